@@ -11,41 +11,42 @@
 #include "io/journal.h"
 #include "unit.h"
 
-#define SIZE  2000u /* of the file */
-#define GROWN 2500u /* its size after an edit that appends bytes */
+#define SIZE       2000u /* of the file before an edit */
+#define GROWN_SIZE 2500u /* of the file after an edit that appends bytes */
 
-static char dir[64], path[96], undo[128];          /* the folder, the file, and its journal */
-static char before[GROWN + 1], changed[GROWN + 1]; /* the bytes of the file; from SIZE on, BEFORE is zero */
-static const struct journal_options unsynced = {.no_sync = true};
+static char dir[64], path[96], journal_path[128]; /* the folder, the file, and its journal */
+/* The bytes of the file before and after an edit. BEFORE ends with zeros, from SIZE on. */
+static char before[GROWN_SIZE + 1], changed[GROWN_SIZE + 1];
+static const struct journal_options no_sync_options = {.no_sync = true};
 
-static void put_file(const char *at, const void *bytes, size_t n)
+static void put_file(const char *to, const void *bytes, size_t n)
 {
-    FILE *f = fopen(at, "wb");
+    FILE *f = fopen(to, "wb");
     CU_ASSERT_PTR_NOT_NULL_FATAL(f);
     CU_ASSERT_EQUAL(fwrite(bytes, 1, n, f), n);
     fchmod(fileno(f), 0600);
     fclose(f);
 }
 
-static bool file_is(const char *at, const void *bytes, size_t n)
+static bool file_is(const char *from, const void *bytes, size_t n)
 {
     char got[SIZE * 2];
-    FILE *f = fopen(at, "rb");
+    FILE *f = fopen(from, "rb");
     size_t m = f ? fread(got, 1, sizeof got, f) : 0;
     if (f)
         fclose(f);
     return m == n && memcmp(got, bytes, n) == 0;
 }
 
-static bool file_exists(const char *at) { return access(at, F_OK) == 0; }
+static bool file_exists(const char *name) { return access(name, F_OK) == 0; }
 
 static void begin_edit(void)
 {
     snprintf(dir, sizeof dir, "/tmp/ckpt-journal-XXXXXX");
     CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(dir));
     snprintf(path, sizeof path, "%s/f", dir);
-    snprintf(undo, sizeof undo, "%s" JOURNAL_SUFFIX, path);
-    for (size_t i = 0; i < GROWN; i++) {
+    snprintf(journal_path, sizeof journal_path, "%s" JOURNAL_SUFFIX, path);
+    for (size_t i = 0; i < GROWN_SIZE; i++) {
         before[i] = i < SIZE ? (char)(i * 7) : 0;
         changed[i] = (i >= 100 && i < 1400) || i >= SIZE - 10 ? (char)(i * 11 + 1) : before[i];
     }
@@ -54,7 +55,7 @@ static void begin_edit(void)
 
 static void end_edit(void)
 {
-    unlink(undo);
+    unlink(journal_path);
     unlink(path);
     CU_ASSERT_EQUAL(rmdir(dir), 0); /* fails if other files were left */
 }

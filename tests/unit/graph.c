@@ -32,36 +32,36 @@ void graph_free(struct graph *g)
     unit_guard_free(g->bytes, g->size);
 }
 
-/* A graph that is being printed. PATH has the nodes from the root to the current one. */
+/* A graph that is being written as text. PATH has the nodes from the root to the current one. */
 struct printer {
     buf out;
     const ckpt_value *path[64];
     unsigned depth;
 };
 
-static void show(struct printer *s, const ckpt_value *v);
+static void append_node(struct printer *s, const ckpt_value *v);
 
-static void show_items(struct printer *s, ckpt_value *const *items, uint32_t n)
+static void append_items(struct printer *s, ckpt_value *const *items, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
         buf_text(&s->out, i ? "," : "");
-        show(s, items[i]);
+        append_node(s, items[i]);
     }
 }
 
-static void show_pairs(struct printer *s, const value_pair *pairs, uint32_t n)
+static void append_pairs(struct printer *s, const value_pair *pairs, uint32_t n)
 {
     buf_text(&s->out, "{");
     for (uint32_t i = 0; i < n; i++) {
         buf_text(&s->out, i ? "," : "");
-        show(s, pairs[i].key);
+        append_node(s, pairs[i].key);
         buf_text(&s->out, ":");
-        show(s, pairs[i].val);
+        append_node(s, pairs[i].val);
     }
     buf_text(&s->out, "}");
 }
 
-static void show_text(struct printer *s, const ckpt_value *v)
+static void append_string(struct printer *s, const ckpt_value *v)
 {
     static const char *const heads[] = {"", "s", "b", "a"};
     if (v->flags & VALUE_SPAN) {
@@ -74,58 +74,58 @@ static void show_text(struct printer *s, const ckpt_value *v)
     buf_text(&s->out, "'");
 }
 
-static void show_call(struct printer *s, const ckpt_value *v)
+static void append_call(struct printer *s, const ckpt_value *v)
 {
     const struct value_extra *more = value_extra_of(v);
     buf_byte(&s->out, (unsigned char)"RNXOI"[v->call]);
-    show(s, v->u.call.callable);
-    show(s, v->u.call.args);
+    append_node(s, v->u.call.callable);
+    append_node(s, v->u.call.args);
     if (more->kwargs)
-        show(s, more->kwargs);
+        append_node(s, more->kwargs);
     if (more->nitems) {
         buf_text(&s->out, "+[");
-        show_items(s, more->items, more->nitems);
+        append_items(s, more->items, more->nitems);
         buf_text(&s->out, "]");
     }
     if (more->npairs) {
         buf_text(&s->out, "+");
-        show_pairs(s, more->pairs, more->npairs);
+        append_pairs(s, more->pairs, more->npairs);
     }
     for (uint32_t i = 0; i < more->nstates; i++) {
         buf_text(&s->out, "!");
-        show(s, more->states[i]);
+        append_node(s, more->states[i]);
     }
 }
 
-static void show_bigint(struct printer *s, ckpt_str bytes)
+static void append_bigint(struct printer *s, ckpt_str bytes)
 {
     buf_text(&s->out, "0x");
     for (size_t i = bytes.len; i-- > 0;)
         buf_printf(&s->out, "%02x", (unsigned char)bytes.ptr[i]);
 }
 
-static void show_seq(struct printer *s, const ckpt_value *v)
+static void append_sequence(struct printer *s, const ckpt_value *v)
 {
     static const char *const heads[] = {"[", "(", "", "set(", "frozenset("};
     unsigned kind = v->type - CKPT_V_LIST;
     buf_text(&s->out, heads[kind]);
-    show_items(s, v->u.seq.items, v->u.seq.n);
+    append_items(s, v->u.seq.items, v->u.seq.n);
     buf_text(&s->out, kind == 0 ? "]" : ")");
 }
 
-static void show_node(struct printer *s, const ckpt_value *v)
+static void append_by_type(struct printer *s, const ckpt_value *v)
 {
     switch (v->type) {
     case CKPT_V_NONE: buf_text(&s->out, "N"); break;
     case CKPT_V_BOOL: buf_text(&s->out, v->u.b ? "T" : "F"); break;
     case CKPT_V_INT: buf_printf(&s->out, "%" PRId64, v->u.i); break;
-    case CKPT_V_BIGINT: show_bigint(s, v->u.str); break;
+    case CKPT_V_BIGINT: append_bigint(s, v->u.str); break;
     case CKPT_V_FLOAT: buf_printf(&s->out, "%g", v->u.f); break;
     case CKPT_V_STR:
     case CKPT_V_STR8:
     case CKPT_V_BYTES:
-    case CKPT_V_BYTEARRAY: show_text(s, v); break;
-    case CKPT_V_DICT: show_pairs(s, v->u.dict.pairs, v->u.dict.n); break;
+    case CKPT_V_BYTEARRAY: append_string(s, v); break;
+    case CKPT_V_DICT: append_pairs(s, v->u.dict.pairs, v->u.dict.n); break;
     case CKPT_V_GLOBAL:
         buf_text(&s->out, "<");
         buf_str(&s->out, value_module(v));
@@ -133,16 +133,16 @@ static void show_node(struct printer *s, const ckpt_value *v)
         buf_str(&s->out, value_name(v));
         buf_text(&s->out, ">");
         break;
-    case CKPT_V_CALL: show_call(s, v); break;
+    case CKPT_V_CALL: append_call(s, v); break;
     case CKPT_V_PERSID:
         buf_text(&s->out, "@");
-        show(s, v->u.pid);
+        append_node(s, v->u.pid);
         break;
-    default: show_seq(s, v); break;
+    default: append_sequence(s, v); break;
     }
 }
 
-static void show(struct printer *s, const ckpt_value *v)
+static void append_node(struct printer *s, const ckpt_value *v)
 {
     for (unsigned i = 0; i < s->depth; i++)
         if (s->path[i] == v) {
@@ -154,7 +154,7 @@ static void show(struct printer *s, const ckpt_value *v)
         return;
     }
     s->path[s->depth++] = v;
-    show_node(s, v);
+    append_by_type(s, v);
     s->depth--;
 }
 
@@ -163,7 +163,7 @@ const char *graph_text(const ckpt_value *v)
     static char text[4096];
     struct printer s = {.depth = 0};
     buf_init(&s.out, sizeof text - 1);
-    show(&s, v);
+    append_node(&s, v);
     ckpt_str all = buf_view(&s.out);
     if (all.len)
         memcpy(text, all.ptr, all.len);
@@ -172,10 +172,10 @@ const char *graph_text(const ckpt_value *v)
     return text;
 }
 
-static void (*each_pickle)(const char *name, ckpt_str bytes);
+static void (*pickle_callback)(const char *path, ckpt_str bytes);
 
-/* read_pickles - calls each_pickle for every .pkl member of the archive at PATH; returns 0 for nftw(). */
-static int read_pickles(const char *path, const struct stat *st, int flag, struct FTW *where)
+/* visit_archive - calls pickle_callback for each .pkl member of the archive at PATH; returns 0 for nftw(). */
+static int visit_archive(const char *path, const struct stat *st, int flag, struct FTW *where)
 {
     source *src = NULL;
     arena *a = arena_new(64 << 20);
@@ -188,7 +188,7 @@ static int read_pickles(const char *path, const struct stat *st, int flag, struc
             ckpt_str bytes;
             if (str_ends(z->entries[i].name, STR_LIT(".pkl")) &&
                 zip_load_member(z, i, 16 << 20, &bytes, NULL) == CKPT_OK)
-                each_pickle(path, bytes);
+                pickle_callback(path, bytes);
         }
     zip_close(z);
     arena_free(a);
@@ -196,8 +196,8 @@ static int read_pickles(const char *path, const struct stat *st, int flag, struc
     return 0;
 }
 
-void graph_corpus(void (*each)(const char *name, ckpt_str bytes))
+void for_each_corpus_pickle(void (*on_pickle)(const char *path, ckpt_str bytes))
 {
-    each_pickle = each;
-    CU_ASSERT_EQUAL_FATAL(nftw(unit_corpus("torch"), read_pickles, 16, FTW_PHYS), 0);
+    pickle_callback = on_pickle;
+    CU_ASSERT_EQUAL_FATAL(nftw(unit_corpus_path("torch"), visit_archive, 16, FTW_PHYS), 0);
 }

@@ -1,4 +1,4 @@
-/* graph.h - reads pickles from memory, and prints value graphs as text. */
+/* graph.h - reads pickles from memory, and writes value graphs as text. */
 #ifndef GRAPH_H
 #define GRAPH_H
 
@@ -18,13 +18,15 @@ struct graph {
     ckpt_error err;
 };
 
-/* graph_read, graph_read_limited - read a pickle into G, which the caller frees with graph_free; the result
- * is in G's status. MAX limits the arena; FAIL_AT is the number of the allocation that fails (0: none). */
+/* graph_read, graph_read_limited - read a pickle into G, which the caller frees with graph_free. G.status is
+ * the result. The arena holds at most MAX bytes. FAIL_AT is the number of the allocation that fails (0:
+ * none). */
 void graph_read_limited(struct graph *g, const void *bytes, size_t size, uint64_t max, uint64_t fail_at);
 void graph_read(struct graph *g, const void *bytes, size_t size);
 void graph_free(struct graph *g);
-/* graph_corpus - calls EACH with every pickle in the torch archives of the corpus. */
-void graph_corpus(void (*each)(const char *name, ckpt_str bytes));
+/* for_each_corpus_pickle - calls ON_PICKLE with the path of every torch archive of the corpus and each pickle
+ * in it. */
+void for_each_corpus_pickle(void (*on_pickle)(const char *path, ckpt_str bytes));
 /* graph_text - returns V as text in a static buffer:
  *   'N' 'T' 'F' 12 1.5 0x.. (an integer of more than 64 bits) 'str' s'py2' b'bytes' a'bytearray'
  *   [list] (tuple) {k:v} set(..) frozenset(..) <module name> @pid

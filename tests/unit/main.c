@@ -68,22 +68,22 @@ void unit_to_host_order(void *at, size_t n, size_t width)
         }
 }
 
-bool unit_timed(void)
+bool unit_checks_time(void)
 {
 #if defined(SANITIZED) || !defined(__OPTIMIZE__)
     return false;
 #else
     const char *preload = getenv("LD_PRELOAD");
     return !getenv("UNIT_UNTIMED") &&
-           (!preload || !strstr(preload, "vgpreload")); /* UNIT_UNTIMED: under an emulator */
+           (!preload || !strstr(preload, "vgpreload")); /* an emulator is run with UNIT_UNTIMED set */
 #endif
 }
 
-const char *unit_corpus(const char *below)
+const char *unit_corpus_path(const char *name)
 {
     static char path[1024];
     const char *top = getenv("CKPT_CORPUS");
-    snprintf(path, sizeof path, "%s/%s", top ? top : "tests/corpus", below);
+    snprintf(path, sizeof path, "%s/%s", top ? top : "tests/corpus", name);
     return path;
 }
 

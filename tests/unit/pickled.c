@@ -41,8 +41,8 @@ static void expect(struct compiler *c, const char *word)
 
 static unsigned hex_value(char digit) { return (unsigned)(digit <= '9' ? digit - '0' : digit - 'a' + 10); }
 
-/* put_text - writes the text up to the next apostrophe: OP, its length in WIDTH bytes, and its bytes. */
-static void put_text(struct compiler *c, char op, size_t width)
+/* put_string - writes the string up to the next apostrophe: OP, its length in WIDTH bytes, and its bytes. */
+static void put_string(struct compiler *c, char op, size_t width)
 {
     char text[4096];
     uint32_t n = 0;
@@ -98,7 +98,7 @@ static void put_number(struct compiler *c)
     c->at += n;
 }
 
-static void put_name(struct compiler *c)
+static void put_global(struct compiler *c)
 {
     size_t n = 0, dot = 0;
     for (; isalnum((unsigned char)c->at[n]) || c->at[n] == '_' || c->at[n] == '.'; n++)
@@ -133,11 +133,11 @@ static void put_operand(struct compiler *c)
     else if (accept(c, "False"))
         buf_byte(c->out, 0x89);
     else if (accept(c, "s'"))
-        put_text(c, 'U', 1);
+        put_string(c, 'U', 1);
     else if (accept(c, "b'"))
-        put_text(c, 'B', 4);
+        put_string(c, 'B', 4);
     else if (accept(c, "'"))
-        put_text(c, 'X', 4);
+        put_string(c, 'X', 4);
     else if (accept(c, "["))
         put_items(c, "]", 'l');
     else if (accept(c, "("))
@@ -153,7 +153,7 @@ static void put_operand(struct compiler *c)
     else if (isdigit((unsigned char)*c->at) || *c->at == '-')
         put_number(c);
     else
-        put_name(c);
+        put_global(c);
 }
 
 static void put_value(struct compiler *c)
@@ -223,7 +223,8 @@ void put_pickle(buf *b, const char *text)
 
 /* -------------------------------------------------------------------- files */
 
-/* keep_file - writes the N bytes to the folder KEEP_MADE, for tests/fail/each_call.sh. */
+/* keep_file - writes the N bytes to a file in the folder that the environment variable KEEP_MADE names, for
+ * tests/fail/each_call.sh. */
 static void keep_file(const void *bytes, size_t n)
 {
     static unsigned number;
@@ -327,9 +328,10 @@ struct test_file make_pickle(const char *text)
     return made;
 }
 
-/* --------------------------------------------------------------------- rows */
+/* ------------------------------------------------------------------ tensors */
 
-static void row_text(buf *b, const ckpt_tensor *t)
+/* append_listing - appends T to B in the form that check_tensors compares. */
+static void append_listing(buf *b, const ckpt_tensor *t)
 {
     buf_printf(b, "%.*s %s %s", (int)t->name.len, t->name.ptr, ckpt_kind_name((ckpt_kind)t->kind),
                ckpt_tensor_dtype_name(t));
@@ -356,7 +358,7 @@ static void print_error(const struct test_file *made)
         printf("  refused: %s\n", ckpt_error_text(&made->err, line, sizeof line));
 }
 
-void check_rows(struct test_file *made, const char *want)
+void check_tensors(struct test_file *made, const char *want)
 {
     buf b;
     print_error(made);
@@ -367,12 +369,12 @@ void check_rows(struct test_file *made, const char *want)
     for (uint32_t i = 0; i < ckpt_tensor_count(made->file); i++) {
         ckpt_tensor t = CKPT_INIT(ckpt_tensor);
         CU_ASSERT_FATAL(ckpt_tensor_at(made->file, i, &t));
-        row_text(&b, &t);
+        append_listing(&b, &t);
     }
     buf_byte(&b, 0);
     CU_ASSERT_STRING_EQUAL((char *)b.data, want);
     if (strcmp((char *)b.data, want) != 0)
-        printf("  rows: %s\n", (char *)b.data);
+        printf("  tensors: %s\n", (char *)b.data);
     buf_free(&b);
 }
 
@@ -397,7 +399,7 @@ void check_numbers(ckpt_file *f, const char *name, const char *want)
 void check_opens(const char *text, const char *want)
 {
     struct test_file made = make_torch_zip(text);
-    check_rows(&made, want);
+    check_tensors(&made, want);
     close_file(&made);
 }
 
@@ -411,13 +413,13 @@ void check_refused(const char *text, ckpt_status want, const char *words)
         printf("  pickle %s\n  must be refused at %zu: ", text, PICKLE_OFFSET + caret_offset);
         print_error(&made);
         if (made.file)
-            check_rows(&made, words);
+            check_tensors(&made, words);
     }
     close_file(&made);
 }
 
-void check_every_cut(const char *whole, size_t size,
-                     struct test_file (*make)(const char *text, const ckpt_limits *limits))
+void check_damaged_json(const char *whole, size_t size,
+                        struct test_file (*make)(const char *text, const ckpt_limits *limits))
 {
     char *part = malloc(size);
     CU_ASSERT_PTR_NOT_NULL_FATAL(part);

@@ -1,4 +1,4 @@
-/* pickled.h - small torch files made from pickles that are written as text, and checks of their tensors. */
+/* pickled.h - makes small torch files from pickles that are written as text, and checks their tensors. */
 #ifndef PICKLED_H
 #define PICKLED_H
 
@@ -22,16 +22,16 @@ extern size_t caret_offset;
 
 /* Texts for put_pickle. STORAGE - the persistent id of a storage of NUMEL elements. TENSOR_V2 - a view of
  * STORAGE as a tensor. FLOAT_TENSOR - the tensor of the numbers 1 2 3 4, which FLOAT_STORAGE (data/0) holds.
- * FLOAT_ROW - what check_rows expects of FLOAT_TENSOR, after its name. */
+ * FLOAT_LISTING - FLOAT_TENSOR, without its name, in the form that check_tensors compares. */
 #define ORDERED_DICT               "collections.OrderedDict()"
 #define STORAGE(class, key, numel) "@('storage',torch." class "Storage,'" key "','cpu'," #numel ")"
 #define FLOAT_STORAGE              STORAGE("Float", "0", 4)
 #define TENSOR_V2(storage, offset, size, stride)                                                             \
     "torch._utils._rebuild_tensor_v2(" storage "," #offset "," size "," stride ",False," ORDERED_DICT ")"
 #define FLOAT_TENSOR TENSOR_V2(FLOAT_STORAGE, 0, "(4,)", "(1,)")
-#define FLOAT_ROW    " dense float32[4]@0+0;"
+#define FLOAT_LISTING " dense float32[4]@0+0;"
 
-/* A file in memory, and the result of opening it. close_file() frees it. */
+/* A file in memory, and the result of opening it. close_file() frees both. */
 struct test_file {
     ckpt_file *file; /* NULL if it was refused with STATUS */
     char *bytes;
@@ -40,43 +40,44 @@ struct test_file {
     ckpt_error err;
 };
 
-/* A member of a torch.save archive. */
+/* A member of a torch.save archive: its name in the folder archive/, and its bytes. */
 struct record {
     const char *name, *bytes;
     size_t size;
 };
 
-/* make_archive - makes an archive of the N records R, in the folder archive/, and opens it. The caller closes
- * each file of these functions with close_file. */
+/* make_archive - makes a zip archive of the N records R and opens it. The caller closes each file that these
+ * functions return with close_file. */
 struct test_file make_archive(const struct record *r, size_t n, const ckpt_limits *limits);
 /* replace_in_file - replaces each FROM in the bytes of MADE with TO, which has the same length, and opens
  * MADE again. */
 void replace_in_file(struct test_file *made, const char *from, const char *to);
-/* make_torch_zip - opens a file as torch.save writes it: the pickle of TEXT, and three storages of 16
- * bytes. */
+/* make_torch_zip - makes a file as torch.save writes it, of the pickle TEXT and three storages of 16 bytes,
+ * and opens it. */
 struct test_file make_torch_zip(const char *text);
 struct test_file make_torch_zip_of(const char *text, bool big_endian, const ckpt_limits *limits);
-/* make_torch_legacy - builds and opens a file in torch's legacy format: the pickles TEXT and KEYS, and N
- * bytes of STORAGES. */
+/* make_torch_legacy - makes a file in torch's legacy format, of the pickles TEXT and KEYS and N bytes of
+ * STORAGES, and opens it. */
 struct test_file make_torch_legacy(const char *text, const char *keys, const void *storages, size_t n);
-/* make_pickle - builds and opens a file that is only the pickle TEXT. */
+/* make_pickle - makes a file that is only the pickle TEXT, and opens it. */
 struct test_file make_pickle(const char *text);
 /* open_bytes - opens a copy of the N bytes. */
 struct test_file open_bytes(const void *bytes, size_t n, const ckpt_limits *limits);
 void close_file(struct test_file *made);
 
-/* check_rows - checks that MADE has the tensors WANT, each in the form
+/* check_tensors - checks that MADE has the tensors WANT, each in the form
  * "name kind dtype[shape]@storage+offset flags <class> (note);". */
-void check_rows(struct test_file *made, const char *want);
+void check_tensors(struct test_file *made, const char *want);
 /* check_numbers - checks that the tensor NAME of F, of at most 16 float32 numbers, holds WANT: "1 2.5 ". */
 void check_numbers(ckpt_file *f, const char *name, const char *want);
 /* check_opens - checks that make_torch_zip(TEXT) opens with the tensors WANT. check_refused - checks that it
  * is refused with the status WANT and a message that contains WORDS, at the offset of ^ in TEXT. */
 void check_opens(const char *text, const char *want);
 void check_refused(const char *text, ckpt_status want, const char *words);
-/* check_every_cut - checks the file that MAKE builds from the JSON WHOLE of SIZE bytes: it must be refused as
- * truncated if the JSON is cut at any byte, and be read or refused if any of its bytes is changed. */
-void check_every_cut(const char *whole, size_t size,
-                     struct test_file (*make)(const char *text, const ckpt_limits *limits));
+/* check_damaged_json - damages the JSON WHOLE of SIZE bytes and opens the file that MAKE builds from it. The
+ * file must be refused as truncated if the JSON is cut at any byte. It must be read or refused if any byte is
+ * changed. */
+void check_damaged_json(const char *whole, size_t size,
+                        struct test_file (*make)(const char *text, const ckpt_limits *limits));
 
 #endif

@@ -17,8 +17,8 @@ static int record_finding(void *user, const ckpt_scan_record *r)
     snprintf(f.where, sizeof f.where, "%.*s", (int)r->where.len, r->where.ptr);
     snprintf(f.text, sizeof f.text, "%.*s", (int)r->text.len, r->text.ptr);
     if (s->findings == 0)
-        s->first = f;
-    if (s->findings < SCANNED_MAX)
+        s->first_finding = f;
+    if (s->findings < MAX_FINDINGS)
         s->all[s->findings] = f;
     return ++s->findings == s->stop_at;
 }
@@ -60,13 +60,13 @@ bool scan_has_finding(const struct scanned *s, size_t n, const char *rule, uint6
                       int line)
 {
     bool found = false;
-    for (size_t i = 0; i < s->findings && i < SCANNED_MAX; i++)
+    for (size_t i = 0; i < s->findings && i < MAX_FINDINGS; i++)
         found = found || (strcmp(s->all[i].rule, rule) == 0 && s->all[i].offset == offset &&
                           strstr(s->all[i].text, text));
     if (s->status == CKPT_OK && s->findings == n && found)
         return true;
     printf("\n    line %d: %s %s: %zu findings", line, ckpt_status_name(s->status), s->err.what, s->findings);
-    for (size_t i = 0; i < s->findings && i < SCANNED_MAX; i++)
+    for (size_t i = 0; i < s->findings && i < MAX_FINDINGS; i++)
         printf("\n        %s %s %llu: %s", s->all[i].rule, s->all[i].where,
                (unsigned long long)s->all[i].offset, s->all[i].text);
     return false;

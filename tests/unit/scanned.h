@@ -10,9 +10,9 @@
     "\x80\x02"                                                                                               \
     "cos\nsystem\nU\x02id\x85R."
 
-#define SCANNED_MAX 12
+#define MAX_FINDINGS 12
 
-/* The result of a scan, with its first SCANNED_MAX findings. */
+/* The result of a scan, with its first MAX_FINDINGS findings. */
 struct scanned {
     ckpt_status status;
     ckpt_error err;
@@ -24,7 +24,7 @@ struct scanned {
         char rule[32]; /* its name: "malformed" */
         char where[64], text[256];
         uint64_t offset;
-    } first, all[SCANNED_MAX];
+    } first_finding, all[MAX_FINDINGS];
     size_t stop_at; /* the number of findings after which the callback stops the scan; 0: never */
 };
 

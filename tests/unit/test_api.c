@@ -1,7 +1,7 @@
 /* Tests of ckpt.h: its version, how long files and plans live, and the list of formats. */
 #include <stdio.h>
 
-#include "flat.h"
+#include "small_files.h"
 #include "unit.h"
 
 #define ONE_TENSOR "{\"t\":{\"dtype\":\"U8\",\"shape\":[3],\"data_offsets\":[0,3]}}"
@@ -45,11 +45,11 @@ static void a_plan_keeps_its_file(void)
 
 static void a_file_outlives_its_plans(void)
 {
-    ckpt_file *f = flat_open(ONE_TENSOR, "abc", 3);
+    ckpt_file *f = open_safetensors(ONE_TENSOR, "abc", 3);
     ckpt_plan *p = plan_of(f);
     ckpt_plan_free(p);
     CU_ASSERT_EQUAL(ckpt_tensor_count(f), 1);
-    flat_close();
+    close_open_files();
 }
 
 /* Each format of the list is found by its name and by its first suffix. */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "flat.h"
+#include "small_files.h"
 #include "unit.h"
 
 static uint64_t borrowed, refused;
@@ -49,8 +49,8 @@ static int check_file(const char *path, const struct stat *st, int type, struct 
 static void borrowed_bytes_equal_copied_bytes(void)
 {
     borrowed = refused = 0;
-    CU_ASSERT_EQUAL(nftw(unit_corpus("torch"), check_file, 16, FTW_PHYS), 0);
-    CU_ASSERT_EQUAL(nftw(unit_corpus("vectors"), check_file, 16, FTW_PHYS), 0);
+    CU_ASSERT_EQUAL(nftw(unit_corpus_path("torch"), check_file, 16, FTW_PHYS), 0);
+    CU_ASSERT_EQUAL(nftw(unit_corpus_path("vectors"), check_file, 16, FTW_PHYS), 0);
     CU_ASSERT(borrowed > 3000 && refused > 100);
 }
 
@@ -61,11 +61,11 @@ static const char *get_refusal(const char *below, const char *name)
     static ckpt_error err;
     const void *bytes;
     size_t n;
-    ckpt_file *f = corpus_open(below);
+    ckpt_file *f = open_corpus_file(below);
     uint32_t row = *name ? ckpt_tensor_find(f, (ckpt_str){name, strlen(name)}) : 0;
     ckpt_status st = ckpt_tensor_borrow(f, row, &bytes, &n, &err);
     CU_ASSERT(st == CKPT_OK || st == CKPT_EUNSUPPORTED);
-    flat_close();
+    close_open_files();
     return st == CKPT_OK ? "" : err.what;
 }
 
@@ -115,7 +115,7 @@ static void memory_is_borrowed_but_not_bytes_of_callbacks(void)
     CU_ASSERT(err.offset == size - 3 && strcmp(err.file, "given") == 0 && strcmp(err.where, "t") == 0);
     ckpt_close(f);
     /* the bytes remain valid while a plan of the file exists */
-    CU_ASSERT_EQUAL_FATAL(ckpt_open(unit_corpus("torch/badexp/01_ok.pt"), NULL, &f, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL_FATAL(ckpt_open(unit_corpus_path("torch/badexp/01_ok.pt"), NULL, &f, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_tensor_borrow(f, 0, &bytes, &n, NULL), CKPT_OK);
     CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &p, NULL), CKPT_OK);
     ckpt_close(f);
@@ -131,7 +131,8 @@ static void shards_can_be_borrowed(void)
     ckpt_file *f;
     const void *bytes;
     size_t n;
-    CU_ASSERT_EQUAL_FATAL(ckpt_open(unit_corpus("torch/t215/eco/hf_gpt2_sharded"), NULL, &f, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL_FATAL(ckpt_open(unit_corpus_path("torch/t215/eco/hf_gpt2_sharded"), NULL, &f, NULL),
+                          CKPT_OK);
     for (uint32_t i = 0; i < ckpt_tensor_count(f); i++) {
         CU_ASSERT_EQUAL(ckpt_tensor_borrow(f, i, &bytes, &n, NULL), CKPT_OK);
         check_row(f, i);
@@ -144,7 +145,7 @@ static void changed_files_are_refused(void)
 {
     char path[] = "/tmp/unit-borrow-XXXXXX";
     int fd = mkstemp(path);
-    FILE *in = fopen(unit_corpus("torch/badexp/01_ok.pt"), "rb");
+    FILE *in = fopen(unit_corpus_path("torch/badexp/01_ok.pt"), "rb");
     char bytes[65536];
     const void *at;
     size_t n = fread(bytes, 1, sizeof bytes, in);

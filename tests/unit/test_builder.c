@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "base/str.h"
-#include "flat.h"
+#include "small_files.h"
 #include "unit.h"
 
 static ckpt_error err;
@@ -125,22 +125,22 @@ static void check_copy(ckpt_file *f)
 static void a_copy_is_written_as_convert_writes_the_original(void)
 {
     void *bytes;
-    ckpt_file *f = reopen(corpus_open("torch/t26/dp_state_dict.pt"), "safetensors", &bytes);
+    ckpt_file *f = reopen(open_corpus_file("torch/t26/dp_state_dict.pt"), "safetensors", &bytes);
     check_copy(f);
     ckpt_close(f);
     ckpt_free(bytes);
-    check_copy(flat_open(quoted("{'__metadata__':{'format':'pt','author':'me'},'w':['F32',[2],[0,8]],"
-                                "'none':['F16',[3,0],[8,8]],'one':['BF16',[],[8,10]],"
-                                "'f':['BOOL',[1,1,2],[10,12]],'u':['U8',[0],[12,12]]}"),
-                         "abcdefghij\1\0", 12));
-    flat_close();
+    check_copy(open_safetensors(quoted("{'__metadata__':{'format':'pt','author':'me'},'w':['F32',[2],[0,8]],"
+                                       "'none':['F16',[3,0],[8,8]],'one':['BF16',[],[8,10]],"
+                                       "'f':['BOOL',[1,1,2],[10,12]],'u':['U8',[0],[12,12]]}"),
+                                "abcdefghij\1\0", 12));
+    close_open_files();
 }
 
 /* Ties are written the same way whether they come from a torch file or from safetensors metadata. */
 static void ties_are_written_as_convert_writes_them(void)
 {
     void *bytes;
-    ckpt_file *f = flat_open(
+    ckpt_file *f = open_safetensors(
         quoted("{'__metadata__':{'tied':'w'},'v':['U8',[1],[8,9]],'w':['F32',[2],[0,8]]}"), "abcdefghi", 9);
     ckpt_file *g = reopen(f, "torch-zip", &bytes);
     ckpt_file *copy = build_copy(g);
@@ -150,7 +150,7 @@ static void ties_are_written_as_convert_writes_them(void)
     free_buffers();
     ckpt_close(g);
     ckpt_free(bytes);
-    flat_close();
+    close_open_files();
 }
 
 static void each_dtype_is_written_and_read_back(void)

@@ -6,7 +6,7 @@
 
 #include "core/dtype.h"
 #include "core/plan.h"
-#include "flat.h"
+#include "small_files.h"
 #include "pickled.h"
 
 #define HEADER                                                                                               \
@@ -42,7 +42,7 @@ static void remove_folder(void)
     dir[0] = '\0';
 }
 
-static ckpt_plan *open_plan(void) { return plan_of(flat_open(HEADER, data, sizeof data)); }
+static ckpt_plan *open_plan(void) { return plan_of(open_safetensors(HEADER, data, sizeof data)); }
 
 /* Returns the dtype that the tensor NAME is written as. */
 static ckpt_dtype dtype_of(ckpt_plan *p, const char *name)
@@ -166,7 +166,7 @@ static void check_shared(const char *path, ckpt_dtype dtype)
 
 static void tied_tensors_are_cast_together(void)
 {
-    ckpt_plan *p = plan_of(corpus_open("torch/t26/tied.pt"));
+    ckpt_plan *p = plan_of(open_corpus_file("torch/t26/tied.pt"));
     ckpt_write_options o = {.struct_size = sizeof o, .force = true, .no_sync = true};
     ckpt_write_result r = CKPT_INIT(ckpt_write_result);
     ckpt_error err;

@@ -1,5 +1,5 @@
-/* While a program edits a file in place, other programs that read or edit it report this, not damage, and
- * never read a mixture of both versions. */
+/* While a program edits a file in place, other programs that read or edit it report the edit, not damage.
+ * They never read a mixture of both versions. */
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/syscall.h>
@@ -36,7 +36,7 @@ static void changes_before_the_lock_are_noticed(void)
     struct journal_options o = {.no_sync = true, .judge = {.unchanged = report_changed}};
     CU_ASSERT_EQUAL(journal_apply(path, &p, &o, NULL), CKPT_ECHANGED);
     CU_ASSERT(file_is(path, before, SIZE));
-    CU_ASSERT(!file_exists(undo));
+    CU_ASSERT(!file_exists(journal_path));
     end_edit();
 }
 
@@ -44,7 +44,7 @@ static void replace_file(void)
 {
     char other[120];
     snprintf(other, sizeof other, "%s/other", dir);
-    put_file(other, changed, GROWN);
+    put_file(other, changed, GROWN_SIZE);
     CU_ASSERT_EQUAL(rename(other, path), 0);
 }
 
@@ -56,20 +56,22 @@ static ckpt_status replace_before_write(void *user, ckpt_error *err)
     return CKPT_OK;
 }
 
-/* A program that renames a new file to the path ignores locks. The edit of the old file is lost, which must
- * be an error whether this happens before the lock or after it. */
+/* A program that renames a new file to the path ignores locks, so the edit of the old file is lost. That must
+ * be an error, whether the file is replaced before the lock or after it. */
 static void files_replaced_during_an_edit_are_noticed(void)
 {
-    struct journal_options late = {.no_sync = true, .judge = {.unchanged = replace_before_write}};
+    struct journal_options replace_under_lock = {.no_sync = true,
+                                                 .judge = {.unchanged = replace_before_write}};
     for (int after = 0; after < 2; after++) {
         ckpt_error err;
         begin_edit();
         struct patches p = make_patches();
         before_lock = after ? NULL : replace_file;
-        CU_ASSERT_EQUAL(journal_apply(path, &p, after ? &late : &unsynced, &err), CKPT_ECHANGED);
+        CU_ASSERT_EQUAL(journal_apply(path, &p, after ? &replace_under_lock : &no_sync_options, &err),
+                        CKPT_ECHANGED);
         CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "another program replaced the file"));
-        CU_ASSERT(file_is(path, changed, GROWN));
-        CU_ASSERT(!file_exists(undo));
+        CU_ASSERT(file_is(path, changed, GROWN_SIZE));
+        CU_ASSERT(!file_exists(journal_path));
         end_edit();
     }
 }
@@ -83,20 +85,22 @@ static void every_edit_is_noticed(void)
     for (int i = 0; i < 20; i++) {
         CU_ASSERT_EQUAL_FATAL(journal_open(path, NULL, &s, NULL), CKPT_OK);
         CU_ASSERT_EQUAL(journal_check_after_read(path, s, NULL), CKPT_OK);
-        CU_ASSERT_EQUAL(journal_apply(path, &p, &unsynced, NULL), CKPT_OK);
+        CU_ASSERT_EQUAL(journal_apply(path, &p, &no_sync_options, NULL), CKPT_OK);
         CU_ASSERT_EQUAL(journal_check_after_read(path, s, NULL), CKPT_ECHANGED);
         source_unref(s);
     }
     end_edit();
 }
 
-#define ROW(name, from, to) "\"" name "\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[" from "," to "]}"
+#define TENSOR(name, from, to)                                                                               \
+    "\"" name "\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[" from "," to "]}"
 
-/* read_while - reads a safetensors file while EDIT has changed half of its header. LOCKED: the editor has
- * locked the file and written a journal. */
-static void read_while(const char *edit, bool locked)
+/* read_during_edit - reads a safetensors file while another program is editing its header and has written
+ * only NEW_BYTES, at offset 10. If LOCKED, that program has locked the file and written a journal. */
+static void read_during_edit(const char *new_bytes, bool locked)
 {
-    static const char good[] = "\x6a\0\0\0\0\0\0\0{" ROW("a", "0", "4") "," ROW("b", "4", "8") "} AAAABBBB";
+    static const char good[] = "\x6a\0\0\0\0\0\0\0{" TENSOR("a", "0", "4") "," TENSOR("b", "4",
+                                                                                      "8") "} AAAABBBB";
     char torn[sizeof good];
     ckpt_file *f;
     ckpt_error err;
@@ -109,17 +113,17 @@ static void read_while(const char *edit, bool locked)
     file_free(f);
     usleep(20000);
     memcpy(torn, good, sizeof good);
-    memcpy(torn + 10, edit, strlen(edit));
+    memcpy(torn + 10, new_bytes, strlen(new_bytes));
     int fd = open(path, O_RDWR);
     CU_ASSERT_EQUAL(pwrite(fd, torn, sizeof torn - 1, 0), (ssize_t)sizeof torn - 1);
     if (locked) {
         CU_ASSERT_EQUAL(flock(fd, LOCK_EX | LOCK_NB), 0);
-        put_file(undo, "CKPTUNDO", 8);
+        put_file(journal_path, "CKPTUNDO", 8);
     }
     CU_ASSERT_EQUAL(format_open(&o, &f, &err), CKPT_ECHANGED);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "another program is editing it"));
     CU_ASSERT_PTR_NOT_NULL(strstr(err.hint, "try again"));
-    unlink(undo);
+    unlink(journal_path);
     close(fd);
 }
 
@@ -127,14 +131,14 @@ static void read_while(const char *edit, bool locked)
 static void readers_notice_edits(void)
 {
     begin_edit();
-    read_while("c", false);
-    read_while("c\":", false);
-    read_while("c", true);
-    read_while("c\":", true);
+    read_during_edit("c", false);
+    read_during_edit("c\":", false);
+    read_during_edit("c", true);
+    read_during_edit("c\":", true);
     end_edit();
 }
 
-#define META(key, name) "{\"__metadata__\":{\"" key "\":\"1\"}," ROW(name, "0", "4") "}"
+#define META(key, name) "{\"__metadata__\":{\"" key "\":\"1\"}," TENSOR(name, "0", "4") "}"
 
 static const char original_header[] = "\x4e\0\0\0\0\0\0\0" META("k", "a") "AAAA",
                   renamed_header[] = "\x4e\0\0\0\0\0\0\0" META("k", "b") "AAAA";
@@ -145,19 +149,19 @@ static void make_another_edit(void)
     put_file(path, renamed_header, sizeof renamed_header - 1);
 }
 
-/* Writing metadata does not undo an edit that happened between reading and locking. */
+/* Writing metadata does not journal_path an edit that happened between reading and locking. */
 static void metadata_do_not_overwrite_another_edit(void)
 {
     const ckpt_pair pair = {str_of("k", 1), str_of("2", 1)};
     const ckpt_write_options o = {.struct_size = sizeof o, .no_sync = true};
     ckpt_file *f;
     begin_edit();
-    for (int late = 0; late < 2; late++) {
+    for (int edited = 0; edited < 2; edited++) {
         put_file(path, original_header, sizeof original_header - 1);
         CU_ASSERT_EQUAL_FATAL(ckpt_open(path, NULL, &f, NULL), CKPT_OK);
-        before_lock = late ? make_another_edit : NULL;
+        before_lock = edited ? make_another_edit : NULL;
         CU_ASSERT_EQUAL(ckpt_metadata_write(f, &pair, 1, NULL, &o, NULL, NULL),
-                        late ? CKPT_ECHANGED : CKPT_OK);
+                        edited ? CKPT_ECHANGED : CKPT_OK);
         ckpt_close(f);
     }
     CU_ASSERT(file_is(path, renamed_header, sizeof renamed_header - 1));

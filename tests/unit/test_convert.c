@@ -31,8 +31,8 @@ static void q8_0_blocks_equal_those_of_gguf(void)
         0x00, 0x3c, 0x7f, 0x81, 0xf1, 0xf2, 0xf3, 0xf4, 0xf5, 0xf6, 0xf7, 0xf8, 0xf9, 0xfa, 0xfb, 0xfc, 0xfd,
         0xfe, 0xff, 0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, 0x09, 0x0a, 0x0b, 0x0c, 0x0d, 0x0e, 0x0f};
     static const struct {
-        float all, one;                /* element 3 is ONE, the others are ALL */
-        unsigned char scale[2], first; /* the float16 scale of the block, and its element 0 */
+        float other_elements, element_3;
+        unsigned char scale[2], element_0; /* of the block: its float16 scale, and its first element */
         uint64_t overflowed;
     } cases[] = {{0, 0, {0, 0}, 0, 0},
                  {1e-42f, 1e-42f, {0, 0}, 0, 0},
@@ -56,11 +56,11 @@ static void q8_0_blocks_equal_those_of_gguf(void)
     CU_ASSERT_EQUAL(memcmp(out, ties_expected, sizeof ties_expected), 0);
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         for (int i = 0; i < 32; i++)
-            put_float(in + 4 * i, i == 3 ? cases[k].one : cases[k].all);
+            put_float(in + 4 * i, i == 3 ? cases[k].element_3 : cases[k].other_elements);
         t.overflowed = 0;
         convert_run(&c, in, 32, out, &t);
         CU_ASSERT_EQUAL(memcmp(out, cases[k].scale, 2), 0);
-        CU_ASSERT_EQUAL(out[2], cases[k].first);
+        CU_ASSERT_EQUAL(out[2], cases[k].element_0);
         CU_ASSERT_EQUAL(t.overflowed, cases[k].overflowed);
     }
 }
@@ -258,8 +258,8 @@ static int widen_kernels_agree(size_t n, const unsigned char *from)
     return wrong == 0 && memcmp(a, b + 1, n * 4) == 0;
 }
 
-/* put_bits - sets the float32 number I of the sample. */
-static void put_bits(size_t i, uint32_t v) { store_u32le(in + 4 * i, v); }
+/* set_sample_number - sets the float32 number I of the sample. */
+static void set_sample_number(size_t i, uint32_t v) { store_u32le(in + 4 * i, v); }
 
 /* 2^24 floats: each of the 2^16 upper halves with 256 lower halves, which include ties. */
 static void kernels_agree_on_floats(void)
@@ -269,7 +269,7 @@ static void kernels_agree_on_floats(void)
         uint32_t bits = low < 8 ? (const uint32_t[]){0, 1, 0x7fff, 0x8000, 0x8001, 0xffff, 0xfff, 0x1000}[low]
                                 : low * 0x9e37u % 0x10000u;
         for (uint32_t high = 0; high < SAMPLE_VALUES; high++)
-            put_bits(high, high << 16 | bits);
+            set_sample_number(high, high << 16 | bits);
         wrong += !narrow_kernels_agree(SAMPLE_VALUES, in);
     }
     CU_ASSERT_EQUAL(wrong, 0);

@@ -8,7 +8,7 @@
 #include "base/cursor.h"
 #include "core/copy_pool.h"
 #include "core/parallel_rows.h"
-#include "flat.h"
+#include "small_files.h"
 #include "io/buffered_writer.h"
 #include "unit.h"
 
@@ -36,7 +36,7 @@ static ckpt_file *open_many(void)
     float *x = malloc(4 * at);
     for (uint32_t i = 0; i < at; i++)
         x[i] = (float)(i * 2654435761u >> 8) * 0x1p-20f - 3;
-    ckpt_file *f = flat_open(header, x, 4 * at);
+    ckpt_file *f = open_safetensors(header, x, 4 * at);
     free(x);
     return f;
 }
@@ -106,7 +106,7 @@ static void any_number_of_threads_writes_the_same_bytes(void)
         free(first);
     }
     unlink(path);
-    flat_close();
+    close_open_files();
 }
 
 static int stop_after_a_third(void *user, uint64_t done, uint64_t total)
@@ -125,7 +125,7 @@ static void a_stopped_write_leaves_no_file(void)
         CU_ASSERT(access(path, F_OK) != 0);
     }
     CU_ASSERT_EQUAL(rmdir(folder), 0); /* fails if a temporary file was left */
-    flat_close();
+    close_open_files();
 }
 
 static uint64_t reported, reported_total;
@@ -149,7 +149,7 @@ static void progress_never_decreases(void)
         CU_ASSERT(reported > 0 && reported_total > 0);
     }
     unlink(path);
-    flat_close();
+    close_open_files();
 }
 
 /* Two buffered writers write the halves of a file; headers are patched before and after they are flushed. */
@@ -275,7 +275,7 @@ static void items_are_copied_with_headers_and_checksums(void)
         CU_ASSERT_EQUAL(wrong, 0);
         sink_abort(out);
     }
-    flat_close();
+    close_open_files();
 }
 
 static struct copy_item get_only_item(const void *user, size_t i)
@@ -317,7 +317,7 @@ static void wrong_checksums_are_reported(void)
         CU_ASSERT_EQUAL(copy_one(f, &x, t->nbytes), i < 4 ? CKPT_OK : CKPT_ECHECKSUM);
         free(bytes);
     }
-    flat_close();
+    close_open_files();
 }
 
 static void the_end_of_a_file_is_copied(void)
@@ -337,7 +337,7 @@ static void the_end_of_a_file_is_copied(void)
         sink_abort(out);
     }
     free(want);
-    flat_close();
+    close_open_files();
 }
 
 void suite_copy_pool(void)

@@ -10,27 +10,27 @@
 
 #define META    "torch.distributed.checkpoint.metadata."
 #define SIZE(s) "torch.Size((" s "))"
-#define ALL(tensors, paths, stored)                                                                          \
+#define METADATA(tensors, paths, stored)                                                                     \
     "new " META "Metadata()!{'state_dict_metadata':{" tensors "},'planner_data':{" paths                     \
     "},'storage_data':{" stored "}}"
 #define TENSOR_OF(dtype, name, size, chunks)                                                                 \
     "'" name "':new " META "TensorStorageMetadata()!{'properties':new " META "TensorProperties()!(" dtype    \
     ",None),'size':" SIZE(size) ",'chunks':[" chunks "]}"
 #define TENSOR(name, size, chunks) TENSOR_OF("torch.float32", name, size, chunks)
-#define BYTES(name)                "'" name "':new " META "BytesStorageMetadata()"
+#define BYTES_ENTRY(name)          "'" name "':new " META "BytesStorageMetadata()"
 #define CHUNK(offset, size)                                                                                  \
     "new " META "ChunkStorageMetadata()!{'offsets':" SIZE(offset) ",'sizes':" SIZE(size) "}"
 #define STORED(name, offset, file, at, length)                                                               \
     "new " META "MetadataIndex()!{'fqn':'" name "','index':None,'offset':" offset                            \
     "}:new torch.distributed.checkpoint.filesystem._StorageInfo()!{'relative_path':'" file "','offset':" at  \
     ",'length':" length "}"
-/* ITEM - the entry of storage_data for item N of a file, a tensor of the numbers 1 2 3 4. put_metadata
- * replaces $N by its offset and $1 by its length. */
+/* ITEM - the entry of storage_data for item N of FILE, a tensor of the numbers 1 2 3 4. put_metadata replaces
+ * $N by the offset of the item in FILE, and $1 by its length. */
 #define ITEM(name, offset, file, n) STORED(name, SIZE(offset), file, "$" #n, "$1")
 
 static char dir[64];
 
-/* put_file - writes the N BYTES, TIMES times, to the file NAME of the folder. */
+/* put_file - writes a file NAME in the folder, which has the N BYTES repeated TIMES times. */
 static void put_file(const char *name, const void *bytes, size_t n, int times)
 {
     char path[256];
@@ -49,7 +49,8 @@ static void remove_file(const char *name)
     unlink(path);
 }
 
-/* put_metadata - writes the pickle of TEXT to the file NAME; $3 becomes three times LENGTH. */
+/* put_metadata - writes the pickle of TEXT to the file NAME. $ and a digit in TEXT become that many times
+ * LENGTH. */
 static void put_metadata(const char *name, const char *text, size_t length)
 {
     buf b, all;
@@ -67,7 +68,7 @@ static void put_metadata(const char *name, const char *text, size_t length)
     buf_free(&all);
 }
 
-/* The tensor that each item holds. */
+/* The tensor in each item of the .distcp files. */
 #define ITEM_TENSOR TENSOR_V2(FLOAT_STORAGE, 0, "(4,)", "(1,)")
 
 /* make_folder - makes a folder of a.distcp with four items, b.distcp with two, and TEXT as .metadata. */
@@ -91,7 +92,8 @@ static void remove_folder(void)
     CU_ASSERT_EQUAL(rmdir(dir), 0);
 }
 
-/* check_read - the tensor NAME of a folder with the .metadata TEXT must hold the numbers WANT. */
+/* check_read - checks that a folder with the .metadata TEXT opens and that the tensor NAME has the numbers
+ * WANT. */
 static void check_read(const char *text, const char *name, const char *want)
 {
     ckpt_file *f;
@@ -107,7 +109,8 @@ static void check_read(const char *text, const char *name, const char *want)
     remove_folder();
 }
 
-/* check_open_fails - opening a folder with the .metadata TEXT must return WANT, with WORDS in the message. */
+/* check_open_fails - checks that opening a folder with the .metadata TEXT returns WANT, with an error about
+ * WHERE whose message contains WORDS. */
 static void check_open_fails(const char *text, ckpt_status want, const char *where, const char *words)
 {
     ckpt_file *f;
@@ -125,90 +128,92 @@ static void check_open_fails(const char *text, ckpt_status want, const char *whe
 
 static void chunks_are_assembled(void)
 {
-    check_read(ALL(TENSOR("w", "4,", CHUNK("0,", "4,")), "", ITEM("w", "0,", "a.distcp", 0)), "w",
+    check_read(METADATA(TENSOR("w", "4,", CHUNK("0,", "4,")), "", ITEM("w", "0,", "a.distcp", 0)), "w",
                "1 2 3 4 ");
-    check_read(ALL(TENSOR("w", "8,", CHUNK("4,", "4,") "," CHUNK("0,", "4,")), "",
-                   ITEM("w", "0,", "a.distcp", 2) "," ITEM("w", "4,", "b.distcp", 1)),
+    check_read(METADATA(TENSOR("w", "8,", CHUNK("4,", "4,") "," CHUNK("0,", "4,")), "",
+                        ITEM("w", "0,", "a.distcp", 2) "," ITEM("w", "4,", "b.distcp", 1)),
                "w", "1 2 3 4 1 2 3 4 ");
     /* An empty chunk at the end, as a rank without rows writes it. */
-    check_read(ALL(TENSOR("w", "4,", CHUNK("0,", "4,") "," CHUNK("4,", "0,")), "",
-                   ITEM("w", "0,", "a.distcp", 0) "," ITEM("w", "4,", "b.distcp", 0)),
+    check_read(METADATA(TENSOR("w", "4,", CHUNK("0,", "4,") "," CHUNK("4,", "0,")), "",
+                        ITEM("w", "0,", "a.distcp", 0) "," ITEM("w", "4,", "b.distcp", 0)),
                "w", "1 2 3 4 ");
     /* A replica of the first chunk. */
-    check_read(
-        ALL(TENSOR("w", "4,", CHUNK("0,", "4,") "," CHUNK("0,", "4,")), "", ITEM("w", "0,", "a.distcp", 0)),
-        "w", "1 2 3 4 ");
+    check_read(METADATA(TENSOR("w", "4,", CHUNK("0,", "4,") "," CHUNK("0,", "4,")), "",
+                        ITEM("w", "0,", "a.distcp", 0)),
+               "w", "1 2 3 4 ");
 }
 
 static void names_are_those_of_planner_data(void)
 {
-    check_read(ALL(TENSOR("a.0.w", "4,", CHUNK("0,", "4,")), "'a.0.w':('a',0,'w')",
-                   ITEM("a.0.w", "0,", "a.distcp", 0)),
+    check_read(METADATA(TENSOR("a.0.w", "4,", CHUNK("0,", "4,")), "'a.0.w':('a',0,'w')",
+                        ITEM("a.0.w", "0,", "a.distcp", 0)),
                "a.0.w", "1 2 3 4 ");
-    check_open_fails(ALL(TENSOR("v", "4,", CHUNK("0,", "4,")) "," TENSOR("w", "4,", CHUNK("0,", "4,")),
-                         "'v':('a',),'w':('a','b')",
-                         ITEM("v", "0,", "a.distcp", 0) "," ITEM("w", "0,", "a.distcp", 1)),
+    check_open_fails(METADATA(TENSOR("v", "4,", CHUNK("0,", "4,")) "," TENSOR("w", "4,", CHUNK("0,", "4,")),
+                              "'v':('a',),'w':('a','b')",
+                              ITEM("v", "0,", "a.distcp", 0) "," ITEM("w", "0,", "a.distcp", 1)),
                      CKPT_EFORMAT, "w", "to or through a value");
     check_open_fails(
-        ALL(TENSOR("w", "4,", CHUNK("0,", "4,")), "'w':('a',999999999)", ITEM("w", "0,", "a.distcp", 0)),
+        METADATA(TENSOR("w", "4,", CHUNK("0,", "4,")), "'w':('a',999999999)", ITEM("w", "0,", "a.distcp", 0)),
         CKPT_EFORMAT, "w", "item 999999999 of a list");
 }
 
 static void chunks_must_cover_the_tensor(void)
 {
-    check_open_fails(ALL(TENSOR("w", "12,", CHUNK("0,", "4,") "," CHUNK("8,", "4,")), "",
-                         ITEM("w", "0,", "a.distcp", 0) "," ITEM("w", "8,", "a.distcp", 1)),
+    check_open_fails(METADATA(TENSOR("w", "12,", CHUNK("0,", "4,") "," CHUNK("8,", "4,")), "",
+                              ITEM("w", "0,", "a.distcp", 0) "," ITEM("w", "8,", "a.distcp", 1)),
                      CKPT_EFORMAT, "w", "[4:8]");
-    check_open_fails(ALL(TENSOR("w", "6,", CHUNK("0,", "4,") "," CHUNK("2,", "4,")), "",
-                         ITEM("w", "0,", "a.distcp", 0) "," ITEM("w", "2,", "a.distcp", 1)),
+    check_open_fails(METADATA(TENSOR("w", "6,", CHUNK("0,", "4,") "," CHUNK("2,", "4,")), "",
+                              ITEM("w", "0,", "a.distcp", 0) "," ITEM("w", "2,", "a.distcp", 1)),
                      CKPT_EFORMAT, "w", "overlap");
-    check_open_fails(
-        ALL(TENSOR("w", "6,", CHUNK("0,", "4,") "," CHUNK("0,", "6,")), "", ITEM("w", "0,", "a.distcp", 0)),
-        CKPT_EFORMAT, "w", "overlap");
-    check_open_fails(ALL(TENSOR("w", "6,", CHUNK("0,", "4,") "," CHUNK("4,", "4,")), "",
-                         ITEM("w", "0,", "a.distcp", 0) "," ITEM("w", "4,", "a.distcp", 1)),
+    check_open_fails(METADATA(TENSOR("w", "6,", CHUNK("0,", "4,") "," CHUNK("0,", "6,")), "",
+                              ITEM("w", "0,", "a.distcp", 0)),
+                     CKPT_EFORMAT, "w", "overlap");
+    check_open_fails(METADATA(TENSOR("w", "6,", CHUNK("0,", "4,") "," CHUNK("4,", "4,")), "",
+                              ITEM("w", "0,", "a.distcp", 0) "," ITEM("w", "4,", "a.distcp", 1)),
                      CKPT_EFORMAT, "w", "not inside of the tensor");
-    check_open_fails(ALL(TENSOR("w", "4,4", CHUNK("0,", "4,")), "", ITEM("w", "0,", "a.distcp", 0)),
+    check_open_fails(METADATA(TENSOR("w", "4,4", CHUNK("0,", "4,")), "", ITEM("w", "0,", "a.distcp", 0)),
                      CKPT_EFORMAT, "w", "no offsets and sizes of 2 dimensions");
-    check_open_fails(ALL(TENSOR("w", "4,", CHUNK("0,", "4,")), "", ITEM("v", "0,", "a.distcp", 0)),
+    check_open_fails(METADATA(TENSOR("w", "4,", CHUNK("0,", "4,")), "", ITEM("v", "0,", "a.distcp", 0)),
                      CKPT_EFORMAT, "w", "chunk [0:4] has no item");
-    check_open_fails(ALL(TENSOR("w", "288230376151711744,", CHUNK("0,", "288230376151711744,")), "",
-                         ITEM("w", "0,", "a.distcp", 0)),
+    check_open_fails(METADATA(TENSOR("w", "288230376151711744,", CHUNK("0,", "288230376151711744,")), "",
+                              ITEM("w", "0,", "a.distcp", 0)),
                      CKPT_EFORMAT, "w", "its chunk takes");
-    check_open_fails(ALL(TENSOR("w", "288230376151711744,288230376151711744",
-                                CHUNK("0,0", "288230376151711744,288230376151711744")),
-                         "", ITEM("w", "0,0", "a.distcp", 0)),
+    check_open_fails(METADATA(TENSOR("w", "288230376151711744,288230376151711744",
+                                     CHUNK("0,0", "288230376151711744,288230376151711744")),
+                              "", ITEM("w", "0,0", "a.distcp", 0)),
                      CKPT_EFORMAT, "w", "2^63");
-    check_open_fails(
-        ALL(TENSOR_OF("torch.nonsense", "w", "4,", CHUNK("0,", "4,")), "", ITEM("w", "0,", "a.distcp", 0)),
-        CKPT_EFORMAT, "w", "element type");
+    check_open_fails(METADATA(TENSOR_OF("torch.nonsense", "w", "4,", CHUNK("0,", "4,")), "",
+                              ITEM("w", "0,", "a.distcp", 0)),
+                     CKPT_EFORMAT, "w", "element type");
 }
 
-/* 41 tensors share a list of 52 chunks: the third one makes 156, more than .metadata has values. */
+/* 41 tensors share a list of 52 chunks. With the third tensor they have 156 chunks, more than there are
+ * values in .metadata. */
 static void lists_of_chunks_are_not_shared(void)
 {
-#define FIVE(item) item "," item "," item "," item "," item ","
-#define TENS(n)    "'" n "0':#2,'" n "1':#2,'" n "2':#2,'" n "3':#2,'" n "4':#2,"
-    check_open_fails(ALL("'w':#2=new " META "TensorStorageMetadata()!{'properties':new " META
-                         "TensorProperties()!(torch.float32,None),'size':" SIZE("4,") ",'chunks':[#1=" CHUNK(
-                             "0,", "4,") "," FIVE("#1,#1,#1,#1,#1,#1,#1,#1,#1,#1") "#1]}," TENS("1") TENS("2")
-                             TENS("3") TENS("4"),
-                         "", ITEM("w", "0,", "a.distcp", 0)),
-                     CKPT_EFORMAT, "11", "156 chunks up to this tensor, in metadata of");
+#define FIVE_TIMES(item) item "," item "," item "," item "," item ","
+#define FIVE_ALIASES(n)  "'" n "0':#2,'" n "1':#2,'" n "2':#2,'" n "3':#2,'" n "4':#2,"
+    check_open_fails(
+        METADATA("'w':#2=new " META "TensorStorageMetadata()!{'properties':new " META
+                 "TensorProperties()!(torch.float32,None),'size':" SIZE("4,") ",'chunks':[#1=" CHUNK(
+                     "0,", "4,") "," FIVE_TIMES("#1,#1,#1,#1,#1,#1,#1,#1,#1,#1") "#1]}," FIVE_ALIASES("1")
+                     FIVE_ALIASES("2") FIVE_ALIASES("3") FIVE_ALIASES("4"),
+                 "", ITEM("w", "0,", "a.distcp", 0)),
+        CKPT_EFORMAT, "11", "156 chunks up to this tensor, in metadata of");
 }
 
 /* BINGET puts the same chunk into the list ten million times, with two bytes each time. The memory for chunks
  * is limited by the size of .metadata. */
 static void ten_million_chunks_are_refused(void)
 {
-    static const char here[] = "X\4\0\0\0here"; /* the chunks replace this */
+    static const char here[] = "X\4\0\0\0here"; /* the pickled text 'here', which the chunks replace */
     ckpt_file *f;
     ckpt_error err = {0};
     char path[256], chunks[20000];
     buf b;
     buf_init(&b, 1 << 20);
-    put_pickle(&b, ALL(TENSOR("w", "4,", "#1=" CHUNK("0,", "4,") ",'here'"), "",
-                       STORED("w", SIZE("0,"), "a.distcp", "0", "100")));
+    put_pickle(&b, METADATA(TENSOR("w", "4,", "#1=" CHUNK("0,", "4,") ",'here'"), "",
+                            STORED("w", SIZE("0,"), "a.distcp", "0", "100")));
     size_t at = str_find(buf_view(&b), str_of(here, sizeof here - 1), 0), after = at + sizeof here - 1;
     CU_ASSERT_FATAL(at != SIZE_MAX);
     for (size_t i = 0; i < sizeof chunks; i += 2)
@@ -230,24 +235,26 @@ static void ten_million_chunks_are_refused(void)
 
 static void dimensions_are_counted(void)
 {
-#define SIXTEEN "1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1"
-    check_open_fails(ALL(TENSOR("w", SIXTEEN "," SIXTEEN "," SIXTEEN "," SIXTEEN, ""), "", ""), CKPT_EFORMAT,
-                     "w", "64 dimensions; 63 are allowed");
+#define SIXTEEN_ONES "1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1"
+    check_open_fails(
+        METADATA(TENSOR("w", SIXTEEN_ONES "," SIXTEEN_ONES "," SIXTEEN_ONES "," SIXTEEN_ONES, ""), "", ""),
+        CKPT_EFORMAT, "w", "64 dimensions; 63 are allowed");
 }
 
 static void items_must_be_inside_of_their_files(void)
 {
-    check_open_fails(ALL(TENSOR("w", "4,", CHUNK("0,", "4,")), "", ITEM("w", "0,", "b.distcp", 2)),
+    check_open_fails(METADATA(TENSOR("w", "4,", CHUNK("0,", "4,")), "", ITEM("w", "0,", "b.distcp", 2)),
                      CKPT_ETRUNCATED, "w", "the file has 0 there");
-    check_open_fails(ALL(TENSOR("w", "4,", CHUNK("0,", "4,")), "", ITEM("w", "0,", "c.distcp", 0)),
+    check_open_fails(METADATA(TENSOR("w", "4,", CHUNK("0,", "4,")), "", ITEM("w", "0,", "c.distcp", 0)),
                      CKPT_ENOTFOUND, "w", "the file c.distcp is missing");
-    check_open_fails(ALL(TENSOR("w", "4,", CHUNK("0,", "4,")), "", ITEM("w", "0,", "../a.distcp", 0)),
+    check_open_fails(METADATA(TENSOR("w", "4,", CHUNK("0,", "4,")), "", ITEM("w", "0,", "../a.distcp", 0)),
                      CKPT_EFORMAT, "w", "outside of the folder");
-    check_open_fails(ALL(TENSOR("w", "4,", CHUNK("0,", "4,")), "", ITEM("w", "0,", "/etc/passwd", 0)),
+    check_open_fails(METADATA(TENSOR("w", "4,", CHUNK("0,", "4,")), "", ITEM("w", "0,", "/etc/passwd", 0)),
                      CKPT_EFORMAT, "w", "outside of the folder");
-    check_open_fails(ALL(TENSOR("v", "4,", CHUNK("0,", "4,")) "," TENSOR("w", "4,", CHUNK("0,", "4,")), "",
-                         ITEM("v", "0,", "a.distcp", 0) "," STORED("w", SIZE("0,"), "a.distcp", "16", "$1")),
-                     CKPT_EFORMAT, "w", "overlaps that of \"v\"");
+    check_open_fails(
+        METADATA(TENSOR("v", "4,", CHUNK("0,", "4,")) "," TENSOR("w", "4,", CHUNK("0,", "4,")), "",
+                 ITEM("v", "0,", "a.distcp", 0) "," STORED("w", SIZE("0,"), "a.distcp", "16", "$1")),
+        CKPT_EFORMAT, "w", "overlaps that of \"v\"");
 }
 
 /* An item is compared with the metadata when it is read. */
@@ -256,10 +263,12 @@ static void items_must_match_the_metadata(void)
     static const struct {
         const char *text, *words;
     } bad[] = {
-        {ALL(TENSOR("w", "2,2", CHUNK("0,0", "2,2")), "", ITEM("w", "0,0", "a.distcp", 0)), "another shape"},
-        {ALL(TENSOR_OF("torch.int32", "w", "4,", CHUNK("0,", "4,")), "", ITEM("w", "0,", "a.distcp", 0)),
+        {METADATA(TENSOR("w", "2,2", CHUNK("0,0", "2,2")), "", ITEM("w", "0,0", "a.distcp", 0)),
+         "another shape"},
+        {METADATA(TENSOR_OF("torch.int32", "w", "4,", CHUNK("0,", "4,")), "", ITEM("w", "0,", "a.distcp", 0)),
          "an item of float32; .metadata has int32"},
-        {ALL(TENSOR("w", "4,", CHUNK("0,", "4,")), "", STORED("w", SIZE("0,"), "a.distcp", "1", "300")), ""},
+        {METADATA(TENSOR("w", "4,", CHUNK("0,", "4,")), "", STORED("w", SIZE("0,"), "a.distcp", "1", "300")),
+         ""},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         uint8_t sum[CKPT_DIGEST_MAX];
@@ -288,12 +297,12 @@ static void zstd_items_may_not_exceed_their_chunk(void)
     for (size_t i = 0; i < 100; i++)
         memcpy(bytes + 6 + 4 * i, i < 99 ? block : last, 4);
     make_folder(
-        ALL(TENSOR("w", "4,", CHUNK("0,", "4,")), "",
-            STORED("w", SIZE("0,"), "b.distcp", "0", "406,'transform_descriptors':['stream.zstd/1']")));
+        METADATA(TENSOR("w", "4,", CHUNK("0,", "4,")), "",
+                 STORED("w", SIZE("0,"), "b.distcp", "0", "406,'transform_descriptors':['stream.zstd/1']")));
     put_file("b.distcp", bytes, sizeof bytes, 1);
     CU_ASSERT_EQUAL_FATAL(ckpt_open(dir, NULL, &f, &err), CKPT_OK);
     ckpt_status st = ckpt_digest_tensor(f, 0, CKPT_SHA256, sum, &err);
-    if (st != CKPT_EUNSUPPORTED) { /* without libarchive */
+    if (st != CKPT_EUNSUPPORTED) { /* the result if there is no libarchive */
         CU_ASSERT_EQUAL(st, CKPT_EFORMAT);
         CU_ASSERT_STRING_EQUAL(err.what, "unpacks to more than the 1048592 bytes allowed"); /* 2^20 + 4 * 4 */
         CU_ASSERT_EQUAL(err.where[0], 'w');
@@ -303,7 +312,7 @@ static void zstd_items_may_not_exceed_their_chunk(void)
     remove_folder();
 }
 
-/* The item of a value, or meta.pt, must not be in a different format; here, it is a safetensors file. */
+/* The item of a value, and meta.pt, must be pickles. Here, each is a safetensors file instead. */
 static void values_must_be_pickles(void)
 {
     static const char safetensors[] = "\x69\0\0\0\0\0\0\0"
@@ -312,8 +321,9 @@ static void values_must_be_pickles(void)
     ckpt_file *f = NULL;
     for (int in_meta = 0; in_meta < 2; in_meta++) {
         ckpt_error err = {0};
-        make_folder(in_meta ? ALL(TENSOR("w", "4,", CHUNK("0,", "4,")), "", ITEM("w", "0,", "a.distcp", 0))
-                            : ALL(BYTES("v"), "", STORED("v", "None", "b.distcp", "0", "115")));
+        make_folder(in_meta
+                        ? METADATA(TENSOR("w", "4,", CHUNK("0,", "4,")), "", ITEM("w", "0,", "a.distcp", 0))
+                        : METADATA(BYTES_ENTRY("v"), "", STORED("v", "None", "b.distcp", "0", "115")));
         put_file(in_meta ? "meta.pt" : "b.distcp", safetensors, sizeof safetensors - 1, 1);
         CU_ASSERT_EQUAL(ckpt_open(dir, NULL, &f, &err), CKPT_EFORMAT);
         CU_ASSERT_STRING_EQUAL(err.what, "a file in the form safetensors, where a pickle belongs");
@@ -336,7 +346,8 @@ static void make_folder_of_stream(const char *bytes, size_t n)
     buf_text(&stream, "',0,None)");
     buf_byte(&stream, 0);
     struct test_file item = make_torch_zip((const char *)stream.data);
-    snprintf(text, sizeof text, ALL(BYTES("v"), "", STORED("v", "None", "b.distcp", "0", "%zu")), item.size);
+    snprintf(text, sizeof text, METADATA(BYTES_ENTRY("v"), "", STORED("v", "None", "b.distcp", "0", "%zu")),
+             item.size);
     make_folder(text);
     put_file("b.distcp", item.bytes, item.size, 1);
     close_file(&item);
@@ -365,7 +376,7 @@ static void links_may_not_leave_the_folder(void)
     ckpt_file *f;
     ckpt_error err = {0};
     char link[256];
-    make_folder(ALL(TENSOR("w", "4,", CHUNK("0,", "4,")), "", ITEM("w", "0,", "b.distcp", 0)));
+    make_folder(METADATA(TENSOR("w", "4,", CHUNK("0,", "4,")), "", ITEM("w", "0,", "b.distcp", 0)));
     remove_file("b.distcp");
     snprintf(link, sizeof link, "%s/b.distcp", dir);
     CU_ASSERT_EQUAL(symlink("/etc/passwd", link), 0);
@@ -393,15 +404,18 @@ static void metadata_of_all_ranks_are_merged(void)
     remove_file(".metadata");
     CU_ASSERT_EQUAL(ckpt_open(dir, NULL, &f, &err), CKPT_ENOTFOUND);
     put_metadata("__0.metadata",
-                 ALL(TENSOR("w", "8,", CHUNK("0,", "4,")), "", ITEM("w", "0,", "a.distcp", 0)), item.size);
+                 METADATA(TENSOR("w", "8,", CHUNK("0,", "4,")), "", ITEM("w", "0,", "a.distcp", 0)),
+                 item.size);
     CU_ASSERT_EQUAL(ckpt_open(dir, NULL, &f, &err), CKPT_EFORMAT);
     put_metadata("__1.metadata",
-                 ALL(TENSOR("w", "8,", CHUNK("4,", "4,")), "", ITEM("w", "4,", "b.distcp", 0)), item.size);
+                 METADATA(TENSOR("w", "8,", CHUNK("4,", "4,")), "", ITEM("w", "4,", "b.distcp", 0)),
+                 item.size);
     CU_ASSERT_EQUAL_FATAL(ckpt_open(dir, NULL, &f, &err), CKPT_OK);
     check_numbers(f, "w", "1 2 3 4 1 2 3 4 ");
     ckpt_close(f);
     put_metadata("__1.metadata",
-                 ALL(TENSOR("w", "9,", CHUNK("4,", "4,")), "", ITEM("w", "4,", "b.distcp", 0)), item.size);
+                 METADATA(TENSOR("w", "9,", CHUNK("4,", "4,")), "", ITEM("w", "4,", "b.distcp", 0)),
+                 item.size);
     CU_ASSERT_EQUAL(ckpt_open(dir, NULL, &f, &err), CKPT_EFORMAT);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "that of the other ranks"));
     remove_folder();
@@ -416,8 +430,8 @@ static void checksums_of_items_are_checked(void)
     ckpt_file *f;
     ckpt_error err = {0};
     struct test_file item = make_torch_zip(ITEM_TENSOR);
-    make_folder(ALL(TENSOR("w", "8,", CHUNK("0,", "4,") "," CHUNK("4,", "4,")), "",
-                    ITEM("w", "0,", "a.distcp", 0) "," ITEM("w", "4,", "b.distcp", 0)));
+    make_folder(METADATA(TENSOR("w", "8,", CHUNK("0,", "4,") "," CHUNK("4,", "4,")), "",
+                         ITEM("w", "0,", "a.distcp", 0) "," ITEM("w", "4,", "b.distcp", 0)));
     for (size_t i = 0; i + 16 < item.size; i++)
         if (memcmp(item.bytes + i, "\0\0\x80\x3f\0\0\0\x40", 8) == 0) /* the floats 1 and 2 */
             item.bytes[i] = 1;
@@ -444,8 +458,9 @@ static void damaged_metadata_are_refused(void)
     static char metadata[4096];
     char path[256];
     ckpt_error err;
-    make_folder(ALL(TENSOR("a.0.w", "8,", CHUNK("4,", "4,") "," CHUNK("0,", "4,")), "'a.0.w':('a',0,'w')",
-                    ITEM("a.0.w", "0,", "a.distcp", 2) "," ITEM("a.0.w", "4,", "b.distcp", 1)));
+    make_folder(METADATA(TENSOR("a.0.w", "8,", CHUNK("4,", "4,") "," CHUNK("0,", "4,")),
+                         "'a.0.w':('a',0,'w')",
+                         ITEM("a.0.w", "0,", "a.distcp", 2) "," ITEM("a.0.w", "4,", "b.distcp", 1)));
     snprintf(path, sizeof path, "%s/.metadata", dir);
     FILE *in = fopen(path, "rb");
     CU_ASSERT_PTR_NOT_NULL_FATAL(in);

@@ -218,7 +218,7 @@ static void damaged_files_are_read_safely(void)
         struct dirent **list;
         char from[512];
         size_t size;
-        snprintf(from, sizeof from, "%s", unit_corpus(saves[i]));
+        snprintf(from, sizeof from, "%s", unit_corpus_path(saves[i]));
         int n = scandir(from, &list, NULL, alphasort);
         CU_ASSERT_FATAL(n > 2);
         make_folder();

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "flat.h"
+#include "small_files.h"
 #include "unit.h"
 
 static ckpt_diff_event events[64];
@@ -34,7 +34,7 @@ static int event_is(size_t i, ckpt_diff_what what, const char *name)
 /* open_tensor - opens a file of one tensor "w" of N elements of DTYPE, which are SIZE bytes at DATA. */
 static ckpt_file *open_tensor(const char *dtype, size_t n, const void *data, size_t size)
 {
-    return flat_numbers("w", dtype, n, data, size);
+    return open_one_tensor("w", dtype, n, data, size);
 }
 
 /* diff_tensors - compares N elements of dtype DA, NA bytes at A, with those of DB, NB bytes at B; returns the
@@ -44,7 +44,7 @@ static const ckpt_diff_event *diff_tensors(const char *da, const void *a, size_t
 {
     CU_ASSERT_EQUAL(compare_files(open_tensor(da, n, a, na), open_tensor(db, n, b, nb), o), CKPT_OK);
     CU_ASSERT_EQUAL(nevents, 1);
-    flat_close();
+    close_open_files();
     return &events[0];
 }
 
@@ -153,7 +153,8 @@ static void names_are_merged_in_natural_order(void)
                     "\"m.l.10\":{\"dtype\":\"U8\",\"shape\":[1,1],\"data_offsets\":[1,2]},"
                     "\"m.z\":{\"dtype\":\"I8\",\"shape\":[2],\"data_offsets\":[2,4]}}";
     ckpt_diff_options o = {.struct_size = sizeof o, .ignore_prefix = "m."};
-    CU_ASSERT_EQUAL(compare_files(flat_open(a, "abcd", 4), flat_open(b, "bacd", 4), &o), CKPT_OK);
+    CU_ASSERT_EQUAL(compare_files(open_safetensors(a, "abcd", 4), open_safetensors(b, "bacd", 4), &o),
+                    CKPT_OK);
     CU_ASSERT(nevents == 4 && event_is(0, CKPT_DIFF_SAME, "l.2") && event_is(1, CKPT_DIFF_CHANGED, "l.10"));
     CU_ASSERT(event_is(2, CKPT_DIFF_ONLY_A, "only.a") && event_is(3, CKPT_DIFF_ONLY_B, "z"));
     CU_ASSERT(events[1].shape_differs && !events[1].compared && events[1].differing == 0);
@@ -162,9 +163,10 @@ static void names_are_merged_in_natural_order(void)
     const char *globs[] = {"l.*"};
     o.globs = globs;
     o.nglobs = 1;
-    CU_ASSERT_EQUAL(compare_files(flat_open(a, "abcd", 4), flat_open(b, "bacd", 4), &o), CKPT_OK);
+    CU_ASSERT_EQUAL(compare_files(open_safetensors(a, "abcd", 4), open_safetensors(b, "bacd", 4), &o),
+                    CKPT_OK);
     CU_ASSERT_EQUAL(nevents, 2);
-    flat_close();
+    close_open_files();
 }
 
 static void globs_that_match_nothing_are_an_error(void)
@@ -177,7 +179,7 @@ static void globs_that_match_nothing_are_an_error(void)
     o.nglobs = 2;
     CU_ASSERT_EQUAL(compare_files(open_tensor("F32", 1, &x, 4), open_tensor("F32", 1, &x, 4), &o),
                     CKPT_ENOTFOUND);
-    flat_close();
+    close_open_files();
 }
 
 static void renames_are_found_by_their_bytes(void)
@@ -186,15 +188,17 @@ static void renames_are_found_by_their_bytes(void)
                     "\"x.v\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[2,4]}}";
     const char *b = "{\"y.w\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[2,4]},"
                     "\"y.v\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]}}";
-    CU_ASSERT_EQUAL(compare_files(flat_open(a, "abcd", 4), flat_open(b, "cdab", 4), NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(compare_files(open_safetensors(a, "abcd", 4), open_safetensors(b, "cdab", 4), NULL),
+                    CKPT_OK);
     CU_ASSERT_EQUAL(totals.renamed, 2);
     CU_ASSERT(event_is(0, CKPT_DIFF_ONLY_A, "x.v") && event_is(1, CKPT_DIFF_RENAMED, "x.v") &&
               events[1].other.ptr[2] == 'v');
     CU_ASSERT(event_is(3, CKPT_DIFF_RENAMED, "x.w") && events[3].other.ptr[2] == 'w');
     ckpt_diff_options o = {.struct_size = sizeof o, .keys_only = true};
-    CU_ASSERT_EQUAL(compare_files(flat_open(a, "abcd", 4), flat_open(b, "cdab", 4), &o), CKPT_OK);
+    CU_ASSERT_EQUAL(compare_files(open_safetensors(a, "abcd", 4), open_safetensors(b, "cdab", 4), &o),
+                    CKPT_OK);
     CU_ASSERT_EQUAL(totals.renamed, 0);
-    flat_close();
+    close_open_files();
 }
 
 /* Both tensors of B have the bytes of the tensor of A, but neither has the last component of its name. */
@@ -203,9 +207,10 @@ static void equal_bytes_alone_are_no_rename(void)
     const char *a = "{\"x.bias\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}";
     const char *b = "{\"y.scale\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
                     "\"y.zero\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]}}";
-    CU_ASSERT_EQUAL(compare_files(flat_open(a, "\0", 1), flat_open(b, "\0\0", 2), NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(compare_files(open_safetensors(a, "\0", 1), open_safetensors(b, "\0\0", 2), NULL),
+                    CKPT_OK);
     CU_ASSERT_EQUAL(totals.renamed, 0);
-    flat_close();
+    close_open_files();
 }
 
 static int stop_at_event(void *user, const ckpt_diff_event *e)
@@ -231,7 +236,7 @@ static void the_caller_can_stop(void)
     CU_ASSERT_EQUAL(ckpt_diff(a, b, &o, NULL, NULL, NULL, NULL), CKPT_ECANCELLED);
     o.user = &never;
     CU_ASSERT_EQUAL(ckpt_diff(a, b, &o, NULL, NULL, NULL, NULL), CKPT_OK);
-    flat_close();
+    close_open_files();
 }
 
 static int keep_total(void *user, uint64_t done, uint64_t total)
@@ -247,7 +252,7 @@ static void tied_weights_are_compared_once(void)
     static const char *const files[] = {"torch/t26/tied.pt", "torch/t26/tied_legacy.pt"};
     uint64_t bytes = 0, all = 0, total = 0;
     ckpt_diff_options o = {.struct_size = sizeof o, .progress = keep_total, .user = &total};
-    ckpt_file *a = corpus_open(files[0]), *b = corpus_open(files[1]);
+    ckpt_file *a = open_corpus_file(files[0]), *b = open_corpus_file(files[1]);
     for (uint32_t i = 0; i < ckpt_tensor_count(a); i++) {
         const ckpt_tensor t = tensor_at(a, i);
         all += t.nbytes;
@@ -256,7 +261,7 @@ static void tied_weights_are_compared_once(void)
     CU_ASSERT(bytes < all);
     CU_ASSERT_EQUAL(compare_files(a, b, &o), CKPT_OK);
     CU_ASSERT(total == 2 * bytes && totals.same == ckpt_tensor_count(a) && nevents == totals.same);
-    flat_close();
+    close_open_files();
 }
 
 /* The files have composite tensors, and tensors without data. */
@@ -266,10 +271,10 @@ static void a_file_equals_itself(void)
                                         "torch/t26/meta.pt",          "torch/t26/conj.pt",
                                         "torch/t26/nested_jagged.pt", "torch/t26/lazy.pt"};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        ckpt_file *a = corpus_open(files[i]), *b = corpus_open(files[i]);
+        ckpt_file *a = open_corpus_file(files[i]), *b = open_corpus_file(files[i]);
         CU_ASSERT_EQUAL(compare_files(a, b, NULL), CKPT_OK);
         CU_ASSERT(nevents > 0 && totals.same == nevents && totals.changed == 0);
-        flat_close();
+        close_open_files();
     }
 }
 
@@ -364,8 +369,8 @@ static void a_different_dtype_may_be_ignored(void)
 
 static void a_wrong_crc_is_reported(void)
 {
-    ckpt_file *a = corpus_open("torch/exp/26_bad_crc_data.pt"),
-              *b = corpus_open("torch/exp/01_pyzip_stored.pt");
+    ckpt_file *a = open_corpus_file("torch/exp/26_bad_crc_data.pt"),
+              *b = open_corpus_file("torch/exp/01_pyzip_stored.pt");
     ckpt_error err;
     CU_ASSERT_EQUAL(compare_files(a, b, NULL), CKPT_ECHECKSUM);
     for (int i = 0; i < 2; i++) { /* on one side, and on both */
@@ -374,7 +379,7 @@ static void a_wrong_crc_is_reported(void)
     }
     ckpt_file_ignore_crc(a, true);
     CU_ASSERT_EQUAL(compare_files(a, b, NULL), CKPT_OK);
-    flat_close();
+    close_open_files();
 }
 
 void suite_diff(void)

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "core/file.h"
-#include "flat.h"
+#include "small_files.h"
 #include "op/hash_xxh3.h"
 #include "unit.h"
 
@@ -19,9 +19,9 @@ static void published_test_vectors_match(void)
 {
     uint8_t d[CKPT_DIGEST_MAX];
     char text[65];
-    ckpt_file *f = flat_open("{\"t\":{\"dtype\":\"U8\",\"shape\":[3],\"data_offsets\":[0,3]},"
-                             "\"z\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[3,3]}}",
-                             "abc", 3);
+    ckpt_file *f = open_safetensors("{\"t\":{\"dtype\":\"U8\",\"shape\":[3],\"data_offsets\":[0,3]},"
+                                    "\"z\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[3,3]}}",
+                                    "abc", 3);
     CU_ASSERT_EQUAL(ckpt_digest_tensor(f, ckpt_tensor_find(f, (ckpt_str){"t", 1}), CKPT_SHA256, d, NULL),
                     CKPT_OK);
     to_hex(d, 32, text); /* of "abc" */
@@ -36,7 +36,7 @@ static void published_test_vectors_match(void)
     CU_ASSERT_STRING_EQUAL(text, "99aa06d3014798d86001c324468d497f"); /* XXH3_128bits("") */
     CU_ASSERT_EQUAL(ckpt_digest_tensor(f, 99, CKPT_SHA256, d, NULL), CKPT_EUSAGE);
     CU_ASSERT_EQUAL(ckpt_digest_tensor(f, 0, (ckpt_algorithm)7, d, NULL), CKPT_EUSAGE);
-    flat_close();
+    close_open_files();
 }
 
 /* For every length, alignment and split, the AVX2 kernel gives the same digest as the baseline kernel. */
@@ -72,13 +72,14 @@ static void payload_digests_exclude_the_header(void)
 {
     uint8_t d[CKPT_DIGEST_MAX], whole[CKPT_DIGEST_MAX];
     char text[65];
-    ckpt_file *f = flat_open("{\"t\":{\"dtype\":\"U8\",\"shape\":[3],\"data_offsets\":[0,3]}}", "abc", 3);
+    ckpt_file *f = open_safetensors("{\"t\":{\"dtype\":\"U8\",\"shape\":[3],\"data_offsets\":[0,3]}}", "abc",
+                                    3);
     CU_ASSERT_EQUAL(ckpt_digest_payload(f, CKPT_SHA256, NULL, d, NULL), CKPT_OK);
     to_hex(d, 32, text);
     CU_ASSERT_STRING_EQUAL(text, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
     CU_ASSERT_EQUAL(ckpt_digest_payload(f, (ckpt_algorithm)7, NULL, d, NULL), CKPT_EUSAGE);
     CU_ASSERT(ckpt_digest_bytes("/nowhere/at/all", CKPT_SHA256, NULL, whole, NULL) != CKPT_OK);
-    flat_close();
+    close_open_files();
 }
 
 static void digest_file(ckpt_file *f, ckpt_algorithm alg, uint8_t out[CKPT_DIGEST_MAX])
@@ -99,7 +100,8 @@ static void file_digest_is_as_documented(void)
     unsigned char record[8 + 1 + 8 + 5 + 8 + 16 + 16] = {1, 0, 0, 0, 0,   0,   0,   0,   't', 5, 0, 0, 0,
                                                          0, 0, 0, 0, 'u', 'i', 'n', 't', '8', 2, 0, 0, 0,
                                                          0, 0, 0, 0, 1,   0,   0,   0,   0,   0, 0, 0, 3};
-    ckpt_file *f = flat_open("{\"t\":{\"dtype\":\"U8\",\"shape\":[1,3],\"data_offsets\":[0,3]}}", "abc", 3);
+    ckpt_file *f = open_safetensors("{\"t\":{\"dtype\":\"U8\",\"shape\":[1,3],\"data_offsets\":[0,3]}}",
+                                    "abc", 3);
     CU_ASSERT_EQUAL(ckpt_digest_tensor(f, 0, CKPT_XXH3, tensor, NULL), CKPT_OK);
     memcpy(record + sizeof record - 16, tensor, 16);
     void *x = xxh3_new();
@@ -108,37 +110,37 @@ static void file_digest_is_as_documented(void)
     xxh3_free(x);
     digest_file(f, CKPT_XXH3, got);
     CU_ASSERT(memcmp(got, want, 16) == 0);
-    flat_close();
+    close_open_files();
 }
 
 static void order_and_offsets_do_not_matter(void)
 {
     uint8_t a[CKPT_DIGEST_MAX], b[CKPT_DIGEST_MAX], c[CKPT_DIGEST_MAX];
-    digest_file(flat_open("{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
-                          "\"b\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]}}",
-                          "xy", 2),
+    digest_file(open_safetensors("{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
+                                 "\"b\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]}}",
+                                 "xy", 2),
                 CKPT_SHA256, a);
-    digest_file(flat_open("{\"b\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
-                          "\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]}}",
-                          "yx", 2),
+    digest_file(open_safetensors("{\"b\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
+                                 "\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]}}",
+                                 "yx", 2),
                 CKPT_SHA256, b);
-    digest_file(flat_open("{\"b\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
-                          "\"a\":{\"dtype\":\"I8\",\"shape\":[1],\"data_offsets\":[1,2]}}",
-                          "yx", 2),
+    digest_file(open_safetensors("{\"b\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
+                                 "\"a\":{\"dtype\":\"I8\",\"shape\":[1],\"data_offsets\":[1,2]}}",
+                                 "yx", 2),
                 CKPT_SHA256, c);
     CU_ASSERT(memcmp(a, b, 32) == 0);
     CU_ASSERT(memcmp(a, c, 32) != 0);
-    flat_close();
+    close_open_files();
 }
 
 /* A zip archive and a legacy file of the same weights have the same digest. */
 static void format_does_not_matter(void)
 {
     uint8_t a[CKPT_DIGEST_MAX], b[CKPT_DIGEST_MAX];
-    digest_file(corpus_open("torch/t26/state_dict.pt"), CKPT_XXH3, a);
-    digest_file(corpus_open("torch/t26/state_dict_legacy.pt"), CKPT_XXH3, b);
+    digest_file(open_corpus_file("torch/t26/state_dict.pt"), CKPT_XXH3, a);
+    digest_file(open_corpus_file("torch/t26/state_dict_legacy.pt"), CKPT_XXH3, b);
     CU_ASSERT(memcmp(a, b, 16) == 0);
-    flat_close();
+    close_open_files();
 }
 
 /* The digest must cover the scale of a quantized tensor, and whether a sparse tensor is coalesced. */
@@ -148,7 +150,7 @@ static void properties_outside_the_bytes_count(void)
     static const char *const files[] = {"torch/t26/quant_per_tensor.pt", "torch/t26/sparse_coo.pt",
                                         "torch/t26/meta.pt"};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        ckpt_file *f = corpus_open(files[i]);
+        ckpt_file *f = open_corpus_file(files[i]);
         struct row *r = NULL;
         for (size_t k = 0; k < f->table.nrows && !r; k++)
             if (f->table.rows[k].t.kind != CKPT_DENSE)
@@ -159,7 +161,7 @@ static void properties_outside_the_bytes_count(void)
         digest_file(f, CKPT_XXH3, after);
         CU_ASSERT(memcmp(before, after, 16) != 0);
     }
-    flat_close();
+    close_open_files();
 }
 
 void suite_digest(void)

@@ -4,16 +4,16 @@
 
 #include "core/distance.h"
 #include "core/number.h"
-#include "noise.h"
+#include "pseudo_random.h"
 #include "unit.h"
 
-#define MOST 1024
+#define MAX_ELEMENTS 1024
 
 static const struct tolerance tolerances[] = {{0, 0}, {1e-3, 0}, {0, 1e-2}, {1e-2, 0.5}, {INFINITY, 0}};
 static const struct tolerance *tolerance = tolerances;
 
-/* same_distance - returns true if A and B are equal, or both not finite. */
-static bool same_distance(const struct distance *a, const struct distance *b)
+/* is_same_distance - returns true if A and B are equal, or both not finite. */
+static bool is_same_distance(const struct distance *a, const struct distance *b)
 {
     bool finite = isfinite(distance_sum(a));
     return finite == (isfinite(distance_sum(b)) != 0) && (!finite || memcmp(a, b, sizeof *a) == 0);
@@ -22,42 +22,42 @@ static bool same_distance(const struct distance *a, const struct distance *b)
 static bool same_as_scalar(distance_kernel *k, ckpt_dtype dt, const unsigned char *a, const unsigned char *b,
                            size_t n)
 {
-    double x[MOST], y[MOST];
+    double x[MAX_ELEMENTS], y[MAX_ELEMENTS];
     struct distance want, got;
     number_decode(dt, a, n, x);
     number_decode(dt, b, n, y);
     distance_scalar(CKPT_DT_F64, (const void *)x, (const void *)y, n, tolerance, &want);
     k(CKPT_DT_F64, (const void *)x, (const void *)y, n, tolerance, &got);
-    bool good = same_distance(&want, &got);
+    bool good = is_same_distance(&want, &got);
     if (k != distance_scalar && dtype_has_kernels(dt)) {
         k(dt, a, b, n, tolerance, &got);
-        good = good && same_distance(&want, &got);
+        good = good && is_same_distance(&want, &got);
     }
     return good;
 }
 
 /* The kernel for this CPU. */
-static distance_kernel *best;
+static distance_kernel *best_kernel;
 
 static bool kernels_agree(ckpt_dtype dt, const unsigned char *a, const unsigned char *b, size_t n)
 {
-    return same_as_scalar(best, dt, a, b, n);
+    return same_as_scalar(best_kernel, dt, a, b, n);
 }
 
 static void kernels_agree_on_any_length_and_alignment(void)
 {
     static unsigned char x[8 * 260 + 8], y[8 * 260 + 8];
-    for (size_t d = 0; d < NOISE_DTYPES; d++) {
-        size_t width = ckpt_dtype_bits(noise_dtypes[d]) / 8, wrong = 0;
+    for (size_t d = 0; d < VECTOR_DTYPES; d++) {
+        size_t width = ckpt_dtype_bits(vector_dtypes[d]) / 8, wrong = 0;
         for (size_t n = 0; n <= 256; n++) {
             size_t left = n % 7, right = n % 5;
             tolerance = &tolerances[n % 5];
-            noise_fill(noise_dtypes[d], x + left, n, n % 3 != 0);
-            noise_fill(noise_dtypes[d], y + right, n, n % 3 != 0);
+            fill_random_elements(vector_dtypes[d], x + left, n, n % 3 != 0);
+            fill_random_elements(vector_dtypes[d], y + right, n, n % 3 != 0);
             if (n % 2)
                 memcpy(y + right, x + left, n / 2 * width);
             unsigned char *a = unit_guard(x, left + n * width), *b = unit_guard(y, right + n * width);
-            wrong += !kernels_agree(noise_dtypes[d], a + left, b + right, n);
+            wrong += !kernels_agree(vector_dtypes[d], a + left, b + right, n);
             unit_guard_free(a, left + n * width);
             unit_guard_free(b, right + n * width);
         }
@@ -76,7 +76,7 @@ static void kernels_agree_on_bit_patterns(void)
         bool has_16_bits = bits < 65536;
         tolerance = &tolerances[bits % 5];
         for (size_t i = 0; has_16_bits && i < 16; i++) {
-            uint32_t other = i < 8 ? bits + (uint32_t)i : (uint32_t)noise();
+            uint32_t other = i < 8 ? bits + (uint32_t)i : (uint32_t)next_random();
             x[2 * i] = (unsigned char)bits;
             x[2 * i + 1] = (unsigned char)(bits >> 8);
             y[2 * i] = (unsigned char)other;
@@ -97,21 +97,21 @@ static void kernels_agree_on_bit_patterns(void)
 /* The scalar code is compared with a simple loop. */
 static void scalar_distances_are_correct(void)
 {
-    double a[MOST], b[MOST];
+    double a[MAX_ELEMENTS], b[MAX_ELEMENTS];
     long double sum = 0;
     double max_abs = 0, max_rel = 0;
     uint64_t differing = 0;
     const struct tolerance t = {1e-3, 0.1};
     struct distance d;
-    for (size_t i = 0; i < MOST; i++) {
-        a[i] = (double)(int64_t)noise() * 0x1p-63;
-        b[i] = i % 3 == 0 ? a[i] : a[i] * (1 + (double)(noise() % 1000) * 2e-4);
+    for (size_t i = 0; i < MAX_ELEMENTS; i++) {
+        a[i] = (double)(int64_t)next_random() * 0x1p-63;
+        b[i] = i % 3 == 0 ? a[i] : a[i] * (1 + (double)(next_random() % 1000) * 2e-4);
         sum += fabsl((long double)a[i] - b[i]);
         max_abs = fmax(max_abs, fabs(a[i] - b[i]));
         max_rel = fmax(max_rel, fabs(a[i] - b[i]) / fabs(b[i]));
         differing += fabs(a[i] - b[i]) > t.abs + t.rel * fabs(b[i]);
     }
-    distance_scalar(CKPT_DT_F64, (const void *)a, (const void *)b, MOST, &t, &d);
+    distance_scalar(CKPT_DT_F64, (const void *)a, (const void *)b, MAX_ELEMENTS, &t, &d);
     CU_ASSERT(fabsl(distance_sum(&d) - sum) < 1e-12L * sum);
     CU_ASSERT_EQUAL(d.max_abs, max_abs);
     CU_ASSERT_EQUAL(d.max_rel, max_rel);
@@ -119,7 +119,7 @@ static void scalar_distances_are_correct(void)
     CU_ASSERT(differing > 100 && differing < 600);
 }
 
-/* One value that is not finite makes the sum not finite, wherever it is; equal infinities do so too. */
+/* One value that is not finite makes the sum not finite, wherever it is. So do equal infinities. */
 static void values_that_are_not_finite_are_noticed(void)
 {
     const double bad[][2] = {{INFINITY, 1}, {1, -INFINITY}, {INFINITY, INFINITY}, {NAN, 1},
@@ -142,22 +142,22 @@ static void values_that_are_not_finite_are_noticed(void)
  * loop. */
 static void norms_are_correct(void)
 {
-    double a[MOST], b[MOST];
+    double a[MAX_ELEMENTS], b[MAX_ELEMENTS];
     long double aa = 0, bb = 0, ab = 0, dd = 0;
     struct norms all = {0}, steps = {0};
-    for (size_t i = 0; i < MOST; i++) {
-        a[i] = (double)(int64_t)noise() * 0x1p-63;
-        b[i] = a[i] + (double)(int64_t)noise() * 0x1p-66;
+    for (size_t i = 0; i < MAX_ELEMENTS; i++) {
+        a[i] = (double)(int64_t)next_random() * 0x1p-63;
+        b[i] = a[i] + (double)(int64_t)next_random() * 0x1p-66;
         aa += (long double)a[i] * a[i];
         bb += (long double)b[i] * b[i];
         ab += (long double)a[i] * b[i];
         dd += ((long double)a[i] - b[i]) * ((long double)a[i] - b[i]);
     }
-    norms_add(&all, a, b, MOST - 3);
-    for (size_t at = 0; at < MOST - 3; at += 64)
-        norms_add(&steps, a + at, b + at, MOST - 3 - at < 64 ? MOST - 3 - at : 64);
-    norms_add(&all, a + MOST - 3, b + MOST - 3, 3);
-    norms_add(&steps, a + MOST - 3, b + MOST - 3, 3);
+    norms_add(&all, a, b, MAX_ELEMENTS - 3);
+    for (size_t at = 0; at < MAX_ELEMENTS - 3; at += 64)
+        norms_add(&steps, a + at, b + at, MAX_ELEMENTS - 3 - at < 64 ? MAX_ELEMENTS - 3 - at : 64);
+    norms_add(&all, a + MAX_ELEMENTS - 3, b + MAX_ELEMENTS - 3, 3);
+    norms_add(&steps, a + MAX_ELEMENTS - 3, b + MAX_ELEMENTS - 3, 3);
     CU_ASSERT(fabsl(all.aa - aa) < 1e-12L * aa && fabsl(all.bb - bb) < 1e-12L * bb);
     CU_ASSERT(fabsl(all.ab - ab) < 1e-12L * ab && fabsl(all.dd - dd) < 1e-12L * dd);
     CU_ASSERT(fabsl((long double)norms_distance(&all) - sqrtl(dd / bb)) < 1e-12L);
@@ -171,7 +171,7 @@ static void norms_are_added_in_a_fixed_order(void)
     double a[19], b[19] = {0}, lane[8] = {0};
     struct norms s = {0};
     for (size_t i = 0; i < 19; i++) {
-        a[i] = (double)(int64_t)noise() * 0x1p-40;
+        a[i] = (double)(int64_t)next_random() * 0x1p-40;
         lane[i % 8] += a[i] * a[i];
     }
     norms_add(&s, a, b, 19);
@@ -196,7 +196,7 @@ static void norms_of_zeros_and_numbers_that_are_not_finite(void)
 
 void suite_distance(void)
 {
-    best = distance_best();
+    best_kernel = distance_best();
     UNIT(kernels_agree_on_any_length_and_alignment);
     UNIT(kernels_agree_on_bit_patterns);
     UNIT(scalar_distances_are_correct);

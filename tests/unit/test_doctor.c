@@ -51,7 +51,7 @@ static ckpt_status diagnose(struct diagnoses *h, ckpt_doctor_result *r)
 static void truncated_files_have_a_diagnosis(void)
 {
     static unsigned char b[1 << 16];
-    FILE *from = fopen(unit_corpus("torch/t215/state_dict.pt"), "rb");
+    FILE *from = fopen(unit_corpus_path("torch/t215/state_dict.pt"), "rb");
     CU_ASSERT_PTR_NOT_NULL_FATAL(from);
     size_t n = fread(b, 1, sizeof b, from), truncated = 0;
     ckpt_doctor_result r = CKPT_INIT(ckpt_doctor_result);
@@ -91,13 +91,13 @@ static void many_data_descriptors_are_searched_once(void)
     (void)unlink(path);
 }
 
-/* RECORD is a local header, NARROW and WIDE are data descriptors with sizes of 32 and of 64 bits. The intact
- * records are counted, and the damaged one is located. */
+/* RECORD is a local header. DESCRIPTOR_32 and DESCRIPTOR_64 are data descriptors, with sizes of 32 and of 64
+ * bits. The intact records are counted, and the damaged one is located. */
 static void records_with_data_descriptors_are_counted(void)
 {
 #define RECORD(name) "PK\3\4\0\0\10\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\1\0\0\0" name
-#define NARROW       "PK\7\10crc1\4\0\0\0\4\0\0\0"
-#define WIDE         "PK\7\10crc1\4\0\0\0\0\0\0\0\4\0\0\0\0\0\0\0"
+#define DESCRIPTOR_32 "PK\7\10crc1\4\0\0\0\4\0\0\0"
+#define DESCRIPTOR_64 "PK\7\10crc1\4\0\0\0\0\0\0\0\4\0\0\0\0\0\0\0"
 #define CASE(bytes, words)                                                                                   \
     {                                                                                                        \
         bytes, sizeof(bytes) - 1, words                                                                      \
@@ -107,13 +107,14 @@ static void records_with_data_descriptors_are_counted(void)
         size_t n;
         const char *words;
     } cases[] = {
-        CASE(RECORD("a") "AAAA" NARROW RECORD("b") "BB and no more of it, that is",
+        CASE(RECORD("a") "AAAA" DESCRIPTOR_32 RECORD("b") "BB and no more of it, that is",
              "inside record b, which begins at byte 51; the 1 before it are intact"),
-        CASE(RECORD("a") "AAAA" WIDE RECORD("b") "BB and no more of it, that is",
+        CASE(RECORD("a") "AAAA" DESCRIPTOR_64 RECORD("b") "BB and no more of it, that is",
              "inside record b, which begins at byte 59; the 1 before it are intact"),
-        CASE(RECORD("a") "AAAA" NARROW "PK\1\2 and so on to the end",
+        CASE(RECORD("a") "AAAA" DESCRIPTOR_32 "PK\1\2 and so on to the end",
              "after its last intact record, number 1 (a)"),
-        CASE(RECORD("a") "AAAA" NARROW "what is none of it", "after its last intact record, number 1 (a)"),
+        CASE(RECORD("a") "AAAA" DESCRIPTOR_32 "what is none of it",
+             "after its last intact record, number 1 (a)"),
         CASE(RECORD("a") "AAAAPK\7\10crc1\5\0\0\0\4\0\0\0" RECORD("b"), "inside record a"),
     };
     make_empty_file();

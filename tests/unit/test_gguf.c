@@ -40,7 +40,7 @@ static void archives_after_a_header_are_refused(void)
 /* read_corpus - returns the N bytes of the corpus file NAME; the caller frees them. */
 static unsigned char *read_corpus(const char *name, size_t *n)
 {
-    FILE *in = fopen(unit_corpus(name), "rb");
+    FILE *in = fopen(unit_corpus_path(name), "rb");
     unsigned char *bytes = malloc(1 << 20);
     CU_ASSERT_FATAL(in && bytes);
     *n = fread(bytes, 1, 1 << 20, in);

@@ -1,17 +1,17 @@
-/* Randomly damaged HDF5 files of Keras and h5py are read or refused, checksums are compared, and cyclic
+/* Randomly damaged HDF5 files of Keras and h5py are read or refused. Checksums are compared, and cyclic
  * structures are refused. */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/store.h"
 #include "codec/hdf5_internal.h"
-#include "noise.h"
+#include "pseudo_random.h"
 #include "unit.h"
 
 #define MAX_BYTES 65536u
-#define MUTANTS   490u /* of each file: 6,860 of the 14 files */
+#define MUTANTS   490u /* damaged copies of each of the 14 files */
 
-static const char *const seeds[] = {
+static const char *const sample_files[] = {
     "keras/hdf5/links.h5",
     "keras/hdf5/latest.h5",
     "keras/hdf5/track_order.h5",
@@ -28,19 +28,20 @@ static const char *const seeds[] = {
     "keras/hdf5/dense_group_latest.h5",
 };
 
+/* The file that is being tested. The functions below get N, the number of its bytes. */
 static unsigned char bytes[MAX_BYTES];
 
-/* load_corpus - reads the corpus file NAME, up to MAX_BYTES bytes, into bytes; returns how many. */
-static size_t load_corpus(const char *name)
+/* load_corpus_file - reads up to MAX_BYTES of the corpus file NAME into `bytes`, and returns their number. */
+static size_t load_corpus_file(const char *name)
 {
-    FILE *in = fopen(unit_corpus(name), "rb");
+    FILE *in = fopen(unit_corpus_path(name), "rb");
     CU_ASSERT_PTR_NOT_NULL_FATAL(in);
     size_t n = fread(bytes, 1, sizeof bytes, in);
     fclose(in);
     return n;
 }
 
-/* read_all - opens the N bytes and hashes each tensor; every error must have a message. */
+/* read_all - opens the file and hashes each tensor. Every error must have a message. */
 static ckpt_status read_all(size_t n, ckpt_error *err)
 {
     ckpt_file *f;
@@ -60,20 +61,21 @@ static ckpt_status read_all(size_t n, ckpt_error *err)
     return st;
 }
 
-/* mutate - changes a bit, a byte, a number or an address among the N bytes, or copies 8 or 40 of them. */
-static void mutate(size_t n)
+/* mutate_bytes - changes the file at a random offset: a bit, a byte, or a number of 4 or 8 bytes (some
+ * numbers could be offsets in the file), or copies 8 or 40 bytes to there from another offset. */
+static void mutate_bytes(size_t n)
 {
     static const unsigned char special[] = {0, 1, 0x7f, 0x80, 0xff};
-    size_t at = (size_t)(noise() % (n - 40)), from = (size_t)(noise() % (n - 40));
+    size_t at = (size_t)(next_random() % (n - 40)), from = (size_t)(next_random() % (n - 40));
     unsigned char number[8];
-    store_u64le(number, noise() % n);
-    switch (noise() % 6) {
-    case 0: bytes[at] ^= (unsigned char)(1u << noise() % 8); break;
-    case 1: bytes[at] = special[noise() % 5]; break;
-    case 2: memset(bytes + at, 0xff, noise() % 2 ? 4 : 8); break;
+    store_u64le(number, next_random() % n);
+    switch (next_random() % 6) {
+    case 0: bytes[at] ^= (unsigned char)(1u << next_random() % 8); break;
+    case 1: bytes[at] = special[next_random() % 5]; break;
+    case 2: memset(bytes + at, 0xff, next_random() % 2 ? 4 : 8); break;
     case 3: memcpy(bytes + at, number, 8); break;
-    case 4: store_u64le(number, noise()), memcpy(bytes + at, number, noise() % 2 ? 4 : 8); break;
-    default: memmove(bytes + at, bytes + from, noise() % 2 ? 8 : 40); break;
+    case 4: store_u64le(number, next_random()), memcpy(bytes + at, number, next_random() % 2 ? 4 : 8); break;
+    default: memmove(bytes + at, bytes + from, next_random() % 2 ? 8 : 40); break;
     }
 }
 
@@ -81,25 +83,25 @@ static void mutants_are_read_or_refused(void)
 {
     ckpt_error err;
     size_t refused = 0;
-    for (size_t k = 0; k < sizeof seeds / sizeof *seeds; k++) {
-        size_t n = load_corpus(seeds[k]);
+    for (size_t k = 0; k < sizeof sample_files / sizeof *sample_files; k++) {
+        size_t n = load_corpus_file(sample_files[k]);
         unsigned char *original = malloc(n);
         CU_ASSERT_PTR_NOT_NULL_FATAL(original);
         memcpy(original, bytes, n);
         CU_ASSERT_EQUAL(read_all(n, &err), CKPT_OK);
         for (unsigned i = 0; i < MUTANTS; i++) {
-            size_t kept = noise() % 20 ? n : (size_t)(noise() % n);
+            size_t size = next_random() % 20 ? n : (size_t)(next_random() % n); /* some copies are cut */
             memcpy(bytes, original, n);
-            for (uint64_t times = 1 + noise() % 4; times--;)
-                mutate(n);
-            refused += read_all(kept, &err) != CKPT_OK;
+            for (uint64_t times = 1 + next_random() % 4; times--;)
+                mutate_bytes(n);
+            refused += read_all(size, &err) != CKPT_OK;
         }
         free(original);
     }
-    CU_ASSERT(refused > 1000); /* enough changes hit the structures */
+    CU_ASSERT(refused > 1000); /* enough changes hit HDF5 structures, not only elements of tensors */
 }
 
-/* The values are those that lookup3.c lists for hashlittle with the seed 0. */
+/* The expected checksums are those that lookup3.c lists for hashlittle with the seed 0. */
 static void checksum_is_lookup3(void)
 {
     static const char text[] = "Four score and seven years ago";
@@ -107,7 +109,8 @@ static void checksum_is_lookup3(void)
     CU_ASSERT_EQUAL(hdf5_checksum((const unsigned char *)"", 0), 0xdeadbeef);
 }
 
-/* find_last - returns the offset of the last TEXT of SIZE bytes among the N bytes. */
+/* find_last - returns the offset of the last TEXT, of SIZE bytes, that begins in the first N - SIZE bytes of
+ * the file. */
 static size_t find_last(size_t n, const char *text, size_t size)
 {
     for (size_t i = n - size; i > 0; i--)
@@ -117,8 +120,8 @@ static size_t find_last(size_t n, const char *text, size_t size)
     return 0;
 }
 
-/* hash_named - opens the N bytes and hashes the tensor NAME. */
-static ckpt_status hash_named(size_t n, const char *name, ckpt_error *err)
+/* hash_tensor - opens the file and hashes the tensor NAME. */
+static ckpt_status hash_tensor(size_t n, const char *name, ckpt_error *err)
 {
     ckpt_file *f;
     uint8_t sum[CKPT_DIGEST_MAX];
@@ -138,7 +141,7 @@ static size_t find_checksummed_byte(size_t n, const char *name)
     ckpt_error err;
     for (size_t at = 0; at < n; at += 7) {
         bytes[at] ^= 1;
-        ckpt_status st = hash_named(n, name, &err);
+        ckpt_status st = hash_tensor(n, name, &err);
         bytes[at] ^= 1;
         if (st == CKPT_ECHECKSUM)
             return at;
@@ -149,22 +152,22 @@ static size_t find_checksummed_byte(size_t n, const char *name)
 static void fletcher32_is_compared(void)
 {
     ckpt_error err;
-    size_t n = load_corpus("keras/hdf5/filters.h5");
-    CU_ASSERT_EQUAL(hash_named(n, "fletcher", &err), CKPT_OK);
+    size_t n = load_corpus_file("keras/hdf5/filters.h5");
+    CU_ASSERT_EQUAL(hash_tensor(n, "fletcher", &err), CKPT_OK);
     size_t at = find_checksummed_byte(n, "fletcher");
     CU_ASSERT_NOT_EQUAL_FATAL(at, 0);
     bytes[at] ^= 1;
-    CU_ASSERT_EQUAL(hash_named(n, "fletcher", &err), CKPT_ECHECKSUM);
+    CU_ASSERT_EQUAL(hash_tensor(n, "fletcher", &err), CKPT_ECHECKSUM);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "fletcher32"));
-    CU_ASSERT_EQUAL(hash_named(n, "chunk_edge", &err), CKPT_OK);
+    CU_ASSERT_EQUAL(hash_tensor(n, "chunk_edge", &err), CKPT_OK);
 }
 
-/* The B-tree of the root group is its own child, so its level does not decrease. A node has its type at
- * byte 4 (0: names), its level at 5, and the address of its first child at 32. */
+/* The B-tree of the root group is made its own child, so that its level does not decrease. A node has its
+ * type at byte 4 (0: names), its level at byte 5, and the file offset of its first child at byte 32. */
 static void cyclic_trees_are_refused(void)
 {
     ckpt_error err;
-    size_t n = load_corpus("keras/hdf5/types.h5"), tree = find_last(n, "TREE\0", 5);
+    size_t n = load_corpus_file("keras/hdf5/types.h5"), tree = find_last(n, "TREE\0", 5);
     while (tree && bytes[tree + 4])
         tree = find_last(tree, "TREE\0", 5);
     bytes[tree + 5] = 1;
@@ -177,11 +180,11 @@ static void cyclic_trees_are_refused(void)
 static void sizes_beyond_the_file_are_refused(void)
 {
     ckpt_error err;
-    size_t n = load_corpus("keras/hdf5/links.h5"), heap = find_last(n, "HEAP\0", 5);
-    memset(bytes + heap + 8, 0x7f, 8); /* its size */
+    size_t n = load_corpus_file("keras/hdf5/links.h5"), heap = find_last(n, "HEAP\0", 5);
+    memset(bytes + heap + 8, 0x7f, 8); /* the size of the heap */
     CU_ASSERT_EQUAL(read_all(n, &err), CKPT_ETRUNCATED);
-    n = load_corpus("keras/hdf5/links.h5");
-    memset(bytes + 40, 0x7f, 8); /* the end of the file */
+    n = load_corpus_file("keras/hdf5/links.h5");
+    memset(bytes + 40, 0x7f, 8); /* the size of the file, in the superblock */
     CU_ASSERT_EQUAL(read_all(n, &err), CKPT_ETRUNCATED);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.where, "superblock"));
 }

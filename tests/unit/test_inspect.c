@@ -4,7 +4,7 @@
 
 #include "base/str.h"
 #include "core/file.h"
-#include "flat.h"
+#include "small_files.h"
 #include "unit.h"
 
 static const ckpt_file *inspected_file;
@@ -28,72 +28,72 @@ static const ckpt_wrapper *find_wrapper(const char *prefix)
 
 static void wrappers_are_counted(void)
 {
-    ckpt_info info = inspect(corpus_open("torch/t26/dp_state_dict.pt"));
+    ckpt_info info = inspect(open_corpus_file("torch/t26/dp_state_dict.pt"));
     const ckpt_wrapper *w = find_wrapper("module.");
     CU_ASSERT(info.nwrappers == 1 && w && w->tensors == 9 && w->of == 9 && !w->anywhere && w->certain);
-    info = inspect(corpus_open("torch/t26/swa.pt"));
+    info = inspect(open_corpus_file("torch/t26/swa.pt"));
     w = find_wrapper("module.");
     CU_ASSERT(w && w->tensors == 9 && w->of == 9 && w->certain);
-    info = inspect(corpus_open("torch/t26/midkey_dataparallel.pt"));
+    info = inspect(open_corpus_file("torch/t26/midkey_dataparallel.pt"));
     w = find_wrapper("module.");
     CU_ASSERT(w && w->tensors == 2 && w->of == 4 && w->anywhere && !w->certain);
-    info = inspect(corpus_open("torch/t215/compiled_in_dp.pt"));
+    info = inspect(open_corpus_file("torch/t215/compiled_in_dp.pt"));
     CU_ASSERT(info.nwrappers == 2 && find_wrapper("_orig_mod.")->certain && find_wrapper("module.")->certain);
-    info = inspect(corpus_open("torch/t215/dp_twice.pt"));
+    info = inspect(open_corpus_file("torch/t215/dp_twice.pt"));
     CU_ASSERT(info.nwrappers == 1 && !find_wrapper("module.")->anywhere && find_wrapper("module.")->certain);
-    info = inspect(corpus_open("torch/t26/state_dict.pt"));
+    info = inspect(open_corpus_file("torch/t26/state_dict.pt"));
     CU_ASSERT_EQUAL(info.nwrappers, 0);
-    flat_close();
+    close_open_files();
 }
 
 static void inspecting_again_needs_no_memory(void)
 {
-    ckpt_file *f = corpus_open("torch/t26/general_checkpoint.tar");
+    ckpt_file *f = open_corpus_file("torch/t26/general_checkpoint.tar");
     uint64_t before = arena_used(f->a), once;
     (void)inspect(f);
     once = arena_used(f->inspected);
     for (int i = 0; i < 100; i++)
         (void)inspect(f);
     CU_ASSERT(once > 0 && arena_used(f->inspected) == once && arena_used(f->a) == before);
-    flat_close();
+    close_open_files();
 }
 
 static void weights_and_optimizer_are_found(void)
 {
-    ckpt_info info = inspect(corpus_open("torch/t26/general_checkpoint.tar"));
+    ckpt_info info = inspect(open_corpus_file("torch/t26/general_checkpoint.tar"));
     CU_ASSERT(info.has_weights && str_is(info.weights_root, "model_state_dict") && info.weights_why.len);
     CU_ASSERT(str_is(info.optimizer, "Adam-like, 6 states") &&
               str_is(info.optimizer_path, "optimizer_state_dict"));
     CU_ASSERT_EQUAL(info.weights_only, 1);
-    info = inspect(corpus_open("torch/t26/opt_sgd.pt"));
+    info = inspect(open_corpus_file("torch/t26/opt_sgd.pt"));
     CU_ASSERT(!info.has_weights && str_is(info.optimizer, "SGD with momentum, 6 states") &&
               info.optimizer_path.len == 0);
-    info = inspect(corpus_open("torch/t26/whole_model.pt"));
+    info = inspect(open_corpus_file("torch/t26/whole_model.pt"));
     CU_ASSERT(info.has_weights && info.weights_only == 0);
-    info = inspect(flat_open("{}", "", 0));
+    info = inspect(open_safetensors("{}", "", 0));
     CU_ASSERT(!info.has_weights && info.weights_only == -1 && info.elements == 0 && info.nbytes == 0);
-    flat_close();
+    close_open_files();
 }
 
 static void bytes_are_counted_once(void)
 {
-    ckpt_info info = inspect(corpus_open("torch/t26/tied.pt"));
-    ckpt_info bloat = inspect(corpus_open("torch/t26/view_of_big.pt"));
+    ckpt_info info = inspect(open_corpus_file("torch/t26/tied.pt"));
+    ckpt_info bloat = inspect(open_corpus_file("torch/t26/view_of_big.pt"));
     CU_ASSERT(info.aliases > 0 && info.unreferenced == 0);
     CU_ASSERT_EQUAL(bloat.unreferenced + bloat.nbytes, 4000);
     info = inspect(
-        flat_open("{\"w\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", "12345678", 8));
+        open_safetensors("{\"w\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", "12345678", 8));
     CU_ASSERT(info.elements == 2 && info.nbytes == 8 && info.unreferenced == 0);
-    flat_close();
+    close_open_files();
 }
 
 static void overlapping_views_are_counted_once(void)
 {
-    ckpt_info info = inspect(corpus_open("torch/badexp/07_overlap.pt"));
+    ckpt_info info = inspect(open_corpus_file("torch/badexp/07_overlap.pt"));
     CU_ASSERT(info.unreferenced < info.nbytes);
-    info = inspect(corpus_open("torch/t26/expanded.pt")); /* larger than its storage */
+    info = inspect(open_corpus_file("torch/t26/expanded.pt")); /* larger than its storage */
     CU_ASSERT_EQUAL(info.unreferenced, 0);
-    flat_close();
+    close_open_files();
 }
 
 void suite_inspect(void)

@@ -18,9 +18,9 @@
 #define SECTORS     5u /* of 512 bytes, in the file after the edit */
 #define ALL_SECTORS 0x1Fu
 
-/* put_sum - appends the checksum of the new bytes from offset FROM up to TO, which are in one sector of the
- * file. Its highest bit is set if the new bytes differ from the old ones. */
-static void put_sum(buf *b, size_t from, size_t to)
+/* put_checksum - appends the checksum that a journal has of the new bytes from offset FROM up to TO, all in
+ * one sector of the file. Its highest bit is set if these bytes differ from the old ones. */
+static void put_checksum(buf *b, size_t from, size_t to)
 {
     uint32_t sum = crc32_update(0, changed + from, to - from) & 0x7FFFFFFF;
     buf_u32le(b, sum | (memcmp(changed + from, before + from, to - from) ? 0x80000000u : 0));
@@ -38,21 +38,21 @@ static void put_journal(buf *b)
     buf_u32le(b, 2); /* number of pieces */
     buf_u64le(b, (uint64_t)st.st_ino);
     buf_u64le(b, SIZE);
-    buf_u64le(b, GROWN);
+    buf_u64le(b, GROWN_SIZE);
     /* size of the journal: this header, two pieces (offset and length, old bytes, checksums), a checksum */
     buf_u64le(b, 48 + (16 + 1300 + 3 * 4) + (16 + 10 + 3 * 4) + 4);
     buf_u64le(b, 100); /* the first piece: its offset and length */
     buf_u64le(b, 1300);
     buf_put(b, before + 100, 1300);
-    put_sum(b, 100, 512);
-    put_sum(b, 512, 1024);
-    put_sum(b, 1024, 1400);
+    put_checksum(b, 100, 512);
+    put_checksum(b, 512, 1024);
+    put_checksum(b, 1024, 1400);
     buf_u64le(b, SIZE - 10); /* the second piece */
-    buf_u64le(b, GROWN - SIZE + 10);
+    buf_u64le(b, GROWN_SIZE - SIZE + 10);
     buf_put(b, before + SIZE - 10, 10);
-    put_sum(b, SIZE - 10, SIZE);
-    put_sum(b, SIZE, 2048);
-    put_sum(b, 2048, GROWN);
+    put_checksum(b, SIZE - 10, SIZE);
+    put_checksum(b, SIZE, 2048);
+    put_checksum(b, 2048, GROWN_SIZE);
     buf_u32le(b, crc32_update(0, b->data, b->len));
 }
 
@@ -76,61 +76,63 @@ static void an_edit_is_applied(void)
     memcpy(want, changed, SIZE);
     memcpy(want + SIZE, "end", 3);
     CU_ASSERT(file_is(path, want, sizeof want));
-    CU_ASSERT(!file_exists(undo));
-    CU_ASSERT_EQUAL(journal_apply(path, &p, &unsynced, NULL),
+    CU_ASSERT(!file_exists(journal_path));
+    CU_ASSERT_EQUAL(journal_apply(path, &p, &no_sync_options, NULL),
                     CKPT_ECHANGED); /* the size is no longer old_size */
     end_edit();
 }
 
-/* put_torn - writes the file with N bytes. A sector has its new bytes if its bit in NEW_SECTORS is set. */
-static void put_torn(unsigned new_sectors, size_t n)
+/* put_half_written - writes a file of N bytes, as a power cut could leave it. Sector I has its new bytes if
+ * bit I of NEW_SECTORS is set, and otherwise its old ones. */
+static void put_half_written(unsigned new_sectors, size_t n)
 {
-    char now[GROWN];
-    for (size_t i = 0; i < GROWN; i++)
+    char now[GROWN_SIZE];
+    for (size_t i = 0; i < GROWN_SIZE; i++)
         now[i] = new_sectors & 1u << i / 512 ? changed[i] : before[i];
     put_file(path, now, n);
 }
 
-/* recover - recovers the file by the journal B, which must be removed then; returns what was done. */
+/* recover - recovers the file with the journal B, and returns what that did. This must remove the journal,
+ * too. */
 static ckpt_recovered recover(const buf *b)
 {
     ckpt_recovered what;
-    put_file(undo, b->data, b->len);
-    CU_ASSERT_EQUAL(journal_recover(path, &unsynced, &what, NULL), CKPT_OK);
-    CU_ASSERT(!file_exists(undo));
+    put_file(journal_path, b->data, b->len);
+    CU_ASSERT_EQUAL(journal_recover(path, &no_sync_options, &what, NULL), CKPT_OK);
+    CU_ASSERT(!file_exists(journal_path));
     CU_ASSERT_EQUAL(journal_check(path, NULL, NULL), CKPT_OK);
     return what;
 }
 
-/* check_recovers_old_and_new - checks that B, a journal, restores the old bytes of the file as it is now, and
- * keeps the new bytes of a complete edit. */
+/* check_recovers_old_and_new - checks that the journal B restores the old bytes of the file as it is now, and
+ * that it keeps the new bytes of a complete edit. */
 static void check_recovers_old_and_new(const buf *b)
 {
     CU_ASSERT_EQUAL(recover(b), CKPT_RECOVERED_OLD);
     CU_ASSERT(file_is(path, before, SIZE));
-    put_torn(ALL_SECTORS, GROWN);
+    put_half_written(ALL_SECTORS, GROWN_SIZE);
     CU_ASSERT_EQUAL(recover(b), CKPT_RECOVERED_NEW);
-    CU_ASSERT(file_is(path, changed, GROWN));
+    CU_ASSERT(file_is(path, changed, GROWN_SIZE));
 }
 
 /* After a power cut, any of the sectors may be old or new, and the size of the file may be the old one, the
  * new one or any between. */
 static void any_torn_write_is_recovered(void)
 {
-    static const size_t sizes[] = {SIZE, 2047, 2048, 2049, GROWN - 1, GROWN};
+    static const size_t sizes[] = {SIZE, 2047, 2048, 2049, GROWN_SIZE - 1, GROWN_SIZE};
     buf b;
     begin_edit();
     put_journal(&b);
     for (unsigned new_sectors = 0; new_sectors <= ALL_SECTORS; new_sectors++) {
         for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
             size_t n = sizes[k];
-            bool all = new_sectors == ALL_SECTORS && n == GROWN;
+            bool all = new_sectors == ALL_SECTORS && n == GROWN_SIZE;
             bool none = (new_sectors & 0xF) == 0 && n == SIZE; /* the fifth sector is beyond SIZE */
-            put_torn(new_sectors, n);
-            put_file(undo, b.data, b.len);
+            put_half_written(new_sectors, n);
+            put_file(journal_path, b.data, b.len);
             CU_ASSERT_EQUAL(journal_check(path, NULL, NULL), all || none ? CKPT_OK : CKPT_ECHANGED);
             CU_ASSERT_EQUAL(recover(&b), all ? CKPT_RECOVERED_NEW : CKPT_RECOVERED_OLD);
-            CU_ASSERT(all ? file_is(path, changed, GROWN) : file_is(path, before, SIZE));
+            CU_ASSERT(all ? file_is(path, changed, GROWN_SIZE) : file_is(path, before, SIZE));
         }
     }
     buf_free(&b);
@@ -143,16 +145,17 @@ static void the_journal_of_a_complete_edit_undoes_nothing(void)
     begin_edit();
     put_journal(&b);
     struct patches p = make_patches();
-    p.new_size = GROWN;
-    p.patch[1].bytes.len = GROWN - SIZE + 10;
+    p.new_size = GROWN_SIZE;
+    p.patch[1].bytes.len = GROWN_SIZE - SIZE + 10;
     CU_ASSERT_EQUAL(journal_apply(path, &p, &(struct journal_options){0}, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(recover(&b), CKPT_RECOVERED_NEW);
-    CU_ASSERT(file_is(path, changed, GROWN));
-    put_file(undo, b.data, b.len);
-    p = (struct patches){.old_size = GROWN, .new_size = GROWN};
+    CU_ASSERT(file_is(path, changed, GROWN_SIZE));
+    put_file(journal_path, b.data, b.len);
+    p = (struct patches){.old_size = GROWN_SIZE, .new_size = GROWN_SIZE};
     CU_ASSERT(patches_add(&p, 0, str_of("x", 1)));
-    CU_ASSERT_EQUAL(journal_apply(path, &p, &unsynced, NULL), CKPT_ECHANGED); /* because a journal is there */
-    CU_ASSERT(file_is(path, changed, GROWN));
+    CU_ASSERT_EQUAL(journal_apply(path, &p, &no_sync_options, NULL),
+                    CKPT_ECHANGED); /* because a journal is there */
+    CU_ASSERT(file_is(path, changed, GROWN_SIZE));
     buf_free(&b);
     end_edit();
 }
@@ -169,20 +172,21 @@ static void sectors_of_equal_checksums_are_recovered(void)
         changed[600 + i] = (char)(before[600 + i] ^ generator[i]);
     CU_ASSERT_EQUAL(crc32_update(0, before + 512, 512), crc32_update(0, changed + 512, 512));
     put_journal(&b);
-    put_torn(ALL_SECTORS & ~(1u << 1), GROWN); /* all but the sector at 512 */
+    put_half_written(ALL_SECTORS & ~(1u << 1), GROWN_SIZE); /* all but the sector at 512 */
     check_recovers_old_and_new(&b);
     buf_free(&b);
     end_edit();
 }
 
-/* check_ignored - checks that the journal of SIZE BYTES is not applied, that the file keeps its N bytes NOW,
- * and that readers of the file get the status READERS. */
-static void check_ignored(const void *bytes, size_t size, const char *now, size_t n, ckpt_status readers)
+/* check_not_applied - checks that the journal of SIZE BYTES is not applied, that the file keeps the N bytes
+ * of NOW, and that journal_check() returns READER_STATUS to readers of the file. */
+static void check_not_applied(const void *bytes, size_t size, const char *now, size_t n,
+                              ckpt_status reader_status)
 {
     ckpt_recovered what = CKPT_RECOVERED_OLD;
     ckpt_error err;
-    put_file(undo, bytes, size);
-    CU_ASSERT_EQUAL(journal_check(path, NULL, NULL), readers);
+    put_file(journal_path, bytes, size);
+    CU_ASSERT_EQUAL(journal_check(path, NULL, NULL), reader_status);
     for (int dry = 0; dry < 2; dry++) {
         struct journal_options o = {.no_sync = true, .dry_run = dry};
         CU_ASSERT_EQUAL(journal_recover(path, &o, &what, &err), CKPT_ECHANGED);
@@ -191,13 +195,14 @@ static void check_ignored(const void *bytes, size_t size, const char *now, size_
         CU_ASSERT_EQUAL(what, CKPT_RECOVERED_NOTHING);
     }
     CU_ASSERT(file_is(path, now, n));
-    CU_ASSERT(file_is(undo, bytes, size));
+    CU_ASSERT(file_is(journal_path, bytes, size));
 }
 
-/* check_blocking - checks that the journal B is not applied, and that readers of the file are refused. */
-static void check_blocking(const buf *b, const char *now, size_t n)
+/* check_blocks_readers - checks that the journal B is not applied, and that readers of the file are refused
+ * with an error. */
+static void check_blocks_readers(const buf *b, const char *now, size_t n)
 {
-    check_ignored(b->data, b->len, now, n, CKPT_ECHANGED);
+    check_not_applied(b->data, b->len, now, n, CKPT_ECHANGED);
 }
 
 /* A damaged journal is kept, because the file may be half changed. */
@@ -211,10 +216,10 @@ static void damaged_journals_are_kept(void)
     memcpy(now, changed, 512);
     put_file(path, now, SIZE);
     for (size_t n = 0; n < b.len; n += n < 64 || n + 20 > b.len ? 1 : 37)
-        check_ignored(b.data, n, now, SIZE, CKPT_ECHANGED);
+        check_not_applied(b.data, n, now, SIZE, CKPT_ECHANGED);
     for (size_t i = 0; i < b.len; i += i < 64 || i + 20 > b.len ? 1 : 41) {
         b.data[i] ^= 0x10;
-        check_blocking(&b, now, SIZE);
+        check_blocks_readers(&b, now, SIZE);
         b.data[i] ^= 0x10;
     }
     CU_ASSERT_EQUAL(recover(&b), CKPT_RECOVERED_OLD);
@@ -223,17 +228,17 @@ static void damaged_journals_are_kept(void)
     end_edit();
 }
 
-/* A file with the name of a journal that is not a journal is ignored by readers and never removed. */
+/* A file that has the name of a journal, but is none, is ignored by readers and never removed. */
 static void other_files_with_the_name_of_a_journal_are_kept(void)
 {
     static char notes[] = "my notes, which are as long as the head of a journal is, or longer";
     begin_edit();
     struct patches p = make_patches();
     for (size_t n = 1; n < sizeof notes; n += 9) {
-        check_ignored(notes, n, before, SIZE, CKPT_OK);
-        CU_ASSERT_EQUAL(journal_apply(path, &p, &unsynced, NULL), CKPT_ECHANGED);
+        check_not_applied(notes, n, before, SIZE, CKPT_OK);
+        CU_ASSERT_EQUAL(journal_apply(path, &p, &no_sync_options, NULL), CKPT_ECHANGED);
         CU_ASSERT(file_is(path, before, SIZE));
-        CU_ASSERT(file_is(undo, notes, n));
+        CU_ASSERT(file_is(journal_path, notes, n));
     }
     end_edit();
 }
@@ -242,17 +247,17 @@ static void other_files_with_the_name_of_a_journal_are_kept(void)
 static void check_dry_run(const buf *b, ckpt_recovered want)
 {
     ckpt_recovered what;
-    char old_bytes[GROWN];
+    char old_bytes[GROWN_SIZE];
     FILE *f = fopen(path, "rb");
     size_t n = f ? fread(old_bytes, 1, sizeof old_bytes, f) : 0;
     if (f)
         fclose(f);
-    put_file(undo, b->data, b->len);
+    put_file(journal_path, b->data, b->len);
     struct journal_options o = {.no_sync = true, .dry_run = true};
     CU_ASSERT_EQUAL(journal_recover(path, &o, &what, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(what, want);
     CU_ASSERT(file_is(path, old_bytes, n));
-    CU_ASSERT(file_is(undo, b->data, b->len));
+    CU_ASSERT(file_is(journal_path, b->data, b->len));
 }
 
 static void dry_run_writes_nothing(void)
@@ -261,14 +266,14 @@ static void dry_run_writes_nothing(void)
     begin_edit();
     put_journal(&b);
     check_dry_run(&b, CKPT_RECOVERED_OLD);
-    put_torn(0x5, 2047);
+    put_half_written(0x5, 2047);
     check_dry_run(&b, CKPT_RECOVERED_OLD);
-    put_torn(ALL_SECTORS, GROWN);
+    put_half_written(ALL_SECTORS, GROWN_SIZE);
     check_dry_run(&b, CKPT_RECOVERED_NEW);
-    struct patches p = {.old_size = GROWN, .new_size = GROWN};
+    struct patches p = {.old_size = GROWN_SIZE, .new_size = GROWN_SIZE};
     CU_ASSERT(patches_add(&p, 0, str_of("x", 1)));
     CU_ASSERT_EQUAL(journal_apply(path, &p, &(struct journal_options){.dry_run = true}, NULL), CKPT_OK);
-    CU_ASSERT(file_is(undo, b.data, b.len));
+    CU_ASSERT(file_is(journal_path, b.data, b.len));
     buf_free(&b);
     end_edit();
 }
@@ -282,19 +287,19 @@ static void journals_that_do_not_match_are_kept(void)
     memcpy(now, changed, SIZE);
     now[700] ^= 1; /* neither old nor new */
     put_file(path, now, SIZE);
-    check_blocking(&b, now, SIZE);
+    check_blocks_readers(&b, now, SIZE);
     put_file(path, before, SIZE - 1);
-    check_blocking(&b, before, SIZE - 1);
-    put_file(path, before, GROWN + 1);
-    check_blocking(&b, before, GROWN + 1);
+    check_blocks_readers(&b, before, SIZE - 1);
+    put_file(path, before, GROWN_SIZE + 1);
+    check_blocks_readers(&b, before, GROWN_SIZE + 1);
     put_file(path, before, SIZE);
     b.data[8] = 2; /* the version */
     fix_checksum(&b);
-    check_blocking(&b, before, SIZE);
+    check_blocks_readers(&b, before, SIZE);
     b.data[8] = 1;
     b.data[12] = 3; /* the number of pieces */
     fix_checksum(&b);
-    check_blocking(&b, before, SIZE);
+    check_blocks_readers(&b, before, SIZE);
     buf_free(&b);
     end_edit();
 }
@@ -312,37 +317,37 @@ static void only_half_changed_copies_block_readers(void)
     memcpy(now, before, SIZE);
     memcpy(now, changed, 512);
     put_file(path, now, SIZE);
-    check_blocking(&b, now, SIZE);
+    check_blocks_readers(&b, now, SIZE);
     now[700] ^= 1; /* neither old nor new */
     put_file(path, now, SIZE);
     struct journal_note note;
     CU_ASSERT_EQUAL(journal_check(path, &note, NULL), CKPT_OK);
     CU_ASSERT_PTR_NOT_NULL(strstr(note.text, "another file"));
-    check_ignored(b.data, b.len, now, SIZE, CKPT_OK);
+    check_not_applied(b.data, b.len, now, SIZE, CKPT_OK);
     put_file(path, before, SIZE - 1);
-    check_ignored(b.data, b.len, before, SIZE - 1, CKPT_OK);
-    put_torn(0, SIZE);
+    check_not_applied(b.data, b.len, before, SIZE - 1, CKPT_OK);
+    put_half_written(0, SIZE);
     check_recovers_old_and_new(&b);
     buf_free(&b);
     end_edit();
 }
 
-/* replace_file - writes a new file over the path, next to which there is a file of N bytes at BYTES with the
- * name of its journal. REMOVED: that file must be removed with the old file. */
-static void replace_file(const void *bytes, size_t n, bool removed)
+/* replace_file - replaces a file, next to which the N bytes are a file with the name of its journal. If
+ * REMOVES_JOURNAL, that file must be removed with the old one. */
+static void replace_file(const void *bytes, size_t n, bool removes_journal)
 {
     struct sink_options o = {.force = true};
     sink *s;
-    put_torn(0x5, SIZE);
-    put_file(undo, bytes, n);
+    put_half_written(0x5, SIZE);
+    put_file(journal_path, bytes, n);
     CU_ASSERT_EQUAL_FATAL(sink_file(path, &o, &s, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(sink_write(s, "new", 3, NULL), CKPT_OK);
-    CU_ASSERT(file_is(undo, bytes, n)); /* until the new file is in place */
+    CU_ASSERT(file_is(journal_path, bytes, n)); /* it stays until the new file is in place */
     CU_ASSERT_EQUAL(sink_commit(s, NULL), CKPT_OK);
     CU_ASSERT(file_is(path, "new", 3));
-    CU_ASSERT_EQUAL(file_exists(undo), !removed);
+    CU_ASSERT_EQUAL(file_exists(journal_path), !removes_journal);
     CU_ASSERT_EQUAL(journal_check(path, NULL, NULL), CKPT_OK);
-    unlink(undo);
+    unlink(journal_path);
 }
 
 static void a_journal_is_removed_with_its_file(void)
@@ -355,9 +360,9 @@ static void a_journal_is_removed_with_its_file(void)
     replace_file("notes", 5, false);
     /* The journal of the old file, left by a crash, does not block readers of the new file. */
     put_file(path, "new", 3);
-    put_file(undo, b.data, b.len);
+    put_file(journal_path, b.data, b.len);
     CU_ASSERT_EQUAL(journal_check(path, NULL, NULL), CKPT_OK);
-    unlink(undo);
+    unlink(journal_path);
     buf_free(&b);
     end_edit();
 }
@@ -367,7 +372,7 @@ static void readers_refuse_a_file_that_is_being_edited(void)
     buf b;
     begin_edit();
     put_journal(&b);
-    put_file(undo, b.data, b.len);
+    put_file(journal_path, b.data, b.len);
     CU_ASSERT_EQUAL(journal_check(path, NULL, NULL), CKPT_OK);
     int fd = open(path, O_RDONLY);
     CU_ASSERT_EQUAL(flock(fd, LOCK_EX | LOCK_NB), 0);
@@ -391,13 +396,13 @@ static void a_failed_edit_is_undone(void)
     small.rlim_cur = SIZE + 1000;
     void (*old_handler)(int) = signal(SIGXFSZ, SIG_IGN);
     CU_ASSERT_EQUAL_FATAL(setrlimit(RLIMIT_FSIZE, &small), 0);
-    ckpt_status st = journal_apply(path, &p, &unsynced, &err);
+    ckpt_status st = journal_apply(path, &p, &no_sync_options, &err);
     setrlimit(RLIMIT_FSIZE, &old_limit);
     signal(SIGXFSZ, old_handler);
     CU_ASSERT_EQUAL(st, CKPT_EIO);
     CU_ASSERT_STRING_EQUAL(err.hint, "the file is as it was");
     CU_ASSERT(file_is(path, before, SIZE));
-    CU_ASSERT(!file_exists(undo));
+    CU_ASSERT(!file_exists(journal_path));
     end_edit();
 }
 
@@ -412,7 +417,7 @@ static void linked_and_locked_files_are_not_edited(void)
     for (int hard = 0; hard < 2; hard++) {
         put_file(path, before, SIZE);
         CU_ASSERT_EQUAL_FATAL(hard ? link(path, other) : symlink(path, other), 0);
-        CU_ASSERT_EQUAL(journal_apply(other, &p, &unsynced, NULL), CKPT_EUSAGE);
+        CU_ASSERT_EQUAL(journal_apply(other, &p, &no_sync_options, NULL), CKPT_EUSAGE);
         CU_ASSERT(file_is(path, before, SIZE));
         CU_ASSERT_EQUAL(journal_apply(other, &p, &follow, NULL), CKPT_OK);
         CU_ASSERT(file_is(path, changed, SIZE));
@@ -421,31 +426,31 @@ static void linked_and_locked_files_are_not_edited(void)
     put_file(path, before, SIZE);
     int fd = open(path, O_RDONLY);
     CU_ASSERT_EQUAL(flock(fd, LOCK_EX | LOCK_NB), 0);
-    CU_ASSERT_EQUAL(journal_apply(path, &p, &unsynced, NULL), CKPT_ECHANGED);
+    CU_ASSERT_EQUAL(journal_apply(path, &p, &no_sync_options, NULL), CKPT_ECHANGED);
     close(fd);
     CU_ASSERT(file_is(path, before, SIZE));
     end_edit();
 }
 
-/* ----------------------------------------------------------------- trust */
+/* ----------------------------------------------------------------- journals that others may have written */
 
-/* check_distrusted - checks that the journal is reported with WHY, and neither applied nor removed. */
-static void check_distrusted(const char *why)
+/* check_not_trusted - checks that the journal is neither applied nor removed, and that the reason is WHY. */
+static void check_not_trusted(const char *why)
 {
     struct journal_note note;
     ckpt_recovered what;
     ckpt_error err;
     CU_ASSERT_EQUAL(journal_check(path, &note, NULL), CKPT_OK);
     CU_ASSERT_PTR_NOT_NULL(strstr(note.text, why));
-    CU_ASSERT_EQUAL(journal_recover(path, &unsynced, &what, &err), CKPT_ECHANGED);
+    CU_ASSERT_EQUAL(journal_recover(path, &no_sync_options, &what, &err), CKPT_ECHANGED);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.what, why));
     CU_ASSERT_PTR_NULL(strstr(err.hint, "ckpt "));
     struct sink_options o = {.force = true};
     sink *s;
     CU_ASSERT_EQUAL_FATAL(sink_file(path, &o, &s, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(sink_commit(s, NULL), CKPT_OK);
-    CU_ASSERT(access(undo, F_OK) == 0); /* not removed with the file */
-    put_torn(0x5, SIZE);
+    CU_ASSERT(access(journal_path, F_OK) == 0); /* not removed with the file */
+    put_half_written(0x5, SIZE);
 }
 
 /* A journal that a different user could have written is not applied, even to a half changed file. */
@@ -455,32 +460,32 @@ static void journals_of_other_users_are_not_applied(void)
     buf b;
     begin_edit();
     put_journal(&b);
-    put_torn(0x5, SIZE);
-    put_file(undo, b.data, b.len);
+    put_half_written(0x5, SIZE);
+    put_file(journal_path, b.data, b.len);
     snprintf(other, sizeof other, "%s/other", dir);
-    chmod(undo, 0620);
-    check_distrusted("others may write");
-    chmod(undo, 0602);
-    check_distrusted("others may write");
-    chmod(undo, 0600);
-    CU_ASSERT_EQUAL(link(undo, other), 0);
-    check_distrusted("hard links");
-    unlink(undo);
-    CU_ASSERT_EQUAL(symlink(other, undo), 0);
-    check_distrusted("symbolic link");
-    unlink(undo);
+    chmod(journal_path, 0620);
+    check_not_trusted("others may write");
+    chmod(journal_path, 0602);
+    check_not_trusted("others may write");
+    chmod(journal_path, 0600);
+    CU_ASSERT_EQUAL(link(journal_path, other), 0);
+    check_not_trusted("hard links");
+    unlink(journal_path);
+    CU_ASSERT_EQUAL(symlink(other, journal_path), 0);
+    check_not_trusted("symbolic link");
+    unlink(journal_path);
     unlink(other);
     if (geteuid() == 0) {
-        put_file(undo, b.data, b.len);
-        CU_ASSERT_EQUAL(chown(undo, 12345, (gid_t)-1), 0);
-        check_distrusted("another user");
+        put_file(journal_path, b.data, b.len);
+        CU_ASSERT_EQUAL(chown(journal_path, 12345, (gid_t)-1), 0);
+        check_not_trusted("another user");
         CU_ASSERT_EQUAL(chown(path, 12345, (gid_t)-1), 0); /* of the same owner as the journal */
         CU_ASSERT_EQUAL(journal_check(path, NULL, NULL), CKPT_ECHANGED);
-        unlink(undo);
+        unlink(journal_path);
     }
-    CU_ASSERT_EQUAL(mkfifo(undo, 0600), 0); /* a reader must not block on it */
+    CU_ASSERT_EQUAL(mkfifo(journal_path, 0600), 0); /* a reader must not block on it */
     CU_ASSERT_EQUAL(journal_check(path, NULL, NULL), CKPT_OK);
-    unlink(undo);
+    unlink(journal_path);
     buf_free(&b);
     end_edit();
 }
@@ -540,8 +545,8 @@ static void inconsistent_pieces_are_refused(void)
     begin_edit();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         put_pieces(&b, cases[i].old_size, cases[i].new_size, cases[i].npieces, cases[i].pieces);
-        check_blocking(&b, before, SIZE);
-        CU_ASSERT_EQUAL(journal_recover(path, &unsynced, &what, &err), CKPT_ECHANGED);
+        check_blocks_readers(&b, before, SIZE);
+        CU_ASSERT_EQUAL(journal_recover(path, &no_sync_options, &what, &err), CKPT_ECHANGED);
         CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "does not hold"));
         buf_free(&b);
     }
@@ -549,13 +554,13 @@ static void inconsistent_pieces_are_refused(void)
 }
 
 struct judgement {
-    bool accept;          /* what judge() returns in *ACCEPTED */
-    unsigned ncalls;      /* of judge() */
-    char restored[GROWN]; /* the bytes that judge() was given to accept */
+    bool accept;                    /* what judge_undo() sets *ACCEPTED to */
+    unsigned ncalls;                /* of judge_undo() */
+    char offered_bytes[GROWN_SIZE]; /* the restored bytes that judge_undo() may accept */
 };
 
-static ckpt_status judge(void *user, source *now, source *after, const struct patches *p, bool *accepted,
-                         ckpt_error *err)
+static ckpt_status judge_undo(void *user, source *now, source *after, const struct patches *p, bool *accepted,
+                              ckpt_error *err)
 {
     struct judgement *judgement = user;
     judgement->ncalls++;
@@ -564,39 +569,39 @@ static ckpt_status judge(void *user, source *now, source *after, const struct pa
     CU_ASSERT_EQUAL(p->new_size, SIZE);
     CU_ASSERT_EQUAL(now->size, 2048);
     CU_ASSERT_EQUAL_FATAL(after->size, SIZE);
-    return source_read(after, 0, judgement->restored, SIZE, err);
+    return source_read(after, 0, judgement->offered_bytes, SIZE, err);
 }
 
 /* The judge decides whether the bytes to restore can be those of the file. */
 static void the_judge_is_called_before_an_edit_is_undone(void)
 {
     struct judgement judgement = {.accept = false};
-    struct journal_options o = {.no_sync = true, .judge = {.user = &judgement, .accepts_undo = judge}};
+    struct journal_options o = {.no_sync = true, .judge = {.user = &judgement, .accepts_undo = judge_undo}};
     struct journal_note note = {.judge = o.judge};
     ckpt_recovered what;
     ckpt_error err;
-    char now[GROWN];
+    char now[GROWN_SIZE];
     buf b;
     begin_edit();
     put_journal(&b);
-    put_torn(0x5, 2048);
-    put_file(undo, b.data, b.len);
+    put_half_written(0x5, 2048);
+    put_file(journal_path, b.data, b.len);
     for (size_t i = 0; i < 2048; i++)
         now[i] = 0x5u & 1u << i / 512 ? changed[i] : before[i];
     CU_ASSERT_EQUAL(journal_recover(path, &o, &what, &err), CKPT_ECHANGED);
     CU_ASSERT_EQUAL(journal_check(path, &note, &err), CKPT_ECHANGED);
-    CU_ASSERT_PTR_NULL(strstr(err.hint, "ckpt ")); /* no command is named */
+    CU_ASSERT_PTR_NULL(strstr(err.hint, "ckpt ")); /* the hint names no command */
     CU_ASSERT_EQUAL(judgement.ncalls, 2);
     CU_ASSERT(file_is(path, now, 2048));
-    CU_ASSERT_EQUAL(memcmp(judgement.restored, before, SIZE), 0);
+    CU_ASSERT_EQUAL(memcmp(judgement.offered_bytes, before, SIZE), 0);
     judgement.accept = true;
     CU_ASSERT_EQUAL(journal_recover(path, &o, &what, &err), CKPT_OK);
     CU_ASSERT(file_is(path, before, SIZE));
     judgement.ncalls = 0; /* the judge is not called if recovery changes no byte */
-    put_file(undo, b.data, b.len);
+    put_file(journal_path, b.data, b.len);
     CU_ASSERT_EQUAL(journal_recover(path, &o, &what, &err), CKPT_OK);
-    put_torn(ALL_SECTORS, GROWN);
-    put_file(undo, b.data, b.len);
+    put_half_written(ALL_SECTORS, GROWN_SIZE);
+    put_file(journal_path, b.data, b.len);
     CU_ASSERT_EQUAL(journal_recover(path, &o, &what, &err), CKPT_OK);
     CU_ASSERT_EQUAL(judgement.ncalls, 0);
     buf_free(&b);

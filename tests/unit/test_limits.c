@@ -12,7 +12,7 @@ static const char *const files[] = {
 static ckpt_status open_with(const char *below, ckpt_limits limits, ckpt_error *err)
 {
     ckpt_file *f;
-    ckpt_status st = ckpt_open(unit_corpus(below), &limits, &f, err);
+    ckpt_status st = ckpt_open(unit_corpus_path(below), &limits, &f, err);
     if (st == CKPT_OK)
         ckpt_close(f);
     return st;
@@ -41,7 +41,7 @@ static void tensors_are_limited(void)
     ckpt_error err;
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         ckpt_file *f;
-        CU_ASSERT_FATAL(ckpt_open(unit_corpus(files[i]), NULL, &f, &err) == CKPT_OK);
+        CU_ASSERT_FATAL(ckpt_open(unit_corpus_path(files[i]), NULL, &f, &err) == CKPT_OK);
         uint32_t n = ckpt_tensor_count(f);
         ckpt_close(f);
         CU_ASSERT(open_with(files[i], (ckpt_limits){.struct_size = sizeof(ckpt_limits), .max_tensors = n - 1},
@@ -96,7 +96,7 @@ static void bytes_of_views_are_limited(void)
         ckpt_error err;
         size_t got = 0;
         char one[4];
-        CU_ASSERT_FATAL(ckpt_open(unit_corpus("torch/t215/expanded.pt"), &limits, &f, &err) == CKPT_OK);
+        CU_ASSERT_FATAL(ckpt_open(unit_corpus_path("torch/t215/expanded.pt"), &limits, &f, &err) == CKPT_OK);
         ckpt_status st = ckpt_tensor_stream(f, 0, count_bytes, &got, &err);
         CU_ASSERT(st == (i < 2 ? CKPT_ELIMIT : CKPT_OK) && got == (i < 2 ? 0 : 48));
         CU_ASSERT(st == CKPT_OK || (strstr(err.what, "48 bytes") && strstr(err.what, "show 64")));

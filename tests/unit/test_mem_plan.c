@@ -1,10 +1,10 @@
-/* The plans of op/mem/plan for 10,000 random cases of up to 14 blocks are compared with every way to cut the
- * blocks into segments and to keep or recompute each segment. */
+/* op/mem/plan is run on 10,000 random networks of up to 14 blocks. Its plans are compared with every way to
+ * cut the blocks into segments and to keep or recompute each segment. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
-#include "noise.h"
+#include "pseudo_random.h"
 #include "op/mem/plan.h"
 #include "unit.h"
 
@@ -17,8 +17,8 @@ static uint64_t random_below(uint64_t n)
     return (random_state >> 33) % n;
 }
 
-/* random_timeline - returns a timeline of N random BLOCKS, which are all the same if EQUAL, and have copies
- * if COPIES. */
+/* random_timeline - returns a timeline of N random blocks, and sets BLOCKS to them. If EQUAL, all blocks are
+ * the same. If COPIES, the blocks have copies. */
 static struct mem_timeline random_timeline(struct mem_block *blocks, uint32_t n, bool equal, bool copies)
 {
     struct mem_timeline t = {.blocks = blocks, .n = n, .input = random_below(50), .head = random_below(50)};
@@ -46,16 +46,16 @@ static struct mem_timeline random_timeline(struct mem_block *blocks, uint32_t n,
     return t;
 }
 
-/* The best results of all ways to cut the blocks into segments and to recompute some of these. */
+/* The best results of all ways to cut the blocks into segments and to recompute some of the segments. */
 struct best {
     uint64_t lowest_peak;
     uint64_t limit;               /* of the peak, for least_recomputation */
-    uint64_t least_recomputation; /* UINT64_MAX: no way has a peak up to LIMIT */
+    uint64_t least_recomputation; /* UINT64_MAX if every way has a peak above LIMIT */
 };
 
-/* try_way - updates BEST with one way. Bit I of CUTS is set if a segment ends after block I, and bit I of
- * RECOMPUTED if the segment that begins with block I is recomputed. */
-static void try_way(const struct mem_timeline *t, uint32_t cuts, uint32_t recomputed, struct best *best)
+/* try_cuts - updates BEST with the results of one way. Bit I of CUTS is set if a segment ends after block I.
+ * Bit I of RECOMPUTED is set if the segment that begins with block I is recomputed. */
+static void try_cuts(const struct mem_timeline *t, uint32_t cuts, uint32_t recomputed, struct best *best)
 {
     ckpt_mem_segment list[MAX_BLOCKS];
     struct mem_segments s = {.list = list};
@@ -72,15 +72,15 @@ static void try_way(const struct mem_timeline *t, uint32_t cuts, uint32_t recomp
         best->least_recomputation = recomputation;
 }
 
-/* first_blocks - returns the bits of the blocks, of N, with which segments begin. */
-static uint32_t first_blocks(uint32_t n, uint32_t cuts) { return (cuts << 1 | 1) & ((1u << n) - 1); }
+/* segment_starts - returns the N bits that CUTS gives: bit I is set if a segment begins with block I. */
+static uint32_t segment_starts(uint32_t n, uint32_t cuts) { return (cuts << 1 | 1) & ((1u << n) - 1); }
 
-/* is_canonical - returns whether each segment that is not recomputed has only one block. Longer ones would
- * give the same way twice. */
+/* is_canonical - returns true if each segment that is not recomputed has only one block. A longer one would
+ * have the same results as its blocks one by one. */
 static bool is_canonical(uint32_t n, uint32_t cuts, uint32_t recomputed)
 {
     for (uint32_t i = 0, first = 0; i + 1 < n; i++) {
-        first = first_blocks(n, cuts) >> i & 1 ? i : first;
+        first = segment_starts(n, cuts) >> i & 1 ? i : first;
         bool next_is_in_same_segment = !(cuts >> i & 1);
         if (next_is_in_same_segment && !(recomputed >> first & 1))
             return false;
@@ -88,15 +88,15 @@ static bool is_canonical(uint32_t n, uint32_t cuts, uint32_t recomputed)
     return true;
 }
 
-static struct best try_all(const struct mem_timeline *t, uint64_t limit)
+static struct best try_all_cuts(const struct mem_timeline *t, uint64_t limit)
 {
     struct best best = {.lowest_peak = UINT64_MAX, .limit = limit, .least_recomputation = UINT64_MAX};
     for (uint32_t cuts = 0; cuts < 1u << (t->n - 1); cuts++) {
         /* every subset of the segments, from all of them to none */
-        uint32_t segments = first_blocks(t->n, cuts);
+        uint32_t segments = segment_starts(t->n, cuts);
         for (uint32_t recomputed = segments;; recomputed = (recomputed - 1) & segments) {
             if (is_canonical(t->n, cuts, recomputed))
-                try_way(t, cuts, recomputed, &best);
+                try_cuts(t, cuts, recomputed, &best);
             if (!recomputed)
                 break;
         }
@@ -104,7 +104,7 @@ static struct best try_all(const struct mem_timeline *t, uint64_t limit)
     return best;
 }
 
-/* is_optimal - returns true if the plans for T are as good as the best of all ways. */
+/* is_optimal - returns true if no way has better results than the plans for T. */
 static bool is_optimal(const struct mem_timeline *t)
 {
     arena *a = arena_new(1 << 20);
@@ -114,7 +114,7 @@ static bool is_optimal(const struct mem_timeline *t)
     for (uint32_t i = 0; i < t->n; i++)
         kept += t->blocks[i].kept;
     uint64_t limit = 60 + random_below(kept + 200);
-    struct best best = try_all(t, limit);
+    struct best best = try_all_cuts(t, limit);
     bool ok = plan_lowest(t, a, &plan, NULL) == CKPT_OK;
     s = (struct mem_segments){.list = plan.list, .n = plan.n};
     ok = ok && plan.proven && timeline_peak(t, &s).bytes == best.lowest_peak;
@@ -176,7 +176,7 @@ static void planning_takes_milliseconds(void)
             double ms = (double)(clock() - begun) * 1000 / CLOCKS_PER_SEC;
             if (getenv("MEM_PLAN_TIMES"))
                 printf("\n%d %u %.2f ms", uneven, tenths, ms);
-            CU_ASSERT(!unit_timed() || ms < 10);
+            CU_ASSERT(!unit_checks_time() || ms < 10);
             arena_free(a);
         }
     }

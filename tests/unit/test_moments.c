@@ -6,7 +6,7 @@
 
 #include "core/moments.h"
 #include "core/number.h"
-#include "noise.h"
+#include "pseudo_random.h"
 #include "unit.h"
 
 /* same_as_scalar - returns whether K and the scalar kernel compute the same bits for the N elements at P. */
@@ -26,13 +26,13 @@ static bool kernels_agree(ckpt_dtype dt, const unsigned char *p, size_t n)
 static void kernels_agree_on_any_length_and_alignment(void)
 {
     static unsigned char bytes[8 * 260 + 8];
-    for (size_t d = 0; d < NOISE_DTYPES; d++) {
-        size_t width = ckpt_dtype_bits(noise_dtypes[d]) / 8, wrong = 0;
+    for (size_t d = 0; d < VECTOR_DTYPES; d++) {
+        size_t width = ckpt_dtype_bits(vector_dtypes[d]) / 8, wrong = 0;
         for (size_t n = 0; n <= 256; n++) {
             size_t shift = n % 7;
-            noise_fill(noise_dtypes[d], bytes + shift, n, n % 3 != 0);
+            fill_random_elements(vector_dtypes[d], bytes + shift, n, n % 3 != 0);
             unsigned char *at = unit_guard(bytes, shift + n * width);
-            wrong += !kernels_agree(noise_dtypes[d], at + shift, n);
+            wrong += !kernels_agree(vector_dtypes[d], at + shift, n);
             unit_guard_free(at, shift + n * width);
         }
         CU_ASSERT_EQUAL(wrong, 0);
@@ -43,12 +43,12 @@ static void kernels_agree_at_block_ends(void)
 {
     size_t longest = 3 * MOMENTS_BLOCK + 9; /* 9: a block that is not full */
     unsigned char *bytes = malloc(8 * longest);
-    for (size_t d = 0; d < NOISE_DTYPES; d++) {
-        noise_fill(noise_dtypes[d], bytes, longest, true);
+    for (size_t d = 0; d < VECTOR_DTYPES; d++) {
+        fill_random_elements(vector_dtypes[d], bytes, longest, true);
         for (size_t n = MOMENTS_BLOCK - 1; n <= longest; n += MOMENTS_BLOCK / 2 + 1)
-            CU_ASSERT(kernels_agree(noise_dtypes[d], bytes, n));
-        noise_fill(noise_dtypes[d], bytes, longest, false);
-        CU_ASSERT(kernels_agree(noise_dtypes[d], bytes, longest));
+            CU_ASSERT(kernels_agree(vector_dtypes[d], bytes, n));
+        fill_random_elements(vector_dtypes[d], bytes, longest, false);
+        CU_ASSERT(kernels_agree(vector_dtypes[d], bytes, longest));
     }
     free(bytes);
 }
@@ -160,7 +160,7 @@ static void moments_of_every_dtype_are_right(void)
     for (ckpt_dtype dt = CKPT_DT_F64; dt < CKPT_DT_NAMED; dt++) {
         size_t n = 5000 / 4 * 4;
         for (size_t i = 0; i < sizeof bytes; i++)
-            bytes[i] = (unsigned char)(noise() >> 16);
+            bytes[i] = (unsigned char)(next_random() >> 16);
         /* larger exponents are tested in the_largest_doubles_may_overflow() */
         for (size_t i = 7; i < sizeof bytes && (dt == CKPT_DT_F64 || dt == CKPT_DT_C128); i += 8)
             bytes[i] = (unsigned char)((bytes[i] & 0x80) | 0x3f);
@@ -181,8 +181,8 @@ static void a_small_spread_is_accurate(void)
     static double doubles[10000];
     static float floats[10000];
     for (size_t i = 0; i < 10000; i++) {
-        doubles[i] = 1e9 + (double)(noise() >> 40) * 0x1p-24;
-        floats[i] = 4096.0f + (float)(noise() & 3) * 0x1p-11f;
+        doubles[i] = 1e9 + (double)(next_random() >> 40) * 0x1p-24;
+        floats[i] = 4096.0f + (float)(next_random() & 3) * 0x1p-11f;
     }
     check_numbers(CKPT_DT_F64, doubles, 10000);
     check_numbers(CKPT_DT_F32, floats, 10000);
@@ -267,7 +267,7 @@ static void merged_moments_equal_those_of_all_elements(void)
     static float x[20000];
     struct moments merged = {0}, in_two_calls = {0}, none = {0};
     for (size_t i = 0; i < 20000; i++)
-        x[i] = (float)(noise() >> 40) * 0x1p-24f - 0.25f;
+        x[i] = (float)(next_random() >> 40) * 0x1p-24f - 0.25f;
     unit_to_host_order(x, 20000, sizeof *x);
     for (size_t i = 0; i < 20000; i += 1000) {
         struct moments m = {0};

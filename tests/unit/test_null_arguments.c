@@ -2,34 +2,34 @@
  * exist: it must return CKPT_EUSAGE or an empty value, and clear its result. */
 #include <stdio.h>
 
-#include "flat.h"
+#include "small_files.h"
 #include "unit.h"
 
 #define ONE_TENSOR "{\"t\":{\"dtype\":\"U8\",\"shape\":[3],\"data_offsets\":[0,3]}}"
 #define OUT_OF_RANGE 12345 /* an enumerator that does not exist, or the number of a row that does not */
 
-/* Valid arguments of the calls. */
-static struct given {
+/* Valid arguments. Each call below has one argument that is not valid. */
+static struct valid {
     ckpt_file *file;
     ckpt_plan *plan;
     ckpt_builder *builder;
     ckpt_mem *mem;
     ckpt_error err;
-} given;
+} valid;
 
 /* new_builder - returns a new empty builder, because a builder keeps its first failure. */
 static ckpt_builder *new_builder(void)
 {
-    ckpt_builder_free(given.builder);
-    CU_ASSERT_EQUAL_FATAL(ckpt_builder_new("b", &given.builder, NULL), CKPT_OK);
-    return given.builder;
+    ckpt_builder_free(valid.builder);
+    CU_ASSERT_EQUAL_FATAL(ckpt_builder_new("b", &valid.builder, NULL), CKPT_OK);
+    return valid.builder;
 }
 
 /* new_owned_builder - returns a new builder that the call frees. */
 static ckpt_builder *new_owned_builder(void)
 {
     ckpt_builder *b = new_builder();
-    given.builder = NULL;
+    valid.builder = NULL;
     return b;
 }
 
@@ -41,9 +41,9 @@ static int take_bytes(void *user, const void *bytes, size_t n)
     return 0;
 }
 
-/* CALL(name, result, call): CALL must return CKPT_EUSAGE and clear RESULT, one of `results` (NULL: it has
- * none). NAME is the function and, unless it is the first one, the argument at fault; "out_of_range" is an
- * enumerator that does not exist. */
+/* CALL(name, result, call): CALL must return CKPT_EUSAGE and clear RESULT, one of `results`, or NULL if the
+ * function has no result. NAME is the function and, unless it is the first one, the argument that is wrong.
+ * "out_of_range" is an enumerator that does not exist. */
 #define REFUSED_CALLS                                                                                        \
     CALL(open, &opened, ckpt_open(NULL, NULL, &opened, err))                                                 \
     CALL(open_out, NULL, ckpt_open("/", NULL, NULL, err))                                                    \
@@ -64,50 +64,50 @@ static int take_bytes(void *user, const void *bytes, size_t n)
     CALL(open_with_salvage_and_names, &opened, ckpt_open_with("/", &salvage_and_names, &opened, err))        \
     CALL(locate, NULL, ckpt_file_locate(NULL, err))                                                          \
     CALL(narrow, NULL, ckpt_file_narrow(NULL, NULL, NULL, 0, err))                                           \
-    CALL(narrow_globs, NULL, ckpt_file_narrow(given.file, NULL, NULL, 1, err))                               \
+    CALL(narrow_globs, NULL, ckpt_file_narrow(valid.file, NULL, NULL, 1, err))                               \
     CALL(read, NULL, ckpt_tensor_read(NULL, 0, 0, 1, digest, err))                                           \
     CALL(read_as, NULL, ckpt_tensor_read_as(NULL, 0, CKPT_DT_F32, 0, 1, digest, err))                        \
     CALL(digest_as, NULL, ckpt_file_digest_as(NULL, CKPT_DT_F32, err))                                       \
-    CALL(read_out, NULL, ckpt_tensor_read(given.file, 0, 0, 1, NULL, err))                                   \
-    CALL(read_row, NULL, ckpt_tensor_read(given.file, OUT_OF_RANGE, 0, 1, digest, err))                      \
+    CALL(read_out, NULL, ckpt_tensor_read(valid.file, 0, 0, 1, NULL, err))                                   \
+    CALL(read_row, NULL, ckpt_tensor_read(valid.file, OUT_OF_RANGE, 0, 1, digest, err))                      \
     CALL(borrow, &borrowed, ckpt_tensor_borrow(NULL, 0, &borrowed, &size, err))                              \
-    CALL(borrow_row, &borrowed, ckpt_tensor_borrow(given.file, OUT_OF_RANGE, &borrowed, &size, err))         \
-    CALL(borrow_out, NULL, ckpt_tensor_borrow(given.file, 0, NULL, &size, err))                              \
-    CALL(borrow_size, NULL, ckpt_tensor_borrow(given.file, 0, &borrowed, NULL, err))                         \
+    CALL(borrow_row, &borrowed, ckpt_tensor_borrow(valid.file, OUT_OF_RANGE, &borrowed, &size, err))         \
+    CALL(borrow_out, NULL, ckpt_tensor_borrow(valid.file, 0, NULL, &size, err))                              \
+    CALL(borrow_size, NULL, ckpt_tensor_borrow(valid.file, 0, &borrowed, NULL, err))                         \
     CALL(table_json, &json, ckpt_table_json(NULL, NULL, &json, &size, err))                                  \
-    CALL(table_json_rows, &json, ckpt_table_json(given.file, &no_rows, &json, &size, err))                   \
-    CALL(table_json_row, &json, ckpt_table_json(given.file, &out_of_range_rows, &json, &size, err))          \
-    CALL(table_json_out, NULL, ckpt_table_json(given.file, NULL, NULL, &size, err))                          \
-    CALL(table_json_size, NULL, ckpt_table_json(given.file, NULL, &json, NULL, err))                         \
+    CALL(table_json_rows, &json, ckpt_table_json(valid.file, &no_rows, &json, &size, err))                   \
+    CALL(table_json_row, &json, ckpt_table_json(valid.file, &out_of_range_rows, &json, &size, err))          \
+    CALL(table_json_out, NULL, ckpt_table_json(valid.file, NULL, NULL, &size, err))                          \
+    CALL(table_json_size, NULL, ckpt_table_json(valid.file, NULL, &json, NULL, err))                         \
     CALL(stream, NULL, ckpt_tensor_stream(NULL, 0, take_bytes, NULL, err))                                   \
-    CALL(stream_take, NULL, ckpt_tensor_stream(given.file, 0, NULL, NULL, err))                              \
+    CALL(stream_take, NULL, ckpt_tensor_stream(valid.file, 0, NULL, NULL, err))                              \
     CALL(inspect, &info, ckpt_inspect(NULL, &info, err))                                                     \
-    CALL(inspect_out, NULL, ckpt_inspect(given.file, NULL, err))                                             \
+    CALL(inspect_out, NULL, ckpt_inspect(valid.file, NULL, err))                                             \
     CALL(digest_tensor, digest, ckpt_digest_tensor(NULL, 0, CKPT_SHA256, digest, err))                       \
-    CALL(digest_tensor_out, NULL, ckpt_digest_tensor(given.file, 0, CKPT_SHA256, NULL, err))                 \
+    CALL(digest_tensor_out, NULL, ckpt_digest_tensor(valid.file, 0, CKPT_SHA256, NULL, err))                 \
     CALL(digest_tensor_out_of_range, digest,                                                                 \
-         ckpt_digest_tensor(given.file, 0, (ckpt_algorithm)OUT_OF_RANGE, digest, err))                       \
+         ckpt_digest_tensor(valid.file, 0, (ckpt_algorithm)OUT_OF_RANGE, digest, err))                       \
     CALL(digest_tensors, NULL, ckpt_digest_tensors(NULL, CKPT_SHA256, NULL, digest, err))                    \
-    CALL(digest_tensors_out, NULL, ckpt_digest_tensors(given.file, CKPT_SHA256, NULL, NULL, err))            \
+    CALL(digest_tensors_out, NULL, ckpt_digest_tensors(valid.file, CKPT_SHA256, NULL, NULL, err))            \
     CALL(digest_tensors_out_of_range, NULL,                                                                  \
-         ckpt_digest_tensors(given.file, (ckpt_algorithm)OUT_OF_RANGE, NULL, digest, err))                   \
+         ckpt_digest_tensors(valid.file, (ckpt_algorithm)OUT_OF_RANGE, NULL, digest, err))                   \
     CALL(digest_file, digest, ckpt_digest_file(NULL, CKPT_SHA256, digest, digest, err))                      \
-    CALL(digest_file_in, digest, ckpt_digest_file(given.file, CKPT_SHA256, NULL, digest, err))               \
-    CALL(digest_file_out, NULL, ckpt_digest_file(given.file, CKPT_SHA256, digest, NULL, err))                \
+    CALL(digest_file_in, digest, ckpt_digest_file(valid.file, CKPT_SHA256, NULL, digest, err))               \
+    CALL(digest_file_out, NULL, ckpt_digest_file(valid.file, CKPT_SHA256, digest, NULL, err))                \
     CALL(digest_file_out_of_range, digest,                                                                   \
-         ckpt_digest_file(given.file, (ckpt_algorithm)OUT_OF_RANGE, digests, digest, err))                   \
+         ckpt_digest_file(valid.file, (ckpt_algorithm)OUT_OF_RANGE, digests, digest, err))                   \
     CALL(digest_bytes, digest, ckpt_digest_bytes(NULL, CKPT_SHA256, NULL, digest, err))                      \
     CALL(digest_bytes_out, NULL, ckpt_digest_bytes("/dev/null", CKPT_SHA256, NULL, NULL, err))               \
     CALL(digest_bytes_out_of_range, digest,                                                                  \
          ckpt_digest_bytes("/dev/null", (ckpt_algorithm)OUT_OF_RANGE, NULL, digest, err))                    \
     CALL(digest_payload, digest, ckpt_digest_payload(NULL, CKPT_SHA256, NULL, digest, err))                  \
-    CALL(digest_payload_out, NULL, ckpt_digest_payload(given.file, CKPT_SHA256, NULL, NULL, err))            \
+    CALL(digest_payload_out, NULL, ckpt_digest_payload(valid.file, CKPT_SHA256, NULL, NULL, err))            \
     CALL(digest_payload_out_of_range, digest,                                                                \
-         ckpt_digest_payload(given.file, (ckpt_algorithm)OUT_OF_RANGE, NULL, digest, err))                   \
+         ckpt_digest_payload(valid.file, (ckpt_algorithm)OUT_OF_RANGE, NULL, digest, err))                   \
     CALL(stat, &stats, ckpt_stat(NULL, &row, 1, NULL, &stats, err))                                          \
-    CALL(stat_rows, &stats, ckpt_stat(given.file, NULL, 1, NULL, &stats, err))                               \
-    CALL(stat_row, &stats, ckpt_stat(given.file, &out_of_range_row, 1, NULL, &stats, err))                   \
-    CALL(stat_out, NULL, ckpt_stat(given.file, &row, 1, NULL, NULL, err))                                    \
+    CALL(stat_rows, &stats, ckpt_stat(valid.file, NULL, 1, NULL, &stats, err))                               \
+    CALL(stat_row, &stats, ckpt_stat(valid.file, &out_of_range_row, 1, NULL, &stats, err))                   \
+    CALL(stat_out, NULL, ckpt_stat(valid.file, &row, 1, NULL, NULL, err))                                    \
     CALL(builder_new, &builder, ckpt_builder_new(NULL, &builder, err))                                       \
     CALL(builder_new_out, NULL, ckpt_builder_new("b", NULL, err))                                            \
     CALL(builder_tensor, NULL, ckpt_builder_add_tensor(NULL, "t", &out_of_range_tensor, err))                \
@@ -138,65 +138,65 @@ static int take_bytes(void *user, const void *bytes, size_t n)
     CALL(builder_finish, &opened, ckpt_builder_finish(NULL, &opened, err))                                   \
     CALL(builder_finish_out, NULL, ckpt_builder_finish(new_owned_builder(), NULL, err))                      \
     CALL(plan_new, &planned, ckpt_plan_new(NULL, &planned, err))                                             \
-    CALL(plan_new_out, NULL, ckpt_plan_new(given.file, NULL, err))                                           \
+    CALL(plan_new_out, NULL, ckpt_plan_new(valid.file, NULL, err))                                           \
     CALL(plan_root, NULL, ckpt_plan_root(NULL, "auto", err))                                                 \
-    CALL(plan_root_path, NULL, ckpt_plan_root(given.plan, NULL, err))                                        \
+    CALL(plan_root_path, NULL, ckpt_plan_root(valid.plan, NULL, err))                                        \
     CALL(plan_keep, NULL, ckpt_plan_keep(NULL, "*", err))                                                    \
-    CALL(plan_keep_glob, NULL, ckpt_plan_keep(given.plan, NULL, err))                                        \
+    CALL(plan_keep_glob, NULL, ckpt_plan_keep(valid.plan, NULL, err))                                        \
     CALL(plan_drop, NULL, ckpt_plan_drop(NULL, "*", err))                                                    \
-    CALL(plan_drop_glob, NULL, ckpt_plan_drop(given.plan, NULL, err))                                        \
+    CALL(plan_drop_glob, NULL, ckpt_plan_drop(valid.plan, NULL, err))                                        \
     CALL(plan_strip, NULL, ckpt_plan_strip(NULL, "a.", false, err))                                          \
-    CALL(plan_strip_prefix, NULL, ckpt_plan_strip(given.plan, NULL, false, err))                             \
+    CALL(plan_strip_prefix, NULL, ckpt_plan_strip(valid.plan, NULL, false, err))                             \
     CALL(plan_strip_auto, NULL, ckpt_plan_strip_auto(NULL, err))                                             \
     CALL(plan_add, NULL, ckpt_plan_add(NULL, "a.", err))                                                     \
-    CALL(plan_add_prefix, NULL, ckpt_plan_add(given.plan, NULL, err))                                        \
+    CALL(plan_add_prefix, NULL, ckpt_plan_add(valid.plan, NULL, err))                                        \
     CALL(plan_regex, NULL, ckpt_plan_rename_regex(NULL, "a=>b", err))                                        \
-    CALL(plan_regex_rule, NULL, ckpt_plan_rename_regex(given.plan, NULL, err))                               \
+    CALL(plan_regex_rule, NULL, ckpt_plan_rename_regex(valid.plan, NULL, err))                               \
     CALL(plan_pairs, NULL, ckpt_plan_rename_pairs(NULL, NULL, 0, err))                                       \
-    CALL(plan_pairs_pairs, NULL, ckpt_plan_rename_pairs(given.plan, NULL, 1, err))                           \
+    CALL(plan_pairs_pairs, NULL, ckpt_plan_rename_pairs(valid.plan, NULL, 1, err))                           \
     CALL(plan_map, NULL, ckpt_plan_rename_map(NULL, "/dev/null", err))                                       \
-    CALL(plan_map_path, NULL, ckpt_plan_rename_map(given.plan, NULL, err))                                   \
+    CALL(plan_map_path, NULL, ckpt_plan_rename_map(valid.plan, NULL, err))                                   \
     CALL(plan_cast, NULL, ckpt_plan_cast(NULL, NULL, CKPT_DT_F32, err))                                      \
-    CALL(plan_cast_out_of_range, NULL, ckpt_plan_cast(given.plan, NULL, (ckpt_dtype)OUT_OF_RANGE, err))      \
-    CALL(plan_cast_none, NULL, ckpt_plan_cast(given.plan, "*", CKPT_DT_NONE, err))                           \
+    CALL(plan_cast_out_of_range, NULL, ckpt_plan_cast(valid.plan, NULL, (ckpt_dtype)OUT_OF_RANGE, err))      \
+    CALL(plan_cast_none, NULL, ckpt_plan_cast(valid.plan, "*", CKPT_DT_NONE, err))                           \
     CALL(plan_sanitize, NULL, ckpt_plan_sanitize(NULL, NULL, err))                                           \
     CALL(plan_write, &written, ckpt_plan_write(NULL, "/nonexistent/o", NULL, &written, err))                 \
-    CALL(plan_write_path, &written, ckpt_plan_write(given.plan, NULL, NULL, &written, err))                  \
+    CALL(plan_write_path, &written, ckpt_plan_write(valid.plan, NULL, NULL, &written, err))                  \
     CALL(plan_write_out_of_range, &written,                                                                  \
-         ckpt_plan_write(given.plan, "/nonexistent/o", &out_of_range_ties, &written, err))                   \
+         ckpt_plan_write(valid.plan, "/nonexistent/o", &out_of_range_ties, &written, err))                   \
     CALL(plan_write_fd, &written, ckpt_plan_write_fd(NULL, 1, NULL, &written, err))                          \
-    CALL(plan_write_fd_fd, &written, ckpt_plan_write_fd(given.plan, -1, NULL, &written, err))                \
+    CALL(plan_write_fd_fd, &written, ckpt_plan_write_fd(valid.plan, -1, NULL, &written, err))                \
     CALL(plan_write_memory, &memory, ckpt_plan_write_memory(NULL, NULL, &memory, &memory_size, NULL, err))   \
     CALL(plan_write_memory_bytes, &written,                                                                  \
-         ckpt_plan_write_memory(given.plan, NULL, NULL, &memory_size, &written, err))                        \
+         ckpt_plan_write_memory(valid.plan, NULL, NULL, &memory_size, &written, err))                        \
     CALL(plan_write_memory_size, &memory,                                                                    \
-         ckpt_plan_write_memory(given.plan, NULL, &memory, NULL, NULL, err))                                 \
+         ckpt_plan_write_memory(valid.plan, NULL, &memory, NULL, NULL, err))                                 \
     CALL(plan_write_memory_out_of_range, &memory,                                                            \
-         ckpt_plan_write_memory(given.plan, &out_of_range_ties, &memory, &memory_size, NULL, err))           \
+         ckpt_plan_write_memory(valid.plan, &out_of_range_ties, &memory, &memory_size, NULL, err))           \
     CALL(plan_write_in_place, &written, ckpt_plan_write_in_place(NULL, NULL, &written, err))                 \
     CALL(metadata_write, &bytes, ckpt_metadata_write(NULL, NULL, 0, "/nonexistent/o", NULL, &bytes, err))    \
     CALL(metadata_write_pairs, &bytes,                                                                       \
-         ckpt_metadata_write(given.file, NULL, 1, "/nonexistent/o", NULL, &bytes, err))                      \
+         ckpt_metadata_write(valid.file, NULL, 1, "/nonexistent/o", NULL, &bytes, err))                      \
     CALL(recover, &recovered, ckpt_recover(NULL, NULL, &recovered, err))                                     \
-    CALL(diff, &totals, ckpt_diff(NULL, given.file, NULL, NULL, NULL, &totals, err))                         \
-    CALL(diff_b, &totals, ckpt_diff(given.file, NULL, NULL, NULL, NULL, &totals, err))                       \
-    CALL(diff_globs, &totals, ckpt_diff(given.file, given.file, &no_globs, NULL, NULL, &totals, err))        \
-    CALL(diff_values, &values, ckpt_diff_values(NULL, given.file, NULL, NULL, NULL, &values, err))           \
-    CALL(diff_values_b, &values, ckpt_diff_values(given.file, NULL, NULL, NULL, NULL, &values, err))         \
+    CALL(diff, &totals, ckpt_diff(NULL, valid.file, NULL, NULL, NULL, &totals, err))                         \
+    CALL(diff_b, &totals, ckpt_diff(valid.file, NULL, NULL, NULL, NULL, &totals, err))                       \
+    CALL(diff_globs, &totals, ckpt_diff(valid.file, valid.file, &no_globs, NULL, NULL, &totals, err))        \
+    CALL(diff_values, &values, ckpt_diff_values(NULL, valid.file, NULL, NULL, NULL, &values, err))           \
+    CALL(diff_values_b, &values, ckpt_diff_values(valid.file, NULL, NULL, NULL, NULL, &values, err))         \
     CALL(diff_values_globs, &values,                                                                         \
-         ckpt_diff_values(given.file, given.file, &no_globs, NULL, NULL, &values, err))                      \
+         ckpt_diff_values(valid.file, valid.file, &no_globs, NULL, NULL, &values, err))                      \
     CALL(mem_new, &mem, ckpt_mem_new(NULL, NULL, &mem, err))                                                 \
-    CALL(mem_new_out, NULL, ckpt_mem_new(given.file, NULL, NULL, err))                                       \
-    CALL(mem_new_frozen, &mem, ckpt_mem_new(given.file, &no_frozen, &mem, err))                              \
+    CALL(mem_new_out, NULL, ckpt_mem_new(valid.file, NULL, NULL, err))                                       \
+    CALL(mem_new_frozen, &mem, ckpt_mem_new(valid.file, &no_frozen, &mem, err))                              \
     CALL(mem_estimate, &estimated, ckpt_mem_estimate(NULL, NULL, &estimated, err))                           \
-    CALL(mem_estimate_out, NULL, ckpt_mem_estimate(given.mem, NULL, NULL, err))                              \
+    CALL(mem_estimate_out, NULL, ckpt_mem_estimate(valid.mem, NULL, NULL, err))                              \
     CALL(mem_estimate_out_of_range, &estimated,                                                              \
-         ckpt_mem_estimate(given.mem, &out_of_range_run, &estimated, err))                                   \
+         ckpt_mem_estimate(valid.mem, &out_of_range_run, &estimated, err))                                   \
     CALL(mem_plan, &estimated, ckpt_mem_plan(NULL, NULL, 0, &estimated, err))                                \
-    CALL(mem_plan_out, NULL, ckpt_mem_plan(given.mem, NULL, 0, NULL, err))                                   \
-    CALL(mem_plan_out_of_range, &estimated, ckpt_mem_plan(given.mem, &out_of_range_run, 0, &estimated, err)) \
+    CALL(mem_plan_out, NULL, ckpt_mem_plan(valid.mem, NULL, 0, NULL, err))                                   \
+    CALL(mem_plan_out_of_range, &estimated, ckpt_mem_plan(valid.mem, &out_of_range_run, 0, &estimated, err)) \
     CALL(mem_batch, &bytes, ckpt_mem_largest_batch(NULL, NULL, 1, &bytes, err))                              \
-    CALL(mem_batch_out, NULL, ckpt_mem_largest_batch(given.mem, NULL, 1, NULL, err))                         \
+    CALL(mem_batch_out, NULL, ckpt_mem_largest_batch(valid.mem, NULL, 1, NULL, err))                         \
     CALL(scan_lists, NULL, ckpt_scan_lists(NULL, err))                                                       \
     CALL(scan, &scanned, ckpt_scan(NULL, NULL, NULL, NULL, &scanned, err))                                   \
     CALL(scan_out, NULL, ckpt_scan("/dev/null", NULL, NULL, NULL, NULL, err))                                \
@@ -267,20 +267,20 @@ static const ckpt_verify_options verify_no_globs = {.struct_size = sizeof verify
 REFUSED_CALLS
 #undef CALL
 
-static const struct refused {
+static const struct refused_call {
     const char *name;
     const void *result;
     ckpt_status (*call)(ckpt_error *err);
-} refused[] = {
+} refused_calls[] = {
 #define CALL(name, result, call) {#name, result, call_##name},
     REFUSED_CALLS
 #undef CALL
 };
 
 static struct result {
-    void *at;
+    void *address;
     size_t size;
-    bool sized; /* begins with struct_size */
+    bool has_struct_size; /* begins with struct_size */
 } results[] = {
     {&opened, sizeof opened, false},
     {&planned, sizeof planned, false},
@@ -308,65 +308,65 @@ static void fill_results(void)
 {
     for (size_t i = 0; i < NRESULTS; i++) {
         uint32_t struct_size = (uint32_t)results[i].size;
-        memset(results[i].at, 0xff, struct_size);
-        if (results[i].sized)
-            memcpy(results[i].at, &struct_size, sizeof struct_size);
+        memset(results[i].address, 0xff, struct_size);
+        if (results[i].has_struct_size)
+            memcpy(results[i].address, &struct_size, sizeof struct_size);
     }
 }
 
 /* result_is - returns true if each byte of R, except struct_size, is FILL. */
 static bool result_is(const struct result *r, unsigned char fill)
 {
-    const unsigned char *at = r->at;
-    size_t i = r->sized ? sizeof(uint32_t) : 0;
+    const unsigned char *at = r->address;
+    size_t i = r->has_struct_size ? sizeof(uint32_t) : 0;
     while (i < r->size && at[i] == fill)
         i++;
     return i == r->size;
 }
 
-/* check_results - CALL must have cleared its own result, and no other. */
-static void check_results(const struct refused *call)
+/* check_results - checks that CALL cleared its own result and no other. */
+static void check_results(const struct refused_call *call)
 {
     for (size_t i = 0; i < NRESULTS; i++) {
-        bool right = result_is(&results[i], results[i].at == call->result ? 0 : 0xff);
+        bool right = result_is(&results[i], results[i].address == call->result ? 0 : 0xff);
         if (!right)
             fprintf(stderr, "%s: result %zu\n", call->name, i);
         CU_ASSERT(right);
     }
 }
 
-static void open_given(void)
+static void open_valid_arguments(void)
 {
-    given.file = flat_open(ONE_TENSOR, "abc", 3);
-    CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(given.file, &given.plan, NULL), CKPT_OK);
-    CU_ASSERT_EQUAL_FATAL(ckpt_mem_new(given.file, NULL, &given.mem, NULL), CKPT_OK);
+    valid.file = open_safetensors(ONE_TENSOR, "abc", 3);
+    CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(valid.file, &valid.plan, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL_FATAL(ckpt_mem_new(valid.file, NULL, &valid.mem, NULL), CKPT_OK);
 }
 
-static void close_given(void)
+static void close_valid_arguments(void)
 {
-    ckpt_plan_free(given.plan);
-    ckpt_builder_free(given.builder);
-    given.builder = NULL;
-    ckpt_mem_free(given.mem);
-    flat_close();
+    ckpt_plan_free(valid.plan);
+    ckpt_builder_free(valid.builder);
+    valid.builder = NULL;
+    ckpt_mem_free(valid.mem);
+    close_open_files();
 }
 
 static void null_arguments_are_refused(void)
 {
-    open_given();
-    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+    open_valid_arguments();
+    for (size_t i = 0; i < sizeof refused_calls / sizeof *refused_calls; i++) {
         fill_results();
-        given.err.status = CKPT_OK;
-        ckpt_status st = refused[i].call(&given.err);
+        valid.err.status = CKPT_OK;
+        ckpt_status st = refused_calls[i].call(&valid.err);
         if (st != CKPT_EUSAGE)
-            fprintf(stderr, "%s: %s\n", refused[i].name, ckpt_status_name(st));
+            fprintf(stderr, "%s: %s\n", refused_calls[i].name, ckpt_status_name(st));
         CU_ASSERT_EQUAL(st, CKPT_EUSAGE);
-        CU_ASSERT_EQUAL(given.err.status, CKPT_EUSAGE);
-        CU_ASSERT(given.err.what[0] != '\0');
-        check_results(&refused[i]);
-        CU_ASSERT_EQUAL(refused[i].call(NULL), CKPT_EUSAGE);
+        CU_ASSERT_EQUAL(valid.err.status, CKPT_EUSAGE);
+        CU_ASSERT(valid.err.what[0] != '\0');
+        check_results(&refused_calls[i]);
+        CU_ASSERT_EQUAL(refused_calls[i].call(NULL), CKPT_EUSAGE);
     }
-    close_given();
+    close_valid_arguments();
 }
 
 static bool is_empty(ckpt_str s) { return s.len == 0; }
@@ -396,12 +396,12 @@ static void getters_accept_a_null_file(void)
 
 static void getters_accept_a_null_result(void)
 {
-    open_given();
-    CU_ASSERT(!ckpt_tensor_at(given.file, 0, NULL) && !ckpt_storage_at(given.file, 0, NULL));
-    CU_ASSERT(!ckpt_metadata_at(given.file, 0, NULL));
-    CU_ASSERT(is_empty(ckpt_tensor_name(given.file, OUT_OF_RANGE)));
-    CU_ASSERT_EQUAL(ckpt_tensor_find(given.file, (ckpt_str){NULL, 0}), CKPT_NO_TENSOR);
-    close_given();
+    open_valid_arguments();
+    CU_ASSERT(!ckpt_tensor_at(valid.file, 0, NULL) && !ckpt_storage_at(valid.file, 0, NULL));
+    CU_ASSERT(!ckpt_metadata_at(valid.file, 0, NULL));
+    CU_ASSERT(is_empty(ckpt_tensor_name(valid.file, OUT_OF_RANGE)));
+    CU_ASSERT_EQUAL(ckpt_tensor_find(valid.file, (ckpt_str){NULL, 0}), CKPT_NO_TENSOR);
+    close_valid_arguments();
 }
 
 static void getters_accept_a_null_plan(void)
@@ -443,7 +443,7 @@ static void text_functions_accept_null(void)
     CU_ASSERT(ckpt_glob_match(none, none) && !ckpt_glob_match(none, a) && !ckpt_glob_match(a, none));
     CU_ASSERT(ckpt_glob_match_any_case(none, none));
     CU_ASSERT_STRING_EQUAL(ckpt_error_text(NULL, out, sizeof out), "");
-    CU_ASSERT_STRING_EQUAL(ckpt_error_text(&given.err, NULL, 9), "");
+    CU_ASSERT_STRING_EQUAL(ckpt_error_text(&valid.err, NULL, 9), "");
     CU_ASSERT_EQUAL(ckpt_dtype_parse(none), CKPT_DT_NONE);
     CU_ASSERT(!ckpt_finding_text(NULL) && !ckpt_write_format(NULL) && !ckpt_scan_rule_at(SIZE_MAX));
     CU_ASSERT(!ckpt_write_format_at(SIZE_MAX) && !ckpt_write_format_suffixes(NULL));

@@ -120,8 +120,8 @@ static int check_same_result(const char *path, const struct stat *st, int type, 
 
 static void callbacks_read_what_a_path_reads(void)
 {
-    CU_ASSERT_EQUAL(nftw(unit_corpus("torch"), check_same_result, 16, FTW_PHYS), 0);
-    CU_ASSERT_EQUAL(nftw(unit_corpus("vectors"), check_same_result, 16, FTW_PHYS), 0);
+    CU_ASSERT_EQUAL(nftw(unit_corpus_path("torch"), check_same_result, 16, FTW_PHYS), 0);
+    CU_ASSERT_EQUAL(nftw(unit_corpus_path("vectors"), check_same_result, 16, FTW_PHYS), 0);
     CU_ASSERT(nopened > 300 && ntried > nopened);
 }
 
@@ -167,7 +167,7 @@ static void callbacks_are_compared_and_written(void)
     static const char *const formats[] = {"torch-zip", "safetensors"};
     for (size_t i = 0; i < NSAMPLES; i++) {
         struct bytes b, from_path = {0}, from_callbacks = {0};
-        const char *path = unit_corpus(samples[i]), *out[2] = {"/tmp/unit-open-a", "/tmp/unit-open-b"};
+        const char *path = unit_corpus_path(samples[i]), *out[2] = {"/tmp/unit-open-a", "/tmp/unit-open-b"};
         CU_ASSERT_FATAL(load_bytes(&b, path));
         ckpt_callbacks from = callbacks_of(&b);
         const ckpt_open_options o = {.struct_size = sizeof o, .callbacks = &from};
@@ -226,9 +226,9 @@ static void each_failing_read_is_reported(void)
     static const int64_t failures[] = {-ENETDOWN, -ENOENT, -ENOMEM, 0, INT64_MAX, INT64_MIN};
     for (size_t i = 0; i < NSAMPLES; i++)
         for (size_t k = 0; k < sizeof failures / sizeof *failures; k++) {
-            check_failures(unit_corpus(samples[i]), failures[k], false);
+            check_failures(unit_corpus_path(samples[i]), failures[k], false);
             if (k == 0)
-                check_failures(unit_corpus(samples[i]), failures[k], true);
+                check_failures(unit_corpus_path(samples[i]), failures[k], true);
         }
 }
 
@@ -237,7 +237,7 @@ static void callbacks_are_closed_with_the_last_plan(void)
     struct bytes b;
     ckpt_file *f;
     ckpt_plan *p;
-    CU_ASSERT_FATAL(load_bytes(&b, unit_corpus(samples[0])));
+    CU_ASSERT_FATAL(load_bytes(&b, unit_corpus_path(samples[0])));
     ckpt_callbacks from = callbacks_of(&b);
     CU_ASSERT_EQUAL_FATAL(ckpt_open_callbacks(&from, "given", NULL, &f, NULL), CKPT_OK);
     CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &p, NULL), CKPT_OK);
@@ -304,7 +304,7 @@ static void opening_can_be_cancelled(void)
     for (size_t i = 0; i < NSAMPLES; i++) {
         struct bytes b;
         struct watcher w;
-        const char *path = unit_corpus(samples[i]);
+        const char *path = unit_corpus_path(samples[i]);
         CU_ASSERT_FATAL(load_bytes(&b, path));
         ckpt_callbacks from = callbacks_of(&b);
         for (unsigned turn = 0; turn < 6; turn++) { /* by path, memory, callbacks; each with salvage, too */
@@ -337,7 +337,7 @@ static void salvage_announces_all_bytes_at_once(void)
         ckpt_file *f;
         const ckpt_open_options o = {
             .struct_size = sizeof o, .salvage = 1, .progress = keep_first_total, .user = &w};
-        CU_ASSERT_EQUAL_FATAL(ckpt_open_with(unit_corpus(samples[i]), &o, &f, NULL), CKPT_OK);
+        CU_ASSERT_EQUAL_FATAL(ckpt_open_with(unit_corpus_path(samples[i]), &o, &f, NULL), CKPT_OK);
         CU_ASSERT_EQUAL(w.total, ckpt_file_bytes(f));
         ckpt_close(f);
     }
@@ -348,10 +348,10 @@ static void opening_a_set_of_shards_can_be_cancelled(void)
     struct watcher w;
     const ckpt_open_options o = {.struct_size = sizeof o, .progress = watch, .user = &w},
                             salvage = {.struct_size = sizeof o, .salvage = 1, .progress = watch, .user = &w};
-    const char *index = unit_corpus("torch/t215/eco/hf_gpt2_sharded/model.safetensors.index.json");
+    const char *index = unit_corpus_path("torch/t215/eco/hf_gpt2_sharded/model.safetensors.index.json");
     check_cancelling(index, &o, &w);
     check_cancelling(index, &salvage, &w);
-    check_cancelling(unit_corpus("torch/t215/eco/hub_bin_sharded"), &o, &w);
+    check_cancelling(unit_corpus_path("torch/t215/eco/hub_bin_sharded"), &o, &w);
 }
 
 /* --------------------------------------------------------------------- options */

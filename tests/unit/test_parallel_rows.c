@@ -6,7 +6,7 @@
 
 #include "base/crc32.h"
 #include "core/parallel_rows.h"
-#include "flat.h"
+#include "small_files.h"
 #include "unit.h"
 
 #define CHUNK_FLOATS (PARALLEL_CHUNK_BYTES / 4)
@@ -29,7 +29,7 @@ static float *make_numbers(void)
 
 static ckpt_file *open_numbers(const float *numbers)
 {
-    return flat_numbers("w", "F32", FLOATS, numbers, (size_t)4 * FLOATS);
+    return open_one_tensor("w", "F32", FLOATS, numbers, (size_t)4 * FLOATS);
 }
 
 static void statistics_do_not_depend_on_threads(void)
@@ -52,7 +52,7 @@ static void statistics_do_not_depend_on_threads(void)
     CU_ASSERT(s.nan == 1 && s.inf == 0 && s.finite == FLOATS - 1 && s.min == -9 && s.max == 7);
     CU_ASSERT(fabsl((long double)s.mean * (FLOATS - 1) - sum) < 1e-4L);
     CU_ASSERT(s.sampled >= 4000 && s.sampled <= 4096);
-    flat_close();
+    close_open_files();
     free(numbers);
 }
 
@@ -68,7 +68,7 @@ static void negated_rows_have_the_same_chunks(void)
     CU_ASSERT_EQUAL(ckpt_stat(f, &row, 1, NULL, &negated, NULL), CKPT_OK);
     CU_ASSERT(negated.mean == -before.mean && negated.std == before.std && negated.norm == before.norm &&
               negated.max == 9);
-    flat_close();
+    close_open_files();
     free(numbers);
 }
 
@@ -99,7 +99,7 @@ static void differences_do_not_depend_on_threads(void)
         CU_ASSERT_EQUAL(memcmp(&event.mean_abs, &of_one_thread.mean_abs, sizeof event.mean_abs), 0);
     }
     CU_ASSERT(event.max_abs > 19.4 && event.max_abs < 20.6);
-    flat_close();
+    close_open_files();
     free(numbers);
 }
 
@@ -131,7 +131,7 @@ static void checksums_of_chunks_are_combined(void)
         CU_ASSERT_EQUAL(storage->crc_checked, !wrong);
         CU_ASSERT(!wrong || strcmp(err.where, "w") == 0);
     }
-    flat_close();
+    close_open_files();
     free(numbers);
 }
 
@@ -152,7 +152,7 @@ static void reading_can_be_cancelled(void)
         ckpt_work how = {.struct_size = sizeof how, .threads = threads[i], .progress = cancel_after_start};
         CU_ASSERT_EQUAL(ckpt_stat(f, &row, 1, &how, &s, NULL), CKPT_ECANCELLED);
     }
-    flat_close();
+    close_open_files();
     free(numbers);
 }
 

@@ -696,7 +696,7 @@ static void check_pickle(const char *name, ckpt_str bytes)
 static void pickles_of_the_corpus_are_written_back(void)
 {
     npickles = npickles_differ = 0;
-    graph_corpus(check_pickle);
+    for_each_corpus_pickle(check_pickle);
     CU_ASSERT(npickles > 500);
     CU_ASSERT_EQUAL(npickles_differ, 0);
 }

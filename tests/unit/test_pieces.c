@@ -5,7 +5,7 @@
 
 #include "core/file.h"
 #include "core/pieces.h"
-#include "flat.h"
+#include "small_files.h"
 #include "io/pool.h"
 #include "io/window.h"
 #include "unit.h"
@@ -630,7 +630,7 @@ static ckpt_file *open_matrices(const float *values)
              "'large':{'dtype':'F32','shape':[%u,%u],'data_offsets':[%llu,%llu]}}",
              (unsigned long long)small, ROWS, COLUMNS, (unsigned long long)small,
              (unsigned long long)(small + large));
-    return flat_open(quoted(header), values, (size_t)(small + large));
+    return open_safetensors(quoted(header), values, (size_t)(small + large));
 }
 
 static int count_changes(void *user, const ckpt_diff_event *e)
@@ -699,7 +699,7 @@ static void files_with_and_without_pieces_give_the_same_results(void)
     snprintf(path, sizeof path, "%s/a.pt", folder);
     check_convert(in_pieces, without_pieces, path);
     remove(folder);
-    flat_close();
+    close_open_files();
     free(values);
     while (piece_bytes.n)
         free(piece_bytes.bytes[--piece_bytes.n]);

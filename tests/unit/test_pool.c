@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "core/parallel_rows.h"
-#include "flat.h"
+#include "small_files.h"
 #include "io/pool.h"
 #include "unit.h"
 
@@ -109,7 +109,7 @@ static ckpt_file *open_rows(unsigned char *data)
         x = x * 1664525u + 1013904223u;
         data[i] = (unsigned char)(x >> 24);
     }
-    return flat_open(header, (const char *)data, (size_t)ROWS * ROW_BYTES);
+    return open_safetensors(header, (const char *)data, (size_t)ROWS * ROW_BYTES);
 }
 
 static void digests_do_not_depend_on_threads(void)
@@ -127,7 +127,7 @@ static void digests_do_not_depend_on_threads(void)
     uint8_t row[CKPT_DIGEST_MAX];
     CU_ASSERT_EQUAL(ckpt_digest_tensor(f, ROWS - 1, CKPT_XXH3, row, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(memcmp(row, by_one_thread + (ROWS - 1) * CKPT_DIGEST_MAX, sizeof row), 0);
-    flat_close();
+    close_open_files();
     free(data);
 }
 
@@ -181,7 +181,7 @@ static void rows_are_reported_in_order(void)
         CU_ASSERT_EQUAL(parallel_run(&s, &err), CKPT_EFORMAT);
         CU_ASSERT(failed.next == 23 && !failed.out_of_order && err.offset == 23);
     }
-    flat_close();
+    close_open_files();
     free(data);
 }
 

@@ -5,7 +5,7 @@
 
 #include "base/buf.h"
 #include "core/plan.h"
-#include "flat.h"
+#include "small_files.h"
 #include "op/prefix.h"
 #include "pickled.h"
 
@@ -45,7 +45,7 @@ static ckpt_file *open_keys(size_t n, const char *const *keys)
     buf_text(&b, "}");
     buf_byte(&b, 0);
     unsigned char zero[64] = {0};
-    ckpt_file *f = flat_open((const char *)b.data, zero, n);
+    ckpt_file *f = open_safetensors((const char *)b.data, zero, n);
     buf_free(&b);
     return f;
 }
@@ -97,7 +97,7 @@ static void stripping_takes_linear_time(void)
 
 static void names_and_metadata_are_stripped(void)
 {
-    ckpt_plan *p = plan_of(corpus_open("torch/t26/dp_state_dict.pt"));
+    ckpt_plan *p = plan_of(open_corpus_file("torch/t26/dp_state_dict.pt"));
     CU_ASSERT_EQUAL(ckpt_plan_strip(p, "module.", false, NULL), CKPT_OK);
     CU_ASSERT_STRING_EQUAL(names_of(p),
                            "conv.weight,conv.bias,bn.weight,bn.bias,bn.running_mean,bn.running_var,"
@@ -119,7 +119,7 @@ static void names_and_metadata_are_stripped(void)
 
 static void strip_and_add_undo_each_other(void)
 {
-    ckpt_plan *p = plan_of(corpus_open("torch/t26/state_dict.pt"));
+    ckpt_plan *p = plan_of(open_corpus_file("torch/t26/state_dict.pt"));
     char before[2048];
     snprintf(before, sizeof before, "%s", names_of(p));
     CU_ASSERT_EQUAL(ckpt_plan_add(p, "module.", NULL), CKPT_OK);
@@ -132,7 +132,7 @@ static void strip_and_add_undo_each_other(void)
 
 static void keys_without_the_prefix_stay(void)
 {
-    ckpt_plan *p = plan_of(corpus_open("torch/t215/prefix_mixed.pt"));
+    ckpt_plan *p = plan_of(open_corpus_file("torch/t215/prefix_mixed.pt"));
     CU_ASSERT_EQUAL(ckpt_plan_strip(p, "module.", false, NULL), CKPT_OK);
     CU_ASSERT_STRING_EQUAL(names_of(p), "fc1.weight,fc1.bias,fc2.weight,fc2.bias,extra.weight");
     close_plan(p);
@@ -140,7 +140,7 @@ static void keys_without_the_prefix_stay(void)
 
 static void inner_prefixes_are_stripped_with_anywhere(void)
 {
-    ckpt_plan *p = plan_of(corpus_open("torch/t26/midkey_dataparallel.pt"));
+    ckpt_plan *p = plan_of(open_corpus_file("torch/t26/midkey_dataparallel.pt"));
     CU_ASSERT_EQUAL(ckpt_plan_strip(p, "module.", false, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_plan_rename_count(p), 0);
     CU_ASSERT_EQUAL(ckpt_plan_strip(p, "module.", true, NULL), CKPT_OK);
@@ -154,7 +154,7 @@ static void inner_prefixes_are_stripped_with_anywhere(void)
 static void collisions_are_refused(void)
 {
     ckpt_error err;
-    ckpt_plan *p = plan_of(corpus_open("torch/t215/prefix_collision.pt"));
+    ckpt_plan *p = plan_of(open_corpus_file("torch/t215/prefix_collision.pt"));
     CU_ASSERT_EQUAL(ckpt_plan_strip(p, "module.", false, &err), CKPT_EEXIST);
     CU_ASSERT(strstr(err.what, "\"module.w\"") && strstr(err.what, "\"w\""));
     CU_ASSERT_STRING_EQUAL(names_of(p), "module.w,w");
@@ -191,7 +191,7 @@ static void meaningless_prefixes_are_refused(void)
  * any). A second call must rename nothing. */
 static void check_auto(const char *file, const char *want, const char *notice)
 {
-    ckpt_plan *p = plan_of(corpus_open(file));
+    ckpt_plan *p = plan_of(open_corpus_file(file));
     CU_ASSERT_EQUAL(ckpt_plan_strip_auto(p, NULL), CKPT_OK);
     CU_ASSERT_STRING_EQUAL(names_of(p), want);
     CU_ASSERT(notice ? has_notice(p, notice) : p->notices.n == 0);
@@ -230,7 +230,7 @@ static void strip_auto_keeps_ambiguous_prefixes(void)
 
 static void strip_auto_renames_metadata_of_all_wrappers(void)
 {
-    ckpt_plan *p = plan_of(corpus_open("torch/t215/compiled_in_dp.pt"));
+    ckpt_plan *p = plan_of(open_corpus_file("torch/t215/compiled_in_dp.pt"));
     CU_ASSERT_EQUAL(ckpt_plan_strip_auto(p, NULL), CKPT_OK);
     CU_ASSERT(strstr(metadata_renames(p), "module._orig_mod>,") &&
               strstr(metadata_renames(p), "module._orig_mod.fc1>fc1"));
@@ -290,15 +290,15 @@ static void malformed_rules_are_refused(void)
 
 static void metadata_are_renamed_with_their_keys(void)
 {
-    ckpt_plan *p = plan_of(corpus_open("torch/t26/dp_state_dict.pt"));
+    ckpt_plan *p = plan_of(open_corpus_file("torch/t26/dp_state_dict.pt"));
     CU_ASSERT_EQUAL(ckpt_plan_rename_regex(p, "^module\\.=>", NULL), CKPT_OK);
     CU_ASSERT_STRING_EQUAL(metadata_renames(p), "module>,module.conv>conv,module.bn>bn,module.fc>fc");
     close_plan(p);
-    p = plan_of(corpus_open("torch/t26/dp_state_dict.pt"));
+    p = plan_of(open_corpus_file("torch/t26/dp_state_dict.pt"));
     CU_ASSERT_EQUAL(ckpt_plan_rename_regex(p, "\\.bn\\.=>.norm.", NULL), CKPT_OK);
     CU_ASSERT_STRING_EQUAL(metadata_renames(p), "module.bn>module.norm");
     close_plan(p);
-    p = plan_of(corpus_open("torch/t26/dp_state_dict.pt"));
+    p = plan_of(open_corpus_file("torch/t26/dp_state_dict.pt"));
     CU_ASSERT_EQUAL(ckpt_plan_rename_regex(p, "weight$=>w", NULL), CKPT_OK);
     CU_ASSERT_STRING_EQUAL(metadata_renames(p), "");
     close_plan(p);
@@ -323,7 +323,7 @@ static void pairs_rename_by_key_or_full_name(void)
     CU_ASSERT_EQUAL(ckpt_plan_rename_pairs(p, pairs, 1, NULL), CKPT_EEXIST);
     CU_ASSERT_STRING_EQUAL(names_of(p), "b,a,c");
     close_plan(p);
-    p = plan_of(corpus_open("torch/t26/general_checkpoint.tar"));
+    p = plan_of(open_corpus_file("torch/t26/general_checkpoint.tar"));
     pairs[0] = PAIR("model_state_dict.fc.bias", "model_state_dict.head.bias");
     CU_ASSERT_EQUAL(ckpt_plan_rename_pairs(p, pairs, 1, NULL), CKPT_OK);
     CU_ASSERT(strstr(names_of(p), "model_state_dict.fc.weight,model_state_dict.head.bias,optimizer") != NULL);

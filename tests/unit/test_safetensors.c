@@ -7,7 +7,7 @@
 
 #include "base/store.h"
 #include "core/plan.h"
-#include "flat.h"
+#include "small_files.h"
 #include "format/safetensors/safetensors.h"
 #include "io/journal.h"
 #include "unit.h"
@@ -75,7 +75,7 @@ static void the_reference_reader_accepts_the_same_files(void)
     char line[1024], path[2048];
     int accepted = 0, refused = 0;
     unsigned long tensors;
-    FILE *f = fopen(unit_corpus("vectors/safetensors/RESULTS-rust-24b0b28.txt"), "r");
+    FILE *f = fopen(unit_corpus_path("vectors/safetensors/RESULTS-rust-24b0b28.txt"), "r");
     CU_ASSERT_PTR_NOT_NULL_FATAL(f);
     while (fgets(line, sizeof line, f)) {
         char *gap = strchr(line, ' '), *words = gap ? gap + strspn(gap, " ") : NULL;
@@ -86,7 +86,7 @@ static void the_reference_reader_accepts_the_same_files(void)
         tensors = accept ? strtoul(words + 6, NULL, 10) : 0;
         ckpt_file *c = NULL;
         snprintf(path, sizeof path, "vectors/safetensors/%s", line);
-        ckpt_status st = ckpt_open(unit_corpus(path), NULL, &c, &err);
+        ckpt_status st = ckpt_open(unit_corpus_path(path), NULL, &c, &err);
         if ((st == CKPT_OK) != accept)
             printf(" [%s: %s] ", line, st == CKPT_OK ? "accepted" : err.what);
         CU_ASSERT_EQUAL(st == CKPT_OK, accept);
@@ -178,7 +178,7 @@ static void every_truncation_and_changed_bit_is_read_safely(void)
 
 static void tensors_are_listed_in_the_order_of_their_data(void)
 {
-    ckpt_file *f = flat_open(
+    ckpt_file *f = open_safetensors(
         quoted("{'z':{'dtype':'U8','shape':[1],'data_offsets':[4,5]},'m.x':{'dtype':'F32','shape':[],"
                "'data_offsets':[0,4]},'__metadata__':{'format':'np'}}"),
         "\1\2\3\4\5", 5);
@@ -195,7 +195,7 @@ static void tensors_are_listed_in_the_order_of_their_data(void)
     CU_ASSERT_EQUAL(ckpt_value_count(ckpt_file_root(f)), 2);
     CU_ASSERT(str_is(f->producer, "safetensors, format=np"));
     CU_ASSERT(f->flat);
-    flat_close();
+    close_open_files();
 }
 
 static void a_scalar_has_an_empty_shape(void)
@@ -210,7 +210,7 @@ static void a_scalar_has_an_empty_shape(void)
 
 static void the_last_of_two_entries_is_read_with_a_notice(void)
 {
-    ckpt_file *f = flat_open(
+    ckpt_file *f = open_safetensors(
         quoted("{'a':{'dtype':'U8','shape':[9],'data_offsets':[0,9]},'b':['U8',[1],[2,3]],"
                "'\\u0061':{'dtype':'U8','shape':[2],'data_offsets':[0,2]}}"),
         "\1\2\3", 3);
@@ -218,7 +218,7 @@ static void the_last_of_two_entries_is_read_with_a_notice(void)
     CU_ASSERT_EQUAL(tensor_at(f, 0).elements, 2);
     CU_ASSERT_PTR_NOT_NULL_FATAL(ckpt_notice_at(f, 0));
     CU_ASSERT_PTR_NOT_NULL(strstr(ckpt_notice_at(f, 0), "\"a\" more than once"));
-    flat_close();
+    close_open_files();
 }
 
 static void limits_are_enforced(void)
@@ -259,7 +259,7 @@ static void opens_twenty_thousand_tensors_in_milliseconds(void)
     }
     printf(" [%.1f ms, %llu bytes a tensor] ", best * 1000, (unsigned long long)(arena_used(f->a) / N));
     CU_ASSERT(arena_used(f->a) / N <= 1024);
-    CU_ASSERT(!unit_timed() ||
+    CU_ASSERT(!unit_checks_time() ||
               best <= 0.025); /* about 10 ms on an idle machine, half of it for page faults */
     ckpt_close(f);
     free(bytes);
@@ -311,7 +311,7 @@ static void check_reproduced(const char *below)
     ckpt_write_result result = CKPT_INIT(ckpt_write_result);
     char path[1024];
     size_t their_size, our_size;
-    snprintf(path, sizeof path, "%s", unit_corpus(below));
+    snprintf(path, sizeof path, "%s", unit_corpus_path(below));
     CU_ASSERT_EQUAL_FATAL(ckpt_open(path, NULL, &f, &err), CKPT_OK);
     CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &plan, &err), CKPT_OK);
     char *theirs = read_file(path, &their_size), *ours = write_plan(plan, NULL, &result, &our_size);
@@ -349,7 +349,7 @@ static void official_files_are_reproduced_byte_for_byte(void)
 
 static void sorts_by_dtype_then_name_and_pads_the_header(void)
 {
-    ckpt_file *f = flat_open(
+    ckpt_file *f = open_safetensors(
         quoted(" {'b':['BOOL',[1],[0,1]],'a':['BOOL',[1],[1,2]],'h':['F16',[1],[2,4]],'l':['I64',[1],[4,12]],"
                "'q':['BF16',[0],[12,12]]}\n"),
         "\1\0hHllllllll", 12);
@@ -360,29 +360,29 @@ static void sorts_by_dtype_then_name_and_pads_the_header(void)
                          "'a':{'dtype':'BOOL','shape':[1],'data_offsets':[10,11]},"
                          "'b':{'dtype':'BOOL','shape':[1],'data_offsets':[11,12]}}"),
                   "llllllllhH\0\1", 12);
-    flat_close();
+    close_open_files();
 }
 
 static void format_is_added_after_the_other_metadata(void)
 {
-    ckpt_file *f = flat_open(
+    ckpt_file *f = open_safetensors(
         "{\"__metadata__\":{\"zz\":\"\\u0001\",\"aa\":\"\\\"\"},\"t\":[\"U8\",[1],[0,1]]}", "t", 1);
     check_written(f,
                   "{\"__metadata__\":{\"zz\":\"\\u0001\",\"aa\":\"\\\"\",\"format\":\"pt\"},"
                   "\"t\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}",
                   "t", 1);
-    flat_close();
+    close_open_files();
 }
 
 static void packed_types_keep_their_shape(void)
 {
-    ckpt_file *f = flat_open(quoted("{'a':['F4',[1,4],[0,2]],'b':['F6_E2M3',[4],[2,5]]}"), "12345", 5);
+    ckpt_file *f = open_safetensors(quoted("{'a':['F4',[1,4],[0,2]],'b':['F6_E2M3',[4],[2,5]]}"), "12345", 5);
     CU_ASSERT_EQUAL(tensor_at(f, 0).shape[1], 2);
     check_written(f,
                   quoted("{'b':{'dtype':'F6_E2M3','shape':[4],'data_offsets':[0,3]},"
                          "'a':{'dtype':'F4','shape':[1,4],'data_offsets':[3,5]}}"),
                   "34512", 5);
-    flat_close();
+    close_open_files();
 }
 
 static ckpt_status try_write(ckpt_plan *plan, ckpt_write_options o, ckpt_write_result *result)
@@ -398,7 +398,7 @@ static ckpt_status try_write(ckpt_plan *plan, ckpt_write_options o, ckpt_write_r
 /* In tied.pt, a and b are the same tensor; c, d, e and f are other views of its bytes. */
 static void ties_are_dropped_copied_or_refused(void)
 {
-    ckpt_plan *plan = plan_of(corpus_open("torch/t215/tied.pt"));
+    ckpt_plan *plan = plan_of(open_corpus_file("torch/t215/tied.pt"));
     ckpt_write_result r = CKPT_INIT(ckpt_write_result);
     size_t n;
     char *bytes = write_plan(plan, NULL, &r, &n);
@@ -423,7 +423,7 @@ static void ties_are_dropped_copied_or_refused(void)
         CKPT_ELOSSY);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "\"a\" and \"b\""));
     ckpt_plan_free(plan);
-    flat_close();
+    close_open_files();
 }
 
 /* plan_with_recorded_tie - returns a plan of a file whose metadata record the tie m.head -> m.emb; the
@@ -431,10 +431,10 @@ static void ties_are_dropped_copied_or_refused(void)
 static ckpt_plan *plan_with_recorded_tie(void)
 {
     ckpt_plan *plan = NULL;
-    ckpt_file *f = flat_open("{\"__metadata__\":{\"format\":\"pt\",\"m.head\":\"m.emb\","
-                             "\"note\":\"m.nothing\"},"
-                             "\"m.emb\":[\"U8\",[1],[0,1]],\"pt\":[\"U8\",[1],[1,2]]}",
-                             "ab", 2);
+    ckpt_file *f = open_safetensors("{\"__metadata__\":{\"format\":\"pt\",\"m.head\":\"m.emb\","
+                                    "\"note\":\"m.nothing\"},"
+                                    "\"m.emb\":[\"U8\",[1],[0,1]],\"pt\":[\"U8\",[1],[1,2]]}",
+                                    "ab", 2);
     CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &plan, &err), CKPT_OK);
     return plan;
 }
@@ -473,7 +473,7 @@ static void recorded_ties_follow_renames_and_drops(void)
         try_write(plan, (ckpt_write_options){.struct_size = sizeof(ckpt_write_options), .dry_run = true}, &r),
         CKPT_OK);
     ckpt_plan_free(plan);
-    flat_close();
+    close_open_files();
 }
 
 /* edit_header - replaces the prefix m. of the names in HEADER with PREFIX, in place. Writes the new header to
@@ -481,7 +481,7 @@ static void recorded_ties_follow_renames_and_drops(void)
 static ckpt_status edit_header(const char *header, const char *prefix, char *out, size_t cap,
                                size_t *old_size)
 {
-    ckpt_file *f = flat_open(header, "ab", 2);
+    ckpt_file *f = open_safetensors(header, "ab", 2);
     ckpt_plan *plan = NULL;
     struct patches list = {0};
     CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &plan, &err), CKPT_OK);
@@ -496,7 +496,7 @@ static ckpt_status edit_header(const char *header, const char *prefix, char *out
         snprintf(out, cap, "%.*s", (int)list.patch[0].bytes.len, list.patch[0].bytes.ptr);
     }
     ckpt_plan_free(plan);
-    flat_close();
+    close_open_files();
     return st;
 }
 
@@ -526,7 +526,7 @@ static void a_header_is_rewritten_within_its_old_size(void)
 
 static void of_two_tied_names_lm_head_is_dropped(void)
 {
-    ckpt_plan *plan = plan_of(corpus_open("torch/t215/tied_embedding.pt"));
+    ckpt_plan *plan = plan_of(open_corpus_file("torch/t215/tied_embedding.pt"));
     ckpt_write_result r = CKPT_INIT(ckpt_write_result);
     CU_ASSERT_EQUAL_FATAL(ckpt_plan_rename_regex(plan, "^emb=>model.embed_tokens", &err), CKPT_OK);
     CU_ASSERT_EQUAL_FATAL(ckpt_plan_rename_regex(plan, "^head=>lm_head", &err), CKPT_OK);
@@ -535,12 +535,12 @@ static void of_two_tied_names_lm_head_is_dropped(void)
     CU_ASSERT(str_is(ckpt_plan_alias_at(plan, 0)->name, "lm_head.weight") &&
               str_is(ckpt_plan_alias_at(plan, 0)->of, "model.embed_tokens.weight"));
     ckpt_plan_free(plan);
-    flat_close();
+    close_open_files();
 }
 
 static void views_are_written_in_their_own_shape(void)
 {
-    ckpt_plan *plan = plan_of(corpus_open("torch/t215/expanded.pt"));
+    ckpt_plan *plan = plan_of(open_corpus_file("torch/t215/expanded.pt"));
     ckpt_write_result r = CKPT_INIT(ckpt_write_result);
     size_t n;
     char *bytes = write_plan(plan, NULL, &r, &n);
@@ -553,7 +553,7 @@ static void views_are_written_in_their_own_shape(void)
     CU_ASSERT_EQUAL(first, last);
     free(bytes);
     ckpt_plan_free(plan);
-    flat_close();
+    close_open_files();
 }
 
 static void tensors_that_safetensors_cannot_hold_are_refused(void)
@@ -574,7 +574,7 @@ static void tensors_that_safetensors_cannot_hold_are_refused(void)
         char below[128];
         ckpt_write_result r = CKPT_INIT(ckpt_write_result);
         snprintf(below, sizeof below, "torch/t215/%s.pt", cases[i].file);
-        ckpt_plan *plan = plan_of(corpus_open(below));
+        ckpt_plan *plan = plan_of(open_corpus_file(below));
         CU_ASSERT_EQUAL(try_write(plan, (ckpt_write_options)CKPT_INIT(ckpt_write_options), &r), CKPT_ELOSSY);
         if (!strstr(err.what, cases[i].words))
             printf(" [%s: %s] ", cases[i].file, err.what);
@@ -582,23 +582,23 @@ static void tensors_that_safetensors_cannot_hold_are_refused(void)
         CU_ASSERT_PTR_NOT_NULL(strstr(err.hint, "--drop"));
         ckpt_plan_free(plan);
     }
-    flat_close();
+    close_open_files();
 }
 
 static void components_of_a_dropped_tensor_are_not_written(void)
 {
-    ckpt_plan *plan = plan_of(corpus_open("torch/t215/sparse_coo.pt"));
+    ckpt_plan *plan = plan_of(open_corpus_file("torch/t215/sparse_coo.pt"));
     ckpt_write_result r = CKPT_INIT(ckpt_write_result);
     CU_ASSERT_EQUAL_FATAL(ckpt_plan_drop(plan, "s", &err), CKPT_OK);
     CU_ASSERT_EQUAL(try_write(plan, (ckpt_write_options)CKPT_INIT(ckpt_write_options), &r), CKPT_ENOTFOUND);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "no tensor is left"));
     ckpt_plan_free(plan);
-    flat_close();
+    close_open_files();
 }
 
 static void values_that_are_not_tensors_are_listed_or_refused(void)
 {
-    ckpt_plan *plan = plan_of(corpus_open("torch/t215/keys_nonstring.pt"));
+    ckpt_plan *plan = plan_of(open_corpus_file("torch/t215/keys_nonstring.pt"));
     ckpt_write_result r = CKPT_INIT(ckpt_write_result);
     CU_ASSERT_EQUAL(try_write(plan, (ckpt_write_options)CKPT_INIT(ckpt_write_options), &r), CKPT_OK);
     CU_ASSERT(r.ndropped > 0 && str_is(ckpt_plan_dropped_at(plan, 0)->why, "not a tensor") &&
@@ -608,10 +608,10 @@ static void values_that_are_not_tensors_are_listed_or_refused(void)
         CKPT_ELOSSY);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "is not a tensor"));
     ckpt_plan_free(plan);
-    plan = plan_of(corpus_open("torch/t215/ints.pt"));
+    plan = plan_of(open_corpus_file("torch/t215/ints.pt"));
     CU_ASSERT_EQUAL(try_write(plan, (ckpt_write_options)CKPT_INIT(ckpt_write_options), &r), CKPT_ENOTFOUND);
     ckpt_plan_free(plan);
-    flat_close();
+    close_open_files();
 }
 
 /* Renaming refuses most of these names, but the writer must not rely on it. */
@@ -629,7 +629,7 @@ static void names_that_safetensors_cannot_hold_are_refused(void)
     for (size_t i = 0; i < 3; i++) {
         ckpt_plan *plan;
         ckpt_write_result r = CKPT_INIT(ckpt_write_result);
-        ckpt_file *f = flat_open(quoted("{'a':['U8',[1],[0,1]],'b':['U8',[1],[1,2]]}"), "ab", 2);
+        ckpt_file *f = open_safetensors(quoted("{'a':['U8',[1],[0,1]],'b':['U8',[1],[1,2]]}"), "ab", 2);
         CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &plan, &err), CKPT_OK);
         struct edit *e = plan_get_edit(plan, f->root, 2);
         CU_ASSERT_PTR_NOT_NULL_FATAL(e);
@@ -638,7 +638,7 @@ static void names_that_safetensors_cannot_hold_are_refused(void)
                         cases[i].status);
         CU_ASSERT_PTR_NOT_NULL(strstr(err.what, cases[i].words));
         ckpt_plan_free(plan);
-        flat_close();
+        close_open_files();
     }
 }
 
@@ -651,7 +651,7 @@ static int stop_at_once(void *user, uint64_t done, uint64_t total)
 
 static void writes_completely_or_not_at_all(void)
 {
-    ckpt_plan *plan = plan_of(corpus_open("torch/t215/eco/hf_bert/model.safetensors"));
+    ckpt_plan *plan = plan_of(open_corpus_file("torch/t215/eco/hf_bert/model.safetensors"));
     ckpt_write_result r = CKPT_INIT(ckpt_write_result);
     uint64_t total = 0;
     CU_ASSERT_EQUAL(
@@ -672,7 +672,7 @@ static void writes_completely_or_not_at_all(void)
     CU_ASSERT_EQUAL(ckpt_plan_write(plan, out_path, &o, &r, &err), CKPT_OK);
     remove_output();
     ckpt_plan_free(plan);
-    flat_close();
+    close_open_files();
 }
 
 void suite_safetensors(void)

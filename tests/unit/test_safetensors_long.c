@@ -6,7 +6,7 @@
 #include "base/store.h"
 #include "core/file.h"
 #include "core/plan.h"
-#include "flat.h"
+#include "small_files.h"
 #include "format/safetensors/safetensors.h"
 #include "io/journal.h"
 #include "unit.h"
@@ -163,10 +163,10 @@ static void renaming_in_place_checks_names(void)
                  {{"__metadata__", 12}, CKPT_ELOSSY, "is not a name that safetensors can hold"},
                  {{"\xff", 1}, CKPT_ELOSSY, "is not a name that safetensors can hold"},
                  {{"c", 1}, CKPT_OK, NULL}};
-    ckpt_file *f = flat_open("{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
-                             "\"a.very.long.name\":{\"dtype\":\"U8\",\"shape\":[1],"
-                             "\"data_offsets\":[1,2]}}",
-                             "ab", 2);
+    ckpt_file *f = open_safetensors("{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
+                                    "\"a.very.long.name\":{\"dtype\":\"U8\",\"shape\":[1],"
+                                    "\"data_offsets\":[1,2]}}",
+                                    "ab", 2);
     ckpt_plan *plan = plan_of(f);
     CU_ASSERT_EQUAL_FATAL(plan_update_entries(plan, &err), CKPT_OK);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -176,7 +176,7 @@ static void renaming_in_place_checks_names(void)
         CU_ASSERT(!cases[i].why || strstr(err.what, cases[i].why));
     }
     ckpt_plan_free(plan);
-    flat_close();
+    close_open_files();
 }
 
 void suite_safetensors_long(void)

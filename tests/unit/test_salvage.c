@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "core/file.h"
-#include "flat.h"
+#include "small_files.h"
 #include "format/format.h"
 #include "pickled.h"
 #include "unit.h"
@@ -25,8 +25,8 @@ struct original {
 
 static void load_original(struct original *o, const char *below)
 {
-    FILE *in = fopen(unit_corpus(below), "rb");
-    o->file = corpus_open(below);
+    FILE *in = fopen(unit_corpus_path(below), "rb");
+    o->file = open_corpus_file(below);
     o->size = (size_t)ckpt_file_bytes(o->file);
     o->bytes = malloc(o->size);
     o->digests = calloc(ckpt_tensor_count(o->file), CKPT_DIGEST_MAX);
@@ -41,7 +41,7 @@ static void free_original(struct original *o)
 {
     free(o->bytes);
     free(o->digests);
-    flat_close();
+    close_open_files();
 }
 
 /* has_original_digest - returns whether tensor ROW of F has the same digest as in O, where it has the same
@@ -377,7 +377,7 @@ static void check_salvaged(const char *text, const char *lost, const char *rows,
     close_file(&made);
     back = (struct test_file){.file = NULL};
     CU_ASSERT_EQUAL_FATAL(ckpt_open(path, NULL, &back.file, &err), CKPT_OK);
-    check_rows(&back, rows);
+    check_tensors(&back, rows);
     got.len = 0;
     for (size_t i = 0; ckpt_leaf_at(back.file, i); i++) {
         char value[200];
@@ -493,7 +493,7 @@ static void check_truncated_shard(const struct original *set, const ckpt_file *s
 static void check_damage_of_every_shard(const char *below, const char *index)
 {
     char path[700];
-    struct original o = {.file = corpus_open(below)};
+    struct original o = {.file = open_corpus_file(below)};
     snprintf(folder, sizeof folder, "/tmp/ckpt-unit-XXXXXX");
     CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(folder));
     o.digests = calloc(ckpt_tensor_count(o.file), CKPT_DIGEST_MAX);
@@ -501,7 +501,7 @@ static void check_damage_of_every_shard(const char *below, const char *index)
     CU_ASSERT_EQUAL(ckpt_digest_tensors(o.file, CKPT_XXH3, NULL, o.digests, NULL), CKPT_OK);
     for (size_t k = 0; k < o.file->nparts; k++)
         link_into_folder(o.file->parts[k]->path);
-    snprintf(path, sizeof path, "%s/%s", unit_corpus(below), index);
+    snprintf(path, sizeof path, "%s/%s", unit_corpus_path(below), index);
     link_into_folder(path);
     for (size_t k = 0; k < o.file->nparts; k++) {
         check_truncated_shard(&o, o.file->parts[k], 0, true);

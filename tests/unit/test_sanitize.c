@@ -6,7 +6,7 @@
 
 #include "base/buf.h"
 #include "core/plan.h"
-#include "flat.h"
+#include "small_files.h"
 #include "op/weights_only.h"
 #include "unit.h"
 
@@ -188,7 +188,7 @@ static void corpus_files_can_be_loaded_afterwards(void)
     };
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         char path[32];
-        ckpt_file *f = corpus_open(files[i].file), *sanitized = NULL;
+        ckpt_file *f = open_corpus_file(files[i].file), *sanitized = NULL;
         size_t n;
         make_temp_file(path);
         CU_ASSERT_EQUAL(sanitize_file(f, path, files[i].lost == 0), files[i].lost);
@@ -200,7 +200,7 @@ static void corpus_files_can_be_loaded_afterwards(void)
         ckpt_close(sanitized);
         CU_ASSERT(!files[i].lost || sanitize_file(f, path, true) == -1);
         unlink(path);
-        flat_close();
+        close_open_files();
     }
 }
 
@@ -211,13 +211,13 @@ static void output_that_torch_would_refuse_is_not_written(void)
     char path[32];
     make_temp_file(path);
     unlink(path);
-    ckpt_plan *p = plan_of(corpus_open("torch/badexp/23_bogus_loc.pt"));
+    ckpt_plan *p = plan_of(open_corpus_file("torch/badexp/23_bogus_loc.pt"));
     CU_ASSERT_EQUAL(ckpt_plan_sanitize(p, NULL, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_plan_write(p, path, NULL, NULL, &err), CKPT_ELOSSY);
     CU_ASSERT(strstr(err.what, "xyz:3") != NULL);
     CU_ASSERT(access(path, F_OK) != 0);
     ckpt_plan_free(p);
-    flat_close();
+    close_open_files();
 }
 
 void suite_sanitize(void)

@@ -64,7 +64,8 @@ static void bytes_after_the_end_are_reported(void)
         memcpy(longer + formats[i].bytes.len, "more", 4);
         struct scanned s = scan_buffer(longer, formats[i].bytes.len + 4, 0);
         CU_ASSERT(s.status == CKPT_OK && s.findings == 1 && s.result.accounted == 0);
-        CU_ASSERT(strcmp(s.first.rule, "malformed") == 0 || strcmp(s.first.rule, "not-opened") == 0);
+        CU_ASSERT(strcmp(s.first_finding.rule, "malformed") == 0 ||
+                  strcmp(s.first_finding.rule, "not-opened") == 0);
     }
 }
 
@@ -132,12 +133,12 @@ static void unpacking_is_limited(void)
         struct scanned s = scan_buffer_as(formats[i].bytes, NULL, &little, 0);
         CHECK_ONLY_FINDING(s, "not-opened", 0, formats[i].kind);
     }
-    ckpt_scan_options flat = {.struct_size = sizeof flat, .max_depth = 1};
+    ckpt_scan_options one_level = {.struct_size = sizeof one_level, .max_depth = 1};
     buf b;
     buf_init(&b, 1 << 20);
     tar_put(&b, "a.gz", "", '0', "00000000036", TEXT(GZIP));
-    CHECK_ONLY_FINDING(scan_buffer_as(str_of((const char *)b.data, b.len), NULL, &flat, 0), "not-opened", 0,
-                       "gzip data: it is nested too deep");
+    CHECK_ONLY_FINDING(scan_buffer_as(str_of((const char *)b.data, b.len), NULL, &one_level, 0), "not-opened",
+                       0, "gzip data: it is nested too deep");
     buf_free(&b);
 }
 
@@ -206,7 +207,7 @@ static void members_of_seven_zip_are_scanned(void)
     update_checksums(s7);
     s = scan_buffer(s7, SAMPLE_7Z_SIZE, 0);
     CHECK_FINDING(s, 2, "unknown-format", 0, "");
-    CU_ASSERT(strcmp(s.first.where, "folder/a") == 0 && s.result.accounted == 0);
+    CU_ASSERT(strcmp(s.first_finding.where, "folder/a") == 0 && s.result.accounted == 0);
 }
 
 /* An archive without files is only a signature header. It states that the other header has 0 bytes, and yet

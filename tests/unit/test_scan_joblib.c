@@ -308,8 +308,8 @@ static void inconsistent_dtypes_are_reported(void)
     };
     for (size_t i = 0; i < sizeof inconsistent / sizeof *inconsistent; i++) {
         struct scanned s = scan(inconsistent[i]);
-        CU_ASSERT(s.findings > 0 && strcmp(s.first.rule, "numpy-objects") == 0);
-        if (s.findings == 0 || strcmp(s.first.rule, "numpy-objects") != 0)
+        CU_ASSERT(s.findings > 0 && strcmp(s.first_finding.rule, "numpy-objects") == 0);
+        if (s.findings == 0 || strcmp(s.first_finding.rule, "numpy-objects") != 0)
             scan_has_finding(&s, 0, "", 0, "", (int)i);
     }
     for (size_t i = 0; i < sizeof consistent / sizeof *consistent; i++) {

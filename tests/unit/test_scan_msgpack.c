@@ -15,8 +15,9 @@ static bool is_msgpack(ckpt_str bytes)
         CU_ASSERT(s.findings == 0 && s.result.accounted == s.result.bytes);
     } else {
         CU_ASSERT(s.findings == 1 && s.result.accounted == 0);
-        CU_ASSERT(strcmp(s.first.rule, "malformed") == 0 || strcmp(s.first.rule, "unknown-format") == 0 ||
-                  strcmp(s.first.rule, "format-not-scanned") == 0);
+        CU_ASSERT(strcmp(s.first_finding.rule, "malformed") == 0 ||
+                  strcmp(s.first_finding.rule, "unknown-format") == 0 ||
+                  strcmp(s.first_finding.rule, "format-not-scanned") == 0);
     }
     return yes;
 }
@@ -146,20 +147,20 @@ static void values_are_scanned(void)
 {
     struct scanned s = scan(TEXT("\x81" KEY_K "\xc4\x14" CALL_OS_SYSTEM));
     CHECK_ONLY_FINDING(s, "known-exec", 18, "");
-    CU_ASSERT_STRING_EQUAL(s.first.where, "value@0x5");
+    CU_ASSERT_STRING_EQUAL(s.first_finding.where, "value@0x5");
     CU_ASSERT_STRING_EQUAL(s.result.format, "msgpack");
     s = scan(TEXT("\x81" KEY_K "\xc7\x14\x09" CALL_OS_SYSTEM));
     CU_ASSERT(s.findings == 2 && s.result.verdict == CKPT_SCAN_KNOWN_EXEC);
     CU_ASSERT_EQUAL(scan(TEXT("\x81" KEY_K "\xc7\x14\x01" CALL_OS_SYSTEM)).findings, 0); /* numbers */
     buf b;
-    ckpt_scan_options flat = {.struct_size = sizeof flat, .max_depth = 1};
+    ckpt_scan_options one_level = {.struct_size = sizeof one_level, .max_depth = 1};
     buf_init(&b, 1 << 20);
     tar_put(&b, "a", "", '0', "00000000031", TEXT("\x81" KEY_K "\xc4\x14" CALL_OS_SYSTEM));
-    s = scan_buffer_as(str_of((const char *)b.data, b.len), NULL, &flat, 0);
+    s = scan_buffer_as(str_of((const char *)b.data, b.len), NULL, &one_level, 0);
     CU_ASSERT(s.status == CKPT_OK && s.findings == 0);
     s = scan(str_of((const char *)b.data, b.len));
     CHECK_ONLY_FINDING(s, "known-exec", 18, "");
-    CU_ASSERT_STRING_EQUAL(s.first.where, "a!value@0x5");
+    CU_ASSERT_STRING_EQUAL(s.first_finding.where, "a!value@0x5");
     buf_free(&b);
 }
 

@@ -55,9 +55,9 @@ static void missing_elements_are_reported(void)
         struct scanned s = scan(1, simple_headers[i], TEXT("0123456789"), 0);
         CU_ASSERT_EQUAL(s.status, CKPT_OK);
         CU_ASSERT_EQUAL(s.findings, 1);
-        CU_ASSERT_STRING_EQUAL(s.first.rule, "malformed");
-        CU_ASSERT_STRING_EQUAL(s.first.text, "the elements need 16 bytes, the file has 10");
-        CU_ASSERT_EQUAL(s.first.offset, 10 + strlen(simple_headers[i]));
+        CU_ASSERT_STRING_EQUAL(s.first_finding.rule, "malformed");
+        CU_ASSERT_STRING_EQUAL(s.first_finding.text, "the elements need 16 bytes, the file has 10");
+        CU_ASSERT_EQUAL(s.first_finding.offset, 10 + strlen(simple_headers[i]));
     }
 }
 
@@ -65,9 +65,9 @@ static void bytes_after_the_elements_are_scanned(void)
 {
     struct scanned s = scan(1, simple_headers[0], TEXT("0123456789abcdef" CALL_OS_SYSTEM), 0);
     CU_ASSERT_EQUAL(s.status, CKPT_OK);
-    CU_ASSERT_STRING_EQUAL(s.first.rule, "malformed");
-    CU_ASSERT_STRING_EQUAL(s.first.text, "20 bytes follow the elements");
-    CU_ASSERT_EQUAL(s.first.offset, 10 + strlen(simple_headers[0]) + 16);
+    CU_ASSERT_STRING_EQUAL(s.first_finding.rule, "malformed");
+    CU_ASSERT_STRING_EQUAL(s.first_finding.text, "20 bytes follow the elements");
+    CU_ASSERT_EQUAL(s.first_finding.offset, 10 + strlen(simple_headers[0]) + 16);
     CU_ASSERT_EQUAL(s.result.verdict, CKPT_SCAN_KNOWN_EXEC);
     CU_ASSERT_EQUAL(scan(1, simple_headers[0], TEXT("0123456789abcdef more"), 1).status, CKPT_ECANCELLED);
 }
@@ -81,7 +81,8 @@ static void sizes_that_overflow_are_reported(void)
     for (size_t i = 0; i < 2; i++) {
         struct scanned s = scan(1, headers[i], TEXT("0123456789abcdef"), 0);
         CU_ASSERT_EQUAL(s.findings, 1);
-        CU_ASSERT_STRING_EQUAL(s.first.text, "the elements need 18446744073709551615 bytes, the file has 16");
+        CU_ASSERT_STRING_EQUAL(s.first_finding.text,
+                               "the elements need 18446744073709551615 bytes, the file has 16");
     }
 }
 
@@ -145,17 +146,20 @@ static void a_tar_archive_of_an_array_is_reported_as_tar(void)
 static void a_header_longer_than_the_file_is_reported(void)
 {
     struct scanned s = scan_buffer("\x93NUMPY\x01\x00\xff\x7f{}", 12, 0);
-    CU_ASSERT_STRING_EQUAL(s.first.rule, "malformed");
-    CU_ASSERT_EQUAL(s.first.offset, 8);
-    CU_ASSERT_STRING_EQUAL(s.first.text, "a header of 32767 bytes, the file has 2; numpy reads 10000");
+    CU_ASSERT_STRING_EQUAL(s.first_finding.rule, "malformed");
+    CU_ASSERT_EQUAL(s.first_finding.offset, 8);
+    CU_ASSERT_STRING_EQUAL(s.first_finding.text,
+                           "a header of 32767 bytes, the file has 2; numpy reads 10000");
     s = scan_buffer("\x93NUMPY\x02\x00\xff\xff\xff\xff", 12, 1);
     CU_ASSERT_EQUAL(s.status, CKPT_ECANCELLED);
-    CU_ASSERT_STRING_EQUAL(s.first.text, "a header of 4294967295 bytes, the file has 0; numpy reads 10000");
+    CU_ASSERT_STRING_EQUAL(s.first_finding.text,
+                           "a header of 4294967295 bytes, the file has 0; numpy reads 10000");
     unsigned char *large = calloc(1, 70000);
     CU_ASSERT_PTR_NOT_NULL_FATAL(large);
     memcpy(large, "\x93NUMPY\x03\x00\x01\x00\x01\x00", 12);
     s = scan_buffer(large, 70000, 0);
-    CU_ASSERT_STRING_EQUAL(s.first.text, "a header of 65537 bytes, the file has 69988; numpy reads 10000");
+    CU_ASSERT_STRING_EQUAL(s.first_finding.text,
+                           "a header of 65537 bytes, the file has 69988; numpy reads 10000");
     free(large);
 }
 

@@ -171,9 +171,9 @@ static void unusual_changes_of_objects_are_reported(void)
     };
     for (size_t i = 0; i < sizeof unusual / sizeof *unusual; i++) {
         struct scanned s = scan(unusual[i]);
-        if (s.findings != 1 || strcmp(s.first.rule, "unresolved-callable") != 0)
+        if (s.findings != 1 || strcmp(s.first_finding.rule, "unresolved-callable") != 0)
             scan_has_finding(&s, 0, "", 0, "", (int)i);
-        CU_ASSERT(s.findings == 1 && strcmp(s.first.rule, "unresolved-callable") == 0);
+        CU_ASSERT(s.findings == 1 && strcmp(s.first_finding.rule, "unresolved-callable") == 0);
     }
     for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
         CU_ASSERT_EQUAL(scan(usual[i]).findings, 0);
@@ -216,16 +216,16 @@ static void pickles_in_bytes_objects_are_scanned(void)
 {
     struct scanned s = scan(TEXT(BYTES_OBJECT("\x14", CALL_OS_SYSTEM)));
     CHECK_ONLY_FINDING(s, "known-exec", 18, "");
-    CU_ASSERT_STRING_EQUAL(s.first.where, "value@0x4");
+    CU_ASSERT_STRING_EQUAL(s.first_finding.where, "value@0x4");
     CHECK_ONLY_FINDING(scan(TEXT(BYTES_OBJECT("\x18", "gASVnnnnnnnnnnnnnnnnnnnn"))), "embedded-file", 4,
                        "in base64 or hexadecimal");
     CHECK_ONLY_FINDING(scan(TEXT(BYTES_OBJECT("\x18", "8004nnnnnnnnnnnnnnnnnnnn"))), "embedded-file", 4,
                        "in base64 or hexadecimal");
     /* too short for a pickle */
     CU_ASSERT_EQUAL(scan(TEXT(BYTES_OBJECT("\x0f", "8004nnnnnnnnnnn"))).findings, 0);
-    ckpt_scan_options flat = {.struct_size = sizeof flat, .max_depth = 1};
+    ckpt_scan_options one_level = {.struct_size = sizeof one_level, .max_depth = 1};
     CHECK_ONLY_FINDING(
-        scan_buffer_as(TEXT(BYTES_OBJECT("\x19", BYTES_OBJECT("\x14", CALL_OS_SYSTEM))), NULL, &flat, 0),
+        scan_buffer_as(TEXT(BYTES_OBJECT("\x19", BYTES_OBJECT("\x14", CALL_OS_SYSTEM))), NULL, &one_level, 0),
         "not-opened", 4, "is nested too deep to be opened");
 }
 
@@ -297,7 +297,7 @@ static void malformed_safetensors_are_scanned_as_a_pickle(void)
     CHECK_FINDING(s, 5, "known-exec", 26, "");
     b.data[10] = 'x';
     s = scan(str_of((const char *)b.data, b.len));
-    CU_ASSERT(s.status == CKPT_OK && s.findings == 1 && strcmp(s.first.rule, "malformed") == 0);
+    CU_ASSERT(s.status == CKPT_OK && s.findings == 1 && strcmp(s.first_finding.rule, "malformed") == 0);
     CU_ASSERT_EQUAL(s.result.accounted, 0);
     buf_free(&b);
 }

@@ -127,7 +127,7 @@ static void check_appended_archive(buf *b, const char *format, size_t before, si
     put_archive(b, before, comment);
     struct scanned s = scan(b);
     bool archive = false, pickle = false;
-    for (size_t i = 0; i < s.findings && i < SCANNED_MAX; i++) {
+    for (size_t i = 0; i < s.findings && i < MAX_FINDINGS; i++) {
         archive = archive ||
                   (strcmp(s.all[i].rule, "two-formats") == 0 && strstr(s.all[i].text, "also a zip archive"));
         pickle = pickle || (strcmp(s.all[i].rule, "known-exec") == 0 && strstr(s.all[i].where, "evil.pkl"));
@@ -135,8 +135,8 @@ static void check_appended_archive(buf *b, const char *format, size_t before, si
     bool right = s.status == CKPT_OK && archive && pickle && is_format(&s, format);
     if (!right)
         printf("\n    line %d: %s: %zu findings, the first %s %s: %s", line,
-               s.result.format ? s.result.format : "?", s.findings, s.first.rule, s.first.where,
-               s.first.text);
+               s.result.format ? s.result.format : "?", s.findings, s.first_finding.rule,
+               s.first_finding.where, s.first_finding.text);
     CU_ASSERT(right);
     buf_free(b);
 }

@@ -24,7 +24,7 @@ static void members_are_scanned(void)
 {
     struct scanned s = scan_member('0', TEXT(CALL_OS_SYSTEM), 0);
     CHECK_ONLY_FINDING(s, "known-exec", 18, "");
-    CU_ASSERT_STRING_EQUAL(s.first.where, "name");
+    CU_ASSERT_STRING_EQUAL(s.first_finding.where, "name");
     CU_ASSERT(s.result.verdict == CKPT_SCAN_KNOWN_EXEC && s.result.members == 1);
     CU_ASSERT_EQUAL(s.result.accounted, s.result.bytes);
     s = scan_member('\0', TEXT("just text\n"), 0);
@@ -77,7 +77,7 @@ static void deeply_nested_archives_are_reported(void)
     }
     struct scanned s = scan_buffer_as(str_of((const char *)b.data, b.len), NULL, &two, 0);
     CHECK_ONLY_FINDING(s, "not-opened", CKPT_NO_OFFSET, "an archive nested too deep");
-    CU_ASSERT_STRING_EQUAL(s.first.where, "inner!inner");
+    CU_ASSERT_STRING_EQUAL(s.first_finding.where, "inner!inner");
     CU_ASSERT_EQUAL(s.result.members, 2);
     CU_ASSERT_EQUAL(scan_buffer_as(str_of((const char *)b.data, b.len), NULL, &two, 1).status,
                     CKPT_ECANCELLED);

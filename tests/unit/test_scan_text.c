@@ -91,7 +91,8 @@ static void dangerous_classes_are_reported(void)
         TEXT("{\"layers\": [" LAYER("os", "a") ", " LAYER("keras", "B") ", " LAYER("", "Lambda") "]}"));
     CHECK_FINDING(s, 2, "keras-code", 60, "the class a of the module os");
     CU_ASSERT_EQUAL(s.result.verdict, CKPT_SCAN_UNKNOWN_CALLABLE);
-    CU_ASSERT_STRING_EQUAL(scan_buffer("{\"class_name\":\"Lambda\"}", 23, 1).first.rule, "keras-code");
+    CU_ASSERT_STRING_EQUAL(scan_buffer("{\"class_name\":\"Lambda\"}", 23, 1).first_finding.rule,
+                           "keras-code");
 }
 
 /* JSON that is too deep or too long is reported as not scanned. */

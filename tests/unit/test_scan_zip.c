@@ -223,7 +223,8 @@ static void large_compressed_storages_are_not_unpacked_completely(void)
                           .method = DEFLATE,
                           .usize = 180000}};
     struct scanned s = scan(m, 2, NULL);
-    CU_ASSERT(s.status == CKPT_OK && s.findings == 1 && strstr(s.first.text, "compressed by method 8"));
+    CU_ASSERT(s.status == CKPT_OK && s.findings == 1 &&
+              strstr(s.first_finding.text, "compressed by method 8"));
     buf_free(&packed);
 }
 
@@ -298,12 +299,13 @@ static void nested_and_concatenated_archives_are_scanned(void)
 {
     struct member m = {.name = "a", .bytes = CONSTANT(CALL_OS_SYSTEM)},
                   outer = {.name = "in.zip", .bytes = {NULL, 0}};
-    ckpt_scan_options flat = {.struct_size = sizeof flat, .max_depth = 1};
+    ckpt_scan_options one_level = {.struct_size = sizeof one_level, .max_depth = 1};
     buf b;
     buf_init(&b, 1 << 20);
     zip_put(&b, &m, 1, 0);
     outer.bytes = str_of((const char *)b.data, b.len);
-    CHECK_ONLY_FINDING(scan(&outer, 1, &flat), "not-opened", CKPT_NO_OFFSET, "an archive nested too deep");
+    CHECK_ONLY_FINDING(scan(&outer, 1, &one_level), "not-opened", CKPT_NO_OFFSET,
+                       "an archive nested too deep");
     CHECK_ONLY_FINDING(scan(&outer, 1, NULL), "known-exec", 18, "");
     zip_put(&b, &m, 1, b.len);
     struct scanned s = scan_buffer(b.data, b.len, 0);
@@ -368,7 +370,8 @@ static void archives_of_torch_with_a_truncated_directory_are_scanned(void)
     end_record[12]--; /* the size of the directory */
     memmove(end_record - 1, end_record, 22);
     struct scanned s = scan_buffer(b.data, b.len - 1, 0);
-    CU_ASSERT(s.status == CKPT_OK && strstr(s.first.text, "the central directory ends inside an entry"));
+    CU_ASSERT(s.status == CKPT_OK &&
+              strstr(s.first_finding.text, "the central directory ends inside an entry"));
     buf_free(&b);
 }
 

@@ -3,12 +3,12 @@
 #include <stdlib.h>
 
 #include "core/plan.h"
-#include "flat.h"
+#include "small_files.h"
 #include "pickled.h"
 
 static void check_auto_root(const char *file, const char *root, bool has_notice)
 {
-    ckpt_plan *p = plan_of(corpus_open(file));
+    ckpt_plan *p = plan_of(open_corpus_file(file));
     CU_ASSERT_EQUAL(ckpt_plan_root(p, "auto", NULL), CKPT_OK);
     CU_ASSERT(p->root_name.len == strlen(root) &&
               memcmp(p->root_name.ptr ? p->root_name.ptr : "", root, strlen(root)) == 0);
@@ -68,7 +68,7 @@ static void auto_is_the_same_for_plans_and_files(void)
 
 static void names_are_relative_to_the_root(void)
 {
-    ckpt_plan *p = plan_of(corpus_open("torch/t26/general_checkpoint.tar"));
+    ckpt_plan *p = plan_of(open_corpus_file("torch/t26/general_checkpoint.tar"));
     CU_ASSERT_EQUAL(ckpt_plan_root(p, "model_state_dict", NULL), CKPT_OK);
     CU_ASSERT_STRING_EQUAL(names_of(p),
                            "conv.weight,conv.bias,bn.weight,bn.bias,bn.running_mean,bn.running_var,"
@@ -83,13 +83,14 @@ static void names_are_relative_to_the_root(void)
 /* A root may also be a common prefix of keys. */
 static void a_root_may_be_a_prefix(void)
 {
-    ckpt_plan *p = plan_of(flat_open("{\"enc.a.w\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
-                                     "\"encoder.w\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]}}",
-                                     "xy", 2));
+    ckpt_plan *p = plan_of(
+        open_safetensors("{\"enc.a.w\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
+                         "\"encoder.w\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]}}",
+                         "xy", 2));
     CU_ASSERT_EQUAL(ckpt_plan_root(p, "enc", NULL), CKPT_OK);
     CU_ASSERT_STRING_EQUAL(names_of(p), "a.w");
     close_plan(p);
-    p = plan_of(corpus_open("torch/t26/general_checkpoint.tar"));
+    p = plan_of(open_corpus_file("torch/t26/general_checkpoint.tar"));
     CU_ASSERT_EQUAL(ckpt_plan_root(p, "model_state_dict.bn", NULL), CKPT_OK);
     CU_ASSERT_STRING_EQUAL(names_of(p), "weight,bias,running_mean,running_var,num_batches_tracked");
     close_plan(p);
@@ -139,7 +140,7 @@ static void containers_come_before_prefixes(void)
 static void globs_match_containers(void)
 {
     ckpt_error err;
-    ckpt_plan *p = plan_of(corpus_open("torch/t26/general_checkpoint.tar"));
+    ckpt_plan *p = plan_of(open_corpus_file("torch/t26/general_checkpoint.tar"));
     CU_ASSERT_EQUAL(ckpt_plan_drop(p, "optimizer_state_dict", NULL), CKPT_OK);
     CU_ASSERT(ckpt_plan_tensor_count(p) == 10 && p->notices.n == 0);
     CU_ASSERT_EQUAL(ckpt_plan_drop(p, "ep?ch", &err), CKPT_ENOTFOUND); /* a glob matches no values */
@@ -153,20 +154,20 @@ static void a_file_may_be_narrowed(void)
 {
     static const char *const globs[] = {"*weight", "!fc*"};
     ckpt_plan *p;
-    ckpt_file *f = corpus_open("torch/t26/general_checkpoint.tar");
+    ckpt_file *f = open_corpus_file("torch/t26/general_checkpoint.tar");
     CU_ASSERT_EQUAL(ckpt_file_narrow(f, "nowhere", NULL, 0, NULL), CKPT_ENOTFOUND);
     CU_ASSERT_EQUAL(ckpt_file_narrow(f, "auto", globs, 2, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_tensor_count(f), 2);
     CU_ASSERT(str_is(tensor_at(f, 0).name, "conv.weight") && tensor_at(f, 0).npath == 1);
     CU_ASSERT(ckpt_leaf_count(f) == 0 && ckpt_tensor_find(f, STR_LIT("bn.weight")) == 1);
     CU_ASSERT_EQUAL(ckpt_plan_new(f, &p, NULL), CKPT_EUSAGE);
-    flat_close();
+    close_open_files();
 }
 
 static void a_wrong_root_is_explained(void)
 {
     ckpt_error err;
-    ckpt_plan *p = plan_of(corpus_open("torch/t26/general_checkpoint.tar"));
+    ckpt_plan *p = plan_of(open_corpus_file("torch/t26/general_checkpoint.tar"));
     CU_ASSERT_EQUAL(ckpt_plan_root(p, "modl", &err), CKPT_ENOTFOUND);
     CU_ASSERT(strstr(err.what, "\"modl\"") && strstr(err.hint, "model_state_dict"));
     CU_ASSERT_EQUAL(ckpt_plan_root(p, "model_state_dict.fc.bias", &err), CKPT_EUSAGE);
@@ -186,7 +187,7 @@ static void a_wrong_root_is_explained(void)
 static void globs_keep_and_drop_tensors(void)
 {
     ckpt_error err;
-    ckpt_plan *p = plan_of(flat_open(THREE_TENSORS, "xyz", 3));
+    ckpt_plan *p = plan_of(open_safetensors(THREE_TENSORS, "xyz", 3));
     CU_ASSERT_EQUAL(ckpt_plan_keep(p, "a.w", NULL), CKPT_OK);
     CU_ASSERT_STRING_EQUAL(names_of(p), "a.w");
     CU_ASSERT_EQUAL(ckpt_plan_keep(p, "c.*", NULL), CKPT_OK);
@@ -202,7 +203,7 @@ static void globs_keep_and_drop_tensors(void)
 
 static void globs_match_the_new_names(void)
 {
-    ckpt_plan *p = plan_of(flat_open(THREE_TENSORS, "xyz", 3));
+    ckpt_plan *p = plan_of(open_safetensors(THREE_TENSORS, "xyz", 3));
     CU_ASSERT_EQUAL(ckpt_plan_strip(p, "a.", false, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_plan_keep(p, "b", NULL), CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_plan_keep(p, "w", NULL), CKPT_OK);
@@ -212,7 +213,7 @@ static void globs_match_the_new_names(void)
 
 static void components_are_dropped_with_their_composite(void)
 {
-    ckpt_file *f = corpus_open("torch/t26/sparse_coo.pt");
+    ckpt_file *f = open_corpus_file("torch/t26/sparse_coo.pt");
     ckpt_plan *p = plan_of(f);
     uint64_t all = ckpt_plan_tensor_count(p), components = 0;
     const ckpt_tensor t = tensor_at(f, 0);

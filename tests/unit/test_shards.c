@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "core/plan.h"
-#include "flat.h"
+#include "small_files.h"
 #include "pickled.h"
 #include "unit.h"
 
@@ -277,7 +277,7 @@ static void a_tie_recorded_in_the_metadata_is_listed(void)
 
 static void torch_shards_keep_their_ties(void)
 {
-    ckpt_file *f = corpus_open("torch/t215/eco/hub_bin_sharded");
+    ckpt_file *f = open_corpus_file("torch/t215/eco/hub_bin_sharded");
     uint32_t tied = ckpt_tensor_find(f, str_of("tied", 4)),
              weight = ckpt_tensor_find(f, str_of("fc1.weight", 10));
     CU_ASSERT(tied != CKPT_NO_TENSOR && tensor_at(f, tied).alias_of == weight);
@@ -285,7 +285,7 @@ static void torch_shards_keep_their_ties(void)
         CU_ASSERT_EQUAL(ckpt_value_tensor(tensor_at(f, i).value),
                         i == tied ? weight : i); /* tied names share a tensor object */
     CU_ASSERT(f->for_torch_load);
-    flat_close();
+    close_open_files();
 }
 
 static void a_folder_is_read_by_the_files_in_it(void)
@@ -369,8 +369,8 @@ static void sets_of_huggingface_hub_are_reproduced_byte_for_byte(void)
     char theirs[1024];
     for (int from_bin = 0; from_bin < 2; from_bin++) { /* the set of .bin files has ties */
         make_dir();
-        ckpt_file *f = corpus_open(from_bin ? "torch/t215/eco/hub_bin_sharded"
-                                            : "torch/t215/eco/hub_safetensors_sharded");
+        ckpt_file *f = open_corpus_file(from_bin ? "torch/t215/eco/hub_bin_sharded"
+                                                 : "torch/t215/eco/hub_safetensors_sharded");
         CU_ASSERT_EQUAL(write_set(f, path_in_dir("set"),
                                   (ckpt_write_options){.struct_size = sizeof(ckpt_write_options),
                                                        .format = "safetensors",
@@ -381,7 +381,7 @@ static void sets_of_huggingface_hub_are_reproduced_byte_for_byte(void)
             char ours[64];
             snprintf(theirs, sizeof theirs, "torch/t215/eco/hub_safetensors_sharded/%s", names[i]);
             snprintf(ours, sizeof ours, "set/%s", names[i]);
-            CU_ASSERT(same_file(path_in_dir(ours), unit_corpus(theirs)));
+            CU_ASSERT(same_file(path_in_dir(ours), unit_corpus_path(theirs)));
         }
         CU_ASSERT_EQUAL(count_files(path_in_dir("set")), 4);
         if (from_bin) {
@@ -391,18 +391,19 @@ static void sets_of_huggingface_hub_are_reproduced_byte_for_byte(void)
                                                            .max_shard = 100},
                                       NULL),
                             CKPT_OK);
-            CU_ASSERT(same_file(path_in_dir("bin/pytorch_model.bin.index.json"),
-                                unit_corpus("torch/t215/eco/hub_bin_sharded/pytorch_model.bin.index.json")));
+            CU_ASSERT(
+                same_file(path_in_dir("bin/pytorch_model.bin.index.json"),
+                          unit_corpus_path("torch/t215/eco/hub_bin_sharded/pytorch_model.bin.index.json")));
             CU_ASSERT_EQUAL(count_files(path_in_dir("bin")), 4);
         }
-        flat_close();
+        close_open_files();
         remove_dir();
     }
 }
 
 static void torch_shards_are_read_back(void)
 {
-    ckpt_file *f = corpus_open("torch/t215/tied.pt"), *back;
+    ckpt_file *f = open_corpus_file("torch/t215/tied.pt"), *back;
     ckpt_write_result r = CKPT_INIT(ckpt_write_result);
     make_dir();
     CU_ASSERT_EQUAL_FATAL(write_set(f, path_in_dir("m.bin"),
@@ -412,7 +413,7 @@ static void torch_shards_are_read_back(void)
                                     &r),
                           CKPT_OK);
     CU_ASSERT_EQUAL(r.noutputs, 1); /* all tensors share one storage */
-    f = corpus_open("torch/t215/state_dict.pt");
+    f = open_corpus_file("torch/t215/state_dict.pt");
     CU_ASSERT_EQUAL_FATAL(write_set(f, path_in_dir("n.bin"),
                                     (ckpt_write_options){.struct_size = sizeof(ckpt_write_options),
                                                          .format = "torch-zip",
@@ -436,7 +437,7 @@ static void torch_shards_are_read_back(void)
         write_set(back, path_in_dir("merged.bin"), (ckpt_write_options)CKPT_INIT(ckpt_write_options), &r),
         CKPT_OK); /* merges the shards into one file */
     ckpt_close(back);
-    flat_close();
+    close_open_files();
     remove_dir();
 }
 
@@ -474,7 +475,7 @@ static void a_set_with_more_shards_than_open_files_are_allowed_is_read(void)
     CU_ASSERT_EQUAL_FATAL(getrlimit(RLIMIT_NOFILE, &old_limit), 0);
     sixteen = (struct rlimit){16, old_limit.rlim_max};
     for (int i = 1; i >= 0; i--) {
-        ckpt_file *f = corpus_open("torch/t215/many_tensors.pt");
+        ckpt_file *f = open_corpus_file("torch/t215/many_tensors.pt");
         make_dir();
         snprintf(name, sizeof name, "n.%s", suffix[i]);
         snprintf(index, sizeof index, "%s.index.json", name);
@@ -491,7 +492,7 @@ static void a_set_with_more_shards_than_open_files_are_allowed_is_read(void)
             CU_ASSERT(!same_set(f, path_in_dir(index), CKPT_ECHANGED));
         }
         CU_ASSERT_EQUAL_FATAL(setrlimit(RLIMIT_NOFILE, &old_limit), 0);
-        flat_close();
+        close_open_files();
         remove_dir();
     }
 }
@@ -510,7 +511,7 @@ static void check_split(const char *sizes, uint64_t max, const char *want)
         at += size;
     }
     snprintf(header + n, sizeof header - n, "}");
-    ckpt_file *f = flat_open(header, data, at), *back;
+    ckpt_file *f = open_safetensors(header, data, at), *back;
     make_dir();
     CU_ASSERT_EQUAL_FATAL(
         write_set(f, path_in_dir("x.safetensors"),
@@ -529,7 +530,7 @@ static void check_split(const char *sizes, uint64_t max, const char *want)
         printf(" [%s: %s, not %s] ", sizes, got, want);
     CU_ASSERT_STRING_EQUAL(got, want);
     ckpt_close(back);
-    flat_close();
+    close_open_files();
     remove_dir();
 }
 
@@ -544,7 +545,7 @@ static void shards_are_split_as_huggingface_hub_does(void)
 static void a_single_shard_has_no_number(void)
 {
     ckpt_write_result r = CKPT_INIT(ckpt_write_result);
-    ckpt_file *f = corpus_open("torch/t215/tied_embedding.pt");
+    ckpt_file *f = open_corpus_file("torch/t215/tied_embedding.pt");
     make_dir();
     CU_ASSERT_EQUAL(write_set(f, path_in_dir("set"),
                               (ckpt_write_options){.struct_size = sizeof(ckpt_write_options),
@@ -555,13 +556,13 @@ static void a_single_shard_has_no_number(void)
     CU_ASSERT(r.noutputs == 1 && r.naliases == 1);
     CU_ASSERT_EQUAL(access(path_in_dir("set/model.safetensors"), F_OK), 0);
     CU_ASSERT_EQUAL(count_files(path_in_dir("set")), 1);
-    flat_close();
+    close_open_files();
     remove_dir();
 }
 
 static void a_set_is_written_completely_or_not_at_all(void)
 {
-    ckpt_file *f = corpus_open("torch/t215/eco/hub_safetensors_sharded");
+    ckpt_file *f = open_corpus_file("torch/t215/eco/hub_safetensors_sharded");
     make_dir();
     write_file("model-00003-of-00003.safetensors", "old", 3);
     ckpt_write_options o = {.struct_size = sizeof o, .format = "safetensors", .max_shard = 100};
@@ -574,12 +575,12 @@ static void a_set_is_written_completely_or_not_at_all(void)
     o.dry_run = true;
     CU_ASSERT_EQUAL(write_set(f, path_in_dir("dry"), o, NULL), CKPT_OK);
     CU_ASSERT_NOT_EQUAL(access(path_in_dir("dry"), F_OK), 0);
-    flat_close();
-    f = corpus_open("torch/t215/dtype_complex128.pt"); /* safetensors has no complex128 */
+    close_open_files();
+    f = open_corpus_file("torch/t215/dtype_complex128.pt"); /* safetensors has no complex128 */
     o.dry_run = false;
     CU_ASSERT_EQUAL(write_set(f, path_in_dir("none"), o, NULL), CKPT_ELOSSY);
     CU_ASSERT_NOT_EQUAL(access(path_in_dir("none"), F_OK), 0);
-    flat_close();
+    close_open_files();
     remove_dir();
 }
 
@@ -589,7 +590,7 @@ static void a_backup_suffix_alone_is_no_shard(void)
 {
     static char index[1 << 18];
     static const char weight_map[] = "{\"weight_map\": {\"x\": \".ckpt-old\"}}";
-    ckpt_file *f = corpus_open("torch/t215/eco/hub_safetensors_sharded");
+    ckpt_file *f = open_corpus_file("torch/t215/eco/hub_safetensors_sharded");
     make_dir();
     memset(index, ' ', sizeof index);
     memcpy(index + sizeof index - sizeof weight_map, weight_map, sizeof weight_map - 1);
@@ -600,14 +601,14 @@ static void a_backup_suffix_alone_is_no_shard(void)
     CU_ASSERT_EQUAL(write_set(f, dir, o, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(access(path_in_dir(".ckpt-old"), F_OK), 0);
     CU_ASSERT_EQUAL(count_files(dir), 5);
-    flat_close();
+    close_open_files();
     remove_dir();
 }
 
 /* Shards are written one by one, so an interrupted write over the input would destroy both sets. */
 static void a_set_never_replaces_its_input(void)
 {
-    ckpt_file *f = corpus_open("torch/t215/eco/hub_safetensors_sharded"), *written;
+    ckpt_file *f = open_corpus_file("torch/t215/eco/hub_safetensors_sharded"), *written;
     make_dir();
     ckpt_write_options o = {
         .struct_size = sizeof o, .format = "safetensors", .max_shard = 100, .force = true};
@@ -618,7 +619,7 @@ static void a_set_never_replaces_its_input(void)
     ckpt_close(written);
     CU_ASSERT_EQUAL_FATAL(ckpt_open(dir, NULL, &written, &err), CKPT_OK);
     ckpt_close(written);
-    flat_close();
+    close_open_files();
     remove_dir();
 }
 
@@ -632,7 +633,7 @@ static int stop_in_second_shard(void *user, uint64_t done, uint64_t total)
 static void a_stopped_write_leaves_no_shards(void)
 {
     uint64_t total = 0;
-    ckpt_file *f = corpus_open("torch/t215/eco/hub_safetensors_sharded");
+    ckpt_file *f = open_corpus_file("torch/t215/eco/hub_safetensors_sharded");
     make_dir();
     ckpt_write_options o = {.struct_size = sizeof o,
                             .format = "safetensors",
@@ -648,25 +649,25 @@ static void a_stopped_write_leaves_no_shards(void)
     CU_ASSERT_EQUAL(write_set(f, dir, o, NULL), CKPT_ECANCELLED);
     CU_ASSERT_EQUAL(access(path_in_dir("model.safetensors.index.json"), F_OK), 0);
     CU_ASSERT_EQUAL(count_files(dir), 1);
-    flat_close();
+    close_open_files();
     remove_dir();
 }
 
 static void torch_shards_hold_only_tensors(void)
 {
     ckpt_write_result r = CKPT_INIT(ckpt_write_result);
-    ckpt_file *f = corpus_open("torch/t215/plain_dict.pt");
+    ckpt_file *f = open_corpus_file("torch/t215/plain_dict.pt");
     bool mixed = ckpt_leaf_count(f) > 0 && ckpt_tensor_count(f) > 0;
     make_dir();
     ckpt_write_options o = {.struct_size = sizeof o, .format = "torch-zip", .max_shard = 1, .strict = true};
     if (mixed)
         CU_ASSERT_EQUAL(write_set(f, path_in_dir("set"), o, &r), CKPT_ELOSSY);
-    f = corpus_open("torch/t215/keys_nonstring.pt");
+    f = open_corpus_file("torch/t215/keys_nonstring.pt");
     o.strict = false;
     CU_ASSERT_EQUAL(write_set(f, path_in_dir("set"), o, &r), CKPT_ELOSSY); /* a key is an int */
     CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "text"));
     CU_ASSERT_EQUAL(count_files(dir), 0);
-    flat_close();
+    close_open_files();
     remove_dir();
 }
 
@@ -674,7 +675,7 @@ static void a_torch_set_is_one_mapping(void)
 {
     ckpt_plan *plan;
     ckpt_write_result r = CKPT_INIT(ckpt_write_result);
-    ckpt_file *f = corpus_open("torch/t215/general_checkpoint_215.pt");
+    ckpt_file *f = open_corpus_file("torch/t215/general_checkpoint_215.pt");
     ckpt_write_options o = {
         .struct_size = sizeof o, .format = "torch-zip", .max_shard = 100, .no_sync = true};
     make_dir();
@@ -686,7 +687,7 @@ static void a_torch_set_is_one_mapping(void)
     CU_ASSERT_EQUAL(ckpt_plan_write(plan, path_in_dir("set"), &o, &r, &err), CKPT_OK);
     CU_ASSERT_EQUAL(r.tensors, 9);
     ckpt_plan_free(plan);
-    flat_close();
+    close_open_files();
     remove_dir();
 }
 
@@ -716,7 +717,7 @@ static void writing_shards_does_not_change_the_plan(void)
 {
     ckpt_plan *plan;
     ckpt_write_result r = CKPT_INIT(ckpt_write_result);
-    ckpt_file *f = corpus_open("torch/t215/eco/hub_bin_sharded");
+    ckpt_file *f = open_corpus_file("torch/t215/eco/hub_bin_sharded");
     CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &plan, &err), CKPT_OK);
     for (int i = 0; i < 2; i++) {
         make_dir();
@@ -731,7 +732,7 @@ static void writing_shards_does_not_change_the_plan(void)
         remove_dir();
     }
     ckpt_plan_free(plan);
-    flat_close();
+    close_open_files();
 }
 
 void suite_shards(void)

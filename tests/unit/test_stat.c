@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "core/byte_histogram.h"
-#include "flat.h"
+#include "small_files.h"
 #include "unit.h"
 
 /* stat_of - returns the statistics of a tensor of N elements of DT, whose SIZE bytes are BYTES. */
@@ -12,10 +12,10 @@ static ckpt_stats stat_of(const char *dt, size_t n, const void *bytes, size_t si
 {
     const uint32_t row = 0;
     ckpt_stats s = CKPT_INIT(ckpt_stats);
-    ckpt_file *f = flat_numbers("t", dt, n, bytes, size);
+    ckpt_file *f = open_one_tensor("t", dt, n, bytes, size);
     CU_ASSERT_PTR_NOT_NULL_FATAL(f);
     CU_ASSERT_EQUAL(ckpt_stat(f, &row, 1, NULL, &s, NULL), CKPT_OK);
-    flat_close();
+    close_open_files();
     return s;
 }
 
@@ -118,7 +118,7 @@ static void the_range_of_the_values_may_overflow_a_double(void)
 /* The rows are in reverse order, some are tied, one does not exist, and one has no data. */
 static void statistics_of_several_rows_are_right(void)
 {
-    ckpt_file *f = corpus_open("torch/t215/tied.pt");
+    ckpt_file *f = open_corpus_file("torch/t215/tied.pt");
     uint32_t n = ckpt_tensor_count(f), rows[64];
     ckpt_stats s[64] = {CKPT_INIT(ckpt_stats)};
     for (uint32_t i = 0; i < n; i++)
@@ -133,12 +133,12 @@ static void statistics_of_several_rows_are_right(void)
     rows[0] = n; /* does not exist */
     CU_ASSERT_EQUAL(ckpt_stat(f, rows, n, NULL, s, NULL), CKPT_EUSAGE);
     CU_ASSERT_EQUAL(ckpt_stat(f, rows, 0, NULL, s, NULL), CKPT_OK);
-    f = corpus_open("torch/t215/meta.pt");
+    f = open_corpus_file("torch/t215/meta.pt");
     rows[0] = 0;
     s[0].numeric = true;
     CU_ASSERT_EQUAL(ckpt_stat(f, rows, 1, NULL, s, NULL), CKPT_OK);
     CU_ASSERT(!s[0].numeric && s[0].finite == 0);
-    flat_close();
+    close_open_files();
 }
 
 static int cancel(void *user, uint64_t done, uint64_t total)
@@ -154,9 +154,10 @@ static void statistics_can_be_cancelled(void)
     const uint32_t row = 0;
     ckpt_work how = {.struct_size = sizeof how, .threads = 1, .progress = cancel};
     ckpt_stats s = CKPT_INIT(ckpt_stats);
-    ckpt_file *f = flat_open("{\"t\":{\"dtype\":\"U8\",\"shape\":[3],\"data_offsets\":[0,3]}}", "abc", 3);
+    ckpt_file *f = open_safetensors("{\"t\":{\"dtype\":\"U8\",\"shape\":[3],\"data_offsets\":[0,3]}}", "abc",
+                                    3);
     CU_ASSERT_EQUAL(ckpt_stat(f, &row, 1, &how, &s, NULL), CKPT_ECANCELLED);
-    flat_close();
+    close_open_files();
 }
 
 void suite_stat(void)

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "base/str.h"
-#include "flat.h"
+#include "small_files.h"
 #include "unit.h"
 
 #define TWO_TENSORS                                                                                          \
@@ -19,7 +19,7 @@ static const char first_row[] =
 static void rows_are_cut_like_snprintf(void)
 {
     char out[1024];
-    ckpt_file *f = flat_open(TWO_TENSORS, "123456789", 9);
+    ckpt_file *f = open_safetensors(TWO_TENSORS, "123456789", 9);
     size_t n = ckpt_tensor_json(f, 0, out, sizeof out);
     CU_ASSERT_EQUAL(n, strlen(out));
     CU_ASSERT_STRING_EQUAL(out, first_row);
@@ -33,7 +33,7 @@ static void rows_are_cut_like_snprintf(void)
     CU_ASSERT(ckpt_tensor_json(f, 1, out, sizeof out) && strstr(out, "\"name\":\"b\\\"\\u202e\","));
     CU_ASSERT(strstr(out, "\"shape\":[],") && strstr(out, "\"stride\":[],"));
     CU_ASSERT(ckpt_tensor_json(f, 2, out, sizeof out) == 0 && out[0] == '\0');
-    flat_close();
+    close_open_files();
 }
 
 /* check_document - checks the JSON of all rows, of one row and of a missing row of the corpus file BELOW. */
@@ -41,7 +41,7 @@ static void check_document(const char *below)
 {
     char *text, *row = malloc(1 << 20);
     size_t len, at;
-    ckpt_file *f = corpus_open(below);
+    ckpt_file *f = open_corpus_file(below);
     CU_ASSERT_EQUAL_FATAL(ckpt_table_json(f, NULL, &text, &len, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(strlen(text), len);
     CU_ASSERT(str_starts(str_c(text), STR_LIT("{\"schema\":\"ckpt.ls.v1\",\"file\":\"")));
@@ -68,7 +68,7 @@ static void check_document(const char *below)
     o.rows = &none;
     CU_ASSERT(ckpt_table_json(f, &o, &text, &len, NULL) == CKPT_EUSAGE && !text && !len);
     free(row);
-    flat_close();
+    close_open_files();
 }
 
 static void documents_have_all_rows(void)

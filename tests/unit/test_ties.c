@@ -2,7 +2,7 @@
  * the size of their copies is limited. */
 #include <stdio.h>
 
-#include "flat.h"
+#include "small_files.h"
 #include "unit.h"
 
 static ckpt_error err;
@@ -32,7 +32,7 @@ static void check_ties(const char *metadata, const char *want)
     char header[512], got[256] = "";
     snprintf(header, sizeof header,
              "{'__metadata__':%s,'f':['U8',[1],[1,2]],'e':['U8',[1],[0,1]],'z':['F32',[0],[2,2]]}", metadata);
-    ckpt_file *f = flat_open(quoted(header), "ab", 2);
+    ckpt_file *f = open_safetensors(quoted(header), "ab", 2);
     for (uint32_t i = 0; i < ckpt_tensor_count(f); i++) {
         const ckpt_tensor t = tensor_at(f, i);
         size_t n = strlen(got);
@@ -41,7 +41,7 @@ static void check_ties(const char *metadata, const char *want)
         CU_ASSERT(t.alias_of == CKPT_NO_TENSOR || t.storage == tensor_at(f, t.alias_of).storage);
     }
     CU_ASSERT_STRING_EQUAL(got, want);
-    flat_close();
+    close_open_files();
 }
 
 static void recorded_ties_are_listed(void)
@@ -93,8 +93,8 @@ static void copies_of_ties_are_limited(void)
 static void texts_that_become_ties_are_reported(void)
 {
     ckpt_plan *plan = NULL;
-    ckpt_file *f = flat_open(quoted("{'__metadata__':{'a':'b'},'a':['U8',[1],[0,1]],'b':['U8',[1],[1,2]]}"),
-                             "ab", 2);
+    ckpt_file *f = open_safetensors(
+        quoted("{'__metadata__':{'a':'b'},'a':['U8',[1],[0,1]],'b':['U8',[1],[1,2]]}"), "ab", 2);
     CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &plan, &err), CKPT_OK);
     CU_ASSERT_EQUAL(dry_run(plan, CKPT_TIES_DROP), CKPT_OK);
     CU_ASSERT_PTR_NULL(ckpt_plan_notice_at(plan, 0));
@@ -104,7 +104,7 @@ static void texts_that_become_ties_are_reported(void)
     CU_ASSERT_STRING_EQUAL(ckpt_plan_notice_at(plan, 0),
                            "the text \"a\" of the metadata now reads as a second name of \"b\"");
     ckpt_plan_free(plan);
-    flat_close();
+    close_open_files();
 }
 
 void suite_ties(void)

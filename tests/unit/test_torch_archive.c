@@ -37,7 +37,7 @@ static void byte_orders_may_end_in_spaces(void)
 {
     struct record r[] = {{"data.pkl", PICKLED_5, 5}, {"byteorder", "little \r\n", 9}, {"version", "3\n", 2}};
     struct test_file made = make_archive(r, 3, NULL);
-    check_rows(&made, "");
+    check_tensors(&made, "");
     close_file(&made);
     r[1] = (struct record){"byteorder", "  ", 2};
     check_error(make_archive(r, 3, NULL), CKPT_EFORMAT, "archive/byteorder", "neither little nor big");
@@ -50,7 +50,7 @@ static void several_checkpoints_are_refused(void)
     check_error(make_archive(r, 3, NULL), CKPT_EFORMAT, "archive/readme",
                 "several folders of the archive hold a \"data.pkl\"");
     struct test_file made = make_archive(r, 2, NULL);
-    check_rows(&made, "");
+    check_tensors(&made, "");
     close_file(&made);
 }
 
@@ -78,12 +78,12 @@ static void packages_are_read(void)
     static const struct record empty[] = {{".data/extern_modules", "", 0}, {"m/c.py", "", 0}};
     static const char w[] = TENSOR_OF_ID("('storage',torch.FloatStorage,0,'cpu',4)");
     struct test_file made = make_package(w, w);
-    check_rows(&made, "m/a.pkl dense float32[2]@0+0;m/b.pkl dense float32[2]@0+0;");
+    check_tensors(&made, "m/a.pkl dense float32[2]@0+0;m/b.pkl dense float32[2]@0+0;");
     close_file(&made);
     check_error(make_package(w, TENSOR_OF_ID("('storage',torch.FloatStorage,1,'cpu',4)")), CKPT_ETRUNCATED,
                 "archive/.data/1.storage", "the record of a storage of 4 elements is missing");
     made = make_archive(empty, 2, NULL);
-    check_rows(&made, "");
+    check_tensors(&made, "");
     close_file(&made);
 }
 
@@ -107,7 +107,7 @@ static void malformed_storage_lists_are_refused(void)
     struct test_file made = make_torch_legacy(
         "[" TENSOR_OF_ID("('storage',torch.FloatStorage,7,'cpu',2)") ",@('module',my.Net,'f','s')]", "['7']",
         two, 16);
-    check_rows(&made, "0 dense float32[2]@0+0;");
+    check_tensors(&made, "0 dense float32[2]@0+0;");
     close_file(&made);
 }
 

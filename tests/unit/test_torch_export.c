@@ -29,7 +29,7 @@ static struct test_file make_export(const char *config, const ckpt_limits *limit
 static void check_weights(const char *config, const char *want)
 {
     struct test_file made = make_export(config, NULL);
-    check_rows(&made, want);
+    check_tensors(&made, want);
     if (made.file)
         CU_ASSERT_STRING_EQUAL(ckpt_file_format(made.file), "torch-export");
     close_file(&made);
@@ -114,7 +114,7 @@ static void truncated_configs_are_refused(void)
     static const char complete[] = "{\"a\":[1],\"config\":{" WEIGHT(
         "w", "{\"dtype\":7,\"sizes\":[{\"as_int\":4,\"x\":{}}],\"strides\":[1],\"device\":{\"type\":\"cpu\","
              "\"y\":[]},\"z\":[0]}") "}}";
-    check_every_cut(complete, sizeof complete, make_export);
+    check_damaged_json(complete, sizeof complete, make_export);
     check_fails(CONFIG_OF(WEIGHT("w", TENSOR_META)) "x", CKPT_EFORMAT, "");
 }
 
@@ -134,7 +134,7 @@ static void embedded_archives_are_read(void)
                          {CONFIG_NAME, config, sizeof config - 1},
                          {"data/constants/model.pt", in.bytes, in.size}};
     struct test_file made = make_archive(r, 5, NULL);
-    check_rows(
+    check_tensors(
         &made,
         "state_dict.a.w dense float32[4]@0+0;state_dict.a.t dense float32[4]@0+0;"
         "state_dict.a.s storage float32[4]@1+0;state_dict.a.m meta float16[2] grad;"
@@ -164,7 +164,7 @@ static void members_outside_of_the_folder_are_ignored(void)
                                {CONFIG_NAME, config, sizeof config - 1}};
     struct test_file made = make_archive(r, 4, NULL);
     replace_in_file(&made, "archive/besides", "besides/archive");
-    check_rows(&made, "state_dict.w dense float32[4]@0+0 parameter grad;");
+    check_tensors(&made, "state_dict.w dense float32[4]@0+0 parameter grad;");
     close_file(&made);
 }
 

@@ -71,7 +71,7 @@ static void check_edited(struct edited *e, const char *want, bool grown)
     CU_ASSERT_EQUAL_FATAL(e->status, CKPT_OK);
     CU_ASSERT_EQUAL(e->patches.new_size > e->patches.old_size, grown);
     struct test_file patched = open_patched(e);
-    check_rows(&patched, want);
+    check_tensors(&patched, want);
     close_file(&patched);
     close_edited(e);
 }
@@ -90,20 +90,20 @@ static void shorter_names_are_written_over_the_old_ones(void)
 {
     struct edited e = plan_rename(make_torch_zip("{'m.w':" FLOAT_TENSOR ",'m.v':" FLOAT_TENSOR "}"), "m.",
                                   NULL);
-    check_edited(&e, "w" FLOAT_ROW "v" FLOAT_ROW, false);
+    check_edited(&e, "w" FLOAT_LISTING "v" FLOAT_LISTING, false);
     e = plan_rename(make_torch_zip("collections.OrderedDict()+{'m.w':" FLOAT_TENSOR ",'m.b':[" FLOAT_TENSOR
                                    ",{3:" FLOAT_TENSOR "}]}"),
                     "m.", NULL);
-    check_edited(&e, "w" FLOAT_ROW "b.0" FLOAT_ROW "b.1.3" FLOAT_ROW, false);
+    check_edited(&e, "w" FLOAT_LISTING "b.0" FLOAT_LISTING "b.1.3" FLOAT_LISTING, false);
     /* "mm" is as long as "m." */
     e = plan_rename(make_torch_zip("{'m.w':" FLOAT_TENSOR "}"), "m.", "mm");
-    check_edited(&e, "mmw" FLOAT_ROW, false);
+    check_edited(&e, "mmw" FLOAT_LISTING, false);
 }
 
 static void longer_names_are_written_after_the_storages(void)
 {
     struct edited e = plan_rename(make_torch_zip("{'w':" FLOAT_TENSOR "}"), NULL, LONG_PREFIX);
-    check_edited(&e, LONG_PREFIX "w" FLOAT_ROW, true);
+    check_edited(&e, LONG_PREFIX "w" FLOAT_LISTING, true);
 }
 
 static void an_edit_changes_only_its_own_entries(void)
@@ -111,15 +111,15 @@ static void an_edit_changes_only_its_own_entries(void)
     /* the key 'm.w' is also a value, which stays */
     struct edited e = plan_rename(make_torch_zip("{#1='m.w':" FLOAT_TENSOR ",'k':#1}"), NULL, NULL);
     get_edit(&e, e.made.file->root, 2)->names[0] = STR_LIT("w");
-    check_edited(&e, "w" FLOAT_ROW, false);
+    check_edited(&e, "w" FLOAT_LISTING, false);
     /* one of two pairs is dropped */
     e = plan_rename(make_torch_zip("{'w':" FLOAT_TENSOR ",'dropped':" FLOAT_TENSOR "}"), NULL, NULL);
     get_edit(&e, e.made.file->root, 2)->dropped[1] = true;
-    check_edited(&e, "w" FLOAT_ROW, false);
+    check_edited(&e, "w" FLOAT_LISTING, false);
     /* a key that is a number becomes a text */
     e = plan_rename(make_torch_zip("{1:" FLOAT_TENSOR "}"), NULL, NULL);
     get_edit(&e, e.made.file->root, 1)->names[0] = STR_LIT("one");
-    check_edited(&e, "one" FLOAT_ROW, false);
+    check_edited(&e, "one" FLOAT_LISTING, false);
 }
 
 /* The list, or the object with items, has two items. The edit renames item 2, or item 3, which does not
@@ -132,7 +132,7 @@ static void names_in_lists_are_edited(void)
         for (uint32_t n = 2; n < 4; n++) {
             struct edited e = plan_rename(make_torch_zip(pickles[i]), NULL, NULL);
             get_edit(&e, value_get(e.made.file->root, "l"), n)->names[n - 1] = STR_LIT("z");
-            check_edited(&e, "w" FLOAT_ROW, false);
+            check_edited(&e, "w" FLOAT_LISTING, false);
         }
 }
 
@@ -157,7 +157,7 @@ static void check_metadata(struct edited *e, const char *want)
         snprintf(got + used, sizeof got - used, "%.*s=%d,", STR_ARG(key), (int)version);
     }
     CU_ASSERT_STRING_EQUAL(got, want);
-    check_rows(&patched, "w" FLOAT_ROW "b" FLOAT_ROW);
+    check_tensors(&patched, "w" FLOAT_LISTING "b" FLOAT_LISTING);
     close_file(&patched);
     close_edited(e);
 }
@@ -225,7 +225,7 @@ static void files_that_need_a_rewrite_are_refused(void)
     pickle->duplicate = true;
     check_edit_refused(&e, "two records are called data.pkl");
     pickle->duplicate = false;
-    check_edited(&e, "w" FLOAT_ROW, false);
+    check_edited(&e, "w" FLOAT_LISTING, false);
 }
 
 /* The old data.pkl is renamed to data.old, or to one of data.o01 to data.o99. If all of these names are used,

@@ -9,7 +9,7 @@ static ckpt_status open_changed(size_t at, unsigned char is, ckpt_error *err)
 {
     unsigned char bytes[4096];
     ckpt_file *file = NULL;
-    FILE *f = fopen(unit_corpus("torch/t26/tied_legacy.pt"), "rb");
+    FILE *f = fopen(unit_corpus_path("torch/t26/tied_legacy.pt"), "rb");
     CU_ASSERT_PTR_NOT_NULL_FATAL(f);
     size_t n = fread(bytes, 1, sizeof bytes, f);
     (void)fclose(f);

@@ -38,8 +38,8 @@ static void tensors_of_a_module_are_read(void)
 {
     load_sample();
     struct test_file made = open_bytes(sample, size, NULL);
-    check_rows(&made,
-               "0.weight dense float32[2,2]@0+0 parameter grad;0.bias dense float32[2]@1+0 parameter grad;");
+    check_tensors(
+        &made, "0.weight dense float32[2,2]@0+0 parameter grad;0.bias dense float32[2]@1+0 parameter grad;");
     close_file(&made);
 }
 

@@ -62,7 +62,7 @@ static void text_is_read_like_numbers(void)
         "[" ARRAY("(2,)", DTYPE("U2", ">"), "False", FOUR_BIG_ENDIAN) "," ARRAY(
             "(2,1,1)", DTYPE("S3", "|"), "True", "b'abcdef'") "," ARRAY("(2,2)", DTYPE("S1", "|"), "True",
                                                                         "b'abcd'") "]");
-    check_rows(&made, "0 ndarray U2[2]@0+0;1 ndarray S3[2,1,1]@1+0;2 ndarray S1[2,2]@2+0;");
+    check_tensors(&made, "0 ndarray U2[2]@0+0;1 ndarray S3[2,1,1]@1+0;2 ndarray S1[2,2]@2+0;");
     CU_ASSERT_EQUAL(ckpt_tensor_read(made.file, 0, 0, 4, v, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(memcmp(v, "a\0\0\0b\0\0\0c\0\0\0d\0\0\0", 16), 0);
     CU_ASSERT_EQUAL(ckpt_tensor_read(made.file, 1, 0, 6, s, NULL), CKPT_OK);
@@ -78,7 +78,7 @@ static void big_endian_arrays_are_swapped(void)
     struct test_file made = make_torch_zip(
         "[" ARRAY("(2,)", DTYPE("f4", ">"), "False", "b'\\3f\\80\\00\\00\\40\\00\\00\\00'") "," ARRAY(
             "(8,)", DTYPE("i1", ">"), "False", EIGHT_BYTES) "]");
-    check_rows(&made, "0 ndarray float32[2]@0+0;1 ndarray int8[8]@1+0;");
+    check_tensors(&made, "0 ndarray float32[2]@0+0;1 ndarray int8[8]@1+0;");
     CU_ASSERT_EQUAL(ckpt_tensor_read(made.file, 0, 0, 2, v, NULL), CKPT_OK);
     unit_to_host_order(v, 2, 4);
     CU_ASSERT(v[0] == 1 && v[1] == 2);
@@ -125,7 +125,7 @@ static void bytes_in_other_forms_are_read(void)
         float v[2] = {0};
         snprintf(text, sizeof text, ARRAY("(2,)", DTYPE_F4, "False", "%s"), forms[i]);
         struct test_file made = make_torch_zip(text);
-        check_rows(&made, " ndarray float32[2]@0+0;");
+        check_tensors(&made, " ndarray float32[2]@0+0;");
         CU_ASSERT_EQUAL(ckpt_tensor_read(made.file, 0, 0, 2, v, NULL), CKPT_OK);
         unit_to_host_order(v, 2, 4);
         CU_ASSERT(v[0] == 1 && v[1] == 2);

@@ -69,7 +69,7 @@ static void locations_must_be_text(void)
 {
     struct test_file made = make_torch_legacy(TENSOR_OF("@('storage',torch.FloatStorage,'0',s'\\ff',4)"),
                                               "['0']", "\4\0\0\0\0\0\0\0abcdefghijklmnop", 24);
-    check_rows(&made, " dense float32[2]@0+0;");
+    check_tensors(&made, " dense float32[2]@0+0;");
     ckpt_storage storage = CKPT_INIT(ckpt_storage);
     CU_ASSERT_FATAL(ckpt_storage_at(made.file, 0, &storage));
     CU_ASSERT_EQUAL(storage.location.len, 0);
@@ -92,7 +92,7 @@ static void locations_must_be_text(void)
 static void check_pickle(const char *text, const char *want)
 {
     struct test_file made = make_pickle(text);
-    check_rows(&made, want);
+    check_tensors(&made, want);
     close_file(&made);
 }
 

@@ -50,7 +50,7 @@ static void conj_and_neg_bits_are_read_and_checked(void)
 static void check_big_endian(const char *text, const char *want, const char *notice)
 {
     struct test_file made = make_torch_zip_of(text, true, NULL);
-    check_rows(&made, want);
+    check_tensors(&made, want);
     bool found = false;
     for (size_t i = 0; made.file && ckpt_notice_at(made.file, i); i++)
         found |= notice && strstr(ckpt_notice_at(made.file, i), notice);
@@ -288,7 +288,7 @@ static void check_values(const char *text, const char *rows, const char *want)
                        leaf->name.ptr, value);
     }
     CU_ASSERT_STRING_EQUAL(got, want);
-    check_rows(&made, rows);
+    check_tensors(&made, rows);
     close_file(&made);
 }
 

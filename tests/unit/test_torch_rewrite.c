@@ -93,7 +93,7 @@ static struct test_file rewrite_file(struct test_file *made, struct rewrite opts
 static void check_rewrite(const char *text, struct rewrite opts, const char *want, const char *notice)
 {
     struct test_file made = make_torch_zip(text), back = rewrite_file(&made, opts, notice);
-    check_rows(&back, want);
+    check_tensors(&back, want);
     close_file(&back);
 }
 
@@ -455,14 +455,14 @@ static void storage_views_become_offsets(void)
         "{'a':" OVER_VIEW(1, "1") ",'b':" TENSOR_V2(VIEWED(2), 0, "(2,)", "(1,)") ",'q':my.Opaque(" OVER_VIEW(
             1, "'x'") "," OVER_VIEW(1, "-1") "," OVER_VIEW(1, "9223372036854775807") ")}");
     struct test_file back = rewrite_file(&made, unchanged, NULL);
-    check_rows(&back, "a dense float32[1]@0+2;b dense float32[2]@0+2;");
+    check_tensors(&back, "a dense float32[1]@0+2;b dense float32[2]@0+2;");
     CU_ASSERT_EQUAL_FATAL(back.status, CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_tensor_read(back.file, 1, 0, 2, v, NULL), CKPT_OK);
     CU_ASSERT(v[0] == 3 && v[1] == 4);
     close_file(&back);
     made = make_legacy_floats("{'a':" OVER_VIEW(1, "1") "}");
     back = rewrite_file(&made, to_f16, NULL);
-    check_rows(&back, "a dense float16[1]@0+2;");
+    check_tensors(&back, "a dense float16[1]@0+2;");
     close_file(&back);
 }
 
@@ -472,7 +472,7 @@ static void storages_without_tensors_of_a_legacy_stream_are_written(void)
     struct test_file made = make_legacy_floats("{'g':my.Opaque(" FLOAT_TENSOR ")}"),
                      back = rewrite_file(&made, unchanged, NULL);
     CU_ASSERT_EQUAL_FATAL(back.status, CKPT_OK);
-    check_rows(&back, "");
+    check_tensors(&back, "");
     close_file(&back);
 }
 
@@ -484,7 +484,7 @@ static void attributes_that_are_tensors_are_written(void)
 {
     static const char want[] = "q dense float32[2]@0+0;q.t dense float32[4]@0+0;";
     struct test_file made = make_legacy_floats(WITH_TENSOR), back = rewrite_file(&made, unchanged, NULL);
-    check_rows(&back, want);
+    check_tensors(&back, want);
     CU_ASSERT_EQUAL(back.file ? ckpt_leaf_count(back.file) : 0, 1);
     close_file(&back);
     check_rewrite(WITH_TENSOR, unchanged, want, NULL);
@@ -512,7 +512,7 @@ static void storages_pickled_as_bytes_become_records(void)
         "#1") ",'c':" TENSOR_OF(FLOATS_IN_BYTES) ",'s':#1}";
     float v[2];
     struct test_file made = make_pickle(text), back = rewrite_file(&made, unchanged, NULL);
-    check_rows(
+    check_tensors(
         &back,
         "a dense float32[2]@0+0;b dense float32[2]@0+0;c dense float32[2]@1+0;s storage float32[2]@0+0;");
     CU_ASSERT_EQUAL_FATAL(back.status, CKPT_OK);
@@ -526,7 +526,7 @@ static void storages_pickled_as_bytes_become_records(void)
     made = make_pickle("{'a':" TENSOR_OF(FLOATS_IN_BYTES) ",'b':torch._utils._rebuild_tensor(" FLOATS_IN_BYTES
                                                           ",0,(2,),(1,))}");
     back = rewrite_file(&made, to_f16, NULL);
-    check_rows(&back, "a dense float16[2]@0+0;b dense float16[2]@1+0;");
+    check_tensors(&back, "a dense float16[2]@0+0;b dense float16[2]@1+0;");
     close_file(&back);
     made = make_pickle("{'a':#1=" FLOATS_IN_BYTES ",'b':" TENSOR_OF("#1") "}");
     back = rewrite_file(&made, to_f16, NULL);
@@ -555,8 +555,8 @@ static void safetensors_files_are_written_as_torch(void)
         "\"data_offsets\":[10,10]}}",
         10);
     struct test_file back = rewrite_file(&made, unchanged, NULL);
-    check_rows(&back, "w dense float32[2]@0+0;e dense float8_e8m0fnu[2]@1+0;"
-                      "z dense float32[0,4611686018427387904,4611686018427387904]@2+0;");
+    check_tensors(&back, "w dense float32[2]@0+0;e dense float8_e8m0fnu[2]@1+0;"
+                         "z dense float32[0,4611686018427387904,4611686018427387904]@2+0;");
     close_file(&back);
     made = make_safetensors("{\"w\":{\"dtype\":\"F6_E2M3\",\"shape\":[4],\"data_offsets\":[0,3]}}", 3);
     back = rewrite_file(&made, unchanged, NULL);
@@ -588,8 +588,8 @@ static void embedded_archives_are_cast_too(void)
                          {"data/weights/weight_1", data, 16},
                          {"data/weights/model_weights_config.json", config, sizeof config - 1}};
     struct test_file made = make_archive(r, 5, NULL), back = rewrite_file(&made, to_f16, NULL);
-    check_rows(&back, "state_dict.a.w dense float16[4]@0+0;state_dict.a.v dense float16[2]@0+1;"
-                      "state_dict.a.l dense int64[2]@1+0;state_dict.b dense float16[4]@2+0;");
+    check_tensors(&back, "state_dict.a.w dense float16[4]@0+0;state_dict.a.v dense float16[2]@0+1;"
+                         "state_dict.a.l dense int64[2]@1+0;state_dict.b dense float16[4]@2+0;");
     close_file(&back);
     close_file(&in);
 }

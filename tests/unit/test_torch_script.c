@@ -37,7 +37,7 @@ static struct test_file make_script(const char *text, const char *code, const ch
 static void check_state_dict(const char *text, const char *code, const char *want)
 {
     struct test_file made = make_script(text, code, "()", NULL);
-    check_rows(&made, want);
+    check_tensors(&made, want);
     if (made.file)
         CU_ASSERT_STRING_EQUAL(ckpt_file_format(made.file), "torchscript");
     close_file(&made);
@@ -149,17 +149,17 @@ static void constants_are_noticed(void)
     struct test_file made = make_script(NET_WITH("'w':" FLOAT_TENSOR), NET_CODE,
                                         "(1," FLOAT_TENSOR ",torch.jit._pickle.build_tensor_from_id(0))",
                                         NULL);
-    check_rows(&made, "w dense float32[4]@0+0;");
+    check_tensors(&made, "w dense float32[4]@0+0;");
     CU_ASSERT_EQUAL(ckpt_leaf_count(made.file), 2);
     CU_ASSERT_STRING_EQUAL(last_of_two_notices(made.file),
                            "2 tensors are constants in the code, outside of the state dict");
     close_file(&made);
     made = make_script(NET_WITH(""), NET_CODE, "[" FLOAT_TENSOR "]", NULL);
-    check_rows(&made, "");
+    check_tensors(&made, "");
     CU_ASSERT_PTR_NOT_NULL(strstr(last_of_two_notices(made.file), "a frozen module: its weights are 1"));
     close_file(&made);
     made = make_script(NET_WITH("'w':" FLOAT_TENSOR), NET_CODE, "{'not':'a list'}", NULL);
-    check_rows(&made, "w dense float32[4]@0+0;");
+    check_tensors(&made, "w dense float32[4]@0+0;");
     close_file(&made);
 }
 
@@ -182,7 +182,7 @@ static struct test_file make_model_json(const char *json, const ckpt_limits *lim
 static void check_model(const char *json, const char *want)
 {
     struct test_file made = make_model_json(json, NULL);
-    check_rows(&made, want);
+    check_tensors(&made, want);
     close_file(&made);
 }
 
@@ -269,7 +269,7 @@ static void truncated_model_json_is_refused(void)
         "{\"x\":[0],\"parameters\":[" PARAMETER_JSON("w", "\"0\"") "],\"submodules\":[{\"name\":\"a\"}]}",
         TENSOR_JSON(",\"device\":\"cpu\",\"more\":[1]") ",{\"dataType\":\"BOOL\",\"data\":{\"size\":[1],"
                                                         "\"key\":\"tensors/0\"}}");
-    check_every_cut(complete, sizeof complete, make_model_json);
+    check_damaged_json(complete, sizeof complete, make_model_json);
     check_model_refused(MODEL_JSON("{}", "") "x", CKPT_EFORMAT, "");
 }
 

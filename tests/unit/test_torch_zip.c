@@ -1,4 +1,4 @@
-/* torch.save archives: unusual ones are read, inconsistent ones are refused, and rewritten ones hold the same
+/* Unusual torch.save archives are read, and inconsistent ones are refused. A rewritten archive holds the same
  * tensors, ties and bytes. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,22 +13,23 @@
 
 /* -------------------------------------------------------------- test archives */
 
-static void put_text(buf *b, const char *s)
+static void put_binunicode(buf *b, const char *s)
 {
     buf_byte(b, 'X');
     buf_u32le(b, (uint32_t)strlen(s));
     buf_text(b, s);
 }
 
-/* put_tensor - appends a 1-d view of SIZE elements at OFFSET in the storage KEY of NUMEL elements. */
+/* put_tensor - appends the pickle of a tensor: a 1-d view of SIZE elements from element OFFSET of the storage
+ * data/KEY, which has NUMEL elements. */
 static void put_tensor(buf *b, const char *klass, const char *key, unsigned char numel, unsigned char offset,
                        unsigned char size)
 {
     buf_text(b, "ctorch._utils\n_rebuild_tensor_v2\n((");
-    put_text(b, "storage");
+    put_binunicode(b, "storage");
     buf_printf(b, "ctorch\n%s\n", klass);
-    put_text(b, key);
-    put_text(b, "cpu");
+    put_binunicode(b, key);
+    put_binunicode(b, "cpu");
     buf_byte(b, 'K');
     buf_byte(b, numel);
     buf_text(b, "tQK");
@@ -39,13 +40,14 @@ static void put_tensor(buf *b, const char *klass, const char *key, unsigned char
                 "ccollections\nOrderedDict\n)RtR");
 }
 
-/* A record of an archive. */
+/* A record of an archive: its name in the top folder, and its bytes. */
 struct record {
     const char *name, *bytes;
     size_t size;
 };
 
-/* make_archive - returns an archive of the N records R below TOP, which the caller frees. */
+/* make_archive - returns the bytes of a zip archive with the N records R in the folder TOP. The caller frees
+ * them. Records without a name are left out. */
 static char *make_archive(const char *top, const struct record *r, size_t n, size_t *size)
 {
     sink *out;
@@ -68,35 +70,36 @@ static char *make_archive(const char *top, const struct record *r, size_t n, siz
 
 #define SIXTEEN_BYTES "0123456789abcdef"
 
-/* put_pickle - appends {"w": 4 floats of storage 0, "v": 2 of them, "x": 2 longs of storage 1}. */
-static void put_pickle(buf *b)
+/* put_three_tensors - appends a pickle of w, 4 floats of storage 0, v, the last two of these floats, and x, 2
+ * longs of storage 1. */
+static void put_three_tensors(buf *b)
 {
     buf_init(b, 1 << 16);
     buf_text(b, "\x80\x02}(");
-    put_text(b, "w");
+    put_binunicode(b, "w");
     put_tensor(b, "FloatStorage", "0", 4, 0, 4);
-    put_text(b, "v");
+    put_binunicode(b, "v");
     put_tensor(b, "FloatStorage", "0", 4, 2, 2);
-    put_text(b, "x");
+    put_binunicode(b, "x");
     put_tensor(b, "LongStorage", "1", 2, 0, 2);
     buf_text(b, "u.");
 }
 
-/* open_with - opens a valid archive with N changes. A record of CHANGES replaces that of the same name, or is
- * added; if it has no bytes, the record of its name is removed. */
+/* open_with - opens a valid archive after N changes. Each record of CHANGES is added to the archive, or
+ * replaces the record of its name. A record without bytes removes the record of its name. */
 static ckpt_status open_with(const struct record *changes, size_t n, ckpt_error *err)
 {
     buf pickle;
     size_t size;
     ckpt_file *f = NULL;
-    put_pickle(&pickle);
+    put_three_tensors(&pickle);
     struct record records[8] = {{"data.pkl", (char *)pickle.data, pickle.len},
                                 {"byteorder", "little", 6},
                                 {"data/0", SIXTEEN_BYTES, 16},
                                 {"data/1", SIXTEEN_BYTES, 16},
                                 {"version", "3\n", 2}};
     for (size_t i = 0; i < n; i++) {
-        size_t k = 0; /* of the five valid records, that of the same name */
+        size_t k = 0; /* the index of the valid record that has the name of the change; 5 if none has it */
         while (k < 5 && strcmp(records[k].name ? records[k].name : "", changes[i].name) != 0)
             k++;
         records[k < 5 ? k : 5 + i] = changes[i];
@@ -137,7 +140,7 @@ static void two_records_of_one_name_are_refused(void)
 {
     ckpt_file *f;
     ckpt_error err;
-    CU_ASSERT_EQUAL(ckpt_open(unit_corpus("torch/exp/49_dup_record.pt"), NULL, &f, &err), CKPT_EFORMAT);
+    CU_ASSERT_EQUAL(ckpt_open(unit_corpus_path("torch/exp/49_dup_record.pt"), NULL, &f, &err), CKPT_EFORMAT);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "2 records"));
 }
 
@@ -156,11 +159,11 @@ static void a_pickle_with_a_wrong_crc_is_refused(void)
     free(bytes);
 }
 
-static ckpt_file *open_corpus(const char *below)
+static ckpt_file *open_corpus_archive(const char *name)
 {
     ckpt_file *f = NULL;
     ckpt_error err;
-    CU_ASSERT_EQUAL_FATAL(ckpt_open(unit_corpus(below), NULL, &f, &err), CKPT_OK);
+    CU_ASSERT_EQUAL_FATAL(ckpt_open(unit_corpus_path(name), NULL, &f, &err), CKPT_OK);
     return f;
 }
 
@@ -175,7 +178,7 @@ static void a_pickle_that_would_inflate_too_far_is_refused(void)
     const uint32_t declared_size = 900 * (uint32_t)sizeof zeros;
     while (at + 46 < size && memcmp(bytes + at, "PK\1\2", 4) != 0)
         at++;
-    bytes[at + 10] = 8; /* of the central header: the method, deflate; then the uncompressed size */
+    bytes[at + 10] = 8; /* the method in the central header: deflate. The uncompressed size is at 24. */
     store_u32le((unsigned char *)bytes + at + 24, declared_size);
     CU_ASSERT_EQUAL(ckpt_open_memory(bytes, size, "made", NULL, &f, &err), CKPT_ELIMIT);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "120000 bytes inflate to 108000000"));
@@ -199,7 +202,7 @@ static void archives_that_torch_load_refuses_are_read(void)
         {"torch/exp/27_prefix_junk.pt", "byte 16"},
     };
     for (size_t i = 0; i < sizeof archives / sizeof *archives; i++) {
-        ckpt_file *f = open_corpus(archives[i].file);
+        ckpt_file *f = open_corpus_archive(archives[i].file);
         CU_ASSERT_EQUAL(ckpt_tensor_count(f), 2);
         CU_ASSERT_EQUAL(f->torch_load_why.len != 0, archives[i].objection != NULL);
         if (archives[i].objection)
@@ -212,7 +215,7 @@ static void storages_are_located_on_request(void)
 {
     float w[4];
     ckpt_error err;
-    ckpt_file *f = open_corpus("torch/exp/40_miniz_full.pt");
+    ckpt_file *f = open_corpus_archive("torch/exp/40_miniz_full.pt");
     CU_ASSERT_EQUAL(storage_at(f, 0).file_offset, CKPT_NO_OFFSET);
     CU_ASSERT_EQUAL(ckpt_file_locate(f, &err), CKPT_OK);
     CU_ASSERT_EQUAL(storage_at(f, 0).file_offset % 64, 0);
@@ -291,7 +294,7 @@ static void rewritten_files_hold_the_same_tensors(void)
         "torch/t26/torch_package.pt",
     };
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        ckpt_file *f = open_corpus(files[i]), *rewritten = rewrite_file(f, NULL);
+        ckpt_file *f = open_corpus_archive(files[i]), *rewritten = rewrite_file(f, NULL);
         check_same_tensors(f, rewritten);
         ckpt_close(f);
         ckpt_close(rewritten);
@@ -302,7 +305,8 @@ static void rewritten_files_hold_the_same_tensors(void)
 /* torch.Float8_e5m2Storage, which only the C++ writer uses, becomes UntypedStorage. */
 static void storage_classes_of_the_cpp_writer_are_replaced(void)
 {
-    ckpt_file *f = open_corpus("torch/badexp/25_float8storage_ts.pt"), *rewritten = rewrite_file(f, NULL);
+    ckpt_file *f = open_corpus_archive("torch/badexp/25_float8storage_ts.pt"),
+              *rewritten = rewrite_file(f, NULL);
     bool has_untyped_storage = false, has_tensor_v3 = false;
     for (size_t i = 0; i < rewritten->pickles[0]->nglobals; i++) {
         has_untyped_storage |= value_is_global(rewritten->pickles[0]->globals[i], "torch.storage",
@@ -319,7 +323,7 @@ static void storage_classes_of_the_cpp_writer_are_replaced(void)
 
 static void each_storage_is_written_once(void)
 {
-    ckpt_file *f = open_corpus("torch/t215/tied.pt"), *rewritten = rewrite_file(f, NULL);
+    ckpt_file *f = open_corpus_archive("torch/t215/tied.pt"), *rewritten = rewrite_file(f, NULL);
     CU_ASSERT_EQUAL(ckpt_storage_count(f), ckpt_storage_count(rewritten));
     for (uint32_t i = 0; i < ckpt_storage_count(rewritten); i++) {
         char key[16];
@@ -336,7 +340,7 @@ static void each_storage_is_written_once(void)
 
 static void dropped_tensors_and_storages_are_left_out(void)
 {
-    ckpt_file *f = open_corpus("torch/t26/state_dict.pt"), *rewritten = rewrite_file(f, "fc.*");
+    ckpt_file *f = open_corpus_archive("torch/t26/state_dict.pt"), *rewritten = rewrite_file(f, "fc.*");
     CU_ASSERT_EQUAL(ckpt_tensor_count(rewritten), ckpt_tensor_count(f) - 2);
     CU_ASSERT_EQUAL(ckpt_storage_count(rewritten), ckpt_storage_count(f) - 2);
     CU_ASSERT_EQUAL(ckpt_tensor_find(rewritten, STR_LIT("fc.weight")), CKPT_NO_TENSOR);
@@ -351,7 +355,7 @@ static void check_write_fails(const char *below, ckpt_status want, const char *d
 {
     ckpt_plan *p;
     ckpt_error err;
-    ckpt_file *f = open_corpus(below);
+    ckpt_file *f = open_corpus_archive(below);
     CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &p, &err), CKPT_OK);
     if (drop)
         CU_ASSERT_EQUAL(ckpt_plan_drop(p, drop, &err), CKPT_OK);
@@ -375,7 +379,7 @@ static void dry_runs_check_but_write_nothing(void)
     ckpt_error err;
     ckpt_write_options o = {.struct_size = sizeof o, .format = "torch-zip", .dry_run = true};
     ckpt_write_result r = CKPT_INIT(ckpt_write_result);
-    ckpt_file *f = open_corpus("torch/exp/26_bad_crc_data.pt");
+    ckpt_file *f = open_corpus_archive("torch/exp/26_bad_crc_data.pt");
     CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &p, &err), CKPT_OK);
     snprintf(no_path, sizeof no_path, "/tmp/unit-none-%ld.pt", (long)getpid());
     CU_ASSERT_EQUAL(ckpt_plan_write(p, no_path, &o, &r, &err), CKPT_ECHECKSUM);
@@ -388,12 +392,12 @@ static void dry_runs_check_but_write_nothing(void)
 
 static void missing_checksums_are_noticed(void)
 {
-    ckpt_file *f = open_corpus("torch/t26/nocrc.pt");
+    ckpt_file *f = open_corpus_archive("torch/t26/nocrc.pt");
     CU_ASSERT(f->table.nstorages > 0 && !f->table.storages[0].has_crc);
     CU_ASSERT_PTR_NOT_NULL_FATAL(ckpt_notice_at(f, 0));
     CU_ASSERT_PTR_NOT_NULL(strstr(ckpt_notice_at(f, 0), "without checksums"));
     ckpt_close(f);
-    f = open_corpus("torch/t26/tied.pt");
+    f = open_corpus_archive("torch/t26/tied.pt");
     CU_ASSERT(f->table.nstorages > 0 && f->table.storages[0].has_crc);
     CU_ASSERT_PTR_NULL(ckpt_notice_at(f, 0));
     ckpt_close(f);
@@ -415,7 +419,7 @@ static void other_archives_are_recognized(void)
         {"torch/t215/export_tied_const.pt2", "torch-export", "constants.np_"},
     };
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
-        ckpt_file *f = open_corpus(others[i].file);
+        ckpt_file *f = open_corpus_archive(others[i].file);
         CU_ASSERT_STRING_EQUAL(ckpt_file_format(f), others[i].format);
         CU_ASSERT(ckpt_tensor_find(f, str_c(others[i].tensor)) != CKPT_NO_TENSOR);
         ckpt_close(f);

@@ -111,7 +111,7 @@ static void write_file(const unsigned char *bytes, size_t n)
 
 static unsigned char *read_corpus(const char *below, size_t *n)
 {
-    FILE *from = fopen(unit_corpus(below), "rb");
+    FILE *from = fopen(unit_corpus_path(below), "rb");
     unsigned char *bytes = malloc(1 << 20);
     CU_ASSERT_PTR_NOT_NULL_FATAL(from);
     CU_ASSERT_PTR_NOT_NULL_FATAL(bytes);

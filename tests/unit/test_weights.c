@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "flat.h"
+#include "small_files.h"
 #include "pickled.h"
 
 /* list_weights - returns "name:tensors" of each mapping of weights, separated by commas; the name of an
@@ -39,8 +39,8 @@ static void check_weights(const char *text, const char *want)
 
 static void check_corpus(const char *file, const char *want)
 {
-    check_text(list_weights(corpus_open(file)), want, file);
-    flat_close();
+    check_text(list_weights(open_corpus_file(file)), want, file);
+    close_open_files();
 }
 
 static void weights_of_real_checkpoints_are_found(void)

@@ -6,7 +6,7 @@
 #include "base/str.h"
 #include "codec/pickle_read.h"
 #include "core/file.h"
-#include "flat.h"
+#include "small_files.h"
 #include "op/weights_only.h"
 #include "unit.h"
 
@@ -141,7 +141,7 @@ static void compare_with_torch(const char *line, struct score *s)
     bool is_torch_save = strcmp(kind, "zip") == 0 || strcmp(kind, "legacy") == 0;
     if (!is_torch_save || !is_about_pickle(result))
         return;
-    snprintf(path, sizeof path, "%s", unit_corpus(file));
+    snprintf(path, sizeof path, "%s", unit_corpus_path(file));
     if (ckpt_open(path, NULL, &f, NULL) != CKPT_OK)
         return;
     if (ckpt_inspect(f, &info, NULL) != CKPT_OK) {
@@ -175,7 +175,7 @@ static void results_for_the_corpus_are_those_of_torch(void)
         char path[64], *line = NULL;
         size_t cap = 0;
         snprintf(path, sizeof path, "truth/torch-%s.jsonl", producers[i]);
-        FILE *in = fopen(unit_corpus(path), "r");
+        FILE *in = fopen(unit_corpus_path(path), "r");
         while (in && getline(&line, &cap, in) > 0)
             compare_with_torch(line, &s);
         free(line);

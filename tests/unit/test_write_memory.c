@@ -6,7 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "flat.h"
+#include "small_files.h"
 #include "unit.h"
 
 #define TWO_TENSORS "{'a':['U8',[3],[0,3]],'b':['U8',[2],[3,5]]}"
@@ -58,7 +58,7 @@ static void memory_gets_the_same_bytes_as_a_file(void)
     static const char *const formats[] = {"torch-zip", "safetensors"};
     for (size_t i = 0; i < 4; i++) {
         const ckpt_write_options o = options_for(formats[i % 2]);
-        ckpt_plan *p = plan_of(corpus_open(inputs[i / 2]));
+        ckpt_plan *p = plan_of(open_corpus_file(inputs[i / 2]));
         ckpt_write_result r = CKPT_INIT(ckpt_write_result);
         size_t n, expected_size;
         void *bytes;
@@ -77,7 +77,7 @@ static void memory_gets_the_same_bytes_as_a_file(void)
 static void the_default_format_is_that_of_the_input(void)
 {
     ckpt_write_options o = options_for(NULL);
-    ckpt_plan *p = plan_of(flat_open(quoted(TWO_TENSORS), "abcde", 5));
+    ckpt_plan *p = plan_of(open_safetensors(quoted(TWO_TENSORS), "abcde", 5));
     void *bytes;
     size_t n;
     CU_ASSERT_EQUAL_FATAL(ckpt_plan_write_memory(p, NULL, &bytes, &n, NULL, &err), CKPT_OK);
@@ -87,7 +87,7 @@ static void the_default_format_is_that_of_the_input(void)
     CU_ASSERT_EQUAL(ckpt_plan_write_memory(p, &o, &bytes, &n, NULL, &err), CKPT_EUSAGE);
     CU_ASSERT(!bytes && n == 0);
     close_plan(p);
-    p = plan_of(corpus_open("torch/t26/dtype_float32_legacy.pt"));
+    p = plan_of(open_corpus_file("torch/t26/dtype_float32_legacy.pt"));
     CU_ASSERT_EQUAL(ckpt_plan_write_memory(p, NULL, &bytes, &n, NULL, &err), CKPT_EUSAGE);
     CU_ASSERT(strstr(err.hint, "safetensors") != NULL);
     close_plan(p);
@@ -96,7 +96,7 @@ static void the_default_format_is_that_of_the_input(void)
 static void a_dry_run_returns_no_bytes(void)
 {
     ckpt_write_options o = options_for("torch-zip");
-    ckpt_plan *p = plan_of(flat_open(quoted(TWO_TENSORS), "abcde", 5));
+    ckpt_plan *p = plan_of(open_safetensors(quoted(TWO_TENSORS), "abcde", 5));
     ckpt_write_result r = CKPT_INIT(ckpt_write_result);
     void *bytes = &o;
     size_t n = 9, written_size;
@@ -114,7 +114,7 @@ static void a_dry_run_returns_no_bytes(void)
 static void writing_starts_at_the_current_offset(void)
 {
     const ckpt_write_options o = options_for("safetensors");
-    ckpt_plan *p = plan_of(flat_open(quoted(TWO_TENSORS), "abcde", 5));
+    ckpt_plan *p = plan_of(open_safetensors(quoted(TWO_TENSORS), "abcde", 5));
     unsigned char got[1024];
     size_t expected_size;
     unsigned char *expected = write_to_file(p, "safetensors", &expected_size);
@@ -143,7 +143,7 @@ static int cancel(void *user, uint64_t written_bytes, uint64_t total)
 static void a_failure_leaves_the_file_unchanged(void)
 {
     ckpt_write_options o = options_for("torch-zip");
-    ckpt_plan *p = plan_of(flat_open(quoted(TWO_TENSORS), "abcde", 5));
+    ckpt_plan *p = plan_of(open_safetensors(quoted(TWO_TENSORS), "abcde", 5));
     int fd = make_file(), full = open("/dev/full", O_WRONLY), read_only = open("/dev/null", O_RDONLY);
     o.progress = cancel;
     CU_ASSERT_EQUAL(ckpt_plan_write_fd(p, fd, &o, NULL, &err), CKPT_ECANCELLED);
@@ -189,7 +189,7 @@ static void writing_waits_for_full_sockets(void)
     snprintf(header, sizeof header, "{'a':['U8',[%d],[0,%d]]}", SIZE, SIZE);
     for (size_t i = 0; i < SIZE; i++)
         data[i] = (unsigned char)(i * 7);
-    ckpt_plan *p = plan_of(flat_open(quoted(header), data, SIZE));
+    ckpt_plan *p = plan_of(open_safetensors(quoted(header), data, SIZE));
     size_t expected_size;
     unsigned char *expected = write_to_file(p, "safetensors", &expected_size);
     CU_ASSERT_FATAL(t.bytes && socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair) == 0);
@@ -213,7 +213,7 @@ static void shards_become_one_file(void)
     void *bytes;
     size_t n;
     ckpt_plan *p = plan_of(
-        corpus_open("torch/t215/eco/hub_safetensors_sharded/model.safetensors.index.json"));
+        open_corpus_file("torch/t215/eco/hub_safetensors_sharded/model.safetensors.index.json"));
     CU_ASSERT_EQUAL_FATAL(ckpt_plan_write_memory(p, &o, &bytes, &n, NULL, &err), CKPT_OK);
     CU_ASSERT_EQUAL_FATAL(ckpt_open_memory(bytes, n, "one", NULL, &f, &err), CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_tensor_count(f), (uint32_t)ckpt_plan_tensor_count(p));

@@ -362,7 +362,7 @@ static void reads_torch_archives(void)
         char below[128];
         size_t size;
         snprintf(below, sizeof below, "torch/exp/%s.pt", files[k]);
-        unsigned char *bytes = read_file(unit_corpus(below), &size);
+        unsigned char *bytes = read_file(unit_corpus_path(below), &size);
         struct opened o = open_bytes(bytes, size);
         CU_ASSERT_EQUAL_FATAL(o.status, CKPT_OK);
         CU_ASSERT_EQUAL(load_all(&o), CKPT_OK);
@@ -381,7 +381,7 @@ static void reads_torch_archives(void)
 static void payloads_are_located_on_request(void)
 {
     size_t size;
-    unsigned char *bytes = read_file(unit_corpus("torch/exp/40_miniz_full.pt"), &size);
+    unsigned char *bytes = read_file(unit_corpus_path("torch/exp/40_miniz_full.pt"), &size);
     struct opened o = open_bytes(bytes, size);
     source *s;
     CU_ASSERT_EQUAL_FATAL(o.status, CKPT_OK);
@@ -397,7 +397,7 @@ static void payloads_are_located_on_request(void)
 static void deflated_bytes_are_read_in_any_order(void)
 {
     size_t size;
-    unsigned char *bytes = read_file(unit_corpus("torch/exp/06_deflate_all.pt"), &size);
+    unsigned char *bytes = read_file(unit_corpus_path("torch/exp/06_deflate_all.pt"), &size);
     struct opened o = open_bytes(bytes, size);
     source *s;
     unsigned char all[4096], byte;
@@ -419,7 +419,7 @@ static void check_wrong_size(int by, const char *words)
 {
     size_t size;
     ckpt_str text;
-    unsigned char *bytes = read_file(unit_corpus("torch/exp/06_deflate_all.pt"), &size);
+    unsigned char *bytes = read_file(unit_corpus_path("torch/exp/06_deflate_all.pt"), &size);
     struct opened o = open_bytes(bytes, size);
     CU_ASSERT_EQUAL_FATAL(o.status, CKPT_OK);
     uint64_t local = o.zip->entries[0].header, central = o.zip->directory;

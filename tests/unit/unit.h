@@ -24,11 +24,12 @@ void unit_guard_free(unsigned char *at, size_t size);
 /* unit_to_host_order - converts N elements of WIDTH bytes from little-endian to host byte order, or back. */
 void unit_to_host_order(void *at, size_t n, size_t width);
 
-/* unit_timed - returns true if run times may be checked: in an optimized build,
- * without sanitizers or valgrind. */
-bool unit_timed(void);
+/* unit_checks_time - returns true if a test may check how long its code runs: in an optimized build,
+ * without sanitizers, valgrind or an emulator. */
+bool unit_checks_time(void);
 
-/* unit_corpus - returns the path of the file BELOW the folder of the test corpus, in a static buffer. */
-const char *unit_corpus(const char *below);
+/* unit_corpus_path - returns the path of a file of the test corpus, in a static buffer. NAME is its path from
+ * the folder of the corpus. */
+const char *unit_corpus_path(const char *name);
 
 #endif

@@ -1,4 +1,4 @@
-#include "flat.h"
+#include "small_files.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +24,7 @@ static ckpt_file *register_file(ckpt_file *f, ckpt_status st, const ckpt_error *
     return files[nfiles - 1];
 }
 
-ckpt_file *flat_open(const char *header, const void *data, size_t size)
+ckpt_file *open_safetensors(const char *header, const void *data, size_t size)
 {
     size_t len = strlen(header);
     ckpt_file *f = NULL;
@@ -40,7 +40,8 @@ ckpt_file *flat_open(const char *header, const void *data, size_t size)
     return register_file(f, st, &err);
 }
 
-ckpt_file *flat_numbers(const char *name, const char *dtype, size_t elements, const void *data, size_t size)
+ckpt_file *open_one_tensor(const char *name, const char *dtype, size_t elements, const void *data,
+                           size_t size)
 {
     char header[200];
     size_t width = elements ? size / elements / (*dtype == 'C' ? 2 : 1) : 0;
@@ -53,23 +54,23 @@ ckpt_file *flat_numbers(const char *name, const char *dtype, size_t elements, co
         memcpy(little, data, size);
     if (width > 1)
         unit_to_host_order(little, size / width, width);
-    ckpt_file *f = flat_open(header, little, size);
+    ckpt_file *f = open_safetensors(header, little, size);
     free(little);
     return f;
 }
 
-ckpt_file *corpus_open(const char *below)
+ckpt_file *open_corpus_file(const char *name)
 {
     ckpt_file *f = NULL;
     ckpt_error err;
     if (nfiles == MAX_FILES)
         abort();
     bytes[nfiles] = NULL;
-    ckpt_status st = ckpt_open(unit_corpus(below), NULL, &f, &err);
+    ckpt_status st = ckpt_open(unit_corpus_path(name), NULL, &f, &err);
     return register_file(f, st, &err);
 }
 
-void flat_close(void)
+void close_open_files(void)
 {
     while (nfiles) {
         nfiles--;
@@ -88,7 +89,7 @@ ckpt_plan *plan_of(ckpt_file *f)
 void close_plan(ckpt_plan *p)
 {
     ckpt_plan_free(p);
-    flat_close();
+    close_open_files();
 }
 
 const char *names_of(ckpt_plan *p)
