@@ -125,10 +125,10 @@ static ckpt_status report_oversized_header(struct doctor *d, uint64_t length, ck
     const struct diagnosis diagnosis = {.id = "header-too-large"};
     if (length < d->src->size)
         return doctor_report(d, &diagnosis, err,
-                             "a header of %llu bytes, safetensors allows 100000000: save it in shards",
+                             "the header has %llu bytes, safetensors allows 100000000: save it in shards",
                              (unsigned long long)length);
     return doctor_report(d, &diagnosis, err,
-                         "a header of %llu bytes in a file of %llu, and safetensors allows 100000000: "
+                         "the header has %llu bytes, the file %llu, and safetensors allows 100000000: "
                          "overwritten or cut off, get the file again",
                          (unsigned long long)length, (unsigned long long)d->src->size);
 }

@@ -75,16 +75,15 @@ static void notice_skipped(ckpt_plan *p, const struct skipped *skipped)
 {
     char more[48] = "";
     if (skipped->counters)
-        plan_notice(p, "%zu step counter%s not cast: --cast takes one by its full name", skipped->counters,
-                    skipped->counters == 1 ? " was" : "s were");
+        plan_notice(p, "%zu step counter%s not cast: --cast casts a counter only by its full name",
+                    skipped->counters, skipped->counters == 1 ? " was" : "s were");
     if (skipped->scales)
         plan_notice(p, "%zu tensor%s of scales (float8_e8m0fnu) stay%s", skipped->scales,
                     skipped->scales == 1 ? "" : "s", skipped->scales == 1 ? "s" : "");
     if (skipped->vectors)
         plan_notice(p,
-                    "%zu tensor%s of one dimension stay%s, as ggml has %s: --cast takes one by its full name",
-                    skipped->vectors, skipped->vectors == 1 ? "" : "s", skipped->vectors == 1 ? "s" : "",
-                    skipped->vectors == 1 ? "it" : "them");
+                    "%zu tensor%s of one dimension stay%s, as in ggml: --cast casts one only by full name",
+                    skipped->vectors, skipped->vectors == 1 ? "" : "s", skipped->vectors == 1 ? "s" : "");
     if (!skipped->n)
         return;
     const ckpt_tensor *t = &p->file->table.rows[skipped->first->row].t;

@@ -329,7 +329,7 @@ static ckpt_status compare_streams(struct totals *t, struct compared_row *a, str
             break;
         n -= n % unit;
         if (n == 0)
-            return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "one side ends before the other");
+            return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "one tensor ends before the other");
         bool equal = compare_next(t, a, b, n);
         if (with_crc) /* of one dtype, so that all bytes of both buffers have been compared */
             update_crcs(a, b, a->len, equal);

@@ -363,7 +363,7 @@ static const char *find_unusual_change(const struct trace_step *step, const stru
                    : NULL;
     return takes_items(module, name, step->opcode)
                ? NULL
-               : "puts items into what has none by its type: that may call what its state holds";
+               : "puts items into an object whose type has none: that may call what its state holds";
 }
 
 /* -------------------------------------------------------------- other steps */

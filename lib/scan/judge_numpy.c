@@ -55,7 +55,7 @@ static ckpt_status check_bytes(struct numpy_judge *j, const struct trace_step *s
     if (d.contradiction || d.holds == HOLDS_NUMBERS || (n && n->kind == TRACE_LIST))
         return CKPT_OK;
     *why = d.holds == HOLDS_OBJECTS ? "bytes for a dtype of objects: numpy may take them for addresses"
-                                    : "bytes for a dtype that is not in the file as picklers write it";
+                                    : "bytes for a dtype that is not described as picklers describe it";
     return CKPT_OK;
 }
 
@@ -77,7 +77,7 @@ ckpt_status numpy_judge_build(struct numpy_judge *j, const struct trace_step *st
     if (!array)
         return CKPT_OK;
     if (!state || state->kind != TRACE_TUPLE || state->n != state->kept || state->n < 4) {
-        *why = "the state of an array is not all in the file";
+        *why = "a part of the state of an array is not in the file";
         return CKPT_OK;
     }
     /* (version, shape, dtype, is_fortran, data); old pickles have no version */

@@ -174,7 +174,7 @@ static ckpt_status open_payloads(struct pickle_scan *ps, const struct scan_pickl
     return !ps->too_many_payloads
                ? CKPT_OK
                : scan_found(ps->x->scan, SCAN_PICKLE_NOT_FOLLOWED, p->where, NULL, CKPT_NO_OFFSET,
-                            "too many values begin like files to look into all");
+                            "too many values begin like files: not all were looked into");
 }
 
 /* ------------------------------------------------------- is it a pickle? */

@@ -381,7 +381,7 @@ static ckpt_status report_shared_member(struct zip_scan *archive, const struct z
     CKPT_TRY(scan_join_names(x, archive->where, v->name, &where, err));
     x->scan->result->members++;
     CKPT_TRY(scan_found(x->scan, SCAN_ZIP_SHARED, where, archive->src, v->described_by,
-                        "has the bytes of %.*s (header at 0x%" PRIx64 "), and is scanned as that",
+                        "has the same bytes as %.*s (header at 0x%" PRIx64 "), and is scanned as that",
                         first->name.len > 200 ? 200 : (int)first->name.len, first->name.ptr,
                         first->described_by));
     if (v->crc && first->crc && v->crc != first->crc)

@@ -21,27 +21,28 @@ static uint64_t random_below(uint64_t n)
  * the same. If COPIES, the blocks have copies. */
 static struct mem_timeline random_timeline(struct mem_block *blocks, uint32_t n, bool equal, bool copies)
 {
-    struct mem_timeline t = {.blocks = blocks, .n = n, .input = random_below(50), .head = random_below(50)};
-    t.loss = random_below(80);
-    t.checkpointed = random_below(4);
-    t.moment[HELD] = random_below(4);
+    struct mem_timeline t = {
+        .blocks = blocks, .n = n, .input_bytes = random_below(50), .head_bytes = random_below(50)};
+    t.loss_bytes = random_below(80);
+    t.checkpoint_bytes = random_below(4);
+    t.moment_bytes[HELD] = random_below(4);
     for (int i = FORWARD_END; i < MEM_MOMENTS; i++)
-        t.moment[i] = random_below(120);
+        t.moment_bytes[i] = random_below(120);
     t.head_gradient = random_below(40);
     t.gradients = t.head_gradient;
     uint64_t repeats = random_below(5);
-    t.end = random_below(60);
+    t.end_bytes = random_below(60);
     for (uint32_t i = 0; i < n; i++) {
         struct mem_block *b = &blocks[i];
-        b->input = 1 + random_below(20);
-        b->copies = copies ? random_below(10) : 0;
-        b->kept = b->input + b->copies + random_below(60);
-        b->gradient = random_below(15);
-        b->work = random_below(30);
-        b->forward = 1 + random_below(9);
+        b->input_bytes = 1 + random_below(20);
+        b->copy_bytes = copies ? random_below(10) : 0;
+        b->kept_bytes = b->input_bytes + b->copy_bytes + random_below(60);
+        b->gradient_bytes = random_below(15);
+        b->backward_bytes = random_below(30);
+        b->multiply_adds = 1 + random_below(9);
         if (i && (equal || repeats > random_below(4)))
             *b = blocks[i - 1];
-        t.gradients += b->gradient;
+        t.gradients += b->gradient_bytes;
     }
     return t;
 }
@@ -66,7 +67,7 @@ static void try_cuts(const struct mem_timeline *t, uint32_t cuts, uint32_t recom
                 .first = first, .blocks = i + 1 - first, .recomputed = recomputed >> first & 1};
             first = i + 1;
         }
-    uint64_t peak = timeline_peak(t, &s).bytes, recomputation = timeline_again(t, &s);
+    uint64_t peak = timeline_peak(t, &s).bytes, recomputation = timeline_extra_work(t, &s);
     best->lowest_peak = peak < best->lowest_peak ? peak : best->lowest_peak;
     if (peak <= best->limit && recomputation < best->least_recomputation)
         best->least_recomputation = recomputation;
@@ -112,16 +113,16 @@ static bool is_optimal(const struct mem_timeline *t)
     struct mem_plan plan;
     uint64_t kept = 0;
     for (uint32_t i = 0; i < t->n; i++)
-        kept += t->blocks[i].kept;
+        kept += t->blocks[i].kept_bytes;
     uint64_t limit = 60 + random_below(kept + 200);
     struct best best = try_all_cuts(t, limit);
-    bool ok = plan_lowest(t, a, &plan, NULL) == CKPT_OK;
+    bool ok = plan_lowest_peak(t, a, &plan, NULL) == CKPT_OK;
     s = (struct mem_segments){.list = plan.list, .n = plan.n};
     ok = ok && plan.proven && timeline_peak(t, &s).bytes == best.lowest_peak;
     ok = ok && plan_cheapest(t, limit, a, &plan, NULL) == CKPT_OK;
     s = (struct mem_segments){.list = plan.list, .n = plan.n};
     ok = ok && (plan.list ? plan.proven && timeline_peak(t, &s).bytes <= limit &&
-                                timeline_again(t, &s) == best.least_recomputation
+                                timeline_extra_work(t, &s) == best.least_recomputation
                           : best.least_recomputation == UINT64_MAX);
     arena_free(a);
     return ok;
@@ -143,16 +144,17 @@ static void plans_are_optimal(void)
 /* deep_timeline - returns 200 blocks as in a transformer or, if UNEVEN, as in a ResNet. */
 static struct mem_timeline deep_timeline(struct mem_block *blocks, bool uneven)
 {
-    struct mem_timeline t = {.blocks = blocks, .n = 200, .input = 1000, .head = 5000, .loss = 20000};
-    t.moment[LOSS_BACKWARD] = 30000;
+    struct mem_timeline t = {
+        .blocks = blocks, .n = 200, .input_bytes = 1000, .head_bytes = 5000, .loss_bytes = 20000};
+    t.moment_bytes[LOSS_BACKWARD] = 30000;
     for (uint32_t i = 0; i < t.n; i++) {
         uint64_t stage = uneven ? 8u >> (i / 50) : 1u;
-        blocks[i] = (struct mem_block){.input = 200 * stage,
-                                       .kept = 3400 * stage + (uneven ? i % 7 * 100 : 0),
-                                       .work = 400,
-                                       .forward = 1000,
-                                       .gradient = 700,
-                                       .copies = 300};
+        blocks[i] = (struct mem_block){.input_bytes = 200 * stage,
+                                       .kept_bytes = 3400 * stage + (uneven ? i % 7 * 100 : 0),
+                                       .backward_bytes = 400,
+                                       .multiply_adds = 1000,
+                                       .gradient_bytes = 700,
+                                       .copy_bytes = 300};
         t.gradients += 700;
     }
     return t;
@@ -170,7 +172,7 @@ static void planning_takes_milliseconds(void)
         for (unsigned tenths = 1; tenths <= 10; tenths++) {
             arena *a = arena_new(1 << 24);
             clock_t begun = clock();
-            CU_ASSERT_EQUAL(tenths == 10 ? plan_lowest(&t, a, &plan, NULL)
+            CU_ASSERT_EQUAL(tenths == 10 ? plan_lowest_peak(&t, a, &plan, NULL)
                                          : plan_cheapest(&t, peak * tenths / 10, a, &plan, NULL),
                             CKPT_OK);
             double ms = (double)(clock() - begun) * 1000 / CLOCKS_PER_SEC;
@@ -186,15 +188,15 @@ static void planning_takes_milliseconds(void)
 static void plans_that_are_not_proven_are_flagged(void)
 {
     struct mem_block blocks[200];
-    struct mem_timeline t = {.blocks = blocks, .n = 200, .input = 1000};
+    struct mem_timeline t = {.blocks = blocks, .n = 200, .input_bytes = 1000};
     uint64_t all = 0;
     for (uint32_t i = 0; i < t.n; i++) {
-        blocks[i] = (struct mem_block){.input = 1000 + random_below(100000),
-                                       .forward = 1000 + random_below(1000000),
-                                       .work = random_below(1000),
-                                       .copies = random_below(100000)};
-        blocks[i].kept = blocks[i].input + blocks[i].copies + random_below(1000000);
-        all += blocks[i].kept;
+        blocks[i] = (struct mem_block){.input_bytes = 1000 + random_below(100000),
+                                       .multiply_adds = 1000 + random_below(1000000),
+                                       .backward_bytes = random_below(1000),
+                                       .copy_bytes = random_below(100000)};
+        blocks[i].kept_bytes = blocks[i].input_bytes + blocks[i].copy_bytes + random_below(1000000);
+        all += blocks[i].kept_bytes;
     }
     arena *a = arena_new(1 << 24);
     struct mem_plan plan;

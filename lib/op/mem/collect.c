@@ -56,10 +56,10 @@ static ckpt_status add_row(ckpt_mem *m, const ckpt_tensor *r, ckpt_str name, ckp
     if (!t->name.ptr || !shape)
         return fail_memory(err);
     memcpy(shape, r->shape, r->ndim * sizeof *shape);
-    t->integer = !is_trainable_dtype(r->dtype);
-    if (t->integer && str_ends(name, STR_LIT(".weight")))
+    t->is_integer = !is_trainable_dtype(r->dtype);
+    if (t->is_integer && str_ends(name, STR_LIT(".weight")))
         return refuse_row(r, err);
-    t->buffer = t->integer || is_buffer_name(name);
+    t->is_buffer = t->is_integer || is_buffer_name(name);
     m->ntensors++;
     return CKPT_OK;
 }
@@ -151,6 +151,6 @@ ckpt_status mem_collect(ckpt_mem *m, ckpt_file *file, const char *root, ckpt_err
         if (!first_tensor[first_row] && was_added)
             first_tensor[first_row] = t;
     }
-    m->ordered = !file->flat;
+    m->in_parameter_order = !file->flat;
     return collect_optimizer(m, file, &info, err);
 }

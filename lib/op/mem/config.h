@@ -22,7 +22,6 @@ struct mem_config {
 ckpt_status config_read(struct mem_config *c, const char *path, arena *a, ckpt_error *err);
 /* config_get - returns the first of KEYS ("n_embd|hidden_size") that exists and is not null, or NULL. */
 const struct mem_config_entry *config_get(const struct mem_config *c, const char *keys);
-/* config_is_zero - returns true if E is a number that is 0. */
 bool config_is_zero(const struct mem_config_entry *e);
 /* word_is - returns true if WORD is one of WORDS, which are separated by '|'. */
 bool word_is(const char *words, ckpt_str word);

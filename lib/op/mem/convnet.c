@@ -18,10 +18,10 @@ struct image {
 
 /* One convolution with the BatchNorm after it. */
 struct conv {
-    uint64_t weights; /* elements */
-    uint64_t bytes;   /* of its output */
-    uint64_t kept;    /* BatchNorm's input and statistics, the cast weight */
-    uint64_t forward; /* multiply-adds */
+    uint64_t nweights;
+    uint64_t out_bytes;
+    uint64_t kept_bytes; /* of BatchNorm's input and statistics, and of the cast weight */
+    uint64_t multiply_adds;
 };
 
 struct convnet {
@@ -61,69 +61,69 @@ static bool convolve(const struct convnet *net, const struct mem_tensor *t, uint
     image->height = (image->height - 1) / stride + 1; /* padded by half of the kernel, which is odd */
     image->width = (image->width - 1) / stride + 1;
     uint64_t pixels = size_mul(size_mul(net->batch, image->channels), size_mul(image->height, image->width));
-    *out = (struct conv){.weights = t->elements,
-                         .bytes = size_mul(pixels, net->activation_bytes),
-                         .forward = size_mul(pixels, inputs_per_output)};
-    out->kept = size_add(size_add(out->bytes, size_mul(8, image->channels)),
-                         net->mixed ? size_mul(2, t->elements) : 0);
+    *out = (struct conv){.nweights = t->elements,
+                         .out_bytes = size_mul(pixels, net->activation_bytes),
+                         .multiply_adds = size_mul(pixels, inputs_per_output)};
+    out->kept_bytes = size_add(size_add(out->out_bytes, size_mul(8, image->channels)),
+                               net->mixed ? size_mul(2, t->elements) : 0);
     return true;
 }
 
 /* The memory during the backward pass of a block, relative to that before the pass. */
 struct pass_memory {
-    int64_t live, most; /* now; at any time so far */
+    int64_t live, peak; /* now; at any time so far */
 };
 
-/* run_operation - counts an operation that allocates ADD bytes and then frees FREE. */
-static void run_operation(struct pass_memory *memory, uint64_t add, uint64_t free)
+/* simulate_op - simulates an operation that allocates ADD bytes and then frees FREE. */
+static void simulate_op(struct pass_memory *memory, uint64_t add, uint64_t free)
 {
     int64_t with_added = memory->live + (int64_t)add; /* bounded: the sum over a block is at most PASS_MAX */
-    memory->most = with_added > memory->most ? with_added : memory->most;
+    memory->peak = with_added > memory->peak ? with_added : memory->peak;
     memory->live = with_added - (int64_t)free;
 }
 
-/* run_conv_backward - counts the backward pass of convolution C, which computes the gradients of its weight
- * and of its input of INPUT bytes. */
-static void run_conv_backward(struct pass_memory *memory, const struct convnet *net, const struct conv *c,
-                              uint64_t input)
+/* simulate_conv_backward - simulates the backward pass of convolution C, which computes the gradients of
+ * its weight and of its input of INPUT bytes. */
+static void simulate_conv_backward(struct pass_memory *memory, const struct convnet *net,
+                                   const struct conv *c, uint64_t input)
 {
     if (net->mixed) {
-        run_operation(memory, input + 2 * c->weights, c->bytes + 2 * c->weights); /* frees the cast weight */
-        run_operation(memory, 4 * c->weights, 2 * c->weights); /* casts its gradient to fp32 */
+        simulate_op(memory, input + 2 * c->nweights, c->out_bytes + 2 * c->nweights);
+        simulate_op(memory, 4 * c->nweights, 2 * c->nweights); /* casts the gradient of the weight to fp32 */
     } else {
-        run_operation(memory, input + net->parameter_bytes * c->weights, c->bytes);
+        simulate_op(memory, input + net->parameter_bytes * c->nweights, c->out_bytes);
     }
 }
 
-/* block_work - returns the most that the backward pass of a block with the convolutions MAIN takes beyond
- * what the block keeps. The gradient of its output is included. */
-static uint64_t block_work(const struct convnet *net, const struct conv *main, size_t nmain,
-                           const struct conv *shortcut, uint64_t input)
+/* block_backward_peak - returns the most that the backward pass of a block with the convolutions MAIN takes
+ * beyond what the block keeps. The gradient of its output is included. */
+static uint64_t block_backward_peak(const struct convnet *net, const struct conv *main, size_t nmain,
+                                    const struct conv *shortcut, uint64_t input)
 {
     struct pass_memory memory = {0};
-    uint64_t output = main[nmain - 1].bytes;
-    memory.live = memory.most = (int64_t)output;
-    run_operation(&memory, output, 2 * output); /* ReLU frees its output and the gradient of it */
+    uint64_t output = main[nmain - 1].out_bytes;
+    memory.live = memory.peak = (int64_t)output;
+    simulate_op(&memory, output, 2 * output); /* ReLU frees its output and the gradient of it */
     if (shortcut) {
-        run_operation(&memory, shortcut->bytes, shortcut->bytes); /* BatchNorm frees its input */
-        run_conv_backward(&memory, net, shortcut, input);
+        simulate_op(&memory, shortcut->out_bytes, shortcut->out_bytes); /* BatchNorm frees its input */
+        simulate_conv_backward(&memory, net, shortcut, input);
     }
     for (size_t i = nmain; i-- > 0;) {
         /* without a convolution in the shortcut, the gradient of the output is still needed for the sum */
         bool keeps_gradient = i == nmain - 1 && !shortcut;
-        run_operation(&memory, main[i].bytes, keeps_gradient ? main[i].bytes : 2 * main[i].bytes);
-        run_conv_backward(&memory, net, &main[i], i ? main[i - 1].bytes : input);
+        simulate_op(&memory, main[i].out_bytes, keeps_gradient ? main[i].out_bytes : 2 * main[i].out_bytes);
+        simulate_conv_backward(&memory, net, &main[i], i ? main[i - 1].out_bytes : input);
         if (i)
-            run_operation(&memory, main[i - 1].bytes, 2 * main[i - 1].bytes);
+            simulate_op(&memory, main[i - 1].out_bytes, 2 * main[i - 1].out_bytes);
     }
-    run_operation(&memory, input, 2 * input); /* the sum of both branches */
-    return (uint64_t)memory.most;
+    simulate_op(&memory, input, 2 * input); /* the sum of both branches */
+    return (uint64_t)memory.peak;
 }
 
 /* gradient_bytes - returns the bytes of T's gradient; 0: it has none. */
 static uint64_t gradient_bytes(const struct convnet *net, const struct mem_tensor *t)
 {
-    return t->buffer || t->frozen || t->tied_to
+    return t->is_buffer || t->frozen || t->tied_to
                ? 0
                : size_mul(mem_bytes_of(t, net->precision).gradient, t->elements);
 }
@@ -155,10 +155,10 @@ static ckpt_status fill_block(const struct convnet *net, uint32_t stage, uint32_
     uint64_t stride = block ? 1 : f->stage_strides[stage - 1], weights = 0;
     size_t nmain = 0;
     bool stride_done = false, has_shortcut = false;
-    b->input = size_mul(
+    b->input_bytes = size_mul(
         size_mul(size_mul(net->batch, image->channels), size_mul(image->height, image->width)),
         net->activation_bytes);
-    b->kept = b->input;
+    b->kept_bytes = b->input_bytes;
     for (const struct mem_conv *r = f->convs; r->name; r++) {
         const struct mem_tensor *t = r->role == CONV_STEM ? NULL : find_conv(net->m, r->name, stage, block);
         if (!t)
@@ -172,23 +172,24 @@ static ckpt_status fill_block(const struct convnet *net, uint32_t stage, uint32_
         stride_done = stride_done || has_stride;
         has_shortcut = has_shortcut || r->role == CONV_SHORTCUT;
         nmain += r->role == CONV_MAIN;
-        b->kept = size_add(b->kept,
-                           size_add(c->kept, r->role == CONV_MAIN ? c->bytes : 0)); /* ReLU's output */
-        b->forward = size_add(b->forward, c->forward);
-        b->matmuls = size_add(b->matmuls, c->bytes);
-        weights = size_add(weights, c->weights);
-        b->copies = size_add(b->copies, net->mixed ? size_mul(2, c->weights) : 0);
+        uint64_t relu_bytes = r->role == CONV_MAIN ? c->out_bytes : 0;
+        b->kept_bytes = size_add(b->kept_bytes, size_add(c->kept_bytes, relu_bytes));
+        b->multiply_adds = size_add(b->multiply_adds, c->multiply_adds);
+        b->matmul_bytes = size_add(b->matmul_bytes, c->out_bytes);
+        weights = size_add(weights, c->nweights);
+        b->copy_bytes = size_add(b->copy_bytes, net->mixed ? size_mul(2, c->nweights) : 0);
     }
     if (!nmain || memcmp(&shortcut_image, image, sizeof *image) != 0)
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
                     "in block %u of stage %u the shortcut and what is added to it differ in size", block,
                     stage);
-    b->output = main[nmain - 1].bytes;
-    b->gradient = sum_block_gradients(net, stage, block);
-    if (size_add(b->kept, size_mul(16, weights)) > PASS_MAX)
-        b->kept = TOO_LARGE;
+    b->output_bytes = main[nmain - 1].out_bytes;
+    b->gradient_bytes = sum_block_gradients(net, stage, block);
+    if (size_add(b->kept_bytes, size_mul(16, weights)) > PASS_MAX)
+        b->kept_bytes = TOO_LARGE;
     else
-        b->work = block_work(net, main, nmain, has_shortcut ? &shortcut : NULL, b->input);
+        b->backward_bytes = block_backward_peak(net, main, nmain, has_shortcut ? &shortcut : NULL,
+                                                b->input_bytes);
     return CKPT_OK;
 }
 
@@ -207,19 +208,20 @@ static ckpt_status fill_stem(const struct convnet *net, struct image *image, str
     image->width = (image->width - 1) / 2 + 1;
     uint64_t pooled = size_mul(size_mul(net->batch, image->channels), size_mul(image->height, image->width));
     uint64_t indices = size_mul(8, pooled), output = size_mul(pooled, net->activation_bytes);
-    t->input = size_add(t->input, size_add(size_add(c.kept, c.bytes), indices));
-    t->forward = size_add(t->forward, c.forward);
-    if (size_add(t->input, size_mul(16, c.weights)) > PASS_MAX) {
-        t->input = TOO_LARGE;
+    t->input_bytes = size_add(t->input_bytes, size_add(size_add(c.kept_bytes, c.out_bytes), indices));
+    t->multiply_adds = size_add(t->multiply_adds, c.multiply_adds);
+    if (size_add(t->input_bytes, size_mul(16, c.nweights)) > PASS_MAX) {
+        t->input_bytes = TOO_LARGE;
         return CKPT_OK;
     }
-    memory.live = memory.most = (int64_t)output; /* the gradient of the pool */
-    run_operation(&memory, c.bytes, output + indices);
-    run_operation(&memory, c.bytes, 2 * c.bytes); /* ReLU */
-    run_operation(&memory, c.bytes, 2 * c.bytes); /* BatchNorm */
-    run_conv_backward(&memory, net, &c, 0);
-    uint64_t gradient = size_mul(net->parameter_bytes, c.weights); /* t->gradients has it already */
-    t->end = (uint64_t)memory.most + t->input > gradient ? (uint64_t)memory.most + t->input - gradient : 0;
+    memory.live = memory.peak = (int64_t)output; /* the gradient of the pool */
+    simulate_op(&memory, c.out_bytes, output + indices);
+    simulate_op(&memory, c.out_bytes, 2 * c.out_bytes); /* ReLU */
+    simulate_op(&memory, c.out_bytes, 2 * c.out_bytes); /* BatchNorm */
+    simulate_conv_backward(&memory, net, &c, 0);
+    uint64_t gradient = size_mul(net->parameter_bytes, c.nweights); /* t->gradients has it already */
+    uint64_t end_bytes = (uint64_t)memory.peak + t->input_bytes;
+    t->end_bytes = end_bytes > gradient ? end_bytes - gradient : 0;
     return CKPT_OK;
 }
 
@@ -257,8 +259,8 @@ static bool name_block(ckpt_mem *m, uint32_t i, uint32_t stage, uint32_t block)
 static void add_head(const struct convnet *net, const struct letters *dims, struct mem_timeline *t)
 {
     uint64_t head = size_mul(letter_get(dims, 'h'), letter_get(dims, 'C'));
-    t->head = size_add(t->head, net->mixed ? size_mul(2, head) : 0);
-    t->forward = size_mul(net->batch, head);
+    t->head_bytes = size_add(t->head_bytes, net->mixed ? size_mul(2, head) : 0);
+    t->multiply_adds = size_mul(net->batch, head);
     for (size_t i = 0; i < net->m->ntensors; i++) {
         const struct mem_tensor *tensor = &net->m->tensors[i];
         uint64_t gradient = gradient_bytes(net, tensor);
@@ -295,16 +297,16 @@ ckpt_status convnet_timeline(ckpt_mem *m, const struct letters *dims, uint32_t s
             CKPT_TRY(fill_block(&net, s, b, &image, &t->blocks[i], err));
             if (!named && !name_block(m, i, s, b))
                 return fail_memory(err);
-            t->forward = size_add(t->forward, t->blocks[i].forward);
+            t->multiply_adds = size_add(t->multiply_adds, t->blocks[i].multiply_adds);
         }
     for (i = 0; i < t->n; i++) {
-        if (t->blocks[i].kept == TOO_LARGE)
-            t->input = TOO_LARGE;
+        if (t->blocks[i].kept_bytes == TOO_LARGE)
+            t->input_bytes = TOO_LARGE;
         if (i + 1 == t->n)
             break;
         /* the next block counts it as its input, and it still exists in the backward pass of this block */
-        t->blocks[i].kept -= t->blocks[i].output;
-        t->blocks[i].work += t->blocks[i].output;
+        t->blocks[i].kept_bytes -= t->blocks[i].output_bytes;
+        t->blocks[i].backward_bytes += t->blocks[i].output_bytes;
     }
     m->nblocks = t->n;
     if (image.channels != letter_get(dims, 'h'))

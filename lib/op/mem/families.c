@@ -21,9 +21,9 @@ const struct mem_refusal mem_refusals[] = {
 /* The groups of conditions; each run has one condition of each group. */
 static const uint32_t groups[] = {FP32 | MIXED | HALF,
                                   SDPA | EAGER,
-                                  ATTENTION_DROP | NO_ATTENTION_DROP,
-                                  DROP | NO_DROP,
-                                  EMBEDDING_DROP | NO_EMBEDDING_DROP,
+                                  ATTENTION_DROPOUT | NO_ATTENTION_DROPOUT,
+                                  RESIDUAL_DROPOUT | NO_RESIDUAL_DROPOUT,
+                                  EMBEDDING_DROPOUT | NO_EMBEDDING_DROPOUT,
                                   GELU_WRITTEN_OUT | GELU_FUSED,
                                   ONE_SEQUENCE | SEQUENCES,
                                   CHECKPOINTED | NOT_CHECKPOINTED,

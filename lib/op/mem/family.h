@@ -48,11 +48,11 @@ bool product_value(ckpt_str text, const struct letters *letters, uint64_t *out);
  * group of which `when` has a bit, the run must have one of these bits. */
 enum {
     ANY = 0,
-    FP32 = 1 << 0, MIXED = 1 << 1, HALF = 1 << 2,         /* precision */
-    SDPA = 1 << 3, EAGER = 1 << 4,                        /* the implementation of attention */
-    ATTENTION_DROP = 1 << 5, NO_ATTENTION_DROP = 1 << 6,  /* is the probability of this dropout above 0? */
-    DROP = 1 << 7, NO_DROP = 1 << 8,                      /* … of the dropouts of the residual stream */
-    EMBEDDING_DROP = 1 << 9, NO_EMBEDDING_DROP = 1 << 10,
+    FP32 = 1 << 0, MIXED = 1 << 1, HALF = 1 << 2,              /* precision */
+    SDPA = 1 << 3, EAGER = 1 << 4,                             /* the implementation of attention */
+    ATTENTION_DROPOUT = 1 << 5, NO_ATTENTION_DROPOUT = 1 << 6, /* is this dropout's probability above 0? */
+    RESIDUAL_DROPOUT = 1 << 7, NO_RESIDUAL_DROPOUT = 1 << 8,   /* … of the residual stream's dropouts */
+    EMBEDDING_DROPOUT = 1 << 9, NO_EMBEDDING_DROPOUT = 1 << 10,
     GELU_WRITTEN_OUT = 1 << 11, GELU_FUSED = 1 << 12,
     ONE_SEQUENCE = 1 << 13, SEQUENCES = 1 << 14,          /* is B 1? */
     CHECKPOINTED = 1 << 15, NOT_CHECKPOINTED = 1 << 16,   /* is any segment recomputed? */
@@ -117,13 +117,13 @@ enum mem_moment {
 /* What the value of a key of config.json sets. */
 enum mem_config_kind {
     CONFIG_SIZE, /* the size that LETTER stands for */
-    CONFIG_ATTENTION_DROP,
-    CONFIG_DROP,
-    CONFIG_EMBEDDING_DROP, /* a probability; 0.1 if the key is missing */
-    CONFIG_ACTIVATION,     /* sets CONDITIONS if it is VALUE; any other value needs a different row */
-    CONFIG_BIT,            /* sets CONDITIONS if it is true */
-    CONFIG_NONE,           /* is refused unless it is absent, null, false or 0 */
-    CONFIG_WINDOW          /* a window of attention: longer sequences are refused */
+    CONFIG_ATTENTION_DROPOUT,
+    CONFIG_RESIDUAL_DROPOUT,
+    CONFIG_EMBEDDING_DROPOUT, /* a probability; 0.1 if the key is missing */
+    CONFIG_ACTIVATION,        /* sets CONDITIONS if it is VALUE; any other value needs a different row */
+    CONFIG_BIT,               /* sets CONDITIONS if it is true */
+    CONFIG_NONE,              /* is refused unless it is absent, null, false or 0 */
+    CONFIG_WINDOW             /* a window of attention: longer sequences are refused */
 };
 struct mem_config_rule {
     uint8_t kind; /* enum mem_config_kind */
@@ -148,14 +148,14 @@ struct mem_family {
     const char *blocks;        /* the list of blocks in Python: "transformer.h" */
     const char *setup;         /* what a user must set in Python for training, or NULL */
     const char *model_types;   /* values of model_type in config.json: "llama|mistral" */
-    bool images;               /* --image, not --seq */
-    bool convolutions;         /* residual stages (convnet.c), not equal blocks (transformer.c) */
-    bool tied;                 /* a head without a weight uses the embedding */
-    bool dropout;              /* it has dropout unless the config turns it off */
+    bool takes_images;         /* --image, not --seq */
+    bool is_convnet;           /* residual stages (convnet.c), not equal blocks (transformer.c) */
+    bool head_may_be_tied;     /* a head without a weight uses the embedding */
+    bool has_dropout;          /* it has dropout unless the config turns it off */
     uint32_t conditions;       /* those that hold for all networks of the family */
     const struct mem_tensor_rule *tensors; /* each list ends with an empty row */
-    const struct mem_usage *saved; /* by part */
-    const struct mem_usage *alive; /* by moment, in addition to what is saved */
+    const struct mem_usage *part_usage;   /* by part */
+    const struct mem_usage *moment_usage; /* by moment, in addition to what is saved */
     const struct mem_config_rule *config;
     const struct mem_conv *convs;
     const uint8_t *stage_strides; /* of the first block of each stage, 0 at the end */
@@ -166,7 +166,7 @@ const struct mem_family *mem_family_at(size_t i); /* NULL past the end */
 /* Names of tensors of networks that no family describes, and why these cannot be estimated. */
 struct mem_refusal {
     const char *glob;
-    bool always; /* refuse to count parameters and optimizer states, too */
+    bool refuses_all; /* refuse to count parameters and optimizer states, too */
     const char *why;
 };
 extern const struct mem_refusal mem_refusals[]; /* ends with an empty row */

@@ -25,7 +25,7 @@ static ckpt_status freeze(ckpt_mem *m, const char *glob, ckpt_error *err)
     size_t n = 0;
     for (size_t i = 0; i < m->ntensors; i++) {
         struct mem_tensor *t = &m->tensors[i];
-        if (t->buffer || !ckpt_glob_match(str_c(glob), t->name))
+        if (t->is_buffer || !ckpt_glob_match(str_c(glob), t->name))
             continue;
         (t->tied_to ? t->tied_to : t)->frozen = true;
         n++;
@@ -36,7 +36,7 @@ static ckpt_status freeze(ckpt_mem *m, const char *glob, ckpt_error *err)
 /* name_blocks - sets the names that the blocks of a known family have in Python. */
 static ckpt_status name_blocks(ckpt_mem *m, ckpt_error *err)
 {
-    if (!m->family || m->family->convolutions || m->refusal.len)
+    if (!m->family || m->family->is_convnet || m->refusal.len)
         return CKPT_OK;
     m->block_names = arena_array(m->a, m->nblocks, sizeof *m->block_names);
     for (uint32_t i = 0; m->block_names && i < m->nblocks; i++) {
@@ -105,7 +105,6 @@ bool ckpt_mem_group_at(const ckpt_mem *m, size_t i, ckpt_mem_group *out)
 
 /* ---- a run */
 
-/* An estimate that is being made. */
 struct estimate {
     ckpt_mem *m;
     ckpt_mem_run run;
@@ -113,7 +112,7 @@ struct estimate {
     struct letters dims;
     uint32_t state; /* the conditions of family.h that hold for the run */
     struct mem_timeline t;
-    uint64_t gathered; /* bytes of the parameters that ZeRO 3 has gathered at one time */
+    uint64_t gathered_bytes; /* bytes of the parameters that ZeRO 3 has gathered at one time */
     ckpt_mem_result *out;
 };
 
@@ -123,7 +122,7 @@ static uint32_t stored_item_bytes(const ckpt_mem *m)
     uint32_t item = 0;
     for (size_t i = 0; i < m->ntensors; i++) {
         const struct mem_tensor *t = &m->tensors[i];
-        if (t->buffer || t->tied_to)
+        if (t->is_buffer || t->tied_to)
             continue;
         if (item && item != t->item_bytes)
             return 0;
@@ -138,8 +137,8 @@ static ckpt_status fail_with_option(ckpt_error *err, const char *option, const c
     return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "%s\nuse %s", what, option);
 }
 
-/* take_precision - sets the conditions and sizes that follow from the precision of the run. */
-static ckpt_status take_precision(struct estimate *est, ckpt_error *err)
+/* set_precision - sets the conditions and sizes that follow from the precision of the run. */
+static ckpt_status set_precision(struct estimate *est, ckpt_error *err)
 {
     uint32_t precision = est->run.precision,
              item = precision == CKPT_MEM_AS_STORED ? stored_item_bytes(est->m) : 4;
@@ -156,8 +155,8 @@ static ckpt_status take_precision(struct estimate *est, ckpt_error *err)
     return CKPT_OK;
 }
 
-/* take_image - sets the size of the image: that of the run, or the square that the position embedding has. */
-static ckpt_status take_image(struct estimate *est, ckpt_error *err)
+/* set_image_size - sets the size of an image: that of the run, or the square of the position embedding. */
+static ckpt_status set_image_size(struct estimate *est, ckpt_error *err)
 {
     struct letters *letters = &est->dims;
     uint64_t h = est->run.height, w = est->run.width, p = letter_get(letters, 'p'),
@@ -178,7 +177,7 @@ static ckpt_status take_image(struct estimate *est, ckpt_error *err)
     letter_set(letters, 'H', h);
     letter_set(letters, 'W', w);
     letter_set(letters, 'I', size_mul(size_mul(3, est->run.batch), size_mul(h, w)));
-    if (est->m->family->convolutions)
+    if (est->m->family->is_convnet)
         return CKPT_OK;
     uint64_t s = size_add(size_mul(p ? h / p : 0, p ? w / p : 0), 1);
     letter_set(letters, 'S', s);
@@ -211,7 +210,7 @@ static ckpt_status check_window(const ckpt_mem *m, uint64_t s, ckpt_error *err)
     return CKPT_OK;
 }
 
-static ckpt_status take_sequence(struct estimate *est, ckpt_error *err)
+static ckpt_status set_sequence(struct estimate *est, ckpt_error *err)
 {
     uint64_t s = est->run.seq, n = letter_get(&est->dims, 'n');
     if (!s)
@@ -258,8 +257,8 @@ static ckpt_status choose_heads(struct estimate *est, ckpt_error *err)
     return CKPT_OK;
 }
 
-/* take_heads - sets the number of heads, and the width of the keys as the kernel takes them. */
-static ckpt_status take_heads(struct estimate *est, ckpt_error *err)
+/* set_heads - sets the number of heads, and the width of the keys as the kernel takes them. */
+static ckpt_status set_heads(struct estimate *est, ckpt_error *err)
 {
     uint64_t known = letter_get(&est->dims, 'a');
     if (est->run.heads && known && est->run.heads != known)
@@ -273,65 +272,65 @@ static ckpt_status take_heads(struct estimate *est, ckpt_error *err)
     return CKPT_OK;
 }
 
-/* take_dropout - sets the conditions of dropout from the run, the config, or the default of the family. */
-static void take_dropout(struct estimate *est)
+/* set_dropout - sets the conditions of dropout from the run, the config, or the default of the family. */
+static void set_dropout(struct estimate *est)
 {
-    uint32_t on = ATTENTION_DROP | DROP | EMBEDDING_DROP;
-    if (!est->m->family->dropout)
+    uint32_t on = ATTENTION_DROPOUT | RESIDUAL_DROPOUT | EMBEDDING_DROPOUT;
+    if (!est->m->family->has_dropout)
         return;
     if (est->run.dropout != CKPT_MEM_DROPOUT_CONFIG) {
-        est->state &= ~(on | on << 1); /* each NO_…_DROP is the bit after its …_DROP */
+        est->state &= ~(on | on << 1); /* NO_…_DROPOUT is the bit after …_DROPOUT */
         est->state |= est->run.dropout == CKPT_MEM_DROPOUT_ON ? on : on << 1;
     } else if (!est->m->config.path) {
-        notices_add(&est->m->assumed, "dropout above 0: not in the file, as usual for %s",
+        notices_add(&est->m->assumed, "dropout above 0: not in the file; usual for %s",
                     est->m->family->title);
     }
 }
 
-/* take_activation - chooses gelu_new if the family has two activations and the config gives none. */
-static void take_activation(struct estimate *est)
+/* set_activation - chooses gelu_new if the family has two activations and the config gives none. */
+static void set_activation(struct estimate *est)
 {
     if (est->state & (GELU_WRITTEN_OUT | GELU_FUSED))
         return;
     est->state |= GELU_WRITTEN_OUT;
-    if (!est->m->family->convolutions)
-        notices_add(&est->m->assumed, "activation gelu_new: not in the file, as usual for %s",
+    if (!est->m->family->is_convnet)
+        notices_add(&est->m->assumed, "activation gelu_new: not in the file; usual for %s",
                     est->m->family->title);
 }
 
 static ckpt_status check_options(const struct mem_family *f, const ckpt_mem_run *run, ckpt_error *err)
 {
-    if (f->images && run->seq)
+    if (f->takes_images && run->seq)
         return fail_with_option(err, "--image HEIGHTxWIDTH", "the network takes images, not sequences");
-    if (!f->images && (run->height || run->width))
+    if (!f->takes_images && (run->height || run->width))
         return fail_with_option(err, "--seq N", "the network takes sequences, not images");
-    if (f->convolutions && (run->heads || run->attention == CKPT_MEM_EAGER))
+    if (f->is_convnet && (run->heads || run->attention == CKPT_MEM_EAGER))
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "%s has no attention", f->title);
-    if (!f->dropout && run->dropout == CKPT_MEM_DROPOUT_ON)
+    if (!f->has_dropout && run->dropout == CKPT_MEM_DROPOUT_ON)
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "dropout is not in the table of %s", f->title);
     return CKPT_OK;
 }
 
-static ckpt_status take_run(struct estimate *est, ckpt_error *err)
+static ckpt_status apply_run(struct estimate *est, ckpt_error *err)
 {
     struct letters *letters = &est->dims;
     est->dims = est->m->dims;
     est->state = est->m->conditions | NOT_CHECKPOINTED;
     CKPT_TRY(check_options(est->m->family, &est->run, err));
-    CKPT_TRY(take_precision(est, err));
+    CKPT_TRY(set_precision(est, err));
     letter_set(letters, 'B', est->run.batch);
     letter_set(letters, 'S', 1);
-    CKPT_TRY(est->m->family->images ? take_image(est, err) : take_sequence(est, err));
+    CKPT_TRY(est->m->family->takes_images ? set_image_size(est, err) : set_sequence(est, err));
     uint64_t s = letter_get(letters, 'S');
     letter_set(letters, 'T', size_mul(est->run.batch, s));
     letter_set(letters, 'U', s > UINT32_MAX ? TOO_LARGE : (s + 31) / 32 * 32);
     est->state |= est->run.batch == 1 ? ONE_SEQUENCE : SEQUENCES;
     est->state |= est->run.attention == CKPT_MEM_EAGER ? EAGER : SDPA;
-    take_dropout(est);
-    take_activation(est);
-    if (est->m->family->convolutions)
+    set_dropout(est);
+    set_activation(est);
+    if (est->m->family->is_convnet)
         return CKPT_OK;
-    CKPT_TRY(take_heads(est, err));
+    CKPT_TRY(set_heads(est, err));
     letter_set(letters, 'P', size_mul(size_mul(est->run.batch, letter_get(letters, 'a')), size_mul(s, s)));
     return CKPT_OK;
 }
@@ -419,7 +418,7 @@ static void fill_states(struct estimate *est)
 /* is_type_assumed - returns true if several model_types have these names, and no config gives the type. */
 static bool is_type_assumed(const ckpt_mem *m)
 {
-    return m->family && m->family->model_types[0] && !m->type_by_config;
+    return m->family && m->family->model_types[0] && !m->has_model_type;
 }
 
 /* note_states - adds the lines about what was assumed for the states. */
@@ -437,7 +436,7 @@ static void note_states(struct estimate *est)
         notices_add(&m->assumed, "optimizer: %.*s, as the file holds it", STR_ARG(m->file_optimizer.title));
     if (m->config.path)
         notices_add(&m->assumed, "config: %s", m->config.path);
-    if (m->tie_by_config)
+    if (m->tied_by_config)
         notices_add(&m->assumed, "the head is the embedding: tie_word_embeddings in the config");
     if (m->fp32_by_default && est->run.precision == CKPT_MEM_AS_STORED)
         notices_add(&m->assumed, "parameters in fp32: the config has no torch_dtype");
@@ -454,11 +453,11 @@ static void note_states(struct estimate *est)
         notices_add(&m->unknown, "the transient of step(): not measured for this optimizer");
     if (!est->run.batch)
         notices_add(&m->unknown, "activations: not counted without a batch%s",
-                    m->family && !m->family->images ? " and a sequence length" : "");
+                    m->family && !m->family->takes_images ? " and a sequence length" : "");
 }
 
-/* name_moment - returns the text for the moment of peak P. */
-static const char *name_moment(const struct estimate *est, struct mem_peak p)
+/* describe_moment - returns the text for the moment of peak P. */
+static const char *describe_moment(const struct estimate *est, struct mem_peak p)
 {
     static const char *const names[MEM_MOMENTS] = {[FORWARD_END] = "end of the forward pass",
                                                    [LOSS_BACKWARD] = "backward of the loss",
@@ -487,7 +486,7 @@ static void fill_total(struct estimate *est)
 static ckpt_status check_total(const ckpt_mem_result *r, ckpt_error *err)
 {
     return r->total.bytes == TOO_LARGE
-               ? fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "more bytes than 64 bits can count")
+               ? fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "the estimate has more bytes than 64 bits can count")
                : CKPT_OK;
 }
 
@@ -496,21 +495,20 @@ static void fill_activations(struct estimate *est, const struct mem_segments *s)
 {
     ckpt_mem_result *r = est->out;
     struct mem_peak peak = timeline_peak(&est->t, s);
-    bool assumed = !letter_known(&est->m->dims, 'a') && !est->run.heads && !est->m->family->convolutions;
+    bool assumed = !letter_known(&est->m->dims, 'a') && !est->run.heads && !est->m->family->is_convnet;
     bool unsure = assumed || s->selective || est->states.frozen_elements || is_type_assumed(est->m) ||
-                  (est->m->family->dropout && !est->m->config.path &&
+                  (est->m->family->has_dropout && !est->m->config.path &&
                    est->run.dropout == CKPT_MEM_DROPOUT_CONFIG);
-    set_amount(&r->activations_kept, timeline_kept(&est->t, s), !unsure);
-    set_amount(&r->peak, size_add(peak.bytes, est->gathered), false);
-    r->peak_place = name_moment(est, peak);
+    set_amount(&r->activations_kept, timeline_kept_bytes(&est->t, s), !unsure);
+    set_amount(&r->peak, size_add(peak.bytes, est->gathered_bytes), false);
+    r->peak_place = describe_moment(est, peak);
     r->segment = s->list;
     r->nsegments = s->n;
     r->blocks = est->t.n;
-    r->seq = est->m->family->convolutions ? 0 : letter_get(&est->dims, 'S');
-    r->extra_forward = est->t.forward ? (double)timeline_again(&est->t, s) / (double)est->t.forward : 0;
+    r->seq = est->m->family->is_convnet ? 0 : letter_get(&est->dims, 'S');
+    double work = (double)est->t.multiply_adds;
+    r->extra_forward = work > 0 ? (double)timeline_extra_work(&est->t, s) / work : 0;
 }
-
-/* ---- estimates */
 
 static ckpt_status check_run(const ckpt_mem_run *r, ckpt_error *err)
 {
@@ -527,7 +525,7 @@ static void divide_timeline(struct estimate *est)
     if (est->run.zero >= 2)
         est->t.gradients = divide(est->t.gradients, est->run.ranks ? est->run.ranks : 1);
     if (est->run.zero == 3)
-        est->gathered = size_mul(2, est->states.largest_parameter);
+        est->gathered_bytes = size_mul(2, est->states.largest_parameter);
 }
 
 /* begin_estimate - fills in the states of RUN, and its timeline if RUN has a batch. */
@@ -558,9 +556,9 @@ static ckpt_status begin_estimate(struct estimate *est, ckpt_mem *m, const ckpt_
                     m->refused_by_config
                         ? MEM_CONFIG_HINT
                         : "without a batch, parameters, gradients and the optimizer are counted");
-    CKPT_TRY(take_run(est, err));
+    CKPT_TRY(apply_run(est, err));
     CKPT_TRY(
-        m->family->convolutions
+        m->family->is_convnet
             ? convnet_timeline(m, &est->dims, est->state, est->run.precision, &est->t, m->notes, err)
             : transformer_timeline(m, &est->dims, est->state, est->run.precision, &est->t, m->notes, err));
     divide_timeline(est);
@@ -590,14 +588,14 @@ ckpt_status ckpt_mem_estimate(ckpt_mem *m, const ckpt_mem_run *run, ckpt_mem_res
 static ckpt_status find_plan(struct estimate *est, uint64_t limit, bool *fits, ckpt_error *err)
 {
     ckpt_mem *m = est->m;
-    uint64_t others = size_add(sum_states(est->out), est->gathered);
+    uint64_t others = size_add(sum_states(est->out), est->gathered_bytes);
     struct mem_plan plan = {0};
     *fits = true;
     if (limit && limit >= others)
         CKPT_TRY(plan_cheapest(&est->t, limit - others, m->a, &plan, err));
     if (!plan.list) {
         *fits = !limit;
-        CKPT_TRY(plan_lowest(&est->t, m->a, &plan, err));
+        CKPT_TRY(plan_lowest_peak(&est->t, m->a, &plan, err));
     }
     m->plan = plan;
     struct mem_segments s = {.list = plan.list, .n = plan.n};
@@ -622,21 +620,21 @@ ckpt_status ckpt_mem_plan(ckpt_mem *m, const ckpt_mem_run *run, uint64_t limit, 
     CKPT_TRY(find_plan(&est, limit, &fits, err));
     sized_copy_out(out, &own, sizeof own);
     if (!fits)
-        return fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "no plan is below {=%llu} bytes",
+        return fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "no plan fits into {=%llu} bytes",
                     (unsigned long long)limit);
     return CKPT_OK;
 }
 
-/* fill_least - sets the total of *OUT to that of RUN; if RUN has a plan, to that of the lowest peak. */
-static ckpt_status fill_least(ckpt_mem *m, const ckpt_mem_run *run, ckpt_mem_result *out, ckpt_error *err)
+/* estimate_least - sets the total of *OUT to that of RUN; if RUN has a plan, to that of the lowest peak. */
+static ckpt_status estimate_least(ckpt_mem *m, const ckpt_mem_run *run, ckpt_mem_result *out, ckpt_error *err)
 {
     struct estimate est;
     struct mem_segments s;
     uint64_t lowest;
     CKPT_TRY(begin_estimate(&est, m, run, out, err));
     if (est.run.checkpoint == CKPT_MEM_PLAN) {
-        CKPT_TRY(plan_lowest_peak(&est.t, m->notes, &lowest, err));
-        set_amount(&out->peak, size_add(lowest, est.gathered), false);
+        CKPT_TRY(find_lowest_peak(&est.t, m->notes, &lowest, err));
+        set_amount(&out->peak, size_add(lowest, est.gathered_bytes), false);
     } else {
         CKPT_TRY(make_segments(&est, &s, err));
         fill_activations(&est, &s);
@@ -658,7 +656,7 @@ ckpt_status ckpt_mem_largest_batch(ckpt_mem *m, const ckpt_mem_run *run, uint64_
     while (low < high) { /* a larger batch never takes less memory */
         r.struct_size = sizeof r;
         r.batch = low + (high - low + 1) / 2;
-        CKPT_TRY(fill_least(m, &r, &result, err));
+        CKPT_TRY(estimate_least(m, &r, &result, err));
         if (result.total.bytes <= limit && result.total.bytes != TOO_LARGE)
             low = r.batch;
         else

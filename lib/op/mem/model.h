@@ -14,8 +14,8 @@ struct mem_tensor {
     uint32_t ndim;
     uint32_t item_bytes; /* as stored */
     uint64_t elements;
-    bool buffer;
-    bool integer; /* its dtype cannot be trained */
+    bool is_buffer;
+    bool is_integer; /* its dtype cannot be trained */
     bool frozen;
     struct mem_tensor *tied_to;         /* the earlier tensor that it shares memory with, or NULL */
     const struct mem_tensor_rule *rule; /* its row in the table of the family, if that is known */
@@ -46,10 +46,10 @@ struct ckpt_mem {
     size_t ntensors;
     struct mem_config config;
     struct mem_own_optimizer file_optimizer;
-    bool ordered;                    /* tensors are in the order of model.parameters() */
+    bool in_parameter_order;         /* tensors are in the order of model.parameters() */
     bool config_only;                /* there is no file */
-    bool tie_by_config;              /* the head is the embedding because the config ties them */
-    bool type_by_config;             /* the config has a model_type */
+    bool tied_by_config;             /* the head is the embedding because the config ties them */
+    bool has_model_type;             /* the config has a model_type */
     bool fp32_by_default;            /* there is no file, and the config has no dtype */
     const struct mem_family *family; /* NULL: not known */
     ckpt_str recognized_by;          /* the name of the tensor that only this family has */

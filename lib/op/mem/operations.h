@@ -60,17 +60,17 @@
 #define ATTENTION_EAGER                                                                                      \
     {ATTENTION, EAGER, "3TAc", "queries, keys, values, repeated for each query"},                            \
     {MLP, EAGER, "TAc", "the output, which is the input of the projection"},                                 \
-    {MLP, EAGER | ATTENTION_DROP, "P", "mask of the dropout of probabilities"},                              \
-    {MLP, EAGER | ATTENTION_DROP, "Pc", "probabilities as the operand of the product"}
+    {MLP, EAGER | ATTENTION_DROPOUT, "P", "mask of the dropout of probabilities"},                           \
+    {MLP, EAGER | ATTENTION_DROPOUT, "Pc", "probabilities as the operand of the product"}
 /* Softmax in the dtype of its input, which autocast makes fp32. */
 #define SOFTMAX                                                                                              \
     {ATTENTION, EAGER | FP32 | HALF, "Pc", "output of the softmax"},                                         \
     {ATTENTION, EAGER | MIXED, "4P", "output of the softmax, fp32"},                                         \
-    {MLP, EAGER | MIXED | NO_ATTENTION_DROP, "Pc", "probabilities as the operand of the product"}
+    {MLP, EAGER | MIXED | NO_ATTENTION_DROPOUT, "Pc", "probabilities as the operand of the product"}
 /* Softmax in fp32 whatever its input. */
 #define SOFTMAX_IN_FP32                                                                                      \
     {ATTENTION, EAGER, "4P", "output of the softmax, fp32"},                                                 \
-    {MLP, EAGER | MIXED | HALF | NO_ATTENTION_DROP, "Pc", "probabilities as the operand"}
+    {MLP, EAGER | MIXED | HALF | NO_ATTENTION_DROPOUT, "Pc", "probabilities as the operand"}
 
 /* Causal language models of transformers: logits in fp32, labels shifted (of one sequence a view). */
 #define CAUSAL_LM_LOSS                                                                                       \
@@ -132,8 +132,8 @@
 
 /* What Vision Transformers have in common: they differ in names, and in the Linears of their attention. */
 #define VIT_CONDITIONS                                                                                       \
-    (NO_QK_NORM | NO_QKV_BIAS | NO_OUT_BIAS | NO_MLP_BIAS | GELU_FUSED | UNTIED | NO_ATTENTION_DROP |        \
-     NO_DROP | NO_EMBEDDING_DROP)
+    (NO_QK_NORM | NO_QKV_BIAS | NO_OUT_BIAS | NO_MLP_BIAS | GELU_FUSED | UNTIED | NO_ATTENTION_DROPOUT |     \
+     NO_RESIDUAL_DROPOUT | NO_EMBEDDING_DROPOUT)
 #define VIT_CONFIG                                                                                           \
     CONFIG({CONFIG_SIZE, 'h', 0, "hidden_size", 0}, {CONFIG_SIZE, 'L', 0, "num_hidden_layers", 0},           \
            {CONFIG_SIZE, 'a', 0, "num_attention_heads", 0}, {CONFIG_SIZE, 'f', 0, "intermediate_size", 0},   \

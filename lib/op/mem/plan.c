@@ -27,7 +27,7 @@ struct needs {
     const struct mem_timeline *t;
     uint32_t n;
     /* [i], sums over the blocks before block i: bytes kept, multiply-adds, bytes of cast copies */
-    uint64_t *kept_before, *forward_before, *copies_before;
+    uint64_t *kept_before, *work_before, *copies_before;
     /* [i], bytes: kept_before[i + 1] + work of block i + gradients of later blocks */
     uint64_t *backward_need;
     uint32_t *first_alike;   /* [i]: the first block from which on all blocks up to i equal block i */
@@ -44,22 +44,23 @@ static void fill_sums(struct needs *needs)
     const struct mem_block *b = needs->t->blocks;
     uint64_t gradients = needs->t->head_gradient;
     for (uint32_t i = 0; i < needs->n; i++) {
-        needs->kept_before[i + 1] = size_add(needs->kept_before[i], b[i].kept);
-        needs->forward_before[i + 1] = size_add(needs->forward_before[i], b[i].forward);
-        needs->copies_before[i + 1] = size_add(needs->copies_before[i], b[i].copies);
+        needs->kept_before[i + 1] = size_add(needs->kept_before[i], b[i].kept_bytes);
+        needs->work_before[i + 1] = size_add(needs->work_before[i], b[i].multiply_adds);
+        needs->copies_before[i + 1] = size_add(needs->copies_before[i], b[i].copy_bytes);
         needs->first_alike[i] = i && memcmp(&b[i], &b[i - 1], sizeof *b) == 0 ? needs->first_alike[i - 1] : i;
     }
     for (uint32_t i = needs->n; i-- > 0;) {
-        needs->backward_need[i] = size_add(needs->kept_before[i + 1], size_add(b[i].work, gradients));
-        gradients = size_add(gradients, b[i].gradient);
+        uint64_t backward_bytes = size_add(b[i].backward_bytes, gradients);
+        needs->backward_need[i] = size_add(needs->kept_before[i + 1], backward_bytes);
+        gradients = size_add(gradients, b[i].gradient_bytes);
     }
 }
 
 static ckpt_status init_needs(struct needs *needs, const struct mem_timeline *t, arena *a, ckpt_error *err)
 {
-    uint64_t **sums[] = {&needs->kept_before, &needs->forward_before, &needs->copies_before,
+    uint64_t **sums[] = {&needs->kept_before, &needs->work_before, &needs->copies_before,
                          &needs->backward_need};
-    uint64_t all = size_add(size_add(t->input, t->head), t->checkpointed);
+    uint64_t all = size_add(size_add(t->input_bytes, t->head_bytes), t->checkpoint_bytes);
     *needs = (struct needs){.t = t, .n = t->n};
     for (size_t i = 0; i < sizeof sums / sizeof *sums; i++) {
         *sums[i] = arena_array(a, (uint64_t)t->n + 1, sizeof **sums[i]);
@@ -70,11 +71,12 @@ static ckpt_status init_needs(struct needs *needs, const struct mem_timeline *t,
     if (!needs->first_alike)
         return fail_memory(err);
     fill_sums(needs);
-    needs->outside_blocks = size_add(t->input, t->checkpointed);
-    needs->head_need = larger(size_add(size_add(all, t->loss), t->moment[LOSS_BACKWARD]),
-                              size_add(all, larger(t->moment[HEAD_BACKWARD], t->moment[HEAD_CAST])));
-    needs->forward_end = size_add(size_add(all, t->loss), t->moment[FORWARD_END]);
-    needs->fixed_peak = size_add(size_add(t->gradients, t->end), t->checkpointed);
+    needs->outside_blocks = size_add(t->input_bytes, t->checkpoint_bytes);
+    needs->head_need = larger(size_add(size_add(all, t->loss_bytes), t->moment_bytes[LOSS_BACKWARD]),
+                              size_add(all, larger(t->moment_bytes[HEAD_BACKWARD],
+                                                   t->moment_bytes[HEAD_CAST])));
+    needs->forward_end = size_add(size_add(all, t->loss_bytes), t->moment_bytes[FORWARD_END]);
+    needs->fixed_peak = size_add(size_add(t->gradients, t->end_bytes), t->checkpoint_bytes);
     return CKPT_OK;
 }
 
@@ -82,32 +84,32 @@ static ckpt_status init_needs(struct needs *needs, const struct mem_timeline *t,
 
 /* The cuts that store least, if the blocks from KEPT_FROM on are kept and all others recomputed. */
 struct partition {
-    uint64_t *stored; /* [i]: stored(i), before block i; UINT64_MAX: above the limit */
-    uint32_t *from;   /* [i]: the first block of the segment that ends before block i */
+    uint64_t *stored_before; /* [i]: stored(i), before block i; UINT64_MAX: above the limit */
+    uint32_t *segment_start; /* [i]: the first block of the segment that ends before block i */
 };
 
 static bool init_partition(struct partition *partition, uint32_t n, arena *a)
 {
-    partition->stored = arena_array(a, (uint64_t)n + 1, sizeof *partition->stored);
-    partition->from = arena_array(a, (uint64_t)n + 1, sizeof *partition->from);
-    return partition->stored && partition->from;
+    partition->stored_before = arena_array(a, (uint64_t)n + 1, sizeof *partition->stored_before);
+    partition->segment_start = arena_array(a, (uint64_t)n + 1, sizeof *partition->segment_start);
+    return partition->stored_before && partition->segment_start;
 }
 
 /* find_best_cut - sets the least stored before J if all blocks before J are recomputed. */
 static void find_best_cut(const struct needs *needs, uint64_t limit, struct partition *partition, uint32_t j)
 {
     uint64_t most = 0, room = limit - needs->outside_blocks;
-    partition->stored[j] = UINT64_MAX;
+    partition->stored_before[j] = UINT64_MAX;
     for (uint32_t i = j; i-- > 0;) {
         most = larger(most, needs->backward_need[i]);
         uint64_t need = most - needs->kept_before[i];
         if (need > room)
             return; /* a longer segment needs no less */
-        if (partition->stored[i] > room - need ||
-            partition->stored[i] + needs->t->blocks[i].input >= partition->stored[j])
+        if (partition->stored_before[i] > room - need ||
+            partition->stored_before[i] + needs->t->blocks[i].input_bytes >= partition->stored_before[j])
             continue; /* bounded: by stored(n), which is no more than all blocks keep */
-        partition->stored[j] = partition->stored[i] + needs->t->blocks[i].input;
-        partition->from[j] = i;
+        partition->stored_before[j] = partition->stored_before[i] + needs->t->blocks[i].input_bytes;
+        partition->segment_start[j] = i;
     }
 }
 
@@ -117,23 +119,23 @@ static bool plan_fits(const struct needs *needs, uint64_t limit, uint32_t kept_f
 {
     if (limit < needs->fixed_peak || limit < needs->outside_blocks)
         return false;
-    partition->stored[0] = 0;
+    partition->stored_before[0] = 0;
     for (uint32_t j = 1; j <= needs->n; j++) {
         uint32_t i = j - 1;
         if (j <= kept_from) {
             find_best_cut(needs, limit, partition, j);
         } else {
-            uint64_t need = size_add(size_add(needs->outside_blocks, partition->stored[i]),
+            uint64_t need = size_add(size_add(needs->outside_blocks, partition->stored_before[i]),
                                      needs->backward_need[i] - needs->kept_before[i]);
-            partition->stored[j] = need > limit ? UINT64_MAX
-                                                : size_add(partition->stored[i], needs->t->blocks[i].kept);
-            partition->from[j] = i;
+            uint64_t stored = size_add(partition->stored_before[i], needs->t->blocks[i].kept_bytes);
+            partition->stored_before[j] = need > limit ? UINT64_MAX : stored;
+            partition->segment_start[j] = i;
         }
-        if (partition->stored[j] == UINT64_MAX)
+        if (partition->stored_before[j] == UINT64_MAX)
             return false;
     }
-    return size_add(partition->stored[needs->n], needs->head_need) <= limit &&
-           size_add(size_add(partition->stored[needs->n], needs->copies_before[kept_from]),
+    return size_add(partition->stored_before[needs->n], needs->head_need) <= limit &&
+           size_add(size_add(partition->stored_before[needs->n], needs->copies_before[kept_from]),
                     needs->forward_end) <= limit;
 }
 
@@ -145,9 +147,9 @@ enum last_block { RECOMPUTED, KEPT, LAST_BLOCK_KINDS };
 struct point {
     uint64_t extra_work;          /* multiply-adds done again */
     uint64_t stored, forward_end; /* bytes */
-    uint32_t from;                /* the first block of its last segment */
+    uint32_t segment_start;       /* the first block of its last segment */
     /* The point without the last segment: its index in a front, that of FROM and this enum last_block. */
-    uint32_t index;
+    uint32_t front_index;
     uint8_t last;
 };
 
@@ -221,9 +223,9 @@ static bool extend(struct search *search, const struct last_segment *segment, en
     const struct front *before = front_at(search, segment->first, last);
     bool recomputed = segment->how == RECOMPUTED;
     uint64_t extra_work = recomputed
-                              ? needs->forward_before[segment->end] - needs->forward_before[segment->first]
+                              ? needs->work_before[segment->end] - needs->work_before[segment->first]
                               : 0,
-             stored = recomputed ? b->input : b->kept;
+             stored = recomputed ? b->input_bytes : b->kept_bytes;
     uint64_t forward_end = size_add(
         stored, recomputed ? needs->copies_before[segment->end] - needs->copies_before[segment->first] : 0);
     search->added.n = 0;
@@ -238,7 +240,7 @@ static bool extend(struct search *search, const struct last_segment *segment, en
         if (p.extra_work > search->most_extra_work)
             break; /* all later points cost more */
         if (segment->end == needs->n && !p.extra_work)
-            continue; /* nothing is recomputed: fits_without() has tried that */
+            continue; /* nothing is recomputed: fits_if_all_kept() has tried that */
         bool fits = size_add(size_add(needs->outside_blocks, shorter->stored), segment->need) <=
                         search->limit &&
                     size_add(p.stored, needs->head_need) <= search->limit &&
@@ -300,16 +302,14 @@ static const struct front *find_best_front(const struct search *search)
     return is_before(&a->points[0], &b->points[0]) ? a : b;
 }
 
-/* ---- segments */
-
 /* The segments of a plan, collected from its end. */
 struct segment_list {
     ckpt_mem_segment *segments;
     size_t n;
 };
 
-/* add_before - adds a segment before those of LIST, or extends the first of them if both are kept. */
-static void add_before(struct segment_list *list, uint32_t first, uint32_t end, bool recomputed)
+/* prepend_segment - adds a segment before those of LIST, or extends the first of them if both are kept. */
+static void prepend_segment(struct segment_list *list, uint32_t first, uint32_t end, bool recomputed)
 {
     ckpt_mem_segment *next = list->n ? &list->segments[list->n - 1] : NULL;
     if (next && !recomputed && !next->recomputed) {
@@ -334,8 +334,8 @@ static void reverse(struct segment_list *list)
 static void list_segments(const struct partition *partition, uint32_t n, uint32_t kept_from,
                           struct segment_list *out)
 {
-    for (uint32_t j = n; j > 0; j = partition->from[j])
-        add_before(out, partition->from[j], j, j <= kept_from);
+    for (uint32_t j = n; j > 0; j = partition->segment_start[j])
+        prepend_segment(out, partition->segment_start[j], j, j <= kept_from);
     reverse(out);
 }
 
@@ -347,15 +347,13 @@ static void list_front_segments(const struct search *search, const struct front 
     for (uint32_t j = search->needs->n; j > 0;) {
         const struct point *p = &front->points[k];
         bool recomputed = front == front_at(search, j, RECOMPUTED);
-        add_before(out, p->from, j, recomputed);
-        k = p->index;
-        j = p->from;
+        prepend_segment(out, p->segment_start, j, recomputed);
+        k = p->front_index;
+        j = p->segment_start;
         front = front_at(search, j, (enum last_block)p->last);
     }
     reverse(out);
 }
-
-/* ---- interface */
 
 /* find_fewest_recomputed - returns how many blocks at the beginning have to be recomputed, all others kept:
  * the smallest number that bisection finds, or n + 1 if LIMIT is too low. Fills in *PARTITION. */
@@ -375,17 +373,16 @@ static uint32_t find_fewest_recomputed(const struct needs *needs, uint64_t limit
     return high;
 }
 
-/* peak_without - returns the peak if nothing is recomputed. */
-static uint64_t peak_without(const struct mem_timeline *t)
+static uint64_t peak_if_all_kept(const struct mem_timeline *t)
 {
     ckpt_mem_segment all = {.blocks = t->n};
     return timeline_peak(t, &(struct mem_segments){.list = &all, .n = t->n ? 1 : 0}).bytes;
 }
 
-/* fits_without - sets *OUT and returns true if the peak is at most LIMIT without recomputing anything. */
-static bool fits_without(const struct mem_timeline *t, uint64_t limit, struct segment_list *out)
+/* fits_if_all_kept - sets *OUT and returns true if the peak is at most LIMIT without recomputing anything. */
+static bool fits_if_all_kept(const struct mem_timeline *t, uint64_t limit, struct segment_list *out)
 {
-    if (peak_without(t) > limit)
+    if (peak_if_all_kept(t) > limit)
         return false;
     out->segments[0] = (ckpt_mem_segment){.blocks = t->n};
     out->n = t->n ? 1 : 0;
@@ -401,7 +398,7 @@ ckpt_status plan_cheapest(const struct mem_timeline *t, uint64_t limit, arena *a
     *out = (struct mem_plan){0};
     if (!list.segments || !init_partition(&partition, t->n, a))
         return fail_memory(err);
-    if (fits_without(t, limit, &list)) {
+    if (fits_if_all_kept(t, limit, &list)) {
         *out = (struct mem_plan){list.segments, list.n, true};
         return CKPT_OK;
     }
@@ -409,7 +406,7 @@ ckpt_status plan_cheapest(const struct mem_timeline *t, uint64_t limit, arena *a
     uint32_t known = find_fewest_recomputed(&needs, limit, &partition);
     if (known > t->n)
         return CKPT_OK;
-    struct search search = {.needs = &needs, .limit = limit, .most_extra_work = needs.forward_before[known]};
+    struct search search = {.needs = &needs, .limit = limit, .most_extra_work = needs.work_before[known]};
     bool ok = search_run(&search);
     const struct front *best = ok && !search.too_many ? find_best_front(&search) : NULL;
     if (best)
@@ -421,11 +418,11 @@ ckpt_status plan_cheapest(const struct mem_timeline *t, uint64_t limit, arena *a
     return ok ? CKPT_OK : fail_memory(err);
 }
 
-ckpt_status plan_lowest_peak(const struct mem_timeline *t, arena *a, uint64_t *peak, ckpt_error *err)
+ckpt_status find_lowest_peak(const struct mem_timeline *t, arena *a, uint64_t *peak, ckpt_error *err)
 {
     struct needs needs;
     struct partition partition;
-    uint64_t low = 0, high = peak_without(t);
+    uint64_t low = 0, high = peak_if_all_kept(t);
     if (!init_partition(&partition, t->n, a))
         return fail_memory(err);
     CKPT_TRY(init_needs(&needs, t, a, err));
@@ -440,9 +437,9 @@ ckpt_status plan_lowest_peak(const struct mem_timeline *t, arena *a, uint64_t *p
     return CKPT_OK;
 }
 
-ckpt_status plan_lowest(const struct mem_timeline *t, arena *a, struct mem_plan *out, ckpt_error *err)
+ckpt_status plan_lowest_peak(const struct mem_timeline *t, arena *a, struct mem_plan *out, ckpt_error *err)
 {
     uint64_t peak;
-    CKPT_TRY(plan_lowest_peak(t, a, &peak, err));
+    CKPT_TRY(find_lowest_peak(t, a, &peak, err));
     return plan_cheapest(t, peak, a, out, err);
 }

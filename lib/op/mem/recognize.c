@@ -96,9 +96,9 @@ static const struct mem_tensor *find_recognizing_tensor(const ckpt_mem *m, const
     return NULL;
 }
 
-/* name_in_table - returns NAME as in the table of F: no PREFIX, but the base. .ptr NULL: out of memory. */
-static ckpt_str name_in_table(const ckpt_mem *m, const struct mem_family *f, ckpt_str name, ckpt_str prefix,
-                              bool bare)
+/* make_table_name - returns NAME as in the table of F: no PREFIX, but the base. .ptr NULL: out of memory. */
+static ckpt_str make_table_name(const ckpt_mem *m, const struct mem_family *f, ckpt_str name, ckpt_str prefix,
+                                bool bare)
 {
     ckpt_str rest = str_skip(name, prefix.len);
     if (!bare)
@@ -108,8 +108,8 @@ static ckpt_str name_in_table(const ckpt_mem *m, const struct mem_family *f, ckp
 
 /* ---- shapes */
 
-/* take_first_size - removes the first size from TEXT ("V,3h") and returns it. */
-static ckpt_str take_first_size(ckpt_str *text)
+/* cut_first_size - removes the first size from TEXT ("V,3h") and returns it. */
+static ckpt_str cut_first_size(ckpt_str *text)
 {
     size_t n = 0;
     while (n < text->len && text->ptr[n] != ',')
@@ -127,7 +127,7 @@ static bool match_shape(struct letters *dims, const struct mem_tensor *t)
     if (!text.len)
         return true;
     for (uint32_t i = 0; i < t->ndim; i++) {
-        ckpt_str size = take_first_size(&text);
+        ckpt_str size = cut_first_size(&text);
         if (!size.len)
             return false;
         bool is_letter = size.len == 1 && size.ptr[0] > '9';
@@ -147,7 +147,7 @@ static bool assign_rules(ckpt_mem *m, const struct mem_family *f, ckpt_str prefi
     for (size_t i = 0; i < m->ntensors; i++) {
         struct mem_tensor *t = &m->tensors[i];
         uint32_t numbers[2] = {0};
-        ckpt_str name = str_starts(t->name, prefix) ? name_in_table(m, f, t->name, prefix, bare)
+        ckpt_str name = str_starts(t->name, prefix) ? make_table_name(m, f, t->name, prefix, bare)
                                                     : STR_LIT("");
         for (const struct mem_tensor_rule *r = f->tensors; r->name && !t->rule; r++) {
             /* a head is next to the base, not below it: its name in the table does not begin with the base */
@@ -162,13 +162,13 @@ static bool assign_rules(ckpt_mem *m, const struct mem_family *f, ckpt_str prefi
             refuse(m, "%.*s is no tensor of %s", STR_ARG(t->name), f->title);
             return false;
         }
-        t->buffer = t->buffer || t->rule->kind == BUFFER;
+        t->is_buffer = t->is_buffer || t->rule->kind == BUFFER;
     }
     return true;
 }
 
-/* count_rule - returns how many tensors have rule R. Sets *BLOCKS to their greatest block number + 1. */
-static size_t count_rule(const ckpt_mem *m, const struct mem_tensor_rule *r, uint32_t *blocks)
+/* count_rule_tensors - returns how many tensors have rule R. Sets *BLOCKS to their last block number + 1. */
+static size_t count_rule_tensors(const ckpt_mem *m, const struct mem_tensor_rule *r, uint32_t *blocks)
 {
     size_t n = 0;
     for (size_t i = 0; i < m->ntensors; i++)
@@ -198,7 +198,7 @@ static bool check_blocks(ckpt_mem *m, const struct mem_family *f)
     uint32_t blocks = 0;
     for (const struct mem_tensor_rule *r = f->tensors; r->name; r++)
         if (is_in_blocks(r))
-            count_rule(m, r, &blocks);
+            count_rule_tensors(m, r, &blocks);
     m->nblocks = blocks;
     if (blocks > BLOCKS_MAX) {
         refuse(m, "%u blocks, at most %u are counted", blocks, BLOCKS_MAX);
@@ -206,7 +206,7 @@ static bool check_blocks(ckpt_mem *m, const struct mem_family *f)
     }
     for (const struct mem_tensor_rule *r = f->tensors; r->name; r++) {
         uint32_t ignored = 0;
-        size_t n = count_rule(m, r, &ignored), expected = is_in_blocks(r) ? blocks : 1;
+        size_t n = count_rule_tensors(m, r, &ignored), expected = is_in_blocks(r) ? blocks : 1;
         uint32_t only_some = r->when & OPTIONAL_TENSORS;
         if (n == expected)
             m->conditions |= only_some;
@@ -222,7 +222,7 @@ static bool check_layers(ckpt_mem *m, const struct mem_family *f)
     uint32_t ignored = 0;
     size_t expected = 0, blocks = 0;
     for (const struct mem_tensor_rule *r = f->tensors; r->name; r++) {
-        size_t n = count_rule(m, r, &ignored);
+        size_t n = count_rule_tensors(m, r, &ignored);
         if (r->kind == MATRIX) {
             blocks = is_in_blocks(r) && !blocks ? n : blocks;
             expected = r->when ? n : is_in_blocks(r) ? blocks : 1;
@@ -283,9 +283,9 @@ static void find_tie(ckpt_mem *m)
             embedding->tied_to = NULL;
             t->tied_to = embedding;
         }
-        if (!t->tied_to && m->family->tied && tie && tie->type == CONFIG_TRUE) {
+        if (!t->tied_to && m->family->head_may_be_tied && tie && tie->type == CONFIG_TRUE) {
             t->tied_to = embedding;
-            m->tie_by_config = true;
+            m->tied_by_config = true;
         }
         if (t->tied_to == embedding)
             m->conditions &= ~(uint32_t)UNTIED;
@@ -305,9 +305,9 @@ static ckpt_status refuse_entry(const ckpt_mem *m, const struct mem_config_entry
     return st;
 }
 
-/* take_size - sets the size of rule R from the config, unless the shapes have given it. */
-static ckpt_status take_size(ckpt_mem *m, const struct mem_config_rule *r, const struct mem_config_entry *e,
-                             ckpt_error *err)
+/* apply_size - sets the size of rule R from the config, unless the shapes have given it. */
+static ckpt_status apply_size(ckpt_mem *m, const struct mem_config_rule *r, const struct mem_config_entry *e,
+                              ckpt_error *err)
 {
     uint64_t n;
     if (e->type != CONFIG_NUMBER || !str_uint(e->text, &n) || !n || n > UINT32_MAX)
@@ -320,8 +320,8 @@ static ckpt_status take_size(ckpt_mem *m, const struct mem_config_rule *r, const
     return CKPT_OK;
 }
 
-/* take_activation - sets the conditions of the activation function in the config. */
-static void take_activation(ckpt_mem *m, const struct mem_family *f, const struct mem_config_entry *e)
+/* apply_activation - sets the conditions of the activation function in the config. */
+static void apply_activation(ckpt_mem *m, const struct mem_family *f, const struct mem_config_entry *e)
 {
     for (const struct mem_config_rule *r = f->config; r->keys; r++)
         if (r->kind == CONFIG_ACTIVATION && word_is(r->keys, e->key) && e->type == CONFIG_TEXT &&
@@ -332,9 +332,9 @@ static void take_activation(ckpt_mem *m, const struct mem_family *f, const struc
     refuse(m, "%.*s %.*s is not in the table of %s", STR_ARG(e->key), STR_ARG(e->text), f->title);
 }
 
-/* take_probability - sets condition ON if the probability E is above 0, else ON << 1, its opposite. */
-static ckpt_status take_probability(ckpt_mem *m, const struct mem_config_entry *e, uint32_t on,
-                                    ckpt_error *err)
+/* apply_probability - sets condition ON if the probability E is above 0, else ON << 1, its opposite. */
+static ckpt_status apply_probability(ckpt_mem *m, const struct mem_config_entry *e, uint32_t on,
+                                     ckpt_error *err)
 {
     if (e->type != CONFIG_NUMBER || e->text.ptr[0] == '-')
         return refuse_entry(m, e, "a number from 0 to 1", err);
@@ -343,9 +343,9 @@ static ckpt_status take_probability(ckpt_mem *m, const struct mem_config_entry *
     return CKPT_OK;
 }
 
-/* take_flag - sets the conditions of R. Only a network without tensors needs them. */
-static ckpt_status take_flag(ckpt_mem *m, const struct mem_config_rule *r, const struct mem_config_entry *e,
-                             ckpt_error *err)
+/* apply_flag - sets the conditions of R. Only a network without tensors needs them. */
+static ckpt_status apply_flag(ckpt_mem *m, const struct mem_config_rule *r, const struct mem_config_entry *e,
+                              ckpt_error *err)
 {
     if (!r->value && e->type != CONFIG_TRUE && e->type != CONFIG_FALSE)
         return refuse_entry(m, e, "true or false", err);
@@ -355,17 +355,17 @@ static ckpt_status take_flag(ckpt_mem *m, const struct mem_config_rule *r, const
     return CKPT_OK;
 }
 
-static ckpt_status take_entry(ckpt_mem *m, const struct mem_config_rule *r, const struct mem_config_entry *e,
-                              ckpt_error *err)
+static ckpt_status apply_entry(ckpt_mem *m, const struct mem_config_rule *r, const struct mem_config_entry *e,
+                               ckpt_error *err)
 {
     uint64_t window;
     switch (r->kind) {
-    case CONFIG_SIZE: return take_size(m, r, e, err);
-    case CONFIG_ATTENTION_DROP: return take_probability(m, e, ATTENTION_DROP, err);
-    case CONFIG_DROP: return take_probability(m, e, DROP, err);
-    case CONFIG_EMBEDDING_DROP: return take_probability(m, e, EMBEDDING_DROP, err);
-    case CONFIG_ACTIVATION: take_activation(m, m->family, e); break;
-    case CONFIG_BIT: return take_flag(m, r, e, err);
+    case CONFIG_SIZE: return apply_size(m, r, e, err);
+    case CONFIG_ATTENTION_DROPOUT: return apply_probability(m, e, ATTENTION_DROPOUT, err);
+    case CONFIG_RESIDUAL_DROPOUT: return apply_probability(m, e, RESIDUAL_DROPOUT, err);
+    case CONFIG_EMBEDDING_DROPOUT: return apply_probability(m, e, EMBEDDING_DROPOUT, err);
+    case CONFIG_ACTIVATION: apply_activation(m, m->family, e); break;
+    case CONFIG_BIT: return apply_flag(m, r, e, err);
     case CONFIG_NONE:
         if (e->type != CONFIG_FALSE && !config_is_zero(e))
             refuse(m, "%.*s is not in the table of %s", STR_ARG(e->key), m->family->title);
@@ -404,13 +404,13 @@ static void set_default_size(ckpt_mem *m, const struct mem_config_rule *r)
         letter_set(&m->dims, r->letter, n);
 }
 
-/* take_config - sets the sizes and conditions that the config gives, if there is one. */
-static ckpt_status take_config(ckpt_mem *m, ckpt_error *err)
+/* apply_config - sets the sizes and conditions that the config gives, if there is one. */
+static ckpt_status apply_config(ckpt_mem *m, ckpt_error *err)
 {
     const struct mem_config_entry *type = config_get(&m->config, "model_type");
     const struct mem_config_entry *tie = config_get(&m->config, TIE_KEY);
     refuse_config(m);
-    m->type_by_config = type != NULL;
+    m->has_model_type = type != NULL;
     if (tie && tie->type != CONFIG_TRUE && tie->type != CONFIG_FALSE)
         return refuse_entry(m, tie, "true or false", err);
     if (type && !(type->type == CONFIG_TEXT && word_is(m->family->model_types, type->text))) {
@@ -421,7 +421,7 @@ static ckpt_status take_config(ckpt_mem *m, ckpt_error *err)
     for (const struct mem_config_rule *r = m->family->config; r && r->keys; r++) {
         const struct mem_config_entry *e = config_get(&m->config, r->keys);
         if (e)
-            CKPT_TRY(take_entry(m, r, e, err));
+            CKPT_TRY(apply_entry(m, r, e, err));
         else if (r->kind == CONFIG_SIZE)
             set_default_size(m, r);
     }
@@ -430,10 +430,10 @@ static ckpt_status take_config(ckpt_mem *m, ckpt_error *err)
 
 static void set_family_conditions(ckpt_mem *m, const struct mem_family *f)
 {
-    uint32_t drop = ATTENTION_DROP | DROP | EMBEDDING_DROP;
+    uint32_t drop = ATTENTION_DROPOUT | RESIDUAL_DROPOUT | EMBEDDING_DROPOUT;
     m->conditions = f->conditions;
-    if (!(m->conditions & (NO_DROP | DROP)))
-        m->conditions |= f->dropout ? drop : drop << 1; /* each NO_…_DROP is the bit after its …_DROP */
+    if (!(m->conditions & (NO_RESIDUAL_DROPOUT | RESIDUAL_DROPOUT)))
+        m->conditions |= f->has_dropout ? drop : drop << 1; /* NO_…_DROPOUT is the bit after …_DROPOUT */
 }
 
 static void set_if_unknown(struct letters *letters, char name, uint64_t value)
@@ -511,7 +511,7 @@ static ckpt_status refuse_names(ckpt_mem *m, ckpt_error *err)
         for (const struct mem_refusal *r = mem_refusals; r->glob; r++) {
             if (!name_matches(r->glob, m->tensors[i].name))
                 continue;
-            if (r->always)
+            if (r->refuses_all)
                 return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "{%.*s}: %s", STR_ARG(m->tensors[i].name),
                             r->why);
             if (strstr(r->glob, "lora") && !adapter)
@@ -525,7 +525,7 @@ static ckpt_status refuse_names(ckpt_mem *m, ckpt_error *err)
     return CKPT_OK;
 }
 
-static ckpt_status take_family(ckpt_mem *m, const struct mem_family *f, ckpt_error *err)
+static ckpt_status try_family(ckpt_mem *m, const struct mem_family *f, ckpt_error *err)
 {
     ckpt_str prefix = STR_LIT("");
     bool bare = false;
@@ -535,17 +535,17 @@ static ckpt_status take_family(ckpt_mem *m, const struct mem_family *f, ckpt_err
     m->family = f;
     m->recognized_by = sign->name;
     set_family_conditions(m, f);
-    if (!assign_rules(m, f, prefix, bare) || !(f->convolutions ? check_layers(m, f) : check_blocks(m, f)) ||
+    if (!assign_rules(m, f, prefix, bare) || !(f->is_convnet ? check_layers(m, f) : check_blocks(m, f)) ||
         !match_shapes(m, f))
         return CKPT_OK;
     letter_set(&m->dims, 'L', m->nblocks);
-    CKPT_TRY(take_config(m, err));
+    CKPT_TRY(apply_config(m, err));
     m->refused_by_config = m->refusal.len != 0;
     find_tie(m);
     set_opposite_conditions(m);
-    if (!f->tied && (m->conditions & TIED))
+    if (!f->head_may_be_tied && (m->conditions & TIED))
         refuse(m, "%s without a weight of its head", f->title);
-    if (!f->convolutions)
+    if (!f->is_convnet)
         derive_head_widths(m);
     return CKPT_OK;
 }
@@ -555,7 +555,7 @@ ckpt_status mem_recognize(ckpt_mem *m, ckpt_error *err)
     const struct mem_family *f;
     CKPT_TRY(refuse_names(m, err));
     for (size_t i = 0; (f = mem_family_at(i)) != NULL && !m->family; i++)
-        CKPT_TRY(take_family(m, f, err));
+        CKPT_TRY(try_family(m, f, err));
     if (!m->family)
         refuse(m, "the names are those of no network that this version recognizes");
     return CKPT_OK;
@@ -563,8 +563,8 @@ ckpt_status mem_recognize(ckpt_mem *m, ckpt_error *err)
 
 /* ---- a config alone */
 
-/* take_dtype - sets *ITEM to the bytes of an element of a parameter by the dtype in the config. */
-static ckpt_status take_dtype(ckpt_mem *m, uint32_t *item, ckpt_error *err)
+/* read_dtype - sets *ITEM to the bytes of an element of a parameter by the dtype in the config. */
+static ckpt_status read_dtype(ckpt_mem *m, uint32_t *item, ckpt_error *err)
 {
     const struct mem_config_entry *e = config_get(&m->config, "torch_dtype|dtype");
     m->fp32_by_default = !e;
@@ -597,7 +597,7 @@ static ckpt_status add_tensor(ckpt_mem *m, const struct mem_tensor_rule *r, uint
     if (!shape || !t->name.ptr)
         return fail_memory(err);
     while (text.len && t->ndim < 8) {
-        if (!product_value(take_first_size(&text), &m->dims, &shape[t->ndim]))
+        if (!product_value(cut_first_size(&text), &m->dims, &shape[t->ndim]))
             return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "has no %s, which %s takes",
                         find_missing_key(m, r->shape), r->name);
         t->elements = size_mul(t->elements, shape[t->ndim++]);
@@ -625,7 +625,7 @@ ckpt_status mem_from_config(ckpt_mem *m, ckpt_error *err)
     if (!type)
         return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
                     "has no model_type: not the config.json of a model of transformers");
-    if (!f || f->images)
+    if (!f || f->takes_images)
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
                     "model_type {%.*s}: only {=bert, gpt2, llama, mistral, "
                     "qwen2 and qwen3} are described by a config alone",
@@ -633,9 +633,9 @@ ckpt_status mem_from_config(ckpt_mem *m, ckpt_error *err)
     m->family = f;
     m->recognized_by = str_c("model_type");
     set_family_conditions(m, f);
-    CKPT_TRY(take_config(m, err));
+    CKPT_TRY(apply_config(m, err));
     uint32_t item;
-    CKPT_TRY(take_dtype(m, &item, err));
+    CKPT_TRY(read_dtype(m, &item, err));
     uint64_t blocks = letter_get(&m->dims, 'L');
     if (!blocks)
         return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "has no %s", find_missing_key(m, "L"));
@@ -647,7 +647,7 @@ ckpt_status mem_from_config(ckpt_mem *m, ckpt_error *err)
     if (m->refusal.len)
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "%.*s", STR_ARG(m->refusal));
     bool untied = word_is("llama|mistral|qwen2|qwen3", type->text); /* the default of transformers */
-    if (f->tied && tie)
+    if (f->head_may_be_tied && tie)
         untied = tie->type == CONFIG_FALSE;
     if (untied)
         m->conditions |= UNTIED;

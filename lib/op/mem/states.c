@@ -2,14 +2,14 @@
 #include "op/mem/states.h"
 
 enum state_kind {
-    STATE_LIKE,     /* the parameter's shape and dtype */
-    STATE_FACTORED, /* for a matrix one number for each row and one for each column */
-    STATE_8_BITS    /* bytes, and a scale for each block of 256; tensors below 4096 elements in fp32 */
+    STATE_LIKE_PARAMETER, /* the parameter's shape and dtype */
+    STATE_FACTORED,       /* for a matrix one number for bytes row and one for bytes column */
+    STATE_8_BITS          /* bytes, and a scale for bytes block of 256; tensors below 4096 elements in fp32 */
 };
 
 enum step_kind {
     STEP_UNKNOWN,
-    STEP_NOTHING,
+    STEP_NO_TEMPORARY,
     STEP_FOREACH,       /* a copy of all gradients */
     STEP_ONE_TEMPORARY, /* one tensor after the other; a temporary lives until the next one replaces it */
     STEP_TWO_TEMPORARIES
@@ -19,10 +19,10 @@ static const struct optimizer {
     const char *name;
     uint32_t states;
     enum state_kind kind;
-    bool counters; /* its `step` is on the device, 4 bytes a tensor */
+    bool has_device_step; /* its `step` is on the device, 4 bytes a tensor */
     enum step_kind step;
 } optimizers[] = {
-#define OPTIMIZER(name, states, kind, counters, step) {name, states, kind, counters, step},
+#define OPTIMIZER(name, states, kind, device_step, step) {name, states, kind, device_step, step},
 #include "op/mem/optimizers.def"
 #undef OPTIMIZER
 };
@@ -51,11 +51,11 @@ struct mem_bytes mem_bytes_of(const struct mem_tensor *t, uint32_t precision)
     }
 }
 
-/* state_bytes - returns the bytes of the states that OPTIMIZER keeps for T: ITEM_BYTES for each number. */
+/* state_bytes - returns the bytes of the states that OPTIMIZER keeps for T: ITEM_BYTES for bytes number. */
 static uint64_t state_bytes(const struct optimizer *optimizer, const struct mem_tensor *t,
                             uint32_t item_bytes)
 {
-    uint64_t n = t->elements, counters = optimizer->counters ? 4 : 0;
+    uint64_t n = t->elements, step_bytes = optimizer->has_device_step ? 4 : 0;
     if (optimizer->kind == STATE_FACTORED && t->ndim > 1) {
         uint64_t columns = t->shape[t->ndim - 1], rows = t->shape[t->ndim - 2];
         n = size_add(columns ? n / columns : 0, rows ? n / rows : 0);
@@ -63,7 +63,7 @@ static uint64_t state_bytes(const struct optimizer *optimizer, const struct mem_
     if (optimizer->kind == STATE_8_BITS)
         return n < 4096 ? size_mul(4 * optimizer->states, n)
                         : size_mul(optimizer->states, size_add(n, size_mul(4, n / 256 + (n % 256 != 0))));
-    return size_add(size_mul(size_mul(optimizer->states, item_bytes), n), counters);
+    return size_add(size_mul(size_mul(optimizer->states, item_bytes), n), step_bytes);
 }
 
 /* step_temporaries - returns the bytes of the temporaries of step() for a tensor of BYTES, with those of the
@@ -79,8 +79,8 @@ static uint64_t step_temporaries(enum step_kind step, uint64_t bytes, uint64_t b
 static void add_parameter(const struct mem_tensor *t, const struct optimizer *optimizer, uint32_t precision,
                           struct mem_states *s, uint64_t *before)
 {
-    struct mem_bytes each = mem_bytes_of(t, precision);
-    uint64_t stored = size_mul(each.parameter, t->elements), stepped = size_mul(each.state, t->elements);
+    struct mem_bytes bytes = mem_bytes_of(t, precision);
+    uint64_t stored = size_mul(bytes.parameter, t->elements), stepped = size_mul(bytes.state, t->elements);
     s->parameters = size_add(s->parameters, stored);
     s->largest_parameter = stored > s->largest_parameter ? stored : s->largest_parameter;
     if (t->frozen) {
@@ -89,11 +89,11 @@ static void add_parameter(const struct mem_tensor *t, const struct optimizer *op
     }
     s->trained_elements = size_add(s->trained_elements, t->elements);
     s->trained_tensors++;
-    s->master = size_add(s->master, size_mul(each.master, t->elements));
-    s->gradients = size_add(s->gradients, size_mul(each.gradient, t->elements));
+    s->master = size_add(s->master, size_mul(bytes.master, t->elements));
+    s->gradients = size_add(s->gradients, size_mul(bytes.gradient, t->elements));
     if (!optimizer)
         return;
-    s->optimizer = size_add(s->optimizer, state_bytes(optimizer, t, each.state));
+    s->optimizer = size_add(s->optimizer, state_bytes(optimizer, t, bytes.state));
     uint64_t step = step_temporaries(optimizer->step, stepped, *before);
     s->transient = optimizer->step == STEP_FOREACH ? size_add(s->transient, stepped)
                    : step > s->transient           ? step
@@ -104,7 +104,7 @@ static void add_parameter(const struct mem_tensor *t, const struct optimizer *op
 /* add_buffer - adds T as Module.to(dtype) converts it: integers keep their dtype. */
 static void add_buffer(const struct mem_tensor *t, uint32_t precision, struct mem_states *s)
 {
-    uint32_t item = t->integer ? t->item_bytes : mem_bytes_of(t, precision).parameter;
+    uint32_t item = t->is_integer ? t->item_bytes : mem_bytes_of(t, precision).parameter;
     s->buffers = size_add(s->buffers, size_mul(item, t->elements));
 }
 
@@ -121,7 +121,7 @@ ckpt_status mem_states_sum(ckpt_mem *m, const ckpt_mem_run *run, struct mem_stat
         const struct mem_tensor *t = &m->tensors[i];
         if (t->tied_to)
             continue;
-        if (t->buffer)
+        if (t->is_buffer)
             add_buffer(t, run->precision, out);
         else
             add_parameter(t, uses_file_optimizer ? NULL : optimizer, run->precision, out, &before);
@@ -132,6 +132,6 @@ ckpt_status mem_states_sum(ckpt_mem *m, const ckpt_mem_run *run, struct mem_stat
     out->optimizer_exact = uses_file_optimizer ? run->precision == CKPT_MEM_AS_STORED && !out->frozen_elements
                                                : optimizer->kind != STATE_8_BITS;
     out->transient_known = !uses_file_optimizer && optimizer->step != STEP_UNKNOWN;
-    out->transient_exact = out->transient_known && (m->ordered || !by_tensor);
+    out->transient_exact = out->transient_known && (m->in_parameter_order || !by_tensor);
     return CKPT_OK;
 }

@@ -6,25 +6,25 @@
 #include "op/mem/model.h"
 
 struct mem_block {
-    uint64_t kept;     /* all that it keeps, with its input and the cast copies of its weights */
-    uint64_t input;    /* its input alone: all that is kept of a recomputed segment that begins here */
-    uint64_t output;   /* its output, which a reentrant segment keeps */
-    uint64_t copies;   /* cast copies of weights, which autocast caches until its end */
-    uint64_t gradient; /* of its parameters */
-    uint64_t work;     /* the most that its backward pass needs beyond what it keeps */
-    uint64_t forward;  /* multiply-adds of its forward pass */
-    uint64_t matmuls;  /* results of its matrix products and attention, for selective checkpointing */
+    uint64_t kept_bytes;     /* all that it keeps, with its input and the cast copies of its weights */
+    uint64_t input_bytes;    /* its input alone: all that is kept of a recomputed segment that begins here */
+    uint64_t output_bytes;   /* its output, which a reentrant segment keeps */
+    uint64_t copy_bytes;     /* cast copies of weights, which autocast caches until its end */
+    uint64_t gradient_bytes; /* of its parameters */
+    uint64_t backward_bytes; /* the most that its backward pass needs beyond what it keeps */
+    uint64_t multiply_adds;  /* of its forward pass */
+    uint64_t matmul_bytes;   /* results of its matrix products and attention, for selective checkpointing */
 };
 
 struct mem_timeline {
     struct mem_block *blocks;
     uint32_t n;
-    uint64_t input, head, loss; /* kept outside of blocks, by enum mem_part */
-    uint64_t checkpointed;      /* kept in addition if a segment is recomputed: the loss, positions, masks */
-    uint64_t moment[MEM_MOMENTS];      /* in addition; of HELD: only if no segment is recomputed */
-    uint64_t head_gradient, gradients; /* of the parameters of the head, of all */
-    uint64_t end;     /* the most at the end of the backward pass, without gradients of blocks */
-    uint64_t forward; /* multiply-adds of a forward pass */
+    uint64_t input_bytes, head_bytes, loss_bytes; /* kept outside of blocks, by enum mem_part */
+    uint64_t checkpoint_bytes; /* kept in addition if a segment is recomputed: the loss, positions, masks */
+    uint64_t moment_bytes[MEM_MOMENTS]; /* in addition; of HELD: only if no segment is recomputed */
+    uint64_t head_gradient, gradients;  /* bytes: of the parameters of the head, of all */
+    uint64_t end_bytes;     /* the most at the end of the backward pass, without gradients of blocks */
+    uint64_t multiply_adds; /* of a forward pass */
 };
 
 /* The peak, and the moment at which it is. */
@@ -53,11 +53,11 @@ uint64_t usage_sum(const struct mem_usage *list, unsigned part_or_moment, const 
 /* fill_outside - sets in *T what family F keeps outside of blocks and has at each moment. */
 void fill_outside(const struct mem_family *f, const struct letters *dims, uint32_t state,
                   struct mem_timeline *t);
-/* timeline_kept - returns the bytes that are kept for the backward pass. */
-uint64_t timeline_kept(const struct mem_timeline *t, const struct mem_segments *s);
+/* timeline_kept_bytes - returns the bytes that are kept for the backward pass. */
+uint64_t timeline_kept_bytes(const struct mem_timeline *t, const struct mem_segments *s);
 /* timeline_peak - returns the peak over all moments, with gradients. */
 struct mem_peak timeline_peak(const struct mem_timeline *t, const struct mem_segments *s);
-/* timeline_again - returns the multiply-adds that recomputing does again. */
-uint64_t timeline_again(const struct mem_timeline *t, const struct mem_segments *s);
+/* timeline_extra_work - returns the multiply-adds that recomputing does again. */
+uint64_t timeline_extra_work(const struct mem_timeline *t, const struct mem_segments *s);
 
 #endif

@@ -4,9 +4,9 @@
 
 /* Sums over the tensors of one part of a network, or of one block. */
 struct weights_sum {
-    uint64_t gradient; /* bytes */
-    uint64_t matrices; /* elements of the matrices, which autocast casts */
-    uint64_t results;  /* widths of the results of these matrices for one token */
+    uint64_t gradient_bytes;
+    uint64_t matrix_elements; /* of the matrices, which autocast casts */
+    uint64_t out_features;    /* of the Linears with these matrices */
 };
 
 /* The sums of one block by part; those of the parts outside of blocks are with block 0. */
@@ -15,12 +15,13 @@ typedef struct weights_sum part_sums[MEM_PARTS];
 static void add_weight(struct weights_sum *sum, const struct mem_tensor *t, uint32_t precision)
 {
     bool matrix = t->rule->kind == MATRIX || t->rule->kind == CONV1D;
+    uint64_t gradient_bytes = size_mul(mem_bytes_of(t, precision).gradient, t->elements);
     if (!t->tied_to && !t->frozen)
-        sum->gradient = size_add(sum->gradient, size_mul(mem_bytes_of(t, precision).gradient, t->elements));
+        sum->gradient_bytes = size_add(sum->gradient_bytes, gradient_bytes);
     if (!matrix || (t->tied_to && (t->rule->when & UNTIED)))
         return; /* a tied head is counted with the embedding */
-    sum->matrices = size_add(sum->matrices, t->elements);
-    sum->results = size_add(sum->results, t->shape[t->rule->kind == CONV1D ? t->ndim - 1 : 0]);
+    sum->matrix_elements = size_add(sum->matrix_elements, t->elements);
+    sum->out_features = size_add(sum->out_features, t->shape[t->rule->kind == CONV1D ? t->ndim - 1 : 0]);
 }
 
 /* sum_weights - returns the sums over the parameters of M by block, in A; NULL: out of memory. */
@@ -28,7 +29,7 @@ static part_sums *sum_weights(const ckpt_mem *m, uint32_t precision, arena *a)
 {
     part_sums *sums = arena_array(a, m->nblocks, sizeof *sums);
     for (size_t i = 0; sums && i < m->ntensors; i++)
-        if (!m->tensors[i].buffer)
+        if (!m->tensors[i].is_buffer)
             add_weight(&sums[m->tensors[i].block][m->tensors[i].rule->part], &m->tensors[i], precision);
     return sums;
 }
@@ -36,7 +37,7 @@ static part_sums *sum_weights(const ckpt_mem *m, uint32_t precision, arena *a)
 /* cast_copy_bytes - returns the bytes of autocast's copies of the matrices of SUMS. */
 static uint64_t cast_copy_bytes(const struct weights_sum *sums, uint32_t state)
 {
-    return state & MIXED ? size_mul(2, sums->matrices) : 0;
+    return state & MIXED ? size_mul(2, sums->matrix_elements) : 0;
 }
 
 /* product - returns the value of TEXT, a product of letters (family.h); TOO_LARGE: one is not known. */
@@ -62,21 +63,23 @@ static void fill_block(const struct mem_family *f, const struct letters *dims, u
 {
     struct weights_sum attention = sums[ATTENTION], after = sums[MLP];
     uint64_t attention_copies = cast_copy_bytes(&attention, state), copies = cast_copy_bytes(&after, state);
-    uint64_t after_kept = size_add(usage_sum(f->saved, MLP, dims, state), copies);
-    b->copies = size_add(attention_copies, copies);
-    b->kept = size_add(size_add(usage_sum(f->saved, ATTENTION, dims, state), attention_copies), after_kept);
-    b->input = b->output = product("Thr", dims);
-    b->gradient = size_add(attention.gradient, after.gradient);
-    b->work = usage_sum(f->alive, BLOCK_BACKWARD, dims, state);
-    uint64_t softmax = size_add(usage_sum(f->alive, SOFTMAX_BACKWARD, dims, state), after.gradient);
-    if ((state & EAGER) && softmax > after_kept && softmax - after_kept > b->work)
-        b->work = softmax - after_kept;
+    uint64_t after_kept = size_add(usage_sum(f->part_usage, MLP, dims, state), copies);
+    uint64_t attention_kept = size_add(usage_sum(f->part_usage, ATTENTION, dims, state), attention_copies);
+    b->copy_bytes = size_add(attention_copies, copies);
+    b->kept_bytes = size_add(attention_kept, after_kept);
+    b->input_bytes = b->output_bytes = product("Thr", dims);
+    b->gradient_bytes = size_add(attention.gradient_bytes, after.gradient_bytes);
+    b->backward_bytes = usage_sum(f->moment_usage, BLOCK_BACKWARD, dims, state);
+    uint64_t softmax = usage_sum(f->moment_usage, SOFTMAX_BACKWARD, dims, state);
+    softmax = size_add(softmax, after.gradient_bytes);
+    if ((state & EAGER) && softmax > after_kept && softmax - after_kept > b->backward_bytes)
+        b->backward_bytes = softmax - after_kept;
     uint64_t tokens = letter_get(dims, 'T');
-    b->forward = size_add(size_mul(tokens, size_add(attention.matrices, after.matrices)),
-                          product("2TSA", dims));
-    b->matmuls = size_add(
-        size_mul(size_mul(tokens, letter_get(dims, 'c')), size_add(attention.results, after.results)),
-        size_add(product("TAc", dims), attention_extra_bytes(dims, state)));
+    b->multiply_adds = size_add(size_mul(tokens, size_add(attention.matrix_elements, after.matrix_elements)),
+                                product("2TSA", dims));
+    uint64_t out_features = size_add(attention.out_features, after.out_features);
+    b->matmul_bytes = size_add(size_mul(size_mul(tokens, letter_get(dims, 'c')), out_features),
+                               size_add(product("TAc", dims), attention_extra_bytes(dims, state)));
 }
 
 ckpt_status transformer_timeline(const ckpt_mem *m, const struct letters *dims, uint32_t state,
@@ -91,18 +94,18 @@ ckpt_status transformer_timeline(const ckpt_mem *m, const struct letters *dims, 
         return fail_memory(err);
     struct weights_sum input = sums[0][INPUT], head = sums[0][HEAD];
     if (tied) /* the head uses the embedding as its matrix */
-        head.matrices = size_add(head.matrices, product("Vh", dims));
+        head.matrix_elements = size_add(head.matrix_elements, product("Vh", dims));
     fill_outside(f, dims, state, t);
-    t->input = size_add(t->input, cast_copy_bytes(&input, state));
-    t->head = size_add(t->head, cast_copy_bytes(&head, state));
-    t->end = t->moment[BACKWARD_END];
-    t->gradients = size_add(input.gradient, head.gradient);
-    t->head_gradient = size_add(head.gradient, tied ? product("Vhe", dims) : 0);
-    t->forward = size_mul(letter_get(dims, f->images ? 'B' : 'T'), head.matrices);
+    t->input_bytes = size_add(t->input_bytes, cast_copy_bytes(&input, state));
+    t->head_bytes = size_add(t->head_bytes, cast_copy_bytes(&head, state));
+    t->end_bytes = t->moment_bytes[BACKWARD_END];
+    t->gradients = size_add(input.gradient_bytes, head.gradient_bytes);
+    t->head_gradient = size_add(head.gradient_bytes, tied ? product("Vhe", dims) : 0);
+    t->multiply_adds = size_mul(letter_get(dims, f->takes_images ? 'B' : 'T'), head.matrix_elements);
     for (uint32_t i = 0; i < m->nblocks; i++) {
         fill_block(f, dims, state, sums[i], &t->blocks[i]);
-        t->gradients = size_add(t->gradients, t->blocks[i].gradient);
-        t->forward = size_add(t->forward, t->blocks[i].forward);
+        t->gradients = size_add(t->gradients, t->blocks[i].gradient_bytes);
+        t->multiply_adds = size_add(t->multiply_adds, t->blocks[i].multiply_adds);
     }
     return CKPT_OK;
 }
