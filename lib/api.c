@@ -64,7 +64,7 @@ ckpt_status ckpt_open_with(const char *path, const ckpt_open_options *opts, ckpt
     ckpt_open_options o;
     CKPT_REQUIRE(err, out);
     *out = NULL;
-    CKPT_TRY(sized_copy_in(opts, &o, sizeof o, err));
+    CKPT_TRY(sized_struct_copy_in(opts, &o, sizeof o, err));
     return open_with(path, &o, out, err);
 }
 
@@ -119,10 +119,10 @@ uint32_t ckpt_tensor_count(const ckpt_file *f) { return (uint32_t)file_or_empty(
 bool ckpt_tensor_at(const ckpt_file *f, uint32_t i, ckpt_tensor *out)
 {
     ckpt_tensor t;
-    if (sized_check(out, NULL) != CKPT_OK)
+    if (sized_struct_check(out, NULL) != CKPT_OK)
         return false;
     bool there = table_copy_row(&file_or_empty(f)->table, i, &t);
-    sized_copy_out(out, &t, sizeof t);
+    sized_struct_copy_out(out, &t, sizeof t);
     return there;
 }
 ckpt_str ckpt_tensor_name(const ckpt_file *f, uint32_t i) { return table_name(&file_or_empty(f)->table, i); }
@@ -130,10 +130,10 @@ uint32_t ckpt_storage_count(const ckpt_file *f) { return (uint32_t)file_or_empty
 bool ckpt_storage_at(const ckpt_file *f, uint32_t i, ckpt_storage *out)
 {
     ckpt_storage s;
-    if (sized_check(out, NULL) != CKPT_OK)
+    if (sized_struct_check(out, NULL) != CKPT_OK)
         return false;
     bool there = table_copy_storage(&file_or_empty(f)->table, i, &s);
-    sized_copy_out(out, &s, sizeof s);
+    sized_struct_copy_out(out, &s, sizeof s);
     return there;
 }
 const ckpt_value *ckpt_file_root(const ckpt_file *f) { return file_or_empty(f)->root; }
@@ -168,7 +168,7 @@ const ckpt_value *ckpt_file_metadata(const ckpt_file *f)
 
 uint32_t ckpt_tensor_find(const ckpt_file *f, ckpt_str name)
 {
-    return f ? file_find((ckpt_file *)(uintptr_t)f, name) : CKPT_NO_TENSOR; /* the name index is a cache */
+    return f ? file_find_tensor((ckpt_file *)(uintptr_t)f, name) : CKPT_NO_TENSOR; /* makes an index */
 }
 
 ckpt_status ckpt_plan_sanitize(ckpt_plan *p, const char *format, ckpt_error *err)
@@ -198,7 +198,7 @@ static ckpt_status write_plan(ckpt_plan *p, const struct format *f, const struct
                               ckpt_error *err)
 {
     p->ndropped = p->naliases = p->noutputs = p->ncasts = 0;
-    ckpt_status st = file_unchanged(p->file, err);
+    ckpt_status st = file_check_unchanged(p->file, err);
     if (plan_root_is_module(p))
         plan_note_module(p);
     cast_notice_skipped(p);
@@ -222,7 +222,7 @@ static ckpt_status write_to(ckpt_plan *p, struct write_job *job, const ckpt_writ
     ckpt_write_options o;
     const struct format *f;
     ckpt_write_result result = {0};
-    CKPT_TRY(sized_copy_in(given, &o, sizeof o, err));
+    CKPT_TRY(sized_struct_copy_in(given, &o, sizeof o, err));
     CKPT_REQUIRE(err, p && o.ties <= CKPT_TIES_ERROR);
     if (o.max_shard && !job->path)
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "a set of shards is written to a path");
@@ -240,7 +240,7 @@ static ckpt_status write_to(ckpt_plan *p, struct write_job *job, const ckpt_writ
     result.naliases = p->naliases;
     result.ncasts = p->ncasts;
     if (out)
-        sized_copy_out(out, &result, sizeof result);
+        sized_struct_copy_out(out, &result, sizeof result);
     return CKPT_OK;
 }
 
@@ -248,7 +248,7 @@ ckpt_status ckpt_plan_write(ckpt_plan *p, const char *path, const ckpt_write_opt
                             ckpt_write_result *out, ckpt_error *err)
 {
     struct write_job job = {.path = path};
-    CKPT_TRY(out ? sized_clear(out, err) : CKPT_OK);
+    CKPT_TRY(out ? sized_struct_clear(out, err) : CKPT_OK);
     CKPT_REQUIRE(err, path);
     return write_to(p, &job, opts, out, err);
 }
@@ -257,7 +257,7 @@ ckpt_status ckpt_plan_write_fd(ckpt_plan *p, int fd, const ckpt_write_options *o
                                ckpt_error *err)
 {
     struct write_job job = {.fd = fd};
-    CKPT_TRY(out ? sized_clear(out, err) : CKPT_OK);
+    CKPT_TRY(out ? sized_struct_clear(out, err) : CKPT_OK);
     CKPT_REQUIRE(err, fd >= 0);
     return write_to(p, &job, opts, out, err);
 }
@@ -271,7 +271,7 @@ ckpt_status ckpt_plan_write_memory(ckpt_plan *p, const ckpt_write_options *opts,
         *bytes = NULL;
     if (n)
         *n = 0;
-    CKPT_TRY(out ? sized_clear(out, err) : CKPT_OK);
+    CKPT_TRY(out ? sized_struct_clear(out, err) : CKPT_OK);
     CKPT_REQUIRE(err, bytes && n);
     CKPT_TRY(write_to(p, &job, opts, out, err));
     *bytes = made.data;
@@ -289,7 +289,7 @@ ckpt_status ckpt_table_json(const ckpt_file *file, const ckpt_table_json_options
     *text = NULL;
     *len = 0;
     CKPT_REQUIRE(err, file);
-    CKPT_TRY(sized_copy_in(opts, &json.o, sizeof json.o, err));
+    CKPT_TRY(sized_struct_copy_in(opts, &json.o, sizeof json.o, err));
     CKPT_REQUIRE(err, json.o.rows || !json.o.nrows);
     json.format = file->format->name;
     return name_file_if_failed(table_json(&json, text, len, err), file->path, err);
@@ -349,9 +349,9 @@ ckpt_status ckpt_verify(const char *path, const ckpt_verify_options *opts,
     ckpt_work how;
     ckpt_verify_result found;
     err = err ? err : &own;
-    CKPT_TRY(sized_clear(result, err));
-    CKPT_TRY(sized_copy_in(opts, &o, sizeof o, err));
-    CKPT_TRY(sized_copy_in(o.how, &how, sizeof how, err));
+    CKPT_TRY(sized_struct_clear(result, err));
+    CKPT_TRY(sized_struct_copy_in(opts, &o, sizeof o, err));
+    CKPT_TRY(sized_struct_copy_in(o.how, &how, sizeof how, err));
     CKPT_REQUIRE(err, path && (o.globs || !o.nglobs) && o.algorithm <= CKPT_XXH3);
     o.how = &how;
     ckpt_status st = check_init(&c, &o, &found, err);
@@ -369,7 +369,7 @@ ckpt_status ckpt_verify(const char *path, const ckpt_verify_options *opts,
         c.result->tensors = f->table.nrows;
     if (st == CKPT_OK)
         st = verify_data(&c, f, err);
-    sized_copy_out(result, &found, sizeof found);
+    sized_struct_copy_out(result, &found, sizeof found);
     file_free(f);
     check_free(&c);
     return name_file_if_failed(st, path, err);

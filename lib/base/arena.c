@@ -33,7 +33,7 @@ struct arena {
     uint64_t used, max;
     size_t next_size;
     bool full;        /* an allocation was refused because of the ceiling */
-    uint64_t fail_in; /* allocations until the injected failure; 0: none */
+    uint64_t fail_countdown; /* allocations until the injected failure; 0: none */
 };
 
 arena *arena_new(uint64_t max_bytes)
@@ -97,7 +97,7 @@ void arena_expect(arena *a, uint64_t count, size_t size)
         a->next_size = huge;
 }
 
-void arena_fail_at(arena *a, uint64_t n) { a->fail_in = n; }
+void arena_fail_at(arena *a, uint64_t n) { a->fail_countdown = n; }
 
 /* map_chunk - maps at least BYTES, starting at a multiple of HUGE. */
 static struct arena_chunk *map_chunk(size_t bytes)
@@ -201,7 +201,7 @@ static void *alloc_aligned(arena *a, size_t n, size_t align, bool grow)
 {
     struct arena_chunk *c = a->shared;
     n = n ? n : 1;
-    if (a->fail_in && --a->fail_in == 0)
+    if (a->fail_countdown && --a->fail_countdown == 0)
         return NULL;
     if (!c || (grow && n > MAX_SMALL))
         return alloc_in_new_chunk(a, n, grow);
@@ -238,7 +238,7 @@ static void *regrow_in_place(arena *a, const void *at, size_t bytes)
         link = &(*link)->next;
     size_t old_size = *link ? (*link)->size : 0;
     bool allowed = bytes >= old_size && bytes - old_size <= a->max - a->used;
-    if (!*link || a->fail_in || !allowed || !checked_add(bytes, sizeof(struct arena_chunk), &total))
+    if (!*link || a->fail_countdown || !allowed || !checked_add(bytes, sizeof(struct arena_chunk), &total))
         return NULL;
     struct arena_chunk *c = resize_chunk(*link, (size_t)total);
     if (!c)

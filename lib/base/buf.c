@@ -53,9 +53,9 @@ unsigned char *buf_extend(buf *b, size_t n)
 
 void buf_byte(buf *b, unsigned char c) { buf_put(b, &c, 1); }
 
-void buf_str(buf *b, ckpt_str s) { buf_put(b, s.ptr, s.len); }
+void buf_put_str(buf *b, ckpt_str s) { buf_put(b, s.ptr, s.len); }
 
-void buf_text(buf *b, const char *z) { buf_put(b, z, strlen(z)); }
+void buf_put_cstr(buf *b, const char *z) { buf_put(b, z, strlen(z)); }
 
 void buf_printf(buf *b, const char *fmt, ...)
 {

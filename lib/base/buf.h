@@ -21,8 +21,8 @@ void buf_put(buf *b, const void *bytes, size_t n);
 /* buf_extend - appends N uninitialized bytes and returns them; valid until the next call. NULL: failed. */
 unsigned char *buf_extend(buf *b, size_t n);
 void buf_byte(buf *b, unsigned char c);
-void buf_str(buf *b, ckpt_str s);
-void buf_text(buf *b, const char *z);
+void buf_put_str(buf *b, ckpt_str s);
+void buf_put_cstr(buf *b, const char *z);
 void buf_printf(buf *b, const char *fmt, ...) CKPT_PRINTF(2, 3);
 void buf_u16le(buf *b, uint16_t v);
 void buf_u32le(buf *b, uint32_t v);

@@ -124,7 +124,7 @@ map *map_new(size_t expected)
     const void *random = (const void *)getauxval(AT_RANDOM);
     if (random)
         memcpy(m->seed, random, sizeof m->seed);
-    m->seed[0] ^= map_ptr(m);
+    m->seed[0] ^= ptr_key(m);
     m->nslots = 16;
     while (m->nslots < MAX_SLOTS && m->nslots / 4 * 3 < expected)
         m->nslots *= 2;

@@ -29,6 +29,6 @@ bool map_put_num(map *m, uint64_t key, uint32_t value, uint32_t *old);
 bool map_set_num(map *m, uint64_t key, uint32_t value);
 size_t map_count(const map *m);
 
-static inline uint64_t map_ptr(const void *p) { return (uint64_t)(uintptr_t)p; }
+static inline uint64_t ptr_key(const void *p) { return (uint64_t)(uintptr_t)p; }
 
 #endif

@@ -6,7 +6,7 @@
 #define SMALLEST 8u    /* no struct was smaller in any version */
 #define LARGEST  4096u /* a larger number is not a size, but uninitialized memory */
 
-uint32_t sized_get_size(const void *given)
+uint32_t sized_struct_size(const void *given)
 {
     uint32_t size;
     memcpy(&size, given, sizeof size);
@@ -23,16 +23,16 @@ static ckpt_status check_size(uint32_t size, ckpt_error *err)
                 size);
 }
 
-ckpt_status sized_check(const void *out, ckpt_error *err)
+ckpt_status sized_struct_check(const void *out, ckpt_error *err)
 {
-    return out ? check_size(sized_get_size(out), err)
+    return out ? check_size(sized_struct_size(out), err)
                : fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "no place to put the result (NULL)");
 }
 
-ckpt_status sized_clear(void *out, ckpt_error *err)
+ckpt_status sized_struct_clear(void *out, ckpt_error *err)
 {
-    CKPT_TRY(sized_check(out, err));
-    memset((unsigned char *)out + sizeof(uint32_t), 0, sized_get_size(out) - sizeof(uint32_t));
+    CKPT_TRY(sized_struct_check(out, err));
+    memset((unsigned char *)out + sizeof(uint32_t), 0, sized_struct_size(out) - sizeof(uint32_t));
     return CKPT_OK;
 }
 
@@ -47,12 +47,12 @@ static ckpt_status check_unknown(const unsigned char *given, size_t from, size_t
     return CKPT_OK;
 }
 
-ckpt_status sized_copy_in(const void *given, void *own, size_t size, ckpt_error *err)
+ckpt_status sized_struct_copy_in(const void *given, void *own, size_t size, ckpt_error *err)
 {
     uint32_t ours = (uint32_t)size;
     memset(own, 0, size);
     if (given) {
-        uint32_t theirs = sized_get_size(given);
+        uint32_t theirs = sized_struct_size(given);
         CKPT_TRY(check_size(theirs, err));
         CKPT_TRY(check_unknown(given, size, theirs, err));
         memcpy(own, given, theirs < ours ? theirs : ours);
@@ -61,9 +61,9 @@ ckpt_status sized_copy_in(const void *given, void *own, size_t size, ckpt_error 
     return CKPT_OK;
 }
 
-void sized_copy_out(void *out, const void *own, size_t size)
+void sized_struct_copy_out(void *out, const void *own, size_t size)
 {
-    size_t theirs = sized_get_size(out), n = theirs < size ? theirs : size;
+    size_t theirs = sized_struct_size(out), n = theirs < size ? theirs : size;
     unsigned char *to = out;
     memcpy(to + sizeof(uint32_t), (const unsigned char *)own + sizeof(uint32_t), n - sizeof(uint32_t));
     memset(to + n, 0, theirs - n);

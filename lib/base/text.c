@@ -276,8 +276,8 @@ int ckpt_natural_compare(ckpt_str a, ckpt_str b)
 
 /* ------------------------------------------------------------ words for shell commands */
 
-/* shows_unescaped - returns true if S is shown without escapes and is not cut off. */
-static bool shows_unescaped(ckpt_str s)
+/* is_shown_unescaped - returns true if S is shown without escapes and is not cut off. */
+static bool is_shown_unescaped(ckpt_str s)
 {
     char shown[SHELL_WORD_MAX];
     text_fit(s, shown, sizeof shown);
@@ -289,7 +289,7 @@ const char *shell_word(ckpt_str s, const char *forbidden, const char *fallback, 
     static const char unquoted[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./+:,@%=";
     size_t n = 0;
     bool quote = s.len == 0;
-    if (s.len >= SHELL_WORD_MAX / 4 * 3 || !shows_unescaped(s))
+    if (s.len >= SHELL_WORD_MAX / 4 * 3 || !is_shown_unescaped(s))
         return fallback;
     for (size_t i = 0; i < s.len; i++) {
         if (strchr(forbidden, s.ptr[i]))

@@ -185,7 +185,7 @@ void flax_put_array(buf *b, const ckpt_tensor *t, const char *dtype, uint64_t nb
     msgpack_put_bytes(&head, nbytes);
     b->failed = b->failed || !buf_ok(&head);
     msgpack_put_ext(b, is_scalar ? FLAX_SCALAR : FLAX_ARRAY, head.len + nbytes); /* bounded: below 2^32 */
-    buf_str(b, buf_view(&head));
+    buf_put_str(b, buf_view(&head));
     buf_free(&head);
 }
 
@@ -308,11 +308,11 @@ void flax_put_value(buf *b, const ckpt_value *v)
     case CKPT_V_STR: msgpack_put_text(b, s); break;
     case CKPT_V_BYTES:
         msgpack_put_bytes(b, s.len);
-        buf_str(b, s);
+        buf_put_str(b, s);
         break;
     case CKPT_V_TUPLE:
         msgpack_put_ext(b, (int)value_item(v, 0)->u.i, s.len);
-        buf_str(b, s);
+        buf_put_str(b, s);
         break;
     case CKPT_V_BOOL: msgpack_put_bool(b, v->u.b); break;
     case CKPT_V_INT: msgpack_put_int(b, v->u.i); break;

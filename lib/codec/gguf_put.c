@@ -109,7 +109,7 @@ static ckpt_status copy_pair(const struct gguf_file *from, const struct gguf_pai
 ckpt_status gguf_put_pair(const struct gguf_file *from, const struct gguf_pair *p, buf *out, ckpt_error *err)
 {
     buf_u64le(out, p->key.len);
-    buf_str(out, p->key);
+    buf_put_str(out, p->key);
     buf_u32le(out, p->type);
     if (!p->bytes)
         return copy_pair(from, p, out, err);
@@ -191,7 +191,7 @@ static bool put_scalar(buf *out, uint32_t type, ckpt_str text)
     switch (type) {
     case GGUF_STRING:
         buf_u64le(out, text.len);
-        buf_str(out, text);
+        buf_put_str(out, text);
         return true;
     case GGUF_BOOL: buf_byte(out, is_true); return is_true || str_is(text, "false");
     case GGUF_F32:
@@ -258,7 +258,7 @@ void gguf_put_tensor(buf *b, ckpt_str name, const ckpt_tensor *t, ckpt_dtype dty
     uint32_t type = 0;
     (void)gguf_find_type(dtype, &type);
     buf_u64le(b, name.len);
-    buf_str(b, name);
+    buf_put_str(b, name);
     buf_u32le(b, t->ndim);
     for (uint32_t i = t->ndim; i-- > 0;)
         buf_u64le(b, t->shape[i]);

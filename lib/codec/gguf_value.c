@@ -35,7 +35,7 @@ static ckpt_value *make_number(arena *a, uint32_t type, uint64_t bits, buf *text
     char digits[REPR_FLOAT_ROOM];
     ckpt_value *v = value_number(a, (ckpt_dtype)dtypes[type], bits);
     if (v && v->type == CKPT_V_BOOL)
-        buf_text(text, v->u.b ? "true" : "false");
+        buf_put_cstr(text, v->u.b ? "true" : "false");
     else if (v && v->type == CKPT_V_FLOAT)
         buf_put(text, digits, repr_float(v->u.f, width, digits));
     else if (v && v->type == CKPT_V_INT)
@@ -71,7 +71,7 @@ static bool read_elements(struct element_reader *w, const struct gguf_pair *p, u
 {
     for (uint64_t i = 0; i < n; i++) {
         if (i)
-            buf_text(text, ", ");
+            buf_put_cstr(text, ", ");
         ckpt_value *v = read_element(w, p->element_type, text);
         if (!v || !value_append(w->a, list, v))
             return false;

@@ -338,7 +338,7 @@ static void end_member(struct type_reader *t)
     if (t->depth == 1 && i < 2)
         t->first_members[i].type = t->last_read;
     if (t->members_text.len < MAX_TEXT)
-        buf_text(&t->members_text, get_type_text(&t->last_read, room));
+        buf_put_cstr(&t->members_text, get_type_text(&t->last_read, room));
 }
 
 static ckpt_status read_all(struct type_reader *t)

@@ -59,7 +59,7 @@ static ckpt_status collect_texts(struct hdf5 *h, const struct hdf5_type *t, curs
         ckpt_str text;
         CKPT_TRY(read_text(h, t, &c, &text));
         buf_u64le(out, text.len);
-        buf_str(out, text);
+        buf_put_str(out, text);
     }
     return CKPT_OK;
 }

@@ -44,7 +44,7 @@ void msgpack_put_text(buf *b, ckpt_str s)
         buf_byte(b, (unsigned char)(0xa0 | s.len));
     else
         put_form(b, 0xd9, s.len);
-    buf_str(b, s);
+    buf_put_str(b, s);
 }
 
 void msgpack_put_bytes(buf *b, uint64_t n) { put_form(b, 0xc4, n); }

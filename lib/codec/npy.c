@@ -265,7 +265,7 @@ static ckpt_status read_shape(const ckpt_value *shape, struct npy_array *x, uint
     bool is_empty = x->dtype.bytes == 0;
     char shown[64];
     if (shape->type != CKPT_V_TUPLE) {
-        value_show(shape, 8, shown, sizeof shown);
+        value_text_or_type(shape, 8, shown, sizeof shown);
         return fail(err, CKPT_EFORMAT, pos, "the shape {%s} is not {=a tuple}", shown);
     }
     if (value_count(shape) > NPY_DIMENSIONS)
@@ -275,7 +275,7 @@ static ckpt_status read_shape(const ckpt_value *shape, struct npy_array *x, uint
         const ckpt_value *v = value_item(shape, x->ndim);
         int64_t n;
         if (v->type != CKPT_V_INT || !value_integer(v, &n) || n < 0) {
-            value_show(v, 8, shown, sizeof shown);
+            value_text_or_type(v, 8, shown, sizeof shown);
             return fail(err, CKPT_EFORMAT, pos, "the size {%s} in its shape is not {=a non-negative integer}",
                         shown);
         }
@@ -323,11 +323,11 @@ ckpt_status npy_read_array(source *src, uint64_t offset, arena *a, struct npy_ar
                                                 : ckpt_value_type_name(header, shown, sizeof shown));
     const ckpt_value *descr = value_get(header, "descr"), *order = value_get(header, "fortran_order");
     if (order->type != CKPT_V_BOOL) {
-        value_show(order, 8, shown, sizeof shown);
+        value_text_or_type(order, 8, shown, sizeof shown);
         return fail(err, CKPT_EFORMAT, pos, "the fortran_order {%s}; {=True or False} is allowed", shown);
     }
     out->fortran_order = order->u.b;
-    value_show(descr, 64, shown, sizeof shown);
+    value_text_or_type(descr, 64, shown, sizeof shown);
     if (!read_descr(descr, out))
         return fail(err, CKPT_EFORMAT, pos, "descr {%s} is not {=a dtype of numpy}", shown);
     if (out->dtype.record && !(out->fields = arena_str(a, str_c(shown))).ptr)

@@ -141,13 +141,13 @@ static void emit_get(pickle_writer *w, uint32_t site)
 
 void emit_node_put_site(pickle_writer *w, const ckpt_value *v)
 {
-    if (!map_set_num(w->nodes, map_ptr(v), add_put_site(w, w->out->len, true)))
+    if (!map_set_num(w->nodes, ptr_key(v), add_put_site(w, w->out->len, true)))
         emit_fail_memory(w);
 }
 
 bool emit_get_if_known(pickle_writer *w, const ckpt_value *v)
 {
-    uint32_t site = map_get_num(w->nodes, map_ptr(v));
+    uint32_t site = map_get_num(w->nodes, ptr_key(v));
     if (site != MAP_NONE)
         emit_get(w, site);
     return site != MAP_NONE;
@@ -291,7 +291,7 @@ void emit_text(pickle_writer *w, enum pickle_opcode op, ckpt_str s)
     size_t opcode_at = w->out->len;
     if (emit_get_if_known_content(w, m, s) || !emit_text_header(w, op, s.len))
         return;
-    buf_str(w->out, s);
+    buf_put_str(w->out, s);
     (void)add_put_site(w, opcode_at, false);
 }
 
@@ -324,16 +324,16 @@ static void emit_name(pickle_writer *w, ckpt_str module, ckpt_str name, bool lit
         return;
     }
     w->name.len = 0;
-    buf_str(&w->name, module);
+    buf_put_str(&w->name, module);
     buf_byte(&w->name, '\n');
-    buf_str(&w->name, name);
+    buf_put_str(&w->name, name);
     buf_byte(&w->name, '\n');
     if (!buf_ok(&w->name)) {
         emit_fail_memory(w);
     } else if (!emit_get_if_known_content(w, w->globals, buf_view(&w->name))) {
         size_t opcode_at = w->out->len;
         pickle_put_op(w, PICKLE_GLOBAL);
-        buf_str(w->out, buf_view(&w->name));
+        buf_put_str(w->out, buf_view(&w->name));
         (void)add_put_site(w, opcode_at, false);
     }
 }
@@ -348,7 +348,7 @@ void pickle_put_global(pickle_writer *w, ckpt_str module, ckpt_str name)
 void pickle_put_name(pickle_writer *w, const ckpt_value *v)
 {
     ckpt_str module = value_module(v), name = value_name(v);
-    bool literal = v->flags & VALUE_LITERAL;
+    bool literal = v->flags & VALUE_PYTHON3_NAME;
     size_t dot = v->flags & VALUE_DOTTED ? str_find(name, STR_LIT("."), 0) : SIZE_MAX;
     if (dot == SIZE_MAX) {
         emit_name(w, module, name, literal);

@@ -92,7 +92,7 @@ static ckpt_status decode_into(struct pickle_line *l, const unsigned char *b, si
 
 ckpt_status pickle_line_spool(const struct trace_payload *v, source *src, source **out, ckpt_error *err)
 {
-    struct pickle_line l = {.unicode = v->as == TRACE_AS_UNICODE};
+    struct pickle_line l = {.unicode = v->encoding == TRACE_ENC_UNICODE};
     reader r;
     bool is_valid = true;
     *out = NULL;

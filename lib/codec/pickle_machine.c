@@ -90,10 +90,10 @@ ckpt_value *machine_global(struct machine *m, ckpt_str module, ckpt_str name)
     size_t hash = module.len * 7 + name.len * 31; /* bounded: a hash may wrap */
     hash += c[0] * 5u + c[name.len / 2] * 3u + c[name.len - 1];
     uint16_t flags = m->u.protocol >= 4 && memchr(name.ptr, '.', name.len) ? VALUE_DOTTED : 0;
-    flags |= m->u.protocol >= 3 ? VALUE_LITERAL : 0;
+    flags |= m->u.protocol >= 3 ? VALUE_PYTHON3_NAME : 0;
     ckpt_value **slot = &m->globals[hash % MACHINE_GLOBALS], *v = *slot;
     if (v && str_eq(value_module(v), module) && str_eq(value_name(v), name) &&
-        (v->flags & (VALUE_DOTTED | VALUE_LITERAL)) == flags)
+        (v->flags & (VALUE_DOTTED | VALUE_PYTHON3_NAME)) == flags)
         return v;
     /* Python 2, which accepted any bytes, writes at most protocol 2. */
     if (m->u.protocol > 2 && !(utf8_check(module, false, NULL) && utf8_check(name, false, NULL))) {

@@ -85,7 +85,7 @@ static struct trace_global *new_global(struct tracer *t, ckpt_str module, ckpt_s
     g->module = arena_str(t->u.a, module);
     g->name = arena_str(t->u.a, name);
     g->protocol = t->u.protocol;
-    g->literal = literal;
+    g->has_constant_name = literal;
     g->verdict = -1;
     if (g->module.ptr && g->name.ptr)
         return g;
@@ -395,7 +395,7 @@ static bool op_frame(struct tracer *t)
         return tracer_cross_frame(t, n);
     bool in_frame = t->buffer_end != UINT64_MAX && unpickler_offset(&t->u) < t->buffer_end;
     if (!checked_add(unpickler_offset(&t->u), n, &end) || end > t->u.r.end || in_frame) {
-        t->result->framed_differs = t->result->framed_differs || in_frame;
+        t->result->by_frame_differs = t->result->by_frame_differs || in_frame;
         if (!tracer_report_number(t, TRACE_STEP_FRAME, n))
             return false;
     }
@@ -522,7 +522,7 @@ static bool report_crossing(struct tracer *t)
     t->buffer_end = UINT64_MAX;
     if (!began_inside)
         return true;
-    t->result->framed_differs = true;
+    t->result->by_frame_differs = true;
     return tracer_report_number(t, TRACE_STEP_FRAME, 0);
 }
 
@@ -561,7 +561,7 @@ static bool run_pickle(struct tracer *t)
     if (!unpickler_need(&t->u, 1) || !node_report_held(t, t->stack + t->u.top - 1, 1))
         return false;
     t->result->stopped = true;
-    return below + t->u.nmarks == 0 || tracer_report_number(t, TRACE_STEP_LEFT, below + t->u.nmarks);
+    return below + t->u.nmarks == 0 || tracer_report_number(t, TRACE_STEP_LEFTOVER, below + t->u.nmarks);
 }
 
 static ckpt_value *read_value(const struct trace *of, trace_ref r, arena *a, size_t nodes, ckpt_error *err)

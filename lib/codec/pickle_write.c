@@ -151,7 +151,7 @@ static ckpt_status fail_lossy(const ckpt_value *v, ckpt_error *err, const char *
  * pops the N operands (HAS_MARK: all above the MARK), writes a GET for the value, and returns true. */
 static bool replace_by_memo(pickle_writer *w, const struct pickle_frame *f, uint32_t n, bool has_mark)
 {
-    if (!f->shared || map_get_num(w->nodes, map_ptr(f->v)) == MAP_NONE)
+    if (!f->shared || map_get_num(w->nodes, ptr_key(f->v)) == MAP_NONE)
         return false;
     if (has_mark)
         pickle_put_op(w, PICKLE_POP_MARK);
@@ -371,11 +371,11 @@ static ckpt_status check_call(const ckpt_value *v, ckpt_error *err)
  * in the cycle are in the memo. */
 static ckpt_status count_begun(pickle_writer *w, const ckpt_value *v, ckpt_error *err)
 {
-    uint32_t n = map_get_num(w->begun_incomplete, map_ptr(v));
+    uint32_t n = map_get_num(w->begun_incomplete, ptr_key(v));
     n = n == MAP_NONE ? 1 : n + 1;
     if (n > MAX_ENTERED)
         return fail_lossy(v, err, "contains itself in a way that protocol 2 cannot hold");
-    if (!map_set_num(w->begun_incomplete, map_ptr(v), n))
+    if (!map_set_num(w->begun_incomplete, ptr_key(v), n))
         return fail_memory(err);
     return CKPT_OK;
 }

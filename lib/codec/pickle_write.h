@@ -18,8 +18,8 @@ struct pickle_hooks {
      * replace the key of a pair, or the item of a sequence. *TEXT must live until the pickle is written.
      * Entries of a CALL are its pairs, if it has any, else its items. */
     bool (*entry)(void *user, const ckpt_value *v, uint32_t i, ckpt_str *text);
-    /* literal - write protocol 3, which does not translate names: the graph has a VALUE_LITERAL name that
-     * loaders of protocol 2 would translate to a Python 3 name. The opcodes are the same. */
+    /* literal - write protocol 3, which does not translate names: the graph has a name (VALUE_PYTHON3_NAME)
+     * that loaders of protocol 2 would translate to a Python 3 name. The opcodes are the same. */
     bool literal;
     /* leaf - writes V, a PERSID or TENSOR, by the calls below. */
     ckpt_status (*leaf)(void *user, pickle_writer *w, const ckpt_value *v, ckpt_error *err);

@@ -22,7 +22,7 @@ enum joblib {
 static bool is_global(trace_ref r, const char *module, const char *name)
 {
     const struct trace_global *g = trace_global(r);
-    return g && g->literal && str_is(g->module, module) && str_is(g->name, name);
+    return g && g->has_constant_name && str_is(g->module, module) && str_is(g->name, name);
 }
 
 /* read_integer - reads the constant R. False: not an integer, or it cannot be read; then the status of the
@@ -118,7 +118,7 @@ static bool follow_objects(struct tracer *t)
     t->u.status = pickle_trace(t->u.r.src, unpickler_offset(&t->u), t->u.r.end, &o, &inner, t->u.err);
     t->result->calls = inner.calls;
     t->result->opcodes += inner.opcodes; /* bounded: at most one a byte */
-    t->result->framed_differs |= inner.framed_differs;
+    t->result->by_frame_differs |= inner.by_frame_differs;
     if (t->u.status != CKPT_OK)
         t->u.at = inner.next;
     else
@@ -132,7 +132,7 @@ static bool report_bytes(struct tracer *t)
 {
     struct trace_payload v = {.start = unpickler_offset(&t->u),
                               .size = unpickler_bytes_left(&t->u),
-                              .as = TRACE_AS_BYTES,
+                              .encoding = TRACE_ENC_BYTES,
                               .pickle = true};
     struct trace_step s = {.what = TRACE_STEP_PAYLOAD, .payload = &v};
     return !t->options->payloads || tracer_report(t, &s);
@@ -152,14 +152,14 @@ bool joblib_skip_array(struct tracer *t, trace_ref target, trace_ref state)
         return false;
     t->buffer_end = UINT64_MAX; /* joblib ends the frame before the array */
     if (t->result->arrays++ == 0)
-        t->result->array = UINT64_MAX;
+        t->result->first_array = UINT64_MAX;
     if (kind == JOBLIB_UNCLEAR)
         return unpickler_fail(&t->u, CKPT_ELIMIT,
                               "makes an array of joblib whose size in the file cannot be determined");
     if (kind == JOBLIB_OBJECTS)
         return follow_objects(t);
-    if (bytes && t->result->array == UINT64_MAX)
-        t->result->array = unpickler_offset(&t->u);
+    if (bytes && t->result->first_array == UINT64_MAX)
+        t->result->first_array = unpickler_offset(&t->u);
     uint64_t from = unpickler_offset(&t->u);
     const unsigned char *pad = padded ? tracer_take(t, 1) : NULL;
     bool skipped = (!padded || (pad && tracer_skip(t, *pad, true))) && report_bytes(t) &&

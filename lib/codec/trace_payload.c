@@ -90,8 +90,8 @@ bool payload_report_counted(struct tracer *t, uint64_t n)
         return true;
     if ((size_t)(t->u.lim - t->u.p) < searched && !unpickler_fill(&t->u, searched))
         return false;
-    struct trace_payload v = {
-        .start = unpickler_offset(&t->u), .size = n, .as = is_text ? TRACE_AS_LATIN1 : TRACE_AS_BYTES};
+    enum trace_encoding encoding = is_text ? TRACE_ENC_LATIN1 : TRACE_ENC_BYTES;
+    struct trace_payload v = {.start = unpickler_offset(&t->u), .size = n, .encoding = encoding};
     if (is_text) {
         decode_latin1_head(&v, t->u.p, searched);
     } else {
@@ -105,7 +105,7 @@ bool payload_report_counted(struct tracer *t, uint64_t n)
  * the decoded bytes; false if they cannot be decoded. */
 static bool decode_line_head(struct trace_payload *v, const unsigned char *b, size_t n)
 {
-    struct pickle_line l = {.unicode = v->as == TRACE_AS_UNICODE};
+    struct pickle_line l = {.unicode = v->encoding == TRACE_ENC_UNICODE};
     bool may_import = false;
     for (size_t i = 0; i < n; i++) {
         uint32_t cp[2];
@@ -135,7 +135,7 @@ bool payload_report_line(struct tracer *t)
         return true;
     struct trace_payload v = {.start = start + quotes, /* bounded: inside the line */
                               .size = size - 2 * quotes,
-                              .as = quotes ? TRACE_AS_STRING : TRACE_AS_UNICODE};
+                              .encoding = quotes ? TRACE_ENC_STRING : TRACE_ENC_UNICODE};
     n -= quotes;
     bool may_import = decode_line_head(&v, (const unsigned char *)line + quotes,
                                        n < v.size ? n : (size_t)v.size);

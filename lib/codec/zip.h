@@ -43,7 +43,7 @@ typedef struct zip {
     bool other_methods;        /* set by the format: also open bzip2, LZMA … if libzip unpacks them */
     bool crc_none;             /* every CRC in the central directory is 0: none was computed */
     bool all_located;          /* zip_locate_all was called */
-    bool sequential;           /* source_sequential was called */
+    bool sequential;           /* source_advise_sequential was called */
     struct inflater *inflater; /* opened on first need */
 } zip;
 

@@ -117,7 +117,7 @@ void zip_put_local(buf *b, const struct zip_header *header, ckpt_str name, uint1
     h.offset = 0;
     buf_u32le(b, ZIP_LOCAL);
     put_common(b, &h, name.len, zip64_length(&h) + ZIP_PAD_FIELD + pad);
-    buf_str(b, name);
+    buf_put_str(b, name);
     put_zip64(b, &h);
     buf_u16le(b, PAD_FIELD);
     buf_u16le(b, pad);
@@ -136,7 +136,7 @@ void zip_put_central(buf *b, const struct zip_header *h, ckpt_str name)
     buf_u16le(b, 0); /* internal attributes */
     buf_u32le(b, h->attributes);
     buf_u32le(b, saturate_u32(h->offset));
-    buf_str(b, name);
+    buf_put_str(b, name);
     put_zip64(b, h);
 }
 

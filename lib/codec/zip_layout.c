@@ -560,7 +560,7 @@ static void member_sequential(source *s)
     pthread_mutex_lock(&z->lock);
     z->sequential = z->sequential || !z->all_located;
     pthread_mutex_unlock(&z->lock);
-    source_sequential(z->src);
+    source_advise_sequential(z->src);
 }
 
 static bool member_extent(source *s, uint64_t off, int *fd, uint64_t *at)
@@ -583,7 +583,7 @@ static ckpt_status member_map(source *s, uint64_t off, const unsigned char **out
 static const struct source_ops member_ops = {.read_at = member_read,
                                              .close = member_close,
                                              .locate = member_locate,
-                                             .sequential = member_sequential,
+                                             .advise_sequential = member_sequential,
                                              .extent = member_extent,
                                              .map = member_map};
 
@@ -647,8 +647,8 @@ ckpt_status zip_open_member(zip *z, size_t i, source **out, ckpt_error *err)
     member_source *m = ARENA_NEW(z->a, member_source);
     if (!m)
         return fail_memory(err);
-    m->s = (source){
-        .ops = &member_ops, .size = e->usize, .base = CKPT_NO_OFFSET, .refs = 1, .serial = z->src->serial};
+    m->s = (source){.ops = &member_ops, .size = e->usize, .base = CKPT_NO_OFFSET, .refs = 1};
+    m->s.is_serial = z->src->is_serial;
     if (e->data_known)
         m->s.base = source_pos(z->src, e->data);
     m->z = z;

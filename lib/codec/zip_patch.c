@@ -217,7 +217,7 @@ static void append_member(const zip *z, struct zip_header h, ckpt_str name, ckpt
     if (has_descriptor)
         h.crc = 0, h.csize = h.usize = 0;
     zip_put_local(b, &h, name, (uint16_t)((PAYLOAD_ALIGN - data % PAYLOAD_ALIGN) % PAYLOAD_ALIGN));
-    buf_str(b, bytes);
+    buf_put_str(b, bytes);
     if (has_descriptor)
         zip_put_descriptor(b, crc, size, size);
 }
@@ -247,7 +247,7 @@ ckpt_status zip_patch_append(zip *z, size_t i, ckpt_str new_name, ckpt_str bytes
     size_t name_at = d.header_at + ZIP_CENTRAL_SIZE; /* bounded: the header is in the central directory */
     uint64_t directory = z->directory + b.len;       /* bounded: the size of the file, and bytes in memory */
     buf_put(&b, old_directory, name_at);
-    buf_str(&b, new_name);
+    buf_put_str(&b, new_name);
     size_t name_end = name_at + new_name.len; /* bounded: likewise */
     buf_put(&b, old_directory + name_end, d.size - name_end);
     free(old_directory);

@@ -20,7 +20,7 @@ const char *ckpt_finding_text(const char *id)
     return NULL;
 }
 
-enum check_rule check_rule_by_name(const char *id)
+enum check_rule find_check_rule(const char *id)
 {
     size_t i = 0;
     while (i < CHECK_RULES && strcmp(rules[i].name, id) != 0)
@@ -76,8 +76,8 @@ ckpt_status check_set_hint(struct check *c, const char *hint, ckpt_error *err)
     return CKPT_OK;
 }
 
-/* pass_finding - passes F to the caller, with the hint of C if there is one. */
-static int pass_finding(const struct check *c, ckpt_finding *f)
+/* call_report - passes F to the caller, with the hint of C if there is one. */
+static int call_report(const struct check *c, ckpt_finding *f)
 {
     ckpt_error own = *f->error;
     if (c->hint)
@@ -98,7 +98,7 @@ ckpt_status check_report_finding(struct check *c, enum check_rule rule, ckpt_fin
         return CKPT_ECHANGED; /* a concurrent writer caused the fault */
     f->id = rules[rule].name;
     c->result->findings++;
-    c->cancelled = c->report && pass_finding(c, f);
+    c->cancelled = c->report && call_report(c, f);
     return c->cancelled ? fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped on request") : CKPT_OK;
 }
 
@@ -152,7 +152,7 @@ ckpt_status check_watch_source(struct check *c, source *src, ckpt_error *err)
 ckpt_status check_unchanged(const struct check *c, ckpt_error *err)
 {
     for (size_t i = 0; i < c->nwatched; i++)
-        CKPT_TRY(source_file_changed(c->watched[i], err));
+        CKPT_TRY(source_check_unchanged(c->watched[i], err));
     return CKPT_OK;
 }
 
@@ -178,7 +178,7 @@ ckpt_status file_report_fault(ckpt_file *f, ckpt_status st, ckpt_error *err)
     return file_report_fault_as(f, rule_of_status(st), st, err);
 }
 
-ckpt_status file_lose(ckpt_file *f, ckpt_status st, ckpt_str what, ckpt_error *err)
+ckpt_status file_report_lost(ckpt_file *f, ckpt_status st, ckpt_str what, ckpt_error *err)
 {
     if (!f->salvage || !check_is_fault(st))
         return file_report_fault(f, st, err);

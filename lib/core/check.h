@@ -46,8 +46,8 @@ ckpt_status check_init(struct check *c, const ckpt_verify_options *opts, ckpt_ve
 void check_free(struct check *c);
 /* check_set_hint - makes HINT, unless it is empty, the hint of every finding from now on. */
 ckpt_status check_set_hint(struct check *c, const char *hint, ckpt_error *err);
-/* check_rule_by_name - returns the rule whose id is ID, or CHECK_MALFORMED. */
-enum check_rule check_rule_by_name(const char *id);
+/* find_check_rule - returns the rule whose id is ID, or CHECK_MALFORMED. */
+enum check_rule find_check_rule(const char *id);
 /* check_is_fault - returns true if ST means that the file is faulty, not that it could not be checked. */
 bool check_is_fault(ckpt_status st);
 /* check_report - reports a finding under RULE with the message of E, about FILE (NULL: the file in E). */
@@ -71,9 +71,9 @@ ckpt_status check_keep_object(struct check *c, void *object, ckpt_error *err);
 ckpt_status file_report_fault(ckpt_file *f, ckpt_status st, ckpt_error *err);
 /* file_report_fault_as - does what file_report_fault does, under RULE instead of the rule for the status. */
 ckpt_status file_report_fault_as(ckpt_file *f, enum check_rule rule, ckpt_status st, ckpt_error *err);
-/* file_lose - does what file_report_fault does, unless F is salvaged and ST is a fault: then adds a notice
- * that WHAT is lost, and returns CKPT_OK. */
-ckpt_status file_lose(ckpt_file *f, ckpt_status st, ckpt_str what, ckpt_error *err);
+/* file_report_lost - does what file_report_fault does, unless F is salvaged and ST is a fault: then it adds a
+ * notice that WHAT is lost, and returns CKPT_OK. */
+ckpt_status file_report_lost(ckpt_file *f, ckpt_status st, ckpt_str what, ckpt_error *err);
 /* file_add_row - adds a row as table_add_row does; if F is being checked, a row that exceeds its storage is
  * reported and added without data. */
 ckpt_status file_add_row(ckpt_file *f, const struct row *r, uint32_t *index, ckpt_error *err);

@@ -79,7 +79,7 @@ static uint32_t f8_from_float(const struct f8_format *to, uint32_t f)
     return rounded == 0 && to->no_minus_zero ? 0 : sign | rounded;
 }
 
-uint32_t convert_half(uint32_t h)
+uint32_t f32_bits_of_half(uint32_t h)
 {
     uint32_t sign = (h & 0x8000u) << 16, magnitude = h & 0x7fffu;
     if (magnitude > 0x7c00u)
@@ -139,7 +139,7 @@ static void f32_to_f8(const struct f8_format *to, const unsigned char *in, size_
 static void f16_to_f32(const unsigned char *in, size_t n, unsigned char *out)
 {
     for (size_t i = 0; i < n; i++)
-        store_u32le(out + 4 * i, convert_half(load_u16le(in + 2 * i)));
+        store_u32le(out + 4 * i, f32_bits_of_half(load_u16le(in + 2 * i)));
 }
 
 static void bf16_to_f32(const unsigned char *in, size_t n, unsigned char *out)
@@ -236,12 +236,12 @@ static uint32_t decode_ieee_float(uint32_t b, uint32_t exp)
     return decode_small_float(b, exp, 7 - exp, (1 << (exp - 1)) - 1);
 }
 
-uint32_t convert_byte(ckpt_dtype from, uint32_t b)
+uint32_t f32_bits_of_f8(ckpt_dtype from, uint32_t b)
 {
     switch (from) {
     case CKPT_DT_F8_E4M3:
         return (b & 0x7fu) == 0x7fu ? (b & 0x80u) << 24 | 0x7ff00000u : decode_small_float(b, 4, 3, 7);
-    case CKPT_DT_F8_E5M2: return convert_half(b << 8);
+    case CKPT_DT_F8_E5M2: return f32_bits_of_half(b << 8);
     case CKPT_DT_F8_E4M3FNUZ: return b == 0x80u ? 0x7fc00000u : decode_small_float(b, 4, 3, 8);
     case CKPT_DT_F8_E5M2FNUZ: return b == 0x80u ? 0x7fc00000u : decode_small_float(b, 5, 2, 16);
     case CKPT_DT_F8_E8M0: return b == 0xffu ? 0x7fc00000u : b ? b << 23 : 0x00400000u;
@@ -293,7 +293,7 @@ bool conversion_init_blocks(struct conversion *c, ckpt_dtype from, ckpt_dtype to
     c->unit.elems = a->block_elems > b->block_elems ? a->block_elems : b->block_elems;
     c->unit.in_bytes = (uint16_t)(c->unit.elems / a->block_elems * a->block_bytes);
     c->unit.out_bytes = (uint16_t)(c->unit.elems / b->block_elems * b->block_bytes);
-    c->kernels = convert_simd();
+    c->kernels = convert_best_kernels();
     c->overflow_end = INF32;
     if (f8_format) {
         c->f8_format = *f8_format;
@@ -303,7 +303,7 @@ bool conversion_init_blocks(struct conversion *c, ckpt_dtype from, ckpt_dtype to
         c->overflow_start = to == CKPT_DT_F16 ? 0x477ff000u : to == CKPT_DT_BF16 ? 0x7f7f8000u : INF32;
     }
     for (uint32_t i = 0; a->block_bytes == 1 && i < 256; i++)
-        c->f32_of_byte[i] = convert_byte(from, i);
+        c->f32_of_byte[i] = f32_bits_of_f8(from, i);
     return true;
 }
 
@@ -475,7 +475,7 @@ source *convert_source_f32(source *from, uint64_t offset, ckpt_dtype dtype, bool
         return NULL;
     }
     f->source = (source){
-        .ops = &ops, .size = size, .base = CKPT_NO_OFFSET, .refs = 1, .serial = from->serial};
+        .ops = &ops, .size = size, .base = CKPT_NO_OFFSET, .refs = 1, .is_serial = from->is_serial};
     f->from = source_ref(from);
     f->from_offset = offset;
     f->big_endian = big_endian;

@@ -63,9 +63,9 @@ static inline float float_of_bits(uint32_t bits)
     memcpy(&f, &bits, sizeof f);
     return f;
 }
-/* convert_half, convert_byte - return the bits of the float32 of a float16, or of B, an 8-bit float FROM. */
-uint32_t convert_half(uint32_t half);
-uint32_t convert_byte(ckpt_dtype from, uint32_t b);
+/* f32_bits_of_half, f32_bits_of_f8 - convert a float16, or B, an 8-bit float of dtype FROM, to a float32. */
+uint32_t f32_bits_of_half(uint32_t half);
+uint32_t f32_bits_of_f8(ckpt_dtype from, uint32_t b);
 /* convert_overflow_name - returns what a value above TO's largest becomes: "inf", "nan" or "448". */
 const char *convert_overflow_name(ckpt_dtype to);
 
@@ -74,7 +74,7 @@ const char *convert_overflow_name(ckpt_dtype to);
 source *convert_source_f32(source *from, uint64_t offset, ckpt_dtype dtype, bool big_endian, uint64_t size);
 
 extern const struct convert_kernels convert_scalar;
-/* convert_simd - returns the kernels for this CPU; convert_scalar if it has none. */
-const struct convert_kernels *convert_simd(void);
+/* convert_best_kernels - returns the kernels for this CPU; convert_scalar if it has none. */
+const struct convert_kernels *convert_best_kernels(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* convert_simd.c - the kernels of convert.c on AVX2 and F16C, chosen at run time. Each leaves the last
+/* convert_simd.c - the kernels of convert.c for AVX2 and F16C, chosen at run time. Each leaves the last
  * elements to the scalar kernel and gives the same bits. */
 #include "core/convert.h"
 #include "core/simd.h"
@@ -156,13 +156,16 @@ AVX static uint64_t count_in_range(const unsigned char *in, size_t n, uint32_t l
     return found;
 }
 
-static const struct convert_kernels avx2 = {f32_to_f16,  f32_to_bf16, f32_to_f8,     f16_to_f32,
+static const struct convert_kernels convert_avx2 = {f32_to_f16,  f32_to_bf16, f32_to_f8,     f16_to_f32,
                                             bf16_to_f32, f64_to_f32,  count_in_range};
 
-const struct convert_kernels *convert_simd(void) { return simd_avx() ? &avx2 : &convert_scalar; }
+const struct convert_kernels *convert_best_kernels(void)
+{
+    return simd_has_avx() ? &convert_avx2 : &convert_scalar;
+}
 
 #else
 
-const struct convert_kernels *convert_simd(void) { return &convert_scalar; }
+const struct convert_kernels *convert_best_kernels(void) { return &convert_scalar; }
 
 #endif

@@ -49,13 +49,13 @@ struct copy_range {
     uint64_t pos, end;   /* bytes [POS, END) of the item, before a conversion, are still to be copied */
     uint64_t offset;     /* where in the sink the byte at POS goes */
     uint32_t stored_crc; /* of the stored bytes that were read, see stream_crc */
-    struct copy_result done;
+    struct copy_result result;
     const struct conversion *conversion; /* the worker's; NULL: it is not converted */
 };
 
 static struct copy_item get_item(const struct copy_pool *p, size_t i)
 {
-    return p->job->item(p->job->user, p->picked ? p->picked[i] : i);
+    return p->job->get_item(p->job->user, p->picked ? p->picked[i] : i);
 }
 
 /* get_item_storage - returns the storage that has the bytes of X; NULL: a row without bytes. */
@@ -156,15 +156,15 @@ static ckpt_status read_block(struct copy_range *r, struct block *k, ckpt_error 
     if (!s)
         return prefix_where_if_failed(read_elements(r, k, err), r->item.name, err);
     k->n = k->n < left ? k->n : (size_t)left;
-    if (s->swap > 1 && k->n > s->swap)
-        k->n -= k->n % s->swap;
+    if (s->swap_width > 1 && k->n > s->swap_width)
+        k->n -= k->n % s->swap_width;
     ckpt_status st = window_read(&r->worker->window, s->src, s->off + r->pos, k->in, k->n,
                                  err); /* bounded: inside */
     CKPT_TRY(name_storage_if_failed(r->pool, s, st, err));
     if (needs_crc(r))
         r->stored_crc = crc_update(storage_crc_kind(s), r->stored_crc, k->in, k->n);
-    if (s->swap)
-        swap_bytes(k->in, k->n, s->swap);
+    if (s->swap_width)
+        swap_bytes(k->in, k->n, s->swap_width);
     return CKPT_OK;
 }
 
@@ -181,7 +181,7 @@ static ckpt_status advance_range(struct copy_range *r, uint64_t n, ckpt_error *e
 {
     r->pos += n; /* bounded: up to end, as are the next two */
     r->offset += converted_size(r, n);
-    r->done.nbytes += converted_size(r, n);
+    r->result.nbytes += converted_size(r, n);
     return parallel_advance(r->run, n) ? CKPT_OK
                                        : fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped on request");
 }
@@ -190,7 +190,7 @@ static ckpt_status advance_range(struct copy_range *r, uint64_t n, ckpt_error *e
 static ckpt_status copy_range(struct copy_range *r, ckpt_error *err)
 {
     const struct storage *s = r->item.storage;
-    bool as_stored = s && !s->swap && !r->conversion && !s->is_crc32c;
+    bool as_stored = s && !s->swap_width && !r->conversion && !s->is_crc32c;
     CKPT_TRY(buffered_seek(&r->worker->out, r->offset, err));
     while (r->pos < r->end) {
         struct block k;
@@ -201,9 +201,9 @@ static ckpt_status copy_range(struct copy_range *r, ckpt_error *err)
         size_t len = (size_t)converted_size(r, k.n);
         if (r->conversion)
             convert_run(r->conversion, k.in, k.n / r->conversion->unit.in_bytes * r->conversion->unit.elems,
-                        k.out, &r->done.tally);
+                        k.out, &r->result.tally);
         if (r->pool->job->crcs)
-            r->done.crc = as_stored ? r->stored_crc : crc32_update(r->done.crc, k.out, len);
+            r->result.crc = as_stored ? r->stored_crc : crc32_update(r->result.crc, k.out, len);
         buffered_add(&r->worker->out, len);
         CKPT_TRY(advance_range(r, k.n, err));
     }
@@ -219,7 +219,7 @@ static void share_blocks(const struct copy_range *r, uint64_t *from, uint64_t *e
     uint64_t at, n = r->end - r->pos;
     int fd;
     *from = *end = r->end;
-    if (!out || r->conversion || s->swap || n < SINK_CLONE_LEAST ||
+    if (!out || r->conversion || s->swap_width || n < SINK_CLONE_LEAST ||
         !source_extent(s->src, s->off + r->pos, &fd, &at) || /* bounded: inside its source */
         at % SINK_PAGE != r->offset % SINK_PAGE)
         return;
@@ -241,7 +241,7 @@ static ckpt_status compute_shared_crc(struct copy_range *r, uint64_t end, ckpt_e
         uint64_t from = s->off + r->pos; /* bounded: inside its source */
         CKPT_TRY(source_read(s->src, from, r->worker->in, n, err));
         r->stored_crc = crc_update(storage_crc_kind(s), r->stored_crc, r->worker->in, n);
-        r->done.crc = s->is_crc32c ? crc32_update(r->done.crc, r->worker->in, n) : r->stored_crc;
+        r->result.crc = s->is_crc32c ? crc32_update(r->result.crc, r->worker->in, n) : r->stored_crc;
         CKPT_TRY(advance_range(r, n, err));
     }
     return CKPT_OK;
@@ -253,7 +253,7 @@ static ckpt_status copy_storage(struct copy_range *r, ckpt_error *err)
     uint64_t end = r->end, shared_end;
     if (r->pos == end)
         return CKPT_OK;
-    source_sequential(r->item.storage->src);
+    source_advise_sequential(r->item.storage->src);
     share_blocks(r, &r->end, &shared_end);
     CKPT_TRY(copy_range(r, err));
     CKPT_TRY(needs_crc(r) ? compute_shared_crc(r, shared_end, err)
@@ -303,7 +303,7 @@ static ckpt_status put_header(const struct copy_range *r, ckpt_error *err)
 static ckpt_status copy_row(struct copy_range *r, const struct parallel_chunk *chunk, ckpt_error *err)
 {
     struct table *t = &r->pool->job->file->table;
-    struct stream_options o = r->pool->job->reading;
+    struct stream_options o = r->pool->job->read_options;
     o.window = &r->worker->window;
     ckpt_status st = chunk ? stream_open_range(t, r->item.row, chunk->first, chunk->count, &r->stream, err)
                            : stream_open(t, r->item.row, &o, &r->stream, err);
@@ -328,12 +328,12 @@ static ckpt_status finish_item(const struct copy_range *r, struct buffered_write
     const struct copy_job *job = r->pool->job;
     unsigned char crc[4];
     if (job->crcs)
-        job->crcs[r->number] = r->done.crc;
+        job->crcs[r->number] = r->result.crc;
     if (job->tallies)
-        job->tallies[r->number] = r->done.tally;
+        job->tallies[r->number] = r->result.tally;
     if (!job->out || !r->item.crc_offset)
         return CKPT_OK;
-    store_u32le(crc, r->done.crc);
+    store_u32le(crc, r->result.crc);
     return buffered_patch(writer, r->item.crc_offset, crc, sizeof crc, err);
 }
 
@@ -342,7 +342,7 @@ static ckpt_status copy_one_item(void *user, size_t i, struct parallel_context *
     struct copy_range r = {.pool = user, .run = run};
     CKPT_TRY(copy_elements(&r, i, NULL, err));
     CKPT_TRY(finish_item(&r, &r.worker->out, err));
-    return r.item.storage ? storage_compare_crc(r.item.storage, r.stored_crc, &r.pool->job->reading, err)
+    return r.item.storage ? storage_compare_crc(r.item.storage, r.stored_crc, &r.pool->job->read_options, err)
                           : CKPT_OK;
 }
 
@@ -354,7 +354,7 @@ static ckpt_status copy_item_chunk(void *user, size_t i, struct parallel_chunk *
     struct copy_range r = {.pool = user, .run = run};
     struct copy_result *done = chunk->out = calloc(1, sizeof *done);
     CKPT_TRY(done ? copy_elements(&r, i, chunk, err) : fail_memory(err));
-    *done = r.done;
+    *done = r.result;
     chunk->crc[0] = r.stored_crc;
     return r.item.crc_offset ? buffered_flush(&r.worker->out, err) : CKPT_OK;
 }
@@ -368,15 +368,15 @@ static ckpt_status join_item_chunks(void *user, size_t i, const struct parallel_
     struct storage *s = get_item_storage(p, &r.item);
     for (size_t k = 0; k < n; k++) {
         const struct copy_result *chunk = chunks[k].out;
-        r.done.crc = crc_combine(CRC_32, r.done.crc, chunk->crc, chunk->nbytes);
-        r.done.nbytes += chunk->nbytes; /* bounded: the writer laid out all of them */
-        r.done.tally.overflowed += chunk->tally.overflowed;
+        r.result.crc = crc_combine(CRC_32, r.result.crc, chunk->crc, chunk->nbytes);
+        r.result.nbytes += chunk->nbytes; /* bounded: the writer laid out all of them */
+        r.result.tally.overflowed += chunk->tally.overflowed;
     }
     CKPT_TRY(finish_item(&r, &(struct buffered_writer){.to = p->job->out}, err));
     if (!r.item.storage && (!s->has_crc || s->crc_checked))
         return CKPT_OK;
     uint32_t crc = parallel_combine_crc(storage_crc_kind(s), &item, chunks, n, 0);
-    return prefix_where_if_failed(storage_compare_crc(s, crc, &p->job->reading, err), r.item.name, err);
+    return prefix_where_if_failed(storage_compare_crc(s, crc, &p->job->read_options, err), r.item.name, err);
 }
 
 /* -------------------------------------------------------------------- all items */
@@ -393,7 +393,7 @@ static ckpt_status pick_items(struct copy_pool *p, ckpt_error *err)
         return fail_memory(err);
     p->n = 0;
     for (size_t i = 0; i < job->n; i++) {
-        struct copy_item x = job->item(job->user, i);
+        struct copy_item x = job->get_item(job->user, i);
         if (x.from != x.to || (x.storage && x.storage->has_crc && !x.storage->crc_checked))
             p->picked[p->n++] = (uint32_t)i;
     }
@@ -410,7 +410,7 @@ static void locate_storages(const struct copy_pool *p)
     struct copy_item x = get_item(p, 0);
     const struct storage *s = get_item_storage(p, &x);
     if (s && s->src)
-        source_sequential(s->src);
+        source_advise_sequential(s->src);
     (void)table_locate(t, NULL);
 }
 
@@ -476,8 +476,8 @@ ckpt_status copy_file_tail(ckpt_file *f, uint64_t from, sink *out, const ckpt_wr
     struct storage tail = {.src = f->src, .off = from, .s.nbytes = f->src->size - from};
     const struct copy_item item = {.storage = &tail, .offset = sink_tell(out)};
     const struct copy_job job = {
-        .out = out, .n = 1, .item = get_only_item, .user = &item, .nbytes = tail.s.nbytes, .options = o};
+        .out = out, .n = 1, .get_item = get_only_item, .user = &item, .nbytes = tail.s.nbytes, .options = o};
     CKPT_TRY(sink_skip(out, tail.s.nbytes, err));
     CKPT_TRY(copy_items(&job, err));
-    return file_unchanged(f, err);
+    return file_check_unchanged(f, err);
 }

@@ -22,10 +22,10 @@ struct copy_item {
 
 struct copy_job {
     ckpt_file *file; /* of all items; NULL: the storages are of no file */
-    struct stream_options reading;
+    struct stream_options read_options;
     sink *out; /* NULL: a rehearsal, which only reads items that are converted or have a checksum */
     size_t n;
-    struct copy_item (*item)(const void *user, size_t i); /* called often, on any thread */
+    struct copy_item (*get_item)(const void *user, size_t i); /* called often, on any thread */
     /* put_header - appends to OUT the bytes that end where item I begins; called once, before the item is
      * copied. NULL: no headers. */
     ckpt_status (*put_header)(const void *user, size_t i, buf *out, ckpt_error *err);
@@ -37,7 +37,7 @@ struct copy_job {
 };
 
 /* copy_items - copies all items; their order does not affect the output. The caller calls
- * file_unchanged after it, once for all outputs. Fails on a wrong checksum, on a
+ * file_check_unchanged after it, once for all outputs. Fails on a wrong checksum, on a
  * row of the wrong size and on errors of the sink. */
 ckpt_status copy_items(const struct copy_job *job, ckpt_error *err);
 /* copy_file_tail - appends the bytes of F from FROM on to OUT; CKPT_ECHANGED if F changed meanwhile. */

@@ -20,7 +20,7 @@
 #pragma STDC FP_CONTRACT OFF /* gcc does not fuse under -std=c11 */
 #endif
 
-INLINE float half_at(const unsigned char *p) { return float_of_bits(convert_half(load_u16le(p))); }
+INLINE float half_at(const unsigned char *p) { return float_of_bits(f32_bits_of_half(load_u16le(p))); }
 INLINE float signed_byte(unsigned char b) { return (float)(int8_t)b; }
 INLINE unsigned bits_of(unsigned number, int shift, unsigned mask) { return number >> shift & mask; }
 
@@ -316,7 +316,7 @@ INLINE void iq1_m(const unsigned char *b, float *y)
     unsigned bits = 0;
     for (int k = 0; k < 4; k++)
         bits |= bits_of(load_u16le(b + 48 + 2 * k), 12, 15) << (4 * k);
-    float d = float_of_bits(convert_half(bits));
+    float d = float_of_bits(f32_bits_of_half(bits));
     for (int i = 0; i < 32; i++, y += 8) {
         unsigned high = bits_of(b[32 + i / 2], i % 2 * 4, 15), q = b[i] | (high & 7) << 8;
         unsigned scale = bits_of(load_u16le(b + 48 + i / 8 * 2), i / 2 % 4 * 3, 7);
@@ -384,7 +384,7 @@ AVX static void dequantize_avx(ckpt_dtype dt, const unsigned char *in, size_t n,
 
 void dequantize(ckpt_dtype dt, const unsigned char *in, size_t n, unsigned char *out)
 {
-    (simd_avx() ? dequantize_avx : dequantize_scalar)(dt, in, n, out);
+    (simd_has_avx() ? dequantize_avx : dequantize_scalar)(dt, in, n, out);
 }
 #else
 void dequantize(ckpt_dtype dt, const unsigned char *in, size_t n, unsigned char *out)

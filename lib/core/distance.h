@@ -23,8 +23,8 @@ typedef void distance_kernel(ckpt_dtype dt, const unsigned char *a, const unsign
 
 /* distance_scalar - computes the totals for native doubles, whatever DT is. */
 distance_kernel distance_scalar;
-/* distance_best - returns the fastest kernel that this CPU can run. */
-distance_kernel *distance_best(void);
+/* distance_best_kernel - returns the fastest kernel that this CPU can run. */
+distance_kernel *distance_best_kernel(void);
 
 /* distance_add - adds N more pairs, the first in lane 0. */
 void distance_add(struct distance *d, const double *a, const double *b, size_t n, const struct tolerance *t);

@@ -95,10 +95,10 @@ AVX static void distance_avx(ckpt_dtype dt, const unsigned char *a, const unsign
     }
 }
 
-distance_kernel *distance_best(void) { return simd_avx() ? distance_avx : distance_scalar; }
+distance_kernel *distance_best_kernel(void) { return simd_has_avx() ? distance_avx : distance_scalar; }
 
 #else
 
-distance_kernel *distance_best(void) { return distance_scalar; }
+distance_kernel *distance_best_kernel(void) { return distance_scalar; }
 
 #endif

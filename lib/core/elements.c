@@ -2,22 +2,22 @@
  * unchanged and sets a flag of the view (torch/_utils.py set_tensor_metadata). */
 #include "core/elements.h"
 
-static void flip_signs(struct elements *e, const struct dtype_info *d, bool conj, bool neg)
+static void choose_sign_flips(struct element_transform *e, const struct dtype_info *d, bool conj, bool neg)
 {
     e->negation = NEGATE_FLIP;
-    for (size_t i = 0; i < sizeof e->flip; i++) {
+    for (size_t i = 0; i < sizeof e->flip_mask; i++) {
         bool sign = i % d->swap_bytes == (size_t)d->swap_bytes - 1;
         bool imaginary = d->klass == 'c' && i % e->width >= e->width / 2u;
-        e->flip[i] = sign && (imaginary ? neg != conj : neg) ? 0x80 : 0;
+        e->flip_mask[i] = sign && (imaginary ? neg != conj : neg) ? 0x80 : 0;
     }
 }
 
-ckpt_status elements_init(struct elements *e, ckpt_dtype dt, uint32_t width, uint8_t swap, bool conj,
-                          bool neg, ckpt_error *err)
+ckpt_status element_transform_init(struct element_transform *e, ckpt_dtype dt, uint32_t width, uint8_t swap,
+                                   bool conj, bool neg, ckpt_error *err)
 {
     const struct dtype_info *d = dtype_info(dt);
-    *e = (struct elements){.width = (uint8_t)width, .swap = swap > 1 ? swap : 0};
-    if (e->swap && width % e->swap != 0)
+    *e = (struct element_transform){.width = (uint8_t)width, .swap_width = swap > 1 ? swap : 0};
+    if (e->swap_width && width % e->swap_width != 0)
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
                     "its storage is big-endian in units of {=%u bytes}, its elements have {%u}", swap, width);
     conj = conj && d->klass == 'c';
@@ -26,7 +26,7 @@ ckpt_status elements_init(struct elements *e, ckpt_dtype dt, uint32_t width, uin
     if (dt == CKPT_DT_F8_E4M3FNUZ || dt == CKPT_DT_F8_E5M2FNUZ)
         e->negation = NEGATE_FNUZ;
     else if (d->klass == 'c' || (d->klass == 'f' && dt != CKPT_DT_F8_E8M0))
-        flip_signs(e, d, conj, neg);
+        choose_sign_flips(e, d, conj, neg);
     else if (d->klass == 'i' || d->klass == 'u')
         e->negation = NEGATE_INT;
     else
@@ -90,15 +90,15 @@ static void negate_ints(unsigned char *p, size_t n, size_t width)
     }
 }
 
-void elements_apply(const struct elements *e, unsigned char *bytes, size_t n)
+void element_transform_apply(const struct element_transform *e, unsigned char *bytes, size_t n)
 {
-    if (e->swap)
-        swap_bytes(bytes, n, e->swap);
+    if (e->swap_width)
+        swap_bytes(bytes, n, e->swap_width);
     switch ((enum negation)e->negation) {
     case NEGATE_NOT: return;
     case NEGATE_FLIP:
         for (size_t i = 0; i < n; i++)
-            bytes[i] ^= e->flip[i % sizeof e->flip];
+            bytes[i] ^= e->flip_mask[i % sizeof e->flip_mask];
         return;
     case NEGATE_INT: negate_ints(bytes, n, e->width); return;
     case NEGATE_FNUZ: /* fnuz has no -0: the sign bit alone is NaN, whose negation is NaN */

@@ -7,20 +7,20 @@
 
 enum negation { NEGATE_NOT, NEGATE_FLIP, NEGATE_INT, NEGATE_FNUZ };
 
-struct elements {
-    uint8_t swap;           /* width of the unit to swap in bytes; 0: none */
+struct element_transform {
+    uint8_t swap_width;     /* bytes of the unit whose bytes are reversed; 0: none */
     uint8_t width;          /* of one element in bytes */
     uint8_t negation;       /* enum negation */
-    unsigned char flip[16]; /* NEGATE_FLIP: sign bits to invert, repeated over 16 bytes */
+    unsigned char flip_mask[16]; /* NEGATE_FLIP: the sign bits to invert, repeated over 16 bytes */
 };
 
-/* elements_init - prepares for views of DT (WIDTH bytes an element) on a storage whose bytes are swapped
- * in units of SWAP (0 and 1: not). CKPT_EUNSUPPORTED if DT has no such values. */
-ckpt_status elements_init(struct elements *e, ckpt_dtype dt, uint32_t width, uint8_t swap, bool conj,
-                          bool neg, ckpt_error *err);
+/* element_transform_init - prepares E for a view, CONJ or NEG, of elements of DT, each WIDTH bytes. Units of
+ * SWAP bytes are stored in reverse order (0 and 1: none). CKPT_EUNSUPPORTED if DT has no such values. */
+ckpt_status element_transform_init(struct element_transform *e, ckpt_dtype dt, uint32_t width, uint8_t swap,
+                                   bool conj, bool neg, ckpt_error *err);
 /* swap_bytes - reverses each unit of WIDTH bytes in the N bytes at P, but not an incomplete last unit. */
 void swap_bytes(unsigned char *p, size_t n, size_t width);
-/* elements_apply - converts N bytes of complete elements in place. */
-void elements_apply(const struct elements *e, unsigned char *bytes, size_t n);
+/* element_transform_apply - transforms N bytes of complete elements in place. */
+void element_transform_apply(const struct element_transform *e, unsigned char *bytes, size_t n);
 
 #endif

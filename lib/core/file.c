@@ -44,7 +44,7 @@ ckpt_status file_new(const char *path, source *src, const ckpt_limits *limits, c
     pthread_mutex_init(&f->lock, NULL);
     f->src = src;
     f->object_graph = CKPT_NO_TENSOR;
-    ckpt_status st = sized_copy_in(limits, &f->limits, sizeof f->limits, err);
+    ckpt_status st = sized_struct_copy_in(limits, &f->limits, sizeof f->limits, err);
     if (st != CKPT_OK) {
         file_free(f);
         return st;
@@ -53,10 +53,10 @@ ckpt_status file_new(const char *path, source *src, const ckpt_limits *limits, c
     f->nbytes = src ? src->size : 0;
     f->notices.a = f->a = arena_new(f->limits.max_metadata ? f->limits.max_metadata : 64 * MIB);
     f->folder = f->path = strdup(path);
-    f->replace = map_new(0);
+    f->replacement_of = map_new(0);
     f->table = (struct table){.a = f->a, .max_rows = f->limits.max_tensors};
     file_set_view_limit(f);
-    if (!f->a || !f->path || !f->replace) {
+    if (!f->a || !f->path || !f->replacement_of) {
         file_free(f);
         return fail_memory(err);
     }
@@ -76,9 +76,9 @@ void file_free(ckpt_file *f)
     map_free(f->names);
     map_free(f->storage_keys);
     map_free(f->node_storages);
-    map_free(f->replace);
+    map_free(f->replacement_of);
     arena_free(f->a);
-    arena_free(f->inspected);
+    arena_free(f->inspect_arena);
     source_unref(f->src);
     pthread_mutex_destroy(&f->lock);
     free(f->path);
@@ -91,7 +91,7 @@ const ckpt_file *file_or_empty(const ckpt_file *f)
     return f ? f : &none;
 }
 
-void file_replace_by(ckpt_file *f, ckpt_file *other)
+void file_take_over(ckpt_file *f, ckpt_file *other)
 {
     ckpt_file old = *f;
     *f = *other;
@@ -122,12 +122,12 @@ ckpt_status file_explain_full_arena(const ckpt_file *f, ckpt_status st, ckpt_err
                 arena_used(f->a));
 }
 
-ckpt_status file_unchanged(ckpt_file *f, ckpt_error *err)
+ckpt_status file_check_unchanged(ckpt_file *f, ckpt_error *err)
 {
-    ckpt_status st = f->src ? source_file_changed(f->src, err) : CKPT_OK;
+    ckpt_status st = f->src ? source_check_unchanged(f->src, err) : CKPT_OK;
     for (size_t i = 0; st == CKPT_OK && i < f->nparts; i++)
         if (f->parts[i]->src)
-            st = name_file_if_failed(source_file_changed(f->parts[i]->src, err), f->parts[i]->path, err);
+            st = name_file_if_failed(source_check_unchanged(f->parts[i]->src, err), f->parts[i]->path, err);
     return st;
 }
 
@@ -135,10 +135,10 @@ ckpt_status file_status_after_read(ckpt_file *f, ckpt_status st, ckpt_error *err
 {
     ckpt_error own;
     if (st == CKPT_OK)
-        return file_unchanged(f, err);
+        return file_check_unchanged(f, err);
     bool verdict = st == CKPT_EFORMAT || st == CKPT_ETRUNCATED || st == CKPT_ECHECKSUM ||
                    st == CKPT_EUNSUPPORTED;
-    if (!verdict || file_unchanged(f, &own) != CKPT_ECHANGED)
+    if (!verdict || file_check_unchanged(f, &own) != CKPT_ECHANGED)
         return st;
     if (err)
         *err = own;
@@ -193,24 +193,24 @@ ckpt_status file_add_leaf(ckpt_file *f, const ckpt_path_elem *path, uint32_t n, 
     return ok ? CKPT_OK : fail_memory(err);
 }
 
-static bool has_literal(const struct pickle_facts *p)
+static bool needs_protocol_3(const struct pickle_facts *p)
 {
     for (size_t i = 0; i < p->nglobals; i++) {
         ckpt_str module = value_module(p->globals[i]), name = value_name(p->globals[i]);
-        if ((p->globals[i]->flags & VALUE_LITERAL) && python2_translate(&module, &name))
+        if ((p->globals[i]->flags & VALUE_PYTHON3_NAME) && python2_translate(&module, &name))
             return true;
     }
     return false;
 }
 
-bool file_names_literal(const ckpt_file *f)
+bool file_needs_protocol_3(const ckpt_file *f)
 {
     for (size_t i = 0; i < f->npickles; i++)
-        if (has_literal(f->pickles[i]))
+        if (needs_protocol_3(f->pickles[i]))
             return true;
     for (size_t k = 0; k < f->nparts; k++)
         for (size_t i = 0; i < f->parts[k]->npickles; i++)
-            if (has_literal(f->parts[k]->pickles[i]))
+            if (needs_protocol_3(f->parts[k]->pickles[i]))
                 return true;
     return false;
 }
@@ -236,18 +236,18 @@ ckpt_status file_add_pickles_of(ckpt_file *f, const ckpt_file *from, ckpt_error 
     return ok ? CKPT_OK : fail_memory(err);
 }
 
-const ckpt_value *file_replaced_value(const ckpt_file *f, const ckpt_value *v)
+const ckpt_value *file_replacement_of(const ckpt_file *f, const ckpt_value *v)
 {
-    if (!f->nreplaced)
+    if (!f->nreplacements)
         return v;
-    uint32_t i = map_get_num(f->replace, map_ptr(v));
-    return i == MAP_NONE ? v : f->replaced[i];
+    uint32_t i = map_get_num(f->replacement_of, ptr_key(v));
+    return i == MAP_NONE ? v : f->replacements[i];
 }
 
-bool file_replace(ckpt_file *f, const ckpt_value *v, ckpt_value *by)
+bool file_set_replacement(ckpt_file *f, const ckpt_value *v, ckpt_value *by)
 {
-    return arena_push(f->a, &f->replaced, &f->nreplaced, &f->cap_replaced, &by, sizeof by) &&
-           map_set_num(f->replace, map_ptr(v), (uint32_t)f->nreplaced - 1); /* bounded: not empty */
+    return arena_push(f->a, &f->replacements, &f->nreplacements, &f->cap_replacements, &by, sizeof by) &&
+           map_set_num(f->replacement_of, ptr_key(v), (uint32_t)f->nreplacements - 1); /* bounded: not 0 */
 }
 
 static ckpt_str get_storage_key(const void *user, uint32_t i)
@@ -261,9 +261,9 @@ map *file_index_storage_keys(ckpt_file *f)
     bool ok = true;
     if (!f->storage_keys)
         f->storage_keys = map_new_index(f->table.nstorages, get_storage_key, f);
-    for (; f->storage_keys && ok && f->nindexed < f->table.nstorages; f->nindexed += ok) {
-        const struct storage *s = &f->table.storages[f->nindexed];
-        ok = !s->in_key_index || map_put(f->storage_keys, s->s.key, (uint32_t)f->nindexed, NULL);
+    for (; f->storage_keys && ok && f->nindexed_storages < f->table.nstorages; f->nindexed_storages += ok) {
+        const struct storage *s = &f->table.storages[f->nindexed_storages];
+        ok = !s->in_key_index || map_put(f->storage_keys, s->s.key, (uint32_t)f->nindexed_storages, NULL);
     }
     return ok ? f->storage_keys : NULL;
 }
@@ -296,11 +296,11 @@ ckpt_status file_storage_add(ckpt_file *f, struct storage *s, uint32_t *index, c
     return CKPT_OK;
 }
 
-uint32_t file_bytes_storage(const ckpt_file *f, const ckpt_value *v)
+uint32_t file_storage_loaded_by(const ckpt_file *f, const ckpt_value *v)
 {
     if (!f->node_storages || !value_calls(v, "torch.storage", "_load_from_bytes", 1))
         return CKPT_NO_STORAGE;
-    return map_get_num(f->node_storages, map_ptr(v)); /* MAP_NONE is CKPT_NO_STORAGE */
+    return map_get_num(f->node_storages, ptr_key(v)); /* MAP_NONE is CKPT_NO_STORAGE */
 }
 
 static ckpt_str get_row_name(const void *user, uint32_t i)
@@ -333,7 +333,7 @@ bool file_index_names(ckpt_file *f)
     return ok;
 }
 
-uint32_t file_find(ckpt_file *f, ckpt_str name)
+uint32_t file_find_tensor(ckpt_file *f, ckpt_str name)
 {
     return file_index_names(f) ? map_get(f->names, name) : CKPT_NO_TENSOR;
 }

@@ -41,11 +41,11 @@ struct ckpt_file {
     const struct format *format;
     ckpt_limits limits; /* defaults filled in */
     ckpt_value *root;   /* NULL: nothing but a table */
-    /* Nodes that cannot be written as they are (nn.Module, ScriptModule) ->
-     * index into replaced: their state dict as an OrderedDict. */
-    map *replace;
-    ckpt_value **replaced;
-    size_t nreplaced, cap_replaced;
+    /* Nodes that cannot be written as they are (nn.Module, ScriptModule) -> index into replacements: the
+     * state dict that is written instead, as an OrderedDict. */
+    map *replacement_of;
+    ckpt_value **replacements;
+    size_t nreplacements, cap_replacements;
     struct table table;
     ckpt_leaf *leaves;
     size_t nleaves, cap_leaves;
@@ -56,7 +56,7 @@ struct ckpt_file {
     bool executes_code;
     bool for_torch_load;     /* torch.load reads this kind of file */
     ckpt_str torch_load_why; /* non-empty: torch.load refuses it whatever it holds */
-    bool flat;               /* names are keys as they stand (safetensors): '.' does not nest */
+    bool flat_names;         /* names are keys as they stand (safetensors): '.' does not nest */
     bool narrowed;           /* by ckpt_file_narrow: it can be read, but not written */
     bool names_only;         /* only the names of its rows are known */
     uint64_t unaccounted;    /* bytes of storages that no row can show */
@@ -69,27 +69,27 @@ struct ckpt_file {
                               other, or CKPT_NO_TENSOR */
     uint32_t nties;       /* number of ties in METADATA: the last rows of the table */
     bool ignore_crc;
-    ckpt_dtype digest_as; /* ckpt_file_digest_as; NONE: as they are */
+    ckpt_dtype digest_dtype; /* ckpt_file_digest_as; NONE: as they are */
     bool ignore_case;     /* of ASCII letters, where ckpt_file_narrow matches names */
     ckpt_file **parts;    /* shards or embedded checkpoints, which are closed with the file */
     size_t nparts, cap_parts;
     map *names;          /* joined name -> row, made on first use */
-    map *storage_keys;   /* torch: storage key -> storage, of the first NINDEXED storages */
-    size_t nindexed;
+    map *storage_keys;   /* torch: storage key -> storage, of the first nindexed_storages */
+    size_t nindexed_storages;
     ckpt_str last_key;   /* the key in file_storage_add that comes after all others, as numbers do */
     map *node_storages;  /* node that holds bytes itself (numpy array, stream in a bytes object) -> storage */
     void *container;     /* of the format, such as its archive */
     void (*container_free)(void *);
-    /* resolve - adds the storages that only opaque objects refer to, for a writer; NULL: there are none. */
-    ckpt_status (*resolve)(struct ckpt_file *f, ckpt_error *err);
+    /* add_opaque_storages - adds the storages that only opaque objects refer to, for a writer; NULL: none. */
+    ckpt_status (*add_opaque_storages)(struct ckpt_file *f, ckpt_error *err);
     struct probe *probe; /* during open only */
     struct source_watch *watch; /* during open only; may be NULL */
     struct check *check;        /* faults are reported there and reading continues; usually NULL */
     bool salvage;               /* damaged tensors are lost, not an error */
-    bool *lost_row;             /* by row: it is lost; NULL: none is */
+    bool *row_lost;             /* by row: it is lost; NULL: none is */
     ckpt_lost *lost;
     size_t nlost, cap_lost;
-    arena *inspected; /* holds what the last ckpt_inspect found: */
+    arena *inspect_arena; /* holds what the last ckpt_inspect found: */
     const ckpt_weights *weights;
     size_t nweights;
     const ckpt_wrapper *wrappers;
@@ -100,8 +100,8 @@ struct ckpt_file {
 ckpt_status file_new(const char *path, source *src, const ckpt_limits *limits, ckpt_file **out,
                      ckpt_error *err);
 void file_free(ckpt_file *f);
-/* file_replace_by - moves all that OTHER has into F; frees what F had, and OTHER. */
-void file_replace_by(ckpt_file *f, ckpt_file *other);
+/* file_take_over - moves all that OTHER has into F; frees what F had, and OTHER. */
+void file_take_over(ckpt_file *f, ckpt_file *other);
 /* file_hold, file_release - count the holders of F; the last file_release frees it. Only for ckpt_close and
  * for plans: files that the library opens for itself are freed by file_free. */
 void file_hold(ckpt_file *f);
@@ -109,15 +109,15 @@ void file_release(ckpt_file *f);
 /* file_or_empty - returns F or, if F is NULL, a file without rows, storages, values and notices, for
  * getters. */
 const ckpt_file *file_or_empty(const ckpt_file *f);
-/* file_records_tie - returns true if ROW is a tie, which is only in the metadata. */
-static inline bool file_records_tie(const ckpt_file *f, uint32_t row)
+/* file_row_is_tie - returns true if ROW is a tie, which is only in the metadata. */
+static inline bool file_row_is_tie(const ckpt_file *f, uint32_t row)
 {
     return f->nties && row >= f->table.nrows - f->nties; /* bounded: by rows */
 }
 /* file_explain_full_arena - returns ST, or the error of F's arena if its limit stopped an allocation. */
 ckpt_status file_explain_full_arena(const ckpt_file *f, ckpt_status st, ckpt_error *err);
-/* file_unchanged - calls source_file_changed for the file and all its shards; returns its first error. */
-ckpt_status file_unchanged(ckpt_file *f, ckpt_error *err);
+/* file_check_unchanged - calls source_check_unchanged for F and all its shards; returns the first error. */
+ckpt_status file_check_unchanged(ckpt_file *f, ckpt_error *err);
 /* file_status_after_read - returns ST, the status of reading F after it was opened; but CKPT_ECHANGED if F
  * was written to meanwhile, and ST is CKPT_OK or a fault of F's content. */
 ckpt_status file_status_after_read(ckpt_file *f, ckpt_status st, ckpt_error *err);
@@ -130,27 +130,27 @@ ckpt_status file_add_leaf(ckpt_file *f, const ckpt_path_elem *path, uint32_t n, 
 struct pickle_facts *file_add_pickle(ckpt_file *f, ckpt_str record); /* NULL: no memory */
 /* file_add_pickles_of - adds the facts of the pickles of FROM, which lives as long as F. */
 ckpt_status file_add_pickles_of(ckpt_file *f, const ckpt_file *from, ckpt_error *err);
-/* file_names_literal - returns true if a pickle of F, of protocol 3 or later, has a name that Python 3
+/* file_needs_protocol_3 - returns true if a pickle of F, of protocol 3 or later, has a name that Python 3
  * would translate to a different name in a pickle of an earlier protocol. */
-bool file_names_literal(const ckpt_file *f);
-/* file_replaced_value - returns the node to write instead of V; usually V itself. */
-const ckpt_value *file_replaced_value(const ckpt_file *f, const ckpt_value *v);
-/* file_replace - makes file_replaced_value return BY for V. False: no memory. */
-bool file_replace(ckpt_file *f, const ckpt_value *v, ckpt_value *by);
+bool file_needs_protocol_3(const ckpt_file *f);
+/* file_replacement_of - returns the node to write instead of V; usually V itself. */
+const ckpt_value *file_replacement_of(const ckpt_file *f, const ckpt_value *v);
+/* file_set_replacement - makes file_replacement_of return BY for V. False: no memory. */
+bool file_set_replacement(ckpt_file *f, const ckpt_value *v, ckpt_value *by);
 /* file_index_storage_keys - returns F->storage_keys with all storages that the table has; NULL: no memory. */
 map *file_index_storage_keys(ckpt_file *f);
 /* file_storage_find - sets *INDEX to the storage that file_storage_add added as KEY, or CKPT_NO_STORAGE. */
 ckpt_status file_storage_find(ckpt_file *f, ckpt_str key, uint32_t *index, ckpt_error *err);
 /* file_storage_add - adds a storage as table_add_storage does; file_storage_find finds it by its key. */
 ckpt_status file_storage_add(ckpt_file *f, struct storage *s, uint32_t *index, ckpt_error *err);
-/* file_bytes_storage - returns the storage in F's own table that V loads: V calls
+/* file_storage_loaded_by - returns the storage in F's own table that V loads: V calls
  * torch.storage._load_from_bytes with a whole stream of torch.save. CKPT_NO_STORAGE: none. */
-uint32_t file_bytes_storage(const ckpt_file *f, const ckpt_value *v);
+uint32_t file_storage_loaded_by(const ckpt_file *f, const ckpt_value *v);
 /* file_index_names - makes the name index; false: no memory. */
 bool file_index_names(ckpt_file *f);
-/* file_find - returns the row with the joined name NAME, or CKPT_NO_TENSOR. Without memory for the index
- * of names, f->names stays NULL. */
-uint32_t file_find(ckpt_file *f, ckpt_str name);
+/* file_find_tensor - returns the row with the joined name NAME, or CKPT_NO_TENSOR. If there is no memory for
+ * the index of names, f->names stays NULL. */
+uint32_t file_find_tensor(ckpt_file *f, ckpt_str name);
 /* file_set_view_limit - sets the table's max_expanded to the caller's limit, or the default for the file. */
 void file_set_view_limit(ckpt_file *f);
 /* file_max_unpacked - returns how many bytes PACKED compressed bytes of F may unpack to: max_expanded of its

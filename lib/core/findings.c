@@ -20,10 +20,10 @@ bool scan_note_system_failure(struct scan *s, ckpt_status st, const ckpt_error *
 {
     if (st != CKPT_ENOMEM && st != CKPT_EIO)
         return false;
-    if (s->failed.status == CKPT_OK && why)
-        s->failed = *why;
-    else if (s->failed.status == CKPT_OK)
-        (void)fail_memory(&s->failed);
+    if (s->failure.status == CKPT_OK && why)
+        s->failure = *why;
+    else if (s->failure.status == CKPT_OK)
+        (void)fail_memory(&s->failure);
     return true;
 }
 
@@ -31,8 +31,8 @@ bool scan_read(struct scan *s, source *src, uint64_t off, void *to, size_t n)
 {
     ckpt_error why;
     ckpt_status st = source_read(src, off, to, n, &why);
-    if (st != CKPT_OK && s->failed.status == CKPT_OK)
-        s->failed = why;
+    if (st != CKPT_OK && s->failure.status == CKPT_OK)
+        s->failure = why;
     return st == CKPT_OK;
 }
 
@@ -64,7 +64,7 @@ const char *ckpt_scan_level_name(ckpt_scan_level l)
     return (unsigned)l < sizeof names / sizeof *names ? names[l] : "";
 }
 
-bool scan_record(struct scan *s, ckpt_scan_record *r)
+bool scan_report_record(struct scan *s, ckpt_scan_record *r)
 {
     ckpt_scan_result *out = s->result;
     r->result_used = r->what == CKPT_SCAN_CALL ? r->result_used : -1;
@@ -94,7 +94,7 @@ static ckpt_status report_finding(struct scan *s, enum scan_rule rule, ckpt_str 
                           .text = str_c(message->what),
                           .found = str_c(message->found),
                           .allowed = str_c(message->allowed)};
-    return scan_record(s, &r) ? CKPT_OK : CKPT_ECANCELLED;
+    return scan_report_record(s, &r) ? CKPT_OK : CKPT_ECANCELLED;
 }
 
 ckpt_status scan_found(struct scan *s, enum scan_rule rule, ckpt_str where, const source *src,

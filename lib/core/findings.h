@@ -17,7 +17,7 @@ struct scan_pickle {
     ckpt_str where; /* member of the archive; empty: the file itself */
     source *src;
     uint64_t pos;
-    bool framed;                   /* read frame by frame, as some loaders do */
+    bool by_frame;                 /* read frame by frame, as some loaders do */
     bool joblib_arrays_as_opcodes; /* joblib's arrays are read as opcodes, as pickle.load does */
 };
 
@@ -28,14 +28,14 @@ struct scan {
     bool cancelled;
     uint64_t opcodes_left; /* opcodes that may still be followed, in the whole file */
     bool gave_up;          /* a possible pickle was not followed to its end: opcodes or memory ran out */
-    ckpt_error failed;     /* the first failure of memory or disk, which makes the findings incomplete */
+    ckpt_error failure;    /* the first failure of memory or disk, which makes the findings incomplete */
     ckpt_scan_result *result;
     /* scan/judge.c sets these: begin a pickle, pass its steps, end it. A pickle is followed twice: the first
-     * pass only judges how it ends, the second one is REPORTING. ERROR_OFFSET: where the first one failed. */
-    bool (*step)(void *judge, const struct trace_step *step);
-    ckpt_status (*begin)(void *judge, const struct scan_pickle *p, bool reporting, uint64_t error_offset);
-    /* end - judges the end of the trace; returns true if there is anything to report */
-    bool (*end)(void *judge, const struct trace_end *end);
+     * pass only judges how it ends, the second one is REPORTING. ERROR_AT: where the first one failed. */
+    bool (*judge_step)(void *judge, const struct trace_step *judge_step);
+    ckpt_status (*judge_begin)(void *judge, const struct scan_pickle *p, bool reporting, uint64_t error_at);
+    /* judge_end - judges the end of the trace; returns true if there is anything to report */
+    bool (*judge_end)(void *judge, const struct trace_end *judge_end);
     /* is_known_exec - returns true if G is known to run code: enough to take bytes for a pickle. */
     bool (*is_known_exec)(const struct trace_global *g);
     void *judge;
@@ -50,9 +50,9 @@ bool scan_read(struct scan *s, source *src, uint64_t off, void *to, size_t n);
 bool scan_is_torch_stream(const unsigned char *head, size_t n);
 /* scan_rule - returns id, level and text of RULE. */
 const ckpt_scan_rule *scan_rule(enum scan_rule rule);
-/* scan_record - counts RECORD and passes it to the caller's report(); a finding takes level and verdict from
- * its rule. False: stop. */
-bool scan_record(struct scan *s, ckpt_scan_record *record);
+/* scan_report_record - counts RECORD and passes it to the caller's report(); a finding takes level and
+ * verdict from its rule. False: stop. */
+bool scan_report_record(struct scan *s, ckpt_scan_record *record);
 /* scan_found - reports a finding at OFFSET of SRC (may be NULL). Braces in FMT enclose what is found and what
  * is expected, as in fail(). CKPT_ECANCELLED: stop. */
 ckpt_status scan_found(struct scan *s, enum scan_rule rule, ckpt_str where, const source *src,

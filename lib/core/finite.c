@@ -23,8 +23,8 @@ static bool are_all_finite(const unsigned char *p, size_t n, uint64_t exponent, 
     return (carry & (exponent + lowest)) == 0;
 }
 
-/* count_each - decodes and counts N elements, at most DECODED_AT_ONCE. */
-static void count_each(struct finite *f, ckpt_dtype dt, const unsigned char *p, size_t n)
+/* decode_and_count - decodes and counts N elements, at most DECODED_AT_ONCE. */
+static void decode_and_count(struct finite *f, ckpt_dtype dt, const unsigned char *p, size_t n)
 {
     double x[2 * DECODED_AT_ONCE];
     unsigned lanes = number_lanes(dt);
@@ -70,7 +70,7 @@ void finite_add(struct finite *f, ckpt_dtype dt, const unsigned char *p, size_t 
         bytes = n < bytes ? n : bytes;
         size_t elements = bytes / d->block_bytes * d->block_elems;
         if (bytes % 8 || !are_surely_finite(dt, p, bytes))
-            count_each(f, dt, p, elements);
+            decode_and_count(f, dt, p, elements);
         f->seen += elements;
         p += bytes;
         n -= bytes;

@@ -59,7 +59,7 @@ bool gather_split(struct gather *g, uint64_t n)
     return fits;
 }
 
-void gather_set_run(struct gather *g, uint64_t n)
+void gather_set_contiguous(struct gather *g, uint64_t n)
 {
     g->ndim = 1;
     g->dim[0] = (struct gather_dim){n, 1, 1};
@@ -71,7 +71,7 @@ void gather_free(struct gather *g)
     g->window = NULL;
 }
 
-bool gather_is_run(const struct gather *g)
+bool gather_is_contiguous(const struct gather *g)
 {
     for (uint32_t k = 0; k < g->ndim; k++)
         if (g->dim[k].stride != g->dim[k].out_stride)

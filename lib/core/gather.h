@@ -26,11 +26,11 @@ struct gather {
 bool gather_init(struct gather *g, const ckpt_tensor *t);
 /* gather_split - splits each element of G into N consecutive units; false: more than 2^64 units. */
 bool gather_split(struct gather *g, uint64_t n);
-/* gather_set_run - makes G a run of N units that are contiguous in the storage. */
-void gather_set_run(struct gather *g, uint64_t n);
+/* gather_set_contiguous - makes G a run of N units that are contiguous in the storage. */
+void gather_set_contiguous(struct gather *g, uint64_t n);
 void gather_free(struct gather *g);
-/* gather_is_run - returns true if the elements are contiguous in the storage. */
-bool gather_is_run(const struct gather *g);
+/* gather_is_contiguous - returns true if the elements are contiguous in the storage. */
+bool gather_is_contiguous(const struct gather *g);
 /* gather_period - returns the number of elements after which the output repeats, for a view that is
  * expanded in its outermost dimension; 0: it does not. */
 uint64_t gather_period(const struct gather *g);

@@ -55,7 +55,7 @@ static bool add_unseen(void *user, const ckpt_value *v)
     if (!v || v->type < CKPT_V_STR8 || v->type == CKPT_V_BYTES || v->type == CKPT_V_BYTEARRAY ||
         v->type == CKPT_V_GLOBAL || v->type == CKPT_V_TENSOR)
         return true;
-    if (!map_put_num(visit->seen, map_ptr(v), 0, &old))
+    if (!map_put_num(visit->seen, ptr_key(v), 0, &old))
         return false;
     return old != MAP_NONE || arena_push(NULL, &visit->waiting, &visit->n, &visit->cap, &v, sizeof v);
 }

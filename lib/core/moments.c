@@ -222,5 +222,5 @@ void moments_add_by(moments_kernel *kernel, struct moments *m, ckpt_dtype dt, co
 
 void moments_add(struct moments *m, ckpt_dtype dt, const unsigned char *p, size_t n)
 {
-    moments_add_by(moments_best(), m, dt, p, n);
+    moments_add_by(moments_best_kernel(), m, dt, p, n);
 }

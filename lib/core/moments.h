@@ -39,8 +39,8 @@ typedef void moments_kernel(ckpt_dtype dt, const unsigned char *p, size_t n, dou
 
 /* moments_scalar - computes the totals for native doubles, whatever DT is. */
 moments_kernel moments_scalar;
-/* moments_best - returns the fastest kernel that this CPU can run. */
-moments_kernel *moments_best(void);
+/* moments_best_kernel - returns the fastest kernel that this CPU can run. */
+moments_kernel *moments_best_kernel(void);
 /* moments_add_by - does what moments_add does, by KERNEL. */
 void moments_add_by(moments_kernel *kernel, struct moments *m, ckpt_dtype dt, const unsigned char *p,
                     size_t n);

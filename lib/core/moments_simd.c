@@ -134,10 +134,10 @@ AVX static void moments_avx(ckpt_dtype dt, const unsigned char *p, size_t n, dou
     }
 }
 
-moments_kernel *moments_best(void) { return simd_avx() ? moments_avx : moments_scalar; }
+moments_kernel *moments_best_kernel(void) { return simd_has_avx() ? moments_avx : moments_scalar; }
 
 #else
 
-moments_kernel *moments_best(void) { return moments_scalar; }
+moments_kernel *moments_best_kernel(void) { return moments_scalar; }
 
 #endif

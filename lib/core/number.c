@@ -37,8 +37,8 @@ static double load_f64(const unsigned char *p)
 static double double_of(uint32_t float_bits) { return (double)float_of_bits(float_bits); }
 static double load_f32(const unsigned char *p) { return double_of(load_u32le(p)); }
 static double load_bf16(const unsigned char *p) { return double_of((uint32_t)load_u16le(p) << 16); }
-static double load_f16(const unsigned char *p) { return double_of(convert_half(load_u16le(p))); }
-static double decode_byte(ckpt_dtype dt, unsigned b) { return double_of(convert_byte(dt, b)); }
+static double load_f16(const unsigned char *p) { return double_of(f32_bits_of_half(load_u16le(p))); }
+static double decode_byte(ckpt_dtype dt, unsigned b) { return double_of(f32_bits_of_f8(dt, b)); }
 
 static void decode_bytes(ckpt_dtype dt, const unsigned char *in, size_t n, double *out)
 {

@@ -176,7 +176,7 @@ static uint64_t get_item_width(const struct parallel_item *x)
 static bool can_split(const struct parallel_item *x)
 {
     if (x->storage)
-        return x->storage->src && !x->storage->src->serial;
+        return x->storage->src && !x->storage->src->is_serial;
     return stream_can_split(&x->file->table, x->row) &&
            (!x->other || stream_can_split(&x->other->table, x->other_row));
 }
@@ -368,7 +368,7 @@ static bool can_read_parallel(ckpt_file *f)
     if (f->ignore_crc || table_locate_sources(&f->table, NULL) != CKPT_OK)
         return false;
     for (size_t i = 0; i < f->table.nstorages; i++)
-        if (f->table.storages[i].src && f->table.storages[i].src->serial)
+        if (f->table.storages[i].src && f->table.storages[i].src->is_serial)
             return false;
     return true;
 }
@@ -379,7 +379,7 @@ static bool can_read_storages_parallel(const struct parallel_state *t)
     for (size_t i = 0; i < t->job->n; i++) {
         struct parallel_item x = get_item(t, i);
         source *src = x.storage ? x.storage->src : NULL;
-        if (src && (src->serial || source_locate(src, NULL) != CKPT_OK))
+        if (src && (src->is_serial || source_locate(src, NULL) != CKPT_OK))
             return false;
     }
     return true;
@@ -433,7 +433,7 @@ bool parallel_advance(struct parallel_context *run, uint64_t bytes)
     atomic_fetch_add_explicit(&run->state->bytes_done, bytes, memory_order_relaxed);
     if (run->worker == 0)
         show_progress(run->state, run->pool);
-    return !pool_stopped(run->pool, run->task);
+    return !pool_task_stopped(run->pool, run->task);
 }
 
 static void free_chunks(struct chunked_item *c)
@@ -477,7 +477,7 @@ static ckpt_status run_task(void *user, struct pool *p, size_t number, unsigned 
         return run_chunk(t, &k, &run, err);
     for (uint32_t at = get_group_begin(t, k.group); at < get_group_end(t, k.group); at++) {
         size_t i = get_group_item(t, at);
-        if (pool_stopped(p, number))
+        if (pool_task_stopped(p, number))
             return CKPT_ECANCELLED;
         CKPT_TRY(t->job->process(t->job->user, i, &run, err));
         set_item_ready(t, i, &run);

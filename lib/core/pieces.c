@@ -35,7 +35,7 @@
  * all of them, except perhaps FIRST. That dimension is counted in steps: a step is one index of LAST, or one
  * byte if the group includes the bytes of an element. */
 struct group {
-    uint32_t first, last; /* NO_DIM: the bytes of an element */
+    uint32_t first_dim, last_dim; /* NO_DIM: the bytes of an element */
     uint64_t first_steps; /* steps from one index of FIRST to the next */
     uint64_t steps;       /* steps of the group */
 };
@@ -349,11 +349,11 @@ static ckpt_status assembled_read(source *src, uint64_t off, void *to, size_t n,
     return st;
 }
 
-static void assembled_sequential(source *src)
+static void assembled_advise(source *src)
 {
     const struct assembled *s = (const struct assembled *)src;
     for (size_t i = 0; i < s->index.count[0]; i++)
-        source_sequential(s->location[i].src);
+        source_advise_sequential(s->location[i].src);
 }
 
 static void assembled_close(source *src)
@@ -365,7 +365,7 @@ static void assembled_close(source *src)
 }
 
 static const struct source_ops assembled_ops = {
-    .read_at = assembled_read, .close = assembled_close, .sequential = assembled_sequential};
+    .read_at = assembled_read, .close = assembled_close, .advise_sequential = assembled_advise};
 
 /* ------------------------------------------------------------------------ input */
 
@@ -390,11 +390,11 @@ static const char *name_box(const struct pieces *p, const uint64_t *offset, cons
     buf_init(&b, 1u << 16);
     for (uint32_t k = 0; k < p->ndim; k++) {
         uint64_t end = UINT64_MAX;
-        buf_text(&b, k ? ", " : "");
+        buf_put_cstr(&b, k ? ", " : "");
         if (!offset)
             buf_printf(&b, "%" PRIu64, size[k]);
         else if (offset[k] == 0 && size[k] == p->shape[k])
-            buf_text(&b, ":");
+            buf_put_cstr(&b, ":");
         else if (checked_add(offset[k], size[k], &end) || end)
             buf_printf(&b, "%" PRIu64 ":%" PRIu64, offset[k], end);
     }
@@ -571,7 +571,7 @@ static bool continues_group(const struct pieces_builder *x, uint32_t k, const st
         uint64_t stride[BOX_DIMS], span;
         const struct piece *c = &x->pieces->piece[x->order[i]];
         (void)compute_byte_strides(x->pieces, c, stride, &span);
-        uint64_t step = g->last == NO_DIM ? 1 : stride[g->last];
+        uint64_t step = g->last_dim == NO_DIM ? 1 : stride[g->last_dim];
         yes = c->size[k] == 1 || stride[k] == step * g->steps;
     }
     return yes;
@@ -588,7 +588,7 @@ static void group_dims(struct pieces_builder *x)
         if (size == 1)
             continue;
         if (joinable && continues_group(x, k, &g)) {
-            g = (struct group){k, g.last, g.steps, g.steps * size};
+            g = (struct group){k, g.last_dim, g.steps, g.steps * size};
         } else {
             x->group[x->ngroups++] = g; /* bounded: of BOX_DIMS - 1 dimensions, and the bytes */
             g = (struct group){k, k, 1, size};
@@ -603,8 +603,8 @@ static void convert_box(const struct pieces_builder *x, const struct piece *c, u
 {
     for (uint32_t j = 0, n = x->ngroups; j < n; j++) {
         const struct group *g = &x->group[n - 1 - j];
-        box[j] = g->first == NO_DIM ? 0 : c->offset[g->first] * g->first_steps;
-        box[n + j] = g->first == NO_DIM ? g->steps : box[j] + c->size[g->first] * g->first_steps;
+        box[j] = g->first_dim == NO_DIM ? 0 : c->offset[g->first_dim] * g->first_steps;
+        box[n + j] = g->first_dim == NO_DIM ? g->steps : box[j] + c->size[g->first_dim] * g->first_steps;
     }
 }
 
@@ -614,7 +614,7 @@ static void convert_strides(const struct pieces_builder *x, const struct piece *
     uint64_t stride[BOX_DIMS], span;
     (void)compute_byte_strides(x->pieces, c, stride, &span);
     for (uint32_t j = 0, n = x->ngroups; j < n; j++) {
-        uint32_t last = x->group[n - 1 - j].last;
+        uint32_t last = x->group[n - 1 - j].last_dim;
         to[j] = last == NO_DIM ? 1 : stride[last];
     }
 }
@@ -636,7 +636,7 @@ static ckpt_status fill_index(struct pieces_builder *x, struct assembled *s)
         if (stride)
             convert_strides(x, c, stride + i * dims);
         s->location[i] = (struct location){c->src, c->at};
-        s->as_source.serial = s->as_source.serial || c->src->serial;
+        s->as_source.is_serial = s->as_source.is_serial || c->src->is_serial;
     }
     s->ndim = x->ngroups;
     for (uint32_t k = s->ndim, j = 0; k-- > 0; j++)
@@ -688,10 +688,10 @@ static ckpt_status fail_hole(const struct pieces_builder *x, const uint64_t *hol
     memcpy(size, p->shape, p->ndim * sizeof *size); /* bounded: fewer than BOX_DIMS */
     for (uint32_t j = 0, n = x->ngroups; hole && j < n; j++) {
         const struct group *g = &x->group[n - 1 - j];
-        if (g->first == NO_DIM)
+        if (g->first_dim == NO_DIM)
             continue;
-        offset[g->first] = hole[j] / g->first_steps;
-        size[g->first] = (hole[n + j] - hole[j]) / g->first_steps;
+        offset[g->first_dim] = hole[j] / g->first_steps;
+        size[g->first_dim] = (hole[n + j] - hole[j]) / g->first_steps;
     }
     return fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{no piece} has {=%s} of %s",
                 name_box(p, offset, size, text), name_box(p, NULL, p->shape, all));
@@ -767,7 +767,7 @@ static ckpt_status assemble_pieces(struct pieces_builder *x, struct assembled *s
     if (s->index.count[0] < x->nboxes &&
         !box_index_init(&s->index, x->a, s->ndim, s->index.box[0], s->index.count[0]))
         return fail_memory(x->err);
-    s->as_source.block = compute_read_block(s) & 0x7fffffff; /* bounded: BLOCK */
+    s->as_source.block_size = compute_read_block(s) & 0x7fffffff; /* bounded: BLOCK */
     return CKPT_OK;
 }
 

@@ -29,9 +29,9 @@ ckpt_status ckpt_plan_new(ckpt_file *file, ckpt_plan **out, ckpt_error *err)
         ckpt_plan_free(p);
         return fail_memory(err);
     }
-    p->root = file->root ? file_replaced_value(file, file->root) : NULL;
+    p->root = file->root ? file_replacement_of(file, file->root) : NULL;
     for (size_t i = 0; i < file->table.nrows; i++)
-        p->keep[i] = !file->lost_row || !file->lost_row[i];
+        p->keep[i] = !file->row_lost || !file->row_lost[i];
     p->entries_stale = true;
     *out = p;
     return CKPT_OK;
@@ -48,9 +48,9 @@ void ckpt_plan_free(ckpt_plan *p)
     free(p);
 }
 
-struct edit *plan_get_edit(ckpt_plan *p, const ckpt_value *node, uint32_t n)
+struct edit *plan_find_or_add_edit(ckpt_plan *p, const ckpt_value *node, uint32_t n)
 {
-    uint32_t i = map_get_num(p->edit_of, map_ptr(node));
+    uint32_t i = map_get_num(p->edit_of, ptr_key(node));
     p->entries_stale = true;
     if (i != MAP_NONE)
         return &p->edits[i];
@@ -58,7 +58,7 @@ struct edit *plan_get_edit(ckpt_plan *p, const ckpt_value *node, uint32_t n)
                            .names = arena_array(p->a, n, sizeof *e.names),
                            .dropped = arena_array(p->a, n, sizeof *e.dropped),
                            .n = n};
-    bool ok = e.names && e.dropped && map_set_num(p->edit_of, map_ptr(node), (uint32_t)p->nedits) &&
+    bool ok = e.names && e.dropped && map_set_num(p->edit_of, ptr_key(node), (uint32_t)p->nedits) &&
               arena_push(p->a, &p->edits, &p->nedits, &p->cap_edits, &e, sizeof e);
     return ok ? &p->edits[p->nedits - 1] : NULL;
 }
@@ -67,7 +67,7 @@ const struct edit *plan_find_edit(const ckpt_plan *p, const ckpt_value *node)
 {
     if (!p->nedits || !node)
         return NULL;
-    uint32_t i = map_get_num(p->edit_of, map_ptr(node));
+    uint32_t i = map_get_num(p->edit_of, ptr_key(node));
     return i == MAP_NONE ? NULL : &p->edits[i];
 }
 
@@ -80,14 +80,14 @@ bool plan_edit_entry(void *plan, const ckpt_value *v, uint32_t i, ckpt_str *text
     return !e->dropped[i];
 }
 
-bool plan_below_root(const ckpt_plan *p, const ckpt_path_elem *path, uint32_t n)
+bool plan_is_below_root(const ckpt_plan *p, const ckpt_path_elem *path, uint32_t n)
 {
     return (n > p->root_depth || !p->root_depth) && path_begins(path, n, p->root_path, p->root_depth);
 }
 
 bool plan_includes_leaf(const ckpt_plan *p, const ckpt_leaf *leaf)
 {
-    return !p->omits_values && leaf->npath > p->root_depth && plan_below_root(p, leaf->path, leaf->npath);
+    return !p->omits_values && leaf->npath > p->root_depth && plan_is_below_root(p, leaf->path, leaf->npath);
 }
 
 bool plan_edit_path(const ckpt_plan *p, const struct row *row, ckpt_path_elem *out, bool *changed)
@@ -111,7 +111,7 @@ bool plan_edit_path(const ckpt_plan *p, const struct row *row, ckpt_path_elem *o
 static bool is_row_written(const ckpt_plan *p, size_t i, ckpt_path_elem *path, bool *changed)
 {
     const struct row *row = &p->file->table.rows[i];
-    return p->keep[i] && plan_below_root(p, row->t.path, row->t.npath) &&
+    return p->keep[i] && plan_is_below_root(p, row->t.path, row->t.npath) &&
            plan_edit_path(p, row, path, changed);
 }
 
@@ -146,7 +146,7 @@ ckpt_status plan_fail_no_tensors(ckpt_error *err)
                 "`ckpt ls` lists what the input holds; see --root, --keep and --drop");
 }
 
-size_t plan_count(const ckpt_plan *p)
+size_t plan_count_entries(const ckpt_plan *p)
 {
     bool changed;
     size_t n = 0;
@@ -196,8 +196,8 @@ static uint32_t *index_entries_by_row(ckpt_plan *p)
 /* update_tie - if PAIR records a tie, updates the names of both rows; false: one of them is left out. */
 static bool update_tie(ckpt_plan *p, const uint32_t *entry_of, struct plan_pair *pair)
 {
-    uint32_t row = p->file->nties ? file_find(p->file, pair->key) : CKPT_NO_TENSOR;
-    pair->tie = row != CKPT_NO_TENSOR && file_records_tie(p->file, row);
+    uint32_t row = p->file->nties ? file_find_tensor(p->file, pair->key) : CKPT_NO_TENSOR;
+    pair->tie = row != CKPT_NO_TENSOR && file_row_is_tie(p->file, row);
     if (!pair->tie)
         return true;
     uint32_t alias = entry_of[row], original = entry_of[p->file->table.rows[row].t.alias_of];
@@ -241,7 +241,7 @@ ckpt_status plan_metadata(ckpt_plan *p, struct plan_pair **out, size_t *n, ckpt_
     return ok ? CKPT_OK : fail_memory(err);
 }
 
-uint64_t ckpt_plan_tensor_count(const ckpt_plan *p) { return p ? plan_count(p) : 0; }
+uint64_t ckpt_plan_tensor_count(const ckpt_plan *p) { return p ? plan_count_entries(p) : 0; }
 
 void plan_notice(ckpt_plan *p, const char *fmt, ...)
 {
@@ -275,7 +275,7 @@ ckpt_status plan_open_sink(ckpt_plan *p, const struct write_job *job, sink **out
 bool plan_root_is_module(const ckpt_plan *p)
 {
     const ckpt_file *f = p->file;
-    return f->root && !p->root_depth && p->root != f->root && p->root == file_replaced_value(f, f->root);
+    return f->root && !p->root_depth && p->root != f->root && p->root == file_replacement_of(f, f->root);
 }
 
 void plan_note_module(ckpt_plan *p)
@@ -388,8 +388,8 @@ static bool make_renames(ckpt_plan *p)
     size_t n = 0;
     if (!renames)
         return false;
-    for (size_t i = 0; i < p->ncounted && n < p->nrenames; i++) {
-        const struct plan_entry *e = &p->counted[i];
+    for (size_t i = 0; i < p->ncounted_entries && n < p->nrenames; i++) {
+        const struct plan_entry *e = &p->counted_entries[i];
         ckpt_str old = get_old_name(p, e->row);
         if (!str_eq(old, e->name))
             renames[n++] = (ckpt_rename){.from = old,
@@ -418,8 +418,8 @@ ckpt_status plan_count_renames(ckpt_plan *p, ckpt_error *err)
     CKPT_TRY(plan_update_entries(p, err));
     p->renames = NULL;
     p->nrenames = 0;
-    p->counted = p->entries;
-    p->ncounted = p->nentries;
+    p->counted_entries = p->entries;
+    p->ncounted_entries = p->nentries;
     for (size_t i = 0; i < p->nmappings; i++) {
         ckpt_mapping *m = &p->mappings[i];
         m->tensors = m->renamed = m->metadata = m->values = 0;
@@ -500,14 +500,14 @@ ckpt_status plan_note_output(ckpt_plan *p, const char *path, ckpt_error *err)
 
 ckpt_dtype plan_dtype(const ckpt_plan *p, uint32_t row)
 {
-    return (ckpt_dtype)(p->cast && p->cast[row] ? p->cast[row] : p->file->table.rows[row].t.dtype);
+    return (ckpt_dtype)(p->cast_to && p->cast_to[row] ? p->cast_to[row] : p->file->table.rows[row].t.dtype);
 }
 
 bool plan_nbytes(const ckpt_plan *p, uint32_t row, uint64_t *out)
 {
     const ckpt_tensor *t = &p->file->table.rows[row].t;
     *out = t->nbytes;
-    return !p->cast || !p->cast[row] || dtype_bytes(plan_dtype(p, row), t->elements, out);
+    return !p->cast_to || !p->cast_to[row] || dtype_bytes(plan_dtype(p, row), t->elements, out);
 }
 
 bool plan_storage_nbytes(const ckpt_plan *p, uint32_t row, uint64_t *out)
@@ -515,7 +515,7 @@ bool plan_storage_nbytes(const ckpt_plan *p, uint32_t row, uint64_t *out)
     const ckpt_tensor *t = &p->file->table.rows[row].t;
     uint64_t bytes = p->file->table.storages[t->storage].s.nbytes;
     *out = bytes;
-    if (!p->cast || !p->cast[row] || t->kind == CKPT_NDARRAY)
+    if (!p->cast_to || !p->cast_to[row] || t->kind == CKPT_NDARRAY)
         return true;
     const struct dtype_info *d = dtype_info((ckpt_dtype)t->dtype);
     return dtype_bytes(plan_dtype(p, row), bytes / d->block_bytes * d->block_elems, out);

@@ -31,7 +31,7 @@ struct plan_pair {
 struct ckpt_plan {
     arena *a;
     ckpt_file *file;
-    const ckpt_value *root;          /* the node to write, after file_replaced_value() */
+    const ckpt_value *root;          /* the node to write, after file_replacement_of() */
     const ckpt_path_elem *root_path; /* the root's own path, of ROOT_DEPTH elements */
     uint32_t root_depth;
     ckpt_str root_name;
@@ -42,7 +42,7 @@ struct ckpt_plan {
     struct edit *edits;
     size_t nedits, cap_edits;
     bool *keep;                 /* by row: it is written */
-    uint16_t *cast;             /* by row: the new dtype, 0: unchanged; NULL: no casts */
+    uint16_t *cast_to;          /* by row: the new dtype, 0: unchanged; NULL: no casts */
     uint32_t weights_dtype;     /* the dtype of a cast without a glob, 0: none */
     const bool *is_weights;     /* by row: the cast without a glob applies to it */
     bool object_graph_dropped;  /* plan_drop_object_graph was called */
@@ -60,8 +60,8 @@ struct ckpt_plan {
     map *noted_names;     /* new name -> index into noted_renames; made by plan_begin_renaming */
     ckpt_rename *renames; /* renames of rows, then noted_renames; made on first use, after the writing */
     size_t nrenames;      /* set by plan_count_renames */
-    const struct plan_entry *counted; /* the entries that plan_count_renames counted */
-    size_t ncounted;
+    const struct plan_entry *counted_entries; /* the entries that plan_count_renames counted */
+    size_t ncounted_entries;
     struct notices notices;
     ckpt_dropped *dropped; /* of the last write */
     size_t ndropped, cap_dropped;
@@ -102,32 +102,27 @@ void plan_note_shared(ckpt_plan *p, size_t n);
 struct stream_options plan_stream_options(ckpt_plan *p);
 /* plan_sink_options - returns O as options of a sink, whose notices become notices of P. */
 struct sink_options plan_sink_options(ckpt_plan *p, const ckpt_write_options *o);
-/* plan_open_sink - opens *OUT, the output that JOB describes. */
 ckpt_status plan_open_sink(ckpt_plan *p, const struct write_job *job, sink **out, ckpt_error *err);
 /* plan_root_is_module - returns true if the whole file is one object that is written as its state dict. */
 bool plan_root_is_module(const ckpt_plan *p);
 /* plan_note_module - adds a notice that a module is written as its state dict. */
 void plan_note_module(ckpt_plan *p);
-/* plan_get_edit - returns the edit of NODE, which has N entries, and adds it if needed. NULL: no memory. */
-struct edit *plan_get_edit(ckpt_plan *p, const ckpt_value *node, uint32_t n);
-/* plan_find_edit - returns the edit of NODE, or NULL. */
+/* plan_find_or_add_edit - returns the edit of NODE, of N entries, and adds it if needed. NULL: no memory. */
+struct edit *plan_find_or_add_edit(ckpt_plan *p, const ckpt_value *node, uint32_t n);
 const struct edit *plan_find_edit(const ckpt_plan *p, const ckpt_value *node);
 /* plan_edit_entry - applies the edits of PLAN to entry I of container V, as the hook `entry` of a pickle
  * writer: returns false if the entry is dropped, and sets *TEXT if it is renamed. */
 bool plan_edit_entry(void *plan, const ckpt_value *v, uint32_t i, ckpt_str *text);
-/* plan_below_root - returns true if PATH is below the plan's root. */
-bool plan_below_root(const ckpt_plan *p, const ckpt_path_elem *path, uint32_t n);
+bool plan_is_below_root(const ckpt_plan *p, const ckpt_path_elem *path, uint32_t n);
 /* plan_includes_leaf - returns true if LEAF is below the root and `--root auto` does not leave it out. */
 bool plan_includes_leaf(const ckpt_plan *p, const ckpt_leaf *leaf);
 /* plan_edit_path - applies the edits to ROW's path below the root. OUT gets the new path and has room for
  * it, or is NULL; *CHANGED: an edit applied. False: the row is dropped. */
 bool plan_edit_path(const ckpt_plan *p, const struct row *row, ckpt_path_elem *out, bool *changed);
-/* plan_update_entries - updates p->entries. */
 ckpt_status plan_update_entries(ckpt_plan *p, ckpt_error *err);
-/* plan_count - returns the number of entries without listing them. It allocates nothing, so that a report
- * after writing cannot fail. */
-size_t plan_count(const ckpt_plan *p);
-/* plan_fail_no_tensors - returns the error that the plan has no tensor. */
+/* plan_count_entries - returns the number of entries without listing them. It allocates nothing, so that a
+ * report after writing cannot fail. */
+size_t plan_count_entries(const ckpt_plan *p);
 ckpt_status plan_fail_no_tensors(ckpt_error *err);
 /* plan_metadata - lists the pairs of the file's metadata in their order. A pair that records a tie gets the
  * new names of both rows; it is left out if one of them is. */

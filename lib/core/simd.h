@@ -1,4 +1,4 @@
-/* simd.h - helpers of the x86-64 kernels, with AVX2 and F16C: call them only if simd_avx() is true. */
+/* simd.h - helpers of the x86-64 kernels, with AVX2 and F16C: call them only if simd_has_avx() is true. */
 #ifndef CORE_SIMD_H
 #define CORE_SIMD_H
 
@@ -48,8 +48,8 @@ static inline bool detect_avx(void)
     return __builtin_cpu_supports("avx2") && __get_cpuid(1, &a, &b, &c, &d) && c & bit_F16C;
 }
 
-/* simd_avx - returns true if this CPU can run AVX functions. It asks once: cpuid in a VM takes 30 us. */
-static inline bool simd_avx(void)
+/* simd_has_avx - returns true if this CPU can run AVX functions. It asks once: cpuid in a VM takes 30 us. */
+static inline bool simd_has_avx(void)
 {
     enum { UNKNOWN, NO, YES };
     static _Atomic unsigned char cached; /* any thread stores the same answer */

@@ -17,8 +17,8 @@ struct row_reader {
     struct gather gather;       /* where its units are: elements, or bytes of packed types */
     uint64_t total_units;       /* of gather.width bytes each */
     uint32_t block_units;       /* units in a block, because stream_next returns whole blocks */
-    bool is_run;                /* its units are contiguous */
-    struct elements conversion; /* of the stored elements: byte order and sign */
+    bool is_contiguous;         /* its units are contiguous */
+    struct element_transform transform; /* of the stored elements: byte order and sign */
     struct window *window;      /* contiguous rows are read through it; NULL: directly */
 };
 
@@ -50,15 +50,15 @@ static ckpt_status fail_outside_storage(const struct row_reader *r, ckpt_error *
                 r->storage->s.nbytes, STR_ARG(r->storage->s.key));
 }
 
-/* open_run - opens a row whose elements are contiguous, packed types included. */
-static ckpt_status open_run(struct row_reader *r, const struct dtype_info *d, ckpt_error *err)
+/* open_contiguous - opens a row whose elements are contiguous, packed types included. */
+static ckpt_status open_contiguous(struct row_reader *r, const struct dtype_info *d, ckpt_error *err)
 {
     uint64_t off = 0;
     if (r->tensor->storage_offset && !tensor_bytes(r->tensor, r->tensor->storage_offset, &off))
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
                     "begins inside {=a byte}: {offset %" PRIu64 " of %s}", r->tensor->storage_offset,
                     d->name);
-    r->is_run = true;
+    r->is_contiguous = true;
     if (d->block_elems != 1) {
         r->gather.width = 1;
         r->total_units = r->tensor->nbytes;
@@ -86,14 +86,14 @@ static ckpt_status open_strided(struct row_reader *r, const struct dtype_info *d
  * has the bytes that a change of byte order reverses, or one byte. */
 static ckpt_status split_elements(struct row_reader *r, ckpt_error *err)
 {
-    uint32_t unit = r->storage->swap > 1 ? r->storage->swap : 1;
+    uint32_t unit = r->storage->swap_width > 1 ? r->storage->swap_width : 1;
     uint64_t size = r->tensor->elements ? r->tensor->nbytes / r->tensor->elements : 0;
     if (size % unit != 0)
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
                     "its storage is big-endian in units of {=%u bytes}, its elements have {%" PRIu64 "}",
                     unit, size);
     if (tensor_is_string(r->tensor))
-        gather_set_run(&r->gather, r->tensor->nbytes);
+        gather_set_contiguous(&r->gather, r->tensor->nbytes);
     else if (!gather_split(&r->gather, size / unit))
         return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{more} than {=2^64 bytes}");
     r->gather.width = unit;
@@ -120,14 +120,14 @@ static ckpt_status open_row_reader(struct row_reader *r, struct table *t, uint32
     if (r->tensor->dtype == CKPT_DT_NAMED)
         CKPT_TRY(split_elements(r, err));
     if (r->total_units == 0) {
-        r->is_run = true;
+        r->is_contiguous = true;
         return CKPT_OK;
     }
     if (!r->storage->src)
         return fail_no_bytes(r->tensor, err);
-    CKPT_TRY(gather_is_run(&r->gather) ? open_run(r, d, err) : open_strided(r, d, err));
-    return elements_init(&r->conversion, (ckpt_dtype)r->tensor->dtype, r->gather.width, r->storage->swap,
-                         r->tensor->conj, r->tensor->neg, err);
+    CKPT_TRY(gather_is_contiguous(&r->gather) ? open_contiguous(r, d, err) : open_strided(r, d, err));
+    return element_transform_init(&r->transform, (ckpt_dtype)r->tensor->dtype, r->gather.width,
+                                  r->storage->swap_width, r->tensor->conj, r->tensor->neg, err);
 }
 
 /* read_units - reads COUNT units from FIRST, as they are stored. */
@@ -136,7 +136,7 @@ static ckpt_status read_units(struct row_reader *r, uint64_t first, uint64_t cou
 {
     uint64_t at = r->gather.data_offset + first * r->gather.width;
     size_t n = (size_t)(count * r->gather.width);
-    if (!r->is_run)
+    if (!r->is_contiguous)
         return gather_read(&r->gather, first, count, out, err);
     return r->window ? window_read(r->window, r->gather.src, at, out, n, err)
                      : source_read(r->gather.src, at, out, n, err);
@@ -173,31 +173,31 @@ ckpt_status storage_check_crc(struct table *t, uint32_t storage, const struct st
     if (!has_unchecked_crc(st))
         return CKPT_OK;
     uint32_t crc = 0;
-    source_sequential(st->src);
+    source_advise_sequential(st->src);
     CKPT_TRY(source_crc(st->src, st->off, st->s.nbytes, storage_crc_kind(st), &crc, err));
     return storage_compare_crc(st, crc, o, err);
 }
 
 static bool covers_storage(const struct row_reader *r)
 {
-    return r->is_run && r->total_units && r->gather.data_offset == r->storage->off &&
+    return r->is_contiguous && r->total_units && r->gather.data_offset == r->storage->off &&
            r->tensor->nbytes == r->storage->s.nbytes;
 }
 
 ckpt_status stream_check_limit(const struct table *t, const ckpt_tensor *v, ckpt_error *err)
 {
-    if (t->expanded <= t->max_expanded || !row_expands(t, v))
+    if (t->expanded_bytes <= t->max_expanded || !row_expands(t, v))
         return CKPT_OK;
     return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET,
                 "its view shows %" PRIu64 " bytes of a storage of %" PRIu64 "; all such views show {%" PRIu64
                 "}, the limit is {=%" PRIu64 "}\n"
                 "raise it with --max-expanded (max_expanded in ckpt_limits)",
-                v->nbytes, t->storages[v->storage].s.nbytes, t->expanded, t->max_expanded);
+                v->nbytes, t->storages[v->storage].s.nbytes, t->expanded_bytes, t->max_expanded);
 }
 
 static void choose_window(struct stream *s)
 {
-    bool blocks = s->row.is_run && s->row.gather.src && s->row.gather.src->block;
+    bool blocks = s->row.is_contiguous && s->row.gather.src && s->row.gather.src->block_size;
     s->row.window = s->opts.window ? s->opts.window : blocks ? &s->own_window : NULL;
 }
 
@@ -211,9 +211,9 @@ static ckpt_status begin_stream(struct stream *s, struct table *t, uint32_t row,
     s->checks_crc = has_unchecked_crc(r->storage) && covers_storage(r);
     if (!s->checks_crc)
         CKPT_TRY(storage_check_crc(t, r->tensor->storage, &s->opts, err));
-    if (r->is_run && r->total_units * r->gather.width > STREAM_CHUNK)
-        source_sequential(r->gather.src);
-    if (r->is_run)
+    if (r->is_contiguous && r->total_units * r->gather.width > STREAM_CHUNK)
+        source_advise_sequential(r->gather.src);
+    if (r->is_contiguous)
         return CKPT_OK;
     size_t max = gather_block_size(&r->gather);
     uint64_t period = gather_period(&r->gather);
@@ -246,8 +246,8 @@ ckpt_status stream_open(struct table *t, uint32_t row, const struct stream_optio
 bool stream_can_split(struct table *t, uint32_t row)
 {
     struct row_reader r;
-    bool can_split = open_row_reader(&r, t, row, NULL) == CKPT_OK && r.is_run &&
-                     r.total_units == r.tensor->elements && r.storage->src && !r.storage->src->serial;
+    bool can_split = open_row_reader(&r, t, row, NULL) == CKPT_OK && r.is_contiguous &&
+                     r.total_units == r.tensor->elements && r.storage->src && !r.storage->src->is_serial;
     can_split = can_split && (!has_unchecked_crc(r.storage) || covers_storage(&r));
     gather_free(&r.gather);
     return can_split;
@@ -271,7 +271,7 @@ ckpt_status stream_open_range(struct table *t, uint32_t row, uint64_t first, uin
     s->checks_crc = has_unchecked_crc(s->row.storage);
     s->next_unit = first;
     s->end_unit = first + count; /* bounded: range_within */
-    source_sequential(s->row.gather.src);
+    source_advise_sequential(s->row.gather.src);
     *out = s;
     return CKPT_OK;
 }
@@ -313,7 +313,7 @@ static ckpt_status next_chunk(stream *s, unsigned char *out, size_t cap, size_t 
     units -= units % r->block_units;
     if (units > s->end_unit - s->next_unit)
         units = s->end_unit - s->next_unit;
-    if (r->is_run) {
+    if (r->is_contiguous) {
         CKPT_TRY(next_run(s, out, units, err));
     } else {
         if (s->block_returned == s->block_len)
@@ -325,7 +325,7 @@ static ckpt_status next_chunk(stream *s, unsigned char *out, size_t cap, size_t 
     }
     *got = (size_t)(units * r->gather.width);
     s->next_unit += units;
-    elements_apply(&r->conversion, out, *got);
+    element_transform_apply(&r->transform, out, *got);
     return CKPT_OK;
 }
 
@@ -341,14 +341,14 @@ ckpt_status stream_next(stream *s, void *out, size_t cap, size_t *got, ckpt_erro
 
 bool stream_checks_crc(const stream *s)
 {
-    return s->checks_crc && !s->row.conversion.swap && s->row.conversion.negation == NEGATE_NOT;
+    return s->checks_crc && !s->row.transform.swap_width && s->row.transform.negation == NEGATE_NOT;
 }
 
 void stream_defer_crc(stream *s) { s->crc_deferred = true; }
 
 enum crc_kind stream_crc_kind(const stream *s) { return storage_crc_kind(s->row.storage); }
 
-ckpt_status stream_set_crc(stream *s, uint32_t crc, ckpt_error *err)
+ckpt_status stream_finish_crc(stream *s, uint32_t crc, ckpt_error *err)
 {
     s->crc = crc;
     return s->is_range ? CKPT_OK : storage_compare_crc(s->row.storage, crc, &s->opts, err);
@@ -377,7 +377,7 @@ static ckpt_status read_elements(struct row_reader *r, uint64_t first, uint64_t 
     if (count == 0)
         return CKPT_OK;
     CKPT_TRY(read_units(r, first, count, out, err));
-    elements_apply(&r->conversion, out, n);
+    element_transform_apply(&r->transform, out, n);
     return CKPT_OK;
 }
 
@@ -395,16 +395,16 @@ ckpt_status stream_read(struct table *t, uint32_t row, uint64_t first, uint64_t 
 /* check_as_stored - fails unless the stored bytes of R are those that stream_read returns. */
 static ckpt_status check_as_stored(const struct row_reader *r, ckpt_error *err)
 {
-    const char *why = !r->is_run               ? "its elements are not contiguous"
-                      : r->conversion.swap > 1 ? "its bytes are stored in the other order"
-                      : r->conversion.negation
+    const char *why = !r->is_contiguous               ? "its elements are not contiguous"
+                      : r->transform.swap_width > 1 ? "its bytes are stored in the other order"
+                      : r->transform.negation
                           ? "the tensor is a conjugate or negative view of what is stored"
                           : NULL;
     return why ? fail(err, CKPT_EUNSUPPORTED, source_pos(r->storage->src, r->storage->off), "%s", why)
                : CKPT_OK;
 }
 
-static ckpt_status borrow_run(const struct row_reader *r, const void **out, size_t *n, ckpt_error *err)
+static ckpt_status borrow_contiguous(const struct row_reader *r, const void **out, size_t *n, ckpt_error *err)
 {
     const unsigned char *bytes = (const unsigned char *)"";
     CKPT_TRY(check_as_stored(r, err));
@@ -422,7 +422,7 @@ ckpt_status stream_borrow(struct table *t, uint32_t row, const void **out, size_
     struct row_reader r;
     ckpt_status st = open_row_reader(&r, t, row, err);
     if (st == CKPT_OK)
-        st = borrow_run(&r, out, n, err);
+        st = borrow_contiguous(&r, out, n, err);
     gather_free(&r.gather);
     return st;
 }

@@ -38,12 +38,12 @@ ckpt_status stream_next(stream *s, void *out, size_t cap, size_t *got, ckpt_erro
 void stream_close(stream *s);
 /* stream_checks_crc - returns true if S computes the CRC of its storage while reading, from bytes that it
  * returns unchanged. A caller that computes this CRC itself calls stream_defer_crc before reading, so that S
- * does not compute it, and stream_set_crc after the last byte. */
+ * does not compute it, and stream_finish_crc after the last byte. */
 bool stream_checks_crc(const stream *s);
 void stream_defer_crc(stream *s);
 enum crc_kind stream_crc_kind(const stream *s); /* of the CRC of its storage */
-/* stream_set_crc - compares CRC with the recorded one; for a range, keeps it for stream_crc instead. */
-ckpt_status stream_set_crc(stream *s, uint32_t crc, ckpt_error *err);
+/* stream_finish_crc - compares CRC with the recorded one; for a range, keeps it for stream_crc instead. */
+ckpt_status stream_finish_crc(stream *s, uint32_t crc, ckpt_error *err);
 /* stream_read - reads COUNT elements from FIRST; checks no CRC. */
 ckpt_status stream_read(struct table *t, uint32_t row, uint64_t first, uint64_t count, void *out,
                         ckpt_error *err);

@@ -104,7 +104,7 @@ ckpt_status path_elem_from_key(arena *a, const ckpt_value *key, ckpt_path_elem *
     }
     if (value_text(key, &out->str))
         return CKPT_OK;
-    value_show(key, 32, text, sizeof text);
+    value_text_or_type(key, 32, text, sizeof text);
     out->str = arena_str(a, str_c(text));
     return out->str.ptr ? CKPT_OK : fail_memory(err);
 }
@@ -114,7 +114,7 @@ static void put_elem(buf *b, const ckpt_path_elem *e)
     if (e->is_int)
         buf_printf(b, "%lld", (long long)e->num);
     else
-        buf_str(b, e->str);
+        buf_put_str(b, e->str);
 }
 
 ckpt_path_elem *path_copy(arena *a, const ckpt_path_elem *path, uint32_t n)
@@ -162,8 +162,9 @@ ckpt_str path_join(arena *a, const ckpt_path_elem *path, uint32_t n)
     return joined;
 }
 
-bool path_below(arena *a, const ckpt_value *mapping, const ckpt_path_elem *prefix, const struct step *steps,
-                uint32_t n, ckpt_str key, ckpt_path_elem **path, struct step **to)
+bool path_of_entry(arena *a, const ckpt_value *mapping, const ckpt_path_elem *prefix,
+                   const struct step *steps, uint32_t n, ckpt_str key, ckpt_path_elem **path,
+                   struct step **to)
 {
     *path = arena_array(a, (uint64_t)n + 1, sizeof **path); /* bounded: 64 bits hold 2^32 */
     *to = arena_array(a, (uint64_t)n + 1, sizeof **to);
@@ -318,7 +319,7 @@ ckpt_status table_set_lost(struct table *t, struct storage *s, const ckpt_error 
     s->has_crc = false;
     if (!extra || !text.ptr)
         return fail_memory(err);
-    *extra = (struct storage_extra){.lost = text.ptr, .lost_at = why->offset};
+    *extra = (struct storage_extra){.lost_why = text.ptr, .lost_at = why->offset};
     s->extra = extra;
     return CKPT_OK;
 }
@@ -353,7 +354,7 @@ ckpt_status table_add_row(struct table *t, const struct row *r, uint32_t *index,
     }
     set_file_offset(t, v);
     if (row_expands(t, v))
-        t->expanded = size_add(t->expanded, v->nbytes);
+        t->expanded_bytes = size_add(t->expanded_bytes, v->nbytes);
     if (index)
         *index = (uint32_t)t->nrows;
     t->nrows++;

@@ -22,7 +22,7 @@ struct row {
 /* What few storages have. */
 struct storage_extra {
     ckpt_str file;    /* its shard, or empty */
-    const char *lost; /* salvage: why its bytes are lost (src is NULL then), or NULL */
+    const char *lost_why; /* salvage: why its bytes are lost (src is NULL then), or NULL */
     uint64_t lost_at; /* absolute, or CKPT_NO_OFFSET */
 };
 
@@ -37,10 +37,10 @@ struct storage {
     const ckpt_value *pid;           /* PERSID node, or NULL */
     const struct storage_extra *extra; /* or NULL */
     uint32_t crc;                    /* valid if has_crc */
-    uint32_t number;                 /* while a file is written: 1 + its number there; 0: none yet */
+    uint32_t output_number;          /* while a file is written: 1 + its number there; 0: none yet */
     uint32_t dtype;                  /* ckpt_dtype of its storage class; U8: untyped */
     atomic_bool crc_checked;         /* its bytes were compared with CRC, by any thread */
-    uint8_t swap;            /* width of the unit whose bytes reading swaps; 0: little-endian already */
+    uint8_t swap_width;      /* width of the unit whose bytes reading swaps; 0: little-endian already */
     bool has_crc : 1;
     bool is_crc32c : 1; /* CRC is a CRC-32C, not a CRC-32 */
     bool pieces_have_crcs : 1; /* the storage has no checksum, but each of the pieces in SRC has one */
@@ -63,8 +63,11 @@ static inline enum crc_kind storage_crc_kind(const struct storage *s)
 {
     return s->is_crc32c ? CRC_32C : CRC_32;
 }
-/* storage_lost - returns why S is lost, or NULL. */
-static inline const char *storage_lost(const struct storage *s) { return s->extra ? s->extra->lost : NULL; }
+/* storage_loss - returns why S is lost, or NULL. */
+static inline const char *storage_loss(const struct storage *s)
+{
+    return s->extra ? s->extra->lost_why : NULL;
+}
 
 struct table {
     arena *a;
@@ -73,7 +76,7 @@ struct table {
     struct storage *storages;
     size_t nstorages, cap_storages;
     uint64_t max_rows;
-    uint64_t expanded; /* bytes of the rows that are larger than their storages (stride 0) */
+    uint64_t expanded_bytes; /* bytes of the rows that are larger than their storages (stride 0) */
     uint64_t max_expanded;
 };
 
@@ -120,11 +123,11 @@ bool path_begins(const ckpt_path_elem *path, uint32_t n, const ckpt_path_elem *h
 size_t path_elem_len(const ckpt_path_elem *e);
 /* path_join - returns PATH joined with '.', NUL-terminated, in the arena; .ptr NULL: no memory. */
 ckpt_str path_join(arena *a, const ckpt_path_elem *path, uint32_t n);
-/* path_below - sets *PATH and *TO to the path and steps of the entry that will be added to MAPPING under KEY:
- * the N elements of MAPPING's own path and steps, PREFIX and STEPS, and one more. They are in the arena.
- * False: no memory. */
-bool path_below(arena *a, const ckpt_value *mapping, const ckpt_path_elem *prefix, const struct step *steps,
-                uint32_t n, ckpt_str key, ckpt_path_elem **path, struct step **to);
+/* path_of_entry - sets *PATH and *TO to the path and steps that the next entry of MAPPING, under KEY, will
+ * have: the N elements of PREFIX and of STEPS, which are MAPPING's own, and one more. False: no memory. */
+bool path_of_entry(arena *a, const ckpt_value *mapping, const ckpt_path_elem *prefix,
+                   const struct step *steps, uint32_t n, ckpt_str key, ckpt_path_elem **path,
+                   struct step **to);
 /* tensor_bytes - computes the size of ELEMENTS elements of T's dtype in bytes; for CKPT_DT_NAMED from T's own
  * nbytes and elements. False: overflow, or no whole number of bytes. */
 bool tensor_bytes(const ckpt_tensor *t, uint64_t elements, uint64_t *out);

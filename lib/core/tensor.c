@@ -11,7 +11,7 @@ struct stream_options tensor_stream_options(ckpt_file *f)
     return (struct stream_options){.ignore_crc = f->ignore_crc, .notice = file_notice, .user = f};
 }
 
-ckpt_status tensor_add_name(const ckpt_file *f, uint32_t i, ckpt_status st, ckpt_error *err)
+ckpt_status name_tensor_if_failed(const ckpt_file *f, uint32_t i, ckpt_status st, ckpt_error *err)
 {
     error_add_where(err, "%.*s", STR_ARG(f->table.rows[i].t.name));
     error_add_file(err, f->path);
@@ -31,7 +31,7 @@ static ckpt_status check_has_data(ckpt_file *f, uint32_t i, ckpt_error *err)
                ckpt_kind_name((ckpt_kind)t->kind),
                t->kind == CKPT_META || t->kind == CKPT_UNINITIALIZED ? " in any file"
                                                                      : "; its parts are rows of their own");
-    return tensor_add_name(f, i, CKPT_ELOSSY, err);
+    return name_tensor_if_failed(f, i, CKPT_ELOSSY, err);
 }
 
 ckpt_status ckpt_tensor_read(ckpt_file *f, uint32_t i, uint64_t first, uint64_t count, void *out,
@@ -40,7 +40,7 @@ ckpt_status ckpt_tensor_read(ckpt_file *f, uint32_t i, uint64_t first, uint64_t 
     CKPT_REQUIRE(err, f && (out || !count));
     CKPT_TRY(check_has_data(f, i, err));
     ckpt_status st = file_status_after_read(f, stream_read(&f->table, i, first, count, out, err), err);
-    return st == CKPT_OK ? st : tensor_add_name(f, i, st, err);
+    return st == CKPT_OK ? st : name_tensor_if_failed(f, i, st, err);
 }
 
 #define CONVERTED_AT_ONCE 4096u /* elements; whole blocks of any dtype */
@@ -92,7 +92,7 @@ ckpt_status ckpt_tensor_read_as(ckpt_file *f, uint32_t i, ckpt_dtype dtype, uint
                   (unsigned long long)count, (unsigned long long)first, (unsigned long long)t->elements);
     else
         st = file_status_after_read(f, read_converted(f, i, &c, first, count, out, err), err);
-    return st == CKPT_OK ? st : tensor_add_name(f, i, st, err);
+    return st == CKPT_OK ? st : name_tensor_if_failed(f, i, st, err);
 }
 
 ckpt_status ckpt_tensor_borrow(ckpt_file *f, uint32_t i, const void **bytes, size_t *n, ckpt_error *err)
@@ -109,7 +109,7 @@ ckpt_status ckpt_tensor_borrow(ckpt_file *f, uint32_t i, const void **bytes, siz
     *n = 0;
     if (st == CKPT_EUNSUPPORTED)
         error_add_hint(err, "ckpt_tensor_read copies it");
-    return tensor_add_name(f, i, st, err);
+    return name_tensor_if_failed(f, i, st, err);
 }
 
 /* pass_chunks - passes all bytes of S, at most NBYTES, to TAKE. */
@@ -141,7 +141,7 @@ ckpt_status ckpt_tensor_stream(ckpt_file *f, uint32_t i, int (*take)(void *user,
     if (st == CKPT_OK)
         st = pass_chunks(s, f->table.rows[i].t.nbytes, take, user, err);
     stream_close(s);
-    return st == CKPT_OK ? st : tensor_add_name(f, i, st, err);
+    return st == CKPT_OK ? st : name_tensor_if_failed(f, i, st, err);
 }
 
 ckpt_status tensor_stream_range(ckpt_file *f, uint32_t i, uint64_t first, uint64_t count, uint32_t *crc,
@@ -155,5 +155,5 @@ ckpt_status tensor_stream_range(ckpt_file *f, uint32_t i, uint64_t first, uint64
     if (st == CKPT_OK)
         *crc = stream_crc(s);
     stream_close(s);
-    return st == CKPT_OK ? st : tensor_add_name(f, i, st, err);
+    return st == CKPT_OK ? st : name_tensor_if_failed(f, i, st, err);
 }

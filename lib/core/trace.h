@@ -34,7 +34,7 @@ struct trace_global {
     struct trace_node node;
     ckpt_str module, name; /* as spelled in the file */
     uint8_t protocol;    /* of the pickle: below 3, Python 2 names are mapped; from 4 on, dots are followed */
-    bool literal;        /* false: an operand of STACK_GLOBAL is not a constant */
+    bool has_constant_name; /* false: an operand of STACK_GLOBAL is not a constant */
     int32_t verdict;     /* scan/judge caches its verdict here; -1: none yet */
     ckpt_str python3[2]; /* module and name that Python 3 imports */
 };
@@ -48,23 +48,23 @@ enum trace_what {
     TRACE_STEP_BUFFER,
     TRACE_STEP_MEMO,   /* a memo entry is overwritten */
     TRACE_STEP_FRAME,  /* an argument or a frame crosses the end of a frame */
-    TRACE_STEP_LEFT,   /* number: items left on the stack at STOP */
+    TRACE_STEP_LEFTOVER, /* number: items left on the stack at STOP */
     TRACE_STEP_STORED, /* subject: a global in a value or the result that is not called there */
     TRACE_STEP_DROP,   /* POP of the only reference to a call's result; subject: the call */
     TRACE_STEP_PAYLOAD /* subject: text or bytes that may be a file; see payload */
 };
 
 /* How the bytes of a payload are encoded. */
-enum trace_as {
-    TRACE_AS_BYTES,
-    TRACE_AS_LATIN1,  /* text with a byte for each character, at most U+00FF */
-    TRACE_AS_UNICODE, /* the line of a UNICODE opcode */
-    TRACE_AS_STRING   /* the line of a STRING opcode, without its quotes */
+enum trace_encoding {
+    TRACE_ENC_BYTES,
+    TRACE_ENC_LATIN1, /* text with a byte for each character, at most U+00FF */
+    TRACE_ENC_UNICODE, /* the line of a UNICODE opcode */
+    TRACE_ENC_STRING  /* the line of a STRING opcode, without its quotes */
 };
 
 struct trace_payload {
     uint64_t start, size;
-    enum trace_as as;
+    enum trace_encoding encoding;
     bool pickle;            /* it does not begin like a file, but may run as a pickle */
     unsigned char head[64]; /* the first bytes, decoded */
     size_t nhead;
@@ -94,11 +94,11 @@ struct trace {
 struct trace_end {
     uint64_t next;       /* after STOP, or where the trace failed */
     bool stopped;        /* STOP was reached */
-    bool framed_differs; /* a loader that reads frame by frame runs other opcodes */
+    bool by_frame_differs; /* a loader that reads frame by frame runs other opcodes */
     uint64_t opcodes, calls;
     uint64_t arrays; /* joblib arrays, whose bytes are skipped */
     uint64_t array_bytes;
-    uint64_t array;          /* offset of the bytes of the first array of numbers; UINT64_MAX: none */
+    uint64_t first_array;    /* offset of the bytes of the first array of numbers; UINT64_MAX: none */
     uint64_t first_use[256]; /* offset of each opcode's first use; UINT64_MAX: none */
 };
 

@@ -42,7 +42,7 @@ const struct trace_node *trace_as_call_of(trace_ref r, const char *module, const
 {
     const struct trace_node *n = trace_node(r);
     const struct trace_global *g = n && n->kind == TRACE_CALL ? trace_global(n->items[0]) : NULL;
-    return g && g->literal && str_is(g->module, module) && str_is(g->name, name) ? n : NULL;
+    return g && g->has_constant_name && str_is(g->module, module) && str_is(g->name, name) ? n : NULL;
 }
 
 /* as_tuple - returns the node of R if R is a tuple all of whose items are kept, or NULL. */
@@ -98,7 +98,7 @@ static void read_spelling(struct dtype_check *c, trace_ref spelling, struct shal
     if (v && value_text(v, &text) && parse_type_code(text, out))
         return;
     *out = (struct shallow_dtype){.size = UINT64_MAX};
-    if (g && g->literal && (str_is(g->module, "numpy") || str_is(g->module, "ml_dtypes")))
+    if (g && g->has_constant_name && (str_is(g->module, "numpy") || str_is(g->module, "ml_dtypes")))
         out->kind = 'T';
 }
 

@@ -165,7 +165,7 @@ bool value_put(arena *a, ckpt_value *v, ckpt_value *key, ckpt_value *val)
     return extra && append(a, &extra->pairs, &extra->npairs, &extra->cap_pairs, &pair, sizeof pair);
 }
 
-bool value_build(arena *a, ckpt_value *v, ckpt_value *state)
+bool value_add_state(arena *a, ckpt_value *v, ckpt_value *state)
 {
     struct value_extra *extra = as_call(v) ? value_make_extra(a, v) : NULL;
     if (!extra)

@@ -16,7 +16,7 @@ enum value_flag {
     VALUE_SHARED = 2,         /* reached more than once: a rewrite must memoize it */
     VALUE_NOT_REWRITABLE = 4, /* because of BUILD on an object that is no CALL, or ADDITEMS on a CALL */
     VALUE_DOTTED = 8,         /* GLOBAL of protocol >= 4: its name is looked up at each dot */
-    VALUE_LITERAL = 16, /* GLOBAL of protocol >= 3: below that, Python 3 may map the name (core/python2.h) */
+    VALUE_PYTHON3_NAME = 16, /* GLOBAL of protocol >= 3: no name of Python 2 (core/python2.h) */
     VALUE_ON_PATH = 16, /* not a GLOBAL: on the path from the root to the node that torch/graph.c visits */
     VALUE_ROW = 32,     /* TENSOR created for a plan: ROW is a row of the plan's own file */
     VALUE_ABBREVIATED = 64 /* STR in place of a value of the metadata that is too long to be shown */
@@ -106,7 +106,7 @@ struct value_extra *value_make_extra(arena *a, ckpt_value *call);
 ckpt_value *value_ordered_dict(arena *a);
 bool value_append(arena *a, ckpt_value *seq_or_call, ckpt_value *item);
 bool value_put(arena *a, ckpt_value *dict_or_call, ckpt_value *key, ckpt_value *val);
-bool value_build(arena *a, ckpt_value *call, ckpt_value *state);
+bool value_add_state(arena *a, ckpt_value *call, ckpt_value *state);
 
 /* Reading: each of these functions accepts any node. */
 /* value_is_sequence - returns true if V is a LIST, TUPLE, SET or FROZENSET. */
@@ -117,9 +117,9 @@ static inline bool value_is_sequence(const ckpt_value *v)
 }
 ckpt_str value_module(const ckpt_value *v); /* of a GLOBAL, else empty */
 ckpt_str value_name(const ckpt_value *v);
-/* value_show - writes V to BUF for a message, as ckpt_value_text does. If no text fits, because digits of a
- * number are never cut off, writes V's type. */
-void value_show(const ckpt_value *v, size_t nodes, char *buf, size_t cap);
+/* value_text_or_type - writes V to BUF for a message, as ckpt_value_text does. If no text fits, because
+ * digits of a number are never cut off, writes V's type. */
+void value_text_or_type(const ckpt_value *v, size_t nodes, char *buf, size_t cap);
 bool value_is_global(const ckpt_value *v, const char *module, const char *name);
 /* value_calls - returns true if V is a CALL of GLOBAL MODULE NAME with at least NARGS arguments. */
 bool value_calls(const ckpt_value *v, const char *module, const char *name, uint32_t nargs);

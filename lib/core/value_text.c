@@ -474,7 +474,7 @@ size_t ckpt_value_text(const ckpt_value *v, size_t nodes, char *buf, size_t cap)
     return text_end(&w.out);
 }
 
-void value_show(const ckpt_value *v, size_t nodes, char *buf, size_t cap)
+void value_text_or_type(const ckpt_value *v, size_t nodes, char *buf, size_t cap)
 {
     if (ckpt_value_text(v, nodes, buf, cap) >= cap && !buf[0])
         (void)ckpt_value_type_name(v, buf, cap);

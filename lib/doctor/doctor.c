@@ -158,7 +158,7 @@ ckpt_status doctor_report_error(struct doctor *d, const struct diagnosis *diagno
 static int count_finding(void *user, const ckpt_finding *f)
 {
     struct doctor *d = user;
-    struct symptom *s = &d->symptoms[check_rule_by_name(f->id)];
+    struct symptom *s = &d->symptoms[find_check_rule(f->id)];
     if (s->n++ == 0)
         s->first = *f->error;
     return 0;
@@ -200,10 +200,10 @@ ckpt_status ckpt_doctor(const char *path, const ckpt_doctor_options *opts,
     struct doctor d = {.path = path, .report = report, .user = user, .result = &found};
     ckpt_error own;
     err = err ? err : &own;
-    CKPT_TRY(sized_clear(result, err));
+    CKPT_TRY(sized_struct_clear(result, err));
     CKPT_REQUIRE(err, path);
-    CKPT_TRY(sized_copy_in(opts, &o, sizeof o, err));
-    CKPT_TRY(sized_copy_in(o.how, &how, sizeof how, err));
+    CKPT_TRY(sized_struct_copy_in(opts, &o, sizeof o, err));
+    CKPT_TRY(sized_struct_copy_in(o.how, &how, sizeof how, err));
     ckpt_verify_options verify_opts = {.finite = o.finite, .how = &how, .limits = o.limits};
     ckpt_status st = check_init(&d.check, &verify_opts, &verified, err);
     d.check.report = count_finding;
@@ -221,7 +221,7 @@ ckpt_status ckpt_doctor(const char *path, const ckpt_doctor_options *opts,
     found.tensors = verified.tensors;
     found.bytes = verified.bytes;
     found.read = verified.read;
-    sized_copy_out(result, &found, sizeof found);
+    sized_struct_copy_out(result, &found, sizeof found);
     file_free(d.f);
     check_free(&d.check);
     return name_file_if_failed(st, path, err);

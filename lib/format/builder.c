@@ -156,7 +156,7 @@ static ckpt_status add_tensor(ckpt_builder *b, ckpt_str key, const ckpt_builder_
     ckpt_builder_tensor t;
     uint64_t nbytes, total;
     CKPT_REQUIRE(&b->err, given);
-    CKPT_TRY(sized_copy_in(given, &t, sizeof t, &b->err));
+    CKPT_TRY(sized_struct_copy_in(given, &t, sizeof t, &b->err));
     CKPT_REQUIRE(&b->err, t.shape || !t.ndim);
     CKPT_TRY(check_dtype(b, t.dtype));
     CKPT_TRY(count_bytes(b, &t, &nbytes));

@@ -224,10 +224,10 @@ static struct copy_item get_copy_item(const void *user, size_t i)
 ckpt_status flat_copy_items(const struct flat_writer *w, sink *out, ckpt_error *err)
 {
     const struct copy_job job = {.file = w->p->file,
-                                 .reading = plan_stream_options(w->p),
+                                 .read_options = plan_stream_options(w->p),
                                  .out = out,
                                  .n = w->n,
-                                 .item = get_copy_item,
+                                 .get_item = get_copy_item,
                                  .user = w,
                                  .crcs = w->crcs,
                                  .tallies = w->tallies,
@@ -272,15 +272,15 @@ static ckpt_status put_output(struct flat_writer *w, sink *out, ckpt_error *err)
         CKPT_TRY(sink_reserve(out, w->size, err));
     CKPT_TRY(w->rules->put_contents(w, out, err));
     CKPT_TRY(record_casts(w, err));
-    return w->job->has_index ? CKPT_OK : file_unchanged(w->p->file, err); /* the set is checked once */
+    return w->job->has_index ? CKPT_OK : file_check_unchanged(w->p->file, err); /* the set is checked once */
 }
 
 static ckpt_status write_output(struct flat_writer *w, ckpt_error *err)
 {
     sink *out;
-    w->tallies = w->p->cast ? calloc(w->n + 1, sizeof *w->tallies) : NULL;
+    w->tallies = w->p->cast_to ? calloc(w->n + 1, sizeof *w->tallies) : NULL;
     w->crcs = w->rules->needs_crcs ? calloc(w->n + 1, sizeof *w->crcs) : NULL;
-    if ((w->p->cast && !w->tallies) || (w->rules->needs_crcs && !w->crcs))
+    if ((w->p->cast_to && !w->tallies) || (w->rules->needs_crcs && !w->crcs))
         return fail_memory(err);
     if (w->job->opts->dry_run) {
         CKPT_TRY(rehearse_copy(w, err));

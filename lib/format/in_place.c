@@ -35,7 +35,7 @@ static ckpt_status journal_accepts_undo(void *user, source *now, source *after, 
 }
 
 /* check_unchanged - checks under the lock that no other edit changed the file since its header was read. */
-static ckpt_status check_unchanged(void *user, ckpt_error *err) { return file_unchanged(user, err); }
+static ckpt_status check_unchanged(void *user, ckpt_error *err) { return file_check_unchanged(user, err); }
 
 struct journal_judge format_journal_judge(const char *path)
 {
@@ -47,7 +47,7 @@ struct journal_options format_journal_options(const ckpt_write_options *o, ckpt_
     return (struct journal_options){.follow_links = o->follow_links,
                                     .no_sync = o->no_sync,
                                     .dry_run = o->dry_run,
-                                    .judge = {.user = f, .unchanged = check_unchanged}};
+                                    .judge = {.user = f, .check_unchanged = check_unchanged}};
 }
 
 ckpt_status ckpt_recover(const char *path, const ckpt_write_options *opts, ckpt_recovered *what,
@@ -57,7 +57,7 @@ ckpt_status ckpt_recover(const char *path, const ckpt_write_options *opts, ckpt_
     if (what)
         *what = CKPT_RECOVERED_NOTHING;
     CKPT_REQUIRE(err, path);
-    CKPT_TRY(sized_copy_in(opts, &given, sizeof given, err));
+    CKPT_TRY(sized_struct_copy_in(opts, &given, sizeof given, err));
     struct journal_options o = format_journal_options(&given, NULL);
     ckpt_recovered recovered = CKPT_RECOVERED_NOTHING;
     o.judge = format_journal_judge(path);
@@ -79,7 +79,7 @@ static ckpt_status check_only_names(const ckpt_plan *p, ckpt_error *err)
     if (!f->format->in_place)
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
                     "a %s file; torch zip and safetensors are edited in place", f->format->title);
-    if (p->cast)
+    if (p->cast_to)
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "dtypes would change; in place only names can change");
     if (p->root_depth || p->nentries != f->table.nrows)
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "a part of the file; in place only names can change");
@@ -147,9 +147,9 @@ ckpt_status ckpt_plan_write_in_place(ckpt_plan *p, const ckpt_write_options *opt
                                      ckpt_error *err)
 {
     ckpt_write_options given;
-    CKPT_TRY(out ? sized_clear(out, err) : CKPT_OK);
+    CKPT_TRY(out ? sized_struct_clear(out, err) : CKPT_OK);
     CKPT_REQUIRE(err, p);
-    CKPT_TRY(sized_copy_in(opts, &given, sizeof given, err));
+    CKPT_TRY(sized_struct_copy_in(opts, &given, sizeof given, err));
     const struct journal_options o = format_journal_options(&given, p->file);
     struct patches patches = {0};
     ckpt_error local_err;
@@ -171,6 +171,6 @@ ckpt_status ckpt_plan_write_in_place(ckpt_plan *p, const ckpt_write_options *opt
     for (size_t i = 0; i < patches.n; i++)
         r.bytes += patches.patch[i].bytes.len; /* bounded: they are in memory */
     if (out)
-        sized_copy_out(out, &r, sizeof r);
+        sized_struct_copy_out(out, &r, sizeof r);
     return CKPT_OK;
 }

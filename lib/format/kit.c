@@ -39,7 +39,7 @@ ckpt_status kit_begin_mapping(struct kit *k, const struct kit *parent, ckpt_str 
     ckpt_value *name = value_str(a, key), *dict = value_new(a, CKPT_V_DICT, 0);
     *k = (struct kit){.f = parent->f, .err = parent->err, .mapping = dict, .npath = parent->npath + 1};
     if (!name || !dict ||
-        !path_below(a, parent->mapping, parent->path, parent->steps, parent->npath, key, &path, &steps) ||
+        !path_of_entry(a, parent->mapping, parent->path, parent->steps, parent->npath, key, &path, &steps) ||
         !value_put(a, parent->mapping, name, dict) || !(k->names = map_new(64)))
         return fail_memory(k->err);
     k->path = path;
@@ -130,7 +130,7 @@ static ckpt_status add_storage(const struct kit *k, const struct kit_tensor *x, 
     s.s.key = x->key.len ? x->key : x->name;
     s.s.location = x->t.location;
     uint8_t unit = x->t.dtype == CKPT_DT_NAMED ? x->swap_bytes : d->swap_bytes;
-    s.swap = x->big_endian && unit > 1 ? unit : 0;
+    s.swap_width = x->big_endian && unit > 1 ? unit : 0;
     ckpt_status st = x->lost     ? table_set_lost(&f->table, &s, x->lost, k->err)
                      : x->pieces ? set_storage_pieces(k, x, &s)
                                  : set_storage_bytes(k, x, &s);
@@ -239,7 +239,7 @@ ckpt_status kit_add_value(struct kit *k, ckpt_str key, ckpt_value *v)
     CKPT_TRY(v ? register_name(k, key, v->offset, &new) : fail_memory(k->err));
     if (!new)
         return CKPT_OK;
-    if (!path_below(k->f->a, k->mapping, k->path, k->steps, k->npath, key, &path, &steps))
+    if (!path_of_entry(k->f->a, k->mapping, k->path, k->steps, k->npath, key, &path, &steps))
         return fail_memory(k->err);
     CKPT_TRY(add_to_mapping(k, key, v));
     return add_leaves(k, path, k->npath + 1, v);
@@ -259,7 +259,7 @@ static bool make_path(const struct kit *k, const struct kit_tensor *x, ckpt_path
                       struct step **steps)
 {
     bool is_item = k->mapping->type == CKPT_V_LIST;
-    if (!path_below(k->f->a, k->mapping, k->path, k->steps, k->npath, x->name, path, steps))
+    if (!path_of_entry(k->f->a, k->mapping, k->path, k->steps, k->npath, x->name, path, steps))
         return false;
     if (is_item)
         (*path)[k->npath] = (ckpt_path_elem){.is_int = 1, .num = value_count(k->mapping)};

@@ -22,9 +22,9 @@ bool ckpt_metadata_is_tie(const ckpt_file *f, size_t i)
 {
     ckpt_pair pair;
     uint32_t row = file_or_empty(f)->nties && ckpt_metadata_at(f, i, &pair)
-                       ? file_find((ckpt_file *)(uintptr_t)f, pair.key)
+                       ? file_find_tensor((ckpt_file *)(uintptr_t)f, pair.key)
                        : CKPT_NO_TENSOR;
-    return row != CKPT_NO_TENSOR && file_records_tie(f, row);
+    return row != CKPT_NO_TENSOR && file_row_is_tie(f, row);
 }
 
 ckpt_status metadata_check_text(const ckpt_pair *x, ckpt_error *err)
@@ -81,7 +81,7 @@ ckpt_status ckpt_metadata_write(ckpt_file *f, const ckpt_pair *pairs, size_t n, 
     if (bytes)
         *bytes = 0;
     CKPT_REQUIRE(err, f && (pairs || !n));
-    CKPT_TRY(sized_copy_in(opts, &o, sizeof o, err));
+    CKPT_TRY(sized_struct_copy_in(opts, &o, sizeof o, err));
     ckpt_status st = f->format->write_metadata && f->src ? check_keys(pairs, n, err)
                                                          : refuse_metadata_edit(f, err);
     if (st == CKPT_OK)

@@ -34,7 +34,7 @@ static void set_child_key(struct nested *t, uint32_t container, const ckpt_path_
     if (e->is_int)
         buf_printf(&t->child_key, "%lld", (long long)e->num);
     else
-        buf_str(&t->child_key, e->str);
+        buf_put_str(&t->child_key, e->str);
 }
 
 /* put_item - makes V item I of LIST, and appends None for items before it that are missing. */

@@ -16,18 +16,18 @@ static void spread_losses(ckpt_file *f)
 {
     for (size_t i = 0; i < f->table.nrows; i++) {
         const ckpt_value *v = f->table.rows[i].t.value;
-        if (v && v->row < i && f->table.rows[v->row].t.value == v && f->lost_row[v->row])
-            f->lost_row[i] = true;
+        if (v && v->row < i && f->table.rows[v->row].t.value == v && f->row_lost[v->row])
+            f->row_lost[i] = true;
     }
     for (size_t i = f->table.nrows; i-- > 0;) {
         uint32_t composite = f->table.rows[i].t.part_of;
-        if (f->lost_row[i] && composite != CKPT_NO_TENSOR)
-            f->lost_row[composite] = true;
+        if (f->row_lost[i] && composite != CKPT_NO_TENSOR)
+            f->row_lost[composite] = true;
     }
     for (size_t i = 0; i < f->table.nrows; i++) {
         uint32_t composite = f->table.rows[i].t.part_of;
-        if (composite != CKPT_NO_TENSOR && f->lost_row[composite])
-            f->lost_row[i] = true;
+        if (composite != CKPT_NO_TENSOR && f->row_lost[composite])
+            f->row_lost[i] = true;
     }
 }
 
@@ -35,8 +35,8 @@ static ckpt_status add_lost(ckpt_file *f, size_t row, ckpt_error *err)
 {
     const struct storage *s = get_storage(f, row);
     ckpt_lost l = {.row = (uint32_t)row, .why = STR_LIT("a part of it is lost"), .offset = CKPT_NO_OFFSET};
-    if (s && storage_lost(s))
-        l = (ckpt_lost){(uint32_t)row, str_c(s->extra->lost), s->extra->lost_at, s->extra->file};
+    if (s && storage_loss(s))
+        l = (ckpt_lost){(uint32_t)row, str_c(s->extra->lost_why), s->extra->lost_at, s->extra->file};
     return arena_push(f->a, &f->lost, &f->nlost, &f->cap_lost, &l, sizeof l) ? CKPT_OK : fail_memory(err);
 }
 
@@ -51,7 +51,7 @@ static ckpt_status replace_by_none(ckpt_file *f, size_t row, ckpt_error *err)
     if (!node || pairs || !r->t.value || r->t.part_of != CKPT_NO_TENSOR)
         return CKPT_OK;
     ckpt_value *none = value_new(f->a, CKPT_V_NONE, 0);
-    return none && file_replace(f, r->t.value, none) ? CKPT_OK : fail_memory(err);
+    return none && file_set_replacement(f, r->t.value, none) ? CKPT_OK : fail_memory(err);
 }
 
 void salvage_note_no_checksums(ckpt_file *f)
@@ -64,12 +64,12 @@ void salvage_note_no_checksums(ckpt_file *f)
 
 static ckpt_status find_lost_rows(ckpt_file *f, ckpt_error *err)
 {
-    f->lost_row = arena_array(f->a, f->table.nrows, sizeof *f->lost_row);
-    for (size_t i = 0; f->lost_row && i < f->table.nrows; i++) {
+    f->row_lost = arena_array(f->a, f->table.nrows, sizeof *f->row_lost);
+    for (size_t i = 0; f->row_lost && i < f->table.nrows; i++) {
         const struct storage *s = get_storage(f, i);
-        f->lost_row[i] = s && storage_lost(s);
+        f->row_lost[i] = s && storage_loss(s);
     }
-    return f->lost_row ? CKPT_OK : fail_memory(err);
+    return f->row_lost ? CKPT_OK : fail_memory(err);
 }
 
 /* add_lost_objects - adds rows for lost objects that are not tensors, and extends lost_row to all rows. */
@@ -80,24 +80,24 @@ static ckpt_status add_lost_objects(ckpt_file *f, ckpt_error *err)
     bool *lost = arena_array(f->a, f->table.nrows, sizeof *lost);
     if (!lost)
         return fail_memory(err);
-    memcpy(lost, f->lost_row, n * sizeof *lost);
+    memcpy(lost, f->row_lost, n * sizeof *lost);
     for (size_t i = n; i < f->table.nrows; i++)
         lost[i] = true;
-    f->lost_row = lost;
+    f->row_lost = lost;
     return CKPT_OK;
 }
 
 ckpt_status salvage_rows(ckpt_file *f, ckpt_error *err)
 {
-    if (f->lost_row) /* F has taken over a file for which this was done */
+    if (f->row_lost) /* F has taken over a file for which this was done */
         return CKPT_OK;
-    if (f->resolve)
-        CKPT_TRY(f->resolve(f, err));
+    if (f->add_opaque_storages)
+        CKPT_TRY(f->add_opaque_storages(f, err));
     CKPT_TRY(find_lost_rows(f, err));
     CKPT_TRY(add_lost_objects(f, err));
     spread_losses(f);
     for (size_t i = 0; i < f->table.nrows; i++) {
-        if (!f->lost_row[i])
+        if (!f->row_lost[i])
             continue;
         CKPT_TRY(add_lost(f, i, err));
         CKPT_TRY(replace_by_none(f, i, err));

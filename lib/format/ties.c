@@ -111,8 +111,8 @@ static uint32_t get_first_row(const ckpt_plan *p, uint32_t row)
 static bool is_better_name(const ckpt_plan *p, size_t entry_a, size_t entry_b)
 {
     ckpt_str a = p->entries[entry_a].name, b = p->entries[entry_b].name;
-    bool tie_a = file_records_tie(p->file, p->entries[entry_a].row),
-         tie_b = file_records_tie(p->file, p->entries[entry_b].row);
+    bool tie_a = file_row_is_tie(p->file, p->entries[entry_a].row),
+         tie_b = file_row_is_tie(p->file, p->entries[entry_b].row);
     if (tie_a != tie_b)
         return tie_b;
     bool head_a = str_find(a, STR_LIT("lm_head"), 0) != SIZE_MAX,

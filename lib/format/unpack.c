@@ -84,7 +84,7 @@ static ckpt_status read_unpacked(ckpt_file *f, source *unpacked, ckpt_error *err
     CKPT_TRY(format_open_part(f, f->path, unpacked, &part, err));
     if (!part) /* its fault was reported */
         return err->status;
-    file_replace_by(f, part);
+    file_take_over(f, part);
     f->torch_load_why = STR_LIT("it is compressed");
     return CKPT_OK;
 }

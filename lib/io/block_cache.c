@@ -30,11 +30,11 @@ struct cached_block {
 
 struct block_cache {
     pthread_mutex_t lock;  /* protects the fields below */
-    pthread_cond_t change; /* signalled when a block is no longer busy or pinned */
+    pthread_cond_t block_released; /* signalled when a block is no longer busy or pinned */
     int refs;
-    uint64_t max_memory, max_file; /* bytes */
-    struct cached_block memory;    /* head of the list of blocks in memory; the block after it leaves next */
-    struct cached_block file;      /* head of the list of blocks in the file, the oldest block first */
+    uint64_t max_memory_bytes, max_file_bytes;
+    struct cached_block memory_list; /* head of the blocks in memory; the block after it leaves next */
+    struct cached_block file_list;   /* head of the blocks in the file, the oldest block first */
     uint64_t memory_used;          /* bytes */
     int fd;                        /* -1: no file yet */
     uint64_t next_offset;          /* offset in the file for the next block */
@@ -63,12 +63,12 @@ block_cache *block_cache_new(uint64_t max_memory, uint64_t max_file)
     if (!c)
         return NULL;
     pthread_mutex_init(&c->lock, NULL);
-    pthread_cond_init(&c->change, NULL);
-    list_init(&c->memory);
-    list_init(&c->file);
+    pthread_cond_init(&c->block_released, NULL);
+    list_init(&c->memory_list);
+    list_init(&c->file_list);
     c->refs = 1;
-    c->max_memory = max_memory;
-    c->max_file = max_file;
+    c->max_memory_bytes = max_memory;
+    c->max_file_bytes = max_file;
     c->fd = -1;
     return c;
 }
@@ -82,7 +82,7 @@ void block_cache_unref(block_cache *c)
     if (c->fd >= 0)
         close(c->fd);
     pthread_mutex_destroy(&c->lock);
-    pthread_cond_destroy(&c->change);
+    pthread_cond_destroy(&c->block_released);
     free(c);
 }
 
@@ -106,16 +106,16 @@ static bool reserve_in_file(block_cache *c, struct cached_block *b)
     if (c->fd < 0 && (c->fd = fd_temp(NULL)) < 0)
         return false;
     for (;;) {
-        struct cached_block *oldest = c->file.next;
+        struct cached_block *oldest = c->file_list.next;
         /* The space up to the end is too short for B: drop the blocks there, begin anew. */
         bool wrap = c->next_offset &&
-                    (c->next_offset > c->max_file || b->size > c->max_file - c->next_offset);
-        if (oldest != &c->file && oldest->file_offset >= c->next_offset &&
+                    (c->next_offset > c->max_file_bytes || b->size > c->max_file_bytes - c->next_offset);
+        if (oldest != &c->file_list && oldest->file_offset >= c->next_offset &&
             (wrap || oldest->file_offset - c->next_offset < b->size)) {
             if (is_free(oldest))
                 drop_block(c, oldest);
             else
-                pthread_cond_wait(&c->change, &c->lock);
+                pthread_cond_wait(&c->block_released, &c->lock);
         } else if (wrap) {
             c->next_offset = 0;
         } else {
@@ -125,7 +125,7 @@ static bool reserve_in_file(block_cache *c, struct cached_block *b)
     b->in_file = true;
     b->file_offset = c->next_offset;
     c->next_offset += b->size; /* bounded: the sizes of a source fit 63 bits */
-    list_add(c->file.prev, b);
+    list_add(c->file_list.prev, b);
     return true;
 }
 
@@ -141,27 +141,27 @@ static bool move_to_file(block_cache *c, struct cached_block *b)
         pthread_mutex_lock(&c->lock);
         c->memory_used -= b->size;
     } else {
-        list_add(&c->memory, b);
+        list_add(&c->memory_list, b);
     }
     b->busy = false;
-    pthread_cond_broadcast(&c->change);
+    pthread_cond_broadcast(&c->block_released);
     return ok;
 }
 
 /* reserve_in_memory - makes room for B, which is in no list. */
 static void reserve_in_memory(block_cache *c, struct cached_block *b)
 {
-    while (c->memory_used + b->size > c->max_memory) {
-        struct cached_block *leaving = c->memory.next;
-        while (leaving != &c->memory && !is_free(leaving))
+    while (c->memory_used + b->size > c->max_memory_bytes) {
+        struct cached_block *leaving = c->memory_list.next;
+        while (leaving != &c->memory_list && !is_free(leaving))
             leaving = leaving->next;
-        if (leaving == &c->memory)
-            pthread_cond_wait(&c->change, &c->lock);
+        if (leaving == &c->memory_list)
+            pthread_cond_wait(&c->block_released, &c->lock);
         else if (leaving->unread == 0 || !move_to_file(c, leaving))
             drop_block(c, leaving);
     }
     c->memory_used += b->size;
-    list_add(c->memory.prev, b);
+    list_add(c->memory_list.prev, b);
 }
 
 /* ------------------------------------------------------------------------- reading */
@@ -223,7 +223,7 @@ static ckpt_status make_block(block_cache *c, struct cached_block **slot, const 
         return fail_memory(err);
     *made = (struct cached_block){.slot = slot, .size = b->size, .unread = b->size, .busy = true};
     *slot = made;
-    if (b->size <= c->max_memory / 2) {
+    if (b->size <= c->max_memory_bytes / 2) {
         reserve_in_memory(c, made);
     } else if (!reserve_in_file(c, made)) {
         *slot = NULL;
@@ -237,7 +237,7 @@ static ckpt_status make_block(block_cache *c, struct cached_block **slot, const 
     made->busy = false;
     if (st != CKPT_OK)
         drop_block(c, made);
-    pthread_cond_broadcast(&c->change);
+    pthread_cond_broadcast(&c->block_released);
     return st;
 }
 
@@ -247,7 +247,7 @@ static ckpt_status pin_block(block_cache *c, struct cached_block **slot, const s
 {
     while (!*slot || (*slot)->busy) {
         if (*slot)
-            pthread_cond_wait(&c->change, &c->lock);
+            pthread_cond_wait(&c->block_released, &c->lock);
         else
             CKPT_TRY(make_block(c, slot, b, d, err));
     }
@@ -263,9 +263,9 @@ static void unpin_block(block_cache *c, struct cached_block *b, size_t n)
     b->unread -= n < b->unread ? n : b->unread;
     if (!b->in_file) {
         list_remove(b);
-        list_add(b->unread ? c->memory.prev : &c->memory, b);
+        list_add(b->unread ? c->memory_list.prev : &c->memory_list, b);
     }
-    pthread_cond_broadcast(&c->change);
+    pthread_cond_broadcast(&c->block_released);
 }
 
 ckpt_status block_cache_read(block_cache *c, struct cached_block **slot, const struct block *b,
@@ -288,7 +288,7 @@ void block_cache_drop(block_cache *c, struct cached_block **slot)
 {
     pthread_mutex_lock(&c->lock);
     while (*slot && !is_free(*slot))
-        pthread_cond_wait(&c->change, &c->lock);
+        pthread_cond_wait(&c->block_released, &c->lock);
     if (*slot)
         drop_block(c, *slot);
     pthread_mutex_unlock(&c->lock);

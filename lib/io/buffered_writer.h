@@ -12,7 +12,6 @@ struct buffered_writer {
 };
 
 ckpt_status buffered_open(struct buffered_writer *w, sink *to, ckpt_error *err);
-/* buffered_seek - makes the next bytes go to offset POS. */
 ckpt_status buffered_seek(struct buffered_writer *w, uint64_t pos, ckpt_error *err);
 /* buffered_get_space - *SPACE has room for the next *ROOM >= 1024 bytes; buffered_add counts those used. */
 ckpt_status buffered_get_space(struct buffered_writer *w, unsigned char **space, size_t *room,

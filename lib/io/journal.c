@@ -552,15 +552,15 @@ ckpt_status journal_open(const char *path, struct journal_note *note, source **o
 
 ckpt_status journal_check_after_read(const char *path, source *s, ckpt_error *err)
 {
-    if (!source_file_named(s))
+    if (!source_is_named_file(s))
         return CKPT_OK;
     struct edited_file e;
     bool now = open_for_check(&e, path) && journal_exists(&e) && is_locked_by_editor(&e);
     close_file(&e);
-    return now ? name_file_if_failed(fail_being_edited(err), path, err) : source_file_written(s, err);
+    return now ? name_file_if_failed(fail_being_edited(err), path, err) : source_check_not_written(s, err);
 }
 
-void journal_forget(int dir, const char *base)
+void journal_remove_stale(int dir, const char *base)
 {
     struct edited_file e = {.dir = dir, .base = base, .fd = -1};
     struct journal j;
@@ -680,8 +680,8 @@ static ckpt_status edit_with_journal(struct edited_file *e, const struct patches
 static ckpt_status check_before_edit(const struct edited_file *e, const struct patches *p,
                                      const struct journal_options *o, ckpt_error *err)
 {
-    if (o->judge.unchanged)
-        CKPT_TRY(o->judge.unchanged(o->judge.user, err));
+    if (o->judge.check_unchanged)
+        CKPT_TRY(o->judge.check_unchanged(o->judge.user, err));
     if (!o->dry_run && journal_exists(e))
         return fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET,
                     "%s appeared since the file was opened\nrun the command again", e->journal);

@@ -26,7 +26,7 @@ struct patches {
 struct journal_judge {
     void *user;
     /* unchanged - fails unless the file, locked now, is the one that the patches were made for. */
-    ckpt_status (*unchanged)(void *user, ckpt_error *err);
+    ckpt_status (*check_unchanged)(void *user, ckpt_error *err);
     /* accepts_undo - sets *ACCEPTED to true if an edit can have replaced exactly the bytes in UNDO. NOW is
      * the file, half edited; AFTER is the file once these old bytes are restored. */
     ckpt_status (*accepts_undo)(void *user, source *now, source *after, const struct patches *undo,
@@ -65,8 +65,8 @@ ckpt_status journal_open(const char *path, struct journal_note *note, source **o
 /* journal_check_after_read - checks, after S (opened by journal_open) was read, that it was not edited
  * meanwhile; CKPT_ECHANGED if it was. For other sources, CKPT_OK. */
 ckpt_status journal_check_after_read(const char *path, source *s, ckpt_error *err);
-/* journal_forget - removes the journal of the file BASE in the folder DIR, after the file was replaced on
- * disk. It keeps a file that is no journal, or not trusted. */
-void journal_forget(int dir, const char *base);
+/* journal_remove_stale - removes the journal of the file BASE in the folder DIR, after the file was replaced
+ * on disk. It keeps a file that is no journal, or not trusted. */
+void journal_remove_stale(int dir, const char *base);
 
 #endif

@@ -92,7 +92,7 @@ static bool parse_pieces(struct journal *j, cursor c)
         p->old = cursor_take(&c, p->old_size);
         if (count_segments(p) > c.left / 4)
             return false;
-        p->sums = cursor_take(&c, (size_t)count_segments(p) * 4); /* bounded: by what is left */
+        p->checksums = cursor_take(&c, (size_t)count_segments(p) * 4); /* bounded: by what is left */
     }
     return j->n && j->n <= PATCHES_MAX && !c.bad && c.left == 0 && covered == j->new_size;
 }
@@ -125,7 +125,7 @@ enum journal_kind journal_parse(struct journal *j, size_t size)
 void journal_compare_piece(const struct journal_piece *p, const unsigned char *now, size_t got, bool *old,
                            bool *new, bool *fits)
 {
-    const unsigned char *sum = p->sums;
+    const unsigned char *sum = p->checksums;
     for (size_t from = 0, to; from < p->size; from = to, sum += 4) {
         to = get_segment_end(p, from);
         bool present = got >= to; /* bounded: they are in memory */
@@ -179,9 +179,10 @@ static void add_number(struct journal_writer *w, uint64_t v, size_t n)
     add_bytes(w, b, n);
 }
 
-/* make_sums - appends the sums of segments [FROM, TO) of P to SUMS; OLD: the old bytes, or NULL for zeros. */
-static unsigned char *make_sums(const struct journal_piece *p, const unsigned char *bytes,
-                                const unsigned char *old, size_t from, size_t to, unsigned char *sums)
+/* make_checksums - appends the checksums of the segments in [FROM, TO) of P to SUMS. OLD: the old bytes, or
+ * NULL for zeros. */
+static unsigned char *make_checksums(const struct journal_piece *p, const unsigned char *bytes,
+                                     const unsigned char *old, size_t from, size_t to, unsigned char *sums)
 {
     for (size_t end; from < to; old = old ? old + (end - from) : NULL, from = end) {
         end = get_segment_end(p, from);
@@ -207,9 +208,9 @@ static ckpt_status add_piece(struct journal_writer *w, const struct journal_piec
         if (!fd_pread(w->from, old, to - from, p->offset + from, &got) || got != to - from)
             return fail_errno(err, p->offset + from, "cannot read what is to be changed");
         add_bytes(w, old, to - from);
-        end = make_sums(p, bytes, old, from, to, end);
+        end = make_checksums(p, bytes, old, from, to, end);
     }
-    end = make_sums(p, bytes, NULL, p->old_size, p->size, end);
+    end = make_checksums(p, bytes, NULL, p->old_size, p->size, end);
     add_bytes(w, sums, (size_t)(end - sums));
     return CKPT_OK;
 }

@@ -13,7 +13,7 @@ struct journal_piece {
     uint64_t offset;
     size_t size, old_size;     /* bytes; how many of them the old file had */
     const unsigned char *old;  /* OLD_SIZE old bytes */
-    const unsigned char *sums; /* 4 bytes for each segment, see journal_bytes.c */
+    const unsigned char *checksums; /* 4 bytes for each segment, see journal_bytes.c */
 };
 
 enum journal_kind {
@@ -37,7 +37,6 @@ struct journal {
     struct stat st;       /* of the journal */
 };
 
-/* journal_parse - parses the SIZE bytes of J. */
 enum journal_kind journal_parse(struct journal *j, size_t size);
 /* journal_compare_piece - compares NOW, the GOT bytes that the file has of P, with the old and new ones.
  * Clears *OLD unless all are old, *NEW unless all are new, *FITS unless each sector is old or new. */

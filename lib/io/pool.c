@@ -20,16 +20,16 @@ struct share {
 struct pool {
     const struct pool_job *job;
     struct share shares[MAX_THREADS];
-    unsigned threads, busy;
+    unsigned threads, busy_threads;
     pthread_mutex_t lock; /* protects shares, busy, err */
     pthread_cond_t thread_done; /* signalled when a thread has run out of tasks */
-    atomic_size_t failed; /* lowest task that failed; SIZE_MAX: none */
+    atomic_size_t first_failed; /* lowest task that failed; SIZE_MAX: none */
     atomic_bool cancelled;
     ckpt_error *err; /* the error of that task */
 };
 
 struct worker {
-    struct pool *p;
+    struct pool *pool;
     unsigned number;
 };
 
@@ -42,10 +42,10 @@ unsigned pool_threads(unsigned wanted)
     return n < 1 ? 1 : (unsigned)n < DEFAULT_MAX_THREADS ? (unsigned)n : DEFAULT_MAX_THREADS;
 }
 
-bool pool_stopped(const struct pool *p, size_t i)
+bool pool_task_stopped(const struct pool *p, size_t i)
 {
     return atomic_load_explicit(&p->cancelled, memory_order_relaxed) ||
-           i > atomic_load_explicit(&p->failed, memory_order_relaxed);
+           i > atomic_load_explicit(&p->first_failed, memory_order_relaxed);
 }
 
 void pool_cancel(struct pool *p) { atomic_store(&p->cancelled, true); }
@@ -101,8 +101,8 @@ static bool take_task(struct pool *p, unsigned worker, size_t *task)
 static void note_failure(struct pool *p, size_t task, const ckpt_error *err)
 {
     pthread_mutex_lock(&p->lock);
-    if (task < atomic_load(&p->failed)) {
-        atomic_store(&p->failed, task);
+    if (task < atomic_load(&p->first_failed)) {
+        atomic_store(&p->first_failed, task);
         *p->err = *err;
     }
     pthread_mutex_unlock(&p->lock);
@@ -113,11 +113,11 @@ static void run_tasks(struct pool *p, unsigned worker)
     size_t task;
     while (take_task(p, worker, &task)) {
         ckpt_error err = {.offset = CKPT_NO_OFFSET};
-        if (pool_stopped(p, task))
+        if (pool_task_stopped(p, task))
             continue;
         ckpt_status st = p->job->task(p->job->user, p, task, worker, &err);
         err.status = st;
-        if (st != CKPT_OK && !pool_stopped(p, task))
+        if (st != CKPT_OK && !pool_task_stopped(p, task))
             note_failure(p, task, &err);
     }
 }
@@ -125,10 +125,10 @@ static void run_tasks(struct pool *p, unsigned worker)
 static void *run_worker(void *arg)
 {
     struct worker *w = arg;
-    struct pool *p = w->p;
+    struct pool *p = w->pool;
     run_tasks(p, w->number);
     pthread_mutex_lock(&p->lock);
-    p->busy--;
+    p->busy_threads--;
     pthread_cond_signal(&p->thread_done);
     pthread_mutex_unlock(&p->lock);
     return NULL;
@@ -148,7 +148,7 @@ static bool start_thread(struct worker *w, pthread_t *thread)
 static void wait_for_workers(struct pool *p)
 {
     pthread_mutex_lock(&p->lock);
-    while (p->busy) {
+    while (p->busy_threads) {
         struct timespec until;
         clock_gettime(CLOCK_REALTIME, &until);
         until.tv_nsec += IDLE_INTERVAL_NS;
@@ -172,7 +172,7 @@ static void run_threads(struct pool *p)
     pthread_t ids[MAX_THREADS];
     struct worker workers[MAX_THREADS];
     unsigned started = 0;
-    p->busy = p->threads - 1;
+    p->busy_threads = p->threads - 1;
     for (unsigned w = 1; w < p->threads; w++) {
         workers[w] = (struct worker){p, w};
         if (start_thread(&workers[w], &ids[started])) {
@@ -180,7 +180,7 @@ static void run_threads(struct pool *p)
             continue;
         }
         pthread_mutex_lock(&p->lock);
-        p->busy--;
+        p->busy_threads--;
         pthread_mutex_unlock(&p->lock);
     }
     run_tasks(p, 0);
@@ -200,12 +200,12 @@ ckpt_status pool_run(const struct pool_job *job, ckpt_error *err)
     p->threads = p->threads ? p->threads : 1;
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->thread_done, NULL);
-    atomic_init(&p->failed, SIZE_MAX);
+    atomic_init(&p->first_failed, SIZE_MAX);
     atomic_init(&p->cancelled, false);
     assign_shares(p);
     run_threads(p);
     ckpt_status st = CKPT_OK;
-    if (atomic_load(&p->failed) != SIZE_MAX)
+    if (atomic_load(&p->first_failed) != SIZE_MAX)
         st = err->status;
     else if (atomic_load(&p->cancelled))
         st = fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped on request");

@@ -25,8 +25,8 @@ unsigned pool_threads(unsigned wanted);
 /* pool_run - runs all tasks. Each thread starts with consecutive tasks, so that files are read in long runs,
  * and then takes tasks from the others. ERR is never NULL. */
 ckpt_status pool_run(const struct pool_job *job, ckpt_error *err);
-/* pool_stopped - returns true if an earlier task than I failed, or the job was cancelled. */
-bool pool_stopped(const struct pool *p, size_t i);
+/* pool_task_stopped - returns true if an earlier task than I failed, or the job was cancelled. */
+bool pool_task_stopped(const struct pool *p, size_t i);
 /* pool_cancel - starts no further task: pool_run returns CKPT_ECANCELLED. */
 void pool_cancel(struct pool *p);
 

@@ -60,8 +60,8 @@ ckpt_status sink_end(sink *s, ckpt_status st, ckpt_error *err)
     return st;
 }
 
-ckpt_status sink_file_bytes(const char *path, const struct sink_options *opts, ckpt_str bytes,
-                            ckpt_error *err)
+ckpt_status sink_write_whole_file(const char *path, const struct sink_options *opts, ckpt_str bytes,
+                                  ckpt_error *err)
 {
     sink *out;
     CKPT_TRY(sink_file(path, opts, &out, err));

@@ -89,9 +89,8 @@ ckpt_status sink_commit(sink *s, ckpt_error *err);
 void sink_abort(sink *s);
 /* sink_end - commits S if ST, the result of writing it, is CKPT_OK; else aborts S and returns ST. */
 ckpt_status sink_end(sink *s, ckpt_status st, ckpt_error *err);
-/* sink_file_bytes - writes BYTES as the file PATH. */
-ckpt_status sink_file_bytes(const char *path, const struct sink_options *opts, ckpt_str bytes,
-                            ckpt_error *err);
+ckpt_status sink_write_whole_file(const char *path, const struct sink_options *opts, ckpt_str bytes,
+                                  ckpt_error *err);
 /* sink_batch_commit - moves all files into place, in the order of their commits, and empties B. After a
  * failure the first *PLACED files are in place, and the others are removed. */
 ckpt_status sink_batch_commit(struct sink_batch *b, size_t *placed, ckpt_error *err);

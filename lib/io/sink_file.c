@@ -300,7 +300,7 @@ static ckpt_status move_into_place(struct file_sink *f, bool *placed, ckpt_error
         return fail_write(f, "flush the folder of the finished output to disk", err);
     /* Only now: an old file that a power cut brings back needs its journal. A batch is synced later. */
     if (f->existed && !f->opts.batch)
-        journal_forget(f->temp.dir, get_base_name(f->target));
+        journal_remove_stale(f->temp.dir, get_base_name(f->target));
     return CKPT_OK;
 }
 

@@ -58,10 +58,10 @@ uint64_t source_pos(const source *s, uint64_t off)
     return s->base != CKPT_NO_OFFSET && checked_add(s->base, off, &at) ? at : CKPT_NO_OFFSET;
 }
 
-void source_sequential(source *s)
+void source_advise_sequential(source *s)
 {
-    if (s->ops->sequential)
-        s->ops->sequential(s);
+    if (s->ops->advise_sequential)
+        s->ops->advise_sequential(s);
 }
 
 bool source_extent(source *s, uint64_t off, int *fd, uint64_t *at)

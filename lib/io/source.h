@@ -30,7 +30,7 @@ struct source_ops {
     /* locate - sets base, for sources that must read the file to find it (members of an archive); NULL:
      * base is set from the start. */
     ckpt_status (*locate)(source *s, ckpt_error *err);
-    void (*sequential)(source *s);                                  /* see source_sequential; may be NULL */
+    void (*advise_sequential)(source *s); /* see source_advise_sequential; may be NULL */
     bool (*extent)(source *s, uint64_t off, int *fd, uint64_t *at); /* see source_extent; may be NULL */
     /* map - see source_map; NULL: the bytes are not stored as they are read. */
     ckpt_status (*map)(source *s, uint64_t off, const unsigned char **out, ckpt_error *err);
@@ -43,8 +43,8 @@ struct source {
     _Atomic uint64_t base; /* absolute offset of byte 0 in the outermost file; CKPT_NO_OFFSET: the bytes are
                               encoded there, or were not located yet */
     int refs;
-    uint32_t serial : 1; /* reading changes its state, under a lock: several threads are no faster */
-    uint32_t block : 31; /* if not 0: reads of BLOCK bytes at multiples of BLOCK are much cheaper */
+    uint32_t is_serial : 1; /* reading changes its state, under a lock: several threads are no faster */
+    uint32_t block_size : 31; /* if not 0: reads of BLOCK bytes at multiples of BLOCK are much cheaper */
 };
 
 /* source_read - reads N bytes at OFF; CKPT_ETRUNCATED if they are not all there. */
@@ -61,8 +61,8 @@ static inline ckpt_status source_locate(source *s, ckpt_error *err)
 }
 /* source_pos - returns the absolute offset of OFF in the outermost file, or CKPT_NO_OFFSET. */
 uint64_t source_pos(const source *s, uint64_t off);
-/* source_sequential - hints that much of S will be read, front to back. */
-void source_sequential(source *s);
+/* source_advise_sequential - hints that much of S will be read, front to back. */
+void source_advise_sequential(source *s);
 /* source_extent - returns true if the bytes from OFF on are stored unchanged in a file: at *AT of *FD. */
 bool source_extent(source *s, uint64_t off, int *fd, uint64_t *at);
 /* source_map - sets *OUT to the N >= 1 bytes at OFF without a copy, valid as long as S. A file is mapped:
@@ -81,20 +81,20 @@ bool source_is_folder(const char *path);
 /* source_file_open - opens a regular file or block device for reading. A pipe or "-" is first spooled to a
  * temporary file without a name. */
 ckpt_status source_file_open(const char *path, source **out, ckpt_error *err);
-/* source_file_text - sets *OUT to all bytes of the file at PATH, at most MAX, in A. Errors name the file. */
-ckpt_status source_file_text(const char *path, uint64_t max, arena *a, ckpt_str *out, ckpt_error *err);
+/* source_read_whole_file - reads the file PATH, of at most MAX bytes, to *OUT in A. Errors name the file. */
+ckpt_status source_read_whole_file(const char *path, uint64_t max, arena *a, ckpt_str *out, ckpt_error *err);
 /* source_file_park - closes the file S; each read opens it again and checks that it is the same file. For
  * sets of more files than may be open at a time. Must be called before other threads read S. Does nothing for
  * sources that cannot be opened twice. */
 void source_file_park(source *s);
-/* source_file_changed - returns CKPT_ECHANGED if the file was replaced, truncated or written to since
+/* source_check_unchanged - returns CKPT_ECHANGED if the file was replaced, truncated or written to since
  * it was opened (size, mtime, inode), CKPT_EIO if a read failed. Other kinds of source: CKPT_OK. */
-ckpt_status source_file_changed(source *s, ckpt_error *err);
-/* source_file_named - returns true if S is a regular file with a path, which other programs may change. */
-bool source_file_named(const source *s);
-/* source_file_written - returns CKPT_ECHANGED if the file S, which is named, was written to since it was
+ckpt_status source_check_unchanged(source *s, ckpt_error *err);
+/* source_is_named_file - returns true if S is a regular file with a path, which other programs may change. */
+bool source_is_named_file(const source *s);
+/* source_check_not_written - returns CKPT_ECHANGED if the file S, which is named, was written to since it was
  * opened (size, mtime). It does not matter if a different file is at its path now. */
-ckpt_status source_file_written(source *s, ckpt_error *err);
+ckpt_status source_check_not_written(source *s, ckpt_error *err);
 /* source_mem - makes a source of the SIZE bytes at DATA, which outlive it, with BASE. NULL: no memory. */
 source *source_mem(const void *data, size_t size, uint64_t base);
 /* source_callbacks - makes a source of bytes that the program reads itself by FROM. FROM is not closed before

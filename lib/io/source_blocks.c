@@ -46,12 +46,12 @@ static ckpt_status blocks_read(source *src, uint64_t off, void *to, size_t n, ck
     return CKPT_OK;
 }
 
-static void blocks_sequential(source *src)
+static void blocks_advise(source *src)
 {
     const struct blocks_source *s = (const struct blocks_source *)src;
     for (size_t i = 0; i < s->n; i++)
         if (i == 0 || s->block[i].src != s->block[i - 1].src)
-            source_sequential(s->block[i].src);
+            source_advise_sequential(s->block[i].src);
 }
 
 static void blocks_close(source *src)
@@ -67,7 +67,7 @@ static void blocks_close(source *src)
 }
 
 static const struct source_ops blocks_ops = {
-    .read_at = blocks_read, .close = blocks_close, .sequential = blocks_sequential};
+    .read_at = blocks_read, .close = blocks_close, .advise_sequential = blocks_advise};
 
 /* check_blocks - checks that stored bytes are in their sources; sets the START of each block, and *SIZE. */
 static ckpt_status check_blocks(struct block *block, size_t n, uint64_t *size, ckpt_error *err)
@@ -109,7 +109,7 @@ ckpt_status source_blocks(block_cache *c, struct block *block, size_t n, const s
     block_cache_ref(c);
     for (size_t i = 0; i < n; i++) {
         (void)source_ref(block[i].src);
-        s->source.serial = s->source.serial || block[i].src->serial;
+        s->source.is_serial = s->source.is_serial || block[i].src->is_serial;
     }
     *out = &s->source;
     return CKPT_OK;

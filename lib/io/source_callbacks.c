@@ -12,10 +12,10 @@
 
 struct callback_source {
     source source;
-    ckpt_callbacks from;
+    ckpt_callbacks callbacks;
     pthread_mutex_t lock; /* held during read_at if only one call at a time is allowed */
     struct source_watch *watch;
-    bool opened;        /* the file was opened: callbacks_close calls its close */
+    bool is_open;       /* the file was opened: callbacks_close calls its close */
     int read_errno;     /* of the first read that failed while the file was being opened */
     uint64_t failed_offset; /* offset of that read */
 };
@@ -33,7 +33,7 @@ static ckpt_status fail_read_at(uint64_t at, int64_t got, ckpt_error *err)
 static ckpt_status read_some(const struct callback_source *c, uint64_t at, void *out, size_t n, size_t *got,
                              ckpt_error *err)
 {
-    int64_t given = c->from.read_at(c->from.user, at, out, n);
+    int64_t given = c->callbacks.read_at(c->callbacks.user, at, out, n);
     if (given < 0)
         return fail_read_at(at, given, err);
     *got = (size_t)given;
@@ -59,12 +59,12 @@ static ckpt_status callbacks_read(source *s, uint64_t off, void *out, size_t n, 
     uint64_t at = off;
     ckpt_error own;
     err = err ? err : &own;
-    if (c->from.serialize)
+    if (c->callbacks.serialize)
         pthread_mutex_lock(&c->lock);
     ckpt_status st = read_all(c, off, out, n, &at, err);
-    if (c->from.serialize)
+    if (c->callbacks.serialize)
         pthread_mutex_unlock(&c->lock);
-    if (st != CKPT_OK && !c->opened && !c->read_errno) {
+    if (st != CKPT_OK && !c->is_open && !c->read_errno) {
         c->read_errno = err->sys_errno ? err->sys_errno : EIO;
         c->failed_offset = at;
     }
@@ -74,8 +74,8 @@ static ckpt_status callbacks_read(source *s, uint64_t off, void *out, size_t n, 
 static void callbacks_close(source *s)
 {
     struct callback_source *c = (struct callback_source *)s;
-    if (c->opened && c->from.close)
-        c->from.close(c->from.user);
+    if (c->is_open && c->callbacks.close)
+        c->callbacks.close(c->callbacks.user);
     pthread_mutex_destroy(&c->lock);
     free(c);
 }
@@ -95,14 +95,14 @@ static const struct source_ops callbacks_ops = {
 ckpt_status source_callbacks(const ckpt_callbacks *from, source **out, ckpt_error *err)
 {
     ckpt_callbacks own;
-    CKPT_TRY(sized_copy_in(from, &own, sizeof own, err));
+    CKPT_TRY(sized_struct_copy_in(from, &own, sizeof own, err));
     CKPT_REQUIRE(err, own.read_at);
     struct callback_source *c = calloc(1, sizeof *c);
     if (!c)
         return fail_memory(err);
     pthread_mutex_init(&c->lock, NULL);
     c->source = (source){.ops = &callbacks_ops, .size = own.size, .refs = 1};
-    c->from = own;
+    c->callbacks = own;
     *out = &c->source;
     return CKPT_OK;
 }
@@ -113,6 +113,6 @@ ckpt_status source_callbacks_opened(source *s, ckpt_status st, bool salvage, ckp
     bool reported = st == CKPT_EIO || st == CKPT_ECANCELLED;
     if (c->read_errno && !salvage && !reported) /* what was opened without those bytes is invalid */
         return fail_read_at(c->failed_offset, -c->read_errno, err);
-    c->opened = st == CKPT_OK;
+    c->is_open = st == CKPT_OK;
     return st;
 }

@@ -18,11 +18,11 @@
 struct file_source {
     source source;
     int fd;                 /* -1: parked */
-    bool named;             /* it has a path, by which changes can be seen */
-    atomic_bool sequential; /* posix_fadvise was called */
-    atomic_int read_errno;  /* of a failed read: source_file_changed reports it to callers that went on */
-    const char *_Atomic changed; /* how it changed; set once */
-    struct stat opened;
+    bool is_named;          /* it has a path, by which changes can be seen */
+    atomic_bool advised_sequential; /* posix_fadvise was called */
+    atomic_int read_errno;  /* of a failed read: source_check_unchanged reports it to callers that went on */
+    const char *_Atomic change; /* how it changed; set once */
+    struct stat opened_stat;
     char *path;
     struct source_watch *watch;
     void *_Atomic mapped; /* all of it; NULL: not yet */
@@ -59,8 +59,8 @@ static bool same_file(const struct stat *a, const struct stat *b)
  * ctime. */
 static const char *compare_parked(const struct file_source *f, const struct stat *now)
 {
-    bool same = same_bytes(now, &f->opened) && same_time(&now->st_ctim, &f->opened.st_ctim);
-    return !same_file(now, &f->opened) ? "replaced" : same ? NULL : "changed";
+    bool same = same_bytes(now, &f->opened_stat) && same_time(&now->st_ctim, &f->opened_stat.st_ctim);
+    return !same_file(now, &f->opened_stat) ? "replaced" : same ? NULL : "changed";
 }
 
 static ckpt_status fail_changed(const struct file_source *f, const char *how, ckpt_error *err)
@@ -89,10 +89,10 @@ static ckpt_status borrow_fd(struct file_source *f, int *fd, ckpt_error *err)
         how = compare_parked(f, &now);
     }
     if (how) {
-        atomic_store(&f->changed, how);
+        atomic_store(&f->change, how);
         st = fail_changed(f, how, err);
     }
-    if (st == CKPT_OK && atomic_load(&f->sequential))
+    if (st == CKPT_OK && atomic_load(&f->advised_sequential))
         posix_fadvise(*fd, 0, 0, POSIX_FADV_SEQUENTIAL);
     if (st != CKPT_OK && *fd >= 0)
         close(*fd);
@@ -147,10 +147,10 @@ static void file_close(source *s)
     free(f);
 }
 
-static void file_sequential(source *s)
+static void file_advise(source *s)
 {
     struct file_source *f = (struct file_source *)s;
-    if (!atomic_exchange(&f->sequential, true) && f->fd >= 0)
+    if (!atomic_exchange(&f->advised_sequential, true) && f->fd >= 0)
         posix_fadvise(f->fd, 0, 0, POSIX_FADV_SEQUENTIAL);
 }
 
@@ -196,7 +196,7 @@ static void file_watch(source *s, struct source_watch *w) { ((struct file_source
 
 static const struct source_ops file_ops = {.read_at = file_read,
                                            .close = file_close,
-                                           .sequential = file_sequential,
+                                           .advise_sequential = file_advise,
                                            .extent = file_extent,
                                            .map = file_map,
                                            .watch = file_watch};
@@ -249,18 +249,18 @@ static bool is_seekable(int fd, mode_t mode)
 /* prepare_file - makes f->fd readable by position and finds its size. */
 static ckpt_status prepare_file(struct file_source *f, bool is_stdin, ckpt_error *err)
 {
-    if (fstat(f->fd, &f->opened) != 0)
+    if (fstat(f->fd, &f->opened_stat) != 0)
         return fail_errno(err, CKPT_NO_OFFSET, "cannot stat");
-    mode_t mode = f->opened.st_mode;
+    mode_t mode = f->opened_stat.st_mode;
     if (S_ISDIR(mode)) {
         errno = EISDIR;
         return fail_errno(err, CKPT_NO_OFFSET, "cannot read as a file");
     }
     if (S_ISCHR(mode) && !is_stdin)
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "a device, not a file or pipe");
-    f->named = !is_stdin && S_ISREG(mode);
+    f->is_named = !is_stdin && S_ISREG(mode);
     if (!is_seekable(f->fd, mode)) {
-        f->named = false;
+        f->is_named = false;
         CKPT_TRY(spool_stream(&f->fd, err));
     }
     off_t end = lseek(f->fd, 0, SEEK_END);
@@ -290,9 +290,9 @@ ckpt_status source_file_open(const char *path, source **out, ckpt_error *err)
         return fail_memory(err);
     }
     f->source = (source){.ops = &file_ops, .refs = 1};
-    atomic_init(&f->sequential, false);
+    atomic_init(&f->advised_sequential, false);
     atomic_init(&f->read_errno, 0);
-    atomic_init(&f->changed, NULL);
+    atomic_init(&f->change, NULL);
     atomic_init(&f->mapped, NULL);
     f->fd = open_input(path, is_stdin);
     ckpt_status st = f->fd < 0 ? fail_errno(err, CKPT_NO_OFFSET, "cannot open")
@@ -312,7 +312,7 @@ ckpt_status source_file_open(const char *path, source **out, ckpt_error *err)
 void source_file_park(source *s)
 {
     struct file_source *f = (struct file_source *)s;
-    if (s->ops != &file_ops || !f->named || f->fd < 0)
+    if (s->ops != &file_ops || !f->is_named || f->fd < 0)
         return;
     close(f->fd);
     f->fd = -1;
@@ -323,12 +323,12 @@ static ckpt_status fail_stat(const struct file_source *f, ckpt_error *err)
     return name_file_if_failed(fail_errno(err, CKPT_NO_OFFSET, "cannot stat"), f->path, err);
 }
 
-bool source_file_named(const source *s)
+bool source_is_named_file(const source *s)
 {
-    return s->ops == &file_ops && ((const struct file_source *)s)->named;
+    return s->ops == &file_ops && ((const struct file_source *)s)->is_named;
 }
 
-ckpt_status source_file_written(source *s, ckpt_error *err)
+ckpt_status source_check_not_written(source *s, ckpt_error *err)
 {
     struct file_source *f = (struct file_source *)s;
     struct stat now;
@@ -336,7 +336,7 @@ ckpt_status source_file_written(source *s, ckpt_error *err)
         return CKPT_OK;
     if (fstat(f->fd, &now) != 0)
         return fail_stat(f, err);
-    return same_bytes(&now, &f->opened) ? CKPT_OK : fail_changed(f, WRITTEN, err);
+    return same_bytes(&now, &f->opened_stat) ? CKPT_OK : fail_changed(f, WRITTEN, err);
 }
 
 /* find_change - sets *HOW to what happened to the file, or to NULL. Fails if stat does. */
@@ -346,7 +346,7 @@ static ckpt_status find_change(const struct file_source *f, const char **how, ck
     bool parked = f->fd < 0;
     if (!parked && fstat(f->fd, &now) != 0)
         return fail_stat(f, err);
-    if (!parked && !same_bytes(&now, &f->opened))
+    if (!parked && !same_bytes(&now, &f->opened_stat))
         *how = WRITTEN;
     else if (stat(f->path, &there) != 0 && errno != ENOENT && errno != ENOTDIR)
         return fail_stat(f, err);
@@ -357,16 +357,16 @@ static ckpt_status find_change(const struct file_source *f, const char **how, ck
     return CKPT_OK;
 }
 
-ckpt_status source_file_changed(source *s, ckpt_error *err)
+ckpt_status source_check_unchanged(source *s, ckpt_error *err)
 {
     struct file_source *f = (struct file_source *)s;
     if (s->ops != &file_ops)
         return CKPT_OK;
-    const char *how = atomic_load(&f->changed);
-    if (!how && f->named)
+    const char *how = atomic_load(&f->change);
+    if (!how && f->is_named)
         CKPT_TRY(find_change(f, &how, err));
     if (how)
-        atomic_store(&f->changed, how);
+        atomic_store(&f->change, how);
     if (!how && atomic_load(&f->read_errno)) {
         errno = atomic_load(&f->read_errno);
         return name_file_if_failed(fail_errno(err, CKPT_NO_OFFSET, "a part of it could not be read"), f->path,
@@ -375,7 +375,7 @@ ckpt_status source_file_changed(source *s, ckpt_error *err)
     return how ? fail_changed(f, how, err) : CKPT_OK;
 }
 
-ckpt_status source_file_text(const char *path, uint64_t max, arena *a, ckpt_str *out, ckpt_error *err)
+ckpt_status source_read_whole_file(const char *path, uint64_t max, arena *a, ckpt_str *out, ckpt_error *err)
 {
     source *src;
     CKPT_TRY(name_file_if_failed(source_file_open(path, &src, err), path, err));

@@ -128,10 +128,10 @@ static void latin1_close(source *s)
     free(l);
 }
 
-static void latin1_sequential(source *s) { source_sequential(((struct latin1_source *)s)->text); }
+static void latin1_advise(source *s) { source_advise_sequential(((struct latin1_source *)s)->text); }
 
 static const struct source_ops latin1_ops = {
-    .read_at = latin1_read, .close = latin1_close, .sequential = latin1_sequential};
+    .read_at = latin1_read, .close = latin1_close, .advise_sequential = latin1_advise};
 
 ckpt_status source_latin1(source *parent, uint64_t off, uint64_t size, uint64_t count, source **out,
                           ckpt_error *err)
@@ -152,7 +152,7 @@ ckpt_status source_latin1(source *parent, uint64_t off, uint64_t size, uint64_t 
         return fail_memory(err);
     }
     l->source = (source){
-        .ops = &latin1_ops, .size = count, .base = CKPT_NO_OFFSET, .refs = 1, .serial = true};
+        .ops = &latin1_ops, .size = count, .base = CKPT_NO_OFFSET, .refs = 1, .is_serial = true};
     pthread_mutex_init(&l->lock, NULL);
     l->text = text;
     l->seek_points = seek_points;

@@ -23,7 +23,7 @@ static void slice_close(source *s)
     free(s);
 }
 
-static void slice_sequential(source *s) { source_sequential(((struct slice_source *)s)->parent); }
+static void slice_advise(source *s) { source_advise_sequential(((struct slice_source *)s)->parent); }
 
 static ckpt_status slice_locate(source *s, ckpt_error *err)
 {
@@ -50,7 +50,7 @@ static ckpt_status slice_map(source *s, uint64_t off, const unsigned char **out,
 static const struct source_ops slice_ops = {.read_at = slice_read,
                                             .close = slice_close,
                                             .locate = slice_locate,
-                                            .sequential = slice_sequential,
+                                            .advise_sequential = slice_advise,
                                             .extent = slice_extent,
                                             .map = slice_map};
 
@@ -69,7 +69,7 @@ ckpt_status source_slice(source *parent, uint64_t off, uint64_t size, source **o
     struct slice_source *sl = malloc(sizeof *sl);
     if (!sl)
         return fail_memory(err);
-    sl->source = (source){&slice_ops, size, base, 1, parent->serial, parent->block};
+    sl->source = (source){&slice_ops, size, base, 1, parent->is_serial, parent->block_size};
     sl->parent = source_ref(parent);
     sl->off = off;
     *out = &sl->source;

@@ -75,9 +75,9 @@ static ckpt_status load_block(struct window *w, source *s, uint64_t at, size_t n
     if (w->block_cap < n) {
         free(w->block);
         w->block_cap = 0;
-        if (!(w->block = malloc(s->block)))
+        if (!(w->block = malloc(s->block_size)))
             return fail_memory(err);
-        w->block_cap = s->block;
+        w->block_cap = s->block_size;
     }
     CKPT_TRY(source_read(s, at, w->block, n, err));
     w->block_source = s;
@@ -92,7 +92,7 @@ static ckpt_status read_by_blocks(struct window *w, source *s, uint64_t off, uns
 {
     while (n) {
         bool here = w->block_source == s && off >= w->block_pos && off - w->block_pos < w->block_len;
-        size_t left = s->block - (size_t)(off % s->block), some;
+        size_t left = s->block_size - (size_t)(off % s->block_size), some;
         left = left < s->size - off ? left : (size_t)(s->size - off);
         if (!here && n >= left) { /* the caller wants the block to its end: read it without a copy */
             some = left;
@@ -115,7 +115,7 @@ ckpt_status window_read(struct window *w, source *s, uint64_t off, void *out, si
 {
     int fd;
     uint64_t at;
-    if (s->block && range_within(off, n, s->size))
+    if (s->block_size && range_within(off, n, s->size))
         return read_by_blocks(w, s, off, out, n, err);
     if (n > MAX_PIECE || !range_within(off, n, s->size) || !source_extent(s, off, &fd, &at))
         return source_read(s, off, out, n, err);

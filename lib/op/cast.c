@@ -106,7 +106,7 @@ static void cast_or_skip(ckpt_plan *p, const struct plan_entry *e, ckpt_dtype dt
     } else if (is_vector_for_blocks(t, dtype)) {
         skipped->vectors++;
     } else if (!why) {
-        p->cast[e->row] = dtype == t->dtype ? 0 : (uint16_t)dtype;
+        p->cast_to[e->row] = dtype == t->dtype ? 0 : (uint16_t)dtype;
     } else if (t->part_of == CKPT_NO_TENSOR && skipped->n++ == 0) {
         skipped->first = e;
         skipped->why = why;
@@ -119,7 +119,7 @@ static ckpt_status cast_named(ckpt_plan *p, const struct plan_entry *e, ckpt_dty
     const char *why = why_not_castable(t, dtype);
     if (why)
         return fail_not_castable(e, t, dtype, why, err);
-    p->cast[e->row] = dtype == t->dtype ? 0 : (uint16_t)dtype;
+    p->cast_to[e->row] = dtype == t->dtype ? 0 : (uint16_t)dtype;
     return CKPT_OK;
 }
 
@@ -216,7 +216,7 @@ void cast_notice_skipped(ckpt_plan *p)
     for (size_t i = 0; i < p->nentries; i++) {
         const struct plan_entry *e = &p->entries[i];
         const ckpt_tensor *t = &p->file->table.rows[e->row].t;
-        bool is_cast = p->is_weights[e->row] || p->cast[e->row] || t->dtype == p->weights_dtype;
+        bool is_cast = p->is_weights[e->row] || p->cast_to[e->row] || t->dtype == p->weights_dtype;
         if (is_cast || !dtype_is_float((ckpt_dtype)t->dtype) || t->part_of != CKPT_NO_TENSOR ||
             is_counter(e, t))
             continue;
@@ -243,7 +243,7 @@ ckpt_status ckpt_plan_cast(ckpt_plan *p, const char *glob, ckpt_dtype dtype, ckp
     CKPT_REQUIRE(err, p);
     CKPT_TRY(check_target(dtype, err));
     CKPT_TRY(plan_update_entries(p, err));
-    if (!p->cast && !(p->cast = arena_array(p->a, p->file->table.nrows, sizeof *p->cast)))
+    if (!p->cast_to && !(p->cast_to = arena_array(p->a, p->file->table.nrows, sizeof *p->cast_to)))
         return fail_memory(err);
     CKPT_TRY(glob ? cast_matching(p, glob, dtype, &any, err) : cast_weights(p, dtype, err));
     if (any)

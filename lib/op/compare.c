@@ -240,7 +240,7 @@ static void add_norms(struct totals *t, struct compared_row *a, struct compared_
 static void compare_batch(struct totals *t, struct compared_row *a, struct compared_row *b,
                           const unsigned char *bytes_a, const unsigned char *bytes_b, size_t n)
 {
-    distance_kernel *kernel = distance_best();
+    distance_kernel *kernel = distance_best_kernel();
     bool complex = number_is_complex(a->dtype) || number_is_complex(b->dtype);
     bool dtype_has_kernel = a->dtype == b->dtype && kernel != distance_scalar && dtype_has_kernels(a->dtype);
     if (dtype_has_kernel && try_kernel(t, kernel, a->dtype, bytes_a, bytes_b, n))
@@ -305,7 +305,7 @@ static void update_crcs(struct compared_row *a, struct compared_row *b, size_t n
 
 static ckpt_status side_check_crc(struct compared_row *s, ckpt_error *err)
 {
-    return name_file_if_failed(stream_set_crc(s->stream, s->crc, err), s->file->path, err);
+    return name_file_if_failed(stream_finish_crc(s->stream, s->crc, err), s->file->path, err);
 }
 
 static ckpt_status compare_streams(struct totals *t, struct compared_row *a, struct compared_row *b,

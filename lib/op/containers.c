@@ -66,12 +66,12 @@ static bool is_tensor_value(const ckpt_value *v)
 
 bool is_tensor_node(const struct containers *tree, const ckpt_value *v)
 {
-    return is_tensor_value(file_replaced_value(tree->file, v));
+    return is_tensor_value(file_replacement_of(tree->file, v));
 }
 
 uint32_t container_of_node(const struct containers *tree, const ckpt_value *v)
 {
-    uint32_t i = map_get_num(tree->seen, map_ptr(file_replaced_value(tree->file, v)));
+    uint32_t i = map_get_num(tree->seen, ptr_key(file_replacement_of(tree->file, v)));
     return i == MAP_NONE ? NO_CONTAINER : i;
 }
 
@@ -90,7 +90,7 @@ static ckpt_status add_container(struct containers *tree, const ckpt_value *v, u
                                  const ckpt_path_elem *elem, ckpt_error *err)
 {
     uint32_t earlier;
-    if (!map_put_num(tree->seen, map_ptr(v), (uint32_t)tree->n, &earlier))
+    if (!map_put_num(tree->seen, ptr_key(v), (uint32_t)tree->n, &earlier))
         return fail_memory(err);
     if (earlier != MAP_NONE)
         return CKPT_OK;
@@ -109,7 +109,7 @@ static ckpt_status add_container(struct containers *tree, const ckpt_value *v, u
 static ckpt_status add_child(struct containers *tree, uint32_t at, const ckpt_value *v,
                              const ckpt_path_elem *elem, ckpt_error *err)
 {
-    v = v ? file_replaced_value(tree->file, v) : NULL;
+    v = v ? file_replacement_of(tree->file, v) : NULL;
     if (!v || !is_container(v) || is_tensor_value(v))
         return CKPT_OK;
     return add_container(tree, v, at, elem, err);
@@ -174,7 +174,7 @@ static ckpt_status add_children(struct containers *tree, uint32_t at, ckpt_error
 static void count_entry(const struct containers *tree, struct container *p, const struct entry *e)
 {
     ckpt_str key;
-    uint32_t row = file_replaced_value(tree->file, e->val)->row;
+    uint32_t row = file_replacement_of(tree->file, e->val)->row;
     p->tensor_entries++;
     if (!value_text(e->key, &key))
         return;

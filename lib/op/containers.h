@@ -9,7 +9,7 @@
 
 /* One container. Parents come before their children, and the children of one container follow each other. */
 struct container {
-    const ckpt_value *node; /* after file_replaced_value() */
+    const ckpt_value *node; /* after file_replacement_of() */
     uint32_t parent;        /* NO_CONTAINER: it is the root */
     ckpt_path_elem elem;    /* of the path: the last one, which leads from the parent to here */
     uint32_t first, nchildren; /* its children in the list */

@@ -477,12 +477,12 @@ ckpt_status ckpt_diff(ckpt_file *a, ckpt_file *b, const ckpt_diff_options *opts,
     ckpt_diff_options o;
     ckpt_diff_totals own = {0};
     struct diff d = {.a = a, .b = b, .o = &o, .event = event, .user = user, .totals = &own};
-    CKPT_TRY(totals ? sized_clear(totals, err) : CKPT_OK);
-    CKPT_TRY(sized_copy_in(opts, &o, sizeof o, err));
+    CKPT_TRY(totals ? sized_struct_clear(totals, err) : CKPT_OK);
+    CKPT_TRY(sized_struct_copy_in(opts, &o, sizeof o, err));
     CKPT_REQUIRE(err, a && b && (o.globs || !o.nglobs));
     ckpt_status st = diff_files(&d, err);
     if (totals)
-        sized_copy_out(totals, &own, sizeof own);
+        sized_struct_copy_out(totals, &own, sizeof own);
     free(d.pairs);
     free(d.items);
     free(d.compared);

@@ -230,8 +230,8 @@ ckpt_status ckpt_diff_values(ckpt_file *a, ckpt_file *b, const ckpt_diff_options
     ckpt_diff_value_totals own = {0};
     struct value_diff d = {
         .a = {.f = a}, .b = {.f = b}, .o = &o, .event = event, .user = user, .totals = &own};
-    CKPT_TRY(totals ? sized_clear(totals, err) : CKPT_OK);
-    CKPT_TRY(sized_copy_in(opts, &o, sizeof o, err));
+    CKPT_TRY(totals ? sized_struct_clear(totals, err) : CKPT_OK);
+    CKPT_TRY(sized_struct_copy_in(opts, &o, sizeof o, err));
     CKPT_REQUIRE(err, a && b && (o.globs || !o.nglobs));
     ckpt_status st = open_value_side(&d.a, d.o->root_a, d.o, err);
     if (st == CKPT_OK)
@@ -239,7 +239,7 @@ ckpt_status ckpt_diff_values(ckpt_file *a, ckpt_file *b, const ckpt_diff_options
     if (st == CKPT_OK)
         st = report_all_leaves(&d, err);
     if (totals)
-        sized_copy_out(totals, &own, sizeof own);
+        sized_struct_copy_out(totals, &own, sizeof own);
     close_value_side(&d.a);
     close_value_side(&d.b);
     value_equal_free(&d.equal);

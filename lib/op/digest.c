@@ -94,7 +94,7 @@ ckpt_dtype ckpt_digest_dtype(const ckpt_file *file, uint32_t i)
     if (!file || i >= file->table.nrows)
         return CKPT_DT_NONE;
     const ckpt_tensor *t = &file->table.rows[i].t;
-    return file->digest_as && is_cast(t) ? file->digest_as : (ckpt_dtype)t->dtype;
+    return file->digest_dtype && is_cast(t) ? file->digest_dtype : (ckpt_dtype)t->dtype;
 }
 
 ckpt_status ckpt_file_digest_as(ckpt_file *file, ckpt_dtype dtype, ckpt_error *err)
@@ -109,10 +109,10 @@ ckpt_status ckpt_file_digest_as(ckpt_file *file, ckpt_dtype dtype, ckpt_error *e
         if (is_cast(t) && !conversion_init(&c, (ckpt_dtype)t->dtype, dtype)) {
             (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "{%s} cannot become {=%s}",
                        ckpt_tensor_dtype_name(t), ckpt_dtype_name(dtype));
-            return tensor_add_name(file, i, CKPT_ELOSSY, err);
+            return name_tensor_if_failed(file, i, CKPT_ELOSSY, err);
         }
     }
-    file->digest_as = dtype;
+    file->digest_dtype = dtype;
     return CKPT_OK;
 }
 
@@ -201,7 +201,7 @@ ckpt_status ckpt_digest_tensors(ckpt_file *file, ckpt_algorithm alg, const ckpt_
 {
     ckpt_work work;
     CKPT_REQUIRE(err, file && (digests || !file->table.nrows) && alg <= CKPT_XXH3);
-    CKPT_TRY(sized_copy_in(how, &work, sizeof work, err));
+    CKPT_TRY(sized_struct_copy_in(how, &work, sizeof work, err));
     struct parallel_item *items = calloc(file->table.nrows + 1, sizeof *items);
     struct digests d = {alg, items, digests};
     struct parallel_job parallel = {.items = items, .process = digest_item, .user = &d};
@@ -278,7 +278,7 @@ static ckpt_status hash_source(struct hash *h, source *src, uint64_t from, const
 {
     unsigned char *block = malloc(READ_SIZE);
     ckpt_status st = block ? CKPT_OK : fail_memory(err);
-    source_sequential(src);
+    source_advise_sequential(src);
     for (uint64_t at = from; st == CKPT_OK && at < src->size;) {
         size_t n = src->size - at < READ_SIZE ? (size_t)(src->size - at) : READ_SIZE;
         st = source_read(src, at, block, n, err);
@@ -302,14 +302,14 @@ ckpt_status ckpt_digest_bytes(const char *path, ckpt_algorithm alg, const ckpt_w
     CKPT_REQUIRE(err, out);
     memset(out, 0, CKPT_DIGEST_MAX);
     CKPT_REQUIRE(err, path && alg <= CKPT_XXH3);
-    CKPT_TRY(sized_copy_in(how, &work, sizeof work, err));
+    CKPT_TRY(sized_struct_copy_in(how, &work, sizeof work, err));
     ckpt_status st = journal_open(path, NULL, &src, err);
     if (st == CKPT_OK) {
         st = hash_begin(&h, alg, err);
         if (st == CKPT_OK)
             st = hash_end(&h, hash_source(&h, src, 0, &work, err), out, err);
         if (st == CKPT_OK)
-            st = source_file_changed(src, err);
+            st = source_check_unchanged(src, err);
         source_unref(src);
     }
     return name_file_if_failed(st, path, err);
@@ -323,7 +323,7 @@ ckpt_status ckpt_digest_payload(ckpt_file *file, ckpt_algorithm alg, const ckpt_
     CKPT_REQUIRE(err, out);
     memset(out, 0, CKPT_DIGEST_MAX);
     CKPT_REQUIRE(err, file);
-    CKPT_TRY(sized_copy_in(how, &work, sizeof work, err));
+    CKPT_TRY(sized_struct_copy_in(how, &work, sizeof work, err));
     ckpt_status st = file->data_offset
                          ? hash_begin(&h, alg, err)
                          : fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
@@ -332,7 +332,7 @@ ckpt_status ckpt_digest_payload(ckpt_file *file, ckpt_algorithm alg, const ckpt_
     if (st == CKPT_OK)
         st = hash_end(&h, hash_source(&h, file->src, file->data_offset, &work, err), out, err);
     if (st == CKPT_OK)
-        st = file_unchanged(file, err);
+        st = file_check_unchanged(file, err);
     return name_file_if_failed(st, file->path, err);
 }
 

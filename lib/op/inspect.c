@@ -370,32 +370,32 @@ const ckpt_wrapper *ckpt_wrapper_at(const ckpt_file *f, size_t i)
 /* clear_inspected - frees the result of an earlier call. */
 static ckpt_status clear_inspected(ckpt_file *f, ckpt_error *err)
 {
-    arena_free(f->inspected);
-    f->inspected = arena_new(UINT64_MAX); /* bounded: by the file's graph */
+    arena_free(f->inspect_arena);
+    f->inspect_arena = arena_new(UINT64_MAX); /* bounded: by the file's graph */
     f->weights = NULL;
     f->wrappers = NULL;
     f->nweights = f->nwrappers = 0;
-    return f->inspected ? CKPT_OK : fail_memory(err);
+    return f->inspect_arena ? CKPT_OK : fail_memory(err);
 }
 
 ckpt_status ckpt_inspect(ckpt_file *file, ckpt_info *out, ckpt_error *err)
 {
     struct containers tree;
-    CKPT_TRY(sized_clear(out, err));
+    CKPT_TRY(sized_struct_clear(out, err));
     CKPT_REQUIRE(err, file);
     ckpt_info info = {.producer = file->producer,
                       .executes_code = file->executes_code,
                       .ranks = file->ranks.ranks || file->ranks.has_step ? &file->ranks : NULL};
     CKPT_TRY(clear_inspected(file, err));
-    ckpt_status st = containers_find(&tree, file, file->root, file->inspected, err);
+    ckpt_status st = containers_find(&tree, file, file->root, file->inspect_arena, err);
     if (st == CKPT_OK)
         st = inspect_graph(&tree, file, &info, err);
     containers_free(&tree);
     if (st == CKPT_OK)
         st = count_unreferenced(file, &info.unreferenced, err);
     if (st == CKPT_OK)
-        st = weights_only_verdict(file, file->inspected, &info.weights_only, &info.weights_only_why, err);
+        st = weights_only_verdict(file, file->inspect_arena, &info.weights_only, &info.weights_only_why, err);
     sum_rows(file, &info);
-    sized_copy_out(out, &info, sizeof info);
+    sized_struct_copy_out(out, &info, sizeof info);
     return name_file_if_failed(st, file->path, err);
 }

@@ -68,7 +68,7 @@ static bool make_slot(const ckpt_plan *p, const struct entry *entry, struct slot
 /* is_kept - returns true unless V is a tensor that --keep or --drop leave out. */
 static bool is_kept(const ckpt_plan *p, const ckpt_value *v)
 {
-    uint32_t row = v ? file_replaced_value(p->file, v)->row : CKPT_NO_TENSOR;
+    uint32_t row = v ? file_replacement_of(p->file, v)->row : CKPT_NO_TENSOR;
     return row >= p->file->table.nrows || p->keep[row];
 }
 
@@ -176,7 +176,7 @@ static ckpt_status gather_metadata(struct renaming *job, struct group *g, const 
     uint32_t earlier;
     if (!meta)
         return CKPT_OK;
-    if (!map_put_num(job->metadata_nodes, map_ptr(meta), 0, &earlier))
+    if (!map_put_num(job->metadata_nodes, ptr_key(meta), 0, &earlier))
         return fail_memory(err);
     if (earlier != MAP_NONE)
         return CKPT_OK;
@@ -403,7 +403,7 @@ static ckpt_status apply_rename(struct renaming *job, const struct group *g, con
         !container_entry(job->domains[slot->domain], slot->index, &entry))
         return CKPT_OK;
     const struct edit_target *at = slot->dropped ? &entry.entry_edit : &entry.key_edit;
-    struct edit *e = plan_get_edit(p, at->node, at->count);
+    struct edit *e = plan_find_or_add_edit(p, at->node, at->count);
     if (!e)
         return fail_memory(err);
     if (slot->dropped) {
@@ -438,7 +438,7 @@ static ckpt_status apply_renames(struct renaming *job, ckpt_error *err)
 static uint32_t find_optimizer_group(const map *groups, const struct row *row)
 {
     for (uint32_t k = 0; row->steps && k < row->t.npath; k++) {
-        uint32_t g = row->steps[k].node ? map_get_num(groups, map_ptr(row->steps[k].node)) : MAP_NONE;
+        uint32_t g = row->steps[k].node ? map_get_num(groups, ptr_key(row->steps[k].node)) : MAP_NONE;
         if (g != MAP_NONE)
             return g;
     }
@@ -459,7 +459,7 @@ static ckpt_status assign_rows(struct renaming *job, ckpt_error *err)
         uint32_t at = job->groups[i].container;
         group_of[at] = (uint32_t)i;
         ok = !job->groups[i].optimizer ||
-             map_set_num(optimizers, map_ptr(job->containers.list[at].node), (uint32_t)i);
+             map_set_num(optimizers, ptr_key(job->containers.list[at].node), (uint32_t)i);
     }
     for (size_t i = 0; ok && i < t->nrows; i++) {
         bool is_entry = container[i] != NO_CONTAINER && job->containers.list[container[i]].is_mapping;

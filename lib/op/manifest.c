@@ -82,8 +82,8 @@ static ckpt_status list_entries(struct manifest *m)
 /* put_description - appends dtype and shape, and kind and note if they matter. */
 static void put_description(buf *b, const ckpt_tensor *t)
 {
-    buf_text(b, t->dtype ? ckpt_tensor_dtype_name(t) : "?");
-    buf_text(b, t->has_shape ? " [" : " ?");
+    buf_put_cstr(b, t->dtype ? ckpt_tensor_dtype_name(t) : "?");
+    buf_put_cstr(b, t->has_shape ? " [" : " ?");
     for (uint32_t k = 0; t->has_shape && k < t->ndim; k++)
         buf_printf(b, "%s%llu", k ? ", " : "", (unsigned long long)t->shape[k]);
     if (t->has_shape)
@@ -120,17 +120,17 @@ ckpt_status manifest_write(struct check *c, ckpt_file *f, const uint8_t *digests
     ckpt_status st = list_entries(&m);
     for (size_t i = 0; st == CKPT_OK && i < m.n; i++) {
         put_digest(&b, &m, m.entries[i].row);
-        buf_text(&b, "  ");
+        buf_put_cstr(&b, "  ");
         put_description(&b, &f->table.rows[m.entries[i].row].t);
-        buf_text(&b, "  ");
-        buf_str(&b, m.entries[i].name);
+        buf_put_cstr(&b, "  ");
+        buf_put_str(&b, m.entries[i].name);
         buf_byte(&b, '\n');
     }
     free(m.entries);
     if (st == CKPT_OK && !buf_ok(&b))
         st = fail_memory(err);
     if (st == CKPT_OK)
-        st = name_file_if_failed(sink_file_bytes(c->opts->write_manifest, &o, buf_view(&b), err),
+        st = name_file_if_failed(sink_write_whole_file(c->opts->write_manifest, &o, buf_view(&b), err),
                                  c->opts->write_manifest, err);
     buf_free(&b);
     return st;

@@ -64,9 +64,9 @@ bool is_torch_constant(const ckpt_value *v)
 /* holds_storage - returns true if V is a call that makes the bytes of a storage: the storage is written. */
 static bool holds_storage(const ckpt_file *f, const ckpt_value *v)
 {
-    bool held = file_bytes_storage(f, v) != CKPT_NO_STORAGE;
+    bool held = file_storage_loaded_by(f, v) != CKPT_NO_STORAGE;
     for (size_t i = 0; !held && i < f->nparts; i++)
-        held = file_bytes_storage(f->parts[i], v) != CKPT_NO_STORAGE;
+        held = file_storage_loaded_by(f->parts[i], v) != CKPT_NO_STORAGE;
     return held;
 }
 
@@ -124,17 +124,17 @@ static bool push_node(void *user, const ckpt_value *v)
 static bool assume_good(struct plain_checker *p, const ckpt_value *v)
 {
     return arena_push(NULL, &p->visited, &p->nvisited, &p->cap_visited, &v, sizeof v) &&
-           map_set_num(p->known, map_ptr(v), GOOD);
+           map_set_num(p->known, ptr_key(v), GOOD);
 }
 
 static bool set_bad(struct plain_checker *p, const ckpt_value *v)
 {
-    bool ok = map_set_num(p->known, map_ptr(v), BAD);
+    bool ok = map_set_num(p->known, ptr_key(v), BAD);
     for (size_t i = 0; ok && i < p->nvisited; i++)
-        ok = map_set_num(p->known, map_ptr(p->visited[i]), NOT_CHECKED);
+        ok = map_set_num(p->known, ptr_key(p->visited[i]), NOT_CHECKED);
     for (size_t i = 0; ok && i < p->n; i++)
         if (p->waiting[i].open)
-            ok = map_set_num(p->known, map_ptr(p->waiting[i].v), BAD);
+            ok = map_set_num(p->known, ptr_key(p->waiting[i].v), BAD);
     return ok;
 }
 
@@ -143,7 +143,7 @@ static bool check_top(struct plain_checker *p, const ckpt_value **bad_one)
 {
     struct plain_step *top = &p->waiting[p->n - 1];
     const ckpt_value *v = top->v;
-    uint32_t known = map_get_num(p->known, map_ptr(v)); /* enum verdict; MAP_NONE: NOT_CHECKED */
+    uint32_t known = map_get_num(p->known, ptr_key(v)); /* enum verdict; MAP_NONE: NOT_CHECKED */
     if (top->open || known == GOOD) {
         p->n--;
         return true;

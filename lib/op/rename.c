@@ -211,9 +211,9 @@ static ckpt_status begin_map_group(struct rename_rule *rule, const struct group 
 {
     struct rename_map *renames = rule->user;
     renames->where = g->where;
-    if (!rule->dry_run || map_get_num(renames->mappings, map_ptr(g->node)) != MAP_NONE)
+    if (!rule->dry_run || map_get_num(renames->mappings, ptr_key(g->node)) != MAP_NONE)
         return CKPT_OK;
-    bool ok = map_put_num(renames->mappings, map_ptr(g->node), (uint32_t)renames->nfirst_names, NULL) &&
+    bool ok = map_put_num(renames->mappings, ptr_key(g->node), (uint32_t)renames->nfirst_names, NULL) &&
               arena_push(rule->plan->a, &renames->first_names, &renames->nfirst_names,
                          &renames->cap_first_names, &g->where, sizeof g->where);
     return ok ? CKPT_OK : fail_memory(err);
@@ -262,13 +262,13 @@ static ckpt_status index_other_names(const ckpt_plan *p, const struct rename_map
 {
     for (size_t i = 0; i < p->file->table.nrows; i++) {
         const struct row *r = &p->file->table.rows[i];
-        size_t from = p->root_depth ? p->root_name.len + 1 : 0, end = 0; /* bounded: plan_below_root */
-        if (!r->steps || !plan_below_root(p, r->t.path, r->t.npath))
+        size_t from = p->root_depth ? p->root_name.len + 1 : 0, end = 0; /* bounded: plan_is_below_root */
+        if (!r->steps || !plan_is_below_root(p, r->t.path, r->t.npath))
             continue;
         for (uint32_t k = 0; k + 1 < r->t.npath; k++) {
             end += (k != 0) + path_elem_len(&r->t.path[k]); /* bounded: within the joined name */
             const ckpt_value *node = r->steps[k + 1].node;
-            uint32_t mapping = node && k + 1 > p->root_depth ? map_get_num(renames->mappings, map_ptr(node))
+            uint32_t mapping = node && k + 1 > p->root_depth ? map_get_num(renames->mappings, ptr_key(node))
                                                              : MAP_NONE;
             if (mapping != MAP_NONE &&
                 !map_put(others, str_of(r->t.name.ptr + from, end - from), mapping, NULL))
@@ -448,7 +448,7 @@ ckpt_status ckpt_plan_rename_map(ckpt_plan *plan, const char *path, ckpt_error *
     if (!err)
         err = &own;
     CKPT_REQUIRE(err, plan && path);
-    CKPT_TRY(source_file_text(path, plan->file->limits.max_header, plan->a, &text, err));
+    CKPT_TRY(source_read_whole_file(path, plan->file->limits.max_header, plan->a, &text, err));
     json_init(&json, text, 0, plan->a, err);
     CKPT_TRY(name_file_if_failed(read_pairs(&json, plan->a, &pairs, &n, err), path, err));
     return rename_pairs(plan, pairs, n, err);

@@ -188,7 +188,7 @@ static bool narrow_rows(const struct narrowing *job)
         renumber_node(r.t.value, i, selected ? (uint32_t)kept : CKPT_NO_TENSOR);
         if (!selected)
             continue;
-        nties += file_records_tie(job->f, (uint32_t)i); /* rows of recorded ties stay the last */
+        nties += file_row_is_tie(job->f, (uint32_t)i); /* rows of recorded ties stay the last */
         r.t.npath = npath;
         r.steps = NULL;
         r.t.part_of = composite == CKPT_NO_TENSOR ? composite : new_row[composite];

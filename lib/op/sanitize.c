@@ -138,7 +138,7 @@ static ckpt_value *as_is(const ckpt_value *v) { return (ckpt_value *)(uintptr_t)
 /* set_result - sets the result of JOB, also for other references to its value. NULL: it is left out. */
 static ckpt_status set_result(struct sanitize *s, struct value_job *job, ckpt_value *made)
 {
-    bool ok = s->nresults < MAP_NONE && map_set_num(s->done, map_ptr(job->v), (uint32_t)s->nresults) &&
+    bool ok = s->nresults < MAP_NONE && map_set_num(s->done, ptr_key(job->v), (uint32_t)s->nresults) &&
               arena_push(s->p->a, &s->results, &s->nresults, &s->cap_results, &made, sizeof made);
     job->result = made;
     return ok ? CKPT_OK : fail_memory(s->err);
@@ -182,7 +182,7 @@ static ckpt_status push_container_as(struct sanitize *s, struct value_job *job, 
 
 static uint32_t row_of(const struct sanitize *s, const ckpt_value *v)
 {
-    uint32_t i = map_get_num(s->row_of, map_ptr(v));
+    uint32_t i = map_get_num(s->row_of, ptr_key(v));
     return i == MAP_NONE ? CKPT_NO_TENSOR : i;
 }
 
@@ -276,9 +276,9 @@ static ckpt_status convert_mapping(struct sanitize *s, struct value_job *job)
 static bool state_holds_tensor(const struct sanitize *s, const ckpt_value *v)
 {
     const ckpt_value *state = value_state(v);
-    bool holds = state && map_get_num(s->has_tensor_below, map_ptr(state)) != MAP_NONE;
+    bool holds = state && map_get_num(s->has_tensor_below, ptr_key(state)) != MAP_NONE;
     for (uint32_t i = 0; !holds && state && state->type == CKPT_V_TUPLE && i < value_count(state); i++)
-        holds = map_get_num(s->has_tensor_below, map_ptr(value_item(state, i))) != MAP_NONE;
+        holds = map_get_num(s->has_tensor_below, ptr_key(value_item(state, i))) != MAP_NONE;
     return holds;
 }
 
@@ -288,7 +288,7 @@ static ckpt_status convert_sequence(struct sanitize *s, struct value_job *job, b
 {
     const ckpt_value *klass = view_class(job->v), *args = job->v->u.call.args;
     bool set = is_builtin(klass, "set") || is_builtin(klass, "frozenset");
-    if (arguments && map_get_num(s->has_tensor_below, map_ptr(args)) == MAP_NONE)
+    if (arguments && map_get_num(s->has_tensor_below, ptr_key(args)) == MAP_NONE)
         return omit_value(s, job);
     bool tuple = arguments || is_builtin(klass, "tuple") ||
                  (is_reconstructor(job->v) && is_builtin(value_arg(job->v, 1), "tuple"));
@@ -353,9 +353,9 @@ static ckpt_status convert_python2_str(struct sanitize *s, struct value_job *job
 /* find_state_dict - returns the state dict of the module V, or V itself if it is not a module. */
 static const ckpt_value *find_state_dict(const ckpt_file *f, const ckpt_value *v)
 {
-    const ckpt_value *state_dict = file_replaced_value(f, v);
+    const ckpt_value *state_dict = file_replacement_of(f, v);
     for (size_t i = 0; state_dict == v && i < f->nparts; i++)
-        state_dict = file_replaced_value(f->parts[i], v);
+        state_dict = file_replacement_of(f->parts[i], v);
     return state_dict;
 }
 
@@ -378,7 +378,7 @@ static ckpt_status convert_call(struct sanitize *s, struct value_job *job)
 static ckpt_status convert_value(struct sanitize *s, struct value_job *job)
 {
     const ckpt_value *v = job->v;
-    uint32_t known = v->type >= CKPT_V_STR8 ? map_get_num(s->done, map_ptr(v)) : MAP_NONE;
+    uint32_t known = v->type >= CKPT_V_STR8 ? map_get_num(s->done, ptr_key(v)) : MAP_NONE;
     s->not_plain = NULL;
     job->result = known != MAP_NONE ? s->results[known] : NULL;
     if (known != MAP_NONE || (v->flags & VALUE_NOT_REWRITABLE))
@@ -495,7 +495,7 @@ static ckpt_status put_state(struct sanitize *s, struct frame *f)
         CKPT_TRY(convert_value(s, &job));
     if (!job.result)
         return report(s, &job, "", LOST);
-    return value_build(s->p->a, out, job.result) ? CKPT_OK : fail_memory(s->err);
+    return value_add_state(s->p->a, out, job.result) ? CKPT_OK : fail_memory(s->err);
 }
 
 /* convert_next_entry - converts the next entry of the innermost frame, or pops the frame if there is none. */
@@ -528,10 +528,10 @@ static ckpt_status index_rows(struct sanitize *s)
     const struct table *t = &s->p->file->table;
     for (size_t i = 0; i < t->nrows; i++) {
         const struct row *r = &t->rows[i];
-        if (r->t.value && !map_put_num(s->row_of, map_ptr(r->t.value), (uint32_t)i, NULL))
+        if (r->t.value && !map_put_num(s->row_of, ptr_key(r->t.value), (uint32_t)i, NULL))
             return fail_memory(s->err);
         for (uint32_t k = 0; r->steps && k < r->t.npath; k++)
-            if (r->steps[k].node && !map_put_num(s->has_tensor_below, map_ptr(r->steps[k].node), 0, NULL))
+            if (r->steps[k].node && !map_put_num(s->has_tensor_below, ptr_key(r->steps[k].node), 0, NULL))
                 return fail_memory(s->err);
     }
     return CKPT_OK;
@@ -554,7 +554,7 @@ static void keep_rows(struct sanitize *s)
     const struct row *unchanged = NULL; /* the last tensor that is not rebuilt: its attributes follow it */
     for (size_t i = 0; i < t->nrows; i++) {
         const ckpt_tensor *r = &t->rows[i].t;
-        uint32_t result_index = r->value ? map_get_num(s->done, map_ptr(r->value)) : MAP_NONE;
+        uint32_t result_index = r->value ? map_get_num(s->done, ptr_key(r->value)) : MAP_NONE;
         bool visited = result_index != MAP_NONE;
         const ckpt_value *result = visited ? s->results[result_index] : NULL;
         if (result)
@@ -601,7 +601,7 @@ static ckpt_status report_calls_not_in(const struct graph_visit *visited, struct
     for (size_t i = 0; i < f->npickles; i++)
         for (size_t k = 0; k < f->pickles[i]->ncalls; k++) {
             const ckpt_value *v = f->pickles[i]->calls[k], *fn = v->u.call.callable;
-            if (map_get_num(visited->seen, map_ptr(v)) == MAP_NONE &&
+            if (map_get_num(visited->seen, ptr_key(v)) == MAP_NONE &&
                 (fn->type != CKPT_V_GLOBAL || !weights_only_allows(value_module(fn), value_name(fn))))
                 CKPT_TRY(add_report(s, &(ckpt_leaf){.name = STR_LIT(""), .value = v}, NULL, "", LOST));
         }

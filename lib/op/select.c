@@ -41,7 +41,7 @@ static ckpt_status drop_other_entries(ckpt_plan *p, const struct containers *tre
     for (uint32_t i = 0; i < mapping_count(mapping); i++) {
         if (!mapping_entry(mapping, i, &e) || is_tensor_node(tree, e.val))
             continue;
-        struct edit *edit = plan_get_edit(p, e.entry_edit.node, e.entry_edit.count);
+        struct edit *edit = plan_find_or_add_edit(p, e.entry_edit.node, e.entry_edit.count);
         if (!edit)
             return fail_memory(err);
         edit->dropped[e.entry_edit.index] = true;
@@ -79,7 +79,7 @@ static ckpt_status fail_root_not_found(const ckpt_plan *p, const struct containe
     ckpt_str names = STR_LIT("");
     uint32_t shown = 0;
     char word[SHELL_WORD_MAX];
-    if (file_find(p->file, str_c(path)) != CKPT_NO_TENSOR)
+    if (file_find_tensor(p->file, str_c(path)) != CKPT_NO_TENSOR)
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
                     "\"%s\" is a tensor, not a mapping\n"
                     "--keep %s writes one tensor",
@@ -109,7 +109,7 @@ static ckpt_status strip_keys(ckpt_plan *p, const ckpt_value *mapping, ckpt_str 
         bool text = value_text(e.key, &key), below = text && is_below_root(prefix, key);
         bool same = modules && text && str_eq(key, prefix);
         const struct edit_target *at = below || same ? &e.key_edit : &e.entry_edit;
-        struct edit *edit = plan_get_edit(p, at->node, at->count);
+        struct edit *edit = plan_find_or_add_edit(p, at->node, at->count);
         if (!edit)
             return fail_memory(err);
         if (below)
@@ -269,7 +269,7 @@ static ckpt_status drop_entry(struct dropping *d, uint32_t at, const struct entr
     bool is_selected = child == NO_CONTAINER ? str_is(name, d->glob) : glob_selects(d->glob, name);
     if (!is_selected)
         return CKPT_OK;
-    struct edit *edit = plan_get_edit(d->p, e->entry_edit.node, e->entry_edit.count);
+    struct edit *edit = plan_find_or_add_edit(d->p, e->entry_edit.node, e->entry_edit.count);
     if (!edit)
         return fail_memory(err);
     edit->dropped[e->entry_edit.index] = d->any_dropped = true;
@@ -286,7 +286,7 @@ static bool is_emptied(const struct dropping *d, uint32_t at)
     for (uint32_t i = 0; i < p->entries; i++) {
         uint32_t row = CKPT_NO_TENSOR;
         if (mapping_entry(p->node, i, &e))
-            row = file_replaced_value(d->p->file, e.val)->row;
+            row = file_replacement_of(d->p->file, e.val)->row;
         bool tensor_left_out = row < d->p->file->table.nrows && !d->p->keep[row];
         if (!tensor_left_out && !is_edited_out(d->p, &e.entry_edit))
             return false;

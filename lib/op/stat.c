@@ -297,7 +297,7 @@ static ckpt_status merge_chunk_tallies(void *user, size_t i, const struct parall
     struct tally *t;
     ckpt_status st = parallel_check_crc(item, chunks, n, err);
     if (st != CKPT_OK)
-        return tensor_add_name(item->file, item->row, st, err);
+        return name_tensor_if_failed(item->file, item->row, st, err);
     st = new_tally(&t, row, 0, row->elements, NULL, err);
     for (size_t k = 0; st == CKPT_OK && k < n; k++)
         merge_tally(t, chunks[k].out);
@@ -356,11 +356,11 @@ static ckpt_status stat_rows(ckpt_file *f, const uint32_t *rows, size_t n, const
 /* copy_stats - copies N items to the array OUT, whose items have the size of the caller's ckpt.h. */
 static void copy_stats(const ckpt_stats *list, size_t n, ckpt_stats *out)
 {
-    uint32_t stride = n ? sized_get_size(out) : 0;
+    uint32_t stride = n ? sized_struct_size(out) : 0;
     for (size_t i = 0; i < n; i++) {
         unsigned char *to = (unsigned char *)out + i * stride; /* bounded: the caller's array */
         memcpy(to, &stride, sizeof stride);
-        sized_copy_out(to, &list[i], sizeof *list);
+        sized_struct_copy_out(to, &list[i], sizeof *list);
     }
 }
 
@@ -368,9 +368,9 @@ ckpt_status ckpt_stat(ckpt_file *file, const uint32_t *rows, size_t nrows, const
                       ckpt_stats *out, ckpt_error *err)
 {
     ckpt_work work;
-    CKPT_TRY(nrows ? sized_clear(out, err) : CKPT_OK);
+    CKPT_TRY(nrows ? sized_struct_clear(out, err) : CKPT_OK);
     CKPT_REQUIRE(err, file && (rows || !nrows));
-    CKPT_TRY(sized_copy_in(how, &work, sizeof work, err));
+    CKPT_TRY(sized_struct_copy_in(how, &work, sizeof work, err));
     if (nrows >= UINT32_MAX)
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "%zu rows are asked for", nrows);
     struct parallel_item *items = calloc(nrows + 1, sizeof *items);

@@ -200,12 +200,12 @@ static ckpt_status number_node(struct value_equal *e, const ckpt_value *v, uint3
 {
     if (!e->numbers && !(e->numbers = map_new(0)))
         return fail_memory(err);
-    *out = map_get_num(e->numbers, map_ptr(v));
+    *out = map_get_num(e->numbers, ptr_key(v));
     if (*out != MAP_NONE)
         return CKPT_OK;
     *out = (uint32_t)e->nparents;
     bool ok = arena_push(NULL, &e->parent, &e->nparents, &e->cap_parents, out, sizeof *out) &&
-              map_put_num(e->numbers, map_ptr(v), *out, NULL);
+              map_put_num(e->numbers, ptr_key(v), *out, NULL);
     return ok ? CKPT_OK : fail_memory(err);
 }
 
@@ -269,8 +269,8 @@ struct keyed_child {
 static int compare_key_text(const ckpt_value *a, const ckpt_value *b)
 {
     char in_a[KEY_TEXT], in_b[KEY_TEXT];
-    value_show(a, 16, in_a, sizeof in_a);
-    value_show(b, 16, in_b, sizeof in_b);
+    value_text_or_type(a, 16, in_a, sizeof in_a);
+    value_text_or_type(b, 16, in_b, sizeof in_b);
     return strcmp(in_a, in_b);
 }
 

@@ -324,7 +324,7 @@ static ckpt_status read_record(struct record_job *all, size_t i, struct parallel
     unsigned char *chunk = malloc(STREAM_CHUNK);
     ckpt_status st = chunk ? CKPT_OK : fail_memory(err);
     if (src->size > STREAM_CHUNK)
-        source_sequential(src);
+        source_advise_sequential(src);
     for (uint64_t at = 0; st == CKPT_OK && at < src->size;) {
         size_t n = src->size - at < STREAM_CHUNK ? (size_t)(src->size - at) : STREAM_CHUNK;
         st = source_read(src, at, chunk, n, err);

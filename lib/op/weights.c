@@ -317,10 +317,10 @@ static bool index_entries(const struct containers *tree, uint32_t i, map *by_nod
 {
     const struct container *p = &tree->list[i];
     struct entry e;
-    bool ok = map_set_num(by_node, map_ptr(p->node), i);
+    bool ok = map_set_num(by_node, ptr_key(p->node), i);
     for (uint32_t k = 0; ok && p->is_mapping && k < p->entries; k++)
         if (mapping_entry(p->node, k, &e) && e.key_edit.node != p->node)
-            ok = map_set_num(by_node, map_ptr(e.key_edit.node), i);
+            ok = map_set_num(by_node, ptr_key(e.key_edit.node), i);
     return ok;
 }
 
@@ -328,7 +328,7 @@ static bool index_entries(const struct containers *tree, uint32_t i, map *by_nod
 static uint32_t find_by_step(const map *by_node, const struct row *row)
 {
     const ckpt_value *node = row->steps && row->t.npath ? row->steps[row->t.npath - 1].node : NULL;
-    uint32_t at = node ? map_get_num(by_node, map_ptr(node)) : MAP_NONE;
+    uint32_t at = node ? map_get_num(by_node, ptr_key(node)) : MAP_NONE;
     return at == MAP_NONE ? NO_CONTAINER : at;
 }
 

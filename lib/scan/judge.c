@@ -64,7 +64,7 @@ static struct full_name get_python3_name(const struct trace_global *g)
 static ckpt_scan_verdict judge_name(const struct trace_global *g)
 {
     struct full_name python3 = get_python3_name(g);
-    return g->literal ? name_verdict(python3.module, python3.name) : CKPT_SCAN_UNRESOLVED;
+    return g->has_constant_name ? name_verdict(python3.module, python3.name) : CKPT_SCAN_UNRESOLVED;
 }
 
 /* get_verdict - returns judge_name of G, which is computed once and kept in G. */
@@ -206,7 +206,7 @@ static void describe_step(const struct judge *j, const struct trace_step *step, 
     r->file_offset = source_pos(j->pickle.src, step->offset);
     r->opcode = step->opname;
     r->error_offset = j->error_offset;
-    r->framed = j->pickle.framed;
+    r->framed = j->pickle.by_frame;
     r->plain = j->pickle.joblib_arrays_as_opcodes;
     r->weights_only = 0;
     if (g) {
@@ -217,7 +217,7 @@ static void describe_step(const struct judge *j, const struct trace_step *step, 
         r->new_name = python3.name;
         /* REDUCE, NEWOBJ, GLOBAL */
         bool accepted_opcode = step->opcode == 'R' || step->opcode == 0x81 || step->opcode == 'c';
-        r->weights_only = accepted_opcode && g->literal && weights_only_allows(g->module, g->name);
+        r->weights_only = accepted_opcode && g->has_constant_name && weights_only_allows(g->module, g->name);
     }
     r->args = read_value(j->scan, step, args, a, ARGS_NODES);
 }
@@ -234,7 +234,7 @@ static bool report_call(struct judge *j, const struct trace_step *step, const st
                         : -1;
     if (why)
         r.text = str_c(why);
-    bool continues = scan_record(j->scan, &r);
+    bool continues = scan_report_record(j->scan, &r);
     arena_free(a);
     return continues;
 }
@@ -311,9 +311,9 @@ static bool judge_import(struct judge *j, const struct trace_step *step)
         return true; /* the call will be reported, or the import was */
     ckpt_scan_record r = {.what = CKPT_SCAN_FINDING, .rule = get_rule(v), .verdict = v};
     describe_step(j, step, g, 0, NULL, &r);
-    r.text = g->literal ? STR_LIT("imported, and not called here")
+    r.text = g->has_constant_name ? STR_LIT("imported, and not called here")
                         : STR_LIT("module and name are computed while loading");
-    return scan_record(j->scan, &r);
+    return scan_report_record(j->scan, &r);
 }
 
 /* ----------------------------------------------------------------- changes
@@ -381,7 +381,7 @@ static bool report_step(struct judge *j, const struct trace_step *step, enum sca
     describe_step(j, step, g, args, a, &r);
     r.weights_only = -1;
     r.text = str_c(text);
-    bool continues = scan_record(j->scan, &r);
+    bool continues = scan_report_record(j->scan, &r);
     arena_free(a);
     return continues;
 }
@@ -492,7 +492,7 @@ static bool judge_step(void *user, const struct trace_step *step)
         return j->pickle.joblib_arrays_as_opcodes ||
                report_once(j, step, REPORTED_MEMO, SCAN_MEMO_REPLACED,
                            "a memo entry is put again with a different value");
-    case TRACE_STEP_LEFT:
+    case TRACE_STEP_LEFTOVER:
         return j->pickle.joblib_arrays_as_opcodes ||
                report_once(j, step, REPORTED_STACK, SCAN_STACK_LEFT, "values or marks are left on the stack");
     case TRACE_STEP_FRAME:
@@ -546,7 +546,7 @@ static ckpt_status judge_begin(void *user, const struct scan_pickle *p, bool rep
 static bool judge_end(void *user, const struct trace_end *traced)
 {
     struct judge *j = user;
-    if (!j->reporting && !j->pickle.framed && !j->pickle.joblib_arrays_as_opcodes)
+    if (!j->reporting && !j->pickle.by_frame && !j->pickle.joblib_arrays_as_opcodes)
         j->scan->result->calls += traced->calls;
     return j->needs_report ||
            (j->scan->opts->all_calls && traced->calls && !j->pickle.joblib_arrays_as_opcodes);
@@ -558,9 +558,9 @@ ckpt_status judge_new(struct scan *s, struct judge **out, ckpt_error *err)
     if (!j)
         return fail_memory(err);
     j->scan = s;
-    s->step = judge_step;
-    s->begin = judge_begin;
-    s->end = judge_end;
+    s->judge_step = judge_step;
+    s->judge_begin = judge_begin;
+    s->judge_end = judge_end;
     s->is_known_exec = is_known_exec;
     s->judge = j;
     *out = j;

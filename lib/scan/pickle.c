@@ -34,7 +34,7 @@ static bool take_step(void *user, const struct trace_step *step)
         ps->too_many_payloads = true;
         return arena_full(ps->x->a) || !scan_note_system_failure(scan, CKPT_ENOMEM, NULL);
     }
-    return scan->step(scan->judge, step);
+    return scan->judge_step(scan->judge, step);
 }
 
 /* report_broken_pickle - reports WHY a pickle could not be followed further, or returns a system failure. */
@@ -53,32 +53,32 @@ static ckpt_status follow_twice(struct pickle_scan *ps, const struct scan_pickle
                                 ckpt_error *err)
 {
     struct scan *s = ps->x->scan;
-    struct trace_options o = {.framed = p->framed,
+    struct trace_options o = {.framed = p->by_frame,
                               .joblib_arrays_as_opcodes = p->joblib_arrays_as_opcodes,
-                              .payloads = !p->framed && !p->joblib_arrays_as_opcodes,
+                              .payloads = !p->by_frame && !p->joblib_arrays_as_opcodes,
                               .opcodes_left = &s->opcodes_left,
                               .step = take_step,
                               .user = ps};
     ckpt_error why;
-    ckpt_status st = s->begin(s->judge, p, false, CKPT_NO_OFFSET);
+    ckpt_status st = s->judge_begin(s->judge, p, false, CKPT_NO_OFFSET);
     if (st != CKPT_OK)
         return fail_memory(err);
     ps->reporting = false;
     why.status = pickle_trace(p->src, p->pos, p->src->size, &o, end, &why);
     ckpt_error first_error = why;
-    if (s->end(s->judge, end)) {
+    if (s->judge_end(s->judge, end)) {
         struct trace_end second_end;
         uint64_t error_offset = first_error.status == CKPT_OK ? CKPT_NO_OFFSET : end->next;
-        (void)s->begin(s->judge, p, true, error_offset);
+        (void)s->judge_begin(s->judge, p, true, error_offset);
         ps->reporting = true;
         st = pickle_trace(p->src, p->pos, p->src->size, &o, &second_end, &why);
         if (st == CKPT_ECANCELLED || st == CKPT_ENOMEM || st == CKPT_EIO) {
             *err = why;
             return st;
         }
-        (void)s->end(s->judge, &second_end);
+        (void)s->judge_end(s->judge, &second_end);
     }
-    if (first_error.status == CKPT_OK || p->framed || p->joblib_arrays_as_opcodes)
+    if (first_error.status == CKPT_OK || p->by_frame || p->joblib_arrays_as_opcodes)
         return CKPT_OK;
     st = report_broken_pickle(ps->x, p, end, &first_error);
     if (st != CKPT_OK)
@@ -117,9 +117,9 @@ static ckpt_status open_payload_source(struct scan *s, source *src, const struct
 {
     uint64_t count;
     *out = NULL;
-    if (v->as == TRACE_AS_UNICODE || v->as == TRACE_AS_STRING)
+    if (v->encoding == TRACE_ENC_UNICODE || v->encoding == TRACE_ENC_STRING)
         return pickle_line_spool(v, src, out, err);
-    if (v->as == TRACE_AS_BYTES)
+    if (v->encoding == TRACE_ENC_BYTES)
         return source_slice(src, v->start, v->size, out, err);
     return count_latin1(s, src, v->start, v->size, &count)
                ? source_latin1(src, v->start, v->size, count, out, err)
@@ -213,9 +213,9 @@ static bool try_step(void *user, const struct trace_step *step)
     const struct trace_global *g = trace_global(step->subject);
     if (step->offset < t->from)
         return true;
-    if (step->what == TRACE_STEP_IMPORT && g->literal && is_impossible_name(g))
+    if (step->what == TRACE_STEP_IMPORT && g->has_constant_name && is_impossible_name(g))
         return false;
-    t->odd_name = t->odd_name || (step->what == TRACE_STEP_IMPORT && g->literal &&
+    t->odd_name = t->odd_name || (step->what == TRACE_STEP_IMPORT && g->has_constant_name &&
                                   (is_odd_name(g->module) || is_odd_name(g->name)));
     t->imports += step->what == TRACE_STEP_IMPORT;
     t->runs_code = t->runs_code || (step->what == TRACE_STEP_IMPORT && t->s->is_known_exec(g));
@@ -267,18 +267,18 @@ ckpt_status scan_one_pickle(struct scanner *x, source *src, ckpt_str where, uint
                                .weights_only = -1,
                                .file_offset = source_pos(src, *pos),
                                .error_offset = CKPT_NO_OFFSET};
-    if (!scan_record(x->scan, &record))
+    if (!scan_report_record(x->scan, &record))
         return CKPT_ECANCELLED;
     CKPT_TRY(follow_twice(ps, &p, &end, err));
     *stopped = end.stopped;
-    if (end.framed_differs) {
-        p.framed = true;
+    if (end.by_frame_differs) {
+        p.by_frame = true;
         CKPT_TRY(follow_twice(ps, &p, &other, err));
     }
     if (end.arrays) {
         x->format = x->depth || strcmp(x->format, "pickle") != 0 ? x->format : "joblib";
-        p.framed = false;
-        CKPT_TRY(scan_arrays_as_opcodes(ps, &p, end.array, err));
+        p.by_frame = false;
+        CKPT_TRY(scan_arrays_as_opcodes(ps, &p, end.first_array, err));
         p.joblib_arrays_as_opcodes = false;
     }
     scan_count_bytes(src, &x->scan->result->in_tensors, end.array_bytes);
@@ -297,7 +297,7 @@ static bool runs_as_pickle(const struct scanner *x, source *src, uint64_t pos, u
     struct trace_options o = {.opcodes_left = &x->scan->opcodes_left, .step = try_step, .user = &t};
     unsigned char last = 0;
     ckpt_status st = pickle_trace(src, pos, end, &o, e, why);
-    if (e->framed_differs && st != CKPT_ENOMEM && st != CKPT_EIO) {
+    if (e->by_frame_differs && st != CKPT_ENOMEM && st != CKPT_EIO) {
         struct trace_end ignored_end;
         ckpt_error ignored;
         o.framed = true; /* as a loader that reads frame by frame: T counts what it does, too */

@@ -54,7 +54,7 @@ ckpt_status scan_report_member(struct scanner *x, ckpt_str where, unsigned reade
                           .bytes = at.size,
                           .sha256 = sum,
                           .readers = readers};
-    return scan_record(x->scan, &r) ? CKPT_OK : CKPT_ECANCELLED;
+    return scan_report_record(x->scan, &r) ? CKPT_OK : CKPT_ECANCELLED;
 }
 
 ckpt_status scan_hash_member(struct scanner *x, source *src, ckpt_str where, unsigned readers, uint8_t *kept,
@@ -454,9 +454,9 @@ ckpt_status ckpt_scan(const char *path, const ckpt_scan_options *opts,
     source *src = NULL;
     ckpt_error own;
     err = err ? err : &own;
-    CKPT_TRY(sized_clear(result, err));
+    CKPT_TRY(sized_struct_clear(result, err));
     CKPT_REQUIRE(err, path);
-    CKPT_TRY(sized_copy_in(opts, &o, sizeof o, err));
+    CKPT_TRY(sized_struct_copy_in(opts, &o, sizeof o, err));
     o.max_depth = o.max_depth ? o.max_depth : 4;
     o.max_unpacked = o.max_unpacked ? o.max_unpacked : (uint64_t)4 << 30;
     ckpt_error edit_error;
@@ -471,16 +471,16 @@ ckpt_status ckpt_scan(const char *path, const ckpt_scan_options *opts,
     if (st == CKPT_OK && o.sha256)
         st = digest_source(src, found.sha256, err);
     if (st == CKPT_OK)
-        st = source_file_changed(src, err);
+        st = source_check_unchanged(src, err);
     if (st == CKPT_OK && unfinished_edit != CKPT_OK) { /* the findings are about the file as it is now */
         st = unfinished_edit;
         *err = edit_error;
     }
-    if (s.failed.status != CKPT_OK) {
-        st = s.failed.status;
-        *err = s.failed;
+    if (s.failure.status != CKPT_OK) {
+        st = s.failure.status;
+        *err = s.failure;
     }
-    sized_copy_out(result, &found, sizeof found);
+    sized_struct_copy_out(result, &found, sizeof found);
     judge_free(judge);
     source_unref(src);
     return name_file_if_failed(st, path, err);

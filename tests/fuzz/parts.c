@@ -567,8 +567,8 @@ static void fuzz_scan(const uint8_t *data, size_t size)
     ckpt_status st = src ? judge_new(&s, &judge, &err) : CKPT_OK;
     if (src && st == CKPT_OK)
         st = scan_source("fuzz", src, &s, &err);
-    if (s.failed.status != CKPT_OK) /* takes precedence, as in ckpt_scan */
-        check_reason(s.failed.status, &s.failed);
+    if (s.failure.status != CKPT_OK) /* takes precedence, as in ckpt_scan */
+        check_reason(s.failure.status, &s.failure);
     else
         check_reason(st, &err);
     if (result.accounted > result.bytes)

@@ -44,21 +44,21 @@ static void append_node(struct printer *s, const ckpt_value *v);
 static void append_items(struct printer *s, ckpt_value *const *items, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
-        buf_text(&s->out, i ? "," : "");
+        buf_put_cstr(&s->out, i ? "," : "");
         append_node(s, items[i]);
     }
 }
 
 static void append_pairs(struct printer *s, const value_pair *pairs, uint32_t n)
 {
-    buf_text(&s->out, "{");
+    buf_put_cstr(&s->out, "{");
     for (uint32_t i = 0; i < n; i++) {
-        buf_text(&s->out, i ? "," : "");
+        buf_put_cstr(&s->out, i ? "," : "");
         append_node(s, pairs[i].key);
-        buf_text(&s->out, ":");
+        buf_put_cstr(&s->out, ":");
         append_node(s, pairs[i].val);
     }
-    buf_text(&s->out, "}");
+    buf_put_cstr(&s->out, "}");
 }
 
 static void append_string(struct printer *s, const ckpt_value *v)
@@ -70,8 +70,8 @@ static void append_string(struct printer *s, const ckpt_value *v)
         return;
     }
     buf_printf(&s->out, "%s'", heads[v->type - CKPT_V_STR]);
-    buf_str(&s->out, v->u.str);
-    buf_text(&s->out, "'");
+    buf_put_str(&s->out, v->u.str);
+    buf_put_cstr(&s->out, "'");
 }
 
 static void append_call(struct printer *s, const ckpt_value *v)
@@ -83,23 +83,23 @@ static void append_call(struct printer *s, const ckpt_value *v)
     if (more->kwargs)
         append_node(s, more->kwargs);
     if (more->nitems) {
-        buf_text(&s->out, "+[");
+        buf_put_cstr(&s->out, "+[");
         append_items(s, more->items, more->nitems);
-        buf_text(&s->out, "]");
+        buf_put_cstr(&s->out, "]");
     }
     if (more->npairs) {
-        buf_text(&s->out, "+");
+        buf_put_cstr(&s->out, "+");
         append_pairs(s, more->pairs, more->npairs);
     }
     for (uint32_t i = 0; i < more->nstates; i++) {
-        buf_text(&s->out, "!");
+        buf_put_cstr(&s->out, "!");
         append_node(s, more->states[i]);
     }
 }
 
 static void append_bigint(struct printer *s, ckpt_str bytes)
 {
-    buf_text(&s->out, "0x");
+    buf_put_cstr(&s->out, "0x");
     for (size_t i = bytes.len; i-- > 0;)
         buf_printf(&s->out, "%02x", (unsigned char)bytes.ptr[i]);
 }
@@ -108,16 +108,16 @@ static void append_sequence(struct printer *s, const ckpt_value *v)
 {
     static const char *const heads[] = {"[", "(", "", "set(", "frozenset("};
     unsigned kind = v->type - CKPT_V_LIST;
-    buf_text(&s->out, heads[kind]);
+    buf_put_cstr(&s->out, heads[kind]);
     append_items(s, v->u.seq.items, v->u.seq.n);
-    buf_text(&s->out, kind == 0 ? "]" : ")");
+    buf_put_cstr(&s->out, kind == 0 ? "]" : ")");
 }
 
 static void append_by_type(struct printer *s, const ckpt_value *v)
 {
     switch (v->type) {
-    case CKPT_V_NONE: buf_text(&s->out, "N"); break;
-    case CKPT_V_BOOL: buf_text(&s->out, v->u.b ? "T" : "F"); break;
+    case CKPT_V_NONE: buf_put_cstr(&s->out, "N"); break;
+    case CKPT_V_BOOL: buf_put_cstr(&s->out, v->u.b ? "T" : "F"); break;
     case CKPT_V_INT: buf_printf(&s->out, "%" PRId64, v->u.i); break;
     case CKPT_V_BIGINT: append_bigint(s, v->u.str); break;
     case CKPT_V_FLOAT: buf_printf(&s->out, "%g", v->u.f); break;
@@ -127,15 +127,15 @@ static void append_by_type(struct printer *s, const ckpt_value *v)
     case CKPT_V_BYTEARRAY: append_string(s, v); break;
     case CKPT_V_DICT: append_pairs(s, v->u.dict.pairs, v->u.dict.n); break;
     case CKPT_V_GLOBAL:
-        buf_text(&s->out, "<");
-        buf_str(&s->out, value_module(v));
-        buf_text(&s->out, " ");
-        buf_str(&s->out, value_name(v));
-        buf_text(&s->out, ">");
+        buf_put_cstr(&s->out, "<");
+        buf_put_str(&s->out, value_module(v));
+        buf_put_cstr(&s->out, " ");
+        buf_put_str(&s->out, value_name(v));
+        buf_put_cstr(&s->out, ">");
         break;
     case CKPT_V_CALL: append_call(s, v); break;
     case CKPT_V_PERSID:
-        buf_text(&s->out, "@");
+        buf_put_cstr(&s->out, "@");
         append_node(s, v->u.pid);
         break;
     default: append_sequence(s, v); break;
@@ -146,11 +146,11 @@ static void append_node(struct printer *s, const ckpt_value *v)
 {
     for (unsigned i = 0; i < s->depth; i++)
         if (s->path[i] == v) {
-            buf_text(&s->out, "^");
+            buf_put_cstr(&s->out, "^");
             return;
         }
     if (s->depth == 64) {
-        buf_text(&s->out, "...");
+        buf_put_cstr(&s->out, "...");
         return;
     }
     s->path[s->depth++] = v;

@@ -78,7 +78,7 @@ static void put_items(struct compiler *c, const char *close, char op)
 static void put_dict(struct compiler *c)
 {
     size_t at = c->out->len + 1, n = 0;
-    buf_text(c->out, "}(");
+    buf_put_cstr(c->out, "}(");
     for (; !accept(c, ">"); n++) {
         put_value(c);
         expect(c, ":");
@@ -211,7 +211,7 @@ void put_pickle(buf *b, const char *text)
 {
     struct compiler c = {b, b->len, text};
     caret_offset = 0;
-    buf_text(b, "\x80\x02");
+    buf_put_cstr(b, "\x80\x02");
     put_value(&c);
     expect(&c, "");
     if (*c.at) {
@@ -337,18 +337,18 @@ static void append_listing(buf *b, const ckpt_tensor *t)
                ckpt_tensor_dtype_name(t));
     for (uint32_t k = 0; t->has_shape && k < t->ndim; k++)
         buf_printf(b, "%s%llu", k ? "," : "[", (unsigned long long)t->shape[k]);
-    buf_text(b, t->has_shape ? t->ndim ? "]" : "[]" : "");
+    buf_put_cstr(b, t->has_shape ? t->ndim ? "]" : "[]" : "");
     if (t->storage != CKPT_NO_STORAGE)
         buf_printf(b, "@%u+%llu", t->storage, (unsigned long long)t->storage_offset);
-    buf_text(b, t->parameter ? " parameter" : "");
-    buf_text(b, t->requires_grad ? " grad" : "");
-    buf_text(b, t->conj ? " conj" : "");
-    buf_text(b, t->neg ? " neg" : "");
+    buf_put_cstr(b, t->parameter ? " parameter" : "");
+    buf_put_cstr(b, t->requires_grad ? " grad" : "");
+    buf_put_cstr(b, t->conj ? " conj" : "");
+    buf_put_cstr(b, t->neg ? " neg" : "");
     if (t->klass.len)
         buf_printf(b, " <%.*s>", (int)t->klass.len, t->klass.ptr);
     if (t->note.len)
         buf_printf(b, " (%.*s)", (int)t->note.len, t->note.ptr);
-    buf_text(b, ";");
+    buf_put_cstr(b, ";");
 }
 
 static void print_error(const struct test_file *made)

@@ -15,8 +15,8 @@ static void put_entry(buf *b, ckpt_str key, ckpt_str value)
     put_varint(b, 0); /* bytes that the key shares with the previous key */
     put_varint(b, key.len);
     put_varint(b, value.len);
-    buf_str(b, key);
-    buf_str(b, value);
+    buf_put_str(b, key);
+    buf_put_str(b, value);
 }
 
 void string_table_begin(struct string_table *t)
@@ -38,7 +38,7 @@ static void put_block(buf *file, ckpt_str bytes, unsigned char type, buf *handle
     size_t at = file->len;
     put_varint(handle, at);
     put_varint(handle, bytes.len);
-    buf_str(file, bytes);
+    buf_put_str(file, bytes);
     buf_byte(file, type);
     buf_u32le(file, 0); /* the CRC, which tablecrc_set() sets */
     tablecrc_set(file->data + at, bytes.len + 1);
@@ -77,7 +77,7 @@ ckpt_str string_table_end(struct string_table *t)
     while (footer.len < 40) /* bytes of the footer before the magic number of LevelDB */
         buf_byte(&footer, 0);
     buf_u64le(&footer, UINT64_C(0xdb4775248b80fb57));
-    buf_str(&t->file, buf_view(&footer));
+    buf_put_str(&t->file, buf_view(&footer));
     buf_free(&footer);
     return buf_view(&t->file);
 }

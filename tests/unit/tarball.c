@@ -27,7 +27,7 @@ void tar_put(buf *b, const char *name, const char *prefix, char type, const char
     snprintf((char *)header + PREFIX_FIELD, 155, "%s", prefix);
     tar_seal(header);
     buf_put(b, header, sizeof header);
-    buf_str(b, payload);
+    buf_put_str(b, payload);
     while (b->len % 512)
         buf_byte(b, 0);
 }

@@ -9,8 +9,8 @@ static void keeps_what_is_appended(void)
     CU_ASSERT_EQUAL(buf_view(&b).len, 0);
     CU_ASSERT_PTR_NOT_NULL(buf_view(&b).ptr);
     buf_put(&b, NULL, 0);
-    buf_text(&b, "ab");
-    buf_str(&b, STR_LIT("\0c"));
+    buf_put_cstr(&b, "ab");
+    buf_put_str(&b, STR_LIT("\0c"));
     buf_byte(&b, 0xff);
     buf_printf(&b, "%d", 42);
     buf_u16le(&b, 0x0102);
@@ -42,14 +42,14 @@ static void fails_for_good_beyond_its_maximum(void)
 {
     buf b;
     buf_init(&b, 5);
-    buf_text(&b, "abcd");
-    buf_text(&b, "ef");
+    buf_put_cstr(&b, "abcd");
+    buf_put_cstr(&b, "ef");
     CU_ASSERT(!buf_ok(&b));
     buf_byte(&b, 'g'); /* refused, although it would fit */
     CU_ASSERT_EQUAL(b.len, 4);
     buf_free(&b);
     CU_ASSERT(buf_ok(&b));
-    buf_text(&b, "abcde");
+    buf_put_cstr(&b, "abcde");
     CU_ASSERT(buf_ok(&b));
     buf_put(&b, "x", SIZE_MAX);
     CU_ASSERT(!buf_ok(&b));
@@ -78,7 +78,7 @@ static void the_caller_fills_extended_room(void)
 {
     buf b;
     buf_init(&b, 300);
-    buf_text(&b, "ab");
+    buf_put_cstr(&b, "ab");
     unsigned char *at = buf_extend(&b, 3);
     CU_ASSERT_PTR_NOT_NULL_FATAL(at);
     memcpy(at, "cde", 3);

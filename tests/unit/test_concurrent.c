@@ -33,7 +33,7 @@ static void changes_before_the_lock_are_noticed(void)
 {
     begin_edit();
     struct patches p = make_patches();
-    struct journal_options o = {.no_sync = true, .judge = {.unchanged = report_changed}};
+    struct journal_options o = {.no_sync = true, .judge = {.check_unchanged = report_changed}};
     CU_ASSERT_EQUAL(journal_apply(path, &p, &o, NULL), CKPT_ECHANGED);
     CU_ASSERT(file_is(path, before, SIZE));
     CU_ASSERT(!file_exists(journal_path));
@@ -61,7 +61,7 @@ static ckpt_status replace_before_write(void *user, ckpt_error *err)
 static void files_replaced_during_an_edit_are_noticed(void)
 {
     struct journal_options replace_under_lock = {.no_sync = true,
-                                                 .judge = {.unchanged = replace_before_write}};
+                                                 .judge = {.check_unchanged = replace_before_write}};
     for (int after = 0; after < 2; after++) {
         ckpt_error err;
         begin_edit();

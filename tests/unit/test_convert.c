@@ -223,7 +223,7 @@ static unsigned char in[SAMPLE_VALUES * 8 + 16], a[SAMPLE_VALUES * 4 + 16], b[SA
 
 static int narrow_kernels_agree(size_t n, const unsigned char *from)
 {
-    const struct convert_kernels *k = convert_simd(), *s = &convert_scalar;
+    const struct convert_kernels *k = convert_best_kernels(), *s = &convert_scalar;
     unsigned wrong = 0;
     s->f32_to_f16(from, n, a);
     k->f32_to_f16(from, n, b + 1);
@@ -245,7 +245,7 @@ static int narrow_kernels_agree(size_t n, const unsigned char *from)
 
 static int widen_kernels_agree(size_t n, const unsigned char *from)
 {
-    const struct convert_kernels *k = convert_simd(), *s = &convert_scalar;
+    const struct convert_kernels *k = convert_best_kernels(), *s = &convert_scalar;
     unsigned wrong = 0;
     s->f16_to_f32(from, n, a);
     k->f16_to_f32(from, n, b + 1);

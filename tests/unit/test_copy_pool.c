@@ -260,7 +260,7 @@ static void items_are_copied_with_headers_and_checksums(void)
         const struct copy_job job = {.file = l.f,
                                      .out = out,
                                      .n = SMALL + 1,
-                                     .item = get_item,
+                                     .get_item = get_item,
                                      .put_header = put_header,
                                      .user = &l,
                                      .crcs = crcs,
@@ -291,7 +291,7 @@ static ckpt_status copy_one(ckpt_file *f, const struct copy_item *x, uint64_t si
     CU_ASSERT_EQUAL_FATAL(sink_mem((size_t)size, NULL, &out, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(sink_skip(out, size, NULL), CKPT_OK);
     const struct copy_job job = {
-        .file = f, .out = out, .n = 1, .item = get_only_item, .user = x, .nbytes = size, .options = &o};
+        .file = f, .out = out, .n = 1, .get_item = get_only_item, .user = x, .nbytes = size, .options = &o};
     ckpt_error err = {0};
     ckpt_status st = copy_items(&job, &err);
     CU_ASSERT(st == CKPT_OK || strcmp(err.where, x->storage ? "" : "its name") == 0);

@@ -340,10 +340,10 @@ static void make_folder_of_stream(const char *bytes, size_t n)
     char text[1024];
     buf stream;
     buf_init(&stream, 1 << 20);
-    buf_text(&stream, "new _io.BytesIO()!(b'");
+    buf_put_cstr(&stream, "new _io.BytesIO()!(b'");
     for (size_t i = 0; i < n; i++)
         buf_printf(&stream, "\\%02x", (unsigned char)bytes[i]);
-    buf_text(&stream, "',0,None)");
+    buf_put_cstr(&stream, "',0,None)");
     buf_byte(&stream, 0);
     struct test_file item = make_torch_zip((const char *)stream.data);
     snprintf(text, sizeof text, METADATA(BYTES_ENTRY("v"), "", STORED("v", "None", "b.distcp", "0", "%zu")),

@@ -194,9 +194,9 @@ static struct test_file open_long_bytes(bool latin1, unsigned char last)
 {
     buf b;
     buf_init(&b, 1u << 20);
-    buf_str(&b, STR_LIT("\200\003}U\001v"));
+    buf_put_str(&b, STR_LIT("\200\003}U\001v"));
     if (latin1)
-        buf_str(&b, STR_LIT("c_codecs\nencode\n"));
+        buf_put_str(&b, STR_LIT("c_codecs\nencode\n"));
     buf_byte(&b, latin1 ? 'X' : 'B');
     put_size(&b, latin1 ? 2 * LONG : LONG);
     for (uint32_t i = 0; i < LONG; i++) {
@@ -205,7 +205,7 @@ static struct test_file open_long_bytes(bool latin1, unsigned char last)
             buf_byte(&b, 0xc2);
         buf_byte(&b, c);
     }
-    buf_str(&b, latin1 ? STR_LIT("U\006latin1\206Rs.") : STR_LIT("s."));
+    buf_put_str(&b, latin1 ? STR_LIT("U\006latin1\206Rs.") : STR_LIT("s."));
     struct test_file made = open_bytes(b.data, b.len, NULL);
     buf_free(&b);
     return made;

@@ -124,7 +124,7 @@ static void values_that_are_not_finite_are_noticed(void)
 {
     const double bad[][2] = {{INFINITY, 1}, {1, -INFINITY}, {INFINITY, INFINITY}, {NAN, 1},
                              {1, NAN},      {NAN, NAN},     {0x1p1023, -0x1p1023}};
-    distance_kernel *const k[2] = {distance_scalar, distance_best()};
+    distance_kernel *const k[2] = {distance_scalar, distance_best_kernel()};
     double a[21] = {0}, b[21] = {0};
     for (size_t which = 0; which < 2; which++)
         for (size_t j = 0; j < sizeof bad / sizeof *bad; j++)
@@ -196,7 +196,7 @@ static void norms_of_zeros_and_numbers_that_are_not_finite(void)
 
 void suite_distance(void)
 {
-    best_kernel = distance_best();
+    best_kernel = distance_best_kernel();
     UNIT(kernels_agree_on_any_length_and_alignment);
     UNIT(kernels_agree_on_bit_patterns);
     UNIT(scalar_distances_are_correct);

@@ -112,7 +112,7 @@ static bool write_again(ckpt_str bytes, const char *name, void **out, size_t *n,
     CU_ASSERT_EQUAL_FATAL(ckpt_open_memory(copy, bytes.len, "test", NULL, &f, err), CKPT_OK);
     CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &p, err), CKPT_OK);
     if (name)
-        plan_get_edit(p, f->root, 2)->names[0] = str_c(name);
+        plan_find_or_add_edit(p, f->root, 2)->names[0] = str_c(name);
     bool ok = ckpt_plan_write_memory(p, &o, out, n, NULL, err) == CKPT_OK;
     ckpt_plan_free(p);
     ckpt_close(f);

@@ -11,7 +11,7 @@ static void put_stored(buf *b, ckpt_str text)
     buf_byte(b, 1); /* a stored block, the last one */
     buf_u16le(b, (uint16_t)text.len);
     buf_u16le(b, (uint16_t)~text.len);
-    buf_str(b, text);
+    buf_put_str(b, text);
 }
 
 static void put_gzip(buf *b, ckpt_str text)
@@ -51,9 +51,9 @@ static void streams_are_inflated(void)
 {
     buf b;
     buf_init(&b, 1 << 16);
-    buf_text(&b, "before");
+    buf_put_cstr(&b, "before");
     put_stored(&b, STR_LIT("bare"));
-    buf_text(&b, "after");
+    buf_put_cstr(&b, "after");
     struct unpacked u = unpack(&b, INFLATE_RAW, 6, 100);
     CU_ASSERT(u.st == CKPT_OK && u.used == 5 + strlen("bare") && strcmp(u.text, "bare") == 0);
     b.len = 0;
@@ -86,7 +86,7 @@ static void gzip_members_are_joined(void)
         b.len = 0;
         put_gzip(&b, STR_LIT("one"));
         uint64_t complete = b.len;
-        buf_text(&b, cases[i].suffix);
+        buf_put_cstr(&b, cases[i].suffix);
         struct unpacked u = unpack(&b, INFLATE_GZIP, 0, 100);
         CU_ASSERT(u.st == CKPT_OK && u.used == complete && strcmp(u.text, cases[i].text) == 0);
     }
@@ -140,7 +140,7 @@ static void streams_are_read_as_sources(void)
                                         {5, 5},  {100000, 100000}, {0, sizeof all}, {150000, 1}};
     buf b;
     buf_init(&b, 1 << 20);
-    buf_text(&b, "before");
+    buf_put_cstr(&b, "before");
     for (size_t i = 0; i < sizeof all; i++)
         all[i] = (unsigned char)(i * i >> 7);
     for (int i = 0; i < BLOCKS; i++) {
@@ -148,7 +148,7 @@ static void streams_are_read_as_sources(void)
         b.data[b.len - EACH - 5] = i == BLOCKS - 1; /* set in the last block only */
     }
     uint64_t n = b.len - 6, used, size;
-    buf_text(&b, "after");
+    buf_put_cstr(&b, "after");
     source *src = source_mem(b.data, b.len, 0), *out = NULL;
     uint32_t crc;
     ckpt_error err;

@@ -33,7 +33,7 @@ static void put_journal(buf *b)
     struct stat st;
     CU_ASSERT_EQUAL_FATAL(stat(path, &st), 0);
     buf_init(b, 1 << 16);
-    buf_text(b, "CKPTUNDO");
+    buf_put_cstr(b, "CKPTUNDO");
     buf_u32le(b, 1); /* version */
     buf_u32le(b, 2); /* number of pieces */
     buf_u64le(b, (uint64_t)st.st_ino);
@@ -497,7 +497,7 @@ static void put_pieces(buf *b, uint64_t old_size, uint64_t new_size, size_t n, c
     struct stat st;
     CU_ASSERT_EQUAL_FATAL(stat(path, &st), 0);
     buf_init(b, 1 << 16);
-    buf_text(b, "CKPTUNDO");
+    buf_put_cstr(b, "CKPTUNDO");
     buf_u32le(b, 1); /* version */
     buf_u32le(b, (uint32_t)n);
     buf_u64le(b, (uint64_t)st.st_ino);

@@ -23,7 +23,7 @@ static void put_record(buf *b, const char *magic, ckpt_str content)
     buf_put(b, magic, 4);
     buf_u64le(b, 12 + 2 + content.len + 4); /* with the 12 bytes up to here and the CRC-32C */
     buf_put(b, "\0\0", 2);                  /* version 0, no compression */
-    buf_str(b, content);
+    buf_put_str(b, content);
     buf_u32le(b, tablecrc_of(b->data + at, b->len - at));
 }
 
@@ -43,7 +43,7 @@ static void put_manifest(struct database *db, ckpt_str files, unsigned height, u
     buf_init(&b, 4096);
     /* the uuid; kind 0 (single); max_inline_value_bytes, max_decoded_node_bytes, arity; no compression */
     buf_put(&b, "0123456789abcdef\0\144\144\4\0", 21);
-    buf_str(&b, files);
+    buf_put_str(&b, files);
     buf_put(&b, "\1\1", 2); /* one version, generation 1 */
     buf_byte(&b, (unsigned char)height);
     buf_byte(&b, 0);

@@ -17,7 +17,7 @@ static void put_field(buf *b, unsigned number, ckpt_str text)
     for (; n >= 128; n >>= 7)
         buf_byte(b, (unsigned char)(n | 128));
     buf_byte(b, (unsigned char)n);
-    buf_str(b, text);
+    buf_put_str(b, text);
 }
 
 /* model_of - returns a model of IR version 10, producer "p" and operator set 24, with the graph GRAPH. */
@@ -25,7 +25,7 @@ static ckpt_str model_of(ckpt_str graph)
 {
     buf_free(&message);
     buf_init(&message, 1u << 20);
-    buf_text(&message, "\x08\x0a\x12\x01p\x42\x02\x10\x18");
+    buf_put_cstr(&message, "\x08\x0a\x12\x01p\x42\x02\x10\x18");
     put_field(&message, 7, graph);
     return buf_view(&message);
 }
@@ -154,8 +154,8 @@ static void too_many_dims_are_refused(void)
     buf b;
     buf_init(&b, 256);
     for (int i = 0; i < 33; i++)
-        buf_text(&b, "\x08\x01");
-    buf_text(&b, "\x42\x01w\x10\x02");
+        buf_put_cstr(&b, "\x08\x01");
+    buf_put_cstr(&b, "\x42\x01w\x10\x02");
     CU_ASSERT_TRUE(is_refused(buf_view(&b), CKPT_ELIMIT, "more"));
     CU_ASSERT_STRING_EQUAL(err.where, "w");
     /* after the 9 bytes before the graph, the heads of graph and tensor, and 32 dims of 2 bytes */

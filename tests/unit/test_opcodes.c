@@ -286,7 +286,7 @@ static bool add_step(void *user, const struct trace_step *s)
         [TRACE_STEP_IMPORT] = "import",   [TRACE_STEP_CALL] = "call",
         [TRACE_STEP_CHANGE] = "change",   [TRACE_STEP_PERSID] = "persistent id",
         [TRACE_STEP_BUFFER] = "buffer",   [TRACE_STEP_MEMO] = "memo",
-        [TRACE_STEP_FRAME] = "frame",     [TRACE_STEP_LEFT] = "left",
+        [TRACE_STEP_FRAME] = "frame",     [TRACE_STEP_LEFTOVER] = "left",
         [TRACE_STEP_PAYLOAD] = "payload", [TRACE_STEP_DROP] = "drop"};
     struct steps *t = user;
     size_t room = sizeof t->text - t->n;

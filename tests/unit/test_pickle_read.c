@@ -458,7 +458,7 @@ static void bytes_are_copied_if_they_fit_into_a_window(void)
         buf_byte(&b, 'B');
         buf_u32le(&b, (uint32_t)n);
         put_repeated(&b, "\xff", 1, n);
-        buf_text(&b, "K\x05\x86.");
+        buf_put_cstr(&b, "K\x05\x86.");
         graph_read(&g, b.data, b.len);
         CU_ASSERT_EQUAL_FATAL(g.status, CKPT_OK);
         const ckpt_value *v = g.root->u.seq.items[0];
@@ -479,10 +479,10 @@ static void opcodes_may_cross_windows(void)
     buf_init(&b, SIZE_MAX);
     buf_byte(&b, '(');
     for (unsigned i = 0; i < 40000; i++) {
-        buf_text(&b, "cmodule.name\nclass\n)RM");
+        buf_put_cstr(&b, "cmodule.name\nclass\n)RM");
         buf_u16le(&b, (uint16_t)i);
     }
-    buf_text(&b, "t.");
+    buf_put_cstr(&b, "t.");
     graph_read(&g, b.data, b.len);
     CU_ASSERT_EQUAL_FATAL(g.status, CKPT_OK);
     CU_ASSERT_EQUAL_FATAL(g.root->u.seq.n, 80000);
@@ -505,7 +505,7 @@ static void long_lines_are_refused(void)
     buf_init(&b, SIZE_MAX);
     buf_byte(&b, 'c');
     put_repeated(&b, "m", 1, 4097);
-    buf_text(&b, "\nn\n.");
+    buf_put_cstr(&b, "\nn\n.");
     graph_read(&g, b.data, b.len);
     CU_ASSERT_EQUAL(g.status, CKPT_EFORMAT);
     CU_ASSERT(error_contains(&g, "GLOBAL has a line of more than 4096 bytes"));
@@ -518,15 +518,15 @@ static void long_lines_are_refused(void)
     buf_init(&b, SIZE_MAX);
     buf_byte(&b, 'L');
     put_repeated(&b, "7", 1, 65536);
-    buf_text(&b, "\n.");
+    buf_put_cstr(&b, "\n.");
     graph_read(&g, b.data, b.len);
     CU_ASSERT(error_contains(&g, "LONG has a line of more than 65535 bytes"));
     graph_free(&g);
     buf_free(&b);
     buf_init(&b, SIZE_MAX); /* UNICODE has no limit: protocol 0 stores an array in it */
-    buf_text(&b, "V");
+    buf_put_cstr(&b, "V");
     put_repeated(&b, "\\u0041\xe9", 7, 100000);
-    buf_text(&b, "\n.");
+    buf_put_cstr(&b, "\n.");
     graph_read(&g, b.data, b.len);
     CU_ASSERT_EQUAL_FATAL(g.status, CKPT_OK);
     CU_ASSERT_EQUAL(g.root->u.str.len, 300000);
@@ -553,10 +553,10 @@ static void integers_of_any_size_are_read(void)
     CU_ASSERT_EQUAL(pickle_text_bigint(str_of(digits, 4300), out), 1786);
     CU_ASSERT_EQUAL(pickle_text_bigint(str_of(digits, 4301), out), PICKLE_TEXT_BAD);
     buf_init(&b, SIZE_MAX); /* a LONG4 larger than a window */
-    buf_text(&b, "\x8b");
+    buf_put_cstr(&b, "\x8b");
     buf_u32le(&b, 100001);
     put_repeated(&b, "\x80", 1, 100000);
-    buf_text(&b, "\x7f.");
+    buf_put_cstr(&b, "\x7f.");
     graph_read(&g, b.data, b.len);
     CU_ASSERT_EQUAL_FATAL(g.status, CKPT_OK);
     CU_ASSERT_EQUAL(g.root->type, CKPT_V_BIGINT);
@@ -578,9 +578,9 @@ static void nested_shared_lists_stay_small(void)
     struct graph g;
     buf b;
     buf_init(&b, SIZE_MAX);
-    buf_text(&b, "]");
+    buf_put_cstr(&b, "]");
     put_repeated(&b, "2\x86", 2, 5000); /* 2^5000 lists if shared ones were copied */
-    buf_text(&b, ".");
+    buf_put_cstr(&b, ".");
     graph_read(&g, b.data, b.len);
     CU_ASSERT_EQUAL(g.status, CKPT_OK);
     CU_ASSERT(arena_used(g.a) < 5000 * 64);
@@ -601,7 +601,7 @@ static void a_memo_of_distant_indices_stays_small(void)
         buf_byte(&b, 'r');
         buf_u32le(&b, UINT32_MAX - i * 1000003u);
     }
-    buf_text(&b, "0j");
+    buf_put_cstr(&b, "0j");
     buf_u32le(&b, UINT32_MAX - 1999 * 1000003u);
     buf_byte(&b, '.');
     graph_read_limited(&g, b.data, b.len, 1 << 16, 0);
@@ -621,7 +621,7 @@ static void facts_are_collected_in_order(void)
     CU_ASSERT_EQUAL(g.facts.protocol, 4);
     CU_ASSERT_EQUAL_FATAL(g.facts.nglobals, 2);
     CU_ASSERT_EQUAL(g.facts.globals[0]->offset, 6);
-    CU_ASSERT_EQUAL(g.facts.globals[1]->flags, VALUE_DOTTED | VALUE_LITERAL);
+    CU_ASSERT_EQUAL(g.facts.globals[1]->flags, VALUE_DOTTED | VALUE_PYTHON3_NAME);
     CU_ASSERT_EQUAL_FATAL(g.facts.ncalls, 2);
     CU_ASSERT_EQUAL(g.facts.calls[1]->call, CALL_NEWOBJ);
     CU_ASSERT_EQUAL_FATAL(g.facts.nmutations, 2); /* APPEND to the list is not counted */

@@ -204,10 +204,10 @@ static void items_are_appended_in_batches_of_a_thousand(void)
         buf in, out;
         unsigned appends_opcodes = 0, append_opcodes = 0;
         buf_init(&in, SIZE_MAX);
-        buf_text(&in, "](");
+        buf_put_cstr(&in, "](");
         for (unsigned i = 0; i < n; i++)
-            buf_text(&in, "N");
-        buf_text(&in, "e.");
+            buf_put_cstr(&in, "N");
+        buf_put_cstr(&in, "e.");
         graph_read(&g, in.data, in.len);
         CU_ASSERT_EQUAL(write_graph(g.root, NULL, &out, &err), CKPT_OK);
         for (size_t i = PROTO_SIZE; i < out.len; i++) {
@@ -371,7 +371,7 @@ static void large_text_is_streamed(void)
         buf_byte(&in, (unsigned char)ops[k]);
         buf_u32le(&in, 200000);
         for (unsigned i = 0; i < 100000; i++)
-            buf_text(&in, "\xc3\xa9");
+            buf_put_cstr(&in, "\xc3\xa9");
         buf_put(&in, "q\0h\0\x86.", 6);
         graph_read(&g, in.data, in.len);
         CU_ASSERT_EQUAL_FATAL(g.status, CKPT_OK);
@@ -429,21 +429,21 @@ static ckpt_status write_cyclic_tuple(unsigned n, size_t *size)
     ckpt_error err;
     buf in, out;
     buf_init(&in, SIZE_MAX);
-    buf_text(&in, "(");
+    buf_put_cstr(&in, "(");
     for (unsigned i = 0; i < n; i++) {
-        buf_text(&in, "]r");
+        buf_put_cstr(&in, "]r");
         buf_u32le(&in, i);
     }
-    buf_text(&in, "tr");
+    buf_put_cstr(&in, "tr");
     buf_u32le(&in, n);
     for (unsigned i = 0; i < n; i++) {
-        buf_text(&in, "j");
+        buf_put_cstr(&in, "j");
         buf_u32le(&in, i);
-        buf_text(&in, "j");
+        buf_put_cstr(&in, "j");
         buf_u32le(&in, n);
-        buf_text(&in, "a0");
+        buf_put_cstr(&in, "a0");
     }
-    buf_text(&in, ".");
+    buf_put_cstr(&in, ".");
     graph_read(&g, in.data, in.len);
     CU_ASSERT_EQUAL_FATAL(g.status, CKPT_OK);
     ckpt_status st = write_graph(g.root, NULL, &out, &err);
@@ -478,10 +478,10 @@ static void nested_shared_lists_stay_small(void)
     ckpt_error err;
     buf in, out;
     buf_init(&in, SIZE_MAX);
-    buf_text(&in, "]");
+    buf_put_cstr(&in, "]");
     for (unsigned i = 0; i < 300; i++)
-        buf_text(&in, "2\x86"); /* a tuple of the value before, twice: 2^300 values if they were copied */
-    buf_text(&in, ".");
+        buf_put_cstr(&in, "2\x86"); /* a tuple of the value before, twice: 2^300 values if they were copied */
+    buf_put_cstr(&in, ".");
     graph_read(&g, in.data, in.len);
     CU_ASSERT_EQUAL(write_graph(g.root, NULL, &out, &err), CKPT_OK);
     CU_ASSERT(out.len < 300 * 12); /* put, get and TUPLE2 of a level take fewer than 12 bytes */
@@ -587,12 +587,12 @@ static bool are_identical(const ckpt_value *a, const ckpt_value *b)
         a = p.waiting[--p.nwaiting];
         bool is_scalar = a->type < CKPT_V_LIST || a->type == CKPT_V_GLOBAL ||
                          (a->type == CKPT_V_TUPLE && a->u.seq.n == 0);
-        uint32_t number_a = map_get_num(p.numbers, map_ptr(a)), number_b = map_get_num(p.numbers, map_ptr(b));
+        uint32_t number_a = map_get_num(p.numbers, ptr_key(a)), number_b = map_get_num(p.numbers, ptr_key(b));
         p.same = a->type == b->type && (is_scalar || number_a == number_b);
         if (!p.same || (!is_scalar && number_a != MAP_NONE))
             continue;
-        if (!is_scalar && (!map_set_num(p.numbers, map_ptr(a), p.npairs) ||
-                           !map_set_num(p.numbers, map_ptr(b), p.npairs++)))
+        if (!is_scalar && (!map_set_num(p.numbers, ptr_key(a), p.npairs) ||
+                           !map_set_num(p.numbers, ptr_key(b), p.npairs++)))
             abort();
         compare_nodes(&p, a, b);
     }

@@ -38,11 +38,11 @@ static ckpt_file *open_keys(size_t n, const char *const *keys)
 {
     buf b;
     buf_init(&b, 1 << 20);
-    buf_text(&b, "{");
+    buf_put_cstr(&b, "{");
     for (size_t i = 0; i < n; i++)
         buf_printf(&b, "%s\"%s\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[%zu,%zu]}", i ? "," : "",
                    keys[i], i, i + 1);
-    buf_text(&b, "}");
+    buf_put_cstr(&b, "}");
     buf_byte(&b, 0);
     unsigned char zero[64] = {0};
     ckpt_file *f = open_safetensors((const char *)b.data, zero, n);
@@ -418,7 +418,7 @@ static ckpt_value *new_python2_state_dict(arena *a)
     value_put(a, root, key, new_tensor(a));
     value_put(a, state, new_text(a, "_metadata"),
               value_call(a, CALL_REDUCE, klass, value_tuple(a, 1, &list), 0));
-    value_build(a, root, state);
+    value_add_state(a, root, state);
     return root;
 }
 

@@ -194,7 +194,7 @@ static void tensors_are_listed_in_the_order_of_their_data(void)
     CU_ASSERT_EQUAL(byte, 5);
     CU_ASSERT_EQUAL(ckpt_value_count(ckpt_file_root(f)), 2);
     CU_ASSERT(str_is(f->producer, "safetensors, format=np"));
-    CU_ASSERT(f->flat);
+    CU_ASSERT(f->flat_names);
     close_open_files();
 }
 
@@ -631,7 +631,7 @@ static void names_that_safetensors_cannot_hold_are_refused(void)
         ckpt_write_result r = CKPT_INIT(ckpt_write_result);
         ckpt_file *f = open_safetensors(quoted("{'a':['U8',[1],[0,1]],'b':['U8',[1],[1,2]]}"), "ab", 2);
         CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &plan, &err), CKPT_OK);
-        struct edit *e = plan_get_edit(plan, f->root, 2);
+        struct edit *e = plan_find_or_add_edit(plan, f->root, 2);
         CU_ASSERT_PTR_NOT_NULL_FATAL(e);
         e->names[0] = str_c(cases[i].name);
         CU_ASSERT_EQUAL(try_write(plan, (ckpt_write_options)CKPT_INIT(ckpt_write_options), &r),

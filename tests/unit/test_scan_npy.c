@@ -17,8 +17,8 @@ static struct scanned scan(unsigned version, const char *header, ckpt_str data, 
     buf_byte(&b, 0);
     for (unsigned i = 0; i < (version < 2 ? 2 : 4); i++)
         buf_byte(&b, (unsigned char)(n >> 8 * i));
-    buf_text(&b, header);
-    buf_str(&b, data);
+    buf_put_cstr(&b, header);
+    buf_put_str(&b, data);
     struct scanned s = scan_buffer(b.data, b.len, stop_at);
     CU_ASSERT(s.status == CKPT_ECANCELLED || (s.result.format && strcmp(s.result.format, "npy") == 0));
     buf_free(&b);

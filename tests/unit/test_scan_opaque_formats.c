@@ -58,7 +58,7 @@ static void long_locations_are_found(void)
     buf_put(&b, ONNX LOCATION "\x82\x01", sizeof ONNX LOCATION + 1);
     for (size_t i = 0; i < 127; i++)
         buf_byte(&b, 'd');
-    buf_text(&b, "/..");
+    buf_put_cstr(&b, "/..");
     CHECK_FINDING(scan(str_of((const char *)b.data, b.len)), 2, "external-path", 11, "ddd");
     b.data[sizeof ONNX LOCATION - 1] = 0xff; /* the path ends before the second dot */
     b.data[sizeof ONNX LOCATION] = 0;
@@ -86,9 +86,9 @@ static void findings_are_limited(void)
 {
     buf b;
     buf_init(&b, 4096);
-    buf_text(&b, "\x08\x01");
+    buf_put_cstr(&b, "\x08\x01");
     for (size_t i = 0; i < 150; i++)
-        buf_text(&b, "\x12\x06PyFunc");
+        buf_put_cstr(&b, "\x12\x06PyFunc");
     struct scanned s = scan(str_of((const char *)b.data, b.len));
     CU_ASSERT_EQUAL(s.status, CKPT_OK);
     CU_ASSERT_EQUAL(s.findings, 100 + 1);

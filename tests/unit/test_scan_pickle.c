@@ -65,8 +65,8 @@ static void many_pickles_in_a_row_are_scanned(void)
         buf b;
         buf_init(&b, 1 << 20);
         for (size_t i = 0; i < n; i++)
-            buf_text(&b, "N.");
-        buf_text(&b, "cos\nsystem\n(S'id'\ntR.");
+            buf_put_cstr(&b, "N.");
+        buf_put_cstr(&b, "cos\nsystem\n(S'id'\ntR.");
         CHECK_ONLY_FINDING(scan_buffer(b.data, b.len, 0), "known-exec", 2 * n + 19, "");
         buf_free(&b);
     }

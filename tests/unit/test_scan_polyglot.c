@@ -21,10 +21,10 @@ static bool is_format(const struct scanned *s, const char *name)
 static void put_padded(buf *b, ckpt_str header, size_t n, ckpt_str data)
 {
     buf_u64le(b, n);
-    buf_str(b, header);
+    buf_put_str(b, header);
     for (size_t i = header.len; i < n; i++)
         buf_byte(b, ' ');
-    buf_str(b, data);
+    buf_put_str(b, data);
 }
 
 static void put_safetensors(buf *b, const char *header, ckpt_str data)
@@ -46,7 +46,7 @@ static void a_pickle_that_begins_with_the_header_length_is_found(void)
     buf header, b;
     buf_init(&header, 1 << 16);
     buf_init(&b, 1 << 16);
-    buf_text(&header, "{\"");
+    buf_put_cstr(&header, "{\"");
     for (size_t left; (left = AFTER_LAST - 2 - header.len);) {
         size_t size = left > 2 * LAST_SKIP ? LAST_SKIP + 2 : left > LAST_SKIP + 2 ? left / 2 : left;
         size_t skip = size - 2; /* without "C" and its length */
@@ -55,10 +55,10 @@ static void a_pickle_that_begins_with_the_header_length_is_found(void)
         for (size_t i = 0; i < skip; i++)
             buf_byte(&header, 'x');
     }
-    buf_text(&header, "C\x7f");
+    buf_put_cstr(&header, "C\x7f");
     size_t skipped_data = header.len + LAST_SKIP -
                           HEADER_LENGTH; /* bytes of the data that the last "C" skips */
-    buf_text(&header, rest);
+    buf_put_cstr(&header, rest);
     unsigned char data[119] = {0};
     memcpy(data + skipped_data, &CALL_OS_SYSTEM[2], CALL_SIZE - 2);
     CU_ASSERT_FATAL(skipped_data + CALL_SIZE - 2 < sizeof data);
@@ -98,7 +98,7 @@ static void a_header_may_begin_with_white_space(void)
         buf_init(&b, 1 << 16);
         for (size_t k = 0; k < blanks[i]; k++)
             buf_byte(&header, (unsigned char)" \n\t\r"[k % 4]);
-        buf_text(&header, ONE_TENSOR);
+        buf_put_cstr(&header, ONE_TENSOR);
         put_padded(&b, buf_view(&header), header.len, FOUR_BYTES);
         struct scanned s = scan(&b);
         CU_ASSERT(IS_CLEAN(s));
@@ -159,11 +159,11 @@ static void an_archive_at_the_end_of_any_file_is_found(void)
         buf_put(&b, NPY, sizeof NPY - 1);
         for (size_t k = b.len; k < 127; k++)
             buf_byte(&b, ' ');
-        buf_text(&b, "\n\1\2\3\4");
+        buf_put_cstr(&b, "\n\1\2\3\4");
         CHECK_APPENDED_ARCHIVE(&b, "npy", from_start ? 0 : b.len, n);
-        buf_text(&b, "\x80\x02N.");
+        buf_put_cstr(&b, "\x80\x02N.");
         CHECK_APPENDED_ARCHIVE(&b, "pickle", from_start ? 0 : b.len, n);
-        buf_text(&b, "GGUF\3");
+        buf_put_cstr(&b, "GGUF\3");
         buf_put(&b, "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 19);
         CHECK_APPENDED_ARCHIVE(&b, "gguf", from_start ? 0 : b.len, n);
         tar_member(&b, "a", '0', TEXT("text\n"));
@@ -281,7 +281,7 @@ static void a_zip_archive_at_the_end_of_a_tar_is_a_note(void)
 static void put_zlib(buf *b, const char *payload, size_t n)
 {
     uint32_t adler_low = 1, adler_high = 0; /* the two halves of the Adler-32 */
-    buf_text(b, "\x78\x5e\x01");
+    buf_put_cstr(b, "\x78\x5e\x01");
     buf_u16le(b, (uint16_t)n);
     buf_u16le(b, (uint16_t)~n);
     for (size_t i = 0; i < n; i++) {

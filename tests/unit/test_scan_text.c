@@ -46,7 +46,7 @@ static void long_text_is_text(void)
             for (size_t k = 0; k < pad; k++)
                 buf_byte(&b, 'x');
             while (b.len < 140000)
-                buf_text(&b, letters[i]);
+                buf_put_cstr(&b, letters[i]);
             check_data(str_of((const char *)b.data, b.len), __LINE__);
             b.data[65537] = 0x80; /* invalid UTF-8 */
             b.data[65536] = 0xff;
@@ -100,9 +100,9 @@ static void too_much_json_is_reported(void)
 {
     buf b;
     buf_init(&b, 1 << 20);
-    buf_text(&b, "{\"a\": ");
+    buf_put_cstr(&b, "{\"a\": ");
     for (int i = 0; i < 3000; i++)
-        buf_text(&b, "[");
+        buf_put_cstr(&b, "[");
     CHECK_ONLY_FINDING(scan(str_of((const char *)b.data, b.len)), "not-opened", 133,
                        "JSON nested deeper than 128");
     buf_free(&b);

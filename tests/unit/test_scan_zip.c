@@ -288,7 +288,7 @@ static void bytes_around_the_archive_are_scanned(void)
     s = scan_buffer(b.data, b.len, 0);
     CU_ASSERT(s.result.verdict == CKPT_SCAN_KNOWN_EXEC && strcmp(s.result.format, "zip") == 0);
     b.len = 0;
-    buf_text(&b, "PK00"); /* the signature of a split archive on one disk */
+    buf_put_cstr(&b, "PK00"); /* the signature of a split archive on one disk */
     zip_put(&b, &m, 1, 0);
     s = scan_buffer(b.data, b.len, 0);
     CU_ASSERT(s.status == CKPT_OK && strcmp(s.result.format, "zip") == 0);

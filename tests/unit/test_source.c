@@ -35,7 +35,7 @@ static void a_file_is_read_at_any_offset(void)
     CU_ASSERT(source_read(s, 16, out, 4, &err) == CKPT_ETRUNCATED && err.offset == 16);
     CU_ASSERT(source_read(s, UINT64_MAX, out, 4, &err) == CKPT_ETRUNCATED);
     CU_ASSERT(source_read(s, 19, out, 0, &err) == CKPT_OK);
-    source_sequential(s);
+    source_advise_sequential(s);
     source_unref(s);
     unlink(path);
 }
@@ -47,15 +47,15 @@ static void a_changed_file_is_reported(void)
     char out[32];
     put_file(TEXT, TEXT_SIZE);
     CU_ASSERT_FATAL(source_file_open(path, &s, &err) == CKPT_OK);
-    CU_ASSERT(source_file_changed(s, &err) == CKPT_OK);
+    CU_ASSERT(source_check_unchanged(s, &err) == CKPT_OK);
     CU_ASSERT(truncate(path, 10) == 0);
     CU_ASSERT(source_read(s, 8, out, 5, &err) == CKPT_ECHANGED && err.offset == 10);
     CU_ASSERT(strcmp(err.file, path) == 0);
-    CU_ASSERT(source_file_changed(s, &err) == CKPT_ECHANGED);
+    CU_ASSERT(source_check_unchanged(s, &err) == CKPT_ECHANGED);
     source_unref(s);
     CU_ASSERT_FATAL(source_file_open(path, &s, &err) == CKPT_OK);
     unlink(path);
-    CU_ASSERT(source_file_changed(s, &err) == CKPT_ECHANGED);
+    CU_ASSERT(source_check_unchanged(s, &err) == CKPT_ECHANGED);
     source_unref(s);
 }
 
@@ -83,12 +83,12 @@ static void a_parked_file_is_opened_for_each_read(void)
     CU_ASSERT_EQUAL(next_fd(), next_before);
     CU_ASSERT(!source_extent(s, 4, &fd, &from));
     CU_ASSERT(source_read(s, 4, out, 5, &err) == CKPT_OK && strcmp(out, "quick") == 0);
-    source_sequential(s);
+    source_advise_sequential(s);
     /* out still ends with the "ck" of "quick" */
     CU_ASSERT(source_read(s, 16, out, 3, &err) == CKPT_OK && memcmp(out, "foxck", 5) == 0);
     CU_ASSERT(source_read(s, 16, out, 4, &err) == CKPT_ETRUNCATED && err.offset == 16);
     CU_ASSERT_EQUAL(next_fd(), next_before);
-    CU_ASSERT(source_file_changed(s, &err) == CKPT_OK);
+    CU_ASSERT(source_check_unchanged(s, &err) == CKPT_OK);
     source_unref(s);
     unlink(path);
 }
@@ -136,7 +136,7 @@ static void a_parked_file_that_was_changed_is_not_read(void)
         snprintf(words, sizeof words, "was %s while", change_file((enum change)(i / 2)));
         if (i % 2)
             CU_ASSERT(source_read(s, 0, out, 5, &err) == CKPT_ECHANGED && strstr(err.what, words));
-        CU_ASSERT(source_file_changed(s, &err) == CKPT_ECHANGED && strstr(err.what, words));
+        CU_ASSERT(source_check_unchanged(s, &err) == CKPT_ECHANGED && strstr(err.what, words));
         CU_ASSERT(strcmp(err.file, path) == 0);
         source_unref(s);
         (void)!(unlink(path) == 0 || rmdir(path) == 0);
@@ -158,7 +158,7 @@ static void a_parked_file_that_cannot_be_opened_is_reported(void)
     CU_ASSERT_FATAL(setrlimit(RLIMIT_NOFILE, &was) == 0);
     CU_ASSERT(st == CKPT_EIO && err.sys_errno == EMFILE && strstr(err.hint, "ulimit"));
     CU_ASSERT(source_read(s, 0, out, 5, &err) == CKPT_OK);
-    CU_ASSERT(source_file_changed(s, &err) == CKPT_EIO && err.sys_errno == EMFILE);
+    CU_ASSERT(source_check_unchanged(s, &err) == CKPT_EIO && err.sys_errno == EMFILE);
     source_unref(s);
     unlink(path);
 }
@@ -195,7 +195,7 @@ static void a_fifo_is_spooled(void)
     source_file_park(s); /* ignored: a FIFO cannot be opened again */
     CU_ASSERT(source_read(s, SIZE - 2, b, 2, &err) == CKPT_OK && b[0] == (SIZE - 2) % 251);
     CU_ASSERT(source_read(s, 262143, b, 2, &err) == CKPT_OK && b[1] == 262144 % 251);
-    CU_ASSERT(source_file_changed(s, &err) == CKPT_OK);
+    CU_ASSERT(source_check_unchanged(s, &err) == CKPT_OK);
     source_unref(s);
     unlink(path);
 }

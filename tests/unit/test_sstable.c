@@ -137,8 +137,8 @@ static void add_index_entry(struct string_table *t, const char *key, ckpt_str ha
     buf_byte(&t->index, 0);
     buf_byte(&t->index, (unsigned char)strlen(key));
     buf_byte(&t->index, (unsigned char)handle.len);
-    buf_text(&t->index, key);
-    buf_str(&t->index, handle);
+    buf_put_cstr(&t->index, key);
+    buf_put_str(&t->index, handle);
 }
 
 static void block_handles_must_be_valid(void)

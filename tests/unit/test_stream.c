@@ -294,13 +294,14 @@ static void packed_types_are_counted_in_bytes(void)
  * reverses each SWAP bytes of them (0: none). */
 static void apply_flags(ckpt_dtype dt, uint8_t swap, bool conj, bool neg, void *bytes, size_t n)
 {
-    struct elements e;
+    struct element_transform e;
     const size_t block = dtype_info(dt)->block_bytes;
     const bool raw = dt == CKPT_DT_C32 || swap;
     const size_t width = raw ? 1 : dt == CKPT_DT_C64 || dt == CKPT_DT_C128 ? block / 2 : block;
     unit_to_host_order(bytes, n / width, width);
-    CU_ASSERT_FATAL(elements_init(&e, dt, dtype_info(dt)->block_bytes, swap, conj, neg, NULL) == CKPT_OK);
-    elements_apply(&e, bytes, n);
+    CU_ASSERT_EQUAL_FATAL(element_transform_init(&e, dt, dtype_info(dt)->block_bytes, swap, conj, neg, NULL),
+                          CKPT_OK);
+    element_transform_apply(&e, bytes, n);
     unit_to_host_order(bytes, n / width, width);
 }
 
@@ -337,10 +338,10 @@ static void conj_neg_and_byte_order_are_applied(void)
     CU_ASSERT(memcmp(bytes, "\5\6\7\10\1\2\3\4", 8) == 0);
     apply_flags(CKPT_DT_F16, 2, false, true, bytes, 8);
     CU_ASSERT(memcmp(bytes, "\6\205\10\207\2\201\4\203", 8) == 0);
-    struct elements e;
-    CU_ASSERT(elements_init(&e, CKPT_DT_BOOL, 1, 0, true, true, NULL) == CKPT_EUNSUPPORTED);
-    CU_ASSERT(elements_init(&e, CKPT_DT_BOOL, 1, 0, true, false, NULL) == CKPT_OK);
-    CU_ASSERT(elements_init(&e, CKPT_DT_U8, 1, 4, false, false, NULL) == CKPT_EUNSUPPORTED);
+    struct element_transform e;
+    CU_ASSERT(element_transform_init(&e, CKPT_DT_BOOL, 1, 0, true, true, NULL) == CKPT_EUNSUPPORTED);
+    CU_ASSERT(element_transform_init(&e, CKPT_DT_BOOL, 1, 0, true, false, NULL) == CKPT_OK);
+    CU_ASSERT(element_transform_init(&e, CKPT_DT_U8, 1, 4, false, false, NULL) == CKPT_EUNSUPPORTED);
 }
 
 /* Reads a column of a conjugated big-endian matrix. */
@@ -348,7 +349,7 @@ static void gathered_elements_are_conjugated_and_swapped(void)
 {
     unsigned char out[32], want[32];
     make_tensor(CKPT_DT_C64, 64);
-    storage.swap = 4; /* bytes of a real or imaginary number */
+    storage.swap_width = 4; /* bytes of a real or imaginary number */
     row.t.conj = true;
     set_shape(1, (uint64_t[]){4}, (uint64_t[]){2}, 1);
     /* In each 4 bytes of the big-endian storage, byte b ^ 3 becomes byte b. The sign of the imaginary number
@@ -414,7 +415,7 @@ static void checksums_are_checked(void)
         set_shape(1, sizes[i], contiguous, 0);
         storage.has_crc = true;
         storage.crc = crc32_update(0, data, 100000);
-        storage.swap = 4;
+        storage.swap_width = 4;
         CU_ASSERT(stream_all(NULL, &err) == CKPT_OK && storage.crc_checked);
         storage.crc_checked = false;
         storage.crc = 0xDEADBEEF;

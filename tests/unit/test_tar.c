@@ -250,7 +250,7 @@ static void sparse_maps_are_skipped(void)
     for (int i = 0; i < 2 * 512; i++)
         buf_byte(&b, i == BLOCK_IS_EXTENDED_FIELD); /* of two blocks, the first is followed by another */
     check_refused(&b, CKPT_ETRUNCATED, 0, "a member of 3 bytes, of which the file has 0");
-    buf_text(&b, "abc");
+    buf_put_cstr(&b, "abc");
     while (b.len % 512)
         buf_byte(&b, 0);
     tar_put(&b, "next", "", 'S', "0", STR_LIT(""));

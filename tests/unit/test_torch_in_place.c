@@ -40,7 +40,7 @@ static void run_edit(struct edited *e)
 /* get_edit - returns an edit for N entries of NODE; the test may change the edit. */
 static struct edit *get_edit(struct edited *e, const ckpt_value *node, uint32_t n)
 {
-    struct edit *edit = plan_get_edit(e->plan, node, n);
+    struct edit *edit = plan_find_or_add_edit(e->plan, node, n);
     CU_ASSERT_PTR_NOT_NULL_FATAL(edit);
     return edit;
 }
@@ -203,9 +203,9 @@ static void files_that_need_a_rewrite_are_refused(void)
     struct torch_archive *archive = file->container;
     struct zip_entry *pickle = &archive->z->entries[torch_archive_find(archive, "data.pkl")];
     ckpt_value *root = file->root;
-    file->nreplaced++;
+    file->nreplacements++;
     check_edit_refused(&e, "a whole module");
-    file->nreplaced--;
+    file->nreplacements--;
     file->nparts++;
     check_edit_refused(&e, "more than one pickle");
     file->nparts--;

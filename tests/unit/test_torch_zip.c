@@ -17,7 +17,7 @@ static void put_binunicode(buf *b, const char *s)
 {
     buf_byte(b, 'X');
     buf_u32le(b, (uint32_t)strlen(s));
-    buf_text(b, s);
+    buf_put_cstr(b, s);
 }
 
 /* put_tensor - appends the pickle of a tensor: a 1-d view of SIZE elements from element OFFSET of the storage
@@ -25,19 +25,19 @@ static void put_binunicode(buf *b, const char *s)
 static void put_tensor(buf *b, const char *klass, const char *key, unsigned char numel, unsigned char offset,
                        unsigned char size)
 {
-    buf_text(b, "ctorch._utils\n_rebuild_tensor_v2\n((");
+    buf_put_cstr(b, "ctorch._utils\n_rebuild_tensor_v2\n((");
     put_binunicode(b, "storage");
     buf_printf(b, "ctorch\n%s\n", klass);
     put_binunicode(b, key);
     put_binunicode(b, "cpu");
     buf_byte(b, 'K');
     buf_byte(b, numel);
-    buf_text(b, "tQK");
+    buf_put_cstr(b, "tQK");
     buf_byte(b, offset);
-    buf_text(b, "(K");
+    buf_put_cstr(b, "(K");
     buf_byte(b, size);
-    buf_text(b, "t(K\1t\x89"
-                "ccollections\nOrderedDict\n)RtR");
+    buf_put_cstr(b, "t(K\1t\x89"
+                    "ccollections\nOrderedDict\n)RtR");
 }
 
 /* A record of an archive: its name in the top folder, and its bytes. */
@@ -75,14 +75,14 @@ static char *make_archive(const char *top, const struct record *r, size_t n, siz
 static void put_three_tensors(buf *b)
 {
     buf_init(b, 1 << 16);
-    buf_text(b, "\x80\x02}(");
+    buf_put_cstr(b, "\x80\x02}(");
     put_binunicode(b, "w");
     put_tensor(b, "FloatStorage", "0", 4, 0, 4);
     put_binunicode(b, "v");
     put_tensor(b, "FloatStorage", "0", 4, 2, 2);
     put_binunicode(b, "x");
     put_tensor(b, "LongStorage", "1", 2, 0, 2);
-    buf_text(b, "u.");
+    buf_put_cstr(b, "u.");
 }
 
 /* open_with - opens a valid archive after N changes. Each record of CHANGES is added to the archive, or

@@ -81,15 +81,15 @@ static void memo_numbers_of_any_size_are_read(void)
             uint64_t next;
             buf b;
             buf_init(&b, 1 << 20);
-            buf_text(&b, "Np");
+            buf_put_cstr(&b, "Np");
             for (size_t z = 0; z < zeros; z++)
                 buf_byte(&b, '0');
-            buf_text(&b, cases[i].put);
-            buf_text(&b, "\n0g");
+            buf_put_cstr(&b, cases[i].put);
+            buf_put_cstr(&b, "\n0g");
             for (size_t z = 0; z < zeros; z++)
                 buf_byte(&b, '0');
-            buf_text(&b, cases[i].get);
-            buf_text(&b, "\n.");
+            buf_put_cstr(&b, cases[i].get);
+            buf_put_cstr(&b, "\n.");
             CU_ASSERT_EQUAL(trace((const char *)b.data, b.len, &next),
                             cases[i].same ? CKPT_OK : CKPT_EFORMAT);
             buf_free(&b);
@@ -106,7 +106,7 @@ static void lines_that_cross_a_window_are_read(void)
         buf_u32le(&b, (uint32_t)pad);
         for (size_t i = 0; i < pad; i++)
             buf_byte(&b, 'x');
-        buf_text(&b, "0cposix\nsystem\n.");
+        buf_put_cstr(&b, "0cposix\nsystem\n.");
         uint64_t next = 0;
         CU_ASSERT(trace((const char *)b.data, b.len, &next) == CKPT_OK && next == b.len);
         CU_ASSERT(trace((const char *)b.data, b.len - 2, &next) == CKPT_ETRUNCATED);
@@ -231,8 +231,8 @@ static void values_that_left_the_stack_take_no_memory(void)
         buf b;
         buf_init(&b, 1 << 22);
         for (size_t n = 0; n < 100000; n++)
-            buf_text(&b, loops[i]);
-        buf_text(&b, "N.");
+            buf_put_cstr(&b, loops[i]);
+        buf_put_cstr(&b, "N.");
         CU_ASSERT_EQUAL(trace_limited(&(ckpt_str){(const char *)b.data, b.len}, false, 0, 20000, &stop),
                         CKPT_OK);
         buf_free(&b);
@@ -265,9 +265,9 @@ static void values_that_cross_the_first_window_are_read(void)
         buf_init(&b, 1 << 20);
         for (size_t i = 0; i < pad; i++)
             buf_byte(&b, i % 2 ? '0' : 'N');
-        buf_text(&b, pad % 2 ? "0" : "");
+        buf_put_cstr(&b, pad % 2 ? "0" : "");
         buf_put(&b, "C\x12PK\3\4nnnnnnnnnnnnnn", 20);
-        buf_text(&b, "cposix\nsystem\n.");
+        buf_put_cstr(&b, "cposix\nsystem\n.");
         CU_ASSERT_EQUAL(trace_limited(&(ckpt_str){(const char *)b.data, b.len}, false, 0, 0, &stop), CKPT_OK);
         CU_ASSERT_EQUAL(stop.steps, 4); /* payload, import, stored, left */
         buf_free(&b);

@@ -65,8 +65,8 @@ static void add_member(struct archive *archive, const struct member *member, con
     buf_u32le(&archive->bytes, ZIP_LOCAL);
     put_header_fields(&archive->bytes, member, member->local_flags ? member->local_flags : member->flags,
                       member->bad_local_crc ? crc ^ 1 : crc, size, size, local_name);
-    buf_text(&archive->bytes, local_name);
-    buf_text(&archive->bytes, payload);
+    buf_put_cstr(&archive->bytes, local_name);
+    buf_put_cstr(&archive->bytes, payload);
     if (member->local_method)
         archive->bytes.data[header_offset + 8] = (unsigned char)member->local_method;
     buf_u32le(&archive->directory, ZIP_CENTRAL);
@@ -75,7 +75,7 @@ static void add_member(struct archive *archive, const struct member *member, con
                       size + (uint32_t)member->add_usize, member->name);
     buf_put(&archive->directory, "\0\0\0\0\0\0\0\0\0", 10); /* comment length, disk, attributes */
     buf_u32le(&archive->directory, header_offset + (uint32_t)member->add_offset);
-    buf_text(&archive->directory, member->name);
+    buf_put_cstr(&archive->directory, member->name);
     archive->members++;
 }
 
@@ -283,8 +283,8 @@ static void an_archive_between_other_bytes_is_found(void)
     add_member(&archive, &(struct member){.name = "a/x"}, "inside");
     finish_archive(&archive, 0, 0);
     buf_init(&b, 1 << 20);
-    buf_text(&b, "JUNKJUNK");
-    buf_str(&b, buf_view(&archive.bytes));
+    buf_put_cstr(&b, "JUNKJUNK");
+    buf_put_str(&b, buf_view(&archive.bytes));
     for (int i = 0; i < 70000; i++) /* longer than a comment can be */
         buf_byte(&b, 'j');
     struct opened o = open_bytes(b.data, b.len);

@@ -72,7 +72,7 @@ static void put_descriptor(buf *b, const struct changes *o)
     if (!o->descriptor)
         return;
     if (o->descriptor[0]) {
-        buf_text(b, o->descriptor);
+        buf_put_cstr(b, o->descriptor);
         return;
     }
     if (!o->descriptor_unsigned)
@@ -85,7 +85,7 @@ static void put_descriptor(buf *b, const struct changes *o)
     }
 }
 
-static void put_text(buf *b, const char *text) { buf_text(b, text ? text : ""); }
+static void put_text(buf *b, const char *text) { buf_put_cstr(b, text ? text : ""); }
 
 /* build_archive - writes an archive of two members with the changes O. */
 static void build_archive(buf *b, const struct changes *o)
@@ -99,7 +99,7 @@ static void build_archive(buf *b, const struct changes *o)
         put_header(b, o, i, i ? str_of("", 0) : o->local_extra, true);
         put_text(b, member_name(o, i));
         if (!i)
-            buf_str(b, o->local_extra);
+            buf_put_str(b, o->local_extra);
         put_text(b, i ? "BBBB" : "AAAA");
         if (!i)
             put_descriptor(b, o);
@@ -113,7 +113,7 @@ static void build_archive(buf *b, const struct changes *o)
         buf_u32le(b, local_offset[i]);
         put_text(b, member_name(o, i));
         if (!i)
-            buf_str(b, o->central_extra);
+            buf_put_str(b, o->central_extra);
         put_text(b, i ? NULL : o->comment);
     }
     uint32_t end = (uint32_t)b->len;
@@ -124,7 +124,7 @@ static void build_archive(buf *b, const struct changes *o)
     buf_u32le(b, end - directory);
     buf_u32le(b, directory);
     buf_u16le(b, (uint16_t)o->end_comment.len);
-    buf_str(b, o->end_comment);
+    buf_put_str(b, o->end_comment);
     put_text(b, o->after_archive);
     for (unsigned k = 0; k < o->width; k++)
         b->data[o->at + k] = (unsigned char)(o->value >> (8 * k));
@@ -367,9 +367,9 @@ static void check_unlisted(bool descriptor)
     build_archive(&archive, &(struct changes){.name = "hidden", .descriptor = descriptor ? "" : NULL});
     archive.len = 40; /* the first local header with its name and 4 bytes of payload */
     buf_init(&file, 1 << 20);
-    buf_text(&file, "PK\3\4 begins like a header, and goes on with words");
+    buf_put_cstr(&file, "PK\3\4 begins like a header, and goes on with words");
     uint64_t at = file.len;
-    buf_str(&file, buf_view(&archive));
+    buf_put_str(&file, buf_view(&archive));
     source *src = source_mem(file.data, file.len, 0);
     struct zip_audit z = {.src = src, .a = arena_new(1 << 24), .flaw = record_flaw, .user = &t};
     CU_ASSERT_EQUAL(zip_audit(&z, &err), CKPT_OK);

@@ -47,15 +47,15 @@ static void put_archive(buf *b, uint32_t declared)
     uint32_t crc = crc32_update(0, bytes.data, MEMBER_SIZE), n = (uint32_t)packed.len;
     buf_u32le(b, ZIP_LOCAL);
     put_shared_fields(b, crc, n, declared);
-    buf_text(b, "m");
-    buf_str(b, buf_view(&packed));
+    buf_put_cstr(b, "m");
+    buf_put_str(b, buf_view(&packed));
     uint32_t directory = (uint32_t)b->len;
     buf_u32le(b, ZIP_CENTRAL);
     buf_u16le(b, ZIP_VERSION); /* made by */
     put_shared_fields(b, crc, n, declared);
     for (int i = 0; i < 14; i++)
         buf_byte(b, 0); /* comment length, disk, attributes, and the offset of the local header */
-    buf_text(b, "m");
+    buf_put_cstr(b, "m");
     uint32_t size = (uint32_t)b->len - directory;
     buf_u32le(b, ZIP_END);
     buf_u32le(b, 0); /* this disk, and the disk of the directory */

@@ -45,8 +45,8 @@ static void put_member(buf *b, buf *directory, const struct archive_form *form, 
         buf_u16le(header, (uint16_t)strlen(name));
         buf_u16le(header, 0); /* no extra field */
     }
-    buf_text(b, name);
-    buf_text(b, payload);
+    buf_put_cstr(b, name);
+    buf_put_cstr(b, payload);
     if (form->descriptors) {
         if (form->signature)
             buf_u32le(b, ZIP_DESCRIPTOR);
@@ -57,7 +57,7 @@ static void put_member(buf *b, buf *directory, const struct archive_form *form, 
     for (int k = 0; k < 10; k++) /* no comment, disk 0, no attributes */
         buf_byte(directory, 0);
     buf_u32le(directory, offset);
-    buf_text(directory, name);
+    buf_put_cstr(directory, name);
 }
 
 static void build_archive(buf *b, const struct archive_form *form)
@@ -69,7 +69,7 @@ static void build_archive(buf *b, const struct archive_form *form)
     put_member(b, &directory, form, "a/data", "numbers");
     uint32_t offset = (uint32_t)b->len, size = (uint32_t)directory.len;
     buf_put(b, directory.data, directory.len);
-    buf_text(b, form->before_end_record ? form->before_end_record : "");
+    buf_put_cstr(b, form->before_end_record ? form->before_end_record : "");
     if (form->zip64) {
         zip_put_ends(b, &(struct zip_end_record){.entries = 2, .size = size, .offset = offset}, b->len);
     } else {
@@ -81,7 +81,7 @@ static void build_archive(buf *b, const struct archive_form *form)
         buf_u32le(b, offset);
         buf_u16le(b, 0); /* length of the comment */
     }
-    buf_text(b, form->after_archive ? form->after_archive : "");
+    buf_put_cstr(b, form->after_archive ? form->after_archive : "");
     buf_free(&directory);
 }
 
@@ -102,7 +102,7 @@ static struct edit open_archive(const struct archive_form *form)
     buf archive;
     build_archive(&archive, form);
     buf_init(&e.bytes, 1 << 20);
-    buf_text(&e.bytes, form->before_archive ? form->before_archive : "");
+    buf_put_cstr(&e.bytes, form->before_archive ? form->before_archive : "");
     buf_put(&e.bytes, archive.data, archive.len);
     buf_free(&archive);
     e.src = source_mem(e.bytes.data, e.bytes.len, 0);

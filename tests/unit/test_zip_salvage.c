@@ -35,13 +35,13 @@ static void put_record(buf *b, const struct record *r)
     buf_u32le(b, in_descriptor ? 0 : usize);
     buf_u16le(b, (uint16_t)(strlen(r->name) + r->add_name_length));
     buf_u16le(b, 0); /* length of the extra field */
-    buf_text(b, r->name);
+    buf_put_cstr(b, r->name);
     if (r->deflated) {
         buf_byte(b, 1); /* the last block; it is stored */
         buf_u16le(b, (uint16_t)usize);
         buf_u16le(b, (uint16_t)~usize);
     }
-    buf_text(b, r->payload);
+    buf_put_cstr(b, r->payload);
     if (!in_descriptor || r->no_descriptor)
         return;
     buf_u32le(b, ZIP_DESCRIPTOR);
@@ -272,7 +272,7 @@ static void malformed_headers_are_skipped(void)
     put_record(&b, &(struct record){.name = "", .payload = "nameless"});
     put_record(&b, &(struct record){.name = "whole", .payload = "bytes"});
     put_record(&b, &(struct record){.name = "long", .payload = "", .add_name_length = 60000});
-    buf_text(&b, "PK\3\4 no room"); /* a signature without a header */
+    buf_put_cstr(&b, "PK\3\4 no room"); /* a signature without a header */
     struct salvaged s = salvage(&b);
     CU_ASSERT_FATAL(s.status == CKPT_OK);
     CU_ASSERT(s.zip->n == 1 && entry_is(&s, "whole", "bytes"));
@@ -302,7 +302,7 @@ static void the_search_for_a_descriptor_is_limited(void)
                        .name = "open", .payload = "", .flags = ZIP_FLAG_DESCRIPTOR, .no_descriptor = true});
         size_t payload = b.len;
         for (int i = 0; i < 4095 + beyond; i++)
-            buf_text(&b, "PK\7\10 and other bytes ");
+            buf_put_cstr(&b, "PK\7\10 and other bytes ");
         uint32_t n = (uint32_t)(b.len - payload), crc = crc32_update(0, b.data + payload, n);
         buf_u32le(&b, ZIP_DESCRIPTOR);
         buf_u32le(&b, crc);

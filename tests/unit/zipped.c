@@ -30,16 +30,16 @@ void zip_put(buf *b, const struct member *m, size_t n, size_t before)
         if (!m[i].reuses_previous) {
             at = (uint32_t)(b->len - before);
             put_header(b, &m[i], true);
-            buf_text(b, m[i].name);
-            buf_str(b, m[i].bytes);
+            buf_put_cstr(b, m[i].name);
+            buf_put_str(b, m[i].bytes);
         }
         put_header(&directory, &m[i], false);
         buf_put(&directory, no_comment_disk_attributes, sizeof no_comment_disk_attributes);
         buf_u32le(&directory, at);
-        buf_text(&directory, m[i].name);
+        buf_put_cstr(&directory, m[i].name);
     }
     uint32_t start = (uint32_t)(b->len - before);
-    buf_str(b, buf_view(&directory));
+    buf_put_str(b, buf_view(&directory));
     buf_u32le(b, ZIP_END);
     buf_u32le(b, 0);           /* this disk, and the disk of the directory */
     buf_u16le(b, (uint16_t)n); /* entries on this disk, and in all */

@@ -679,7 +679,7 @@ static ckpt_status find_in_safetensors(struct dcp *dcp, const struct dcp_entry *
         in->safetensors_offset = item->file_offset;
     }
     uint32_t row = in->safetensors_offset == item->file_offset
-                       ? file_find(in->safetensors, entry->tensor.name)
+                       ? file_find_tensor(in->safetensors, entry->tensor.name)
                        : CKPT_NO_TENSOR;
     const ckpt_tensor *t = row == CKPT_NO_TENSOR ? NULL : &in->safetensors->table.rows[row].t;
     if (!t || !t->has_data || t->dtype != entry->tensor.dtype || t->ndim != entry->tensor.ndim ||
@@ -926,7 +926,7 @@ static ckpt_status read_all(struct dcp *dcp)
     f->producer = STR_LIT("torch.distributed.checkpoint");
     CKPT_TRY(dcp_read_extra_values(f, dcp->trusted, dcp->err));
     CKPT_TRY(torch_walk_graph(f, f->root, &st, dcp->err));
-    f->resolve = part_graph_add_unreferenced;
+    f->add_opaque_storages = part_graph_add_unreferenced;
     CKPT_TRY(count_ranks(dcp));
     return note_unused_files(dcp);
 }

@@ -130,7 +130,7 @@ static void put_end(buf *b, uint64_t base, struct member *members, uint32_t n)
     ckpt_str version = STR_LIT("3\n");
     members[n - 1] = make_member("archive/version", version);
     put_member(b, base, &members[n - 1]);
-    buf_str(b, version);
+    buf_put_str(b, version);
     uint64_t directory = base + b->len; /* bounded: as in put_member */
     for (uint32_t i = 0; i < n; i++) {
         struct zip_header h = make_header(&members[i]);
@@ -148,10 +148,10 @@ static void begin_archive(struct dcp_archive *archive, ckpt_str pickle, struct m
     buf_init(&archive->suffix, MAX_PICKLE);
     members[0] = make_member("archive/data.pkl", pickle);
     put_member(&archive->prefix, 0, &members[0]);
-    buf_str(&archive->prefix, pickle);
+    buf_put_str(&archive->prefix, pickle);
     members[1] = make_member("archive/byteorder", order);
     put_member(&archive->prefix, 0, &members[1]);
-    buf_str(&archive->prefix, order);
+    buf_put_str(&archive->prefix, order);
 }
 
 void dcp_archive_free(struct dcp_archive *archive)
@@ -199,7 +199,7 @@ ckpt_status dcp_archive_value(struct dcp_archive *archive, const ckpt_plan *p, c
 {
     struct member members[3];
     const struct pickle_hooks hooks = {
-        .user = (void *)(uintptr_t)p, .entry = plan_edit_entry, .literal = file_names_literal(p->file)};
+        .user = (void *)(uintptr_t)p, .entry = plan_edit_entry, .literal = file_needs_protocol_3(p->file)};
     buf pickle;
     *archive = (struct dcp_archive){0};
     buf_init(&pickle, MAX_PICKLE);

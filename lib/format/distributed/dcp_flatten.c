@@ -49,9 +49,9 @@ struct flatten_child {
  * from. */
 static const ckpt_value *get_replacement(const ckpt_file *f, const ckpt_value *v)
 {
-    const ckpt_value *by = file_replaced_value(f, v);
+    const ckpt_value *by = file_replacement_of(f, v);
     for (size_t i = 0; by == v && i < f->nparts; i++)
-        by = file_replaced_value(f->parts[i], v);
+        by = file_replacement_of(f->parts[i], v);
     return by;
 }
 

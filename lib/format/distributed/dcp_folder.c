@@ -111,7 +111,7 @@ ckpt_status dcp_folder_write_metadata(const struct dcp_folder *folder, ckpt_str 
     if (folder->job->opts->dry_run)
         return CKPT_OK;
     const char *path = dcp_folder_path(folder, ".metadata");
-    return path ? sink_file_bytes(path, &so, content, err) : fail_memory(err);
+    return path ? sink_write_whole_file(path, &so, content, err) : fail_memory(err);
 }
 
 ckpt_status dcp_folder_note_output(const struct dcp_folder *folder, const char *name, ckpt_error *err)

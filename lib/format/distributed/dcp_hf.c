@@ -84,7 +84,7 @@ static ckpt_status read_offsets(ckpt_file *f, ckpt_file *part, json_scan *j, con
     enum json_event e;
     CKPT_TRY(json_expect(j, JSON_OBJECT, "DCP_SHARDING_INFO", "an object"));
     while ((e = json_next(j)) == JSON_KEY) {
-        uint32_t row = file_find(part, j->str);
+        uint32_t row = file_find_tensor(part, j->str);
         const ckpt_tensor *t = row == CKPT_NO_TENSOR ? NULL : &part->table.rows[row].t;
         uint64_t *at = t ? arena_array(f->a, t->ndim, sizeof *at) : NULL;
         if (t && !at)
@@ -176,7 +176,7 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
 {
     struct sharded_tensors all;
     ckpt_status st = sharded_tensors_begin(&all, f, err);
-    f->flat = true;
+    f->flat_names = true;
     if (st == CKPT_OK)
         st = read_all(&all);
     f->producer = STR_LIT("torch.distributed.checkpoint");

@@ -133,7 +133,7 @@ static uint64_t find_data(const struct dcp_item *item, const ckpt_file *f)
     const ckpt_tensor *t = &f->table.rows[0].t;
     const struct storage *s = &f->table.storages[t->storage];
     uint64_t at, skip;
-    if (item->zstd || t->conj || t->neg || s->swap || !is_row_major(t) || !s->src ||
+    if (item->zstd || t->conj || t->neg || s->swap_width || !is_row_major(t) || !s->src ||
         source_locate(s->src, NULL) != CKPT_OK ||
         !dtype_bytes((ckpt_dtype)t->dtype, t->storage_offset, &skip) || !checked_add(s->off, skip, &skip) ||
         (at = source_pos(s->src, skip)) == CKPT_NO_OFFSET)

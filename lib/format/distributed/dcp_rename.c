@@ -42,7 +42,7 @@ static void put_number(buf *b, int64_t number) { buf_printf(b, "%lld/", (long lo
 static void put_text(buf *b, ckpt_str text)
 {
     buf_printf(b, "%zu:", text.len);
-    buf_str(b, text);
+    buf_put_str(b, text);
 }
 
 /* make_planned_key - sets B to the key of PATH, a path in planner_data. Returns false if an element is
@@ -264,7 +264,7 @@ static ckpt_status copy_file(const struct dcp_renamer *r, ckpt_file *part)
 
 static ckpt_status write_metadata(const struct dcp_renamer *r)
 {
-    const struct pickle_hooks hooks = {.literal = file_names_literal(r->meta)};
+    const struct pickle_hooks hooks = {.literal = file_needs_protocol_3(r->meta)};
     buf b;
     buf_init(&b, SIZE_MAX / 2);
     ckpt_status st = pickle_write(r->meta->root, &hooks, &b, r->err);
@@ -286,9 +286,9 @@ static ckpt_status write_folder(const struct dcp_renamer *r)
         CKPT_TRY(dcp_folder_note_output(r->folder, get_base(r->parts[i]).ptr, r->err));
     }
     CKPT_TRY(write_metadata(r));
-    r->folder->job->result->tensors += plan_count(r->plan);
+    r->folder->job->result->tensors += plan_count_entries(r->plan);
     CKPT_TRY(dcp_folder_note_output(r->folder, ".metadata", r->err));
-    return file_unchanged(r->plan->file, r->err);
+    return file_check_unchanged(r->plan->file, r->err);
 }
 
 /* --------------------------------------------------------------------------- all */
@@ -324,8 +324,8 @@ static ckpt_status read_graph(struct dcp_renamer *r, bool *known)
 /* only_names_changed - returns true if P writes all of a distributed checkpoint without a cast. */
 static bool only_names_changed(const ckpt_plan *p)
 {
-    return p->file->format->write == dcp_write && p->root == p->file->root && !p->root_depth && !p->cast &&
-           !p->file->nlost && plan_count(p) == p->file->table.nrows;
+    return p->file->format->write == dcp_write && p->root == p->file->root && !p->root_depth && !p->cast_to &&
+           !p->file->nlost && plan_count_entries(p) == p->file->table.nrows;
 }
 
 static ckpt_status write_renamed(struct dcp_renamer *r, bool *done)

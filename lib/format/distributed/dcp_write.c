@@ -100,8 +100,8 @@ static ckpt_status count_tensors(struct dcp_writer *w, ckpt_error *err)
     w->tensor_starts = calloc(w->leaves.nleaves + 1, sizeof *w->tensor_starts);
     w->tensors = calloc(w->leaves.nleaves + 1, sizeof *w->tensors);
     w->crcs = calloc(w->leaves.nleaves + 1, sizeof *w->crcs);
-    w->tallies = w->plan->cast ? calloc(w->leaves.nleaves + 1, sizeof *w->tallies) : NULL;
-    if (!w->ranges || !w->tensor_starts || !w->tensors || !w->crcs || (w->plan->cast && !w->tallies))
+    w->tallies = w->plan->cast_to ? calloc(w->leaves.nleaves + 1, sizeof *w->tallies) : NULL;
+    if (!w->ranges || !w->tensor_starts || !w->tensors || !w->crcs || (w->plan->cast_to && !w->tallies))
         return fail_memory(err);
     for (size_t i = 0; i < w->leaves.nleaves; i++) {
         uint64_t nbytes;
@@ -120,7 +120,7 @@ static ckpt_status lay_out(struct dcp_writer *w, ckpt_error *err)
     uint64_t end = 0;
     uint64_t files = w->job->opts->shards ? w->job->opts->shards : 1;
     CKPT_TRY(count_tensors(w, err));
-    if (!w->leaves.nleaves || (!w->ntensors && w->plan->file->table.nrows && !plan_count(w->plan)))
+    if (!w->leaves.nleaves || (!w->ntensors && w->plan->file->table.nrows && !plan_count_entries(w->plan)))
         return plan_fail_no_tensors(err);
     files = files < w->ntensors ? files : w->ntensors; /* no file is empty */
     w->nfiles = files < 1 ? 1 : files < MAX_FILES ? (uint32_t)files : MAX_FILES;
@@ -162,10 +162,10 @@ static ckpt_status copy_tensors(struct dcp_file_copy *copy, size_t n, sink *out,
     struct dcp_writer *w = copy->writer;
     ckpt_write_options opts = *w->job->opts;
     struct copy_job job = {.file = w->plan->file,
-                           .reading = plan_stream_options(w->plan),
+                           .read_options = plan_stream_options(w->plan),
                            .out = out,
                            .n = n,
-                           .item = get_copy_item,
+                           .get_item = get_copy_item,
                            .user = copy,
                            .crcs = out ? w->crcs + copy->first_tensor : NULL,
                            .tallies = w->tallies ? w->tallies + copy->first_tensor : NULL,
@@ -333,7 +333,7 @@ static ckpt_status verify_folder(const struct dcp_writer *w, ckpt_error *err)
     CKPT_TRY(o.path ? format_open(&o, &f, err) : fail_memory(err));
     bool indexed = file_index_names(f), same = f->table.nrows >= w->ntensors;
     for (size_t t = 0; indexed && same && t < w->ntensors; t++)
-        same = file_find(f, w->leaves.leaves[w->tensors[t]].name) != CKPT_NO_TENSOR;
+        same = file_find_tensor(f, w->leaves.leaves[w->tensors[t]].name) != CKPT_NO_TENSOR;
     file_free(f);
     return !indexed ? fail_memory(err)
            : same   ? CKPT_OK
@@ -369,7 +369,7 @@ static ckpt_status write_all(struct dcp_writer *w, ckpt_error *err)
     CKPT_TRY(note_outputs(w, file, err));
     if (w->job->opts->dry_run)
         return CKPT_OK;
-    CKPT_TRY(file_unchanged(w->plan->file, err));
+    CKPT_TRY(file_check_unchanged(w->plan->file, err));
     return verify_folder(w, err);
 }
 
@@ -400,7 +400,7 @@ static ckpt_status write_anew(struct dcp_writer *w, ckpt_error *err)
         return CKPT_OK;
     ckpt_status st = dcp_folder_end(&w->folder, write_all(w, err), err);
     if (st == CKPT_OK) {
-        w->job->result->tensors += plan_count(p);
+        w->job->result->tensors += plan_count_entries(p);
         w->job->result->bytes += w->file_bytes; /* bounded: they were written */
     }
     return st;

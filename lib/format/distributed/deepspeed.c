@@ -371,7 +371,7 @@ static ckpt_status read_all(struct deepspeed *ds)
     CKPT_TRY(take_graph(ds, ds->model));
     note_experts(ds);
     ds->f->root = ds->root;
-    ds->f->resolve = part_graph_add_unreferenced;
+    ds->f->add_opaque_storages = part_graph_add_unreferenced;
     return torch_walk_graph(ds->f, ds->root, &st, ds->err);
 }
 

@@ -87,7 +87,7 @@ static bool is_contiguous(const ckpt_file *part, const ckpt_tensor *t)
                  dtype_info((ckpt_dtype)t->dtype)->block_elems == 1;
     return dense && is_row_major(t) &&
            (t->storage == CKPT_NO_STORAGE ||
-            part->table.storages[t->storage].swap <= 1); /* 0, 1: not swapped */
+            part->table.storages[t->storage].swap_width <= 1); /* 0, 1: not swapped */
 }
 
 static ckpt_status add_partition(struct deepspeed *ds, struct ds_flat *flat, struct ds_partition partition)

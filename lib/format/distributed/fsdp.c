@@ -124,7 +124,7 @@ static ckpt_status add_rank(struct fsdp *fsdp, const ckpt_file *part, size_t nfi
         if (is_sharded(t)) {
             CKPT_TRY(check_has_all_ranks(fsdp, part, i, nfiles));
             CKPT_TRY(add_row(fsdp, part, i));
-        } else if (file_find(fsdp->first, t->name) == CKPT_NO_TENSOR) {
+        } else if (file_find_tensor(fsdp->first, t->name) == CKPT_NO_TENSOR) {
             file_notice(fsdp->f, "\"%.*s\" of %s is not in the first file, and left out", STR_ARG(t->name),
                         part->path);
         }
@@ -180,7 +180,7 @@ static ckpt_status read_all(struct fsdp *fsdp)
     CKPT_TRY(sharded_tensors_store(&fsdp->sharded));
     replace_nodes(fsdp);
     CKPT_TRY(part_graph_take(f, fsdp->first, &f->root, fsdp->err));
-    f->resolve = part_graph_add_unreferenced;
+    f->add_opaque_storages = part_graph_add_unreferenced;
     part_file_set_step(f, "global_step_");
     f->producer = find_trainer_by_stem(list[0]) ? str_c(find_trainer_by_stem(list[0]))
                                                 : fsdp->first->producer;

@@ -275,7 +275,7 @@ static ckpt_status count_gated_parts(struct megatron *m, const ckpt_file *part, 
                                      uint32_t *parts)
 {
     ckpt_str name = name_next_layer(m->f->a, t->name);
-    uint32_t row = name.len ? file_find((ckpt_file *)(uintptr_t)part, name) : CKPT_NO_TENSOR;
+    uint32_t row = name.len ? file_find_tensor((ckpt_file *)(uintptr_t)part, name) : CKPT_NO_TENSOR;
     const ckpt_tensor *next = row == CKPT_NO_TENSOR ? NULL : &part->table.rows[row].t;
     uint64_t columns = next && next->ndim == 2 ? next->shape[1] : 0;
     if (columns && t->ndim && t->shape[0] == columns)
@@ -695,7 +695,7 @@ static ckpt_status read_ranks(struct megatron *m)
     if (value_get(m->ranks[0].part->root, "optimizer"))
         file_notice(f, "the optimizer's states, which each rank has for itself, are left out");
     f->root = nested_root(&m->tree);
-    f->resolve = part_graph_add_unreferenced;
+    f->add_opaque_storages = part_graph_add_unreferenced;
     f->ranks.ranks = m->nranks;
     f->ranks.tensor_parallel = m->tensor_ranks;
     f->ranks.pipeline_parallel = m->stages;

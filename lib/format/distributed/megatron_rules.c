@@ -77,7 +77,7 @@ ckpt_status megatron_rules_read(arena *a, const char *path, struct megatron_rule
     ckpt_str text;
     json_scan j;
     *r = (struct megatron_rules){.nuser_rules = 0};
-    CKPT_TRY(source_file_text(path, MAX_FILE, a, &text, err));
+    CKPT_TRY(source_read_whole_file(path, MAX_FILE, a, &text, err));
     json_init(&j, text, 0, a, err);
     return name_file_if_failed(read_rules(a, &j, r, err), path, err);
 }

@@ -280,16 +280,16 @@ ckpt_status part_graph_take(ckpt_file *f, ckpt_file *part, ckpt_value **root, ck
     size_t index = 0;
     while (index + 1 < f->nparts && f->parts[index] != part)
         index++;
-    if (part->resolve) /* before its storage keys change */
-        CKPT_TRY(part->resolve(part, err));
-    part->resolve = NULL;
+    if (part->add_opaque_storages) /* before its storage keys change */
+        CKPT_TRY(part->add_opaque_storages(part, err));
+    part->add_opaque_storages = NULL;
     for (size_t i = 0; i < part->table.nrows; i++)
         if (part->table.rows[i].t.value)
             ((ckpt_value *)(uintptr_t)part->table.rows[i].t.value)->row = CKPT_NO_TENSOR;
     if (part->table.nstorages)
         CKPT_TRY(rename_storages(f, part, index, err));
     CKPT_TRY(file_add_pickles_of(f, part, err));
-    *root = (ckpt_value *)(uintptr_t)file_replaced_value(part, part->root);
+    *root = (ckpt_value *)(uintptr_t)file_replacement_of(part, part->root);
     return CKPT_OK;
 }
 
@@ -312,7 +312,7 @@ ckpt_status part_graph_find_storage(void *user, const struct torch_pid *pid, str
     s->s.nbytes = from->s.nbytes;
     s->has_crc = from->has_crc;
     s->crc = from->crc;
-    s->swap = from->swap;
+    s->swap_width = from->swap_width;
     return CKPT_OK;
 }
 

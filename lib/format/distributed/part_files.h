@@ -51,7 +51,7 @@ ckpt_status tracker_file_enter(ckpt_file *f, const struct tracker_file *tracker,
  * counts. */
 void part_file_set_step(ckpt_file *f, const char *prefix);
 
-/* part_file_keep - appends PART to f->parts and prepares it for file_find. Frees PART on failure. */
+/* part_file_keep - appends PART to f->parts and prepares it for file_find_tensor. Frees PART on failure. */
 ckpt_status part_file_keep(ckpt_file *f, ckpt_file *part, ckpt_error *err);
 /* part_file_read - reads the file NAME of f->folder as a checkpoint and makes it a part. Sets *OUT to NULL if
  * the file is damaged and `verify` has reported that. */

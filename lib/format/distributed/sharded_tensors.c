@@ -105,7 +105,7 @@ ckpt_status sharded_tensors_add(struct sharded_tensors *all, ckpt_str name, cons
     CKPT_TRY(find_tensor(all, name, t, shape, &tensor));
     if (!s || !s->src) /* its bytes are missing: pieces_source reports the gap */
         return CKPT_OK;
-    if (t->conj || t->neg || s->swap > 1) {
+    if (t->conj || t->neg || s->swap_width > 1) {
         (void)fail(all->err, CKPT_EUNSUPPORTED, t->file_offset,
                    "a shard of {%s elements}; only {=elements stored as they are} can be joined",
                    t->conj  ? "conjugated"

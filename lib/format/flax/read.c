@@ -73,7 +73,7 @@ static ckpt_status add_storage(struct flax_reading *r, const struct flax_array *
                         .src = src,
                         .off = offset,
                         .dtype = x->dtype,
-                        .swap = x->swap};
+                        .swap_width = x->swap};
     return file_storage_add(r->input.f, &s, index, r->input.err);
 }
 

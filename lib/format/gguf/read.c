@@ -190,7 +190,7 @@ static ckpt_status read_parts(struct kit *k, const struct gguf_reading *first)
         ckpt_str part = shard_name_make(f->a, &name, i);
         ckpt_status st = part.ptr ? read_part(k, first, i, part, &tensors) : fail_memory(k->err);
         bool unreadable = f->salvage && (st == CKPT_EIO || st == CKPT_ENOTFOUND);
-        CKPT_TRY(file_lose(f, unreadable ? CKPT_ETRUNCATED : st, part, k->err));
+        CKPT_TRY(file_report_lost(f, unreadable ? CKPT_ETRUNCATED : st, part, k->err));
     }
     if (tensors == first->total || f->salvage || f->check)
         return CKPT_OK;

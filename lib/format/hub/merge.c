@@ -23,10 +23,10 @@ char *shards_join_path(ckpt_str folder, ckpt_str name)
 {
     buf b;
     buf_init(&b, 1u << 16);
-    buf_str(&b, folder);
+    buf_put_str(&b, folder);
     if (folder.len && folder.ptr[folder.len - 1] != '/')
         buf_byte(&b, '/');
-    buf_str(&b, name);
+    buf_put_str(&b, name);
     buf_byte(&b, 0);
     if (buf_ok(&b))
         return (char *)b.data;
@@ -291,7 +291,7 @@ static ckpt_status index_shard(struct index *x, struct shard *s)
     arena *a = x->f->a;
     uint32_t nmetadata = 0;
     const value_pair *metadata = s->file->metadata ? value_pairs(s->file->metadata, &nmetadata) : NULL;
-    const ckpt_value *root = s->file->root ? file_replaced_value(s->file, s->file->root) : NULL;
+    const ckpt_value *root = s->file->root ? file_replacement_of(s->file, s->file->root) : NULL;
     s->pairs = root ? value_pairs(root, &s->npairs) : NULL;
     s->npairs -= s->file->nties; /* bounded: they are the last; ties are read from the set */
     s->pair_of = map_new(s->npairs);
@@ -320,7 +320,7 @@ static ckpt_status index_shard(struct index *x, struct shard *s)
 /* set_storage_file - sets the name of S as the file of the storage TO, for errors and for lost tensors. */
 static ckpt_status set_storage_file(struct index *x, const struct shard *s, struct storage *to)
 {
-    if (!storage_lost(to)) {
+    if (!storage_loss(to)) {
         to->extra = s->extra;
         return CKPT_OK;
     }
@@ -378,7 +378,7 @@ static ckpt_status add_shard_row(struct index *x, struct shard *s, uint32_t i, u
 static ckpt_status add_pair(struct index *x, struct shard *s, uint32_t k)
 {
     ckpt_file *f = x->f;
-    const ckpt_value *val = file_replaced_value(s->file, s->pairs[k].val);
+    const ckpt_value *val = file_replacement_of(s->file, s->pairs[k].val);
     uint32_t pair = value_count(f->root);
     s->taken[k] = true;
     if (!value_put(f->a, f->root, s->pairs[k].key, (ckpt_value *)(uintptr_t)val))
@@ -417,7 +417,7 @@ static ckpt_status add_lost_row(struct index *x, const struct weight *w)
     x->is_incomplete = true;
     if (!s->lost_storage) {
         struct storage_extra lost = {.file = s->name,
-                                     .lost = s->why    ? s->why
+                                     .lost_why = s->why    ? s->why
                                              : s->file ? "the shard does not have it"
                                                        : "the shard is missing",
                                      .lost_at = CKPT_NO_OFFSET};
@@ -580,7 +580,7 @@ static ckpt_status make_root(struct index *x)
     bool ordered = root && value_calls(root, "collections", "OrderedDict", 0);
     f->root = ordered ? value_ordered_dict(f->a) : value_new(f->a, CKPT_V_DICT, 0);
     ckpt_value *state = ordered ? value_state(root) : NULL;
-    if (!f->root || (state && !value_build(f->a, f->root, state)))
+    if (!f->root || (state && !value_add_state(f->a, f->root, state)))
         return fail_memory(x->err);
     return CKPT_OK;
 }
@@ -627,7 +627,7 @@ static bool records_tie(const ckpt_file *f, const value_pair *pair)
 {
     ckpt_str key;
     uint32_t row = f->nties && value_text(pair->key, &key) ? map_get(f->names, key) : MAP_NONE;
-    return row != MAP_NONE && file_records_tie(f, row);
+    return row != MAP_NONE && file_row_is_tie(f, row);
 }
 
 /* merge_metadata - adds the metadata of the first shard (`format`) and the ties of all shards, unless the

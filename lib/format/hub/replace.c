@@ -189,7 +189,7 @@ static ckpt_status rewrite_index(struct replaced *r, ckpt_error *err)
     buf_init(&b, (size_t)MAX_INDEX_BYTES);
     ckpt_status st = make_rewritten_index(r, &b, err);
     if (st == CKPT_OK)
-        st = sink_file_bytes(r->files[r->n - 1].path, &so, buf_view(&b), err);
+        st = sink_write_whole_file(r->files[r->n - 1].path, &so, buf_view(&b), err);
     buf_free(&b);
     return st;
 }

@@ -123,7 +123,7 @@ static ckpt_status drop_pairs(struct shard_layout *c, const value_pair *pairs, u
                               const uint32_t *unit_of, ckpt_error *err)
 {
     ckpt_plan *p = c->p;
-    struct edit *edit = plan_get_edit(p, p->root, n);
+    struct edit *edit = plan_find_or_add_edit(p, p->root, n);
     size_t before = p->ndropped;
     if (!edit)
         return fail_memory(err);

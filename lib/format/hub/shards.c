@@ -85,7 +85,7 @@ ckpt_status shards_become_file(ckpt_file *f, ckpt_str folder, ckpt_str name, ckp
     CKPT_TRY(st);
     if (!shard) /* reported */
         return err->status;
-    file_replace_by(f, shard);
+    file_take_over(f, shard);
     return CKPT_OK;
 }
 
@@ -290,8 +290,8 @@ static ckpt_status read_file(ckpt_file *f, ckpt_error *err)
     struct index x = {.f = f, .err = err};
     if (!f->src)
         return read_folder(f, err);
-    f->flat = true;
-    ckpt_status st = read_index_file(&x, f->src), changed = source_file_changed(f->src, err);
+    f->flat_names = true;
+    ckpt_status st = read_index_file(&x, f->src), changed = source_check_unchanged(f->src, err);
     if (changed != CKPT_OK) /* the set was replaced while it was read; any other error follows from that */
         st = changed;
     for (size_t i = 0; i < x.nshards; i++) {

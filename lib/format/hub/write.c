@@ -131,9 +131,9 @@ static ckpt_status make_paths(struct set *s, ckpt_error *err)
 
 static void write_metadata_pair(buf *b, ckpt_str key, ckpt_str text)
 {
-    buf_text(b, ",\n    ");
+    buf_put_cstr(b, ",\n    ");
     json_quote_ascii(b, key);
-    buf_text(b, ": ");
+    buf_put_cstr(b, ": ");
     json_quote_ascii(b, text);
 }
 
@@ -145,7 +145,7 @@ static ckpt_status write_metadata(struct set *s, buf *b, size_t first_alias, ckp
     for (size_t i = 0; i < s->nnotes; i++)
         if (!str_is(s->notes[i].key, "total_size") && !str_is(s->notes[i].key, "format"))
             write_metadata_pair(b, s->notes[i].key, s->notes[i].text);
-    buf_text(b, "\n  },\n");
+    buf_put_cstr(b, "\n  },\n");
     return CKPT_OK;
 }
 
@@ -173,14 +173,14 @@ static ckpt_status write_weight_map(const struct set *s, buf *b, ckpt_error *err
     for (uint32_t u = 0; u < s->layout.nunits; u++)
         positions[u] = (struct map_position){s->layout.units[u].shard, s->layout.units[u].parent != u, u};
     qsort(positions, s->layout.nunits, sizeof *positions, compare_map_positions);
-    buf_text(b, "  \"weight_map\": {");
+    buf_put_cstr(b, "  \"weight_map\": {");
     for (uint32_t i = 0; i < s->layout.nunits; i++) {
-        buf_text(b, i ? ",\n    " : "\n    ");
+        buf_put_cstr(b, i ? ",\n    " : "\n    ");
         json_quote_ascii(b, s->layout.units[positions[i].unit].name);
-        buf_text(b, ": ");
+        buf_put_cstr(b, ": ");
         json_quote_ascii(b, str_after_last(str_c(s->paths[positions[i].shard]), '/'));
     }
-    buf_text(b, "\n  }\n}");
+    buf_put_cstr(b, "\n  }\n}");
     free(positions);
     return buf_ok(b) ? CKPT_OK : fail_memory(err);
 }
@@ -196,7 +196,7 @@ static ckpt_status write_index(struct set *s, size_t first_alias, ckpt_error *er
     if (st == CKPT_OK)
         st = write_weight_map(s, &b, err);
     if (st == CKPT_OK && !s->job->opts->dry_run)
-        st = sink_file_bytes(path, &so, buf_view(&b), err);
+        st = sink_write_whole_file(path, &so, buf_view(&b), err);
     s->job->result->bytes += b.len; /* bounded: it is in memory */
     buf_free(&b);
     return st == CKPT_OK ? plan_note_output(s->p, path, err) : st;
@@ -453,7 +453,7 @@ static ckpt_status write_set(struct set *s, size_t first_alias, ckpt_error *err)
     }
     s->p->file->metadata = input_metadata;
     if (st == CKPT_OK)
-        st = file_unchanged(s->p->file, err); /* once, for all shards: both sides may have thousands */
+        st = file_check_unchanged(s->p->file, err); /* once, for all shards: both sides may have thousands */
     if (st == CKPT_OK && s->kind->has_index)
         st = write_index(s, first_alias, err);
     s->job->result->tensors += s->p->naliases - first_alias; /* the index records them */

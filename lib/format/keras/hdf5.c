@@ -332,7 +332,7 @@ static ckpt_status take_fault(void *user, ckpt_str path, ckpt_status st, ckpt_er
 {
     struct reading *r = user;
     (void)path;
-    return file_lose(r->k->f, st, str_c(err->where), err);
+    return file_report_lost(r->k->f, st, str_c(err->where), err);
 }
 
 static ckpt_status read_objects(struct reading *r, source *src)

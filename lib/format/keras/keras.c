@@ -159,7 +159,7 @@ static ckpt_status read_folder(struct kit *k)
     k->f->nbytes = src->size;
     ckpt_status st = keras_read_hdf5(k, src);
     if (st == CKPT_OK)
-        st = source_file_changed(src, k->err);
+        st = source_check_unchanged(src, k->err);
     else
         error_add_position(k->err, 0, WEIGHTS);
     source_unref(src);

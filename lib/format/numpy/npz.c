@@ -125,7 +125,7 @@ static ckpt_status read_members(struct kit *k, zip *z)
         if (st == CKPT_OK)
             continue;
         error_add_position(k->err, z->entries[i].header, z->entries[i].name);
-        CKPT_TRY(file_lose(k->f, st, z->entries[i].name, k->err));
+        CKPT_TRY(file_report_lost(k->f, st, z->entries[i].name, k->err));
     }
     if (nothers)
         file_notice(k->f, "%zu member%s no array%s: left out", nothers, nothers == 1 ? " is" : "s are",

@@ -59,7 +59,7 @@ static bool put_descr(ckpt_str name, buf *b)
         return true;
     }
     if (str_is(name, "float128") || str_is(name, "complex256")) {
-        buf_text(b, name.ptr[0] == 'f' ? "<f16" : "<c32");
+        buf_put_cstr(b, name.ptr[0] == 'f' ? "<f16" : "<c32");
         return true;
     }
     if (!numpy_dtype_parse(name, &d) || d.extended || d.kind == 'O')
@@ -95,10 +95,10 @@ static bool put_header(const struct flat_writer *w, const struct flat_item *x, b
     buf_put(b, "\x93NUMPY\1\0\0\0{'descr': '", 21);
     if (!put_descr(get_dtype_name(w, x), b))
         return false;
-    buf_text(b, "', 'fortran_order': False, 'shape': (");
+    buf_put_cstr(b, "', 'fortran_order': False, 'shape': (");
     for (uint32_t k = 0; k < t->ndim; k++)
         buf_printf(b, k ? ", %llu" : "%llu", (unsigned long long)t->shape[k]);
-    buf_text(b, t->ndim == 1 ? ",), }" : "), }");
+    buf_put_cstr(b, t->ndim == 1 ? ",), }" : "), }");
     if (t->ndim)
         (void)snprintf(first_size, sizeof first_size, "%llu", (unsigned long long)t->shape[0]);
     for (size_t n = strlen(first_size); t->ndim && n < GROWTH; n++)
@@ -153,7 +153,7 @@ static ckpt_status put_start(const struct flat_writer *w, size_t i, uint32_t crc
             b->failed = true;
     }
     if (buf_ok(&npy))
-        buf_str(b, buf_view(&npy));
+        buf_put_str(b, buf_view(&npy));
     bool ok = buf_ok(&npy) && buf_ok(b);
     buf_free(&npy);
     return ok ? CKPT_OK : fail_memory(err);

@@ -80,7 +80,7 @@ static ckpt_status find_or_open_values(struct onnx_reading *r, ckpt_str location
         *out = r->files[i];
         return CKPT_OK;
     }
-    if (!source_file_named(r->f->src))
+    if (!source_is_named_file(r->f->src))
         return fail(r->err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
                     "values in another file, \"%.*s\", of a model that is {no} {=file of a folder}",
                     STR_ARG(location));
@@ -234,13 +234,13 @@ static ckpt_status make_note(struct onnx_reading *r, const struct onnx_tensor *t
     buf b;
     buf_init(&b, NOTE_MAX);
     if (t->graph_path.len < NOTE_MAX / 2)
-        buf_str(&b, t->graph_path);
+        buf_put_str(&b, t->graph_path);
     if (t->component)
-        buf_text(&b, b.len ? ", of a sparse tensor" : "of a sparse tensor");
+        buf_put_cstr(&b, b.len ? ", of a sparse tensor" : "of a sparse tensor");
     for (uint64_t i = 0; i < t->sparse_ndim; i++)
         buf_printf(&b, "%s%" PRIu64, i ? ", " : " of shape [", t->sparse_shape[i]);
     if (t->sparse_ndim)
-        buf_text(&b, "]");
+        buf_put_cstr(&b, "]");
     if (t->checksum.len)
         buf_printf(&b, "%sSHA-1 %.*s", b.len ? ", " : "", STR_ARG(t->checksum));
     *note = arena_str(r->f->a, buf_view(&b));
@@ -282,7 +282,7 @@ static ckpt_status take_fault(void *user, ckpt_status st, ckpt_error *err)
 {
     struct onnx_reading *r = user;
     return r->second_pass && check_is_fault(st) ? CKPT_OK /* the first pass reported it */
-                                                : file_lose(r->f, st, str_c(err->where), err);
+                                                : file_report_lost(r->f, st, str_c(err->where), err);
 }
 
 static ckpt_status take_tensor(void *user, const struct onnx_tensor *t, ckpt_error *err)
@@ -300,7 +300,7 @@ static ckpt_status take_tensor(void *user, const struct onnx_tensor *t, ckpt_err
     ckpt_status st = count_elements(r, t, &n, &raw);
     if (st != CKPT_OK) {
         error_add_position(err, CKPT_NO_OFFSET, out.name);
-        return file_lose(r->f, st, str_c(err->where), err);
+        return file_report_lost(r->f, st, str_c(err->where), err);
     }
     CKPT_TRY(make_note(r, t, &out.t.note));
     out.t.dtype = (uint16_t)t->type->dtype;

@@ -280,7 +280,7 @@ static ckpt_status read_variables(struct params *p)
         if (st == CKPT_OK)
             continue;
         error_add_position(p->err, 0, p->names.names[i]);
-        st = file_lose(p->f, st, p->names.names[i], p->err);
+        st = file_report_lost(p->f, st, p->names.names[i], p->err);
     }
     return kit_end(&k, st);
 }

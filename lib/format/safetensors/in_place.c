@@ -35,7 +35,7 @@ static ckpt_status write_header(ckpt_plan *p, uint64_t data_offset, map *seen, b
     for (size_t i = 0; i < p->nentries; i++) {
         const ckpt_tensor *x = &t->rows[p->entries[i].row].t;
         CKPT_TRY(check_name(p->entries[i].name, seen, (uint32_t)i, err));
-        if (file_records_tie(p->file, p->entries[i].row))
+        if (file_row_is_tie(p->file, p->entries[i].row))
             continue; /* the tie is in the metadata */
         if (i || meta)
             buf_byte(out, ',');

@@ -79,7 +79,7 @@ static void write_header(buf *b, const struct old_header *h, const ckpt_pair *pa
     size_t unchanged_begin = has_metadata ? h->value_end : h->pairs_begin;
     buf_put(b, h->text, has_metadata ? h->value_begin : h->pairs_begin);
     if (!has_metadata)
-        buf_text(b, "\"__metadata__\":");
+        buf_put_cstr(b, "\"__metadata__\":");
     buf_byte(b, '{');
     for (size_t i = 0; i < n; i++)
         safetensors_put_pair(b, pairs[i].key, pairs[i].text, i == 0);

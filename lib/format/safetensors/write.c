@@ -113,7 +113,7 @@ static ckpt_status make_metadata(struct flat_writer *w, ckpt_error *err)
     CKPT_TRY(plan_metadata(p, &h->meta, &h->nmeta, err));
     CKPT_TRY(ties_update_metadata(p, w->aliases, &h->meta, &h->nmeta, &first_added, err));
     CKPT_TRY(notice_accidental_ties(w, first_added, err));
-    if ((h->nmeta || !p->file->flat || p->file->for_torch_load) && !has_key(h, STR_LIT("format")))
+    if ((h->nmeta || !p->file->flat_names || p->file->for_torch_load) && !has_key(h, STR_LIT("format")))
         h->meta[h->nmeta++] = (struct plan_pair){.key = STR_LIT("format"), .text = STR_LIT("pt")};
     if (h->nmeta > first_added)
         qsort(h->meta + first_added, h->nmeta - first_added, sizeof *h->meta, ties_compare_keys);
@@ -178,7 +178,7 @@ void safetensors_put_pair(buf *out, ckpt_str key, ckpt_str text, bool first)
 
 void safetensors_put_metadata(buf *out, const struct plan_pair *pairs, size_t n)
 {
-    buf_text(out, "\"__metadata__\":{");
+    buf_put_cstr(out, "\"__metadata__\":{");
     for (size_t i = 0; i < n; i++)
         safetensors_put_pair(out, pairs[i].key, pairs[i].text, i == 0);
     buf_byte(out, '}');
@@ -229,7 +229,7 @@ static ckpt_status make_header(struct flat_writer *w, ckpt_error *err)
  * byte. */
 static bool is_copy(const ckpt_plan *p)
 {
-    return p->renaming && !p->nrenames && !p->nedits && !p->cast && !p->root_depth && p->file->src &&
+    return p->renaming && !p->nrenames && !p->nedits && !p->cast_to && !p->root_depth && p->file->src &&
            p->file->format->write == safetensors_write && p->nentries == p->file->table.nrows;
 }
 

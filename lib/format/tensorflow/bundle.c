@@ -149,7 +149,7 @@ static ckpt_status add_entry(struct bundle *b, ckpt_str key, cursor value)
     ckpt_status st = read_entry(b, key, value, &entry);
     if (st != CKPT_OK) {
         error_add_where(b->err, "%.*s", STR_ARG(key));
-        return file_lose(b->f, st, key, b->err);
+        return file_report_lost(b->f, st, key, b->err);
     }
     return arena_push(b->f->a, &b->entries, &b->nentries, &b->cap_entries, &entry, sizeof entry)
                ? CKPT_OK

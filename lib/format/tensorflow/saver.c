@@ -345,7 +345,7 @@ static ckpt_status add_strings(struct saver *s, const struct saved_tensor *tenso
         return kit_add_tensor(&s->k, t);
     }
     CKPT_TRY(decode_strings(s, tensor, &t->src));
-    t->src->serial = 1; /* elements have no common size */
+    t->src->is_serial = 1; /* elements have no common size */
     t->nbytes = t->t.nbytes = t->src->size;
     t->checks_itself = true;
     ckpt_status st = kit_add_tensor(&s->k, t);
@@ -409,7 +409,7 @@ static ckpt_status read_shard(struct saver *s, ckpt_str first, ckpt_str name)
     error_add_file(s->err, part ? part->path : name.ptr);
     if (st == CKPT_ENOTFOUND && s->f->check)
         return file_report_fault_as(s->f, CHECK_MISSING_SHARD, CKPT_ETRUNCATED, s->err);
-    return file_lose(s->f, st == CKPT_ENOTFOUND && s->f->salvage ? CKPT_ETRUNCATED : st, name, s->err);
+    return file_report_lost(s->f, st == CKPT_ENOTFOUND && s->f->salvage ? CKPT_ETRUNCATED : st, name, s->err);
 }
 
 static ckpt_status read_other_shards(struct saver *s, const struct shard_name *name)

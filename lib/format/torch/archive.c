@@ -71,8 +71,8 @@ static bool has_no_storage_crcs(const struct torch_archive *ta)
 static void begin_record_name(struct torch_archive *ta, const char *name)
 {
     ta->record_name.len = 0;
-    buf_str(&ta->record_name, ta->top);
-    buf_text(&ta->record_name, name);
+    buf_put_str(&ta->record_name, ta->top);
+    buf_put_cstr(&ta->record_name, name);
 }
 
 bool torch_has_folder(const zip *z, ckpt_str top, const char *folder)
@@ -356,8 +356,8 @@ static ckpt_status find_storage(void *user, const struct torch_pid *pid, struct 
     if (is_next_entry(ta, pid->key))
         return use_record(ta, pid, ta->next_entry++, s, err);
     begin_record_name(ta, ta->storage_folder);
-    buf_str(&ta->record_name, pid->key);
-    buf_text(&ta->record_name, ta->storage_suffix);
+    buf_put_str(&ta->record_name, pid->key);
+    buf_put_cstr(&ta->record_name, ta->storage_suffix);
     if (!buf_ok(&ta->record_name))
         return fail_memory(err);
     int64_t i = zip_find(ta->z, buf_view(&ta->record_name));
@@ -409,7 +409,7 @@ static ckpt_status resolve_storages(ckpt_file *f, ckpt_error *err)
 
 void torch_archive_count_unused(struct torch_archive *ta)
 {
-    ta->f->resolve = resolve_storages;
+    ta->f->add_opaque_storages = resolve_storages;
     begin_record_name(ta, ta->storage_folder);
     for (size_t i = 0; i < ta->z->n; i++) {
         const struct zip_entry *e = &ta->z->entries[i];

@@ -123,7 +123,7 @@ ckpt_status torch_embed_archive(struct torch_archive *ta, const char *record, ck
     ckpt_path_elem *path;
     struct step *to;
     ckpt_value *k = value_str(a, key);
-    if (!k || !path_below(a, mapping, prefix, steps, nprefix, key, &path, &to))
+    if (!k || !path_of_entry(a, mapping, prefix, steps, nprefix, key, &path, &to))
         return fail_memory(err);
     struct embedding e = {.f = ta->f, .prefix = path, .steps = to, .nprefix = nprefix + 1, .err = err};
     ckpt_status st = open_embedded(ta, record, &e.embedded, err);
@@ -132,6 +132,6 @@ ckpt_status torch_embed_archive(struct torch_archive *ta, const char *record, ck
     if (st != CKPT_OK)
         error_add_where(err, "%.*s%s", STR_ARG(ta->top), record);
     CKPT_TRY(st);
-    const ckpt_value *root = file_replaced_value(e.embedded, e.embedded->root);
+    const ckpt_value *root = file_replacement_of(e.embedded, e.embedded->root);
     return value_put(a, mapping, k, (ckpt_value *)(uintptr_t)root) ? CKPT_OK : fail_memory(err);
 }

@@ -66,7 +66,7 @@ ckpt_status graph_fail_expected(struct graph *g, const ckpt_value *v, const char
 {
     char text[96] = "nothing";
     if (found)
-        value_show(found, 8, text, sizeof text);
+        value_text_or_type(found, 8, text, sizeof text);
     return graph_fail(g, v, "%s {=%s}, found {%s}", must_be, expected, text);
 }
 
@@ -82,7 +82,7 @@ ckpt_status torch_read_sizes(struct graph *g, const ckpt_value *v, const char *w
         return graph_fail(g, v, "%s is {a %s}, it must be {=a tuple of integers}", what,
                           ckpt_value_type_name(v, type, sizeof type));
     size_t ncached = sizeof g->cached_sizes / sizeof *g->cached_sizes;
-    struct cached_sizes *cached = &g->cached_sizes[map_ptr(v) / sizeof *v % ncached];
+    struct cached_sizes *cached = &g->cached_sizes[ptr_key(v) / sizeof *v % ncached];
     *n = v ? value_count(v) : 0;
     *out = cached->sizes;
     if (v && cached->tuple == v)
@@ -92,7 +92,7 @@ ckpt_status torch_read_sizes(struct graph *g, const ckpt_value *v, const char *w
         return fail_memory(g->err);
     for (uint32_t i = 0; i < *n; i++)
         if (!value_size(value_item(v, i), &sizes[i])) {
-            value_show(value_item(v, i), 4, type, sizeof type);
+            value_text_or_type(value_item(v, i), 4, type, sizeof type);
             return graph_fail(g, v, "%s[%u] is {%s}, it must be {=an integer >= 0}", what, i, type);
         }
     *cached = (struct cached_sizes){v, sizes};
@@ -403,12 +403,12 @@ static ckpt_status make_state_dict(struct torch_walk *w, const ckpt_value *modul
         if (!list.n)
             break;
     }
-    return file_replace(w->g.f, module, *out) ? CKPT_OK : fail_memory(w->g.err);
+    return file_set_replacement(w->g.f, module, *out) ? CKPT_OK : fail_memory(w->g.err);
 }
 
 static ckpt_status visit_module(struct torch_walk *w, const struct pending_node *p)
 {
-    ckpt_value *dict = (ckpt_value *)(uintptr_t)file_replaced_value(w->g.f, p->v);
+    ckpt_value *dict = (ckpt_value *)(uintptr_t)file_replacement_of(w->g.f, p->v);
     if (dict == p->v)
         CKPT_TRY(make_state_dict(w, p->v, &dict));
     CKPT_TRY(push_mapping_entries(w, p, dict, p->tensors_only));

@@ -107,7 +107,7 @@ static ckpt_status locate_storage(struct legacy *l, const ckpt_value *key, uint6
     uint64_t at = source_pos(l->src, *pos);
     uint32_t i = value_text(key, &text) ? map_get(l->keys, text) : MAP_NONE;
     if (i == MAP_NONE) {
-        value_show(key, 4, shown, sizeof shown);
+        value_text_or_type(key, 4, shown, sizeof shown);
         return fail(l->err, CKPT_EFORMAT, at,
                     "the list of storages must name {=those of the main pickle}, found {%s}", shown);
     }
@@ -174,7 +174,7 @@ static ckpt_status read_one_pickle(struct legacy *l, const char *what, bool is_m
 static ckpt_status fail_version(const struct legacy *l, const ckpt_value *v)
 {
     char shown[64];
-    value_show(v, 4, shown, sizeof shown);
+    value_text_or_type(v, 4, shown, sizeof shown);
     ckpt_status st = fail(l->err, CKPT_EFORMAT, source_pos(l->src, v->offset),
                           "it is {%s}, torch writes {=%d}", shown, PROTOCOL_VERSION);
     return prefix_where_if_failed(st, STR_LIT("protocol version"), l->err);
@@ -264,7 +264,7 @@ static ckpt_status read_legacy(ckpt_file *f, ckpt_error *err)
     f->root = l->root;
     f->for_torch_load = true;
     f->producer = STR_LIT("torch 0.1.10 to 1.5, or a later one asked for the legacy format");
-    f->resolve = resolve_legacy_storages;
+    f->add_opaque_storages = resolve_legacy_storages;
     if (has_module_ids(l->facts))
         file_notice(f, "a whole model with the source text of its classes, which is not run");
     struct torch_storages st = get_storages(l);

@@ -36,7 +36,7 @@ static ckpt_status add_array_storage(struct graph *g, const ckpt_value *v, const
     struct storage s = {.src = bytes, .dtype = t->dtype, .numel = t->elements, .pid = NULL};
     s.s.nbytes = bytes->size;
     s.s.key = key;
-    s.swap = d->big_endian && swap > 1 ? swap : 0;
+    s.swap_width = d->big_endian && swap > 1 ? swap : 0;
     CKPT_TRY(table_add_storage(&g->f->table, &s, &t->storage, g->err));
     t->has_data = true;
     return CKPT_OK;
@@ -50,19 +50,19 @@ static ckpt_status share_array_storage(struct graph *g, const ckpt_value *v, con
     ckpt_file *f = g->f;
     if (!f->node_storages && !(f->node_storages = map_new(16)))
         return fail_memory(g->err);
-    t->storage = map_get_num(f->node_storages, map_ptr(v));
+    t->storage = map_get_num(f->node_storages, ptr_key(v));
     t->has_data = t->storage != MAP_NONE;
     if (t->has_data)
         return CKPT_OK;
     CKPT_TRY(add_array_storage(g, v, data, d, t));
-    return map_set_num(f->node_storages, map_ptr(v), t->storage) ? CKPT_OK : fail_memory(g->err);
+    return map_set_num(f->node_storages, ptr_key(v), t->storage) ? CKPT_OK : fail_memory(g->err);
 }
 
 /* make_fields_text - returns the fields of the record DTYPE as text; .ptr NULL: out of memory. */
 static ckpt_str make_fields_text(struct graph *g, const ckpt_value *dtype)
 {
     char text[512];
-    value_show(value_item(value_state(dtype), 4), 64, text, sizeof text);
+    value_text_or_type(value_item(value_state(dtype), 4), 64, text, sizeof text);
     return arena_printf(g->f->a, "fields %s", text);
 }
 

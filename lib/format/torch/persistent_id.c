@@ -169,7 +169,7 @@ static ckpt_status add_storage_by_key(struct graph *g, const ckpt_value *v, cons
         st = table_set_lost(&g->f->table, &s, g->err, g->err);
     if (st == CKPT_OK && g->st->big_endian && !str_is(pid->klass, "UntypedStorage") &&
         dtype_info(pid->dtype)->swap_bytes > 1)
-        s.swap = dtype_info(pid->dtype)->swap_bytes;
+        s.swap_width = dtype_info(pid->dtype)->swap_bytes;
     if (st != CKPT_OK) {
         source_unref(s.src);
         return st;
@@ -203,7 +203,7 @@ static ckpt_status add_storage_in_bytes(struct graph *g, const ckpt_value *v, ui
     s.s.key = arena_printf(g->f->a, "bytes@%llu", (unsigned long long)v->offset);
     s.pid = v;
     CKPT_TRY(table_add_storage(&g->f->table, &s, index, g->err));
-    return s.s.key.ptr && map_set_num(g->f->node_storages, map_ptr(v), *index) ? CKPT_OK
+    return s.s.key.ptr && map_set_num(g->f->node_storages, ptr_key(v), *index) ? CKPT_OK
                                                                                : fail_memory(g->err);
 }
 
@@ -214,7 +214,7 @@ static ckpt_status get_storage_in_bytes(struct graph *g, const ckpt_value *v, ui
     ckpt_file *f = g->f;
     if (!f->node_storages && !(f->node_storages = map_new(16)))
         return fail_memory(g->err);
-    *index = map_get_num(f->node_storages, map_ptr(v));
+    *index = map_get_num(f->node_storages, ptr_key(v));
     return *index == MAP_NONE ? add_storage_in_bytes(g, v, index) : CKPT_OK;
 }
 

@@ -49,7 +49,7 @@ ckpt_value *torch_parameter_data(ckpt_value *v)
 
 static const char *show_value(const ckpt_value *v, char *out, size_t cap)
 {
-    value_show(v, 4, out, cap);
+    value_text_or_type(v, 4, out, cap);
     return out;
 }
 
@@ -86,13 +86,13 @@ static ckpt_status set_untyped_swap(struct graph *g, const ckpt_value *call, str
                                     ckpt_dtype dtype)
 {
     uint8_t width = dtype_info(dtype)->swap_bytes;
-    if (!g->st->big_endian || s->dtype != CKPT_DT_U8 || width <= 1 || s->swap == width)
+    if (!g->st->big_endian || s->dtype != CKPT_DT_U8 || width <= 1 || s->swap_width == width)
         return CKPT_OK;
-    if (s->swap)
+    if (s->swap_width)
         return graph_fail(
             g, call, "big-endian storage \"%.*s\" is viewed in elements of {two widths}, {=one} is possible",
             STR_ARG(s->s.key));
-    s->swap = width;
+    s->swap_width = width;
     file_notice(g->f,
                 "big-endian untyped storage \"%.*s\" is swapped by its tensor's dtype; torch.load would not",
                 STR_ARG(s->s.key));
@@ -200,8 +200,8 @@ static ckpt_status read_qtensor(struct graph *g, const ckpt_value *call, struct 
         m->components[m->ncomponents++] = (struct component){"zero_points", value_item(quantizer, 2)};
     }
     char scale[32], zero[32];
-    value_show(value_item(quantizer, 1), 1, scale, sizeof scale);
-    value_show(value_item(quantizer, 2), 1, zero, sizeof zero);
+    value_text_or_type(value_item(quantizer, 1), 1, scale, sizeof scale);
+    value_text_or_type(value_item(quantizer, 2), 1, zero, sizeof zero);
     m->row.t.note = m->ncomponents ? arena_printf(g->f->a, "%.*s", STR_ARG(scheme))
                                    : arena_printf(g->f->a, "%.*s, scale %s, zero_point %s", STR_ARG(scheme),
                                                   scale, zero);

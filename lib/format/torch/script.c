@@ -74,10 +74,10 @@ static ckpt_status load_code(struct script *s, ckpt_str module, ckpt_str *out)
 {
     buf name;
     buf_init(&name, 1u << 16);
-    buf_text(&name, "code/");
+    buf_put_cstr(&name, "code/");
     for (size_t i = 0; i < module.len; i++)
         buf_byte(&name, module.ptr[i] == '.' ? '/' : (unsigned char)module.ptr[i]);
-    buf_text(&name, ".py");
+    buf_put_cstr(&name, ".py");
     buf_byte(&name, 0);
     ckpt_status st = CKPT_OK;
     *out = str_of(NULL, 0);
@@ -215,13 +215,13 @@ static ckpt_value *make_detached(struct script *s, ckpt_value *v)
 
 static ckpt_status get_detached(struct script *s, ckpt_value *v, ckpt_value **out)
 {
-    uint32_t i = map_get_num(s->copy_of, map_ptr(v));
+    uint32_t i = map_get_num(s->copy_of, ptr_key(v));
     if (i != MAP_NONE) {
         *out = s->copies[i];
         return CKPT_OK;
     }
     *out = make_detached(s, v);
-    bool ok = *out && map_set_num(s->copy_of, map_ptr(v), (uint32_t)s->ncopies) &&
+    bool ok = *out && map_set_num(s->copy_of, ptr_key(v), (uint32_t)s->ncopies) &&
               arena_push(s->f->a, &s->copies, &s->ncopies, &s->cap_copies, out, sizeof *out);
     return ok ? CKPT_OK : fail_memory(s->err);
 }
@@ -349,13 +349,13 @@ static ckpt_status read_module(struct script *s, const ckpt_value *root)
     if (!is_object(root))
         return fail_not_module(s, root);
     CKPT_TRY(build_state_dict(s, root));
-    if (!file_replace(f, root, s->dict))
+    if (!file_set_replacement(f, root, s->dict))
         return fail_memory(s->err);
     struct torch_storages st = torch_archive_get_storages(s->ta);
     CKPT_TRY(torch_walk_graph(f, s->dict, &st, s->err));
     CKPT_TRY(add_constants(s));
     torch_archive_count_unused(s->ta);
-    f->resolve = NULL; /* writers only write the state dict, whose storages were all found */
+    f->add_opaque_storages = NULL; /* writers only write the state dict, whose storages were all found */
     return CKPT_OK;
 }
 

@@ -146,7 +146,7 @@ static ckpt_status fail_entry_format(struct tar_file *t, source *s, const ckpt_v
                                      const char *these)
 {
     char text[200];
-    value_show(v, 8, text, sizeof text);
+    value_text_or_type(v, 8, text, sizeof text);
     return fail(t->err, CKPT_EFORMAT, source_pos(s, v->offset), "%s {=%s}, found {%s}", must, these, text);
 }
 
@@ -336,7 +336,7 @@ static ckpt_status read_tensors(struct tar_file *t, source *s)
 /* add_lost_storage - adds a storage that is lost for the reason WHY, and sets *INDEX to it. */
 static void add_lost_storage(struct tar_file *t, const char *why, uint64_t at, uint32_t *index)
 {
-    struct storage_extra lost = {.lost = why, .lost_at = at};
+    struct storage_extra lost = {.lost_why = why, .lost_at = at};
     *index = CKPT_NO_STORAGE;
     t->no_memory |= table_add_lost(&t->f->table, lost, index, t->err) != CKPT_OK;
 }

@@ -51,8 +51,8 @@ static bool add_node(void *user, const ckpt_value *v)
     if (!v || (!value_is_sequence(v) && v->type != CKPT_V_DICT && v->type != CKPT_V_CALL &&
                v->type != CKPT_V_PERSID))
         return true;
-    v = file_replaced_value(x->f, v);
-    if (x->n >= MAP_NONE || x->nedges >= MAP_NONE || !map_put_num(x->number, map_ptr(v), (uint32_t)x->n, &i))
+    v = file_replacement_of(x->f, v);
+    if (x->n >= MAP_NONE || x->nedges >= MAP_NONE || !map_put_num(x->number, ptr_key(v), (uint32_t)x->n, &i))
         return false;
     const struct node node = {.v = v, .edges = MAP_NONE, .lost_storage = MAP_NONE};
     if (i == MAP_NONE && !arena_push(x->a, &x->nodes, &x->n, &x->cap, &node, sizeof node))
@@ -70,7 +70,7 @@ static uint32_t find_lost_storage(const ckpt_file *f, const ckpt_value *v)
 {
     struct torch_pid pid;
     uint32_t i = f->storage_keys && torch_pid_parse(v, &pid) ? map_get(f->storage_keys, pid.key) : MAP_NONE;
-    return i != MAP_NONE && storage_lost(&f->table.storages[i]) ? i : MAP_NONE;
+    return i != MAP_NONE && storage_loss(&f->table.storages[i]) ? i : MAP_NONE;
 }
 
 /* find_lost_nodes - makes the nodes and edges of the graph, and sets lost_storage of the nodes. */
@@ -104,7 +104,7 @@ static ckpt_status find_lost_nodes(struct lost_search *x)
 
 static uint32_t get_node_number(const struct lost_search *x, const ckpt_value *v)
 {
-    return v ? map_get_num(x->number, map_ptr(file_replaced_value(x->f, v))) : MAP_NONE;
+    return v ? map_get_num(x->number, ptr_key(file_replacement_of(x->f, v))) : MAP_NONE;
 }
 
 static bool reaches_lost(const struct lost_search *x, const ckpt_value *v)
@@ -195,7 +195,7 @@ static ckpt_status visit_entry(struct lost_search *x, uint32_t parent, struct st
         return CKPT_OK;
     const struct node *node = &x->nodes[i];
     if (is_row(x->f, v) || is_row(x->f, node->v)) {
-        x->f->lost_row[is_row(x->f, v) ? v->row : node->v->row] = true;
+        x->f->row_lost[is_row(x->f, v) ? v->row : node->v->row] = true;
         return CKPT_OK;
     }
     if (depth >= x->f->limits.max_depth || !can_drop_entries(x, node->v))
@@ -250,7 +250,7 @@ ckpt_status torch_find_unrecoverable_objects(ckpt_file *f, ckpt_error *err)
     struct lost_search x = {.f = f, .err = err, .a = arena_new(UINT64_MAX), .number = map_new(0)};
     bool any_lost = false;
     for (size_t i = 0; i < f->table.nstorages; i++)
-        any_lost = any_lost || storage_lost(&f->table.storages[i]);
+        any_lost = any_lost || storage_loss(&f->table.storages[i]);
     ckpt_status st = x.a && x.number && file_index_storage_keys(f) ? CKPT_OK : fail_memory(err);
     if (st == CKPT_OK && any_lost && f->root)
         st = find_objects(&x);

@@ -56,7 +56,7 @@ static ckpt_status begin_cast(struct torch_writer *w, const struct plan_entry *e
     if (t->neg && dtype_info(plan_dtype(w->p, e->row))->block_bytes == 1)
         return refuse_negated(w, e, err);
     *c = (struct torch_cast){(ckpt_dtype)t->dtype, plan_dtype(w->p, e->row), e, 0};
-    if (!map_set_num(w->cast_of, map_ptr(s), t->storage))
+    if (!map_set_num(w->cast_of, ptr_key(s), t->storage))
         return fail_memory(err);
     if (s->s.nbytes % dtype_info(c->from)->block_bytes == 0 && plan_storage_nbytes(w->p, e->row, &c->nbytes))
         return CKPT_OK;
@@ -135,7 +135,7 @@ static ckpt_status map_shard_casts(struct torch_writer *w, const struct table *s
     struct byte_range range;
     for (size_t i = 0; i < shard->nstorages; i++) {
         uint32_t cast = map_get(cast_at, make_range_key(&range, &shard->storages[i]));
-        if (cast != MAP_NONE && !map_set_num(w->cast_of, map_ptr(&shard->storages[i]), cast))
+        if (cast != MAP_NONE && !map_set_num(w->cast_of, ptr_key(&shard->storages[i]), cast))
             return fail_memory(err);
     }
     return CKPT_OK;
@@ -164,7 +164,7 @@ ckpt_status torch_zip_plan_casts(struct torch_writer *w, ckpt_error *err)
 {
     const ckpt_file *f = w->p->file;
     size_t n = f->table.nstorages;
-    if (!w->p->cast)
+    if (!w->p->cast_to)
         return CKPT_OK;
     CKPT_TRY(plan_update_entries(w->p, err));
     const struct plan_entry **first = arena_array(w->p->a, n, sizeof *first);
@@ -183,7 +183,7 @@ ckpt_status torch_zip_plan_casts(struct torch_writer *w, ckpt_error *err)
 
 const struct torch_cast *torch_find_cast(const struct torch_writer *w, const struct storage *s)
 {
-    uint32_t i = w->casts ? map_get_num(w->cast_of, map_ptr(s)) : MAP_NONE;
+    uint32_t i = w->casts ? map_get_num(w->cast_of, ptr_key(s)) : MAP_NONE;
     return i == MAP_NONE ? NULL : &w->casts[i];
 }
 

@@ -26,7 +26,7 @@ static ckpt_status refuse_in_place(ckpt_error *err, const char *why)
 /* check_editable - fails unless the edit changes nothing but the pickle E of F. */
 static ckpt_status check_editable(const ckpt_file *f, const struct zip_entry *e, ckpt_error *err)
 {
-    if (f->nreplaced)
+    if (f->nreplacements)
         return refuse_in_place(err, "a whole module, which is written as its state dict");
     if (f->nparts || f->npickles != 1 || !f->root)
         return refuse_in_place(err, "more than one pickle");
@@ -72,7 +72,8 @@ static ckpt_status make_patches(struct torch_archive *ta, size_t i, ckpt_str byt
 static ckpt_status rewrite_pickle(ckpt_plan *p, struct torch_archive *ta, size_t i, struct patches *out,
                                   ckpt_error *err)
 {
-    struct pickle_hooks hooks = {.user = p, .entry = plan_edit_entry, .literal = file_names_literal(p->file)};
+    bool literal = file_needs_protocol_3(p->file);
+    struct pickle_hooks hooks = {.user = p, .entry = plan_edit_entry, .literal = literal};
     size_t size = (size_t)ta->z->entries[i].usize; /* bounded: its graph is in memory */
     bool fits;
     buf b;

@@ -25,7 +25,7 @@ static ckpt_status map_node_storage(struct torch_writer *w, const ckpt_value *no
                                     bool cast, ckpt_error *err)
 {
     const struct torch_node_storage of = {s, cast};
-    bool ok = map_set_num(w->storage_of, map_ptr(node), (uint32_t)w->nnode_storages) &&
+    bool ok = map_set_num(w->storage_of, ptr_key(node), (uint32_t)w->nnode_storages) &&
               arena_push(w->p->a, &w->node_storages, &w->nnode_storages, &w->cap_node_storages, &of,
                          sizeof of);
     return ok ? CKPT_OK : fail_memory(err);
@@ -50,7 +50,7 @@ static struct storage *find_storage_by_key(const ckpt_file *f, const ckpt_value 
 
 static struct storage *find_node_storage(const struct torch_writer *w, const ckpt_value *node)
 {
-    uint32_t i = map_get_num(w->storage_of, map_ptr(node));
+    uint32_t i = map_get_num(w->storage_of, ptr_key(node));
     if (i != MAP_NONE)
         return w->node_storages[i].s;
     return is_found_by_key(w->p->file, node) ? find_storage_by_key(w->p->file, node) : NULL;
@@ -64,7 +64,7 @@ static ckpt_value *make_cast_node(struct torch_writer *w, struct storage *s, uin
 
 static bool is_cast_node(const struct torch_writer *w, const ckpt_value *node)
 {
-    uint32_t i = map_get_num(w->storage_of, map_ptr(node));
+    uint32_t i = map_get_num(w->storage_of, ptr_key(node));
     return i != MAP_NONE && w->node_storages[i].cast;
 }
 
@@ -80,7 +80,7 @@ static ckpt_status map_pickle_storages(struct torch_writer *w, ckpt_file *f, con
             CKPT_TRY(map_node_storage(w, v, s, false, err));
     }
     for (size_t i = 0; i < facts->ncalls; i++) {
-        uint32_t s = file_bytes_storage(f, facts->calls[i]);
+        uint32_t s = file_storage_loaded_by(f, facts->calls[i]);
         if (s != CKPT_NO_STORAGE)
             CKPT_TRY(map_node_storage(w, facts->calls[i], &f->table.storages[s], false, err));
     }
@@ -89,11 +89,11 @@ static ckpt_status map_pickle_storages(struct torch_writer *w, ckpt_file *f, con
 
 static ckpt_status map_all_storages(struct torch_writer *w, ckpt_file *f, ckpt_error *err)
 {
-    if (f->resolve)
-        CKPT_TRY(f->resolve(f, err));
+    if (f->add_opaque_storages)
+        CKPT_TRY(f->add_opaque_storages(f, err));
     for (size_t k = 0; k < f->nparts; k++) {
-        if (f->parts[k]->resolve)
-            CKPT_TRY(f->parts[k]->resolve(f->parts[k], err));
+        if (f->parts[k]->add_opaque_storages)
+            CKPT_TRY(f->parts[k]->add_opaque_storages(f->parts[k], err));
         if (!file_index_storage_keys(f->parts[k]))
             return fail_memory(err);
     }
@@ -110,12 +110,12 @@ static ckpt_status map_all_storages(struct torch_writer *w, ckpt_file *f, ckpt_e
 /* assign_number - sets *OUT to the number of storage S in the archive, which it gets on its first use. */
 static ckpt_status assign_number(struct torch_writer *w, struct storage *s, uint32_t *out, ckpt_error *err)
 {
-    *out = s->number ? s->number - 1 : (uint32_t)w->n; /* s->number: 0 before the first use, then 1 more */
-    if (s->number)
+    *out = s->output_number ? s->output_number - 1 : (uint32_t)w->n; /* 0: none yet, else 1 more */
+    if (s->output_number)
         return CKPT_OK;
     if (!arena_push(w->p->a, &w->items, &w->n, &w->cap, &s, sizeof s))
         return fail_memory(err);
-    s->number = (uint32_t)w->n;
+    s->output_number = (uint32_t)w->n;
     return checked_add(w->total, s->s.nbytes, &w->total)
                ? CKPT_OK
                : fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "storages of more than 2^64 bytes");
@@ -133,12 +133,12 @@ static uint32_t count_entries(const ckpt_value *v)
 
 static struct torch_mask *get_mask(struct torch_writer *w, const ckpt_value *node)
 {
-    uint32_t i = map_get_num(w->left_out, map_ptr(node));
+    uint32_t i = map_get_num(w->left_out, ptr_key(node));
     if (i != MAP_NONE)
         return &w->masks[i];
     uint32_t n = count_entries(node);
     const struct torch_mask mask = {arena_array(w->p->a, n, sizeof *mask.left_out), n};
-    bool ok = mask.left_out && map_set_num(w->left_out, map_ptr(node), (uint32_t)w->nmasks) &&
+    bool ok = mask.left_out && map_set_num(w->left_out, ptr_key(node), (uint32_t)w->nmasks) &&
               arena_push(w->p->a, &w->masks, &w->nmasks, &w->cap_masks, &mask, sizeof mask);
     return ok ? &w->masks[w->nmasks - 1] : NULL;
 }
@@ -158,7 +158,7 @@ static bool is_replaced_by_none(const ckpt_file *f, const struct row *row)
     const struct step *s = get_last_step(row);
     if (s)
         (void)value_pairs(s->node, &pairs);
-    return f->lost_row && !pairs && row->t.value && file_replaced_value(f, row->t.value)->type == CKPT_V_NONE;
+    return f->row_lost && !pairs && row->t.value && file_replacement_of(f, row->t.value)->type == CKPT_V_NONE;
 }
 
 /* mask_dropped_entries - masks the entries of rows that are not kept, in a first pass. The second pass
@@ -173,7 +173,7 @@ static ckpt_status mask_dropped_entries(struct torch_writer *w, ckpt_error *err)
             const struct row *row = &p->file->table.rows[second_pass ? p->entries[i].row : i];
             const struct step *s = get_last_step(row);
             if (!s || (!second_pass && p->keep[i]) || is_replaced_by_none(p->file, row) ||
-                (second_pass && map_get_num(w->left_out, map_ptr(s->node)) == MAP_NONE))
+                (second_pass && map_get_num(w->left_out, ptr_key(s->node)) == MAP_NONE))
                 continue;
             struct torch_mask *mask = get_mask(w, s->node);
             if (!mask)
@@ -190,7 +190,7 @@ static ckpt_status mask_dropped_entries(struct torch_writer *w, ckpt_error *err)
 static bool keep_entry(void *user, const ckpt_value *v, uint32_t i, ckpt_str *text)
 {
     const struct torch_writer *w = user;
-    uint32_t mask = w->nmasks ? map_get_num(w->left_out, map_ptr(v)) : MAP_NONE;
+    uint32_t mask = w->nmasks ? map_get_num(w->left_out, ptr_key(v)) : MAP_NONE;
     bool left_out = mask != MAP_NONE && i < w->masks[mask].n && w->masks[mask].left_out[i];
     return !left_out && plan_edit_entry(w->p, v, i, text);
 }
@@ -400,7 +400,7 @@ static ckpt_status put_pid(struct torch_writer *w, pickle_writer *pw, const ckpt
                            ckpt_error *err)
 {
     struct torch_pid pid = {.dtype = (ckpt_dtype)s->dtype};
-    if (storage_lost(s))
+    if (storage_loss(s))
         return fail(err, CKPT_ELOSSY, s->extra->lost_at,
                     "storage \"%.*s\" is lost, and an object that is no tensor holds it\n"
                     "--root PATH writes a part of the file without that object",
@@ -600,7 +600,7 @@ static ckpt_status rewrite_call(struct torch_writer *w, const ckpt_value *v, con
         return CKPT_OK;
     made = value_call(w->p->a, (enum value_call_kind)v->call, func, args, v->offset);
     for (uint32_t i = 0; made && i < extra->nstates; i++)
-        if (!value_build(w->p->a, made, extra->states[i]))
+        if (!value_add_state(w->p->a, made, extra->states[i]))
             made = NULL;
     if (!made)
         return fail_memory(err);
@@ -612,7 +612,7 @@ static ckpt_status rewrite_call(struct torch_writer *w, const ckpt_value *v, con
 static ckpt_status remember_rewritten(struct torch_writer *w, const ckpt_value *v,
                                       const ckpt_value *replacement, ckpt_error *err)
 {
-    bool ok = map_set_num(w->rewritten, map_ptr(v), (uint32_t)w->nreplacements) &&
+    bool ok = map_set_num(w->rewritten, ptr_key(v), (uint32_t)w->nreplacements) &&
               arena_push(w->p->a, &w->replacements, &w->nreplacements, &w->cap_replacements, &replacement,
                          sizeof replacement);
     return ok ? CKPT_OK : fail_memory(err);
@@ -622,9 +622,9 @@ static ckpt_status remember_rewritten(struct torch_writer *w, const ckpt_value *
  * module; else V. */
 static const ckpt_value *find_replacement(const ckpt_file *f, const ckpt_value *v)
 {
-    const ckpt_value *replacement = file_replaced_value(f, v);
+    const ckpt_value *replacement = file_replacement_of(f, v);
     for (size_t i = 0; replacement == v && i < f->nparts; i++)
-        replacement = file_replaced_value(f->parts[i], v);
+        replacement = file_replacement_of(f->parts[i], v);
     return replacement;
 }
 
@@ -646,7 +646,7 @@ static const ckpt_value *replace_node(void *user, const ckpt_value *v)
     const ckpt_value *out, *by = find_replacement(w->p->file, v);
     if (by != v && by->type != CKPT_V_NONE)
         plan_note_module(w->p);
-    uint32_t i = w->nreplacements ? map_get_num(w->rewritten, map_ptr(by)) : MAP_NONE;
+    uint32_t i = w->nreplacements ? map_get_num(w->rewritten, ptr_key(by)) : MAP_NONE;
     if (i != MAP_NONE)
         return w->replacements[i];
     if (by->type != CKPT_V_CALL || w->failed)
@@ -666,13 +666,13 @@ ckpt_status torch_zip_pickle(struct torch_writer *w, ckpt_error *err)
 {
     struct pickle_hooks hooks = {.user = w, .replace = replace_node, .entry = keep_entry, .leaf = write_leaf};
     ckpt_file *f = w->p->file;
-    hooks.literal = file_names_literal(f);
+    hooks.literal = file_needs_protocol_3(f);
     CKPT_TRY(map_all_storages(w, f, err));
     CKPT_TRY(torch_zip_plan_casts(w, err));
     CKPT_TRY(mask_dropped_entries(w, err));
     ckpt_status st = pickle_write(w->p->root, &hooks, &w->pickle, err);
     for (size_t i = 0; i < w->n; i++)
-        w->items[i]->number = 0;
+        w->items[i]->output_number = 0;
     if (st == CKPT_OK && w->bad_arguments)
         return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, /* of the file's pickles, any may have it */
                     "a persistent id in the place of the arguments of a call cannot be written");

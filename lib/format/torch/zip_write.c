@@ -43,7 +43,7 @@ struct archive_copy {
  * be cloned, because it is small or written with other bytes. */
 static uint64_t get_source_offset(const struct torch_writer *w, const struct storage *s)
 {
-    bool can_clone = s->src && !s->swap && s->s.nbytes >= SINK_CLONE_LEAST && !torch_find_cast(w, s);
+    bool can_clone = s->src && !s->swap_width && s->s.nbytes >= SINK_CLONE_LEAST && !torch_find_cast(w, s);
     if (!can_clone || source_locate(s->src, NULL) != CKPT_OK)
         return CKPT_NO_OFFSET;
     return source_pos(s->src, s->off);
@@ -107,10 +107,10 @@ static ckpt_status copy_storages(struct archive_copy *copy, sink *out, ckpt_erro
     const struct torch_writer *w = copy->w;
     CKPT_TRY(reserve_items(copy, err));
     const struct copy_job job = {.file = w->p->file,
-                                 .reading = plan_stream_options(w->p),
+                                 .read_options = plan_stream_options(w->p),
                                  .out = out,
                                  .n = w->n,
-                                 .item = get_copy_item,
+                                 .get_item = get_copy_item,
                                  .put_header = put_member_header,
                                  .user = copy,
                                  .crcs = out ? copy->crcs : NULL,
@@ -210,7 +210,7 @@ static ckpt_status write_archive(struct archive_copy *copy, sink *out, uint64_t 
                     (unsigned long long)sink_tell(out), (unsigned long long)size);
     CKPT_TRY(verify_archive(copy, out, size, err));
     /* for a set of shards, the caller checks the input once, at the end */
-    return copy->w->job->has_index ? CKPT_OK : file_unchanged(copy->w->p->file, err);
+    return copy->w->job->has_index ? CKPT_OK : file_check_unchanged(copy->w->p->file, err);
 }
 
 static ckpt_status write_file(struct archive_copy *copy, uint64_t size, ckpt_error *err)
@@ -293,7 +293,7 @@ static void free_node_maps(struct torch_writer *w)
 
 ckpt_status torch_zip_write(ckpt_plan *p, const struct write_job *job, ckpt_error *err)
 {
-    size_t n = p->file->table.nstorages, tensors = plan_count(p);
+    size_t n = p->file->table.nstorages, tensors = plan_count_entries(p);
     struct torch_writer w = {.p = p, .job = job, .opts = job->opts};
     uint64_t size = 0;
     w.storage_of = map_new(0);

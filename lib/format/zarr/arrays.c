@@ -289,7 +289,7 @@ ckpt_status zarr_add_array(struct zarr_arrays *arrays, const struct zarr_source 
     t->shape = array.meta.shape;
     s.s.nbytes = array.meta.nbytes;
     s.dtype = array.meta.dtype;
-    s.swap = get_swap_unit(&array.meta);
+    s.swap_width = get_swap_unit(&array.meta);
     s.pieces_have_crcs = s.checks_itself = zarr_has_checksums(&array.meta.encoding);
     if (st == CKPT_OK)
         st = table_add_storage(&arrays->f->table, &s, &t->storage, arrays->err);

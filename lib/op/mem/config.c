@@ -47,7 +47,7 @@ ckpt_status config_read(struct mem_config *c, const char *path, arena *a, ckpt_e
 {
     ckpt_str text;
     json_scan json;
-    CKPT_TRY(source_file_text(path, CONFIG_MAX, a, &text, err));
+    CKPT_TRY(source_read_whole_file(path, CONFIG_MAX, a, &text, err));
     json_init(&json, text, 0, a, err);
     c->path = path;
     return name_file_if_failed(read_entries(c, &json, a), path, err);

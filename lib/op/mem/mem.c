@@ -74,7 +74,7 @@ ckpt_status ckpt_mem_new(ckpt_file *file, const ckpt_mem_options *opts, ckpt_mem
     ckpt_mem_options o;
     CKPT_REQUIRE(err, out);
     *out = NULL;
-    CKPT_TRY(sized_copy_in(opts, &o, sizeof o, err));
+    CKPT_TRY(sized_struct_copy_in(opts, &o, sizeof o, err));
     CKPT_REQUIRE(err, (file || o.config) && (o.frozen || !o.nfrozen));
     ckpt_mem *m = calloc(1, sizeof *m);
     if (!m)
@@ -533,7 +533,7 @@ static ckpt_status begin_estimate(struct estimate *est, ckpt_mem *m, const ckpt_
                                   ckpt_mem_result *out, ckpt_error *err)
 {
     *est = (struct estimate){.m = m, .out = out};
-    CKPT_TRY(sized_copy_in(run, &est->run, sizeof est->run, err));
+    CKPT_TRY(sized_struct_copy_in(run, &est->run, sizeof est->run, err));
     CKPT_TRY(check_run(&est->run, err));
     *out = (ckpt_mem_result){0};
     arena_free(m->notes);
@@ -570,7 +570,7 @@ ckpt_status ckpt_mem_estimate(ckpt_mem *m, const ckpt_mem_run *run, ckpt_mem_res
     struct estimate est;
     struct mem_segments s;
     ckpt_mem_result own;
-    CKPT_TRY(sized_clear(out, err));
+    CKPT_TRY(sized_struct_clear(out, err));
     CKPT_REQUIRE(err, m);
     CKPT_TRY(begin_estimate(&est, m, run, &own, err));
     if (est.run.batch) {
@@ -579,7 +579,7 @@ ckpt_status ckpt_mem_estimate(ckpt_mem *m, const ckpt_mem_run *run, ckpt_mem_res
     }
     fill_total(&est);
     CKPT_TRY(check_total(&own, err));
-    sized_copy_out(out, &own, sizeof own);
+    sized_struct_copy_out(out, &own, sizeof own);
     return CKPT_OK;
 }
 
@@ -612,13 +612,13 @@ ckpt_status ckpt_mem_plan(ckpt_mem *m, const ckpt_mem_run *run, uint64_t limit, 
     struct estimate est;
     ckpt_mem_result own;
     bool fits = true;
-    CKPT_TRY(sized_clear(out, err));
+    CKPT_TRY(sized_struct_clear(out, err));
     CKPT_REQUIRE(err, m);
     CKPT_TRY(begin_estimate(&est, m, run, &own, err));
     if (!est.run.batch)
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "a plan needs a batch");
     CKPT_TRY(find_plan(&est, limit, &fits, err));
-    sized_copy_out(out, &own, sizeof own);
+    sized_struct_copy_out(out, &own, sizeof own);
     if (!fits)
         return fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "no plan fits into {=%llu} bytes",
                     (unsigned long long)limit);
@@ -652,7 +652,7 @@ ckpt_status ckpt_mem_largest_batch(ckpt_mem *m, const ckpt_mem_run *run, uint64_
     CKPT_REQUIRE(err, batch);
     *batch = 0;
     CKPT_REQUIRE(err, m);
-    CKPT_TRY(sized_copy_in(run, &r, sizeof r, err));
+    CKPT_TRY(sized_struct_copy_in(run, &r, sizeof r, err));
     while (low < high) { /* a larger batch never takes less memory */
         r.struct_size = sizeof r;
         r.batch = low + (high - low + 1) / 2;
