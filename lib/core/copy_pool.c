@@ -278,7 +278,7 @@ static ckpt_status start_range(struct copy_range *r, size_t i, const struct para
     const ckpt_tensor *t = x->storage ? NULL : &p->job->file->table.rows[x->row].t;
     uint64_t width = t ? dtype_info((ckpt_dtype)t->dtype)->block_bytes : 1;
     r->pos = chunk ? chunk->first * width : 0; /* bounded: inside the item, as is the next */
-    r->end = chunk ? r->pos + chunk->count * width : t ? t->nbytes : x->storage->s.nbytes;
+    r->end = chunk ? r->pos + chunk->count * width : t ? t->nbytes : x->storage->nbytes;
     r->offset = x->offset + converted_size(r, r->pos);
     if (r->worker->out.block)
         return CKPT_OK;
@@ -473,11 +473,11 @@ static struct copy_item get_only_item(const void *user, size_t i)
 ckpt_status copy_file_tail(ckpt_file *f, uint64_t from, sink *out, const ckpt_write_options *o,
                            ckpt_error *err)
 {
-    struct storage tail = {.src = f->src, .off = from, .s.nbytes = f->src->size - from};
+    struct storage tail = {.src = f->src, .off = from, .nbytes = f->src->size - from};
     const struct copy_item item = {.storage = &tail, .offset = sink_tell(out)};
     const struct copy_job job = {
-        .out = out, .n = 1, .get_item = get_only_item, .user = &item, .nbytes = tail.s.nbytes, .options = o};
-    CKPT_TRY(sink_skip(out, tail.s.nbytes, err));
+        .out = out, .n = 1, .get_item = get_only_item, .user = &item, .nbytes = tail.nbytes, .options = o};
+    CKPT_TRY(sink_skip(out, tail.nbytes, err));
     CKPT_TRY(copy_items(&job, err));
     return file_check_unchanged(f, err);
 }

@@ -253,7 +253,7 @@ bool file_set_replacement(ckpt_file *f, const ckpt_value *v, ckpt_value *by)
 static ckpt_str get_storage_key(const void *user, uint32_t i)
 {
     const ckpt_file *f = user;
-    return f->table.storages[i].s.key;
+    return f->table.storages[i].key;
 }
 
 map *file_index_storage_keys(ckpt_file *f)
@@ -263,7 +263,7 @@ map *file_index_storage_keys(ckpt_file *f)
         f->storage_keys = map_new_index(f->table.nstorages, get_storage_key, f);
     for (; f->storage_keys && ok && f->nindexed_storages < f->table.nstorages; f->nindexed_storages += ok) {
         const struct storage *s = &f->table.storages[f->nindexed_storages];
-        ok = !s->in_key_index || map_put(f->storage_keys, s->s.key, (uint32_t)f->nindexed_storages, NULL);
+        ok = !s->in_key_index || map_put(f->storage_keys, s->key, (uint32_t)f->nindexed_storages, NULL);
     }
     return ok ? f->storage_keys : NULL;
 }
@@ -291,8 +291,8 @@ ckpt_status file_storage_add(ckpt_file *f, struct storage *s, uint32_t *index, c
 {
     s->in_key_index = true;
     CKPT_TRY(table_add_storage(&f->table, s, index, err));
-    if (comes_after(s->s.key, f->last_key))
-        f->last_key = s->s.key;
+    if (comes_after(s->key, f->last_key))
+        f->last_key = s->key;
     return CKPT_OK;
 }
 

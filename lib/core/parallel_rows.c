@@ -142,7 +142,7 @@ static ckpt_status list_groups(struct parallel_state *t, uint32_t *parent, ckpt_
 static uint64_t get_item_bytes(const struct parallel_item *x)
 {
     if (x->storage)
-        return x->storage->s.nbytes;
+        return x->storage->nbytes;
     uint64_t a = x->file->table.rows[x->row].t.nbytes;
     uint64_t b = x->other ? x->other->table.rows[x->other_row].t.nbytes : 0;
     return size_add(a, b);
@@ -163,7 +163,7 @@ static uint64_t get_element_width(const struct parallel_item *x, int side)
 
 static uint64_t count_item_elements(const struct parallel_item *x)
 {
-    return x->storage ? x->storage->s.nbytes : x->file->table.rows[x->row].t.elements;
+    return x->storage ? x->storage->nbytes : x->file->table.rows[x->row].t.elements;
 }
 
 /* get_item_width - returns the larger get_element_width of X's one or two rows; 0 if one of them is 0. */

@@ -513,7 +513,7 @@ bool plan_nbytes(const ckpt_plan *p, uint32_t row, uint64_t *out)
 bool plan_storage_nbytes(const ckpt_plan *p, uint32_t row, uint64_t *out)
 {
     const ckpt_tensor *t = &p->file->table.rows[row].t;
-    uint64_t bytes = p->file->table.storages[t->storage].s.nbytes;
+    uint64_t bytes = p->file->table.storages[t->storage].nbytes;
     *out = bytes;
     if (!p->cast_to || !p->cast_to[row] || t->kind == CKPT_NDARRAY)
         return true;

@@ -47,7 +47,7 @@ static ckpt_status fail_outside_storage(const struct row_reader *r, ckpt_error *
 {
     return fail(err, CKPT_EFORMAT, source_pos(r->storage->src, r->storage->off),
                 "{its view} reaches beyond {=the %" PRIu64 " bytes} of storage \"%.*s\"",
-                r->storage->s.nbytes, STR_ARG(r->storage->s.key));
+                r->storage->nbytes, STR_ARG(r->storage->key));
 }
 
 /* open_contiguous - opens a row whose elements are contiguous, packed types included. */
@@ -64,7 +64,7 @@ static ckpt_status open_contiguous(struct row_reader *r, const struct dtype_info
         r->total_units = r->tensor->nbytes;
         r->block_units = d->block_bytes;
     }
-    if (!range_within(off, r->tensor->nbytes, r->storage->s.nbytes))
+    if (!range_within(off, r->tensor->nbytes, r->storage->nbytes))
         return fail_outside_storage(r, err);
     return checked_add(r->storage->off, off, &r->gather.data_offset) ? CKPT_OK : fail_outside_storage(r, err);
 }
@@ -75,7 +75,7 @@ static ckpt_status open_strided(struct row_reader *r, const struct dtype_info *d
     if (d->block_elems != 1)
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "%s with strides cannot be read", d->name);
     bool fits = row_end(r->tensor, &end) && tensor_bytes(r->tensor, end, &bytes) &&
-                bytes <= r->storage->s.nbytes;
+                bytes <= r->storage->nbytes;
     if (!fits || !tensor_bytes(r->tensor, r->tensor->storage_offset, &off) ||
         !checked_add(r->storage->off, off, &r->gather.data_offset))
         return fail_outside_storage(r, err);
@@ -154,11 +154,11 @@ ckpt_status storage_compare_crc(struct storage *st, uint32_t crc, const struct s
                     "storage \"%.*s\": its %" PRIu64 " bytes have the %s {%08" PRIx32
                     "}, the file records {=%08" PRIx32 "}\n"
                     "the data is damaged; --ignore-crc uses it anyway",
-                    STR_ARG(st->s.key), st->s.nbytes, crc_name(storage_crc_kind(st)), crc, st->crc);
+                    STR_ARG(st->key), st->nbytes, crc_name(storage_crc_kind(st)), crc, st->crc);
     st->crc_checked = true;
     if (o->notice)
         o->notice(o->user, "storage \"%.*s\": %s %08" PRIx32 ", the file records %08" PRIx32 "; ignored",
-                  STR_ARG(st->s.key), crc_name(storage_crc_kind(st)), crc, st->crc);
+                  STR_ARG(st->key), crc_name(storage_crc_kind(st)), crc, st->crc);
     return CKPT_OK;
 }
 
@@ -174,14 +174,14 @@ ckpt_status storage_check_crc(struct table *t, uint32_t storage, const struct st
         return CKPT_OK;
     uint32_t crc = 0;
     source_advise_sequential(st->src);
-    CKPT_TRY(source_crc(st->src, st->off, st->s.nbytes, storage_crc_kind(st), &crc, err));
+    CKPT_TRY(source_crc(st->src, st->off, st->nbytes, storage_crc_kind(st), &crc, err));
     return storage_compare_crc(st, crc, o, err);
 }
 
 static bool covers_storage(const struct row_reader *r)
 {
     return r->is_contiguous && r->total_units && r->gather.data_offset == r->storage->off &&
-           r->tensor->nbytes == r->storage->s.nbytes;
+           r->tensor->nbytes == r->storage->nbytes;
 }
 
 ckpt_status stream_check_limit(const struct table *t, const ckpt_tensor *v, ckpt_error *err)
@@ -192,7 +192,7 @@ ckpt_status stream_check_limit(const struct table *t, const ckpt_tensor *v, ckpt
                 "its view shows %" PRIu64 " bytes of a storage of %" PRIu64 "; all such views show {%" PRIu64
                 "}, the limit is {=%" PRIu64 "}\n"
                 "raise it with --max-expanded (max_expanded in ckpt_limits)",
-                v->nbytes, t->storages[v->storage].s.nbytes, t->expanded_bytes, t->max_expanded);
+                v->nbytes, t->storages[v->storage].nbytes, t->expanded_bytes, t->max_expanded);
 }
 
 static void choose_window(struct stream *s)

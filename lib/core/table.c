@@ -72,10 +72,10 @@ bool table_copy_storage(const struct table *t, uint32_t i, ckpt_storage *out)
     const struct storage *s = i < t->nstorages ? &t->storages[i] : NULL;
     *out = (ckpt_storage){0};
     if (s)
-        *out = (ckpt_storage){.nbytes = s->s.nbytes,
+        *out = (ckpt_storage){.nbytes = s->nbytes,
                               .file_offset = storage_file_offset(s),
-                              .key = s->s.key,
-                              .location = s->s.location,
+                              .key = s->key,
+                              .location = s->location,
                               .file = storage_file(s),
                               .has_crc = s->has_crc};
     return s != NULL;
@@ -238,11 +238,11 @@ static ckpt_status check_view(struct table *t, ckpt_tensor *v, ckpt_error *err)
     if (!row_end(v, &end) || !tensor_bytes(v, end, &need))
         return fail(err, CKPT_EFORMAT, storage_file_offset(s),
                     "{its offset, sizes and strides} reach beyond {=2^64 bytes}");
-    if (need > s->s.nbytes)
+    if (need > s->nbytes)
         return fail(err, CKPT_EFORMAT, storage_file_offset(s),
                     "the view reaches {byte %llu} of storage \"%.*s\", which has {=%llu}\n"
                     "the file is damaged or made to mislead; nothing can be read from this tensor",
-                    (unsigned long long)need, STR_ARG(s->s.key), (unsigned long long)s->s.nbytes);
+                    (unsigned long long)need, STR_ARG(s->key), (unsigned long long)s->nbytes);
     return CKPT_OK;
 }
 
@@ -253,7 +253,7 @@ static void set_file_offset(const struct table *t, ckpt_tensor *v)
     uint64_t storage_pos = s ? storage_file_offset(s) : CKPT_NO_OFFSET;
     v->file_offset = CKPT_NO_OFFSET;
     if (storage_pos != CKPT_NO_OFFSET && tensor_bytes(v, v->storage_offset, &view_offset) &&
-        view_offset <= s->s.nbytes)
+        view_offset <= s->nbytes)
         (void)checked_add(storage_pos, view_offset, &v->file_offset);
 }
 
@@ -296,7 +296,7 @@ bool table_same_places(const struct table *a, const struct table *b)
 
 bool row_expands(const struct table *t, const ckpt_tensor *v)
 {
-    return v->has_data && v->storage != CKPT_NO_STORAGE && v->nbytes > t->storages[v->storage].s.nbytes;
+    return v->has_data && v->storage != CKPT_NO_STORAGE && v->nbytes > t->storages[v->storage].nbytes;
 }
 
 ckpt_status table_add_lost(struct table *t, struct storage_extra lost, uint32_t *index, ckpt_error *err)
@@ -315,7 +315,7 @@ ckpt_status table_set_lost(struct table *t, struct storage *s, const ckpt_error 
     ckpt_str text = arena_printf(t->a, "%s%s%s", why->where, why->where[0] ? ": " : "", why->what);
     source_unref(s->src);
     s->src = NULL;
-    s->s.nbytes = 0;
+    s->nbytes = 0;
     s->has_crc = false;
     if (!extra || !text.ptr)
         return fail_memory(err);

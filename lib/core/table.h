@@ -27,11 +27,9 @@ struct storage_extra {
 };
 
 struct storage {
-    struct { /* as in ckpt_storage */
-        uint64_t nbytes;
-        ckpt_str key, location;
-    } s;
-    source *src; /* the storage is [off, off + s.nbytes) of it; owned reference; NULL: no bytes (meta) */
+    uint64_t nbytes;
+    ckpt_str key, location; /* as in ckpt_storage */
+    source *src; /* the storage is [off, off + nbytes) of it; owned reference; NULL: no bytes (meta) */
     uint64_t off;
     uint64_t numel;                  /* the size in its persistent id, in elements of DTYPE */
     const ckpt_value *pid;           /* PERSID node, or NULL */

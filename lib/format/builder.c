@@ -198,8 +198,8 @@ static ckpt_status add_tie(ckpt_builder *b, const char *key, const char *tensor_
     const struct storage *s = &b->f->table.storages[t->storage];
     struct kit_tensor x = {.t = {.dtype = t->dtype, .ndim = t->ndim, .shape = t->shape},
                            .src = s->src,
-                           .nbytes = s->s.nbytes,
-                           .key = s->s.key};
+                           .nbytes = s->nbytes,
+                           .key = s->key};
     return add_row(b, name, &x);
 }
 

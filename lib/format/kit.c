@@ -95,7 +95,7 @@ static ckpt_status set_storage_bytes(const struct kit *k, const struct kit_tenso
                     x->src_offset < x->src->size ? x->src->size - x->src_offset : 0);
     s->src = source_ref(x->src);
     s->off = x->src_offset;
-    s->s.nbytes = n;
+    s->nbytes = n;
     return CKPT_OK;
 }
 
@@ -112,7 +112,7 @@ static ckpt_status set_storage_pieces(const struct kit *k, const struct kit_tens
     if (d->block_elems != 1)
         return fail(k->err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "%s in pieces cannot be read", d->name);
     CKPT_TRY(pieces_source(k->f->a, &p, &s->src, &s->off, k->err));
-    return count_bytes(&x->t, &s->s.nbytes) ? CKPT_OK : fail_memory(k->err);
+    return count_bytes(&x->t, &s->nbytes) ? CKPT_OK : fail_memory(k->err);
 }
 
 /* add_storage - adds the storage of X; in salvage, a faulty one is added as lost. */
@@ -127,8 +127,8 @@ static ckpt_status add_storage(const struct kit *k, const struct kit_tensor *x, 
                         .extra = x->src_file,
                         .pieces_have_crcs = x->checks_itself,
                         .checks_itself = x->checks_itself};
-    s.s.key = x->key.len ? x->key : x->name;
-    s.s.location = x->t.location;
+    s.key = x->key.len ? x->key : x->name;
+    s.location = x->t.location;
     uint8_t unit = x->t.dtype == CKPT_DT_NAMED ? x->swap_bytes : d->swap_bytes;
     s.swap_width = x->big_endian && unit > 1 ? unit : 0;
     ckpt_status st = x->lost     ? table_set_lost(&f->table, &s, x->lost, k->err)

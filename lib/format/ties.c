@@ -233,7 +233,7 @@ static uint64_t count_copied_bytes(const ckpt_plan *p, const bool *drop, bool *s
             continue;
         if (!checked_add(written, t->nbytes, &written))
             return UINT64_MAX;
-        if (!seen[t->storage] && !checked_add(stored, p->file->table.storages[t->storage].s.nbytes, &stored))
+        if (!seen[t->storage] && !checked_add(stored, p->file->table.storages[t->storage].nbytes, &stored))
             return 0; /* that many bytes are read anyway */
         seen[t->storage] = true;
     }

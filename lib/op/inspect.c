@@ -310,10 +310,10 @@ static ckpt_status count_unreferenced(const ckpt_file *f, uint64_t *out, ckpt_er
     for (size_t i = 0; i < t->nrows; i++) {
         const ckpt_tensor *row = &t->rows[i].t;
         n += row->storage < t->nstorages &&
-             find_covered_span(row, t->storages[row->storage].s.nbytes, &spans[n]);
+             find_covered_span(row, t->storages[row->storage].nbytes, &spans[n]);
     }
     for (size_t i = 0; i < t->nstorages; i++)
-        total = size_add(total, t->storages[i].src ? t->storages[i].s.nbytes : 0);
+        total = size_add(total, t->storages[i].src ? t->storages[i].nbytes : 0);
     qsort(spans, n, sizeof *spans, compare_spans);
     for (size_t i = 0; i < n; i++) {
         if (i == 0 || spans[i].storage != spans[i - 1].storage)

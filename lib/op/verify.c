@@ -387,7 +387,7 @@ static ckpt_status read_records(struct verify_job *job)
     job->total = job->bytes_before;
     for (size_t i = 0; st == CKPT_OK && i < all.n; i++) {
         source *src = all.records[i].src;
-        all.results[i].bytes = (struct storage){.s.nbytes = src->size, .src = src};
+        all.results[i].bytes = (struct storage){.nbytes = src->size, .src = src};
         if (!checked_add(job->total, src->size, &job->total))
             st = fail(job->err, CKPT_ELIMIT, CKPT_NO_OFFSET,
                       "the records have more than 2^64 bytes together");
@@ -407,7 +407,7 @@ static bool has_crc_for_all(const struct table *t)
 {
     for (size_t i = 0; i < t->nstorages; i++) {
         const struct storage *s = &t->storages[i];
-        if (s->s.nbytes && s->src && !s->has_crc && !s->pieces_have_crcs)
+        if (s->nbytes && s->src && !s->has_crc && !s->pieces_have_crcs)
             return false;
     }
     return true;

@@ -76,7 +76,7 @@ static uint64_t find_storages_end(const ckpt_file *f)
     uint64_t last = 0;
     for (size_t i = 0; i < f->table.nstorages; i++) {
         const struct storage *s = &f->table.storages[i];
-        uint64_t end = s->off + s->s.nbytes; /* bounded: the reader checked that it is inside the file */
+        uint64_t end = s->off + s->nbytes; /* bounded: the reader checked that it is inside the file */
         last = end > last ? end : last;
     }
     return last;

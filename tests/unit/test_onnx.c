@@ -57,7 +57,7 @@ static bool tensor_is(ckpt_str tensor, ckpt_str want)
     unsigned char got[256];
     ckpt_file *f = open_tensor(tensor);
     const struct storage *s = f && f->table.nstorages == 1 ? f->table.storages : NULL;
-    bool is_read = s && s->s.nbytes == want.len &&
+    bool is_read = s && s->nbytes == want.len &&
                    source_read(s->src, s->off, got, want.len, &err) == CKPT_OK;
     bool equal = is_read && memcmp(got, want.ptr, want.len) == 0;
     ckpt_close(f);

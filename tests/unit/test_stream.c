@@ -39,8 +39,8 @@ static void make_tensor(ckpt_dtype dt, size_t size)
     row = (struct row){
         .t = {.name = STR_LIT("w"), .dtype = (uint16_t)dt, .has_shape = true, .has_data = true}};
     storage = (struct storage){.src = source_mem(guarded, guarded_size, 0), .off = STORAGE_OFFSET};
-    storage.s.nbytes = size;
-    storage.s.key = STR_LIT("key");
+    storage.nbytes = size;
+    storage.key = STR_LIT("key");
     table = (struct table){.rows = &row, .nrows = 1, .storages = &storage, .nstorages = 1};
 }
 

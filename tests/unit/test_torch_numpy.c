@@ -156,7 +156,7 @@ static void a_failing_allocation_is_an_error(void)
         CU_ASSERT(st == CKPT_OK || st == CKPT_ENOMEM);
     }
     arena_fail_at(made.file->a, 0);
-    CU_ASSERT(str_starts(made.file->table.storages[made.file->table.nstorages - 1].s.key, STR_LIT("numpy@")));
+    CU_ASSERT(str_starts(made.file->table.storages[made.file->table.nstorages - 1].key, STR_LIT("numpy@")));
     close_file(&made);
 }
 

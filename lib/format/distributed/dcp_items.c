@@ -200,7 +200,7 @@ static void copy_crc(struct dcp_item *item, const ckpt_file *f)
 {
     const ckpt_tensor *t = &f->table.rows[0].t;
     const struct storage *s = &f->table.storages[t->storage];
-    item->has_crc = s->has_crc && s->s.nbytes == t->nbytes && t->storage_offset == 0;
+    item->has_crc = s->has_crc && s->nbytes == t->nbytes && t->storage_offset == 0;
     item->crc = s->crc;
 }
 
@@ -361,7 +361,7 @@ static ckpt_status fill_record(const struct dcp_items *items, size_t i, ckpt_fil
                                  .crc = s->crc};
     if (items->items[i].zstd || out->file_offset == CKPT_NO_OFFSET)
         return check_item_crc(items, i, f, err);
-    return source_slice(in->src, out->file_offset, s->s.nbytes, &out->src, err); /* F is closed soon */
+    return source_slice(in->src, out->file_offset, s->nbytes, &out->src, err); /* F is closed soon */
 }
 
 static ckpt_status check_opened(struct item_source *self, size_t i, bool read, ckpt_file *f,

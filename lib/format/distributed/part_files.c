@@ -309,7 +309,7 @@ ckpt_status part_graph_find_storage(void *user, const struct torch_pid *pid, str
     const struct storage *from = &f->parts[i]->table.storages[at];
     s->src = from->src ? source_ref(from->src) : NULL;
     s->off = from->off;
-    s->s.nbytes = from->s.nbytes;
+    s->nbytes = from->nbytes;
     s->has_crc = from->has_crc;
     s->crc = from->crc;
     s->swap_width = from->swap_width;

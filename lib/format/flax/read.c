@@ -69,7 +69,8 @@ static ckpt_status add_array(struct flax_reading *r, const struct flax_array *x,
 static ckpt_status add_storage(struct flax_reading *r, const struct flax_array *x, ckpt_str key, source *src,
                                uint64_t offset, uint32_t *index)
 {
-    struct storage s = {.s = {.nbytes = x->nbytes, .key = key},
+    struct storage s = {.nbytes = x->nbytes,
+                        .key = key,
                         .src = src,
                         .off = offset,
                         .dtype = x->dtype,

@@ -594,7 +594,7 @@ static ckpt_status check_total(const struct index *x)
         if (t->rows[i].t.part_of == CKPT_NO_TENSOR && !checked_add(tensors, t->rows[i].t.nbytes, &tensors))
             return CKPT_OK;
     for (size_t i = 0; i < t->nstorages; i++)
-        if (!checked_add(storages, t->storages[i].s.nbytes, &storages))
+        if (!checked_add(storages, t->storages[i].nbytes, &storages))
             return CKPT_OK;
     if (!x->has_size || x->total_size == tensors || x->total_size == storages || x->is_incomplete)
         return CKPT_OK;

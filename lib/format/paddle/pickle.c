@@ -328,9 +328,9 @@ static ckpt_status add_slices(struct graph *g, const struct paddle_tensor *tenso
         return graph_fail(g, tensor->shape,
                           "slices of {%" PRIu64 " elements}, OriginShape has {=%" PRIu64 "}", total,
                           elements);
-    s.s.nbytes = total * p.width; /* bounded: the bytes are in the file */
-    s.s.key = arena_printf(g->f->a, "slices@%" PRIu64, tensor->shape->offset);
-    if (!s.s.key.ptr)
+    s.nbytes = total * p.width; /* bounded: the bytes are in the file */
+    s.key = arena_printf(g->f->a, "slices@%" PRIu64, tensor->shape->offset);
+    if (!s.key.ptr)
         return fail_memory(g->err);
     CKPT_TRY(pieces_source(g->f->a, &p, &s.src, &s.off, g->err));
     row->has_shape = row->has_data = true;

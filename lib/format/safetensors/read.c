@@ -485,8 +485,8 @@ static ckpt_status add_storage(ckpt_file *f, const struct header_entry *x, uint3
 {
     uint64_t data_size = f->src->size - f->data_offset; /* bounded: it is in the file */
     struct storage s = {.dtype = x->dtype, .numel = x->end - x->begin};
-    s.s.nbytes = x->end - x->begin;
-    s.s.key = x->name;
+    s.nbytes = x->end - x->begin;
+    s.key = x->name;
     if (x->end > data_size) { /* salvage: its end is missing */
         CKPT_TRY(add_lost(f, x, data_size, &s, err));
     } else {

@@ -311,12 +311,12 @@ static ckpt_status use_record(struct torch_archive *ta, const struct torch_pid *
     const struct zip_entry *e = &ta->z->entries[i];
     uint64_t need;
     CKPT_TRY(torch_archive_open_record(ta, i, &s->src, err));
-    s->s.nbytes = e->usize;
+    s->nbytes = e->usize;
     s->has_crc = !ta->no_storage_crcs && !e->crc_unknown;
     s->crc = e->crc;
     if (!torch_storage_bytes(pid->dtype, pid->numel, &need) || need >= e->usize)
         return CKPT_OK;
-    s->s.nbytes = need;
+    s->nbytes = need;
     s->has_crc = false; /* the CRC is of the whole record */
     if (e->crc_unknown) /* the record may extend to where the file was cut */
         return CKPT_OK;

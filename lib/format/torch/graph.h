@@ -24,7 +24,7 @@ struct tensor_description;
 /* The callbacks by which a container finds the bytes of a storage, and where its pickle is. */
 struct torch_storages {
     void *user;
-    /* find_storage - sets S->src (takes a reference), off, s.nbytes, CRC … for the storage PID. It is
+    /* find_storage - sets S->src (takes a reference), off, nbytes, CRC … for the storage PID. It is
      * called once per key. The caller checks that the bytes are enough for numel. A storage without bytes
      * (location "meta") keeps src NULL. */
     ckpt_status (*find_storage)(void *user, const struct torch_pid *pid, struct storage *s, ckpt_error *err);
@@ -84,7 +84,7 @@ ckpt_status torch_find_unrecoverable_objects(ckpt_file *f, ckpt_error *err);
 ckpt_status torch_open_bytes(ckpt_file *f, const ckpt_value *v, source **out, ckpt_error *err);
 
 /* torch_read_legacy_storage - reads BYTES, the argument of torch.storage._load_from_bytes: a legacy stream
- * whose main pickle is one storage. Sets src (takes a reference), off, dtype, numel, s.nbytes and s.location
+ * whose main pickle is one storage. Sets src (takes a reference), off, dtype, numel, nbytes and location
  * of S. */
 ckpt_status torch_read_legacy_storage(ckpt_file *f, source *bytes, struct storage *s, ckpt_error *err);
 

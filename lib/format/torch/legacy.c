@@ -212,7 +212,7 @@ static ckpt_status find_legacy_storage(void *user, const struct torch_pid *pid, 
                     "{=storage \"%.*s\"} is {not in the stream}", STR_ARG(pid->key));
     s->src = source_ref(l->src);
     s->off = l->storages[i].off;
-    s->s.nbytes = l->storages[i].nbytes;
+    s->nbytes = l->storages[i].nbytes;
     return CKPT_OK;
 }
 
@@ -285,7 +285,7 @@ ckpt_status torch_read_legacy_storage(ckpt_file *f, source *bytes, struct storag
     if (st == CKPT_OK) {
         s->dtype = pid.dtype;
         s->numel = pid.numel;
-        s->s.location = pid.location;
+        s->location = pid.location;
     }
     map_free(l.keys);
     return st;

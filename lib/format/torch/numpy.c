@@ -34,8 +34,8 @@ static ckpt_status add_array_storage(struct graph *g, const ckpt_value *v, const
     }
     uint8_t swap = numpy_swap_bytes(d);
     struct storage s = {.src = bytes, .dtype = t->dtype, .numel = t->elements, .pid = NULL};
-    s.s.nbytes = bytes->size;
-    s.s.key = key;
+    s.nbytes = bytes->size;
+    s.key = key;
     s.swap_width = d->big_endian && swap > 1 ? swap : 0;
     CKPT_TRY(table_add_storage(&g->f->table, &s, &t->storage, g->err));
     t->has_data = true;

@@ -138,13 +138,13 @@ static ckpt_status require_storage_bytes(struct graph *g, const ckpt_value *v, c
     uint64_t need;
     if (!torch_storage_bytes(dtype, numel, &need))
         return graph_fail(g, v, "storage \"%.*s\" of {%llu elements} does not fit {=64 bits}",
-                          STR_ARG(s->s.key), (unsigned long long)numel);
-    if (!s->src || need <= s->s.nbytes)
+                          STR_ARG(s->key), (unsigned long long)numel);
+    if (!s->src || need <= s->nbytes)
         return CKPT_OK;
     return fail(g->err, CKPT_ETRUNCATED, storage_file_offset(s),
                 "storage \"%.*s\" holds {%llu bytes} of {=the %llu} that its %llu elements of %s need\n"
                 "the file is damaged; torch before 2.10 reads bytes of other storages here, without an error",
-                STR_ARG(s->s.key), (unsigned long long)s->s.nbytes, (unsigned long long)need,
+                STR_ARG(s->key), (unsigned long long)s->nbytes, (unsigned long long)need,
                 (unsigned long long)numel, ckpt_dtype_name(dtype));
 }
 
@@ -154,9 +154,9 @@ static ckpt_status add_storage_by_key(struct graph *g, const ckpt_value *v, cons
                                       uint32_t *index)
 {
     struct storage s = {0};
-    s.s.key = pid->key;
+    s.key = pid->key;
     if (utf8_check(pid->location, false, NULL)) /* else it is not a device, and cannot be written as text */
-        s.s.location = pid->location;
+        s.location = pid->location;
     s.dtype = pid->dtype;
     s.numel = pid->numel;
     s.pid = v;
@@ -200,10 +200,10 @@ static ckpt_status add_storage_in_bytes(struct graph *g, const ckpt_value *v, ui
     ckpt_status st = torch_read_legacy_storage(g->f, bytes, &s, g->err);
     source_unref(bytes);
     CKPT_TRY(st);
-    s.s.key = arena_printf(g->f->a, "bytes@%llu", (unsigned long long)v->offset);
+    s.key = arena_printf(g->f->a, "bytes@%llu", (unsigned long long)v->offset);
     s.pid = v;
     CKPT_TRY(table_add_storage(&g->f->table, &s, index, g->err));
-    return s.s.key.ptr && map_set_num(g->f->node_storages, ptr_key(v), *index) ? CKPT_OK
+    return s.key.ptr && map_set_num(g->f->node_storages, ptr_key(v), *index) ? CKPT_OK
                                                                                : fail_memory(g->err);
 }
 
@@ -250,7 +250,7 @@ ckpt_status torch_get_storage(struct graph *g, const ckpt_value *v, uint32_t *in
 ckpt_status torch_add_memory_storage(struct graph *g, ckpt_str bytes, ckpt_dtype dtype, uint64_t numel,
                                      uint32_t *index)
 {
-    struct storage s = {.s.nbytes = bytes.len,
+    struct storage s = {.nbytes = bytes.len,
                         .src = source_mem(bytes.ptr, bytes.len, CKPT_NO_OFFSET),
                         .dtype = dtype,
                         .numel = numel};

@@ -91,11 +91,11 @@ static ckpt_status set_untyped_swap(struct graph *g, const ckpt_value *call, str
     if (s->swap_width)
         return graph_fail(
             g, call, "big-endian storage \"%.*s\" is viewed in elements of {two widths}, {=one} is possible",
-            STR_ARG(s->s.key));
+            STR_ARG(s->key));
     s->swap_width = width;
     file_notice(g->f,
                 "big-endian untyped storage \"%.*s\" is swapped by its tensor's dtype; torch.load would not",
-                STR_ARG(s->s.key));
+                STR_ARG(s->key));
     return CKPT_OK;
 }
 
@@ -117,7 +117,7 @@ static ckpt_status read_strided(struct graph *g, const ckpt_value *call, ckpt_dt
     struct storage *s = &g->f->table.storages[t->storage];
     CKPT_TRY(set_untyped_swap(g, call, s, (ckpt_dtype)t->dtype));
     t->storage_offset += view_offset; /* bounded: both were int64_t */
-    t->location = s->s.location;
+    t->location = s->location;
     t->has_data = s->src != NULL;
     if (!s->src)
         t->kind = CKPT_META;
@@ -577,7 +577,7 @@ static ckpt_status describe_storage(struct graph *g, const ckpt_value *v, struct
     t->shape = shape;
     t->has_shape = true;
     t->has_data = s->src != NULL;
-    t->location = s->s.location;
+    t->location = s->location;
     m->is_tensor = true;
     return CKPT_OK;
 }

@@ -170,8 +170,8 @@ static ckpt_status record_lost_storage(struct tar_file *t, int64_t key, struct s
         return st;
     ckpt_error why = *t->err;
     s->off = 0;
-    s->s.key = arena_printf(t->f->a, "%lld", (long long)key);
-    CKPT_TRY(s->s.key.ptr ? CKPT_OK : fail_memory(t->err));
+    s->key = arena_printf(t->f->a, "%lld", (long long)key);
+    CKPT_TRY(s->key.ptr ? CKPT_OK : fail_memory(t->err));
     CKPT_TRY(table_set_lost(&t->f->table, s, &why, t->err));
     CKPT_TRY(table_add_storage(&t->f->table, s, &o.storage, t->err));
     CKPT_TRY(add_object(t, key, &o));
@@ -190,17 +190,17 @@ static ckpt_status read_storage(struct tar_file *t, source *s, uint64_t *pos)
     if (!get_key_number(value_item(v, 0), &key) ||
         (storage.dtype = dtype_by_storage(value_name(value_item(v, 2)))) == CKPT_DT_NONE)
         return fail_entry_format(t, s, v, "a storage must be", "(key, location, class)");
-    if (!value_text(value_item(v, 1), &storage.s.location))
-        storage.s.location = str_of("", 0);
+    if (!value_text(value_item(v, 1), &storage.location))
+        storage.location = str_of("", 0);
     ckpt_status st = torch_tar_read_numbers(s, v, false, *pos, &n, t->err);
     storage.numel = n.count;
     if (st != CKPT_OK) /* n.offset is 0 if not even the count could be read */
         return n.offset ? record_lost_storage(t, key, &storage) : st;
     storage.off = n.offset;
-    storage.s.nbytes = n.nbytes;
+    storage.nbytes = n.nbytes;
     *pos = n.offset + n.nbytes; /* bounded: in the member */
-    storage.s.key = arena_printf(t->f->a, "%lld", (long long)key);
-    CKPT_TRY(storage.s.key.ptr ? CKPT_OK : fail_memory(t->err));
+    storage.key = arena_printf(t->f->a, "%lld", (long long)key);
+    CKPT_TRY(storage.key.ptr ? CKPT_OK : fail_memory(t->err));
     storage.src = source_ref(s);
     o.numel = storage.numel;
     CKPT_TRY(table_add_storage(&t->f->table, &storage, &o.storage, t->err));
@@ -318,7 +318,7 @@ static ckpt_status read_tensor(struct tar_file *t, source *s, uint64_t *pos)
     o.row.t.storage = o.storage;
     o.row.t.part_of = CKPT_NO_TENSOR;
     o.row.t.dtype = (uint16_t)t->f->table.storages[o.storage].dtype;
-    o.row.t.location = t->f->table.storages[o.storage].s.location;
+    o.row.t.location = t->f->table.storages[o.storage].location;
     o.row.t.has_shape = true;
     o.row.t.has_data = t->f->table.storages[o.storage].src != NULL;
     return add_object(t, key, &o);
@@ -364,7 +364,7 @@ static void lose_row_beyond_storage(struct tar_file *t, struct row *row)
     if (!t->f->salvage || !row->t.has_data)
         return;
     if (row_end(&row->t, &end) && dtype_bytes((ckpt_dtype)row->t.dtype, end, &end_byte) &&
-        end_byte <= s->s.nbytes)
+        end_byte <= s->nbytes)
         return;
     add_lost_storage(t, "it reaches beyond the end of its storage", storage_file_offset(s), &row->t.storage);
     row->t.has_data = false;

@@ -88,7 +88,7 @@ static void check_top_folder(struct torch_archive *ta)
 static bool has_pointer_keys(const struct torch_archive *ta)
 {
     const ckpt_file *f = ta->f;
-    return f->table.nstorages && f->table.storages[0].s.key.len >= 8;
+    return f->table.nstorages && f->table.storages[0].key.len >= 8;
 }
 
 /* guess_producer - sets the producer to the versions of torch that write these records; leaves it unset if

@@ -21,7 +21,7 @@ static ckpt_str make_range_key(struct byte_range *at, const struct storage *s)
     memset(at, 0, sizeof *at);
     at->src = s->src;
     at->off = s->off;
-    at->nbytes = s->s.nbytes;
+    at->nbytes = s->nbytes;
     return str_of((const char *)at, sizeof *at);
 }
 
@@ -58,10 +58,10 @@ static ckpt_status begin_cast(struct torch_writer *w, const struct plan_entry *e
     *c = (struct torch_cast){(ckpt_dtype)t->dtype, plan_dtype(w->p, e->row), e, 0};
     if (!map_set_num(w->cast_of, ptr_key(s), t->storage))
         return fail_memory(err);
-    if (s->s.nbytes % dtype_info(c->from)->block_bytes == 0 && plan_storage_nbytes(w->p, e->row, &c->nbytes))
+    if (s->nbytes % dtype_info(c->from)->block_bytes == 0 && plan_storage_nbytes(w->p, e->row, &c->nbytes))
         return CKPT_OK;
     return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "\"%.*s\" cannot become %s: its storage has %llu bytes",
-                STR_ARG(e->name), ckpt_dtype_name(c->to), (unsigned long long)s->s.nbytes);
+                STR_ARG(e->name), ckpt_dtype_name(c->to), (unsigned long long)s->nbytes);
 }
 
 /* report_uncast_arrays - reports that a cast leaves N numpy arrays, of which FIRST is one, unchanged, because
@@ -190,13 +190,13 @@ const struct torch_cast *torch_find_cast(const struct torch_writer *w, const str
 uint64_t torch_zip_storage_size(const struct torch_writer *w, const struct storage *s)
 {
     const struct torch_cast *cast = torch_find_cast(w, s);
-    return cast ? cast->nbytes : s->s.nbytes;
+    return cast ? cast->nbytes : s->nbytes;
 }
 
 static uint64_t count_storage_elements(const struct storage *s, ckpt_dtype dtype)
 {
     const struct dtype_info *d = dtype_info(dtype);
-    return s->s.nbytes / d->block_bytes *
+    return s->nbytes / d->block_bytes *
            d->block_elems; /* bounded: begin_cast checked the bytes of as many elements */
 }
 

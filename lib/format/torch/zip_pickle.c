@@ -116,7 +116,7 @@ static ckpt_status assign_number(struct torch_writer *w, struct storage *s, uint
     if (!arena_push(w->p->a, &w->items, &w->n, &w->cap, &s, sizeof s))
         return fail_memory(err);
     s->output_number = (uint32_t)w->n;
-    return checked_add(w->total, s->s.nbytes, &w->total)
+    return checked_add(w->total, s->nbytes, &w->total)
                ? CKPT_OK
                : fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "storages of more than 2^64 bytes");
 }
@@ -228,7 +228,7 @@ static ckpt_status put_storage(struct torch_writer *w, pickle_writer *pw, struct
     else
         pickle_put_global(pw, module.len ? module : STR_LIT("torch"), klass.len ? klass : str_c(d->storage));
     pickle_put_text(pw, str_c(key));
-    pickle_put_text(pw, s->s.location.len ? s->s.location : STR_LIT("cpu"));
+    pickle_put_text(pw, s->location.len ? s->location : STR_LIT("cpu"));
     pickle_put_uint(pw, untyped ? nbytes : nbytes / item);
     pickle_put_op(pw, PICKLE_TUPLE);
     pickle_put_op(pw, PICKLE_BINPERSID);
@@ -305,7 +305,7 @@ static ckpt_status put_tensor(struct torch_writer *w, pickle_writer *pw, const c
     const struct dtype_info *d = dtype_info(dtype);
     if (cast && cast->from != t->dtype)
         return refuse_cast(w, s, err);
-    bool has_partial_element = !cast && s->s.nbytes % d->block_bytes != 0;
+    bool has_partial_element = !cast && s->nbytes % d->block_bytes != 0;
     bool v3 = !torch_has_storage_class(dtype) || has_partial_element;
     if (t->parameter) {
         pickle_put_global(pw, STR_LIT("torch._utils"), STR_LIT("_rebuild_parameter"));
@@ -404,10 +404,10 @@ static ckpt_status put_pid(struct torch_writer *w, pickle_writer *pw, const ckpt
         return fail(err, CKPT_ELOSSY, s->extra->lost_at,
                     "storage \"%.*s\" is lost, and an object that is no tensor holds it\n"
                     "--root PATH writes a part of the file without that object",
-                    STR_ARG(s->s.key));
+                    STR_ARG(s->key));
     if (!s->src)
         return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
-                    "storage \"%.*s\" is on the meta device, outside of a tensor", STR_ARG(s->s.key));
+                    "storage \"%.*s\" is on the meta device, outside of a tensor", STR_ARG(s->key));
     if (is_cast_node(w, v))
         return put_storage(w, pw, s, torch_find_cast(w, s)->to, str_of("", 0), str_of("", 0), err);
     if (torch_find_cast(w, s))

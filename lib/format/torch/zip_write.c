@@ -43,7 +43,7 @@ struct archive_copy {
  * be cloned, because it is small or written with other bytes. */
 static uint64_t get_source_offset(const struct torch_writer *w, const struct storage *s)
 {
-    bool can_clone = s->src && !s->swap_width && s->s.nbytes >= SINK_CLONE_LEAST && !torch_find_cast(w, s);
+    bool can_clone = s->src && !s->swap_width && s->nbytes >= SINK_CLONE_LEAST && !torch_find_cast(w, s);
     if (!can_clone || source_locate(s->src, NULL) != CKPT_OK)
         return CKPT_NO_OFFSET;
     return source_pos(s->src, s->off);

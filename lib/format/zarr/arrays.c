@@ -281,13 +281,13 @@ ckpt_status zarr_add_array(struct zarr_arrays *arrays, const struct zarr_source 
 {
     struct assembly array;
     struct joined_tensor *t;
-    struct storage s = {.s.key = from->name};
+    struct storage s = {.key = from->name};
     CKPT_TRY(add_tensor(arrays, node, &t));
     ckpt_status st = assemble(arrays, from, &array, &s.src, &s.off);
     t->dtype = array.meta.dtype;
     t->ndim = array.meta.shape ? array.meta.ndim : 0;
     t->shape = array.meta.shape;
-    s.s.nbytes = array.meta.nbytes;
+    s.nbytes = array.meta.nbytes;
     s.dtype = array.meta.dtype;
     s.swap_width = get_swap_unit(&array.meta);
     s.pieces_have_crcs = s.checks_itself = zarr_has_checksums(&array.meta.encoding);
@@ -299,17 +299,17 @@ ckpt_status zarr_add_array(struct zarr_arrays *arrays, const struct zarr_source 
 ckpt_status zarr_add_bytes(struct zarr_arrays *arrays, struct store *store, size_t i, ckpt_value **node)
 {
     struct joined_tensor *t;
-    struct storage one = {.s.key = store->db.entries[i].key, .dtype = CKPT_DT_U8};
+    struct storage one = {.key = store->db.entries[i].key, .dtype = CKPT_DT_U8};
     CKPT_TRY(add_tensor(arrays, node, &t));
-    ckpt_status st = store_bytes(store, i, &one.src, &one.off, &one.s.nbytes);
+    ckpt_status st = store_bytes(store, i, &one.src, &one.off, &one.nbytes);
     uint64_t *shape = arena_array(arrays->f->a, 1, sizeof *shape);
     if (!shape)
         return fail_memory(arrays->err);
-    *shape = one.s.nbytes;
+    *shape = one.nbytes;
     *t = (struct joined_tensor){.dtype = CKPT_DT_U8, .ndim = 1, .shape = shape, .storage = CKPT_NO_STORAGE};
     if (st == CKPT_OK)
         st = table_add_storage(&arrays->f->table, &one, &t->storage, arrays->err);
-    return sharded_storage_accept_fault(arrays->f, one.s.key, CKPT_DT_U8, st, &t->storage, arrays->err);
+    return sharded_storage_accept_fault(arrays->f, one.key, CKPT_DT_U8, st, &t->storage, arrays->err);
 }
 
 /* ---------------------------------------------------------------------------- values */
