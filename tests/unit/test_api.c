@@ -16,7 +16,7 @@ static void the_version_agrees_with_its_parts(void)
 
 static void errors_have_a_fixed_size(void) { CU_ASSERT_EQUAL(sizeof(ckpt_error), 2048); }
 
-/* check_plan - checks that P, of one tensor, can be changed and written. */
+/* check_plan - checks that P, a plan of a file with one tensor, can be changed and written. */
 static void check_plan(ckpt_plan *p)
 {
     ckpt_write_options o = {.struct_size = sizeof o, .dry_run = 1, .format = "safetensors"};

@@ -86,16 +86,16 @@ static void grows_arrays(void)
 /* Beyond 2 MiB, chunks are mapped, both for a growing array and for many small allocations. */
 static void large_chunks_are_mapped(void)
 {
-    enum { MOST = 3u << 20 };
+    enum { ELEMENTS = 3u << 20 };
     arena *a = arena_new(64u << 20);
     uint32_t *at = NULL;
     size_t cap = 0;
-    for (uint32_t i = 0; i < MOST; i++) {
+    for (uint32_t i = 0; i < ELEMENTS; i++) {
         at = i < cap ? at : arena_grow(a, at, i, &cap, i + 1u, sizeof *at);
         CU_ASSERT_PTR_NOT_NULL_FATAL(at);
         at[i] = i;
     }
-    for (uint32_t i = 0; i < MOST; i++)
+    for (uint32_t i = 0; i < ELEMENTS; i++)
         if (at[i] != i)
             CU_FAIL("an element has changed");
     for (int i = 0; i < 5000; i++) {
@@ -104,7 +104,7 @@ static void large_chunks_are_mapped(void)
         CU_ASSERT(small[0] == 0 && small[999] == 0);
         memset(small, 0xee, 1000);
     }
-    CU_ASSERT_EQUAL(at[MOST - 1], MOST - 1u);
+    CU_ASSERT_EQUAL(at[ELEMENTS - 1], ELEMENTS - 1u);
     arena_free(a);
 }
 

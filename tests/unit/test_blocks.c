@@ -29,7 +29,7 @@ static struct {
     buf stored, want;   /* the compressed bytes, and the decoded ones */
     source *file, *src; /* STORED as a source, and the source that decodes it */
     block_cache *cache;
-    atomic_uint decoded; /* number of calls of a decoder */
+    atomic_uint decode_calls; /* number of calls of a decoder */
 } sample;
 
 /* ---------------------------------------------------------------------------- codecs */
@@ -40,7 +40,7 @@ static ckpt_status decode_runs(void *user, source *stored, spool *to, ckpt_error
 {
     unsigned char run[5], block[4096];
     CU_ASSERT_PTR_EQUAL(user, &sample);
-    atomic_fetch_add(&sample.decoded, 1);
+    atomic_fetch_add(&sample.decode_calls, 1);
     for (uint64_t at = 0; at + 5 <= stored->size; at += 5) {
         CKPT_TRY(source_read(stored, at, run, 5, err));
         uint64_t n = (uint64_t)run[0] | (uint64_t)run[1] << 8 | (uint64_t)run[2] << 16;
@@ -59,7 +59,7 @@ static ckpt_status decode_deflated(void *user, source *stored, spool *to, ckpt_e
 {
     uint64_t used;
     (void)user;
-    atomic_fetch_add(&sample.decoded, 1);
+    atomic_fetch_add(&sample.decode_calls, 1);
     return inflate_into(stored, 0, stored->size, INFLATE_RAW, to, &used, err);
 }
 
@@ -68,7 +68,8 @@ static const struct block_decoder runs = {"runs", decode_runs, &sample},
 
 /* -------------------------------------------------------------------------- samples */
 
-/* set_up - begins an empty sample; its cache holds IN_MEMORY bytes in memory and IN_FILE in a file. */
+/* set_up - begins a sample without blocks. Its cache holds IN_MEMORY bytes in memory and IN_FILE in a
+ * file. */
 static void set_up(uint64_t in_memory, uint64_t in_file)
 {
     memset(&sample, 0, sizeof sample);
@@ -77,7 +78,8 @@ static void set_up(uint64_t in_memory, uint64_t in_file)
     sample.cache = block_cache_new(in_memory, in_file);
 }
 
-/* add_block - adds the last STORED bytes as a block of SIZE decoded bytes. */
+/* add_block - adds a block of SIZE decoded bytes, which are compressed to the last STORED bytes of
+ * sample.stored. */
 static struct block *add_block(uint64_t stored, uint64_t size)
 {
     struct block *b = &sample.block[sample.n++];
@@ -123,7 +125,7 @@ static void add_deflated(uint32_t size)
     (void)add_block(sample.stored.len - before, size);
 }
 
-enum { FIRST_OFFSET = 1000 }; /* of the compressed bytes in their file, in errors */
+enum { FIRST_OFFSET = 1000 }; /* the offset that errors report for the first compressed byte */
 
 static ckpt_status open_blocks(const struct block_decoder *d, ckpt_error *err)
 {
@@ -177,16 +179,17 @@ static void blocks_are_decoded(void)
                 (void)add_runs(size);
         }
         CU_ASSERT_EQUAL_FATAL(open_blocks(turn % 2 ? &deflated : &runs, NULL), CKPT_OK);
-        CU_ASSERT_EQUAL(sample.decoded, 0);
+        CU_ASSERT_EQUAL(sample.decode_calls, 0);
         CU_ASSERT_FATAL(all_is_correct());
-        CU_ASSERT(!memory || sample.decoded <= sample.n);
+        CU_ASSERT(!memory || sample.decode_calls <= sample.n);
         tear_down();
     }
 }
 
 /* -------------------------------------------------------------------------- refusals */
 
-/* read_fails - returns true if reading all bytes fails twice, with WHAT in the message, at OFFSET. */
+/* read_fails - tries twice to read all bytes. Returns true if both tries fail at OFFSET, with WHAT in the
+ * message. */
 static bool read_fails(uint64_t offset, const char *what)
 {
     ckpt_error err;
@@ -267,7 +270,7 @@ static void without_a_temporary_file_only_small_blocks_are_read(void)
     CU_ASSERT_EQUAL_FATAL(open_blocks(&runs, NULL), CKPT_OK);
     for (uint64_t i = 0; i < 18; i++)
         CU_ASSERT(range_is_correct(sample.src, i * 10000 % 90000 + 10, 100));
-    CU_ASSERT_EQUAL(sample.decoded, 18);
+    CU_ASSERT_EQUAL(sample.decode_calls, 18);
     CU_ASSERT_EQUAL(source_read(sample.src, 90000, &byte, 1, &err) == CKPT_OK, false);
     CU_ASSERT(strstr(err.hint, "TMPDIR") != NULL);
     tear_down();
@@ -292,7 +295,7 @@ static ckpt_status read_some_range(void *user, struct pool *p, size_t i, unsigne
                : CKPT_EFORMAT;
 }
 
-static uint64_t weigh_equally(void *user, size_t i)
+static uint64_t equal_weight(void *user, size_t i)
 {
     (void)user;
     (void)i;
@@ -307,13 +310,13 @@ static void threads_read_blocks(void)
         for (int i = 0; i < 100; i++)
             (void)add_runs(random_below(i % 10 ? 8000 : 40000));
         CU_ASSERT_EQUAL_FATAL(open_blocks(&runs, NULL), CKPT_OK);
-        struct block again[MAX_BLOCKS]; /* a second tensor in the same cache */
+        struct block second_blocks[MAX_BLOCKS]; /* of a second tensor, which uses the same cache */
         source *sources[2] = {sample.src, NULL};
-        memcpy(again, sample.block, sizeof again);
-        CU_ASSERT_EQUAL_FATAL(source_blocks(sample.cache, again, sample.n, &runs, &sources[1], &err),
+        memcpy(second_blocks, sample.block, sizeof second_blocks);
+        CU_ASSERT_EQUAL_FATAL(source_blocks(sample.cache, second_blocks, sample.n, &runs, &sources[1], &err),
                               CKPT_OK);
         struct pool_job job = {
-            .n = 1500, .weigh = weigh_equally, .threads = 4, .task = read_some_range, .user = sources};
+            .n = 1500, .weigh = equal_weight, .threads = 4, .task = read_some_range, .user = sources};
         CU_ASSERT_EQUAL(pool_run(&job, &err), CKPT_OK);
         source_unref(sources[1]);
         tear_down();
@@ -334,8 +337,8 @@ static unsigned long resident_kib(void)
     return now * (unsigned long)sysconf(_SC_PAGESIZE) / 1024;
 }
 
-/* Reads a tensor of 64 MB row by row, of which each block holds 128 columns. Each block is decoded once, and
- * the memory used is that of the cache. */
+/* A tensor of 64 MB is read row by row. Each of its blocks holds 128 columns. Each block is decoded once, and
+ * no more memory is used than the cache may take. */
 static void columns_are_decoded_once(void)
 {
     enum { N = 64, ROWS = 8192, WIDTH = 128 };
@@ -371,7 +374,7 @@ static void columns_are_decoded_once(void)
         most = now > most ? now : most;
     }
     CU_ASSERT(ok);
-    CU_ASSERT_EQUAL(sample.decoded, N);
+    CU_ASSERT_EQUAL(sample.decode_calls, N);
     CU_ASSERT(!unit_checks_time() || most - before < 16 * 1024); /* sanitizers need more */
     source_unref(src);
     arena_free(a);

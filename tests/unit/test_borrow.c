@@ -10,8 +10,8 @@
 
 static uint64_t borrowed, refused;
 
-/* check_row - checks that row I of F has the same bytes when borrowed and when copied. */
-static void check_row(ckpt_file *f, uint32_t i)
+/* check_borrow - checks that tensor I of F has the same bytes when borrowed and when copied. */
+static void check_borrow(ckpt_file *f, uint32_t i)
 {
     const ckpt_tensor t = tensor_at(f, i);
     unsigned char *copy = malloc((size_t)t.nbytes + 1);
@@ -41,7 +41,7 @@ static int check_file(const char *path, const struct stat *st, int type, struct 
         return 0;
     for (uint32_t i = 0; i < ckpt_tensor_count(f); i++)
         if (tensor_at(f, i).nbytes < 1000000)
-            check_row(f, i);
+            check_borrow(f, i);
     ckpt_close(f);
     return 0;
 }
@@ -54,14 +54,13 @@ static void borrowed_bytes_equal_copied_bytes(void)
     CU_ASSERT(borrowed > 3000 && refused > 100);
 }
 
-/* get_refusal - returns why the tensor NAME ("": the first one) of the corpus file BELOW cannot be
- * borrowed. */
-static const char *get_refusal(const char *below, const char *name)
+/* get_refusal - returns the error of borrowing the tensor NAME ("": the first one) of a corpus file. */
+static const char *get_refusal(const char *corpus_file, const char *name)
 {
     static ckpt_error err;
     const void *bytes;
     size_t n;
-    ckpt_file *f = open_corpus_file(below);
+    ckpt_file *f = open_corpus_file(corpus_file);
     uint32_t row = *name ? ckpt_tensor_find(f, (ckpt_str){name, strlen(name)}) : 0;
     ckpt_status st = ckpt_tensor_borrow(f, row, &bytes, &n, &err);
     CU_ASSERT(st == CKPT_OK || st == CKPT_EUNSUPPORTED);
@@ -135,7 +134,7 @@ static void shards_can_be_borrowed(void)
                           CKPT_OK);
     for (uint32_t i = 0; i < ckpt_tensor_count(f); i++) {
         CU_ASSERT_EQUAL(ckpt_tensor_borrow(f, i, &bytes, &n, NULL), CKPT_OK);
-        check_row(f, i);
+        check_borrow(f, i);
     }
     ckpt_close(f);
 }

@@ -290,7 +290,7 @@ static void plans_edit_a_built_file(void)
     CU_ASSERT_EQUAL(ckpt_plan_cast(p, NULL, CKPT_DT_BF16, &err), CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_plan_write_in_place(p, NULL, NULL, &err), CKPT_EUNSUPPORTED);
     CU_ASSERT_EQUAL(ckpt_plan_write_memory(p, NULL, &bytes, &n, NULL, &err),
-                    CKPT_EUSAGE); /* no format is given */
+                    CKPT_EUSAGE); /* the options name no format */
     CU_ASSERT_EQUAL_FATAL(ckpt_plan_write_memory(p, &o, &bytes, &n, NULL, &err), CKPT_OK);
     ckpt_plan_free(p);
     ckpt_close(f);
@@ -342,10 +342,10 @@ static void a_built_file_may_be_empty(void)
 
 /* ----------------------------------------------------------------------- callbacks */
 
-/* The user data of the callbacks below, which compute the bytes that they return. */
+/* What the callbacks below get as USER. They compute the bytes that they return. */
 struct numbers {
     uint64_t fail_at; /* reads beyond this offset fail */
-    int closed;       /* calls of close */
+    int nclosed;      /* number of calls of close */
 };
 
 static int64_t make_numbers(void *user, uint64_t offset, void *buf, size_t n)
@@ -358,7 +358,7 @@ static int64_t make_numbers(void *user, uint64_t offset, void *buf, size_t n)
     return (int64_t)n;
 }
 
-static void count_close(void *user) { ((struct numbers *)user)->closed++; }
+static void count_close(void *user) { ((struct numbers *)user)->nclosed++; }
 
 static ckpt_status add_numbers(ckpt_builder *b, struct numbers *x, uint64_t n, uint64_t size)
 {
@@ -381,10 +381,10 @@ static void bytes_may_come_from_callbacks(void)
     ckpt_file *f = finish_file(b), *g = finish_file(c);
     check_same_bytes(f, g, "torch-zip");
     check_same_bytes(f, g, "safetensors");
-    CU_ASSERT_EQUAL(x.closed, 0);
+    CU_ASSERT_EQUAL(x.nclosed, 0);
     ckpt_close(f);
     ckpt_close(g);
-    CU_ASSERT_EQUAL(x.closed, 1);
+    CU_ASSERT_EQUAL(x.nclosed, 1);
 }
 
 static void a_failing_callback_leaves_no_file(void)
@@ -410,18 +410,18 @@ static void callbacks_are_closed_once_if_they_were_accepted(void)
     ckpt_builder *b = new_builder();
     CU_ASSERT_EQUAL(add_numbers(b, &x, 5, 6), CKPT_EUSAGE);
     ckpt_builder_free(b);
-    CU_ASSERT_EQUAL(x.closed, 0);
+    CU_ASSERT_EQUAL(x.nclosed, 0);
     b = new_builder();
     CU_ASSERT_EQUAL(add_numbers(b, &x, 5, 5), CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_builder_add_tie(b, "again", "numbers", &err), CKPT_OK);
     ckpt_builder_free(b);
-    CU_ASSERT_EQUAL(x.closed, 1);
+    CU_ASSERT_EQUAL(x.nclosed, 1);
 }
 
 /* ------------------------------------------------------------------------ refusals */
 
-/* add_invalid - makes the invalid call NUMBER; CKPT_OK if there is no such call. */
-static ckpt_status add_invalid(ckpt_builder *b, int number)
+/* make_invalid_call - makes call I of a list of invalid calls. Returns CKPT_OK after the end of the list. */
+static ckpt_status make_invalid_call(ckpt_builder *b, int i)
 {
     static const uint64_t huge[] = {UINT64_C(1) << 40, UINT64_C(1) << 40}, two[] = {2}, three[] = {3},
                           most[] = {UINT64_MAX / 2};
@@ -434,7 +434,7 @@ static ckpt_status add_invalid(ckpt_builder *b, int number)
                                       .nbytes = 2,
                                       .callbacks = &from},
                               sizeless = {.dtype = CKPT_DT_U8};
-    switch (number) {
+    switch (i) {
     case 0: return add_tensor(b, "t", CKPT_DT_F32, 2, huge, "", 1); /* 2^82 bytes */
     case 1: return add_tensor(b, "t", CKPT_DT_U8, 1, two, "abc", 3);
     case 2: return add_tensor(b, "t", CKPT_DT_U8, 1, two, NULL, 2); /* no bytes */
@@ -461,22 +461,22 @@ static ckpt_status add_invalid(ckpt_builder *b, int number)
 static void invalid_values_are_refused(void)
 {
     ckpt_file *f;
-    int number = 0;
-    for (;; number++) {
+    int i = 0;
+    for (;; i++) {
         ckpt_builder *b = new_builder();
-        ckpt_status st = add_invalid(b, number);
+        ckpt_status st = make_invalid_call(b, i);
         if (st == CKPT_OK) {
             ckpt_builder_free(b);
             break;
         }
         if (st != CKPT_EUSAGE)
-            fprintf(stderr, "case %d: %s\n", number, ckpt_status_name(st));
+            fprintf(stderr, "case %d: %s\n", i, ckpt_status_name(st));
         CU_ASSERT_EQUAL(st, CKPT_EUSAGE);
         CU_ASSERT(err.what[0] && strcmp(err.file, "scratch") == 0);
         CU_ASSERT_EQUAL(ckpt_builder_finish(b, &f, NULL), CKPT_EUSAGE);
         CU_ASSERT_PTR_NULL(f);
     }
-    CU_ASSERT_EQUAL(number, 17);
+    CU_ASSERT_EQUAL(i, 17);
 }
 
 static void duplicate_names_are_refused(void)

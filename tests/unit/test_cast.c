@@ -6,8 +6,8 @@
 
 #include "core/dtype.h"
 #include "core/plan.h"
-#include "small_files.h"
 #include "pickled.h"
+#include "small_files.h"
 
 #define HEADER                                                                                               \
     "{\"n\":{\"dtype\":\"I16\",\"shape\":[2],\"data_offsets\":[0,4]},"                                       \
@@ -16,7 +16,7 @@
     "\"a.h\":{\"dtype\":\"F16\",\"shape\":[1],\"data_offsets\":[14,16]},"                                    \
     "\"c\":{\"dtype\":\"C64\",\"shape\":[1],\"data_offsets\":[16,24]}}"
 
-/* The values: n is 1, -2; a.w is 65520, 1 + 2^-11; a.s is 1, 2; a.h is 1.5; c is 0. */
+/* The elements of the tensors: n has 1 and -2, a.w 65520 and 1 + 2^-11, a.s 1 and 2, a.h 1.5, and c 0. */
 static const unsigned char data[24] = {1,    0,    0xfe, 0xff, 0x00, 0xf0, 0x7f, 0x47,
                                        0x00, 0x10, 0x80, 0x3f, 0x7f, 0x80, 0x00, 0x3e};
 
@@ -154,7 +154,7 @@ static void strict_refuses_overflow(void)
     }
 }
 
-/* The first two tensors of the file at PATH must have DTYPE and share a storage. */
+/* check_shared - checks that the first two tensors of the file at PATH have DTYPE and share a storage. */
 static void check_shared(const char *path, ckpt_dtype dtype)
 {
     ckpt_file *f = NULL;
@@ -192,10 +192,10 @@ static void shards_are_split_by_the_sizes_after_the_cast(void)
     ckpt_write_result r = CKPT_INIT(ckpt_write_result);
     CU_ASSERT_EQUAL(ckpt_plan_drop(p, "c", NULL), CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_plan_write(p, out_path("shards.safetensors"), &o, &r, NULL), CKPT_OK);
-    CU_ASSERT_EQUAL(r.noutputs, 1); /* 4 + 8 + 2 + 2 bytes */
+    CU_ASSERT_EQUAL(r.noutputs, 1); /* one shard of 4 + 8 + 2 + 2 bytes */
     CU_ASSERT_EQUAL(ckpt_plan_cast(p, "a.w", CKPT_DT_F64, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_plan_write(p, out_path("shards.safetensors"), &o, &r, NULL), CKPT_OK);
-    CU_ASSERT_EQUAL(r.noutputs, 4); /* 4 bytes, 16, 2 + 2, and the index */
+    CU_ASSERT_EQUAL(r.noutputs, 4); /* shards of 4, 16 and 2 + 2 bytes, and the index */
     CU_ASSERT_EQUAL(r.ncasts, 1);
     close_plan(p);
 }

@@ -149,7 +149,7 @@ static void make_another_edit(void)
     put_file(path, renamed_header, sizeof renamed_header - 1);
 }
 
-/* Writing metadata does not journal_path an edit that happened between reading and locking. */
+/* Writing metadata does not undo an edit that happened between reading and locking. */
 static void metadata_do_not_overwrite_another_edit(void)
 {
     const ckpt_pair pair = {str_of("k", 1), str_of("2", 1)};

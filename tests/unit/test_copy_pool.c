@@ -8,25 +8,25 @@
 #include "base/cursor.h"
 #include "core/copy_pool.h"
 #include "core/parallel_rows.h"
-#include "small_files.h"
 #include "io/buffered_writer.h"
+#include "small_files.h"
 #include "unit.h"
 
-#define LARGE (PARALLEL_CHUNK_BYTES / 4 + 3001u) /* floats of one tensor: two chunks */
-#define SMALL 1500u                              /* number of tensors of 3 to 4000 floats */
+#define LARGE_FLOATS  (PARALLEL_CHUNK_BYTES / 4 + 3001u) /* floats of one tensor: two chunks */
+#define SMALL_TENSORS 1500u                              /* number of tensors of 3 to 4000 floats */
 
-static const unsigned threads[] = {1, 2, 4, 7};
+static const unsigned thread_counts[] = {1, 2, 4, 7};
 
-static size_t small_size(size_t i) { return 3 + i * i % 3998; }
+static size_t small_tensor_floats(size_t i) { return 3 + i * i % 3998; }
 
-/* Opens a file of one large tensor between many small ones. */
-static ckpt_file *open_many(void)
+/* open_many_tensors - opens a file of one large tensor between many small ones. */
+static ckpt_file *open_many_tensors(void)
 {
-    static char header[SMALL * 96];
+    static char header[SMALL_TENSORS * 96];
     size_t at = 0, n = 0;
     header[n++] = '{';
-    for (size_t i = 0; i <= SMALL; i++) {
-        size_t size = i == SMALL / 2 ? LARGE : small_size(i);
+    for (size_t i = 0; i <= SMALL_TENSORS; i++) {
+        size_t size = i == SMALL_TENSORS / 2 ? LARGE_FLOATS : small_tensor_floats(i);
         n += (size_t)snprintf(header + n, sizeof header - n,
                               "\"t.%zu\":{\"dtype\":\"F32\",\"shape\":[%zu],\"data_offsets\":[%zu,%zu]},", i,
                               size, 4 * at, 4 * (at + size));
@@ -69,7 +69,7 @@ static ckpt_status write_file(ckpt_file *f, const char *format, bool cast, ckpt_
     return st;
 }
 
-/* The file at the path must hold the tensors of F, rounded if CAST. */
+/* check_values - checks that the file at the path holds the tensors of F, rounded to bfloat16 if CAST. */
 static void check_values(ckpt_file *f, bool cast)
 {
     ckpt_file *back = NULL;
@@ -77,21 +77,21 @@ static void check_values(ckpt_file *f, bool cast)
     CU_ASSERT_EQUAL_FATAL(ckpt_open(path, NULL, &back, NULL), CKPT_OK);
     ckpt_diff_options o = {.struct_size = sizeof o, .rtol = cast ? 0x1p-8 : 0};
     CU_ASSERT_EQUAL(ckpt_diff(f, back, &o, NULL, NULL, &t, NULL), CKPT_OK);
-    CU_ASSERT_EQUAL(cast ? t.changed : t.same, SMALL + 1);
+    CU_ASSERT_EQUAL(cast ? t.changed : t.same, SMALL_TENSORS + 1);
     CU_ASSERT(t.only_a + t.only_b == 0);
     ckpt_close(back);
 }
 
 static void any_number_of_threads_writes_the_same_bytes(void)
 {
-    ckpt_file *f = open_many();
+    ckpt_file *f = open_many_tensors();
     for (unsigned turn = 0; turn < 4; turn++) {
         const char *format = turn & 1 ? "torch-zip" : "safetensors";
         bool cast = turn & 2;
         unsigned char *first = NULL;
         size_t n = 0, size = 0;
         for (size_t i = 0; i < 4; i++) {
-            ckpt_write_options o = {.struct_size = sizeof o, .threads = threads[i]};
+            ckpt_write_options o = {.struct_size = sizeof o, .threads = thread_counts[i]};
             CU_ASSERT_EQUAL(write_file(f, format, cast, o), CKPT_OK);
             unsigned char *bytes = read_file(path, &n);
             if (i == 0) {
@@ -117,10 +117,10 @@ static int stop_after_a_third(void *user, uint64_t done, uint64_t total)
 
 static void a_stopped_write_leaves_no_file(void)
 {
-    ckpt_file *f = open_many();
+    ckpt_file *f = open_many_tensors();
     for (size_t i = 0; i < 8; i++) {
         ckpt_write_options o = {
-            .struct_size = sizeof o, .threads = threads[i % 4], .progress = stop_after_a_third};
+            .struct_size = sizeof o, .threads = thread_counts[i % 4], .progress = stop_after_a_third};
         CU_ASSERT_EQUAL(write_file(f, i < 4 ? "torch-zip" : "safetensors", i & 1, o), CKPT_ECANCELLED);
         CU_ASSERT(access(path, F_OK) != 0);
     }
@@ -128,31 +128,32 @@ static void a_stopped_write_leaves_no_file(void)
     close_open_files();
 }
 
-static uint64_t reported, reported_total;
+static uint64_t reported_bytes, reported_total;
 static int record_progress(void *user, uint64_t done, uint64_t total)
 {
     (void)user;
-    CU_ASSERT_FATAL(done >= reported && done <= total);
-    reported = done;
+    CU_ASSERT_FATAL(done >= reported_bytes && done <= total);
+    reported_bytes = done;
     reported_total = total;
     return 0;
 }
 
 static void progress_never_decreases(void)
 {
-    ckpt_file *f = open_many();
+    ckpt_file *f = open_many_tensors();
     for (int cast = 0; cast < 2; cast++) {
         ckpt_write_options o = {
             .struct_size = sizeof o, .threads = 2, .progress = record_progress, .dry_run = false};
-        reported = 0;
+        reported_bytes = 0;
         CU_ASSERT_EQUAL(write_file(f, "safetensors", cast, o), CKPT_OK);
-        CU_ASSERT(reported > 0 && reported_total > 0);
+        CU_ASSERT(reported_bytes > 0 && reported_total > 0);
     }
     unlink(path);
     close_open_files();
 }
 
-/* Two buffered writers write the halves of a file; headers are patched before and after they are flushed. */
+/* Two buffered writers write the halves of a file. Each patches its headers before and after it flushes
+ * them. */
 static void buffered_writers_write_one_file(void)
 {
     enum { N = 1 << 20 };
@@ -172,7 +173,7 @@ static void buffered_writers_write_one_file(void)
             if (n > 4)
                 CU_ASSERT_EQUAL(buffered_put(&o[half], want + at + 4, n - 4, NULL), CKPT_OK);
             CU_ASSERT_EQUAL(buffered_patch(&o[half], at, want + at, n < 4 ? n : 4, NULL), CKPT_OK);
-            if (at > half * N / 2 + 300000) /* flushed before */
+            if (at > half * N / 2 + 300000) /* these bytes were flushed before */
                 CU_ASSERT_EQUAL(buffered_patch(&o[half], at - 300000, want + at - 300000, 9, NULL), CKPT_OK);
         }
         CU_ASSERT_EQUAL(buffered_flush(&o[half], NULL), CKPT_OK);
@@ -187,18 +188,18 @@ static void buffered_writers_write_one_file(void)
 
 #define HEADER 8u /* "HEAD" and the CRC-32 of the item */
 
-/* The copies of all tensors of F in reverse order: as storages, or as tensors of which every other one is
- * cast to bfloat16. */
+/* Where the copies of all tensors of F are written, in reverse order. They are copied as storages, or as
+ * tensors of which every other one is cast to bfloat16. */
 struct layout {
     ckpt_file *f;
-    struct copy_item items[SMALL + 1];
+    struct copy_item items[SMALL_TENSORS + 1];
     uint64_t size;
 };
 
 static void set_layout(struct layout *l, bool storages)
 {
     l->size = 0;
-    for (uint32_t i = SMALL + 1; i-- > 0;) {
+    for (uint32_t i = SMALL_TENSORS + 1; i-- > 0;) {
         const ckpt_tensor *t = &l->f->table.rows[i].t;
         bool cast = !storages && i % 2;
         l->items[i] = (struct copy_item){.row = i,
@@ -248,29 +249,29 @@ static bool item_is_written(const struct layout *l, uint32_t i, const unsigned c
 static void items_are_copied_with_headers_and_checksums(void)
 {
     static struct layout l;
-    static uint32_t crcs[SMALL + 1];
-    l.f = open_many();
+    static uint32_t crcs[SMALL_TENSORS + 1];
+    l.f = open_many_tensors();
     for (size_t i = 0; i < 4; i++) {
         sink *out = NULL;
-        ckpt_write_options o = {.threads = threads[i], .progress = record_progress};
+        ckpt_write_options o = {.threads = thread_counts[i], .progress = record_progress};
         set_layout(&l, i & 1);
-        reported = 0;
+        reported_bytes = 0;
         CU_ASSERT_EQUAL_FATAL(sink_mem((size_t)l.size, NULL, &out, NULL), CKPT_OK);
         CU_ASSERT_EQUAL(sink_skip(out, l.size, NULL), CKPT_OK);
         const struct copy_job job = {.file = l.f,
                                      .out = out,
-                                     .n = SMALL + 1,
+                                     .n = SMALL_TENSORS + 1,
                                      .get_item = get_item,
                                      .put_header = put_header,
                                      .user = &l,
                                      .crcs = crcs,
-                                     .nbytes = l.size - HEADER * (SMALL + 1),
+                                     .nbytes = l.size - HEADER * (SMALL_TENSORS + 1),
                                      .options = &o};
         CU_ASSERT_EQUAL(copy_items(&job, NULL), CKPT_OK);
-        CU_ASSERT(reported > 0 && reported_total == job.nbytes);
+        CU_ASSERT(reported_bytes > 0 && reported_total == job.nbytes);
         const unsigned char *written = (const unsigned char *)sink_mem_view(out).ptr;
         size_t wrong = 0;
-        for (uint32_t k = 0; k <= SMALL; k++)
+        for (uint32_t k = 0; k <= SMALL_TENSORS; k++)
             wrong += !item_is_written(&l, k, written, crcs[k]);
         CU_ASSERT_EQUAL(wrong, 0);
         sink_abort(out);
@@ -301,8 +302,8 @@ static ckpt_status copy_one(ckpt_file *f, const struct copy_item *x, uint64_t si
 
 static void wrong_checksums_are_reported(void)
 {
-    static const uint32_t rows[] = {SMALL / 2, 3}; /* of several chunks, and of one */
-    ckpt_file *f = open_many();
+    static const uint32_t rows[] = {SMALL_TENSORS / 2, 3}; /* tensors of several chunks, and of one */
+    ckpt_file *f = open_many_tensors();
     for (size_t i = 0; i < 8; i++) {
         const ckpt_tensor *t = &f->table.rows[rows[i & 1]].t;
         struct storage *s = &f->table.storages[t->storage];
@@ -322,13 +323,13 @@ static void wrong_checksums_are_reported(void)
 
 static void the_end_of_a_file_is_copied(void)
 {
-    ckpt_file *f = open_many();
+    ckpt_file *f = open_many_tensors();
     size_t n = (size_t)f->src->size - 7;
     unsigned char *want = malloc(n);
     CU_ASSERT_EQUAL(source_read(f->src, 7, want, n, NULL), CKPT_OK);
     for (size_t i = 0; i < 4; i++) {
         sink *out = NULL;
-        ckpt_write_options o = {.threads = threads[i], .progress = i < 3 ? NULL : stop_after_a_third};
+        ckpt_write_options o = {.threads = thread_counts[i], .progress = i < 3 ? NULL : stop_after_a_third};
         CU_ASSERT_EQUAL_FATAL(sink_mem(n + 5, NULL, &out, NULL), CKPT_OK);
         CU_ASSERT_EQUAL(sink_write(out, "begin", 5, NULL), CKPT_OK);
         CU_ASSERT_EQUAL(copy_file_tail(f, 7, out, &o, NULL), i < 3 ? CKPT_OK : CKPT_ECANCELLED);

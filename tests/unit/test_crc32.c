@@ -60,13 +60,13 @@ static void crc32c_has_known_values_and_is_combined(void)
 
 static void kernels_agree_on_any_length_and_alignment(void)
 {
-    enum { MOST = 1400 };
-    unsigned char b[MOST + 70];
+    enum { MAX_LENGTH = 1400 };
+    unsigned char b[MAX_LENGTH + 70];
     uint32_t seed = 5, all_kernels = CRC32_KERNELS;
     for (size_t i = 0; i < sizeof b; i++)
         b[i] = (unsigned char)((seed = seed * 1664525 + 1013904223) >> 24);
     for (size_t start = 0; start < 67; start += start < 20 ? 1 : 11)
-        for (size_t n = 0; n <= MOST; n += n < 640 ? 1 : 37) {
+        for (size_t n = 0; n <= MAX_LENGTH; n += n < 640 ? 1 : 37) {
             uint32_t want = compute_crc32(seed, b + start, n);
             CU_ASSERT(crc32_update(seed, b + start, n) == want);
             for (uint32_t k = 0; k < all_kernels; k++)

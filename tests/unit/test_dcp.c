@@ -363,7 +363,7 @@ static void torch_files_in_a_bytesio_are_read(void)
     check_numbers(f, "v.0", "1 2 3 4 ");
     ckpt_close(f);
     remove_folder();
-    make_folder_of_stream(inner.bytes, inner.size - 1); /* truncated: stays a value */
+    make_folder_of_stream(inner.bytes, inner.size - 1); /* a truncated stream stays a value */
     CU_ASSERT_EQUAL_FATAL(ckpt_open(dir, NULL, &f, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_tensor_count(f), 0);
     ckpt_close(f);
@@ -440,7 +440,7 @@ static void checksums_of_items_are_checked(void)
     CU_ASSERT_EQUAL(ckpt_tensor_read(f, 0, 0, 4, first, &err), CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_digest_tensor(f, 0, CKPT_SHA256, sum, &err), CKPT_ECHECKSUM);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.file, "b.distcp"));
-    CU_ASSERT_STRING_EQUAL(err.where, "w"); /* the tensor is named once */
+    CU_ASSERT_STRING_EQUAL(err.where, "w"); /* the error names the tensor once */
     ckpt_close(f);
     ckpt_verify_result found = CKPT_INIT(ckpt_verify_result);
     CU_ASSERT_EQUAL(ckpt_verify(dir, NULL, NULL, NULL, &found, &err), CKPT_OK);

@@ -74,7 +74,8 @@ static void put_checkpoint(bool zero3, const char *model, const char *optim)
     }
 }
 
-/* check_open - opening the folder must return STATUS, with WORDS in the message. */
+/* check_open - checks that opening the folder of MODEL and OPTIM returns STATUS, with WORDS in the
+ * message. */
 static void check_open(bool zero3, const char *model, const char *optim, ckpt_status status,
                        const char *words)
 {
@@ -93,7 +94,7 @@ static void check_open(bool zero3, const char *model, const char *optim, ckpt_st
     remove_folder();
 }
 
-/* check_merged - the tensor NAME of the folder of MODEL and OPTIM must hold WANT. */
+/* check_merged - checks that the tensor NAME of the folder of MODEL and OPTIM holds the numbers WANT. */
 static void check_merged(const char *model, const char *optim, const char *name, const char *want)
 {
     ckpt_file *f = NULL;
@@ -111,7 +112,8 @@ static void partitions_are_merged_to_parameters(void)
     const char *model = MODEL("'a':" FLOAT_TENSOR ",'b':" TENSOR_V2(FLOAT_STORAGE, 1, "(3,)", "(1,)"),
                               "{'a':" SIZE("4,") ",'c':" SIZE("3,") "}", "");
     check_merged(model, ZERO2("[2]", FLAT, "'exp_avg':" FLAT), "c", "1 2 3 ");
-    check_merged(model, ZERO2("2", FLAT, ""), "b", "2 3 4 "); /* in no group: from the model file */
+    check_merged(model, ZERO2("2", FLAT, ""), "b",
+                 "2 3 4 "); /* b is in no group, so it is read from the model file */
     check_merged(model, ZERO2("[2]", FLAT, "'exp_avg':" FLAT), "optimizer.state.c.exp_avg", "1 2 3 ");
 }
 
@@ -177,11 +179,11 @@ static ckpt_status read_all(void)
     return st;
 }
 
-/* read_file - returns the N bytes of the file FROM/NAME, which the caller frees. */
-static char *read_file(const char *from, const char *name, size_t *n)
+/* read_file - returns the N bytes of the file NAME in FOLDER, which the caller frees. */
+static char *read_file(const char *folder, const char *name, size_t *n)
 {
     char path[1024];
-    snprintf(path, sizeof path, "%s/%s", from, name);
+    snprintf(path, sizeof path, "%s/%s", folder, name);
     FILE *f = fopen(path, "rb");
     char *bytes = malloc(1 << 16);
     CU_ASSERT_FATAL(f && bytes);
@@ -190,12 +192,12 @@ static char *read_file(const char *from, const char *name, size_t *n)
     return bytes;
 }
 
-/* check_damaged_file - reads the folder with a byte of the file NAME changed, and with NAME cut there, for
- * every 61st byte. FROM is the folder of the intact file. */
-static void check_damaged_file(const char *from, const char *name)
+/* check_damaged_file - for every 61st byte of the file NAME, reads the checkpoint with this byte changed, and
+ * with NAME cut before it. INTACT_FOLDER has the intact file. */
+static void check_damaged_file(const char *intact_folder, const char *name)
 {
     size_t n;
-    char *bytes = read_file(from, name, &n);
+    char *bytes = read_file(intact_folder, name, &n);
     for (size_t i = 3; i < n; i += 61) {
         bytes[i] ^= 0x41;
         put_file(name, bytes, n);

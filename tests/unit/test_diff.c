@@ -74,7 +74,7 @@ static void tolerance_is_that_of_numpy_allclose(void)
     const float a[] = {1.1f, 0.05f}, b[] = {1, 0};
     ckpt_diff_options o = {.struct_size = sizeof o, .atol = 0.06};
     CU_ASSERT_EQUAL(diff_floats(a, b, 2, &o)->differing, 1);
-    o.rtol = 0.05; /* 0.06 + 0.05 * 1 */
+    o.rtol = 0.05; /* the tolerance is 0.06 + 0.05 * 1 */
     const ckpt_diff_event *e = diff_floats(a, b, 2, &o);
     CU_ASSERT(e->what == CKPT_DIFF_SAME && e->within_tolerance && e->differing == 0 && e->max_abs > 0.09);
     CU_ASSERT(isinf(e->max_rel)); /* because 0.05 is compared with 0 */
@@ -239,7 +239,7 @@ static void the_caller_can_stop(void)
     close_open_files();
 }
 
-static int keep_total(void *user, uint64_t done, uint64_t total)
+static int record_total(void *user, uint64_t done, uint64_t total)
 {
     (void)done;
     *(uint64_t *)user = total;
@@ -251,7 +251,7 @@ static void tied_weights_are_compared_once(void)
 {
     static const char *const files[] = {"torch/t26/tied.pt", "torch/t26/tied_legacy.pt"};
     uint64_t bytes = 0, all = 0, total = 0;
-    ckpt_diff_options o = {.struct_size = sizeof o, .progress = keep_total, .user = &total};
+    ckpt_diff_options o = {.struct_size = sizeof o, .progress = record_total, .user = &total};
     ckpt_file *a = open_corpus_file(files[0]), *b = open_corpus_file(files[1]);
     for (uint32_t i = 0; i < ckpt_tensor_count(a); i++) {
         const ckpt_tensor t = tensor_at(a, i);
@@ -373,7 +373,7 @@ static void a_wrong_crc_is_reported(void)
               *b = open_corpus_file("torch/exp/01_pyzip_stored.pt");
     ckpt_error err;
     CU_ASSERT_EQUAL(compare_files(a, b, NULL), CKPT_ECHECKSUM);
-    for (int i = 0; i < 2; i++) { /* on one side, and on both */
+    for (int i = 0; i < 2; i++) { /* one of the files has a wrong CRC, or both have one */
         CU_ASSERT_EQUAL(ckpt_diff(i ? a : b, a, NULL, record_event, NULL, NULL, &err), CKPT_ECHECKSUM);
         CU_ASSERT(strstr(err.file, "26_bad_crc_data") != NULL);
     }

@@ -180,7 +180,7 @@ static void bytes_of_any_protocol_are_compared(void)
     check_events("{'v':_codecs.encode('\\c4\\80','latin1')}", "{'v':b'a'}", "~v;");
 }
 
-enum { LONG = 100000 }; /* so many bytes are not loaded when the file is opened */
+enum { LONG = 100000 }; /* a number of bytes that are not loaded when the file is opened */
 
 static void put_size(buf *b, uint32_t n)
 {

@@ -2,8 +2,8 @@
 #include <stdlib.h>
 
 #include "core/file.h"
-#include "small_files.h"
 #include "op/hash_xxh3.h"
+#include "small_files.h"
 #include "unit.h"
 
 static void to_hex(const uint8_t *digest, size_t n, char *out)
@@ -24,11 +24,11 @@ static void published_test_vectors_match(void)
                                     "abc", 3);
     CU_ASSERT_EQUAL(ckpt_digest_tensor(f, ckpt_tensor_find(f, (ckpt_str){"t", 1}), CKPT_SHA256, d, NULL),
                     CKPT_OK);
-    to_hex(d, 32, text); /* of "abc" */
+    to_hex(d, 32, text); /* the digest of "abc" */
     CU_ASSERT_STRING_EQUAL(text, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
     CU_ASSERT_EQUAL(ckpt_digest_tensor(f, ckpt_tensor_find(f, (ckpt_str){"z", 1}), CKPT_SHA256, d, NULL),
                     CKPT_OK);
-    to_hex(d, 32, text); /* of no bytes */
+    to_hex(d, 32, text); /* the digest of no bytes */
     CU_ASSERT_STRING_EQUAL(text, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
     CU_ASSERT_EQUAL(ckpt_digest_tensor(f, ckpt_tensor_find(f, (ckpt_str){"z", 1}), CKPT_XXH3, d, NULL),
                     CKPT_OK);
@@ -42,12 +42,12 @@ static void published_test_vectors_match(void)
 /* For every length, alignment and split, the AVX2 kernel gives the same digest as the baseline kernel. */
 static void xxh3_kernels_agree(void)
 {
-    enum { MOST = 1200 };
-    static _Alignas(64) unsigned char b[MOST + 40];
+    enum { MAX_LENGTH = 1200 };
+    static _Alignas(64) unsigned char b[MAX_LENGTH + 40];
     uint8_t want[XXH3_BYTES], got[XXH3_BYTES];
     for (size_t i = 0; i < sizeof b; i++)
         b[i] = (unsigned char)(i * i * 3 >> 2);
-    for (size_t n = 0; n <= MOST; n += n < 620 ? 1 : 29) {
+    for (size_t n = 0; n <= MAX_LENGTH; n += n < 620 ? 1 : 29) {
         size_t start = n % 37, cut = n * 5 / 7;
         void *baseline = xxh3_new(), *avx2 = xxh3_new(), *split = xxh3_new();
         CU_ASSERT(xxh3_update_with(XXH3_BASELINE, baseline, b + start, n));
@@ -96,7 +96,8 @@ static void digest_file(ckpt_file *f, ckpt_algorithm alg, uint8_t out[CKPT_DIGES
 static void file_digest_is_as_documented(void)
 {
     uint8_t got[CKPT_DIGEST_MAX], want[CKPT_DIGEST_MAX], tensor[CKPT_DIGEST_MAX];
-    /* with lengths of 8 bytes: the name, the dtype, 2 sizes, and the digest of the tensor */
+    /* the name and the dtype, each after its length of 8 bytes; the 2 sizes and the digest, each after its
+     * own */
     unsigned char record[8 + 1 + 8 + 5 + 8 + 16 + 16] = {1, 0, 0, 0, 0,   0,   0,   0,   't', 5, 0, 0, 0,
                                                          0, 0, 0, 0, 'u', 'i', 'n', 't', '8', 2, 0, 0, 0,
                                                          0, 0, 0, 0, 1,   0,   0,   0,   0,   0, 0, 0, 3};

@@ -12,7 +12,8 @@
     "\xc7\x15\x01\x93\x91\x02\xa7"                                                                           \
     "float32\xc4\x08"                                                                                        \
     "\0\0\x80\x3f\0\0\x80\x3f"
-/* {"a": an array [2] in one chunk}; the first key of a chunked array must be KEY = CHUNKED_KEY. */
+/* {"a": a chunked array [2] of one chunk}. KEY is the first key of the chunked array. It is valid if it is
+ * CHUNKED_KEY. */
 #define CHUNKED(key)                                                                                         \
     "\x81\xa1"                                                                                               \
     "a\x83" key "\xc3\xa5shape\x81\xa1"                                                                      \
@@ -101,9 +102,10 @@ static void negative_sizes_are_refused(void)
     CU_ASSERT_STRING_EQUAL(err.allowed, "sizes");
 }
 
-/* write_again - writes the file BYTES, with its first key renamed to NAME or, if that is NULL, unchanged,
- * to OUT, which the caller frees; false after an error, which is in ERR. */
-static bool write_again(ckpt_str bytes, const char *name, void **out, size_t *n, ckpt_error *err)
+/* write_as_flax - opens the file BYTES and writes it to memory. *OUT becomes the N bytes written, which the
+ * caller frees. The first key is renamed to NAME, unless that is NULL. Returns false after an error, which is
+ * in ERR. */
+static bool write_as_flax(ckpt_str bytes, const char *name, void **out, size_t *n, ckpt_error *err)
 {
     const ckpt_write_options o = {.struct_size = sizeof o, .format = "flax"};
     ckpt_file *f;
@@ -120,12 +122,12 @@ static bool write_again(ckpt_str bytes, const char *name, void **out, size_t *n,
     return ok;
 }
 
-static bool is_kept(ckpt_str bytes)
+static bool is_written_unchanged(ckpt_str bytes)
 {
     ckpt_error err;
     void *out;
     size_t n;
-    if (!write_again(bytes, NULL, &out, &n, &err))
+    if (!write_as_flax(bytes, NULL, &out, &n, &err))
         return false;
     bool same = n == bytes.len && memcmp(out, bytes.ptr, n) == 0;
     ckpt_free(out);
@@ -183,9 +185,9 @@ static void values_keep_their_bytes(void)
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
         char bytes[64] = "\x81\xa1v";
         memcpy(bytes + 3, values[i].ptr, values[i].len);
-        if (!is_kept(str_of(bytes, 3 + values[i].len)))
+        if (!is_written_unchanged(str_of(bytes, 3 + values[i].len)))
             printf("value %zu ", i);
-        CU_ASSERT(is_kept(str_of(bytes, 3 + values[i].len)));
+        CU_ASSERT(is_written_unchanged(str_of(bytes, 3 + values[i].len)));
     }
 }
 
@@ -204,19 +206,21 @@ static void long_values_keep_their_bytes(void)
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
         memcpy(bytes + 3, values[i].head, values[i].head_len);
         memset(bytes + 3 + values[i].head_len, 'x', values[i].n);
-        CU_ASSERT(is_kept(str_of(bytes, 3 + values[i].head_len + values[i].n)));
+        CU_ASSERT(is_written_unchanged(str_of(bytes, 3 + values[i].head_len + values[i].n)));
     }
     free(bytes);
 }
 
 static void arrays_keep_their_bytes(void)
 {
-    CU_ASSERT(is_kept(TEXT(ARRAY)));
-    CU_ASSERT(is_kept(TEXT("\x92" ARRAY "\x07")));
-    CU_ASSERT(is_kept(TEXT("\x82\x07" ARRAY "\xcb\x3f\xf8\0\0\0\0\0\0\x08")));
-    CU_ASSERT(is_kept(TEXT("\x81\xa1s\xc7\x0c\x03\x93\x90\xa5int16\xc4\x02\x01\x00"))); /* a scalar */
+    CU_ASSERT(is_written_unchanged(TEXT(ARRAY)));
+    CU_ASSERT(is_written_unchanged(TEXT("\x92" ARRAY "\x07")));
+    CU_ASSERT(is_written_unchanged(TEXT("\x82\x07" ARRAY "\xcb\x3f\xf8\0\0\0\0\0\0\x08")));
+    CU_ASSERT(
+        is_written_unchanged(TEXT("\x81\xa1s\xc7\x0c\x03\x93\x90\xa5int16\xc4\x02\x01\x00"))); /* a scalar */
     /* a complex number, ext type 2 */
-    CU_ASSERT(is_kept(TEXT("\x81\xa1z\xc7\x13\x02\x92\xcb\x3f\xf8\0\0\0\0\0\0\xcb\x3f\xf8\0\0\0\0\0\0")));
+    CU_ASSERT(is_written_unchanged(
+        TEXT("\x81\xa1z\xc7\x13\x02\x92\xcb\x3f\xf8\0\0\0\0\0\0\xcb\x3f\xf8\0\0\0\0\0\0")));
 }
 
 /* jax cannot sort keys of text and numbers. */
@@ -225,10 +229,10 @@ static void writing_keys_of_text_and_numbers_is_refused(void)
     ckpt_error err;
     void *out;
     size_t n;
-    CU_ASSERT_FALSE(write_again(TEXT("\x82\x07" ARRAY "\x08" ARRAY), "w", &out, &n, &err));
+    CU_ASSERT_FALSE(write_as_flax(TEXT("\x82\x07" ARRAY "\x08" ARRAY), "w", &out, &n, &err));
     CU_ASSERT_EQUAL(err.status, CKPT_ELOSSY);
     CU_ASSERT_STRING_EQUAL(err.found, "text and of numbers");
-    CU_ASSERT_FATAL(write_again(TEXT("\x81\x07" ARRAY), "w", &out, &n, &err));
+    CU_ASSERT_FATAL(write_as_flax(TEXT("\x81\x07" ARRAY), "w", &out, &n, &err));
     CU_ASSERT(str_eq(str_of(out, n), TEXT("\x81\xa1w" ARRAY)));
     ckpt_free(out);
 }

@@ -23,38 +23,39 @@ static void check_head(ckpt_str bytes, ckpt_status want, const char *what, const
     memcpy(p.head, bytes.ptr, bytes.len);
     check_refused(&p, want, what, hint, line);
 }
-#define HEAD(bytes, want, what, hint) check_head(TEXT(bytes), want, what, hint, __LINE__)
+#define CHECK_HEAD(bytes, want, what, hint) check_head(TEXT(bytes), want, what, hint, __LINE__)
 
 static void server_responses_are_recognized(void)
 {
-    static const char again[] = "the download failed";
-    HEAD("", CKPT_EUNKNOWN, "empty file", "get the file again");
-    HEAD("\0\0\0\0", CKPT_EUNKNOWN, "nothing but zeros", "get the file again");
-    HEAD("<!DOCTYPE html>", CKPT_EUNKNOWN, "HTML page", again);
-    HEAD("\xef\xbb\xbf \r\n\t<HTML>", CKPT_EUNKNOWN, "HTML page", again);
-    HEAD("<head>", CKPT_EUNKNOWN, "HTML page", again);
-    HEAD("<script>", CKPT_EUNKNOWN, "HTML page", again);
-    HEAD("<?xml ?>", CKPT_EUNKNOWN, "XML document", again);
-    HEAD("<Error>", CKPT_EUNKNOWN, "XML document", again);
-    HEAD("Entry not found", CKPT_EUNKNOWN, "error message of a download server", again);
-    HEAD("{\"error\": 1}", CKPT_EUNKNOWN, "JSON error of a download server", "fetch the file again");
-    HEAD("{\"message\": 1}", CKPT_EUNKNOWN, "JSON error of a download server", "fetch the file again");
-    HEAD("{\"a\": 1}", CKPT_EUNKNOWN, "JSON text without a weight_map", "index.json");
-    HEAD("[1]", CKPT_EUNKNOWN, "JSON text without a weight_map", "index.json");
-    HEAD("model_checkpoint_path: \"x\"", CKPT_EUNSUPPORTED, "TensorFlow checkpoint state", "only names");
-    HEAD("  \n ", CKPT_EUNKNOWN, "it begins with \"  \\n \"", "");
-    HEAD("0123456789abcdefg", CKPT_EUNKNOWN, "it begins with \"0123456789abcdef\"", "");
+    static const char download_failed[] = "the download failed";
+    CHECK_HEAD("", CKPT_EUNKNOWN, "empty file", "get the file again");
+    CHECK_HEAD("\0\0\0\0", CKPT_EUNKNOWN, "nothing but zeros", "get the file again");
+    CHECK_HEAD("<!DOCTYPE html>", CKPT_EUNKNOWN, "HTML page", download_failed);
+    CHECK_HEAD("\xef\xbb\xbf \r\n\t<HTML>", CKPT_EUNKNOWN, "HTML page", download_failed);
+    CHECK_HEAD("<head>", CKPT_EUNKNOWN, "HTML page", download_failed);
+    CHECK_HEAD("<script>", CKPT_EUNKNOWN, "HTML page", download_failed);
+    CHECK_HEAD("<?xml ?>", CKPT_EUNKNOWN, "XML document", download_failed);
+    CHECK_HEAD("<Error>", CKPT_EUNKNOWN, "XML document", download_failed);
+    CHECK_HEAD("Entry not found", CKPT_EUNKNOWN, "error message of a download server", download_failed);
+    CHECK_HEAD("{\"error\": 1}", CKPT_EUNKNOWN, "JSON error of a download server", "fetch the file again");
+    CHECK_HEAD("{\"message\": 1}", CKPT_EUNKNOWN, "JSON error of a download server", "fetch the file again");
+    CHECK_HEAD("{\"a\": 1}", CKPT_EUNKNOWN, "JSON text without a weight_map", "index.json");
+    CHECK_HEAD("[1]", CKPT_EUNKNOWN, "JSON text without a weight_map", "index.json");
+    CHECK_HEAD("model_checkpoint_path: \"x\"", CKPT_EUNSUPPORTED, "TensorFlow checkpoint state",
+               "only names");
+    CHECK_HEAD("  \n ", CKPT_EUNKNOWN, "it begins with \"  \\n \"", "");
+    CHECK_HEAD("0123456789abcdefg", CKPT_EUNKNOWN, "it begins with \"0123456789abcdef\"", "");
 }
 
 static void lfs_pointers_are_recognized(void)
 {
-    HEAD("version https://git-lfs.github.com/spec/v1\noid sha256:ab\nsize 12\n", CKPT_EUNKNOWN,
-         "the real file has 12 bytes, sha256:ab", "git lfs pull --include file");
-    HEAD("version https://hawser.github.com/spec/v1\noid sha256:ab\nsize 12", CKPT_EUNKNOWN, "has 12 bytes",
-         "");
-    HEAD("version https://git-lfs.github.com/spec/v1\noid sha256:ab\n", CKPT_EUNKNOWN, "without its size",
-         "");
-    HEAD("version https://git-lfs.github.com/spec/v1\nsize 12\n", CKPT_EUNKNOWN, "without its oid", "");
+    CHECK_HEAD("version https://git-lfs.github.com/spec/v1\noid sha256:ab\nsize 12\n", CKPT_EUNKNOWN,
+               "the real file has 12 bytes, sha256:ab", "git lfs pull --include file");
+    CHECK_HEAD("version https://hawser.github.com/spec/v1\noid sha256:ab\nsize 12", CKPT_EUNKNOWN,
+               "has 12 bytes", "");
+    CHECK_HEAD("version https://git-lfs.github.com/spec/v1\noid sha256:ab\n", CKPT_EUNKNOWN,
+               "without its size", "");
+    CHECK_HEAD("version https://git-lfs.github.com/spec/v1\nsize 12\n", CKPT_EUNKNOWN, "without its oid", "");
 }
 
 static void check_file(ckpt_str bytes, ckpt_status want, const char *what, const char *hint, int line)
@@ -65,24 +66,26 @@ static void check_file(ckpt_str bytes, ckpt_status want, const char *what, const
     check_refused(&p, want, what, hint, line);
     source_unref(src);
 }
-/* FILE_OF: the format of the file is named. NOT_NAMED: the file is not recognized. */
-#define FILE_OF(bytes, what, hint) check_file(TEXT(bytes), CKPT_EUNSUPPORTED, what, hint, __LINE__)
-#define NOT_NAMED(bytes)           check_file(TEXT(bytes), CKPT_EUNKNOWN, "it begins with", "", __LINE__)
+/* CHECK_FILE: the error must name the format of the file. CHECK_NOT_NAMED: the file must not be
+ * recognized. */
+#define CHECK_FILE(bytes, what, hint) check_file(TEXT(bytes), CKPT_EUNSUPPORTED, what, hint, __LINE__)
+#define CHECK_NOT_NAMED(bytes)        check_file(TEXT(bytes), CKPT_EUNKNOWN, "it begins with", "", __LINE__)
 
 /* Protobuf messages have no magic number: they are recognized by their fields, to the last byte. Damaged ONNX
  * models are not recognized. */
 static void models_of_other_programs_are_recognized(void)
 {
-    FILE_OF("\x08\x01\x12\x02\x0a\0", "SavedModel", "tf.saved_model.load");
-    FILE_OF("\x08\x04\x12\x02\x0a\0\xa2\x1f\x01x", "Core ML model", "coremltools");
-    NOT_NAMED("\x08\x08\x12\x07pytorch\x3a\x04\x4a\x02g"); /* the graph begins with an unknown field */
-    NOT_NAMED("\x08\x08\x12\x07pytorch");                  /* no graph */
-    NOT_NAMED("\x08\x08\x3a\x01x\x4d\0\0\0\0");            /* an unknown field */
-    NOT_NAMED("\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x3a\0"); /* a version beyond 64 bits */
-    FILE_OF("\x80\x04\x95\0\0\0\0\0\0\0\0\x8c\x13joblib.numpy_pickle\x94", "joblib dump", "ckpt scan FILE");
-    FILE_OF("\x78\x9c\xcb\x2a\x2d\x2e\x51\x28\x49\xad\x28\xe1\x02\0\x16\x01\x03\xb6", "zlib-compressed",
-            "joblib.load");
-    NOT_NAMED("x^2 + y^2"); /* begins with the bytes of a zlib header, but cannot be inflated */
+    CHECK_FILE("\x08\x01\x12\x02\x0a\0", "SavedModel", "tf.saved_model.load");
+    CHECK_FILE("\x08\x04\x12\x02\x0a\0\xa2\x1f\x01x", "Core ML model", "coremltools");
+    CHECK_NOT_NAMED("\x08\x08\x12\x07pytorch\x3a\x04\x4a\x02g"); /* the graph begins with an unknown field */
+    CHECK_NOT_NAMED("\x08\x08\x12\x07pytorch");                  /* no graph */
+    CHECK_NOT_NAMED("\x08\x08\x3a\x01x\x4d\0\0\0\0");            /* an unknown field */
+    CHECK_NOT_NAMED("\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x3a\0"); /* a version beyond 64 bits */
+    CHECK_FILE("\x80\x04\x95\0\0\0\0\0\0\0\0\x8c\x13joblib.numpy_pickle\x94", "joblib dump",
+               "ckpt scan FILE");
+    CHECK_FILE("\x78\x9c\xcb\x2a\x2d\x2e\x51\x28\x49\xad\x28\xe1\x02\0\x16\x01\x03\xb6", "zlib-compressed",
+               "joblib.load");
+    CHECK_NOT_NAMED("x^2 + y^2"); /* begins with the bytes of a zlib header, but cannot be inflated */
 }
 
 static void archives_are_recognized_by_their_members(void)

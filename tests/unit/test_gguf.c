@@ -11,7 +11,7 @@
 #define U64(n) n "\0\0\0\0\0\0\0"
 #define EMPTY  "GGUF" U32("\x03") U64("\0") U64("\0") "\0\0\0\0\0\0\0\0" /* no tensors, no pairs */
 
-/* open_and_close - opens the bytes B, and closes F again if that succeeded. */
+/* open_and_close - opens the bytes B. If that succeeds, closes the file again. */
 static ckpt_status open_and_close(ckpt_str b, ckpt_file **f, ckpt_error *err)
 {
     unsigned char *copy = unit_guard(b.ptr, b.len);
@@ -37,8 +37,8 @@ static void archives_after_a_header_are_refused(void)
     buf_free(&b);
 }
 
-/* read_corpus - returns the N bytes of the corpus file NAME; the caller frees them. */
-static unsigned char *read_corpus(const char *name, size_t *n)
+/* read_corpus_file - returns the N bytes of the corpus file NAME; the caller frees them. */
+static unsigned char *read_corpus_file(const char *name, size_t *n)
 {
     FILE *in = fopen(unit_corpus_path(name), "rb");
     unsigned char *bytes = malloc(1 << 20);
@@ -48,10 +48,10 @@ static unsigned char *read_corpus(const char *name, size_t *n)
     return bytes;
 }
 
-/* write_again - opens the N BYTES and writes them as GGUF to memory: *NOUT bytes at *OUT, which the caller
+/* write_as_gguf - opens the N BYTES and writes them as GGUF to memory: *NOUT bytes at *OUT, which the caller
  * frees. ARCHITECTURE is added to the metadata unless it is NULL. */
-static ckpt_status write_again(const void *bytes, size_t n, const char *architecture, void **out,
-                               size_t *nout)
+static ckpt_status write_as_gguf(const void *bytes, size_t n, const char *architecture, void **out,
+                                 size_t *nout)
 {
     const ckpt_write_options o = {.struct_size = sizeof o, .format = "gguf", .architecture = architecture};
     ckpt_error err;
@@ -74,8 +74,8 @@ static void unchanged_files_are_written_as_they_were(void)
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         size_t n, nagain = 0;
         void *again = NULL;
-        unsigned char *bytes = read_corpus(names[i], &n);
-        CU_ASSERT_EQUAL(write_again(bytes, n, NULL, &again, &nagain), CKPT_OK);
+        unsigned char *bytes = read_corpus_file(names[i], &n);
+        CU_ASSERT_EQUAL(write_as_gguf(bytes, n, NULL, &again, &nagain), CKPT_OK);
         CU_ASSERT(nagain == n && again && memcmp(again, bytes, n) == 0);
         ckpt_free(again);
         free(bytes);
@@ -91,10 +91,10 @@ static void older_files_become_version_3(void)
         U64("\x02") "xy" U64("\x01") "b" U32("\x09") U32("\x08") U64("\x01") U64("\x01") "z";
     size_t nagain = 0;
     void *again = NULL;
-    CU_ASSERT_EQUAL(write_again(old, sizeof old - 1, NULL, &again, &nagain), CKPT_OK);
+    CU_ASSERT_EQUAL(write_as_gguf(old, sizeof old - 1, NULL, &again, &nagain), CKPT_OK);
     CU_ASSERT(nagain >= sizeof want - 1 && again && memcmp(again, want, sizeof want - 1) == 0);
     ckpt_free(again);
-    CU_ASSERT_EQUAL(write_again(old, sizeof old - 1, "net", &again, &nagain), CKPT_OK);
+    CU_ASSERT_EQUAL(write_as_gguf(old, sizeof old - 1, "net", &again, &nagain), CKPT_OK);
     /* the first pair, after a header of 24 bytes: the length of its key and the key */
     CU_ASSERT(again && memcmp((char *)again + 24, U64("\x14") "general.architecture", 8 + 20) == 0);
     ckpt_free(again);

@@ -479,7 +479,7 @@ static void journals_of_other_users_are_not_applied(void)
         put_file(journal_path, b.data, b.len);
         CU_ASSERT_EQUAL(chown(journal_path, 12345, (gid_t)-1), 0);
         check_not_trusted("another user");
-        CU_ASSERT_EQUAL(chown(path, 12345, (gid_t)-1), 0); /* of the same owner as the journal */
+        CU_ASSERT_EQUAL(chown(path, 12345, (gid_t)-1), 0); /* the owner of the journal */
         CU_ASSERT_EQUAL(journal_check(path, NULL, NULL), CKPT_ECHANGED);
         unlink(journal_path);
     }

@@ -13,7 +13,7 @@
 static const char *list_events(const char *text, size_t len, ckpt_error *err)
 {
     static char out[256];
-    static const char letters[] = "!.{}[]ksntf0"; /* by enum json_event */
+    static const char letters[] = "!.{}[]ksntf0"; /* indexed by enum json_event */
     unsigned char *at = unit_guard(text, len);
     arena *a = arena_new(1 << 20);
     json_scan j;
@@ -32,71 +32,71 @@ static const char *list_events(const char *text, size_t len, ckpt_error *err)
     return out;
 }
 
-#define EVENTS(text, want) CU_ASSERT_STRING_EQUAL(list_events(text, sizeof(text) - 1, NULL), want)
+#define CHECK_EVENTS(text, want) CU_ASSERT_STRING_EQUAL(list_events(text, sizeof(text) - 1, NULL), want)
 
 static void reads_every_event(void)
 {
-    EVENTS(" {\"a\" : [1, -2.5e+3,\"x\",true,false,null,{}, [ ]] }\n", "{k[nnstf0{}[]]}.");
-    EVENTS("0", "n.");
-    EVENTS("\"\"", "s.");
-    EVENTS("[[]]\t\r\n ", "[[]].");
+    CHECK_EVENTS(" {\"a\" : [1, -2.5e+3,\"x\",true,false,null,{}, [ ]] }\n", "{k[nnstf0{}[]]}.");
+    CHECK_EVENTS("0", "n.");
+    CHECK_EVENTS("\"\"", "s.");
+    CHECK_EVENTS("[[]]\t\r\n ", "[[]].");
 }
 
 static void refuses_malformed_documents(void)
 {
-    EVENTS("", "!");
-    EVENTS("  ", "!");
-    EVENTS("[1,]", "[n!");
-    EVENTS("{\"a\":1,}", "{kn!");
-    EVENTS("{a:1}", "{!");
-    EVENTS("{\"a\" 1}", "{!");
-    EVENTS("[1 2]", "[n!");
-    EVENTS("{} x", "{}!");
-    EVENTS("{}\0", "{}!");
-    EVENTS("\xef\xbb\xbf{}", "!");
-    EVENTS("[1}", "[n!");
-    EVENTS("{]", "{!");
-    EVENTS("]", "!");
-    EVENTS("tru", "!");
-    EVENTS("nul1", "!");
-    EVENTS("NaN", "!");
-    EVENTS("/**/1", "!");
+    CHECK_EVENTS("", "!");
+    CHECK_EVENTS("  ", "!");
+    CHECK_EVENTS("[1,]", "[n!");
+    CHECK_EVENTS("{\"a\":1,}", "{kn!");
+    CHECK_EVENTS("{a:1}", "{!");
+    CHECK_EVENTS("{\"a\" 1}", "{!");
+    CHECK_EVENTS("[1 2]", "[n!");
+    CHECK_EVENTS("{} x", "{}!");
+    CHECK_EVENTS("{}\0", "{}!");
+    CHECK_EVENTS("\xef\xbb\xbf{}", "!");
+    CHECK_EVENTS("[1}", "[n!");
+    CHECK_EVENTS("{]", "{!");
+    CHECK_EVENTS("]", "!");
+    CHECK_EVENTS("tru", "!");
+    CHECK_EVENTS("nul1", "!");
+    CHECK_EVENTS("NaN", "!");
+    CHECK_EVENTS("/**/1", "!");
 }
 
 static void refuses_malformed_numbers(void)
 {
-    EVENTS("01", "n!");
-    EVENTS("-", "!");
-    EVENTS("-01", "n!");
-    EVENTS("1.", "!");
-    EVENTS(".1", "!");
-    EVENTS("+1", "!");
-    EVENTS("1e", "!");
-    EVENTS("1e+", "!");
-    EVENTS("0x1", "n!");
-    EVENTS("-0", "n.");
-    EVENTS("1E400", "n.");
+    CHECK_EVENTS("01", "n!");
+    CHECK_EVENTS("-", "!");
+    CHECK_EVENTS("-01", "n!");
+    CHECK_EVENTS("1.", "!");
+    CHECK_EVENTS(".1", "!");
+    CHECK_EVENTS("+1", "!");
+    CHECK_EVENTS("1e", "!");
+    CHECK_EVENTS("1e+", "!");
+    CHECK_EVENTS("0x1", "n!");
+    CHECK_EVENTS("-0", "n.");
+    CHECK_EVENTS("1E400", "n.");
 }
 
 static void refuses_malformed_strings(void)
 {
-    EVENTS("\"", "!");
-    EVENTS("\"abcdefgh\\", "!");
-    EVENTS("\"\\\"", "!");
-    EVENTS("\"a\nb\"", "!");
-    EVENTS("\"12345678\x1f\"", "!");
-    EVENTS("\"\0\"", "!");
-    EVENTS("\"\\x\"", "!");
-    EVENTS("\"\\u12\"", "!");
-    EVENTS("\"\\u123g\"", "!");
-    EVENTS("\"\\ud800\"", "!");
-    EVENTS("\"\\udc00\\ud800\"", "!");
-    EVENTS("\"\\ud800\\u0041\"", "!");
-    EVENTS("\"\xff\"", "!");
-    EVENTS("\"\xc0\xaf\"", "!");
-    EVENTS("\"\xed\xa0\x80\"", "!");
-    EVENTS("\"abcdefg\xe2\x82\"", "!");
-    EVENTS("\"\x7f\"", "s.");
+    CHECK_EVENTS("\"", "!");
+    CHECK_EVENTS("\"abcdefgh\\", "!");
+    CHECK_EVENTS("\"\\\"", "!");
+    CHECK_EVENTS("\"a\nb\"", "!");
+    CHECK_EVENTS("\"12345678\x1f\"", "!");
+    CHECK_EVENTS("\"\0\"", "!");
+    CHECK_EVENTS("\"\\x\"", "!");
+    CHECK_EVENTS("\"\\u12\"", "!");
+    CHECK_EVENTS("\"\\u123g\"", "!");
+    CHECK_EVENTS("\"\\ud800\"", "!");
+    CHECK_EVENTS("\"\\udc00\\ud800\"", "!");
+    CHECK_EVENTS("\"\\ud800\\u0041\"", "!");
+    CHECK_EVENTS("\"\xff\"", "!");
+    CHECK_EVENTS("\"\xc0\xaf\"", "!");
+    CHECK_EVENTS("\"\xed\xa0\x80\"", "!");
+    CHECK_EVENTS("\"abcdefg\xe2\x82\"", "!");
+    CHECK_EVENTS("\"\x7f\"", "s.");
 }
 
 /* check_string - checks that TEXT is scanned as the string WANT. */

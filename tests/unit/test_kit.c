@@ -84,7 +84,7 @@ static void adds_tensors_and_values(void)
     CU_ASSERT_EQUAL(kit_add_value(&toy.k, STR_LIT("note"), value_str(toy.f->a, STR_LIT("text"))), CKPT_OK);
     CU_ASSERT_EQUAL(kit_begin_mapping(&inner, &toy.k, STR_LIT("inner")), CKPT_OK);
     x = make_tensor("a", 2, 2, 200);
-    x.key = STR_LIT("both"); /* of a storage of 10 floats, of which "a" and "b" view the first four */
+    x.key = STR_LIT("both"); /* its storage has 10 floats; "a" and "b" view the first four */
     x.nbytes = 40;
     CU_ASSERT_EQUAL(kit_add_tensor(&inner, &x), CKPT_OK);
     x.name = STR_LIT("b");
@@ -119,14 +119,14 @@ static ckpt_value *make_list(const char *texts)
     return list;
 }
 
-/* leaf_is - returns true if leaf I has the name NAME, a path of N elements, and the text VALUE. */
-static bool leaf_is(size_t i, const char *name, uint32_t n, const char *value)
+/* leaf_is - returns true if leaf I has the name NAME, a path of NPATH elements, and the text VALUE. */
+static bool leaf_is(size_t i, const char *name, uint32_t npath, const char *value)
 {
     char text[32];
     const ckpt_leaf *leaf = ckpt_leaf_at(toy.f, i);
     CU_ASSERT_PTR_NOT_NULL_FATAL(leaf);
     (void)ckpt_value_text(leaf->value, 8, text, sizeof text);
-    return str_is(leaf->name, name) && leaf->npath == n && strcmp(text, value) == 0;
+    return str_is(leaf->name, name) && leaf->npath == npath && strcmp(text, value) == 0;
 }
 
 /* Each item of a list gets a name of its own, as in pickles, so that the values of a pickle and of another

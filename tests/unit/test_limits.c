@@ -69,7 +69,7 @@ static void depth_is_limited(void)
     ckpt_error err;
     for (unsigned max = 1; max <= 2000; max = max < 20 ? max + 1 : max * 2) {
         ckpt_limits limits = {.struct_size = sizeof limits, .max_depth = max};
-        for (unsigned n = max; n <= max + 2; n++) { /* the innermost has a path of n - 1 elements */
+        for (unsigned n = max; n <= max + 2; n++) { /* the path of the innermost list has n - 1 elements */
             ckpt_file *f = NULL;
             ckpt_status st = ckpt_open_memory(bytes, put_nested(n, bytes), "nested", &limits, &f, &err);
             CU_ASSERT(st == (n - 1 <= max ? CKPT_OK : CKPT_ELIMIT));
@@ -109,15 +109,16 @@ static void bytes_of_views_are_limited(void)
 static void the_default_limit_of_views_depends_on_the_file(void)
 {
     static const struct {
-        uint64_t given, nbytes, most; /* max_expanded, the bytes of the file, the limit used */
+        uint64_t max_expanded, nbytes; /* the limit of the caller (0: none), and the size of the file */
+        uint64_t want;                 /* the limit to be used */
     } cases[] = {
         {0, 637, 64 << 20},    {0, 8 << 20, 64 << 20},      {0, (8 << 20) + 1, (64 << 20) + 8},
         {5, (8 << 20) + 1, 5}, {0, UINT64_MAX, UINT64_MAX},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        ckpt_file f = {.limits.max_expanded = cases[i].given, .nbytes = cases[i].nbytes};
+        ckpt_file f = {.limits.max_expanded = cases[i].max_expanded, .nbytes = cases[i].nbytes};
         file_set_view_limit(&f);
-        CU_ASSERT_EQUAL(f.table.max_expanded, cases[i].most);
+        CU_ASSERT_EQUAL(f.table.max_expanded, cases[i].want);
     }
 }
 

@@ -26,7 +26,7 @@ static void keys_of_any_bytes_are_distinct(void)
 {
     static const char text[] = "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
     map *m = map_new(4);
-    for (uint32_t n = 0; n <= 18; n++) /* differ only in length */
+    for (uint32_t n = 0; n <= 18; n++) /* the keys differ only in length */
         CU_ASSERT(map_put(m, str_of(n ? text : NULL, n), n, NULL));
     CU_ASSERT(map_put(m, STR_LIT("weight"), 100, NULL));
     CU_ASSERT(map_put(m, STR_LIT("weight\0"), 101, NULL));
@@ -78,7 +78,7 @@ static void an_index_gets_its_keys_by_a_callback(void)
     CU_ASSERT_EQUAL(map_get(m, STR_LIT("5000")), MAP_NONE);
     CU_ASSERT_EQUAL(map_get(m, str_of(NULL, 0)), MAP_NONE);
     words[7][0] = '\0';
-    CU_ASSERT_EQUAL(map_get(m, STR_LIT("7")), MAP_NONE); /* the current key is compared */
+    CU_ASSERT_EQUAL(map_get(m, STR_LIT("7")), MAP_NONE); /* entry 7 now has an empty key */
     CU_ASSERT_EQUAL(map_count(m), 5000);
     map_free(m);
 }

@@ -207,7 +207,7 @@ static void networks_that_resemble_a_resnet_are_refused(void)
         const char *why;
     } cases[] = {
         {{.kernel = 3}, "conv1.weight does not have the shape"},   /* a ResNet for CIFAR */
-        {{.omit = "running_mean"}, "bn1.running_mean is missing"}, /* has GroupNorm */
+        {{.omit = "running_mean"}, "bn1.running_mean is missing"}, /* a ResNet with GroupNorm */
         {{.omit = "layer2.0.bn1.running_var"}, "bn1.running_var is there 3 times, not 4"},
         {{.omit = "fc.weight"}, "fc.weight is missing"},
         {{.from = "layer4.", .to = "layer5."}, "4 blocks, of which 3 are in the stages of ResNet"},
@@ -428,7 +428,7 @@ static void optimizer_states_match_sums_by_hand(void)
         const char *optimizer;
         /* bytes for float32 tensors [16, 8] and [8], which have 512 and 32 bytes */
         uint64_t states;
-        uint64_t transient; /* that are allocated and freed during a step */
+        uint64_t transient; /* bytes that are allocated and freed during a step */
         bool transient_is_known;
     } cases[] = {
         {"sgd", 0, 0, true},

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "pseudo_random.h"
 #include "op/mem/plan.h"
+#include "pseudo_random.h"
 #include "unit.h"
 
 #define MAX_BLOCKS 14

@@ -230,7 +230,7 @@ static const ckpt_mem_run out_of_range_run = {.struct_size = sizeof out_of_range
                                               .precision = OUT_OF_RANGE};
 static uint64_t bytes;
 static const void *borrowed;
-static size_t size; /* cleared with its text or bytes, and not checked */
+static size_t size; /* of a text or bytes; that it is cleared with these is not checked */
 static char *json;
 static void *memory;
 static size_t memory_size;

@@ -8,7 +8,7 @@
 #include "unit.h"
 
 #define NO_FILES TEXT("\0")
-#define ONE_FILE TEXT("\1\1\0f") /* "f", without a base */
+#define ONE_FILE TEXT("\1\1\0f") /* the file "f" in the folder of the database */
 
 /* A database: its manifest, and its file "f" with the nodes. */
 struct database {
@@ -21,7 +21,7 @@ static void put_record(buf *b, const char *magic, ckpt_str content)
 {
     size_t at = b->len;
     buf_put(b, magic, 4);
-    buf_u64le(b, 12 + 2 + content.len + 4); /* with the 12 bytes up to here and the CRC-32C */
+    buf_u64le(b, 12 + 2 + content.len + 4); /* the length of the record, from MAGIC to its CRC-32C */
     buf_put(b, "\0\0", 2);                  /* version 0, no compression */
     buf_put_str(b, content);
     buf_u32le(b, tablecrc_of(b->data + at, b->len - at));

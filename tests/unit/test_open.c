@@ -268,7 +268,7 @@ struct watcher {
     uint64_t done, total; /* arguments of the last call */
 };
 
-static int watch(void *user, uint64_t done, uint64_t total)
+static int watch_progress(void *user, uint64_t done, uint64_t total)
 {
     struct watcher *w = user;
     CU_ASSERT(done >= w->done && total >= w->total && done <= total);
@@ -309,7 +309,7 @@ static void opening_can_be_cancelled(void)
         ckpt_callbacks from = callbacks_of(&b);
         for (unsigned turn = 0; turn < 6; turn++) { /* by path, memory, callbacks; each with salvage, too */
             ckpt_open_options o = {
-                .struct_size = sizeof o, .salvage = turn & 1, .progress = watch, .user = &w};
+                .struct_size = sizeof o, .salvage = turn & 1, .progress = watch_progress, .user = &w};
             if (turn / 2 == 1) {
                 o.data = b.data;
                 o.size = b.size;
@@ -346,8 +346,11 @@ static void salvage_announces_all_bytes_at_once(void)
 static void opening_a_set_of_shards_can_be_cancelled(void)
 {
     struct watcher w;
-    const ckpt_open_options o = {.struct_size = sizeof o, .progress = watch, .user = &w},
-                            salvage = {.struct_size = sizeof o, .salvage = 1, .progress = watch, .user = &w};
+    const ckpt_open_options o = {.struct_size = sizeof o, .progress = watch_progress, .user = &w},
+                            salvage = {.struct_size = sizeof o,
+                                       .salvage = 1,
+                                       .progress = watch_progress,
+                                       .user = &w};
     const char *index = unit_corpus_path("torch/t215/eco/hf_gpt2_sharded/model.safetensors.index.json");
     check_cancelling(index, &o, &w);
     check_cancelling(index, &salvage, &w);

@@ -9,7 +9,7 @@
 #include "unit.h"
 
 #define BYTES(text) "" text, sizeof(text) - 1 /* a pointer and a size */
-#define FIRST_BYTE  1000 /* position of the pickle's first byte that errors report, set by graph_read() */
+#define FIRST_BYTE  1000 /* the offset that errors report for the first byte of a pickle of graph_read() */
 
 /* A pickle, and the result of reading it: its value as graph_text() prints it, or NULL if the pickle is
  * refused with the status and a message that contains WORDS. */
@@ -411,8 +411,8 @@ static void put_repeated(buf *b, const char *bytes, size_t n, size_t times)
         buf_put(b, bytes, n);
 }
 
-/* put_text - appends a BINUNICODE of SHIFT letters 'a' and TIMES copies of UNIT. */
-static void put_text(buf *b, size_t shift, const char *unit, size_t times)
+/* put_long_text - appends a BINUNICODE whose text is SHIFT letters 'a' and TIMES copies of UNIT. */
+static void put_long_text(buf *b, size_t shift, const char *unit, size_t times)
 {
     buf_byte(b, 'X');
     buf_u32le(b, (uint32_t)(shift + strlen(unit) * times));
@@ -427,7 +427,7 @@ static void large_text_stays_in_the_file(void)
         struct graph g;
         buf b;
         buf_init(&b, SIZE_MAX);
-        put_text(&b, shift, "\xf0\x9f\x98\x80", 70000);
+        put_long_text(&b, shift, "\xf0\x9f\x98\x80", 70000);
         buf_byte(&b, '.');
         graph_read(&g, b.data, b.len);
         CU_ASSERT_EQUAL_FATAL(g.status, CKPT_OK);
@@ -490,7 +490,7 @@ static void opcodes_may_cross_windows(void)
     for (unsigned i = 0; i < 40000; i++) {
         const ckpt_value *call = g.root->u.seq.items[2 * i], *number = g.root->u.seq.items[2 * i + 1];
         right = right && value_calls(call, "module.name", "class", 0) && number->u.i == (int64_t)i &&
-                call->offset == 1 + i * 24 + 20; /* each of 24 bytes has its REDUCE at 20 */
+                call->offset == 1 + i * 24 + 20; /* a call has 24 bytes, with REDUCE at byte 20 */
     }
     CU_ASSERT(right);
     CU_ASSERT_EQUAL(g.facts.ncalls, 40000);

@@ -17,7 +17,7 @@ static const struct {
     size_t in_size;
     const char *out; /* the bytes that are written after PROTO 2 */
     size_t out_size;
-} exact[] = {
+} exact_pickles[] = {
     /* numbers and text get the shortest opcode of protocol 2 */
     {BYTES("N."), BYTES("N.")},
     {BYTES("I01\n."), BYTES("\x88.")},
@@ -141,14 +141,14 @@ static void check_bytes(const buf *out, const void *want, size_t n)
 
 static void graphs_are_written_as_the_expected_bytes(void)
 {
-    for (size_t i = 0; i < sizeof exact / sizeof *exact; i++) {
+    for (size_t i = 0; i < sizeof exact_pickles / sizeof *exact_pickles; i++) {
         struct graph g, reread;
         ckpt_error err;
         buf out, rewritten;
-        graph_read(&g, exact[i].in, exact[i].in_size);
+        graph_read(&g, exact_pickles[i].in, exact_pickles[i].in_size);
         CU_ASSERT_EQUAL_FATAL(g.status, CKPT_OK);
         CU_ASSERT_EQUAL(write_graph(g.root, NULL, &out, &err), CKPT_OK);
-        check_bytes(&out, exact[i].out, exact[i].out_size);
+        check_bytes(&out, exact_pickles[i].out, exact_pickles[i].out_size);
         graph_read(&reread, out.data, out.len); /* reads and writes again what was written */
         CU_ASSERT_EQUAL_FATAL(reread.status, CKPT_OK);
         CU_ASSERT_EQUAL(write_graph(reread.root, NULL, &rewritten, &err), CKPT_OK);
@@ -167,8 +167,8 @@ static void graphs_that_protocol_2_cannot_hold_are_refused(void)
     static const struct {
         const char *pickle;
         size_t size;
-        const char *message; /* a text in it */
-    } lossy[] = {
+        const char *message; /* a part of the error message */
+    } refused_graphs[] = {
         {BYTES("]Nb."), "changed by BUILD"},
         {BYTES("\x80\x03"
                "ccommands\nT\n."),
@@ -183,14 +183,14 @@ static void graphs_that_protocol_2_cannot_hold_are_refused(void)
         /* a set with an object whose argument is the set */
         {BYTES("\x8fq\x00(cm\nn\nh\x00\x85R\x90."), "contains itself in a way"},
     };
-    for (size_t i = 0; i < sizeof lossy / sizeof *lossy; i++) {
+    for (size_t i = 0; i < sizeof refused_graphs / sizeof *refused_graphs; i++) {
         struct graph g;
         ckpt_error err;
         buf out;
-        graph_read(&g, lossy[i].pickle, lossy[i].size);
+        graph_read(&g, refused_graphs[i].pickle, refused_graphs[i].size);
         CU_ASSERT_EQUAL_FATAL(g.status, CKPT_OK);
         CU_ASSERT_EQUAL(write_graph(g.root, NULL, &out, &err), CKPT_ELOSSY);
-        CU_ASSERT_PTR_NOT_NULL(strstr(err.what, lossy[i].message));
+        CU_ASSERT_PTR_NOT_NULL(strstr(err.what, refused_graphs[i].message));
         buf_free(&out);
         graph_free(&g);
     }
@@ -233,7 +233,7 @@ struct edits {
     const ckpt_value *replaced, *replacement;
 };
 
-static const ckpt_value *replace(void *user, const ckpt_value *v)
+static const ckpt_value *replace_node(void *user, const ckpt_value *v)
 {
     const struct edits *e = user;
     return v == e->replaced ? e->replacement : v;
@@ -278,7 +278,8 @@ static void check_edit(const char *in, size_t n, uint32_t drop, uint32_t rename,
     graph_read(&g, in, n);
     CU_ASSERT_EQUAL_FATAL(g.status, CKPT_OK);
     struct edits e = {.container = g.root, .dropped_entry = drop, .renamed_entry = rename, .new_name = "z"};
-    struct pickle_hooks hooks = {.user = &e, .replace = replace, .entry = edit_entry, .leaf = write_leaf};
+    struct pickle_hooks hooks = {
+        .user = &e, .replace = replace_node, .entry = edit_entry, .leaf = write_leaf};
     CU_ASSERT_EQUAL(write_graph(g.root, &hooks, &out, &err), CKPT_OK);
     check_bytes(&out, want, want_size);
     buf_free(&out);
@@ -350,7 +351,7 @@ static void a_shared_value_is_replaced_by_one_shared_value(void)
     buf out;
     graph_read(&g, BYTES("cm\nn\n)Rq\x00h\x00\x86."));
     struct edits e = {.replaced = g.root->u.seq.items[0], .replacement = value_ordered_dict(g.a)};
-    struct pickle_hooks hooks = {.user = &e, .replace = replace};
+    struct pickle_hooks hooks = {.user = &e, .replace = replace_node};
     CU_ASSERT_EQUAL(write_graph(g.root, &hooks, &out, &err), CKPT_OK);
     check_bytes(&out, BYTES("ccollections\nOrderedDict\n)Rq\x00h\x00\x86."));
     buf_free(&out);

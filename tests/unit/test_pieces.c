@@ -5,9 +5,9 @@
 
 #include "core/file.h"
 #include "core/pieces.h"
-#include "small_files.h"
 #include "io/pool.h"
 #include "io/window.h"
+#include "small_files.h"
 #include "unit.h"
 
 #define DIMS       6u
@@ -260,7 +260,7 @@ static void random_pieces_are_assembled(void)
             sample.piece[j] = was;
         }
         if (sample.pieces.fill && sample.pieces.n > 1)
-            sample.pieces.n -= 1; /* a hole, which is filled with the element */
+            sample.pieces.n -= 1; /* leaves a hole, which is filled with pieces.fill */
         fill_files(turn % 4 == 1);
         ckpt_status st = assemble(&err);
         CU_ASSERT_EQUAL_FATAL(st, CKPT_OK);
@@ -552,7 +552,7 @@ static ckpt_status check_range(void *user, struct pool *pool, size_t i, unsigned
     return st == CKPT_OK && memcmp(got, sample.expected + from, n) != 0 ? CKPT_EFORMAT : st;
 }
 
-static uint64_t weigh_equally(void *user, size_t i)
+static uint64_t equal_weight(void *user, size_t i)
 {
     (void)user;
     (void)i;
@@ -561,7 +561,7 @@ static uint64_t weigh_equally(void *user, size_t i)
 
 static void threads_read_pieces(void)
 {
-    struct pool_job job = {.n = 5000, .weigh = weigh_equally, .threads = 4, .task = check_range};
+    struct pool_job job = {.n = 5000, .weigh = equal_weight, .threads = 4, .task = check_range};
     ckpt_error err;
     begin_sample(3, 1);
     sample.shape[0] = sample.shape[1] = sample.shape[2] = 30;

@@ -5,31 +5,31 @@
 #include <stdlib.h>
 
 #include "core/parallel_rows.h"
-#include "small_files.h"
 #include "io/pool.h"
+#include "small_files.h"
 #include "unit.h"
 
 #define TASKS 500
 
-/* The tasks of a pool. */
-struct counts {
+/* The tasks of a pool: how they behave, and how often they ran. */
+struct task_counts {
     atomic_int runs[TASKS]; /* how often each task ran */
-    size_t failing[3];      /* tasks that fail; TASKS: none */
-    size_t cancelling;      /* the task that cancels the pool; TASKS: none */
+    size_t failing_tasks[3]; /* tasks that fail; TASKS: none */
+    size_t cancelling_task;  /* the task that cancels the pool; TASKS: none */
     unsigned threads;
-    atomic_int ntasks; /* that ran */
+    atomic_int ntasks; /* number of tasks that ran */
 };
 
 static ckpt_status run_task(void *user, struct pool *p, size_t i, unsigned worker, ckpt_error *err)
 {
-    struct counts *c = user;
+    struct task_counts *c = user;
     CU_ASSERT_FATAL(worker < c->threads);
     atomic_fetch_add(&c->runs[i], 1);
     atomic_fetch_add(&c->ntasks, 1);
-    if (i == c->cancelling)
+    if (i == c->cancelling_task)
         pool_cancel(p);
     for (int k = 0; k < 3; k++)
-        if (i == c->failing[k])
+        if (i == c->failing_tasks[k])
             return fail(err, CKPT_EFORMAT, i, "task %zu", i);
     return CKPT_OK;
 }
@@ -41,7 +41,7 @@ static uint64_t uneven_weight(void *user, size_t i)
     return i % 7 == 0 ? UINT64_MAX / 2 : i;
 }
 
-static ckpt_status run_pool(struct counts *c, unsigned threads, ckpt_error *err)
+static ckpt_status run_pool(struct task_counts *c, unsigned threads, ckpt_error *err)
 {
     struct pool_job job = {
         .n = TASKS, .weigh = uneven_weight, .threads = threads, .task = run_task, .user = c};
@@ -52,7 +52,7 @@ static ckpt_status run_pool(struct counts *c, unsigned threads, ckpt_error *err)
 static void each_task_runs_once(void)
 {
     for (unsigned threads = 1; threads <= 9; threads++) {
-        struct counts c = {.failing = {TASKS, TASKS, TASKS}, .cancelling = TASKS};
+        struct task_counts c = {.failing_tasks = {TASKS, TASKS, TASKS}, .cancelling_task = TASKS};
         ckpt_error err;
         int wrong = 0;
         CU_ASSERT_EQUAL(run_pool(&c, threads, &err), CKPT_OK);
@@ -66,7 +66,7 @@ static void the_first_failure_is_reported(void)
 {
     for (int round = 0; round < 20; round++)
         for (unsigned threads = 1; threads <= 7; threads += 2) {
-            struct counts c = {.failing = {411, 37, 300}, .cancelling = TASKS};
+            struct task_counts c = {.failing_tasks = {411, 37, 300}, .cancelling_task = TASKS};
             ckpt_error err = {0};
             CU_ASSERT_EQUAL(run_pool(&c, threads, &err), CKPT_EFORMAT);
             CU_ASSERT_EQUAL(err.offset, 37);
@@ -76,11 +76,11 @@ static void the_first_failure_is_reported(void)
 
 static void cancelling_stops_the_pool(void)
 {
-    struct counts c = {.failing = {TASKS, TASKS, TASKS}, .cancelling = 3};
+    struct task_counts c = {.failing_tasks = {TASKS, TASKS, TASKS}, .cancelling_task = 3};
     ckpt_error err = {0};
     CU_ASSERT_EQUAL(run_pool(&c, 1, &err), CKPT_ECANCELLED);
     CU_ASSERT_EQUAL(atomic_load(&c.ntasks), 4); /* tasks 0 to 3 */
-    struct counts by_four_threads = {.failing = {TASKS, TASKS, TASKS}, .cancelling = 3};
+    struct task_counts by_four_threads = {.failing_tasks = {TASKS, TASKS, TASKS}, .cancelling_task = 3};
     CU_ASSERT_EQUAL(run_pool(&by_four_threads, 4, &err), CKPT_ECANCELLED);
 }
 

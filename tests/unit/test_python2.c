@@ -1,4 +1,5 @@
-/* Names of Python 2 in pickles: below protocol 3, Python 3 translates them, and so do rewritten files. */
+/* Python 3 translates names of Python 2 in pickles below protocol 3, and we do so in pickles that we
+ * rewrite. */
 #include "codec/pickle_write.h"
 #include "core/python2.h"
 #include "graph.h"

@@ -9,7 +9,7 @@
 static unsigned char *data;
 static source *src;
 
-#define FIRST_OFFSET 1000 /* of the source in its file, in errors */
+#define FIRST_OFFSET 1000 /* the offset that errors report for the first byte of the source */
 
 /* open_source - opens a source of N bytes, which ends at an unmapped page. */
 static void open_source(size_t n)

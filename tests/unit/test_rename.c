@@ -5,9 +5,9 @@
 
 #include "base/buf.h"
 #include "core/plan.h"
-#include "small_files.h"
 #include "op/prefix.h"
 #include "pickled.h"
+#include "small_files.h"
 
 /* metadata_renames - returns the renames of _metadata as "from>to", separated by commas. */
 static const char *metadata_renames(const ckpt_plan *p)
@@ -187,9 +187,9 @@ static void meaningless_prefixes_are_refused(void)
 
 /* ---- strip --auto */
 
-/* check_auto - checks that `strip --auto` leaves FILE with the names WANT, and with a NOTICE (NULL: without
- * any). A second call must rename nothing. */
-static void check_auto(const char *file, const char *want, const char *notice)
+/* check_strip_auto - checks that `strip --auto` leaves FILE with the names WANT, and with a NOTICE (NULL:
+ * without any). A second call must rename nothing. */
+static void check_strip_auto(const char *file, const char *want, const char *notice)
 {
     ckpt_plan *p = plan_of(open_corpus_file(file));
     CU_ASSERT_EQUAL(ckpt_plan_strip_auto(p, NULL), CKPT_OK);
@@ -203,29 +203,29 @@ static void check_auto(const char *file, const char *want, const char *notice)
 
 static void strip_auto_removes_prefixes_of_known_wrappers(void)
 {
-    check_auto("torch/t215/dp_twice.pt", "fc1.weight,fc1.bias,fc2.weight,fc2.bias", NULL);
-    check_auto("torch/t215/compiled_in_dp.pt", "fc1.weight,fc1.bias,fc2.weight,fc2.bias", NULL);
-    check_auto("torch/t215/dist/compiled_of_ddp.pt", "fc1.weight,fc1.bias,fc2.weight,fc2.bias", NULL);
-    check_auto("torch/t26/swa.pt",
-               "n_averaged,conv.weight,conv.bias,bn.weight,bn.bias,bn.running_mean,bn.running_var,"
-               "bn.num_batches_tracked,fc.weight,fc.bias",
-               "n_averaged");
-    check_auto("torch/t215/act_ckpt_named_parameters.pt",
-               "state_dict.fc1.weight,state_dict.fc1.bias,state_dict.fc2.weight,state_dict.fc2.bias,"
-               "named.fc1.weight,named.fc1.bias,named.fc2.weight,named.fc2.bias",
-               NULL);
+    check_strip_auto("torch/t215/dp_twice.pt", "fc1.weight,fc1.bias,fc2.weight,fc2.bias", NULL);
+    check_strip_auto("torch/t215/compiled_in_dp.pt", "fc1.weight,fc1.bias,fc2.weight,fc2.bias", NULL);
+    check_strip_auto("torch/t215/dist/compiled_of_ddp.pt", "fc1.weight,fc1.bias,fc2.weight,fc2.bias", NULL);
+    check_strip_auto("torch/t26/swa.pt",
+                     "n_averaged,conv.weight,conv.bias,bn.weight,bn.bias,bn.running_mean,bn.running_var,"
+                     "bn.num_batches_tracked,fc.weight,fc.bias",
+                     "n_averaged");
+    check_strip_auto("torch/t215/act_ckpt_named_parameters.pt",
+                     "state_dict.fc1.weight,state_dict.fc1.bias,state_dict.fc2.weight,state_dict.fc2.bias,"
+                     "named.fc1.weight,named.fc1.bias,named.fc2.weight,named.fc2.bias",
+                     NULL);
 }
 
 static void strip_auto_keeps_ambiguous_prefixes(void)
 {
-    check_auto("torch/t215/module_is_a_real_name.pt", "net.module.weight,net.module.bias",
-               "ckpt strip --anywhere module.");
-    check_auto("torch/t26/midkey_dataparallel.pt",
-               "features.module.0.weight,features.module.0.bias,classifier.weight,classifier.bias",
-               "2 keys still contain");
-    check_auto("torch/t215/prefix_mixed.pt",
-               "module.fc1.weight,module.fc1.bias,module.fc2.weight,module.fc2.bias,extra.weight",
-               "4 keys still contain");
+    check_strip_auto("torch/t215/module_is_a_real_name.pt", "net.module.weight,net.module.bias",
+                     "ckpt strip --anywhere module.");
+    check_strip_auto("torch/t26/midkey_dataparallel.pt",
+                     "features.module.0.weight,features.module.0.bias,classifier.weight,classifier.bias",
+                     "2 keys still contain");
+    check_strip_auto("torch/t215/prefix_mixed.pt",
+                     "module.fc1.weight,module.fc1.bias,module.fc2.weight,module.fc2.bias,extra.weight",
+                     "4 keys still contain");
 }
 
 static void strip_auto_renames_metadata_of_all_wrappers(void)
@@ -490,9 +490,9 @@ static const char *mappings_text(const ckpt_plan *p)
     return line;
 }
 
-/* check_add - checks that `add x.` changes the names of the file CONTENT to WANT, and that mappings_text()
- * returns REPORT then. */
-static void check_add(const char *content, const char *root, const char *want, const char *report)
+/* check_add_prefix - checks that `add x.` changes the names of the file CONTENT to WANT, and that
+ * mappings_text() returns REPORT then. */
+static void check_add_prefix(const char *content, const char *root, const char *want, const char *report)
 {
     struct test_file made = make_torch_zip(content);
     CU_ASSERT_PTR_NOT_NULL_FATAL(made.file);
@@ -512,34 +512,34 @@ static void check_add(const char *content, const char *root, const char *want, c
 
 static void only_state_dicts_are_renamed(void)
 {
-    check_add("{'a.w':" FLOAT_TENSOR ",'b.w':" FLOAT_TENSOR ",'_extra_state':{'s':" FLOAT_TENSOR
-              ",'t':" FLOAT_TENSOR "}}",
-              NULL, "x.a.w,x.b.w,x._extra_state.s,x._extra_state.t", "2 of 2+0+0 ");
-    check_add("{'fc.weight':" FLOAT_TENSOR ",'optimizer':" OPTIMIZER ",'epoch':3,'lr':1.5,'args':None}", NULL,
-              "x.fc.weight,optimizer.state.0.step,optimizer.state.0.exp_avg",
-              "1 of 1+0+0 ;0 of 2+0+0 optimizer");
-    check_add("{'state_dict':{'fc.weight':" FLOAT_TENSOR
-              ",'fc._extra_state':None},'metrics':{'loss':" FLOAT_SCALAR ",'acc':" FLOAT_SCALAR "},"
-              "'scaler':{'scale':" FLOAT_TENSOR ",'growth':" FLOAT_TENSOR
-              "},'hyper_parameters':{'mean':" FLOAT_TENSOR "}}",
-              NULL,
-              "state_dict.x.fc.weight,metrics.loss,metrics.acc,scaler.scale,scaler.growth,"
-              "hyper_parameters.mean",
-              "1 of 1+0+1 state_dict");
-    check_add("{'model':{'w':" FLOAT_TENSOR "},'ema':{'module':{'w':" FLOAT_TENSOR
-              "}},'metrics':{'w':" FLOAT_TENSOR "}}",
-              NULL, "model.x.w,ema.module.x.w,metrics.w", "1 of 1+0+0 model;1 of 1+0+0 ema.module");
-    check_add("{'netG':{'a.w':" FLOAT_TENSOR "},'netD':{'w':" FLOAT_TENSOR "},'opts':[" OPTIMIZER "]}", NULL,
-              "netG.x.a.w,netD.x.w,opts.0.state.0.step,opts.0.state.0.exp_avg",
-              "1 of 1+0+0 netG;1 of 1+0+0 netD;0 of 2+0+0 opts.0");
+    check_add_prefix("{'a.w':" FLOAT_TENSOR ",'b.w':" FLOAT_TENSOR ",'_extra_state':{'s':" FLOAT_TENSOR
+                     ",'t':" FLOAT_TENSOR "}}",
+                     NULL, "x.a.w,x.b.w,x._extra_state.s,x._extra_state.t", "2 of 2+0+0 ");
+    check_add_prefix(
+        "{'fc.weight':" FLOAT_TENSOR ",'optimizer':" OPTIMIZER ",'epoch':3,'lr':1.5,'args':None}", NULL,
+        "x.fc.weight,optimizer.state.0.step,optimizer.state.0.exp_avg", "1 of 1+0+0 ;0 of 2+0+0 optimizer");
+    check_add_prefix("{'state_dict':{'fc.weight':" FLOAT_TENSOR
+                     ",'fc._extra_state':None},'metrics':{'loss':" FLOAT_SCALAR ",'acc':" FLOAT_SCALAR "},"
+                     "'scaler':{'scale':" FLOAT_TENSOR ",'growth':" FLOAT_TENSOR
+                     "},'hyper_parameters':{'mean':" FLOAT_TENSOR "}}",
+                     NULL,
+                     "state_dict.x.fc.weight,metrics.loss,metrics.acc,scaler.scale,scaler.growth,"
+                     "hyper_parameters.mean",
+                     "1 of 1+0+1 state_dict");
+    check_add_prefix("{'model':{'w':" FLOAT_TENSOR "},'ema':{'module':{'w':" FLOAT_TENSOR
+                     "}},'metrics':{'w':" FLOAT_TENSOR "}}",
+                     NULL, "model.x.w,ema.module.x.w,metrics.w", "1 of 1+0+0 model;1 of 1+0+0 ema.module");
+    check_add_prefix("{'netG':{'a.w':" FLOAT_TENSOR "},'netD':{'w':" FLOAT_TENSOR "},'opts':[" OPTIMIZER "]}",
+                     NULL, "netG.x.a.w,netD.x.w,opts.0.state.0.step,opts.0.state.0.exp_avg",
+                     "1 of 1+0+0 netG;1 of 1+0+0 netD;0 of 2+0+0 opts.0");
 }
 
 static void the_root_is_always_renamed(void)
 {
     static const char content[] = "{'model':{'w':" FLOAT_TENSOR "},'metrics':{'loss':" FLOAT_SCALAR
                                   ",'acc':" FLOAT_SCALAR "}}";
-    check_add(content, "metrics", "x.loss,x.acc", "2 of 2+0+0 ");
-    check_add(content, "model", "x.w", "1 of 1+0+0 ");
+    check_add_prefix(content, "metrics", "x.loss,x.acc", "2 of 2+0+0 ");
+    check_add_prefix(content, "model", "x.w", "1 of 1+0+0 ");
 }
 
 /* check_pairs - renames the N PAIRS in the file CONTENT, and checks that the names are WANT then, or that

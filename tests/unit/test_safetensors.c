@@ -7,9 +7,9 @@
 
 #include "base/store.h"
 #include "core/plan.h"
-#include "small_files.h"
 #include "format/safetensors/safetensors.h"
 #include "io/journal.h"
+#include "small_files.h"
 #include "unit.h"
 
 static ckpt_error err;

@@ -6,9 +6,9 @@
 #include "base/store.h"
 #include "core/file.h"
 #include "core/plan.h"
-#include "small_files.h"
 #include "format/safetensors/safetensors.h"
 #include "io/journal.h"
+#include "small_files.h"
 #include "unit.h"
 
 enum { TENSORS = 50000, NOTE_LENGTH = 100000 };

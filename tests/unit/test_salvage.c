@@ -5,9 +5,9 @@
 #include <unistd.h>
 
 #include "core/file.h"
-#include "small_files.h"
 #include "format/format.h"
 #include "pickled.h"
+#include "small_files.h"
 #include "unit.h"
 
 static ckpt_status salvage_source(const char *path, source *src, ckpt_file **out, ckpt_error *err)
@@ -23,10 +23,10 @@ struct original {
     uint8_t *digests;
 };
 
-static void load_original(struct original *o, const char *below)
+static void load_original(struct original *o, const char *corpus_file)
 {
-    FILE *in = fopen(unit_corpus_path(below), "rb");
-    o->file = open_corpus_file(below);
+    FILE *in = fopen(unit_corpus_path(corpus_file), "rb");
+    o->file = open_corpus_file(corpus_file);
     o->size = (size_t)ckpt_file_bytes(o->file);
     o->bytes = malloc(o->size);
     o->digests = calloc(ckpt_tensor_count(o->file), CKPT_DIGEST_MAX);
@@ -140,7 +140,7 @@ static void truncated_deflated_files_lose_only_truncated_tensors(void)
         arena *a = arena_new(1 << 24);
         CU_ASSERT_EQUAL_FATAL(zip_open(src, a, &z, NULL), CKPT_OK);
         zip_locate_all(z);
-        uint32_t salvaged = 0; /* tensors, at the last length at which the file could be salvaged */
+        uint32_t salvaged = 0; /* tensors that the last salvage of a shorter file kept */
         for (size_t n = 0; n <= o.size; n++) {
             ckpt_file *f = NULL;
             if (salvage_source("damaged.pt", source_mem(o.bytes, n, 0), &f, NULL) != CKPT_OK) {
@@ -233,8 +233,8 @@ static void the_central_directory_is_not_needed(void)
     free_original(&o);
 }
 
-/* is_needed - returns whether byte AT is in the payload of data.pkl or of a storage. */
-static bool is_needed(zip *z, uint64_t at)
+/* is_payload_byte - returns whether byte AT is in the payload of data.pkl or of a storage. */
+static bool is_payload_byte(zip *z, uint64_t at)
 {
     for (size_t i = 0; i < z->n; i++) {
         const struct zip_entry *e = &z->entries[i];
@@ -248,7 +248,7 @@ static bool is_needed(zip *z, uint64_t at)
 }
 
 /* check_unneeded_bytes - changes each STEP-th byte that no tensor needs: of headers, descriptors, padding,
- * the directory and other members. No tensor may be lost. */
+ * the central directory and other members. No tensor may be lost. */
 static void check_unneeded_bytes(const char *below, size_t step)
 {
     static const unsigned char masks[] = {0x01, 0x10, 0x80, 0xff};
@@ -260,7 +260,7 @@ static void check_unneeded_bytes(const char *below, size_t step)
     CU_ASSERT_EQUAL_FATAL(zip_open(src, a, &z, NULL), CKPT_OK);
     zip_locate_all(z);
     for (size_t at = 0, turn = 0; at < o.size; at += step)
-        for (size_t i = 0; i < (step == 1 ? 4 : 1) && !is_needed(z, at); i++) {
+        for (size_t i = 0; i < (step == 1 ? 4 : 1) && !is_payload_byte(z, at); i++) {
             unsigned char mask = masks[(turn++ + i) % 4];
             o.bytes[at] ^= mask;
             int lost = check_damage(&o, o.size, UINT64_MAX, false);

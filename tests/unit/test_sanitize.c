@@ -6,8 +6,8 @@
 
 #include "base/buf.h"
 #include "core/plan.h"
-#include "small_files.h"
 #include "op/weights_only.h"
+#include "small_files.h"
 #include "unit.h"
 
 /* sanitize_file - writes F, sanitized, to PATH as torch-zip; returns the number of lost values, or -1 if it

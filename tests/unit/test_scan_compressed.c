@@ -210,8 +210,8 @@ static void members_of_seven_zip_are_scanned(void)
     CU_ASSERT(strcmp(s.first_finding.where, "folder/a") == 0 && s.result.accounted == 0);
 }
 
-/* An archive without files is only a signature header. It states that the other header has 0 bytes, and yet
- * an offset of it, here 4. */
+/* An archive without files is only a signature header. It states that the other header has 0 bytes, but also
+ * an offset of that header, here 4. */
 static void bytes_after_an_empty_seven_zip_are_reported(void)
 {
     unsigned char s7[32 + 4];

@@ -263,7 +263,8 @@ static void bytes_between_members_are_scanned(void)
     buf_put(&b, CALL_OS_SYSTEM, inserted); /* makes room */
     memmove(b.data + dir + inserted, b.data + dir, dir_and_end);
     memcpy(b.data + dir, CALL_OS_SYSTEM, inserted);
-    b.data[b.len - 6] = (unsigned char)(dir + inserted); /* the offset of the directory in the end record */
+    b.data[b.len - 6] =
+        (unsigned char)(dir + inserted); /* in the end record: the offset of the central directory */
     struct scanned s = scan_buffer(b.data, b.len, 0);
     CHECK_FINDING(s, 2, "zip-structure", dir, "bytes between members that belong to none");
     CHECK_FINDING(s, 2, "known-exec", sizeof(CALL_OS_SYSTEM) - 3, "");
@@ -358,7 +359,7 @@ static void bytes_before_a_malformed_archive_are_scanned(void)
     CU_ASSERT(s.status == CKPT_OK && s.result.verdict == CKPT_SCAN_KNOWN_EXEC);
 }
 
-/* The last byte of the directory is missing, so that its last entry has no name. */
+/* The last byte of the central directory is missing, so that its last entry has no name. */
 static void archives_of_torch_with_a_truncated_directory_are_scanned(void)
 {
     struct member m[] = {{.name = "t/data.pkl", .bytes = CONSTANT(PICKLE)},
@@ -367,7 +368,7 @@ static void archives_of_torch_with_a_truncated_directory_are_scanned(void)
     buf_init(&b, 1 << 20);
     zip_put(&b, m, 2, 0);
     unsigned char *end_record = b.data + b.len - 22;
-    end_record[12]--; /* the size of the directory */
+    end_record[12]--; /* the size of the central directory */
     memmove(end_record - 1, end_record, 22);
     struct scanned s = scan_buffer(b.data, b.len - 1, 0);
     CU_ASSERT(s.status == CKPT_OK &&

@@ -3,10 +3,10 @@
 #include <stdlib.h>
 
 #include "core/plan.h"
-#include "small_files.h"
 #include "pickled.h"
+#include "small_files.h"
 
-static void check_auto_root(const char *file, const char *root, bool has_notice)
+static void check_found_root(const char *file, const char *root, bool has_notice)
 {
     ckpt_plan *p = plan_of(open_corpus_file(file));
     CU_ASSERT_EQUAL(ckpt_plan_root(p, "auto", NULL), CKPT_OK);
@@ -20,22 +20,22 @@ static void check_auto_root(const char *file, const char *root, bool has_notice)
 /* In checkpoints of real trainers, the root is the key that their loaders use. */
 static void auto_finds_the_weights(void)
 {
-    check_auto_root("torch/t26/state_dict.pt", "", false);
-    check_auto_root("torch/t26/general_checkpoint.tar", "model_state_dict", true);
-    check_auto_root("torch/t10/general_checkpoint.pth.tar", "state_dict", true);
-    check_auto_root("torch/t215/eco/lightning_2.6.6.ckpt", "state_dict", true);
-    check_auto_root("torch/t215/eco/timm_last.pth.tar", "state_dict", true);
-    check_auto_root("torch/t215/eco/fabric.ckpt", "model", true);
-    check_auto_root("torch/t26/opt_sgd.pt", "", true); /* without weights: the whole file */
-    check_auto_root("torch/t26/whole_model.pt", "", false);
+    check_found_root("torch/t26/state_dict.pt", "", false);
+    check_found_root("torch/t26/general_checkpoint.tar", "model_state_dict", true);
+    check_found_root("torch/t10/general_checkpoint.pth.tar", "state_dict", true);
+    check_found_root("torch/t215/eco/lightning_2.6.6.ckpt", "state_dict", true);
+    check_found_root("torch/t215/eco/timm_last.pth.tar", "state_dict", true);
+    check_found_root("torch/t215/eco/fabric.ckpt", "model", true);
+    check_found_root("torch/t26/opt_sgd.pt", "", true); /* without weights: the whole file */
+    check_found_root("torch/t26/whole_model.pt", "", false);
 }
 
 #define FC_WEIGHTS "{'fc.weight':" FLOAT_TENSOR ",'fc.bias':" FLOAT_TENSOR "}"
 #define OPTIMIZER  "{'state':{0:{'exp_avg':" FLOAT_TENSOR "}},'param_groups':[{'lr':1.5,'params':[0]}]}"
 
-/* check_auto - checks `--root auto` on a file with the pickle TEXT: a plan and a narrowed file must have the
- * tensors WANT, and the narrowed file must have LEAVES values that are not tensors. */
-static void check_auto(const char *text, const char *want, size_t leaves)
+/* check_root_auto - checks `--root auto` on a file with the pickle TEXT: a plan and a narrowed file must have
+ * the tensors WANT, and the narrowed file must have LEAVES values that are not tensors. */
+static void check_root_auto(const char *text, const char *want, size_t leaves)
 {
     struct test_file made = make_torch_zip(text);
     char read[256] = "";
@@ -56,14 +56,14 @@ static void check_auto(const char *text, const char *want, size_t leaves)
 /* An optimizer among the weights is left out; with several networks, the whole file is the root. */
 static void auto_is_the_same_for_plans_and_files(void)
 {
-    check_auto("{'fc.weight':" FLOAT_TENSOR ",'fc.bias':" FLOAT_TENSOR ",'epoch':1,'optimizer':" OPTIMIZER
-               "}",
-               "fc.weight,fc.bias", 0);
-    check_auto("{'epoch':1,'model':{'w':" FLOAT_TENSOR ",'b':" FLOAT_TENSOR ",'step':2,'optimizer':" OPTIMIZER
-               "}}",
-               "w,b", 0);
-    check_auto("{'netG':" FC_WEIGHTS ",'netD':" FC_WEIGHTS ",'optG':" OPTIMIZER "}",
-               "netG.fc.weight,netG.fc.bias,netD.fc.weight,netD.fc.bias,optG.state.0.exp_avg", 2);
+    check_root_auto("{'fc.weight':" FLOAT_TENSOR ",'fc.bias':" FLOAT_TENSOR
+                    ",'epoch':1,'optimizer':" OPTIMIZER "}",
+                    "fc.weight,fc.bias", 0);
+    check_root_auto("{'epoch':1,'model':{'w':" FLOAT_TENSOR ",'b':" FLOAT_TENSOR
+                    ",'step':2,'optimizer':" OPTIMIZER "}}",
+                    "w,b", 0);
+    check_root_auto("{'netG':" FC_WEIGHTS ",'netD':" FC_WEIGHTS ",'optG':" OPTIMIZER "}",
+                    "netG.fc.weight,netG.fc.bias,netD.fc.weight,netD.fc.bias,optG.state.0.exp_avg", 2);
 }
 
 static void names_are_relative_to_the_root(void)

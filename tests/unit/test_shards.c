@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "core/plan.h"
-#include "small_files.h"
 #include "pickled.h"
+#include "small_files.h"
 #include "unit.h"
 
 static ckpt_error err;
@@ -21,7 +21,8 @@ static void make_dir(void)
     CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(dir));
 }
 
-/* path_in_dir - returns the path of the file NAME in dir. The result stays valid during the next call. */
+/* path_in_dir - returns the path of the file NAME in dir, which is valid until the second call after this
+ * one. */
 static const char *path_in_dir(const char *name)
 {
     static char path[2][512];

@@ -16,7 +16,7 @@
 #include "unit.h"
 
 static char dir[64];
-static const struct sink_options force = {.force = true, .no_sync = true};
+static const struct sink_options force_options = {.force = true, .no_sync = true};
 
 static const char *path_of(const char *name)
 {
@@ -114,7 +114,7 @@ static void aborting_keeps_the_old_file(void)
     sink *s;
     make_dir();
     put_file("out", "old");
-    CU_ASSERT_FATAL(sink_file(path_of("out"), &force, &s, NULL) == CKPT_OK);
+    CU_ASSERT_FATAL(sink_file(path_of("out"), &force_options, &s, NULL) == CKPT_OK);
     CU_ASSERT(sink_write(s, "new", 3, NULL) == CKPT_OK);
     sink_abort(s);
     sink_abort(NULL);
@@ -147,7 +147,7 @@ static void a_replaced_file_keeps_its_attributes(void)
     CU_ASSERT(chmod(path_of("out"), 0604) == 0);
     bool can_xattr = setxattr(path_of("out"), "user.note", "kept", 4, 0) == 0;
     bool can_chown = chown(path_of("out"), 12, 34) == 0;
-    CU_ASSERT(write_file(path_of("out"), &force, "new", &err) == CKPT_OK);
+    CU_ASSERT(write_file(path_of("out"), &force_options, "new", &err) == CKPT_OK);
     CU_ASSERT(file_is("out", "new") && mode_of("out") == 0604 && count_files() == 1);
     char note[8] = "";
     CU_ASSERT(!can_xattr ||
@@ -203,7 +203,7 @@ static void symbolic_links_are_followed(void)
     put_file("real", "old");
     CU_ASSERT(symlink("real", path_of("link")) == 0);
     CU_ASSERT(write_file(path_of("link"), NULL, "new", &err) == CKPT_EEXIST);
-    CU_ASSERT(write_file(path_of("link"), &force, "new", &err) == CKPT_OK);
+    CU_ASSERT(write_file(path_of("link"), &force_options, "new", &err) == CKPT_OK);
     CU_ASSERT(file_is("real", "new") && lstat(path_of("link"), &st) == 0 && S_ISLNK(st.st_mode));
     unlink(path_of("real"));
     CU_ASSERT(write_file(path_of("link"), NULL, "made", &err) == CKPT_OK && file_is("real", "made"));
@@ -222,7 +222,7 @@ static void random_writes_and_patches_are_read_back(void)
     uint32_t seed = 3;
     sink *s;
     make_dir();
-    CU_ASSERT_FATAL(sink_file(path_of("out"), &force, &s, NULL) == CKPT_OK);
+    CU_ASSERT_FATAL(sink_file(path_of("out"), &force_options, &s, NULL) == CKPT_OK);
     for (size_t len = 0; len < MAX_SIZE - 700000;) {
         seed = seed * 1664525 + 1013904223;
         size_t n = (seed >> 8) % (seed & 0x80 ? 600000u : 900u);
@@ -309,7 +309,7 @@ static void impossible_outputs_are_refused(void)
 {
     ckpt_error err;
     make_dir();
-    CU_ASSERT(write_file(dir, &force, "x", &err) == CKPT_EIO && err.sys_errno == EISDIR);
+    CU_ASSERT(write_file(dir, &force_options, "x", &err) == CKPT_EIO && err.sys_errno == EISDIR);
     CU_ASSERT(write_file(path_of("none/out"), NULL, "x", &err) == CKPT_ENOTFOUND && strstr(err.what, "none"));
     CU_ASSERT(write_file(path_of("none/"), NULL, "x", &err) == CKPT_EUSAGE);
     sink *s;
@@ -331,7 +331,8 @@ static int write_limited(void)
     static char bytes[300000];
     struct rlimit small = {4096, 4096};
     signal(SIGXFSZ, SIG_IGN);
-    if (setrlimit(RLIMIT_FSIZE, &small) != 0 || sink_file(path_of("out"), &force, &s, &err) != CKPT_OK)
+    if (setrlimit(RLIMIT_FSIZE, &small) != 0 ||
+        sink_file(path_of("out"), &force_options, &s, &err) != CKPT_OK)
         return 98;
     if (sink_write(s, bytes, sizeof bytes, &err) != CKPT_EIO || err.sys_errno != EFBIG)
         return 97;

@@ -115,7 +115,8 @@ static void the_range_of_the_values_may_overflow_a_double(void)
     CU_ASSERT(isinf(s.norm) && isinf(s.std) && fabs(s.mean / -2.5e307 - 1) < 1e-12);
 }
 
-/* The rows are in reverse order, some are tied, one does not exist, and one has no data. */
+/* Statistics are computed of all tensors of a file, in reverse order; some of these are tied. A tensor that
+ * does not exist is refused, and a tensor without data has no statistics. */
 static void statistics_of_several_rows_are_right(void)
 {
     ckpt_file *f = open_corpus_file("torch/t215/tied.pt");
@@ -130,7 +131,7 @@ static void statistics_of_several_rows_are_right(void)
             CU_ASSERT(memcmp(&s[i], &s[n - 1 - t.alias_of], sizeof *s) == 0);
         CU_ASSERT(s[i].numeric && s[i].finite == t.elements);
     }
-    rows[0] = n; /* does not exist */
+    rows[0] = n; /* a tensor that does not exist */
     CU_ASSERT_EQUAL(ckpt_stat(f, rows, n, NULL, s, NULL), CKPT_EUSAGE);
     CU_ASSERT_EQUAL(ckpt_stat(f, rows, 0, NULL, s, NULL), CKPT_OK);
     f = open_corpus_file("torch/t215/meta.pt");

@@ -1,5 +1,5 @@
-/* ckpt_tensor_json and ckpt_table_json: each row is written once, and cut as snprintf does if there is no
- * room. The tests of `ckpt ls --json`, which prints these rows, check their values. */
+/* ckpt_tensor_json and ckpt_table_json write the JSON of each tensor once, and cut it as snprintf does if
+ * there is no room. The tests of `ckpt ls --json`, which prints this JSON, check its values. */
 #include <stdlib.h>
 
 #include "base/str.h"
@@ -10,19 +10,19 @@
     "{\"a\":{\"dtype\":\"F32\",\"shape\":[1,2],\"data_offsets\":[0,8]},"                                     \
     "\"b\\\"\\u202e\":{\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[8,9]}}"
 
-static const char first_row[] =
+static const char json_of_a[] =
     "{\"name\":\"a\",\"path\":[\"a\"],\"dtype\":\"float32\",\"shape\":[1,2],\"bytes\":8,"
     "\"kind\":\"dense\",\"stride\":[2,1],\"storage\":0,\"storage_offset\":0,"
     "\"file_offset\":123,\"requires_grad\":false,\"parameter\":false,"
     "\"alias_of\":null,\"part_of\":null}";
 
-static void rows_are_cut_like_snprintf(void)
+static void json_is_cut_like_snprintf(void)
 {
     char out[1024];
     ckpt_file *f = open_safetensors(TWO_TENSORS, "123456789", 9);
     size_t n = ckpt_tensor_json(f, 0, out, sizeof out);
     CU_ASSERT_EQUAL(n, strlen(out));
-    CU_ASSERT_STRING_EQUAL(out, first_row);
+    CU_ASSERT_STRING_EQUAL(out, json_of_a);
     CU_ASSERT_EQUAL(ckpt_tensor_json(f, 0, NULL, 0), n);
     for (size_t cap = 1; cap <= n; cap++) {
         char some[1024];
@@ -36,12 +36,13 @@ static void rows_are_cut_like_snprintf(void)
     close_open_files();
 }
 
-/* check_document - checks the JSON of all rows, of one row and of a missing row of the corpus file BELOW. */
-static void check_document(const char *below)
+/* check_document - checks the JSON of a corpus file: of all tensors, of the last one, and of one that does
+ * not exist. */
+static void check_document(const char *corpus_file)
 {
-    char *text, *row = malloc(1 << 20);
+    char *text, *json = malloc(1 << 20);
     size_t len, at;
-    ckpt_file *f = open_corpus_file(below);
+    ckpt_file *f = open_corpus_file(corpus_file);
     CU_ASSERT_EQUAL_FATAL(ckpt_table_json(f, NULL, &text, &len, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(strlen(text), len);
     CU_ASSERT(str_starts(str_c(text), STR_LIT("{\"schema\":\"ckpt.ls.v1\",\"file\":\"")));
@@ -49,12 +50,12 @@ static void check_document(const char *below)
     CU_ASSERT_PTR_NOT_NULL_FATAL(list);
     at = (size_t)(list - text) + strlen("\"tensors\":[");
     for (uint32_t i = 0; i < ckpt_tensor_count(f); i++) {
-        size_t n = ckpt_tensor_json(f, i, row, 1 << 20);
-        CU_ASSERT(strncmp(text + at, row, n) == 0 && strchr(",]", text[at + n]));
+        size_t n = ckpt_tensor_json(f, i, json, 1 << 20);
+        CU_ASSERT(strncmp(text + at, json, n) == 0 && strchr(",]", text[at + n]));
         at += n + 1;
     }
     if (ckpt_tensor_count(f))
-        at--; /* to the "]" after the last row */
+        at--; /* to the "]" after the last tensor */
     CU_ASSERT(str_starts(str_c(text + at), STR_LIT("],\"total\":{\"tensors\":")));
     ckpt_free(text);
     const uint32_t last = ckpt_tensor_count(f) - 1, none = ckpt_tensor_count(f);
@@ -62,16 +63,16 @@ static void check_document(const char *below)
     o.rows = &last;
     o.nrows = 1;
     CU_ASSERT_EQUAL(ckpt_table_json(f, &o, &text, &len, NULL), CKPT_OK);
-    (void)ckpt_tensor_json(f, last, row, 1 << 20);
-    CU_ASSERT_PTR_NOT_NULL(strstr(text, row));
+    (void)ckpt_tensor_json(f, last, json, 1 << 20);
+    CU_ASSERT_PTR_NOT_NULL(strstr(text, json));
     ckpt_free(text);
     o.rows = &none;
     CU_ASSERT(ckpt_table_json(f, &o, &text, &len, NULL) == CKPT_EUSAGE && !text && !len);
-    free(row);
+    free(json);
     close_open_files();
 }
 
-static void documents_have_all_rows(void)
+static void documents_have_all_tensors(void)
 {
     check_document("torch/t215/many_tensors.pt");
     check_document("torch/t215/general_checkpoint_215.pt");
@@ -97,7 +98,7 @@ static void text_is_escaped_as_json(void)
 
 void suite_table_json(void)
 {
-    UNIT(rows_are_cut_like_snprintf);
-    UNIT(documents_have_all_rows);
+    UNIT(json_is_cut_like_snprintf);
+    UNIT(documents_have_all_tensors);
     UNIT(text_is_escaped_as_json);
 }

@@ -196,8 +196,8 @@ static void files_of_dead_processes_are_removed(void)
     remove_dir();
 }
 
-/* leave_temporary - runs a process that dies while it writes BASE, and so leaves its temporary file. */
-static void leave_temporary(const char *base)
+/* leave_temporary_file - runs a process that dies while it writes BASE, and so leaves its temporary file. */
+static void leave_temporary_file(const char *base)
 {
     pid_t child = fork();
     if (child == 0) {
@@ -222,23 +222,23 @@ static void a_folder_is_cleaned_once_for_many_targets(void)
     for (int i = 0; i < 3; i++)
         snprintf(paths[i], sizeof paths[i], "somewhere/%d.out", i);
     snprintf(paths[3], sizeof paths[3], "%s", name);
-    leave_temporary("0.out");
-    leave_temporary("2.out");
-    leave_temporary("3.out");
-    leave_temporary(name);
+    leave_temporary_file("0.out");
+    leave_temporary_file("2.out");
+    leave_temporary_file("3.out");
+    leave_temporary_file(name);
     CU_ASSERT_EQUAL(count_entries(NULL), 4);
     CU_ASSERT_FATAL(temp_open(&t, dir, "1.out", 0666, &cleaned));
     temp_close(&t);
     CU_ASSERT_EQUAL(count_entries(NULL), 4);
     temp_clean_folder(&cleaned, dir, targets, 4);
     CU_ASSERT(cleaned.done && count_entries(NULL) == 1); /* 3.out is no target */
-    leave_temporary("0.out"); /* left after temp_clean_folder() */
+    leave_temporary_file("0.out");                       /* left after temp_clean_folder() */
     CU_ASSERT_FATAL(temp_open(&t, dir, "0.out", 0666, &cleaned));
     temp_close(&t);
     CU_ASSERT_EQUAL(count_entries(NULL), 2);
     snprintf(first_dir, sizeof first_dir, "%s", dir);
     make_dir();
-    leave_temporary("0.out");
+    leave_temporary_file("0.out");
     CU_ASSERT_FATAL(temp_open(&t, dir, "0.out", 0666, &cleaned));
     temp_close(&t);
     CU_ASSERT_EQUAL(count_entries(NULL), 0);

@@ -4,8 +4,8 @@
 
 #include "unit.h"
 
-/* open_changed - opens a corpus file whose byte AT is changed to IS. */
-static ckpt_status open_changed(size_t at, unsigned char is, ckpt_error *err)
+/* open_changed - opens a corpus file whose byte AT is changed to NEW_BYTE. */
+static ckpt_status open_changed(size_t at, unsigned char new_byte, ckpt_error *err)
 {
     unsigned char bytes[4096];
     ckpt_file *file = NULL;
@@ -14,7 +14,7 @@ static ckpt_status open_changed(size_t at, unsigned char is, ckpt_error *err)
     size_t n = fread(bytes, 1, sizeof bytes, f);
     (void)fclose(f);
     CU_ASSERT_FATAL(at < n && n < sizeof bytes);
-    bytes[at] = is;
+    bytes[at] = new_byte;
     ckpt_status status = ckpt_open_memory(bytes, n, "legacy", NULL, &file, err);
     ckpt_close(file);
     return status;

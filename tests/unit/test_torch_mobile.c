@@ -20,9 +20,10 @@ static void load_sample(void)
     fclose(f);
 }
 
-/* check_byte - sets the byte AT of the sample to BYTE; checks that it is refused with WANT in the message or,
- * if WANT is empty, that it is read. In the tests below, AT is a byte of the field that WANT is about. */
-static void check_byte(size_t at, int byte, const char *want)
+/* check_changed_byte - sets the byte AT of the sample to BYTE; checks that it is refused with WANT in the
+ * message or, if WANT is empty, that it is read. In the tests below, AT is a byte of the field that WANT is
+ * about. */
+static void check_changed_byte(size_t at, int byte, const char *want)
 {
     load_sample();
     sample[at] = (char)byte;
@@ -45,32 +46,35 @@ static void tensors_of_a_module_are_read(void)
 
 static void offsets_stay_in_the_file(void)
 {
-    check_byte(0x1, 0xff, "an offset of 65340 that leaves the file");
-    check_byte(0x3c, 0xff, "a table whose list of fields is outside of the file");
-    check_byte(0x22, 0x08, "field 3 at 16 of a table of 8 bytes");
-    check_byte(0x50, 0xff, "1634493184 elements of 4 bytes; the file ends at 2656");
-    check_byte(0x3c, 0x3c, "a list of fields of");
+    check_changed_byte(0x1, 0xff, "an offset of 65340 that leaves the file");
+    check_changed_byte(0x3c, 0xff, "a table whose list of fields is outside of the file");
+    check_changed_byte(0x22, 0x08, "field 3 at 16 of a table of 8 bytes");
+    check_changed_byte(0x50, 0xff, "1634493184 elements of 4 bytes; the file ends at 2656");
+    check_changed_byte(0x3c, 0x3c, "a list of fields of");
 }
 
 static void values_are_in_their_lists(void)
 {
-    check_byte(0x4c, 0, "a module without a state");
-    check_byte(0x4c, 9, "number 9 of a list of 9");
-    check_byte(0x614, 8, "number 20 of a list of 2");
-    check_byte(0x504, 8, "an object of 4 attributes; its class has 3");
-    check_byte(0x532, 8, "number 112 of a list of 2");
+    check_changed_byte(0x4c, 0, "a module without a state");
+    check_changed_byte(0x4c, 9, "number 9 of a list of 9");
+    check_changed_byte(0x614, 8, "number 20 of a list of 2");
+    check_changed_byte(0x504, 8, "an object of 4 attributes; its class has 3");
+    check_changed_byte(0x532, 8, "number 112 of a list of 2");
 }
 
 static void tensors_fit_their_storages(void)
 {
-    check_byte(0xac, 8, "the view reaches byte 16 of storage \"0\", which has 8");
-    check_byte(0x616, 8, "a tensor of scalar type 20 cannot be read");
-    check_byte(0x5d0, 0x90, "a quantized tensor of scalar type 6");
-    check_byte(0x637, 0xff, "a size or stride of -16777214; 0 to 2^31 are possible");
-    check_byte(0x628, 0x94, "2 strides from element 0 on, for 1 sizes");
+    check_changed_byte(0xac, 8, "the view reaches byte 16 of storage \"0\", which has 8");
+    check_changed_byte(0x616, 8, "a tensor of scalar type 20 cannot be read");
+    check_changed_byte(0x5d0, 0x90, "a quantized tensor of scalar type 6");
+    check_changed_byte(0x637, 0xff, "a size or stride of -16777214; 0 to 2^31 are possible");
+    check_changed_byte(0x628, 0x94, "2 strides from element 0 on, for 1 sizes");
 }
 
-static void cyclic_values_are_refused(void) { check_byte(0x50c, 8, "values in each other without end"); }
+static void cyclic_values_are_refused(void)
+{
+    check_changed_byte(0x50c, 8, "values in each other without end");
+}
 
 /* A truncated file is refused with a reason, unless only bytes of its tensors are missing. */
 static void truncated_files_are_refused(void)

@@ -436,7 +436,7 @@ static void packed_values_need_a_dimension(void)
 
 /* ------------------------------------------------------- views, and streams in bytes */
 
-#define VIEWED(offset) "@('storage',torch.FloatStorage,'0','cpu',4,('v'," #offset ",2))"
+#define STORAGE_VIEW(offset) "@('storage',torch.FloatStorage,'0','cpu',4,('v'," #offset ",2))"
 
 static struct test_file make_legacy_floats(const char *text)
 {
@@ -446,21 +446,22 @@ static struct test_file make_legacy_floats(const char *text)
     return make_torch_legacy(text, "['0']", storage, sizeof storage);
 }
 
-#define OVER_VIEW(by, offset) "torch._utils._rebuild_tensor(" VIEWED(by) "," offset ",(1,),(1,))"
+#define VIEW_TENSOR(by, offset) "torch._utils._rebuild_tensor(" STORAGE_VIEW(by) "," offset ",(1,),(1,))"
 
 static void storage_views_become_offsets(void)
 {
     float v[2];
     struct test_file made = make_legacy_floats(
-        "{'a':" OVER_VIEW(1, "1") ",'b':" TENSOR_V2(VIEWED(2), 0, "(2,)", "(1,)") ",'q':my.Opaque(" OVER_VIEW(
-            1, "'x'") "," OVER_VIEW(1, "-1") "," OVER_VIEW(1, "9223372036854775807") ")}");
+        "{'a':" VIEW_TENSOR(1, "1") ",'b':" TENSOR_V2(STORAGE_VIEW(2), 0, "(2,)",
+                                                      "(1,)") ",'q':my.Opaque(" VIEW_TENSOR(1, "'x'") ","
+        VIEW_TENSOR(1, "-1") "," VIEW_TENSOR(1, "9223372036854775807") ")}");
     struct test_file back = rewrite_file(&made, unchanged, NULL);
     check_tensors(&back, "a dense float32[1]@0+2;b dense float32[2]@0+2;");
     CU_ASSERT_EQUAL_FATAL(back.status, CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_tensor_read(back.file, 1, 0, 2, v, NULL), CKPT_OK);
     CU_ASSERT(v[0] == 3 && v[1] == 4);
     close_file(&back);
-    made = make_legacy_floats("{'a':" OVER_VIEW(1, "1") "}");
+    made = make_legacy_floats("{'a':" VIEW_TENSOR(1, "1") "}");
     back = rewrite_file(&made, to_f16, NULL);
     check_tensors(&back, "a dense float16[1]@0+2;");
     close_file(&back);
@@ -476,23 +477,24 @@ static void storages_without_tensors_of_a_legacy_stream_are_written(void)
     close_file(&back);
 }
 
-#define WITH_TENSOR                                                                                          \
+#define OBJECT_WITH_TENSOR                                                                                   \
     "{'q':torch._tensor._rebuild_from_type_v2(torch._utils._rebuild_tensor_v2,torch.Tensor,(" FLOAT_STORAGE  \
     ",0,(2,),(1,),False," ORDERED_DICT "),{'t':" FLOAT_TENSOR ",'n':1})}"
 
 static void attributes_that_are_tensors_are_written(void)
 {
     static const char want[] = "q dense float32[2]@0+0;q.t dense float32[4]@0+0;";
-    struct test_file made = make_legacy_floats(WITH_TENSOR), back = rewrite_file(&made, unchanged, NULL);
+    struct test_file made = make_legacy_floats(OBJECT_WITH_TENSOR),
+                     back = rewrite_file(&made, unchanged, NULL);
     check_tensors(&back, want);
     CU_ASSERT_EQUAL(back.file ? ckpt_leaf_count(back.file) : 0, 1);
     close_file(&back);
-    check_rewrite(WITH_TENSOR, unchanged, want, NULL);
-    check_rewrite(WITH_TENSOR, sanitized, want, NULL);
-    check_rewrite(WITH_TENSOR, (struct rewrite){.drop = "q.t"}, "q dense float32[2]@0+0;", NULL);
-    check_rewrite(WITH_TENSOR, (struct rewrite){.safetensors = true},
+    check_rewrite(OBJECT_WITH_TENSOR, unchanged, want, NULL);
+    check_rewrite(OBJECT_WITH_TENSOR, sanitized, want, NULL);
+    check_rewrite(OBJECT_WITH_TENSOR, (struct rewrite){.drop = "q.t"}, "q dense float32[2]@0+0;", NULL);
+    check_rewrite(OBJECT_WITH_TENSOR, (struct rewrite){.safetensors = true},
                   "q dense float32[2]@0+0;q.t dense float32[4]@1+0;", NULL);
-    check_lossy(WITH_TENSOR, (struct rewrite){.safetensors = true, .strict = true},
+    check_lossy(OBJECT_WITH_TENSOR, (struct rewrite){.safetensors = true, .strict = true},
                 "\"q.n\" (int) is not a tensor");
 }
 

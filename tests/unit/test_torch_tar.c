@@ -8,9 +8,9 @@
 
 #define COMPLETE_STORAGE COUNT_1 STORAGE_7 FOUR_ELEMENTS DATA
 
-static const ckpt_str *members_of =
-    torch01_valid_members;                         /* the members, of which open_with() replaces one */
-static const ckpt_limits *limits = NULL;           /* for open_with() */
+/* The members of the archive in which open_with() replaces one, and the limits with which it opens it. */
+static const ckpt_str *original_members = torch01_valid_members;
+static const ckpt_limits *limits = NULL;
 static buf archive;
 
 /* open_with - opens an archive whose member number MEMBER (STORAGES, TENSORS or PICKLE; -1: none) has
@@ -21,7 +21,7 @@ static ckpt_status open_with(int member, ckpt_str bytes, ckpt_file **file, ckpt_
     buf_free(&archive);
     buf_init(&archive, 1 << 20);
     for (int i = 0; i < 3; i++)
-        members[i] = i == member ? bytes : members_of[i];
+        members[i] = i == member ? bytes : original_members[i];
     torch01_put(&archive, members);
     *file = NULL;
     return ckpt_open_memory(archive.data, archive.len, "0.1.tar", limits, file, err);
@@ -189,9 +189,9 @@ static void storage_offsets_beyond_64_bits_are_refused(void)
     static const ckpt_str viewed[] = {
         CONSTANT(COMPLETE_STORAGE VIEWS("K\x09", "K\x07", "K\x01", "K\x02")),
         CONSTANT(COUNT_1 TENSOR("K\x08", "K\x09") SHAPE_2X2 "\xff\xff\xff\xff\xff\xff\xff\xff")};
-    members_of = viewed;
+    original_members = viewed;
     CU_ASSERT_EQUAL(open_with(PICKLE, torch01_valid_members[2], &file, &err), CKPT_EFORMAT);
-    members_of = torch01_valid_members;
+    original_members = torch01_valid_members;
     CU_ASSERT_STRING_EQUAL(err.what, "storage offset beyond 2^64");
     CU_ASSERT_STRING_EQUAL(err.where, "tensors");
 }

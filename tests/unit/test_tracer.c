@@ -13,7 +13,7 @@ static bool accept_step(void *user, const struct trace_step *s)
     return true;
 }
 
-/* trace - traces the N BYTES; returns the status, and sets NEXT to the offset at which it ends. */
+/* trace - traces the N BYTES. Returns the status, and sets NEXT to the offset at which the trace ends. */
 static ckpt_status trace(const char *bytes, size_t n, uint64_t *next)
 {
     ckpt_error err;

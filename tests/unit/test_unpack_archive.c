@@ -8,7 +8,7 @@
 /* What record_member() records, and what it returns. */
 struct found {
     char text[256]; /* each member as "name=bytes;" */
-    ckpt_status to_return;
+    ckpt_status callback_status;
 };
 
 static ckpt_status record_member(void *user, ckpt_str name, source *bytes, ckpt_error *err)
@@ -18,7 +18,7 @@ static ckpt_status record_member(void *user, ckpt_str name, source *bytes, ckpt_
     size_t n = strlen(t->text);
     CU_ASSERT_EQUAL(source_read(bytes, 0, got, bytes->size < 63 ? (size_t)bytes->size : 63, err), CKPT_OK);
     snprintf(t->text + n, sizeof t->text - n, "%.*s=%s;", (int)name.len, name.ptr, got);
-    return t->to_return == CKPT_OK ? CKPT_OK : fail(err, t->to_return, 7, "enough");
+    return t->callback_status == CKPT_OK ? CKPT_OK : fail(err, t->callback_status, 7, "enough");
 }
 
 static ckpt_status unpack(const unsigned char *bytes, size_t n, uint64_t max, struct found *t,

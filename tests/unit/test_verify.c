@@ -109,7 +109,7 @@ static void write_file(const unsigned char *bytes, size_t n)
     CU_ASSERT_EQUAL(fclose(to), 0);
 }
 
-static unsigned char *read_corpus(const char *below, size_t *n)
+static unsigned char *read_corpus_file(const char *below, size_t *n)
 {
     FILE *from = fopen(unit_corpus_path(below), "rb");
     unsigned char *bytes = malloc(1 << 20);
@@ -141,7 +141,7 @@ static void each_changed_byte_of_a_record_is_found(void)
     size_t n, changed_bytes = 0;
     ckpt_verify_result r = CKPT_INIT(ckpt_verify_result);
     struct findings found = {0};
-    unsigned char *b = read_corpus("torch/t26/tied.pt", &n);
+    unsigned char *b = read_corpus_file("torch/t26/tied.pt", &n);
     make_empty_file();
     write_file(b, n);
     CU_ASSERT_EQUAL(verify(NULL, &found, &r), CKPT_OK);
@@ -175,7 +175,7 @@ static void truncated_files_are_found(void)
     make_empty_file();
     for (size_t k = 0; k < sizeof files / sizeof *files; k++) {
         size_t n;
-        unsigned char *b = read_corpus(files[k], &n);
+        unsigned char *b = read_corpus_file(files[k], &n);
         for (size_t cut = 1; cut < n; cut += 1 + n / 512) {
             write_file(b, cut);
             CU_ASSERT(verify(NULL, &found, &r) != CKPT_OK || r.findings > 0);

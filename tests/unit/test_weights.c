@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "small_files.h"
 #include "pickled.h"
+#include "small_files.h"
 
 /* list_weights - returns "name:tensors" of each mapping of weights, separated by commas; the name of an
  * averaged copy ends in "*". */

@@ -6,8 +6,8 @@
 #include "base/str.h"
 #include "codec/pickle_read.h"
 #include "core/file.h"
-#include "small_files.h"
 #include "op/weights_only.h"
+#include "small_files.h"
 #include "unit.h"
 
 /* find_violation - returns why torch refuses the PICKLE of SIZE bytes; "" if torch loads it. */
@@ -102,8 +102,8 @@ static void the_first_violation_is_reported(void)
 
 /* ---- the corpus */
 
-/* copy_field - copies the text value of KEY in the JSON LINE to OUT, up to the first quote; returns 0 if
- * there is no KEY. */
+/* copy_field - copies the text value of KEY in the JSON LINE to OUT, up to its first quotation mark. Returns
+ * 0 if there is no KEY. */
 static int copy_field(const char *line, const char *key, char *out, size_t cap)
 {
     char want[64];

@@ -9,39 +9,38 @@
 
 #define FILE_SIZE  3000000u /* bytes of the file */
 #define PIECE_SIZE 4000u    /* bytes of a read */
+#define PIECES     700u     /* reads that the orders below have */
 
-#define PIECES 700u
-
-/* A source of a file that counts its reads. */
-struct counted {
+/* A source that counts the reads of its file. */
+struct counting_source {
     source base;
     int fd;
     unsigned reads;
 };
 
-static ckpt_status counted_read(source *s, uint64_t off, void *out, size_t n, ckpt_error *err)
+static ckpt_status counting_read(source *s, uint64_t off, void *out, size_t n, ckpt_error *err)
 {
-    struct counted *c = (struct counted *)s;
+    struct counting_source *c = (struct counting_source *)s;
     c->reads++;
     (void)err;
     return pread(c->fd, out, n, (off_t)off) == (ssize_t)n ? CKPT_OK : CKPT_EIO;
 }
 
-static void counted_close(source *s) { (void)s; }
+static void counting_close(source *s) { (void)s; }
 
-static bool counted_extent(source *s, uint64_t off, int *fd, uint64_t *at)
+static bool counting_extent(source *s, uint64_t off, int *fd, uint64_t *at)
 {
-    *fd = ((struct counted *)s)->fd;
+    *fd = ((struct counting_source *)s)->fd;
     *at = off;
     return true;
 }
 
-static const struct source_ops counted_ops = {
-    .read_at = counted_read, .close = counted_close, .extent = counted_extent};
+static const struct source_ops counting_ops = {
+    .read_at = counting_read, .close = counting_close, .extent = counting_extent};
 
 static unsigned char byte_at(uint64_t i) { return (unsigned char)(i * 2654435761u >> 13); }
 
-static struct counted make_counted(void)
+static struct counting_source open_counting_source(void)
 {
     char path[] = "/tmp/unit-window-XXXXXX";
     int fd = mkstemp(path);
@@ -52,11 +51,11 @@ static struct counted make_counted(void)
     CU_ASSERT_EQUAL_FATAL(write(fd, all, FILE_SIZE), FILE_SIZE);
     unlink(path);
     free(all);
-    return (struct counted){.base = {.ops = &counted_ops, .size = FILE_SIZE, .refs = 1}, .fd = fd};
+    return (struct counting_source){.base = {.ops = &counting_ops, .size = FILE_SIZE, .refs = 1}, .fd = fd};
 }
 
 /* check_piece - returns whether window W reads the right N bytes at offset AT. */
-static bool check_piece(struct window *w, struct counted *c, uint64_t at, size_t n)
+static bool check_piece(struct window *w, struct counting_source *c, uint64_t at, size_t n)
 {
     static unsigned char out[FILE_SIZE];
     if (window_read(w, &c->base, at, out, n, NULL) != CKPT_OK)
@@ -70,7 +69,7 @@ static bool check_piece(struct window *w, struct counted *c, uint64_t at, size_t
 /* read_in_order - reads all pieces in the given ORDER; returns how often the source was read. */
 static unsigned read_in_order(unsigned (*order)(unsigned))
 {
-    struct counted c = make_counted();
+    struct counting_source c = open_counting_source();
     struct window w = {0};
     for (unsigned i = 0; i < PIECES; i++)
         CU_ASSERT(check_piece(&w, &c, (uint64_t)order(i) * PIECE_SIZE, PIECE_SIZE));
@@ -107,7 +106,7 @@ static void distant_pieces_are_read_alone(void)
 /* The ranges have random sizes, some larger than a window, and offsets up to the end of the file. */
 static void ranges_of_any_size_are_read(void)
 {
-    struct counted c = make_counted();
+    struct counting_source c = open_counting_source();
     struct window w = {0};
     uint64_t seed = 1, at = 0;
     for (int i = 0; i < 3000; i++) {
@@ -125,7 +124,7 @@ static void ranges_of_any_size_are_read(void)
 
 static void reads_beyond_the_source_fail(void)
 {
-    struct counted c = make_counted();
+    struct counting_source c = open_counting_source();
     struct window w = {0};
     char out[200];
     c.base.size = FILE_SIZE - 1000; /* the source ends before the file */
@@ -141,11 +140,11 @@ static void reads_beyond_the_source_fail(void)
 /* Each thousandth byte of a file is the number of the file. */
 static void several_files_are_read_through_one_window(void)
 {
-    struct counted c[3];
+    struct counting_source c[3];
     struct window w = {0};
     for (int i = 0; i < 3; i++) {
         unsigned char number = (unsigned char)i;
-        c[i] = make_counted();
+        c[i] = open_counting_source();
         for (unsigned at = 0; at < 300; at++)
             CU_ASSERT_EQUAL_FATAL(pwrite(c[i].fd, &number, 1, at * 1000), 1);
     }

@@ -81,7 +81,8 @@ static void the_default_format_is_that_of_the_input(void)
     void *bytes;
     size_t n;
     CU_ASSERT_EQUAL_FATAL(ckpt_plan_write_memory(p, NULL, &bytes, &n, NULL, &err), CKPT_OK);
-    CU_ASSERT(n > 8 + 5 && memcmp((char *)bytes + n - 5, "abcde", 5) == 0); /* more than size and data */
+    CU_ASSERT(n > 8 + 5 &&
+              memcmp((char *)bytes + n - 5, "abcde", 5) == 0); /* there is a header before the data */
     ckpt_free(bytes);
     o.max_shard = 3;
     CU_ASSERT_EQUAL(ckpt_plan_write_memory(p, &o, &bytes, &n, NULL, &err), CKPT_EUSAGE);
@@ -152,7 +153,7 @@ static void a_failure_leaves_the_file_unchanged(void)
     CU_ASSERT_EQUAL(ckpt_plan_write_fd(p, full, &o, NULL, &err), CKPT_EIO);
     CU_ASSERT(strstr(err.file, "descriptor ") == err.file && err.sys_errno != 0);
     CU_ASSERT_EQUAL(ckpt_plan_write_fd(p, read_only, &o, NULL, &err), CKPT_EUSAGE);
-    close(read_only); /* so that the number is no descriptor */
+    close(read_only); /* now it is the number of no open descriptor */
     CU_ASSERT_EQUAL(ckpt_plan_write_fd(p, read_only, &o, NULL, &err), CKPT_EUSAGE);
     close(fd);
     close(full);

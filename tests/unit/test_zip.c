@@ -302,7 +302,7 @@ static void an_archive_between_other_bytes_is_found(void)
     archive_free(&archive);
 }
 
-/* The offset in the end record leads to one directory, the size to a different one. */
+/* The end record has the offset of one central directory and the size of another. */
 static void refuses_two_directories(void)
 {
     struct archive archive;

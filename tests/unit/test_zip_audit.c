@@ -85,25 +85,25 @@ static void put_descriptor(buf *b, const struct changes *o)
     }
 }
 
-static void put_text(buf *b, const char *text) { buf_put_cstr(b, text ? text : ""); }
+static void put_optional_text(buf *b, const char *text) { buf_put_cstr(b, text ? text : ""); }
 
 /* build_archive - writes an archive of two members with the changes O. */
 static void build_archive(buf *b, const struct changes *o)
 {
     uint32_t local_offset[2];
     buf_init(b, 1 << 20);
-    put_text(b, o->before_archive);
+    put_optional_text(b, o->before_archive);
     for (int i = 0; i < 2; i++) {
         local_offset[i] = (uint32_t)b->len;
         buf_u32le(b, ZIP_LOCAL);
         put_header(b, o, i, i ? str_of("", 0) : o->local_extra, true);
-        put_text(b, member_name(o, i));
+        put_optional_text(b, member_name(o, i));
         if (!i)
             buf_put_str(b, o->local_extra);
-        put_text(b, i ? "BBBB" : "AAAA");
+        put_optional_text(b, i ? "BBBB" : "AAAA");
         if (!i)
             put_descriptor(b, o);
-        put_text(b, i ? o->before_directory : o->between_members);
+        put_optional_text(b, i ? o->before_directory : o->between_members);
     }
     uint32_t directory = (uint32_t)b->len;
     for (int i = 0; i < 2; i++) {
@@ -111,10 +111,10 @@ static void build_archive(buf *b, const struct changes *o)
         buf_u16le(b, ZIP_VERSION); /* made by */
         put_header(b, o, i, i ? str_of("", 0) : o->central_extra, false);
         buf_u32le(b, local_offset[i]);
-        put_text(b, member_name(o, i));
+        put_optional_text(b, member_name(o, i));
         if (!i)
             buf_put_str(b, o->central_extra);
-        put_text(b, i ? NULL : o->comment);
+        put_optional_text(b, i ? NULL : o->comment);
     }
     uint32_t end = (uint32_t)b->len;
     buf_u32le(b, ZIP_END);
@@ -125,7 +125,7 @@ static void build_archive(buf *b, const struct changes *o)
     buf_u32le(b, directory);
     buf_u16le(b, (uint16_t)o->end_comment.len);
     buf_put_str(b, o->end_comment);
-    put_text(b, o->after_archive);
+    put_optional_text(b, o->after_archive);
     for (unsigned k = 0; k < o->width; k++)
         b->data[o->at + k] = (unsigned char)(o->value >> (8 * k));
 }

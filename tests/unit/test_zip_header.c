@@ -49,8 +49,8 @@ static void headers_are_read_from_a_source(void)
     source_unref(src);
 }
 
-/* resolve - calls zip64_resolve() with the N bytes EXTRA of extra fields. */
-static bool resolve(const char *extra, size_t n, struct zip_header *h, size_t *unused)
+/* resolve_zip64 - calls zip64_resolve() with the N bytes EXTRA of extra fields. */
+static bool resolve_zip64(const char *extra, size_t n, struct zip_header *h, size_t *unused)
 {
     *unused = 0;
     return zip64_resolve(h, cursor_of(extra, n, 0), unused);
@@ -97,7 +97,7 @@ static void zip64_fields_replace_saturated_numbers(void)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct zip_header h = {.usize = cases[i].usize, .csize = cases[i].csize, .offset = cases[i].offset};
         size_t unused;
-        CU_ASSERT_EQUAL(resolve(cases[i].extra, cases[i].n, &h, &unused), cases[i].ok);
+        CU_ASSERT_EQUAL(resolve_zip64(cases[i].extra, cases[i].n, &h, &unused), cases[i].ok);
         CU_ASSERT(h.usize == cases[i].resolved_usize && h.csize == cases[i].resolved_csize &&
                   h.offset == cases[i].resolved_offset);
         CU_ASSERT_EQUAL(unused, cases[i].unused);

@@ -275,8 +275,8 @@ static void archives_that_differ_from_what_was_opened_are_refused(void)
     close_edit(&e);
 }
 
-/* open_sparse_archive - returns the descriptor of a sparse file: the zip64 archive, with its directory moved
- * by 5 GiB. */
+/* open_sparse_archive - returns a file descriptor of a sparse file: the zip64 archive, with its central
+ * directory moved by 5 GiB. */
 static int open_sparse_archive(void)
 {
     static const uint64_t gap = 5ull << 30;

@@ -209,7 +209,7 @@ static void the_last_record_of_a_truncated_file_is_kept(void)
     close_salvaged(&s);
 }
 
-/* Only the directory determines which of two records with the same name is used. */
+/* Only a central directory could show which of two records with the same name is valid. */
 static void different_records_of_one_name_are_lost(void)
 {
     static const struct record r[] = {
@@ -279,7 +279,7 @@ static void malformed_headers_are_skipped(void)
     close_salvaged(&s);
     b.len = 0;
     put_record(&b, &(struct record){.name = "open", .payload = "x", .flags = ZIP_FLAG_DESCRIPTOR});
-    b.len -= 2; /* of the descriptor */
+    b.len -= 2; /* the last bytes of the descriptor */
     s = salvage(&b);
     CU_ASSERT(s.status == CKPT_OK && s.zip->n == 1 && s.zip->entries[0].crc_unknown);
     close_salvaged(&s);

@@ -149,19 +149,19 @@ static void large_payloads_keep_their_offset_within_a_page(void)
  * skip. */
 struct endless {
     sink sink;
-    buf kept;
-    uint64_t kept_offset; /* offset of the first kept byte in the archive */
+    buf tail_bytes;
+    uint64_t tail_offset; /* the offset of the first of these bytes in the archive */
 };
 
 static ckpt_status endless_write(sink *s, const void *bytes, size_t n, ckpt_error *err)
 {
     struct endless *e = (struct endless *)s;
     (void)err;
-    if (e->kept_offset + e->kept.len != s->len) {
-        e->kept_offset = s->len;
-        e->kept.len = 0;
+    if (e->tail_offset + e->tail_bytes.len != s->len) {
+        e->tail_offset = s->len;
+        e->tail_bytes.len = 0;
     }
-    buf_put(&e->kept, bytes, n);
+    buf_put(&e->tail_bytes, bytes, n);
     return CKPT_OK;
 }
 
@@ -187,7 +187,7 @@ static void zip64_fields_have_the_sizes_and_offsets(void)
     zip_writer *w;
     buf header;
     ckpt_error err;
-    buf_init(&e.kept, 1 << 20);
+    buf_init(&e.tail_bytes, 1 << 20);
     buf_init(&header, 1 << 20);
     CU_ASSERT_EQUAL_FATAL(zip_writer_new(&e.sink, "a", &w, &err), CKPT_OK);
     for (int i = 0; i < 2; i++) {
@@ -207,7 +207,7 @@ static void zip64_fields_have_the_sizes_and_offsets(void)
     CU_ASSERT_EQUAL(zip_writer_member(w, "tail", STR_LIT("bytes"), &err), CKPT_OK);
     uint64_t tail = members[1].data_offset + members[1].size;
     CU_ASSERT_EQUAL(zip_writer_finish(w, copy_reserved, members, &err), CKPT_OK);
-    CU_ASSERT_EQUAL(e.kept_offset, tail);
+    CU_ASSERT_EQUAL(e.tail_offset, tail);
     /* A central header has its name and a zip64 field after it: for "a/first" of two numbers, for "a/second"
      * of three, of which the last is the offset of the local header. */
     enum {
@@ -218,10 +218,10 @@ static void zip64_fields_have_the_sizes_and_offsets(void)
         SECOND_HEADER = ZIP_CENTRAL_SIZE + SECOND_NAME + FIELD_HEADER + 3 * 8
     };
     size_t directory = 0;
-    while (directory + 4 < e.kept.len && memcmp(e.kept.data + directory, "PK\1\2", 4) != 0)
+    while (directory + 4 < e.tail_bytes.len && memcmp(e.tail_bytes.data + directory, "PK\1\2", 4) != 0)
         directory++;
-    CU_ASSERT_FATAL(directory + FIRST_HEADER + SECOND_HEADER < e.kept.len);
-    const unsigned char *second = e.kept.data + directory + FIRST_HEADER,
+    CU_ASSERT_FATAL(directory + FIRST_HEADER + SECOND_HEADER < e.tail_bytes.len);
+    const unsigned char *second = e.tail_bytes.data + directory + FIRST_HEADER,
                         *field = second + ZIP_CENTRAL_SIZE + SECOND_NAME;
     CU_ASSERT(memcmp(second, "PK\1\2", 4) == 0 && second[6] == ZIP_VERSION_ZIP64);
     CU_ASSERT(second[ZIP_CENTRAL_CRC] == 8);
@@ -229,7 +229,7 @@ static void zip64_fields_have_the_sizes_and_offsets(void)
     CU_ASSERT(memcmp(field, field_of_three_numbers, 4) == 0);
     CU_ASSERT_EQUAL(load_u64le(field + FIELD_HEADER + 2 * 8), members[1].header_offset);
     zip_writer_free(w);
-    buf_free(&e.kept);
+    buf_free(&e.tail_bytes);
     buf_free(&header);
 }
 
@@ -241,7 +241,7 @@ static void names_and_offsets_too_large_for_an_archive_are_refused(void)
     zip_writer *w;
     ckpt_error err;
     memset(name, 'n', sizeof name - 1);
-    buf_init(&e.kept, 1 << 20);
+    buf_init(&e.tail_bytes, 1 << 20);
     CU_ASSERT_EQUAL_FATAL(zip_writer_new(&e.sink, "a", &w, &err), CKPT_OK);
     CU_ASSERT_EQUAL(zip_writer_member(w, name, STR_LIT("x"), &err), CKPT_ELIMIT);
     e.sink.len = UINT64_MAX - 10;
@@ -252,7 +252,7 @@ static void names_and_offsets_too_large_for_an_archive_are_refused(void)
     CU_ASSERT_EQUAL(zip_writer_member(w, "name", STR_LIT("x"), &err), CKPT_ELIMIT);
     zip_writer_free(w);
     zip_writer_free(NULL);
-    buf_free(&e.kept);
+    buf_free(&e.tail_bytes);
 }
 
 void suite_zip_write(void)
