@@ -246,7 +246,7 @@ static struct child_result *map_shared_result(void)
                                           : mmap(NULL, sizeof(struct child_result), PROT_READ | PROT_WRITE,
                                                  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared != MAP_FAILED)
-        (void)ckpt_scan_ready();
+        (void)ckpt_scan_preload();
     return shared == MAP_FAILED ? NULL : shared;
 }
 

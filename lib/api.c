@@ -37,9 +37,9 @@ static ckpt_status open_callbacks(struct opening *o, const ckpt_open_options *op
     return settled;
 }
 
-/* open_with - does what ckpt_open_with does. OPTS have the size of this version. */
-static ckpt_status open_with(const char *path, const ckpt_open_options *opts, ckpt_file **out,
-                             ckpt_error *err)
+/* open_by_options - does what ckpt_open_with does. OPTS have the size of this version. */
+static ckpt_status open_by_options(const char *path, const ckpt_open_options *opts, ckpt_file **out,
+                                   ckpt_error *err)
 {
     ckpt_error own;
     CKPT_REQUIRE(err, out);
@@ -65,22 +65,22 @@ ckpt_status ckpt_open_with(const char *path, const ckpt_open_options *opts, ckpt
     CKPT_REQUIRE(err, out);
     *out = NULL;
     CKPT_TRY(sized_struct_copy_in(opts, &o, sizeof o, err));
-    return open_with(path, &o, out, err);
+    return open_by_options(path, &o, out, err);
 }
 
 ckpt_status ckpt_open(const char *path, const ckpt_limits *limits, ckpt_file **out, ckpt_error *err)
 {
-    return open_with(path, &(ckpt_open_options){.limits = limits}, out, err);
+    return open_by_options(path, &(ckpt_open_options){.limits = limits}, out, err);
 }
 
 ckpt_status ckpt_open_names(const char *path, const ckpt_limits *limits, ckpt_file **out, ckpt_error *err)
 {
-    return open_with(path, &(ckpt_open_options){.limits = limits, .names = 1}, out, err);
+    return open_by_options(path, &(ckpt_open_options){.limits = limits, .names = 1}, out, err);
 }
 
 ckpt_status ckpt_salvage(const char *path, const ckpt_limits *limits, ckpt_file **out, ckpt_error *err)
 {
-    return open_with(path, &(ckpt_open_options){.limits = limits, .salvage = 1}, out, err);
+    return open_by_options(path, &(ckpt_open_options){.limits = limits, .salvage = 1}, out, err);
 }
 
 ckpt_status ckpt_open_memory(const void *data, size_t size, const char *name, const ckpt_limits *limits,
@@ -90,7 +90,7 @@ ckpt_status ckpt_open_memory(const void *data, size_t size, const char *name, co
     *out = NULL;
     CKPT_REQUIRE(err, data || !size);
     const ckpt_open_options o = {.limits = limits, .data = data ? data : "", .size = size};
-    return open_with(name, &o, out, err);
+    return open_by_options(name, &o, out, err);
 }
 
 ckpt_status ckpt_open_callbacks(const ckpt_callbacks *callbacks, const char *name, const ckpt_limits *limits,
@@ -99,7 +99,7 @@ ckpt_status ckpt_open_callbacks(const ckpt_callbacks *callbacks, const char *nam
     CKPT_REQUIRE(err, out);
     *out = NULL;
     CKPT_REQUIRE(err, callbacks);
-    return open_with(name, &(ckpt_open_options){.limits = limits, .callbacks = callbacks}, out, err);
+    return open_by_options(name, &(ckpt_open_options){.limits = limits, .callbacks = callbacks}, out, err);
 }
 
 size_t ckpt_lost_count(const ckpt_file *f) { return file_or_empty(f)->nlost; }
@@ -178,8 +178,8 @@ ckpt_status ckpt_plan_sanitize(ckpt_plan *p, const char *format, ckpt_error *err
     return name_file_if_failed(sanitize_plan(p, f && f->flat, f ? f->holds : NULL, err), p->file->path, err);
 }
 
-static ckpt_status write_one(ckpt_plan *p, const struct format *f, const struct write_job *job,
-                             ckpt_error *err)
+static ckpt_status write_one_file(ckpt_plan *p, const struct format *f, const struct write_job *job,
+                                  ckpt_error *err)
 {
     if (job->path)
         CKPT_TRY(shards_check_output(p->file, job->path, true, err));
@@ -209,15 +209,15 @@ static ckpt_status write_plan(ckpt_plan *p, const struct format *f, const struct
     if (st == CKPT_OK && job->opts->max_shard)
         st = shards_write(p, f, job, err);
     else if (st == CKPT_OK)
-        st = write_one(p, f, job, err);
+        st = write_one_file(p, f, job, err);
     if (st != CKPT_OK)
         st = file_status_after_read(p->file, st, err);
     return name_file_if_failed(st, p->file->path, err);
 }
 
-/* write_to - writes P by the options GIVEN to the output of JOB. The caller clears OUT (may be NULL). */
-static ckpt_status write_to(ckpt_plan *p, struct write_job *job, const ckpt_write_options *given,
-                            ckpt_write_result *out, ckpt_error *err)
+/* write_with_options - writes P by the options GIVEN to the output of JOB. OUT is cleared, or NULL. */
+static ckpt_status write_with_options(ckpt_plan *p, struct write_job *job, const ckpt_write_options *given,
+                                      ckpt_write_result *out, ckpt_error *err)
 {
     ckpt_write_options o;
     const struct format *f;
@@ -250,7 +250,7 @@ ckpt_status ckpt_plan_write(ckpt_plan *p, const char *path, const ckpt_write_opt
     struct write_job job = {.path = path};
     CKPT_TRY(out ? sized_struct_clear(out, err) : CKPT_OK);
     CKPT_REQUIRE(err, path);
-    return write_to(p, &job, opts, out, err);
+    return write_with_options(p, &job, opts, out, err);
 }
 
 ckpt_status ckpt_plan_write_fd(ckpt_plan *p, int fd, const ckpt_write_options *opts, ckpt_write_result *out,
@@ -259,7 +259,7 @@ ckpt_status ckpt_plan_write_fd(ckpt_plan *p, int fd, const ckpt_write_options *o
     struct write_job job = {.fd = fd};
     CKPT_TRY(out ? sized_struct_clear(out, err) : CKPT_OK);
     CKPT_REQUIRE(err, fd >= 0);
-    return write_to(p, &job, opts, out, err);
+    return write_with_options(p, &job, opts, out, err);
 }
 
 ckpt_status ckpt_plan_write_memory(ckpt_plan *p, const ckpt_write_options *opts, void **bytes, size_t *n,
@@ -273,7 +273,7 @@ ckpt_status ckpt_plan_write_memory(ckpt_plan *p, const ckpt_write_options *opts,
         *n = 0;
     CKPT_TRY(out ? sized_struct_clear(out, err) : CKPT_OK);
     CKPT_REQUIRE(err, bytes && n);
-    CKPT_TRY(write_to(p, &job, opts, out, err));
+    CKPT_TRY(write_with_options(p, &job, opts, out, err));
     *bytes = made.data;
     *n = made.n;
     return CKPT_OK;
@@ -295,8 +295,8 @@ ckpt_status ckpt_table_json(const ckpt_file *file, const ckpt_table_json_options
     return name_file_if_failed(table_json(&json, text, len, err), file->path, err);
 }
 
-/* written_format - returns the format NAME, which may be NULL, if it can be written; else NULL. */
-static const struct format *written_format(const char *name)
+/* find_write_format - returns the format NAME, which may be NULL, if it can be written; else NULL. */
+static const struct format *find_write_format(const char *name)
 {
     const struct format *f = name ? format_by_name(name) : NULL;
     return f && f->write ? f : NULL;
@@ -304,7 +304,7 @@ static const struct format *written_format(const char *name)
 
 const char *ckpt_write_format(const char *path_or_name)
 {
-    const struct format *f = written_format(path_or_name);
+    const struct format *f = find_write_format(path_or_name);
     if (path_or_name && !f)
         f = format_by_suffix(path_or_name);
     return f ? f->name : NULL;
@@ -314,17 +314,17 @@ const char *ckpt_write_format_at(size_t i) { return format_written_at(i); }
 
 const char *ckpt_write_format_suffixes(const char *name)
 {
-    const struct format *f = written_format(name);
+    const struct format *f = find_write_format(name);
     return f ? f->suffixes : NULL;
 }
 
 bool ckpt_write_format_is_flat(const char *name)
 {
-    const struct format *f = written_format(name);
+    const struct format *f = find_write_format(name);
     return f && f->flat;
 }
 
-bool ckpt_scan_ready(void)
+bool ckpt_scan_preload(void)
 {
     uint8_t sum[CKPT_DIGEST_MAX];
     bool lists = names_sha256(sum, NULL) == CKPT_OK, archives = unpack_archive_ready();

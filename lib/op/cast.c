@@ -141,8 +141,6 @@ static ckpt_status cast_matching(ckpt_plan *p, const char *glob, ckpt_dtype dtyp
     return CKPT_OK;
 }
 
-/* ---- the weights */
-
 /* find_weight_rows - sets *ROWS to an array that is true for each row of the weights, and for each row that
  * shares bytes with one of them. */
 static ckpt_status find_weight_rows(ckpt_plan *p, bool **rows, ckpt_error *err)

@@ -50,8 +50,6 @@ bool compare_possible(const ckpt_tensor *a, const ckpt_tensor *b)
     return number_lanes(dtype_a) && number_lanes(dtype_b) && dtype_a != CKPT_DT_F4 && dtype_b != CKPT_DT_F4;
 }
 
-/* ---- reading */
-
 static ckpt_status side_open(struct compared_row *s, ckpt_file *file, uint32_t row,
                              const struct parallel_chunk *chunk, ckpt_error *err)
 {
@@ -98,8 +96,6 @@ static size_t side_bytes(const struct compared_row *s, size_t elems)
 {
     return elems / s->block_elems * s->block_bytes;
 }
-
-/* ---- numbers */
 
 /* add_difference - adds DELTA, the distance of the elements I of the batch, which is relative to BASE. */
 static void add_difference(struct totals *t, size_t i, double delta, double base)

@@ -101,9 +101,9 @@ static ckpt_status add_container(struct containers *tree, const ckpt_value *v, u
         added.extra_state = outer->extra_state ||
                             (!elem->is_int && str_ends(elem->str, STR_LIT("_extra_state")));
     }
-    bool room = tree->n < NO_CONTAINER &&
+    bool pushed = tree->n < NO_CONTAINER &&
                 arena_push(NULL, &tree->list, &tree->n, &tree->cap, &added, sizeof added);
-    return room ? CKPT_OK : fail_memory(err);
+    return pushed ? CKPT_OK : fail_memory(err);
 }
 
 static ckpt_status add_child(struct containers *tree, uint32_t at, const ckpt_value *v,

@@ -130,14 +130,14 @@ static void hash_converted(struct tensor_hash *t, const unsigned char *bytes, si
 {
     unsigned char out[CONVERTED_AT_ONCE * 8];
     struct convert_tally ignored = {0};
-    const size_t most = (size_t)CONVERTED_AT_ONCE / t->conversion->in_elems * t->conversion->in_width;
+    const size_t max_bytes = (size_t)CONVERTED_AT_ONCE / t->conversion->in_elems * t->conversion->in_width;
     while (n) {
-        size_t some = n < most ? n : most,
-               elements = some / t->conversion->in_width * t->conversion->in_elems;
+        size_t nbytes = n < max_bytes ? n : max_bytes,
+               elements = nbytes / t->conversion->in_width * t->conversion->in_elems;
         convert_run(t->conversion, bytes, elements, out, &ignored);
         hash_put(&t->h, out, elements * t->conversion->out_width);
-        bytes += some;
-        n -= some;
+        bytes += nbytes;
+        n -= nbytes;
     }
 }
 

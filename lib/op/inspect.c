@@ -33,7 +33,7 @@ static ckpt_status count_prefix(const struct containers *tree, const struct cont
         bool at_start = str_starts(bare, prefix);
         while (str_starts(bare, prefix)) /* wrapped twice */
             bare = str_skip(bare, prefix.len);
-        bool inner = prefix_inside(bare, prefix);
+        bool inner = has_inner_prefix(bare, prefix);
         out->at_start += at_start;
         out->inner |= inner;
         out->anywhere += at_start || inner;
@@ -105,10 +105,10 @@ static void count_rows(const ckpt_file *file, const uint32_t *container, const u
 
 /* First components of the keys of one mapping, with their dots. */
 struct first_component_votes {
-    ckpt_str most; /* the component that most keys begin with */
-    ckpt_str copy; /* the first component that is a name of averaged copies */
-    uint64_t votes, with_most, with_copy;
-    uint64_t deep; /* keys with MOST and more than one component after it */
+    ckpt_str majority; /* the component that most keys begin with */
+    ckpt_str averaged; /* the first component that is a name of averaged copies */
+    uint64_t votes, with_majority, with_averaged;
+    uint64_t nested; /* keys with MAJORITY and more than one component after it */
 };
 
 static ckpt_str last_key(const ckpt_tensor *t)
@@ -130,32 +130,32 @@ static void vote_for_component(struct first_component_votes *counts, ckpt_str ke
 {
     ckpt_str first = first_component(key);
     const ckpt_path_elem name = {.str = str_of(first.ptr, first.len ? first.len - 1 : 0)};
-    if (!counts->copy.len && is_averaged_name(&name))
-        counts->copy = first;
+    if (!counts->averaged.len && is_averaged_name(&name))
+        counts->averaged = first;
     if (!counts->votes)
-        counts->most = first;
-    counts->votes = !counts->votes || str_eq(counts->most, first) ? counts->votes + 1 : counts->votes - 1;
+        counts->majority = first;
+    counts->votes = !counts->votes || str_eq(counts->majority, first) ? counts->votes + 1 : counts->votes - 1;
 }
 
 static void count_component(struct first_component_votes *counts, ckpt_str key)
 {
     ckpt_str first = first_component(key);
-    bool has_most = first.len && str_eq(counts->most, first);
-    counts->with_copy += first.len && str_eq(counts->copy, first);
-    counts->with_most += has_most;
-    counts->deep += has_most && first_component(str_skip(key, first.len)).len;
+    bool has_majority = first.len && str_eq(counts->majority, first);
+    counts->with_averaged += first.len && str_eq(counts->averaged, first);
+    counts->with_majority += has_majority;
+    counts->nested += has_majority && first_component(str_skip(key, first.len)).len;
 }
 
 /* set_prefix - sets the prefix if most keys begin with the name of a network or copy, not of a layer. */
 static void set_prefix(ckpt_weights *weights, const struct first_component_votes *counts)
 {
-    if (counts->with_most > 1 && counts->with_most >= weights->tensors - weights->tensors / 4 &&
-        counts->deep > counts->with_most / 2) {
-        weights->prefix = counts->most;
-        weights->prefixed = counts->with_most;
-    } else if (counts->with_copy > 1 && counts->with_copy >= weights->tensors / 4) {
-        weights->prefix = counts->copy;
-        weights->prefixed = counts->with_copy;
+    if (counts->with_majority > 1 && counts->with_majority >= weights->tensors - weights->tensors / 4 &&
+        counts->nested > counts->with_majority / 2) {
+        weights->prefix = counts->majority;
+        weights->prefixed = counts->with_majority;
+    } else if (counts->with_averaged > 1 && counts->with_averaged >= weights->tensors / 4) {
+        weights->prefix = counts->averaged;
+        weights->prefixed = counts->with_averaged;
     }
     if (find_wrapper(weights->prefix)) { /* reported as a wrapper */
         weights->prefix = str_of(NULL, 0);

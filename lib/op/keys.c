@@ -15,7 +15,7 @@ struct renaming {
     struct group *groups;
     size_t ngroups, cap_groups;
     map *metadata_nodes;        /* whose keys were gathered */
-    const ckpt_value **domains; /* by number: the container */
+    const ckpt_value **domains; /* [slot.domain]: the container that has the slot */
     size_t ndomains, cap_domains;
 };
 
@@ -127,9 +127,9 @@ static bool holds_text(const ckpt_value *list)
     return false;
 }
 
-/* keep_numbers - excludes from renaming the keys of `state` that are numbers, unless a parameter group has
- * names in its lists. A distributed checkpoint has the numbers of parameters as texts. */
-static void keep_numbers(struct group *g, const ckpt_value *groups)
+/* skip_number_keys - excludes from renaming the keys of `state` that are numbers, unless a parameter group
+ * has names in its lists. A distributed checkpoint has the numbers of parameters as texts. */
+static void skip_number_keys(struct group *g, const ckpt_value *groups)
 {
     uint64_t number;
     for (uint32_t i = 0; i < value_count(groups); i++)
@@ -148,7 +148,7 @@ static ckpt_status gather_optimizer(struct renaming *job, struct group *g, const
     uint32_t n = value_count(groups);
     const ckpt_value *state = mapping_get(opt, "state");
     CKPT_TRY(gather_entries(job, state, mapping_count(state), &g->keys, err));
-    keep_numbers(g, groups);
+    skip_number_keys(g, groups);
     for (uint32_t i = 0; groups->type == CKPT_V_LIST && i < n; i++) {
         CKPT_TRY(gather_list(job, g, mapping_get(value_item(groups, i), "params"), err));
         CKPT_TRY(gather_list(job, g, mapping_get(value_item(groups, i), "param_names"), err));
@@ -194,8 +194,8 @@ static ckpt_status gather_group(struct renaming *job, uint32_t at, ckpt_error *e
     *g = (struct group){.where = container_name(&job->containers, at),
                         .container = at,
                         .node = p->node,
-                        .optimizer = p->is_optimizer,
-                        .averaged = job->weights.role[at] == WEIGHTS_AVERAGED};
+                        .is_optimizer = p->is_optimizer,
+                        .is_averaged = job->weights.role[at] == WEIGHTS_AVERAGED};
     if (!g->where.ptr)
         return fail_memory(err);
     if (p->is_optimizer)
@@ -206,12 +206,12 @@ static ckpt_status gather_group(struct renaming *job, uint32_t at, ckpt_error *e
 
 /* ---- naming */
 
-/* name_module - sets *OUT to the new path of module PATH: rename_key() of "PATH.", without the dot. */
-static ckpt_status name_module(struct rename_rule *rule, ckpt_str path, ckpt_str *out, ckpt_error *err)
+/* make_module_name - sets *OUT to the new path of module PATH: rename_key() of "PATH.", without the dot. */
+static ckpt_status make_module_name(struct rename_rule *rule, ckpt_str path, ckpt_str *out, ckpt_error *err)
 {
     ckpt_str key = path, renamed;
     *out = path;
-    if (!path.len && !rule->root_module)
+    if (!path.len && !rule->renames_root_module)
         return CKPT_OK;
     if (path.len)
         key = concat_texts(rule->plan->a, path, STR_LIT("."));
@@ -236,7 +236,7 @@ static ckpt_status check_name(const struct slot *slot, ckpt_error *err)
     return CKPT_OK;
 }
 
-static ckpt_status name_keys(struct rename_rule *rule, const struct slots *keys, ckpt_error *err)
+static ckpt_status make_key_names(struct rename_rule *rule, const struct slots *keys, ckpt_error *err)
 {
     for (size_t i = 0; i < keys->n; i++) {
         struct slot *slot = &keys->list[i];
@@ -253,9 +253,9 @@ static ckpt_status name_keys(struct rename_rule *rule, const struct slots *keys,
 
 static bool is_renamed(const struct slot *slot) { return !str_eq(slot->old_name, slot->new_name); }
 
-/* prefix_overlap - returns the length of the longest beginning of PREFIX, but not all of it, that PATH
+/* overlap_length - returns the length of the longest beginning of PREFIX, but not all of it, that PATH
  * followed by a dot ends with: 4 ("b.c.") for "a.b.c" and "b.c.d."; 0: none. */
-static size_t prefix_overlap(ckpt_str path, ckpt_str prefix)
+static size_t overlap_length(ckpt_str path, ckpt_str prefix)
 {
     for (size_t n = prefix.len; n-- > 1;) {
         size_t from = path.len + 1 - n; /* bounded: if it wraps, n - 1 > path.len and it is not used */
@@ -288,7 +288,7 @@ static ckpt_status strip_module_paths(struct rename_rule *rule, struct group *g,
     ckpt_status st = CKPT_OK;
     for (size_t i = 0; i < g->modules.n && st == CKPT_OK; i++) {
         struct slot *slot = &g->modules.list[i];
-        size_t overlap = is_renamed(slot) ? 0 : prefix_overlap(slot->old_name, rule->stripped);
+        size_t overlap = is_renamed(slot) ? 0 : overlap_length(slot->old_name, rule->stripped_prefix);
         ckpt_str completed, renamed;
         if (!overlap)
             continue;
@@ -297,7 +297,7 @@ static ckpt_status strip_module_paths(struct rename_rule *rule, struct group *g,
         if (st != CKPT_OK || map_get(modules, slot->old_name) != MAP_NONE)
             continue;
         /* what the prefix has after the overlap is appended, with the dot before it */
-        completed = concat_texts(rule->plan->a, slot->old_name, str_skip(rule->stripped, overlap - 1));
+        completed = concat_texts(rule->plan->a, slot->old_name, str_skip(rule->stripped_prefix, overlap - 1));
         st = completed.ptr ? rule->rename_key(rule, completed, &renamed, err) : fail_memory(err);
         if (st == CKPT_OK && !str_eq(completed, renamed))
             slot->new_name = str_of(renamed.ptr, renamed.len ? renamed.len - 1 : 0); /* without the dot */
@@ -306,19 +306,18 @@ static ckpt_status strip_module_paths(struct rename_rule *rule, struct group *g,
     return st;
 }
 
-static ckpt_status name_group(struct rename_rule *rule, struct group *g, ckpt_error *err)
+static ckpt_status make_group_names(struct rename_rule *rule, struct group *g, ckpt_error *err)
 {
     if (rule->begin_group)
         CKPT_TRY(rule->begin_group(rule, g, err));
-    CKPT_TRY(name_keys(rule, &g->keys, err));
+    CKPT_TRY(make_key_names(rule, &g->keys, err));
     if (rule->end_group)
         rule->end_group(rule, g);
-    if (rule->modules_follow)
+    if (rule->modules_follow_keys)
         return rename_module_paths(rule->plan->a, g, err);
     for (size_t i = 0; i < g->modules.n; i++)
-        CKPT_TRY(name_module(rule, g->modules.list[i].old_name, &g->modules.list[i].new_name, err));
-    bool ends_with_dot = rule->stripped.len && rule->stripped.ptr[rule->stripped.len - 1] == '.';
-    return ends_with_dot ? strip_module_paths(rule, g, err) : CKPT_OK;
+        CKPT_TRY(make_module_name(rule, g->modules.list[i].old_name, &g->modules.list[i].new_name, err));
+    return str_ends(rule->stripped_prefix, STR_LIT(".")) ? strip_module_paths(rule, g, err) : CKPT_OK;
 }
 
 static ckpt_status fail_collision(const struct group *g, const struct slot *a, const struct slot *b,
@@ -340,9 +339,9 @@ static ckpt_str slot_new_name(const void *slots, uint32_t i)
     return ((const struct slot *)slots)[i].new_name;
 }
 
-/* check_domain - refuses two slots of one domain that get the same name, unless they had the same name
+/* check_domain_names - refuses two slots of one domain that get the same name, unless they had the same name
  * before. The slots of the domain begin at *AT, which moves to those of the next domain. */
-static ckpt_status check_domain(const struct group *g, size_t *at, ckpt_error *err)
+static ckpt_status check_domain_names(const struct group *g, size_t *at, ckpt_error *err)
 {
     const struct slot *slots = g->keys.list;
     map *names = map_new_index(0, slot_new_name, slots);
@@ -411,7 +410,7 @@ static ckpt_status apply_rename(struct renaming *job, const struct group *g, con
         return CKPT_OK;
     }
     e->names[at->index] = slot->new_name;
-    job->rule->changed++;
+    job->rule->nchanged++;
     if (!in_metadata && !slot->has_no_tensor) /* plan_count_renames reports rows */
         return CKPT_OK;
     CKPT_TRY(join_name(job, g, slot->old_name, &renamed.from, err));
@@ -445,8 +444,7 @@ static uint32_t find_optimizer_group(const map *groups, const struct row *row)
     return UINT32_MAX;
 }
 
-/* assign_rows - fills p->mapping_of: the group of each row. */
-static ckpt_status assign_rows(struct renaming *job, ckpt_error *err)
+static ckpt_status assign_rows_to_groups(struct renaming *job, ckpt_error *err)
 {
     ckpt_plan *p = job->rule->plan;
     const struct table *t = &p->file->table;
@@ -458,7 +456,7 @@ static ckpt_status assign_rows(struct renaming *job, ckpt_error *err)
     for (size_t i = 0; ok && i < job->ngroups; i++) {
         uint32_t at = job->groups[i].container;
         group_of[at] = (uint32_t)i;
-        ok = !job->groups[i].optimizer ||
+        ok = !job->groups[i].is_optimizer ||
              map_set_num(optimizers, ptr_key(job->containers.list[at].node), (uint32_t)i);
     }
     for (size_t i = 0; ok && i < t->nrows; i++) {
@@ -469,8 +467,8 @@ static ckpt_status assign_rows(struct renaming *job, ckpt_error *err)
     return ok ? CKPT_OK : fail_memory(err);
 }
 
-/* begin_report - records, at the first renaming of a plan, its mappings and the old names of its rows. */
-static ckpt_status begin_report(struct renaming *job, ckpt_error *err)
+/* record_old_names - records, at the first renaming of a plan, its mappings and the old names of its rows. */
+static ckpt_status record_old_names(struct renaming *job, ckpt_error *err)
 {
     ckpt_plan *p = job->rule->plan;
     if (p->mapping_of)
@@ -482,9 +480,9 @@ static ckpt_status begin_report(struct renaming *job, ckpt_error *err)
     p->nmappings = job->ngroups;
     for (size_t i = 0; i < job->ngroups; i++)
         p->mappings[i] = (ckpt_mapping){.name = job->groups[i].where,
-                                        .averaged = job->groups[i].averaged,
-                                        .optimizer = job->groups[i].optimizer};
-    return assign_rows(job, err);
+                                        .averaged = job->groups[i].is_averaged,
+                                        .optimizer = job->groups[i].is_optimizer};
+    return assign_rows_to_groups(job, err);
 }
 
 static ckpt_status gather_all(struct renaming *job, ckpt_error *err)
@@ -496,18 +494,18 @@ static ckpt_status gather_all(struct renaming *job, ckpt_error *err)
     CKPT_TRY((p->has_root ? weights_below : weights_find)(&job->containers, &job->weights, err));
     for (uint32_t i = 0; i < job->containers.n; i++)
         CKPT_TRY(gather_group(job, i, err));
-    return begin_report(job, err);
+    return record_old_names(job, err);
 }
 
 static ckpt_status rename_all(struct renaming *job, ckpt_error *err)
 {
     CKPT_TRY(gather_all(job, err));
     for (size_t i = 0; i < job->ngroups; i++) {
-        CKPT_TRY(name_group(job->rule, &job->groups[i], err));
+        CKPT_TRY(make_group_names(job->rule, &job->groups[i], err));
         if (job->rule->dry_run)
             continue;
         for (size_t at = 0; at < job->groups[i].keys.n;)
-            CKPT_TRY(check_domain(&job->groups[i], &at, err));
+            CKPT_TRY(check_domain_names(&job->groups[i], &at, err));
         CKPT_TRY(drop_overwritten(&job->groups[i], err));
     }
     if (job->rule->dry_run)
@@ -519,7 +517,7 @@ static ckpt_status rename_all(struct renaming *job, ckpt_error *err)
 ckpt_status keys_rename(struct rename_rule *rule, ckpt_error *err)
 {
     struct renaming job = {.rule = rule, .metadata_nodes = map_new(0)};
-    rule->changed = 0;
+    rule->nchanged = 0;
     rule->plan->renaming = true;
     ckpt_status st = rename_all(&job, err);
     for (size_t i = 0; i < job.ngroups; i++) {

@@ -27,7 +27,7 @@ struct group {
     ckpt_str where;         /* joined name of the mapping, or of the optimizer */
     uint32_t container;     /* the index of that container */
     const ckpt_value *node; /* the node of that container */
-    bool optimizer, averaged;
+    bool is_optimizer, is_averaged;
     struct slots keys;
     struct slots modules; /* the keys of _metadata, which are the paths of modules */
 };
@@ -41,11 +41,11 @@ struct rename_rule {
     ckpt_status (*begin_group)(struct rename_rule *rule, const struct group *g, ckpt_error *err);
     /* end_group - is called after the keys of a group were renamed; may be NULL. */
     void (*end_group)(struct rename_rule *rule, const struct group *g);
-    bool modules_follow; /* module paths are renamed as their keys were, not by rename_key() */
-    bool root_module;    /* rename_key() also renames the root module, whose path is "" */
-    ckpt_str stripped;   /* the prefix that rename_key() removes; empty: it does something else */
-    bool dry_run;        /* compute names, change nothing */
-    size_t changed;      /* result: number of renamed keys, keys of _metadata included */
+    bool modules_follow_keys; /* module paths are renamed as their keys were, not by rename_key() */
+    bool renames_root_module; /* rename_key() also renames the root module, whose path is "" */
+    ckpt_str stripped_prefix; /* the prefix that rename_key() removes; empty: it does something else */
+    bool dry_run;             /* compute names, change nothing */
+    size_t nchanged;          /* result: number of renamed keys, keys of _metadata included */
     void *user;
 };
 

@@ -39,8 +39,8 @@ static ckpt_status add_move(struct moves *m, ckpt_str from, ckpt_str to, bool *k
         return CKPT_OK;
     }
     const struct move added = {.from = from, .to = to};
-    bool room = m->n < MAP_NONE && arena_push(NULL, &m->list, &m->n, &m->cap, &added, sizeof added);
-    return room ? CKPT_OK : fail_memory(err);
+    bool pushed = m->n < MAP_NONE && arena_push(NULL, &m->list, &m->n, &m->cap, &added, sizeof added);
+    return pushed ? CKPT_OK : fail_memory(err);
 }
 
 /* add_moves_of_key - adds the moves that follow from renaming key FROM to TO: as long as both paths end in

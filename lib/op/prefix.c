@@ -26,7 +26,7 @@ static size_t component_length(ckpt_str s, size_t from)
     return dot ? (size_t)(dot - s.ptr) + 1 - from : s.len - from;
 }
 
-bool prefix_inside(ckpt_str s, ckpt_str prefix)
+bool has_inner_prefix(ckpt_str s, ckpt_str prefix)
 {
     for (size_t i = 0; i < s.len; i += component_length(s, i))
         if (str_starts(str_skip(s, i), prefix))
@@ -72,7 +72,7 @@ ckpt_str prefix_strip(arena *a, ckpt_str s, ckpt_str prefix, bool anywhere)
         return s;
     if (!anywhere)
         return str_starts(s, prefix) ? str_skip(s, prefix.len) : s;
-    if (!prefix_inside(s, prefix))
+    if (!has_inner_prefix(s, prefix))
         return s;
     char *out = arena_alloc(a, s.len + 1);
     if (!out)
@@ -123,7 +123,7 @@ void prefixes_add(struct prefixes *seen, ckpt_str name)
         return;
     while (i < seen->n && !str_eq(seen->component[i], str_of(name.ptr, n)))
         i++;
-    if (i == PREFIXES_SEEN)
+    if (i == PREFIXES_MAX)
         return;
     seen->n += i == seen->n;
     seen->component[i] = str_of(name.ptr, n);
@@ -133,15 +133,15 @@ void prefixes_add(struct prefixes *seen, ckpt_str name)
 const char *prefixes_text(const struct prefixes *seen, char *out, size_t cap)
 {
     enum { SHOWN = 3 };
-    bool shown[PREFIXES_SEEN] = {false};
+    bool shown[PREFIXES_MAX] = {false};
     size_t len = 0;
     out[0] = '\0';
     for (int k = 0; k < SHOWN; k++) {
-        size_t best = PREFIXES_SEEN;
+        size_t best = PREFIXES_MAX;
         for (size_t i = 0; i < seen->n; i++)
-            if (!shown[i] && (best == PREFIXES_SEEN || seen->count[i] > seen->count[best]))
+            if (!shown[i] && (best == PREFIXES_MAX || seen->count[i] > seen->count[best]))
                 best = i;
-        if (best == PREFIXES_SEEN || len >= cap)
+        if (best == PREFIXES_MAX || len >= cap)
             break;
         shown[best] = true;
         len += (size_t)snprintf(out + len, cap - len, "%s\"%.*s\"", k ? ", " : "",

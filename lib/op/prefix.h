@@ -20,15 +20,15 @@ const struct wrapper_name *find_wrapper(ckpt_str prefix);
 ckpt_str prefix_strip(arena *a, ckpt_str s, ckpt_str prefix, bool anywhere);
 /* prefix_strip_certain - returns S without the certain wrapper names. */
 ckpt_str prefix_strip_certain(arena *a, ckpt_str s);
-/* prefix_inside - returns true if PREFIX begins at a component boundary of S. */
-bool prefix_inside(ckpt_str s, ckpt_str prefix);
+/* has_inner_prefix - returns true if PREFIX begins at a component boundary of S. */
+bool has_inner_prefix(ckpt_str s, ckpt_str prefix);
 
-#define PREFIXES_SEEN 8
+#define PREFIXES_MAX 8
 
-/* The first PREFIXES_SEEN distinct first components of names, and how often each of them occurs. */
+/* The first PREFIXES_MAX distinct first components of names, and how often each of them occurs. */
 struct prefixes {
-    ckpt_str component[PREFIXES_SEEN]; /* with the dot */
-    uint64_t count[PREFIXES_SEEN];
+    ckpt_str component[PREFIXES_MAX]; /* with the dot */
+    uint64_t count[PREFIXES_MAX];
     size_t n;
 };
 

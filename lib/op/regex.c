@@ -148,7 +148,7 @@ static bool replace_all(struct expression *expr, size_t len, bool *any)
     return buf_ok(&expr->out);
 }
 
-static ckpt_status regex_key(struct rename_rule *rule, ckpt_str key, ckpt_str *out, ckpt_error *err)
+static ckpt_status rename_key_by_regex(struct rename_rule *rule, ckpt_str key, ckpt_str *out, ckpt_error *err)
 {
     struct expression *expr = rule->user;
     bool any;
@@ -180,7 +180,7 @@ ckpt_status ckpt_plan_rename_regex(ckpt_plan *plan, const char *rule, ckpt_error
     CKPT_REQUIRE(err, plan && rule);
     struct expression expr = {.subject = malloc(MAX_SUBJECT + 1)};
     struct rename_rule by_regex = {
-        .plan = plan, .rename_key = regex_key, .modules_follow = true, .user = &expr};
+        .plan = plan, .rename_key = rename_key_by_regex, .modules_follow_keys = true, .user = &expr};
     ckpt_status st = expr.subject ? compile_rule(&expr, rule, err) : fail_memory(err);
     if (st == CKPT_OK) {
         buf_init(&expr.out, MAX_SUBJECT);
@@ -189,7 +189,7 @@ ckpt_status ckpt_plan_rename_regex(ckpt_plan *plan, const char *rule, ckpt_error
         regfree(&expr.regex);
     }
     free(expr.subject);
-    if (st == CKPT_OK && !by_regex.changed)
+    if (st == CKPT_OK && !by_regex.nchanged)
         plan_notice_no_match(plan, "matches", str_of(rule, (size_t)(strstr(rule, "=>") - rule)), &expr.seen);
     return st;
 }

@@ -24,7 +24,7 @@ static ckpt_status check_prefix(const char *prefix, ckpt_error *err)
 
 /* ---- strip */
 
-static ckpt_status strip_key(struct rename_rule *rule, ckpt_str key, ckpt_str *out, ckpt_error *err)
+static ckpt_status strip_prefix(struct rename_rule *rule, ckpt_str key, ckpt_str *out, ckpt_error *err)
 {
     struct prefix_rule *given = rule->user;
     prefixes_add(&given->seen, key);
@@ -55,23 +55,23 @@ ckpt_status ckpt_plan_strip(ckpt_plan *plan, const char *prefix, bool anywhere, 
     bool ends_with_dot = prefix[strlen(prefix) - 1] == '.';
     struct prefix_rule given = {.prefix = str_c(prefix), .anywhere = anywhere};
     struct rename_rule rule = {
-        .plan = plan, .rename_key = strip_key, .stripped = given.prefix, .user = &given};
+        .plan = plan, .rename_key = strip_prefix, .stripped_prefix = given.prefix, .user = &given};
     if (!ends_with_dot) { /* PREFIX may be a whole component: the prefix with a dot is tried first */
         given.prefix = concat_texts(plan->a, given.prefix, STR_LIT("."));
         if (!given.prefix.ptr)
             return fail_memory(err);
-        rule.stripped = given.prefix;
+        rule.stripped_prefix = given.prefix;
         CKPT_TRY(keys_rename(&rule, err));
-        if (rule.changed) {
+        if (rule.nchanged) {
             plan->prefix = given.prefix;
             plan_notice(plan, "\"%s\" is taken as the prefix \"%s.\"", prefix, prefix);
             return CKPT_OK;
         }
         given = (struct prefix_rule){.prefix = str_c(prefix), .anywhere = anywhere};
-        rule.stripped = given.prefix;
+        rule.stripped_prefix = given.prefix;
     }
     CKPT_TRY(keys_rename(&rule, err));
-    if (!rule.changed)
+    if (!rule.nchanged)
         plan_notice_no_match(plan, anywhere ? "contains" : "begins with", str_c(prefix), &given.seen);
     else if (!ends_with_dot)
         plan_notice(plan, "the prefix \"%s\" does not end with a dot", prefix);
@@ -80,7 +80,7 @@ ckpt_status ckpt_plan_strip(ckpt_plan *plan, const char *prefix, bool anywhere, 
 
 /* ---- add */
 
-static ckpt_status add_key(struct rename_rule *rule, ckpt_str key, ckpt_str *out, ckpt_error *err)
+static ckpt_status prepend_prefix(struct rename_rule *rule, ckpt_str key, ckpt_str *out, ckpt_error *err)
 {
     const struct prefix_rule *given = rule->user;
     *out = concat_texts(rule->plan->a, given->prefix, key);
@@ -92,11 +92,12 @@ ckpt_status ckpt_plan_add(ckpt_plan *plan, const char *prefix, ckpt_error *err)
     CKPT_REQUIRE(err, plan && prefix);
     CKPT_TRY(check_prefix(prefix, err));
     struct prefix_rule given = {.prefix = arena_str(plan->a, str_c(prefix))};
-    struct rename_rule rule = {.plan = plan, .rename_key = add_key, .root_module = true, .user = &given};
+    struct rename_rule rule = {
+        .plan = plan, .rename_key = prepend_prefix, .renames_root_module = true, .user = &given};
     if (!given.prefix.ptr)
         return fail_memory(err);
     CKPT_TRY(keys_rename(&rule, err));
-    if (!rule.changed)
+    if (!rule.nchanged)
         plan_notice(plan, "no state dict to add \"%s\" to; nothing renamed", prefix);
     else if (given.prefix.ptr[given.prefix.len - 1] != '.')
         plan_notice(plan, "the prefix \"%s\" does not end with a dot", prefix);
@@ -106,10 +107,10 @@ ckpt_status ckpt_plan_add(ckpt_plan *plan, const char *prefix, ckpt_error *err)
 /* ---- strip --auto */
 
 struct auto_strip {
-    unsigned modules; /* number of leading `module.` to remove from the keys of the current group */
-    bool has_counter; /* an AveragedModel's n_averaged was seen */
-    size_t ninner;    /* keys that still contain `module.` … */
-    ckpt_str inner;   /* … and the first of them */
+    unsigned nmodules;    /* number of leading `module.` to remove from the keys of the current group */
+    bool has_counter;     /* an AveragedModel's n_averaged was seen */
+    size_t ninner;        /* keys that still contain `module.` … */
+    ckpt_str first_inner; /* … and the first of them */
 };
 
 /* strip_leading_modules - returns KEY without up to *N leading `module.`, never empty; updates *N. */
@@ -141,21 +142,21 @@ static ckpt_status count_shared_modules(struct rename_rule *rule, const struct g
         any = true;
         (void)strip_leading_modules(key, &shared);
     }
-    strip->modules = any ? shared : 0;
-    strip->has_counter |= counter && strip->modules;
+    strip->nmodules = any ? shared : 0;
+    strip->has_counter |= counter && strip->nmodules;
     return CKPT_OK;
 }
 
-static ckpt_status auto_key(struct rename_rule *rule, ckpt_str key, ckpt_str *out, ckpt_error *err)
+static ckpt_status strip_wrappers(struct rename_rule *rule, ckpt_str key, ckpt_str *out, ckpt_error *err)
 {
     struct auto_strip *strip = rule->user;
-    unsigned modules = strip->modules;
+    unsigned modules = strip->nmodules;
     ckpt_str bare = prefix_strip_certain(rule->plan->a, key);
     if (!bare.ptr)
         return fail_memory(err);
     /* "module." alone is the path of a wrapper in _metadata and becomes ""; no key has only wrappers */
     *out = strip_leading_modules(bare, &modules);
-    if (modules < strip->modules && str_eq(*out, MODULE_PREFIX))
+    if (modules < strip->nmodules && str_eq(*out, MODULE_PREFIX))
         *out = STR_LIT("");
     return CKPT_OK;
 }
@@ -163,10 +164,10 @@ static ckpt_status auto_key(struct rename_rule *rule, ckpt_str key, ckpt_str *ou
 static void count_inner_modules(struct rename_rule *rule, const struct group *g)
 {
     struct auto_strip *strip = rule->user;
-    for (size_t i = 0; !g->optimizer && i < g->keys.n; i++)
-        if (!g->keys.list[i].keeps_name && prefix_inside(g->keys.list[i].new_name, MODULE_PREFIX) &&
+    for (size_t i = 0; !g->is_optimizer && i < g->keys.n; i++)
+        if (!g->keys.list[i].keeps_name && has_inner_prefix(g->keys.list[i].new_name, MODULE_PREFIX) &&
             !strip->ninner++)
-            strip->inner = g->keys.list[i].new_name;
+            strip->first_inner = g->keys.list[i].new_name;
 }
 
 ckpt_status ckpt_plan_strip_auto(ckpt_plan *plan, ckpt_error *err)
@@ -174,13 +175,13 @@ ckpt_status ckpt_plan_strip_auto(ckpt_plan *plan, ckpt_error *err)
     struct auto_strip strip = {0};
     char word[SHELL_WORD_MAX];
     struct rename_rule rule = {.plan = plan,
-                               .rename_key = auto_key,
+                               .rename_key = strip_wrappers,
                                .begin_group = count_shared_modules,
                                .end_group = count_inner_modules,
                                .user = &strip};
     CKPT_REQUIRE(err, plan);
     CKPT_TRY(keys_rename(&rule, err));
-    if (!rule.changed)
+    if (!rule.nchanged)
         plan_notice(plan, "no key begins with a wrapper's prefix; nothing renamed");
     if (strip.has_counter)
         plan_notice(plan, "\"n_averaged\", the counter of an AveragedModel, is kept");
@@ -189,8 +190,8 @@ ckpt_status ckpt_plan_strip_auto(ckpt_plan *plan, ckpt_error *err)
             plan,
             "%zu key%s still contain%s \"module.\" (%.*s), which may be a real submodule; if it is not: "
             "ckpt strip --anywhere module. %s",
-            strip.ninner, strip.ninner == 1 ? "" : "s", strip.ninner == 1 ? "s" : "", STR_ARG(strip.inner),
-            shell_path(plan->file->path, word));
+            strip.ninner, strip.ninner == 1 ? "" : "s", strip.ninner == 1 ? "s" : "",
+            STR_ARG(strip.first_inner), shell_path(plan->file->path, word));
     return CKPT_OK;
 }
 
@@ -219,15 +220,15 @@ static ckpt_status begin_map_group(struct rename_rule *rule, const struct group 
     return ok ? CKPT_OK : fail_memory(err);
 }
 
-/* fail_leaves_mapping - fails because the new name of NAME is not below WHERE, its mapping. */
-static ckpt_status fail_leaves_mapping(ckpt_str name, ckpt_str where, ckpt_error *err)
+/* fail_outside_mapping - fails because the new name of NAME is not below WHERE, its mapping. */
+static ckpt_status fail_outside_mapping(ckpt_str name, ckpt_str where, ckpt_error *err)
 {
     return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
                 "\"%.*s\" would leave its mapping: the new name must begin with \"%.*s\"", STR_ARG(name),
                 STR_ARG(where));
 }
 
-static ckpt_status map_key(struct rename_rule *rule, ckpt_str key, ckpt_str *out, ckpt_error *err)
+static ckpt_status rename_key_by_map(struct rename_rule *rule, ckpt_str key, ckpt_str *out, ckpt_error *err)
 {
     struct rename_map *renames = rule->user;
     ckpt_str where = renames->where;
@@ -249,7 +250,7 @@ static ckpt_status map_key(struct rename_rule *rule, ckpt_str key, ckpt_str *out
         return CKPT_OK;
     ckpt_str new = renames->pairs[i].text;
     if (!str_starts(new, where) || new.len == where.len)
-        return fail_leaves_mapping(full, where, err);
+        return fail_outside_mapping(full, where, err);
     *out = str_skip(new, where.len);
     renames->used[i] = true;
     return CKPT_OK;
@@ -300,7 +301,7 @@ static ckpt_status use_first_name(ckpt_plan *p, struct rename_map *renames, cons
         return CKPT_OK;
     ckpt_str name_and_dot = str_of(pair->key.ptr, len + 1), given = pair->key;
     if (!str_starts(pair->text, name_and_dot) || pair->text.len == name_and_dot.len)
-        return fail_leaves_mapping(given, name_and_dot, err);
+        return fail_outside_mapping(given, name_and_dot, err);
     ckpt_str first_name = renames->first_names[mapping];
     if (!replace_start(p->a, first_name, len, &pair->key) ||
         !replace_start(p->a, first_name, len, &pair->text) ||
@@ -353,9 +354,9 @@ static ckpt_status rename_by_map(ckpt_plan *p, const ckpt_pair *given, size_t n,
             return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "the map names \"%.*s\" twice", STR_ARG(from));
     }
     struct rename_rule by_map = {.plan = p,
-                                 .rename_key = map_key,
+                                 .rename_key = rename_key_by_map,
                                  .begin_group = begin_map_group,
-                                 .modules_follow = true,
+                                 .modules_follow_keys = true,
                                  .dry_run = true,
                                  .user = renames};
     CKPT_TRY(keys_rename(&by_map, err));
@@ -371,7 +372,7 @@ static ckpt_status rename_by_map(ckpt_plan *p, const ckpt_pair *given, size_t n,
                     STR_ARG(given[unused].key));
     by_map.dry_run = false;
     CKPT_TRY(keys_rename(&by_map, err));
-    if (!by_map.changed)
+    if (!by_map.nchanged)
         plan_notice(p, "the map renames nothing");
     return CKPT_OK;
 }

@@ -248,7 +248,7 @@ struct dropping {
     struct containers tree;
     bool any_dropped;       /* a container or a value was left out */
     bool *left_out;         /* by container: it is left out, alone or with a container around it */
-    size_t emptied;         /* mappings whose entries are all left out … */
+    size_t nemptied;        /* mappings whose entries are all left out … */
     ckpt_str first_emptied; /* … and the first of them */
 };
 
@@ -308,7 +308,7 @@ static ckpt_status drop_containers(struct dropping *d, ckpt_error *err)
                 CKPT_TRY(drop_entry(d, i, &e, err));
     }
     for (uint32_t i = 1; i < d->tree.n; i++)
-        if (d->tree.list[i].is_mapping && !d->left_out[i] && is_emptied(d, i) && d->emptied++ == 0)
+        if (d->tree.list[i].is_mapping && !d->left_out[i] && is_emptied(d, i) && d->nemptied++ == 0)
             d->first_emptied = container_name(&d->tree, i);
     return CKPT_OK;
 }
@@ -316,14 +316,14 @@ static ckpt_status drop_containers(struct dropping *d, ckpt_error *err)
 static void notice_emptied(const struct dropping *d)
 {
     char word[SHELL_WORD_MAX];
-    if (!d->emptied || !d->first_emptied.ptr)
+    if (!d->nemptied || !d->first_emptied.ptr)
         return;
-    if (d->emptied == 1)
+    if (d->nemptied == 1)
         plan_notice(d->p, "\"%.*s\" is left empty; --drop %s removes it", STR_ARG(d->first_emptied),
                     shell_glob(d->first_emptied, word));
     else
         plan_notice(d->p, "%zu mappings are left empty, the first is \"%.*s\"; --drop NAME removes one",
-                    d->emptied, STR_ARG(d->first_emptied));
+                    d->nemptied, STR_ARG(d->first_emptied));
 }
 
 /* notice_shared - adds a notice of rows that no glob selected, but that are left out because their mapping

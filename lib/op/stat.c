@@ -19,7 +19,7 @@
 #include "core/parallel_rows.h"
 #include "core/tensor.h"
 
-#define SAMPLE 4096u /* elements */
+#define SAMPLE_SIZE 4096u /* elements */
 
 /* The sums over a row, or over a chunk of it. */
 struct tally {
@@ -214,9 +214,9 @@ static ckpt_status new_tally(struct tally **out, const ckpt_tensor *row, uint64_
     ckpt_dtype dtype = blocks ? CKPT_DT_F32 : (ckpt_dtype)row->dtype;
     const struct dtype_info *info = dtype_info(dtype);
     bool one_byte = byte_histogram_supports((ckpt_dtype)row->dtype);
-    uint64_t stretch = row->elements / SAMPLE + (row->elements % SAMPLE != 0);
+    uint64_t stretch = row->elements / SAMPLE_SIZE + (row->elements % SAMPLE_SIZE != 0);
     stretch = stretch ? stretch : 1;
-    size_t sample_room = one_byte ? 0 : (size_t)(count / stretch) + 2; /* at most SAMPLE + 2 */
+    size_t sample_room = one_byte ? 0 : (size_t)(count / stretch) + 2; /* at most SAMPLE_SIZE + 2 */
     size_t unit = one_byte ? info->block_bytes : (size_t)info->block_bytes * MOMENTS_BLOCK;
     size_t pending_room = !blocks && row->nbytes < unit ? (size_t)row->nbytes + 1 : unit;
     struct tally *t = *out = calloc(1, sizeof *t + sample_room * sizeof *t->sample + pending_room);

@@ -55,17 +55,17 @@ static void put_hex(struct text_sink *s, const char *key, ckpt_str bytes)
     text_put_literal(s, "\"");
 }
 
-/* put_value - writes a text after its key, and its exact bytes if it is not UTF-8. */
-static void put_value(struct text_sink *s, const char *key, ckpt_str text)
+/* put_json_text - writes a text after its key, and its exact bytes if it is not UTF-8. */
+static void put_json_text(struct text_sink *s, const char *key, ckpt_str text)
 {
     if (!text_json(s, text))
         put_hex(s, key, text);
 }
 
-static void put_str(struct text_sink *s, const char *key, ckpt_str text)
+static void put_text(struct text_sink *s, const char *key, ckpt_str text)
 {
     put_key(s, key);
-    put_value(s, key, text);
+    put_json_text(s, key, text);
 }
 
 static void put_list(struct text_sink *s, const char *key, const uint64_t *n, uint32_t count)
@@ -124,27 +124,27 @@ static void put_row_name(struct text_sink *s, const char *key, const ckpt_file *
     if (row == CKPT_NO_TENSOR)
         put_null(s, key);
     else
-        put_str(s, key, table_name(&f->table, row));
+        put_text(s, key, table_name(&f->table, row));
 }
 
-static void put_if(struct text_sink *s, const char *key, ckpt_str text)
+static void put_text_if_any(struct text_sink *s, const char *key, ckpt_str text)
 {
     if (text.len)
-        put_str(s, key, text);
+        put_text(s, key, text);
 }
 
 /* put_row - writes T, a row of F; STRIDE has room for ndim numbers. */
 static void put_row(struct text_sink *s, const ckpt_file *f, const ckpt_tensor *t, uint64_t *stride)
 {
     text_put_literal(s, "{\"name\":");
-    put_value(s, "name", t->name);
+    put_json_text(s, "name", t->name);
     put_path(s, t->path, t->npath);
     if (t->dtype != CKPT_DT_NONE)
-        put_str(s, "dtype", str_c(ckpt_tensor_dtype_name(t)));
+        put_text(s, "dtype", str_c(ckpt_tensor_dtype_name(t)));
     if (t->has_shape)
         put_list(s, "shape", t->shape, t->ndim);
     put_number(s, "bytes", t->has_data ? t->nbytes : 0);
-    put_str(s, "kind", str_c(ckpt_kind_name((ckpt_kind)t->kind)));
+    put_text(s, "kind", str_c(ckpt_kind_name((ckpt_kind)t->kind)));
     if (t->has_shape)
         put_stride(s, t, stride);
     put_offsets(s, t);
@@ -156,9 +156,9 @@ static void put_row(struct text_sink *s, const ckpt_file *f, const ckpt_tensor *
         put_bool(s, "conj", true);
     if (t->neg)
         put_bool(s, "neg", true);
-    put_if(s, "class", t->klass);
-    put_if(s, "location", t->location);
-    put_if(s, "note", t->note);
+    put_text_if_any(s, "class", t->klass);
+    put_text_if_any(s, "location", t->location);
+    put_text_if_any(s, "note", t->note);
     text_put_literal(s, "}");
 }
 
@@ -223,8 +223,8 @@ static bool add_row(struct document *d, uint32_t row)
 static void put_head(struct text_sink *s, const struct table_json *table)
 {
     text_put_literal(s, "{\"schema\":\"ckpt.ls.v1\"");
-    put_str(s, "file", str_c(table->f->path));
-    put_str(s, "format", str_c(table->format));
+    put_text(s, "file", str_c(table->f->path));
+    put_text(s, "format", str_c(table->format));
     put_key(s, "tensors");
     text_put_literal(s, "[");
 }
@@ -238,14 +238,14 @@ static void put_tail(struct text_sink *s, const struct document *d)
     text_put_literal(s, "}}");
 }
 
-/* add_frame - adds the part of the document before the rows or, if END, after them. False: out of memory. */
-static bool add_frame(struct document *d, bool end)
+/* add_head_or_tail - adds the part of the document before the rows or after them. False: out of memory. */
+static bool add_head_or_tail(struct document *d, bool tail)
 {
     struct text_sink s = {0};
     for (int writing = 0; writing < 2; writing++) { /* first measures the text */
         s = (struct text_sink){.out = writing ? d->text + d->len : NULL,
                                .cap = writing ? d->cap - d->len : 0};
-        if (end)
+        if (tail)
             put_tail(&s, d);
         else
             put_head(&s, d->table);
@@ -260,14 +260,14 @@ static bool make_document(struct document *d)
 {
     const ckpt_table_json_options *o = &d->table->o;
     size_t n = o->rows ? o->nrows : d->table->f->table.nrows;
-    bool ok = add_frame(d, false);
+    bool ok = add_head_or_tail(d, false);
     for (size_t i = 0; ok && i < n; i++) {
         ok = make_room(d, 1);
         if (ok && i)
             d->text[d->len++] = ',';
         ok = ok && add_row(d, o->rows ? o->rows[i] : (uint32_t)i);
     }
-    return ok && add_frame(d, true);
+    return ok && add_head_or_tail(d, true);
 }
 
 ckpt_status table_json(const struct table_json *table, char **text, size_t *len, ckpt_error *err)

@@ -12,10 +12,11 @@
 #include "core/view.h"
 
 #define MAX_WORK (UINT64_C(1) << 26) /* pairs of nodes */
-#define KEY_TEXT 160u /* bytes of the text by which other keys than text and int are sorted */
+#define KEY_TEXT_MAX 160u /* bytes of the text by which other keys than text and int are sorted */
 
-/* What a node is compared as. NAME: a global; STORED: a persistent id. */
-enum form { NOTHING, TRUTH, INTEGER, REAL, TEXT, BYTES, BYTEARRAY, NAME, STORED, OBJECT };
+/* What a node is compared as. */
+enum form { FORM_NONE, FORM_BOOL, FORM_INT, FORM_FLOAT, FORM_TEXT, FORM_BYTES, FORM_BYTEARRAY, FORM_GLOBAL,
+            FORM_PERSID, FORM_OBJECT };
 
 /* latin1_argument - returns the text argument of V, maybe followed by "latin1" (Python 2), or NULL. */
 static const ckpt_value *latin1_argument(const ckpt_value *v)
@@ -57,22 +58,22 @@ static enum form form_of(const ckpt_value *v)
 {
     struct octets unused;
     switch (ckpt_value_get_type(v)) {
-    case CKPT_V_NONE: return NOTHING;
-    case CKPT_V_BOOL: return TRUTH;
+    case CKPT_V_NONE: return FORM_NONE;
+    case CKPT_V_BOOL: return FORM_BOOL;
     case CKPT_V_INT:
-    case CKPT_V_BIGINT: return INTEGER;
-    case CKPT_V_FLOAT: return REAL;
+    case CKPT_V_BIGINT: return FORM_INT;
+    case CKPT_V_FLOAT: return FORM_FLOAT;
     case CKPT_V_STR:
-    case CKPT_V_STR8: return TEXT;
-    case CKPT_V_BYTES: return BYTES;
-    case CKPT_V_BYTEARRAY: return BYTEARRAY;
-    case CKPT_V_GLOBAL: return NAME;
-    case CKPT_V_PERSID: return STORED;
+    case CKPT_V_STR8: return FORM_TEXT;
+    case CKPT_V_BYTES: return FORM_BYTES;
+    case CKPT_V_BYTEARRAY: return FORM_BYTEARRAY;
+    case CKPT_V_GLOBAL: return FORM_GLOBAL;
+    case CKPT_V_PERSID: return FORM_PERSID;
     case CKPT_V_CALL:
         if (!read_called_bytes(v, &unused))
-            return OBJECT;
-        return is_builtin(v->u.call.callable, "bytearray") ? BYTEARRAY : BYTES;
-    default: return OBJECT;
+            return FORM_OBJECT;
+        return is_builtin(v->u.call.callable, "bytearray") ? FORM_BYTEARRAY : FORM_BYTES;
+    default: return FORM_OBJECT;
     }
 }
 
@@ -120,7 +121,7 @@ static void octets_open(struct octet_reader *r, const ckpt_value *v)
         r->size = stored->flags & VALUE_SPAN ? stored->u.span->nbytes : stored->u.str.len;
 }
 
-static ckpt_status read_stored(const ckpt_value *v, uint64_t off, void *out, size_t n, ckpt_error *err)
+static ckpt_status read_node_bytes(const ckpt_value *v, uint64_t off, void *out, size_t n, ckpt_error *err)
 {
     if (v->flags & VALUE_SPAN)
         return source_read(v->u.span->src, v->u.span->off + off, out, n, err);
@@ -149,7 +150,7 @@ static ckpt_status octets_fill(struct octet_reader *r, ckpt_error *err)
     size_t n = left < sizeof r->buf ? (size_t)left : sizeof r->buf;
     if (r->pos < r->len || n == 0)
         return CKPT_OK;
-    CKPT_TRY(read_stored(r->octets.stored, r->off, r->buf, n, err));
+    CKPT_TRY(read_node_bytes(r->octets.stored, r->off, r->buf, n, err));
     r->pos = 0;
     r->len = n;
     r->off += r->octets.latin1 ? decode_latin1(r, n) : n;
@@ -195,8 +196,8 @@ static bool is_same_global(const ckpt_value *a, const ckpt_value *b)
 
 /* ----------------------------------------- classes of nodes that must be equal */
 
-/* number_node - sets *OUT to the number of V, its index in e->parent. Numbers V if it has none yet. */
-static ckpt_status number_node(struct value_equal *e, const ckpt_value *v, uint32_t *out, ckpt_error *err)
+/* get_node_number - sets *OUT to the number of V, its index in e->parent. Numbers V if it has none yet. */
+static ckpt_status get_node_number(struct value_equal *e, const ckpt_value *v, uint32_t *out, ckpt_error *err)
 {
     if (!e->numbers && !(e->numbers = map_new(0)))
         return fail_memory(err);
@@ -209,21 +210,21 @@ static ckpt_status number_node(struct value_equal *e, const ckpt_value *v, uint3
     return ok ? CKPT_OK : fail_memory(err);
 }
 
-static uint32_t find_class_root(struct value_equal *e, uint32_t i)
+static uint32_t find_set_root(struct value_equal *e, uint32_t i)
 {
     for (; e->parent[i] != i; i = e->parent[i])
         e->parent[i] = e->parent[e->parent[i]];
     return i;
 }
 
-/* unite_classes - puts A and B into one class. Sets *UNITED to whether they were in different classes. */
-static ckpt_status unite_classes(struct value_equal *e, const ckpt_value *a, const ckpt_value *b,
-                                 bool *united, ckpt_error *err)
+/* unite_sets - puts A and B into one class. Sets *UNITED to whether they were in different classes. */
+static ckpt_status unite_sets(struct value_equal *e, const ckpt_value *a, const ckpt_value *b,
+                              bool *united, ckpt_error *err)
 {
     uint32_t number_a, number_b;
-    CKPT_TRY(number_node(e, a, &number_a, err));
-    CKPT_TRY(number_node(e, b, &number_b, err));
-    uint32_t root_a = find_class_root(e, number_a), root_b = find_class_root(e, number_b);
+    CKPT_TRY(get_node_number(e, a, &number_a, err));
+    CKPT_TRY(get_node_number(e, b, &number_b, err));
+    uint32_t root_a = find_set_root(e, number_a), root_b = find_set_root(e, number_b);
     e->parent[root_b] = root_a;
     *united = root_a != root_b;
     return CKPT_OK;
@@ -268,7 +269,7 @@ struct keyed_child {
 
 static int compare_key_text(const ckpt_value *a, const ckpt_value *b)
 {
-    char in_a[KEY_TEXT], in_b[KEY_TEXT];
+    char in_a[KEY_TEXT_MAX], in_b[KEY_TEXT_MAX];
     value_text_or_type(a, 16, in_a, sizeof in_a);
     value_text_or_type(b, 16, in_b, sizeof in_b);
     return strcmp(in_a, in_b);
@@ -365,7 +366,7 @@ static ckpt_status compare_objects(struct value_equal *e, const ckpt_value *a, c
 {
     char type_a[256], type_b[256];
     bool united, outermost = !e->nparents, both_calls = a->type == CKPT_V_CALL && b->type == CKPT_V_CALL;
-    CKPT_TRY(unite_classes(e, a, b, &united, err)); /* after OUTERMOST is set, because it numbers nodes */
+    CKPT_TRY(unite_sets(e, a, b, &united, err)); /* after OUTERMOST is set, because it numbers nodes */
     if (!united)
         return CKPT_OK;
     struct view in_a = view_of(a), in_b = view_of(b);
@@ -421,15 +422,15 @@ static ckpt_status compare_nodes(struct value_equal *e, const ckpt_value *a, con
     if (!*same || row_a)
         return CKPT_OK;
     switch (form) {
-    case NOTHING: return CKPT_OK;
-    case TRUTH: *same = a->u.b == b->u.b; return CKPT_OK;
-    case INTEGER: *same = same_integer(a, b); return CKPT_OK;
-    case REAL: *same = same_real(a->u.f, b->u.f); return CKPT_OK;
-    case TEXT:
-    case BYTES:
-    case BYTEARRAY: return compare_octets(a, b, same, err);
-    case NAME: *same = is_same_global(a, b); return CKPT_OK;
-    case STORED: return compare_storages(e, a, b, same, err);
+    case FORM_NONE: return CKPT_OK;
+    case FORM_BOOL: *same = a->u.b == b->u.b; return CKPT_OK;
+    case FORM_INT: *same = same_integer(a, b); return CKPT_OK;
+    case FORM_FLOAT: *same = same_real(a->u.f, b->u.f); return CKPT_OK;
+    case FORM_TEXT:
+    case FORM_BYTES:
+    case FORM_BYTEARRAY: return compare_octets(a, b, same, err);
+    case FORM_GLOBAL: *same = is_same_global(a, b); return CKPT_OK;
+    case FORM_PERSID: return compare_storages(e, a, b, same, err);
     default: return compare_objects(e, a, b, same, err);
     }
 }
@@ -475,8 +476,8 @@ static ckpt_status push_dtypes(struct value_equal *e, const ckpt_value *a, const
 /* is_bytes - returns true if V is bytes or a bytearray, which protocol 5 has for writable arrays. */
 static bool is_bytes(const ckpt_value *v)
 {
-    enum form form = v ? form_of(v) : OBJECT;
-    return form == BYTES || form == BYTEARRAY;
+    enum form form = v ? form_of(v) : FORM_OBJECT;
+    return form == FORM_BYTES || form == FORM_BYTEARRAY;
 }
 
 ckpt_status array_equal(struct value_equal *e, const ckpt_value *a, const ckpt_value *b, bool *same,

@@ -163,16 +163,16 @@ static int report_row(void *user, size_t i)
     return job->status != CKPT_OK;
 }
 
-/* checks_itself - returns true if reading T compares checksums that are stored with its bytes. */
-static bool checks_itself(const struct verify_job *job, const ckpt_tensor *t)
+/* has_own_checksums - returns true if reading T compares checksums that are stored with its bytes. */
+static bool has_own_checksums(const struct verify_job *job, const ckpt_tensor *t)
 {
     return t->has_data && t->storage != CKPT_NO_STORAGE && job->f->table.storages[t->storage].checks_itself;
 }
 
-static bool any_checks_itself(const struct verify_job *job)
+static bool any_has_own_checksums(const struct verify_job *job)
 {
     for (size_t i = 0; i < job->f->table.nrows; i++)
-        if (checks_itself(job, &job->f->table.rows[i].t))
+        if (has_own_checksums(job, &job->f->table.rows[i].t))
             return true;
     return false;
 }
@@ -189,7 +189,7 @@ static ckpt_status list_rows(struct verify_job *job)
     for (uint32_t i = 0; i < t->nrows; i++) {
         const ckpt_tensor *r = &t->rows[i].t;
         bool check_finite = job->c->opts->finite && finite_applies_to((ckpt_dtype)r->dtype);
-        bool is_wanted = job->digests || checks_itself(job, r) || check_finite;
+        bool is_wanted = job->digests || has_own_checksums(job, r) || check_finite;
         if (!r->has_data || r->alias_of != CKPT_NO_TENSOR || !is_wanted)
             continue;
         job->items[job->n++] = (struct parallel_item){.file = job->f, .row = i};
@@ -299,7 +299,7 @@ static enum crc_kind record_crc_kind(const struct check_record *r) { return r->i
 
 /* A record as it is read. */
 struct record_result {
-    struct storage bytes; /* the record as an item of parallel_run */
+    struct storage storage; /* the record as an item of parallel_run */
     uint32_t crc;
     ckpt_error *fault; /* as in struct row_result */
 };
@@ -313,7 +313,7 @@ struct record_job {
 
 static struct parallel_item get_record_item(void *user, size_t i)
 {
-    return (struct parallel_item){.storage = &((struct record_job *)user)->results[i].bytes};
+    return (struct parallel_item){.storage = &((struct record_job *)user)->results[i].storage};
 }
 
 static ckpt_status read_record(struct record_job *all, size_t i, struct parallel_context *run,
@@ -387,7 +387,7 @@ static ckpt_status read_records(struct verify_job *job)
     job->total = job->bytes_before;
     for (size_t i = 0; st == CKPT_OK && i < all.n; i++) {
         source *src = all.records[i].src;
-        all.results[i].bytes = (struct storage){.nbytes = src->size, .src = src};
+        all.results[i].storage = (struct storage){.nbytes = src->size, .src = src};
         if (!checked_add(job->total, src->size, &job->total))
             st = fail(job->err, CKPT_ELIMIT, CKPT_NO_OFFSET,
                       "the records have more than 2^64 bytes together");
@@ -423,7 +423,7 @@ static ckpt_status verify_all(struct verify_job *job)
     }
     if (manifest && !(job->digests = calloc(job->f->table.nrows + 1, CKPT_DIGEST_MAX)))
         return fail_memory(job->err);
-    if (job->f && (manifest || o->finite || any_checks_itself(job))) {
+    if (job->f && (manifest || o->finite || any_has_own_checksums(job))) {
         CKPT_TRY(list_rows(job));
         job->total = job->tensor_bytes;
         for (size_t i = 0; i < job->c->nrecords; i++)

@@ -14,17 +14,17 @@
 /* Names of the weights, best first. From the checkpoints of PyTorch's tutorials and examples,
  * Lightning, timm, torchvision, mmengine, fairseq, DeepSpeed, Megatron-LM,
  * Opacus, BasicSR, DINO. */
-static const char *const names[] = {
+static const char *const weights_names[] = {
     "state_dict", "model_state_dict",  "model_state",   "model_states", "model",
     "module",     "module_state_dict", "net",           "network",      "net_state_dict",
     "params",     "weights",           "model_weights", "model0",       "teacher",
     "student",
 };
 
-#define NNAMES (sizeof names / sizeof *names)
+#define NWEIGHTS_NAMES (sizeof weights_names / sizeof *weights_names)
 
 /* Names of other things that trainers save next to the weights. */
-static const char *const other_names[] = {
+static const char *const names_of_others[] = {
     "optim",           "optimizer", "scheduler", "sched", "lr",       "scaler",    "metric",
     "metrics",         "loss",      "losses",    "rng",   "random",   "hparams",   "hyper_parameters",
     "hyperparameters", "config",    "cfg",       "args",  "callback", "callbacks", "loops",
@@ -39,13 +39,13 @@ static const char *const network_words[] = {
     "policy",    "teacher",       "student", "weights",  "params",   "state_dict",
 };
 
-/* rank_name - returns the rank of E among the known names, 0 for the best; NNAMES: it is none of them. */
-static unsigned rank_name(const ckpt_path_elem *e)
+/* rank_weights_name - returns the index of E in weights_names, or NWEIGHTS_NAMES. */
+static unsigned rank_weights_name(const ckpt_path_elem *e)
 {
-    for (unsigned i = 0; !e->is_int && i < NNAMES; i++)
-        if (str_is(e->str, names[i]))
+    for (unsigned i = 0; !e->is_int && i < NWEIGHTS_NAMES; i++)
+        if (str_is(e->str, weights_names[i]))
             return i;
-    return NNAMES;
+    return NWEIGHTS_NAMES;
 }
 
 static bool is_word_boundary(ckpt_str s, size_t i)
@@ -77,13 +77,13 @@ bool is_averaged_name(const ckpt_path_elem *e)
 
 static bool is_other_name(const ckpt_path_elem *e)
 {
-    return has_any_word(e, other_names, sizeof other_names / sizeof *other_names);
+    return has_any_word(e, names_of_others, sizeof names_of_others / sizeof *names_of_others);
 }
 
 /* is_network_name - returns true if trainers name networks so: "model", "netG", "disc_state_dict". */
 static bool is_network_name(const ckpt_path_elem *e)
 {
-    return !e->is_int && (rank_name(e) < NNAMES || str_starts(e->str, STR_LIT("net")) ||
+    return !e->is_int && (rank_weights_name(e) < NWEIGHTS_NAMES || str_starts(e->str, STR_LIT("net")) ||
                           has_any_word(e, network_words, sizeof network_words / sizeof *network_words));
 }
 
@@ -98,10 +98,10 @@ static uint32_t find_known_child(const struct containers *tree, uint32_t at)
 {
     const struct container *parent = &tree->list[at];
     uint32_t best = NO_CONTAINER;
-    unsigned best_rank = NNAMES;
+    unsigned best_rank = NWEIGHTS_NAMES;
     for (uint32_t i = parent->first; i < parent->first + parent->nchildren; i++) {
         const struct container *p = &tree->list[i];
-        unsigned rank = may_be_weights(p) && p->is_mapping ? rank_name(&p->elem) : NNAMES;
+        unsigned rank = may_be_weights(p) && p->is_mapping ? rank_weights_name(&p->elem) : NWEIGHTS_NAMES;
         if (rank < best_rank) {
             best = i;
             best_rank = rank;
@@ -115,7 +115,7 @@ static uint32_t find_known_child(const struct containers *tree, uint32_t at)
 static uint32_t find_only_child(const struct containers *tree, uint32_t at)
 {
     const struct container *parent = &tree->list[at];
-    uint32_t last[3], n[3] = {0}; /* by kind: any other, averaged, with a name of OTHER_NAMES */
+    uint32_t last[3], n[3] = {0}; /* by kind: any other, averaged, with a name of NAMES_OF_OTHERS */
     for (uint32_t i = parent->first; i < parent->first + parent->nchildren; i++) {
         const struct container *p = &tree->list[i];
         if (!may_be_weights(p))
@@ -150,7 +150,6 @@ static bool has_weights_itself(const struct containers *tree, uint32_t at)
     return (p->is_state_dict || p->tensors_with_dims) && find_known_child(tree, at) == NO_CONTAINER;
 }
 
-/* has_optimizer - returns true if one of the entries of container AT is an optimizer. */
 static bool has_optimizer(const struct containers *tree, uint32_t at)
 {
     const struct container *parent = &tree->list[at];
@@ -210,34 +209,36 @@ static ckpt_status find_root(const struct containers *tree, struct weights *out,
 
 /* Where a container is; its role depends on that. */
 enum region {
-    OUTSIDE,   /* not below the root of the weights: it has a role only if it looks like a network */
-    WITHIN,    /* at or below the root of the weights: every state dict has a role */
-    AVERAGING, /* below a name of averaged copies */
-    ENTRIES,   /* inside an entry of a mapping that has a role */
-    CLOSED     /* in an optimizer, an extra state, metrics …: it has no role */
+    REGION_OUTSIDE,   /* not below the root of the weights: it has a role only if it looks like a network */
+    REGION_WEIGHTS,   /* at or below the root of the weights: every state dict has a role */
+    REGION_AVERAGED,  /* below a name of averaged copies */
+    REGION_ENTRY,     /* inside an entry of a mapping that has a role */
+    REGION_NO_WEIGHTS /* in an optimizer, an extra state, metrics …: it has no role */
 };
 
 struct roles {
     const struct containers *tree;
     uint32_t main;          /* the root of the weights */
-    bool chosen;            /* false: main is merely "everything" */
-    bool any_state_dict;    /* every state dict OUTSIDE has a role, whatever its name */
+    bool main_is_chosen;    /* false: main is merely "everything" */
+    bool any_state_dict;    /* every state dict REGION_OUTSIDE has a role, whatever its name */
     uint8_t *region, *role; /* by container */
 };
 
 static enum region find_region(const struct roles *roles, uint32_t i)
 {
     const struct container *p = &roles->tree->list[i];
-    enum region parent_region = p->parent == NO_CONTAINER ? OUTSIDE : (enum region)roles->region[p->parent];
-    if (parent_region == CLOSED || !may_be_weights(p))
-        return CLOSED;
-    if (i == roles->main && roles->chosen)
-        return WITHIN;
-    if (parent_region == ENTRIES)
-        return is_averaged_name(&p->elem) ? AVERAGING : CLOSED;
+    enum region parent_region = REGION_OUTSIDE;
+    if (p->parent != NO_CONTAINER)
+        parent_region = (enum region)roles->region[p->parent];
+    if (parent_region == REGION_NO_WEIGHTS || !may_be_weights(p))
+        return REGION_NO_WEIGHTS;
+    if (i == roles->main && roles->main_is_chosen)
+        return REGION_WEIGHTS;
+    if (parent_region == REGION_ENTRY)
+        return is_averaged_name(&p->elem) ? REGION_AVERAGED : REGION_NO_WEIGHTS;
     if (p->parent != NO_CONTAINER && is_averaged_name(&p->elem))
-        return AVERAGING;
-    return parent_region == OUTSIDE && is_other_name(&p->elem) ? CLOSED : parent_region;
+        return REGION_AVERAGED;
+    return parent_region == REGION_OUTSIDE && is_other_name(&p->elem) ? REGION_NO_WEIGHTS : parent_region;
 }
 
 /* is_network - returns true if the entries of container I, in REGION, are the parameters of a network. */
@@ -246,9 +247,10 @@ static bool is_network(const struct roles *roles, uint32_t i, enum region region
     const struct container *p = &roles->tree->list[i];
     bool is_tensor_list = !p->is_mapping && p->tensor_entries;
     switch (region) {
-    case WITHIN: return p->is_state_dict || (i == roles->main && has_weights_itself(roles->tree, i));
-    case AVERAGING: return is_tensor_list || (p->is_state_dict && (p->tensors_with_dims || p->has_metadata));
-    case OUTSIDE:
+    case REGION_WEIGHTS: return p->is_state_dict || (i == roles->main && has_weights_itself(roles->tree, i));
+    case REGION_AVERAGED:
+        return is_tensor_list || (p->is_state_dict && (p->tensors_with_dims || p->has_metadata));
+    case REGION_OUTSIDE:
         if (roles->any_state_dict)
             return p->is_state_dict || is_tensor_list;
         return p->is_state_dict &&
@@ -271,8 +273,9 @@ static bool set_roles(struct roles *roles)
     for (uint32_t i = 0; i < roles->tree->n; i++) {
         enum region region = find_region(roles, i);
         bool network = is_network(roles, i, region);
-        roles->role[i] = !network ? WEIGHTS_NO_ROLE : region == AVERAGING ? WEIGHTS_AVERAGED : WEIGHTS_MODEL;
-        roles->region[i] = (uint8_t)(network && is_flat(&roles->tree->list[i]) ? ENTRIES : region);
+        enum weights_role role = region == REGION_AVERAGED ? WEIGHTS_AVERAGED : WEIGHTS_MODEL;
+        roles->role[i] = (uint8_t)(network ? role : WEIGHTS_NO_ROLE);
+        roles->region[i] = (uint8_t)(network && is_flat(&roles->tree->list[i]) ? REGION_ENTRY : region);
         any |= roles->role[i] == WEIGHTS_MODEL;
     }
     return any;
@@ -282,7 +285,7 @@ static bool set_roles(struct roles *roles)
 static ckpt_status find_roles(const struct containers *tree, uint32_t main, bool chosen, struct weights *out,
                               ckpt_error *err)
 {
-    struct roles roles = {.tree = tree, .main = main, .chosen = chosen};
+    struct roles roles = {.tree = tree, .main = main, .main_is_chosen = chosen};
     roles.role = out->role = arena_array(tree->a, tree->n, 1);
     roles.region = arena_array(tree->a, tree->n, 1);
     if (!roles.role || !roles.region)

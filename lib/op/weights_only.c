@@ -31,7 +31,7 @@ const char *weights_only_allowed_name(size_t i)
 }
 
 /* The opcodes that torch's unpickler supports. */
-static const unsigned char opcodes[] = {
+static const unsigned char allowed_opcodes[] = {
     0x80, '.', '(', 't', 0x85, 0x86, 0x87, ')', ']', '}', 0x8f, 'N', 0x88, 0x89, 'J', 'K', 'M',
     0x8a, 'G', 'X', 'U', 'c',  'R',  0x81, 'b', 'a', 'e', 's',  'u', 'Q',  'h',  'j', 'q', 'r',
 };
@@ -133,7 +133,7 @@ static void check_globals(const struct pickle_facts *p, struct violation *first)
 static void check_opcodes(const struct pickle_facts *p, struct violation *first)
 {
     for (unsigned op = 0; op < 256; op++) {
-        if (p->first_use[op] == UINT64_MAX || memchr(opcodes, (int)op, sizeof opcodes))
+        if (p->first_use[op] == UINT64_MAX || memchr(allowed_opcodes, (int)op, sizeof allowed_opcodes))
             continue;
         report_violation(first, p->first_use[op], "opcode %u at 0x%" PRIx64 " is not supported%s", op,
                          p->first_use[op], op == 0x95 ? " (pickle protocol 4 or 5)" : "");

@@ -58,5 +58,5 @@ ckpt_status scan_gguf(struct scanner *x, source *src, ckpt_str where, uint64_t *
         *known_bytes += src->size;                   /* bounded: the sum is at most the size of the file */
         return CKPT_OK;
     }
-    return scan_report_reader(x, (struct scan_place){src, g.error_offset}, where, &why, err);
+    return scan_report_read_error(x, (struct scan_place){src, g.error_offset}, where, &why, err);
 }

@@ -46,7 +46,7 @@ static ckpt_status scan_link(void *user, ckpt_str path, const char *kind, ckpt_s
 {
     struct hdf5_scan *s = user;
     (void)err;
-    if (strcmp(kind, "external link") != 0 || !scan_leaves_folder(target))
+    if (strcmp(kind, "external link") != 0 || !scan_path_leaves_folder(target))
         return CKPT_OK;
     return scan_found(s->x->scan, SCAN_EXTERNAL_PATH, s->where, s->src, 0,
                       "\"%.*s\" is a link out of the folder: %.*s", STR_ARG(path), STR_ARG(target));

@@ -40,8 +40,8 @@ struct judge {
     map *imported; /* names on no list whose import was reported */
     map *payloads; /* constants that are scanned as files of their own */
     struct numpy_judge numpy;
-    map *results; /* trace_ref of a result -> number of its call */
-    map *dropped; /* the numbers of calls whose result is popped unused */
+    map *results;         /* trace_ref of a result -> number of its call */
+    map *dropped_results; /* the numbers of calls whose result is popped unused */
 };
 
 /* -------------------------------------------------------------------- names */
@@ -230,7 +230,7 @@ static bool report_call(struct judge *j, const struct trace_step *step, const st
     ckpt_scan_record r = {.what = CKPT_SCAN_CALL, .rule = rule, .verdict = verdict, .call = step->number};
     describe_step(j, step, g, args, a, &r);
     r.result_used = j->scan->opts->all_calls && step->number < RESULTS_MAX
-                        ? map_get_num(j->dropped, step->number) == MAP_NONE
+                        ? map_get_num(j->dropped_results, step->number) == MAP_NONE
                         : -1;
     if (why)
         r.text = str_c(why);
@@ -470,7 +470,7 @@ static bool judge_persid(struct judge *j, const struct trace_step *step)
 static bool note_dropped(struct judge *j, const struct trace_step *step)
 {
     uint32_t number = j->reporting ? MAP_NONE : map_get_num(j->results, step->subject);
-    return number == MAP_NONE || map_set_num(j->dropped, number, 1) ||
+    return number == MAP_NONE || map_set_num(j->dropped_results, number, 1) ||
            !scan_note_system_failure(j->scan, CKPT_ENOMEM, NULL);
 }
 
@@ -517,7 +517,7 @@ static void free_maps(struct judge *j)
     map_free(j->imported);
     map_free(j->payloads);
     map_free(j->results);
-    map_free(j->dropped);
+    map_free(j->dropped_results);
     arena_free(j->names);
 }
 
@@ -528,7 +528,7 @@ static ckpt_status judge_begin(void *user, const struct scan_pickle *p, bool rep
     j->reporting = reporting;
     j->error_offset = error_offset;
     j->reported = 0;
-    j->numpy.dtype = NULL;
+    j->numpy.cached_node = NULL;
     if (reporting)
         return CKPT_OK;
     free_maps(j);
@@ -537,9 +537,9 @@ static ckpt_status judge_begin(void *user, const struct scan_pickle *p, bool rep
     j->imported = map_new(0);
     j->payloads = map_new(0);
     j->results = map_new(0);
-    j->dropped = map_new(0);
+    j->dropped_results = map_new(0);
     j->names = arena_new(NAMES_MEMORY);
-    return j->called && j->imported && j->payloads && j->results && j->dropped && j->names ? CKPT_OK
+    return j->called && j->imported && j->payloads && j->results && j->dropped_results && j->names ? CKPT_OK
                                                                                            : CKPT_ENOMEM;
 }
 

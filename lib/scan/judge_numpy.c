@@ -19,8 +19,8 @@ static ckpt_status read_array_dtype(struct numpy_judge *j, const struct trace_st
                                     trace_ref state, struct trace_dtype *out)
 {
     const struct trace_node *n = trace_node(dtype);
-    if (n && n == j->dtype && n->n == j->dtype_items && !state) {
-        *out = j->cached;
+    if (n && n == j->cached_node && n->n == j->cached_items && !state) {
+        *out = j->cached_dtype;
         return CKPT_OK;
     }
     arena *a = arena_new(DTYPE_MEMORY);
@@ -31,9 +31,9 @@ static ckpt_status read_array_dtype(struct numpy_judge *j, const struct trace_st
     }
     arena_free(a);
     if (st == CKPT_OK && n && n->shared && !state) {
-        j->dtype = n;
-        j->dtype_items = n->n;
-        j->cached = *out;
+        j->cached_node = n;
+        j->cached_items = n->n;
+        j->cached_dtype = *out;
     }
     return st;
 }

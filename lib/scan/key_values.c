@@ -37,7 +37,7 @@ ckpt_status scan_sstable(struct scanner *x, source *src, ckpt_str where, uint64_
                           : scan_found(x->scan, SCAN_MALFORMED, where, src, 0,
                                        "{%" PRIu64 " bytes} of the table are in {=no block}", t.outside);
     }
-    return scan_report_reader(x, (struct scan_place){src, why.offset}, where, &why, err);
+    return scan_report_read_error(x, (struct scan_place){src, why.offset}, where, &why, err);
 }
 
 ckpt_status scan_ocdbt(struct scanner *x, source *src, ckpt_str where, uint64_t *known_bytes, ckpt_error *err)
@@ -50,5 +50,5 @@ ckpt_status scan_ocdbt(struct scanner *x, source *src, ckpt_str where, uint64_t 
         at += n;      /* bounded: in the source */
     *known_bytes += at; /* bounded: the sum is at most the size of the file */
     return st == CKPT_OK ? CKPT_OK
-                         : scan_report_reader(x, (struct scan_place){src, why.offset}, where, &why, err);
+                         : scan_report_read_error(x, (struct scan_place){src, why.offset}, where, &why, err);
 }

@@ -39,7 +39,7 @@ ckpt_status scan_npy(struct scanner *x, source *src, ckpt_str where, uint64_t *k
     x->format = x->depth ? x->format : "npy";
     ckpt_status st = npy_read(src, x->a, &a, &why);
     if (st != CKPT_OK)
-        return scan_report_reader(x, (struct scan_place){src, 8}, where, &why, err);
+        return scan_report_read_error(x, (struct scan_place){src, 8}, where, &why, err);
     if (a.simple)
         return scan_elements(x, src, where, &a, known_bytes, err);
     if (!scan_is_pickle(x, src, a.data, src->size, true)) {

@@ -19,7 +19,7 @@ static ckpt_status visit_tensor(void *user, const struct onnx_tensor *t, ckpt_er
     struct onnx_visit *v = user;
     (void)err;
     v->tensor_bytes += t->bytes; /* bounded: each is in the file */
-    if (!t->is_external || !scan_leaves_folder(t->location))
+    if (!t->is_external || !scan_path_leaves_folder(t->location))
         return CKPT_OK;
     return scan_found(v->x->scan, SCAN_EXTERNAL_PATH, v->where, v->src, t->external_at,
                       "a tensor's values are in \"%.*s\", outside of the model's folder",
@@ -49,7 +49,7 @@ ckpt_status scan_onnx(struct scanner *x, source *src, ckpt_str where, uint64_t *
     arena_free(a);
     if (st != CKPT_OK) {
         CKPT_TRY(scan_byte_patterns(x, src, where, false, err));
-        return scan_report_reader(x, (struct scan_place){src, o.error_offset}, where, &why, err);
+        return scan_report_read_error(x, (struct scan_place){src, o.error_offset}, where, &why, err);
     }
     scan_count_bytes(src, &x->scan->result->in_tensors, v.tensor_bytes);
     *known_bytes += src->size; /* bounded: the sum is at most the size of the file */

@@ -37,7 +37,7 @@ struct search {
     struct scanner *x;
     source *src;
     ckpt_str where;
-    unsigned found;
+    unsigned nfound;
 };
 
 /* read_bytes_at - reads at most N bytes from AT on to TO, and returns them. */
@@ -58,14 +58,14 @@ static ckpt_status check_keras_class(struct search *s, uint64_t at, uint64_t aft
         rest = str_skip(rest, 1);
     for (size_t i = 0; i < sizeof code_classes / sizeof *code_classes; i++)
         if (str_starts(rest, str_c(code_classes[i]))) {
-            s->found++;
+            s->nfound++;
             return scan_found(s->x->scan, SCAN_KERAS_CODE, s->where, s->src, at,
                               "the class %s of a Keras model, which carries code", code_classes[i]);
         }
     return CKPT_OK;
 }
 
-bool scan_leaves_folder(ckpt_str path)
+bool scan_path_leaves_folder(ckpt_str path)
 {
     if (path.len && (path.ptr[0] == '/' || path.ptr[0] == '\\' || (path.len > 1 && path.ptr[1] == ':')))
         return true;
@@ -90,9 +90,9 @@ static ckpt_status check_external_location(struct search *s, uint64_t at, uint64
     path_len += varint_size == 2 ? (size_t)(unsigned char)rest.ptr[1] << 7 : 0; /* bounded: 15 bits */
     rest = str_skip(rest, varint_size);
     rest.len = path_len < rest.len ? path_len : rest.len;
-    if (!scan_leaves_folder(rest))
+    if (!scan_path_leaves_folder(rest))
         return CKPT_OK;
-    s->found++;
+    s->nfound++;
     return scan_found(s->x->scan, SCAN_EXTERNAL_PATH, s->where, s->src, at,
                       "a tensor's values are in \"%.*s\", outside of the model's folder", STR_ARG(rest));
 }
@@ -100,13 +100,13 @@ static ckpt_status check_external_location(struct search *s, uint64_t at, uint64
 static ckpt_status report_match(struct search *s, const struct pattern *p, uint64_t at)
 {
     uint64_t after = at + strlen(p->bytes); /* bounded: the pattern is in the source */
-    if (s->found >= FINDINGS_MAX)
+    if (s->nfound >= FINDINGS_MAX)
         return CKPT_OK;
     if (p->kind == KERAS_CLASS)
         return check_keras_class(s, at, after);
     if (p->kind == EXTERNAL)
         return check_external_location(s, at, after);
-    s->found++;
+    s->nfound++;
     const char *name = p->bytes + 2; /* bounded: the pattern begins with tag and length */
     return scan_found(s->x->scan, SCAN_GRAPH_CODE, s->where, s->src, at, "the operation %s %s", name,
                       p->what);

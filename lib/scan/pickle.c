@@ -181,8 +181,8 @@ static ckpt_status open_payloads(struct pickle_scan *ps, const struct scan_pickl
 
 /* What some bytes would do if they were a pickle: the result of following them on trial. */
 struct trial {
-    const struct scan *s;
-    uint64_t from; /* opcodes before this offset do not count */
+    const struct scan *scan;
+    uint64_t counts_from; /* opcodes before this offset do not count */
     uint64_t imports, calls;
     bool runs_code; /* imports a name that is known to run code */
     bool odd_name;  /* imports a name that is not an identifier: rare in pickles, common in prose */
@@ -211,14 +211,14 @@ static bool try_step(void *user, const struct trace_step *step)
 {
     struct trial *t = user;
     const struct trace_global *g = trace_global(step->subject);
-    if (step->offset < t->from)
+    if (step->offset < t->counts_from)
         return true;
     if (step->what == TRACE_STEP_IMPORT && g->has_constant_name && is_impossible_name(g))
         return false;
     t->odd_name = t->odd_name || (step->what == TRACE_STEP_IMPORT && g->has_constant_name &&
                                   (is_odd_name(g->module) || is_odd_name(g->name)));
     t->imports += step->what == TRACE_STEP_IMPORT;
-    t->runs_code = t->runs_code || (step->what == TRACE_STEP_IMPORT && t->s->is_known_exec(g));
+    t->runs_code = t->runs_code || (step->what == TRACE_STEP_IMPORT && t->scan->is_known_exec(g));
     t->calls += step->what == TRACE_STEP_CALL;
     return true;
 }
@@ -232,7 +232,7 @@ static ckpt_status scan_arrays_as_opcodes(struct pickle_scan *ps, struct scan_pi
                                           uint64_t first_array, ckpt_error *err)
 {
     struct scanner *x = ps->x;
-    struct trial t = {.s = x->scan, .from = first_array};
+    struct trial t = {.scan = x->scan, .counts_from = first_array};
     struct trace_options o = {.joblib_arrays_as_opcodes = true,
                               .opcodes_left = &x->scan->opcodes_left,
                               .step = try_step,
@@ -293,7 +293,7 @@ ckpt_status scan_one_pickle(struct scanner *x, source *src, ckpt_str where, uint
 static bool runs_as_pickle(const struct scanner *x, source *src, uint64_t pos, uint64_t end, bool first,
                            struct trace_end *e, ckpt_error *why)
 {
-    struct trial t = {.s = x->scan};
+    struct trial t = {.scan = x->scan};
     struct trace_options o = {.opcodes_left = &x->scan->opcodes_left, .step = try_step, .user = &t};
     unsigned char last = 0;
     ckpt_status st = pickle_trace(src, pos, end, &o, e, why);
@@ -306,7 +306,7 @@ static bool runs_as_pickle(const struct scanner *x, source *src, uint64_t pos, u
     }
     if (scan_note_system_failure(x->scan, st, why))
         return false;
-    bool acts = t.calls > 0 || t.runs_code || (x->pickle_name && t.imports && !t.odd_name);
+    bool acts = t.calls > 0 || t.runs_code || (x->has_pickle_name && t.imports && !t.odd_name);
     x->scan->gave_up = x->scan->gave_up || (!acts && st == CKPT_ELIMIT);
     if (acts || st == CKPT_ECANCELLED || !first || !e->stopped)
         return acts;
@@ -358,9 +358,9 @@ bool scan_is_pickle(const struct scanner *x, source *src, uint64_t pos, uint64_t
 
 /* ------------------------------------------------------------------ streams */
 
-/* scan_after_last - reports and scans the bytes at POS, after the last pickle. */
-static ckpt_status scan_after_last(struct scanner *x, source *src, ckpt_str where, uint64_t pos,
-                                   ckpt_error *err)
+/* scan_after_last_pickle - reports and scans the bytes at POS, after the last pickle. */
+static ckpt_status scan_after_last_pickle(struct scanner *x, source *src, ckpt_str where, uint64_t pos,
+                                          ckpt_error *err)
 {
     uint64_t n = src->size - pos;
     CKPT_TRY(scan_found(x->scan, SCAN_BYTES_AFTER_STOP, where, src, pos, "{%" PRIu64 " byte%s} after {=STOP}",
@@ -373,20 +373,20 @@ ckpt_status scan_pickles(struct scanner *x, source *src, ckpt_str where, uint64_
                          ckpt_error *err)
 {
     uint64_t pos = 0;
-    uint64_t acting = 0; /* offset of the next pickle that imports or calls: all before it are pickles */
+    uint64_t acting_at = 0; /* offset of the next pickle that imports or calls: all before it are pickles */
     struct scan_trial trial;
     bool stopped = true;
     for (uint32_t i = 0; i < PICKLES_MAX && stopped && pos < src->size; i++) {
-        if (i && pos > acting && !has_protocol(x, src, pos, src->size)) {
-            acting = pos;
+        if (i && pos > acting_at && !has_protocol(x, src, pos, src->size)) {
+            acting_at = pos;
             /* bounded: pos < size */
-            if (src->size - pos < 2 || !find_acting_pickle(x, src, &acting, src->size, &trial))
+            if (src->size - pos < 2 || !find_acting_pickle(x, src, &acting_at, src->size, &trial))
                 break;
         }
         CKPT_TRY(scan_one_pickle(x, src, where, &pos, &stopped, err));
     }
     *known_bytes += pos; /* bounded: inside the source */
-    return stopped && pos < src->size ? scan_after_last(x, src, where, pos, err) : CKPT_OK;
+    return stopped && pos < src->size ? scan_after_last_pickle(x, src, where, pos, err) : CKPT_OK;
 }
 
 /* scan_legacy - scans a legacy stream: five pickles, then the storages (_legacy_save of torch). */
@@ -406,5 +406,5 @@ ckpt_status scan_legacy(struct scanner *x, source *src, ckpt_str where, uint64_t
     end = end < pos ? pos : end;
     scan_count_bytes(src, &x->scan->result->in_tensors, end - pos); /* bounded: end >= pos */
     *known_bytes += end - pos;                                      /* bounded: end >= pos */
-    return end < src->size ? scan_after_last(x, src, where, end, err) : CKPT_OK;
+    return end < src->size ? scan_after_last_pickle(x, src, where, end, err) : CKPT_OK;
 }

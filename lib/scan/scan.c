@@ -82,8 +82,8 @@ static uint64_t find_storages_end(const ckpt_file *f)
     return last;
 }
 
-ckpt_status scan_report_reader(struct scanner *x, struct scan_place at, ckpt_str where, ckpt_error *why,
-                               ckpt_error *err)
+ckpt_status scan_report_read_error(struct scanner *x, struct scan_place at, ckpt_str where, ckpt_error *why,
+                                     ckpt_error *err)
 {
     ckpt_status st = why->status;
     if (check_is_fault(st) || st == CKPT_EUNSUPPORTED)
@@ -307,7 +307,7 @@ static const char *find_storage_compression(struct scanner *x, const struct prob
 static ckpt_status report_failed_trial(struct scanner *x, source *src, ckpt_str where,
                                        const struct scan_trial *t)
 {
-    if (!x->pickle_name || t->opcodes < 2)
+    if (!x->has_pickle_name || t->opcodes < 2)
         return CKPT_OK;
     return scan_found(x->scan, SCAN_PICKLE_NOT_FOLLOWED, where, src, t->failed_at,
                       "text that has a pickle's file name and begins like a pickle: %s", t->why.what);
@@ -373,17 +373,17 @@ ckpt_status scan_bytes(struct scanner *x, source *src, ckpt_str where, enum scan
                        uint64_t *known_bytes, ckpt_error *err)
 {
     uint64_t off;
-    size_t opened = x->nopened;
-    bool outer_pickle_name = x->pickle_name, nested = role != SCAN_FILE;
+    size_t opened = x->nopened_zips;
+    bool outer_has_pickle_name = x->has_pickle_name, nested = role != SCAN_FILE;
     bool is_unpacked_file = role == SCAN_MEMBER && str_is(str_after_last(where, '!'), "contents");
     if (nested && !is_unpacked_file) /* unpacked data keep the name of the compressed file */
-        x->pickle_name = role == SCAN_MEMBER && scan_is_pickle_name(where);
+        x->has_pickle_name = role == SCAN_MEMBER && scan_is_pickle_name(where);
     x->depth += nested;
     ckpt_status st = scan_content(x, src, where, role, known_bytes, err);
     x->depth -= nested;
-    x->pickle_name = outer_pickle_name;
+    x->has_pickle_name = outer_has_pickle_name;
     if (source_root(src, &off) == src) /* SRC is no slice: later sources are not inside its archives */
-        x->nopened = opened;
+        x->nopened_zips = opened;
     return st;
 }
 
@@ -423,7 +423,7 @@ ckpt_status scan_source(const char *path, source *src, struct scan *s, ckpt_erro
                         .path = path,
                         .file_size = src->size,
                         .a = arena_new((uint64_t)256 << 20),
-                        .pickle_name = scan_is_pickle_name(str_c(path))};
+                        .has_pickle_name = scan_is_pickle_name(str_c(path))};
     uint64_t known_bytes = 0;
     s->opcodes_left = get_opcode_budget(src->size);
     ckpt_status st = x.a ? scan_bytes(&x, src, str_of("", 0), SCAN_FILE, &known_bytes, err)

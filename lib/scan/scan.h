@@ -34,12 +34,12 @@ struct scanner {
     uint32_t depth;    /* how many archives and values the current bytes are nested in */
     uint64_t unpacked; /* bytes decompressed so far */
     uint64_t file_size;
-    uint64_t member_bytes;     /* the sizes of all members of zip archives scanned so far, added up */
-    const char *format;        /* of the file; NULL: not recognized yet */
-    struct opened_zip *opened; /* archives in sources that are still being scanned */
-    size_t nopened, cap_opened;
-    bool in_stray_bytes; /* the current bytes belong to nothing in the file around them */
-    bool pickle_name;    /* the current file or member has a suffix of pickles, such as ".pkl" */
+    uint64_t member_bytes;          /* the sizes of all members of zip archives scanned so far, added up */
+    const char *format;             /* of the file; NULL: not recognized yet */
+    struct opened_zip *opened_zips; /* archives in sources that are still being scanned */
+    size_t nopened_zips, cap_opened_zips;
+    bool in_stray_bytes;  /* the current bytes belong to nothing in the file around them */
+    bool has_pickle_name; /* the current file or member has a suffix of pickles, such as ".pkl" */
 };
 
 /* scan_function - takes SRC apart, reports what it finds at WHERE, and adds to *KNOWN_BYTES how many of the
@@ -58,8 +58,8 @@ ckpt_status scan_msgpack(struct scanner *x, source *src, ckpt_str where, bool *i
                          ckpt_error *err);
 /* scan_hdf5 - scans the attributes of SRC, an HDF5 file; sets *ALL_READ if all of its objects were read. */
 ckpt_status scan_hdf5(struct scanner *x, source *src, ckpt_str where, bool *all_read, ckpt_error *err);
-/* scan_leaves_folder - returns true if PATH leads out of the folder of the file that holds it. */
-bool scan_leaves_folder(ckpt_str path);
+/* scan_path_leaves_folder - returns true if PATH leads out of the folder of the file that holds it. */
+bool scan_path_leaves_folder(ckpt_str path);
 /* scan_byte_patterns - searches SRC, which is not taken apart, for the bytes of dangerous features. */
 ckpt_status scan_byte_patterns(struct scanner *x, source *src, ckpt_str where, bool hdf5, ckpt_error *err);
 /* scan_compressed - unpacks and scans SRC. KIND: "gzip", "zlib", "bzip2" … */
@@ -113,10 +113,10 @@ ckpt_status scan_join_names(struct scanner *x, ckpt_str outer, ckpt_str name, ck
 /* scan_stray_bytes - scans bytes [FROM, TO) that belong to nothing in SRC: some readers may open them. */
 ckpt_status scan_stray_bytes(struct scanner *x, source *src, ckpt_str outer, uint64_t from, uint64_t to,
                              ckpt_error *err);
-/* scan_report_reader - reports WHY, the error of a format's reader, as a finding at AT. If WHY is a failure
- * of scanning itself (memory, disk), returns it instead. */
-ckpt_status scan_report_reader(struct scanner *x, struct scan_place at, ckpt_str where, ckpt_error *why,
-                               ckpt_error *err);
+/* scan_report_read_error - reports WHY, the error of a format's reader, as a finding at AT. If WHY is a
+ * failure of scanning itself (memory, disk), returns it instead. */
+ckpt_status scan_report_read_error(struct scanner *x, struct scan_place at, ckpt_str where, ckpt_error *why,
+                                     ckpt_error *err);
 /* scan_check_format - opens SRC with the reader of FORMAT (NULL: any) and reports its error as a finding.
  * Else sets *END, unless END is NULL, to the end of the last storage, at least 1. */
 ckpt_status scan_check_format(struct scanner *x, source *src, ckpt_str where, const char *format,

@@ -44,9 +44,9 @@ struct zip_scan {
     bool has_flaw;                   /* a flaw of the archive was reported */
     bool member_is_known;            /* each byte of the current member has a known purpose */
     uint64_t unpacked, max_unpacked; /* bytes that deflated members unpacked to, and may unpack to */
-    uint32_t *first; /* [i]: the first view of the bytes of view i, which is scanned; usually i */
-    bool *is_known;  /* [i]: member_is_known of view i */
-    uint8_t *sums;   /* the sha256 of each view, CKPT_DIGEST_MAX bytes each; NULL: not asked for */
+    uint32_t *first_view; /* [i]: the first view with the bytes of view i, the only one scanned; usually i */
+    bool *is_known;       /* [i]: member_is_known of view i */
+    uint8_t *digests;     /* the sha256 of each view, CKPT_DIGEST_MAX bytes each; NULL: not asked for */
 };
 
 /* is_in_folder - returns true if NAME is in FOLDER, which ends in '/', at any depth. */
@@ -195,10 +195,10 @@ static ckpt_status report_unsupported(struct zip_scan *archive, const struct zip
                             "it is compressed by {method %u}", v->method);
 }
 
-/* get_sum - returns the buffer for the sha256 of V; NULL: it is not wanted. */
-static uint8_t *get_sum(const struct zip_scan *archive, const struct zip_view *v)
+/* get_sha256 - returns the buffer for the sha256 of V; NULL: it is not wanted. */
+static uint8_t *get_sha256(const struct zip_scan *archive, const struct zip_view *v)
 {
-    return archive->sums ? archive->sums + (size_t)(v - archive->audit.views) * CKPT_DIGEST_MAX : NULL;
+    return archive->digests ? archive->digests + (size_t)(v - archive->audit.views) * CKPT_DIGEST_MAX : NULL;
 }
 
 /* get_readers - returns which kinds of readers find V, as CKPT_SCAN_BY_… bits. Of two views of one local
@@ -217,7 +217,7 @@ static ckpt_status scan_member_bytes(struct zip_scan *archive, const struct zip_
     x->scan->result->members++;
     if (!checked_add(x->member_bytes, src->size, &x->member_bytes))
         x->member_bytes = UINT64_MAX;
-    CKPT_TRY(scan_hash_member(x, src, where, get_readers(v), get_sum(archive, v), err));
+    CKPT_TRY(scan_hash_member(x, src, where, get_readers(v), get_sha256(archive, v), err));
     if (role != SCAN_STORAGE && v->crc)
         CKPT_TRY(check_crc(archive, v, src, where, err));
     ckpt_status st = scan_bytes(x, src, where, role, &known_bytes, err);
@@ -338,17 +338,17 @@ static int compare_view_bytes(const void *a, const void *b)
     return c ? c : (x->index > y->index) - (x->index < y->index);
 }
 
-/* find_shared_bytes - fills in archive->first, by which views of the same bytes are scanned once. */
+/* find_shared_bytes - fills in archive->first_view, by which views of the same bytes are scanned once. */
 static ckpt_status find_shared_bytes(struct zip_scan *archive, ckpt_error *err)
 {
     struct view_bytes *bytes = calloc(archive->audit.n + 1,
                                       sizeof *bytes); /* bounded: as many as there are views */
-    archive->first = arena_array(archive->x->a, archive->audit.n, sizeof *archive->first);
+    archive->first_view = arena_array(archive->x->a, archive->audit.n, sizeof *archive->first_view);
     archive->is_known = arena_array(archive->x->a, archive->audit.n, sizeof *archive->is_known);
     if (archive->x->scan->opts->sha256)
-        archive->sums = arena_array(archive->x->a, archive->audit.n, CKPT_DIGEST_MAX);
-    if (!bytes || !archive->first || !archive->is_known ||
-        (archive->x->scan->opts->sha256 && !archive->sums)) {
+        archive->digests = arena_array(archive->x->a, archive->audit.n, CKPT_DIGEST_MAX);
+    if (!bytes || !archive->first_view || !archive->is_known ||
+        (archive->x->scan->opts->sha256 && !archive->digests)) {
         free(bytes);
         return fail_memory(err);
     }
@@ -361,7 +361,7 @@ static ckpt_status find_shared_bytes(struct zip_scan *archive, ckpt_error *err)
     qsort(bytes, archive->audit.n, sizeof *bytes, compare_view_bytes);
     for (size_t i = 0; i < archive->audit.n; i++) {
         bool same = i && memcmp(bytes[i - 1].facts, bytes[i].facts, sizeof bytes[i].facts) == 0;
-        archive->first[bytes[i].index] = same ? archive->first[bytes[i - 1].index] : bytes[i].index;
+        archive->first_view[bytes[i].index] = same ? archive->first_view[bytes[i - 1].index] : bytes[i].index;
     }
     free(bytes);
     return CKPT_OK;
@@ -388,9 +388,9 @@ static ckpt_status report_shared_member(struct zip_scan *archive, const struct z
         CKPT_TRY(scan_found(x->scan, SCAN_ZIP_CHECKSUM, where, archive->src, v->described_by,
                             "two CRC-32 for the same bytes: {%08x} here, {=%08x} for the other", v->crc,
                             first->crc));
-    return !archive->sums ? CKPT_OK
+    return !archive->digests ? CKPT_OK
                           : scan_report_member(x, where, get_readers(v), get_extent(archive, v),
-                                               get_sum(archive, first));
+                                               get_sha256(archive, first));
 }
 
 /* is_over_budget - returns true if more bytes were scanned than OVERLAP_MIN and OVERLAP_FACTOR allow. */
@@ -408,7 +408,7 @@ static ckpt_status scan_members(struct zip_scan *archive, uint64_t size, uint64_
     CKPT_TRY(find_shared_bytes(archive, err));
     for (size_t i = 0; i < archive->audit.n; i++) {
         const struct zip_view *v = &archive->audit.views[i];
-        uint32_t first = archive->first[i];
+        uint32_t first = archive->first_view[i];
         archive->member_is_known = false;
         if (is_over_budget(archive->x))
             return scan_found(archive->scan, SCAN_NOT_OPENED, archive->where, archive->src, v->local_header,
@@ -425,9 +425,9 @@ static ckpt_status scan_members(struct zip_scan *archive, uint64_t size, uint64_
     return CKPT_OK;
 }
 
-/* note_opened - adds SRC, which is about to be scanned as an archive, to x->opened, and sets *INDEX to its
- * index there, so that a member that extends to the end record of SRC is not taken for a second archive. */
-static ckpt_status note_opened(struct scanner *x, source *src, size_t *index, ckpt_error *err)
+/* note_opened_zip - adds SRC, which is about to be scanned as an archive, to x->opened_zips, and sets *INDEX
+ * to its index there. So a member that extends to the end record of SRC is not taken for a second archive. */
+static ckpt_status note_opened_zip(struct scanner *x, source *src, size_t *index, ckpt_error *err)
 {
     struct zip_directory_candidates c;
     uint64_t off;
@@ -435,8 +435,8 @@ static ckpt_status note_opened(struct scanner *x, source *src, size_t *index, ck
     CKPT_TRY(zip_find_directory_candidates(src, &c, err));
     /* bounded: a slice is inside its root */
     struct opened_zip opened = {root, c.n ? off + c.record_at : UINT64_MAX, UINT64_MAX, x->in_stray_bytes};
-    *index = x->nopened;
-    return arena_push(x->a, &x->opened, &x->nopened, &x->cap_opened, &opened, sizeof opened)
+    *index = x->nopened_zips;
+    return arena_push(x->a, &x->opened_zips, &x->nopened_zips, &x->cap_opened_zips, &opened, sizeof opened)
                ? CKPT_OK
                : fail_memory(err);
 }
@@ -451,14 +451,14 @@ static void note_scanned(struct opened_zip *o, const struct zip_audit *z)
     o->directory = off + z->directory;
 }
 
-/* find_opened - returns the archive of end record C of SRC, if its scan has begun or ended; else NULL. */
-static const struct opened_zip *find_opened(const struct scanner *x, const source *src,
-                                            const struct zip_directory_candidates *c)
+/* find_opened_zip - returns the archive of end record C of SRC, if its scan has begun or ended; else NULL. */
+static const struct opened_zip *find_opened_zip(const struct scanner *x, const source *src,
+                                                const struct zip_directory_candidates *c)
 {
     uint64_t off;
     const source *root = source_root(src, &off);
-    for (size_t i = 0; i < x->nopened; i++) {
-        const struct opened_zip *z = &x->opened[i];
+    for (size_t i = 0; i < x->nopened_zips; i++) {
+        const struct opened_zip *z = &x->opened_zips[i];
         if (z->root == root && z->end_record == off + c->record_at && /* bounded: both are inside the root */
             (z->directory == UINT64_MAX || (c->n == 1 && z->directory == off + c->directories[0].begin)))
             return z;
@@ -505,7 +505,7 @@ static ckpt_status scan_archive(struct scanner *x, source *src, ckpt_str where, 
                           "an archive nested too deep");
     uint64_t known_here = 0;
     size_t index = 0;
-    CKPT_TRY(note_opened(x, src, &index, err));
+    CKPT_TRY(note_opened_zip(x, src, &index, err));
     ckpt_status st = zip_audit(&archive->audit, err);
     archive->by_torch = is_written_by_torch(&archive->audit);
     if (st == CKPT_OK)
@@ -520,7 +520,7 @@ static ckpt_status scan_archive(struct scanner *x, source *src, ckpt_str where, 
     if (st == CKPT_OK)
         st = report_code_members(archive, ".so .dylib .dll .pyd .pyc .cubin .hsaco", "machine or byte code");
     *known_bytes += known_here; /* bounded: concatenated archives do not overlap */
-    note_scanned(&x->opened[index], &archive->audit);
+    note_scanned(&x->opened_zips[index], &archive->audit);
     return st == CKPT_OK && !archive->has_flaw && !embedded
                ? scan_check_format(x, src, where, NULL, NULL, err)
                : st;
@@ -643,7 +643,7 @@ ckpt_status scan_archive_at_end(struct scanner *x, source *src, ckpt_str where, 
     CKPT_TRY(zip_find_directory_candidates(src, &c, err));
     if (c.n == 0)
         return CKPT_OK;
-    const struct opened_zip *seen = find_opened(x, src, &c);
+    const struct opened_zip *seen = find_opened_zip(x, src, &c);
     if (seen && seen->directory == UINT64_MAX)
         return CKPT_OK;
     if (seen && !seen->is_stray)

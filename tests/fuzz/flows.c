@@ -94,7 +94,7 @@ static void clean_up(void)
     rmdir(files.folder);
 }
 
-void flows_begin(void)
+void make_target_files(void)
 {
     const char *parent = getenv("FUZZ_FOLDER");
     char path[256];

@@ -700,8 +700,8 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     if (chosen == NTARGETS && name && format_by_name(name))
         only_format = name;
     if (chosen < NTARGETS || only_format) {
-        (void)ckpt_scan_ready();
-        flows_begin();
+        (void)ckpt_scan_preload();
+        make_target_files();
         return 0;
     }
     fputs("FUZZ_TARGET is the name of a format or one of:", stderr);

@@ -128,11 +128,11 @@ static ckpt_status collect_optimizer(ckpt_mem *m, ckpt_file *file, const ckpt_in
 ckpt_status mem_collect(ckpt_mem *m, ckpt_file *file, const char *root, ckpt_error *err)
 {
     ckpt_info info = CKPT_INIT(ckpt_info);
-    struct root below;
+    struct root weights;
     CKPT_TRY(ckpt_inspect(file, &info, err));
     if (!root && !file->narrowed && info.has_weights)
         root = "auto";
-    CKPT_TRY(root_find(file, root, &below, err));
+    CKPT_TRY(root_find(file, root, &weights, err));
     size_t nrows = file->table.nrows;
     m->tensors = arena_array(m->a, nrows, sizeof *m->tensors);
     /* [i]: the first tensor that has the bytes of row i */
@@ -143,9 +143,9 @@ ckpt_status mem_collect(ckpt_mem *m, ckpt_file *file, const char *root, ckpt_err
         const ckpt_tensor *r = &file->table.rows[i].t;
         struct mem_tensor *t = &m->tensors[m->ntensors];
         size_t first_row = r->alias_of != CKPT_NO_TENSOR ? r->alias_of : i;
-        if (r->part_of != CKPT_NO_TENSOR || !root_contains(&below, r->name, r->path, r->npath))
+        if (r->part_of != CKPT_NO_TENSOR || !root_contains(&weights, r->name, r->path, r->npath))
             continue;
-        CKPT_TRY(add_row(m, r, below.name.len ? str_skip(r->name, below.name.len + 1) : r->name, err));
+        CKPT_TRY(add_row(m, r, weights.name.len ? str_skip(r->name, weights.name.len + 1) : r->name, err));
         t->tied_to = first_tensor[first_row];
         bool was_added = t < &m->tensors[m->ntensors];
         if (!first_tensor[first_row] && was_added)

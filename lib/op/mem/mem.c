@@ -119,16 +119,16 @@ struct estimate {
 /* stored_item_bytes - returns the bytes of an element of all parameters, or 0 if they differ. */
 static uint32_t stored_item_bytes(const ckpt_mem *m)
 {
-    uint32_t item = 0;
+    uint32_t item_bytes = 0;
     for (size_t i = 0; i < m->ntensors; i++) {
         const struct mem_tensor *t = &m->tensors[i];
         if (t->is_buffer || t->tied_to)
             continue;
-        if (item && item != t->item_bytes)
+        if (item_bytes && item_bytes != t->item_bytes)
             return 0;
-        item = t->item_bytes;
+        item_bytes = t->item_bytes;
     }
-    return item;
+    return item_bytes;
 }
 
 /* fail_with_option - fails with the message WHAT and the hint to use OPTION. */
@@ -141,12 +141,12 @@ static ckpt_status fail_with_option(ckpt_error *err, const char *option, const c
 static ckpt_status set_precision(struct estimate *est, ckpt_error *err)
 {
     uint32_t precision = est->run.precision,
-             item = precision == CKPT_MEM_AS_STORED ? stored_item_bytes(est->m) : 4;
-    if (item != 2 && item != 4)
+             item_bytes = precision == CKPT_MEM_AS_STORED ? stored_item_bytes(est->m) : 4;
+    if (item_bytes != 2 && item_bytes != 4)
         return fail_with_option(
             err, "--precision fp32, bf16, bf16-mixed or fp16-master",
             "the parameters are not all of 2 or all of 4 bytes: a precision has to be given");
-    bool half = precision == CKPT_MEM_BF16 || precision == CKPT_MEM_FP16_MASTER || item == 2,
+    bool half = precision == CKPT_MEM_BF16 || precision == CKPT_MEM_FP16_MASTER || item_bytes == 2,
          mixed = precision == CKPT_MEM_BF16_MIXED;
     est->state |= mixed ? MIXED : half ? HALF : FP32;
     letter_set(&est->dims, 'c', mixed || half ? 2 : 4);
@@ -393,17 +393,17 @@ static void fill_states(struct estimate *est)
     static const char *const precisions[] = {"as stored", "fp32", "bf16", "bf16-mixed", "fp16-master"};
     const struct mem_states *s = &est->states;
     ckpt_mem_result *r = est->out;
-    uint32_t n = est->run.ranks ? est->run.ranks : 1, zero = est->run.zero;
-    bool exact = !zero || n == 1;
-    uint64_t parameters = zero == 3 ? divide(s->parameters, n) : s->parameters;
-    set_amount(&r->parameters, size_add(parameters, zero ? divide(s->master, n) : s->master),
-               exact || (zero < 3 && !s->master));
+    uint32_t n = est->run.ranks ? est->run.ranks : 1, stage = est->run.zero;
+    bool exact = !stage || n == 1;
+    uint64_t parameters = stage == 3 ? divide(s->parameters, n) : s->parameters;
+    set_amount(&r->parameters, size_add(parameters, stage ? divide(s->master, n) : s->master),
+               exact || (stage < 3 && !s->master));
     set_amount(&r->buffers, s->buffers, true);
-    set_amount(&r->gradients, zero >= 2 ? divide(s->gradients, n) : s->gradients, exact || zero < 2);
-    set_amount(&r->optimizer_states, zero ? divide(s->optimizer, n) : s->optimizer,
+    set_amount(&r->gradients, stage >= 2 ? divide(s->gradients, n) : s->gradients, exact || stage < 2);
+    set_amount(&r->optimizer_states, stage ? divide(s->optimizer, n) : s->optimizer,
                exact && s->optimizer_exact);
     if (s->transient_known)
-        set_amount(&r->step_transient, zero ? divide(s->transient, n) : s->transient,
+        set_amount(&r->step_transient, stage ? divide(s->transient, n) : s->transient,
                    exact && s->transient_exact);
     r->trained = s->trained_elements;
     r->frozen = s->frozen_elements;

@@ -563,13 +563,13 @@ ckpt_status mem_recognize(ckpt_mem *m, ckpt_error *err)
 
 /* ---- a config alone */
 
-/* read_dtype - sets *ITEM to the bytes of an element of a parameter by the dtype in the config. */
-static ckpt_status read_dtype(ckpt_mem *m, uint32_t *item, ckpt_error *err)
+/* read_dtype - sets *ITEM_BYTES to the bytes of an element of a parameter by the dtype in the config. */
+static ckpt_status read_dtype(ckpt_mem *m, uint32_t *item_bytes, ckpt_error *err)
 {
     const struct mem_config_entry *e = config_get(&m->config, "torch_dtype|dtype");
     m->fp32_by_default = !e;
-    *item = e && e->type == CONFIG_TEXT && word_is("bfloat16|float16", e->text) ? 2 : 4;
-    if (e && *item == 4 && !(e->type == CONFIG_TEXT && str_is(e->text, "float32")))
+    *item_bytes = e && e->type == CONFIG_TEXT && word_is("bfloat16|float16", e->text) ? 2 : 4;
+    if (e && *item_bytes == 4 && !(e->type == CONFIG_TEXT && str_is(e->text, "float32")))
         return refuse_entry(m, e, "float32, float16 or bfloat16", err);
     return CKPT_OK;
 }
@@ -583,15 +583,15 @@ static const char *find_missing_key(const ckpt_mem *m, const char *shape)
     return "number of heads";
 }
 
-/* add_tensor - adds the tensor of block I that rule R describes, with ITEM bytes for each element. */
-static ckpt_status add_tensor(ckpt_mem *m, const struct mem_tensor_rule *r, uint32_t i, uint32_t item,
+/* add_tensor - adds the tensor of block I that rule R describes, with ITEM_BYTES bytes for each element. */
+static ckpt_status add_tensor(ckpt_mem *m, const struct mem_tensor_rule *r, uint32_t i, uint32_t item_bytes,
                               ckpt_error *err)
 {
     ckpt_str text = str_c(r->shape);
     struct mem_tensor *t = &m->tensors[m->ntensors];
     uint64_t *shape = arena_array(m->a, 8 /* more than any rule has */, sizeof *shape);
     const char *number = strchr(r->name, '#');
-    *t = (struct mem_tensor){.rule = r, .shape = shape, .item_bytes = item, .elements = 1, .block = i};
+    *t = (struct mem_tensor){.rule = r, .shape = shape, .item_bytes = item_bytes, .elements = 1, .block = i};
     t->name = number ? arena_printf(m->a, "%.*s%u%s", (int)(number - r->name), r->name, i, number + 1)
                      : arena_str(m->a, str_c(r->name));
     if (!shape || !t->name.ptr)
@@ -634,8 +634,8 @@ ckpt_status mem_from_config(ckpt_mem *m, ckpt_error *err)
     m->recognized_by = str_c("model_type");
     set_family_conditions(m, f);
     CKPT_TRY(apply_config(m, err));
-    uint32_t item;
-    CKPT_TRY(read_dtype(m, &item, err));
+    uint32_t item_bytes;
+    CKPT_TRY(read_dtype(m, &item_bytes, err));
     uint64_t blocks = letter_get(&m->dims, 'L');
     if (!blocks)
         return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "has no %s", find_missing_key(m, "L"));
@@ -660,6 +660,6 @@ ckpt_status mem_from_config(ckpt_mem *m, ckpt_error *err)
     for (const struct mem_tensor_rule *r = f->tensors; r->name; r++)
         for (uint32_t i = 0; i < (is_in_blocks(r) ? m->nblocks : 1); i++)
             if (!(r->when & MAY_BE_MISSING) && conditions_hold(r->when, m->conditions))
-                CKPT_TRY(add_tensor(m, r, i, item, err));
+                CKPT_TRY(add_tensor(m, r, i, item_bytes, err));
     return CKPT_OK;
 }
