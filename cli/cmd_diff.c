@@ -6,32 +6,35 @@
 #include "diff.h"
 #include "progress.h"
 
-static struct list globs;
-static bool markdown, git, ignore_crc, wide, equal_nan, ignore_dtype, keys_only, tensors_only;
-static uint64_t top;
-static int order = -1; /* an enum diff_order; -1: --sort was not given */
+static struct {
+    struct list globs;
+    bool markdown, git, ignore_crc, wide, equal_nan, ignore_dtype, keys_only, tensors_only;
+    uint64_t top;
+    int order; /* an enum diff_order; -1: --sort was not given */
+} opts = {.order = -1};
 static ckpt_diff_options diff_options = {.struct_size = sizeof diff_options, .progress = progress_step};
 
 static const struct opt options[] = {
-    {'g', "glob", "GLOB", OPT_LIST, &globs, "only names that match; '!GLOB' excludes; repeatable"},
+    {'g', "glob", "GLOB", OPT_LIST, &opts.globs, "only names that match; '!GLOB' excludes; repeatable"},
     {0, "rtol", "R", OPT_REAL, &diff_options.rtol, "same when |a-b| <= A + R*|b|"},
     {0, "atol", "A", OPT_REAL, &diff_options.atol, "see --rtol"},
-    {0, "equal-nan", NULL, OPT_FLAG, &equal_nan, "any NaN equals any other"},
-    {0, "ignore-dtype", NULL, OPT_FLAG, &ignore_dtype, "compare numbers whatever their dtypes"},
-    {0, "keys-only", NULL, OPT_FLAG, &keys_only, "names, dtypes and shapes; A or B may be a list of names"},
-    {0, "tensors-only", NULL, OPT_FLAG, &tensors_only, "no other values: epochs, options, …"},
+    {0, "equal-nan", NULL, OPT_FLAG, &opts.equal_nan, "any NaN equals any other"},
+    {0, "ignore-dtype", NULL, OPT_FLAG, &opts.ignore_dtype, "compare numbers whatever their dtypes"},
+    {0, "keys-only", NULL, OPT_FLAG, &opts.keys_only,
+     "names, dtypes and shapes; A or B may be a list of names"},
+    {0, "tensors-only", NULL, OPT_FLAG, &opts.tensors_only, "no other values: epochs, options, …"},
     {0, "root", "PATH", OPT_TEXT, &diff_options.root,
      "only what is at PATH, on the side that has it; auto: the weights"},
     {0, "root-a", "PATH", OPT_TEXT, &diff_options.root_a, "the same for A alone"},
     {0, "root-b", "PATH", OPT_TEXT, &diff_options.root_b, "the same for B alone"},
     {0, "ignore-prefix", "P", OPT_TEXT, &diff_options.ignore_prefix,
      "remove P from the names on both sides first"},
-    {'l', "long", NULL, OPT_FLAG, &wide, "also the relative L2 distance and the cosine"},
-    {0, "sort", "name|rel-l2|max-abs", OPT_CHOICE, &order, "what changed most first (default: by name)"},
-    {0, "top", "N", OPT_COUNT, &top, "only the N tensors that changed most"},
-    {0, "md", NULL, OPT_FLAG, &markdown, "a Markdown table, for a pull request's comment"},
-    {0, "git", NULL, OPT_FLAG, &git, "act as git's external diff: seven arguments, always exit 0"},
-    {0, "ignore-crc", NULL, OPT_FLAG, &ignore_crc, "go on despite wrong checksums in a file"},
+    {'l', "long", NULL, OPT_FLAG, &opts.wide, "also the relative L2 distance and the cosine"},
+    {0, "sort", "name|rel-l2|max-abs", OPT_CHOICE, &opts.order, "what changed most first (default: by name)"},
+    {0, "top", "N", OPT_COUNT, &opts.top, "only the N tensors that changed most"},
+    {0, "md", NULL, OPT_FLAG, &opts.markdown, "a Markdown table, for a pull request's comment"},
+    {0, "git", NULL, OPT_FLAG, &opts.git, "act as git's external diff: seven arguments, always exit 0"},
+    {0, "ignore-crc", NULL, OPT_FLAG, &opts.ignore_crc, "go on despite wrong checksums in a file"},
     UI_WORK_OPTIONS,
     {'q', "quiet", NULL, OPT_FLAG, &ui.quiet, "print nothing; the exit code is the answer"},
     {0},
@@ -63,23 +66,23 @@ static ckpt_status compare_files(struct report *r, ckpt_error *err)
 {
     r->totals = (ckpt_diff_totals)CKPT_INIT(ckpt_diff_totals);
     r->value_totals = (ckpt_diff_value_totals)CKPT_INIT(ckpt_diff_value_totals);
-    diff_options.globs = globs.items;
-    diff_options.nglobs = globs.n;
+    diff_options.globs = opts.globs.items;
+    diff_options.nglobs = opts.globs.n;
     diff_options.threads = ui_jobs();
-    diff_options.equal_nan = equal_nan;
-    diff_options.ignore_dtype = ignore_dtype;
-    diff_options.keys_only = keys_only;
-    diff_options.tensors_only = tensors_only;
-    order = order >= 0 ? order : top ? BY_REL_L2 : BY_NAME;
-    diff_options.norms = wide || ui.json || order == BY_REL_L2;
+    diff_options.equal_nan = opts.equal_nan;
+    diff_options.ignore_dtype = opts.ignore_dtype;
+    diff_options.keys_only = opts.keys_only;
+    diff_options.tensors_only = opts.tensors_only;
+    opts.order = opts.order >= 0 ? opts.order : opts.top ? BY_REL_L2 : BY_NAME;
+    diff_options.norms = opts.wide || ui.json || opts.order == BY_REL_L2;
     progress_begin("comparing");
     ckpt_status s = ckpt_diff(r->a, r->b, &diff_options, collect_event, r, &r->totals, err);
     progress_wipe();
-    if (s == CKPT_OK && !tensors_only && !keys_only)
+    if (s == CKPT_OK && !opts.tensors_only && !opts.keys_only)
         s = ckpt_diff_values(r->a, r->b, &diff_options, collect_value, r, &r->value_totals, err);
-    report_sort(r, (enum diff_order)order);
-    if (top)
-        report_cut(r, top);
+    report_sort(r, (enum diff_order)opts.order);
+    if (opts.top)
+        report_cut(r, opts.top);
     return s;
 }
 
@@ -99,7 +102,7 @@ static int print_report(const struct report *r)
 {
     if (ui.json)
         report_json(r);
-    else if (markdown)
+    else if (opts.markdown)
         report_markdown(r);
     else if (!ui.quiet)
         report_text(r);
@@ -119,12 +122,12 @@ static void close_report(struct report *r, void (*close_side)(ckpt_file *f))
 
 static int diff_files(const char *a, const char *b)
 {
-    opener *open_side = keys_only ? ckpt_open_names : ckpt_open;
+    opener *open_side = opts.keys_only ? ckpt_open_names : ckpt_open;
     struct report r = {.name_a = a, .name_b = b};
     ckpt_error err;
     int status = EXIT_TROUBLE;
-    r.a = open_input_by(open_side, a, ignore_crc);
-    r.b = r.a ? open_input_by(open_side, b, ignore_crc) : NULL;
+    r.a = open_input_by(open_side, a, opts.ignore_crc);
+    r.b = r.a ? open_input_by(open_side, b, opts.ignore_crc) : NULL;
     if (r.b)
         status = compare_files(&r, &err) == CKPT_OK ? print_report(&r) : report_error(&err, NULL);
     close_report(&r, close_input);
@@ -139,7 +142,7 @@ static void git_diff_one(const char *path, const char *label)
     struct totals sum = {0};
     ckpt_tensor t = CKPT_INIT(ckpt_tensor);
     struct text out = {0};
-    ckpt_file *f = open_for_git(path, ignore_crc, label);
+    ckpt_file *f = open_for_git(path, opts.ignore_crc, label);
     if (!f)
         return;
     for (uint32_t i = 0; ckpt_tensor_at(f, i, &t); i++)
@@ -157,8 +160,8 @@ static void git_diff_both(const char *old, const char *new)
     char line[1400];
     ckpt_error err;
     struct report r = {.name_a = "old", .name_b = "new"};
-    r.a = open_for_git(old, ignore_crc, "old: ");
-    r.b = open_for_git(new, ignore_crc, "new: ");
+    r.a = open_for_git(old, opts.ignore_crc, "old: ");
+    r.b = open_for_git(new, opts.ignore_crc, "new: ");
     if (r.a && r.b && compare_files(&r, &err) == CKPT_OK)
         report_text(&r);
     else if (r.a && r.b)
@@ -195,11 +198,11 @@ static int git_diff(int n, char **operand)
 
 int run_diff(int n, char **operand)
 {
-    if (git)
+    if (opts.git)
         return git_diff(n, operand);
     if (n != 2)
         return usage_error("diff", "diff needs two files, A and B");
-    if (keys_only && (top || order > BY_NAME))
-        return usage_error("diff", "--keys-only reads no data: no --%s", top ? "top" : "sort");
+    if (opts.keys_only && (opts.top || opts.order > BY_NAME))
+        return usage_error("diff", "--keys-only reads no data: no --%s", opts.top ? "top" : "sort");
     return diff_files(operand[0], operand[1]);
 }

@@ -5,11 +5,11 @@
 #include "json.h"
 #include "progress.h"
 
-static bool quick, finite;
+static struct { bool quick, finite; } opts;
 
 static const struct opt options[] = {
-    {0, "quick", NULL, OPT_FLAG, &quick, "do not read the data; damage to it goes unseen"},
-    {0, "finite", NULL, OPT_FLAG, &finite, "NaN and Inf count as problems"},
+    {0, "quick", NULL, OPT_FLAG, &opts.quick, "do not read the data; damage to it goes unseen"},
+    {0, "finite", NULL, OPT_FLAG, &opts.finite, "NaN and Inf count as problems"},
     FILES_RECURSIVE_OPTION,
     FILES_NAME_OPTIONS,
     UI_WORK_OPTIONS,
@@ -231,8 +231,11 @@ static int diagnose_file(const char *path)
 {
     struct job job = {.path = path};
     const ckpt_work how = ui_work();
-    ckpt_doctor_options o = {
-        .struct_size = sizeof o, .quick = quick, .finite = finite, .how = &how, .limits = &ui.limits};
+    ckpt_doctor_options o = {.struct_size = sizeof o,
+                             .quick = opts.quick,
+                             .finite = opts.finite,
+                             .how = &how,
+                             .limits = &ui.limits};
     ckpt_doctor_result r = CKPT_INIT(ckpt_doctor_result);
     ckpt_error err;
     if (ui.json) {
@@ -257,7 +260,7 @@ static int diagnose_file(const char *path)
 
 int run_doctor(int n, char **operand)
 {
-    if (quick && finite)
+    if (opts.quick && opts.finite)
         return usage_error("doctor", "--finite reads the data, --quick does not; choose one");
     return files_each(n, operand, FILES_LINES, diagnose_file);
 }

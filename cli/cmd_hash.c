@@ -6,24 +6,28 @@
 #include "json.h"
 #include "progress.h"
 
-static char *cast;
+static struct {
+    char *cast;
+    bool xxh3, total, ignore_crc, file_sha256, payload_sha256, hub_name, check_name;
+    struct list globs;
+} opts;
 static ckpt_dtype cast_dtype;
-static bool xxh3, total, ignore_crc, file_sha256, payload_sha256, hub_name, check_name;
-
-static struct list globs;
 
 static const struct opt options[] = {
-    {'g', "glob", "GLOB", OPT_LIST, &globs, "only names that match; '!GLOB' excludes; repeatable"},
+    {'g', "glob", "GLOB", OPT_LIST, &opts.globs, "only names that match; '!GLOB' excludes; repeatable"},
     UI_CASE_OPTION,
     UI_ROOT_OPTION,
-    {0, "xxh3", NULL, OPT_FLAG, &xxh3, "XXH3-128 instead of SHA-256: faster, no proof against forgery"},
-    {0, "cast", "DTYPE", OPT_TEXT, &cast, "floats and ggml's blocks as DTYPE: as of a converted file"},
-    {'t', "total", NULL, OPT_FLAG, &total, "only the digest of the whole"},
-    {0, "ignore-crc", NULL, OPT_FLAG, &ignore_crc, "go on despite wrong checksums in the file"},
-    {0, "file-sha256", NULL, OPT_FLAG, &file_sha256, "SHA-256 of the file itself, as sha256sum prints it"},
-    {0, "payload-sha256", NULL, OPT_FLAG, &payload_sha256, "SHA-256 of what follows a safetensors header"},
-    {0, "hub-name", NULL, OPT_FLAG, &hub_name, "the name for torch.hub, digest included: net-0676ba61.pth"},
-    {0, "check-name", NULL, OPT_FLAG, &check_name,
+    {0, "xxh3", NULL, OPT_FLAG, &opts.xxh3, "XXH3-128 instead of SHA-256: faster, no proof against forgery"},
+    {0, "cast", "DTYPE", OPT_TEXT, &opts.cast, "floats and ggml's blocks as DTYPE: as of a converted file"},
+    {'t', "total", NULL, OPT_FLAG, &opts.total, "only the digest of the whole"},
+    {0, "ignore-crc", NULL, OPT_FLAG, &opts.ignore_crc, "go on despite wrong checksums in the file"},
+    {0, "file-sha256", NULL, OPT_FLAG, &opts.file_sha256,
+     "SHA-256 of the file itself, as sha256sum prints it"},
+    {0, "payload-sha256", NULL, OPT_FLAG, &opts.payload_sha256,
+     "SHA-256 of what follows a safetensors header"},
+    {0, "hub-name", NULL, OPT_FLAG, &opts.hub_name,
+     "the name for torch.hub, digest included: net-0676ba61.pth"},
+    {0, "check-name", NULL, OPT_FLAG, &opts.check_name,
      "check the digest in the file's name; exit 1 if it is wrong"},
     FILES_RECURSIVE_OPTION,
     FILES_NAME_OPTIONS,
@@ -53,9 +57,9 @@ static ckpt_status digest_all(struct job *job, ckpt_error *err)
     const ckpt_work how = ui_work();
     ckpt_status s = CKPT_OK;
     ckpt_file_ignore_case(job->f, ui.ignore_case);
-    if (globs.n)
-        s = ckpt_file_narrow(job->f, NULL, globs.items, globs.n, err);
-    if (s == CKPT_OK && cast)
+    if (opts.globs.n)
+        s = ckpt_file_narrow(job->f, NULL, opts.globs.items, opts.globs.n, err);
+    if (s == CKPT_OK && opts.cast)
         s = ckpt_file_digest_as(job->f, cast_dtype, err);
     if (s != CKPT_OK)
         return s;
@@ -69,7 +73,7 @@ static ckpt_status digest_all(struct job *job, ckpt_error *err)
 static void print_hash_text(const struct job *job, const uint32_t *rows, size_t n)
 {
     struct text out = {0};
-    for (size_t i = 0; i < n && !total; i++) {
+    for (size_t i = 0; i < n && !opts.total; i++) {
         const ckpt_tensor t = tensor_at(job->f, rows[i]);
         if (!t.has_data)
             continue;
@@ -104,7 +108,7 @@ static void print_hash_json(const struct job *job, const uint32_t *rows, size_t 
     json_text(head, "format", ckpt_file_format(job->f));
     json_text(head, "algorithm", job->algorithm == CKPT_XXH3 ? "xxh3-128" : "sha256");
     json_begin_rows(head, "tensors", stdout);
-    for (size_t i = 0; i < n && !total; i++) {
+    for (size_t i = 0; i < n && !opts.total; i++) {
         const ckpt_tensor t = tensor_as_hashed(job, rows[i]);
         json *row = json_object();
         json_tensor(row, &t);
@@ -118,14 +122,14 @@ static void print_hash_json(const struct job *job, const uint32_t *rows, size_t 
 
 static int hash_file(const char *path)
 {
-    struct job job = {.algorithm = xxh3 ? CKPT_XXH3 : CKPT_SHA256, .nbytes = xxh3 ? 16 : 32};
+    struct job job = {.algorithm = opts.xxh3 ? CKPT_XXH3 : CKPT_SHA256, .nbytes = opts.xxh3 ? 16 : 32};
     ckpt_error err;
     size_t n;
-    job.f = open_input(path, ignore_crc);
+    job.f = open_input(path, opts.ignore_crc);
     if (!job.f)
         return EXIT_TROUBLE;
-    if (globs.n && !any_row_matches(job.f, globs.items, globs.n)) {
-        notice_no_match(job.f, globs.items, globs.n);
+    if (opts.globs.n && !any_row_matches(job.f, opts.globs.items, opts.globs.n)) {
+        notice_no_match(job.f, opts.globs.items, opts.globs.n);
         close_input(job.f);
         return EXIT_NO;
     }
@@ -321,16 +325,16 @@ static int check_name_digits(const char *path)
 
 int run_hash(int n, char **operand)
 {
-    int (*hash_bytes)(const char *) = file_sha256      ? print_file_hash
-                                      : payload_sha256 ? print_payload_hash
-                                      : hub_name       ? print_hub_name
-                                      : check_name     ? check_name_digits
+    int (*hash_bytes)(const char *) = opts.file_sha256      ? print_file_hash
+                                      : opts.payload_sha256 ? print_payload_hash
+                                      : opts.hub_name       ? print_hub_name
+                                      : opts.check_name     ? check_name_digits
                                                        : NULL;
-    if (file_sha256 + payload_sha256 + hub_name + check_name > 1)
+    if (opts.file_sha256 + opts.payload_sha256 + opts.hub_name + opts.check_name > 1)
         return usage_error("hash", "only one of --file-sha256, --payload-sha256, --hub-name, --check-name");
-    if (cast && (cast_dtype = ckpt_dtype_parse(str_of(cast))) == CKPT_DT_NONE)
-        return usage_error("hash", "--cast: '%.200s' is not a dtype (like bf16 or float32)", cast);
-    if (hash_bytes && (xxh3 || cast || total || ignore_crc || globs.n || ui.root))
+    if (opts.cast && (cast_dtype = ckpt_dtype_parse(str_of(opts.cast))) == CKPT_DT_NONE)
+        return usage_error("hash", "--cast: '%.200s' is not a dtype (like bf16 or float32)", opts.cast);
+    if (hash_bytes && (opts.xxh3 || opts.cast || opts.total || opts.ignore_crc || opts.globs.n || ui.root))
         return usage_error("hash", "--xxh3, --cast, --total, --ignore-crc, --glob and --root are about "
                                    "tensors, not a file's bytes");
     return files_each(n, operand, FILES_LINES, hash_bytes ? hash_bytes : hash_file);

@@ -5,25 +5,27 @@
 #include "json.h"
 #include "tree.h"
 
-static struct list globs;
-static bool wide, as_tree, as_tsv, values, as_text, ignore_crc;
-static uint64_t depth;
-static int order; /* an enum row_order */
+static struct {
+    struct list globs;
+    bool wide, as_tree, as_tsv, values, as_text, ignore_crc;
+    uint64_t depth;
+    int order; /* an enum row_order */
+} opts;
 
 static const struct opt options[] = {
-    {'g', "glob", "GLOB", OPT_LIST, &globs, "only names that match; '!GLOB' excludes; repeatable"},
+    {'g', "glob", "GLOB", OPT_LIST, &opts.globs, "only names that match; '!GLOB' excludes; repeatable"},
     UI_CASE_OPTION,
     UI_ROOT_OPTION,
-    {'l', "long", NULL, OPT_FLAG, &wide, "also show storage, offset, stride, ties, location"},
-    {0, "tree", NULL, OPT_FLAG, &as_tree, "names as a tree"},
-    {0, "depth", "N", OPT_COUNT, &depth, "sum up what is deeper than N levels"},
-    {0, "values", NULL, OPT_FLAG, &values, "also list what is not a tensor: epochs, options, …"},
-    {0, "tsv", NULL, OPT_FLAG, &as_tsv, "tab-separated: name, dtype, bytes, shape"},
-    {0, "order", "natural|file|size", OPT_CHOICE, &order,
+    {'l', "long", NULL, OPT_FLAG, &opts.wide, "also show storage, offset, stride, ties, location"},
+    {0, "tree", NULL, OPT_FLAG, &opts.as_tree, "names as a tree"},
+    {0, "depth", "N", OPT_COUNT, &opts.depth, "sum up what is deeper than N levels"},
+    {0, "values", NULL, OPT_FLAG, &opts.values, "also list what is not a tensor: epochs, options, …"},
+    {0, "tsv", NULL, OPT_FLAG, &opts.as_tsv, "tab-separated: name, dtype, bytes, shape"},
+    {0, "order", "natural|file|size", OPT_CHOICE, &opts.order,
      "by name (layer.2 before layer.10), as in the file, largest first"},
-    {0, "text", NULL, OPT_FLAG, &as_text,
+    {0, "text", NULL, OPT_FLAG, &opts.as_text,
      "names, dtypes, shapes, digests for git's textconv; always exits 0"},
-    {0, "ignore-crc", NULL, OPT_FLAG, &ignore_crc, "with --text: go on despite wrong checksums"},
+    {0, "ignore-crc", NULL, OPT_FLAG, &opts.ignore_crc, "with --text: go on despite wrong checksums"},
     FILES_RECURSIVE_OPTION,
     FILES_NAME_OPTIONS,
     UI_INPUT_OPTIONS,
@@ -123,14 +125,14 @@ static void add_tensor_rows(struct table *table, const void *user)
         else
             text_add(&table->text, "-");
         table_cell(table);
-        if (wide)
+        if (opts.wide)
             add_long_cells(table, listing->f, &t);
     }
 }
 
 static void print_ls_table(const ckpt_file *f, const uint32_t *rows, size_t n)
 {
-    struct table table = {.columns = wide ? 9 : 4, .right = {false, false, false, true, true, true}};
+    struct table table = {.columns = opts.wide ? 9 : 4, .right = {false, false, false, true, true, true}};
     table_flow(&table, add_tensor_rows, &(struct listing){f, rows, n}, stdout, ui.tty);
     table_free(&table);
 }
@@ -149,7 +151,7 @@ static void print_ls_tsv(const ckpt_file *f, const uint32_t *rows, size_t n)
         text_byte(&out, '\t');
         if (t.has_shape)
             text_dims(&out, t.shape, t.ndim, ",");
-        if (wide) {
+        if (opts.wide) {
             ckpt_storage s = CKPT_INIT(ckpt_storage);
             bool has_storage = ckpt_storage_at(f, t.storage, &s);
             text_add(&out, "\t");
@@ -185,10 +187,10 @@ static void notice_no_tensors(const ckpt_file *f, const char *path)
 static bool print_value(const ckpt_leaf *leaf)
 {
     struct text out = {0};
-    if (!globs_pass(leaf->name, globs.items, globs.n))
+    if (!globs_pass(leaf->name, opts.globs.items, opts.globs.n))
         return false;
     text_name(&out, leaf->name);
-    text_add(&out, as_tsv ? "\tvalue\t\t" : " = ");
+    text_add(&out, opts.as_tsv ? "\tvalue\t\t" : " = ");
     text_value(&out, leaf->value, 100);
     line_put(&out);
     text_free(&out);
@@ -228,11 +230,11 @@ static void print_ls_json(const ckpt_file *f, const uint32_t *rows, size_t n)
         json_tensor_row(f, rows[i], stdout);
     }
     json_totals(tail, "total", sum.tensors, sum.elements, sum.bytes);
-    if (values) {
+    if (opts.values) {
         json *list = json_add_array(tail, "values");
         ckpt_leaf value;
         for (size_t i = 0; next_value(f, &i, &value);)
-            if (globs_pass(value.name, globs.items, globs.n))
+            if (globs_pass(value.name, opts.globs.items, opts.globs.n))
                 json_leaf(json_add_object(list, NULL), &value);
     }
     json_end_rows(tail, stdout);
@@ -269,14 +271,14 @@ static void print_textconv_row(ckpt_file *f, uint32_t row)
 static void print_textconv(const char *path)
 {
     size_t n;
-    ckpt_file *f = open_for_git(path, ignore_crc, "");
+    ckpt_file *f = open_for_git(path, opts.ignore_crc, "");
     if (!f)
         return;
     printf("# %s\n", ckpt_file_title(f));
-    uint32_t *rows = rows_sorted(f, globs.items, globs.n, (enum row_order)order, &n);
+    uint32_t *rows = rows_sorted(f, opts.globs.items, opts.globs.n, (enum row_order)opts.order, &n);
     for (size_t i = 0; i < n; i++)
         print_textconv_row(f, rows[i]);
-    if (values)
+    if (opts.values)
         print_values(f);
     free(rows);
     ckpt_close(f);
@@ -289,7 +291,7 @@ static void print_textconv(const char *path)
 static void notice_same_names(const ckpt_file *f, const char *path, const uint32_t *rows, size_t n)
 {
     ckpt_str a, b = {0};
-    for (size_t i = 0; order == ORDER_NATURAL && i < n; i++) {
+    for (size_t i = 0; opts.order == ORDER_NATURAL && i < n; i++) {
         a = b;
         b = ckpt_tensor_name(f, rows[i]);
         if (!i || !str_is_equal(a, b))
@@ -301,7 +303,7 @@ static void notice_same_names(const ckpt_file *f, const char *path, const uint32
 
 static int list_file(const char *path)
 {
-    ckpt_file *f = open_input(path, ignore_crc);
+    ckpt_file *f = open_input(path, opts.ignore_crc);
     ckpt_error err;
     size_t n;
     if (!f)
@@ -310,40 +312,40 @@ static int list_file(const char *path)
         close_input(f);
         return report_error(&err, path);
     }
-    uint32_t *rows = rows_sorted(f, globs.items, globs.n, (enum row_order)order, &n);
+    uint32_t *rows = rows_sorted(f, opts.globs.items, opts.globs.n, (enum row_order)opts.order, &n);
     if (ui.json)
         print_ls_json(f, rows, n);
-    else if (as_tsv)
+    else if (opts.as_tsv)
         print_ls_tsv(f, rows, n);
-    else if (as_tree)
-        tree_print(f, rows, n, depth, stdout);
-    else if (depth)
-        tree_groups(f, rows, n, depth, order == ORDER_SIZE, stdout);
+    else if (opts.as_tree)
+        tree_print(f, rows, n, opts.depth, stdout);
+    else if (opts.depth)
+        tree_groups(f, rows, n, opts.depth, opts.order == ORDER_SIZE, stdout);
     else
         print_ls_table(f, rows, n);
-    size_t found = n + (values && !ui.json ? print_values(f) : 0);
-    if (ui.tty && !ui.json && !as_tsv)
+    size_t found = n + (opts.values && !ui.json ? print_values(f) : 0);
+    if (ui.tty && !ui.json && !opts.as_tsv)
         print_ls_totals(f, rows, n);
     notice_same_names(f, path, rows, n);
-    if (!ckpt_tensor_count(f) && !values)
+    if (!ckpt_tensor_count(f) && !opts.values)
         notice_no_tensors(f, path);
-    if (!found && globs.n)
-        notice_no_match(f, globs.items, globs.n);
+    if (!found && opts.globs.n)
+        notice_no_match(f, opts.globs.items, opts.globs.n);
     free(rows);
     close_input(f);
-    return found || !globs.n ? EXIT_OK : EXIT_NO;
+    return found || !opts.globs.n ? EXIT_OK : EXIT_NO;
 }
 
 static int check_ls_options(void)
 {
-    const char *sums = as_tree ? "tree" : depth ? "depth" : NULL;
-    const char *rows = ui.json ? "json" : as_tsv ? "tsv" : as_text ? "text" : NULL;
+    const char *sums = opts.as_tree ? "tree" : opts.depth ? "depth" : NULL;
+    const char *rows = ui.json ? "json" : opts.as_tsv ? "tsv" : opts.as_text ? "text" : NULL;
     if (sums && rows)
         return usage_error("ls", "--%s lists each tensor; --%s goes without it", rows, sums);
-    if (as_tree && order != ORDER_NATURAL)
+    if (opts.as_tree && opts.order != ORDER_NATURAL)
         return usage_error("ls",
                            "--tree is in the order of names; --depth N --order=size puts the largest first");
-    if (depth && order == ORDER_FILE)
+    if (opts.depth && opts.order == ORDER_FILE)
         return usage_error("ls", "--depth goes by name, or with --order=size");
     return EXIT_OK;
 }
@@ -354,7 +356,9 @@ int run_ls(int n, char **operand)
     if (status != EXIT_OK)
         return status;
     mem_keep_freed();
-    for (int i = 0; as_text && i < n; i++)
+    for (int i = 0; opts.as_text && i < n; i++)
         print_textconv(operand[i]);
-    return as_text ? EXIT_OK : files_each(n, operand, as_tsv ? FILES_COLUMN : FILES_HEADING, list_file);
+    if (opts.as_text)
+        return EXIT_OK;
+    return files_each(n, operand, opts.as_tsv ? FILES_COLUMN : FILES_HEADING, list_file);
 }

@@ -7,33 +7,36 @@
 #include "out.h"
 #include "cmd.h"
 
-static const char *optimizer, *image, *config, *checkpoint_as;
-static struct list frozen;
-static uint64_t batch, seq, heads, zero, ranks, fits;
-static int precision, attention, dropout;
-static bool as_table, as_code;
+static struct {
+    const char *optimizer, *image, *config, *checkpoint_as;
+    struct list frozen;
+    uint64_t batch, seq, heads, zero, ranks, fits;
+    int precision, attention, dropout;
+    bool as_table, as_code;
+} opts;
 
 static const struct opt options[] = {
-    {'b', "batch", "N", OPT_COUNT, &batch, "count activations, too, of N samples"},
-    {'s', "seq", "N", OPT_COUNT, &seq, "… with sequences of N tokens"},
-    {0, "image", "HxW", OPT_TEXT, &image, "… with images of that size"},
-    {0, "optimizer", "NAME", OPT_TEXT, &optimizer,
+    {'b', "batch", "N", OPT_COUNT, &opts.batch, "count activations, too, of N samples"},
+    {'s', "seq", "N", OPT_COUNT, &opts.seq, "… with sequences of N tokens"},
+    {0, "image", "HxW", OPT_TEXT, &opts.image, "… with images of that size"},
+    {0, "optimizer", "NAME", OPT_TEXT, &opts.optimizer,
      "instead of the file's own, or adamw-foreach; 'list' lists them"},
-    {0, "precision", "stored|fp32|bf16|bf16-mixed|fp16-master", OPT_CHOICE, &precision,
+    {0, "precision", "stored|fp32|bf16|bf16-mixed|fp16-master", OPT_CHOICE, &opts.precision,
      "of parameters and computation"},
-    {0, "attn", "sdpa|eager", OPT_CHOICE, &attention, "fused attention, or probabilities in memory"},
-    {0, "heads", "N", OPT_COUNT, &heads, "attention heads, if no file has their number"},
-    {0, "dropout", "config|on|off", OPT_CHOICE, &dropout, "is any dropout's probability above 0?"},
-    {0, "checkpoint", "HOW", OPT_TEXT, &checkpoint_as,
+    {0, "attn", "sdpa|eager", OPT_CHOICE, &opts.attention, "fused attention, or probabilities in memory"},
+    {0, "heads", "N", OPT_COUNT, &opts.heads, "attention heads, if no file has their number"},
+    {0, "dropout", "config|on|off", OPT_CHOICE, &opts.dropout, "is any dropout's probability above 0?"},
+    {0, "checkpoint", "HOW", OPT_TEXT, &opts.checkpoint_as,
      "none, block, block-reentrant, sqrt, k=N, seq=N, selective"},
-    {0, "frozen", "GLOB", OPT_LIST, &frozen, "parameters that are not trained; repeatable"},
-    {0, "zero", "STAGE", OPT_COUNT, &zero, "states are divided as ZeRO stage 1, 2 or 3 does …"},
-    {0, "ranks", "N", OPT_COUNT, &ranks, "… over N devices"},
-    {0, "fits", "SIZE", OPT_SIZE, &fits,
+    {0, "frozen", "GLOB", OPT_LIST, &opts.frozen, "parameters that are not trained; repeatable"},
+    {0, "zero", "STAGE", OPT_COUNT, &opts.zero, "states are divided as ZeRO stage 1, 2 or 3 does …"},
+    {0, "ranks", "N", OPT_COUNT, &opts.ranks, "… over N devices"},
+    {0, "fits", "SIZE", OPT_SIZE, &opts.fits,
      "exit with 1 if no plan fits SIZE; show the one with the least work"},
-    {0, "table", NULL, OPT_FLAG, &as_table, "totals by batch and by what is checkpointed"},
-    {0, "code", NULL, OPT_FLAG, &as_code, "the plan as lines of Python"},
-    {0, "config", "FILE", OPT_TEXT, &config, "config.json of the network; '' none (that next to the file)"},
+    {0, "table", NULL, OPT_FLAG, &opts.as_table, "totals by batch and by what is checkpointed"},
+    {0, "code", NULL, OPT_FLAG, &opts.as_code, "the plan as lines of Python"},
+    {0, "config", "FILE", OPT_TEXT, &opts.config,
+     "config.json of the network; '' none (that next to the file)"},
     UI_ROOT_OPTION,
     UI_JSON_OPTION,
     UI_QUIET_OPTION,
@@ -48,7 +51,7 @@ const struct cmd cmd_mem = {
 
 /* tensor_limit - returns how many bytes tensors may take for --fits: so many that a tenth of them and RESERVE
  * are left; at least 1, because 0 is no limit. */
-static uint64_t tensor_limit(void) { return fits > RESERVE ? (fits - RESERVE) / 11 * 10 : 1; }
+static uint64_t tensor_limit(void) { return opts.fits > RESERVE ? (opts.fits - RESERVE) / 11 * 10 : 1; }
 
 struct job {
     const char *path;
@@ -74,7 +77,7 @@ static uint32_t parse_number(const char *s, char **end)
 static bool parse_image(ckpt_mem_run *run)
 {
     char *end;
-    run->height = run->width = parse_number(image, &end);
+    run->height = run->width = parse_number(opts.image, &end);
     if (*end == 'x')
         run->width = parse_number(end + 1, &end);
     return !*end && run->height && run->width;
@@ -83,17 +86,18 @@ static bool parse_image(ckpt_mem_run *run)
 /* parse_checkpoint - parses --checkpoint, the kind of activation checkpointing; false if it is not known. */
 static bool parse_checkpoint(ckpt_mem_run *run)
 {
+    const char *checkpoint = opts.checkpoint_as;
     static const char *const words[] = {
         /* by ckpt_mem_checkpoint */
         "none", "block", "block-reentrant", "k=", "seq=", "sqrt", "selective"};
     for (unsigned i = 0; i < sizeof words / sizeof *words; i++) {
         size_t n = strlen(words[i]);
         bool takes_number = words[i][n - 1] == '=';
-        if (takes_number ? strncmp(checkpoint_as, words[i], n) != 0 : strcmp(checkpoint_as, words[i]) != 0)
+        if (takes_number ? strncmp(checkpoint, words[i], n) != 0 : strcmp(checkpoint, words[i]) != 0)
             continue;
         char *end = "";
         run->checkpoint = i;
-        run->segments = takes_number ? parse_number(checkpoint_as + n, &end) : 1;
+        run->segments = takes_number ? parse_number(opts.checkpoint_as + n, &end) : 1;
         return run->segments && !*end;
     }
     return false;
@@ -122,47 +126,49 @@ static bool is_config(const char *path)
 /* parse_run - fills RUN from the options, for PATH. Returns OPT_PARSED, or the exit code after an error. */
 static int parse_run(const char *path, ckpt_mem_run *run)
 {
-    *run = (ckpt_mem_run){.struct_size = sizeof *run, .optimizer = optimizer, .batch = batch, .seq = seq};
-    run->precision = (uint32_t)precision;
-    run->attention = (uint32_t)attention;
-    run->dropout = (uint32_t)dropout;
-    run->heads = heads;
-    run->zero = (uint32_t)zero;
-    run->ranks = (uint32_t)ranks;
-    if (optimizer && strcmp(optimizer, "momentum") == 0)
+    *run = (ckpt_mem_run){.struct_size = sizeof *run, .optimizer = opts.optimizer};
+    run->batch = opts.batch;
+    run->seq = opts.seq;
+    run->precision = (uint32_t)opts.precision;
+    run->attention = (uint32_t)opts.attention;
+    run->dropout = (uint32_t)opts.dropout;
+    run->heads = opts.heads;
+    run->zero = (uint32_t)opts.zero;
+    run->ranks = (uint32_t)opts.ranks;
+    if (opts.optimizer && strcmp(opts.optimizer, "momentum") == 0)
         run->optimizer = "sgd-momentum";
-    if (batch > UINT32_MAX || seq > UINT32_MAX || heads > UINT32_MAX)
+    if (opts.batch > UINT32_MAX || opts.seq > UINT32_MAX || opts.heads > UINT32_MAX)
         return usage_error("mem", "--%s is at most %" PRIu32,
-                           batch > UINT32_MAX ? "batch"
-                           : seq > UINT32_MAX ? "seq"
+                           opts.batch > UINT32_MAX ? "batch"
+                           : opts.seq > UINT32_MAX ? "seq"
                                               : "heads",
                            UINT32_MAX);
-    if (image && !parse_image(run))
-        return usage_error("mem", "--image takes HEIGHTxWIDTH, not '%s'", escape_name(str_of(image)));
-    if (checkpoint_as && !parse_checkpoint(run))
+    if (opts.image && !parse_image(run))
+        return usage_error("mem", "--image takes HEIGHTxWIDTH, not '%s'", escape_name(str_of(opts.image)));
+    if (opts.checkpoint_as && !parse_checkpoint(run))
         return usage_error(
             "mem", "--checkpoint takes none, block, block-reentrant, sqrt, k=N, seq=N or selective; not '%s'",
-            escape_name(str_of(checkpoint_as)));
+            escape_name(str_of(opts.checkpoint_as)));
     if (run->optimizer && !is_optimizer(run->optimizer))
         return usage_error("mem", "unknown optimizer '%s'; --optimizer list prints the names",
-                           escape_name(str_of(optimizer)));
-    bool has_both_or_none = (zero != 0) == (ranks != 0);
-    if (zero > 3 || ranks > UINT32_MAX || !has_both_or_none)
+                           escape_name(str_of(opts.optimizer)));
+    bool has_both_or_none = (opts.zero != 0) == (opts.ranks != 0);
+    if (opts.zero > 3 || opts.ranks > UINT32_MAX || !has_both_or_none)
         return usage_error("mem", "--zero takes 1, 2 or 3, and --ranks the number of devices: both or none");
-    if (as_code && (as_table || ui.json))
+    if (opts.as_code && (opts.as_table || ui.json))
         return usage_error("mem", "--code goes with neither --json nor --table");
-    if (config && is_config(path))
+    if (opts.config && is_config(path))
         return usage_error("mem", "--config is for a checkpoint: %s is a config itself",
                            escape_name(str_of(path)));
-    const char *needs_batch = seq             ? "seq"
-                              : image         ? "image"
-                              : fits          ? "fits"
-                              : as_code       ? "code"
-                              : checkpoint_as ? "checkpoint"
+    const char *needs_batch = opts.seq             ? "seq"
+                              : opts.image         ? "image"
+                              : opts.fits          ? "fits"
+                              : opts.as_code       ? "code"
+                              : opts.checkpoint_as ? "checkpoint"
                                               : NULL;
-    if (!batch && !as_table && needs_batch)
+    if (!opts.batch && !opts.as_table && needs_batch)
         return usage_error("mem", "--%s needs --batch, from 1 on", needs_batch);
-    if (as_table && checkpoint_as)
+    if (opts.as_table && opts.checkpoint_as)
         return usage_error("mem", "--table has a column for each --checkpoint: it goes without one");
     return OPT_PARSED;
 }
@@ -186,11 +192,11 @@ static int open_network(struct job *job)
 {
     struct text config_path = {0};
     ckpt_error err;
-    ckpt_mem_options o = {.struct_size = sizeof o, .frozen = frozen.items, .nfrozen = frozen.n};
+    ckpt_mem_options o = {.struct_size = sizeof o, .frozen = opts.frozen.items, .nfrozen = opts.frozen.n};
     if (is_config(job->path))
         o.config = job->path;
-    else if (config)
-        o.config = *config ? config : NULL;
+    else if (opts.config)
+        o.config = *opts.config ? opts.config : NULL;
     else if (strcmp(job->path, "-") != 0 && find_config(job->path, &config_path))
         o.config = config_path.ptr;
     if (!is_config(job->path)) {
@@ -297,10 +303,10 @@ static void print_segments(const struct job *job)
     const ckpt_mem_result *plan = &job->plan;
     for (size_t i = 0; i < plan->nsegments; i++) {
         ckpt_mem_segment s = plan->segment[i];
-        uint32_t each = s.blocks, n = 1;
+        uint32_t segment_blocks = s.blocks, n = 1; /* n: neighbouring segments of as many blocks */
         while (i + 1 < plan->nsegments && s.recomputed && plan->segment[i + 1].recomputed &&
-               plan->segment[i + 1].blocks == each) {
-            s.blocks += each;
+               plan->segment[i + 1].blocks == segment_blocks) {
+            s.blocks += segment_blocks;
             i++;
             n++;
         }
@@ -308,10 +314,10 @@ static void print_segments(const struct job *job)
         text_add(&t, ckpt_mem_block_name(job->mem, s.first));
         if (s.blocks > 1)
             text_addf(&t, " … %s", ckpt_mem_block_name(job->mem, s.first + s.blocks - 1));
-        if (s.recomputed && n > 1 && each > 1)
-            text_addf(&t, ", %u segments of %u", n, each);
+        if (s.recomputed && n > 1 && segment_blocks > 1)
+            text_addf(&t, ", %u segments of %u", n, segment_blocks);
         else if (s.recomputed)
-            text_add(&t, n > 1 ? ", each by itself" : each > 1 ? ", as one segment" : "");
+            text_add(&t, n > 1 ? ", each by itself" : segment_blocks > 1 ? ", as one segment" : "");
         line_put(&t);
         text_clear(&t);
     }
@@ -322,13 +328,14 @@ static void print_plan(const struct job *job)
 {
     struct text t = {0};
     const ckpt_mem_result *plan = &job->plan;
-    text_add(&t, fits && job->plan_fits ? "plan: the least work that fits, " : "plan: the lowest peak, ");
+    text_add(&t, "plan: ");
+    text_add(&t, opts.fits && job->plan_fits ? "the least work that fits; " : "the lowest peak; ");
     if (!plan->plan_proven)
-        text_add(&t, "not proven to be the best (too many ways to cut these blocks), ");
+        text_add(&t, "not proven to be the best (too many ways to cut these blocks); ");
     if (!count_recomputed(plan))
-        text_add(&t, fits ? "nothing has to be checkpointed" : "checkpointing does not lower it");
+        text_add(&t, opts.fits ? "nothing has to be checkpointed" : "no checkpointing lowers the peak");
     else
-        text_addf(&t, "%.0f %% of a forward pass again", 100 * plan->extra_forward);
+        text_addf(&t, "%.0f %% of a forward pass is recomputed", 100 * plan->extra_forward);
     line_put(&t);
     text_clear(&t);
     if (count_recomputed(plan))
@@ -347,8 +354,8 @@ static void print_notes(const struct job *job)
 {
     struct text t = {0};
     const char *note;
-    ckpt_mem_group group;
-    for (size_t i = 0; !optimizer && ckpt_mem_group_at(job->mem, i, &group); i++) {
+    ckpt_mem_group group; /* of the file's own optimizer */
+    for (size_t i = 0; !opts.optimizer && ckpt_mem_group_at(job->mem, i, &group); i++) {
         text_addf(&t, "group %zu: ", i);
         text_noun(&t, group.parameters, "parameter", "parameters");
         text_add(&t, ", state of ");
@@ -367,7 +374,7 @@ static void print_fit(const struct job *job)
 {
     struct text t = {0};
     text_addf(&t, "fits ");
-    text_size(&t, fits);
+    text_size(&t, opts.fits);
     text_addf(&t, " with a tenth and 1 GiB to spare: %s", job->plan_fits ? "yes" : "no");
     if (!job->plan_fits && job->largest)
         text_addf(&t, "; batch %" PRIu64 " is the largest that does, with a plan of its own", job->largest);
@@ -467,7 +474,7 @@ static void plan_json(json *parent, const struct job *job)
 {
     json *object = json_add_object(parent, "plan"), *list;
     const ckpt_mem_result *plan = &job->plan;
-    if (fits)
+    if (opts.fits)
         json_bool(object, "fits", job->plan_fits);
     json_bool(object, "proven", plan->plan_proven);
     json_real(object, "extra_forward", plan->extra_forward);
@@ -519,7 +526,7 @@ static void print_json(const struct job *job)
     }
     if (job->has_plan)
         plan_json(document, job);
-    if (fits && !job->plan_fits)
+    if (opts.fits && !job->plan_fits)
         json_u64(document, "largest_batch", job->largest);
     notes_json(document, "assumed", job->mem, ckpt_mem_assumed_at);
     notes_json(document, "unknown", job->mem, ckpt_mem_unknown_at);
@@ -587,7 +594,7 @@ static void print_table_text(uint64_t totals[][NCOLUMNS], size_t rows)
         table_cell(&table);
         for (size_t k = 0; k < NCOLUMNS; k++) {
             text_size(&table.text, totals[i][k]);
-            if (fits)
+            if (opts.fits)
                 text_add(&table.text, totals[i][k] <= tensor_limit() ? " +" : " -");
             table_cell(&table);
         }
@@ -599,7 +606,7 @@ static void print_table_text(uint64_t totals[][NCOLUMNS], size_t rows)
 /* print_table - prints --table. Returns EXIT_NO if --fits is given and not even one sample fits. */
 static int print_table(struct job *job)
 {
-    uint64_t totals[ROWS_MAX][NCOLUMNS], largest_batch = batch > 64 ? batch : 64;
+    uint64_t totals[ROWS_MAX][NCOLUMNS], largest_batch = opts.batch > 64 ? opts.batch : 64;
     size_t rows = 0;
     for (; largest_batch >> rows; rows++)
         for (size_t k = 0; k < NCOLUMNS; k++) {
@@ -611,7 +618,7 @@ static int print_table(struct job *job)
         print_table_json(job, totals, rows);
     else
         print_table_text(totals, rows);
-    return fits && totals[0][NCOLUMNS - 1] > tensor_limit() ? EXIT_NO : EXIT_OK;
+    return opts.fits && totals[0][NCOLUMNS - 1] > tensor_limit() ? EXIT_NO : EXIT_OK;
 }
 
 /* ---------------------------------------------------------------------- run */
@@ -622,7 +629,7 @@ static int make_plan(struct job *job)
     ckpt_error err;
     ckpt_mem_run run = job->run;
     job->plan.struct_size = sizeof job->plan;
-    ckpt_status st = ckpt_mem_plan(job->mem, &run, fits ? tensor_limit() : 0, &job->plan, &err);
+    ckpt_status st = ckpt_mem_plan(job->mem, &run, opts.fits ? tensor_limit() : 0, &job->plan, &err);
     job->plan_fits = st == CKPT_OK;
     if (st != CKPT_OK && st != CKPT_ENOTFOUND)
         return report_error(&err, job->path);
@@ -645,7 +652,7 @@ static int estimate(struct job *job)
 {
     ckpt_error err;
     int status = EXIT_OK;
-    if (batch && fits) {
+    if (opts.batch && opts.fits) {
         status = make_plan(job);
         if (status == EXIT_OK && !job->plan_fits)
             status = find_largest_batch(job);
@@ -655,15 +662,15 @@ static int estimate(struct job *job)
         return report_error(&err, job->path);
     snprintf(job->place, sizeof job->place, "%s", job->result.peak_place ? job->result.peak_place : "");
     job->result.peak_place = job->place;
-    return status == EXIT_OK && batch ? make_plan(job) : status;
+    return status == EXIT_OK && opts.batch ? make_plan(job) : status;
 }
 
 static int report(struct job *job)
 {
-    int status = as_table ? print_table(job) : estimate(job);
-    if (status != EXIT_OK || as_table)
+    int status = opts.as_table ? print_table(job) : estimate(job);
+    if (status != EXIT_OK || opts.as_table)
         return status;
-    if (as_code) {
+    if (opts.as_code) {
         print_code(job);
     } else if (ui.json) {
         print_json(job);
@@ -672,16 +679,16 @@ static int report(struct job *job)
         print_amounts(&job->result);
         if (job->has_plan)
             print_plan(job);
-        if (fits)
+        if (opts.fits)
             print_fit(job);
         print_notes(job);
     }
-    return fits && !job->plan_fits ? EXIT_NO : EXIT_OK;
+    return opts.fits && !job->plan_fits ? EXIT_NO : EXIT_OK;
 }
 
 int run_mem(int n, char **operand)
 {
-    if (optimizer && strcmp(optimizer, "list") == 0) {
+    if (opts.optimizer && strcmp(opts.optimizer, "list") == 0) {
         for (size_t i = 0; ckpt_mem_optimizer_at(i); i++)
             puts(ckpt_mem_optimizer_at(i));
         return EXIT_OK;

@@ -15,22 +15,22 @@
 #include "sandbox.h"
 #include "scan.h"
 
-static bool sarif;
 enum { FAIL_ON_ERROR, FAIL_ON_WARNING, FAIL_ON_NOTE };
-static int fail_on = FAIL_ON_WARNING;
-
 enum { SANDBOX_AUTO, SANDBOX_ON, SANDBOX_OFF, SANDBOX_TEST };
-static int sandbox = SANDBOX_AUTO;
+static struct {
+    bool sarif;
+    int fail_on, sandbox;
+} opts = {.fail_on = FAIL_ON_WARNING, .sandbox = SANDBOX_AUTO};
 
 static const struct opt options[] = {
     {'a', "all", NULL, OPT_FLAG, &scan_all_calls, "also show calls to names on the harmless lists"},
-    {0, "fail-on", "error|warning|note", OPT_CHOICE, &fail_on,
+    {0, "fail-on", "error|warning|note", OPT_CHOICE, &opts.fail_on,
      "lowest level that makes the exit code 1 (default: warning)"},
-    {0, "sandbox", "auto|on|off|test", OPT_CHOICE, &sandbox,
+    {0, "sandbox", "auto|on|off|test", OPT_CHOICE, &opts.sandbox,
      "scan each file in a process without rights (default: where that works)"},
     {0, "sha256", NULL, OPT_FLAG, &scan_sha256,
      "with --json: SHA-256 of each file and member; reads every byte"},
-    {0, "sarif", NULL, OPT_FLAG, &sarif, "print SARIF 2.1.0, one document for all files"},
+    {0, "sarif", NULL, OPT_FLAG, &opts.sarif, "print SARIF 2.1.0, one document for all files"},
     FILES_NAME_OPTIONS,
     UI_JSON_OPTION,
     {'q', "quiet", NULL, OPT_FLAG, &ui.quiet, "print nothing about files that are fine"},
@@ -66,8 +66,8 @@ struct job {
 static int exit_code_of(const ckpt_scan_result *r, ckpt_status st)
 {
     uint64_t failing = r->found[CKPT_SCAN_ERROR];
-    failing += fail_on >= FAIL_ON_WARNING ? r->found[CKPT_SCAN_WARNING] : 0;
-    failing += fail_on >= FAIL_ON_NOTE ? r->found[CKPT_SCAN_NOTE] : 0;
+    failing += opts.fail_on >= FAIL_ON_WARNING ? r->found[CKPT_SCAN_WARNING] : 0;
+    failing += opts.fail_on >= FAIL_ON_NOTE ? r->found[CKPT_SCAN_NOTE] : 0;
     if (failing && st != CKPT_ENOMEM)
         return EXIT_NO;
     bool all_bytes = r->bytes && r->accounted == r->bytes;
@@ -87,7 +87,7 @@ static int pass_record(void *user, const ckpt_scan_record *r)
 static int enter_sandbox(void *user)
 {
     (void)user;
-    if (sandbox_enter() || sandbox == SANDBOX_AUTO)
+    if (sandbox_enter() || opts.sandbox == SANDBOX_AUTO)
         return 0;
     (void)report_failure(CKPT_EUNSUPPORTED, NULL, "--sandbox=off scans without a sandbox", NO_SANDBOX);
     return 1;
@@ -95,14 +95,14 @@ static int enter_sandbox(void *user)
 
 static int scan_one(const struct scan_report *report, const char *path, bool sandboxed, int *verdict)
 {
-    ckpt_scan_options opts = {.struct_size = sizeof opts,
-                              .all_calls = scan_all_calls || report->calls,
-                              .sha256 = scan_sha256,
-                              .opened = sandboxed ? enter_sandbox : NULL};
+    ckpt_scan_options how = {.struct_size = sizeof how,
+                             .all_calls = scan_all_calls || report->calls,
+                             .sha256 = scan_sha256,
+                             .opened = sandboxed ? enter_sandbox : NULL};
     ckpt_scan_result result = CKPT_INIT(ckpt_scan_result);
     ckpt_error err;
     report->begin_file(path);
-    ckpt_status st = ckpt_scan(path, &opts, pass_record, (void *)(uintptr_t)report, &result, &err);
+    ckpt_status st = ckpt_scan(path, &how, pass_record, (void *)(uintptr_t)report, &result, &err);
     int code = exit_code_of(&result, st);
     *verdict = scan_verdict(&result, code);
     report->end_file(path, &result, st == CKPT_OK ? NULL : &err, code);
@@ -242,7 +242,7 @@ static void scan_path(void *user, const char *path)
  * --sandbox=off or if mmap() fails; files are then scanned in this process. */
 static struct child_result *map_shared_result(void)
 {
-    void *shared = sandbox == SANDBOX_OFF ? MAP_FAILED
+    void *shared = opts.sandbox == SANDBOX_OFF ? MAP_FAILED
                                           : mmap(NULL, sizeof(struct child_result), PROT_READ | PROT_WRITE,
                                                  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared != MAP_FAILED)
@@ -258,7 +258,7 @@ static bool prepare_sandbox(struct job *job)
     job->spool = job->child && job->report != &scan_text ? open_spool() : -1;
     if (!job->child || job->report == &scan_text || job->spool >= 0)
         return true;
-    if (sandbox != SANDBOX_AUTO)
+    if (opts.sandbox != SANDBOX_AUTO)
         return report_failure(CKPT_EIO, NULL, "set TMPDIR to a writable folder",
                               "no temporary file for the reports: %s", strerror(errno)) == EXIT_OK;
     job->child = NULL;
@@ -267,16 +267,16 @@ static bool prepare_sandbox(struct job *job)
 
 int run_scan(int n, char **operand)
 {
-    struct job job = {.report = sarif     ? &scan_sarif
+    struct job job = {.report = opts.sarif     ? &scan_sarif
                                 : ui.json ? &scan_json
                                           : &scan_text,
                       .several = n > 1 || is_folder(operand[0])};
     uint64_t unread = 0;
-    if (sarif && ui.json)
+    if (opts.sarif && ui.json)
         return usage_error("scan", "--sarif and --json are two reports; choose one");
     if (scan_sha256 && !ui.json)
         return usage_error("scan", "--sha256 needs --json");
-    if (sandbox == SANDBOX_TEST)
+    if (opts.sandbox == SANDBOX_TEST)
         return sandbox_enter() && sandbox_self_test()
                    ? EXIT_OK
                    : report_failure(CKPT_EUNSUPPORTED, NULL, NULL, NO_SANDBOX);

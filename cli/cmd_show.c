@@ -7,15 +7,18 @@
 #include "number.h"
 #include "preview.h"
 
-static bool full, exact;
-static struct list globs;
+static struct {
+    bool full, exact;
+    struct list globs;
+} opts;
 
 static const struct opt options[] = {
-    {'g', "glob", "GLOB", OPT_LIST, &globs, "show all whose names match; '!GLOB' excludes; repeatable"},
+    {'g', "glob", "GLOB", OPT_LIST, &opts.globs, "show all whose names match; '!GLOB' excludes; repeatable"},
     UI_CASE_OPTION,
     UI_ROOT_OPTION,
-    {0, "full", NULL, OPT_FLAG, &full, "all elements, not only the edges of a large tensor"},
-    {0, "exact", NULL, OPT_FLAG, &exact, "enough digits to tell any two numbers apart, not four decimals"},
+    {0, "full", NULL, OPT_FLAG, &opts.full, "all elements, not only the edges of a large tensor"},
+    {0, "exact", NULL, OPT_FLAG, &opts.exact,
+     "enough digits to tell any two numbers apart, not four decimals"},
     UI_READER_OPTIONS,
     UI_JSON_OPTION,
     UI_QUIET_OPTION,
@@ -111,7 +114,7 @@ static int show_tensor(ckpt_file *f, uint32_t row, const char *slice)
     const uint64_t *shape = preview_shape(&t, &ndim);
     if (!slice_parse(slice, shape, ndim, &s, why, sizeof why))
         return report_failure(CKPT_EUSAGE, path, NULL, "%s", why);
-    struct preview p = {f, row, &s, full, exact};
+    struct preview p = {f, row, &s, opts.full, opts.exact};
     if (ui.json)
         print_tensor_head(f, &t, &s);
     else
@@ -365,10 +368,10 @@ static int show_pattern(ckpt_file *f, char *path)
 
 static int show_globs(ckpt_file *f)
 {
-    struct matches m = {.f = f, .globs = globs.items, .nglobs = globs.n, .status = EXIT_OK};
+    struct matches m = {.f = f, .globs = opts.globs.items, .nglobs = opts.globs.n, .status = EXIT_OK};
     if (show_matches(&m))
         return m.status;
-    notice_no_match(f, globs.items, globs.n);
+    notice_no_match(f, opts.globs.items, opts.globs.n);
     return EXIT_NO;
 }
 
@@ -502,12 +505,12 @@ static ckpt_file *open_narrowed(const char *path, ckpt_str *root)
 int run_show(int n, char **operand)
 {
     ckpt_str root = {0};
-    if (n > 1 && globs.n)
+    if (n > 1 && opts.globs.n)
         return usage_error("show", "choose a path or --glob; --root selects where to look");
     ckpt_file *f = open_narrowed(operand[0], &root);
     if (!f)
         return EXIT_TROUBLE;
-    int status = globs.n ? show_globs(f) : n > 1 ? show_path(f, root, operand[1]) : show_top(f, root);
+    int status = opts.globs.n ? show_globs(f) : n > 1 ? show_path(f, root, operand[1]) : show_top(f, root);
     close_input(f);
     return status;
 }

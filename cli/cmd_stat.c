@@ -9,17 +9,19 @@
 #include "number.h"
 #include "progress.h"
 
-static struct list globs;
-static const char *fail_on;
-static bool as_tsv, ignore_crc;
+static struct {
+    struct list globs;
+    const char *fail_on;
+    bool as_tsv, ignore_crc;
+} opts;
 
 static const struct opt options[] = {
-    {'g', "glob", "GLOB", OPT_LIST, &globs, "only names that match; '!GLOB' excludes; repeatable"},
+    {'g', "glob", "GLOB", OPT_LIST, &opts.globs, "only names that match; '!GLOB' excludes; repeatable"},
     UI_CASE_OPTION,
     UI_ROOT_OPTION,
-    {0, "fail-on", "nan,inf", OPT_TEXT, &fail_on, "exit with 1 if there are any"},
-    {0, "tsv", NULL, OPT_FLAG, &as_tsv, "tab-separated, exact numbers"},
-    {0, "ignore-crc", NULL, OPT_FLAG, &ignore_crc, "go on despite wrong checksums in the file"},
+    {0, "fail-on", "nan,inf", OPT_TEXT, &opts.fail_on, "exit with 1 if there are any"},
+    {0, "tsv", NULL, OPT_FLAG, &opts.as_tsv, "tab-separated, exact numbers"},
+    {0, "ignore-crc", NULL, OPT_FLAG, &opts.ignore_crc, "go on despite wrong checksums in the file"},
     FILES_RECURSIVE_OPTION,
     FILES_NAME_OPTIONS,
     UI_WORK_OPTIONS,
@@ -424,11 +426,11 @@ static void print_stats(const struct job *job)
 {
     if (ui.json)
         print_stat_json(job);
-    else if (as_tsv)
+    else if (opts.as_tsv)
         print_stat_tsv(job);
     else
         print_stat_table(job);
-    if (ui.tty && !ui.json && !as_tsv)
+    if (ui.tty && !ui.json && !opts.as_tsv)
         print_stat_totals(job);
 }
 
@@ -436,8 +438,8 @@ static int compute_and_print(struct job *job, const char *path)
 {
     const ckpt_work how = ui_work();
     ckpt_error err;
-    if (!job->n && globs.n) {
-        notice_no_match(job->f, globs.items, globs.n);
+    if (!job->n && opts.globs.n) {
+        notice_no_match(job->f, opts.globs.items, opts.globs.n);
         return EXIT_NO;
     }
     job->stats = mem_new(job->n + 1, sizeof *job->stats);
@@ -453,10 +455,10 @@ static int compute_and_print(struct job *job, const char *path)
 
 static int stat_file(const char *path)
 {
-    struct job job = {.f = open_input(path, ignore_crc)};
+    struct job job = {.f = open_input(path, opts.ignore_crc)};
     if (!job.f)
         return EXIT_TROUBLE;
-    job.rows = rows_sorted(job.f, globs.items, globs.n, ORDER_NATURAL, &job.n);
+    job.rows = rows_sorted(job.f, opts.globs.items, opts.globs.n, ORDER_NATURAL, &job.n);
     int status = compute_and_print(&job, path);
     free(job.stats);
     free(job.rows);
@@ -467,7 +469,7 @@ static int stat_file(const char *path)
 /* parse_fail_on - parses the words of --fail-on. Returns false if one is unknown. */
 static bool parse_fail_on(void)
 {
-    for (const char *word = fail_on; word; word = word[3] ? word + 4 : NULL) {
+    for (const char *word = opts.fail_on; word; word = word[3] ? word + 4 : NULL) {
         bool nan = strncmp(word, "nan", 3) == 0, inf = strncmp(word, "inf", 3) == 0;
         if ((!nan && !inf) || (word[3] && word[3] != ','))
             return false;
@@ -480,6 +482,6 @@ static bool parse_fail_on(void)
 int run_stat(int n, char **operand)
 {
     if (!parse_fail_on())
-        return usage_error("stat", "--fail-on takes nan, inf or both, as nan,inf; not '%s'", fail_on);
-    return files_each(n, operand, as_tsv ? FILES_COLUMN : FILES_HEADING, stat_file);
+        return usage_error("stat", "--fail-on takes nan, inf or both, as nan,inf; not '%s'", opts.fail_on);
+    return files_each(n, operand, opts.as_tsv ? FILES_COLUMN : FILES_HEADING, stat_file);
 }

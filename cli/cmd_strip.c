@@ -2,11 +2,12 @@
 
 #include "edit.h"
 
-static bool automatic, anywhere;
+static struct { bool automatic, anywhere; } opts;
 
 static const struct opt options[] = {
-    {'a', "auto", NULL, OPT_FLAG, &automatic, "remove what only a wrapper can have added; takes no PREFIX"},
-    {0, "anywhere", NULL, OPT_FLAG, &anywhere, "remove PREFIX after any dot, not only at the start"},
+    {'a', "auto", NULL, OPT_FLAG, &opts.automatic,
+     "remove what only a wrapper can have added; takes no PREFIX"},
+    {0, "anywhere", NULL, OPT_FLAG, &opts.anywhere, "remove PREFIX after any dot, not only at the start"},
     EDIT_OPTIONS,
     UI_WORK_OPTIONS,
     UI_QUIET_OPTION,
@@ -25,19 +26,19 @@ static const char *prefix;
 
 static ckpt_status strip_prefix(ckpt_plan *p, ckpt_error *err)
 {
-    return automatic ? ckpt_plan_strip_auto(p, err) : ckpt_plan_strip(p, prefix, anywhere, err);
+    return opts.automatic ? ckpt_plan_strip_auto(p, err) : ckpt_plan_strip(p, prefix, opts.anywhere, err);
 }
 
 int run_strip(int n, char **operand)
 {
-    if (automatic && n == 2)
+    if (opts.automatic && n == 2)
         return usage_error("strip",
                            "unexpected argument '%s': --auto takes no PREFIX, and the output goes after -o",
                            escape_name(str_of(operand[access(operand[0], F_OK) == 0])));
-    if (automatic && anywhere)
+    if (opts.automatic && opts.anywhere)
         return usage_error("strip", "--anywhere goes with a PREFIX, not with --auto");
-    if (!automatic && n < 2)
+    if (!opts.automatic && n < 2)
         return usage_error("strip", "strip needs PREFIX and FILE, or --auto and FILE");
-    prefix = automatic ? NULL : operand[0];
+    prefix = opts.automatic ? NULL : operand[0];
     return edit_run("strip", operand[n - 1], strip_prefix, prefix);
 }

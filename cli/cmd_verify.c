@@ -7,19 +7,22 @@
 #include "json.h"
 #include "progress.h"
 
-static bool finite, force, xxh3;
-static const char *manifest, *write_manifest, *root;
-static struct list globs;
+static struct {
+    bool finite, force, xxh3;
+    const char *manifest, *write_manifest, *root;
+    struct list globs;
+} opts;
 
 static const struct opt options[] = {
-    {0, "finite", NULL, OPT_FLAG, &finite, "NaN and Inf count as findings"},
-    {0, "manifest", "FILE", OPT_TEXT, &manifest, "compare the tensors with the list in FILE"},
-    {0, "write-manifest", "FILE", OPT_TEXT, &write_manifest, "write such a list if nothing is wrong"},
-    {'f', "force", NULL, OPT_FLAG, &force, "… over an existing file"},
-    {0, "xxh3", NULL, OPT_FLAG, &xxh3, "… with XXH3-128 instead of SHA-256"},
-    {'g', "glob", "GLOB", OPT_LIST, &globs, "check only the data of tensors that match; '!GLOB' excludes"},
+    {0, "finite", NULL, OPT_FLAG, &opts.finite, "NaN and Inf count as findings"},
+    {0, "manifest", "FILE", OPT_TEXT, &opts.manifest, "compare the tensors with the list in FILE"},
+    {0, "write-manifest", "FILE", OPT_TEXT, &opts.write_manifest, "write such a list if nothing is wrong"},
+    {'f', "force", NULL, OPT_FLAG, &opts.force, "… over an existing file"},
+    {0, "xxh3", NULL, OPT_FLAG, &opts.xxh3, "… with XXH3-128 instead of SHA-256"},
+    {'g', "glob", "GLOB", OPT_LIST, &opts.globs,
+     "check only the data of tensors that match; '!GLOB' excludes"},
     UI_CASE_OPTION,
-    {0, "root", "PATH", OPT_TEXT, &root, "only what is below PATH, without it; auto: the weights"},
+    {0, "root", "PATH", OPT_TEXT, &opts.root, "only what is below PATH, without it; auto: the weights"},
     FILES_RECURSIVE_OPTION,
     UI_WORK_OPTIONS,
     {'q', "quiet", NULL, OPT_FLAG, &ui.quiet, "print nothing about intact files"},
@@ -76,7 +79,7 @@ static void summary_json(const struct job *job, const ckpt_verify_result *r)
     json_u64(document, "bytes", r->bytes);
     json_u64(document, "read", r->read);
     json_bool(document, "checksums", r->checksums);
-    json_line(document, report_stream(write_manifest));
+    json_line(document, report_stream(opts.write_manifest));
 }
 
 static void print_summary(const struct job *job, const ckpt_verify_result *r)
@@ -97,7 +100,7 @@ static void print_summary(const struct job *job, const ckpt_verify_result *r)
     text_add(&t, ", ");
     text_size(&t, r->read);
     text_add(&t, " read");
-    fprintf(report_stream(write_manifest), "%s\n", t.ptr);
+    fprintf(report_stream(opts.write_manifest), "%s\n", t.ptr);
     text_free(&t);
 }
 
@@ -108,11 +111,11 @@ static int report_unchecked(const char *path, const ckpt_error *err)
     struct text t = {0};
     ckpt_file *f = NULL;
     ckpt_error again;
-    if (err->status == CKPT_ENOTFOUND && globs.n && strcmp(path, "-") != 0 &&
+    if (err->status == CKPT_ENOTFOUND && opts.globs.n && strcmp(path, "-") != 0 &&
         ckpt_open(path, &ui.limits, &f, &again) == CKPT_OK) {
-        bool narrowed = !root || ckpt_file_narrow(f, root, NULL, 0, &again) == CKPT_OK;
-        if (narrowed && !any_row_matches(f, globs.items, globs.n))
-            text_no_match(&t, f, globs.items, globs.n);
+        bool narrowed = !opts.root || ckpt_file_narrow(f, opts.root, NULL, 0, &again) == CKPT_OK;
+        if (narrowed && !any_row_matches(f, opts.globs.items, opts.globs.n))
+            text_no_match(&t, f, opts.globs.items, opts.globs.n);
     }
     ckpt_close(f);
     int status = t.len ? report_failure(CKPT_ENOTFOUND, path, NULL, "%s", t.ptr) : report_error(err, path);
@@ -125,15 +128,15 @@ static int verify_file(const char *path)
     struct job job = {.path = path};
     const ckpt_work how = ui_work();
     ckpt_verify_options o = {.struct_size = sizeof o,
-                             .finite = finite,
-                             .manifest = manifest,
-                             .write_manifest = write_manifest,
-                             .force = force,
-                             .root = root,
-                             .globs = globs.items,
-                             .nglobs = globs.n,
+                             .finite = opts.finite,
+                             .manifest = opts.manifest,
+                             .write_manifest = opts.write_manifest,
+                             .force = opts.force,
+                             .root = opts.root,
+                             .globs = opts.globs.items,
+                             .nglobs = opts.globs.n,
                              .ignore_case = ui.ignore_case,
-                             .algorithm = xxh3 ? CKPT_XXH3 : CKPT_SHA256,
+                             .algorithm = opts.xxh3 ? CKPT_XXH3 : CKPT_SHA256,
                              .how = &how,
                              .limits = &ui.limits};
     ckpt_verify_result r = CKPT_INIT(ckpt_verify_result);
@@ -151,11 +154,11 @@ static int verify_file(const char *path)
         text_free(&job.hint);
         return report_unchecked(path, &err);
     }
-    if (!r.findings && !r.checksums && r.tensors && !manifest && !write_manifest)
+    if (!r.findings && !r.checksums && r.tensors && !opts.manifest && !opts.write_manifest)
         print_notice(
             path,
             "its tensors have no checksums, so damage to them cannot be seen; a manifest would show it");
-    if (r.findings && write_manifest)
+    if (r.findings && opts.write_manifest)
         print_notice(path, "not intact, so no manifest was written");
     if (ui.json)
         summary_json(&job, &r);
@@ -178,16 +181,16 @@ static bool is_read_once(const char *name)
 
 int run_verify(int n, char **operand)
 {
-    if (manifest && write_manifest)
+    if (opts.manifest && opts.write_manifest)
         return usage_error("verify",
                            "--manifest checks against a list, --write-manifest makes one; choose one");
-    if (write_manifest && n > 1)
+    if (opts.write_manifest && n > 1)
         return usage_error("verify", "--write-manifest takes one file");
-    if ((force || xxh3) && !write_manifest)
+    if ((opts.force || opts.xxh3) && !opts.write_manifest)
         return usage_error("verify", "--force and --xxh3 need --write-manifest");
-    if (manifest && n > 1 && is_read_once(manifest))
+    if (opts.manifest && n > 1 && is_read_once(opts.manifest))
         return usage_error("verify", "a manifest from a pipe is read once, for one file; save it first");
-    if (manifest && strcmp(manifest, "-") == 0 && strcmp(operand[0], "-") == 0)
+    if (opts.manifest && strcmp(opts.manifest, "-") == 0 && strcmp(operand[0], "-") == 0)
         return usage_error("verify", "standard input is either the manifest or the file");
     return files_each(n, operand, FILES_LINES, verify_file);
 }
