@@ -159,8 +159,8 @@ static bool all_is_correct(void)
 {
     bool ok = sample.src->size == sample.want.len && range_is_correct(sample.src, 0, sample.want.len);
     for (int turn = 0; turn < 50 && sample.want.len; turn++) {
-        uint32_t size = (uint32_t)sample.want.len, from = random_below(size), most = turn % 2 ? size : 100,
-                 n = random_below(most);
+        uint32_t size = (uint32_t)sample.want.len, from = random_below(size),
+                 max_length = turn % 2 ? size : 100, n = random_below(max_length);
         ok = ok && range_is_correct(sample.src, from, n < size - from ? n : size - from);
     }
     return ok;
@@ -169,8 +169,10 @@ static bool all_is_correct(void)
 static void blocks_are_decoded(void)
 {
     for (uint32_t turn = 0; turn < 48; turn++) {
-        bool memory = turn % 3 == 0;
-        set_up(memory ? BLOCKS_IN_MEMORY : 20000, memory ? BLOCKS_IN_FILE : turn % 3 == 1 ? 90000 : 5000);
+        bool in_memory = turn % 3 == 0;
+        set_up(in_memory ? BLOCKS_IN_MEMORY : 20000, in_memory       ? BLOCKS_IN_FILE
+                                                     : turn % 3 == 1 ? 90000
+                                                                     : 5000);
         for (uint32_t n = random_below(40); n; n--) {
             uint32_t size = random_below(5) ? random_below(9000) : random_below(2) ? 0 : random_below(70000);
             if (turn % 2)
@@ -181,7 +183,7 @@ static void blocks_are_decoded(void)
         CU_ASSERT_EQUAL_FATAL(open_blocks(turn % 2 ? &deflated : &runs, NULL), CKPT_OK);
         CU_ASSERT_EQUAL(sample.decode_calls, 0);
         CU_ASSERT_FATAL(all_is_correct());
-        CU_ASSERT(!memory || sample.decode_calls <= sample.n);
+        CU_ASSERT(!in_memory || sample.decode_calls <= sample.n);
         tear_down();
     }
 }
@@ -349,7 +351,7 @@ static void columns_are_decoded_once(void)
     arena *a = arena_new(1 << 20);
     source *src = NULL;
     uint64_t at;
-    unsigned long before = 0, most = 0, now;
+    unsigned long kib_before = 0, max_kib = 0, kib_now;
     bool ok = true;
     set_up(BLOCKS_IN_MEMORY, BLOCKS_IN_FILE);
     for (uint32_t i = 0; i < N; i++) {
@@ -365,17 +367,17 @@ static void columns_are_decoded_once(void)
     }
     struct pieces p = {.shape = shape, .ndim = 2, .width = 1, .piece = piece, .n = N};
     CU_ASSERT_EQUAL_FATAL(pieces_source(a, &p, &src, &at, NULL), CKPT_OK);
-    before = resident_kib();
+    kib_before = resident_kib();
     for (uint64_t from = 0; from < src->size; from += sizeof out) {
         ok = ok && source_read(src, at + from, out, sizeof out, NULL) == CKPT_OK;
         for (size_t i = 0; i < sizeof out; i += 61)
             ok = ok && out[i] == i / WIDTH % N;
-        now = resident_kib();
-        most = now > most ? now : most;
+        kib_now = resident_kib();
+        max_kib = kib_now > max_kib ? kib_now : max_kib;
     }
     CU_ASSERT(ok);
     CU_ASSERT_EQUAL(sample.decode_calls, N);
-    CU_ASSERT(!unit_checks_time() || most - before < 16 * 1024); /* sanitizers need more */
+    CU_ASSERT(!unit_checks_time() || max_kib - kib_before < 16 * 1024); /* sanitizers need more */
     source_unref(src);
     arena_free(a);
     tear_down();

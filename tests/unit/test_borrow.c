@@ -18,17 +18,17 @@ static void check_borrow(ckpt_file *f, uint32_t i)
     const void *bytes = f;
     size_t n = 1;
     ckpt_error err;
-    ckpt_status read = ckpt_tensor_read(
+    ckpt_status read_status = ckpt_tensor_read(
         f, i, 0, ckpt_dtype_bits((ckpt_dtype)t.dtype) < 8 ? t.nbytes : t.elements, copy, NULL);
     ckpt_status st = ckpt_tensor_borrow(f, i, &bytes, &n, &err);
     if (st == CKPT_OK) {
         borrowed++;
-        CU_ASSERT(n == t.nbytes && bytes && (read != CKPT_OK || memcmp(bytes, copy, n) == 0));
+        CU_ASSERT(n == t.nbytes && bytes && (read_status != CKPT_OK || memcmp(bytes, copy, n) == 0));
     } else {
         refused++;
         CU_ASSERT(bytes == NULL && n == 0 && err.status == st && err.what[0]);
         CU_ASSERT(err.where[0] || !t.name.len);
-        CU_ASSERT(st == read || (st == CKPT_EUNSUPPORTED && strstr(err.hint, "ckpt_tensor_read")));
+        CU_ASSERT(st == read_status || (st == CKPT_EUNSUPPORTED && strstr(err.hint, "ckpt_tensor_read")));
     }
     free(copy);
 }

@@ -426,14 +426,14 @@ static ckpt_status make_invalid_call(ckpt_builder *b, int i)
     static const uint64_t huge[] = {UINT64_C(1) << 40, UINT64_C(1) << 40}, two[] = {2}, three[] = {3},
                           most[] = {UINT64_MAX / 2};
     const ckpt_callbacks from = {.struct_size = sizeof from, .size = 2, .read_at = make_numbers};
-    const ckpt_builder_tensor both = {.struct_size = sizeof both,
-                                      .dtype = CKPT_DT_U8,
-                                      .ndim = 1,
-                                      .shape = two,
-                                      .data = "ab",
-                                      .nbytes = 2,
-                                      .callbacks = &from},
-                              sizeless = {.dtype = CKPT_DT_U8};
+    const ckpt_builder_tensor data_and_callbacks = {.struct_size = sizeof data_and_callbacks,
+                                                    .dtype = CKPT_DT_U8,
+                                                    .ndim = 1,
+                                                    .shape = two,
+                                                    .data = "ab",
+                                                    .nbytes = 2,
+                                                    .callbacks = &from},
+                              no_struct_size = {.dtype = CKPT_DT_U8};
     switch (i) {
     case 0: return add_tensor(b, "t", CKPT_DT_F32, 2, huge, "", 1); /* 2^82 bytes */
     case 1: return add_tensor(b, "t", CKPT_DT_U8, 1, two, "abc", 3);
@@ -447,8 +447,8 @@ static ckpt_status make_invalid_call(ckpt_builder *b, int i)
         return add_tensor(b, "t", CKPT_DT_F6_E2M3, 1, three, "ab",
                           2); /* 3 elements of 6 bits do not fill bytes */
     case 9: return add_tensor(b, "t", CKPT_DT_U8, 1, NULL, "ab", 2); /* one dimension, but no shape */
-    case 10: return ckpt_builder_add_tensor(b, "t", &both, &err);
-    case 11: return ckpt_builder_add_tensor(b, "t", &sizeless, &err);
+    case 10: return ckpt_builder_add_tensor(b, "t", &data_and_callbacks, &err);
+    case 11: return ckpt_builder_add_tensor(b, "t", &no_struct_size, &err);
     case 12: return add_tensor(b, "\xff", CKPT_DT_U8, 1, two, "ab", 2);
     case 13: return ckpt_builder_add_text(b, "t", "\xff", &err);
     case 14: return ckpt_builder_end_dict(b, &err);

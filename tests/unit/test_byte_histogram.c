@@ -46,10 +46,10 @@ static void every_supported_dtype_has_the_same_statistics(void)
         unsigned char all[768];
         for (unsigned i = 0; i < sizeof all; i++)
             all[i] = (unsigned char)(i * 37 + i / 256);
-        size_t per = dtype_info(dt)->block_elems, width = dtype_info(dt)->block_bytes;
+        size_t elements_per_block = dtype_info(dt)->block_elems, width = dtype_info(dt)->block_bytes;
         for (size_t n = 0; n * width <= sizeof all; n++) {
             unsigned char *at = unit_guard(all, n * width);
-            check_same_statistics(dt, at, n * per);
+            check_same_statistics(dt, at, n * elements_per_block);
             unit_guard_free(at, n * width);
         }
     }

@@ -99,8 +99,8 @@ static void only_floats_and_q8_0_are_targets(void)
 {
     ckpt_plan *p = open_plan();
     for (uint32_t dt = 0; dt < DTYPE_COUNT; dt++) {
-        bool target = (dt >= CKPT_DT_F64 && dt <= CKPT_DT_F8_E5M2FNUZ) || dt == CKPT_DT_Q8_0;
-        CU_ASSERT_EQUAL(ckpt_plan_cast(p, NULL, (ckpt_dtype)dt, NULL), target ? CKPT_OK : CKPT_EUSAGE);
+        bool is_target = (dt >= CKPT_DT_F64 && dt <= CKPT_DT_F8_E5M2FNUZ) || dt == CKPT_DT_Q8_0;
+        CU_ASSERT_EQUAL(ckpt_plan_cast(p, NULL, (ckpt_dtype)dt, NULL), is_target ? CKPT_OK : CKPT_EUSAGE);
     }
     close_plan(p);
 }
@@ -210,9 +210,9 @@ static void shards_are_split_by_the_sizes_after_the_cast(void)
 static void check_cast(const char *content, size_t n, const char *const *casts, const char *want,
                        const char *notice)
 {
-    char stay[512] = "";
+    char uncast[512] = "";
     size_t len = 0;
-    bool noticed = !notice;
+    bool has_notice = !notice;
     struct test_file made = make_torch_zip(content);
     CU_ASSERT_PTR_NOT_NULL_FATAL(made.file);
     ckpt_plan *p = plan_of(made.file);
@@ -221,17 +221,17 @@ static void check_cast(const char *content, size_t n, const char *const *casts, 
     CU_ASSERT_EQUAL(plan_update_entries(p, NULL), CKPT_OK);
     for (size_t i = 0; i < p->nentries; i++)
         if (plan_dtype(p, p->entries[i].row) != CKPT_DT_F16)
-            len += (size_t)snprintf(stay + len, sizeof stay - len, "%s%.*s", len ? "," : "",
+            len += (size_t)snprintf(uncast + len, sizeof uncast - len, "%s%.*s", len ? "," : "",
                                     STR_ARG(p->entries[i].name));
-    CU_ASSERT_STRING_EQUAL(stay, want);
+    CU_ASSERT_STRING_EQUAL(uncast, want);
     CU_ASSERT_EQUAL(
         ckpt_plan_write(p, out_path("x.pt"),
                         &(ckpt_write_options){.struct_size = sizeof(ckpt_write_options), .dry_run = true},
                         &(ckpt_write_result)CKPT_INIT(ckpt_write_result), NULL),
         CKPT_OK);
     for (size_t i = 0; i < p->notices.n; i++)
-        noticed |= notice && strstr(p->notices.text[i], notice);
-    CU_ASSERT(noticed && (notice || p->notices.n == 0));
+        has_notice |= notice && strstr(p->notices.text[i], notice);
+    CU_ASSERT(has_notice && (notice || p->notices.n == 0));
     ckpt_plan_free(p);
     close_file(&made);
     remove_folder();

@@ -62,12 +62,12 @@ static void files_replaced_during_an_edit_are_noticed(void)
 {
     struct journal_options replace_under_lock = {.no_sync = true,
                                                  .judge = {.check_unchanged = replace_before_write}};
-    for (int after = 0; after < 2; after++) {
+    for (int under_lock = 0; under_lock < 2; under_lock++) {
         ckpt_error err;
         begin_edit();
         struct patches p = make_patches();
-        before_lock = after ? NULL : replace_file;
-        CU_ASSERT_EQUAL(journal_apply(path, &p, after ? &replace_under_lock : &no_sync_options, &err),
+        before_lock = under_lock ? NULL : replace_file;
+        CU_ASSERT_EQUAL(journal_apply(path, &p, under_lock ? &replace_under_lock : &no_sync_options, &err),
                         CKPT_ECHANGED);
         CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "another program replaced the file"));
         CU_ASSERT(file_is(path, changed, GROWN_SIZE));

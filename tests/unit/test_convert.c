@@ -104,22 +104,23 @@ static void rounds_to_nearest_even(void)
 {
     for (unsigned k = 0; k < TARGETS; k++) {
         unsigned n = ckpt_dtype_bits(targets[k]) == 16 ? 0x8000 : 0x80, wrong = 0;
-        uint64_t over, overs = 0;
+        uint64_t overflowed, noverflowed = 0;
         for (unsigned b = 0; b + 1 < n; b++) {
             double v = decode_value(targets[k], b), up = decode_value(targets[k], b + 1), mid = (v + up) / 2;
             if (!isfinite(v) || !isfinite(up))
                 continue;
-            wrong += round_to(targets[k], v, &over) != b;
-            overs += over;
-            wrong += round_to(targets[k], mid, &over) != b + (b & 1);
-            overs += over;
-            wrong += round_to(targets[k], (double)nextafterf((float)mid, 0), &over) != b;
-            overs += over;
-            wrong += round_to(targets[k], -(double)nextafterf((float)mid, INFINITY), &over) != (b + 1) + n;
-            overs += over;
+            wrong += round_to(targets[k], v, &overflowed) != b;
+            noverflowed += overflowed;
+            wrong += round_to(targets[k], mid, &overflowed) != b + (b & 1);
+            noverflowed += overflowed;
+            wrong += round_to(targets[k], (double)nextafterf((float)mid, 0), &overflowed) != b;
+            noverflowed += overflowed;
+            wrong += round_to(targets[k], -(double)nextafterf((float)mid, INFINITY), &overflowed) !=
+                     (b + 1) + n;
+            noverflowed += overflowed;
         }
         CU_ASSERT_EQUAL(wrong, 0);
-        CU_ASSERT_EQUAL(overs, 0);
+        CU_ASSERT_EQUAL(noverflowed, 0);
     }
 }
 
@@ -140,19 +141,20 @@ static void overflow_infinity_and_nan_are_converted(void)
         {CKPT_DT_F8_E5M2FNUZ, 61439.996, 61440, 0x80, 0x80, 1, 0x80},
     };
     for (unsigned k = 0; k < TARGETS; k++) {
-        uint64_t over;
-        CU_ASSERT_TRUE(isfinite(decode_value(cases[k].to, round_to(cases[k].to, cases[k].largest, &over))));
-        CU_ASSERT_EQUAL(over, 0);
-        CU_ASSERT_EQUAL(round_to(cases[k].to, cases[k].too_large, &over), cases[k].from_too_large);
-        CU_ASSERT_EQUAL(over, 1);
-        CU_ASSERT_EQUAL(round_to(cases[k].to, (double)INFINITY, &over), cases[k].from_inf);
-        CU_ASSERT_EQUAL(over, cases[k].inf_overflows);
-        CU_ASSERT_EQUAL(round_to(cases[k].to, (double)NAN, &over), cases[k].from_nan);
-        CU_ASSERT_EQUAL(over, 0);
+        uint64_t overflowed;
+        CU_ASSERT_TRUE(
+            isfinite(decode_value(cases[k].to, round_to(cases[k].to, cases[k].largest, &overflowed))));
+        CU_ASSERT_EQUAL(overflowed, 0);
+        CU_ASSERT_EQUAL(round_to(cases[k].to, cases[k].too_large, &overflowed), cases[k].from_too_large);
+        CU_ASSERT_EQUAL(overflowed, 1);
+        CU_ASSERT_EQUAL(round_to(cases[k].to, (double)INFINITY, &overflowed), cases[k].from_inf);
+        CU_ASSERT_EQUAL(overflowed, cases[k].inf_overflows);
+        CU_ASSERT_EQUAL(round_to(cases[k].to, (double)NAN, &overflowed), cases[k].from_nan);
+        CU_ASSERT_EQUAL(overflowed, 0);
     }
-    uint64_t over;
-    CU_ASSERT_EQUAL(round_to(CKPT_DT_F8_E4M3FNUZ, -0.0, &over), 0);
-    CU_ASSERT_EQUAL(round_to(CKPT_DT_F8_E4M3, -0.0, &over), 0x80);
+    uint64_t overflowed;
+    CU_ASSERT_EQUAL(round_to(CKPT_DT_F8_E4M3FNUZ, -0.0, &overflowed), 0);
+    CU_ASSERT_EQUAL(round_to(CKPT_DT_F8_E4M3, -0.0, &overflowed), 0x80);
 }
 
 /* torch rounds float64 to float32 first; -1e300 is too large for a float32. */

@@ -72,14 +72,14 @@ static ckpt_status write_file(ckpt_file *f, const char *format, bool cast, ckpt_
 /* check_values - checks that the file at the path holds the tensors of F, rounded to bfloat16 if CAST. */
 static void check_values(ckpt_file *f, bool cast)
 {
-    ckpt_file *back = NULL;
+    ckpt_file *reopened = NULL;
     ckpt_diff_totals t = CKPT_INIT(ckpt_diff_totals);
-    CU_ASSERT_EQUAL_FATAL(ckpt_open(path, NULL, &back, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL_FATAL(ckpt_open(path, NULL, &reopened, NULL), CKPT_OK);
     ckpt_diff_options o = {.struct_size = sizeof o, .rtol = cast ? 0x1p-8 : 0};
-    CU_ASSERT_EQUAL(ckpt_diff(f, back, &o, NULL, NULL, &t, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(ckpt_diff(f, reopened, &o, NULL, NULL, &t, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(cast ? t.changed : t.same, SMALL_TENSORS + 1);
     CU_ASSERT(t.only_a + t.only_b == 0);
-    ckpt_close(back);
+    ckpt_close(reopened);
 }
 
 static void any_number_of_threads_writes_the_same_bytes(void)

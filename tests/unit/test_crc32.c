@@ -113,13 +113,14 @@ static void crcs_of_pieces_are_combined(void)
     CU_ASSERT(crc_combine(CRC_32, 0x12345678, 0, 0) == 0x12345678);
     CU_ASSERT(crc_combine(CRC_32, 0, 0x12345678, UINT64_MAX) == 0x12345678);
     /* lengths that memory cannot hold: up to 300 * 2^50 zeros, by doubling */
-    uint32_t all = compute_crc32(0, b, N), zero = compute_crc32(0, zeros, sizeof zeros), whole = all;
+    uint32_t crc_of_b = compute_crc32(0, b, N), crc_of_zeros = compute_crc32(0, zeros, sizeof zeros),
+             combined = crc_of_b;
     uint64_t size = sizeof zeros;
     for (int i = 0; i < 50; i++) {
-        whole = crc_combine(CRC_32, crc_combine(CRC_32, all, zero, size), zero, size);
-        zero = crc_combine(CRC_32, zero, zero, size);
+        combined = crc_combine(CRC_32, crc_combine(CRC_32, crc_of_b, crc_of_zeros, size), crc_of_zeros, size);
+        crc_of_zeros = crc_combine(CRC_32, crc_of_zeros, crc_of_zeros, size);
         size *= 2;
-        CU_ASSERT(crc_combine(CRC_32, all, zero, size) == whole);
+        CU_ASSERT(crc_combine(CRC_32, crc_of_b, crc_of_zeros, size) == combined);
     }
 }
 

@@ -53,19 +53,19 @@ static void remove_file(const char *name)
  * LENGTH. */
 static void put_metadata(const char *name, const char *text, size_t length)
 {
-    buf b, all;
-    buf_init(&all, 1 << 20);
+    buf b, expanded;
+    buf_init(&expanded, 1 << 20);
     buf_init(&b, 1 << 20);
     for (; *text; text++)
         if (*text == '$')
-            buf_printf(&all, "%zu", (size_t)(*++text - '0') * length);
+            buf_printf(&expanded, "%zu", (size_t)(*++text - '0') * length);
         else
-            buf_byte(&all, (unsigned char)*text);
-    buf_byte(&all, 0);
-    put_pickle(&b, (const char *)all.data);
+            buf_byte(&expanded, (unsigned char)*text);
+    buf_byte(&expanded, 0);
+    put_pickle(&b, (const char *)expanded.data);
     put_file(name, b.data, b.len, 1);
     buf_free(&b);
-    buf_free(&all);
+    buf_free(&expanded);
 }
 
 /* The tensor in each item of the .distcp files. */
@@ -485,7 +485,7 @@ static void damaged_metadata_are_refused(void)
 static void check_write(const char *pickle, const char *why)
 {
     struct test_file in = make_torch_zip(pickle);
-    ckpt_file *f, *back = NULL;
+    ckpt_file *f, *reopened = NULL;
     ckpt_plan *p = NULL;
     ckpt_error err;
     char out[128];
@@ -502,10 +502,10 @@ static void check_write(const char *pickle, const char *why)
     if (why && !strstr(err.what, why))
         CU_FAIL(why);
     if (!why) {
-        CU_ASSERT_FATAL(ckpt_open(out, NULL, &back, &err) == CKPT_OK);
-        CU_ASSERT_EQUAL(ckpt_tensor_count(back), ckpt_tensor_count(f));
-        CU_ASSERT_EQUAL(ckpt_leaf_count(back), ckpt_leaf_count(f));
-        ckpt_close(back);
+        CU_ASSERT_FATAL(ckpt_open(out, NULL, &reopened, &err) == CKPT_OK);
+        CU_ASSERT_EQUAL(ckpt_tensor_count(reopened), ckpt_tensor_count(f));
+        CU_ASSERT_EQUAL(ckpt_leaf_count(reopened), ckpt_leaf_count(f));
+        ckpt_close(reopened);
     } else {
         CU_ASSERT(access(out, F_OK) != 0);
     }

@@ -229,12 +229,12 @@ static int stop_progress(void *user, uint64_t done, uint64_t total)
 static void the_caller_can_stop(void)
 {
     const float x = 1;
-    int now = 1, never = 0;
-    ckpt_diff_options o = {.struct_size = sizeof o, .progress = stop_progress, .user = &now};
+    int stops_now = 1, never_stops = 0;
+    ckpt_diff_options o = {.struct_size = sizeof o, .progress = stop_progress, .user = &stops_now};
     ckpt_file *a = open_tensor("F32", 1, &x, 4), *b = open_tensor("F32", 1, &x, 4);
     CU_ASSERT_EQUAL(ckpt_diff(a, b, NULL, stop_at_event, NULL, NULL, NULL), CKPT_ECANCELLED);
     CU_ASSERT_EQUAL(ckpt_diff(a, b, &o, NULL, NULL, NULL, NULL), CKPT_ECANCELLED);
-    o.user = &never;
+    o.user = &never_stops;
     CU_ASSERT_EQUAL(ckpt_diff(a, b, &o, NULL, NULL, NULL, NULL), CKPT_OK);
     close_open_files();
 }

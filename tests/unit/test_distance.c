@@ -144,7 +144,7 @@ static void norms_are_correct(void)
 {
     double a[MAX_ELEMENTS], b[MAX_ELEMENTS];
     long double aa = 0, bb = 0, ab = 0, dd = 0;
-    struct norms all = {0}, steps = {0};
+    struct norms in_one_call = {0}, in_steps = {0};
     for (size_t i = 0; i < MAX_ELEMENTS; i++) {
         a[i] = (double)(int64_t)next_random() * 0x1p-63;
         b[i] = a[i] + (double)(int64_t)next_random() * 0x1p-66;
@@ -153,16 +153,16 @@ static void norms_are_correct(void)
         ab += (long double)a[i] * b[i];
         dd += ((long double)a[i] - b[i]) * ((long double)a[i] - b[i]);
     }
-    norms_add(&all, a, b, MAX_ELEMENTS - 3);
+    norms_add(&in_one_call, a, b, MAX_ELEMENTS - 3);
     for (size_t at = 0; at < MAX_ELEMENTS - 3; at += 64)
-        norms_add(&steps, a + at, b + at, MAX_ELEMENTS - 3 - at < 64 ? MAX_ELEMENTS - 3 - at : 64);
-    norms_add(&all, a + MAX_ELEMENTS - 3, b + MAX_ELEMENTS - 3, 3);
-    norms_add(&steps, a + MAX_ELEMENTS - 3, b + MAX_ELEMENTS - 3, 3);
-    CU_ASSERT(fabsl(all.aa - aa) < 1e-12L * aa && fabsl(all.bb - bb) < 1e-12L * bb);
-    CU_ASSERT(fabsl(all.ab - ab) < 1e-12L * ab && fabsl(all.dd - dd) < 1e-12L * dd);
-    CU_ASSERT(fabsl((long double)norms_distance(&all) - sqrtl(dd / bb)) < 1e-12L);
-    CU_ASSERT(fabsl((long double)norms_cosine(&steps) - ab / sqrtl(aa * bb)) < 1e-12L);
-    CU_ASSERT(fabs(norms_distance(&all) - norms_distance(&steps)) < 1e-13);
+        norms_add(&in_steps, a + at, b + at, MAX_ELEMENTS - 3 - at < 64 ? MAX_ELEMENTS - 3 - at : 64);
+    norms_add(&in_one_call, a + MAX_ELEMENTS - 3, b + MAX_ELEMENTS - 3, 3);
+    norms_add(&in_steps, a + MAX_ELEMENTS - 3, b + MAX_ELEMENTS - 3, 3);
+    CU_ASSERT(fabsl(in_one_call.aa - aa) < 1e-12L * aa && fabsl(in_one_call.bb - bb) < 1e-12L * bb);
+    CU_ASSERT(fabsl(in_one_call.ab - ab) < 1e-12L * ab && fabsl(in_one_call.dd - dd) < 1e-12L * dd);
+    CU_ASSERT(fabsl((long double)norms_distance(&in_one_call) - sqrtl(dd / bb)) < 1e-12L);
+    CU_ASSERT(fabsl((long double)norms_cosine(&in_steps) - ab / sqrtl(aa * bb)) < 1e-12L);
+    CU_ASSERT(fabs(norms_distance(&in_one_call) - norms_distance(&in_steps)) < 1e-13);
 }
 
 /* The eight lanes are added in a fixed order, as in distances, so the result is the same on all CPUs. */

@@ -75,12 +75,13 @@ static void other_spellings_are_found(void)
 
 static void other_names_are_not_found(void)
 {
-    static const char *const none[] = {"",        "torch.",  "torch.torch.float32",
-                                       "float33", "FLOAT32", "F32 ",
-                                       "numpy",   "F33",     "a name that is longer than any of them",
-                                       "storage"};
-    for (size_t i = 0; i < sizeof none / sizeof *none; i++)
-        CU_ASSERT_EQUAL(ckpt_dtype_parse(str_c(none[i])), CKPT_DT_NONE);
+    static const char *const unknown_names[] = {
+        "",        "torch.",  "torch.torch.float32",
+        "float33", "FLOAT32", "F32 ",
+        "numpy",   "F33",     "a name that is longer than any of them",
+        "storage"};
+    for (size_t i = 0; i < sizeof unknown_names / sizeof *unknown_names; i++)
+        CU_ASSERT_EQUAL(ckpt_dtype_parse(str_c(unknown_names[i])), CKPT_DT_NONE);
     CU_ASSERT_EQUAL(ckpt_dtype_parse(STR_LIT("F32\0")), CKPT_DT_NONE);
     CU_ASSERT_EQUAL(dtype_by_storage(STR_LIT("")), CKPT_DT_NONE);
     CU_ASSERT_EQUAL(dtype_by_storage(STR_LIT("Storage")), CKPT_DT_NONE);

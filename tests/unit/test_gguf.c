@@ -72,12 +72,12 @@ static void unchanged_files_are_written_as_they_were(void)
                                         "gguf/align4096.gguf", "gguf/rand_IQ2_XS.gguf",
                                         "gguf/odd_zero.gguf",  "gguf/no_tensors.gguf"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        size_t n, nagain = 0;
-        void *again = NULL;
+        size_t n, nwritten = 0;
+        void *written = NULL;
         unsigned char *bytes = read_corpus_file(names[i], &n);
-        CU_ASSERT_EQUAL(write_as_gguf(bytes, n, NULL, &again, &nagain), CKPT_OK);
-        CU_ASSERT(nagain == n && again && memcmp(again, bytes, n) == 0);
-        ckpt_free(again);
+        CU_ASSERT_EQUAL(write_as_gguf(bytes, n, NULL, &written, &nwritten), CKPT_OK);
+        CU_ASSERT(nwritten == n && written && memcmp(written, bytes, n) == 0);
+        ckpt_free(written);
         free(bytes);
     }
 }
@@ -89,15 +89,15 @@ static void older_files_become_version_3(void)
         U32("\x02") "xy" U32("\x01") "b" U32("\x09") U32("\x08") U32("\x01") U32("\x01") "z";
     static const char want[] = "GGUF" U32("\x03") U64("\0") U64("\x02") U64("\x01") "a" U32("\x08")
         U64("\x02") "xy" U64("\x01") "b" U32("\x09") U32("\x08") U64("\x01") U64("\x01") "z";
-    size_t nagain = 0;
-    void *again = NULL;
-    CU_ASSERT_EQUAL(write_as_gguf(old, sizeof old - 1, NULL, &again, &nagain), CKPT_OK);
-    CU_ASSERT(nagain >= sizeof want - 1 && again && memcmp(again, want, sizeof want - 1) == 0);
-    ckpt_free(again);
-    CU_ASSERT_EQUAL(write_as_gguf(old, sizeof old - 1, "net", &again, &nagain), CKPT_OK);
+    size_t nwritten = 0;
+    void *written = NULL;
+    CU_ASSERT_EQUAL(write_as_gguf(old, sizeof old - 1, NULL, &written, &nwritten), CKPT_OK);
+    CU_ASSERT(nwritten >= sizeof want - 1 && written && memcmp(written, want, sizeof want - 1) == 0);
+    ckpt_free(written);
+    CU_ASSERT_EQUAL(write_as_gguf(old, sizeof old - 1, "net", &written, &nwritten), CKPT_OK);
     /* the first pair, after a header of 24 bytes: the length of its key and the key */
-    CU_ASSERT(again && memcmp((char *)again + 24, U64("\x14") "general.architecture", 8 + 20) == 0);
-    ckpt_free(again);
+    CU_ASSERT(written && memcmp((char *)written + 24, U64("\x14") "general.architecture", 8 + 20) == 0);
+    ckpt_free(written);
 }
 
 void suite_gguf(void)

@@ -85,10 +85,10 @@ static void gzip_members_are_joined(void)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         b.len = 0;
         put_gzip(&b, STR_LIT("one"));
-        uint64_t complete = b.len;
+        uint64_t complete_size = b.len;
         buf_put_cstr(&b, cases[i].suffix);
         struct unpacked u = unpack(&b, INFLATE_GZIP, 0, 100);
-        CU_ASSERT(u.st == CKPT_OK && u.used == complete && strcmp(u.text, cases[i].text) == 0);
+        CU_ASSERT(u.st == CKPT_OK && u.used == complete_size && strcmp(u.text, cases[i].text) == 0);
     }
     b.len = 0;
     put_gzip(&b, STR_LIT("one"));
@@ -108,8 +108,8 @@ static void truncated_streams_are_refused(void)
     buf b;
     buf_init(&b, 1 << 16);
     put_gzip(&b, STR_LIT("all of it"));
-    size_t complete = b.len;
-    for (b.len = 1; b.len < complete; b.len++) {
+    size_t complete_size = b.len;
+    for (b.len = 1; b.len < complete_size; b.len++) {
         struct unpacked u = unpack(&b, INFLATE_GZIP, 0, 100);
         CU_ASSERT(u.st == CKPT_ETRUNCATED && u.err.offset == b.len && strstr(u.err.what, "end too early"));
     }

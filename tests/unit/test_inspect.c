@@ -49,12 +49,13 @@ static void wrappers_are_counted(void)
 static void inspecting_again_needs_no_memory(void)
 {
     ckpt_file *f = open_corpus_file("torch/t26/general_checkpoint.tar");
-    uint64_t before = arena_used(f->a), once;
+    uint64_t before = arena_used(f->a), used_after_first;
     (void)inspect(f);
-    once = arena_used(f->inspect_arena);
+    used_after_first = arena_used(f->inspect_arena);
     for (int i = 0; i < 100; i++)
         (void)inspect(f);
-    CU_ASSERT(once > 0 && arena_used(f->inspect_arena) == once && arena_used(f->a) == before);
+    CU_ASSERT(used_after_first > 0 && arena_used(f->inspect_arena) == used_after_first &&
+              arena_used(f->a) == before);
     close_open_files();
 }
 

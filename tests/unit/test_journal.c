@@ -126,13 +126,13 @@ static void any_torn_write_is_recovered(void)
     for (unsigned new_sectors = 0; new_sectors <= ALL_SECTORS; new_sectors++) {
         for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
             size_t n = sizes[k];
-            bool all = new_sectors == ALL_SECTORS && n == GROWN_SIZE;
-            bool none = (new_sectors & 0xF) == 0 && n == SIZE; /* the fifth sector is beyond SIZE */
+            bool all_new = new_sectors == ALL_SECTORS && n == GROWN_SIZE;
+            bool none_new = (new_sectors & 0xF) == 0 && n == SIZE; /* the fifth sector is beyond SIZE */
             put_half_written(new_sectors, n);
             put_file(journal_path, b.data, b.len);
-            CU_ASSERT_EQUAL(journal_check(path, NULL, NULL), all || none ? CKPT_OK : CKPT_ECHANGED);
-            CU_ASSERT_EQUAL(recover(&b), all ? CKPT_RECOVERED_NEW : CKPT_RECOVERED_OLD);
-            CU_ASSERT(all ? file_is(path, changed, GROWN_SIZE) : file_is(path, before, SIZE));
+            CU_ASSERT_EQUAL(journal_check(path, NULL, NULL), all_new || none_new ? CKPT_OK : CKPT_ECHANGED);
+            CU_ASSERT_EQUAL(recover(&b), all_new ? CKPT_RECOVERED_NEW : CKPT_RECOVERED_OLD);
+            CU_ASSERT(all_new ? file_is(path, changed, GROWN_SIZE) : file_is(path, before, SIZE));
         }
     }
     buf_free(&b);
@@ -384,7 +384,7 @@ static void readers_refuse_a_file_that_is_being_edited(void)
 
 static void a_failed_edit_is_undone(void)
 {
-    struct rlimit old_limit, small;
+    struct rlimit old_limit, small_limit;
     ckpt_error err;
     begin_edit();
     struct patches p = make_patches();
@@ -392,10 +392,10 @@ static void a_failed_edit_is_undone(void)
     static char appended[4000]; /* more than the limit on the size of files allows */
     CU_ASSERT(patches_add(&p, SIZE, str_of(appended, sizeof appended)));
     CU_ASSERT_EQUAL_FATAL(getrlimit(RLIMIT_FSIZE, &old_limit), 0);
-    small = old_limit;
-    small.rlim_cur = SIZE + 1000;
+    small_limit = old_limit;
+    small_limit.rlim_cur = SIZE + 1000;
     void (*old_handler)(int) = signal(SIGXFSZ, SIG_IGN);
-    CU_ASSERT_EQUAL_FATAL(setrlimit(RLIMIT_FSIZE, &small), 0);
+    CU_ASSERT_EQUAL_FATAL(setrlimit(RLIMIT_FSIZE, &small_limit), 0);
     ckpt_status st = journal_apply(path, &p, &no_sync_options, &err);
     setrlimit(RLIMIT_FSIZE, &old_limit);
     signal(SIGXFSZ, old_handler);

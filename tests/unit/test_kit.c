@@ -234,11 +234,11 @@ static struct kit_tensor make_tensor_stored_in_pieces(struct piece list[4])
 
 static void digest_file(ckpt_file *f, uint8_t out[CKPT_DIGEST_MAX])
 {
-    uint8_t all[2 * CKPT_DIGEST_MAX];
+    uint8_t tensor_digests[2 * CKPT_DIGEST_MAX];
     memset(out, 0, CKPT_DIGEST_MAX);
     CU_ASSERT_FATAL(ckpt_tensor_count(f) <= 2);
-    CU_ASSERT_EQUAL(ckpt_digest_tensors(f, CKPT_XXH3, NULL, all, NULL), CKPT_OK);
-    CU_ASSERT_EQUAL(ckpt_digest_file(f, CKPT_XXH3, all, out, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(ckpt_digest_tensors(f, CKPT_XXH3, NULL, tensor_digests, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(ckpt_digest_file(f, CKPT_XXH3, tensor_digests, out, NULL), CKPT_OK);
 }
 
 /* check_convert - writes the file to FOLDER/NAME; the digest must stay the same unless STRIP changes a

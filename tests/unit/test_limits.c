@@ -22,17 +22,17 @@ static void memory_for_metadata_is_limited(void)
 {
     ckpt_error err;
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        bool read = false;
+        bool was_read = false;
         CU_ASSERT(open_with(files[i], (ckpt_limits){.struct_size = sizeof(ckpt_limits), .max_metadata = 256},
                             &err) == CKPT_ELIMIT);
         for (uint64_t max = 256; max <= 1u << 20; max = max * 5 / 4) {
             ckpt_status st = open_with(
                 files[i], (ckpt_limits){.struct_size = sizeof(ckpt_limits), .max_metadata = max}, &err);
             CU_ASSERT(st == CKPT_OK || (st == CKPT_ELIMIT && strstr(err.what, "memory") && err.hint[0]));
-            CU_ASSERT(!read || st == CKPT_OK); /* a higher limit never refuses more */
-            read = st == CKPT_OK;
+            CU_ASSERT(!was_read || st == CKPT_OK); /* a higher limit never refuses more */
+            was_read = st == CKPT_OK;
         }
-        CU_ASSERT(read);
+        CU_ASSERT(was_read);
     }
 }
 

@@ -17,18 +17,18 @@
 static char dir[64];
 
 /* put_folder_name - writes the path of the folder of a rank to PATH; STAGE as in put_rank. */
-static void put_folder_name(char path[128], int tensor, int stage)
+static void put_folder_name(char path[128], int tensor_rank, int stage)
 {
-    int n = snprintf(path, 128, "%s/mp_rank_%02d", dir, tensor);
+    int n = snprintf(path, 128, "%s/mp_rank_%02d", dir, tensor_rank);
     if (stage >= 0)
         snprintf(path + n, 128 - (size_t)n, "_%03d", stage);
 }
 
 /* put_rank - writes TEXT as the file of a rank; STAGE is -1 if folders have no stage. */
-static void put_rank(int tensor, int stage, const char *text)
+static void put_rank(int tensor_rank, int stage, const char *text)
 {
     char folder[128], path[160];
-    put_folder_name(folder, tensor, stage);
+    put_folder_name(folder, tensor_rank, stage);
     snprintf(path, sizeof path, "%s/model_optim_rng.pt", folder);
     struct test_file made = make_torch_zip(text);
     CU_ASSERT_EQUAL(mkdir(folder, 0700), 0);
@@ -47,10 +47,10 @@ static void make_folder(void)
 
 static void remove_folder(void)
 {
-    for (int tensor = 0; tensor < 2; tensor++)
+    for (int tensor_rank = 0; tensor_rank < 2; tensor_rank++)
         for (int stage = -1; stage < 2; stage++) {
             char folder[128], path[160];
-            put_folder_name(folder, tensor, stage);
+            put_folder_name(folder, tensor_rank, stage);
             snprintf(path, sizeof path, "%s/model_optim_rng.pt", folder);
             unlink(path);
             rmdir(folder);

@@ -33,14 +33,14 @@ static bool ends_with(const char *name, const char *end)
 static void put_tensor(struct network *n, const char *name, uint64_t a, uint64_t b, uint64_t c, uint64_t d)
 {
     const uint64_t shape[] = {a, b, c, d};
-    char changed[256];
+    char changed_name[256];
     const char *match = n->change->from ? strstr(name, n->change->from) : NULL;
     ckpt_callbacks source = {.struct_size = sizeof source, .read_at = tensor_read_nothing};
     ckpt_builder_tensor t = CKPT_INIT(ckpt_builder_tensor);
     if (ends_with(name, n->change->omit))
         return;
     if (match)
-        snprintf(changed, sizeof changed, "%.*s%s%s", (int)(match - name), name, n->change->to,
+        snprintf(changed_name, sizeof changed_name, "%.*s%s%s", (int)(match - name), name, n->change->to,
                  match + strlen(n->change->from));
     t.dtype = ends_with(name, n->change->integer) ? CKPT_DT_I8 : CKPT_DT_F32;
     t.shape = shape;
@@ -48,7 +48,7 @@ static void put_tensor(struct network *n, const char *name, uint64_t a, uint64_t
     for (; t.ndim < 4 && shape[t.ndim]; t.ndim++)
         source.size *= shape[t.ndim];
     t.callbacks = &source;
-    CU_ASSERT_EQUAL(ckpt_builder_add_tensor(n->builder, match ? changed : name, &t, &err), CKPT_OK);
+    CU_ASSERT_EQUAL(ckpt_builder_add_tensor(n->builder, match ? changed_name : name, &t, &err), CKPT_OK);
 }
 
 static struct network begin_network(const struct change *c)
@@ -113,10 +113,10 @@ static ckpt_status make_llama(const struct change *c, unsigned blocks, const ckp
 static void put_norm(struct network *n, const char *name, uint64_t width)
 {
     static const char *const parts[] = {"weight", "bias", "running_mean", "running_var"};
-    char full[256 + sizeof ".running_mean"];
+    char full_name[256 + sizeof ".running_mean"];
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        snprintf(full, sizeof full, "%s.%s", name, parts[i]);
-        put_tensor(n, full, width, 0, 0, 0);
+        snprintf(full_name, sizeof full_name, "%s.%s", name, parts[i]);
+        put_tensor(n, full_name, width, 0, 0, 0);
     }
 }
 
@@ -138,11 +138,11 @@ static ckpt_status make_resnet(const struct change *c, ckpt_mem **out)
     put_tensor(&n, "conv1.weight", 8, 3, kernel, kernel);
     put_norm(&n, "bn1", 8);
     for (unsigned stage = 1; stage <= 4; stage++) {
-        uint64_t width = 4u << stage, before = stage > 1 ? width / 2 : width;
-        put_conv(&n, stage, "conv1", "bn1", (uint64_t[]){width, before, 3});
+        uint64_t width = 4u << stage, input_width = stage > 1 ? width / 2 : width;
+        put_conv(&n, stage, "conv1", "bn1", (uint64_t[]){width, input_width, 3});
         put_conv(&n, stage, "conv2", "bn2", (uint64_t[]){width, width, 3});
         if (stage > 1)
-            put_conv(&n, stage, "downsample.0", "downsample.1", (uint64_t[]){width, before, 1});
+            put_conv(&n, stage, "downsample.0", "downsample.1", (uint64_t[]){width, input_width, 1});
     }
     put_tensor(&n, "fc.weight", 10, 64, 0, 0);
     put_tensor(&n, "fc.bias", 10, 0, 0, 0);

@@ -111,10 +111,10 @@ static bool is_optimal(const struct mem_timeline *t)
     arena *a = arena_new(1 << 20);
     struct mem_segments s;
     struct mem_plan plan;
-    uint64_t kept = 0;
+    uint64_t kept_bytes = 0;
     for (uint32_t i = 0; i < t->n; i++)
-        kept += t->blocks[i].kept_bytes;
-    uint64_t limit = 60 + random_below(kept + 200);
+        kept_bytes += t->blocks[i].kept_bytes;
+    uint64_t limit = 60 + random_below(kept_bytes + 200);
     struct best best = try_all_cuts(t, limit);
     bool ok = plan_lowest_peak(t, a, &plan, NULL) == CKPT_OK;
     s = (struct mem_segments){.list = plan.list, .n = plan.n};
@@ -165,9 +165,9 @@ static void planning_takes_milliseconds(void)
     struct mem_block blocks[200];
     for (int uneven = 0; uneven < 2; uneven++) {
         struct mem_timeline t = deep_timeline(blocks, uneven);
-        ckpt_mem_segment all = {.blocks = 200};
+        ckpt_mem_segment one_segment = {.blocks = 200};
         struct mem_plan plan;
-        struct mem_segments s = {.list = &all, .n = 1};
+        struct mem_segments s = {.list = &one_segment, .n = 1};
         uint64_t peak = timeline_peak(&t, &s).bytes; /* if the blocks are one segment */
         for (unsigned tenths = 1; tenths <= 10; tenths++) {
             arena *a = arena_new(1 << 24);
@@ -189,25 +189,25 @@ static void plans_that_are_not_proven_are_flagged(void)
 {
     struct mem_block blocks[200];
     struct mem_timeline t = {.blocks = blocks, .n = 200, .input_bytes = 1000};
-    uint64_t all = 0;
+    uint64_t kept_bytes = 0;
     for (uint32_t i = 0; i < t.n; i++) {
         blocks[i] = (struct mem_block){.input_bytes = 1000 + random_below(100000),
                                        .multiply_adds = 1000 + random_below(1000000),
                                        .backward_bytes = random_below(1000),
                                        .copy_bytes = random_below(100000)};
         blocks[i].kept_bytes = blocks[i].input_bytes + blocks[i].copy_bytes + random_below(1000000);
-        all += blocks[i].kept_bytes;
+        kept_bytes += blocks[i].kept_bytes;
     }
     arena *a = arena_new(1 << 24);
     struct mem_plan plan;
     clock_t begun = clock();
-    CU_ASSERT_EQUAL(plan_cheapest(&t, all / 2, a, &plan, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(plan_cheapest(&t, kept_bytes / 2, a, &plan, NULL), CKPT_OK);
     if (getenv("MEM_PLAN_TIMES"))
         printf("\nall differ: %.2f ms, proven %d", (double)(clock() - begun) * 1000 / CLOCKS_PER_SEC,
                plan.proven);
     struct mem_segments s = {.list = plan.list, .n = plan.n};
     CU_ASSERT(!plan.proven);
-    CU_ASSERT(plan.list && timeline_peak(&t, &s).bytes <= all / 2);
+    CU_ASSERT(plan.list && timeline_peak(&t, &s).bytes <= kept_bytes / 2);
     arena_free(a);
 }
 

@@ -382,16 +382,16 @@ static void check_valid(const struct opcode_test *test, const struct bytes *setu
     size_t at = s.n;
     put_bytes(&s, &test->code, 1);
     put_bytes(&s, test->argument.ptr, test->argument.n);
-    bool calls = strstr(steps_of(test), "call") != NULL;
+    bool has_call = strstr(steps_of(test), "call") != NULL;
     struct bytes ending = test->code == PICKLE_STOP || test->ending.n ? test->ending
                                                                       : (struct bytes)BYTES(".");
     if (test->code != PICKLE_STOP && test->code != PICKLE_FRAME) /* without STOP, the steps are the same */
-        check_trace(s.bytes, s.n, steps_of_setup(setup), steps_of(test), s.n, calls ? at : SIZE_MAX);
+        check_trace(s.bytes, s.n, steps_of_setup(setup), steps_of(test), s.n, has_call ? at : SIZE_MAX);
     put_bytes(&s, ending.ptr, ending.n);
     bool leaves_mark = test->code == PICKLE_POP_MARK && setup->n == 2 && setup->ptr[1] == PICKLE_MARK;
     char steps[64];
     snprintf(steps, sizeof steps, "%s%s", steps_of(test), leaves_mark ? "left;" : "");
-    check_trace(s.bytes, s.n, steps_of_setup(setup), steps, SIZE_MAX, calls ? at : SIZE_MAX);
+    check_trace(s.bytes, s.n, steps_of_setup(setup), steps, SIZE_MAX, has_call ? at : SIZE_MAX);
 }
 
 /* check_stops - the trace of SETUP, the opcode and the first CUT bytes of its argument must stop at the

@@ -28,9 +28,9 @@ static bool load_bytes(struct bytes *b, const char *path)
     b->size = (size_t)ftell(in);
     b->data = malloc(b->size + 1);
     rewind(in);
-    bool all = b->data && fread(b->data, 1, b->size, in) == b->size;
+    bool is_complete = b->data && fread(b->data, 1, b->size, in) == b->size;
     fclose(in);
-    return all;
+    return is_complete;
 }
 
 static int64_t read_bytes(void *user, uint64_t offset, void *buf, size_t n)

@@ -174,7 +174,7 @@ static void check_program(const struct program *p)
 static void every_opcode_creates_its_node(void)
 {
     bool used[256] = {false};
-    unsigned known = 0;
+    unsigned nknown = 0;
     for (size_t i = 0; i < sizeof valid_programs / sizeof *valid_programs; i++) {
         struct graph g;
         check_program(&valid_programs[i]);
@@ -185,12 +185,12 @@ static void every_opcode_creates_its_node(void)
     }
     for (unsigned op = 0; op < 256; op++) {
         const struct pickle_op *o = pickle_op((uint8_t)op);
-        known += o != NULL;
+        nknown += o != NULL;
         bool refused = op == PICKLE_EXT1 || op == PICKLE_EXT2 || op == PICKLE_EXT4 ||
                        op == PICKLE_NEXT_BUFFER || op == PICKLE_READONLY_BUFFER;
         CU_ASSERT_EQUAL(used[op], o != NULL && !refused);
     }
-    CU_ASSERT_EQUAL(known, 68); /* the opcodes of protocols 0 to 5 */
+    CU_ASSERT_EQUAL(nknown, 68); /* the opcodes of protocols 0 to 5 */
 }
 
 static const struct program refused_programs[] = {
@@ -387,15 +387,15 @@ static void failing_allocations_are_reported(void)
                                  "}U\x01"
                                  "aNscm\nn\n)R(K\x05K\x06u}bNQt.";
     struct graph g;
-    uint64_t failing = 1; /* the number of the allocation that fails */
-    for (;; failing++) {
-        graph_read_limited(&g, pickle, sizeof pickle - 1, UINT64_MAX, failing);
+    uint64_t failing_allocation = 1; /* the number of the allocation that fails */
+    for (;; failing_allocation++) {
+        graph_read_limited(&g, pickle, sizeof pickle - 1, UINT64_MAX, failing_allocation);
         bool done = g.status != CKPT_ENOMEM;
         graph_free(&g);
         if (done)
             break;
     }
-    CU_ASSERT(failing > 6); /* allocations of nodes, text and four lists of facts */
+    CU_ASSERT(failing_allocation > 6); /* allocations of nodes, text and four lists of facts */
     CU_ASSERT_EQUAL(g.status, CKPT_OK);
     graph_read_limited(&g, BYTES("(((((]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]t."), 1024, 0);
     CU_ASSERT_EQUAL(g.status, CKPT_ELIMIT);
@@ -438,12 +438,12 @@ static void large_text_stays_in_the_file(void)
         CU_ASSERT(arena_used(g.a) < 4096);
         graph_free(&g);
         for (size_t at = 65530; at < 65545; at++) { /* around the end of the first window */
-            unsigned char valid = b.data[at];
+            unsigned char valid_byte = b.data[at];
             b.data[at] ^= 0xc0;
             graph_read(&g, b.data, b.len);
             CU_ASSERT_EQUAL(g.status, CKPT_EFORMAT);
             graph_free(&g);
-            b.data[at] = valid;
+            b.data[at] = valid_byte;
         }
         buf_free(&b);
     }

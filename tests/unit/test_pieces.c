@@ -624,13 +624,13 @@ static void put_in_pieces(ckpt_file *f, uint32_t i, size_t rows, size_t columns)
 static ckpt_file *open_matrices(const float *values)
 {
     char header[256];
-    uint64_t small = 70 * 41 * 4, large = (uint64_t)ROWS * COLUMNS * 4;
+    uint64_t small_bytes = 70 * 41 * 4, large_bytes = (uint64_t)ROWS * COLUMNS * 4;
     snprintf(header, sizeof header,
              "{'small':{'dtype':'F32','shape':[70,41],'data_offsets':[0,%llu]},"
              "'large':{'dtype':'F32','shape':[%u,%u],'data_offsets':[%llu,%llu]}}",
-             (unsigned long long)small, ROWS, COLUMNS, (unsigned long long)small,
-             (unsigned long long)(small + large));
-    return open_safetensors(quoted(header), values, (size_t)(small + large));
+             (unsigned long long)small_bytes, ROWS, COLUMNS, (unsigned long long)small_bytes,
+             (unsigned long long)(small_bytes + large_bytes));
+    return open_safetensors(quoted(header), values, (size_t)(small_bytes + large_bytes));
 }
 
 static int count_changes(void *user, const ckpt_diff_event *e)
@@ -641,11 +641,11 @@ static int count_changes(void *user, const ckpt_diff_event *e)
 
 static void compute_digest(ckpt_file *f, unsigned threads, uint8_t out[CKPT_DIGEST_MAX])
 {
-    uint8_t all[2 * CKPT_DIGEST_MAX];
+    uint8_t tensor_digests[2 * CKPT_DIGEST_MAX];
     ckpt_work how = {.struct_size = sizeof how, .threads = threads};
     memset(out, 0, CKPT_DIGEST_MAX);
-    CU_ASSERT_EQUAL(ckpt_digest_tensors(f, CKPT_XXH3, &how, all, NULL), CKPT_OK);
-    CU_ASSERT_EQUAL(ckpt_digest_file(f, CKPT_XXH3, all, out, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(ckpt_digest_tensors(f, CKPT_XXH3, &how, tensor_digests, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(ckpt_digest_file(f, CKPT_XXH3, tensor_digests, out, NULL), CKPT_OK);
 }
 
 static void check_same_tensors(ckpt_file *a, ckpt_file *b)

@@ -497,15 +497,15 @@ static void check_add_prefix(const char *content, const char *root, const char *
     struct test_file made = make_torch_zip(content);
     CU_ASSERT_PTR_NOT_NULL_FATAL(made.file);
     ckpt_plan *p = plan_of(made.file);
-    uint64_t rows = 0;
+    uint64_t renamed_tensors = 0;
     if (root)
         CU_ASSERT_EQUAL(ckpt_plan_root(p, root, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_plan_add(p, "x.", NULL), CKPT_OK);
     CU_ASSERT_STRING_EQUAL(names_of(p), want);
     CU_ASSERT_STRING_EQUAL(mappings_text(p), report);
     for (size_t i = 0; i < ckpt_plan_rename_count(p); i++)
-        rows += !ckpt_plan_rename_at(p, i)->metadata && !ckpt_plan_rename_at(p, i)->value;
-    CU_ASSERT(rows <= ckpt_plan_tensor_count(p));
+        renamed_tensors += !ckpt_plan_rename_at(p, i)->metadata && !ckpt_plan_rename_at(p, i)->value;
+    CU_ASSERT(renamed_tensors <= ckpt_plan_tensor_count(p));
     ckpt_plan_free(p);
     close_file(&made);
 }

@@ -108,10 +108,10 @@ static void check_every_length(const char *below, size_t step)
 {
     struct original o;
     load_original(&o, below);
-    uint64_t first = first_storage_offset(&o);
+    uint64_t first_offset = first_storage_offset(&o);
     /* few lengths (each 37th) before the first storage, because nothing can be salvaged from them */
-    for (size_t n = 0; n <= o.size; n += n + 40 < first ? 37 : step)
-        CU_ASSERT(check_damage(&o, n, n, true) >= 0 || n < first);
+    for (size_t n = 0; n <= o.size; n += n + 40 < first_offset ? 37 : step)
+        CU_ASSERT(check_damage(&o, n, n, true) >= 0 || n < first_offset);
     CU_ASSERT_EQUAL(check_damage(&o, o.size, o.size, true), 0);
     free_original(&o);
 }
@@ -345,7 +345,7 @@ static void damage_data_1(struct test_file *made)
  * KEPT ("1;2;"). */
 static void check_salvaged(const char *text, const char *lost, const char *rows, const char *kept)
 {
-    struct test_file made = make_torch_zip(text), back;
+    struct test_file made = make_torch_zip(text), reopened;
     char path[] = "/tmp/ckpt-unit-XXXXXX";
     buf got;
     ckpt_error err = {0};
@@ -375,20 +375,20 @@ static void check_salvaged(const char *text, const char *lost, const char *rows,
     ckpt_plan_free(p);
     ckpt_close(f);
     close_file(&made);
-    back = (struct test_file){.file = NULL};
-    CU_ASSERT_EQUAL_FATAL(ckpt_open(path, NULL, &back.file, &err), CKPT_OK);
-    check_tensors(&back, rows);
+    reopened = (struct test_file){.file = NULL};
+    CU_ASSERT_EQUAL_FATAL(ckpt_open(path, NULL, &reopened.file, &err), CKPT_OK);
+    check_tensors(&reopened, rows);
     got.len = 0;
-    for (size_t i = 0; ckpt_leaf_at(back.file, i); i++) {
+    for (size_t i = 0; ckpt_leaf_at(reopened.file, i); i++) {
         char value[200];
-        (void)ckpt_value_text(ckpt_leaf_at(back.file, i)->value, 8, value, sizeof value);
+        (void)ckpt_value_text(ckpt_leaf_at(reopened.file, i)->value, 8, value, sizeof value);
         buf_printf(&got, "%s;", value);
     }
     if (!str_is(buf_view(&got), kept))
         printf("\n    %s: %.*s", text, STR_ARG(buf_view(&got)));
     CU_ASSERT(str_is(buf_view(&got), kept));
     buf_free(&got);
-    ckpt_close(back.file);
+    ckpt_close(reopened.file);
     close(fd);
     unlink(path);
 }

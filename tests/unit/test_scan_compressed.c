@@ -126,11 +126,11 @@ static void truncated_data_are_reported(void)
 /* The size and the depth of unpacking are limited. */
 static void unpacking_is_limited(void)
 {
-    ckpt_scan_options little = {.struct_size = sizeof little, .max_unpacked = 9};
+    ckpt_scan_options nine_bytes = {.struct_size = sizeof nine_bytes, .max_unpacked = 9};
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
         if (!is_supported(i))
             continue;
-        struct scanned s = scan_buffer_as(formats[i].bytes, NULL, &little, 0);
+        struct scanned s = scan_buffer_as(formats[i].bytes, NULL, &nine_bytes, 0);
         CHECK_ONLY_FINDING(s, "not-opened", 0, formats[i].kind);
     }
     ckpt_scan_options one_level = {.struct_size = sizeof one_level, .max_depth = 1};

@@ -306,7 +306,7 @@ static void malformed_safetensors_are_scanned_as_a_pickle(void)
 static void long_locations_are_truncated(void)
 {
     buf inner, outer;
-    ckpt_scan_options sums = {.struct_size = sizeof sums, .sha256 = true};
+    ckpt_scan_options with_sha256 = {.struct_size = sizeof with_sha256, .sha256 = true};
     char name[6001];
     memset(name, 'n', 6000);
     buf_init(&inner, 1 << 20);
@@ -317,7 +317,7 @@ static void long_locations_are_truncated(void)
     char size[13];
     snprintf(size, sizeof size, "%011zo", inner.len);
     tar_put(&outer, "y", "", '0', size, str_of((const char *)inner.data, inner.len));
-    struct scanned s = scan_buffer_as(str_of((const char *)outer.data, outer.len), NULL, &sums, 0);
+    struct scanned s = scan_buffer_as(str_of((const char *)outer.data, outer.len), NULL, &with_sha256, 0);
     CU_ASSERT(s.status == CKPT_OK && s.result.verdict == CKPT_SCAN_KNOWN_EXEC && s.members == 2);
     CU_ASSERT_EQUAL(ckpt_scan("/no such file", NULL, NULL, NULL, &s.result, NULL), CKPT_ENOTFOUND);
     buf_free(&inner);

@@ -126,13 +126,14 @@ static void check_appended_archive(buf *b, const char *format, size_t before, si
 {
     put_archive(b, before, comment);
     struct scanned s = scan(b);
-    bool archive = false, pickle = false;
+    bool archive_found = false, pickle_found = false;
     for (size_t i = 0; i < s.findings && i < MAX_FINDINGS; i++) {
-        archive = archive ||
-                  (strcmp(s.all[i].rule, "two-formats") == 0 && strstr(s.all[i].text, "also a zip archive"));
-        pickle = pickle || (strcmp(s.all[i].rule, "known-exec") == 0 && strstr(s.all[i].where, "evil.pkl"));
+        archive_found = archive_found || (strcmp(s.all[i].rule, "two-formats") == 0 &&
+                                          strstr(s.all[i].text, "also a zip archive"));
+        pickle_found = pickle_found ||
+                       (strcmp(s.all[i].rule, "known-exec") == 0 && strstr(s.all[i].where, "evil.pkl"));
     }
-    bool right = s.status == CKPT_OK && archive && pickle && is_format(&s, format);
+    bool right = s.status == CKPT_OK && archive_found && pickle_found && is_format(&s, format);
     if (!right)
         printf("\n    line %d: %s: %zu findings, the first %s %s: %s", line,
                s.result.format ? s.result.format : "?", s.findings, s.first_finding.rule,

@@ -66,7 +66,7 @@ static void damaged_archives_are_reported(void)
 static void deeply_nested_archives_are_reported(void)
 {
     buf b, outer;
-    ckpt_scan_options two = {.struct_size = sizeof two, .max_depth = 2};
+    ckpt_scan_options two_levels = {.struct_size = sizeof two_levels, .max_depth = 2};
     buf_init(&b, 1 << 20);
     tar_member(&b, "name", '0', TEXT("text"));
     for (int i = 0; i < 2; i++) {
@@ -75,11 +75,11 @@ static void deeply_nested_archives_are_reported(void)
         buf_free(&b);
         b = outer;
     }
-    struct scanned s = scan_buffer_as(str_of((const char *)b.data, b.len), NULL, &two, 0);
+    struct scanned s = scan_buffer_as(str_of((const char *)b.data, b.len), NULL, &two_levels, 0);
     CHECK_ONLY_FINDING(s, "not-opened", CKPT_NO_OFFSET, "an archive nested too deep");
     CU_ASSERT_STRING_EQUAL(s.first_finding.where, "inner!inner");
     CU_ASSERT_EQUAL(s.result.members, 2);
-    CU_ASSERT_EQUAL(scan_buffer_as(str_of((const char *)b.data, b.len), NULL, &two, 1).status,
+    CU_ASSERT_EQUAL(scan_buffer_as(str_of((const char *)b.data, b.len), NULL, &two_levels, 1).status,
                     CKPT_ECANCELLED);
     CU_ASSERT_EQUAL(scan(&b, 0).findings, 0);
 }

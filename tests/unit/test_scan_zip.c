@@ -102,7 +102,7 @@ static void wrong_sizes_are_reported(void)
 
 static void unpacking_is_limited(void)
 {
-    ckpt_scan_options little = {.struct_size = sizeof little, .max_unpacked = 9};
+    ckpt_scan_options nine_bytes = {.struct_size = sizeof nine_bytes, .max_unpacked = 9};
     struct member m[] = {{.name = "a",
                           .bytes = CONSTANT(AS_DEFLATED),
                           .method = DEFLATE,
@@ -113,9 +113,9 @@ static void unpacking_is_limited(void)
                           .method = BZIP2,
                           .usize = UNCOMPRESSED_SIZE,
                           .crc = UNCOMPRESSED_CRC}};
-    CHECK_FINDING(scan(m, 1, &little), 2, "not-opened", 0, "unpacks to more than 9 bytes in all");
+    CHECK_FINDING(scan(m, 1, &nine_bytes), 2, "not-opened", 0, "unpacks to more than 9 bytes in all");
     if (unpack_archive_ready())
-        CHECK_FINDING(scan(m + 1, 1, &little), 2, "not-opened", 0, "it is compressed by method 12: ");
+        CHECK_FINDING(scan(m + 1, 1, &nine_bytes), 2, "not-opened", 0, "it is compressed by method 12: ");
 }
 
 static void members_that_cannot_be_unpacked_are_reported(void)
@@ -319,10 +319,10 @@ static void nested_and_concatenated_archives_are_scanned(void)
 static void shared_bytes_are_scanned_once(void)
 {
     struct member m[50];
-    ckpt_scan_options sums = {.struct_size = sizeof sums, .sha256 = true};
+    ckpt_scan_options with_sha256 = {.struct_size = sizeof with_sha256, .sha256 = true};
     for (size_t i = 0; i < 50; i++)
         m[i] = (struct member){.name = "a", .bytes = CONSTANT(CALL_OS_SYSTEM), .reuses_previous = i > 0};
-    struct scanned s = scan(m, 50, &sums);
+    struct scanned s = scan(m, 50, &with_sha256);
     CU_ASSERT(s.status == CKPT_OK && s.result.verdict == CKPT_SCAN_KNOWN_EXEC);
     CU_ASSERT(s.result.pickles == 1 && s.result.calls == 1 && s.result.members == 50 && s.members == 50);
     CU_ASSERT_EQUAL(s.result.found[CKPT_SCAN_NOTE], 49);

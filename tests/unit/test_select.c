@@ -38,7 +38,7 @@ static void auto_finds_the_weights(void)
 static void check_root_auto(const char *text, const char *want, size_t leaves)
 {
     struct test_file made = make_torch_zip(text);
-    char read[256] = "";
+    char narrowed_names[256] = "";
     CU_ASSERT_PTR_NOT_NULL_FATAL(made.file);
     ckpt_plan *p = plan_of(made.file);
     CU_ASSERT_EQUAL(ckpt_plan_root(p, "auto", NULL), CKPT_OK);
@@ -46,9 +46,9 @@ static void check_root_auto(const char *text, const char *want, size_t leaves)
     ckpt_plan_free(p);
     CU_ASSERT_EQUAL(ckpt_file_narrow(made.file, "auto", NULL, 0, NULL), CKPT_OK);
     for (uint32_t i = 0; i < ckpt_tensor_count(made.file); i++)
-        snprintf(read + strlen(read), sizeof read - strlen(read), "%s%.*s", i ? "," : "",
-                 STR_ARG(ckpt_tensor_name(made.file, i)));
-    CU_ASSERT_STRING_EQUAL(read, want);
+        snprintf(narrowed_names + strlen(narrowed_names), sizeof narrowed_names - strlen(narrowed_names),
+                 "%s%.*s", i ? "," : "", STR_ARG(ckpt_tensor_name(made.file, i)));
+    CU_ASSERT_STRING_EQUAL(narrowed_names, want);
     CU_ASSERT_EQUAL(ckpt_leaf_count(made.file), leaves);
     close_file(&made);
 }
@@ -215,13 +215,13 @@ static void components_are_dropped_with_their_composite(void)
 {
     ckpt_file *f = open_corpus_file("torch/t26/sparse_coo.pt");
     ckpt_plan *p = plan_of(f);
-    uint64_t all = ckpt_plan_tensor_count(p), components = 0;
+    uint64_t ntensors = ckpt_plan_tensor_count(p), ncomponents = 0;
     const ckpt_tensor t = tensor_at(f, 0);
     for (uint32_t i = 0; i < ckpt_tensor_count(f); i++)
-        components += tensor_at(f, i).part_of == 0;
-    CU_ASSERT(t.kind == CKPT_SPARSE_COO && components == 2); /* indices and values */
+        ncomponents += tensor_at(f, i).part_of == 0;
+    CU_ASSERT(t.kind == CKPT_SPARSE_COO && ncomponents == 2); /* indices and values */
     CU_ASSERT_EQUAL(ckpt_plan_drop(p, t.name.len ? t.name.ptr : "*", NULL), CKPT_OK);
-    CU_ASSERT_EQUAL(ckpt_plan_tensor_count(p), all - (1 + components));
+    CU_ASSERT_EQUAL(ckpt_plan_tensor_count(p), ntensors - (1 + ncomponents));
     close_plan(p);
 }
 

@@ -215,7 +215,7 @@ static void a_malformed_shard_is_refused_with_its_offset_in_the_index(void)
         const char *content;
         ckpt_status status;
         const char *words;
-    } odd[] = {
+    } malformed_shards[] = {
         {"{'b':" FLOAT_TENSOR ",'c':" FLOAT_TENSOR ",'b':" FLOAT_TENSOR "}", CKPT_EFORMAT,
          "shard 2.bin has two entries \"b\", one is allowed"},
         {"{'b':" FLOAT_TENSOR ",3:" FLOAT_TENSOR "}", CKPT_EUNSUPPORTED,
@@ -229,11 +229,11 @@ static void a_malformed_shard_is_refused_with_its_offset_in_the_index(void)
     static const char *const at[] = {"\"2.bin", "\"2.bin", "\"a\"", "\"b\""};
     make_dir();
     write_safetensors("1.safetensors", A_HEADER, 2);
-    for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
-        struct test_file made = make_torch_zip(odd[i].content);
+    for (size_t i = 0; i < sizeof malformed_shards / sizeof *malformed_shards; i++) {
+        struct test_file made = make_torch_zip(malformed_shards[i].content);
         write_file("2.bin", made.bytes, made.size);
         close_file(&made);
-        CHECK_REFUSED(index, odd[i].status, odd[i].words);
+        CHECK_REFUSED(index, malformed_shards[i].status, malformed_shards[i].words);
         CU_ASSERT_EQUAL(err.offset, (uint64_t)(strstr(index, at[i]) - index));
         CU_ASSERT(err.found[0] && err.allowed[0]);
     }
@@ -404,7 +404,7 @@ static void sets_of_huggingface_hub_are_reproduced_byte_for_byte(void)
 
 static void torch_shards_are_read_back(void)
 {
-    ckpt_file *f = open_corpus_file("torch/t215/tied.pt"), *back;
+    ckpt_file *f = open_corpus_file("torch/t215/tied.pt"), *reopened;
     ckpt_write_result r = CKPT_INIT(ckpt_write_result);
     make_dir();
     CU_ASSERT_EQUAL_FATAL(write_set(f, path_in_dir("m.bin"),
@@ -423,21 +423,21 @@ static void torch_shards_are_read_back(void)
                           CKPT_OK);
     CU_ASSERT_EQUAL(r.noutputs, ckpt_tensor_count(f) + 1); /* a shard for each, and the index */
     CU_ASSERT_EQUAL(r.tensors, ckpt_tensor_count(f));
-    CU_ASSERT_EQUAL_FATAL(ckpt_open(path_in_dir("n.bin.index.json"), NULL, &back, &err), CKPT_OK);
-    CU_ASSERT_EQUAL_FATAL(ckpt_tensor_count(back), ckpt_tensor_count(f));
+    CU_ASSERT_EQUAL_FATAL(ckpt_open(path_in_dir("n.bin.index.json"), NULL, &reopened, &err), CKPT_OK);
+    CU_ASSERT_EQUAL_FATAL(ckpt_tensor_count(reopened), ckpt_tensor_count(f));
     for (uint32_t i = 0; i < ckpt_tensor_count(f); i++) {
-        const ckpt_tensor a = tensor_at(f, i), b = tensor_at(back, i);
+        const ckpt_tensor a = tensor_at(f, i), b = tensor_at(reopened, i);
         char elements_a[4096], elements_b[4096];
         CU_ASSERT(str_eq(a.name, b.name) && a.nbytes == b.nbytes && a.nbytes <= sizeof elements_a);
         CU_ASSERT_EQUAL(ckpt_tensor_read(f, i, 0, a.elements, elements_a, &err), CKPT_OK);
-        CU_ASSERT_EQUAL(ckpt_tensor_read(back, i, 0, b.elements, elements_b, &err), CKPT_OK);
+        CU_ASSERT_EQUAL(ckpt_tensor_read(reopened, i, 0, b.elements, elements_b, &err), CKPT_OK);
         CU_ASSERT(memcmp(elements_a, elements_b, (size_t)a.nbytes) == 0);
     }
-    CU_ASSERT_PTR_NULL(ckpt_notice_at(back, 0));
+    CU_ASSERT_PTR_NULL(ckpt_notice_at(reopened, 0));
     CU_ASSERT_EQUAL(
-        write_set(back, path_in_dir("merged.bin"), (ckpt_write_options)CKPT_INIT(ckpt_write_options), &r),
+        write_set(reopened, path_in_dir("merged.bin"), (ckpt_write_options)CKPT_INIT(ckpt_write_options), &r),
         CKPT_OK); /* merges the shards into one file */
-    ckpt_close(back);
+    ckpt_close(reopened);
     close_open_files();
     remove_dir();
 }
@@ -446,22 +446,23 @@ static void torch_shards_are_read_back(void)
  * CKPT_OK, it removes a shard first, and reading its tensor must fail with WANT. */
 static bool same_set(ckpt_file *f, const char *index, ckpt_status want)
 {
-    ckpt_file *back = NULL;
-    char one[4096], two[4096];
+    ckpt_file *reopened = NULL;
+    char bytes_a[4096], bytes_b[4096];
     bool same = true;
-    CU_ASSERT_EQUAL_FATAL(ckpt_open(index, NULL, &back, &err), CKPT_OK);
-    CU_ASSERT_EQUAL_FATAL(ckpt_tensor_count(back), ckpt_tensor_count(f));
+    CU_ASSERT_EQUAL_FATAL(ckpt_open(index, NULL, &reopened, &err), CKPT_OK);
+    CU_ASSERT_EQUAL_FATAL(ckpt_tensor_count(reopened), ckpt_tensor_count(f));
     if (want != CKPT_OK)
         CU_ASSERT_EQUAL(unlink(path_in_dir("n-00020-of-00025.safetensors")), 0);
     for (uint32_t i = 0; i < ckpt_tensor_count(f); i++) {
-        const ckpt_tensor a = tensor_at(f, i), b = tensor_at(back, ckpt_tensor_find(back, a.name));
-        CU_ASSERT_FATAL(a.nbytes == b.nbytes && a.nbytes <= sizeof one);
-        CU_ASSERT_EQUAL(ckpt_tensor_read(f, i, 0, a.elements, one, &err), CKPT_OK);
-        ckpt_status st = ckpt_tensor_read(back, ckpt_tensor_find(back, a.name), 0, b.elements, two, &err);
+        const ckpt_tensor a = tensor_at(f, i), b = tensor_at(reopened, ckpt_tensor_find(reopened, a.name));
+        CU_ASSERT_FATAL(a.nbytes == b.nbytes && a.nbytes <= sizeof bytes_a);
+        CU_ASSERT_EQUAL(ckpt_tensor_read(f, i, 0, a.elements, bytes_a, &err), CKPT_OK);
+        ckpt_status st = ckpt_tensor_read(reopened, ckpt_tensor_find(reopened, a.name), 0, b.elements,
+                                          bytes_b, &err);
         CU_ASSERT(st == CKPT_OK || st == want);
-        same = same && st == CKPT_OK && memcmp(one, two, (size_t)a.nbytes) == 0;
+        same = same && st == CKPT_OK && memcmp(bytes_a, bytes_b, (size_t)a.nbytes) == 0;
     }
-    ckpt_close(back);
+    ckpt_close(reopened);
     return same;
 }
 
@@ -512,25 +513,25 @@ static void check_split(const char *sizes, uint64_t max, const char *want)
         at += size;
     }
     snprintf(header + n, sizeof header - n, "}");
-    ckpt_file *f = open_safetensors(header, data, at), *back;
+    ckpt_file *f = open_safetensors(header, data, at), *reopened;
     make_dir();
     CU_ASSERT_EQUAL_FATAL(
         write_set(f, path_in_dir("x.safetensors"),
                   (ckpt_write_options){.struct_size = sizeof(ckpt_write_options), .max_shard = max}, NULL),
         CKPT_OK);
-    CU_ASSERT_EQUAL_FATAL(ckpt_open(path_in_dir("x.safetensors.index.json"), NULL, &back, &err), CKPT_OK);
+    CU_ASSERT_EQUAL_FATAL(ckpt_open(path_in_dir("x.safetensors.index.json"), NULL, &reopened, &err), CKPT_OK);
     for (size_t i = 0; i < count; i++) {
         char name[24];
         snprintf(name, sizeof name, "t%zu", i);
-        const ckpt_tensor t = tensor_at(back, ckpt_tensor_find(back, str_c(name)));
-        ckpt_str file = storage_at(back, t.storage).file;
+        const ckpt_tensor t = tensor_at(reopened, ckpt_tensor_find(reopened, str_c(name)));
+        ckpt_str file = storage_at(reopened, t.storage).file;
         CU_ASSERT(str_starts(file, str_of("x-0000", 6)));
         got[i] = file.ptr[6];
     }
     if (strcmp(got, want) != 0)
         printf(" [%s: %s, not %s] ", sizes, got, want);
     CU_ASSERT_STRING_EQUAL(got, want);
-    ckpt_close(back);
+    ckpt_close(reopened);
     close_open_files();
     remove_dir();
 }

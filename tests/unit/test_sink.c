@@ -98,13 +98,13 @@ static void a_new_file_appears_on_commit(void)
     sink *s;
     ckpt_error err;
     make_dir();
-    mode_t old = umask(027);
+    mode_t old_umask = umask(027);
     CU_ASSERT_FATAL(sink_file(path_of("out"), NULL, &s, &err) == CKPT_OK);
     CU_ASSERT(sink_reserve(s, 100000, &err) == CKPT_OK);
     CU_ASSERT(sink_write(s, "hello", 5, &err) == CKPT_OK && sink_tell(s) == 5);
     CU_ASSERT(access(path_of("out"), F_OK) != 0);
     CU_ASSERT(sink_commit(s, &err) == CKPT_OK);
-    umask(old);
+    umask(old_umask);
     CU_ASSERT(file_is("out", "hello") && mode_of("out") == 0640 && count_files() == 1);
     remove_dir("out", NULL);
 }
@@ -181,8 +181,8 @@ static void a_lost_owner_is_noticed(void)
             int notices = 0;
             struct sink_options o = {
                 .force = true, .no_sync = true, .notice = record_notice, .user = &notices};
-            bool other = setegid(4321) == 0 && seteuid(4321) == 0;
-            _exit(!other || write_file(path_of("out"), &o, "new", &err) != CKPT_OK ? 100 : notices);
+            bool is_other_user = setegid(4321) == 0 && seteuid(4321) == 0;
+            _exit(!is_other_user || write_file(path_of("out"), &o, "new", &err) != CKPT_OK ? 100 : notices);
         }
         int status = 0;
         CU_ASSERT(child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) &&
@@ -329,9 +329,9 @@ static int write_limited(void)
     sink *s;
     ckpt_error err;
     static char bytes[300000];
-    struct rlimit small = {4096, 4096};
+    struct rlimit size_limit = {4096, 4096};
     signal(SIGXFSZ, SIG_IGN);
-    if (setrlimit(RLIMIT_FSIZE, &small) != 0 ||
+    if (setrlimit(RLIMIT_FSIZE, &size_limit) != 0 ||
         sink_file(path_of("out"), &force_options, &s, &err) != CKPT_OK)
         return 98;
     if (sink_write(s, bytes, sizeof bytes, &err) != CKPT_EIO || err.sys_errno != EFBIG)

@@ -145,17 +145,17 @@ static void a_parked_file_that_was_changed_is_not_read(void)
 
 static void a_parked_file_that_cannot_be_opened_is_reported(void)
 {
-    struct rlimit was, none;
+    struct rlimit old_limit, no_files;
     source *s = NULL;
     ckpt_error err;
     char out[8];
     put_file(TEXT, TEXT_SIZE);
-    CU_ASSERT_FATAL(source_file_open(path, &s, &err) == CKPT_OK && getrlimit(RLIMIT_NOFILE, &was) == 0);
+    CU_ASSERT_FATAL(source_file_open(path, &s, &err) == CKPT_OK && getrlimit(RLIMIT_NOFILE, &old_limit) == 0);
     source_file_park(s);
-    none = (struct rlimit){0, was.rlim_max};
-    CU_ASSERT_FATAL(setrlimit(RLIMIT_NOFILE, &none) == 0);
+    no_files = (struct rlimit){0, old_limit.rlim_max};
+    CU_ASSERT_FATAL(setrlimit(RLIMIT_NOFILE, &no_files) == 0);
     ckpt_status st = source_read(s, 0, out, 5, &err);
-    CU_ASSERT_FATAL(setrlimit(RLIMIT_NOFILE, &was) == 0);
+    CU_ASSERT_FATAL(setrlimit(RLIMIT_NOFILE, &old_limit) == 0);
     CU_ASSERT(st == CKPT_EIO && err.sys_errno == EMFILE && strstr(err.hint, "ulimit"));
     CU_ASSERT(source_read(s, 0, out, 5, &err) == CKPT_OK);
     CU_ASSERT(source_check_unchanged(s, &err) == CKPT_EIO && err.sys_errno == EMFILE);

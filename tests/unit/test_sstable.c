@@ -174,15 +174,15 @@ static void checksums_are_checked(void)
     char got[400];
     ckpt_error err = {0};
     struct string_table t;
-    ckpt_str all = make_table(&t);
+    ckpt_str table = make_table(&t);
     for (size_t i = 0; i < 18; i++) { /* the block, its type and CRC */
         t.file.data[i] ^= 1;
-        CU_ASSERT_EQUAL(list_entries(all, got, &err), CKPT_ECHECKSUM);
+        CU_ASSERT_EQUAL(list_entries(table, got, &err), CKPT_ECHECKSUM);
         t.file.data[i] ^= 1;
     }
     t.file.data[4] ^= 1;
     tablecrc_fix(t.file.data, t.file.len);
-    CU_ASSERT_EQUAL(list_entries(all, got, &err), CKPT_OK);
+    CU_ASSERT_EQUAL(list_entries(table, got, &err), CKPT_OK);
     CU_ASSERT_STRING_EQUAL(got, "a=0 ");
     string_table_free(&t);
     CU_ASSERT_EQUAL(sstable_unmask(0xa282ead8u), 0); /* LevelDB's kMaskDelta is the masked CRC of 0 */
@@ -193,9 +193,9 @@ static void truncated_tables_are_refused(void)
     char got[400];
     ckpt_error err = {0};
     struct string_table t;
-    ckpt_str all = make_table(&t);
-    for (size_t n = 0; n < all.len; n++)
-        CU_ASSERT_NOT_EQUAL(list_entries(str_of(all.ptr, n), got, &err), CKPT_OK);
+    ckpt_str table = make_table(&t);
+    for (size_t n = 0; n < table.len; n++)
+        CU_ASSERT_NOT_EQUAL(list_entries(str_of(table.ptr, n), got, &err), CKPT_OK);
     string_table_free(&t);
 }
 

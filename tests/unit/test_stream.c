@@ -408,7 +408,7 @@ static void checksums_are_checked(void)
 {
     static const uint64_t all[] = {25000}, first_elements[] = {5000}, none[] = {0}, contiguous[] = {1};
     const uint64_t *const sizes[] = {all, first_elements, none};
-    struct stream_options ignore = {.ignore_crc = true, .notice = count_notice, .user = &notices};
+    struct stream_options ignore_crc = {.ignore_crc = true, .notice = count_notice, .user = &notices};
     ckpt_error err;
     for (size_t i = 0; i < 3; i++) {
         make_tensor(CKPT_DT_F32, 100000);
@@ -424,8 +424,8 @@ static void checksums_are_checked(void)
                   strstr(err.hint, "--ignore-crc"));
         CU_ASSERT(storage_check_crc(&table, 0, NULL, &err) == CKPT_ECHECKSUM);
         notices = 0;
-        CU_ASSERT(stream_all(&ignore, &err) == CKPT_OK && notices == 1);
-        CU_ASSERT(stream_all(&ignore, &err) == CKPT_OK && notices == 1);
+        CU_ASSERT(stream_all(&ignore_crc, &err) == CKPT_OK && notices == 1);
+        CU_ASSERT(stream_all(&ignore_crc, &err) == CKPT_OK && notices == 1);
         CU_ASSERT(storage_check_crc(&table, 1, NULL, &err) == CKPT_EUSAGE);
         free_tensor();
     }

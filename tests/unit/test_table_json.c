@@ -25,10 +25,11 @@ static void json_is_cut_like_snprintf(void)
     CU_ASSERT_STRING_EQUAL(out, json_of_a);
     CU_ASSERT_EQUAL(ckpt_tensor_json(f, 0, NULL, 0), n);
     for (size_t cap = 1; cap <= n; cap++) {
-        char some[1024];
-        memset(some, 'x', sizeof some);
-        CU_ASSERT_EQUAL(ckpt_tensor_json(f, 0, some, cap), n);
-        CU_ASSERT(strlen(some) < cap && memcmp(some, out, strlen(some)) == 0 && some[cap] == 'x');
+        char cut_json[1024];
+        memset(cut_json, 'x', sizeof cut_json);
+        CU_ASSERT_EQUAL(ckpt_tensor_json(f, 0, cut_json, cap), n);
+        CU_ASSERT(strlen(cut_json) < cap && memcmp(cut_json, out, strlen(cut_json)) == 0 &&
+                  cut_json[cap] == 'x');
     }
     CU_ASSERT(ckpt_tensor_json(f, 1, out, sizeof out) && strstr(out, "\"name\":\"b\\\"\\u202e\","));
     CU_ASSERT(strstr(out, "\"shape\":[],") && strstr(out, "\"stride\":[],"));
@@ -58,7 +59,7 @@ static void check_document(const char *corpus_file)
         at--; /* to the "]" after the last tensor */
     CU_ASSERT(str_starts(str_c(text + at), STR_LIT("],\"total\":{\"tensors\":")));
     ckpt_free(text);
-    const uint32_t last = ckpt_tensor_count(f) - 1, none = ckpt_tensor_count(f);
+    const uint32_t last = ckpt_tensor_count(f) - 1, missing = ckpt_tensor_count(f);
     ckpt_table_json_options o = CKPT_INIT(ckpt_table_json_options);
     o.rows = &last;
     o.nrows = 1;
@@ -66,7 +67,7 @@ static void check_document(const char *corpus_file)
     (void)ckpt_tensor_json(f, last, json, 1 << 20);
     CU_ASSERT_PTR_NOT_NULL(strstr(text, json));
     ckpt_free(text);
-    o.rows = &none;
+    o.rows = &missing;
     CU_ASSERT(ckpt_table_json(f, &o, &text, &len, NULL) == CKPT_EUSAGE && !text && !len);
     free(json);
     close_open_files();

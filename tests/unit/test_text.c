@@ -27,8 +27,8 @@ static void characters_that_affect_terminals_are_escaped(void)
 static void text_is_truncated_between_characters(void)
 {
     ckpt_str s = STR_LIT("ab\x1b\xe2\x82\xac z");
-    char all[64], out[64];
-    size_t n = ckpt_text_escape(s, all, sizeof all);
+    char escaped_text[64], out[64];
+    size_t n = ckpt_text_escape(s, escaped_text, sizeof escaped_text);
     CU_ASSERT_EQUAL(n, 2 + 6 + 3 + 2);
     CU_ASSERT_EQUAL(ckpt_text_escape(s, NULL, 0), n);
     for (size_t cap = 1; cap <= n + 1; cap++) {
@@ -36,7 +36,7 @@ static void text_is_truncated_between_characters(void)
         CU_ASSERT_EQUAL(ckpt_text_escape(s, out, cap), n);
         size_t shown = strlen(out);
         CU_ASSERT(shown < cap);
-        CU_ASSERT_EQUAL(memcmp(all, out, shown), 0);
+        CU_ASSERT_EQUAL(memcmp(escaped_text, out, shown), 0);
         /* "ab\u{1b}", a character of three bytes, a blank and "z": only whole units are shown */
         CU_ASSERT_EQUAL(shown, cap - 1 >= 13   ? 13
                                : cap - 1 >= 12 ? 12

@@ -61,10 +61,10 @@ static void max_tensors_counts_recorded_ties(void)
     char bytes[512];
     ckpt_file *f = NULL;
     size_t n = put_file(bytes, "{'__metadata__':{'b':'a','c':'a'},'a':['U8',[1],[0,1]]}", 1);
-    const ckpt_limits two = {.struct_size = sizeof two, .max_tensors = 2},
-                      three = {.struct_size = sizeof three, .max_tensors = 3};
-    CU_ASSERT_EQUAL(ckpt_open_memory(bytes, n, "f", &two, &f, &err), CKPT_ELIMIT);
-    CU_ASSERT_EQUAL(ckpt_open_memory(bytes, n, "f", &three, &f, &err), CKPT_OK);
+    const ckpt_limits two_tensors = {.struct_size = sizeof two_tensors, .max_tensors = 2},
+                      three_tensors = {.struct_size = sizeof three_tensors, .max_tensors = 3};
+    CU_ASSERT_EQUAL(ckpt_open_memory(bytes, n, "f", &two_tensors, &f, &err), CKPT_ELIMIT);
+    CU_ASSERT_EQUAL(ckpt_open_memory(bytes, n, "f", &three_tensors, &f, &err), CKPT_OK);
     ckpt_close(f);
 }
 

@@ -20,15 +20,15 @@ static void check_error(struct test_file made, ckpt_status want, const char *whe
 
 static void duplicate_names_are_refused(void)
 {
-    static const struct record order[] = {{"data.pkl", PICKLED_5, 5},
-                                          {"byteorder", "little", 6},
-                                          {"byteorde2", "little", 6},
-                                          {"version", "3\n", 2}};
-    static const struct record pickle[] = {{"data.pkl", PICKLED_5, 5}, {"data.pk2", PICKLED_5, 5}};
-    struct test_file made = make_archive(order, 4, NULL);
+    static const struct record two_byteorders[] = {{"data.pkl", PICKLED_5, 5},
+                                                   {"byteorder", "little", 6},
+                                                   {"byteorde2", "little", 6},
+                                                   {"version", "3\n", 2}};
+    static const struct record two_pickles[] = {{"data.pkl", PICKLED_5, 5}, {"data.pk2", PICKLED_5, 5}};
+    struct test_file made = make_archive(two_byteorders, 4, NULL);
     replace_in_file(&made, "archive/byteorde2", "archive/byteorder");
     check_error(made, CKPT_EFORMAT, "archive/byteorder", "2 records have this name, 1 may");
-    made = make_archive(pickle, 2, NULL);
+    made = make_archive(two_pickles, 2, NULL);
     replace_in_file(&made, "archive/data.pk2", "archive/data.pkl");
     check_error(made, CKPT_EFORMAT, "archive/data.pkl", "2 records have this name, 1 may");
 }
@@ -92,13 +92,13 @@ static void packages_are_read(void)
 static void malformed_storage_lists_are_refused(void)
 {
     static const char w[] = TENSOR_OF_ID("('storage',torch.FloatStorage,'0','cpu',2)");
-    static const char two[] = "\2\0\0\0\0\0\0\0abcdefgh\2\0\0\0\0\0\0\0abcdefgh";
-    check_error(make_torch_legacy(w, "[5]", two, 32), CKPT_EFORMAT, "storages",
+    static const char two_storages[] = "\2\0\0\0\0\0\0\0abcdefgh\2\0\0\0\0\0\0\0abcdefgh";
+    check_error(make_torch_legacy(w, "[5]", two_storages, 32), CKPT_EFORMAT, "storages",
                 "the list of storages must name those of the main pickle, found 5");
-    check_error(make_torch_legacy(w, "['1']", two, 32), CKPT_EFORMAT, "storages", "found '1'");
-    check_error(make_torch_legacy(w, "['0','0']", two, 32), CKPT_EFORMAT, "storages",
+    check_error(make_torch_legacy(w, "['1']", two_storages, 32), CKPT_EFORMAT, "storages", "found '1'");
+    check_error(make_torch_legacy(w, "['0','0']", two_storages, 32), CKPT_EFORMAT, "storages",
                 "storage \"0\" comes twice");
-    check_error(make_torch_legacy(w, "'0'", two, 32), CKPT_EFORMAT, "storages",
+    check_error(make_torch_legacy(w, "'0'", two_storages, 32), CKPT_EFORMAT, "storages",
                 "it must be the list of storage keys");
     check_error(
         make_torch_legacy(TENSOR_OF_ID("('storage',torch.DoubleStorage,'0','cpu',4611686018427387904)"),
@@ -106,7 +106,7 @@ static void malformed_storage_lists_are_refused(void)
         CKPT_EFORMAT, "storages", "storage \"0\" of 4611686018427387904 elements does not fit 64 bits");
     struct test_file made = make_torch_legacy(
         "[" TENSOR_OF_ID("('storage',torch.FloatStorage,7,'cpu',2)") ",@('module',my.Net,'f','s')]", "['7']",
-        two, 16);
+        two_storages, 16);
     check_tensors(&made, "0 dense float32[2]@0+0;");
     close_file(&made);
 }
@@ -114,9 +114,9 @@ static void malformed_storage_lists_are_refused(void)
 /* If the record byteorder is damaged, the byte order is known by its length: "little" or "big". */
 static void a_damaged_byteorder_is_known_by_its_length(void)
 {
-    for (int big = 0; big < 2; big++) {
-        struct test_file made = make_torch_zip_of("{'w':" FLOAT_TENSOR "}", big, NULL);
-        const char *word = big ? "big" : "little";
+    for (int big_endian = 0; big_endian < 2; big_endian++) {
+        struct test_file made = make_torch_zip_of("{'w':" FLOAT_TENSOR "}", big_endian, NULL);
+        const char *word = big_endian ? "big" : "little";
         for (size_t at = 0; at + 9 < made.size; at++)
             if (memcmp(made.bytes + at, word, strlen(word)) == 0)
                 made.bytes[at] = '?';
@@ -128,11 +128,12 @@ static void a_damaged_byteorder_is_known_by_its_length(void)
         float v[4] = {0};
         CU_ASSERT_EQUAL(ckpt_tensor_read(f, 0, 0, 4, v, &err), CKPT_OK);
         unit_to_host_order(v, 4, 4);
-        CU_ASSERT_EQUAL(v[0] == 1, !big);
-        bool noted = false;
+        CU_ASSERT_EQUAL(v[0] == 1, !big_endian);
+        bool has_notice = false;
         for (size_t i = 0; i < f->notices.n; i++)
-            noted |= strstr(f->notices.text[i], "byteorder is damaged") && strstr(f->notices.text[i], word);
-        CU_ASSERT(noted);
+            has_notice |= strstr(f->notices.text[i], "byteorder is damaged") &&
+                          strstr(f->notices.text[i], word);
+        CU_ASSERT(has_notice);
         file_free(f);
         close_file(&made);
     }

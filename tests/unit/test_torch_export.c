@@ -92,19 +92,19 @@ static void malformed_configs_are_refused(void)
 
 static void malformed_tensor_meta_is_refused(void)
 {
-    static const char dtype[] = "dtype must be the number of a known torch.ScalarType";
-    static const char number[] = "a size, stride or offset must be a number >= 0";
-    check_fails(CONFIG_OF(WEIGHT("w", "{\"dtype\":\"float\"}")), CKPT_EFORMAT, dtype);
-    check_fails(CONFIG_OF(WEIGHT("w", "{\"dtype\":-7}")), CKPT_EFORMAT, dtype);
-    check_fails(CONFIG_OF(WEIGHT("w", "{\"dtype\":14}")), CKPT_EFORMAT, dtype);
-    check_fails(CONFIG_OF(WEIGHT("w", "{\"dtype\":99}")), CKPT_EFORMAT, dtype);
+    static const char dtype_error[] = "dtype must be the number of a known torch.ScalarType";
+    static const char number_error[] = "a size, stride or offset must be a number >= 0";
+    check_fails(CONFIG_OF(WEIGHT("w", "{\"dtype\":\"float\"}")), CKPT_EFORMAT, dtype_error);
+    check_fails(CONFIG_OF(WEIGHT("w", "{\"dtype\":-7}")), CKPT_EFORMAT, dtype_error);
+    check_fails(CONFIG_OF(WEIGHT("w", "{\"dtype\":14}")), CKPT_EFORMAT, dtype_error);
+    check_fails(CONFIG_OF(WEIGHT("w", "{\"dtype\":99}")), CKPT_EFORMAT, dtype_error);
     check_fails(CONFIG_OF(WEIGHT("w", "{\"device\":\"cpu\"}")), CKPT_EFORMAT, "device must be an object");
     check_fails(CONFIG_OF(WEIGHT("w", "{\"device\":{\"type\":5}}")), CKPT_EFORMAT, "found 0 and 0");
     check_fails(CONFIG_OF(WEIGHT("w", "{\"sizes\":4}")), CKPT_EFORMAT, "sizes and strides must be arrays");
     check_fails(CONFIG_OF(WEIGHT("w", "{\"sizes\":[\"4\"]}")), CKPT_EFORMAT, "must be {\"as_int\": n}");
     check_fails(CONFIG_OF(WEIGHT("w", "{\"sizes\":[-4]}")), CKPT_EFORMAT, "must be {\"as_int\": n}");
-    check_fails(CONFIG_OF(WEIGHT("w", "{\"sizes\":[{\"as_int\":-4}]}")), CKPT_EFORMAT, number);
-    check_fails(CONFIG_OF(WEIGHT("w", "{\"strides\":[{\"as_int\":\"4\"}]}")), CKPT_EFORMAT, number);
+    check_fails(CONFIG_OF(WEIGHT("w", "{\"sizes\":[{\"as_int\":-4}]}")), CKPT_EFORMAT, number_error);
+    check_fails(CONFIG_OF(WEIGHT("w", "{\"strides\":[{\"as_int\":\"4\"}]}")), CKPT_EFORMAT, number_error);
     check_fails(CONFIG_OF(WEIGHT("w", "{\"storage_offset\":{\"as_expr\":\"s0\"}}")), CKPT_EFORMAT,
                 "a size, stride or offset must have \"as_int\"");
 }

@@ -171,7 +171,7 @@ static void of_two_entries_with_one_name_the_last_is_kept(void)
 {
     static const struct {
         const char *from, *want;
-    } rows[] = {
+    } cases[] = {
         {STATE_DICT("'':<#1='version':%1>,'module':<#1:%1>,'module.a':<#1:%2>"), "=1,a=2,"},
         {STATE_DICT("#2='':#3=<#1='version':%1>,#4='module':<#1:%1>"), "=1,"},
         {STATE_DICT("'a':<#1='version':%3>,'':<#1:%1>,'module':<#1:%1>"), "a=3,=1,"},
@@ -190,9 +190,9 @@ static void of_two_entries_with_one_name_the_last_is_kept(void)
         {STATE_DICT("'':<#1='version':%1>,'module':{#1:%1}"), "=1,"},
         {STATE_DICT("'':<#1='version':%1>,'module':#2=<#1:%1>"), "=1,"},
     };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        struct edited e = plan_rename(make_torch_zip(rows[i].from), "module.", NULL);
-        check_metadata(&e, rows[i].want);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct edited e = plan_rename(make_torch_zip(cases[i].from), "module.", NULL);
+        check_metadata(&e, cases[i].want);
     }
 }
 

@@ -75,36 +75,36 @@ static struct test_file rewrite_file(struct test_file *made, struct rewrite opts
 {
     char path[] = "/tmp/ckpt-unit-XXXXXX";
     static char bytes[65536];
-    struct test_file back = {.file = NULL};
+    struct test_file rewritten = {.file = NULL};
     int fd = mkstemp(path);
     CU_ASSERT_FATAL(fd >= 0 && made->file);
     close(fd);
-    back.status = write_plan(made->file, path, opts, notice, &back.err);
-    FILE *f = back.status == CKPT_OK ? fopen(path, "rb") : NULL;
+    rewritten.status = write_plan(made->file, path, opts, notice, &rewritten.err);
+    FILE *f = rewritten.status == CKPT_OK ? fopen(path, "rb") : NULL;
     if (f) {
-        back = open_bytes(bytes, fread(bytes, 1, sizeof bytes, f), NULL);
+        rewritten = open_bytes(bytes, fread(bytes, 1, sizeof bytes, f), NULL);
         (void)fclose(f);
     }
     unlink(path);
     close_file(made);
-    return back;
+    return rewritten;
 }
 
 static void check_rewrite(const char *text, struct rewrite opts, const char *want, const char *notice)
 {
-    struct test_file made = make_torch_zip(text), back = rewrite_file(&made, opts, notice);
-    check_tensors(&back, want);
-    close_file(&back);
+    struct test_file made = make_torch_zip(text), rewritten = rewrite_file(&made, opts, notice);
+    check_tensors(&rewritten, want);
+    close_file(&rewritten);
 }
 
 static void check_status(const char *text, struct rewrite opts, ckpt_status status, const char *words)
 {
-    struct test_file made = make_torch_zip(text), back = rewrite_file(&made, opts, NULL);
-    CU_ASSERT_EQUAL(back.status, status);
-    CU_ASSERT_PTR_NOT_NULL(strstr(back.err.what, words));
-    if (!strstr(back.err.what, words))
-        printf("  of %s\n  found: %s\n", text, back.err.what);
-    close_file(&back);
+    struct test_file made = make_torch_zip(text), rewritten = rewrite_file(&made, opts, NULL);
+    CU_ASSERT_EQUAL(rewritten.status, status);
+    CU_ASSERT_PTR_NOT_NULL(strstr(rewritten.err.what, words));
+    if (!strstr(rewritten.err.what, words))
+        printf("  of %s\n  found: %s\n", text, rewritten.err.what);
+    close_file(&rewritten);
 }
 
 static void check_lossy(const char *text, struct rewrite opts, const char *words)
@@ -141,9 +141,10 @@ static void all_views_of_a_storage_are_cast_together(void)
 
 static void views_that_disagree_are_refused(void)
 {
-    static const char two[] = "{'a':" FLOAT_TENSOR ",'b':" TENSOR_V2(FLOAT_STORAGE, 1, "(2,)", "(1,)") "}";
-    check_lossy(two, (struct rewrite){.to = CKPT_DT_F16, .glob = "a"}, "\"");
-    check_lossy(two, (struct rewrite){.to = CKPT_DT_F16, .glob = "b"}, "\"");
+    static const char two_views[] = "{'a':" FLOAT_TENSOR
+                                    ",'b':" TENSOR_V2(FLOAT_STORAGE, 1, "(2,)", "(1,)") "}";
+    check_lossy(two_views, (struct rewrite){.to = CKPT_DT_F16, .glob = "a"}, "\"");
+    check_lossy(two_views, (struct rewrite){.to = CKPT_DT_F16, .glob = "b"}, "\"");
     check_lossy("{'a':" TENSOR_V3(UNTYPED_STORAGE(16), "torch.float32") ",'b':" TENSOR_V3(
                     UNTYPED_STORAGE(16), "torch.float64") "}",
                 to_f16, "\"");
@@ -165,13 +166,13 @@ static void numpy_arrays_are_not_cast(void)
 
 static void float8_tensors_lose_requires_grad(void)
 {
-    static const char grad[] = "{'a':" TENSOR_V2_WITH_META(
+    static const char with_grad[] = "{'a':" TENSOR_V2_WITH_META(
         FLOAT_STORAGE, "True", "{}") ",'b':" TENSOR_V2_WITH_META(STORAGE("Float", "1", 4), "True", "{}") "}";
     check_rewrite(
-        grad, to_f8, "a dense float8_e5m2[2]@0+0;b dense float8_e5m2[2]@1+0;",
+        with_grad, to_f8, "a dense float8_e5m2[2]@0+0;b dense float8_e5m2[2]@1+0;",
         "\"a\" no longer requires a gradient: torch cannot read it as float8_e5m2 then (2 of them)");
-    check_rewrite(grad, to_f16, "a dense float16[2]@0+0 grad;b dense float16[2]@1+0 grad;", NULL);
-    check_lossy(grad, to_f8_strict, "\"a\" requires a gradient, with which torch cannot read it as");
+    check_rewrite(with_grad, to_f16, "a dense float16[2]@0+0 grad;b dense float16[2]@1+0 grad;", NULL);
+    check_lossy(with_grad, to_f8_strict, "\"a\" requires a gradient, with which torch cannot read it as");
     check_rewrite("{'a':torch._utils._rebuild_parameter(" TENSOR_V2_WITH_META(
                       FLOAT_STORAGE, "True", "{}") ",True," ORDERED_DICT ")}",
                   to_f8, "a dense float8_e5m2[2]@0+0 parameter grad;", NULL);
@@ -364,7 +365,7 @@ static void write_large_archive(const char *path, float *numbers)
 static void unchanged_storages_are_cloned(void)
 {
     char in[] = "/tmp/ckpt-unit-XXXXXX", out[] = "/tmp/ckpt-unit-XXXXXX";
-    float *numbers = calloc(2 * LARGE_ELEMENTS, sizeof *numbers), *back = numbers + LARGE_ELEMENTS;
+    float *numbers = calloc(2 * LARGE_ELEMENTS, sizeof *numbers), *rewritten = numbers + LARGE_ELEMENTS;
     ckpt_plan *p = NULL;
     ckpt_write_result r = CKPT_INIT(ckpt_write_result);
     ckpt_error err;
@@ -380,8 +381,8 @@ static void unchanged_storages_are_cloned(void)
     CU_ASSERT_EQUAL(ckpt_plan_write(p, out, &o, &r, &err), CKPT_OK);
     CU_ASSERT(cloned_bytes > 2000000 && cloned_bytes <= LARGE_ELEMENTS * sizeof *numbers);
     ckpt_file *g = open_path(out);
-    CU_ASSERT_EQUAL(ckpt_tensor_read(g, 0, 0, LARGE_ELEMENTS, back, &err), CKPT_OK);
-    CU_ASSERT(memcmp(numbers, back, LARGE_ELEMENTS * sizeof *numbers) == 0);
+    CU_ASSERT_EQUAL(ckpt_tensor_read(g, 0, 0, LARGE_ELEMENTS, rewritten, &err), CKPT_OK);
+    CU_ASSERT(memcmp(numbers, rewritten, LARGE_ELEMENTS * sizeof *numbers) == 0);
     ckpt_close(g);
     o.progress = stop_after_one_page;
     CU_ASSERT_EQUAL(ckpt_plan_write(p, out, &o, &r, &err), CKPT_ECANCELLED);
@@ -406,21 +407,21 @@ static void unchanged_storages_are_cloned(void)
 
 static void shared_bytes_are_reported(void)
 {
-    static const struct rewrite to_flat = {.safetensors = true},
+    static const struct rewrite to_safetensors = {.safetensors = true},
                                 refusing_ties = {.safetensors = true, .ties = CKPT_TIES_ERROR};
-    check_rewrite(OVERLAP, to_flat,
+    check_rewrite(OVERLAP, to_safetensors,
                   "a dense float32[3]@0+0;b dense float32[2]@1+0;e dense float32[0]@2+0;"
                   "o dense float32[4]@3+0;",
                   "\"b\" and \"a\" share bytes but are different views; each is written in full (1 of 4)");
     check_lossy(OVERLAP, refusing_ties, "share bytes");
     check_lossy("{'a':" FLOAT_TENSOR ",'b':" FLOAT_TENSOR "}", refusing_ties, "are one tensor");
-    check_rewrite("{'e':" FLOAT_TENSOR ",'format':" FLOAT_TENSOR "}", to_flat,
+    check_rewrite("{'e':" FLOAT_TENSOR ",'format':" FLOAT_TENSOR "}", to_safetensors,
                   "e dense float32[4]@0+0;format dense float32[4]@1+0;",
                   NULL); /* "format" is reserved in the metadata */
-    check_rewrite("{'w':" FLOAT_TENSOR ",'v':" FLOAT_TENSOR "}", to_flat,
+    check_rewrite("{'w':" FLOAT_TENSOR ",'v':" FLOAT_TENSOR "}", to_safetensors,
                   "v dense float32[4]@0+0;w dense float32[4]@0+0;", NULL);
     check_lossy("{'e':" FLOAT_TENSOR ",'format':" FLOAT_TENSOR "}", refusing_ties, "are one tensor");
-    check_status("{'a':[" FLOAT_TENSOR "],'a.0':" FLOAT_TENSOR "}", to_flat, CKPT_EEXIST,
+    check_status("{'a':[" FLOAT_TENSOR "],'a.0':" FLOAT_TENSOR "}", to_safetensors, CKPT_EEXIST,
                  "two tensors would both be called \"a.0\": [\"a\"][0] and [\"a.0\"]");
 }
 
@@ -455,26 +456,26 @@ static void storage_views_become_offsets(void)
         "{'a':" VIEW_TENSOR(1, "1") ",'b':" TENSOR_V2(STORAGE_VIEW(2), 0, "(2,)",
                                                       "(1,)") ",'q':my.Opaque(" VIEW_TENSOR(1, "'x'") ","
         VIEW_TENSOR(1, "-1") "," VIEW_TENSOR(1, "9223372036854775807") ")}");
-    struct test_file back = rewrite_file(&made, unchanged, NULL);
-    check_tensors(&back, "a dense float32[1]@0+2;b dense float32[2]@0+2;");
-    CU_ASSERT_EQUAL_FATAL(back.status, CKPT_OK);
-    CU_ASSERT_EQUAL(ckpt_tensor_read(back.file, 1, 0, 2, v, NULL), CKPT_OK);
+    struct test_file rewritten = rewrite_file(&made, unchanged, NULL);
+    check_tensors(&rewritten, "a dense float32[1]@0+2;b dense float32[2]@0+2;");
+    CU_ASSERT_EQUAL_FATAL(rewritten.status, CKPT_OK);
+    CU_ASSERT_EQUAL(ckpt_tensor_read(rewritten.file, 1, 0, 2, v, NULL), CKPT_OK);
     CU_ASSERT(v[0] == 3 && v[1] == 4);
-    close_file(&back);
+    close_file(&rewritten);
     made = make_legacy_floats("{'a':" VIEW_TENSOR(1, "1") "}");
-    back = rewrite_file(&made, to_f16, NULL);
-    check_tensors(&back, "a dense float16[1]@0+2;");
-    close_file(&back);
+    rewritten = rewrite_file(&made, to_f16, NULL);
+    check_tensors(&rewritten, "a dense float16[1]@0+2;");
+    close_file(&rewritten);
 }
 
 /* The only reference to the storage is in an object of an unknown class. */
 static void storages_without_tensors_of_a_legacy_stream_are_written(void)
 {
     struct test_file made = make_legacy_floats("{'g':my.Opaque(" FLOAT_TENSOR ")}"),
-                     back = rewrite_file(&made, unchanged, NULL);
-    CU_ASSERT_EQUAL_FATAL(back.status, CKPT_OK);
-    check_tensors(&back, "");
-    close_file(&back);
+                     rewritten = rewrite_file(&made, unchanged, NULL);
+    CU_ASSERT_EQUAL_FATAL(rewritten.status, CKPT_OK);
+    check_tensors(&rewritten, "");
+    close_file(&rewritten);
 }
 
 #define OBJECT_WITH_TENSOR                                                                                   \
@@ -485,10 +486,10 @@ static void attributes_that_are_tensors_are_written(void)
 {
     static const char want[] = "q dense float32[2]@0+0;q.t dense float32[4]@0+0;";
     struct test_file made = make_legacy_floats(OBJECT_WITH_TENSOR),
-                     back = rewrite_file(&made, unchanged, NULL);
-    check_tensors(&back, want);
-    CU_ASSERT_EQUAL(back.file ? ckpt_leaf_count(back.file) : 0, 1);
-    close_file(&back);
+                     rewritten = rewrite_file(&made, unchanged, NULL);
+    check_tensors(&rewritten, want);
+    CU_ASSERT_EQUAL(rewritten.file ? ckpt_leaf_count(rewritten.file) : 0, 1);
+    close_file(&rewritten);
     check_rewrite(OBJECT_WITH_TENSOR, unchanged, want, NULL);
     check_rewrite(OBJECT_WITH_TENSOR, sanitized, want, NULL);
     check_rewrite(OBJECT_WITH_TENSOR, (struct rewrite){.drop = "q.t"}, "q dense float32[2]@0+0;", NULL);
@@ -513,27 +514,28 @@ static void storages_pickled_as_bytes_become_records(void)
     static const char text[] = "{'a':" TENSOR_OF("#1=" FLOATS_IN_BYTES) ",'b':" TENSOR_OF(
         "#1") ",'c':" TENSOR_OF(FLOATS_IN_BYTES) ",'s':#1}";
     float v[2];
-    struct test_file made = make_pickle(text), back = rewrite_file(&made, unchanged, NULL);
+    struct test_file made = make_pickle(text), rewritten = rewrite_file(&made, unchanged, NULL);
     check_tensors(
-        &back,
+        &rewritten,
         "a dense float32[2]@0+0;b dense float32[2]@0+0;c dense float32[2]@1+0;s storage float32[2]@0+0;");
-    CU_ASSERT_EQUAL_FATAL(back.status, CKPT_OK);
-    CU_ASSERT_EQUAL(ckpt_storage_count(back.file), 2);
-    for (size_t i = 0; i < back.file->pickles[0]->nglobals; i++)
-        CU_ASSERT(!value_is_global(back.file->pickles[0]->globals[i], "torch.storage", "_load_from_bytes"));
-    CU_ASSERT_EQUAL(ckpt_tensor_read(back.file, 2, 0, 2, v, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL_FATAL(rewritten.status, CKPT_OK);
+    CU_ASSERT_EQUAL(ckpt_storage_count(rewritten.file), 2);
+    for (size_t i = 0; i < rewritten.file->pickles[0]->nglobals; i++)
+        CU_ASSERT(
+            !value_is_global(rewritten.file->pickles[0]->globals[i], "torch.storage", "_load_from_bytes"));
+    CU_ASSERT_EQUAL(ckpt_tensor_read(rewritten.file, 2, 0, 2, v, NULL), CKPT_OK);
     unit_to_host_order(v, 2, 4);
     CU_ASSERT(v[0] == 1 && v[1] == 2);
-    close_file(&back);
+    close_file(&rewritten);
     made = make_pickle("{'a':" TENSOR_OF(FLOATS_IN_BYTES) ",'b':torch._utils._rebuild_tensor(" FLOATS_IN_BYTES
                                                           ",0,(2,),(1,))}");
-    back = rewrite_file(&made, to_f16, NULL);
-    check_tensors(&back, "a dense float16[2]@0+0;b dense float16[2]@1+0;");
-    close_file(&back);
+    rewritten = rewrite_file(&made, to_f16, NULL);
+    check_tensors(&rewritten, "a dense float16[2]@0+0;b dense float16[2]@1+0;");
+    close_file(&rewritten);
     made = make_pickle("{'a':#1=" FLOATS_IN_BYTES ",'b':" TENSOR_OF("#1") "}");
-    back = rewrite_file(&made, to_f16, NULL);
-    CU_ASSERT_EQUAL(back.status, CKPT_ELOSSY);
-    close_file(&back);
+    rewritten = rewrite_file(&made, to_f16, NULL);
+    CU_ASSERT_EQUAL(rewritten.status, CKPT_ELOSSY);
+    close_file(&rewritten);
 }
 
 /* ------------------------------------------------------ tensors of other files */
@@ -556,22 +558,22 @@ static void safetensors_files_are_written_as_torch(void)
         "\"z\":{\"dtype\":\"F32\",\"shape\":[0,4611686018427387904,4611686018427387904],"
         "\"data_offsets\":[10,10]}}",
         10);
-    struct test_file back = rewrite_file(&made, unchanged, NULL);
-    check_tensors(&back, "w dense float32[2]@0+0;e dense float8_e8m0fnu[2]@1+0;"
-                         "z dense float32[0,4611686018427387904,4611686018427387904]@2+0;");
-    close_file(&back);
+    struct test_file rewritten = rewrite_file(&made, unchanged, NULL);
+    check_tensors(&rewritten, "w dense float32[2]@0+0;e dense float8_e8m0fnu[2]@1+0;"
+                              "z dense float32[0,4611686018427387904,4611686018427387904]@2+0;");
+    close_file(&rewritten);
     made = make_safetensors("{\"w\":{\"dtype\":\"F6_E2M3\",\"shape\":[4],\"data_offsets\":[0,3]}}", 3);
-    back = rewrite_file(&made, unchanged, NULL);
-    CU_ASSERT_EQUAL(back.status, CKPT_ELOSSY);
-    CU_ASSERT_PTR_NOT_NULL(strstr(back.err.what, "has a type that torch lacks;"
-                                                 " a torch file cannot hold it"));
-    close_file(&back);
+    rewritten = rewrite_file(&made, unchanged, NULL);
+    CU_ASSERT_EQUAL(rewritten.status, CKPT_ELOSSY);
+    CU_ASSERT_PTR_NOT_NULL(strstr(rewritten.err.what, "has a type that torch lacks;"
+                                                      " a torch file cannot hold it"));
+    close_file(&rewritten);
     made = make_safetensors(
         "{\"z\":{\"dtype\":\"F32\",\"shape\":[0,9223372036854775808],\"data_offsets\":[0,0]}}", 0);
-    back = rewrite_file(&made, unchanged, NULL);
-    CU_ASSERT_EQUAL(back.status, CKPT_ELOSSY);
-    CU_ASSERT_PTR_NOT_NULL(strstr(back.err.what, "has a size beyond 2^63"));
-    close_file(&back);
+    rewritten = rewrite_file(&made, unchanged, NULL);
+    CU_ASSERT_EQUAL(rewritten.status, CKPT_ELOSSY);
+    CU_ASSERT_PTR_NOT_NULL(strstr(rewritten.err.what, "has a size beyond 2^63"));
+    close_file(&rewritten);
 }
 
 /* -------------------------------------------------------- archives within */
@@ -589,10 +591,10 @@ static void embedded_archives_are_cast_too(void)
                          {"data/weights/weight_0", in.bytes, in.size},
                          {"data/weights/weight_1", data, 16},
                          {"data/weights/model_weights_config.json", config, sizeof config - 1}};
-    struct test_file made = make_archive(r, 5, NULL), back = rewrite_file(&made, to_f16, NULL);
-    check_tensors(&back, "state_dict.a.w dense float16[4]@0+0;state_dict.a.v dense float16[2]@0+1;"
-                         "state_dict.a.l dense int64[2]@1+0;state_dict.b dense float16[4]@2+0;");
-    close_file(&back);
+    struct test_file made = make_archive(r, 5, NULL), rewritten = rewrite_file(&made, to_f16, NULL);
+    check_tensors(&rewritten, "state_dict.a.w dense float16[4]@0+0;state_dict.a.v dense float16[2]@0+1;"
+                              "state_dict.a.l dense int64[2]@1+0;state_dict.b dense float16[4]@2+0;");
+    close_file(&rewritten);
     close_file(&in);
 }
 

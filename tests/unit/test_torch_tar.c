@@ -186,10 +186,10 @@ static void storage_offsets_beyond_64_bits_are_refused(void)
 {
     ckpt_file *file;
     ckpt_error err = {0};
-    static const ckpt_str viewed[] = {
+    static const ckpt_str members_with_view[] = {
         CONSTANT(COMPLETE_STORAGE VIEWS("K\x09", "K\x07", "K\x01", "K\x02")),
         CONSTANT(COUNT_1 TENSOR("K\x08", "K\x09") SHAPE_2X2 "\xff\xff\xff\xff\xff\xff\xff\xff")};
-    original_members = viewed;
+    original_members = members_with_view;
     CU_ASSERT_EQUAL(open_with(PICKLE, torch01_valid_members[2], &file, &err), CKPT_EFORMAT);
     original_members = torch01_valid_members;
     CU_ASSERT_STRING_EQUAL(err.what, "storage offset beyond 2^64");

@@ -243,15 +243,15 @@ static ckpt_file *rewrite_file(ckpt_file *f, const char *drop)
 {
     ckpt_plan *p;
     ckpt_error err;
-    ckpt_file *back = NULL;
+    ckpt_file *rewritten = NULL;
     CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &p, &err), CKPT_OK);
     if (drop)
         CU_ASSERT_EQUAL(ckpt_plan_drop(p, drop, &err), CKPT_OK);
     CU_ASSERT_EQUAL_FATAL(write_plan(p, &err), CKPT_OK);
     ckpt_plan_free(p);
-    CU_ASSERT_EQUAL_FATAL(ckpt_open(out_path, NULL, &back, &err), CKPT_OK);
-    CU_ASSERT_EQUAL(back->torch_load_why.len, 0);
-    return back;
+    CU_ASSERT_EQUAL_FATAL(ckpt_open(out_path, NULL, &rewritten, &err), CKPT_OK);
+    CU_ASSERT_EQUAL(rewritten->torch_load_why.len, 0);
+    return rewritten;
 }
 
 static void check_same_tensors(ckpt_file *a, ckpt_file *b)

@@ -194,13 +194,13 @@ static ckpt_status trace_limited(const ckpt_str *bytes, bool framed, size_t stop
 
 static void the_caller_can_stop_at_any_step(void)
 {
-    struct stop all, some;
+    struct stop full_trace, stopped_trace;
     for (size_t i = 0; i < sizeof samples / sizeof *samples; i++)
         for (int framed = 0; framed < 2; framed++) {
-            (void)trace_limited(&samples[i], framed, 0, 0, &all);
-            for (size_t at = 1; at <= all.steps; at++) {
-                CU_ASSERT_EQUAL(trace_limited(&samples[i], framed, at, 0, &some), CKPT_ECANCELLED);
-                CU_ASSERT_EQUAL(some.steps, at);
+            (void)trace_limited(&samples[i], framed, 0, 0, &full_trace);
+            for (size_t at = 1; at <= full_trace.steps; at++) {
+                CU_ASSERT_EQUAL(trace_limited(&samples[i], framed, at, 0, &stopped_trace), CKPT_ECANCELLED);
+                CU_ASSERT_EQUAL(stopped_trace.steps, at);
             }
         }
 }
@@ -242,16 +242,16 @@ static void values_that_left_the_stack_take_no_memory(void)
 /* Several pickles may share the counter of opcodes. */
 static void the_number_of_opcodes_is_limited(void)
 {
-    uint64_t left = 5;
+    uint64_t opcodes_left = 5;
     ckpt_error err;
     struct trace_end end;
     source *src = source_mem("N0N0N.", 6, 0);
-    struct trace_options o = {.step = accept_step, .opcodes_left = &left};
+    struct trace_options o = {.step = accept_step, .opcodes_left = &opcodes_left};
     CU_ASSERT_EQUAL(pickle_trace(src, 0, 6, &o, &end, &err), CKPT_ELIMIT);
-    CU_ASSERT(left == 0 && end.next == 5);
-    left = 9;
+    CU_ASSERT(opcodes_left == 0 && end.next == 5);
+    opcodes_left = 9;
     CU_ASSERT_EQUAL(pickle_trace(src, 0, 6, &o, &end, &err), CKPT_OK);
-    CU_ASSERT_EQUAL(left, 3);
+    CU_ASSERT_EQUAL(opcodes_left, 3);
     CU_ASSERT_EQUAL(pickle_trace(src, 0, 6, &o, &end, &err), CKPT_ELIMIT);
     source_unref(src);
 }

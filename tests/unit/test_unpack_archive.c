@@ -82,13 +82,13 @@ static void damaged_archives_are_read_or_refused(void)
 static ckpt_status decompress(size_t n, uint64_t max, char out[32], ckpt_error *err)
 {
     static const unsigned char frame[] = "\x28\xb5\x2f\xfd\x20\5\x29\0\0\x28\xb5\x2f\xfdx?";
-    source *src = source_mem(frame, n, 0), *made;
+    source *src = source_mem(frame, n, 0), *decompressed;
     spool *to = spool_new(max);
     ckpt_status st = unpack_zstd(src, to, err);
-    made = spool_source(to);
+    decompressed = spool_source(to);
     memset(out, 0, 32);
-    (void)source_read(made, 0, out, (size_t)made->size, NULL);
-    source_unref(made);
+    (void)source_read(decompressed, 0, out, (size_t)decompressed->size, NULL);
+    source_unref(decompressed);
     source_unref(src);
     return st;
 }

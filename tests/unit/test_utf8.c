@@ -37,11 +37,12 @@ static bool is_well_formed(const unsigned char *b, size_t n)
 
 static void malformed_sequences_are_refused(void)
 {
-    static const unsigned char next[] = {0x00, 0x7f, 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf, 0xc0, 0xff};
-    enum { K = sizeof next };
+    static const unsigned char next_bytes[] = {0x00, 0x7f, 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf, 0xc0, 0xff};
+    enum { K = sizeof next_bytes };
     for (unsigned lead = 0; lead < 256; lead++) {
         for (unsigned k = 0; k < K * K * K; k++) {
-            unsigned char b[4] = {(unsigned char)lead, next[k % K], next[k / K % K], next[k / K / K]};
+            unsigned char b[4] = {(unsigned char)lead, next_bytes[k % K], next_bytes[k / K % K],
+                                  next_bytes[k / K / K]};
             size_t want = 0, pos = 0;
             for (size_t n = 1; n <= 4 && !want; n++)
                 want = is_well_formed(b, n) ? n : 0;

@@ -451,13 +451,13 @@ static void long_values_are_abbreviated(void)
     CU_ASSERT_STRING_EQUAL(out, "{'a': 1, 'b': [");
     CU_ASSERT_EQUAL(ckpt_value_text(d, 9, NULL, 0), 29);
     struct value_span span = {NULL, 100, 5000000, 4999999};
-    ckpt_value *far = value_new(test_arena, CKPT_V_STR, 0);
-    far->flags = VALUE_SPAN;
-    far->u.span = &span;
-    CHECK_TEXT(far, "<str, 4999999 characters>");
-    CU_ASSERT_EQUAL(ckpt_value_str(far).len, 0);
-    far->type = CKPT_V_BYTES;
-    CHECK_TEXT(far, "<bytes, 4999999 bytes>");
+    ckpt_value *span_text = value_new(test_arena, CKPT_V_STR, 0);
+    span_text->flags = VALUE_SPAN;
+    span_text->u.span = &span;
+    CHECK_TEXT(span_text, "<str, 4999999 characters>");
+    CU_ASSERT_EQUAL(ckpt_value_str(span_text).len, 0);
+    span_text->type = CKPT_V_BYTES;
+    CHECK_TEXT(span_text, "<bytes, 4999999 bytes>");
 }
 
 static void cycles_end(void)

@@ -191,7 +191,8 @@ static const ckpt_work one_thread = {.struct_size = sizeof(ckpt_work), .threads 
 static void any_number_of_threads_finds_the_same(void)
 {
     enum { TENSORS = 12, TENSOR_BYTES = 1 << 20 };
-    ckpt_verify_result one = CKPT_INIT(ckpt_verify_result), four = CKPT_INIT(ckpt_verify_result);
+    ckpt_verify_result one_thread_result = CKPT_INIT(ckpt_verify_result),
+                       four_threads_result = CKPT_INIT(ckpt_verify_result);
     struct findings by_one_thread = {0}, by_four = {0};
     buf b;
     buf_init(&b, 32u << 20);
@@ -212,19 +213,19 @@ static void any_number_of_threads_finds_the_same(void)
     make_empty_file();
     write_file(b.data, b.len);
     ckpt_verify_options o = {.struct_size = sizeof o, .finite = true, .how = &one_thread};
-    CU_ASSERT_EQUAL(verify(&o, &by_one_thread, &one), CKPT_OK);
+    CU_ASSERT_EQUAL(verify(&o, &by_one_thread, &one_thread_result), CKPT_OK);
     o.how = &(const ckpt_work){.struct_size = sizeof(ckpt_work), .threads = 4};
-    CU_ASSERT_EQUAL(verify(&o, &by_four, &four), CKPT_OK);
-    CU_ASSERT_EQUAL(one.findings, 2);
-    CU_ASSERT_EQUAL(one.read, (uint64_t)TENSORS * TENSOR_BYTES);
-    CU_ASSERT_EQUAL(memcmp(&one, &four, sizeof one), 0);
+    CU_ASSERT_EQUAL(verify(&o, &by_four, &four_threads_result), CKPT_OK);
+    CU_ASSERT_EQUAL(one_thread_result.findings, 2);
+    CU_ASSERT_EQUAL(one_thread_result.read, (uint64_t)TENSORS * TENSOR_BYTES);
+    CU_ASSERT_EQUAL(memcmp(&one_thread_result, &four_threads_result, sizeof one_thread_result), 0);
     CU_ASSERT_STRING_EQUAL(by_one_thread.where, "t5");
     CU_ASSERT_STRING_EQUAL(by_four.where, "t5");
     CU_ASSERT_STRING_EQUAL(by_one_thread.id, "not-finite");
     CU_ASSERT_STRING_EQUAL(by_one_thread.what,
                            "2 NaN and 0 Inf among 262144 elements of float32; the first at [100]");
     by_four.stop_at = 1; /* the callback cancels */
-    CU_ASSERT_EQUAL(verify(&o, &by_four, &four), CKPT_ECANCELLED);
+    CU_ASSERT_EQUAL(verify(&o, &by_four, &four_threads_result), CKPT_ECANCELLED);
     CU_ASSERT_EQUAL(by_four.count, 1);
     buf_free(&b);
     (void)unlink(path);

@@ -44,13 +44,13 @@ static struct counting_source open_counting_source(void)
 {
     char path[] = "/tmp/unit-window-XXXXXX";
     int fd = mkstemp(path);
-    unsigned char *all = malloc(FILE_SIZE);
-    CU_ASSERT_FATAL(fd >= 0 && all != NULL);
+    unsigned char *file_bytes = malloc(FILE_SIZE);
+    CU_ASSERT_FATAL(fd >= 0 && file_bytes != NULL);
     for (size_t i = 0; i < FILE_SIZE; i++)
-        all[i] = byte_at(i);
-    CU_ASSERT_EQUAL_FATAL(write(fd, all, FILE_SIZE), FILE_SIZE);
+        file_bytes[i] = byte_at(i);
+    CU_ASSERT_EQUAL_FATAL(write(fd, file_bytes, FILE_SIZE), FILE_SIZE);
     unlink(path);
-    free(all);
+    free(file_bytes);
     return (struct counting_source){.base = {.ops = &counting_ops, .size = FILE_SIZE, .refs = 1}, .fd = fd};
 }
 

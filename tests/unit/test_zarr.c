@@ -125,13 +125,13 @@ static void malformed_metadata_are_refused(void)
 /* decode_chunk - decodes the chunk of N bytes at P to OUT, and sets SIZE to the size of the result. */
 static ckpt_status decode_chunk(const void *p, size_t n, unsigned char out[64], size_t *size)
 {
-    source *src = source_mem(p, n, 0), *made;
+    source *src = source_mem(p, n, 0), *decoded;
     spool *to = spool_new(array.encoding.bytes);
     ckpt_status st = zarr_decode(&array.encoding, src, to, &err);
-    made = spool_source(to);
-    *size = (size_t)made->size;
-    (void)source_read(made, 0, out, *size, NULL);
-    source_unref(made);
+    decoded = spool_source(to);
+    *size = (size_t)decoded->size;
+    (void)source_read(decoded, 0, out, *size, NULL);
+    source_unref(decoded);
     source_unref(src);
     return st;
 }
@@ -157,10 +157,10 @@ static ckpt_status decode_blosc(ckpt_str bytes, uint64_t most, char out[64])
 {
     spool *to = spool_new(64);
     ckpt_status st = blosc_decode((const unsigned char *)bytes.ptr, bytes.len, most, to, &err);
-    source *made = spool_source(to);
+    source *decoded = spool_source(to);
     memset(out, 0, 64);
-    (void)source_read(made, 0, out, (size_t)made->size, NULL);
-    source_unref(made);
+    (void)source_read(decoded, 0, out, (size_t)decoded->size, NULL);
+    source_unref(decoded);
     return st;
 }
 

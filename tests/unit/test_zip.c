@@ -400,13 +400,13 @@ static void deflated_bytes_are_read_in_any_order(void)
     unsigned char *bytes = read_file(unit_corpus_path("torch/exp/06_deflate_all.pt"), &size);
     struct opened o = open_bytes(bytes, size);
     source *s;
-    unsigned char all[4096], byte;
+    unsigned char member_bytes[4096], byte;
     CU_ASSERT_EQUAL_FATAL(o.status, CKPT_OK);
     CU_ASSERT_EQUAL_FATAL(zip_open_member(o.zip, 0, &s, &o.err), CKPT_OK);
-    CU_ASSERT_FATAL(s->size <= sizeof all);
-    CU_ASSERT_EQUAL(source_read(s, 0, all, (size_t)s->size, &o.err), CKPT_OK);
+    CU_ASSERT_FATAL(s->size <= sizeof member_bytes);
+    CU_ASSERT_EQUAL(source_read(s, 0, member_bytes, (size_t)s->size, &o.err), CKPT_OK);
     for (uint64_t i = s->size; i-- > 0;)
-        CU_ASSERT(source_read(s, i, &byte, 1, &o.err) == CKPT_OK && byte == all[i]);
+        CU_ASSERT(source_read(s, i, &byte, 1, &o.err) == CKPT_OK && byte == member_bytes[i]);
     CU_ASSERT_EQUAL(source_read(s, s->size, &byte, 1, &o.err), CKPT_ETRUNCATED);
     source_unref(s);
     close_opened(&o);

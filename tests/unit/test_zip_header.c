@@ -152,23 +152,25 @@ static void headers_are_written_and_read_back(void)
 static void descriptors_have_four_forms(void)
 {
     /* signature, CRC-32, stored size, size; with sizes of 4 bytes, and of 8 */
-    static const char narrow[] = "PK\7\x08\1\2\3\4\x10\0\0\0\x20\0\0\0",
-                      wide[] = "PK\7\x08\1\2\3\4" BYTES_100000001 BYTES_200000002;
+    static const char sizes_of_32_bits[] = "PK\7\x08\1\2\3\4\x10\0\0\0\x20\0\0\0",
+                      sizes_of_64_bits[] = "PK\7\x08\1\2\3\4" BYTES_100000001 BYTES_200000002;
     struct zip_descriptor d;
-    CU_ASSERT(zip_parse_descriptor(bytes_of(narrow), 16, ZIP_SIGNED, &d) && d.length == 16);
+    CU_ASSERT(zip_parse_descriptor(bytes_of(sizes_of_32_bits), 16, ZIP_SIGNED, &d) && d.length == 16);
     CU_ASSERT(d.crc == 0x04030201 && d.csize == 16 && d.usize == 32);
-    CU_ASSERT(zip_parse_descriptor(bytes_of(narrow) + 4, 12, 0, &d) && d.length == 12 && d.usize == 32);
-    CU_ASSERT(zip_parse_descriptor(bytes_of(wide), 24, ZIP_SIGNED | ZIP_WIDE, &d) && d.length == 24);
+    CU_ASSERT(zip_parse_descriptor(bytes_of(sizes_of_32_bits) + 4, 12, 0, &d) && d.length == 12 &&
+              d.usize == 32);
+    CU_ASSERT(zip_parse_descriptor(bytes_of(sizes_of_64_bits), 24, ZIP_SIGNED | ZIP_WIDE, &d) &&
+              d.length == 24);
     CU_ASSERT(d.crc == 0x04030201 && d.csize == 0x100000001 && d.usize == 0x200000002);
-    CU_ASSERT(zip_parse_descriptor(bytes_of(wide) + 4, 20, ZIP_WIDE, &d) && d.length == 20);
-    CU_ASSERT(!zip_parse_descriptor(bytes_of(narrow), 15, ZIP_SIGNED, &d));
-    CU_ASSERT(!zip_parse_descriptor(bytes_of(wide), 23, ZIP_SIGNED | ZIP_WIDE, &d));
-    CU_ASSERT(!zip_parse_descriptor(bytes_of(wide) + 4, 20, ZIP_SIGNED, &d));
-    CU_ASSERT(!zip_parse_descriptor(bytes_of(narrow), 0, 0, &d));
+    CU_ASSERT(zip_parse_descriptor(bytes_of(sizes_of_64_bits) + 4, 20, ZIP_WIDE, &d) && d.length == 20);
+    CU_ASSERT(!zip_parse_descriptor(bytes_of(sizes_of_32_bits), 15, ZIP_SIGNED, &d));
+    CU_ASSERT(!zip_parse_descriptor(bytes_of(sizes_of_64_bits), 23, ZIP_SIGNED | ZIP_WIDE, &d));
+    CU_ASSERT(!zip_parse_descriptor(bytes_of(sizes_of_64_bits) + 4, 20, ZIP_SIGNED, &d));
+    CU_ASSERT(!zip_parse_descriptor(bytes_of(sizes_of_32_bits), 0, 0, &d));
     buf b;
     buf_init(&b, 100);
     zip_put_descriptor(&b, 0x04030201, 16, 32);
-    CU_ASSERT(b.len == 16 && memcmp(b.data, narrow, 16) == 0);
+    CU_ASSERT(b.len == 16 && memcmp(b.data, sizes_of_32_bits, 16) == 0);
     buf_free(&b);
 }
 
@@ -176,14 +178,14 @@ static void descriptors_have_four_forms(void)
  * all numbers are stored in, and its locator (20 bytes) precede it. */
 static void end_records_are_saturated(void)
 {
-    static const uint64_t above = UINT64_C(1) << 32;
-    for (int large = 0; large < 2; large++) {
-        const struct zip_end_record in = {.entries = large ? 65535 : 65534,
-                                          .size = large ? above - 1 : 7,
-                                          .offset = large ? above : above - 2};
+    static const uint64_t above_32_bits = UINT64_C(1) << 32;
+    for (int is_large = 0; is_large < 2; is_large++) {
+        const struct zip_end_record in = {.entries = is_large ? 65535 : 65534,
+                                          .size = is_large ? above_32_bits - 1 : 7,
+                                          .offset = is_large ? above_32_bits : above_32_bits - 2};
         buf b;
         buf_init(&b, 200);
-        zip_put_ends(&b, &in, above);
+        zip_put_ends(&b, &in, above_32_bits);
         CU_ASSERT_EQUAL_FATAL(b.len, ZIP_ENDS_SIZE);
         struct zip_end_record zip64_end = zip64_parse_end(b.data),
                               end = zip_parse_end(b.data + ZIP64_END_SIZE + ZIP64_LOCATOR_SIZE);
@@ -192,11 +194,12 @@ static void end_records_are_saturated(void)
                   !zip64_end.directory_disk);
         CU_ASSERT(zip64_end.entries == in.entries && zip64_end.disk_entries == in.entries);
         CU_ASSERT(zip64_end.size == in.size && zip64_end.offset == in.offset);
-        CU_ASSERT(locator.signature == ZIP64_LOCATOR && locator.offset == above && !locator.disk &&
+        CU_ASSERT(locator.signature == ZIP64_LOCATOR && locator.offset == above_32_bits && !locator.disk &&
                   locator.disks == 1);
         CU_ASSERT(end.signature == ZIP_END && !end.disk && !end.directory_disk && !end.comment_len);
-        CU_ASSERT(end.entries == (large ? 0xffff : 65534) && end.disk_entries == end.entries);
-        CU_ASSERT(end.size == (large ? SATURATED : 7) && end.offset == (large ? SATURATED : SATURATED - 1));
+        CU_ASSERT(end.entries == (is_large ? 0xffff : 65534) && end.disk_entries == end.entries);
+        CU_ASSERT(end.size == (is_large ? SATURATED : 7) &&
+                  end.offset == (is_large ? SATURATED : SATURATED - 1));
         buf_free(&b);
     }
 }

@@ -179,17 +179,17 @@ static void deflated_records_need_no_descriptor(void)
 {
     buf b;
     buf_init(&b, 1 << 16);
-    for (size_t missing = 0; missing < 10; missing++) {
+    for (size_t missing_bytes = 0; missing_bytes < 10; missing_bytes++) {
         b.len = 0;
         put_record(
             &b, &(struct record){
                     .name = "last", .payload = "12345678", .flags = ZIP_FLAG_DESCRIPTOR, .deflated = true});
         b.len -= 16 - 2; /* two bytes of the descriptor are left */
-        b.len -= missing;
+        b.len -= missing_bytes;
         struct salvaged s = salvage(&b);
         CU_ASSERT_FATAL(s.status == CKPT_OK && s.zip->n == 1);
-        CU_ASSERT(missing <= 2 ? entry_is(&s, "last", "12345678") && s.zip->entries[0].crc_unknown
-                               : is_lost(&s, "last", "its deflated bytes"));
+        CU_ASSERT(missing_bytes <= 2 ? entry_is(&s, "last", "12345678") && s.zip->entries[0].crc_unknown
+                                     : is_lost(&s, "last", "its deflated bytes"));
         close_salvaged(&s);
     }
     buf_free(&b);
