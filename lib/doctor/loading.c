@@ -93,8 +93,8 @@ static ckpt_status check_weights_only(struct doctor *d, ckpt_error *err)
 static ckpt_status check_wrappers(struct doctor *d, ckpt_error *err)
 {
     ckpt_info info = CKPT_INIT(ckpt_info);
-    const struct diagnosis prefix = {.id = "prefix", .fix = {.action = CKPT_FIX_STRIP}};
-    const struct diagnosis nested = {
+    const struct diagnosis prefix_diagnosis = {.id = "prefix", .fix = {.action = CKPT_FIX_STRIP}};
+    const struct diagnosis nested_diagnosis = {
         .id = "nested-weights", .fix = {.action = CKPT_FIX_CONVERT, .root = "auto"}, .is_note = true};
     CKPT_TRY(ckpt_inspect(d->f, &info, err));
     for (size_t i = 0; i < info.nwrappers; i++) {
@@ -102,14 +102,14 @@ static ckpt_status check_wrappers(struct doctor *d, ckpt_error *err)
         if (!w->certain)
             continue;
         CKPT_TRY(doctor_report(
-            d, &prefix, err,
+            d, &prefix_diagnosis, err,
             "%llu of %llu keys%s%.*s contain \"%.*s\", left by a wrapper: the bare model has no such keys",
             (unsigned long long)w->tensors, (unsigned long long)w->of, w->where.len ? " of " : "",
             STR_ARG(w->where), STR_ARG(w->prefix)));
         break;
     }
     if (info.has_weights && info.weights_root.len)
-        return doctor_report(d, &nested, err,
+        return doctor_report(d, &nested_diagnosis, err,
                              "the weights are below \"%.*s\": load_state_dict takes only that mapping",
                              STR_ARG(info.weights_root));
     return CKPT_OK;
@@ -204,16 +204,16 @@ static ckpt_status check_suffix(struct doctor *d, ckpt_error *err)
 {
     const ckpt_file *f = d->f;
     struct diagnosis diagnosis = {.id = "wrong-extension", .fix = convert};
-    const struct format *named = d->is_folder ? NULL : format_by_suffix(d->path);
-    if (!named || named->flat == f->format->flat)
+    const struct format *format_of_name = d->is_folder ? NULL : format_by_suffix(d->path);
+    if (!format_of_name || format_of_name->flat == f->format->flat)
         return CKPT_OK;
-    if (named->flat && f->for_torch_load) {
+    if (format_of_name->flat && f->for_torch_load) {
         diagnosis.fix.suffix = ".safetensors";
         return doctor_report(d, &diagnosis, err,
                              "named .safetensors, but it is a %s: loaders that go by the name refuse it",
                              f->format->title);
     }
-    diagnosis.fix.format = named->name;
+    diagnosis.fix.format = format_of_name->name;
     return f->format->flat ? doctor_report(d, &diagnosis, err,
                                            "named like a torch file, but it is %s: torch.load refuses it",
                                            f->format->title)

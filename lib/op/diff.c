@@ -246,9 +246,9 @@ static void fill_values(struct diff *d, const struct row_pair *p, ckpt_diff_even
         e->cosine = norms_cosine(&c->norms);
     }
     e->values_differ |= c->differing != 0;
-    bool other_values = !c->identical &&
+    bool bytes_differ = !c->identical &&
                         (!e->dtype_differs || c->max_abs > 0); /* else only the dtypes differ */
-    e->within_tolerance = other_values && !e->values_differ && !is_dtype_changed(d, e);
+    e->within_tolerance = bytes_differ && !e->values_differ && !is_dtype_changed(d, e);
 }
 
 static void fill_event(struct diff *d, const struct row_pair *p, ckpt_diff_event *e)

@@ -184,12 +184,12 @@ static ckpt_status report_leaf(struct value_diff *d, const struct diff_name *a, 
     ckpt_diff_value e = {.name = a ? a->name : b->name,
                          .a = a ? &d->a.f->leaves[a->index] : NULL,
                          .b = b ? &d->b.f->leaves[b->index] : NULL};
-    bool filled = false;
+    bool has_content = false;
     if (a && b)
         return compare_leaves(d, a->index, b->index, &e, err);
     if (is_empty_container(a ? e.a->value : e.b->value))
-        CKPT_TRY(has_content_below(a ? &d->b : &d->a, d->o, e.name, &filled, err));
-    if (filled) /* what the other file has below that name is reported, or is a tensor */
+        CKPT_TRY(has_content_below(a ? &d->b : &d->a, d->o, e.name, &has_content, err));
+    if (has_content) /* what the other file has below that name is reported, or is a tensor */
         return CKPT_OK;
     e.what = a ? CKPT_DIFF_ONLY_A : CKPT_DIFF_ONLY_B;
     d->totals->only_a += a != NULL;

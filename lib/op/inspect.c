@@ -338,8 +338,6 @@ static void sum_rows(const ckpt_file *f, ckpt_info *out)
     }
 }
 
-/* ---- ckpt_inspect */
-
 static ckpt_status inspect_graph(const struct containers *tree, ckpt_file *file, ckpt_info *out,
                                  ckpt_error *err)
 {

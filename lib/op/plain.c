@@ -25,7 +25,7 @@ enum verdict { NOT_CHECKED, GOOD, BAD };
 
 struct plain_step {
     const ckpt_value *v;
-    bool open; /* its children are on the stack above it */
+    bool is_entered; /* its children are on the stack above it */
 };
 
 /* -------------------------------------------------------------- single nodes */
@@ -124,17 +124,17 @@ static bool push_node(void *user, const ckpt_value *v)
 static bool assume_good(struct plain_checker *p, const ckpt_value *v)
 {
     return arena_push(NULL, &p->visited, &p->nvisited, &p->cap_visited, &v, sizeof v) &&
-           map_set_num(p->known, ptr_key(v), GOOD);
+           map_set_num(p->verdicts, ptr_key(v), GOOD);
 }
 
 static bool set_bad(struct plain_checker *p, const ckpt_value *v)
 {
-    bool ok = map_set_num(p->known, ptr_key(v), BAD);
+    bool ok = map_set_num(p->verdicts, ptr_key(v), BAD);
     for (size_t i = 0; ok && i < p->nvisited; i++)
-        ok = map_set_num(p->known, ptr_key(p->visited[i]), NOT_CHECKED);
+        ok = map_set_num(p->verdicts, ptr_key(p->visited[i]), NOT_CHECKED);
     for (size_t i = 0; ok && i < p->n; i++)
-        if (p->waiting[i].open)
-            ok = map_set_num(p->known, ptr_key(p->waiting[i].v), BAD);
+        if (p->waiting[i].is_entered)
+            ok = map_set_num(p->verdicts, ptr_key(p->waiting[i].v), BAD);
     return ok;
 }
 
@@ -143,20 +143,20 @@ static bool check_top(struct plain_checker *p, const ckpt_value **bad_one)
 {
     struct plain_step *top = &p->waiting[p->n - 1];
     const ckpt_value *v = top->v;
-    uint32_t known = map_get_num(p->known, ptr_key(v)); /* enum verdict; MAP_NONE: NOT_CHECKED */
-    if (top->open || known == GOOD) {
+    uint32_t verdict = map_get_num(p->verdicts, ptr_key(v)); /* enum verdict; MAP_NONE: NOT_CHECKED */
+    if (top->is_entered || verdict == GOOD) {
         p->n--;
         return true;
     }
-    if (known == BAD || !is_plain_node(p->file, v)) {
+    if (verdict == BAD || !is_plain_node(p->file, v)) {
         *bad_one = v;
         p->n--;
         return set_bad(p, v);
     }
-    top->open = true;
-    bool from_table = v->type == CKPT_V_PERSID ||
+    top->is_entered = true;
+    bool skips_children = v->type == CKPT_V_PERSID ||
                       holds_storage(p->file, v); /* its children are not written */
-    return assume_good(p, v) && (from_table || graph_visit_children(v, push_node, p));
+    return assume_good(p, v) && (skips_children || graph_visit_children(v, push_node, p));
 }
 
 ckpt_status check_plain(struct plain_checker *p, const ckpt_value *v, const ckpt_value **bad, ckpt_error *err)
@@ -178,7 +178,7 @@ void plain_checker_free(struct plain_checker *p)
 {
     free(p->waiting);
     free(p->visited);
-    map_free(p->known);
+    map_free(p->verdicts);
 }
 
 /* ------------------------------------------------------------- plain values */

@@ -5,10 +5,10 @@
 
 #include "core/file.h"
 
-/* The verdicts so far. The caller sets file, sets known to map_new(0), and zeroes the other fields. */
+/* The verdicts so far. The caller sets file, sets verdicts to map_new(0), and zeroes the other fields. */
 struct plain_checker {
     const ckpt_file *file;
-    map *known; /* node -> enum verdict */
+    map *verdicts;              /* node -> enum verdict */
     struct plain_step *waiting; /* the nodes still to be checked, as a stack */
     size_t n, cap;
     const ckpt_value **visited; /* by the current call */

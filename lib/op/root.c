@@ -174,7 +174,7 @@ static bool narrow_rows(const struct narrowing *job)
     struct table *t = &job->f->table;
     uint32_t nties = 0;
     uint32_t *new_row = arena_array(job->f->a, t->nrows, sizeof *new_row); /* by old row */
-    size_t kept = 0;
+    size_t nkept = 0;
     if (!new_row)
         return false;
     for (size_t i = 0; i < t->nrows; i++) {
@@ -185,7 +185,7 @@ static bool narrow_rows(const struct narrowing *job)
             return false;
         new_row[i] = CKPT_NO_TENSOR;
         selected |= composite != CKPT_NO_TENSOR && new_row[composite] != CKPT_NO_TENSOR;
-        renumber_node(r.t.value, i, selected ? (uint32_t)kept : CKPT_NO_TENSOR);
+        renumber_node(r.t.value, i, selected ? (uint32_t)nkept : CKPT_NO_TENSOR);
         if (!selected)
             continue;
         nties += file_row_is_tie(job->f, (uint32_t)i); /* rows of recorded ties stay the last */
@@ -194,18 +194,18 @@ static bool narrow_rows(const struct narrowing *job)
         r.t.part_of = composite == CKPT_NO_TENSOR ? composite : new_row[composite];
         r.t.alias_of = alias_of == CKPT_NO_TENSOR ? alias_of : new_row[alias_of];
         if (alias_of != CKPT_NO_TENSOR && new_row[alias_of] == CKPT_NO_TENSOR)
-            new_row[alias_of] = (uint32_t)kept; /* the first remaining alias */
-        new_row[i] = (uint32_t)kept;
-        t->rows[kept++] = r;
+            new_row[alias_of] = (uint32_t)nkept; /* the first remaining alias */
+        new_row[i] = (uint32_t)nkept;
+        t->rows[nkept++] = r;
     }
-    t->nrows = kept;
+    t->nrows = nkept;
     job->f->nties = nties;
     return true;
 }
 
 static bool narrow_leaves(const struct narrowing *job)
 {
-    size_t kept = 0;
+    size_t nkept = 0;
     for (size_t i = 0; i < job->f->nleaves; i++) {
         ckpt_leaf leaf = job->f->leaves[i];
         bool selected;
@@ -214,9 +214,9 @@ static bool narrow_leaves(const struct narrowing *job)
         if (leaf.containers) /* bounded: shorten_to_root() only removes elements */
             leaf.containers += job->f->leaves[i].npath - leaf.npath;
         if (selected && !job->root.only_own_tensors)
-            job->f->leaves[kept++] = leaf;
+            job->f->leaves[nkept++] = leaf;
     }
-    job->f->nleaves = kept;
+    job->f->nleaves = nkept;
     return true;
 }
 

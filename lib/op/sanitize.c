@@ -48,7 +48,7 @@ struct frame {
 
 struct sanitize {
     ckpt_plan *p;
-    struct plain_checker plain;
+    struct plain_checker checker;
     map *row_of;           /* node -> its row */
     map *has_tensor_below; /* nodes on the path to a tensor */
     map *done;             /* node -> index in results */
@@ -56,7 +56,7 @@ struct sanitize {
     size_t nresults, cap_results;
     struct frame *frames;
     size_t nframes, cap_frames;
-    const ckpt_value *not_plain; /* the node because of which the current value is not plain data, or NULL */
+    const ckpt_value *offender; /* the node because of which the current value is refused, or NULL */
     ckpt_value *none;
     ckpt_error *err;
 };
@@ -75,8 +75,8 @@ struct value_job {
 static ckpt_leaf locate_value(struct sanitize *s, const ckpt_path_elem *elem, const char *attr,
                               const ckpt_value *v)
 {
-    size_t room = s->p->root_depth + s->nframes + 2, n = 0;
-    ckpt_path_elem *path = room <= UINT32_MAX ? arena_array(s->p->a, room, sizeof *path) : NULL;
+    size_t max_elems = s->p->root_depth + s->nframes + 2, n = 0;
+    ckpt_path_elem *path = max_elems <= UINT32_MAX ? arena_array(s->p->a, max_elems, sizeof *path) : NULL;
     if (!path)
         return (ckpt_leaf){.value = v};
     for (; n < s->p->root_depth; n++)
@@ -113,27 +113,27 @@ static ckpt_status add_report(struct sanitize *s, const ckpt_leaf *leaf, const c
                               const char *instead, bool lost)
 {
     char type[256];
-    ckpt_sanitized one = {.name = leaf->name,
-                          .path = leaf->path,
-                          .npath = leaf->npath,
-                          .type = str_c(ckpt_value_type_name(leaf->value, type, sizeof type)),
-                          .callable = name_callable(s->p->a, reason ? reason : leaf->value),
-                          .instead = str_c(instead),
-                          .lost = lost};
-    return plan_note_sanitized(s->p, one, s->err);
+    ckpt_sanitized sanitized = {.name = leaf->name,
+                                .path = leaf->path,
+                                .npath = leaf->npath,
+                                .type = str_c(ckpt_value_type_name(leaf->value, type, sizeof type)),
+                                .callable = name_callable(s->p->a, reason ? reason : leaf->value),
+                                .instead = str_c(instead),
+                                .lost = lost};
+    return plan_note_sanitized(s->p, sanitized, s->err);
 }
 
 /* report - reports that the value of JOB became INSTEAD or, if LOST, is left out. */
 static ckpt_status report(struct sanitize *s, const struct value_job *job, const char *instead, bool lost)
 {
     const ckpt_leaf leaf = locate_value(s, job->elem, NULL, job->v);
-    return add_report(s, &leaf, s->not_plain, instead, lost);
+    return add_report(s, &leaf, s->offender, instead, lost);
 }
 
 /* ------------------------------------------------------------------- nodes */
 
-/* as_is - returns V as a result that is not changed. */
-static ckpt_value *as_is(const ckpt_value *v) { return (ckpt_value *)(uintptr_t)v; }
+/* keep_node - returns V as a result that is not changed. */
+static ckpt_value *keep_node(const ckpt_value *v) { return (ckpt_value *)(uintptr_t)v; }
 
 /* set_result - sets the result of JOB, also for other references to its value. NULL: it is left out. */
 static ckpt_status set_result(struct sanitize *s, struct value_job *job, ckpt_value *made)
@@ -202,14 +202,14 @@ static bool has_components(const struct sanitize *s, uint32_t row)
 static ckpt_status rebuild_tensor(struct sanitize *s, struct value_job *job, uint32_t row)
 {
     const ckpt_tensor *t = row_tensor(s, row);
-    bool simple = (t->kind == CKPT_DENSE || t->kind == CKPT_NDARRAY || t->kind == CKPT_STORAGE) &&
+    bool is_single = (t->kind == CKPT_DENSE || t->kind == CKPT_NDARRAY || t->kind == CKPT_STORAGE) &&
                   t->has_data && t->has_shape && t->dtype < CKPT_DT_NAMED && t->dtype != CKPT_DT_NONE;
-    if (!simple && !has_components(s, row))
+    if (!is_single && !has_components(s, row))
         return omit_value(s, job);
-    ckpt_value *out = new_node(s, simple ? CKPT_V_TENSOR : CKPT_V_DICT, job->v);
+    ckpt_value *out = new_node(s, is_single ? CKPT_V_TENSOR : CKPT_V_DICT, job->v);
     if (!out)
         return fail_memory(s->err);
-    if (simple) {
+    if (is_single) {
         out->row = row;
         out->flags |= VALUE_ROW;
         CKPT_TRY(set_result(s, job, out));
@@ -233,8 +233,8 @@ static ckpt_status convert_tensor(struct sanitize *s, struct value_job *job, uin
     }
     if (row_tensor(s, row)->kind == CKPT_NDARRAY)
         return rebuild_tensor(s, job, row);
-    CKPT_TRY(check_plain(&s->plain, job->v, &s->not_plain, s->err));
-    return s->not_plain ? rebuild_tensor(s, job, row) : set_result(s, job, as_is(job->v));
+    CKPT_TRY(check_plain(&s->checker, job->v, &s->offender, s->err));
+    return s->offender ? rebuild_tensor(s, job, row) : set_result(s, job, keep_node(job->v));
 }
 
 /* ------------------------------------------------------------------ objects */
@@ -313,8 +313,8 @@ static ckpt_status convert_object(struct sanitize *s, struct value_job *job)
         return made ? set_result(s, job, made) : fail_memory(s->err);
     }
     if (is_plain_value_call(job->v)) {
-        CKPT_TRY(check_plain(&s->plain, job->v, &s->not_plain, s->err));
-        return s->not_plain ? omit_value(s, job) : set_result(s, job, as_is(job->v));
+        CKPT_TRY(check_plain(&s->checker, job->v, &s->offender, s->err));
+        return s->offender ? omit_value(s, job) : set_result(s, job, keep_node(job->v));
     }
     if (!plain_from_path(s->p->a, job->v, &path))
         return fail_memory(s->err);
@@ -378,12 +378,12 @@ static ckpt_status convert_call(struct sanitize *s, struct value_job *job)
 static ckpt_status convert_value(struct sanitize *s, struct value_job *job)
 {
     const ckpt_value *v = job->v;
-    uint32_t known = v->type >= CKPT_V_STR8 ? map_get_num(s->done, ptr_key(v)) : MAP_NONE;
-    s->not_plain = NULL;
-    job->result = known != MAP_NONE ? s->results[known] : NULL;
-    if (known != MAP_NONE || (v->flags & VALUE_NOT_REWRITABLE))
+    uint32_t result_index = v->type >= CKPT_V_STR8 ? map_get_num(s->done, ptr_key(v)) : MAP_NONE;
+    s->offender = NULL;
+    job->result = result_index != MAP_NONE ? s->results[result_index] : NULL;
+    if (result_index != MAP_NONE || (v->flags & VALUE_NOT_REWRITABLE))
         return CKPT_OK;
-    job->result = as_is(v);
+    job->result = keep_node(v);
     switch ((ckpt_value_type)v->type) {
     case CKPT_V_BIGINT: job->result = v->u.str.len <= 255 ? job->result : NULL; return CKPT_OK;
     case CKPT_V_STR8: return convert_python2_str(s, job);
@@ -410,8 +410,8 @@ static ckpt_status convert_key(struct sanitize *s, const ckpt_value *v, const ck
     struct value_job job = {.v = v, .elem = elem};
     *out = NULL;
     if (v->type == CKPT_V_TUPLE) {
-        CKPT_TRY(check_plain(&s->plain, v, &s->not_plain, s->err));
-        *out = s->not_plain ? NULL : as_is(v);
+        CKPT_TRY(check_plain(&s->checker, v, &s->offender, s->err));
+        *out = s->offender ? NULL : keep_node(v);
         return CKPT_OK;
     }
     if (value_is_sequence(v) || v->type == CKPT_V_DICT ||
@@ -627,8 +627,8 @@ static ckpt_status report_unused_calls(struct sanitize *s)
 
 /* ---------------------------------------------------------------- interface */
 
-/* approve_output - refuses to write a pickle that torch.load(weights_only=True) would refuse. */
-static ckpt_status approve_output(ckpt_file *f, ckpt_error *err)
+/* check_output_loads - refuses to write a pickle that torch.load(weights_only=True) would refuse. */
+static ckpt_status check_output_loads(ckpt_file *f, ckpt_error *err)
 {
     int verdict;
     ckpt_str why;
@@ -643,24 +643,24 @@ static ckpt_status approve_output(ckpt_file *f, ckpt_error *err)
 
 ckpt_status sanitize_plan(ckpt_plan *p, bool flat, has_dtype *holds, ckpt_error *err)
 {
-    struct sanitize s = {.p = p, .err = err, .plain = {.file = p->file}};
+    struct sanitize s = {.p = p, .err = err, .checker = {.file = p->file}};
     if (flat)
         return sanitize_flat(p, holds, err);
-    p->approve = approve_output;
+    p->approve = check_output_loads;
     if (!p->root) /* names and tensors, nothing else */
         return CKPT_OK;
-    s.plain.known = map_new(0);
+    s.checker.verdicts = map_new(0);
     s.row_of = map_new(p->file->table.nrows);
     s.has_tensor_below = map_new(0);
     s.done = map_new(0);
     s.none = value_new(p->a, CKPT_V_NONE, 0);
-    ckpt_status st = s.plain.known && s.row_of && s.has_tensor_below && s.done && s.none ? index_rows(&s)
+    ckpt_status st = s.checker.verdicts && s.row_of && s.has_tensor_below && s.done && s.none ? index_rows(&s)
                                                                                          : fail_memory(err);
     if (st == CKPT_OK)
         st = convert_root(&s);
     if (st == CKPT_OK)
         st = report_unused_calls(&s);
-    plain_checker_free(&s.plain);
+    plain_checker_free(&s.checker);
     map_free(s.row_of);
     map_free(s.has_tensor_below);
     map_free(s.done);

@@ -142,8 +142,8 @@ static ckpt_status strip_root_prefix(ckpt_plan *p, const ckpt_value *mapping, co
                                      ckpt_error *err)
 {
     const ckpt_value *meta = mapping_metadata(mapping);
-    size_t containers = r->containers_len + (r->containers_len != 0); /* with their dot */
-    ckpt_str prefix = arena_str(p->a, str_skip(r->name, containers));
+    size_t containers_len = r->containers_len + (r->containers_len != 0); /* with their dot */
+    ckpt_str prefix = arena_str(p->a, str_skip(r->name, containers_len));
     if (!prefix.ptr)
         return fail_memory(err);
     p->has_root = true;
@@ -182,17 +182,17 @@ ckpt_status ckpt_plan_root(ckpt_plan *plan, const char *path, ckpt_error *err)
 
 /* ---- keep, drop */
 
-/* match_rows - sets HIT of each row whose name, or the name of its composite, matches GLOB. Sets *ANY to
+/* match_rows - sets MATCHES of each row whose name, or the name of its composite, matches GLOB. Sets *ANY to
  * whether there is such a row. */
-static ckpt_status match_rows(ckpt_plan *p, const char *glob, bool *hit, bool *any, ckpt_error *err)
+static ckpt_status match_rows(ckpt_plan *p, const char *glob, bool *matches, bool *any, ckpt_error *err)
 {
     CKPT_TRY(plan_update_entries(p, err));
     *any = false;
     for (size_t i = 0; i < p->nentries; i++) {
         const struct plan_entry *e = &p->entries[i];
         uint32_t composite = p->file->table.rows[e->row].t.part_of;
-        hit[e->row] = composite == CKPT_NO_TENSOR ? glob_selects(glob, e->name) : hit[composite];
-        *any |= hit[e->row];
+        matches[e->row] = composite == CKPT_NO_TENSOR ? glob_selects(glob, e->name) : matches[composite];
+        *any |= matches[e->row];
     }
     return CKPT_OK;
 }
@@ -207,7 +207,7 @@ static ckpt_status fail_no_tensor_matches(const ckpt_plan *p, const char *glob, 
 }
 
 /* match_all_rows - does what match_rows does, also for rows that an earlier glob left out. */
-static ckpt_status match_all_rows(ckpt_plan *p, const char *glob, bool *hit, bool *any, ckpt_error *err)
+static ckpt_status match_all_rows(ckpt_plan *p, const char *glob, bool *matches, bool *any, ckpt_error *err)
 {
     size_t n = p->file->table.nrows;
     bool *keep = p->keep, *all = arena_array(p->a, n, sizeof *all);
@@ -216,7 +216,7 @@ static ckpt_status match_all_rows(ckpt_plan *p, const char *glob, bool *hit, boo
     memset(all, true, n);
     p->keep = all;
     p->entries_stale = true;
-    ckpt_status st = match_rows(p, glob, hit, any, err);
+    ckpt_status st = match_rows(p, glob, matches, any, err);
     p->keep = keep;
     p->entries_stale = true;
     return st;
@@ -226,21 +226,19 @@ ckpt_status ckpt_plan_keep(ckpt_plan *plan, const char *glob, ckpt_error *err)
 {
     CKPT_REQUIRE(err, plan && glob);
     size_t n = plan->file->table.nrows;
-    bool any, *hit = arena_array(plan->a, n, sizeof *hit);
-    if (!hit)
+    bool any, *matches = arena_array(plan->a, n, sizeof *matches);
+    if (!matches)
         return fail_memory(err);
-    CKPT_TRY(plan->keep_called ? match_all_rows(plan, glob, hit, &any, err)
-                               : match_rows(plan, glob, hit, &any, err));
+    CKPT_TRY(plan->keep_called ? match_all_rows(plan, glob, matches, &any, err)
+                               : match_rows(plan, glob, matches, &any, err));
     if (!any)
         return fail_no_tensor_matches(plan, glob, err);
     for (size_t i = 0; i < n; i++)
-        plan->keep[i] = hit[i] || (plan->keep_called && plan->keep[i]);
+        plan->keep[i] = matches[i] || (plan->keep_called && plan->keep[i]);
     plan->keep_called = true;
     plan->entries_stale = true;
     return CKPT_OK;
 }
-
-/* ---- containers */
 
 struct dropping {
     ckpt_plan *p;
@@ -353,15 +351,15 @@ ckpt_status ckpt_plan_drop(ckpt_plan *plan, const char *glob, ckpt_error *err)
     CKPT_REQUIRE(err, plan && glob);
     struct dropping d = {.p = plan, .glob = glob};
     size_t n = plan->file->table.nrows;
-    bool any, *hit = arena_array(plan->a, n, sizeof *hit),
+    bool any, *matches = arena_array(plan->a, n, sizeof *matches),
               *was_entry = arena_array(plan->a, n, sizeof *was_entry);
-    if (!hit || !was_entry)
+    if (!matches || !was_entry)
         return fail_memory(err);
-    CKPT_TRY(match_rows(plan, glob, hit, &any, err));
+    CKPT_TRY(match_rows(plan, glob, matches, &any, err));
     for (size_t i = 0; i < plan->nentries; i++)
         was_entry[plan->entries[i].row] = true;
     for (size_t i = 0; i < n; i++)
-        plan->keep[i] &= !hit[i];
+        plan->keep[i] &= !matches[i];
     plan->entries_stale = true;
     ckpt_status st = containers_find(&d.tree, plan->file, plan->root, plan->a, err);
     if (st == CKPT_OK)

@@ -105,10 +105,10 @@ static void add_units(struct tally *t, const unsigned char *p, size_t n)
     }
     while (elements) {
         uint64_t left = t->chunk_elements - t->position % t->chunk_elements;
-        size_t some = elements < left ? elements : (size_t)left;
-        add_elements(t, p, some);
-        p += some * t->element_bytes;
-        elements -= some;
+        size_t n_here = elements < left ? elements : (size_t)left;
+        add_elements(t, p, n_here);
+        p += n_here * t->element_bytes;
+        elements -= n_here;
     }
 }
 
@@ -116,11 +116,11 @@ static void add_bytes(struct tally *t, const unsigned char *p, size_t n)
 {
     size_t left = n;
     if (t->npending) {
-        size_t some = t->unit_bytes - t->npending < left ? t->unit_bytes - t->npending : left;
-        memcpy(t->pending + t->npending, p, some);
-        t->npending += some;
-        p += some;
-        left -= some;
+        size_t n_here = t->unit_bytes - t->npending < left ? t->unit_bytes - t->npending : left;
+        memcpy(t->pending + t->npending, p, n_here);
+        t->npending += n_here;
+        p += n_here;
+        left -= n_here;
         if (t->npending == t->unit_bytes) {
             add_units(t, t->pending, t->unit_bytes);
             t->npending = 0;
@@ -378,10 +378,10 @@ ckpt_status ckpt_stat(ckpt_file *file, const uint32_t *rows, size_t nrows, const
     uint32_t *first = malloc((file->table.nrows + 1) * sizeof *first);
     for (size_t i = 0; first && i < file->table.nrows; i++)
         first[i] = UINT32_MAX;
-    bool room = items && first && own;
+    bool ok = items && first && own;
     if (own) /* all zero, in case of an error */
         copy_stats(own, nrows, out);
-    ckpt_status st = room ? stat_rows(file, rows, nrows, &work, items, first, own, err) : fail_memory(err);
+    ckpt_status st = ok ? stat_rows(file, rows, nrows, &work, items, first, own, err) : fail_memory(err);
     if (st == CKPT_OK)
         copy_stats(own, nrows, out);
     free(own);

@@ -85,14 +85,14 @@ static ckpt_status scan_deflated(struct compressed_data *p, source *src, enum in
     if (st == CKPT_OK && used < src->size)
         st = fail(err, CKPT_EFORMAT, used, "{%" PRIu64 " bytes} follow {=the compressed ones}",
                   src->size - used);
-    ckpt_error inside;
-    ckpt_status scanned = st == CKPT_EIO || st == CKPT_ENOMEM
+    ckpt_error inside_err;
+    ckpt_status scan_st = st == CKPT_EIO || st == CKPT_ENOMEM
                               ? CKPT_OK
-                              : scan_unpacked_member(p, STR_LIT("contents"), bytes, &inside);
+                              : scan_unpacked_member(p, STR_LIT("contents"), bytes, &inside_err);
     source_unref(bytes);
-    if (scanned != CKPT_OK)
-        *err = inside;
-    return scanned != CKPT_OK ? scanned : st;
+    if (scan_st != CKPT_OK)
+        *err = inside_err;
+    return scan_st != CKPT_OK ? scan_st : st;
 }
 
 /* read_7zip_end - returns the end of a 7-Zip archive, by its signature header (32 bytes; offset and size of

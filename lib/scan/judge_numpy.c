@@ -64,7 +64,7 @@ ckpt_status numpy_judge_build(struct numpy_judge *j, const struct trace_step *st
 {
     struct trace_dtype d;
     const struct trace_node *state = trace_node(step->operand);
-    bool array = (str_is(name, "_reconstruct") && is_multiarray(module)) ||
+    bool is_array = (str_is(name, "_reconstruct") && is_multiarray(module)) ||
                  (str_is(name, "ndarray") && str_is(module, "numpy"));
     *why = NULL;
     if (step->opcode != 'b')
@@ -74,7 +74,7 @@ ckpt_status numpy_judge_build(struct numpy_judge *j, const struct trace_step *st
         *why = d.contradiction;
         return CKPT_OK;
     }
-    if (!array)
+    if (!is_array)
         return CKPT_OK;
     if (!state || state->kind != TRACE_TUPLE || state->n != state->kept || state->n < 4) {
         *why = "a part of the state of an array is not in the file";
@@ -89,11 +89,11 @@ ckpt_status numpy_judge_call(struct numpy_judge *j, const struct trace_step *ste
                              ckpt_str name, const char **why)
 {
     const struct trace_node *c = trace_node(step->subject), *args = trace_node(c->items[1]);
-    bool scalar = str_is(name, "scalar") && is_multiarray(module), buffer = str_is(name, "_frombuffer");
+    bool is_scalar = str_is(name, "scalar") && is_multiarray(module), is_buffer = str_is(name, "_frombuffer");
     *why = NULL;
-    if ((!scalar && !buffer) || !args || args->kind != TRACE_TUPLE || args->kept < 2)
+    if ((!is_scalar && !is_buffer) || !args || args->kind != TRACE_TUPLE || args->kept < 2)
         return CKPT_OK;
     trace_ref first = args->items[0], second = args->items[1];
-    return buffer ? check_bytes(j, step, second, first, why)  /* _frombuffer(bytes, dtype, …) */
-                  : check_bytes(j, step, first, second, why); /* scalar(dtype, bytes) */
+    return is_buffer ? check_bytes(j, step, second, first, why) /* _frombuffer(bytes, dtype, …) */
+                  : check_bytes(j, step, first, second, why);   /* scalar(dtype, bytes) */
 }

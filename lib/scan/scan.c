@@ -373,7 +373,7 @@ ckpt_status scan_bytes(struct scanner *x, source *src, ckpt_str where, enum scan
                        uint64_t *known_bytes, ckpt_error *err)
 {
     uint64_t off;
-    size_t opened = x->nopened_zips;
+    size_t nopened = x->nopened_zips;
     bool outer_has_pickle_name = x->has_pickle_name, nested = role != SCAN_FILE;
     bool is_unpacked_file = role == SCAN_MEMBER && str_is(str_after_last(where, '!'), "contents");
     if (nested && !is_unpacked_file) /* unpacked data keep the name of the compressed file */
@@ -383,7 +383,7 @@ ckpt_status scan_bytes(struct scanner *x, source *src, ckpt_str where, enum scan
     x->depth -= nested;
     x->has_pickle_name = outer_has_pickle_name;
     if (source_root(src, &off) == src) /* SRC is no slice: later sources are not inside its archives */
-        x->nopened_zips = opened;
+        x->nopened_zips = nopened;
     return st;
 }
 

@@ -130,7 +130,7 @@ ckpt_status scan_tar(struct scanner *x, source *src, ckpt_str where, uint64_t *k
 {
     struct tar_entry *list;
     size_t n = 0;
-    uint64_t known_inside = 0, payload = 0;
+    uint64_t known_inside = 0, payload_bytes = 0;
     ckpt_error why;
     x->format = x->depth ? x->format : "tar";
     if (x->depth >= x->scan->opts->max_depth)
@@ -145,19 +145,19 @@ ckpt_status scan_tar(struct scanner *x, source *src, ckpt_str where, uint64_t *k
         return scan_found(x->scan, SCAN_MALFORMED, where, NULL, CKPT_NO_OFFSET, "tar: %s", why.what);
     bool torch = torch_tar_find(list, n, "storages") && torch_tar_find(list, n, "tensors") &&
                  torch_tar_find(list, n, "pickle");
-    uint64_t end = 0, block;
+    uint64_t end = 0, block_end;
     for (size_t i = 0; st == CKPT_OK && i < n; i++) {
-        payload += list[i].size; /* bounded: members are in the source, one after the other */
+        payload_bytes += list[i].size; /* bounded: members are in the source, one after the other */
         st = scan_tar_member(x, src, where, &list[i], torch, &known_inside, err);
-        end = list[i].data + list[i].size;     /* bounded: the member is in the source */
-        block = end + (512 - end % 512) % 512; /* bounded: at most a block after the end of the source */
+        end = list[i].data + list[i].size;         /* bounded: the member is in the source */
+        block_end = end + (512 - end % 512) % 512; /* bounded: at most a block after the end of the source */
         if (st == CKPT_OK)
-            st = check_padding(x, src, where, end, block, err);
-        end = block;
+            st = check_padding(x, src, where, end, block_end, err);
+        end = block_end;
     }
     if (st == CKPT_OK)
         st = check_padding(x, src, where, end, src->size, err);
-    payload -= known_inside;             /* bounded: known_inside is the size of some of the members */
-    *known_bytes += src->size - payload; /* bounded: members are inside the source */
+    payload_bytes -= known_inside;             /* bounded: known_inside is the size of some of the members */
+    *known_bytes += src->size - payload_bytes; /* bounded: members are inside the source */
     return st == CKPT_OK && torch ? scan_check_format(x, src, where, "torch-tar", NULL, err) : st;
 }

@@ -144,8 +144,8 @@ static ckpt_status inflate_member(struct zip_scan *archive, const struct zip_vie
         limit = archive->max_unpacked;
         left = limit - archive->unpacked;
     }
-    uint64_t most = role == SCAN_STORAGE ? STORAGE_PREFIX : v->usize < left ? v->usize : left;
-    spool *unpacked = spool_new(most);
+    uint64_t max_size = role == SCAN_STORAGE ? STORAGE_PREFIX : v->usize < left ? v->usize : left;
+    spool *unpacked = spool_new(max_size);
     if (!unpacked)
         return fail_memory(err);
     ckpt_status st = inflate_into(archive->src, v->data, v->csize, INFLATE_RAW, unpacked, &used, &why);
@@ -157,7 +157,7 @@ static ckpt_status inflate_member(struct zip_scan *archive, const struct zip_vie
         return st;
     }
     ckpt_status found = CKPT_OK;
-    if (st == CKPT_ELIMIT && role != SCAN_STORAGE && most == left && left < v->usize)
+    if (st == CKPT_ELIMIT && role != SCAN_STORAGE && max_size == left && left < v->usize)
         found = scan_found(x->scan, SCAN_NOT_OPENED, where, archive->src, v->local_header,
                            "unpacks to {more} than {=%" PRIu64 " bytes} in all", limit);
     else if (st == CKPT_ELIMIT && role != SCAN_STORAGE)
@@ -396,8 +396,8 @@ static ckpt_status report_shared_member(struct zip_scan *archive, const struct z
 /* is_over_budget - returns true if more bytes were scanned than OVERLAP_MIN and OVERLAP_FACTOR allow. */
 static bool is_over_budget(const struct scanner *x)
 {
-    uint64_t half = x->file_size / 2 + x->unpacked / 2; /* bounded: halves */
-    return x->member_bytes > OVERLAP_MIN && (x->member_bytes - OVERLAP_MIN) / OVERLAP_FACTOR / 2 > half;
+    uint64_t half_size = x->file_size / 2 + x->unpacked / 2; /* bounded: halves */
+    return x->member_bytes > OVERLAP_MIN && (x->member_bytes - OVERLAP_MIN) / OVERLAP_FACTOR / 2 > half_size;
 }
 
 /* scan_members - scans all members. Sets *KNOWN_BYTES to SIZE less the members of unknown purpose. */
@@ -408,16 +408,16 @@ static ckpt_status scan_members(struct zip_scan *archive, uint64_t size, uint64_
     CKPT_TRY(find_shared_bytes(archive, err));
     for (size_t i = 0; i < archive->audit.n; i++) {
         const struct zip_view *v = &archive->audit.views[i];
-        uint32_t first = archive->first_view[i];
+        uint32_t first_view = archive->first_view[i];
         archive->member_is_known = false;
         if (is_over_budget(archive->x))
             return scan_found(archive->scan, SCAN_NOT_OPENED, archive->where, archive->src, v->local_header,
                               "its members overlap; %zu of %zu were scanned", i, archive->audit.n);
-        if (first == i || !v->reachable || v->csize == 0)
+        if (first_view == i || !v->reachable || v->csize == 0)
             CKPT_TRY(open_member(archive, v, err));
         else
-            CKPT_TRY(report_shared_member(archive, v, &archive->audit.views[first], err));
-        archive->is_known[i] = first == i ? archive->member_is_known : archive->is_known[first];
+            CKPT_TRY(report_shared_member(archive, v, &archive->audit.views[first_view], err));
+        archive->is_known[i] = first_view == i ? archive->member_is_known : archive->is_known[first_view];
         if (!archive->is_known[i] && v->reachable && v->listed)
             *known_bytes -= v->csize < *known_bytes ? v->csize
                                                     : *known_bytes; /* bounded: even if members overlap */

@@ -260,15 +260,15 @@ static ckpt_status choose_heads(struct estimate *est, ckpt_error *err)
 /* set_heads - sets the number of heads, and the width of the keys as the kernel takes them. */
 static ckpt_status set_heads(struct estimate *est, ckpt_error *err)
 {
-    uint64_t known = letter_get(&est->dims, 'a');
-    if (est->run.heads && known && est->run.heads != known)
+    uint64_t known_heads = letter_get(&est->dims, 'a');
+    if (est->run.heads && known_heads && est->run.heads != known_heads)
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
                     "{%llu} heads are given, the file or its config has {=%llu}",
-                    (unsigned long long)est->run.heads, (unsigned long long)known);
-    if (!known)
+                    (unsigned long long)est->run.heads, (unsigned long long)known_heads);
+    if (!known_heads)
         CKPT_TRY(choose_heads(est, err));
-    bool repeated = est->run.attention == CKPT_MEM_EAGER || (est->state & FP32);
-    letter_set(&est->dims, 'G', letter_get(&est->dims, repeated ? 'A' : 'K'));
+    bool repeats_keys = est->run.attention == CKPT_MEM_EAGER || (est->state & FP32);
+    letter_set(&est->dims, 'G', letter_get(&est->dims, repeats_keys ? 'A' : 'K'));
     return CKPT_OK;
 }
 
@@ -479,8 +479,8 @@ static void fill_total(struct estimate *est)
 {
     ckpt_mem_result *r = est->out;
     uint64_t step = size_add(r->gradients.bytes, r->step_transient.bytes);
-    uint64_t most = r->peak.known && r->peak.bytes > step ? r->peak.bytes : step;
-    set_amount(&r->total, size_add(sum_states(r), most), false);
+    uint64_t added = r->peak.known && r->peak.bytes > step ? r->peak.bytes : step;
+    set_amount(&r->total, size_add(sum_states(r), added), false);
 }
 
 static ckpt_status check_total(const ckpt_mem_result *r, ckpt_error *err)
@@ -495,11 +495,11 @@ static void fill_activations(struct estimate *est, const struct mem_segments *s)
 {
     ckpt_mem_result *r = est->out;
     struct mem_peak peak = timeline_peak(&est->t, s);
-    bool assumed = !letter_known(&est->m->dims, 'a') && !est->run.heads && !est->m->family->is_convnet;
-    bool unsure = assumed || s->selective || est->states.frozen_elements || is_type_assumed(est->m) ||
+    bool heads_assumed = !letter_known(&est->m->dims, 'a') && !est->run.heads && !est->m->family->is_convnet;
+    bool inexact = heads_assumed || s->selective || est->states.frozen_elements || is_type_assumed(est->m) ||
                   (est->m->family->has_dropout && !est->m->config.path &&
                    est->run.dropout == CKPT_MEM_DROPOUT_CONFIG);
-    set_amount(&r->activations_kept, timeline_kept_bytes(&est->t, s), !unsure);
+    set_amount(&r->activations_kept, timeline_kept_bytes(&est->t, s), !inexact);
     set_amount(&r->peak, size_add(peak.bytes, est->gathered_bytes), false);
     r->peak_place = describe_moment(est, peak);
     r->segment = s->list;
@@ -588,11 +588,11 @@ ckpt_status ckpt_mem_estimate(ckpt_mem *m, const ckpt_mem_run *run, ckpt_mem_res
 static ckpt_status find_plan(struct estimate *est, uint64_t limit, bool *fits, ckpt_error *err)
 {
     ckpt_mem *m = est->m;
-    uint64_t others = size_add(sum_states(est->out), est->gathered_bytes);
+    uint64_t other_bytes = size_add(sum_states(est->out), est->gathered_bytes);
     struct mem_plan plan = {0};
     *fits = true;
-    if (limit && limit >= others)
-        CKPT_TRY(plan_cheapest(&est->t, limit - others, m->a, &plan, err));
+    if (limit && limit >= other_bytes)
+        CKPT_TRY(plan_cheapest(&est->t, limit - other_bytes, m->a, &plan, err));
     if (!plan.list) {
         *fits = !limit;
         CKPT_TRY(plan_lowest_peak(&est->t, m->a, &plan, err));

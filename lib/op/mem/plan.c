@@ -74,7 +74,7 @@ static ckpt_status init_needs(struct needs *needs, const struct mem_timeline *t,
     needs->outside_blocks = size_add(t->input_bytes, t->checkpoint_bytes);
     needs->head_need = larger(size_add(size_add(all, t->loss_bytes), t->moment_bytes[LOSS_BACKWARD]),
                               size_add(all, larger(t->moment_bytes[HEAD_BACKWARD],
-                                                   t->moment_bytes[HEAD_CAST])));
+                                                                t->moment_bytes[HEAD_CAST])));
     needs->forward_end = size_add(size_add(all, t->loss_bytes), t->moment_bytes[FORWARD_END]);
     needs->fixed_peak = size_add(size_add(t->gradients, t->end_bytes), t->checkpoint_bytes);
     return CKPT_OK;
@@ -98,11 +98,11 @@ static bool init_partition(struct partition *partition, uint32_t n, arena *a)
 /* find_best_cut - sets the least stored before J if all blocks before J are recomputed. */
 static void find_best_cut(const struct needs *needs, uint64_t limit, struct partition *partition, uint32_t j)
 {
-    uint64_t most = 0, room = limit - needs->outside_blocks;
+    uint64_t peak_need = 0, room = limit - needs->outside_blocks;
     partition->stored_before[j] = UINT64_MAX;
     for (uint32_t i = j; i-- > 0;) {
-        most = larger(most, needs->backward_need[i]);
-        uint64_t need = most - needs->kept_before[i];
+        peak_need = larger(peak_need, needs->backward_need[i]);
+        uint64_t need = peak_need - needs->kept_before[i];
         if (need > room)
             return; /* a longer segment needs no less */
         if (partition->stored_before[i] > room - need ||
@@ -255,11 +255,11 @@ static bool extend(struct search *search, const struct last_segment *segment, en
 static bool fill_front(struct search *search, uint32_t j)
 {
     const struct needs *needs = search->needs;
-    uint64_t most = 0;
+    uint64_t peak_need = 0;
     for (uint32_t i = j; i-- > 0;) {
-        most = larger(most, needs->backward_need[i]);
-        struct last_segment recomputed = {i, j, RECOMPUTED, most - needs->kept_before[i]},
-                            kept = {i, j, KEPT, most - needs->kept_before[i]};
+        peak_need = larger(peak_need, needs->backward_need[i]);
+        struct last_segment recomputed = {i, j, RECOMPUTED, peak_need - needs->kept_before[i]},
+                            kept = {i, j, KEPT, peak_need - needs->kept_before[i]};
         if (size_add(needs->outside_blocks, recomputed.need) > search->limit)
             break;
         bool alike = i && needs->first_alike[j - 1] < i; /* blocks i-1 to j-1: see the top of the file */
@@ -403,16 +403,16 @@ ckpt_status plan_cheapest(const struct mem_timeline *t, uint64_t limit, arena *a
         return CKPT_OK;
     }
     CKPT_TRY(init_needs(&needs, t, a, err));
-    uint32_t known = find_fewest_recomputed(&needs, limit, &partition);
-    if (known > t->n)
+    uint32_t fewest = find_fewest_recomputed(&needs, limit, &partition);
+    if (fewest > t->n)
         return CKPT_OK;
-    struct search search = {.needs = &needs, .limit = limit, .most_extra_work = needs.work_before[known]};
+    struct search search = {.needs = &needs, .limit = limit, .most_extra_work = needs.work_before[fewest]};
     bool ok = search_run(&search);
     const struct front *best = ok && !search.too_many ? find_best_front(&search) : NULL;
     if (best)
         list_front_segments(&search, best, &list);
     else
-        list_segments(&partition, t->n, known, &list);
+        list_segments(&partition, t->n, fewest, &list);
     search_free(&search);
     *out = (struct mem_plan){list.segments, list.n, !search.too_many};
     return ok ? CKPT_OK : fail_memory(err);

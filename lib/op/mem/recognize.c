@@ -83,10 +83,10 @@ static const struct mem_tensor *find_recognizing_tensor(const ckpt_mem *m, const
                                                         ckpt_str *prefix, bool *bare)
 {
     for (size_t i = 0; i < m->ntensors; i++) {
-        ckpt_str name = m->tensors[i].name, sign = str_c(f->recognized_by), base = str_c(f->base);
-        if (!str_ends(name, sign))
+        ckpt_str name = m->tensors[i].name, suffix = str_c(f->recognized_by), base = str_c(f->base);
+        if (!str_ends(name, suffix))
             continue;
-        ckpt_str before = str_of(name.ptr, name.len - sign.len);
+        ckpt_str before = str_of(name.ptr, name.len - suffix.len);
         if (before.len && before.ptr[before.len - 1] != '.')
             continue;
         *bare = !str_ends(before, base);
@@ -207,9 +207,9 @@ static bool check_blocks(ckpt_mem *m, const struct mem_family *f)
     for (const struct mem_tensor_rule *r = f->tensors; r->name; r++) {
         uint32_t ignored = 0;
         size_t n = count_rule_tensors(m, r, &ignored), expected = is_in_blocks(r) ? blocks : 1;
-        uint32_t only_some = r->when & OPTIONAL_TENSORS;
+        uint32_t optional = r->when & OPTIONAL_TENSORS;
         if (n == expected)
-            m->conditions |= only_some;
+            m->conditions |= optional;
         else if (n || !r->when)
             return refuse_count(m, r, n, expected);
     }
@@ -529,11 +529,11 @@ static ckpt_status try_family(ckpt_mem *m, const struct mem_family *f, ckpt_erro
 {
     ckpt_str prefix = STR_LIT("");
     bool bare = false;
-    const struct mem_tensor *sign = find_recognizing_tensor(m, f, &prefix, &bare);
-    if (!sign)
+    const struct mem_tensor *recognized = find_recognizing_tensor(m, f, &prefix, &bare);
+    if (!recognized)
         return CKPT_OK;
     m->family = f;
-    m->recognized_by = sign->name;
+    m->recognized_by = recognized->name;
     set_family_conditions(m, f);
     if (!assign_rules(m, f, prefix, bare) || !(f->is_convnet ? check_layers(m, f) : check_blocks(m, f)) ||
         !match_shapes(m, f))

@@ -75,14 +75,15 @@ static uint64_t step_temporaries(enum step_kind step, uint64_t bytes, uint64_t b
     return step == STEP_ONE_TEMPORARY ? size_add(bytes, before) : 0;
 }
 
-/* add_parameter - adds T. *BEFORE, the size in bytes of the trained tensor before it, becomes that of T. */
+/* add_parameter - adds T. *BYTES_BEFORE, the size of the trained tensor before it, becomes that of T. */
 static void add_parameter(const struct mem_tensor *t, const struct optimizer *optimizer, uint32_t precision,
-                          struct mem_states *s, uint64_t *before)
+                          struct mem_states *s, uint64_t *bytes_before)
 {
     struct mem_bytes bytes = mem_bytes_of(t, precision);
-    uint64_t stored = size_mul(bytes.parameter, t->elements), stepped = size_mul(bytes.state, t->elements);
-    s->parameters = size_add(s->parameters, stored);
-    s->largest_parameter = stored > s->largest_parameter ? stored : s->largest_parameter;
+    uint64_t parameter_bytes = size_mul(bytes.parameter, t->elements);
+    uint64_t temporary_bytes = size_mul(bytes.state, t->elements);
+    s->parameters = size_add(s->parameters, parameter_bytes);
+    s->largest_parameter = parameter_bytes > s->largest_parameter ? parameter_bytes : s->largest_parameter;
     if (t->frozen) {
         s->frozen_elements = size_add(s->frozen_elements, t->elements);
         return;
@@ -94,18 +95,18 @@ static void add_parameter(const struct mem_tensor *t, const struct optimizer *op
     if (!optimizer)
         return;
     s->optimizer = size_add(s->optimizer, state_bytes(optimizer, t, bytes.state));
-    uint64_t step = step_temporaries(optimizer->step, stepped, *before);
-    s->transient = optimizer->step == STEP_FOREACH ? size_add(s->transient, stepped)
-                   : step > s->transient           ? step
+    uint64_t step_bytes = step_temporaries(optimizer->step, temporary_bytes, *bytes_before);
+    s->transient = optimizer->step == STEP_FOREACH ? size_add(s->transient, temporary_bytes)
+                   : step_bytes > s->transient     ? step_bytes
                                                    : s->transient;
-    *before = stepped;
+    *bytes_before = temporary_bytes;
 }
 
 /* add_buffer - adds T as Module.to(dtype) converts it: integers keep their dtype. */
 static void add_buffer(const struct mem_tensor *t, uint32_t precision, struct mem_states *s)
 {
-    uint32_t item = t->is_integer ? t->item_bytes : mem_bytes_of(t, precision).parameter;
-    s->buffers = size_add(s->buffers, size_mul(item, t->elements));
+    uint32_t item_bytes = t->is_integer ? t->item_bytes : mem_bytes_of(t, precision).parameter;
+    s->buffers = size_add(s->buffers, size_mul(item_bytes, t->elements));
 }
 
 ckpt_status mem_states_sum(ckpt_mem *m, const ckpt_mem_run *run, struct mem_states *out, ckpt_error *err)
@@ -113,7 +114,7 @@ ckpt_status mem_states_sum(ckpt_mem *m, const ckpt_mem_run *run, struct mem_stat
     bool uses_file_optimizer = !run->optimizer && m->file_optimizer.title.len;
     const char *name = run->optimizer ? run->optimizer : "adamw-foreach";
     const struct optimizer *optimizer = find_optimizer(name);
-    uint64_t before = 0;
+    uint64_t bytes_before = 0;
     *out = (struct mem_states){0};
     if (!optimizer)
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "no optimizer is called {%s}", name);
@@ -124,7 +125,7 @@ ckpt_status mem_states_sum(ckpt_mem *m, const ckpt_mem_run *run, struct mem_stat
         if (t->is_buffer)
             add_buffer(t, run->precision, out);
         else
-            add_parameter(t, uses_file_optimizer ? NULL : optimizer, run->precision, out, &before);
+            add_parameter(t, uses_file_optimizer ? NULL : optimizer, run->precision, out, &bytes_before);
     }
     bool by_tensor = !uses_file_optimizer &&
                      (optimizer->step == STEP_ONE_TEMPORARY || optimizer->step == STEP_TWO_TEMPORARIES);

@@ -72,8 +72,8 @@ static void raise_peak_by_segment(const struct mem_timeline *t, const struct mem
         kept = size_add(kept, t->blocks[i].kept_bytes);
     for (uint32_t i = segment->first + segment->blocks; i-- > segment->first;) {
         const struct mem_block *b = &t->blocks[i];
-        uint64_t held = segment->recomputed && s->reentrant ? b->output_bytes : 0;
-        uint64_t own = size_add(*gradients, size_add(b->backward_bytes, held));
+        uint64_t held_output = segment->recomputed && s->reentrant ? b->output_bytes : 0;
+        uint64_t own = size_add(*gradients, size_add(b->backward_bytes, held_output));
         raise_peak(peak, size_add(size_add(live, kept), own), BLOCK_BACKWARD, i);
         *gradients = size_add(*gradients, b->gradient_bytes);
         kept -= kept == TOO_LARGE ? 0 : b->kept_bytes;
@@ -84,7 +84,7 @@ struct mem_peak timeline_peak(const struct mem_timeline *t, const struct mem_seg
 {
     struct mem_peak peak = {0};
     bool recomputes = any_recomputed(s);
-    uint64_t extra = recomputes ? t->checkpoint_bytes : t->moment_bytes[HELD];
+    uint64_t extra_bytes = recomputes ? t->checkpoint_bytes : t->moment_bytes[HELD];
     uint64_t copies = 0, gradients = t->head_gradient;
     uint64_t base = size_add(timeline_kept_bytes(t, s), recomputes ? 0 : t->moment_bytes[HELD]);
     for (size_t i = 0; i < s->n; i++)
@@ -104,7 +104,7 @@ struct mem_peak timeline_peak(const struct mem_timeline *t, const struct mem_seg
     }
     /* the output of the first reentrant segment exists until the backward pass reaches the network's input */
     uint64_t first_output = recomputes && s->reentrant ? t->blocks[0].output_bytes : 0;
-    uint64_t end_bytes = size_add(size_add(t->end_bytes, first_output), extra);
+    uint64_t end_bytes = size_add(size_add(t->end_bytes, first_output), extra_bytes);
     raise_peak(&peak, size_add(t->gradients, end_bytes), BACKWARD_END, 0);
     return peak;
 }

@@ -61,23 +61,23 @@ static uint64_t attention_extra_bytes(const struct letters *dims, uint32_t state
 static void fill_block(const struct mem_family *f, const struct letters *dims, uint32_t state,
                        const struct weights_sum *sums, struct mem_block *b)
 {
-    struct weights_sum attention = sums[ATTENTION], after = sums[MLP];
-    uint64_t attention_copies = cast_copy_bytes(&attention, state), copies = cast_copy_bytes(&after, state);
-    uint64_t after_kept = size_add(usage_sum(f->part_usage, MLP, dims, state), copies);
+    struct weights_sum attention = sums[ATTENTION], mlp = sums[MLP];
+    uint64_t attention_copies = cast_copy_bytes(&attention, state), mlp_copies = cast_copy_bytes(&mlp, state);
+    uint64_t mlp_kept = size_add(usage_sum(f->part_usage, MLP, dims, state), mlp_copies);
     uint64_t attention_kept = size_add(usage_sum(f->part_usage, ATTENTION, dims, state), attention_copies);
-    b->copy_bytes = size_add(attention_copies, copies);
-    b->kept_bytes = size_add(attention_kept, after_kept);
+    b->copy_bytes = size_add(attention_copies, mlp_copies);
+    b->kept_bytes = size_add(attention_kept, mlp_kept);
     b->input_bytes = b->output_bytes = product("Thr", dims);
-    b->gradient_bytes = size_add(attention.gradient_bytes, after.gradient_bytes);
+    b->gradient_bytes = size_add(attention.gradient_bytes, mlp.gradient_bytes);
     b->backward_bytes = usage_sum(f->moment_usage, BLOCK_BACKWARD, dims, state);
-    uint64_t softmax = usage_sum(f->moment_usage, SOFTMAX_BACKWARD, dims, state);
-    softmax = size_add(softmax, after.gradient_bytes);
-    if ((state & EAGER) && softmax > after_kept && softmax - after_kept > b->backward_bytes)
-        b->backward_bytes = softmax - after_kept;
+    uint64_t softmax_bytes = usage_sum(f->moment_usage, SOFTMAX_BACKWARD, dims, state);
+    softmax_bytes = size_add(softmax_bytes, mlp.gradient_bytes);
+    if ((state & EAGER) && softmax_bytes > mlp_kept && softmax_bytes - mlp_kept > b->backward_bytes)
+        b->backward_bytes = softmax_bytes - mlp_kept;
     uint64_t tokens = letter_get(dims, 'T');
-    b->multiply_adds = size_add(size_mul(tokens, size_add(attention.matrix_elements, after.matrix_elements)),
+    b->multiply_adds = size_add(size_mul(tokens, size_add(attention.matrix_elements, mlp.matrix_elements)),
                                 product("2TSA", dims));
-    uint64_t out_features = size_add(attention.out_features, after.out_features);
+    uint64_t out_features = size_add(attention.out_features, mlp.out_features);
     b->matmul_bytes = size_add(size_mul(size_mul(tokens, letter_get(dims, 'c')), out_features),
                                size_add(product("TAc", dims), attention_extra_bytes(dims, state)));
 }
