@@ -34,7 +34,7 @@ struct check {
     size_t nrecords, cap_records;
     source **watched; /* every file that was opened */
     size_t nwatched, cap_watched;
-    void **objects; /* of the format, which live until everything was read */
+    void **objects; /* what check_keep_object keeps for the format */
     size_t nobjects, cap_objects;
     void (*free_object)(void *object);
     const char *hint; /* the hint of all findings, instead of their own; NULL: none */
@@ -74,8 +74,8 @@ ckpt_status file_report_fault_as(ckpt_file *f, enum check_rule rule, ckpt_status
 /* file_report_lost - does what file_report_fault does, unless F is salvaged and ST is a fault: then it adds a
  * notice that WHAT is lost, and returns CKPT_OK. */
 ckpt_status file_report_lost(ckpt_file *f, ckpt_status st, ckpt_str what, ckpt_error *err);
-/* file_add_row - adds a row as table_add_row does; if F is being checked, a row that exceeds its storage is
- * reported and added without data. */
+/* file_add_row - adds a tensor as table_add_row does; if F is being checked, a tensor that exceeds its
+ * storage is reported and added without data. */
 ckpt_status file_add_row(ckpt_file *f, const struct row *r, uint32_t *index, ckpt_error *err);
 
 #endif

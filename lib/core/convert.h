@@ -32,10 +32,10 @@ struct convert_kernels {
 
 struct conversion {
     ckpt_dtype from, to;
-    uint16_t in_elems, in_width; /* of a block of FROM: its elements, mostly 1, and bytes */
+    uint16_t in_elems, in_width; /* elements (mostly 1) and bytes of a block of FROM */
     uint8_t out_width;           /* bytes of an element, or of a block of q8_0 */
     struct {
-        uint16_t elems, in_bytes, out_bytes; /* its bytes as FROM and as TO */
+        uint16_t elems, in_bytes, out_bytes; /* its elements; their bytes as FROM and as TO */
     } unit;                      /* the smallest amount that can be converted */
     uint32_t overflow_start;     /* a float overflows TO if its bits without sign are in … */
     uint32_t overflow_end;       /* … [overflow_start, overflow_end) */

@@ -96,7 +96,7 @@ AVX INLINE __m256i f8_lanes(const struct f8_format *to, __m256i f)
 
 AVX static void f32_to_f8(const struct f8_format *to, const unsigned char *in, size_t n, unsigned char *out)
 {
-    const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7); /* undoes that of the two packus */
+    const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7); /* undoes the order of two packus */
     size_t i = 0;
     for (; i + 32 <= n; i += 32) {
         const unsigned char *p = in + 4 * i;

@@ -18,7 +18,7 @@
 struct copy_worker {
     struct buffered_writer out;
     unsigned char *in;    /* FD_CHUNK bytes to be converted, or only checksummed */
-    struct window window; /* on the input */
+    struct window window; /* through which storages are read */
     struct conversion conversion;
     buf header;
 };
@@ -27,7 +27,7 @@ struct copy_pool {
     const struct copy_job *job;
     struct copy_worker *workers;
     unsigned nworkers;
-    uint32_t *picked; /* the items that a rehearsal reads; NULL: all */
+    uint32_t *picked; /* the items that a dry run reads; NULL: all */
     size_t n;
 };
 
@@ -45,12 +45,12 @@ struct copy_range {
     struct parallel_context *run;
     size_t number; /* index of the item in the job */
     struct copy_item item;
-    stream *stream;      /* of a row */
+    stream *stream;      /* of a tensor */
     uint64_t pos, end;   /* bytes [POS, END) of the item, before a conversion, are still to be copied */
     uint64_t offset;     /* where in the sink the byte at POS goes */
     uint32_t stored_crc; /* of the stored bytes that were read, see stream_crc */
     struct copy_result result;
-    const struct conversion *conversion; /* the worker's; NULL: it is not converted */
+    const struct conversion *conversion; /* that of WORKER; NULL: the item is not converted */
 };
 
 static struct copy_item get_item(const struct copy_pool *p, size_t i)
@@ -58,7 +58,7 @@ static struct copy_item get_item(const struct copy_pool *p, size_t i)
     return p->job->get_item(p->job->user, p->picked ? p->picked[i] : i);
 }
 
-/* get_item_storage - returns the storage that has the bytes of X; NULL: a row without bytes. */
+/* get_item_storage - returns the storage that has the bytes of X; NULL: a tensor without bytes. */
 static struct storage *get_item_storage(const struct copy_pool *p, const struct copy_item *x)
 {
     if (x->storage)
@@ -78,7 +78,7 @@ static struct parallel_item get_parallel_item(void *user, size_t i)
 /* converted_size - returns the size of N input bytes after conversion. */
 static uint64_t converted_size(const struct copy_range *r, uint64_t n)
 {
-    const struct conversion *c = r->conversion; /* bounded: the writer laid out all of them */
+    const struct conversion *c = r->conversion; /* bounded: the writer laid out all items */
     return c ? n / c->unit.in_bytes * c->unit.out_bytes : n;
 }
 
@@ -135,7 +135,7 @@ static ckpt_status reserve_block(const struct copy_range *r, struct block *k, ck
 /* needs_crc - returns true if the CRC of the stored bytes of R, a storage, is needed. */
 static bool needs_crc(const struct copy_range *r) { return r->pool->job->crcs || r->item.storage->has_crc; }
 
-/* read_elements - reads up to K->n bytes of R, a row: whole units of its conversion, as long as there are
+/* read_elements - reads up to K->n bytes of R, a tensor: whole units of its conversion, as long as there are
  * elements; K->n is set to how many. */
 static ckpt_status read_elements(const struct copy_range *r, struct block *k, ckpt_error *err)
 {
@@ -171,7 +171,7 @@ static ckpt_status read_block(struct copy_range *r, struct block *k, ckpt_error 
 /* fail_wrong_size - reports that the next read of R gave N bytes, too many or too few. */
 static ckpt_status fail_wrong_size(const struct copy_range *r, size_t n, ckpt_error *err)
 {
-    return fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET, "gave %llu bytes instead of %llu",
+    return fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET, "reading it gave %llu bytes, not %llu",
                 (unsigned long long)converted_size(r, r->pos + n),
                 (unsigned long long)converted_size(r, r->end));
 }
@@ -299,7 +299,7 @@ static ckpt_status put_header(const struct copy_range *r, ckpt_error *err)
     return buffered_put(&r->worker->out, b->data, b->len, err);
 }
 
-/* copy_row - copies CHUNK of a row, or all of the row if CHUNK is NULL, by a stream. */
+/* copy_row - copies CHUNK of a tensor, or all of the tensor if CHUNK is NULL, by a stream. */
 static ckpt_status copy_row(struct copy_range *r, const struct parallel_chunk *chunk, ckpt_error *err)
 {
     struct table *t = &r->pool->job->file->table;
@@ -369,7 +369,7 @@ static ckpt_status join_item_chunks(void *user, size_t i, const struct parallel_
     for (size_t k = 0; k < n; k++) {
         const struct copy_result *chunk = chunks[k].out;
         r.result.crc = crc_combine(CRC_32, r.result.crc, chunk->crc, chunk->nbytes);
-        r.result.nbytes += chunk->nbytes; /* bounded: the writer laid out all of them */
+        r.result.nbytes += chunk->nbytes; /* bounded: the writer laid out all items */
         r.result.tally.overflowed += chunk->tally.overflowed;
     }
     CKPT_TRY(finish_item(&r, &(struct buffered_writer){.to = p->job->out}, err));
@@ -381,7 +381,7 @@ static ckpt_status join_item_chunks(void *user, size_t i, const struct parallel_
 
 /* -------------------------------------------------------------------- all items */
 
-/* pick_items - picks all items or, for a rehearsal, those that it reads. */
+/* pick_items - picks all items or, for a dry run, those that it reads. */
 static ckpt_status pick_items(struct copy_pool *p, ckpt_error *err)
 {
     const struct copy_job *job = p->job;

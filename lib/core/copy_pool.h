@@ -9,21 +9,21 @@
 #include "core/stream.h"
 #include "io/sink.h"
 
-/* What is copied: the elements of a row in row-major order, or all bytes of a storage. Both are written
- * little-endian. The items of a job are all rows, or all storages. */
+/* What is copied: the elements of a tensor in row-major order, or all bytes of a storage. Both are written
+ * little-endian. The items of a job are all tensors, or all storages. */
 struct copy_item {
-    struct storage *storage; /* to copy, which no other item has; NULL: a row is copied */
+    struct storage *storage; /* the storage to copy, which no other item has; NULL: ROW is copied */
     uint32_t row;
     ckpt_dtype from, to; /* differ if elements are converted, as conversion_init_blocks can */
     uint64_t offset;     /* in the sink; its range was skipped */
     uint64_t crc_offset; /* sink offset at which the CRC-32 of the written bytes is stored; 0: none */
-    ckpt_str name;       /* for errors of reading it; .len 0: none */
+    ckpt_str name;       /* named in errors of reading the item; .len 0: none */
 };
 
 struct copy_job {
-    ckpt_file *file; /* of all items; NULL: the storages are of no file */
+    ckpt_file *file; /* the file of all items; NULL: the storages are of no file */
     struct stream_options read_options;
-    sink *out; /* NULL: a rehearsal, which only reads items that are converted or have a checksum */
+    sink *out; /* NULL: a dry run, which only reads items that are converted or have a checksum */
     size_t n;
     struct copy_item (*get_item)(const void *user, size_t i); /* called often, on any thread */
     /* put_header - appends to OUT the bytes that end where item I begins; called once, before the item is
@@ -38,7 +38,7 @@ struct copy_job {
 
 /* copy_items - copies all items; their order does not affect the output. The caller calls
  * file_check_unchanged after it, once for all outputs. Fails on a wrong checksum, on a
- * row of the wrong size and on errors of the sink. */
+ * tensor of the wrong size and on errors of the sink. */
 ckpt_status copy_items(const struct copy_job *job, ckpt_error *err);
 /* copy_file_tail - appends the bytes of F from FROM on to OUT; CKPT_ECHANGED if F changed meanwhile. */
 ckpt_status copy_file_tail(ckpt_file *f, uint64_t from, sink *out, const ckpt_write_options *o,

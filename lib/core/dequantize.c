@@ -206,7 +206,7 @@ INLINE void tq2_0(const unsigned char *b, float *y)
 
 /* ------------------------------------------------------------------------- grids */
 
-/* put_signed_numbers - writes D times the N numbers of VALUES that ENTRY selects by digits of BITS bits; a
+/* put_signed_numbers - writes D times the N numbers of VALUES that ENTRY selects by digits of BITS bits:
  * number I is negative if bit I of SIGNS is set. */
 INLINE void put_signed_numbers(float d, unsigned entry, unsigned bits, const unsigned char *values, int n,
                                unsigned signs, float *y)

@@ -30,7 +30,7 @@ ckpt_status element_transform_init(struct element_transform *e, ckpt_dtype dt, u
     else if (d->klass == 'i' || d->klass == 'u')
         e->negation = NEGATE_INT;
     else
-        return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "shows negated values, which %s does not have",
+        return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "its view is negated, which %s values cannot be",
                     d->name);
     return CKPT_OK;
 }

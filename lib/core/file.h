@@ -40,7 +40,7 @@ struct ckpt_file {
     uint64_t nbytes;
     const struct format *format;
     ckpt_limits limits; /* defaults filled in */
-    ckpt_value *root;   /* NULL: nothing but a table */
+    ckpt_value *root;   /* NULL: the file has only tensors */
     /* Nodes that cannot be written as they are (nn.Module, ScriptModule) -> index into replacements: the
      * state dict that is written instead, as an OrderedDict. */
     map *replacement_of;
@@ -49,36 +49,36 @@ struct ckpt_file {
     struct table table;
     ckpt_leaf *leaves;
     size_t nleaves, cap_leaves;
-    pthread_mutex_t lock; /* of notices and names, which reading may add to: by several threads at a time */
+    pthread_mutex_t lock; /* protects notices and names: several threads that read may add to them */
     struct notices notices;
-    ckpt_str producer;
+    ckpt_str producer; /* the program that wrote the file */
     ckpt_ranks ranks; /* how many ranks wrote it, and how; .ranks is 0 if that is unknown */
     bool executes_code;
     bool for_torch_load;     /* torch.load reads this kind of file */
     ckpt_str torch_load_why; /* non-empty: torch.load refuses it whatever it holds */
     bool flat_names;         /* names are keys as they stand (safetensors): '.' does not nest */
     bool narrowed;           /* by ckpt_file_narrow: it can be read, but not written */
-    bool names_only;         /* only the names of its rows are known */
-    uint64_t unaccounted;    /* bytes of storages that no row can show */
+    bool names_only;         /* only the names of its tensors are known */
+    uint64_t unaccounted;    /* bytes of storages that no tensor can show */
     uint64_t data_offset;    /* only tensors follow from here to the end of SRC; 0: not in this format */
     struct pickle_facts **pickles;
     size_t npickles, cap_pickles;
     ckpt_value *metadata; /* safetensors __metadata__, the pairs of GGUF … as a DICT of str, or NULL */
     ckpt_value *metadata_values; /* the same keys with values of other types; NULL: there are none */
-    uint32_t object_graph; /* a row that is no weight: how the objects of tf.train.Checkpoint refer to each
-                              other, or CKPT_NO_TENSOR */
-    uint32_t nties;       /* number of ties in METADATA: the last rows of the table */
+    uint32_t object_graph; /* the tensor that is no weight: how the objects of tf.train.Checkpoint refer to
+                              each other, or CKPT_NO_TENSOR */
+    uint32_t nties;       /* number of ties in METADATA: the last tensors of the table */
     bool ignore_crc;
-    ckpt_dtype digest_dtype; /* ckpt_file_digest_as; NONE: as they are */
-    bool ignore_case;     /* of ASCII letters, where ckpt_file_narrow matches names */
+    ckpt_dtype digest_dtype; /* as ckpt_file_digest_as set it; NONE: each tensor has its own */
+    bool ignore_case;     /* ckpt_file_narrow ignores the case of ASCII letters */
     ckpt_file **parts;    /* shards or embedded checkpoints, which are closed with the file */
     size_t nparts, cap_parts;
-    map *names;          /* joined name -> row, made on first use */
+    map *names;          /* joined name -> number of the tensor, made on first use */
     map *storage_keys;   /* torch: storage key -> storage, of the first nindexed_storages */
     size_t nindexed_storages;
-    ckpt_str last_key;   /* the key in file_storage_add that comes after all others, as numbers do */
+    ckpt_str last_key;   /* the last key given to file_storage_add, if keys are ordered as numbers */
     map *node_storages;  /* node that holds bytes itself (numpy array, stream in a bytes object) -> storage */
-    void *container;     /* of the format, such as its archive */
+    void *container;     /* what the format keeps, such as its archive */
     void (*container_free)(void *);
     /* add_opaque_storages - adds the storages that only opaque objects refer to, for a writer; NULL: none. */
     ckpt_status (*add_opaque_storages)(struct ckpt_file *f, ckpt_error *err);
@@ -86,7 +86,7 @@ struct ckpt_file {
     struct source_watch *watch; /* during open only; may be NULL */
     struct check *check;        /* faults are reported there and reading continues; usually NULL */
     bool salvage;               /* damaged tensors are lost, not an error */
-    bool *row_lost;             /* by row: it is lost; NULL: none is */
+    bool *row_lost;             /* by tensor: it is lost; NULL: none is */
     ckpt_lost *lost;
     size_t nlost, cap_lost;
     arena *inspect_arena; /* holds what the last ckpt_inspect found: */
@@ -96,7 +96,7 @@ struct ckpt_file {
     size_t nwrappers;
 };
 
-/* file_new - makes a file without rows that reads SRC (taken over; may be NULL). */
+/* file_new - makes a file without tensors that reads SRC (taken over; may be NULL). */
 ckpt_status file_new(const char *path, source *src, const ckpt_limits *limits, ckpt_file **out,
                      ckpt_error *err);
 void file_free(ckpt_file *f);
@@ -106,10 +106,10 @@ void file_take_over(ckpt_file *f, ckpt_file *other);
  * for plans: files that the library opens for itself are freed by file_free. */
 void file_hold(ckpt_file *f);
 void file_release(ckpt_file *f);
-/* file_or_empty - returns F or, if F is NULL, a file without rows, storages, values and notices, for
+/* file_or_empty - returns F or, if F is NULL, a file without tensors, storages, values and notices, for
  * getters. */
 const ckpt_file *file_or_empty(const ckpt_file *f);
-/* file_row_is_tie - returns true if ROW is a tie, which is only in the metadata. */
+/* file_row_is_tie - returns true if ROW is a tie, a name of a tensor that only the metadata record. */
 static inline bool file_row_is_tie(const ckpt_file *f, uint32_t row)
 {
     return f->nties && row >= f->table.nrows - f->nties; /* bounded: by rows */
@@ -148,8 +148,8 @@ ckpt_status file_storage_add(ckpt_file *f, struct storage *s, uint32_t *index, c
 uint32_t file_storage_loaded_by(const ckpt_file *f, const ckpt_value *v);
 /* file_index_names - makes the name index; false: no memory. */
 bool file_index_names(ckpt_file *f);
-/* file_find_tensor - returns the row with the joined name NAME, or CKPT_NO_TENSOR. If there is no memory for
- * the index of names, f->names stays NULL. */
+/* file_find_tensor - returns the number of the tensor with the joined name NAME, or CKPT_NO_TENSOR. If there
+ * is no memory for the index of names, f->names stays NULL. */
 uint32_t file_find_tensor(ckpt_file *f, ckpt_str name);
 /* file_set_view_limit - sets the table's max_expanded to the caller's limit, or the default for the file. */
 void file_set_view_limit(ckpt_file *f);

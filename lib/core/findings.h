@@ -44,11 +44,10 @@ struct scan {
 /* scan_note_system_failure - returns true if ST is a failure of memory or disk, not a fault of the file; S
  * records it: callers that return a bool may ignore the result. */
 bool scan_note_system_failure(struct scan *s, ckpt_status st, const ckpt_error *why);
-/* scan_read - reads N bytes at OFF, which are inside SRC. False: the read failed, which is kept in S. */
+/* scan_read - reads N bytes at OFF, which are inside SRC. False: the read failed; S keeps the error. */
 bool scan_read(struct scan *s, source *src, uint64_t off, void *to, size_t n);
 /* scan_is_torch_stream - returns true if the bytes begin as torch.save before 1.6: a pickled magic number. */
 bool scan_is_torch_stream(const unsigned char *head, size_t n);
-/* scan_rule - returns id, level and text of RULE. */
 const ckpt_scan_rule *scan_rule(enum scan_rule rule);
 /* scan_report_record - counts RECORD and passes it to the caller's report(); a finding takes level and
  * verdict from its rule. False: stop. */

@@ -34,7 +34,7 @@ bool gather_is_contiguous(const struct gather *g);
 /* gather_period - returns the number of elements after which the output repeats, for a view that is
  * expanded in its outermost dimension; 0: it does not. */
 uint64_t gather_period(const struct gather *g);
-/* gather_block_size - returns the size in bytes that gather_read is best called with, at most. */
+/* gather_block_size - returns how many bytes a call of gather_read should read at most, for speed. */
 size_t gather_block_size(const struct gather *g);
 /* gather_read - reads COUNT elements from FIRST, which must exist, to OUT. */
 ckpt_status gather_read(struct gather *g, uint64_t first, uint64_t count, unsigned char *out,

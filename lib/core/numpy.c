@@ -56,7 +56,7 @@ static bool take_number(ckpt_str *t, uint32_t *n)
     return digits > 0 && v <= INT32_MAX;
 }
 
-/* parse_date - parses T, what follows the first letter of a date's code, "M8[25ns]": "8[25ns]", "[D]", "". */
+/* parse_date - parses T, a date's code without its first letter: "8[25ns]" of "M8[25ns]", "[D]", "". */
 static bool parse_date(ckpt_str t, struct numpy_dtype *d)
 {
     uint32_t size = 8;

@@ -105,7 +105,7 @@ static void join_group(struct group_builder *g, uint32_t *first_reader, uint32_t
     g->parent[a > b ? a : b] = a > b ? b : a;
 }
 
-/* alloc_first_readers - allocates, by storage of F, UINT32_MAX: no item reads it so far. */
+/* alloc_first_readers - allocates an array by storage of F. UINT32_MAX: no item reads the storage so far. */
 static uint32_t *alloc_first_readers(const ckpt_file *f)
 {
     size_t n = f ? f->table.nstorages : 0;
@@ -115,13 +115,13 @@ static uint32_t *alloc_first_readers(const ckpt_file *f)
     return first_reader;
 }
 
-/* list_groups - fills in order and starts: groups by their first item, items in ascending order. */
+/* list_groups - fills t->order and t->starts: groups by their first item, items in ascending order. */
 static ckpt_status list_groups(struct parallel_state *t, uint32_t *parent, ckpt_error *err)
 {
     uint32_t n = (uint32_t)t->job->n;
     for (uint32_t i = 0; i < n; i++) {
         uint32_t leader = find_leader(parent, i);
-        t->order[i] = leader == i ? (uint32_t)t->ngroups++ : t->order[leader]; /* its group, at first */
+        t->order[i] = leader == i ? (uint32_t)t->ngroups++ : t->order[leader]; /* at first, the group */
     }
     t->starts = calloc(t->ngroups + 1, sizeof *t->starts); /* bounded: below n */
     if (!t->starts)
@@ -150,8 +150,8 @@ static uint64_t get_item_bytes(const struct parallel_item *x)
 
 /* -------------------------------------------------------------------- chunks */
 
-/* get_element_width - returns the bytes of an element of X's row, or of its other row if SIDE is 1; 0: it has
- * no whole number of bytes. */
+/* get_element_width - returns the bytes of an element of X's tensor, or of the other one if SIDE is 1; 0:
+ * they are no whole number. */
 static uint64_t get_element_width(const struct parallel_item *x, int side)
 {
     const ckpt_file *f = side ? x->other : x->file;
@@ -166,7 +166,7 @@ static uint64_t count_item_elements(const struct parallel_item *x)
     return x->storage ? x->storage->nbytes : x->file->table.rows[x->row].t.elements;
 }
 
-/* get_item_width - returns the larger get_element_width of X's one or two rows; 0 if one of them is 0. */
+/* get_item_width - returns the larger get_element_width of X's one or two tensors; 0 if one of them is 0. */
 static uint64_t get_item_width(const struct parallel_item *x)
 {
     uint64_t a = get_element_width(x, 0), b = x->other ? get_element_width(x, 1) : a;
@@ -229,7 +229,7 @@ static ckpt_status split_groups(struct parallel_state *t, ckpt_error *err)
         uint64_t n = count_chunks(t, g);
         chunked_items += n > 1;
         if (!checked_add(tasks, n, &tasks) || tasks >= UINT32_MAX)
-            return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "rows are too large to be read in chunks");
+            return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "the tensors are too large to be read in chunks");
     }
     t->ntasks = (size_t)tasks;
     t->chunked_items = chunked_items ? calloc(chunked_items, sizeof *t->chunked_items) : NULL;
@@ -525,7 +525,7 @@ ckpt_status parallel_run(const struct parallel_job *job, ckpt_error *err)
     if (job->n == 0)
         return CKPT_OK;
     if (job->n >= UINT32_MAX)
-        return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "%zu rows are too many to read at once", job->n);
+        return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "%zu tensors are too many to be read at once", job->n);
     t.is_ready = job->report ? calloc(job->n, sizeof *t.is_ready) : NULL;
     atomic_init(&t.bytes_done, 0);
     ckpt_status st = t.is_ready || !job->report ? make_groups(&t, err) : fail_memory(err);

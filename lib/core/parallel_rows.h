@@ -1,28 +1,28 @@
-/* parallel_rows.h - processes many rows, each read once, on several threads; results are reported in order
+/* parallel_rows.h - processes many tensors, each read once, on several threads; results are reported in order
  * and do not depend on the number of threads. */
 #ifndef CORE_PARALLEL_ROWS_H
 #define CORE_PARALLEL_ROWS_H
 
 #include "core/file.h"
 
-/* A row, two rows that are compared, or all bytes of a storage. */
+/* A tensor, two tensors that are compared, or all bytes of a storage. */
 struct parallel_item {
-    ckpt_file *file, *other; /* other: NULL for one row */
+    ckpt_file *file, *other; /* other: NULL for one tensor */
     uint32_t row, other_row;
     uint32_t tag;            /* for the caller */
-    struct storage *storage; /* a storage instead of rows, read as bytes; no other item has it */
+    struct storage *storage; /* a storage instead of tensors, read as bytes; no other item has it */
 };
 
 struct parallel_context;
 
-/* The size of a chunk of a large row. Chunk boundaries depend only on the row, so that joined results are
- * the same for any number of threads. */
+/* The size of a chunk of a large tensor. Chunk boundaries depend only on the tensor, so that joined results
+ * are the same for any number of threads. */
 #define PARALLEL_CHUNK_BYTES (64u << 20)
 
-/* A chunk of an item whose elements are contiguous (in both rows). */
+/* A chunk of an item whose elements are contiguous (in both tensors). */
 struct parallel_chunk {
     uint64_t first, count; /* elements */
-    uint32_t crc[2]; /* CRC of the stored bytes, of the row and of the other one, see stream_open_range */
+    uint32_t crc[2]; /* CRC of the stored bytes, of the tensor and of the other one, see stream_open_range */
     void *out;       /* the result: one block from malloc, which is freed after join_chunks */
 };
 
@@ -35,9 +35,9 @@ struct parallel_job {
     /* process - processes item I, on any thread, but never two items at a time that share a storage with an
      * unchecked CRC. It calls parallel_advance for the bytes that it has read. */
     ckpt_status (*process)(void *user, size_t i, struct parallel_context *run, ckpt_error *err);
-    /* process_chunk - processes one chunk of item I, on any thread, several chunks at a time; NULL: rows are
-     * not split. join_chunks - joins the results of all chunks of I, on the thread that processed the last
-     * one; it should call parallel_check_crc first. */
+    /* process_chunk - processes one chunk of item I, on any thread, several chunks at a time; NULL: tensors
+     * are not split. join_chunks - joins the results of all chunks of I, on the thread that processed the
+     * last one; it should call parallel_check_crc first. */
     ckpt_status (*process_chunk)(void *user, size_t i, struct parallel_chunk *c, struct parallel_context *run,
                                  ckpt_error *err);
     ckpt_status (*join_chunks)(void *user, size_t i, const struct parallel_chunk *chunks, size_t n,
@@ -51,9 +51,8 @@ struct parallel_job {
 /* parallel_run - processes all items. It uses one thread for files below 8 MiB, for compressed files, and if
  * wrong checksums are ignored, so that their notices come in order. */
 ckpt_status parallel_run(const struct parallel_job *job, ckpt_error *err);
-/* parallel_chunk_elements - returns the number of elements of WIDTH bytes in a chunk. */
 static inline uint64_t parallel_chunk_elements(uint64_t width) { return PARALLEL_CHUNK_BYTES / width; }
-/* parallel_combine_crc - returns the CRC of X's row, or of its other row for SIDE 1, from those of CHUNKS. */
+/* parallel_combine_crc - returns the CRC of X's tensor, or of the other one if SIDE is 1, from CHUNKS. */
 uint32_t parallel_combine_crc(enum crc_kind kind, const struct parallel_item *x,
                               const struct parallel_chunk *chunks, size_t n, int side);
 /* parallel_check_crc - compares the CRCs of X, computed from its chunks, with the recorded ones. */

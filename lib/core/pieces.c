@@ -419,8 +419,8 @@ static ckpt_status measure_tensor(struct pieces_builder *x)
     const struct pieces *p = x->pieces;
     if (p->ndim > BOX_DIMS - 1 || p->n >= UINT32_MAX)
         return fail(x->err, CKPT_ELIMIT, CKPT_NO_OFFSET,
-                    "{%u dimensions, %zu pieces}; {=%u and %u} are allowed", p->ndim, p->n, BOX_DIMS - 1,
-                    UINT32_MAX - 1);
+                    "it has {%u dimensions, %zu pieces}; {=%u and %u} can be read", p->ndim, p->n,
+                    BOX_DIMS - 1, UINT32_MAX - 1);
     if (p->width == 0 || (checked_product(p->shape, p->ndim, &x->nbytes) &&
                           checked_mul(x->nbytes, p->width, &x->nbytes)))
         return CKPT_OK;
@@ -666,8 +666,8 @@ static ckpt_status check_overlap(struct pieces_builder *x, struct assembled *s)
     return !s->overlap || x->pieces->may_overlap
                ? CKPT_OK
                : fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
-                      "%s {overlaps} %s, {=each element} is in one piece", name_piece(x, x->order[b], name_b),
-                      name_piece(x, x->order[a], name_a));
+                      "%s {overlaps} %s, but {=each element} must be in one piece",
+                      name_piece(x, x->order[b], name_b), name_piece(x, x->order[a], name_a));
 }
 
 /* covers_all - returns true if the boxes, which do not overlap, cover the whole tensor. */
@@ -679,7 +679,7 @@ static bool covers_all(const struct pieces_builder *x, const struct assembled *s
     return sum == x->nbytes;
 }
 
-/* fail_hole - reports that no piece has HOLE, whose bounds are in steps of the groups. */
+/* fail_hole - reports that no piece covers HOLE, whose bounds are in steps of the groups. */
 static ckpt_status fail_hole(const struct pieces_builder *x, const uint64_t *hole)
 {
     const struct pieces *p = x->pieces;

@@ -16,7 +16,7 @@ ckpt_status ckpt_plan_new(ckpt_file *file, ckpt_plan **out, ckpt_error *err)
     *out = NULL;
     CKPT_REQUIRE(err, file);
     if (file->narrowed)
-        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "a file that was narrowed cannot be written");
+        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "a file opened for a few tensors cannot be written");
     ckpt_plan *p = calloc(1, sizeof *p);
     if (!p)
         return fail_memory(err);
@@ -107,7 +107,7 @@ bool plan_edit_path(const ckpt_plan *p, const struct row *row, ckpt_path_elem *o
     return true;
 }
 
-/* is_row_written - returns true if row I is written; PATH and CHANGED as in plan_edit_path. */
+/* is_row_written - returns true if tensor I is written; PATH and CHANGED as in plan_edit_path. */
 static bool is_row_written(const ckpt_plan *p, size_t i, ckpt_path_elem *path, bool *changed)
 {
     const struct row *row = &p->file->table.rows[i];
@@ -177,11 +177,11 @@ ckpt_status plan_update_entries(ckpt_plan *p, ckpt_error *err)
 void plan_note_shared(ckpt_plan *p, size_t n)
 {
     if (n)
-        plan_notice(p, "%zu tensor%s that %s to be left out stay%s: a mapping of the file has several names",
+        plan_notice(p, "%zu tensor%s that %s to be left out stay%s: one mapping has several names",
                     n, n == 1 ? "" : "s", n == 1 ? "was" : "were", n == 1 ? "s" : "");
 }
 
-/* index_entries_by_row - allocates, by row, the index of its entry, or UINT32_MAX if it is not written. */
+/* index_entries_by_row - allocates, by tensor, the index of its entry, or UINT32_MAX if it is not written. */
 static uint32_t *index_entries_by_row(ckpt_plan *p)
 {
     size_t rows = p->file->table.nrows;
@@ -193,7 +193,7 @@ static uint32_t *index_entries_by_row(ckpt_plan *p)
     return entry_of;
 }
 
-/* update_tie - if PAIR records a tie, updates the names of both rows; false: one of them is left out. */
+/* update_tie - if PAIR records a tie, updates the names of both tensors; false: one of them is left out. */
 static bool update_tie(ckpt_plan *p, const uint32_t *entry_of, struct plan_pair *pair)
 {
     uint32_t row = p->file->nties ? file_find_tensor(p->file, pair->key) : CKPT_NO_TENSOR;
@@ -361,7 +361,7 @@ static ckpt_str get_old_name(const ckpt_plan *p, uint32_t row)
     return p->old_names ? p->old_names[row] : p->file->table.rows[row].t.name;
 }
 
-/* count_in_mapping - counts E in its mapping, unless it is a component of a row. */
+/* count_in_mapping - counts E in its mapping, unless it is a component of a tensor. */
 static void count_in_mapping(ckpt_plan *p, const struct plan_entry *e, bool renamed)
 {
     uint32_t m = p->mapping_of[e->row];

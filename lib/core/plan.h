@@ -1,4 +1,4 @@
-/* plan.h - what to write: edits over a value graph, and the rows to write with their new names. Operations
+/* plan.h - what to write: edits over a value graph, and the tensors to write with their new names. Operations
  * change plans, writers read them. */
 #ifndef CORE_PLAN_H
 #define CORE_PLAN_H
@@ -18,14 +18,14 @@ struct edit {
 
 struct plan_entry {
     uint32_t row;
-    ckpt_str name; /* below the root, edits applied */
+    ckpt_str name; /* its path below the root after the edits, joined */
 };
 
 /* A pair of the file's metadata. */
 struct plan_pair {
     ckpt_str key, text;
     const ckpt_value *value; /* the value that TEXT was made from */
-    bool tie;                /* the pair records that row KEY is the same tensor as row TEXT */
+    bool tie;                /* the pair records that KEY and TEXT name the same tensor */
 };
 
 struct ckpt_plan {
@@ -41,10 +41,10 @@ struct ckpt_plan {
     map *edit_of; /* node -> index into edits */
     struct edit *edits;
     size_t nedits, cap_edits;
-    bool *keep;                 /* by row: it is written */
-    uint16_t *cast_to;          /* by row: the new dtype, 0: unchanged; NULL: no casts */
+    bool *keep;                 /* by tensor: it is written */
+    uint16_t *cast_to;          /* by tensor: the new dtype, 0: unchanged; NULL: no casts */
     uint32_t weights_dtype;     /* the dtype of a cast without a glob, 0: none */
-    const bool *is_weights;     /* by row: the cast without a glob applies to it */
+    const bool *is_weights;     /* by tensor: the cast without a glob applies to it */
     bool object_graph_dropped;  /* plan_drop_object_graph was called */
     bool keep_called;           /* ckpt_plan_keep was called */
     bool renaming;              /* an operation renames; a value without names is copied unchanged */
@@ -53,12 +53,12 @@ struct ckpt_plan {
     bool entries_stale;
     ckpt_mapping *mappings; /* the mappings in which op/keys renames */
     size_t nmappings;
-    uint32_t *mapping_of; /* by row: index of its mapping, or UINT32_MAX; NULL: nothing was renamed */
-    ckpt_str *old_names;  /* by row: its name before all renames; NULL: as in the file */
-    ckpt_rename *noted_renames; /* renames of what is not a row: metadata, other values */
+    uint32_t *mapping_of; /* by tensor: index of its mapping, or UINT32_MAX; NULL: nothing was renamed */
+    ckpt_str *old_names;  /* by tensor: its name before all renames; NULL: as in the file */
+    ckpt_rename *noted_renames; /* renames of what is not a tensor: metadata, other values */
     size_t nnoted_renames, cap_noted;
     map *noted_names;     /* new name -> index into noted_renames; made by plan_begin_renaming */
-    ckpt_rename *renames; /* renames of rows, then noted_renames; made on first use, after the writing */
+    ckpt_rename *renames; /* renames of tensors, then noted_renames; made on first use, after the writing */
     size_t nrenames;      /* set by plan_count_renames */
     const struct plan_entry *counted_entries; /* the entries that plan_count_renames counted */
     size_t ncounted_entries;
@@ -117,7 +117,7 @@ bool plan_is_below_root(const ckpt_plan *p, const ckpt_path_elem *path, uint32_t
 /* plan_includes_leaf - returns true if LEAF is below the root and `--root auto` does not leave it out. */
 bool plan_includes_leaf(const ckpt_plan *p, const ckpt_leaf *leaf);
 /* plan_edit_path - applies the edits to ROW's path below the root. OUT gets the new path and has room for
- * it, or is NULL; *CHANGED: an edit applied. False: the row is dropped. */
+ * it, or is NULL; *CHANGED: an edit applied. False: the tensor is dropped. */
 bool plan_edit_path(const ckpt_plan *p, const struct row *row, ckpt_path_elem *out, bool *changed);
 ckpt_status plan_update_entries(ckpt_plan *p, ckpt_error *err);
 /* plan_count_entries - returns the number of entries without listing them. It allocates nothing, so that a
@@ -125,14 +125,15 @@ ckpt_status plan_update_entries(ckpt_plan *p, ckpt_error *err);
 size_t plan_count_entries(const ckpt_plan *p);
 ckpt_status plan_fail_no_tensors(ckpt_error *err);
 /* plan_metadata - lists the pairs of the file's metadata in their order. A pair that records a tie gets the
- * new names of both rows; it is left out if one of them is. */
+ * new names of both tensors; it is left out if one of them is. */
 ckpt_status plan_metadata(ckpt_plan *p, struct plan_pair **out, size_t *n, ckpt_error *err);
 /* plan_begin_renaming - prepares for renames by a rule, before its first plan_note_renamed: a name that an
  * earlier rule changed and this rule changes again is one rename in the report. */
 ckpt_status plan_begin_renaming(ckpt_plan *p, ckpt_error *err);
-/* plan_note_renamed - records a rename of anything but a row, for the report; its texts outlive the plan. */
+/* plan_note_renamed - records a rename of anything but a tensor for the report; its texts outlive the
+ * plan. */
 ckpt_status plan_note_renamed(ckpt_plan *p, const ckpt_rename *rename, ckpt_error *err);
-/* plan_keep_old_names - records the names that the rows have before the first of them is renamed. */
+/* plan_keep_old_names - records the names that the tensors have before the first of them is renamed. */
 ckpt_status plan_keep_old_names(ckpt_plan *p, ckpt_error *err);
 /* plan_count_renames - updates p->nrenames and the counts of p->mappings. */
 ckpt_status plan_count_renames(ckpt_plan *p, ckpt_error *err);
@@ -159,7 +160,7 @@ ckpt_status plan_fail_cast_conflict(const ckpt_plan *p, const struct plan_entry 
 
 /* plan_drop_object_graph - leaves out the object graph of the file and records that; if STRICT, fails. */
 ckpt_status plan_drop_object_graph(ckpt_plan *p, bool strict, ckpt_error *err);
-/* plan_save, plan_restore - save and restore which rows and pairs of the root are kept, for a writer that
+/* plan_save, plan_restore - save and restore which tensors and pairs of the root are kept, for a writer that
  * writes parts of the plan one after the other. */
 struct plan_saved {
     bool *keep, *dropped;

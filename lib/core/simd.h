@@ -15,7 +15,6 @@
 
 INLINE __m128i sse_load(const unsigned char *p) { return _mm_loadu_si128((const __m128i *)(const void *)p); }
 
-/* avx_load_bf16 - loads eight bfloat16 as floats. */
 AVX INLINE __m256 avx_load_bf16(const unsigned char *p)
 {
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(sse_load(p)), 16));

@@ -10,7 +10,7 @@
 #include "core/elements.h"
 #include "core/gather.h"
 
-/* A row that is open for reading. */
+/* A tensor that is open for reading. */
 struct row_reader {
     const ckpt_tensor *tensor;
     struct storage *storage;
@@ -18,8 +18,8 @@ struct row_reader {
     uint64_t total_units;       /* of gather.width bytes each */
     uint32_t block_units;       /* units in a block, because stream_next returns whole blocks */
     bool is_contiguous;         /* its units are contiguous */
-    struct element_transform transform; /* of the stored elements: byte order and sign */
-    struct window *window;      /* contiguous rows are read through it; NULL: directly */
+    struct element_transform transform; /* from stored elements: byte order and sign */
+    struct window *window;      /* contiguous tensors are read through it; NULL: directly */
 };
 
 struct stream {
@@ -50,13 +50,13 @@ static ckpt_status fail_outside_storage(const struct row_reader *r, ckpt_error *
                 r->storage->nbytes, STR_ARG(r->storage->key));
 }
 
-/* open_contiguous - opens a row whose elements are contiguous, packed types included. */
+/* open_contiguous - opens a tensor whose elements are contiguous, packed types included. */
 static ckpt_status open_contiguous(struct row_reader *r, const struct dtype_info *d, ckpt_error *err)
 {
     uint64_t off = 0;
     if (r->tensor->storage_offset && !tensor_bytes(r->tensor, r->tensor->storage_offset, &off))
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
-                    "begins inside {=a byte}: {offset %" PRIu64 " of %s}", r->tensor->storage_offset,
+                    "its view begins inside {=a byte}: {offset %" PRIu64 " of %s}", r->tensor->storage_offset,
                     d->name);
     r->is_contiguous = true;
     if (d->block_elems != 1) {
@@ -189,8 +189,8 @@ ckpt_status stream_check_limit(const struct table *t, const ckpt_tensor *v, ckpt
     if (t->expanded_bytes <= t->max_expanded || !row_expands(t, v))
         return CKPT_OK;
     return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET,
-                "its view shows %" PRIu64 " bytes of a storage of %" PRIu64 "; all such views show {%" PRIu64
-                "}, the limit is {=%" PRIu64 "}\n"
+                "its view shows %" PRIu64 " bytes of a storage of %" PRIu64
+                "; all such views together show {%" PRIu64 "}, the limit is {=%" PRIu64 "}\n"
                 "raise it with --max-expanded (max_expanded in ckpt_limits)",
                 v->nbytes, t->storages[v->storage].nbytes, t->expanded_bytes, t->max_expanded);
 }
@@ -335,7 +335,7 @@ ckpt_status stream_next(stream *s, void *out, size_t cap, size_t *got, ckpt_erro
     if (s->next_unit == s->end_unit)
         return CKPT_OK;
     if (cap / s->row.gather.width < s->row.block_units)
-        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "a buffer of %zu bytes holds no element", cap);
+        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "a buffer of %zu bytes holds no whole element", cap);
     return next_chunk(s, out, cap, got, err);
 }
 
@@ -396,7 +396,7 @@ ckpt_status stream_read(struct table *t, uint32_t row, uint64_t first, uint64_t 
 static ckpt_status check_as_stored(const struct row_reader *r, ckpt_error *err)
 {
     const char *why = !r->is_contiguous               ? "its elements are not contiguous"
-                      : r->transform.swap_width > 1 ? "its bytes are stored in the other order"
+                      : r->transform.swap_width > 1 ? "its bytes are stored in big-endian order"
                       : r->transform.negation
                           ? "the tensor is a conjugate or negative view of what is stored"
                           : NULL;

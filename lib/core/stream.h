@@ -1,5 +1,5 @@
 /* stream.h - reads the elements of a tensor in row-major order, in chunks, whatever its strides:
- * contiguous, little-endian, conj and neg applied. Errors do not name the row: the caller adds the name
+ * contiguous, little-endian, conj and neg applied. Errors do not name the tensor: the caller adds the name
  * that it uses (error_add_where). */
 #ifndef CORE_STREAM_H
 #define CORE_STREAM_H
@@ -14,20 +14,20 @@ typedef struct stream stream;
 
 struct stream_options {
     bool ignore_crc;
-    void (*notice)(void *user, const char *fmt, ...); /* for each mismatch ignored; may be NULL */
+    void (*notice)(void *user, const char *fmt, ...); /* for each wrong CRC that is ignored; may be NULL */
     void *user;
     struct window *window; /* the caller's window for the file; may be NULL */
 };
 
-/* stream_open - opens row ROW of T. If its storage has an unchecked CRC, reading a row that covers the
- * storage checks it; for other rows, all of the storage is read first. */
+/* stream_open - opens tensor ROW of T. If its storage has an unchecked CRC, reading a tensor that covers the
+ * storage checks it; for other tensors, all of the storage is read first. */
 ckpt_status stream_open(struct table *t, uint32_t row, const struct stream_options *o, stream **out,
                         ckpt_error *err);
-/* stream_open_range - opens elements [FIRST, FIRST + COUNT) of a row for which stream_can_split is true. An
- * unchecked CRC is left to the caller: stream_crc returns that of this range. */
+/* stream_open_range - opens elements [FIRST, FIRST + COUNT) of a tensor for which stream_can_split is true.
+ * An unchecked CRC is left to the caller: stream_crc returns that of this range. */
 ckpt_status stream_open_range(struct table *t, uint32_t row, uint64_t first, uint64_t count, stream **out,
                               ckpt_error *err);
-/* stream_can_split - returns true if several threads can read ranges of row ROW: its elements are one
+/* stream_can_split - returns true if several threads can read ranges of tensor ROW: its elements are one
  * contiguous run and, if its CRC is not checked yet, cover the storage. */
 bool stream_can_split(struct table *t, uint32_t row);
 /* stream_crc - returns the CRC of the stored bytes read so far, if the storage has a CRC to check. */
@@ -47,15 +47,15 @@ ckpt_status stream_finish_crc(stream *s, uint32_t crc, ckpt_error *err);
 /* stream_read - reads COUNT elements from FIRST; checks no CRC. */
 ckpt_status stream_read(struct table *t, uint32_t row, uint64_t first, uint64_t count, void *out,
                         ckpt_error *err);
-/* stream_borrow - sets *OUT to the *N bytes of row ROW where they are stored; CKPT_EUNSUPPORTED if they must
- * be copied. Computes no CRC. */
+/* stream_borrow - sets *OUT to the *N bytes of tensor ROW where they are stored; CKPT_EUNSUPPORTED if they
+ * must be copied. Computes no CRC. */
 ckpt_status stream_borrow(struct table *t, uint32_t row, const void **out, size_t *n, ckpt_error *err);
 /* storage_compare_crc - compares CRC, computed over all of ST, with the recorded one, if there is one. */
 ckpt_status storage_compare_crc(struct storage *st, uint32_t crc, const struct stream_options *o,
                                 ckpt_error *err);
-/* stream_check_limit - returns CKPT_ELIMIT if V has more bytes than its storage, and all such rows together
- * exceed max_expanded. This limits the work that a few bytes of a file can cause. Only reading all of V is
- * limited; a range of V can be read. */
+/* stream_check_limit - returns CKPT_ELIMIT if V has more bytes than its storage, and all such tensors
+ * together exceed max_expanded. This limits the work that a few bytes of a file can cause. Only reading all
+ * of V is limited; a range of V can be read. */
 ckpt_status stream_check_limit(const struct table *t, const ckpt_tensor *v, ckpt_error *err);
 /* storage_check_crc - reads all of STORAGE if its CRC is not checked yet. */
 ckpt_status storage_check_crc(struct table *t, uint32_t storage, const struct stream_options *o,

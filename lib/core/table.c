@@ -346,7 +346,7 @@ ckpt_status table_add_row(struct table *t, const struct row *r, uint32_t *index,
     if (st == CKPT_OK && dtype_info((ckpt_dtype)v->dtype)->block_bytes && v->has_shape &&
         !dtype_bytes((ckpt_dtype)v->dtype, v->elements, &v->nbytes))
         st = fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
-                  "{%llu elements of %s} are no {=whole number of bytes that fits 64 bits}",
+                  "{%llu elements of %s} do not take a {=whole number of bytes that fits 64 bits}",
                   (unsigned long long)v->elements, ckpt_tensor_dtype_name(v));
     if (st != CKPT_OK) {
         error_add_where(err, "%.*s", STR_ARG(v->name));
@@ -393,30 +393,30 @@ static bool may_alias(const ckpt_tensor *v)
     return v->storage != CKPT_NO_STORAGE && v->has_data && v->elements;
 }
 
-/* count_rows_of_storages - sets *COUNTS to the number of rows of each storage, at most 2, and *ANY_SHARED. */
-static bool count_rows_of_storages(const struct table *t, uint8_t **counts, bool *any_shared)
+/* count_storage_users - sets *USERS to the number of tensors that use each storage, counted up to 2. */
+static bool count_storage_users(const struct table *t, uint8_t **users, bool *any_shared)
 {
-    *counts = calloc(t->nstorages + 1, 1);
+    *users = calloc(t->nstorages + 1, 1);
     *any_shared = false;
-    for (size_t i = 0; *counts && i < t->nrows; i++) {
-        uint8_t *count = may_alias(&t->rows[i].t) ? *counts + t->rows[i].t.storage : NULL;
+    for (size_t i = 0; *users && i < t->nrows; i++) {
+        uint8_t *count = may_alias(&t->rows[i].t) ? *users + t->rows[i].t.storage : NULL;
         if (count && *count < 2 && ++*count == 2)
             *any_shared = true;
     }
-    return *counts != NULL;
+    return *users != NULL;
 }
 
-#define MAX_CHAIN 64 /* rows compared with each row, so that ten thousand views of one storage are not slow */
+#define MAX_CHAIN 64 /* comparisons for each tensor, so that ten thousand views of one storage are not slow */
 
-/* find_aliases - sets alias_of. Rows whose storage, offset and size have the same hash form a chain, which
- * begins at the row in FIRST_OF_HASH and goes on at NEXT. */
-static bool find_aliases(struct table *t, const uint8_t *row_count, map *first_of_hash, uint32_t *next)
+/* find_aliases - sets alias_of. Tensors whose storage, offset and size have the same hash form a chain: its
+ * first tensor is in FIRST_OF_HASH, and NEXT has the one after each. */
+static bool find_aliases(struct table *t, const uint8_t *users, map *first_of_hash, uint32_t *next)
 {
     bool ok = first_of_hash && next;
     for (uint32_t i = 0; ok && i < t->nrows; i++) {
         ckpt_tensor *v = &t->rows[i].t;
         next[i] = MAP_NONE;
-        if (!may_alias(v) || row_count[v->storage] < 2)
+        if (!may_alias(v) || users[v->storage] < 2)
             continue;
         uint64_t hash = v->storage_offset + (v->elements << 20); /* may wrap */
         hash = ((uint64_t)v->storage << 32) ^ hash * UINT64_C(0x9E3779B97F4A7C15);
@@ -438,15 +438,15 @@ static bool find_aliases(struct table *t, const uint8_t *row_count, map *first_o
 
 ckpt_status table_finish(struct table *t, ckpt_error *err)
 {
-    uint8_t *row_count;
-    bool any_shared, ok = count_rows_of_storages(t, &row_count, &any_shared);
+    uint8_t *users;
+    bool any_shared, ok = count_storage_users(t, &users, &any_shared);
     if (ok && any_shared) {
         map *first_of_hash = map_new(0);
         uint32_t *next = calloc(t->nrows, sizeof *next);
-        ok = find_aliases(t, row_count, first_of_hash, next);
+        ok = find_aliases(t, users, first_of_hash, next);
         map_free(first_of_hash);
         free(next);
     }
-    free(row_count);
+    free(users);
     return ok ? CKPT_OK : fail_memory(err);
 }

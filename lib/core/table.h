@@ -7,8 +7,8 @@
 #include "core/value.h"
 #include "io/source.h"
 
-/* One step of a row's path in the graph: the entry INDEX of NODE (pair of a mapping, item of a sequence). A
- * plan edits the name of that entry. */
+/* One step of a tensor's path in the graph: the entry INDEX of NODE (pair of a mapping, item of a sequence).
+ * A plan edits the name of that entry. */
 struct step {
     const ckpt_value *node; /* NULL: nothing editable (attribute of an object) */
     uint32_t index;
@@ -23,7 +23,7 @@ struct row {
 struct storage_extra {
     ckpt_str file;    /* its shard, or empty */
     const char *lost_why; /* salvage: why its bytes are lost (src is NULL then), or NULL */
-    uint64_t lost_at; /* absolute, or CKPT_NO_OFFSET */
+    uint64_t lost_at; /* offset of the damage in the file, or CKPT_NO_OFFSET */
 };
 
 struct storage {
@@ -38,12 +38,12 @@ struct storage {
     uint32_t output_number;          /* while a file is written: 1 + its number there; 0: none yet */
     uint32_t dtype;                  /* ckpt_dtype of its storage class; U8: untyped */
     atomic_bool crc_checked;         /* its bytes were compared with CRC, by any thread */
-    uint8_t swap_width;      /* width of the unit whose bytes reading swaps; 0: little-endian already */
+    uint8_t swap_width;      /* bytes of the unit that reading reverses; 0: little-endian already */
     bool has_crc : 1;
     bool is_crc32c : 1; /* CRC is a CRC-32C, not a CRC-32 */
     bool pieces_have_crcs : 1; /* the storage has no checksum, but each of the pieces in SRC has one */
     bool checks_itself : 1; /* reading SRC compares checksums that are stored with the bytes */
-    bool in_key_index : 1;  /* the file finds it by its key (file_storage_add) */
+    bool in_key_index : 1;  /* file_storage_find finds it by its key */
 };
 
 /* storage_file - returns the name of the shard of S, or empty. */
@@ -74,18 +74,18 @@ struct table {
     struct storage *storages;
     size_t nstorages, cap_storages;
     uint64_t max_rows;
-    uint64_t expanded_bytes; /* bytes of the rows that are larger than their storages (stride 0) */
+    uint64_t expanded_bytes; /* bytes of the tensors that are larger than their storages (stride 0) */
     uint64_t max_expanded;
 };
 
-/* table_reserve - prepares for about N rows and N storages: arrays that grow leave copies in the arena. */
+/* table_reserve - prepares for about N tensors and N storages: arrays that grow leave copies in the arena. */
 void table_reserve(struct table *t, size_t n);
 /* table_add_storage - adds a storage and takes over its reference to the source; *INDEX is its number. */
 ckpt_status table_add_storage(struct table *t, const struct storage *s, uint32_t *index, ckpt_error *err);
 /* table_same_place - returns true if A and B are the same tensor, perhaps under two names: the same view and
  * dtype at the same file offset. Call table_locate first. */
 bool table_same_place(const ckpt_tensor *a, const ckpt_tensor *b);
-/* table_same_places - returns true if table_same_place is true for row I of A and of B, for every I. */
+/* table_same_places - returns true if table_same_place is true for tensor I of A and of B, for every I. */
 bool table_same_places(const struct table *a, const struct table *b);
 /* row_expands - returns true if V has more bytes than its storage. */
 bool row_expands(const struct table *t, const ckpt_tensor *v);
@@ -93,19 +93,19 @@ bool row_expands(const struct table *t, const ckpt_tensor *v);
 ckpt_status table_add_lost(struct table *t, struct storage_extra lost, uint32_t *index, ckpt_error *err);
 /* table_set_lost - makes S lost, without bytes, because of the error WHY. */
 ckpt_status table_set_lost(struct table *t, struct storage *s, const ckpt_error *why, ckpt_error *err);
-/* table_add_row - adds a row. Sets name from the path, elements and nbytes from shape and dtype (overflow:
- * CKPT_EFORMAT), and file_offset. A row with has_data must be within its storage, which must be in the
+/* table_add_row - adds a tensor. Sets name from the path, elements and nbytes from shape and dtype (overflow:
+ * CKPT_EFORMAT), and file_offset. A tensor with has_data must be within its storage, which must be in the
  * table: the bytes up to element offset + sum((size - 1) * stride) must be in it. Shape, stride, path and
  * steps must be in the arena. *INDEX may be NULL. */
 ckpt_status table_add_row(struct table *t, const struct row *r, uint32_t *index, ckpt_error *err);
-/* table_locate_sources - calls source_locate for all storages; no row or storage changes. */
+/* table_locate_sources - calls source_locate for all storages; no tensor or storage changes. */
 ckpt_status table_locate_sources(const struct table *t, ckpt_error *err);
-/* table_locate - sets file_offset of all rows, for which it may have to read the file: the position of an
+/* table_locate - sets file_offset of all tensors, for which it may have to read the file: the position of an
  * archive's member is only known from its local header. */
 ckpt_status table_locate(struct table *t, ckpt_error *err);
-/* table_finish - sets alias_of of every row. */
+/* table_finish - sets alias_of of every tensor. */
 ckpt_status table_finish(struct table *t, ckpt_error *err);
-/* table_copy_row - copies row I to OUT; false: there is none. */
+/* table_copy_row - copies tensor I to OUT; false: there is none. */
 bool table_copy_row(const struct table *t, uint32_t i, ckpt_tensor *out);
 bool table_copy_storage(const struct table *t, uint32_t i, ckpt_storage *out);
 ckpt_str table_name(const struct table *t, uint32_t i); /* empty: there is none */

@@ -18,7 +18,7 @@ ckpt_status name_tensor_if_failed(const ckpt_file *f, uint32_t i, ckpt_status st
     return st;
 }
 
-/* check_has_data - fails unless row I exists and has bytes of its own. */
+/* check_has_data - fails unless tensor I exists and has bytes of its own. */
 static ckpt_status check_has_data(ckpt_file *f, uint32_t i, ckpt_error *err)
 {
     if (i >= f->table.nrows)
@@ -30,7 +30,7 @@ static ckpt_status check_has_data(ckpt_file *f, uint32_t i, ckpt_error *err)
     (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "a %s tensor has no bytes of its own%s",
                ckpt_kind_name((ckpt_kind)t->kind),
                t->kind == CKPT_META || t->kind == CKPT_UNINITIALIZED ? " in any file"
-                                                                     : "; its parts are rows of their own");
+                                                                     : "; its parts are other tensors");
     return name_tensor_if_failed(f, i, CKPT_ELOSSY, err);
 }
 
@@ -50,7 +50,7 @@ struct conversion_buffers {
     unsigned char in[CONVERTED_AT_ONCE * 8], out[CONVERTED_AT_ONCE * 8];
 };
 
-/* read_converted - reads COUNT elements of row I from FIRST on and converts them by C. */
+/* read_converted - reads COUNT elements of tensor I from FIRST on and converts them by C. */
 static ckpt_status read_converted(ckpt_file *f, uint32_t i, const struct conversion *c, uint64_t first,
                                   uint64_t count, unsigned char *out, ckpt_error *err)
 {
@@ -68,7 +68,7 @@ static ckpt_status read_converted(ckpt_file *f, uint32_t i, const struct convers
         convert_run(c, b->in, (size_t)(blocks * c->in_elems), b->out, &ignored);
         memcpy(out, b->out + skip * c->out_width, (size_t)(n * c->out_width));
         out += n * c->out_width;
-        first += n; /* bounded: inside the row */
+        first += n; /* bounded: inside the tensor */
         count -= n;
     }
     free(b);

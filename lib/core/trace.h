@@ -25,7 +25,7 @@ struct trace_node {
     uint8_t kind; /* enum trace_kind */
     bool shared;  /* it is in the memo, or on the stack twice */
     uint16_t cap;
-    uint32_t kept; /* number of the first items, which are in ITEMS */
+    uint32_t kept; /* how many items, the first ones, are in ITEMS */
     uint64_t n;    /* number of all items */
     trace_ref *items;
 };
@@ -49,7 +49,7 @@ enum trace_what {
     TRACE_STEP_MEMO,   /* a memo entry is overwritten */
     TRACE_STEP_FRAME,  /* an argument or a frame crosses the end of a frame */
     TRACE_STEP_LEFTOVER, /* number: items left on the stack at STOP */
-    TRACE_STEP_STORED, /* subject: a global in a value or the result that is not called there */
+    TRACE_STEP_STORED, /* subject: a global that a value or the result holds without calling it */
     TRACE_STEP_DROP,   /* POP of the only reference to a call's result; subject: the call */
     TRACE_STEP_PAYLOAD /* subject: text or bytes that may be a file; see payload */
 };
@@ -92,7 +92,7 @@ struct trace {
 
 /* Where and how a trace ended. */
 struct trace_end {
-    uint64_t next;       /* after STOP, or where the trace failed */
+    uint64_t next;       /* offset after STOP, or where the trace failed */
     bool stopped;        /* STOP was reached */
     bool by_frame_differs; /* a loader that reads frame by frame runs other opcodes */
     uint64_t opcodes, calls;

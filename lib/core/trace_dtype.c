@@ -118,12 +118,12 @@ static void apply_state(struct dtype_check *c, trace_ref state, struct shallow_d
     if (version < 3 || version > 4)
         out->contradiction = "its state has a version for which numpy computes the flags";
     else if (out->kind == 0)
-        out->contradiction = "it has a state, but no pickler spells a dtype so";
+        out->contradiction = "it has a state, but no pickler writes a dtype this way";
     else if (named != fields || (fields && (!out->fields || out->fields->kind != TRACE_DICT ||
                                             out->fields->n != out->fields->kept)))
         out->contradiction = "its names and fields do not match";
     else if (out->kind != 'V' && (fields || out->subarray_dtype))
-        out->contradiction = "a number has fields";
+        out->contradiction = "its type is a number, but it has fields";
     if (strchr("SUV", out->kind) && out->kind) {
         out->size = (uint64_t)size;
         if (size < 0)
@@ -186,7 +186,7 @@ static const char *check_fields(struct dtype_check *c, const struct shallow_dtyp
     int64_t want = objects ? OBJECT_FLAGS : 0, mask = objects ? OBJECT_FLAGS : NUMBER_FLAGS;
     if (contradiction || (s->flags & mask) == want)
         return contradiction;
-    return objects ? "its flags deny that it holds objects: numpy uses bytes as their addresses"
+    return objects ? "its flags deny that it holds objects: numpy would use bytes of the file as pointers"
                    : "its flags claim objects, but it holds none";
 }
 

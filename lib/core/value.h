@@ -18,7 +18,7 @@ enum value_flag {
     VALUE_DOTTED = 8,         /* GLOBAL of protocol >= 4: its name is looked up at each dot */
     VALUE_PYTHON3_NAME = 16, /* GLOBAL of protocol >= 3: no name of Python 2 (core/python2.h) */
     VALUE_ON_PATH = 16, /* not a GLOBAL: on the path from the root to the node that torch/graph.c visits */
-    VALUE_ROW = 32,     /* TENSOR created for a plan: ROW is a row of the plan's own file */
+    VALUE_ROW = 32,     /* TENSOR created for a plan: ROW is in the table of the plan's own file */
     VALUE_ABBREVIATED = 64 /* STR in place of a value of the metadata that is too long to be shown */
 };
 
@@ -54,7 +54,7 @@ struct ckpt_value {
     uint8_t type; /* ckpt_value_type */
     uint8_t call; /* enum value_call_kind */
     uint16_t flags;
-    uint32_t row;    /* tensor row, or CKPT_NO_TENSOR */
+    uint32_t row;    /* number of its tensor, or CKPT_NO_TENSOR */
     uint64_t offset; /* of the opcode that created it, in its pickle */
     union {
         bool b;
@@ -83,7 +83,7 @@ static inline const struct value_extra *value_extra_of(const ckpt_value *call)
     return ((const struct value_object *)(const void *)call)->extra;
 }
 
-/* value_new - returns a zeroed node of TYPE, which is not CALL, without a row. NULL: out of memory. */
+/* value_new - returns a zeroed node of TYPE, which is not CALL, without a tensor. NULL: out of memory. */
 ckpt_value *value_new(arena *a, ckpt_value_type type, uint64_t offset);
 /* value_str - returns a STR that refers to the bytes of S; a STR8, as of Python 2, if S is not UTF-8. */
 ckpt_value *value_str(arena *a, ckpt_str s);
@@ -102,7 +102,6 @@ ckpt_value *value_call(arena *a, enum value_call_kind kind, ckpt_value *callable
 extern const struct value_extra value_no_extra;
 /* value_make_extra - returns the value_extra of CALL, allocated on first use. NULL: out of memory. */
 struct value_extra *value_make_extra(arena *a, ckpt_value *call);
-/* value_ordered_dict - returns an empty collections.OrderedDict. */
 ckpt_value *value_ordered_dict(arena *a);
 bool value_append(arena *a, ckpt_value *seq_or_call, ckpt_value *item);
 bool value_put(arena *a, ckpt_value *dict_or_call, ckpt_value *key, ckpt_value *val);

@@ -332,7 +332,7 @@ struct text_frame {
     struct view view;
     const char *closing; /* what is written after the children */
     size_t next_child;
-    bool key_written; /* of next_child */
+    bool is_key_written; /* the key of NEXT_CHILD */
 };
 
 struct text_writer {
@@ -349,8 +349,8 @@ static struct view view_to_show(const ckpt_value *v)
     return view.kind == VIEW_LEAF ? view_arguments(v) : view;
 }
 
-/* open_builtin - writes what comes before the children; returns what comes after them. */
-static const char *open_builtin(struct text_writer *w, const ckpt_value *v, size_t n)
+/* put_builtin_opening - writes what comes before the children; returns what comes after them. */
+static const char *put_builtin_opening(struct text_writer *w, const ckpt_value *v, size_t n)
 {
     switch ((ckpt_value_type)v->type) {
     case CKPT_V_LIST: text_put_literal(&w->out, "["); return "]";
@@ -361,15 +361,15 @@ static const char *open_builtin(struct text_writer *w, const ckpt_value *v, size
     }
 }
 
-/* open_call - does the same as open_builtin for a CALL. */
-static const char *open_call(struct text_writer *w, const ckpt_value *v, const struct view *view)
+/* put_call_opening - does the same as put_builtin_opening for a CALL. */
+static const char *put_call_opening(struct text_writer *w, const ckpt_value *v, const struct view *view)
 {
     if (is_builtin(view_class(v), "set") && view->n) {
         text_put_literal(&w->out, "{");
         return "}";
     }
     put_short_class(&w->out, v);
-    if (view->n == 0 || view->kind == VIEW_ATTRS || view->arguments) {
+    if (view->n == 0 || view->kind == VIEW_ATTRS || view->are_arguments) {
         text_put_literal(&w->out, "(");
         return ")";
     }
@@ -396,7 +396,8 @@ static void show_node(struct text_writer *w, const ckpt_value *v)
     if (put_single_value(&w->out, v))
         return;
     struct view view = view_to_show(v);
-    const char *closing = v->type == CKPT_V_CALL ? open_call(w, v, &view) : open_builtin(w, v, view.n);
+    const char *closing =
+        v->type == CKPT_V_CALL ? put_call_opening(w, v, &view) : put_builtin_opening(w, v, view.n);
     if (view.n == 0) {
         text_put_literal(&w->out, closing);
     } else if (w->depth == MAX_DEPTH || is_on_stack(w, v)) {
@@ -433,8 +434,8 @@ static void show_next(struct text_writer *w)
     struct text_frame *f = &w->stack[w->depth - 1];
     const ckpt_value *key = NULL, *val = NULL;
     bool has_item = view_item(&f->view, f->next_child, &key, &val);
-    if (f->key_written) {
-        f->key_written = false;
+    if (f->is_key_written) {
+        f->is_key_written = false;
         f->next_child++;
         text_put_literal(&w->out, f->view.kind == VIEW_ATTRS ? "=" : ": ");
         show_node(w, val);
@@ -443,7 +444,7 @@ static void show_next(struct text_writer *w)
     if (has_item && f->next_child)
         text_put_literal(&w->out, ", ");
     if (has_item && w->nodes_left) {
-        f->key_written = key != NULL;
+        f->is_key_written = key != NULL;
         f->next_child += key == NULL;
         if (key)
             show_key(w, f, key);
@@ -505,7 +506,7 @@ static const struct {
     {"torch._utils", "_rebuild_parameter_with_state", "torch.nn.parameter.Parameter"},
 };
 
-/* is_dtype - returns true if torch.NAME is a dtype, as are int1..int7 and uint1..uint7, of no tensor. */
+/* is_dtype - returns true if torch.NAME is a dtype; int1..int7 and uint1..uint7 are, of no tensor. */
 static bool is_dtype(ckpt_str name)
 {
     ckpt_str rest = str_skip(name, str_starts(name, STR_LIT("u")));

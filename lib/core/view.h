@@ -22,7 +22,7 @@ struct view_array {
 
 struct view {
     enum view_kind kind;
-    bool arguments; /* the items are the arguments of the constructor */
+    bool are_arguments; /* the items are the arguments of the constructor */
     struct view_array arrays[2];
     size_t n; /* children */
 };

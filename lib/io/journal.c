@@ -115,12 +115,12 @@ static ckpt_status check_links(const struct edited_file *e, const char *path, ck
     struct stat st;
     if (lstat(path, &st) == 0 && S_ISLNK(st.st_mode))
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
-                    "a symbolic link to %s; others may use that file\n"
+                    "is a symbolic link to %s; others may use that file\n"
                     "-o OUT writes a copy; --follow-links edits the file it leads to",
                     e->path);
     if (e->st.st_nlink > 1)
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
-                    "a file with %llu names (hard links); an edit would show under all of them\n"
+                    "has %llu names (hard links); an edit would show under all of them\n"
                     "-o OUT writes a copy; --follow-links edits it under all its names",
                     (unsigned long long)e->st.st_nlink);
     return CKPT_OK;
@@ -143,7 +143,7 @@ static bool is_replaced(const struct edited_file *e)
     return now.st_dev != e->st.st_dev || now.st_ino != e->st.st_ino;
 }
 
-/* refuse_replaced - fails because of WHAT happened to the edit. */
+/* refuse_replaced - fails because another program replaced the file; WHAT: what that means for the edit. */
 static ckpt_status refuse_replaced(const char *what, ckpt_error *err)
 {
     return fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET,
@@ -164,7 +164,7 @@ static ckpt_status open_file(struct edited_file *e, const char *path, const stru
         return fail_errno(err, CKPT_NO_OFFSET, "cannot stat");
     if (!S_ISREG(e->st.st_mode))
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
-                    "not a regular file; only regular files are edited in place\n-o OUT writes a copy");
+                    "is not a regular file; only regular files are edited in place\n-o OUT writes a copy");
     if (!o->follow_links)
         CKPT_TRY(check_links(e, path, err));
     if (flock(e->fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)

@@ -12,7 +12,7 @@
 
 struct patch {
     uint64_t offset; /* in the file */
-    ckpt_str bytes;  /* that replace those of the file */
+    ckpt_str bytes;  /* the new bytes there */
 };
 
 /* An edit of a file: patches that do not overlap, in ascending order. The new size is never smaller. */

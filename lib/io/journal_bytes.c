@@ -148,7 +148,7 @@ struct journal_writer {
     int write_errno;      /* of the first failure, or 0 */
     uint32_t crc;
     size_t n;             /* bytes in BYTES that are not written yet */
-    unsigned char *bytes; /* WINDOW of them, then WINDOW for the old ones, then sums */
+    unsigned char *bytes; /* WINDOW of them, then WINDOW for the old ones, then checksums */
 };
 
 static void flush_bytes(struct journal_writer *w)
@@ -194,7 +194,7 @@ static unsigned char *make_checksums(const struct journal_piece *p, const unsign
     return sums;
 }
 
-/* add_piece - adds the bytes that the file has at P, and the sums of the BYTES that replace them. */
+/* add_piece - adds the bytes that the file has at P, and the checksums of the BYTES that replace them. */
 static ckpt_status add_piece(struct journal_writer *w, const struct journal_piece *p,
                              const unsigned char *bytes, ckpt_error *err)
 {
@@ -216,10 +216,10 @@ static ckpt_status add_piece(struct journal_writer *w, const struct journal_piec
 }
 
 /* plan_pieces - sets OUT to the ranges of the file that the patches P change. Returns the length of the
- * journal; *MAX_SUMS is the largest number of sums in a piece. */
+ * journal; *MAX_SUMS is the largest number of checksums in a piece. */
 static uint64_t plan_pieces(const struct patches *p, struct journal_piece *out, uint64_t *max_sums)
 {
-    /* bounded: by twice what is in memory; a segment of 512 bytes has a sum of 4 */
+    /* bounded: by twice what is in memory; a segment of 512 bytes has a checksum of 4 */
     uint64_t total = HEADER_SIZE + 4;
     *max_sums = 0;
     for (size_t i = 0; i < p->n; i++) {
@@ -240,7 +240,7 @@ static ckpt_status add_journal(struct journal_writer *w, uint64_t inode, const s
     struct journal_piece pieces[PATCHES_MAX];
     uint64_t max_sums, total = plan_pieces(p, pieces, &max_sums);
     if (total > JOURNAL_MAX)
-        return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "an undo journal of {%llu} bytes; {=%u} at most",
+        return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "its undo journal has {%llu} bytes, at most {=%u} may",
                     (unsigned long long)total, JOURNAL_MAX);
     w->bytes = malloc(2 * WINDOW + (size_t)max_sums * 4); /* bounded: by the journal's length */
     if (!w->bytes)

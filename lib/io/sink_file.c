@@ -217,16 +217,16 @@ static void file_abort(sink *s)
  * would be wrong for the new file. */
 static void copy_xattrs(const char *from, int to, char block[FD_CHUNK])
 {
-    enum { MOST = 65536 }; /* of a list and of a value: the kernel's own limit */
+    enum { MAX_XATTR = 65536 }; /* bytes of a list of names or of a value: the kernel's limit */
     char *list = block;
-    ssize_t len = listxattr(from, list, MOST);
+    ssize_t len = listxattr(from, list, MAX_XATTR);
     for (ssize_t i = 0; i < len; i += (ssize_t)strlen(list + i) + 1) {
         const char *name = list + i;
         if (strcmp(name, "security.ima") == 0 || strcmp(name, "security.evm") == 0)
             continue;
-        ssize_t n = getxattr(from, name, list + MOST, MOST);
+        ssize_t n = getxattr(from, name, list + MAX_XATTR, MAX_XATTR);
         if (n >= 0)
-            fsetxattr(to, name, list + MOST, (size_t)n, 0);
+            fsetxattr(to, name, list + MAX_XATTR, (size_t)n, 0);
     }
 }
 

@@ -12,8 +12,8 @@ struct mem_sink {
 
 static ckpt_status fail_too_much(const struct mem_sink *m, ckpt_error *err)
 {
-    return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "more than the %zu bytes that may be kept in memory",
-                m->bytes.max);
+    return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET,
+                "the output has more than the %zu bytes that may be kept in memory", m->bytes.max);
 }
 
 static ckpt_status mem_reserve(sink *s, uint64_t size, ckpt_error *err)

@@ -12,7 +12,7 @@ struct blocks_source {
     struct block *block;
     size_t n;
     const struct block_decoder *decoder;
-    struct cached_block **slot; /* of each block */
+    struct cached_block **slot; /* one for each block */
 };
 
 /* find_block - returns the block that has the decoded byte OFF, which exists. */
@@ -93,7 +93,7 @@ ckpt_status source_blocks(block_cache *c, struct block *block, size_t n, const s
     uint64_t size;
     CKPT_TRY(check_blocks(block, n, &size, err));
     struct blocks_source *s = calloc(1, sizeof *s);
-    struct cached_block **slot = calloc(n + 1, sizeof *slot); /* bounded: the blocks are more */
+    struct cached_block **slot = calloc(n + 1, sizeof *slot); /* bounded: the blocks take more memory */
     if (!s || !slot) {
         free(s);
         free(slot);

@@ -257,7 +257,7 @@ static ckpt_status prepare_file(struct file_source *f, bool is_stdin, ckpt_error
         return fail_errno(err, CKPT_NO_OFFSET, "cannot read as a file");
     }
     if (S_ISCHR(mode) && !is_stdin)
-        return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "a device, not a file or pipe");
+        return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "is a device, not a file or pipe");
     f->is_named = !is_stdin && S_ISREG(mode);
     if (!is_seekable(f->fd, mode)) {
         f->is_named = false;
@@ -383,7 +383,7 @@ ckpt_status source_read_whole_file(const char *path, uint64_t max, arena *a, ckp
     char *text = arena_alloc(a, n);
     ckpt_status st;
     if (src->size > max)
-        st = fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "{%" PRIu64 "} bytes, at most {=%" PRIu64 "} are read",
+        st = fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "has {%" PRIu64 "} bytes, at most {=%" PRIu64 "}",
                   src->size, max);
     else
         st = text ? source_read(src, 0, text, n, err) : fail_memory(err);

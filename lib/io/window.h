@@ -9,7 +9,7 @@ struct window {
     unsigned char *bytes;
     int fd; /* the file whose bytes [pos, pos + len) are in BYTES */
     uint64_t pos;
-    size_t len, requested; /* bytes in BYTES; how many of them callers have read */
+    size_t len, requested; /* bytes in BYTES; how many of these callers have read */
     size_t window_size;    /* bytes to read for the next window */
     uint64_t last_end;     /* where the last piece ended */
     bool descending;       /* a piece came before its predecessor */

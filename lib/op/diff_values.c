@@ -165,7 +165,7 @@ static ckpt_status compare_leaves(struct value_diff *d, uint32_t a, uint32_t b, 
 static bool is_empty_container(const ckpt_value *v)
 {
     struct view view = view_of(v);
-    return view.kind != VIEW_LEAF && !view.arguments && view.n == 0;
+    return view.kind != VIEW_LEAF && !view.are_arguments && view.n == 0;
 }
 
 /* has_content_below - sets *OUT to true if S has a tensor or value below NAME. */

@@ -326,7 +326,7 @@ static ckpt_status convert_object(struct sanitize *s, struct value_job *job)
         return convert_mapping(s, job);
     if (view.kind == VIEW_ITEMS || is_builtin(view_class(job->v), "set") ||
         is_builtin(view_class(job->v), "list"))
-        return convert_sequence(s, job, view.arguments);
+        return convert_sequence(s, job, view.are_arguments);
     bool is_namespace = plain_kind_of(view_class(job->v)) == PLAIN_NAMESPACE;
     if (view.kind != VIEW_ATTRS || (!is_namespace && !state_holds_tensor(s, job->v)))
         return omit_value(s, job);

@@ -347,7 +347,8 @@ static void overlaps_are_refused(void)
     begin_matrix();
     sample.piece_offset[3][1] = 3;
     CU_ASSERT(assembly_fails_with(
-        CKPT_EFORMAT, "piece 3 [3:6, 3:7] overlaps piece 2 [3:6, 0:4], each element is in one piece"));
+        CKPT_EFORMAT,
+        "piece 3 [3:6, 3:7] overlaps piece 2 [3:6, 0:4], but each element must be in one piece"));
     sample.piece_offset[3][1] = 4;
     sample.piece[sample.pieces.n++] = sample.piece[0];
     CU_ASSERT(assembly_fails_with(CKPT_EFORMAT, "piece 4 [0:3, 0:4] overlaps piece 0 [0:3, 0:4]"));
