@@ -7,7 +7,7 @@
 
 static int record_finding(void *user, const ckpt_scan_record *r)
 {
-    struct scanned *s = user;
+    struct scan_results *s = user;
     s->records++;
     s->members += r->what == CKPT_SCAN_MEMBER && r->sha256;
     if (!r->rule)
@@ -35,11 +35,11 @@ static void keep_copy(ckpt_str bytes)
     CU_ASSERT_FATAL(f && fwrite(bytes.ptr, 1, bytes.len, f) == bytes.len && fclose(f) == 0);
 }
 
-struct scanned scan_buffer_as(ckpt_str bytes, const char *suffix, const ckpt_scan_options *opts,
-                              size_t stop_at)
+struct scan_results scan_buffer_as(ckpt_str bytes, const char *suffix, const ckpt_scan_options *opts,
+                                   size_t stop_at)
 {
     char path[64];
-    struct scanned s = {.stop_at = stop_at, .result = CKPT_INIT(ckpt_scan_result)};
+    struct scan_results s = {.stop_at = stop_at, .result = CKPT_INIT(ckpt_scan_result)};
     snprintf(path, sizeof path, "/tmp/ckpt-scan-XXXXXX%s", suffix ? suffix : "");
     int fd = mkstemps(path, suffix ? (int)strlen(suffix) : 0);
     CU_ASSERT_FATAL(fd >= 0 && write(fd, bytes.ptr, bytes.len) == (ssize_t)bytes.len);
@@ -51,13 +51,13 @@ struct scanned scan_buffer_as(ckpt_str bytes, const char *suffix, const ckpt_sca
     return s;
 }
 
-struct scanned scan_buffer(const void *data, size_t size, size_t stop_at)
+struct scan_results scan_buffer(const void *data, size_t size, size_t stop_at)
 {
     return scan_buffer_as(str_of(data, size), NULL, NULL, stop_at);
 }
 
-bool scan_has_finding(const struct scanned *s, size_t n, const char *rule, uint64_t offset, const char *text,
-                      int line)
+bool scan_has_finding(const struct scan_results *s, size_t n, const char *rule, uint64_t offset,
+                      const char *text, int line)
 {
     bool found = false;
     for (size_t i = 0; i < s->findings && i < MAX_FINDINGS; i++)

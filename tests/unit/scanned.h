@@ -13,7 +13,7 @@
 #define MAX_FINDINGS 12
 
 /* The result of a scan, with its first MAX_FINDINGS findings. */
-struct scanned {
+struct scan_results {
     ckpt_status status;
     ckpt_error err;
     ckpt_scan_result result;
@@ -31,18 +31,18 @@ struct scanned {
 /* scan_buffer - scans a file of the SIZE bytes at DATA, and stops after STOP_AT findings (0: never). If the
  * variable KEEP_SCANNED names a folder, a copy of the file is kept there. scan_buffer_as - scans a file whose
  * name ends in SUFFIX, with the options OPTS; either may be NULL. */
-struct scanned scan_buffer(const void *data, size_t size, size_t stop_at);
-struct scanned scan_buffer_as(ckpt_str bytes, const char *suffix, const ckpt_scan_options *opts,
-                              size_t stop_at);
+struct scan_results scan_buffer(const void *data, size_t size, size_t stop_at);
+struct scan_results scan_buffer_as(ckpt_str bytes, const char *suffix, const ckpt_scan_options *opts,
+                                   size_t stop_at);
 
 /* scan_has_finding - returns true if S has N findings in all, and one of them has the name RULE, is at OFFSET
  * and has TEXT in its message; otherwise prints the findings. CHECK_FINDING asserts that. CHECK_ONLY_FINDING
  * asserts that there is no other finding. */
-bool scan_has_finding(const struct scanned *s, size_t n, const char *rule, uint64_t offset, const char *text,
-                      int line);
+bool scan_has_finding(const struct scan_results *s, size_t n, const char *rule, uint64_t offset,
+                      const char *text, int line);
 #define CHECK_FINDING(s, n, rule, offset, text)                                                              \
     do {                                                                                                     \
-        struct scanned s_ = s;                                                                               \
+        struct scan_results s_ = s;                                                                          \
         CU_ASSERT(scan_has_finding(&s_, n, rule, offset, text, __LINE__));                                   \
     } while (0)
 #define CHECK_ONLY_FINDING(s, rule, offset, text) CHECK_FINDING(s, 1, rule, offset, text)

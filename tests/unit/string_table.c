@@ -46,8 +46,8 @@ static void put_block(buf *file, ckpt_str bytes, unsigned char type, buf *handle
 
 static void end_entries(buf *b)
 {
-    buf_u32le(b, 0); /* a restart: the offset of the first entry */
-    buf_u32le(b, 1); /* the number of restarts */
+    buf_u32le(b, 0); /* the only restart point: the offset of the first entry */
+    buf_u32le(b, 1); /* the number of restart points */
 }
 
 void string_table_end_packed(struct string_table *t, ckpt_str last, ckpt_str packed, unsigned char type)

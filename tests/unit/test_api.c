@@ -57,16 +57,16 @@ static void formats_are_found_by_name_and_suffix(void)
 {
     const char *name;
     size_t n = 0;
-    bool flat = false, graph = false;
+    bool flat_found = false, graph_found = false;
     for (; (name = ckpt_write_format_at(n)); n++) {
         char suffix[32];
-        const char *all = ckpt_write_format_suffixes(name);
-        snprintf(suffix, sizeof suffix, "x%.*s", (int)strcspn(all, " "), all);
+        const char *suffixes = ckpt_write_format_suffixes(name);
+        snprintf(suffix, sizeof suffix, "x%.*s", (int)strcspn(suffixes, " "), suffixes);
         CU_ASSERT_STRING_EQUAL(ckpt_write_format(suffix), ckpt_write_format(name));
-        flat = flat || (ckpt_write_format_is_flat(name) && strcmp(name, "safetensors") == 0);
-        graph = graph || (!ckpt_write_format_is_flat(name) && strcmp(name, "torch-zip") == 0);
+        flat_found = flat_found || (ckpt_write_format_is_flat(name) && strcmp(name, "safetensors") == 0);
+        graph_found = graph_found || (!ckpt_write_format_is_flat(name) && strcmp(name, "torch-zip") == 0);
     }
-    CU_ASSERT(n > 1 && flat && graph);
+    CU_ASSERT(n > 1 && flat_found && graph_found);
     CU_ASSERT(!ckpt_write_format_is_flat("mxnet") && !ckpt_write_format_suffixes("onnx"));
 }
 

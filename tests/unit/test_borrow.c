@@ -8,7 +8,7 @@
 #include "small_files.h"
 #include "unit.h"
 
-static uint64_t borrowed, refused;
+static uint64_t nborrowed, nrefused;
 
 /* check_borrow - checks that tensor I of F has the same bytes when borrowed and when copied. */
 static void check_borrow(ckpt_file *f, uint32_t i)
@@ -22,10 +22,10 @@ static void check_borrow(ckpt_file *f, uint32_t i)
         f, i, 0, ckpt_dtype_bits((ckpt_dtype)t.dtype) < 8 ? t.nbytes : t.elements, copy, NULL);
     ckpt_status st = ckpt_tensor_borrow(f, i, &bytes, &n, &err);
     if (st == CKPT_OK) {
-        borrowed++;
+        nborrowed++;
         CU_ASSERT(n == t.nbytes && bytes && (read_status != CKPT_OK || memcmp(bytes, copy, n) == 0));
     } else {
-        refused++;
+        nrefused++;
         CU_ASSERT(bytes == NULL && n == 0 && err.status == st && err.what[0]);
         CU_ASSERT(err.where[0] || !t.name.len);
         CU_ASSERT(st == read_status || (st == CKPT_EUNSUPPORTED && strstr(err.hint, "ckpt_tensor_read")));
@@ -48,10 +48,10 @@ static int check_file(const char *path, const struct stat *st, int type, struct 
 
 static void borrowed_bytes_equal_copied_bytes(void)
 {
-    borrowed = refused = 0;
+    nborrowed = nrefused = 0;
     CU_ASSERT_EQUAL(nftw(unit_corpus_path("torch"), check_file, 16, FTW_PHYS), 0);
     CU_ASSERT_EQUAL(nftw(unit_corpus_path("vectors"), check_file, 16, FTW_PHYS), 0);
-    CU_ASSERT(borrowed > 3000 && refused > 100);
+    CU_ASSERT(nborrowed > 3000 && nrefused > 100);
 }
 
 /* get_refusal - returns the error of borrowing the tensor NAME ("": the first one) of a corpus file. */

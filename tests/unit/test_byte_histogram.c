@@ -7,7 +7,8 @@
 #include "core/number.h"
 #include "unit.h"
 
-static size_t return_bin(const void *user, double x)
+/* return_one_bin - the callback that chooses the bin of a value: always bin *USER. */
+static size_t return_one_bin(const void *user, double x)
 {
     (void)x;
     return *(const size_t *)user;
@@ -32,29 +33,29 @@ static void check_same_statistics(ckpt_dtype dt, const unsigned char *p, size_t 
     CU_ASSERT(is_close(m.mean, want.mean, sqrt(mean_square)));
     CU_ASSERT(is_close(m.squares, want.squares, want.squares));
     CU_ASSERT(is_close(m.m2, want.m2, want.squares));
-    byte_histogram_fill_bins(&h, dt, bins, return_bin, &bin);
+    byte_histogram_fill_bins(&h, dt, bins, return_one_bin, &bin);
     CU_ASSERT(bins[3] == m.finite && bins[0] == 0);
 }
 
 static void every_supported_dtype_has_the_same_statistics(void)
 {
-    unsigned supported = 0;
+    unsigned nsupported = 0;
     for (ckpt_dtype dt = CKPT_DT_NONE; dt < DTYPE_COUNT; dt++) {
         if (!byte_histogram_supports(dt))
             continue;
-        supported++;
-        unsigned char all[768];
-        for (unsigned i = 0; i < sizeof all; i++)
-            all[i] = (unsigned char)(i * 37 + i / 256);
+        nsupported++;
+        unsigned char elements[768];
+        for (unsigned i = 0; i < sizeof elements; i++)
+            elements[i] = (unsigned char)(i * 37 + i / 256);
         size_t elements_per_block = dtype_info(dt)->block_elems, width = dtype_info(dt)->block_bytes;
-        for (size_t n = 0; n * width <= sizeof all; n++) {
-            unsigned char *at = unit_guard(all, n * width);
+        for (size_t n = 0; n * width <= sizeof elements; n++) {
+            unsigned char *at = unit_guard(elements, n * width);
             check_same_statistics(dt, at, n * elements_per_block);
             unit_guard_free(at, n * width);
         }
     }
-    /* 8 of fp8, f4 and f6; int8, uint8 and bool; 2 quantized, 2 packed, 4 bit and 12 ggml types */
-    CU_ASSERT_EQUAL(supported, 8 + 3 + 2 + 2 + 4 + 12);
+    /* 8 are fp8, f6 or f4; 3 are int8, uint8 and bool; 2 are quantized, 2 packed, 4 of bits and 12 of ggml */
+    CU_ASSERT_EQUAL(nsupported, 8 + 3 + 2 + 2 + 4 + 12);
     CU_ASSERT(!byte_histogram_supports(CKPT_DT_F16) && !byte_histogram_supports(CKPT_DT_NAMED) &&
               !byte_histogram_supports(CKPT_DT_QI32));
 }

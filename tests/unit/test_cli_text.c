@@ -18,7 +18,7 @@ static void format_by_printf(uint64_t nbytes, char *out, size_t cap)
         snprintf(out, cap, "%.1f %s", v, units[unit]);
 }
 
-static unsigned wrong;
+static unsigned nwrong;
 
 static void check_size(struct text *t, uint64_t nbytes)
 {
@@ -28,31 +28,31 @@ static void check_size(struct text *t, uint64_t nbytes)
     text_size(t, nbytes);
     if (strcmp(t->ptr, want) == 0 && t->len == strlen(want))
         return;
-    if (wrong++ < 5)
+    if (nwrong++ < 5)
         printf("\n    %llu: \"%s\", printf gives \"%s\"", (unsigned long long)nbytes, t->ptr, want);
 }
 
 static void sizes_are_formatted_as_by_printf(void)
 {
     struct text t = {0};
-    uint64_t x = 88172645463325252u;
-    wrong = 0;
+    uint64_t random = 88172645463325252u;
+    nwrong = 0;
     for (uint64_t n = 0; n < 1u << 18; n++)
         check_size(&t, n);
     for (unsigned shift = 10; shift < 64; shift++)
         for (uint64_t k = 0; k < 20500 && k << shift >> shift == k;
              k += 3) /* values halfway between tenths, and the limits of every unit */
-            for (uint64_t by = 0; by < 5; by++)
-                check_size(&t, (k << shift) / 20 + by - 2);
+            for (uint64_t delta = 0; delta < 5; delta++)
+                check_size(&t, (k << shift) / 20 + delta - 2);
     for (int i = 0; i < 100000; i++) {
-        x ^= x << 13;
-        x ^= x >> 7;
-        x ^= x << 17;
-        check_size(&t, x >> (x & 63));
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        check_size(&t, random >> (random & 63));
     }
     for (uint64_t n = 0; n < 3000; n++)
         check_size(&t, UINT64_MAX - n);
-    CU_ASSERT_EQUAL(wrong, 0);
+    CU_ASSERT_EQUAL(nwrong, 0);
     text_free(&t);
 }
 
@@ -79,10 +79,10 @@ static void integers_and_shapes_are_formatted(void)
     struct text t = {0};
     char want[32];
     for (uint64_t n = 1;; n *= 7) {
-        for (uint64_t by = 0; by < 3; by++) {
+        for (uint64_t delta = 0; delta < 3; delta++) {
             text_clear(&t);
-            text_uint(&t, n + by - 1);
-            snprintf(want, sizeof want, "%llu", (unsigned long long)(n + by - 1));
+            text_uint(&t, n + delta - 1);
+            snprintf(want, sizeof want, "%llu", (unsigned long long)(n + delta - 1));
             CU_ASSERT_STRING_EQUAL(t.ptr, want);
         }
         if (n > UINT64_MAX / 7)

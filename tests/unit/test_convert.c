@@ -82,7 +82,7 @@ static double decode_value(ckpt_dtype dt, unsigned bits)
     return d;
 }
 
-static unsigned round_to(ckpt_dtype to, double d, uint64_t *over)
+static unsigned round_to(ckpt_dtype to, double d, uint64_t *overflowed)
 {
     unsigned char b[2] = {0, 0}, d8[8], f4[4];
     float f = (float)d;
@@ -90,11 +90,11 @@ static unsigned round_to(ckpt_dtype to, double d, uint64_t *over)
     memcpy(f4, &f, 4);
     unit_to_host_order(d8, 1, 8);
     unit_to_host_order(f4, 1, 4);
-    *over = convert_one(CKPT_DT_F32, to, f4, b);
+    *overflowed = convert_one(CKPT_DT_F32, to, f4, b);
     unsigned r = b[0] | (unsigned)b[1] << 8;
-    unsigned char again[2] = {0, 0};
-    (void)convert_one(CKPT_DT_F64, to, d8, again); /* each value here is a float */
-    CU_ASSERT_EQUAL(r, again[0] | (unsigned)again[1] << 8);
+    unsigned char from_float64[2] = {0, 0};
+    (void)convert_one(CKPT_DT_F64, to, d8, from_float64); /* each value here is a float */
+    CU_ASSERT_EQUAL(r, from_float64[0] | (unsigned)from_float64[1] << 8);
     return r;
 }
 
@@ -220,48 +220,49 @@ static void unsupported_casts_are_refused(void)
 
 /* ------------------------------------------------------- kernels on this CPU */
 
-/* The sample, its conversion by the scalar kernels, and by those for this CPU. */
-static unsigned char in[SAMPLE_VALUES * 8 + 16], a[SAMPLE_VALUES * 4 + 16], b[SAMPLE_VALUES * 4 + 16];
+/* The values to convert, the results of the scalar kernels, and those of the best kernels for this CPU. */
+static unsigned char sample[SAMPLE_VALUES * 8 + 16], by_scalar[SAMPLE_VALUES * 4 + 16],
+    by_kernel[SAMPLE_VALUES * 4 + 16];
 
 static int narrow_kernels_agree(size_t n, const unsigned char *from)
 {
-    const struct convert_kernels *k = convert_best_kernels(), *s = &convert_scalar;
+    const struct convert_kernels *best = convert_best_kernels(), *scalar = &convert_scalar;
     unsigned wrong = 0;
-    s->f32_to_f16(from, n, a);
-    k->f32_to_f16(from, n, b + 1);
-    wrong += memcmp(a, b + 1, n * 2) != 0;
-    CU_ASSERT_EQUAL(s->f32_to_bf16(from, n, a), k->f32_to_bf16(from, n, b + 1));
-    wrong += memcmp(a, b + 1, n * 2) != 0;
+    scalar->f32_to_f16(from, n, by_scalar);
+    best->f32_to_f16(from, n, by_kernel + 1);
+    wrong += memcmp(by_scalar, by_kernel + 1, n * 2) != 0;
+    CU_ASSERT_EQUAL(scalar->f32_to_bf16(from, n, by_scalar), best->f32_to_bf16(from, n, by_kernel + 1));
+    wrong += memcmp(by_scalar, by_kernel + 1, n * 2) != 0;
     for (unsigned i = 2; i < TARGETS; i++) {
         struct conversion c;
         CU_ASSERT_TRUE(conversion_init(&c, CKPT_DT_F32, targets[i]));
-        s->f32_to_f8(&c.f8_format, from, n, a);
-        k->f32_to_f8(&c.f8_format, from, n, b + 1);
-        wrong += memcmp(a, b + 1, n) != 0;
+        scalar->f32_to_f8(&c.f8_format, from, n, by_scalar);
+        best->f32_to_f8(&c.f8_format, from, n, by_kernel + 1);
+        wrong += memcmp(by_scalar, by_kernel + 1, n) != 0;
         if (i == 2)
-            wrong += s->count_in_range(from, n, c.overflow_start, c.overflow_end) !=
-                     k->count_in_range(from, n, c.overflow_start, c.overflow_end);
+            wrong += scalar->count_in_range(from, n, c.overflow_start, c.overflow_end) !=
+                     best->count_in_range(from, n, c.overflow_start, c.overflow_end);
     }
     return wrong == 0;
 }
 
 static int widen_kernels_agree(size_t n, const unsigned char *from)
 {
-    const struct convert_kernels *k = convert_best_kernels(), *s = &convert_scalar;
+    const struct convert_kernels *best = convert_best_kernels(), *scalar = &convert_scalar;
     unsigned wrong = 0;
-    s->f16_to_f32(from, n, a);
-    k->f16_to_f32(from, n, b + 1);
-    wrong += memcmp(a, b + 1, n * 4) != 0;
-    s->bf16_to_f32(from, n, a);
-    k->bf16_to_f32(from, n, b + 1);
-    wrong += memcmp(a, b + 1, n * 4) != 0;
-    s->f64_to_f32(from, n, a);
-    k->f64_to_f32(from, n, b + 1);
-    return wrong == 0 && memcmp(a, b + 1, n * 4) == 0;
+    scalar->f16_to_f32(from, n, by_scalar);
+    best->f16_to_f32(from, n, by_kernel + 1);
+    wrong += memcmp(by_scalar, by_kernel + 1, n * 4) != 0;
+    scalar->bf16_to_f32(from, n, by_scalar);
+    best->bf16_to_f32(from, n, by_kernel + 1);
+    wrong += memcmp(by_scalar, by_kernel + 1, n * 4) != 0;
+    scalar->f64_to_f32(from, n, by_scalar);
+    best->f64_to_f32(from, n, by_kernel + 1);
+    return wrong == 0 && memcmp(by_scalar, by_kernel + 1, n * 4) == 0;
 }
 
 /* set_sample_number - sets the float32 number I of the sample. */
-static void set_sample_number(size_t i, uint32_t v) { store_u32le(in + 4 * i, v); }
+static void set_sample_number(size_t i, uint32_t v) { store_u32le(sample + 4 * i, v); }
 
 /* 2^24 floats: each of the 2^16 upper halves with 256 lower halves, which include ties. */
 static void kernels_agree_on_floats(void)
@@ -272,40 +273,41 @@ static void kernels_agree_on_floats(void)
                                 : low * 0x9e37u % 0x10000u;
         for (uint32_t high = 0; high < SAMPLE_VALUES; high++)
             set_sample_number(high, high << 16 | bits);
-        wrong += !narrow_kernels_agree(SAMPLE_VALUES, in);
+        wrong += !narrow_kernels_agree(SAMPLE_VALUES, sample);
     }
     CU_ASSERT_EQUAL(wrong, 0);
 }
 
 static void kernels_agree_on_small_types_and_doubles(void)
 {
-    uint64_t r = 1;
+    uint64_t random = 1;
     for (unsigned i = 0; i < SAMPLE_VALUES; i++) {
-        in[2 * i] = (unsigned char)i;
-        in[2 * i + 1] = (unsigned char)(i >> 8);
+        sample[2 * i] = (unsigned char)i;
+        sample[2 * i + 1] = (unsigned char)(i >> 8);
     }
-    CU_ASSERT_TRUE(widen_kernels_agree(SAMPLE_VALUES, in)); /* all float16 values */
+    CU_ASSERT_TRUE(widen_kernels_agree(SAMPLE_VALUES, sample)); /* all float16 values */
     for (unsigned pass = 0; pass < 16; pass++) {
         for (unsigned i = 0; i < SAMPLE_VALUES; i++) {
-            r = r * 6364136223846793005u + 1442695040888963407u;
-            uint64_t d = pass & 1 ? r : (r & 0x800fffffffffffffu) | ((uint64_t)(890 + i % 270) << 52);
-            store_u64le(in + 8 * i, d);
+            random = random * 6364136223846793005u + 1442695040888963407u;
+            uint64_t bits = pass & 1 ? random
+                                     : (random & 0x800fffffffffffffu) | ((uint64_t)(890 + i % 270) << 52);
+            store_u64le(sample + 8 * i, bits);
         }
-        CU_ASSERT_TRUE(widen_kernels_agree(SAMPLE_VALUES, in));
+        CU_ASSERT_TRUE(widen_kernels_agree(SAMPLE_VALUES, sample));
     }
 }
 
 static void kernels_agree_on_any_length_and_alignment(void)
 {
     unsigned wrong = 0;
-    uint32_t r = 1;
+    uint32_t random = 1;
     for (size_t i = 0; i < 4096; i++)
-        in[i] = (unsigned char)((r = r * 1664525u + 1013904223u) >> 24);
+        sample[i] = (unsigned char)((random = random * 1664525u + 1013904223u) >> 24);
     for (size_t n = 0; n <= 256; n++)
         for (size_t at = 0; at < 8; at++) {
-            memset(b, 0x5a, 2048);
-            wrong += !narrow_kernels_agree(n, in + at) || !widen_kernels_agree(n, in + at);
-            wrong += b[0] != 0x5a || b[1 + 4 * n] != 0x5a;
+            memset(by_kernel, 0x5a, 2048);
+            wrong += !narrow_kernels_agree(n, sample + at) || !widen_kernels_agree(n, sample + at);
+            wrong += by_kernel[0] != 0x5a || by_kernel[1 + 4 * n] != 0x5a;
         }
     CU_ASSERT_EQUAL(wrong, 0);
 }

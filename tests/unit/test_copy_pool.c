@@ -88,22 +88,22 @@ static void any_number_of_threads_writes_the_same_bytes(void)
     for (unsigned turn = 0; turn < 4; turn++) {
         const char *format = turn & 1 ? "torch-zip" : "safetensors";
         bool cast = turn & 2;
-        unsigned char *first = NULL;
-        size_t n = 0, size = 0;
+        unsigned char *first_bytes = NULL;
+        size_t n = 0, first_size = 0;
         for (size_t i = 0; i < 4; i++) {
             ckpt_write_options o = {.struct_size = sizeof o, .threads = thread_counts[i]};
             CU_ASSERT_EQUAL(write_file(f, format, cast, o), CKPT_OK);
             unsigned char *bytes = read_file(path, &n);
             if (i == 0) {
-                first = bytes;
-                size = n;
+                first_bytes = bytes;
+                first_size = n;
                 check_values(f, cast);
                 continue;
             }
-            CU_ASSERT(n == size && memcmp(bytes, first, n) == 0);
+            CU_ASSERT(n == first_size && memcmp(bytes, first_bytes, n) == 0);
             free(bytes);
         }
-        free(first);
+        free(first_bytes);
     }
     unlink(path);
     close_open_files();

@@ -20,7 +20,7 @@ static void fill_random(unsigned char *p, size_t n)
 
 static void vector_and_scalar_code_agree(void)
 {
-    unsigned supported = 0;
+    unsigned nsupported = 0;
     unsigned char in[BLOCKS * 300];
     unsigned char *scalar = malloc(BLOCKS * 256 * 4), *vector = malloc(BLOCKS * 256 * 4);
     CU_ASSERT_FATAL(scalar && vector);
@@ -35,7 +35,7 @@ static void vector_and_scalar_code_agree(void)
             continue;
         size_t size = BLOCKS * 4 * (size_t)d->block_elems;
         unsigned char *blocks = unit_guard(in, BLOCKS * (size_t)d->block_bytes);
-        supported++;
+        nsupported++;
         dequantize_scalar((ckpt_dtype)dt, blocks, BLOCKS, scalar);
         memset(vector, 0, size);
         dequantize((ckpt_dtype)dt, blocks, BLOCKS, vector);
@@ -46,7 +46,7 @@ static void vector_and_scalar_code_agree(void)
         CU_ASSERT(memcmp(scalar, vector, size) == 0);
         unit_guard_free(blocks, BLOCKS * (size_t)d->block_bytes);
     }
-    CU_ASSERT_EQUAL(supported, 23); /* the dtypes of class 'k' in dtype.def that ggml can dequantize */
+    CU_ASSERT_EQUAL(nsupported, 23); /* the dtypes of class 'k' in dtype.def that ggml can dequantize */
     free(scalar);
     free(vector);
 }

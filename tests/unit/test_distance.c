@@ -50,23 +50,23 @@ static void kernels_agree_on_any_length_and_alignment(void)
     for (size_t d = 0; d < VECTOR_DTYPES; d++) {
         size_t width = ckpt_dtype_bits(vector_dtypes[d]) / 8, wrong = 0;
         for (size_t n = 0; n <= 256; n++) {
-            size_t left = n % 7, right = n % 5;
+            size_t offset_x = n % 7, offset_y = n % 5;
             tolerance = &tolerances[n % 5];
-            fill_random_elements(vector_dtypes[d], x + left, n, n % 3 != 0);
-            fill_random_elements(vector_dtypes[d], y + right, n, n % 3 != 0);
+            fill_random_elements(vector_dtypes[d], x + offset_x, n, n % 3 != 0);
+            fill_random_elements(vector_dtypes[d], y + offset_y, n, n % 3 != 0);
             if (n % 2)
-                memcpy(y + right, x + left, n / 2 * width);
-            unsigned char *a = unit_guard(x, left + n * width), *b = unit_guard(y, right + n * width);
-            wrong += !kernels_agree(vector_dtypes[d], a + left, b + right, n);
-            unit_guard_free(a, left + n * width);
-            unit_guard_free(b, right + n * width);
+                memcpy(y + offset_y, x + offset_x, n / 2 * width);
+            unsigned char *a = unit_guard(x, offset_x + n * width), *b = unit_guard(y, offset_y + n * width);
+            wrong += !kernels_agree(vector_dtypes[d], a + offset_x, b + offset_y, n);
+            unit_guard_free(a, offset_x + n * width);
+            unit_guard_free(b, offset_y + n * width);
         }
         CU_ASSERT_EQUAL(wrong, 0);
     }
 }
 
-/* All float16 and bfloat16 values are compared with close and with random numbers, 2^20 float32 values with
- * close ones. */
+/* Distances are measured between all float16 and bfloat16 values and close or random numbers, and between
+ * 2^20 float32 values and close ones. */
 static void kernels_agree_on_bit_patterns(void)
 {
     unsigned char x[32], y[32];

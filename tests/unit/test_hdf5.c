@@ -82,7 +82,7 @@ static void mutate_bytes(size_t n)
 static void mutants_are_read_or_refused(void)
 {
     ckpt_error err;
-    size_t refused = 0;
+    size_t nrefused = 0;
     for (size_t k = 0; k < sizeof sample_files / sizeof *sample_files; k++) {
         size_t n = load_corpus_file(sample_files[k]);
         unsigned char *original = malloc(n);
@@ -94,11 +94,11 @@ static void mutants_are_read_or_refused(void)
             memcpy(bytes, original, n);
             for (uint64_t times = 1 + next_random() % 4; times--;)
                 mutate_bytes(n);
-            refused += read_all(size, &err) != CKPT_OK;
+            nrefused += read_all(size, &err) != CKPT_OK;
         }
         free(original);
     }
-    CU_ASSERT(refused > 1000); /* enough changes hit HDF5 structures, not only elements of tensors */
+    CU_ASSERT(nrefused > 1000); /* enough changes hit HDF5 structures, not only elements of tensors */
 }
 
 /* The expected checksums are those that lookup3.c lists for hashlittle with the seed 0. */

@@ -23,7 +23,7 @@ static void put_gzip(buf *b, ckpt_str text)
 }
 
 /* What unpack returns: the status, the bytes read and written, and the first 63 bytes written. */
-struct unpacked {
+struct inflated {
     ckpt_status st;
     ckpt_error err;
     uint64_t used, size;
@@ -31,9 +31,9 @@ struct unpacked {
 };
 
 /* unpack - inflates B from byte SKIP on, to at most MAX bytes. */
-static struct unpacked unpack(const buf *b, enum inflate_kind kind, size_t skip, uint64_t max)
+static struct inflated unpack(const buf *b, enum inflate_kind kind, size_t skip, uint64_t max)
 {
-    struct unpacked u = {0};
+    struct inflated u = {0};
     unsigned char *bytes = unit_guard(b->data, b->len);
     source *src = source_mem(bytes, b->len, 0);
     spool *to = spool_new(max);
@@ -54,7 +54,7 @@ static void streams_are_inflated(void)
     buf_put_cstr(&b, "before");
     put_stored(&b, STR_LIT("bare"));
     buf_put_cstr(&b, "after");
-    struct unpacked u = unpack(&b, INFLATE_RAW, 6, 100);
+    struct inflated u = unpack(&b, INFLATE_RAW, 6, 100);
     CU_ASSERT(u.st == CKPT_OK && u.used == 5 + strlen("bare") && strcmp(u.text, "bare") == 0);
     b.len = 0;
     buf_put(&b, "\x78\x01", 2);
@@ -87,13 +87,13 @@ static void gzip_members_are_joined(void)
         put_gzip(&b, STR_LIT("one"));
         uint64_t complete_size = b.len;
         buf_put_cstr(&b, cases[i].suffix);
-        struct unpacked u = unpack(&b, INFLATE_GZIP, 0, 100);
+        struct inflated u = unpack(&b, INFLATE_GZIP, 0, 100);
         CU_ASSERT(u.st == CKPT_OK && u.used == complete_size && strcmp(u.text, cases[i].text) == 0);
     }
     b.len = 0;
     put_gzip(&b, STR_LIT("one"));
     put_gzip(&b, STR_LIT(" two"));
-    struct unpacked u = unpack(&b, INFLATE_GZIP, 0, 100);
+    struct inflated u = unpack(&b, INFLATE_GZIP, 0, 100);
     CU_ASSERT(u.st == CKPT_OK && u.used == b.len && strcmp(u.text, "one two") == 0);
     u = unpack(&b, INFLATE_GZIP, 0, 5);
     CU_ASSERT(u.st == CKPT_ELIMIT && u.size <= 5);
@@ -110,7 +110,7 @@ static void truncated_streams_are_refused(void)
     put_gzip(&b, STR_LIT("all of it"));
     size_t complete_size = b.len;
     for (b.len = 1; b.len < complete_size; b.len++) {
-        struct unpacked u = unpack(&b, INFLATE_GZIP, 0, 100);
+        struct inflated u = unpack(&b, INFLATE_GZIP, 0, 100);
         CU_ASSERT(u.st == CKPT_ETRUNCATED && u.err.offset == b.len && strstr(u.err.what, "end too early"));
     }
     buf_free(&b);
@@ -121,7 +121,7 @@ static void damaged_streams_are_refused(void)
     buf b;
     buf_init(&b, 1 << 16);
     buf_put(&b, "\x07\0\0\0\0", 5);
-    struct unpacked u = unpack(&b, INFLATE_RAW, 0, 100);
+    struct inflated u = unpack(&b, INFLATE_RAW, 0, 100);
     CU_ASSERT(u.st == CKPT_EFORMAT && strstr(u.err.what, "broken deflated bytes: invalid block type"));
     b.len = 0;
     buf_put(&b, "\x78\xbb\0\0\0\1\1\0\0\xff\xff", 11); /* FDICT: needs a dictionary */
@@ -133,19 +133,19 @@ static void damaged_streams_are_refused(void)
 /* A stream of four blocks is read as a source, at any offset, up to its end. */
 static void streams_are_read_as_sources(void)
 {
-    enum { BLOCKS = 4, EACH = 50000 };
-    static unsigned char all[BLOCKS * EACH], got[BLOCKS * EACH];
+    enum { BLOCKS = 4, BLOCK_SIZE = 50000 };
+    static unsigned char inflated[BLOCKS * BLOCK_SIZE], got[BLOCKS * BLOCK_SIZE];
     /* offset and size of each read */
-    static const uint64_t reads[][2] = {{0, 10}, {10, 70000},      {190000, 10000}, {199999, 1},
-                                        {5, 5},  {100000, 100000}, {0, sizeof all}, {150000, 1}};
+    static const uint64_t reads[][2] = {{0, 10}, {10, 70000},      {190000, 10000},      {199999, 1},
+                                        {5, 5},  {100000, 100000}, {0, sizeof inflated}, {150000, 1}};
     buf b;
     buf_init(&b, 1 << 20);
     buf_put_cstr(&b, "before");
-    for (size_t i = 0; i < sizeof all; i++)
-        all[i] = (unsigned char)(i * i >> 7);
+    for (size_t i = 0; i < sizeof inflated; i++)
+        inflated[i] = (unsigned char)(i * i >> 7);
     for (int i = 0; i < BLOCKS; i++) {
-        put_stored(&b, str_of((const char *)all + i * EACH, EACH));
-        b.data[b.len - EACH - 5] = i == BLOCKS - 1; /* set in the last block only */
+        put_stored(&b, str_of((const char *)inflated + i * BLOCK_SIZE, BLOCK_SIZE));
+        b.data[b.len - BLOCK_SIZE - 5] = i == BLOCKS - 1; /* set in the last block only */
     }
     uint64_t n = b.len - 6, used, size;
     buf_put_cstr(&b, "after");
@@ -153,16 +153,16 @@ static void streams_are_read_as_sources(void)
     uint32_t crc;
     ckpt_error err;
     CU_ASSERT_EQUAL(inflate_measure(src, 6, b.len - 6, &used, &size, &crc, &err), CKPT_OK);
-    CU_ASSERT(used == n && size == sizeof all && crc == crc32_update(0, all, sizeof all));
+    CU_ASSERT(used == n && size == sizeof inflated && crc == crc32_update(0, inflated, sizeof inflated));
     CU_ASSERT_EQUAL(inflate_measure(src, 6, n - 1, &used, &size, &crc, &err), CKPT_ETRUNCATED);
-    CU_ASSERT_EQUAL_FATAL(inflate_source(src, 6, n, sizeof all, &out, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL_FATAL(inflate_source(src, 6, n, sizeof inflated, &out, NULL), CKPT_OK);
     for (size_t i = 0; i < sizeof reads / sizeof *reads; i++) {
         CU_ASSERT_EQUAL(source_read(out, reads[i][0], got, (size_t)reads[i][1], &err), CKPT_OK);
-        CU_ASSERT_EQUAL(memcmp(got, all + reads[i][0], (size_t)reads[i][1]), 0);
+        CU_ASSERT_EQUAL(memcmp(got, inflated + reads[i][0], (size_t)reads[i][1]), 0);
     }
     source_unref(out);
-    CU_ASSERT_EQUAL_FATAL(inflate_source(src, 6, n, sizeof all + 1, &out, NULL), CKPT_OK);
-    CU_ASSERT_EQUAL(source_read(out, sizeof all, got, 1, &err), CKPT_ETRUNCATED);
+    CU_ASSERT_EQUAL_FATAL(inflate_source(src, 6, n, sizeof inflated + 1, &out, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(source_read(out, sizeof inflated, got, 1, &err), CKPT_ETRUNCATED);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "give 200000, they must give 200001"));
     source_unref(out);
     source_unref(src);

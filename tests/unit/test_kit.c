@@ -246,7 +246,7 @@ static void digest_file(ckpt_file *f, uint8_t out[CKPT_DIGEST_MAX])
 static void check_convert(const char *folder, const char *name, bool strip)
 {
     char path[64];
-    uint8_t one[CKPT_DIGEST_MAX], other[CKPT_DIGEST_MAX];
+    uint8_t toy_digest[CKPT_DIGEST_MAX], written_digest[CKPT_DIGEST_MAX];
     ckpt_plan *p;
     ckpt_file *f;
     ckpt_error err;
@@ -255,9 +255,9 @@ static void check_convert(const char *folder, const char *name, bool strip)
     CU_ASSERT_EQUAL(strip ? ckpt_plan_strip(p, "module.", false, NULL) : CKPT_OK, CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_plan_write(p, path, NULL, NULL, &err), CKPT_OK);
     CU_ASSERT_EQUAL_FATAL(ckpt_open(path, NULL, &f, &err), CKPT_OK);
-    digest_file(toy.f, one);
-    digest_file(f, other);
-    CU_ASSERT_EQUAL(memcmp(one, other, sizeof one) == 0, !strip);
+    digest_file(toy.f, toy_digest);
+    digest_file(f, written_digest);
+    CU_ASSERT_EQUAL(memcmp(toy_digest, written_digest, sizeof toy_digest) == 0, !strip);
     CU_ASSERT_EQUAL(ckpt_tensor_find(f, STR_LIT("w")) != CKPT_NO_TENSOR, true);
     ckpt_close(f);
     ckpt_plan_free(p);

@@ -49,8 +49,8 @@ static void tensors_are_limited(void)
     }
 }
 
-/* put_nested - writes a pickle of N nested lists to OUT; returns its size. */
-static size_t put_nested(unsigned n, unsigned char *out)
+/* put_nested_lists - writes a pickle of N nested lists to OUT; returns its size. */
+static size_t put_nested_lists(unsigned n, unsigned char *out)
 {
     size_t at = 0;
     out[at++] = 0x80;
@@ -71,7 +71,7 @@ static void depth_is_limited(void)
         ckpt_limits limits = {.struct_size = sizeof limits, .max_depth = max};
         for (unsigned n = max; n <= max + 2; n++) { /* the path of the innermost list has n - 1 elements */
             ckpt_file *f = NULL;
-            ckpt_status st = ckpt_open_memory(bytes, put_nested(n, bytes), "nested", &limits, &f, &err);
+            ckpt_status st = ckpt_open_memory(bytes, put_nested_lists(n, bytes), "nested", &limits, &f, &err);
             CU_ASSERT(st == (n - 1 <= max ? CKPT_OK : CKPT_ELIMIT));
             if (st == CKPT_OK)
                 ckpt_close(f);

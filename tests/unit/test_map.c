@@ -57,7 +57,7 @@ static ckpt_str word_of(const void *user, uint32_t i)
     return str_of(word, strlen(word));
 }
 
-/* An index stores no keys: a callback returns the key of each number, also when the map grows. */
+/* An index stores no keys. It calls a callback to get the key of each number, also when it grows. */
 static void an_index_gets_its_keys_by_a_callback(void)
 {
     static char words[5000][8];

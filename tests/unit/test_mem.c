@@ -7,7 +7,7 @@
 static ckpt_error err;
 
 /* How a test changes the network that it builds. */
-struct change {
+struct network_change {
     const char *omit;      /* leaves out the tensors with this suffix */
     const char *from, *to; /* replaces FROM in names by TO */
     const char *integer;   /* makes the tensors with this suffix int8 */
@@ -20,7 +20,7 @@ struct change {
 /* A network that is being built. */
 struct network {
     ckpt_builder *builder;
-    const struct change *change;
+    const struct network_change *change;
 };
 
 static bool ends_with(const char *name, const char *end)
@@ -51,9 +51,9 @@ static void put_tensor(struct network *n, const char *name, uint64_t a, uint64_t
     CU_ASSERT_EQUAL(ckpt_builder_add_tensor(n->builder, match ? changed_name : name, &t, &err), CKPT_OK);
 }
 
-static struct network begin_network(const struct change *c)
+static struct network begin_network(const struct network_change *c)
 {
-    static const struct change none;
+    static const struct network_change none;
     struct network n = {.change = c ? c : &none};
     CU_ASSERT_EQUAL_FATAL(ckpt_builder_new("made", &n.builder, &err), CKPT_OK);
     if (n.change->extra)
@@ -91,7 +91,7 @@ static void put_block(struct network *n, unsigned i)
 #define LLAMA_EMBEDDING (50 * 32)
 #define LLAMA_NORM      32
 
-static ckpt_status make_llama(const struct change *c, unsigned blocks, const ckpt_mem_options *o,
+static ckpt_status make_llama(const struct network_change *c, unsigned blocks, const ckpt_mem_options *o,
                               ckpt_mem **out)
 {
     struct network n = begin_network(c);
@@ -131,7 +131,7 @@ static void put_conv(struct network *n, unsigned stage, const char *conv, const 
 }
 
 /* make_resnet - builds a ResNet with one block in each stage, of 8 to 64 channels. */
-static ckpt_status make_resnet(const struct change *c, ckpt_mem **out)
+static ckpt_status make_resnet(const struct network_change *c, ckpt_mem **out)
 {
     struct network n = begin_network(c);
     uint64_t kernel = n.change->kernel ? n.change->kernel : 7;
@@ -177,7 +177,7 @@ static void check_refused(ckpt_status st, ckpt_mem *m, const ckpt_mem_run *run, 
 static void networks_that_resemble_a_llama_are_refused(void)
 {
     static const struct {
-        struct change change;
+        struct network_change change;
         const char *why;
     } cases[] = {
         {{.omit = "layers.1.mlp.up_proj.weight"}, "mlp.up_proj.weight is there 1 times, not 2"},
@@ -203,7 +203,7 @@ static void networks_that_resemble_a_llama_are_refused(void)
 static void networks_that_resemble_a_resnet_are_refused(void)
 {
     static const struct {
-        struct change change;
+        struct network_change change;
         const char *why;
     } cases[] = {
         {{.kernel = 3}, "conv1.weight does not have the shape"},   /* a ResNet for CIFAR */
@@ -288,7 +288,7 @@ static void options_of_other_families_are_refused(void)
 static void a_tied_head_is_counted_once(void)
 {
     const uint64_t trained = LLAMA_EMBEDDING + 2 * LLAMA_BLOCK + LLAMA_NORM;
-    static const struct change changes[3] = {
+    static const struct network_change changes[3] = {
         {.tied = true}, {.tied = true, .head_first = true}, {.omit = "lm_head.weight"}};
     uint64_t totals[3];
     for (int i = 0; i < 3; i++) {
@@ -309,7 +309,7 @@ static void a_tied_head_is_counted_once(void)
 static void a_frozen_name_freezes_its_storage(void)
 {
     static const char *const head[] = {"lm_head*"}, *const buffers[] = {"*running_mean"};
-    const struct change tied = {.tied = true};
+    const struct network_change tied = {.tied = true};
     ckpt_mem_options o = {.struct_size = sizeof o, .frozen = head, .nfrozen = 1};
     ckpt_mem_run run = CKPT_INIT(ckpt_mem_run);
     ckpt_mem_result r = CKPT_INIT(ckpt_mem_result);

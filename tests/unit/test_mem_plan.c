@@ -17,9 +17,10 @@ static uint64_t random_below(uint64_t n)
     return (random_state >> 33) % n;
 }
 
-/* random_timeline - returns a timeline of N random blocks, and sets BLOCKS to them. If EQUAL, all blocks are
- * the same. If COPIES, the blocks have copies. */
-static struct mem_timeline random_timeline(struct mem_block *blocks, uint32_t n, bool equal, bool copies)
+/* random_timeline - returns a timeline of N random blocks, and sets BLOCKS to them. If ALL_EQUAL, all blocks
+ * are the same. If HAS_COPIES, the blocks have copies. */
+static struct mem_timeline random_timeline(struct mem_block *blocks, uint32_t n, bool all_equal,
+                                           bool has_copies)
 {
     struct mem_timeline t = {
         .blocks = blocks, .n = n, .input_bytes = random_below(50), .head_bytes = random_below(50)};
@@ -35,12 +36,12 @@ static struct mem_timeline random_timeline(struct mem_block *blocks, uint32_t n,
     for (uint32_t i = 0; i < n; i++) {
         struct mem_block *b = &blocks[i];
         b->input_bytes = 1 + random_below(20);
-        b->copy_bytes = copies ? random_below(10) : 0;
+        b->copy_bytes = has_copies ? random_below(10) : 0;
         b->kept_bytes = b->input_bytes + b->copy_bytes + random_below(60);
         b->gradient_bytes = random_below(15);
         b->backward_bytes = random_below(30);
         b->multiply_adds = 1 + random_below(9);
-        if (i && (equal || repeats > random_below(4)))
+        if (i && (all_equal || repeats > random_below(4)))
             *b = blocks[i - 1];
         t.gradients += b->gradient_bytes;
     }
@@ -48,7 +49,7 @@ static struct mem_timeline random_timeline(struct mem_block *blocks, uint32_t n,
 }
 
 /* The best results of all ways to cut the blocks into segments and to recompute some of the segments. */
-struct best {
+struct best_results {
     uint64_t lowest_peak;
     uint64_t limit;               /* of the peak, for least_recomputation */
     uint64_t least_recomputation; /* UINT64_MAX if every way has a peak above LIMIT */
@@ -56,7 +57,8 @@ struct best {
 
 /* try_cuts - updates BEST with the results of one way. Bit I of CUTS is set if a segment ends after block I.
  * Bit I of RECOMPUTED is set if the segment that begins with block I is recomputed. */
-static void try_cuts(const struct mem_timeline *t, uint32_t cuts, uint32_t recomputed, struct best *best)
+static void try_cuts(const struct mem_timeline *t, uint32_t cuts, uint32_t recomputed,
+                     struct best_results *best)
 {
     ckpt_mem_segment list[MAX_BLOCKS];
     struct mem_segments s = {.list = list};
@@ -89,9 +91,9 @@ static bool is_canonical(uint32_t n, uint32_t cuts, uint32_t recomputed)
     return true;
 }
 
-static struct best try_all_cuts(const struct mem_timeline *t, uint64_t limit)
+static struct best_results try_all_cuts(const struct mem_timeline *t, uint64_t limit)
 {
-    struct best best = {.lowest_peak = UINT64_MAX, .limit = limit, .least_recomputation = UINT64_MAX};
+    struct best_results best = {.lowest_peak = UINT64_MAX, .limit = limit, .least_recomputation = UINT64_MAX};
     for (uint32_t cuts = 0; cuts < 1u << (t->n - 1); cuts++) {
         /* every subset of the segments, from all of them to none */
         uint32_t segments = segment_starts(t->n, cuts);
@@ -115,7 +117,7 @@ static bool is_optimal(const struct mem_timeline *t)
     for (uint32_t i = 0; i < t->n; i++)
         kept_bytes += t->blocks[i].kept_bytes;
     uint64_t limit = 60 + random_below(kept_bytes + 200);
-    struct best best = try_all_cuts(t, limit);
+    struct best_results best = try_all_cuts(t, limit);
     bool ok = plan_lowest_peak(t, a, &plan, NULL) == CKPT_OK;
     s = (struct mem_segments){.list = plan.list, .n = plan.n};
     ok = ok && plan.proven && timeline_peak(t, &s).bytes == best.lowest_peak;

@@ -91,89 +91,89 @@ static void the_number_of_threads_is_limited(void)
     CU_ASSERT(pool_threads(4000000000u) <= 256);
 }
 
-/* ---- parallel rows: 40 rows of 256 KiB in one file, enough to be read by several threads */
+/* ---- parallel_run() on the 40 tensors of a file, each of 256 KiB, enough to be read by several threads */
 
-enum { ROWS = 40, ROW_BYTES = 256 * 1024 };
+enum { TENSORS = 40, TENSOR_BYTES = 256 * 1024 };
 
-static ckpt_file *open_rows(unsigned char *data)
+static ckpt_file *open_tensors(unsigned char *data)
 {
-    static char header[ROWS * 80];
+    static char header[TENSORS * 80];
     size_t n = 0;
-    for (int i = 0; i < ROWS; i++)
+    for (int i = 0; i < TENSORS; i++)
         n += (size_t)snprintf(header + n, sizeof header - n,
                               "%s\"r%d\":{\"dtype\":\"U8\",\"shape\":[%d],\"data_offsets\":[%d,%d]}",
-                              i ? "," : "{", i, ROW_BYTES, i * ROW_BYTES, (i + 1) * ROW_BYTES);
+                              i ? "," : "{", i, TENSOR_BYTES, i * TENSOR_BYTES, (i + 1) * TENSOR_BYTES);
     (void)snprintf(header + n, sizeof header - n, "}");
     uint32_t x = 1;
-    for (size_t i = 0; i < (size_t)ROWS * ROW_BYTES; i++) {
+    for (size_t i = 0; i < (size_t)TENSORS * TENSOR_BYTES; i++) {
         x = x * 1664525u + 1013904223u;
         data[i] = (unsigned char)(x >> 24);
     }
-    return open_safetensors(header, (const char *)data, (size_t)ROWS * ROW_BYTES);
+    return open_safetensors(header, (const char *)data, (size_t)TENSORS * TENSOR_BYTES);
 }
 
 static void digests_do_not_depend_on_threads(void)
 {
-    unsigned char *data = malloc((size_t)ROWS * ROW_BYTES);
-    ckpt_file *f = open_rows(data);
-    uint8_t by_one_thread[ROWS * CKPT_DIGEST_MAX], by_several[ROWS * CKPT_DIGEST_MAX];
+    unsigned char *data = malloc((size_t)TENSORS * TENSOR_BYTES);
+    ckpt_file *f = open_tensors(data);
+    uint8_t digests_by_one[TENSORS * CKPT_DIGEST_MAX], digests_by_several[TENSORS * CKPT_DIGEST_MAX];
     ckpt_work how = {.struct_size = sizeof how, .threads = 1};
-    CU_ASSERT_EQUAL(ckpt_digest_tensors(f, CKPT_XXH3, &how, by_one_thread, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(ckpt_digest_tensors(f, CKPT_XXH3, &how, digests_by_one, NULL), CKPT_OK);
     for (how.threads = 2; how.threads <= 7; how.threads++) {
-        memset(by_several, 0, sizeof by_several);
-        CU_ASSERT_EQUAL(ckpt_digest_tensors(f, CKPT_XXH3, &how, by_several, NULL), CKPT_OK);
-        CU_ASSERT_EQUAL(memcmp(by_one_thread, by_several, sizeof by_one_thread), 0);
+        memset(digests_by_several, 0, sizeof digests_by_several);
+        CU_ASSERT_EQUAL(ckpt_digest_tensors(f, CKPT_XXH3, &how, digests_by_several, NULL), CKPT_OK);
+        CU_ASSERT_EQUAL(memcmp(digests_by_one, digests_by_several, sizeof digests_by_one), 0);
     }
-    uint8_t row[CKPT_DIGEST_MAX];
-    CU_ASSERT_EQUAL(ckpt_digest_tensor(f, ROWS - 1, CKPT_XXH3, row, NULL), CKPT_OK);
-    CU_ASSERT_EQUAL(memcmp(row, by_one_thread + (ROWS - 1) * CKPT_DIGEST_MAX, sizeof row), 0);
+    uint8_t digest[CKPT_DIGEST_MAX];
+    CU_ASSERT_EQUAL(ckpt_digest_tensor(f, TENSORS - 1, CKPT_XXH3, digest, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(memcmp(digest, digests_by_one + (TENSORS - 1) * CKPT_DIGEST_MAX, sizeof digest), 0);
     close_open_files();
     free(data);
 }
 
-/* Rows that are processed and reported. */
+/* What the callbacks below do with the tensors, and what they were called with. */
 struct reports {
-    size_t next;         /* the row that must be reported next */
-    size_t stop_before;  /* the row before which reporting stops; 0: none */
-    size_t failing_from; /* the first row that fails */
+    size_t next;         /* the tensor that must be reported next */
+    size_t stop_before;  /* the tensor before which reporting stops; 0: none */
+    size_t failing_from; /* the first tensor that fails */
     bool out_of_order;
 };
 
-static ckpt_status process_row(void *user, size_t i, struct parallel_context *s, ckpt_error *err)
+static ckpt_status process_tensor(void *user, size_t i, struct parallel_context *s, ckpt_error *err)
 {
     const struct reports *o = user;
     if (i >= o->failing_from)
-        return fail(err, CKPT_EFORMAT, i, "row %zu", i);
+        return fail(err, CKPT_EFORMAT, i, "tensor %zu", i);
     (void)parallel_advance(s, 1);
     return CKPT_OK;
 }
 
-static int report_row(void *user, size_t i)
+static int report_tensor(void *user, size_t i)
 {
     struct reports *o = user;
     o->out_of_order |= i != o->next++;
     return o->next == o->stop_before;
 }
 
-static void rows_are_reported_in_order(void)
+static void tensors_are_reported_in_order(void)
 {
-    unsigned char *data = malloc((size_t)ROWS * ROW_BYTES);
-    ckpt_file *f = open_rows(data);
-    struct parallel_item items[ROWS];
-    for (uint32_t i = 0; i < ROWS; i++)
+    unsigned char *data = malloc((size_t)TENSORS * TENSOR_BYTES);
+    ckpt_file *f = open_tensors(data);
+    struct parallel_item items[TENSORS];
+    for (uint32_t i = 0; i < TENSORS; i++)
         items[i] = (struct parallel_item){.file = f, .row = i};
     for (unsigned threads = 1; threads <= 7; threads++) {
-        struct reports all = {.failing_from = ROWS}, stopped = {.stop_before = 5, .failing_from = ROWS},
+        struct reports all = {.failing_from = TENSORS}, stopped = {.stop_before = 5, .failing_from = TENSORS},
                        failed = {.failing_from = 23};
         struct parallel_job s = {.items = items,
-                                 .n = ROWS,
+                                 .n = TENSORS,
                                  .threads = threads,
-                                 .process = process_row,
-                                 .report = report_row,
+                                 .process = process_tensor,
+                                 .report = report_tensor,
                                  .user = &all};
         ckpt_error err;
         CU_ASSERT_EQUAL(parallel_run(&s, &err), CKPT_OK);
-        CU_ASSERT(all.next == ROWS && !all.out_of_order);
+        CU_ASSERT(all.next == TENSORS && !all.out_of_order);
         s.user = &stopped;
         CU_ASSERT_EQUAL(parallel_run(&s, &err), CKPT_ECANCELLED);
         CU_ASSERT(stopped.next == 5 && !stopped.out_of_order);
@@ -192,5 +192,5 @@ void suite_pool(void)
     UNIT(cancelling_stops_the_pool);
     UNIT(the_number_of_threads_is_limited);
     UNIT(digests_do_not_depend_on_threads);
-    UNIT(rows_are_reported_in_order);
+    UNIT(tensors_are_reported_in_order);
 }

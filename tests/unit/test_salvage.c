@@ -341,9 +341,9 @@ static void damage_data_1(struct test_file *made)
 }
 
 /* check_salvaged - salvages a file with the pickle TEXT, whose storage data/1 is damaged. Checks that the
- * names LOST ("a;b;") are lost, and that the file that is written then has the tensors ROWS and the values
- * KEPT ("1;2;"). */
-static void check_salvaged(const char *text, const char *lost, const char *rows, const char *kept)
+ * LOST_NAMES ("a;b;") are lost, and that a file written from the salvaged one has the TENSORS and the VALUES
+ * ("1;2;"). */
+static void check_salvaged(const char *text, const char *lost_names, const char *tensors, const char *values)
 {
     struct test_file made = make_torch_zip(text), reopened;
     char path[] = "/tmp/ckpt-unit-XXXXXX";
@@ -365,7 +365,7 @@ static void check_salvaged(const char *text, const char *lost, const char *rows,
         CU_ASSERT(str_find(l->why, STR_LIT("have the checksum"), 0) != SIZE_MAX ||
                   str_is(l->why, "a part of it is lost"));
     }
-    CU_ASSERT(str_is(buf_view(&got), lost));
+    CU_ASSERT(str_is(buf_view(&got), lost_names));
     CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &p, &err), CKPT_OK);
     ckpt_write_options o = {.struct_size = sizeof o, .force = true, .no_sync = true};
     ckpt_status st = ckpt_plan_write(p, path, &o, NULL, &err);
@@ -377,16 +377,16 @@ static void check_salvaged(const char *text, const char *lost, const char *rows,
     close_file(&made);
     reopened = (struct test_file){.file = NULL};
     CU_ASSERT_EQUAL_FATAL(ckpt_open(path, NULL, &reopened.file, &err), CKPT_OK);
-    check_tensors(&reopened, rows);
+    check_tensors(&reopened, tensors);
     got.len = 0;
     for (size_t i = 0; ckpt_leaf_at(reopened.file, i); i++) {
         char value[200];
         (void)ckpt_value_text(ckpt_leaf_at(reopened.file, i)->value, 8, value, sizeof value);
         buf_printf(&got, "%s;", value);
     }
-    if (!str_is(buf_view(&got), kept))
+    if (!str_is(buf_view(&got), values))
         printf("\n    %s: %.*s", text, STR_ARG(buf_view(&got)));
-    CU_ASSERT(str_is(buf_view(&got), kept));
+    CU_ASSERT(str_is(buf_view(&got), values));
     buf_free(&got);
     ckpt_close(reopened.file);
     close(fd);

@@ -36,7 +36,7 @@ static const struct {
     {"lz4", CONSTANT(LZ4), true},
 };
 
-static struct scanned scan(ckpt_str bytes) { return scan_buffer(bytes.ptr, bytes.len, 0); }
+static struct scan_results scan(ckpt_str bytes) { return scan_buffer(bytes.ptr, bytes.len, 0); }
 
 static bool is_supported(size_t i) { return !formats[i].by_libarchive || unpack_archive_ready(); }
 
@@ -47,7 +47,7 @@ static void each_format_is_unpacked(void)
         if (!is_supported(i))
             continue;
         snprintf(words, sizeof words, "%s data, unpacked and scanned", formats[i].kind);
-        struct scanned s = scan(formats[i].bytes);
+        struct scan_results s = scan(formats[i].bytes);
         CHECK_ONLY_FINDING(s, "archive-opened", 0, words);
         CU_ASSERT_STRING_EQUAL(s.result.format, formats[i].kind);
         CU_ASSERT(s.result.accounted == s.result.bytes && s.result.members == 1);
@@ -62,7 +62,7 @@ static void bytes_after_the_end_are_reported(void)
             continue;
         memcpy(longer, formats[i].bytes.ptr, formats[i].bytes.len);
         memcpy(longer + formats[i].bytes.len, "more", 4);
-        struct scanned s = scan_buffer(longer, formats[i].bytes.len + 4, 0);
+        struct scan_results s = scan_buffer(longer, formats[i].bytes.len + 4, 0);
         CU_ASSERT(s.status == CKPT_OK && s.findings == 1 && s.result.accounted == 0);
         CU_ASSERT(strcmp(s.first_finding.rule, "malformed") == 0 ||
                   strcmp(s.first_finding.rule, "not-opened") == 0);
@@ -75,7 +75,7 @@ static void skippable_frames_are_skipped(void)
 #define SKIPPABLE_FRAME "\x5f\x2a\x4d\x18\x03\0\0\0abc"
     if (!unpack_archive_ready())
         return;
-    struct scanned s = scan((ckpt_str)CONSTANT(LZ4 SKIPPABLE_FRAME));
+    struct scan_results s = scan((ckpt_str)CONSTANT(LZ4 SKIPPABLE_FRAME));
     CHECK_ONLY_FINDING(s, "archive-opened", 0, "lz4 data, unpacked and scanned");
     CU_ASSERT_EQUAL(s.result.accounted, s.result.bytes);
     s = scan((ckpt_str)CONSTANT(LZ4 SKIPPABLE_FRAME LZ4));
@@ -93,7 +93,7 @@ static void several_frames_are_unpacked(void)
         return;
     memcpy(two_frames, frame.ptr, frame.len);
     memcpy(two_frames + frame.len, frame.ptr, frame.len);
-    struct scanned s = scan_buffer(two_frames, 2 * frame.len, 0);
+    struct scan_results s = scan_buffer(two_frames, 2 * frame.len, 0);
     CHECK_ONLY_FINDING(s, "archive-opened", 0, "lz4 data, unpacked and scanned");
     CU_ASSERT_EQUAL(s.result.accounted, 2 * frame.len);
     s = scan_buffer(two_frames, 2 * frame.len - 5, 0); /* without the end of the last frame */
@@ -106,7 +106,7 @@ static void highly_compressed_data_are_unpacked(void)
     unsigned char blanks_gz[326] =
         "\x1f\x8b\x08\0\0\0\0\0\x02\x03\xed\xc1\x01\x0d\0\0\0\xc2\xa0\x2a\xef\x9f\xd2\x1e\x0e\x28";
     memcpy(blanks_gz + 316, "\xf8\x31\xdf\x2a\x1f\x54\xe0\x93\x04\0", 10);
-    struct scanned s = scan_buffer(blanks_gz, sizeof blanks_gz, 0);
+    struct scan_results s = scan_buffer(blanks_gz, sizeof blanks_gz, 0);
     CHECK_ONLY_FINDING(s, "archive-opened", 0, "gzip data, unpacked and scanned");
     CU_ASSERT_EQUAL(s.result.accounted, sizeof blanks_gz);
     /* zlib data that need a dictionary */
@@ -118,7 +118,7 @@ static void truncated_data_are_reported(void)
 {
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
         for (size_t n = 14; is_supported(i) && n < formats[i].bytes.len; n++) {
-            struct scanned s = scan_buffer(formats[i].bytes.ptr, n, 0);
+            struct scan_results s = scan_buffer(formats[i].bytes.ptr, n, 0);
             CU_ASSERT(s.status == CKPT_OK && s.findings && s.result.accounted < n);
         }
 }
@@ -130,7 +130,7 @@ static void unpacking_is_limited(void)
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
         if (!is_supported(i))
             continue;
-        struct scanned s = scan_buffer_as(formats[i].bytes, NULL, &nine_bytes, 0);
+        struct scan_results s = scan_buffer_as(formats[i].bytes, NULL, &nine_bytes, 0);
         CHECK_ONLY_FINDING(s, "not-opened", 0, formats[i].kind);
     }
     ckpt_scan_options one_level = {.struct_size = sizeof one_level, .max_depth = 1};
@@ -145,7 +145,7 @@ static void unpacking_is_limited(void)
 /* zlib and lzma have signatures of two and three bytes, which other data may begin with, too. */
 static void data_that_only_begin_like_a_format_are_not_unpacked(void)
 {
-    struct scanned s = scan(TEXT("8O as text begins"));
+    struct scan_results s = scan(TEXT("8O as text begins"));
     CU_ASSERT(s.findings == 0 && strcmp(s.result.format, "text") == 0);
     CHECK_ONLY_FINDING(scan(TEXT("8O\x01\x02 and no zlib")), "unknown-format", 0,
                        "not a recognized checkpoint format");
@@ -191,7 +191,7 @@ static void members_of_seven_zip_are_scanned(void)
         return;
     memcpy(s7, sample_7z, SAMPLE_7Z_SIZE);
     memcpy(s7 + SAMPLE_7Z_SIZE, "more", 4);
-    struct scanned s = scan_buffer(s7, SAMPLE_7Z_SIZE, 0);
+    struct scan_results s = scan_buffer(s7, SAMPLE_7Z_SIZE, 0);
     CHECK_ONLY_FINDING(s, "archive-opened", 0, "7-Zip data, unpacked and scanned");
     CU_ASSERT(s.result.members == 2 && s.result.accounted == SAMPLE_7Z_SIZE);
     CHECK_ONLY_FINDING(scan_buffer(s7, SAMPLE_7Z_SIZE + 4, 0), "malformed", 0,
@@ -223,7 +223,7 @@ static void bytes_after_an_empty_seven_zip_are_reported(void)
     put_u32(s7 + 8, crc32_update(0, s7 + 12, 20));
     memcpy(s7 + 32, "more", 4);
     CU_ASSERT_EQUAL(scan_buffer(s7, 32, 0).result.accounted, 32);
-    struct scanned s = scan_buffer(s7, sizeof s7, 0);
+    struct scan_results s = scan_buffer(s7, sizeof s7, 0);
     CHECK_ONLY_FINDING(s, "malformed", 0, "7-Zip data: 4 bytes follow the compressed ones");
     CU_ASSERT_EQUAL(s.result.accounted, 0);
 }
@@ -234,7 +234,7 @@ static void compressed_members_are_unpacked(void)
     buf_init(&b, 1 << 20);
     tar_put(&b, "a.gz", "", '0', "00000000036", TEXT(GZIP));
     tar_put(&b, "a.xz", "", '0', "00000000104", TEXT(XZ));
-    struct scanned s = scan(str_of((const char *)b.data, b.len));
+    struct scan_results s = scan(str_of((const char *)b.data, b.len));
     CHECK_FINDING(s, 2, "archive-opened", 0, "gzip data, unpacked and scanned");
     CU_ASSERT(strcmp(s.result.format, "tar") == 0 && s.result.members == (unpack_archive_ready() ? 4 : 3));
     buf_free(&b);

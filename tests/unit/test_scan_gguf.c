@@ -33,7 +33,7 @@
 #define TENSOR_NAME(length, name, dims) U64(length) name U32(dims)
 #define FILE_OF_PAIR(type, value)       HEADER("\0", "\x01") KEY("\x01", "k") U32(type) value
 
-static struct scanned scan(ckpt_str bytes) { return scan_buffer(bytes.ptr, bytes.len, 0); }
+static struct scan_results scan(ckpt_str bytes) { return scan_buffer(bytes.ptr, bytes.len, 0); }
 
 /* check_valid - checks that BYTES, padded with zeros to SIZE, have no findings. */
 static void check_valid(ckpt_str bytes, size_t size, int line)
@@ -41,7 +41,7 @@ static void check_valid(ckpt_str bytes, size_t size, int line)
     unsigned char *b = calloc(1, size);
     CU_ASSERT_FATAL(b && bytes.len <= size);
     memcpy(b, bytes.ptr, bytes.len);
-    struct scanned s = scan_buffer(b, size, 0);
+    struct scan_results s = scan_buffer(b, size, 0);
     bool fine = s.status == CKPT_OK && s.findings == 0 && s.result.accounted == size && s.result.format &&
                 strcmp(s.result.format, "gguf") == 0;
     if (!fine)
@@ -132,8 +132,8 @@ static void alignments_must_be_powers_of_two(void)
 
 static void control_characters_and_templates_are_reported(void)
 {
-    struct scanned s = scan(TEXT(HEADER("\0", "\x01") KEY("\x03", "a\x1b"
-                                                                  "b") U32(UINT8) "1"));
+    struct scan_results s = scan(TEXT(HEADER("\0", "\x01") KEY("\x03", "a\x1b"
+                                                                       "b") U32(UINT8) "1"));
     CHECK_ONLY_FINDING(s, "control-character", 24, "a key holds the character 0x1b");
     CHECK_ONLY_FINDING(scan(TEXT(HEADER("\0", "\x01") KEY("\x01", "\x7f") U32(UINT8) "1")),
                        "control-character", 24, "0x7f");
@@ -215,7 +215,7 @@ static void gguf_members_of_archives_are_scanned(void)
     buf b;
     buf_init(&b, 1 << 20);
     tar_put(&b, "a.gguf", "", '0', "00000000030", TEXT(HEADER("\0", "\0")));
-    struct scanned s = scan(str_of((const char *)b.data, b.len));
+    struct scan_results s = scan(str_of((const char *)b.data, b.len));
     CU_ASSERT(s.status == CKPT_OK && s.findings == 0 && s.result.accounted == s.result.bytes);
     CU_ASSERT_STRING_EQUAL(s.result.format, "tar");
     buf_free(&b);

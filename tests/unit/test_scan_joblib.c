@@ -31,7 +31,7 @@
     "56789abcdefghijklmno"
 #define VALID_DUMP DUMP(CLASS_NDARRAY SHAPE_2X3 ORDER DTYPE_F4 MMAP) DATA "."
 
-static struct scanned scan(ckpt_str bytes) { return scan_buffer(bytes.ptr, bytes.len, 0); }
+static struct scan_results scan(ckpt_str bytes) { return scan_buffer(bytes.ptr, bytes.len, 0); }
 
 static void bytes_of_arrays_are_skipped(void)
 {
@@ -59,7 +59,7 @@ static void bytes_of_arrays_are_skipped(void)
                 24),
     };
     for (size_t i = 0; i < sizeof valid / sizeof *valid; i++) {
-        struct scanned s = scan(valid[i].bytes);
+        struct scan_results s = scan(valid[i].bytes);
         bool is_followed = s.status == CKPT_OK && s.result.found[CKPT_SCAN_INCOMPLETE] == 0;
         /* the classes memmap and matrix (1 to 3) are on no list of harmless names */
         size_t unknown_classes = i >= 1 && i <= 3;
@@ -142,7 +142,7 @@ static void arrays_of_unknown_size_end_the_scan(void)
         CONSTANT(DUMP(CLASS_NDARRAY SHAPE_2X3 DTYPE_F4 "NN") "."),
     };
     for (size_t i = 0; i < sizeof unknown_size / sizeof *unknown_size; i++) {
-        struct scanned s = scan(unknown_size[i]);
+        struct scan_results s = scan(unknown_size[i]);
         bool reported = s.status == CKPT_OK && s.findings && s.result.found[CKPT_SCAN_INCOMPLETE] == 1;
         for (size_t k = 0; reported && k < s.findings && strcmp(s.all[k].rule, "pickle-not-followed") != 0;
              k++)
@@ -167,11 +167,11 @@ static void arrays_without_constant_attributes_are_not_followed(void)
         for (int i = 0; i < 300; i++)
             buf_put(&b, many_pairs ? ORDER "" : "K\x01", many_pairs ? sizeof(ORDER) - 1 : 2);
         buf_put(&b, many_pairs ? "ub." : "tub.", many_pairs ? 3 : 4);
-        struct scanned s = scan_buffer(b.data, b.len, 0);
+        struct scan_results s = scan_buffer(b.data, b.len, 0);
         CU_ASSERT_EQUAL(s.result.found[CKPT_SCAN_INCOMPLETE], 1);
     }
     buf_free(&b);
-    struct scanned s = scan(TEXT(DUMP(SUBCLASS_KEY "cx\ny\n)RU\x07ndarray\x93" SHAPE_2X3 DTYPE_F4) "."));
+    struct scan_results s = scan(TEXT(DUMP(SUBCLASS_KEY "cx\ny\n)RU\x07ndarray\x93" SHAPE_2X3 DTYPE_F4) "."));
     CU_ASSERT_EQUAL(s.result.found[CKPT_SCAN_INCOMPLETE], 1);
     s = scan(TEXT("\x80\x03"
                   "NNb.")); /* not a joblib dump */
@@ -181,9 +181,9 @@ static void arrays_without_constant_attributes_are_not_followed(void)
 /* pickle.load executes the bytes of an array as opcodes, so harmful ones are reported. */
 static void arrays_that_pickle_load_executes_are_reported(void)
 {
-    struct scanned s = scan(TEXT(DUMP(CLASS_NDARRAY SHAPE_2X3 DTYPE_F4) "cos\nsystem\nU\x05"
-                                                                        "true \x85R0N0N"
-                                                                        "."));
+    struct scan_results s = scan(TEXT(DUMP(CLASS_NDARRAY SHAPE_2X3 DTYPE_F4) "cos\nsystem\nU\x05"
+                                                                             "true \x85R0N0N"
+                                                                             "."));
     enum { ARRAY_OFFSET = sizeof(DUMP(CLASS_NDARRAY SHAPE_2X3 DTYPE_F4)) - 1 };
     CHECK_FINDING(s, 3, "two-formats", ARRAY_OFFSET,
                   "what joblib.load takes for an array, pickle.load takes for opcodes");
@@ -203,8 +203,8 @@ static void arrays_that_pickle_load_executes_are_reported(void)
 /* The opcodes in the array run with an empty stack and memo, but fail after the opcodes before the array. */
 static void arrays_that_are_pickles_of_their_own_are_reported(void)
 {
-    struct scanned s = scan(TEXT(DUMP(CLASS_NDARRAY SHAPE_2X3 DTYPE_F4) "]p000\ncos\nsystem\n(K\1tR0."
-                                                                        "."));
+    struct scan_results s = scan(TEXT(DUMP(CLASS_NDARRAY SHAPE_2X3 DTYPE_F4) "]p000\ncos\nsystem\n(K\1tR0."
+                                                                             "."));
     CU_ASSERT_EQUAL(s.result.verdict, CKPT_SCAN_KNOWN_EXEC);
     s = scan(TEXT(DUMP(CLASS_NDARRAY SHAPE_2X3 DTYPE_F4 PADDING_KEY "K\x10") "\x01x"
                                                                              "]p000\ncos\nsystem\n(K\1tR0."
@@ -217,7 +217,7 @@ static void arrays_that_are_pickles_of_their_own_are_reported(void)
 static void object_arrays_are_followed_by_a_pickle(void)
 {
     enum { PICKLE_OFFSET = sizeof(DUMP(CLASS_NDARRAY SHAPE_2X3 DTYPE_OBJECTS)) - 1 };
-    struct scanned s = scan(TEXT(DUMP(CLASS_NDARRAY SHAPE_2X3 DTYPE_OBJECTS) "\x80\x03](K\1e.."));
+    struct scan_results s = scan(TEXT(DUMP(CLASS_NDARRAY SHAPE_2X3 DTYPE_OBJECTS) "\x80\x03](K\1e.."));
     CU_ASSERT(s.status == CKPT_OK && s.findings == 0 && s.result.accounted == s.result.bytes);
     CU_ASSERT_STRING_EQUAL(s.result.format, "joblib");
     s = scan(TEXT(DUMP(CLASS_NDARRAY SHAPE_2X3 DTYPE_OBJECTS) "\x80\x03"
@@ -307,13 +307,13 @@ static void inconsistent_dtypes_are_reported(void)
             EIGHT_BYTES)),
     };
     for (size_t i = 0; i < sizeof inconsistent / sizeof *inconsistent; i++) {
-        struct scanned s = scan(inconsistent[i]);
+        struct scan_results s = scan(inconsistent[i]);
         CU_ASSERT(s.findings > 0 && strcmp(s.first_finding.rule, "numpy-objects") == 0);
         if (s.findings == 0 || strcmp(s.first_finding.rule, "numpy-objects") != 0)
             scan_has_finding(&s, 0, "", 0, "", (int)i);
     }
     for (size_t i = 0; i < sizeof consistent / sizeof *consistent; i++) {
-        struct scanned s = scan(consistent[i]);
+        struct scan_results s = scan(consistent[i]);
         if (s.findings)
             scan_has_finding(&s, 0, "", 0, "", (int)(100 + i));
         CU_ASSERT_EQUAL(s.findings, 0);
@@ -325,7 +325,7 @@ static void inconsistent_dtypes_are_reported(void)
 
 static void several_arrays_are_skipped(void)
 {
-    struct scanned s = scan(TEXT("\x80\x03](" WRAPPED_ARRAY WRAPPED_ARRAY "e."));
+    struct scan_results s = scan(TEXT("\x80\x03](" WRAPPED_ARRAY WRAPPED_ARRAY "e."));
     CU_ASSERT(s.status == CKPT_OK && s.findings == 0 && s.result.in_tensors == 48);
     s = scan(TEXT("\x80\x03" WRAPPED_ARRAY "}b.")); /* BUILD again on the same array */
     CHECK_FINDING(s, 2, "pickle-not-followed", sizeof("\x80\x03" WRAPPED_ARRAY), "cannot be determined");
@@ -351,7 +351,7 @@ static void truncated_arrays_are_reported(void)
 static void frames_must_end_before_arrays(void)
 {
     /* a frame of the 133 bytes of opcodes before the array */
-    struct scanned s = scan(TEXT("\x80\x04" FRAME("\x85") WRAPPED_ARRAY FRAME("\x01") "."));
+    struct scan_results s = scan(TEXT("\x80\x04" FRAME("\x85") WRAPPED_ARRAY FRAME("\x01") "."));
     CU_ASSERT(s.status == CKPT_OK && s.findings == 0 && s.result.in_tensors == 24);
     /* a frame of 154 bytes ends in the array, after BUILD at 143 */
     s = scan(TEXT("\x80\x04" FRAME("\x9a") WRAPPED_ARRAY FRAME("\x01") "."));

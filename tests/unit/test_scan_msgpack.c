@@ -4,11 +4,11 @@
 
 #define KEY_K "\xa1k"
 
-static struct scanned scan(ckpt_str bytes) { return scan_buffer(bytes.ptr, bytes.len, 0); }
+static struct scan_results scan(ckpt_str bytes) { return scan_buffer(bytes.ptr, bytes.len, 0); }
 
 static bool is_msgpack(ckpt_str bytes)
 {
-    struct scanned s = scan(bytes);
+    struct scan_results s = scan(bytes);
     CU_ASSERT_EQUAL(s.status, CKPT_OK);
     bool yes = s.result.format && strcmp(s.result.format, "msgpack") == 0;
     if (yes) {
@@ -133,9 +133,9 @@ static void malformed_maps_are_refused(void)
 
 static void unknown_extensions_are_reported_once(void)
 {
-    struct scanned s = scan(TEXT("\x82" KEY_K "\xd4\x05"
-                                 "x" KEY_K "\xd4\0"
-                                 "x"));
+    struct scan_results s = scan(TEXT("\x82" KEY_K "\xd4\x05"
+                                      "x" KEY_K "\xd4\0"
+                                      "x"));
     CHECK_ONLY_FINDING(s, "format-not-scanned", 4, "an extension of type 5, which only its program can read");
     CU_ASSERT_EQUAL(s.result.accounted, 0);
     CHECK_ONLY_FINDING(scan(TEXT("\x81" KEY_K "\xd4\x80"
@@ -145,7 +145,7 @@ static void unknown_extensions_are_reported_once(void)
 
 static void values_are_scanned(void)
 {
-    struct scanned s = scan(TEXT("\x81" KEY_K "\xc4\x14" CALL_OS_SYSTEM));
+    struct scan_results s = scan(TEXT("\x81" KEY_K "\xc4\x14" CALL_OS_SYSTEM));
     CHECK_ONLY_FINDING(s, "known-exec", 18, "");
     CU_ASSERT_STRING_EQUAL(s.first_finding.where, "value@0x5");
     CU_ASSERT_STRING_EQUAL(s.result.format, "msgpack");

@@ -7,7 +7,7 @@
 #include "tarball.h"
 
 /* scan - scans a .npy file of VERSION with HEADER, followed by DATA. */
-static struct scanned scan(unsigned version, const char *header, ckpt_str data, size_t stop_at)
+static struct scan_results scan(unsigned version, const char *header, ckpt_str data, size_t stop_at)
 {
     buf b;
     size_t n = strlen(header);
@@ -19,7 +19,7 @@ static struct scanned scan(unsigned version, const char *header, ckpt_str data, 
         buf_byte(&b, (unsigned char)(n >> 8 * i));
     buf_put_cstr(&b, header);
     buf_put_str(&b, data);
-    struct scanned s = scan_buffer(b.data, b.len, stop_at);
+    struct scan_results s = scan_buffer(b.data, b.len, stop_at);
     CU_ASSERT(s.status == CKPT_ECANCELLED || (s.result.format && strcmp(s.result.format, "npy") == 0));
     buf_free(&b);
     return s;
@@ -41,7 +41,7 @@ static void elements_that_fill_the_file_are_data(void)
 {
     for (size_t i = 0; i < sizeof simple_headers / sizeof *simple_headers; i++)
         for (unsigned version = 1; version <= 2; version++) {
-            struct scanned s = scan(version, simple_headers[i], TEXT("0123456789abcdef"), 0);
+            struct scan_results s = scan(version, simple_headers[i], TEXT("0123456789abcdef"), 0);
             CU_ASSERT_EQUAL(s.status, CKPT_OK);
             CU_ASSERT_EQUAL(s.findings, 0);
             CU_ASSERT_EQUAL(s.result.accounted, s.result.bytes);
@@ -52,7 +52,7 @@ static void elements_that_fill_the_file_are_data(void)
 static void missing_elements_are_reported(void)
 {
     for (size_t i = 0; i < sizeof simple_headers / sizeof *simple_headers; i++) {
-        struct scanned s = scan(1, simple_headers[i], TEXT("0123456789"), 0);
+        struct scan_results s = scan(1, simple_headers[i], TEXT("0123456789"), 0);
         CU_ASSERT_EQUAL(s.status, CKPT_OK);
         CU_ASSERT_EQUAL(s.findings, 1);
         CU_ASSERT_STRING_EQUAL(s.first_finding.rule, "malformed");
@@ -63,7 +63,7 @@ static void missing_elements_are_reported(void)
 
 static void bytes_after_the_elements_are_scanned(void)
 {
-    struct scanned s = scan(1, simple_headers[0], TEXT("0123456789abcdef" CALL_OS_SYSTEM), 0);
+    struct scan_results s = scan(1, simple_headers[0], TEXT("0123456789abcdef" CALL_OS_SYSTEM), 0);
     CU_ASSERT_EQUAL(s.status, CKPT_OK);
     CU_ASSERT_STRING_EQUAL(s.first_finding.rule, "malformed");
     CU_ASSERT_STRING_EQUAL(s.first_finding.text, "20 bytes follow the elements");
@@ -79,7 +79,7 @@ static void sizes_that_overflow_are_reported(void)
         "{'descr': '<U4611686018427387903', 'fortran_order': False, 'shape': (16,), }\n",
     };
     for (size_t i = 0; i < 2; i++) {
-        struct scanned s = scan(1, headers[i], TEXT("0123456789abcdef"), 0);
+        struct scan_results s = scan(1, headers[i], TEXT("0123456789abcdef"), 0);
         CU_ASSERT_EQUAL(s.findings, 1);
         CU_ASSERT_STRING_EQUAL(s.first_finding.text,
                                "the elements need 18446744073709551615 bytes, the file has 16");
@@ -110,7 +110,7 @@ static void pickles_after_unusual_headers_are_found(void)
         "",
     };
     for (size_t i = 0; i < sizeof headers / sizeof *headers; i++) {
-        struct scanned s = scan(1, headers[i], TEXT(CALL_OS_SYSTEM), 0);
+        struct scan_results s = scan(1, headers[i], TEXT(CALL_OS_SYSTEM), 0);
         CU_ASSERT_EQUAL(s.status, CKPT_OK);
         CU_ASSERT_EQUAL(s.result.verdict, CKPT_SCAN_KNOWN_EXEC);
         CU_ASSERT_EQUAL(s.result.calls, 1);
@@ -124,11 +124,11 @@ static void pickles_after_truncated_headers_are_found(void)
     char header[80];
     for (size_t n = 0; n < strlen(simple_headers[1]); n++) {
         snprintf(header, sizeof header, "%.*s", (int)n, simple_headers[1]);
-        struct scanned s = scan(1, header, TEXT(CALL_OS_SYSTEM), 0);
+        struct scan_results s = scan(1, header, TEXT(CALL_OS_SYSTEM), 0);
         CU_ASSERT_EQUAL(s.result.verdict, CKPT_SCAN_KNOWN_EXEC);
     }
     /* a header with a NUL byte, and a harmless pickle */
-    struct scanned s = scan_buffer("\x93NUMPY\x01\0\x0c\0{'descr': '\0\x80\x02]q\0.", 28, 0);
+    struct scan_results s = scan_buffer("\x93NUMPY\x01\0\x0c\0{'descr': '\0\x80\x02]q\0.", 28, 0);
     CU_ASSERT(s.status == CKPT_OK && s.findings == 0 && s.result.pickles == 1);
 }
 
@@ -137,7 +137,7 @@ static void a_tar_archive_of_an_array_is_reported_as_tar(void)
     buf b;
     buf_init(&b, 1 << 20);
     tar_put(&b, "a.npy", "", '0', "00000000016", TEXT("\x93NUMPY\x01\0\x04\0none"));
-    struct scanned s = scan_buffer(b.data, b.len, 0);
+    struct scan_results s = scan_buffer(b.data, b.len, 0);
     CU_ASSERT(s.status == CKPT_OK && s.findings == 0);
     CU_ASSERT_STRING_EQUAL(s.result.format, "tar");
     buf_free(&b);
@@ -145,7 +145,7 @@ static void a_tar_archive_of_an_array_is_reported_as_tar(void)
 
 static void a_header_longer_than_the_file_is_reported(void)
 {
-    struct scanned s = scan_buffer("\x93NUMPY\x01\x00\xff\x7f{}", 12, 0);
+    struct scan_results s = scan_buffer("\x93NUMPY\x01\x00\xff\x7f{}", 12, 0);
     CU_ASSERT_STRING_EQUAL(s.first_finding.rule, "malformed");
     CU_ASSERT_EQUAL(s.first_finding.offset, 8);
     CU_ASSERT_STRING_EQUAL(s.first_finding.text,

@@ -7,13 +7,13 @@
 #define ONNX     "\x08\x08\x12\x07pytorch"
 #define LOCATION "\x0a\x08location\x12"
 
-static struct scanned scan(ckpt_str bytes) { return scan_buffer(bytes.ptr, bytes.len, 0); }
+static struct scan_results scan(ckpt_str bytes) { return scan_buffer(bytes.ptr, bytes.len, 0); }
 
 /* check_incomplete - checks that BYTES have one finding (of the level INCOMPLETE), and that their format is
  * unknown or bytes of them are not accounted for. */
 static void check_incomplete(ckpt_str bytes)
 {
-    struct scanned s = scan(bytes);
+    struct scan_results s = scan(bytes);
     CU_ASSERT_EQUAL(s.status, CKPT_OK);
     CU_ASSERT_EQUAL(s.findings, 1);
     CU_ASSERT(s.result.format == NULL || s.result.accounted < bytes.len);
@@ -71,7 +71,7 @@ static void operations_are_found(void)
 #define OPERATIONS                                                                                           \
     "\x08\x01\x12\x1b\x12\x06PyFunc\x12\x08ReadFile\x12\x09WriteFile\x12\x0b"                                \
     "EagerPyFunc"
-    struct scanned s = scan(TEXT(OPERATIONS));
+    struct scan_results s = scan(TEXT(OPERATIONS));
     CHECK_FINDING(s, 5, "graph-code", 4, "the operation PyFunc calls Python");
     CHECK_FINDING(s, 5, "graph-code", 12, "the operation ReadFile reads");
     CHECK_FINDING(s, 5, "graph-code", 22, "the operation WriteFile writes");
@@ -89,7 +89,7 @@ static void findings_are_limited(void)
     buf_put_cstr(&b, "\x08\x01");
     for (size_t i = 0; i < 150; i++)
         buf_put_cstr(&b, "\x12\x06PyFunc");
-    struct scanned s = scan(str_of((const char *)b.data, b.len));
+    struct scan_results s = scan(str_of((const char *)b.data, b.len));
     CU_ASSERT_EQUAL(s.status, CKPT_OK);
     CU_ASSERT_EQUAL(s.findings, 100 + 1);
     buf_free(&b);

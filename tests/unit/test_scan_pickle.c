@@ -7,11 +7,11 @@
 
 enum { MAX_PICKLES = 65536 }; /* so many pickles in a row are scanned */
 
-static struct scanned scan(ckpt_str bytes) { return scan_buffer(bytes.ptr, bytes.len, 0); }
+static struct scan_results scan(ckpt_str bytes) { return scan_buffer(bytes.ptr, bytes.len, 0); }
 
 static const char *format_of(ckpt_str bytes)
 {
-    struct scanned s = scan(bytes);
+    struct scan_results s = scan(bytes);
     CU_ASSERT_EQUAL(s.status, CKPT_OK);
     return s.result.format ? s.result.format : "unknown";
 }
@@ -50,7 +50,7 @@ static void pickles_without_proto_are_recognised(void)
 
 static void bytes_after_stop_are_reported(void)
 {
-    struct scanned s = scan(TEXT("\x80\x02N.\x80\x02N.x"));
+    struct scan_results s = scan(TEXT("\x80\x02N.\x80\x02N.x"));
     CHECK_ONLY_FINDING(s, "bytes-after-stop", 8, "1 byte after STOP");
     CU_ASSERT(s.result.pickles == 2 && s.result.accounted == 8);
     CHECK_ONLY_FINDING(scan(TEXT("\x80\x02N.xy")), "bytes-after-stop", 4, "2 bytes after STOP");
@@ -83,7 +83,7 @@ static void many_pickles_in_a_row_are_scanned(void)
 /* If the file ends inside a line, pickle.py reads the line without its last byte, so INST still calls. */
 static void truncated_lines_are_read_as_pickle_py_does(void)
 {
-    struct scanned s = scan(TEXT("(S'id'\niposix\nsystemX"));
+    struct scan_results s = scan(TEXT("(S'id'\niposix\nsystemX"));
     CHECK_FINDING(s, 2, "known-exec", 7, "");
     CHECK_FINDING(s, 2, "broken-pickle", 21, "the pickle ends without STOP");
     CHECK_FINDING(scan_buffer_as(TEXT("(S'id'\niposix\nsystemX"), ".txt", NULL, 0), 3, "known-exec", 7, "");
@@ -108,9 +108,9 @@ static void malformed_text_named_pkl_is_reported(void)
  * the call. */
 static void pickles_that_need_frames_are_recognised(void)
 {
-    struct scanned s = scan(TEXT("\x95\7\0\0\0\0\0\0\0X\x08\0\0\0"
-                                 "abPPPPPPU\x14"
-                                 "cos\nsystem\n\x8c\2id\x85R.0."));
+    struct scan_results s = scan(TEXT("\x95\7\0\0\0\0\0\0\0X\x08\0\0\0"
+                                      "abPPPPPPU\x14"
+                                      "cos\nsystem\n\x8c\2id\x85R.0."));
     CU_ASSERT_EQUAL(s.result.verdict, CKPT_SCAN_KNOWN_EXEC);
 }
 
@@ -132,7 +132,7 @@ static void load_from_bytes_must_be_called_at_once(void)
         CONSTANT("ccollections\nOrderedDict\n)R" LOAD_FROM_BYTES "b."),
     };
     for (size_t i = 0; i < sizeof not_called_at_once / sizeof *not_called_at_once; i++) {
-        struct scanned s = scan(not_called_at_once[i]);
+        struct scan_results s = scan(not_called_at_once[i]);
         CU_ASSERT_EQUAL(s.result.verdict, CKPT_SCAN_KNOWN_EXEC);
     }
     CU_ASSERT_EQUAL(scan(TEXT("\x80\2" LOAD_FROM_BYTES "0N.")).findings, 0);
@@ -170,7 +170,7 @@ static void unusual_changes_of_objects_are_reported(void)
         CONSTANT("c__builtin__\nlist\n)R(NNeNaNNs(NNu."),
     };
     for (size_t i = 0; i < sizeof unusual / sizeof *unusual; i++) {
-        struct scanned s = scan(unusual[i]);
+        struct scan_results s = scan(unusual[i]);
         if (s.findings != 1 || strcmp(s.first_finding.rule, "unresolved-callable") != 0)
             scan_has_finding(&s, 0, "", 0, "", (int)i);
         CU_ASSERT(s.findings == 1 && strcmp(s.first_finding.rule, "unresolved-callable") == 0);
@@ -214,7 +214,7 @@ static void too_many_pickles_are_reported(void)
 
 static void pickles_in_bytes_objects_are_scanned(void)
 {
-    struct scanned s = scan(TEXT(BYTES_OBJECT("\x14", CALL_OS_SYSTEM)));
+    struct scan_results s = scan(TEXT(BYTES_OBJECT("\x14", CALL_OS_SYSTEM)));
     CHECK_ONLY_FINDING(s, "known-exec", 18, "");
     CU_ASSERT_STRING_EQUAL(s.first_finding.where, "value@0x4");
     CHECK_ONLY_FINDING(scan(TEXT(BYTES_OBJECT("\x18", "gASVnnnnnnnnnnnnnnnnnnnn"))), "embedded-file", 4,
@@ -232,8 +232,8 @@ static void pickles_in_bytes_objects_are_scanned(void)
 /* Protocols before 3 store bytes as text of characters up to U+00FF. */
 static void bytes_stored_as_text_are_scanned(void)
 {
-    struct scanned s = scan(TEXT("\x80\x02X\x16\0\0\0\xc2\x80\x02"
-                                 "cos\nsystem\nU\x02id\xc2\x85R.."));
+    struct scan_results s = scan(TEXT("\x80\x02X\x16\0\0\0\xc2\x80\x02"
+                                      "cos\nsystem\nU\x02id\xc2\x85R.."));
     CHECK_ONLY_FINDING(s, "known-exec", 18, "");
     /* Three texts that are not UTF-8. */
     CU_ASSERT_EQUAL(scan(TEXT("\x80\x02X\x15\0\0\0\xc2\x80\x02N.nnnnnnnnnnnnnnn\xc3.")).findings, 0);
@@ -258,7 +258,7 @@ static void bytes_stored_as_text_are_scanned(void)
 
 static void truncated_legacy_files_are_reported(void)
 {
-    struct scanned s = scan(TEXT(LEGACY_MAGIC "\x80\x02M\xe9\x03.\x80\x02}."));
+    struct scan_results s = scan(TEXT(LEGACY_MAGIC "\x80\x02M\xe9\x03.\x80\x02}."));
     CU_ASSERT(s.status == CKPT_OK && s.result.pickles == 3 && strcmp(s.result.format, "torch-legacy") == 0);
     CHECK_ONLY_FINDING(s, "malformed", 25, ""); /* at the end, after three pickles */
     s = scan(TEXT(LEGACY_MAGIC "\x80\x02M\xe9\x03.\x80\x02}]]"));
@@ -272,7 +272,7 @@ static void truncated_legacy_files_are_reported(void)
 
 static void suffixes_that_do_not_match_the_content_are_reported(void)
 {
-    struct scanned s = scan_buffer_as(TEXT(CALL_OS_SYSTEM), ".SafeTensors", NULL, 0);
+    struct scan_results s = scan_buffer_as(TEXT(CALL_OS_SYSTEM), ".SafeTensors", NULL, 0);
     CHECK_FINDING(s, 2, "hidden-pickle", CKPT_NO_OFFSET,
                   "the name ends in .safetensors, the content is pickle");
     CHECK_FINDING(scan_buffer_as(TEXT(CALL_OS_SYSTEM), ".7z", NULL, 0), 2, "name-mismatch", CKPT_NO_OFFSET,
@@ -293,7 +293,7 @@ static void malformed_safetensors_are_scanned_as_a_pickle(void)
     buf_put(&b, "B\x05\0\0\0\0\0\0{ncos\nsystem\nU\x02id\x85R.", 28);
     for (int i = 0; i < 2000; i++)
         buf_byte(&b, ' ');
-    struct scanned s = scan(str_of((const char *)b.data, b.len));
+    struct scan_results s = scan(str_of((const char *)b.data, b.len));
     CHECK_FINDING(s, 5, "known-exec", 26, "");
     b.data[10] = 'x';
     s = scan(str_of((const char *)b.data, b.len));
@@ -317,7 +317,8 @@ static void long_locations_are_truncated(void)
     char size[13];
     snprintf(size, sizeof size, "%011zo", inner.len);
     tar_put(&outer, "y", "", '0', size, str_of((const char *)inner.data, inner.len));
-    struct scanned s = scan_buffer_as(str_of((const char *)outer.data, outer.len), NULL, &with_sha256, 0);
+    struct scan_results s = scan_buffer_as(str_of((const char *)outer.data, outer.len), NULL, &with_sha256,
+                                           0);
     CU_ASSERT(s.status == CKPT_OK && s.result.verdict == CKPT_SCAN_KNOWN_EXEC && s.members == 2);
     CU_ASSERT_EQUAL(ckpt_scan("/no such file", NULL, NULL, NULL, &s.result, NULL), CKPT_ENOTFOUND);
     buf_free(&inner);

@@ -10,9 +10,9 @@
 #define CALL_SIZE      (sizeof CALL_OS_SYSTEM - 1)
 #define END_RECORD_MAX 65557u /* bytes of an end record with the longest comment: 22 + 65535 */
 
-static struct scanned scan(const buf *b) { return scan_buffer(b->data, b->len, 0); }
+static struct scan_results scan(const buf *b) { return scan_buffer(b->data, b->len, 0); }
 
-static bool is_format(const struct scanned *s, const char *name)
+static bool is_format(const struct scan_results *s, const char *name)
 {
     return s->result.format && strcmp(s->result.format, name) == 0;
 }
@@ -63,7 +63,7 @@ static void a_pickle_that_begins_with_the_header_length_is_found(void)
     memcpy(data + skipped_data, &CALL_OS_SYSTEM[2], CALL_SIZE - 2);
     CU_ASSERT_FATAL(skipped_data + CALL_SIZE - 2 < sizeof data);
     put_padded(&b, buf_view(&header), HEADER_LENGTH, str_of((const char *)data, sizeof data));
-    struct scanned s = scan(&b);
+    struct scan_results s = scan(&b);
     CU_ASSERT_EQUAL(s.result.verdict, CKPT_SCAN_KNOWN_EXEC);
     /* 8 bytes of the header's length are before the header; REDUCE is 16 bytes after the import */
     CHECK_FINDING(s, 4, "known-exec", 8 + HEADER_LENGTH + skipped_data + 16, "");
@@ -83,7 +83,7 @@ static void valid_headers_are_no_pickle(void)
         buf b;
         buf_init(&b, 1 << 16);
         put_padded(&b, TEXT(ONE_TENSOR), sizeof ONE_TENSOR - 1 + n, FOUR_BYTES);
-        struct scanned s = scan(&b);
+        struct scan_results s = scan(&b);
         CU_ASSERT(IS_CLEAN(s) && s.result.pickles == 0);
         buf_free(&b);
     }
@@ -100,7 +100,7 @@ static void a_header_may_begin_with_white_space(void)
             buf_byte(&header, (unsigned char)" \n\t\r"[k % 4]);
         buf_put_cstr(&header, ONE_TENSOR);
         put_padded(&b, buf_view(&header), header.len, FOUR_BYTES);
-        struct scanned s = scan(&b);
+        struct scan_results s = scan(&b);
         CU_ASSERT(IS_CLEAN(s));
         CU_ASSERT(is_format(&s, "safetensors"));
         buf_free(&b);
@@ -125,7 +125,7 @@ static void put_archive(buf *b, size_t before, size_t comment_size)
 static void check_appended_archive(buf *b, const char *format, size_t before, size_t comment, int line)
 {
     put_archive(b, before, comment);
-    struct scanned s = scan(b);
+    struct scan_results s = scan(b);
     bool archive_found = false, pickle_found = false;
     for (size_t i = 0; i < s.findings && i < MAX_FINDINGS; i++) {
         archive_found = archive_found || (strcmp(s.all[i].rule, "two-formats") == 0 &&
@@ -133,12 +133,12 @@ static void check_appended_archive(buf *b, const char *format, size_t before, si
         pickle_found = pickle_found ||
                        (strcmp(s.all[i].rule, "known-exec") == 0 && strstr(s.all[i].where, "evil.pkl"));
     }
-    bool right = s.status == CKPT_OK && archive_found && pickle_found && is_format(&s, format);
-    if (!right)
+    bool as_expected = s.status == CKPT_OK && archive_found && pickle_found && is_format(&s, format);
+    if (!as_expected)
         printf("\n    line %d: %s: %zu findings, the first %s %s: %s", line,
                s.result.format ? s.result.format : "?", s.findings, s.first_finding.rule,
                s.first_finding.where, s.first_finding.text);
-    CU_ASSERT(right);
+    CU_ASSERT(as_expected);
     buf_free(b);
 }
 #define CHECK_APPENDED_ARCHIVE(b, format, before, comment)                                                   \
@@ -189,7 +189,7 @@ static void an_archive_in_a_tensor_is_found(void)
     buf_init(&b, 1 << 16);
     put_archive(&zip, 0, 3);
     put_tensor(&b, buf_view(&zip));
-    struct scanned s = scan(&b);
+    struct scan_results s = scan(&b);
     CU_ASSERT(s.status == CKPT_OK && s.result.verdict == CKPT_SCAN_KNOWN_EXEC);
     buf_free(&zip);
     buf_free(&b);
@@ -205,7 +205,7 @@ static void bytes_that_no_reader_opens_are_no_archive(void)
     buf b;
     buf_init(&b, 1 << 20);
     put_tensor(&b, str_of(data, 2 * END_RECORD_MAX));
-    struct scanned s = scan(&b);
+    struct scan_results s = scan(&b);
     CU_ASSERT(IS_CLEAN(s));
     buf_free(&b);
     struct member m = {.name = "evil.pkl", .bytes = CONSTANT(CALL_OS_SYSTEM)};
@@ -236,7 +236,7 @@ static void an_archive_is_found_as_far_as_readers_search(void)
         for (size_t n = distances[i] - 22; n; n--)
             buf_byte(&data, 0);
         put_tensor(&b, buf_view(&data));
-        struct scanned s = scan(&b);
+        struct scan_results s = scan(&b);
         CU_ASSERT(s.status == CKPT_OK && s.result.verdict == CKPT_SCAN_KNOWN_EXEC);
         CU_ASSERT(is_format(&s, "safetensors"));
         buf_free(&data);
@@ -255,7 +255,7 @@ static void an_archive_after_a_member_of_unknown_size_is_scanned(void)
     zip_put(&b, &m, 1, 0);
     memset(b.data + 18, 0, 8); /* clears the sizes of the member */
     put_archive(&b, b.len, 3);
-    struct scanned s = scan(&b);
+    struct scan_results s = scan(&b);
     CU_ASSERT(s.status == CKPT_OK && s.result.verdict == CKPT_SCAN_KNOWN_EXEC);
     buf_free(&b);
 }
@@ -270,7 +270,7 @@ static void a_zip_archive_at_the_end_of_a_tar_is_a_note(void)
     zip_put(&zip, &m, 1, 0);
     tar_member(&b, "m.zip", '0', buf_view(&zip));
     tar_end(&b);
-    struct scanned s = scan(&b);
+    struct scan_results s = scan(&b);
     /* the offset is that of the end record: 22 bytes before the end of the member, which has a tar header */
     CHECK_ONLY_FINDING(s, "zip-at-end", 512 + zip.len - 22, "readers of zip open");
     CU_ASSERT(s.result.found[CKPT_SCAN_NOTE] == 1 && s.result.accounted == s.result.bytes);
@@ -301,7 +301,7 @@ static void a_zlib_stream_that_looks_like_text_is_scanned(void)
     buf_init(&b, 1 << 20);
     put_zlib(&b, "cos\nsystem\n(S'id'\ntR.", 0xc35e);
     b.data[2] = 0x21;
-    struct scanned s = scan(&b);
+    struct scan_results s = scan(&b);
     CU_ASSERT(s.status == CKPT_OK && s.result.verdict == CKPT_SCAN_KNOWN_EXEC);
     CU_ASSERT(is_format(&s, "zlib"));
     b.len -= 6; /* without the checksum, loaders that decompress on demand still run the pickle */

@@ -3,15 +3,15 @@
 #include "scanned.h"
 #include "torch01.h"
 
-static struct scanned scan(buf *b, size_t stop_at)
+static struct scan_results scan(buf *b, size_t stop_at)
 {
-    struct scanned s = scan_buffer(b->data, b->len, stop_at);
+    struct scan_results s = scan_buffer(b->data, b->len, stop_at);
     buf_free(b);
     return s;
 }
 
 /* scan_member - scans an archive of one member of TYPE with PAYLOAD. */
-static struct scanned scan_member(char type, ckpt_str payload, size_t stop_at)
+static struct scan_results scan_member(char type, ckpt_str payload, size_t stop_at)
 {
     buf b;
     buf_init(&b, 1 << 20);
@@ -22,7 +22,7 @@ static struct scanned scan_member(char type, ckpt_str payload, size_t stop_at)
 
 static void members_are_scanned(void)
 {
-    struct scanned s = scan_member('0', TEXT(CALL_OS_SYSTEM), 0);
+    struct scan_results s = scan_member('0', TEXT(CALL_OS_SYSTEM), 0);
     CHECK_ONLY_FINDING(s, "known-exec", 18, "");
     CU_ASSERT_STRING_EQUAL(s.first_finding.where, "name");
     CU_ASSERT(s.result.verdict == CKPT_SCAN_KNOWN_EXEC && s.result.members == 1);
@@ -75,7 +75,7 @@ static void deeply_nested_archives_are_reported(void)
         buf_free(&b);
         b = outer;
     }
-    struct scanned s = scan_buffer_as(str_of((const char *)b.data, b.len), NULL, &two_levels, 0);
+    struct scan_results s = scan_buffer_as(str_of((const char *)b.data, b.len), NULL, &two_levels, 0);
     CHECK_ONLY_FINDING(s, "not-opened", CKPT_NO_OFFSET, "an archive nested too deep");
     CU_ASSERT_STRING_EQUAL(s.first_finding.where, "inner!inner");
     CU_ASSERT_EQUAL(s.result.members, 2);
@@ -85,7 +85,7 @@ static void deeply_nested_archives_are_reported(void)
 }
 
 /* scan_torch_tar - scans an archive of torch 0.1 whose member number AT has BYTES, without member OMITTED. */
-static struct scanned scan_torch_tar(int at, ckpt_str bytes, int omitted, size_t stop_at)
+static struct scan_results scan_torch_tar(int at, ckpt_str bytes, int omitted, size_t stop_at)
 {
     ckpt_str members[3];
     buf b;
@@ -98,7 +98,7 @@ static struct scanned scan_torch_tar(int at, ckpt_str bytes, int omitted, size_t
 
 static void valid_archives_of_torch_are_read_to_the_last_byte(void)
 {
-    struct scanned s = scan_torch_tar(-1, TEXT(""), -1, 0);
+    struct scan_results s = scan_torch_tar(-1, TEXT(""), -1, 0);
     CU_ASSERT(s.status == CKPT_OK && s.findings == 0 && s.result.pickles == 6);
     CU_ASSERT_STRING_EQUAL(s.result.format, "torch-tar");
     CU_ASSERT_EQUAL(s.result.accounted, s.result.bytes);
@@ -109,7 +109,7 @@ static void valid_archives_of_torch_are_read_to_the_last_byte(void)
 /* check_malformed - checks that, if member AT has BYTES, reading stops at OFFSET, with FINDINGS findings. */
 static void check_malformed(int at, ckpt_str bytes, uint64_t offset, size_t findings, int line)
 {
-    struct scanned s = scan_torch_tar(at, bytes, -1, 0);
+    struct scan_results s = scan_torch_tar(at, bytes, -1, 0);
     CU_ASSERT(
         scan_has_finding(&s, findings, "malformed", offset, "no tensors of torch 0.1 from here on", line));
     CU_ASSERT(s.result.accounted < s.result.bytes);

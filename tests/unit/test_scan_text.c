@@ -5,11 +5,11 @@
 #include "scanned.h"
 #include "tarball.h"
 
-static struct scanned scan(ckpt_str bytes) { return scan_buffer(bytes.ptr, bytes.len, 0); }
+static struct scan_results scan(ckpt_str bytes) { return scan_buffer(bytes.ptr, bytes.len, 0); }
 
 static void check_data(ckpt_str bytes, int line)
 {
-    struct scanned s = scan(bytes);
+    struct scan_results s = scan(bytes);
     bool fine = s.status == CKPT_OK && s.findings == 0 && s.result.accounted == bytes.len &&
                 s.result.in_text == bytes.len && s.result.format && strcmp(s.result.format, "text") == 0;
     if (!fine)
@@ -87,7 +87,7 @@ static void dangerous_classes_are_reported(void)
                        "which may reach outside");
     CHECK_ONLY_FINDING(scan(TEXT(LAYER("utils", "function"))), "keras-code", 58,
                        "the class function of the module utils");
-    struct scanned s = scan(
+    struct scan_results s = scan(
         TEXT("{\"layers\": [" LAYER("os", "a") ", " LAYER("keras", "B") ", " LAYER("", "Lambda") "]}"));
     CHECK_FINDING(s, 2, "keras-code", 60, "the class a of the module os");
     CU_ASSERT_EQUAL(s.result.verdict, CKPT_SCAN_UNKNOWN_CALLABLE);
@@ -112,7 +112,7 @@ static void too_much_json_is_reported(void)
     memset(large, ' ', n);
     memcpy(large, "{\"class_name\":\"Lambda\"", 22);
     large[n - 1] = '}';
-    struct scanned s = scan(str_of(large, n));
+    struct scan_results s = scan(str_of(large, n));
     CHECK_ONLY_FINDING(s, "not-opened", 0, "JSON of 67108865 bytes; up to 64 MiB are read");
     CU_ASSERT_EQUAL(s.result.accounted, 0);
     large[0] = '[';

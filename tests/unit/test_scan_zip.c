@@ -36,27 +36,27 @@ enum {
     "\xba\0\0"
 #define AS_ZSTD "\x28\xb5\x2f\xfd\x04\x58\x51\0\0just text\n\x13\x28\x82\x8f"
 
-static struct scanned scan(const struct member *m, size_t n, const ckpt_scan_options *opts)
+static struct scan_results scan(const struct member *m, size_t n, const ckpt_scan_options *opts)
 {
     buf b;
     buf_init(&b, 1 << 20);
     zip_put(&b, m, n, 0);
-    struct scanned s = scan_buffer_as(str_of((const char *)b.data, b.len), NULL, opts, 0);
+    struct scan_results s = scan_buffer_as(str_of((const char *)b.data, b.len), NULL, opts, 0);
     buf_free(&b);
     return s;
 }
 
 /* scan_member - scans an archive of one member with the payload BYTES, whose headers have METHOD, FLAGS, the
  * uncompressed size USIZE and CRC. */
-static struct scanned scan_member(ckpt_str bytes, unsigned method, unsigned flags, uint32_t usize,
-                                  uint32_t crc)
+static struct scan_results scan_member(ckpt_str bytes, unsigned method, unsigned flags, uint32_t usize,
+                                       uint32_t crc)
 {
     struct member m = {
         .name = "a", .bytes = bytes, .method = method, .flags = flags, .usize = usize, .crc = crc};
     return scan(&m, 1, NULL);
 }
 
-static void check_clean(struct scanned s, int line)
+static void check_clean(struct scan_results s, int line)
 {
     bool fine = s.status == CKPT_OK && s.findings == 0 && s.result.accounted == s.result.bytes &&
                 s.result.members == 1;
@@ -120,7 +120,7 @@ static void unpacking_is_limited(void)
 
 static void members_that_cannot_be_unpacked_are_reported(void)
 {
-    struct scanned s = scan_member(TEXT("12345678"), UNKNOWN_METHOD, 0, UNCOMPRESSED_SIZE, 0);
+    struct scan_results s = scan_member(TEXT("12345678"), UNKNOWN_METHOD, 0, UNCOMPRESSED_SIZE, 0);
     CHECK_ONLY_FINDING(s, "not-opened", 0, "it is compressed by method 97");
     CU_ASSERT_EQUAL(s.result.accounted, s.result.bytes - 8);
     CHECK_ONLY_FINDING(scan_member(TEXT("12345678"), UNKNOWN_METHOD, ENCRYPTED, UNCOMPRESSED_SIZE, 0),
@@ -147,7 +147,7 @@ static void bytes_of_overlapping_members_are_counted_once(void)
     buf b;
     buf_init(&b, 1 << 20);
     zip_put(&b, m, 2, 0);
-    struct scanned s = scan_buffer(b.data, b.len, 0);
+    struct scan_results s = scan_buffer(b.data, b.len, 0);
     CU_ASSERT_EQUAL(s.result.accounted, s.result.bytes - 2 * 16);
     /* With both sizes of 150 bytes, the first member reaches over the second. The central directory follows
      * two members of 31 + 16 bytes. */
@@ -171,7 +171,7 @@ static void members_that_torch_never_writes_are_reported(void)
                           .method = DEFLATE,
                           .usize = UNCOMPRESSED_SIZE,
                           .crc = UNCOMPRESSED_CRC}};
-    struct scanned s = scan(m, 3, NULL);
+    struct scan_results s = scan(m, 3, NULL);
     CHECK_FINDING(s, 2, "zip-structure", 191,
                   "is outside of the folder \"t\", where torch writes all records");
     CHECK_FINDING(s, 2, "zip-structure", 246,
@@ -199,7 +199,7 @@ static void compressed_data_in_storages_are_scanned(void)
                          {.name = "t/data/0", .bytes = {0}}};
     for (size_t i = 0; i < sizeof packed / sizeof *packed; i++) {
         m[1].bytes = packed[i];
-        struct scanned s = scan(m, 2, NULL);
+        struct scan_results s = scan(m, 2, NULL);
         CHECK_FINDING(s, 2, "archive-opened", 0,
                       i ? "zlib data, unpacked and scanned" : "gzip data, unpacked and scanned");
         CU_ASSERT(s.result.verdict == CKPT_SCAN_KNOWN_EXEC && s.result.pickles == 2);
@@ -222,7 +222,7 @@ static void large_compressed_storages_are_not_unpacked_completely(void)
                           .bytes = {(const char *)packed.data, packed.len},
                           .method = DEFLATE,
                           .usize = 180000}};
-    struct scanned s = scan(m, 2, NULL);
+    struct scan_results s = scan(m, 2, NULL);
     CU_ASSERT(s.status == CKPT_OK && s.findings == 1 &&
               strstr(s.first_finding.text, "compressed by method 8"));
     buf_free(&packed);
@@ -265,7 +265,7 @@ static void bytes_between_members_are_scanned(void)
     memcpy(b.data + dir, CALL_OS_SYSTEM, inserted);
     b.data[b.len - 6] =
         (unsigned char)(dir + inserted); /* in the end record: the offset of the central directory */
-    struct scanned s = scan_buffer(b.data, b.len, 0);
+    struct scan_results s = scan_buffer(b.data, b.len, 0);
     CHECK_FINDING(s, 2, "zip-structure", dir, "bytes between members that belong to none");
     CHECK_FINDING(s, 2, "known-exec", sizeof(CALL_OS_SYSTEM) - 3, "");
     CU_ASSERT_STRING_EQUAL(s.all[1].where, "bytes@0x29");
@@ -280,7 +280,7 @@ static void bytes_around_the_archive_are_scanned(void)
     buf_init(&b, 1 << 20);
     zip_put(&b, &m, 1, 0);
     buf_put(&b, CALL_OS_SYSTEM, sizeof(CALL_OS_SYSTEM) - 1);
-    struct scanned s = scan_buffer(b.data, b.len, 0);
+    struct scan_results s = scan_buffer(b.data, b.len, 0);
     CHECK_FINDING(s, 2, "known-exec", 18, "");
     CU_ASSERT_STRING_EQUAL(s.all[1].where, "bytes@0x6e");
     b.len = 0;
@@ -309,7 +309,7 @@ static void nested_and_concatenated_archives_are_scanned(void)
                        "an archive nested too deep");
     CHECK_ONLY_FINDING(scan(&outer, 1, NULL), "known-exec", 18, "");
     zip_put(&b, &m, 1, b.len);
-    struct scanned s = scan_buffer(b.data, b.len, 0);
+    struct scan_results s = scan_buffer(b.data, b.len, 0);
     CHECK_FINDING(s, 3, "zip-row", 0, "2 archives one after the other");
     CU_ASSERT(s.result.accounted == s.result.bytes && s.result.pickles == 2);
     buf_free(&b);
@@ -322,7 +322,7 @@ static void shared_bytes_are_scanned_once(void)
     ckpt_scan_options with_sha256 = {.struct_size = sizeof with_sha256, .sha256 = true};
     for (size_t i = 0; i < 50; i++)
         m[i] = (struct member){.name = "a", .bytes = CONSTANT(CALL_OS_SYSTEM), .reuses_previous = i > 0};
-    struct scanned s = scan(m, 50, &with_sha256);
+    struct scan_results s = scan(m, 50, &with_sha256);
     CU_ASSERT(s.status == CKPT_OK && s.result.verdict == CKPT_SCAN_KNOWN_EXEC);
     CU_ASSERT(s.result.pickles == 1 && s.result.calls == 1 && s.result.members == 50 && s.members == 50);
     CU_ASSERT_EQUAL(s.result.found[CKPT_SCAN_NOTE], 49);
@@ -336,14 +336,15 @@ static void shared_bytes_are_scanned_once(void)
 /* The members overlap, each a byte shorter than the last, so that scanning all takes quadratic time. */
 static void scanning_overlapping_members_is_limited(void)
 {
-    enum { MEMBERS = 400, LONGEST = 300000 };
+    enum { MEMBERS = 400, LONGEST_MEMBER = 300000 };
     struct member *m = calloc(MEMBERS, sizeof *m);
-    char *text = malloc(LONGEST);
+    char *text = malloc(LONGEST_MEMBER);
     CU_ASSERT_FATAL(m && text);
-    memset(text, 'x', LONGEST);
+    memset(text, 'x', LONGEST_MEMBER);
     for (size_t i = 0; i < MEMBERS; i++)
-        m[i] = (struct member){.name = "a", .bytes = {text, LONGEST - i}, .crc = 1, .reuses_previous = i > 0};
-    struct scanned s = scan(m, MEMBERS, NULL);
+        m[i] = (struct member){
+            .name = "a", .bytes = {text, LONGEST_MEMBER - i}, .crc = 1, .reuses_previous = i > 0};
+    struct scan_results s = scan(m, MEMBERS, NULL);
     CU_ASSERT(s.status == CKPT_OK && s.result.members < 300);
     CU_ASSERT_EQUAL(s.result.found[CKPT_SCAN_INCOMPLETE], 1);
     free(text);
@@ -353,7 +354,7 @@ static void scanning_overlapping_members_is_limited(void)
 /* A pickle, then an archive whose central directory is truncated. */
 static void bytes_before_a_malformed_archive_are_scanned(void)
 {
-    struct scanned s = scan_buffer(
+    struct scan_results s = scan_buffer(
         "cos\nsystem\n(S'id'\ntR.PK\1\2\x14\0\x14\0\0\0PK\5\6\0\0\0\0\1\0\1\0\x08\0\0\0\x15\0\0\0\0\0", 51,
         0);
     CU_ASSERT(s.status == CKPT_OK && s.result.verdict == CKPT_SCAN_KNOWN_EXEC);
@@ -370,7 +371,7 @@ static void archives_of_torch_with_a_truncated_directory_are_scanned(void)
     unsigned char *end_record = b.data + b.len - 22;
     end_record[12]--; /* the size of the central directory */
     memmove(end_record - 1, end_record, 22);
-    struct scanned s = scan_buffer(b.data, b.len - 1, 0);
+    struct scan_results s = scan_buffer(b.data, b.len - 1, 0);
     CU_ASSERT(s.status == CKPT_OK &&
               strstr(s.first_finding.text, "the central directory ends inside an entry"));
     buf_free(&b);

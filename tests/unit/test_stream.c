@@ -213,13 +213,13 @@ static void scalars_and_a_hundred_dimensions_are_read(void)
     free_tensor();
 }
 
-static size_t reads;
+static size_t nreads;
 
 static ckpt_status read_and_count(source *s, uint64_t off, void *out, size_t n, ckpt_error *err)
 {
     (void)s;
     (void)err;
-    reads++;
+    nreads++;
     memcpy(out, guarded + off, n);
     return CKPT_OK;
 }
@@ -237,9 +237,9 @@ static void expanded_views_are_read_with_at_most_4_reads(void)
         source *original = storage.src;
         storage.src = &counting;
         table.max_expanded = UINT64_MAX;
-        reads = 0;
+        nreads = 0;
         CU_ASSERT(streams_as_defined(4));
-        CU_ASSERT(reads <= 4);
+        CU_ASSERT(nreads <= 4);
         storage.src = original;
         free_tensor();
     }

@@ -59,17 +59,20 @@ static struct test_file make_package(const char *a, const char *b)
 {
     static const float four[] = {1, 2, 3, 4};
     const char *data = (const char *)four;
-    buf pa, pb;
-    buf_init(&pa, 1 << 16);
-    buf_init(&pb, 1 << 16);
-    put_pickle(&pb, b);
-    put_pickle(&pa, a);
-    const struct record r[] = {
-        {".data/extern_modules", "", 0},      {".data/0.storage", data, 16},        {".data/not.pkl", "", 0},
-        {"m/a.pkl", (char *)pa.data, pa.len}, {"m/b.pkl", (char *)pb.data, pb.len}, {"m/c.py", "", 0}};
+    buf pickle_a, pickle_b;
+    buf_init(&pickle_a, 1 << 16);
+    buf_init(&pickle_b, 1 << 16);
+    put_pickle(&pickle_b, b);
+    put_pickle(&pickle_a, a);
+    const struct record r[] = {{".data/extern_modules", "", 0},
+                               {".data/0.storage", data, 16},
+                               {".data/not.pkl", "", 0},
+                               {"m/a.pkl", (char *)pickle_a.data, pickle_a.len},
+                               {"m/b.pkl", (char *)pickle_b.data, pickle_b.len},
+                               {"m/c.py", "", 0}};
     struct test_file made = make_archive(r, 6, NULL);
-    buf_free(&pa);
-    buf_free(&pb);
+    buf_free(&pickle_a);
+    buf_free(&pickle_b);
     return made;
 }
 

@@ -9,7 +9,7 @@
 #include "pickled.h"
 
 /* A file, a plan that renames its tensors, and the patches that edit the file. */
-struct edited {
+struct edited_file {
     struct test_file made;
     ckpt_plan *plan;
     struct patches patches;
@@ -19,9 +19,9 @@ struct edited {
 
 /* plan_rename - returns a plan that strips the prefix FROM from the keys of MADE, and adds TO; either may be
  * NULL. */
-static struct edited plan_rename(struct test_file made, const char *from, const char *to)
+static struct edited_file plan_rename(struct test_file made, const char *from, const char *to)
 {
-    struct edited e = {.made = made};
+    struct edited_file e = {.made = made};
     CU_ASSERT_PTR_NOT_NULL_FATAL(made.file);
     CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(made.file, &e.plan, &e.err), CKPT_OK);
     CU_ASSERT(!from || ckpt_plan_strip(e.plan, from, false, &e.err) == CKPT_OK);
@@ -30,7 +30,7 @@ static struct edited plan_rename(struct test_file made, const char *from, const 
 }
 
 /* run_edit - computes the patches of E, and sets its status. */
-static void run_edit(struct edited *e)
+static void run_edit(struct edited_file *e)
 {
     e->patches = (struct patches){0};
     CU_ASSERT_EQUAL(plan_update_entries(e->plan, &e->err), CKPT_OK);
@@ -38,21 +38,21 @@ static void run_edit(struct edited *e)
 }
 
 /* get_edit - returns an edit for N entries of NODE; the test may change the edit. */
-static struct edit *get_edit(struct edited *e, const ckpt_value *node, uint32_t n)
+static struct edit *get_edit(struct edited_file *e, const ckpt_value *node, uint32_t n)
 {
     struct edit *edit = plan_find_or_add_edit(e->plan, node, n);
     CU_ASSERT_PTR_NOT_NULL_FATAL(edit);
     return edit;
 }
 
-static void close_edited(struct edited *e)
+static void close_edited(struct edited_file *e)
 {
     ckpt_plan_free(e->plan);
     close_file(&e->made);
 }
 
 /* open_patched - opens the file of E with its patches. */
-static struct test_file open_patched(struct edited *e)
+static struct test_file open_patched(struct edited_file *e)
 {
     char bytes[65536];
     source *patched_source = source_patched(e->made.file->src, &e->patches);
@@ -65,7 +65,7 @@ static struct test_file open_patched(struct edited *e)
 
 /* check_edited - edits the file of E and closes E. The edited file must have the tensors WANT, and be longer
  * than before exactly if GROWN. */
-static void check_edited(struct edited *e, const char *want, bool grown)
+static void check_edited(struct edited_file *e, const char *want, bool grown)
 {
     run_edit(e);
     CU_ASSERT_EQUAL_FATAL(e->status, CKPT_OK);
@@ -76,7 +76,7 @@ static void check_edited(struct edited *e, const char *want, bool grown)
     close_edited(e);
 }
 
-static void check_edit_refused(struct edited *e, const char *why)
+static void check_edit_refused(struct edited_file *e, const char *why)
 {
     run_edit(e);
     CU_ASSERT(e->status == CKPT_EUNSUPPORTED && strstr(e->err.what, why));
@@ -88,8 +88,8 @@ static void check_edit_refused(struct edited *e, const char *why)
 
 static void shorter_names_are_written_over_the_old_ones(void)
 {
-    struct edited e = plan_rename(make_torch_zip("{'m.w':" FLOAT_TENSOR ",'m.v':" FLOAT_TENSOR "}"), "m.",
-                                  NULL);
+    struct edited_file e = plan_rename(make_torch_zip("{'m.w':" FLOAT_TENSOR ",'m.v':" FLOAT_TENSOR "}"),
+                                       "m.", NULL);
     check_edited(&e, "w" FLOAT_LISTING "v" FLOAT_LISTING, false);
     e = plan_rename(make_torch_zip("collections.OrderedDict()+{'m.w':" FLOAT_TENSOR ",'m.b':[" FLOAT_TENSOR
                                    ",{3:" FLOAT_TENSOR "}]}"),
@@ -102,14 +102,14 @@ static void shorter_names_are_written_over_the_old_ones(void)
 
 static void longer_names_are_written_after_the_storages(void)
 {
-    struct edited e = plan_rename(make_torch_zip("{'w':" FLOAT_TENSOR "}"), NULL, LONG_PREFIX);
+    struct edited_file e = plan_rename(make_torch_zip("{'w':" FLOAT_TENSOR "}"), NULL, LONG_PREFIX);
     check_edited(&e, LONG_PREFIX "w" FLOAT_LISTING, true);
 }
 
 static void an_edit_changes_only_its_own_entries(void)
 {
     /* the key 'm.w' is also a value, which stays */
-    struct edited e = plan_rename(make_torch_zip("{#1='m.w':" FLOAT_TENSOR ",'k':#1}"), NULL, NULL);
+    struct edited_file e = plan_rename(make_torch_zip("{#1='m.w':" FLOAT_TENSOR ",'k':#1}"), NULL, NULL);
     get_edit(&e, e.made.file->root, 2)->names[0] = STR_LIT("w");
     check_edited(&e, "w" FLOAT_LISTING, false);
     /* one of two pairs is dropped */
@@ -130,7 +130,7 @@ static void names_in_lists_are_edited(void)
                                           "{'w':" FLOAT_TENSOR ",'l':my.List()+['m.w','m.x']}"};
     for (size_t i = 0; i < 2; i++)
         for (uint32_t n = 2; n < 4; n++) {
-            struct edited e = plan_rename(make_torch_zip(pickles[i]), NULL, NULL);
+            struct edited_file e = plan_rename(make_torch_zip(pickles[i]), NULL, NULL);
             get_edit(&e, value_get(e.made.file->root, "l"), n)->names[n - 1] = STR_LIT("z");
             check_edited(&e, "w" FLOAT_LISTING, false);
         }
@@ -138,7 +138,7 @@ static void names_in_lists_are_edited(void)
 
 /* check_metadata - checks that the entries of _metadata in the patched file of E are WANT, each
  * "key=version,". */
-static void check_metadata(struct edited *e, const char *want)
+static void check_metadata(struct edited_file *e, const char *want)
 {
     char got[256] = "";
     uint32_t npairs = 0;
@@ -191,14 +191,14 @@ static void of_two_entries_with_one_name_the_last_is_kept(void)
         {STATE_DICT("'':<#1='version':%1>,'module':#2=<#1:%1>"), "=1,"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct edited e = plan_rename(make_torch_zip(cases[i].from), "module.", NULL);
+        struct edited_file e = plan_rename(make_torch_zip(cases[i].from), "module.", NULL);
         check_metadata(&e, cases[i].want);
     }
 }
 
 static void files_that_need_a_rewrite_are_refused(void)
 {
-    struct edited e = plan_rename(make_torch_zip("{'m.w':" FLOAT_TENSOR "}"), "m.", NULL);
+    struct edited_file e = plan_rename(make_torch_zip("{'m.w':" FLOAT_TENSOR "}"), "m.", NULL);
     ckpt_file *file = e.made.file;
     struct torch_archive *archive = file->container;
     struct zip_entry *pickle = &archive->z->entries[torch_archive_find(archive, "data.pkl")];
@@ -245,7 +245,7 @@ static void the_old_pickle_gets_an_unused_name(void)
         records[2 + k] = (struct record){names[k], "old", 3};
     }
     for (size_t used = 0; used <= 100; used += 25) {
-        struct edited e = plan_rename(make_archive(records, 2 + used, NULL), NULL, LONG_PREFIX);
+        struct edited_file e = plan_rename(make_archive(records, 2 + used, NULL), NULL, LONG_PREFIX);
         run_edit(&e);
         CU_ASSERT_EQUAL(e.status, used < 100 ? CKPT_OK : CKPT_EUNSUPPORTED);
         if (used < 100) {

@@ -5,15 +5,15 @@
 #include "sample_7z.h"
 #include "unit.h"
 
-/* What record_member() records, and what it returns. */
-struct found {
+/* The members that record_member() records, and what it returns. */
+struct reported_members {
     char text[256]; /* each member as "name=bytes;" */
     ckpt_status callback_status;
 };
 
 static ckpt_status record_member(void *user, ckpt_str name, source *bytes, ckpt_error *err)
 {
-    struct found *t = user;
+    struct reported_members *t = user;
     char got[64] = {0};
     size_t n = strlen(t->text);
     CU_ASSERT_EQUAL(source_read(bytes, 0, got, bytes->size < 63 ? (size_t)bytes->size : 63, err), CKPT_OK);
@@ -21,7 +21,7 @@ static ckpt_status record_member(void *user, ckpt_str name, source *bytes, ckpt_
     return t->callback_status == CKPT_OK ? CKPT_OK : fail(err, t->callback_status, 7, "enough");
 }
 
-static ckpt_status unpack(const unsigned char *bytes, size_t n, uint64_t max, struct found *t,
+static ckpt_status unpack(const unsigned char *bytes, size_t n, uint64_t max, struct reported_members *t,
                           ckpt_error *err)
 {
     unsigned char *at = unit_guard(bytes, n);
@@ -36,7 +36,7 @@ static ckpt_status unpack(const unsigned char *bytes, size_t n, uint64_t max, st
 
 static void every_member_is_reported(void)
 {
-    struct found t = {{0}, CKPT_OK};
+    struct reported_members t = {{0}, CKPT_OK};
     ckpt_error err;
     if (!unpack_archive_ready())
         return;
@@ -46,14 +46,14 @@ static void every_member_is_reported(void)
 
 static void the_callback_can_cancel(void)
 {
-    struct found t = {{0}, CKPT_ECANCELLED};
+    struct reported_members t = {{0}, CKPT_ECANCELLED};
     ckpt_error err;
     if (!unpack_archive_ready())
         return;
     CU_ASSERT_EQUAL(unpack(sample_7z, SAMPLE_7Z_SIZE, 100, &t, &err), CKPT_ECANCELLED);
     CU_ASSERT(strcmp(t.text, "folder/a=the first;") == 0 && err.offset == 7 &&
               strcmp(err.what, "enough") == 0);
-    t = (struct found){{0}, CKPT_OK};
+    t = (struct reported_members){{0}, CKPT_OK};
     CU_ASSERT_EQUAL(unpack(sample_7z, SAMPLE_7Z_SIZE, 12, &t, &err),
                     CKPT_ELIMIT); /* inside the second member */
     CU_ASSERT_STRING_EQUAL(t.text, "folder/a=the first;b=the;");
@@ -69,7 +69,7 @@ static void damaged_archives_are_read_or_refused(void)
     for (size_t i = 0; i < SAMPLE_7Z_SIZE; i++)
         for (int change = 0; change < 3;
              change++) { /* 0: truncated before byte I; else bits of it are changed */
-            struct found t = {{0}, CKPT_OK};
+            struct reported_members t = {{0}, CKPT_OK};
             memcpy(damaged, sample_7z, SAMPLE_7Z_SIZE);
             damaged[i] ^= change == 1 ? 0x80 : 0xff;
             ckpt_status st = unpack(change ? damaged : sample_7z, change ? SAMPLE_7Z_SIZE : i, 1000, &t,

@@ -95,7 +95,7 @@ static void finish_archive(struct archive *archive, int more_entries, int more_s
 }
 
 /* An archive that was opened, in memory that ends at an unmapped page. */
-struct opened {
+struct opened_archive {
     unsigned char *bytes;
     size_t size;
     source *src;
@@ -105,15 +105,15 @@ struct opened {
     ckpt_status status;
 };
 
-static struct opened open_bytes(const void *bytes, size_t size)
+static struct opened_archive open_bytes(const void *bytes, size_t size)
 {
-    struct opened o = {.bytes = unit_guard(bytes, size), .size = size, .arena = arena_new(1 << 26)};
+    struct opened_archive o = {.bytes = unit_guard(bytes, size), .size = size, .arena = arena_new(1 << 26)};
     o.src = source_mem(o.bytes, size, 0);
     o.status = zip_open(o.src, o.arena, &o.zip, &o.err);
     return o;
 }
 
-static void close_opened(struct opened *o)
+static void close_opened(struct opened_archive *o)
 {
     zip_close(o->status == CKPT_OK ? o->zip : NULL);
     source_unref(o->src);
@@ -121,13 +121,13 @@ static void close_opened(struct opened *o)
     unit_guard_free(o->bytes, o->size);
 }
 
-static struct opened open_archive(struct archive *archive)
+static struct opened_archive open_archive(struct archive *archive)
 {
     return open_bytes(archive->bytes.data, archive->bytes.len);
 }
 
 /* load_all - reads every member, and returns the first failure. */
-static ckpt_status load_all(struct opened *o)
+static ckpt_status load_all(struct opened_archive *o)
 {
     ckpt_str text;
     for (size_t i = 0; i < o->zip->n; i++) {
@@ -149,7 +149,7 @@ static ckpt_status open_with_member(const struct member *second, int more_entrie
     add_member(&archive, second, "two two two");
     add_member(&archive, &(struct member){.name = "a/third"}, "three");
     finish_archive(&archive, more_entries, more_size);
-    struct opened o = open_archive(&archive);
+    struct opened_archive o = open_archive(&archive);
     ckpt_status st = o.status == CKPT_OK ? load_all(&o) : o.status;
     *err = o.err;
     close_opened(&o);
@@ -225,7 +225,7 @@ static void refuses_more_entries_than_counted(void)
     add_member(&archive, &(struct member){.name = "a/x"}, "1");
     add_member(&archive, &(struct member){.name = "a/y"}, "2");
     finish_archive(&archive, -1, 0);
-    struct opened o = open_archive(&archive);
+    struct opened_archive o = open_archive(&archive);
     CU_ASSERT_EQUAL(o.status, CKPT_EFORMAT);
     CU_ASSERT_PTR_NOT_NULL(
         strstr(o.err.what, "49 more bytes follow the entries that the end record counts, 1"));
@@ -242,7 +242,7 @@ static void two_entries_for_one_payload_overlap(void)
     add_member(&archive, &(struct member){.name = "a/x", .add_offset = -(int)(ZIP_LOCAL_SIZE + 3 + 7)},
                "payload");
     finish_archive(&archive, 0, 0);
-    struct opened o = open_archive(&archive);
+    struct opened_archive o = open_archive(&archive);
     CU_ASSERT_EQUAL(o.status, CKPT_EFORMAT);
     CU_ASSERT_PTR_NOT_NULL(strstr(o.err.what, "overlap"));
     close_opened(&o);
@@ -257,7 +257,7 @@ static void names_are_found_and_duplicates_flagged(void)
     add_member(&archive, &(struct member){.name = "a/y"}, "2");
     add_member(&archive, &(struct member){.name = "a/x"}, "3");
     finish_archive(&archive, 0, 0);
-    struct opened o = open_archive(&archive);
+    struct opened_archive o = open_archive(&archive);
     CU_ASSERT_EQUAL_FATAL(o.status, CKPT_OK);
     CU_ASSERT(o.zip->entries[0].duplicate && !o.zip->entries[1].duplicate && o.zip->entries[2].duplicate);
     CU_ASSERT_EQUAL(zip_find(o.zip, STR_LIT("a/x")), 0);
@@ -287,7 +287,7 @@ static void an_archive_between_other_bytes_is_found(void)
     buf_put_str(&b, buf_view(&archive.bytes));
     for (int i = 0; i < 70000; i++) /* longer than a comment can be */
         buf_byte(&b, 'j');
-    struct opened o = open_bytes(b.data, b.len);
+    struct opened_archive o = open_bytes(b.data, b.len);
     CU_ASSERT_EQUAL_FATAL(o.status, CKPT_OK);
     CU_ASSERT_EQUAL(o.zip->prefix_size, 8);
     CU_ASSERT_EQUAL(o.zip->end, 8 + archive.bytes.len);
@@ -312,7 +312,7 @@ static void refuses_two_directories(void)
     buf_put(&archive.bytes, archive.directory.data, archive.directory.len);
     finish_archive(&archive, 0, 0);
     archive.bytes.data[archive.bytes.len - 6] = (unsigned char)at; /* the offset of the first copy */
-    struct opened o = open_archive(&archive);
+    struct opened_archive o = open_archive(&archive);
     CU_ASSERT_EQUAL(o.status, CKPT_EFORMAT);
     CU_ASSERT_PTR_NOT_NULL(strstr(o.err.what, "two central directories"));
     close_opened(&o);
@@ -327,14 +327,14 @@ static void every_cut_and_changed_bit_is_read_safely(void)
     add_member(&archive, &(struct member){.name = "a/y", .flags = ZIP_FLAG_DESCRIPTOR}, "");
     finish_archive(&archive, 0, 0);
     for (size_t n = 0; n < archive.bytes.len; n++) {
-        struct opened o = open_bytes(archive.bytes.data, n);
+        struct opened_archive o = open_bytes(archive.bytes.data, n);
         CU_ASSERT_EQUAL(o.status, CKPT_ETRUNCATED);
         close_opened(&o);
     }
     for (size_t i = 0; i < archive.bytes.len; i++)
         for (int bit = 0; bit < 8; bit++) {
             archive.bytes.data[i] ^= (unsigned char)(1 << bit);
-            struct opened o = open_archive(&archive);
+            struct opened_archive o = open_archive(&archive);
             if (o.status == CKPT_OK)
                 (void)load_all(&o);
             close_opened(&o);
@@ -363,7 +363,7 @@ static void reads_torch_archives(void)
         size_t size;
         snprintf(below, sizeof below, "torch/exp/%s.pt", files[k]);
         unsigned char *bytes = read_file(unit_corpus_path(below), &size);
-        struct opened o = open_bytes(bytes, size);
+        struct opened_archive o = open_bytes(bytes, size);
         CU_ASSERT_EQUAL_FATAL(o.status, CKPT_OK);
         CU_ASSERT_EQUAL(load_all(&o), CKPT_OK);
         int64_t i = zip_find(o.zip, STR_LIT("archive/data/0"));
@@ -382,7 +382,7 @@ static void payloads_are_located_on_request(void)
 {
     size_t size;
     unsigned char *bytes = read_file(unit_corpus_path("torch/exp/40_miniz_full.pt"), &size);
-    struct opened o = open_bytes(bytes, size);
+    struct opened_archive o = open_bytes(bytes, size);
     source *s;
     CU_ASSERT_EQUAL_FATAL(o.status, CKPT_OK);
     CU_ASSERT_EQUAL_FATAL(zip_open_member(o.zip, 2, &s, &o.err), CKPT_OK);
@@ -398,7 +398,7 @@ static void deflated_bytes_are_read_in_any_order(void)
 {
     size_t size;
     unsigned char *bytes = read_file(unit_corpus_path("torch/exp/06_deflate_all.pt"), &size);
-    struct opened o = open_bytes(bytes, size);
+    struct opened_archive o = open_bytes(bytes, size);
     source *s;
     unsigned char member_bytes[4096], byte;
     CU_ASSERT_EQUAL_FATAL(o.status, CKPT_OK);
@@ -420,7 +420,7 @@ static void check_wrong_size(int by, const char *words)
     size_t size;
     ckpt_str text;
     unsigned char *bytes = read_file(unit_corpus_path("torch/exp/06_deflate_all.pt"), &size);
-    struct opened o = open_bytes(bytes, size);
+    struct opened_archive o = open_bytes(bytes, size);
     CU_ASSERT_EQUAL_FATAL(o.status, CKPT_OK);
     uint64_t local = o.zip->entries[0].header, central = o.zip->directory;
     close_opened(&o);

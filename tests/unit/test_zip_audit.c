@@ -8,7 +8,7 @@
 #include "unit.h"
 
 /* Changes to an archive of the members "a" (AAAA) and "b" (BBBB). A field that is 0 changes nothing. */
-struct changes {
+struct archive_changes {
     const char *name, *second_name;      /* instead of a and b */
     ckpt_str local_extra, central_extra; /* extra fields of the first member */
     const char *comment;                 /* of the first entry */
@@ -40,7 +40,7 @@ enum {
 };
 
 /* member_name - returns the name of the first member (I is 0) or of the second (1). */
-static const char *member_name(const struct changes *o, int i)
+static const char *member_name(const struct archive_changes *o, int i)
 {
     const char *changed = i ? o->second_name : o->name;
     return changed ? changed : i ? "b" : "a";
@@ -48,7 +48,7 @@ static const char *member_name(const struct changes *o, int i)
 
 /* put_header - appends the fields after the signature of a header of member I (0 or 1): of its local header
  * if LOCAL; otherwise of its central header, up to the field with the offset of the local one. */
-static void put_header(buf *b, const struct changes *o, int i, ckpt_str extra, bool local)
+static void put_header(buf *b, const struct archive_changes *o, int i, ckpt_str extra, bool local)
 {
     const char *name = member_name(o, i);
     bool descriptor = !i && o->descriptor;
@@ -67,7 +67,7 @@ static void put_header(buf *b, const struct changes *o, int i, ckpt_str extra, b
     }
 }
 
-static void put_descriptor(buf *b, const struct changes *o)
+static void put_descriptor(buf *b, const struct archive_changes *o)
 {
     if (!o->descriptor)
         return;
@@ -88,7 +88,7 @@ static void put_descriptor(buf *b, const struct changes *o)
 static void put_optional_text(buf *b, const char *text) { buf_put_cstr(b, text ? text : ""); }
 
 /* build_archive - writes an archive of two members with the changes O. */
-static void build_archive(buf *b, const struct changes *o)
+static void build_archive(buf *b, const struct archive_changes *o)
 {
     uint32_t local_offset[2];
     buf_init(b, 1 << 20);
@@ -132,23 +132,23 @@ static void build_archive(buf *b, const struct changes *o)
 
 /* The flaws that were reported, each as "member: text @offset/other offset =value/other value". An offset of
  * -1 is none. */
-struct flaws {
+struct reported_flaws {
     char lines[4096];
     size_t members_found;
 };
 
 static void record_flaw(void *user, const struct zip_flaw *f)
 {
-    struct flaws *t = user;
+    struct reported_flaws *t = user;
     size_t n = strlen(t->lines);
     snprintf(t->lines + n, sizeof t->lines - n, "%.*s: %s @%lld/%lld =%llu/%llu\n", (int)f->name.len,
              f->name.ptr, f->text ? f->text : f->what, (long long)f->at, (long long)f->other,
              (unsigned long long)f->value, (unsigned long long)f->other_value);
 }
 
-static struct flaws audit(const struct changes *o)
+static struct reported_flaws audit(const struct archive_changes *o)
 {
-    struct flaws t = {{0}, 0};
+    struct reported_flaws t = {{0}, 0};
     ckpt_error err;
     buf b;
     build_archive(&b, o);
@@ -166,14 +166,14 @@ static struct flaws audit(const struct changes *o)
 
 /* A changed archive, and the flaw to be reported: a part of flaws.lines. */
 struct flaw_case {
-    struct changes changes;
+    struct archive_changes changes;
     const char *line;
 };
 
 static void check_flaws(const struct flaw_case *cases, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        struct flaws t = audit(&cases[i].changes);
+        struct reported_flaws t = audit(&cases[i].changes);
         if (!strstr(t.lines, cases[i].line)) {
             printf("\n    case %zu: not reported: %s\n    but\n%s", i, cases[i].line, t.lines);
             CU_FAIL("a flaw is not reported");
@@ -184,7 +184,7 @@ static void check_flaws(const struct flaw_case *cases, size_t n)
 
 static void valid_archives_have_no_flaws(void)
 {
-    static const struct changes valid[] = {
+    static const struct archive_changes valid[] = {
         {.name = NULL},
         {.name = "folder/.hidden", .second_name = "folder/..name"},
         {.name = "x", .second_name = "a.."},
@@ -194,7 +194,7 @@ static void valid_archives_have_no_flaws(void)
         {.descriptor = "", .descriptor64 = true, .descriptor_unsigned = true},
     };
     for (size_t i = 0; i < sizeof valid / sizeof *valid; i++) {
-        struct flaws t = audit(&valid[i]);
+        struct reported_flaws t = audit(&valid[i]);
         CU_ASSERT(t.members_found == 2 && !t.lines[0]);
     }
 }
@@ -261,13 +261,13 @@ static void second_end_records_are_reported(void)
          ": is a second end record; the archive's is at byte @186/-1 =164/0"},
     };
     /* offset 35 is that of a local header; offset 65535 is beyond the file */
-    static const struct changes without_directory[] = {
+    static const struct archive_changes without_directory[] = {
         {.end_comment = {"PK\5\6\0\0\0\0\1\0\1\0\x2f\0\0\0\x23\0\0\0\7\0.", 23}},
         {.end_comment = {"PK\5\6\0\0\0\0\1\0\1\0\x2f\0\0\0\xff\xff\0\0\7\0.", 23}},
     };
     CHECK_FLAWS(cases);
     for (size_t i = 0; i < 2; i++) {
-        struct flaws t = audit(&without_directory[i]);
+        struct reported_flaws t = audit(&without_directory[i]);
         CU_ASSERT(!strstr(t.lines, "second"));
     }
 }
@@ -305,9 +305,9 @@ static void malformed_extra_fields_are_reported(void)
         {{.central_extra = {"\1\0\3\0xyz", 7}},
          "a: unused bytes in a zip64 field: @70/-1 =3/0"},
     };
-    static const struct changes zip64_disk_number_only = {.central_extra = {"\1\0\4\0\0\0\0\0", 8}};
+    static const struct archive_changes zip64_disk_number_only = {.central_extra = {"\1\0\4\0\0\0\0\0", 8}};
     CHECK_FLAWS(cases);
-    struct flaws t = audit(&zip64_disk_number_only);
+    struct reported_flaws t = audit(&zip64_disk_number_only);
     CU_ASSERT(!t.lines[0]);
 }
 
@@ -334,7 +334,7 @@ static void reads_zip64_fields(void)
          ""},
     };
     for (size_t i = 0; i < 3; i++) {
-        struct flaws t = audit(&cases[i].changes);
+        struct reported_flaws t = audit(&cases[i].changes);
         CU_ASSERT(!t.lines[0]);
     }
 }
@@ -362,9 +362,10 @@ static void bytes_between_members_are_reported(void)
 static void check_unlisted(bool descriptor)
 {
     buf archive, file;
-    struct flaws t = {{0}, 0};
+    struct reported_flaws t = {{0}, 0};
     ckpt_error err;
-    build_archive(&archive, &(struct changes){.name = "hidden", .descriptor = descriptor ? "" : NULL});
+    build_archive(&archive,
+                  &(struct archive_changes){.name = "hidden", .descriptor = descriptor ? "" : NULL});
     archive.len = 40; /* the first local header with its name and 4 bytes of payload */
     buf_init(&file, 1 << 20);
     buf_put_cstr(&file, "PK\3\4 begins like a header, and goes on with words");

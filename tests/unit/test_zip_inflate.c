@@ -69,16 +69,16 @@ static void put_archive(buf *b, uint32_t declared)
 }
 
 /* An archive of which the member was opened. */
-struct opened {
+struct opened_member {
     buf archive;
     inflater *inflater;
     source *member;
     ckpt_error err;
 };
 
-static struct opened open_member(uint32_t declared)
+static struct opened_member open_member(uint32_t declared)
 {
-    struct opened o = {.inflater = NULL};
+    struct opened_member o = {.inflater = NULL};
     put_archive(&o.archive, declared);
     CU_ASSERT_EQUAL_FATAL(inflater_open(source_mem(o.archive.data, o.archive.len, 0), &o.inflater, &o.err),
                           CKPT_OK);
@@ -87,7 +87,7 @@ static struct opened open_member(uint32_t declared)
     return o;
 }
 
-static void close_member(struct opened *o)
+static void close_member(struct opened_member *o)
 {
     source_unref(o->member);
     inflater_close(o->inflater);
@@ -110,7 +110,7 @@ static void members_are_read_at_any_offset(void)
                  {1, 65536 + 5},
                  {MEMBER_SIZE - 5000, 0},
                  {5, 1}};
-    struct opened o = open_member(MEMBER_SIZE);
+    struct opened_member o = open_member(MEMBER_SIZE);
     unsigned char *got = malloc(MEMBER_SIZE);
     for (size_t i = 0; got && i < sizeof reads / sizeof *reads; i++) {
         size_t wrong = 0;
@@ -129,7 +129,7 @@ static void wrong_sizes_are_refused(void)
 {
     static const uint32_t declared[] = {MEMBER_SIZE - 1, MEMBER_SIZE + 1};
     for (size_t i = 0; i < 2; i++) {
-        struct opened o = open_member(declared[i]);
+        struct opened_member o = open_member(declared[i]);
         unsigned char byte;
         CU_ASSERT_EQUAL(source_read(o.member, declared[i] - 1, &byte, 1, &o.err), CKPT_EFORMAT);
         CU_ASSERT(o.err.offset == DATA_OFFSET && strstr(o.err.what, "its deflated bytes ") != NULL);
@@ -141,7 +141,7 @@ static void wrong_sizes_are_refused(void)
 
 static void libzip_must_find_the_same_member(void)
 {
-    struct opened o = open_member(MEMBER_SIZE);
+    struct opened_member o = open_member(MEMBER_SIZE);
     source *m = NULL;
     static const struct {
         size_t index;

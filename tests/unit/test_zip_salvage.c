@@ -55,7 +55,7 @@ static void put_record(buf *b, const struct record *r)
 }
 
 /* The result of salvaging an archive. */
-struct salvaged {
+struct salvaged_archive {
     unsigned char *bytes;
     size_t size;
     source *src;
@@ -65,15 +65,16 @@ struct salvaged {
     ckpt_error err;
 };
 
-static struct salvaged salvage(const buf *b)
+static struct salvaged_archive salvage(const buf *b)
 {
-    struct salvaged s = {.bytes = unit_guard(b->data, b->len), .size = b->len, .arena = arena_new(1 << 24)};
+    struct salvaged_archive s = {
+        .bytes = unit_guard(b->data, b->len), .size = b->len, .arena = arena_new(1 << 24)};
     s.src = source_mem(s.bytes, b->len, 0);
     s.status = zip_salvage(s.src, s.arena, &s.zip, &s.err);
     return s;
 }
 
-static void close_salvaged(struct salvaged *s)
+static void close_salvaged(struct salvaged_archive *s)
 {
     zip_close(s->zip);
     source_unref(s->src);
@@ -81,20 +82,20 @@ static void close_salvaged(struct salvaged *s)
     unit_guard_free(s->bytes, s->size);
 }
 
-static struct salvaged salvage_records(const struct record *r, size_t n)
+static struct salvaged_archive salvage_records(const struct record *r, size_t n)
 {
     buf b;
     buf_init(&b, 1 << 20);
     for (size_t i = 0; i < n; i++)
         put_record(&b, &r[i]);
-    struct salvaged s = salvage(&b);
+    struct salvaged_archive s = salvage(&b);
     buf_free(&b);
     CU_ASSERT_EQUAL_FATAL(s.status, CKPT_OK);
     return s;
 }
 
 /* entry_is - returns whether entry NAME is intact and holds TEXT. */
-static bool entry_is(struct salvaged *s, const char *name, const char *text)
+static bool entry_is(struct salvaged_archive *s, const char *name, const char *text)
 {
     int64_t i = zip_find(s->zip, str_c(name));
     source *member = NULL;
@@ -107,7 +108,7 @@ static bool entry_is(struct salvaged *s, const char *name, const char *text)
 }
 
 /* is_lost - returns whether entry NAME cannot be opened because of WHY. */
-static bool is_lost(struct salvaged *s, const char *name, const char *why)
+static bool is_lost(struct salvaged_archive *s, const char *name, const char *why)
 {
     int64_t i = zip_find(s->zip, str_c(name));
     source *member = NULL;
@@ -138,7 +139,7 @@ static void intact_records_are_found(void)
          .zip64 = true},
         {.name = "a/flagged", .payload = "not encrypted", .flags = ZIP_FLAG_DESCRIPTOR | ZIP_FLAG_ENCRYPTED},
     };
-    struct salvaged s = salvage_records(r, sizeof r / sizeof *r);
+    struct salvaged_archive s = salvage_records(r, sizeof r / sizeof *r);
     CU_ASSERT_EQUAL(s.zip->n, sizeof r / sizeof *r);
     for (size_t i = 0; i < sizeof r / sizeof *r; i++)
         CU_ASSERT(entry_is(&s, r[i].name, r[i].payload));
@@ -160,7 +161,7 @@ static void damaged_records_are_lost_with_a_reason(void)
         {.name = "full", .payload = "x", .add_csize = -2}, /* the size is 2^32 - 1, as for zip64 */
         {.name = "cut", .payload = "x", .add_csize = 100000},
     };
-    struct salvaged s = salvage_records(r, sizeof r / sizeof *r);
+    struct salvaged_archive s = salvage_records(r, sizeof r / sizeof *r);
     CU_ASSERT(is_lost(&s, "broken", "its deflated bytes are broken"));
     CU_ASSERT(is_lost(&s, "method", "a method that is not known"));
     CU_ASSERT(is_lost(&s, "packed", "do not have the checksum"));
@@ -186,7 +187,7 @@ static void deflated_records_need_no_descriptor(void)
                     .name = "last", .payload = "12345678", .flags = ZIP_FLAG_DESCRIPTOR, .deflated = true});
         b.len -= 16 - 2; /* two bytes of the descriptor are left */
         b.len -= missing_bytes;
-        struct salvaged s = salvage(&b);
+        struct salvaged_archive s = salvage(&b);
         CU_ASSERT_FATAL(s.status == CKPT_OK && s.zip->n == 1);
         CU_ASSERT(missing_bytes <= 2 ? entry_is(&s, "last", "12345678") && s.zip->entries[0].crc_unknown
                                      : is_lost(&s, "last", "its deflated bytes"));
@@ -202,7 +203,7 @@ static void the_last_record_of_a_truncated_file_is_kept(void)
         {.name = "first", .payload = "whole", .flags = ZIP_FLAG_DESCRIPTOR},
         {.name = "last", .payload = "not all", .flags = ZIP_FLAG_DESCRIPTOR, .no_descriptor = true},
     };
-    struct salvaged s = salvage_records(r, 2);
+    struct salvaged_archive s = salvage_records(r, 2);
     int64_t i = zip_find(s.zip, STR_LIT("last"));
     CU_ASSERT_FATAL(i == 1);
     CU_ASSERT(s.zip->entries[i].crc_unknown && !s.zip->entries[i].fault && s.zip->entries[i].csize == 7);
@@ -223,7 +224,7 @@ static void different_records_of_one_name_are_lost(void)
         {.name = "unsummed", .payload = "one", .no_crc = true},
         {.name = "last", .payload = "x"},
     };
-    struct salvaged s = salvage_records(r, sizeof r / sizeof *r);
+    struct salvaged_archive s = salvage_records(r, sizeof r / sizeof *r);
     CU_ASSERT_EQUAL(s.zip->n, 5);
     CU_ASSERT(entry_is(&s, "equal", "same"));
     CU_ASSERT(is_lost(&s, "twice", "two records have its name"));
@@ -255,7 +256,7 @@ static void records_of_embedded_archives_are_ignored(void)
         if (variant == A_RECORD_FOLLOWS)
             put_record(&b, &(struct record){
                                .name = "a/data/2", .payload = "who knows", .flags = ZIP_FLAG_DESCRIPTOR});
-        struct salvaged s = salvage(&b);
+        struct salvaged_archive s = salvage(&b);
         CU_ASSERT_EQUAL_FATAL(s.status, CKPT_OK);
         CU_ASSERT(entry_is(&s, "a/data.pkl", "this"));
         CU_ASSERT(is_lost(&s, "a/data/0", "its end is unknown"));
@@ -273,7 +274,7 @@ static void malformed_headers_are_skipped(void)
     put_record(&b, &(struct record){.name = "whole", .payload = "bytes"});
     put_record(&b, &(struct record){.name = "long", .payload = "", .add_name_length = 60000});
     buf_put_cstr(&b, "PK\3\4 no room"); /* a signature without a header */
-    struct salvaged s = salvage(&b);
+    struct salvaged_archive s = salvage(&b);
     CU_ASSERT_FATAL(s.status == CKPT_OK);
     CU_ASSERT(s.zip->n == 1 && entry_is(&s, "whole", "bytes"));
     close_salvaged(&s);
@@ -308,7 +309,7 @@ static void the_search_for_a_descriptor_is_limited(void)
         buf_u32le(&b, crc);
         buf_u32le(&b, n);
         buf_u32le(&b, n);
-        struct salvaged s = salvage(&b);
+        struct salvaged_archive s = salvage(&b);
         CU_ASSERT_FATAL(s.status == CKPT_OK && s.zip->n == 1);
         CU_ASSERT_EQUAL(s.zip->entries[0].crc_unknown, beyond == 1);
         close_salvaged(&s);
@@ -327,7 +328,7 @@ static void reading_overlapping_records_is_limited(void)
                                         .payload = "",
                                         .add_crc = 1,
                                         .add_csize = (MANY - i - 1) * RECORD_SIZE});
-    struct salvaged s = salvage(&b);
+    struct salvaged_archive s = salvage(&b);
     CU_ASSERT_FATAL(s.status == CKPT_OK && s.zip->n == 1);
     CU_ASSERT(is_lost(&s, "claims", "two sizes differ"));
     close_salvaged(&s);

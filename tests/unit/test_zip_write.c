@@ -147,7 +147,7 @@ static void large_payloads_keep_their_offset_within_a_page(void)
 
 /* A sink for archives of any size. Of all bytes, it keeps only those that were written after the last
  * skip. */
-struct endless {
+struct endless_sink {
     sink sink;
     buf tail_bytes;
     uint64_t tail_offset; /* the offset of the first of these bytes in the archive */
@@ -155,7 +155,7 @@ struct endless {
 
 static ckpt_status endless_write(sink *s, const void *bytes, size_t n, ckpt_error *err)
 {
-    struct endless *e = (struct endless *)s;
+    struct endless_sink *e = (struct endless_sink *)s;
     (void)err;
     if (e->tail_offset + e->tail_bytes.len != s->len) {
         e->tail_offset = s->len;
@@ -183,7 +183,7 @@ static void zip64_fields_have_the_sizes_and_offsets(void)
     struct zip_output_member members[2] = {
         {.name = "first", .size = (uint64_t)5 << 30, .source_offset = CKPT_NO_OFFSET, .crc = 7},
         {.name = "second", .size = (uint64_t)6 << 30, .source_offset = 100, .crc = 8}};
-    struct endless e = {.sink = {.ops = &endless_ops}};
+    struct endless_sink e = {.sink = {.ops = &endless_ops}};
     zip_writer *w;
     buf header;
     ckpt_error err;
@@ -236,7 +236,7 @@ static void zip64_fields_have_the_sizes_and_offsets(void)
 static void names_and_offsets_too_large_for_an_archive_are_refused(void)
 {
     static char name[70000]; /* the length of a name has 16 bits */
-    struct endless e = {.sink = {.ops = &endless_ops}};
+    struct endless_sink e = {.sink = {.ops = &endless_ops}};
     struct zip_output_member member = {.name = "n", .size = 1, .source_offset = CKPT_NO_OFFSET};
     zip_writer *w;
     ckpt_error err;
