@@ -102,7 +102,7 @@ static ckpt_status add_container(struct containers *tree, const ckpt_value *v, u
                             (!elem->is_int && str_ends(elem->str, STR_LIT("_extra_state")));
     }
     bool pushed = tree->n < NO_CONTAINER &&
-                arena_push(NULL, &tree->list, &tree->n, &tree->cap, &added, sizeof added);
+                  arena_push(NULL, &tree->list, &tree->n, &tree->cap, &added, sizeof added);
     return pushed ? CKPT_OK : fail_memory(err);
 }
 

@@ -86,15 +86,15 @@ ckpt_status hash_end(struct hash *h, ckpt_status st, uint8_t out[CKPT_DIGEST_MAX
 
 /* ---- tensors as another dtype */
 
-/* is_cast - returns true if T, a tensor of floats, is digested in the dtype of ckpt_file_digest_as. */
-static bool is_cast(const ckpt_tensor *t) { return t->has_data && dtype_is_float((ckpt_dtype)t->dtype); }
+/* is_castable - returns true if T, a tensor of floats, is digested in the dtype of ckpt_file_digest_as. */
+static bool is_castable(const ckpt_tensor *t) { return t->has_data && dtype_is_float((ckpt_dtype)t->dtype); }
 
 ckpt_dtype ckpt_digest_dtype(const ckpt_file *file, uint32_t i)
 {
     if (!file || i >= file->table.nrows)
         return CKPT_DT_NONE;
     const ckpt_tensor *t = &file->table.rows[i].t;
-    return file->digest_dtype && is_cast(t) ? file->digest_dtype : (ckpt_dtype)t->dtype;
+    return file->digest_dtype && is_castable(t) ? file->digest_dtype : (ckpt_dtype)t->dtype;
 }
 
 ckpt_status ckpt_file_digest_as(ckpt_file *file, ckpt_dtype dtype, ckpt_error *err)
@@ -106,7 +106,7 @@ ckpt_status ckpt_file_digest_as(ckpt_file *file, ckpt_dtype dtype, ckpt_error *e
                     dtype ? ckpt_dtype_name(dtype) : "an unknown type");
     for (uint32_t i = 0; i < file->table.nrows; i++) {
         const ckpt_tensor *t = &file->table.rows[i].t;
-        if (is_cast(t) && !conversion_init(&c, (ckpt_dtype)t->dtype, dtype)) {
+        if (is_castable(t) && !conversion_init(&c, (ckpt_dtype)t->dtype, dtype)) {
             (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "{%s} cannot become {=%s}",
                        ckpt_tensor_dtype_name(t), ckpt_dtype_name(dtype));
             return name_tensor_if_failed(file, i, CKPT_ELOSSY, err);

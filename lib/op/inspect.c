@@ -33,7 +33,7 @@ static ckpt_status count_prefix(const struct containers *tree, const struct cont
         bool at_start = str_starts(bare, prefix);
         while (str_starts(bare, prefix)) /* wrapped twice */
             bare = str_skip(bare, prefix.len);
-        bool inner = has_inner_prefix(bare, prefix);
+        bool inner = contains_prefix(bare, prefix);
         out->at_start += at_start;
         out->inner |= inner;
         out->anywhere += at_start || inner;

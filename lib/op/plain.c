@@ -155,7 +155,7 @@ static bool check_top(struct plain_checker *p, const ckpt_value **bad_one)
     }
     top->is_entered = true;
     bool skips_children = v->type == CKPT_V_PERSID ||
-                      holds_storage(p->file, v); /* its children are not written */
+                          holds_storage(p->file, v); /* its children are not written */
     return assume_good(p, v) && (skips_children || graph_visit_children(v, push_node, p));
 }
 

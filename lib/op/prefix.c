@@ -26,7 +26,7 @@ static size_t component_length(ckpt_str s, size_t from)
     return dot ? (size_t)(dot - s.ptr) + 1 - from : s.len - from;
 }
 
-bool has_inner_prefix(ckpt_str s, ckpt_str prefix)
+bool contains_prefix(ckpt_str s, ckpt_str prefix)
 {
     for (size_t i = 0; i < s.len; i += component_length(s, i))
         if (str_starts(str_skip(s, i), prefix))
@@ -72,7 +72,7 @@ ckpt_str prefix_strip(arena *a, ckpt_str s, ckpt_str prefix, bool anywhere)
         return s;
     if (!anywhere)
         return str_starts(s, prefix) ? str_skip(s, prefix.len) : s;
-    if (!has_inner_prefix(s, prefix))
+    if (!contains_prefix(s, prefix))
         return s;
     char *out = arena_alloc(a, s.len + 1);
     if (!out)

@@ -20,8 +20,8 @@ const struct wrapper_name *find_wrapper(ckpt_str prefix);
 ckpt_str prefix_strip(arena *a, ckpt_str s, ckpt_str prefix, bool anywhere);
 /* prefix_strip_certain - returns S without the certain wrapper names. */
 ckpt_str prefix_strip_certain(arena *a, ckpt_str s);
-/* has_inner_prefix - returns true if PREFIX begins at a component boundary of S. */
-bool has_inner_prefix(ckpt_str s, ckpt_str prefix);
+/* contains_prefix - returns true if a component of S begins with PREFIX. */
+bool contains_prefix(ckpt_str s, ckpt_str prefix);
 
 #define PREFIXES_MAX 8
 

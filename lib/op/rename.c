@@ -165,7 +165,7 @@ static void count_inner_modules(struct rename_rule *rule, const struct group *g)
 {
     struct auto_strip *strip = rule->user;
     for (size_t i = 0; !g->is_optimizer && i < g->keys.n; i++)
-        if (!g->keys.list[i].keeps_name && has_inner_prefix(g->keys.list[i].new_name, MODULE_PREFIX) &&
+        if (!g->keys.list[i].keeps_name && contains_prefix(g->keys.list[i].new_name, MODULE_PREFIX) &&
             !strip->ninner++)
             strip->first_inner = g->keys.list[i].new_name;
 }

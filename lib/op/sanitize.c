@@ -203,7 +203,7 @@ static ckpt_status rebuild_tensor(struct sanitize *s, struct value_job *job, uin
 {
     const ckpt_tensor *t = row_tensor(s, row);
     bool is_single = (t->kind == CKPT_DENSE || t->kind == CKPT_NDARRAY || t->kind == CKPT_STORAGE) &&
-                  t->has_data && t->has_shape && t->dtype < CKPT_DT_NAMED && t->dtype != CKPT_DT_NONE;
+                     t->has_data && t->has_shape && t->dtype < CKPT_DT_NAMED && t->dtype != CKPT_DT_NONE;
     if (!is_single && !has_components(s, row))
         return omit_value(s, job);
     ckpt_value *out = new_node(s, is_single ? CKPT_V_TENSOR : CKPT_V_DICT, job->v);
@@ -654,8 +654,8 @@ ckpt_status sanitize_plan(ckpt_plan *p, bool flat, has_dtype *holds, ckpt_error 
     s.has_tensor_below = map_new(0);
     s.done = map_new(0);
     s.none = value_new(p->a, CKPT_V_NONE, 0);
-    ckpt_status st = s.checker.verdicts && s.row_of && s.has_tensor_below && s.done && s.none ? index_rows(&s)
-                                                                                         : fail_memory(err);
+    bool ok = s.checker.verdicts && s.row_of && s.has_tensor_below && s.done && s.none;
+    ckpt_status st = ok ? index_rows(&s) : fail_memory(err);
     if (st == CKPT_OK)
         st = convert_root(&s);
     if (st == CKPT_OK)

@@ -1,6 +1,6 @@
 /* value_equal.c - compares two nodes as values of Python. Graphs, with or without loops, are compared by the
  * algorithm of Hopcroft and Karp (1971) for the equivalence of automata: nodes that must be equal are put
- * into one class, and a pair that is in one class already is not compared again. Each union leaves one class
+ * into one set, and a pair that is in one set already is not compared again. Each union leaves one set
  * fewer, so there are fewer unions than nodes. */
 #include "op/value_equal.h"
 
@@ -194,7 +194,7 @@ static bool is_same_global(const ckpt_value *a, const ckpt_value *b)
     return str_eq(find_python3_module(a), find_python3_module(b)) && str_eq(value_name(a), value_name(b));
 }
 
-/* ----------------------------------------- classes of nodes that must be equal */
+/* ------------------------------------------- sets of nodes that must be equal */
 
 /* get_node_number - sets *OUT to the number of V, its index in e->parent. Numbers V if it has none yet. */
 static ckpt_status get_node_number(struct value_equal *e, const ckpt_value *v, uint32_t *out, ckpt_error *err)
@@ -217,7 +217,7 @@ static uint32_t find_set_root(struct value_equal *e, uint32_t i)
     return i;
 }
 
-/* unite_sets - puts A and B into one class. Sets *UNITED to whether they were in different classes. */
+/* unite_sets - unites the sets of A and B. Sets *UNITED to whether they were in different sets. */
 static ckpt_status unite_sets(struct value_equal *e, const ckpt_value *a, const ckpt_value *b,
                               bool *united, ckpt_error *err)
 {

@@ -24,7 +24,7 @@ static const char *const weights_names[] = {
 #define NWEIGHTS_NAMES (sizeof weights_names / sizeof *weights_names)
 
 /* Names of other things that trainers save next to the weights. */
-static const char *const names_of_others[] = {
+static const char *const non_weights_names[] = {
     "optim",           "optimizer", "scheduler", "sched", "lr",       "scaler",    "metric",
     "metrics",         "loss",      "losses",    "rng",   "random",   "hparams",   "hyper_parameters",
     "hyperparameters", "config",    "cfg",       "args",  "callback", "callbacks", "loops",
@@ -77,7 +77,7 @@ bool is_averaged_name(const ckpt_path_elem *e)
 
 static bool is_other_name(const ckpt_path_elem *e)
 {
-    return has_any_word(e, names_of_others, sizeof names_of_others / sizeof *names_of_others);
+    return has_any_word(e, non_weights_names, sizeof non_weights_names / sizeof *non_weights_names);
 }
 
 /* is_network_name - returns true if trainers name networks so: "model", "netG", "disc_state_dict". */
@@ -115,7 +115,7 @@ static uint32_t find_known_child(const struct containers *tree, uint32_t at)
 static uint32_t find_only_child(const struct containers *tree, uint32_t at)
 {
     const struct container *parent = &tree->list[at];
-    uint32_t last[3], n[3] = {0}; /* by kind: any other, averaged, with a name of NAMES_OF_OTHERS */
+    uint32_t last[3], n[3] = {0}; /* by kind: any other, averaged, with a name of NON_WEIGHTS_NAMES */
     for (uint32_t i = parent->first; i < parent->first + parent->nchildren; i++) {
         const struct container *p = &tree->list[i];
         if (!may_be_weights(p))

@@ -539,8 +539,8 @@ static ckpt_status judge_begin(void *user, const struct scan_pickle *p, bool rep
     j->results = map_new(0);
     j->dropped_results = map_new(0);
     j->names = arena_new(NAMES_MEMORY);
-    return j->called && j->imported && j->payloads && j->results && j->dropped_results && j->names ? CKPT_OK
-                                                                                           : CKPT_ENOMEM;
+    bool ok = j->called && j->imported && j->payloads && j->results && j->dropped_results && j->names;
+    return ok ? CKPT_OK : CKPT_ENOMEM;
 }
 
 static bool judge_end(void *user, const struct trace_end *traced)

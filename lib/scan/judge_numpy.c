@@ -65,7 +65,7 @@ ckpt_status numpy_judge_build(struct numpy_judge *j, const struct trace_step *st
     struct trace_dtype d;
     const struct trace_node *state = trace_node(step->operand);
     bool is_array = (str_is(name, "_reconstruct") && is_multiarray(module)) ||
-                 (str_is(name, "ndarray") && str_is(module, "numpy"));
+                    (str_is(name, "ndarray") && str_is(module, "numpy"));
     *why = NULL;
     if (step->opcode != 'b')
         return CKPT_OK;
@@ -94,6 +94,6 @@ ckpt_status numpy_judge_call(struct numpy_judge *j, const struct trace_step *ste
     if ((!is_scalar && !is_buffer) || !args || args->kind != TRACE_TUPLE || args->kept < 2)
         return CKPT_OK;
     trace_ref first = args->items[0], second = args->items[1];
-    return is_buffer ? check_bytes(j, step, second, first, why) /* _frombuffer(bytes, dtype, …) */
-                  : check_bytes(j, step, first, second, why);   /* scalar(dtype, bytes) */
+    return is_buffer ? check_bytes(j, step, second, first, why)  /* _frombuffer(bytes, dtype, …) */
+                     : check_bytes(j, step, first, second, why); /* scalar(dtype, bytes) */
 }

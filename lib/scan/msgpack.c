@@ -67,16 +67,16 @@ static bool begins_with_map(struct scanner *x, source *src)
     return is_map && ((b[key] & 0xe0) == 0xa0 || (b[key] >= 0xd9 && b[key] <= 0xdb));
 }
 
-ckpt_status scan_msgpack(struct scanner *x, source *src, ckpt_str where, bool *is, uint64_t *known_bytes,
-                         ckpt_error *err)
+ckpt_status scan_msgpack(struct scanner *x, source *src, ckpt_str where, bool *is_msgpack,
+                         uint64_t *known_bytes, ckpt_error *err)
 {
     struct msgpack_visit m = {.x = x, .src = src, .where = where};
     ckpt_error why;
-    *is = false;
+    *is_msgpack = false;
     if (!begins_with_map(x, src))
         return CKPT_OK;
     ckpt_status st = msgpack_read(src, NULL, NULL, &why);
-    *is = st == CKPT_OK;
+    *is_msgpack = st == CKPT_OK;
     if (st != CKPT_OK) {
         if (st != CKPT_EFORMAT)
             *err = why;

@@ -19,14 +19,14 @@
 struct pattern {
     const char *bytes;
     const char *what; /* what the operation does, for the report; NULL: it is no operation */
-    enum { KERAS_CLASS, EXTERNAL, OPERATION } kind;
+    enum { KERAS_CLASS, EXTERNAL_LOCATION, OPERATION } kind;
 };
 
 static const struct pattern hdf5_patterns[] = {{"\"class_name\"", NULL, KERAS_CLASS}};
 
 /* Field number and wire type, length, text. \013 is octal, because \x0bE would be one number. */
 static const struct pattern protobuf_patterns[] = {
-    {"\x0a\x08location\x12", NULL, EXTERNAL},
+    {"\x0a\x08location\x12", NULL, EXTERNAL_LOCATION},
     {"\x12\x08ReadFile", "reads a file of its choice", OPERATION},
     {"\x12\x09WriteFile", "writes a file of its choice", OPERATION},
     {"\x12\x06PyFunc", "calls Python", OPERATION},
@@ -104,7 +104,7 @@ static ckpt_status report_match(struct search *s, const struct pattern *p, uint6
         return CKPT_OK;
     if (p->kind == KERAS_CLASS)
         return check_keras_class(s, at, after);
-    if (p->kind == EXTERNAL)
+    if (p->kind == EXTERNAL_LOCATION)
         return check_external_location(s, at, after);
     s->nfound++;
     const char *name = p->bytes + 2; /* bounded: the pattern begins with tag and length */
@@ -139,7 +139,7 @@ static ckpt_status search_patterns(struct search *s, const struct pattern *patte
     return r.status != CKPT_OK ? r.status : st;
 }
 
-ckpt_status scan_byte_patterns(struct scanner *x, source *src, ckpt_str where, bool hdf5, ckpt_error *err)
+ckpt_status scan_byte_patterns(struct scanner *x, source *src, ckpt_str where, bool is_hdf5, ckpt_error *err)
 {
     struct search s = {.x = x, .src = src, .where = where};
     char text[8];
@@ -147,7 +147,7 @@ ckpt_status scan_byte_patterns(struct scanner *x, source *src, ckpt_str where, b
     /* field 1, a varint: the version, at most 32; then a field of wire type 2, a text or message */
     bool is_protobuf = head.len == sizeof text && head.ptr[0] == 8 && head.ptr[1] > 0 && head.ptr[1] <= 32 &&
                        (head.ptr[2] & 7) == 2;
-    if (hdf5)
+    if (is_hdf5)
         return search_patterns(&s, hdf5_patterns, sizeof hdf5_patterns / sizeof *hdf5_patterns, err);
     return is_protobuf ? search_patterns(&s, protobuf_patterns,
                                          sizeof protobuf_patterns / sizeof *protobuf_patterns, err)

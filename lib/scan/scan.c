@@ -345,9 +345,9 @@ static ckpt_status scan_by_trial(struct scanner *x, const struct probe *p, ckpt_
     }
     if (role == SCAN_VALUE)
         return count_all_as_known(x, src, NULL, known_bytes);
-    bool msgpack;
-    CKPT_TRY(scan_msgpack(x, src, where, &msgpack, known_bytes, err));
-    return msgpack ? CKPT_OK : report_unrecognized(x, p, signature, where, err);
+    bool is_msgpack;
+    CKPT_TRY(scan_msgpack(x, src, where, &is_msgpack, known_bytes, err));
+    return is_msgpack ? CKPT_OK : report_unrecognized(x, p, signature, where, err);
 }
 
 static ckpt_status scan_content(struct scanner *x, source *src, ckpt_str where, enum scan_role role,
@@ -359,12 +359,12 @@ static ckpt_status scan_content(struct scanner *x, source *src, ckpt_str where, 
                    ? scan_found(x->scan, SCAN_UNKNOWN_FORMAT, where, NULL, CKPT_NO_OFFSET, "an empty file")
                    : CKPT_OK;
     CKPT_TRY(recognize_fill(&p, x->path, src, err));
-    scan_function *container = find_container_scanner(&p, recognize(&p), role);
-    CKPT_TRY(container ? container(x, src, where, known_bytes, err)
-                       : scan_by_trial(x, &p, where, role, known_bytes, err));
-    if (container == scan_zip)
+    scan_function *scan_container = find_container_scanner(&p, recognize(&p), role);
+    CKPT_TRY(scan_container ? scan_container(x, src, where, known_bytes, err)
+                            : scan_by_trial(x, &p, where, role, known_bytes, err));
+    if (scan_container == scan_zip)
         return CKPT_OK;
-    if (container)
+    if (scan_container)
         CKPT_TRY(scan_as_pickle_too(x, &p, where, err));
     return role == SCAN_STORAGE ? CKPT_OK : scan_archive_at_end(x, src, where, err);
 }

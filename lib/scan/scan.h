@@ -53,15 +53,15 @@ scan_function scan_pickles, scan_legacy, scan_tar, scan_npy, scan_sstable, scan_
  * level deeper than the bytes around it. */
 ckpt_status scan_bytes(struct scanner *x, source *src, ckpt_str where, enum scan_role role,
                        uint64_t *known_bytes, ckpt_error *err);
-/* scan_msgpack - sets *IS if SRC is MessagePack from the first byte to the last. */
-ckpt_status scan_msgpack(struct scanner *x, source *src, ckpt_str where, bool *is, uint64_t *known_bytes,
-                         ckpt_error *err);
+/* scan_msgpack - sets *IS_MSGPACK if SRC is MessagePack from the first byte to the last. */
+ckpt_status scan_msgpack(struct scanner *x, source *src, ckpt_str where, bool *is_msgpack,
+                         uint64_t *known_bytes, ckpt_error *err);
 /* scan_hdf5 - scans the attributes of SRC, an HDF5 file; sets *ALL_READ if all of its objects were read. */
 ckpt_status scan_hdf5(struct scanner *x, source *src, ckpt_str where, bool *all_read, ckpt_error *err);
 /* scan_path_leaves_folder - returns true if PATH leads out of the folder of the file that holds it. */
 bool scan_path_leaves_folder(ckpt_str path);
 /* scan_byte_patterns - searches SRC, which is not taken apart, for the bytes of dangerous features. */
-ckpt_status scan_byte_patterns(struct scanner *x, source *src, ckpt_str where, bool hdf5, ckpt_error *err);
+ckpt_status scan_byte_patterns(struct scanner *x, source *src, ckpt_str where, bool is_hdf5, ckpt_error *err);
 /* scan_compressed - unpacks and scans SRC. KIND: "gzip", "zlib", "bzip2" … */
 ckpt_status scan_compressed(struct scanner *x, source *src, ckpt_str where, const char *kind,
                             uint64_t *known_bytes, ckpt_error *err);

@@ -40,7 +40,7 @@ struct zip_scan {
     size_t nstrays, cap_strays;
     struct zip_audit audit;
     ckpt_str where;
-    bool by_torch;                   /* written by torch */
+    bool written_by_torch;
     bool has_flaw;                   /* a flaw of the archive was reported */
     bool member_is_known;            /* each byte of the current member has a known purpose */
     uint64_t unpacked, max_unpacked; /* bytes that deflated members unpacked to, and may unpack to */
@@ -75,7 +75,7 @@ static enum scan_role get_role(const struct zip_scan *archive, ckpt_str name)
 {
     bool storage = is_in_folder(name, "data/") || is_in_folder(name, "tensors/") ||
                    is_in_folder(name, "constants/") || str_ends(name, STR_LIT(".storage"));
-    return storage && archive->by_torch ? SCAN_STORAGE : SCAN_MEMBER;
+    return storage && archive->written_by_torch ? SCAN_STORAGE : SCAN_MEMBER;
 }
 
 /* check_torch_layout - reports members outside of the first one's folder, and compressed storages. */
@@ -389,8 +389,8 @@ static ckpt_status report_shared_member(struct zip_scan *archive, const struct z
                             "two CRC-32 for the same bytes: {%08x} here, {=%08x} for the other", v->crc,
                             first->crc));
     return !archive->digests ? CKPT_OK
-                          : scan_report_member(x, where, get_readers(v), get_extent(archive, v),
-                                               get_sha256(archive, first));
+                             : scan_report_member(x, where, get_readers(v), get_extent(archive, v),
+                                                  get_sha256(archive, first));
 }
 
 /* is_over_budget - returns true if more bytes were scanned than OVERLAP_MIN and OVERLAP_FACTOR allow. */
@@ -441,9 +441,9 @@ static ckpt_status note_opened_zip(struct scanner *x, source *src, size_t *index
                : fail_memory(err);
 }
 
-/* note_scanned - sets O to the archive Z, which was scanned, so that its end record is not taken for that of
- * a second archive when it is found from a source around Z. */
-static void note_scanned(struct opened_zip *o, const struct zip_audit *z)
+/* note_scanned_zip - sets O to the archive Z, which was scanned, so that its end record is not taken for that
+ * of a second archive when it is found from a source around Z. */
+static void note_scanned_zip(struct opened_zip *o, const struct zip_audit *z)
 {
     uint64_t off;
     (void)source_root(z->src, &off);
@@ -507,12 +507,12 @@ static ckpt_status scan_archive(struct scanner *x, source *src, ckpt_str where, 
     size_t index = 0;
     CKPT_TRY(note_opened_zip(x, src, &index, err));
     ckpt_status st = zip_audit(&archive->audit, err);
-    archive->by_torch = is_written_by_torch(&archive->audit);
+    archive->written_by_torch = is_written_by_torch(&archive->audit);
     if (st == CKPT_OK)
         st = scan_members(archive, src->size, &known_here, err);
     if (st == CKPT_OK)
         st = scan_strays(archive, embedded, err);
-    if (st == CKPT_OK && archive->by_torch)
+    if (st == CKPT_OK && archive->written_by_torch)
         st = check_torch_layout(archive, err);
     if (st == CKPT_OK)
         st = report_code_members(archive, ".py", "program text");
@@ -520,7 +520,7 @@ static ckpt_status scan_archive(struct scanner *x, source *src, ckpt_str where, 
     if (st == CKPT_OK)
         st = report_code_members(archive, ".so .dylib .dll .pyd .pyc .cubin .hsaco", "machine or byte code");
     *known_bytes += known_here; /* bounded: concatenated archives do not overlap */
-    note_scanned(&x->opened_zips[index], &archive->audit);
+    note_scanned_zip(&x->opened_zips[index], &archive->audit);
     return st == CKPT_OK && !archive->has_flaw && !embedded
                ? scan_check_format(x, src, where, NULL, NULL, err)
                : st;

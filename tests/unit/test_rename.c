@@ -74,8 +74,8 @@ static void prefixes_are_found_at_boundaries(void)
                      "f.0.w"));
     CU_ASSERT(str_is(prefix_strip_certain(a, STR_LIT("my_orig_mod.w")), "my_orig_mod.w"));
     CU_ASSERT(str_is(prefix_strip_certain(a, STR_LIT("a._orig_mod")), "a._orig_mod"));
-    CU_ASSERT(has_inner_prefix(STR_LIT("a.module.w"), STR_LIT("module.")) &&
-              !has_inner_prefix(STR_LIT("a.module"), STR_LIT("module.")));
+    CU_ASSERT(contains_prefix(STR_LIT("a.module.w"), STR_LIT("module.")) &&
+              !contains_prefix(STR_LIT("a.module"), STR_LIT("module.")));
     arena_free(a);
 }
 

@@ -103,7 +103,7 @@ struct mem_usage {
 
 /* Moments at which the memory may be at its peak. */
 enum mem_moment {
-    HELD, /* during the whole step, by the training loop */
+    HELD, /* what the training loop holds during the whole step */
     FORWARD_END,
     LOSS_BACKWARD,
     HEAD_BACKWARD, /* after what LOSS kept is freed */

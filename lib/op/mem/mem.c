@@ -497,8 +497,8 @@ static void fill_activations(struct estimate *est, const struct mem_segments *s)
     struct mem_peak peak = timeline_peak(&est->t, s);
     bool heads_assumed = !letter_known(&est->m->dims, 'a') && !est->run.heads && !est->m->family->is_convnet;
     bool inexact = heads_assumed || s->selective || est->states.frozen_elements || is_type_assumed(est->m) ||
-                  (est->m->family->has_dropout && !est->m->config.path &&
-                   est->run.dropout == CKPT_MEM_DROPOUT_CONFIG);
+                   (est->m->family->has_dropout && !est->m->config.path &&
+                    est->run.dropout == CKPT_MEM_DROPOUT_CONFIG);
     set_amount(&r->activations_kept, timeline_kept_bytes(&est->t, s), !inexact);
     set_amount(&r->peak, size_add(peak.bytes, est->gathered_bytes), false);
     r->peak_place = describe_moment(est, peak);
@@ -625,8 +625,8 @@ ckpt_status ckpt_mem_plan(ckpt_mem *m, const ckpt_mem_run *run, uint64_t limit, 
     return CKPT_OK;
 }
 
-/* estimate_least - sets the total of *OUT to that of RUN; if RUN has a plan, to that of the lowest peak. */
-static ckpt_status estimate_least(ckpt_mem *m, const ckpt_mem_run *run, ckpt_mem_result *out, ckpt_error *err)
+/* estimate_total - sets the total of *OUT to that of RUN; if RUN has a plan, to that of the lowest peak. */
+static ckpt_status estimate_total(ckpt_mem *m, const ckpt_mem_run *run, ckpt_mem_result *out, ckpt_error *err)
 {
     struct estimate est;
     struct mem_segments s;
@@ -656,7 +656,7 @@ ckpt_status ckpt_mem_largest_batch(ckpt_mem *m, const ckpt_mem_run *run, uint64_
     while (low < high) { /* a larger batch never takes less memory */
         r.struct_size = sizeof r;
         r.batch = low + (high - low + 1) / 2;
-        CKPT_TRY(estimate_least(m, &r, &result, err));
+        CKPT_TRY(estimate_total(m, &r, &result, err));
         if (result.total.bytes <= limit && result.total.bytes != TOO_LARGE)
             low = r.batch;
         else

@@ -3,8 +3,8 @@
 
 enum state_kind {
     STATE_LIKE_PARAMETER, /* the parameter's shape and dtype */
-    STATE_FACTORED,       /* for a matrix one number for bytes row and one for bytes column */
-    STATE_8_BITS          /* bytes, and a scale for bytes block of 256; tensors below 4096 elements in fp32 */
+    STATE_FACTORED,       /* for a matrix one number for each row and one for each column */
+    STATE_8_BITS          /* bytes, and a scale for each block of 256; tensors below 4096 elements in fp32 */
 };
 
 enum step_kind {
@@ -51,7 +51,7 @@ struct mem_bytes mem_bytes_of(const struct mem_tensor *t, uint32_t precision)
     }
 }
 
-/* state_bytes - returns the bytes of the states that OPTIMIZER keeps for T: ITEM_BYTES for bytes number. */
+/* state_bytes - returns the bytes of the states that OPTIMIZER keeps for T: ITEM_BYTES for each number. */
 static uint64_t state_bytes(const struct optimizer *optimizer, const struct mem_tensor *t,
                             uint32_t item_bytes)
 {
