@@ -203,7 +203,8 @@ static bool shape_equals(const ckpt_tensor *t, const cJSON *want)
     return dim == t->ndim;
 }
 
-/* Kinds of file for which the truth has the dtypes as ckpt spells them. */
+/* Kinds of file whose entries give dtypes by the names that ckpt prints. They have no "tensors" if the
+ * producer could not read the file. */
 #define KINDS_WITH_CKPT_DTYPES " npy npz numpy-pickle joblib hdf5 keras paddle-pickle pdiparams onnx "
 
 /* is_one_of - returns whether WORD is in LIST, in which each word is between blanks. */
@@ -420,29 +421,31 @@ static bool needs_libarchive(const char *what)
     return strstr(what, "compressed") || strstr(what, "without libarchive");
 }
 
-static void check_verdict(struct check *c, ckpt_status opened, ckpt_error *err)
+/* check_verdict - compares ST, the result of opening the file, and its content with the verdict of the entry:
+ * "ok" and "readable" must be read, "refuse" must be refused, "either" may be, "none" has no tensors. */
+static void check_verdict(struct check *c, ckpt_status st, ckpt_error *err)
 {
     const char *verdict = get_text(c->truth, "verdict");
     bool must_refuse = strcmp(verdict, "refuse") == 0;
+    bool producer_refused = !get_item(c->truth, "tensors") && is_one_of(c->kind, KINDS_WITH_CKPT_DTYPES);
     char line[1400];
-    if (opened == CKPT_OK && must_refuse)
-        opened = read_all(c->file, err);
+    if (st == CKPT_OK && must_refuse)
+        st = read_all(c->file, err);
     ckpt_error_text(err, line, sizeof line);
-    c->skipped = !HAS_LIBARCHIVE && opened == CKPT_EUNSUPPORTED && needs_libarchive(err->what);
-    if (opened != CKPT_OK && !err->what[0])
+    c->skipped = !HAS_LIBARCHIVE && st == CKPT_EUNSUPPORTED && needs_libarchive(err->what);
+    if (st != CKPT_OK && !err->what[0])
         report_difference(c, "refused without a reason");
-    if (opened == CKPT_OK && must_refuse) {
+    if (st == CKPT_OK && must_refuse) {
         report_difference(c, "must be refused: %s", get_text(c->truth, "reason"));
-    } else if (opened == CKPT_OK) {
+    } else if (st == CKPT_OK) {
         if (strcmp(verdict, "none") == 0 && ckpt_tensor_count(c->file))
             report_difference(c, "not a checkpoint, but tensors are listed");
-        else if (get_item(c->truth, "tensors") ||
-                 !is_one_of(c->kind, KINDS_WITH_CKPT_DTYPES)) /* the producer read it */
+        else if (!producer_refused)
             check_content(c);
     } else if (strcmp(verdict, "ok") == 0 || strcmp(verdict, "readable") == 0) {
         report_difference(c, "refused: %s", line);
     }
-    if (verbose && opened != CKPT_OK && !c->difference[0])
+    if (verbose && st != CKPT_OK && !c->difference[0])
         printf("       refused %s\n", line);
 }
 
@@ -464,16 +467,16 @@ static void check_entry(const cJSON *truth)
     if (only && !strstr(get_text(truth, "file"), only))
         return;
     snprintf(path, sizeof path, "%s/%s", corpus, get_text(truth, "file"));
-    ckpt_status opened = ckpt_open(path, NULL, &c.file, &err);
-    check_verdict(&c, opened, &err);
+    ckpt_status st = ckpt_open(path, NULL, &c.file, &err);
+    check_verdict(&c, st, &err);
     ckpt_close(c.file);
     if (c.skipped && c.difference[0]) {
-        printf("truth skipped: %s needs libarchive\n", get_text(truth, "file"));
+        printf("truth skipped %s: this build has no libarchive\n", get_text(truth, "file"));
         skipped++;
         return;
     }
     if (c.difference[0])
-        printf("MISS %s (%s): %s\n", get_text(truth, "file"), c.kind, c.difference);
+        printf("DIFFERS %s (%s): %s\n", get_text(truth, "file"), c.kind, c.difference);
     count_result(c.kind, !c.difference[0]);
 }
 

@@ -44,20 +44,21 @@ static ckpt_status follow_offset(struct flatbuffer *b, uint64_t at, uint64_t *ou
                : fail(b->err, CKPT_EFORMAT, at, "an offset of {%u} that leaves {=the file}", distance);
 }
 
-ckpt_status flatbuffer_open(struct flatbuffer *b, uint64_t at, struct flatbuffer_table *out)
+ckpt_status flatbuffer_open_table(struct flatbuffer *b, uint64_t at, struct flatbuffer_table *out)
 {
     uint32_t distance = 0;
     unsigned char sizes[4] = {0};
     CKPT_TRY(read_u32(b, at, &distance));
     int64_t vtable = (int64_t)at - (int32_t)distance; /* bounded: AT is in the file */
     if (vtable < 0 || !range_within((uint64_t)vtable, sizeof sizes, b->src->size))
-        return fail(b->err, CKPT_EFORMAT, at, "a table whose list of fields is {outside} of {=the file}");
+        return fail(b->err, CKPT_EFORMAT, at, "a table whose vtable is {outside} of {=the file}");
     CKPT_TRY(read_bytes(b, (uint64_t)vtable, sizes, sizeof sizes));
     uint32_t vtable_size = load_u16le(sizes);
     *out = (struct flatbuffer_table){.at = at, .vtable = (uint64_t)vtable, .size = load_u16le(sizes + 2)};
     if (vtable_size < 4 || vtable_size % 2 || out->size < 4)
-        return fail(b->err, CKPT_EFORMAT, out->vtable, "a list of fields of {%u bytes} for a table of {=%u}",
-                    vtable_size, out->size);
+        return fail(b->err, CKPT_EFORMAT, out->vtable,
+                    "a table and a vtable of {%u and %u bytes}; {=at least 4, the vtable an even number}",
+                    out->size, vtable_size);
     out->fields = (vtable_size - 4) / 2;
     return CKPT_OK;
 }
@@ -66,7 +67,7 @@ ckpt_status flatbuffer_open_root(struct flatbuffer *b, struct flatbuffer_table *
 {
     uint64_t at = 0;
     CKPT_TRY(follow_offset(b, 0, &at));
-    return flatbuffer_open(b, at, out);
+    return flatbuffer_open_table(b, at, out);
 }
 
 /* find_field - sets *AT to the offset of FIELD, which has WIDTH bytes; 0: it is absent. */
@@ -156,7 +157,7 @@ ckpt_status flatbuffer_open_item(struct flatbuffer *b, const struct flatbuffer_v
     uint64_t at = 0;
     CKPT_TRY(find_item(b, v, i, &at));
     CKPT_TRY(follow_offset(b, at, &at));
-    return flatbuffer_open(b, at, out);
+    return flatbuffer_open_table(b, at, out);
 }
 
 static ckpt_status read_text(struct flatbuffer *b, uint64_t at, ckpt_str *out)

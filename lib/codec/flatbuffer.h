@@ -37,8 +37,8 @@ ckpt_status flatbuffer_read_number(struct flatbuffer *b, const struct flatbuffer
 /* flatbuffer_find_child - sets *AT to the offset that field FIELD of T refers to; 0 if it is absent. */
 ckpt_status flatbuffer_find_child(struct flatbuffer *b, const struct flatbuffer_table *t, uint32_t field,
                                   uint64_t *at);
-/* flatbuffer_open - opens the table at AT. */
-ckpt_status flatbuffer_open(struct flatbuffer *b, uint64_t at, struct flatbuffer_table *out);
+/* flatbuffer_open_table - opens the table at AT. */
+ckpt_status flatbuffer_open_table(struct flatbuffer *b, uint64_t at, struct flatbuffer_table *out);
 /* flatbuffer_get_vector - sets *OUT to the vector in field FIELD of T, whose elements have WIDTH bytes. */
 ckpt_status flatbuffer_get_vector(struct flatbuffer *b, const struct flatbuffer_table *t, uint32_t field,
                                   uint32_t width, struct flatbuffer_vector *out);

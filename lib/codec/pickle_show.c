@@ -99,7 +99,7 @@ static void decode_line(uint8_t op, struct show_argument *arg)
     arg->total = arg->n = pickle_text_decode(s, is_unicode, (char *)arg->bytes);
 }
 
-ckpt_status show_text(source *src, trace_ref ref, char *out, size_t cap, size_t *n, ckpt_error *err)
+ckpt_status pickle_copy_text(source *src, trace_ref ref, char *out, size_t cap, size_t *n, ckpt_error *err)
 {
     struct show_argument arg;
     if (trace_node(ref) || !is_text(trace_opcode(ref)))

@@ -4,12 +4,13 @@
  * file is kept, so millions of them take no memory.
  *
  * Loaders disagree about arguments that cross the end of a FRAME (CPython issues 128853, 154848):
- *   flat     pickletools and loads() ignore frames
- *   framed   the C unpickler before 3.13.15 and 3.14.7, reading from an object without peek(), has the
- *            frame in its buffer. A number, text or line that exceeds the buffer is read from after the
- *            frame, and the rest of the buffer is lost. Of bytes with a length, both parts are joined.
- *   strict   pickle.py, and the C unpickler since, fail
- * This file follows frames either flat or framed, and reports if the two would differ.
+ *   flat      pickletools and loads() ignore frames
+ *   buffered  the C unpickler before 3.13.15 and 3.14.7, reading from an object without peek(), has
+ *             the frame in its buffer. A number, text or line that exceeds the buffer is read from after
+ *             the frame, and the rest of the buffer is lost. Of bytes with a length, both parts are
+ *             joined.
+ *   strict    pickle.py, and the C unpickler since, fail
+ * This file reads either flat or buffered (options->buffer_frames), and reports if the two would differ.
  *
  * Otherwise it follows Modules/_pickle.c: no opcode reaches below the last mark, POP removes a mark, MEMOIZE
  * counts entries, STOP drops the items below its result. An operand whose type is not known from the file
@@ -110,13 +111,13 @@ static trace_ref read_global(struct tracer *t)
 {
     char module[LONGEST_NAME], name[LONGEST_NAME];
     size_t module_len, name_len = 0;
-    if (!tracer_line(t, module, &module_len))
+    if (!tracer_read_line(t, module, &module_len))
         return 0;
     /* if the file ends after the module, pickle.py imports the module and reads an empty name */
-    bool has_no_name = unpickler_bytes_left(&t->u) == 0 && !t->options->framed;
+    bool has_no_name = unpickler_bytes_left(&t->u) == 0 && !t->options->buffer_frames;
     if (has_no_name && module_len == 0)
         return unpickler_fail(&t->u, CKPT_ETRUNCATED, "needs a line; {no newline} follows");
-    if (!has_no_name && !tracer_line(t, name, &name_len))
+    if (!has_no_name && !tracer_read_line(t, name, &name_len))
         return 0;
     return import_global(t, str_of(module, module_len), str_of(name, name_len));
 }
@@ -258,7 +259,7 @@ static bool op_inst(struct tracer *t)
 static bool op_persid(struct tracer *t)
 {
     trace_ref id = tracer_constant(t);
-    if (t->u.op == PICKLE_PERSID ? !tracer_line(t, NULL, NULL) : !unpickler_need(&t->u, 1))
+    if (t->u.op == PICKLE_PERSID ? !tracer_read_line(t, NULL, NULL) : !unpickler_need(&t->u, 1))
         return false;
     if (t->u.op == PICKLE_BINPERSID)
         id = t->stack[--t->u.top];
@@ -344,7 +345,7 @@ static bool add_above_mark(struct tracer *t)
  * the opcode, it cannot be read again, so an opaque value is pushed. */
 static bool push_constant(struct tracer *t)
 {
-    return t->argument_elsewhere ? push_opaque(t) : tracer_push(t, tracer_constant(t));
+    return t->argument_after_buffer ? push_opaque(t) : tracer_push(t, tracer_constant(t));
 }
 
 /* op_counted - pushes text or bytes that follow a length of WIDTH bytes. */
@@ -376,7 +377,7 @@ static bool op_constant(struct tracer *t)
     case PICKLE_ARG_LINE:
         return (t->options->payloads && (t->u.op == PICKLE_UNICODE || t->u.op == PICKLE_STRING)
                     ? payload_report_line(t)
-                    : tracer_line(t, NULL, NULL)) &&
+                    : tracer_read_line(t, NULL, NULL)) &&
                push_constant(t);
     case PICKLE_ARG_B1: return op_counted(t, 1, false);
     case PICKLE_ARG_B4: return op_counted(t, 4, false);
@@ -391,7 +392,7 @@ static bool op_frame(struct tracer *t)
     if (!b)
         return false;
     uint64_t n = load_u64le(b), end = UINT64_MAX;
-    if (t->options->framed)
+    if (t->options->buffer_frames)
         return tracer_cross_frame(t, n);
     bool in_frame = t->buffer_end != UINT64_MAX && unpickler_offset(&t->u) < t->buffer_end;
     if (!checked_add(unpickler_offset(&t->u), n, &end) || end > t->u.r.end || in_frame) {
@@ -500,7 +501,7 @@ static bool run_op(struct tracer *t)
     case PICKLE_TUPLE2: return op_tuple(t, 2);
     case PICKLE_TUPLE3: return op_tuple(t, 3);
     case PICKLE_GET:
-    case PICKLE_PUT: return tracer_memo_line(t);
+    case PICKLE_PUT: return tracer_run_memo_line(t);
     case PICKLE_BINGET: return memo_op(t, 1, tracer_get);
     case PICKLE_LONG_BINGET: return memo_op(t, 4, tracer_get);
     case PICKLE_BINPUT: return memo_op(t, 1, tracer_put);
@@ -537,10 +538,10 @@ static bool run_pickle(struct tracer *t)
         const unsigned char *b = tracer_take(t, 1);
         if (!b)
             return false;
-        if (t->options->framed)
+        if (t->options->buffer_frames)
             t->u.at = unpickler_offset(&t->u) - 1;
         t->u.op = *b;
-        t->argument_elsewhere = false;
+        t->argument_after_buffer = false;
         t->result->opcodes++;
         if (t->options->opcodes_left && (*t->options->opcodes_left)-- == 0) {
             *t->options->opcodes_left = 0;
@@ -553,7 +554,7 @@ static bool run_pickle(struct tracer *t)
             break;
         if (!run_op(t))
             return false;
-        bool exceeds = !t->options->framed && unpickler_offset(&t->u) > t->buffer_end;
+        bool exceeds = !t->options->buffer_frames && unpickler_offset(&t->u) > t->buffer_end;
         if (exceeds && t->u.op != PICKLE_FRAME && !report_crossing(t))
             return false;
     }
@@ -591,7 +592,7 @@ ckpt_status pickle_trace(source *src, uint64_t pos, uint64_t end, const struct t
     t->t.value = read_value;
     t->options = opts;
     t->result = out;
-    t->buffer_end = opts->framed ? pos : UINT64_MAX;
+    t->buffer_end = opts->buffer_frames ? pos : UINT64_MAX;
     if (unpickler_init(&t->u, a, src, pos, end, err) == CKPT_OK) {
         (void)run_pickle(t);
         out->next = out->stopped ? unpickler_offset(&t->u) : t->u.at;

@@ -6,7 +6,7 @@
 #include "core/trace.h"
 
 struct trace_options {
-    bool framed; /* treat FRAME as CPython's C unpickler does for a file, see pickle_trace.c */
+    bool buffer_frames; /* read each FRAME into a buffer, as CPython's C unpickler does; see pickle_trace.c */
     bool joblib_arrays_as_opcodes; /* do not skip joblib's arrays, as pickle.load does not */
     bool payloads;                 /* report TRACE_STEP_PAYLOAD */
     uint64_t calls_before;         /* the number of the last call that an earlier trace reported */

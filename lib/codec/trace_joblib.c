@@ -142,7 +142,7 @@ bool joblib_skip_array(struct tracer *t, trace_ref target, trace_ref state)
 {
     uint64_t bytes = 0;
     bool padded = false;
-    if (t->options->framed || t->options->joblib_arrays_as_opcodes)
+    if (t->options->buffer_frames || t->options->joblib_arrays_as_opcodes)
         return true;
     enum joblib kind = read_wrapper(t, target, state, &bytes, &padded);
     if (kind == JOBLIB_NONE)

@@ -128,7 +128,7 @@ bool payload_report_line(struct tracer *t)
     char line[LONGEST_NAME];
     size_t n, quotes = t->u.op == PICKLE_STRING;
     uint64_t start = unpickler_offset(&t->u);
-    if (!tracer_line(t, line, &n))
+    if (!tracer_read_line(t, line, &n))
         return false;
     uint64_t size = unpickler_offset(&t->u) - start - 1; /* bounded: a newline or a last byte was read */
     if (n < quotes || size < PICKLE_MIN + 2 * quotes)

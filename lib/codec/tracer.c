@@ -14,7 +14,7 @@ bool tracer_cross_frame(struct tracer *t, uint64_t n)
         return true;
     if (n > t->u.r.end - t->buffer_end)
         return unpickler_fail_truncated(&t->u, n);
-    t->argument_elsewhere = t->argument_elsewhere || t->buffer_end > pos;
+    t->argument_after_buffer = t->argument_after_buffer || t->buffer_end > pos;
     unpickler_seek(&t->u, t->buffer_end);
     t->buffer_end += n; /* bounded: compared with the bytes after the buffer */
     return true;
@@ -22,11 +22,11 @@ bool tracer_cross_frame(struct tracer *t, uint64_t n)
 
 bool tracer_skip(struct tracer *t, uint64_t n, bool crosses_frames)
 {
-    if (t->options->framed && !crosses_frames && !tracer_cross_frame(t, n))
+    if (t->options->buffer_frames && !crosses_frames && !tracer_cross_frame(t, n))
         return false;
     if (!unpickler_skip(&t->u, n))
         return false;
-    if (t->options->framed && unpickler_offset(&t->u) > t->buffer_end)
+    if (t->options->buffer_frames && unpickler_offset(&t->u) > t->buffer_end)
         t->buffer_end = unpickler_offset(&t->u);
     return true;
 }
@@ -81,25 +81,25 @@ static bool read_line(struct tracer *t, struct tracer_text *l)
 {
     uint64_t n;
     bool found;
-    if (t->options->framed && t->buffer_end > unpickler_offset(&t->u)) {
+    if (t->options->buffer_frames && t->buffer_end > unpickler_offset(&t->u)) {
         if (!read_to_newline(t, t->buffer_end, l, &n, &found))
             return false;
         if (found)
             return true;
-        t->argument_elsewhere = true;
+        t->argument_after_buffer = true;
     }
     if (!read_to_newline(t, t->u.r.end, l, &n, &found))
         return false;
-    if (t->options->framed)
+    if (t->options->buffer_frames)
         t->buffer_end = unpickler_offset(&t->u);
-    if (!found && (t->options->framed || n == 0))
+    if (!found && (t->options->buffer_frames || n == 0))
         return unpickler_fail(&t->u, CKPT_ETRUNCATED, "needs a line; {no newline} follows");
     if (!found && l->n == n)
         l->n--; /* bounded: n > 0 */
     return true;
 }
 
-bool tracer_line(struct tracer *t, char *copy, size_t *ncopy)
+bool tracer_read_line(struct tracer *t, char *copy, size_t *ncopy)
 {
     struct tracer_text l = {.bytes = copy, .cap = copy ? LONGEST_NAME : 0};
     bool ok = read_line(t, &l);
@@ -110,7 +110,7 @@ bool tracer_line(struct tracer *t, char *copy, size_t *ncopy)
 
 bool tracer_read_text(struct tracer *t, trace_ref r, char *out, size_t cap, size_t *n)
 {
-    ckpt_status st = show_text(t->u.r.src, r, out, cap, n, t->u.err);
+    ckpt_status st = pickle_copy_text(t->u.r.src, r, out, cap, n, t->u.err);
     if (st != CKPT_OK && st != CKPT_EFORMAT)
         t->u.status = st;
     return st == CKPT_OK;
@@ -203,7 +203,7 @@ static bool get_index(struct tracer *t, ckpt_str digits, bool is_put, uint64_t *
     return true;
 }
 
-bool tracer_memo_line(struct tracer *t)
+bool tracer_run_memo_line(struct tracer *t)
 {
     struct tracer_text l = {.bytes = t->line, .cap = t->cap_line, .can_grow = true};
     ckpt_str digits;

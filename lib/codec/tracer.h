@@ -18,7 +18,7 @@ struct tracer {
     trace_ref *stack; /* u.top items */
     size_t cap_stack;
     map *huge_indexes;   /* digits of a memo index >= 2^63 -> how many such indexes came before it */
-    uint64_t buffer_end; /* framed: of the loader's buffer; else of the frame, UINT64_MAX: in none */
+    uint64_t buffer_end; /* buffer_frames: of the loader's buffer; else of the frame, UINT64_MAX: in none */
     struct trace_global *seen_by_name[SEEN_NAMES]; /* recently seen, by a hash of module and name */
     struct trace_global *seen_by_refs[SEEN_NAMES]; /* recently seen, by a hash of STACK_GLOBAL's operands */
     trace_ref seen_refs[SEEN_NAMES][2];            /* these operands */
@@ -26,25 +26,25 @@ struct tracer {
     size_t cap_line;
     struct trace_node *spare_nodes; /* for reuse */
     trace_ref *spare_items[9];      /* [i]: an array of 2^i items, for reuse */
-    bool argument_elsewhere;        /* framed: the argument was not read from the bytes after the opcode */
+    bool argument_after_buffer;     /* the argument was read there, not from right after the opcode */
 };
 
-/* tracer_cross_frame - when framed, prepares to read N bytes. If the buffer has fewer, moves to its end,
- * because the loader would read all N bytes from there. */
+/* tracer_cross_frame - with options->buffer_frames, prepares to read N bytes. If the buffer has fewer, moves
+ * to its end, because the loader would read all N bytes from there. */
 bool tracer_cross_frame(struct tracer *t, uint64_t n);
 /* tracer_skip - skips N bytes of an argument. CROSSES_FRAMES: loaders read them across the end of a frame. */
 bool tracer_skip(struct tracer *t, uint64_t n, bool crosses_frames);
-/* tracer_line - reads a line. Copies it without its newline to COPY, which has LONGEST_NAME bytes, and sets
- * *NCOPY to the length of the copy. A longer line is truncated after a character. COPY and NCOPY may be
+/* tracer_read_line - reads a line. Copies it without its newline to COPY, which has LONGEST_NAME bytes, and
+ * sets *NCOPY to the length of the copy. A longer line is truncated after a character. COPY and NCOPY may be
  * NULL. */
-bool tracer_line(struct tracer *t, char *copy, size_t *ncopy);
-/* tracer_read_text - reads the text of the constant R as show_text does. False: R is not a text, or cannot be
- * read; then the status of the tracer is set. */
+bool tracer_read_line(struct tracer *t, char *copy, size_t *ncopy);
+/* tracer_read_text - reads the text of the constant R as pickle_copy_text does. False: R is not a text, or
+ * cannot be read; then the status of the tracer is set. */
 bool tracer_read_text(struct tracer *t, trace_ref r, char *out, size_t cap, size_t *n);
 bool tracer_put(struct tracer *t, uint64_t index);
 bool tracer_get(struct tracer *t, uint64_t index);
-/* tracer_memo_line - runs GET or PUT, whose index is a line. */
-bool tracer_memo_line(struct tracer *t);
+/* tracer_run_memo_line - runs GET or PUT, whose index is a line. */
+bool tracer_run_memo_line(struct tracer *t);
 /* tracer_report - reports S, in which the caller has set what, subject, with, number and payload. */
 bool tracer_report(struct tracer *t, struct trace_step *s);
 /* tracer_report_number - reports a step that has a number and no subject. */
@@ -60,7 +60,7 @@ static inline void tracer_share(trace_ref r)
 /* tracer_take - returns the next N <= READER_WINDOW bytes, valid until the next call, or NULL. */
 static inline const unsigned char *tracer_take(struct tracer *t, size_t n)
 {
-    return t->options->framed && !tracer_cross_frame(t, n) ? NULL : unpickler_take(&t->u, n);
+    return t->options->buffer_frames && !tracer_cross_frame(t, n) ? NULL : unpickler_take(&t->u, n);
 }
 static inline bool tracer_push(struct tracer *t, trace_ref r)
 {

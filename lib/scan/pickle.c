@@ -53,7 +53,7 @@ static ckpt_status follow_twice(struct pickle_scan *ps, const struct scan_pickle
                                 ckpt_error *err)
 {
     struct scan *s = ps->x->scan;
-    struct trace_options o = {.framed = p->by_frame,
+    struct trace_options o = {.buffer_frames = p->by_frame,
                               .joblib_arrays_as_opcodes = p->joblib_arrays_as_opcodes,
                               .payloads = !p->by_frame && !p->joblib_arrays_as_opcodes,
                               .opcodes_left = &s->opcodes_left,
@@ -300,9 +300,9 @@ static bool runs_as_pickle(const struct scanner *x, source *src, uint64_t pos, u
     if (e->by_frame_differs && st != CKPT_ENOMEM && st != CKPT_EIO) {
         struct trace_end ignored_end;
         ckpt_error ignored;
-        o.framed = true; /* as a loader that reads frame by frame: T counts what it does, too */
-        ckpt_status framed_st = pickle_trace(src, pos, end, &o, &ignored_end, &ignored);
-        (void)scan_note_system_failure(x->scan, framed_st, &ignored);
+        o.buffer_frames = true; /* as a loader that reads frame by frame: T counts what it does, too */
+        ckpt_status buffered_st = pickle_trace(src, pos, end, &o, &ignored_end, &ignored);
+        (void)scan_note_system_failure(x->scan, buffered_st, &ignored);
     }
     if (scan_note_system_failure(x->scan, st, why))
         return false;

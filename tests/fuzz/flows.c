@@ -217,7 +217,7 @@ static void fuzz_write_as(const uint8_t *data, size_t size, ckpt_dtype dtype)
 }
 
 void fuzz_cast(const uint8_t *data, size_t size) { fuzz_write_as(data, size, CKPT_DT_BF16); }
-void fuzz_round(const uint8_t *data, size_t size) { fuzz_write_as(data, size, CKPT_DT_NONE); }
+void fuzz_round_trip(const uint8_t *data, size_t size) { fuzz_write_as(data, size, CKPT_DT_NONE); }
 
 /* fuzz_sanitize - checks that torch.load(weights_only=True) would accept the sanitized file. */
 void fuzz_sanitize(const uint8_t *data, size_t size)

@@ -181,10 +181,11 @@ static bool check_step(void *user, const struct trace_step *step)
 static void fuzz_trace(const uint8_t *data, size_t size)
 {
     source *src = source_of_bytes(data, size);
-    for (int framed = 0; framed < 2; framed++) {
+    for (int buffered = 0; buffered < 2; buffered++) {
         ckpt_error err = {0};
         arena *a = arena_new(ARENA_MAX);
-        struct trace_options o = {.framed = framed, .payloads = !framed, .step = check_step, .user = a};
+        struct trace_options o = {
+            .buffer_frames = buffered, .payloads = !buffered, .step = check_step, .user = a};
         struct trace_end end;
         ckpt_status st = a && src ? pickle_trace(src, 0, size, &o, &end, &err) : fail_memory(&err);
         check_reason(st, &err);
@@ -659,7 +660,7 @@ static const struct {
     {"pickle", fuzz_pickle},
     {"pickle_back", fuzz_pickle_back},
     {"ranks", fuzz_ranks},
-    {"round", fuzz_round},
+    {"round_trip", fuzz_round_trip},
     {"salvage", fuzz_salvage},
     {"sanitize", fuzz_sanitize},
     {"scan", fuzz_scan},
@@ -711,8 +712,8 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     exit(2);
 }
 
-/* fix_tar_checksums - corrects the checksum of every header of a tar, which is at offset 148 (8 bytes). The
- * sum is that of the 512 bytes, in which the checksum counts as 8 blanks. */
+/* fix_tar_checksums - corrects the checksum in every header of the tar archive at DATA. A header has 512
+ * bytes; its checksum, at offset 148 of the header (8 bytes), is their sum, with blanks for itself. */
 static void fix_tar_checksums(uint8_t *data, size_t size)
 {
     for (size_t at = 0; at + 512 <= size; at += 512) {

@@ -15,7 +15,7 @@ corpus=tests/fuzz/corpus
 
 # TARGET SHARE…: each target of parts.c, or format, with its share of the time. Slow or complex targets have larger
 # shares. Targets with small shares come last, so that all processors end at about the same time.
-targets='scan 12 scan_zip 12 any 10 torch_legacy 9 torch_zip 9 trace 9 pickle 9 round 9 pickle_back 8 names 8
+targets='scan 12 scan_zip 12 any 10 torch_legacy 9 torch_zip 9 trace 9 pickle 9 round_trip 9 pickle_back 8 names 8
          safetensors 8 zip 8 json 7 salvage 8 packed 8 hdf5 7 in_place 6 sanitize 6 scan_tar 6 scan_gguf 6
          torch_tar 6 torch_mobile 4 dcp 6 ranks 8 doctor 5 verify 5 scan_npy 5 index 5 manifest 5 map 4
          foreign 3 text 4 journal 4 zip_patch 4 sstable 5 tf_bundle 5 mxnet 3 onnx 4 npy 4 npz 4 gguf 5 flax 5
@@ -45,7 +45,7 @@ make_rank_tars()
 seeds_of()
 {
     case $1 in
-    cast | doctor | in_place | round | sanitize | verify | salvage) echo "$corpus/any.pack" ;;
+    cast | doctor | in_place | round_trip | sanitize | verify | salvage) echo "$corpus/any.pack" ;;
     scan_tar) echo "$corpus/tar.pack $corpus/torch_tar.pack" ;;
     scan_zip | zip_patch) echo "$corpus/zip.pack" ;;
     npy) find tests/corpus/numpy -name '*.npy' -size -3k ;;

@@ -47,10 +47,10 @@ static void tensors_of_a_module_are_read(void)
 static void offsets_stay_in_the_file(void)
 {
     check_changed_byte(0x1, 0xff, "an offset of 65340 that leaves the file");
-    check_changed_byte(0x3c, 0xff, "a table whose list of fields is outside of the file");
+    check_changed_byte(0x3c, 0xff, "a table whose vtable is outside of the file");
     check_changed_byte(0x22, 0x08, "field 3 at 16 of a table of 8 bytes");
     check_changed_byte(0x50, 0xff, "1634493184 elements of 4 bytes; the file ends at 2656");
-    check_changed_byte(0x3c, 0x3c, "a list of fields of");
+    check_changed_byte(0x3c, 0x3c, "a table and a vtable of");
 }
 
 static void values_are_in_their_lists(void)

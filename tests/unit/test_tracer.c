@@ -174,9 +174,9 @@ static bool stop_at_step(void *user, const struct trace_step *s)
     return ++to->steps != to->at_step;
 }
 
-/* trace_limited - traces BYTES until step STOP_AT (0: to the end) within MEMORY bytes (0: no limit). FRAMED:
- * as a loader that reads whole frames. */
-static ckpt_status trace_limited(const ckpt_str *bytes, bool framed, size_t stop_at, uint64_t memory,
+/* trace_limited - traces BYTES until step STOP_AT (0: to the end) within MEMORY bytes (0: no limit).
+ * BUFFER_FRAMES: as a loader that reads whole frames. */
+static ckpt_status trace_limited(const ckpt_str *bytes, bool buffer_frames, size_t stop_at, uint64_t memory,
                                  struct stop *stop)
 {
     ckpt_error err = {0};
@@ -184,7 +184,8 @@ static ckpt_status trace_limited(const ckpt_str *bytes, bool framed, size_t stop
     source *src = source_mem(bytes->ptr, bytes->len, 0);
     *stop = (struct stop){.at_step = stop_at};
     struct trace_options o = {
-        .step = stop_at_step, .user = stop, .framed = framed, .payloads = true, .max_memory = memory};
+        .step = stop_at_step, .user = stop,
+        .buffer_frames = buffer_frames, .payloads = true, .max_memory = memory};
     ckpt_status st = pickle_trace(src, 0, bytes->len, &o, &end, &err);
     CU_ASSERT(st == CKPT_OK || st == CKPT_ECANCELLED || (err.status == st && err.what[0]));
     CU_ASSERT(end.next <= bytes->len && (end.stopped || st != CKPT_OK));
@@ -196,10 +197,10 @@ static void the_caller_can_stop_at_any_step(void)
 {
     struct stop full_trace, stopped_trace;
     for (size_t i = 0; i < sizeof samples / sizeof *samples; i++)
-        for (int framed = 0; framed < 2; framed++) {
-            (void)trace_limited(&samples[i], framed, 0, 0, &full_trace);
+        for (int buffered = 0; buffered < 2; buffered++) {
+            (void)trace_limited(&samples[i], buffered, 0, 0, &full_trace);
             for (size_t at = 1; at <= full_trace.steps; at++) {
-                CU_ASSERT_EQUAL(trace_limited(&samples[i], framed, at, 0, &stopped_trace), CKPT_ECANCELLED);
+                CU_ASSERT_EQUAL(trace_limited(&samples[i], buffered, at, 0, &stopped_trace), CKPT_ECANCELLED);
                 CU_ASSERT_EQUAL(stopped_trace.steps, at);
             }
         }

@@ -347,8 +347,8 @@ static ckpt_status check_item_crc(const struct dcp_items *items, size_t i, ckpt_
     return name_file_if_failed(st, items->files[item->file]->path, err);
 }
 
-/* fill_record - sets *OUT to the elements of item I, whose archive is F, in their file. If they are
- * compressed, compares them with their checksum and leaves out->src NULL. */
+/* fill_record - sets *OUT to where the checkpoint's file has the elements of item I. F is the torch archive
+ * that the item consists of. If the elements are compressed, checks their CRC and leaves out->src NULL. */
 static ckpt_status fill_record(const struct dcp_items *items, size_t i, ckpt_file *f,
                                struct check_record *out, ckpt_error *err)
 {

@@ -121,7 +121,7 @@ static ckpt_status add_tensor(struct mobile *m, uint64_t at, ckpt_str name)
     struct flatbuffer_vector sizes, strides;
     uint64_t storage, type, offset, grad, quantized, *shape, *stride;
     struct kit_tensor t = {.name = name, .described_at = source_pos(b->src, at)};
-    CKPT_TRY(flatbuffer_open(b, at, &table));
+    CKPT_TRY(flatbuffer_open_table(b, at, &table));
     CKPT_TRY(flatbuffer_read_number(b, &table, TENSOR_STORAGE, 4, &storage));
     CKPT_TRY(flatbuffer_read_number(b, &table, TENSOR_TYPE, 1, &type));
     CKPT_TRY(flatbuffer_read_number(b, &table, TENSOR_OFFSET, 4, &offset));
@@ -178,7 +178,7 @@ static ckpt_status read_key(struct mobile *m, uint32_t value, ckpt_str *out)
         CKPT_TRY(source_read(m->b.src, at, bytes, sizeof bytes, m->b.err));
         *out = arena_printf(m->b.a, "%lld", (long long)load_u64le(bytes));
     } else if (type == IVALUE_STRING && at) {
-        CKPT_TRY(flatbuffer_open(&m->b, at, &t));
+        CKPT_TRY(flatbuffer_open_table(&m->b, at, &t));
         return flatbuffer_read_text(&m->b, &t, 0, out);
     }
     return out->ptr ? CKPT_OK : fail_memory(m->b.err);
@@ -245,7 +245,7 @@ static ckpt_status visit_value(struct mobile *m, const struct pending *p)
         return CKPT_OK;
     if (type == IVALUE_TENSOR)
         return add_tensor(m, at, p->name);
-    CKPT_TRY(flatbuffer_open(&m->b, at, &t));
+    CKPT_TRY(flatbuffer_open_table(&m->b, at, &t));
     if (type == IVALUE_OBJECT)
         return push_attributes(m, &t, p);
     return type == IVALUE_DICT ? push_pairs(m, &t, p) : push_items(m, &t, p);
