@@ -200,9 +200,9 @@ static void shrinks_large_allocations(void)
     arena_shrink(a, large, 70000);
     CU_ASSERT_EQUAL(arena_used(a), 70100);
     CU_ASSERT(large[0] == 0xab && large[69999] == 0xab);
-    unsigned char *again = arena_alloc(a, n);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(again);
-    CU_ASSERT(again[0] == 0 && again[n - 1] == 0);
+    unsigned char *reused = arena_alloc(a, n);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(reused);
+    CU_ASSERT(reused[0] == 0 && reused[n - 1] == 0);
     arena_free(a);
 }
 

@@ -104,13 +104,13 @@ static ckpt_file *build_copy(ckpt_file *f)
 
 static void check_same_bytes(ckpt_file *f, ckpt_file *g, const char *format)
 {
-    void *one = NULL, *two = NULL;
+    void *f_bytes = NULL, *g_bytes = NULL;
     size_t n = 0, m = 1;
-    CU_ASSERT_EQUAL(write_to_memory(f, format, &one, &n), CKPT_OK);
-    CU_ASSERT_EQUAL(write_to_memory(g, format, &two, &m), CKPT_OK);
-    CU_ASSERT(n == m && memcmp(one, two, n) == 0);
-    ckpt_free(one);
-    ckpt_free(two);
+    CU_ASSERT_EQUAL(write_to_memory(f, format, &f_bytes, &n), CKPT_OK);
+    CU_ASSERT_EQUAL(write_to_memory(g, format, &g_bytes, &m), CKPT_OK);
+    CU_ASSERT(n == m && memcmp(f_bytes, g_bytes, n) == 0);
+    ckpt_free(f_bytes);
+    ckpt_free(g_bytes);
 }
 
 static void check_copy(ckpt_file *f)

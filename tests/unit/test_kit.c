@@ -11,8 +11,8 @@
 
 static struct {
     unsigned char bytes[4096]; /* of the file */
-    ckpt_file *f;
-    struct kit k;
+    ckpt_file *file;
+    struct kit kit;
     ckpt_error err;
 } toy;
 
@@ -23,18 +23,19 @@ static void open_toy(void)
     source *src = source_mem(toy.bytes, sizeof toy.bytes, 0);
     for (size_t i = 0; i < sizeof toy.bytes; i++)
         toy.bytes[i] = (unsigned char)(i * 31 >> 2);
-    CU_ASSERT_EQUAL_FATAL(file_new("toy", src, NULL, &toy.f, NULL), CKPT_OK);
-    toy.f->format = &format_toy;
-    CU_ASSERT_EQUAL_FATAL(kit_begin(&toy.k, toy.f, value_new(toy.f->a, CKPT_V_DICT, 0), &toy.err), CKPT_OK);
+    CU_ASSERT_EQUAL_FATAL(file_new("toy", src, NULL, &toy.file, NULL), CKPT_OK);
+    toy.file->format = &format_toy;
+    CU_ASSERT_EQUAL_FATAL(kit_begin(&toy.kit, toy.file, value_new(toy.file->a, CKPT_V_DICT, 0), &toy.err),
+                          CKPT_OK);
 }
 
 static void finish_toy(ckpt_status st)
 {
-    CU_ASSERT_EQUAL(kit_end(&toy.k, st), st);
-    CU_ASSERT_EQUAL(table_finish(&toy.f->table, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(kit_end(&toy.kit, st), st);
+    CU_ASSERT_EQUAL(table_finish(&toy.file->table, NULL), CKPT_OK);
 }
 
-static void close_toy(void) { ckpt_close(toy.f); }
+static void close_toy(void) { ckpt_close(toy.file); }
 
 /* make_tensor - returns a float32 tensor NAME of ROWS x COLUMNS at the offset AT of the file. */
 static struct kit_tensor make_tensor(const char *name, uint64_t rows, uint64_t columns, uint64_t at)
@@ -46,12 +47,12 @@ static struct kit_tensor make_tensor(const char *name, uint64_t rows, uint64_t c
     s[1] = columns;
     return (struct kit_tensor){.name = str_c(name),
                                .t = {.dtype = CKPT_DT_F32, .ndim = 2, .shape = s},
-                               .src = toy.f->src,
+                               .src = toy.file->src,
                                .src_offset = at,
                                .nbytes = KIT_AS_NEEDED};
 }
 
-static uint32_t find_row(const char *name) { return ckpt_tensor_find(toy.f, str_c(name)); }
+static uint32_t find_row(const char *name) { return ckpt_tensor_find(toy.file, str_c(name)); }
 
 /* holds_bytes - returns true if the tensor NAME holds the COUNT bytes at WANT. */
 static bool holds_bytes(const char *name, const void *want, size_t count)
@@ -59,8 +60,8 @@ static bool holds_bytes(const char *name, const void *want, size_t count)
     unsigned char got[512];
     ckpt_tensor t = CKPT_INIT(ckpt_tensor);
     CU_ASSERT_FATAL(count <= sizeof got);
-    return ckpt_tensor_at(toy.f, find_row(name), &t) && t.nbytes == count &&
-           ckpt_tensor_read(toy.f, find_row(name), 0, t.elements, got, NULL) == CKPT_OK &&
+    return ckpt_tensor_at(toy.file, find_row(name), &t) && t.nbytes == count &&
+           ckpt_tensor_read(toy.file, find_row(name), 0, t.elements, got, NULL) == CKPT_OK &&
            memcmp(got, want, count) == 0;
 }
 
@@ -71,18 +72,19 @@ static void adds_tensors_and_values(void)
     unsigned char want[48];
     open_toy();
     struct kit_tensor x = make_tensor("w", 3, 4, 100);
-    CU_ASSERT_EQUAL(kit_add_tensor(&toy.k, &x), CKPT_OK);
+    CU_ASSERT_EQUAL(kit_add_tensor(&toy.kit, &x), CKPT_OK);
     x = make_tensor("turned", 3, 4, 100);
     x.column_major = true;
-    CU_ASSERT_EQUAL(kit_add_tensor(&toy.k, &x), CKPT_OK);
+    CU_ASSERT_EQUAL(kit_add_tensor(&toy.kit, &x), CKPT_OK);
     x = make_tensor("swapped", 3, 4, 100);
     x.big_endian = true;
-    CU_ASSERT_EQUAL(kit_add_tensor(&toy.k, &x), CKPT_OK);
+    CU_ASSERT_EQUAL(kit_add_tensor(&toy.kit, &x), CKPT_OK);
     x = make_tensor("meta", 1u << 20, 1u << 20, 0);
     x.src = NULL;
-    CU_ASSERT_EQUAL(kit_add_tensor(&toy.k, &x), CKPT_OK);
-    CU_ASSERT_EQUAL(kit_add_value(&toy.k, STR_LIT("note"), value_str(toy.f->a, STR_LIT("text"))), CKPT_OK);
-    CU_ASSERT_EQUAL(kit_begin_mapping(&inner, &toy.k, STR_LIT("inner")), CKPT_OK);
+    CU_ASSERT_EQUAL(kit_add_tensor(&toy.kit, &x), CKPT_OK);
+    CU_ASSERT_EQUAL(kit_add_value(&toy.kit, STR_LIT("note"), value_str(toy.file->a, STR_LIT("text"))),
+                    CKPT_OK);
+    CU_ASSERT_EQUAL(kit_begin_mapping(&inner, &toy.kit, STR_LIT("inner")), CKPT_OK);
     x = make_tensor("a", 2, 2, 200);
     x.key = STR_LIT("both"); /* its storage has 10 floats; "a" and "b" view the first four */
     x.nbytes = 40;
@@ -90,7 +92,7 @@ static void adds_tensors_and_values(void)
     x.name = STR_LIT("b");
     CU_ASSERT_EQUAL(kit_add_tensor(&inner, &x), CKPT_OK);
     CU_ASSERT_EQUAL(kit_end(&inner, CKPT_OK), CKPT_OK);
-    CU_ASSERT_EQUAL(kit_begin_mapping(&inner, &toy.k, STR_LIT("empty")), CKPT_OK);
+    CU_ASSERT_EQUAL(kit_begin_mapping(&inner, &toy.kit, STR_LIT("empty")), CKPT_OK);
     CU_ASSERT_EQUAL(kit_end(&inner, CKPT_OK), CKPT_OK);
     finish_toy(CKPT_OK);
     CU_ASSERT(holds_bytes("w", toy.bytes + 100, 48));
@@ -100,22 +102,23 @@ static void adds_tensors_and_values(void)
     for (size_t i = 0; i < 48; i++)
         want[i] = toy.bytes[100 + i / 4 * 4 + 3 - i % 4];
     CU_ASSERT(holds_bytes("swapped", want, 48));
-    CU_ASSERT(ckpt_tensor_at(toy.f, find_row("meta"), &a) && !a.has_data && a.nbytes == UINT64_C(1) << 42);
-    CU_ASSERT(ckpt_tensor_at(toy.f, find_row("inner.a"), &a) &&
-              ckpt_tensor_at(toy.f, find_row("inner.b"), &b));
+    CU_ASSERT(ckpt_tensor_at(toy.file, find_row("meta"), &a) && !a.has_data && a.nbytes == UINT64_C(1) << 42);
+    CU_ASSERT(ckpt_tensor_at(toy.file, find_row("inner.a"), &a) &&
+              ckpt_tensor_at(toy.file, find_row("inner.b"), &b));
     CU_ASSERT(a.storage == b.storage && b.alias_of == find_row("inner.a") && a.npath == 2 &&
               a.file_offset == 200);
-    CU_ASSERT_EQUAL(ckpt_leaf_count(toy.f), 2);
-    CU_ASSERT(str_is(ckpt_leaf_at(toy.f, 0)->name, "note") && str_is(ckpt_leaf_at(toy.f, 1)->name, "empty"));
+    CU_ASSERT_EQUAL(ckpt_leaf_count(toy.file), 2);
+    CU_ASSERT(str_is(ckpt_leaf_at(toy.file, 0)->name, "note") &&
+              str_is(ckpt_leaf_at(toy.file, 1)->name, "empty"));
     close_toy();
 }
 
 /* make_list - returns a list of one-character strings, the characters of TEXTS. */
 static ckpt_value *make_list(const char *texts)
 {
-    ckpt_value *list = value_new(toy.f->a, CKPT_V_LIST, 0);
+    ckpt_value *list = value_new(toy.file->a, CKPT_V_LIST, 0);
     for (; *texts; texts++)
-        CU_ASSERT_FATAL(value_append(toy.f->a, list, value_str(toy.f->a, str_of(texts, 1))));
+        CU_ASSERT_FATAL(value_append(toy.file->a, list, value_str(toy.file->a, str_of(texts, 1))));
     return list;
 }
 
@@ -123,7 +126,7 @@ static ckpt_value *make_list(const char *texts)
 static bool leaf_is(size_t i, const char *name, uint32_t npath, const char *value)
 {
     char text[32];
-    const ckpt_leaf *leaf = ckpt_leaf_at(toy.f, i);
+    const ckpt_leaf *leaf = ckpt_leaf_at(toy.file, i);
     CU_ASSERT_PTR_NOT_NULL_FATAL(leaf);
     (void)ckpt_value_text(leaf->value, 8, text, sizeof text);
     return str_is(leaf->name, name) && leaf->npath == npath && strcmp(text, value) == 0;
@@ -135,17 +138,17 @@ static void items_of_lists_are_values(void)
 {
     struct kit inner;
     open_toy();
-    ckpt_value *nested = value_new(toy.f->a, CKPT_V_LIST, 0);
-    CU_ASSERT_FATAL(value_append(toy.f->a, nested, make_list("ab")) &&
-                    value_append(toy.f->a, nested, make_list("")) &&
-                    value_append(toy.f->a, nested, make_list("c")));
-    CU_ASSERT_EQUAL(kit_add_value(&toy.k, STR_LIT("empty"), make_list("")), CKPT_OK);
-    CU_ASSERT_EQUAL(kit_add_value(&toy.k, STR_LIT("x.y"), make_list("pq")), CKPT_OK);
-    CU_ASSERT_EQUAL(kit_begin_mapping(&inner, &toy.k, STR_LIT("in")), CKPT_OK);
+    ckpt_value *nested = value_new(toy.file->a, CKPT_V_LIST, 0);
+    CU_ASSERT_FATAL(value_append(toy.file->a, nested, make_list("ab")) &&
+                    value_append(toy.file->a, nested, make_list("")) &&
+                    value_append(toy.file->a, nested, make_list("c")));
+    CU_ASSERT_EQUAL(kit_add_value(&toy.kit, STR_LIT("empty"), make_list("")), CKPT_OK);
+    CU_ASSERT_EQUAL(kit_add_value(&toy.kit, STR_LIT("x.y"), make_list("pq")), CKPT_OK);
+    CU_ASSERT_EQUAL(kit_begin_mapping(&inner, &toy.kit, STR_LIT("in")), CKPT_OK);
     CU_ASSERT_EQUAL(kit_add_value(&inner, STR_LIT("nested"), nested), CKPT_OK);
     CU_ASSERT_EQUAL(kit_end(&inner, CKPT_OK), CKPT_OK);
     finish_toy(CKPT_OK);
-    CU_ASSERT_EQUAL(ckpt_leaf_count(toy.f), 7);
+    CU_ASSERT_EQUAL(ckpt_leaf_count(toy.file), 7);
     CU_ASSERT(leaf_is(0, "empty", 1, "[]"));
     CU_ASSERT(leaf_is(1, "x.y.0", 2, "'p'") && leaf_is(2, "x.y.1", 2, "'q'"));
     CU_ASSERT(leaf_is(3, "in.nested.0.0", 4, "'a'") && leaf_is(4, "in.nested.0.1", 4, "'b'"));
@@ -156,8 +159,8 @@ static void items_of_lists_are_values(void)
 static void the_number_of_values_is_limited(void)
 {
     open_toy();
-    toy.f->limits.max_tensors = 2;
-    CU_ASSERT_EQUAL(kit_add_value(&toy.k, STR_LIT("x"), make_list("pqr")), CKPT_ELIMIT);
+    toy.file->limits.max_tensors = 2;
+    CU_ASSERT_EQUAL(kit_add_value(&toy.kit, STR_LIT("x"), make_list("pqr")), CKPT_ELIMIT);
     CU_ASSERT_STRING_EQUAL(toy.err.what, "more than 2 values");
     finish_toy(CKPT_OK);
     close_toy();
@@ -166,11 +169,11 @@ static void the_number_of_values_is_limited(void)
 /* add_fails - returns true if adding X fails with the status ST and a message that contains WHAT. */
 static bool add_fails(const struct kit_tensor *x, ckpt_status st, const char *what)
 {
-    bool ok = kit_add_tensor(&toy.k, x) == st && strstr(toy.err.what, what) &&
+    bool ok = kit_add_tensor(&toy.kit, x) == st && strstr(toy.err.what, what) &&
               str_is(str_c(toy.err.where), "w");
     if (!ok)
         printf("\n%s: %s\n", toy.err.where, toy.err.what);
-    CU_ASSERT_EQUAL(kit_end(&toy.k, st), st);
+    CU_ASSERT_EQUAL(kit_end(&toy.kit, st), st);
     close_toy();
     return ok;
 }
@@ -179,12 +182,13 @@ static void reads_metadata(void)
 {
     ckpt_str text = {NULL, 0};
     open_toy();
-    CU_ASSERT_EQUAL(kit_read_metadata(toy.f, toy.f->src, 96, 4000, &text, &toy.err), CKPT_OK);
+    CU_ASSERT_EQUAL(kit_read_metadata(toy.file, toy.file->src, 96, 4000, &text, &toy.err), CKPT_OK);
     CU_ASSERT(text.len == 4000 && memcmp(text.ptr, toy.bytes + 96, 4000) == 0 && text.ptr[4000] == 0);
-    CU_ASSERT_EQUAL(kit_read_metadata(toy.f, toy.f->src, 97, 4000, &text, &toy.err), CKPT_ETRUNCATED);
+    CU_ASSERT_EQUAL(kit_read_metadata(toy.file, toy.file->src, 97, 4000, &text, &toy.err), CKPT_ETRUNCATED);
     CU_ASSERT_STRING_EQUAL(toy.err.what, "metadata of 4000 bytes, the file has 3999 there");
-    CU_ASSERT_EQUAL(kit_read_metadata(toy.f, toy.f->src, UINT64_MAX, 1, &text, &toy.err), CKPT_ETRUNCATED);
-    CU_ASSERT_EQUAL(kit_read_metadata(toy.f, toy.f->src, 0, UINT64_MAX, &text, &toy.err), CKPT_ELIMIT);
+    CU_ASSERT_EQUAL(kit_read_metadata(toy.file, toy.file->src, UINT64_MAX, 1, &text, &toy.err),
+                    CKPT_ETRUNCATED);
+    CU_ASSERT_EQUAL(kit_read_metadata(toy.file, toy.file->src, 0, UINT64_MAX, &text, &toy.err), CKPT_ELIMIT);
     finish_toy(CKPT_OK);
     close_toy();
 }
@@ -209,8 +213,8 @@ static void inconsistent_tensors_are_refused(void)
     CU_ASSERT(add_fails(&x, CKPT_EFORMAT, "the view reaches byte 52"));
     open_toy();
     x = make_tensor("w", 3, 4, 100);
-    CU_ASSERT_EQUAL(kit_add_tensor(&toy.k, &x), CKPT_OK);
-    CU_ASSERT_EQUAL(kit_add_tensor(&toy.k, &x), CKPT_EFORMAT);
+    CU_ASSERT_EQUAL(kit_add_tensor(&toy.kit, &x), CKPT_OK);
+    CU_ASSERT_EQUAL(kit_add_tensor(&toy.kit, &x), CKPT_EFORMAT);
     CU_ASSERT_STRING_EQUAL(toy.err.what, "the name \"w\" comes twice, once is allowed");
     finish_toy(CKPT_EFORMAT);
     close_toy();
@@ -225,7 +229,8 @@ static struct kit_tensor make_tensor_stored_in_pieces(struct piece list[4])
     static const uint64_t offset[4][2] = {{0, 0}, {0, 4}, {3, 0}, {3, 4}}, size[2] = {3, 4};
     struct kit_tensor x = make_tensor("w", 6, 8, 0);
     for (size_t i = 0; i < 4; i++)
-        list[i] = (struct piece){.offset = offset[i], .size = size, .src = toy.f->src, .at = 1000 + 48 * i};
+        list[i] = (struct piece){
+            .offset = offset[i], .size = size, .src = toy.file->src, .at = 1000 + 48 * i};
     x.src = NULL;
     x.pieces = list;
     x.npieces = 4;
@@ -251,11 +256,11 @@ static void check_convert(const char *folder, const char *name, bool strip)
     ckpt_file *f;
     ckpt_error err;
     snprintf(path, sizeof path, "%s/%s", folder, name);
-    CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(toy.f, &p, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(toy.file, &p, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(strip ? ckpt_plan_strip(p, "module.", false, NULL) : CKPT_OK, CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_plan_write(p, path, NULL, NULL, &err), CKPT_OK);
     CU_ASSERT_EQUAL_FATAL(ckpt_open(path, NULL, &f, &err), CKPT_OK);
-    digest_file(toy.f, toy_digest);
+    digest_file(toy.file, toy_digest);
     digest_file(f, written_digest);
     CU_ASSERT_EQUAL(memcmp(toy_digest, written_digest, sizeof toy_digest) == 0, !strip);
     CU_ASSERT_EQUAL(ckpt_tensor_find(f, STR_LIT("w")) != CKPT_NO_TENSOR, true);
@@ -272,16 +277,16 @@ static void reads_tensors_stored_in_pieces(void)
     ckpt_stats stats = CKPT_INIT(ckpt_stats);
     open_toy();
     struct kit_tensor x = make_tensor_stored_in_pieces(list);
-    CU_ASSERT_EQUAL(kit_add_tensor(&toy.k, &x), CKPT_OK);
+    CU_ASSERT_EQUAL(kit_add_tensor(&toy.kit, &x), CKPT_OK);
     x = make_tensor("module.b", 3, 4, 8);
-    CU_ASSERT_EQUAL(kit_add_tensor(&toy.k, &x), CKPT_OK);
+    CU_ASSERT_EQUAL(kit_add_tensor(&toy.kit, &x), CKPT_OK);
     finish_toy(CKPT_OK);
     for (size_t i = 0; i < 48; i++) {
         size_t row = i / 8, column = i % 8, piece = row / 3 * 2 + column / 4;
         memcpy(want + 4 * i, toy.bytes + 1000 + 48 * piece + 4 * (row % 3 * 4 + column % 4), 4);
     }
     CU_ASSERT(holds_bytes("w", want, sizeof want));
-    CU_ASSERT_EQUAL(ckpt_stat(toy.f, (const uint32_t[]){0}, 1, NULL, &stats, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(ckpt_stat(toy.file, (const uint32_t[]){0}, 1, NULL, &stats, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(stats.finite + stats.nan + stats.inf, 48);
     CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(folder));
     check_convert(folder, "a.safetensors", false);
@@ -312,7 +317,7 @@ static void compress_pieces(struct piece *list, struct block block[4], block_cac
     for (size_t i = 0; i < 4; i++) {
         for (size_t b = 0; b < 48; b++)
             toy.bytes[list[i].at + b] ^= 0xFF;
-        block[i] = (struct block){.src = toy.f->src, .offset = list[i].at, .stored = 48, .size = 48};
+        block[i] = (struct block){.src = toy.file->src, .offset = list[i].at, .stored = 48, .size = 48};
     }
     CU_ASSERT_EQUAL_FATAL(source_blocks(cache, block, 4, &inverted, &src, NULL), CKPT_OK);
     for (size_t i = 0; i < 4; i++) {
@@ -339,20 +344,20 @@ static void tensors_in_compressed_pieces_are_treated_as_any_tensor(void)
         struct kit_tensor x = make_tensor_stored_in_pieces(list);
         if (is_compressed)
             compress_pieces(list, block, cache);
-        CU_ASSERT_EQUAL(kit_add_tensor(&toy.k, &x), CKPT_OK);
+        CU_ASSERT_EQUAL(kit_add_tensor(&toy.kit, &x), CKPT_OK);
         if (is_compressed)
             source_unref(list[0].src);
         finish_toy(CKPT_OK);
-        digest_file(toy.f, is_compressed ? compressed : uncompressed);
+        digest_file(toy.file, is_compressed ? compressed : uncompressed);
         if (is_compressed) {
             CU_ASSERT_EQUAL_FATAL(ckpt_open(path, NULL, &f, &err), CKPT_OK);
-            CU_ASSERT_EQUAL(ckpt_diff(toy.f, f, &options, NULL, NULL, &totals, &err), CKPT_OK);
+            CU_ASSERT_EQUAL(ckpt_diff(toy.file, f, &options, NULL, NULL, &totals, &err), CKPT_OK);
             CU_ASSERT(totals.same == 1 && totals.changed == 0);
             ckpt_close(f);
             check_convert(folder, "b.pt", false);
         } else {
             ckpt_plan *p;
-            CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(toy.f, &p, NULL), CKPT_OK);
+            CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(toy.file, &p, NULL), CKPT_OK);
             CU_ASSERT_EQUAL(ckpt_plan_write(p, path, NULL, NULL, &err), CKPT_OK);
             ckpt_plan_free(p);
         }
@@ -381,16 +386,16 @@ static void missing_pieces_are_reported(void)
     x.npieces = 3;
     CU_ASSERT(add_fails(&x, CKPT_EFORMAT, "no piece has [3:6, 4:8] of [6, 8]"));
     open_toy(); /* salvage keeps the other tensors */
-    toy.f->salvage = true;
+    toy.file->salvage = true;
     x = make_tensor_stored_in_pieces(list);
     list[3].at = sizeof toy.bytes - 47;
-    CU_ASSERT_EQUAL(kit_add_tensor(&toy.k, &x), CKPT_OK);
+    CU_ASSERT_EQUAL(kit_add_tensor(&toy.kit, &x), CKPT_OK);
     x = make_tensor("b", 3, 4, 8);
-    CU_ASSERT_EQUAL(kit_add_tensor(&toy.k, &x), CKPT_OK);
+    CU_ASSERT_EQUAL(kit_add_tensor(&toy.kit, &x), CKPT_OK);
     finish_toy(CKPT_OK);
-    CU_ASSERT_EQUAL(salvage_rows(toy.f, NULL), CKPT_OK);
-    CU_ASSERT_EQUAL_FATAL(ckpt_lost_count(toy.f), 1);
-    CU_ASSERT(strstr(ckpt_lost_at(toy.f, 0)->why.ptr, "piece 3 [3:6, 4:8] needs 48 bytes, 47 are left") !=
+    CU_ASSERT_EQUAL(salvage_rows(toy.file, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL_FATAL(ckpt_lost_count(toy.file), 1);
+    CU_ASSERT(strstr(ckpt_lost_at(toy.file, 0)->why.ptr, "piece 3 [3:6, 4:8] needs 48 bytes, 47 are left") !=
               NULL);
     CU_ASSERT(holds_bytes("b", toy.bytes + 8, 48));
     close_toy();
@@ -398,18 +403,18 @@ static void missing_pieces_are_reported(void)
     CU_ASSERT_EQUAL_FATAL(check_init(&c, NULL, &result, NULL), CKPT_OK);
     c.report = record_finding;
     c.user = &found;
-    toy.f->check = &c;
+    toy.file->check = &c;
     x = make_tensor_stored_in_pieces(list);
     x.npieces = 3;
-    CU_ASSERT_EQUAL(kit_add_tensor(&toy.k, &x), CKPT_OK);
+    CU_ASSERT_EQUAL(kit_add_tensor(&toy.kit, &x), CKPT_OK);
     x = make_tensor("b", 3, 4, 8);
-    CU_ASSERT_EQUAL(kit_add_tensor(&toy.k, &x), CKPT_OK);
-    CU_ASSERT_EQUAL(kit_add_tensor(&toy.k, &x), CKPT_OK);
+    CU_ASSERT_EQUAL(kit_add_tensor(&toy.kit, &x), CKPT_OK);
+    CU_ASSERT_EQUAL(kit_add_tensor(&toy.kit, &x), CKPT_OK);
     finish_toy(CKPT_OK);
     /* the missing piece, and the second tensor "b" */
-    CU_ASSERT(result.findings == 2 && ckpt_tensor_count(toy.f) == 2);
+    CU_ASSERT(result.findings == 2 && ckpt_tensor_count(toy.file) == 2);
     check_free(&c);
-    toy.f->check = NULL;
+    toy.file->check = NULL;
     close_toy();
 }
 

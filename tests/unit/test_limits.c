@@ -9,10 +9,10 @@ static const char *const files[] = {
     "torch/t10/state_dict.pt",
 };
 
-static ckpt_status open_with(const char *below, ckpt_limits limits, ckpt_error *err)
+static ckpt_status open_with(const char *corpus_file, ckpt_limits limits, ckpt_error *err)
 {
     ckpt_file *f;
-    ckpt_status st = ckpt_open(unit_corpus_path(below), &limits, &f, err);
+    ckpt_status st = ckpt_open(unit_corpus_path(corpus_file), &limits, &f, err);
     if (st == CKPT_OK)
         ckpt_close(f);
     return st;

@@ -70,10 +70,10 @@ static void an_index_gets_its_keys_by_a_callback(void)
         CU_ASSERT_EQUAL_FATAL(old, MAP_NONE);
     }
     for (uint32_t i = 0; i < 5000; i++) {
-        char again[8];
-        (void)snprintf(again, sizeof again, "%u", i);
-        CU_ASSERT_EQUAL_FATAL(map_get(m, str_of(again, strlen(again))), i);
-        CU_ASSERT(map_put(m, str_of(again, strlen(again)), 9999, &old) && old == i);
+        char word[8];
+        (void)snprintf(word, sizeof word, "%u", i);
+        CU_ASSERT_EQUAL_FATAL(map_get(m, str_of(word, strlen(word))), i);
+        CU_ASSERT(map_put(m, str_of(word, strlen(word)), 9999, &old) && old == i);
     }
     CU_ASSERT_EQUAL(map_get(m, STR_LIT("5000")), MAP_NONE);
     CU_ASSERT_EQUAL(map_get(m, str_of(NULL, 0)), MAP_NONE);

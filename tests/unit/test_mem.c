@@ -162,8 +162,8 @@ static uint64_t total_of(ckpt_mem *m, const ckpt_mem_run *run)
 
 /* ---- refusals */
 
-/* check_refused - checks that a network is refused with WHY in the message: when M was made, with the status
- * ST, or when its training with RUN is estimated. */
+/* check_refused - checks that a network is refused with WHY in the message: either when M was made, which
+ * returned ST, or when its training with RUN is estimated. */
 static void check_refused(ckpt_status st, ckpt_mem *m, const ckpt_mem_run *run, const char *why)
 {
     uint64_t total = st == CKPT_OK ? total_of(m, run) : 0;

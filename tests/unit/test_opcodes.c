@@ -309,9 +309,9 @@ static bool add_step(void *user, const struct trace_step *s)
 
 static unsigned ntraced; /* calls of check_trace() */
 
-/* check_trace - tracing the N bytes must report OS_SYSTEM_STEPS, SETUP_STEPS and STEPS, with the last call at
- * LAST_CALL (SIZE_MAX: anywhere). The trace must be broken off at the offset BREAK_OFFSET, or, if that is
- * SIZE_MAX, end at the STOP of the pickle. */
+/* check_trace - checks that tracing the N bytes reports OS_SYSTEM_STEPS, SETUP_STEPS and STEPS, with the last
+ * call at the offset LAST_CALL (SIZE_MAX: anywhere). The trace must be broken off at BREAK_OFFSET, or, if
+ * that is SIZE_MAX, end at the STOP of the pickle. */
 static void check_trace(const unsigned char *bytes, size_t n, const char *setup_steps, const char *steps,
                         size_t break_offset, size_t last_call)
 {
@@ -394,8 +394,8 @@ static void check_valid(const struct opcode_test *test, const struct bytes *setu
     check_trace(s.bytes, s.n, steps_of_setup(setup), steps, SIZE_MAX, has_call ? at : SIZE_MAX);
 }
 
-/* check_stops - the trace of SETUP, the opcode and the first CUT bytes of its argument must stop at the
- * opcode. */
+/* check_stops - checks that the trace of SETUP, the opcode and the first CUT bytes of its argument stops at
+ * the opcode. */
 static void check_stops(const struct opcode_test *test, const struct bytes *setup, size_t cut,
                         const char *steps)
 {
@@ -517,15 +517,15 @@ static void bytes_that_are_no_opcodes_stop_the_trace(void)
 
 static void every_opcode_is_tested(void)
 {
-    unsigned ops = 0;
+    unsigned nops = 0;
     bool is_tested[256] = {false};
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
         is_tested[tests[i].code] = true;
     for (unsigned c = 0; c < 256; c++) {
         CU_ASSERT_EQUAL(is_tested[c], pickle_op((uint8_t)c) != NULL);
-        ops += is_tested[c];
+        nops += is_tested[c];
     }
-    CU_ASSERT_EQUAL(ops, 68); /* as in pickletools.py */
+    CU_ASSERT_EQUAL(nops, 68); /* as in pickletools.py */
     CU_ASSERT(ntraced >= 400);
 }
 

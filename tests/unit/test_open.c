@@ -8,7 +8,7 @@
 #include "unit.h"
 
 /* A file that is read by callbacks. */
-struct bytes {
+struct callback_file {
     unsigned char *data;
     size_t size;
     size_t max_read;    /* bytes that a call returns at most; 0: no limit */
@@ -19,10 +19,10 @@ struct bytes {
     unsigned ncloses;   /* calls of close */
 };
 
-static bool load_bytes(struct bytes *b, const char *path)
+static bool load_callback_file(struct callback_file *b, const char *path)
 {
     FILE *in = fopen(path, "rb");
-    *b = (struct bytes){0};
+    *b = (struct callback_file){0};
     if (!in || fseek(in, 0, SEEK_END) != 0)
         return false;
     b->size = (size_t)ftell(in);
@@ -35,7 +35,7 @@ static bool load_bytes(struct bytes *b, const char *path)
 
 static int64_t read_bytes(void *user, uint64_t offset, void *buf, size_t n)
 {
-    struct bytes *b = user;
+    struct callback_file *b = user;
     CU_ASSERT_FATAL(n > 0 && offset <= b->size && n <= b->size - offset);
     if (++b->calls == b->fail_at) {
         b->failed_at = offset;
@@ -47,26 +47,26 @@ static int64_t read_bytes(void *user, uint64_t offset, void *buf, size_t n)
     return (int64_t)n;
 }
 
-static void close_bytes(void *user) { ((struct bytes *)user)->ncloses++; }
+static void count_close(void *user) { ((struct callback_file *)user)->ncloses++; }
 
-static ckpt_callbacks callbacks_of(struct bytes *b)
+static ckpt_callbacks callbacks_of(struct callback_file *b)
 {
     ckpt_callbacks from = CKPT_INIT(ckpt_callbacks);
     from.size = b->size;
     from.read_at = read_bytes;
-    from.close = close_bytes;
+    from.close = count_close;
     from.user = b;
     return from;
 }
 
 static ckpt_status digest_all(ckpt_file *f, uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err)
 {
-    uint8_t *list = calloc((size_t)ckpt_tensor_count(f) + 1, CKPT_DIGEST_MAX);
-    ckpt_work one = {.struct_size = sizeof one, .threads = 1};
-    ckpt_status st = ckpt_digest_tensors(f, CKPT_XXH3, &one, list, err);
+    uint8_t *tensor_digests = calloc((size_t)ckpt_tensor_count(f) + 1, CKPT_DIGEST_MAX);
+    ckpt_work one_thread = {.struct_size = sizeof one_thread, .threads = 1};
+    ckpt_status st = ckpt_digest_tensors(f, CKPT_XXH3, &one_thread, tensor_digests, err);
     if (st == CKPT_OK)
-        st = ckpt_digest_file(f, CKPT_XXH3, list, out, err);
-    free(list);
+        st = ckpt_digest_file(f, CKPT_XXH3, tensor_digests, out, err);
+    free(tensor_digests);
     return st;
 }
 
@@ -85,35 +85,35 @@ static ckpt_status open_and_digest(const char *path, const ckpt_open_options *o,
 
 /* ------------------------------------------------------------------ callbacks */
 
-static unsigned ntried, nopened; /* files of the corpus */
+static unsigned ntried, nopened; /* files of the corpus that were tried, and those that could be opened */
 
 /* check_same_result - checks that PATH gives the same result by its name, from memory and by callbacks. */
 static int check_same_result(const char *path, const struct stat *st, int type, struct FTW *walk)
 {
-    struct bytes b;
-    uint8_t by_path[CKPT_DIGEST_MAX], by_memory[CKPT_DIGEST_MAX], by_callbacks[CKPT_DIGEST_MAX];
+    struct callback_file b;
+    uint8_t path_digest[CKPT_DIGEST_MAX], memory_digest[CKPT_DIGEST_MAX], callbacks_digest[CKPT_DIGEST_MAX];
     ckpt_error path_err, memory_err, callbacks_err;
     (void)walk;
-    if (type != FTW_F || st->st_size > 100000 || !load_bytes(&b, path))
+    if (type != FTW_F || st->st_size > 100000 || !load_callback_file(&b, path))
         return 0;
     b.max_read = (size_t)(st->st_size % 3) * 100; /* no limit, 100 or 200 bytes, depending on the file */
     ckpt_callbacks from = callbacks_of(&b);
     const ckpt_open_options memory = {.struct_size = sizeof memory, .data = b.data, .size = b.size},
                             callbacks = {.struct_size = sizeof callbacks, .callbacks = &from};
-    ckpt_status of_path = open_and_digest(path, NULL, by_path, &path_err),
-                of_memory = open_and_digest(path, &memory, by_memory, &memory_err);
-    ckpt_status of_callbacks = open_and_digest(path, &callbacks, by_callbacks, &callbacks_err);
-    bool same_text = of_path == CKPT_OK || strcmp(path_err.what, callbacks_err.what) == 0;
-    if (of_path != of_callbacks || of_memory != of_callbacks || !same_text)
-        fprintf(stderr, "%s: %s, %s, %s\n", path, ckpt_status_name(of_path), ckpt_status_name(of_memory),
-                ckpt_status_name(of_callbacks));
-    CU_ASSERT_EQUAL(of_path, of_callbacks);
+    ckpt_status path_status = open_and_digest(path, NULL, path_digest, &path_err),
+                memory_status = open_and_digest(path, &memory, memory_digest, &memory_err);
+    ckpt_status callbacks_status = open_and_digest(path, &callbacks, callbacks_digest, &callbacks_err);
+    bool same_text = path_status == CKPT_OK || strcmp(path_err.what, callbacks_err.what) == 0;
+    if (path_status != callbacks_status || memory_status != callbacks_status || !same_text)
+        fprintf(stderr, "%s: %s, %s, %s\n", path, ckpt_status_name(path_status),
+                ckpt_status_name(memory_status), ckpt_status_name(callbacks_status));
+    CU_ASSERT_EQUAL(path_status, callbacks_status);
     ntried++;
-    nopened += of_path == CKPT_OK;
-    CU_ASSERT_EQUAL(of_path, of_memory);
-    CU_ASSERT(of_path == CKPT_OK || (same_text && path_err.offset == callbacks_err.offset));
-    CU_ASSERT(memcmp(by_path, by_callbacks, CKPT_DIGEST_MAX) == 0);
-    CU_ASSERT(memcmp(by_path, by_memory, CKPT_DIGEST_MAX) == 0);
+    nopened += path_status == CKPT_OK;
+    CU_ASSERT_EQUAL(path_status, memory_status);
+    CU_ASSERT(path_status == CKPT_OK || (same_text && path_err.offset == callbacks_err.offset));
+    CU_ASSERT(memcmp(path_digest, callbacks_digest, CKPT_DIGEST_MAX) == 0);
+    CU_ASSERT(memcmp(path_digest, memory_digest, CKPT_DIGEST_MAX) == 0);
     free(b.data);
     return 0;
 }
@@ -166,16 +166,17 @@ static void callbacks_are_compared_and_written(void)
 {
     static const char *const formats[] = {"torch-zip", "safetensors"};
     for (size_t i = 0; i < NSAMPLES; i++) {
-        struct bytes b, from_path = {0}, from_callbacks = {0};
+        struct callback_file b, from_path = {0}, from_callbacks = {0};
         const char *path = unit_corpus_path(samples[i]), *out[2] = {"/tmp/unit-open-a", "/tmp/unit-open-b"};
-        CU_ASSERT_FATAL(load_bytes(&b, path));
+        CU_ASSERT_FATAL(load_callback_file(&b, path));
         ckpt_callbacks from = callbacks_of(&b);
         const ckpt_open_options o = {.struct_size = sizeof o, .callbacks = &from};
         check_no_difference(path, &o);
         for (int k = 0; k < 2; k++) {
             ckpt_status st = convert(path, NULL, out[0], formats[k]);
             CU_ASSERT_EQUAL(convert(path, &o, out[1], formats[k]), st);
-            if (st == CKPT_OK && load_bytes(&from_path, out[0]) && load_bytes(&from_callbacks, out[1]))
+            if (st == CKPT_OK && load_callback_file(&from_path, out[0]) &&
+                load_callback_file(&from_callbacks, out[1]))
                 CU_ASSERT(from_path.size == from_callbacks.size &&
                           memcmp(from_path.data, from_callbacks.data, from_path.size) == 0);
             free(from_path.data);
@@ -192,10 +193,10 @@ static void callbacks_are_compared_and_written(void)
  * FAILURE. */
 static void check_failures(const char *path, int64_t failure, bool salvage)
 {
-    struct bytes b;
+    struct callback_file b;
     uint8_t expected[CKPT_DIGEST_MAX], got[CKPT_DIGEST_MAX];
     ckpt_error err;
-    CU_ASSERT_FATAL(load_bytes(&b, path));
+    CU_ASSERT_FATAL(load_callback_file(&b, path));
     ckpt_callbacks from = callbacks_of(&b);
     const ckpt_open_options o = {.struct_size = sizeof o, .callbacks = &from, .salvage = salvage};
     b.failure = failure;
@@ -234,10 +235,10 @@ static void each_failing_read_is_reported(void)
 
 static void callbacks_are_closed_with_the_last_plan(void)
 {
-    struct bytes b;
+    struct callback_file b;
     ckpt_file *f;
     ckpt_plan *p;
-    CU_ASSERT_FATAL(load_bytes(&b, unit_corpus_path(samples[0])));
+    CU_ASSERT_FATAL(load_callback_file(&b, unit_corpus_path(samples[0])));
     ckpt_callbacks from = callbacks_of(&b);
     CU_ASSERT_EQUAL_FATAL(ckpt_open_callbacks(&from, "given", NULL, &f, NULL), CKPT_OK);
     CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &p, NULL), CKPT_OK);
@@ -302,10 +303,10 @@ static void check_cancelling(const char *path, const ckpt_open_options *o, struc
 static void opening_can_be_cancelled(void)
 {
     for (size_t i = 0; i < NSAMPLES; i++) {
-        struct bytes b;
+        struct callback_file b;
         struct watcher w;
         const char *path = unit_corpus_path(samples[i]);
-        CU_ASSERT_FATAL(load_bytes(&b, path));
+        CU_ASSERT_FATAL(load_callback_file(&b, path));
         ckpt_callbacks from = callbacks_of(&b);
         for (unsigned turn = 0; turn < 6; turn++) { /* by path, memory, callbacks; each with salvage, too */
             ckpt_open_options o = {
@@ -363,7 +364,7 @@ static void options_are_applied_or_refused(void)
 {
     static const char list[] = "a.weight\nb.bias\n";
     ckpt_file *f;
-    struct bytes b = {.data = (unsigned char *)(uintptr_t)list, .size = sizeof list - 1};
+    struct callback_file b = {.data = (unsigned char *)(uintptr_t)list, .size = sizeof list - 1};
     ckpt_callbacks from = callbacks_of(&b);
     ckpt_open_options o = {.struct_size = sizeof o, .names = 1, .data = list, .size = sizeof list - 1};
     CU_ASSERT_EQUAL_FATAL(ckpt_open_with("list", &o, &f, NULL), CKPT_OK);

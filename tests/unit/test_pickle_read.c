@@ -173,14 +173,14 @@ static void check_program(const struct program *p)
 
 static void every_opcode_creates_its_node(void)
 {
-    bool used[256] = {false};
+    bool is_used[256] = {false};
     unsigned nknown = 0;
     for (size_t i = 0; i < sizeof valid_programs / sizeof *valid_programs; i++) {
         struct graph g;
         check_program(&valid_programs[i]);
         graph_read(&g, valid_programs[i].bytes, valid_programs[i].n);
         for (unsigned op = 0; op < 256; op++)
-            used[op] |= g.facts.first_use[op] != UINT64_MAX;
+            is_used[op] |= g.facts.first_use[op] != UINT64_MAX;
         graph_free(&g);
     }
     for (unsigned op = 0; op < 256; op++) {
@@ -188,7 +188,7 @@ static void every_opcode_creates_its_node(void)
         nknown += o != NULL;
         bool refused = op == PICKLE_EXT1 || op == PICKLE_EXT2 || op == PICKLE_EXT4 ||
                        op == PICKLE_NEXT_BUFFER || op == PICKLE_READONLY_BUFFER;
-        CU_ASSERT_EQUAL(used[op], o != NULL && !refused);
+        CU_ASSERT_EQUAL(is_used[op], o != NULL && !refused);
     }
     CU_ASSERT_EQUAL(nknown, 68); /* the opcodes of protocols 0 to 5 */
 }

@@ -1,5 +1,5 @@
-/* strip, add and rename: on state dicts of many wrappers in the corpus, and on value graphs of other
- * forms. */
+/* Names are stripped, added to and renamed in state dicts of many wrappers in the corpus, and in value graphs
+ * of other forms. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -304,21 +304,21 @@ static void check_written(ckpt_file *f, const char *header, const char *data, si
     ckpt_plan_free(plan);
 }
 
-/* check_reproduced - checks that writing the corpus file BELOW gives the same bytes. */
-static void check_reproduced(const char *below)
+/* check_reproduced - checks that a corpus file is written again with the same bytes. */
+static void check_reproduced(const char *corpus_file)
 {
     ckpt_file *f;
     ckpt_plan *plan;
     ckpt_write_result result = CKPT_INIT(ckpt_write_result);
     char path[1024];
     size_t their_size, our_size;
-    snprintf(path, sizeof path, "%s", unit_corpus_path(below));
+    snprintf(path, sizeof path, "%s", unit_corpus_path(corpus_file));
     CU_ASSERT_EQUAL_FATAL(ckpt_open(path, NULL, &f, &err), CKPT_OK);
     CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &plan, &err), CKPT_OK);
     char *theirs = read_file(path, &their_size), *ours = write_plan(plan, NULL, &result, &our_size);
     bool same = their_size && their_size == our_size && memcmp(theirs, ours, their_size) == 0;
     if (!same)
-        printf(" [%s differs] ", below);
+        printf(" [%s differs] ", corpus_file);
     CU_ASSERT(same);
     free(theirs);
     free(ours);
@@ -340,9 +340,9 @@ static void official_files_are_reproduced_byte_for_byte(void)
         "eco/hf_trainer/checkpoint-2/model.safetensors",
     };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        char below[256];
-        snprintf(below, sizeof below, "torch/t215/%s", names[i]);
-        check_reproduced(below);
+        char corpus_file[256];
+        snprintf(corpus_file, sizeof corpus_file, "torch/t215/%s", names[i]);
+        check_reproduced(corpus_file);
     }
     check_reproduced("vectors/safetensors/ren0.st");
     check_reproduced("vectors/safetensors/zero.st");
@@ -572,10 +572,10 @@ static void tensors_that_safetensors_cannot_hold_are_refused(void)
         {"lazy", "uninitialized"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char below[128];
+        char corpus_file[128];
         ckpt_write_result r = CKPT_INIT(ckpt_write_result);
-        snprintf(below, sizeof below, "torch/t215/%s.pt", cases[i].file);
-        ckpt_plan *plan = plan_of(open_corpus_file(below));
+        snprintf(corpus_file, sizeof corpus_file, "torch/t215/%s.pt", cases[i].file);
+        ckpt_plan *plan = plan_of(open_corpus_file(corpus_file));
         CU_ASSERT_EQUAL(try_write(plan, (ckpt_write_options)CKPT_INIT(ckpt_write_options), &r), CKPT_ELOSSY);
         if (!strstr(err.what, cases[i].words))
             printf(" [%s: %s] ", cases[i].file, err.what);

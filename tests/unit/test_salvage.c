@@ -44,8 +44,8 @@ static void free_original(struct original *o)
     close_open_files();
 }
 
-/* has_original_digest - returns whether tensor ROW of F has the same digest as in O, where it has the same
- * name. */
+/* has_original_digest - returns whether tensor ROW of F has the digest that the tensor of its name has
+ * in O. */
 static bool has_original_digest(const struct original *o, ckpt_file *f, uint32_t row)
 {
     uint8_t d[CKPT_DIGEST_MAX];
@@ -102,12 +102,11 @@ static uint64_t first_storage_offset(const struct original *o)
     return first;
 }
 
-/* check_every_length - salvages the corpus file BELOW (a path in the corpus), truncated at each STEP-th
- * length. */
-static void check_every_length(const char *below, size_t step)
+/* check_every_length - salvages a corpus file that is truncated to a length, for every STEP-th length. */
+static void check_every_length(const char *corpus_file, size_t step)
 {
     struct original o;
-    load_original(&o, below);
+    load_original(&o, corpus_file);
     uint64_t first_offset = first_storage_offset(&o);
     /* few lengths (each 37th) before the first storage, because nothing can be salvaged from them */
     for (size_t n = 0; n <= o.size; n += n + 40 < first_offset ? 37 : step)
@@ -249,12 +248,12 @@ static bool is_payload_byte(zip *z, uint64_t at)
 
 /* check_unneeded_bytes - changes each STEP-th byte that no tensor needs: of headers, descriptors, padding,
  * the central directory and other members. No tensor may be lost. */
-static void check_unneeded_bytes(const char *below, size_t step)
+static void check_unneeded_bytes(const char *corpus_file, size_t step)
 {
     static const unsigned char masks[] = {0x01, 0x10, 0x80, 0xff};
     struct original o;
     zip *z = NULL;
-    load_original(&o, below);
+    load_original(&o, corpus_file);
     source *src = source_mem(o.bytes, o.size, 0);
     arena *a = arena_new(1 << 24);
     CU_ASSERT_EQUAL_FATAL(zip_open(src, a, &z, NULL), CKPT_OK);
@@ -265,7 +264,7 @@ static void check_unneeded_bytes(const char *below, size_t step)
             o.bytes[at] ^= mask;
             int lost = check_damage(&o, o.size, UINT64_MAX, false);
             if (lost)
-                printf("\n    %s: byte %zu ^ %02x: %d lost", below, at, mask, lost);
+                printf("\n    %s: byte %zu ^ %02x: %d lost", corpus_file, at, mask, lost);
             CU_ASSERT_EQUAL(lost, 0);
             o.bytes[at] ^= mask;
         }
@@ -487,13 +486,13 @@ static void check_truncated_shard(const struct original *set, const ckpt_file *s
     link_into_folder(shard->path);
 }
 
-/* check_damage_of_every_shard - calls check_truncated_shard() for each shard of the set in the folder BELOW
- * of the corpus: first the shard is missing, then it is truncated to every multiple of 97 bytes. INDEX is the
+/* check_damage_of_every_shard - calls check_truncated_shard() for each shard of the set in CORPUS_FOLDER:
+ * first the shard is missing, then it is truncated to every multiple of 97 bytes. INDEX is the
  * name of the index file of the set. */
-static void check_damage_of_every_shard(const char *below, const char *index)
+static void check_damage_of_every_shard(const char *corpus_folder, const char *index)
 {
     char path[700];
-    struct original o = {.file = open_corpus_file(below)};
+    struct original o = {.file = open_corpus_file(corpus_folder)};
     snprintf(folder, sizeof folder, "/tmp/ckpt-unit-XXXXXX");
     CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(folder));
     o.digests = calloc(ckpt_tensor_count(o.file), CKPT_DIGEST_MAX);
@@ -501,7 +500,7 @@ static void check_damage_of_every_shard(const char *below, const char *index)
     CU_ASSERT_EQUAL(ckpt_digest_tensors(o.file, CKPT_XXH3, NULL, o.digests, NULL), CKPT_OK);
     for (size_t k = 0; k < o.file->nparts; k++)
         link_into_folder(o.file->parts[k]->path);
-    snprintf(path, sizeof path, "%s/%s", unit_corpus_path(below), index);
+    snprintf(path, sizeof path, "%s/%s", unit_corpus_path(corpus_folder), index);
     link_into_folder(path);
     for (size_t k = 0; k < o.file->nparts; k++) {
         check_truncated_shard(&o, o.file->parts[k], 0, true);

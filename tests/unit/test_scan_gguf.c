@@ -42,11 +42,11 @@ static void check_valid(ckpt_str bytes, size_t size, int line)
     CU_ASSERT_FATAL(b && bytes.len <= size);
     memcpy(b, bytes.ptr, bytes.len);
     struct scan_results s = scan_buffer(b, size, 0);
-    bool fine = s.status == CKPT_OK && s.findings == 0 && s.result.accounted == size && s.result.format &&
-                strcmp(s.result.format, "gguf") == 0;
-    if (!fine)
+    bool is_clean = s.status == CKPT_OK && s.findings == 0 && s.result.accounted == size && s.result.format &&
+                    strcmp(s.result.format, "gguf") == 0;
+    if (!is_clean)
         scan_has_finding(&s, 0, "", 0, "", line);
-    CU_ASSERT(fine);
+    CU_ASSERT(is_clean);
     free(b);
 }
 #define CHECK_VALID(bytes, size) check_valid(TEXT(bytes), size, __LINE__)

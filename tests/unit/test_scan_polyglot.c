@@ -36,8 +36,8 @@ static void put_safetensors(buf *b, const char *header, ckpt_str data)
 #define FOUR_BYTES  TEXT("\1\2\3\4")
 #define IS_CLEAN(s) ((s).status == CKPT_OK && (s).findings == 0 && (s).result.accounted == (s).result.bytes)
 
-/* The header length 0x558 is BINUNICODE of 5 bytes as opcodes, which end at the quotation mark of a name.
- * In the name, each "C" is SHORT_BINBYTES, and the last of them ends in the data. */
+/* Read as opcodes, the header length 0x558 is BINUNICODE with a text of 5 bytes, which ends at the quotation
+ * mark before a name. In the name, each "C" is SHORT_BINBYTES. The bytes of the last one end in the data. */
 static void a_pickle_that_begins_with_the_header_length_is_found(void)
 {
     /* LAST_SKIP: bytes that the last "C" skips. AFTER_LAST: offset after that "C" in the header */
@@ -122,9 +122,9 @@ static void put_archive(buf *b, size_t before, size_t comment_size)
 
 /* check_appended_archive - appends an archive as put_archive does, checks that scanning B as FORMAT reports
  * it and its pickle, and empties B. */
-static void check_appended_archive(buf *b, const char *format, size_t before, size_t comment, int line)
+static void check_appended_archive(buf *b, const char *format, size_t before, size_t comment_size, int line)
 {
-    put_archive(b, before, comment);
+    put_archive(b, before, comment_size);
     struct scan_results s = scan(b);
     bool archive_found = false, pickle_found = false;
     for (size_t i = 0; i < s.findings && i < MAX_FINDINGS; i++) {

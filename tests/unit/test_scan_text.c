@@ -10,11 +10,11 @@ static struct scan_results scan(ckpt_str bytes) { return scan_buffer(bytes.ptr, 
 static void check_data(ckpt_str bytes, int line)
 {
     struct scan_results s = scan(bytes);
-    bool fine = s.status == CKPT_OK && s.findings == 0 && s.result.accounted == bytes.len &&
-                s.result.in_text == bytes.len && s.result.format && strcmp(s.result.format, "text") == 0;
-    if (!fine)
+    bool is_clean = s.status == CKPT_OK && s.findings == 0 && s.result.accounted == bytes.len &&
+                    s.result.in_text == bytes.len && s.result.format && strcmp(s.result.format, "text") == 0;
+    if (!is_clean)
         scan_has_finding(&s, 0, "", 0, "", line);
-    CU_ASSERT(fine);
+    CU_ASSERT(is_clean);
 }
 #define CHECK_IS_DATA(text) check_data(TEXT(text), __LINE__)
 

@@ -58,11 +58,11 @@ static struct scan_results scan_member(ckpt_str bytes, unsigned method, unsigned
 
 static void check_clean(struct scan_results s, int line)
 {
-    bool fine = s.status == CKPT_OK && s.findings == 0 && s.result.accounted == s.result.bytes &&
-                s.result.members == 1;
-    if (!fine)
+    bool is_clean = s.status == CKPT_OK && s.findings == 0 && s.result.accounted == s.result.bytes &&
+                    s.result.members == 1;
+    if (!is_clean)
         scan_has_finding(&s, 0, "", 0, "", line);
-    CU_ASSERT(fine);
+    CU_ASSERT(is_clean);
 }
 #define CHECK_CLEAN(s) check_clean(s, __LINE__)
 

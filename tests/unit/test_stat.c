@@ -46,8 +46,8 @@ static void statistics_of_a_large_tensor_are_right(void)
     CU_ASSERT(s.sampled == sum_of_bins(s.histogram) && s.sampled <= 4096 && s.sampled >= 4000);
     for (size_t i = 0; i < CKPT_STAT_BINS; i++) /* uniform values: about 256 in each bin */
         CU_ASSERT(s.histogram[i] > 180 && s.histogram[i] < 330);
-    ckpt_stats again = stat_of("F32", n, numbers, n * sizeof *numbers);
-    CU_ASSERT(memcmp(&s, &again, sizeof s) == 0);
+    ckpt_stats repeated = stat_of("F32", n, numbers, n * sizeof *numbers);
+    CU_ASSERT(memcmp(&s, &repeated, sizeof s) == 0);
     free(numbers);
 }
 

@@ -17,27 +17,27 @@ struct edited_file {
     ckpt_error err;
 };
 
-/* plan_rename - returns a plan that strips the prefix FROM from the keys of MADE, and adds TO; either may be
- * NULL. */
-static struct edited_file plan_rename(struct test_file made, const char *from, const char *to)
+/* plan_rename - returns the file MADE with a plan that strips the prefix STRIPPED from its keys and adds the
+ * prefix ADDED. Either may be NULL. */
+static struct edited_file plan_rename(struct test_file made, const char *stripped, const char *added)
 {
     struct edited_file e = {.made = made};
     CU_ASSERT_PTR_NOT_NULL_FATAL(made.file);
     CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(made.file, &e.plan, &e.err), CKPT_OK);
-    CU_ASSERT(!from || ckpt_plan_strip(e.plan, from, false, &e.err) == CKPT_OK);
-    CU_ASSERT(!to || ckpt_plan_add(e.plan, to, &e.err) == CKPT_OK);
+    CU_ASSERT(!stripped || ckpt_plan_strip(e.plan, stripped, false, &e.err) == CKPT_OK);
+    CU_ASSERT(!added || ckpt_plan_add(e.plan, added, &e.err) == CKPT_OK);
     return e;
 }
 
-/* run_edit - computes the patches of E, and sets its status. */
-static void run_edit(struct edited_file *e)
+/* compute_patches - computes the patches of E, and sets its status. */
+static void compute_patches(struct edited_file *e)
 {
     e->patches = (struct patches){0};
     CU_ASSERT_EQUAL(plan_update_entries(e->plan, &e->err), CKPT_OK);
     e->status = torch_zip_in_place(e->plan, &e->patches, &e->err);
 }
 
-/* get_edit - returns an edit for N entries of NODE; the test may change the edit. */
+/* get_edit - returns the edit that the plan of E has for the N entries of NODE. The test may change it. */
 static struct edit *get_edit(struct edited_file *e, const ckpt_value *node, uint32_t n)
 {
     struct edit *edit = plan_find_or_add_edit(e->plan, node, n);
@@ -45,7 +45,7 @@ static struct edit *get_edit(struct edited_file *e, const ckpt_value *node, uint
     return edit;
 }
 
-static void close_edited(struct edited_file *e)
+static void close_edited_file(struct edited_file *e)
 {
     ckpt_plan_free(e->plan);
     close_file(&e->made);
@@ -64,21 +64,21 @@ static struct test_file open_patched(struct edited_file *e)
 }
 
 /* check_edited - edits the file of E and closes E. The edited file must have the tensors WANT, and be longer
- * than before exactly if GROWN. */
-static void check_edited(struct edited_file *e, const char *want, bool grown)
+ * than before exactly if GROWS. */
+static void check_edited(struct edited_file *e, const char *want, bool grows)
 {
-    run_edit(e);
+    compute_patches(e);
     CU_ASSERT_EQUAL_FATAL(e->status, CKPT_OK);
-    CU_ASSERT_EQUAL(e->patches.new_size > e->patches.old_size, grown);
+    CU_ASSERT_EQUAL(e->patches.new_size > e->patches.old_size, grows);
     struct test_file patched = open_patched(e);
     check_tensors(&patched, want);
     close_file(&patched);
-    close_edited(e);
+    close_edited_file(e);
 }
 
 static void check_edit_refused(struct edited_file *e, const char *why)
 {
-    run_edit(e);
+    compute_patches(e);
     CU_ASSERT(e->status == CKPT_EUNSUPPORTED && strstr(e->err.what, why));
     if (!strstr(e->err.what, why))
         printf("  found: %s instead of %s\n", e->err.what, why);
@@ -142,7 +142,7 @@ static void check_metadata(struct edited_file *e, const char *want)
 {
     char got[256] = "";
     uint32_t npairs = 0;
-    run_edit(e);
+    compute_patches(e);
     CU_ASSERT_EQUAL_FATAL(e->status, CKPT_OK);
     CU_ASSERT_EQUAL(e->patches.new_size, e->patches.old_size);
     struct test_file patched = open_patched(e);
@@ -159,7 +159,7 @@ static void check_metadata(struct edited_file *e, const char *want)
     CU_ASSERT_STRING_EQUAL(got, want);
     check_tensors(&patched, "w" FLOAT_LISTING "b" FLOAT_LISTING);
     close_file(&patched);
-    close_edited(e);
+    close_edited_file(e);
 }
 
 #define STATE_DICT(metadata)                                                                                 \
@@ -246,7 +246,7 @@ static void the_old_pickle_gets_an_unused_name(void)
     }
     for (size_t used = 0; used <= 100; used += 25) {
         struct edited_file e = plan_rename(make_archive(records, 2 + used, NULL), NULL, LONG_PREFIX);
-        run_edit(&e);
+        compute_patches(&e);
         CU_ASSERT_EQUAL(e.status, used < 100 ? CKPT_OK : CKPT_EUNSUPPORTED);
         if (used < 100) {
             char want[32];
@@ -254,7 +254,7 @@ static void the_old_pickle_gets_an_unused_name(void)
             /* the first patch replaces the name in the first local header, after its 30 bytes */
             CU_ASSERT(e.patches.patch[0].offset == 30 && str_is(e.patches.patch[0].bytes, want));
         }
-        close_edited(&e);
+        close_edited_file(&e);
     }
     buf_free(&pickle);
 }

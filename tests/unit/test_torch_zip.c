@@ -349,13 +349,13 @@ static void dropped_tensors_and_storages_are_left_out(void)
     unlink(out_path);
 }
 
-/* check_write_fails - checks that writing the corpus file BELOW fails with WANT, after its tensors that match
- * the glob DROP, unless it is NULL, were dropped. */
-static void check_write_fails(const char *below, ckpt_status want, const char *drop)
+/* check_write_fails - checks that writing a corpus file fails with WANT. Unless DROP is NULL, the tensors
+ * that match this glob are dropped before. */
+static void check_write_fails(const char *corpus_file, ckpt_status want, const char *drop)
 {
     ckpt_plan *p;
     ckpt_error err;
-    ckpt_file *f = open_corpus_archive(below);
+    ckpt_file *f = open_corpus_archive(corpus_file);
     CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &p, &err), CKPT_OK);
     if (drop)
         CU_ASSERT_EQUAL(ckpt_plan_drop(p, drop, &err), CKPT_OK);

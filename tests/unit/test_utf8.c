@@ -29,10 +29,10 @@ static void every_code_point_is_encoded_and_decoded(void)
 static bool is_well_formed(const unsigned char *b, size_t n)
 {
     uint32_t cp = n == 1 ? b[0] : n == 2 ? b[0] & 0x1fu : n == 3 ? b[0] & 0xfu : b[0] & 7u;
-    char again[4];
+    char encoded[4];
     for (size_t i = 1; i < n; i++)
         cp = cp << 6 | (b[i] & 0x3fu);
-    return cp <= 0x10ffff && utf8_put(cp, again) == n && memcmp(again, b, n) == 0;
+    return cp <= 0x10ffff && utf8_put(cp, encoded) == n && memcmp(encoded, b, n) == 0;
 }
 
 static void malformed_sequences_are_refused(void)

@@ -312,10 +312,10 @@ static void sequences_have_items(void)
     CU_ASSERT_EQUAL(ckpt_value_count(named), 2);
     CHECK_TEXT(named, "Point(1, 2)");
     CHECK_TYPE(named, "my.Outer.Point");
-    ckpt_value *again = REDUCE("copyreg", "__newobj__", new_global("my", "Point"), new_int(1));
-    CU_ASSERT_EQUAL(ckpt_value_count(again), 1);
-    CHECK_TEXT(again, "Point(1)");
-    CHECK_TYPE(again, "my.Point");
+    ckpt_value *by_newobj = REDUCE("copyreg", "__newobj__", new_global("my", "Point"), new_int(1));
+    CU_ASSERT_EQUAL(ckpt_value_count(by_newobj), 1);
+    CHECK_TEXT(by_newobj, "Point(1)");
+    CHECK_TYPE(by_newobj, "my.Point");
 }
 
 static void other_objects_have_text(void)

@@ -109,9 +109,9 @@ static void write_file(const unsigned char *bytes, size_t n)
     CU_ASSERT_EQUAL(fclose(to), 0);
 }
 
-static unsigned char *read_corpus_file(const char *below, size_t *n)
+static unsigned char *read_corpus_file(const char *name, size_t *n)
 {
-    FILE *from = fopen(unit_corpus_path(below), "rb");
+    FILE *from = fopen(unit_corpus_path(name), "rb");
     unsigned char *bytes = malloc(1 << 20);
     CU_ASSERT_PTR_NOT_NULL_FATAL(from);
     CU_ASSERT_PTR_NOT_NULL_FATAL(bytes);

@@ -37,7 +37,7 @@ static void check_weights(const char *text, const char *want)
     close_file(&made);
 }
 
-static void check_corpus(const char *file, const char *want)
+static void check_corpus_weights(const char *file, const char *want)
 {
     check_text(list_weights(open_corpus_file(file)), want, file);
     close_open_files();
@@ -45,18 +45,18 @@ static void check_corpus(const char *file, const char *want)
 
 static void weights_of_real_checkpoints_are_found(void)
 {
-    check_corpus("torch/t26/state_dict.pt", ":9");
-    check_corpus("torch/t26/general_checkpoint.tar", "model_state_dict:9");
-    check_corpus("torch/t10/general_checkpoint.pth.tar", "state_dict:9");
-    check_corpus("torch/t215/eco/lightning_2.6.6.ckpt", "state_dict:5");
-    check_corpus("torch/t215/eco/timm_last.pth.tar", "state_dict:7,state_dict_ema*:7");
-    check_corpus("torch/t215/eco/fabric.ckpt", "model:4");
-    check_corpus("torch/t215/many_models.pt", "netG:4,netD:9");
-    check_corpus("torch/t215/list_of_state_dicts.pt", "0:4,1:4");
-    check_corpus("torch/t26/whole_model.pt", ":2");
-    check_corpus("torch/t26/swa.pt", ":10");
-    check_corpus("torch/t26/opt_sgd.pt", "");
-    check_corpus("torch/t26/generator.pt", "");
+    check_corpus_weights("torch/t26/state_dict.pt", ":9");
+    check_corpus_weights("torch/t26/general_checkpoint.tar", "model_state_dict:9");
+    check_corpus_weights("torch/t10/general_checkpoint.pth.tar", "state_dict:9");
+    check_corpus_weights("torch/t215/eco/lightning_2.6.6.ckpt", "state_dict:5");
+    check_corpus_weights("torch/t215/eco/timm_last.pth.tar", "state_dict:7,state_dict_ema*:7");
+    check_corpus_weights("torch/t215/eco/fabric.ckpt", "model:4");
+    check_corpus_weights("torch/t215/many_models.pt", "netG:4,netD:9");
+    check_corpus_weights("torch/t215/list_of_state_dicts.pt", "0:4,1:4");
+    check_corpus_weights("torch/t26/whole_model.pt", ":2");
+    check_corpus_weights("torch/t26/swa.pt", ":10");
+    check_corpus_weights("torch/t26/opt_sgd.pt", "");
+    check_corpus_weights("torch/t26/generator.pt", "");
 }
 
 #define FLOAT_SCALAR TENSOR_V2(FLOAT_STORAGE, 0, "()", "()")

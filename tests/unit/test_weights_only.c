@@ -106,12 +106,12 @@ static void the_first_violation_is_reported(void)
  * 0 if there is no KEY. */
 static int copy_field(const char *line, const char *key, char *out, size_t cap)
 {
-    char want[64];
-    snprintf(want, sizeof want, "\"%s\":\"", key);
-    const char *at = strstr(line, want);
+    char pattern[64];
+    snprintf(pattern, sizeof pattern, "\"%s\":\"", key);
+    const char *at = strstr(line, pattern);
     if (!at)
         return 0;
-    at += strlen(want);
+    at += strlen(pattern);
     size_t n = strcspn(at, "\"");
     snprintf(out, cap, "%.*s", (int)(n < cap ? n : cap - 1), at);
     return 1;

@@ -359,10 +359,10 @@ static void reads_torch_archives(void)
                                         "28_trailing_junk", "32_infozip_r",          "40_miniz_full",
                                         "43_no_crc",        "45_dd_noalign_noeocd64"};
     for (size_t k = 0; k < sizeof files / sizeof *files; k++) {
-        char below[128];
+        char corpus_file[128];
         size_t size;
-        snprintf(below, sizeof below, "torch/exp/%s.pt", files[k]);
-        unsigned char *bytes = read_file(unit_corpus_path(below), &size);
+        snprintf(corpus_file, sizeof corpus_file, "torch/exp/%s.pt", files[k]);
+        unsigned char *bytes = read_file(unit_corpus_path(corpus_file), &size);
         struct opened_archive o = open_bytes(bytes, size);
         CU_ASSERT_EQUAL_FATAL(o.status, CKPT_OK);
         CU_ASSERT_EQUAL(load_all(&o), CKPT_OK);

@@ -130,8 +130,8 @@ static void build_archive(buf *b, const struct archive_changes *o)
         b->data[o->at + k] = (unsigned char)(o->value >> (8 * k));
 }
 
-/* The flaws that were reported, each as "member: text @offset/other offset =value/other value". An offset of
- * -1 is none. */
+/* The flaws that were reported, each in a line "member: text @offset/other offset =value/other value". The
+ * offset -1 means that there is none. */
 struct reported_flaws {
     char lines[4096];
     size_t members_found;
@@ -146,7 +146,7 @@ static void record_flaw(void *user, const struct zip_flaw *f)
              (unsigned long long)f->value, (unsigned long long)f->other_value);
 }
 
-static struct reported_flaws audit(const struct archive_changes *o)
+static struct reported_flaws audit_changed_archive(const struct archive_changes *o)
 {
     struct reported_flaws t = {{0}, 0};
     ckpt_error err;
@@ -164,7 +164,7 @@ static struct reported_flaws audit(const struct archive_changes *o)
     return t;
 }
 
-/* A changed archive, and the flaw to be reported: a part of flaws.lines. */
+/* A changed archive, and the flaw that must be reported: a part of reported_flaws.lines. */
 struct flaw_case {
     struct archive_changes changes;
     const char *line;
@@ -173,7 +173,7 @@ struct flaw_case {
 static void check_flaws(const struct flaw_case *cases, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        struct reported_flaws t = audit(&cases[i].changes);
+        struct reported_flaws t = audit_changed_archive(&cases[i].changes);
         if (!strstr(t.lines, cases[i].line)) {
             printf("\n    case %zu: not reported: %s\n    but\n%s", i, cases[i].line, t.lines);
             CU_FAIL("a flaw is not reported");
@@ -194,7 +194,7 @@ static void valid_archives_have_no_flaws(void)
         {.descriptor = "", .descriptor64 = true, .descriptor_unsigned = true},
     };
     for (size_t i = 0; i < sizeof valid / sizeof *valid; i++) {
-        struct reported_flaws t = audit(&valid[i]);
+        struct reported_flaws t = audit_changed_archive(&valid[i]);
         CU_ASSERT(t.members_found == 2 && !t.lines[0]);
     }
 }
@@ -267,7 +267,7 @@ static void second_end_records_are_reported(void)
     };
     CHECK_FLAWS(cases);
     for (size_t i = 0; i < 2; i++) {
-        struct reported_flaws t = audit(&without_directory[i]);
+        struct reported_flaws t = audit_changed_archive(&without_directory[i]);
         CU_ASSERT(!strstr(t.lines, "second"));
     }
 }
@@ -307,7 +307,7 @@ static void malformed_extra_fields_are_reported(void)
     };
     static const struct archive_changes zip64_disk_number_only = {.central_extra = {"\1\0\4\0\0\0\0\0", 8}};
     CHECK_FLAWS(cases);
-    struct reported_flaws t = audit(&zip64_disk_number_only);
+    struct reported_flaws t = audit_changed_archive(&zip64_disk_number_only);
     CU_ASSERT(!t.lines[0]);
 }
 
@@ -334,7 +334,7 @@ static void reads_zip64_fields(void)
          ""},
     };
     for (size_t i = 0; i < 3; i++) {
-        struct reported_flaws t = audit(&cases[i].changes);
+        struct reported_flaws t = audit_changed_archive(&cases[i].changes);
         CU_ASSERT(!t.lines[0]);
     }
 }

@@ -28,9 +28,9 @@ static void put_shared_fields(buf *b, uint32_t crc, uint32_t csize, uint32_t usi
     buf_u16le(b, 0); /* length of the extra field */
 }
 
-/* put_archive - writes an archive of one member "m" of MEMBER_SIZE bytes. Its headers have the size
- * DECLARED. */
-static void put_archive(buf *b, uint32_t declared)
+/* put_archive - writes an archive of one member "m" of MEMBER_SIZE bytes. In its headers, the size is
+ * DECLARED_SIZE. */
+static void put_archive(buf *b, uint32_t declared_size)
 {
     buf bytes, packed;
     buf_init(b, 1 << 20);
@@ -46,13 +46,13 @@ static void put_archive(buf *b, uint32_t declared)
     }
     uint32_t crc = crc32_update(0, bytes.data, MEMBER_SIZE), n = (uint32_t)packed.len;
     buf_u32le(b, ZIP_LOCAL);
-    put_shared_fields(b, crc, n, declared);
+    put_shared_fields(b, crc, n, declared_size);
     buf_put_cstr(b, "m");
     buf_put_str(b, buf_view(&packed));
     uint32_t directory = (uint32_t)b->len;
     buf_u32le(b, ZIP_CENTRAL);
     buf_u16le(b, ZIP_VERSION); /* made by */
-    put_shared_fields(b, crc, n, declared);
+    put_shared_fields(b, crc, n, declared_size);
     for (int i = 0; i < 14; i++)
         buf_byte(b, 0); /* comment length, disk, attributes, and the offset of the local header */
     buf_put_cstr(b, "m");
@@ -76,14 +76,15 @@ struct opened_member {
     ckpt_error err;
 };
 
-static struct opened_member open_member(uint32_t declared)
+static struct opened_member open_member(uint32_t declared_size)
 {
     struct opened_member o = {.inflater = NULL};
-    put_archive(&o.archive, declared);
+    put_archive(&o.archive, declared_size);
     CU_ASSERT_EQUAL_FATAL(inflater_open(source_mem(o.archive.data, o.archive.len, 0), &o.inflater, &o.err),
                           CKPT_OK);
     CU_ASSERT_EQUAL_FATAL(
-        inflater_open_member(o.inflater, 0, STR_LIT("m"), declared, DATA_OFFSET, &o.member, &o.err), CKPT_OK);
+        inflater_open_member(o.inflater, 0, STR_LIT("m"), declared_size, DATA_OFFSET, &o.member, &o.err),
+        CKPT_OK);
     return o;
 }
 
@@ -127,11 +128,11 @@ static void members_are_read_at_any_offset(void)
  * then, but those at the beginning can. */
 static void wrong_sizes_are_refused(void)
 {
-    static const uint32_t declared[] = {MEMBER_SIZE - 1, MEMBER_SIZE + 1};
+    static const uint32_t declared_sizes[] = {MEMBER_SIZE - 1, MEMBER_SIZE + 1};
     for (size_t i = 0; i < 2; i++) {
-        struct opened_member o = open_member(declared[i]);
+        struct opened_member o = open_member(declared_sizes[i]);
         unsigned char byte;
-        CU_ASSERT_EQUAL(source_read(o.member, declared[i] - 1, &byte, 1, &o.err), CKPT_EFORMAT);
+        CU_ASSERT_EQUAL(source_read(o.member, declared_sizes[i] - 1, &byte, 1, &o.err), CKPT_EFORMAT);
         CU_ASSERT(o.err.offset == DATA_OFFSET && strstr(o.err.what, "its deflated bytes ") != NULL);
         CU_ASSERT_EQUAL(source_read(o.member, 5, &byte, 1, &o.err), CKPT_OK);
         CU_ASSERT_EQUAL(byte, byte_at(5));

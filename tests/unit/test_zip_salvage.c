@@ -102,9 +102,10 @@ static bool entry_is(struct salvaged_archive *s, const char *name, const char *t
     char got[64] = {0};
     if (i < 0 || zip_open_member(s->zip, (size_t)i, &member, NULL) != CKPT_OK)
         return false;
-    bool is = member->size == strlen(text) && source_read(member, 0, got, strlen(text), NULL) == CKPT_OK;
+    bool holds_text = member->size == strlen(text) &&
+                      source_read(member, 0, got, strlen(text), NULL) == CKPT_OK;
     source_unref(member);
-    return is && strcmp(got, text) == 0;
+    return holds_text && strcmp(got, text) == 0;
 }
 
 /* is_lost - returns whether entry NAME cannot be opened because of WHY. */
