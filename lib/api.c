@@ -326,9 +326,9 @@ bool ckpt_write_format_is_flat(const char *name)
 
 bool ckpt_scan_preload(void)
 {
-    uint8_t sum[CKPT_DIGEST_MAX];
-    bool lists = names_sha256(sum, NULL) == CKPT_OK, archives = unpack_archive_ready();
-    return lists && archives;
+    uint8_t unused[CKPT_DIGEST_MAX]; /* the first digest loads parts of libcrypto */
+    bool has_sha256 = names_sha256(unused, NULL) == CKPT_OK, has_libarchive = unpack_archive_ready();
+    return has_sha256 && has_libarchive;
 }
 
 ckpt_status ckpt_scan_lists(uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err)

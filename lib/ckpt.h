@@ -616,8 +616,8 @@ typedef struct {
     ckpt_str name; /* joined name of the mapping, "" for the root */
     uint32_t averaged;
     uint64_t tensors, elements, bytes; /* of its own keys; tied tensors count once */
-    ckpt_str prefix;   /* what three quarters of its keys begin with: "net."; a quarter is enough for a
-                        * name of averaged copies: "ema."; empty: none, or that of a wrapper or layer */
+    ckpt_str prefix;   /* "net.": at least three quarters of its keys begin so; or "ema.", a name of averaged
+                        * copies: a quarter do; empty: none, or the prefix of a wrapper or layer */
     uint64_t prefixed; /* how many of its keys begin with PREFIX */
 } ckpt_weights;
 
@@ -1252,7 +1252,7 @@ typedef struct {
     const ckpt_mem_segment *segment; /* nsegments of them */
     size_t nsegments;
     uint64_t seq;               /* tokens of a sequence; of images: patches and class token */
-    double extra_forward;       /* work that is done again, in forward passes */
+    double extra_forward;       /* work that is done again: so many forward passes */
     uint32_t plan_proven;       /* of ckpt_mem_plan: no other segments are better; 0: not all were tried */
     uint32_t reserved;
     const char *setup;          /* Python to run before: "model.config.use_cache = False"; or NULL */

@@ -38,8 +38,6 @@ static ckpt_status send_value_event(const struct value_diff *d, const ckpt_diff_
     return CKPT_OK;
 }
 
-/* ---- the containers that values are in */
-
 /* One of the containers on the path of a leaf, DEPTH elements from the root. */
 struct leaf_container {
     const ckpt_leaf *leaf;

@@ -55,8 +55,8 @@ bool is_plain_value_call(const ckpt_value *v)
 bool is_torch_constant(const ckpt_value *v)
 {
     ckpt_str name = value_name(v);
-    bool small = name.len && name.ptr[0] >= 'a' && name.ptr[0] <= 'z'; /* classes begin with a capital */
-    return small && str_is(value_module(v), "torch") && !(v->flags & VALUE_DOTTED) &&
+    bool is_lowercase = name.len && name.ptr[0] >= 'a' && name.ptr[0] <= 'z'; /* a class has a capital */
+    return is_lowercase && str_is(value_module(v), "torch") && !(v->flags & VALUE_DOTTED) &&
            str_find(name, STR_LIT("."), 0) == SIZE_MAX && !str_is(name, "device") &&
            weights_only_allows(value_module(v), name);
 }
@@ -81,13 +81,13 @@ static bool is_plain_call(const ckpt_value *v)
 {
     const struct value_call *c = &v->u.call;
     const struct value_extra *extra = value_extra_of(v);
-    bool ordered = value_is_global(c->callable, "collections", "OrderedDict");
-    bool set = is_builtin(c->callable, "set");
-    if (!ordered && !set && !is_plain_value_call(v) && plain_kind_of(c->callable) != PLAIN_TENSOR)
+    bool is_ordered_dict = value_is_global(c->callable, "collections", "OrderedDict");
+    bool is_set = is_builtin(c->callable, "set");
+    if (!is_ordered_dict && !is_set && !is_plain_value_call(v) && plain_kind_of(c->callable) != PLAIN_TENSOR)
         return false;
     if (v->call != CALL_REDUCE || c->args->type != CKPT_V_TUPLE || extra->kwargs || extra->nitems)
         return false;
-    if (!ordered)
+    if (!is_ordered_dict)
         return !extra->npairs && !extra->nstates;
     return !extra->nstates || (extra->nstates == 1 && extra->states[0]->type == CKPT_V_DICT);
 }

@@ -128,7 +128,7 @@ static ckpt_status count_shared_modules(struct rename_rule *rule, const struct g
 {
     struct auto_strip *strip = rule->user;
     unsigned shared = 1000; /* more than any model has */
-    bool any = false, counter = false;
+    bool any = false, has_counter = false;
     for (size_t i = 0; i < g->keys.n && shared; i++) {
         if (g->keys.list[i].keeps_name)
             continue;
@@ -136,14 +136,14 @@ static ckpt_status count_shared_modules(struct rename_rule *rule, const struct g
         if (!key.ptr)
             return fail_memory(err);
         if (str_is(key, "n_averaged")) {
-            counter = true;
+            has_counter = true;
             continue;
         }
         any = true;
         (void)strip_leading_modules(key, &shared);
     }
     strip->nmodules = any ? shared : 0;
-    strip->has_counter |= counter && strip->nmodules;
+    strip->has_counter |= has_counter && strip->nmodules;
     return CKPT_OK;
 }
 

@@ -457,8 +457,8 @@ static ckpt_status convert_item(struct sanitize *s, ckpt_value *out, size_t i, c
     return !job.result || value_append(s->p->a, out, job.result) ? CKPT_OK : fail_memory(s->err);
 }
 
-/* put_component - converts the next component of F's composite. Sets *HAD_NEXT to whether there was one. */
-static ckpt_status put_component(struct sanitize *s, struct frame *f, bool *had_next)
+/* convert_next_component - converts the next component of F's composite, if any: then *HAD_NEXT is true. */
+static ckpt_status convert_next_component(struct sanitize *s, struct frame *f, bool *had_next)
 {
     const struct table *t = &s->p->file->table;
     const ckpt_tensor *composite = &t->rows[f->composite].t;
@@ -485,8 +485,8 @@ static ckpt_status put_component(struct sanitize *s, struct frame *f, bool *had_
     return value_put(s->p->a, out, key, job.result) ? CKPT_OK : fail_memory(s->err);
 }
 
-/* put_state - converts the attributes of an OrderedDict, such as _metadata. */
-static ckpt_status put_state(struct sanitize *s, struct frame *f)
+/* convert_state - converts the attributes of an OrderedDict, such as _metadata. */
+static ckpt_status convert_state(struct sanitize *s, struct frame *f)
 {
     ckpt_value *out = f->out;
     struct value_job job = {.v = f->state};
@@ -505,7 +505,7 @@ static ckpt_status convert_next_entry(struct sanitize *s)
     const ckpt_value *key, *val;
     bool had_next = false;
     if (f->composite != CKPT_NO_TENSOR) {
-        CKPT_TRY(put_component(s, f, &had_next));
+        CKPT_TRY(convert_next_component(s, f, &had_next));
     } else if (view_item(&f->view, f->next, &key, &val)) {
         size_t i = f->next++;
         if (value_is_sequence(f->out))
@@ -514,7 +514,7 @@ static ckpt_status convert_next_entry(struct sanitize *s)
             return CKPT_OK;
         return convert_pair(s, f->out, key, val);
     } else if (f->state) {
-        return put_state(s, f);
+        return convert_state(s, f);
     }
     if (!had_next)
         s->nframes--;

@@ -96,9 +96,9 @@ static ckpt_status fail_root_not_found(const ckpt_plan *p, const struct containe
                 shown ? "state dicts in this file: " : "`ckpt ls` lists the names", STR_ARG(names));
 }
 
-/* strip_keys - removes PREFIX and its dot from the keys of MAPPING; keys without it are left out. If MODULES,
- * the key PREFIX itself is the path of the new root module, "". */
-static ckpt_status strip_keys(ckpt_plan *p, const ckpt_value *mapping, ckpt_str prefix, bool modules,
+/* strip_keys - removes PREFIX and its dot from the keys of MAPPING; keys without it are left out. If
+ * IS_METADATA, the key PREFIX itself is the path of the new root module, "". */
+static ckpt_status strip_keys(ckpt_plan *p, const ckpt_value *mapping, ckpt_str prefix, bool is_metadata,
                               ckpt_error *err)
 {
     struct entry e;
@@ -107,7 +107,7 @@ static ckpt_status strip_keys(ckpt_plan *p, const ckpt_value *mapping, ckpt_str 
         if (!mapping_entry(mapping, i, &e))
             continue;
         bool text = value_text(e.key, &key), below = text && is_below_root(prefix, key);
-        bool same = modules && text && str_eq(key, prefix);
+        bool same = is_metadata && text && str_eq(key, prefix);
         const struct edit_target *at = below || same ? &e.key_edit : &e.entry_edit;
         struct edit *edit = plan_find_or_add_edit(p, at->node, at->count);
         if (!edit)

@@ -210,23 +210,23 @@ struct stat_job {
 static ckpt_status new_tally(struct tally **out, const ckpt_tensor *row, uint64_t first, uint64_t count,
                              struct parallel_context *run, ckpt_error *err)
 {
-    bool blocks = dtype_info((ckpt_dtype)row->dtype)->klass == 'k';
-    ckpt_dtype dtype = blocks ? CKPT_DT_F32 : (ckpt_dtype)row->dtype;
+    bool has_blocks = dtype_info((ckpt_dtype)row->dtype)->klass == 'k';
+    ckpt_dtype dtype = has_blocks ? CKPT_DT_F32 : (ckpt_dtype)row->dtype;
     const struct dtype_info *info = dtype_info(dtype);
     bool one_byte = byte_histogram_supports((ckpt_dtype)row->dtype);
     uint64_t stretch = row->elements / SAMPLE_SIZE + (row->elements % SAMPLE_SIZE != 0);
     stretch = stretch ? stretch : 1;
     size_t sample_room = one_byte ? 0 : (size_t)(count / stretch) + 2; /* at most SAMPLE_SIZE + 2 */
-    size_t unit = one_byte ? info->block_bytes : (size_t)info->block_bytes * MOMENTS_BLOCK;
-    size_t pending_room = !blocks && row->nbytes < unit ? (size_t)row->nbytes + 1 : unit;
+    size_t unit_bytes = one_byte ? info->block_bytes : (size_t)info->block_bytes * MOMENTS_BLOCK;
+    size_t pending_room = !has_blocks && row->nbytes < unit_bytes ? (size_t)row->nbytes + 1 : unit_bytes;
     struct tally *t = *out = calloc(1, sizeof *t + sample_room * sizeof *t->sample + pending_room);
     if (!t)
         return fail_memory(err);
     t->dtype = dtype;
-    t->block_dtype = blocks ? (ckpt_dtype)row->dtype : CKPT_DT_NONE;
+    t->block_dtype = has_blocks ? (ckpt_dtype)row->dtype : CKPT_DT_NONE;
     t->one_byte_elements = one_byte;
     t->element_bytes = info->block_bytes;
-    t->unit_bytes = unit;
+    t->unit_bytes = unit_bytes;
     t->position = first;
     t->chunk_elements = parallel_chunk_elements(info->block_bytes);
     t->stretch_elements = stretch;

@@ -31,8 +31,8 @@ static const ckpt_value *latin1_argument(const ckpt_value *v)
 
 /* Bytes or text, in any of the forms that they have in pickles. */
 struct octets {
-    const ckpt_value *stored; /* the node with the bytes; NULL: empty */
-    bool latin1;              /* text whose code points are one byte each */
+    const ckpt_value *node; /* the node with the bytes; NULL: empty */
+    bool latin1;            /* text whose code points are one byte each */
 };
 
 /* read_called_bytes - sets *OUT to the bytes that the call V makes; false: it makes something else. */
@@ -42,16 +42,16 @@ static bool read_called_bytes(const ckpt_value *v, struct octets *out)
     bool is_bytearray = is_builtin(callable, "bytearray"),
          has_no_extra = value_extra_of(v) == &value_no_extra;
     *out = (struct octets){latin1_text(v), true};
-    if (out->stored || !has_no_extra)
-        return out->stored != NULL;
+    if (out->node || !has_no_extra)
+        return out->node != NULL;
     if (value_nargs(v) == 0)
         return is_bytearray || is_builtin(callable, "bytes");
     if (!is_bytearray)
         return false;
-    out->stored = latin1_argument(v);
-    if (!out->stored && value_nargs(v) == 1 && arg->type == CKPT_V_BYTES)
+    out->node = latin1_argument(v);
+    if (!out->node && value_nargs(v) == 1 && arg->type == CKPT_V_BYTES)
         *out = (struct octets){arg, false};
-    return out->stored != NULL;
+    return out->node != NULL;
 }
 
 static enum form form_of(const ckpt_value *v)
@@ -116,9 +116,9 @@ static void octets_open(struct octet_reader *r, const ckpt_value *v)
     *r = (struct octet_reader){.octets = {v, false}};
     if (v->type == CKPT_V_CALL)
         (void)read_called_bytes(v, &r->octets);
-    const ckpt_value *stored = r->octets.stored;
-    if (stored)
-        r->size = stored->flags & VALUE_SPAN ? stored->u.span->nbytes : stored->u.str.len;
+    const ckpt_value *node = r->octets.node;
+    if (node)
+        r->size = node->flags & VALUE_SPAN ? node->u.span->nbytes : node->u.str.len;
 }
 
 static ckpt_status read_node_bytes(const ckpt_value *v, uint64_t off, void *out, size_t n, ckpt_error *err)
@@ -150,7 +150,7 @@ static ckpt_status octets_fill(struct octet_reader *r, ckpt_error *err)
     size_t n = left < sizeof r->buf ? (size_t)left : sizeof r->buf;
     if (r->pos < r->len || n == 0)
         return CKPT_OK;
-    CKPT_TRY(read_node_bytes(r->octets.stored, r->off, r->buf, n, err));
+    CKPT_TRY(read_node_bytes(r->octets.node, r->off, r->buf, n, err));
     r->pos = 0;
     r->len = n;
     r->off += r->octets.latin1 ? decode_latin1(r, n) : n;

@@ -425,14 +425,14 @@ static bool judge_change(struct judge *j, const struct trace_step *step)
     if (!g || get_verdict(g) != CKPT_SCAN_ALLOW_LISTED)
         return true; /* the call is a finding */
     struct full_name python3 = get_python3_name(g);
-    const char *why = find_unusual_change(step, n, python3.module, python3.name), *odd;
-    ckpt_status st = numpy_judge_build(&j->numpy, step, python3.module, python3.name, &odd);
+    const char *why = find_unusual_change(step, n, python3.module, python3.name), *numpy_why;
+    ckpt_status st = numpy_judge_build(&j->numpy, step, python3.module, python3.name, &numpy_why);
     if (st != CKPT_OK)
         return !scan_note_system_failure(j->scan, st, &j->numpy.err);
     if (why && !report_step(j, step, SCAN_UNRESOLVED_CALLABLE, g, step->operand, why))
         return false;
-    return !odd || j->pickle.joblib_arrays_as_opcodes || /* it was reported in the scan as joblib */
-           report_step(j, step, SCAN_NUMPY_OBJECTS, g, step->operand, odd);
+    return !numpy_why || j->pickle.joblib_arrays_as_opcodes || /* it was reported in the scan as joblib */
+           report_step(j, step, SCAN_NUMPY_OBJECTS, g, step->operand, numpy_why);
 }
 
 /* is_torch_id - returns true if the constant REF is a persistent id of torch, or if REF cannot be read,

@@ -15,7 +15,7 @@ void judge_free(struct judge *j); /* NULL is allowed */
 
 /* A dtype that many arrays share is read once and cached here. */
 struct numpy_judge {
-    const struct trace_node *cached_node; /* the dtype of the memo that was read last; NULL: none */
+    const struct trace_node *cached_node; /* the last dtype that was read; NULL: none */
     uint64_t cached_items;                /* the number of its items at that time */
     struct trace_dtype cached_dtype;      /* what it describes */
     ckpt_error err;                       /* set if a function below fails */

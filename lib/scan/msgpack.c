@@ -51,8 +51,8 @@ static ckpt_status visit_value(void *user, const struct msgpack_value *v, ckpt_e
                             v->data - 1, /* bounded: its type is there */
                             "an extension of {type %" PRId8 "}, which only its program can read", v->type));
     }
-    bool bytes = v->kind == MSGPACK_EXT || v->kind == MSGPACK_TEXT || v->kind == MSGPACK_BYTES;
-    return bytes ? scan_msgpack_value(m, v, err) : CKPT_OK;
+    bool has_bytes = v->kind == MSGPACK_EXT || v->kind == MSGPACK_TEXT || v->kind == MSGPACK_BYTES;
+    return has_bytes ? scan_msgpack_value(m, v, err) : CKPT_OK;
 }
 
 static bool begins_with_map(struct scanner *x, source *src)
@@ -62,9 +62,9 @@ static bool begins_with_map(struct scanner *x, source *src)
     if (n < 3 || !scan_read(x->scan, src, 0, b, n))
         return false;
     /* fixmap, map 16 or map 32; then fixstr, str 8, str 16 or str 32 */
-    size_t key = b[0] == 0xde ? 3 : b[0] == 0xdf ? 5 : 1;
+    size_t key_at = b[0] == 0xde ? 3 : b[0] == 0xdf ? 5 : 1;
     bool is_map = (b[0] > 0x80 && b[0] <= 0x8f) || b[0] == 0xde || b[0] == 0xdf;
-    return is_map && ((b[key] & 0xe0) == 0xa0 || (b[key] >= 0xd9 && b[key] <= 0xdb));
+    return is_map && ((b[key_at] & 0xe0) == 0xa0 || (b[key_at] >= 0xd9 && b[key_at] <= 0xdb));
 }
 
 ckpt_status scan_msgpack(struct scanner *x, source *src, ckpt_str where, bool *is_msgpack,

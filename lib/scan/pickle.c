@@ -289,8 +289,8 @@ ckpt_status scan_one_pickle(struct scanner *x, source *src, ckpt_str where, uint
 }
 
 /* runs_as_pickle - returns true if there is a pickle at POS that is not one by chance: one that calls
- * something, imports a name known to run code or, if it is the FIRST of a stream, ends with the stream. */
-static bool runs_as_pickle(const struct scanner *x, source *src, uint64_t pos, uint64_t end, bool first,
+ * something, imports a name known to run code or, if IS_FIRST in a stream, ends with the stream. */
+static bool runs_as_pickle(const struct scanner *x, source *src, uint64_t pos, uint64_t end, bool is_first,
                            struct trace_end *e, ckpt_error *why)
 {
     struct trial t = {.scan = x->scan};
@@ -308,7 +308,7 @@ static bool runs_as_pickle(const struct scanner *x, source *src, uint64_t pos, u
         return false;
     bool acts = t.calls > 0 || t.runs_code || (x->has_pickle_name && t.imports && !t.odd_name);
     x->scan->gave_up = x->scan->gave_up || (!acts && st == CKPT_ELIMIT);
-    if (acts || st == CKPT_ECANCELLED || !first || !e->stopped)
+    if (acts || st == CKPT_ECANCELLED || !is_first || !e->stopped)
         return acts;
     if (e->next + 1 == end) /* bounded: before the end */
         (void)scan_read(x->scan, src, e->next, &last, 1);

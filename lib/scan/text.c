@@ -58,15 +58,15 @@ static ckpt_status judge_object(struct scanner *x, const struct open_object *o, 
         return scan_found(x->scan, SCAN_KERAS_CODE, where, src, at, "%s", what);
     if (is_function_with_effects(o))
         return scan_found(x->scan, SCAN_KERAS_CODE, where, src, at,
-                          "a function of %.*s, which may reach outside", STR_ARG(o->module));
+                          "a function of %.*s, which may act outside the model", STR_ARG(o->module));
     if (o->class_name.len && !is_keras_module(o->module))
         return scan_found(x->scan, SCAN_KERAS_CODE, where, src, at, "the class %.*s of the module %.*s",
                           STR_ARG(o->class_name), STR_ARG(o->module));
     return CKPT_OK;
 }
 
-/* take_string - sets module or class_name of O to TEXT if the last key of O was that. */
-static void take_string(struct open_object *o, ckpt_str text)
+/* set_object_text - sets module or class_name of O to TEXT if the last key of O was that. */
+static void set_object_text(struct open_object *o, ckpt_str text)
 {
     if (str_is(o->key, "module"))
         o->module = text;
@@ -87,7 +87,7 @@ static ckpt_status scan_json(struct scanner *x, json_scan *json, struct open_obj
         else if (e == JSON_KEY)
             o->key = json->str;
         else if (e == JSON_STRING)
-            take_string(o, json->str);
+            set_object_text(o, json->str);
         else if (e == JSON_OBJECT_END)
             st = judge_object(x, &open[json->depth + 1], src, where,
                               json->event_at); /* bounded: it was open just now */

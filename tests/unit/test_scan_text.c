@@ -82,9 +82,9 @@ static void dangerous_classes_are_reported(void)
     CHECK_ONLY_FINDING(scan(TEXT(LAYER("keras.utils", "function"))), "keras-code", 64,
                        "a function of keras.utils");
     CHECK_ONLY_FINDING(scan(TEXT(LAYER("keras.saving", "type"))), "keras-code", 61,
-                       "which may reach outside");
+                       "which may act outside the model");
     CHECK_ONLY_FINDING(scan(TEXT(LAYER("keras.config", "__typespec__"))), "keras-code", 69,
-                       "which may reach outside");
+                       "which may act outside the model");
     CHECK_ONLY_FINDING(scan(TEXT(LAYER("utils", "function"))), "keras-code", 58,
                        "the class function of the module utils");
     struct scan_results s = scan(

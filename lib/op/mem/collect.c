@@ -73,8 +73,8 @@ static void add_state(struct mem_own_optimizer *own, const ckpt_value *groups, c
     const ckpt_path_elem *key = &r->path[n];
     own->bytes = size_add(own->bytes, r->nbytes);
     for (size_t g = 0; g < own->ngroups && key->is_int; g++) {
-        const ckpt_value *params = mapping_get(value_item(groups, (uint32_t)g), "params"), *val, *none;
-        for (uint32_t i = 0; params && ckpt_value_item(params, i, &none, &val); i++)
+        const ckpt_value *params = mapping_get(value_item(groups, (uint32_t)g), "params"), *val, *unused_key;
+        for (uint32_t i = 0; params && ckpt_value_item(params, i, &unused_key, &val); i++)
             if (ckpt_value_get_type(val) == CKPT_V_INT && ckpt_value_int(val) == key->num) {
                 own->groups[g].bytes = size_add(own->groups[g].bytes, r->nbytes);
                 return;

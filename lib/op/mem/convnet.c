@@ -152,7 +152,7 @@ static ckpt_status fill_block(const struct convnet *net, uint32_t stage, uint32_
     const struct mem_family *f = net->m->family;
     struct conv main[CONVS_MAX], shortcut = {0};
     struct image shortcut_image = *image;
-    uint64_t stride = block ? 1 : f->stage_strides[stage - 1], weights = 0;
+    uint64_t stride = block ? 1 : f->stage_strides[stage - 1], nweights = 0;
     size_t nmain = 0;
     bool stride_done = false, has_shortcut = false;
     b->input_bytes = size_mul(
@@ -176,7 +176,7 @@ static ckpt_status fill_block(const struct convnet *net, uint32_t stage, uint32_
         b->kept_bytes = size_add(b->kept_bytes, size_add(c->kept_bytes, relu_bytes));
         b->multiply_adds = size_add(b->multiply_adds, c->multiply_adds);
         b->matmul_bytes = size_add(b->matmul_bytes, c->out_bytes);
-        weights = size_add(weights, c->nweights);
+        nweights = size_add(nweights, c->nweights);
         b->copy_bytes = size_add(b->copy_bytes, net->mixed ? size_mul(2, c->nweights) : 0);
     }
     if (!nmain || memcmp(&shortcut_image, image, sizeof *image) != 0)
@@ -185,7 +185,7 @@ static ckpt_status fill_block(const struct convnet *net, uint32_t stage, uint32_
                     stage);
     b->output_bytes = main[nmain - 1].out_bytes;
     b->gradient_bytes = sum_block_gradients(net, stage, block);
-    if (size_add(b->kept_bytes, size_mul(16, weights)) > PASS_MAX)
+    if (size_add(b->kept_bytes, size_mul(16, nweights)) > PASS_MAX)
         b->kept_bytes = TOO_LARGE;
     else
         b->backward_bytes = block_backward_peak(net, main, nmain, has_shortcut ? &shortcut : NULL,

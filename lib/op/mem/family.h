@@ -22,7 +22,7 @@
 
 #define TOO_LARGE UINT64_MAX
 
-/* The numbers by their letters. */
+/* The number that each letter stands for. */
 struct letters {
     uint64_t value[128];
     bool known[128];

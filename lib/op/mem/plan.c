@@ -3,7 +3,7 @@
  * A plan cuts blocks 0..n-1 into segments. stored(j) is what the segments before block j keep: the input of
  * each recomputed segment, and all of each kept block. During the backward pass of a segment [i, j), the
  * later segments have been freed. The most memory is needed at one of its blocks t:
- *     outside + stored(i) + kept(i..t) + work(t) + gradients(after t)  =  outside + stored(i) + need(i, j)
+ *     outside + stored(i) + kept(i..t) + backward(t) + gradients(after t) = outside + stored(i) + need(i, j)
  * A kept block needs the same as a segment of one block. Before the backward pass of the blocks, stored(n)
  * exists together with head and loss. At the end of the forward pass, the cast copies of recomputed weights
  * are added, which autocast caches until then: forward(n).
@@ -28,7 +28,7 @@ struct needs {
     uint32_t n;
     /* [i], sums over the blocks before block i: bytes kept, multiply-adds, bytes of cast copies */
     uint64_t *kept_before, *work_before, *copies_before;
-    /* [i], bytes: kept_before[i + 1] + work of block i + gradients of later blocks */
+    /* [i], bytes: kept_before[i + 1] + backward_bytes of block i + gradients of later blocks */
     uint64_t *backward_need;
     uint32_t *first_alike;   /* [i]: the first block from which on all blocks up to i equal block i */
     uint64_t outside_blocks; /* bytes that exist besides those of blocks during their backward pass */
@@ -148,11 +148,12 @@ struct point {
     uint64_t extra_work;          /* multiply-adds done again */
     uint64_t stored, forward_end; /* bytes */
     uint32_t segment_start;       /* the first block of its last segment */
-    /* The point without the last segment: its index in a front, that of FROM and this enum last_block. */
+    /* The way without its last segment is point FRONT_INDEX of the front at SEGMENT_START and LAST. */
     uint32_t front_index;
-    uint8_t last;
+    uint8_t last; /* enum last_block */
 };
 
+/* The ways to cut the blocks before a block that no other way beats in all costs: a Pareto front. */
 struct front {
     struct point *points; /* sorted, see is_before */
     size_t n, cap;
