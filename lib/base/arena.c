@@ -69,11 +69,11 @@ void arena_free(arena *a)
 static void trim_chunks(struct arena_chunk *c)
 {
     for (; c; c = c->next) {
-        size_t kept = (sizeof *c + c->used + PAGE - 1) & ~(PAGE - 1); /* bounded: below SIZE + PAGE */
-        if (kept >= c->mapped)
+        size_t in_use = (sizeof *c + c->used + PAGE - 1) & ~(PAGE - 1); /* bounded: below SIZE + PAGE */
+        if (in_use >= c->mapped)
             continue;
         (void)madvise(c, c->mapped, MADV_NOHUGEPAGE); /* or the kernel would make a huge page of it again */
-        (void)madvise((unsigned char *)c + kept, c->mapped - kept, MADV_DONTNEED); /* reads as 0 afterwards */
+        (void)madvise((unsigned char *)c + in_use, c->mapped - in_use, MADV_DONTNEED); /* reads as 0 then */
     }
 }
 
@@ -107,17 +107,17 @@ static struct arena_chunk *map_chunk(size_t bytes)
         return NULL;
     /* the last page is huge only if most of it is used */
     size_t unit = bytes % HUGE > HUGE / 2 ? HUGE : PAGE;
-    size_t kept = (bytes + unit - 1) & ~(unit - 1), mapped = kept + HUGE; /* bounded: at most LONGEST */
-    unsigned char *at = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    size_t size = (bytes + unit - 1) & ~(unit - 1), map_size = size + HUGE; /* bounded: at most LONGEST */
+    unsigned char *at = mmap(NULL, map_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (at == MAP_FAILED)
         return NULL;
     size_t before = (size_t) - (uintptr_t)at & (HUGE - 1); /* up to the next multiple of HUGE */
     if (before)
         munmap(at, before);
-    munmap(at + before + kept, mapped - before - kept); /* never empty: BEFORE is less than HUGE */
-    (void)madvise(at + before, kept, MADV_HUGEPAGE); /* a hint: failure is harmless */
+    munmap(at + before + size, map_size - before - size); /* never empty: BEFORE is less than HUGE */
+    (void)madvise(at + before, size, MADV_HUGEPAGE); /* a hint: failure is harmless */
     struct arena_chunk *c = (struct arena_chunk *)(void *)(at + before);
-    c->mapped = kept;
+    c->mapped = size;
     return c;
 }
 

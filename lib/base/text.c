@@ -105,7 +105,7 @@ static size_t count_unescaped(ckpt_str s, size_t pos)
 
 void text_put_escaped(struct text_sink *sink, ckpt_str s, enum text_style style)
 {
-    char unit[TEXT_CHAR_MAX];
+    char escaped[TEXT_CHAR_MAX];
     for (size_t pos = 0, run; pos < s.len; pos += run) {
         run = count_unescaped(s, pos);
         if (run && sink->len + run < sink->cap) /* all of it fits */
@@ -113,7 +113,7 @@ void text_put_escaped(struct text_sink *sink, ckpt_str s, enum text_style style)
         else
             run = 0;
         if (run == 0)
-            text_put(sink, unit, text_escape_char(s, &pos, style, unit));
+            text_put(sink, escaped, text_escape_char(s, &pos, style, escaped));
     }
 }
 
@@ -178,16 +178,16 @@ bool text_json(struct text_sink *sink, ckpt_str s)
 size_t ckpt_text_json(ckpt_str text, char *out, size_t cap, bool *exact)
 {
     struct text_sink sink = {out, out ? cap : 0, 0, 0};
-    bool same = text_json(&sink, text);
+    bool is_exact = text_json(&sink, text);
     if (exact)
-        *exact = same;
+        *exact = is_exact;
     return text_end(&sink);
 }
 
 uint32_t ckpt_text_next(ckpt_str text, size_t *pos, bool *unsafe)
 {
-    bool there = pos && *pos < text.len;
-    uint32_t cp = there ? utf8_next(text, pos, false) : UINT32_MAX;
+    bool has_next = pos && *pos < text.len;
+    uint32_t cp = has_next ? utf8_next(text, pos, false) : UINT32_MAX;
     if (unsafe)
         *unsafe = utf8_unsafe(cp);
     return cp;
@@ -197,11 +197,11 @@ void text_fit(ckpt_str s, char *out, size_t cap)
 {
     const size_t ellipsis_len = sizeof ellipsis - 1;
     size_t len = 0, safe = 0; /* safe: the longest prefix that leaves room for the ellipsis */
-    char unit[TEXT_CHAR_MAX];
+    char escaped[TEXT_CHAR_MAX];
     if (cap == 0)
         return;
     for (size_t pos = 0; pos < s.len;) {
-        size_t n = text_escape_char(s, &pos, TEXT_MESSAGE, unit);
+        size_t n = text_escape_char(s, &pos, TEXT_MESSAGE, escaped);
         if (len + n >= cap) {
             len = safe;
             if (safe + ellipsis_len < cap) {
@@ -210,7 +210,7 @@ void text_fit(ckpt_str s, char *out, size_t cap)
             }
             break;
         }
-        memcpy(out + len, unit, n);
+        memcpy(out + len, escaped, n);
         len += n;
         if (len + ellipsis_len < cap)
             safe = len;
@@ -288,15 +288,15 @@ const char *shell_word(ckpt_str s, const char *forbidden, const char *fallback, 
 {
     static const char unquoted[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./+:,@%=";
     size_t n = 0;
-    bool quote = s.len == 0;
+    bool needs_quotes = s.len == 0;
     if (s.len >= SHELL_WORD_MAX / 4 * 3 || !is_shown_unescaped(s))
         return fallback;
     for (size_t i = 0; i < s.len; i++) {
         if (strchr(forbidden, s.ptr[i]))
             return fallback;
-        quote |= !strchr(unquoted, s.ptr[i]);
+        needs_quotes |= !strchr(unquoted, s.ptr[i]);
     }
-    if (quote)
+    if (needs_quotes)
         out[n++] = '\'';
     for (size_t i = 0; i < s.len; i++) {
         bool is_quote = s.ptr[i] == '\'';
@@ -305,7 +305,7 @@ const char *shell_word(ckpt_str s, const char *forbidden, const char *fallback, 
         memcpy(out + n, is_quote ? "'\\''" : s.ptr + i, is_quote ? 4 : 1);
         n += is_quote ? 4 : 1; /* bounded: by the line above */
     }
-    if (quote)
+    if (needs_quotes)
         out[n++] = '\'';
     out[n] = 0;
     return out;
@@ -315,8 +315,8 @@ const char *shell_path(const char *path, char out[SHELL_WORD_MAX])
 {
     char prefixed[SHELL_WORD_MAX];
     size_t n = strlen(path);
-    bool option = path[0] == '-' && path[1];
-    if (!option || n + 3 > sizeof prefixed)
+    bool looks_like_option = path[0] == '-' && path[1];
+    if (!looks_like_option || n + 3 > sizeof prefixed)
         return shell_word(str_of(path, n), "", "FILE", out);
     memcpy(prefixed, "./", 2);
     memcpy(prefixed + 2, path, n + 1);                           /* bounded: by the lines above */

@@ -49,13 +49,13 @@ void byte_histogram_add(struct byte_histogram *h, ckpt_dtype dt, const unsigned 
 {
     const struct dtype_info *d = dtype_info(dt);
     for (size_t left = n / d->block_elems * d->block_bytes; left;) {
-        size_t some = left < COUNTED_AT_ONCE ? left : COUNTED_AT_ONCE;
+        size_t chunk_size = left < COUNTED_AT_ONCE ? left : COUNTED_AT_ONCE;
         if (is_f6(dt))
-            count_float6(h->count, p, some);
+            count_float6(h->count, p, chunk_size);
         else
-            count_bytes(h->count, p, some);
-        p += some;
-        left -= some;
+            count_bytes(h->count, p, chunk_size);
+        p += chunk_size;
+        left -= chunk_size;
     }
 }
 

@@ -58,12 +58,12 @@ bool check_is_fault(ckpt_status st)
 /* note_finding - notes the finding E. *UNSEEN: none like it was noted, whatever record contained it. */
 static ckpt_status note_finding(struct check *c, const ckpt_error *e, bool *unseen, ckpt_error *err)
 {
-    uint32_t before;
+    uint32_t old;
     ckpt_str key = arena_printf(c->a, "%s\n%llu\n%s\n%s", e->file, (unsigned long long)e->offset,
                                 e->where + e->innermost, e->what);
-    if (!key.ptr || !map_put(c->reported, key, 1, &before))
+    if (!key.ptr || !map_put(c->reported, key, 1, &old))
         return fail_memory(err);
-    *unseen = before == MAP_NONE;
+    *unseen = old == MAP_NONE;
     return CKPT_OK;
 }
 

@@ -121,13 +121,13 @@ static void f32_to_f16(const unsigned char *in, size_t n, unsigned char *out)
 /* f32_to_bf16 - converts N floats, and returns the bits of the largest, without its sign. */
 static uint32_t f32_to_bf16(const unsigned char *in, size_t n, unsigned char *out)
 {
-    uint32_t top = 0;
+    uint32_t largest_bits = 0;
     for (size_t i = 0; i < n; i++) {
         uint32_t f = load_u32le(in + 4 * i);
-        top = (f & ABS32) > top ? f & ABS32 : top;
+        largest_bits = (f & ABS32) > largest_bits ? f & ABS32 : largest_bits;
         store_u16le(out + 2 * i, (uint16_t)bfloat16_from_float(f));
     }
-    return top;
+    return largest_bits;
 }
 
 static void f32_to_f8(const struct f8_format *to, const unsigned char *in, size_t n, unsigned char *out)
@@ -173,14 +173,14 @@ static uint64_t f32_to_q8_0(const unsigned char *in, size_t n, unsigned char *ou
 {
     uint64_t overflowed = 0;
     for (; n; n -= Q8_0_ELEMS, in += 4 * Q8_0_ELEMS, out += Q8_0_BYTES) {
-        uint32_t top = 0; /* bits of the largest: without sign, bits have the order of floats, NaN the last */
+        uint32_t largest_bits = 0; /* without sign, bits have the order of floats, NaN the last */
         for (size_t i = 0; i < Q8_0_ELEMS; i++) {
             uint32_t a = load_u32le(in + 4 * i) & ABS32;
-            top = a > top ? a : top;
+            largest_bits = a > largest_bits ? a : largest_bits;
         }
-        float d = float_of_bits(top) / 127.0f, inverse = d > 0.0f ? 1.0f / d : 0.0f;
-        uint32_t half = top > INF32 ? 0x7e00u : half_from_float(as_bits(d));
-        overflowed += top < INF32 && half == 0x7c00u ? Q8_0_ELEMS : 0;
+        float d = float_of_bits(largest_bits) / 127.0f, inverse = d > 0.0f ? 1.0f / d : 0.0f;
+        uint32_t half = largest_bits > INF32 ? 0x7e00u : half_from_float(as_bits(d));
+        overflowed += largest_bits < INF32 && half == 0x7c00u ? Q8_0_ELEMS : 0;
         store_u16le(out, (uint16_t)half);
         for (size_t i = 0; i < Q8_0_ELEMS; i++) {
             float v = float_of_bits(load_u32le(in + 4 * i)) * inverse;
@@ -359,11 +359,11 @@ static void widen_to_f32(const struct conversion *c, const unsigned char *in, si
 static void narrow_from_f32(const struct conversion *c, const unsigned char *in, size_t n, unsigned char *out,
                             struct convert_tally *t)
 {
-    uint32_t top = UINT32_MAX;
+    uint32_t largest_bits = UINT32_MAX;
     if (c->to == CKPT_DT_F16)
         c->kernels->f32_to_f16(in, n, out);
     else if (c->to == CKPT_DT_BF16)
-        top = c->kernels->f32_to_bf16(in, n, out);
+        largest_bits = c->kernels->f32_to_bf16(in, n, out);
     else if (c->to == CKPT_DT_Q8_0)
         t->overflowed += f32_to_q8_0(in, n, out);
     else if (c->to == CKPT_DT_F64)
@@ -371,7 +371,7 @@ static void narrow_from_f32(const struct conversion *c, const unsigned char *in,
             store_u64le(out + 8 * i, double_from_float(load_u32le(in + 4 * i)));
     else
         c->kernels->f32_to_f8(&c->f8_format, in, n, out);
-    if (c->to != CKPT_DT_Q8_0 && c->overflow_start < c->overflow_end && c->overflow_start <= top)
+    if (c->to != CKPT_DT_Q8_0 && c->overflow_start < c->overflow_end && c->overflow_start <= largest_bits)
         t->overflowed += c->kernels->count_in_range(in, n, c->overflow_start, c->overflow_end);
 }
 
@@ -379,14 +379,14 @@ static void narrow_from_f32(const struct conversion *c, const unsigned char *in,
 static uint64_t count_overflowed_doubles(const struct conversion *c, const unsigned char *in, size_t n,
                                          const unsigned char *floats)
 {
-    uint64_t lost = 0;
+    uint64_t overflowed = 0;
     if (c->from != CKPT_DT_F64 || c->overflow_end > INF32 ||
         !c->kernels->count_in_range(floats, n, INF32, INF32 + 1))
         return 0;
     for (size_t i = 0; i < n; i++)
-        lost += (load_u32le(floats + 4 * i) & ABS32) == INF32 &&
-                (load_u64le(in + 8 * i) & ~(1ull << 63)) != 0x7ff0000000000000ull;
-    return lost;
+        overflowed += (load_u32le(floats + 4 * i) & ABS32) == INF32 &&
+                      (load_u64le(in + 8 * i) & ~(1ull << 63)) != 0x7ff0000000000000ull;
+    return overflowed;
 }
 
 static void convert_block(const struct conversion *c, const unsigned char *in, size_t n, unsigned char *out,
@@ -412,19 +412,19 @@ static void convert_block(const struct conversion *c, const unsigned char *in, s
 
 void convert_run(const struct conversion *c, const void *in, size_t n, void *out, struct convert_tally *t)
 {
-    const unsigned char *from = in;
-    unsigned char *to = out;
+    const unsigned char *src = in;
+    unsigned char *dst = out;
     bool is_int = c->in_width > 1 && c->in_elems == 1 && dtype_info(c->from)->klass != 'f';
     bool int_to_f64 = c->to == CKPT_DT_F64 && is_int;
     if (int_to_f64 || c->from == c->to) {
-        int_to_f64 ? integers_to_f64(c, from, n, to) : (void)memcpy(to, from, n * c->in_width);
+        int_to_f64 ? integers_to_f64(c, src, n, dst) : (void)memcpy(dst, src, n * c->in_width);
         return;
     }
     while (n) {
         size_t count = n < BLOCK_FLOATS ? n : BLOCK_FLOATS;
-        convert_block(c, from, count, to, t);
-        from += count / c->in_elems * c->in_width;
-        to += count / c->unit.elems * c->unit.out_bytes;
+        convert_block(c, src, count, dst, t);
+        src += count / c->in_elems * c->in_width;
+        dst += count / c->unit.elems * c->unit.out_bytes;
         n -= count;
     }
 }

@@ -124,9 +124,9 @@ static ckpt_status reserve_block(const struct copy_range *r, struct block *k, ck
         return CKPT_OK;
     CKPT_TRY(make_input_buffer(r->worker, err));
     const struct conversion *c = r->conversion;
-    size_t units = k->n / c->unit.out_bytes, most = FD_CHUNK / c->unit.in_bytes;
+    size_t units = k->n / c->unit.out_bytes, max_units = FD_CHUNK / c->unit.in_bytes;
     k->in = r->worker->in;
-    k->n = (units < most ? units : most) * c->unit.in_bytes; /* bounded: FD_CHUNK */
+    k->n = (units < max_units ? units : max_units) * c->unit.in_bytes; /* bounded: FD_CHUNK */
     return CKPT_OK;
 }
 
@@ -139,12 +139,12 @@ static bool needs_crc(const struct copy_range *r) { return r->pool->job->crcs ||
  * elements; K->n is set to how many. */
 static ckpt_status read_elements(const struct copy_range *r, struct block *k, ckpt_error *err)
 {
-    size_t room = k->n, some, unit = r->conversion ? r->conversion->unit.in_bytes : 1;
+    size_t room = k->n, got, unit = r->conversion ? r->conversion->unit.in_bytes : 1;
     k->n = 0;
     do {
-        CKPT_TRY(stream_next(r->stream, k->in + k->n, room - k->n, &some, err));
-        k->n += some; /* bounded: up to ROOM */
-    } while (some && k->n % unit);
+        CKPT_TRY(stream_next(r->stream, k->in + k->n, room - k->n, &got, err));
+        k->n += got; /* bounded: up to ROOM */
+    } while (got && k->n % unit);
     return CKPT_OK;
 }
 

@@ -136,9 +136,9 @@ ckpt_status file_status_after_read(ckpt_file *f, ckpt_status st, ckpt_error *err
     ckpt_error own;
     if (st == CKPT_OK)
         return file_check_unchanged(f, err);
-    bool verdict = st == CKPT_EFORMAT || st == CKPT_ETRUNCATED || st == CKPT_ECHECKSUM ||
-                   st == CKPT_EUNSUPPORTED;
-    if (!verdict || file_check_unchanged(f, &own) != CKPT_ECHANGED)
+    bool is_about_content = st == CKPT_EFORMAT || st == CKPT_ETRUNCATED || st == CKPT_ECHECKSUM ||
+                            st == CKPT_EUNSUPPORTED;
+    if (!is_about_content || file_check_unchanged(f, &own) != CKPT_ECHANGED)
         return st;
     if (err)
         *err = own;

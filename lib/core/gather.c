@@ -88,8 +88,8 @@ size_t gather_block_size(const struct gather *g)
 {
     /* For columns of a tall matrix the pieces grow with the rows of a block, so a larger block means fewer
      * reads. */
-    bool far = g->ndim && g->dim[g->ndim - 1].stride > MAX_GAP / g->width;
-    return (size_t)(far ? 4 : 1) << 20;
+    bool is_far_apart = g->ndim && g->dim[g->ndim - 1].stride > MAX_GAP / g->width;
+    return (size_t)(is_far_apart ? 4 : 1) << 20;
 }
 
 /* copy_line - copies N elements of WIDTH bytes that are FROM bytes apart in IN and TO bytes apart in OUT. */

@@ -107,13 +107,13 @@ bool numpy_dtype_parse(ckpt_str code, struct numpy_dtype *out)
         d.big_endian = code.ptr[0] == '>';
         code = str_skip(code, 1);
     }
-    size_t named = find_by_name(code);
+    size_t type_index = find_by_name(code);
     bool ok = code.len > 0;
     d.kind = ok ? code.ptr[0] : 0;
     code = str_skip(code, 1);
-    if (named < NTYPES) {
-        d.kind = numpy_types[named].kind;
-        d.bytes = numpy_types[named].bytes ? numpy_types[named].bytes : d.kind == 'c' ? 32 : 16;
+    if (type_index < NTYPES) {
+        d.kind = numpy_types[type_index].kind;
+        d.bytes = numpy_types[type_index].bytes ? numpy_types[type_index].bytes : d.kind == 'c' ? 32 : 16;
     } else if (d.kind == 'M' || d.kind == 'm') {
         ok = parse_date(code, &d);
     } else if (d.kind == 'f' && str_is(code, "1")) { /* ml_dtypes makes numpy save this type so */
@@ -187,8 +187,8 @@ bool numpy_dtype_of(const ckpt_value *v, struct numpy_dtype *out)
     d.big_endian = value_text(value_item(state, 1), &order) && str_is(order, ">");
     const ckpt_value *fields = value_item(state, 3);
     d.record = d.kind == 'V' && !d.extended && fields && fields->type != CKPT_V_NONE;
-    bool date = d.kind == 'M' || d.kind == 'm';
-    if (date && !set_unit(&d, state))
+    bool is_date = d.kind == 'M' || d.kind == 'm';
+    if (is_date && !set_unit(&d, state))
         return false;
     *out = d;
     return true;
@@ -309,8 +309,8 @@ size_t copy_small_bytes(const ckpt_value *v, unsigned char *out, size_t cap)
         bool fits = text.len / 2 <= cap && utf8_check(text, false, &count) && count <= cap;
         return fits ? utf8_latin1(text, out) : SIZE_MAX;
     }
-    bool bytes = v && (v->type == CKPT_V_BYTES || v->type == CKPT_V_BYTEARRAY || v->type == CKPT_V_STR8);
-    if (!bytes || v->flags & VALUE_SPAN || v->u.str.len > cap)
+    bool is_bytes = v && (v->type == CKPT_V_BYTES || v->type == CKPT_V_BYTEARRAY || v->type == CKPT_V_STR8);
+    if (!is_bytes || v->flags & VALUE_SPAN || v->u.str.len > cap)
         return SIZE_MAX;
     if (v->u.str.len)
         memcpy(out, v->u.str.ptr, v->u.str.len);

@@ -493,11 +493,11 @@ static ckpt_status check_unchanged_files(const struct parallel_state *t, ckpt_st
         return CKPT_OK;
     for (size_t i = 0; i < t->job->n; i++) {
         struct parallel_item x = get_item(t, i);
-        ckpt_status now = x.file != file ? file_status_after_read(x.file, st, err) : st;
-        if (now == st && x.other && x.other != other)
-            now = file_status_after_read(x.other, st, err);
-        if (now != st)
-            return now;
+        ckpt_status new_status = x.file != file ? file_status_after_read(x.file, st, err) : st;
+        if (new_status == st && x.other && x.other != other)
+            new_status = file_status_after_read(x.other, st, err);
+        if (new_status != st)
+            return new_status;
         file = x.file;
         other = x.other;
     }

@@ -109,20 +109,20 @@ static void widen_elements(struct gather *g)
 /* get_intersection - sets G to the intersection of box I and BOX; returns where that begins in BOX. */
 static uint64_t get_intersection(const struct assembled *s, size_t i, const uint64_t *box, struct gather *g)
 {
-    const uint64_t *own = box_at(&s->index, i),
+    const uint64_t *piece_box = box_at(&s->index, i),
                    *stride = s->box_strides ? s->box_strides + i * s->ndim : NULL;
     uint64_t at = s->location[i].at, to = 0, run = 1;
     g->src = s->location[i].src;
     g->width = 1;
     g->ndim = 0;
     for (uint32_t n = s->ndim, k = n; k-- > 0;) {
-        uint64_t from = own[k] > box[k] ? own[k] : box[k];
-        uint64_t end = own[n + k] < box[n + k] ? own[n + k] : box[n + k];
+        uint64_t from = piece_box[k] > box[k] ? piece_box[k] : box[k];
+        uint64_t end = piece_box[n + k] < box[n + k] ? piece_box[n + k] : box[n + k];
         uint64_t step = stride ? stride[k] : run;
         add_dim(g, end - from, step, s->step_bytes[k]);
-        at += (from - own[k]) * step;
+        at += (from - piece_box[k]) * step;
         to += (from - box[k]) * s->step_bytes[k];
-        run *= own[n + k] - own[k];
+        run *= piece_box[n + k] - piece_box[k];
     }
     g->data_offset = at;
     widen_elements(g);
@@ -228,12 +228,12 @@ static void flush_band(struct band *b, unsigned char *out, uint64_t n)
     for (uint64_t end = TILE_BYTES; b->n && end < n + TILE_BYTES; end += TILE_BYTES) {
         for (size_t i = 0; i < b->n;) {
             struct column *c = &b->column[i];
-            bool eight = b->n - i >= 8 && are_neighbours(c);
-            if (eight)
+            bool has_eight = b->n - i >= 8 && are_neighbours(c);
+            if (has_eight)
                 copy_eight(c, count_rows_before(c, end), out);
             else
                 copy_rows(c, count_rows_before(c, end), out);
-            i += eight ? 8 : 1;
+            i += has_eight ? 8 : 1;
         }
     }
     b->n = b->used = 0;
@@ -277,12 +277,12 @@ static int compare_descending(const void *a, const void *b)
 static ckpt_status copy_overlapping(const struct assembled *s, const uint64_t *box, struct gather *g,
                                     unsigned char *out, ckpt_error *err)
 {
-    struct box_search found;
+    struct box_search search;
     uint32_t(*boxes)[2] = NULL; /* number of the piece; number of its box in the index */
     size_t i, n = 0, cap = 0;
     bool ok = true;
-    box_search_begin(&found, &s->index, box);
-    while (ok && box_search_next(&found, &i)) {
+    box_search_begin(&search, &s->index, box);
+    while (ok && box_search_next(&search, &i)) {
         const uint32_t box_of_piece[2] = {s->piece_number[i], (uint32_t)i};
         ok = arena_push(NULL, &boxes, &n, &cap, box_of_piece, sizeof box_of_piece);
     }
@@ -301,12 +301,12 @@ static ckpt_status copy_overlapping(const struct assembled *s, const uint64_t *b
 static ckpt_status copy_box(const struct assembled *s, const uint64_t *box, struct reading *r,
                             unsigned char *out, uint64_t n, ckpt_error *err)
 {
-    struct box_search found;
+    struct box_search search;
     size_t i;
     if (s->overlap)
         return copy_overlapping(s, box, &r->gather, out, err);
-    box_search_begin(&found, &s->index, box);
-    while (box_search_next(&found, &i)) {
+    box_search_begin(&search, &s->index, box);
+    while (box_search_next(&search, &i)) {
         uint64_t to = get_intersection(s, i, box, &r->gather);
         CKPT_TRY(is_narrow(&r->gather) ? add_column(&r->band, &r->gather, to, out, n, err)
                                        : gather_copy(&r->gather, out + to, err));
@@ -318,11 +318,11 @@ static ckpt_status copy_box(const struct assembled *s, const uint64_t *box, stru
 /* fill_output - fills OUT with the fill element; the pieces are then copied over it. */
 static void fill_output(const struct assembled *s, uint64_t off, unsigned char *out, size_t n)
 {
-    size_t have = n < s->width ? n : s->width;
-    for (size_t i = 0; i < have; i++)
+    size_t filled = n < s->width ? n : s->width;
+    for (size_t i = 0; i < filled; i++)
         out[i] = s->fill[(off + i) % s->width];
-    for (; have < n; have += n - have < have ? n - have : have) /* bounded: up to N */
-        memcpy(out + have, out, n - have < have ? n - have : have);
+    for (; filled < n; filled += n - filled < filled ? n - filled : filled) /* bounded: up to N */
+        memcpy(out + filled, out, n - filled < filled ? n - filled : filled);
 }
 
 static ckpt_status assembled_read(source *src, uint64_t off, void *to, size_t n, ckpt_error *err)
@@ -337,8 +337,8 @@ static ckpt_status assembled_read(source *src, uint64_t off, void *to, size_t n,
         fill_output(s, off, out, n);
     while (n && st == CKPT_OK) {
         uint64_t box[2 * BOX_DIMS];
-        size_t most = s->ndim > 1 && n > BLOCK ? (size_t)BLOCK : n;
-        size_t done = (size_t)next_box(s, off, most, box); /* bounded: by N */
+        size_t max_bytes = s->ndim > 1 && n > BLOCK ? (size_t)BLOCK : n;
+        size_t done = (size_t)next_box(s, off, max_bytes, box); /* bounded: by N */
         st = copy_box(s, box, &r, out, done, err);
         off += done;
         out += done;
@@ -477,15 +477,15 @@ static ckpt_status check_piece(struct pieces_builder *x, size_t i)
 {
     const struct pieces *p = x->pieces;
     const struct piece *c = &p->piece[i];
-    bool empty = p->width == 0;
+    bool is_empty = p->width == 0;
     char text[300], all[256];
     for (uint32_t k = 0; k < p->ndim; k++) {
         if (!range_within(c->offset[k], c->size[k], p->shape[k]))
             return fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{%s} is not inside of the tensor {=%s}",
                         name_piece(x, i, text), name_box(p, NULL, p->shape, all));
-        empty = empty || c->size[k] == 0;
+        is_empty = is_empty || c->size[k] == 0;
     }
-    if (empty)
+    if (is_empty)
         return CKPT_OK;
     x->order[x->nboxes++] = (uint32_t)i;
     return check_bytes(x, i);
@@ -566,15 +566,15 @@ static bool all_pieces_span_dim(const struct pieces_builder *x, uint32_t k)
  * bytes from one index of K to the next are those of all of G. */
 static bool continues_group(const struct pieces_builder *x, uint32_t k, const struct group *g)
 {
-    bool yes = true;
-    for (size_t i = 0; !x->row_major && yes && i < x->nboxes; i++) {
+    bool continues = true;
+    for (size_t i = 0; !x->row_major && continues && i < x->nboxes; i++) {
         uint64_t stride[BOX_DIMS], span;
         const struct piece *c = &x->pieces->piece[x->order[i]];
         (void)compute_byte_strides(x->pieces, c, stride, &span);
         uint64_t step = g->last_dim == NO_DIM ? 1 : stride[g->last_dim];
-        yes = c->size[k] == 1 || stride[k] == step * g->steps;
+        continues = c->size[k] == 1 || stride[k] == step * g->steps;
     }
-    return yes;
+    return continues;
 }
 
 /* group_dims - groups the dimensions into as few groups as possible, without those of size 1. */
@@ -748,12 +748,12 @@ static uint32_t compute_read_block(const struct assembled *s)
  * sets *OUT to the only source, if that has the same bytes. */
 static void take_sources(struct assembled *s, source **out, uint64_t *at)
 {
-    bool same = s->index.count[0] == 1 && s->ndim == 1 && !s->box_strides && !s->fill;
-    *at = same ? s->location[0].at : 0;
-    *out = same ? source_ref(s->location[0].src) : &s->as_source;
-    for (size_t i = 0; !same && i < s->index.count[0]; i++)
+    bool same_bytes = s->index.count[0] == 1 && s->ndim == 1 && !s->box_strides && !s->fill;
+    *at = same_bytes ? s->location[0].at : 0;
+    *out = same_bytes ? source_ref(s->location[0].src) : &s->as_source;
+    for (size_t i = 0; !same_bytes && i < s->index.count[0]; i++)
         (void)source_ref(s->location[i].src);
-    if (same)
+    if (same_bytes)
         free(s);
 }
 

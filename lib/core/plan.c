@@ -96,10 +96,10 @@ bool plan_edit_path(const ckpt_plan *p, const struct row *row, ckpt_path_elem *o
     for (uint32_t k = p->root_depth; k < row->t.npath; k++) {
         const struct edit *e = row->steps ? plan_find_edit(p, row->steps[k].node) : NULL;
         uint32_t i = e ? row->steps[k].index : 0;
-        bool edited = e && i < e->n;
-        if (edited && e->dropped[i])
+        bool has_edit = e && i < e->n;
+        if (has_edit && e->dropped[i])
             return false;
-        bool renamed = edited && e->names[i].ptr;
+        bool renamed = has_edit && e->names[i].ptr;
         *changed |= renamed;
         if (out)
             out[k - p->root_depth] = renamed ? (ckpt_path_elem){.str = e->names[i]} : row->t.path[k];
@@ -230,10 +230,10 @@ ckpt_status plan_metadata(ckpt_plan *p, struct plan_pair **out, size_t *n, ckpt_
             note_left_out(p, pairs[i].key, "is too long to be a text");
             continue;
         }
-        bool texts = value_text(pairs[i].key, &pair.key) && value_text(pairs[i].val, &pair.text);
-        if (texts && !(utf8_check(pair.key, false, NULL) && utf8_check(pair.text, false, NULL)))
+        bool are_texts = value_text(pairs[i].key, &pair.key) && value_text(pairs[i].val, &pair.text);
+        if (are_texts && !(utf8_check(pair.key, false, NULL) && utf8_check(pair.text, false, NULL)))
             note_left_out(p, pairs[i].key, "is not UTF-8");
-        else if (texts && update_tie(p, entry_of, &pair))
+        else if (are_texts && update_tie(p, entry_of, &pair))
             kept[(*n)++] = pair;
     }
     free(entry_of);
@@ -536,16 +536,16 @@ ckpt_status plan_note_cast(ckpt_plan *p, ckpt_str name, uint32_t row, uint64_t e
 
 ckpt_status plan_check_lossless(const ckpt_plan *p, size_t before, ckpt_error *err)
 {
-    const ckpt_cast *first = NULL;
+    const ckpt_cast *cast = NULL;
     size_t others = 0;
     char text_of_others[48] = "";
     for (size_t i = before; i < p->ncasts; i++) {
         if (!p->casts[i].overflowed)
             continue;
-        others += first != NULL;
-        first = first ? first : &p->casts[i];
+        others += cast != NULL;
+        cast = cast ? cast : &p->casts[i];
     }
-    if (!first)
+    if (!cast)
         return CKPT_OK;
     if (others)
         (void)snprintf(text_of_others, sizeof text_of_others, ", and %zu other%s likewise", others,
@@ -554,9 +554,9 @@ ckpt_status plan_check_lossless(const ckpt_plan *p, size_t before, ckpt_error *e
     return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
                 "\"%.*s\": %llu of %llu values overflow %s (would become %s)%s; nothing written\n"
                 "--cast %s=%s leaves it as it is; without --strict they are written and listed",
-                STR_ARG(first->name), (unsigned long long)first->overflowed,
-                (unsigned long long)first->elements, ckpt_dtype_name((ckpt_dtype)first->to), first->became,
-                text_of_others, shell_glob(first->name, word), ckpt_dtype_name((ckpt_dtype)first->from));
+                STR_ARG(cast->name), (unsigned long long)cast->overflowed, (unsigned long long)cast->elements,
+                ckpt_dtype_name((ckpt_dtype)cast->to), cast->became, text_of_others,
+                shell_glob(cast->name, word), ckpt_dtype_name((ckpt_dtype)cast->from));
 }
 
 ckpt_status plan_fail_cast_conflict(const ckpt_plan *p, const struct plan_entry *a,

@@ -197,8 +197,8 @@ ckpt_status stream_check_limit(const struct table *t, const ckpt_tensor *v, ckpt
 
 static void choose_window(struct stream *s)
 {
-    bool blocks = s->row.is_contiguous && s->row.gather.src && s->row.gather.src->block_size;
-    s->row.window = s->opts.window ? s->opts.window : blocks ? &s->own_window : NULL;
+    bool has_blocks = s->row.is_contiguous && s->row.gather.src && s->row.gather.src->block_size;
+    s->row.window = s->opts.window ? s->opts.window : has_blocks ? &s->own_window : NULL;
 }
 
 static ckpt_status begin_stream(struct stream *s, struct table *t, uint32_t row, ckpt_error *err)

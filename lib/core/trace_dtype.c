@@ -112,17 +112,17 @@ static void apply_state(struct dtype_check *c, trace_ref state, struct shallow_d
         out->contradiction = "its state is not a tuple of constants as numpy writes it";
         return;
     }
-    bool named = !is_none(c, s->items[3]), fields = !is_none(c, s->items[4]);
-    out->fields = fields ? trace_node(s->items[4]) : NULL;
+    bool has_names = !is_none(c, s->items[3]), has_fields = !is_none(c, s->items[4]);
+    out->fields = has_fields ? trace_node(s->items[4]) : NULL;
     out->subarray_dtype = is_none(c, s->items[2]) ? 0 : s->items[2];
     if (version < 3 || version > 4)
         out->contradiction = "its state has a version for which numpy computes the flags";
     else if (out->kind == 0)
         out->contradiction = "it has a state, but no pickler writes a dtype this way";
-    else if (named != fields || (fields && (!out->fields || out->fields->kind != TRACE_DICT ||
+    else if (has_names != has_fields || (has_fields && (!out->fields || out->fields->kind != TRACE_DICT ||
                                             out->fields->n != out->fields->kept)))
         out->contradiction = "its names and fields do not match";
-    else if (out->kind != 'V' && (fields || out->subarray_dtype))
+    else if (out->kind != 'V' && (has_fields || out->subarray_dtype))
         out->contradiction = "its type is a number, but it has fields";
     if (strchr("SUV", out->kind) && out->kind) {
         out->size = (uint64_t)size;
@@ -182,12 +182,12 @@ static const char *check_fields(struct dtype_check *c, const struct shallow_dtyp
                             ? check_field(c, s, f->items[0], offset, &flags)
                             : "its fields are not dtypes and offsets";
     }
-    bool objects = s->kind == 'O' || flags & 1;
-    int64_t want = objects ? OBJECT_FLAGS : 0, mask = objects ? OBJECT_FLAGS : NUMBER_FLAGS;
-    if (contradiction || (s->flags & mask) == want)
+    bool has_objects = s->kind == 'O' || flags & 1;
+    int64_t wanted_flags = has_objects ? OBJECT_FLAGS : 0, mask = has_objects ? OBJECT_FLAGS : NUMBER_FLAGS;
+    if (contradiction || (s->flags & mask) == wanted_flags)
         return contradiction;
-    return objects ? "its flags deny that it holds objects: numpy would use bytes of the file as pointers"
-                   : "its flags claim objects, but it holds none";
+    return has_objects ? "its flags deny that it holds objects: numpy would use bytes of the file as pointers"
+                       : "its flags claim objects, but it holds none";
 }
 
 ckpt_status trace_dtype(const struct trace *t, trace_ref r, trace_ref state, arena *a,

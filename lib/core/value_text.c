@@ -67,8 +67,8 @@ static void put_complex(struct text_sink *out, double re, double im, enum repr_w
 
 static void put_quoted(struct text_sink *out, ckpt_str s, enum text_style style)
 {
-    bool cut = s.len > TEXT_MAX;
-    if (cut) {
+    bool is_cut = s.len > TEXT_MAX;
+    if (is_cut) {
         s.len = TEXT_MAX;
         /* not inside of a UTF-8 sequence, which has at most four bytes */
         while (style == TEXT_QUOTED && s.len > TEXT_MAX - 4 && ((unsigned char)s.ptr[s.len] & 0xc0) == 0x80)
@@ -76,15 +76,15 @@ static void put_quoted(struct text_sink *out, ckpt_str s, enum text_style style)
     }
     text_put_literal(out, style == TEXT_BYTES ? "b'" : "'");
     text_put_escaped(out, s, style);
-    text_put_literal(out, cut ? "'" ELLIPSIS : "'");
+    text_put_literal(out, is_cut ? "'" ELLIPSIS : "'");
 }
 
 static void put_span(struct text_sink *out, ckpt_value_type type, uint64_t count)
 {
-    bool text = type == CKPT_V_STR;
-    text_put_literal(out, text ? "<str, " : type == CKPT_V_BYTEARRAY ? "<bytearray, " : "<bytes, ");
+    bool is_text = type == CKPT_V_STR;
+    text_put_literal(out, is_text ? "<str, " : type == CKPT_V_BYTEARRAY ? "<bytearray, " : "<bytes, ");
     put_unsigned(out, count);
-    text_put_literal(out, text ? " characters>" : " bytes>");
+    text_put_literal(out, is_text ? " characters>" : " bytes>");
 }
 
 static void put_big_integer(struct text_sink *out, ckpt_str little_endian)
@@ -373,9 +373,9 @@ static const char *put_call_opening(struct text_writer *w, const ckpt_value *v, 
         text_put_literal(&w->out, "(");
         return ")";
     }
-    bool brackets = view->kind == VIEW_ITEMS && !is_builtin(view_class(v), "frozenset");
-    text_put_literal(&w->out, brackets ? "([" : "({");
-    return brackets ? "])" : "})";
+    bool has_brackets = view->kind == VIEW_ITEMS && !is_builtin(view_class(v), "frozenset");
+    text_put_literal(&w->out, has_brackets ? "([" : "({");
+    return has_brackets ? "])" : "})";
 }
 
 static bool is_on_stack(const struct text_writer *w, const ckpt_value *v)
@@ -413,8 +413,8 @@ static bool is_identifier(ckpt_str s)
 {
     for (size_t i = 0; i < s.len; i++) {
         char c = s.ptr[i];
-        bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-        if (!letter && (i == 0 || c < '0' || c > '9'))
+        bool is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+        if (!is_letter && (i == 0 || c < '0' || c > '9'))
             return false;
     }
     return s.len > 0 && s.len <= 200;
@@ -510,18 +510,18 @@ static const struct {
 static bool is_dtype(ckpt_str name)
 {
     ckpt_str rest = str_skip(name, str_starts(name, STR_LIT("u")));
-    bool narrow = rest.len == 4 && str_starts(rest, STR_LIT("int")) && rest.ptr[3] >= '1' &&
-                  rest.ptr[3] <= '7';
-    return narrow || dtype_by_name(name) != CKPT_DT_NONE;
+    bool is_narrow_int = rest.len == 4 && str_starts(rest, STR_LIT("int")) && rest.ptr[3] >= '1' &&
+                         rest.ptr[3] <= '7';
+    return is_narrow_int || dtype_by_name(name) != CKPT_DT_NONE;
 }
 
 /* put_reference_type - writes the kind of object that Python has under the name of the global G. */
 static void put_reference_type(struct text_sink *out, const ckpt_value *g)
 {
-    bool torch = str_is(value_module(g), "torch");
-    if (torch && is_dtype(value_name(g))) {
+    bool is_torch = str_is(value_module(g), "torch");
+    if (is_torch && is_dtype(value_name(g))) {
         text_put_literal(out, "torch.dtype");
-    } else if (torch && str_starts(value_name(g), STR_LIT("per_"))) {
+    } else if (is_torch && str_starts(value_name(g), STR_LIT("per_"))) {
         text_put_literal(out, "torch.qscheme");
     } else if (is_builtin(g, "Ellipsis")) {
         text_put_literal(out, "ellipsis");
@@ -536,14 +536,14 @@ static void put_reference_type(struct text_sink *out, const ckpt_value *g)
 static void put_full_class(struct text_sink *out, const ckpt_value *k)
 {
     ckpt_str inner;
-    bool nested = k && k->type == CKPT_V_CALL && is_builtin(k->u.call.callable, "getattr");
-    const ckpt_value *outer = nested ? value_arg(k, 0) : k;
+    bool is_nested = k && k->type == CKPT_V_CALL && is_builtin(k->u.call.callable, "getattr");
+    const ckpt_value *outer = is_nested ? value_arg(k, 0) : k;
     if (!outer || outer->type != CKPT_V_GLOBAL) {
         text_put_literal(out, "object");
         return;
     }
     put_global(out, outer);
-    if (nested && value_text(value_arg(k, 1), &inner)) {
+    if (is_nested && value_text(value_arg(k, 1), &inner)) {
         text_put_literal(out, ".");
         text_put_escaped(out, inner, TEXT_NAME);
     }

@@ -72,20 +72,21 @@ static struct view view_mapping(const ckpt_value *v, enum view_kind kind)
 static struct view view_constructor_argument(const ckpt_value *v)
 {
     const ckpt_value *class_node = view_class(v), *arg = value_arg(v, is_reconstructor(v) ? 2 : 0);
-    bool pairs = value_is_global(class_node, "collections", "OrderedDict") ||
-                 value_is_global(class_node, "collections", "Counter") ||
-                 value_is_global(class_node, "collections", "defaultdict") || is_builtin(class_node, "dict");
-    bool items = is_builtin(class_node, "set") || is_builtin(class_node, "frozenset") ||
-                 is_builtin(class_node, "list") || is_builtin(class_node, "tuple") ||
-                 value_is_global(class_node, "collections", "deque") ||
-                 value_is_global(class_node, "torch", "Size");
+    bool takes_pairs = value_is_global(class_node, "collections", "OrderedDict") ||
+                       value_is_global(class_node, "collections", "Counter") ||
+                       value_is_global(class_node, "collections", "defaultdict") ||
+                       is_builtin(class_node, "dict");
+    bool takes_items = is_builtin(class_node, "set") || is_builtin(class_node, "frozenset") ||
+                       is_builtin(class_node, "list") || is_builtin(class_node, "tuple") ||
+                       value_is_global(class_node, "collections", "deque") ||
+                       value_is_global(class_node, "torch", "Size");
     if (is_reconstructor(v)) {
-        pairs = arg && arg->type == CKPT_V_DICT;
-        items = value_is_sequence(arg);
+        takes_pairs = arg && arg->type == CKPT_V_DICT;
+        takes_items = value_is_sequence(arg);
     }
-    if (pairs)
+    if (takes_pairs)
         return value_is_sequence(arg) ? view_sequence(arg, true) : view_mapping(arg, VIEW_PAIRS);
-    if (items)
+    if (takes_items)
         return view_sequence(arg, false);
     return (struct view){VIEW_LEAF, false, {{0}}, 0};
 }
@@ -206,9 +207,9 @@ double ckpt_value_float(const ckpt_value *v)
 
 ckpt_str ckpt_value_str(const ckpt_value *v)
 {
-    bool text = v && (v->type == CKPT_V_STR || v->type == CKPT_V_STR8 || v->type == CKPT_V_BYTES ||
-                      v->type == CKPT_V_BYTEARRAY);
-    return text && !(v->flags & VALUE_SPAN) ? v->u.str : str_of("", 0);
+    bool is_text = v && (v->type == CKPT_V_STR || v->type == CKPT_V_STR8 || v->type == CKPT_V_BYTES ||
+                         v->type == CKPT_V_BYTEARRAY);
+    return is_text && !(v->flags & VALUE_SPAN) ? v->u.str : str_of("", 0);
 }
 
 uint32_t ckpt_value_tensor(const ckpt_value *v) { return v ? v->row : CKPT_NO_TENSOR; }

@@ -108,15 +108,15 @@ static bool reserve_in_file(block_cache *c, struct cached_block *b)
     for (;;) {
         struct cached_block *oldest = c->file_list.next;
         /* The space up to the end is too short for B: drop the blocks there, begin anew. */
-        bool wrap = c->next_offset &&
-                    (c->next_offset > c->max_file_bytes || b->size > c->max_file_bytes - c->next_offset);
+        bool wraps = c->next_offset &&
+                     (c->next_offset > c->max_file_bytes || b->size > c->max_file_bytes - c->next_offset);
         if (oldest != &c->file_list && oldest->file_offset >= c->next_offset &&
-            (wrap || oldest->file_offset - c->next_offset < b->size)) {
+            (wraps || oldest->file_offset - c->next_offset < b->size)) {
             if (is_free(oldest))
                 drop_block(c, oldest);
             else
                 pthread_cond_wait(&c->block_released, &c->lock);
-        } else if (wrap) {
+        } else if (wraps) {
             c->next_offset = 0;
         } else {
             break;

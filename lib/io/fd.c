@@ -20,8 +20,8 @@ static bool read_fully(int fd, void *out, size_t n, const uint64_t *off, size_t 
     *got = 0;
     while (*got < n) {
         char *to = (char *)out + *got;
-        size_t some = cap_transfer(n - *got);
-        ssize_t r = off ? pread(fd, to, some, (off_t)(*off + *got)) : read(fd, to, some);
+        size_t chunk_size = cap_transfer(n - *got);
+        ssize_t r = off ? pread(fd, to, chunk_size, (off_t)(*off + *got)) : read(fd, to, chunk_size);
         if (r < 0 && errno != EINTR)
             return false;
         if (r == 0)

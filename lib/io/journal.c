@@ -292,14 +292,14 @@ static ckpt_status find_state(const struct edited_file *e, const struct journal 
 {
     uint64_t size = (uint64_t)e->st.st_size;
     bool old = size == j->old_size, new = size == j->new_size;
-    bool fits = size >= j->old_size && size <= j->new_size, same = j->inode == (uint64_t)e->st.st_ino;
+    bool fits = size >= j->old_size && size <= j->new_size, same_inode = j->inode == (uint64_t)e->st.st_ino;
     for (size_t i = 0; i < j->n && (old || new || fits); i++)
         CKPT_TRY(compare_piece(e, &j->pieces[i], false, &old, &new, &fits, err));
-    *out = new            ? FILE_NEW
-           : old          ? FILE_OLD
-           : fits && same  ? FILE_MIXED
-           : fits || same ? FILE_CHANGED
-                          : FILE_REPLACED;
+    *out = new                  ? FILE_NEW
+           : old                ? FILE_OLD
+           : fits &&same_inode  ? FILE_MIXED
+           : fits || same_inode ? FILE_CHANGED
+                                : FILE_REPLACED;
     return CKPT_OK;
 }
 
@@ -522,9 +522,9 @@ static bool open_for_check(struct edited_file *e, const char *path)
     char name[PATH_MAX];
     struct stat st;
     int n = snprintf(name, sizeof name, "%s" JOURNAL_SUFFIX, path);
-    bool link = lstat(path, &st) == 0 && S_ISLNK(st.st_mode);
+    bool is_link = lstat(path, &st) == 0 && S_ISLNK(st.st_mode);
     e->dir = e->fd = -1;
-    if (strcmp(path, "-") == 0 || n < 0 || (size_t)n >= sizeof name || (!link && access(name, F_OK) != 0) ||
+    if (strcmp(path, "-") == 0 || n < 0 || (size_t)n >= sizeof name || (!is_link && access(name, F_OK)) ||
         resolve_path(e, path, NULL) != CKPT_OK)
         return false;
     e->fd = open(e->path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
@@ -555,9 +555,9 @@ ckpt_status journal_check_after_read(const char *path, source *s, ckpt_error *er
     if (!source_is_named_file(s))
         return CKPT_OK;
     struct edited_file e;
-    bool now = open_for_check(&e, path) && journal_exists(&e) && is_locked_by_editor(&e);
+    bool edited = open_for_check(&e, path) && journal_exists(&e) && is_locked_by_editor(&e);
     close_file(&e);
-    return now ? name_file_if_failed(fail_being_edited(err), path, err) : source_check_not_written(s, err);
+    return edited ? name_file_if_failed(fail_being_edited(err), path, err) : source_check_not_written(s, err);
 }
 
 void journal_remove_stale(int dir, const char *base)
@@ -590,9 +590,9 @@ static ckpt_status create_journal(struct edited_file *e, const struct patches *p
 {
     struct temp t;
     char *base = e->path + (e->base - e->path), first_letter = *base;
-    int why = 0;
+    int last_errno = 0;
     *base = '\0'; /* temp_open takes the path of the folder */
-    bool ok = temp_open(&t, e->path, e->journal, 0600, NULL), placed = false;
+    bool ok = temp_open(&t, e->path, e->journal, 0600, NULL), is_placed = false;
     *base = first_letter;
     if (ok && !will_be_trusted(e, t.fd)) {
         temp_close(&t);
@@ -600,18 +600,18 @@ static ckpt_status create_journal(struct edited_file *e, const struct patches *p
                     "others could write to its undo journal; it cannot be edited in place\n"
                     "-o OUT writes a copy");
     }
-    ckpt_status st = ok ? journal_write(t.fd, &why, e->fd, (uint64_t)e->st.st_ino, p, err) : CKPT_OK;
-    if (st == CKPT_OK && ok && !why) {
-        placed = (no_sync || fsync(t.fd) == 0) && temp_place(&t, e->journal, false);
-        ok = placed && (no_sync || fsync(e->dir) == 0);
+    ckpt_status st = ok ? journal_write(t.fd, &last_errno, e->fd, (uint64_t)e->st.st_ino, p, err) : CKPT_OK;
+    if (st == CKPT_OK && ok && !last_errno) {
+        is_placed = (no_sync || fsync(t.fd) == 0) && temp_place(&t, e->journal, false);
+        ok = is_placed && (no_sync || fsync(e->dir) == 0);
     }
-    why = why ? why : errno;
+    last_errno = last_errno ? last_errno : errno;
     temp_close(&t);
-    if (st != CKPT_OK || (ok && placed))
+    if (st != CKPT_OK || (ok && is_placed))
         return st;
-    if (placed)
+    if (is_placed)
         unlinkat(e->dir, e->journal, 0);
-    errno = why;
+    errno = last_errno;
     return fail_errno(err, CKPT_NO_OFFSET,
                       "cannot write its undo journal %s\n"
                       "the file is as it was; -o OUT writes a copy elsewhere",

@@ -100,9 +100,9 @@ static bool parse_pieces(struct journal *j, cursor c)
 /* classify_damaged - returns JOURNAL_DAMAGED if B was a journal: a wrong byte or a missing end is allowed. */
 static enum journal_kind classify_damaged(const unsigned char *b, size_t size)
 {
-    bool ours = memcmp(b, SIGNATURE, size < 8 ? size : 8) == 0 ||
-                (size >= HEADER_SIZE && load_u64le(b + LENGTH_AT) == size);
-    return ours ? JOURNAL_DAMAGED : JOURNAL_UNRELATED;
+    bool is_ours = memcmp(b, SIGNATURE, size < 8 ? size : 8) == 0 ||
+                   (size >= HEADER_SIZE && load_u64le(b + LENGTH_AT) == size);
+    return is_ours ? JOURNAL_DAMAGED : JOURNAL_UNRELATED;
 }
 
 enum journal_kind journal_parse(struct journal *j, size_t size)

@@ -74,16 +74,16 @@ static void assign_shares(struct pool *p)
 /* steal_tasks - moves half of the remaining tasks of the thread that has the most to MINE. */
 static bool steal_tasks(struct pool *p, struct share *mine)
 {
-    struct share *most = mine;
+    struct share *fullest = mine;
     for (unsigned w = 0; w < p->threads; w++)
-        if (p->shares[w].end - p->shares[w].next > most->end - most->next)
-            most = &p->shares[w];
-    size_t left = most->end - most->next;
+        if (p->shares[w].end - p->shares[w].next > fullest->end - fullest->next)
+            fullest = &p->shares[w];
+    size_t left = fullest->end - fullest->next;
     if (left == 0)
         return false;
-    mine->end = most->end;
-    most->end -= (left + 1) / 2;
-    mine->next = most->end;
+    mine->end = fullest->end;
+    fullest->end -= (left + 1) / 2;
+    mine->next = fullest->end;
     return true;
 }
 
@@ -91,11 +91,11 @@ static bool take_task(struct pool *p, unsigned worker, size_t *task)
 {
     pthread_mutex_lock(&p->lock);
     struct share *mine = &p->shares[worker];
-    bool any = mine->next < mine->end || steal_tasks(p, mine);
-    if (any)
+    bool has_task = mine->next < mine->end || steal_tasks(p, mine);
+    if (has_task)
         *task = mine->next++;
     pthread_mutex_unlock(&p->lock);
-    return any;
+    return has_task;
 }
 
 static void note_failure(struct pool *p, size_t task, const ckpt_error *err)

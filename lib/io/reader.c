@@ -35,8 +35,8 @@ void reader_free(reader *r)
 /* count_in_window - returns the number of bytes in the window from r->pos on. */
 static size_t count_in_window(const reader *r)
 {
-    uint64_t into = r->pos - r->win_pos;
-    return r->pos >= r->win_pos && into < r->win_len ? r->win_len - (size_t)into : 0;
+    uint64_t win_offset = r->pos - r->win_pos;
+    return r->pos >= r->win_pos && win_offset < r->win_len ? r->win_len - (size_t)win_offset : 0;
 }
 
 /* require_bytes - latches a failure unless N bytes are left. */
@@ -53,8 +53,8 @@ static bool require_bytes(reader *r, uint64_t n)
 
 static size_t choose_fill_size(const reader *r, size_t n)
 {
-    bool onward = r->win_len && r->pos >= r->win_pos && r->pos - r->win_pos <= r->win_len;
-    size_t size = onward ? 4 * r->win_len : FIRST_READ;
+    bool is_consecutive = r->win_len && r->pos >= r->win_pos && r->pos - r->win_pos <= r->win_len;
+    size_t size = is_consecutive ? 4 * r->win_len : FIRST_READ;
     if (size < n)
         size = n;
     if (size > READER_WINDOW)

@@ -6,9 +6,9 @@
 
 ckpt_status sink_reserve(sink *s, uint64_t size, ckpt_error *err) { return s->ops->reserve(s, size, err); }
 
-static ckpt_status grow_length(const sink *s, uint64_t n, uint64_t *len, ckpt_error *err)
+static ckpt_status grow_length(const sink *s, uint64_t n, uint64_t *new_len, ckpt_error *err)
 {
-    if (checked_add(s->len, n, len) && *len <= INT64_MAX)
+    if (checked_add(s->len, n, new_len) && *new_len <= INT64_MAX)
         return CKPT_OK;
     return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "the output would exceed the largest file size");
 }

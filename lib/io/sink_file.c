@@ -59,10 +59,10 @@ static ckpt_status hint_free_space(const struct file_sink *f, uint64_t need, ckp
 /* fail_write - reports "cannot DOING" and errno; from now on a commit fails. */
 static ckpt_status fail_write(struct file_sink *f, const char *doing, ckpt_error *err)
 {
-    int why = errno;
+    int saved_errno = errno;
     f->broken = true;
     ckpt_status st = fail_errno(err, CKPT_NO_OFFSET, "cannot %s", doing);
-    errno = why;
+    errno = saved_errno;
     return hint_free_space(f, f->reserved > f->sink.len ? f->reserved : f->sink.len, st, err);
 }
 
@@ -106,9 +106,9 @@ static ckpt_status file_reserve(sink *s, uint64_t size, ckpt_error *err)
     f->reserved = size > f->reserved ? size : f->reserved;
     if (reserve_space(f->fd, size))
         return CKPT_OK;
-    int why = errno;
+    int saved_errno = errno;
     ckpt_status st = fail_errno(err, CKPT_NO_OFFSET, "cannot reserve %" PRIu64 " bytes for the output", size);
-    errno = why;
+    errno = saved_errno;
     return hint_free_space(f, size, st, err);
 }
 
@@ -150,8 +150,8 @@ static ckpt_status file_write(sink *s, const void *bytes, size_t n, ckpt_error *
 /* count_in_file - returns how many of the N bytes at OFF are in the file already, not in BLOCK. */
 static size_t count_in_file(const struct file_sink *f, uint64_t off, size_t n)
 {
-    uint64_t there = off < f->flushed ? f->flushed - off : 0;
-    return there < n ? (size_t)there : n;
+    uint64_t flushed_bytes = off < f->flushed ? f->flushed - off : 0;
+    return flushed_bytes < n ? (size_t)flushed_bytes : n;
 }
 
 static ckpt_status file_skip(sink *s, uint64_t n, ckpt_error *err)
@@ -165,11 +165,11 @@ static ckpt_status file_skip(sink *s, uint64_t n, ckpt_error *err)
 static ckpt_status file_patch(sink *s, uint64_t off, const void *bytes, size_t n, ckpt_error *err)
 {
     struct file_sink *f = file_of(s);
-    size_t first = count_in_file(f, off, n);
-    if (first && !fd_pwrite(f->fd, bytes, first, off))
+    size_t in_file = count_in_file(f, off, n);
+    if (in_file && !fd_pwrite(f->fd, bytes, in_file, off))
         return fail_write(f, "write", err);
-    if (n > first)
-        memcpy(f->block + (off + first - f->flushed), (const char *)bytes + first, n - first);
+    if (n > in_file)
+        memcpy(f->block + (off + in_file - f->flushed), (const char *)bytes + in_file, n - in_file);
     return CKPT_OK;
 }
 
@@ -189,13 +189,13 @@ static bool file_clone(sink *s, uint64_t off, int fd, uint64_t from, uint64_t n)
 static ckpt_status file_read(sink *s, uint64_t off, void *out, size_t n, ckpt_error *err)
 {
     struct file_sink *f = file_of(s);
-    size_t first = count_in_file(f, off, n), got = 0;
-    if (first && !fd_pread(f->fd, out, first, off, &got))
+    size_t in_file = count_in_file(f, off, n), got = 0;
+    if (in_file && !fd_pread(f->fd, out, in_file, off, &got))
         return fail_write(f, "read back what was written", err);
-    if (got < first)
+    if (got < in_file)
         return fail(err, CKPT_ECHANGED, off + got, "bytes that were written cannot be read back");
-    if (n > first)
-        memcpy((char *)out + first, f->block + (off + first - f->flushed), n - first);
+    if (n > in_file)
+        memcpy((char *)out + in_file, f->block + (off + in_file - f->flushed), n - in_file);
     return CKPT_OK;
 }
 
@@ -356,9 +356,9 @@ ckpt_status sink_batch_commit(struct sink_batch *b, size_t *placed, ckpt_error *
     *placed = 0;
     while (st == CKPT_OK && b->first) {
         struct file_sink *f = file_of(b->first);
-        bool there = false;
-        st = name_file_if_failed(move_into_place(f, &there, err), f->path, err);
-        *placed += there;
+        bool is_placed = false;
+        st = name_file_if_failed(move_into_place(f, &is_placed, err), f->path, err);
+        *placed += is_placed;
         b->first = f->next ? &f->next->sink : NULL;
         file_abort(&f->sink);
     }
@@ -411,9 +411,9 @@ static char *resolve_links(const char *path, bool exists)
         free(at);
         at = next;
     }
-    int why = at ? ELOOP : ENOMEM;
+    int saved_errno = at ? ELOOP : ENOMEM;
     free(at);
-    errno = why;
+    errno = saved_errno;
     return NULL;
 }
 

@@ -29,12 +29,12 @@ ckpt_status source_crc(source *s, uint64_t off, uint64_t n, enum crc_kind kind, 
     unsigned char *chunk = malloc(room + 1); /* bounded: CHUNK, at most */
     ckpt_status st = chunk ? CKPT_OK : fail_memory(err);
     while (st == CKPT_OK && n) {
-        size_t some = n < room ? (size_t)n : room;
-        st = source_read(s, off, chunk, some, err);
+        size_t chunk_size = n < room ? (size_t)n : room;
+        st = source_read(s, off, chunk, chunk_size, err);
         if (st == CKPT_OK)
-            *crc = crc_update(kind, *crc, chunk, some);
-        off += some; /* bounded: read just now */
-        n -= some;   /* bounded: N, at most */
+            *crc = crc_update(kind, *crc, chunk, chunk_size);
+        off += chunk_size; /* bounded: read just now */
+        n -= chunk_size; /* bounded: N, at most */
     }
     free(chunk);
     return st;

@@ -36,12 +36,12 @@ static ckpt_status blocks_read(source *src, uint64_t off, void *to, size_t n, ck
     for (size_t i = find_block(s, off); n; i++) {
         const struct block *b = &s->block[i];
         uint64_t left = b->start + b->size - off; /* bounded: of all sizes together */
-        size_t some = left < n ? (size_t)left : n;
-        if (some)
-            CKPT_TRY(block_cache_read(s->cache, &s->slot[i], b, s->decoder, off - b->start, out, some, err));
-        out += some;
-        off += some;
-        n -= some;
+        size_t count = left < n ? (size_t)left : n;
+        if (count)
+            CKPT_TRY(block_cache_read(s->cache, &s->slot[i], b, s->decoder, off - b->start, out, count, err));
+        out += count;
+        off += count;
+        n -= count;
     }
     return CKPT_OK;
 }

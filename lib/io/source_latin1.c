@@ -32,20 +32,20 @@ static ckpt_status fail_changed_text(ckpt_error *err)
 static ckpt_status fill_window(struct latin1_source *l, const unsigned char **from, size_t *n,
                                ckpt_error *err)
 {
-    uint64_t into = l->text_pos - l->win_pos;
-    if (l->text_pos < l->win_pos || into + 2 > l->win_len) {
+    uint64_t win_offset = l->text_pos - l->win_pos;
+    if (l->text_pos < l->win_pos || win_offset + 2 > l->win_len) {
         uint64_t left = l->text->size - l->text_pos;
         l->win_pos = l->text_pos;
         l->win_len = left < WINDOW ? (size_t)left : WINDOW;
-        into = 0;
+        win_offset = 0;
         ckpt_status st = source_read(l->text, l->text_pos, l->win, l->win_len, err);
         if (st != CKPT_OK) {
             l->win_len = 0;
             return st;
         }
     }
-    *from = l->win + into;
-    *n = l->win_len - (size_t)into;
+    *from = l->win + win_offset;
+    *n = l->win_len - (size_t)win_offset;
     return CKPT_OK;
 }
 
@@ -77,11 +77,11 @@ static ckpt_status decode_forward(struct latin1_source *l, unsigned char *out, u
 {
     while (n) {
         const unsigned char *p;
-        size_t have, used;
-        CKPT_TRY(fill_window(l, &p, &have, err));
+        size_t available, used;
+        CKPT_TRY(fill_window(l, &p, &available, err));
         uint64_t to_point = SEEK_POINT_EVERY - l->decoded_pos % SEEK_POINT_EVERY;
         size_t want = (size_t)(n < to_point ? n : to_point);
-        size_t done = decode_latin1(p, have, out, want, &used);
+        size_t done = decode_latin1(p, available, out, want, &used);
         if (!done)
             return fail_changed_text(err);
         l->decoded_pos += done;

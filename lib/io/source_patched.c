@@ -32,10 +32,10 @@ static ckpt_status patched_read(source *s, uint64_t off, void *out, size_t n, ck
 {
     const struct patched_source *t = (const struct patched_source *)s;
     uint64_t left = off < t->parent->size ? t->parent->size - off : 0;
-    size_t old = n < left ? n : (size_t)left;
-    if (old)
-        CKPT_TRY(source_read(t->parent, off, out, old, err));
-    memset((char *)out + old, 0, n - old); /* bounded: old <= n */
+    size_t parent_bytes = n < left ? n : (size_t)left;
+    if (parent_bytes)
+        CKPT_TRY(source_read(t->parent, off, out, parent_bytes, err));
+    memset((char *)out + parent_bytes, 0, n - parent_bytes); /* bounded: at most n */
     for (size_t i = 0; i < t->patches->n; i++)
         apply_patch(&t->patches->patch[i], off, out, n);
     return CKPT_OK;

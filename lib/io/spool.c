@@ -90,11 +90,11 @@ ckpt_status spool_copy(spool *s, source *src, uint64_t off, uint64_t n, ckpt_err
 {
     unsigned char block[16384];
     while (n) {
-        size_t some = n < sizeof block ? (size_t)n : sizeof block;
-        CKPT_TRY(source_read(src, off, block, some, err));
-        CKPT_TRY(spool_write(s, block, some, err));
-        off += some; /* bounded: read just now */
-        n -= some;   /* bounded: N, at most */
+        size_t chunk_size = n < sizeof block ? (size_t)n : sizeof block;
+        CKPT_TRY(source_read(src, off, block, chunk_size, err));
+        CKPT_TRY(spool_write(s, block, chunk_size, err));
+        off += chunk_size; /* bounded: read just now */
+        n -= chunk_size; /* bounded: N, at most */
     }
     return CKPT_OK;
 }

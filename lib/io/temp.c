@@ -80,13 +80,13 @@ static void release_name(struct temp_name **name)
 /* unlink_listed - unlinks the files in ENTRIES, N bytes, of the folder FD; false: there were none. */
 static bool unlink_listed(int fd, const char *entries, size_t n)
 {
-    bool any = false;
+    bool any_unlinked = false;
     uint16_t length;
     for (size_t at = 0; at < n; at += length) { /* bounded: by the kernel */
         memcpy(&length, entries + at + ENTRY_LENGTH, sizeof length);
-        any = unlinkat(fd, entries + at + ENTRY_NAME, 0) == 0 || any;
+        any_unlinked = unlinkat(fd, entries + at + ENTRY_NAME, 0) == 0 || any_unlinked;
     }
-    return any;
+    return any_unlinked;
 }
 
 /* unlink_files - unlinks the files in the folder FD; *ANY: there were some. False: it could not be listed.
@@ -269,11 +269,11 @@ static bool open_named(struct temp *t, const char *base, mode_t mode)
         /* No signal may come between the file and its entry in the list. */
         pthread_sigmask(SIG_BLOCK, &all, &old);
         t->fd = openat(t->dir, t->name->text, O_CREAT | O_EXCL | O_NOFOLLOW | O_RDWR | O_CLOEXEC, mode);
-        int why = errno;
+        int saved_errno = errno;
         if (t->fd >= 0)
             atomic_store(&t->name->state, NAME_LIVE);
         pthread_sigmask(SIG_SETMASK, &old, NULL);
-        errno = why;
+        errno = saved_errno;
         if (t->fd >= 0 && lock_new_file(t->fd))
             return true;
         if (t->fd < 0 && errno != EEXIST)
@@ -306,10 +306,10 @@ bool temp_open(struct temp *t, const char *dir, const char *base, mode_t mode,
     }
     if (open_named(t, base, mode))
         return true;
-    int why = errno;
+    int saved_errno = errno;
     close(t->dir);
     t->dir = -1;
-    errno = why;
+    errno = saved_errno;
     return false;
 }
 
@@ -357,9 +357,9 @@ static bool move_new(const struct temp *t, const char *base)
     close(claim);
     if (renameat(t->dir, from, t->dir, base) == 0)
         return true;
-    int why = errno;
+    int saved_errno = errno;
     unlinkat(t->dir, base, 0);
-    errno = why;
+    errno = saved_errno;
     return false;
 }
 
@@ -378,11 +378,11 @@ bool temp_place(struct temp *t, const char *base, bool replace)
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &old);
     bool done = move_or_link(t, base, replace);
-    int why = errno;
+    int saved_errno = errno;
     if (done)
         release_name(&t->name);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
-    errno = why;
+    errno = saved_errno;
     return done;
 }
 
@@ -407,20 +407,20 @@ bool temp_close(struct temp *t)
 static bool make_folder(struct temp *t, const char *base)
 {
     sigset_t all, old;
-    bool made = false;
-    int why = EEXIST;
+    bool is_made = false;
+    int last_errno = EEXIST;
     sigfillset(&all);
-    for (int tries = 0; !made && tries < MAX_TRIES && why == EEXIST; tries++) {
+    for (int tries = 0; !is_made && tries < MAX_TRIES && last_errno == EEXIST; tries++) {
         choose_name(t->name, base);
         pthread_sigmask(SIG_BLOCK, &all, &old);
-        made = mkdirat(t->dir, t->name->text, 0777) == 0;
-        why = errno;
-        if (made)
+        is_made = mkdirat(t->dir, t->name->text, 0777) == 0;
+        last_errno = errno;
+        if (is_made)
             atomic_store(&t->name->state, NAME_LIVE_FOLDER);
         pthread_sigmask(SIG_SETMASK, &old, NULL);
     }
-    errno = why;
-    return made;
+    errno = last_errno;
+    return is_made;
 }
 
 bool temp_folder_open(struct temp *t, const char *dir, const char *base)
@@ -433,12 +433,12 @@ bool temp_folder_open(struct temp *t, const char *dir, const char *base)
     t->name = claim_name(t->dir);
     if (t->name && make_folder(t, base))
         t->fd = openat(t->dir, t->name->text, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    int why = errno;
+    int saved_errno = errno;
     if (t->fd >= 0)
         flock(t->fd, LOCK_EX | LOCK_NB);
     else
         (void)temp_close(t);
-    errno = why;
+    errno = saved_errno;
     return t->dir >= 0;
 }
 
@@ -455,15 +455,15 @@ bool temp_folder_place(struct temp *t, const char *base, bool replace, bool sync
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &old);
     bool done = renameat(t->dir, t->name->text, t->dir, base) == 0;
-    bool there = !done && (errno == ENOTEMPTY || errno == EEXIST);
-    if (there && replace)
+    bool is_in_use = !done && (errno == ENOTEMPTY || errno == EEXIST);
+    if (is_in_use && replace)
         done = renameat2(t->dir, t->name->text, t->dir, base, RENAME_EXCHANGE) == 0;
-    int why = there && !replace ? EEXIST : errno;
-    if (done && !there)
+    int saved_errno = is_in_use && !replace ? EEXIST : errno;
+    if (done && !is_in_use)
         release_name(&t->name); /* else the name is that of the old folder */
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (done && sync)
         (void)sync_folder(t->dir); /* it is complete either way */
-    errno = why;
+    errno = saved_errno;
     return done;
 }

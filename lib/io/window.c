@@ -91,22 +91,22 @@ static ckpt_status read_by_blocks(struct window *w, source *s, uint64_t off, uns
                                   ckpt_error *err)
 {
     while (n) {
-        bool here = w->block_source == s && off >= w->block_pos && off - w->block_pos < w->block_len;
-        size_t left = s->block_size - (size_t)(off % s->block_size), some;
+        bool is_in_block = w->block_source == s && off >= w->block_pos && off - w->block_pos < w->block_len;
+        size_t left = s->block_size - (size_t)(off % s->block_size), block_bytes;
         left = left < s->size - off ? left : (size_t)(s->size - off);
-        if (!here && n >= left) { /* the caller wants the block to its end: read it without a copy */
-            some = left;
-            CKPT_TRY(source_read(s, off, out, some, err));
+        if (!is_in_block && n >= left) { /* the caller wants the block to its end: read it without a copy */
+            block_bytes = left;
+            CKPT_TRY(source_read(s, off, out, block_bytes, err));
         } else {
-            if (!here)
+            if (!is_in_block)
                 CKPT_TRY(load_block(w, s, off, left, err));
             size_t at = (size_t)(off - w->block_pos);
-            some = w->block_len - at < n ? w->block_len - at : n;
-            memcpy(out, w->block + at, some);
+            block_bytes = w->block_len - at < n ? w->block_len - at : n;
+            memcpy(out, w->block + at, block_bytes);
         }
-        off += some;
-        out += some;
-        n -= some;
+        off += block_bytes;
+        out += block_bytes;
+        n -= block_bytes;
     }
     return CKPT_OK;
 }
@@ -120,9 +120,9 @@ ckpt_status window_read(struct window *w, source *s, uint64_t off, void *out, si
     if (n > MAX_PIECE || !range_within(off, n, s->size) || !source_extent(s, off, &fd, &at))
         return source_read(s, off, out, n, err);
     switch_file(w, fd);
-    bool here = window_has(w, at, n) || (should_prefetch(w, at) && move_window(w, at, n));
+    bool is_in_window = window_has(w, at, n) || (should_prefetch(w, at) && move_window(w, at, n));
     w->last_end = at + n; /* bounded: in the file */
-    if (!here)
+    if (!is_in_window)
         return source_read(s, off, out, n, err);
     w->requested += n; /* bounded: by what is copied */
     memcpy(out, w->bytes + (at - w->pos), n);
