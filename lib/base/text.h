@@ -28,7 +28,6 @@ struct text_sink {
 void text_put(struct text_sink *sink, const char *piece, size_t n);
 /* text_put_literal - appends Z, a text of this program, which needs no escapes. */
 void text_put_literal(struct text_sink *sink, const char *z);
-/* text_put_escaped - appends S, escaped character by character. */
 void text_put_escaped(struct text_sink *sink, ckpt_str s, enum text_style style);
 /* text_json - appends S as a JSON string, see ckpt_text_json. Returns false if bytes of S are not UTF-8. */
 bool text_json(struct text_sink *sink, ckpt_str s);
