@@ -211,15 +211,15 @@ ckpt_status ckpt_builder_add_tie(ckpt_builder *b, const char *key, const char *t
 
 /* -------------------------------------------------------------------------- values */
 
-/* add_leaf - adds a value with the type and content of LIKE under KEY. */
-static ckpt_status add_leaf(ckpt_builder *b, const char *key, ckpt_value like, ckpt_error *err)
+/* add_leaf - adds a value under KEY that has the type and the number or text of CONTENT. */
+static ckpt_status add_leaf(ckpt_builder *b, const char *key, ckpt_value content, ckpt_error *err)
 {
     ckpt_str name;
     CKPT_REQUIRE(err, b);
     ckpt_status st = begin_entry(b, key, &name);
-    ckpt_value *v = st == CKPT_OK ? value_new(b->f->a, (ckpt_value_type)like.type, 0) : NULL;
+    ckpt_value *v = st == CKPT_OK ? value_new(b->f->a, (ckpt_value_type)content.type, 0) : NULL;
     if (v)
-        v->u = like.u;
+        v->u = content.u;
     return return_latched(b, st == CKPT_OK ? kit_add_value(current_dict(b), name, v) : st, err);
 }
 

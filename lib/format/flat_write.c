@@ -28,7 +28,7 @@ uint64_t flat_item_nbytes(const struct flat_writer *w, const struct flat_item *x
     return n;
 }
 
-ckpt_status flat_fail_size(ckpt_error *err)
+ckpt_status flat_fail_too_large(ckpt_error *err)
 {
     return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "the tensors together have {more} than {=2^64 bytes}");
 }
@@ -38,7 +38,7 @@ ckpt_status flat_lay_out_item(struct flat_writer *w, struct flat_item *x, uint64
     uint64_t nbytes, excess = w->nbytes % align, padding = excess ? align - excess : 0;
     bool ok = checked_add(w->nbytes, padding, &x->begin) && plan_nbytes(w->p, x->row, &nbytes) &&
               checked_add(x->begin, nbytes, &w->nbytes);
-    return ok ? CKPT_OK : flat_fail_size(err);
+    return ok ? CKPT_OK : flat_fail_too_large(err);
 }
 
 /* ------------------------------------------------------- what is written */
@@ -64,19 +64,19 @@ static const char *find_castable_dtype(const struct flat_writer *w, ckpt_dtype d
     return of_other_framework ? "float32" : w->rules->float_dtype;
 }
 
-static ckpt_status refuse_unfit(const struct flat_writer *w, const struct flat_item *first, size_t others,
-                                ckpt_error *err)
+static ckpt_status refuse_unfit_tensors(const struct flat_writer *w, const struct flat_item *first,
+                                        size_t nothers, ckpt_error *err)
 {
     const ckpt_tensor *t = flat_get_tensor(w, first);
     const char *cast = find_castable_dtype(w, (ckpt_dtype)t->dtype);
     char more[48] = "", word[SHELL_WORD_MAX];
-    if (others)
-        (void)snprintf(more, sizeof more, ", and %zu other%s likewise", others, others == 1 ? "" : "s");
+    if (nothers)
+        (void)snprintf(more, sizeof more, ", and %zu other%s likewise", nothers, nothers == 1 ? "" : "s");
     (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "%s cannot hold \"%.*s\" (%s, %s): it %s%s",
-               w->rules->holder, STR_ARG(first->name), ckpt_kind_name((ckpt_kind)t->kind),
+               w->rules->format_name, STR_ARG(first->name), ckpt_kind_name((ckpt_kind)t->kind),
                t->dtype ? ckpt_tensor_dtype_name(t) : "no dtype", find_unfit_reason(w, first), more);
     if (cast)
-        error_add_hint(err, "--cast '*=%s' makes it a type that %s has", cast, w->rules->holder);
+        error_add_hint(err, "--cast '*=%s' makes it a type that %s has", cast, w->rules->format_name);
     else if (first->name.len)
         error_add_hint(err, "--drop %s leaves it out%s", shell_glob(first->name, word),
                        t->dtype >= CKPT_DT_NAMED ? "" : "; a .pth output keeps it");
@@ -110,7 +110,7 @@ static ckpt_status collect_items(struct flat_writer *w, const bool *drop, ckpt_e
         else if (nunfit++ == 0)
             unfit = x;
     }
-    return nunfit ? refuse_unfit(w, &unfit, nunfit - 1, err) : CKPT_OK;
+    return nunfit ? refuse_unfit_tensors(w, &unfit, nunfit - 1, err) : CKPT_OK;
 }
 
 /* make_path_text - returns the path of ROW as ["model"][0]; without memory, an empty text. */
@@ -175,7 +175,7 @@ static ckpt_status drop_leaves(const struct flat_writer *w, ckpt_error *err)
     return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
                 "\"%.*s\" (%.*s) is not a tensor, nor are %zu others; %s\n"
                 "without --strict they are left out and listed",
-                STR_ARG(d->name), STR_ARG(d->type), p->ndropped - before - 1, w->rules->holds);
+                STR_ARG(d->name), STR_ARG(d->type), p->ndropped - before - 1, w->rules->contents_rule);
 }
 
 /* check_not_empty - fails if no tensor is written, unless the input is an empty mapping. */
@@ -301,14 +301,14 @@ static ckpt_status write_plan(struct flat_writer *w, ckpt_error *err)
         CKPT_TRY(write_output(w, err));
     if (job->path)
         CKPT_TRY(plan_note_output(w->p, job->path, err));
-    job->result->tensors += w->n + (w->p->naliases - w->aliases); /* recorded ties count, too */
-    job->result->bytes += w->size;                                /* bounded: they were written */
+    job->result->tensors += w->n + (w->p->naliases - w->first_alias); /* recorded ties count, too */
+    job->result->bytes += w->size;                                    /* bounded: they were written */
     return CKPT_OK;
 }
 
 ckpt_status flat_write(struct flat_writer *w, ckpt_error *err)
 {
-    w->aliases = w->p->naliases;
+    w->first_alias = w->p->naliases;
     ckpt_status st = write_plan(w, err);
     free(w->items);
     free(w->crcs);

@@ -19,7 +19,7 @@ struct flat_writer {
     void *user; /* state of the format, for the functions of RULES */
     struct flat_item *items;
     size_t n;
-    size_t aliases;                /* p->naliases before this output */
+    size_t first_alias;            /* p->naliases before this output */
     uint64_t data_start, nbytes;   /* the range of all items in the output */
     uint64_t size;                 /* bytes of the output */
     uint32_t *crcs;                /* by item: CRC-32 of its bytes; NULL: not needed */
@@ -28,10 +28,10 @@ struct flat_writer {
 
 /* What differs between formats. */
 struct flat_rules {
-    const char *holder;      /* the format in errors: "safetensors" */
-    const char *holds;       /* "safetensors holds tensors only" */
-    const char *float_dtype; /* what to cast unsupported floats to; NULL: all are supported */
-    bool records_ties;       /* a tie is written once, and its other names are recorded */
+    const char *format_name;   /* the format in errors: "safetensors" */
+    const char *contents_rule; /* "safetensors holds tensors only" */
+    const char *float_dtype;   /* what to cast unsupported floats to; NULL: all are supported */
+    bool records_ties;         /* a tie is written once, and its other names are recorded */
     bool needs_crcs;
     bool size_unknown; /* put_contents sets w->size, not lay_out, so no disk space is reserved */
     /* keeps_values - returns true if the output can hold values that are not tensors, and equal names at
@@ -56,8 +56,7 @@ uint64_t flat_item_nbytes(const struct flat_writer *w, const struct flat_item *x
 /* flat_lay_out_item - sets x->begin to the next multiple of ALIGN after w->nbytes, and w->nbytes to the end
  * of X. */
 ckpt_status flat_lay_out_item(struct flat_writer *w, struct flat_item *x, uint64_t align, ckpt_error *err);
-/* flat_fail_size - fails because the size of the output exceeds 64 bits. */
-ckpt_status flat_fail_size(ckpt_error *err);
+ckpt_status flat_fail_too_large(ckpt_error *err);
 /* flat_copy_items - copies all items to OUT, where the caller has skipped their ranges. */
 ckpt_status flat_copy_items(const struct flat_writer *w, sink *out, ckpt_error *err);
 

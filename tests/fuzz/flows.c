@@ -395,7 +395,7 @@ static void unpack_file(const uint8_t *data, const struct tar_entry *entry)
 {
     char path[512];
     int path_length = snprintf(path, sizeof path, "%s/%.*s", files.ranks, STR_ARG(entry->name));
-    bool is_file = entry->type == '0' && !path_leaves_folder(entry->name);
+    bool is_file = entry->type == '0' && !is_path_outside_folder(entry->name);
     uint8_t *copy = malloc(entry->size + 1);
     if (copy && is_file && (size_t)path_length < sizeof path) {
         memcpy(copy, data + entry->data, entry->size);

@@ -54,22 +54,21 @@ struct dcp_storage_info {
     uint64_t file_offset, length;
     uint32_t ndim, file;
     uint32_t order : 31; /* of the entries with one name: if two are of the same chunk, the last one counts */
-    uint32_t zstd : 1;
+    uint32_t is_zstd : 1;
     uint32_t item_number; /* 1 + index of the dcp_item that was made of it; 0: none yet */
 };
 
 /* A name (fqn) of the checkpoint, which is a tensor or another value. */
 struct dcp_entry {
     struct joined_tensor tensor;                     /* shape NULL: a value; node: of either */
-    const struct dcp_metadata *path_of;              /* the metadata that PATH is in; NULL: no path */
+    const struct dcp_metadata *path_meta;            /* the metadata that PATH is in; NULL: no path */
     dcp_word path;                                   /* in planner_data */
     size_t first_chunk, nchunks, first_info, ninfos; /* in dcp.chunks and dcp.infos */
     size_t first_item, nitems;                       /* in dcp.items */
     bool failed;                                     /* it cannot be read, which was reported */
 };
 
-/* A .distcp file. */
-struct dcp_data {
+struct distcp_file {
     ckpt_str name;
     ckpt_file *part;        /* NULL: missing */
     ckpt_file *safetensors; /* the safetensors file in it, or NULL */
@@ -87,7 +86,7 @@ struct dcp {
     size_t nentries, cap_entries;
     struct dcp_chunk *chunks;
     struct dcp_storage_info *infos;
-    struct dcp_data *files;
+    struct distcp_file *files;
     size_t nfiles, cap_files;
     map *entry_of, *file_of;
     struct dcp_item *items;
@@ -101,7 +100,7 @@ struct dcp {
 
 /* ------------------------------------------------------------------------ folders */
 
-static bool is_data(ckpt_str name) { return str_ends(name, STR_LIT(".distcp")); }
+static bool is_data_file(ckpt_str name) { return str_ends(name, STR_LIT(".distcp")); }
 
 /* is_rank_metadata - returns true for names such as "__12.metadata". */
 static bool is_rank_metadata(ckpt_str name)
@@ -114,7 +113,7 @@ static bool is_metadata(ckpt_str name) { return str_is(name, METADATA); }
 
 static bool is_unfinished_metadata(ckpt_str name) { return str_ends(name, STR_LIT(METADATA ".tmp")); }
 
-static bool is_data_or_rank_metadata(ckpt_str name) { return is_data(name) || is_rank_metadata(name); }
+static bool is_data_or_rank_metadata(ckpt_str name) { return is_data_file(name) || is_rank_metadata(name); }
 
 /* has_torch_metadata - returns true if the first bytes of .metadata name torch. Other programs have files of
  * that name, too. */
@@ -302,7 +301,7 @@ static ckpt_status read_path(struct dcp *dcp, const struct dcp_metadata *meta, d
     ckpt_str name;
     uint32_t i = dcp_text(meta, key, &name) ? map_get(dcp->entry_of, name) : MAP_NONE;
     if (i != MAP_NONE) {
-        dcp->entries[i].path_of = meta;
+        dcp->entries[i].path_meta = meta;
         dcp->entries[i].path = value;
     }
     return CKPT_OK;
@@ -334,7 +333,7 @@ static ckpt_status read_chunks(struct dcp *dcp, const struct dcp_metadata *meta,
 
 static ckpt_status find_or_open_file(struct dcp *dcp, ckpt_str name, uint32_t *out)
 {
-    struct dcp_data data = {.name = name};
+    struct distcp_file data = {.name = name};
     if (!map_put(dcp->file_of, name, (uint32_t)dcp->nfiles, out))
         return fail_memory(dcp->err);
     if (*out != MAP_NONE)
@@ -357,16 +356,16 @@ static ckpt_status find_or_open_file(struct dcp *dcp, ckpt_str name, uint32_t *o
                : fail_memory(dcp->err);
 }
 
-/* read_transforms - sets *ZSTD to true if TRANSFORMS is zstd alone, and to false if it is empty. Refuses any
- * other. */
+/* read_transforms - sets *IS_ZSTD to true if TRANSFORMS is zstd alone, and to false if it is empty. Refuses
+ * any other. */
 static ckpt_status read_transforms(struct dcp *dcp, const struct dcp_metadata *meta, dcp_word transforms,
-                                   bool *zstd)
+                                   bool *is_zstd)
 {
     size_t n;
     ckpt_str name = {"", 0};
     const dcp_word *item = dcp_elements(meta, transforms, &n);
-    *zstd = n == 1 && dcp_text(meta, item[0], &name) && str_is(name, "stream.zstd/1");
-    if (*zstd || !n)
+    *is_zstd = n == 1 && dcp_text(meta, item[0], &name) && str_is(name, "stream.zstd/1");
+    if (*is_zstd || !n)
         return CKPT_OK;
     return fail(dcp->err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
                 "items that were transformed {by \"%.*s\"}; {=stream.zstd/1} is known", STR_ARG(name));
@@ -395,7 +394,7 @@ static ckpt_status read_storage_info(struct dcp *dcp, const struct dcp_metadata 
                                      dcp_word value)
 {
     ckpt_str path;
-    bool zstd;
+    bool is_zstd;
     struct dcp_entry *entry = find_entry(dcp, meta, key);
     if (!entry)
         return CKPT_OK;
@@ -403,13 +402,14 @@ static ckpt_status read_storage_info(struct dcp *dcp, const struct dcp_metadata 
     info->order = (uint32_t)entry->ninfos & 0x7fffffff; /* bounded: fewer are in memory */
     entry->ninfos++;
     info->offset = dcp_sizes(meta, dcp_field(meta, key, DCP_INDEX, INDEX_OFFSET), &info->ndim);
-    if (!dcp_text(meta, dcp_field(meta, value, DCP_STORED, STORED_PATH), &path) ||
-        !dcp_int(dcp_field(meta, value, DCP_STORED, STORED_OFFSET), &info->file_offset) ||
-        !dcp_int(dcp_field(meta, value, DCP_STORED, STORED_LENGTH), &info->length) ||
+    if (!dcp_text(meta, dcp_field(meta, value, DCP_STORAGE_INFO, INFO_PATH), &path) ||
+        !dcp_int(dcp_field(meta, value, DCP_STORAGE_INFO, INFO_OFFSET), &info->file_offset) ||
+        !dcp_int(dcp_field(meta, value, DCP_STORAGE_INFO, INFO_LENGTH), &info->length) ||
         (entry->tensor.shape && (!info->offset || info->ndim != entry->tensor.ndim)))
         return fail_entry(dcp, entry->tensor.name, "an item that has {no} {=file, offset and length}");
-    ckpt_status st = read_transforms(dcp, meta, dcp_field(meta, value, DCP_STORED, STORED_TRANSFORMS), &zstd);
-    info->zstd = zstd;
+    ckpt_status st = read_transforms(dcp, meta, dcp_field(meta, value, DCP_STORAGE_INFO, INFO_TRANSFORMS),
+                                     &is_zstd);
+    info->is_zstd = is_zstd;
     if (st == CKPT_OK)
         st = find_or_open_file(dcp, path, &info->file);
     return prefix_where_if_failed(st, entry->tensor.name, dcp->err);
@@ -420,8 +420,8 @@ static ckpt_status read_entries(struct dcp *dcp)
 {
     size_t nchunks = 0, ninfos = 0;
     CKPT_TRY(for_each_pair(dcp, METADATA_TENSORS, read_entry));
-    CKPT_TRY(for_each_pair(dcp, METADATA_PATHS, read_path));
-    CKPT_TRY(for_each_pair(dcp, METADATA_STORED, count_storage_info));
+    CKPT_TRY(for_each_pair(dcp, METADATA_PLANNER_DATA, read_path));
+    CKPT_TRY(for_each_pair(dcp, METADATA_STORAGE_DATA, count_storage_info));
     for (size_t i = 0; i < dcp->nentries; i++) { /* bounded: all of them are in memory */
         struct dcp_entry *entry = &dcp->entries[i];
         entry->first_chunk = nchunks;
@@ -435,13 +435,13 @@ static ckpt_status read_entries(struct dcp *dcp)
     if (!dcp->chunks || !dcp->infos)
         return fail_memory(dcp->err);
     CKPT_TRY(for_each_pair(dcp, METADATA_TENSORS, read_chunks));
-    return for_each_pair(dcp, METADATA_STORED, read_storage_info);
+    return for_each_pair(dcp, METADATA_STORAGE_DATA, read_storage_info);
 }
 
 /* -------------------------------------------------------------------------- items */
 
-/* name_metadata - names the only metadata file in dcp->err if ST is an error that names no file. */
-static void name_metadata(struct dcp *dcp, ckpt_status st)
+/* name_file_in_error - names the only metadata file in dcp->err if ST is an error that names no file. */
+static void name_file_in_error(struct dcp *dcp, ckpt_status st)
 {
     error_add_file(st != CKPT_OK && dcp->nmeta == 1 ? dcp->err : NULL, dcp->meta_file->path);
 }
@@ -450,7 +450,7 @@ static void name_metadata(struct dcp *dcp, ckpt_status st)
  * is reported, or if salvage can go on without ENTRY; otherwise ST. */
 static ckpt_status accept_failure(struct dcp *dcp, struct dcp_entry *entry, ckpt_status st)
 {
-    name_metadata(dcp, st);
+    name_file_in_error(dcp, st);
     entry->failed = entry->failed || st != CKPT_OK;
     if (entry->tensor.shape || !dcp->f->salvage || !check_is_fault(st))
         return sharded_storage_accept_fault(dcp->f, entry->tensor.name, entry->tensor.dtype, st,
@@ -506,7 +506,7 @@ static const char *format_chunk(const struct dcp_entry *entry, const struct dcp_
 /* check_range - checks that the item INFO is inside of its file and has at least NEED bytes. */
 static ckpt_status check_range(struct dcp *dcp, const struct dcp_storage_info *info, uint64_t need)
 {
-    const struct dcp_data *in = &dcp->files[info->file];
+    const struct distcp_file *in = &dcp->files[info->file];
     uint64_t size = in->part ? in->part->src->size : 0;
     ckpt_status st = CKPT_OK;
     if (!in->part)
@@ -518,7 +518,7 @@ static ckpt_status check_range(struct dcp *dcp, const struct dcp_storage_info *i
         st = fail(dcp->err, CKPT_ETRUNCATED, info->file_offset < size ? info->file_offset : size,
                   "an item of {=%" PRIu64 " bytes} at byte %" PRIu64 ", the file has {%" PRIu64 "} there",
                   info->length, info->file_offset, info->file_offset < size ? size - info->file_offset : 0);
-    else if (!info->zstd && info->length < need)
+    else if (!info->is_zstd && info->length < need)
         st = fail(dcp->err, CKPT_EFORMAT, info->file_offset,
                   "an item of {%" PRIu64 " bytes}, its chunk takes {=%" PRIu64 "}", info->length, need);
     return name_file_if_failed(st, in->part->path, dcp->err);
@@ -551,7 +551,7 @@ static ckpt_status add_item(struct dcp *dcp, const struct dcp_entry *entry, cons
                               .size = alike ? last : copy_sizes(dcp->f->a, chunk->size, entry->tensor.ndim),
                               .file = info->file,
                               .tensor = tensor_index & 0x7fffffff, /* bounded: a map has fewer */
-                              .zstd = info->zstd};
+                              .is_zstd = info->is_zstd};
     dcp->item_offset[dcp->nitems++] = chunk->offset;
     dcp->nbytes += need; /* bounded: just compared */
     return item->size ? CKPT_OK : fail_memory(dcp->err);
@@ -580,8 +580,9 @@ static bool looks_like_safetensors(const struct dcp *dcp, const struct dcp_stora
 {
     unsigned char head[9];
     const ckpt_file *in = dcp->files[info->file].part;
-    return in && !info->zstd && source_read(in->src, info->file_offset, head, sizeof head, NULL) == CKPT_OK &&
-           head[8] == '{' && range_within(8, load_u64le(head), in->src->size);
+    return in && !info->is_zstd &&
+           source_read(in->src, info->file_offset, head, sizeof head, NULL) == CKPT_OK && head[8] == '{' &&
+           range_within(8, load_u64le(head), in->src->size);
 }
 
 /* detect_safetensors - sets dcp->in_safetensors by the first item of the first tensor. */
@@ -663,7 +664,7 @@ static ckpt_status make_items(struct dcp *dcp)
 static ckpt_status find_in_safetensors(struct dcp *dcp, const struct dcp_entry *entry,
                                        const struct dcp_item *item, struct piece *p)
 {
-    struct dcp_data *in = &dcp->files[item->file];
+    struct distcp_file *in = &dcp->files[item->file];
     source *src;
     if (!in->safetensors) {
         CKPT_TRY(range_within(item->file_offset, 0, in->part->src->size)
@@ -782,7 +783,7 @@ static ckpt_status read_value(struct dcp *dcp, struct dcp_entry *entry)
     CKPT_TRY(check_range(dcp, info, 0));
     const ckpt_file *in = dcp->files[info->file].part;
     ckpt_status st = source_slice(in->src, info->file_offset, info->length, &src, dcp->err);
-    if (st == CKPT_OK && info->zstd)
+    if (st == CKPT_OK && info->is_zstd)
         st = dcp_unpack_zstd(&src, dcp->f->limits.max_header, dcp->err);
     if (st == CKPT_OK)
         st = format_open_part(dcp->f, in->path, src, &part, dcp->err);
@@ -810,8 +811,8 @@ static ckpt_status get_path(const struct dcp *dcp, const struct dcp_entry *entry
 {
     uint32_t nsizes = 0;
     size_t nitems = 0;
-    const dcp_word *item = entry->path_of ? dcp_elements(entry->path_of, entry->path, &nitems) : NULL;
-    const uint64_t *sizes = entry->path_of ? dcp_sizes(entry->path_of, entry->path, &nsizes) : NULL;
+    const dcp_word *item = entry->path_meta ? dcp_elements(entry->path_meta, entry->path, &nitems) : NULL;
+    const uint64_t *sizes = entry->path_meta ? dcp_sizes(entry->path_meta, entry->path, &nsizes) : NULL;
     *n = nitems && nitems <= dcp->f->limits.max_depth ? (uint32_t)nitems : nsizes ? nsizes : 1;
     ckpt_path_elem *path = *out = arena_array(dcp->f->a, *n, sizeof *path);
     if (!path)
@@ -821,7 +822,7 @@ static ckpt_status get_path(const struct dcp *dcp, const struct dcp_entry *entry
         uint64_t num = sizes ? sizes[k] : 0;
         path[k].is_int = sizes || dcp_int(item[k], &num);
         path[k].num = (int64_t)num;
-        if (!path[k].is_int && !dcp_text(entry->path_of, item[k], &path[k].str))
+        if (!path[k].is_int && !dcp_text(entry->path_meta, item[k], &path[k].str))
             return fail(dcp->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
                         "a path with an element that is {neither} {=text nor a number}");
     }
@@ -847,7 +848,7 @@ static ckpt_status make_graph(struct dcp *dcp)
     ckpt_status st = nested_begin(&t, dcp->f->a, dcp->nentries) ? CKPT_OK : fail_memory(dcp->err);
     for (size_t i = 0; st == CKPT_OK && i < dcp->nentries; i++) {
         st = prefix_where_if_failed(put_entry(dcp, &t, i), dcp->entries[i].tensor.name, dcp->err);
-        name_metadata(dcp, st);
+        name_file_in_error(dcp, st);
         st = file_report_fault(dcp->f, st, dcp->err);
     }
     if (st == CKPT_OK)
@@ -874,7 +875,7 @@ static ckpt_status note_unused_files(struct dcp *dcp)
     ckpt_file *f = dcp->f;
     ckpt_str *list;
     size_t n, others = 0, first = 0;
-    CKPT_TRY(folder_list(f->a, f->folder, is_data, &list, &n, dcp->err));
+    CKPT_TRY(folder_list(f->a, f->folder, is_data_file, &list, &n, dcp->err));
     for (size_t i = n; i-- > 0;)
         if (map_get(dcp->file_of, list[i]) == MAP_NONE) {
             first = i;

@@ -20,14 +20,13 @@ struct dcp_item {
     const uint64_t *size;         /* of the chunk, by dimension */
     uint32_t file;                /* index into dcp_items.file */
     uint32_t tensor : 31;         /* index into dcp_items.tensor */
-    uint32_t zstd : 1;            /* the archive is one zstd frame */
+    uint32_t is_zstd : 1;         /* the archive is one zstd frame */
     uint32_t crc;                 /* of the chunk, if HAS_CRC; known when DATA_POSITION is */
     bool has_crc;
     atomic_bool crc_checked;        /* all bytes were read and have that checksum */
     _Atomic uint64_t data_position; /* 1 + offset of the chunk's bytes in the file; 0: not known yet */
 };
 
-/* All tensor items of a checkpoint. */
 struct dcp_items {
     struct dcp_item *items;
     size_t nitems;
@@ -44,10 +43,10 @@ source *dcp_items_source(const struct dcp_items *items);
  * MAX_BYTES bytes. Releases the frame in any case, and sets *SRC to NULL on failure. */
 ckpt_status dcp_unpack_zstd(source **src, uint64_t max_bytes, ckpt_error *err);
 /* dcp_items_check - opens the archive of item I of ITEMS_SOURCE and refuses it if its tensor is not the chunk
- * that the metadata describe. If READ, compares the bytes of the tensor with their checksum; otherwise sets
- * RECORD to these bytes, so that the caller can do that. Without a checksum, sets record->path to NULL. */
+ * that the metadata describe. If COMPARE, compares the bytes of the tensor with their checksum;
+ * otherwise describes them in *RECORD, for the caller to compare. No checksum: sets record->path to NULL. */
 struct check_record;
-ckpt_status dcp_items_check(source *items_source, size_t i, bool read, struct check_record *record,
+ckpt_status dcp_items_check(source *items_source, size_t i, bool compare, struct check_record *record,
                             ckpt_error *err);
 
 /* ---- files of trainers (dcp_extra_values.c) */

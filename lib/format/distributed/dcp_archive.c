@@ -18,14 +18,12 @@
 #define PAYLOAD_ALIGN 64u
 #define MAX_PICKLE    (SIZE_MAX / 2)
 
-/* A member of the archive. */
 struct member {
     const char *name;
     uint64_t size, offset;
     uint32_t crc;
 };
 
-/* What put_tensor writes. */
 struct tensor_pickle {
     const ckpt_tensor *t;
     ckpt_dtype dtype;

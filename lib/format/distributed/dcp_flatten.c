@@ -223,7 +223,7 @@ static ckpt_status set_key(struct flattener *w, const struct flatten_child *chil
         text = number ? STR_LIT("True") : STR_LIT("False");
     else if (!is_text)
         text = arena_printf(a, "%" PRId64, number);
-    w->leaves->int_keys = w->leaves->int_keys || !is_text;
+    w->leaves->has_int_keys = w->leaves->has_int_keys || !is_text;
     *output = (ckpt_path_elem){.str = child->renamed.ptr ? child->renamed : text};
     return output->str.ptr ? CKPT_OK : fail_memory(w->err);
 }

@@ -24,7 +24,7 @@
 #define MAX_RANGES   256u                /* reading a column reads some bytes of each of many items */
 #define NO_ITEM      SIZE_MAX
 
-/* Bytes FROM up to TO of an item, which were read, with their CRC-32. */
+/* Bytes [START, END) of an item: they were read and have this CRC-32. */
 struct read_range {
     size_t item;
     uint64_t start, end;
@@ -32,14 +32,14 @@ struct read_range {
 };
 
 struct item_source {
-    source base; /* must be first: a pointer to it is a pointer to this struct */
+    source source; /* must be first: a pointer to it is a pointer to this struct */
     struct dcp_items items;
     pthread_mutex_t lock; /* protects the fields below */
     struct {
         size_t item;
         ckpt_file *file;
-    } opened[MAX_OPEN];
-    unsigned next_slot;
+    } open_archives[MAX_OPEN];
+    unsigned next_archive;
     struct read_range ranges[MAX_RANGES]; /* of items that threads have read incompletely */
     unsigned nranges, next_range;
 };
@@ -49,7 +49,7 @@ static uint64_t item_end(const struct dcp_items *items, size_t i)
     return i + 1 < items->nitems ? items->items[i + 1].source_offset : items->nbytes;
 }
 
-/* find_item - returns the index of the last item that begins at OFF or before. */
+/* find_item - returns the index of the item that has byte OFF of the source. */
 static size_t find_item(const struct dcp_items *items, uint64_t off)
 {
     size_t low = 0, high = items->nitems;
@@ -80,8 +80,8 @@ ckpt_status dcp_unpack_zstd(source **src, uint64_t max_bytes, ckpt_error *err)
     return st;
 }
 
-/* max_unpacked - returns how many bytes item I, a zstd frame, may unpack to. */
-static uint64_t max_unpacked(const struct dcp_items *items, size_t i)
+/* max_unpacked_bytes - returns how many bytes item I, a zstd frame, may unpack to. */
+static uint64_t max_unpacked_bytes(const struct dcp_items *items, size_t i)
 {
     uint64_t max_bytes = UINT64_MAX;
     (void)checked_add(item_end(items, i) - items->items[i].source_offset, MAX_OVERHEAD,
@@ -111,8 +111,8 @@ static ckpt_status open_item(const struct dcp_items *items, size_t i, ckpt_file 
     const ckpt_file *in = items->files[item->file];
     source *src;
     ckpt_status st = source_slice(in->src, item->file_offset, item->length, &src, err);
-    if (st == CKPT_OK && item->zstd)
-        st = dcp_unpack_zstd(&src, max_unpacked(items, i), err);
+    if (st == CKPT_OK && item->is_zstd)
+        st = dcp_unpack_zstd(&src, max_unpacked_bytes(items, i), err);
     if (st == CKPT_OK)
         st = format_open(&(struct opening){.path = in->path,
                                            .src = src,
@@ -127,13 +127,12 @@ static ckpt_status open_item(const struct dcp_items *items, size_t i, ckpt_file 
     return name_file_if_failed(st, in->path, err);
 }
 
-/* find_data - returns the data_position of ITEM, whose archive is F. */
-static uint64_t find_data(const struct dcp_item *item, const ckpt_file *f)
+static uint64_t find_data_position(const struct dcp_item *item, const ckpt_file *f)
 {
     const ckpt_tensor *t = &f->table.rows[0].t;
     const struct storage *s = &f->table.storages[t->storage];
     uint64_t at, skip;
-    if (item->zstd || t->conj || t->neg || s->swap_width || !is_row_major(t) || !s->src ||
+    if (item->is_zstd || t->conj || t->neg || s->swap_width || !is_row_major(t) || !s->src ||
         source_locate(s->src, NULL) != CKPT_OK ||
         !dtype_bytes((ckpt_dtype)t->dtype, t->storage_offset, &skip) || !checked_add(s->off, skip, &skip) ||
         (at = source_pos(s->src, skip)) == CKPT_NO_OFFSET)
@@ -143,21 +142,21 @@ static uint64_t find_data(const struct dcp_item *item, const ckpt_file *f)
 
 /* ------------------------------------------------------------------------ reading */
 
-static ckpt_file *find_opened(const struct item_source *self, size_t i)
+static ckpt_file *find_open_archive(const struct item_source *self, size_t i)
 {
     for (unsigned k = 0; k < MAX_OPEN; k++)
-        if (self->opened[k].item == i)
-            return self->opened[k].file;
+        if (self->open_archives[k].item == i)
+            return self->open_archives[k].file;
     return NULL;
 }
 
-/* keep_opened - keeps F, the archive of item I, and closes the archive that was kept longest. */
-static void keep_opened(struct item_source *self, size_t i, ckpt_file *f)
+/* keep_open_archive - keeps F, the archive of item I, and closes the archive that was kept longest. */
+static void keep_open_archive(struct item_source *self, size_t i, ckpt_file *f)
 {
-    unsigned k = self->next_slot++ % MAX_OPEN;
-    file_free(self->opened[k].file);
-    self->opened[k].item = i;
-    self->opened[k].file = f;
+    unsigned k = self->next_archive++ % MAX_OPEN;
+    file_free(self->open_archives[k].file);
+    self->open_archives[k].item = i;
+    self->open_archives[k].file = f;
 }
 
 /* read_elements - reads N bytes at OFF of the row-major bytes of row 0 of F, which may have any strides. */
@@ -187,10 +186,10 @@ static ckpt_status read_elements(ckpt_file *f, uint64_t off, unsigned char *out,
 static ckpt_status read_indirect(struct item_source *self, size_t i, uint64_t off, void *out, size_t n,
                                  ckpt_error *err)
 {
-    ckpt_file *f = find_opened(self, i);
+    ckpt_file *f = find_open_archive(self, i);
     if (!f) {
         CKPT_TRY(open_item(&self->items, i, &f, err));
-        keep_opened(self, i, f);
+        keep_open_archive(self, i, f);
     }
     return read_elements(f, off, out, n, err);
 }
@@ -215,7 +214,7 @@ static ckpt_status locate_item(struct item_source *self, size_t i, uint64_t *pos
     pthread_mutex_lock(&self->lock); /* because reference counts are not atomic */
     ckpt_status st = open_item(&self->items, i, &f, err);
     if (st == CKPT_OK) {
-        *position = find_data(item, f);
+        *position = find_data_position(item, f);
         if (*position != INDIRECT)
             copy_crc(item, f);
         file_free(f);
@@ -315,7 +314,7 @@ static void items_close(source *src)
 {
     struct item_source *self = (struct item_source *)src;
     for (unsigned k = 0; k < MAX_OPEN; k++)
-        file_free(self->opened[k].file);
+        file_free(self->open_archives[k].file);
     pthread_mutex_destroy(&self->lock);
     free(self);
 }
@@ -329,11 +328,11 @@ source *dcp_items_source(const struct dcp_items *items)
         free(self);
         return NULL;
     }
-    self->base = (source){.ops = &items_ops, .size = items->nbytes, .base = CKPT_NO_OFFSET, .refs = 1};
+    self->source = (source){.ops = &items_ops, .size = items->nbytes, .base = CKPT_NO_OFFSET, .refs = 1};
     self->items = *items;
     for (unsigned k = 0; k < MAX_OPEN; k++)
-        self->opened[k].item = NO_ITEM;
-    return &self->base;
+        self->open_archives[k].item = NO_ITEM;
+    return &self->source;
 }
 
 /* ----------------------------------------------------------------------- checking */
@@ -359,33 +358,33 @@ static ckpt_status fill_record(const struct dcp_items *items, size_t i, ckpt_fil
                                  .path = in->path,
                                  .file_offset = source_pos(s->src, s->off),
                                  .crc = s->crc};
-    if (items->items[i].zstd || out->file_offset == CKPT_NO_OFFSET)
+    if (items->items[i].is_zstd || out->file_offset == CKPT_NO_OFFSET)
         return check_item_crc(items, i, f, err);
     return source_slice(in->src, out->file_offset, s->nbytes, &out->src, err); /* F is closed soon */
 }
 
-static ckpt_status check_opened(struct item_source *self, size_t i, bool read, ckpt_file *f,
-                                struct check_record *record, ckpt_error *err)
+static ckpt_status check_open_archive(struct item_source *self, size_t i, bool compare, ckpt_file *f,
+                                      struct check_record *record, ckpt_error *err)
 {
     const struct storage *in = &f->table.storages[f->table.rows[0].t.storage];
-    atomic_store_explicit(&self->items.items[i].data_position, find_data(&self->items.items[i], f),
+    atomic_store_explicit(&self->items.items[i].data_position, find_data_position(&self->items.items[i], f),
                           memory_order_release);
     if (!in->has_crc)
         return CKPT_OK;
-    ckpt_status st = read ? check_item_crc(&self->items, i, f, err)
-                          : fill_record(&self->items, i, f, record, err);
+    ckpt_status st = compare ? check_item_crc(&self->items, i, f, err)
+                             : fill_record(&self->items, i, f, record, err);
     record->path = self->items.files[self->items.items[i].file]->path;
     return st;
 }
 
-ckpt_status dcp_items_check(source *src, size_t i, bool read, struct check_record *record, ckpt_error *err)
+ckpt_status dcp_items_check(source *src, size_t i, bool compare, struct check_record *record, ckpt_error *err)
 {
     struct item_source *self = (struct item_source *)src;
     ckpt_file *f;
     *record = (struct check_record){.src = NULL};
     ckpt_status st = open_item(&self->items, i, &f, err);
     if (st == CKPT_OK) {
-        st = check_opened(self, i, read, f, record, err);
+        st = check_open_archive(self, i, compare, f, record, err);
         file_free(f);
     }
     return prefix_where_if_failed(st, self->items.tensors[self->items.items[i].tensor].name, err);

@@ -25,13 +25,13 @@
 #include "core/dtype.h"
 #include "io/reader.h"
 
-#define SLOTS       65536u /* a power of two: entries of the caches of recently seen texts and sizes */
-#define SMALL_DICT  8u     /* words of a new dict, enough for the state of most objects */
-#define MAX_TEXT    65536u /* longer text is DCP_OTHER */
-#define MAX_INT     ((int64_t)1 << 58)
-#define MAX_COUNT   ((uint64_t)1 << 31) /* words, memo entries … */
-#define CONSUMED    UINT32_MAX          /* cap of a dict that BUILD moved to an object */
-#define FIRST_DTYPE 64u                 /* a DCP_CLASS word with this value or above is a dtype */
+#define CACHE_SLOTS  65536u /* a power of two: entries of the caches of recently seen texts and sizes */
+#define SMALL_DICT   8u     /* words of a new dict, enough for the state of most objects */
+#define MAX_TEXT     65536u /* longer text is DCP_OTHER */
+#define MAX_INT      ((int64_t)1 << 58)
+#define MAX_COUNT    ((uint64_t)1 << 31) /* words, memo entries … */
+#define CONSUMED_CAP UINT32_MAX          /* cap of a dict that BUILD moved to an object */
+#define FIRST_DTYPE  64u                 /* a DCP_CLASS word with this value or above is a dtype */
 
 static const struct {
     const char *name;
@@ -44,9 +44,9 @@ static const struct {
     [DCP_PROPERTIES] = {"TensorProperties", PROPERTIES_FIELDS, {"dtype"}},
     [DCP_CHUNK] = {"ChunkStorageMetadata", CHUNK_FIELDS, {"offsets", "sizes"}},
     [DCP_INDEX] = {"MetadataIndex", INDEX_FIELDS, {"fqn", "offset"}},
-    [DCP_STORED] = {"_StorageInfo",
-                    STORED_FIELDS,
-                    {"relative_path", "offset", "length", "transform_descriptors"}},
+    [DCP_STORAGE_INFO] = {"_StorageInfo",
+                          INFO_FIELDS,
+                          {"relative_path", "offset", "length", "transform_descriptors"}},
     [DCP_SHARDED_TENSOR] = {"ShardedTensorStorageMetadata", 0, {NULL}},
 };
 
@@ -63,8 +63,8 @@ struct dcp_machine {
     size_t stack_size, cap_stack, nmemo, cap_memo, nmarks, cap_marks;
     size_t size_at_mark;  /* of the stack at the last MARK: no opcode pops below it */
     size_t first_free;    /* first block of SMALL_DICT words to reuse; its first word is the next. 0: none */
-    uint32_t *text_cache; /* cache of SLOTS entries: 1 + index of a text; 0: empty */
-    dcp_word *size_cache; /* cache of SLOTS entries */
+    uint32_t *text_cache; /* cache of CACHE_SLOTS entries: 1 + index of a text; 0: empty */
+    dcp_word *size_cache; /* cache of CACHE_SLOTS entries */
     uint64_t memory_left; /* bytes that may still be allocated */
 };
 
@@ -80,7 +80,7 @@ CKPT_PRINTF(3, 4) static bool fail_op(struct dcp_machine *m, ckpt_status status,
     return false;
 }
 
-static bool no_memory(struct dcp_machine *m)
+static bool fail_no_memory(struct dcp_machine *m)
 {
     m->r.status = fail_memory(m->err);
     return false;
@@ -107,7 +107,7 @@ static bool grow(struct dcp_machine *m, void *array, size_t n, size_t *cap, size
     memcpy(&old, array, sizeof old);
     void *at = bytes <= SIZE_MAX ? realloc(old, (size_t)bytes) : NULL; /* bounded: just compared */
     if (!at)
-        return no_memory(m);
+        return fail_no_memory(m);
     memcpy(array, &at, sizeof at);
     m->memory_left -= (want - *cap) * size; /* bounded: just compared */
     *cap = (size_t)want;
@@ -245,7 +245,7 @@ static bool keep_text(struct dcp_machine *m, ckpt_str s, uint32_t *index)
     uint32_t hash = 2166136261u; /* FNV-1a */
     for (size_t i = 0; i < s.len; i++)
         hash = (hash ^ (unsigned char)s.ptr[i]) * 16777619u; /* bounded: a hash may wrap */
-    uint32_t *slot = &m->text_cache[(hash ^ hash >> 16) % SLOTS];
+    uint32_t *slot = &m->text_cache[(hash ^ hash >> 16) % CACHE_SLOTS];
     if (*slot && str_eq(out->texts[*slot - 1], s)) {
         *index = *slot - 1;
         return true;
@@ -254,7 +254,7 @@ static bool keep_text(struct dcp_machine *m, ckpt_str s, uint32_t *index)
         return false;
     out->texts[out->ntexts] = arena_str(m->a, s);
     if (!out->texts[out->ntexts].ptr)
-        return no_memory(m);
+        return fail_no_memory(m);
     *index = (uint32_t)out->ntexts++; /* bounded: by MAX_COUNT */
     *slot = *index + 1;
     return true;
@@ -279,14 +279,14 @@ static bool skip_bytes(struct dcp_machine *m, uint64_t n)
     return reader_skip(&m->r, n) && push(m, DCP_OTHER);
 }
 
-/* find_sizes - returns the cache entry for the tuple of the N integers from stack index FIRST on. *KNOWN: the
- * entry is that tuple. */
-static dcp_word *find_sizes(struct dcp_machine *m, size_t first, size_t n, bool *known)
+/* find_cached_sizes - returns the cache entry for the tuple of the N integers from stack index FIRST on.
+ * *KNOWN: the entry is that tuple. */
+static dcp_word *find_cached_sizes(struct dcp_machine *m, size_t first, size_t n, bool *known)
 {
     uint64_t hash = n;
     for (size_t i = 0; i < n; i++)
         hash = (hash ^ m->stack[first + i]) * 0x9e3779b97f4a7c15u; /* bounded: a hash may wrap */
-    dcp_word *slot = &m->size_cache[hash >> 48 & (SLOTS - 1)];
+    dcp_word *slot = &m->size_cache[hash >> 48 & (CACHE_SLOTS - 1)];
     const dcp_word *have = *slot ? m->out->words + dcp_value(*slot) : NULL;
     *known = have && have[0] == n;
     for (size_t i = 0; *known && i < n; i++)
@@ -302,7 +302,7 @@ static bool make_tuple(struct dcp_machine *m, size_t n, dcp_word *out)
     uint64_t i;
     for (size_t k = 0; k < n; k++)
         sizes = sizes && dcp_int(m->stack[first + k], &i);
-    dcp_word *slot = sizes ? find_sizes(m, first, n, &known) : NULL;
+    dcp_word *slot = sizes ? find_cached_sizes(m, first, n, &known) : NULL;
     if (known) {
         *out = *slot;
         return true;
@@ -365,8 +365,8 @@ static bool reserve_words(struct dcp_machine *m, struct dcp_container *list, siz
     return true;
 }
 
-/* append_above - moves the values from stack index FROM on to the list or dict below them. */
-static bool append_above(struct dcp_machine *m, size_t from, enum dcp_type type)
+/* append_to_container - moves the values from stack index FROM on to the list or dict below them. */
+static bool append_to_container(struct dcp_machine *m, size_t from, enum dcp_type type)
 {
     size_t n = m->stack_size - from;
     if (from == m->size_at_mark)
@@ -380,7 +380,7 @@ static bool append_above(struct dcp_machine *m, size_t from, enum dcp_type type)
                        "{cannot add} %zu item%s to the value on the stack, which is no {=%s}", n,
                        n == 1 ? "" : "s", type == DCP_DICT ? "dict for pairs" : "list");
     struct dcp_container *list = &m->out->containers[dcp_value(to)];
-    if (list->cap_words == CONSUMED)
+    if (list->cap_words == CONSUMED_CAP)
         return fail_op(m, CKPT_EUNSUPPORTED, "changes the dict that was the state of an object");
     if (!reserve_words(m, list, n))
         return false;
@@ -390,10 +390,10 @@ static bool append_above(struct dcp_machine *m, size_t from, enum dcp_type type)
     return true;
 }
 
-static bool append_above_mark(struct dcp_machine *m, enum dcp_type type)
+static bool append_values_above_mark(struct dcp_machine *m, enum dcp_type type)
 {
     size_t from = 0;
-    return pop_mark(m, &from) && append_above(m, from, type);
+    return pop_mark(m, &from) && append_to_container(m, from, type);
 }
 
 static bool run_list_or_dict(struct dcp_machine *m, enum dcp_type type)
@@ -405,17 +405,17 @@ static bool run_list_or_dict(struct dcp_machine *m, enum dcp_type type)
     dcp_word container = m->stack[m->stack_size - 1];
     memmove(m->stack + from + 1, m->stack + from, n * sizeof *m->stack); /* bounded: one was pushed */
     m->stack[from] = container;
-    return append_above(m, from + 1, type);
+    return append_to_container(m, from + 1, type);
 }
 
-/* drop_above_mark - removes the values above the last MARK; if VALUE, pushes DCP_OTHER instead. */
-static bool drop_above_mark(struct dcp_machine *m, bool value)
+/* drop_above_mark - removes the values above the last MARK; if PUSH_OTHER, pushes DCP_OTHER instead. */
+static bool drop_above_mark(struct dcp_machine *m, bool push_other)
 {
     size_t from = 0;
     if (!pop_mark(m, &from))
         return false;
     m->stack_size = from;
-    return !value || push(m, DCP_OTHER);
+    return !push_other || push(m, DCP_OTHER);
 }
 
 /* ------------------------------------------------------------------------ objects */
@@ -507,13 +507,13 @@ static void free_state(struct dcp_machine *m, struct dcp_container *list)
         m->out->words[list->first_word] = m->first_free;
         m->first_free = list->first_word;
     }
-    *list = (struct dcp_container){0, 0, CONSUMED};
+    *list = (struct dcp_container){0, 0, CONSUMED_CAP};
 }
 
 static bool set_fields(struct dcp_machine *m, enum dcp_class class, size_t to, struct dcp_container *list)
 {
     ckpt_str key;
-    if (list->cap_words == CONSUMED)
+    if (list->cap_words == CONSUMED_CAP)
         return fail_op(m, CKPT_EUNSUPPORTED, "uses a dict that was the state of another object");
     for (size_t i = 0; i + 1 < list->nwords; i += 2) {
         const dcp_word *pair = m->out->words + list->first_word + i; /* bounded: the dict has so many */
@@ -569,7 +569,7 @@ static bool pop(struct dcp_machine *m)
     return true;
 }
 
-static bool run_scalar(struct dcp_machine *m)
+static bool run_scalar_op(struct dcp_machine *m)
 {
     uint64_t n;
     switch (m->op) {
@@ -639,17 +639,19 @@ static bool run_op(struct dcp_machine *m)
     case PICKLE_EMPTY_SET: return push(m, DCP_OTHER);
     case PICKLE_FROZENSET: return drop_above_mark(m, true);
     case PICKLE_ADDITEMS: return drop_above_mark(m, false);
-    case PICKLE_APPEND: return check_values_above_mark(m, 1) && append_above(m, m->stack_size - 1, DCP_LIST);
-    case PICKLE_APPENDS: return append_above_mark(m, DCP_LIST);
-    case PICKLE_SETITEM: return check_values_above_mark(m, 2) && append_above(m, m->stack_size - 2, DCP_DICT);
-    case PICKLE_SETITEMS: return append_above_mark(m, DCP_DICT);
+    case PICKLE_APPEND:
+        return check_values_above_mark(m, 1) && append_to_container(m, m->stack_size - 1, DCP_LIST);
+    case PICKLE_APPENDS: return append_values_above_mark(m, DCP_LIST);
+    case PICKLE_SETITEM:
+        return check_values_above_mark(m, 2) && append_to_container(m, m->stack_size - 2, DCP_DICT);
+    case PICKLE_SETITEMS: return append_values_above_mark(m, DCP_DICT);
     case PICKLE_GLOBAL: return push_global(m);
     case PICKLE_STACK_GLOBAL: return push_stack_global(m);
     case PICKLE_REDUCE:
     case PICKLE_NEWOBJ: return run_call(m, 1);
     case PICKLE_NEWOBJ_EX: return run_call(m, 2);
     case PICKLE_BUILD: return run_build(m);
-    default: return run_scalar(m);
+    default: return run_scalar_op(m);
     }
 }
 
@@ -674,8 +676,8 @@ ckpt_status dcp_metadata_read(arena *a, source *src, uint64_t max, struct dcp_me
 {
     struct dcp_machine m = {.out = out, .a = a, .err = err, .memory_left = max};
     *out = (struct dcp_metadata){0};
-    m.text_cache = calloc(SLOTS, sizeof *m.text_cache);
-    m.size_cache = calloc(SLOTS, sizeof *m.size_cache);
+    m.text_cache = calloc(CACHE_SLOTS, sizeof *m.text_cache);
+    m.size_cache = calloc(CACHE_SLOTS, sizeof *m.size_cache);
     ckpt_status st = reader_init(&m.r, src, 0, src->size, err);
     size_t none;
     if (st == CKPT_OK && (!m.text_cache || !m.size_cache))

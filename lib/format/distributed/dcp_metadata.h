@@ -33,18 +33,18 @@ enum dcp_class {
     DCP_PROPERTIES,     /* TensorProperties: dtype */
     DCP_CHUNK,          /* ChunkStorageMetadata: offsets, sizes */
     DCP_INDEX,          /* MetadataIndex: fqn, offset */
-    DCP_STORED,         /* _StorageInfo: relative_path, offset, length, transform_descriptors */
+    DCP_STORAGE_INFO,   /* _StorageInfo: relative_path, offset, length, transform_descriptors */
     DCP_SHARDED_TENSOR, /* ShardedTensorStorageMetadata of torch 1.12, which is not read */
     DCP_CLASSES
 };
 
 /* Indices of the fields in an object. */
-enum { METADATA_TENSORS, METADATA_PATHS, METADATA_STORED, METADATA_FIELDS };
+enum { METADATA_TENSORS, METADATA_PLANNER_DATA, METADATA_STORAGE_DATA, METADATA_FIELDS };
 enum { TENSOR_PROPERTIES, TENSOR_SIZE, TENSOR_CHUNKS, TENSOR_FIELDS };
 enum { PROPERTIES_DTYPE, PROPERTIES_FIELDS };
 enum { CHUNK_OFFSETS, CHUNK_SIZES, CHUNK_FIELDS };
 enum { INDEX_FQN, INDEX_OFFSET, INDEX_FIELDS };
-enum { STORED_PATH, STORED_OFFSET, STORED_LENGTH, STORED_TRANSFORMS, STORED_FIELDS };
+enum { INFO_PATH, INFO_OFFSET, INFO_LENGTH, INFO_TRANSFORMS, INFO_FIELDS };
 
 /* A list or dict. */
 struct dcp_container {
@@ -83,7 +83,6 @@ const uint64_t *dcp_sizes(const struct dcp_metadata *meta, dcp_word word, uint32
 /* dcp_elements - returns the *N items of the list or tuple WORD; of a dict, each key and after it its value.
  * NULL and 0 for other values, also DCP_SIZES. The items are valid until META is freed. */
 const dcp_word *dcp_elements(const struct dcp_metadata *meta, dcp_word word, size_t *n);
-/* dcp_is_instance - returns true if WORD is an object of CLASS. */
 static inline bool dcp_is_instance(dcp_word word, enum dcp_class class)
 {
     return dcp_type(word) == DCP_OBJECT && (dcp_value(word) & 15) == class;

@@ -20,8 +20,8 @@ struct metadata_pickle {
 
 void dcp_file_name(uint32_t file, char name[32]) { (void)snprintf(name, 32, "__0_%" PRIu32 ".distcp", file); }
 
-/* put_new - writes a new object of the class MODULE.NAME, without a state. */
-static void put_new(pickle_writer *w, ckpt_str module, ckpt_str name)
+/* put_new_object - writes a new object of the class MODULE.NAME, without a state. */
+static void put_new_object(pickle_writer *w, ckpt_str module, ckpt_str name)
 {
     pickle_put_global(w, module, name);
     pickle_put_op(w, PICKLE_EMPTY_TUPLE);
@@ -38,7 +38,7 @@ static void begin_dict(pickle_writer *w)
  * caller writes before end_object. */
 static void begin_object(pickle_writer *w, ckpt_str module, ckpt_str name)
 {
-    put_new(w, module, name);
+    put_new_object(w, module, name);
     begin_dict(w);
 }
 
@@ -63,7 +63,7 @@ static void put_size(pickle_writer *w, const uint64_t *sizes, uint32_t n)
 
 static void put_properties(pickle_writer *w, ckpt_dtype dtype, bool requires_grad)
 {
-    put_new(w, METADATA, STR_LIT("TensorProperties"));
+    put_new_object(w, METADATA, STR_LIT("TensorProperties"));
     pickle_put_op(w, PICKLE_MARK);
     pickle_put_global(w, STR_LIT("torch"), str_c(dtype_info(dtype)->name));
     pickle_put_global(w, STR_LIT("torch.serialization"), STR_LIT("_get_layout"));
@@ -112,7 +112,7 @@ static void put_names(pickle_writer *w, const struct metadata_pickle *x)
         if (l->row != CKPT_NO_TENSOR)
             put_tensor(w, x->leaves->plan, l->row);
         else
-            put_new(w, METADATA, STR_LIT("BytesStorageMetadata"));
+            put_new_object(w, METADATA, STR_LIT("BytesStorageMetadata"));
     }
     pickle_put_op(w, PICKLE_SETITEMS);
 }

@@ -16,19 +16,19 @@
 struct dcp_renamer {
     ckpt_plan *plan;
     struct dcp_folder *folder;
-    ckpt_file *meta;         /* .metadata */
-    ckpt_value *state;       /* of the object Metadata */
-    ckpt_value *planner;     /* planner_data, or NULL if that is not a dict */
-    const value_pair *names; /* pairs of state_dict_metadata */
-    value_pair *stored;      /* pairs of storage_data */
-    uint32_t nnames, nstored;
-    map *by_path;      /* path in the input -> index into names */
-    map *by_name;      /* fqn -> index into names */
-    map *planned;      /* fqn -> pair of planner_data */
-    uint32_t *leaf_of; /* by index into names: 1 + index of its leaf; 0: none */
+    ckpt_file *meta;           /* .metadata */
+    ckpt_value *state;         /* of the object Metadata */
+    ckpt_value *planner;       /* planner_data, or NULL if that is not a dict */
+    const value_pair *entries; /* pairs of state_dict_metadata */
+    value_pair *storage_pairs; /* pairs of storage_data */
+    uint32_t nentries, nstorage_pairs;
+    map *entry_of_path;   /* path in the input -> index into entries */
+    map *entry_of_name;   /* fqn -> index into entries */
+    map *planner_pair_of; /* fqn -> pair of planner_data */
+    uint32_t *leaf_of;    /* by entry: 1 + index of its leaf; 0: none */
     struct dcp_leaves leaves;
-    buf path_key;      /* a path as unambiguous text, "5:model0/" for ("model", 0); a key of by_path */
-    map *files;        /* names of the .distcp files */
+    buf path_key;      /* a path as unambiguous text, "5:model0/" for ("model", 0); a key of entry_of_path */
+    map *part_of;      /* name of a .distcp file -> index into parts */
     ckpt_file **parts; /* the .distcp files */
     size_t nparts;
     ckpt_error *err;
@@ -36,18 +36,18 @@ struct dcp_renamer {
 
 /* ------------------------------------------------------------------------- names */
 
-/* put_number, put_text - append an element of a path to B, a path_key. */
-static void put_number(buf *b, int64_t number) { buf_printf(b, "%lld/", (long long)number); }
+/* put_number_element, put_text_element - append an element of a path to B, a path_key. */
+static void put_number_element(buf *b, int64_t number) { buf_printf(b, "%lld/", (long long)number); }
 
-static void put_text(buf *b, ckpt_str text)
+static void put_text_element(buf *b, ckpt_str text)
 {
     buf_printf(b, "%zu:", text.len);
     buf_put_str(b, text);
 }
 
-/* make_planned_key - sets B to the key of PATH, a path in planner_data. Returns false if an element is
+/* make_planner_key - sets B to the key of PATH, a path in planner_data. Returns false if an element is
  * neither text nor an integer. */
-static bool make_planned_key(buf *b, const ckpt_value *path)
+static bool make_planner_key(buf *b, const ckpt_value *path)
 {
     int64_t number;
     ckpt_str text;
@@ -55,9 +55,9 @@ static bool make_planned_key(buf *b, const ckpt_value *path)
     for (uint32_t k = 0; k < value_count(path); k++) {
         const ckpt_value *v = value_item(path, k);
         if (value_text(v, &text))
-            put_text(b, text);
+            put_text_element(b, text);
         else if (value_integer(v, &number))
-            put_number(b, number);
+            put_number_element(b, number);
         else
             return false;
     }
@@ -69,38 +69,40 @@ static bool make_path_key(buf *b, const ckpt_path_elem *path, uint32_t n)
     b->len = 0;
     for (uint32_t k = 0; k < n; k++) {
         if (path[k].is_int)
-            put_number(b, path[k].num);
+            put_number_element(b, path[k].num);
         else
-            put_text(b, path[k].str);
+            put_text_element(b, path[k].str);
     }
     return buf_ok(b);
 }
 
-/* is_input_name - returns true if the container at PATH is one value of the input, for
+/* is_input_leaf - returns true if the container at PATH is one value of the input, for
  * dcp_leaves.is_single_value. */
-static bool is_input_name(const void *user, const ckpt_path_elem *path, uint32_t n)
+static bool is_input_leaf(const void *user, const ckpt_path_elem *path, uint32_t n)
 {
     struct dcp_renamer *r = (struct dcp_renamer *)(uintptr_t)user; /* path_key changes */
-    return make_path_key(&r->path_key, path, n) && map_get(r->by_path, buf_view(&r->path_key)) != MAP_NONE;
+    return make_path_key(&r->path_key, path, n) &&
+           map_get(r->entry_of_path, buf_view(&r->path_key)) != MAP_NONE;
 }
 
-/* add_name - indexes key I of state_dict_metadata. Sets *KNOWN if the key is text and its path is unique. */
-static ckpt_status add_name(struct dcp_renamer *r, uint32_t i, bool *known)
+/* index_entry - indexes entry I. Sets *CAN_RENAME if its name is text and its name and path are unique. */
+static ckpt_status index_entry(struct dcp_renamer *r, uint32_t i, bool *can_rename)
 {
     ckpt_str fqn;
     uint32_t same_path = MAP_NONE, same_name = MAP_NONE;
-    *known = value_text(r->names[i].key, &fqn);
-    if (!*known)
+    *can_rename = value_text(r->entries[i].key, &fqn);
+    if (!*can_rename)
         return CKPT_OK;
-    uint32_t at = r->planned ? map_get(r->planned, fqn) : MAP_NONE;
+    uint32_t at = r->planner_pair_of ? map_get(r->planner_pair_of, fqn) : MAP_NONE;
     r->path_key.len = 0;
     if (at != MAP_NONE)
-        *known = make_planned_key(&r->path_key, r->planner->u.dict.pairs[at].val);
+        *can_rename = make_planner_key(&r->path_key, r->planner->u.dict.pairs[at].val);
     else
-        put_text(&r->path_key, fqn);
-    ckpt_str path = *known ? arena_str(r->meta->a, buf_view(&r->path_key)) : str_of("", 0);
-    bool ok = path.ptr && map_put(r->by_path, path, i, &same_path) && map_put(r->by_name, fqn, i, &same_name);
-    *known = *known && same_path == MAP_NONE && same_name == MAP_NONE;
+        put_text_element(&r->path_key, fqn);
+    ckpt_str path = *can_rename ? arena_str(r->meta->a, buf_view(&r->path_key)) : str_of("", 0);
+    bool ok = path.ptr && map_put(r->entry_of_path, path, i, &same_path) &&
+              map_put(r->entry_of_name, fqn, i, &same_name);
+    *can_rename = *can_rename && same_path == MAP_NONE && same_name == MAP_NONE;
     return ok ? CKPT_OK : fail_memory(r->err);
 }
 
@@ -108,35 +110,35 @@ static ckpt_status index_planner_data(struct dcp_renamer *r)
 {
     ckpt_str fqn;
     uint32_t n = r->planner ? r->planner->u.dict.n : 0;
-    r->planned = map_new(n);
-    for (uint32_t i = 0; r->planned && i < n; i++)
-        if (value_text(r->planner->u.dict.pairs[i].key, &fqn) && !map_put(r->planned, fqn, i, NULL))
+    r->planner_pair_of = map_new(n);
+    for (uint32_t i = 0; r->planner_pair_of && i < n; i++)
+        if (value_text(r->planner->u.dict.pairs[i].key, &fqn) && !map_put(r->planner_pair_of, fqn, i, NULL))
             return fail_memory(r->err);
-    return r->planned ? CKPT_OK : fail_memory(r->err);
+    return r->planner_pair_of ? CKPT_OK : fail_memory(r->err);
 }
 
-/* match_leaves - sets *SAME if each leaf of the plan is one name of the input, and each name one leaf. */
-static ckpt_status match_leaves(struct dcp_renamer *r, bool *same)
+/* match_leaves - sets *CAN_RENAME if leaves of the plan and entries of the input correspond one to one. */
+static ckpt_status match_leaves(struct dcp_renamer *r, bool *can_rename)
 {
     CKPT_TRY(index_planner_data(r));
-    *same = true;
-    for (uint32_t i = 0; *same && i < r->nnames; i++)
-        CKPT_TRY(add_name(r, i, same));
-    if (!*same)
+    *can_rename = true;
+    for (uint32_t i = 0; *can_rename && i < r->nentries; i++)
+        CKPT_TRY(index_entry(r, i, can_rename));
+    if (!*can_rename)
         return CKPT_OK;
-    r->leaves = (struct dcp_leaves){.plan = r->plan, .is_single_value = is_input_name, .user = r};
+    r->leaves = (struct dcp_leaves){.plan = r->plan, .is_single_value = is_input_leaf, .user = r};
     CKPT_TRY(dcp_flatten(&r->leaves, r->err));
-    r->leaf_of = arena_array(r->meta->a, r->nnames, sizeof *r->leaf_of);
+    r->leaf_of = arena_array(r->meta->a, r->nentries, sizeof *r->leaf_of);
     if (!r->leaf_of)
         return fail_memory(r->err);
-    *same = r->leaves.nleaves == r->nnames && r->leaves.nedited == r->plan->nedits;
-    for (size_t i = 0; *same && i < r->leaves.nleaves; i++) {
+    *can_rename = r->leaves.nleaves == r->nentries && r->leaves.nedited == r->plan->nedits;
+    for (size_t i = 0; *can_rename && i < r->leaves.nleaves; i++) {
         const struct dcp_leaf *l = &r->leaves.leaves[i];
         uint32_t at = make_path_key(&r->path_key, l->input_path, l->ninput_path)
-                          ? map_get(r->by_path, buf_view(&r->path_key))
+                          ? map_get(r->entry_of_path, buf_view(&r->path_key))
                           : MAP_NONE;
-        *same = at != MAP_NONE && !r->leaf_of[at];
-        if (*same)
+        *can_rename = at != MAP_NONE && !r->leaf_of[at];
+        if (*can_rename)
             r->leaf_of[at] = (uint32_t)i + 1; /* bounded: at most nnames */
     }
     return CKPT_OK;
@@ -147,7 +149,7 @@ static ckpt_status match_leaves(struct dcp_renamer *r, bool *same)
 static const struct dcp_leaf *find_leaf_by_fqn(const struct dcp_renamer *r, const ckpt_value *fqn)
 {
     ckpt_str text;
-    uint32_t i = value_text(fqn, &text) ? map_get(r->by_name, text) : MAP_NONE;
+    uint32_t i = value_text(fqn, &text) ? map_get(r->entry_of_name, text) : MAP_NONE;
     return i == MAP_NONE ? NULL : &r->leaves.leaves[r->leaf_of[i] - 1];
 }
 
@@ -185,12 +187,12 @@ static bool rename_fqn_of_index(const struct dcp_renamer *r, const ckpt_value *i
     return true;
 }
 
-/* rename_all - replaces all names and paths in the graph of .metadata, which nothing else uses. */
-static ckpt_status rename_all(struct dcp_renamer *r)
+/* rename_names_and_paths - changes the graph of .metadata, which nothing else uses. */
+static ckpt_status rename_names_and_paths(struct dcp_renamer *r)
 {
     bool ok = true;
-    for (uint32_t i = 0; ok && i < r->nstored; i++)
-        ok = rename_fqn_of_index(r, r->stored[i].key);
+    for (uint32_t i = 0; ok && i < r->nstorage_pairs; i++)
+        ok = rename_fqn_of_index(r, r->storage_pairs[i].key);
     for (uint32_t i = 0; ok && r->planner && i < r->planner->u.dict.n; i++) {
         value_pair *pair = &r->planner->u.dict.pairs[i];
         const struct dcp_leaf *l = find_leaf_by_fqn(r, pair->key);
@@ -199,8 +201,8 @@ static ckpt_status rename_all(struct dcp_renamer *r)
         pair->val = make_path_tuple(r, l);
         ok = pair->val && rename_key(r, pair);
     }
-    for (uint32_t i = 0; ok && i < r->nnames; i++)
-        ok = rename_key(r, (value_pair *)(uintptr_t)&r->names[i]);
+    for (uint32_t i = 0; ok && i < r->nentries; i++)
+        ok = rename_key(r, (value_pair *)(uintptr_t)&r->entries[i]);
     return ok ? CKPT_OK : fail_memory(r->err);
 }
 
@@ -229,27 +231,26 @@ static bool is_archive(const ckpt_file *part, const ckpt_value *info)
            source_read(part->src, (uint64_t)at, head, sizeof head, NULL) == CKPT_OK && head[8] != '{';
 }
 
-/* list_files - lists the files that storage_data names. Sets *KNOWN if all of them exist and have archives.
- */
-static ckpt_status list_files(struct dcp_renamer *r, bool *known)
+/* list_files - lists the files in storage_data. Sets *CAN_RENAME if all of them exist and have archives. */
+static ckpt_status list_files(struct dcp_renamer *r, bool *can_rename)
 {
-    r->files = map_new(64);
+    r->part_of = map_new(64);
     r->parts = arena_array(r->meta->a, r->plan->file->nparts, sizeof(ckpt_file *));
-    *known = true;
-    for (uint32_t i = 0; *known && r->files && r->parts && i < r->nstored; i++) {
+    *can_rename = true;
+    for (uint32_t i = 0; *can_rename && r->part_of && r->parts && i < r->nstorage_pairs; i++) {
         ckpt_str name;
-        const ckpt_value *state = value_state(r->stored[i].val);
-        *known = state && value_text(value_get(state, "relative_path"), &name);
-        if (!*known || map_get(r->files, name) != MAP_NONE)
+        const ckpt_value *state = value_state(r->storage_pairs[i].val);
+        *can_rename = state && value_text(value_get(state, "relative_path"), &name);
+        if (!*can_rename || map_get(r->part_of, name) != MAP_NONE)
             continue;
         ckpt_file *part = find_part_by_name(r, name);
-        *known = part && is_archive(part, r->stored[i].val) && r->nparts < r->plan->file->nparts;
-        if (*known && !map_put(r->files, name, (uint32_t)r->nparts, NULL)) /* bounded: just compared */
+        *can_rename = part && is_archive(part, r->storage_pairs[i].val) && r->nparts < r->plan->file->nparts;
+        if (*can_rename && !map_put(r->part_of, name, (uint32_t)r->nparts, NULL)) /* bounded: just compared */
             return fail_memory(r->err);
-        if (*known)
+        if (*can_rename)
             r->parts[r->nparts++] = part;
     }
-    return r->files && r->parts ? CKPT_OK : fail_memory(r->err);
+    return r->part_of && r->parts ? CKPT_OK : fail_memory(r->err);
 }
 
 static ckpt_status copy_file(const struct dcp_renamer *r, ckpt_file *part)
@@ -293,13 +294,14 @@ static ckpt_status write_folder(const struct dcp_renamer *r)
 
 /* --------------------------------------------------------------------------- all */
 
-/* read_graph - reads the graph of .metadata. Sets *KNOWN if it has the form that torch writes since 2.0. */
-static ckpt_status read_graph(struct dcp_renamer *r, bool *known)
+/* read_graph - reads the graph of .metadata. Sets *CAN_RENAME if it has the form that torch writes since
+ * 2.0. */
+static ckpt_status read_graph(struct dcp_renamer *r, bool *can_rename)
 {
     const ckpt_file *f = r->plan->file, *part = f->nparts ? f->parts[0] : NULL;
     uint64_t next;
-    *known = part && !part->format && part->src && str_is(get_base(part), ".metadata");
-    if (!*known)
+    *can_rename = part && !part->format && part->src && str_is(get_base(part), ".metadata");
+    if (!*can_rename)
         return CKPT_OK;
     CKPT_TRY(file_new(part->path, source_ref(part->src), &f->limits, &r->meta, r->err));
     file_raise_budget(r->meta, part->src->size);
@@ -308,15 +310,16 @@ static ckpt_status read_graph(struct dcp_renamer *r, bool *known)
                                  &next, r->err)
                    : fail_memory(r->err));
     r->state = value_state(r->meta->root);
-    const ckpt_value *names = r->state ? value_get(r->state, "state_dict_metadata") : NULL;
-    ckpt_value *stored = r->state ? value_get(r->state, "storage_data") : NULL;
+    const ckpt_value *entries = r->state ? value_get(r->state, "state_dict_metadata") : NULL;
+    ckpt_value *storage_data = r->state ? value_get(r->state, "storage_data") : NULL;
     r->planner = r->state ? value_get(r->state, "planner_data") : NULL;
     r->planner = r->planner && r->planner->type == CKPT_V_DICT ? r->planner : NULL;
-    *known = names && stored && names->type == CKPT_V_DICT && stored->type == CKPT_V_DICT;
-    if (*known) {
-        r->names = value_pairs(names, &r->nnames);
-        r->stored = stored->u.dict.pairs;
-        r->nstored = stored->u.dict.n;
+    *can_rename = entries && storage_data && entries->type == CKPT_V_DICT &&
+                  storage_data->type == CKPT_V_DICT;
+    if (*can_rename) {
+        r->entries = value_pairs(entries, &r->nentries);
+        r->storage_pairs = storage_data->u.dict.pairs;
+        r->nstorage_pairs = storage_data->u.dict.n;
     }
     return CKPT_OK;
 }
@@ -330,35 +333,35 @@ static bool only_names_changed(const ckpt_plan *p)
 
 static ckpt_status write_renamed(struct dcp_renamer *r, bool *done)
 {
-    bool same = true;
-    CKPT_TRY(read_graph(r, &same));
-    if (same)
-        CKPT_TRY(list_files(r, &same));
-    if (same)
-        CKPT_TRY(match_leaves(r, &same));
+    bool can_rename = true;
+    CKPT_TRY(read_graph(r, &can_rename));
+    if (can_rename)
+        CKPT_TRY(list_files(r, &can_rename));
+    if (can_rename)
+        CKPT_TRY(match_leaves(r, &can_rename));
     if (!buf_ok(&r->path_key))
         return fail_memory(r->err);
-    *done = same;
-    if (!same)
+    *done = can_rename;
+    if (!can_rename)
         return CKPT_OK;
-    CKPT_TRY(rename_all(r));
+    CKPT_TRY(rename_names_and_paths(r));
     return dcp_folder_end(r->folder, write_folder(r), r->err);
 }
 
 ckpt_status dcp_write_renamed(ckpt_plan *p, struct dcp_folder *d, bool *done, ckpt_error *err)
 {
     struct dcp_renamer r = {
-        .plan = p, .folder = d, .err = err, .by_path = map_new(64), .by_name = map_new(64)};
+        .plan = p, .folder = d, .err = err, .entry_of_path = map_new(64), .entry_of_name = map_new(64)};
     *done = false;
     buf_init(&r.path_key, SIZE_MAX / 2);
-    ckpt_status st = r.by_path && r.by_name ? CKPT_OK : fail_memory(err);
+    ckpt_status st = r.entry_of_path && r.entry_of_name ? CKPT_OK : fail_memory(err);
     if (st == CKPT_OK && only_names_changed(p) && !d->job->opts->shards)
         st = write_renamed(&r, done);
     buf_free(&r.path_key);
-    map_free(r.by_path);
-    map_free(r.by_name);
-    map_free(r.planned);
-    map_free(r.files);
+    map_free(r.entry_of_path);
+    map_free(r.entry_of_name);
+    map_free(r.planner_pair_of);
+    map_free(r.part_of);
     file_free(r.meta);
     return st;
 }

@@ -46,7 +46,7 @@ static bool assign_range(struct dcp_item_range *at, uint32_t file, uint64_t leng
     return checked_add(*end, length, end) && *end <= INT64_MAX;
 }
 
-static ckpt_status fail_size(ckpt_error *err)
+static ckpt_status fail_too_large(ckpt_error *err)
 {
     return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "a file of {more} than {=2^63 bytes}");
 }
@@ -61,7 +61,7 @@ static ckpt_status lay_out_values(struct dcp_writer *w, uint64_t *end, ckpt_erro
         bool ok = assign_range(&w->ranges[i], 0, archive.prefix.len, end);
         dcp_archive_free(&archive);
         if (!ok)
-            return fail_size(err);
+            return fail_too_large(err);
     }
     return CKPT_OK;
 }
@@ -87,7 +87,7 @@ static ckpt_status lay_out_tensors(struct dcp_writer *w, uint64_t end, ckpt_erro
         bool ok = assign_range(&w->ranges[i], file, overhead + nbytes, &end); /* bounded: laid out */
         dcp_archive_free(&archive);
         if (!ok)
-            return fail_size(err);
+            return fail_too_large(err);
         before += nbytes; /* bounded: total */
     }
     w->nfiles = file + 1;
@@ -110,7 +110,7 @@ static ckpt_status count_tensors(struct dcp_writer *w, ckpt_error *err)
         w->tensors[w->ntensors++] = i;
         if (!plan_nbytes(w->plan, w->leaves.leaves[i].row, &nbytes) ||
             !checked_add(w->tensor_bytes, nbytes, &w->tensor_bytes))
-            return fail_size(err);
+            return fail_too_large(err);
     }
     return CKPT_OK;
 }
@@ -382,7 +382,7 @@ static void note_ties(struct dcp_writer *w)
         plan_notice(w->plan,
                     "%zu name%s of shared tensors written again: a distributed checkpoint has no ties",
                     shared, shared == 1 ? "" : "s");
-    if (w->leaves.int_keys)
+    if (w->leaves.has_int_keys)
         plan_notice(w->plan,
                     "keys that are numbers become texts in a distributed checkpoint, as torch writes them");
 }

@@ -24,7 +24,6 @@ struct dcp_leaf {
     bool holds_tensors;     /* the leaf is a value with tensors in it, such as a tuple */
 };
 
-/* All leaves of a plan. */
 struct dcp_leaves {
     ckpt_plan *plan;
     struct dcp_leaf *leaves;
@@ -32,9 +31,9 @@ struct dcp_leaves {
     /* is_single_value - returns true if the container at PATH of the input must stay one leaf although torch
      * would flatten it. NULL: there is no such container. */
     bool (*is_single_value)(const void *user, const ckpt_path_elem *path, uint32_t n);
-    const void *user; /* for is_single_value */
-    size_t nedited;   /* how many flattened containers have edits of the plan */
-    bool int_keys;    /* a dict has integers as keys, which are written as text */
+    const void *user;  /* for is_single_value */
+    size_t nedited;    /* how many flattened containers have edits of the plan */
+    bool has_int_keys; /* a dict has integers as keys, which are written as text */
 };
 
 /* dcp_flatten - appends the leaves of the plan in the order of its graph. Flattens the same mappings and
@@ -110,7 +109,6 @@ ckpt_status dcp_metadata_write(const struct dcp_leaves *leaves, const struct dcp
 
 /* ---- the checkpoint (dcp_write.c, dcp_rename.c) */
 
-/* dcp_write - the `write` of format_dcp. */
 ckpt_status dcp_write(ckpt_plan *p, const struct write_job *job, ckpt_error *err);
 /* dcp_write_renamed - if P only renames what is in a Distributed Checkpoint, copies its .distcp files to
  * FOLDER, writes new metadata and sets *DONE. Otherwise writes nothing and sets *DONE to false. */

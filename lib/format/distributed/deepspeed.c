@@ -41,7 +41,7 @@ static ckpt_status put_entry(struct deepspeed *ds, ckpt_str key, ckpt_value *v, 
     return value_put(ds->f->a, ds->root, k, v) ? CKPT_OK : fail_memory(ds->err);
 }
 
-static const struct joined_tensor *find_assembled(const struct deepspeed *ds, ckpt_str name)
+static const struct joined_tensor *find_assembled_tensor(const struct deepspeed *ds, ckpt_str name)
 {
     uint32_t i = map_get(ds->weights, name);
     return i == MAP_NONE ? NULL : &ds->tensors[i];
@@ -95,10 +95,10 @@ static ckpt_status choose_entry(struct deepspeed *ds, const ckpt_file *part, ckp
                                 ckpt_value **out)
 {
     const ckpt_tensor *t = ds_find_row(part, v);
-    const struct joined_tensor *assembled = find_assembled(ds, name);
+    const struct joined_tensor *assembled = find_assembled_tensor(ds, name);
     *out = v;
     if (!assembled)
-        assembled = find_assembled(ds, resolve_shared_name(ds, name));
+        assembled = find_assembled_tensor(ds, resolve_shared_name(ds, name));
     if (assembled) {
         *out = assembled->node;
         /* Universal checkpoints have joined the tensor-parallel ranks, model files have not. */
@@ -151,12 +151,12 @@ static ckpt_status put_remaining_parameters(struct deepspeed *ds)
     ckpt_str alias, kept;
     const ckpt_value *shared = ds_get(ds->model->root, "shared_params");
     for (size_t i = 0; i < ds->ntensors; i++)
-        if (find_assembled(ds, ds->tensors[i].name) == &ds->tensors[i])
+        if (find_assembled_tensor(ds, ds->tensors[i].name) == &ds->tensors[i])
             CKPT_TRY(put_entry(ds, ds->tensors[i].name, ds->tensors[i].node, NULL));
     const value_pair *pairs = shared ? value_pairs(shared, &n) : NULL;
     for (uint32_t i = 0; i < n; i++) {
         const struct joined_tensor *tied = value_text(pairs[i].key, &alias) && value_text(pairs[i].val, &kept)
-                                               ? find_assembled(ds, kept)
+                                               ? find_assembled_tensor(ds, kept)
                                                : NULL;
         if (tied)
             CKPT_TRY(put_entry(ds, alias, tied->node, NULL));

@@ -42,10 +42,10 @@ static enum ds_kind parse_name(ckpt_str s, struct ds_file *f)
                                                                                              : DS_OTHER;
     bool prefixed = str_starts(s, STR_LIT("bf16_")) || str_starts(s, STR_LIT("fp16_"));
     s = str_skip(s, prefixed ? strlen("bf16_") : 0);
-    f->has_dp = part_name_skip(&s, "zero_pp_rank_", &f->dp_rank);
-    if (!part_name_skip(&s, f->has_dp ? "_mp_rank_" : "mp_rank_", &f->mp_rank))
+    f->has_dp_rank = part_name_skip(&s, "zero_pp_rank_", &f->dp_rank);
+    if (!part_name_skip(&s, f->has_dp_rank ? "_mp_rank_" : "mp_rank_", &f->mp_rank))
         return DS_OTHER;
-    if (f->has_dp && str_is(s, "_optim_states.pt"))
+    if (f->has_dp_rank && str_is(s, "_optim_states.pt"))
         return DS_OPTIM;
     return !prefixed && str_is(s, "_model_states.pt") ? DS_MODEL : DS_OTHER;
 }
@@ -84,7 +84,7 @@ static ckpt_status check_tag(const ckpt_file *f, const char *tracker, ckpt_str t
 {
     char *path = shards_join_path(str_c(f->path), tag);
     struct stat file_stat;
-    bool leaves = path_leaves_folder(tag),
+    bool leaves = is_path_outside_folder(tag),
          there = path && !leaves && stat(path, &file_stat) == 0 && S_ISDIR(file_stat.st_mode);
     free(path);
     if (there)

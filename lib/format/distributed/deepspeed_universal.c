@@ -230,7 +230,7 @@ static ckpt_status open_first_model(struct deepspeed *ds)
     ds->zero_stage = 2;
     const struct ds_file *file = NULL;
     while (!ds->model && (file = ds_next_file(&ds->save, DS_MODEL, DS_ANY_RANK, file))) {
-        ds->zero_stage = file->has_dp ? 3 : 2;
+        ds->zero_stage = file->has_dp_rank ? 3 : 2;
         CKPT_TRY(ds_open_file(ds, file->name, &ds->model));
     }
     return ds->model ? CKPT_OK
@@ -251,5 +251,5 @@ ckpt_status ds_read_universal(struct deepspeed *ds)
     if (st == CKPT_OK)
         st = add_param_groups_if_saved(&u, shapes);
     map_free(u.entry_of);
-    return st == CKPT_OK && ds->zero_stage == 3 ? ds_read_frozen(ds) : st;
+    return st == CKPT_OK && ds->zero_stage == 3 ? ds_read_frozen_params(ds) : st;
 }

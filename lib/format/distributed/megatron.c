@@ -36,11 +36,10 @@
 #define MAX_RANKS 100000u
 #define MAX_TEXT  250u /* bytes of the error that lists tensors without a rule */
 
-/* The folder of one rank. */
 struct megatron_rank {
     uint64_t tensor_rank, stage; /* in the name of the folder */
     ckpt_file *part;             /* NULL: unreadable and reported */
-    bool graph_taken;            /* part_graph_take was called */
+    bool is_graph_taken;         /* part_graph_take was called */
 };
 
 /* The layers with the same prefix, such as "decoder.layers.". */
@@ -66,7 +65,7 @@ struct megatron {
     struct layer_stack *stacks;
     size_t nstacks, cap_stacks;
     map *stage_of;                /* name of a tensor -> chunk * stages + stage of the ranks that have it */
-    ckpt_str unmatched;           /* tensors without a rule, as text for the error */
+    ckpt_str unmatched_text;      /* tensors without a rule, as text for the error */
     uint64_t nunmatched, nlisted; /* how many they are, and how many are in the text */
     bool has_stages;              /* the names of the folders have the number of a stage */
 };
@@ -91,7 +90,7 @@ static bool is_rank_folder(ckpt_str name)
 }
 
 static bool is_dcp_metadata(ckpt_str name) { return str_is(name, METADATA); }
-static bool is_iteration(ckpt_str name)
+static bool is_iteration_folder(ckpt_str name)
 {
     uint64_t n;
     return str_is(name, "release") || (part_name_skip(&name, "iter_", &n) && !name.len);
@@ -114,7 +113,8 @@ static ckpt_status enter_last_iteration(struct megatron *m)
 {
     uint64_t number;
     ckpt_str name;
-    const struct tracker_file tracker = {TRACKER, "number or \"release\"", is_tracker_content, is_iteration};
+    const struct tracker_file tracker = {TRACKER, "number or \"release\"", is_tracker_content,
+                                         is_iteration_folder};
     if (!probe_has(m->f->probe, TRACKER))
         return CKPT_OK;
     CKPT_TRY(tracker_file_read(m->f, &tracker, &name, m->err));
@@ -290,28 +290,29 @@ static ckpt_status count_gated_parts(struct megatron *m, const ckpt_file *part, 
     return CKPT_OK;
 }
 
-static ckpt_status list_unmatched(struct megatron *m, ckpt_str name, const ckpt_tensor *t)
+static ckpt_status list_unmatched_tensor(struct megatron *m, ckpt_str name, const ckpt_tensor *t)
 {
     char shape[128] = "";
     size_t n = 0;
     for (uint32_t k = 0; k < t->ndim && n + 24 < sizeof shape; k++) /* bounded: a number has 22 */
         n += (size_t)snprintf(shape + n, sizeof shape - n, k ? ", %" PRIu64 : "%" PRIu64, t->shape[k]);
-    if (m->nunmatched++ && m->unmatched.len + name.len + n > MAX_TEXT) /* bounded: both are in memory */
+    if (m->nunmatched++ && m->unmatched_text.len + name.len + n > MAX_TEXT) /* bounded: both are in memory */
         return CKPT_OK;
     m->nlisted++;
-    m->unmatched = arena_printf(m->f->a, "%.*s%s%.*s [%s]", (int)m->unmatched.len, m->unmatched.ptr,
-                                m->unmatched.len ? ", " : "", STR_ARG(name), shape); /* bounded: MAX_TEXT */
-    return m->unmatched.ptr ? CKPT_OK : fail_memory(m->err);
+    m->unmatched_text = arena_printf(m->f->a, "%.*s%s%.*s [%s]", (int)m->unmatched_text.len,
+                                     m->unmatched_text.ptr, m->unmatched_text.len ? ", " : "", STR_ARG(name),
+                                     shape); /* bounded: MAX_TEXT */
+    return m->unmatched_text.ptr ? CKPT_OK : fail_memory(m->err);
 }
 
-static ckpt_status fail_unmatched(struct megatron *m)
+static ckpt_status fail_unmatched_tensors(struct megatron *m)
 {
     if (!m->nunmatched)
         return CKPT_OK;
     (void)fail(m->err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
                "{%" PRIu64 " tensor%s} without {=a rule} for how %" PRIu64 " ranks divide %s: %.*s%s",
                m->nunmatched, m->nunmatched == 1 ? "" : "s", m->tensor_ranks,
-               m->nunmatched == 1 ? "it" : "them", (int)m->unmatched.len, m->unmatched.ptr,
+               m->nunmatched == 1 ? "it" : "them", (int)m->unmatched_text.len, m->unmatched_text.ptr,
                m->nunmatched > m->nlisted ? ", …" : ""); /* bounded: MAX_TEXT */
     error_add_hint(m->err,
                    "--parallel FILE.json with {\"GLOB\": 0} for what is cut along dimension 0, null for "
@@ -334,7 +335,7 @@ static ckpt_status find_division(struct megatron *m, const ckpt_file *part, ckpt
     *out = (struct division){.is_cut = rule && rule->how != MEGATRON_COPIED, .parts = 1};
     *known = rule || m->tensor_ranks == 1;
     if (!out->is_cut)
-        return *known ? CKPT_OK : list_unmatched(m, name, t);
+        return *known ? CKPT_OK : list_unmatched_tensor(m, name, t);
     out->dim = rule->dim;
     out->parts = rule->how == MEGATRON_FUSED && m->checkpoint_version >= 1 ? 1 : rule->parts;
     if (rule->how == MEGATRON_GATED)
@@ -459,9 +460,9 @@ static ckpt_status add_values(struct megatron *m, struct megatron_rank *rank, ui
         struct model_name name;
         if (!parse_chunk(leaf->path, leaf->npath, &own_chunk) || own_chunk != chunk)
             continue;
-        if (!rank->graph_taken)
+        if (!rank->is_graph_taken)
             CKPT_TRY(part_graph_take(m->f, rank->part, &root, m->err));
-        rank->graph_taken = true;
+        rank->is_graph_taken = true;
         CKPT_TRY(make_name(m, leaf->path, leaf->npath, &name));
         CKPT_TRY(nested_put(&m->tree, name.path, name.npath, (ckpt_value *)(uintptr_t)leaf->value, m->err));
     }
@@ -667,7 +668,7 @@ static ckpt_status add_all(struct megatron *m)
             if (i + 1 == m->nranks)
                 end_stage(m);
         }
-    CKPT_TRY(fail_unmatched(m));
+    CKPT_TRY(fail_unmatched_tensors(m));
     return check_layer_count(m);
 }
 
@@ -726,7 +727,7 @@ static ckpt_status read_all(struct megatron *m)
 static ckpt_status read(ckpt_file *f, ckpt_error *err)
 {
     struct megatron m = {
-        .f = f, .err = err, .stack_of = map_new(16), .stage_of = map_new(64), .unmatched = {"", 0}};
+        .f = f, .err = err, .stack_of = map_new(16), .stage_of = map_new(64), .unmatched_text = {"", 0}};
     ckpt_status st = sharded_tensors_begin(&m.sharded, f, err);
     if (st == CKPT_OK && (!m.stack_of || !m.stage_of || !nested_begin(&m.tree, f->a, f->limits.max_tensors)))
         st = fail_memory(err);

@@ -21,7 +21,7 @@ bool part_file_set_folder(ckpt_file *f)
     return folder.ptr != NULL;
 }
 
-bool path_leaves_folder(ckpt_str name)
+bool is_path_outside_folder(ckpt_str name)
 {
     size_t from = 0;
     if (!name.len || name.ptr[0] == '/' || memchr(name.ptr, 0, name.len))
@@ -80,7 +80,7 @@ ckpt_status part_file_path(const char *folder, const char *trusted, ckpt_str nam
                            ckpt_error *err)
 {
     *path = NULL;
-    if (path_leaves_folder(name))
+    if (is_path_outside_folder(name))
         return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "names {a file outside of} {=the folder}: \"%.*s\"",
                     STR_ARG(name));
     if (!(*path = shards_join_path(str_c(folder), name)))

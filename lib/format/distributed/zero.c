@@ -49,8 +49,8 @@ struct zero {
     uint64_t mp_rank;
     struct zero_rank *ranks;
     size_t nranks;
-    size_t first_present;     /* the first rank whose optimizer file could be read */
-    const ckpt_value *shapes; /* param_shapes */
+    size_t first_present_rank; /* the first rank whose optimizer file could be read */
+    const ckpt_value *shapes;  /* param_shapes */
     uint32_t ngroups;
     const char *flat_key; /* the key of the partitions in the state */
     struct zero_param *params;
@@ -58,7 +58,7 @@ struct zero {
     struct ds_flat *flats;        /* of the state that is being read; ZeRO 3: one for each rank; else one */
     struct ds_flat *weight_flats; /* the same of the parameters */
     size_t nflats;
-    bool has_omitted; /* a state was left out because it is not partitioned like its parameter */
+    bool has_omitted_state; /* a state was left out because it is not partitioned like its parameter */
 };
 
 /* ------------------------------------------------------------------------- ranks */
@@ -121,7 +121,7 @@ static ckpt_status open_files_of_kind(struct zero *z, enum ds_kind kind)
         struct zero_rank *rank = &z->ranks[file->dp_rank];
         ckpt_file **to = kind == DS_MODEL ? &rank->model : &rank->optim;
         *(kind == DS_MODEL ? &rank->has_model : &rank->has_optim) = true;
-        if (!*to) /* read_first has opened one of them */
+        if (!*to) /* read_stage_and_ranks has opened one of them */
             CKPT_TRY(ds_open_file(ds, file->name, to));
     }
     return CKPT_OK;
@@ -140,7 +140,7 @@ static ckpt_status find_state(struct zero *z, struct zero_rank *rank)
 }
 
 /* check_ranks - checks that both files of each rank exist, and sets the state of each, and
- * z->first_present. */
+ * z->first_present_rank. */
 static ckpt_status check_ranks(struct zero *z)
 {
     char what[96];
@@ -156,16 +156,16 @@ static ckpt_status check_ranks(struct zero *z)
                        rank->has_optim ? "model" : "optimizer", i, z->nranks);
         CKPT_TRY(ds_fail_missing(z->ds, what));
     }
-    z->first_present = 0;
-    while (z->first_present < z->nranks && !z->ranks[z->first_present].optim)
-        z->first_present++;
-    return z->first_present < z->nranks
+    z->first_present_rank = 0;
+    while (z->first_present_rank < z->nranks && !z->ranks[z->first_present_rank].optim)
+        z->first_present_rank++;
+    return z->first_present_rank < z->nranks
                ? CKPT_OK
                : fail(z->ds->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{no} file of {=an optimizer} can be read");
 }
 
-/* read_first - sets the ZeRO stage and the number of ranks from the first optimizer file that can be read. */
-static ckpt_status read_first(struct zero *z)
+/* read_stage_and_ranks - takes both from the first optimizer file that can be read. */
+static ckpt_status read_stage_and_ranks(struct zero *z)
 {
     struct deepspeed *ds = z->ds;
     ckpt_file *part = NULL;
@@ -204,7 +204,7 @@ static ckpt_status read_first(struct zero *z)
 static ckpt_status open_ranks(struct zero *z)
 {
     uint64_t end, files;
-    CKPT_TRY(read_first(z));
+    CKPT_TRY(read_stage_and_ranks(z));
     if (!z->ranks) /* fail_rank_count reported it to `verify` */
         return CKPT_EFORMAT;
     CKPT_TRY(open_files_of_kind(z, DS_OPTIM));
@@ -339,8 +339,8 @@ static ckpt_status fill_flats(struct zero *z, uint32_t from, uint32_t n, const c
     return CKPT_OK;
 }
 
-/* check_starts - checks that each rank has the same elements of z->flats as of z->weight_flats. */
-static ckpt_status check_starts(struct zero *z)
+/* check_partition_starts - checks that each rank has the same elements of z->flats as of z->weight_flats. */
+static ckpt_status check_partition_starts(struct zero *z)
 {
     bool same = true;
     for (size_t i = 0; same && i < z->nflats; i++) {
@@ -354,8 +354,8 @@ static ckpt_status check_starts(struct zero *z)
                        "{other lengths} of partitions than {=those of the parameters}");
 }
 
-/* check_end - checks that the flat tensors have nothing but padding after END, the end of the parameters. */
-static ckpt_status check_end(struct zero *z, uint64_t end)
+/* check_padding - checks that the flat tensors have only padding after END, where the parameters end. */
+static ckpt_status check_padding(struct zero *z, uint64_t end)
 {
     uint64_t total = z->flats[0].nelements,
              unit = 2 * (uint64_t)z->nranks; /* of padding, in zero_to_fp32.py */
@@ -371,8 +371,8 @@ static ckpt_status check_end(struct zero *z, uint64_t end)
                        total, end);
 }
 
-/* add_slices - adds the elements that each rank has of PARAM to the tensor that is being assembled. */
-static ckpt_status add_slices(struct zero *z, const struct zero_param *param)
+/* add_param_slices - adds the elements that each rank has of PARAM to the tensor that is being assembled. */
+static ckpt_status add_param_slices(struct zero *z, const struct zero_param *param)
 {
     struct deepspeed *ds = z->ds;
     uint64_t share = count_share(z, param->nelements);
@@ -393,7 +393,7 @@ static ckpt_status assemble_param(struct zero *z, struct zero_param *param)
     param->tensor.dtype = z->flats[0].dtype;
     for (size_t i = 1; i < z->nflats && !param->tensor.dtype; i++)
         param->tensor.dtype = z->flats[i].dtype;
-    ckpt_status st = add_slices(z, param);
+    ckpt_status st = add_param_slices(z, param);
     return prefix_where_if_failed(st, param->tensor.name, z->ds->err);
 }
 
@@ -429,7 +429,7 @@ static ckpt_status put_flat_state(struct zero *z, uint32_t from, uint32_t n, ckp
     ckpt_value *node;
     ckpt_status st = fill_flats(z, from, n, key.ptr);
     if (st == CKPT_OK)
-        st = check_starts(z);
+        st = check_partition_starts(z);
     CKPT_TRY(prefix_where_if_failed(st, key, z->ds->err));
     for (size_t i = 0; i < z->nparams; i++) {
         struct zero_param *param = &z->params[i];
@@ -457,10 +457,10 @@ static ckpt_status put_common_state(struct zero *z, ckpt_str key, ckpt_value *v)
         ckpt_value *node = is_scalar(v) ? v : NULL;
         ckpt_str name = ds_state_name(z->ds, param->tensor.name, key);
         if (!node && name.ptr)
-            CKPT_TRY(ds_add_copy(z->ds, z->ranks[z->first_present].optim, v, name, &node));
+            CKPT_TRY(ds_add_copy(z->ds, z->ranks[z->first_present_rank].optim, v, name, &node));
         if (node)
             CKPT_TRY(put_state(z, param, key, node));
-        z->has_omitted |= !node;
+        z->has_omitted_state |= !node;
     }
     return CKPT_OK;
 }
@@ -468,7 +468,7 @@ static ckpt_status put_common_state(struct zero *z, ckpt_str key, ckpt_value *v)
 /* is_partitioned - returns true if the state V, called KEY, is partitioned like the parameters of group G. */
 static bool is_partitioned(const struct zero *z, ckpt_str key, const ckpt_value *v, uint32_t g)
 {
-    const struct zero_rank *rank = &z->ranks[z->first_present];
+    const struct zero_rank *rank = &z->ranks[z->first_present_rank];
     const ckpt_tensor *t = ds_find_row(rank->optim, v),
                       *weights = ds_find_row(rank->optim, get_partition(z, rank, g, NULL));
     return t && weights && t->ndim == 1 && t->has_shape && !str_is(key, "step") &&
@@ -479,7 +479,7 @@ static ckpt_status put_states(struct zero *z, uint32_t from, uint32_t n)
 {
     uint32_t npairs = 0;
     ckpt_str key;
-    const struct zero_rank *rank = &z->ranks[z->first_present];
+    const struct zero_rank *rank = &z->ranks[z->first_present_rank];
     const ckpt_value *base = get_base_state(z, rank);
     const ckpt_value *first = ds_get_numbered(value_is_sequence(base) ? base : ds_get(base, "state"), from);
     const value_pair *pairs = first ? value_pairs(first, &npairs) : NULL;
@@ -493,7 +493,7 @@ static ckpt_status put_states(struct zero *z, uint32_t from, uint32_t n)
         else if (!t || t->ndim == 0 || t->elements <= 1)
             CKPT_TRY(put_common_state(z, key, v));
         else
-            z->has_omitted = true;
+            z->has_omitted_state = true;
     }
     for (size_t i = 0; i < z->nparams; i++) {
         if (z->params[i].is_tied || !z->params[i].states->u.dict.n)
@@ -512,18 +512,18 @@ static ckpt_status read_groups(struct zero *z, uint32_t from, uint32_t n)
     CKPT_TRY(z->ds->zero_stage == 3 ? list_params(z, 0, z->ngroups) : list_params(z, from, from + n));
     CKPT_TRY(set_first_elements(z, &end));
     CKPT_TRY(fill_flats(z, from, n, NULL));
-    CKPT_TRY(check_end(z, end));
+    CKPT_TRY(check_padding(z, end));
     z->weight_flats = z->flats;
     CKPT_TRY(put_weights(z));
     return put_states(z, from, n);
 }
 
-/* is_over_all_ranks - returns true if group G is cut over all ranks. Groups of experts are cut over the ranks
- * that have the same experts. */
-static bool is_over_all_ranks(const struct zero *z, uint32_t g)
+/* is_cut_over_all_ranks - returns true if group G is cut over all ranks. Groups of experts are cut over the
+ * ranks that have the same experts. */
+static bool is_cut_over_all_ranks(const struct zero *z, uint32_t g)
 {
     int64_t n;
-    const ckpt_value *count = ds_get(z->ranks[z->first_present].state, "partition_count");
+    const ckpt_value *count = ds_get(z->ranks[z->first_present_rank].state, "partition_count");
     const ckpt_value *of_group = value_is_sequence(count) ? value_item(count, g) : NULL;
     return !of_group || !value_integer(of_group, &n) || n <= 0 || (uint64_t)n == z->nranks;
 }
@@ -531,7 +531,7 @@ static bool is_over_all_ranks(const struct zero *z, uint32_t g)
 static ckpt_status read_all_groups(struct zero *z)
 {
     struct deepspeed *ds = z->ds;
-    const ckpt_value *flats = ds_get(z->ranks[z->first_present].state, z->flat_key);
+    const ckpt_value *flats = ds_get(z->ranks[z->first_present_rank].state, z->flat_key);
     uint32_t n = value_count(flats);
     z->ngroups = value_is_sequence(z->shapes) ? value_count(z->shapes) : 1;
     if (!value_is_sequence(flats) || !z->shapes || (ds->zero_stage < 3 && n != z->ngroups))
@@ -541,7 +541,7 @@ static ckpt_status read_all_groups(struct zero *z)
     if (ds->zero_stage == 3) /* flat groups are cut by size, not between parameters */
         return read_groups(z, 0, n);
     for (uint32_t g = 0; g < z->ngroups; g++) {
-        if (is_over_all_ranks(z, g))
+        if (is_cut_over_all_ranks(z, g))
             CKPT_TRY(read_groups(z, g, 1));
         else
             file_notice(ds->f,
@@ -554,8 +554,9 @@ static ckpt_status read_all_groups(struct zero *z)
 
 /* ------------------------------------------------------------------------ frozen */
 
-/* get_fragment - returns the share that RANK has of the frozen parameter NAME, which usually is entry I. */
-static const ckpt_value *get_fragment(const struct zero_rank *rank, uint32_t i, ckpt_str name)
+/* get_frozen_share - returns the share that RANK has of the frozen parameter NAME, which usually is entry
+ * I. */
+static const ckpt_value *get_frozen_share(const struct zero_rank *rank, uint32_t i, ckpt_str name)
 {
     uint32_t n;
     ckpt_str key;
@@ -566,8 +567,8 @@ static const ckpt_value *get_fragment(const struct zero_rank *rank, uint32_t i, 
     return pairs && name.len == strlen(name.ptr) /* ds_get stops at a NUL */ ? ds_get(all, name.ptr) : NULL;
 }
 
-/* read_frozen - assembles the frozen parameter PAIR, entry I of frozen_param_shapes. */
-static ckpt_status read_frozen(struct zero *z, const value_pair *pair, uint32_t i)
+/* read_frozen_param - assembles the frozen parameter PAIR, entry I of frozen_param_shapes. */
+static ckpt_status read_frozen_param(struct zero *z, const value_pair *pair, uint32_t i)
 {
     struct deepspeed *ds = z->ds;
     struct zero_param param = {.first_element = 0};
@@ -579,7 +580,7 @@ static ckpt_status read_frozen(struct zero *z, const value_pair *pair, uint32_t 
         const struct zero_rank *rank = &z->ranks[k];
         z->flats[k] = (struct ds_flat){.npartitions = 0};
         ckpt_status st = ds_flat_add(ds, &z->flats[k], rank->model,
-                                     rank->model ? get_fragment(rank, i, param.tensor.name) : NULL,
+                                     rank->model ? get_frozen_share(rank, i, param.tensor.name) : NULL,
                                      count_share(z, param.nelements));
         CKPT_TRY(prefix_where_if_failed(st, param.tensor.name, ds->err));
     }
@@ -587,7 +588,7 @@ static ckpt_status read_frozen(struct zero *z, const value_pair *pair, uint32_t 
     return ds_end_parameter(ds, &param.tensor);
 }
 
-static ckpt_status read_all_frozen(struct zero *z, const ckpt_file *model)
+static ckpt_status read_frozen_params(struct zero *z, const ckpt_file *model)
 {
     uint32_t n = 0;
     const ckpt_value *shapes = ds_get(model->root, "frozen_param_shapes");
@@ -597,7 +598,7 @@ static ckpt_status read_all_frozen(struct zero *z, const ckpt_file *model)
     if (!z->flats)
         return fail_memory(z->ds->err);
     for (uint32_t i = 0; i < n; i++)
-        CKPT_TRY(read_frozen(z, &pairs[i], i));
+        CKPT_TRY(read_frozen_param(z, &pairs[i], i));
     return CKPT_OK;
 }
 
@@ -624,8 +625,8 @@ static bool is_scalar_list(const ckpt_value *v)
     return scalars;
 }
 
-/* name_group - fills TO with the scalars of GROUP, param_group I, and the names of its parameters. */
-static ckpt_status name_group(struct zero *z, const ckpt_value *group, uint32_t i, ckpt_value *to)
+/* fill_param_group - fills TO with the scalars of GROUP, param_group I, and the names of its parameters. */
+static ckpt_status fill_param_group(struct zero *z, const ckpt_value *group, uint32_t i, ckpt_value *to)
 {
     arena *a = z->ds->f->a;
     uint32_t n = 0;
@@ -657,7 +658,7 @@ ckpt_status ds_add_param_groups(struct deepspeed *ds, const ckpt_value *shapes, 
         ckpt_value *to = value_new(ds->f->a, CKPT_V_DICT, 0);
         if (!to || !value_append(ds->f->a, ds->groups, to))
             return fail_memory(ds->err);
-        CKPT_TRY(name_group(&z, value_item(groups, i), i, to));
+        CKPT_TRY(fill_param_group(&z, value_item(groups, i), i, to));
     }
     return CKPT_OK;
 }
@@ -678,16 +679,16 @@ ckpt_status ds_read_zero(struct deepspeed *ds, uint64_t mp)
     z.shapes = ds_get(model->root, "param_shapes");
     CKPT_TRY(read_all_groups(&z));
     if (ds->zero_stage == 3)
-        CKPT_TRY(read_all_frozen(&z, model));
-    if (z.has_omitted)
+        CKPT_TRY(read_frozen_params(&z, model));
+    if (z.has_omitted_state)
         file_notice(ds->f,
                     "some states of the optimizer do not have the shapes of its parameters, and are left "
                     "out");
-    const ckpt_value *base = get_base_state(&z, &z.ranks[z.first_present]);
+    const ckpt_value *base = get_base_state(&z, &z.ranks[z.first_present_rank]);
     return ds_add_param_groups(ds, z.shapes, value_is_sequence(base) ? NULL : ds_get(base, "param_groups"));
 }
 
-ckpt_status ds_read_frozen(struct deepspeed *ds)
+ckpt_status ds_read_frozen_params(struct deepspeed *ds)
 {
     struct zero z = {.ds = ds};
     uint64_t end, files = count_files(&z, DS_MODEL, &end);
@@ -699,5 +700,5 @@ ckpt_status ds_read_frozen(struct deepspeed *ds)
         return fail_memory(ds->err);
     CKPT_TRY(open_files_of_kind(&z, DS_MODEL));
     ds->dp_ranks = z.nranks;
-    return read_all_frozen(&z, ds->model);
+    return read_frozen_params(&z, ds->model);
 }

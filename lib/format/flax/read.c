@@ -8,7 +8,7 @@
  *
  * Refused: what MessagePack refuses; bytes after the value; keys that are containers or arrays, that come
  * twice, or are texts and numbers in one map; a chunk that is missing or of a different dtype; a key that
- * differs from "__msgpack_chunked_array__" in a few bytes; more than FLAX_DEPTH nested containers.
+ * differs from "__msgpack_chunked_array__" in a few bytes; more than FLAX_MAX_DEPTH nested containers.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -18,8 +18,8 @@
 #include "format/flax/flax.h"
 #include "format/torch/graph.h"
 
-#define CHUNKED    "__msgpack_chunked_array__"
-#define CHUNKS_MAX 65536u
+#define CHUNKED_KEY "__msgpack_chunked_array__"
+#define CHUNKS_MAX  65536u
 
 /* An array of the file. Its TENSOR node has its index as the offset. */
 struct stored_array {
@@ -189,8 +189,8 @@ static ckpt_status enter_container(struct flax_reading *r, const struct msgpack_
 {
     arena *a = r->input.f->a;
     bool is_map = v->kind == MSGPACK_MAP;
-    if (r->depth == FLAX_DEPTH)
-        return fail(r->input.err, CKPT_ELIMIT, v->at, "{more} than {=%u} nested containers", FLAX_DEPTH);
+    if (r->depth == FLAX_MAX_DEPTH)
+        return fail(r->input.err, CKPT_ELIMIT, v->at, "{more} than {=%u} nested containers", FLAX_MAX_DEPTH);
     struct frame *top = arena_append(a, &r->stack, &r->depth, &r->cap_stack, sizeof *top);
     if (!top)
         return fail_memory(r->input.err);
@@ -200,14 +200,14 @@ static ckpt_status enter_container(struct flax_reading *r, const struct msgpack_
     return top->node && (!is_map || top->keys) ? CKPT_OK : fail_memory(r->input.err);
 }
 
-/* is_nearly_chunked - returns true if KEY differs from CHUNKED in a few bytes. Then KEY is damaged: its map
- * is an array in chunks, which must not be listed as tensors of their own. */
+/* is_nearly_chunked - returns true if KEY differs from CHUNKED_KEY in a few bytes. Then KEY is damaged: its
+ * map is an array in chunks, which must not be listed as tensors of their own. */
 static bool is_nearly_chunked(ckpt_str key)
 {
     size_t same = 0;
-    for (size_t i = 0; key.len == strlen(CHUNKED) && i < key.len; i++)
-        same += key.ptr[i] == CHUNKED[i];
-    return same > strlen(CHUNKED) / 2 && same < strlen(CHUNKED);
+    for (size_t i = 0; key.len == strlen(CHUNKED_KEY) && i < key.len; i++)
+        same += key.ptr[i] == CHUNKED_KEY[i];
+    return same > strlen(CHUNKED_KEY) / 2 && same < strlen(CHUNKED_KEY);
 }
 
 /* take_key - makes KEY, which is at AT, the key of the next value of TOP. */
@@ -226,7 +226,7 @@ static ckpt_status take_key(struct flax_reading *r, struct frame *top, ckpt_valu
                     "a mapping with keys of {text and of numbers}; {=one kind} is allowed");
     if (is_text && is_nearly_chunked(text))
         return fail(r->input.err, CKPT_EFORMAT, at, "the key {\"%.*s\"} is nearly {=\"%s\"}", STR_ARG(text),
-                    CHUNKED);
+                    CHUNKED_KEY);
     if (is_text && !map_put(top->keys, text, 0, &before))
         return fail_memory(r->input.err);
     if (before != MAP_NONE)
@@ -258,7 +258,7 @@ static ckpt_status add_node(struct flax_reading *r, ckpt_value *node, uint64_t a
         node = top->node;
         map_free(top->keys);
         r->depth--;
-        if (is_map && value_get(node, CHUNKED))
+        if (is_map && value_get(node, CHUNKED_KEY))
             CKPT_TRY(join_chunks(r, node, &node));
     }
     r->root = node;

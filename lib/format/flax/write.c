@@ -10,9 +10,9 @@
  * Everything but the elements is first made in memory.
  *
  * Refused: a dtype that Flax cannot read; an array of more than 2^30 bytes, which Flax would write in chunks;
- * a name that would be both a tensor and a map; text among keys that are numbers; more than FLAX_DEPTH nested
- * containers; output that would not be recognized when read, such as an empty map in a file that is not
- * called .msgpack.
+ * a name that would be both a tensor and a map; text among keys that are numbers; more than FLAX_MAX_DEPTH
+ * nested containers; output that would not be recognized when read, such as an empty map in a file that is
+ * not called .msgpack.
  */
 #include <stdlib.h>
 
@@ -21,8 +21,8 @@
 #include "format/flax/flax.h"
 #include "format/nested.h"
 
-#define LARGEST       (UINT64_C(1) << 30) /* bytes of an array that Flax does not write in chunks */
-#define LARGEST_WIDTH 32u                 /* of an element: complex256 */
+#define MAX_ARRAY_BYTES   (UINT64_C(1) << 30) /* bytes of an array that Flax does not write in chunks */
+#define MAX_ELEMENT_BYTES 32u                 /* of an element: complex256 */
 
 struct flax_frame {
     const ckpt_value *node;
@@ -37,7 +37,7 @@ struct flax_output {
     buf skeleton;       /* all of the output but elements */
     size_t *item_order; /* the indexes of the items, in the order of the output */
     size_t nitems;
-    struct flax_frame stack[FLAX_DEPTH];
+    struct flax_frame stack[FLAX_MAX_DEPTH];
     uint32_t depth;
 };
 
@@ -56,9 +56,10 @@ static const char *find_unfit_reason(const struct flat_writer *w, const struct f
         return "has more dimensions than numpy allows";
     if (!find_dtype(w, x))
         return "has a type that flax lacks";
-    if (!flax_size(t->shape, t->ndim, LARGEST_WIDTH, &nbytes))
+    if (!flax_size(t->shape, t->ndim, MAX_ELEMENT_BYTES, &nbytes))
         return "has a larger size than numpy allows";
-    return plan_nbytes(w->p, x->row, &nbytes) && nbytes <= LARGEST ? NULL : "has more than 2^30 bytes";
+    return plan_nbytes(w->p, x->row, &nbytes) && nbytes <= MAX_ARRAY_BYTES ? NULL
+                                                                           : "has more than 2^30 bytes";
 }
 
 static uint32_t find_item(const struct flax_output *output, const ckpt_value *v)
@@ -76,7 +77,7 @@ static ckpt_status put_array(struct flat_writer *w, const ckpt_value *v, ckpt_er
                    is_scalar);
     CKPT_TRY(flat_lay_out_item(w, x, 1, err));
     output->item_order[output->nitems++] = i;
-    return checked_add(x->begin, output->skeleton.len, &x->begin) ? CKPT_OK : flat_fail_size(err);
+    return checked_add(x->begin, output->skeleton.len, &x->begin) ? CKPT_OK : flat_fail_too_large(err);
 }
 
 /* ----------------------------------------------------------------------- the tree */
@@ -160,8 +161,8 @@ static ckpt_status enter_container(struct flat_writer *w, const ckpt_value *v, c
     struct flax_frame f = {.node = v, .edit = output->keeps_graph ? plan_find_edit(w->p, v) : NULL};
     const ckpt_value *key, *entry;
     uint32_t n = 0, texts = 0;
-    if (output->depth == FLAX_DEPTH)
-        return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "{more} than {=%u} nested containers", FLAX_DEPTH);
+    if (output->depth == FLAX_MAX_DEPTH)
+        return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "{more} than {=%u} nested containers", FLAX_MAX_DEPTH);
     for (uint32_t i = 0; (entry = get_entry(&f, i, &key)); i++)
         if (!is_left_out(output, &f, i, entry)) {
             n++;
@@ -243,7 +244,7 @@ static ckpt_status lay_out(struct flat_writer *w, ckpt_error *err)
     if (!buf_ok(&output->skeleton))
         return fail_memory(err);
     CKPT_TRY(check_beginning(w, err));
-    return checked_add(w->nbytes, output->skeleton.len, &w->size) ? CKPT_OK : flat_fail_size(err);
+    return checked_add(w->nbytes, output->skeleton.len, &w->size) ? CKPT_OK : flat_fail_too_large(err);
 }
 
 /* ------------------------------------------------------------------------ bytes */
@@ -274,8 +275,8 @@ static bool keeps_graph(const struct flat_writer *w)
 
 ckpt_status flax_write(ckpt_plan *p, const struct write_job *job, ckpt_error *err)
 {
-    static const struct flat_rules rules = {.holder = "flax",
-                                            .holds = "only tensors are taken over from other formats",
+    static const struct flat_rules rules = {.format_name = "flax",
+                                            .contents_rule = "only tensors are taken over from other formats",
                                             .keeps_values = keeps_graph,
                                             .find_unfit_reason = find_unfit_reason,
                                             .lay_out = lay_out,

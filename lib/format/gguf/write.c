@@ -180,7 +180,7 @@ static ckpt_status lay_out(struct flat_writer *w, ckpt_error *err)
     w->data_start = o->header.len;
     bool fits = gguf_round_up(&w->nbytes, alignment) && gguf_round_up(&w->data_start, alignment) &&
                 checked_add(w->data_start, w->nbytes, &w->size);
-    return fits ? CKPT_OK : flat_fail_size(err);
+    return fits ? CKPT_OK : flat_fail_too_large(err);
 }
 
 /* ------------------------------------------------------------------------- bytes */
@@ -199,8 +199,8 @@ static ckpt_status put_contents(struct flat_writer *w, sink *out, ckpt_error *er
 
 ckpt_status gguf_write(ckpt_plan *p, const struct write_job *job, ckpt_error *err)
 {
-    static const struct flat_rules rules = {.holder = "GGUF",
-                                            .holds = "GGUF holds tensors and key-value pairs only",
+    static const struct flat_rules rules = {.format_name = "GGUF",
+                                            .contents_rule = "GGUF holds tensors and key-value pairs only",
                                             .float_dtype = "float32",
                                             .find_unfit_reason = find_unfit_reason,
                                             .lay_out = lay_out,

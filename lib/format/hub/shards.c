@@ -140,7 +140,7 @@ static const char *find_name_fault(ckpt_str name)
         return "goes on after a NUL, where a file name ends";
     if (memchr(name.ptr, '\\', name.len))
         return "has a backslash, which separates folders on some systems";
-    return path_leaves_folder(name) ? "leaves the folder of the index" : NULL;
+    return is_path_outside_folder(name) ? "leaves the folder of the index" : NULL;
 }
 
 static ckpt_status find_shard(struct index *x, ckpt_str name, uint32_t *out)

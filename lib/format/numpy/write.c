@@ -192,7 +192,7 @@ static ckpt_status lay_out_item(struct flat_writer *w, size_t i, ckpt_error *err
     uint64_t nbytes;
     buf b;
     if (!plan_nbytes(w->p, x->row, &nbytes) || nbytes > UINT64_MAX - HEADER_MAX)
-        return flat_fail_size(err);
+        return flat_fail_too_large(err);
     if (x->name.len == 0 && flat_get_tensor(w, x)->npath == 0)
         x->name = STR_LIT("arr_0");
     buf_init(&b, SIZE_MAX / 2);
@@ -202,7 +202,7 @@ static ckpt_status lay_out_item(struct flat_writer *w, size_t i, ckpt_error *err
     if (o->archive) /* bounded: each is below 2^17 */
         o->directory_size += ZIP_CENTRAL_SIZE + x->name.len + SUFFIX_LEN + zip64_length(&h);
     CKPT_TRY(st);
-    return fits ? flat_lay_out_item(w, x, 1, err) : flat_fail_size(err);
+    return fits ? flat_lay_out_item(w, x, 1, err) : flat_fail_too_large(err);
 }
 
 static ckpt_status lay_out(struct flat_writer *w, ckpt_error *err)
@@ -213,7 +213,7 @@ static ckpt_status lay_out(struct flat_writer *w, ckpt_error *err)
         CKPT_TRY(lay_out_item(w, i, err));
     if (o->archive)
         o->directory_size += w->n ? ZIP_ENDS_SIZE : ZIP_END_SIZE;
-    return checked_add(w->nbytes, o->directory_size, &w->size) ? CKPT_OK : flat_fail_size(err);
+    return checked_add(w->nbytes, o->directory_size, &w->size) ? CKPT_OK : flat_fail_too_large(err);
 }
 
 /* ------------------------------------------------------------------------ bytes */
@@ -348,8 +348,8 @@ static ckpt_status put_compressed(struct flat_writer *w, sink *out, ckpt_error *
 
 static ckpt_status write_numpy(ckpt_plan *p, const struct write_job *job, bool archive, ckpt_error *err)
 {
-    const struct flat_rules rules = {.holder = "numpy",
-                                     .holds = "numpy's files hold arrays only",
+    const struct flat_rules rules = {.format_name = "numpy",
+                                     .contents_rule = "numpy's files hold arrays only",
                                      .float_dtype = "float32",
                                      .needs_crcs = true,
                                      .size_unknown = job->opts->compress,

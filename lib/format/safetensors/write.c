@@ -111,7 +111,7 @@ static ckpt_status make_metadata(struct flat_writer *w, ckpt_error *err)
     ckpt_plan *p = w->p;
     size_t first_added;
     CKPT_TRY(plan_metadata(p, &h->meta, &h->nmeta, err));
-    CKPT_TRY(ties_update_metadata(p, w->aliases, &h->meta, &h->nmeta, &first_added, err));
+    CKPT_TRY(ties_update_metadata(p, w->first_alias, &h->meta, &h->nmeta, &first_added, err));
     CKPT_TRY(notice_accidental_ties(w, first_added, err));
     if ((h->nmeta || !p->file->flat_names || p->file->for_torch_load) && !has_key(h, STR_LIT("format")))
         h->meta[h->nmeta++] = (struct plan_pair){.key = STR_LIT("format"), .text = STR_LIT("pt")};
@@ -243,7 +243,7 @@ static ckpt_status lay_out(struct flat_writer *w, ckpt_error *err)
     w->data_start = h->bytes.len;
     w->size = w->p->file->src ? w->p->file->src->size : 0;
     bool fits = is_copy(w->p) || checked_add(w->data_start, w->nbytes, &w->size);
-    return fits ? CKPT_OK : flat_fail_size(err);
+    return fits ? CKPT_OK : flat_fail_too_large(err);
 }
 
 static ckpt_status put_contents(struct flat_writer *w, sink *out, ckpt_error *err)
@@ -259,8 +259,8 @@ static ckpt_status put_contents(struct flat_writer *w, sink *out, ckpt_error *er
 
 ckpt_status safetensors_write(ckpt_plan *p, const struct write_job *job, ckpt_error *err)
 {
-    static const struct flat_rules rules = {.holder = "safetensors",
-                                            .holds = "safetensors holds tensors only",
+    static const struct flat_rules rules = {.format_name = "safetensors",
+                                            .contents_rule = "safetensors holds tensors only",
                                             .records_ties = true,
                                             .find_unfit_reason = find_unfit_reason,
                                             .lay_out = lay_out,

@@ -176,7 +176,7 @@ static ckpt_status open_latest(ckpt_file *f, ckpt_str folder, const struct state
     ckpt_str name = state->latest;
     if (name.ptr[0] == '/')
         name = str_after_last(name, '/');
-    if (path_leaves_folder(name))
+    if (is_path_outside_folder(name))
         return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
                     "the state file names {\"%.*s\"}, which is not {=in its folder}", STR_ARG(state->latest));
     ckpt_status st = shards_become_file(f, folder, name, err);
