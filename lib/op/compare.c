@@ -33,7 +33,7 @@ struct totals {
     struct distance batch; /* of the current batch */
 };
 
-bool compare_possible(const ckpt_tensor *a, const ckpt_tensor *b)
+bool can_compare_rows(const ckpt_tensor *a, const ckpt_tensor *b)
 {
     ckpt_dtype dtype_a = (ckpt_dtype)a->dtype, dtype_b = (ckpt_dtype)b->dtype;
     if (!a->has_data || !b->has_data || a->elements != b->elements || a->ndim != b->ndim)
@@ -162,8 +162,8 @@ static void compare_int64s(struct totals *t, ckpt_dtype dt, const unsigned char 
     }
 }
 
-/* to_complex - converts N numbers in place to N pairs with imaginary part 0. */
-static void to_complex(double *num, size_t n)
+/* make_complex - converts N numbers in place to N pairs with imaginary part 0. */
+static void make_complex(double *num, size_t n)
 {
     for (size_t i = n; i-- > 0;) {
         double re = num[i];
@@ -219,7 +219,7 @@ static void decode_side(struct compared_row *s, const unsigned char *p, size_t n
 {
     number_decode(s->dtype, p, n, s->numbers);
     if (complex && !number_is_complex(s->dtype))
-        to_complex(s->numbers, n);
+        make_complex(s->numbers, n);
 }
 
 /* add_norms - adds N <= BATCH elements to the norms, whether they differ or not. */

@@ -14,9 +14,9 @@ struct comparison {
     struct norms norms; /* 0 unless the options request them */
 };
 
-/* compare_possible - returns true if values of A and B can be compared. */
-bool compare_possible(const ckpt_tensor *a, const ckpt_tensor *b);
-/* compare_rows - compares the two rows of PAIR, for which compare_possible() is true. Reports its progress to
+/* can_compare_rows - returns true if values of A and B can be compared. */
+bool can_compare_rows(const ckpt_tensor *a, const ckpt_tensor *b);
+/* compare_rows - compares the two rows of PAIR, for which can_compare_rows() is true. Reports its progress to
  * RUN. CHUNK, which may be NULL, limits the comparison to some elements; its crc is set.
  *
  * Elements with the same bytes in the same dtype are equal, NaN included. Other elements are compared as

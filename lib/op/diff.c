@@ -258,8 +258,8 @@ static void fill_event(struct diff *d, const struct row_pair *p, ckpt_diff_event
     e->dtype_differs = !names_only && !tensor_same_dtype(a, b);
     e->shape_differs = !names_only && !have_same_shape(a, b);
     if (!d->o->keys_only) {
-        bool numbers = a->has_data && b->has_data && a->kind != CKPT_QUANTIZED && b->kind != CKPT_QUANTIZED;
-        e->values_differ = !numbers && (!have_same_form(a, b) || p->array_differs);
+        bool numeric = a->has_data && b->has_data && a->kind != CKPT_QUANTIZED && b->kind != CKPT_QUANTIZED;
+        e->values_differ = !numeric && (!have_same_form(a, b) || p->array_differs);
         if (p->item != CKPT_NO_TENSOR)
             fill_values(d, p, e);
         else if (!e->shape_differs && a->has_data && b->has_data)
@@ -333,7 +333,7 @@ static uint64_t make_tie_key(const struct diff *d, const struct row_pair *p)
 
 static bool is_comparable(const struct diff *d, const struct row_pair *p)
 {
-    return p->a != CKPT_NO_TENSOR && p->b != CKPT_NO_TENSOR && compare_possible(row_a(d, p), row_b(d, p));
+    return p->a != CKPT_NO_TENSOR && p->b != CKPT_NO_TENSOR && can_compare_rows(row_a(d, p), row_b(d, p));
 }
 
 /* add_compare_items - adds an item for each pair to compare. Pairs of tied weights, whose rows share their

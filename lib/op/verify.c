@@ -30,11 +30,11 @@ struct verify_job {
     struct manifest_text manifest;
     bool *bad_crc; /* by storage */
     ckpt_error *err;
-    ckpt_status status;      /* of check_report, which adds a finding */
-    ckpt_error report_error; /* if STATUS is not CKPT_OK */
-    uint64_t tensor_bytes;   /* of the rows in ITEMS */
-    uint64_t bytes_before;   /* for progress: bytes read before the current parallel_run */
-    uint64_t total;          /* for progress: all bytes */
+    ckpt_status status;        /* of check_report, which adds a finding */
+    ckpt_error report_failure; /* if STATUS is not CKPT_OK */
+    uint64_t tensor_bytes;     /* of the rows in ITEMS */
+    uint64_t bytes_before;     /* for progress: bytes read before the current parallel_run */
+    uint64_t total;            /* for progress: all bytes */
 };
 
 static int report_verify_progress(void *user, uint64_t done, uint64_t total)
@@ -147,7 +147,7 @@ static ckpt_status report_not_finite(struct verify_job *job, const ckpt_tensor *
     buf_free(&at);
     error_add_where(&e, "%.*s", STR_ARG(t->name));
     error_add_file(&e, job->f->path);
-    return check_report_finding(job->c, CHECK_NOT_FINITE, &f, &job->report_error);
+    return check_report_finding(job->c, CHECK_NOT_FINITE, &f, &job->report_failure);
 }
 
 static int report_row(void *user, size_t i)
@@ -156,7 +156,7 @@ static int report_row(void *user, size_t i)
     struct row_result *result = &job->results[i];
     const ckpt_tensor *t = &job->f->table.rows[job->items[i].row].t;
     if (result->fault)
-        job->status = check_report_fault(job->c, job->f->path, result->fault, &job->report_error);
+        job->status = check_report_fault(job->c, job->f->path, result->fault, &job->report_failure);
     else if (result->finite.nan || result->finite.inf)
         job->status = report_not_finite(job, t, &result->finite);
     job->c->result->read += t->nbytes; /* bounded: the sum of all sizes was checked before */
@@ -205,7 +205,7 @@ static ckpt_status run_and_report(struct verify_job *job, const struct parallel_
 {
     ckpt_status st = parallel_run(parallel, job->err);
     if (job->status != CKPT_OK && job->err)
-        *job->err = job->report_error;
+        *job->err = job->report_failure;
     return job->status != CKPT_OK ? job->status : st;
 }
 
@@ -364,7 +364,7 @@ static int report_record(void *user, size_t i)
     else
         return 0;
     error_add_where(&e, "%.*s", STR_ARG(r->name));
-    job->status = check_report_fault(job->c, r->path, &e, &job->report_error);
+    job->status = check_report_fault(job->c, r->path, &e, &job->report_failure);
     return job->status != CKPT_OK;
 }
 

@@ -80,8 +80,8 @@ static ckpt_scan_verdict get_verdict(const struct trace_global *g)
     return (ckpt_scan_verdict)cache->verdict;
 }
 
-/* get_rule - returns the rule that a name of verdict V breaks; NULL: none. */
-static const ckpt_scan_rule *get_rule(ckpt_scan_verdict v)
+/* get_broken_rule - returns the rule that a name of verdict V breaks; NULL: none. */
+static const ckpt_scan_rule *get_broken_rule(ckpt_scan_verdict v)
 {
     switch (v) {
     case CKPT_SCAN_UNKNOWN_CALLABLE: return scan_rule(SCAN_UNKNOWN_CALLABLE);
@@ -140,9 +140,9 @@ static bool is_text(struct scan *scan, const struct trace_step *step, trace_ref 
     arena *a = arena_new(ARGS_MEMORY);
     ckpt_value *v = read_value(scan, step, ref, a, 1);
     ckpt_str text;
-    bool same = v && value_text(v, &text) && str_is(text, expected);
+    bool matches = v && value_text(v, &text) && str_is(text, expected);
     arena_free(a);
-    return same;
+    return matches;
 }
 
 static bool loads_bytes(const struct trace_global *g)
@@ -270,7 +270,7 @@ static bool judge_call(struct judge *j, const struct trace_step *step)
     if (g && loads_bytes(g) && is_scanned_payload(j, get_tuple_item(args, 0)))
         verdict = CKPT_SCAN_ALLOW_LISTED;
     const char *why = g ? NULL : "calls what another call returned, or what is not in the file";
-    const ckpt_scan_rule *rule = get_rule(verdict);
+    const ckpt_scan_rule *rule = get_broken_rule(verdict);
     if (verdict == CKPT_SCAN_ALLOW_LISTED) {
         const char *numpy_why = NULL;
         why = check_call_arguments(j->scan, step, g, args);
@@ -309,7 +309,7 @@ static bool judge_import(struct judge *j, const struct trace_step *step)
     ckpt_str key = make_name_key(j, g);
     if ((key.ptr && map_get(j->called, key) != MAP_NONE) || add_seen(j, j->imported, g))
         return true; /* the call will be reported, or the import was */
-    ckpt_scan_record r = {.what = CKPT_SCAN_FINDING, .rule = get_rule(v), .verdict = v};
+    ckpt_scan_record r = {.what = CKPT_SCAN_FINDING, .rule = get_broken_rule(v), .verdict = v};
     describe_step(j, step, g, 0, NULL, &r);
     r.text = g->has_constant_name ? STR_LIT("imported, and not called here")
                         : STR_LIT("module and name are computed while loading");

@@ -24,7 +24,7 @@ struct pickle_scan {
     bool too_many_payloads;
 };
 
-static bool take_step(void *user, const struct trace_step *step)
+static bool handle_step(void *user, const struct trace_step *step)
 {
     struct pickle_scan *ps = user;
     struct scan *scan = ps->x->scan;
@@ -57,7 +57,7 @@ static ckpt_status follow_twice(struct pickle_scan *ps, const struct scan_pickle
                               .joblib_arrays_as_opcodes = p->joblib_arrays_as_opcodes,
                               .payloads = !p->by_frame && !p->joblib_arrays_as_opcodes,
                               .opcodes_left = &s->opcodes_left,
-                              .step = take_step,
+                              .step = handle_step,
                               .user = ps};
     ckpt_error why;
     ckpt_status st = s->judge_begin(s->judge, p, false, CKPT_NO_OFFSET);
@@ -184,8 +184,8 @@ struct trial {
     const struct scan *scan;
     uint64_t counts_from; /* opcodes before this offset do not count */
     uint64_t imports, calls;
-    bool runs_code; /* imports a name that is known to run code */
-    bool odd_name;  /* imports a name that is not an identifier: rare in pickles, common in prose */
+    bool runs_code;    /* imports a name that is known to run code */
+    bool has_odd_name; /* imports a name that is not an identifier: rare in pickles, common in prose */
 };
 
 static bool is_odd_name(ckpt_str name)
@@ -215,8 +215,8 @@ static bool try_step(void *user, const struct trace_step *step)
         return true;
     if (step->what == TRACE_STEP_IMPORT && g->has_constant_name && is_impossible_name(g))
         return false;
-    t->odd_name = t->odd_name || (step->what == TRACE_STEP_IMPORT && g->has_constant_name &&
-                                  (is_odd_name(g->module) || is_odd_name(g->name)));
+    t->has_odd_name = t->has_odd_name || (step->what == TRACE_STEP_IMPORT && g->has_constant_name &&
+                                          (is_odd_name(g->module) || is_odd_name(g->name)));
     t->imports += step->what == TRACE_STEP_IMPORT;
     t->runs_code = t->runs_code || (step->what == TRACE_STEP_IMPORT && t->scan->is_known_exec(g));
     t->calls += step->what == TRACE_STEP_CALL;
@@ -241,7 +241,7 @@ static ckpt_status scan_arrays_as_opcodes(struct pickle_scan *ps, struct scan_pi
     ckpt_error why;
     if (scan_note_system_failure(x->scan, pickle_trace(p->src, p->pos, p->src->size, &o, &end, &why), &why))
         return CKPT_OK; /* ckpt_scan returns the failure */
-    bool acts = t.calls || t.runs_code || (t.imports && !t.odd_name);
+    bool acts = t.calls || t.runs_code || (t.imports && !t.has_odd_name);
     if (first_array != UINT64_MAX && !acts)
         return CKPT_OK;
     if (first_array != UINT64_MAX)
@@ -306,14 +306,14 @@ static bool runs_as_pickle(const struct scanner *x, source *src, uint64_t pos, u
     }
     if (scan_note_system_failure(x->scan, st, why))
         return false;
-    bool acts = t.calls > 0 || t.runs_code || (x->has_pickle_name && t.imports && !t.odd_name);
+    bool acts = t.calls > 0 || t.runs_code || (x->has_pickle_name && t.imports && !t.has_odd_name);
     x->scan->gave_up = x->scan->gave_up || (!acts && st == CKPT_ELIMIT);
     if (acts || st == CKPT_ECANCELLED || !is_first || !e->stopped)
         return acts;
     if (e->next + 1 == end) /* bounded: before the end */
         (void)scan_read(x->scan, src, e->next, &last, 1);
     bool ends_stream = e->next == end || last == '\n'; /* an editor may have added a newline */
-    return (t.imports && !t.odd_name) || ends_stream;
+    return (t.imports && !t.has_odd_name) || ends_stream;
 }
 
 /* find_acting_pickle - follows the pickles from *POS on, and moves *POS to the first for which runs_as_pickle

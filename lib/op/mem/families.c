@@ -13,7 +13,7 @@ const struct mem_family *mem_family_at(size_t i)
 }
 
 const struct mem_refusal mem_refusals[] = {
-#define REFUSAL(glob, always, why) {glob, always, why},
+#define REFUSAL(glob, refuses_all, why) {glob, refuses_all, why},
 #include "op/mem/refusals.def"
 #undef REFUSAL
     {0}};

@@ -307,7 +307,7 @@ static ckpt_status check_options(const struct mem_family *f, const ckpt_mem_run 
     if (f->is_convnet && (run->heads || run->attention == CKPT_MEM_EAGER))
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "%s has no attention", f->title);
     if (!f->has_dropout && run->dropout == CKPT_MEM_DROPOUT_ON)
-        return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "dropout is not in the table of %s", f->title);
+        return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "%s is not estimated with dropout", f->title);
     return CKPT_OK;
 }
 

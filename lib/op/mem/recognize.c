@@ -329,7 +329,7 @@ static void apply_activation(ckpt_mem *m, const struct mem_family *f, const stru
             m->conditions |= r->conditions;
             return;
         }
-    refuse(m, "%.*s %.*s is not in the table of %s", STR_ARG(e->key), STR_ARG(e->text), f->title);
+    refuse(m, "%s is not estimated with %.*s %.*s", f->title, STR_ARG(e->key), STR_ARG(e->text));
 }
 
 /* apply_probability - sets condition ON if the probability E is above 0, else ON << 1, its opposite. */
@@ -368,7 +368,7 @@ static ckpt_status apply_entry(ckpt_mem *m, const struct mem_config_rule *r, con
     case CONFIG_BIT: return apply_flag(m, r, e, err);
     case CONFIG_NONE:
         if (e->type != CONFIG_FALSE && !config_is_zero(e))
-            refuse(m, "%.*s is not in the table of %s", STR_ARG(e->key), m->family->title);
+            refuse(m, "%s is not estimated with %.*s", m->family->title, STR_ARG(e->key));
         break;
     default: /* CONFIG_WINDOW is checked when the sequence is known */
         if (e->type != CONFIG_NUMBER || !str_uint(e->text, &window))
