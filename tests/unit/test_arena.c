@@ -17,7 +17,7 @@ static void memory_is_zeroed_and_aligned(void)
         CU_ASSERT_PTR_NOT_EQUAL(p, last);
         for (size_t i = 0; i < n; i++)
             if (p[i])
-                CU_FAIL("not zeroed");
+                CU_FAIL("the memory is not zeroed");
         memset(p, 0xff, n);
         last = p;
         CU_ASSERT_PTR_NOT_NULL(arena_str(a, STR_LIT("x")).ptr); /* disturbs the alignment */
@@ -180,7 +180,7 @@ static void trims_unused_memory(void)
         unsigned char *after = arena_alloc(a, 100000);
         for (size_t k = 0; k < 100000; k++)
             if (after[k])
-                CU_FAIL_FATAL("not zeroed");
+                CU_FAIL_FATAL("the memory is not zeroed");
         memset(after, 0xff, 100000);
     }
     CU_ASSERT(kept[n - 1] == 0xab && small[99] == 0xcd && more[299999] == 0xef);

@@ -92,15 +92,15 @@ static void every_edit_is_noticed(void)
     end_edit();
 }
 
-#define TENSOR(name, from, to)                                                                               \
+#define ENTRY(name, from, to)                                                                                \
     "\"" name "\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[" from "," to "]}"
 
 /* read_during_edit - reads a safetensors file while another program is editing its header and has written
  * only NEW_BYTES, at offset 10. If LOCKED, that program has locked the file and written a journal. */
 static void read_during_edit(const char *new_bytes, bool locked)
 {
-    static const char good[] = "\x6a\0\0\0\0\0\0\0{" TENSOR("a", "0", "4") "," TENSOR("b", "4",
-                                                                                      "8") "} AAAABBBB";
+    static const char good[] = "\x6a\0\0\0\0\0\0\0"
+                               "{" ENTRY("a", "0", "4") "," ENTRY("b", "4", "8") "} AAAABBBB";
     char torn[sizeof good];
     ckpt_file *f;
     ckpt_error err;
@@ -138,7 +138,7 @@ static void readers_notice_edits(void)
     end_edit();
 }
 
-#define META(key, name) "{\"__metadata__\":{\"" key "\":\"1\"}," TENSOR(name, "0", "4") "}"
+#define META(key, name) "{\"__metadata__\":{\"" key "\":\"1\"}," ENTRY(name, "0", "4") "}"
 
 static const char original_header[] = "\x4e\0\0\0\0\0\0\0" META("k", "a") "AAAA",
                   renamed_header[] = "\x4e\0\0\0\0\0\0\0" META("k", "b") "AAAA";
@@ -171,7 +171,7 @@ static void metadata_do_not_overwrite_another_edit(void)
 static int fail_on_finding(void *user, const ckpt_finding *f)
 {
     (void)user;
-    CU_FAIL("a finding in a file that is being edited");
+    CU_FAIL("the scan of a file that is being edited reports a finding");
     CU_ASSERT_PTR_NOT_NULL(f);
     return 0;
 }

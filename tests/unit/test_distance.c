@@ -124,15 +124,15 @@ static void values_that_are_not_finite_are_noticed(void)
 {
     const double bad[][2] = {{INFINITY, 1}, {1, -INFINITY}, {INFINITY, INFINITY}, {NAN, 1},
                              {1, NAN},      {NAN, NAN},     {0x1p1023, -0x1p1023}};
-    distance_kernel *const k[2] = {distance_scalar, distance_best_kernel()};
+    distance_kernel *const kernels[2] = {distance_scalar, distance_best_kernel()};
     double a[21] = {0}, b[21] = {0};
-    for (size_t which = 0; which < 2; which++)
+    for (size_t kernel = 0; kernel < 2; kernel++)
         for (size_t j = 0; j < sizeof bad / sizeof *bad; j++)
             for (size_t i = 0; i < 21; i++) {
                 struct distance d;
                 a[i] = bad[j][0];
                 b[i] = bad[j][1];
-                k[which](CKPT_DT_F64, (const void *)a, (const void *)b, 21, tolerances, &d);
+                kernels[kernel](CKPT_DT_F64, (const void *)a, (const void *)b, 21, tolerances, &d);
                 CU_ASSERT(!isfinite(distance_sum(&d)));
                 a[i] = b[i] = 0;
             }

@@ -120,7 +120,7 @@ static void folders_are_recognized_by_their_files(void)
 {
     static const struct {
         const char *file, *words;
-    } known[] = {
+    } cases[] = {
         {"coremldata.bin", "compiled Core ML model"},
         {"shard-1.bin", "folder with 1 checkpoint: it is not clear"},
         {"model.safetensors", "without a recognized checkpoint"},
@@ -128,15 +128,15 @@ static void folders_are_recognized_by_their_files(void)
     char folder[] = "/tmp/ckpt-foreign-XXXXXX", file[128];
     CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(folder));
     struct probe p = {.path = folder, .directory = true};
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        snprintf(file, sizeof file, "%s/%s", folder, known[i].file);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        snprintf(file, sizeof file, "%s/%s", folder, cases[i].file);
         FILE *f = fopen(file, "w");
         CU_ASSERT_FATAL(f && fclose(f) == 0);
-        ckpt_str name = str_c(known[i].file);
+        ckpt_str name = str_c(cases[i].file);
         p.names = &name;
         p.nnames = 1;
         ckpt_status want = i < 1 ? CKPT_EUNSUPPORTED : i == 1 ? CKPT_EUSAGE : CKPT_EUNKNOWN;
-        check_refused(&p, want, known[i].words, "", __LINE__);
+        check_refused(&p, want, cases[i].words, "", __LINE__);
         unlink(file);
     }
     rmdir(folder);

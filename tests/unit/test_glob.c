@@ -6,12 +6,13 @@
 
 static bool matches(const char *glob, const char *name)
 {
-    size_t g = strlen(glob), n = strlen(name);
-    unsigned char *a = unit_guard(glob, g), *b = unit_guard(name, n);
-    bool yes = ckpt_glob_match(str_of((char *)a, g), str_of((char *)b, n));
-    unit_guard_free(a, g);
-    unit_guard_free(b, n);
-    return yes;
+    size_t glob_length = strlen(glob), name_length = strlen(name);
+    unsigned char *glob_bytes = unit_guard(glob, glob_length), *name_bytes = unit_guard(name, name_length);
+    bool is_match = ckpt_glob_match(str_of((char *)glob_bytes, glob_length),
+                                    str_of((char *)name_bytes, name_length));
+    unit_guard_free(glob_bytes, glob_length);
+    unit_guard_free(name_bytes, name_length);
+    return is_match;
 }
 
 #define CHECK_MATCH(glob, name)    CU_ASSERT(matches(glob, name))

@@ -116,7 +116,7 @@ static size_t find_last(size_t n, const char *text, size_t size)
     for (size_t i = n - size; i > 0; i--)
         if (memcmp(bytes + i, text, size) == 0)
             return i;
-    CU_FAIL_FATAL("not in the file");
+    CU_FAIL_FATAL("the text is not in the file");
     return 0;
 }
 

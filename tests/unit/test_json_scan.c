@@ -268,7 +268,7 @@ static void json_test_suite_passes(void)
         printf(" [SKIPPED: no %s] ", dir);
         return;
     }
-    int yes = 0, no = 0;
+    int naccepted = 0, nrefused = 0;
     for (struct dirent *e; (e = readdir(d));) {
         if (e->d_name[1] != '_' || (e->d_name[0] != 'y' && e->d_name[0] != 'n'))
             continue;
@@ -276,12 +276,12 @@ static void json_test_suite_passes(void)
         bool ok = is_accepted(path);
         if (ok != (e->d_name[0] == 'y'))
             printf(" [%s: %s] ", e->d_name, ok ? "accepted" : "refused");
-        yes += e->d_name[0] == 'y' && ok;
-        no += e->d_name[0] == 'n' && !ok;
+        naccepted += e->d_name[0] == 'y' && ok;
+        nrefused += e->d_name[0] == 'n' && !ok;
     }
     closedir(d);
-    CU_ASSERT_EQUAL(yes, 95); /* all files whose names begin with y_, and with n_ */
-    CU_ASSERT_EQUAL(no, 188);
+    CU_ASSERT_EQUAL(naccepted, 95); /* all files whose names begin with y_ */
+    CU_ASSERT_EQUAL(nrefused, 188); /* all with n_ */
 }
 
 /* prints_as - returns true if json_value() of TEXT prints as WANT, or fails and WANT is "refused". */

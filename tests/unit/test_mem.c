@@ -105,7 +105,7 @@ static ckpt_status make_llama(const struct network_change *c, unsigned blocks, c
     if (!n.change->tied)
         put_tensor(&n, last, 50, 32, 0, 0);
     else if (ckpt_builder_add_tie(n.builder, last, first, &err) != CKPT_OK)
-        CU_FAIL("tie");
+        CU_FAIL("the tie cannot be added");
     return finish_network(&n, o, out);
 }
 

@@ -12,7 +12,7 @@
 #define CHUNK_FLOATS (PARALLEL_CHUNK_BYTES / 4)
 #define FLOATS       (CHUNK_FLOATS + 70001u) /* a full chunk, and a second one that is not full */
 
-static const unsigned threads[] = {1, 2, 4, 7};
+static const unsigned thread_counts[] = {1, 2, 4, 7};
 
 /* make_numbers - returns numbers of both signs, which the caller frees. The largest and the smallest are at
  * the border of the chunks, and NaN is at the end. */
@@ -42,7 +42,7 @@ static void statistics_do_not_depend_on_threads(void)
     for (uint32_t i = 0; i + 1 < FLOATS; i++)
         sum += (long double)numbers[i];
     for (size_t i = 0; i < 4; i++) {
-        ckpt_work how = {.struct_size = sizeof how, .threads = threads[i]};
+        ckpt_work how = {.struct_size = sizeof how, .threads = thread_counts[i]};
         memset(&s, 0, sizeof s);
         s.struct_size = sizeof s;
         CU_ASSERT_EQUAL(ckpt_stat(f, &row, 1, &how, &s, NULL), CKPT_OK);
@@ -90,7 +90,7 @@ static void differences_do_not_depend_on_threads(void)
     ckpt_file *b = open_numbers(numbers);
     ckpt_diff_event of_one_thread;
     for (size_t i = 0; i < 4; i++) {
-        ckpt_diff_options o = {.struct_size = sizeof o, .threads = threads[i]};
+        ckpt_diff_options o = {.struct_size = sizeof o, .threads = thread_counts[i]};
         memset(&event, 0, sizeof event);
         CU_ASSERT_EQUAL(ckpt_diff(a, b, &o, record_row_event, NULL, NULL, NULL), CKPT_OK);
         of_one_thread = i ? of_one_thread : event;
@@ -117,8 +117,8 @@ static void checksums_of_chunks_are_combined(void)
     storage->crc = crc32_update(0, numbers, (size_t)4 * FLOATS);
     for (size_t i = 0; i < 8; i++) { /* four times with the right checksum, then with a wrong one */
         bool wrong = i >= 4;
-        ckpt_work how = {.struct_size = sizeof how, .threads = threads[i % 4]};
-        ckpt_diff_options o = {.struct_size = sizeof o, .threads = threads[i % 4]};
+        ckpt_work how = {.struct_size = sizeof how, .threads = thread_counts[i % 4]};
+        ckpt_diff_options o = {.struct_size = sizeof o, .threads = thread_counts[i % 4]};
         ckpt_status want = wrong ? CKPT_ECHECKSUM : CKPT_OK;
         if (i == 4)
             storage->crc ^= 1;
@@ -149,7 +149,8 @@ static void reading_can_be_cancelled(void)
     ckpt_stats s = CKPT_INIT(ckpt_stats);
     uint32_t row = 0;
     for (size_t i = 0; i < 4; i++) {
-        ckpt_work how = {.struct_size = sizeof how, .threads = threads[i], .progress = cancel_after_start};
+        ckpt_work how = {
+            .struct_size = sizeof how, .threads = thread_counts[i], .progress = cancel_after_start};
         CU_ASSERT_EQUAL(ckpt_stat(f, &row, 1, &how, &s, NULL), CKPT_ECANCELLED);
     }
     close_open_files();

@@ -575,7 +575,7 @@ static void threads_read_pieces(void)
     end_sample();
 }
 
-/* ---------------------------------------------------------------- as tensors of a file */
+/* ---------------------------------------------------------------- tensors in pieces */
 
 /* ROWS and COLUMNS - of the tensor "large". The tensor "small" has 70 rows of 41 columns. */
 #define ROWS              4500u

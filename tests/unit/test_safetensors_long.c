@@ -74,7 +74,7 @@ static void names_are_stored_once(void)
     CU_ASSERT_EQUAL(ckpt_tensor_count(f), TENSORS);
     for (uint32_t i = 0; i < TENSORS; i++)
         if (!has_own_name(f, i))
-            CU_FAIL_FATAL("a row does not have its own name");
+            CU_FAIL_FATAL("a tensor does not have its own name");
     CU_ASSERT_FATAL(value_text(value_get(f->metadata, "k\n"), &note));
     CU_ASSERT_EQUAL(note.len, NOTE_LENGTH + 1);
     CU_ASSERT_EQUAL(note.ptr[NOTE_LENGTH], '"');
@@ -106,18 +106,17 @@ static void the_shortest_entries_are_read(void)
     buf_free(&b);
 }
 
-/* has_long_name_and_shape - returns whether the name of row I of F is LENGTH times the I-th letter, and its
- * LENGTH % 1000 sizes are 1. */
+/* has_long_name_and_shape - returns whether the name of tensor I of F is the I-th letter, LENGTH times, and
+ * its shape is LENGTH % 1000 ones. */
 static bool has_long_name_and_shape(const ckpt_file *f, uint32_t i, size_t length)
 {
     const ckpt_tensor t = tensor_at(f, i);
-    bool same = t.name.len == length && t.name.ptr[length] == '\0' && t.ndim == length % 1000 &&
-                t.nbytes == 1;
-    for (size_t c = 0; same && c < length; c++)
-        same = t.name.ptr[c] == (char)('a' + i);
-    for (uint32_t k = 0; same && k < t.ndim; k++)
-        same = t.shape[k] == 1;
-    return same;
+    bool ok = t.name.len == length && t.name.ptr[length] == '\0' && t.ndim == length % 1000 && t.nbytes == 1;
+    for (size_t c = 0; ok && c < length; c++)
+        ok = t.name.ptr[c] == (char)('a' + i);
+    for (uint32_t k = 0; ok && k < t.ndim; k++)
+        ok = t.shape[k] == 1;
+    return ok;
 }
 
 static void names_and_shapes_of_any_length_are_read(void)
@@ -132,7 +131,7 @@ static void names_and_shapes_of_any_length_are_read(void)
         for (int c = 0; c < lengths[i]; c++)
             buf_byte(&b, (unsigned char)('a' + i));
         buf_printf(&b, "\":[\"U8\",[1");
-        for (int d = 1; d < lengths[i] % 1000; d++)
+        for (int dim = 1; dim < lengths[i] % 1000; dim++)
             buf_printf(&b, ",1");
         buf_printf(&b, "],[%d,%d]],", i, i + 1);
     }
@@ -145,9 +144,9 @@ static void names_and_shapes_of_any_length_are_read(void)
     CU_ASSERT_EQUAL_FATAL(ckpt_tensor_count(f), NLENGTHS + 1);
     for (uint32_t i = 0; i < NLENGTHS; i++)
         CU_ASSERT(has_long_name_and_shape(f, i, (size_t)lengths[i]));
-    const ckpt_tensor last = tensor_at(f, NLENGTHS);
-    CU_ASSERT(str_eq(last.name, str_of("a\0b", 3)) && last.name.ptr[3] == '\0' && last.ndim == 2);
-    CU_ASSERT(last.shape[0] == 0 && last.shape[1] == UINT64_MAX && last.elements == 0);
+    const ckpt_tensor empty = tensor_at(f, NLENGTHS);
+    CU_ASSERT(str_eq(empty.name, str_of("a\0b", 3)) && empty.name.ptr[3] == '\0' && empty.ndim == 2);
+    CU_ASSERT(empty.shape[0] == 0 && empty.shape[1] == UINT64_MAX && empty.elements == 0);
     ckpt_close(f);
     buf_free(&b);
 }

@@ -82,7 +82,7 @@ static int check_damage(const struct original *o, size_t size, uint64_t at, bool
         bool is_lost = f->row_lost[i];
         lost += is_lost;
         if (is_lost != is_damaged(o, i, at, truncated)) {
-            printf("byte %llu: tensor %u\n", (unsigned long long)at, i);
+            printf("\n    at byte %llu: tensor %u\n", (unsigned long long)at, i);
             CU_FAIL("a tensor is lost but not damaged, or damaged but not lost");
         }
         CU_ASSERT(is_lost || !tensor_at(f, i).has_data || has_original_digest(o, f, i));

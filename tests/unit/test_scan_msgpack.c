@@ -10,8 +10,8 @@ static bool is_msgpack(ckpt_str bytes)
 {
     struct scan_results s = scan(bytes);
     CU_ASSERT_EQUAL(s.status, CKPT_OK);
-    bool yes = s.result.format && strcmp(s.result.format, "msgpack") == 0;
-    if (yes) {
+    bool detected = s.result.format && strcmp(s.result.format, "msgpack") == 0;
+    if (detected) {
         CU_ASSERT(s.findings == 0 && s.result.accounted == s.result.bytes);
     } else {
         CU_ASSERT(s.findings == 1 && s.result.accounted == 0);
@@ -19,7 +19,7 @@ static bool is_msgpack(ckpt_str bytes)
                   strcmp(s.first_finding.rule, "unknown-format") == 0 ||
                   strcmp(s.first_finding.rule, "format-not-scanned") == 0);
     }
-    return yes;
+    return detected;
 }
 
 /* Check that a map of one pair, the key "k" and VALUE, is valid, or that it is not. */

@@ -285,7 +285,7 @@ static void suffixes_that_do_not_match_the_content_are_reported(void)
     CU_ASSERT_EQUAL(scan_buffer_as(TEXT("text"), ".gguf", NULL, 1).status, CKPT_ECANCELLED);
 }
 
-/* The size of the header, 0x542 as an integer, is BINBYTES of 5 bytes as opcodes. */
+/* The size of the header is 0x542. Read as opcodes, it is BINBYTES with 5 bytes. */
 static void malformed_safetensors_are_scanned_as_a_pickle(void)
 {
     buf b;

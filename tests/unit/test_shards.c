@@ -471,17 +471,17 @@ static void a_set_with_more_shards_than_open_files_are_allowed_is_read(void)
 {
     static const char *const format[] = {"safetensors", "torch-zip"};
     static const char *const suffix[] = {"safetensors", "bin"};
-    struct rlimit old_limit, sixteen;
+    struct rlimit old_limit, limit_of_16;
     ckpt_write_result r = CKPT_INIT(ckpt_write_result);
     char index[80], name[64];
     CU_ASSERT_EQUAL_FATAL(getrlimit(RLIMIT_NOFILE, &old_limit), 0);
-    sixteen = (struct rlimit){16, old_limit.rlim_max};
+    limit_of_16 = (struct rlimit){16, old_limit.rlim_max};
     for (int i = 1; i >= 0; i--) {
         ckpt_file *f = open_corpus_file("torch/t215/many_tensors.pt");
         make_dir();
         snprintf(name, sizeof name, "n.%s", suffix[i]);
         snprintf(index, sizeof index, "%s.index.json", name);
-        CU_ASSERT_EQUAL_FATAL(setrlimit(RLIMIT_NOFILE, &sixteen), 0);
+        CU_ASSERT_EQUAL_FATAL(setrlimit(RLIMIT_NOFILE, &limit_of_16), 0);
         CU_ASSERT_EQUAL_FATAL(write_set(f, path_in_dir(name),
                                         (ckpt_write_options){.struct_size = sizeof(ckpt_write_options),
                                                              .format = format[i],

@@ -100,10 +100,10 @@ enum change { TRUNCATED, REMOVED, BECAME_FIFO, BECAME_FOLDER, REPLACED, OVERWRIT
 static const char *change_file(enum change change)
 {
     char new_path[80];
-    struct stat old, new;
+    struct stat before, after;
     snprintf(new_path, sizeof new_path, "%s-new", path);
-    CU_ASSERT_FATAL(stat(path, &old) == 0);
-    struct timespec times[] = {old.st_atim, old.st_mtim};
+    CU_ASSERT_FATAL(stat(path, &before) == 0);
+    struct timespec times[] = {before.st_atim, before.st_mtim};
     const char *written = change == REPLACED ? new_path : path;
     if (change == TRUNCATED)
         CU_ASSERT(truncate(path, 10) == 0);
@@ -120,7 +120,7 @@ static const char *change_file(enum change change)
     }
     if (change == REPLACED)
         CU_ASSERT(rename(new_path, path) == 0);
-    return stat(path, &new) != 0 ? "removed" : new.st_ino == old.st_ino ? "changed" : "replaced";
+    return stat(path, &after) != 0 ? "removed" : after.st_ino == before.st_ino ? "changed" : "replaced";
 }
 
 static void a_parked_file_that_was_changed_is_not_read(void)
