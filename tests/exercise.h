@@ -1,6 +1,6 @@
 /* exercise.h - calls every reading function of ckpt.h on an open file, and aborts if a result breaks a rule
- * that holds for any input. For example, each error has a reason, and the stream of a row has exactly as many
- * bytes as the row. */
+ * that holds for any input. For example, each error has a reason, and the stream of a tensor has exactly as
+ * many bytes as the tensor. */
 #ifndef EXERCISE_H
 #define EXERCISE_H
 
@@ -11,8 +11,8 @@
 
 #include "tensor.h"
 
-#define EXERCISE_STREAM 65536u /* tensors with more bytes are not read */
-#define EXERCISE_ROWS   256u   /* rows read of each file */
+#define EXERCISE_BYTES_MAX 65536u /* tensors with more bytes are not read */
+#define EXERCISE_ROWS_MAX  256u   /* rows read of each file */
 
 static inline void exercise_abort(const char *what)
 {
@@ -26,15 +26,15 @@ static inline void exercise_check_error(ckpt_status status, const ckpt_error *er
     if (status != err->status)
         exercise_abort("the status returned is not the one in ckpt_error");
     if (!err->what[0])
-        exercise_abort("an error without a reason");
+        exercise_abort("an error has no reason");
     if (strlen(ckpt_error_text(err, line, sizeof line)) == 0 || !ckpt_status_name(status)[0])
-        exercise_abort("an error without text");
+        exercise_abort("an error or its status has no text");
 }
 
-/* Fields of an error that may be empty. */
+/* Fields that an error may lack. */
 enum { EXERCISE_NO_OFFSET = 1, EXERCISE_NO_WHERE = 2, EXERCISE_NO_HINT = 4, EXERCISE_NO_VALUE = 8 };
-/* exercise_optional_fields - returns which fields may be empty in an error with STATUS: those that do not
- * apply because no part of the file is at fault. */
+/* exercise_optional_fields - returns the fields that an error with STATUS may lack, because they do not apply
+ * when no part of the file is at fault. */
 static inline unsigned exercise_optional_fields(ckpt_status status)
 {
     switch (status) {
@@ -49,12 +49,13 @@ static inline unsigned exercise_optional_fields(ckpt_status status)
     }
 }
 
-/* exercise_check_refusal - aborts unless ERR, for the file NAME of SIZE bytes that could not be opened, has
- * an offset, the part of the file, the values found and allowed, and a hint. SIZE_MAX: NAME is a folder. */
+/* exercise_check_refusal - aborts unless ERR has an offset, the part of the file, the values found and
+ * allowed, and a hint. ERR is why the file NAME of SIZE bytes could not be opened; SIZE_MAX: NAME is a
+ * folder. */
 static inline void exercise_check_refusal(const ckpt_error *err, const char *name, size_t size)
 {
-    unsigned of_folder = size == SIZE_MAX ? EXERCISE_NO_OFFSET | EXERCISE_NO_WHERE : 0;
-    unsigned optional = exercise_optional_fields(err->status) | of_folder;
+    unsigned optional_for_folder = size == SIZE_MAX ? EXERCISE_NO_OFFSET | EXERCISE_NO_WHERE : 0;
+    unsigned optional = exercise_optional_fields(err->status) | optional_for_folder;
     char line[1600];
     const char *lacks = strcmp(err->file, name) != 0                                        ? "its file"
                         : err->offset == CKPT_NO_OFFSET && !(optional & EXERCISE_NO_OFFSET) ? "an offset"
@@ -66,7 +67,7 @@ static inline void exercise_check_refusal(const ckpt_error *err, const char *nam
                             : NULL;
     if (!lacks || err->status == CKPT_ENOMEM || err->status == CKPT_EIO) /* not errors of the content */
         return;
-    snprintf(line, sizeof line, "an error without %s: %s: %s: %s: %s", lacks, ckpt_status_name(err->status),
+    snprintf(line, sizeof line, "the error lacks %s: %s: %s: %s: %s", lacks, ckpt_status_name(err->status),
              err->file, err->where, err->what);
     exercise_abort(line);
 }
@@ -93,22 +94,22 @@ static inline void exercise_read_row(ckpt_file *file, uint32_t i)
     for (uint32_t d = 0; t.has_shape && d < t.ndim; d++)
         product *= t.shape[d];
     if (t.has_shape && product != t.elements)
-        exercise_abort("elements is not the product of the shape");
+        exercise_abort("the number of elements is not the product of the shape");
     if (t.storage != CKPT_NO_STORAGE && t.storage >= ckpt_storage_count(file))
-        exercise_abort("a row refers to a storage that does not exist");
-    if (!t.has_data || t.nbytes > EXERCISE_STREAM)
+        exercise_abort("a tensor refers to a storage that does not exist");
+    if (!t.has_data || t.nbytes > EXERCISE_BYTES_MAX)
         return;
     ckpt_status status = ckpt_tensor_stream(file, i, exercise_count_bytes, &nread, &err);
     if (status != CKPT_OK)
         exercise_check_error(status, &err);
     else if (nread != t.nbytes)
-        exercise_abort("a stream has more or fewer bytes than its row");
+        exercise_abort("the stream of a tensor has more or fewer bytes than the tensor");
 }
 
 static inline void exercise_show_values(ckpt_file *file)
 {
     char text[512];
-    for (size_t i = 0; i < ckpt_leaf_count(file) && i < EXERCISE_ROWS; i++) {
+    for (size_t i = 0; i < ckpt_leaf_count(file) && i < EXERCISE_ROWS_MAX; i++) {
         const ckpt_leaf *leaf = ckpt_leaf_at(file, i);
         ckpt_value_text(leaf->value, 20, text, sizeof text);
         ckpt_value_type_name(leaf->value, text, sizeof text);
@@ -117,11 +118,10 @@ static inline void exercise_show_values(ckpt_file *file)
         ckpt_value_text(ckpt_file_root(file), 100, text, sizeof text);
     for (size_t i = 0; ckpt_notice_at(file, i); i++)
         if (!ckpt_notice_at(file, i)[0])
-            exercise_abort("an empty notice");
+            exercise_abort("a notice is empty");
 }
 
-/* exercise_dry_run - plans to write the file to TARGET without the prefixes of its names, and writes
- * nothing. */
+/* exercise_dry_run - does a dry run of writing the file to TARGET, with the prefixes of names stripped. */
 static inline void exercise_dry_run(ckpt_file *file, const char *target)
 {
     ckpt_plan *plan = NULL;
@@ -145,7 +145,7 @@ static inline void exercise_file(ckpt_file *file)
     ckpt_status status = ckpt_inspect(file, &info, &err);
     if (status != CKPT_OK)
         exercise_check_error(status, &err);
-    for (uint32_t i = 0; i < ckpt_tensor_count(file) && i < EXERCISE_ROWS; i++)
+    for (uint32_t i = 0; i < ckpt_tensor_count(file) && i < EXERCISE_ROWS_MAX; i++)
         exercise_read_row(file, i);
     exercise_show_values(file);
     exercise_dry_run(file, "/nonexistent/out.pt");

@@ -3,8 +3,8 @@
  *
  *   truth [-v] [--only TEXT] CORPUS
  *
- * CORPUS/truth/README.md explains the entries: each line of its .jsonl files describes one file. A file
- * passes if
+ * Each line of the .jsonl files in CORPUS/truth is an entry, which describes one file of the corpus;
+ * CORPUS/truth/README.md explains the entries. A file passes if
  *   - ckpt lists every tensor of the entry that has a digest, with the same path, name, dtype, shape and
  *     sha256;
  *   - ckpt lists no other tensor, except where that README permits it;
@@ -30,11 +30,11 @@
 #define HAS_LIBARCHIVE false
 #endif
 
-static const char *corpus, *only;
+static const char *corpus, *only_text; /* only_text: check only files whose path contains it */
 static bool verbose;
-static int skipped;
+static int nskipped;
 
-/* The counts for each kind of file, which is the "kind" of the entry. */
+/* How many files of each kind passed. The kind of a file is the "kind" of its entry. */
 static struct kind {
     char name[40];
     int passed, failed;
@@ -45,9 +45,9 @@ struct check {
     const cJSON *truth; /* the entry of the file */
     const char *kind;
     ckpt_file *file;
-    bool *expected; /* for each row, whether an entry of the truth describes it */
-    char difference[800]; /* the first difference from the truth; empty: none */
-    bool skipped;   /* this build cannot unpack it */
+    bool *expected; /* for each tensor that ckpt lists: the truth has it, too */
+    char difference[800]; /* the first difference from the truth; empty: there is none */
+    bool skipped; /* this build cannot unpack the file */
 };
 
 static void __attribute__((format(printf, 2, 3))) report_difference(struct check *c, const char *fmt, ...)
@@ -118,8 +118,8 @@ static bool text_equals(const cJSON *want, ckpt_str got)
     return n == got.len && memcmp(expected, got.ptr, n) == 0;
 }
 
-/* element_equals - returns whether WANT, an element of a path in the truth, equals GOT. WANT is a number or a
- * text; of other keys, it is {"repr": text}. */
+/* element_equals - returns whether WANT, an element of a path in the truth, equals GOT. WANT is a number, a
+ * text, or for a key of another type {"repr": text}. */
 static bool element_equals(const cJSON *want, ckpt_path_elem got)
 {
     if (cJSON_IsNumber(want))
@@ -129,8 +129,9 @@ static bool element_equals(const cJSON *want, ckpt_path_elem got)
     return !got.is_int && text_equals(want, got.str);
 }
 
-/* begins_with - returns whether the path of T begins with WANT, and if so sets *N to the length of WANT. */
-static bool begins_with(const ckpt_tensor *t, const cJSON *want, uint32_t *n)
+/* path_begins_with - returns whether the path of T begins with WANT, and if so sets *N to the number of
+ * elements of WANT. */
+static bool path_begins_with(const ckpt_tensor *t, const cJSON *want, uint32_t *n)
 {
     const cJSON *element;
     *n = 0;
@@ -146,17 +147,18 @@ static bool begins_with(const ckpt_tensor *t, const cJSON *want, uint32_t *n)
 static bool path_equals(const cJSON *want, const ckpt_tensor *t)
 {
     uint32_t n;
-    return begins_with(t, want, &n) && n == t->npath;
+    return path_begins_with(t, want, &n) && n == t->npath;
 }
 
-/* is_below - returns whether WANT is a proper prefix of T's path. */
+/* is_below - returns whether the path of T begins with the path WANT and is longer. */
 static bool is_below(const cJSON *want, const ckpt_tensor *t)
 {
     uint32_t n;
-    return begins_with(t, want, &n) && n < t->npath;
+    return path_begins_with(t, want, &n) && n < t->npath;
 }
 
-/* find_row - finds the row with PATH and sets *ROW to its index and c->expected to true for it. */
+/* find_row - finds the tensor with PATH, sets *ROW to its index, and records in c->expected that the truth
+ * has it. */
 static bool find_row(struct check *c, const cJSON *path, uint32_t *row)
 {
     for (uint32_t i = 0; i < ckpt_tensor_count(c->file); i++) {
@@ -203,9 +205,9 @@ static bool shape_equals(const ckpt_tensor *t, const cJSON *want)
     return dim == t->ndim;
 }
 
-/* Kinds of file whose entries give dtypes by the names that ckpt prints. They have no "tensors" if the
- * producer could not read the file. */
-#define KINDS_WITH_CKPT_DTYPES " npy npz numpy-pickle joblib hdf5 keras paddle-pickle pdiparams onnx "
+/* Kinds of file for which the truth must spell a dtype as ckpt does. An entry of these kinds has no "tensors"
+ * if the library that wrote the file cannot read it. */
+#define EXACT_DTYPE_KINDS " npy npz numpy-pickle joblib hdf5 keras paddle-pickle pdiparams onnx "
 
 /* is_one_of - returns whether WORD is in LIST, in which each word is between blanks. */
 static bool is_one_of(const char *word, const char *list)
@@ -215,18 +217,17 @@ static bool is_one_of(const char *word, const char *list)
     return strstr(list, between_blanks) != NULL;
 }
 
-/* dtype_equals - returns whether T has the dtype of ENTRY. The dtypes of quantized tensors are not compared,
- * because ckpt may list their integer types, nor those of storages without a tensor, which ckpt may list as
- * bytes. */
+/* dtype_equals - returns whether T has the dtype of ENTRY. Two kinds of tensor are not compared: a quantized
+ * one, whose integer type ckpt may list, and a storage without a tensor, which ckpt may list as bytes. */
 static bool dtype_equals(const struct check *c, const ckpt_tensor *t, const cJSON *entry)
 {
     const char *kind = get_text(entry, "kind"), *want = get_text(entry, "dtype");
     ckpt_str spelled = {want, strlen(want)};
     if (strcmp(kind, "quantized") == 0 || strcmp(kind, "storage") == 0 || !want[0])
         return true;
-    bool must_be_spelled_so = is_one_of(c->kind, KINDS_WITH_CKPT_DTYPES);
+    bool needs_exact_name = is_one_of(c->kind, EXACT_DTYPE_KINDS);
     return strcmp(ckpt_tensor_dtype_name(t), want) == 0 ||
-           (!must_be_spelled_so && (ckpt_dtype_parse(spelled) == t->dtype || t->dtype == CKPT_DT_NAMED));
+           (!needs_exact_name && (ckpt_dtype_parse(spelled) == t->dtype || t->dtype == CKPT_DT_NAMED));
 }
 
 static void check_row(struct check *c, const cJSON *entry, uint32_t row)
@@ -241,10 +242,10 @@ static void check_row(struct check *c, const cJSON *entry, uint32_t row)
         report_difference(c, "%s: dtype %s, expected %s", t.name.ptr, ckpt_tensor_dtype_name(&t),
                           get_text(entry, "dtype"));
     if (!shape_equals(&t, get_item(entry, "shape")))
-        report_difference(c, "%s: different shape", t.name.ptr);
+        report_difference(c, "%s: the shape differs", t.name.ptr);
     if (digest[0] && !digest_equals(c, row, digest, &err))
         report_difference(c, "%s: %s", t.name.ptr,
-                          err.status ? ckpt_error_text(&err, line, sizeof line) : "different bytes");
+                          err.status ? ckpt_error_text(&err, line, sizeof line) : "the bytes differ");
 }
 
 /* check_as_float32 - compares the numbers of ggml's quantized blocks, as float32. If the truth has null for a
@@ -263,14 +264,15 @@ static void check_as_float32(struct check *c)
     if (!has_digests)
         return;
     if ((ckpt_file_digest_as(c->file, CKPT_DT_F32, &err) == CKPT_OK) != can_dequantize)
-        report_difference(c, "as float32: %s", can_dequantize ? err.what : "must be refused");
+        report_difference(c, "digests as float32: %s",
+                          can_dequantize ? err.what : "they should be refused, but are computed");
     if (!can_dequantize)
         return;
     cJSON_ArrayForEach(entry, get_item(c->truth, "tensors"))
     {
         const char *hex = get_text(entry, "f32_sha256");
         if (hex[0] && find_row(c, get_item(entry, "path"), &row) && !digest_equals(c, row, hex, &err))
-            report_difference(c, "%s: different numbers as float32", get_text(entry, "name"));
+            report_difference(c, "%s: the numbers as float32 differ", get_text(entry, "name"));
     }
 }
 
@@ -283,7 +285,7 @@ static void check_tensors(struct check *c)
         if (find_row(c, get_item(entry, "path"), &row))
             check_row(c, entry, row);
         else if (get_item(entry, "sha256") &&
-                 !get_item(entry, "part")) /* a component may be listed as its composite only */
+                 !get_item(entry, "part")) /* ckpt may list a part only as the tensor that it belongs to */
             report_difference(c, "%s is not listed", get_text(entry, "name"));
     }
     cJSON_ArrayForEach(entry, get_item(c->truth, "leaves")) /* numpy arrays and scalars */
@@ -309,7 +311,7 @@ static void check_tensors(struct check *c)
 /* -------------------------------------------------- nothing else is listed */
 
 /* has_custom_classes - returns whether the file has objects of classes other than containers. The truth lists
- * the state of such objects in the order and form that their classes define, and so not all rows of ckpt. */
+ * the state of such objects as their classes define it, and so may lack tensors that ckpt lists. */
 static bool has_custom_classes(const struct check *c)
 {
     const char *root = get_text(c->truth, "root");
@@ -318,7 +320,8 @@ static bool has_custom_classes(const struct check *c)
     return !is_one_of(root, " dict collections.OrderedDict list tuple collections.defaultdict ") && root[0];
 }
 
-static bool is_below_composite(const struct check *c, const ckpt_tensor *t)
+/* is_part - returns whether T is below an entry without a digest: a tensor that consists of other tensors. */
+static bool is_part(const struct check *c, const ckpt_tensor *t)
 {
     const cJSON *entry;
     cJSON_ArrayForEach(entry,
@@ -327,39 +330,40 @@ static bool is_below_composite(const struct check *c, const ckpt_tensor *t)
     return false;
 }
 
-/* is_recorded_tie - returns whether T is a tie that only the metadata record: the producer's reader does not
- * list it. */
+/* is_recorded_tie - returns whether T is a tie that only the metadata of the file record; the library that
+ * wrote the file does not list it. */
 static bool is_recorded_tie(const struct check *c, const ckpt_tensor *t)
 {
     return is_one_of(c->kind, " safetensors hf-shards ") && t->alias_of != CKPT_NO_TENSOR &&
            c->expected[t->alias_of];
 }
 
-/* check_extra_rows - checks that no row is listed that the truth does not have. */
-static void check_extra_rows(struct check *c)
+/* check_extra_tensors - checks that ckpt lists no tensor that the truth does not have. */
+static void check_extra_tensors(struct check *c)
 {
-    const cJSON *total = get_item(c->truth,
-                                  "tensor_count"); /* present if the truth lists only some tensors */
+    /* An entry has "tensor_count" if its "tensors" are only some of the tensors of the file. */
+    const cJSON *total = get_item(c->truth, "tensor_count");
     if (total && total->valuedouble != ckpt_tensor_count(c->file))
-        report_difference(c, "%u tensors, expected %g", ckpt_tensor_count(c->file), total->valuedouble);
+        report_difference(c, "%u tensors are listed, expected %g", ckpt_tensor_count(c->file),
+                          total->valuedouble);
     if (total || is_one_of(c->kind, " torchscript torchscript-json torchscript-lite package export ") ||
         has_custom_classes(c))
         return;
     for (uint32_t i = 0; i < ckpt_tensor_count(c->file); i++) {
         const ckpt_tensor t = tensor_at(c->file, i);
-        if (!c->expected[i] && !is_below_composite(c, &t) && !is_recorded_tie(c, &t))
-            report_difference(c, "%s is listed, and the producer has no such tensor", t.name.ptr);
+        if (!c->expected[i] && !is_part(c, &t) && !is_recorded_tie(c, &t))
+            report_difference(c, "%s is listed, but the truth has no such tensor", t.name.ptr);
     }
 }
 
 /* ---------------------------------------------------------------- aliases */
 
-/* check_aliases - checks that two tensors share a storage exactly if they have the same number in the
- * truth. */
+/* check_aliases - checks that two tensors share a storage in ckpt's table exactly if the truth gives both the
+ * same storage number. */
 static void check_aliases(struct check *c)
 {
     struct pair {
-        uint32_t truth, found; /* the number of a storage in the truth, and in ckpt's table */
+        uint32_t want, got; /* the number of a tensor's storage in the truth, and in ckpt's table */
     } * pairs;
     const cJSON *entry;
     size_t npairs = 0;
@@ -377,11 +381,11 @@ static void check_aliases(struct check *c)
         if (!get_item(entry, "sha256") || !get_item(entry, "storage") || t.storage == CKPT_NO_STORAGE ||
             !t.elements)
             continue;
-        pairs[npairs].truth = (uint32_t)get_item(entry, "storage")->valuedouble;
-        pairs[npairs].found = t.storage;
+        pairs[npairs].want = (uint32_t)get_item(entry, "storage")->valuedouble;
+        pairs[npairs].got = t.storage;
         for (size_t i = 0; i < npairs; i++)
-            if ((pairs[i].truth == pairs[npairs].truth) != (pairs[i].found == pairs[npairs].found))
-                report_difference(c, "%s: its storage is shared differently", t.name.ptr);
+            if ((pairs[i].want == pairs[npairs].want) != (pairs[i].got == pairs[npairs].got))
+                report_difference(c, "%s: it shares its storage with different tensors", t.name.ptr);
         npairs++;
     }
     free(pairs);
@@ -389,8 +393,8 @@ static void check_aliases(struct check *c)
 
 /* --------------------------------------------------------------- verdicts */
 
-/* read_all - reads all tensors, because some faults are found only then. */
-static ckpt_status read_all(ckpt_file *file, ckpt_error *err)
+/* read_tensors - reads the bytes of all tensors, because some damage is found only then. */
+static ckpt_status read_tensors(ckpt_file *file, ckpt_error *err)
 {
     uint8_t digest[CKPT_DIGEST_MAX];
     for (uint32_t i = 0; i < ckpt_tensor_count(file); i++) {
@@ -409,13 +413,14 @@ static void check_content(struct check *c)
     if (!c->expected)
         abort();
     check_tensors(c);
-    check_extra_rows(c);
+    check_extra_tensors(c);
     check_aliases(c);
     check_as_float32(c);
     free(c->expected);
 }
 
-/* needs_libarchive - returns whether WHAT, the reason why a file was refused, is that it is compressed. */
+/* needs_libarchive - returns whether a file was refused because a build without libarchive cannot unpack it;
+ * WHAT is the reason that the error gives. */
 static bool needs_libarchive(const char *what)
 {
     return strstr(what, "compressed") || strstr(what, "without libarchive");
@@ -427,26 +432,27 @@ static void check_verdict(struct check *c, ckpt_status st, ckpt_error *err)
 {
     const char *verdict = get_text(c->truth, "verdict");
     bool must_refuse = strcmp(verdict, "refuse") == 0;
-    bool producer_refused = !get_item(c->truth, "tensors") && is_one_of(c->kind, KINDS_WITH_CKPT_DTYPES);
+    bool must_read = strcmp(verdict, "ok") == 0 || strcmp(verdict, "readable") == 0;
+    bool producer_refused = !get_item(c->truth, "tensors") && is_one_of(c->kind, EXACT_DTYPE_KINDS);
     char line[1400];
     if (st == CKPT_OK && must_refuse)
-        st = read_all(c->file, err);
+        st = read_tensors(c->file, err);
     ckpt_error_text(err, line, sizeof line);
     c->skipped = !HAS_LIBARCHIVE && st == CKPT_EUNSUPPORTED && needs_libarchive(err->what);
     if (st != CKPT_OK && !err->what[0])
-        report_difference(c, "refused without a reason");
+        report_difference(c, "was refused without a reason");
     if (st == CKPT_OK && must_refuse) {
-        report_difference(c, "must be refused: %s", get_text(c->truth, "reason"));
+        report_difference(c, "should be refused, but was read: %s", get_text(c->truth, "reason"));
     } else if (st == CKPT_OK) {
         if (strcmp(verdict, "none") == 0 && ckpt_tensor_count(c->file))
-            report_difference(c, "not a checkpoint, but tensors are listed");
+            report_difference(c, "tensors are listed, but the file is not a checkpoint");
         else if (!producer_refused)
             check_content(c);
-    } else if (strcmp(verdict, "ok") == 0 || strcmp(verdict, "readable") == 0) {
-        report_difference(c, "refused: %s", line);
+    } else if (must_read) {
+        report_difference(c, "was refused: %s", line);
     }
     if (verbose && st != CKPT_OK && !c->difference[0])
-        printf("       refused %s\n", line);
+        printf("       rightly refused: %s\n", line);
 }
 
 static void count_result(const char *kind, bool passed)
@@ -464,7 +470,7 @@ static void check_entry(const cJSON *truth)
     struct check c = {.truth = truth, .kind = get_text(truth, "kind")};
     ckpt_error err = {0};
     char path[2048];
-    if (only && !strstr(get_text(truth, "file"), only))
+    if (only_text && !strstr(get_text(truth, "file"), only_text))
         return;
     snprintf(path, sizeof path, "%s/%s", corpus, get_text(truth, "file"));
     ckpt_status st = ckpt_open(path, NULL, &c.file, &err);
@@ -472,7 +478,7 @@ static void check_entry(const cJSON *truth)
     ckpt_close(c.file);
     if (c.skipped && c.difference[0]) {
         printf("truth skipped %s: this build has no libarchive\n", get_text(truth, "file"));
-        skipped++;
+        nskipped++;
         return;
     }
     if (c.difference[0])
@@ -537,7 +543,7 @@ int main(int argc, char **argv)
         if (strcmp(argv[i], "-v") == 0)
             verbose = true;
         else if (strcmp(argv[i], "--only") == 0 && i + 1 < argc)
-            only = argv[++i];
+            only_text = argv[++i];
         else
             corpus = argv[i];
     }
@@ -547,10 +553,10 @@ int main(int argc, char **argv)
     }
     check_corpus();
     for (int i = 0; i < KINDS_MAX && kinds[i].name[0]; i++) {
-        printf("%-24s %d of %d\n", kinds[i].name, kinds[i].passed, kinds[i].passed + kinds[i].failed);
+        printf("%-24s %d of %d passed\n", kinds[i].name, kinds[i].passed, kinds[i].passed + kinds[i].failed);
         passed += kinds[i].passed;
         failed += kinds[i].failed;
     }
-    printf("truth: %d passed, %d failed, %d skipped\n", passed, failed, skipped);
+    printf("truth: %d passed, %d failed, %d skipped\n", passed, failed, nskipped);
     return failed != 0 || passed == 0;
 }

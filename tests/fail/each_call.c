@@ -34,17 +34,17 @@ int LLVMFuzzerInitialize(int *argc, char ***argv);
 
 /* Shared with the parent process, which reports crashes. */
 static struct shared {
-    struct oom run; /* the calls of the current run */
+    struct oom oom; /* which call of the current run fails */
     _Atomic long nruns;
     long last_failed; /* number of the call that failed in the last run; LONG_MAX: none did */
 } * shared;
-static size_t input_max = 20000;
+static size_t input_max = 20000; /* bytes; longer inputs are skipped */
 static bool use_api, use_sets; /* -e, -s */
 
 #define STACKS_MAX (1u << 21)           /* at most a quarter is used */
 static _Atomic uint64_t *failed_stacks; /* hashes of the stacks of calls that failed; NULL: without -w */
 static _Thread_local bool in_backtrace; /* calls that backtrace() makes do not fail */
-static _Atomic bool failed_in_run;
+static _Atomic bool call_has_failed;   /* a call of the current run */
 
 void *__real_arena_alloc(arena *a, size_t n);
 void *__real_arena_array(arena *a, uint64_t count, size_t size);
@@ -103,8 +103,8 @@ ckpt_str __wrap_arena_printf(arena *a, const char *fmt, ...)
     return __wrap_arena_str(a, (ckpt_str){text, (size_t)n});
 }
 
-/* With -s, fd_pread() fails instead, see sets.c: then source_file.c records the failure, as after a fault of
- * the disk. */
+/* With -s, fd_pread() fails instead of source_read(); see sets.c. Then source_file.c records the failure, as
+ * after a fault of the disk. */
 ckpt_status __wrap_source_read(source *s, uint64_t off, void *out, size_t n, ckpt_error *err)
 {
     return !use_sets && call_should_fail()
@@ -180,11 +180,11 @@ static uint64_t hash_callers(void)
     return hash | 1; /* 0 is an empty slot of failed_stacks */
 }
 
-/* is_first_with_stack - returns whether no call with the current stack of callers has failed yet, and records
- * the stack in failed_stacks. Returns true at most once in a run. */
-static bool is_first_with_stack(void)
+/* is_new_stack - returns whether no call with the current stack of callers has failed yet, and records the
+ * stack in failed_stacks. Returns true at most once in a run. */
+static bool is_new_stack(void)
 {
-    if (in_backtrace || atomic_load(&failed_in_run))
+    if (in_backtrace || atomic_load(&call_has_failed))
         return false;
     in_backtrace = true;
     uint64_t hash = hash_callers();
@@ -193,7 +193,7 @@ static bool is_first_with_stack(void)
     for (size_t tries = 0; tries < STACKS_MAX / 4; tries++) {
         uint64_t found = 0; /* an empty slot */
         if (atomic_compare_exchange_strong(&failed_stacks[slot], &found, hash))
-            return !atomic_exchange(&failed_in_run, true);
+            return !atomic_exchange(&call_has_failed, true);
         if (found == hash)
             return false;
         slot = (slot + 1) % STACKS_MAX;
@@ -201,20 +201,20 @@ static bool is_first_with_stack(void)
     return false;
 }
 
-/* run_once - processes the input once; call number FAILING_CALL fails. With -w, it is the first call from
- * that number on for which is_first_with_stack() returns true. */
+/* run_once - processes the input once; call number FAILING_CALL fails. With -w, the call that fails is the
+ * first one from that number on for which is_new_stack() returns true. */
 static void run_once(const uint8_t *data, size_t size, long failing_call)
 {
     alarm(CASE_SECONDS);
     if (use_sets) {
         oom_set(NULL, NULL);
         sets_restore();
-        oom_set(&shared->run, failed_stacks ? is_first_with_stack : NULL);
+        oom_set(&shared->oom, failed_stacks ? is_new_stack : NULL);
     }
-    atomic_store(&shared->run.ncalls, 0);
-    atomic_store(&failed_in_run, false);
+    atomic_store(&shared->oom.ncalls, 0);
+    atomic_store(&call_has_failed, false);
     atomic_fetch_add(&shared->nruns, 1);
-    shared->run.failing_call = failing_call;
+    shared->oom.failing_call = failing_call;
     if (use_sets)
         sets_run();
     else if (use_api)
@@ -222,12 +222,12 @@ static void run_once(const uint8_t *data, size_t size, long failing_call)
     else
         (void)LLVMFuzzerTestOneInput(data, size);
     if (failed_stacks)
-        shared->last_failed = atomic_load(&failed_in_run) ? shared->run.failing_call : LONG_MAX;
+        shared->last_failed = atomic_load(&call_has_failed) ? shared->oom.failing_call : LONG_MAX;
     if (use_sets) {
         oom_set(NULL, NULL);
         sets_check();
     }
-    shared->run.failing_call = 0;
+    shared->oom.failing_call = 0;
 }
 
 /* run_input - runs the input once for each call that can fail, beginning with the call after
@@ -242,7 +242,7 @@ static void run_input(const uint8_t *data, size_t size)
         memcpy(copy, data, size);
     do {
         run_once(copy, size, ++*last_failed);
-    } while (atomic_load(&shared->run.ncalls) >= *last_failed);
+    } while (atomic_load(&shared->oom.ncalls) >= *last_failed);
     free(copy);
     exit(0);
 }
@@ -267,10 +267,10 @@ static long run_in_children(const uint8_t *data, size_t size, const char *path, 
             exit(2);
         if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
             return crashes;
-        if (shared->run.failing_call > *last_failed)
-            *last_failed = shared->run.failing_call;
-        shared->run.failing_call = 0;
-        if (crashes++ < 3) /* messages of an input */
+        if (shared->oom.failing_call > *last_failed)
+            *last_failed = shared->oom.failing_call;
+        shared->oom.failing_call = 0;
+        if (crashes++ < 3) /* at most three messages for each input */
             printf("%s, %s %zu: call %ld failed: %s %d\n", path, use_sets ? "scenario" : "input at", index,
                    *last_failed, WIFSIGNALED(status) ? "signal" : "exit",
                    WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
@@ -336,7 +336,7 @@ int main(int argc, char **argv)
     if (use_sets)
         sets_begin();
     else
-        oom_set(&shared->run, once_per_stack ? is_first_with_stack : NULL);
+        oom_set(&shared->oom, once_per_stack ? is_new_stack : NULL);
     if (!use_api && !use_sets)
         LLVMFuzzerInitialize(&argc, &argv);
     for (int i = optind; i < argc; i++)

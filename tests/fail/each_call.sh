@@ -45,7 +45,7 @@ KEEP_MADE=$work/made "$unit" $(suites torch) >/dev/null
     done
     "$program" -e "$packs"/any.pack "$packs"/torch_*.pack "$packs"/safetensors.pack
     find "$work/scanned" -type f -print0 | every "$input_step" | FUZZ_TARGET=scan xargs -0 "$program" -w -m 8000
-    for target in cast doctor in_place round salvage sanitize scan zip_patch; do
+    for target in cast doctor in_place round_trip salvage sanitize scan zip_patch; do
         FUZZ_TARGET=$target xargs -0 "$program" -w -m 100000 <"$work/inputs"
     done
     xargs -0 "$program" -w -e -m 400000 <"$work/inputs"

@@ -1,4 +1,4 @@
-/* errors.h - with which errors a system call may fail, and what its failure may affect. */
+/* errors.h - returns the errors with which a system call may fail, and what its failure may affect. */
 #ifndef FAIL_ERRORS_H
 #define FAIL_ERRORS_H
 
@@ -10,8 +10,8 @@ enum {
     ERRORS_SHORT = -2, /* the call transfers half of its bytes */
 };
 
-/* errors_of_call - returns the errno values with which the call C may fail, and those of the values above
- * that apply to it. ERRORS_END ends the array. */
+/* errors_of_call - returns an array of the errors with which the call C may fail: values of errno, ERRORS_EOF
+ * and ERRORS_SHORT. ERRORS_END ends the array. */
 const int *errors_of_call(const struct trace_call *c);
 /* errors_uses_input - returns whether the call C may read the input or its size, or write bytes that were
  * read from the input. */

@@ -1,6 +1,7 @@
 /*
- * faults.c - faults [-j WORKERS] [-e N] [-k KINDS] [-s STEP] CKPT SEED: runs each command of faults.def, or
- * every N-th, again and again, each time with one fault. KINDS is a sum of:
+ * faults.c - faults [-j WORKERS] [-e N] [-k KINDS] [-s STEP] CKPT PT: runs each command of faults.def, or
+ * every N-th, again and again, each time with one fault. CKPT is the program, PT a small torch.save archive.
+ * KINDS is a sum of:
  *    1  kill     SIGKILL before one of its system calls. For edits in place, also a power cut: some sectors
  *                of the edit have reached the disk, and the undo journal has not been removed
  *    2  error    one system call fails with one of its errors, or transfers half of its bytes
@@ -36,17 +37,17 @@
 #include "trace.h"
 
 #define WORDS_MAX   24    /* words of a command */
-#define PRINTED     65536 /* bytes kept of the output of a command */
+#define OUTPUT_MAX  65536 /* bytes kept of the output of a command */
 #define REPORTS_MAX 50    /* failures printed for each command and kind of fault */
 #define POWER_CUTS  300   /* power cuts tried for each edit in place */
 
 /* Kinds of faults; a set of kinds has the bits 1 << kind. */
-enum { KILL, ERROR, FULL, MODIFY, MEMORY, NKINDS };
+enum { KILL, ERROR, DISK_FULL, MODIFY, MEMORY, NKINDS };
 #define ALL_BUT_MEMORY ((1 << MEMORY) - 1)
 
 /* Flags of a job. */
 enum {
-    IN_PLACE = 1,     /* edits f; a journal may stay, and then readers must refuse a half edited f */
+    IN_PLACE = 1,     /* edits the file f; if a journal stays, readers must refuse a partly edited f */
     NO_TMPFILE = 2,   /* O_TMPFILE is refused, so that temporary files have names */
     SHARDS = 4,       /* writes a set of shards; a complete old or new set can be read at any time */
     READ_ONLY = 8,    /* writes nothing */
@@ -72,8 +73,8 @@ static struct shared {
     _Atomic long cases[NKINDS], failed;
 } * shared;
 
-static const char *ckpt, *seed;
-static int kinds = ALL_BUT_MEMORY; /* set of the kinds of faults to test */
+static const char *ckpt, *sample; /* the program; a small torch.save archive */
+static int kinds = ALL_BUT_MEMORY; /* the bits of the kinds of faults to test */
 static long allocation_step = 1;   /* every allocation_step-th allocation fails */
 static size_t job_step = 1;        /* every job_step-th job runs */
 
@@ -83,13 +84,14 @@ struct fixture {
     char dir[64];
     char *argv[WORDS_MAX], words[512];
     int out, err;          /* receive its standard output and error */
-    char printed[PRINTED]; /* the output that was last read from them */
+    char printed[OUTPUT_MAX]; /* the output that was last read from them */
     int expected_exit;     /* exit status of a run without faults */
-    char expected_output[PRINTED];                /* standard output of that run */
-    char set_before[PRINTED], set_after[PRINTED]; /* output of `ckpt hash` for the shards; empty: no set */
+    char expected_output[OUTPUT_MAX];                /* standard output of that run */
+    /* output of `ckpt hash` for the shards before the command and after it without faults; empty: no set */
+    char hashes_before[OUTPUT_MAX], hashes_after[OUTPUT_MAX];
     struct folder old, new, now; /* before the command, after it without faults, after the last run */
     struct trace trace;
-    int reported;
+    int nfailures; /* of the current kind of fault */
 };
 
 static void die(const char *what)
@@ -128,15 +130,16 @@ static void rewind_output(struct fixture *fx)
         die("output");
 }
 
-static void read_output(int fd, char text[PRINTED])
+static void read_output(int fd, char text[OUTPUT_MAX])
 {
-    ssize_t n = pread(fd, text, PRINTED - 1, 0);
+    ssize_t n = pread(fd, text, OUTPUT_MAX - 1, 0);
     text[n > 0 ? n : 0] = '\0';
 }
 
-/* hash_set - writes the output of `ckpt hash` for the set of shards in the folder, or for the single file
- * with its tensors, to TEXT; returns the exit status. If both exist, PREFER_FILE chooses the file. */
-static int hash_set(struct fixture *fx, bool prefer_file, char text[PRINTED])
+/* hash_shards - runs `ckpt hash` for the set of shards in the folder, or for the single file with the same
+ * tensors; if both exist, PREFER_FILE chooses the file. Writes the output to TEXT and returns the exit
+ * status. */
+static int hash_shards(struct fixture *fx, bool prefer_file, char text[OUTPUT_MAX])
 {
     static char hash[] = "hash", index_file[] = "out.safetensors.index.json", file[] = "out.safetensors";
     char *names[] = {prefer_file ? file : index_file, prefer_file ? index_file : file}, path[512];
@@ -184,7 +187,7 @@ static void report_failure(struct fixture *fx, const char *format, ...)
 {
     va_list ap;
     atomic_fetch_add(&shared->failed, 1);
-    if (fx->reported++ >= REPORTS_MAX)
+    if (fx->nfailures++ >= REPORTS_MAX)
         return;
     printf("%s: ", fx->job->title);
     va_start(ap, format);
@@ -196,8 +199,8 @@ static void report_failure(struct fixture *fx, const char *format, ...)
 
 static bool is_scan(const struct fixture *fx) { return strncmp(fx->job->command, "scan", 4) == 0; }
 
-/* fixture_make - sets up the folder for JOB and runs its command without faults, to record the folder before
- * and after; reports a failure and returns false. */
+/* fixture_make - sets up the folder for JOB, runs its command without faults, and records the folder before
+ * and after. If one of these fails, reports that and returns false. */
 static bool fixture_make(struct fixture *fx, const struct job *job)
 {
     const char *base = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
@@ -217,7 +220,7 @@ static bool fixture_make(struct fixture *fx, const struct job *job)
     set_output_attributes(fx);
     split_command(fx, job->command);
     folder_read(&fx->old, fx->dir);
-    (void)hash_set(fx, true, fx->set_before);
+    (void)hash_shards(fx, true, fx->hashes_before);
     rewind_output(fx);
     fx->trace = (struct trace){.action = TRACE_LIST,
                                .no_tmpfile = (job->flags & NO_TMPFILE) != 0,
@@ -229,13 +232,13 @@ static bool fixture_make(struct fixture *fx, const struct job *job)
     read_output(fx->out, fx->expected_output);
     read_output(fx->err, fx->printed);
     folder_read(&fx->new, fx->dir);
-    (void)hash_set(fx, true, fx->set_after);
+    (void)hash_shards(fx, true, fx->hashes_after);
     fx->expected_exit = fx->trace.code;
     int highest_exit = (job->flags & EXITS_1) || is_scan(fx); /* a scan exits 1 for findings */
     bool did_nothing = folder_equals(&fx->old, &fx->new, FOLDER_CONTENT) && !*fx->expected_output;
     if (fx->expected_exit < 0 || fx->expected_exit > highest_exit ||
         (did_nothing && !(job->flags & READ_ONLY))) {
-        report_failure(fx, "fails without a fault (exit %d): %s", fx->trace.code, fx->printed);
+        report_failure(fx, "fails without any injected fault (exit %d): %s", fx->trace.code, fx->printed);
         return false;
     }
     for (size_t i = 0; i < fx->new.n; i++) {
@@ -258,18 +261,18 @@ static bool is_leftover(const struct fixture *fx, const char *name)
 }
 
 /* Whether a run that was killed or failed may leave temporary files or a journal. */
-enum leftovers { NO_LEFTOVERS, MAY_LEAVE };
+enum leftovers { NO_LEFTOVERS, ALLOW_LEFTOVERS };
 
 /* The functions check_… return NULL if the check passes, else what is wrong. */
 
-/* check_each_file - checks that each file now in the folder equals the old or the new one of its name, and
- * that no file is missing that exists in both. */
+/* check_each_file - checks that each file of fx->now equals the file of that name in fx->old or in fx->new,
+ * and that no file is missing that exists in both of them. */
 static const char *check_each_file(struct fixture *fx, enum leftovers leftovers, enum folder_compare compare)
 {
     for (size_t i = 0; i < fx->now.n; i++) {
         const struct folder_file *now = &fx->now.file[i], *old = folder_find(&fx->old, now->name),
                                  *new = folder_find(&fx->new, now->name);
-        if (leftovers == MAY_LEAVE && is_leftover(fx, now->name))
+        if (leftovers == ALLOW_LEFTOVERS && is_leftover(fx, now->name))
             continue;
         if (!old && !new)
             return "leaves an additional file";
@@ -307,12 +310,12 @@ static void drop_leftovers(struct fixture *fx)
 static const char *check_set_readable(struct fixture *fx)
 {
     for (int prefer_file = 0; prefer_file < 2; prefer_file++) {
-        int code = hash_set(fx, prefer_file, fx->printed);
-        if (code == 2 && (!*fx->set_before || (fx->job->flags & NO_LINKS)))
+        int code = hash_shards(fx, prefer_file, fx->printed);
+        if (code == 2 && (!*fx->hashes_before || (fx->job->flags & NO_LINKS)))
             continue;
         if (code != 0)
             return "leaves no set";
-        if (strcmp(fx->printed, fx->set_before) != 0 && strcmp(fx->printed, fx->set_after) != 0)
+        if (strcmp(fx->printed, fx->hashes_before) != 0 && strcmp(fx->printed, fx->hashes_after) != 0)
             return "leaves a set of old and new shards";
     }
     return NULL;
@@ -324,7 +327,7 @@ static const char *check_old_or_new(struct fixture *fx, enum leftovers leftovers
     const char *wrong = check_each_file(fx, leftovers, compare);
     if (wrong)
         return wrong;
-    if (leftovers == MAY_LEAVE)
+    if (leftovers == ALLOW_LEFTOVERS)
         drop_leftovers(fx);
     if (folder_equals(&fx->now, &fx->old, compare) || folder_equals(&fx->now, &fx->new, compare))
         return NULL;
@@ -332,7 +335,7 @@ static const char *check_old_or_new(struct fixture *fx, enum leftovers leftovers
 }
 
 /* check_recovery - checks, after a run of the command was killed, that the next run makes the folder as after
- * a run without faults, and that before the next run no command reads a half edited file. */
+ * a run without faults, and that before the next run no command reads a partly edited file. */
 static const char *check_recovery(struct fixture *fx)
 {
     static char ls[] = "ls", file[] = "f", quiet[] = "-q", force[] = "-f";
@@ -343,7 +346,7 @@ static const char *check_recovery(struct fixture *fx)
         bool complete = f && (folder_file_equals(f, folder_find(&fx->old, "f"), FOLDER_CONTENT) ||
                               folder_file_equals(f, folder_find(&fx->new, "f"), FOLDER_CONTENT));
         if (!complete && trace_run_untraced(fx->dir, fx->out, fx->err, ls_argv) == 0)
-            return "a reader accepts a half edited file";
+            return "a reader accepts a partly edited file";
     }
     size_t nfiles = fx->now.n;
     drop_leftovers(fx);
@@ -389,12 +392,12 @@ static bool is_scan_with_findings(const struct fixture *fx)
     return fx->trace.code == 1 && kinds != 1 << MEMORY && is_scan(fx);
 }
 
-/* Which calls fail: one, or also all calls after it. */
-enum duration { ONE_CALL, ALL_LATER_CALLS };
+/* Which calls failed in a run: one, or also all calls after it. */
+enum failed_calls { ONE_CALL, ALL_LATER_CALLS };
 
 /* check_result - checks the exit status, the messages and the folder after a run that was not killed. After
  * ALL_LATER_CALLS have failed, the next run may have to recover an edit in place. */
-static const char *check_result(struct fixture *fx, enum duration duration)
+static const char *check_result(struct fixture *fx, enum failed_calls failed_calls)
 {
     const struct trace *t = &fx->trace;
     enum folder_compare compare = t->call < t->ncalls && errors_loses_attributes(&t->calls[t->call])
@@ -406,14 +409,16 @@ static const char *check_result(struct fixture *fx, enum duration duration)
     if (fx->trace.code == fx->expected_exit) {
         read_output(fx->out, fx->printed);
         if (strcmp(fx->printed, fx->expected_output) != 0)
-            return "exits as if complete but prints something else";
-        return folder_equals(&fx->now, &fx->new, compare) ? NULL : "exits as if complete but is not";
+            return "exits as after a complete run, but prints something else";
+        return folder_equals(&fx->now, &fx->new, compare)
+                   ? NULL
+                   : "exits as after a complete run, but the folder is not complete";
     }
     if (fx->trace.code != 2 && !is_scan_with_findings(fx))
         return "exits with a different code";
     if (!has_message(fx))
         return "prints no message";
-    if (duration == ALL_LATER_CALLS && (fx->job->flags & IN_PLACE))
+    if (failed_calls == ALL_LATER_CALLS && (fx->job->flags & IN_PLACE))
         return check_recovery(fx);
     return check_old_or_new(fx, NO_LEFTOVERS, compare);
 }
@@ -449,7 +454,7 @@ static const char *check_power_cut(struct fixture *fx, const struct folder_file 
     if (code != 0)
         return "the next run fails";
     if (fx->now.n != fx->old.n || !(f = folder_find(&fx->now, "f")))
-        return "the journal stays";
+        return "the next run leaves the journal";
     if (folder_file_equals(f, new, FOLDER_ATTRIBUTES))
         return strstr(fx->printed, "was complete, and is kept") ? NULL : "does not report the edit it kept";
     if (cut == 0)
@@ -481,9 +486,9 @@ static void check_power_cuts(struct fixture *fx, size_t removal)
 
 static void kill_at_each_call(struct fixture *fx)
 {
-    size_t removal = 0; /* of the journal: the last unlinkat() */
+    size_t removal = 0; /* the call that removes the journal: the last unlinkat() */
     fx->trace.action = TRACE_KILL;
-    fx->reported = 0;
+    fx->nfailures = 0;
     for (fx->trace.call = 0;; fx->trace.call++) {
         run_traced(fx);
         folder_read(&fx->now, fx->dir);
@@ -493,7 +498,7 @@ static void kill_at_each_call(struct fixture *fx)
         if (fx->job->flags & SHARDS)
             wrong = check_set_readable(fx);
         else if (!(fx->job->flags & IN_PLACE))
-            wrong = check_old_or_new(fx, MAY_LEAVE, FOLDER_ATTRIBUTES);
+            wrong = check_old_or_new(fx, ALLOW_LEFTOVERS, FOLDER_ATTRIBUTES);
         folder_read(&fx->now, fx->dir);
         if (!wrong && !(fx->job->flags & READ_ONLY))
             wrong = check_recovery(fx);
@@ -529,9 +534,9 @@ static void fail_call(struct fixture *fx, size_t call, int error)
     }
 }
 
-/* copy_calls - runs the command without faults and returns a copy of the list of its calls, because each run
- * overwrites that list. The caller frees it. */
-static struct trace_call *copy_calls(struct fixture *fx, size_t *n)
+/* list_calls - runs the command without faults and returns a list of its *N calls, which later runs do not
+ * overwrite. The caller frees it. */
+static struct trace_call *list_calls(struct fixture *fx, size_t *n)
 {
     fx->trace.action = TRACE_LIST;
     run_traced(fx);
@@ -546,8 +551,8 @@ static struct trace_call *copy_calls(struct fixture *fx, size_t *n)
 static void fail_each_call(struct fixture *fx)
 {
     size_t n;
-    struct trace_call *calls = copy_calls(fx, &n);
-    fx->reported = 0;
+    struct trace_call *calls = list_calls(fx, &n);
+    fx->nfailures = 0;
     for (size_t i = 0; i < n; i++)
         for (const int *error = errors_of_call(&calls[i]); *error != ERRORS_END; error++)
             fail_call(fx, i, *error);
@@ -558,8 +563,8 @@ static void fill_disk_at_each_write(struct fixture *fx)
 {
     static const int errors[] = {ENOSPC, EDQUOT, EIO};
     size_t n;
-    struct trace_call *calls = copy_calls(fx, &n);
-    fx->reported = 0;
+    struct trace_call *calls = list_calls(fx, &n);
+    fx->nfailures = 0;
     for (size_t i = 0; i < n; i++) {
         bool writes = *errors_of_call(&calls[i]) == ENOSPC; /* the first error of calls that write */
         for (size_t k = 0; writes && k < sizeof errors / sizeof *errors; k++) {
@@ -568,7 +573,7 @@ static void fill_disk_at_each_write(struct fixture *fx)
             fx->trace.error = errors[k];
             run_traced(fx);
             const char *wrong = check_result(fx, ALL_LATER_CALLS);
-            count_case(FULL);
+            count_case(DISK_FULL);
             if (wrong)
                 report_failure(fx, "from call %zu on: %s: %s", i, strerror(errors[k]), wrong);
         }
@@ -597,11 +602,11 @@ static const char *check_after_modification(struct fixture *fx, const char *inpu
         if (new &&folder_file_equals(now, new, FOLDER_ATTRIBUTES))
             continue;
         if (fx->trace.code == fx->expected_exit || !old || !folder_file_equals(now, old, FOLDER_ATTRIBUTES))
-            return "leaves a mixture of old and modified input";
+            return "leaves a file made from both the old and the modified input";
     }
     read_output(fx->out, fx->printed);
     if (fx->trace.code == fx->expected_exit && strcmp(fx->printed, fx->expected_output) != 0)
-        return "exits as if complete but prints something else";
+        return "exits as after a complete run, but prints something else";
     return NULL;
 }
 
@@ -613,12 +618,12 @@ static void modify_before_each_read(struct fixture *fx)
     modification.old = folder_find(&fx->old, "in");
     if (!modification.old || S_ISDIR(modification.old->st.st_mode))
         return;
-    struct trace_call *calls = copy_calls(fx, &ncalls);
+    struct trace_call *calls = list_calls(fx, &ncalls);
     /* before the first_read pread(), the input is not open */
     while (first_read < ncalls && calls[first_read].number != SYS_pread64)
         first_read++;
     snprintf(modification.path, sizeof modification.path, "%s/in", fx->dir);
-    fx->reported = 0;
+    fx->nfailures = 0;
     fx->trace.callback = folder_modify;
     fx->trace.user = &modification;
     for (size_t i = first_read; i < ncalls; i++) {
@@ -638,7 +643,8 @@ static void modify_before_each_read(struct fixture *fx)
     free(calls);
 }
 
-/* fail_each_allocation - runs the command with each allocation failing: alone, then with all after it. */
+/* fail_each_allocation - runs the command once for each allocation, which fails: alone, then with all after
+ * it. */
 static void fail_each_allocation(struct fixture *fx)
 {
     char fd_text[16];
@@ -649,7 +655,7 @@ static void fail_each_allocation(struct fixture *fx)
     snprintf(fd_text, sizeof fd_text, "%d", fd);
     if (oom == MAP_FAILED || setenv(OOM_VARIABLE, fd_text, 1) != 0)
         die("memory");
-    fx->reported = 0;
+    fx->nfailures = 0;
     for (int all_after = 0; all_after < 2; all_after++) {
         long *call = &oom->failing_call;
         oom->fail_all_after = all_after;
@@ -679,12 +685,12 @@ static void fail_each_allocation(struct fixture *fx)
 /* --------------------------------------------------------------------- main */
 
 static const struct {
-    int skipped; /* jobs with one of these flags are left out */
+    int skip_flags; /* jobs with one of these flags are not run with this kind of fault */
     void (*run)(struct fixture *fx);
 } kind_table[NKINDS] = {
     [KILL] = {MEMORY_ONLY | READ_ONLY, kill_at_each_call},
     [ERROR] = {MEMORY_ONLY, fail_each_call},
-    [FULL] = {MEMORY_ONLY, fill_disk_at_each_write},
+    [DISK_FULL] = {MEMORY_ONLY, fill_disk_at_each_write},
     [MODIFY] = {MEMORY_ONLY | NO_TMPFILE | IN_PLACE, modify_before_each_read},
     [MEMORY] = {NO_TMPFILE, fail_each_allocation},
 };
@@ -697,7 +703,7 @@ static void run_jobs(void)
             continue;
         if (fixture_make(&fx, &jobs[i]))
             for (int k = 0; k < NKINDS; k++)
-                if ((kinds & 1 << k) && !(jobs[i].flags & kind_table[k].skipped))
+                if ((kinds & 1 << k) && !(jobs[i].flags & kind_table[k].skip_flags))
                     kind_table[k].run(&fx);
         fixture_free(&fx);
     }
@@ -720,7 +726,7 @@ int main(int argc, char **argv)
             return 2;
     }
     if (argc - optind != 2) {
-        fprintf(stderr, "usage: faults [-j WORKERS] [-e N] [-k KINDS] [-s STEP] CKPT SEED\n");
+        fprintf(stderr, "usage: faults [-j WORKERS] [-e N] [-k KINDS] [-s STEP] CKPT PT\n");
         return 2;
     }
     if (!trace_is_allowed()) {
@@ -729,10 +735,10 @@ int main(int argc, char **argv)
         return 0;
     }
     ckpt = realpath(argv[optind], NULL);
-    seed = realpath(argv[optind + 1], NULL);
+    sample = realpath(argv[optind + 1], NULL);
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (!ckpt || !seed || shared == MAP_FAILED || setenv("CKPT", ckpt, 1) != 0 ||
-        setenv("SEED", seed, 1) != 0)
+    if (!ckpt || !sample || shared == MAP_FAILED || setenv("CKPT", ckpt, 1) != 0 ||
+        setenv("PT", sample, 1) != 0)
         die(argv[optind]);
     umask(022);
     for (int w = 0; w < workers; w++)
@@ -746,11 +752,13 @@ int main(int argc, char **argv)
     for (int k = 0; k < NKINDS; k++)
         all += atomic_load(&shared->cases[k]);
     if (kinds & 1 << MEMORY)
-        printf("%zu commands: %ld allocations failed\n", njobs, atomic_load(&shared->cases[MEMORY]));
+        printf("%zu commands: %ld runs with a failing allocation\n", njobs,
+               atomic_load(&shared->cases[MEMORY]));
     else
-        printf("%zu commands: %ld killed, %ld calls failed, %ld with a full disk, %ld inputs changed\n",
+        printf("%zu commands: %ld runs killed, %ld with a failing call, %ld with a full disk, "
+               "%ld with a changed input\n",
                njobs, atomic_load(&shared->cases[KILL]), atomic_load(&shared->cases[ERROR]),
-               atomic_load(&shared->cases[FULL]), atomic_load(&shared->cases[MODIFY]));
+               atomic_load(&shared->cases[DISK_FULL]), atomic_load(&shared->cases[MODIFY]));
     printf("faults: %ld passed, %ld failed\n", all - atomic_load(&shared->failed),
            atomic_load(&shared->failed));
     return atomic_load(&shared->failed) != 0;

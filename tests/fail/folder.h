@@ -1,4 +1,4 @@
-/* folder.h - a copy in memory of a folder of small files, which may contain folders of such files. */
+/* folder.h - copies a folder to memory. Its files must be small; folders in it may contain only files. */
 #ifndef FAIL_FOLDER_H
 #define FAIL_FOLDER_H
 
@@ -29,14 +29,15 @@ void folder_empty(const char *path);
 /* folder_restore - makes the folder PATH equal to F, including owners and attributes. */
 void folder_restore(const struct folder *f, const char *path);
 const struct folder_file *folder_find(const struct folder *f, const char *name);
-/* What is compared: name, type and content; or also mode, owner and extended attribute. */
+/* FOLDER_CONTENT: compare names, types and contents. FOLDER_ATTRIBUTES: also modes, owners and extended
+ * attributes. */
 enum folder_compare { FOLDER_CONTENT, FOLDER_ATTRIBUTES };
 bool folder_file_equals(const struct folder_file *a, const struct folder_file *b,
                         enum folder_compare compare);
 bool folder_equals(const struct folder *a, const struct folder *b, enum folder_compare compare);
 /* folder_write_torn - writes to the existing file PATH what may be left of it if the power is cut while NEW
- * is written over OLD: sectors of each, chosen by SEED, and a size between theirs. SEED 0 writes all
- * of NEW. */
+ * is written over OLD: some sectors of OLD and some of NEW, chosen by SEED, and a size between theirs. SEED 0
+ * writes all of NEW. */
 void folder_write_torn(const char *path, const struct folder_file *old, const struct folder_file *new,
                        unsigned seed);
 /* folder_modify - modifies a file; MODIFICATION is a struct folder_modification. */

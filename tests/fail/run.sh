@@ -4,7 +4,7 @@ set -u
 each=${EACH:-1} # runs every EACH-th job; if this is not 1, ASan and each_call are left out
 B=${B:-build}
 CKPT=${CKPT:-$PWD/$B/ckpt}
-seed=tests/corpus/torch/t215/dp_state_dict.pt
+sample=tests/corpus/torch/t215/dp_state_dict.pt
 work=$(mktemp -d) || exit 2
 trap 'umount "$work/small" 2>/dev/null; rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
@@ -37,9 +37,9 @@ check_full()
 }
 
 if [ -e /dev/full ]; then
-    check_full '/dev/full as output' strip --auto $seed -o /dev/full
-    for command in "ls $seed" "ls --json $seed" "info $seed" "hash $seed" "stat $seed" \
-        "diff $seed tests/data/examples/train.pt" "scan --all $seed" "strip --auto $seed -o -" "ls --help"; do
+    check_full '/dev/full as output' strip --auto $sample -o /dev/full
+    for command in "ls $sample" "ls --json $sample" "info $sample" "hash $sample" "stat $sample" \
+        "diff $sample tests/data/examples/train.pt" "scan --all $sample" "strip --auto $sample -o -" "ls --help"; do
         # shellcheck disable=SC2086
         "$CKPT" $command >/dev/full 2>"$work/err"
         code=$?
@@ -51,7 +51,7 @@ fi
 
 mkdir "$work/small"
 if mount -t tmpfs -o size=64k tmpfs "$work/small" 2>/dev/null; then
-    "$CKPT" strip --auto $seed -q -o "$work/small/out.pt" || fail 'a full tmpfs: cannot write the first file'
+    "$CKPT" strip --auto $sample -q -o "$work/small/out.pt" || fail 'a full tmpfs: cannot write the first file'
     cp "$work/small/out.pt" "$work/out.pt.before"
     cp tests/data/examples/train.pt "$work/small/f"
     cp "$work/small/f" "$work/f.before"
@@ -71,7 +71,7 @@ else
     skipped=1
 fi
 
-"$B/tests/fail/faults" -e "$each" "$CKPT" $seed >"$work/log"
+"$B/tests/fail/faults" -e "$each" "$CKPT" $sample >"$work/log"
 add_counts "$work/log" faults
 # -k 16: allocations fail. In the normal build, each allocation fails in some run; under ASan, which also finds leaks,
 # every OOM_STEP-th (11).
@@ -81,7 +81,7 @@ for options in "-s 1 $B/tests/fail/ckpt-oom" "-s ${OOM_STEP:-11} $B/asan/tests/f
     case $each:$program in 1:* | *:"$B/tests/"*) ;; *) continue ;; esac
     # shellcheck disable=SC2086
     ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1 \
-        "$B/tests/fail/faults" -e "$each" -k 16 $options $seed >"$work/log"
+        "$B/tests/fail/faults" -e "$each" -k 16 $options $sample >"$work/log"
     add_counts "$work/log" faults
 done
 # Each call of a reader fails once, for every second input and every 24th file of the corpus; under ASan, which is slow,

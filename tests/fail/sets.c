@@ -1,7 +1,7 @@
 /*
  * sets.c - see sets.h. System calls fail when call_should_fail() returns true. After that, the folder must
  * contain the old files or the new files, byte for byte. If a file could not be removed, or hard links are
- * refused, it may contain other files, but no index with shards of the other set.
+ * refused, it may contain other files, but not the old index with new shards or the reverse.
  */
 #include "sets.h"
 
@@ -36,7 +36,7 @@ enum content {
     READ,
     READ_LACKING, /* a shard is missing */
     READ_RENAMED, /* the index has a tensor under a wrong name */
-    READ_FEW      /* the reader may open few files */
+    READ_FEW      /* the reader may have only FEW_FILES open */
 };
 enum options {
     FORCE = 1,    /* existing files may be replaced */
@@ -46,8 +46,8 @@ enum options {
     COPY_TIES = 16,
     SYNC = 32,
     TO_FILE = 64, /* the output is named as a file, not as a folder */
-    BAD_INDEX_1 =
-        128, /* with BAD_INDEX, times 1 to 3: the index is that of bad_indices; 0: it is truncated */
+    /* With BAD_INDEX: K * BAD_INDEX_1 chooses the K-th text of bad_indices, K = 0 a truncated index. */
+    BAD_INDEX_1 = 128,
     BAD_INDEX_MASK = 3 * BAD_INDEX_1,
     NO_FOLDER_SYNC = 512, /* folders refuse fsync() */
     NO_FOLDER_OPEN = 1024 /* folders refuse open() */
@@ -56,7 +56,7 @@ enum options {
 static const struct scenario {
     enum content before;
     unsigned options;
-    unsigned shards; /* to write; 1: all tensors fit into one shard; 0: without a maximum size */
+    unsigned shards; /* how many are written; 1: all tensors fit into one; 0: max_shard is 0 */
 } scenarios[] = {
     /* before, options, shards */
     {EMPTY, SYNC, 3},
@@ -95,24 +95,24 @@ static const struct scenario {
     {READ_RENAMED, 0, 3},
     {READ_FEW, 0, 7},
 };
-#define DESCRIPTORS 20 /* that READ_FEW may open: enough for five of seven shards */
-#define NSCENARIOS  (sizeof scenarios / sizeof *scenarios)
+#define FEW_FILES  20 /* how many files READ_FEW may have open: enough for five of seven shards */
+#define NSCENARIOS (sizeof scenarios / sizeof *scenarios)
 
 static struct {
     char root[64], folder[80], in[PATH_MAX], out[160], index[160];
     const char *format, *stem, *ext; /* files are named STEM-00001-of-00003EXT */
     struct scenario scenario;
-    size_t number; /* of the scenario */
+    size_t scenario_number;
     uint64_t max_shard;
     bool running;        /* sets_run() runs: calls may fail */
     bool removal_failed; /* the call that failed was to remove or rename a file */
     pid_t owner;         /* the process that removes the folder at its end */
-    struct folder before, after,
-        now; /* before the run, after a run without failing calls, after the last run */
+    struct folder before, after; /* before the run, and after a run without failing calls */
+    struct folder now;           /* after the last run */
     ckpt_file *file;
     ckpt_status status;
     bool findings_known;        /* expected_findings is set */
-    uint64_t expected_findings; /* how many findings each run of verify must have */
+    uint64_t expected_findings; /* how many findings each run of ckpt_verify() must report */
 } test;
 
 static void die(const char *what)
@@ -152,7 +152,8 @@ int __wrap_unlink(const char *path);
 int __wrap_unlinkat(int dir, const char *path, int flags);
 char *__wrap_realpath(const char *path, char *out);
 
-static bool should_fail(void)
+/* should_fail_now - returns whether the current call must fail; outside of sets_run(), none fails. */
+static bool should_fail_now(void)
 {
     bool fails = test.running && call_should_fail();
     if (fails)
@@ -162,14 +163,14 @@ static bool should_fail(void)
 
 static bool removal_should_fail(void)
 {
-    bool fails = should_fail();
+    bool fails = should_fail_now();
     test.removal_failed |= fails;
     return fails;
 }
 
 bool __wrap_fd_pread(int fd, void *out, size_t n, uint64_t off, size_t *got)
 {
-    return !should_fail() && __real_fd_pread(fd, out, n, off, got);
+    return !should_fail_now() && __real_fd_pread(fd, out, n, off, got);
 }
 
 /* In a run, does not sync: no file of this test has to survive a crash of the machine. */
@@ -179,8 +180,8 @@ int __wrap_fsync(int fd)
     if (!test.running)
         return __real_fsync(fd);
     if (!(test.scenario.options & NO_FOLDER_SYNC) || fstat(fd, &st) != 0 || !S_ISDIR(st.st_mode))
-        return should_fail() ? -1 : 0;
-    errno = test.number % 2 ? EROFS : EINVAL;
+        return should_fail_now() ? -1 : 0;
+    errno = test.scenario_number % 2 ? EROFS : EINVAL;
     return -1;
 }
 
@@ -194,26 +195,29 @@ int __wrap_open(const char *path, int flags, ...)
         errno = EACCES;
         return -1;
     }
-    return should_fail() ? -1 : __real_open(path, flags, mode);
+    return should_fail_now() ? -1 : __real_open(path, flags, mode);
 }
 
-int __wrap_link(const char *from, const char *to) { return should_fail() ? -1 : __real_link(from, to); }
+int __wrap_link(const char *from, const char *to) { return should_fail_now() ? -1 : __real_link(from, to); }
 
 int __wrap_linkat(int from_dir, const char *from, int to_dir, const char *to, int flags)
 {
     if (test.running && test.scenario.options & NO_LINKS && from_dir == AT_FDCWD && to_dir == AT_FDCWD) {
         static const int errors[] = {EPERM, EOPNOTSUPP, ENOSYS, EMLINK, EXDEV, ENAMETOOLONG, EINVAL};
-        errno = errors[test.number % (sizeof errors / sizeof *errors)];
+        errno = errors[test.scenario_number % (sizeof errors / sizeof *errors)];
         return -1;
     }
-    return should_fail() ? -1 : __real_linkat(from_dir, from, to_dir, to, flags);
+    return should_fail_now() ? -1 : __real_linkat(from_dir, from, to_dir, to, flags);
 }
 
-int __wrap_lstat(const char *path, struct stat *st) { return should_fail() ? -1 : __real_lstat(path, st); }
+int __wrap_lstat(const char *path, struct stat *st)
+{
+    return should_fail_now() ? -1 : __real_lstat(path, st);
+}
 
-int __wrap_stat(const char *path, struct stat *st) { return should_fail() ? -1 : __real_stat(path, st); }
+int __wrap_stat(const char *path, struct stat *st) { return should_fail_now() ? -1 : __real_stat(path, st); }
 
-int __wrap_mkdir(const char *path, mode_t mode) { return should_fail() ? -1 : __real_mkdir(path, mode); }
+int __wrap_mkdir(const char *path, mode_t mode) { return should_fail_now() ? -1 : __real_mkdir(path, mode); }
 
 int __wrap_rename(const char *from, const char *to)
 {
@@ -222,12 +226,12 @@ int __wrap_rename(const char *from, const char *to)
 
 int __wrap_renameat(int from_dir, const char *from, int to_dir, const char *to)
 {
-    return should_fail() ? -1 : __real_renameat(from_dir, from, to_dir, to);
+    return should_fail_now() ? -1 : __real_renameat(from_dir, from, to_dir, to);
 }
 
 int __wrap_renameat2(int from_dir, const char *from, int to_dir, const char *to, unsigned flags)
 {
-    return should_fail() ? -1 : __real_renameat2(from_dir, from, to_dir, to, flags);
+    return should_fail_now() ? -1 : __real_renameat2(from_dir, from, to_dir, to, flags);
 }
 
 int __wrap_unlink(const char *path) { return removal_should_fail() ? -1 : __real_unlink(path); }
@@ -239,13 +243,13 @@ int __wrap_unlinkat(int dir, const char *path, int flags)
 
 char *__wrap_realpath(const char *path, char *out)
 {
-    return should_fail() ? NULL : __real_realpath(path, out);
+    return should_fail_now() ? NULL : __real_realpath(path, out);
 }
 
 /* ---------------------------------------------------- the folder before the run */
 
-/* name_file - writes the path of the file NAME in the folder to OUT. */
-static void name_file(char out[160], const char *name)
+/* format_path - writes the path of the file NAME in test.folder to OUT. */
+static void format_path(char out[160], const char *name)
 {
     if (snprintf(out, 160, "%s/%s", test.folder, name) >= 160)
         die(name);
@@ -307,12 +311,13 @@ static void write_old_set(uint64_t max)
     ckpt_close(old);
 }
 
-/* name_shard - sets NAME to that of the K-th shard of the old set, and BACKUP to that of its backup link. */
-static void name_shard(unsigned k, char name[160], char backup[160])
+/* format_shard_paths - writes the path of the K-th shard of the old set to PATH, and that of its backup link
+ * to BACKUP. */
+static void format_shard_paths(unsigned k, char path[160], char backup[160])
 {
     char base[64];
     snprintf(base, sizeof base, "%s-0000%u-of-00003%s", test.stem, k, test.ext);
-    name_file(name, base);
+    format_path(path, base);
     snprintf(backup, 160, "%s/.%s.ckpt-old", test.folder, base);
 }
 
@@ -335,11 +340,11 @@ static void write_old_index(const char *path, bool backup, size_t cut)
 static void leave_killed_run(enum content content)
 {
     bool late = content == KILLED_LATE;
-    char name[160], backup[160];
+    char path[160], backup[160];
     for (unsigned k = 1; k <= 3; k++) {
-        name_shard(k, name, backup);
-        if (!late && (rename(name, backup) != 0 || (k == 2 && symlink("nowhere", name) != 0)))
-            die(name);
+        format_shard_paths(k, path, backup);
+        if (!late && (rename(path, backup) != 0 || (k == 2 && symlink("nowhere", path) != 0)))
+            die(path);
     }
     snprintf(backup, sizeof backup, "%s/.%s%s.index.json.ckpt-old", test.folder, test.stem, test.ext);
     if (content != KILLED_NO_OLD_INDEX)
@@ -362,7 +367,7 @@ static void prepare_folder(void)
         " \"g\": \"pytorch_model-000:1-of-00003.bin\", \"h\": \"model-1.safetensors\","
         " \"i\": \"model-00001-of-00003.safetensors\"}}"};
     enum content content = test.scenario.before;
-    char name[160];
+    char path[160];
     folder_empty(test.folder);
     if (content == THREE_SHARDS || content == KILLED_EARLY || content == KILLED_NO_OLD_INDEX ||
         content == KILLED_LATE || content == BAD_INDEX || content == LINKED_INDEX)
@@ -378,9 +383,9 @@ static void prepare_folder(void)
     else if (content == BAD_INDEX)
         write_text(test.index, bad_indices[(test.scenario.options & BAD_INDEX_MASK) / BAD_INDEX_1 - 1]);
     else if (content == LINKED_INDEX) {
-        name_file(name, "elsewhere.json"); /* what the symbolic link points to */
-        if (rename(test.index, name) != 0 || symlink("elsewhere.json", test.index) != 0)
-            die(name);
+        format_path(path, "elsewhere.json"); /* what the symbolic link points to */
+        if (rename(test.index, path) != 0 || symlink("elsewhere.json", test.index) != 0)
+            die(path);
     }
 }
 
@@ -415,8 +420,8 @@ static void open_input(const char *path)
         die(path);
 }
 
-/* choose_max_shard - sets test.max_shard to a size with which at most the number of shards of the scenario is
- * written. */
+/* choose_max_shard - sets test.max_shard to a size with which no more shards are written than the scenario
+ * requires. */
 static void choose_max_shard(void)
 {
     size_t nfiles = 0;
@@ -431,7 +436,7 @@ static void choose_max_shard(void)
         test.max_shard += test.max_shard / 2;
 }
 
-static void read_folder(struct folder *f)
+static void read_test_folder(struct folder *f)
 {
     folder_free(f);
     if (access(test.folder, F_OK) == 0)
@@ -444,7 +449,7 @@ static bool ends_with(const char *name, const char *end)
     return n >= nend && strcmp(name + n - nend, end) == 0;
 }
 
-/* damage_set - removes a shard of the set in F, or renames a tensor in its index, as the scenario requires.
+/* damage_set - removes a shard of the set in F, or renames a tensor in the index, as the scenario requires.
  * Returns false if F holds no set. */
 static bool damage_set(struct folder *f)
 {
@@ -468,12 +473,12 @@ static bool damage_set(struct folder *f)
     char *after_key = map ? map + strlen(key) : end,
          *name = memchr(after_key, '"', (size_t)(end - after_key));
     if (!name || end - name < 3)
-        die("no name in the index");
+        die("the index has no name");
     name[1] = '~';
     return true;
 }
 
-/* Each scenario has an even number with safetensors, an odd one with torch.save archives. */
+/* Each scenario runs twice: its even number is with safetensors, its odd number with torch.save archives. */
 size_t sets_count(void) { return 2 * NSCENARIOS; }
 
 bool sets_set_up(const char *path, size_t k)
@@ -483,7 +488,7 @@ bool sets_set_up(const char *path, size_t k)
     if (is_set && scenarios[k / 2].before < READ)
         return false;
     test.scenario = scenarios[k / 2];
-    test.number = k;
+    test.scenario_number = k;
     test.format = k % 2 ? "torch-zip" : "safetensors";
     test.stem = k % 2 ? "pytorch_model" : "model";
     test.ext = k % 2 ? ".bin" : ".safetensors";
@@ -492,9 +497,9 @@ bool sets_set_up(const char *path, size_t k)
         die(test.folder);
     char base[64];
     snprintf(base, sizeof base, "%s%s", test.stem, test.ext);
-    name_file(test.out, test.scenario.options & TO_FILE ? base : "");
+    format_path(test.out, test.scenario.options & TO_FILE ? base : "");
     snprintf(base, sizeof base, "%s%s.index.json", test.stem, test.ext);
-    name_file(test.index, base);
+    format_path(test.index, base);
     prepare_folder();
     open_input(path);
     if (test.scenario.before == INPUT_ITSELF) {
@@ -510,9 +515,9 @@ bool sets_set_up(const char *path, size_t k)
         if (write_set(test.file, test.out, test.max_shard, 0, NULL) != CKPT_OK)
             return false;
         snprintf(test.in, sizeof test.in, "%s", test.folder);
-        read_folder(&test.before);
+        read_test_folder(&test.before);
     } else {
-        read_folder(&test.before);
+        read_test_folder(&test.before);
     }
     if (test.scenario.before > READ && !damage_set(&test.before))
         return false;
@@ -522,7 +527,7 @@ bool sets_set_up(const char *path, size_t k)
     if (test.status == CKPT_EIO &&
         (test.scenario.options & (NO_FOLDER_SYNC | NO_FOLDER_OPEN) || test.scenario.before == READ_FEW))
         die("the scenario fails without a failing call");
-    read_folder(&test.after);
+    read_test_folder(&test.after);
     return true;
 }
 
@@ -544,7 +549,7 @@ static int on_finding(void *user, const ckpt_finding *f)
     return call_should_fail();
 }
 
-/* verify_set - runs verify and checks that it has the same findings each time that it succeeds. */
+/* verify_set - runs ckpt_verify() and checks that it reports as many findings each time that it succeeds. */
 static void verify_set(void)
 {
     ckpt_error err = {0};
@@ -555,7 +560,7 @@ static void verify_set(void)
     else if (test.findings_known && r.findings != test.expected_findings)
         exercise_abort("the number of findings has changed");
     else if (!r.findings && (test.scenario.before == READ_LACKING || test.scenario.before == READ_RENAMED))
-        exercise_abort("no finding in a damaged set");
+        exercise_abort("a damaged set has no finding");
     test.findings_known |= st == CKPT_OK;
     test.expected_findings = st == CKPT_OK ? r.findings : test.expected_findings;
 }
@@ -572,7 +577,7 @@ static void read_set(void)
         return;
     }
     exercise_file(file);
-    name_file(one_file, "again.pt");
+    format_path(one_file, "again.pt");
     test.format = NULL;
     test.status = write_set(file, one_file, test.max_shard, 0, NULL);
     if (test.status == CKPT_OK)
@@ -580,8 +585,8 @@ static void read_set(void)
     ckpt_close(file);
 }
 
-/* limit_files - limits the number of open files to N; N 0 restores the limit from before. */
-static void limit_files(rlim_t n)
+/* limit_open_files - limits the number of open files to N; 0 restores the limit from before. */
+static void limit_open_files(rlim_t n)
 {
     static struct rlimit original;
     if (n && getrlimit(RLIMIT_NOFILE, &original) != 0)
@@ -596,7 +601,7 @@ void sets_run(void)
     bool few_descriptors = test.scenario.before == READ_FEW;
     test.removal_failed = false;
     if (few_descriptors)
-        limit_files(DESCRIPTORS);
+        limit_open_files(FEW_FILES);
     test.running = true;
     if (test.scenario.before >= READ)
         read_set();
@@ -604,7 +609,7 @@ void sets_run(void)
         test.status = write_set(test.file, test.out, test.max_shard, test.scenario.options, NULL);
     test.running = false;
     if (few_descriptors)
-        limit_files(0);
+        limit_open_files(0);
 }
 
 static void print_folder(const struct folder *f, const char *title)
@@ -618,13 +623,13 @@ static void print_folder(const struct folder *f, const char *title)
 static void report_and_abort(const char *what)
 {
     print_folder(&test.before, "before the run");
-    print_folder(&test.after, "after a run without failing calls");
+    print_folder(&test.after, "after a complete run");
     print_folder(&test.now, "now");
     exercise_abort(what);
 }
 
-/* contains_all - returns whether the folder now contains each file of F. */
-static bool contains_all(const struct folder *f)
+/* has_all_files_of - returns whether test.now contains each file of F. */
+static bool has_all_files_of(const struct folder *f)
 {
     for (size_t i = 0; i < f->n; i++) {
         const struct folder_file *now = folder_find(&test.now, f->file[i].name);
@@ -634,7 +639,7 @@ static bool contains_all(const struct folder *f)
     return true;
 }
 
-/* has_index_of - returns whether the folder now contains the index that F contains. */
+/* has_index_of - returns whether test.now contains the index that F contains. */
 static bool has_index_of(const struct folder *f)
 {
     const char *name = test.scenario.before == LINKED_INDEX ? "elsewhere.json" : strrchr(test.index, '/') + 1;
@@ -652,35 +657,36 @@ static bool is_readable(void)
     return yes;
 }
 
-/* is_mixed_set - returns whether the folder contains the old or the new index without the shards of that set.
+/* is_mixed_set - returns whether test.now contains the old or the new index without the shards of that set.
  * Files that a killed run left belong to neither set and may be missing. */
 static bool is_mixed_set(void)
 {
     bool old_index = has_index_of(&test.before), new_index = has_index_of(&test.after);
-    bool complete = (old_index && contains_all(&test.before)) || (new_index && contains_all(&test.after));
+    bool complete = (old_index && has_all_files_of(&test.before)) ||
+                    (new_index && has_all_files_of(&test.after));
     return (old_index || new_index) && !complete && !is_readable();
 }
 
 void sets_check(void)
 {
-    read_folder(&test.now);
-    bool as_before = test.scenario.before >= READ ? contains_all(&test.before)
+    read_test_folder(&test.now);
+    bool as_before = test.scenario.before >= READ ? has_all_files_of(&test.before)
                                                   : folder_equals(&test.now, &test.before, FOLDER_CONTENT);
     bool as_after = folder_equals(&test.now, &test.after, FOLDER_CONTENT);
     if (test.removal_failed || test.scenario.options & NO_LINKS || test.scenario.before == LINKED_INDEX) {
         if (is_mixed_set())
-            report_and_abort("an index with shards of the other set");
+            report_and_abort("the index is of one set, and the shards are of the other");
     } else if (test.scenario.before >= READ) {
         if (!as_before)
             report_and_abort("reading changed the folder");
     } else if (test.status == CKPT_OK) {
         if (!as_after)
-            report_and_abort("reported as complete, but the folder is not");
+            report_and_abort("writing succeeded, but the folder is not as after a complete run");
     } else if (test.scenario.before >= KILLED_EARLY && test.scenario.before <= KILLED_LATE) {
         if (!is_readable())
             report_and_abort("neither set can be read");
     } else if (!as_before && !as_after && test.scenario.before != BAD_INDEX) {
-        /* with BAD_INDEX, shards without an index may be replaced */
-        report_and_abort("the folder is neither as before nor as after");
+        /* with BAD_INDEX, shards that no index names may be replaced */
+        report_and_abort("the folder is as neither before nor after a complete run");
     }
 }

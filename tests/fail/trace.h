@@ -9,7 +9,7 @@
 enum trace_action {
     TRACE_LIST,  /* only lists the calls */
     TRACE_KILL,  /* sends SIGKILL before call number `call` */
-    TRACE_ERROR, /* call `call` does nothing and fails with `error`; if 0, it returns 0, as at end of file */
+    TRACE_ERROR, /* call `call` does nothing and fails with `error`; error 0: it returns 0 */
     TRACE_FULL,  /* from call `call` on, all calls that write to a file fail with `error` */
     TRACE_SHORT, /* call `call` transfers half of the bytes requested */
     TRACE_CALLBACK, /* `callback` is called before call `call` */
@@ -27,8 +27,8 @@ struct trace {
     bool no_links;   /* linkat() always fails */
     void (*callback)(void *user);
     void *user;
-    /* The outcome. `calls` begins with the first rt_sigaction(), which main() calls; the calls of the dynamic
-     * loader come before. */
+    /* The outcome. `calls` begins with the first rt_sigaction(), which main() calls; earlier calls, those of
+     * the dynamic loader, are not in it. */
     struct trace_call *calls;
     size_t ncalls, cap_calls;
     int code;   /* exit status of the command; -1: a signal ended it */

@@ -45,7 +45,7 @@ static void write_file(const char *path, const void *bytes, size_t n)
         die(path);
 }
 
-/* write_shard - writes a safetensors file with HEADER, of less than 256 bytes, and N zeros as data. */
+/* write_shard - writes a safetensors file of HEADER, less than 256 bytes, and of N zero bytes of data. */
 static void write_shard(const char *path, const char *header, size_t n)
 {
     char file[512] = {0};
@@ -55,8 +55,8 @@ static void write_shard(const char *path, const char *header, size_t n)
     write_file(path, file, 8 + header_length + n);
 }
 
-/* name_file - writes the path of the file NAME in files.folder to OUT. */
-static void name_file(char *out, size_t cap, const char *name)
+/* format_path - writes the path of the file NAME in files.folder to OUT. */
+static void format_path(char *out, size_t cap, const char *name)
 {
     if ((size_t)snprintf(out, cap, "%s/%s", files.folder, name) >= cap)
         die("FUZZ_FOLDER");
@@ -88,7 +88,7 @@ static void clean_up(void)
     (void)remove_folder(files.ranks);
     (void)remove_folder(files.out_dcp);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        name_file(path, sizeof path, names[i]);
+        format_path(path, sizeof path, names[i]);
         unlink(path);
     }
     rmdir(files.folder);
@@ -102,21 +102,21 @@ void make_target_files(void)
     snprintf(files.folder, sizeof files.folder, "%s/ckpt-fuzz-XXXXXX", parent ? parent : "/tmp");
     if (!mkdtemp(files.folder))
         die(files.folder);
-    name_file(files.in, sizeof files.in, "in");
-    name_file(files.out_pt, sizeof files.out_pt, "out.pt");
-    name_file(files.out_st, sizeof files.out_st, "out.safetensors");
-    name_file(files.out_flax, sizeof files.out_flax, "out.msgpack");
-    name_file(files.out_dcp, sizeof files.out_dcp, "out.dcp");
-    name_file(files.ranks, sizeof files.ranks, "ranks");
-    name_file(files.index, sizeof files.index, "model.safetensors.index.json");
-    name_file(files.shard, sizeof files.shard, "a.safetensors");
-    name_file(files.edited, sizeof files.edited, "edited");
-    name_file(files.journal, sizeof files.journal, "edited" JOURNAL_SUFFIX);
+    format_path(files.in, sizeof files.in, "in");
+    format_path(files.out_pt, sizeof files.out_pt, "out.pt");
+    format_path(files.out_st, sizeof files.out_st, "out.safetensors");
+    format_path(files.out_flax, sizeof files.out_flax, "out.msgpack");
+    format_path(files.out_dcp, sizeof files.out_dcp, "out.dcp");
+    format_path(files.ranks, sizeof files.ranks, "ranks");
+    format_path(files.index, sizeof files.index, "model.safetensors.index.json");
+    format_path(files.shard, sizeof files.shard, "a.safetensors");
+    format_path(files.edited, sizeof files.edited, "edited");
+    format_path(files.journal, sizeof files.journal, "edited" JOURNAL_SUFFIX);
     write_shard(files.shard,
                 "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},"
                 "\"b.weight\":{\"dtype\":\"U8\",\"shape\":[3],\"data_offsets\":[8,11]}}",
                 11);
-    name_file(path, sizeof path, "b.safetensors");
+    format_path(path, sizeof path, "b.safetensors");
     write_shard(path, "{\"c\":{\"dtype\":\"BF16\",\"shape\":[2,2],\"data_offsets\":[0,8]}}", 8);
     for (size_t i = 0; i < EDITED_SIZE; i++)
         files.original[i] = (unsigned char)(i * 7 + i / 256);
@@ -144,11 +144,11 @@ static void write_input(const uint8_t *data, size_t size)
 static bool compute_digest(ckpt_file *file, uint32_t row, uint8_t digest[CKPT_DIGEST_MAX])
 {
     const ckpt_tensor t = tensor_at(file, row);
-    return t.has_data && t.nbytes <= EXERCISE_STREAM &&
+    return t.has_data && t.nbytes <= EXERCISE_BYTES_MAX &&
            ckpt_digest_tensor(file, row, CKPT_XXH3, digest, NULL) == CKPT_OK;
 }
 
-/* check_tensors - aborts if a tensor of BACK has other bytes than the one of the same name in FILE. */
+/* check_tensors - aborts if a tensor of BACK and the tensor of the same name in FILE have different bytes. */
 static void check_tensors(ckpt_file *file, ckpt_file *back)
 {
     for (uint32_t i = 0; i < ckpt_tensor_count(back) && i < 64; i++) {
@@ -186,9 +186,9 @@ static ckpt_file *write_and_reopen(ckpt_plan *plan, const char *path)
     return back;
 }
 
-/* write_each - writes F to each of OUTPUTS up to NULL, and reads it back. All tensors are cast to DTYPE,
- * unless it is CKPT_DT_NONE. */
-static void write_each(ckpt_file *f, ckpt_dtype dtype, const char *const *outputs)
+/* write_outputs - writes F to each path of OUTPUTS, a list that NULL ends, and opens the written file. All
+ * tensors are cast to DTYPE; if it is CKPT_DT_NONE, the written tensors must equal those of F. */
+static void write_outputs(ckpt_file *f, ckpt_dtype dtype, const char *const *outputs)
 {
     ckpt_file *back;
     ckpt_plan *p = NULL;
@@ -212,7 +212,7 @@ static void fuzz_write_as(const uint8_t *data, size_t size, ckpt_dtype dtype)
     ckpt_file *f = NULL;
     if (ckpt_open_memory(data, size, "fuzz", NULL, &f, NULL) != CKPT_OK)
         return;
-    write_each(f, dtype, outputs);
+    write_outputs(f, dtype, outputs);
     ckpt_close(f);
 }
 
@@ -238,7 +238,7 @@ void fuzz_sanitize(const uint8_t *data, size_t size)
         st = weights_only_verdict(back, back->a, &accepted, &why, &err);
         check_reason(st, &err);
         if (st == CKPT_OK && accepted != 1)
-            exercise_abort("weights_only refuses what was sanitized");
+            exercise_abort("torch.load(weights_only=True) would refuse the sanitized file");
         ckpt_close(back);
     }
     ckpt_plan_free(p);
@@ -259,9 +259,9 @@ static bool has_planned_tensors(const ckpt_plan *p, ckpt_file *f)
     return same;
 }
 
-/* edited_entry - sets *NAME to the name that the plan USER gives to entry I of the mapping V. Returns false
- * if the plan drops the entry. */
-static bool edited_entry(void *user, const ckpt_value *v, uint32_t i, ckpt_str *name)
+/* get_planned_name - sets *NAME to the name that the plan USER gives to entry I of the mapping V. Returns
+ * false if the plan drops the entry. */
+static bool get_planned_name(void *user, const ckpt_value *v, uint32_t i, ckpt_str *name)
 {
     const struct edit *edit = plan_find_edit(user, v);
     if (!edit || i >= edit->n)
@@ -270,11 +270,11 @@ static bool edited_entry(void *user, const ckpt_value *v, uint32_t i, ckpt_str *
     return !edit->dropped[i];
 }
 
-/* has_planned_graph - returns whether the graph of F and that of P with its edits are written as the same
- * pickle. */
+/* has_planned_graph - returns whether the pickle written from the graph of F equals the pickle written from
+ * the graph of the plan P with its edits. */
 static bool has_planned_graph(const ckpt_plan *p, const ckpt_file *f)
 {
-    struct pickle_hooks edited = {.user = (void *)(uintptr_t)p, .entry = edited_entry};
+    struct pickle_hooks edited = {.user = (void *)(uintptr_t)p, .entry = get_planned_name};
     buf planned, found;
     buf_init(&planned, 64u << 20);
     buf_init(&found, 64u << 20);
@@ -345,7 +345,7 @@ static int check_finding(void *user, const ckpt_finding *f)
 {
     (void)user;
     if (!f->id || !ckpt_finding_text(f->id))
-        exercise_abort("a finding with an unknown id");
+        exercise_abort("a finding has an unknown id");
     return 0;
 }
 
@@ -364,7 +364,7 @@ static int check_diagnosis(void *user, const ckpt_diagnosis *d)
 {
     (void)user;
     if (!d->id || !d->text || !d->text[0])
-        exercise_abort("a diagnosis without text");
+        exercise_abort("a diagnosis has no id or no text");
     return 0;
 }
 
@@ -454,7 +454,7 @@ void fuzz_ranks(const uint8_t *data, size_t size)
     check_reason(st, &err);
     if (st == CKPT_OK) {
         exercise_file(f);
-        write_each(f, CKPT_DT_NONE, outputs);
+        write_outputs(f, CKPT_DT_NONE, outputs);
         ckpt_close(f);
     } else {
         check_folder_error(&err);
@@ -507,7 +507,7 @@ void fuzz_map(const uint8_t *data, size_t size)
     for (size_t i = 0; st == CKPT_OK && i < ckpt_plan_rename_count(p); i++) {
         const ckpt_rename *r = ckpt_plan_rename_at(p, i); /* NULL: out of memory */
         if (r && !str_is(r->from, "a") && !str_is(r->from, "b.weight"))
-            exercise_abort("a name that no tensor has was renamed");
+            exercise_abort("a tensor that does not exist was renamed");
     }
     ckpt_plan_free(p);
 }
@@ -528,7 +528,7 @@ static uint64_t read_le(const unsigned char *bytes)
     return number;
 }
 
-/* Offsets in an undo journal; see io/journal_bytes.c. */
+/* Offsets of fields in an undo journal, and the size of its header; see io/journal_bytes.c. */
 enum { JOURNAL_INODE = 16, JOURNAL_OLD_SIZE = 24, JOURNAL_LENGTH = 40, JOURNAL_HEADER = 48 };
 
 /* fuzz_journal - recovers files.edited with the bytes as its journal. If the bytes begin like a journal, the
@@ -561,7 +561,7 @@ void fuzz_journal(const uint8_t *data, size_t size)
     if (!same && !undone)
         exercise_abort("a journal changed the file, but is reported as not applied");
     if (undone && (uint64_t)st.st_size != read_le(journal + JOURNAL_OLD_SIZE))
-        exercise_abort("an undone edit left a wrong size");
+        exercise_abort("the file has a wrong size after its edit was undone");
     if (!same && (ftruncate(fd, 0) != 0 || pwrite(fd, files.original, EDITED_SIZE, 0) != EDITED_SIZE))
         die(files.edited);
     close(fd);
@@ -610,7 +610,8 @@ static ckpt_file *make_small_llama(void)
     return llama;
 }
 
-/* check_plans - aborts if a plan needs more memory than a run without checkpointing, or than its limit. */
+/* check_plans - aborts if a checkpointing plan needs more memory than a run without checkpointing, or more
+ * than the limit that it was made for. */
 static void check_plans(ckpt_mem *m, ckpt_mem_run run)
 {
     ckpt_error err;

@@ -59,9 +59,9 @@ static void fuzz_text(const uint8_t *data, size_t size)
     ckpt_text_escape(str_of((const char *)data, size), shown, sizeof shown);
     for (const char *p = shown; *p; p++)
         if ((unsigned char)*p < 0x20 || *p == 0x7f)
-            exercise_abort("a control character is shown");
+            exercise_abort("the escaped text has a control character");
     if (!utf8_check(str_of(shown, strlen(shown)), false, NULL))
-        exercise_abort("what is shown is not UTF-8");
+        exercise_abort("the escaped text is not UTF-8");
     if (size) { /* the first byte is the length of the pattern; the name follows the pattern */
         size_t length = data[0] % size;
         const char *pattern = (const char *)data + 1;
@@ -100,7 +100,7 @@ static void fuzz_json(const uint8_t *data, size_t size)
     json_init(&j, str_of((const char *)data, size), 0, a, &err);
     while ((event = json_next(&j)) != JSON_END && event != JSON_ERROR)
         if (++nevents > size + 1 || j.event_at > size)
-            exercise_abort("more events than bytes, or an event beyond the text");
+            exercise_abort("there are more JSON events than bytes, or an event is beyond the text");
     if (event == JSON_ERROR)
         exercise_check_error(err.status, &err);
     arena_free(a);
@@ -118,7 +118,7 @@ static ckpt_value *read_pickle(arena *a, source *src, ckpt_error *err)
     ckpt_status st = pickle_read(a, src, 0, src->size, NULL, &root, &end, err);
     check_reason(st, err);
     if (st == CKPT_OK && (!root || end > src->size))
-        exercise_abort("a pickle without a root, or with an end beyond the file");
+        exercise_abort("a pickle has no root, or ends beyond the file");
     return st == CKPT_OK ? root : NULL;
 }
 
@@ -315,15 +315,15 @@ static void fuzz_zip_patch(const uint8_t *data, size_t size)
     arena_free(a);
 }
 
-/* repeat_member - sets *MEMBER to the reserved member USER: write_members() reserves only this one. */
-static void repeat_member(const void *user, size_t i, struct zip_output_member *member)
+/* get_reserved_member - sets *MEMBER to USER, the only member that write_members() reserves. */
+static void get_reserved_member(const void *user, size_t i, struct zip_output_member *member)
 {
     (void)i;
     *member = *(const struct zip_output_member *)user;
 }
 
-/* write_members - writes an archive of three members: the bytes, zeros, and one whose space is only
- * reserved. */
+/* write_members - writes an archive of three members. The first holds the bytes, the second zeros; space for
+ * the third is only reserved. */
 static ckpt_status write_members(zip_writer *w, const uint8_t *data, size_t size, ckpt_error *err)
 {
     ckpt_str bytes = str_of((const char *)data, size);
@@ -336,7 +336,7 @@ static ckpt_status write_members(zip_writer *w, const uint8_t *data, size_t size
     ckpt_status st = zip_put_output_header(w, &member, &header, err);
     buf_free(&header);
     CKPT_TRY(st);
-    return zip_writer_finish(w, repeat_member, &member, err);
+    return zip_writer_finish(w, get_reserved_member, &member, err);
 }
 
 /* fuzz_zip_write - writes an archive with the bytes as a member and reads it back. */
@@ -386,9 +386,10 @@ static void fuzz_snappy(const uint8_t *data, size_t size)
 
 /* ------------------------------------------------------- databases, arrays */
 
-/* fix_crcs - corrects the CRC-32C of every record of OCDBT: with a wrong CRC, damaged bytes would not be
- * parsed. A record is 0c db …, its length at offset 4 (8 bytes), …, the CRC in its last 4 bytes. */
-static void fix_crcs(uint8_t *data, size_t size)
+/* fix_ocdbt_crcs - corrects the CRC-32C of every record of OCDBT: with a wrong CRC, damaged bytes would not
+ * be parsed. A record begins with the bytes 0c db. Its length is at offset 4, in 8 bytes; its last 4 bytes
+ * are the CRC. */
+static void fix_ocdbt_crcs(uint8_t *data, size_t size)
 {
     for (size_t at = 0; at + 16 <= size; at++) {
         uint64_t length = 0;
@@ -402,16 +403,16 @@ static void fix_crcs(uint8_t *data, size_t size)
     }
 }
 
-/* open_data - opens any data file that the manifest names: always the source USER. */
-static ckpt_status open_data(void *user, struct ocdbt_file *f, ckpt_error *err)
+/* open_any_data_file - sets f->src to the source USER, whichever data file the manifest names. */
+static ckpt_status open_any_data_file(void *user, struct ocdbt_file *f, ckpt_error *err)
 {
     (void)err;
     f->src = user;
     return CKPT_OK;
 }
 
-/* fuzz_ocdbt - reads the bytes as a manifest followed by a data file, which is opened for every file that the
- * manifest names. The length of the manifest is in its header. */
+/* fuzz_ocdbt - reads the bytes as a manifest followed by a data file. All data files that the manifest names
+ * are this one. The length of the manifest is in its header. */
 static void fuzz_ocdbt(const uint8_t *data, size_t size)
 {
     ckpt_error err = {0};
@@ -422,11 +423,11 @@ static void fuzz_ocdbt(const uint8_t *data, size_t size)
     if (copy && size)
         memcpy(copy, data, size);
     if (copy)
-        fix_crcs(copy, size);
+        fix_ocdbt_crcs(copy, size);
     manifest_size = manifest_size < size ? manifest_size : size;
     if (all && a && source_slice(all, 0, manifest_size, &manifest, NULL) == CKPT_OK &&
         source_slice(all, manifest_size, size - manifest_size, &file, NULL) == CKPT_OK) {
-        const struct ocdbt_callbacks callbacks = {.open = open_data, .user = file};
+        const struct ocdbt_callbacks callbacks = {.open = open_any_data_file, .user = file};
         struct ocdbt o = {.a = a, .callbacks = &callbacks, .max_decoded = ARENA_MAX / 4};
         check_reason(ocdbt_read(&o, manifest, &err), &err);
         for (size_t i = 1; i < o.n; i++)
@@ -455,23 +456,23 @@ static void decode_chunk(const struct zarr_array *z, source *src, arena *a)
     spool_free(decoded);
 }
 
-/* fuzz_zarr - reads the bytes up to the first NUL as the metadata of an array, and those after the NUL as a
- * chunk, and also as the name of a chunk. */
+/* fuzz_zarr - reads the bytes before the first NUL as the metadata of an array, and those after it twice: as
+ * a chunk, and as the name of a chunk. */
 static void fuzz_zarr(const uint8_t *data, size_t size)
 {
     ckpt_error err = {0};
     struct zarr_array z;
     uint64_t origin[ZARR_DIMS];
     const uint8_t *nul = size ? memchr(data, 0, size) : NULL;
-    size_t text_length = nul ? (size_t)(nul - data) : size, chunk = nul ? text_length + 1 : text_length;
+    size_t text_length = nul ? (size_t)(nul - data) : size, after_nul = nul ? text_length + 1 : text_length;
     ckpt_str text = str_of((const char *)data, text_length);
     arena *a = arena_new(ARENA_MAX);
-    source *src = source_of_bytes(data + chunk, size - chunk);
+    source *src = source_of_bytes(data + after_nul, size - after_nul);
     bool v3 = str_find(text, STR_LIT("node_type"), 0) != SIZE_MAX;
     ckpt_status st = a && src ? zarr_read(text, v3, a, &z, &err) : fail_memory(&err);
     check_reason(st, &err);
     if (st == CKPT_OK) {
-        if (zarr_is_chunk_key(&z, str_of((const char *)data + chunk, size - chunk), origin))
+        if (zarr_is_chunk_key(&z, str_of((const char *)data + after_nul, size - after_nul), origin))
             for (uint32_t dim = 0; dim < z.ndim; dim++)
                 if (origin[dim] >= z.shape[dim])
                     exercise_abort("a chunk is outside of its array");
@@ -505,7 +506,7 @@ static void fuzz_format(const uint8_t *data, size_t size, const char *only)
     open_as("fuzz", data, size, only);
 }
 
-/* fuzz_salvage_as - salvages the bytes as a file of format ONLY whose other files are missing. */
+/* fuzz_salvage_as - salvages the bytes as the only file that is left of a checkpoint of format ONLY. */
 static void fuzz_salvage_as(const uint8_t *data, size_t size, const char *only)
 {
     ckpt_error err = {0};
@@ -549,8 +550,8 @@ static void fuzz_foreign(const uint8_t *data, size_t size)
     source_unref(p.src);
 }
 
-/* take_record - stops the scan if a record has a location of more than 1 MiB. */
-static int take_record(void *user, const ckpt_scan_record *record)
+/* check_location_length - stops the scan if the text that locates a record is longer than 1 MiB. */
+static int check_location_length(void *user, const ckpt_scan_record *record)
 {
     (void)user;
     return record->where.len > ((size_t)1 << 20);
@@ -561,7 +562,7 @@ static void fuzz_scan(const uint8_t *data, size_t size)
     ckpt_scan_options o = {
         .struct_size = sizeof o, .max_depth = 3, .max_unpacked = 1 << 20, .all_calls = true, .sha256 = true};
     ckpt_scan_result result = CKPT_INIT(ckpt_scan_result);
-    struct scan s = {.opts = &o, .report = take_record, .result = &result};
+    struct scan s = {.opts = &o, .report = check_location_length, .result = &result};
     struct judge *judge = NULL;
     ckpt_error err = {0};
     source *src = source_of_bytes(data, size);
@@ -578,8 +579,8 @@ static void fuzz_scan(const uint8_t *data, size_t size)
     source_unref(src);
 }
 
-/* scan_with_magic - scans a copy of the bytes in which MAGIC, of N bytes, replaces those at OFFSET: so that
- * every input gets to the scanner of one format. */
+/* scan_with_magic - scans a copy of the bytes, with the N bytes of MAGIC at OFFSET, so that every input gets
+ * to the scanner of one format. */
 static void scan_with_magic(const uint8_t *data, size_t size, size_t offset, const char *magic, size_t n)
 {
     uint8_t *copy = size >= offset + n ? malloc(size) : NULL;
@@ -687,7 +688,7 @@ static const struct {
 };
 #define NTARGETS (sizeof targets / sizeof *targets)
 
-static size_t chosen = NTARGETS;
+static size_t chosen_target = NTARGETS;
 static const char *only_format; /* set if FUZZ_TARGET is the name of a format */
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
@@ -697,10 +698,10 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     (void)argv;
     for (size_t i = 0; i < NTARGETS; i++)
         if (name && strcmp(name, targets[i].name) == 0)
-            chosen = i;
-    if (chosen == NTARGETS && name && format_by_name(name))
+            chosen_target = i;
+    if (chosen_target == NTARGETS && name && format_by_name(name))
         only_format = name;
-    if (chosen < NTARGETS || only_format) {
+    if (chosen_target < NTARGETS || only_format) {
         (void)ckpt_scan_preload();
         make_target_files();
         return 0;
@@ -712,8 +713,8 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     exit(2);
 }
 
-/* fix_tar_checksums - corrects the checksum in every header of the tar archive at DATA. A header has 512
- * bytes; its checksum, at offset 148 of the header (8 bytes), is their sum, with blanks for itself. */
+/* fix_tar_checksums - corrects the checksum in every header of a tar. A header has 512 bytes; the 8 bytes at
+ * offset 148 in it are the checksum: the sum of the 512 bytes, in which these 8 count as blanks. */
 static void fix_tar_checksums(uint8_t *data, size_t size)
 {
     for (size_t at = 0; at + 512 <= size; at += 512) {
@@ -727,8 +728,8 @@ static void fix_tar_checksums(uint8_t *data, size_t size)
     }
 }
 
-/* In three of four mutations, corrects the checksums: with a wrong one, a reader does not parse damaged
- * bytes. */
+/* Mutates the bytes. In three of four mutations, also corrects their checksums: a reader does not parse bytes
+ * that have a wrong checksum. */
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max, unsigned seed)
 {
     static const char sstable_magic[] = "\x57\xfb\x80\x8b\x24\x75\x47\xdb"; /* ends a file of TensorFlow */
@@ -747,6 +748,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (only_format)
         fuzz_format(data, size, only_format);
     else
-        targets[chosen].run(data, size);
+        targets[chosen_target].run(data, size);
     return 0;
 }

@@ -9,7 +9,8 @@ void check_reason(ckpt_status st, const ckpt_error *err);
 /* is_environment_error - returns whether ERR is a lack of memory or an I/O error, which no input causes. */
 bool is_environment_error(const ckpt_error *err);
 
-/* make_target_files - makes the files that some targets need, in a new folder of FUZZ_FOLDER (/tmp). */
+/* make_target_files - makes the files that the targets in flows.c need. They are in a new folder below
+ * FUZZ_FOLDER (/tmp), which the process removes when it ends. */
 void make_target_files(void);
 
 void fuzz_cast(const uint8_t *data, size_t size);

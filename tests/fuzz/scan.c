@@ -1,4 +1,4 @@
-/* scan.c - fuzz target: ckpt_scan() of a file, with a record for every call. */
+/* scan.c - fuzz target: scans a file with ckpt_scan(), which reports a record for every call. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* check_record - aborts on a finding without a rule or an argument without a value. */
+/* check_record - aborts if a finding has no rule, or an argument of a call no value. */
 static int check_record(void *user, const ckpt_scan_record *record)
 {
     uint64_t *nrecords = user;

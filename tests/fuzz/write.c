@@ -11,14 +11,14 @@ static bool compute_digest(ckpt_file *file, uint32_t row, uint8_t digest[CKPT_DI
 {
     ckpt_error err = {0};
     const ckpt_tensor t = tensor_at(file, row);
-    return t.has_data && t.nbytes <= EXERCISE_STREAM &&
+    return t.has_data && t.nbytes <= EXERCISE_BYTES_MAX &&
            ckpt_digest_tensor(file, row, CKPT_SHA256, digest, &err) == CKPT_OK;
 }
 
-/* check_tensors - aborts if a tensor of BACK has other bytes than the one of the same name in FILE. */
+/* check_tensors - aborts if a tensor of BACK and the tensor of the same name in FILE have different bytes. */
 static void check_tensors(ckpt_file *file, ckpt_file *back)
 {
-    for (uint32_t i = 0; i < ckpt_tensor_count(back) && i < EXERCISE_ROWS; i++) {
+    for (uint32_t i = 0; i < ckpt_tensor_count(back) && i < EXERCISE_ROWS_MAX; i++) {
         const ckpt_tensor t = tensor_at(back, i);
         uint32_t row = ckpt_tensor_find(file, t.name);
         uint8_t digest[CKPT_DIGEST_MAX], expected[CKPT_DIGEST_MAX];
@@ -30,7 +30,7 @@ static void check_tensors(ckpt_file *file, ckpt_file *back)
     }
 }
 
-/* check_round_trip - writes FILE to PATH, and aborts if PATH then lacks tensors or has others. */
+/* check_round_trip - writes FILE to PATH. Aborts if the written file lacks tensors or has different ones. */
 static void check_round_trip(ckpt_file *file, const char *path)
 {
     ckpt_plan *plan = NULL;
