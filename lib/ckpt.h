@@ -9,7 +9,7 @@
  *    enumerator that does not exist, a function that returns ckpt_status returns CKPT_EUSAGE, and
  *    any other one 0, false, an empty text or NULL. A function first sets its results (*OUT, a
  *    digest) to NULL or 0, and leaves them so if it fails. Options and limits may always be
- *    NULL, which means 0 for each of them, and so may callbacks that report and their USER.
+ *    NULL, which means 0 for each of their fields. Callbacks that report and their USER may be NULL.
  *  - A ckpt_str carries its length and may hold NUL bytes. Print text from a file
  *    through ckpt_text_escape(), because it could control the terminal.
  *  - A pointer obtained from a file or plan belongs to it and is valid until that is
@@ -177,7 +177,7 @@ typedef struct {
     uint32_t max_depth;    /* nesting of containers: 1000 */
     uint64_t max_metadata; /* heap for parsed metadata: 64 MiB + 16 x its size, counted up to max_header */
     uint64_t max_header;   /* a JSON header, index or map: 256 MiB */
-    uint64_t max_tensors;  /* rows: 10,000,000 */
+    uint64_t max_tensors;  /* tensors: 10,000,000 */
     uint64_t max_expanded; /* bytes of all views that are larger than their storages: 64 MiB, or 8 times
                               the size of the file, whichever is more */
     const char *parallel;  /* not a limit: a JSON file of how tensor-parallel ranks divide tensors, used while
@@ -255,7 +255,7 @@ typedef struct {
 #define CKPT_NO_STORAGE UINT32_MAX
 #define CKPT_NO_TENSOR UINT32_MAX
 
-/* One row: a tensor, a composite (a tensor made of tensors), or a component of the composite before it. */
+/* A tensor, a composite (a tensor made of tensors), or a component of the composite before it. */
 typedef struct {
     uint32_t struct_size;
     uint16_t dtype; /* ckpt_dtype */
@@ -276,8 +276,8 @@ typedef struct {
     uint32_t storage;       /* index into the file's storages or CKPT_NO_STORAGE */
     uint64_t storage_offset; /* elements */
     uint64_t file_offset;   /* of its first byte if it is stored raw, else CKPT_NO_OFFSET */
-    uint32_t alias_of;      /* the first row with the same view, or CKPT_NO_TENSOR */
-    uint32_t part_of;       /* row of its composite, or CKPT_NO_TENSOR */
+    uint32_t alias_of;      /* number of the first tensor with the same view, or CKPT_NO_TENSOR */
+    uint32_t part_of;       /* number of its composite, or CKPT_NO_TENSOR */
     ckpt_str klass;         /* "module.Class" of a subclass or wrapper, else empty */
     ckpt_str location;      /* "cpu", "cuda:0"; empty: unknown */
     ckpt_str note;          /* "local part of [8, 4], Shard(0)", numpy dtype …, or empty */
@@ -341,7 +341,7 @@ CKPT_API ckpt_str ckpt_value_str(const ckpt_value *v);
 CKPT_API size_t ckpt_value_count(const ckpt_value *v);
 CKPT_API bool ckpt_value_item(const ckpt_value *v, size_t i, const ckpt_value **key, const ckpt_value **val);
 
-/* ckpt_value_tensor - returns the row of the tensor that V is, or CKPT_NO_TENSOR. */
+/* ckpt_value_tensor - returns the number of the tensor that V is, or CKPT_NO_TENSOR. */
 CKPT_API uint32_t ckpt_value_tensor(const ckpt_value *v);
 
 /* ckpt_value_offset - returns the offset in the pickle at which V is made. */
@@ -367,13 +367,13 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_open(const char *path, const ckpt_limi
     ckpt_error *err);
 
 /* ckpt_open_names - opens PATH as ckpt_open does, or as a text with one name on each line. A name ends at a
- * tab, two blanks or the end of the line. The file then has rows with these names and nothing else, for
+ * tab, two blanks or the end of the line. The file then has tensors with these names and nothing else, for
  * ckpt_diff with keys_only. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_open_names(const char *path, const ckpt_limits *limits,
     ckpt_file **out, ckpt_error *err);
 
 /* ckpt_salvage - opens a file that may be damaged, and reads all of it. Tensors are lost if some of their
- * bytes are missing or their checksum is wrong: they become rows without data, which plans of the file do
+ * bytes are missing or their checksum is wrong: they become tensors without data, which plans of the file do
  * not write. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_salvage(const char *path, const ckpt_limits *limits,
     ckpt_file **out, ckpt_error *err);
@@ -447,11 +447,11 @@ CKPT_API const char *ckpt_file_title(const ckpt_file *file);  /* the same for pe
 CKPT_API uint64_t ckpt_file_bytes(const ckpt_file *file);     /* on disk, all shards */
 CKPT_API uint32_t ckpt_tensor_count(const ckpt_file *file);
 
-/* ckpt_tensor_at - sets *OUT to row I in document order. What it points to exists until FILE
+/* ckpt_tensor_at - sets *OUT to tensor I in document order. What it points to exists until FILE
  * is closed. False: past the end, and *OUT is empty. */
 CKPT_API bool ckpt_tensor_at(const ckpt_file *file, uint32_t i, ckpt_tensor *out);
 
-/* ckpt_tensor_name - returns the name of row I, which costs less than ckpt_tensor_at; empty past the end. */
+/* ckpt_tensor_name - returns the name of tensor I at less cost than ckpt_tensor_at; empty past the end. */
 CKPT_API ckpt_str ckpt_tensor_name(const ckpt_file *file, uint32_t i);
 
 /* ckpt_file_narrow - removes from FILE all but the tensors and values below ROOT, and ROOT from their names.
@@ -461,7 +461,7 @@ CKPT_API ckpt_str ckpt_tensor_name(const ckpt_file *file, uint32_t i);
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_file_narrow(ckpt_file *file, const char *root,
     const char *const *globs, size_t nglobs, ckpt_error *err);
 
-/* ckpt_tensor_json - writes row I into OUT as an object of the list `tensors` in ckpt.ls.v1.json. Returns
+/* ckpt_tensor_json - writes tensor I into OUT as an object of the list `tensors` in ckpt.ls.v1.json. Returns
  * and cuts as ckpt_text_escape does; 0: past the end, or out of memory. */
 CKPT_API size_t ckpt_tensor_json(const ckpt_file *file, uint32_t i, char *out, size_t cap);
 
@@ -475,11 +475,11 @@ typedef struct {
 /* ckpt_table_json - sets *TEXT to the table as one JSON document, that of `ckpt ls --json`
  * (ckpt.ls.v1.json), for programs in other languages. It has *LEN bytes and a NUL; the caller passes it to
  * ckpt_free(). A file_offset that is null may be known after ckpt_file_locate. OPTS may be NULL.
- * CKPT_EUSAGE: a row does not exist. */
+ * CKPT_EUSAGE: a tensor does not exist. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_table_json(const ckpt_file *file,
     const ckpt_table_json_options *opts, char **text, size_t *len, ckpt_error *err);
 
-/* ckpt_tensor_find - returns the first row with the joined name NAME, or CKPT_NO_TENSOR. */
+/* ckpt_tensor_find - returns the number of the first tensor with the joined name NAME, or CKPT_NO_TENSOR. */
 CKPT_API uint32_t ckpt_tensor_find(const ckpt_file *file, ckpt_str name);
 CKPT_API uint32_t ckpt_storage_count(const ckpt_file *file);
 CKPT_API bool ckpt_storage_at(const ckpt_file *file, uint32_t i, ckpt_storage *out); /* as ckpt_tensor_at */
@@ -503,30 +503,30 @@ CKPT_API void ckpt_file_ignore_crc(ckpt_file *file, bool ignore);
 /* ckpt_file_ignore_case - makes the globs of ckpt_file_narrow ignore the case of ASCII letters. */
 CKPT_API void ckpt_file_ignore_case(ckpt_file *file, bool ignore);
 
-/* ckpt_tensor_read - reads COUNT elements of row I, from FIRST on in row-major order,
+/* ckpt_tensor_read - reads COUNT elements of tensor I, from FIRST on in row-major order,
  * into OUT: contiguous, little-endian, conj and neg applied. OUT must have room for
  * COUNT elements of ckpt_dtype_bits()/8 bytes (packed sub-byte types and ggml's
- * block types count bytes). CKPT_ELOSSY: the row has no bytes of its own. */
+ * block types count bytes). CKPT_ELOSSY: the tensor has no bytes of its own. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_tensor_read(ckpt_file *file, uint32_t i, uint64_t first,
     uint64_t count, void *out, ckpt_error *err);
 
 /* ckpt_tensor_read_as - reads as ckpt_tensor_read does, each element converted to DTYPE as ckpt_plan_cast
- * does. Elements of ggml's blocks are counted as the shape counts them. CKPT_ELOSSY: the row cannot become
+ * does. Elements of ggml's blocks are counted as the shape counts them. CKPT_ELOSSY: the tensor cannot become
  * DTYPE. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_tensor_read_as(ckpt_file *file, uint32_t i, ckpt_dtype dtype,
     uint64_t first, uint64_t count, void *out, ckpt_error *err);
 
-/* ckpt_tensor_borrow - sets *BYTES to the *N bytes of row I where they are stored, without a copy. They are
- * the bytes that ckpt_tensor_read gives, at any alignment, and must not be changed. They are valid until
+/* ckpt_tensor_borrow - sets *BYTES to the *N bytes of tensor I where they are stored, without a copy. They
+ * are the bytes that ckpt_tensor_read gives, at any alignment, and must not be changed. They are valid until
  * FILE and its plans are closed. In a file opened by ckpt_open_memory they are in the memory of the caller.
  * Any other file is mapped: if a program truncates it, reading the bytes ends this process with SIGBUS, so
  * use this only for files that nobody writes to. Checksums are not compared. CKPT_EUNSUPPORTED, with the
  * reason: a copy is needed, because they are compressed, strided, big-endian, in pieces, conjugated or
- * negated, or come from callbacks. CKPT_ELOSSY: the row has no bytes of its own. */
+ * negated, or come from callbacks. CKPT_ELOSSY: the tensor has no bytes of its own. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_tensor_borrow(ckpt_file *file, uint32_t i, const void **bytes,
     size_t *n, ckpt_error *err);
 
-/* ckpt_tensor_stream - passes all bytes of row I to TAKE, in chunks of at most 256 KiB, with USER; nonzero
+/* ckpt_tensor_stream - passes all bytes of tensor I to TAKE, in chunks of at most 256 KiB, with USER; nonzero
  * stops with CKPT_ECANCELLED. Checks the CRC of the record if there is one. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_tensor_stream(ckpt_file *file, uint32_t i,
     int (*take)(void *user, const void *bytes, size_t n), void *user, ckpt_error *err);
@@ -642,9 +642,9 @@ typedef struct {
     ckpt_str optimizer_path;
     uint64_t elements, nbytes; /* every dense tensor once (aliases not counted) */
     uint64_t unreferenced;     /* bytes of storages that no tensor uses */
-    uint64_t aliases;          /* rows that alias an earlier one */
+    uint64_t aliases;          /* tensors that alias an earlier one */
     ckpt_str weights_only_why; /* "GLOBAL numpy.core.multiarray.scalar at 0x1f …" */
-    int32_t weights_only;      /* 1 loads, 0 refused, -1 not a torch.load file */
+    int32_t weights_only;      /* torch.load(weights_only=True) 1: accepts; 0: refuses; -1: not for it */
     uint32_t executes_code;    /* it contains code that loading runs: TorchScript, packages */
     const ckpt_ranks *ranks;   /* of a folder that many ranks wrote; NULL: of any other file */
 } ckpt_info;
@@ -676,22 +676,22 @@ typedef enum { CKPT_SHA256, CKPT_XXH3 } ckpt_algorithm;
 /* ckpt_file_digest_as - makes later digests of FILE convert floats, and the numbers in ggml's blocks, to
  * DTYPE first; other tensors are digested as they are. CKPT_ELOSSY: a tensor cannot become DTYPE. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_file_digest_as(ckpt_file *file, ckpt_dtype dtype, ckpt_error *err);
-/* ckpt_digest_dtype - returns the dtype in which row I of FILE is digested; CKPT_DT_NONE past the end. */
+/* ckpt_digest_dtype - returns the dtype in which tensor I of FILE is digested; CKPT_DT_NONE past the end. */
 CKPT_API ckpt_dtype ckpt_digest_dtype(const ckpt_file *file, uint32_t i);
 
 /* ckpt_digest_tensor - computes the digest of the row-major contiguous little-endian
- * bytes of row I: 32 bytes (SHA-256) or 16 (XXH3-128, canonical big-endian) in OUT. */
+ * bytes of tensor I: 32 bytes (SHA-256) or 16 (XXH3-128, canonical big-endian) in OUT. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_digest_tensor(ckpt_file *file, uint32_t i, ckpt_algorithm alg,
     uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err);
 
-/* ckpt_digest_tensors - computes the digests of all rows that have data, that of row I
+/* ckpt_digest_tensors - computes the digests of all tensors that have data, that of tensor I
  * at DIGESTS + I * CKPT_DIGEST_MAX. HOW may be NULL. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_digest_tensors(ckpt_file *file, ckpt_algorithm alg,
     const ckpt_work *how, uint8_t *digests, ckpt_error *err);
 
-/* ckpt_digest_file - computes one digest of the names, dtypes, shapes and DIGESTS of all rows, sorted by
+/* ckpt_digest_file - computes one digest of the names, dtypes, shapes and DIGESTS of all tensors, sorted by
  * name, with kind and note if bytes alone do not determine the values. DIGESTS has ckpt_tensor_count()
- * digests of CKPT_DIGEST_MAX bytes; those of rows without data are ignored. */
+ * digests of CKPT_DIGEST_MAX bytes; those of tensors without data are ignored. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_digest_file(ckpt_file *file, ckpt_algorithm alg,
     const uint8_t *digests, uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err);
 
@@ -728,7 +728,7 @@ typedef struct {
     uint64_t histogram[CKPT_STAT_BINS], sampled;
 } ckpt_stats;
 
-/* ckpt_stat - computes the statistics of NROWS rows into as many items of OUT, and reads each row once.
+/* ckpt_stat - computes the statistics of NROWS tensors into as many items of OUT, and reads each tensor once.
  * HOW may be NULL. Only the struct_size of the first item has to be set; it applies to all. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_stat(ckpt_file *file, const uint32_t *rows, size_t nrows,
     const ckpt_work *how, ckpt_stats *out, ckpt_error *err);
@@ -739,7 +739,7 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_stat(ckpt_file *file, const uint32_t *
  * reads no tensor. The file may be closed before the plan is freed. */
 typedef struct ckpt_plan ckpt_plan;
 
-/* A new name: of a row, or of a key that was renamed together with the rows. */
+/* A new name: of a tensor, or of a key that was renamed together with the tensors. */
 typedef struct {
     ckpt_str from, to;
     uint32_t metadata;  /* a module path of _metadata */
@@ -1010,7 +1010,7 @@ typedef struct {
     uint32_t what;             /* ckpt_diff_what */
     uint32_t within_tolerance; /* SAME, but not byte for byte */
     ckpt_str name, other;      /* other: the name in B when renamed */
-    uint32_t a, b;             /* rows; CKPT_NO_TENSOR: that file has none */
+    uint32_t a, b;             /* numbers of the tensors; CKPT_NO_TENSOR: that file has none */
     uint32_t dtype_differs, shape_differs, values_differ, compared;
     uint64_t differing, elements; /* how many elements differ, and how many there are */
     double max_abs, max_rel, mean_abs;
@@ -1025,7 +1025,7 @@ typedef struct {
     uint64_t same, changed, only_a, only_b, renamed;
 } ckpt_diff_totals;
 
-/* ckpt_diff - compares the tensors of A and B by name, in bounded memory. Calls EVENT for each row in
+/* ckpt_diff - compares the tensors of A and B by name, in bounded memory. Calls EVENT for each tensor in
  * natural order of names; nonzero stops. EVENT and TOTALS may be NULL. A renamed pair has a RENAMED event in
  * addition to its ONLY_A and ONLY_B. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_diff(ckpt_file *a, ckpt_file *b, const ckpt_diff_options *opts,
@@ -1137,7 +1137,7 @@ typedef struct {
     uint64_t found[8];                /* findings of each ckpt_scan_level; the last are for levels to come */
     uint64_t pickles, calls, members; /* how many were scanned */
     const char *format;               /* "torch-zip", "pickle", "text" …; NULL: unknown */
-    uint64_t bytes, accounted;        /* of the file; of these, those whose purpose is known */
+    uint64_t bytes, accounted;        /* bytes of the file; how many of them have a known purpose */
     /* Parts of `accounted` that are stored uncompressed; the others are headers and compressed data. */
     uint64_t in_pickles, in_tensors, in_text;
     uint8_t sha256[CKPT_DIGEST_MAX];  /* of the file, with the option sha256 */

@@ -5,7 +5,7 @@
 
 #include "base/text.h"
 
-#define MAX_NOTICES 1000 /* of one file; later ones are dropped */
+#define MAX_NOTICES 1000 /* notices of one file; later ones are dropped */
 
 static void add_unique(struct notices *list, const char *text)
 {

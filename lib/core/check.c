@@ -1,7 +1,7 @@
 /* check.c - see check.h. */
 #include "core/check.h"
 
-#define MAX_BYTES   (UINT64_C(1) << 30) /* for the texts of findings and the list of records */
+#define MAX_BYTES   (UINT64_C(1) << 30) /* memory for the texts of findings and the list of records */
 #define CHANGE_CHECKS 100u /* findings, the first ones, at which the file is checked for changes */
 
 static const struct {

@@ -15,7 +15,7 @@ enum check_rule {
 /* A record that has its own CRC; verify reads all of its bytes. */
 struct check_record {
     ckpt_str name;
-    const char *path;     /* of the file that contains it */
+    const char *path;     /* path of the file that contains it */
     source *src;          /* all bytes of the record */
     uint64_t file_offset; /* offset of its first byte in that file; CKPT_NO_OFFSET: it is compressed */
     uint32_t crc;

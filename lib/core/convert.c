@@ -434,7 +434,7 @@ void convert_run(const struct conversion *c, const void *in, size_t n, void *out
 struct f32_source {
     source source;
     source *from;
-    uint64_t from_offset; /* of the first element in FROM */
+    uint64_t from_offset; /* offset in FROM of the first element */
     bool big_endian;
     struct conversion conversion;
 };

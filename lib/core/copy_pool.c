@@ -35,7 +35,7 @@ struct copy_pool {
 struct copy_result {
     struct convert_tally tally;
     uint64_t nbytes;
-    uint32_t crc; /* of the written bytes, if the job or the header has it */
+    uint32_t crc; /* CRC-32 of the written bytes, if the job or the header has it */
 };
 
 /* The range of an item that one worker copies, and its progress. */
@@ -45,10 +45,10 @@ struct copy_range {
     struct parallel_context *run;
     size_t number; /* index of the item in the job */
     struct copy_item item;
-    stream *stream;      /* of a tensor */
+    stream *stream;      /* reads a tensor; NULL: a storage */
     uint64_t pos, end;   /* bytes [POS, END) of the item, before a conversion, are still to be copied */
     uint64_t offset;     /* where in the sink the byte at POS goes */
-    uint32_t stored_crc; /* of the stored bytes that were read, see stream_crc */
+    uint32_t stored_crc; /* CRC of the stored bytes that were read, see stream_crc */
     struct copy_result result;
     const struct conversion *conversion; /* that of WORKER; NULL: the item is not converted */
 };

@@ -15,7 +15,7 @@ struct copy_item {
     struct storage *storage; /* the storage to copy, which no other item has; NULL: ROW is copied */
     uint32_t row;
     ckpt_dtype from, to; /* differ if elements are converted, as conversion_init_blocks can */
-    uint64_t offset;     /* in the sink; its range was skipped */
+    uint64_t offset;     /* where it goes in the sink; its range was skipped */
     uint64_t crc_offset; /* sink offset at which the CRC-32 of the written bytes is stored; 0: none */
     ckpt_str name;       /* named in errors of reading the item; .len 0: none */
 };
@@ -32,7 +32,7 @@ struct copy_job {
     const void *user;
     uint32_t *crcs;                    /* by item: CRC-32 of the written bytes; NULL: not needed */
     struct convert_tally *tallies;     /* by item: results of its conversion; NULL: not needed */
-    uint64_t nbytes;                   /* of all items as written, for progress */
+    uint64_t nbytes;                   /* bytes of all items as written, for progress */
     const ckpt_write_options *options; /* threads, progress and its user */
 };
 

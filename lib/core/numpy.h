@@ -7,7 +7,7 @@
 
 struct numpy_dtype {
     char kind;      /* 'f' 'i' 'u' 'b' 'c', 'S' bytes, 'U' text, 'V' void, 'M' 'm' dates, 'O' objects */
-    uint32_t bytes; /* of one element */
+    uint32_t bytes; /* bytes of one element */
     bool big_endian;
     bool record;          /* 'V' with fields */
     uint32_t unit_count;  /* of 'M' and 'm': how many of UNIT, 25 for "25s" */

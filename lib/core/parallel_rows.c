@@ -73,7 +73,7 @@ struct parallel_context {
 
 struct group_builder {
     uint32_t *parent; /* by item: an earlier item of its group; the item itself if it is the first */
-    uint32_t *first_reader, *first_reader_of_other; /* by storage of the file, and of the other file */
+    uint32_t *first_reader, *first_reader_of_other; /* by storage of that file: the first item reading it */
 };
 
 /* find_leader - returns the first item of the group of item I. */
@@ -121,7 +121,7 @@ static ckpt_status list_groups(struct parallel_state *t, uint32_t *parent, ckpt_
     uint32_t n = (uint32_t)t->job->n;
     for (uint32_t i = 0; i < n; i++) {
         uint32_t leader = find_leader(parent, i);
-        t->order[i] = leader == i ? (uint32_t)t->ngroups++ : t->order[leader]; /* at first, the group */
+        t->order[i] = leader == i ? (uint32_t)t->ngroups++ : t->order[leader]; /* its group, at first */
     }
     t->starts = calloc(t->ngroups + 1, sizeof *t->starts); /* bounded: below n */
     if (!t->starts)

@@ -9,7 +9,7 @@
 struct parallel_item {
     ckpt_file *file, *other; /* other: NULL for one tensor */
     uint32_t row, other_row;
-    uint32_t tag;            /* for the caller */
+    uint32_t tag;            /* a number that only the caller uses */
     struct storage *storage; /* a storage instead of tensors, read as bytes; no other item has it */
 };
 

@@ -31,12 +31,12 @@
 #define NARROW_ROW_MAX 256u   /* bytes of a row in a narrow column, at most */
 #define TILE_BYTES     32768u /* as many bytes of the output stay in the L1 cache */
 
-/* Dimensions FIRST to LAST of the tensor, which are one dimension of the boxes, because every piece spans
- * all of them, except perhaps FIRST. That dimension is counted in steps: a step is one index of LAST, or one
- * byte if the group includes the bytes of an element. */
+/* Dimensions FIRST_DIM to LAST_DIM of the tensor. They are one dimension of the boxes, because every piece
+ * spans all of them, except perhaps FIRST_DIM. That dimension is counted in steps: a step is one index of
+ * LAST_DIM, or one byte if the group includes the bytes of an element. */
 struct group {
     uint32_t first_dim, last_dim; /* NO_DIM: the bytes of an element */
-    uint64_t first_steps; /* steps from one index of FIRST to the next */
+    uint64_t first_steps; /* steps from one index of FIRST_DIM to the next */
     uint64_t steps;       /* steps of the group */
 };
 
@@ -52,7 +52,7 @@ struct assembled {
     uint32_t ndim;
     bool overlap;
     struct box_index index;
-    struct location *location; /* by box */
+    struct location *location; /* by box: where its bytes are */
     const uint32_t *piece_number; /* by box: the number of its piece */
     const uint64_t *box_strides;  /* NDIM of each box, in bytes; NULL: each is row-major, without gaps */
     uint64_t dim_steps[BOX_DIMS], step_bytes[BOX_DIMS]; /* by dimension: its steps, bytes of a step */

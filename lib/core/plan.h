@@ -89,7 +89,7 @@ struct write_job {
     bool has_index;           /* the output is a shard, and the metadata are in the index of the set */
     struct { /* for a shard of a set without index: NUMBER (from 0) of COUNT; COUNT 0: no set */
         uint32_t number, count;
-        uint64_t tensors; /* of all files */
+        uint64_t tensors; /* tensors of all files */
     } shard;
     bool layout_only; /* make the checks that need no data, and write nothing */
 };

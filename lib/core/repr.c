@@ -20,7 +20,7 @@ static bool rounds_to_half(double y, double x)
     double fraction = frexp(fabs(x), &exponent);
     double gap_above = ldexp(1.0, exponent < -13 ? -24 : exponent - 11);
     double gap_below = fraction == 0.5 && exponent > -13 ? gap_above / 2 : gap_above;
-    double excess = x < 0 ? x - y : y - x; /* of |Y| over |X| */
+    double excess = x < 0 ? x - y : y - x; /* |Y| - |X| */
     bool is_even = fmod(x / gap_above, 2) == 0;
     return (excess < gap_above / 2 && -excess < gap_below / 2) ||
            (is_even && (excess == gap_above / 2 || -excess == gap_below / 2));

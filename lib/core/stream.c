@@ -34,7 +34,7 @@ struct stream {
     size_t block_cap, block_returned, block_len;
     bool repeats;               /* all blocks have the same bytes, because the view is expanded */
     bool block_filled;          /* the first block was read */
-    struct window own_window;   /* for a source with a block size, if the caller has none */
+    struct window own_window;   /* used for a source with a block size, if the caller has none */
 };
 
 static ckpt_status fail_no_bytes(const ckpt_tensor *t, ckpt_error *err)

@@ -41,7 +41,7 @@ void stream_close(stream *s);
  * does not compute it, and stream_finish_crc after the last byte. */
 bool stream_checks_crc(const stream *s);
 void stream_defer_crc(stream *s);
-enum crc_kind stream_crc_kind(const stream *s); /* of the CRC of its storage */
+enum crc_kind stream_crc_kind(const stream *s); /* the kind of its storage's CRC */
 /* stream_finish_crc - compares CRC with the recorded one; for a range, keeps it for stream_crc instead. */
 ckpt_status stream_finish_crc(stream *s, uint32_t crc, ckpt_error *err);
 /* stream_read - reads COUNT elements from FIRST; checks no CRC. */

@@ -15,7 +15,7 @@ struct trace_dtype {
     enum trace_holds holds;
     uint64_t size;   /* of an item in bytes; UINT64_MAX: unknown */
     bool subarray;   /* each item is an array */
-    const char *contradiction; /* in the description; NULL: none */
+    const char *contradiction; /* what contradicts itself in the description; NULL: nothing */
 };
 
 /* trace_dtype - describes the dtype R in OUT. STATE: the operand of the BUILD about to run, 0: none.

@@ -170,7 +170,7 @@ static void put_numpy_number(struct text_sink *out, ckpt_dtype dt, const unsigne
     case CKPT_DT_U64: put_unsigned(out, load_u64le(bytes)); break;
     default:
         if (dtype_info(dt)->klass == 'f')
-            put_float(out, x[0], REPR_SINGLE); /* of ml_dtypes: bfloat16, float8_e5m2 … */
+            put_float(out, x[0], REPR_SINGLE); /* types of ml_dtypes: bfloat16, float8_e5m2 … */
         else
             put_integer(out, (int64_t)x[0]); /* integers of at most 32 bits */
         break;
@@ -338,7 +338,7 @@ struct text_frame {
 struct text_writer {
     struct text_sink out;
     size_t nodes_left;  /* nodes that may still be shown */
-    size_t total_items; /* of the outermost container, if some are left out; else 0 */
+    size_t total_items; /* items of the outermost container, if some are left out; else 0 */
     size_t depth;
     struct text_frame stack[MAX_DEPTH];
 };

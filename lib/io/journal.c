@@ -61,7 +61,7 @@ struct edited_file {
     const char *base;    /* the last component of PATH */
     char journal[NAME_MAX + 1];
     int dir, fd;    /* the folder and the file; -1: closed */
-    struct stat st; /* of the file */
+    struct stat st; /* attributes of the file */
 };
 
 /* What the file has in the sectors that a journal lists. Recovery keeps a NEW file, restores the old bytes of

@@ -145,7 +145,7 @@ void journal_compare_piece(const struct journal_piece *p, const unsigned char *n
 /* The journal that is being written. */
 struct journal_writer {
     int to, from;         /* the journal, the file */
-    int write_errno;      /* of the first failure, or 0 */
+    int write_errno;      /* errno of the first failure, or 0 */
     uint32_t crc;
     size_t n;             /* bytes in BYTES that are not written yet */
     unsigned char *bytes; /* WINDOW of them, then WINDOW for the old ones, then checksums */

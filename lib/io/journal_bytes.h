@@ -34,7 +34,7 @@ struct journal {
     size_t n;             /* number of pieces */
     const char *distrust; /* JOURNAL_UNTRUSTED: why */
     bool unreadable;      /* JOURNAL_UNTRUSTED because this user may not read it */
-    struct stat st;       /* of the journal */
+    struct stat st;       /* attributes of the journal */
 };
 
 enum journal_kind journal_parse(struct journal *j, size_t size);

@@ -24,14 +24,14 @@
 
 struct file_sink {
     sink sink;
-    struct temp temp; /* of a regular target */
+    struct temp temp; /* the new file of a regular target */
     int fd;           /* temp.fd, or the spool of a stream */
     int stream;       /* descriptor that gets the bytes on commit; -1: regular target */
     bool keep_open;   /* STREAM is not closed */
     char *path;       /* as the caller spells it */
     char *target;     /* PATH with its symlinks resolved */
     struct sink_options opts;
-    struct file_sink *next; /* in its batch */
+    struct file_sink *next; /* the next file in its batch */
     bool existed;           /* the target existed; OLD describes it */
     atomic_bool broken;     /* a write failed: no commit */
     atomic_bool no_clone;   /* a clone failed once: do not try again */

@@ -16,7 +16,7 @@ struct callback_source {
     pthread_mutex_t lock; /* held during read_at if only one call at a time is allowed */
     struct source_watch *watch;
     bool is_open;       /* the file was opened: callbacks_close calls its close */
-    int read_errno;     /* of the first read that failed while the file was being opened */
+    int read_errno;     /* errno of the first read that failed while the file was being opened */
     uint64_t failed_offset; /* offset of that read */
 };
 

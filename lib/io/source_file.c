@@ -25,7 +25,7 @@ struct file_source {
     struct stat opened_stat;
     char *path;
     struct source_watch *watch;
-    void *_Atomic mapped; /* all of it; NULL: not yet */
+    void *_Atomic mapped; /* the mapping of the whole file; NULL: not yet */
 };
 
 #define WRITTEN "written to"

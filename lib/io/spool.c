@@ -14,7 +14,7 @@ struct spool {
     source source;           /* the source that spool_source returns */
     uint64_t max;            /* the most bytes in all */
     uint64_t max_in_memory;  /* with more bytes, a file is used */
-    buf bytes;               /* in memory; empty once there is a file */
+    buf bytes;               /* the bytes in memory; empty once there is a file */
     int fd;                  /* the file; -1: none */
     uint64_t off;            /* offset in the file of the first byte */
     bool borrowed;           /* the file is the caller's */
