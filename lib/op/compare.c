@@ -50,8 +50,8 @@ bool can_compare_rows(const ckpt_tensor *a, const ckpt_tensor *b)
     return number_lanes(dtype_a) && number_lanes(dtype_b) && dtype_a != CKPT_DT_F4 && dtype_b != CKPT_DT_F4;
 }
 
-static ckpt_status side_open(struct compared_row *s, ckpt_file *file, uint32_t row,
-                             const struct parallel_chunk *chunk, ckpt_error *err)
+static ckpt_status open_row(struct compared_row *s, ckpt_file *file, uint32_t row,
+                            const struct parallel_chunk *chunk, ckpt_error *err)
 {
     const struct dtype_info *info = dtype_info((ckpt_dtype)file->table.rows[row].t.dtype);
     struct stream_options o = tensor_stream_options(file);
@@ -71,15 +71,15 @@ static ckpt_status side_open(struct compared_row *s, ckpt_file *file, uint32_t r
     return name_file_if_failed(st, file->path, err);
 }
 
-static void side_close(struct compared_row *s)
+static void close_row(struct compared_row *s)
 {
     stream_close(s->stream);
     free(s->buf);
 }
 
-/* side_fill - reads the next bytes of S if all that were read have been compared, and adds their number to
+/* fill_row - reads the next bytes of S if all that were read have been compared, and adds their number to
  * *BYTES. Sets *N to the number of elements to compare, 0 at the end. */
-static ckpt_status side_fill(struct compared_row *s, size_t *n, uint64_t *bytes, ckpt_error *err)
+static ckpt_status fill_row(struct compared_row *s, size_t *n, uint64_t *bytes, ckpt_error *err)
 {
     ckpt_status st = CKPT_OK;
     if (s->pos == s->len) {
@@ -92,7 +92,7 @@ static ckpt_status side_fill(struct compared_row *s, size_t *n, uint64_t *bytes,
     return CKPT_OK;
 }
 
-static size_t side_bytes(const struct compared_row *s, size_t elems)
+static size_t bytes_of(const struct compared_row *s, size_t elems)
 {
     return elems / s->block_elems * s->block_bytes;
 }
@@ -162,8 +162,8 @@ static void compare_int64s(struct totals *t, ckpt_dtype dt, const unsigned char 
     }
 }
 
-/* make_complex - converts N numbers in place to N pairs with imaginary part 0. */
-static void make_complex(double *num, size_t n)
+/* widen_to_complex - converts N numbers in place to N pairs with imaginary part 0. */
+static void widen_to_complex(double *num, size_t n)
 {
     for (size_t i = n; i-- > 0;) {
         double re = num[i];
@@ -215,11 +215,11 @@ static void compare_decoded(struct totals *t, const struct compared_row *a, cons
             compare_number(t, i, a->numbers[i], b->numbers[i]);
 }
 
-static void decode_side(struct compared_row *s, const unsigned char *p, size_t n, bool complex)
+static void decode_row(struct compared_row *s, const unsigned char *p, size_t n, bool complex)
 {
     number_decode(s->dtype, p, n, s->numbers);
     if (complex && !number_is_complex(s->dtype))
-        make_complex(s->numbers, n);
+        widen_to_complex(s->numbers, n);
 }
 
 /* add_norms - adds N <= BATCH elements to the norms, whether they differ or not. */
@@ -227,8 +227,8 @@ static void add_norms(struct totals *t, struct compared_row *a, struct compared_
                       const unsigned char *bytes_a, const unsigned char *bytes_b, size_t n)
 {
     bool complex = number_is_complex(a->dtype) || number_is_complex(b->dtype);
-    decode_side(a, bytes_a, n, complex);
-    decode_side(b, bytes_b, n, complex);
+    decode_row(a, bytes_a, n, complex);
+    decode_row(b, bytes_b, n, complex);
     norms_add(&t->result->norms, a->numbers, b->numbers, n * (complex ? 2 : number_lanes(a->dtype)));
 }
 
@@ -245,8 +245,8 @@ static void compare_batch(struct totals *t, struct compared_row *a, struct compa
         compare_int64s(t, a->dtype, bytes_a, bytes_b, n);
         return;
     }
-    decode_side(a, bytes_a, n, complex);
-    decode_side(b, bytes_b, n, complex);
+    decode_row(a, bytes_a, n, complex);
+    decode_row(b, bytes_b, n, complex);
     if (number_lanes(a->dtype) == 2 && !complex)
         compare_float4s(t, a->numbers, b->numbers, n);
     else if (complex || dtype_has_kernel || !try_kernel(t, kernel, CKPT_DT_F64, a->numbers, b->numbers, n))
@@ -261,16 +261,16 @@ static void compare_bytes(struct totals *t, const unsigned char *bytes_a, const 
         t->result->differing += bytes_a[i] != bytes_b[i];
 }
 
-/* compare_next - compares the next N elements; returns true if both sides have the same bytes and dtype. */
+/* compare_next - compares the next N elements; returns true if both rows have the same bytes and dtype. */
 static bool compare_next(struct totals *t, struct compared_row *a, struct compared_row *b, size_t n)
 {
     const unsigned char *bytes_a = a->buf + a->pos, *bytes_b = b->buf + b->pos;
-    size_t nbytes_a = side_bytes(a, n), nbytes_b = side_bytes(b, n);
+    size_t nbytes_a = bytes_of(a, n), nbytes_b = bytes_of(b, n);
     bool same_dtype = a->dtype == b->dtype, equal = same_dtype && memcmp(bytes_a, bytes_b, nbytes_a) == 0;
     a->pos += nbytes_a;
     b->pos += nbytes_b;
     for (size_t at = 0; t->opts->norms && number_lanes(a->dtype) && at < n; at += BATCH)
-        add_norms(t, a, b, bytes_a + side_bytes(a, at), bytes_b + side_bytes(b, at),
+        add_norms(t, a, b, bytes_a + bytes_of(a, at), bytes_b + bytes_of(b, at),
                   n - at < BATCH ? n - at : BATCH);
     if (equal)
         return true;
@@ -281,8 +281,8 @@ static bool compare_next(struct totals *t, struct compared_row *a, struct compar
     }
     for (size_t at = 0; at < n; at += BATCH) {
         size_t nbatch = n - at < BATCH ? n - at : BATCH;
-        const unsigned char *batch_a = bytes_a + side_bytes(a, at), *batch_b = bytes_b + side_bytes(b, at);
-        if (same_dtype && memcmp(batch_a, batch_b, side_bytes(a, nbatch)) == 0)
+        const unsigned char *batch_a = bytes_a + bytes_of(a, at), *batch_b = bytes_b + bytes_of(b, at);
+        if (same_dtype && memcmp(batch_a, batch_b, bytes_of(a, nbatch)) == 0)
             continue;
         compare_batch(t, a, b, batch_a, batch_b, nbatch);
         add_batch(t);
@@ -290,7 +290,7 @@ static bool compare_next(struct totals *t, struct compared_row *a, struct compar
     return false;
 }
 
-/* update_crcs - updates the CRC of both sides, computing it once if the bytes are EQUAL. */
+/* update_crcs - updates the CRC of both rows, computing it once if the bytes are EQUAL. */
 static void update_crcs(struct compared_row *a, struct compared_row *b, size_t n, bool equal)
 {
     enum crc_kind kind_a = stream_crc_kind(a->stream), kind_b = stream_crc_kind(b->stream);
@@ -299,7 +299,7 @@ static void update_crcs(struct compared_row *a, struct compared_row *b, size_t n
     b->crc = same_crc ? a->crc : crc_update(kind_b, b->crc, b->buf, n);
 }
 
-static ckpt_status side_check_crc(struct compared_row *s, ckpt_error *err)
+static ckpt_status check_row_crc(struct compared_row *s, ckpt_error *err)
 {
     return name_file_if_failed(stream_finish_crc(s->stream, s->crc, err), s->file->path, err);
 }
@@ -315,8 +315,8 @@ static ckpt_status compare_streams(struct totals *t, struct compared_row *a, str
     for (;;) {
         size_t left_a, left_b;
         uint64_t bytes = 0;
-        CKPT_TRY(side_fill(a, &left_a, &bytes, err));
-        CKPT_TRY(side_fill(b, &left_b, &bytes, err));
+        CKPT_TRY(fill_row(a, &left_a, &bytes, err));
+        CKPT_TRY(fill_row(b, &left_b, &bytes, err));
         if (bytes && !parallel_advance(run, bytes))
             return fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped on request");
         size_t n = left_a < left_b ? left_a : left_b,
@@ -331,8 +331,8 @@ static ckpt_status compare_streams(struct totals *t, struct compared_row *a, str
             update_crcs(a, b, a->len, equal);
     }
     if (with_crc) {
-        CKPT_TRY(side_check_crc(a, err));
-        CKPT_TRY(side_check_crc(b, err));
+        CKPT_TRY(check_row_crc(a, err));
+        CKPT_TRY(check_row_crc(b, err));
     }
     return CKPT_OK;
 }
@@ -358,9 +358,9 @@ ckpt_status compare_rows(const struct parallel_item *pair, struct parallel_chunk
     struct totals t = {.opts = opts, .tolerance = {opts->atol, opts->rtol}, .result = out};
     if (!a)
         return fail_memory(err);
-    ckpt_status st = side_open(a, pair->file, pair->row, chunk, err);
+    ckpt_status st = open_row(a, pair->file, pair->row, chunk, err);
     if (st == CKPT_OK)
-        st = side_open(b, pair->other, pair->other_row, chunk, err);
+        st = open_row(b, pair->other, pair->other_row, chunk, err);
     *out = (struct comparison){.identical = a->dtype == b->dtype};
     if (st == CKPT_OK)
         st = compare_streams(&t, a, b, run, err);
@@ -368,8 +368,8 @@ ckpt_status compare_rows(const struct parallel_item *pair, struct parallel_chunk
         chunk->crc[0] = stream_crc(a->stream);
         chunk->crc[1] = stream_crc(b->stream);
     }
-    side_close(a);
-    side_close(b);
+    close_row(a);
+    close_row(b);
     free(a);
     return st;
 }

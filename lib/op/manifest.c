@@ -251,7 +251,7 @@ static ckpt_status report_mismatch(struct manifest *m, enum check_rule rule, ckp
                                    const char *text)
 {
     ckpt_error e = {0};
-    char word[SHELL_WORD_MAX], safe[512]; /* it is escaped already */
+    char word[SHELL_WORD_MAX], safe[512]; /* NAME, which is escaped already */
     int n = name.len < sizeof safe ? (int)name.len : (int)sizeof safe - 1;
     (void)snprintf(safe, sizeof safe, "%.*s", n, name.ptr);
     (void)fail(&e, CKPT_EFORMAT, at, "%s", text);

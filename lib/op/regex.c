@@ -125,17 +125,17 @@ static void append_replacement(struct expression *expr, const char *subject, con
 }
 
 /* replace_all - replaces each match in the LEN bytes of expr->subject; after an empty match, copies one byte.
- * Sets *ANY to whether there was a match. False: the result is too long, or out of memory. */
-static bool replace_all(struct expression *expr, size_t len, bool *any)
+ * Sets *MATCHED to whether there was a match. False: the result is too long, or out of memory. */
+static bool replace_all(struct expression *expr, size_t len, bool *matched)
 {
     const char *s = expr->subject;
     regmatch_t groups[GROUPS];
     size_t at = 0;
     int code = 0;
-    *any = false;
+    *matched = false;
     while (at <= len && (code = regexec(&expr->regex, s + at, GROUPS, groups, at ? REG_NOTBOL : 0)) == 0) {
         size_t from = (size_t)groups[0].rm_so, to = (size_t)groups[0].rm_eo; /* relative to s + at */
-        *any = true;
+        *matched = true;
         buf_put(&expr->out, s + at, from);
         append_replacement(expr, s + at, groups);
         if (to == from && at + to < len)
@@ -151,7 +151,7 @@ static bool replace_all(struct expression *expr, size_t len, bool *any)
 static ckpt_status rename_key_by_regex(struct rename_rule *rule, ckpt_str key, ckpt_str *out, ckpt_error *err)
 {
     struct expression *expr = rule->user;
-    bool any;
+    bool matched;
     prefixes_add(&expr->seen, key);
     *out = key;
     if (key.len && memchr(key.ptr, '\0', key.len)) /* POSIX expressions end at a NUL */
@@ -163,13 +163,13 @@ static ckpt_status rename_key_by_regex(struct rename_rule *rule, ckpt_str key, c
         memcpy(expr->subject, key.ptr, key.len);
     expr->subject[key.len] = '\0';
     expr->out.len = 0;
-    bool done = replace_all(expr, key.len, &any);
+    bool done = replace_all(expr, key.len, &matched);
     if (expr->out.no_memory || expr->no_memory)
         return fail_memory(err);
     if (!done)
         return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "\"%.*s\" would become longer than %u bytes",
                     STR_ARG(key), MAX_SUBJECT);
-    if (!any)
+    if (!matched)
         return CKPT_OK;
     *out = arena_str(rule->plan->a, buf_view(&expr->out));
     return out->ptr ? CKPT_OK : fail_memory(err);

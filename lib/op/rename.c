@@ -128,7 +128,7 @@ static ckpt_status count_shared_modules(struct rename_rule *rule, const struct g
 {
     struct auto_strip *strip = rule->user;
     unsigned shared = 1000; /* more than any model has */
-    bool any = false, has_counter = false;
+    bool has_keys = false, has_counter = false;
     for (size_t i = 0; i < g->keys.n && shared; i++) {
         if (g->keys.list[i].keeps_name)
             continue;
@@ -139,10 +139,10 @@ static ckpt_status count_shared_modules(struct rename_rule *rule, const struct g
             has_counter = true;
             continue;
         }
-        any = true;
+        has_keys = true;
         (void)strip_leading_modules(key, &shared);
     }
-    strip->nmodules = any ? shared : 0;
+    strip->nmodules = has_keys ? shared : 0;
     strip->has_counter |= has_counter && strip->nmodules;
     return CKPT_OK;
 }
@@ -150,13 +150,13 @@ static ckpt_status count_shared_modules(struct rename_rule *rule, const struct g
 static ckpt_status strip_wrappers(struct rename_rule *rule, ckpt_str key, ckpt_str *out, ckpt_error *err)
 {
     struct auto_strip *strip = rule->user;
-    unsigned modules = strip->nmodules;
+    unsigned nstripped = strip->nmodules;
     ckpt_str bare = prefix_strip_certain(rule->plan->a, key);
     if (!bare.ptr)
         return fail_memory(err);
     /* "module." alone is the path of a wrapper in _metadata and becomes ""; no key has only wrappers */
-    *out = strip_leading_modules(bare, &modules);
-    if (modules < strip->nmodules && str_eq(*out, MODULE_PREFIX))
+    *out = strip_leading_modules(bare, &nstripped);
+    if (nstripped < strip->nmodules && str_eq(*out, MODULE_PREFIX))
         *out = STR_LIT("");
     return CKPT_OK;
 }

@@ -219,7 +219,7 @@ enum region {
 struct roles {
     const struct containers *tree;
     uint32_t main;          /* the root of the weights */
-    bool main_is_chosen;    /* false: main is merely "everything" */
+    bool main_is_chosen;    /* false: main is the whole file by default */
     bool any_state_dict;    /* every state dict REGION_OUTSIDE has a role, whatever its name */
     uint8_t *region, *role; /* by container */
 };
@@ -269,19 +269,19 @@ static bool is_flat(const struct container *p)
 /* set_roles - sets the role of each container, parents first. Returns false if none of them is a network. */
 static bool set_roles(struct roles *roles)
 {
-    bool any = false;
+    bool has_model = false;
     for (uint32_t i = 0; i < roles->tree->n; i++) {
         enum region region = find_region(roles, i);
-        bool network = is_network(roles, i, region);
+        bool in_network = is_network(roles, i, region);
         enum weights_role role = region == REGION_AVERAGED ? WEIGHTS_AVERAGED : WEIGHTS_MODEL;
-        roles->role[i] = (uint8_t)(network ? role : WEIGHTS_NO_ROLE);
-        roles->region[i] = (uint8_t)(network && is_flat(&roles->tree->list[i]) ? REGION_ENTRY : region);
-        any |= roles->role[i] == WEIGHTS_MODEL;
+        roles->role[i] = (uint8_t)(in_network ? role : WEIGHTS_NO_ROLE);
+        roles->region[i] = (uint8_t)(in_network && is_flat(&roles->tree->list[i]) ? REGION_ENTRY : region);
+        has_model |= roles->role[i] == WEIGHTS_MODEL;
     }
-    return any;
+    return has_model;
 }
 
-/* find_roles - sets out->role with MAIN as the root of the weights. CHOSEN: it is not merely everything. */
+/* find_roles - sets out->role with MAIN as the root of the weights. CHOSEN: see main_is_chosen. */
 static ckpt_status find_roles(const struct containers *tree, uint32_t main, bool chosen, struct weights *out,
                               ckpt_error *err)
 {

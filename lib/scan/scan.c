@@ -83,7 +83,7 @@ static uint64_t find_storages_end(const ckpt_file *f)
 }
 
 ckpt_status scan_report_read_error(struct scanner *x, struct scan_place at, ckpt_str where, ckpt_error *why,
-                                     ckpt_error *err)
+                                   ckpt_error *err)
 {
     ckpt_status st = why->status;
     if (check_is_fault(st) || st == CKPT_EUNSUPPORTED)
@@ -281,14 +281,14 @@ static const char *find_compression(struct scanner *x, const struct probe *p,
 {
     bool compressed = signature && signature->kind == SIGN_COMPRESSED;
     /* LZMA has no magic number, so that a value may begin like it by chance */
-    bool by_chance = compressed && strcmp(signature->id, "lzma") == 0 && role == SCAN_VALUE;
-    if (compressed && !by_chance)
+    bool is_ambiguous = compressed && strcmp(signature->id, "lzma") == 0 && role == SCAN_VALUE;
+    if (compressed && !is_ambiguous)
         return signature->id;
     if (role == SCAN_VALUE || !recognize_zlib(p))
         return NULL;
-    bool zlib = (signature && signature->kind == SIGN_ZLIB) ||
-                scan_is_zlib(x, p->src, is_text_source(x->scan, p->src));
-    return zlib ? "zlib" : NULL;
+    bool is_zlib = (signature && signature->kind == SIGN_ZLIB) ||
+                   scan_is_zlib(x, p->src, is_text_source(x->scan, p->src));
+    return is_zlib ? "zlib" : NULL;
 }
 
 /* find_storage_compression - returns the kind of compression of P, a storage; NULL: none. Numbers may begin

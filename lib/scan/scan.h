@@ -116,7 +116,7 @@ ckpt_status scan_stray_bytes(struct scanner *x, source *src, ckpt_str outer, uin
 /* scan_report_read_error - reports WHY, the error of a format's reader, as a finding at AT. If WHY is a
  * failure of scanning itself (memory, disk), returns it instead. */
 ckpt_status scan_report_read_error(struct scanner *x, struct scan_place at, ckpt_str where, ckpt_error *why,
-                                     ckpt_error *err);
+                                   ckpt_error *err);
 /* scan_check_format - opens SRC with the reader of FORMAT (NULL: any) and reports its error as a finding.
  * Else sets *END, unless END is NULL, to the end of the last storage, at least 1. */
 ckpt_status scan_check_format(struct scanner *x, source *src, ckpt_str where, const char *format,

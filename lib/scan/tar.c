@@ -77,7 +77,7 @@ static ckpt_status scan_torch_member(struct scanner *x, source *part, ckpt_str w
 }
 
 static ckpt_status scan_tar_member(struct scanner *x, source *src, ckpt_str outer, const struct tar_entry *e,
-                                   bool torch, uint64_t *known_inside, ckpt_error *err)
+                                   bool is_torch, uint64_t *known_inside, ckpt_error *err)
 {
     source *part = NULL;
     uint64_t known_bytes = 0;
@@ -95,8 +95,8 @@ static ckpt_status scan_tar_member(struct scanner *x, source *src, ckpt_str oute
     ckpt_status st = scan_hash_member(x, part, where, 0, NULL, err);
     bool storages = str_is(name, "storages"), tensors = str_is(name, "tensors");
     if (st == CKPT_OK)
-        st = torch && (storages || tensors) ? scan_torch_member(x, part, where, tensors, &known_bytes, err)
-                                            : scan_bytes(x, part, where, SCAN_MEMBER, &known_bytes, err);
+        st = is_torch && (storages || tensors) ? scan_torch_member(x, part, where, tensors, &known_bytes, err)
+                                               : scan_bytes(x, part, where, SCAN_MEMBER, &known_bytes, err);
     if (known_bytes >= part->size)
         *known_inside += e->size; /* bounded: inside the tar */
     source_unref(part);
@@ -143,12 +143,12 @@ ckpt_status scan_tar(struct scanner *x, source *src, ckpt_str where, uint64_t *k
     }
     if (st != CKPT_OK)
         return scan_found(x->scan, SCAN_MALFORMED, where, NULL, CKPT_NO_OFFSET, "tar: %s", why.what);
-    bool torch = torch_tar_find(list, n, "storages") && torch_tar_find(list, n, "tensors") &&
-                 torch_tar_find(list, n, "pickle");
+    bool is_torch = torch_tar_find(list, n, "storages") && torch_tar_find(list, n, "tensors") &&
+                    torch_tar_find(list, n, "pickle");
     uint64_t end = 0, block_end;
     for (size_t i = 0; st == CKPT_OK && i < n; i++) {
         payload_bytes += list[i].size; /* bounded: members are in the source, one after the other */
-        st = scan_tar_member(x, src, where, &list[i], torch, &known_inside, err);
+        st = scan_tar_member(x, src, where, &list[i], is_torch, &known_inside, err);
         end = list[i].data + list[i].size;         /* bounded: the member is in the source */
         block_end = end + (512 - end % 512) % 512; /* bounded: at most a block after the end of the source */
         if (st == CKPT_OK)
@@ -159,5 +159,5 @@ ckpt_status scan_tar(struct scanner *x, source *src, ckpt_str where, uint64_t *k
         st = check_padding(x, src, where, end, src->size, err);
     payload_bytes -= known_inside;             /* bounded: known_inside is the size of some of the members */
     *known_bytes += src->size - payload_bytes; /* bounded: members are inside the source */
-    return st == CKPT_OK && torch ? scan_check_format(x, src, where, "torch-tar", NULL, err) : st;
+    return st == CKPT_OK && is_torch ? scan_check_format(x, src, where, "torch-tar", NULL, err) : st;
 }

@@ -41,7 +41,7 @@ struct mem_plan {
 
 struct ckpt_mem {
     arena *a;     /* of all that exists as long as this struct */
-    arena *notes; /* of the texts of the last estimate */
+    arena *notes; /* of the texts and lists of the last estimate */
     struct mem_tensor *tensors;
     size_t ntensors;
     struct mem_config config;
