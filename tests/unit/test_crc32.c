@@ -62,14 +62,14 @@ static void kernels_agree_on_any_length_and_alignment(void)
 {
     enum { MAX_LENGTH = 1400 };
     unsigned char b[MAX_LENGTH + 70];
-    uint32_t seed = 5, all_kernels = CRC32_KERNELS;
+    uint32_t seed = 5, nkernels = CRC32_KERNELS;
     for (size_t i = 0; i < sizeof b; i++)
         b[i] = (unsigned char)((seed = seed * 1664525 + 1013904223) >> 24);
     for (size_t start = 0; start < 67; start += start < 20 ? 1 : 11)
         for (size_t n = 0; n <= MAX_LENGTH; n += n < 640 ? 1 : 37) {
             uint32_t want = compute_crc32(seed, b + start, n);
             CU_ASSERT(crc32_update(seed, b + start, n) == want);
-            for (uint32_t k = 0; k < all_kernels; k++)
+            for (uint32_t k = 0; k < nkernels; k++)
                 CU_ASSERT(crc_by_kernel((enum crc32_kernel)k, seed, b + start, n, want) == want);
         }
     CU_ASSERT(crc32_update_by(CRC32_TABLE, &seed, b, 1));
@@ -83,8 +83,8 @@ static void pieces_give_the_crc_of_the_whole(void)
     for (size_t i = 0; i < N; i++)
         b[i] = (unsigned char)(i * i >> 3);
     unsigned char *at = unit_guard(b, N);
-    uint32_t want = compute_crc32(0, b, N), all_kernels = CRC32_KERNELS;
-    for (uint32_t k = 0; k < all_kernels; k++) {
+    uint32_t want = compute_crc32(0, b, N), nkernels = CRC32_KERNELS;
+    for (uint32_t k = 0; k < nkernels; k++) {
         uint32_t got = 0;
         CU_ASSERT(crc_by_kernel((enum crc32_kernel)k, 0, at, N, want) == want);
         for (size_t i = 0, n = 1; i < N; i += n, n = n * 3 + 1) {

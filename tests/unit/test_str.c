@@ -7,7 +7,7 @@ static bool after_last_dot_is(const char *s, const char *want)
     return str_is(str_after_last(str_c(s), '.'), want);
 }
 
-static void finds_the_text_after_the_last_dot(void)
+static void the_text_after_the_last_dot_is_found(void)
 {
     CU_ASSERT(after_last_dot_is("a.b.c", "c") && after_last_dot_is("a.", "") && after_last_dot_is(".", "") &&
               after_last_dot_is(".a", "a"));
@@ -17,7 +17,7 @@ static void finds_the_text_after_the_last_dot(void)
     unit_guard_free(at, 6);
 }
 
-static void parses_only_digits_that_fit_64_bits(void)
+static void only_digits_that_fit_64_bits_are_parsed(void)
 {
     static const char *const bad[] = {
         "", "-1", "+1", " 1", "1 ", "1.0", "1e2", "0x1", "18446744073709551616"};
@@ -30,7 +30,7 @@ static void parses_only_digits_that_fit_64_bits(void)
     CU_ASSERT(str_uint(str_c("18446744073709551615"), &n) && n == UINT64_MAX);
 }
 
-static void finds_text(void)
+static void a_text_is_found(void)
 {
     CU_ASSERT_EQUAL(str_find(STR_LIT("a.module.b"), STR_LIT("module."), 0), 2);
     CU_ASSERT_EQUAL(str_find(STR_LIT("a.module.b"), STR_LIT("module."), 3), SIZE_MAX);
@@ -40,7 +40,7 @@ static void finds_text(void)
     CU_ASSERT_EQUAL(str_find(str_of(NULL, 0), STR_LIT("a"), 0), SIZE_MAX);
 }
 
-static void takes_words_one_by_one(void)
+static void words_are_taken_one_by_one(void)
 {
     ckpt_str list = STR_LIT("one two");
     CU_ASSERT(str_is(str_take_word(&list), "one"));
@@ -56,7 +56,7 @@ static void one_of_several_words_matches(void)
     CU_ASSERT(!str_matches_word(STR_LIT("m.bin"), "", str_ends));
 }
 
-static void folder_ends_in_the_last_slash(void)
+static void the_folder_ends_with_the_last_slash(void)
 {
     CU_ASSERT(str_is(str_folder(STR_LIT("a/b/c.pt")), "a/b/"));
     CU_ASSERT(str_is(str_folder(STR_LIT("/c.pt")), "/"));
@@ -75,11 +75,11 @@ static void suffixes_match_in_any_case(void)
 
 void suite_str(void)
 {
-    UNIT(finds_the_text_after_the_last_dot);
-    UNIT(parses_only_digits_that_fit_64_bits);
-    UNIT(finds_text);
-    UNIT(takes_words_one_by_one);
+    UNIT(the_text_after_the_last_dot_is_found);
+    UNIT(only_digits_that_fit_64_bits_are_parsed);
+    UNIT(a_text_is_found);
+    UNIT(words_are_taken_one_by_one);
     UNIT(one_of_several_words_matches);
-    UNIT(folder_ends_in_the_last_slash);
+    UNIT(the_folder_ends_with_the_last_slash);
     UNIT(suffixes_match_in_any_case);
 }

@@ -152,11 +152,11 @@ static void checksums_of_chunks_are_checked(void)
     CU_ASSERT_EQUAL(decode_chunk(chunk, 3, out, &n), CKPT_ETRUNCATED);
 }
 
-/* decode_blosc - decodes the Blosc buffer BYTES to OUT, at most MOST bytes. */
-static ckpt_status decode_blosc(ckpt_str bytes, uint64_t most, char out[64])
+/* decode_blosc - decodes the Blosc buffer BYTES to OUT, at most MAX_BYTES bytes. */
+static ckpt_status decode_blosc(ckpt_str bytes, uint64_t max_bytes, char out[64])
 {
     spool *to = spool_new(64);
-    ckpt_status st = blosc_decode((const unsigned char *)bytes.ptr, bytes.len, most, to, &err);
+    ckpt_status st = blosc_decode((const unsigned char *)bytes.ptr, bytes.len, max_bytes, to, &err);
     source *decoded = spool_source(to);
     memset(out, 0, 64);
     (void)source_read(decoded, 0, out, (size_t)decoded->size, NULL);

@@ -98,9 +98,9 @@ static void names_and_sizes_are_those_of_libzip(void)
 
 static void count_flaw(void *user, const struct zip_flaw *f)
 {
-    unsigned *flaws = user;
+    unsigned *nflaws = user;
     CU_ASSERT(f->text || f->what);
-    ++*flaws;
+    ++*nflaws;
 }
 
 static void the_audit_reports_what_the_reader_refuses(void)

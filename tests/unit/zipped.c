@@ -41,8 +41,8 @@ void zip_put(buf *b, const struct member *m, size_t n, size_t before)
     uint32_t start = (uint32_t)(b->len - before);
     buf_put_str(b, buf_view(&directory));
     buf_u32le(b, ZIP_END);
-    buf_u32le(b, 0);           /* this disk, and the disk of the directory */
-    buf_u16le(b, (uint16_t)n); /* entries on this disk, and in all */
+    buf_u32le(b, 0);           /* this disk, and the disk of the central directory */
+    buf_u16le(b, (uint16_t)n); /* entries on this disk, and on all disks */
     buf_u16le(b, (uint16_t)n);
     buf_u32le(b, (uint32_t)directory.len);
     buf_u32le(b, start);
