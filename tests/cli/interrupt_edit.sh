@@ -20,9 +20,10 @@ overwrite() { dd of="$1" bs=1 seek="$2" conv=notrunc 2>/dev/null; }
 # crc32_of - prints the CRC-32 of standard input: gzip ends with it and with the size, of 4 bytes each
 crc32_of() { gzip -c | tail -c 8 | od -An -N 4 -t u4 | tr -d ' '; }
 
-# print_segment_sums OLD NEW OFFSET SIZE - prints the 4 bytes that a piece has for each of its segments: a
-# sector, or a component of one that the end of OLD divides
-print_segment_sums()
+# print_segment_crcs OLD NEW OFFSET SIZE - prints the 4 bytes that a piece has for each of its segments: the CRC-32 of
+# the new bytes, of which bit 31 is set if the segment changes. A segment is a sector; if OLD ends within a sector,
+# the parts before and after that end are segments.
+print_segment_crcs()
 {
     begin=$3 piece_end=$(($3 + $4))
     while [ "$begin" -lt $piece_end ]; do
@@ -32,15 +33,15 @@ print_segment_sums()
         bytes_at "$2" "$begin" $((end - begin)) >.new-segment
         bytes_at "$1" "$begin" $((end - begin)) >.old-segment
         [ -s .old-segment ] || head -c $((end - begin)) /dev/zero >.old-segment
-        sum=$(($(crc32_of <.new-segment) & 0x7FFFFFFF))
-        cmp -s .new-segment .old-segment || sum=$((sum | 0x80000000)) # bit 31: the segment changes
-        print_le $sum 4
+        crc=$(($(crc32_of <.new-segment) & 0x7FFFFFFF))
+        cmp -s .new-segment .old-segment || crc=$((crc | 0x80000000)) # bit 31: the segment changes
+        print_le $crc 4
         begin=$end
     done
     rm -f .new-segment .old-segment
 }
-# write_journal FILE PIECES OLD_SIZE NEW_SIZE <BYTES - writes the journal of FILE with this number of pieces,
-# whose bytes are read from standard input
+# write_journal FILE NPIECES OLD_SIZE NEW_SIZE <PIECES - writes the journal of FILE; standard input is its NPIECES
+# pieces
 write_journal()
 {
     cat >.pieces
@@ -73,12 +74,13 @@ make_journal()
         print_le "$offset" 8
         print_le "$range_size" 8
         bytes_at "$old" "$offset" $old_bytes
-        print_segment_sums "$old" "$new" "$offset" "$range_size"
+        print_segment_crcs "$old" "$new" "$offset" "$range_size"
     done | write_journal "$file" $# "$old_size" "$(wc -c <"$new")"
 }
 # changed_ranges OLD NEW - prints the ranges that an edit in place changed. In safetensors this is the header.
-# In a torch zip the pickle is the first record: it changes with its data descriptor and its CRC in the central
-# directory or, if the file grew, its name in the local header does and all bytes from the central directory on.
+# In a torch zip the pickle is the first record. If the file kept its size, the pickle, its data descriptor and its CRC
+# in the central directory changed. If the file grew, the name in the local header changed, and all bytes from the
+# central directory on.
 changed_ranges()
 {
     if [ "$(head -c 2 "$1")" != PK ]; then

@@ -1,19 +1,21 @@
 # convert avoids mistakes that other tools make: bytes from outside a view (transposed, sliced, expanded,
 # channels_last), lost parameters, ties and integer keys, widened half types. Each tensor written is compared with what
 # torch reads from the input.
-check()
+# check_digests INPUT OUTPUT - checks that torch reads a tensor with the same digest from INPUT for each tensor of
+# OUTPUT
+check_digests()
 {
     line=$(grep -h "\"file\": *\"torch/$1\"" corpus/truth/torch-*.jsonl)
     ckpt hash -q $2 | sed '$d' | while read -r digest name; do
-        case $line in *"$digest"*) ;; *) echo "$1: $name is another tensor" ;; esac
+        case $line in *"$digest"*) ;; *) echo "$1: $name differs from every tensor that torch reads" ;; esac
     done
     echo "$1: $(ckpt hash -q $2 | sed '$d' | wc -l | tr -d ' ') tensors"
 }
 for f in channels_last expanded view_of_big parameter keys_nonstring tied tied_embedding from_buffer dtype_float16 \
     dtype_bfloat16 dtype_float8_e4m3fn dtype_float8_e5m2 dtype_complex64 dtype_uint16 dtype_bool ints zero_dim nested conj neg \
     zero_size_storages; do
-    ckpt convert -f --ties=copy corpus/torch/t215/$f.pt a.safetensors >/dev/null 2>told && check t215/$f.pt a.safetensors ||
-        { echo "$f: refused"; cat told >&2; }
+    ckpt convert -f --ties=copy corpus/torch/t215/$f.pt a.safetensors >/dev/null 2>messages && check_digests t215/$f.pt a.safetensors ||
+        { echo "$f: refused"; cat messages >&2; }
     rm -f a.safetensors
 done
 # no name of a tie is lost without a notice

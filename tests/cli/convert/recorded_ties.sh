@@ -1,4 +1,5 @@
-# Ties recorded in safetensors metadata are rows in every command, real ties in a torch file, and recorded again.
+# Every command lists a tie that the metadata of safetensors record. In a torch file it becomes a shared storage, and in
+# safetensors it is recorded again.
 . "$TESTS/safetensors.sh"
 header() { tail -c +9 "$1" | head -n 1 | grep -o '"__metadata__":{[^}]*}'; }
 print_safetensors '{"__metadata__":{"m.head":"m.emb","by":"me","format":"pt"},"m.emb":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}
@@ -15,7 +16,7 @@ ckpt convert a.pt b.safetensors
 header b.safetensors
 ckpt convert a.safetensors c.safetensors
 header c.safetensors
-echo -- what stays
+echo -- ties after --drop and --ties
 ckpt convert --drop m.emb a.safetensors d.safetensors; ckpt ls d.safetensors; header d.safetensors
 ckpt convert --drop m.head a.safetensors e.safetensors; ckpt ls e.safetensors; header e.safetensors
 ckpt convert --ties copy a.safetensors f.safetensors; ckpt ls f.safetensors; header f.safetensors

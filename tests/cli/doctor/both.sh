@@ -1,4 +1,5 @@
-# If several problems have fixes, doctor prints one command for all; NaN has no fix, but a command that lists it.
+# If several problems have fixes, doctor prints one command for all; for NaN, which has no fix, it prints one that
+# lists the tensors.
 cp data/train.pt 'my t.pt'
 ckpt doctor 'my t.pt'; echo $?
 ckpt doctor 'my t.pt' | sed -n 's/^  all at once: //p' >fix

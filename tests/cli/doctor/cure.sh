@@ -1,5 +1,6 @@
 # The command that doctor advises removes the problem.
-cure()
+# run_fix FILE - prints what doctor reports about FILE, runs the fix, and prints what doctor reports about the output
+run_fix()
 {
     ckpt doctor "$1"
     ckpt doctor --json "$1" | sed 's/.*"level":"problem"[^}]*"fix":"\([^"]*\)".*/\1/' >fix
@@ -11,17 +12,17 @@ cure()
 }
 cp corpus/torch/t215/state_dict.pt 'my model.pt'
 ckpt convert -q 'my model.pt' s.safetensors
-cp s.safetensors wrong.pt; cure wrong.pt
-cp 'my model.pt' wrong.safetensors; cure wrong.safetensors
-gzip -c 'my model.pt' >'my model.pt.gz'; cure 'my model.pt.gz'
-cure corpus/torch/t215/dp_state_dict.pt
-cure corpus/torch/t215/compiled.pt
-cure corpus/torch/t215/state_dict_p4.pt
-cure corpus/torch/exp/25_format_version_1.pt
-cure corpus/torch/exp/02_no_version.pt
-cure corpus/torch/exp/27_prefix_junk.pt
-cure corpus/torch/exp/28_trailing_junk.pt
-cure corpus/torch/exp/07_no_prefix.pt
+cp s.safetensors wrong.pt; run_fix wrong.pt
+cp 'my model.pt' wrong.safetensors; run_fix wrong.safetensors
+gzip -c 'my model.pt' >'my model.pt.gz'; run_fix 'my model.pt.gz'
+run_fix corpus/torch/t215/dp_state_dict.pt
+run_fix corpus/torch/t215/compiled.pt
+run_fix corpus/torch/t215/state_dict_p4.pt
+run_fix corpus/torch/exp/25_format_version_1.pt
+run_fix corpus/torch/exp/02_no_version.pt
+run_fix corpus/torch/exp/27_prefix_junk.pt
+run_fix corpus/torch/exp/28_trailing_junk.pt
+run_fix corpus/torch/exp/07_no_prefix.pt
 # a note, which is no problem, has a command, too
 ckpt strip -q --auto data/train.pt -o n.pt
 ckpt doctor n.pt

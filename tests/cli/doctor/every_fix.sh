@@ -2,17 +2,17 @@
 # run_fixes FILE… - runs each command that doctor advises for the files
 run_fixes()
 {
-    advised=0 failed=0
+    nfixes=0 nfailed=0
     ckpt doctor --json "$@" | grep -o '"fix":"ckpt [^"]*"' | sed 's/"fix":"//; s/"$//' | sort -u >advice
     while read -r command; do
-        advised=$((advised + 1))
+        nfixes=$((nfixes + 1))
         (eval "$command") >output 2>&1 </dev/null
-        [ $? -le 1 ] || { failed=$((failed + 1)); echo "$command: $(cat output)"; }
+        [ $? -le 1 ] || { nfailed=$((nfailed + 1)); echo "$command: $(cat output)"; }
         rm -f fixed*
     done <advice
-    echo "$# files, $advised commands, $failed failed"
+    echo "$# files, $nfixes commands, $nfailed failed"
 }
-# cut_and_run_fixes FILE - does so for FILE cut to each 24th of its size
+# cut_and_run_fixes FILE - runs them for FILE cut to 0, 1, … 23 24ths of its size
 cut_and_run_fixes()
 {
     part=0 size=$(wc -c <"$1")
@@ -32,7 +32,7 @@ cp data/train.pt a.pt; cut_and_run_fixes a.pt
 ckpt convert -q --root state_dict a.pt b.safetensors; cut_and_run_fixes b.safetensors
 cp corpus/torch/t26/state_dict_legacy.pt c.pth; cut_and_run_fixes c.pth
 cp corpus/torch/t26/torchscript_script.pt d.ptl; cut_and_run_fixes d.ptl
-# doctor reports that nothing can be salvaged
+# For these files doctor reports that nothing can be salvaged.
 printf '<!DOCTYPE html><html><bo' >page.pt
 ckpt doctor page.pt
 head -c 100 a.pt >head.pt

@@ -1,4 +1,5 @@
-# Commands that write or sum up views larger than their storages refuse a file beyond --max-expanded; ls and show still work.
+# Commands that write, hash or check views larger than their storages refuse a file beyond --max-expanded; ls and show
+# still work.
 for f in 63 64 16GB; do
     for c in "hash" "stat --tsv" "convert -nf -o x.safetensors" "convert -fo x.safetensors" "strip w. -fo x.safetensors" \
         verify "verify --finite" "verify -f --write-manifest x.txt" "doctor --finite" \

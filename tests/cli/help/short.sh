@@ -3,6 +3,6 @@ for c in ls info show hash diff strip add rename convert sanitize salvage help c
     ckpt $c --help
 done
 ckpt=$(command -v ckpt)
-PATH=/nonexistent "$ckpt" help ls >short 2>said; head -n 2 short; sed 's,: .*/man/,: …/man/,' said
-PATH=/nonexistent "$ckpt" help formats 2>said; echo $?; sed 's,: /.*/man/,: …/man/,' said
+PATH=/nonexistent "$ckpt" help ls >short 2>messages; head -n 2 short; sed 's,: .*/man/,: …/man/,' messages
+PATH=/nonexistent "$ckpt" help formats 2>messages; echo $?; sed 's,: /.*/man/,: …/man/,' messages
 ckpt help lss; echo $?

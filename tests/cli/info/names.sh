@@ -2,11 +2,11 @@
 eco=corpus/torch/t215/eco
 ckpt info $eco/lightning_2.6.6.ckpt $eco/timm_last.pth.tar
 ckpt info --json $eco/lightning_2.6.6.ckpt $eco/timm_last.pth.tar data/train.pt | grep -o '"mappings":.*"dtypes"'
-echo '-- the keys of an optimizer next to the weights are none of theirs, half of the keys are a copy'
+echo '-- an optimizer next to the weights is not counted with them; half of the weights are an averaged copy'
 . "$TESTS/legacy.sh"
-weights() { for n in $1; do printf 'V%s\n' "$n"; tensor 0; printf s; done; }
-state() { printf '}Vexp_avg\n'; tensor 1; printf 'sVexp_avg_sq\n'; tensor 2; printf s; }
-legacy adam.pt "}$(weights 'net.fc.weight net.fc.bias')Voptimizer
+weights() { for n in $1; do printf 'V%s\n' "$n"; print_tensor 0; printf s; done; }
+state() { printf '}Vexp_avg\n'; print_tensor 1; printf 'sVexp_avg_sq\n'; print_tensor 2; printf s; }
+write_legacy adam.pt "}$(weights 'net.fc.weight net.fc.bias')Voptimizer
 }Vstate
 }I0
 $(state)sI1
@@ -16,8 +16,8 @@ F0.1
 sassVepoch
 I3
 s"
-legacy half.pt "}$(weights 'fc.weight fc.bias ema.fc.weight ema.fc.bias')"
-legacy below.pt "}Vmodel
+write_legacy half.pt "}$(weights 'fc.weight fc.bias ema.fc.weight ema.fc.bias')"
+write_legacy below.pt "}Vmodel
 }$(weights 'a.weight b.weight c.weight model_ema.aweight model_ema.bweight')sVextra
 }$(weights 'net.a.b net.a.c')s"
 ckpt info adam.pt half.pt below.pt | grep -v -e ':load' -e ':unused'

@@ -24,7 +24,7 @@ printf global_step2 >out/latest
 mv out/global_step2 elsewhere
 ln -s ../elsewhere out/global_step2
 ckpt ls out
-# Tensors divided by tensor parallelism, and optimizer files of a rank too many, are refused.
+# Tensors divided by tensor parallelism, and an optimizer file of a rank that does not exist, are refused.
 rm out/global_step2
 cp -r elsewhere out/global_step2
 cp out/global_step2/mp_rank_00_model_states.pt out/global_step2/mp_rank_01_model_states.pt

@@ -18,14 +18,14 @@ for command in ls hash stat verify; do ckpt $command --root nowhere data/train.p
 # If containers and a common prefix of names are both called as --root is, the containers are meant.
 echo -- containers and a common prefix of the same name: the containers
 . "$TESTS/legacy.sh"
-legacy both.pt "}Va
+write_legacy both.pt "}Va
 }Vx
-$(tensor 0)ssVa.y
-$(tensor 1)sVa.lr
+$(print_tensor 0)ssVa.y
+$(print_tensor 1)sVa.lr
 I3
 sVb
 }sVb.z
-$(tensor 2)s"
+$(print_tensor 2)s"
 ckpt ls both.pt
 for root in a b; do
     ckpt ls --values --root $root both.pt

@@ -1,5 +1,5 @@
-# An undo journal that no edit in place left is reported; no command restores anything from it, and no hint suggests one
-# that would.
+# An undo journal that does not come from an edit in place is reported. No command restores anything from it, and no
+# hint suggests a command that would.
 . "$TESTS/interrupt_edit.sh"
 # check_unused CASE FILE - checks that ls and strip leave FILE equal to .good, and keep its journal
 check_unused()
@@ -16,13 +16,13 @@ cp w.pt .good
 size=$(wc -c <w.pt)
 write_journal w.pt 0 0 $((size + 1)) </dev/null
 check_unused 'no pieces: all is cut off' w.pt
-# piece OFFSET OLD-BYTES SUM - prints a piece of one segment
-piece() { print_le "$1" 8; print_le ${#2} 8; printf %s "$2"; print_le "$3" 4; }
+# print_piece OFFSET OLD-BYTES CRC - prints a piece of one segment
+print_piece() { print_le "$1" 8; print_le ${#2} 8; printf %s "$2"; print_le "$3" 4; }
 { print_le 0 8; print_le 0 8; } | write_journal w.pt 1 0 $((size + 1))
 check_unused 'an empty piece' w.pt
-piece 50 A 0 | write_journal w.pt 1 100 "$size"
+print_piece 50 A 0 | write_journal w.pt 1 100 "$size"
 check_unused 'a size that no piece accounts for' w.pt
-{ piece 50 AB 1; piece 51 CD 1; } | write_journal w.pt 2 "$size" "$size"
+{ print_piece 50 AB 1; print_piece 51 CD 1; } | write_journal w.pt 2 "$size" "$size"
 check_unused 'pieces that overlap' w.pt
 # make_growing_journal FILE OFFSET BYTES - writes a journal that would restore BYTES at OFFSET, as if an edit had
 # also made FILE longer
@@ -66,7 +66,7 @@ ckpt add a.prefix.that.is.longer.than.the.room.in.the.old.pickle. -iq w.pt
 make_false_journal .good w.pt "$(changed_ranges .good w.pt)"
 cp .good .kept
 cat w.pt >.good
-check_unused 'an edit that was done' w.pt
+check_unused 'an edit that was complete' w.pt
 # in safetensors a journal may change the header only
 ckpt convert -q --root state_dict data/train.pt -o s.safetensors
 cp s.safetensors .good

@@ -1,9 +1,9 @@
 # No command uses an undo journal next to an archive that is never edited in place (npz, tar, legacy streams, a zip
-# around a checkpoint), or in an archive, and no hint suggests one that would.
+# around a checkpoint), or in an archive, and no hint suggests a command that would.
 . "$TESTS/interrupt_edit.sh"
 run() { echo "$*: $(ckpt "$@" 2>&1 | head -n 3 | sed "s|$PWD/||")"; }
 # make_false_journal FILE OFFSET SIZE - writes a journal of FILE that would restore different bytes at OFFSET. By the
-# journal, FILE is half changed: one of the sectors in that range is as the edit was to make it.
+# journal, FILE is half changed: one sector of that range already has the bytes that the edit was to write.
 make_false_journal()
 {
     cp "$1" .was

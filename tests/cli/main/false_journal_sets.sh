@@ -1,5 +1,5 @@
-# Undo journals of the files of a set that no edit in place left are reported; no command restores anything from them,
-# and no hint suggests one that would.
+# Undo journals next to the files of a set that do not come from an edit in place are reported. No command restores
+# anything from them, and no hint suggests a command that would.
 . "$TESTS/interrupt_edit.sh"
 prefix=a.prefix.for.long.headers.
 ckpt add $prefix -q data/train.pt -o long.pt
@@ -60,7 +60,7 @@ begin_case 'half changed, and others may write to the journal'
 interrupt_edit $two strip $prefix
 chmod 620 $two.ckpt-undo
 check_unused $two
-begin_case 'a journal of two shards each, swapped'
+begin_case 'the journals of two shards, swapped'
 interrupt_edit $one strip $prefix
 interrupt_edit $two strip $prefix
 mv $one.ckpt-undo x
@@ -76,7 +76,7 @@ run ls -q set
 ckpt strip -iq no.such.prefix. $two
 ckpt ls set | wc -l
 diff -r good set
-begin_case 'a journal that was kept, after an edit that was done'
+begin_case 'an old journal, put back after a complete edit'
 interrupt_edit $two strip $prefix
 cp $two.ckpt-undo kept
 ckpt strip -iq no.such.prefix. $two
@@ -84,7 +84,7 @@ ckpt strip -iq $prefix $two
 mv kept $two.ckpt-undo
 run ls -q $two; run strip -iq no.such.prefix. $two
 ckpt ls -g '*bn2.bias' $two; ls set/*undo 2>/dev/null
-begin_case 'shards that are links: the journal of the file counts, one of the link does not'
+begin_case 'a shard that is a link: the journal of the file is used, a journal of the link is not'
 mkdir set/blobs
 mv $two set/blobs/two
 ln -s blobs/two $two

@@ -4,8 +4,8 @@
 mkdir bin
 for tool in git ckpt; do printf '#!/bin/sh\nfor a; do printf "[%%s]" "$a"; done; echo\n' >bin/$tool; done
 chmod +x bin/*
-# try - runs the command that the hint in messages proposes, with a git and a ckpt that print their arguments
-try()
+# run_hint - runs the command that the hint in messages proposes, with a git and a ckpt that print their arguments
+run_hint()
 {
     sed -n "s/^hint: //p; s/^ckpt: .*if it is not: //p" messages | sed 's/^`\(.*\)` undoes.*/\1/; s/ leaves it.*//' >proposed
     sed 's/^--/ckpt &/' proposed >run.sh
@@ -16,14 +16,14 @@ for name in plain 'two words' '$(touch ran)' '`touch ran`' 'a;touch ran' "';touc
 touch ran'; do
     printf 'version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 4\n' >"./$name"
     ckpt ls -- "$name" 2>messages
-    try
+    run_hint
     cp corpus/torch/t215/module_is_a_real_name.pt "./$name"
     ckpt strip --auto -n -- "$name" >/dev/null 2>messages
-    try
+    run_hint
     rm "./$name"
     ckpt add -q -o prefixed.pt -- "$name." corpus/torch/t215/module_is_a_real_name.pt
     ckpt convert -n --root "$name.net.module.bias" prefixed.pt -o x.pt 2>messages
     sed -i 's/ writes one.*//' messages
-    try
+    run_hint
     rm prefixed.pt
 done

@@ -1,4 +1,4 @@
-# mem gives an error or ignores each fault of a config.json: wrong types, numbers out of range, keys that come twice.
+# mem refuses or ignores each fault of a config.json: wrong types, numbers out of range, keys that come twice.
 # write_config NAME=VALUE… - writes the config.json of a LLaMA with keys changed or added
 write_config()
 {

@@ -21,7 +21,7 @@ ckpt meta a.safetensors by=m -i --json; header a.safetensors
 ckpt meta a.safetensors by=a_long_text_for_which_there_is_no_room -i; echo $?
 ckpt meta a.safetensors b2=a -i; ckpt ls a.safetensors
 ckpt meta a.safetensors --unset b2 -i; ckpt ls a.safetensors
-echo -- ties: another tensor, none, a new key, but not of a tie, of format, of a tensor
+echo '-- how many tensors are listed before and after a change of the tie t, of a new key, of format, of a tensor'
 print_safetensors '{"a":["U8",[1],[0,1]],"b":["U8",[1],[1,2]],"__metadata__":{"t":"a"}}' xy >t.safetensors
 for change in t=b t=c new=b new=t format=b a=b; do
     ckpt meta -q t.safetensors "$change" -fo u.safetensors; ckpt meta -n t.safetensors "$change" -o u.safetensors
@@ -29,7 +29,7 @@ for change in t=b t=c new=b new=t format=b a=b; do
 done
 ckpt meta --json t.safetensors new=b -fo u.safetensors
 ls
-echo -- gates
+echo '-- --check and --strict'
 ckpt meta --check a.safetensors by=m; echo $?
 ckpt meta --check a.safetensors by=n; echo $?
 ckpt meta --check a.safetensors --unset none; echo $?

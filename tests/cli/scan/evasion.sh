@@ -1,5 +1,5 @@
 # scan reads on where CPython's loaders do, even if a stricter reader would stop, or would read something else.
-# scan_pickle NAME BYTES
+# scan_pickle NAME BYTES - writes BYTES to the file NAME and scans it
 scan_pickle() { printf "$2" >"$1"; ckpt scan "$1"; echo "$?"; }
 call='0\214\002os\214\006system\223\214\002id\205R.'
 torch='\200\002ctorch.storage\n_load_from_bytes\n'

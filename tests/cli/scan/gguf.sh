@@ -1,4 +1,4 @@
-# scan accepts the GGUF files that ggml loads, and no others; then, it reports what keys and names hide.
+# scan accepts the GGUF files that ggml loads, and no others, and reports code in keys and in the names of tar members.
 while read -r file rest; do
     case $rest in *'fullload ACCEPT'*) want=0 ;; *) want='[12]' ;; esac
     ckpt scan "corpus/vectors/gguf/$file" >out

@@ -10,8 +10,9 @@ YmgXiWgYSxB1YoAFlZQAAAAAAAAAjBZudW1weS5fY29yZS5tdWx0aWFycmF5lIwMX3JlY29uc3RydWN0
 YXJyYXmUk5RLAIWUQwFilIeUUpQoSwFLAoWUaAOMBWR0eXBllJOUjAJPOJSJiIeUUpQoSwOMAXyUTk5OSv////9K/////0s/dJRi
 iV2UKH2UjAF4lEsBc05ldJRiLpUIAAAAAAAAAIwBbpRLAXUu
 X
-# joblib NAME DTYPE STATE SHAPE TAIL - one array and what stands behind the BUILD of its wrapper
-joblib()
+# scan_joblib NAME DTYPE STATE SHAPE TAIL - scans a joblib file of one array; TAIL follows the opcode BUILD of its
+# wrapper
+scan_joblib()
 {
     {
         printf '\200\002cjoblib.numpy_pickle\nNumpyArrayWrapper\n)\201}(X\010\000\000\000subclasscnumpy\nndarray\n'
@@ -22,18 +23,18 @@ joblib()
     echo $?
 }
 evil='0cos\nsystem\nX\002\000\000\000id\205R.'
-plain='J\377\377\377\377J\377\377\377\377K\000'
+no_state='J\377\377\377\377J\377\377\377\377K\000'
 ckpt scan genuine.joblib
 echo $?
-joblib bytes u1 $plain 'K\003\205' '\001\002\003.'
-joblib short u1 $plain 'K\011\205' '\001\002\003.'
-joblib behind u1 $plain 'K\003\205' "\001\002\003$evil"
-joblib opcodes u1 $plain 'K\030\205' "$evil.......0N."
-joblib text U1 'K\004K\004K\010' 'K\001\205' '\001\002\003\004.'
-joblib text_lies U1 'K\010K\004K\010' 'K\001\205' "\001\000\000\000$evil"
-joblib objects O8 'J\377\377\377\377J\377\377\377\377K\077' 'K\001\205' "\200\002N$evil."
-joblib flags u1 'J\377\377\377\377J\377\377\377\377K\001' 'K\003\205' '\001\002\003.'
-joblib unclear u1 'NN' 'K\003\205' "$evil"
-joblib negative u1 $plain 'J\377\377\377\377\205' '.'
-joblib huge u8 $plain '(\212\010\377\377\377\377\377\377\377\177K\177t' '.'
-joblib computed u1 $plain '(cmath\npow\n)Rt' '.'
+scan_joblib bytes u1 $no_state 'K\003\205' '\001\002\003.'
+scan_joblib short u1 $no_state 'K\011\205' '\001\002\003.'
+scan_joblib after u1 $no_state 'K\003\205' "\001\002\003$evil"
+scan_joblib opcodes u1 $no_state 'K\030\205' "$evil.......0N."
+scan_joblib text U1 'K\004K\004K\010' 'K\001\205' '\001\002\003\004.'
+scan_joblib text_sizes U1 'K\010K\004K\010' 'K\001\205' "\001\000\000\000$evil"
+scan_joblib objects O8 'J\377\377\377\377J\377\377\377\377K\077' 'K\001\205' "\200\002N$evil."
+scan_joblib flags u1 'J\377\377\377\377J\377\377\377\377K\001' 'K\003\205' '\001\002\003.'
+scan_joblib unclear u1 'NN' 'K\003\205' "$evil"
+scan_joblib negative u1 $no_state 'J\377\377\377\377\205' '.'
+scan_joblib huge u8 $no_state '(\212\010\377\377\377\377\377\377\377\177K\177t' '.'
+scan_joblib computed u1 $no_state '(cmath\npow\n)Rt' '.'

@@ -1,4 +1,5 @@
-# The scanning process never outlives the process that started it, whatever ends that one, and its processor time is limited.
+# The scanning process ends with the process that started it, whatever signal ends that one; its processor time is
+# limited.
 ckpt scan --sandbox=test - >/dev/null 2>err || { cat err; exit 77; }
 truncate -s 64G big || { echo 'no room for a sparse file'; exit 77; }
 
@@ -7,7 +8,7 @@ child_of()
 {
     child=
     while [ -z "$child" ]; do
-        kill -0 "$1" 2>/dev/null || { echo 'it was done before its process was found'; exit 77; }
+        kill -0 "$1" 2>/dev/null || { echo 'scan ended before its child process was found'; exit 77; }
         for stat in /proc/[0-9]*/stat; do
             read -r pid name state parent rest 2>/dev/null <"$stat" && [ "$parent" = "$1" ] && child=$pid && break
         done

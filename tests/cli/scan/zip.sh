@@ -2,8 +2,8 @@
 exp=corpus/torch/exp
 ckpt scan $exp/27_prefix_junk.pt $exp/28_trailing_junk.pt $exp/30_truncated.pt $exp/49_dup_record.pt
 echo $?
-# patch NAME OFFSET BYTES - a copy of a sound archive with BYTES at OFFSET
-patch()
+# scan_patched NAME OFFSET BYTES - scans a copy of an intact archive, which has BYTES at OFFSET
+scan_patched()
 {
     cp corpus/torch/t26/tied.pt "$1.pt"
     chmod u+w "$1.pt"
@@ -13,35 +13,36 @@ patch()
 }
 size=$(wc -c <corpus/torch/t26/tied.pt)
 first=$(LC_ALL=C grep -abo 'PK..' corpus/torch/t26/tied.pt | LC_ALL=C grep -a 'PK'$(printf '\001\002') | head -n 1 | cut -d: -f1)
-patch local_name 30 X
-patch local_method 8 '\010'
-patch local_flags 6 '\001'
-patch local_crc 14 '\001\002\003\004'
-patch directory_name $((first + 46)) X
-patch directory_method $((first + 10)) '\010'
-patch directory_crc $((first + 16)) '\001\002\003\004'
-patch directory_size $((first + 20)) '\001\002\000\000'
-patch directory_offset $((first + 42)) '\001'
-patch link $((first + 38)) '\000\000\000\240'
-patch count $((size - 12)) '\001'
-patch local_time 10 '\001\002\003\004'
-patch descriptor 453 '\001\002\003\004'
-patch utf8 $((first + 46)) '\377'
-patch absolute $((first + 46)) /
-patch disk $((first + 34)) '\001'
-patch packed $((first + 10)) '\143'
-patch outside $((size - 22 - 20 - 56 - 20)) x
-patch comment $((size - 2)) '\001'
-patch extra 28 '\377\000'
-patch directory_extra $((first + 30)) '\004\000'
-patch zip64 $((size - 22 - 20 - 56 + 32)) '\011'
-patch locator $((size - 22 - 20 + 8)) '\001\000'
-patch directory_length $((size - 22 + 12)) '\001\000'
-patch magic $first X
+scan_patched local_name 30 X
+scan_patched local_method 8 '\010'
+scan_patched local_flags 6 '\001'
+scan_patched local_crc 14 '\001\002\003\004'
+scan_patched directory_name $((first + 46)) X
+scan_patched directory_method $((first + 10)) '\010'
+scan_patched directory_crc $((first + 16)) '\001\002\003\004'
+scan_patched directory_size $((first + 20)) '\001\002\000\000'
+scan_patched directory_offset $((first + 42)) '\001'
+scan_patched link $((first + 38)) '\000\000\000\240'
+scan_patched count $((size - 12)) '\001'
+scan_patched local_time 10 '\001\002\003\004'
+scan_patched descriptor 453 '\001\002\003\004'
+scan_patched utf8 $((first + 46)) '\377'
+scan_patched absolute $((first + 46)) /
+scan_patched disk $((first + 34)) '\001'
+scan_patched packed $((first + 10)) '\143'
+scan_patched outside $((size - 22 - 20 - 56 - 20)) x
+scan_patched comment $((size - 2)) '\001'
+scan_patched extra 28 '\377\000'
+scan_patched directory_extra $((first + 30)) '\004\000'
+scan_patched zip64 $((size - 22 - 20 - 56 + 32)) '\011'
+scan_patched locator $((size - 22 - 20 + 8)) '\001\000'
+scan_patched directory_length $((size - 22 + 12)) '\001\000'
+scan_patched magic $first X
 cat data/train.pt corpus/torch/t26/tied.pt >two.pt
 ckpt scan two.pt
 echo $?
-# A local header with zip64 sizes of its own: the 4 bytes of the directory are a harmless pickle, the 25 of the header are not.
+# The local header has zip64 sizes that differ from the central directory. By the directory the member is 4 bytes, a
+# harmless pickle; by the local header it is 25 bytes, which call os.system.
 {
     printf 'PK\003\004\055\000\000\000\000\000\000\000\041\000\015\322\265\175\377\377\377\377\377\377\377\377\005\000\024\000a.pkl'
     printf '\001\000\020\000\031\000\000\000\000\000\000\000\031\000\000\000\000\000\000\000\200\002N.cos\nsystem\n(S"id"\ntR.'

@@ -17,7 +17,7 @@ for name in __metadata__ __metadata__.a.b __metadata__.by __metadata__.m.head '_
 done
 ckpt show a.safetensors __metadata__.none; echo $?
 ckpt show b.safetensors __metadata__; echo $?
-echo -- no value: what holds metadata alone holds none, others are not another file for them
+echo "-- a torch file has no place for metadata: --strict refuses to lose them; diff does not compare them"
 ckpt convert a.safetensors a.pt; ckpt convert --json -n a.safetensors b.pt
 ckpt convert --strict a.safetensors s.pt; echo $?
 ckpt strip --strict m. a.safetensors -o s.pt; echo $?

@@ -14,17 +14,17 @@ for f in corpus/torch/t26/quantmodel.pt corpus/torch/t215/eco/timm_last.pth.tar 
     echo "$((rows - renamed - unchanged)) rows missing of $rows"
     sed 's/.*"mappings":/mappings /; s/,"unchanged".*//' x.json
 done
-echo -- a mapping with two names: both of its names count, by JSON and in words
+echo -- a container with two names: JSON and the report count both of its names
 . "$TESTS/legacy.sh"
-legacy two.pt "}Vmodel
+write_legacy two.pt "}Vmodel
 }p9
 Vm.a
-$(tensor 0)sVm.b
-$(tensor 1)ssVcopy
+$(print_tensor 0)sVm.b
+$(print_tensor 1)ssVcopy
 g9
 sVother
 }Vb.c
-$(tensor 2)ss"
+$(print_tensor 2)ss"
 ckpt ls two.pt
 ckpt strip m. -n --json two.pt -o x.pt
 ckpt strip m. two.pt -o x.pt

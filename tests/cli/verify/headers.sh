@@ -1,4 +1,5 @@
-# verify compares each local header with the directory, and reports a second record of a name and bytes around the archive.
+# verify compares each local header with the central directory, and reports two records of one name, and bytes before
+# and after the archive.
 cp corpus/torch/t26/tied.pt h.pt
 chmod u+w h.pt
 at=$(LC_ALL=C grep -abo 'version' h.pt | head -n 1 | cut -d: -f1)

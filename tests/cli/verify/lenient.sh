@@ -1,5 +1,5 @@
-# If the end record contradicts the zip64 one, but both lead to the same members, each is reported and scanned once; a
-# member that no central directory lists is reported as such.
+# If the end record contradicts the zip64 end record, but both lead to the same members, that is reported, and each
+# member is scanned once. A member that no central directory lists is reported as such.
 cp corpus/torch/t215/state_dict.pt few.pt
 chmod u+w few.pt
 end_record=$(($(wc -c <few.pt) - 22))

@@ -19,7 +19,7 @@ ckpt verify --manifest m.txt data/train.pt | tail -n 1
 ckpt verify -q --write-manifest tied.txt corpus/torch/t26/tied.pt
 ckpt convert -q corpus/torch/t26/tied.pt tied.safetensors
 ckpt verify --manifest tied.txt tied.safetensors
-# "-" stands for a row without bytes: the file has some
+# "-" stands for a tensor without bytes, but the tensor in the file has bytes
 printf -- '-  float32 [3]  a' >dash.txt
 printf '\067\000\000\000\000\000\000\000{"a":{"dtype":"F32","shape":[3],"data_offsets":[0,12]}}123412341234' >d.safetensors
 ckpt verify --manifest dash.txt d.safetensors

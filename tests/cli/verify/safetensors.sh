@@ -1,5 +1,5 @@
 # verify names each entry of a safetensors header that breaks a rule, and reports nothing twice.
-# write_file HEADER DATA FILE
+# write_file HEADER DATA FILE - writes a safetensors file
 write_file()
 {
     length=$(printf %s "$1" | wc -c)
