@@ -26,7 +26,7 @@ static ckpt_status open_callbacks(struct opening *o, const ckpt_open_options *op
     CKPT_TRY(source_callbacks(opts->callbacks, &src, err));
     o->src = source_ref(src);
     ckpt_status st = open_bytes(o, opts->names, out, err);
-    ckpt_status settled = source_callbacks_opened(src, st, opts->salvage, err);
+    ckpt_status settled = source_finish_opening(src, st, opts->salvage, err);
     if (settled != CKPT_OK)
         error_add_file(err, o->path);
     if (settled != st && st == CKPT_OK) {

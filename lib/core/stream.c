@@ -74,7 +74,7 @@ static ckpt_status open_strided(struct row_reader *r, const struct dtype_info *d
     uint64_t end, bytes, off;
     if (d->block_elems != 1)
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "%s with strides cannot be read", d->name);
-    bool fits = row_end(r->tensor, &end) && tensor_bytes(r->tensor, end, &bytes) &&
+    bool fits = tensor_view_end(r->tensor, &end) && tensor_bytes(r->tensor, end, &bytes) &&
                 bytes <= r->storage->nbytes;
     if (!fits || !tensor_bytes(r->tensor, r->tensor->storage_offset, &off) ||
         !checked_add(r->storage->off, off, &r->gather.data_offset))
@@ -186,7 +186,7 @@ static bool covers_storage(const struct row_reader *r)
 
 ckpt_status stream_check_limit(const struct table *t, const ckpt_tensor *v, ckpt_error *err)
 {
-    if (t->expanded_bytes <= t->max_expanded || !row_expands(t, v))
+    if (t->expanded_bytes <= t->max_expanded || !tensor_is_expanded(t, v))
         return CKPT_OK;
     return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET,
                 "its view shows %" PRIu64 " bytes of a storage of %" PRIu64

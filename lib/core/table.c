@@ -215,7 +215,7 @@ bool tensor_same_dtype(const ckpt_tensor *a, const ckpt_tensor *b)
             (strcmp(ckpt_tensor_dtype_name(a), ckpt_tensor_dtype_name(b)) == 0 && str_eq(a->note, b->note)));
 }
 
-bool row_end(const ckpt_tensor *t, uint64_t *end)
+bool tensor_view_end(const ckpt_tensor *t, uint64_t *end)
 {
     *end = 0;
     if (t->elements == 0)
@@ -235,7 +235,7 @@ static ckpt_status check_view(struct table *t, ckpt_tensor *v, ckpt_error *err)
 {
     uint64_t end, need;
     const struct storage *s = &t->storages[v->storage];
-    if (!row_end(v, &end) || !tensor_bytes(v, end, &need))
+    if (!tensor_view_end(v, &end) || !tensor_bytes(v, end, &need))
         return fail(err, CKPT_EFORMAT, storage_file_offset(s),
                     "{its offset, sizes and strides} reach beyond {=2^64 bytes}");
     if (need > s->nbytes)
@@ -294,7 +294,7 @@ bool table_same_places(const struct table *a, const struct table *b)
     return same;
 }
 
-bool row_expands(const struct table *t, const ckpt_tensor *v)
+bool tensor_is_expanded(const struct table *t, const ckpt_tensor *v)
 {
     return v->has_data && v->storage != CKPT_NO_STORAGE && v->nbytes > t->storages[v->storage].nbytes;
 }
@@ -353,7 +353,7 @@ ckpt_status table_add_row(struct table *t, const struct row *r, uint32_t *index,
         return st;
     }
     set_file_offset(t, v);
-    if (row_expands(t, v))
+    if (tensor_is_expanded(t, v))
         t->expanded_bytes = size_add(t->expanded_bytes, v->nbytes);
     if (index)
         *index = (uint32_t)t->nrows;
@@ -361,8 +361,7 @@ ckpt_status table_add_row(struct table *t, const struct row *r, uint32_t *index,
     return CKPT_OK;
 }
 
-/* is_row_contiguous - returns true if the view is one run of row-major elements. */
-static bool is_row_contiguous(const ckpt_tensor *t)
+static bool is_view_contiguous(const ckpt_tensor *t)
 {
     uint64_t run = 1;
     if (!t->stride || t->elements <= 1)
@@ -385,7 +384,7 @@ static bool same_view(const ckpt_tensor *a, const ckpt_tensor *b)
         if (a->shape[k] != b->shape[k] ||
             (a->shape[k] > 1 && a->stride && b->stride && a->stride[k] != b->stride[k]))
             return false;
-    return is_row_contiguous(a) == is_row_contiguous(b);
+    return is_view_contiguous(a) == is_view_contiguous(b);
 }
 
 static bool may_alias(const ckpt_tensor *v)

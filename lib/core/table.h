@@ -87,8 +87,8 @@ ckpt_status table_add_storage(struct table *t, const struct storage *s, uint32_t
 bool table_same_place(const ckpt_tensor *a, const ckpt_tensor *b);
 /* table_same_places - returns true if table_same_place is true for tensor I of A and of B, for every I. */
 bool table_same_places(const struct table *a, const struct table *b);
-/* row_expands - returns true if V has more bytes than its storage. */
-bool row_expands(const struct table *t, const ckpt_tensor *v);
+/* tensor_is_expanded - returns true if V has more bytes than its storage. */
+bool tensor_is_expanded(const struct table *t, const ckpt_tensor *v);
 /* table_add_lost - adds a lost storage, described by LOST, as *INDEX. */
 ckpt_status table_add_lost(struct table *t, struct storage_extra lost, uint32_t *index, ckpt_error *err);
 /* table_set_lost - makes S lost, without bytes, because of the error WHY. */
@@ -135,8 +135,8 @@ bool tensor_is_string(const ckpt_tensor *t);
 /* tensor_same_dtype - returns true if A and B have the same dtype. CKPT_DT_NAMED is compared by name and by
  * note, which describes the fields of records. */
 bool tensor_same_dtype(const ckpt_tensor *a, const ckpt_tensor *b);
-/* row_end - sets *END to the index after the last element of the view in its storage, 0 if it is empty.
- * False: more than 64 bits, which table_add_row refuses. */
-bool row_end(const ckpt_tensor *t, uint64_t *end);
+/* tensor_view_end - sets *END to the index after the last element of the view in its storage, 0 if it is
+ * empty. False: more than 64 bits, which table_add_row refuses. */
+bool tensor_view_end(const ckpt_tensor *t, uint64_t *end);
 
 #endif

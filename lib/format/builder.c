@@ -168,7 +168,7 @@ static ckpt_status add_tensor(ckpt_builder *b, ckpt_str key, const ckpt_builder_
     CKPT_TRY(x.key.ptr ? open_bytes(b, &t, nbytes, &x.src) : fail_memory(&b->err));
     ckpt_status st = add_row(b, key, &x);
     if (t.callbacks && st == CKPT_OK)
-        st = source_callbacks_opened(x.src, CKPT_OK, false, &b->err);
+        st = source_finish_opening(x.src, CKPT_OK, false, &b->err);
     source_unref(x.src);
     b->nbytes = total;
     return st;

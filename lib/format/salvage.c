@@ -9,7 +9,7 @@ static const struct storage *get_storage(const ckpt_file *f, size_t row)
     return i < f->table.nstorages ? &f->table.storages[i] : NULL;
 }
 
-/* spread_losses - sets lost_row for rows whose node is that of a lost row; then for composites with a lost
+/* spread_losses - sets row_lost for rows whose node is that of a lost row; then for composites with a lost
  * component, from the last to the first, because a component may be a composite; then for the components of
  * lost composites. */
 static void spread_losses(ckpt_file *f)
@@ -72,7 +72,7 @@ static ckpt_status find_lost_rows(ckpt_file *f, ckpt_error *err)
     return f->row_lost ? CKPT_OK : fail_memory(err);
 }
 
-/* add_lost_objects - adds rows for lost objects that are not tensors, and extends lost_row to all rows. */
+/* add_lost_objects - adds rows for lost objects that are not tensors, and extends row_lost to all rows. */
 static ckpt_status add_lost_objects(ckpt_file *f, ckpt_error *err)
 {
     size_t n = f->table.nrows;

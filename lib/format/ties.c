@@ -168,7 +168,8 @@ static bool get_extent(const ckpt_tensor *t, struct extent *x)
 {
     uint64_t end;
     x->storage = t->storage;
-    return row_end(t, &end) && tensor_bytes(t, t->storage_offset, &x->begin) && tensor_bytes(t, end, &x->end);
+    return tensor_view_end(t, &end) && tensor_bytes(t, t->storage_offset, &x->begin) &&
+           tensor_bytes(t, end, &x->end);
 }
 
 static int compare_extents(const void *pa, const void *pb)

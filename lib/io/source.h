@@ -98,11 +98,11 @@ ckpt_status source_check_not_written(source *s, ckpt_error *err);
 /* source_mem - makes a source of the SIZE bytes at DATA, which outlive it, with BASE. NULL: no memory. */
 source *source_mem(const void *data, size_t size, uint64_t base);
 /* source_callbacks - makes a source of bytes that the program reads itself by FROM. FROM is not closed before
- * source_callbacks_opened. */
+ * source_finish_opening. */
 ckpt_status source_callbacks(const ckpt_callbacks *from, source **out, ckpt_error *err);
-/* source_callbacks_opened - ends the opening of S, whose status is ST. With CKPT_OK, FROM is closed together
+/* source_finish_opening - ends the opening of S, whose status is ST. With CKPT_OK, FROM is closed together
  * with S. Fails if a read failed and opening went on without its bytes, unless SALVAGE. */
-ckpt_status source_callbacks_opened(source *s, ckpt_status st, bool salvage, ckpt_error *err);
+ckpt_status source_finish_opening(source *s, ckpt_status st, bool salvage, ckpt_error *err);
 /* source_slice - makes a source of [OFF, OFF+SIZE) of PARENT, to which it takes a reference; fails unless
  * PARENT has all of the range. */
 ckpt_status source_slice(source *parent, uint64_t off, uint64_t size, source **out, ckpt_error *err);

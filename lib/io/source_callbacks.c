@@ -107,7 +107,7 @@ ckpt_status source_callbacks(const ckpt_callbacks *from, source **out, ckpt_erro
     return CKPT_OK;
 }
 
-ckpt_status source_callbacks_opened(source *s, ckpt_status st, bool salvage, ckpt_error *err)
+ckpt_status source_finish_opening(source *s, ckpt_status st, bool salvage, ckpt_error *err)
 {
     struct callback_source *c = (struct callback_source *)s;
     bool reported = st == CKPT_EIO || st == CKPT_ECANCELLED;

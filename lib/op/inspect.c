@@ -277,7 +277,7 @@ static uint64_t block_bytes(ckpt_dtype dt, uint64_t elems, bool round_up)
 static bool find_covered_span(const ckpt_tensor *t, uint64_t size, struct span *s)
 {
     uint64_t end;
-    if (!t->has_data || t->storage == CKPT_NO_STORAGE || !row_end(t, &end) || end == 0)
+    if (!t->has_data || t->storage == CKPT_NO_STORAGE || !tensor_view_end(t, &end) || end == 0)
         return false;
     *s = (struct span){.storage = t->storage, .to = size};
     if (dtype_info((ckpt_dtype)t->dtype)->block_bytes) {

@@ -363,7 +363,7 @@ static void lose_row_beyond_storage(struct tar_file *t, struct row *row)
     const struct storage *s = &t->f->table.storages[row->t.storage];
     if (!t->f->salvage || !row->t.has_data)
         return;
-    if (row_end(&row->t, &end) && dtype_bytes((ckpt_dtype)row->t.dtype, end, &end_byte) &&
+    if (tensor_view_end(&row->t, &end) && dtype_bytes((ckpt_dtype)row->t.dtype, end, &end_byte) &&
         end_byte <= s->nbytes)
         return;
     add_lost_storage(t, "it reaches beyond the end of its storage", storage_file_offset(s), &row->t.storage);
