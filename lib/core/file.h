@@ -55,7 +55,7 @@ struct ckpt_file {
     ckpt_ranks ranks; /* how many ranks wrote it, and how; .ranks is 0 if that is unknown */
     bool executes_code;
     bool for_torch_load;     /* torch.load reads this kind of file */
-    ckpt_str torch_load_why; /* non-empty: torch.load refuses it whatever it holds */
+    ckpt_str torch_load_refusal; /* non-empty: torch.load refuses it whatever it holds */
     bool flat_names;         /* names are keys as they stand (safetensors): '.' does not nest */
     bool narrowed;           /* by ckpt_file_narrow: it can be read, but not written */
     bool names_only;         /* only the names of its tensors are known */

@@ -75,7 +75,7 @@ static ckpt_status check_weights_only(struct doctor *d, ckpt_error *err)
     struct diagnosis diagnosis = {
         .fix = convert, .hint = "weights_only=False runs whatever the file holds: ckpt scan lists that"};
     const char *what = "torch.load(weights_only=True) refuses it";
-    if (f->torch_load_why.len) {
+    if (f->torch_load_refusal.len) {
         diagnosis.is_note = f->executes_code;
         diagnosis.id = diagnosis.is_note ? "torchscript" : "torch-refuses";
         what = diagnosis.is_note ? "torch.load does not read it" : "torch.load refuses it";

@@ -60,10 +60,10 @@ struct format {
     /* in_place - adds the patches to OUT that rename tensors as P does. Their bytes live as long as the file.
      * NULL: files of the format must be rewritten. */
     ckpt_status (*in_place)(ckpt_plan *p, struct patches *out, ckpt_error *err);
-    /* undoes - returns true if UNDO may be the undo journal of an edit by in_place. WAS is the file that UNDO
-     * restores from NOW, the current bytes; IS is NOW read as a file, or NULL if reading fails. NULL if
+    /* undoes - returns true if UNDO may be the undo journal of an edit by in_place. OLD is the file that UNDO
+     * restores from NOW, the current bytes; CURRENT is NOW read as a file, or NULL if that fails. NULL if
      * in_place is NULL. */
-    bool (*undoes)(const ckpt_file *was, const ckpt_file *is, source *now, const struct patches *undo);
+    bool (*undoes)(const ckpt_file *old, const ckpt_file *current, source *now, const struct patches *undo);
     /* write_metadata - writes the copy of JOB or, for an edit in place, only makes job->header. NULL: the
      * format has no metadata that can be edited. */
     ckpt_status (*write_metadata)(ckpt_file *f, struct metadata_job *job, ckpt_error *err);

@@ -85,7 +85,7 @@ static ckpt_status read_unpacked(ckpt_file *f, source *unpacked, ckpt_error *err
     if (!part) /* its fault was reported */
         return err->status;
     file_take_over(f, part);
-    f->torch_load_why = STR_LIT("it is compressed");
+    f->torch_load_refusal = STR_LIT("it is compressed");
     return CKPT_OK;
 }
 

@@ -275,9 +275,9 @@ ckpt_status weights_only_verdict(ckpt_file *f, arena *a, int *verdict, ckpt_str 
     *verdict = f->for_torch_load ? 1 : -1;
     if (!f->for_torch_load)
         return CKPT_OK;
-    if (f->torch_load_why.len) {
+    if (f->torch_load_refusal.len) {
         *verdict = 0;
-        *why = f->torch_load_why;
+        *why = f->torch_load_refusal;
         return CKPT_OK;
     }
     for (size_t i = 0; i < f->npickles && first.offset == UINT64_MAX; i++)

@@ -51,8 +51,9 @@ static void tensors_in_attributes_are_found(void)
 static void malformed_pairs_are_refused(void)
 {
     check_refused("^collections.OrderedDict([1])", CKPT_EFORMAT,
-                  "item 0 of what an OrderedDict is made of must be a pair");
-    check_refused("^collections.OrderedDict([('a',1),('b',)])", CKPT_EFORMAT, "item 1 of what");
+                  "item 0 of an OrderedDict's argument must be a pair");
+    check_refused("^collections.OrderedDict([('a',1),('b',)])", CKPT_EFORMAT,
+                  "item 1 of an OrderedDict's argument");
 }
 
 static void cycles_are_read_once(void)
@@ -129,7 +130,7 @@ static void a_shared_module_is_listed_twice(void)
 
 static void modules_with_malformed_pairs_are_refused(void)
 {
-    static const char words[] = "item 0 of what an OrderedDict is made of must be a pair";
+    static const char words[] = "item 0 of an OrderedDict's argument must be a pair";
     check_refused(MODULE("^collections.OrderedDict([1])", "{}", "{}", ""), CKPT_EFORMAT, words);
     check_refused(MODULE("{}", "^collections.OrderedDict([1])", "{}", ""), CKPT_EFORMAT, words);
     check_refused(MODULE("{}", "{}", "^collections.OrderedDict([1])", ""), CKPT_EFORMAT, words);
@@ -158,18 +159,18 @@ static void limits_are_enforced(void)
         ")",
     };
     for (size_t i = 0; i < sizeof many / sizeof *many; i++)
-        check_limited(many[i], &tensors_2, CKPT_ELIMIT, "more than 2 values");
-    check_limited("(1,((1,),),1)", &depth_2, CKPT_ELIMIT, "values nested deeper than 2");
+        check_limited(many[i], &tensors_2, CKPT_ELIMIT, "the file has more than 2 values");
+    check_limited("(1,((1,),),1)", &depth_2, CKPT_ELIMIT, "values are nested deeper than 2");
     check_limited("((1,2),(3,4))", &(ckpt_limits){.struct_size = sizeof(ckpt_limits), .max_tensors = 3},
-                  CKPT_ELIMIT, "more than 3 values");
+                  CKPT_ELIMIT, "the file has more than 3 values");
     check_limited(MODULE("{}", "{}",
                          "{'a':" MODULE("{}", "{}", "{}", "") ",'b':" MODULE(
                              "{}", "{}", "{}", "") ",'c':" MODULE("{}", "{}", "{}", "") "}",
                          ""),
-                  &tensors_2, CKPT_ELIMIT, "more than 2 modules");
+                  &tensors_2, CKPT_ELIMIT, "the model has more than 2 modules");
     check_limited(
         MODULE("{}", "{}", "{'a':" MODULE("{}", "{}", "{'a':" MODULE("{}", "{}", "{}", "") "}", "") "}", ""),
-        &depth_2, CKPT_ELIMIT, "modules nested deeper than 2");
+        &depth_2, CKPT_ELIMIT, "modules are nested deeper than 2");
 }
 
 /* With any memory limit, the file is opened with all of its tensors, or refused. */

@@ -207,14 +207,14 @@ static void files_that_need_a_rewrite_are_refused(void)
     check_edit_refused(&e, "a whole module");
     file->nreplacements--;
     file->nparts++;
-    check_edit_refused(&e, "more than one pickle");
+    check_edit_refused(&e, "it holds more than one pickle");
     file->nparts--;
     file->npickles++;
-    check_edit_refused(&e, "more than one pickle");
+    check_edit_refused(&e, "it holds more than one pickle");
     file->npickles--;
     file->root = NULL;
     e.status = torch_zip_in_place(e.plan, &e.patches, &e.err);
-    CU_ASSERT(e.status == CKPT_EUNSUPPORTED && strstr(e.err.what, "more than one pickle"));
+    CU_ASSERT(e.status == CKPT_EUNSUPPORTED && strstr(e.err.what, "it holds more than one pickle"));
     file->root = root;
     pickle->method = ZIP_DEFLATED;
     check_edit_refused(&e, "its pickle is compressed");
@@ -223,7 +223,7 @@ static void files_that_need_a_rewrite_are_refused(void)
     check_edit_refused(&e, "its pickle is compressed");
     pickle->flags &= (uint16_t)~0x20u;
     pickle->duplicate = true;
-    check_edit_refused(&e, "two records are called data.pkl");
+    check_edit_refused(&e, "it holds two records called data.pkl");
     pickle->duplicate = false;
     check_edited(&e, "w" FLOAT_LISTING, false);
 }

@@ -55,10 +55,10 @@ static void offsets_stay_in_the_file(void)
 
 static void values_are_in_their_lists(void)
 {
-    check_changed_byte(0x4c, 0, "a module without a state");
+    check_changed_byte(0x4c, 0, "the module has no state");
     check_changed_byte(0x4c, 9, "number 9 of a list of 9");
     check_changed_byte(0x614, 8, "number 20 of a list of 2");
-    check_changed_byte(0x504, 8, "an object of 4 attributes; its class has 3");
+    check_changed_byte(0x504, 8, "an object has 4 attributes, its class has 3");
     check_changed_byte(0x532, 8, "number 112 of a list of 2");
 }
 
@@ -67,13 +67,13 @@ static void tensors_fit_their_storages(void)
     check_changed_byte(0xac, 8, "the view reaches byte 16 of storage \"0\", which has 8");
     check_changed_byte(0x616, 8, "a tensor of scalar type 20 cannot be read");
     check_changed_byte(0x5d0, 0x90, "a quantized tensor of scalar type 6");
-    check_changed_byte(0x637, 0xff, "a size or stride of -16777214; 0 to 2^31 are possible");
-    check_changed_byte(0x628, 0x94, "2 strides from element 0 on, for 1 sizes");
+    check_changed_byte(0x637, 0xff, "a size or stride is -16777214, it must be 0 or more");
+    check_changed_byte(0x628, 0x94, "a tensor at element 0 of its storage has 2 strides for 1 sizes");
 }
 
 static void cyclic_values_are_refused(void)
 {
-    check_changed_byte(0x50c, 8, "values in each other without end");
+    check_changed_byte(0x50c, 8, "values contain each other without end");
 }
 
 /* A truncated file is refused with a reason, unless only bytes of its tensors are missing. */

@@ -98,17 +98,17 @@ static void empty_arrays_may_have_any_other_sizes(void)
 static void malformed_arrays_are_refused(void)
 {
     check_refused("^" ARRAY("(2,)", "7", "False", EIGHT_BYTES), CKPT_EFORMAT,
-                  "a numpy array's dtype is not understood");
+                  "the dtype of a numpy array must be one of numpy's");
     check_refused(ARRAY("^7", DTYPE_F4, "False", EIGHT_BYTES), CKPT_EFORMAT,
                   "shape is a int, it must be a tuple of integers");
     check_refused("^" ARRAY("(2,)", DTYPE_F4, "False", "[1,2]"), CKPT_EFORMAT,
-                  "a numpy array's data are bytes");
+                  "the data of a numpy array must be bytes");
     check_refused("^" ARRAY("(3,)", DTYPE_F4, "False", EIGHT_BYTES), CKPT_EFORMAT,
                   "a numpy array of 3 elements of float32 has 8 bytes");
     check_refused("^" ARRAY("(4611686018427387904,)", DTYPE_F4, "False", EIGHT_BYTES), CKPT_EFORMAT,
-                  "the size of a numpy array does not fit 64 bits");
+                  "the number of bytes of a numpy array does not fit 64 bits");
     check_refused("^" ARRAY("(4611686018427387904,4)", DTYPE_F4, "False", EIGHT_BYTES), CKPT_EFORMAT,
-                  "the product of a numpy array's sizes does not fit 64 bits");
+                  "the number of elements of a numpy array does not fit 64 bits");
 }
 
 /* Protocol 2 has no opcode for bytes, so Python 3 writes a call that creates them. */
@@ -135,16 +135,16 @@ static void bytes_in_other_forms_are_read(void)
     check_refused("^" ARRAY("(2,)", DTYPE_F4, "False",
                             "builtins.bytes(builtins.bytes(builtins.bytes(builtins.bytes(" EIGHT_BYTES
                             "))))"),
-                  CKPT_EFORMAT, "a numpy array's data are bytes");
+                  CKPT_EFORMAT, "the data of a numpy array must be bytes");
     check_refused("^" ARRAY("(2,)", DTYPE_F4, "False", "_codecs.encode(5,'latin1')"), CKPT_EFORMAT,
-                  "a numpy array's data are bytes");
+                  "the data of a numpy array must be bytes");
     check_refused(ARRAY("(2,)", DTYPE_F4, "False", "_codecs.encode(^'\\c4\\80','latin1')"), CKPT_EFORMAT,
-                  "latin-1 text with a code point above U+00FF");
+                  "a latin-1 text has a code point above U+00FF");
 }
 
 static void a_failing_allocation_is_an_error(void)
 {
-    static const struct torch_storages no_storages = {.user = NULL};
+    static const struct torch_graph_input no_storages = {.user = NULL};
     struct test_file made = make_torch_zip(ARRAY("(2,)", DTYPE_F4, "False", EIGHT_BYTES));
     CU_ASSERT_PTR_NOT_NULL_FATAL(made.file);
     ckpt_status st = CKPT_ENOMEM;

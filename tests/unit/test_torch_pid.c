@@ -3,7 +3,7 @@
 
 #include "pickled.h"
 
-static const char no_tuple[] = "in the place of ('storage', class, key, location, numel)";
+static const char no_tuple[] = "is in the place of ('storage', class, key, location, numel)";
 
 #define TENSOR_OF_ID(id)   "torch._utils._rebuild_tensor_v2(^@" id ",0,(2,),(1,),False," ORDERED_DICT ")"
 #define TENSOR_OF(storage) "torch._utils._rebuild_tensor_v2(" storage ",0,(2,),(1,),False," ORDERED_DICT ")"
@@ -28,7 +28,7 @@ static void ids_may_be_tuples(void)
                   no_tuple);
     check_refused(TENSOR_OF_ID("('storage',torch.FloatStorage,'0','cpu',4,('v',1))"), CKPT_EFORMAT, no_tuple);
     check_refused(TENSOR_OF_ID("('storage',torch.FloatStorage,'0','cpu',4,('v',1,4))"), CKPT_EFORMAT,
-                  "storage view [1, +4) of 4 elements");
+                  "storage view [1, +4) is outside of its storage of 4 elements");
     check_refused(TENSOR_OF_ID("('storage',torch.OddStorage,'0','cpu',4)"), CKPT_EFORMAT,
                   "storage class \"OddStorage\" is none of torch's");
     check_refused(TENSOR_OF_ID("('storage',torch.DoubleStorage,'0','cpu',4611686018427387904)"), CKPT_EFORMAT,
@@ -125,11 +125,12 @@ static void malformed_nested_streams_are_refused(void)
     check_bad_pickle("[torch.storage._load_from_bytes(5)]", CKPT_EFORMAT,
                      "torch.storage._load_from_bytes is given a int, it must be bytes");
     check_bad_pickle("[" LEGACY_STREAM("K\\05", "]", "") "]", CKPT_EFORMAT,
-                     "the stream inside torch.storage._load_from_bytes must be a storage");
+                     "torch.storage._load_from_bytes is given a stream of another object than a storage");
     check_bad_pickle("[" LEGACY_STREAM(STORAGE_ID, "]", STORAGE_DATA) "]", CKPT_ETRUNCATED,
                      "storage \"0\" is not in the stream");
     check_bad_pickle("[" LEGACY_STREAM(STORAGE_ID, STORAGE_KEYS, "\\02") "]", CKPT_ETRUNCATED, "");
-    check_bad_pickle("[" TENSOR_OF(LEGACY_STREAM("K\\05", "]", "")) "]", CKPT_EFORMAT, "must be a storage");
+    check_bad_pickle("[" TENSOR_OF(LEGACY_STREAM("K\\05", "]", "")) "]", CKPT_EFORMAT,
+                     "another object than a storage");
     check_bad_pickle("[torch.storage._load_from_bytes(_codecs.encode('\\c4\\80','latin1'))]", CKPT_EFORMAT,
                      "above U+00FF");
 }

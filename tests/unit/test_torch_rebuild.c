@@ -42,7 +42,7 @@ static void conj_and_neg_bits_are_read_and_checked(void)
     check_opens(TENSOR_V2_WITH_META(FLOAT_STORAGE, "{'neg':1}"), " dense float32[2]@0+0 grad;");
     check_opens(TENSOR_V2_WITH_META(FLOAT_STORAGE, "None"), " dense float32[2]@0+0 grad;");
     check_refused("^" TENSOR_V2_WITH_META(FLOAT_STORAGE, "{'conj':True}"), CKPT_EFORMAT,
-                  "the conj bit on float32, which is not complex");
+                  "the conj bit is set on a tensor of float32, which is not complex");
 }
 
 /* ------------------------------------------------------------- big-endian */
@@ -96,7 +96,7 @@ static void parameters_are_read_and_checked(void)
     check_opens("torch._utils._rebuild_parameter(" FLOAT_TENSOR ",True," ORDERED_DICT ")",
                 " dense float32[4]@0+0 parameter grad;");
     check_refused("^torch._utils._rebuild_parameter([1],True," ORDERED_DICT ")", CKPT_EFORMAT,
-                  "a Parameter of a list, it must be of a tensor");
+                  "a Parameter holds a list, it must hold a tensor");
     check_refused("torch._utils._rebuild_parameter(^" TENSOR_V2(FLOAT_STORAGE, 0, "(4,)",
                                                                 "()") ",True," ORDERED_DICT ")",
                   CKPT_EFORMAT, "1 sizes but 0 strides");
@@ -176,22 +176,22 @@ static void sparse_tensors_are_read_and_checked(void)
         " sparse_bsc float32[9,3];compressed_indices dense int64[2]@1+0;plain_indices dense int64[2]@1+0;"
         "values dense float32[4]@0+0;");
     check_refused("^" SPARSE(LAYOUT("sparse_coo"), "(" LONG_TENSOR "," FLOAT_TENSOR ")"), CKPT_EFORMAT,
-                  "a sparse tensor is (indices, values, size)");
+                  "a sparse tensor must have (indices, values, size)");
     check_refused(SPARSE(LAYOUT("sparse_coo"), "(" LONG_TENSOR "," FLOAT_TENSOR ",^9)"), CKPT_EFORMAT,
                   "size is a int, it must be a tuple");
     check_refused("^" SPARSE(LAYOUT("sparse_csr"), "(" LONG_TENSOR "," LONG_TENSOR "," FLOAT_TENSOR ")"),
-                  CKPT_EFORMAT, "a compressed sparse tensor must be (compressed, plain, values, size)");
+                  CKPT_EFORMAT, "a compressed sparse tensor must have (compressed, plain, values, size)");
     check_refused(SPARSE(LAYOUT("sparse_csr"), "(" LONG_TENSOR "," LONG_TENSOR "," FLOAT_TENSOR ",^9)"),
                   CKPT_EFORMAT, "size is a int, it must be a tuple");
     check_refused("^" SPARSE(LAYOUT("strided"), "(" LONG_TENSOR "," FLOAT_TENSOR ",(9,))"), CKPT_EFORMAT,
-                  "with a tuple; a sparse layout with a tuple is allowed");
+                  "and a tuple, it must have a sparse layout and a tuple");
     check_refused("^" SPARSE("torch.serialization._get_layout(1)", "(" LONG_TENSOR "," FLOAT_TENSOR ",(9,))"),
-                  CKPT_EFORMAT, "a sparse layout with a tuple is allowed");
+                  CKPT_EFORMAT, "it must have a sparse layout and a tuple");
     check_refused("^" SPARSE("'torch.sparse_coo'", "(" LONG_TENSOR "," FLOAT_TENSOR ",(9,"
                                                    "))"),
-                  CKPT_EFORMAT, "a sparse layout with a tuple is allowed");
+                  CKPT_EFORMAT, "it must have a sparse layout and a tuple");
     check_refused("^" SPARSE(LAYOUT("sparse_coo"), "[" LONG_TENSOR "," FLOAT_TENSOR ",(9,)]"), CKPT_EFORMAT,
-                  "with a list; a sparse layout with a tuple is allowed");
+                  "and a list, it must have a sparse layout and a tuple");
     check_refused(
         SPARSE(LAYOUT("sparse_coo"), "(" LONG_TENSOR ",^" TENSOR_V2(FLOAT_STORAGE, 0, "(4,)", "()") ",(9,))"),
         CKPT_EFORMAT, "1 sizes but 0 strides");
@@ -234,9 +234,9 @@ static void tensors_of_other_devices_are_read_and_checked(void)
     check_opens("torch._utils._rebuild_device_tensor_from_numpy(" NUMPY_ARRAY ",torch.float32,'xla:0',True)",
                 " dense float32[2]@0+0 grad;");
     check_refused("^torch._utils._rebuild_xla_tensor([1],torch.float32,'xla:0',True)", CKPT_EFORMAT,
-                  "a device tensor made of something that is no numpy array");
+                  "a device tensor must be made of a numpy array");
     check_refused("^torch._utils._rebuild_xla_tensor(my.array(),torch.float32,'xla:0',True)", CKPT_EFORMAT,
-                  "no numpy array");
+                  "must be made of a numpy array, found array()");
     check_opens("torch._utils._rebuild_device_tensor_from_cpu_tensor(" FLOAT_TENSOR
                 ",torch.float32,'maia:0',True)",
                 " dense float32[4]@0+0 grad;");
@@ -271,7 +271,7 @@ static void tensor_subclasses_are_read_and_checked(void)
                 " dense float32[4]@0+0;");
     check_opens(FROM_TYPE("my.func", "my.Tensor", TENSOR_V2_ARGS, "{}"), "");
     check_refused("^" FROM_TYPE("'torch._utils._rebuild_tensor_v2'", "my.Tensor", TENSOR_V2_ARGS, "{}"),
-                  CKPT_EFORMAT, "the function of _rebuild_from_type_v2 is no name");
+                  CKPT_EFORMAT, "the function of _rebuild_from_type_v2 must be a name");
     check_refused("^" FROM_TYPE("torch._utils._rebuild_tensor_v2", "my.Tensor", "()", "{}"), CKPT_EFORMAT,
                   "is given 0 arguments");
 }
@@ -397,7 +397,7 @@ static void constructors_nest_at_most_16_deep(void)
         FOUR_PARAMETERS(FOUR_PARAMETERS(FOUR_PARAMETERS(PARAMETER(PARAMETER(PARAMETER(FLOAT_TENSOR)))))),
         " dense float32[4]@0+0 parameter grad;");
     check_refused(FOUR_PARAMETERS(FOUR_PARAMETERS(FOUR_PARAMETERS(FOUR_PARAMETERS("^" FLOAT_TENSOR)))),
-                  CKPT_EFORMAT, "tensor constructors nested deeper than 16");
+                  CKPT_EFORMAT, "tensor constructors are nested deeper than 16");
 }
 
 void suite_torch_rebuild(void)

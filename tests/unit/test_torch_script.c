@@ -118,13 +118,13 @@ static void limits_are_enforced(void)
     struct test_file made = make_script("^[1]", NET_CODE, "()", NULL);
     CU_ASSERT_EQUAL(made.status, CKPT_EFORMAT);
     CU_ASSERT_STRING_EQUAL(made.err.what, "the root of a TorchScript archive must be a module,"
-                                          " this is a list");
+                                          " found a list");
     CU_ASSERT_STRING_EQUAL(made.err.where, "archive/data.pkl");
     CU_ASSERT_EQUAL(made.err.offset, PICKLE_OFFSET + caret_offset);
     close_file(&made);
     check_fails(NET_WITH("'a':" NET_WITH("'b':" NET_WITH(""))),
                 &(ckpt_limits){.struct_size = sizeof(ckpt_limits), .max_depth = 2}, CKPT_ELIMIT,
-                "modules nested deeper than 2");
+                "modules are nested deeper than 2");
     made = make_script(NET_WITH("'a':" NET_WITH("'b':^" NET_WITH(""))), NET_CODE, "()",
                        &(ckpt_limits){.struct_size = sizeof(ckpt_limits), .max_depth = 2});
     CU_ASSERT_EQUAL(made.err.offset, PICKLE_OFFSET + caret_offset);
@@ -132,10 +132,10 @@ static void limits_are_enforced(void)
     check_fails(NET_WITH("'a':" NET_WITH("") ",'b':" NET_WITH("") ","
                                                                   "'c':" NET_WITH("")),
                 &(ckpt_limits){.struct_size = sizeof(ckpt_limits), .max_tensors = 2}, CKPT_ELIMIT,
-                "more than 2 modules");
+                "the model has more than 2 modules");
     check_fails(NET_WITH("'w':" FLOAT_TENSOR ",'b':" FLOAT_TENSOR ",'c':" NET_WITH("")),
                 &(ckpt_limits){.struct_size = sizeof(ckpt_limits), .max_tensors = 2}, CKPT_ELIMIT,
-                "more than 0 modules");
+                "the model has more than 0 modules");
 }
 
 static const char *last_of_two_notices(const ckpt_file *f)
@@ -156,7 +156,7 @@ static void constants_are_noticed(void)
     close_file(&made);
     made = make_script(NET_WITH(""), NET_CODE, "[" FLOAT_TENSOR "]", NULL);
     check_tensors(&made, "");
-    CU_ASSERT_PTR_NOT_NULL(strstr(last_of_two_notices(made.file), "a frozen module: its weights are 1"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(last_of_two_notices(made.file), "the module is frozen: its weights are 1"));
     close_file(&made);
     made = make_script(NET_WITH("'w':" FLOAT_TENSOR), NET_CODE, "{'not':'a list'}", NULL);
     check_tensors(&made, "w dense float32[4]@0+0;");
@@ -235,7 +235,7 @@ static void malformed_model_json_is_refused(void)
     check_model_refused(MODEL_JSON("{\"parameters\":[{\"tensorId\":null}]}", ""), CKPT_EFORMAT,
                         "a tensorId, size, stride or offset must be a number >= 0");
     check_model_refused(MODEL_JSON("{\"parameters\":[" PARAMETER_JSON("w", "1") "]}", TENSOR_JSON("")),
-                        CKPT_EFORMAT, "\"w\" is tensor 1 of 1");
+                        CKPT_EFORMAT, "\"w\" has tensorId 1, it must be below 1");
     check_model_refused(MODEL_JSON("{\"submodules\":{}}", ""), CKPT_EFORMAT, "submodules must be an array");
     check_model_refused(MODEL_JSON("{\"submodules\":[7]}", ""), CKPT_EFORMAT,
                         "a submodule must be an object");

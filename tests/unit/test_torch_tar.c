@@ -84,9 +84,11 @@ static void check_refused(int member, ckpt_str bytes, ckpt_status want, const ch
 
 static void malformed_storages_are_refused(void)
 {
-    CHECK_REFUSED(STORAGES, "\x80\x02U\x01x.", CKPT_EFORMAT, "begin with how many entries");
-    CHECK_REFUSED(STORAGES, "\x80\x02J\xff\xff\xff\xff.", CKPT_EFORMAT, "begin with how many entries");
-    CHECK_REFUSED(STORAGES, "\x80\x02J\xff\xff\xff\x7f.", CKPT_EFORMAT, "begin with how many entries");
+    CHECK_REFUSED(STORAGES, "\x80\x02U\x01x.", CKPT_EFORMAT, "begin with the number of its entries");
+    CHECK_REFUSED(STORAGES, "\x80\x02J\xff\xff\xff\xff.", CKPT_EFORMAT,
+                  "begin with the number of its entries");
+    CHECK_REFUSED(STORAGES, "\x80\x02J\xff\xff\xff\x7f.", CKPT_EFORMAT,
+                  "begin with the number of its entries");
     CHECK_REFUSED(STORAGES, COUNT_1 "\x80\x02K\x07.", CKPT_EFORMAT,
                   "a storage must be (key, location, class)");
     CHECK_REFUSED(STORAGES, COUNT_1 "\x80\x02K\x07NN\x87.", CKPT_EFORMAT,
@@ -122,7 +124,7 @@ static void malformed_views_are_refused(void)
 
 static void malformed_tensors_are_refused(void)
 {
-    CHECK_REFUSED(TENSORS, "\x80\x02N.", CKPT_EFORMAT, "begin with how many entries");
+    CHECK_REFUSED(TENSORS, "\x80\x02N.", CKPT_EFORMAT, "begin with the number of its entries");
     CHECK_REFUSED(TENSORS, COUNT_1 TENSOR("K\x08", "K\x06") SHAPE_2X2 OFFSET_0, CKPT_EFORMAT,
                   "a tensor must be (key, storage key");
     CHECK_REFUSED(TENSORS, COUNT_1 TENSOR("N", "K\x07") SHAPE_2X2 OFFSET_0, CKPT_EFORMAT,
@@ -134,9 +136,10 @@ static void malformed_tensors_are_refused(void)
     CHECK_REFUSED(TENSORS,
                   COUNT_1 TENSOR_8 "\x01\0\0\0\0\0\0\0"
                                    "\0\0\0\0\0\0\0\x80" OFFSET_0 OFFSET_0,
-                  CKPT_EFORMAT, "must be >= 0, found -");
+                  CKPT_EFORMAT, "must be 0 or more, found -");
     CHECK_REFUSED(TENSORS, COUNT_1 TENSOR_8 SHAPE_2X2, CKPT_ETRUNCATED, "");
-    CHECK_REFUSED(PICKLE, "\x80\x02}U\x01wK\x05Qs.", CKPT_EFORMAT, "persistent id 5, which must be the key");
+    CHECK_REFUSED(PICKLE, "\x80\x02}U\x01wK\x05Qs.", CKPT_EFORMAT,
+                  "a persistent id is 5, it must be the key");
     CHECK_REFUSED(PICKLE,
                   "\x80\x02}U\x01w(U\x07storagectorch\nFloatStorage\nU\x01"
                   "0U\x03"
@@ -192,7 +195,7 @@ static void storage_offsets_beyond_64_bits_are_refused(void)
     original_members = members_with_view;
     CU_ASSERT_EQUAL(open_with(PICKLE, torch01_valid_members[2], &file, &err), CKPT_EFORMAT);
     original_members = torch01_valid_members;
-    CU_ASSERT_STRING_EQUAL(err.what, "storage offset beyond 2^64");
+    CU_ASSERT_STRING_EQUAL(err.what, "a storage offset is beyond 2^64");
     CU_ASSERT_STRING_EQUAL(err.where, "tensors");
 }
 

@@ -132,7 +132,7 @@ static void inconsistent_records_are_refused(void)
     CU_ASSERT_EQUAL(open_with(NULL, 0, &err), CKPT_OK);
     check_refused(&(struct record){"data/0", SIXTEEN_BYTES, 12}, CKPT_ETRUNCATED, "12 bytes of the 16");
     check_refused(&(struct record){"data/1", NULL, 0}, CKPT_ETRUNCATED, "missing");
-    check_refused(&(struct record){"byteorder", "middle", 6}, CKPT_EFORMAT, "neither little nor big");
+    check_refused(&(struct record){"byteorder", "middle", 6}, CKPT_EFORMAT, "it must be little or big");
     check_refused(&(struct record){"data.pkl", "\x80\x02}(", 4}, CKPT_ETRUNCATED, "");
 }
 
@@ -204,9 +204,9 @@ static void archives_that_torch_load_refuses_are_read(void)
     for (size_t i = 0; i < sizeof archives / sizeof *archives; i++) {
         ckpt_file *f = open_corpus_archive(archives[i].file);
         CU_ASSERT_EQUAL(ckpt_tensor_count(f), 2);
-        CU_ASSERT_EQUAL(f->torch_load_why.len != 0, archives[i].objection != NULL);
+        CU_ASSERT_EQUAL(f->torch_load_refusal.len != 0, archives[i].objection != NULL);
         if (archives[i].objection)
-            CU_ASSERT(str_find(f->torch_load_why, str_c(archives[i].objection), 0) != SIZE_MAX);
+            CU_ASSERT(str_find(f->torch_load_refusal, str_c(archives[i].objection), 0) != SIZE_MAX);
         ckpt_close(f);
     }
 }
@@ -250,7 +250,7 @@ static ckpt_file *rewrite_file(ckpt_file *f, const char *drop)
     CU_ASSERT_EQUAL_FATAL(write_plan(p, &err), CKPT_OK);
     ckpt_plan_free(p);
     CU_ASSERT_EQUAL_FATAL(ckpt_open(out_path, NULL, &rewritten, &err), CKPT_OK);
-    CU_ASSERT_EQUAL(rewritten->torch_load_why.len, 0);
+    CU_ASSERT_EQUAL(rewritten->torch_load_refusal.len, 0);
     return rewritten;
 }
 

@@ -913,7 +913,7 @@ static ckpt_status count_ranks(struct dcp *dcp)
 static ckpt_status read_all(struct dcp *dcp)
 {
     ckpt_file *f = dcp->f;
-    struct torch_storages st = {
+    struct torch_graph_input input = {
         .user = dcp, .find_storage = part_graph_find_storage, .describe_node = describe};
     CKPT_TRY(read_metadata(dcp));
     CKPT_TRY(read_entries(dcp));
@@ -926,7 +926,7 @@ static ckpt_status read_all(struct dcp *dcp)
     CKPT_TRY(make_graph(dcp));
     f->producer = STR_LIT("torch.distributed.checkpoint");
     CKPT_TRY(dcp_read_extra_values(f, dcp->trusted, dcp->err));
-    CKPT_TRY(torch_walk_graph(f, f->root, &st, dcp->err));
+    CKPT_TRY(torch_walk_graph(f, f->root, &input, dcp->err));
     f->add_opaque_storages = part_graph_add_unreferenced;
     CKPT_TRY(count_ranks(dcp));
     return note_unused_files(dcp);

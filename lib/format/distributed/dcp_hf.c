@@ -165,11 +165,11 @@ static ckpt_status make_flat_root(struct sharded_tensors *all)
 
 static ckpt_status read_all(struct sharded_tensors *all)
 {
-    struct torch_storages storages = {.user = all, .describe_node = sharded_tensors_describe};
+    struct torch_graph_input input = {.user = all, .describe_node = sharded_tensors_describe};
     CKPT_TRY(read_shards(all));
     CKPT_TRY(sharded_tensors_store(all));
     CKPT_TRY(make_flat_root(all));
-    return torch_walk_graph(all->f, all->f->root, &storages, all->err);
+    return torch_walk_graph(all->f, all->f->root, &input, all->err);
 }
 
 static ckpt_status read(ckpt_file *f, ckpt_error *err)

@@ -82,7 +82,7 @@ static ckpt_status refuse_flat_parameter(struct fsdp *fsdp, const ckpt_tensor *t
 
 static ckpt_status check_has_all_ranks(struct fsdp *fsdp, const ckpt_file *part, uint32_t row, size_t nfiles)
 {
-    uint64_t n = torch_count_part_ranks(part, row);
+    uint64_t n = torch_count_shard_ranks(part, row);
     const ckpt_tensor *t = &part->table.rows[row].t;
     if (n == 0 || n <= nfiles || fsdp->f->salvage)
         return CKPT_OK;
@@ -172,9 +172,9 @@ static ckpt_status read_all(struct fsdp *fsdp)
     ckpt_file *f = fsdp->f;
     ckpt_str *list;
     size_t n;
-    struct torch_storages st = {.user = &fsdp->sharded,
-                                .find_storage = part_graph_find_storage,
-                                .describe_node = sharded_tensors_describe};
+    struct torch_graph_input input = {.user = &fsdp->sharded,
+                                      .find_storage = part_graph_find_storage,
+                                      .describe_node = sharded_tensors_describe};
     CKPT_TRY(folder_list(f->a, f->folder, has_stem, &list, &n, fsdp->err));
     CKPT_TRY(open_ranks(fsdp, list, n));
     CKPT_TRY(sharded_tensors_store(&fsdp->sharded));
@@ -185,7 +185,7 @@ static ckpt_status read_all(struct fsdp *fsdp)
     f->producer = find_trainer_by_stem(list[0]) ? str_c(find_trainer_by_stem(list[0]))
                                                 : fsdp->first->producer;
     f->ranks.ranks = f->nparts;
-    return torch_walk_graph(f, f->root, &st, fsdp->err);
+    return torch_walk_graph(f, f->root, &input, fsdp->err);
 }
 
 static ckpt_status read(ckpt_file *f, ckpt_error *err)

@@ -677,9 +677,9 @@ static ckpt_status read_ranks(struct megatron *m)
     ckpt_file *f = m->f;
     ckpt_str *list;
     size_t n;
-    struct torch_storages st = {.user = &m->sharded,
-                                .find_storage = part_graph_find_storage,
-                                .describe_node = sharded_tensors_describe};
+    struct torch_graph_input input = {.user = &m->sharded,
+                                      .find_storage = part_graph_find_storage,
+                                      .describe_node = sharded_tensors_describe};
     CKPT_TRY(folder_list(f->a, f->folder, is_rank_folder, &list, &n, m->err));
     if (!n)
         return fail(m->err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
@@ -701,7 +701,7 @@ static ckpt_status read_ranks(struct megatron *m)
     f->ranks.tensor_parallel = m->tensor_ranks;
     f->ranks.pipeline_parallel = m->stages;
     (void)find_positive_arg(m, "data_parallel_size", &f->ranks.data_parallel);
-    return torch_walk_graph(f, f->root, &st, m->err);
+    return torch_walk_graph(f, f->root, &input, m->err);
 }
 
 static ckpt_status read_all(struct megatron *m)

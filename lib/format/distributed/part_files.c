@@ -318,6 +318,6 @@ ckpt_status part_graph_find_storage(void *user, const struct torch_pid *pid, str
 
 ckpt_status part_graph_add_unreferenced(ckpt_file *f, ckpt_error *err)
 {
-    struct torch_storages st = {.user = &f, .find_storage = part_graph_find_storage};
-    return torch_add_unreferenced_storages(f, &st, err);
+    struct torch_graph_input input = {.user = &f, .find_storage = part_graph_find_storage};
+    return torch_add_unreferenced_storages(f, &input, err);
 }

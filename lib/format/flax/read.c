@@ -305,7 +305,7 @@ static bool describe(void *user, const ckpt_value *v, struct row *row)
 static ckpt_status read(ckpt_file *f, ckpt_error *err)
 {
     struct flax_reading r = {.input = {.f = f, .err = err}};
-    const struct torch_storages st = {.user = &r, .describe_node = describe};
+    const struct torch_graph_input input = {.user = &r, .describe_node = describe};
     file_raise_budget(f, f->src->size);
     ckpt_status status = msgpack_read(f->src, read_value, &r, err);
     for (size_t i = 0; i < r.depth; i++)
@@ -317,7 +317,7 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
         format_set_container(f, r.arrays, NULL);
         f->root = r.root;
         f->producer = STR_LIT("flax");
-        status = torch_walk_graph(f, r.root, &st, err);
+        status = torch_walk_graph(f, r.root, &input, err);
     }
     error_add_position(status == CKPT_OK ? NULL : err, 0, STR_LIT("MessagePack"));
     return status;

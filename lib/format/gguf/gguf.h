@@ -14,7 +14,7 @@ ckpt_status gguf_check_name(ckpt_str name, const ckpt_tensor *t, bool from_gguf,
 /* gguf_in_place, gguf_undoes, gguf_write_metadata, gguf_write - the functions of these names in struct
  * format. */
 ckpt_status gguf_in_place(ckpt_plan *p, struct patches *out, ckpt_error *err);
-bool gguf_undoes(const ckpt_file *was, const ckpt_file *is, source *now, const struct patches *undo);
+bool gguf_undoes(const ckpt_file *old, const ckpt_file *current, source *now, const struct patches *undo);
 ckpt_status gguf_write_metadata(ckpt_file *f, struct metadata_job *job, ckpt_error *err);
 ckpt_status gguf_write(ckpt_plan *p, const struct write_job *job, ckpt_error *err);
 

@@ -36,13 +36,13 @@ static ckpt_status pad_header(const struct gguf_file *gguf, buf *b, ckpt_error *
 
 /* An edit in place replaces one range, which ends where the data begin, and moves no tensor. So does its
  * undo. */
-bool gguf_undoes(const ckpt_file *was, const ckpt_file *is, source *now, const struct patches *undo)
+bool gguf_undoes(const ckpt_file *old, const ckpt_file *current, source *now, const struct patches *undo)
 {
-    const struct gguf_file *gguf = was->container;
+    const struct gguf_file *gguf = old->container;
     (void)now;
     return undo->n == 1 && undo->patch[0].offset == FIXED_SIZE && undo->new_size == undo->old_size &&
            undo->patch[0].bytes.len == gguf->header.data_offset - FIXED_SIZE &&
-           (!is || table_same_places(&was->table, &is->table));
+           (!current || table_same_places(&old->table, &current->table));
 }
 
 static ckpt_status put_tensors(const ckpt_plan *p, const struct gguf_file *gguf, buf *b, ckpt_error *err)

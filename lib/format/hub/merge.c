@@ -616,8 +616,8 @@ static ckpt_status add_facts(struct index *x, const struct shard *s)
     f->for_torch_load &= part->for_torch_load;
     if (!checked_add(f->unaccounted, part->unaccounted, &f->unaccounted))
         f->unaccounted = UINT64_MAX;
-    if (!f->torch_load_why.len)
-        f->torch_load_why = part->torch_load_why;
+    if (!f->torch_load_refusal.len)
+        f->torch_load_refusal = part->torch_load_refusal;
     for (size_t i = 0; i < part->notices.n; i++)
         file_notice(f, "%.*s: %s", STR_ARG(s->name), part->notices.text[i]);
     return file_add_pickles_of(f, part, x->err);

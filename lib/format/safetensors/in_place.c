@@ -48,13 +48,14 @@ static ckpt_status write_header(ckpt_plan *p, uint64_t data_offset, map *seen, b
 }
 
 /* in_place replaces the bytes of the header, whose length it keeps, and nothing else. */
-bool safetensors_undoes(const ckpt_file *was, const ckpt_file *is, source *now, const struct patches *undo)
+bool safetensors_undoes(const ckpt_file *old, const ckpt_file *current, source *now,
+                        const struct patches *undo)
 {
     unsigned char length[8];
     return undo->n == 1 && undo->patch[0].offset == 8 && undo->new_size == undo->old_size &&
            source_read(now, 0, length, sizeof length, NULL) == CKPT_OK &&
            undo->patch[0].bytes.len == load_u64le(length) &&
-           (!is || table_same_places(&was->table, &is->table)); /* no edit moves the data */
+           (!current || table_same_places(&old->table, &current->table)); /* no edit moves the data */
 }
 
 ckpt_status safetensors_in_place(ckpt_plan *p, struct patches *out, ckpt_error *err)

@@ -12,7 +12,8 @@
 /* The functions of these names in struct format. */
 ckpt_status safetensors_write(ckpt_plan *p, const struct write_job *job, ckpt_error *err);
 ckpt_status safetensors_in_place(ckpt_plan *p, struct patches *out, ckpt_error *err);
-bool safetensors_undoes(const ckpt_file *was, const ckpt_file *is, source *now, const struct patches *undo);
+bool safetensors_undoes(const ckpt_file *old, const ckpt_file *current, source *now,
+                        const struct patches *undo);
 ckpt_status safetensors_write_metadata(ckpt_file *f, struct metadata_job *job, ckpt_error *err);
 /* safetensors_put_entry - appends the entry "NAME":{…} of T as DTYPE with data_offsets [BEGIN, END). */
 void safetensors_put_entry(buf *out, ckpt_str name, const ckpt_tensor *t, ckpt_dtype dtype, uint64_t begin,

@@ -56,16 +56,16 @@ static void archive_free(void *user)
 static bool has_no_storage_crcs(const struct torch_archive *ta)
 {
     ckpt_str folder = buf_view(&ta->record_name);
-    bool any = false;
+    bool has_bytes = false;
     for (size_t i = 0; i < ta->z->n; i++) {
         const struct zip_entry *e = &ta->z->entries[i];
         if (!str_starts(e->name, folder))
             continue;
         if (e->crc)
             return false;
-        any |= e->usize > 0;
+        has_bytes |= e->usize > 0;
     }
-    return any;
+    return has_bytes;
 }
 
 static void begin_record_name(struct torch_archive *ta, const char *name)
@@ -96,8 +96,8 @@ ckpt_status torch_archive_new(ckpt_file *f, ckpt_str top, struct torch_archive *
     buf_init(&ta->record_name, 1u << 20);
     f->container = ta;
     f->container_free = archive_free;
-    ta->used = arena_array(f->a, ta->z->n, sizeof *ta->used);
-    if (!ta->used)
+    ta->used_entries = arena_array(f->a, ta->z->n, sizeof *ta->used_entries);
+    if (!ta->used_entries)
         return fail_memory(err);
     CKPT_TRY(zip_index_case_folded(ta->z, err));
     bool in_tensors = !torch_has_folder(ta->z, top, "data/") && torch_has_folder(ta->z, top, "tensors/");
@@ -140,14 +140,14 @@ static ckpt_status require_unique_name(const struct torch_archive *ta, size_t i,
         return CKPT_OK;
     return prefix_where_if_failed(
         fail(err, CKPT_EFORMAT, source_pos(ta->z->src, e->header),
-             "{2 records} have this name, {=1} may; readers disagree on which one counts"),
+             "{2 records} have this name, {=one} is allowed; readers disagree on which one counts"),
         e->name, err);
 }
 
 ckpt_status torch_archive_open_record(struct torch_archive *ta, size_t i, source **out, ckpt_error *err)
 {
     CKPT_TRY(require_unique_name(ta, i, err));
-    ta->used[i] = true;
+    ta->used_entries[i] = true;
     return zip_open_member(ta->z, i, out, err);
 }
 
@@ -170,7 +170,7 @@ ckpt_status torch_archive_read_byteorder(struct torch_archive *ta, ckpt_error *e
     uint64_t length = i >= 0 ? ta->z->entries[i].usize : 0;
     if (ta->f->salvage && (length == 6 || length == 3) && !str_is(s, "little") && !str_is(s, "big")) {
         ta->big_endian = length == 3;
-        file_notice(ta->f, "the record byteorder is damaged; by its length it was %s",
+        file_notice(ta->f, "the record byteorder is damaged; it is taken for \"%s\", which has its length",
                     ta->big_endian ? "big" : "little");
         return CKPT_OK;
     }
@@ -180,14 +180,14 @@ ckpt_status torch_archive_read_byteorder(struct torch_archive *ta, ckpt_error *e
         word.len--;
     if (i < 0 || str_is(word, "little")) {
         if (i >= 0 && word.len != s.len)
-            ta->f->torch_load_why = STR_LIT("the record byteorder ends in a line break");
+            ta->f->torch_load_refusal = STR_LIT("the record byteorder ends in a line break");
         return CKPT_OK;
     }
     ta->big_endian = str_is(word, "big");
     if (ta->big_endian)
         return CKPT_OK;
     ckpt_status st = fail(err, CKPT_EFORMAT, source_pos(ta->z->src, ta->z->entries[i].header),
-                          "the byte order is {\"%.*s\"}, neither {=little nor big}", STR_ARG(word));
+                          "the byte order is {\"%.*s\"}, it must be {=little or big}", STR_ARG(word));
     return prefix_where_if_failed(st, ta->z->entries[i].name, err);
 }
 
@@ -224,7 +224,7 @@ static ckpt_status run_pickle(struct torch_archive *ta, const struct zip_entry *
     if (!facts)
         return fail_memory(err);
     ckpt_status st = check_crc(ta->z, e, s, err);
-    if (st == CKPT_ECHECKSUM && ta->f->check) /* the fault is only reported, so no caller adds the name */
+    if (st == CKPT_ECHECKSUM && ta->f->check) /* file_report_fault reports it before a caller adds the name */
         error_add_where(err, "%.*s", STR_ARG(e->name));
     CKPT_TRY(file_report_fault(ta->f, st, err));
     CKPT_TRY(pickle_read(ta->f->a, s, 0, s->size, facts, root, &next, err));
@@ -243,8 +243,8 @@ static ckpt_status check_inflation(const zip *z, const struct zip_entry *e, ckpt
         return CKPT_OK;
     ckpt_status st = fail(
         err, CKPT_ELIMIT, source_pos(z->src, e->header),
-        "%llu bytes inflate to {%llu}; no pickle of tensors packs more than {=200-fold}\n"
-        "the archive is made to fill memory; if you trust it, unpack it and pack it again uncompressed",
+        "%llu bytes inflate to {%llu}; a pickle of tensors is compressed at most {=200-fold}\n"
+        "the archive was made to fill memory; if you trust it, unpack it and pack it again uncompressed",
         (unsigned long long)e->csize, (unsigned long long)e->usize);
     return prefix_where_if_failed(st, e->name, err);
 }
@@ -259,7 +259,7 @@ ckpt_status torch_archive_run_pickle(struct torch_archive *ta, size_t i, ckpt_va
     CKPT_TRY(zip_locate_payload(ta->z, i, err));
     CKPT_TRY(zip_open_member(ta->z, i, &s, err));
     CKPT_TRY(keep_pickle_source(ta, s, err));
-    ta->pickle = e;
+    ta->last_pickle = e;
     ckpt_status st = run_pickle(ta, e, s, root, err);
     if (st != CKPT_OK)
         torch_archive_add_context(ta, i, err);
@@ -283,8 +283,8 @@ void torch_archive_add_context(const struct torch_archive *ta, size_t i, ckpt_er
 
 void torch_archive_note_refusal(struct torch_archive *ta, ckpt_str why)
 {
-    if (!ta->f->torch_load_why.len && why.ptr)
-        ta->f->torch_load_why = why;
+    if (!ta->f->torch_load_refusal.len && why.ptr)
+        ta->f->torch_load_refusal = why;
 }
 
 static ckpt_status handle_missing_record(struct torch_archive *ta, const struct torch_pid *pid,
@@ -295,7 +295,7 @@ static ckpt_status handle_missing_record(struct torch_archive *ta, const struct 
         s->src = source_mem("", 0, CKPT_NO_OFFSET);
         return s->src ? CKPT_OK : fail_memory(err);
     }
-    /* A missing record has no offset: the error has the offset of the central directory. */
+    /* A missing record has no offset, so the error gets that of the central directory. */
     (void)fail(err, CKPT_ETRUNCATED, source_pos(ta->z->src, ta->z->directory),
                "{=the record of a storage of %llu elements} is {missing}\n"
                "the archive was cut, or packed again without this record; `unzip -l` lists its records",
@@ -337,8 +337,8 @@ static bool skip_prefix(ckpt_str *s, ckpt_str word)
     return found;
 }
 
-/* is_next_entry - returns true if the entry after the last storage is that of storage KEY. It usually is,
- * because torch writes storages in the order of the pickle. */
+/* is_next_entry - returns true if the entry at ta->next_entry is storage KEY. It usually is, because torch
+ * writes storages in the order of the pickle. */
 static bool is_next_entry(const struct torch_archive *ta, ckpt_str key)
 {
     if (ta->next_entry >= ta->z->n)
@@ -387,23 +387,23 @@ ckpt_status torch_archive_add_tensor(struct torch_archive *ta, struct kit *k, ck
     return st;
 }
 
-struct torch_storages torch_archive_get_storages(struct torch_archive *ta)
+struct torch_graph_input torch_archive_get_graph_input(struct torch_archive *ta)
 {
-    struct torch_storages st = {.user = ta, .find_storage = find_storage, .big_endian = ta->big_endian};
-    if (ta->npickle_sources == 1) { /* if there are several, the pickle of a node is not known */
-        st.stream = ta->pickle_sources[0];
-        st.packed_at = source_pos(ta->z->src, ta->pickle->data);
-        st.part = ta->pickle->name;
+    struct torch_graph_input input = {.user = ta, .find_storage = find_storage, .big_endian = ta->big_endian};
+    if (ta->npickle_sources == 1) { /* of several pickles, a node may be in any */
+        input.pickle = ta->pickle_sources[0];
+        input.pickle_offset = source_pos(ta->z->src, ta->last_pickle->data);
+        input.pickle_name = ta->last_pickle->name;
     }
-    return st;
+    return input;
 }
 
 static ckpt_status resolve_storages(ckpt_file *f, ckpt_error *err)
 {
     struct torch_archive *ta = f->container;
-    struct torch_storages st = torch_archive_get_storages(ta);
-    CKPT_TRY(torch_add_unreferenced_storages(f, &st, err));
-    zip_free_names(ta->z); /* so that the writer has that memory */
+    struct torch_graph_input input = torch_archive_get_graph_input(ta);
+    CKPT_TRY(torch_add_unreferenced_storages(f, &input, err));
+    zip_free_names(ta->z); /* leaves more memory to the writer */
     return CKPT_OK;
 }
 
@@ -413,7 +413,7 @@ void torch_archive_count_unused(struct torch_archive *ta)
     begin_record_name(ta, ta->storage_folder);
     for (size_t i = 0; i < ta->z->n; i++) {
         const struct zip_entry *e = &ta->z->entries[i];
-        if (!ta->used[i] && str_starts(e->name, buf_view(&ta->record_name)) &&
+        if (!ta->used_entries[i] && str_starts(e->name, buf_view(&ta->record_name)) &&
             str_ends(e->name, str_c(ta->storage_suffix)))
             (void)checked_add(ta->f->unaccounted, e->usize, &ta->f->unaccounted);
     }

@@ -16,12 +16,12 @@ struct torch_archive {
     const char *storage_suffix; /* "" or ".storage" */
     bool big_endian;
     bool no_storage_crcs; /* no storage record has a CRC-32 */
-    bool *used;    /* [i]: a storage was read from entry i */
+    bool *used_entries;   /* [i]: entry i was read */
     size_t next_entry;       /* entry after the last storage that was found, probably the next storage */
     buf record_name;         /* name of the last record that was looked up */
     source **pickle_sources; /* the pickles that were read: spans of nodes refer to them */
     size_t npickle_sources, cap_pickle_sources;
-    const struct zip_entry *pickle; /* the last pickle that was read */
+    const struct zip_entry *last_pickle; /* the last pickle that was read */
 };
 
 /* torch_has_folder - returns true if Z has an entry whose name begins with TOP and FOLDER ("data/"). */
@@ -59,9 +59,7 @@ ckpt_status torch_archive_run_pickle(struct torch_archive *ta, size_t i, ckpt_va
  * is all of the record RECORD (without top). */
 ckpt_status torch_archive_add_tensor(struct torch_archive *ta, struct kit *k, ckpt_str name,
                                      const char *record, const ckpt_tensor *t);
-/* torch_archive_get_storages - returns the callbacks by which torch_walk_graph finds storages in this
- * archive. */
-struct torch_storages torch_archive_get_storages(struct torch_archive *ta);
+struct torch_graph_input torch_archive_get_graph_input(struct torch_archive *ta);
 /* torch_archive_count_unused - counts the bytes of storage records that were not used, and sets
  * ckpt_file.resolve for those that only opaque objects use. */
 void torch_archive_count_unused(struct torch_archive *ta);
@@ -72,10 +70,10 @@ ckpt_status torch_embed_archive(struct torch_archive *ta, const char *record, ck
                                 const ckpt_path_elem *prefix, const struct step *steps, uint32_t nprefix,
                                 ckpt_str key, ckpt_error *err);
 
-/* script_json_top - returns true if Z is TorchScript of torch 1.0 to 1.3, and sets *TOP to the folder of its
+/* script_json_find_top - returns true if Z is TorchScript of torch 1.0 to 1.3. Sets *TOP to the folder of its
  * model.json. */
-bool script_json_top(const zip *z, ckpt_str *top);
-/* script_json_read - fills F from such an archive, which is f->probe->zip and has the folder TOP. */
+bool script_json_find_top(const zip *z, ckpt_str *top);
+/* script_json_read - fills F from f->probe->zip, TorchScript of torch 1.0 to 1.3 with model.json in TOP. */
 ckpt_status script_json_read(ckpt_file *f, ckpt_str top, ckpt_error *err);
 
 #endif

@@ -11,10 +11,10 @@
 
 struct embedding {
     ckpt_file *f, *embedded;
-    const ckpt_path_elem *prefix; /* of the record */
-    const struct step *steps;
-    uint32_t nprefix;        /* elements of prefix and of steps */
-    uint32_t first_row, first_storage; /* rows and storages that F had before */
+    const ckpt_path_elem *prefix; /* the path of the record in F */
+    const struct step *steps;     /* the steps of PREFIX */
+    uint32_t nprefix;
+    uint32_t first_row, first_storage; /* of the embedded file, as indexes in the table of F */
     ckpt_error *err;
 };
 
@@ -25,7 +25,7 @@ static ckpt_status add_storages(const struct embedding *e)
         struct storage s = e->embedded->table.storages[i];
         if (s.src)
             (void)source_ref(s.src);
-        s.in_key_index = false; /* the key is of another pickle */
+        s.in_key_index = false; /* the same key may name another storage in F */
         CKPT_TRY(table_add_storage(&e->f->table, &s, &index, e->err));
     }
     return CKPT_OK;
@@ -46,7 +46,7 @@ static ckpt_status add_embedded_row(const struct embedding *e, size_t i)
     struct row r = e->embedded->table.rows[i];
     struct step *steps = arena_array(e->f->a, (uint64_t)e->nprefix + r.t.npath, sizeof *steps);
     ckpt_value *v = (ckpt_value *)(uintptr_t)r.t.value;
-    bool own = v->row == i; /* the first row of this node */
+    bool is_first_row = v->row == i; /* a node may have several rows */
     ckpt_path_elem *path = prepend_path(e, r.t.path, r.t.npath);
     if (!steps || !path)
         return fail_memory(e->err);
@@ -62,10 +62,10 @@ static ckpt_status add_embedded_row(const struct embedding *e, size_t i)
         r.t.storage += e->first_storage;
     if (r.t.part_of != CKPT_NO_TENSOR)
         r.t.part_of += e->first_row;
-    uint32_t at;
-    CKPT_TRY(file_add_row(e->f, &r, &at, e->err));
-    if (own)
-        v->row = at;
+    uint32_t index;
+    CKPT_TRY(file_add_row(e->f, &r, &index, e->err));
+    if (is_first_row)
+        v->row = index;
     return CKPT_OK;
 }
 
@@ -121,11 +121,12 @@ ckpt_status torch_embed_archive(struct torch_archive *ta, const char *record, ck
 {
     arena *a = ta->f->a;
     ckpt_path_elem *path;
-    struct step *to;
+    struct step *path_steps;
     ckpt_value *k = value_str(a, key);
-    if (!k || !path_of_entry(a, mapping, prefix, steps, nprefix, key, &path, &to))
+    if (!k || !path_of_entry(a, mapping, prefix, steps, nprefix, key, &path, &path_steps))
         return fail_memory(err);
-    struct embedding e = {.f = ta->f, .prefix = path, .steps = to, .nprefix = nprefix + 1, .err = err};
+    struct embedding e = {
+        .f = ta->f, .prefix = path, .steps = path_steps, .nprefix = nprefix + 1, .err = err};
     ckpt_status st = open_embedded(ta, record, &e.embedded, err);
     if (st == CKPT_OK)
         st = add_contents(&e);

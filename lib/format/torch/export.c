@@ -24,9 +24,9 @@
 #include "codec/json_scan.h"
 #include "format/torch/archive.h"
 
-#define OLD_STATE "serialized_state_dict.pt"
+#define OLD_STATE_DICT "serialized_state_dict.pt" /* up to 2.7 */
 
-/* The state dict or the constants. */
+/* The reading of the state dict or of the constants. */
 struct section {
     struct torch_archive *ta;
     const char *name;   /* "state_dict" */
@@ -37,16 +37,16 @@ struct section {
     ckpt_error *err;
 };
 
-/* One entry of a config. */
+/* One tensor in a config. */
 struct weight {
     ckpt_tensor t;
     ckpt_str record;
     uint32_t nsizes, nstrides;
     const uint64_t *strides;
-    bool pickled, has_meta;
+    bool is_pickled, has_meta;
 };
 
-static bool find_new_top(const zip *z, ckpt_str *top)
+static bool find_top_folder(const zip *z, ckpt_str *top)
 {
     size_t slash = z->n ? str_find(z->entries[0].name, STR_LIT("/"), 0) : SIZE_MAX;
     bool has_format = false, has_data = false;
@@ -67,9 +67,9 @@ static bool find_new_top(const zip *z, ckpt_str *top)
 static bool probe_export(const struct probe *p)
 {
     ckpt_str top;
-    return p->zip && ((zip_find(p->zip, STR_LIT(OLD_STATE)) >= 0 &&
-                     zip_find(p->zip, STR_LIT("serialized_exported_program.json")) >= 0) ||
-                    find_new_top(p->zip, &top));
+    return p->zip && ((zip_find(p->zip, STR_LIT(OLD_STATE_DICT)) >= 0 &&
+                       zip_find(p->zip, STR_LIT("serialized_exported_program.json")) >= 0) ||
+                      find_top_folder(p->zip, &top));
 }
 
 /* ------------------------------------------------------------------- config */
@@ -77,7 +77,7 @@ static bool probe_export(const struct probe *p)
 /* get_dtype_by_code - returns the dtype of a ScalarType of torch/_export/serde/schema.py. */
 static ckpt_dtype get_dtype_by_code(uint64_t code)
 {
-    static const uint8_t types[] = {
+    static const uint8_t dtypes[] = {
         [1] = CKPT_DT_U8,       [2] = CKPT_DT_I8,           [3] = CKPT_DT_I16,
         [4] = CKPT_DT_I32,      [5] = CKPT_DT_I64,          [6] = CKPT_DT_F16,
         [7] = CKPT_DT_F32,      [8] = CKPT_DT_F64,          [9] = CKPT_DT_C32,
@@ -85,13 +85,13 @@ static ckpt_dtype get_dtype_by_code(uint64_t code)
         [13] = CKPT_DT_BF16,    [28] = CKPT_DT_U16,         [29] = CKPT_DT_F8_E4M3,
         [30] = CKPT_DT_F8_E5M2, [31] = CKPT_DT_F8_E4M3FNUZ, [32] = CKPT_DT_F8_E5M2FNUZ,
         [33] = CKPT_DT_F8_E8M0, [34] = CKPT_DT_U32,         [35] = CKPT_DT_U64};
-    return code < sizeof types ? (ckpt_dtype)types[code] : CKPT_DT_NONE;
+    return code < sizeof dtypes ? (ckpt_dtype)dtypes[code] : CKPT_DT_NONE;
 }
 
 /* read_int - reads n or {"as_int": n}. A symbolic size is refused: stored tensors have none. */
 static ckpt_status read_int(json_scan *j, enum json_event e, uint64_t *out)
 {
-    bool found = false;
+    bool has_int = false;
     if (e == JSON_NUMBER && json_uint(j, out))
         return CKPT_OK;
     if (e != JSON_OBJECT)
@@ -101,14 +101,14 @@ static ckpt_status read_int(json_scan *j, enum json_event e, uint64_t *out)
         e = json_next(j);
         if (as_int && (e != JSON_NUMBER || !json_uint(j, out)))
             return json_unexpected(j, e, "a size, stride or offset", "a number >= 0");
-        found = found || as_int;
+        has_int = has_int || as_int;
         if (!as_int)
             CKPT_TRY(json_skip(j, e));
     }
     if (e != JSON_OBJECT_END)
         return j->err->status;
-    return found ? CKPT_OK
-                 : json_fail(j, "a size, stride or offset must have {=\"as_int\"}, which it {lacks}");
+    return has_int ? CKPT_OK
+                   : json_fail(j, "a size, stride or offset must have {=\"as_int\"}, which it {lacks}");
 }
 
 static ckpt_status read_meta_key(struct section *s, struct weight *w)
@@ -151,9 +151,10 @@ static ckpt_status read_meta(struct section *s, struct weight *w, enum json_even
     w->t.stride = w->strides;
     return w->has_meta
                ? CKPT_OK
-               : json_fail(&s->j,
-                           "tensor_meta must have {=a dtype, sizes and as many strides}, found {%u and %u}",
-                           w->nsizes, w->nstrides);
+               : json_fail(
+                     &s->j,
+                     "tensor_meta has {%u sizes, %u strides}; it needs {=a dtype, as many strides as sizes}",
+                     w->nsizes, w->nstrides);
 }
 
 static ckpt_status read_weight_key(struct section *s, struct weight *w)
@@ -167,7 +168,7 @@ static ckpt_status read_weight_key(struct section *s, struct weight *w)
     if (str_is(key, "is_param"))
         w->t.parameter = e == JSON_TRUE;
     if (str_is(key, "use_pickle"))
-        w->pickled = e == JSON_TRUE;
+        w->is_pickled = e == JSON_TRUE;
     return json_skip(&s->j, e);
 }
 
@@ -180,12 +181,12 @@ static ckpt_status read_weight(struct section *s, ckpt_str name)
         CKPT_TRY(read_weight_key(s, &w));
     if (e != JSON_OBJECT_END)
         return s->err->status;
-    if (!w.record.ptr || !(w.has_meta || w.pickled))
+    if (!w.record.ptr || !(w.has_meta || w.is_pickled))
         return json_fail(&s->j, "\"%.*s\" {lacks} {=path_name or tensor_meta}", STR_ARG(name));
     ckpt_str record = arena_printf(s->ta->f->a, "%s%.*s", s->folder, (int)w.record.len, w.record.ptr);
     if (!record.ptr)
         return fail_memory(s->err);
-    if (w.pickled)
+    if (w.is_pickled)
         return torch_embed_archive(s->ta, record.ptr, s->k.mapping, s->k.path, s->k.steps, 1, name, s->err);
     return torch_archive_add_tensor(s->ta, &s->k, name, record.ptr, &w.t);
 }
@@ -209,8 +210,6 @@ static ckpt_status read_config(struct section *s)
         return s->err->status;
     return json_next(&s->j) == JSON_END ? CKPT_OK : s->err->status;
 }
-
-/* ----------------------------------------------------------------- sections */
 
 static int64_t find_config(const struct section *s)
 {
@@ -241,24 +240,24 @@ static ckpt_status read_section(struct torch_archive *ta, struct kit *root, cons
                                 const char *folder, const char *record)
 {
     struct section s = {.ta = ta, .root = root, .name = name, .folder = folder, .err = root->err};
-    int64_t config = find_config(&s);
-    if (config >= 0)
-        return read_section_config(&s, (size_t)config);
+    int64_t config_entry = find_config(&s);
+    if (config_entry >= 0)
+        return read_section_config(&s, (size_t)config_entry);
     if (!torch_archive_has(ta, record))
         return CKPT_OK;
     return torch_embed_archive(ta, record, root->mapping, NULL, NULL, 0, str_c(name), root->err);
 }
 
-static ckpt_status read_sections(struct torch_archive *ta, struct kit *root, bool old)
+static ckpt_status read_sections(struct torch_archive *ta, struct kit *root, bool is_old)
 {
-    CKPT_TRY(
-        read_section(ta, root, "state_dict", "data/weights/", old ? OLD_STATE : "data/weights/model.pt"));
+    CKPT_TRY(read_section(ta, root, "state_dict", "data/weights/",
+                          is_old ? OLD_STATE_DICT : "data/weights/model.pt"));
     CKPT_TRY(read_section(ta, root, "constants", "data/constants/",
-                          old ? "serialized_constants.pt" : "data/constants/model.pt"));
+                          is_old ? "serialized_constants.pt" : "data/constants/model.pt"));
     if (value_count(root->mapping))
         return CKPT_OK;
     return fail(root->err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
-                "a torch.export archive without weights in it\n"
+                "this torch.export archive holds no weights\n"
                 "they were saved elsewhere, or it only holds compiled code");
 }
 
@@ -267,14 +266,14 @@ static ckpt_status read_export(ckpt_file *f, ckpt_error *err)
     ckpt_str top = {"", 0};
     struct torch_archive *ta;
     struct kit root;
-    bool old = zip_find(f->probe->zip, STR_LIT(OLD_STATE)) >= 0;
-    if (!old)
-        (void)find_new_top(f->probe->zip, &top);
+    bool is_old = zip_find(f->probe->zip, STR_LIT(OLD_STATE_DICT)) >= 0;
+    if (!is_old)
+        (void)find_top_folder(f->probe->zip, &top);
     CKPT_TRY(torch_archive_new(f, top, &ta, err));
     CKPT_TRY(torch_archive_read_byteorder(ta, err));
-    f->producer = old ? STR_LIT("torch.export, to 2.7") : STR_LIT("torch.export >= 2.8");
+    f->producer = is_old ? STR_LIT("torch.export, to 2.7") : STR_LIT("torch.export >= 2.8");
     CKPT_TRY(kit_begin(&root, f, value_new(f->a, CKPT_V_DICT, 0), err));
-    return kit_end(&root, read_sections(ta, &root, old));
+    return kit_end(&root, read_sections(ta, &root, is_old));
 }
 
 const struct format format_torch_export = {

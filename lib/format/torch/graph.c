@@ -25,20 +25,20 @@
 
 struct pending_node {
     const ckpt_value *v;
-    const char *name;  /* the last path element of a composite's component; NULL: STEP gives it */
+    const char *name;  /* the last element of V's path; NULL: the key or index at STEP is the last element */
     struct step step;  /* the position of V in its container */
     uint32_t depth;    /* length of the path of V */
     uint32_t part_of;  /* the row of the composite that V belongs to, or CKPT_NO_TENSOR */
-    bool keyed;        /* step.index counts pairs, not items */
-    bool leaving;      /* all children of V were visited */
-    bool tensors_only; /* an attribute of torch's own objects: leaves in it are not listed */
-    bool is_component; /* of a composite, where a list of numbers is a tensor */
+    bool has_key;      /* step.index is that of a pair, not of an item */
+    bool is_exit;      /* the walk comes to this entry when it has visited all children of V */
+    bool tensors_only; /* V is inside an object of torch's own: its tensors are listed, its leaves are not */
+    bool is_component; /* V is a component of a composite: a list of numbers is a tensor there */
 };
 
 struct torch_walk {
     struct graph g;
     struct pending_node *pending;
-    size_t n, cap;
+    size_t npending, cap_pending;
     ckpt_path_elem *path;
     struct step *steps;
     const ckpt_value **ancestors; /* [d]: the node at depth d on the way from the root to the current node */
@@ -48,8 +48,8 @@ struct torch_walk {
 
 uint64_t graph_offset(const struct graph *g, const ckpt_value *v)
 {
-    uint64_t at = g->st->stream ? source_pos(g->st->stream, v->offset) : CKPT_NO_OFFSET;
-    return at == CKPT_NO_OFFSET && g->st->packed_at ? g->st->packed_at : at;
+    uint64_t at = g->input->pickle ? source_pos(g->input->pickle, v->offset) : CKPT_NO_OFFSET;
+    return at == CKPT_NO_OFFSET && g->input->pickle_offset ? g->input->pickle_offset : at;
 }
 
 ckpt_status graph_fail(struct graph *g, const ckpt_value *v, const char *fmt, ...)
@@ -108,46 +108,46 @@ ckpt_status torch_read_sizes(struct graph *g, const ckpt_value *v, const char *w
 /* reserve_pending - allocates the list for about N nodes. If that fails, the list grows later. */
 static void reserve_pending(struct torch_walk *w, size_t n)
 {
-    w->cap = FIRST_PENDING + (n < MAX_PENDING ? n : MAX_PENDING);
-    w->pending = malloc(w->cap * sizeof *w->pending); /* bounded: by MAX_PENDING */
+    w->cap_pending = FIRST_PENDING + (n < MAX_PENDING ? n : MAX_PENDING);
+    w->pending = malloc(w->cap_pending * sizeof *w->pending); /* bounded: by MAX_PENDING */
     if (!w->pending)
-        w->cap = 0;
+        w->cap_pending = 0;
 }
 
 static ckpt_status push_pending(struct torch_walk *w, const struct pending_node *p)
 {
-    if (w->n == w->cap) {
-        size_t cap = w->cap ? w->cap * 2 : FIRST_PENDING;
+    if (w->npending == w->cap_pending) {
+        size_t cap = w->cap_pending ? w->cap_pending * 2 : FIRST_PENDING;
         struct pending_node *grown = realloc(w->pending, cap * sizeof *grown);
         if (!grown)
             return fail_memory(w->g.err);
         w->pending = grown;
-        w->cap = cap;
+        w->cap_pending = cap;
     }
-    w->pending[w->n++] = *p;
+    w->pending[w->npending++] = *p;
     return CKPT_OK;
 }
 
-/* push_child - appends P to the nodes to visit; refuses more than the limit on tensors. */
+/* push_child - appends P to the nodes to visit; refuses more nodes than the limit on tensors. */
 static ckpt_status push_child(struct torch_walk *w, const struct pending_node *p)
 {
-    if (w->n >= w->g.f->limits.max_tensors)
-        return fail(w->g.err, CKPT_ELIMIT, CKPT_NO_OFFSET, "{more} than {=%llu values}",
+    if (w->npending >= w->g.f->limits.max_tensors)
+        return fail(w->g.err, CKPT_ELIMIT, CKPT_NO_OFFSET, "the file has {more} than {=%llu values}",
                     (unsigned long long)w->g.f->limits.max_tensors);
     return push_pending(w, p);
 }
 
-static bool has_children(const struct torch_walk *w) { return w->n > w->first_child; }
+static bool has_children(const struct torch_walk *w) { return w->npending > w->first_child; }
 
 /* open_node - sets the flag VALUE_ON_PATH of P, and adds an entry that clears it. Nodes are taken from the
  * end of the list, so this entry goes before the children of P, and the children are reversed. */
 static ckpt_status open_node(struct torch_walk *w, const struct pending_node *p)
 {
-    struct pending_node leave = *p;
-    leave.leaving = true;
+    struct pending_node exit_entry = *p;
+    exit_entry.is_exit = true;
     ((ckpt_value *)(uintptr_t)p->v)->flags |= VALUE_ON_PATH;
-    CKPT_TRY(push_pending(w, &leave));
-    for (size_t i = w->first_child, j = w->n - 1; i < j; i++, j--) {
+    CKPT_TRY(push_pending(w, &exit_entry));
+    for (size_t i = w->first_child, j = w->npending - 1; i < j; i++, j--) {
         struct pending_node t = w->pending[i];
         w->pending[i] = w->pending[j];
         w->pending[j] = t;
@@ -158,7 +158,7 @@ static ckpt_status open_node(struct torch_walk *w, const struct pending_node *p)
 static ckpt_status make_path_element(struct torch_walk *w, const struct pending_node *p, ckpt_path_elem *out)
 {
     uint32_t n;
-    if (p->keyed)
+    if (p->has_key)
         return path_elem_from_key(w->g.f->a, value_pairs(p->step.node, &n)[p->step.index].key, out, w->g.err);
     *out = p->name ? (ckpt_path_elem){.str = str_c(p->name)}
                    : (ckpt_path_elem){.is_int = true, .num = p->step.index};
@@ -166,11 +166,11 @@ static ckpt_status make_path_element(struct torch_walk *w, const struct pending_
 }
 
 static ckpt_status push_entry(struct torch_walk *w, const struct pending_node *p, const ckpt_value *v,
-                              struct step step, bool keyed, bool tensors_only)
+                              struct step step, bool has_key, bool tensors_only)
 {
     struct pending_node c = {.v = v,
                              .step = step,
-                             .keyed = keyed,
+                             .has_key = has_key,
                              .depth = p->depth + 1,
                              .part_of = p->part_of,
                              .tensors_only = tensors_only};
@@ -221,7 +221,7 @@ static ckpt_status add_row(struct torch_walk *w, const struct pending_node *p, s
     ckpt_path_elem *path = arena_array(w->g.f->a, p->depth, sizeof *path + sizeof *r->steps);
     if (!path)
         return fail_memory(w->g.err);
-    struct step *steps = (struct step *)(void *)(path + p->depth); /* bounded: that many, then the steps */
+    struct step *steps = (struct step *)(void *)(path + p->depth); /* bounded: PATH has room for these, too */
     if (p->depth) {
         memcpy(path, w->path, p->depth * sizeof *path);
         memcpy(steps, w->steps, p->depth * sizeof *steps);
@@ -230,7 +230,7 @@ static ckpt_status add_row(struct torch_walk *w, const struct pending_node *p, s
     r->t.npath = p->depth;
     r->steps = steps;
     if (p->depth == 1 && !w->path[0].is_int)
-        r->t.name = w->path[0].str; /* text of a pickle is followed by a NUL */
+        r->t.name = w->path[0].str; /* the reader of the pickle put a NUL after it */
     r->t.part_of = p->part_of;
     CKPT_TRY(file_add_row(w->g.f, r, index, w->g.err));
     ckpt_value *v = (ckpt_value *)(uintptr_t)p->v;
@@ -239,7 +239,7 @@ static ckpt_status add_row(struct torch_walk *w, const struct pending_node *p, s
     return CKPT_OK;
 }
 
-/* push_state - pushes the attributes that STATE sets. A state that is not a dict is one child. */
+/* push_state - pushes the attributes in the dict STATE. A state of another type is pushed as one child. */
 static ckpt_status push_state(struct torch_walk *w, const struct pending_node *p, const ckpt_value *state)
 {
     struct pending_node c = {.v = state,
@@ -336,13 +336,14 @@ static ckpt_status add_module_entries(struct torch_walk *w, const ckpt_value *mo
 {
     uint32_t n;
     const value_pair *pairs;
-    const ckpt_value *skip = strcmp(attr, "_buffers") == 0
-                                 ? object_attr(module, "_non_persistent_buffers_set")
-                                 : NULL;
+    const ckpt_value *skipped = strcmp(attr, "_buffers") == 0
+                                    ? object_attr(module, "_non_persistent_buffers_set")
+                                    : NULL;
     CKPT_TRY(get_module_dict(w, module, attr, &pairs, &n));
     for (uint32_t i = 0; i < n; i++) {
         ckpt_str name;
-        if (!value_text(pairs[i].key, &name) || pairs[i].val->type == CKPT_V_NONE || set_contains(skip, name))
+        if (!value_text(pairs[i].key, &name) || pairs[i].val->type == CKPT_V_NONE ||
+            set_contains(skipped, name))
             continue;
         if (!torch_put_entry(w->g.f->a, out, prefix, name, torch_parameter_data(pairs[i].val)))
             return fail_memory(w->g.err);
@@ -376,13 +377,14 @@ static ckpt_status push_submodules(struct torch_walk *w, const struct torch_modu
     CKPT_TRY(get_module_dict(w, parent->object, "_modules", &pairs, &count));
     if (parent->depth >= w->g.f->limits.max_depth)
         return fail(w->g.err, CKPT_ELIMIT, graph_offset(&w->g, parent->object),
-                    "modules nested {deeper} than {=%u}", parent->depth);
+                    "modules are nested {deeper} than {=%u}", parent->depth);
     for (uint32_t i = count; i-- > 0;) {
         ckpt_str name;
         if (!value_text(pairs[i].key, &name) || !is_module(pairs[i].val))
             continue;
         if (list->n >= w->g.f->limits.max_tensors)
-            return fail(w->g.err, CKPT_ELIMIT, CKPT_NO_OFFSET, "{more} than {=%zu modules}", list->n);
+            return fail(w->g.err, CKPT_ELIMIT, CKPT_NO_OFFSET, "the model has {more} than {=%zu modules}",
+                        list->n);
         CKPT_TRY(torch_push_submodule(w->g.f->a, list, parent, name, pairs[i].val, w->g.err));
     }
     return CKPT_OK;
@@ -429,8 +431,8 @@ bool graph_hides_attributes(const ckpt_value *klass)
     return false;
 }
 
-/* push_attribute_dict - pushes the entries of DICT, attributes of P, except _metadata, which describes the
- * keys of a state dict. */
+/* push_attribute_dict - pushes the attributes of P, the entries of DICT, but not _metadata, which describes
+ * the keys of a state dict. */
 static ckpt_status push_attribute_dict(struct torch_walk *w, const struct pending_node *p,
                                        const ckpt_value *dict, bool tensors_only)
 {
@@ -462,13 +464,13 @@ static ckpt_status push_attributes(struct torch_walk *w, const struct pending_no
  * V, as those of every other mapping are. */
 static ckpt_status move_pairs_to_call(struct torch_walk *w, ckpt_value *v)
 {
-    const ckpt_value *given = view_ordered_dict_argument(v);
-    if (!given || value_extra_of(v)->npairs)
+    const ckpt_value *pair_list = view_ordered_dict_argument(v);
+    if (!pair_list || value_extra_of(v)->npairs)
         return CKPT_OK;
-    for (uint32_t i = 0; i < value_count(given); i++) {
-        ckpt_value *kv = value_item(given, i), *k = value_item(kv, 0), *val = value_item(kv, 1);
+    for (uint32_t i = 0; i < value_count(pair_list); i++) {
+        ckpt_value *kv = value_item(pair_list, i), *k = value_item(kv, 0), *val = value_item(kv, 1);
         if (!k || !val)
-            return graph_fail(&w->g, v, "item {%u} of what an OrderedDict is made of must be {=a pair}", i);
+            return graph_fail(&w->g, v, "item {%u} of an OrderedDict's argument must be {=a pair}", i);
         if (!value_put(w->g.f->a, v, k, val))
             return fail_memory(w->g.err);
     }
@@ -481,29 +483,27 @@ static ckpt_status visit_object(struct torch_walk *w, const struct pending_node 
     ckpt_value *v = (ckpt_value *)(uintptr_t)p->v;
     const struct value_call *c = &v->u.call;
     CKPT_TRY(move_pairs_to_call(w, v));
-    const struct value_extra *more = value_extra_of(v); /* move_pairs_to_call may have made it */
+    const struct value_extra *extra = value_extra_of(v); /* not before, move_pairs_to_call may make it */
     if (str_is(value_name(c->callable), "Shard") && object_attr(v, "tensor")) { /* of a ShardedTensor */
         struct pending_node inner = *p;
         inner.v = object_attr(v, "tensor");
         return push_pending(w, &inner);
     }
-    if (more->npairs)
+    if (extra->npairs)
         CKPT_TRY(push_mapping_entries(w, p, v, p->tensors_only));
     else if (value_calls(v, "collections", "Counter", 1) && value_arg(v, 0)->type == CKPT_V_DICT)
         CKPT_TRY(push_mapping_entries(w, p, value_arg(v, 0), p->tensors_only));
-    CKPT_TRY(push_items(w, p, v, more->items, more->nitems));
+    CKPT_TRY(push_items(w, p, v, extra->items, extra->nitems));
     if (has_argument_items(v))
         CKPT_TRY(push_items(w, p, c->args, c->args->u.seq.items, c->args->u.seq.n));
     else if (is_reconstructor(v) && value_arg(v, 2)->type == CKPT_V_TUPLE)
         CKPT_TRY(push_items(w, p, value_arg(v, 2), value_arg(v, 2)->u.seq.items, value_arg(v, 2)->u.seq.n));
-    bool container = has_children(w);
+    bool is_container = has_children(w);
     CKPT_TRY(push_attributes(w, p));
-    if (!container)
+    if (!is_container)
         CKPT_TRY(add_leaf(w, p));
     return has_children(w) ? open_node(w, p) : CKPT_OK;
 }
-
-/* -------------------------------------------------------------------- walk */
 
 static ckpt_status visit_container(struct torch_walk *w, const struct pending_node *p)
 {
@@ -545,7 +545,7 @@ static ckpt_status visit_node(struct torch_walk *w, const struct pending_node *p
 static ckpt_status reserve_path(struct torch_walk *w, uint32_t depth)
 {
     if (depth > w->g.f->limits.max_depth)
-        return fail(w->g.err, CKPT_ELIMIT, CKPT_NO_OFFSET, "values nested {deeper} than {=%u}",
+        return fail(w->g.err, CKPT_ELIMIT, CKPT_NO_OFFSET, "values are nested {deeper} than {=%u}",
                     w->g.f->limits.max_depth);
     if (depth < w->cap_path)
         return CKPT_OK;
@@ -574,14 +574,14 @@ static void add_path_context(struct torch_walk *w, const struct pending_node *p)
 
 static ckpt_status run_walk(struct torch_walk *w)
 {
-    while (w->n) {
-        struct pending_node p = w->pending[--w->n];
-        if (p.leaving) {
+    while (w->npending) {
+        struct pending_node p = w->pending[--w->npending];
+        if (p.is_exit) {
             ((ckpt_value *)(uintptr_t)p.v)->flags &= (uint16_t)~VALUE_ON_PATH;
             continue;
         }
         CKPT_TRY(reserve_path(w, p.depth));
-        w->first_child = w->n;
+        w->first_child = w->npending;
         ckpt_status st = CKPT_OK;
         if (p.step.node || p.name) { /* all but the root */
             w->steps[p.depth - 1] = p.step;
@@ -593,19 +593,19 @@ static ckpt_status run_walk(struct torch_walk *w)
         if (st != CKPT_OK) {
             if (!w->g.err->where[0])
                 add_path_context(w, &p);
-            error_add_position(w->g.err, graph_offset(&w->g, p.v), w->g.st->part);
+            error_add_position(w->g.err, graph_offset(&w->g, p.v), w->g.input->pickle_name);
             CKPT_TRY(file_report_fault(w->g.f, st, w->g.err));
-            w->n = w->first_child;
+            w->npending = w->first_child;
         }
     }
     return CKPT_OK;
 }
 
-/* close_open_nodes - clears VALUE_ON_PATH after a walk that stopped early. */
-static void close_open_nodes(struct torch_walk *w)
+/* end_walk - clears VALUE_ON_PATH, which a walk that stopped early has left set, and frees the lists. */
+static void end_walk(struct torch_walk *w)
 {
-    for (size_t i = 0; i < w->n; i++)
-        if (w->pending[i].leaving)
+    for (size_t i = 0; i < w->npending; i++)
+        if (w->pending[i].is_exit)
             ((ckpt_value *)(uintptr_t)w->pending[i].v)->flags &= (uint16_t)~VALUE_ON_PATH;
     free(w->pending);
     free(w->path);
@@ -613,9 +613,8 @@ static void close_open_nodes(struct torch_walk *w)
     free(w->ancestors);
 }
 
-/* expected_storages - estimates the number of storages in F, and so of tensors, because most pickles have one
- * tensor per storage. */
-static size_t expected_storages(const ckpt_file *f)
+/* estimate_storage_count - estimates the number of storages in F. That of tensors is near it. */
+static size_t estimate_storage_count(const ckpt_file *f)
 {
     size_t max = 0;
     for (size_t i = 0; i < f->npickles; i++)
@@ -623,16 +622,16 @@ static size_t expected_storages(const ckpt_file *f)
     return max;
 }
 
-ckpt_status torch_walk_graph(ckpt_file *f, ckpt_value *root, const struct torch_storages *storages,
+ckpt_status torch_walk_graph(ckpt_file *f, ckpt_value *root, const struct torch_graph_input *input,
                              ckpt_error *err)
 {
-    struct torch_walk w = {.g = {.f = f, .st = storages, .err = err}};
+    struct torch_walk w = {.g = {.f = f, .input = input, .err = err}};
     struct pending_node top = {.v = root, .part_of = CKPT_NO_TENSOR};
-    table_reserve(&f->table, expected_storages(f));
-    reserve_pending(&w, expected_storages(f));
+    table_reserve(&f->table, estimate_storage_count(f));
+    reserve_pending(&w, estimate_storage_count(f));
     ckpt_status st = push_pending(&w, &top);
     if (st == CKPT_OK)
         st = run_walk(&w);
-    close_open_nodes(&w);
+    end_walk(&w);
     return st;
 }

@@ -1,5 +1,5 @@
-/* graph.h - finds the tensors in the value graph of a torch pickle: which nodes they are, their storages,
- * their names. For every torch container. */
+/* graph.h - finds the tensors in the value graph of a torch pickle, their storages and names; and functions
+ * of torch's other readers that the folders next to this one use. */
 #ifndef FORMAT_TORCH_GRAPH_H
 #define FORMAT_TORCH_GRAPH_H
 
@@ -12,7 +12,7 @@ struct torch_pid {
     ckpt_str klass; /* "FloatStorage" */
     ckpt_dtype dtype;
     ckpt_str key, location;
-    char digits[24]; /* holds the text of KEY if the pickle has it as a number, see torch_pid_keep */
+    char digits[24]; /* holds the text of KEY if the pickle has it as a number, see torch_pid_copy_key */
     uint64_t numel;  /* elements of dtype; bytes for UntypedStorage */
     bool has_view;   /* legacy: offset and size of a view, in elements */
     uint64_t view_offset, view_numel;
@@ -21,45 +21,44 @@ struct torch_pid {
 struct graph;
 struct tensor_description;
 
-/* The callbacks by which a container finds the bytes of a storage, and where its pickle is. */
-struct torch_storages {
+/* What torch_walk_graph needs of the file that holds the graph: callbacks, and where the pickle is. */
+struct torch_graph_input {
     void *user;
     /* find_storage - sets S->src (takes a reference), off, nbytes, CRC … for the storage PID. It is
-     * called once per key. The caller checks that the bytes are enough for numel. A storage without bytes
-     * (location "meta") keeps src NULL. */
+     * called once per key. The caller checks that NBYTES is enough for numel. SRC stays NULL if the storage
+     * has no bytes (location "meta"). */
     ckpt_status (*find_storage)(void *user, const struct torch_pid *pid, struct storage *s, ckpt_error *err);
-    /* describe_node - if VALUE is a tensor that the container describes (a persistent id of the tar format, a
-     * TENSOR node of a folder of files), sets dtype, shape, stride, storage and storage_offset of ROW and
-     * returns true. May be NULL. */
+    /* describe_node - if VALUE is a tensor that is described outside of the graph (a persistent id of the tar
+     * format, a TENSOR node of a folder of files), sets dtype, shape, stride, storage and storage_offset of
+     * ROW and returns true. May be NULL. */
     bool (*describe_node)(void *user, const ckpt_value *value, struct row *row);
-    /* describe_tensor - fills *M for the TENSOR node V, which may fail; NULL: describe_node is called for
-     * TENSOR nodes too. */
+    /* describe_tensor - fills *M for the TENSOR node V. NULL: describe_node does that. */
     ckpt_status (*describe_tensor)(void *user, struct graph *g, const ckpt_value *v,
                                    struct tensor_description *m);
     bool big_endian;
-    source *stream;     /* the bytes of the pickle; offsets of nodes are in it */
-    uint64_t packed_at; /* offset of errors if the pickle is compressed, so that its nodes have none; or 0 */
-    ckpt_str part;      /* name of the pickle in the file, for errors */
+    source *pickle;         /* the bytes in which nodes have their offsets; or NULL */
+    uint64_t pickle_offset; /* of the pickle in the file; errors get it if the pickle is compressed; or 0 */
+    ckpt_str pickle_name;   /* in errors */
 };
 
 /* torch_walk_graph - adds every tensor and leaf reachable from ROOT to F, in document order. Persistent ids
  * of equal keys are one storage. */
-ckpt_status torch_walk_graph(ckpt_file *f, ckpt_value *root, const struct torch_storages *storages,
+ckpt_status torch_walk_graph(ckpt_file *f, ckpt_value *root, const struct torch_graph_input *input,
                              ckpt_error *err);
 
-/* torch_read_pickle - fills F from SRC, a file that is one pickle, in which joblib may have put arrays. SRC
- * must live as long as F. */
+/* torch_read_pickle - fills F from SRC, a file of one pickle, in which joblib may have put arrays. SRC must
+ * live as long as F. */
 ckpt_status torch_read_pickle(ckpt_file *f, source *src, ckpt_error *err);
 
 /* torch_add_unreferenced_storages - adds to F the storages that its pickles name but no row refers to: those
  * of generators, device meshes, objects of unknown classes. */
-ckpt_status torch_add_unreferenced_storages(ckpt_file *f, const struct torch_storages *storages,
+ckpt_status torch_add_unreferenced_storages(ckpt_file *f, const struct torch_graph_input *input,
                                             ckpt_error *err);
 
 /* A module whose parameters and buffers are still to be added to a state dict. */
 struct torch_module {
     const ckpt_value *object;
-    ckpt_str prefix; /* of its keys: "layer1.0.", empty for the root */
+    ckpt_str prefix; /* "layer1.0.", which its keys in the state dict begin with; empty for the root */
     uint32_t depth;  /* 0 for the root */
 };
 
@@ -68,10 +67,10 @@ struct torch_modules {
     size_t n, cap;
 };
 
-/* torch_push_submodule - appends OBJECT, the submodule NAME of PARENT, to LIST, whose memory is of A. */
+/* torch_push_submodule - appends OBJECT, the submodule NAME of PARENT, to LIST, which is allocated in A. */
 ckpt_status torch_push_submodule(arena *a, struct torch_modules *list, const struct torch_module *parent,
                                  ckpt_str name, const ckpt_value *object, ckpt_error *err);
-/* torch_put_entry - adds V to the state dict DICT, under PREFIX and NAME joined; false: out of memory. */
+/* torch_put_entry - adds V to the state dict DICT, its key is PREFIX and NAME joined. False: no memory. */
 bool torch_put_entry(arena *a, ckpt_value *dict, ckpt_str prefix, ckpt_str name, ckpt_value *v);
 
 /* torch_find_unrecoverable_objects - adds a lost row for each object that is no tensor and holds a lost
@@ -79,8 +78,8 @@ bool torch_put_entry(arena *a, ckpt_value *dict, ckpt_str prefix, ckpt_str name,
  * grow: it has no entries for the added rows. */
 ckpt_status torch_find_unrecoverable_objects(ckpt_file *f, ckpt_error *err);
 
-/* torch_open_bytes - sets *OUT to the bytes that V, a node of F, would become when loaded, whatever the
- * protocol; NULL if V is not bytes. */
+/* torch_open_bytes - opens the bytes object that V, a node of F, makes when it is loaded; see
+ * graph_open_bytes. Sets *OUT to NULL if V makes no bytes object. */
 ckpt_status torch_open_bytes(ckpt_file *f, const ckpt_value *v, source **out, ckpt_error *err);
 
 /* torch_read_legacy_storage - reads BYTES, the argument of torch.storage._load_from_bytes: a legacy stream
@@ -88,16 +87,17 @@ ckpt_status torch_open_bytes(ckpt_file *f, const ckpt_value *v, source **out, ck
  * of S. */
 ckpt_status torch_read_legacy_storage(ckpt_file *f, source *bytes, struct storage *s, ckpt_error *err);
 
-/* What follows the pickle of an entry in the members "storages" and "tensors" of torch 0.1's tar archives. */
+/* In the members "storages" and "tensors" of torch 0.1's tar archives, each pickle is followed by a count and
+ * by numbers: the elements of the storage; or the sizes, strides and storage offset of the tensor. */
 struct torch_tar_numbers {
-    uint64_t count;          /* elements of the storage, or dimensions of the tensor */
-    uint64_t offset, nbytes; /* in the member: the elements; or sizes, strides and storage offset */
+    uint64_t count;          /* of elements, or of dimensions */
+    uint64_t offset, nbytes; /* the position of the numbers in the member */
 };
 
 /* torch_tar_find - returns the file NAME of the N members in LIST, or NULL. */
 const struct tar_entry *torch_tar_find(const struct tar_entry *list, size_t n, const char *name);
-/* torch_tar_read_numbers - sets *OUT to what follows a pickle, which ends at POS of the member SRC. V is the
- * value of the pickle; IS_TENSOR: it describes a tensor, else a storage. Fails if the member ends too early.
+/* torch_tar_read_numbers - fills *OUT for the pickle that ends at POS of the member SRC. V, its value, is
+ * that of a tensor if IS_TENSOR, else that of a storage. Fails if the member ends before the numbers do.
  * Fields of *OUT that cannot be read or do not fit 64 bits are 0. */
 ckpt_status torch_tar_read_numbers(source *src, const ckpt_value *v, bool is_tensor, uint64_t pos,
                                    struct torch_tar_numbers *out, ckpt_error *err);
@@ -108,18 +108,18 @@ bool torch_pid_parse(const ckpt_value *v, struct torch_pid *out);
 /* torch_storage_bytes - sets *OUT to the bytes of a storage of NUMEL elements of DTYPE. NUMEL of packed
  * quantized elements (QUInt4x2Storage) counts bytes. False: more than 2^64. */
 bool torch_storage_bytes(ckpt_dtype dtype, uint64_t numel, uint64_t *out);
-/* torch_pid_keep - copies the key of PID to A if it is in pid->digits. */
-ckpt_status torch_pid_keep(arena *a, struct torch_pid *pid, ckpt_error *err);
+/* torch_pid_copy_key - if the key of PID is in pid->digits, copies it to A, where it outlives PID. */
+ckpt_status torch_pid_copy_key(arena *a, struct torch_pid *pid, ckpt_error *err);
 
-/* torch_get_part_offset - sets *OFFSET to where a component of the tensor of row ROW of F begins in that
- * tensor: an index for each dimension, in A. COMPONENT is 0 for a DTensor, or the number of a local shard of
- * a ShardedTensor; LOCAL is the row of the component. Refuses placements other than shards and replicas, and
- * a component whose size is not the one that its placement gives it. */
+/* torch_get_part_offset - sets *OFFSET to where a component of row ROW of F begins in the tensor of this row:
+ * an index for each dimension, in A. COMPONENT is 0 for a DTensor, or the number of a local shard of a
+ * ShardedTensor; COMPONENT_ROW is its row. Refuses placements other than shards and replicas, and a component
+ * whose size is not the one that its placement gives it. */
 ckpt_status torch_get_part_offset(arena *a, const ckpt_file *f, uint32_t row, uint32_t component,
-                                  uint32_t local, const uint64_t **offset, ckpt_error *err);
-/* torch_count_part_ranks - returns the number of ranks that row ROW is sharded over; 0: one, or unknown. */
-uint64_t torch_count_part_ranks(const ckpt_file *f, uint32_t row);
-/* torch_note_ranks - adds a notice to F if its tensors are only the shards of one rank of several. */
-void torch_note_ranks(ckpt_file *f);
+                                  uint32_t component_row, const uint64_t **offset, ckpt_error *err);
+/* torch_count_shard_ranks - returns the number of ranks over which row ROW is sharded; 0: one, or unknown. */
+uint64_t torch_count_shard_ranks(const ckpt_file *f, uint32_t row);
+/* torch_note_missing_ranks - adds a notice to F if it has the shards of only one of several ranks. */
+void torch_note_missing_ranks(ckpt_file *f);
 
 #endif

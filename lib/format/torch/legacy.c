@@ -5,9 +5,9 @@
  *
  *   pickle  0x1950a86a20f9469cfc6c          magic
  *   pickle  1001                            protocol version
- *   pickle  {protocol_version, little_endian, type_sizes}   ignored by torch too
+ *   pickle  {protocol_version, little_endian, type_sizes}   ignored, as torch does
  *   pickle  the object, storages as persistent ids
- *   pickle  [key, …]                        order of what follows
+ *   pickle  [key, …]                        the order of the storages
  *   per key: i64 elements, then elements * item size raw little-endian bytes
  *
  * The item size is that of the class under which the key first appears. Source: torch/serialization.py
@@ -29,7 +29,7 @@
 
 struct legacy_storage {
     uint64_t off, nbytes;
-    bool present;         /* its bytes were found in the stream */
+    bool is_present;      /* its bytes were found in the stream */
     struct torch_pid pid; /* the first persistent id that names it */
 };
 
@@ -37,16 +37,14 @@ struct legacy {
     ckpt_file *f;
     source *src;
     struct pickle_facts *facts; /* of the main pickle */
-    bool embedded;              /* the stream is a bytes object in a pickle: its facts are not added to F */
+    bool embedded;              /* the stream is a bytes object in a pickle: F does not get its facts */
     ckpt_value *root;
-    map *keys;           /* key -> index into storages */
+    map *storage_of_key; /* key -> index into storages */
     zip *archive_inside; /* the zip that the probe found in the stream, or NULL; closed with the file */
     struct legacy_storage *storages;
-    size_t n, cap;
+    size_t nstorages, cap_storages;
     ckpt_error *err;
 };
-
-/* ------------------------------------------------------------------- probe */
 
 static bool probe_legacy(const struct probe *p)
 {
@@ -54,16 +52,14 @@ static bool probe_legacy(const struct probe *p)
     return s && s->kind == SIGN_LEGACY;
 }
 
-/* ----------------------------------------------------------------- storages */
-
 static ckpt_status add_pid(struct legacy *l, struct torch_pid *pid)
 {
-    if (map_get(l->keys, pid->key) != MAP_NONE)
+    if (map_get(l->storage_of_key, pid->key) != MAP_NONE)
         return CKPT_OK;
-    CKPT_TRY(torch_pid_keep(l->f->a, pid, l->err));
+    CKPT_TRY(torch_pid_copy_key(l->f->a, pid, l->err));
     const struct legacy_storage s = {.pid = *pid};
-    bool ok = map_put(l->keys, pid->key, (uint32_t)l->n, NULL) &&
-              arena_push(l->f->a, &l->storages, &l->n, &l->cap, &s, sizeof s);
+    bool ok = map_put(l->storage_of_key, pid->key, (uint32_t)l->nstorages, NULL) &&
+              arena_push(l->f->a, &l->storages, &l->nstorages, &l->cap_storages, &s, sizeof s);
     return ok ? CKPT_OK : fail_memory(l->err);
 }
 
@@ -83,9 +79,10 @@ static ckpt_status compute_storage_size(struct legacy *l, struct legacy_storage 
 {
     uint64_t stated = s->pid.numel;
     if (s->pid.dtype == CKPT_DT_NONE)
-        return fail(l->err, CKPT_EFORMAT, at, "storage \"%.*s\" has {class \"%.*s\"}, {=torch's} are known",
-                    STR_ARG(s->pid.key), STR_ARG(s->pid.klass));
-    if (count != stated && l->f->salvage) /* the count is damaged, because the pickle was valid */
+        return fail(l->err, CKPT_EFORMAT, at,
+                    "storage \"%.*s\" has {class \"%.*s\"}, which is none of {=torch's}", STR_ARG(s->pid.key),
+                    STR_ARG(s->pid.klass));
+    if (count != stated && l->f->salvage) /* the pickle was valid, so COUNT is the one that is damaged */
         count = stated;
     if (count != stated)
         return fail(l->err, CKPT_EFORMAT, at,
@@ -97,27 +94,27 @@ static ckpt_status compute_storage_size(struct legacy *l, struct legacy_storage 
                       STR_ARG(s->pid.key), (unsigned long long)count);
 }
 
-/* locate_storage - finds the bytes of storage KEY, whose count of elements is at *POS, and moves *POS past
- * them. */
+/* locate_storage - locates storage KEY, which begins with its count of elements at *POS. Moves *POS to its
+ * end. */
 static ckpt_status locate_storage(struct legacy *l, const ckpt_value *key, uint64_t *pos)
 {
     ckpt_str text;
-    unsigned char count[8];
+    unsigned char count_bytes[8];
     char shown[64];
     uint64_t at = source_pos(l->src, *pos);
-    uint32_t i = value_text(key, &text) ? map_get(l->keys, text) : MAP_NONE;
+    uint32_t i = value_text(key, &text) ? map_get(l->storage_of_key, text) : MAP_NONE;
     if (i == MAP_NONE) {
         value_text_or_type(key, 4, shown, sizeof shown);
         return fail(l->err, CKPT_EFORMAT, at,
                     "the list of storages must name {=those of the main pickle}, found {%s}", shown);
     }
     struct legacy_storage *s = &l->storages[i];
-    if (s->present)
+    if (s->is_present)
         return fail(l->err, CKPT_EFORMAT, at, "storage \"%.*s\" comes {twice}, {=once} is allowed",
                     STR_ARG(text));
-    CKPT_TRY(source_read(l->src, *pos, count, sizeof count, l->err));
-    uint64_t n = load_u64le(count);
-    s->off = *pos + sizeof count; /* bounded: just read */
+    CKPT_TRY(source_read(l->src, *pos, count_bytes, sizeof count_bytes, l->err));
+    uint64_t n = load_u64le(count_bytes);
+    s->off = *pos + sizeof count_bytes; /* bounded: just read */
     CKPT_TRY(compute_storage_size(l, s, n, at));
     if (!range_within(s->off, s->nbytes, l->src->size))
         return fail(l->err, CKPT_ETRUNCATED, at,
@@ -125,7 +122,7 @@ static ckpt_status locate_storage(struct legacy *l, const ckpt_value *key, uint6
                     "the download or the save stopped early: get the file again",
                     STR_ARG(text), (unsigned long long)s->nbytes,
                     (unsigned long long)(l->src->size - s->off));
-    s->present = true;
+    s->is_present = true;
     *pos = s->off + s->nbytes; /* bounded: both are within the file */
     return CKPT_OK;
 }
@@ -148,12 +145,10 @@ static ckpt_status locate_storages(struct legacy *l, const ckpt_value *keys, uin
     if (!l->f->check || pos >= l->src->size || l->src != l->f->src)
         return CKPT_OK;
     (void)fail(l->err, CKPT_EFORMAT, source_pos(l->src, pos),
-               "{%llu unreferenced bytes} after {=the last storage}",
+               "{%llu unreferenced bytes} follow {=the last storage}",
                (unsigned long long)(l->src->size - pos));
     return file_report_fault_as(l->f, CHECK_STRAY, CKPT_EFORMAT, l->err);
 }
-
-/* ------------------------------------------------------------------ stream */
 
 /* read_one_pickle - reads one of the five pickles, which WHAT names in errors. Adds its facts to the file,
  * because torch.load runs all five. IS_MAIN: it is the main pickle, whose facts become l->facts. */
@@ -192,8 +187,8 @@ static ckpt_status read_stream(struct legacy *l)
     CKPT_TRY(read_one_pickle(l, "system information", false, &pos, &v));
     CKPT_TRY(read_one_pickle(l, "main pickle", true, &pos, &l->root));
     CKPT_TRY(read_one_pickle(l, "storage keys", false, &pos, &keys));
-    l->keys = map_new(l->facts->npersids);
-    if (!l->keys)
+    l->storage_of_key = map_new(l->facts->npersids);
+    if (!l->storage_of_key)
         return fail_memory(l->err);
     CKPT_TRY(collect_pids(l));
     ckpt_status st = locate_storages(l, keys, pos);
@@ -206,8 +201,8 @@ static ckpt_status find_legacy_storage(void *user, const struct torch_pid *pid, 
                                        ckpt_error *err)
 {
     struct legacy *l = user;
-    uint32_t i = map_get(l->keys, pid->key);
-    if (i == MAP_NONE || !l->storages[i].present)
+    uint32_t i = map_get(l->storage_of_key, pid->key);
+    if (i == MAP_NONE || !l->storages[i].is_present)
         return fail(err, CKPT_ETRUNCATED, l->f->salvage ? l->src->size : CKPT_NO_OFFSET,
                     "{=storage \"%.*s\"} is {not in the stream}", STR_ARG(pid->key));
     s->src = source_ref(l->src);
@@ -227,26 +222,27 @@ static bool has_module_ids(const struct pickle_facts *facts)
     return false;
 }
 
-static struct torch_storages get_storages(struct legacy *l)
+static struct torch_graph_input get_graph_input(struct legacy *l)
 {
-    return (struct torch_storages){
-        .user = l, .find_storage = find_legacy_storage, .stream = l->src, .part = STR_LIT("main pickle")};
+    return (struct torch_graph_input){.user = l,
+                                      .find_storage = find_legacy_storage,
+                                      .pickle = l->src,
+                                      .pickle_name = STR_LIT("main pickle")};
 }
 
-/* resolve_legacy_storages - adds the storages that only objects without rows hold. */
 static ckpt_status resolve_legacy_storages(ckpt_file *f, ckpt_error *err)
 {
     struct legacy *l = f->container;
-    l->f = f; /* a folder may have taken over the file that was read */
+    l->f = f; /* not the file that was read, if a folder has taken over its content */
     l->err = err;
-    struct torch_storages st = get_storages(l);
-    return torch_add_unreferenced_storages(f, &st, err);
+    struct torch_graph_input input = get_graph_input(l);
+    return torch_add_unreferenced_storages(f, &input, err);
 }
 
-static void free_keys(void *container)
+static void free_legacy(void *container)
 {
     struct legacy *l = container;
-    map_free(l->keys);
+    map_free(l->storage_of_key);
     zip_close(l->archive_inside);
 }
 
@@ -259,16 +255,16 @@ static ckpt_status read_legacy(ckpt_file *f, ckpt_error *err)
     *l = (struct legacy){.f = f, .src = f->src, .err = err};
     l->archive_inside = f->probe->zip;
     f->container = l;
-    f->container_free = free_keys;
+    f->container_free = free_legacy;
     CKPT_TRY(read_stream(l));
     f->root = l->root;
     f->for_torch_load = true;
     f->producer = STR_LIT("torch 0.1.10 to 1.5, or a later one asked for the legacy format");
     f->add_opaque_storages = resolve_legacy_storages;
     if (has_module_ids(l->facts))
-        file_notice(f, "a whole model with the source text of its classes, which is not run");
-    struct torch_storages st = get_storages(l);
-    return torch_walk_graph(f, f->root, &st, err);
+        file_notice(f, "it holds a whole model and the source text of its classes, which ckpt does not run");
+    struct torch_graph_input input = get_graph_input(l);
+    return torch_walk_graph(f, f->root, &input, err);
 }
 
 ckpt_status torch_read_legacy_storage(ckpt_file *f, source *bytes, struct storage *s, ckpt_error *err)
@@ -279,7 +275,7 @@ ckpt_status torch_read_legacy_storage(ckpt_file *f, source *bytes, struct storag
     ckpt_status st = read_stream(&l);
     if (st == CKPT_OK && !torch_pid_parse(l.root, &pid))
         st = fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
-                  "{the stream} inside torch.storage._load_from_bytes must be {=a storage}");
+                  "torch.storage._load_from_bytes is given a stream of {another object} than {=a storage}");
     if (st == CKPT_OK)
         st = find_legacy_storage(&l, &pid, s, err);
     if (st == CKPT_OK) {
@@ -287,7 +283,7 @@ ckpt_status torch_read_legacy_storage(ckpt_file *f, source *bytes, struct storag
         s->numel = pid.numel;
         s->location = pid.location;
     }
-    map_free(l.keys);
+    map_free(l.storage_of_key);
     return st;
 }
 

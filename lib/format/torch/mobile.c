@@ -43,8 +43,8 @@ enum object_type_field { OBJECT_TYPE_ATTR_NAMES = 2 };
 enum object_field { OBJECT_TYPE, OBJECT_STATE, OBJECT_ATTRS };
 
 /* A value that is still to be visited. */
-struct pending {
-    uint32_t value, depth; /* VALUE: its index in m->values */
+struct pending_value {
+    uint32_t index, depth; /* INDEX: of the value in m->values */
     ckpt_str name;
 };
 
@@ -52,8 +52,8 @@ struct mobile {
     struct flatbuffer b;
     struct kit *k;
     struct flatbuffer_vector values, storages, types;
-    struct pending *stack;
-    size_t n, cap;
+    struct pending_value *stack;
+    size_t nstack, cap_stack;
     uint64_t visits;
 };
 
@@ -62,29 +62,29 @@ static bool probe(const struct probe *p) { return p->nhead >= 8 && memcmp(p->hea
 /* get_dtype - returns the dtype of a type NUMBER of c10/core/ScalarType.h. */
 static ckpt_dtype get_dtype(uint64_t number)
 {
-    static const uint8_t types[] = {
+    static const uint8_t dtypes[] = {
         CKPT_DT_U8,          CKPT_DT_I8,          CKPT_DT_I16,  CKPT_DT_I32,     CKPT_DT_I64,
         CKPT_DT_F16,         CKPT_DT_F32,         CKPT_DT_F64,  CKPT_DT_C32,     CKPT_DT_C64,
         CKPT_DT_C128,        CKPT_DT_BOOL,        CKPT_DT_NONE, CKPT_DT_NONE,    CKPT_DT_NONE,
         CKPT_DT_BF16,        CKPT_DT_NONE,        CKPT_DT_NONE, CKPT_DT_NONE,    CKPT_DT_NONE,
         CKPT_DT_NONE,        CKPT_DT_NONE,        CKPT_DT_NONE, CKPT_DT_F8_E5M2, CKPT_DT_F8_E4M3,
         CKPT_DT_F8_E5M2FNUZ, CKPT_DT_F8_E4M3FNUZ, CKPT_DT_U16,  CKPT_DT_U32,     CKPT_DT_U64};
-    return number < sizeof types ? (ckpt_dtype)types[number] : CKPT_DT_NONE;
+    return number < sizeof dtypes ? (ckpt_dtype)dtypes[number] : CKPT_DT_NONE;
 }
 
-/* push_value - pushes the value number VALUE, which PARENT has under KEY. */
-static ckpt_status push_value(struct mobile *m, uint32_t value, const struct pending *parent, ckpt_str key)
+static ckpt_status push_value(struct mobile *m, uint32_t index, const struct pending_value *parent,
+                              ckpt_str key)
 {
     arena *a = m->b.a;
     ckpt_str name = arena_printf(a, "%.*s%s%.*s", (int)parent->name.len, parent->name.ptr,
                                  parent->name.len ? "." : "", (int)key.len,
                                  key.ptr);                     /* bounded: texts have 2^20 bytes */
-    const struct pending p = {value, parent->depth + 1, name}; /* bounded: by max_depth */
-    bool ok = name.ptr && arena_push(a, &m->stack, &m->n, &m->cap, &p, sizeof p);
+    const struct pending_value p = {index, parent->depth + 1, name}; /* bounded: by max_depth */
+    bool ok = name.ptr && arena_push(a, &m->stack, &m->nstack, &m->cap_stack, &p, sizeof p);
     return ok ? CKPT_OK : fail_memory(m->b.err);
 }
 
-/* read_sizes - reads the vector V of i32, which must not be negative, to an array in the arena. */
+/* read_sizes - sets *OUT to the numbers >= 0 in V, a vector of i32. */
 static ckpt_status read_sizes(struct mobile *m, const struct flatbuffer_vector *v, uint64_t **out)
 {
     *out = arena_array(m->b.a, v->count, sizeof **out);
@@ -94,7 +94,7 @@ static ckpt_status read_sizes(struct mobile *m, const struct flatbuffer_vector *
         uint32_t n = 0;
         CKPT_TRY(flatbuffer_read_item(&m->b, v, i, &n));
         if (n > INT32_MAX)
-            return fail(m->b.err, CKPT_EFORMAT, v->at, "a size or stride of {%d}; {=0 to 2^31} are possible",
+            return fail(m->b.err, CKPT_EFORMAT, v->at, "a size or stride is {%d}, it must be {=0 or more}",
                         (int32_t)n);
         (*out)[i] = n;
     }
@@ -134,8 +134,9 @@ static ckpt_status add_tensor(struct mobile *m, uint64_t at, ckpt_str name)
                     "{%s} of scalar type %llu cannot be read from a mobile model",
                     quantized ? "a quantized tensor" : "a tensor", (unsigned long long)type);
     if (strides.count != sizes.count || offset > INT32_MAX)
-        return fail(b->err, CKPT_EFORMAT, at, "{%u strides} from element %d on, for {=%u sizes}",
-                    strides.count, (int32_t)offset, sizes.count);
+        return fail(b->err, CKPT_EFORMAT, at,
+                    "a tensor at element %d of its storage has {%u strides} for {=%u sizes}", (int32_t)offset,
+                    strides.count, sizes.count);
     CKPT_TRY(read_sizes(m, &sizes, &shape));
     CKPT_TRY(read_sizes(m, &strides, &stride));
     CKPT_TRY(find_storage(m, storage, &t));
@@ -148,30 +149,31 @@ static ckpt_status add_tensor(struct mobile *m, uint64_t at, ckpt_str name)
     return kit_add_tensor(m->k, &t);
 }
 
-static ckpt_status push_items(struct mobile *m, const struct flatbuffer_table *t, const struct pending *list)
+static ckpt_status push_items(struct mobile *m, const struct flatbuffer_table *t,
+                              const struct pending_value *list)
 {
     struct flatbuffer_vector items;
     CKPT_TRY(flatbuffer_get_vector(&m->b, t, LIST_ITEMS, 4, &items));
     for (uint32_t i = items.count; i-- > 0;) {
-        uint32_t value = 0;
+        uint32_t index = 0;
         ckpt_str key = arena_printf(m->b.a, "%u", i);
         if (!key.ptr)
             return fail_memory(m->b.err);
-        CKPT_TRY(flatbuffer_read_item(&m->b, &items, i, &value));
-        CKPT_TRY(push_value(m, value, list, key));
+        CKPT_TRY(flatbuffer_read_item(&m->b, &items, i, &index));
+        CKPT_TRY(push_value(m, index, list, key));
     }
     return CKPT_OK;
 }
 
-/* read_key - sets *OUT to the value number VALUE as a text: a text itself, or the digits of an integer. Any
- * other value gives an empty text. */
-static ckpt_status read_key(struct mobile *m, uint32_t value, ckpt_str *out)
+/* read_key - sets *OUT to value INDEX if that is a text, to its digits if it is an integer, else to an empty
+ * text. */
+static ckpt_status read_key(struct mobile *m, uint32_t index, ckpt_str *out)
 {
     struct flatbuffer_table t;
     uint64_t type, at;
     unsigned char bytes[8] = {0};
     *out = str_of("", 0);
-    CKPT_TRY(flatbuffer_open_item(&m->b, &m->values, value, &t));
+    CKPT_TRY(flatbuffer_open_item(&m->b, &m->values, index, &t));
     CKPT_TRY(flatbuffer_read_number(&m->b, &t, IVALUE_TYPE, 1, &type));
     CKPT_TRY(flatbuffer_find_child(&m->b, &t, IVALUE_VALUE, &at));
     if (type == IVALUE_INT && at) {
@@ -184,63 +186,64 @@ static ckpt_status read_key(struct mobile *m, uint32_t value, ckpt_str *out)
     return out->ptr ? CKPT_OK : fail_memory(m->b.err);
 }
 
-static ckpt_status push_pairs(struct mobile *m, const struct flatbuffer_table *t, const struct pending *dict)
+static ckpt_status push_pairs(struct mobile *m, const struct flatbuffer_table *t,
+                              const struct pending_value *dict)
 {
     struct flatbuffer_vector keys, values;
     CKPT_TRY(flatbuffer_get_vector(&m->b, t, DICT_KEYS, 4, &keys));
     CKPT_TRY(flatbuffer_get_vector(&m->b, t, DICT_VALUES, 4, &values));
     for (uint32_t i = values.count; i-- > 0;) {
-        uint32_t key = 0, value = 0;
+        uint32_t key_index = 0, index = 0;
         ckpt_str key_text;
-        CKPT_TRY(flatbuffer_read_item(&m->b, &keys, i, &key));
-        CKPT_TRY(flatbuffer_read_item(&m->b, &values, i, &value));
-        CKPT_TRY(read_key(m, key, &key_text));
-        CKPT_TRY(push_value(m, value, dict, key_text));
+        CKPT_TRY(flatbuffer_read_item(&m->b, &keys, i, &key_index));
+        CKPT_TRY(flatbuffer_read_item(&m->b, &values, i, &index));
+        CKPT_TRY(read_key(m, key_index, &key_text));
+        CKPT_TRY(push_value(m, index, dict, key_text));
     }
     return CKPT_OK;
 }
 
-/* push_attributes - pushes the attributes of an object and the state that its __getstate__ returned. */
 static ckpt_status push_attributes(struct mobile *m, const struct flatbuffer_table *t,
-                                   const struct pending *p)
+                                   const struct pending_value *p)
 {
     struct flatbuffer_table type;
     struct flatbuffer_vector attrs, names;
-    uint64_t index, state;
-    CKPT_TRY(flatbuffer_read_number(&m->b, t, OBJECT_TYPE, 4, &index));
+    uint64_t type_index, state;
+    CKPT_TRY(flatbuffer_read_number(&m->b, t, OBJECT_TYPE, 4, &type_index));
     CKPT_TRY(flatbuffer_read_number(&m->b, t, OBJECT_STATE, 4, &state));
     CKPT_TRY(flatbuffer_get_vector(&m->b, t, OBJECT_ATTRS, 4, &attrs));
-    CKPT_TRY(flatbuffer_open_item(&m->b, &m->types, index, &type));
+    CKPT_TRY(flatbuffer_open_item(&m->b, &m->types, type_index, &type));
     CKPT_TRY(flatbuffer_get_vector(&m->b, &type, OBJECT_TYPE_ATTR_NAMES, 4, &names));
     if (!state && attrs.count != names.count)
-        return fail(m->b.err, CKPT_EFORMAT, t->at, "an object of {%u attributes}; its class has {=%u}",
+        return fail(m->b.err, CKPT_EFORMAT, t->at, "an object has {%u attributes}, its class has {=%u}",
                     attrs.count, names.count);
     if (state)
         CKPT_TRY(push_value(m, (uint32_t)state, p, STR_LIT("__getstate__")));
     for (uint32_t i = attrs.count; i-- > 0;) {
-        uint32_t value = 0;
+        uint32_t index = 0;
         ckpt_str name;
         CKPT_TRY(flatbuffer_read_item_text(&m->b, &names, i, &name));
-        CKPT_TRY(flatbuffer_read_item(&m->b, &attrs, i, &value));
-        CKPT_TRY(push_value(m, value, p, name));
+        CKPT_TRY(flatbuffer_read_item(&m->b, &attrs, i, &index));
+        CKPT_TRY(push_value(m, index, p, name));
     }
     return CKPT_OK;
 }
 
-static ckpt_status visit_value(struct mobile *m, const struct pending *p)
+static ckpt_status visit_value(struct mobile *m, const struct pending_value *p)
 {
     struct flatbuffer_table t;
     uint64_t type, at;
-    CKPT_TRY(flatbuffer_open_item(&m->b, &m->values, p->value, &t));
+    CKPT_TRY(flatbuffer_open_item(&m->b, &m->values, p->index, &t));
     CKPT_TRY(flatbuffer_read_number(&m->b, &t, IVALUE_TYPE, 1, &type));
     CKPT_TRY(flatbuffer_find_child(&m->b, &t, IVALUE_VALUE, &at));
     if (type > IVALUE_LAST || (type && !at))
         return fail(m->b.err, CKPT_EFORMAT, t.at,
-                    "a value {of type %llu} without its content; {=0 to %u} are known",
+                    "a value has {type %llu}, or no content; types {=0 to %u} are known",
                     (unsigned long long)type, IVALUE_LAST);
     if (p->depth == 1 && type != IVALUE_OBJECT)
-        return fail(m->b.err, CKPT_EFORMAT, t.at, "a state of {type %llu}; {=%u}, an object, was expected",
-                    (unsigned long long)type, IVALUE_OBJECT);
+        return fail(m->b.err, CKPT_EFORMAT, t.at,
+                    "the state has {type %llu}, it must have {=type %u}, an object", (unsigned long long)type,
+                    IVALUE_OBJECT);
     if (type < IVALUE_TENSOR || type > IVALUE_OBJECT || type == IVALUE_STRING)
         return CKPT_OK;
     if (type == IVALUE_TENSOR)
@@ -251,17 +254,18 @@ static ckpt_status visit_value(struct mobile *m, const struct pending *p)
     return type == IVALUE_DICT ? push_pairs(m, &t, p) : push_items(m, &t, p);
 }
 
-/* visit_values - visits every value below STATE. Visits are limited to the number of bytes in the file,
- * because values may contain themselves or share their contents many times over. */
+/* visit_values - visits value STATE and all values in it. There may be as many visits as bytes in the file,
+ * because values may contain themselves, or many values the same one. */
 static ckpt_status visit_values(struct mobile *m, uint32_t state)
 {
     const ckpt_file *f = m->k->f;
-    CKPT_TRY(push_value(m, state, &(struct pending){.name = {"", 0}}, str_of("", 0)));
-    while (m->n) {
-        struct pending p = m->stack[--m->n];
+    CKPT_TRY(push_value(m, state, &(struct pending_value){.name = {"", 0}}, str_of("", 0)));
+    while (m->nstack) {
+        struct pending_value p = m->stack[--m->nstack];
         if (p.depth > f->limits.max_depth || m->visits++ > f->src->size)
             return fail(m->b.err, CKPT_ELIMIT, CKPT_NO_OFFSET,
-                        "{values in each other} without end, or deeper than {=%u}", f->limits.max_depth);
+                        "values contain each other {without end}, or are nested deeper than {=%u}",
+                        f->limits.max_depth);
         ckpt_status st = visit_value(m, &p);
         CKPT_TRY(m->b.err->where[0] ? st : prefix_where_if_failed(st, p.name, m->b.err));
     }
@@ -279,7 +283,7 @@ static ckpt_status read_module(struct mobile *m)
     CKPT_TRY(flatbuffer_get_vector(b, &module, MODULE_STORAGES, 4, &m->storages));
     CKPT_TRY(flatbuffer_get_vector(b, &module, MODULE_TYPES, 4, &m->types));
     if (!state)
-        return fail(b->err, CKPT_EFORMAT, module.at, "a module {without} {=a state}");
+        return fail(b->err, CKPT_EFORMAT, module.at, "the module has {no} {=state}");
     return visit_values(m, (uint32_t)state);
 }
 

@@ -16,7 +16,7 @@
 #include "format/kit.h"
 #include "format/torch/internal.h"
 
-/* add_array_storage - adds the bytes DATA of array V as a storage of its own, and sets T->storage to it. */
+/* add_array_storage - adds DATA, the bytes of array V, as a storage, and sets T->storage to its index. */
 static ckpt_status add_array_storage(struct graph *g, const ckpt_value *v, const ckpt_value *data,
                                      const struct numpy_dtype *d, ckpt_tensor *t)
 {
@@ -24,13 +24,13 @@ static ckpt_status add_array_storage(struct graph *g, const ckpt_value *v, const
     ckpt_str key = arena_printf(g->f->a, "numpy@%llu", (unsigned long long)v->offset);
     CKPT_TRY(key.ptr ? graph_open_bytes(g, data, &bytes) : fail_memory(g->err));
     if (!bytes)
-        return graph_fail_expected(g, v, "a numpy array's data are", "bytes", data);
+        return graph_fail_expected(g, v, "the data of a numpy array must be", "bytes", data);
     if (t->nbytes != bytes->size) {
-        uint64_t has = bytes->size;
+        uint64_t nbytes = bytes->size;
         source_unref(bytes);
         return graph_fail(g, v, "a numpy array of {=%llu elements of %s} has {%llu bytes}",
                           (unsigned long long)t->elements, ckpt_tensor_dtype_name(t),
-                          (unsigned long long)has);
+                          (unsigned long long)nbytes);
     }
     uint8_t swap = numpy_swap_bytes(d);
     struct storage s = {.src = bytes, .dtype = t->dtype, .numel = t->elements, .pid = NULL};
@@ -42,10 +42,9 @@ static ckpt_status add_array_storage(struct graph *g, const ckpt_value *v, const
     return CKPT_OK;
 }
 
-/* share_array_storage - sets T->storage to the storage of array V, which is added the first time that V is
- * reached. */
-static ckpt_status share_array_storage(struct graph *g, const ckpt_value *v, const ckpt_value *data,
-                                       const struct numpy_dtype *d, ckpt_tensor *t)
+/* get_array_storage - sets T->storage to the storage of array V. Adds it the first time that V is reached. */
+static ckpt_status get_array_storage(struct graph *g, const ckpt_value *v, const ckpt_value *data,
+                                     const struct numpy_dtype *d, ckpt_tensor *t)
 {
     ckpt_file *f = g->f;
     if (!f->node_storages && !(f->node_storages = map_new(16)))
@@ -58,7 +57,7 @@ static ckpt_status share_array_storage(struct graph *g, const ckpt_value *v, con
     return map_set_num(f->node_storages, ptr_key(v), t->storage) ? CKPT_OK : fail_memory(g->err);
 }
 
-/* make_fields_text - returns the fields of the record DTYPE as text; .ptr NULL: out of memory. */
+/* make_fields_text - returns the fields of DTYPE, a record, as a text; .ptr NULL: out of memory. */
 static ckpt_str make_fields_text(struct graph *g, const ckpt_value *dtype)
 {
     char text[512];
@@ -66,16 +65,16 @@ static ckpt_str make_fields_text(struct graph *g, const ckpt_value *dtype)
     return arena_printf(g->f->a, "fields %s", text);
 }
 
-static ckpt_status describe_array(struct graph *g, const ckpt_value *v, const struct numpy_array *made,
+static ckpt_status describe_array(struct graph *g, const ckpt_value *v, const struct numpy_array *array,
                                   struct tensor_description *m)
 {
     struct numpy_dtype d;
     const uint64_t *sizes;
     ckpt_tensor *t = &m->row.t;
-    if (!numpy_dtype_of(made->dtype, &d))
-        return graph_fail_expected(g, v, "a numpy array's dtype is not understood; it must be",
-                                   "one of numpy's", made->dtype);
-    CKPT_TRY(torch_read_sizes(g, made->shape, "shape", &t->ndim, &sizes));
+    if (!numpy_dtype_of(array->dtype, &d))
+        return graph_fail_expected(g, v, "the dtype of a numpy array must be", "one of numpy's",
+                                   array->dtype);
+    CKPT_TRY(torch_read_sizes(g, array->shape, "shape", &t->ndim, &sizes));
     m->is_tensor = true;
     t->has_shape = 1;
     t->kind = CKPT_NDARRAY;
@@ -84,25 +83,25 @@ static ckpt_status describe_array(struct graph *g, const ckpt_value *v, const st
     t->elements = 1;
     for (uint32_t k = 0; k < t->ndim; k++)
         if (!checked_mul(t->elements, sizes[k], &t->elements))
-            return graph_fail(g, v, "{the product} of a numpy array's sizes does not fit {=64 bits}");
+            return graph_fail(g, v, "{the number of elements} of a numpy array does not fit {=64 bits}");
     if (!checked_mul(t->elements, d.bytes, &t->nbytes))
-        return graph_fail(g, v, "{the size} of a numpy array does not fit {=64 bits}");
+        return graph_fail(g, v, "{the number of bytes} of a numpy array does not fit {=64 bits}");
     if (t->dtype == CKPT_DT_NAMED && !(t->dtype_name = numpy_dtype_text(g->f->a, &d)))
         return fail_memory(g->err);
     if (d.kind == 'O')
         return CKPT_OK;
-    if (d.record && !(t->note = make_fields_text(g, made->dtype)).ptr)
+    if (d.record && !(t->note = make_fields_text(g, array->dtype)).ptr)
         return fail_memory(g->err);
     /* An array without elements needs no strides, and its strides could exceed 64 bits. */
-    if (t->elements && !(t->stride = kit_strides(g->f->a, sizes, t->ndim, made->fortran)))
+    if (t->elements && !(t->stride = kit_strides(g->f->a, sizes, t->ndim, array->fortran)))
         return fail_memory(g->err);
-    return share_array_storage(g, v, made->data, &d, t);
+    return get_array_storage(g, v, array->data, &d, t);
 }
 
 ckpt_status torch_describe_numpy(struct graph *g, const ckpt_value *v, struct tensor_description *m)
 {
-    struct numpy_array made;
-    return numpy_array_of(v, &made) ? describe_array(g, v, &made, m) : CKPT_OK;
+    struct numpy_array array;
+    return numpy_array_of(v, &array) ? describe_array(g, v, &array, m) : CKPT_OK;
 }
 
 static ckpt_status open_memory(struct graph *g, ckpt_str bytes, source **out)
@@ -123,7 +122,7 @@ static ckpt_status open_latin1(struct graph *g, const ckpt_value *v, source **ou
         return fail_memory(g->err);
     size_t n = utf8_latin1(v->u.str, bytes);
     if (n == SIZE_MAX)
-        return graph_fail(g, v, "latin-1 text with {a code point above} {=U+00FF}");
+        return graph_fail(g, v, "a latin-1 text has {a code point above} {=U+00FF}");
     return open_memory(g, str_of((const char *)bytes, n), out);
 }
 
@@ -156,7 +155,7 @@ ckpt_status graph_open_bytes(struct graph *g, const ckpt_value *v, source **out)
 
 ckpt_status torch_open_bytes(ckpt_file *f, const ckpt_value *v, source **out, ckpt_error *err)
 {
-    static const struct torch_storages none = {.user = NULL};
-    struct graph g = {.f = f, .st = &none, .err = err};
+    static const struct torch_graph_input none = {.user = NULL};
+    struct graph g = {.f = f, .input = &none, .err = err};
     return graph_open_bytes(&g, v, out);
 }

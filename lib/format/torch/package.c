@@ -2,7 +2,7 @@
  * package.c - reads the archives of torch.package: pickles with the source of their classes.
  *
  *   <top>/.data/version          "6\n"
- *   <top>/.data/extern_modules   names of modules it does not carry
+ *   <top>/.data/extern_modules   names of modules that the package does not carry
  *   <top>/.data/<key>.storage    storages, shared by all pickles
  *   <top>/<package>/<name>       what was saved: pickles (*.pkl), text, bytes
  *   <top>/<package>/<name>.py    source
@@ -13,7 +13,6 @@
  */
 #include "format/torch/archive.h"
 
-/* find_package_top - sets *TOP to the folder that has .data/extern_modules; false: there is none. */
 static bool find_package_top(const zip *z, ckpt_str *top)
 {
     for (size_t i = 0; i < z->n; i++) {
@@ -63,8 +62,8 @@ static ckpt_status read_package(ckpt_file *f, ckpt_error *err)
     for (size_t i = 0; i < ta->z->n; i++)
         if (is_pickle(ta, ta->z->entries[i].name))
             CKPT_TRY(add_pickle(ta, i, err));
-    struct torch_storages st = torch_archive_get_storages(ta);
-    CKPT_TRY(torch_walk_graph(f, f->root, &st, err));
+    struct torch_graph_input input = torch_archive_get_graph_input(ta);
+    CKPT_TRY(torch_walk_graph(f, f->root, &input, err));
     torch_archive_count_unused(ta);
     return CKPT_OK;
 }

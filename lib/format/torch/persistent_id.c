@@ -33,7 +33,7 @@ static bool parse_key(const ckpt_value *v, struct torch_pid *out)
     return true;
 }
 
-ckpt_status torch_pid_keep(arena *a, struct torch_pid *pid, ckpt_error *err)
+ckpt_status torch_pid_copy_key(arena *a, struct torch_pid *pid, ckpt_error *err)
 {
     if (pid->key.ptr == pid->digits)
         pid->key = arena_str(a, pid->key);
@@ -54,20 +54,20 @@ static bool parse_view(const ckpt_value *v, struct torch_pid *out)
 static bool parse_tuple(const ckpt_value *t, struct torch_pid *out)
 {
     ckpt_str tag;
-    ckpt_value *const *item = t->u.seq.items;
-    if (t->type != CKPT_V_TUPLE || t->u.seq.n < 5 || !value_text(item[0], &tag) || !str_is(tag, "storage"))
+    ckpt_value *const *items = t->u.seq.items;
+    if (t->type != CKPT_V_TUPLE || t->u.seq.n < 5 || !value_text(items[0], &tag) || !str_is(tag, "storage"))
         return false;
-    const ckpt_value *klass = item[1];
-    if (klass->type != CKPT_V_GLOBAL || !parse_key(item[2], out) || !value_size(item[4], &out->numel) ||
+    const ckpt_value *klass = items[1];
+    if (klass->type != CKPT_V_GLOBAL || !parse_key(items[2], out) || !value_size(items[4], &out->numel) ||
         !parse_view(value_item(t, 5), out))
         return false;
-    if (!value_text(item[3], &out->location))
+    if (!value_text(items[3], &out->location))
         out->location = str_of("", 0);
     out->klass = value_name(klass);
     return true;
 }
 
-/* parse_quoted - sets *OUT to the next text in quotes in S from *AT on, and *AT to the end of it. */
+/* parse_quoted - sets *OUT to the first text in quotes in S from *AT on. Moves *AT to its end. */
 static bool parse_quoted(ckpt_str s, size_t *at, ckpt_str *out)
 {
     size_t open_quote = str_find(s, STR_LIT("'"), *at);
@@ -155,19 +155,19 @@ static ckpt_status add_storage_by_key(struct graph *g, const ckpt_value *v, cons
 {
     struct storage s = {0};
     s.key = pid->key;
-    if (utf8_check(pid->location, false, NULL)) /* else it is not a device, and cannot be written as text */
+    if (utf8_check(pid->location, false, NULL)) /* as the name of a device is */
         s.location = pid->location;
     s.dtype = pid->dtype;
     s.numel = pid->numel;
     s.pid = v;
-    ckpt_status st = g->st->find_storage(g->st->user, pid, &s, g->err);
+    ckpt_status st = g->input->find_storage(g->input->user, pid, &s, g->err);
     if (st != CKPT_OK)
         error_add_position(g->err, graph_offset(g, v), str_of("", 0));
     if (st == CKPT_OK)
         st = file_report_fault(g->f, require_storage_bytes(g, v, &s, pid->dtype, pid->numel), g->err);
     if (st != CKPT_OK && g->f->salvage && st != CKPT_ENOMEM)
         st = table_set_lost(&g->f->table, &s, g->err, g->err);
-    if (st == CKPT_OK && g->st->big_endian && !str_is(pid->klass, "UntypedStorage") &&
+    if (st == CKPT_OK && g->input->big_endian && !str_is(pid->klass, "UntypedStorage") &&
         dtype_info(pid->dtype)->swap_bytes > 1)
         s.swap_width = dtype_info(pid->dtype)->swap_bytes;
     if (st != CKPT_OK) {
@@ -207,8 +207,8 @@ static ckpt_status add_storage_in_bytes(struct graph *g, const ckpt_value *v, ui
                                                                                : fail_memory(g->err);
 }
 
-/* get_storage_in_bytes - sets *INDEX to the storage of V, a call of _load_from_bytes, and adds it the first
- * time that V is reached. */
+/* get_storage_in_bytes - sets *INDEX to the storage of V, a call of _load_from_bytes. Adds it the first time
+ * that V is reached. */
 static ckpt_status get_storage_in_bytes(struct graph *g, const ckpt_value *v, uint32_t *index)
 {
     ckpt_file *f = g->f;
@@ -231,17 +231,17 @@ ckpt_status torch_get_storage(struct graph *g, const ckpt_value *v, uint32_t *in
         return CKPT_OK;
     }
     if (!torch_pid_parse(v, &pid))
-        return graph_fail(g, v, "{a %s} in the place of {=('storage', class, key, location, numel)}",
+        return graph_fail(g, v, "{a %s} is in the place of {=('storage', class, key, location, numel)}",
                           ckpt_value_type_name(v, type, sizeof type));
     if (pid.dtype == CKPT_DT_NONE)
         return graph_fail(g, v, "storage {class \"%.*s\"} is none of {=torch's}", STR_ARG(pid.klass));
-    CKPT_TRY(torch_pid_keep(g->f->a, &pid, g->err));
+    CKPT_TRY(torch_pid_copy_key(g->f->a, &pid, g->err));
     CKPT_TRY(get_storage_by_key(g, v, &pid, index));
     *dtype = pid.dtype;
     *numel = pid.has_view ? pid.view_numel : pid.numel;
     *view_offset = pid.view_offset;
     if (pid.has_view && !range_within(pid.view_offset, pid.view_numel, pid.numel))
-        return graph_fail(g, v, "storage view {[%llu, +%llu)} of {=%llu elements}",
+        return graph_fail(g, v, "storage view {[%llu, +%llu)} is outside of its storage of {=%llu elements}",
                           (unsigned long long)pid.view_offset, (unsigned long long)pid.view_numel,
                           (unsigned long long)pid.numel);
     return CKPT_OK;
@@ -259,26 +259,26 @@ ckpt_status torch_add_memory_storage(struct graph *g, ckpt_str bytes, ckpt_dtype
 
 /* ------------------------------------------------------- unreferenced storages */
 
-/* add_unreferenced_storage - adds the storage that V names unless it is in the table. Then no row refers to
- * it: only an object of an unknown class has it, and a writer that copies this object needs its bytes. */
+/* add_unreferenced_storage - adds the storage that V names unless it is in the table. If it is not, no row
+ * refers to it, only an object of an unknown class. A writer that copies this object needs its bytes. */
 static ckpt_status add_unreferenced_storage(struct graph *g, const ckpt_value *v)
 {
     struct torch_pid pid;
     uint32_t index;
     ckpt_dtype dtype;
-    uint64_t numel, view;
+    uint64_t numel, view_offset;
     if (!torch_pid_parse(v, &pid) || pid.dtype == CKPT_DT_NONE)
         return CKPT_OK;
     CKPT_TRY(file_storage_find(g->f, pid.key, &index, g->err));
     if (index != CKPT_NO_STORAGE)
         return CKPT_OK;
-    return torch_get_storage(g, v, &index, &dtype, &numel, &view);
+    return torch_get_storage(g, v, &index, &dtype, &numel, &view_offset);
 }
 
-ckpt_status torch_add_unreferenced_storages(ckpt_file *f, const struct torch_storages *storages,
+ckpt_status torch_add_unreferenced_storages(ckpt_file *f, const struct torch_graph_input *input,
                                             ckpt_error *err)
 {
-    struct graph g = {.f = f, .st = storages, .err = err};
+    struct graph g = {.f = f, .input = input, .err = err};
     for (size_t i = 0; i < f->npickles; i++)
         for (size_t k = 0; k < f->pickles[i]->npersids; k++)
             CKPT_TRY(add_unreferenced_storage(&g, f->pickles[i]->persids[k]));

@@ -12,7 +12,7 @@
 #include "format/recognize.h"
 #include "format/torch/graph.h"
 
-/* may_hold_tensors - returns true if ROOT is a container or object, not a single number or text. */
+/* may_hold_tensors - returns true if ROOT is a container or object, and not a number or text. */
 static bool may_hold_tensors(const ckpt_value *root)
 {
     return root->type == CKPT_V_DICT || root->type == CKPT_V_LIST || root->type == CKPT_V_TUPLE ||
@@ -40,7 +40,7 @@ static bool probe_pickle(const struct probe *p)
         return false;
     if (recognize_pickle(p))
         return true;
-    bool may_be_protocol_0 = strchr("(]}cli", p->head[0]) != NULL; /* by its first opcode */
+    bool may_be_protocol_0 = strchr("(]}cli", p->head[0]) != NULL; /* these opcodes may be the first */
     return may_be_protocol_0 && source_read(p->src, p->size - 1, &last, 1, NULL) == CKPT_OK && last == '.' &&
            is_single_pickle(p->src);
 }
@@ -51,7 +51,7 @@ static ckpt_status fail_no_storage(void *user, const struct torch_pid *pid, stru
     (void)user;
     (void)s;
     return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
-                "{=storage \"%.*s\"} is {not in this file}: it is the data.pkl of an unpacked archive\n"
+                "{=storage \"%.*s\"} is {not in this file}, which is the data.pkl of an unpacked archive\n"
                 "zip the whole folder again, data/ included: `zip -0r model.pt FOLDER`",
                 STR_ARG(pid->key));
 }
@@ -63,7 +63,7 @@ static ckpt_status fail_no_magic(ckpt_file *f, uint64_t next, ckpt_error *err)
     char type[64];
     ckpt_status st = fail(
         err, CKPT_EFORMAT, source_pos(f->src, 0),
-        "a pickle of {one %s}, and %llu bytes after it; a torch stream begins with {=the int "
+        "the file is a pickle of {one %s} and %llu more bytes; a torch stream begins with {=the int "
         "0x1950a86a20f9469cfc6c}\nif torch wrote it, it is damaged: get the file again",
         ckpt_value_type_name(f->root, type, sizeof type), (unsigned long long)(f->src->size - next));
     return prefix_where_if_failed(st, STR_LIT("magic number"), err);
@@ -82,18 +82,18 @@ ckpt_status torch_read_pickle(ckpt_file *f, source *src, ckpt_error *err)
 {
     uint64_t next;
     struct paddle_pickle paddle;
-    struct torch_storages st = {.user = &paddle,
-                                .find_storage = fail_no_storage,
-                                .describe_tensor = paddle_describe,
-                                .stream = src,
-                                .part = STR_LIT("pickle")};
+    struct torch_graph_input input = {.user = &paddle,
+                                      .find_storage = fail_no_storage,
+                                      .describe_tensor = paddle_describe,
+                                      .pickle = src,
+                                      .pickle_name = STR_LIT("pickle")};
     struct pickle_facts *facts = file_add_pickle(f, str_of("", 0));
     file_raise_budget(f, src->size);
     if (!facts)
         return fail_memory(err);
     ckpt_status status = pickle_read_joblib(f->a, src, facts, &f->root, &next, err);
     if (status != CKPT_OK)
-        error_add_position(err, 0, st.part);
+        error_add_position(err, 0, input.pickle_name);
     CKPT_TRY(status);
     if (next != src->size && !may_hold_tensors(f->root))
         return fail_no_magic(f, next, err);
@@ -102,12 +102,12 @@ ckpt_status torch_read_pickle(ckpt_file *f, source *src, ckpt_error *err)
                     (unsigned long long)(src->size - next));
     status = paddle_find(&paddle, f, facts, src, err);
     if (status != CKPT_OK)
-        error_add_position(err, 0, st.part);
+        error_add_position(err, 0, input.pickle_name);
     CKPT_TRY(status);
     f->producer = paddle.is_paddle   ? STR_LIT("paddle.save")
                   : is_joblib(facts) ? STR_LIT("joblib.dump")
                                      : STR_LIT("pickle.dump");
-    return torch_walk_graph(f, f->root, &st, err);
+    return torch_walk_graph(f, f->root, &input, err);
 }
 
 static ckpt_status read_file(ckpt_file *f, ckpt_error *err) { return torch_read_pickle(f, f->src, err); }

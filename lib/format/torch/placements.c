@@ -9,15 +9,15 @@
 #include "base/checked.h"
 #include "format/torch/internal.h"
 
-#define MESH_DIMS 8u
+#define MAX_MESH_DIMS 8u
 
 /* A rank in its mesh. */
 struct mesh {
-    uint32_t n; /* dimensions */
-    uint64_t shape[MESH_DIMS], coordinate[MESH_DIMS];
+    uint32_t ndim;
+    uint64_t shape[MAX_MESH_DIMS], coordinate[MAX_MESH_DIMS];
 };
 
-/* get_state - returns what __setstate__ of the tensor subclass V gets. V may be a Parameter around it. */
+/* get_state - returns the argument of __setstate__ for V, a tensor of a subclass or a Parameter of one. */
 static const ckpt_value *get_state(const ckpt_value *v)
 {
     for (int i = 0; i < MAX_WRAPPERS && v; i++) {
@@ -28,7 +28,7 @@ static const ckpt_value *get_state(const ckpt_value *v)
     return value_arg(v, 3);
 }
 
-/* read_axis_size - sets *OUT to the size of AXIS of a _MeshLayout: its shape, or the product of a tuple. */
+/* read_axis_size - sets *OUT to the size of AXIS, part of a _MeshLayout. Its shape is an int or a tuple. */
 static bool read_axis_size(const ckpt_value *axis, uint64_t *out)
 {
     const ckpt_value *shape = object_attr(axis, "shape");
@@ -42,7 +42,7 @@ static bool read_axis_size(const ckpt_value *axis, uint64_t *out)
     return shape != NULL;
 }
 
-/* read_mesh - reads the mesh of the DTensorSpec SPEC; false: it has no mesh of a known form. */
+/* read_mesh - reads the mesh of the DTensorSpec SPEC; false: it has no mesh, or one of an unknown form. */
 static bool read_mesh(const ckpt_value *spec, struct mesh *m)
 {
     const ckpt_value *mesh = object_attr(spec, "mesh"),
@@ -50,8 +50,8 @@ static bool read_mesh(const ckpt_value *spec, struct mesh *m)
                      *axes = object_attr(object_attr(mesh, "_layout"), "axes"),
                      *sizes = value_arg(object_attr(mesh, "mesh"), 2);
     uint32_t n = axes ? value_count(axes) : value_count(sizes);
-    m->n = n;
-    if (!coordinates || !(axes || sizes) || n > MESH_DIMS || value_count(coordinates) != n)
+    m->ndim = n;
+    if (!coordinates || !(axes || sizes) || n > MAX_MESH_DIMS || value_count(coordinates) != n)
         return false;
     for (uint32_t i = 0; i < n; i++) {
         bool has_size = axes ? read_axis_size(value_item(axes, i), &m->shape[i])
@@ -63,19 +63,19 @@ static bool read_mesh(const ckpt_value *spec, struct mesh *m)
     return true;
 }
 
-/* narrow_to_shard - divides the range [*OFFSET, +*SIZE) into N shards and narrows it to shard NUMBER. */
+/* narrow_to_shard - replaces the range [*OFFSET, +*SIZE) with the shard NUMBER of its N shards. */
 static void narrow_to_shard(uint64_t n, uint64_t number, uint64_t *offset, uint64_t *size)
 {
     uint64_t shard_size = *size / n + (*size % n != 0);
     bool is_past_end = shard_size && number > *size / shard_size;
-    uint64_t start = is_past_end ? *size : number * shard_size; /* bounded: at most SIZE and one more */
+    uint64_t start = is_past_end ? *size : number * shard_size; /* bounded: by *SIZE */
     start = start < *size ? start : *size;
     *offset += start; /* bounded: inside of the tensor */
     *size = *size - start < shard_size ? *size - start : shard_size;
 }
 
-/* apply_placement - narrows OFFSET and SIZE by P, the placement for dimension I of the mesh M. In the
- * STRIDED_PASS only a _StridedShard has an effect, else only a Shard. False: the class of P is unknown. */
+/* apply_placement - narrows OFFSET and SIZE by P, the placement for dimension I of the mesh M. Of two passes,
+ * the first applies each Shard, the STRIDED_PASS each _StridedShard. False: the class of P is unknown. */
 static bool apply_placement(const ckpt_tensor *t, const ckpt_value *p, const struct mesh *m, uint32_t i,
                             bool strided_pass, uint64_t *offset, uint64_t *size)
 {
@@ -98,10 +98,11 @@ static ckpt_status refuse_placement(const ckpt_value *p, ckpt_error *err)
 {
     ckpt_str name = value_name(value_class(p));
     if (str_find(name, STR_LIT("Partial"), 0) != SIZE_MAX)
-        return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
-                    "{Partial}: each rank has an addend, and no file has {=their sum}");
-    return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "placement {%.*s}; {=Shard and Replicate} are known",
-                STR_ARG(name));
+        return fail(
+            err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
+            "placement {Partial}: each rank holds an addend of the tensor, no file holds {=their sum}");
+    return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
+                "placement {%.*s} is unknown, {=Shard and Replicate} are known", STR_ARG(name));
 }
 
 /* get_dtensor_range - sets OFFSET and SIZE to the range of T that the rank of SPEC holds. */
@@ -118,12 +119,13 @@ static ckpt_status get_dtensor_range(const ckpt_value *spec, const ckpt_tensor *
         if (str_find(name, STR_LIT("Partial"), 0) != SIZE_MAX)
             return refuse_placement(value_item(placements, i), err);
     }
-    if (!read_mesh(spec, &m) || n != m.n)
-        return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
-                    "{no mesh} with {=the coordinates of its rank}: the parts cannot be put together");
-    for (int strided = 0; strided < 2; strided++) /* each _StridedShard applies after all others */
+    if (!read_mesh(spec, &m) || n != m.ndim)
+        return fail(
+            err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
+            "a DTensor has {no mesh} with {=the coordinates of its rank}: its parts cannot be put together");
+    for (int strided_pass = 0; strided_pass < 2; strided_pass++)
         for (uint32_t i = 0; i < n; i++)
-            if (!apply_placement(t, value_item(placements, i), &m, i, strided != 0, offset, size))
+            if (!apply_placement(t, value_item(placements, i), &m, i, strided_pass != 0, offset, size))
                 return refuse_placement(value_item(placements, i), err);
     return CKPT_OK;
 }
@@ -137,26 +139,27 @@ static bool read_sizes(const ckpt_value *v, uint32_t n, uint64_t *out)
 }
 
 ckpt_status torch_get_part_offset(arena *a, const ckpt_file *f, uint32_t row, uint32_t component,
-                                  uint32_t local, const uint64_t **offset, ckpt_error *err)
+                                  uint32_t component_row, const uint64_t **offset, ckpt_error *err)
 {
-    const ckpt_tensor *t = &f->table.rows[row].t, *part = &f->table.rows[local].t;
+    const ckpt_tensor *t = &f->table.rows[row].t, *part = &f->table.rows[component_row].t;
     const ckpt_value *state = get_state(t->value);
     uint64_t *begin = arena_array(a, 2 * (uint64_t)t->ndim, sizeof *begin);
     if (!begin)
         return fail_memory(err);
-    uint64_t *size = begin + t->ndim; /* bounded: of 2 ndim */
+    uint64_t *size = begin + t->ndim; /* bounded: BEGIN has room for both */
     *offset = begin;
     if (t->kind == CKPT_DTENSOR)
         CKPT_TRY(get_dtensor_range(object_attr(state, "_spec"), t, begin, size, err));
     const ckpt_value *meta = object_attr(value_item(value_item(state, 0), component), "metadata");
-    bool known = t->kind == CKPT_DTENSOR || (read_sizes(object_attr(meta, "shard_offsets"), t->ndim, begin) &&
-                                             read_sizes(object_attr(meta, "shard_sizes"), t->ndim, size));
-    bool size_matches = known && part->ndim == t->ndim;
+    bool has_range = t->kind == CKPT_DTENSOR ||
+                     (read_sizes(object_attr(meta, "shard_offsets"), t->ndim, begin) &&
+                      read_sizes(object_attr(meta, "shard_sizes"), t->ndim, size));
+    bool size_matches = has_range && part->ndim == t->ndim;
     for (uint32_t i = 0; size_matches && i < t->ndim; i++)
         size_matches = part->shape[i] == size[i];
     return size_matches ? CKPT_OK
                         : fail(err, CKPT_EFORMAT, part->file_offset,
-                               "a part of {a different size} than {=its placement gives it}");
+                               "a part has {a different size} than {=its placement gives it}");
 }
 
 static uint64_t count_shards(const ckpt_value *state)
@@ -165,24 +168,24 @@ static uint64_t count_shards(const ckpt_value *state)
     return list ? value_count(list) : 0;
 }
 
-uint64_t torch_count_part_ranks(const ckpt_file *f, uint32_t row)
+uint64_t torch_count_shard_ranks(const ckpt_file *f, uint32_t row)
 {
     struct mesh m;
     uint64_t n = 1;
     const ckpt_tensor *t = &f->table.rows[row].t;
     if (t->kind == CKPT_SHARDED)
-        return count_shards(get_state(t->value)); /* each rank has one */
+        return count_shards(get_state(t->value)); /* if each rank has one shard */
     if (t->kind != CKPT_DTENSOR || !read_mesh(object_attr(get_state(t->value), "_spec"), &m))
         return 0;
-    for (uint32_t i = 0; i < m.n; i++)
+    for (uint32_t i = 0; i < m.ndim; i++)
         if (!checked_mul(n, m.shape[i], &n))
             return 0;
     return n;
 }
 
-/* count_zero_ranks - returns the number of ranks over which DeepSpeed's ZeRO divided the parameters, if the
- * name of F is that of the file of one rank; else 0. */
-static uint64_t count_zero_ranks(const ckpt_file *f)
+/* count_deepspeed_ranks - returns the number of ranks over which DeepSpeed's ZeRO divided the parameters; 0:
+ * by its name, F is not the file of one rank. */
+static uint64_t count_deepspeed_ranks(const ckpt_file *f)
 {
     if (!f->root || str_find(str_after_last(str_c(f->path), '/'), STR_LIT("zero_pp_rank_"), 0) == SIZE_MAX)
         return 0;
@@ -195,16 +198,17 @@ static uint64_t count_zero_ranks(const ckpt_file *f)
     return n && n->type == CKPT_V_INT && n->u.i > 0 ? (uint64_t)n->u.i : 0;
 }
 
-void torch_note_ranks(ckpt_file *f)
+void torch_note_missing_ranks(ckpt_file *f)
 {
-    uint64_t n = count_zero_ranks(f);
+    uint64_t n = count_deepspeed_ranks(f);
     for (uint32_t i = 0; n < 2 && i < f->table.nrows; i++) {
         uint16_t kind = f->table.rows[i].t.kind;
-        n = kind == CKPT_SHARDED || kind == CKPT_DTENSOR ? torch_count_part_ranks(f, i) : 0;
+        n = kind == CKPT_SHARDED || kind == CKPT_DTENSOR ? torch_count_shard_ranks(f, i) : 0;
     }
     if (n > 1)
-        file_notice(f,
-                    "tensors are cut over %llu ranks, and this file has the parts of one; a folder with the "
-                    "files of all ranks is read as one checkpoint",
-                    (unsigned long long)n);
+        file_notice(
+            f,
+            "tensors are divided among %llu ranks, and this file has the parts of one; a folder with the "
+            "files of all ranks is read as one checkpoint",
+            (unsigned long long)n);
 }

@@ -74,28 +74,29 @@ static bool is_true(const ckpt_value *v) { return v && v->type == CKPT_V_BOOL &&
 
 static void read_metadata(const ckpt_value *meta, ckpt_tensor *t)
 {
-    if (!meta) /* as usual */
+    if (!meta) /* the usual case */
         return;
     t->conj = is_true(value_get(meta, "conj"));
     t->neg = is_true(value_get(meta, "neg"));
 }
 
-/* set_untyped_swap - sets the width by which the untyped storage S of a big-endian archive is swapped, from
- * the DTYPE of its first tensor. torch never swaps such a storage, and so misreads it. */
+/* set_untyped_swap - in a big-endian archive, sets the width in which the bytes of the untyped storage S are
+ * swapped to that of DTYPE, the dtype of its first tensor. torch never swaps it, so it misreads it. */
 static ckpt_status set_untyped_swap(struct graph *g, const ckpt_value *call, struct storage *s,
                                     ckpt_dtype dtype)
 {
     uint8_t width = dtype_info(dtype)->swap_bytes;
-    if (!g->st->big_endian || s->dtype != CKPT_DT_U8 || width <= 1 || s->swap_width == width)
+    if (!g->input->big_endian || s->dtype != CKPT_DT_U8 || width <= 1 || s->swap_width == width)
         return CKPT_OK;
     if (s->swap_width)
         return graph_fail(
             g, call, "big-endian storage \"%.*s\" is viewed in elements of {two widths}, {=one} is possible",
             STR_ARG(s->key));
     s->swap_width = width;
-    file_notice(g->f,
-                "big-endian untyped storage \"%.*s\" is swapped by its tensor's dtype; torch.load would not",
-                STR_ARG(s->key));
+    file_notice(
+        g->f,
+        "big-endian untyped storage \"%.*s\" is swapped by its tensor's dtype; torch.load does not swap it",
+        STR_ARG(s->key));
     return CKPT_OK;
 }
 
@@ -122,7 +123,7 @@ static ckpt_status read_strided(struct graph *g, const ckpt_value *call, ckpt_dt
     if (!s->src)
         t->kind = CKPT_META;
     if (t->conj && dtype_info((ckpt_dtype)t->dtype)->klass != 'c')
-        return graph_fail(g, call, "the conj bit on {%s}, which is not {=complex}",
+        return graph_fail(g, call, "the conj bit is set on a tensor of {%s}, which is not {=complex}",
                           ckpt_dtype_name((ckpt_dtype)t->dtype));
     m->is_tensor = true;
     return CKPT_OK;
@@ -162,7 +163,7 @@ static ckpt_status read_parameter(struct graph *g, const ckpt_value *call, struc
     char type[64];
     CKPT_TRY(torch_describe(g, value_arg(call, 0), m));
     if (!m->is_tensor)
-        return graph_fail(g, call, "a Parameter of {a %s}, it must be of {=a tensor}",
+        return graph_fail(g, call, "a Parameter holds {a %s}, it must hold {=a tensor}",
                           ckpt_value_type_name(value_arg(call, 0), type, sizeof type));
     m->row.t.parameter = true;
     m->row.t.requires_grad = is_true(value_arg(call, 1));
@@ -261,7 +262,7 @@ static ckpt_kind get_layout_kind(const ckpt_value *layout)
     return CKPT_OPAQUE;
 }
 
-/* take_component_dtype - sets dtype and location of the composite *M to those of its component V. */
+/* take_component_dtype - gives the composite *M the dtype and location of its component V. */
 static ckpt_status take_component_dtype(struct graph *g, const ckpt_value *v, struct tensor_description *m)
 {
     struct tensor_description part = {0};
@@ -271,7 +272,7 @@ static ckpt_status take_component_dtype(struct graph *g, const ckpt_value *v, st
     return CKPT_OK;
 }
 
-/* add_components - adds the first N items of TUPLE as components of *M, called NAMES. */
+/* add_components - adds the first N items of TUPLE as components NAMES[0], NAMES[1] … of *M. */
 static void add_components(struct tensor_description *m, uint32_t n, const char *const *names,
                            const ckpt_value *tuple)
 {
@@ -287,19 +288,21 @@ static ckpt_status read_sparse_tensor(struct graph *g, const ckpt_value *call, s
     ckpt_kind kind = get_layout_kind(value_arg(call, 0));
     char shown[80], type[64];
     if (data->type != CKPT_V_TUPLE || kind == CKPT_OPAQUE)
-        return graph_fail(g, call, "layout {%s with a %s}; {=a sparse layout with a tuple} is allowed",
-                          show_value(value_arg(call, 0), shown, sizeof shown),
-                          ckpt_value_type_name(data, type, sizeof type));
-    bool coo = kind == CKPT_SPARSE_COO;
+        return graph_fail(
+            g, call, "a sparse tensor has {layout %s and a %s}, it must have {=a sparse layout and a tuple}",
+            show_value(value_arg(call, 0), shown, sizeof shown),
+            ckpt_value_type_name(data, type, sizeof type));
+    bool is_coo = kind == CKPT_SPARSE_COO;
     m->is_tensor = true;
     m->row.t.kind = (uint16_t)kind;
-    add_components(m, coo ? 2 : 3, coo ? coo_names : compressed_names, data);
+    add_components(m, is_coo ? 2 : 3, is_coo ? coo_names : compressed_names, data);
     if (!value_item(data, m->ncomponents))
-        return coo ? graph_fail_expected(g, call, "a sparse tensor is", "(indices, values, size)", data)
-                   : graph_fail_expected(g, call, "a compressed sparse tensor must be",
-                                         "(compressed, plain, values, size)", data);
+        return is_coo ? graph_fail_expected(g, call, "a sparse tensor must have", "(indices, values, size)",
+                                            data)
+                      : graph_fail_expected(g, call, "a compressed sparse tensor must have",
+                                            "(compressed, plain, values, size)", data);
     CKPT_TRY(read_shape(g, value_item(data, m->ncomponents), &m->row.t));
-    if (coo && is_true(value_item(data, 3)))
+    if (is_coo && is_true(value_item(data, 3)))
         m->row.t.note = STR_LIT("coalesced");
     return take_component_dtype(g, m->components[m->ncomponents - 1].value, m);
 }
@@ -349,12 +352,12 @@ static ckpt_status read_uninitialized(struct graph *g, const ckpt_value *call, s
     return CKPT_OK;
 }
 
-/* read_from_numpy - reads a tensor of XLA or another device, whose data are a numpy array in the pickle. */
+/* read_from_numpy - reads a tensor of XLA or another device, for which the pickle has a numpy array. */
 static ckpt_status read_from_numpy(struct graph *g, const ckpt_value *call, struct tensor_description *m)
 {
     CKPT_TRY(torch_describe_numpy(g, value_arg(call, 0), m));
     if (!m->is_tensor)
-        return graph_fail_expected(g, call, "a device tensor made of something that is no", "numpy array",
+        return graph_fail_expected(g, call, "a device tensor must be made of", "a numpy array",
                                    value_arg(call, 0));
     m->row.t.kind = CKPT_DENSE;
     m->row.t.requires_grad = is_true(value_arg(call, 3));
@@ -425,7 +428,7 @@ static ckpt_status describe_sharded(struct graph *g, const ckpt_value *state, st
     const ckpt_value *props = object_attr(meta, "tensor_properties"), *dtype = object_attr(props, "dtype");
     m->row.t.kind = CKPT_SHARDED;
     m->components[m->ncomponents++] = (struct component){"local_shards", value_item(state, 0)};
-    if (!dtype) /* newer: BUILD with a tuple that begins with the dtype */
+    if (!dtype) /* newer versions BUILD with a tuple, which begins with the dtype */
         dtype = value_item(value_state(props), 0);
     if (get_dtype_value(dtype) != CKPT_DT_NONE)
         m->row.t.dtype = (uint16_t)get_dtype_value(dtype);
@@ -438,7 +441,7 @@ static ckpt_status describe_sharded(struct graph *g, const ckpt_value *state, st
 
 static const struct rebuild *find_rebuild(struct graph *g, const ckpt_value *global);
 
-/* add_wrapper_components - adds all tensors in the STATE of an unknown wrapper subclass as components. */
+/* add_wrapper_components - adds the tensors in STATE, that of an unknown wrapper subclass, as components. */
 static ckpt_status add_wrapper_components(struct graph *g, const ckpt_value *state,
                                           struct tensor_description *m)
 {
@@ -489,7 +492,7 @@ static ckpt_status read_from_type(struct graph *g, const ckpt_value *call, struc
     if (!inner)
         return func->type == CKPT_V_GLOBAL
                    ? fail_memory(g->err)
-                   : graph_fail_expected(g, call, "the function of _rebuild_from_type_v2 is no", "name",
+                   : graph_fail_expected(g, call, "the function of _rebuild_from_type_v2 must be", "a name",
                                          func);
     CKPT_TRY(torch_describe(g, inner, m));
     if (!m->is_tensor)
@@ -511,7 +514,7 @@ static const struct rebuild rebuilds[] = {
 #undef REBUILD
 };
 
-/* find_rebuild - returns the line of rebuild.def for GLOBAL, or NULL. The last result is cached, because all
+/* find_rebuild - returns the line of rebuild.def for GLOBAL, or NULL. Caches the last result, because all
  * tensors of a state dict share one memoized global. */
 static const struct rebuild *find_rebuild(struct graph *g, const ckpt_value *global)
 {
@@ -531,12 +534,12 @@ const ckpt_value *torch_wrapped_tensor(struct graph *g, const ckpt_value *v, con
     const ckpt_value *klass = value_class(v), *func;
     const struct rebuild *r = klass ? find_rebuild(g, klass) : NULL;
     *state = r ? value_state(v) : NULL;
-    if (r && r->build == read_parameter) {
+    if (r && r->read == read_parameter) {
         *state = value_arg(v, 3); /* of _rebuild_parameter_with_state */
         return value_arg(v, 0);
     }
-    if (!r || r->build != read_from_type) {
-        if (*state && (*state)->type != CKPT_V_DICT) /* a tuple describes the tensor, see read_set_state */
+    if (!r || r->read != read_from_type) {
+        if (*state && (*state)->type != CKPT_V_DICT) /* a tuple, see read_setstate_tensor */
             *state = NULL;
         return NULL;
     }
@@ -545,10 +548,10 @@ const ckpt_value *torch_wrapped_tensor(struct graph *g, const ckpt_value *v, con
     return func && func->type == CKPT_V_CALL ? func : NULL;
 }
 
-/* read_set_state - reads a tensor of torch 0.1-0.3 from the argument of Tensor.__setstate__:
+/* read_setstate_tensor - reads a tensor of torch 0.1-0.3 from the argument of Tensor.__setstate__:
  * (storage, offset, size, stride). */
-static ckpt_status read_set_state(struct graph *g, const ckpt_value *v, const ckpt_value *klass,
-                                  struct tensor_description *m)
+static ckpt_status read_setstate_tensor(struct graph *g, const ckpt_value *v, const ckpt_value *klass,
+                                        struct tensor_description *m)
 {
     const ckpt_value *state = value_state(v);
     if (!str_starts(value_module(klass), STR_LIT("torch")) ||
@@ -592,9 +595,9 @@ static ckpt_status describe_call(struct graph *g, const ckpt_value *v, struct te
         return graph_fail(g, v, "%s.%s is given {%u arguments}, it takes {=at least %u}", r->module, r->name,
                           value_nargs(v), r->min_args);
     if (r)
-        CKPT_TRY(r->build(g, v, m));
+        CKPT_TRY(r->read(g, v, m));
     else
-        CKPT_TRY(read_set_state(g, v, klass, m));
+        CKPT_TRY(read_setstate_tensor(g, v, klass, m));
     return m->is_tensor ? CKPT_OK : torch_describe_numpy(g, v, m);
 }
 
@@ -608,16 +611,16 @@ ckpt_status torch_describe(struct graph *g, const ckpt_value *v, struct tensor_d
     m->row.t.storage = CKPT_NO_STORAGE;
     m->row.t.part_of = CKPT_NO_TENSOR;
     m->row.t.value = v;
-    if (g->depth >= MAX_CONSTRUCTOR_DEPTH)
-        return graph_fail(g, v, "tensor constructors nested {deeper} than {=%u}", g->depth);
-    if (v->type == CKPT_V_TENSOR && g->st->describe_tensor)
-        return g->st->describe_tensor(g->st->user, g, v, m);
+    if (g->constructor_depth >= MAX_CONSTRUCTOR_DEPTH)
+        return graph_fail(g, v, "tensor constructors are nested {deeper} than {=%u}", g->constructor_depth);
+    if (v->type == CKPT_V_TENSOR && g->input->describe_tensor)
+        return g->input->describe_tensor(g->input->user, g, v, m);
     if (v->type == CKPT_V_TENSOR) {
-        m->is_tensor = g->st->describe_node && g->st->describe_node(g->st->user, v, &m->row);
+        m->is_tensor = g->input->describe_node && g->input->describe_node(g->input->user, v, &m->row);
         return CKPT_OK;
     }
     if (v->type == CKPT_V_PERSID) {
-        if (g->st->describe_node && g->st->describe_node(g->st->user, v->u.pid, &m->row)) {
+        if (g->input->describe_node && g->input->describe_node(g->input->user, v->u.pid, &m->row)) {
             m->is_tensor = true;
             return CKPT_OK;
         }
@@ -625,9 +628,9 @@ ckpt_status torch_describe(struct graph *g, const ckpt_value *v, struct tensor_d
     }
     if (v->type != CKPT_V_CALL)
         return CKPT_OK;
-    g->depth++;
+    g->constructor_depth++;
     ckpt_status st = describe_call(g, v, m);
-    g->depth--;
+    g->constructor_depth--;
     m->row.t.value = v;
     return st;
 }

@@ -22,14 +22,14 @@
  */
 #include "format/torch/archive.h"
 
-#define MAX_CODE (16u << 20)
+#define MAX_CODE_BYTES (16u << 20)
 
 /* One class of the code. */
 struct script_class {
-    bool has_code;  /* in the archive */
-    bool is_module; /* derived from Module, or unknown */
+    bool has_code;  /* the archive defines it */
+    bool is_module; /* derived from Module, or has no code */
     bool has_buffers;
-    ckpt_str parameters, buffers; /* the text between the brackets */
+    ckpt_str parameters, buffers; /* the text in the brackets of __parameters__ and __buffers__ */
 };
 
 struct script {
@@ -38,10 +38,10 @@ struct script {
     map *class_of; /* "module.name" -> index into classes */
     struct script_class *classes;
     size_t nclasses, cap_classes;
-    map *copy_of; /* tensor node -> index into copies */
-    ckpt_value **copies;
-    size_t ncopies, cap_copies;
-    ckpt_value *dict; /* the state dict */
+    map *detached_of; /* tensor node -> index into detached: its copy without requires_grad */
+    ckpt_value **detached;
+    size_t ndetached, cap_detached;
+    ckpt_value *state_dict;
     ckpt_error *err;
 };
 
@@ -61,7 +61,7 @@ static bool probe_script(const struct probe *p)
     bool ambiguous;
     if (!p->zip)
         return false;
-    if (script_json_top(p->zip, &top))
+    if (script_json_find_top(p->zip, &top))
         return true;
     return torch_archive_find_top(p->zip, &top, &ambiguous) && !ambiguous &&
            has_entry(p->zip, top, "constants.pkl") && torch_has_folder(p->zip, top, "code/");
@@ -83,13 +83,12 @@ static ckpt_status load_code(struct script *s, ckpt_str module, ckpt_str *out)
     *out = str_of(NULL, 0);
     bool has_nul = buf_ok(&name) && strlen((const char *)name.data) + 1 < name.len;
     if (buf_ok(&name) && !has_nul)
-        st = torch_archive_read_text(s->ta, (const char *)name.data, MAX_CODE, out, s->err);
+        st = torch_archive_read_text(s->ta, (const char *)name.data, MAX_CODE_BYTES, out, s->err);
     buf_free(&name);
     return st;
 }
 
-/* find_class_body - sets *BODY to the text of CODE from NAME in "class NAME" up to the next class. False:
- * CODE has no such class. */
+/* find_class_body - finds "class NAME" in CODE. Sets *BODY to the text from NAME up to the next class. */
 static bool find_class_body(ckpt_str code, ckpt_str name, ckpt_str *body)
 {
     for (size_t at = 0; (at = str_find(code, STR_LIT("class "), at)) != SIZE_MAX; at++) {
@@ -105,8 +104,8 @@ static bool find_class_body(ckpt_str code, ckpt_str name, ckpt_str *body)
     return false;
 }
 
-/* find_list - finds the first KEY, such as "__buffers__ = [", and sets *OUT to the text from there to the "]"
- * in the same line. */
+/* find_list - finds KEY, such as "__buffers__ = [", in BODY. Sets *OUT to the text from its end to the "]" in
+ * the same line. */
 static bool find_list(ckpt_str body, ckpt_str key, ckpt_str *out)
 {
     size_t at = str_find(body, key, 0);
@@ -153,8 +152,8 @@ static ckpt_status read_class(struct script *s, const ckpt_value *klass, struct 
 
 static ckpt_status get_class(struct script *s, const ckpt_value *klass, struct script_class *out)
 {
-    ckpt_str module = value_module(klass), own = value_name(klass);
-    ckpt_str name = arena_printf(s->f->a, "%.*s.%.*s", (int)module.len, module.ptr, (int)own.len, own.ptr);
+    ckpt_str module = value_module(klass), class_name = value_name(klass);
+    ckpt_str name = arena_printf(s->f->a, "%.*s.%.*s", STR_ARG(module), STR_ARG(class_name));
     if (!name.ptr)
         return fail_memory(s->err);
     uint32_t at = map_get(s->class_of, name);
@@ -168,7 +167,7 @@ static ckpt_status get_class(struct script *s, const ckpt_value *klass, struct s
         !arena_push(s->f->a, &s->classes, &s->nclasses, &s->cap_classes, out, sizeof *out))
         return fail_memory(s->err);
     if (!out->has_code)
-        file_notice(s->f, "the archive does not define class %.*s; every tensor in it is listed",
+        file_notice(s->f, "the archive does not define class %.*s; every tensor of such an object is listed",
                     STR_ARG(name));
     return CKPT_OK;
 }
@@ -185,8 +184,8 @@ static bool is_tensor(const ckpt_value *v)
 
 static uint64_t get_offset(const struct script *s, const ckpt_value *v)
 {
-    struct torch_storages st = torch_archive_get_storages(s->ta);
-    return st.stream ? source_pos(st.stream, v->offset) : CKPT_NO_OFFSET;
+    struct torch_graph_input input = torch_archive_get_graph_input(s->ta);
+    return input.pickle ? source_pos(input.pickle, v->offset) : CKPT_NO_OFFSET;
 }
 
 static bool is_object(const ckpt_value *v)
@@ -195,9 +194,9 @@ static bool is_object(const ckpt_value *v)
            value_state(v) && value_state(v)->type == CKPT_V_DICT;
 }
 
-/* make_detached - returns a copy of tensor V without requires_grad, as state_dict() has it; NULL: out of
+/* make_detached_copy - returns a copy of tensor V without requires_grad, which state_dict() has; NULL: out of
  * memory. */
-static ckpt_value *make_detached(struct script *s, ckpt_value *v)
+static ckpt_value *make_detached_copy(struct script *s, ckpt_value *v)
 {
     ckpt_value *items[9];
     uint32_t n = value_nargs(v);
@@ -209,31 +208,30 @@ static ckpt_value *make_detached(struct script *s, ckpt_value *v)
     ckpt_value *args = items[4] ? value_tuple(s->f->a, n, items) : NULL;
     ckpt_value *copy = args ? value_call(s->f->a, CALL_REDUCE, v->u.call.callable, args, v->offset) : NULL;
     if (copy)
-        copy->flags |= VALUE_SHARED; /* one object may be several attributes */
+        copy->flags |= VALUE_SHARED; /* several attributes may be the same tensor */
     return copy;
 }
 
-static ckpt_status get_detached(struct script *s, ckpt_value *v, ckpt_value **out)
+static ckpt_status get_detached_copy(struct script *s, ckpt_value *v, ckpt_value **out)
 {
-    uint32_t i = map_get_num(s->copy_of, ptr_key(v));
+    uint32_t i = map_get_num(s->detached_of, ptr_key(v));
     if (i != MAP_NONE) {
-        *out = s->copies[i];
+        *out = s->detached[i];
         return CKPT_OK;
     }
-    *out = make_detached(s, v);
-    bool ok = *out && map_set_num(s->copy_of, ptr_key(v), (uint32_t)s->ncopies) &&
-              arena_push(s->f->a, &s->copies, &s->ncopies, &s->cap_copies, out, sizeof *out);
+    *out = make_detached_copy(s, v);
+    bool ok = *out && map_set_num(s->detached_of, ptr_key(v), (uint32_t)s->ndetached) &&
+              arena_push(s->f->a, &s->detached, &s->ndetached, &s->cap_detached, out, sizeof *out);
     return ok ? CKPT_OK : fail_memory(s->err);
 }
 
 static ckpt_status add_entry(struct script *s, ckpt_str prefix, ckpt_str name, ckpt_value *v)
 {
     ckpt_value *detached;
-    CKPT_TRY(get_detached(s, v, &detached));
-    return torch_put_entry(s->f->a, s->dict, prefix, name, detached) ? CKPT_OK : fail_memory(s->err);
+    CKPT_TRY(get_detached_copy(s, v, &detached));
+    return torch_put_entry(s->f->a, s->state_dict, prefix, name, detached) ? CKPT_OK : fail_memory(s->err);
 }
 
-/* add_module_tensors - adds the parameters, then the buffers of one module. */
 static ckpt_status add_module_tensors(struct script *s, const struct torch_module *m,
                                       const struct script_class *c)
 {
@@ -259,13 +257,14 @@ static ckpt_status push_submodules(struct script *s, const struct torch_module *
     ckpt_str name;
     const value_pair *pairs = value_pairs(value_state(m->object), &count);
     if (m->depth >= s->f->limits.max_depth)
-        return fail(s->err, CKPT_ELIMIT, get_offset(s, m->object), "modules nested {deeper} than {=%u}",
+        return fail(s->err, CKPT_ELIMIT, get_offset(s, m->object), "modules are nested {deeper} than {=%u}",
                     m->depth);
     for (uint32_t i = count; i-- > 0;) {
         if (!is_object(pairs[i].val) || !value_text(pairs[i].key, &name))
             continue;
-        if (list->n >= s->f->limits.max_tensors || value_count(s->dict) >= s->f->limits.max_tensors)
-            return fail(s->err, CKPT_ELIMIT, CKPT_NO_OFFSET, "{more} than {=%zu modules}", list->n);
+        if (list->n >= s->f->limits.max_tensors || value_count(s->state_dict) >= s->f->limits.max_tensors)
+            return fail(s->err, CKPT_ELIMIT, CKPT_NO_OFFSET, "the model has {more} than {=%zu modules}",
+                        list->n);
         CKPT_TRY(torch_push_submodule(s->f->a, list, m, name, pairs[i].val, s->err));
     }
     return CKPT_OK;
@@ -275,8 +274,8 @@ static ckpt_status build_state_dict(struct script *s, const ckpt_value *root)
 {
     struct torch_modules list = {.n = 0};
     struct torch_module m = {.object = root, .prefix = {"", 0}};
-    s->dict = value_ordered_dict(s->f->a);
-    if (!s->dict)
+    s->state_dict = value_ordered_dict(s->f->a);
+    if (!s->state_dict)
         return fail_memory(s->err);
     for (;; m = list.modules[--list.n]) {
         struct script_class c = {.has_code = false};
@@ -289,8 +288,6 @@ static ckpt_status build_state_dict(struct script *s, const ckpt_value *root)
             return CKPT_OK;
     }
 }
-
-/* ------------------------------------------------------------------ constants */
 
 static ckpt_status add_constant_leaf(struct script *s, uint32_t i, const ckpt_value *v)
 {
@@ -308,7 +305,7 @@ static ckpt_status add_constant_leaf(struct script *s, uint32_t i, const ckpt_va
 static ckpt_status add_constants(struct script *s)
 {
     ckpt_value *root;
-    uint32_t tensors = 0;
+    uint32_t ntensors = 0;
     int64_t entry = torch_archive_find(s->ta, "constants.pkl");
     if (entry < 0)
         return CKPT_OK;
@@ -316,30 +313,28 @@ static ckpt_status add_constants(struct script *s)
     for (uint32_t i = 0; i < value_count(root) && value_item(root, i); i++)
         if (is_tensor(value_item(root, i)) ||
             value_calls(value_item(root, i), "torch.jit._pickle", "build_tensor_from_id", 1)) {
-            tensors++;
+            ntensors++;
             CKPT_TRY(add_constant_leaf(s, i, value_item(root, i)));
         }
-    if (tensors && value_count(s->dict) == 0)
+    if (ntensors && value_count(s->state_dict) == 0)
         file_notice(
             s->f,
-            "a frozen module: its weights are %u nameless constants of its code, and its state dict is empty",
-            tensors);
-    else if (tensors)
-        file_notice(s->f, "%u tensor%s in the code, outside of the state dict", tensors,
-                    tensors == 1 ? " is a constant" : "s are constants");
+            "the module is frozen: its weights are %u nameless constants of its code, not in its state dict",
+            ntensors);
+    else if (ntensors)
+        file_notice(s->f, "%u tensor%s in the code, outside of the state dict", ntensors,
+                    ntensors == 1 ? " is a constant" : "s are constants");
     return CKPT_OK;
 }
-
-/* ------------------------------------------------------------------------ read */
 
 static ckpt_status fail_not_module(const struct script *s, const ckpt_value *root)
 {
     char type[64];
-    struct torch_storages st = torch_archive_get_storages(s->ta);
+    struct torch_graph_input input = torch_archive_get_graph_input(s->ta);
     (void)fail(s->err, CKPT_EFORMAT, get_offset(s, root),
-               "the root of a TorchScript archive must be {=a module}, this is {a %s}",
+               "the root of a TorchScript archive must be {=a module}, found {a %s}",
                ckpt_value_type_name(root, type, sizeof type));
-    error_add_position(s->err, st.packed_at, st.part);
+    error_add_position(s->err, input.pickle_offset, input.pickle_name);
     return CKPT_EFORMAT;
 }
 
@@ -349,10 +344,10 @@ static ckpt_status read_module(struct script *s, const ckpt_value *root)
     if (!is_object(root))
         return fail_not_module(s, root);
     CKPT_TRY(build_state_dict(s, root));
-    if (!file_set_replacement(f, root, s->dict))
+    if (!file_set_replacement(f, root, s->state_dict))
         return fail_memory(s->err);
-    struct torch_storages st = torch_archive_get_storages(s->ta);
-    CKPT_TRY(torch_walk_graph(f, s->dict, &st, s->err));
+    struct torch_graph_input input = torch_archive_get_graph_input(s->ta);
+    CKPT_TRY(torch_walk_graph(f, s->state_dict, &input, s->err));
     CKPT_TRY(add_constants(s));
     torch_archive_count_unused(s->ta);
     f->add_opaque_storages = NULL; /* writers only write the state dict, whose storages were all found */
@@ -366,8 +361,8 @@ static ckpt_status read_script(ckpt_file *f, ckpt_error *err)
     struct script s = {.f = f, .err = err};
     f->executes_code = true;
     f->for_torch_load = true;
-    f->torch_load_why = STR_LIT("a TorchScript archive holds code; torch.jit.load reads it");
-    if (script_json_top(f->probe->zip, &top))
+    f->torch_load_refusal = STR_LIT("a TorchScript archive holds code; torch.jit.load reads it");
+    if (script_json_find_top(f->probe->zip, &top))
         return script_json_read(f, top, err);
     (void)torch_archive_find_top(f->probe->zip, &top, &ambiguous);
     CKPT_TRY(torch_archive_new(f, top, &s.ta, err));
@@ -379,10 +374,10 @@ static ckpt_status read_script(ckpt_file *f, ckpt_error *err)
     CKPT_TRY(torch_archive_require(s.ta, "data.pkl", &pickle, err));
     CKPT_TRY(torch_archive_run_pickle(s.ta, pickle, &f->root, err));
     s.class_of = map_new(16);
-    s.copy_of = map_new(64);
-    ckpt_status st = s.class_of && s.copy_of ? read_module(&s, f->root) : fail_memory(err);
+    s.detached_of = map_new(64);
+    ckpt_status st = s.class_of && s.detached_of ? read_module(&s, f->root) : fail_memory(err);
     map_free(s.class_of);
-    map_free(s.copy_of);
+    map_free(s.detached_of);
     return st;
 }
 

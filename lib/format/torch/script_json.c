@@ -29,7 +29,7 @@ struct json_module {
 
 struct json_tensor {
     ckpt_tensor t;
-    uint32_t ndim, nstride;
+    uint32_t ndim, nstrides;
     ckpt_str record;
 };
 
@@ -39,14 +39,14 @@ struct json_model {
     size_t model_entry; /* index of model.json in the archive */
     arena *a;
     json_scan j;
-    struct json_module *modules; /* each before its submodules */
+    struct json_module *modules; /* each comes before its submodules */
     struct json_parameter *parameters;
     struct json_tensor *tensors;
     size_t nmodules, nparameters, ntensors, cap_modules, cap_parameters, cap_tensors;
     ckpt_error *err;
 };
 
-bool script_json_top(const zip *z, ckpt_str *top)
+bool script_json_find_top(const zip *z, ckpt_str *top)
 {
     for (size_t i = 0; i < z->n; i++) {
         ckpt_str name = z->entries[i].name;
@@ -60,7 +60,7 @@ bool script_json_top(const zip *z, ckpt_str *top)
     return false;
 }
 
-/* report_fault - reports ST and returns CKPT_OK if the file is being checked and ST is a fault; else returns
+/* report_fault - if ST is a fault and the file is being checked, reports it and returns CKPT_OK. Else returns
  * ST. */
 static ckpt_status report_fault(struct json_model *m, ckpt_status st)
 {
@@ -69,15 +69,13 @@ static ckpt_status report_fault(struct json_model *m, ckpt_status st)
     return file_report_fault(m->ta->f, st, m->err);
 }
 
-/* read_int - sets *OUT to the integer of event E: a number, or a text, as protobuf's JSON writes 64 bits. */
+/* read_int - sets *OUT to the integer of event E: a number, or a text, as protobuf writes 64 bits. */
 static ckpt_status read_int(json_scan *j, enum json_event e, uint64_t *out)
 {
     return (e == JSON_NUMBER || e == JSON_STRING) && json_uint(j, out)
                ? CKPT_OK
                : json_unexpected(j, e, "a tensorId, size, stride or offset", "a number >= 0");
 }
-
-/* ------------------------------------------------------------------ modules */
 
 static ckpt_status add_module(struct json_model *m, uint32_t parent, uint32_t *out)
 {
@@ -143,8 +141,8 @@ static ckpt_status read_module_key(struct json_model *m, uint32_t module)
     return CKPT_OK;
 }
 
-/* read_modules - reads mainModule and all modules in it, without recursion: an object begins a module, and
- * the end of an array is that of a list of submodules. */
+/* read_modules - reads mainModule and all modules in it, without recursion: each object is a module, the end
+ * of an array is that of a list of submodules. */
 static ckpt_status read_modules(struct json_model *m)
 {
     uint32_t current;
@@ -180,20 +178,18 @@ static ckpt_status join_prefixes(struct json_model *m)
     return CKPT_OK;
 }
 
-/* ------------------------------------------------------------------ tensors */
-
 static ckpt_dtype get_dtype_by_name(ckpt_str name)
 {
     static const struct {
         const char *name;
         ckpt_dtype dtype;
-    } types[] = {{"FLOAT", CKPT_DT_F32}, {"DOUBLE", CKPT_DT_F64},   {"FLOAT16", CKPT_DT_F16},
-                 {"INT64", CKPT_DT_I64}, {"INT32", CKPT_DT_I32},    {"INT16", CKPT_DT_I16},
-                 {"INT8", CKPT_DT_I8},   {"UINT8", CKPT_DT_U8},     {"BYTE", CKPT_DT_U8},
-                 {"BOOL", CKPT_DT_BOOL}, {"BFLOAT16", CKPT_DT_BF16}};
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        if (str_is(name, types[i].name))
-            return types[i].dtype;
+    } dtypes[] = {{"FLOAT", CKPT_DT_F32}, {"DOUBLE", CKPT_DT_F64},   {"FLOAT16", CKPT_DT_F16},
+                  {"INT64", CKPT_DT_I64}, {"INT32", CKPT_DT_I32},    {"INT16", CKPT_DT_I16},
+                  {"INT8", CKPT_DT_I8},   {"UINT8", CKPT_DT_U8},     {"BYTE", CKPT_DT_U8},
+                  {"BOOL", CKPT_DT_BOOL}, {"BFLOAT16", CKPT_DT_BF16}};
+    for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++)
+        if (str_is(name, dtypes[i].name))
+            return dtypes[i].dtype;
     return CKPT_DT_NONE;
 }
 
@@ -203,7 +199,7 @@ static ckpt_status read_tensor_key(struct json_model *m, struct json_tensor *x)
     if (str_is(key, "dims"))
         return json_read_list(&m->j, "dims and strides", read_int, &x->ndim, &x->t.shape);
     if (str_is(key, "strides"))
-        return json_read_list(&m->j, "dims and strides", read_int, &x->nstride, &x->t.stride);
+        return json_read_list(&m->j, "dims and strides", read_int, &x->nstrides, &x->t.stride);
     if (str_is(key, "data"))
         return json_read_member(&m->j, "data", "key", &x->record);
     enum json_event e = json_next(&m->j);
@@ -221,20 +217,20 @@ static ckpt_status read_tensor_key(struct json_model *m, struct json_tensor *x)
 static ckpt_status read_tensor(struct json_model *m)
 {
     enum json_event e;
-    static const uint64_t none[1];
-    struct json_tensor x = {.t = {.shape = none}, .record = {NULL, 0}};
+    static const uint64_t scalar_shape[1];
+    struct json_tensor x = {.t = {.shape = scalar_shape}, .record = {NULL, 0}};
     while ((e = json_next(&m->j)) == JSON_KEY)
         CKPT_TRY(read_tensor_key(m, &x));
     if (e != JSON_OBJECT_END)
         return m->err->status;
-    if (!x.record.ptr || x.t.dtype == CKPT_DT_NONE || (x.nstride && x.nstride != x.ndim)) {
+    if (!x.record.ptr || x.t.dtype == CKPT_DT_NONE || (x.nstrides && x.nstrides != x.ndim)) {
         CKPT_TRY(report_fault(m, json_fail(&m->j,
                                            "tensor %zu {lacks} {=its data, its type or some of its strides}",
                                            m->ntensors)));
-        (void)json_resync(&m->j); /* the fault is not one of the JSON, which can be read on */
-        x.record.ptr = NULL;      /* tensors are numbered: this one is added, but without data */
+        (void)json_resync(&m->j); /* the JSON has no fault, so the tensors after this one can be read */
+        x.record.ptr = NULL; /* the tensor is added without data, because parameters name tensors by number */
     }
-    if (!x.nstride)
+    if (!x.nstrides)
         x.t.stride = NULL;
     x.t.ndim = x.ndim;
     bool ok = arena_push(m->a, &m->tensors, &m->ntensors, &m->cap_tensors, &x, sizeof x);
@@ -249,8 +245,6 @@ static ckpt_status read_tensors(struct json_model *m)
         CKPT_TRY(read_tensor(m));
     return e == JSON_ARRAY_END ? CKPT_OK : json_unexpected(&m->j, e, "a tensor", "an object");
 }
-
-/* -------------------------------------------------------------------- model */
 
 static ckpt_status read_model(struct json_model *m)
 {
@@ -273,8 +267,9 @@ static ckpt_status add_parameter_tensor(struct json_model *m, const struct json_
     ckpt_str name = arena_printf(m->a, "%.*s%.*s", (int)mod->prefix.len, mod->prefix.ptr, (int)p->name.len,
                                  p->name.ptr);
     if (p->tensor >= m->ntensors)
-        return fail(m->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "\"%.*s\" is {tensor %llu} of {=%zu}",
-                    STR_ARG(p->name), (unsigned long long)p->tensor, m->ntensors);
+        return fail(m->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
+                    "\"%.*s\" has {tensorId %llu}, it must be {=below %zu}", STR_ARG(p->name),
+                    (unsigned long long)p->tensor, m->ntensors);
     const struct json_tensor *t = &m->tensors[p->tensor];
     if (!t->record.ptr) /* read_tensor has reported a fault */
         return CKPT_OK;
@@ -293,7 +288,7 @@ ckpt_status script_json_read(ckpt_file *f, ckpt_str top, ckpt_error *err)
     file_raise_budget(f, m.ta->z->entries[m.model_entry].usize);
     CKPT_TRY(zip_load_member(m.ta->z, m.model_entry, f->limits.max_header, &text, err));
     f->producer = STR_LIT("torch.jit.save of torch 1.0 to 1.3");
-    f->torch_load_why = STR_LIT("the TorchScript layout of torch 1.0 to 1.3, which torch no longer reads");
+    f->torch_load_refusal = STR_LIT("torch no longer reads the TorchScript layout of torch 1.0 to 1.3");
     CKPT_TRY(kit_begin(&m.k, f, value_ordered_dict(f->a), err));
     json_init(&m.j, text, torch_archive_payload_offset(m.ta, m.model_entry), f->a, m.err);
     ckpt_status st = read_model(&m);

@@ -24,28 +24,27 @@
 #include "io/reader.h"
 
 struct tar_object {
-    bool tensor;      /* else a storage or a view of one */
+    bool is_tensor;   /* false: a storage or a view of one */
     uint32_t storage; /* index in the table */
-    uint64_t offset;  /* of its first element in that storage */
-    uint64_t numel;   /* of a storage or view */
-    struct row row;   /* of a tensor */
+    uint64_t offset;  /* index of its first element in that storage */
+    uint64_t numel;   /* unset in a tensor */
+    struct row row;   /* set only in a tensor */
 };
 
 struct tar_file {
     ckpt_file *f;
-    map *keys; /* number -> index into objects */
+    map *object_of_key; /* key -> index into objects */
     struct tar_object *objects;
-    size_t n, cap;
+    size_t nobjects, cap_objects;
     bool incomplete;       /* a fault was reported or skipped: some objects may be missing */
-    bool no_memory;        /* describe_object ran out of memory */
+    bool out_of_memory;    /* describe_object ran out of memory */
     bool has_lost_storage; /* lost_storage is set */
-    uint32_t lost_storage; /* salvage: the storage of all tensors that the archive does not describe */
+    uint32_t lost_storage; /* when salvaging: the storage of all tensors that the archive does not describe */
     ckpt_error *err;
 };
 
-/* report_fault - returns ST unless it is a fault in a file that is being checked or salvaged. Such a fault is
- * reported when checking; when salvaging, t->incomplete is set. Both return CKPT_OK, so that reading
- * continues. */
+/* report_fault - if ST is a fault in a file that is being checked or salvaged, sets t->incomplete and returns
+ * CKPT_OK, so that reading continues; when checking, also reports the fault. Else returns ST. */
 static ckpt_status report_fault(struct tar_file *t, ckpt_status st)
 {
     t->incomplete |= (t->f->check || t->f->salvage) && check_is_fault(st);
@@ -95,21 +94,20 @@ static bool get_key_number(const ckpt_value *v, int64_t *out)
 ckpt_status torch_tar_read_numbers(source *src, const ckpt_value *v, bool is_tensor, uint64_t pos,
                                    struct torch_tar_numbers *out, ckpt_error *err)
 {
-    unsigned char head[8]; /* the count, which has 4 bytes and 4 unused ones for a tensor */
+    unsigned char count_bytes[8]; /* the last 4 are unused for a tensor */
     int64_t key = -1;
     ckpt_dtype dtype = is_tensor ? CKPT_DT_I64 : dtype_by_storage(value_name(value_item(v, 2)));
     *out = (struct torch_tar_numbers){0};
-    CKPT_TRY(source_read(src, pos, head, sizeof head, err));
-    out->count = is_tensor ? load_u32le(head) : load_u64le(head);
-    out->offset = pos + sizeof head;                       /* bounded: just read */
-    /* sizes, strides and offset of a tensor, or the elements of a storage */
+    CKPT_TRY(source_read(src, pos, count_bytes, sizeof count_bytes, err));
+    out->count = is_tensor ? load_u32le(count_bytes) : load_u64le(count_bytes);
+    out->offset = pos + sizeof count_bytes;                   /* bounded: just read */
     uint64_t n = is_tensor ? 2 * out->count + 1 : out->count; /* bounded: 32 bits */
     uint64_t end;
-    bool known = dtype != CKPT_DT_NONE && dtype_bytes(dtype, n, &out->nbytes) &&
-                 checked_add(out->offset, out->nbytes, &end);
-    if (known && end <= src->size)
+    bool is_size_known = dtype != CKPT_DT_NONE && dtype_bytes(dtype, n, &out->nbytes) &&
+                         checked_add(out->offset, out->nbytes, &end);
+    if (is_size_known && end <= src->size)
         return CKPT_OK;
-    out->nbytes = known ? out->nbytes : 0;
+    out->nbytes = is_size_known ? out->nbytes : 0;
     (void)get_key_number(value_item(v, 0), &key);
     return fail(err, CKPT_ETRUNCATED, source_pos(src, out->offset),
                 "%s %lld needs {=%llu numbers}, the member has {%llu bytes} left",
@@ -119,11 +117,11 @@ ckpt_status torch_tar_read_numbers(source *src, const ckpt_value *v, bool is_ten
 
 static ckpt_status add_object(struct tar_file *t, int64_t key, const struct tar_object *o)
 {
-    uint32_t old;
-    if (!map_put_num(t->keys, (uint64_t)key, (uint32_t)t->n, &old) ||
-        !arena_push(t->f->a, &t->objects, &t->n, &t->cap, o, sizeof *o))
+    uint32_t old_index;
+    if (!map_put_num(t->object_of_key, (uint64_t)key, (uint32_t)t->nobjects, &old_index) ||
+        !arena_push(t->f->a, &t->objects, &t->nobjects, &t->cap_objects, o, sizeof *o))
         return fail_memory(t->err);
-    if (old != MAP_NONE)
+    if (old_index != MAP_NONE)
         return fail(t->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "key %lld comes {twice}, {=once} is allowed",
                     (long long)key);
     return CKPT_OK;
@@ -132,7 +130,7 @@ static ckpt_status add_object(struct tar_file *t, int64_t key, const struct tar_
 static struct tar_object *find_object(struct tar_file *t, const ckpt_value *key)
 {
     int64_t k;
-    uint32_t i = get_key_number(key, &k) ? map_get_num(t->keys, (uint64_t)k) : MAP_NONE;
+    uint32_t i = get_key_number(key, &k) ? map_get_num(t->object_of_key, (uint64_t)k) : MAP_NONE;
     return i == MAP_NONE ? NULL : &t->objects[i];
 }
 
@@ -141,28 +139,29 @@ static ckpt_status read_next_pickle(struct tar_file *t, source *s, uint64_t *pos
     return pickle_read(t->f->a, s, *pos, s->size, NULL, out, pos, t->err);
 }
 
-/* fail_entry_format - fails with the message "MUST {=THESE}, found {V}". */
-static ckpt_status fail_entry_format(struct tar_file *t, source *s, const ckpt_value *v, const char *must,
-                                     const char *these)
+/* fail_entry_format - fails with the message "MUST_BE {=EXPECTED}, found {V}". */
+static ckpt_status fail_entry_format(struct tar_file *t, source *s, const ckpt_value *v, const char *must_be,
+                                     const char *expected)
 {
     char text[200];
     value_text_or_type(v, 8, text, sizeof text);
-    return fail(t->err, CKPT_EFORMAT, source_pos(s, v->offset), "%s {=%s}, found {%s}", must, these, text);
+    return fail(t->err, CKPT_EFORMAT, source_pos(s, v->offset), "%s {=%s}, found {%s}", must_be, expected,
+                text);
 }
 
-/* read_count - sets *N to the count that a member begins with. */
+/* read_count - sets *N to the number of entries, which a member begins with. */
 static ckpt_status read_count(struct tar_file *t, source *s, uint64_t *pos, uint64_t *n)
 {
     ckpt_value *v;
     CKPT_TRY(read_next_pickle(t, s, pos, &v));
     return value_size(v, n) && *n <= s->size
                ? CKPT_OK
-               : fail_entry_format(t, s, v, "a member must begin with", "how many entries it has");
+               : fail_entry_format(t, s, v, "a member must begin with", "the number of its entries");
 }
 
-/* record_lost_storage - adds S under KEY as lost, with the current error as the reason, and returns that
+/* add_keyed_lost_storage - when salvaging, adds S under KEY as lost because of t->err. Always returns that
  * error. */
-static ckpt_status record_lost_storage(struct tar_file *t, int64_t key, struct storage *s)
+static ckpt_status add_keyed_lost_storage(struct tar_file *t, int64_t key, struct storage *s)
 {
     struct tar_object o = {.numel = s->numel};
     ckpt_status st = t->err->status;
@@ -195,7 +194,7 @@ static ckpt_status read_storage(struct tar_file *t, source *s, uint64_t *pos)
     ckpt_status st = torch_tar_read_numbers(s, v, false, *pos, &n, t->err);
     storage.numel = n.count;
     if (st != CKPT_OK) /* n.offset is 0 if not even the count could be read */
-        return n.offset ? record_lost_storage(t, key, &storage) : st;
+        return n.offset ? add_keyed_lost_storage(t, key, &storage) : st;
     storage.off = n.offset;
     storage.nbytes = n.nbytes;
     *pos = n.offset + n.nbytes; /* bounded: in the member */
@@ -207,7 +206,6 @@ static ckpt_status read_storage(struct tar_file *t, source *s, uint64_t *pos)
     return add_object(t, key, &o);
 }
 
-/* read_storage_view - adds the view V, (view key, root key, offset, elements). */
 static ckpt_status read_storage_view(struct tar_file *t, source *s, const ckpt_value *v)
 {
     int64_t key, offset, numel;
@@ -246,7 +244,7 @@ static ckpt_status read_dims(struct tar_file *t, reader *r, uint32_t n, const ui
         d[i] = reader_u64(r);
         if (d[i] > INT64_MAX)
             return fail(t->err, CKPT_EFORMAT, source_pos(r->src, r->pos - 8), /* bounded: just read */
-                        "a size or stride must be {=>= 0}, found {%lld}", (long long)d[i]);
+                        "a size or stride must be {=0 or more}, found {%lld}", (long long)d[i]);
     }
     *out = d;
     return r->status;
@@ -266,17 +264,17 @@ static ckpt_status read_geometry(struct tar_file *t, source *s, const ckpt_value
     ckpt_status st = read_dims(t, &r, v->ndim, &v->shape);
     if (st == CKPT_OK)
         st = read_dims(t, &r, v->ndim, &v->stride);
-    uint64_t offset = st == CKPT_OK ? reader_u64(&r) : 0; /* the first error is reported */
+    uint64_t offset = st == CKPT_OK ? reader_u64(&r) : 0; /* an error of read_dims is kept */
     if (st == CKPT_OK)
         st = r.status;
     if (st == CKPT_OK && !checked_add(o->offset, offset, &v->storage_offset))
-        st = fail(t->err, CKPT_EFORMAT, source_pos(s, *pos), "storage offset {beyond} {=2^64}");
+        st = fail(t->err, CKPT_EFORMAT, source_pos(s, *pos), "a storage offset is {beyond} {=2^64}");
     reader_free(&r);
     return st;
 }
 
-/* add_missing_storage - adds a lost storage under the storage key in V, the entry (key, storage key, class)
- * of a tensor. */
+/* add_missing_storage - adds the storage that V, the entry (key, storage key, class) of a tensor, names, as
+ * lost. */
 static ckpt_status add_missing_storage(struct tar_file *t, const ckpt_value *v)
 {
     char name[64];
@@ -290,9 +288,9 @@ static ckpt_status add_missing_storage(struct tar_file *t, const ckpt_value *v)
     s.dtype = dtype_by_storage(str_c(name));
     if (s.dtype == CKPT_DT_NONE)
         return CKPT_OK;
-    (void)fail(t->err, CKPT_ETRUNCATED, CKPT_NO_OFFSET, "{storage %lld} is not in {=the archive}",
+    (void)fail(t->err, CKPT_ETRUNCATED, CKPT_NO_OFFSET, "{=storage %lld} is {not in the archive}",
                (long long)key);
-    ckpt_status st = record_lost_storage(t, key, &s);
+    ckpt_status st = add_keyed_lost_storage(t, key, &s);
     return st == CKPT_ETRUNCATED ? CKPT_OK : st;
 }
 
@@ -304,8 +302,8 @@ static ckpt_status read_tensor(struct tar_file *t, source *s, uint64_t *pos)
     if (t->incomplete && t->f->salvage && !find_object(t, value_item(v, 1)))
         CKPT_TRY(add_missing_storage(t, v));
     const struct tar_object *storage = find_object(t, value_item(v, 1));
-    bool is_valid = get_key_number(value_item(v, 0), &key) && storage && !storage->tensor;
-    struct tar_object o = {.tensor = true};
+    bool is_valid = get_key_number(value_item(v, 0), &key) && storage && !storage->is_tensor;
+    struct tar_object o = {.is_tensor = true};
     if (is_valid) {
         o.storage = storage->storage;
         o.offset = storage->offset;
@@ -313,7 +311,7 @@ static ckpt_status read_tensor(struct tar_file *t, source *s, uint64_t *pos)
     CKPT_TRY(read_geometry(t, s, v, pos, &o));
     if (!is_valid && !storage && t->incomplete)
         return CKPT_OK;
-    if (!is_valid) /* the entries after it can still be read */
+    if (!is_valid) /* the entries that follow can still be read */
         return report_fault(t, fail_entry_format(t, s, v, "a tensor must be", "(key, storage key, class)"));
     o.row.t.storage = o.storage;
     o.row.t.part_of = CKPT_NO_TENSOR;
@@ -333,31 +331,32 @@ static ckpt_status read_tensors(struct tar_file *t, source *s)
     return CKPT_OK;
 }
 
-/* add_lost_storage - adds a storage that is lost for the reason WHY, and sets *INDEX to it. */
-static void add_lost_storage(struct tar_file *t, const char *why, uint64_t at, uint32_t *index)
+/* add_unnamed_lost_storage - adds a storage without a key that is lost, WHY says why. *INDEX is its index. */
+static void add_unnamed_lost_storage(struct tar_file *t, const char *why, uint64_t at, uint32_t *index)
 {
     struct storage_extra lost = {.lost_why = why, .lost_at = at};
     *index = CKPT_NO_STORAGE;
-    t->no_memory |= table_add_lost(&t->f->table, lost, index, t->err) != CKPT_OK;
+    t->out_of_memory |= table_add_lost(&t->f->table, lost, index, t->err) != CKPT_OK;
 }
 
-/* describe_lost_object - when salvaging, sets ROW for a key V whose description is lost. */
+/* describe_lost_object - when salvaging, sets ROW for the key V of an object whose description is lost. */
 static bool describe_lost_object(struct tar_file *t, const ckpt_value *v, struct row *row)
 {
     int64_t key;
     if (!t->f->salvage || !t->incomplete || !get_key_number(v, &key))
         return false;
     if (!t->has_lost_storage)
-        add_lost_storage(t, "its description is not in the archive", CKPT_NO_OFFSET, &t->lost_storage);
+        add_unnamed_lost_storage(t, "its description is not in the archive", CKPT_NO_OFFSET,
+                                 &t->lost_storage);
     t->has_lost_storage = true;
     row->t.kind = CKPT_UNINITIALIZED;
     row->t.storage = t->lost_storage;
     return true;
 }
 
-/* lose_row_beyond_storage - when salvaging, makes ROW lost if it exceeds its storage because a size is
+/* mark_oversized_row_lost - when salvaging, makes ROW lost if it extends beyond its storage. Then a size is
  * damaged. */
-static void lose_row_beyond_storage(struct tar_file *t, struct row *row)
+static void mark_oversized_row_lost(struct tar_file *t, struct row *row)
 {
     uint64_t end, end_byte;
     const struct storage *s = &t->f->table.storages[row->t.storage];
@@ -366,21 +365,22 @@ static void lose_row_beyond_storage(struct tar_file *t, struct row *row)
     if (tensor_view_end(&row->t, &end) && dtype_bytes((ckpt_dtype)row->t.dtype, end, &end_byte) &&
         end_byte <= s->nbytes)
         return;
-    add_lost_storage(t, "it reaches beyond the end of its storage", storage_file_offset(s), &row->t.storage);
+    add_unnamed_lost_storage(t, "it reaches beyond the end of its storage", storage_file_offset(s),
+                             &row->t.storage);
     row->t.has_data = false;
 }
 
-/* describe_object - sets ROW for the key V of a tensor or storage; the callback `object`. */
+/* describe_object - sets ROW for the tensor or storage of key V; the callback describe_node. */
 static bool describe_object(void *user, const ckpt_value *v, struct row *row)
 {
     struct tar_file *t = user;
     const struct tar_object *o = find_object(t, v);
     if (!o)
         return describe_lost_object(t, v, row);
-    const ckpt_value *node = row->t.value; /* kept when *ROW is replaced */
-    if (o->tensor) {
+    const ckpt_value *node = row->t.value; /* kept, because *ROW is replaced */
+    if (o->is_tensor) {
         *row = o->row;
-        lose_row_beyond_storage(t, row);
+        mark_oversized_row_lost(t, row);
     } else {
         row->t.kind = CKPT_STORAGE;
         row->t.dtype = (uint16_t)t->f->table.storages[o->storage].dtype;
@@ -395,14 +395,15 @@ static bool describe_object(void *user, const ckpt_value *v, struct row *row)
     return true;
 }
 
-static ckpt_status fail_later_format(void *user, const struct torch_pid *pid, struct storage *s,
+static ckpt_status fail_newer_format(void *user, const struct torch_pid *pid, struct storage *s,
                                      ckpt_error *err)
 {
     (void)user;
     (void)s;
-    return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
-                "tar archive with a persistent id {of a later format (\"%.*s\")}; {=a number} belongs there",
-                STR_ARG(pid->key));
+    return fail(
+        err, CKPT_EFORMAT, CKPT_NO_OFFSET,
+        "the persistent id is {of a later format (\"%.*s\")}, it must be {=a number} in a tar archive",
+        STR_ARG(pid->key));
 }
 
 static ckpt_status read_member(struct tar_file *t, const struct tar_entry *e, const char *name,
@@ -410,7 +411,7 @@ static ckpt_status read_member(struct tar_file *t, const struct tar_entry *e, co
 {
     source *s = NULL;
     if (!e)
-        return fail(t->err, CKPT_EFORMAT, 0, "tar archive {without} a member {=\"%s\"}", name);
+        return fail(t->err, CKPT_EFORMAT, 0, "the tar archive has {no} member {=\"%s\"}", name);
     CKPT_TRY(source_slice(t->f->src, e->data, e->size, &s, t->err));
     ckpt_status st = read(t, s);
     if (st != CKPT_OK) {
@@ -421,7 +422,7 @@ static ckpt_status read_member(struct tar_file *t, const struct tar_entry *e, co
     return st;
 }
 
-/* check_persistent_ids - fails if a persistent id of the object is a number that is no key of a storage or
+/* check_persistent_ids - fails if a persistent id of the object is a number, but no key of a storage or
  * tensor. */
 static ckpt_status check_persistent_ids(struct tar_file *t, const struct pickle_facts *facts, source *s)
 {
@@ -430,7 +431,7 @@ static ckpt_status check_persistent_ids(struct tar_file *t, const struct pickle_
         const ckpt_value *v = facts->persids[i];
         if (get_key_number(v->u.pid, &key) && !find_object(t, v->u.pid))
             return fail(t->err, CKPT_EFORMAT, source_pos(s, v->offset),
-                        "persistent id {%lld}, which must be {=the key of a storage or tensor}",
+                        "a persistent id is {%lld}, it must be {=the key of a storage or tensor}",
                         (long long)key);
     }
     return CKPT_OK;
@@ -440,26 +441,26 @@ static ckpt_status read_object(struct tar_file *t, source *s)
 {
     uint64_t next;
     struct pickle_facts *facts = file_add_pickle(t->f, STR_LIT("pickle"));
-    struct torch_storages st = {.user = t,
-                                .find_storage = fail_later_format,
-                                .describe_node = describe_object,
-                                .stream = s,
-                                .part = STR_LIT("pickle")};
+    struct torch_graph_input input = {.user = t,
+                                      .find_storage = fail_newer_format,
+                                      .describe_node = describe_object,
+                                      .pickle = s,
+                                      .pickle_name = STR_LIT("pickle")};
     if (!facts)
         return fail_memory(t->err);
     CKPT_TRY(pickle_read(t->f->a, s, 0, s->size, facts, &t->f->root, &next, t->err));
-    if (!t->incomplete) /* else they may name what is lost */
+    if (!t->incomplete) /* in an incomplete file they may name lost objects */
         CKPT_TRY(check_persistent_ids(t, facts, s));
-    CKPT_TRY(torch_walk_graph(t->f, t->f->root, &st, t->err));
-    return t->no_memory ? fail_memory(t->err) : CKPT_OK;
+    CKPT_TRY(torch_walk_graph(t->f, t->f->root, &input, t->err));
+    return t->out_of_memory ? fail_memory(t->err) : CKPT_OK;
 }
 
 static ckpt_status read_tar(ckpt_file *f, ckpt_error *err)
 {
     struct tar_entry *list;
     size_t n;
-    struct tar_file t = {.f = f, .err = err, .keys = map_new(64)};
-    ckpt_status st = t.keys ? tar_list(f->src, f->a, f->salvage, &list, &n, err) : fail_memory(err);
+    struct tar_file t = {.f = f, .err = err, .object_of_key = map_new(64)};
+    ckpt_status st = t.object_of_key ? tar_list(f->src, f->a, f->salvage, &list, &n, err) : fail_memory(err);
     file_raise_budget(f, f->src->size);
     if (st == CKPT_OK)
         st = report_fault(&t,
@@ -468,9 +469,9 @@ static ckpt_status read_tar(ckpt_file *f, ckpt_error *err)
         st = report_fault(&t, read_member(&t, torch_tar_find(list, n, "tensors"), "tensors", read_tensors));
     if (st == CKPT_OK)
         st = read_member(&t, torch_tar_find(list, n, "pickle"), "pickle", read_object);
-    map_free(t.keys);
+    map_free(t.object_of_key);
     f->for_torch_load = true;
-    f->torch_load_why = STR_LIT("the tar format of torch 0.1 needs weights_only=False");
+    f->torch_load_refusal = STR_LIT("the tar format of torch 0.1 needs weights_only=False");
     f->producer = STR_LIT("torch 0.1.1 to 0.1.9");
     return st;
 }

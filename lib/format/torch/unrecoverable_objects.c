@@ -4,25 +4,26 @@
  * smallest entry that contains such an object is dropped (a pair of a mapping, an item, an attribute) and
  * becomes a lost row.
  *
- * First the reversed edges of the graph are followed from each lost storage, to find all nodes that reach
- * one. Then the graph is walked from the root as in torch/graph.c, through these nodes only.
+ * First the edges of the graph are followed backward from each lost storage, to find all nodes from which one
+ * can be reached. Then the graph is walked from the root as in torch/graph.c, through these nodes only.
  */
 
 #include "core/graph_visit.h"
 #include "format/torch/internal.h"
 
+/* One of the edges to a child, which form a list. */
 struct edge {
-    uint32_t parent, next; /* next: the next edge of the same child, or MAP_NONE */
+    uint32_t parent, next_edge; /* indexes; NEXT_EDGE: MAP_NONE in the last edge */
 };
 
 struct node {
     const ckpt_value *v;
-    uint32_t edges;        /* index of the first edge to a parent, or MAP_NONE */
-    uint32_t lost_storage; /* a lost storage reachable from it, or MAP_NONE */
-    bool entered;
+    uint32_t first_edge;   /* index of the first edge that leads to it, or MAP_NONE */
+    uint32_t lost_storage; /* a lost storage that can be reached from it, or MAP_NONE */
+    bool is_entered;       /* it is in containers */
 };
 
-/* A container that is walked. Its path is that of the container PARENT, followed by STEP. */
+/* A container that the walk enters. Its path is the path of the container PARENT, then STEP. */
 struct container {
     uint32_t node, parent, depth;
     struct step step;
@@ -31,19 +32,17 @@ struct container {
 struct lost_search {
     ckpt_file *f;
     arena *a;    /* for the search only */
-    map *number; /* node -> its index */
+    map *number_of; /* node -> its index */
     struct node *nodes;
     struct edge *edges;
     struct container *containers;
-    size_t n, cap, nedges, cap_edges, ncontainers, cap_containers;
-    uint32_t parent; /* of the nodes that add_node adds, or MAP_NONE */
+    size_t nnodes, cap_nodes, nedges, cap_edges, ncontainers, cap_containers;
+    uint32_t parent; /* the node from which add_node adds an edge, or MAP_NONE */
     ckpt_error *err;
 };
 
-/* ----------------------------------------------------------- reachability */
-
-/* add_node - adds V as a node, if it can hold or name a storage, and the edge from x->parent to it; the
- * callback of graph_visit_children. False: no memory. */
+/* add_node - if V can hold or name a storage, adds it as a node, and the edge from x->parent to it; the
+ * callback of graph_visit_children. False: out of memory. */
 static bool add_node(void *user, const ckpt_value *v)
 {
     struct lost_search *x = user;
@@ -52,20 +51,22 @@ static bool add_node(void *user, const ckpt_value *v)
                v->type != CKPT_V_PERSID))
         return true;
     v = file_replacement_of(x->f, v);
-    if (x->n >= MAP_NONE || x->nedges >= MAP_NONE || !map_put_num(x->number, ptr_key(v), (uint32_t)x->n, &i))
+    if (x->nnodes >= MAP_NONE || x->nedges >= MAP_NONE ||
+        !map_put_num(x->number_of, ptr_key(v), (uint32_t)x->nnodes, &i))
         return false;
-    const struct node node = {.v = v, .edges = MAP_NONE, .lost_storage = MAP_NONE};
-    if (i == MAP_NONE && !arena_push(x->a, &x->nodes, &x->n, &x->cap, &node, sizeof node))
+    const struct node node = {.v = v, .first_edge = MAP_NONE, .lost_storage = MAP_NONE};
+    if (i == MAP_NONE && !arena_push(x->a, &x->nodes, &x->nnodes, &x->cap_nodes, &node, sizeof node))
         return false;
     if (x->parent == MAP_NONE)
         return true;
-    struct node *child = &x->nodes[i == MAP_NONE ? x->n - 1 : i];
-    const struct edge edge = {x->parent, child->edges};
-    child->edges = (uint32_t)x->nedges;
+    struct node *child = &x->nodes[i == MAP_NONE ? x->nnodes - 1 : i];
+    const struct edge edge = {x->parent, child->first_edge};
+    child->first_edge = (uint32_t)x->nedges;
     return arena_push(x->a, &x->edges, &x->nedges, &x->cap_edges, &edge, sizeof edge);
 }
 
-/* find_lost_storage - returns the storage that persistent id V names if it is lost; else MAP_NONE. */
+/* find_lost_storage - returns the index of the storage that the persistent id V names if it is lost, or
+ * MAP_NONE. */
 static uint32_t find_lost_storage(const ckpt_file *f, const ckpt_value *v)
 {
     struct torch_pid pid;
@@ -73,30 +74,30 @@ static uint32_t find_lost_storage(const ckpt_file *f, const ckpt_value *v)
     return i != MAP_NONE && storage_loss(&f->table.storages[i]) ? i : MAP_NONE;
 }
 
-/* find_lost_nodes - makes the nodes and edges of the graph, and sets lost_storage of the nodes. */
+/* find_lost_nodes - makes the nodes and edges of the graph, and sets lost_storage of each node. */
 static ckpt_status find_lost_nodes(struct lost_search *x)
 {
     uint32_t *waiting, n = 0;
     x->parent = MAP_NONE;
     bool ok = add_node(x, x->f->root);
-    for (size_t i = 0; ok && i < x->n; i++) {
+    for (size_t i = 0; ok && i < x->nnodes; i++) {
         x->parent = (uint32_t)i;
         ok = graph_visit_children(x->nodes[i].v, add_node, x);
     }
-    waiting = ok ? arena_array(x->a, x->n, sizeof *waiting) : NULL;
+    waiting = ok ? arena_array(x->a, x->nnodes, sizeof *waiting) : NULL;
     if (!waiting)
         return fail_memory(x->err);
-    for (uint32_t i = 0; i < x->n; i++)
+    for (uint32_t i = 0; i < x->nnodes; i++)
         if ((x->nodes[i].lost_storage = find_lost_storage(x->f, x->nodes[i].v)) != MAP_NONE)
             waiting[n++] = i;
     while (n) {
         const struct node *from = &x->nodes[waiting[--n]];
-        for (uint32_t e = from->edges; e != MAP_NONE; e = x->edges[e].next) {
+        for (uint32_t e = from->first_edge; e != MAP_NONE; e = x->edges[e].next_edge) {
             struct node *parent = &x->nodes[x->edges[e].parent];
             if (parent->lost_storage != MAP_NONE)
                 continue;
             parent->lost_storage = from->lost_storage;
-            waiting[n++] = x->edges[e].parent; /* bounded: each node comes once */
+            waiting[n++] = x->edges[e].parent; /* bounded: each node is put there once */
         }
     }
     return CKPT_OK;
@@ -104,16 +105,14 @@ static ckpt_status find_lost_nodes(struct lost_search *x)
 
 static uint32_t get_node_number(const struct lost_search *x, const ckpt_value *v)
 {
-    return v ? map_get_num(x->number, ptr_key(file_replacement_of(x->f, v))) : MAP_NONE;
+    return v ? map_get_num(x->number_of, ptr_key(file_replacement_of(x->f, v))) : MAP_NONE;
 }
 
-static bool reaches_lost(const struct lost_search *x, const ckpt_value *v)
+static bool reaches_lost_storage(const struct lost_search *x, const ckpt_value *v)
 {
     uint32_t i = get_node_number(x, v);
     return i != MAP_NONE && x->nodes[i].lost_storage != MAP_NONE;
 }
-
-/* --------------------------------------------------------------------- rows */
 
 static bool is_row(const ckpt_file *f, const ckpt_value *v)
 {
@@ -130,7 +129,7 @@ static ckpt_status make_path_element(struct lost_search *x, struct step s, ckpt_
     return CKPT_OK;
 }
 
-/* add_lost_row - adds a lost row for V, entry S of container PARENT, because storage LOST is lost. */
+/* add_lost_row - adds a lost row for V, the entry S of container PARENT, because storage LOST is lost. */
 static ckpt_status add_lost_row(struct lost_search *x, uint32_t parent, struct step s, const ckpt_value *v,
                                 uint32_t lost)
 {
@@ -157,22 +156,21 @@ static ckpt_status add_lost_row(struct lost_search *x, uint32_t parent, struct s
     return table_add_row(&x->f->table, &r, NULL, x->err);
 }
 
-/* ------------------------------------------------------------------- containers */
-
-/* can_drop_entries - returns true if V is a container that could be written if some of its entries were
- * dropped. False if the class or the arguments of a call reach a lost storage. */
+/* can_drop_entries - returns true if V is a container that could be written without some of its entries. It
+ * cannot if a lost storage can be reached from the class or the arguments of a call. */
 static bool can_drop_entries(const struct lost_search *x, const ckpt_value *v)
 {
     if (v->type == CKPT_V_DICT || v->type == CKPT_V_LIST || v->type == CKPT_V_TUPLE)
         return true;
-    if (v->type != CKPT_V_CALL || reaches_lost(x, v->u.call.callable) ||
-        (reaches_lost(x, v->u.call.args) && !has_argument_items(v)))
+    if (v->type != CKPT_V_CALL || reaches_lost_storage(x, v->u.call.callable) ||
+        (reaches_lost_storage(x, v->u.call.args) && !has_argument_items(v)))
         return false;
     const struct value_extra *m = value_extra_of(v);
-    if (reaches_lost(x, m->kwargs) || (m->npairs && m->nitems)) /* no class of Python has pairs and items */
+    if (reaches_lost_storage(x, m->kwargs) ||
+        (m->npairs && m->nitems)) /* no class of Python has pairs and items */
         return false;
     for (uint32_t i = 0; i < m->nstates; i++)
-        if (reaches_lost(x, m->states[i]) &&
+        if (reaches_lost_storage(x, m->states[i]) &&
             (m->states[i]->type != CKPT_V_DICT || graph_hides_attributes(v->u.call.callable)))
             return false;
     return true;
@@ -182,7 +180,7 @@ static ckpt_status add_container(struct lost_search *x, uint32_t node, uint32_t 
                                  struct step s)
 {
     const struct container c = {node, parent, depth, s};
-    x->nodes[node].entered = true;
+    x->nodes[node].is_entered = true;
     return arena_push(x->a, &x->containers, &x->ncontainers, &x->cap_containers, &c, sizeof c)
                ? CKPT_OK
                : fail_memory(x->err);
@@ -200,16 +198,18 @@ static ckpt_status visit_entry(struct lost_search *x, uint32_t parent, struct st
     }
     if (depth >= x->f->limits.max_depth || !can_drop_entries(x, node->v))
         return add_lost_row(x, parent, s, v, node->lost_storage);
-    return node->entered ? CKPT_OK : add_container(x, i, parent, depth, s);
+    return node->is_entered ? CKPT_OK : add_container(x, i, parent, depth, s);
 }
 
 static ckpt_status visit_entries(struct lost_search *x, uint32_t parent, const ckpt_value *v)
 {
     uint32_t n;
     const value_pair *pairs = value_pairs(v, &n);
-    bool call = v->type == CKPT_V_CALL;
-    ckpt_value *const *items = call ? value_extra_of(v)->items : value_is_sequence(v) ? v->u.seq.items : NULL;
-    uint32_t count = call ? value_extra_of(v)->nitems : value_is_sequence(v) ? v->u.seq.n : 0;
+    bool is_call = v->type == CKPT_V_CALL;
+    ckpt_value *const *items = is_call                ? value_extra_of(v)->items
+                               : value_is_sequence(v) ? v->u.seq.items
+                                                      : NULL;
+    uint32_t count = is_call ? value_extra_of(v)->nitems : value_is_sequence(v) ? v->u.seq.n : 0;
     for (uint32_t i = 0; i < n; i++)
         CKPT_TRY(visit_entry(x, parent, (struct step){v, i}, pairs[i].val));
     for (uint32_t i = 0; i < count && !n; i++)
@@ -217,19 +217,19 @@ static ckpt_status visit_entries(struct lost_search *x, uint32_t parent, const c
     return CKPT_OK;
 }
 
-/* visit_container - visits the entries of container number P, and those of its arguments and attributes. */
-static ckpt_status visit_container(struct lost_search *x, uint32_t p)
+/* visit_container - visits the entries of container NUMBER, and those of its arguments and attributes. */
+static ckpt_status visit_container(struct lost_search *x, uint32_t number)
 {
-    const ckpt_value *v = x->nodes[x->containers[p].node].v;
-    CKPT_TRY(visit_entries(x, p, v));
+    const ckpt_value *v = x->nodes[x->containers[number].node].v;
+    CKPT_TRY(visit_entries(x, number, v));
     if (v->type != CKPT_V_CALL)
         return CKPT_OK;
     const struct value_extra *m = value_extra_of(v);
     if (has_argument_items(v))
-        CKPT_TRY(visit_entries(x, p, v->u.call.args));
+        CKPT_TRY(visit_entries(x, number, v->u.call.args));
     for (uint32_t i = 0; i < m->nstates; i++)
-        if (reaches_lost(x, m->states[i]))
-            CKPT_TRY(visit_entries(x, p, m->states[i]));
+        if (reaches_lost_storage(x, m->states[i]))
+            CKPT_TRY(visit_entries(x, number, m->states[i]));
     return CKPT_OK;
 }
 
@@ -238,7 +238,7 @@ static ckpt_status find_objects(struct lost_search *x)
     CKPT_TRY(find_lost_nodes(x));
     uint32_t root = get_node_number(x, x->f->root);
     if (root == MAP_NONE || x->nodes[root].lost_storage == MAP_NONE || !can_drop_entries(x, x->nodes[root].v))
-        return CKPT_OK; /* all is intact, or the writer will report that the root cannot be written */
+        return CKPT_OK; /* nothing is lost, or the writer will report that the root cannot be written */
     CKPT_TRY(add_container(x, root, MAP_NONE, 0, (struct step){NULL, 0}));
     for (uint32_t p = 0; p < x->ncontainers; p++)
         CKPT_TRY(visit_container(x, p));
@@ -247,14 +247,14 @@ static ckpt_status find_objects(struct lost_search *x)
 
 ckpt_status torch_find_unrecoverable_objects(ckpt_file *f, ckpt_error *err)
 {
-    struct lost_search x = {.f = f, .err = err, .a = arena_new(UINT64_MAX), .number = map_new(0)};
+    struct lost_search x = {.f = f, .err = err, .a = arena_new(UINT64_MAX), .number_of = map_new(0)};
     bool any_lost = false;
     for (size_t i = 0; i < f->table.nstorages; i++)
         any_lost = any_lost || storage_loss(&f->table.storages[i]);
-    ckpt_status st = x.a && x.number && file_index_storage_keys(f) ? CKPT_OK : fail_memory(err);
+    ckpt_status st = x.a && x.number_of && file_index_storage_keys(f) ? CKPT_OK : fail_memory(err);
     if (st == CKPT_OK && any_lost && f->root)
         st = find_objects(&x);
-    map_free(x.number);
+    map_free(x.number_of);
     arena_free(x.a);
     return st;
 }

@@ -82,8 +82,6 @@ static void check_top_folder(struct torch_archive *ta)
     file_notice(ta->f, "saved on a big-endian machine; torch before 2.1 would misread every number");
 }
 
-/* ------------------------------------------------------------------ producer */
-
 /* has_pointer_keys - returns true if the keys of storages are addresses in memory, which have many digits. */
 static bool has_pointer_keys(const struct torch_archive *ta)
 {
@@ -114,8 +112,6 @@ static void guess_producer(struct torch_archive *ta, const struct zip_entry *pic
         *out = STR_LIT("torch 1.13 to 2.0");
 }
 
-/* ---------------------------------------------------------------------- read */
-
 static ckpt_status fail_two_checkpoints(const zip *z, ckpt_error *err)
 {
     ckpt_status st = fail(
@@ -141,9 +137,9 @@ static ckpt_status read_zip(ckpt_file *f, ckpt_error *err)
     size_t pickle;
     CKPT_TRY(torch_archive_require(ta, "data.pkl", &pickle, err));
     CKPT_TRY(torch_archive_run_pickle(ta, pickle, &f->root, err));
-    struct torch_storages st = torch_archive_get_storages(ta);
-    CKPT_TRY(torch_walk_graph(f, f->root, &st, err));
-    torch_note_ranks(f);
+    struct torch_graph_input input = torch_archive_get_graph_input(ta);
+    CKPT_TRY(torch_walk_graph(f, f->root, &input, err));
+    torch_note_missing_ranks(f);
     torch_archive_count_unused(ta);
     guess_producer(ta, &ta->z->entries[pickle]);
     return CKPT_OK;

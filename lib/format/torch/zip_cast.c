@@ -3,7 +3,7 @@
  *
  * Tensors that share a storage continue to share it: the storage is cast once, so all its tensors must have
  * the same dtype before and after. If shards are merged, each of their pickles refers to the storages of its
- * own table; those are matched with the storages of the merged file by the position of their bytes.
+ * own table; these are matched with the storages of the merged file by the position of their bytes.
  */
 #include "base/text.h"
 #include "core/convert.h"
@@ -33,8 +33,8 @@ static const ckpt_tensor *get_tensor(const struct torch_writer *w, const struct 
 static bool casts_agree(const struct torch_writer *w, const struct plan_entry *a, const struct plan_entry *b)
 {
     ckpt_dtype to_a = plan_dtype(w->p, a->row), to_b = plan_dtype(w->p, b->row);
-    bool cast = to_a != get_tensor(w, a)->dtype || to_b != get_tensor(w, b)->dtype;
-    return !cast || (to_a == to_b && get_tensor(w, a)->dtype == get_tensor(w, b)->dtype);
+    bool is_cast = to_a != get_tensor(w, a)->dtype || to_b != get_tensor(w, b)->dtype;
+    return !is_cast || (to_a == to_b && get_tensor(w, a)->dtype == get_tensor(w, b)->dtype);
 }
 
 static ckpt_status refuse_negated(const struct torch_writer *w, const struct plan_entry *e, ckpt_error *err)
@@ -48,7 +48,7 @@ static ckpt_status refuse_negated(const struct torch_writer *w, const struct pla
     return CKPT_ELOSSY;
 }
 
-static ckpt_status begin_cast(struct torch_writer *w, const struct plan_entry *e, ckpt_error *err)
+static ckpt_status plan_storage_cast(struct torch_writer *w, const struct plan_entry *e, ckpt_error *err)
 {
     const ckpt_tensor *t = get_tensor(w, e);
     struct torch_cast *c = &w->casts[t->storage];
@@ -60,12 +60,13 @@ static ckpt_status begin_cast(struct torch_writer *w, const struct plan_entry *e
         return fail_memory(err);
     if (s->nbytes % dtype_info(c->from)->block_bytes == 0 && plan_storage_nbytes(w->p, e->row, &c->nbytes))
         return CKPT_OK;
-    return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "\"%.*s\" cannot become %s: its storage has %llu bytes",
+    return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
+                "\"%.*s\" cannot become %s: the size of its storage, %llu bytes, does not allow it",
                 STR_ARG(e->name), ckpt_dtype_name(c->to), (unsigned long long)s->nbytes);
 }
 
-/* report_uncast_arrays - reports that a cast leaves N numpy arrays, of which FIRST is one, unchanged, because
- * their bytes are inside the pickle. */
+/* report_uncast_arrays - reports that N numpy arrays, FIRST and others, are not cast, because their bytes are
+ * inside the pickle. */
 static ckpt_status report_uncast_arrays(struct torch_writer *w, const struct plan_entry *first, size_t n,
                                         ckpt_error *err)
 {
@@ -73,15 +74,15 @@ static ckpt_status report_uncast_arrays(struct torch_writer *w, const struct pla
         return CKPT_OK;
     ckpt_dtype dtype = (ckpt_dtype)get_tensor(w, first)->dtype;
     if (w->opts->strict)
-        return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "\"%.*s\" is an array of numpy, which stays %s",
+        return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "\"%.*s\" is a numpy array, whose dtype stays %s",
                     STR_ARG(first->name), ckpt_dtype_name(dtype));
-    plan_notice(w->p, "\"%.*s\" stays %s: it is an array of numpy (%zu of them)", STR_ARG(first->name),
-                ckpt_dtype_name(dtype), n);
+    plan_notice(w->p, "the dtype of \"%.*s\" stays %s: it is a numpy array (%zu of them)",
+                STR_ARG(first->name), ckpt_dtype_name(dtype), n);
     return CKPT_OK;
 }
 
-/* loses_grad - returns true if the cast of E must clear requires_grad, because torch cannot read a one-byte
- * float that has it; see make_cast_call(). */
+/* loses_grad - returns true if the cast of E must clear requires_grad, because torch cannot read a tensor of
+ * one-byte floats that has it set; see make_cast_call. */
 static bool loses_grad(const struct torch_writer *w, const struct plan_entry *e)
 {
     const ckpt_tensor *t = get_tensor(w, e);
@@ -95,10 +96,11 @@ static ckpt_status report_dropped_grads(struct torch_writer *w, const struct pla
         return CKPT_OK;
     if (w->opts->strict)
         return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
-                    "\"%.*s\" requires a gradient, with which torch cannot read it as %s",
+                    "\"%.*s\" requires a gradient; torch cannot read tensors of %s that do",
                     STR_ARG(first->name), ckpt_dtype_name(plan_dtype(w->p, first->row)));
-    plan_notice(w->p, "\"%.*s\" no longer requires a gradient: torch cannot read it as %s then (%zu of them)",
-                STR_ARG(first->name), ckpt_dtype_name(plan_dtype(w->p, first->row)), n);
+    plan_notice(
+        w->p, "\"%.*s\" no longer requires a gradient: torch cannot read tensors of %s that do (%zu of them)",
+        STR_ARG(first->name), ckpt_dtype_name(plan_dtype(w->p, first->row)), n);
     return CKPT_OK;
 }
 
@@ -117,7 +119,7 @@ static ckpt_status cast_entries(struct torch_writer *w, const struct plan_entry 
         if (first_of[t->storage] && !casts_agree(w, first_of[t->storage], e))
             return plan_fail_cast_conflict(w->p, first_of[t->storage], e, err);
         if (!first_of[t->storage] && is_cast)
-            CKPT_TRY(begin_cast(w, e, err));
+            CKPT_TRY(plan_storage_cast(w, e, err));
         if (is_cast && loses_grad(w, e) && ngrads++ == 0)
             first_grad = e;
         if (!first_of[t->storage])
@@ -127,8 +129,8 @@ static ckpt_status cast_entries(struct torch_writer *w, const struct plan_entry 
     return report_uncast_arrays(w, first_array, narrays, err);
 }
 
-/* map_shard_casts - maps the storages in SHARD, the table of a shard, to their casts. CAST_AT: byte range ->
- * index into casts. */
+/* map_shard_casts - adds the storages in SHARD, the table of a shard, to w->cast_of. CAST_AT: byte range of a
+ * storage -> index into casts. */
 static ckpt_status map_shard_casts(struct torch_writer *w, const struct table *shard, const map *cast_at,
                                    ckpt_error *err)
 {
@@ -145,15 +147,16 @@ static ckpt_status map_all_shard_casts(struct torch_writer *w, map *cast_at, str
                                        ckpt_error *err)
 {
     const ckpt_file *f = w->p->file;
-    uint32_t other;
+    uint32_t other_index;
     for (uint32_t i = 0; i < f->table.nstorages; i++) {
         struct torch_cast *c = &w->casts[i];
         if (!c->to)
             continue;
-        if (!map_put(cast_at, make_range_key(&ranges[i], &f->table.storages[i]), i, &other))
+        if (!map_put(cast_at, make_range_key(&ranges[i], &f->table.storages[i]), i, &other_index))
             return fail_memory(err);
-        if (other != MAP_NONE && (w->casts[other].to != c->to || w->casts[other].from != c->from))
-            return plan_fail_cast_conflict(w->p, w->casts[other].first, c->first, err);
+        if (other_index != MAP_NONE &&
+            (w->casts[other_index].to != c->to || w->casts[other_index].from != c->from))
+            return plan_fail_cast_conflict(w->p, w->casts[other_index].first_entry, c->first_entry, err);
     }
     for (size_t k = 0; k < f->nparts; k++)
         CKPT_TRY(map_shard_casts(w, &f->parts[k]->table, cast_at, err));
@@ -167,11 +170,11 @@ ckpt_status torch_zip_plan_casts(struct torch_writer *w, ckpt_error *err)
     if (!w->p->cast_to)
         return CKPT_OK;
     CKPT_TRY(plan_update_entries(w->p, err));
-    const struct plan_entry **first = arena_array(w->p->a, n, sizeof *first);
+    const struct plan_entry **first_of = arena_array(w->p->a, n, sizeof *first_of);
     w->casts = arena_array(w->p->a, n, sizeof *w->casts);
-    if (!first || !w->casts)
+    if (!first_of || !w->casts)
         return fail_memory(err);
-    CKPT_TRY(cast_entries(w, first, err));
+    CKPT_TRY(cast_entries(w, first_of, err));
     if (!f->nparts)
         return CKPT_OK;
     struct byte_range *ranges = arena_array(w->p->a, n, sizeof *ranges);
@@ -197,19 +200,19 @@ static uint64_t count_storage_elements(const struct storage *s, ckpt_dtype dtype
 {
     const struct dtype_info *d = dtype_info(dtype);
     return s->nbytes / d->block_bytes *
-           d->block_elems; /* bounded: begin_cast checked the bytes of as many elements */
+           d->block_elems; /* bounded: plan_storage_cast checked the size after the cast */
 }
 
 ckpt_status torch_zip_report_casts(struct torch_writer *w, const struct convert_tally *tallies,
                                    ckpt_error *err)
 {
-    size_t before = w->p->ncasts;
-    for (size_t i = 0; w->casts && i < w->n; i++) {
-        const struct torch_cast *cast = torch_find_cast(w, w->items[i]);
+    size_t ncasts_before = w->p->ncasts;
+    for (size_t i = 0; w->casts && i < w->nstorages; i++) {
+        const struct torch_cast *cast = torch_find_cast(w, w->storages[i]);
         if (cast)
-            CKPT_TRY(plan_note_cast(w->p, cast->first->name, cast->first->row,
-                                    count_storage_elements(w->items[i], cast->from), tallies[i].overflowed,
+            CKPT_TRY(plan_note_cast(w->p, cast->first_entry->name, cast->first_entry->row,
+                                    count_storage_elements(w->storages[i], cast->from), tallies[i].overflowed,
                                     err));
     }
-    return w->opts->strict ? plan_check_lossless(w->p, before, err) : CKPT_OK;
+    return w->opts->strict ? plan_check_lossless(w->p, ncasts_before, err) : CKPT_OK;
 }

@@ -23,64 +23,64 @@ static ckpt_status refuse_in_place(ckpt_error *err, const char *why)
     return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "%s; it cannot be edited in place", why);
 }
 
-/* check_editable - fails unless the edit changes nothing but the pickle E of F. */
+/* check_editable - fails if the edit of F cannot be one of its pickle E alone. */
 static ckpt_status check_editable(const ckpt_file *f, const struct zip_entry *e, ckpt_error *err)
 {
     if (f->nreplacements)
-        return refuse_in_place(err, "a whole module, which is written as its state dict");
+        return refuse_in_place(err, "it holds a whole module, which is written as its state dict");
     if (f->nparts || f->npickles != 1 || !f->root)
-        return refuse_in_place(err, "more than one pickle");
+        return refuse_in_place(err, "it holds more than one pickle");
     if (e->method != ZIP_STORED || (e->flags & ZIP_FLAGS_OPAQUE))
         return refuse_in_place(err, "its pickle is compressed");
     if (e->duplicate)
-        return refuse_in_place(err, "two records are called data.pkl");
+        return refuse_in_place(err, "it holds two records called data.pkl");
     return CKPT_OK;
 }
 
-/* choose_old_name - sets *OUT to an unused name for the old pickle: data.old, data.o01 … */
-static ckpt_status choose_old_name(const zip *z, ckpt_str name, ckpt_str *out, ckpt_error *err)
+/* name_old_pickle - sets *OUT to an unused name for the old pickle: data.old, data.o01 … */
+static ckpt_status name_old_pickle(const zip *z, ckpt_str name, ckpt_str *out, ckpt_error *err)
 {
     for (unsigned k = 0; k < 100; k++) {
-        char end[4] = "old";
+        char suffix[4] = "old";
         if (k)
-            (void)snprintf(end, sizeof end, "o%02u", k);
+            (void)snprintf(suffix, sizeof suffix, "o%02u", k);
         /* bounded: the name ends in data.pkl */
-        ckpt_str made = arena_printf(z->a, "%.*s%s", (int)(name.len - 3), name.ptr, end);
-        if (!made.ptr)
+        ckpt_str candidate = arena_printf(z->a, "%.*s%s", (int)(name.len - 3), name.ptr, suffix);
+        if (!candidate.ptr)
             return fail_memory(err);
-        if (made.len == name.len && zip_find(z, made) < 0) {
-            *out = made;
+        if (candidate.len == name.len && zip_find(z, candidate) < 0) {
+            *out = candidate;
             return CKPT_OK;
         }
     }
     return refuse_in_place(err, "it holds a hundred old pickles of earlier edits");
 }
 
-static ckpt_status make_patches(struct torch_archive *ta, size_t i, ckpt_str bytes, bool fits,
+static ckpt_status make_patches(struct torch_archive *ta, size_t i, ckpt_str bytes, bool fits_in_place,
                                 struct patches *out, ckpt_error *err)
 {
     ckpt_str old_name;
     if (!bytes.ptr)
         return fail_memory(err);
-    if (fits)
+    if (fits_in_place)
         return zip_patch_replace(ta->z, i, bytes, out, err);
-    CKPT_TRY(choose_old_name(ta->z, ta->z->entries[i].name, &old_name, err));
+    CKPT_TRY(name_old_pickle(ta->z, ta->z->entries[i].name, &old_name, err));
     return zip_patch_append(ta->z, i, old_name, bytes, out, err);
 }
 
-/* rewrite_pickle - writes entry I, the pickle of P's file, again with P's names. */
+/* rewrite_pickle - writes the pickle of P's file, entry I, again with P's names; OUT gets the patches. */
 static ckpt_status rewrite_pickle(ckpt_plan *p, struct torch_archive *ta, size_t i, struct patches *out,
                                   ckpt_error *err)
 {
     bool literal = file_needs_protocol_3(p->file);
     struct pickle_hooks hooks = {.user = p, .entry = plan_edit_entry, .literal = literal};
-    size_t size = (size_t)ta->z->entries[i].usize; /* bounded: its graph is in memory */
-    bool fits;
+    size_t size = (size_t)ta->z->entries[i].usize; /* bounded: it was read into memory */
+    bool fits_in_place;
     buf b;
     buf_init(&b, SIZE_MAX / 2);
-    ckpt_status st = pickle_write_filled(p->file->root, &hooks, size, &b, &fits, err);
+    ckpt_status st = pickle_write_filled(p->file->root, &hooks, size, &b, &fits_in_place, err);
     if (st == CKPT_OK)
-        st = make_patches(ta, i, arena_str(p->a, buf_view(&b)), fits, out, err);
+        st = make_patches(ta, i, arena_str(p->a, buf_view(&b)), fits_in_place, out, err);
     buf_free(&b);
     return st;
 }
@@ -95,34 +95,35 @@ ckpt_status torch_zip_in_place(ckpt_plan *p, struct patches *out, ckpt_error *er
 }
 
 /* -------------------------------------------------------------- undo journals
- * An undo journal of an edit in place restores either the pickle and its CRC-32 in both headers; or the name
- * of its record and the central directory, and then it removes the bytes that the edit appended. An edit
- * changes neither storages nor their local headers, so these show what the central directory was.
+ * An undo journal of an edit in place restores the pickle and its CRC-32 in both headers; or the name of its
+ * record and the central directory, and removes the bytes that the edit appended. An edit changes neither
+ * storages nor their local headers, so the old central directory can be compared with these.
  *
- * While an edit is half done, the pickle does not match its CRC-32, or a record has two names. If neither is
- * the case, no edit was interrupted, and the journal is refused. Without a CRC-32 this cannot be checked. */
+ * While an edit is half done, the pickle does not match its CRC-32, or its local header and the central
+ * directory give it different names. If neither is so, no edit was interrupted, and the journal is refused.
+ * Without a CRC-32 this cannot be checked. */
 
-/* find_pickle - returns the archive of F and sets *I to the entry of its pickle; NULL: it has none. */
-static zip *find_pickle(const ckpt_file *f, size_t *i)
+/* find_zip_and_pickle - returns the zip of F and sets *I to the entry of its pickle; NULL: it has none. */
+static zip *find_zip_and_pickle(const ckpt_file *f, size_t *i)
 {
     struct torch_archive *ta = f->container;
     return torch_archive_require(ta, "data.pkl", i, NULL) == CKPT_OK ? ta->z : NULL;
 }
 
-/* is_half_changed - returns true if IS, the current file, can be what an interrupted edit made of WAS. */
-static bool is_half_changed(const ckpt_file *is, const ckpt_file *was)
+/* is_half_changed - returns true if an interrupted edit of OLD may have made CURRENT. */
+static bool is_half_changed(const ckpt_file *current, const ckpt_file *old)
 {
     size_t i;
-    if (is->format != &format_torch_zip)
+    if (current->format != &format_torch_zip)
         return false;
-    zip *z = find_pickle(is, &i);
+    zip *z = find_zip_and_pickle(current, &i);
     return !z || z->crc_none ||
-           (!zip_patch_is_consistent(z, i) && table_same_places(&is->table, &was->table));
+           (!zip_patch_is_consistent(z, i) && table_same_places(&current->table, &old->table));
 }
 
-bool torch_zip_undoes(const ckpt_file *was, const ckpt_file *is, source *now, const struct patches *undo)
+bool torch_zip_undoes(const ckpt_file *old, const ckpt_file *current, source *now, const struct patches *undo)
 {
     size_t i;
-    zip *z = find_pickle(was, &i);
-    return z && zip_patch_undoes(z, i, now, undo) && (!is || is_half_changed(is, was));
+    zip *z = find_zip_and_pickle(old, &i);
+    return z && zip_patch_undoes(z, i, now, undo) && (!current || is_half_changed(current, old));
 }

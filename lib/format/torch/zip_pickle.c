@@ -3,9 +3,9 @@
  *
  * The graph is written unchanged, except for the edits of the plan and for:
  *   modules               are replaced by their state dicts
- *   storages              get new numbers and little-endian bytes; those of a class that only torch's C++
- *                         writer has become UntypedStorage, and their tensors _rebuild_tensor_v3
- *   legacy storage views  become offsets
+ *   storages              get new numbers and little-endian bytes; if only torch's C++ writer has their
+ *                         class, UntypedStorage, and their tensors become calls of _rebuild_tensor_v3
+ *   legacy storage views  become storage offsets
  *   _load_from_bytes      storages inside bytes objects become records
  */
 #include <stdio.h>
@@ -22,17 +22,17 @@
 /* -------------------------------------------------- from nodes to storages */
 
 static ckpt_status map_node_storage(struct torch_writer *w, const ckpt_value *node, struct storage *s,
-                                    bool cast, ckpt_error *err)
+                                    bool in_cast_call, ckpt_error *err)
 {
-    const struct torch_node_storage of = {s, cast};
+    const struct torch_node_storage of = {s, in_cast_call};
     bool ok = map_set_num(w->storage_of, ptr_key(node), (uint32_t)w->nnode_storages) &&
               arena_push(w->p->a, &w->node_storages, &w->nnode_storages, &w->cap_node_storages, &of,
                          sizeof of);
     return ok ? CKPT_OK : fail_memory(err);
 }
 
-/* is_found_by_key - returns true if the key of node V alone identifies its storage in F. False if F has
- * shards, because the same key names a different storage in each shard. */
+/* is_found_by_key - returns true if the key in node V alone identifies its storage in F. If F has shards, it
+ * does not, because the same key names a different storage in each shard. */
 static bool is_found_by_key(const ckpt_file *f, const ckpt_value *v)
 {
     ckpt_str key;
@@ -52,24 +52,25 @@ static struct storage *find_node_storage(const struct torch_writer *w, const ckp
 {
     uint32_t i = map_get_num(w->storage_of, ptr_key(node));
     if (i != MAP_NONE)
-        return w->node_storages[i].s;
+        return w->node_storages[i].storage;
     return is_found_by_key(w->p->file, node) ? find_storage_by_key(w->p->file, node) : NULL;
 }
 
-static ckpt_value *make_cast_node(struct torch_writer *w, struct storage *s, uint64_t offset)
+/* make_cast_storage_id - returns a persistent id of S for a call that make_cast_call makes, or NULL. */
+static ckpt_value *make_cast_storage_id(struct torch_writer *w, struct storage *s, uint64_t offset)
 {
     ckpt_value *v = value_new(w->p->a, CKPT_V_PERSID, offset);
     return v && map_node_storage(w, v, s, true, NULL) == CKPT_OK ? v : NULL;
 }
 
-static bool is_cast_node(const struct torch_writer *w, const ckpt_value *node)
+static bool is_in_cast_call(const struct torch_writer *w, const ckpt_value *node)
 {
     uint32_t i = map_get_num(w->storage_of, ptr_key(node));
-    return i != MAP_NONE && w->node_storages[i].cast;
+    return i != MAP_NONE && w->node_storages[i].in_cast_call;
 }
 
-/* map_pickle_storages - maps the nodes of one pickle of F to their storages, except those that the writer
- * finds by their keys in the file it rewrites. */
+/* map_pickle_storages - maps the nodes of one pickle of F to their storages, except nodes whose storage is
+ * found by its key in the file that is rewritten. */
 static ckpt_status map_pickle_storages(struct torch_writer *w, ckpt_file *f, const struct pickle_facts *facts,
                                        ckpt_error *err)
 {
@@ -107,18 +108,19 @@ static ckpt_status map_all_storages(struct torch_writer *w, ckpt_file *f, ckpt_e
     return CKPT_OK;
 }
 
-/* assign_number - sets *OUT to the number of storage S in the archive, which it gets on its first use. */
-static ckpt_status assign_number(struct torch_writer *w, struct storage *s, uint32_t *out, ckpt_error *err)
+/* assign_storage_number - sets *OUT to the number of S in the archive. S gets one when it is first used. */
+static ckpt_status assign_storage_number(struct torch_writer *w, struct storage *s, uint32_t *out,
+                                         ckpt_error *err)
 {
-    *out = s->output_number ? s->output_number - 1 : (uint32_t)w->n; /* 0: none yet, else 1 more */
+    *out = s->output_number ? s->output_number - 1 : (uint32_t)w->nstorages; /* 0: none yet */
     if (s->output_number)
         return CKPT_OK;
-    if (!arena_push(w->p->a, &w->items, &w->n, &w->cap, &s, sizeof s))
+    if (!arena_push(w->p->a, &w->storages, &w->nstorages, &w->cap_storages, &s, sizeof s))
         return fail_memory(err);
-    s->output_number = (uint32_t)w->n;
-    return checked_add(w->total, s->nbytes, &w->total)
+    s->output_number = (uint32_t)w->nstorages;
+    return checked_add(w->storage_bytes, s->nbytes, &w->storage_bytes)
                ? CKPT_OK
-               : fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "storages of more than 2^64 bytes");
+               : fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "all storages together have more than 2^64 bytes");
 }
 
 /* ------------------------------------------------------------ what is left out */
@@ -133,12 +135,12 @@ static uint32_t count_entries(const ckpt_value *v)
 
 static struct torch_mask *get_mask(struct torch_writer *w, const ckpt_value *node)
 {
-    uint32_t i = map_get_num(w->left_out, ptr_key(node));
+    uint32_t i = map_get_num(w->mask_of, ptr_key(node));
     if (i != MAP_NONE)
         return &w->masks[i];
     uint32_t n = count_entries(node);
     const struct torch_mask mask = {arena_array(w->p->a, n, sizeof *mask.left_out), n};
-    bool ok = mask.left_out && map_set_num(w->left_out, ptr_key(node), (uint32_t)w->nmasks) &&
+    bool ok = mask.left_out && map_set_num(w->mask_of, ptr_key(node), (uint32_t)w->nmasks) &&
               arena_push(w->p->a, &w->masks, &w->nmasks, &w->cap_masks, &mask, sizeof mask);
     return ok ? &w->masks[w->nmasks - 1] : NULL;
 }
@@ -150,8 +152,8 @@ static const struct step *get_last_step(const struct row *r)
     return s && s->node && r->t.part_of == CKPT_NO_TENSOR ? s : NULL;
 }
 
-/* is_replaced_by_none - returns true if ROW is lost, and None is written instead because it is not the value
- * of a key. */
+/* is_replaced_by_none - returns true if ROW is lost and None is written in its place, because it is an item,
+ * not the value of a key. */
 static bool is_replaced_by_none(const ckpt_file *f, const struct row *row)
 {
     uint32_t pairs = 0;
@@ -161,37 +163,38 @@ static bool is_replaced_by_none(const ckpt_file *f, const struct row *row)
     return f->row_lost && !pairs && row->t.value && file_replacement_of(f, row->t.value)->type == CKPT_V_NONE;
 }
 
-/* mask_dropped_entries - masks the entries of rows that are not kept, in a first pass. The second pass
- * unmasks entries that lead to a row that is kept, too. */
+/* mask_dropped_entries - masks the entries that lead to rows that are not kept. A second pass unmasks those
+ * that also lead to a row that is kept, and counts them. */
 static ckpt_status mask_dropped_entries(struct torch_writer *w, ckpt_error *err)
 {
     ckpt_plan *p = w->p;
-    size_t shared = 0;
+    size_t nshared = 0;
     CKPT_TRY(plan_update_entries(p, err));
     for (int second_pass = 0; second_pass < 2; second_pass++)
         for (size_t i = 0; i < (second_pass ? p->nentries : p->file->table.nrows); i++) {
             const struct row *row = &p->file->table.rows[second_pass ? p->entries[i].row : i];
             const struct step *s = get_last_step(row);
             if (!s || (!second_pass && p->keep[i]) || is_replaced_by_none(p->file, row) ||
-                (second_pass && map_get_num(w->left_out, ptr_key(s->node)) == MAP_NONE))
+                (second_pass && map_get_num(w->mask_of, ptr_key(s->node)) == MAP_NONE))
                 continue;
             struct torch_mask *mask = get_mask(w, s->node);
             if (!mask)
                 return fail_memory(err);
-            shared += second_pass && s->index < mask->n && mask->left_out[s->index];
-            if (s->index < mask->n)
+            nshared += second_pass && s->index < mask->nentries && mask->left_out[s->index];
+            if (s->index < mask->nentries)
                 mask->left_out[s->index] = !second_pass;
         }
-    plan_note_shared(p, shared);
+    plan_note_shared(p, nshared);
     return CKPT_OK;
 }
 
-/* keep_entry - leaves out masked entries and applies the edits of the plan; the hook `entry`. */
+/* keep_entry - returns false if entry I of V is masked or the plan drops it. Else edits its key *TEXT as the
+ * plan says. The hook `entry`. */
 static bool keep_entry(void *user, const ckpt_value *v, uint32_t i, ckpt_str *text)
 {
     const struct torch_writer *w = user;
-    uint32_t mask = w->nmasks ? map_get_num(w->left_out, ptr_key(v)) : MAP_NONE;
-    bool left_out = mask != MAP_NONE && i < w->masks[mask].n && w->masks[mask].left_out[i];
+    uint32_t mask = w->nmasks ? map_get_num(w->mask_of, ptr_key(v)) : MAP_NONE;
+    bool left_out = mask != MAP_NONE && i < w->masks[mask].nentries && w->masks[mask].left_out[i];
     return !left_out && plan_edit_entry(w->p, v, i, text);
 }
 
@@ -206,20 +209,20 @@ bool torch_has_storage_class(ckpt_dtype dt)
     return memchr(dtypes, (int)dt, sizeof dtypes) != NULL;
 }
 
-/* put_storage - writes the persistent id of S, as elements of DTYPE. MODULE and KLASS name its class; if they
- * are empty, it is the class of DTYPE. */
+/* put_storage - writes the persistent id of S with elements of DTYPE. MODULE and KLASS name its class; empty:
+ * the class of DTYPE. */
 static ckpt_status put_storage(struct torch_writer *w, pickle_writer *pw, struct storage *s, ckpt_dtype dtype,
                                ckpt_str module, ckpt_str klass, ckpt_error *err)
 {
     char key[16];
     uint32_t n;
     const struct dtype_info *d = dtype_info(dtype);
-    /* the numel of packed quantized elements counts bytes */
-    uint64_t item = d->block_elems == 1 && d->block_bytes ? d->block_bytes : 1;
-    CKPT_TRY(assign_number(w, s, &n, err));
+    /* for packed quantized elements, numel is a number of bytes */
+    uint64_t item_size = d->block_elems == 1 && d->block_bytes ? d->block_bytes : 1;
+    CKPT_TRY(assign_storage_number(w, s, &n, err));
     uint64_t nbytes = torch_zip_storage_size(w, s);
     bool untyped = str_is(klass, "UntypedStorage") || str_is(klass, "_UntypedStorage") ||
-                   !torch_has_storage_class(dtype) || nbytes % item != 0;
+                   !torch_has_storage_class(dtype) || nbytes % item_size != 0;
     (void)snprintf(key, sizeof key, "%u", n);
     pickle_put_op(pw, PICKLE_MARK);
     pickle_put_text(pw, STR_LIT("storage"));
@@ -229,7 +232,7 @@ static ckpt_status put_storage(struct torch_writer *w, pickle_writer *pw, struct
         pickle_put_global(pw, module.len ? module : STR_LIT("torch"), klass.len ? klass : str_c(d->storage));
     pickle_put_text(pw, str_c(key));
     pickle_put_text(pw, s->location.len ? s->location : STR_LIT("cpu"));
-    pickle_put_uint(pw, untyped ? nbytes : nbytes / item);
+    pickle_put_uint(pw, untyped ? nbytes : nbytes / item_size);
     pickle_put_op(pw, PICKLE_TUPLE);
     pickle_put_op(pw, PICKLE_BINPERSID);
     return CKPT_OK;
@@ -245,13 +248,13 @@ static void put_ordered_dict(pickle_writer *pw)
 static ckpt_status put_shape(pickle_writer *pw, const ckpt_tensor *t, ckpt_error *err)
 {
     /* bounded: ndim has 32 bits */
-    uint64_t *stride = calloc((size_t)t->ndim + 1, sizeof *stride), run = 1;
+    uint64_t *stride = calloc((size_t)t->ndim + 1, sizeof *stride), product = 1;
     if (!stride)
         return fail_memory(err);
     for (uint32_t k = t->ndim; k-- > 0;) {
-        stride[k] = t->stride ? t->stride[k] : run;
-        if (t->shape[k] && !checked_mul(run, t->shape[k], &run))
-            run = 0; /* another size is 0, so no stride matters */
+        stride[k] = t->stride ? t->stride[k] : product;
+        if (t->shape[k] && !checked_mul(product, t->shape[k], &product))
+            product = 0; /* then a size is 0, and no stride matters */
     }
     pickle_put_op(pw, PICKLE_MARK);
     for (uint32_t k = 0; k < t->ndim; k++)
@@ -283,15 +286,16 @@ static void put_view_bits(pickle_writer *pw, const ckpt_tensor *t)
     pickle_put_op(pw, PICKLE_SETITEMS);
 }
 
-static ckpt_status refuse_cast(const struct torch_writer *w, const struct storage *s, ckpt_error *err)
+static ckpt_status refuse_cast_storage_use(const struct torch_writer *w, const struct storage *s,
+                                           ckpt_error *err)
 {
     const struct torch_cast *c = torch_find_cast(w, s);
     (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
-               "\"%.*s\" cannot become %s: its bytes are used otherwise than as a dense tensor of %s",
-               STR_ARG(c->first->name), ckpt_dtype_name(c->to), ckpt_dtype_name(c->from));
+               "\"%.*s\" cannot become %s: something else than a dense tensor of %s uses its bytes, too",
+               STR_ARG(c->first_entry->name), ckpt_dtype_name(c->to), ckpt_dtype_name(c->from));
     char word[SHELL_WORD_MAX];
     error_add_hint(err, "--cast %s=%s leaves it as it is; a .safetensors output can hold the cast tensor",
-                   shell_glob(c->first->name, word), ckpt_dtype_name(c->from));
+                   shell_glob(c->first_entry->name, word), ckpt_dtype_name(c->from));
     return CKPT_ELOSSY;
 }
 
@@ -304,7 +308,7 @@ static ckpt_status put_tensor(struct torch_writer *w, pickle_writer *pw, const c
     ckpt_dtype dtype = cast ? cast->to : (ckpt_dtype)t->dtype;
     const struct dtype_info *d = dtype_info(dtype);
     if (cast && cast->from != t->dtype)
-        return refuse_cast(w, s, err);
+        return refuse_cast_storage_use(w, s, err);
     bool has_partial_element = !cast && s->nbytes % d->block_bytes != 0;
     bool v3 = !torch_has_storage_class(dtype) || has_partial_element;
     if (t->parameter) {
@@ -334,9 +338,9 @@ static ckpt_status put_tensor(struct torch_writer *w, pickle_writer *pw, const c
     return CKPT_OK;
 }
 
-/* sizes_fit - returns true if the sizes and strides of T fit torch's int64_t. In a safetensors header a size
- * may be larger if another size is 0. */
-static bool sizes_fit(const ckpt_tensor *t)
+/* sizes_fit_int64 - returns true if sizes and strides of T fit torch's int64_t. In a safetensors header, a
+ * size may be larger if another size is 0. */
+static bool sizes_fit_int64(const ckpt_tensor *t)
 {
     for (uint32_t k = 0; k < t->ndim; k++)
         if (t->shape[k] > INT64_MAX || (t->stride && t->stride[k] > INT64_MAX))
@@ -344,7 +348,7 @@ static bool sizes_fit(const ckpt_tensor *t)
     return true;
 }
 
-/* torch_has_dtype - returns true if torch has DT. The dtypes after CKPT_DT_NAMED are of other frameworks. */
+/* torch_has_dtype - returns true if torch has DT. From CKPT_DT_NAMED on, dtypes are of other frameworks. */
 static bool torch_has_dtype(ckpt_dtype dt)
 {
     return dt < CKPT_DT_NAMED && dt != CKPT_DT_F6_E2M3 && dt != CKPT_DT_F6_E3M2;
@@ -366,12 +370,12 @@ static ckpt_status put_row(struct torch_writer *w, pickle_writer *pw, uint32_t r
         unfit_reason = "has no bytes";
     else if (!torch_has_dtype(get_written_dtype(w, t)))
         unfit_reason = "has a type that torch lacks";
-    else if (!sizes_fit(t))
-        unfit_reason = "has a size beyond 2^63";
+    else if (!sizes_fit_int64(t))
+        unfit_reason = "has a size or stride beyond 2^63";
     if (!unfit_reason && t->kind == CKPT_STORAGE) {
         struct storage *s = &w->p->file->table.storages[t->storage];
         if (torch_find_cast(w, s))
-            return refuse_cast(w, s, err);
+            return refuse_cast_storage_use(w, s, err);
         return put_storage(w, pw, s, (ckpt_dtype)t->dtype, str_of("", 0), str_of("", 0), err);
     }
     if (!unfit_reason)
@@ -386,8 +390,8 @@ static ckpt_status put_row(struct torch_writer *w, pickle_writer *pw, uint32_t r
     return CKPT_ELOSSY;
 }
 
-/* put_class_of_legacy_id - if PID is a legacy id ('module', class, file, source), writes the class, because
- * torch uses nothing else of it. */
+/* put_class_of_legacy_id - if PID is a legacy id ('module', class, file, source), writes the class, the only
+ * item that torch uses. */
 static bool put_class_of_legacy_id(pickle_writer *pw, const ckpt_value *pid)
 {
     const ckpt_value *class = value_source_class(pid);
@@ -396,34 +400,35 @@ static bool put_class_of_legacy_id(pickle_writer *pw, const ckpt_value *pid)
     return class != NULL;
 }
 
-static ckpt_status put_pid(struct torch_writer *w, pickle_writer *pw, const ckpt_value *v, struct storage *s,
-                           ckpt_error *err)
+static ckpt_status put_persistent_id(struct torch_writer *w, pickle_writer *pw, const ckpt_value *v,
+                                     struct storage *s, ckpt_error *err)
 {
     struct torch_pid pid = {.dtype = (ckpt_dtype)s->dtype};
     if (storage_loss(s))
         return fail(err, CKPT_ELOSSY, s->extra->lost_at,
-                    "storage \"%.*s\" is lost, and an object that is no tensor holds it\n"
+                    "storage \"%.*s\" is lost, and an object that is not a tensor needs it\n"
                     "--root PATH writes a part of the file without that object",
                     STR_ARG(s->key));
     if (!s->src)
         return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
-                    "storage \"%.*s\" is on the meta device, outside of a tensor", STR_ARG(s->key));
-    if (is_cast_node(w, v))
+                    "an object that is not a tensor needs storage \"%.*s\", which is on the meta device",
+                    STR_ARG(s->key));
+    if (is_in_cast_call(w, v))
         return put_storage(w, pw, s, torch_find_cast(w, s)->to, str_of("", 0), str_of("", 0), err);
     if (torch_find_cast(w, s))
-        return refuse_cast(w, s, err);
+        return refuse_cast_storage_use(w, s, err);
     if (v->u.pid)
         (void)torch_pid_parse(v, &pid);
     return put_storage(w, pw, s, pid.dtype, value_module(value_item(v->u.pid, 1)), pid.klass, err);
 }
 
-/* write_leaf - writes V, a storage, a row that is not a call, or a class with its source; the hook `leaf`. */
+/* write_leaf - writes V, a storage, a tensor that no call makes, or a class with source; the hook `leaf`. */
 static ckpt_status write_leaf(void *user, pickle_writer *pw, const ckpt_value *v, ckpt_error *err)
 {
     struct torch_writer *w = user;
     struct storage *s = v->type == CKPT_V_PERSID ? find_node_storage(w, v) : NULL;
     if (s)
-        return put_pid(w, pw, v, s, err);
+        return put_persistent_id(w, pw, v, s, err);
     const struct table *table = &w->p->file->table;
     if (v->row < table->nrows && (v->flags & VALUE_ROW || table->rows[v->row].t.value == v))
         return put_row(w, pw, v->row, err);
@@ -435,13 +440,13 @@ static ckpt_status write_leaf(void *user, pickle_writer *pw, const ckpt_value *v
 
 /* ------------------------------------------------------------ rewriting calls */
 
-/* A call of a function such as _rebuild_tensor_v2, whose first argument is a storage. See rebuild.c.
+/* A call of a function such as _rebuild_tensor_v2, the first argument of which is a storage. See rebuild.c.
  *   v2: storage, offset, size, stride, requires_grad, hooks[, metadata]
  *   v3: storage, offset, size, stride, requires_grad, hooks, dtype[, metadata] */
-struct rebuilt {
-    const char *name; /* of the function to write, if it differs from that of the input; else NULL */
+struct rebuild_call {
+    const char *new_name; /* of the function; NULL: it keeps its name */
     ckpt_value *args[9];
-    uint32_t n;
+    uint32_t nargs;
 };
 
 static ckpt_value *make_dtype_name(struct torch_writer *w, ckpt_dtype dt)
@@ -449,52 +454,52 @@ static ckpt_value *make_dtype_name(struct torch_writer *w, ckpt_dtype dt)
     return value_global(w->p->a, STR_LIT("torch"), str_c(dtype_info(dt)->name), 0);
 }
 
-/* make_meta_call - turns R into a call that makes a meta tensor, because its storage has no bytes. */
-static void make_meta_call(struct torch_writer *w, struct rebuilt *r, ckpt_dtype dtype)
+/* make_meta_call - turns R, whose storage has no bytes, into a call that makes a meta tensor. */
+static void make_meta_call(struct torch_writer *w, struct rebuild_call *r, ckpt_dtype dtype)
 {
-    ckpt_value *grad = r->n > 4 ? r->args[4] : value_bool(w->p->a, false);
-    *r = (struct rebuilt){
+    ckpt_value *grad = r->nargs > 4 ? r->args[4] : value_bool(w->p->a, false);
+    *r = (struct rebuild_call){
         "_rebuild_meta_tensor_no_storage", {make_dtype_name(w, dtype), r->args[2], r->args[3], grad}, 4};
 }
 
-static void make_v3_call(struct torch_writer *w, struct rebuilt *r, ckpt_dtype dtype)
+static void make_v3_call(struct torch_writer *w, struct rebuild_call *r, ckpt_dtype dtype)
 {
-    ckpt_value *metadata = r->n > 6 ? r->args[6] : NULL;
-    r->args[4] = r->n > 4 ? r->args[4] : value_bool(w->p->a, false);
-    r->args[5] = r->n > 5 ? r->args[5] : value_ordered_dict(w->p->a);
+    ckpt_value *metadata = r->nargs > 6 ? r->args[6] : NULL;
+    r->args[4] = r->nargs > 4 ? r->args[4] : value_bool(w->p->a, false);
+    r->args[5] = r->nargs > 5 ? r->args[5] : value_ordered_dict(w->p->a);
     r->args[6] = make_dtype_name(w, dtype);
     r->args[7] = metadata;
-    r->n = metadata ? 8 : 7;
-    r->name = "_rebuild_tensor_v3";
+    r->nargs = metadata ? 8 : 7;
+    r->new_name = "_rebuild_tensor_v3";
 }
 
-/* shift_view - adds BY, the offset of a legacy view, to the storage offset; false: R stays unchanged. */
-static bool shift_view(struct torch_writer *w, struct rebuilt *r, uint64_t by)
+/* add_view_offset - adds OFFSET, of a legacy view, to the storage offset in R; false: R stays unchanged. */
+static bool add_view_offset(struct torch_writer *w, struct rebuild_call *r, uint64_t offset)
 {
     int64_t off;
     if (!value_integer(r->args[1], &off) || off < 0)
         return false;
-    uint64_t sum = (uint64_t)off + by; /* bounded: both were int64_t */
+    uint64_t sum = (uint64_t)off + offset; /* bounded: both were int64_t */
     if (sum > INT64_MAX)
         return false;
-    r->args[1] = value_int(w->p->a, (int64_t)sum); /* NULL: rewrite_args returns the error */
+    r->args[1] = value_int(w->p->a, (int64_t)sum); /* NULL: rewrite_args fails */
     return true;
 }
 
 /* make_cast_call - turns R, a call of _rebuild_tensor_v2 or (if V3) _v3 for the storage of NODE, into a call
- * for the cast of this storage. requires_grad is cleared for _rebuild_tensor_v3, which fails with it (torch
- * 2.15); a parameter has requires_grad in the call around it. */
-static void make_cast_call(struct torch_writer *w, struct rebuilt *r, const ckpt_value *node, bool v3)
+ * for the cast of this storage. Clears requires_grad for _v3, which fails with it (torch 2.15); that of a
+ * parameter is in the call of _rebuild_parameter. */
+static void make_cast_call(struct torch_writer *w, struct rebuild_call *r, const ckpt_value *node, bool v3)
 {
     struct storage *s = find_node_storage(w, node);
     ckpt_dtype to = torch_find_cast(w, s)->to;
-    r->args[0] = make_cast_node(w, s, node->offset);
-    if (!torch_has_storage_class(to) && r->n > 4)
+    r->args[0] = make_cast_storage_id(w, s, node->offset);
+    if (!torch_has_storage_class(to) && r->nargs > 4)
         r->args[4] = value_bool(w->p->a, false);
     if (v3 && torch_has_storage_class(to)) {
         r->args[6] = r->args[7];
-        r->n = r->n > 7 ? 7 : 6;
-        r->name = "_rebuild_tensor_v2";
+        r->nargs = r->nargs > 7 ? 7 : 6;
+        r->new_name = "_rebuild_tensor_v2";
     } else if (v3) {
         r->args[6] = make_dtype_name(w, to);
     } else if (!torch_has_storage_class(to)) {
@@ -503,10 +508,11 @@ static void make_cast_call(struct torch_writer *w, struct rebuilt *r, const ckpt
 }
 
 /* rewrite_rebuild - rewrites R, a call of NAME for the storage NODE; false: R stays unchanged. */
-static bool rewrite_rebuild(struct torch_writer *w, ckpt_str name, const ckpt_value *node, struct rebuilt *r)
+static bool rewrite_rebuild(struct torch_writer *w, ckpt_str name, const ckpt_value *node,
+                            struct rebuild_call *r)
 {
     struct storage *s = find_node_storage(w, node);
-    if (!s || r->n < 4)
+    if (!s || r->nargs < 4)
         return false;
     struct torch_pid pid = {.dtype = (ckpt_dtype)s->dtype};
     const struct torch_cast *cast = torch_find_cast(w, s);
@@ -516,8 +522,8 @@ static bool rewrite_rebuild(struct torch_writer *w, ckpt_str name, const ckpt_va
         (void)torch_pid_parse(node, &pid);
     else if (!cast) /* NODE is a call of _load_from_bytes */
         return false;
-    bool changed = pid.has_view && pid.view_offset && shift_view(w, r, pid.view_offset);
-    ckpt_dtype dtype = v3 && r->n > 6 ? dtype_by_name(value_name(r->args[6])) : pid.dtype;
+    bool changed = pid.has_view && pid.view_offset && add_view_offset(w, r, pid.view_offset);
+    ckpt_dtype dtype = v3 && r->nargs > 6 ? dtype_by_name(value_name(r->args[6])) : pid.dtype;
     if (cast && (v2 || v3) && dtype == cast->from)
         make_cast_call(w, r, node, v3);
     else if (!s->src && (v2 || v3))
@@ -529,8 +535,7 @@ static bool rewrite_rebuild(struct torch_writer *w, ckpt_str name, const ckpt_va
     return true;
 }
 
-/* rebuilds_over_storage - returns true if CALLABLE is a function whose first argument is a storage. */
-static bool rebuilds_over_storage(const ckpt_value *callable)
+static bool takes_storage(const ckpt_value *callable)
 {
     ckpt_str name = value_name(callable);
     return str_is(value_module(callable), "torch._utils") &&
@@ -538,22 +543,22 @@ static bool rebuilds_over_storage(const ckpt_value *callable)
             str_is(name, "_rebuild_tensor") || str_is(name, "_rebuild_qtensor"));
 }
 
-/* rewrite_args - rewrites FUNC(*ARGS); *FUNC and *ARGS stay if nothing has to change. */
+/* rewrite_args - replaces *FUNC and *ARGS if the call FUNC(*ARGS) has to change. */
 static ckpt_status rewrite_args(struct torch_writer *w, ckpt_value **func, ckpt_value **args, ckpt_error *err)
 {
-    struct rebuilt r = {NULL, {NULL}, 0};
-    if (!rebuilds_over_storage(*func) || (*args)->type != CKPT_V_TUPLE || value_count(*args) > 8)
+    struct rebuild_call r = {NULL, {NULL}, 0};
+    if (!takes_storage(*func) || (*args)->type != CKPT_V_TUPLE || value_count(*args) > 8)
         return CKPT_OK;
-    for (r.n = 0; r.n < value_count(*args); r.n++)
-        r.args[r.n] = value_item(*args, r.n);
-    if (!r.n || !rewrite_rebuild(w, value_name(*func), r.args[0], &r))
+    for (r.nargs = 0; r.nargs < value_count(*args); r.nargs++)
+        r.args[r.nargs] = value_item(*args, r.nargs);
+    if (!r.nargs || !rewrite_rebuild(w, value_name(*func), r.args[0], &r))
         return CKPT_OK;
-    for (uint32_t i = 0; i < r.n; i++)
+    for (uint32_t i = 0; i < r.nargs; i++)
         if (!r.args[i])
             return fail_memory(err);
-    if (r.name)
-        *func = value_global(w->p->a, STR_LIT("torch._utils"), str_c(r.name), 0);
-    *args = value_tuple(w->p->a, r.n, r.args);
+    if (r.new_name)
+        *func = value_global(w->p->a, STR_LIT("torch._utils"), str_c(r.new_name), 0);
+    *args = value_tuple(w->p->a, r.nargs, r.args);
     return *func && *args ? CKPT_OK : fail_memory(err);
 }
 
@@ -566,7 +571,7 @@ static bool is_rebuild_from_type(const ckpt_value *v)
            value_calls(v, "torch.tensor", "_rebuild_from_type", 4);
 }
 
-/* rewrite_inner_call - rewrites func(*args) in the call V of _rebuild_from_type_v2. */
+/* rewrite_inner_call - replaces *ARGS if func(*args) in the call V of _rebuild_from_type_v2 has to change. */
 static ckpt_status rewrite_inner_call(struct torch_writer *w, const ckpt_value *v, ckpt_value **args,
                                       ckpt_error *err)
 {
@@ -579,7 +584,7 @@ static ckpt_status rewrite_inner_call(struct torch_writer *w, const ckpt_value *
     return *args ? CKPT_OK : fail_memory(err);
 }
 
-/* rewrite_call - sets *OUT to the node to write for CALL V, usually V itself. */
+/* rewrite_call - sets *OUT to the node to write instead of the CALL V, usually V itself. */
 static ckpt_status rewrite_call(struct torch_writer *w, const ckpt_value *v, const ckpt_value **out,
                                 ckpt_error *err)
 {
@@ -612,7 +617,7 @@ static ckpt_status rewrite_call(struct torch_writer *w, const ckpt_value *v, con
 static ckpt_status remember_rewritten(struct torch_writer *w, const ckpt_value *v,
                                       const ckpt_value *replacement, ckpt_error *err)
 {
-    bool ok = map_set_num(w->rewritten, ptr_key(v), (uint32_t)w->nreplacements) &&
+    bool ok = map_set_num(w->replacement_of, ptr_key(v), (uint32_t)w->nreplacements) &&
               arena_push(w->p->a, &w->replacements, &w->nreplacements, &w->cap_replacements, &replacement,
                          sizeof replacement);
     return ok ? CKPT_OK : fail_memory(err);
@@ -628,9 +633,9 @@ static const ckpt_value *find_replacement(const ckpt_file *f, const ckpt_value *
     return replacement;
 }
 
-/* check_arguments - sets w->bad_arguments if an argument list of CALL is a persistent id that names no
- * storage: put_class_of_legacy_id would write a class, which is not a list of arguments. */
-static void check_arguments(struct torch_writer *w, const ckpt_value *call)
+/* check_argument_lists - sets w->bad_arguments if the arguments of CALL are a persistent id that names no
+ * storage: put_class_of_legacy_id would write a class in their place. */
+static void check_argument_lists(struct torch_writer *w, const ckpt_value *call)
 {
     const ckpt_value *arg_lists[2] = {call->u.call.args, value_extra_of(call)->kwargs};
     for (int i = 0; i < 2; i++)
@@ -638,29 +643,27 @@ static void check_arguments(struct torch_writer *w, const ckpt_value *call)
             w->bad_arguments = arg_lists[i];
 }
 
-/* replace_node - returns what is written instead of V; the hook `replace`. Rewritten nodes are recorded,
- * because a shared node must be replaced by the same node each time. */
+/* replace_node - returns the node that is written instead of V; the hook `replace`. Remembers it, because a
+ * shared node must be replaced by the same node each time. */
 static const ckpt_value *replace_node(void *user, const ckpt_value *v)
 {
     struct torch_writer *w = user;
-    const ckpt_value *out, *by = find_replacement(w->p->file, v);
-    if (by != v && by->type != CKPT_V_NONE)
+    const ckpt_value *rewritten, *replacement = find_replacement(w->p->file, v);
+    if (replacement != v && replacement->type != CKPT_V_NONE)
         plan_note_module(w->p);
-    uint32_t i = w->nreplacements ? map_get_num(w->rewritten, ptr_key(by)) : MAP_NONE;
+    uint32_t i = w->nreplacements ? map_get_num(w->replacement_of, ptr_key(replacement)) : MAP_NONE;
     if (i != MAP_NONE)
         return w->replacements[i];
-    if (by->type != CKPT_V_CALL || w->failed)
-        return by;
-    check_arguments(w, by);
-    if (rewrite_call(w, by, &out, NULL) != CKPT_OK ||
-        (out != by && remember_rewritten(w, by, out, NULL) != CKPT_OK)) {
-        w->failed = true;
-        return by;
+    if (replacement->type != CKPT_V_CALL || w->out_of_memory)
+        return replacement;
+    check_argument_lists(w, replacement);
+    if (rewrite_call(w, replacement, &rewritten, NULL) != CKPT_OK ||
+        (rewritten != replacement && remember_rewritten(w, replacement, rewritten, NULL) != CKPT_OK)) {
+        w->out_of_memory = true;
+        return replacement;
     }
-    return out;
+    return rewritten;
 }
-
-/* ------------------------------------------------------------------- pickle */
 
 ckpt_status torch_zip_pickle(struct torch_writer *w, ckpt_error *err)
 {
@@ -671,10 +674,10 @@ ckpt_status torch_zip_pickle(struct torch_writer *w, ckpt_error *err)
     CKPT_TRY(torch_zip_plan_casts(w, err));
     CKPT_TRY(mask_dropped_entries(w, err));
     ckpt_status st = pickle_write(w->p->root, &hooks, &w->pickle, err);
-    for (size_t i = 0; i < w->n; i++)
-        w->items[i]->output_number = 0;
+    for (size_t i = 0; i < w->nstorages; i++)
+        w->storages[i]->output_number = 0;
     if (st == CKPT_OK && w->bad_arguments)
-        return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, /* of the file's pickles, any may have it */
+        return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, /* any pickle of the file may have this id */
                     "a persistent id in the place of the arguments of a call cannot be written");
-    return st == CKPT_OK && w->failed ? fail_memory(err) : st;
+    return st == CKPT_OK && w->out_of_memory ? fail_memory(err) : st;
 }

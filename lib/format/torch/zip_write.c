@@ -28,19 +28,17 @@
 #define VERSION_3  "3\n"
 #define MAX_PICKLE (SIZE_MAX / 2)
 
-/* --------------------------------------------------------------------- bytes */
-
 struct archive_copy {
     struct torch_writer *w;
     zip_writer *zw;                /* NULL: nothing is written */
-    uint64_t *headers;             /* [i]: offset of the local header of item i … */
+    uint64_t *header_offsets;      /* [k]: offset of the local header of storage k … */
     uint32_t *header_sizes;        /* … and its size, up to the payload */
-    uint32_t *crcs;                /* [i]: CRC-32 of the written payload of item i */
-    struct convert_tally *tallies; /* [i]: of the cast of item i; NULL: nothing is cast */
+    uint32_t *crcs;                /* [k]: CRC-32 of the written payload of storage k */
+    struct convert_tally *tallies; /* [k]: of the cast of storage k; NULL: nothing is cast */
 };
 
-/* get_source_offset - returns the file offset of the payload of S in the input; CKPT_NO_OFFSET if it cannot
- * be cloned, because it is small or written with other bytes. */
+/* get_source_offset - returns the file offset of S in the input; CKPT_NO_OFFSET if its bytes are not cloned,
+ * because they are few or other bytes are written. */
 static uint64_t get_source_offset(const struct torch_writer *w, const struct storage *s)
 {
     bool can_clone = s->src && !s->swap_width && s->nbytes >= SINK_CLONE_LEAST && !torch_find_cast(w, s);
@@ -49,14 +47,13 @@ static uint64_t get_source_offset(const struct torch_writer *w, const struct sto
     return source_pos(s->src, s->off);
 }
 
-/* describe_member - sets *MEMBER to the member of the archive that item NUMBER becomes. */
 static void describe_member(const void *user, size_t number, struct zip_output_member *member)
 {
     const struct archive_copy *copy = user;
-    const struct storage *s = copy->w->items[number];
+    const struct storage *s = copy->w->storages[number];
     *member = (struct zip_output_member){.size = torch_zip_storage_size(copy->w, s),
                                          .source_offset = get_source_offset(copy->w, s),
-                                         .header_offset = copy->headers[number],
+                                         .header_offset = copy->header_offsets[number],
                                          .crc = copy->crcs[number]};
     (void)snprintf(member->name, sizeof member->name, "data/%zu", number);
 }
@@ -64,13 +61,13 @@ static void describe_member(const void *user, size_t number, struct zip_output_m
 static struct copy_item get_copy_item(const void *user, size_t i)
 {
     const struct archive_copy *copy = user;
-    const struct torch_cast *cast = torch_find_cast(copy->w, copy->w->items[i]);
-    uint64_t header = copy->headers[i];
-    return (struct copy_item){.storage = copy->w->items[i],
+    const struct torch_cast *cast = torch_find_cast(copy->w, copy->w->storages[i]);
+    uint64_t header = copy->header_offsets[i];
+    return (struct copy_item){.storage = copy->w->storages[i],
                               .from = cast ? cast->from : CKPT_DT_NONE,
                               .to = cast ? cast->to : CKPT_DT_NONE,
                               .offset = header + copy->header_sizes[i], /* bounded: in the archive */
-                              .crc_offset = header + ZIP_LOCAL_CRC};    /* likewise */
+                              .crc_offset = header + ZIP_LOCAL_CRC};    /* bounded: in the archive */
 }
 
 static ckpt_status put_member_header(const void *user, size_t i, buf *out, ckpt_error *err)
@@ -83,25 +80,25 @@ static ckpt_status put_member_header(const void *user, size_t i, buf *out, ckpt_
 
 static ckpt_status reserve_items(struct archive_copy *copy, ckpt_error *err)
 {
-    size_t n = copy->w->n + 1;
-    copy->headers = calloc(n, sizeof *copy->headers);
+    size_t n = copy->w->nstorages + 1;
+    copy->header_offsets = calloc(n, sizeof *copy->header_offsets);
     copy->header_sizes = calloc(n, sizeof *copy->header_sizes);
     copy->crcs = calloc(n, sizeof *copy->crcs);
     copy->tallies = copy->w->casts ? calloc(n, sizeof *copy->tallies) : NULL;
-    if (!copy->headers || !copy->header_sizes || !copy->crcs || (copy->w->casts && !copy->tallies))
+    if (!copy->header_offsets || !copy->header_sizes || !copy->crcs || (copy->w->casts && !copy->tallies))
         return fail_memory(err);
-    for (size_t i = 0; copy->zw && i < copy->w->n; i++) {
+    for (size_t i = 0; copy->zw && i < copy->w->nstorages; i++) {
         struct zip_output_member member;
         describe_member(copy, i, &member);
         CKPT_TRY(zip_writer_reserve_member(copy->zw, &member, err));
-        copy->headers[i] = member.header_offset;
-        /* bounded: a name, an extra field */
+        copy->header_offsets[i] = member.header_offset;
+        /* bounded: a local header has a name and an extra field of at most 64 KiB */
         copy->header_sizes[i] = (uint32_t)(member.data_offset - member.header_offset);
     }
     return CKPT_OK;
 }
 
-/* copy_storages - copies all storages to OUT; if OUT is NULL, only reads them. */
+/* copy_storages - copies all storages to OUT. If OUT is NULL, only reads them. */
 static ckpt_status copy_storages(struct archive_copy *copy, sink *out, ckpt_error *err)
 {
     const struct torch_writer *w = copy->w;
@@ -109,28 +106,27 @@ static ckpt_status copy_storages(struct archive_copy *copy, sink *out, ckpt_erro
     const struct copy_job job = {.file = w->p->file,
                                  .read_options = plan_stream_options(w->p),
                                  .out = out,
-                                 .n = w->n,
+                                 .n = w->nstorages,
                                  .get_item = get_copy_item,
                                  .put_header = put_member_header,
                                  .user = copy,
                                  .crcs = out ? copy->crcs : NULL,
                                  .tallies = copy->tallies,
-                                 .nbytes = w->total,
+                                 .nbytes = w->storage_bytes,
                                  .options = w->opts};
     CKPT_TRY(copy_items(&job, err));
     return torch_zip_report_casts(copy->w, copy->tallies, err);
 }
 
-/* compute_archive_size - sets *TOTAL to the size of the output, from names and sizes alone. */
 static ckpt_status compute_archive_size(const struct torch_writer *w, uint64_t *total, ckpt_error *err)
 {
     struct zip_layout l = {0};
     bool ok = zip_layout_member(&l, TOP, strlen(PICKLE), w->pickle.len, CKPT_NO_OFFSET) &&
               zip_layout_member(&l, TOP, strlen(BYTEORDER), strlen(ENDIANNESS), CKPT_NO_OFFSET);
-    for (size_t i = 0; ok && i < w->n; i++) {
+    for (size_t i = 0; ok && i < w->nstorages; i++) {
         char name[32];
         int len = snprintf(name, sizeof name, "data/%zu", i);
-        const struct storage *s = w->items[i];
+        const struct storage *s = w->storages[i];
         ok = zip_layout_member(&l, TOP, (size_t)len, torch_zip_storage_size(w, s), get_source_offset(w, s));
     }
     ok = ok && zip_layout_member(&l, TOP, strlen(VERSION), strlen(VERSION_3), CKPT_NO_OFFSET) &&
@@ -156,42 +152,43 @@ struct written_source {
     sink *out;
 };
 
-static ckpt_status written_read(source *s, uint64_t off, void *out, size_t n, ckpt_error *err)
+static ckpt_status written_source_read(source *s, uint64_t off, void *out, size_t n, ckpt_error *err)
 {
     return sink_read(((struct written_source *)s)->out, off, out, n, err);
 }
 
-static void written_close(source *s) { (void)s; }
+static void written_source_close(source *s) { (void)s; }
 
-static const struct source_ops written_ops = {.read_at = written_read, .close = written_close};
+static const struct source_ops written_source_ops = {.read_at = written_source_read,
+                                                     .close = written_source_close};
 
 /* check_member - fails unless entry I is the member that was written. */
 static ckpt_status check_member(void *user, size_t i, const struct zip_entry *e, ckpt_error *err)
 {
-    static const char *const fixed[] = {PICKLE, BYTEORDER, VERSION};
+    static const char *const fixed_names[] = {PICKLE, BYTEORDER, VERSION};
     const struct archive_copy *copy = user;
-    size_t n = copy->w->n;
+    size_t n = copy->w->nstorages;
     struct zip_output_member member = {
         .size = strlen(i == 1 ? ENDIANNESS : VERSION_3), .crc = e->crc, .header_offset = e->header};
     if (i >= 2 && i < n + 2)
         describe_member(copy, i - 2, &member);
     else
-        (void)snprintf(member.name, sizeof member.name, "%s", fixed[i < 2 ? i : 2]);
+        (void)snprintf(member.name, sizeof member.name, "%s", fixed_names[i < 2 ? i : 2]);
     ckpt_str name = e->name;
     bool same = str_starts(name, STR_LIT(TOP "/")) && str_is(str_skip(name, sizeof TOP), member.name) &&
                 e->method == ZIP_STORED && e->header == member.header_offset && e->crc == member.crc &&
-                (i == 0 || e->csize == member.size); /* 0: the pickle, which was freed */
+                (i == 0 || e->csize == member.size); /* the pickle, entry 0, was freed */
     return same ? CKPT_OK
                 : fail(err, CKPT_EIO, e->header, "what was written reads back as another member than \"%s\"",
                        member.name);
 }
 
-/* verify_archive - reads the central directory of OUT and fails unless it has exactly the members of COPY. */
 static ckpt_status verify_archive(struct archive_copy *copy, sink *out, uint64_t size, ckpt_error *err)
 {
-    struct written_source back = {.s = {.ops = &written_ops, .size = size, .base = 0, .refs = 1}, .out = out};
-    size_t n, expected = copy->w->n + 3; /* the items, data.pkl, byteorder and version */
-    CKPT_TRY(zip_visit_entries(&back.s, check_member, copy, &n, err));
+    struct written_source readback = {.s = {.ops = &written_source_ops, .size = size, .base = 0, .refs = 1},
+                                      .out = out};
+    size_t n, expected = copy->w->nstorages + 3; /* 3: data.pkl, byteorder and version */
+    CKPT_TRY(zip_visit_entries(&readback.s, check_member, copy, &n, err));
     if (n == expected)
         return CKPT_OK;
     return fail(err, CKPT_EIO, CKPT_NO_OFFSET, "what was written reads back as %zu members instead of %zu", n,
@@ -224,7 +221,7 @@ static ckpt_status write_output(struct torch_writer *w, uint64_t size, ckpt_erro
 {
     struct archive_copy copy = {.w = w};
     ckpt_status st = w->opts->dry_run ? copy_storages(&copy, NULL, err) : write_file(&copy, size, err);
-    free(copy.headers);
+    free(copy.header_offsets);
     free(copy.header_sizes);
     free(copy.crcs);
     free(copy.tallies);
@@ -260,7 +257,7 @@ static ckpt_status approve_pickle(const struct torch_writer *w, ckpt_error *err)
 ckpt_status torch_drop_metadata(ckpt_plan *p, bool strict, ckpt_error *err)
 {
     struct plan_pair *pairs;
-    size_t n, before = p->ndropped;
+    size_t n, ndropped_before = p->ndropped;
     CKPT_TRY(plan_metadata(p, &pairs, &n, err));
     for (size_t i = 0; i < n; i++) {
         if (pairs[i].tie || str_is(pairs[i].key, "format"))
@@ -271,24 +268,24 @@ ckpt_status torch_drop_metadata(ckpt_plan *p, bool strict, ckpt_error *err)
         ckpt_leaf leaf = {.path = path, .npath = 2, .name = name, .value = pairs[i].value};
         CKPT_TRY(plan_note_dropped(p, &leaf, "metadata: a torch file has no place for it", err));
     }
-    if (p->ndropped == before || !strict)
+    if (p->ndropped == ndropped_before || !strict)
         return CKPT_OK;
     char more[48] = "";
-    if (p->ndropped - before > 1)
-        (void)snprintf(more, sizeof more, " and %zu more", p->ndropped - before - 1);
+    if (p->ndropped - ndropped_before > 1)
+        (void)snprintf(more, sizeof more, " and %zu more", p->ndropped - ndropped_before - 1);
     return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
                 "a torch file has no place for metadata: \"%.*s\"%s\n"
                 "without --strict they are left out and listed",
-                STR_ARG(p->dropped[before].name), more);
+                STR_ARG(p->dropped[ndropped_before].name), more);
 }
 
-/* free_node_maps - frees the maps of nodes, which only torch_zip_pickle uses, before the items are copied. */
+/* free_node_maps - frees the maps that only torch_zip_pickle uses, before the storages are copied. */
 static void free_node_maps(struct torch_writer *w)
 {
     map_free(w->storage_of);
-    map_free(w->rewritten);
-    map_free(w->left_out);
-    w->storage_of = w->rewritten = w->left_out = NULL;
+    map_free(w->replacement_of);
+    map_free(w->mask_of);
+    w->storage_of = w->replacement_of = w->mask_of = NULL;
 }
 
 ckpt_status torch_zip_write(ckpt_plan *p, const struct write_job *job, ckpt_error *err)
@@ -297,12 +294,12 @@ ckpt_status torch_zip_write(ckpt_plan *p, const struct write_job *job, ckpt_erro
     struct torch_writer w = {.p = p, .job = job, .opts = job->opts};
     uint64_t size = 0;
     w.storage_of = map_new(0);
-    w.items = arena_grow(p->a, NULL, 0, &w.cap, n, sizeof *w.items);
+    w.storages = arena_grow(p->a, NULL, 0, &w.cap_storages, n, sizeof *w.storages);
     w.cast_of = map_new(0);
-    w.rewritten = map_new(0);
-    w.left_out = map_new(0);
+    w.replacement_of = map_new(0);
+    w.mask_of = map_new(0);
     buf_init(&w.pickle, MAX_PICKLE);
-    bool ok = w.storage_of && w.items && w.cast_of && w.rewritten && w.left_out;
+    bool ok = w.storage_of && w.storages && w.cast_of && w.replacement_of && w.mask_of;
     ckpt_status st = ok ? check_not_empty(p, tensors, err) : fail_memory(err);
     if (st == CKPT_OK && p->file->metadata && !job->has_index)
         st = torch_drop_metadata(p, job->opts->strict, err);
