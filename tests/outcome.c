@@ -13,8 +13,8 @@
 struct row_difference {
     uint64_t shift; /* by how much the file has grown: later offsets may differ by this */
     uint64_t hash;  /* of all fields that differ, with both values */
-    bool any;       /* some field differs */
-    char text[256]; /* describes the first field that differs */
+    bool differs;   /* some field does */
+    char first[256]; /* describes the first field that differs */
 };
 
 static ckpt_str str_of(const char *s) { return (ckpt_str){s, strlen(s)}; }
@@ -36,12 +36,12 @@ static void compare_text(struct row_difference *d, const char *field, ckpt_str b
     add_to_hash(d, str_of(field));
     add_to_hash(d, before);
     add_to_hash(d, after);
-    if (!d->any) {
+    if (!d->differs) {
         ckpt_text_escape(before, shown_before, sizeof shown_before);
         ckpt_text_escape(after, shown_after, sizeof shown_after);
-        snprintf(d->text, sizeof d->text, "%s \"%s\" instead of \"%s\"", field, shown_after, shown_before);
+        snprintf(d->first, sizeof d->first, "%s \"%s\" instead of \"%s\"", field, shown_after, shown_before);
     }
-    d->any = true;
+    d->differs = true;
 }
 
 static void compare_number(struct row_difference *d, const char *field, uint64_t before, uint64_t after)
@@ -61,7 +61,7 @@ static void compare_offset(struct row_difference *d, const char *field, uint64_t
         compare_number(d, field, before, after);
 }
 
-/* key_text - returns KEY as a text, for which BUFFER may be used. */
+/* key_text - returns KEY as a text: its own, or the digits of a number, which are written to BUFFER. */
 static ckpt_str key_text(ckpt_path_elem key, char buffer[24])
 {
     if (!key.is_int)
@@ -134,7 +134,7 @@ static struct row_difference compare_row(const ckpt_file *original, const ckpt_f
     compare_text(&d, "location", before->location, after->location);
     compare_text(&d, "note", before->note, after->note);
     compare_storages(&d, has_before ? &old : NULL, has_after ? &new : NULL);
-    if (d.any)
+    if (d.differs)
         return d;
     compare_number(&d, "has data", before->has_data, after->has_data);
     compare_number(&d, "bytes", before->nbytes, after->nbytes);
@@ -150,8 +150,8 @@ static uint32_t outermost_row(const ckpt_file *f, uint32_t i)
     return i;
 }
 
-/* array_name_length - returns the length of NAME if row I is called NAME.data, NAME.indices or NAME.indptr,
- * as MXNet calls the components of a sparse array. Returns 0 for other rows. */
+/* array_name_length - returns the length of NAME if the name of row I is NAME.data, NAME.indices or
+ * NAME.indptr, as MXNet calls the components of a sparse array. Returns 0 for other rows. */
 static size_t array_name_length(const ckpt_file *f, uint32_t i)
 {
     ckpt_str name = tensor_at(f, i).name;
@@ -183,7 +183,7 @@ enum outcome outcome_compare(const ckpt_file *original, const ckpt_file *damaged
         return OUTCOME_SEVERAL;
     for (uint32_t i = 0; i < n; i++) {
         struct row_difference d = compare_row(original, damaged, i);
-        if (!d.any)
+        if (!d.differs)
             continue;
         if (first == CKPT_NO_TENSOR) {
             first = i;
@@ -209,10 +209,10 @@ void outcome_describe(const ckpt_file *original, const ckpt_file *damaged, char 
     }
     for (uint32_t i = 0; i < count && nshown < 3 && length < cap; i++) {
         struct row_difference d = compare_row(original, damaged, i);
-        if (!d.any)
+        if (!d.differs)
             continue;
         length += (size_t)snprintf(out + length, cap - length, "%stensor %u: %s", nshown ? "; " : "", i,
-                                   d.text);
+                                   d.first);
         nshown++;
     }
 }
@@ -282,8 +282,8 @@ static size_t skip_argument(const unsigned char *data, size_t size, size_t at, b
     return count <= size - at - width ? at + width + count : 0;
 }
 
-/* mark_pickle - sets STRUCTURE for all bytes of the pickle at AT except arguments that are numbers. Returns
- * the offset after its STOP, or AT if there is no complete pickle. */
+/* mark_pickle - sets the element of STRUCTURE for each byte of the pickle at AT, except for arguments that
+ * are numbers. Returns the offset after its STOP, or AT if there is no complete pickle. */
 static size_t mark_pickle(const unsigned char *data, size_t size, size_t at, bool *structure)
 {
     size_t end = at;
@@ -304,8 +304,8 @@ static size_t mark_pickle(const unsigned char *data, size_t size, size_t at, boo
 
 static size_t read_u16(const unsigned char *at) { return at[0] | (size_t)at[1] << 8; }
 
-/* mark_zip_header - sets STRUCTURE for the name in the local or central header at AT. Returns the offset
- * after the extra field, or AT if there is no header. */
+/* mark_zip_header - sets the element of STRUCTURE for each byte of the name in the local or central header at
+ * AT. Returns the offset after the extra field, or AT if there is no header. */
 static size_t mark_zip_header(const unsigned char *data, size_t size, size_t at, bool *structure)
 {
     bool local = size - at >= 30 && memcmp(data + at, "PK\3\4", 4) == 0;

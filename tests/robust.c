@@ -65,14 +65,14 @@ struct test_case {
 };
 
 struct shared {
-    _Atomic long next; /* index in `paths` */
+    _Atomic long next_path; /* index in `paths` */
     _Atomic long cases, opened, files;
-    _Atomic long with_values; /* errors that give the value found and the values allowed */
+    _Atomic long with_values; /* refusals that give the value found and the values allowed */
     _Atomic long outcomes[3]; /* how many damaged files could be opened, by enum outcome */
     struct test_case worker[WORKERS_MAX];
 };
 
-/* The file before it is damaged; `file` is NULL if even the undamaged file is refused, or with --replay. */
+/* The undamaged file. `file` is NULL if even this is refused, or with --replay. */
 static struct {
     ckpt_file *file;
     ckpt_file *located; /* opened again and after ckpt_file_locate(): with the offsets of zip members */
@@ -84,10 +84,10 @@ static struct shared *shared;
 static char **paths;
 static size_t npaths, cap_paths;
 static bool replay;
-static int flips = 1;
+static int changes_per_byte = 1; /* -f */
 static off_t file_size_max = 4096;
 static long every_nth = 1;        /* -e */
-static bool extremes, low_limits; /* -x, -l */
+static bool use_extremes, use_low_limits; /* -x, -l */
 
 static void die(const char *what)
 {
@@ -196,7 +196,8 @@ static enum outcome check_outcome(const ckpt_file *undamaged, const ckpt_file *f
     if (permitted)
         return outcome;
     outcome_describe(undamaged, file, differences, sizeof differences);
-    snprintf(line, sizeof line, "%s: %s", test->truncated ? "truncated, but read with" : "too many changes",
+    snprintf(line, sizeof line, "%s: %s", test->truncated ? "a truncated file was read, with differences"
+                                                     : "more differences than permitted",
              differences);
     exercise_abort(line);
     return outcome;
@@ -389,7 +390,7 @@ static void try_bytes(struct test_case *test, unsigned char *data, size_t size)
     test->width = 1;
     for (size_t i = 0; i < size; i++) {
         unsigned char original_byte = data[i];
-        for (int way = 0; way < flips; way++) {
+        for (int way = 0; way < changes_per_byte; way++) {
             data[i] = (unsigned char)change_byte(original_byte, i + (size_t)way);
             run_case(test, data, size, "changed byte at", i, data[i]);
         }
@@ -439,7 +440,7 @@ static void damage_file(struct test_case *test, const char *path)
     exercise_memory(data, size, "warm-up"); /* what libraries allocate only once does not count as a leak */
     run_case(test, data, size, "as it is", 0, 0);
     open_original(data, size);
-    if (extremes)
+    if (use_extremes)
         try_numbers(test, data, size);
     else
         try_bytes(test, data, size);
@@ -472,9 +473,9 @@ static void open_path(struct test_case *test, const char *path)
     }
 }
 
-/* check_limit - ends the program if STATUS, the result of setrlimit(), is an error. Its callers call
+/* check_setrlimit - ends the program if STATUS, the result of setrlimit(), is an error. Its callers call
  * setrlimit(), because the type of the first argument differs between C libraries. */
-static void check_limit(int status)
+static void check_setrlimit(int status)
 {
     if (status != 0)
         die("limit");
@@ -484,14 +485,14 @@ static struct rlimit make_limit(rlim_t n) { return (struct rlimit){n, n}; }
 
 static void run_worker(struct test_case *test)
 {
-    if (low_limits) {
+    if (use_low_limits) {
         struct rlimit memory = make_limit((rlim_t)64 << 20), stack = make_limit((rlim_t)256 << 10);
         struct rlimit files = make_limit(8);
-        check_limit(setrlimit(RLIMIT_AS, &memory));
-        check_limit(setrlimit(RLIMIT_STACK, &stack));
-        check_limit(setrlimit(RLIMIT_NOFILE, &files));
+        check_setrlimit(setrlimit(RLIMIT_AS, &memory));
+        check_setrlimit(setrlimit(RLIMIT_STACK, &stack));
+        check_setrlimit(setrlimit(RLIMIT_NOFILE, &files));
     }
-    for (long i; (i = atomic_fetch_add(&shared->next, 1)) < (long)npaths;) {
+    for (long i; (i = atomic_fetch_add(&shared->next_path, 1)) < (long)npaths;) {
         atomic_store(&test->file, i);
         if (replay)
             open_path(test, paths[i]);
@@ -551,7 +552,7 @@ static long run_workers(int workers)
         failed++;
         report_failure(&shared->worker[w], status);
         if (failed >= 50) /* enough to report */
-            atomic_store(&shared->next, (long)npaths);
+            atomic_store(&shared->next_path, (long)npaths);
         pids[w] = start_worker(&shared->worker[w]);
     }
     return failed;
@@ -584,15 +585,15 @@ int main(int argc, char **argv)
         if (strcmp(argv[arg], "--replay") == 0)
             replay = true;
         else if (strcmp(argv[arg], "-l") == 0)
-            low_limits = true;
+            use_low_limits = true;
         else if (strcmp(argv[arg], "-x") == 0)
-            extremes = true;
+            use_extremes = true;
         else if (strcmp(argv[arg], "-m") == 0 && arg + 1 < argc)
             file_size_max = (off_t)strtol(argv[++arg], NULL, 10);
         else if (strcmp(argv[arg], "-j") == 0 && arg + 1 < argc)
             workers = (int)strtol(argv[++arg], NULL, 10);
         else if (strcmp(argv[arg], "-f") == 0 && arg + 1 < argc)
-            flips = (int)strtol(argv[++arg], NULL, 10);
+            changes_per_byte = (int)strtol(argv[++arg], NULL, 10);
         else if (strcmp(argv[arg], "-e") == 0 && arg + 1 < argc)
             every_nth = strtol(argv[++arg], NULL, 10);
     }

@@ -71,7 +71,7 @@ static cJSON *follow_ref(const char *ref, struct doc **doc)
     char file[128];
     const char *hash = strchr(ref, '#');
     if (!hash || strncmp(hash, "#/$defs/", 8) != 0)
-        die("a $ref that is not to #/$defs/", ref);
+        die("the $ref does not refer to #/$defs/", ref);
     snprintf(file, sizeof file, "%.*s", (int)(hash - ref), ref);
     if (*file)
         *doc = find_doc(file);
@@ -232,7 +232,7 @@ static bool check_value(const cJSON *value, cJSON *schema, struct doc *doc, cons
             cJSON *target = follow_ref(word->valuestring, &to);
             ok = check_value(value, target, to, where) && ok;
         } else if (!known)
-            die("a keyword that this program does not check", name);
+            die("is a keyword that this program does not check", name);
     }
     if (!cJSON_HasObjectItem(schema, "properties") && cJSON_HasObjectItem(schema, "additionalProperties"))
         ok = check_properties(value, schema, doc, where) && ok;

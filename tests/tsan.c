@@ -10,16 +10,16 @@
 
 #include "tensor.h"
 
-#define THREADS 4u
-#define ROWS    64u /* rows read of each file */
+#define NTHREADS 4u
+#define ROWS_MAX 64u /* tensors read of each file */
 
 /* What a single thread read. */
 struct expected {
     uint32_t nrows;
-    uint8_t digest[ROWS][CKPT_DIGEST_MAX];
-    ckpt_status status[ROWS];      /* of ckpt_digest_tensor() */
-    ckpt_status last_status[ROWS]; /* of reading the last element */
-    ckpt_stats stats[ROWS];
+    uint8_t digest[ROWS_MAX][CKPT_DIGEST_MAX];
+    ckpt_status status[ROWS_MAX];      /* of ckpt_digest_tensor() */
+    ckpt_status last_element_status[ROWS_MAX]; /* of reading the last element */
+    ckpt_stats stats[ROWS_MAX];
     size_t nnotices;
 };
 
@@ -36,13 +36,13 @@ struct reader {
     unsigned number; /* of the thread, from 0 */
 };
 
-/* check - reports that WHAT of row ROW differs from what a single thread read, unless OK. */
+/* check - unless OK, reports that WHAT of tensor ROW differs from what a single thread read. */
 static void check(struct shared *s, bool ok, const char *what, uint32_t row)
 {
     if (ok)
         return;
     atomic_fetch_add(&s->differences, 1);
-    fprintf(stderr, "%s: row %" PRIu32 ": %s differs\n", s->path, row, what);
+    fprintf(stderr, "%s: tensor %" PRIu32 ": %s differs\n", s->path, row, what);
 }
 
 static int count_bytes(void *user, const void *bytes, size_t n)
@@ -68,22 +68,22 @@ static void read_row(struct shared *s, uint32_t row)
     check(s, st != CKPT_OK || nread == t.nbytes, "the size of its stream", row);
     if (t.has_data && t.elements) {
         st = ckpt_tensor_read(s->f, row, t.elements - 1, 1, element, NULL);
-        check(s, st == s->expected.last_status[row], "the status of its last element", row);
+        check(s, st == s->expected.last_element_status[row], "the status of its last element", row);
     }
     const void *borrowed;
     size_t n;
     if (ckpt_tensor_borrow(s->f, row, &borrowed, &n, NULL) == CKPT_OK)
-        check(s, n == t.nbytes, "the size of what is borrowed", row);
+        check(s, n == t.nbytes, "the size of the borrowed bytes", row);
     check(s, ckpt_tensor_find(s->f, t.name) <= row, "the name", row);
     check(s, ckpt_tensor_name(s->f, row).len == t.name.len, "the length of the name", row);
     (void)storage_at(s->f, t.storage);
 }
 
-/* check_statistics - compares the statistics of all rows, computed by THREADS threads. */
+/* check_statistics - compares the statistics of all rows, computed by NTHREADS threads. */
 static void check_statistics(struct shared *s, unsigned threads)
 {
-    uint32_t rows[ROWS];
-    ckpt_stats stats[ROWS];
+    uint32_t rows[ROWS_MAX];
+    ckpt_stats stats[ROWS_MAX];
     ckpt_work work = {.struct_size = sizeof work, .threads = threads};
     for (uint32_t i = 0; i < s->expected.nrows; i++)
         rows[i] = i;
@@ -130,19 +130,19 @@ static void *run_reader(void *user)
 
 /* A file that is read by callbacks. */
 struct callback_file {
-    FILE *in;
+    FILE *stream; /* NULL: the file is read by its path */
     bool serialize;
-    atomic_uint inside, inside_max; /* threads in a callback: now, and at most */
+    atomic_uint ninside, ninside_max; /* threads in a callback: now, and at most */
 };
 
 static int64_t read_callback(void *user, uint64_t offset, void *buf, size_t n)
 {
     struct callback_file *b = user;
-    unsigned inside = atomic_fetch_add(&b->inside, 1) + 1;
-    if (inside > atomic_load(&b->inside_max))
-        atomic_store(&b->inside_max, inside);
-    int64_t got = (int64_t)pread(fileno(b->in), buf, n, (off_t)offset);
-    atomic_fetch_sub(&b->inside, 1);
+    unsigned ninside = atomic_fetch_add(&b->ninside, 1) + 1;
+    if (ninside > atomic_load(&b->ninside_max))
+        atomic_store(&b->ninside_max, ninside);
+    int64_t got = (int64_t)pread(fileno(b->stream), buf, n, (off_t)offset);
+    atomic_fetch_sub(&b->ninside, 1);
     return got;
 }
 
@@ -154,8 +154,8 @@ static ckpt_file *open_file(const char *path, struct callback_file *b)
     char line[1024];
     ckpt_callbacks callbacks = CKPT_INIT(ckpt_callbacks);
     ckpt_open_options opts = CKPT_INIT(ckpt_open_options);
-    if (b->in && fseek(b->in, 0, SEEK_END) == 0) {
-        callbacks.size = (uint64_t)ftell(b->in);
+    if (b->stream && fseek(b->stream, 0, SEEK_END) == 0) {
+        callbacks.size = (uint64_t)ftell(b->stream);
         callbacks.read_at = read_callback;
         callbacks.user = b;
         callbacks.serialize = b->serialize;
@@ -179,7 +179,7 @@ static bool read_alone(struct shared *s)
     ckpt_file *f = open_file(s->path, &no_callbacks);
     if (!f)
         return false;
-    s->expected.nrows = ckpt_tensor_count(f) < ROWS ? ckpt_tensor_count(f) : ROWS;
+    s->expected.nrows = ckpt_tensor_count(f) < ROWS_MAX ? ckpt_tensor_count(f) : ROWS_MAX;
     s->expected.stats[0].struct_size = sizeof(ckpt_stats);
     for (uint32_t i = 0; i < s->expected.nrows; i++) {
         s->expected.status[i] = ckpt_digest_tensor(f, i, CKPT_XXH3, s->expected.digest[i], NULL);
@@ -187,7 +187,7 @@ static bool read_alone(struct shared *s)
         if (ckpt_stat(f, &i, 1, &one_thread, &s->expected.stats[i], NULL) != CKPT_OK)
             s->expected.stats[i].numeric = 0;
         const ckpt_tensor t = tensor_at(f, i);
-        s->expected.last_status[i] = t.has_data && t.elements
+        s->expected.last_element_status[i] = t.has_data && t.elements
                                          ? ckpt_tensor_read(f, i, t.elements - 1, 1, element, NULL)
                                          : CKPT_OK;
     }
@@ -197,16 +197,16 @@ static bool read_alone(struct shared *s)
     return true;
 }
 
-/* read_together - reads the open file in THREADS threads at the same time. */
+/* read_together - reads the open file in NTHREADS threads at the same time. */
 static void read_together(struct shared *s)
 {
-    pthread_t ids[THREADS];
-    struct reader readers[THREADS];
+    pthread_t ids[NTHREADS];
+    struct reader readers[NTHREADS];
     unsigned started = 0;
     size_t nnotices = 0;
-    if (pthread_barrier_init(&s->begin, NULL, THREADS) != 0)
+    if (pthread_barrier_init(&s->begin, NULL, NTHREADS) != 0)
         exit(2);
-    for (; started < THREADS; started++) {
+    for (; started < NTHREADS; started++) {
         readers[started] = (struct reader){s, started};
         if (pthread_create(&ids[started], NULL, run_reader, &readers[started]) != 0)
             exit(2);
@@ -228,15 +228,15 @@ static bool check_file(const char *path)
     if (!read_alone(&s))
         return false;
     for (int way = BY_PATH; way <= BY_SERIALIZED_CALLBACKS; way++) {
-        struct callback_file b = {.in = way == BY_PATH ? NULL : fopen(path, "rb"),
+        struct callback_file b = {.stream = way == BY_PATH ? NULL : fopen(path, "rb"),
                                   .serialize = way == BY_SERIALIZED_CALLBACKS};
         if ((s.f = open_file(path, &b)) == NULL)
             return false;
         read_together(&s);
-        check(&s, !b.serialize || b.inside_max <= 1, "the number of callbacks at a time", 0);
+        check(&s, !b.serialize || b.ninside_max <= 1, "the number of callbacks at a time", 0);
         ckpt_close(s.f);
-        if (b.in)
-            fclose(b.in);
+        if (b.stream)
+            fclose(b.stream);
     }
     return atomic_load(&s.differences) == 0;
 }

@@ -259,10 +259,10 @@ static void check_errors(const char *dir)
     ckpt_file *f;
     ckpt_limits limits = CKPT_INIT(ckpt_limits);
     memset(&err, 0xa5, sizeof err);
-    check_status(ckpt_open("/no/such/file", NULL, &f, &err.it), CKPT_ENOTFOUND, "ckpt_open of nothing");
+    check_status(ckpt_open("/no/such/file", NULL, &f, &err.it), CKPT_ENOTFOUND, "a missing file");
     printf("%s: %s\n", err.it.file, err.it.what);
     limits.struct_size = 0;
-    check_status(ckpt_open(dir, &limits, &f, &err.it), CKPT_EUSAGE, "limits without a size");
+    check_status(ckpt_open(dir, &limits, &f, &err.it), CKPT_EUSAGE, "struct_size 0 in limits");
 #ifdef GROWN
     limits = (ckpt_limits)CKPT_INIT(ckpt_limits);
     limits.grown[0] = 1;

@@ -21,13 +21,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define TASKS        256 /* threads and processes of a command, at most */
+#define TASKS_MAX        256 /* threads and processes of a command, at most */
 #define CANNOT_TRACE 77
 
 static struct {
     pid_t pid;
     uint64_t call; /* number of the system call that the task entered last */
-} tasks[TASKS];
+} tasks[TASKS_MAX];
 static unsigned long long ncalls, bytes_read, bytes_written;
 
 static int fail_ptrace(const char *what)
@@ -39,13 +39,13 @@ static int fail_ptrace(const char *what)
 /* last_call - returns a pointer to the number of the system call that PID entered last. */
 static uint64_t *last_call(pid_t pid)
 {
-    for (int i = 0; i < TASKS; i++) {
+    for (int i = 0; i < TASKS_MAX; i++) {
         if (!tasks[i].pid) /* PID is new */
             tasks[i].pid = pid;
         if (tasks[i].pid == pid)
             return &tasks[i].call;
     }
-    fprintf(stderr, "count: more than %d tasks\n", TASKS);
+    fprintf(stderr, "count: more than %d tasks\n", TASKS_MAX);
     exit(CANNOT_TRACE);
 }
 

@@ -21,10 +21,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#define BLOCK 65536u /* bytes of data made at a time */
+#define BLOCK_BYTES 65536u /* bytes of data made at a time */
 
 static uint64_t ntensors = 100, total_bytes = 64u << 20, seed = 1;
-static uint64_t elements; /* of each tensor */
+static uint64_t elements_per_tensor;
 static const char *prefix = "", *out_path;
 static bool sparse, changed;
 static uint64_t metadata_bytes;
@@ -134,8 +134,8 @@ static void flush_text(struct text *t)
  * is stored. */
 static uint32_t write_data(uint64_t i)
 {
-    static uint32_t block[BLOCK / 4];
-    uint64_t left = elements * 4, state = (seed + i + 1) * 0x9e3779b97f4a7c15u;
+    static uint32_t block[BLOCK_BYTES / 4];
+    uint64_t left = elements_per_tensor * 4, state = (seed + i + 1) * 0x9e3779b97f4a7c15u;
     uint32_t crc = 0;
     if (sparse) {
         if (fseeko(out, (off_t)left, SEEK_CUR) != 0)
@@ -143,9 +143,9 @@ static uint32_t write_data(uint64_t i)
         return 0;
     }
     for (size_t n; left; left -= n) {
-        n = left < BLOCK ? (size_t)left : BLOCK;
+        n = left < BLOCK_BYTES ? (size_t)left : BLOCK_BYTES;
         fill_random(block, n / 4, &state);
-        if (changed && i == ntensors / 2 && left == elements * 4)
+        if (changed && i == ntensors / 2 && left == elements_per_tensor * 4)
             block[0] ^= 1;
         crc = crc32(crc, (unsigned char *)block, n);
         if (fwrite(block, 1, n, out) != n)
@@ -231,12 +231,12 @@ static void append_pickle_tensor(struct text *p, uint64_t i)
     append_pickle_shared(p, "torch\nFloatStorage\n", true);
     append_pickle_str(p, key);
     append_pickle_shared(p, "cpu", false);
-    append_pickle_int(p, elements);
+    append_pickle_int(p, elements_per_tensor);
     append_str(p, "t");
     append_pickle_put(p);
     append_str(p, "Q"); /* BINPERSID: the storage */
     append_pickle_int(p, 0);
-    append_pickle_int(p, elements);
+    append_pickle_int(p, elements_per_tensor);
     append_str(p, "\x85");
     append_pickle_put(p);
     append_str(p, "K\x01\x85"); /* the stride, (1,) */
@@ -268,7 +268,7 @@ static void make_pickle(struct text *p)
     append_str(p, "u.");
 }
 
-static struct text directory;
+static struct text central_directory;
 static uint64_t nentries;
 
 /* append_zip64_extra - appends the extra field of zip64, if SIZE does not fit into 32 bits; in a central
@@ -317,7 +317,7 @@ static void write_record(const char *record, const struct text *data, uint64_t i
 {
     char name[64];
     struct text local = {0}, extra = {0}, central = {0};
-    uint64_t offset = (uint64_t)ftello(out), size = data ? data->len : elements * 4;
+    uint64_t offset = (uint64_t)ftello(out), size = data ? data->len : elements_per_tensor * 4;
     snprintf(name, sizeof name, "archive/%s", record);
     append_zip64_extra(&extra, size, 0, false);
     /* The data begin after the local header of 30 bytes, name, extra field, and an "FB" field of 4 bytes and
@@ -345,24 +345,24 @@ static void write_record(const char *record, const struct text *data, uint64_t i
         fseeko(out, (off_t)end, SEEK_SET);
     }
     append_zip64_extra(&central, size, offset, true);
-    append_le(&directory, 0x02014b50, 4);
-    append_le(&directory, 45, 2);
-    append_shared_fields(&directory, crc, size, strlen(name), central.len);
-    append_le(&directory, 0, 10);
-    append_le(&directory, limit_to_32_bits(offset), 4);
-    append_str(&directory, name);
-    append(&directory, central.bytes, central.len);
+    append_le(&central_directory, 0x02014b50, 4);
+    append_le(&central_directory, 45, 2);
+    append_shared_fields(&central_directory, crc, size, strlen(name), central.len);
+    append_le(&central_directory, 0, 10);
+    append_le(&central_directory, limit_to_32_bits(offset), 4);
+    append_str(&central_directory, name);
+    append(&central_directory, central.bytes, central.len);
     nentries++;
     free(local.bytes);
     free(extra.bytes);
     free(central.bytes);
 }
 
-/* write_directory - writes the central directory and the records after it. */
-static void write_directory(void)
+/* write_central_directory - writes the central directory and the records after it. */
+static void write_central_directory(void)
 {
-    uint64_t start = (uint64_t)ftello(out), size = directory.len;
-    struct text *t = &directory;
+    uint64_t start = (uint64_t)ftello(out), size = central_directory.len;
+    struct text *t = &central_directory;
     uint64_t count_16_bits = nentries < 0xffff ? nentries : 0xffff;
     append_le(t, 0x06064b50, 4); /* zip64 end of central directory record */
     append_le(t, 44, 8);         /* size of this record after this field */
@@ -403,7 +403,7 @@ static void write_pt(void)
         write_record(key, NULL, i);
     }
     write_record("version", &version, 0);
-    write_directory();
+    write_central_directory();
 }
 
 /* ------------------------------------------------------------ safetensors */
@@ -418,7 +418,7 @@ static void write_safetensors(void)
         snprintf(line, sizeof line,
                  ",\"%s\":{\"dtype\":\"F32\",\"shape\":[%" PRIu64 "],\"data_offsets\":[%" PRIu64 ",%" PRIu64
                  "]}",
-                 name, elements, i * elements * 4, (i + 1) * elements * 4);
+                 name, elements_per_tensor, i * elements_per_tensor * 4, (i + 1) * elements_per_tensor * 4);
         append_str(&header, line);
     }
     append_str(&header, "}");
@@ -477,7 +477,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: mkckpt [-n N] [-b BYTES] [-p PREFIX] [-s SEED] [--sparse] [--changed] OUT\n");
         return 2;
     }
-    elements = total_bytes / 4 / ntensors;
+    elements_per_tensor = total_bytes / 4 / ntensors;
     init_crc_table();
     out = fopen(out_path, "wb");
     if (!out)

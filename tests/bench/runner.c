@@ -5,7 +5,7 @@
  *
  * Prints "MS KIB STATUS": the median wall time of COMMAND, the peak resident memory of all its runs and its
  * highest exit status. With a yardstick also "MS RATIO LOW HIGH": the median time of the yardstick, and the
- * median, lowest and highest ratio of COMMAND to the yardstick, of which there is one for each batch.
+ * median, lowest and highest ratio of COMMAND to the yardstick. Each batch has one ratio.
  *
  * A batch is RUNS (7) runs of each command, in turn. If there is more than one run, an additional first run
  * is not counted. Before each run, the shell runs PREPARE, and BYTES of memory are touched and freed: a

@@ -41,8 +41,8 @@ static void add_tensor(ckpt_builder *b, const char *name, ckpt_dtype dtype, uint
     ckpt_builder_add_tensor(b, name, &t, err);
 }
 
-/* is_added - returns whether torch has DTYPE and takes any bytes for its elements, which bool does not. */
-static bool is_added(int dtype)
+/* takes_any_bytes - returns whether torch has DTYPE, and any bytes are valid elements, unlike for bool. */
+static bool takes_any_bytes(int dtype)
 {
     return dtype != CKPT_DT_F6_E2M3 && dtype != CKPT_DT_F6_E3M2 && dtype != CKPT_DT_BOOL;
 }
@@ -54,7 +54,7 @@ static void add_all(ckpt_builder *b, ckpt_error *err)
         bytes[i] = byte_at(i);
     ckpt_builder_begin_dict(b, "model", err);
     for (int dtype = CKPT_DT_F64; dtype <= CKPT_DT_C128; dtype++)
-        if (is_added(dtype))
+        if (takes_any_bytes(dtype))
             add_tensor(b, ckpt_dtype_name((ckpt_dtype)dtype), (ckpt_dtype)dtype, 2, shape, err);
     add_tensor(b, "scalar", CKPT_DT_U8, 0, NULL, err);
     add_tensor(b, "empty", CKPT_DT_F32, 2, empty, err);
