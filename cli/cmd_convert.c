@@ -4,14 +4,14 @@
 
 #include "edit.h"
 
-static struct list casts;
+static struct { struct list casts; } opts;
 
 static const struct opt options[] = {
     {'o', "output", "OUT", OPT_TEXT, &writing.output, "the same as the second operand"},
     TO_OPTION,
     ROOT_OPTION,
     SELECT_OPTIONS,
-    {0, "cast", "[GLOB=]DTYPE", OPT_LIST, &casts,
+    {0, "cast", "[GLOB=]DTYPE", OPT_LIST, &opts.casts,
      "write floats, or what matches, as f32, bf16, …; repeatable, the last one wins"},
     {0, "ties", "drop|copy|error", OPT_CHOICE, &writing.ties,
      "tensors that share bytes if OUT cannot express it (default: drop)"},
@@ -40,13 +40,13 @@ static ckpt_dtype parse_cast_dtype(const char *text)
 
 static bool check_casts(void)
 {
-    for (size_t i = 0; i < casts.n; i++) {
-        if (parse_cast_dtype(casts.items[i]) != CKPT_DT_NONE)
+    for (size_t i = 0; i < opts.casts.n; i++) {
+        if (parse_cast_dtype(opts.casts.items[i]) != CKPT_DT_NONE)
             continue;
         usage_error("convert",
                     "--cast: '%.200s' is not a dtype (expected DTYPE or GLOB=DTYPE, like bf16 or "
                     "'*.norm.*=f32')",
-                    escape_name(str_of(casts.items[i])));
+                    escape_name(str_of(opts.casts.items[i])));
         return false;
     }
     return true;
@@ -56,12 +56,12 @@ static ckpt_status cast_tensors(ckpt_plan *p, ckpt_error *err)
 {
     ckpt_status s = CKPT_OK;
     struct text glob = {0};
-    for (size_t i = 0; s == CKPT_OK && i < casts.n; i++) {
-        const char *equals = strrchr(casts.items[i], '=');
+    for (size_t i = 0; s == CKPT_OK && i < opts.casts.n; i++) {
+        const char *equals = strrchr(opts.casts.items[i], '=');
         text_clear(&glob);
-        text_bytes(&glob, casts.items[i], equals ? (size_t)(equals - casts.items[i]) : 0);
+        text_bytes(&glob, opts.casts.items[i], equals ? (size_t)(equals - opts.casts.items[i]) : 0);
         text_byte(&glob, 0);
-        s = ckpt_plan_cast(p, equals ? glob.ptr : NULL, parse_cast_dtype(casts.items[i]), err);
+        s = ckpt_plan_cast(p, equals ? glob.ptr : NULL, parse_cast_dtype(opts.casts.items[i]), err);
     }
     text_free(&glob);
     return s;

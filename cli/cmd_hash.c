@@ -321,8 +321,6 @@ static int check_name_digits(const char *path)
     return same ? EXIT_OK : EXIT_NO;
 }
 
-/* ----------------------------------------------------------------------- run */
-
 int run_hash(int n, char **operand)
 {
     int (*hash_bytes)(const char *) = opts.file_sha256      ? print_file_hash

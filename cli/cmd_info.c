@@ -476,8 +476,6 @@ static void print_info_text(const struct facts *facts)
     text_free(&out);
 }
 
-/* -------------------------------------------------------------------- JSON */
-
 static void wrappers_json(json *j, const struct facts *facts)
 {
     json *list = json_add_array(j, "wrappers");

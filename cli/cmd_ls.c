@@ -36,8 +36,6 @@ static const struct opt options[] = {
 
 const struct cmd cmd_ls = {"ls", "FILE…", "list the tensors of checkpoints", options, 1, NO_LIMIT, run_ls};
 
-/* -------------------------------------------------------------------- text */
-
 static void add_stride_list(struct text *out, const ckpt_tensor *t, const char *between)
 {
     uint64_t *strides = mem_new(t->ndim, sizeof *strides), contiguous = 1;
@@ -215,8 +213,6 @@ static void print_ls_totals(const ckpt_file *f, const uint32_t *rows, size_t n)
     text_free(&out);
 }
 
-/* -------------------------------------------------------------------- JSON */
-
 static void print_ls_json(const ckpt_file *f, const uint32_t *rows, size_t n)
 {
     struct totals sum = {0};
@@ -283,8 +279,6 @@ static void print_textconv(const char *path)
     free(rows);
     ckpt_close(f);
 }
-
-/* --------------------------------------------------------------------- run */
 
 /* notice_same_names - prints a notice if two tensors have the same joined name, as in {"a": {"b": …},
  * "a.b": …}. In natural order they are neighbours. */

@@ -445,8 +445,6 @@ static void print_code(const struct job *job)
         print_joined_blocks(job);
 }
 
-/* --------------------------------------------------------------------- JSON */
-
 static void amount_json(json *parent, const char *key, const ckpt_mem_amount *a)
 {
     if (!a->known)
@@ -620,8 +618,6 @@ static int print_table(struct job *job)
         print_table_text(totals, rows);
     return opts.fits && totals[0][NCOLUMNS - 1] > tensor_limit() ? EXIT_NO : EXIT_OK;
 }
-
-/* ---------------------------------------------------------------------- run */
 
 /* make_plan - finds the plan for job->run, and whether it fits. Returns the exit code. */
 static int make_plan(struct job *job)

@@ -3,10 +3,10 @@
 
 #include "edit.h"
 
-static struct list unset;
+static struct { struct list unset; } opts;
 
 static const struct opt options[] = {
-    {'u', "unset", "KEY", OPT_LIST, &unset, "remove KEY; repeatable"},
+    {'u', "unset", "KEY", OPT_LIST, &opts.unset, "remove KEY; repeatable"},
     OUTPUT_OPTION,
     {'i', "in-place", NULL, OPT_FLAG, &writing.in_place, "change the metadata of FILE itself"},
     {0, "follow-links", NULL, OPT_FLAG, &writing.follow_links, "with --in-place: edit a linked file too"},
@@ -94,9 +94,9 @@ static int set_all(struct changes *c, int n, char **operand)
 
 static int unset_all(const char *input, struct changes *c)
 {
-    for (size_t i = 0; i < unset.n; i++) {
-        const char *shown = escape_name(str_of(unset.items[i]));
-        struct change *change = find_change(c, str_of(unset.items[i]));
+    for (size_t i = 0; i < opts.unset.n; i++) {
+        const char *shown = escape_name(str_of(opts.unset.items[i]));
+        struct change *change = find_change(c, str_of(opts.unset.items[i]));
         if (change && change->named)
             return usage_error("meta", "'%s' is given twice", shown);
         if (change)
@@ -109,8 +109,6 @@ static int unset_all(const char *input, struct changes *c)
     }
     return EXIT_OK;
 }
-
-/* -------------------------------------------------------------- the report */
 
 static void add_pair(struct text *out, ckpt_str key, ckpt_str value)
 {
@@ -207,8 +205,6 @@ static void print_metadata(const ckpt_file *f, const char *input, const struct c
     json_line(j, report_stream(writing.output));
 }
 
-/* ---------------------------------------------------------------- the write */
-
 /* is_own_tensor - returns true if F has a tensor called NAME that is not a tie recorded in the metadata. */
 static bool is_own_tensor(const ckpt_file *f, const struct changes *c, ckpt_str name)
 {
@@ -273,7 +269,7 @@ int run_meta(int n, char **operand)
 {
     struct changes c = {0};
     ckpt_recovered what;
-    bool edits = n > 1 || unset.n;
+    bool edits = n > 1 || opts.unset.n;
     int status = check_pairs(n - 1, operand + 1);
     if (status == EXIT_OK && edits)
         status = edit_check_options("meta", operand[0]);

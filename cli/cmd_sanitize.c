@@ -16,8 +16,6 @@ const struct cmd cmd_sanitize = {
     "sanitize", "FILE -o OUT", "keep only tensors and plain data, for weights_only=True", options, 1,
     1,          run_sanitize};
 
-/* ------------------------------------------------------------------- report */
-
 static const char *loss_reason(const ckpt_sanitized *s)
 {
     return !s->path ? "a call that nothing uses" : s->callable.len ? "not plain data" : "no plain tensor";
@@ -80,8 +78,6 @@ static void add_sanitize_json(const ckpt_plan *p, json *parent)
     }
     edit_aliases_json(p, parent);
 }
-
-/* -------------------------------------------------------------------- write */
 
 static int sanitize_file(ckpt_file *f, ckpt_plan *p, const char *input)
 {

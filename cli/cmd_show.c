@@ -477,8 +477,6 @@ static int show_top(ckpt_file *f, ckpt_str root)
     return found.value ? show_node(f, NULL, found.value) : show_names(f);
 }
 
-/* ---------------------------------------------------------------------- run */
-
 /* open_narrowed - opens PATH, narrowed to --root, and sets *ROOT to that root as a path. Returns NULL after
  * printing an error. */
 static ckpt_file *open_narrowed(const char *path, ckpt_str *root)

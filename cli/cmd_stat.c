@@ -282,8 +282,6 @@ static void print_stat_tsv(const struct job *job)
     text_free(&out);
 }
 
-/* -------------------------------------------------------------------- totals */
-
 struct sums {
     struct totals all;
     uint64_t zeros, nan, inf;
@@ -335,8 +333,6 @@ static void print_stat_totals(const struct job *job)
         puts("");
     text_free(&out);
 }
-
-/* ---------------------------------------------------------------------- JSON */
 
 static void extreme_json(json *parent, const ckpt_tensor *t, const ckpt_stats *s, bool max)
 {
@@ -394,8 +390,6 @@ static void print_stat_json(const struct job *job)
     json_u64(total, "inf", sum.inf);
     json_end_rows(tail, stdout);
 }
-
-/* ----------------------------------------------------------------------- run */
 
 /* check_fail_on - checks the rows by --fail-on. Returns EXIT_NO after a notice of the first tensor that
  * fails, else EXIT_OK. */
