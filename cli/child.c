@@ -13,11 +13,11 @@
 #include <sys/prctl.h>
 #endif
 
-static const int end_signals[] = {SIGINT, SIGTERM, SIGHUP};
+static const int fatal_signals[] = {SIGINT, SIGTERM, SIGHUP};
 
-#define N_END_SIGNALS (sizeof end_signals / sizeof *end_signals)
+#define N_FATAL_SIGNALS (sizeof fatal_signals / sizeof *fatal_signals)
 
-static struct sigaction old_actions[N_END_SIGNALS];
+static struct sigaction old_actions[N_FATAL_SIGNALS];
 static sigset_t old_mask;                   /* signals that were blocked before the fork */
 static volatile sig_atomic_t pid;           /* the child's process id, or 0 */
 static volatile sig_atomic_t passed_signal; /* the last signal passed on to the child, or 0 */
@@ -29,8 +29,8 @@ static void pass_signal_on(int sig)
         (void)kill((pid_t)pid, sig);
 }
 
-/* end_with_parent - makes the kernel end this process when PARENT ends. */
-static void end_with_parent(pid_t parent)
+/* die_with_parent - makes the kernel end this process when PARENT ends. */
+static void die_with_parent(pid_t parent)
 {
 #ifdef __linux__
     if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) == 0 && getppid() != parent)
@@ -40,9 +40,9 @@ static void end_with_parent(pid_t parent)
 #endif
 }
 
-/* reset_end_signals - sets the signals that main handles back to their defaults, so that they end the child.
- * A handler of main would raise the signal again, which the sandbox forbids, and the child would go on. */
-static void reset_end_signals(void)
+/* reset_signal_handlers - sets the signals that main handles back to their defaults, so that they end the
+ * child. A handler of main would raise the signal again; the sandbox forbids that, and the child would go on. */
+static void reset_signal_handlers(void)
 {
     static const int handled[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGQUIT, SIGXCPU};
     struct sigaction act;
@@ -51,15 +51,15 @@ static void reset_end_signals(void)
             (void)signal(handled[i], SIG_DFL);
 }
 
-/* pass_end_signals - makes this process pass the signals that would end it on to the child, and saves its
- * handlers in old_actions. Ignored signals stay ignored. */
-static void pass_end_signals(void)
+/* pass_signals_to_child - makes this process pass the signals that would end it on to the child, and saves
+ * its handlers in old_actions. Ignored signals stay ignored. */
+static void pass_signals_to_child(void)
 {
     struct sigaction act = {.sa_handler = pass_signal_on, .sa_flags = SA_RESTART};
     sigemptyset(&act.sa_mask);
-    for (size_t i = 0; i < N_END_SIGNALS; i++)
-        if (sigaction(end_signals[i], NULL, &old_actions[i]) == 0 && old_actions[i].sa_handler != SIG_IGN)
-            (void)sigaction(end_signals[i], &act, NULL);
+    for (size_t i = 0; i < N_FATAL_SIGNALS; i++)
+        if (sigaction(fatal_signals[i], NULL, &old_actions[i]) == 0 && old_actions[i].sa_handler != SIG_IGN)
+            (void)sigaction(fatal_signals[i], &act, NULL);
 }
 
 /* child_start - blocks the signals that end a process until the parent has set its handlers, so that no
@@ -69,20 +69,20 @@ pid_t child_start(void)
     sigset_t block;
     pid_t parent = getpid();
     sigemptyset(&block);
-    for (size_t i = 0; i < N_END_SIGNALS; i++)
-        sigaddset(&block, end_signals[i]);
+    for (size_t i = 0; i < N_FATAL_SIGNALS; i++)
+        sigaddset(&block, fatal_signals[i]);
     (void)sigprocmask(SIG_BLOCK, &block, &old_mask);
     pid_t child = fork();
     passed_signal = 0;
     pid = child > 0 ? child : 0;
     if (child == 0) {
-        end_with_parent(parent);
-        reset_end_signals();
+        die_with_parent(parent);
+        reset_signal_handlers();
     } else if (child > 0)
-        pass_end_signals();
-    int failed = errno;
+        pass_signals_to_child();
+    int saved_errno = errno;
     (void)sigprocmask(SIG_SETMASK, &old_mask, NULL);
-    errno = failed;
+    errno = saved_errno;
     return child;
 }
 
@@ -92,14 +92,14 @@ int child_wait(pid_t child)
     while (waitpid(child, &status, 0) < 0 && errno == EINTR)
         ;
     pid = 0;
-    for (size_t i = 0; i < N_END_SIGNALS; i++)
-        (void)sigaction(end_signals[i], &old_actions[i], NULL);
+    for (size_t i = 0; i < N_FATAL_SIGNALS; i++)
+        (void)sigaction(fatal_signals[i], &old_actions[i], NULL);
     if (passed_signal)
         raise(passed_signal);
     return status;
 }
 
-unsigned long child_limit(unsigned long seconds)
+unsigned long child_limit_cpu(unsigned long seconds)
 {
     struct rlimit l;
     if (getrlimit(RLIMIT_CPU, &l) != 0)

@@ -4,14 +4,14 @@
 
 #include <sys/types.h>
 
-/* child_start - forks and returns what fork() returns; after a pid, the caller calls child_wait. The child
- * handles signals by default. If this process is killed by SIGKILL, Linux ends the child. */
+/* child_start - forks and returns what fork() returns. The parent then calls child_wait. In the child, signals
+ * have their default effects. If this process is killed by SIGKILL, Linux ends the child. */
 pid_t child_start(void);
 /* child_wait - waits for CHILD and returns its status as waitpid() does. Meanwhile SIGINT, SIGTERM and SIGHUP
  * end the child first, then this process. */
 int child_wait(pid_t child);
-/* child_limit - limits the processor time of the calling process to SECONDS, after which SIGXCPU ends it.
+/* child_limit_cpu - limits the processor time of the calling process to SECONDS, after which SIGXCPU ends it.
  * Returns the limit, which is lower if there was a lower one before. */
-unsigned long child_limit(unsigned long seconds);
+unsigned long child_limit_cpu(unsigned long seconds);
 
 #endif

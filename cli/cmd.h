@@ -23,7 +23,7 @@ struct cmd {
     const char *operands; /* "FILE…" as the usage line shows them */
     const char *about;    /* one line, no full stop */
     const struct opt *opts;
-    int min_operands, max_operands; /* how many; run() may check more */
+    int min_operands, max_operands; /* how many operands; run() may check further */
     int (*run)(int n, char **operand);
 };
 

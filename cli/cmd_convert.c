@@ -84,19 +84,20 @@ static void add_convert_json(const ckpt_plan *p, json *parent)
 
 static void print_overflows(const ckpt_plan *p, const char *input)
 {
-    enum { SHOWN = 20 };
+    enum { MAX_SHOWN = 20 };
     size_t n = 0;
     const ckpt_cast *c;
     for (size_t i = 0; (c = ckpt_plan_cast_at(p, i)); i++) {
-        if (!c->overflowed || (n++ >= SHOWN && ui.err_tty))
+        if (!c->overflowed || (n++ >= MAX_SHOWN && ui.err_tty))
             continue;
         print_notice(input, "%s: %llu of %llu values overflow %s (%s %s)", escape_name(c->name),
                      (unsigned long long)c->overflowed, (unsigned long long)c->elements,
                      ckpt_dtype_name((ckpt_dtype)c->to), writing.dry_run ? "would become" : "became",
                      c->became);
     }
-    if (n > SHOWN && ui.err_tty)
-        print_notice(input, "and %zu more tensors with values that overflow; --json lists all", n - SHOWN);
+    if (n > MAX_SHOWN && ui.err_tty)
+        print_notice(input, "and %zu more tensors with values that overflow; --json lists all",
+                     n - MAX_SHOWN);
 }
 
 /* writes_folder - returns true if --to or the suffix of OUT selects a format that is a folder. */
@@ -128,11 +129,11 @@ static size_t length_without_suffix(const char *name, size_t n, const char *suff
 /* stem_length - returns the length of NAME without a suffix that selects a format. */
 static size_t stem_length(const char *name, size_t n)
 {
-    size_t without_tar = length_without_suffix(name, n, ".tar");
+    size_t len_without_tar = length_without_suffix(name, n, ".tar");
     const char *dot = strrchr(name, '.');
     if (!ckpt_write_format(name) || !dot || dot == name)
         return n;
-    return without_tar < n ? length_without_suffix(name, without_tar, ".pth") : (size_t)(dot - name);
+    return len_without_tar < n ? length_without_suffix(name, len_without_tar, ".pth") : (size_t)(dot - name);
 }
 
 /* output_suffix - returns the suffix of the format by --to, else by NAME, else of F's own format. */
@@ -168,9 +169,10 @@ static void make_output_name(const ckpt_file *f, const char *input, struct text 
     text_add(out, writing.output);
     if (out->ptr[out->len - 1] != '/')
         text_add(out, "/");
-    bool fits = format && strcmp(format, ckpt_write_format(suffix)) == 0; /* .pth is not changed to .pt */
-    text_bytes(out, name.ptr, fits ? name.len : stem);
-    text_add(out, fits ? "" : suffix);
+    bool keeps_suffix = format &&
+                        strcmp(format, ckpt_write_format(suffix)) == 0; /* .pth stays .pth, not .pt */
+    text_bytes(out, name.ptr, keeps_suffix ? name.len : stem);
+    text_add(out, keeps_suffix ? "" : suffix);
     text_free(&name);
 }
 
@@ -186,7 +188,7 @@ static int convert_file(ckpt_file *f, ckpt_plan *p, const char *input)
 {
     ckpt_write_result r = CKPT_INIT(ckpt_write_result);
     ckpt_error err;
-    ckpt_status s = edit_root_if_flat(f, p, &err);
+    ckpt_status s = edit_narrow_if_flat(f, p, &err);
     if (s == CKPT_OK)
         s = edit_select(p, &err);
     if (s == CKPT_OK)
@@ -228,7 +230,7 @@ int run_convert(int n, char **operand)
                            "--shards is for --to=dcp; --max-shard-size SIZE divides other formats");
     if (!check_casts())
         return EXIT_TROUBLE;
-    if (!edit_plan(operand[0], writing.root, &f, &p))
+    if (!edit_open_plan(operand[0], writing.root, &f, &p))
         return EXIT_TROUBLE;
     struct text path = {0};
     if (is_output_folder()) {

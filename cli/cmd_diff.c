@@ -82,7 +82,7 @@ static ckpt_status compare_files(struct report *r, ckpt_error *err)
         s = ckpt_diff_values(r->a, r->b, &diff_options, collect_value, r, &r->value_totals, err);
     report_sort(r, (enum diff_order)opts.order);
     if (opts.top)
-        report_cut(r, opts.top);
+        report_limit_changed(r, opts.top);
     return s;
 }
 

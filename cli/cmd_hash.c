@@ -45,7 +45,7 @@ const struct cmd cmd_hash = {
 struct job {
     ckpt_file *f;
     ckpt_algorithm algorithm;
-    size_t nbytes;                        /* of a digest */
+    size_t digest_size;                   /* of the algorithm, in bytes */
     uint8_t *digests;                     /* CKPT_DIGEST_MAX bytes for each row */
     uint8_t file_digest[CKPT_DIGEST_MAX]; /* of the tensors of the file together */
 };
@@ -78,13 +78,13 @@ static void print_hash_text(const struct job *job, const uint32_t *rows, size_t 
         if (!t.has_data)
             continue;
         text_clear(&out);
-        text_hex(&out, job->digests + (size_t)rows[i] * CKPT_DIGEST_MAX, job->nbytes);
+        text_hex(&out, job->digests + (size_t)rows[i] * CKPT_DIGEST_MAX, job->digest_size);
         text_add(&out, "  ");
         text_name(&out, t.name);
         line_put(&out);
     }
     text_clear(&out);
-    text_hex(&out, job->file_digest, job->nbytes);
+    text_hex(&out, job->file_digest, job->digest_size);
     printf("%s  %s\n", out.ptr, escape_name(str_of(ckpt_file_path(job->f))));
     text_free(&out);
 }
@@ -113,16 +113,16 @@ static void print_hash_json(const struct job *job, const uint32_t *rows, size_t 
         json *row = json_object();
         json_tensor(row, &t);
         if (t.has_data)
-            json_hex(row, "digest", job->digests + (size_t)rows[i] * CKPT_DIGEST_MAX, job->nbytes);
+            json_hex(row, "digest", job->digests + (size_t)rows[i] * CKPT_DIGEST_MAX, job->digest_size);
         json_row(row, stdout);
     }
-    json_hex(tail, "digest", job->file_digest, job->nbytes);
+    json_hex(tail, "digest", job->file_digest, job->digest_size);
     json_end_rows(tail, stdout);
 }
 
 static int hash_file(const char *path)
 {
-    struct job job = {.algorithm = opts.xxh3 ? CKPT_XXH3 : CKPT_SHA256, .nbytes = opts.xxh3 ? 16 : 32};
+    struct job job = {.algorithm = opts.xxh3 ? CKPT_XXH3 : CKPT_SHA256, .digest_size = opts.xxh3 ? 16 : 32};
     ckpt_error err;
     size_t n;
     job.f = open_input(path, opts.ignore_crc);
@@ -135,7 +135,7 @@ static int hash_file(const char *path)
     }
     int status = digest_all(&job, &err) == CKPT_OK ? EXIT_OK : report_error(&err, path);
     if (status == EXIT_OK) {
-        uint32_t *rows = rows_sorted(job.f, NULL, 0, ORDER_NATURAL, &n);
+        uint32_t *rows = rows_select(job.f, NULL, 0, ORDER_NATURAL, &n);
         if (ui.json)
             print_hash_json(&job, rows, n);
         else
@@ -209,26 +209,26 @@ static void add_sha256sum_line(struct text *out, const char *hex, const char *pa
     text_free(&name);
 }
 
-/* digest_json - returns the JSON document of PATH; OF names what HEX is the digest of. */
-static json *digest_json(const char *path, const char *of, const char *hex)
+/* digest_json - returns the JSON document of PATH. HEX is the digest of PART, "file" or "payload". */
+static json *digest_json(const char *path, const char *part, const char *hex)
 {
     json *j = json_schema("ckpt.hash.v1");
     json_text(j, "file", path);
     json_text(j, "algorithm", "sha256");
-    json_text(j, "of", of);
+    json_text(j, "of", part);
     json_text(j, "digest", hex);
     return j;
 }
 
 /* print_digest - prints "HEX NAME" or its JSON. */
-static void print_digest(const char *path, const char *of, const char *hex)
+static void print_digest(const char *path, const char *part, const char *hex)
 {
     if (ui.json) {
-        json_line(digest_json(path, of, hex), stdout);
+        json_line(digest_json(path, part, hex), stdout);
         return;
     }
     struct text line = {0};
-    if (strcmp(of, "file") == 0)
+    if (strcmp(part, "file") == 0)
         add_sha256sum_line(&line, hex, path);
     else
         text_addf(&line, "%s  %s", hex, escape_name(str_of(path)));

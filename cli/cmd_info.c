@@ -17,9 +17,9 @@ const struct cmd cmd_info = {"info",  "FILE…", "what a checkpoint is: weights,
 
 enum {
     LABEL_WIDTH = 13,         /* columns of the label that a line begins with */
-    MANY_VALUES = 8,          /* values on a line; more are only counted */
-    VALUE_WIDTH = 80,         /* bytes of a value; more are cut off */
-    VALUE_NODES = 6,          /* nodes of a value; more become "…" */
+    MAX_VALUES = 8,           /* values on a line; more are only counted */
+    MAX_VALUE_BYTES = 80,     /* bytes of a value; more are cut off */
+    MAX_VALUE_NODES = 6,      /* nodes of a value; more become "…" */
     DTYPES = CKPT_DT_Q2_0 + 1 /* dtypes and CKPT_DT_NONE */
 };
 
@@ -280,8 +280,8 @@ static void print_optimizer(const struct facts *facts, struct text *out)
     line_put(out);
 }
 
-/* add_scalar - adds ROW if it is a numpy scalar near the top of the file, as which training scripts save
- * their best score. Returns false if ROW is anything else. */
+/* add_scalar - adds ROW if it is a numpy scalar near the top of the file, such as the best score that
+ * training scripts save. Returns false if ROW is anything else. */
 static bool add_scalar(const struct facts *facts, uint32_t row, struct text *out)
 {
     const ckpt_tensor t = tensor_at(facts->f, row);
@@ -297,20 +297,20 @@ static bool add_scalar(const struct facts *facts, uint32_t row, struct text *out
     return true;
 }
 
-/* A line of at most MANY_VALUES values. */
+/* A line of at most MAX_VALUES values. */
 struct value_list {
     struct text *out;
-    size_t shown, more; /* how many values are shown, and how many are only counted */
+    size_t nshown, ncounted; /* how many values are shown, and how many are only counted */
 };
 
 /* begin_list_item - begins the next value of LIST; if the line is full, only counts it and returns false. */
 static bool begin_list_item(struct value_list *list)
 {
-    if (list->shown == MANY_VALUES) {
-        list->more++;
+    if (list->nshown == MAX_VALUES) {
+        list->ncounted++;
         return false;
     }
-    text_add(list->out, list->shown++ ? ", " : "");
+    text_add(list->out, list->nshown++ ? ", " : "");
     return true;
 }
 
@@ -321,7 +321,7 @@ static enum interest interest_of(const ckpt_leaf *leaf)
 {
     static const char *const hyper[] = {"hyper_parameters", "hparams", "args",   "config",   "cfg", "opt",
                                         "options",          "params",  "kwargs", "training", "meta"};
-    static const char *const inner[] = {"schedul", "loops", "callbacks", "scaler", "rng", "random"};
+    static const char *const internal[] = {"schedul", "loops", "callbacks", "scaler", "rng", "random"};
     struct text first = {0};
     enum interest found = OTHER;
     if (leaf->npath < 2 || leaf->path[0].is_int)
@@ -329,8 +329,8 @@ static enum interest interest_of(const ckpt_leaf *leaf)
     text_name(&first, leaf->path[0].str);
     for (size_t i = 0; i < sizeof hyper / sizeof *hyper; i++)
         found = strcmp(first.ptr, hyper[i]) == 0 ? HYPER_PARAMETER : found;
-    for (size_t i = 0; i < sizeof inner / sizeof *inner; i++)
-        found = strstr(first.ptr, inner[i]) ? INTERNAL : found;
+    for (size_t i = 0; i < sizeof internal / sizeof *internal; i++)
+        found = strstr(first.ptr, internal[i]) ? INTERNAL : found;
     text_free(&first);
     return found;
 }
@@ -338,8 +338,8 @@ static enum interest interest_of(const ckpt_leaf *leaf)
 /* add_value - adds V, cut if it is long; `ckpt show` prints all of it. */
 static void add_value(struct text *out, const ckpt_value *v)
 {
-    size_t begin = out->len, end = begin + VALUE_WIDTH;
-    text_value(out, v, VALUE_NODES);
+    size_t begin = out->len, end = begin + MAX_VALUE_BYTES;
+    text_value(out, v, MAX_VALUE_NODES);
     if (out->len <= end)
         return;
     while (end > begin && (out->ptr[end] & 0xc0) == 0x80) /* within a UTF-8 sequence */
@@ -379,9 +379,9 @@ static void print_info_values(const struct facts *facts, struct text *out)
     text_free(&scalar);
     for (enum interest i = HYPER_PARAMETER; i <= INTERNAL; i++)
         add_leaves(facts, &list, 2, i);
-    if (list.more)
-        text_addf(out, " and %zu more: ckpt ls --values", list.more);
-    if (list.shown)
+    if (list.ncounted)
+        text_addf(out, " and %zu more: ckpt ls --values", list.ncounted);
+    if (list.nshown)
         line_put(out);
 }
 
@@ -397,9 +397,9 @@ static void print_info_metadata(const struct facts *facts, struct text *out)
         text_add(out, " = ");
         add_value(out, pair.value);
     }
-    if (list.more)
-        text_addf(out, " and %zu more: ckpt meta", list.more);
-    if (list.shown)
+    if (list.ncounted)
+        text_addf(out, " and %zu more: ckpt meta", list.ncounted);
+    if (list.nshown)
         line_put(out);
 }
 

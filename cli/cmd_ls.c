@@ -271,7 +271,7 @@ static void print_textconv(const char *path)
     if (!f)
         return;
     printf("# %s\n", ckpt_file_title(f));
-    uint32_t *rows = rows_sorted(f, opts.globs.items, opts.globs.n, (enum row_order)opts.order, &n);
+    uint32_t *rows = rows_select(f, opts.globs.items, opts.globs.n, (enum row_order)opts.order, &n);
     for (size_t i = 0; i < n; i++)
         print_textconv_row(f, rows[i]);
     if (opts.values)
@@ -306,7 +306,7 @@ static int list_file(const char *path)
         close_input(f);
         return report_error(&err, path);
     }
-    uint32_t *rows = rows_sorted(f, opts.globs.items, opts.globs.n, (enum row_order)opts.order, &n);
+    uint32_t *rows = rows_select(f, opts.globs.items, opts.globs.n, (enum row_order)opts.order, &n);
     if (ui.json)
         print_ls_json(f, rows, n);
     else if (opts.as_tsv)
@@ -332,10 +332,10 @@ static int list_file(const char *path)
 
 static int check_ls_options(void)
 {
-    const char *sums = opts.as_tree ? "tree" : opts.depth ? "depth" : NULL;
+    const char *sum_option = opts.as_tree ? "tree" : opts.depth ? "depth" : NULL;
     const char *rows = ui.json ? "json" : opts.as_tsv ? "tsv" : opts.as_text ? "text" : NULL;
-    if (sums && rows)
-        return usage_error("ls", "--%s lists each tensor; --%s goes without it", rows, sums);
+    if (sum_option && rows)
+        return usage_error("ls", "--%s lists each tensor; --%s goes without it", rows, sum_option);
     if (opts.as_tree && opts.order != ORDER_NATURAL)
         return usage_error("ls",
                            "--tree is in the order of names; --depth N --order=size puts the largest first");

@@ -47,10 +47,10 @@ const struct cmd cmd_mem = {
     "mem", "FILE", "memory that training takes, and which activations to recompute so that it fits",
     options, 0, 1, run_mem};
 
-#define RESERVE ((uint64_t)1 << 30) /* what --fits leaves for what is not a tensor, and a tenth in addition */
+#define RESERVE ((uint64_t)1 << 30) /* bytes that --fits leaves, besides a tenth, for other than tensors */
 
 /* tensor_limit - returns how many bytes tensors may take for --fits: so many that a tenth of them and RESERVE
- * are left; at least 1, because 0 is no limit. */
+ * are left; at least 1, because 0 would mean no limit. */
 static uint64_t tensor_limit(void) { return opts.fits > RESERVE ? (opts.fits - RESERVE) / 11 * 10 : 1; }
 
 struct job {
@@ -60,8 +60,8 @@ struct job {
     ckpt_mem_run run;
     ckpt_mem_result result, plan; /* what the options take; what the plan takes */
     bool has_plan, plan_fits;
-    uint64_t largest; /* the largest batch that fits; set only if no plan makes --batch fit */
-    char place[128];  /* copy of result.peak_place, which ckpt_mem_plan() frees */
+    uint64_t largest_batch; /* the largest batch that fits; set only if no plan makes --batch fit */
+    char peak_place[128];   /* copy of result.peak_place, which ckpt_mem_plan() frees */
 };
 
 /* ------------------------------------------------------------------ options */
@@ -223,9 +223,9 @@ static void add_bar(struct text *t, uint64_t part, uint64_t all)
         text_add(t, "#");
 }
 
-/* amount_row - adds a row to the table: LABEL, size, exact or estimate, then WHERE or a bar. */
-static void amount_row(struct table *table, const char *label, const ckpt_mem_amount *a, uint64_t all,
-                       const char *where)
+/* add_amount_row - adds a row to the table: LABEL, size, exact or estimate, then WHERE or a bar. */
+static void add_amount_row(struct table *table, const char *label, const ckpt_mem_amount *a, uint64_t all,
+                           const char *where)
 {
     if (!a->known)
         return;
@@ -249,15 +249,15 @@ static void print_amounts(const ckpt_mem_result *result)
     static const char *const titles[] = {"PART", "SIZE", "HOW SURE", ""};
     uint64_t all = result->total.bytes;
     table_header(&table, titles);
-    amount_row(&table, "parameters", &result->parameters, all, NULL);
+    add_amount_row(&table, "parameters", &result->parameters, all, NULL);
     if (result->buffers.bytes)
-        amount_row(&table, "buffers", &result->buffers, all, NULL);
-    amount_row(&table, "gradients", &result->gradients, all, NULL);
-    amount_row(&table, "optimizer", &result->optimizer_states, all, NULL);
-    amount_row(&table, "step transient", &result->step_transient, all, NULL);
-    amount_row(&table, "activations kept", &result->activations_kept, all, NULL);
-    amount_row(&table, "peak", &result->peak, all, result->peak_place);
-    amount_row(&table, "total", &result->total, all, NULL);
+        add_amount_row(&table, "buffers", &result->buffers, all, NULL);
+    add_amount_row(&table, "gradients", &result->gradients, all, NULL);
+    add_amount_row(&table, "optimizer", &result->optimizer_states, all, NULL);
+    add_amount_row(&table, "step transient", &result->step_transient, all, NULL);
+    add_amount_row(&table, "activations kept", &result->activations_kept, all, NULL);
+    add_amount_row(&table, "peak", &result->peak, all, result->peak_place);
+    add_amount_row(&table, "total", &result->total, all, NULL);
     table_print(&table, stdout, ui.tty);
     table_free(&table);
 }
@@ -376,8 +376,9 @@ static void print_fit(const struct job *job)
     text_addf(&t, "fits ");
     text_size(&t, opts.fits);
     text_addf(&t, " with a tenth and 1 GiB to spare: %s", job->plan_fits ? "yes" : "no");
-    if (!job->plan_fits && job->largest)
-        text_addf(&t, "; batch %" PRIu64 " is the largest that does, with a plan of its own", job->largest);
+    if (!job->plan_fits && job->largest_batch)
+        text_addf(&t, "; batch %" PRIu64 " is the largest that does, with a plan of its own",
+                  job->largest_batch);
     else if (!job->plan_fits)
         text_add(&t, ", not even a batch of 1");
     line_put(&t);
@@ -397,10 +398,11 @@ static bool has_only_single_blocks(const ckpt_mem_result *result)
 static void print_wrapped_blocks(const struct job *job)
 {
     const ckpt_mem_result *plan = &job->plan;
-    bool all = count_recomputed(plan) == plan->blocks, transformer = strcmp(plan->family, "resnet") != 0;
+    bool all_recomputed = count_recomputed(plan) == plan->blocks,
+         is_transformer = strcmp(plan->family, "resnet") != 0;
     puts("from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import (\n"
          "    apply_activation_checkpointing)\n");
-    if (all && transformer)
+    if (all_recomputed && is_transformer)
         puts("# models of transformers: model.gradient_checkpointing_enable({\"use_reentrant\": False})");
     puts("# in a forward of your own: x = checkpoint(block, x, use_reentrant=False)\nblocks = [");
     for (size_t i = 0; i < plan->nsegments; i++)
@@ -525,7 +527,7 @@ static void print_json(const struct job *job)
     if (job->has_plan)
         plan_json(document, job);
     if (opts.fits && !job->plan_fits)
-        json_u64(document, "largest_batch", job->largest);
+        json_u64(document, "largest_batch", job->largest_batch);
     notes_json(document, "assumed", job->mem, ckpt_mem_assumed_at);
     notes_json(document, "unknown", job->mem, ckpt_mem_unknown_at);
     json_line(document, stdout);
@@ -558,7 +560,7 @@ static int table_total(const struct job *job, uint64_t n, size_t i, uint64_t *to
     return st == CKPT_OK ? EXIT_OK : report_error(&err, job->path);
 }
 
-#define ROWS_MAX 32 /* each doubles the batch, which is at most UINT32_MAX */
+#define MAX_ROWS 32 /* each doubles the batch, which is at most UINT32_MAX */
 
 static void print_table_json(const struct job *job, uint64_t totals[][NCOLUMNS], size_t rows)
 {
@@ -604,7 +606,7 @@ static void print_table_text(uint64_t totals[][NCOLUMNS], size_t rows)
 /* print_table - prints --table. Returns EXIT_NO if --fits is given and not even one sample fits. */
 static int print_table(struct job *job)
 {
-    uint64_t totals[ROWS_MAX][NCOLUMNS], largest_batch = opts.batch > 64 ? opts.batch : 64;
+    uint64_t totals[MAX_ROWS][NCOLUMNS], largest_batch = opts.batch > 64 ? opts.batch : 64;
     size_t rows = 0;
     for (; largest_batch >> rows; rows++)
         for (size_t k = 0; k < NCOLUMNS; k++) {
@@ -633,13 +635,13 @@ static int make_plan(struct job *job)
     return EXIT_OK;
 }
 
-/* find_largest_batch - sets job->largest to the largest batch that fits with some plan. */
+/* find_largest_batch - sets job->largest_batch to the largest batch that fits with some plan. */
 static int find_largest_batch(struct job *job)
 {
     ckpt_error err;
     ckpt_mem_run run = job->run;
     run.checkpoint = CKPT_MEM_PLAN;
-    if (ckpt_mem_largest_batch(job->mem, &run, tensor_limit(), &job->largest, &err) != CKPT_OK)
+    if (ckpt_mem_largest_batch(job->mem, &run, tensor_limit(), &job->largest_batch, &err) != CKPT_OK)
         return report_error(&err, job->path);
     return EXIT_OK;
 }
@@ -656,8 +658,9 @@ static int estimate(struct job *job)
     job->result.struct_size = sizeof job->result;
     if (status == EXIT_OK && ckpt_mem_estimate(job->mem, &job->run, &job->result, &err) != CKPT_OK)
         return report_error(&err, job->path);
-    snprintf(job->place, sizeof job->place, "%s", job->result.peak_place ? job->result.peak_place : "");
-    job->result.peak_place = job->place;
+    snprintf(job->peak_place, sizeof job->peak_place, "%s",
+             job->result.peak_place ? job->result.peak_place : "");
+    job->result.peak_place = job->peak_place;
     return status == EXIT_OK && opts.batch ? make_plan(job) : status;
 }
 

@@ -29,14 +29,14 @@ const struct cmd cmd_meta = {"meta",
 /* A key, and its value before and after; from.ptr or to.ptr is NULL if there is none. */
 struct change {
     ckpt_str key, from, to;
-    bool tie;   /* the key is one more name of the tensor `from` */
-    bool named; /* the command line sets the key */
+    bool is_tie;   /* the key is one more name of the tensor `from` */
+    bool is_given; /* the command line sets the key */
 };
 
 /* All keys: those of the file, then new ones. */
 struct changes {
     struct change *items;
-    size_t n, changed; /* how many keys there are, and how many of them change */
+    size_t n, nchanged; /* how many keys there are, and how many of them change */
 };
 
 static bool is_same_value(ckpt_str a, ckpt_str b)
@@ -84,9 +84,9 @@ static int set_all(struct changes *c, int n, char **operand)
             change = &c->items[c->n++];
             *change = (struct change){.key = key};
         }
-        if (change->named)
+        if (change->is_given)
             return usage_error("meta", "'%s' is given twice", escape_name(key));
-        change->named = true;
+        change->is_given = true;
         change->to = str_of(eq + 1);
     }
     return EXIT_OK;
@@ -97,7 +97,7 @@ static int unset_all(const char *input, struct changes *c)
     for (size_t i = 0; i < opts.unset.n; i++) {
         const char *shown = escape_name(str_of(opts.unset.items[i]));
         struct change *change = find_change(c, str_of(opts.unset.items[i]));
-        if (change && change->named)
+        if (change && change->is_given)
             return usage_error("meta", "'%s' is given twice", shown);
         if (change)
             change->to = (ckpt_str){NULL, 0};
@@ -163,7 +163,7 @@ static void list_json(const struct changes *c, json *j)
             json_str(item, "value", c->items[i].to);
             /* a changed value is in the list of changes */
             if (is_same_value(c->items[i].from, c->items[i].to))
-                json_bool(item, "tie", c->items[i].tie);
+                json_bool(item, "tie", c->items[i].is_tie);
         }
 }
 
@@ -198,7 +198,7 @@ static void print_metadata(const ckpt_file *f, const char *input, const struct c
             json_bool(j, "dry_run", true);
         if (writing.in_place)
             json_bool(j, "in_place", true);
-        json_bool(j, "changed", c->changed != 0);
+        json_bool(j, "changed", c->nchanged != 0);
         changes_json(c, j);
     }
     list_json(c, j);
@@ -210,7 +210,7 @@ static bool is_own_tensor(const ckpt_file *f, const struct changes *c, ckpt_str 
 {
     bool is_tie = false;
     for (size_t i = 0; i < c->n; i++)
-        is_tie |= c->items[i].tie && is_same_value(c->items[i].key, name);
+        is_tie |= c->items[i].is_tie && is_same_value(c->items[i].key, name);
     return !is_tie && ckpt_tensor_find(f, name) != CKPT_NO_TENSOR;
 }
 
@@ -231,7 +231,7 @@ static void notice_ties(const ckpt_file *f, const char *input, const struct chan
         if (makes_tie(f, c, change))
             print_notice(input, "\"%s\" becomes a second name of the tensor \"%s\"", escape_name(change->key),
                          escape_name(change->to));
-        else if (change->tie)
+        else if (change->is_tie)
             print_notice(input, "\"%s\" was a second name of \"%s\"; %s", escape_name(change->key),
                          escape_name(change->from),
                          change->to.ptr ? "its value is changed" : "the file no longer has it");
@@ -248,7 +248,7 @@ static int write_changes(ckpt_file *f, const char *input, const struct changes *
         if (c->items[i].to.ptr)
             pairs[n++] = (ckpt_pair){c->items[i].key, c->items[i].to};
     bool in_place = writing.in_place || !writing.output;
-    ckpt_status s = in_place && !c->changed
+    ckpt_status s = in_place && !c->nchanged
                         ? CKPT_OK
                         : ckpt_metadata_write(f, pairs, n, in_place ? NULL : writing.output, &o, NULL, &err);
     free(pairs);
@@ -262,18 +262,18 @@ static int write_changes(ckpt_file *f, const char *input, const struct changes *
                                                                                  : writing.output;
     if (ui.json || !ui.quiet)
         print_metadata(f, input, c, output);
-    return writing.check && c->changed ? EXIT_NO : EXIT_OK;
+    return writing.check && c->nchanged ? EXIT_NO : EXIT_OK;
 }
 
 int run_meta(int n, char **operand)
 {
     struct changes c = {0};
     ckpt_recovered what;
-    bool edits = n > 1 || opts.unset.n;
+    bool has_edits = n > 1 || opts.unset.n;
     int status = check_pairs(n - 1, operand + 1);
-    if (status == EXIT_OK && edits)
+    if (status == EXIT_OK && has_edits)
         status = edit_check_options("meta", operand[0]);
-    if (!edits && (writing.output || writing.in_place || writing.check))
+    if (!has_edits && (writing.output || writing.in_place || writing.check))
         status = usage_error("meta", "nothing to change: give KEY=VALUE or --unset KEY");
     if (status != EXIT_OK || (writing.in_place && !edit_recover(operand[0], &what)))
         return EXIT_TROUBLE;
@@ -285,14 +285,14 @@ int run_meta(int n, char **operand)
     if (status == EXIT_OK)
         status = unset_all(operand[0], &c);
     for (size_t i = 0; i < c.n; i++)
-        c.changed += !is_same_value(c.items[i].from, c.items[i].to);
-    if (status == EXIT_OK && edits)
+        c.nchanged += !is_same_value(c.items[i].from, c.items[i].to);
+    if (status == EXIT_OK && has_edits)
         status = write_changes(f, operand[0], &c);
     else if (status == EXIT_OK)
         print_metadata(f, operand[0], &c, NULL);
     const char *format = ckpt_file_format(f);
     bool may_have_metadata = strcmp(format, "safetensors") == 0 || strcmp(format, "gguf") == 0;
-    if (status == EXIT_OK && !edits && !c.n && !may_have_metadata)
+    if (status == EXIT_OK && !has_edits && !c.n && !may_have_metadata)
         print_notice(operand[0], "a %s has no metadata; safetensors and GGUF have", ckpt_file_title(f));
     free(c.items);
     close_input(f);

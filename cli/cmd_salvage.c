@@ -68,7 +68,7 @@ static int salvage_file(const char *input)
     ckpt_error err;
     ckpt_status s = ckpt_plan_new(salvaged, &p, &err);
     if (s == CKPT_OK)
-        s = writing.root ? ckpt_plan_root(p, writing.root, &err) : edit_root_if_flat(salvaged, p, &err);
+        s = writing.root ? ckpt_plan_root(p, writing.root, &err) : edit_narrow_if_flat(salvaged, p, &err);
     if (!ui.json)
         print_lost(salvaged, input);
     int status = s == CKPT_OK ? write_intact(p, input) : report_error(&err, input);

@@ -38,12 +38,12 @@ static void print_sanitized(const char *input, const ckpt_sanitized *s, bool wou
 
 static void print_changes(const ckpt_plan *p, const char *input, bool would)
 {
-    enum { SHOWN = 20 };
+    enum { MAX_SHOWN = 20 };
     size_t n = ckpt_plan_sanitized_count(p);
-    for (size_t i = 0; i < n && (i < SHOWN || !ui.err_tty); i++)
+    for (size_t i = 0; i < n && (i < MAX_SHOWN || !ui.err_tty); i++)
         print_sanitized(input, ckpt_plan_sanitized_at(p, i), would);
-    if (n > SHOWN && ui.err_tty)
-        print_notice(input, "and %zu more; --json lists all", n - SHOWN);
+    if (n > MAX_SHOWN && ui.err_tty)
+        print_notice(input, "and %zu more; --json lists all", n - MAX_SHOWN);
 }
 
 static json *change_json(json *list, const ckpt_sanitized *s)
@@ -83,7 +83,7 @@ static int sanitize_file(ckpt_file *f, ckpt_plan *p, const char *input)
 {
     ckpt_write_result r = CKPT_INIT(ckpt_write_result);
     ckpt_error err;
-    ckpt_status s = edit_root_if_flat(f, p, &err);
+    ckpt_status s = edit_narrow_if_flat(f, p, &err);
     if (s == CKPT_OK)
         s = ckpt_plan_sanitize(p, edit_output_format(f), &err);
     if (s != CKPT_OK) {
@@ -106,7 +106,7 @@ int run_sanitize(int n, char **operand)
     (void)n;
     if (!writing.output || !*writing.output)
         return usage_error("sanitize", "no output given: use -o OUT");
-    if (!edit_plan(operand[0], writing.root, &f, &p))
+    if (!edit_open_plan(operand[0], writing.root, &f, &p))
         return EXIT_TROUBLE;
     int status = sanitize_file(f, p, operand[0]);
     ckpt_plan_free(p);

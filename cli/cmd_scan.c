@@ -44,11 +44,11 @@ const struct cmd cmd_scan = {"scan",   "FILE|DIR…", "what loading a file would
 struct child_result {
     int code;
     int verdict;
-    int unwritten;         /* errno if the report could not be written to the spool */
-    unsigned long seconds; /* limit of its processor time */
-    bool has_rows;         /* it printed records */
-    bool done;             /* its report is complete */
-    bool output_failed;    /* its output cannot be written, which it has reported */
+    int write_errno;           /* errno if the report could not be written to the spool */
+    unsigned long cpu_seconds; /* limit of its processor time */
+    bool has_rows;             /* it printed records */
+    bool done;                 /* its report is complete */
+    bool output_failed;        /* its output cannot be written, which it has reported */
 };
 
 struct job {
@@ -74,7 +74,7 @@ static int exit_code_of(const ckpt_scan_result *r, ckpt_status st)
     return st == CKPT_OK && !r->found[CKPT_SCAN_INCOMPLETE] && all_bytes ? EXIT_OK : EXIT_TROUBLE;
 }
 
-static int pass_record(void *user, const ckpt_scan_record *r)
+static int report_record(void *user, const ckpt_scan_record *r)
 {
     ((const struct scan_report *)user)->record(r);
     return 0;
@@ -102,7 +102,7 @@ static int scan_one(const struct scan_report *report, const char *path, bool san
     ckpt_scan_result result = CKPT_INIT(ckpt_scan_result);
     ckpt_error err;
     report->begin_file(path);
-    ckpt_status st = ckpt_scan(path, &how, pass_record, (void *)(uintptr_t)report, &result, &err);
+    ckpt_status st = ckpt_scan(path, &how, report_record, (void *)(uintptr_t)report, &result, &err);
     int code = exit_code_of(&result, st);
     *verdict = scan_verdict(&result, code);
     report->end_file(path, &result, st == CKPT_OK ? NULL : &err, code);
@@ -123,13 +123,13 @@ static int report_dead_child(const struct scan_report *report, const char *path,
         raise(sig);
     if (sig == SIGXCPU)
         snprintf(err.what, sizeof err.what, "its scan took more than %lu s of processor time and was ended",
-                 result->seconds);
+                 result->cpu_seconds);
     else if (sig)
         snprintf(err.what, sizeof err.what, "its scan was ended by signal %d; the file may have done that",
                  sig);
-    else if (result->unwritten)
+    else if (result->write_errno)
         snprintf(err.what, sizeof err.what, "its report cannot be kept in a temporary file: %s",
-                 strerror(result->unwritten));
+                 strerror(result->write_errno));
     else
         snprintf(err.what, sizeof err.what, "its scan ended without a report");
     report->begin_file(path);
@@ -164,9 +164,9 @@ static void print_spool(int spool)
     }
 }
 
-/* seconds_for - returns the limit of processor time for PATH. Only a file that was made to exceed it needs
- * more. */
-static unsigned long seconds_for(const char *path)
+/* cpu_seconds_for - returns the limit of processor time for PATH. Only a file that was made to exceed it
+ * needs more. */
+static unsigned long cpu_seconds_for(const char *path)
 {
     struct stat st;
     bool has_size = stat(path, &st) == 0 && S_ISREG(st.st_mode);
@@ -176,7 +176,7 @@ static unsigned long seconds_for(const char *path)
 static void scan_in_child(const struct job *job, const char *path)
 {
     struct child_result *result = job->child;
-    result->seconds = child_limit(seconds_for(path));
+    result->cpu_seconds = child_limit_cpu(cpu_seconds_for(path));
     if (job->spool >= 0 && dup2(job->spool, STDOUT_FILENO) < 0)
         _exit(EXIT_TROUBLE);
     result->code = scan_one(job->report, path, true, &result->verdict);
@@ -185,8 +185,8 @@ static void scan_in_child(const struct job *job, const char *path)
     if (job->spool < 0)
         result->output_failed = finish_output(EXIT_OK) != EXIT_OK;
     else if (fflush(stdout) || ferror(stdout))
-        result->unwritten = errno ? errno : EIO;
-    result->done = !result->unwritten;
+        result->write_errno = errno ? errno : EIO;
+    result->done = !result->write_errno;
     _exit(0);
 }
 
@@ -271,7 +271,7 @@ int run_scan(int n, char **operand)
                                 : ui.json ? &scan_json
                                           : &scan_text,
                       .several = n > 1 || is_folder(operand[0])};
-    uint64_t unread = 0;
+    uint64_t nunread = 0;
     if (opts.sarif && ui.json)
         return usage_error("scan", "--sarif and --json are two reports; choose one");
     if (scan_sha256 && !ui.json)
@@ -288,9 +288,9 @@ int run_scan(int n, char **operand)
         struct folder_walk walk = {.file = scan_path, .user = &job};
         walk_folder(&walk, operand[i]);
         print_skipped(&walk, operand[i]);
-        unread += walk.unread;
+        nunread += walk.nunread;
     }
-    bool complete = !job.has_unscanned && !unread && job.files;
+    bool complete = !job.has_unscanned && !nunread && job.files;
     int code = job.has_findings ? EXIT_NO : complete ? EXIT_OK : EXIT_TROUBLE;
     if (job.report->end_report)
         job.report->end_report(code, complete);

@@ -341,7 +341,7 @@ static bool show_matches(struct matches *m)
 {
     size_t n;
     ckpt_leaf value;
-    uint32_t *rows = rows_sorted(m->f, m->globs, m->nglobs, ORDER_NATURAL, &n);
+    uint32_t *rows = rows_select(m->f, m->globs, m->nglobs, ORDER_NATURAL, &n);
     for (size_t i = 0; i < n; i++)
         show_match(m, ckpt_tensor_name(m->f, rows[i]), &(struct found){rows[i], NULL});
     free(rows);
@@ -375,9 +375,9 @@ static int show_globs(ckpt_file *f)
     return EXIT_NO;
 }
 
-/* row_below - returns what follows PREFIX and a dot in the name of ROW; empty if the name begins otherwise,
- * or ROW is a component. */
-static ckpt_str row_below(const ckpt_file *f, uint32_t row, const char *prefix)
+/* name_after_prefix - returns what follows PREFIX and a dot in the name of ROW; empty if the name begins
+ * otherwise, or ROW is a component. */
+static ckpt_str name_after_prefix(const ckpt_file *f, uint32_t row, const char *prefix)
 {
     const ckpt_tensor t = tensor_at(f, row);
     size_t n = strlen(prefix);
@@ -395,7 +395,7 @@ static void below_json(const ckpt_file *f, const char *prefix, const uint32_t *r
     json_begin_rows(j, "items", stdout);
     for (size_t i = 0; i < n; i++) {
         json *item = json_object();
-        json_str(item, "key", row_below(f, rows[i], prefix));
+        json_str(item, "key", name_after_prefix(f, rows[i], prefix));
         tensor_json(item, f, rows[i]);
         json_row(item, stdout);
     }
@@ -408,7 +408,7 @@ static void print_below(const ckpt_file *f, const char *prefix, const uint32_t *
     table_header(&table, NULL);
     for (size_t i = 0; i < n; i++) {
         table_row(&table, PLAIN);
-        text_name(&table.text, row_below(f, rows[i], prefix));
+        text_name(&table.text, name_after_prefix(f, rows[i], prefix));
         table_cell(&table);
         add_tensor_cells(&table, f, rows[i]);
     }
@@ -421,9 +421,9 @@ static void print_below(const ckpt_file *f, const char *prefix, const uint32_t *
 static bool show_below(const ckpt_file *f, const char *prefix)
 {
     size_t n, kept = 0;
-    uint32_t *rows = rows_sorted(f, NULL, 0, ORDER_NATURAL, &n);
+    uint32_t *rows = rows_select(f, NULL, 0, ORDER_NATURAL, &n);
     for (size_t i = 0; i < n; i++)
-        if (row_below(f, rows[i], prefix).len)
+        if (name_after_prefix(f, rows[i], prefix).len)
             rows[kept++] = rows[i];
     if (kept)
         (ui.json ? below_json : print_below)(f, prefix, rows, kept);
@@ -436,7 +436,7 @@ static int show_names(const ckpt_file *f)
 {
     struct text out = {0};
     size_t n;
-    uint32_t *rows = rows_sorted(f, NULL, 0, ORDER_NATURAL, &n);
+    uint32_t *rows = rows_select(f, NULL, 0, ORDER_NATURAL, &n);
     for (size_t i = 0; i < n; i++) {
         text_clear(&out);
         text_name(&out, ckpt_tensor_name(f, rows[i]));
@@ -481,18 +481,18 @@ static int show_top(ckpt_file *f, ckpt_str root)
  * printing an error. */
 static ckpt_file *open_narrowed(const char *path, ckpt_str *root)
 {
-    const char *asked = ui.root; /* not for open_input(), which does not return the root */
+    const char *root_option = ui.root; /* hidden from open_input(), which does not return the root */
     ckpt_info info = CKPT_INIT(ckpt_info);
     ckpt_error err;
     ui.root = NULL;
     ckpt_file *f = open_input(path, false);
-    ui.root = asked;
-    if (!f || !asked)
+    ui.root = root_option;
+    if (!f || !root_option)
         return f;
-    ckpt_status st = strcmp(asked, "auto") == 0 ? ckpt_inspect(f, &info, &err) : CKPT_OK;
-    *root = strcmp(asked, "auto") == 0 ? info.weights_root : str_of(asked);
+    ckpt_status st = strcmp(root_option, "auto") == 0 ? ckpt_inspect(f, &info, &err) : CKPT_OK;
+    *root = strcmp(root_option, "auto") == 0 ? info.weights_root : str_of(root_option);
     if (st == CKPT_OK)
-        st = ckpt_file_narrow(f, asked, NULL, 0, &err);
+        st = ckpt_file_narrow(f, root_option, NULL, 0, &err);
     if (st == CKPT_OK)
         return f;
     report_error(&err, path);

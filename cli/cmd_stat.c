@@ -52,8 +52,8 @@ static uint64_t count_numbers(const ckpt_stats *s) { return s->finite + s->nan +
 
 /* ----------------------------------------------------------------- histogram */
 
-/* has_blocks - returns true if the locale of the terminal has block characters. */
-static bool has_blocks(void)
+/* has_block_characters - returns true if the locale of the terminal has block characters. */
+static bool has_block_characters(void)
 {
     const char *locale = "";
     static const char *const names[] = {"LANG", "LC_CTYPE", "LC_ALL"};
@@ -125,11 +125,11 @@ static const char *const titles[COLUMNS] = {"NAME", "DTYPE", "MIN", "MAX", "MEAN
                                             "NORM", "ZEROS", "NAN", "INF", "HISTOGRAM"};
 /* Columns that are left out on a narrow terminal, NORM first. */
 static const unsigned dispensable[] = {NORM, HISTOGRAM, ZEROS, DTYPE, MEAN};
-static unsigned left_out; /* how many of the dispensable columns are left out */
+static unsigned ncolumns_left_out; /* how many of the dispensable columns are left out */
 
 static bool is_shown(unsigned column)
 {
-    for (unsigned i = 0; i < left_out; i++)
+    for (unsigned i = 0; i < ncolumns_left_out; i++)
         if (dispensable[i] == column)
             return false;
     return true;
@@ -204,8 +204,8 @@ static void add_row_cells(struct table *table, const ckpt_tensor *t, const ckpt_
 
 static void fill_table(struct table *table, const struct job *job)
 {
-    bool blocks = has_blocks();
-    *table = (struct table){.columns = COLUMNS - left_out};
+    bool blocks = has_block_characters();
+    *table = (struct table){.columns = COLUMNS - ncolumns_left_out};
     for (unsigned i = MIN, column = is_shown(DTYPE) ? 2 : 1; i < HISTOGRAM; i++)
         if (is_shown(i))
             table->right[column++] = true;
@@ -228,11 +228,11 @@ static bool fits_terminal(const struct table *table)
 static void print_stat_table(const struct job *job)
 {
     struct table table;
-    left_out = 0;
+    ncolumns_left_out = 0;
     fill_table(&table, job);
-    while (left_out < sizeof dispensable / sizeof *dispensable && !fits_terminal(&table)) {
+    while (ncolumns_left_out < sizeof dispensable / sizeof *dispensable && !fits_terminal(&table)) {
         table_free(&table);
-        left_out++;
+        ncolumns_left_out++;
         fill_table(&table, job);
     }
     table_print(&table, stdout, ui.tty);
@@ -296,11 +296,11 @@ static struct sums sum_stats(const struct job *job)
     for (size_t i = 0; i < job->n; i++) {
         const ckpt_tensor t = tensor_at(job->f, job->rows[i]);
         const ckpt_stats *s = &job->stats[i];
-        bool *same = &seen[t.alias_of == CKPT_NO_TENSOR ? job->rows[i] : t.alias_of];
+        bool *is_counted = &seen[t.alias_of == CKPT_NO_TENSOR ? job->rows[i] : t.alias_of];
         sum.all.tensors += t.part_of == CKPT_NO_TENSOR;
-        if (*same || !t.has_data)
+        if (*is_counted || !t.has_data)
             continue;
-        *same = true;
+        *is_counted = true;
         sum.all.elements += t.elements;
         sum.all.bytes += t.nbytes;
         sum.zeros += s->zeros;
@@ -327,9 +327,9 @@ static void print_stat_totals(const struct job *job)
     bool fits = text_columns(out.ptr, out.len) + text_columns(found.ptr, found.len) + 3 <= ui.width;
     printf("%s%s%s%s%s\n", style_on(DIM), out.ptr, fits ? " · " : "\n", found.ptr, style_off(DIM));
     text_free(&found);
-    for (unsigned i = 0; i < left_out; i++)
+    for (unsigned i = 0; i < ncolumns_left_out; i++)
         printf("%s%s%s%s", style_on(DIM), i ? ", " : "no room for ", titles[dispensable[i]], style_off(DIM));
-    if (left_out)
+    if (ncolumns_left_out)
         puts("");
     text_free(&out);
 }
@@ -452,7 +452,7 @@ static int stat_file(const char *path)
     struct job job = {.f = open_input(path, opts.ignore_crc)};
     if (!job.f)
         return EXIT_TROUBLE;
-    job.rows = rows_sorted(job.f, opts.globs.items, opts.globs.n, ORDER_NATURAL, &job.n);
+    job.rows = rows_select(job.f, opts.globs.items, opts.globs.n, ORDER_NATURAL, &job.n);
     int status = compute_and_print(&job, path);
     free(job.stats);
     free(job.rows);

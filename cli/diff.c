@@ -36,7 +36,7 @@ static void add_value_difference(struct text *out, const ckpt_diff_event *e)
         text_addf(out, ", cos %.6f", e->cosine);
 }
 
-/* add_both - adds what ADD adds of the tensors of E, the dtype or the shape: once or, if it DIFFERS, both
+/* add_both - adds the dtypes or the shapes of the tensors of E, by ADD: one of them or, if it DIFFERS, both
  * with an arrow between them. In a list of names, tensors have neither. */
 static void add_both(struct text *out, const struct report *r, const ckpt_diff_event *e, bool differs,
                      void (*add)(struct text *, const ckpt_tensor *))
@@ -146,7 +146,7 @@ void report_sort(struct report *r, enum diff_order order)
     free(sized);
 }
 
-void report_cut(struct report *r, uint64_t max_changed)
+void report_limit_changed(struct report *r, uint64_t max_changed)
 {
     size_t kept = 0;
     uint64_t nchanged = 0;
@@ -154,7 +154,7 @@ void report_cut(struct report *r, uint64_t max_changed)
         if (r->events[i].what != CKPT_DIFF_CHANGED || nchanged++ < max_changed)
             r->events[kept++] = r->events[i];
         else
-            r->left_out++;
+            r->nleft_out++;
     }
     r->n = kept;
 }
@@ -196,8 +196,8 @@ void report_text(const struct report *r)
         table_cell(&table);
     }
     table_print(&table, stdout, false);
-    if (r->left_out)
-        printf("… and %zu more that changed\n", r->left_out);
+    if (r->nleft_out)
+        printf("… and %zu more that changed\n", r->nleft_out);
     values_text(r);
     puts(totals_text(r, &total));
     text_free(&total);
@@ -254,15 +254,14 @@ static ckpt_str find_one_sided_prefix(const struct report *r, bool by_names, boo
     return memchr(prefix.ptr, '\0', prefix.len) ? (ckpt_str){"", 0} : prefix;
 }
 
-/* prefix_option - returns the option of diff that removes PREFIX from SIDE: --root, which leaves out the
- * tensors without PREFIX, if there are any. NULL: no full name begins with PREFIX, because a root was
- * given. */
+/* prefix_option - returns the option of diff that removes PREFIX from the names of SIDE: --root if some
+ * names do not have it, whose tensors --root leaves out. NULL: no name has it, because a root was given. */
 static const char *prefix_option(const ckpt_file *side, ckpt_str prefix)
 {
-    uint32_t n = ckpt_tensor_count(side), with_prefix = 0;
+    uint32_t n = ckpt_tensor_count(side), nwith_prefix = 0;
     for (uint32_t i = 0; i < n; i++)
-        with_prefix += str_begins(ckpt_tensor_name(side, i), prefix);
-    return with_prefix == 0 ? NULL : with_prefix < n ? "--root" : "--ignore-prefix";
+        nwith_prefix += str_begins(ckpt_tensor_name(side, i), prefix);
+    return nwith_prefix == 0 ? NULL : nwith_prefix < n ? "--root" : "--ignore-prefix";
 }
 
 void report_prefix_hint(const struct report *r)
@@ -360,8 +359,8 @@ void report_markdown(const struct report *r)
         markdown_change(&out, r, e, renamed);
         printf("%s |\n", out.ptr);
     }
-    if (r->left_out)
-        printf("\n… and %zu more that changed\n", r->left_out);
+    if (r->nleft_out)
+        printf("\n… and %zu more that changed\n", r->nleft_out);
     if (rows && r->nvalues)
         putchar('\n');
     values_markdown(r);
@@ -445,7 +444,7 @@ void report_json(const struct report *r)
     events_json(j, "renamed", r, CKPT_DIFF_RENAMED);
     prefix_json(j, r);
     json_u64(j, "same", r->totals.same);
-    json_u64(j, "left_out", r->left_out);
+    json_u64(j, "left_out", r->nleft_out);
     json_print_head(j, "values", stdout);
     values_json(r, stdout);
     puts("}");

@@ -14,15 +14,15 @@ struct report {
     size_t nvalues;
     ckpt_diff_value_totals value_totals;
     bool norms;      /* the text has columns of norms */
-    size_t left_out; /* how many changed tensors report_cut removed */
+    size_t nleft_out; /* how many changed tensors report_limit_changed removed */
 };
 
 /* The order of events: by name, or the largest change first. */
 enum diff_order { BY_NAME, BY_REL_L2, BY_MAX_ABS };
 /* report_sort - sorts the events of R; unless ORDER is BY_NAME, changed tensors come first. */
 void report_sort(struct report *r, enum diff_order order);
-/* report_cut - removes all changed tensors but the first MAX_CHANGED. */
-void report_cut(struct report *r, uint64_t max_changed);
+/* report_limit_changed - removes all changed tensors but the first MAX_CHANGED. */
+void report_limit_changed(struct report *r, uint64_t max_changed);
 /* report_is_equal - returns true if nothing differs. */
 bool report_is_equal(const struct report *r);
 

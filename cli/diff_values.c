@@ -6,8 +6,8 @@
 #include "json.h"
 
 enum {
-    NODES = 100,    /* how many nodes of a value are shown at most */
-    CLASS_NODES = 8 /* the same if only the types of two containers matter */
+    MAX_NODES = 100,    /* how many nodes of a value are shown at most */
+    MAX_CLASS_NODES = 8 /* the same if only the types of two containers matter */
 };
 
 static const char *value_sign(const ckpt_diff_value *e)
@@ -28,16 +28,16 @@ static bool find_key_of_other_type(const ckpt_diff_value *e, const ckpt_path_ele
     return *key != NULL;
 }
 
-/* add_both_values - adds the two values of E to A and B. If their texts are equal, also adds what differs. */
-static void add_both_values(const ckpt_diff_value *e, struct text *a, struct text *b)
+/* add_differing_texts - adds the texts of both values of E to A and B. If they are equal, adds what differs. */
+static void add_differing_texts(const ckpt_diff_value *e, struct text *a, struct text *b)
 {
     char type_a[256], type_b[256];
     const ckpt_path_elem *key;
     (void)ckpt_value_type_name(e->a->value, type_a, sizeof type_a);
     (void)ckpt_value_type_name(e->b->value, type_b, sizeof type_b);
     bool one_type = strcmp(type_a, type_b) == 0;
-    text_value(a, e->a->value, one_type ? NODES : CLASS_NODES);
-    text_value(b, e->b->value, one_type ? NODES : CLASS_NODES);
+    text_value(a, e->a->value, one_type ? MAX_NODES : MAX_CLASS_NODES);
+    text_value(b, e->b->value, one_type ? MAX_NODES : MAX_CLASS_NODES);
     if (strcmp(a->ptr, b->ptr) != 0)
         return;
     if (!one_type) {
@@ -51,14 +51,14 @@ static void add_both_values(const ckpt_diff_value *e, struct text *a, struct tex
     }
 }
 
-static void add_values(const ckpt_diff_value *e, struct text *a, struct text *b)
+static void add_value_texts(const ckpt_diff_value *e, struct text *a, struct text *b)
 {
     if (e->what == CKPT_DIFF_CHANGED)
-        add_both_values(e, a, b);
+        add_differing_texts(e, a, b);
     else if (e->a)
-        text_value(a, e->a->value, NODES);
+        text_value(a, e->a->value, MAX_NODES);
     else
-        text_value(b, e->b->value, NODES);
+        text_value(b, e->b->value, MAX_NODES);
 }
 
 void values_text(const struct report *r)
@@ -69,7 +69,7 @@ void values_text(const struct report *r)
         text_clear(&out);
         text_clear(&a);
         text_clear(&b);
-        add_values(e, &a, &b);
+        add_value_texts(e, &a, &b);
         text_addf(&out, "%s%s ", style_on(diff_style(e->what)), value_sign(e));
         text_name(&out, e->name);
         text_addf(&out, " = %s%s%s%s", a.len ? a.ptr : "", a.len && b.len ? " → " : "", b.len ? b.ptr : "",
@@ -101,7 +101,7 @@ void values_markdown(const struct report *r)
     }
     for (size_t i = 0; i < r->nvalues; i++) {
         const ckpt_diff_value *e = &r->values[i];
-        add_values(e, &a, &b);
+        add_value_texts(e, &a, &b);
         text_addf(&out, "| %s | ", e->what == CKPT_DIFF_ONLY_A ? "−" : value_sign(e));
         text_markdown_name(&out, e->name);
         add_markdown_value(&out, &a);
@@ -116,7 +116,7 @@ void values_markdown(const struct report *r)
 
 /* -------------------------------------------------------------------- JSON */
 
-static void typed_json(json *parent, const ckpt_leaf *leaf)
+static void add_typed_value(json *parent, const ckpt_leaf *leaf)
 {
     char type[256];
     json_text(parent, "type", ckpt_value_type_name(leaf->value, type, sizeof type));
@@ -131,11 +131,11 @@ static json *value_diff_json(const ckpt_diff_value *e)
     json_str(item, "name", e->name);
     json_path(item, "path", leaf->path, leaf->npath);
     if (e->what != CKPT_DIFF_CHANGED) {
-        typed_json(item, leaf);
+        add_typed_value(item, leaf);
     } else {
         json *b;
-        typed_json(json_add_object(item, "a"), e->a);
-        typed_json(b = json_add_object(item, "b"), e->b);
+        add_typed_value(json_add_object(item, "a"), e->a);
+        add_typed_value(b = json_add_object(item, "b"), e->b);
         if (find_key_of_other_type(e, &key))
             json_path(b, "path", e->b->path, e->b->npath);
     }

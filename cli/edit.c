@@ -12,7 +12,7 @@ struct writing writing;
 /* The stream for the report, chosen before writing, because OUT is the name of a new file afterwards. */
 static FILE *report;
 
-bool edit_plan(const char *input, const char *root, ckpt_file **f, ckpt_plan **p)
+bool edit_open_plan(const char *input, const char *root, ckpt_file **f, ckpt_plan **p)
 {
     ckpt_error err;
     if (!writing.in_place)
@@ -48,7 +48,7 @@ const char *edit_output_format(const ckpt_file *f)
     return name ? name : ckpt_file_format(f);
 }
 
-ckpt_status edit_root_if_flat(const ckpt_file *f, ckpt_plan *p, ckpt_error *err)
+ckpt_status edit_narrow_if_flat(const ckpt_file *f, ckpt_plan *p, ckpt_error *err)
 {
     bool flat = writing.max_shard || ckpt_write_format_is_flat(edit_output_format(f));
     return flat && !writing.root ? ckpt_plan_root(p, "auto", err) : CKPT_OK;
@@ -56,14 +56,14 @@ ckpt_status edit_root_if_flat(const ckpt_file *f, ckpt_plan *p, ckpt_error *err)
 
 static void print_dropped(const ckpt_plan *p, const char *input, const ckpt_write_result *r)
 {
-    enum { SHOWN = 20 };
+    enum { MAX_SHOWN = 20 };
     const ckpt_dropped *d;
     const ckpt_alias *a;
-    for (size_t i = 0; (d = ckpt_plan_dropped_at(p, i)) && (i < SHOWN || !ui.err_tty); i++)
+    for (size_t i = 0; (d = ckpt_plan_dropped_at(p, i)) && (i < MAX_SHOWN || !ui.err_tty); i++)
         print_notice(input, "%s (%s) %s: %s", escape_name(d->name), escape_name(d->type),
                      writing.dry_run ? "would be left out" : "left out", escape_name(d->why));
-    if (r->ndropped > SHOWN && ui.err_tty)
-        print_notice(input, "and %zu more left out; --json lists all", r->ndropped - SHOWN);
+    if (r->ndropped > MAX_SHOWN && ui.err_tty)
+        print_notice(input, "and %zu more left out; --json lists all", r->ndropped - MAX_SHOWN);
     for (size_t i = 0; (a = ckpt_plan_alias_at(p, i)); i++)
         print_notice(input, "\"%s\" is the same tensor as \"%s\": written once, recorded in the metadata",
                      escape_name(a->name), escape_name(a->of));
@@ -364,7 +364,7 @@ int edit_run(const char *cmd, const char *input, ckpt_status (*apply)(ckpt_plan 
     ckpt_recovered what = CKPT_RECOVERED_NOTHING;
     if (writing.in_place && !edit_recover(input, &what))
         return EXIT_TROUBLE;
-    if (!edit_plan(input, writing.root, &f, &p))
+    if (!edit_open_plan(input, writing.root, &f, &p))
         return EXIT_TROUBLE;
     ckpt_status s = edit_select(p, &err);
     if (s == CKPT_OK)

@@ -51,9 +51,9 @@ extern struct writing writing;
 
 /* edit_write_options - returns the options above, all but --to, for the functions of the library. */
 ckpt_write_options edit_write_options(void);
-/* edit_plan - opens INPUT and makes a plan for the part of it at ROOT (NULL: all). Returns false after
+/* edit_open_plan - opens INPUT and makes a plan for the part of it at ROOT (NULL: all). Returns false after
  * printing the error. */
-bool edit_plan(const char *input, const char *root, ckpt_file **f, ckpt_plan **p);
+bool edit_open_plan(const char *input, const char *root, ckpt_file **f, ckpt_plan **p);
 /* edit_select - applies --keep and --drop to P. */
 ckpt_status edit_select(ckpt_plan *p, ckpt_error *err);
 /* edit_check_options - checks which options of CMD are given together, and that there is an output. Returns
@@ -66,9 +66,9 @@ int edit_run(const char *cmd, const char *input, ckpt_status (*apply)(ckpt_plan 
 /* edit_recover - completes or undoes an edit of INPUT in place that was interrupted, and sets *WHAT to what
  * it did. Returns false after printing the error. */
 bool edit_recover(const char *input, ckpt_recovered *what);
-/* edit_root_if_flat - narrows P to the weights if --root is not given and the output holds one mapping of
+/* edit_narrow_if_flat - narrows P to the weights if --root is not given and the output holds one mapping of
  * tensors only: a flat format, or a set of shards with an index. */
-ckpt_status edit_root_if_flat(const ckpt_file *f, ckpt_plan *p, ckpt_error *err);
+ckpt_status edit_narrow_if_flat(const ckpt_file *f, ckpt_plan *p, ckpt_error *err);
 /* edit_write - writes P to --output and reports what was dropped, aliased or noticed. The caller sets
  * r->struct_size. Returns EXIT_OK or EXIT_TROUBLE. */
 int edit_write(ckpt_plan *p, const char *input, ckpt_write_result *r);

@@ -61,7 +61,7 @@ static void visit_entries(struct folder_walk *walk, const char *path, struct pat
     struct path_list entries = {0}, folders = {0};
     struct stat st;
     if (!list_folder(path, &entries)) {
-        walk->unread++;
+        walk->nunread++;
         (void)report_failure(CKPT_EIO, path, NULL, "cannot open the folder: %s", strerror(errno));
     }
     for (size_t i = 0; i < entries.n; i++) {
@@ -70,9 +70,9 @@ static void visit_entries(struct folder_walk *walk, const char *path, struct pat
         else if (S_ISDIR(st.st_mode))
             add_path(&folders, "", entries.items[i]);
         else if (S_ISLNK(st.st_mode))
-            walk->links++;
+            walk->nlinks++;
         else
-            walk->others++;
+            walk->nothers++;
     }
     for (size_t i = folders.n; i-- > 0;)
         add_path(pending, "", folders.items[i]);
@@ -88,12 +88,12 @@ bool is_folder(const char *path)
 
 void print_skipped(const struct folder_walk *walk, const char *path)
 {
-    if (walk->links)
-        print_notice(path, "%llu symbolic link%s not followed", (unsigned long long)walk->links,
-                     walk->links == 1 ? "" : "s");
-    if (walk->others)
+    if (walk->nlinks)
+        print_notice(path, "%llu symbolic link%s not followed", (unsigned long long)walk->nlinks,
+                     walk->nlinks == 1 ? "" : "s");
+    if (walk->nothers)
         print_notice(path, "%llu skipped that are not files (pipes, sockets, devices)",
-                     (unsigned long long)walk->others);
+                     (unsigned long long)walk->nothers);
 }
 
 void walk_folder(struct folder_walk *walk, const char *path)
@@ -117,11 +117,11 @@ void walk_folder(struct folder_walk *walk, const char *path)
 
 /* The state of a run over all files of a command. */
 struct reports {
-    int (*each)(const char *path);
+    int (*process)(const char *path);
     enum files_layout layout;
-    bool several;           /* there may be more than one file */
-    uint64_t done, skipped; /* files reported on; files that are not checkpoints */
-    int status;             /* the highest exit code so far */
+    bool several;                 /* there may be more than one file */
+    uint64_t nreported, nskipped; /* files reported on; files that are not checkpoints */
+    int status;                   /* the highest exit code so far */
 };
 
 void files_name_lines(const char *path, enum files_layout layout, bool several, struct text *name)
@@ -145,7 +145,7 @@ static void print_heading(const struct reports *r, const char *path)
     bool separated = r->layout == FILES_HEADING || r->layout == FILES_BLOCKS;
     if (!separated || !r->several || !ui.tty || ui.json || ui.prefix[0])
         return;
-    if (r->done)
+    if (r->nreported)
         putchar('\n');
     if (r->layout == FILES_BLOCKS || files.no_filename)
         return;
@@ -157,9 +157,9 @@ static void report_file(struct reports *r, const char *path)
     struct text name = {0};
     files_name_lines(path, r->layout, r->several, &name);
     print_heading(r, path);
-    int code = r->each(path);
+    int code = r->process(path);
     r->status = code > r->status ? code : r->status;
-    r->done++;
+    r->nreported++;
     files_unname_lines(&name);
 }
 
@@ -194,7 +194,7 @@ static void visit_file(void *user, const char *path)
     if (is_checkpoint(path))
         report_file(r, path);
     else
-        r->skipped++;
+        r->nskipped++;
 }
 
 /* visit_folder - reports on the folder PATH and returns true if many ranks wrote it as one checkpoint;
@@ -218,16 +218,16 @@ static bool visit_folder(void *user, const char *path)
 static void report_below(struct reports *r, const char *path)
 {
     struct folder_walk walk = {.file = visit_file, .folder = visit_folder, .user = r};
-    uint64_t before = r->done;
-    r->skipped = 0;
+    uint64_t nreported_before = r->nreported;
+    r->nskipped = 0;
     walk_folder(&walk, path);
     print_skipped(&walk, path);
-    if (walk.unread)
+    if (walk.nunread)
         r->status = EXIT_TROUBLE;
-    if (r->skipped)
-        print_notice(path, "%llu file%s no checkpoint%s", (unsigned long long)r->skipped,
-                     r->skipped == 1 ? " is" : "s are", r->skipped == 1 ? "" : "s");
-    if (r->done == before)
+    if (r->nskipped)
+        print_notice(path, "%llu file%s no checkpoint%s", (unsigned long long)r->nskipped,
+                     r->nskipped == 1 ? " is" : "s are", r->nskipped == 1 ? "" : "s");
+    if (r->nreported == nreported_before)
         r->status = report_failure(CKPT_ENOTFOUND, path, NULL, "no checkpoint in this folder");
 }
 
@@ -249,16 +249,16 @@ static void report_operand(struct reports *r, const char *path)
 {
     int before = r->status;
     r->status = EXIT_OK;
-    ui.trouble = CKPT_OK;
+    ui.last_error = CKPT_OK;
     report_file(r, path);
-    if ((ui.trouble == CKPT_EUSAGE || ui.trouble == CKPT_EUNKNOWN) && has_checkpoints(path))
+    if ((ui.last_error == CKPT_EUSAGE || ui.last_error == CKPT_EUNKNOWN) && has_checkpoints(path))
         print_notice(path, "-r takes every checkpoint in it");
     r->status = before > r->status ? before : r->status;
 }
 
-int files_each(int n, char **operand, enum files_layout layout, int (*each)(const char *path))
+int files_each(int n, char **operand, enum files_layout layout, int (*process)(const char *path))
 {
-    struct reports r = {.each = each, .layout = layout, .several = n > 1 || files.recursive};
+    struct reports r = {.process = process, .layout = layout, .several = n > 1 || files.recursive};
     for (int i = 0; i < n; i++) {
         if (files.recursive && is_folder(operand[i]))
             report_below(&r, operand[i]);

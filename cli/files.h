@@ -23,13 +23,13 @@ extern struct files_options files;
 enum files_layout {
     FILES_HEADING, /* by a line "NAME:" above each file */
     FILES_BLOCKS,  /* by an empty line: the first line about a file names it */
-    FILES_LINES,   /* not at all: EACH prints the name in its lines if it is needed */
+    FILES_LINES,   /* not at all: PROCESS prints the name in its lines if it is needed */
     FILES_COLUMN   /* by a first column with the name, then a tab */
 };
 
-/* files_each - calls EACH with each of the N operands, or with -r with each checkpoint below them. Returns
- * the highest exit code that EACH returned; EXIT_TROUBLE if -r finds nothing. */
-int files_each(int n, char **operand, enum files_layout layout, int (*each)(const char *path));
+/* files_each - calls PROCESS with each of the N operands, or with -r with each checkpoint below them. Returns
+ * the highest exit code that PROCESS returned; EXIT_TROUBLE if -r finds nothing. */
+int files_each(int n, char **operand, enum files_layout layout, int (*process)(const char *path));
 
 /* files_name_lines - makes each line that line_put prints begin with PATH, if the options and LAYOUT require
  * it. SEVERAL: there may be other files. NAME is empty, and holds the text until files_unname_lines(). */
@@ -38,8 +38,8 @@ void files_unname_lines(struct text *name);
 
 /* Visits the files below a folder, in an order that does not depend on the disk. */
 struct folder_walk {
-    uint64_t links, others; /* how many were skipped: symbolic links; sockets, pipes and devices */
-    uint64_t unread;        /* folders that could not be opened; an error was printed for each */
+    uint64_t nlinks, nothers; /* how many were skipped: symbolic links; sockets, pipes and devices */
+    uint64_t nunread;         /* folders that could not be opened; an error was printed for each */
     void (*file)(void *user, const char *path);
     /* folder - returns true if the files below PATH are not to be visited. NULL: visit all. */
     bool (*folder)(void *user, const char *path);

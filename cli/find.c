@@ -96,8 +96,8 @@ void text_key(struct text *t, const ckpt_value *key)
         text_value(t, key, 20);
 }
 
-/* key_bytes - returns KEY, or index I of a sequence if KEY is NULL, as it is written in a path. */
-static ckpt_str key_bytes(struct text *t, const ckpt_value *key, size_t i)
+/* path_component - returns KEY, or index I of a sequence if KEY is NULL, as it is written in a path. */
+static ckpt_str path_component(struct text *t, const ckpt_value *key, size_t i)
 {
     if (key && is_text(key))
         return ckpt_value_str(key);
@@ -118,7 +118,7 @@ static bool find_below(struct search *s, const ckpt_value *v, ckpt_str path, uns
     bool hit = false;
     for (size_t i = 0; !hit && depth < MAX_DEPTH && s->steps < MAX_STEPS && ckpt_value_item(v, i, &key, &val);
          i++) {
-        ckpt_str word = key_bytes(&t, key, i);
+        ckpt_str word = path_component(&t, key, i);
         s->steps++;
         if (!str_begins(path, word))
             continue;
@@ -148,7 +148,7 @@ static bool find_node(const ckpt_file *f, ckpt_str root, ckpt_str name, struct f
 
 bool find_path(const ckpt_file *f, ckpt_str root, ckpt_str name, struct found *out)
 {
-    (void)ckpt_file_root(f); /* reads the graph; before, rows have no nodes */
+    (void)ckpt_file_root(f); /* reads the graph, from which ckpt_tensor_at() takes t.value */
     uint32_t row = ckpt_tensor_find(f, name);
     ckpt_tensor t = CKPT_INIT(ckpt_tensor);
     if (ckpt_tensor_at(f, row, &t)) {
@@ -214,7 +214,7 @@ ckpt_str find_similar_name(const ckpt_file *f, const char *name)
 
 /* ------------------------------------------------- globs that match nothing */
 
-enum { NEAR_SHOWN = 3, NEAR_ROWS = 20000 }; /* names in a notice; rows that are compared for it */
+enum { MAX_NEAR_NAMES = 3, MAX_NEAR_ROWS = 20000 }; /* names in a notice; rows that are compared for it */
 
 /* contains_word - returns true if WORD is in NAME, upper and lower case being alike. */
 static bool contains_word(ckpt_str name, ckpt_str word)
@@ -254,57 +254,57 @@ static ckpt_str longest_word(const char *glob)
 static ckpt_str nearest_component(const ckpt_file *f, ckpt_str word)
 {
     ckpt_str best = {0};
-    char typed[64], one[64];
-    int least = INT_MAX;
+    char typed[64], component[64];
+    int least_distance = INT_MAX;
     snprintf(typed, sizeof typed, "%.*s", (int)(word.len < 63 ? word.len : 63), word.ptr);
-    for (uint32_t row = 0; row < ckpt_tensor_count(f) && row < NEAR_ROWS; row++) {
+    for (uint32_t row = 0; row < ckpt_tensor_count(f) && row < MAX_NEAR_ROWS; row++) {
         ckpt_str name = ckpt_tensor_name(f, row);
         for (size_t at = 0, n; at < name.len; at += n + 1) {
             const char *dot = memchr(name.ptr + at, '.', name.len - at);
             n = dot ? (size_t)(dot - name.ptr) - at : name.len - at;
-            if (n >= sizeof one)
+            if (n >= sizeof component)
                 continue;
-            snprintf(one, sizeof one, "%.*s", (int)n, name.ptr + at);
-            int d = guess_distance(typed, one);
-            if (d < 0 || d >= least)
+            snprintf(component, sizeof component, "%.*s", (int)n, name.ptr + at);
+            int d = guess_distance(typed, component);
+            if (d < 0 || d >= least_distance)
                 continue;
-            least = d;
+            least_distance = d;
             best = (ckpt_str){name.ptr + at, n};
         }
     }
     return best;
 }
 
-/* add_names - adds the first names that contain WORD, and how many more there are. Returns false if there
- * is none. */
-static bool add_names(struct text *out, const ckpt_file *f, ckpt_str word)
+/* add_names_with_word - adds the first names that contain WORD, and how many more there are. Returns false if
+ * there is none. */
+static bool add_names_with_word(struct text *out, const ckpt_file *f, ckpt_str word)
 {
-    size_t n = 0, more = 0;
+    size_t n = 0, nmore = 0;
     for (uint32_t row = 0; row < ckpt_tensor_count(f); row++) {
         ckpt_str name = ckpt_tensor_name(f, row);
         if (!contains_word(name, word))
             continue;
-        if (n == NEAR_SHOWN) {
-            more++;
+        if (n == MAX_NEAR_NAMES) {
+            nmore++;
             continue;
         }
         text_add(out, n++ ? ", " : "");
         text_name(out, name);
     }
-    if (more)
-        text_addf(out, " and %zu more", more);
+    if (nmore)
+        text_addf(out, " and %zu more", nmore);
     return n != 0;
 }
 
-/* add_nearest - adds the pattern that was probably meant by GLOB, and the names that it matches. */
-static void add_nearest(struct text *out, const ckpt_file *f, const char *glob)
+/* add_suggestion - adds the pattern that was probably meant by GLOB, and the names that it matches. */
+static void add_suggestion(struct text *out, const ckpt_file *f, const char *glob)
 {
     struct text names = {0}, pattern = {0};
     ckpt_str word = longest_word(glob);
-    bool found = add_names(&names, f, word);
+    bool found = add_names_with_word(&names, f, word);
     if (!found && word.len) {
         word = nearest_component(f, word);
-        found = add_names(&names, f, word);
+        found = add_names_with_word(&names, f, word);
     }
     if (found) {
         text_addf(&pattern, "*%.*s*", (int)word.len, word.ptr);
@@ -328,7 +328,7 @@ void text_no_match(struct text *out, const ckpt_file *f, const char *const *glob
     }
     if (unmatched) {
         text_addf(out, "no tensor matches '%s'", escape_name(str_of(unmatched)));
-        add_nearest(out, f, unmatched);
+        add_suggestion(out, f, unmatched);
     } else {
         text_add(out, "no tensor matches");
         text_add(out, excludes ? ": patterns that begin with ! exclude all that is left" : "");

@@ -149,8 +149,8 @@ static bool is_command_listed(const char *commands, const struct cmd *cmd)
     return strcmp(commands, "*") == 0;
 }
 
-/* has_option - returns true if ANSWER is a command line, or an option of CMD. */
-static bool has_option(const struct cmd *cmd, const char *answer)
+/* answer_fits - returns true if ANSWER is a command line, or an option of CMD. */
+static bool answer_fits(const struct cmd *cmd, const char *answer)
 {
     if (answer[0] != '-')
         return true;
@@ -177,8 +177,8 @@ int report_unknown_option(const struct cmd *cmd, const char *word)
     if (replace_if_nearer(&best, "help"))
         meant = "help";
     for (size_t i = 0; i < COUNT(option_guesses); i++)
-        if (is_command_listed(option_guesses[i].commands, cmd) && has_option(cmd, option_guesses[i].answer) &&
-            replace_if_nearer(&best, option_guesses[i].typed))
+        if (is_command_listed(option_guesses[i].commands, cmd) &&
+            answer_fits(cmd, option_guesses[i].answer) && replace_if_nearer(&best, option_guesses[i].typed))
             answer = option_guesses[i].answer;
     if (answer)
         return usage_error(cmd->name, "unknown option '--%s'; use %s", shown, answer);

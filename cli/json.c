@@ -151,8 +151,8 @@ void json_path(json *parent, const char *key, const ckpt_path_elem *path, uint32
     json_raw(parent, key, t.ptr);
 }
 
-/* add_printed - adds V as `ckpt show` prints it; a large integer without quotes. */
-static void add_printed(json *parent, const char *key, const ckpt_value *v)
+/* add_as_text - adds V as `ckpt show` prints it; a large integer without quotes. */
+static void add_as_text(json *parent, const char *key, const ckpt_value *v)
 {
     enum { MAX_NODES = 10000 };
     struct text t = {0};
@@ -164,9 +164,9 @@ static void add_printed(json *parent, const char *key, const ckpt_value *v)
     text_free(&t);
 }
 
-/* is_left_in_file - returns true if V is text too long for memory: ckpt_value_str() is empty, but its printed
- * form is not. */
-static bool is_left_in_file(const ckpt_value *v)
+/* is_unloaded_text - returns true if V is a text that was not loaded because of its length:
+ * ckpt_value_str() is empty, but its printed form is not. */
+static bool is_unloaded_text(const ckpt_value *v)
 {
     char shown[8];
     return ckpt_value_str(v).len == 0 && ckpt_value_text(v, 1, shown, sizeof shown) > 2;
@@ -181,12 +181,12 @@ void json_value(json *parent, const char *key, const ckpt_value *v)
     case CKPT_V_FLOAT: json_real(parent, key, ckpt_value_float(v)); break;
     case CKPT_V_STR:
     case CKPT_V_STR8:
-        if (is_left_in_file(v))
-            add_printed(parent, key, v);
+        if (is_unloaded_text(v))
+            add_as_text(parent, key, v);
         else
             json_str(parent, key, ckpt_value_str(v));
         break;
-    default: add_printed(parent, key, v);
+    default: add_as_text(parent, key, v);
     }
 }
 
@@ -317,9 +317,9 @@ void json_tensor_row(const ckpt_file *f, uint32_t row, FILE *stream)
     fwrite(t.ptr, 1, t.len, stream);
 }
 
-bool json_has_rows(bool set)
+bool json_has_rows(bool child_has_rows)
 {
-    first_row = first_row && !set;
+    first_row = first_row && !child_has_rows;
     return !first_row;
 }
 

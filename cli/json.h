@@ -17,8 +17,8 @@ typedef struct json json;
 json *json_object(void);
 json *json_schema(const char *schema); /* makes an object whose first key is "schema" */
 void json_free(json *j);
-/* These add a value to PARENT: to an object under KEY, a text that outlives it, to an array with KEY NULL.
- * Only in an object does json_str add NAME_hex. */
+/* These add a value to PARENT. In an object it gets the name KEY, which must outlive PARENT; in an array KEY is
+ * NULL. Only in an object does json_str add NAME_hex. */
 void json_str(json *parent, const char *key, ckpt_str s);
 void json_text(json *parent, const char *key, const char *s);
 void json_u64(json *parent, const char *key, uint64_t n);
@@ -60,9 +60,9 @@ void json_row(json *row, FILE *stream);
 void json_tensor_row(const ckpt_file *f, uint32_t row, FILE *stream); /* as ckpt_tensor_json makes it */
 /* json_begin_list - prints `"KEY":[`; after the last json_row, the caller prints "]". */
 void json_begin_list(const char *key, FILE *stream);
-/* json_has_rows - returns true if a row was printed since json_begin_rows. SET: a child printed
- * one. */
-bool json_has_rows(bool set);
+/* json_has_rows - returns true if this process or, by CHILD_HAS_ROWS, a child printed a row since
+ * json_begin_rows. */
+bool json_has_rows(bool child_has_rows);
 void json_end_rows(json *tail, FILE *stream); /* TAIL may be NULL */
 /* json_print_head - prints the members of HEAD and `"KEY":`; the caller prints the value and "}". */
 void json_print_head(json *head, const char *key, FILE *stream);

@@ -42,8 +42,8 @@ void cmd_overview(FILE *stream)
           stream);
 }
 
-/* handle_end_signal - ends the process as the signal would have, after removing unfinished files. */
-static void handle_end_signal(int sig)
+/* handle_fatal_signal - ends the process as the signal would have, after removing unfinished files. */
+static void handle_fatal_signal(int sig)
 {
     static const char words[] = "ckpt: interrupted; no unfinished file is left\n";
     ckpt_emergency_cleanup();
@@ -57,7 +57,7 @@ static void handle_end_signal(int sig)
 static void handle_usr1(int sig)
 {
     (void)sig;
-    progress_request();
+    progress_request_line();
 }
 
 static void set_handler(int sig, void (*handler)(int))
@@ -105,10 +105,10 @@ static int run_command(int argc, char **argv)
     return code != OPT_PARSED ? code : cmd->run(n, argv + 2);
 }
 
-/* hold_streams - opens /dev/null for each standard stream that is closed: otherwise the next file opened
- * would get its number, and output would go into a checkpoint. It is opened for the other direction, so that
- * its use still fails. */
-static bool hold_streams(void)
+/* open_closed_streams - opens /dev/null for each standard stream that is closed: otherwise the next file
+ * opened would get its number, and output would go into a checkpoint. It is opened for the other direction,
+ * so that its use still fails. */
+static bool open_closed_streams(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
         if (fcntl(fd, F_GETFD) < 0 && errno == EBADF &&
@@ -130,19 +130,19 @@ static void raise_open_limit(void)
 
 int main(int argc, char **argv)
 {
-    static const int end_signals[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGQUIT, SIGXCPU};
-    bool held = hold_streams();
+    static const int fatal_signals[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGQUIT, SIGXCPU};
+    bool are_streams_open = open_closed_streams();
     /* libzip before 1.11 converts the DOS time of each member to local time, for which it reads
      * /etc/localtime. No time is ever shown. */
     setenv("TZ", "UTC0", 0);
-    for (size_t i = 0; i < sizeof end_signals / sizeof *end_signals; i++)
-        set_handler(end_signals[i], handle_end_signal);
+    for (size_t i = 0; i < sizeof fatal_signals / sizeof *fatal_signals; i++)
+        set_handler(fatal_signals[i], handle_fatal_signal);
     set_handler(SIGUSR1, handle_usr1);
     signal(SIGXFSZ, SIG_IGN); /* a write past ulimit -f fails with EFBIG, which is reported */
     raise_open_limit();
     ui_init();
     ui.json = has_json_option(argc, argv);
-    if (!held)
+    if (!are_streams_open)
         return report_failure(CKPT_EIO, NULL, NULL,
                               "a standard stream is closed, and /dev/null cannot be opened");
     return finish_output(run_command(argc, argv));

@@ -223,19 +223,19 @@ void opt_help(const struct opt *o, struct text *out)
 
 static void print_option(const struct opt *o, FILE *stream)
 {
-    char left[64];
+    char left_column[64];
     struct text help = {0};
-    int n = o->letter ? snprintf(left, sizeof left, "  -%c%s", o->letter, o->name ? ", " : "")
-                      : snprintf(left, sizeof left, "      ");
+    int n = o->letter ? snprintf(left_column, sizeof left_column, "  -%c%s", o->letter, o->name ? ", " : "")
+                      : snprintf(left_column, sizeof left_column, "      ");
     if (o->name)
-        n += snprintf(left + n, sizeof left - (size_t)n, "--%s", o->name);
+        n += snprintf(left_column + n, sizeof left_column - (size_t)n, "--%s", o->name);
     if (o->arg)
-        n += snprintf(left + n, sizeof left - (size_t)n, "%c%s", o->name ? '=' : ' ', o->arg);
+        n += snprintf(left_column + n, sizeof left_column - (size_t)n, "%c%s", o->name ? '=' : ' ', o->arg);
     opt_help(o, &help);
     if (n > 27)
-        fprintf(stream, "%s\n%28s%s\n", left, "", help.ptr);
+        fprintf(stream, "%s\n%28s%s\n", left_column, "", help.ptr);
     else
-        fprintf(stream, "%-28s%s\n", left, help.ptr);
+        fprintf(stream, "%-28s%s\n", left_column, help.ptr);
     text_free(&help);
 }
 

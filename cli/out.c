@@ -14,7 +14,7 @@
 #include "json.h"
 #include "progress.h"
 
-#define LINES_AT_ONCE 4096u /* bytes of a table that are written at once */
+#define TABLE_BLOCK 4096u /* bytes of a table that are written at once */
 
 struct ui ui = {.prefix = "", .limits = CKPT_INIT(ckpt_limits)};
 
@@ -39,13 +39,13 @@ ckpt_work ui_work(void)
 
 void ui_init(void)
 {
-    static char block[262144]; /* the default buffer of stdout has only 4 KiB */
+    static char stdout_buffer[262144]; /* the default buffer of stdout has only 4 KiB */
     const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
     bool colors = !(no_color && *no_color) && term && strcmp(term, "dumb") != 0;
     ui.tty = isatty(STDOUT_FILENO);
     ui.err_tty = isatty(STDERR_FILENO);
     if (!ui.tty)
-        setvbuf(stdout, block, _IOFBF, sizeof block);
+        setvbuf(stdout, stdout_buffer, _IOFBF, sizeof stdout_buffer);
     ui.color = ui.tty && colors;
     ui.err_color = ui.err_tty && colors;
     ui.width = ui.tty ? terminal_width() : UINT_MAX;
@@ -121,7 +121,7 @@ int report_error(const ckpt_error *err, const char *path)
 {
     char line[1400];
     ckpt_error shown = *err;
-    ui.trouble = err->status;
+    ui.last_error = err->status;
     if (!shown.file[0] && path)
         ckpt_text_escape(str_of(path), shown.file, sizeof shown.file);
     if (!shown.hint[0] && path && err->sys_errno == ENOENT)
@@ -186,7 +186,7 @@ void print_notice(const char *path, const char *fmt, ...)
 static struct {
     const ckpt_file *file;
     size_t nprinted;
-} opened[2];
+} open_files[2];
 
 static void print_new_notices(const ckpt_file *f, size_t *nprinted)
 {
@@ -228,10 +228,10 @@ ckpt_file *open_input_by(opener *open_path, const char *path, bool ignore_crc)
         report_error(&err, path);
         return NULL;
     }
-    size_t i = opened[0].file ? 1 : 0;
-    opened[i].file = f;
-    opened[i].nprinted = 0;
-    print_new_notices(f, &opened[i].nprinted);
+    size_t i = open_files[0].file ? 1 : 0;
+    open_files[i].file = f;
+    open_files[i].nprinted = 0;
+    print_new_notices(f, &open_files[i].nprinted);
     return f;
 }
 
@@ -249,11 +249,11 @@ ckpt_file *open_for_git(const char *path, bool ignore_crc, const char *label)
 
 void close_input(ckpt_file *f)
 {
-    for (size_t i = 0; f && i < sizeof opened / sizeof *opened; i++) {
-        if (opened[i].file != f)
+    for (size_t i = 0; f && i < sizeof open_files / sizeof *open_files; i++) {
+        if (open_files[i].file != f)
             continue;
-        print_new_notices(f, &opened[i].nprinted);
-        opened[i].file = NULL;
+        print_new_notices(f, &open_files[i].nprinted);
+        open_files[i].file = NULL;
     }
     ckpt_close(f);
 }
@@ -281,7 +281,7 @@ static size_t wrap_text(struct table *t, size_t from, size_t width)
 {
     size_t columns;
     while ((columns = count_columns(t, t->text.ptr + from, t->text.len - from)) > width) {
-        from += text_fits(t->text.ptr + from, t->text.len - from, width);
+        from += text_len_fitting(t->text.ptr + from, t->text.len - from, width);
         if (from == t->text.len)
             return 0;
         text_insert_blanks(&t->text, from, 1);
@@ -316,7 +316,7 @@ static void end_line(struct table *t)
     bool is_header = t->nrows == 1;
     if (is_header && !t->header)
         text_clear(&t->text);
-    if (t->text.len < LINES_AT_ONCE)
+    if (t->text.len < TABLE_BLOCK)
         return;
     fwrite(t->text.ptr, 1, t->text.len, t->stream);
     text_clear(&t->text);
@@ -391,9 +391,9 @@ void table_header(struct table *t, const char *const *titles)
     }
 }
 
-/* begin_lines - begins to print rows, whose columns are measured. Makes the first column narrower if they are
- * wider than the terminal. */
-static void begin_lines(struct table *t, FILE *stream, bool header)
+/* begin_printing - begins to print rows, whose columns are measured. Makes the first column narrower if the
+ * table is wider than the terminal. */
+static void begin_printing(struct table *t, FILE *stream, bool header)
 {
     size_t others = text_columns(ui.prefix, strlen(ui.prefix)); /* columns after the first, and the prefix */
     for (unsigned c = 1; c < t->columns; c++)
@@ -410,7 +410,7 @@ static void begin_lines(struct table *t, FILE *stream, bool header)
     t->nrows = 0;
 }
 
-static void end_lines(struct table *t)
+static void end_printing(struct table *t)
 {
     if (t->nrows)
         end_line(t);
@@ -423,7 +423,7 @@ void table_print(struct table *t, FILE *stream, bool header)
     struct text all = t->text;
     const char *p = all.ptr;
     size_t rows = t->nrows, cell = 0;
-    begin_lines(t, stream, header);
+    begin_printing(t, stream, header);
     t->text = (struct text){0};
     for (size_t r = 0; r < rows; r++) {
         table_row(t, t->styles[r]);
@@ -432,7 +432,7 @@ void table_print(struct table *t, FILE *stream, bool header)
             table_cell(t);
         }
     }
-    end_lines(t);
+    end_printing(t);
     text_free(&all);
 }
 
@@ -441,10 +441,10 @@ void table_flow(struct table *t, void (*rows)(struct table *t, const void *user)
 {
     t->pass = TABLE_MEASURES;
     rows(t, user);
-    begin_lines(t, stream, header);
+    begin_printing(t, stream, header);
     text_clear(&t->text);
     rows(t, user);
-    end_lines(t);
+    end_printing(t);
 }
 
 void table_free(struct table *t)
@@ -484,7 +484,7 @@ struct named_row {
     uint32_t row;
 };
 
-static struct named_row name_row(const ckpt_file *f, uint32_t row)
+static struct named_row named_row_of(const ckpt_file *f, uint32_t row)
 {
     return (struct named_row){ckpt_tensor_name(f, row), row};
 }
@@ -507,7 +507,7 @@ static size_t find_position(const struct sorting *s, const uint32_t *rows, size_
     size_t low = 0;
     while (low < n) {
         size_t middle = low + (n - low) / 2;
-        if (comes_before(s, name_row(s->f, rows[middle]), x))
+        if (comes_before(s, named_row_of(s->f, rows[middle]), x))
             low = middle + 1;
         else
             n = middle;
@@ -524,19 +524,19 @@ static void merge_sort(const struct sorting *s, uint32_t *rows, size_t n)
         return;
     merge_sort(s, rows, half);
     merge_sort(s, rows + half, n - half);
-    struct named_row right_row = name_row(s->f, rows[half]);
-    if (comes_before(s, name_row(s->f, rows[half - 1]), right_row))
+    struct named_row right_row = named_row_of(s->f, rows[half]);
+    if (comes_before(s, named_row_of(s->f, rows[half - 1]), right_row))
         return;
     size_t end = find_position(s, rows, half, right_row), nmoved = half - end;
     memcpy(s->moved, rows + end, nmoved * sizeof *rows);
-    struct named_row left_row = name_row(s->f, s->moved[0]); /* at least one row comes after the right one */
+    struct named_row left_row = named_row_of(s->f, s->moved[0]); /* it exists: it comes after rows[half] */
     while (left < nmoved) {
         if (right == n || comes_before(s, left_row, right_row)) {
             rows[end++] = left_row.row;
-            left_row = ++left < nmoved ? name_row(s->f, s->moved[left]) : left_row;
+            left_row = ++left < nmoved ? named_row_of(s->f, s->moved[left]) : left_row;
         } else {
             rows[end++] = right_row.row;
-            right_row = ++right < n ? name_row(s->f, rows[right]) : right_row;
+            right_row = ++right < n ? named_row_of(s->f, rows[right]) : right_row;
         }
     }
 }
@@ -550,7 +550,7 @@ void rows_sort(const ckpt_file *f, uint32_t *rows, size_t n, int (*compare)(ckpt
 
 struct row_size {
     uint64_t bytes;
-    size_t rank; /* position in natural order */
+    size_t rank; /* index among the rows in natural order */
     uint32_t row;
 };
 
@@ -578,7 +578,7 @@ static void sort_by_size(const ckpt_file *f, uint32_t *rows, size_t n)
     free(all);
 }
 
-uint32_t *rows_sorted(const ckpt_file *f, const char *const *globs, size_t nglobs, enum row_order order,
+uint32_t *rows_select(const ckpt_file *f, const char *const *globs, size_t nglobs, enum row_order order,
                       size_t *n)
 {
     uint32_t count = ckpt_tensor_count(f);

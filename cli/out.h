@@ -8,7 +8,7 @@
 
 struct ui {
     bool json, quiet;
-    ckpt_status trouble;     /* status of the last error that was printed */
+    ckpt_status last_error;  /* status of the last error that was printed */
     const char *prefix;      /* what each line about a file begins with: its escaped name, or "" */
     bool ignore_case;        /* globs match ASCII letters of either case */
     uint64_t jobs;           /* threads; 0: the library decides */
@@ -125,9 +125,9 @@ void table_free(struct table *t);
 /* rows_sort - sorts N ROWS of F by name with COMPARE; equal names stay in the order of the file. */
 void rows_sort(const ckpt_file *f, uint32_t *rows, size_t n, int (*compare)(ckpt_str a, ckpt_str b));
 enum row_order { ORDER_NATURAL, ORDER_FILE, ORDER_SIZE }; /* ORDER_SIZE: the largest first */
-/* rows_sorted - returns the *N rows of F whose names pass the globs ('!GLOB' excludes), sorted by ORDER. The
+/* rows_select - returns the *N rows of F whose names pass the globs ('!GLOB' excludes), sorted by ORDER. The
  * caller frees them. */
-uint32_t *rows_sorted(const ckpt_file *f, const char *const *globs, size_t nglobs, enum row_order order,
+uint32_t *rows_select(const ckpt_file *f, const char *const *globs, size_t nglobs, enum row_order order,
                       size_t *n);
 bool globs_pass(ckpt_str name, const char *const *globs, size_t nglobs);
 

@@ -8,9 +8,9 @@
 #include "number.h"
 #include "out.h"
 
-/* A slice of more than LIMIT elements is shown by its edges: the first and last EDGE indexes of the last two
- * dimensions, and the first and last index of the others. Elements are read in blocks of WINDOW elements. */
-enum { LIMIT = 200, EDGE = 3, WINDOW = 4096 };
+/* A slice of more than MAX_FULL_ELEMENTS is shown by its edges: the first and last EDGE_INDEXES of the last two
+ * dimensions, and the first and last index of the others. WINDOW_ELEMENTS are read at a time. */
+enum { MAX_FULL_ELEMENTS = 200, EDGE_INDEXES = 3, WINDOW_ELEMENTS = 4096 };
 
 /* The format of all numbers of one preview, so that their decimal points line up. */
 struct number_format {
@@ -23,8 +23,8 @@ struct number_format {
 struct preview_walk {
     const struct preview *preview;
     ckpt_dtype dtype;      /* of the elements as they are read */
-    size_t size;           /* bytes of an element */
-    uint64_t total;        /* elements of the tensor */
+    size_t element_size;   /* bytes of an element */
+    uint64_t nelements;    /* elements of the tensor */
     uint32_t ndim;         /* axes of the slice */
     uint64_t *stride;      /* of each axis, in elements */
     uint64_t *index;       /* current index along each axis, in steps of the slice */
@@ -47,14 +47,14 @@ const uint64_t *preview_shape(const ckpt_tensor *t, uint32_t *ndim)
     return &bytes;
 }
 
-/* read_element - reads element INDEX. Blocks begin at multiples of WINDOW, so that reading back and forth
- * hits the same block. */
+/* read_element - reads element INDEX. Windows begin at multiples of WINDOW_ELEMENTS, so that reading back and
+ * forth hits the same one. */
 static ckpt_status read_element(struct preview_walk *walk, uint64_t index, struct number *out)
 {
     if (index < walk->window_first || index - walk->window_first >= walk->window_count) {
-        uint64_t first = index / WINDOW * WINDOW, left = walk->total - first;
+        uint64_t first = index / WINDOW_ELEMENTS * WINDOW_ELEMENTS, left = walk->nelements - first;
         walk->window_first = first;
-        walk->window_count = left < WINDOW ? left : WINDOW;
+        walk->window_count = left < WINDOW_ELEMENTS ? left : WINDOW_ELEMENTS;
         ckpt_status s = number_read(walk->preview->f, walk->preview->row, first, walk->window_count,
                                     walk->window, walk->err);
         if (s != CKPT_OK) {
@@ -62,7 +62,7 @@ static ckpt_status read_element(struct preview_walk *walk, uint64_t index, struc
             return s;
         }
     }
-    *out = number_decode(walk->dtype, walk->window + (index - walk->window_first) * walk->size);
+    *out = number_decode(walk->dtype, walk->window + (index - walk->window_first) * walk->element_size);
     return CKPT_OK;
 }
 
@@ -252,23 +252,23 @@ static bool begin_preview(struct preview_walk *walk, const struct preview *previ
     const uint64_t *shape = preview_shape(&t, &ndim);
     *walk = (struct preview_walk){.preview = preview,
                                   .dtype = number_shown_dtype((ckpt_dtype)t.dtype),
-                                  .size = number_bytes((ckpt_dtype)t.dtype),
+                                  .element_size = number_bytes((ckpt_dtype)t.dtype),
                                   .ndim = ndim,
-                                  .total = number_is_packed((ckpt_dtype)t.dtype) ? t.nbytes : t.elements,
+                                  .nelements = number_is_packed((ckpt_dtype)t.dtype) ? t.nbytes : t.elements,
                                   .err = err};
     walk->format.all_integers = true;
     walk->stride = mem_new(ndim, sizeof *walk->stride);
     walk->index = mem_new(ndim, sizeof *walk->index);
     walk->edge = mem_new(ndim, sizeof *walk->edge);
-    walk->window = mem_new(WINDOW, walk->size);
+    walk->window = mem_new(WINDOW_ELEMENTS, walk->element_size);
     uint64_t step = 1;
     for (uint32_t i = ndim; i-- > 0; step *= shape[i])
         walk->stride[i] = step;
-    uint32_t inner = 0;
-    for (uint32_t i = ndim; shorten && preview->slice->elements > LIMIT && i-- > 0;) {
-        uint64_t edge = inner < 2 ? EDGE : 1;
+    uint32_t inner_axes = 0;
+    for (uint32_t i = ndim; shorten && preview->slice->elements > MAX_FULL_ELEMENTS && i-- > 0;) {
+        uint64_t edge = inner_axes < 2 ? EDGE_INDEXES : 1;
         walk->edge[i] = preview->slice->axes[i].count > 2 * edge + 1 ? edge : 0;
-        inner += !preview->slice->axes[i].dropped;
+        inner_axes += !preview->slice->axes[i].drops_dimension;
     }
     return preview->slice->elements != 0;
 }
@@ -288,7 +288,7 @@ ckpt_status preview_text(const struct preview *preview, ckpt_error *err)
     if (begin_preview(&walk, preview, !preview->full, err)) {
         uint32_t *shown = mem_new(walk.ndim, sizeof *shown), n = 0;
         for (uint32_t i = 0; i < walk.ndim; i++)
-            if (!preview->slice->axes[i].dropped)
+            if (!preview->slice->axes[i].drops_dimension)
                 shown[n++] = i;
         s = measure_elements(&walk, false);
         choose_form(&walk.format, preview->exact);
@@ -321,7 +321,7 @@ ckpt_status preview_json(const struct preview *preview, ckpt_error *err)
         for (axis = walk.ndim; axis-- > 0;) {
             if (advance_axis(&walk, axis))
                 break;
-            if (preview->slice->axes[axis].dropped)
+            if (preview->slice->axes[axis].drops_dimension)
                 continue;
             putchar(']');
             open_brackets--;

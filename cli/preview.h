@@ -8,13 +8,13 @@
 struct axis {
     uint64_t start, count; /* count elements, the first at start */
     int64_t step;          /* from one element to the next */
-    bool dropped;          /* a single index, which removes the dimension */
+    bool drops_dimension;  /* it is a single index, not a range */
 };
 
 struct slice {
     struct axis *axes; /* one per dimension of the tensor */
     uint32_t naxes;
-    uint64_t *shape; /* of the result: the counts of the axes that are not dropped */
+    uint64_t *shape; /* of the result: the counts of the axes that are ranges */
     uint32_t ndim;
     uint64_t elements;
 };

@@ -10,7 +10,7 @@
 static const char *verb = "working";
 static struct timespec began, last_drawn;
 static volatile sig_atomic_t line_shown; /* a line is on the terminal, to be removed */
-static volatile sig_atomic_t requested;  /* SIGUSR1 came: the next step prints a line */
+static volatile sig_atomic_t is_line_requested; /* SIGUSR1 came: the next step prints a line */
 
 static double seconds_since(const struct timespec *t)
 {
@@ -66,7 +66,7 @@ static void draw_line(const char *name, uint64_t done, uint64_t total, bool perm
     struct text t = {0};
     add_line(&t, name, done, total);
     bool is_width_known = ui.width > 20 && ui.width < 500;
-    size_t n = permanent ? t.len : text_fits(t.ptr, t.len, is_width_known ? ui.width - 1 : 79);
+    size_t n = permanent ? t.len : text_len_fitting(t.ptr, t.len, is_width_known ? ui.width - 1 : 79);
     if (ui.err_tty)
         fputs("\r\033[K", stderr);
     fprintf(stderr, "%s%.*s%s", permanent ? "ckpt: " : "", (int)n, t.ptr, permanent ? "\n" : "");
@@ -77,8 +77,8 @@ static void draw_line(const char *name, uint64_t done, uint64_t total, bool perm
 
 int progress_step(void *user, uint64_t done, uint64_t total)
 {
-    if (requested) {
-        requested = 0;
+    if (is_line_requested) {
+        is_line_requested = 0;
         draw_line(user, done, total, true);
     }
     if (ui.err_tty && !ui.quiet && !ui.json && progress_seconds() >= 0.5 &&
@@ -89,7 +89,7 @@ int progress_step(void *user, uint64_t done, uint64_t total)
     return 0;
 }
 
-void progress_request(void) { requested = 1; }
+void progress_request_line(void) { is_line_requested = 1; }
 
 void progress_wipe(void)
 {

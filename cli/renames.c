@@ -1,4 +1,4 @@
-/* renames.c - reports the renames of a plan in a few lines: one for each different change of names. */
+/* renames.c - reports the renames of a plan in a few lines: one for each ndifferent change of names. */
 #include "edit.h"
 
 #include <stdlib.h>
@@ -94,8 +94,8 @@ static int compare_changes(const void *x, const void *y)
     return c ? c : a->first < b->first ? -1 : 1;
 }
 
-/* add_if_same - adds the counts of C to INTO and returns true if both are one change in one mapping. */
-static bool add_if_same(struct change *into, const struct change *c)
+/* merge_if_same - adds the counts of C to INTO and returns true if both are one change in one mapping. */
+static bool merge_if_same(struct change *into, const struct change *c)
 {
     if (into->mapping != c->mapping || !str_is_equal(into->from, c->from) || !str_is_equal(into->to, c->to))
         return false;
@@ -112,16 +112,16 @@ static int compare_first_renames(const void *x, const void *y)
     return a->first < b->first ? -1 : a->first > b->first;
 }
 
-/* merge_changes - merges equal ones of N changes, and returns how many different ones there are. */
+/* merge_changes - merges equal ones of N changes, and returns how many ndifferent ones there are. */
 static size_t merge_changes(struct change *c, size_t n)
 {
-    size_t kept = 0;
+    size_t nkept = 0;
     qsort(c, n, sizeof *c, compare_changes);
     for (size_t i = 0; i < n; i++)
-        if (!kept || !add_if_same(&c[kept - 1], &c[i]))
-            c[kept++] = c[i];
-    qsort(c, kept, sizeof *c, compare_first_renames);
-    return kept;
+        if (!nkept || !merge_if_same(&c[nkept - 1], &c[i]))
+            c[nkept++] = c[i];
+    qsort(c, nkept, sizeof *c, compare_first_renames);
+    return nkept;
 }
 
 static void add_count(struct text *out, const char **separator, uint64_t n, const char *singular,
@@ -189,7 +189,7 @@ static struct change *gather_changes(const ckpt_plan *p, size_t *n)
         if (!r)
             mem_fail();
         struct change change = make_change(r, i), *last = *n ? &c[*n - 1] : NULL;
-        if (last && add_if_same(last, &change))
+        if (last && merge_if_same(last, &change))
             continue;
         c = mem_make_room(c, *n, sizeof *c);
         c[(*n)++] = change;
@@ -216,10 +216,10 @@ void renames_print(const ckpt_plan *p, const char *prefix, FILE *stream)
         return;
     }
     struct change *c = gather_changes(p, &n);
-    size_t different = n ? merge_changes(c, n) : 0;
-    for (size_t i = 0; i < different && i < MAX_LINES; i++)
+    size_t ndifferent = n ? merge_changes(c, n) : 0;
+    for (size_t i = 0; i < ndifferent && i < MAX_LINES; i++)
         print_rename(&c[i], NULL, ckpt_plan_mapping_at(p, c[i].mapping), stream);
-    if (different > MAX_LINES)
-        fprintf(stream, "and %zu more kinds of change; --json lists every name\n", different - MAX_LINES);
+    if (ndifferent > MAX_LINES)
+        fprintf(stream, "and %zu more kinds of change; --json lists every name\n", ndifferent - MAX_LINES);
     free(c);
 }

@@ -15,7 +15,7 @@ struct finding {
 
 static struct finding *findings; /* of the current file */
 static size_t nfindings;
-static uint64_t not_listed;   /* findings beyond MAX_LINES */
+static uint64_t nnot_listed;  /* findings beyond MAX_LINES */
 static uint32_t slots[SLOTS]; /* hash table by key: index in findings + 1; 0: empty */
 bool scan_all_calls;
 
@@ -62,7 +62,7 @@ static void free_findings(void)
     free(findings);
     findings = NULL;
     nfindings = 0;
-    not_listed = 0;
+    nnot_listed = 0;
     memset(slots, 0, sizeof slots);
 }
 
@@ -138,7 +138,7 @@ static void scan_text_record(const ckpt_scan_record *r)
         if (old)
             old->times++;
         else
-            not_listed++;
+            nnot_listed++;
         text_free(&key);
         return;
     }
@@ -239,8 +239,8 @@ static void scan_text_end_file(const char *path, const ckpt_scan_result *r, cons
             printf("%s%s  %" PRIu64 " times\n", ui.prefix, findings[i].line.ptr, findings[i].times);
         else
             printf("%s%s\n", ui.prefix, findings[i].line.ptr);
-    if (not_listed)
-        printf("%s  and %" PRIu64 " more: --json lists all\n", ui.prefix, not_listed);
+    if (nnot_listed)
+        printf("%s  and %" PRIu64 " more: --json lists all\n", ui.prefix, nnot_listed);
     text_free(&t);
     text_free(&sums);
     free_findings();

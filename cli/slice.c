@@ -95,7 +95,7 @@ static bool parse_axis(struct slice_parser *s, struct axis *a, uint64_t size, ui
         return false;
     }
     *a = (struct axis){
-        .start = (uint64_t)(index < 0 ? index + n : index), .count = 1, .step = 1, .dropped = true};
+        .start = (uint64_t)(index < 0 ? index + n : index), .count = 1, .step = 1, .drops_dimension = true};
     return true;
 }
 
@@ -137,7 +137,7 @@ bool slice_parse(const char *text, const uint64_t *shape, uint32_t ndim, struct 
     }
     for (uint32_t i = 0; i < ndim; i++) {
         out->elements *= out->axes[i].count;
-        if (!out->axes[i].dropped)
+        if (!out->axes[i].drops_dimension)
             out->shape[out->ndim++] = out->axes[i].count;
     }
     return true;

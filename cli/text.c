@@ -208,8 +208,8 @@ static char *put_uint(char *out, uint64_t n)
     return out + digits;
 }
 
-/* set_end - makes the text end at END, after bytes that were written past its old end. */
-static void set_end(struct text *t, const char *end)
+/* set_text_end - makes the text end at END, after bytes that were written past its old end. */
+static void set_text_end(struct text *t, const char *end)
 {
     t->len = (size_t)(end - t->ptr);
     t->ptr[t->len] = '\0';
@@ -218,7 +218,7 @@ static void set_end(struct text *t, const char *end)
 void text_uint(struct text *t, uint64_t n)
 {
     reserve(t, UINT_DIGITS);
-    set_end(t, put_uint(t->ptr + t->len, n));
+    set_text_end(t, put_uint(t->ptr + t->len, n));
 }
 
 /* put_tenths - writes V like printf's %.1f: to the nearest tenth, a tie to the even one. V is from 0 to 2^53
@@ -254,7 +254,7 @@ void text_size(struct text *t, uint64_t nbytes)
     *end++ = prefixes[unit];
     *end++ = 'i';
     *end++ = 'B';
-    set_end(t, end);
+    set_text_end(t, end);
 }
 
 void text_count(struct text *t, uint64_t n)
@@ -290,7 +290,7 @@ void text_dims(struct text *t, const uint64_t *dims, uint32_t n, const char *bet
         end = put_uint(end, dims[i]);
     }
     *end++ = ']';
-    set_end(t, end);
+    set_text_end(t, end);
 }
 
 void text_shape(struct text *t, const ckpt_tensor *x)
@@ -391,7 +391,7 @@ size_t compression_suffix_length(const char *path)
     return 0;
 }
 
-#define MAX_NAMES 1000
+#define MAX_FIXED_NAMES 1000
 
 static bool is_taken(const char *name)
 {
@@ -408,7 +408,7 @@ void text_fixed_name(struct text *out, const char *path, const char *suffix)
         dot[1 + strspn(dot + 1, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")] == '\0')
         suffix = dot - name.ptr > 4 && strcmp(dot - 4, ".pth.tar") == 0 ? dot - 4 : dot;
     text_addf(&fixed, "fixed%s", suffix ? suffix : "");
-    for (int i = 2; i < MAX_NAMES && is_taken(fixed.ptr); i++) {
+    for (int i = 2; i < MAX_FIXED_NAMES && is_taken(fixed.ptr); i++) {
         text_clear(&fixed);
         text_addf(&fixed, "fixed-%d%s", i, suffix ? suffix : "");
     }
@@ -485,7 +485,7 @@ size_t text_columns(const char *p, size_t n)
     return columns;
 }
 
-size_t text_fits(const char *p, size_t n, size_t width)
+size_t text_len_fitting(const char *p, size_t n, size_t width)
 {
     size_t i = 0, columns = 0, char_columns;
     while (i < n) {

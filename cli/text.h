@@ -60,8 +60,8 @@ bool text_is_printable(const char *word); /* true if it needs no escapes */
 void text_hex(struct text *t, const uint8_t *p, size_t n);
 /* text_columns - returns how many columns of a terminal N bytes of UTF-8 take. */
 size_t text_columns(const char *p, size_t n);
-/* text_fits - returns how many bytes of P fit into WIDTH columns; at least one character. */
-size_t text_fits(const char *p, size_t n, size_t width);
+/* text_len_fitting - returns how many bytes of P fit into WIDTH columns; at least one character. */
+size_t text_len_fitting(const char *p, size_t n, size_t width);
 ckpt_str str_of(const char *s);
 bool str_is_equal(ckpt_str a, ckpt_str b);
 bool str_begins(ckpt_str s, ckpt_str start);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* Deeper components of a name are not split: a name may have a million dots. */
-#define TREE_DEPTH 64
+#define MAX_TREE_DEPTH 64
 
 struct tree {
     const ckpt_file *f;
@@ -26,8 +26,8 @@ struct tree_walk {
     size_t name_len;    /* length of the node's name, with all components */
     unsigned level;     /* depth of the node; children of the root: 1 */
     size_t first, end;  /* the rows of the node and of all nodes below it: from first up to end */
-    bool leaf;          /* row first is a tensor with the name of the node */
-    bool has_sibling_after[TREE_DEPTH + 1]; /* for each level: a sibling of the node follows */
+    bool is_leaf;       /* row first is a tensor with the name of the node */
+    bool has_sibling_after[MAX_TREE_DEPTH + 1]; /* for each level: a sibling of the node follows */
     size_t next_component; /* offset in the name of row first, or SIZE_MAX if it has no more */
 };
 
@@ -35,7 +35,7 @@ struct tree_walk {
  * SIZE_MAX. At the last level, what follows AT is one component, with all its dots. */
 static ckpt_str split_component(ckpt_str name, size_t at, unsigned level, size_t *next)
 {
-    const char *dot = level < TREE_DEPTH ? memchr(name.ptr + at, '.', name.len - at) : NULL;
+    const char *dot = level < MAX_TREE_DEPTH ? memchr(name.ptr + at, '.', name.len - at) : NULL;
     size_t end = dot ? (size_t)(dot - name.ptr) : name.len;
     *next = dot ? end + 1 : SIZE_MAX;
     return (ckpt_str){name.ptr + at, end - at};
@@ -96,7 +96,7 @@ static bool next_node(struct tree_walk *walk)
         walk->component = split_component(name, walk->next_component, ++walk->level, &walk->next_component);
         walk->name_len = (size_t)(walk->component.ptr - name.ptr) + walk->component.len;
     } while (walk->level <= tree->shared_nodes[walk->first]);
-    walk->leaf = walk->next_component == SIZE_MAX;
+    walk->is_leaf = walk->next_component == SIZE_MAX;
     size_t end = walk->first + 1;
     while (end < tree->n && tree->shared_nodes[end] >= walk->level)
         end++;
@@ -105,7 +105,7 @@ static bool next_node(struct tree_walk *walk)
     return true;
 }
 
-static bool has_child(const struct tree_walk *walk) { return !walk->leaf || walk->end > walk->first + 1; }
+static bool has_child(const struct tree_walk *walk) { return !walk->is_leaf || walk->end > walk->first + 1; }
 
 /* add_branches - adds the lines before a name, "│ └─ ". */
 static void add_branches(const struct tree_walk *walk, struct text *out)
@@ -143,7 +143,7 @@ static void add_tensor_cells(struct table *table, const ckpt_tensor *x)
     table_cell(table);
 }
 
-static void branch_rows(struct table *table, const void *user)
+static void add_branch_rows(struct table *table, const void *user)
 {
     const struct tree *tree = user;
     struct tree_walk walk = {.tree = tree};
@@ -156,7 +156,7 @@ static void branch_rows(struct table *table, const void *user)
         add_branches(&walk, &table->text);
         text_name(&table->text, walk.component);
         table_cell(table);
-        if (walk.leaf && !folded) {
+        if (walk.is_leaf && !folded) {
             const ckpt_tensor x = tensor_at(tree->f, tree->rows[walk.first]);
             add_tensor_cells(table, &x);
         } else if (folded || walk.level == 1) {
@@ -191,7 +191,7 @@ static void find_groups(struct tree *tree, bool largest_first)
     tree->groups = mem_new(tree->n, sizeof *tree->groups); /* bounded: each group has at least one row */
     while (next_node(&walk)) {
         bool at_depth = walk.level == tree->depth; /* a group holds all rows of such a node */
-        if (walk.level > tree->depth || (!at_depth && !walk.leaf))
+        if (walk.level > tree->depth || (!at_depth && !walk.is_leaf))
             continue;
         size_t end = at_depth ? walk.end : walk.first + 1;
         tree->groups[tree->ngroups++] = (struct group){.first = walk.first,
@@ -204,7 +204,7 @@ static void find_groups(struct tree *tree, bool largest_first)
         qsort(tree->groups, tree->ngroups, sizeof *tree->groups, compare_sizes);
 }
 
-static void group_rows(struct table *table, const void *user)
+static void add_group_rows(struct table *table, const void *user)
 {
     static const char *const headings[] = {"NAME", "TENSORS", "ELEMENTS", "SIZE"};
     const struct tree *tree = user;
@@ -233,7 +233,7 @@ void tree_print(const ckpt_file *f, uint32_t *rows, size_t n, uint64_t depth, FI
     struct table table = {.columns = 4, .right = {false, false, false, true}};
     struct tree tree = {.f = f, .rows = rows, .n = n, .depth = depth};
     sort_tree(&tree);
-    table_flow(&table, branch_rows, &tree, stream, false);
+    table_flow(&table, add_branch_rows, &tree, stream, false);
     table_free(&table);
     free(tree.shared_nodes);
 }
@@ -245,7 +245,7 @@ void tree_groups(const ckpt_file *f, uint32_t *rows, size_t n, uint64_t depth, b
     struct tree tree = {.f = f, .rows = rows, .n = n, .depth = depth};
     sort_tree(&tree);
     find_groups(&tree, largest_first);
-    table_flow(&table, group_rows, &tree, stream, ui.tty);
+    table_flow(&table, add_group_rows, &tree, stream, ui.tty);
     table_free(&table);
     free(tree.groups);
     free(tree.shared_nodes);
