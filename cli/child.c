@@ -41,7 +41,7 @@ static void die_with_parent(pid_t parent)
 }
 
 /* reset_signal_handlers - sets the signals that main handles back to their defaults, so that they end the
- * child. A handler of main would raise the signal again; the sandbox forbids that, and the child would go on. */
+ * child. A handler of main would raise it again; the sandbox forbids that, so the child would go on. */
 static void reset_signal_handlers(void)
 {
     static const int handled[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGQUIT, SIGXCPU};

@@ -4,8 +4,8 @@
 
 #include <sys/types.h>
 
-/* child_start - forks and returns what fork() returns. The parent then calls child_wait. In the child, signals
- * have their default effects. If this process is killed by SIGKILL, Linux ends the child. */
+/* child_start - forks and returns what fork() returns. The parent then calls child_wait. In the child,
+ * signals have their default effects. If SIGKILL ends this process, Linux ends the child. */
 pid_t child_start(void);
 /* child_wait - waits for CHILD and returns its status as waitpid() does. Meanwhile SIGINT, SIGTERM and SIGHUP
  * end the child first, then this process. */

@@ -14,7 +14,7 @@ static const struct opt options[] = {
     {0, "cast", "[GLOB=]DTYPE", OPT_LIST, &opts.casts,
      "write floats, or what matches, as f32, bf16, …; repeatable, the last one wins"},
     {0, "ties", "drop|copy|error", OPT_CHOICE, &writing.ties,
-     "tensors that share bytes if OUT cannot express it (default: drop)"},
+     "tensors that share bytes, if OUT cannot tie them (default: drop)"},
     {0, "max-shard-size", "SIZE", OPT_SIZE, &writing.max_shard,
      "files of at most SIZE (5GB, 2GiB) and an index"},
     {0, "architecture", "NAME", OPT_TEXT, &writing.architecture,

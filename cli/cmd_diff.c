@@ -203,6 +203,6 @@ int run_diff(int n, char **operand)
     if (n != 2)
         return usage_error("diff", "diff needs two files, A and B");
     if (opts.keys_only && (opts.top || opts.order > BY_NAME))
-        return usage_error("diff", "--keys-only reads no data: no --%s", opts.top ? "top" : "sort");
+        return usage_error("diff", "--keys-only compares no data: leave --%s out", opts.top ? "top" : "sort");
     return diff_files(operand[0], operand[1]);
 }

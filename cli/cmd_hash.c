@@ -18,7 +18,7 @@ static const struct opt options[] = {
     UI_CASE_OPTION,
     UI_ROOT_OPTION,
     {0, "xxh3", NULL, OPT_FLAG, &opts.xxh3, "XXH3-128 instead of SHA-256: faster, no proof against forgery"},
-    {0, "cast", "DTYPE", OPT_TEXT, &opts.cast, "floats and ggml's blocks as DTYPE: as of a converted file"},
+    {0, "cast", "DTYPE", OPT_TEXT, &opts.cast, "hash floats and ggml's blocks as if converted to DTYPE"},
     {'t', "total", NULL, OPT_FLAG, &opts.total, "only the digest of the whole"},
     {0, "ignore-crc", NULL, OPT_FLAG, &opts.ignore_crc, "go on despite wrong checksums in the file"},
     {0, "file-sha256", NULL, OPT_FLAG, &opts.file_sha256,

@@ -335,12 +335,13 @@ static int check_ls_options(void)
     const char *sum_option = opts.as_tree ? "tree" : opts.depth ? "depth" : NULL;
     const char *rows = ui.json ? "json" : opts.as_tsv ? "tsv" : opts.as_text ? "text" : NULL;
     if (sum_option && rows)
-        return usage_error("ls", "--%s lists each tensor; --%s goes without it", rows, sum_option);
+        return usage_error("ls", "--%s lists each tensor, so it cannot be combined with --%s", rows,
+                           sum_option);
     if (opts.as_tree && opts.order != ORDER_NATURAL)
         return usage_error("ls",
                            "--tree is in the order of names; --depth N --order=size puts the largest first");
     if (opts.depth && opts.order == ORDER_FILE)
-        return usage_error("ls", "--depth goes by name, or with --order=size");
+        return usage_error("ls", "--depth lists by name or with --order=size, not in the order of the file");
     return EXIT_OK;
 }
 

@@ -20,7 +20,7 @@ static const struct opt options[] = {
     {'s', "seq", "N", OPT_COUNT, &opts.seq, "… with sequences of N tokens"},
     {0, "image", "HxW", OPT_TEXT, &opts.image, "… with images of that size"},
     {0, "optimizer", "NAME", OPT_TEXT, &opts.optimizer,
-     "instead of the file's own, or adamw-foreach; 'list' lists them"},
+     "default: the file's own, or adamw-foreach; 'list' prints the names"},
     {0, "precision", "stored|fp32|bf16|bf16-mixed|fp16-master", OPT_CHOICE, &opts.precision,
      "of parameters and computation"},
     {0, "attn", "sdpa|eager", OPT_CHOICE, &opts.attention, "fused attention, or probabilities in memory"},
@@ -36,7 +36,7 @@ static const struct opt options[] = {
     {0, "table", NULL, OPT_FLAG, &opts.as_table, "totals by batch and by what is checkpointed"},
     {0, "code", NULL, OPT_FLAG, &opts.as_code, "the plan as lines of Python"},
     {0, "config", "FILE", OPT_TEXT, &opts.config,
-     "config.json of the network; '' none (that next to the file)"},
+     "config.json of the network (default: next to the file); '' for none"},
     UI_ROOT_OPTION,
     UI_JSON_OPTION,
     UI_QUIET_OPTION,
@@ -169,7 +169,8 @@ static int parse_run(const char *path, ckpt_mem_run *run)
     if (!opts.batch && !opts.as_table && needs_batch)
         return usage_error("mem", "--%s needs --batch, from 1 on", needs_batch);
     if (opts.as_table && opts.checkpoint_as)
-        return usage_error("mem", "--table has a column for each --checkpoint: it goes without one");
+        return usage_error("mem",
+                           "--table has a column for each kind of checkpointing: leave --checkpoint out");
     return OPT_PARSED;
 }
 
@@ -267,8 +268,7 @@ static void print_heading(const struct job *job)
     struct text t = {0};
     const ckpt_mem_result *result = &job->result;
     text_name(&t, str_of(job->path));
-    text_addf(&t, "   %s",
-              result->family_title ? result->family_title : "a network of no family that is known");
+    text_addf(&t, "   %s", result->family_title ? result->family_title : "a network of no known family");
     if (result->family) {
         text_add(&t, ", by ");
         text_name(&t, str_of(result->recognized_by));

@@ -67,7 +67,7 @@ static int check_pairs(int n, char **operand)
     for (int i = 0; i < n; i++) {
         const char *eq = strchr(operand[i], '=');
         if (!eq || eq == operand[i])
-            return usage_error("meta", "'%s' is not KEY=VALUE; all keys are printed where none is given",
+            return usage_error("meta", "'%s' is not KEY=VALUE; a command with FILE alone prints all keys",
                                escape_name(str_of(operand[i])));
     }
     return EXIT_OK;

@@ -22,7 +22,7 @@ static const struct opt options[] = {
     {'g', "glob", "GLOB", OPT_LIST, &opts.globs,
      "check only the data of tensors that match; '!GLOB' excludes"},
     UI_CASE_OPTION,
-    {0, "root", "PATH", OPT_TEXT, &opts.root, "only what is below PATH, without it; auto: the weights"},
+    {0, "root", "PATH", OPT_TEXT, &opts.root, "only what is below PATH, named from there; auto: the weights"},
     FILES_RECURSIVE_OPTION,
     UI_WORK_OPTIONS,
     {'q', "quiet", NULL, OPT_FLAG, &ui.quiet, "print nothing about intact files"},

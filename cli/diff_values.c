@@ -28,7 +28,7 @@ static bool find_key_of_other_type(const ckpt_diff_value *e, const ckpt_path_ele
     return *key != NULL;
 }
 
-/* add_differing_texts - adds the texts of both values of E to A and B. If they are equal, adds what differs. */
+/* add_differing_texts - adds the texts of E's values to A and B. If they are equal, adds what differs. */
 static void add_differing_texts(const ckpt_diff_value *e, struct text *a, struct text *b)
 {
     char type_a[256], type_b[256];

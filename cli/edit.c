@@ -343,7 +343,7 @@ static int write_output(ckpt_file *f, ckpt_plan *p, const char *input, const cha
     if (status != EXIT_OK)
         return status;
     if (!writing.format && !ckpt_write_format(writing.output) && strcmp(r.format, ckpt_file_format(f)) != 0)
-        print_notice(input, "a %s is not written; the output is %s", ckpt_file_title(f), r.format);
+        print_notice(input, "a %s cannot be written; the output is %s", ckpt_file_title(f), r.format);
     print_edit_report(p, input, prefix, &r);
     if (!ui.json && !ui.quiet)
         print_written(&r);

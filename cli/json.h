@@ -17,8 +17,8 @@ typedef struct json json;
 json *json_object(void);
 json *json_schema(const char *schema); /* makes an object whose first key is "schema" */
 void json_free(json *j);
-/* These add a value to PARENT. In an object it gets the name KEY, which must outlive PARENT; in an array KEY is
- * NULL. Only in an object does json_str add NAME_hex. */
+/* These add a value to PARENT. KEY names it in an object, and must outlive PARENT; it is NULL in an array.
+ * Only in an object does json_str add NAME_hex. */
 void json_str(json *parent, const char *key, ckpt_str s);
 void json_text(json *parent, const char *key, const char *s);
 void json_u64(json *parent, const char *key, uint64_t n);

@@ -24,12 +24,13 @@ extern struct ui ui;
 /* clang-format off */
 /* For commands that open checkpoints of parallel ranks or of TensorFlow, which leave a choice of names. */
 #define UI_READER_OPTIONS \
-    {0, "parallel", "FILE", OPT_TEXT, &ui.limits.parallel, "rules of how tensor-parallel ranks divide"}, \
+    {0, "parallel", "FILE", OPT_TEXT, &ui.limits.parallel, \
+     "rules by which tensor-parallel ranks divide tensors"}, \
     {0, "names", "stored|object|variable", OPT_CHOICE, &ui.limits.names, \
-     "which names a tf.train.Checkpoint has"}
+     "how the tensors of a tf.train.Checkpoint are named"}
 #define UI_INPUT_OPTIONS \
     {0, "max-expanded", "SIZE", OPT_SIZE, &ui.limits.max_expanded, \
-     "let expanded views show SIZE bytes at most (64MiB or 8 x file)"}, \
+     "refuse expanded tensors of over SIZE bytes (64MiB or 8 x file)"}, \
     UI_READER_OPTIONS
 #define UI_JSON_OPTION {0, "json", NULL, OPT_FLAG, &ui.json, "print JSON, one object per line"}
 /* For commands that read the data of all tensors. */
@@ -38,7 +39,7 @@ extern struct ui ui;
     {'j', "jobs", "N", OPT_COUNT, &ui.jobs, "use N threads; the result is the same for any N"}, \
     UI_JSON_OPTION
 #define UI_ROOT_OPTION \
-    {0, "root", "PATH", OPT_TEXT, &ui.root, "only what is below PATH, without it; auto: the weights"}
+    {0, "root", "PATH", OPT_TEXT, &ui.root, "only what is below PATH, named from there; auto: the weights"}
 #define UI_CASE_OPTION \
     {'i', "ignore-case", NULL, OPT_FLAG, &ui.ignore_case, "let globs match upper and lower case alike"}
 #define UI_QUIET_OPTION {'q', "quiet", NULL, OPT_FLAG, &ui.quiet, "no notices; errors are still shown"}

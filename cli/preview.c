@@ -8,8 +8,8 @@
 #include "number.h"
 #include "out.h"
 
-/* A slice of more than MAX_FULL_ELEMENTS is shown by its edges: the first and last EDGE_INDEXES of the last two
- * dimensions, and the first and last index of the others. WINDOW_ELEMENTS are read at a time. */
+/* A slice of more than MAX_FULL_ELEMENTS is shown by its edges: the first and last EDGE_INDEXES of the last
+ * two dimensions, and the first and last index of the others. WINDOW_ELEMENTS are read at a time. */
 enum { MAX_FULL_ELEMENTS = 200, EDGE_INDEXES = 3, WINDOW_ELEMENTS = 4096 };
 
 /* The format of all numbers of one preview, so that their decimal points line up. */
