@@ -19,14 +19,14 @@ static const int fatal_signals[] = {SIGINT, SIGTERM, SIGHUP};
 
 static struct sigaction old_actions[N_FATAL_SIGNALS];
 static sigset_t old_mask;                   /* signals that were blocked before the fork */
-static volatile sig_atomic_t pid;           /* the child's process id, or 0 */
+static volatile sig_atomic_t child_pid;     /* the child's process id, or 0 */
 static volatile sig_atomic_t passed_signal; /* the last signal passed on to the child, or 0 */
 
 static void pass_signal_on(int sig)
 {
     passed_signal = sig;
-    if (pid)
-        (void)kill((pid_t)pid, sig);
+    if (child_pid)
+        (void)kill((pid_t)child_pid, sig);
 }
 
 /* die_with_parent - makes the kernel end this process when PARENT ends. */
@@ -74,7 +74,7 @@ pid_t child_start(void)
     (void)sigprocmask(SIG_BLOCK, &block, &old_mask);
     pid_t child = fork();
     passed_signal = 0;
-    pid = child > 0 ? child : 0;
+    child_pid = child > 0 ? child : 0;
     if (child == 0) {
         die_with_parent(parent);
         reset_signal_handlers();
@@ -91,7 +91,7 @@ int child_wait(pid_t child)
     int status = 0;
     while (waitpid(child, &status, 0) < 0 && errno == EINTR)
         ;
-    pid = 0;
+    child_pid = 0;
     for (size_t i = 0; i < N_FATAL_SIGNALS; i++)
         (void)sigaction(fatal_signals[i], &old_actions[i], NULL);
     if (passed_signal)

@@ -176,16 +176,16 @@ static const char *find_name_digits(const char *path, size_t *n)
  * EXIT_OK, or EXIT_TROUBLE after printing the error. */
 static int add_sha256(const char *path, ckpt_file *f, struct text *hex)
 {
-    uint8_t out[CKPT_DIGEST_MAX];
+    uint8_t digest[CKPT_DIGEST_MAX];
     ckpt_error err;
     ckpt_work how = {.struct_size = sizeof how, .threads = 1, .progress = progress_step};
     progress_begin("hashing");
-    ckpt_status st = f ? ckpt_digest_payload(f, CKPT_SHA256, &how, out, &err)
-                       : ckpt_digest_bytes(path, CKPT_SHA256, &how, out, &err);
+    ckpt_status st = f ? ckpt_digest_payload(f, CKPT_SHA256, &how, digest, &err)
+                       : ckpt_digest_bytes(path, CKPT_SHA256, &how, digest, &err);
     progress_wipe();
     if (st != CKPT_OK)
         return report_error(&err, path);
-    text_hex(hex, out, SHA256_BYTES);
+    text_hex(hex, digest, SHA256_BYTES);
     return EXIT_OK;
 }
 
@@ -200,9 +200,9 @@ static void add_sha256sum_line(struct text *out, const char *hex, const char *pa
         else
             text_byte(&name, *p);
     }
-    bool shows = !ui.tty || text_is_printable(name.ptr);
-    text_addf(out, "%s%s  ", shows && strlen(path) != name.len ? "\\" : "", hex);
-    if (shows)
+    bool as_sha256sum = !ui.tty || text_is_printable(name.ptr);
+    text_addf(out, "%s%s  ", as_sha256sum && strlen(path) != name.len ? "\\" : "", hex);
+    if (as_sha256sum)
         text_add(out, name.ptr);
     else
         text_name(out, str_of(path));
@@ -327,7 +327,7 @@ int run_hash(int n, char **operand)
                                       : opts.payload_sha256 ? print_payload_hash
                                       : opts.hub_name       ? print_hub_name
                                       : opts.check_name     ? check_name_digits
-                                                       : NULL;
+                                                            : NULL;
     if (opts.file_sha256 + opts.payload_sha256 + opts.hub_name + opts.check_name > 1)
         return usage_error("hash", "only one of --file-sha256, --payload-sha256, --hub-name, --check-name");
     if (opts.cast && (cast_dtype = ckpt_dtype_parse(str_of(opts.cast))) == CKPT_DT_NONE)

@@ -47,12 +47,12 @@ static bool is_main_weights(const struct facts *facts, const ckpt_weights *weigh
  * which may be below the weights. */
 static bool is_below_other_weights(const struct facts *facts, ckpt_str name)
 {
-    bool other = facts->info.optimizer_path.len && is_below(name, facts->info.optimizer_path);
-    for (size_t i = 0; i < facts->info.nweights && !other; i++) {
+    bool is_other = facts->info.optimizer_path.len && is_below(name, facts->info.optimizer_path);
+    for (size_t i = 0; i < facts->info.nweights && !is_other; i++) {
         const ckpt_weights *weights = ckpt_weights_at(facts->f, i);
-        other = weights->averaged && weights->name.len && is_below(name, weights->name);
+        is_other = weights->averaged && weights->name.len && is_below(name, weights->name);
     }
-    return other;
+    return is_other;
 }
 
 static void count_tensors(struct facts *facts)
@@ -244,8 +244,8 @@ static void add_prefix_command(const struct facts *facts, const ckpt_weights *we
         text_bytes(&path, weights->name.ptr, weights->name.len);
         text_add(&path, ".");
     }
-    size_t dot = is_copy ? 1 : 0; /* a root has no dot at its end */
-    text_bytes(&path, weights->prefix.ptr, weights->prefix.len - dot);
+    size_t dot_len = is_copy ? 1 : 0; /* a root has no dot at its end */
+    text_bytes(&path, weights->prefix.ptr, weights->prefix.len - dot_len);
     text_add(out, is_copy ? "   alone: ckpt convert --root " : "   without it: ckpt strip ");
     text_shell(out, path.ptr);
     text_add(out, " ");
@@ -257,13 +257,13 @@ static void add_prefix_command(const struct facts *facts, const ckpt_weights *we
 
 static void print_prefixes(const struct facts *facts, struct text *out)
 {
-    bool first = !facts->info.nwrappers;
+    bool is_first = !facts->info.nwrappers;
     for (size_t i = 0; i < facts->info.nweights; i++) {
         const ckpt_weights *weights = ckpt_weights_at(facts->f, i);
         if (!weights->prefix.len)
             continue;
-        begin_label(out, first ? "prefix" : "");
-        first = false;
+        begin_label(out, is_first ? "prefix" : "");
+        is_first = false;
         add_prefix(out, weights->prefix, weights->prefixed, weights->tensors, weights->name);
         add_prefix_command(facts, weights, out);
         line_put(out);

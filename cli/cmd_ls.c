@@ -333,9 +333,9 @@ static int list_file(const char *path)
 static int check_ls_options(void)
 {
     const char *sum_option = opts.as_tree ? "tree" : opts.depth ? "depth" : NULL;
-    const char *rows = ui.json ? "json" : opts.as_tsv ? "tsv" : opts.as_text ? "text" : NULL;
-    if (sum_option && rows)
-        return usage_error("ls", "--%s lists each tensor, so it cannot be combined with --%s", rows,
+    const char *list_option = ui.json ? "json" : opts.as_tsv ? "tsv" : opts.as_text ? "text" : NULL;
+    if (sum_option && list_option)
+        return usage_error("ls", "--%s lists each tensor, so it cannot be combined with --%s", list_option,
                            sum_option);
     if (opts.as_tree && opts.order != ORDER_NATURAL)
         return usage_error("ls",

@@ -141,7 +141,7 @@ static int parse_run(const char *path, ckpt_mem_run *run)
         return usage_error("mem", "--%s is at most %" PRIu32,
                            opts.batch > UINT32_MAX ? "batch"
                            : opts.seq > UINT32_MAX ? "seq"
-                                              : "heads",
+                                                   : "heads",
                            UINT32_MAX);
     if (opts.image && !parse_image(run))
         return usage_error("mem", "--image takes HEIGHTxWIDTH, not '%s'", escape_name(str_of(opts.image)));
@@ -165,7 +165,7 @@ static int parse_run(const char *path, ckpt_mem_run *run)
                               : opts.fits          ? "fits"
                               : opts.as_code       ? "code"
                               : opts.checkpoint_as ? "checkpoint"
-                                              : NULL;
+                                                   : NULL;
     if (!opts.batch && !opts.as_table && needs_batch)
         return usage_error("mem", "--%s needs --batch, from 1 on", needs_batch);
     if (opts.as_table && opts.checkpoint_as)
@@ -646,7 +646,7 @@ static int find_largest_batch(struct job *job)
     return EXIT_OK;
 }
 
-static int estimate(struct job *job)
+static int estimate_and_plan(struct job *job)
 {
     ckpt_error err;
     int status = EXIT_OK;
@@ -664,9 +664,9 @@ static int estimate(struct job *job)
     return status == EXIT_OK && opts.batch ? make_plan(job) : status;
 }
 
-static int report(struct job *job)
+static int compute_and_print(struct job *job)
 {
-    int status = opts.as_table ? print_table(job) : estimate(job);
+    int status = opts.as_table ? print_table(job) : estimate_and_plan(job);
     if (status != EXIT_OK || opts.as_table)
         return status;
     if (opts.as_code) {
@@ -700,7 +700,7 @@ int run_mem(int n, char **operand)
         return status;
     status = open_network(&job);
     if (status == EXIT_OK)
-        status = report(&job);
+        status = compute_and_print(&job);
     ckpt_mem_free(job.mem);
     close_input(job.f);
     return status;

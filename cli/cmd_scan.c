@@ -242,9 +242,10 @@ static void scan_path(void *user, const char *path)
  * --sandbox=off or if mmap() fails; files are then scanned in this process. */
 static struct child_result *map_shared_result(void)
 {
-    void *shared = opts.sandbox == SANDBOX_OFF ? MAP_FAILED
-                                          : mmap(NULL, sizeof(struct child_result), PROT_READ | PROT_WRITE,
-                                                 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    void *shared = opts.sandbox == SANDBOX_OFF
+                       ? MAP_FAILED
+                       : mmap(NULL, sizeof(struct child_result), PROT_READ | PROT_WRITE,
+                              MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared != MAP_FAILED)
         (void)ckpt_scan_preload();
     return shared == MAP_FAILED ? NULL : shared;
@@ -267,9 +268,9 @@ static bool prepare_sandbox(struct job *job)
 
 int run_scan(int n, char **operand)
 {
-    struct job job = {.report = opts.sarif     ? &scan_sarif
-                                : ui.json ? &scan_json
-                                          : &scan_text,
+    struct job job = {.report = opts.sarif ? &scan_sarif
+                                : ui.json  ? &scan_json
+                                           : &scan_text,
                       .several = n > 1 || is_folder(operand[0])};
     uint64_t nunread = 0;
     if (opts.sarif && ui.json)

@@ -420,15 +420,15 @@ static void print_below(const ckpt_file *f, const char *prefix, const uint32_t *
  * false if there is none. */
 static bool show_below(const ckpt_file *f, const char *prefix)
 {
-    size_t n, kept = 0;
+    size_t n, nbelow = 0;
     uint32_t *rows = rows_select(f, NULL, 0, ORDER_NATURAL, &n);
     for (size_t i = 0; i < n; i++)
         if (name_after_prefix(f, rows[i], prefix).len)
-            rows[kept++] = rows[i];
-    if (kept)
-        (ui.json ? below_json : print_below)(f, prefix, rows, kept);
+            rows[nbelow++] = rows[i];
+    if (nbelow)
+        (ui.json ? below_json : print_below)(f, prefix, rows, nbelow);
     free(rows);
-    return kept != 0;
+    return nbelow != 0;
 }
 
 /* show_names - lists the tensors of a file that has no graph, or whose --root is a common prefix of names. */

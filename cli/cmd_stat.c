@@ -219,10 +219,10 @@ static void fill_table(struct table *table, const struct job *job)
 /* fits_terminal - returns true if TABLE fits the terminal when names are wrapped to half of its width. */
 static bool fits_terminal(const struct table *table)
 {
-    size_t all = table->width[0] < ui.width / 2 ? table->width[0] : ui.width / 2;
+    size_t total_width = table->width[0] < ui.width / 2 ? table->width[0] : ui.width / 2;
     for (unsigned i = 1; i < table->columns; i++)
-        all += 2 + table->width[i];
-    return all <= ui.width;
+        total_width += 2 + table->width[i];
+    return total_width <= ui.width;
 }
 
 static void print_stat_table(const struct job *job)

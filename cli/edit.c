@@ -10,7 +10,7 @@
 struct writing writing;
 
 /* The stream for the report, chosen before writing, because OUT is the name of a new file afterwards. */
-static FILE *report;
+static FILE *report_out;
 
 bool edit_open_plan(const char *input, const char *root, ckpt_file **f, ckpt_plan **p)
 {
@@ -104,7 +104,7 @@ int edit_write(ckpt_plan *p, const char *input, ckpt_write_result *r)
 {
     ckpt_error err;
     const char *path = writing.output;
-    report = report_stream(path);
+    report_out = report_stream(path);
     if (!writing.format && compression_suffix_length(path))
         return report_failure(CKPT_EUNSUPPORTED, path,
                               "leave out the suffix, and compress the file afterwards",
@@ -143,9 +143,9 @@ static void print_written(const ckpt_write_result *r)
     text_size(&out, r->bytes);
     if (ui.tty && !writing.dry_run)
         text_addf(&out, " in %.2f s", progress_seconds());
-    fprintf(report, "%s\n", out.ptr);
+    fprintf(report_out, "%s\n", out.ptr);
     for (size_t i = 0; r->noutputs > 1 && i < r->noutputs; i++)
-        fprintf(report, "  %s\n", escape_name(str_of(r->outputs[i])));
+        fprintf(report_out, "  %s\n", escape_name(str_of(r->outputs[i])));
     text_free(&out);
 }
 
@@ -176,7 +176,7 @@ void edit_print_result(const char *schema, const char *input, const ckpt_plan *p
     if (ui.json) {
         json *j = make_report(schema, input, r);
         add(p, j);
-        json_line(j, report);
+        json_line(j, report_out);
     } else if (!ui.quiet) {
         print_written(r);
     }
@@ -243,7 +243,7 @@ static void print_edit_json(const ckpt_plan *p, const char *input, const ckpt_wr
     json_u64(j, "unchanged", all > tensors ? all - tensors : 0);
     if (r)
         edit_losses_json(p, j);
-    json_line(j, report);
+    json_line(j, report_out);
 }
 
 /* print_edit_report - prints what P changes; R is NULL if nothing was to be written. */
@@ -253,7 +253,7 @@ static void print_edit_report(const ckpt_plan *p, const char *input, const char 
     if (ui.json)
         print_edit_json(p, input, r);
     else if (!ui.quiet)
-        renames_print(p, ckpt_plan_prefix(p) ? ckpt_plan_prefix(p) : prefix, report);
+        renames_print(p, ckpt_plan_prefix(p) ? ckpt_plan_prefix(p) : prefix, report_out);
 }
 
 static int check_in_place(const char *cmd, const char *input)
@@ -331,7 +331,7 @@ static int edit_in_place(ckpt_plan *p, const char *input, const char *prefix)
 static int write_output(ckpt_file *f, ckpt_plan *p, const char *input, const char *prefix)
 {
     ckpt_write_result r = CKPT_INIT(ckpt_write_result);
-    report = report_stream(writing.output);
+    report_out = report_stream(writing.output);
     if (writing.in_place && !writing.check)
         return edit_in_place(p, input, prefix);
     if (!writing.output || writing.check) {

@@ -215,7 +215,7 @@ static bool visit_folder(void *user, const char *path)
     return is_one_checkpoint;
 }
 
-static void report_below(struct reports *r, const char *path)
+static void report_files_below(struct reports *r, const char *path)
 {
     struct folder_walk walk = {.file = visit_file, .folder = visit_folder, .user = r};
     uint64_t nreported_before = r->nreported;
@@ -247,13 +247,13 @@ static bool has_checkpoints(const char *path)
  * a notice that recommends -r. */
 static void report_operand(struct reports *r, const char *path)
 {
-    int before = r->status;
+    int status_before = r->status;
     r->status = EXIT_OK;
     ui.last_error = CKPT_OK;
     report_file(r, path);
     if ((ui.last_error == CKPT_EUSAGE || ui.last_error == CKPT_EUNKNOWN) && has_checkpoints(path))
         print_notice(path, "-r takes every checkpoint in it");
-    r->status = before > r->status ? before : r->status;
+    r->status = status_before > r->status ? status_before : r->status;
 }
 
 int files_each(int n, char **operand, enum files_layout layout, int (*process)(const char *path))
@@ -261,7 +261,7 @@ int files_each(int n, char **operand, enum files_layout layout, int (*process)(c
     struct reports r = {.process = process, .layout = layout, .several = n > 1 || files.recursive};
     for (int i = 0; i < n; i++) {
         if (files.recursive && is_folder(operand[i]))
-            report_below(&r, operand[i]);
+            report_files_below(&r, operand[i]);
         else
             report_operand(&r, operand[i]);
     }

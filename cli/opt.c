@@ -212,12 +212,12 @@ int opt_parse(const struct cmd *cmd, int argc, char **argv, int *n)
 
 void opt_help(const struct opt *o, struct text *out)
 {
-    static const char list[] = "{formats}";
-    const char *at = strstr(o->help, list);
+    static const char formats_word[] = "{formats}";
+    const char *at = strstr(o->help, formats_word);
     text_bytes(out, o->help, at ? (size_t)(at - o->help) : strlen(o->help));
     if (at) {
         text_formats(out, ", ", " or ");
-        text_add(out, at + strlen(list));
+        text_add(out, at + strlen(formats_word));
     }
 }
 

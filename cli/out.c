@@ -21,8 +21,8 @@ struct ui ui = {.prefix = "", .limits = CKPT_INIT(ckpt_limits)};
 static unsigned terminal_width(void)
 {
     struct winsize w;
-    const char *set = getenv("COLUMNS");
-    unsigned long n = set ? strtoul(set, NULL, 10) : 0;
+    const char *columns = getenv("COLUMNS");
+    unsigned long n = columns ? strtoul(columns, NULL, 10) : 0;
     if (n >= 20 && n < 10000)
         return (unsigned)n;
     if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col >= 20)
@@ -59,14 +59,15 @@ const char *style_off(enum style s) { return ui.color && s != PLAIN ? "\033[0m" 
 
 FILE *report_stream(const char *output)
 {
-    struct stat out, named;
+    struct stat stdout_stat, output_stat;
     if (!output)
         return stdout;
     if (strcmp(output, "-") == 0)
         return stderr;
-    bool same = fstat(STDOUT_FILENO, &out) == 0 && stat(output, &named) == 0 && out.st_dev == named.st_dev &&
-                out.st_ino == named.st_ino;
-    return same && !S_ISCHR(out.st_mode) ? stderr : stdout; /* a device, such as /dev/null, can hold both */
+    bool same = fstat(STDOUT_FILENO, &stdout_stat) == 0 && stat(output, &output_stat) == 0 &&
+                stdout_stat.st_dev == output_stat.st_dev && stdout_stat.st_ino == output_stat.st_ino;
+    return same && !S_ISCHR(stdout_stat.st_mode) ? stderr
+                                                 : stdout; /* a device, such as /dev/null, can hold both */
 }
 
 void line_put(const struct text *line)
@@ -172,8 +173,8 @@ void print_notice(const char *path, const char *fmt, ...)
         json_line(j, stderr);
         return;
     }
-    bool named = path && strncmp(words, path, strlen(path)) == 0 && words[strlen(path)] == ':';
-    if (path && !named) {
+    bool begins_with_path = path && strncmp(words, path, strlen(path)) == 0 && words[strlen(path)] == ':';
+    if (path && !begins_with_path) {
         text_name(&t, str_of(path));
         text_add(&t, ": ");
     }
@@ -301,7 +302,7 @@ static void align_cell(struct table *t, unsigned column)
     if (right)
         text_insert_blanks(&t->text, from, width - columns);
     if (has_text)
-        t->end = t->text.len;
+        t->line_end = t->text.len;
     if (column + 1 < t->columns)
         text_insert_blanks(&t->text, t->text.len, right ? 2 : width - columns + 2);
 }
@@ -309,7 +310,7 @@ static void align_cell(struct table *t, unsigned column)
 /* end_line - ends the line after its last cell that is not empty; writes the lines if they are many. */
 static void end_line(struct table *t)
 {
-    t->text.len = t->end;
+    t->text.len = t->line_end;
     if (t->line_style != PLAIN)
         text_add(&t->text, style_off(t->line_style));
     text_byte(&t->text, '\n');
@@ -330,7 +331,7 @@ static void begin_line(struct table *t, enum style style)
     text_add(&t->text, ui.prefix);
     if (style != PLAIN)
         text_add(&t->text, style_on(style));
-    t->end = t->text.len;
+    t->line_end = t->text.len;
 }
 
 /* is_multibyte - returns true if T has fewer columns than bytes. */
@@ -420,8 +421,8 @@ static void end_printing(struct table *t)
 
 void table_print(struct table *t, FILE *stream, bool header)
 {
-    struct text all = t->text;
-    const char *p = all.ptr;
+    struct text cells = t->text;
+    const char *p = cells.ptr;
     size_t rows = t->nrows, cell = 0;
     begin_printing(t, stream, header);
     t->text = (struct text){0};
@@ -433,7 +434,7 @@ void table_print(struct table *t, FILE *stream, bool header)
         }
     }
     end_printing(t);
-    text_free(&all);
+    text_free(&cells);
 }
 
 void table_flow(struct table *t, void (*rows)(struct table *t, const void *user), const void *user,
@@ -566,16 +567,16 @@ static int compare_row_sizes(const void *a, const void *b)
  * in it. */
 static void sort_by_size(const ckpt_file *f, uint32_t *rows, size_t n)
 {
-    struct row_size *all = mem_new(n, sizeof *all);
+    struct row_size *sized = mem_new(n, sizeof *sized);
     for (size_t i = 0; i < n; i++) {
         const ckpt_tensor t = tensor_at(f, rows[i]);
-        all[i] = (struct row_size){t.has_data ? t.nbytes : 0, i, rows[i]};
+        sized[i] = (struct row_size){t.has_data ? t.nbytes : 0, i, rows[i]};
     }
     if (n)
-        qsort(all, n, sizeof *all, compare_row_sizes);
+        qsort(sized, n, sizeof *sized, compare_row_sizes);
     for (size_t i = 0; i < n; i++)
-        rows[i] = all[i].row;
-    free(all);
+        rows[i] = sized[i].row;
+    free(sized);
 }
 
 uint32_t *rows_select(const ckpt_file *f, const char *const *globs, size_t nglobs, enum row_order order,

@@ -109,7 +109,7 @@ struct table {
     FILE *stream;
     bool header;
     enum style line_style; /* of the current line */
-    size_t end;            /* where the last cell of that line that is not empty ends */
+    size_t line_end;       /* where the last cell of that line that is not empty ends */
 };
 /* table_header - adds the row of TITLES, which table_print prints if HEADER; NULL: a row that is never
  * printed. */

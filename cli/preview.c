@@ -84,7 +84,7 @@ static bool is_at_gap(const struct preview_walk *walk, uint32_t axis)
     return walk->edge[axis] && walk->index[axis] == walk->edge[axis];
 }
 
-/* advance_axis - moves along AXIS to the next shown index or gap. At the end, goes to 0, returns false. */
+/* advance_axis - moves along AXIS to the next shown index or at_gap. At the end, goes to 0, returns false. */
 static bool advance_axis(struct preview_walk *walk, uint32_t axis)
 {
     uint64_t n = walk->preview->slice->axes[axis].count;
@@ -154,11 +154,11 @@ static ckpt_status measure_elements(struct preview_walk *walk, bool widths)
     char text[NUMBER_TEXT_SIZE];
     struct number number;
     for (;;) {
-        bool gap = false;
+        bool at_gap = false;
         uint32_t axis = walk->ndim;
         for (uint32_t i = 0; i < walk->ndim; i++)
-            gap = gap || is_at_gap(walk, i);
-        if (!gap) {
+            at_gap = at_gap || is_at_gap(walk, i);
+        if (!at_gap) {
             ckpt_status s = read_current(walk, &number);
             if (s != CKPT_OK)
                 return s;
@@ -220,10 +220,10 @@ static ckpt_status print_all(struct preview_walk *walk, const uint32_t *shown, u
     bool print_index = nshown > 2, gap_printed = false;
     uint32_t last = nshown ? shown[nshown - 1] : UINT32_MAX;
     for (;;) {
-        bool gap = false;
+        bool at_gap = false;
         for (uint32_t i = 0; i + 1 < nshown; i++)
-            gap = gap || is_at_gap(walk, shown[i]);
-        if (gap) {
+            at_gap = at_gap || is_at_gap(walk, shown[i]);
+        if (at_gap) {
             if (!gap_printed)
                 puts("  …");
         } else {
@@ -233,7 +233,7 @@ static ckpt_status print_all(struct preview_walk *walk, const uint32_t *shown, u
             if (s != CKPT_OK)
                 return s;
         }
-        gap_printed = gap;
+        gap_printed = at_gap;
         uint32_t i = nshown ? nshown - 1 : 0;
         while (i-- > 0)
             if (advance_axis(walk, shown[i]))

@@ -35,14 +35,14 @@ static bool component_is_number(ckpt_str name, size_t from)
     return i > from && (i == name.len || name.ptr[i] == '.');
 }
 
-/* leave_component_before_number - returns HEAD, the length of the equal start of two names, without its last
- * component, if that is no number: a report of "mlp.0 → mlp.fc1" is clearer than "0 → fc1". */
-static size_t leave_component_before_number(ckpt_str name, size_t head)
+/* leave_component_before_number - returns HEAD_LEN, the length of the equal start of two names, without its
+ * last component, if that is no number: a report of "mlp.0 → mlp.fc1" is clearer than "0 → fc1". */
+static size_t leave_component_before_number(ckpt_str name, size_t head_len)
 {
-    size_t last = head ? head - 1 : 0;
+    size_t last = head_len ? head_len - 1 : 0;
     while (last && name.ptr[last - 1] != '.')
         last--;
-    return component_is_number(name, last) ? head : last;
+    return component_is_number(name, last) ? head_len : last;
 }
 
 static bool is_boundary(ckpt_str s, size_t at) { return at == 0 || s.ptr[at - 1] == '.'; }
@@ -69,19 +69,20 @@ static struct change make_change(const ckpt_rename *r, size_t index)
 {
     ckpt_str a = r->from, b = r->to;
     /* Cuts the end first, so that "module.module.x" -> "module.x" removes "module." at the front. */
-    size_t tail = shared_end_length(a, b);
-    a.len -= tail;
-    b.len -= tail;
-    size_t head = shared_start_length(a, b);
-    if (a.len > head && b.len > head && (component_is_number(a, head) || component_is_number(b, head)))
-        head = leave_component_before_number(a, head);
+    size_t tail_len = shared_end_length(a, b);
+    a.len -= tail_len;
+    b.len -= tail_len;
+    size_t head_len = shared_start_length(a, b);
+    if (a.len > head_len && b.len > head_len &&
+        (component_is_number(a, head_len) || component_is_number(b, head_len)))
+        head_len = leave_component_before_number(a, head_len);
     struct change c = {.tensors = !r->metadata && !r->value && !r->component,
                        .metadata = r->metadata,
                        .values = r->value,
                        .mapping = r->mapping,
                        .first = index};
-    c.from = cut_trailing_dot((ckpt_str){a.ptr + head, a.len - head}, &c.had_dot);
-    c.to = cut_trailing_dot((ckpt_str){b.ptr + head, b.len - head}, &c.had_dot);
+    c.from = cut_trailing_dot((ckpt_str){a.ptr + head_len, a.len - head_len}, &c.had_dot);
+    c.to = cut_trailing_dot((ckpt_str){b.ptr + head_len, b.len - head_len}, &c.had_dot);
     return c;
 }
 
@@ -112,7 +113,7 @@ static int compare_first_renames(const void *x, const void *y)
     return a->first < b->first ? -1 : a->first > b->first;
 }
 
-/* merge_changes - merges equal ones of N changes, and returns how many ndifferent ones there are. */
+/* merge_changes - merges equal ones of N changes, and returns how many different ones there are. */
 static size_t merge_changes(struct change *c, size_t n)
 {
     size_t nkept = 0;

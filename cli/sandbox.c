@@ -105,16 +105,17 @@ static bool check_refused(const char *what, long result)
 bool sandbox_self_test(void)
 {
     char *no_arguments[] = {NULL};
-    bool all = check_refused("open", open("/etc/passwd", O_RDONLY | O_CLOEXEC));
-    all = check_refused("create", open("/tmp/ckpt", O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600)) && all;
-    all = check_refused("execve", execve("/bin/true", no_arguments, no_arguments)) && all;
-    all = check_refused("fork", syscall(SYS_clone, (long)SIGCHLD, 0L, 0L, 0L, 0L)) && all;
-    all = check_refused("socket", socket(AF_INET, SOCK_STREAM, 0)) && all;
-    all = check_refused("unlink", unlink("/tmp/ckpt")) && all;
-    all = check_refused("kill", syscall(SYS_kill, (long)getpid(), 0L)) && all;
-    all = check_refused("ptrace", syscall(SYS_ptrace, 0L, 0L, 0L, 0L)) && all;
+    bool all_refused = check_refused("open", open("/etc/passwd", O_RDONLY | O_CLOEXEC));
+    all_refused = check_refused("create", open("/tmp/ckpt", O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600)) &&
+                  all_refused;
+    all_refused = check_refused("execve", execve("/bin/true", no_arguments, no_arguments)) && all_refused;
+    all_refused = check_refused("fork", syscall(SYS_clone, (long)SIGCHLD, 0L, 0L, 0L, 0L)) && all_refused;
+    all_refused = check_refused("socket", socket(AF_INET, SOCK_STREAM, 0)) && all_refused;
+    all_refused = check_refused("unlink", unlink("/tmp/ckpt")) && all_refused;
+    all_refused = check_refused("kill", syscall(SYS_kill, (long)getpid(), 0L)) && all_refused;
+    all_refused = check_refused("ptrace", syscall(SYS_ptrace, 0L, 0L, 0L, 0L)) && all_refused;
     void *code = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    return check_refused("executable memory", code == MAP_FAILED ? -1 : 0) && all;
+    return check_refused("executable memory", code == MAP_FAILED ? -1 : 0) && all_refused;
 }
 
 #else

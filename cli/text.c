@@ -225,10 +225,10 @@ void text_uint(struct text *t, uint64_t n)
  * with at most 60 bits of fraction. printf takes ten times as long, and a listing has very many sizes. */
 static char *put_tenths(char *out, double v)
 {
-    const uint64_t one = UINT64_C(1) << 60; /* 1.0 in fixed point with 60 bits of fraction */
-    uint64_t integer = (uint64_t)v, fraction = (uint64_t)((v - (double)integer) * (double)one);
-    uint64_t tenths = fraction * 10 / one, remainder = fraction * 10 % one;
-    if (remainder > one / 2 || (remainder == one / 2 && tenths % 2))
+    const uint64_t fixed_one = UINT64_C(1) << 60; /* 1.0 in fixed point with 60 bits of fraction */
+    uint64_t integer = (uint64_t)v, fraction = (uint64_t)((v - (double)integer) * (double)fixed_one);
+    uint64_t tenths = fraction * 10 / fixed_one, remainder = fraction * 10 % fixed_one;
+    if (remainder > fixed_one / 2 || (remainder == fixed_one / 2 && tenths % 2))
         tenths++;
     out = put_uint(out, integer + tenths / 10);
     *out++ = '.';
