@@ -175,7 +175,8 @@ ckpt_status ckpt_plan_sanitize(ckpt_plan *p, const char *format, ckpt_error *err
 {
     CKPT_REQUIRE(err, p);
     const struct format *f = format ? format_by_name(format) : NULL;
-    return name_file_if_failed(sanitize_plan(p, f && f->flat, f ? f->holds : NULL, err), p->file->path, err);
+    return name_file_if_failed(sanitize_plan(p, f && f->flat, f ? f->holds_dtype : NULL, err), p->file->path,
+                               err);
 }
 
 static ckpt_status write_one_file(ckpt_plan *p, const struct format *f, const struct write_job *job,
@@ -187,9 +188,9 @@ static ckpt_status write_one_file(ckpt_plan *p, const struct format *f, const st
         CKPT_TRY(sink_file_check(job->path, job->opts->force, err));
     CKPT_TRY(f->write(p, job, err));
     if (job->path)
-        shards_notice_incomplete(p, job->path);
+        shards_warn_if_incomplete(p, job->path);
     if (p->noutputs == 1 && strcmp(job->path, "-") != 0)
-        shards_notice_old_index(p, p->outputs[0]);
+        shards_warn_of_old_index(p, p->outputs[0]);
     return CKPT_OK;
 }
 

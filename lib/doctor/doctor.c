@@ -28,7 +28,7 @@ static ckpt_status plan_fix(ckpt_file *f, const ckpt_fix *fix, const char *path,
     if (st == CKPT_OK && strip)
         st = ckpt_plan_strip_auto(p, err);
     if (st == CKPT_OK && fix->action == CKPT_FIX_SANITIZE)
-        st = sanitize_plan(p, to->flat, to->holds, err);
+        st = sanitize_plan(p, to->flat, to->holds_dtype, err);
     if (st == CKPT_OK)
         st = to->write(p, &job, err);
     ckpt_plan_free(p);

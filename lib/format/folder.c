@@ -46,16 +46,16 @@ static bool is_index_name(ckpt_str name)
 static void consider_index(struct folder *d, ckpt_str name)
 {
     bool is_safetensors = str_find(name, STR_LIT(".safetensors."), 0) != SIZE_MAX;
-    d->nindex++;
+    d->nindexes++;
     d->safetensors_indexes += is_safetensors;
-    bool is_preferred = d->nindex == 1 || (is_safetensors && d->safetensors_indexes == 1);
-    if (is_preferred && name.len < sizeof d->index)
-        memcpy(d->index, name.ptr, name.len + 1); /* bounded: it fits */
+    bool is_preferred = d->nindexes == 1 || (is_safetensors && d->safetensors_indexes == 1);
+    if (is_preferred && name.len < sizeof d->index_file)
+        memcpy(d->index_file, name.ptr, name.len + 1); /* bounded: it fits */
 }
 
-/* consider_single - counts NAME if it is in single_files, and lowers *BEST to its index there. False: it is
- * not in them. */
-static bool consider_single(struct folder *d, ckpt_str name, size_t *best)
+/* consider_single_file - counts NAME if it is in single_files, and lowers *BEST to its index there. False: it
+ * is not in them. */
+static bool consider_single_file(struct folder *d, ckpt_str name, size_t *best)
 {
     for (size_t i = 0; i < NSINGLE; i++)
         if (str_is(name, single_files[i])) {
@@ -82,9 +82,9 @@ bool folder_is_companion(ckpt_str name)
            str_matches_word(name, begins, str_starts) || str_find(name, STR_LIT("-of-"), 0) != SIZE_MAX;
 }
 
-/* is_step - returns true if a trainer gives a step or epoch the folder name NAME: "checkpoint-500",
+/* is_step_folder - returns true if a trainer gives a step or epoch the folder name NAME: "checkpoint-500",
  * "epoch_2". */
-static bool is_step(ckpt_str name)
+static bool is_step_folder(ckpt_str name)
 {
     static const char *const words[] = {"checkpoint", "epoch", "step", "global_step", "iter"};
     uint64_t number;
@@ -109,18 +109,18 @@ static void consider_other(struct folder *d, ckpt_str name)
 void folder_scan(const ckpt_str *names, size_t n, struct folder *out)
 {
     size_t best = NSINGLE;
-    *out = (struct folder){.nindex = 0};
+    *out = (struct folder){.nindexes = 0};
     for (size_t i = 0; i < n; i++) {
         if (is_index_name(names[i]))
             consider_index(out, names[i]);
-        else if (!consider_single(out, names[i], &best) && has_checkpoint_suffix(names[i]) &&
+        else if (!consider_single_file(out, names[i], &best) && has_checkpoint_suffix(names[i]) &&
                  !folder_is_companion(names[i]))
             consider_other(out, names[i]);
         else
-            out->nsteps += is_step(names[i]);
+            out->nsteps += is_step_folder(names[i]);
     }
     if (best < NSINGLE)
-        memcpy(out->single, single_files[best], strlen(single_files[best]) + 1);
+        memcpy(out->single_file, single_files[best], strlen(single_files[best]) + 1);
 }
 
 /* ------------------------------------------------------------------------ names */
@@ -219,7 +219,7 @@ ckpt_str probe_read_head(const struct probe *p, const char *name, char *head, si
 
 bool folder_is_checkpoint(ckpt_str name)
 {
-    return has_checkpoint_suffix(name) || is_index_name(name) || is_step(name) ||
+    return has_checkpoint_suffix(name) || is_index_name(name) || is_step_folder(name) ||
            str_matches_word(
                name, ".gguf .h5 .index .keras .msgpack .npy .npz .onnx .params .pdiparams .pdparams .ptl",
                str_ends);
@@ -260,8 +260,8 @@ ckpt_status folder_fail_ambiguous(const char *path, unsigned n, bool (*match)(ck
 
 /* ----------------------------------------------------------------- prefixes */
 
-/* keep_existing - returns PATH if that file exists; else frees it and returns NULL. */
-static char *keep_existing(char *path)
+/* path_if_exists - returns PATH if that file exists; else frees it and returns NULL. */
+static char *path_if_exists(char *path)
 {
     if (path && access(path, F_OK) == 0)
         return path;
@@ -282,7 +282,7 @@ char *folder_find_prefix(const char *path)
     } else if (file) {
         (void)snprintf(file, room, "%s.index", path);
     }
-    return keep_existing(file);
+    return path_if_exists(file);
 }
 
 /* ------------------------------------------------------------------- shard names */

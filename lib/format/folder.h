@@ -5,8 +5,8 @@
 #include "format/format.h"
 
 struct folder {
-    char index[256], single[256]; /* file names of the preferred index and single file; empty: none */
-    unsigned nindex, nsingle;     /* how many indexes and single files there are */
+    char index_file[256], single_file[256]; /* names of the preferred ones; empty: none */
+    unsigned nindexes, nsingle;             /* how many indexes and single files there are */
     unsigned safetensors_indexes;
     unsigned nothers; /* how many other checkpoints, without companions (folder_is_companion) */
     char other[256];  /* the first of them by name; empty: none */

@@ -128,7 +128,7 @@ static ckpt_status refuse_data_file(const struct probe *p, ckpt_error *err)
 
 ckpt_status format_fail_unrecognized(const struct probe *p, ckpt_error *err)
 {
-    if (p->directory)
+    if (p->is_folder)
         return refuse_folder(p, err);
     const struct signature *s = recognize(p);
     if (s && s->kind == SIGN_POINTER)

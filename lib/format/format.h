@@ -14,12 +14,12 @@
 /* What the probe of a format may look at. */
 struct probe {
     const char *path; /* for messages, and for formats without distinct bytes */
-    bool directory;
+    bool is_folder;
     bool salvage;    /* the file may be truncated or damaged */
-    ckpt_str *names; /* of the files in a directory, in natural order */
+    ckpt_str *names; /* of the files in a folder, in natural order */
     size_t nnames;
     bool *no_memory; /* set by a probe that ran out of memory: then no answer is valid */
-    source *src;     /* NULL for a directory */
+    source *src;     /* NULL for a folder */
     uint64_t size;
     unsigned char head[PROBE_HEAD];
     size_t nhead;
@@ -54,9 +54,9 @@ struct format {
     ckpt_status (*write)(ckpt_plan *p, const struct write_job *job, ckpt_error *err);
     bool compresses; /* write supports the option `compress` */
     bool flat;       /* the format holds named tensors and texts, no graph */
-    /* holds - for a flat format: returns true if it supports the dtype of T, one that safetensors lacks.
-     * NULL: it supports no such dtype. */
-    bool (*holds)(const ckpt_tensor *t);
+    /* holds_dtype - for a flat format: returns true if it supports the dtype of T, one that safetensors
+     * lacks. NULL: it supports no such dtype. */
+    bool (*holds_dtype)(const ckpt_tensor *t);
     /* in_place - adds the patches to OUT that rename tensors as P does. Their bytes live as long as the file.
      * NULL: files of the format must be rewritten. */
     ckpt_status (*in_place)(ckpt_plan *p, struct patches *out, ckpt_error *err);

@@ -60,7 +60,7 @@ static size_t get_first_characters(const struct probe *p, uint64_t end, unsigned
 bool recognize_safetensors(const struct probe *p)
 {
     unsigned char two[2];
-    uint64_t length = p->directory || p->nhead < 10 ? 0 : load_u64le(p->head);
+    uint64_t length = p->is_folder || p->nhead < 10 ? 0 : load_u64le(p->head);
     if (length < 2 || length > UINT32_MAX)
         return false;
     if (p->nhead > 11 && memcmp(p->head + 8, "\xef\xbb\xbf{", 4) == 0)
@@ -273,14 +273,14 @@ bool recognize_json(const struct probe *p)
 
 static bool is_json(const struct probe *p) { return get_text(p).len && recognize_json(p); }
 
-/* ---------------------------------------------------------------------- table */
+/* ---------------------------------------------------------------------- signatures */
 
 #define DOWNLOAD_HINT "the download failed: fetch the file again, with a login if its server asks for one"
 #define JOBLIB_HINT   "joblib.load runs what the file names: run `ckpt scan FILE` first, which lists that"
 
 enum { CKPT_FIX_NONE };
 
-static const struct signature table[] = {
+static const struct signature signatures[] = {
 #define MAGIC(kind, id, offset, bytes, status, what, hint, fix)                                              \
     {SIGN_##kind, id, offset, bytes, sizeof(bytes) - 1, NULL, status, what, hint, CKPT_FIX_##fix},
 #define TEST(kind, id, test, status, what, hint, fix)                                                        \
@@ -294,7 +294,7 @@ static const struct signature table[] = {
 
 static bool matches_signature(const struct signature *s, const struct probe *p)
 {
-    if (p->directory || s->kind == SIGN_FOLDER)
+    if (p->is_folder || s->kind == SIGN_FOLDER)
         return false;
     return s->magic ? str_starts(str_skip(probe_head(p), s->offset), str_of(s->magic, s->nmagic))
                     : s->test(p);
@@ -302,25 +302,25 @@ static bool matches_signature(const struct signature *s, const struct probe *p)
 
 const struct signature *recognize(const struct probe *p)
 {
-    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
-        if (matches_signature(&table[i], p))
-            return &table[i];
+    for (size_t i = 0; i < sizeof signatures / sizeof *signatures; i++)
+        if (matches_signature(&signatures[i], p))
+            return &signatures[i];
     return NULL;
 }
 
 bool recognize_as(const struct probe *p, enum signature_kind kind)
 {
-    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
-        if (table[i].kind == kind && matches_signature(&table[i], p))
+    for (size_t i = 0; i < sizeof signatures / sizeof *signatures; i++)
+        if (signatures[i].kind == kind && matches_signature(&signatures[i], p))
             return true;
     return false;
 }
 
 const struct signature *recognize_folder(const char *path)
 {
-    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
-        if (table[i].kind == SIGN_FOLDER && folder_has(path, table[i].magic))
-            return &table[i];
+    for (size_t i = 0; i < sizeof signatures / sizeof *signatures; i++)
+        if (signatures[i].kind == SIGN_FOLDER && folder_has(path, signatures[i].magic))
+            return &signatures[i];
     return NULL;
 }
 

@@ -65,12 +65,12 @@ ckpt_status recognize_refuse(const struct signature *s, ckpt_error *err);
 /* recognize_compression - returns the signature of the compression of P, or NULL: P is an archive or not
  * compressed. */
 const struct signature *recognize_compression(const struct probe *p);
-/* unpack_some - sets *OUT to the first MAX bytes that SRC, which is compressed as S describes, unpacks to.
- * Even on failure *OUT has what could be unpacked, or is NULL. CKPT_ELIMIT: SRC unpacks to more.
+/* unpack_head - sets *OUT to the first MAX bytes that SRC, which is compressed as S describes, unpacks
+ * to. Even on failure *OUT has what could be unpacked, or is NULL. CKPT_ELIMIT: SRC unpacks to more.
  * CKPT_EUNSUPPORTED: ckpt was built without libarchive. */
-ckpt_status unpack_some(source *src, const struct signature *s, uint64_t max, source **out, ckpt_error *err);
-/* unpack_whole - sets *OUT to all that F unpacks to. Refuses more than file_max_unpacked. */
-ckpt_status unpack_whole(ckpt_file *f, const struct signature *s, source **out, ckpt_error *err);
+ckpt_status unpack_head(source *src, const struct signature *s, uint64_t max, source **out, ckpt_error *err);
+/* unpack_all - sets *OUT to all that F unpacks to. Refuses more than file_max_unpacked. */
+ckpt_status unpack_all(ckpt_file *f, const struct signature *s, source **out, ckpt_error *err);
 /* recognize_fill - sets P from SRC. PATH is its name in messages. */
 ckpt_status recognize_fill(struct probe *p, const char *path, source *src, ckpt_error *err);
 

@@ -116,9 +116,9 @@ static void close_zip(void *z) { zip_close(z); }
 static ckpt_status fill_probe(ckpt_file *f, struct probe *p, ckpt_error *err)
 {
     p->path = f->path;
-    p->directory = f->src == NULL;
+    p->is_folder = f->src == NULL;
     p->salvage = f->salvage;
-    if (p->directory)
+    if (p->is_folder)
         return folder_list_all(f->a, f->path, &p->names, &p->nnames, err);
     CKPT_TRY(recognize_fill(p, f->path, f->src, err));
     if (recognize_archive(p)) {
@@ -177,7 +177,7 @@ static ckpt_status end_watch(ckpt_file *f, ckpt_status st, ckpt_error *err)
                                             : st;
 }
 
-static ckpt_status read_opened(ckpt_file *f, const struct opening *o, struct probe *p, ckpt_error *err)
+static ckpt_status read_open_source(ckpt_file *f, const struct opening *o, struct probe *p, ckpt_error *err)
 {
     bool outermost = o->how == OPEN_SALVAGE;
     f->check = o->check;
@@ -207,7 +207,7 @@ ckpt_status format_open(const struct opening *o, ckpt_file **out, ckpt_error *er
     }
     ckpt_status st = file_new(o->path, o->src, o->limits, &f, err);
     if (st == CKPT_OK) {
-        st = read_opened(f, o, p, err);
+        st = read_open_source(f, o, p, err);
         if (st == CKPT_OK)
             *out = f;
         else

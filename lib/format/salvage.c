@@ -31,7 +31,7 @@ static void spread_losses(ckpt_file *f)
     }
 }
 
-static ckpt_status add_lost(ckpt_file *f, size_t row, ckpt_error *err)
+static ckpt_status add_lost_row(ckpt_file *f, size_t row, ckpt_error *err)
 {
     const struct storage *s = get_storage(f, row);
     ckpt_lost l = {.row = (uint32_t)row, .why = STR_LIT("a part of it is lost"), .offset = CKPT_NO_OFFSET};
@@ -99,7 +99,7 @@ ckpt_status salvage_rows(ckpt_file *f, ckpt_error *err)
     for (size_t i = 0; i < f->table.nrows; i++) {
         if (!f->row_lost[i])
             continue;
-        CKPT_TRY(add_lost(f, i, err));
+        CKPT_TRY(add_lost_row(f, i, err));
         CKPT_TRY(replace_by_none(f, i, err));
     }
     return CKPT_OK;

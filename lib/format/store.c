@@ -104,7 +104,7 @@ static bool add_entry(struct store *s, ckpt_str name)
 {
     struct ocdbt *db = &s->db;
     const struct ocdbt_file file = {.path = name};
-    const struct ocdbt_entry entry = {.key = name, .file = (uint32_t)db->nfiles, .n = STORE_WHOLE};
+    const struct ocdbt_entry entry = {.key = name, .file = (uint32_t)db->nfiles, .n = STORE_WHOLE_FILE};
     return arena_push(s->f->a, &db->files, &db->nfiles, &db->cap_files, &file, sizeof file) &&
            arena_push(s->f->a, &db->entries, &db->n, &db->cap, &entry, sizeof entry);
 }
@@ -193,7 +193,7 @@ size_t store_find(const struct store *s, ckpt_str key)
     return low;
 }
 
-ckpt_status store_bytes(struct store *s, size_t i, source **src, uint64_t *at, uint64_t *n)
+ckpt_status store_find_bytes(struct store *s, size_t i, source **src, uint64_t *at, uint64_t *n)
 {
     const struct ocdbt_entry *e = &s->db.entries[i];
     source *file;
@@ -204,7 +204,7 @@ ckpt_status store_bytes(struct store *s, size_t i, source **src, uint64_t *at, u
         return *src ? CKPT_OK : fail_memory(s->err);
     }
     CKPT_TRY(ocdbt_open_file(&s->db, e->file, &file, s->err));
-    if (e->n == STORE_WHOLE)
+    if (e->n == STORE_WHOLE_FILE)
         *n = file->size;
     if (!range_within(*at, *n, file->size))
         return fail(s->err, CKPT_ETRUNCATED, *at,
@@ -214,17 +214,17 @@ ckpt_status store_bytes(struct store *s, size_t i, source **src, uint64_t *at, u
     return CKPT_OK;
 }
 
-const char *store_file(const struct store *s, size_t i)
+const char *store_file_path(const struct store *s, size_t i)
 {
     const struct ocdbt_entry *e = &s->db.entries[i];
     return e->bytes ? NULL : s->db.files[e->file].shown;
 }
 
-ckpt_status store_text(struct store *s, size_t i, ckpt_str *text)
+ckpt_status store_read_text(struct store *s, size_t i, ckpt_str *text)
 {
     source *src;
     uint64_t at, n;
-    CKPT_TRY(store_bytes(s, i, &src, &at, &n));
+    CKPT_TRY(store_find_bytes(s, i, &src, &at, &n));
     ckpt_status st = kit_read_metadata(s->f, src, at, n, text, s->err);
     source_unref(src);
     return st;

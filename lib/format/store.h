@@ -6,7 +6,7 @@
 #include "codec/ocdbt.h"
 #include "core/file.h"
 
-#define STORE_WHOLE UINT64_MAX /* the length of an entry whose value is a complete file */
+#define STORE_WHOLE_FILE UINT64_MAX /* the length of an entry whose value is a complete file */
 
 struct store {
     ckpt_file *f;
@@ -23,14 +23,15 @@ ckpt_status store_open(struct store *s, bool is_ocdbt);
 void store_close(struct store *s);
 /* store_find - returns the index of the first entry whose key is not less than KEY. */
 size_t store_find(const struct store *s, ckpt_str key);
-/* store_bytes - finds the value of entry I: *N bytes at *AT of *SRC, to which the caller gets a reference. */
-ckpt_status store_bytes(struct store *s, size_t i, source **src, uint64_t *at, uint64_t *n);
-/* store_file - returns the path of the file with the value of entry I, for errors, after store_bytes. NULL:
- * the value is in a node of the database. */
-const char *store_file(const struct store *s, size_t i);
-/* store_text - reads the value of entry I to *TEXT, in the arena of the file. Refuses more bytes than
+/* store_find_bytes - finds the value of entry I: *N bytes at *AT of *SRC, to which the caller gets a
+ * reference. */
+ckpt_status store_find_bytes(struct store *s, size_t i, source **src, uint64_t *at, uint64_t *n);
+/* store_file_path - returns the path of the file with the value of entry I, for errors, after
+ * store_find_bytes. NULL: the value is in a node of the database. */
+const char *store_file_path(const struct store *s, size_t i);
+/* store_read_text - reads the value of entry I to *TEXT, in the arena of the file. Refuses more bytes than
  * max_header. */
-ckpt_status store_text(struct store *s, size_t i, ckpt_str *text);
+ckpt_status store_read_text(struct store *s, size_t i, ckpt_str *text);
 /* store_read_file - reads the file NAME of the folder in the same way. CKPT_ENOTFOUND: no such file. */
 ckpt_status store_read_file(struct store *s, ckpt_str name, ckpt_str *text);
 

@@ -120,8 +120,8 @@ static bool is_better_name(const ckpt_plan *p, size_t entry_a, size_t entry_b)
     return head_a != head_b ? head_b : str_compare(a, b) < 0;
 }
 
-static ckpt_status refuse_shared(const ckpt_plan *p, size_t a, size_t b, const char *relation,
-                                 ckpt_error *err)
+static ckpt_status refuse_shared_bytes(const ckpt_plan *p, size_t a, size_t b, const char *relation,
+                                       ckpt_error *err)
 {
     return fail(
         err, CKPT_ELOSSY, CKPT_NO_OFFSET,
@@ -143,7 +143,7 @@ static ckpt_status find_ties(ckpt_plan *p, ckpt_ties how, bool *drop, map *kept,
         if (other == MAP_NONE)
             continue;
         if (how == CKPT_TIES_ERROR)
-            return refuse_shared(p, other, i, "are one tensor", err);
+            return refuse_shared_bytes(p, other, i, "are one tensor", err);
         if (plan_dtype(p, p->entries[i].row) != plan_dtype(p, p->entries[other].row))
             return plan_fail_cast_conflict(p, &p->entries[other], &p->entries[i], err);
         bool is_better = is_better_name(p, i, other);
@@ -214,7 +214,7 @@ static ckpt_status check_overlaps(ckpt_plan *p, ckpt_ties how, const bool *drop,
     size_t found = find_overlaps(views, n, pair);
     free(views);
     if (found && how == CKPT_TIES_ERROR)
-        return refuse_shared(p, pair[0], pair[1], "share bytes", err);
+        return refuse_shared_bytes(p, pair[0], pair[1], "share bytes", err);
     if (found)
         plan_notice(
             p,
@@ -285,17 +285,17 @@ struct recording {
     size_t npairs;
     const ckpt_alias *aliases;
     size_t naliases;
-    bool *recorded; /* by alias: there is a pair for it */
-    map *names;     /* name of an alias -> its index */
+    bool *is_recorded; /* by alias: there is a pair for it */
+    map *alias_of;     /* name of an alias -> its index */
 };
 
-/* update_recorded - removes pairs of ties that no longer exist and updates the others. */
-static ckpt_status update_recorded(struct recording *r, ckpt_error *err)
+/* update_recorded_ties - removes pairs of ties that no longer exist and updates the others. */
+static ckpt_status update_recorded_ties(struct recording *r, ckpt_error *err)
 {
     size_t kept = 0;
     for (size_t i = 0; i < r->npairs; i++) {
         struct plan_pair *pair = &r->pairs[i];
-        uint32_t alias = map_get(r->names, pair->key);
+        uint32_t alias = map_get(r->alias_of, pair->key);
         if (alias != MAP_NONE && !pair->tie)
             return fail(err, CKPT_EEXIST, CKPT_NO_OFFSET,
                         "the metadata have \"%.*s\" already: it cannot be recorded as a second name of "
@@ -304,7 +304,7 @@ static ckpt_status update_recorded(struct recording *r, ckpt_error *err)
                         STR_ARG(pair->key), STR_ARG(r->aliases[alias].of));
         if (alias != MAP_NONE) {
             pair->text = r->aliases[alias].of;
-            r->recorded[alias] = true;
+            r->is_recorded[alias] = true;
         }
         if (alias != MAP_NONE || !pair->tie)
             r->pairs[kept++] = *pair;
@@ -313,17 +313,17 @@ static ckpt_status update_recorded(struct recording *r, ckpt_error *err)
     return CKPT_OK;
 }
 
-static ckpt_status merge_recorded(struct recording *r, size_t *added, ckpt_error *err)
+static ckpt_status merge_recorded_ties(struct recording *r, size_t *added, ckpt_error *err)
 {
-    bool ok = r->recorded && r->names;
+    bool ok = r->is_recorded && r->alias_of;
     for (size_t i = 0; ok && i < r->naliases; i++)
-        ok = map_put(r->names, r->aliases[i].name, (uint32_t)i, NULL);
+        ok = map_put(r->alias_of, r->aliases[i].name, (uint32_t)i, NULL);
     if (!ok)
         return fail_memory(err);
-    CKPT_TRY(update_recorded(r, err));
+    CKPT_TRY(update_recorded_ties(r, err));
     *added = r->npairs;
     for (size_t i = 0; i < r->naliases; i++)
-        if (!r->recorded[i])
+        if (!r->is_recorded[i])
             r->pairs[r->npairs++] = (struct plan_pair){
                 .key = r->aliases[i].name, .text = r->aliases[i].of, .tie = true};
     qsort(r->pairs + *added, r->npairs - *added, sizeof *r->pairs, ties_compare_keys);
@@ -341,11 +341,11 @@ ckpt_status ties_update_metadata(ckpt_plan *p, size_t from, struct plan_pair **p
         return fail_memory(err);
     if (*n)
         memcpy(r.pairs, *pairs, *n * sizeof *r.pairs);
-    r.recorded = calloc(r.naliases + 1, sizeof *r.recorded);
-    r.names = map_new(r.naliases);
-    ckpt_status st = merge_recorded(&r, added, err);
-    free(r.recorded);
-    map_free(r.names);
+    r.is_recorded = calloc(r.naliases + 1, sizeof *r.is_recorded);
+    r.alias_of = map_new(r.naliases);
+    ckpt_status st = merge_recorded_ties(&r, added, err);
+    free(r.is_recorded);
+    map_free(r.alias_of);
     *pairs = r.pairs;
     *n = r.npairs;
     return st;

@@ -16,7 +16,6 @@ bool ties_is_tensor_name(ckpt_str key);
 /* ties_add_rows - adds a row to F for each pair of its metadata that records a second name of a tensor. F
  * must have all other rows already, and a mapping with flat names as its root. Sets f->nties. */
 ckpt_status ties_add_rows(ckpt_file *f, ckpt_error *err);
-/* ties_compare_keys - compares the keys of two plan_pairs, for qsort. */
 int ties_compare_keys(const void *a, const void *b);
 /* ties_update_metadata - updates the N pairs *PAIRS of plan_metadata for the aliases that P noted from index
  * FROM on. Pairs of the input keep their order; ties that no longer exist are removed. New ties are sorted

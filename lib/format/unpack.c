@@ -33,7 +33,7 @@ static ckpt_status keep_member(void *user, ckpt_str name, source *bytes, ckpt_er
     return CKPT_OK;
 }
 
-ckpt_status unpack_some(source *src, const struct signature *s, uint64_t max, source **out, ckpt_error *err)
+ckpt_status unpack_head(source *src, const struct signature *s, uint64_t max, source **out, ckpt_error *err)
 {
     struct unpack u = {.max = max, .member = keep_member, .user = out};
     bool gzip = strcmp(s->id, "gzip") == 0;
@@ -49,10 +49,10 @@ ckpt_status unpack_some(source *src, const struct signature *s, uint64_t max, so
     return st;
 }
 
-ckpt_status unpack_whole(ckpt_file *f, const struct signature *s, source **out, ckpt_error *err)
+ckpt_status unpack_all(ckpt_file *f, const struct signature *s, source **out, ckpt_error *err)
 {
     uint64_t max = file_max_unpacked(f, f->src->size);
-    ckpt_status st = unpack_some(f->src, s, max, out, err);
+    ckpt_status st = unpack_head(f->src, s, max, out, err);
     if (st == CKPT_ELIMIT) {
         (void)fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "it unpacks to {more} than {=%" PRIu64 " bytes}", max);
         error_add_hint(err, "raise it with --max-expanded (max_expanded in ckpt_limits)");
@@ -64,7 +64,7 @@ ckpt_status unpack_whole(ckpt_file *f, const struct signature *s, source **out, 
 
 static bool probe(const struct probe *p)
 {
-    const struct signature *s = p->directory || p->zip ? NULL : recognize_compression(p);
+    const struct signature *s = p->is_folder || p->zip ? NULL : recognize_compression(p);
     return s && s->kind != SIGN_ZLIB; /* because a text may begin with the two bytes of a zlib header, too */
 }
 
@@ -93,7 +93,7 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
 {
     const struct signature *s = recognize_compression(f->probe);
     source *unpacked = NULL;
-    ckpt_status st = unpack_whole(f, s, &unpacked, err);
+    ckpt_status st = unpack_all(f, s, &unpacked, err);
     if (st == CKPT_EUNSUPPORTED)
         error_replace_hint(err, s->hint);
     ckpt_error why = *err;

@@ -84,7 +84,7 @@ static ckpt_status add_record(zip *z, size_t i, const map *crc_folders, const ch
 }
 
 /* The state of the callback of zip_audit. */
-struct audited {
+struct zip_report {
     struct check *c;
     const char *path;
     const ckpt_error *reported; /* the fault that reading the archive reported already, or NULL */
@@ -94,7 +94,7 @@ struct audited {
 
 static void report_zip_flaw(void *user, const struct zip_flaw *f)
 {
-    struct audited *t = user;
+    struct zip_report *t = user;
     ckpt_error e = {0};
     if (t->status != CKPT_OK)
         return;
@@ -124,7 +124,7 @@ static bool holds_arrays(const zip *z)
 /* audit_zip - reports contradictions that do not affect reading: descriptors, times, flags, members that are
  * not in the central directory. ARRAYS: SRC is an .npz. Call it only if no other fault than t->reported was
  * reported. */
-static ckpt_status audit_zip(source *src, struct audited *t, bool arrays)
+static ckpt_status audit_zip(source *src, struct zip_report *t, bool arrays)
 {
     struct zip_audit z = {
         .src = src, .a = t->c->a, .flaw = report_zip_flaw, .user = t, .names_are_keys = arrays};
@@ -150,7 +150,7 @@ ckpt_status verify_records(const char *path, source *src, uint64_t findings_befo
     ckpt_status st = zip_open(src, c->a, &z, err);
     if (st == CKPT_EFORMAT) { /* opening the file reported this fault; the audit finds the others */
         ckpt_error fault = *err;
-        struct audited audited = {.c = c, .path = path_copy, .reported = &fault, .err = err};
+        struct zip_report audited = {.c = c, .path = path_copy, .reported = &fault, .err = err};
         return audit_zip(src, &audited, false);
     }
     if (st != CKPT_OK)
@@ -167,7 +167,7 @@ ckpt_status verify_records(const char *path, source *src, uint64_t findings_befo
     map_free(crc_folders);
     if (st != CKPT_OK || c->result->findings != findings_before)
         return st;
-    return audit_zip(src, &(struct audited){.c = c, .path = path_copy, .err = err}, holds_arrays(z));
+    return audit_zip(src, &(struct zip_report){.c = c, .path = path_copy, .err = err}, holds_arrays(z));
 }
 
 ckpt_status format_verify(const char *path, struct check *c, ckpt_file **out, ckpt_error *err)

@@ -127,7 +127,7 @@ static void folders_are_recognized_by_their_files(void)
     };
     char folder[] = "/tmp/ckpt-foreign-XXXXXX", file[128];
     CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(folder));
-    struct probe p = {.path = folder, .directory = true};
+    struct probe p = {.path = folder, .is_folder = true};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         snprintf(file, sizeof file, "%s/%s", folder, cases[i].file);
         FILE *f = fopen(file, "w");

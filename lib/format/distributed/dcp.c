@@ -131,7 +131,7 @@ static bool probe(const struct probe *p)
         return true;
     folder_scan(p->names, p->nnames, &d);
     /* a damaged .metadata, if no other checkpoint is in the folder */
-    return probe_has(p, METADATA) && !d.nindex && !d.nsingle;
+    return probe_has(p, METADATA) && !d.nindexes && !d.nsingle;
 }
 
 /* ----------------------------------------------------------------------- metadata */

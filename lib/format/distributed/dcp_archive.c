@@ -121,9 +121,9 @@ static struct member make_member(const char *name, ckpt_str bytes)
     return (struct member){.name = name, .size = bytes.len, .crc = crc32_update(0, bytes.ptr, bytes.len)};
 }
 
-/* put_end - appends the last of the N members, "version", and the central directory to B, which begins at
- * offset BASE of the archive. */
-static void put_end(buf *b, uint64_t base, struct member *members, uint32_t n)
+/* put_zip_end - appends the last of the N members, "version", and the central directory to B, which
+ * begins at offset BASE of the archive. */
+static void put_zip_end(buf *b, uint64_t base, struct member *members, uint32_t n)
 {
     ckpt_str version = STR_LIT("3\n");
     members[n - 1] = make_member("archive/version", version);
@@ -187,7 +187,8 @@ ckpt_status dcp_archive_tensor(struct dcp_archive *archive, const ckpt_plan *p, 
         members[2] = (struct member){.name = "archive/data/0", .size = t.nbytes, .crc = crc};
         put_member(&archive->prefix, 0, &members[2]);
         archive->crc_offset = members[2].offset + ZIP_LOCAL_CRC;               /* bounded: in memory */
-        put_end(&archive->suffix, archive->prefix.len + t.nbytes, members, 4); /* bounded: just compared */
+        put_zip_end(&archive->suffix, archive->prefix.len + t.nbytes, members,
+                    4); /* bounded: just compared */
     }
     return end_archive(archive, &pickle, st, err);
 }
@@ -204,7 +205,7 @@ ckpt_status dcp_archive_value(struct dcp_archive *archive, const ckpt_plan *p, c
     ckpt_status st = pickle_write(v, &hooks, &pickle, err);
     if (st == CKPT_OK) {
         begin_archive(archive, buf_view(&pickle), members);
-        put_end(&archive->prefix, 0, members, 3);
+        put_zip_end(&archive->prefix, 0, members, 3);
     }
     return end_archive(archive, &pickle, st, err);
 }

@@ -32,7 +32,7 @@ static bool probe(const struct probe *p)
 {
     struct folder d;
     folder_scan(p->names, p->nnames, &d);
-    return probe_matches(p, is_shard) && !d.nindex && !d.nsingle;
+    return probe_matches(p, is_shard) && !d.nindexes && !d.nsingle;
 }
 
 /* check_complete - refuses the sorted LIST of N files if it has a gap. In salvage the tensors report gaps. */

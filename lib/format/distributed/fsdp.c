@@ -59,7 +59,7 @@ static bool probe(const struct probe *p)
             return false;
     }
     folder_scan(p->names, p->nnames, &d);
-    return (n > 1 || find_trainer_by_stem(stem)) && !d.nindex && !d.nsingle && d.nothers == n;
+    return (n > 1 || find_trainer_by_stem(stem)) && !d.nindexes && !d.nsingle && d.nothers == n;
 }
 
 static bool is_sharded(const ckpt_tensor *t) { return t->kind == CKPT_DTENSOR || t->kind == CKPT_SHARDED; }

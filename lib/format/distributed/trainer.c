@@ -61,8 +61,8 @@ static bool tracks_steps(const struct probe *p) { return probe_has(p, TRACKER) &
 
 static bool probe(const struct probe *p)
 {
-    bool found = p->directory && tracks_steps(p);
-    for (size_t i = 0; p->directory && !found && i < p->nnames; i++)
+    bool found = p->is_folder && tracks_steps(p);
+    for (size_t i = 0; p->is_folder && !found && i < p->nnames; i++)
         found = find_model_folder(p->path, p->names[i], p->no_memory) != NULL;
     return found;
 }

@@ -148,7 +148,6 @@ static bool read_sizes(struct flax_array *x, ckpt_value *const *sizes, uint32_t 
     return flax_size(x->shape, ndim, width, &x->nbytes);
 }
 
-/* join_chunks - sets *OUT to a node for DICT, an array in chunks. */
 static ckpt_status join_chunks(struct flax_reading *r, const ckpt_value *dict, ckpt_value **out)
 {
     ckpt_value **sizes, **chunks;
@@ -325,7 +324,7 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
 
 static bool probe(const struct probe *p)
 {
-    return !p->directory && flax_is_recognized(p->path, p->head, p->nhead);
+    return !p->is_folder && flax_is_recognized(p->path, p->head, p->nhead);
 }
 
 const struct format format_flax = {.name = "flax",

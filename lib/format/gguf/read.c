@@ -29,8 +29,8 @@ struct gguf_reading {
     struct gguf_file *kept; /* what edits need later */
     struct gguf_tensor *tensors;
     size_t n, cap;
-    bool is_later_part;            /* not the first: its pairs are not metadata of the model */
-    uint64_t number, parts, total; /* split.no, split.count, split.tensors.count */
+    bool is_later_part;                         /* not the first: its pairs are not metadata of the model */
+    uint64_t part_number, parts, total_tensors; /* split.no, split.count, split.tensors.count */
 };
 
 /* ------------------------------------------------------------------------ one file */
@@ -38,9 +38,9 @@ struct gguf_reading {
 /* take_split - sets number, parts or total of R if P is the split.* pair for that field. */
 static void take_split(struct gguf_reading *r, const struct gguf_pair *p)
 {
-    uint64_t *field = str_is(p->key, "split.no")              ? &r->number
+    uint64_t *field = str_is(p->key, "split.no")              ? &r->part_number
                       : str_is(p->key, "split.count")         ? &r->parts
-                      : str_is(p->key, "split.tensors.count") ? &r->total
+                      : str_is(p->key, "split.tensors.count") ? &r->total_tensors
                                                               : NULL;
     if (field)
         *field = gguf_get_integer(p, r->g.big_endian);
@@ -114,7 +114,6 @@ static ckpt_status note_deviations(struct gguf_reading *r, ckpt_error *err)
                 "{%" PRIu64 " bytes} follow {=the last tensor} of version 1", after);
 }
 
-/* read_file - reads SRC with R, and adds its tensors to K. */
 static ckpt_status read_file(struct kit *k, struct gguf_reading *r, source *src)
 {
     ckpt_file *f = r->f;
@@ -137,14 +136,14 @@ static ckpt_status read_file(struct kit *k, struct gguf_reading *r, source *src)
 static ckpt_status check_part(const struct gguf_reading *first, const struct gguf_reading *r, uint64_t number,
                               ckpt_error *err)
 {
-    if (r->parts == first->parts && r->number == number - 1 && r->total == first->total)
+    if (r->parts == first->parts && r->part_number == number - 1 && r->total_tensors == first->total_tensors)
         return CKPT_OK;
     return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
                 "is part {%" PRIu64 " of %" PRIu64 " with %" PRIu64 " tensors}, not {=%" PRIu64 " of %" PRIu64
                 " with %" PRIu64 "}\n"
                 "the files of two sets were mixed: get all parts of one set again",
-                r->number + 1, r->parts, r->total, number, first->parts,
-                first->total); /* bounded: from a u16 */
+                r->part_number + 1, r->parts, r->total_tensors, number, first->parts,
+                first->total_tensors); /* bounded: from a u16 */
 }
 
 /* read_part - reads the file NAME, part NUMBER of the set (from 1), and adds the number of its tensors to
@@ -192,24 +191,24 @@ static ckpt_status read_parts(struct kit *k, const struct gguf_reading *first)
         bool unreadable = f->salvage && (st == CKPT_EIO || st == CKPT_ENOTFOUND);
         CKPT_TRY(file_report_lost(f, unreadable ? CKPT_ETRUNCATED : st, part, k->err));
     }
-    if (tensors == first->total || f->salvage || f->check)
+    if (tensors == first->total_tensors || f->salvage || f->check)
         return CKPT_OK;
     return fail(k->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
                 "the parts have {%" PRIu64 " tensors}, split.tensors.count is {=%" PRIu64 "}", tensors,
-                first->total);
+                first->total_tensors);
 }
 
-static ckpt_status read_set(struct kit *k, struct gguf_file *kept)
+static ckpt_status read_split_model(struct kit *k, struct gguf_file *kept)
 {
     struct gguf_reading r = {.f = k->f, .kept = kept};
     CKPT_TRY(read_file(k, &r, k->f->src));
     kept->header = r.g;
-    if (r.parts > 1 && r.number == 0)
+    if (r.parts > 1 && r.part_number == 0)
         return read_parts(k, &r);
     if (r.parts > 1)
         file_notice(k->f,
                     "part %" PRIu64 " of %" PRIu64 " of a split model; name the first part to read them all",
-                    r.number + 1, r.parts); /* bounded: may wrap, but is only shown */
+                    r.part_number + 1, r.parts); /* bounded: may wrap, but is only shown */
     return CKPT_OK;
 }
 
@@ -221,7 +220,7 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
         return fail_memory(err);
     format_set_container(f, kept, NULL);
     CKPT_TRY(kit_begin(&k, f, value_new(f->a, CKPT_V_DICT, 0), err));
-    ckpt_status st = kit_end(&k, read_set(&k, kept));
+    ckpt_status st = kit_end(&k, read_split_model(&k, kept));
     if (st != CKPT_OK && !err->file[0])
         error_add_position(err, 0, STR_LIT("header"));
     return st;

@@ -86,7 +86,6 @@ static ckpt_status add_split(struct flat_writer *w, ckpt_error *err)
     return add_number(w, STR_LIT("split.tensors.count"), GGUF_I32, job->shard.tensors, err);
 }
 
-/* add_input_pairs - adds the pairs of the input, which is a GGUF. */
 static void add_input_pairs(struct flat_writer *w)
 {
     struct gguf_output *o = w->user;

@@ -99,7 +99,7 @@ ckpt_status shards_check_output(const ckpt_file *f, const char *path, bool only_
                                path, err);
 }
 
-void shards_notice_old_index(ckpt_plan *p, const char *path)
+void shards_warn_of_old_index(ckpt_plan *p, const char *path)
 {
     const char *index = arena_printf(p->a, "%s.index.json", path).ptr;
     struct stat file_stat;
@@ -123,7 +123,7 @@ static uint64_t count_shards(const char *path)
     return shard_name_parse(str_after_last(str_c(path), '/'), &s) ? s.count : 0;
 }
 
-void shards_notice_incomplete(ckpt_plan *p, const char *output)
+void shards_warn_if_incomplete(ckpt_plan *p, const char *output)
 {
     uint64_t nshards = p->file->src ? count_shards(p->file->path) : 0;
     bool has_notice = str_ends(str_c(p->file->path), STR_LIT(".gguf")); /* gguf/read.c adds its own */
@@ -152,7 +152,7 @@ ckpt_status shards_add_metadata(struct index *x, ckpt_value *key, ckpt_value *te
 static ckpt_status report_missing(struct index *x, const struct shard *s)
 {
     size_t n = 0;
-    for (size_t i = 0; i < x->n; i++)
+    for (size_t i = 0; i < x->nweights; i++)
         n += &x->shards[x->weights[i].shard] == s;
     x->is_incomplete = true;
     (void)fail(x->err, CKPT_ETRUNCATED, s->at,
@@ -175,11 +175,11 @@ static ckpt_status check_present(struct index *x)
         if (!there) {
             first = i;
             missing++;
-            x->shards[i].missing = true;
+            x->shards[i].is_missing = true;
         }
     }
     for (size_t i = 0; missing && x->f->check && i < x->nshards; i++)
-        if (x->shards[i].missing)
+        if (x->shards[i].is_missing)
             CKPT_TRY(report_missing(x, &x->shards[i]));
     if (!missing || x->f->check || (x->f->salvage && missing < x->nshards))
         return CKPT_OK;
@@ -205,17 +205,17 @@ static ckpt_status open_source(const struct index *x, const char *path, struct j
     return st;
 }
 
-/* give_up_shard - in salvage, if S cannot be read, sets s->why from x->err and returns CKPT_OK. Otherwise
- * returns ST. */
+/* give_up_shard - in salvage, if S cannot be read, sets s->why_unreadable from x->err and returns CKPT_OK.
+ * Otherwise returns ST. */
 static ckpt_status give_up_shard(struct index *x, struct shard *s, ckpt_status st)
 {
     if (!x->f->salvage || !(check_is_fault(st) || st == CKPT_EUNKNOWN || st == CKPT_EUNSUPPORTED))
         return st;
-    s->why = arena_printf(x->f->a, "the shard cannot be read: %s%s%s", x->err->where,
-                          x->err->where[0] ? ": " : "", x->err->what)
-                 .ptr;
+    s->why_unreadable = arena_printf(x->f->a, "the shard cannot be read: %s%s%s", x->err->where,
+                                     x->err->where[0] ? ": " : "", x->err->what)
+                            .ptr;
     s->file = NULL;
-    return s->why ? CKPT_OK : fail_memory(x->err);
+    return s->why_unreadable ? CKPT_OK : fail_memory(x->err);
 }
 
 static ckpt_status open_shard(struct index *x, struct shard *s)
@@ -296,13 +296,13 @@ static ckpt_status index_shard(struct index *x, struct shard *s)
     s->npairs -= s->file->nties; /* bounded: they are the last; ties are read from the set */
     s->pair_of = map_new(s->npairs);
     s->metadata_of = map_new(nmetadata);
-    s->taken = arena_array(a, s->npairs, sizeof *s->taken);
+    s->is_merged = arena_array(a, s->npairs, sizeof *s->is_merged);
     s->row_of = arena_array(a, s->npairs, sizeof *s->row_of);
     s->leaf_of = arena_array(a, s->npairs, sizeof *s->leaf_of);
     s->own_row = arena_array(a, s->file->table.nrows, sizeof *s->own_row);
     s->storages = arena_array(a, s->file->table.nstorages, sizeof *s->storages);
     s->extra = ARENA_NEW(a, struct storage_extra);
-    if (!s->pair_of || !s->metadata_of || !s->taken || !s->row_of || !s->leaf_of || !s->own_row ||
+    if (!s->pair_of || !s->metadata_of || !s->is_merged || !s->row_of || !s->leaf_of || !s->own_row ||
         !s->storages || !s->extra)
         return fail_memory(x->err);
     s->extra->file = s->name;
@@ -380,7 +380,7 @@ static ckpt_status add_pair(struct index *x, struct shard *s, uint32_t k)
     ckpt_file *f = x->f;
     const ckpt_value *val = file_replacement_of(s->file, s->pairs[k].val);
     uint32_t pair = value_count(f->root);
-    s->taken[k] = true;
+    s->is_merged[k] = true;
     if (!value_put(f->a, f->root, s->pairs[k].key, (ckpt_value *)(uintptr_t)val))
         return fail_memory(x->err);
     for (uint32_t i = s->row_of[k]; i < s->file->table.nrows; i++) {
@@ -417,9 +417,9 @@ static ckpt_status add_lost_row(struct index *x, const struct weight *w)
     x->is_incomplete = true;
     if (!s->lost_storage) {
         struct storage_extra lost = {.file = s->name,
-                                     .lost_why = s->why    ? s->why
-                                             : s->file ? "the shard does not have it"
-                                                       : "the shard is missing",
+                                     .lost_why = s->why_unreadable ? s->why_unreadable
+                                                 : s->file         ? "the shard does not have it"
+                                                                   : "the shard is missing",
                                      .lost_at = CKPT_NO_OFFSET};
         CKPT_TRY(table_add_lost(&f->table, lost, &s->lost_storage, x->err));
         s->lost_storage++; /* bounded: by the number of storages */
@@ -463,7 +463,7 @@ static ckpt_status add_weight(struct index *x, const struct weight *w)
     if (w->is_group) /* its tensors are found in the shards */
         return CKPT_OK;
     uint32_t k = find_weight(s, w->key);
-    if (k == MAP_NONE && s->damaged)
+    if (k == MAP_NONE && s->is_damaged)
         return CKPT_OK;
     if (k != MAP_NONE)
         return add_pair(x, s, k);
@@ -489,7 +489,7 @@ static ckpt_status report_extra(const struct index *x, const struct shard *s, ck
 static ckpt_status add_extra(struct index *x, struct shard *s, uint32_t k, ckpt_str key, bool group_listed)
 {
     uint32_t before;
-    if (!map_put(x->keys, key, (uint32_t)x->n, &before))
+    if (!map_put(x->keys, key, (uint32_t)x->nweights, &before))
         return fail_memory(x->err);
     if (before != MAP_NONE) {
         const struct weight *w = &x->weights[before];
@@ -502,7 +502,7 @@ static ckpt_status add_extra(struct index *x, struct shard *s, uint32_t k, ckpt_
     if (!group_listed)
         CKPT_TRY(report_extra(x, s, key));
     const struct weight w = {.key = key, .at = CKPT_NO_OFFSET, .shard = (uint32_t)(s - x->shards)};
-    if (!arena_push(x->f->a, &x->weights, &x->n, &x->cap, &w, sizeof w))
+    if (!arena_push(x->f->a, &x->weights, &x->nweights, &x->cap_weights, &w, sizeof w))
         return fail_memory(x->err);
     return add_pair(x, s, k);
 }
@@ -529,7 +529,7 @@ static ckpt_status check_groups(struct index *x, size_t nlisted)
         const struct weight *w = &x->weights[i];
         const struct shard *s = &x->shards[w->shard];
         bool is_first = w->is_group && map_get(x->keys, w->key) == i;
-        if (is_first && !w->is_found && s->file && !s->damaged && !x->f->salvage)
+        if (is_first && !w->is_found && s->file && !s->is_damaged && !x->f->salvage)
             CKPT_TRY(report_missing_tensor(x, w));
     }
     return CKPT_OK;
@@ -547,7 +547,7 @@ static ckpt_status add_unlisted_pairs(struct index *x, struct shard *s)
     size_t extra = 0;
     ckpt_str key, first = STR_LIT("");
     for (uint32_t k = 0; k < s->npairs; k++)
-        if (!s->taken[k] && value_text(s->pairs[k].key, &key) && !is_repeated_value(x, s, k, key)) {
+        if (!s->is_merged[k] && value_text(s->pairs[k].key, &key) && !is_repeated_value(x, s, k, key)) {
             bool listed = find_group(x, key) || (is_hdf5(s) && s->row_of[k] == MAP_NONE);
             if (!listed && extra++ == 0)
                 first = key;
@@ -596,20 +596,21 @@ static ckpt_status check_total(const struct index *x)
     for (size_t i = 0; i < t->nstorages; i++)
         if (!checked_add(storages, t->storages[i].nbytes, &storages))
             return CKPT_OK;
-    if (!x->has_size || x->total_size == tensors || x->total_size == storages || x->is_incomplete)
+    if (!x->has_total_size || x->total_size == tensors || x->total_size == storages || x->is_incomplete)
         return CKPT_OK;
     file_notice(x->f, "total_size in the index is %llu, its tensors have %llu bytes",
                 (unsigned long long)x->total_size, (unsigned long long)tensors);
     if (!x->f->check)
         return CKPT_OK;
-    (void)fail(x->err, CKPT_EFORMAT, x->total_at,
+    (void)fail(x->err, CKPT_EFORMAT, x->total_size_at,
                "total_size in the index is {%llu}, its tensors have {=%llu} bytes",
                (unsigned long long)x->total_size, (unsigned long long)tensors);
     return file_report_fault_as(x->f, CHECK_TOTAL_SIZE, CKPT_EFORMAT, x->err);
 }
 
-/* add_facts - adds to x->f what S has apart from tensors: notices, pickles, why torch cannot load it. */
-static ckpt_status add_facts(struct index *x, const struct shard *s)
+/* add_notices_and_pickles - adds to x->f what S has apart from tensors: notices, pickles, why torch cannot
+ * load it. */
+static ckpt_status add_notices_and_pickles(struct index *x, const struct shard *s)
 {
     ckpt_file *f = x->f, *part = s->file;
     f->executes_code |= part->executes_code;
@@ -658,20 +659,20 @@ ckpt_status shards_merge(struct index *x)
     x->f->for_torch_load = x->nshards > 0;
     for (size_t i = 0; i < x->nshards; i++) {
         uint64_t before = count_findings(x);
-        if (!x->shards[i].missing)
+        if (!x->shards[i].is_missing)
             CKPT_TRY(open_shard(x, &x->shards[i]));
-        x->shards[i].damaged = count_findings(x) > before;
-        x->is_incomplete |= x->shards[i].damaged;
+        x->shards[i].is_damaged = count_findings(x) > before;
+        x->is_incomplete |= x->shards[i].is_damaged;
         if (!x->shards[i].file)
             continue;
         CKPT_TRY(index_shard(x, &x->shards[i]));
-        CKPT_TRY(add_facts(x, &x->shards[i]));
+        CKPT_TRY(add_notices_and_pickles(x, &x->shards[i]));
     }
     if (x->f->salvage && x->nshards && !get_first_file(x))
         return fail(x->err, CKPT_ETRUNCATED, CKPT_NO_OFFSET, "{none} of {=its %zu shards} is recoverable",
                     x->nshards);
     CKPT_TRY(make_root(x));
-    size_t listed = x->n;
+    size_t listed = x->nweights;
     for (size_t i = 0; i < listed; i++)
         CKPT_TRY(add_weight(x, &x->weights[i]));
     for (size_t i = 0; i < x->nshards; i++)

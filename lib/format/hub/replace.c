@@ -36,11 +36,11 @@
 
 /* A file of the new set, and the old file of the same name. */
 struct replaced_file {
-    const char *path;   /* of the new file */
-    const char *base;   /* its name without the folder */
-    const char *second; /* second name of the old file */
-    bool existed;       /* there was an old file */
-    bool has_second;    /* the old file has its second name */
+    const char *path;        /* of the new file */
+    const char *base;        /* its name without the folder */
+    const char *second_path; /* of the second name of the old file */
+    bool existed;            /* there was an old file */
+    bool has_second_name;    /* the old file has its second name */
 };
 
 struct replaced {
@@ -48,20 +48,20 @@ struct replaced {
     struct replaced_file *files; /* the index is the last */
     size_t n;
     ckpt_str folder, stem, ext;
-    ckpt_str text; /* of the old index; empty: there is none */
-    map *named;    /* the names of the shards in the old index */
+    ckpt_str index_text; /* of the old index; empty: there is none */
+    map *listed_names;   /* the names of the shards in the old index */
     /* Before list_old_shards, these names and those in an index that a run killed in step 5 left; after it,
      * the first names of the files to remove. */
     ckpt_str *names;
     size_t nnames, cap_names;
-    char *path_room; /* FOLDER, and space after it for one of NAMES or its second name */
+    char *path_buf; /* FOLDER, and space after it for one of NAMES or its second name */
     bool sync;
-    bool was_rewritten; /* the old index has second names already */
-    bool renamed;       /* new second names were made */
-    char *moved_index;  /* the path of the old index if it has only its second name; else NULL */
+    bool was_rewritten;     /* the old index has second names already */
+    bool made_second_names; /* new second names were made */
+    char *moved_index_path; /* the path of the old index if it has only its second name; else NULL */
 };
 
-static const char *make_second_name(struct replaced *r, ckpt_str base)
+static const char *make_second_path(struct replaced *r, ckpt_str base)
 {
     return arena_printf(r->a, "%.*s.%.*s" OLD_SUFFIX, STR_ARG(r->folder), STR_ARG(base)).ptr;
 }
@@ -146,7 +146,7 @@ static ckpt_status read_leftover_index(struct replaced *r, ckpt_error *err)
     struct stat file_stat;
     ckpt_str text;
     bool there;
-    const char *path = r->files[r->n - 1].second;
+    const char *path = r->files[r->n - 1].second_path;
     CKPT_TRY(check_exists(path, &file_stat, &there, err));
     if (!there || !S_ISREG(file_stat.st_mode))
         return CKPT_OK;
@@ -162,23 +162,23 @@ static ckpt_status make_rewritten_index(struct replaced *r, buf *b, ckpt_error *
     ckpt_error why = {0};
     json_scan j;
     bool found_map = false;
-    size_t copied = 0;            /* bytes of r->text that are in B */
+    size_t copied = 0;            /* bytes of r->index_text that are in B */
     map *file_of = map_new(r->n); /* first name -> index into r->files */
     bool ok = file_of != NULL;
     for (size_t i = 0; ok && i + 1 < r->n; i++)
-        if (r->files[i].has_second)
+        if (r->files[i].has_second_name)
             ok = map_put(file_of, str_c(r->files[i].base), (uint32_t)i, NULL);
-    json_init(&j, r->text, 0, r->a, &why);
+    json_init(&j, r->index_text, 0, r->a, &why);
     while (ok && find_next_shard(&j, &found_map)) {
         uint32_t i = map_get(file_of, j.str);
         if (i == MAP_NONE)
             continue;
-        buf_put(b, r->text.ptr + copied, j.event_at - copied); /* bounded: the scan goes forward */
-        json_quote_ascii(b, get_base(r->files[i].second));
+        buf_put(b, r->index_text.ptr + copied, j.event_at - copied); /* bounded: the scan goes forward */
+        json_quote_ascii(b, get_base(r->files[i].second_path));
         copied = j.pos;
     }
     map_free(file_of);
-    buf_put(b, r->text.ptr + copied, r->text.len - copied); /* bounded: as above */
+    buf_put(b, r->index_text.ptr + copied, r->index_text.len - copied); /* bounded: as above */
     return ok && why.status != CKPT_ENOMEM && buf_ok(b) ? CKPT_OK : fail_memory(err);
 }
 
@@ -211,7 +211,7 @@ static bool is_shard_name(const struct replaced *r, ckpt_str name)
     return shard_name_parse(name, &s) && str_eq(s.stem, r->stem) && str_eq(s.ext, r->ext);
 }
 
-/* list_old_shards - keeps in r->names only files to remove in step 5, and allocates r->path_room. */
+/* list_old_shards - keeps in r->names only files to remove in step 5, and allocates r->path_buf. */
 static ckpt_status list_old_shards(struct replaced *r, ckpt_error *err)
 {
     size_t nkept = 0;
@@ -227,10 +227,10 @@ static ckpt_status list_old_shards(struct replaced *r, ckpt_error *err)
     }
     map_free(new_names);
     r->nnames = nkept;
-    r->path_room = arena_alloc(r->a, r->folder.len + longest + sizeof "." OLD_SUFFIX); /* bounded: as above */
-    if (!ok || !r->path_room)
+    r->path_buf = arena_alloc(r->a, r->folder.len + longest + sizeof "." OLD_SUFFIX); /* bounded: as above */
+    if (!ok || !r->path_buf)
         return fail_memory(err);
-    memcpy(r->path_room, r->folder.ptr, r->folder.len);
+    memcpy(r->path_buf, r->folder.ptr, r->folder.len);
     return CKPT_OK;
 }
 
@@ -239,9 +239,9 @@ static ckpt_status list_old_shards(struct replaced *r, ckpt_error *err)
 static void remove_second_names(struct replaced *r)
 {
     for (size_t i = 0; i < r->n; i++) {
-        if (r->files[i].has_second)
-            (void)unlink(r->files[i].second);
-        r->files[i].has_second = false;
+        if (r->files[i].has_second_name)
+            (void)unlink(r->files[i].second_path);
+        r->files[i].has_second_name = false;
     }
 }
 
@@ -249,13 +249,13 @@ static void remove_second_names(struct replaced *r)
 static bool keep_old_file(struct replaced_file *p)
 {
     struct stat st;
-    (void)unlink(p->second);
+    (void)unlink(p->second_path);
     if (lstat(p->path, &st) != 0 || !S_ISREG(st.st_mode)) {
         errno = EXDEV;
         return false;
     }
-    p->has_second = linkat(AT_FDCWD, p->path, AT_FDCWD, p->second, 0) == 0;
-    return p->has_second;
+    p->has_second_name = linkat(AT_FDCWD, p->path, AT_FDCWD, p->second_path, 0) == 0;
+    return p->has_second_name;
 }
 
 /* keep_old_files - gives all files of the old set their second names. False: a file has none. */
@@ -265,20 +265,20 @@ static bool keep_old_files(struct replaced *r)
     struct replaced_file *index = &r->files[r->n - 1];
     for (size_t i = 0; i + 1 < r->n; i++) {
         struct replaced_file *p = &r->files[i];
-        bool was_kept = map_get(r->named, get_base(p->second)) != MAP_NONE; /* by a run that was killed */
+        bool was_kept = map_get(r->listed_names, get_base(p->second_path)) != MAP_NONE; /* by a killed run */
         r->was_rewritten |= was_kept;
         if (was_kept) {
-            p->has_second = lstat(p->second, &st) == 0;
-        } else if (p->existed && map_get(r->named, str_c(p->base)) != MAP_NONE) {
-            r->renamed = keep_old_file(p);
-            if (!r->renamed)
+            p->has_second_name = lstat(p->second_path, &st) == 0;
+        } else if (p->existed && map_get(r->listed_names, str_c(p->base)) != MAP_NONE) {
+            r->made_second_names = keep_old_file(p);
+            if (!r->made_second_names)
                 return false;
         }
     }
     /* An index with second names gets no second name, because they must stay for restoring it. */
     if (!r->was_rewritten)
-        return keep_old_file(index) || !r->renamed;
-    index->has_second = lstat(index->second, &st) == 0;
+        return keep_old_file(index) || !r->made_second_names;
+    index->has_second_name = lstat(index->second_path, &st) == 0;
     return true;
 }
 
@@ -296,17 +296,17 @@ static ckpt_status remove_old_index(struct replaced *r, ckpt_error *err)
 {
     const struct replaced_file *index = &r->files[r->n - 1];
     char *path = realpath(index->path, NULL);
-    bool moved = path && r->text.len && rename(path, index->second) == 0;
+    bool moved = path && r->index_text.len && rename(path, index->second_path) == 0;
     bool removed = moved || (path ? unlink(path) == 0 || errno == ENOENT : errno == ENOENT);
     ckpt_status st = removed
                          ? CKPT_OK
                          : fail_errno(err, CKPT_NO_OFFSET, "cannot remove the index that is to be replaced");
     if (moved)
-        r->moved_index = path;
+        r->moved_index_path = path;
     else
         free(path);
     CKPT_TRY(st);
-    r->files[r->n - 1].has_second &= !moved;
+    r->files[r->n - 1].has_second_name &= !moved;
     remove_second_names(r);
     return CKPT_OK;
 }
@@ -315,9 +315,9 @@ static ckpt_status remove_old_index(struct replaced *r, ckpt_error *err)
 
 static void replaced_free(struct replaced *r)
 {
-    map_free(r->named);
+    map_free(r->listed_names);
     arena_free(r->a);
-    free(r->moved_index);
+    free(r->moved_index_path);
     free(r);
 }
 
@@ -325,16 +325,16 @@ static ckpt_status list_files(struct replaced *r, const char *const *paths, ckpt
 {
     struct stat st;
     r->files = arena_array(r->a, r->n, sizeof *r->files);
-    r->named = map_new(r->n);
-    if (!r->files || !r->named)
+    r->listed_names = map_new(r->n);
+    if (!r->files || !r->listed_names)
         return fail_memory(err);
     for (size_t i = 0; i < r->n; i++) {
         struct replaced_file *p = &r->files[i];
         ckpt_str base = get_base(paths[i]);
         r->folder = str_of(paths[i], strlen(paths[i]) - base.len); /* bounded: BASE is its end */
         *p = (struct replaced_file){.path = arena_str(r->a, str_c(paths[i])).ptr,
-                                    .second = make_second_name(r, base)};
-        if (!p->path || !p->second)
+                                    .second_path = make_second_path(r, base)};
+        if (!p->path || !p->second_path)
             return fail_memory(err);
         r->folder.ptr = p->path;
         p->base = get_base(p->path).ptr;
@@ -348,12 +348,12 @@ static ckpt_status begin_replacing(struct replaced *r, ckpt_error *err)
     bool existed = r->files[r->n - 1].existed;
     ckpt_status st = read_leftover_index(r, err);
     if (st == CKPT_OK && existed)
-        st = read_old_index(r, r->files[r->n - 1].path, r->named, &r->text, err);
+        st = read_old_index(r, r->files[r->n - 1].path, r->listed_names, &r->index_text, err);
     if (st == CKPT_OK)
         st = list_old_shards(r, err);
-    if (st == CKPT_OK && r->text.len) {
+    if (st == CKPT_OK && r->index_text.len) {
         if (keep_old_files(r))
-            st = r->renamed ? rewrite_index(r, err) : CKPT_OK;
+            st = r->made_second_names ? rewrite_index(r, err) : CKPT_OK;
         else if (means_no_hard_links(errno))
             st = remove_old_index(r, err);
         else
@@ -392,9 +392,10 @@ ckpt_status replaced_begin(const char *const *paths, size_t n, const char *stem,
 static bool restore_file(const struct replaced_file *p)
 {
     struct stat a, b;
-    if (lstat(p->path, &a) == 0 && lstat(p->second, &b) == 0 && a.st_ino == b.st_ino && a.st_dev == b.st_dev)
+    if (lstat(p->path, &a) == 0 && lstat(p->second_path, &b) == 0 && a.st_ino == b.st_ino &&
+        a.st_dev == b.st_dev)
         return true;
-    return (unlink(p->path) == 0 || errno == ENOENT) && link(p->second, p->path) == 0;
+    return (unlink(p->path) == 0 || errno == ENOENT) && link(p->second_path, p->path) == 0;
 }
 
 void replaced_undo(struct replaced *r, size_t placed)
@@ -405,38 +406,38 @@ void replaced_undo(struct replaced *r, size_t placed)
         (void)unlink(index->path);
     for (size_t i = 0; i + 1 < r->n; i++) {
         const struct replaced_file *p = &r->files[i];
-        if (p->has_second)
+        if (p->has_second_name)
             intact = intact && restore_file(p);
         else if (!p->existed && i < placed)
             (void)unlink(p->path);
     }
     /* If nothing was moved into place and no second name is used, only the index has to be restored. */
     bool can_move_back = !placed && !r->was_rewritten;
-    if (r->moved_index && !(can_move_back && rename(index->second, r->moved_index) == 0))
-        (void)unlink(index->second);
+    if (r->moved_index_path && !(can_move_back && rename(index->second_path, r->moved_index_path) == 0))
+        (void)unlink(index->second_path);
     /* If this fails, the index uses the second names, which then stay. */
-    if (intact && (index->has_second ? rename(index->second, index->path) == 0 : !r->was_rewritten))
+    if (intact && (index->has_second_name ? rename(index->second_path, index->path) == 0 : !r->was_rewritten))
         remove_second_names(r);
     replaced_free(r);
 }
 
 static void remove_both_names(struct replaced *r, ckpt_str name)
 {
-    char *at = r->path_room + r->folder.len; /* bounded: list_old_shards made room for both */
+    char *at = r->path_buf + r->folder.len; /* bounded: list_old_shards made room for both */
     memcpy(at, name.ptr, name.len);
     at[name.len] = '\0';
-    (void)unlink(r->path_room);
+    (void)unlink(r->path_buf);
     *at++ = '.';
     memcpy(at, name.ptr, name.len);
     memcpy(at + name.len, OLD_SUFFIX, sizeof OLD_SUFFIX); /* bounded: as above */
-    (void)unlink(r->path_room);
+    (void)unlink(r->path_buf);
 }
 
 bool replaced_remove_index(const struct replaced *r)
 {
     const struct replaced_file *index = &r->files[r->n - 1];
-    return (!index->has_second && rename(index->path, index->second) == 0) || unlink(index->path) == 0 ||
-           errno == ENOENT;
+    return (!index->has_second_name && rename(index->path, index->second_path) == 0) ||
+           unlink(index->path) == 0 || errno == ENOENT;
 }
 
 void replaced_done(struct replaced *r)
@@ -444,9 +445,9 @@ void replaced_done(struct replaced *r)
     if (!r)
         return;
     for (size_t i = 0; i + 1 < r->n; i++)
-        (void)unlink(r->files[i].second);
+        (void)unlink(r->files[i].second_path);
     for (size_t i = 0; i < r->nnames; i++)
         remove_both_names(r, r->names[i]);
-    (void)unlink(r->files[r->n - 1].second);
+    (void)unlink(r->files[r->n - 1].second_path);
     replaced_free(r);
 }

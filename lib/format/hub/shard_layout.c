@@ -22,7 +22,6 @@ static const ckpt_tensor *get_tensor(const struct shard_layout *c, size_t entry)
 
 /* ------------------------------------------------------------------ units */
 
-/* find_head - returns the first unit of the group of U. */
 static uint32_t find_head(struct shard_layout *c, uint32_t u)
 {
     while (c->units[u].parent != u)
@@ -51,7 +50,7 @@ static ckpt_status grow_unit(struct shard_layout *c, uint32_t u, size_t entry, m
     uint64_t bytes = 0;
     bool fits = !t->has_data || t->part_of != CKPT_NO_TENSOR || plan_nbytes(c->p, row, &bytes);
     c->unit_of[entry] = u;
-    if (c->shares && t->storage != CKPT_NO_STORAGE) {
+    if (c->shares_storages && t->storage != CKPT_NO_STORAGE) {
         fits = plan_storage_nbytes(c->p, row, &bytes);
         if (!map_put_num(owner, t->storage, u, &other))
             return fail_memory(err);
@@ -228,8 +227,8 @@ static ckpt_status assign_shards(struct shard_layout *c, ckpt_error *err)
 static ckpt_status drop_ties(struct shard_layout *c, ckpt_error *err)
 {
     ckpt_plan *p = c->p;
-    bool *drop = c->shares ? NULL : calloc(p->nentries + 1, sizeof *drop);
-    if (c->shares)
+    bool *drop = c->shares_storages ? NULL : calloc(p->nentries + 1, sizeof *drop);
+    if (c->shares_storages)
         return CKPT_OK;
     ckpt_status st = drop ? ties_resolve(p, c->opts->ties, drop, err) : fail_memory(err);
     for (size_t i = 0; st == CKPT_OK && i < p->nentries; i++)
@@ -240,10 +239,10 @@ static ckpt_status drop_ties(struct shard_layout *c, ckpt_error *err)
     return st == CKPT_OK ? plan_update_entries(p, err) : st;
 }
 
-ckpt_status shards_lay_out(ckpt_plan *p, const ckpt_write_options *opts, bool shares, struct shard_layout *c,
-                           ckpt_error *err)
+ckpt_status shards_lay_out(ckpt_plan *p, const ckpt_write_options *opts, bool shares_storages,
+                           struct shard_layout *c, ckpt_error *err)
 {
-    *c = (struct shard_layout){.p = p, .opts = opts, .shares = shares};
+    *c = (struct shard_layout){.p = p, .opts = opts, .shares_storages = shares_storages};
     CKPT_TRY(drop_ties(c, err));
     c->n = p->nentries;
     c->entries = calloc(c->n + 1, sizeof *c->entries);
@@ -252,7 +251,7 @@ ckpt_status shards_lay_out(ckpt_plan *p, const ckpt_write_options *opts, bool sh
     if (!c->entries || !c->units || !c->unit_of)
         return fail_memory(err);
     memcpy(c->entries, p->entries, c->n * sizeof *c->entries);
-    CKPT_TRY(shares ? make_pair_units(c, err) : make_entry_units(c, err));
+    CKPT_TRY(shares_storages ? make_pair_units(c, err) : make_entry_units(c, err));
     CKPT_TRY(assign_shards(c, err));
     if (c->nshards == 0) /* no tensor: one empty file */
         c->nshards = 1;

@@ -16,7 +16,7 @@ struct unit {
 struct shard_layout {
     ckpt_plan *p;
     const ckpt_write_options *opts;
-    bool shares;                /* the format has shared storages */
+    bool shares_storages;       /* the format has shared storages */
     struct plan_entry *entries; /* a copy, because those of the plan change with its mask */
     size_t n;
     uint32_t *unit_of; /* by entry */
@@ -25,11 +25,11 @@ struct shard_layout {
     uint64_t total;
 };
 
-/* shards_lay_out - assigns the tensors of P to at least one shard. If SHARES is false, the format has no
- * shared storages: then removes ties from the mask of P and ignores values that are not tensors. The caller
- * calls shard_layout_free even on failure. */
-ckpt_status shards_lay_out(ckpt_plan *p, const ckpt_write_options *opts, bool shares, struct shard_layout *c,
-                           ckpt_error *err);
+/* shards_lay_out - assigns the tensors of P to at least one shard. If SHARES_STORAGES is false, the format
+ * has no shared storages: then removes ties from the mask of P and ignores values that are not tensors. The
+ * caller calls shard_layout_free even on failure. */
+ckpt_status shards_lay_out(ckpt_plan *p, const ckpt_write_options *opts, bool shares_storages,
+                           struct shard_layout *c, ckpt_error *err);
 void shard_layout_free(struct shard_layout *c);
 
 #endif

@@ -60,14 +60,14 @@ bool shards_is_index(const struct probe *p)
 
 static bool probe_shards(const struct probe *p)
 {
-    if (!p->directory)
+    if (!p->is_folder)
         return shards_is_index(p);
     struct folder d;
     folder_scan(p->names, p->nnames, &d);
-    return d.nindex || d.nsingle;
+    return d.nindexes || d.nsingle;
 }
 
-ckpt_status shards_become_file(ckpt_file *f, ckpt_str folder, ckpt_str name, ckpt_error *err)
+ckpt_status shards_turn_into_file(ckpt_file *f, ckpt_str folder, ckpt_str name, ckpt_error *err)
 {
     ckpt_file *shard = NULL;
     struct journal_note note;
@@ -89,10 +89,10 @@ ckpt_status shards_become_file(ckpt_file *f, ckpt_str folder, ckpt_str name, ckp
     return CKPT_OK;
 }
 
-/* prefers_single - returns true if transformers loads the single file although there is a set. */
-static bool prefers_single(const struct folder *d)
+/* prefers_single_file - returns true if transformers loads the single file although there is a set. */
+static bool prefers_single_file(const struct folder *d)
 {
-    ckpt_str index = str_c(d->index), single = str_c(d->single);
+    ckpt_str index = str_c(d->index_file), single = str_c(d->single_file);
     bool is_bin = str_is(index, "pytorch_model.bin.index.json"),
          is_h5 = str_ends(index, STR_LIT(".h5.index.json"));
     return (str_is(single, "model.safetensors") &&
@@ -104,8 +104,8 @@ static bool prefers_single(const struct folder *d)
 static ckpt_status open_folder_file(ckpt_file *f, const struct folder *d, const char *name, ckpt_error *err)
 {
     char *other = d->nothers ? shards_join_path(str_c(f->path), str_c(d->other)) : NULL;
-    ckpt_status st = shards_become_file(f, str_c(f->path), str_c(name), err);
-    if (st == CKPT_OK && d->nindex + d->nsingle > 1)
+    ckpt_status st = shards_turn_into_file(f, str_c(f->path), str_c(name), err);
+    if (st == CKPT_OK && d->nindexes + d->nsingle > 1)
         file_notice(f, "the folder holds more than one copy of the weights; this is %s", name);
     else if (st == CKPT_OK && other && !shards_contain_path(f, other)) /* it is not a shard of the index */
         file_notice(f, "the folder holds other checkpoints, too; this is %s", name);
@@ -117,15 +117,15 @@ static ckpt_status read_folder(ckpt_file *f, ckpt_error *err)
 {
     struct folder d;
     folder_scan(f->probe->names, f->probe->nnames, &d);
-    bool safe = str_find(str_c(d.index), STR_LIT(".safetensors."), 0) != SIZE_MAX;
-    if (d.safetensors_indexes > 1 || (!safe && d.nindex > 1))
+    bool safe = str_find(str_c(d.index_file), STR_LIT(".safetensors."), 0) != SIZE_MAX;
+    if (d.safetensors_indexes > 1 || (!safe && d.nindexes > 1))
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
                     "folder with %u indexes of shards, each a checkpoint of its own\n"
                     "name one of them, such as %s",
-                    d.nindex, d.index);
-    if (d.nothers && !d.nindex)
+                    d.nindexes, d.index_file);
+    if (d.nothers && !d.nindexes)
         return folder_fail_ambiguous(f->path, folder_count(&d), folder_is_checkpoint, err);
-    const char *name = d.nindex && !prefers_single(&d) ? d.index : d.single;
+    const char *name = d.nindexes && !prefers_single_file(&d) ? d.index_file : d.single_file;
     return open_folder_file(f, &d, name, err);
 }
 
@@ -168,7 +168,8 @@ static ckpt_status add_listed(struct index *x, ckpt_str key, uint64_t at, bool i
 {
     struct weight w = {.key = key, .at = at, .is_group = is_group};
     CKPT_TRY(find_shard(x, x->j.str, &w.shard));
-    return arena_push(x->f->a, &x->weights, &x->n, &x->cap, &w, sizeof w) ? CKPT_OK : fail_memory(x->err);
+    bool ok = arena_push(x->f->a, &x->weights, &x->nweights, &x->cap_weights, &w, sizeof w);
+    return ok ? CKPT_OK : fail_memory(x->err);
 }
 
 /* read_group - reads the list of files of the group KEY, which begins with a '/'. */
@@ -190,7 +191,7 @@ static ckpt_status read_weight(struct index *x, ckpt_str key)
         return json_unexpected(&x->j, e, "a value of \"weight_map\"", "the name of a file");
     if (is_group)
         key = str_skip(key, key.len && key.ptr[0] == '/');
-    if (!map_put(x->keys, key, (uint32_t)x->n, &before))
+    if (!map_put(x->keys, key, (uint32_t)x->nweights, &before))
         return fail_memory(x->err);
     if (before != MAP_NONE)
         return json_fail(&x->j, "weight_map lists \"%.*s\" {twice}, {=once} is allowed", STR_ARG(key));
@@ -200,11 +201,11 @@ static ckpt_status read_weight(struct index *x, ckpt_str key)
 static ckpt_status read_map(struct index *x)
 {
     enum json_event e = json_next(&x->j);
-    if (x->has_map && e != JSON_ERROR)
+    if (x->has_weight_map && e != JSON_ERROR)
         return json_fail(&x->j, "{a second} \"weight_map\", where {=one} is allowed");
     if (e != JSON_OBJECT)
         return json_unexpected(&x->j, e, "\"weight_map\"", "an object");
-    x->has_map = true;
+    x->has_weight_map = true;
     while ((e = json_next(&x->j)) == JSON_KEY)
         CKPT_TRY(read_weight(x, x->j.str));
     return e == JSON_OBJECT_END ? CKPT_OK : x->err->status;
@@ -215,11 +216,11 @@ static ckpt_status read_map(struct index *x)
 static ckpt_status read_metadata_pair(struct index *x, ckpt_str key, enum json_event e)
 {
     if (str_is(key, "total_size")) {
-        x->total_at = x->j.event_at;
+        x->total_size_at = x->j.event_at;
         ckpt_str digits = x->j.str;
         if (e == JSON_NUMBER && str_ends(digits, STR_LIT(".0"))) /* Keras writes a float */
             digits.len -= 2;
-        x->has_size = (e == JSON_NUMBER || e == JSON_STRING) && str_uint(digits, &x->total_size);
+        x->has_total_size = (e == JSON_NUMBER || e == JSON_STRING) && str_uint(digits, &x->total_size);
         return CKPT_OK;
     }
     if (e != JSON_STRING || str_is(key, "total_parameters"))

@@ -18,17 +18,17 @@ struct shard {
     uint32_t npairs;
     map *pair_of;          /* key -> pair */
     map *metadata_of;      /* key -> pair of the metadata of the shard */
-    bool missing;          /* the file does not exist */
+    bool is_missing;       /* the file does not exist */
     uint32_t lost_storage; /* salvage: 1 + the storage of the tensors that are lost with the shard; 0: none */
-    const char *why;       /* salvage: why the shard cannot be read; or NULL */
-    bool damaged;          /* a part of it cannot be read, which was reported */
-    size_t nrows;          /* rows merged so far */
-    bool *taken;           /* by pair: it was merged */
-    bool *own_row;         /* by row: its value refers to it, not to an earlier row of the same value */
-    uint32_t *row_of;      /* by pair: its first row, or MAP_NONE; the others follow */
-    uint32_t *leaf_of;     /* by pair: its first leaf, or MAP_NONE; the others follow */
+    const char *why_unreadable;  /* salvage: why the shard cannot be read; or NULL */
+    bool is_damaged;             /* a part of it cannot be read, which was reported */
+    size_t nrows;                /* rows merged so far */
+    bool *is_merged;             /* by pair: it was merged */
+    bool *own_row;               /* by row: its value refers to it, not to an earlier row of the same value */
+    uint32_t *row_of;            /* by pair: its first row, or MAP_NONE; the others follow */
+    uint32_t *leaf_of;           /* by pair: its first leaf, or MAP_NONE; the others follow */
     struct storage_extra *extra; /* what its storages share: the name of the shard */
-    uint32_t *storages;        /* storage of the shard -> storage of the set; MAP_NONE: not added yet */
+    uint32_t *storages;          /* storage of the shard -> storage of the set; MAP_NONE: not added yet */
 };
 
 /* An entry of the weight_map. */
@@ -40,19 +40,18 @@ struct weight {
     bool is_found; /* the group is in a shard */
 };
 
-/* An index, while it is read. */
 struct index {
     ckpt_file *f;
     json_scan j;
     struct weight *weights;
-    size_t n, cap;
+    size_t nweights, cap_weights;
     struct shard *shards;
     size_t nshards, cap_shards;
     map *keys, *names;  /* key -> weight; name -> shard */
     map *metadata_keys; /* metadata of the set by key */
-    bool has_map, has_size;
+    bool has_weight_map, has_total_size;
     bool is_incomplete; /* in `verify` and salvage: tensors are missing, which was reported */
-    uint64_t total_size, total_at;
+    uint64_t total_size, total_size_at;
     ckpt_error *err;
 };
 
@@ -66,8 +65,8 @@ ckpt_status shards_check_regular(const char *path, ckpt_error *err);
  * format_open_source. */
 ckpt_status shards_open(const ckpt_file *f, const char *path, struct journal_note *note, source **out,
                         ckpt_error *err);
-/* shards_become_file - opens the file NAME in FOLDER in place of F, which was opened as a folder. */
-ckpt_status shards_become_file(ckpt_file *f, ckpt_str folder, ckpt_str name, ckpt_error *err);
+/* shards_turn_into_file - opens the file NAME in FOLDER in place of F, which was opened as a folder. */
+ckpt_status shards_turn_into_file(ckpt_file *f, ckpt_str folder, ckpt_str name, ckpt_error *err);
 /* shards_max_open - returns how many files of a set may stay open, so that descriptors are left for a second
  * set and for outputs. */
 size_t shards_max_open(void);
@@ -80,12 +79,12 @@ bool shards_contain_path(const ckpt_file *f, const char *path);
  * one of its files was replaced. If ONLY_OUTPUT, no other file is written: PATH may be F if F is a single
  * file. */
 ckpt_status shards_check_output(const ckpt_file *f, const char *path, bool only_output, ckpt_error *err);
-/* shards_notice_old_index - adds a notice to P if the index of a set is next to PATH, a single file that was
+/* shards_warn_of_old_index - adds a notice to P if the index of a set is next to PATH, a single file that was
  * written. */
-void shards_notice_old_index(ckpt_plan *p, const char *path);
-/* shards_notice_incomplete - adds a notice to P if the name of its file is that of a shard, and OUTPUT is
+void shards_warn_of_old_index(ckpt_plan *p, const char *path);
+/* shards_warn_if_incomplete - adds a notice to P if the name of its file is that of a shard, and OUTPUT is
  * not. */
-void shards_notice_incomplete(ckpt_plan *p, const char *output);
+void shards_warn_if_incomplete(ckpt_plan *p, const char *output);
 /* shards_add_metadata - adds the pair KEY, TEXT to the metadata of the set, unless it has KEY. */
 ckpt_status shards_add_metadata(struct index *x, ckpt_value *key, ckpt_value *text);
 /* shards_merge - opens the shards of X and merges them into x->f (hub/merge.c). */

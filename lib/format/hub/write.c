@@ -33,7 +33,7 @@
 /* The formats that shards can have. */
 static const struct kind {
     const char *format, *stem, *ext;
-    bool shares; /* tensors may share a storage; else only names and tensors are kept */
+    bool shares_storages; /* tensors may share a storage; else only names and tensors are kept */
     bool has_index;
 } kinds[] = {
     {"safetensors", "model", ".safetensors", false, true},
@@ -42,25 +42,25 @@ static const struct kind {
 };
 
 /* A set of shards, while it is written. */
-struct set {
+struct shard_set {
     struct shard_layout layout;
     ckpt_plan *p;
     const struct format *format;
     const struct kind *kind;
     const struct write_job *job;
-    struct plan_pair *notes; /* metadata for the index */
-    size_t nnotes;
+    struct plan_pair *metadata; /* of the index */
+    size_t nmetadata;
     buf folder, stem, ext; /* NUL-terminated; folder with its slash */
     bool made_folder;
-    const char **paths;      /* of the shards and of the index */
-    uint64_t done;           /* bytes in the shards that are finished */
-    struct sink_batch batch; /* finished, not yet in place */
-    size_t placed;           /* files of the set that are in place */
-    struct replaced *old;    /* the set that is being replaced; NULL: none, or not begun */
-    const char *single;      /* the single file that the set replaces; NULL: none */
-    bool single_is_input;    /* SINGLE is the input, and stays */
-    bool single_stays;       /* SINGLE cannot be removed */
-    bool complete;           /* all files are in place, and what they replace is removed */
+    const char **paths;        /* of the shards and of the index */
+    uint64_t done_bytes;       /* bytes in the shards that are finished */
+    struct sink_batch batch;   /* files that are finished, but not yet in place */
+    size_t nplaced;            /* files of the set that are in place */
+    struct replaced *replaced; /* the set that is being replaced; NULL: none, or not begun */
+    const char *single_path;   /* the single file that the set replaces; NULL: none */
+    bool single_is_input;      /* the single file is the input, and stays */
+    bool single_stays;         /* the single file cannot be removed */
+    bool is_complete;          /* all files are in place, and what they replace is removed */
 };
 
 /* ------------------------------------------------------------------ names */
@@ -71,9 +71,9 @@ static void put_terminated(buf *b, const char *text, size_t n)
     buf_byte(b, 0);
 }
 
-/* name_output - sets s->folder, s->stem and s->ext from the output path: a file, or a folder that need not
- * exist. */
-static ckpt_status name_output(struct set *s, ckpt_error *err)
+/* set_output_names - sets s->folder, s->stem and s->ext from the output path: a file, or a folder that need
+ * not exist. */
+static ckpt_status set_output_names(struct shard_set *s, ckpt_error *err)
 {
     const char *path = s->job->path, *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
     const char *dot = strrchr(base, '.');
@@ -93,13 +93,13 @@ static ckpt_status name_output(struct set *s, ckpt_error *err)
     return buf_ok(&s->folder) && buf_ok(&s->stem) && buf_ok(&s->ext) ? CKPT_OK : fail_memory(err);
 }
 
-static uint32_t count_files(const struct set *s)
+static uint32_t count_files(const struct shard_set *s)
 {
     return s->layout.nshards + s->kind->has_index; /* bounded: MAX_SHARDS */
 }
 
-/* make_single_name - returns the path of a single shard, which has no number. */
-static const char *make_single_name(const struct set *s)
+/* make_single_path - returns the path of a single shard, which has no number. */
+static const char *make_single_path(const struct shard_set *s)
 {
     return arena_printf(s->p->a, "%s%s%s", (const char *)s->folder.data, (const char *)s->stem.data,
                         (const char *)s->ext.data)
@@ -107,18 +107,18 @@ static const char *make_single_name(const struct set *s)
 }
 
 /* make_shard_path - returns the path of shard K, or of the index if K is nshards. */
-static const char *make_shard_path(const struct set *s, uint32_t k)
+static const char *make_shard_path(const struct shard_set *s, uint32_t k)
 {
     const char *folder = (const char *)s->folder.data, *stem = (const char *)s->stem.data;
     const char *ext = (const char *)s->ext.data;
     if (k == s->layout.nshards)
         return arena_printf(s->p->a, "%s%s%s.index.json", folder, stem, ext).ptr;
     if (s->layout.nshards == 1)
-        return make_single_name(s);
+        return make_single_path(s);
     return arena_printf(s->p->a, "%s%s-%05u-of-%05u%s", folder, stem, k + 1, s->layout.nshards, ext).ptr;
 }
 
-static ckpt_status make_paths(struct set *s, ckpt_error *err)
+static ckpt_status make_paths(struct shard_set *s, ckpt_error *err)
 {
     s->paths = arena_array(s->p->a, s->layout.nshards + 1, sizeof *s->paths); /* bounded: MAX_SHARDS */
     for (uint32_t k = 0; s->paths && k <= s->layout.nshards; k++)
@@ -137,14 +137,14 @@ static void write_metadata_pair(buf *b, ckpt_str key, ckpt_str text)
     json_quote_ascii(b, text);
 }
 
-static ckpt_status write_metadata(struct set *s, buf *b, size_t first_alias, ckpt_error *err)
+static ckpt_status write_metadata(struct shard_set *s, buf *b, size_t first_alias, ckpt_error *err)
 {
     size_t added;
     buf_printf(b, "{\n  \"metadata\": {\n    \"total_size\": %llu", (unsigned long long)s->layout.total);
-    CKPT_TRY(ties_update_metadata(s->p, first_alias, &s->notes, &s->nnotes, &added, err));
-    for (size_t i = 0; i < s->nnotes; i++)
-        if (!str_is(s->notes[i].key, "total_size") && !str_is(s->notes[i].key, "format"))
-            write_metadata_pair(b, s->notes[i].key, s->notes[i].text);
+    CKPT_TRY(ties_update_metadata(s->p, first_alias, &s->metadata, &s->nmetadata, &added, err));
+    for (size_t i = 0; i < s->nmetadata; i++)
+        if (!str_is(s->metadata[i].key, "total_size") && !str_is(s->metadata[i].key, "format"))
+            write_metadata_pair(b, s->metadata[i].key, s->metadata[i].text);
     buf_put_cstr(b, "\n  },\n");
     return CKPT_OK;
 }
@@ -165,7 +165,7 @@ static int compare_map_positions(const void *pa, const void *pb)
 }
 
 /* write_weight_map - writes the units by shard; within a shard the head of a group precedes its others. */
-static ckpt_status write_weight_map(const struct set *s, buf *b, ckpt_error *err)
+static ckpt_status write_weight_map(const struct shard_set *s, buf *b, ckpt_error *err)
 {
     struct map_position *positions = calloc(s->layout.nunits, sizeof *positions);
     if (!positions)
@@ -185,7 +185,7 @@ static ckpt_status write_weight_map(const struct set *s, buf *b, ckpt_error *err
     return buf_ok(b) ? CKPT_OK : fail_memory(err);
 }
 
-static ckpt_status write_index(struct set *s, size_t first_alias, ckpt_error *err)
+static ckpt_status write_index(struct shard_set *s, size_t first_alias, ckpt_error *err)
 {
     struct sink_options so = plan_sink_options(s->p, s->job->opts);
     so.batch = &s->batch;
@@ -206,12 +206,12 @@ static ckpt_status write_index(struct set *s, size_t first_alias, ckpt_error *er
 
 static int report_progress(void *user, uint64_t done, uint64_t total)
 {
-    const struct set *s = user;
+    const struct shard_set *s = user;
     (void)total;
-    return s->job->opts->progress(s->job->opts->user, s->done + done, s->layout.total);
+    return s->job->opts->progress(s->job->opts->user, s->done_bytes + done, s->layout.total);
 }
 
-static ckpt_status check_replaceable(const struct set *s, const char *path, ckpt_error *err)
+static ckpt_status check_replaceable(const struct shard_set *s, const char *path, ckpt_error *err)
 {
     bool replaces = s->kind->has_index || s->layout.nshards == 1;
     if ((s->job->opts->force && replaces) || access(path, F_OK) != 0)
@@ -222,11 +222,11 @@ static ckpt_status check_replaceable(const struct set *s, const char *path, ckpt
     return name_file_if_failed(st, path, err);
 }
 
-/* find_single - sets s->single to the single file that the set replaces, if it exists. */
-static ckpt_status find_single(struct set *s, ckpt_error *err)
+/* find_single_file - sets s->single_path to the single file that the set replaces, if it exists. */
+static ckpt_status find_single_file(struct shard_set *s, ckpt_error *err)
 {
     struct stat st;
-    const char *path = make_single_name(s);
+    const char *path = make_single_path(s);
     if (!path)
         return fail_memory(err);
     bool name_exists = lstat(path, &st) == 0, is_link = name_exists && S_ISLNK(st.st_mode);
@@ -238,7 +238,7 @@ static ckpt_status find_single(struct set *s, ckpt_error *err)
                                    path, err);
     if (has_target)
         CKPT_TRY(shards_contain_file(s->p->file, &st, &s->single_is_input, err));
-    s->single = path;
+    s->single_path = path;
     return s->single_is_input ? CKPT_OK : check_replaceable(s, path, err);
 }
 
@@ -259,7 +259,7 @@ static ckpt_status list_inodes(const ckpt_file *f, map **out, ckpt_error *err)
 }
 
 /* check_output - checks that the path of file K is not a file of the input and may be replaced. */
-static ckpt_status check_output(const struct set *s, uint32_t k, const map *inodes, ckpt_error *err)
+static ckpt_status check_output(const struct shard_set *s, uint32_t k, const map *inodes, ckpt_error *err)
 {
     struct stat file_stat;
     bool there = stat(s->paths[k], &file_stat) == 0;
@@ -268,8 +268,7 @@ static ckpt_status check_output(const struct set *s, uint32_t k, const map *inod
     return check_replaceable(s, s->paths[k], err);
 }
 
-/* check_outputs - calls check_output for all files, before anything is written. */
-static ckpt_status check_outputs(struct set *s, ckpt_error *err)
+static ckpt_status check_outputs(struct shard_set *s, ckpt_error *err)
 {
     map *inodes;
     ckpt_status st = list_inodes(s->p->file, &inodes, err);
@@ -277,20 +276,21 @@ static ckpt_status check_outputs(struct set *s, ckpt_error *err)
         st = check_output(s, k, inodes, err);
     map_free(inodes);
     CKPT_TRY(st);
-    return s->layout.nshards > 1 && s->kind->has_index ? find_single(s, err) : CKPT_OK;
+    return s->layout.nshards > 1 && s->kind->has_index ? find_single_file(s, err) : CKPT_OK;
 }
 
 /* rename_old_set - renames the old set, when all new files are finished. */
-static ckpt_status rename_old_set(struct set *s, ckpt_error *err)
+static ckpt_status rename_old_set(struct shard_set *s, ckpt_error *err)
 {
     const ckpt_write_options *o = s->job->opts;
-    if (s->old || !o->force || !s->kind->has_index)
+    if (s->replaced || !o->force || !s->kind->has_index)
         return CKPT_OK;
     return replaced_begin(s->paths, s->layout.nshards + 1, (const char *)s->stem.data,
-                          (const char *)s->ext.data, !o->no_sync, &s->old, err); /* bounded: MAX_SHARDS */
+                          (const char *)s->ext.data, !o->no_sync, &s->replaced,
+                          err); /* bounded: MAX_SHARDS */
 }
 
-static ckpt_status make_folder(struct set *s, ckpt_error *err)
+static ckpt_status make_folder(struct shard_set *s, ckpt_error *err)
 {
     const char *folder = (const char *)s->folder.data;
     if (s->job->opts->dry_run || !folder[0] || source_is_folder(folder))
@@ -304,34 +304,34 @@ static ckpt_status make_folder(struct set *s, ckpt_error *err)
 }
 
 /* place_files - moves the finished files into place, the index after the shards. */
-static ckpt_status place_files(struct set *s, ckpt_error *err)
+static ckpt_status place_files(struct shard_set *s, ckpt_error *err)
 {
     size_t placed = 0;
     ckpt_status st = rename_old_set(s, err);
     if (st == CKPT_OK)
         st = sink_batch_commit(&s->batch, &placed, err);
-    s->placed += placed; /* bounded: the files of this set */
+    s->nplaced += placed; /* bounded: the files of this set */
     return st;
 }
 
 /* undo_set - restores the old files, unless the new set is complete. */
-static void undo_set(struct set *s, size_t first_output)
+static void undo_set(struct shard_set *s, size_t first_output)
 {
-    size_t end_output = first_output + s->placed; /* bounded: the files of this set */
+    size_t end_output = first_output + s->nplaced; /* bounded: the files of this set */
     end_output = end_output < s->p->noutputs ? end_output : s->p->noutputs;
     sink_batch_abort(&s->batch);
-    bool all_placed = s->layout.nshards > 1 && s->placed == count_files(s);
-    if (s->complete || (all_placed && !s->single_stays)) {
-        if (s->single && !s->single_is_input)
-            (void)unlink(s->single);
-        replaced_done(s->old);
+    bool all_placed = s->layout.nshards > 1 && s->nplaced == count_files(s);
+    if (s->is_complete || (all_placed && !s->single_stays)) {
+        if (s->single_path && !s->single_is_input)
+            (void)unlink(s->single_path);
+        replaced_done(s->replaced);
         return;
     }
     for (size_t i = first_output; i < end_output; i++)
         if (!s->job->opts->force)
             (void)unlink(s->p->outputs[i]);
-    if (s->old)
-        replaced_undo(s->old, s->placed);
+    if (s->replaced)
+        replaced_undo(s->replaced, s->nplaced);
     if (s->made_folder)
         (void)rmdir((const char *)s->folder.data);
     s->p->noutputs = first_output;
@@ -339,7 +339,7 @@ static void undo_set(struct set *s, size_t first_output)
 
 /* write_shard - sets the mask of the plan to the tensors of shard K and writes them by the writer of the
  * format. The layout has resolved ties. */
-static ckpt_status write_shard(struct set *s, uint32_t k, ckpt_error *err)
+static ckpt_status write_shard(struct shard_set *s, uint32_t k, ckpt_error *err)
 {
     ckpt_write_options opts = *s->job->opts;
     ckpt_write_result result = {0};
@@ -365,13 +365,13 @@ static ckpt_status write_shard(struct set *s, uint32_t k, ckpt_error *err)
     s->job->result->bytes += result.bytes; /* bounded: they were written */
     for (uint32_t u = 0; u < s->layout.nunits; u++)
         if (s->layout.units[u].shard == k && s->layout.units[u].parent == u)
-            s->done += s->layout.units[u].size;
+            s->done_bytes += s->layout.units[u].size;
     return CKPT_OK;
 }
 
 /* make_shard_metadata - makes the metadata of each shard: `format` alone if there is an index, which has the
  * other pairs; else all of them. */
-static ckpt_status make_shard_metadata(const struct set *s, ckpt_value **out, ckpt_error *err)
+static ckpt_status make_shard_metadata(const struct shard_set *s, ckpt_value **out, ckpt_error *err)
 {
     *out = s->p->file->metadata;
     if (!s->kind->has_index)
@@ -385,14 +385,14 @@ static ckpt_status make_shard_metadata(const struct set *s, ckpt_value **out, ck
     return key && *out && value_put(s->p->a, *out, key, format) ? CKPT_OK : fail_memory(err);
 }
 
-static const char *get_folder(const struct set *s)
+static const char *get_folder(const struct shard_set *s)
 {
     return s->folder.len > 1 ? (const char *)s->folder.data : ".";
 }
 
 /* sync_folder - makes removals durable: after a power cut, a removed file must not reappear and be read
  * instead of the new one. A folder without read permission cannot be synced. */
-static ckpt_status sync_folder(const struct set *s, ckpt_error *err)
+static ckpt_status sync_folder(const struct shard_set *s, ckpt_error *err)
 {
     const char *folder = get_folder(s);
     if (s->job->opts->no_sync)
@@ -407,26 +407,26 @@ static ckpt_status sync_folder(const struct set *s, ckpt_error *err)
     return st;
 }
 
-/* remove_single - removes the single file that the complete set replaces, or gives a notice if it is the
+/* remove_single_file - removes the single file that the complete set replaces, or gives a notice if it is the
  * input. */
-static ckpt_status remove_single(struct set *s, ckpt_error *err)
+static ckpt_status remove_single_file(struct shard_set *s, ckpt_error *err)
 {
     char word[SHELL_WORD_MAX];
-    if (s->single && s->single_is_input)
-        plan_notice(s->p, "%s, the input, is there too, and some loaders take it first: rm %s", s->single,
-                    shell_path(s->single, word));
-    else if (s->single && !s->job->opts->dry_run && unlink(s->single) != 0 && errno != ENOENT) {
+    if (s->single_path && s->single_is_input)
+        plan_notice(s->p, "%s, the input, is there too, and some loaders take it first: rm %s",
+                    s->single_path, shell_path(s->single_path, word));
+    else if (s->single_path && !s->job->opts->dry_run && unlink(s->single_path) != 0 && errno != ENOENT) {
         s->single_stays = true;
         ckpt_status st = fail_errno(err, CKPT_NO_OFFSET, "cannot remove the file that the set replaces");
-        return name_file_if_failed(st, s->single, err);
+        return name_file_if_failed(st, s->single_path, err);
     }
-    s->complete = true;
-    return s->single && !s->single_is_input && !s->job->opts->dry_run ? sync_folder(s, err) : CKPT_OK;
+    s->is_complete = true;
+    return s->single_path && !s->single_is_input && !s->job->opts->dry_run ? sync_folder(s, err) : CKPT_OK;
 }
 
 /* get_max_waiting - returns how many finished files may wait to be moved into place; each has two
  * descriptors. */
-static size_t get_max_waiting(const struct set *s)
+static size_t get_max_waiting(const struct shard_set *s)
 {
     struct rlimit most;
     size_t parts = s->p->file->nparts, open = shards_max_open();
@@ -436,7 +436,7 @@ static size_t get_max_waiting(const struct set *s)
     return most.rlim_cur > used + 2 ? (size_t)(most.rlim_cur - used) / 2 : 1;
 }
 
-static ckpt_status write_set(struct set *s, size_t first_alias, ckpt_error *err)
+static ckpt_status write_set(struct shard_set *s, size_t first_alias, ckpt_error *err)
 {
     ckpt_value *input_metadata = s->p->file->metadata, *shard_metadata;
     size_t outputs = s->p->noutputs, most = get_max_waiting(s);
@@ -460,15 +460,15 @@ static ckpt_status write_set(struct set *s, size_t first_alias, ckpt_error *err)
     if (st == CKPT_OK && !s->job->opts->dry_run)
         st = place_files(s, err);
     if (st == CKPT_OK)
-        st = remove_single(s, err);
+        st = remove_single_file(s, err);
     if (st == CKPT_OK)
-        replaced_done(s->old);
+        replaced_done(s->replaced);
     else
         undo_set(s, outputs);
     return st;
 }
 
-static ckpt_status write_single(struct set *s, ckpt_error *err)
+static ckpt_status write_single_shard(struct shard_set *s, ckpt_error *err)
 {
     ckpt_write_options o = *s->job->opts;
     struct write_job job = {.path = s->paths[0], .opts = &o, .result = s->job->result, .batch = &s->batch};
@@ -478,13 +478,13 @@ static ckpt_status write_single(struct set *s, ckpt_error *err)
     st = st == CKPT_OK ? s->format->write(s->p, &job, err) : st;
     if (st == CKPT_OK && !o.dry_run)
         st = place_files(s, err);
-    if (st == CKPT_OK && s->old && !replaced_remove_index(s->old))
+    if (st == CKPT_OK && s->replaced && !replaced_remove_index(s->replaced))
         st = fail_errno(err, CKPT_NO_OFFSET, "cannot remove the index of the set that is replaced");
-    s->complete = st == CKPT_OK;
-    if (st == CKPT_OK && s->old)
+    s->is_complete = st == CKPT_OK;
+    if (st == CKPT_OK && s->replaced)
         st = sync_folder(s, err);
     if (st == CKPT_OK)
-        replaced_done(s->old);
+        replaced_done(s->replaced);
     else
         undo_set(s, outputs);
     return st;
@@ -492,7 +492,7 @@ static ckpt_status write_single(struct set *s, ckpt_error *err)
 
 /* -------------------------------------------------------------------- all */
 
-static ckpt_status write_layout(struct set *s, ckpt_error *err)
+static ckpt_status write_layout(struct shard_set *s, ckpt_error *err)
 {
     ckpt_plan *p = s->p;
     struct plan_saved saved;
@@ -501,11 +501,11 @@ static ckpt_status write_layout(struct set *s, ckpt_error *err)
     if (!s->kind->has_index && o.ties == CKPT_TIES_DROP) /* nothing would record them */
         o.ties = CKPT_TIES_COPY;
     CKPT_TRY(plan_update_entries(p, err));
-    CKPT_TRY(plan_metadata(p, &s->notes, &s->nnotes, err));
+    CKPT_TRY(plan_metadata(p, &s->metadata, &s->nmetadata, err));
     CKPT_TRY(plan_save(p, &saved, err));
-    ckpt_status st = name_output(s, err);
+    ckpt_status st = set_output_names(s, err);
     if (st == CKPT_OK)
-        st = shards_lay_out(p, &o, s->kind->shares, &s->layout, err);
+        st = shards_lay_out(p, &o, s->kind->shares_storages, &s->layout, err);
     if (st == CKPT_OK)
         st = make_paths(s, err);
     if (st == CKPT_OK)
@@ -517,7 +517,7 @@ static ckpt_status write_layout(struct set *s, ckpt_error *err)
         return st;
     p->naliases = first_alias;
     p->ndropped = dropped;
-    return write_single(s, err);
+    return write_single_shard(s, err);
 }
 
 static const struct kind *get_kind(const ckpt_plan *p, const struct format **format)
@@ -535,7 +535,7 @@ static const struct kind *get_kind(const ckpt_plan *p, const struct format **for
 ckpt_status shards_write(ckpt_plan *p, const struct format *format, const struct write_job *job,
                          ckpt_error *err)
 {
-    struct set s = {.p = p, .job = job};
+    struct shard_set s = {.p = p, .job = job};
     s.kind = get_kind(p, &format);
     s.format = format;
     buf_init(&s.folder, 1u << 16);

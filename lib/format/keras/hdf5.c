@@ -106,15 +106,15 @@ static ckpt_status decode_chunk(void *user, source *stored, spool *to, ckpt_erro
     return hdf5_decode(user, stored, to, err);
 }
 
-/* get_skipped - returns the filters of DATASET, as bits, that were not applied to chunk C. */
-static uint32_t get_skipped(const struct hdf5_dataset *dataset, const struct hdf5_chunk *c)
+/* get_skipped_filters - returns the filters of DATASET, as bits, that were not applied to chunk C. */
+static uint32_t get_skipped_filters(const struct hdf5_dataset *dataset, const struct hdf5_chunk *c)
 {
     return c->skipped_filters & ((1u << dataset->nfilters) - 1); /* bounded: HDF5_MAX_FILTERS */
 }
 
 static bool is_stored_raw(const struct hdf5_dataset *dataset, const struct hdf5_chunk *c)
 {
-    return get_skipped(dataset, c) == (1u << dataset->nfilters) - 1; /* bounded: HDF5_MAX_FILTERS */
+    return get_skipped_filters(dataset, c) == (1u << dataset->nfilters) - 1; /* bounded: HDF5_MAX_FILTERS */
 }
 
 /* make_decoder - makes a decoder for CHUNKS that skip the filters SKIPPED. */
@@ -126,7 +126,7 @@ static ckpt_status make_decoder(struct chunks *chunks, uint32_t skipped)
     struct hdf5_filter *filters = arena_array(a, HDF5_MAX_FILTERS, sizeof *filters);
     size_t n = 0;
     for (size_t i = 0; i < dataset->nchunks; i++)
-        n += get_skipped(dataset, &dataset->chunks[i]) == skipped;
+        n += get_skipped_filters(dataset, &dataset->chunks[i]) == skipped;
     struct block *block = arena_array(a, n, sizeof *block);
     if (!decoder || !filters || !block)
         return fail_memory(chunks->reading->k->err);
@@ -143,7 +143,7 @@ static ckpt_status add_blocks_to_decode(struct chunks *chunks)
     const struct hdf5_dataset *dataset = chunks->dataset;
     for (size_t i = 0; i < dataset->nchunks; i++) {
         const struct hdf5_chunk *chunk = &dataset->chunks[i];
-        uint32_t skipped = get_skipped(dataset, chunk);
+        uint32_t skipped = get_skipped_filters(dataset, chunk);
         if (is_stored_raw(dataset, chunk))
             continue;
         if (!chunks->decoders[skipped])
@@ -176,7 +176,7 @@ static ckpt_status set_pieces(struct chunks *chunks)
         return fail_memory(chunks->reading->k->err);
     for (size_t i = 0; i < dataset->nchunks; i++, size += rank) { /* bounded: allocated above */
         const uint64_t *offset = dataset->chunk_offsets + i * rank;
-        uint32_t skipped = get_skipped(dataset, &dataset->chunks[i]);
+        uint32_t skipped = get_skipped_filters(dataset, &dataset->chunks[i]);
         for (uint32_t k = 0; k < rank; k++) {
             uint64_t left = dataset->shape[k] - offset[k]; /* bounded: chunks begin inside of it */
             size[k] = left < dataset->chunk_shape[k] ? left : dataset->chunk_shape[k];
@@ -364,7 +364,7 @@ ckpt_status keras_read_hdf5(struct kit *k, source *src)
 static bool probe(const struct probe *p)
 {
     uint64_t base;
-    return !p->directory && !p->zip && hdf5_find(p->src, &base, NULL) == CKPT_OK;
+    return !p->is_folder && !p->zip && hdf5_find(p->src, &base, NULL) == CKPT_OK;
 }
 
 static ckpt_status read(ckpt_file *f, ckpt_error *err)

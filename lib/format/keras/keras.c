@@ -25,7 +25,7 @@
 
 static bool probe(const struct probe *p)
 {
-    if (p->directory)
+    if (p->is_folder)
         return probe_has(p, "metadata.json") && probe_has(p, "config.json") &&
                probe_has(p, "model.weights.h5");
     return p->zip && zip_find(p->zip, STR_LIT("config.json")) >= 0 &&

@@ -255,7 +255,7 @@ static ckpt_status add_arrays(struct params *p)
 
 static bool probe(const struct probe *p)
 {
-    return !p->directory && p->nhead >= 24 && load_u64le(p->head) == MAGIC;
+    return !p->is_folder && p->nhead >= 24 && load_u64le(p->head) == MAGIC;
 }
 
 static ckpt_status read(ckpt_file *f, ckpt_error *err)

@@ -22,12 +22,12 @@ static bool is_dump(source *bytes)
 static bool probe(const struct probe *p)
 {
     source *head = NULL;
-    if (p->directory)
+    if (p->is_folder)
         return false;
     const struct signature *s = recognize_compression(p);
     if (!s)
         return recognize_as(p, SIGN_JOBLIB) && !p->zip;
-    (void)unpack_some(p->src, s, HEAD_BYTES, &head, NULL);
+    (void)unpack_head(p->src, s, HEAD_BYTES, &head, NULL);
     bool found = head && is_dump(head);
     source_unref(head);
     return found;
@@ -41,7 +41,7 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
     const struct signature *s = recognize_compression(f->probe);
     if (!s)
         return torch_read_pickle(f, f->src, err);
-    ckpt_status st = unpack_whole(f, s, &unpacked, err);
+    ckpt_status st = unpack_all(f, s, &unpacked, err);
     format_set_container(f, unpacked, free_unpacked);
     if (st == CKPT_OK)
         st = torch_read_pickle(f, unpacked, err);

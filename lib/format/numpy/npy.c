@@ -11,7 +11,7 @@
 #include "format/numpy/numpy.h"
 #include "format/recognize.h"
 
-static bool probe(const struct probe *p) { return !p->directory && recognize_as(p, SIGN_NPY); }
+static bool probe(const struct probe *p) { return !p->is_folder && recognize_as(p, SIGN_NPY); }
 
 /* copy_array - sets dtype and shape of T to copies of those of X in the arena of F, because the arena of X is
  * temporary. */
@@ -104,7 +104,7 @@ const struct format format_npy = {.name = "npy",
                                   .title = "numpy array",
                                   .suffixes = ".npy",
                                   .flat = true,
-                                  .holds = numpy_holds,
+                                  .holds_dtype = numpy_has_dtype,
                                   .probe = probe,
                                   .read = read,
                                   .write = npy_write};

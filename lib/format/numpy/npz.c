@@ -150,7 +150,7 @@ const struct format format_npz = {.name = "npz",
                                   .suffixes = ".npz",
                                   .compresses = true,
                                   .flat = true,
-                                  .holds = numpy_holds,
+                                  .holds_dtype = numpy_has_dtype,
                                   .probe = probe,
                                   .read = read,
                                   .write = npz_write};

@@ -11,8 +11,7 @@
 ckpt_status numpy_describe(ckpt_file *f, source *src, uint64_t offset, struct kit_tensor *t, uint64_t *end,
                            ckpt_error *err);
 
-/* numpy_holds - returns true if numpy has the dtype of T. */
-bool numpy_holds(const ckpt_tensor *t);
+bool numpy_has_dtype(const ckpt_tensor *t);
 /* npy_write, npz_write - the writers of the two formats. */
 ckpt_status npy_write(ckpt_plan *p, const struct write_job *job, ckpt_error *err);
 ckpt_status npz_write(ckpt_plan *p, const struct write_job *job, ckpt_error *err);

@@ -22,19 +22,19 @@
 #include "format/flat_write.h"
 #include "format/numpy/numpy.h"
 
-#define ALIGN       64u
-#define HEADER_AT   10u    /* offset of the header: after magic, version and its length, of 16 bits */
-#define HEADER_MAX  65535u /* bytes before the elements */
-#define GROWTH      21u /* digits that the first size has room for */
-#define LONGEST_KEY 60000u /* bytes; a name of zip has at most 65535 */
-#define SUFFIX_LEN  4u /* of ".npy" */
+#define HEADER_ALIGN  64u
+#define HEADER_OFFSET 10u    /* offset of the header: after magic, version and its length, of 16 bits */
+#define HEADER_MAX    65535u /* bytes before the elements */
+#define SIZE_DIGITS   21u    /* digits that the first size has room for */
+#define MAX_KEY_BYTES 60000u /* bytes; a name of zip has at most 65535 */
+#define SUFFIX_LEN    4u     /* of ".npy" */
 
 struct numpy_output {
     bool archive;
     uint64_t directory_size; /* of what follows the items of an archive */
 };
 
-static bool is_archive(const struct flat_writer *w)
+static bool writes_npz(const struct flat_writer *w)
 {
     const struct numpy_output *o = w->user;
     return o->archive;
@@ -78,7 +78,7 @@ static bool has_dtype(ckpt_str name)
     return has;
 }
 
-bool numpy_holds(const ckpt_tensor *t) { return has_dtype(str_c(ckpt_tensor_dtype_name(t))); }
+bool numpy_has_dtype(const ckpt_tensor *t) { return has_dtype(str_c(ckpt_tensor_dtype_name(t))); }
 
 static ckpt_str get_dtype_name(const struct flat_writer *w, const struct flat_item *x)
 {
@@ -90,7 +90,7 @@ static ckpt_str get_dtype_name(const struct flat_writer *w, const struct flat_it
 static bool put_header(const struct flat_writer *w, const struct flat_item *x, buf *b)
 {
     const ckpt_tensor *t = flat_get_tensor(w, x);
-    char first_size[GROWTH + 1] = "";
+    char first_size[SIZE_DIGITS + 1] = "";
     size_t start = b->len;
     buf_put(b, "\x93NUMPY\1\0\0\0{'descr': '", 21);
     if (!put_descr(get_dtype_name(w, x), b))
@@ -101,14 +101,14 @@ static bool put_header(const struct flat_writer *w, const struct flat_item *x, b
     buf_put_cstr(b, t->ndim == 1 ? ",), }" : "), }");
     if (t->ndim)
         (void)snprintf(first_size, sizeof first_size, "%llu", (unsigned long long)t->shape[0]);
-    for (size_t n = strlen(first_size); t->ndim && n < GROWTH; n++)
+    for (size_t n = strlen(first_size); t->ndim && n < SIZE_DIGITS; n++)
         buf_byte(b, ' ');
-    size_t pad = ALIGN - (b->len - start + 1) % ALIGN; /* bounded: in memory; 1 for the newline */
+    size_t pad = HEADER_ALIGN - (b->len - start + 1) % HEADER_ALIGN; /* bounded: in memory; 1: the newline */
     for (size_t i = 0; i < pad; i++)
         buf_byte(b, ' ');
     buf_byte(b, '\n');
     if (buf_ok(b)) {
-        size_t n = b->len - start - HEADER_AT; /* bounded: magic, version and N were put first */
+        size_t n = b->len - start - HEADER_OFFSET; /* bounded: magic, version and N were put first */
         b->data[start + 8] = (unsigned char)n;
         b->data[start + 9] = (unsigned char)(n >> 8);
     }
@@ -132,17 +132,17 @@ static ckpt_str get_member_name(const struct flat_writer *w, const struct flat_i
     return arena_printf(w->p->a, "%.*s.npy", STR_ARG(x->name));
 }
 
-/* put_start - writes the headers before the elements of item I: in an archive the local header *H, then
- * numpy's. CRC is that of the elements. */
-static ckpt_status put_start(const struct flat_writer *w, size_t i, uint32_t crc, buf *b,
-                             struct zip_header *h, ckpt_error *err)
+/* make_item_headers - writes the headers before the elements of item I: in an archive the local header *H,
+ * then numpy's. CRC is that of the elements. */
+static ckpt_status make_item_headers(const struct flat_writer *w, size_t i, uint32_t crc, buf *b,
+                                     struct zip_header *h, ckpt_error *err)
 {
     const struct flat_item *x = &w->items[i];
     uint64_t nbytes = flat_item_nbytes(w, x);
     buf npy;
     buf_init(&npy, HEADER_MAX);
     (void)put_header(w, x, &npy);
-    if (buf_ok(&npy) && is_archive(w)) {
+    if (buf_ok(&npy) && writes_npz(w)) {
         ckpt_str header = buf_view(&npy), name = get_member_name(w, x);
         uint32_t member_crc = crc_combine(CRC_32, crc32_update(0, header.ptr, header.len), crc, nbytes);
         uint64_t size = header.len + nbytes; /* bounded: lay_out_item() */
@@ -165,7 +165,7 @@ static const char *find_unfit_reason(const struct flat_writer *w, const struct f
 {
     if (flat_get_tensor(w, x)->ndim > NPY_DIMENSIONS)
         return "has more dimensions than numpy allows";
-    if (x->name.len > LONGEST_KEY)
+    if (x->name.len > MAX_KEY_BYTES)
         return "has a name longer than a member's";
     return has_dtype(get_dtype_name(w, x)) ? NULL : "has a type that numpy lacks";
 }
@@ -173,7 +173,7 @@ static const char *find_unfit_reason(const struct flat_writer *w, const struct f
 static ckpt_status check_count(const struct flat_writer *w, ckpt_error *err)
 {
     char word[SHELL_WORD_MAX];
-    if (is_archive(w) || w->n == 1)
+    if (writes_npz(w) || w->n == 1)
         return CKPT_OK;
     if (w->n == 0)
         return plan_fail_no_tensors(err);
@@ -196,7 +196,7 @@ static ckpt_status lay_out_item(struct flat_writer *w, size_t i, ckpt_error *err
     if (x->name.len == 0 && flat_get_tensor(w, x)->npath == 0)
         x->name = STR_LIT("arr_0");
     buf_init(&b, SIZE_MAX / 2);
-    ckpt_status st = put_start(w, i, 0, &b, &h, err);
+    ckpt_status st = make_item_headers(w, i, 0, &b, &h, err);
     bool fits = checked_add(w->nbytes, b.len, &w->nbytes);
     buf_free(&b);
     if (o->archive) /* bounded: each is below 2^17 */
@@ -218,9 +218,9 @@ static ckpt_status lay_out(struct flat_writer *w, ckpt_error *err)
 
 /* ------------------------------------------------------------------------ bytes */
 
-/* put_end - writes the end records after the SIZE bytes of the central directory. numpy.load recognizes an
- * empty archive only if it is nothing but an end record. */
-static void put_end(const struct flat_writer *w, uint64_t size, buf *b)
+/* put_end_records - writes the end records after the SIZE bytes of the central directory. numpy.load
+ * recognizes an empty archive only if it is nothing but an end record. */
+static void put_end_records(const struct flat_writer *w, uint64_t size, buf *b)
 {
     static const unsigned char nothing[ZIP_END_SIZE - 4];
     struct zip_end_record r = {.entries = w->n, .size = size, .offset = w->nbytes};
@@ -248,12 +248,12 @@ static ckpt_status put_item_headers(const struct flat_writer *w, size_t i, buf *
     struct zip_header h = {0};
     buf b;
     buf_init(&b, SIZE_MAX / 2);
-    ckpt_status st = put_start(w, i, w->crcs[i], &b, &h, err);
+    ckpt_status st = make_item_headers(w, i, w->crcs[i], &b, &h, err);
     if (st == CKPT_OK)
         st = sink_patch(out, get_header_offset(w, i), b.data, b.len, err);
     buf_free(&b);
     CKPT_TRY(st);
-    if (!is_archive(w))
+    if (!writes_npz(w))
         return CKPT_OK;
     ckpt_str name = get_member_name(w, &w->items[i]);
     if (!name.ptr)
@@ -262,9 +262,9 @@ static ckpt_status put_item_headers(const struct flat_writer *w, size_t i, buf *
     return CKPT_OK;
 }
 
-static ckpt_status put_directory(const struct flat_writer *w, buf *directory, sink *out, ckpt_error *err)
+static ckpt_status end_archive(const struct flat_writer *w, buf *directory, sink *out, ckpt_error *err)
 {
-    put_end(w, directory->len, directory);
+    put_end_records(w, directory->len, directory);
     return buf_ok(directory) ? sink_write(out, directory->data, directory->len, err) : fail_memory(err);
 }
 
@@ -278,8 +278,8 @@ static ckpt_status put_contents(struct flat_writer *w, sink *out, ckpt_error *er
     ckpt_status st = CKPT_OK;
     for (size_t i = 0; st == CKPT_OK && i < w->n; i++)
         st = put_item_headers(w, i, &directory, out, err);
-    if (st == CKPT_OK && is_archive(w))
-        st = put_directory(w, &directory, out, err);
+    if (st == CKPT_OK && writes_npz(w))
+        st = end_archive(w, &directory, out, err);
     buf_free(&directory);
     return st;
 }
@@ -298,7 +298,7 @@ static ckpt_status deflate_member(const struct flat_writer *w, size_t i, sink *s
     uint64_t header_offset = sink_tell(out), data_offset = get_header_offset(w, i);
     buf b;
     buf_init(&b, SIZE_MAX / 2);
-    ckpt_status st = name.ptr ? put_start(w, i, w->crcs[i], &b, &h, err) : fail_memory(err);
+    ckpt_status st = name.ptr ? make_item_headers(w, i, w->crcs[i], &b, &h, err) : fail_memory(err);
     size_t room = zip_output_local_size(&widest, name.len);
     data_offset += zip_output_local_size(&h, name.len); /* bounded: as written */
     if (st == CKPT_OK)
@@ -327,7 +327,7 @@ static ckpt_status put_deflated(struct flat_writer *w, sink *stored, sink *out, 
         st = deflate_member(w, i, stored, out, &directory, err);
     w->nbytes = sink_tell(out);
     if (st == CKPT_OK)
-        st = put_directory(w, &directory, out, err);
+        st = end_archive(w, &directory, out, err);
     w->size = sink_tell(out);
     buf_free(&directory);
     return st;

@@ -97,9 +97,9 @@ static ckpt_status read_decimal(struct onnx_reading *r, const struct onnx_tensor
                 "the %s of external data is {\"%.*s\"}; {=a decimal number} is allowed", key, STR_ARG(text));
 }
 
-/* find_external - sets STORED to the NEED bytes of T, which are in a file of external data. */
-static ckpt_status find_external(struct onnx_reading *r, const struct onnx_tensor *t, uint64_t need,
-                                 struct stored_values *stored)
+/* find_external_values - sets STORED to the NEED bytes of T, which are in a file of external data. */
+static ckpt_status find_external_values(struct onnx_reading *r, const struct onnx_tensor *t, uint64_t need,
+                                        struct stored_values *stored)
 {
     struct values_file *file = NULL;
     *stored = (struct stored_values){.nbytes = need};
@@ -143,10 +143,10 @@ static ckpt_status count_elements(const struct onnx_reading *r, const struct onn
     return CKPT_OK;
 }
 
-/* find_typed - sets STORED to the N elements of T, which are in a field for their type, such as float_data.
- * In raw_data they would take RAW bytes. */
-static ckpt_status find_typed(struct onnx_reading *r, const struct onnx_tensor *t, uint64_t n, uint64_t raw,
-                              struct stored_values *stored)
+/* find_typed_values - sets STORED to the N elements of T, which are in a field for their type, such as
+ * float_data. In raw_data they would take RAW bytes. */
+static ckpt_status find_typed_values(struct onnx_reading *r, const struct onnx_tensor *t, uint64_t n,
+                                     uint64_t raw, struct stored_values *stored)
 {
     const struct onnx_type *type = t->type;
     source *src = r->f->src;
@@ -168,10 +168,10 @@ static ckpt_status find_typed(struct onnx_reading *r, const struct onnx_tensor *
     return CKPT_OK;
 }
 
-/* find_stored - sets STORED to the N elements of T, wherever they are stored. RAW is as in find_typed. The
- * caller owns the reference STORED->src. */
-static ckpt_status find_stored(struct onnx_reading *r, const struct onnx_tensor *t, uint64_t n, uint64_t raw,
-                               struct stored_values *stored)
+/* find_stored_values - sets STORED to the N elements of T, wherever they are stored. RAW is as in
+ * find_typed_values. The caller owns the reference STORED->src. */
+static ckpt_status find_stored_values(struct onnx_reading *r, const struct onnx_tensor *t, uint64_t n,
+                                      uint64_t raw, struct stored_values *stored)
 {
     source *src = r->f->src;
     *stored = (struct stored_values){.nbytes = 0};
@@ -179,20 +179,21 @@ static ckpt_status find_stored(struct onnx_reading *r, const struct onnx_tensor 
         return fail(r->err, CKPT_EFORMAT, source_pos(src, t->at),
                     "texts as {raw data}; {=string_data} has them");
     if (t->is_external)
-        return find_external(r, t, raw, stored);
+        return find_external_values(r, t, raw, stored);
     if (t->field == ONNX_RAW || (n == 0 && t->field == 0)) {
         *stored = (struct stored_values){.src = source_ref(src), .offset = t->values, .nbytes = t->bytes};
         return CKPT_OK;
     }
     if (t->field)
-        return find_typed(r, t, n, raw, stored);
+        return find_typed_values(r, t, n, raw, stored);
     return fail(r->err, CKPT_EFORMAT, source_pos(src, t->at),
                 "{no values}; its dtype and shape take {=%" PRIu64 " bytes}", raw);
 }
 
-/* unpack - replaces STORED, the N elements of T packed in RAW bytes, by a source that has a byte for each. */
-static ckpt_status unpack(struct onnx_reading *r, const struct onnx_tensor *t, uint64_t n, uint64_t raw,
-                          struct stored_values *stored)
+/* unpack_values - replaces STORED, the N elements of T packed in RAW bytes, by a source that has a byte for
+ * each. */
+static ckpt_status unpack_values(struct onnx_reading *r, const struct onnx_tensor *t, uint64_t n,
+                                 uint64_t raw, struct stored_values *stored)
 {
     source *packed, *out;
     if (stored->nbytes != raw)
@@ -249,15 +250,15 @@ static ckpt_status make_note(struct onnx_reading *r, const struct onnx_tensor *t
     return ok ? CKPT_OK : fail_memory(r->err);
 }
 
-/* add_stored - adds T as OUT. It has N elements, which take RAW bytes in raw_data. */
-static ckpt_status add_stored(struct onnx_reading *r, const struct onnx_tensor *t, uint64_t n, uint64_t raw,
-                              struct kit_tensor *out)
+/* add_stored_tensor - adds T as OUT. It has N elements, which take RAW bytes in raw_data. */
+static ckpt_status add_stored_tensor(struct onnx_reading *r, const struct onnx_tensor *t, uint64_t n,
+                                     uint64_t raw, struct kit_tensor *out)
 {
     struct stored_values stored = {.nbytes = 0};
     ckpt_error why;
-    ckpt_status st = find_stored(r, t, n, raw, &stored);
+    ckpt_status st = find_stored_values(r, t, n, raw, &stored);
     if (st == CKPT_OK && t->type->bits % 8 && !stored.is_unpacked)
-        st = unpack(r, t, n, raw, &stored);
+        st = unpack_values(r, t, n, raw, &stored);
     if (st != CKPT_OK) {
         source_unref(stored.src);
         stored.src = NULL;
@@ -307,7 +308,7 @@ static ckpt_status take_tensor(void *user, const struct onnx_tensor *t, ckpt_err
     out.t.dtype_name = is_text ? "string" : NULL;
     out.t.ndim = t->ndim;
     out.t.shape = t->shape;
-    return add_stored(r, t, n, raw, &out);
+    return add_stored_tensor(r, t, n, raw, &out);
 }
 
 /* --------------------------------------------------------------------------- the model */
@@ -416,7 +417,7 @@ static ckpt_status read_model(struct onnx_reading *r)
     return add_model(r, &model);
 }
 
-static bool probe(const struct probe *p) { return !p->directory && recognize_as(p, SIGN_ONNX); }
+static bool probe(const struct probe *p) { return !p->is_folder && recognize_as(p, SIGN_ONNX); }
 
 static ckpt_status read(ckpt_file *f, ckpt_error *err)
 {

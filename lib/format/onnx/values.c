@@ -17,7 +17,7 @@
 
 /* ------------------------------------------------------------------------------ packed */
 
-struct unpacked {
+struct unpacked_source {
     source s;
     source *packed;
     unsigned bits;
@@ -27,7 +27,7 @@ struct unpacked {
 
 static ckpt_status unpacked_read(source *s, uint64_t off, void *to, size_t n, ckpt_error *err)
 {
-    const struct unpacked *unpacked = (const struct unpacked *)s;
+    const struct unpacked_source *unpacked = (const struct unpacked_source *)s;
     unsigned char *out = to,
                   packed[UNPACK_AT_ONCE + 1] = {0}; /* one more, so that load_u16le may read past the end */
     const unsigned mask = (1u << unpacked->bits) - 1;
@@ -49,7 +49,7 @@ static ckpt_status unpacked_read(source *s, uint64_t off, void *to, size_t n, ck
 
 static void unpacked_close(source *s)
 {
-    source_unref(((struct unpacked *)s)->packed);
+    source_unref(((struct unpacked_source *)s)->packed);
     free(s);
 }
 
@@ -57,7 +57,7 @@ static const struct source_ops unpacked_ops = {.read_at = unpacked_read, .close 
 
 ckpt_status onnx_unpack(source *src, uint64_t count, unsigned bits, source **out, ckpt_error *err)
 {
-    struct unpacked *unpacked = calloc(1, sizeof *unpacked);
+    struct unpacked_source *unpacked = calloc(1, sizeof *unpacked);
     if (!unpacked)
         return fail_memory(err);
     unpacked->s = (source){.ops = &unpacked_ops, .size = count, .base = CKPT_NO_OFFSET, .refs = 1};
@@ -69,13 +69,12 @@ ckpt_status onnx_unpack(source *src, uint64_t count, unsigned bits, source **out
 
 /* ----------------------------------------------------------------------------- decoded */
 
-/* Values that are being decoded. */
 struct decoding {
     const struct onnx_tensor *t;
     source *src;
     reader r;
     unsigned char *out;
-    uint64_t decoded, count; /* numbers or texts: how many so far, and how many in all */
+    uint64_t ndecoded, count; /* numbers or texts: how many so far, and how many in all */
     ckpt_error *err;
 };
 
@@ -90,12 +89,12 @@ static ckpt_status fail_count(const struct decoding *decoding, bool more)
 static ckpt_status put_number(struct decoding *decoding, uint64_t bits)
 {
     unsigned char bytes[8];
-    if (decoding->decoded == decoding->count)
+    if (decoding->ndecoded == decoding->count)
         return fail_count(decoding, true);
     store_u64le(bytes, bits);
     memcpy(decoding->out, bytes, decoding->t->type->width); /* bounded: at most 8 */
     decoding->out += decoding->t->type->width;
-    decoding->decoded++;
+    decoding->ndecoded++;
     return CKPT_OK;
 }
 
@@ -122,10 +121,10 @@ static ckpt_status put_packed_numbers(struct decoding *decoding, uint64_t end)
 static ckpt_status put_text(struct decoding *decoding, uint64_t n)
 {
     uint64_t at = decoding->r.pos;
-    if (decoding->decoded == decoding->count)
+    if (decoding->ndecoded == decoding->count)
         return fail_count(decoding, true);
     store_u64le(decoding->out, n);
-    decoding->decoded++;
+    decoding->ndecoded++;
     if (!reader_skip(&decoding->r, n))
         return decoding->r.status;
     ckpt_status st = source_read(decoding->src, at, decoding->out + 8, (size_t)n, decoding->err);
@@ -149,10 +148,9 @@ static ckpt_status put_fields(struct decoding *decoding)
         else if (f.wire == PROTO_BYTES && !reader_skip(&decoding->r, f.value))
             return decoding->r.status;
     }
-    return decoding->decoded == decoding->count ? CKPT_OK : fail_count(decoding, false);
+    return decoding->ndecoded == decoding->count ? CKPT_OK : fail_count(decoding, false);
 }
 
-/* decode - decodes COUNT values to BYTES bytes. */
 static ckpt_status decode(arena *a, source *src, const struct onnx_tensor *t, uint64_t count, uint64_t bytes,
                           source **out, ckpt_error *err)
 {

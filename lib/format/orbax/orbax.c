@@ -111,7 +111,7 @@ static bool probe(const struct probe *p)
 {
     ckpt_str name;
     size_t n;
-    return p->directory && (is_item(p) || probe_has(p, STEP_METADATA) || is_unfinished_save(p->path) ||
+    return p->is_folder && (is_item(p) || probe_has(p, STEP_METADATA) || is_unfinished_save(p->path) ||
                             find_last_step(p, &name, &n));
 }
 

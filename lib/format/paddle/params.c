@@ -202,7 +202,7 @@ static bool probe(const struct probe *p)
     uint64_t shape[MAX_RANK];
     ckpt_tensor t;
     cursor c = cursor_of(p->head, p->nhead, 0);
-    if (p->directory || cursor_u32(&c) != 0)
+    if (p->is_folder || cursor_u32(&c) != 0)
         return false;
     uint64_t levels = cursor_u64(&c);
     for (uint64_t i = 0; i < levels && !c.bad; i++) {
@@ -233,7 +233,7 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
 
 /* --------------------------------------------------------------------------- folder */
 
-static bool probe_folder(const struct probe *p) { return p->directory && probe_has(p, MODEL_NAME); }
+static bool probe_folder(const struct probe *p) { return p->is_folder && probe_has(p, MODEL_NAME); }
 
 static ckpt_status open_variable(struct params *p, ckpt_str name, ckpt_file **out)
 {
@@ -290,7 +290,7 @@ static ckpt_status read_folder(ckpt_file *f, ckpt_error *err)
     struct params p = {.f = f, .err = err};
     ckpt_file *model;
     if (probe_has(f->probe, PARAMS_NAME))
-        return shards_become_file(f, str_c(f->path), STR_LIT(PARAMS_NAME), err);
+        return shards_turn_into_file(f, str_c(f->path), STR_LIT(PARAMS_NAME), err);
     f->folder = f->path;
     f->producer = STR_LIT("paddle");
     CKPT_TRY(part_file_add(f, MODEL_NAME, STR_LIT(MODEL_NAME), &model, err));

@@ -25,8 +25,8 @@
 #include "format/kit.h"
 #include "format/torch/internal.h"
 
-#define NAMES "StructuredToParameterName@@"
-#define BIG   "UnpackBigParamInfor@@"
+#define NAMES_KEY "StructuredToParameterName@@"
+#define BIG       "UnpackBigParamInfor@@"
 
 struct paddle_tensor {
     const ckpt_value *array;   /* the call that makes the array; NULL: a parameter in slices */
@@ -217,8 +217,8 @@ static ckpt_status join_slices(const struct state_dict *dict, ckpt_value *key, c
     return CKPT_OK;
 }
 
-/* join_all - adds the parameters that BIG describes to the root, and removes their slices from it. */
-static ckpt_status join_all(struct state_dict *dict, const ckpt_value *big)
+/* join_all_slices - adds the parameters that BIG describes to the root, and removes their slices from it. */
+static ckpt_status join_all_slices(struct state_dict *dict, const ckpt_value *big)
 {
     uint32_t n, left = 0;
     const value_pair *pairs = value_pairs(big, &n);
@@ -243,14 +243,14 @@ static ckpt_status join_all(struct state_dict *dict, const ckpt_value *big)
 static ckpt_status read_state_dict(struct paddle_pickle *paddle, ckpt_value *root, source *src,
                                    ckpt_error *err)
 {
-    const ckpt_value *names = remove_entry(root, NAMES), *big = remove_entry(root, BIG);
+    const ckpt_value *names = remove_entry(root, NAMES_KEY), *big = remove_entry(root, BIG);
     struct state_dict dict = {.paddle = paddle, .root = root, .src = src, .err = err};
     dict.keys = value_index_keys(root);
     dict.nkeys = value_count(root);
     if (!dict.keys)
         return fail_memory(err);
     name_tensors(&dict, names);
-    ckpt_status st = big ? join_all(&dict, big) : CKPT_OK;
+    ckpt_status st = big ? join_all_slices(&dict, big) : CKPT_OK;
     map_free(dict.keys);
     return st;
 }
@@ -260,7 +260,7 @@ ckpt_status paddle_find(struct paddle_pickle *paddle, ckpt_file *f, struct pickl
 {
     ckpt_value *root = f->root;
     bool pairs = has_pairs(facts), is_dict = root->type == CKPT_V_DICT;
-    bool has_tables = is_dict && (value_get(root, NAMES) || value_get(root, BIG));
+    bool has_tables = is_dict && (value_get(root, NAMES_KEY) || value_get(root, BIG));
     *paddle = (struct paddle_pickle){.f = f, .is_paddle = pairs || has_tables || has_suffix(f->path)};
     if (paddle->is_paddle)
         CKPT_TRY(make_tensors(paddle, facts, pairs, err));
@@ -271,7 +271,6 @@ ckpt_status paddle_find(struct paddle_pickle *paddle, ckpt_file *f, struct pickl
 
 static ckpt_dtype paddle_dtype(ckpt_dtype dtype) { return dtype == CKPT_DT_U16 ? CKPT_DT_BF16 : dtype; }
 
-/* describe_array - describes V, an array, as Paddle reads it. */
 static ckpt_status describe_array(struct graph *g, const ckpt_value *v, struct tensor_description *m)
 {
     CKPT_TRY(torch_describe_numpy(g, v, m));

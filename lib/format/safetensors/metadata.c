@@ -16,7 +16,7 @@
 #include "format/safetensors/safetensors.h"
 #include "io/sink.h"
 
-#define MORE_ROOM (256u << 10) /* for parsing a header */
+#define PARSER_ROOM (256u << 10) /* for parsing a header */
 
 /* The old header, and where __metadata__ is in it. */
 struct old_header {
@@ -61,8 +61,8 @@ static ckpt_status read_header(ckpt_file *f, struct old_header *h, ckpt_error *e
     h->len = load_u64le(length);
     if (h->len > SAFETENSORS_MAX_HEADER)
         return fail_changed(err);
-    h->text = malloc((size_t)h->len + 1);     /* bounded: by the format */
-    arena *a = arena_new(h->len + MORE_ROOM); /* bounded: by the format */
+    h->text = malloc((size_t)h->len + 1);       /* bounded: by the format */
+    arena *a = arena_new(h->len + PARSER_ROOM); /* bounded: by the format */
     ckpt_status st = h->text && a ? source_read(f->src, 8, h->text, (size_t)h->len, err) : fail_memory(err);
     if (st == CKPT_OK) {
         json_scan j;

@@ -42,7 +42,7 @@ struct header_entry {
     uint64_t *shape;
     uint32_t ndim;
     uint16_t dtype;
-    bool bad; /* its fault was reported, and it gets no row */
+    bool is_faulty; /* its fault was reported, and it gets no row */
 };
 
 struct header {
@@ -59,8 +59,8 @@ struct header {
     ckpt_str last_dtype;     /* the dtype read last, as text */
     ckpt_dtype dtype;        /* the value of last_dtype */
     bool has_metadata;
-    bool has_ties; /* the metadata records tied names */
-    bool has_bad;  /* an entry was reported as bad: its data offsets are not known */
+    bool has_ties;         /* the metadata records tied names */
+    bool has_faulty_entry; /* an entry was reported as faulty: its data offsets are not known */
     ckpt_error *err;
 };
 
@@ -199,7 +199,7 @@ static ckpt_status resume_after_fault(struct header *h, struct header_entry *x, 
     if (st == CKPT_OK || !h->f->check || !json_resync(&h->j))
         return st;
     CKPT_TRY(file_report_fault(h->f, st, h->err));
-    x->bad = h->has_bad = true;
+    x->is_faulty = h->has_faulty_entry = true;
     while (h->j.depth > depth)
         if (json_next(&h->j) == JSON_ERROR)
             return h->err->status;
@@ -340,7 +340,7 @@ static void sort_entries(struct header *h)
     for (size_t i = 0; i < h->nentries; i++) {
         const struct header_entry *x = &h->entries[i];
         sorted = sorted && (i == 0 || compare_offsets(x - 1, x) < 0);
-        h->described_size = x->end > h->described_size && !x->bad ? x->end : h->described_size;
+        h->described_size = x->end > h->described_size && !x->is_faulty ? x->end : h->described_size;
     }
     if (!sorted)
         qsort(h->entries, h->nentries, sizeof *h->entries, compare_offsets);
@@ -387,15 +387,15 @@ static ckpt_status check_size(const struct header *h, const struct header_entry 
     return CKPT_OK;
 }
 
-/* check_begin - fails unless X begins at START, the end of the tensor before it. */
-static ckpt_status check_begin(const struct header *h, const struct header_entry *x, ckpt_str prev,
-                               uint64_t start)
+/* check_data_begin - fails unless X begins at START, the end of the tensor before it. */
+static ckpt_status check_data_begin(const struct header *h, const struct header_entry *x, ckpt_str prev,
+                                    uint64_t start)
 {
     if (x->begin < start)
         return fail(h->err, CKPT_EFORMAT, x->pos,
                     "tensor \"%.*s\" begins at {byte %llu} of the data, but \"%.*s\" ends at {=byte %llu}",
                     STR_ARG(x->name), LL(x->begin), STR_ARG(prev), LL(start));
-    if (x->begin > start && !h->has_bad)
+    if (x->begin > start && !h->has_faulty_entry)
         return fail(
             h->err, CKPT_EFORMAT, x->pos,
             "tensor \"%.*s\" begins at {byte %llu} of the data, but {=bytes %llu}..%llu belong to no tensor",
@@ -403,7 +403,7 @@ static ckpt_status check_begin(const struct header *h, const struct header_entry
     return CKPT_OK;
 }
 
-static ckpt_status check_end(const struct header *h, const struct header_entry *x)
+static ckpt_status check_data_end(const struct header *h, const struct header_entry *x)
 {
     if (x->end < x->begin)
         return fail(h->err, CKPT_EFORMAT, x->pos,
@@ -417,14 +417,14 @@ static ckpt_status check_entry(const struct header *h, struct header_entry *x, c
                                uint64_t *start)
 {
     ckpt_file *f = h->f;
-    ckpt_status st = x->end < x->begin ? CKPT_OK : check_begin(h, x, *prev, *start);
+    ckpt_status st = x->end < x->begin ? CKPT_OK : check_data_begin(h, x, *prev, *start);
     CKPT_TRY(file_report_fault_as(f, x->begin > *start ? CHECK_STRAY : CHECK_MALFORMED, st, h->err));
-    st = check_end(h, x);
-    x->bad = st != CKPT_OK;
+    st = check_data_end(h, x);
+    x->is_faulty = st != CKPT_OK;
     CKPT_TRY(file_report_fault(f, st, h->err));
     if (x->end >= x->begin) {
         st = check_size(h, x);
-        x->bad |= st != CKPT_OK;
+        x->is_faulty |= st != CKPT_OK;
         CKPT_TRY(file_report_fault(f, st, h->err));
     }
     if (x->end >= *start) {
@@ -439,9 +439,9 @@ static ckpt_status check_entries(struct header *h)
     ckpt_str prev = {0};
     uint64_t end = 0;
     for (size_t i = 0; i < h->nentries; i++)
-        if (!h->entries[i].bad)
+        if (!h->entries[i].is_faulty)
             CKPT_TRY(check_entry(h, &h->entries[i], &prev, &end));
-    if (end >= h->data_size || h->has_bad || h->f->salvage)
+    if (end >= h->data_size || h->has_faulty_entry || h->f->salvage)
         return CKPT_OK;
     /* bounded: end < data_size */
     uint64_t at = h->f->check ? source_pos(h->f->src, h->f->data_offset + end) : CKPT_NO_OFFSET;
@@ -459,9 +459,9 @@ struct row_nodes {
     ckpt_value key, val;
 };
 
-/* halve_last - halves the last size of X. The header counts float4 values, torch counts elements of one byte
- * with two values each. */
-static ckpt_status halve_last(const struct header_entry *x, ckpt_error *err)
+/* halve_last_size - halves the last size of X. The header counts float4 values, torch counts elements of one
+ * byte with two values each. */
+static ckpt_status halve_last_size(const struct header_entry *x, ckpt_error *err)
 {
     if (x->ndim == 0 || x->shape[x->ndim - 1] % 2)
         return fail(err, CKPT_EUNSUPPORTED, x->pos,
@@ -471,8 +471,8 @@ static ckpt_status halve_last(const struct header_entry *x, ckpt_error *err)
     return CKPT_OK;
 }
 
-static ckpt_status add_lost(ckpt_file *f, const struct header_entry *x, uint64_t data_size, struct storage *s,
-                            ckpt_error *err)
+static ckpt_status add_lost_storage(ckpt_file *f, const struct header_entry *x, uint64_t data_size,
+                                    struct storage *s, ckpt_error *err)
 {
     ckpt_error why;
     (void)fail(&why, CKPT_ETRUNCATED, f->src->size,
@@ -488,7 +488,7 @@ static ckpt_status add_storage(ckpt_file *f, const struct header_entry *x, uint3
     s.nbytes = x->end - x->begin;
     s.key = x->name;
     if (x->end > data_size) { /* salvage: its end is missing */
-        CKPT_TRY(add_lost(f, x, data_size, &s, err));
+        CKPT_TRY(add_lost_storage(f, x, data_size, &s, err));
     } else {
         s.off = f->data_offset + x->begin; /* bounded: inside the file */
         s.src = source_ref(f->src);
@@ -516,7 +516,7 @@ static ckpt_status add_row(ckpt_file *f, const struct header_entry *x, struct ro
                           .part_of = CKPT_NO_TENSOR,
                           .value = &to->val};
     if (dtype_info((ckpt_dtype)x->dtype)->safetensors_dim_factor == 2)
-        CKPT_TRY(halve_last(x, err));
+        CKPT_TRY(halve_last_size(x, err));
     CKPT_TRY(add_storage(f, x, &row.t.storage, err));
     row.t.has_data = f->table.storages[row.t.storage].src != NULL;
     return file_add_row(f, &row, &to->val.row, err);
@@ -538,7 +538,7 @@ static ckpt_status add_rows(ckpt_file *f, const struct header_entry *entries, si
     f->root->u.dict.pairs = pairs;
     f->root->u.dict.cap = (uint32_t)n;
     for (size_t i = 0; i < n; i++)
-        if (!entries[i].bad)
+        if (!entries[i].is_faulty)
             CKPT_TRY(add_row(f, &entries[i], &nodes[i], err));
     return CKPT_OK;
 }

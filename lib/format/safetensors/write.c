@@ -123,25 +123,26 @@ static ckpt_status make_metadata(struct flat_writer *w, ckpt_error *err)
 /* ----------------------------------------------------------------- layout */
 
 /* An item with its rank, because qsort has no argument for the table. */
-struct ranked {
+struct ranked_item {
     struct flat_item item;
     uint8_t rank;
 };
 
 static int compare_ranks(const void *pa, const void *pb)
 {
-    const struct ranked *a = pa, *b = pb;
+    const struct ranked_item *a = pa, *b = pb;
     return a->rank != b->rank ? (a->rank > b->rank) - (a->rank < b->rank)
                               : str_compare(a->item.name, b->item.name);
 }
 
 static ckpt_status assign_offsets(struct flat_writer *w, ckpt_error *err)
 {
-    struct ranked *r = calloc(w->n + 1, sizeof *r);
+    struct ranked_item *r = calloc(w->n + 1, sizeof *r);
     if (!r)
         return fail_memory(err);
     for (size_t i = 0; i < w->n; i++)
-        r[i] = (struct ranked){w->items[i], dtype_info(plan_dtype(w->p, w->items[i].row))->safetensors_order};
+        r[i] = (struct ranked_item){w->items[i],
+                                    dtype_info(plan_dtype(w->p, w->items[i].row))->safetensors_order};
     qsort(r, w->n, sizeof *r, compare_ranks);
     ckpt_status st = CKPT_OK;
     for (size_t i = 0; st == CKPT_OK && i < w->n; i++) {
@@ -225,9 +226,9 @@ static ckpt_status make_header(struct flat_writer *w, ckpt_error *err)
     return CKPT_OK;
 }
 
-/* is_copy - returns true if the plan renames tensors but changes no name: then the file is copied byte for
- * byte. */
-static bool is_copy(const ckpt_plan *p)
+/* is_byte_copy - returns true if the plan renames tensors but changes no name: then the file is copied byte
+ * for byte. */
+static bool is_byte_copy(const ckpt_plan *p)
 {
     return p->renaming && !p->nrenames && !p->nedits && !p->cast_to && !p->root_depth && p->file->src &&
            p->file->format->write == safetensors_write && p->nentries == p->file->table.nrows;
@@ -242,14 +243,14 @@ static ckpt_status lay_out(struct flat_writer *w, ckpt_error *err)
     CKPT_TRY(make_header(w, err));
     w->data_start = h->bytes.len;
     w->size = w->p->file->src ? w->p->file->src->size : 0;
-    bool fits = is_copy(w->p) || checked_add(w->data_start, w->nbytes, &w->size);
+    bool fits = is_byte_copy(w->p) || checked_add(w->data_start, w->nbytes, &w->size);
     return fits ? CKPT_OK : flat_fail_too_large(err);
 }
 
 static ckpt_status put_contents(struct flat_writer *w, sink *out, ckpt_error *err)
 {
     struct header *h = w->user;
-    if (is_copy(w->p))
+    if (is_byte_copy(w->p))
         return copy_file_tail(w->p->file, 0, out, w->job->opts, err);
     CKPT_TRY(sink_write(out, h->bytes.data, h->bytes.len, err));
     buf_free(&h->bytes);

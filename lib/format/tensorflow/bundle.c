@@ -30,8 +30,8 @@
 #define OBJECT_GRAPH     "_CHECKPOINTABLE_OBJECT_GRAPH"
 #define ATTRIBUTE_SUFFIX "/.ATTRIBUTES/VARIABLE_VALUE"
 
-#define CONSUMER     1u /* the version of the format that is read here */
-#define SLICES_FIELD 7u /* of BundleEntryProto */
+#define FORMAT_VERSION 1u /* the version of the format that is read here */
+#define SLICES_FIELD   7u /* of BundleEntryProto */
 
 struct entry {
     ckpt_str key;
@@ -76,10 +76,11 @@ static ckpt_status read_version(struct bundle *b, cursor c)
     while (proto_next(&c, &f))
         if (proto_is(&f, 2, PROTO_VARINT))
             min_consumer = f.value;
-    if (min_consumer <= CONSUMER)
+    if (min_consumer <= FORMAT_VERSION)
         return CKPT_OK;
     return fail(b->err, CKPT_EUNSUPPORTED, pos,
-                "needs a reader of version {%" PRIu64 "}; {=%u} is the last known", min_consumer, CONSUMER);
+                "needs a reader of version {%" PRIu64 "}; {=%u} is the last known", min_consumer,
+                FORMAT_VERSION);
 }
 
 static ckpt_status read_header(struct bundle *b, cursor c)
@@ -378,7 +379,7 @@ static ckpt_status make_pieces(struct bundle *b, const struct entry *entry, stru
     return CKPT_OK;
 }
 
-static ckpt_status add_sliced(struct bundle *b, const struct entry *entry, struct kit_tensor *t)
+static ckpt_status add_sliced_tensor(struct bundle *b, const struct entry *entry, struct kit_tensor *t)
 {
     size_t n = 0;
     bool complete;
@@ -420,7 +421,7 @@ static ckpt_status add_tensor(struct bundle *b, const struct entry *entry, struc
 {
     CKPT_TRY(tf_describe(b->f, entry->type, &entry->shape, t, b->err));
     if (entry->type->width && entry->nslices)
-        return add_sliced(b, entry, t);
+        return add_sliced_tensor(b, entry, t);
     if (entry->type->width)
         return add_numbers(b, entry, t);
     if (entry->type->number == TF_STRING && !entry->nslices)
@@ -430,15 +431,15 @@ static ckpt_status add_tensor(struct bundle *b, const struct entry *entry, struc
     return kit_add_tensor(&b->k, t);
 }
 
-static bool is_slice(ckpt_str key) { return key.len && key.ptr[0] == 0; }
+static bool is_slice_key(ckpt_str key) { return key.len && key.ptr[0] == 0; }
 
 /* ------------------------------------------------------------------------ the names */
 
 /* The entries by their keys, and by their new names. */
 struct naming {
     struct bundle *bundle;
-    map *entry_of;    /* key -> entry */
-    map *first_named; /* name -> the first entry */
+    map *entry_of;       /* key -> entry */
+    map *first_entry_of; /* name -> the first entry */
 };
 
 /* name_by_path - names ENTRY by its key without the suffix that tf.train.Checkpoint appends to the path of a
@@ -460,7 +461,7 @@ static ckpt_status name_by_variable(void *user, ckpt_str key, ckpt_str variable,
         return CKPT_OK;
     struct entry *entry = &naming->bundle->entries[at];
     variable = arena_str(naming->bundle->f->a, variable);
-    if (!variable.ptr || !map_put(naming->first_named, variable, at, &first))
+    if (!variable.ptr || !map_put(naming->first_entry_of, variable, at, &first))
         return fail_memory(err);
     if (first == MAP_NONE)
         entry->name = variable;
@@ -503,12 +504,12 @@ static ckpt_status read_variables(struct naming *naming)
     uint32_t at;
     cursor c = cursor_of("", 0, 0);
     naming->entry_of = map_new(b->nentries);
-    naming->first_named = map_new(b->nentries);
-    if (!naming->entry_of || !naming->first_named)
+    naming->first_entry_of = map_new(b->nentries);
+    if (!naming->entry_of || !naming->first_entry_of)
         return fail_memory(b->err);
     for (size_t i = 0; i < b->nentries; i++)
         if (!map_put(naming->entry_of, b->entries[i].key, (uint32_t)i, NULL) ||
-            !map_put(naming->first_named, b->entries[i].name, (uint32_t)i, NULL))
+            !map_put(naming->first_entry_of, b->entries[i].name, (uint32_t)i, NULL))
             return fail_memory(b->err);
     at = map_get(naming->entry_of, STR_LIT(OBJECT_GRAPH));
     if (at == MAP_NONE || b->entries[at].type->number != TF_STRING || b->entries[at].shape.ndim)
@@ -528,7 +529,7 @@ static ckpt_status name_entries(struct bundle *b)
     if (b->f->limits.names == CKPT_NAMES_VARIABLE)
         st = read_variables(&naming);
     map_free(naming.entry_of);
-    map_free(naming.first_named);
+    map_free(naming.first_entry_of);
     if (st != CKPT_OK)
         error_add_position(b->err, 0, STR_LIT(OBJECT_GRAPH));
     return st;
@@ -537,7 +538,7 @@ static ckpt_status name_entries(struct bundle *b)
 static ckpt_status index_slices(struct bundle *b)
 {
     for (size_t i = 0; i < b->nentries; i++)
-        if (is_slice(b->entries[i].key) && !map_put(b->slice_index, b->entries[i].key, (uint32_t)i, NULL))
+        if (is_slice_key(b->entries[i].key) && !map_put(b->slice_index, b->entries[i].key, (uint32_t)i, NULL))
             return fail_memory(b->err);
     return CKPT_OK;
 }
@@ -548,7 +549,7 @@ static ckpt_status add_tensors(struct bundle *b)
     CKPT_TRY(name_entries(b));
     table_reserve(&b->f->table, b->nentries);
     for (size_t i = 0; i < b->nentries; i++) {
-        if (is_slice(b->entries[i].key))
+        if (is_slice_key(b->entries[i].key))
             continue;
         uint32_t row = (uint32_t)b->f->table.nrows;
         struct kit_tensor t = {.name = b->entries[i].name, .described_at = b->entries[i].described_at};
@@ -562,7 +563,7 @@ static ckpt_status add_tensors(struct bundle *b)
 
 /* ------------------------------------------------------------------------------ all */
 
-static bool probe(const struct probe *p) { return !p->directory && sstable_has_magic(p->src); }
+static bool probe(const struct probe *p) { return !p->is_folder && sstable_has_magic(p->src); }
 
 static void set_prefix(struct bundle *b)
 {

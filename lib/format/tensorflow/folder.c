@@ -152,8 +152,9 @@ static void format_time(double seconds, char out[64])
         (void)strftime(out, 64, " (%Y-%m-%d %H:%M:%S UTC)", &tm);
 }
 
-/* notice_others - lists the checkpoints in the state file, the latest first, if there are several. */
-static void notice_others(ckpt_file *f, const struct state *state)
+/* notice_other_checkpoints - lists the checkpoints in the state file, the latest first, if there are
+ * several. */
+static void notice_other_checkpoints(ckpt_file *f, const struct state *state)
 {
     buf b;
     char when[64] = "";
@@ -179,7 +180,7 @@ static ckpt_status open_latest(ckpt_file *f, ckpt_str folder, const struct state
     if (is_path_outside_folder(name))
         return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
                     "the state file names {\"%.*s\"}, which is not {=in its folder}", STR_ARG(state->latest));
-    ckpt_status st = shards_become_file(f, folder, name, err);
+    ckpt_status st = shards_turn_into_file(f, folder, name, err);
     if (st != CKPT_ENOTFOUND)
         return st;
     (void)fail(err, st, CKPT_NO_OFFSET,
@@ -199,7 +200,7 @@ static ckpt_status read_state_file(ckpt_file *f, ckpt_str folder, source *src, c
     if (st == CKPT_OK)
         st = open_latest(f, str_c(kept), &state, err);
     if (st == CKPT_OK)
-        notice_others(f, &state);
+        notice_other_checkpoints(f, &state);
     else if (!err->file[0])
         error_add_position(err, 0, STR_LIT("state file"));
     free(kept);
@@ -209,7 +210,7 @@ static ckpt_status read_state_file(ckpt_file *f, ckpt_str folder, source *src, c
 
 /* ------------------------------------------------------------------------------ all */
 
-static bool has_state(const struct probe *p)
+static bool has_state_file(const struct probe *p)
 {
     char head[32];
     return begins_as_state(probe_read_head(p, STATE_NAME, head, sizeof head));
@@ -218,9 +219,9 @@ static bool has_state(const struct probe *p)
 static bool probe(const struct probe *p)
 {
     const char *name;
-    if (!p->directory)
+    if (!p->is_folder)
         return begins_as_state(str_of((const char *)p->head, p->nhead));
-    return probe_has(p, "saved_model.pb") || has_state(p) || count_indexes(p, &name);
+    return probe_has(p, "saved_model.pb") || has_state_file(p) || count_indexes(p, &name);
 }
 
 static ckpt_status read_folder_state(ckpt_file *f, ckpt_error *err)
@@ -239,19 +240,19 @@ static ckpt_status read_folder(ckpt_file *f, ckpt_error *err)
 {
     const char *name = NULL;
     if (probe_has(f->probe, "saved_model.pb")) {
-        ckpt_status st = shards_become_file(f, str_c(f->path), STR_LIT("variables/variables.index"), err);
+        ckpt_status st = shards_turn_into_file(f, str_c(f->path), STR_LIT("variables/variables.index"), err);
         if (st == CKPT_ENOTFOUND)
             error_add_hint(
                 err, "this SavedModel has no variables: its weights, if any, are constants of the graph");
         return st;
     }
-    if (has_state(f->probe))
+    if (has_state_file(f->probe))
         return read_folder_state(f, err);
     unsigned n = count_indexes(f->probe, &name);
     if (!n)
         return fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET, "the index was removed while it was read");
     if (n == 1)
-        return shards_become_file(f, str_c(f->path), str_c(name), err);
+        return shards_turn_into_file(f, str_c(f->path), str_c(name), err);
     return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
                 "folder with {%u checkpoints}, and no file that names {=the latest}\n"
                 "name one of them, such as %s",

@@ -29,7 +29,6 @@
 #include "format/tensorflow/tensorflow.h"
 #include "io/block_cache.h"
 
-/* A slice in one of the files. */
 struct saved_slice {
     const struct sstable *table;
     const struct tf_dtype *type;
@@ -442,9 +441,9 @@ static ckpt_status read_all(struct saver *s)
 
 /* ------------------------------------------------------------------------------ all */
 
-/* has_meta - returns true if the first entry of T is a SavedTensorSlices. In a bundle, its field 1 is a
- * number. */
-static bool has_meta(const struct sstable *t)
+/* begins_with_meta - returns true if the first entry of T is a SavedTensorSlices. In a bundle, its field 1 is
+ * a number. */
+static bool begins_with_meta(const struct sstable *t)
 {
     struct sstable_block b;
     struct proto_field f;
@@ -466,12 +465,12 @@ static bool is_saver_table(source *src)
     bool fits = src->size < UINT64_MAX >> 8;
     arena *a = arena_new(fits ? src->size * 16 + 65536 : UINT64_MAX); /* bounded: 60 bits */
     bool is = a && sstable_has_magic(src) && sstable_open(src, a, &t, NULL) == CKPT_OK && t.nblocks &&
-              has_meta(&t);
+              begins_with_meta(&t);
     arena_free(a);
     return is;
 }
 
-static bool probe(const struct probe *p) { return !p->directory && is_saver_table(p->src); }
+static bool probe(const struct probe *p) { return !p->is_folder && is_saver_table(p->src); }
 
 static ckpt_status read(ckpt_file *f, ckpt_error *err)
 {

@@ -33,7 +33,7 @@ static bool is_single_pickle(source *src)
 static bool probe_pickle(const struct probe *p)
 {
     unsigned char last;
-    if (p->directory || p->nhead < 2)
+    if (p->is_folder || p->nhead < 2)
         return false;
     const struct signature *s = recognize(p);
     if (s && s->kind == SIGN_JOBLIB)

@@ -68,7 +68,7 @@ static ckpt_status read_metadata(struct assembly *array)
     bool v3 = false;
     ckpt_str text;
     CKPT_TRY(find_metadata(array, &i, &v3));
-    CKPT_TRY(store_text(array->from->store, i, &text));
+    CKPT_TRY(store_read_text(array->from->store, i, &text));
     ckpt_status st = zarr_read(text, v3, array->f->a, &array->meta, array->err);
     error_add_position(st == CKPT_OK ? NULL : array->err, CKPT_NO_OFFSET,
                        v3 ? STR_LIT(ZARR_V3) : STR_LIT(ZARR_V2));
@@ -160,9 +160,9 @@ static ckpt_status add_entry(struct assembly *array, size_t i)
     if (!held)
         return fail_memory(array->err);
     *held = NULL;
-    CKPT_TRY(store_bytes(store, i, held, &chunk.offset, &chunk.nbytes));
+    CKPT_TRY(store_find_bytes(store, i, held, &chunk.offset, &chunk.nbytes));
     chunk.src = *held;
-    chunk.file = store_file(store, i);
+    chunk.file = store_file_path(store, i);
     return array->meta.sharded ? add_shard(array, at, &chunk) : add_piece(array, at, &chunk);
 }
 
@@ -173,8 +173,8 @@ static ckpt_status add_entries(struct assembly *array)
     for (size_t i = store_find(store, array->from->prefix);
          st == CKPT_OK && i < store->db.n && str_starts(store->db.entries[i].key, array->from->prefix); i++) {
         st = add_entry(array, i);
-        if (st != CKPT_OK && store_file(store, i))
-            error_add_file(array->err, store_file(store, i));
+        if (st != CKPT_OK && store_file_path(store, i))
+            error_add_file(array->err, store_file_path(store, i));
         else if (st != CKPT_OK)
             error_add_position(array->err, CKPT_NO_OFFSET, store->db.entries[i].key);
     }
@@ -301,7 +301,7 @@ ckpt_status zarr_add_bytes(struct zarr_arrays *arrays, struct store *store, size
     struct joined_tensor *t;
     struct storage one = {.key = store->db.entries[i].key, .dtype = CKPT_DT_U8};
     CKPT_TRY(add_tensor(arrays, node, &t));
-    ckpt_status st = store_bytes(store, i, &one.src, &one.off, &one.nbytes);
+    ckpt_status st = store_find_bytes(store, i, &one.src, &one.off, &one.nbytes);
     uint64_t *shape = arena_array(arrays->f->a, 1, sizeof *shape);
     if (!shape)
         return fail_memory(arrays->err);
