@@ -328,7 +328,7 @@ bool ckpt_write_format_is_flat(const char *name)
 bool ckpt_scan_preload(void)
 {
     uint8_t unused[CKPT_DIGEST_MAX]; /* the first digest loads parts of libcrypto */
-    bool has_sha256 = names_sha256(unused, NULL) == CKPT_OK, has_libarchive = unpack_archive_ready();
+    bool has_sha256 = names_sha256(unused, NULL) == CKPT_OK, has_libarchive = unpack_archive_available();
     return has_sha256 && has_libarchive;
 }
 

@@ -28,7 +28,6 @@ struct flatbuffer_vector {
     uint32_t count;
 };
 
-/* flatbuffer_open_root - opens the root table of the file. */
 ckpt_status flatbuffer_open_root(struct flatbuffer *b, struct flatbuffer_table *out);
 /* flatbuffer_read_number - reads field FIELD of T, an unsigned number of WIDTH bytes (1, 2, 4, 8); 0 if it is
  * absent. */
@@ -37,7 +36,6 @@ ckpt_status flatbuffer_read_number(struct flatbuffer *b, const struct flatbuffer
 /* flatbuffer_find_child - sets *AT to the offset that field FIELD of T refers to; 0 if it is absent. */
 ckpt_status flatbuffer_find_child(struct flatbuffer *b, const struct flatbuffer_table *t, uint32_t field,
                                   uint64_t *at);
-/* flatbuffer_open_table - opens the table at AT. */
 ckpt_status flatbuffer_open_table(struct flatbuffer *b, uint64_t at, struct flatbuffer_table *out);
 /* flatbuffer_get_vector - sets *OUT to the vector in field FIELD of T, whose elements have WIDTH bytes. */
 ckpt_status flatbuffer_get_vector(struct flatbuffer *b, const struct flatbuffer_table *t, uint32_t field,

@@ -41,10 +41,10 @@ ckpt_status hdf5_load(struct hdf5 *h, uint64_t addr, uint64_t n, const char *wha
     if (n > MAX_STRUCTURE)
         return fail(h->err, CKPT_ELIMIT, addr, "%s of {%llu bytes}; the limit is {=64 MiB}", what,
                     (unsigned long long)n);
-    if (n > h->budget)
+    if (n > h->structure_bytes_left)
         return fail(h->err, CKPT_EFORMAT, addr,
                     "{more} structures than {=four times the file}: they overlap, or lead in circles");
-    h->budget -= n;
+    h->structure_bytes_left -= n;
     unsigned char *bytes = arena_alloc(h->scratch, (size_t)n);
     if (!bytes)
         return fail_memory(h->err);
@@ -211,7 +211,6 @@ static ckpt_status read_superblock(struct hdf5 *h, struct superblock *s)
     return version < 2 ? CKPT_OK : hdf5_compare_sums(h, 0, "a superblock", hdf5_checksum(all, 44), sum);
 }
 
-/* check_superblock - checks the superblock of a file that begins at BASE. */
 static ckpt_status check_superblock(struct hdf5 *h, const struct superblock *s, uint64_t base)
 {
     uint64_t end = 0;
@@ -261,7 +260,7 @@ struct hdf5_walk {
 static ckpt_status report_link(struct hdf5_walk *w, ckpt_str path, const char *kind, ckpt_str target)
 {
     const struct hdf5_visitor *v = w->h->visitor;
-    return v->link ? v->link(v->user, path, kind, target, w->h->err) : CKPT_OK;
+    return v->on_link ? v->on_link(v->user, path, kind, target, w->h->err) : CKPT_OK;
 }
 
 /* make_path - sets *OUT to the path of NAME in the group at PARENT. */
@@ -281,7 +280,6 @@ static ckpt_status make_path(struct hdf5_walk *w, ckpt_str parent, ckpt_str name
     return CKPT_OK;
 }
 
-/* add_pending - adds X to the objects to be visited. */
 static ckpt_status add_pending(struct hdf5_walk *w, struct pending x)
 {
     if (x.depth > MAX_DEPTH)
@@ -347,10 +345,11 @@ static ckpt_status read_attribute(struct hdf5 *h, cursor c, struct attributes *x
     CKPT_TRY(st);
     if (str_is(a.name, "dtype") && value_text(a.value, &text))
         x->is_bfloat16 = str_is(text, "bfloat16");
-    if (!x->should_report || !h->visitor->attribute)
+    if (!x->should_report || !h->visitor->on_attribute)
         return CKPT_OK;
     ckpt_str name = arena_str(h->a, a.name);
-    return name.ptr ? h->visitor->attribute(h->visitor->user, x->path, name, a.value, a.why_no_value, h->err)
+    const struct hdf5_visitor *v = h->visitor;
+    return name.ptr ? v->on_attribute(v->user, x->path, name, a.value, a.why_no_value, h->err)
                     : fail_memory(h->err);
 }
 
@@ -369,7 +368,7 @@ static ckpt_status read_dense_attribute(struct hdf5 *h, void *user, cursor recor
 static ckpt_status read_dense_attributes(struct hdf5 *h, cursor c, struct attributes *x)
 {
     static const struct hdf5_dense dense = {"the description of attributes", .index_size = 2, .id_size = 8};
-    const struct hdf5_records records = {.type = 8, .size = 17, .each = read_dense_attribute, .user = x};
+    const struct hdf5_records records = {.type = 8, .size = 17, .visit = read_dense_attribute, .user = x};
     return hdf5_visit_dense(h, c, &dense, &records);
 }
 
@@ -391,7 +390,7 @@ static ckpt_status report_fault(struct hdf5 *h, ckpt_str path, ckpt_status st)
         return st;
     translate_offset(h);
     error_add_where(h->err, "/%.*s", STR_ARG(path));
-    return h->visitor->fault(h->visitor->user, path, st, h->err);
+    return h->visitor->on_fault(h->visitor->user, path, st, h->err);
 }
 
 static ckpt_status read_attributes(struct hdf5 *h, const struct hdf5_object *o, struct attributes *x)
@@ -461,7 +460,7 @@ static ckpt_status visit_dataset(struct hdf5_walk *w, const struct pending *x, c
         d.type.kind = HDF5_NUMBER;
         d.type.dtype = CKPT_DT_BF16;
     }
-    return h->visitor->dataset ? h->visitor->dataset(h->visitor->user, &d, h->err) : CKPT_OK;
+    return h->visitor->on_dataset ? h->visitor->on_dataset(h->visitor->user, &d, h->err) : CKPT_OK;
 }
 
 static ckpt_status visit_group(struct hdf5_walk *w, const struct pending *x, const struct hdf5_object *o)
@@ -545,7 +544,8 @@ ckpt_status hdf5_visit(source *src, arena *a, const struct hdf5_visitor *v, ckpt
     CKPT_TRY(hdf5_find(src, &base, err));
     CKPT_TRY(source_slice(src, base, src->size - base, &h.src, err)); /* bounded: the signature is at BASE */
     h.data_left = h.src->size;
-    h.budget = checked_mul(h.src->size, 4, &budget) && budget < UINT64_MAX / 2 ? budget + 65536 : UINT64_MAX;
+    bool fits = checked_mul(h.src->size, 4, &budget) && budget < UINT64_MAX / 2;
+    h.structure_bytes_left = fits ? budget + 65536 : UINT64_MAX;
     ckpt_status st = visit_file(&h, base);
     window_close(&h.window);
     map_free(h.heap_block_numbers);

@@ -68,15 +68,15 @@ struct hdf5_dataset {
  * arena; everything else that is passed is valid until the callback returns. */
 struct hdf5_visitor {
     void *user;
-    ckpt_status (*dataset)(void *user, const struct hdf5_dataset *d, ckpt_error *err);
+    ckpt_status (*on_dataset)(void *user, const struct hdf5_dataset *d, ckpt_error *err);
     /* VALUE is the value of attribute NAME of the object at PATH ("" is the root). NULL: it cannot be read,
      * and WHY is the reason. */
-    ckpt_status (*attribute)(void *user, ckpt_str path, ckpt_str name, ckpt_value *value, const char *why,
-                             ckpt_error *err);
+    ckpt_status (*on_attribute)(void *user, ckpt_str path, ckpt_str name, ckpt_value *value, const char *why,
+                                ckpt_error *err);
     /* A link that is not followed: soft, external, or to a group that was visited under another path. */
-    ckpt_status (*link)(void *user, ckpt_str path, const char *kind, ckpt_str target, ckpt_error *err);
+    ckpt_status (*on_link)(void *user, ckpt_str path, const char *kind, ckpt_str target, ckpt_error *err);
     /* The object at PATH is faulty: ST and ERR are its error. Returns CKPT_OK to go on without the object. */
-    ckpt_status (*fault)(void *user, ckpt_str path, ckpt_status st, ckpt_error *err);
+    ckpt_status (*on_fault)(void *user, ckpt_str path, ckpt_status st, ckpt_error *err);
 };
 
 /* hdf5_find - sets *BASE to the offset in SRC of the signature of HDF5: 0, 512, 1024, 2048 … CKPT_EFORMAT:
@@ -89,7 +89,7 @@ ckpt_status hdf5_visit(source *src, arena *a, const struct hdf5_visitor *v, ckpt
  * has all bytes of one chunk, which decodes to at most CHUNK_BYTES. */
 struct hdf5_decoding {
     const struct hdf5_filter *filters;
-    uint32_t nfilters, skipped; /* SKIPPED: as hdf5_chunk.skipped_filters */
+    uint32_t nfilters, skipped_filters; /* SKIPPED: as hdf5_chunk.skipped_filters */
     uint64_t chunk_bytes;
 };
 ckpt_status hdf5_decode(const struct hdf5_decoding *d, source *stored, spool *to, ckpt_error *err);

@@ -27,7 +27,7 @@ struct chunks {
     struct hdf5_chunk *chunks; /* in scratch memory */
     uint64_t *offsets;         /* of the first element of each chunk: ndim numbers */
     size_t n, cap, cap_offsets;
-    uint64_t last[HDF5_MAX_RANK]; /* offsets of the chunk that was read last */
+    uint64_t last_offset[HDF5_MAX_RANK]; /* offsets of the chunk that was read last */
     bool has_last;                /* a chunk was read */
     uint32_t size_width;          /* bytes of the stored size of a filtered chunk; 0: no filters */
 };
@@ -54,10 +54,10 @@ static ckpt_status add_chunk(struct chunks *list, const struct hdf5_chunk *c, co
     if (!list->d->nfilters && c->stored_size != list->d->chunk_bytes)
         return fail(list->h->err, CKPT_EFORMAT, pos, "a chunk of {%llu bytes}, it must have {=%llu}",
                     (unsigned long long)c->stored_size, (unsigned long long)list->d->chunk_bytes);
-    if (list->has_last && compare_offsets(offset, list->last, rank) <= 0)
+    if (list->has_last && compare_offsets(offset, list->last_offset, rank) <= 0)
         return fail(list->h->err, CKPT_EFORMAT, pos,
                     "a chunk whose offset is {not after} {=that of the previous chunk}");
-    memcpy(list->last, offset, rank * sizeof *offset); /* bounded: HDF5_MAX_RANK */
+    memcpy(list->last_offset, offset, rank * sizeof *offset); /* bounded: HDF5_MAX_RANK */
     list->has_last = true;
     for (uint32_t i = 0; i < rank; i++)
         if (offset[i] >= list->d->shape[i])
@@ -120,7 +120,7 @@ static ckpt_status next_child(struct chunk_tree *t)
         return fail(list->h->err, CKPT_EFORMAT, n->c.pos, "a key {before} {=that of its node}");
     if (!n->level)
         return add_chunk(list, &chunk, offset);
-    if (list->has_last && compare_offsets(offset, list->last, list->d->ndim) <= 0)
+    if (list->has_last && compare_offsets(offset, list->last_offset, list->d->ndim) <= 0)
         return fail(list->h->err, CKPT_EFORMAT, n->c.pos,
                     "a key of a B-tree that is {not after} {=the previous chunk}");
     memcpy(t->least_offsets[depth - 1], offset, sizeof offset);
@@ -142,19 +142,18 @@ static ckpt_status read_tree(struct chunks *list, uint64_t addr)
     return CKPT_OK;
 }
 
-/* count_chunks - returns the number of chunks of D in dimension I. */
-static uint64_t count_chunks(const struct hdf5_dataset *d, uint32_t i)
+static uint64_t count_chunks_along(const struct hdf5_dataset *d, uint32_t i)
 {
     return d->shape[i] / d->chunk_shape[i] +
            (d->shape[i] % d->chunk_shape[i] != 0); /* bounded: the shape is not less */
 }
 
-/* count_grid - sets *N to the number of chunks that cover D; false: more than MAX_CHUNKS. */
-static bool count_grid(const struct hdf5_dataset *d, uint64_t *n)
+/* count_all_chunks - sets *N to the number of chunks that cover D; false: more than MAX_CHUNKS. */
+static bool count_all_chunks(const struct hdf5_dataset *d, uint64_t *n)
 {
     *n = 1;
     for (uint32_t i = 0; i < d->ndim; i++)
-        if (!checked_mul(*n, count_chunks(d, i), n) || *n > MAX_CHUNKS)
+        if (!checked_mul(*n, count_chunks_along(d, i), n) || *n > MAX_CHUNKS)
             return false;
     return true;
 }
@@ -163,7 +162,7 @@ static bool count_grid(const struct hdf5_dataset *d, uint64_t *n)
 static void get_grid_offset(const struct hdf5_dataset *d, uint64_t number, uint64_t *offset)
 {
     for (uint32_t i = d->ndim; i-- > 0;) {
-        uint64_t n = count_chunks(d, i);
+        uint64_t n = count_chunks_along(d, i);
         offset[i] = number % n * d->chunk_shape[i]; /* bounded: inside the shape */
         number /= n;
     }
@@ -297,11 +296,11 @@ static ckpt_status read_record(struct hdf5 *h, void *user, cursor record)
 static ckpt_status read_other_index(struct chunks *list, const struct hdf5_index *index)
 {
     uint64_t n;
-    struct hdf5_chunk single = {index->addr, index->single_size, index->single_skipped};
+    struct hdf5_chunk single = {index->addr, index->single_size, index->single_skipped_filters};
     uint32_t filter_bytes = list->size_width ? list->size_width + 4 : 0;
     uint32_t record_size = 8 + filter_bytes + 8 * list->d->ndim; /* bounded: HDF5_MAX_RANK */
     const struct hdf5_records records = {filter_bytes ? 11 : 10, record_size, read_record, list};
-    if (!count_grid(list->d, &n))
+    if (!count_all_chunks(list->d, &n))
         return fail(list->h->err, CKPT_ELIMIT, index->addr, "{more} than {=2^26 chunks}");
     switch (index->kind) {
     case HDF5_SINGLE:

@@ -233,7 +233,7 @@ static ckpt_status replace_input(const struct hdf5_filter *f, struct input *in, 
 
 static ckpt_status undo_filters(const struct hdf5_decoding *d, struct input *in, spool *to, ckpt_error *err)
 {
-    uint32_t applied = ~d->skipped & ((1u << d->nfilters) - 1); /* bounded: HDF5_MAX_FILTERS */
+    uint32_t applied = ~d->skipped_filters & ((1u << d->nfilters) - 1); /* bounded: HDF5_MAX_FILTERS */
     for (uint32_t i = d->nfilters; i-- > 0;) {
         const struct hdf5_filter *f = &d->filters[i];
         bool is_last = !(applied & ((1u << i) - 1)); /* no filter is to be undone after this one */

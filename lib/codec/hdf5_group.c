@@ -70,10 +70,10 @@ static ckpt_status load_local_heap(struct symbols *s, uint64_t addr)
     return CKPT_OK;
 }
 
-/* check_no_names - fails if the heap of a group without links has a name: that is the only sign of a B-tree
- * that lost its entries. The heap may have free blocks and the empty name, 8 bytes. A free block begins with
- * the offset of the next free block, or 1, and its size. */
-static ckpt_status check_no_names(struct symbols *s)
+/* check_heap_has_no_names - fails if the heap of a group without links has a name: that is the only sign of a
+ * B-tree that lost its entries. The heap may have free blocks and the empty name, 8 bytes. A free block
+ * begins with the offset of the next free block, or 1, and its size. */
+static ckpt_status check_heap_has_no_names(struct symbols *s)
 {
     uint64_t at = s->free_list, free_bytes = 0;
     for (uint32_t i = 0; i < MAX_FREE_BLOCKS && range_within(at, 16, s->heap.len); i++) {
@@ -171,7 +171,7 @@ static ckpt_status read_symbol_table(struct hdf5 *h, cursor c, struct hdf5_links
     CKPT_TRY(check_key(s));
     while (s->tree.depth)
         CKPT_TRY(next_child(s));
-    return out->n ? CKPT_OK : check_no_names(s);
+    return out->n ? CKPT_OK : check_heap_has_no_names(s);
 }
 
 /* join_external - replaces *TARGET, the value of an external link, by "FILE:PATH". The value is flags and
@@ -252,7 +252,7 @@ static ckpt_status read_dense_links(struct hdf5 *h, cursor c, struct hdf5_links 
     struct dense_links d = {.out = out};
     static const struct hdf5_dense dense = {"the description of a group's links", .index_size = 8,
                                             .id_size = 7};
-    const struct hdf5_records records = {.type = 5, .size = 11, .each = read_dense_link, .user = &d};
+    const struct hdf5_records records = {.type = 5, .size = 11, .visit = read_dense_link, .user = &d};
     return hdf5_visit_dense(h, c, &dense, &records);
 }
 

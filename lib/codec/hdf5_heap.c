@@ -19,7 +19,7 @@
 #define MAX_LEVELS      8u /* of tables in a fractal heap, and of nodes in a version 2 B-tree */
 #define MAX_ROWS        64u
 #define BLOCK_HEAD      13u /* of a block or table: signature 4, version 1, address of the heap 8 */
-#define NODE2_EXTRA     10u /* of a node of a version 2 B-tree: signature 4, version 1, type 1, checksum 4 */
+#define BTREE2_NODE_OVERHEAD 10u /* bytes of a node's signature (4), version (1), type (1) and checksum (4) */
 
 /* --------------------------------------------------------------------- fractal heaps */
 
@@ -61,8 +61,8 @@ static ckpt_status check_heap(struct hdf5 *h, const struct hdf5_heap *p, uint32_
                       "a fractal heap of {impossible sizes}; {=powers of two} are allowed");
 }
 
-/* set_open_heap - opens the heap at ADDR, whose ids must have ID_SIZE bytes, instead of the one before. */
-static ckpt_status set_open_heap(struct hdf5 *h, uint64_t addr, uint32_t id_size)
+/* open_heap_at - opens the heap at ADDR, whose ids must have ID_SIZE bytes, instead of the one before. */
+static ckpt_status open_heap_at(struct hdf5 *h, uint64_t addr, uint32_t id_size)
 {
     static const struct hdf5_kind kind = {"FRHP", 0, "a fractal heap"};
     struct hdf5_heap *p = ARENA_NEW(h->scratch, struct hdf5_heap);
@@ -264,81 +264,81 @@ ckpt_status hdf5_enter_node(struct hdf5 *h, struct hdf5_tree *t, uint64_t addr)
 }
 
 /* A version 2 B-tree that is being read. */
-struct tree2 {
+struct btree2 {
     struct hdf5 *h;
     const struct hdf5_records *r;
     uint32_t node_size, depth;
     /* bytes of the numbers that a node has for each child: records of the child, and of all nodes below it;
      * the latter by the level of the child */
-    uint32_t count_width, total_width[MAX_LEVELS + 1];
+    uint32_t count_width, total_widths[MAX_LEVELS + 1];
     uint64_t unread; /* number of records that are still to be read */
 };
 
-struct node2 {
+struct btree2_node {
     cursor records, children;
     uint32_t level;
-    bool after_child; /* a record is to be visited next, not a child */
+    bool child_was_read; /* a record is to be visited next, not a child */
 };
 
-/* set_widths - sets count_width and total_width, which depend on how many records fit in a leaf and in a
+/* set_widths - sets count_width and total_widths, which depend on how many records fit in a leaf and in a
  * subtree. False: a node is too small for a record. */
-static bool set_widths(struct tree2 *t)
+static bool set_widths(struct btree2 *t)
 {
-    if (t->node_size < NODE2_EXTRA + t->r->size) /* bounded: a record has 16 bits of size */
+    if (t->node_size < BTREE2_NODE_OVERHEAD + t->r->size) /* bounded: a record has 16 bits of size */
         return false;
-    uint64_t max_records = (t->node_size - NODE2_EXTRA) / t->r->size, max_total = max_records;
+    uint64_t max_records = (t->node_size - BTREE2_NODE_OVERHEAD) / t->r->size, max_total = max_records;
     t->count_width = count_bytes(max_records);
     for (uint32_t k = 1; k <= t->depth; k++) {
         /* bounded: widths are 8 at most */
-        uint32_t child = 8 + t->count_width + t->total_width[k - 1], pair = t->r->size + child;
-        if (t->node_size < NODE2_EXTRA + child + pair) /* bounded: likewise */
+        uint32_t child = 8 + t->count_width + t->total_widths[k - 1], pair = t->r->size + child;
+        if (t->node_size < BTREE2_NODE_OVERHEAD + child + pair) /* bounded: likewise */
             return false;
-        max_records = (t->node_size - NODE2_EXTRA - child) / pair;
+        max_records = (t->node_size - BTREE2_NODE_OVERHEAD - child) / pair;
         if (!checked_mul(max_records + 1, max_total, &max_total) ||
             !checked_add(max_total, max_records, &max_total))
             return false;
-        t->total_width[k] = count_bytes(max_total);
+        t->total_widths[k] = count_bytes(max_total);
     }
     return true;
 }
 
-/* load_node - loads the node at ADDR, which is at LEVEL and has N records. */
-static ckpt_status load_node(struct tree2 *t, uint64_t addr, uint32_t level, uint64_t n, struct node2 *out)
+static ckpt_status load_node(struct btree2 *t, uint64_t addr, uint32_t level, uint64_t n,
+                             struct btree2_node *out)
 {
     struct hdf5_kind kind = {level ? "BTIN" : "BTLF", 0, "a node of a B-tree"};
-    uint32_t child = level ? 8 + t->count_width + t->total_width[level - 1] : 0;
+    uint32_t child = level ? 8 + t->count_width + t->total_widths[level - 1] : 0;
     uint64_t records, children, all;
     cursor c;
     if (!checked_mul(n, t->r->size, &records) || !checked_mul(n + 1, child, &children) ||
-        !checked_add(records, children, &all) || all > t->node_size || t->node_size - all < NODE2_EXTRA ||
-        n > t->unread)
+        !checked_add(records, children, &all) || all > t->node_size ||
+        t->node_size - all < BTREE2_NODE_OVERHEAD || n > t->unread)
         return fail(t->h->err, CKPT_EFORMAT, addr, "{%llu records} in a node of {=%u bytes}",
                     (unsigned long long)n, t->node_size);
-    CKPT_TRY(hdf5_load_checked(t->h, addr, all + NODE2_EXTRA, &kind, &c)); /* bounded: node_size */
+    CKPT_TRY(hdf5_load_checked(t->h, addr, all + BTREE2_NODE_OVERHEAD, &kind, &c)); /* bounded: node_size */
     if (cursor_u8(&c) != t->r->type)
         return fail(t->h->err, CKPT_EFORMAT, addr, "a node of {another type} than {=%u}", t->r->type);
     t->unread -= n;
-    *out = (struct node2){.level = level};
+    *out = (struct btree2_node){.level = level};
     out->records = cursor_sub(&c, (size_t)records);
     out->children = cursor_sub(&c, (size_t)children);
     return CKPT_OK;
 }
 
-static ckpt_status visit_nodes(struct tree2 *t, struct node2 *stack)
+static ckpt_status visit_nodes(struct btree2 *t, struct btree2_node *stack)
 {
     uint32_t depth = 1;
     while (depth) {
-        struct node2 *n = &stack[depth - 1];
-        if (n->level && !n->after_child) {
+        struct btree2_node *n = &stack[depth - 1];
+        if (n->level && !n->child_was_read) {
             uint64_t addr = cursor_u64(&n->children);
             uint64_t count = cursor_number(&n->children, t->count_width);
-            (void)cursor_number(&n->children, t->total_width[n->level - 1]);
-            n->after_child = true;
+            (void)cursor_number(&n->children, t->total_widths[n->level - 1]);
+            n->child_was_read = true;
             CKPT_TRY(load_node(t, addr, n->level - 1, count, &stack[depth]));
             depth++;
         } else if (n->records.left) {
-            n->after_child = false;
-            CKPT_TRY(t->r->each(t->h, t->r->user, cursor_sub(&n->records, t->r->size)));
+            n->child_was_read = false;
+            CKPT_TRY(t->r->visit(t->h, t->r->user, cursor_sub(&n->records, t->r->size)));
         } else {
             depth--;
         }
@@ -349,8 +349,8 @@ static ckpt_status visit_nodes(struct tree2 *t, struct node2 *stack)
 ckpt_status hdf5_visit_records(struct hdf5 *h, uint64_t addr, const struct hdf5_records *r)
 {
     static const struct hdf5_kind kind = {"BTHD", 0, "a B-tree"};
-    struct tree2 t = {.h = h, .r = r};
-    struct node2 stack[MAX_LEVELS + 1];
+    struct btree2 t = {.h = h, .r = r};
+    struct btree2_node stack[MAX_LEVELS + 1];
     cursor c;
     CKPT_TRY(hdf5_load_checked(h, addr, 38, &kind, &c));
     uint32_t type = cursor_u8(&c);
@@ -383,7 +383,7 @@ ckpt_status hdf5_visit_dense(struct hdf5 *h, cursor c, const struct hdf5_dense *
         return hdf5_fail_short(h, &c, dense->what);
     if (heap == HDF5_NOWHERE)
         return CKPT_OK;
-    CKPT_TRY(set_open_heap(h, heap, dense->id_size));
+    CKPT_TRY(open_heap_at(h, heap, dense->id_size));
     return hdf5_visit_records(h, tree, r);
 }
 

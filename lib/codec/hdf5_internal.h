@@ -24,7 +24,7 @@ struct hdf5 {
     struct hdf5_heap *open_heap; /* the fractal heap that was opened last, in scratch memory */
     map *heap_block_numbers;     /* address of a block of that heap -> number of the block */
     struct window window;
-    uint64_t budget;    /* bytes of structures that may still be read */
+    uint64_t structure_bytes_left; /* bytes of structures that may still be read */
     uint64_t data_left; /* stored bytes that further data sets may have, because data sets do not overlap */
     const struct hdf5_visitor *visitor;
     ckpt_error *err;  /* its offset is an address, unless read_failed */
@@ -89,7 +89,6 @@ struct hdf5_space {
     uint64_t elements; /* the product of SHAPE */
 };
 
-/* hdf5_read_space - reads the dataspace message C. */
 ckpt_status hdf5_read_space(struct hdf5 *h, cursor c, struct hdf5_space *out);
 /* hdf5_read_type - reads the datatype message M, or the message of another object if M refers to one. */
 ckpt_status hdf5_read_type(struct hdf5 *h, struct hdf5_message m, struct hdf5_type *out);
@@ -131,7 +130,7 @@ ckpt_status hdf5_enter_node(struct hdf5 *h, struct hdf5_tree *t, uint64_t addr);
 struct hdf5_records {
     uint8_t type;
     uint32_t size;
-    ckpt_status (*each)(struct hdf5 *h, void *user, cursor record);
+    ckpt_status (*visit)(struct hdf5 *h, void *user, cursor record);
     void *user;
 };
 ckpt_status hdf5_visit_records(struct hdf5 *h, uint64_t addr, const struct hdf5_records *r);
@@ -173,7 +172,7 @@ struct hdf5_index {
     enum { HDF5_BTREE1, HDF5_SINGLE, HDF5_IMPLICIT, HDF5_FIXED_ARRAY, HDF5_BTREE2 } kind;
     uint64_t addr;
     uint64_t single_size;    /* of SINGLE: stored size of the chunk */
-    uint32_t single_skipped; /* as hdf5_chunk.skipped_filters of that chunk */
+    uint32_t single_skipped_filters; /* as hdf5_chunk.skipped_filters of that chunk */
 };
 /* hdf5_read_chunks - sets the chunks of D, whose shapes and filters are set, by INDEX. */
 ckpt_status hdf5_read_chunks(struct hdf5 *h, const struct hdf5_index *index, struct hdf5_dataset *d);

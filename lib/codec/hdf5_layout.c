@@ -129,8 +129,9 @@ static bool compute_declared_bytes(const struct hdf5_dataset *d, uint64_t *out)
     return checked_product(d->shape, d->ndim, out) && checked_mul(*out, d->type.size, out);
 }
 
-/* take_data - counts N stored bytes of a data set. Fails if all data sets so far have more than the file. */
-static ckpt_status take_data(struct hdf5 *h, uint64_t n, uint64_t pos)
+/* count_stored_bytes - counts N stored bytes of a data set. Fails if all data sets so far have more than the
+ * file. */
+static ckpt_status count_stored_bytes(struct hdf5 *h, uint64_t n, uint64_t pos)
 {
     if (n > h->data_left)
         return fail(h->err, CKPT_EFORMAT, pos,
@@ -159,7 +160,7 @@ static ckpt_status set_range(struct hdf5 *h, struct hdf5_dataset *d, uint64_t at
     if (!range_within(at, n, h->src->size))
         return fail(h->err, CKPT_ETRUNCATED, at, "needs {=%llu bytes}, the file has {%llu} there",
                     (unsigned long long)n, (unsigned long long)(at < h->src->size ? h->src->size - at : 0));
-    return take_data(h, n, at);
+    return count_stored_bytes(h, n, at);
 }
 
 /* set_chunk_shape - sets the shape of the chunks of D from N numbers of WIDTH bytes in C: a size for each
@@ -200,7 +201,7 @@ static ckpt_status read_chunked(struct hdf5 *h, const struct hdf5_index *index, 
     uint64_t stored = 0, decoded = 0, max_bytes, always_allowed = (uint64_t)64 << 20;
     for (size_t i = 0; i < d->nchunks; i++)
         stored += d->chunks[i].stored_size; /* bounded: each is in the file, and has an entry there */
-    CKPT_TRY(take_data(h, stored, pos));
+    CKPT_TRY(count_stored_bytes(h, stored, pos));
     if (!checked_mul(stored, MAX_RATIO, &max_bytes) || max_bytes < always_allowed)
         max_bytes = always_allowed;
     if (d->nbytes > max_bytes)
@@ -258,7 +259,7 @@ static ckpt_status read_layout4(struct hdf5 *h, cursor c, struct hdf5_dataset *d
     index.single_size = d->chunk_bytes;
     if (kind == 1 && flags & 2) {
         index.single_size = cursor_u64(&c);
-        index.single_skipped = cursor_u32(&c);
+        index.single_skipped_filters = cursor_u32(&c);
     }
     index.addr = d->why_unreadable ? 0 : cursor_u64(&c);
     return c.bad ? hdf5_fail_short(h, &c, "a layout") : read_chunked(h, &index, d, pos);

@@ -154,7 +154,6 @@ static ckpt_status read_messages(struct header_reader *r, cursor *c)
     return CKPT_OK;
 }
 
-/* load_block - loads the block at ADDR, and sets *C to its messages. */
 static ckpt_status load_block(struct header_reader *r, uint64_t addr, uint64_t size, cursor *c)
 {
     static const char what[] = "a block of an object header";

@@ -53,7 +53,7 @@ struct type_header {
 /* A datatype that has others in it, some of which are still to be read. */
 struct enclosing_type {
     struct type_header header;
-    uint32_t unread, members; /* datatypes in it: those that are still to be read, and all */
+    uint32_t unread, nmembers; /* datatypes in it: those that are still to be read, and all */
 };
 
 /* A member of a record, which may be the real or imaginary part of a complex number. */
@@ -71,7 +71,7 @@ struct type_reader {
     struct hdf5_type last_read;
     struct member first_members[2]; /* of the outermost record */
     bool has_pointers;              /* a record has texts, sequences or references in it */
-    buf members_text;               /* describes the members of the outermost record */
+    buf members_text;               /* describes the nmembers of the outermost record */
 };
 
 static ckpt_status read_header(struct type_reader *t, struct type_header *out)
@@ -208,7 +208,7 @@ static ckpt_str read_name(struct type_reader *t, uint8_t version)
 static void begin_member(struct type_reader *t, const struct enclosing_type *record)
 {
     ckpt_str name = read_name(t, record->header.version);
-    uint32_t width = 1, i = record->members - 1 - record->unread;
+    uint32_t width = 1, i = record->nmembers - 1 - record->unread;
     for (uint32_t high = record->header.size >> 8; high && width < 4; high >>= 8)
         width++;
     uint32_t offset = (uint32_t)cursor_number(t->c, record->header.version < 3 ? 4 : width);
@@ -228,21 +228,21 @@ static void begin_member(struct type_reader *t, const struct enclosing_type *rec
 /* begin_nested - begins the datatype of HEADER, in which others are nested, and reads up to the first one. */
 static ckpt_status begin_nested(struct type_reader *t, const struct type_header *header)
 {
-    uint32_t members = 1, rank;
+    uint32_t nmembers = 1, rank;
     if (header->class == CLASS_RECORD)
-        members = header->flags[0] | (uint32_t)header->flags[1] << 8;
+        nmembers = header->flags[0] | (uint32_t)header->flags[1] << 8;
     if (header->class == CLASS_ARRAY) {
         rank = cursor_u8(t->c);
         (void)cursor_take(t->c, (header->version < 3 ? 3 : 0) + (size_t)rank * (header->version < 3 ? 8 : 4));
     }
     t->has_pointers |= header->class == CLASS_VLEN && t->depth;
-    if (!members || (size_t)members > t->c->left)
-        return fail(t->h->err, CKPT_EFORMAT, t->c->pos, "a record of {%u} members in {=%zu bytes}", members,
+    if (!nmembers || (size_t)nmembers > t->c->left)
+        return fail(t->h->err, CKPT_EFORMAT, t->c->pos, "a record of {%u} nmembers in {=%zu bytes}", nmembers,
                     t->c->left);
     if (t->depth == MAX_NESTED)
         return fail(t->h->err, CKPT_ELIMIT, t->c->pos, "{more} than {=%u} datatypes inside of each other",
                     MAX_NESTED);
-    t->enclosing[t->depth++] = (struct enclosing_type){*header, .unread = members, .members = members};
+    t->enclosing[t->depth++] = (struct enclosing_type){*header, .unread = nmembers, .nmembers = nmembers};
     return CKPT_OK;
 }
 
@@ -265,7 +265,7 @@ static void end_enum(struct type_reader *t, const struct type_header *header)
         t->last_read.dtype = CKPT_DT_BOOL;
 }
 
-/* end_record - sets the datatype of the record of HEADER: a complex number if its members are two floats r
+/* end_record - sets the datatype of the record of HEADER: a complex number if its nmembers are two floats r
  * and i. */
 static void end_record(struct type_reader *t, const struct type_header *header)
 {
@@ -334,7 +334,7 @@ static void end_member(struct type_reader *t)
     const struct enclosing_type *record = t->depth ? &t->enclosing[t->depth - 1] : NULL;
     if (!record || record->header.class != CLASS_RECORD)
         return;
-    uint32_t i = record->members - 1 - record->unread;
+    uint32_t i = record->nmembers - 1 - record->unread;
     if (t->depth == 1 && i < 2)
         t->first_members[i].type = t->last_read;
     if (t->members_text.len < MAX_TEXT)

@@ -138,8 +138,9 @@ static ckpt_value *nest_items(struct hdf5 *h, ckpt_value *list, const struct hdf
     return list;
 }
 
-/* find_reason - returns why a ckpt_value cannot hold elements of type T and shape SPACE; NULL: it can. */
-static const char *find_reason(const struct hdf5_type *t, const struct hdf5_space *space)
+/* find_why_no_value - returns why a ckpt_value cannot hold elements of type T and shape SPACE; NULL: it
+ * can. */
+static const char *find_why_no_value(const struct hdf5_type *t, const struct hdf5_space *space)
 {
     if (t->kind == HDF5_UNREADABLE)
         return t->what.ptr;
@@ -154,7 +155,7 @@ static ckpt_status read_value(struct hdf5 *h, const struct hdf5_type *type, cons
 {
     ckpt_value **out = &x->value;
     uint64_t nbytes;
-    if ((x->why_no_value = find_reason(type, space)) != NULL)
+    if ((x->why_no_value = find_why_no_value(type, space)) != NULL)
         return CKPT_OK;
     if (!checked_mul(space->elements, type->size, &nbytes) || nbytes > c.left)
         return hdf5_fail_short(h, &c, "an attribute");

@@ -221,7 +221,6 @@ struct deflate_state {
     unsigned char in[BLOCK], block[BLOCK];
 };
 
-/* deflate_block - deflates the N bytes of W->in to the output; if LAST, ends the stream. */
 static ckpt_status deflate_block(struct deflate_state *w, size_t n, bool last, ckpt_error *err)
 {
     w->z.next_in = w->in;

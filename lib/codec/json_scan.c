@@ -297,7 +297,7 @@ static inline void skip_space(json_scan *j)
 {
     if (j->pos < j->len && j->text[j->pos] > ' ') /* the common case */
         return;
-    while (j->pos < j->len && json_space(j->text[j->pos]))
+    while (j->pos < j->len && json_is_space(j->text[j->pos]))
         j->pos++;
 }
 

@@ -46,7 +46,6 @@ enum json_event json_next(json_scan *j);
 /* json_skip - if E began an object or array, skips to its end. Fails if E is JSON_ERROR or the JSON is
  * invalid. */
 ckpt_status json_skip(json_scan *j, enum json_event e);
-/* json_fail - fails with a message about the current event. */
 ckpt_status json_fail(json_scan *j, const char *fmt, ...) CKPT_PRINTF(2, 3);
 /* json_unexpected - fails with "WHAT must be MUST_BE, found …", because WHAT ("a size") is event E and not
  * MUST_BE ("a number"). If E is JSON_ERROR, returns the status of that error. */
@@ -64,19 +63,19 @@ ckpt_status json_read_list(json_scan *j, const char *what,
 /* json_resync - lets json_next continue after the event that json_fail was called for. False: it cannot,
  * because the JSON is invalid. */
 bool json_resync(json_scan *j);
-/* json_uint - sets *OUT to the current NUMBER; false: it is negative, has a fraction or exponent, or does
+/* json_get_uint - sets *OUT to the current NUMBER; false: it is negative, has a fraction or exponent, or does
  * not fit. */
-static inline bool json_uint(const json_scan *j, uint64_t *out) { return str_uint(j->str, out); }
-static inline bool json_space(unsigned char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
+static inline bool json_get_uint(const json_scan *j, uint64_t *out) { return str_uint(j->str, out); }
+static inline bool json_is_space(unsigned char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 /* json_quote - appends S as a JSON string, escaped as by Rust's serde_json and Python's
  * ensure_ascii=False: \" \\ \b \f \n \r \t, \u00xx for other control characters. */
 void json_quote(buf *out, ckpt_str s);
 /* json_quote_ascii - appends S as json.dumps does by default: ASCII only, with UTF-16 escapes. */
 void json_quote_ascii(buf *b, ckpt_str s);
 
-/* json_value - sets *OUT to the value graph of TEXT, in A: dicts, lists, texts, numbers, True, False, None.
- * TEXT must live as long as A. The offset of a node is TEXT_OFFSET plus its position in TEXT. Equal keys of
- * one object are all kept. Refuses what json_scan refuses. */
-ckpt_status json_value(ckpt_str text, uint64_t text_offset, arena *a, ckpt_value **out, ckpt_error *err);
+/* json_read_value - sets *OUT to the value graph of TEXT, in A: dicts, lists, texts, numbers, True, False,
+ * None. TEXT must live as long as A. The offset of a node is TEXT_OFFSET plus its position in TEXT. Equal
+ * keys of one object are all kept. Refuses what json_scan refuses. */
+ckpt_status json_read_value(ckpt_str text, uint64_t text_offset, arena *a, ckpt_value **out, ckpt_error *err);
 
 #endif

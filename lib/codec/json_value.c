@@ -6,7 +6,7 @@
 struct json_builder {
     json_scan j;
     arena *a;
-    ckpt_value *open[JSON_DEPTH]; /* the containers around the next value, the innermost last */
+    ckpt_value *containers[JSON_DEPTH]; /* the containers around the next value, the innermost last */
     ckpt_value *keys[JSON_DEPTH]; /* [i]: if open[i] is a dict, the key in it whose value comes next */
     uint32_t depth;
 };
@@ -52,14 +52,14 @@ static ckpt_value *make_node(struct json_builder *b, enum json_event e)
 /* add_to_container - adds V to the innermost open container, if any. False: out of memory. */
 static bool add_to_container(struct json_builder *b, ckpt_value *v)
 {
-    ckpt_value *container = b->depth ? b->open[b->depth - 1] : NULL;
+    ckpt_value *container = b->depth ? b->containers[b->depth - 1] : NULL;
     if (!container)
         return true;
     return container->type == CKPT_V_LIST ? value_append(b->a, container, v)
                                           : value_put(b->a, container, b->keys[b->depth - 1], v);
 }
 
-ckpt_status json_value(ckpt_str text, uint64_t text_offset, arena *a, ckpt_value **out, ckpt_error *err)
+ckpt_status json_read_value(ckpt_str text, uint64_t text_offset, arena *a, ckpt_value **out, ckpt_error *err)
 {
     struct json_builder b = {.a = a};
     enum json_event e;
@@ -79,7 +79,7 @@ ckpt_status json_value(ckpt_str text, uint64_t text_offset, arena *a, ckpt_value
         }
         *out = *out ? *out : v; /* the first node is the document */
         if (e == JSON_OBJECT || e == JSON_ARRAY)
-            b.open[b.depth++] = v;
+            b.containers[b.depth++] = v;
     }
     return e == JSON_END ? CKPT_OK : err->status;
 }

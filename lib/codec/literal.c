@@ -28,7 +28,7 @@ struct literal {
     size_t total_len; /* of the text, with what was read */
     char *text_room;  /* room for the longest quoted text */
     uint64_t offset;  /* of the text in the file */
-    struct bracket open[LITERAL_MAX_DEPTH];
+    struct bracket brackets[LITERAL_MAX_DEPTH];
     uint32_t depth;
     ckpt_error *err;
 };
@@ -220,7 +220,7 @@ static ckpt_status open_bracket(struct literal *l)
     if (l->depth == LITERAL_MAX_DEPTH)
         return fail(l->err, CKPT_EFORMAT, l->offset, "brackets are nested {more} than {=%u} deep",
                     LITERAL_MAX_DEPTH);
-    struct bracket *b = &l->open[l->depth++];
+    struct bracket *b = &l->brackets[l->depth++];
     *b = (struct bracket){.container = value_new(l->a, is_dict ? CKPT_V_DICT : CKPT_V_LIST, 0),
                           .closing = is_dict               ? '}'
                                      : begins_with(l, '[') ? ']'
@@ -232,7 +232,7 @@ static ckpt_status open_bracket(struct literal *l)
 /* close_bracket - closes the innermost bracket, and sets *OUT to the dict, list, tuple or item in it. */
 static ckpt_status close_bracket(struct literal *l, ckpt_value **out)
 {
-    const struct bracket *b = &l->open[--l->depth];
+    const struct bracket *b = &l->brackets[--l->depth];
     uint32_t n = value_count(b->container);
     if (b->closing != ')')
         *out = b->container;
@@ -247,7 +247,7 @@ static ckpt_status close_bracket(struct literal *l, ckpt_value **out)
  * colon. */
 static ckpt_status add_to_bracket(struct literal *l, ckpt_value *v)
 {
-    struct bracket *b = &l->open[l->depth - 1];
+    struct bracket *b = &l->brackets[l->depth - 1];
     if (b->closing == '}' && !b->key) {
         b->key = v;
         skip_space(l);
@@ -261,7 +261,7 @@ static ckpt_status add_to_bracket(struct literal *l, ckpt_value *v)
 /* may_close - returns true if the innermost bracket closes here, after a comma or because it is empty. */
 static bool may_close(const struct literal *l)
 {
-    const struct bracket *b = l->depth ? &l->open[l->depth - 1] : NULL;
+    const struct bracket *b = l->depth ? &l->brackets[l->depth - 1] : NULL;
     if (!b || b->key || !begins_with(l, b->closing))
         return false;
     return b->has_comma || value_count(b->container) == 0;
@@ -273,7 +273,7 @@ static bool may_close(const struct literal *l)
 static ckpt_status finish_value(struct literal *l, ckpt_value **v, bool *done)
 {
     while (l->depth) {
-        struct bracket *b = &l->open[l->depth - 1];
+        struct bracket *b = &l->brackets[l->depth - 1];
         bool is_key = b->closing == '}' && !b->key;
         CKPT_TRY(add_to_bracket(l, *v));
         skip_space(l);

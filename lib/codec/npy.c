@@ -75,8 +75,8 @@ static bool take_shape(ckpt_str *t, struct npy *x)
     return take_text(t, "), }") || take_text(t, ")}");
 }
 
-/* is_simple - returns true, and sets X, if T is the header of an array of one simple type. */
-static bool is_simple(ckpt_str t, struct npy *x)
+/* read_simple_header - returns true, and sets X, if T is the header of an array of one simple type. */
+static bool read_simple_header(ckpt_str t, struct npy *x)
 {
     if (!take_text(&t, "{'descr': '"))
         return false;
@@ -110,11 +110,11 @@ ckpt_status npy_read(source *src, arena *a, struct npy *out, ckpt_error *err)
     if (!text)
         return fail_memory(err);
     CKPT_TRY(source_read(src, header_at, text, (size_t)n, err));
-    out->data = header_at + n; /* bounded: inside the source */
+    out->data_offset = header_at + n; /* bounded: inside the source */
     struct npy x = *out;
-    if (is_simple(str_of(text, (size_t)n), &x)) {
+    if (read_simple_header(str_of(text, (size_t)n), &x)) {
         *out = x;
-        out->simple = true;
+        out->is_simple = true;
     }
     return CKPT_OK;
 }
@@ -288,9 +288,9 @@ static ckpt_status read_shape(const ckpt_value *shape, struct npy_array *x, uint
     return CKPT_OK;
 }
 
-/* has_keys - returns true if HEADER has the three keys of a header and no others. If a key comes twice,
+/* has_exact_keys - returns true if HEADER has the three keys of a header and no others. If a key comes twice,
  * the last counts, as in Python. */
-static bool has_keys(const ckpt_value *header)
+static bool has_exact_keys(const ckpt_value *header)
 {
     static const char *const names[] = {"descr", "fortran_order", "shape"};
     uint32_t n;
@@ -315,7 +315,7 @@ ckpt_status npy_read_array(source *src, uint64_t offset, arena *a, struct npy_ar
     CKPT_TRY(read_header(src, offset, a, &text, &out->data_offset, err));
     uint64_t pos = source_pos(src, offset + 8); /* bounded: the header is there */
     CKPT_TRY(literal_read(a, text, pos, &header, err));
-    if (!has_keys(header))
+    if (!has_exact_keys(header))
         return fail(err, CKPT_EFORMAT, pos,
                     "it is {%s%s}; it has to be {=a dict with only the keys descr, fortran_order and shape}",
                     header->type == CKPT_V_DICT ? "" : "of type ",

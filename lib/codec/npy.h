@@ -13,11 +13,11 @@
 
 struct npy {
     unsigned version;
-    uint64_t data; /* offset of the elements; of an array of objects, of its pickle */
+    uint64_t data_offset; /* offset of the elements; of an array of objects, of its pickle */
     /* simple - the header is one that NumPy writes for a simple type. If not, the fields below are not
      * set: descr may be a record, or spell "object" in a way that hides it ("object", '\x4f', a second
      * 'descr'). */
-    bool simple;
+    bool is_simple;
     ckpt_str descr; /* "<f4" */
     bool fortran_order;
     uint32_t ndim;

@@ -68,7 +68,7 @@ struct ocdbt_child {
 
 /* The children of a node on the path from the root. */
 struct ocdbt_level {
-    struct ocdbt_child *child;
+    struct ocdbt_child *children;
     size_t n, next; /* number of children; index of the next one to read */
 };
 
@@ -77,7 +77,7 @@ struct ocdbt_record {
     struct ocdbt *o;
     cursor c;
     uint64_t pos;         /* of the record in its file, for errors */
-    const uint32_t *file; /* the files that it refers to, as indexes into ocdbt.files */
+    const uint32_t *file_indexes; /* the files that it refers to, as indexes into ocdbt.files */
     size_t nfiles;
     ckpt_error *err;
 };
@@ -141,10 +141,10 @@ static ckpt_status unpack_content(struct ocdbt_record *r, const unsigned char *p
     return st;
 }
 
-/* open_bytes - sets r->c to read the content of the record of KIND in the N bytes at P, which are at AT of
+/* open_record - sets r->c to read the content of the record of KIND in the N bytes at P, which are at AT of
  * SRC. */
-static ckpt_status open_bytes(struct ocdbt_record *r, uint32_t kind, const unsigned char *p, size_t n,
-                              source *src, uint64_t at)
+static ckpt_status open_record(struct ocdbt_record *r, uint32_t kind, const unsigned char *p, size_t n,
+                               source *src, uint64_t at)
 {
     CKPT_TRY(check_record(r, kind, p, n));
     cursor c = cursor_of(p + HEAD, n - HEAD - CHECKSUM, r->pos); /* bounded: read_record compared N */
@@ -175,11 +175,11 @@ static ckpt_status read_record(struct ocdbt_record *r, uint32_t kind, source *sr
     if (!bytes)
         return fail_memory(r->err);
     r->o->stored_bytes += n; /* bounded: MAX_RECORD times MAX_NODES */
-    if (r->o->callbacks->budget)
-        r->o->callbacks->budget(r->o->callbacks->user, r->o->stored_bytes);
+    if (r->o->callbacks->on_nodes_read)
+        r->o->callbacks->on_nodes_read(r->o->callbacks->user, r->o->stored_bytes);
     ckpt_status st = source_read(src, at, bytes, (size_t)n, r->err);
     if (st == CKPT_OK)
-        st = open_bytes(r, kind, bytes, (size_t)n, src, at);
+        st = open_record(r, kind, bytes, (size_t)n, src, at);
     free(bytes);
     return st;
 }
@@ -292,7 +292,7 @@ static ckpt_status take_files(struct ocdbt_record *r, ckpt_str folder)
             return fail_record(r, "a base longer than its path", "the first bytes of the path");
         CKPT_TRY(add_file(r, path[i], folder.len + (size_t)base[i], &file[i])); /* bounded: in the path */
     }
-    r->file = file;
+    r->file_indexes = file;
     return file ? CKPT_OK : fail_memory(r->err);
 }
 
@@ -300,7 +300,7 @@ ckpt_status ocdbt_open_file(struct ocdbt *o, uint32_t file, source **out, ckpt_e
 {
     struct ocdbt_file *f = &o->files[file];
     if (!f->src)
-        CKPT_TRY(o->callbacks->open(o->callbacks->user, f, err));
+        CKPT_TRY(o->callbacks->open_file(o->callbacks->user, f, err));
     *out = f->src;
     return CKPT_OK;
 }
@@ -316,7 +316,7 @@ static ckpt_status take_locations(struct ocdbt_record *r, size_t n, struct ocdbt
     for (size_t i = 0; p && i < n; i++) {
         if (file[i] >= r->nfiles)
             return fail_record(r, "a location in a file that is not named", "one of its files");
-        p[i] = (struct ocdbt_location){r->file[file[i]], at[i], length[i]};
+        p[i] = (struct ocdbt_location){r->file_indexes[file[i]], at[i], length[i]};
     }
     return p ? CKPT_OK : fail_memory(r->err);
 }
@@ -369,7 +369,7 @@ static ckpt_status take_leaf(struct ocdbt_record *r, const ckpt_str *key, size_t
         if (kind[i] && file[next] >= r->nfiles)
             return fail_record(r, "a value in a file that is not named", "one of its files");
         if (kind[i]) {
-            e.file = r->file[file[next]];
+            e.file = r->file_indexes[file[next]];
             e.at = at[next++];
         }
         CKPT_TRY(add_entry(r, &e));
@@ -386,15 +386,15 @@ static ckpt_status take_children(struct ocdbt_record *r, const ckpt_str *key, co
     CKPT_TRY(take_locations(r, l->n, &location));
     skip_statistics(r, l->n);
     CKPT_TRY(check_end(r));
-    l->child = arena_array(r->o->a, l->n, sizeof *l->child);
-    for (size_t i = 0; l->child && i < l->n; i++) {
+    l->children = arena_array(r->o->a, l->n, sizeof *l->children);
+    for (size_t i = 0; l->children && i < l->n; i++) {
         if (common[i] > key[i].len - prefix) /* bounded: the key begins with the prefix */
             return fail_record(r, "a child whose keys share more than its key has",
                                "the first bytes of the key");
         ckpt_str common_prefix = str_of(key[i].ptr, prefix + (size_t)common[i]); /* bounded: in the key */
-        l->child[i] = (struct ocdbt_child){common_prefix, location[i]};
+        l->children[i] = (struct ocdbt_child){common_prefix, location[i]};
     }
-    return l->child ? CKPT_OK : fail_memory(r->err);
+    return l->children ? CKPT_OK : fail_memory(r->err);
 }
 
 /* read_node - reads the node C, which is HEIGHT above the leaves: adds its entries, or sets L to its
@@ -425,7 +425,7 @@ static ckpt_status read_node(struct ocdbt *o, const struct ocdbt_child *c, unsig
 /* read_tree - adds all entries below ROOT, which is HEIGHT above the leaves. */
 static ckpt_status read_tree(struct ocdbt *o, struct ocdbt_child *root, unsigned height, ckpt_error *err)
 {
-    struct ocdbt_level level[257] = {{.child = root, .n = 1}}; /* the root, and a level for each height */
+    struct ocdbt_level level[257] = {{.children = root, .n = 1}}; /* the root, and a level for each height */
     unsigned depth = 0; /* of the level whose next child is read: HEIGHT - DEPTH above the leaves */
     for (;;) {
         struct ocdbt_level *l = &level[depth];
@@ -433,14 +433,14 @@ static ckpt_status read_tree(struct ocdbt *o, struct ocdbt_child *root, unsigned
             return CKPT_OK;
         if (l->next == l->n)
             continue;
-        const struct ocdbt_child *c = &l->child[l->next++];
+        const struct ocdbt_child *c = &l->children[l->next++];
         level[depth + 1] = (struct ocdbt_level){.n = 0};
         ckpt_status st = read_node(o, c, height - depth, &level[depth + 1], err);
         if (st != CKPT_OK) {
             if (o->files[c->location.file].shown)
                 error_add_file(err, o->files[c->location.file].shown);
             error_add_position(err, CKPT_NO_OFFSET, STR_LIT("OCDBT node"));
-            CKPT_TRY(o->callbacks->fault ? o->callbacks->fault(o->callbacks->user, st, err) : st);
+            CKPT_TRY(o->callbacks->on_fault ? o->callbacks->on_fault(o->callbacks->user, st, err) : st);
         } else if (depth < height) {
             depth++;
         }
@@ -489,10 +489,10 @@ static ckpt_status take_versions(struct ocdbt_record *r, struct ocdbt_child *roo
     return check_end(r);
 }
 
-/* read_newest - sets ROOT and *HEIGHT as take_versions does, from MANIFEST or from the newest numbered
- * manifest. */
-static ckpt_status read_newest(struct ocdbt *o, source *manifest, struct ocdbt_child *root, unsigned *height,
-                               ckpt_error *err)
+/* read_newest_manifest - sets ROOT and *HEIGHT as take_versions does, from MANIFEST or from the newest
+ * numbered manifest. */
+static ckpt_status read_newest_manifest(struct ocdbt *o, source *manifest, struct ocdbt_child *root,
+                                        unsigned *height, ckpt_error *err)
 {
     struct ocdbt_record r = {.o = o, .err = err};
     bool numbered;
@@ -500,13 +500,13 @@ static ckpt_status read_newest(struct ocdbt *o, source *manifest, struct ocdbt_c
     CKPT_TRY(take_config(&r, &numbered));
     if (numbered && !r.c.left) {
         ckpt_str name = {"", 0};
-        if (o->callbacks->newest)
-            CKPT_TRY(o->callbacks->newest(o->callbacks->user, &name, err));
+        if (o->callbacks->find_newest_manifest)
+            CKPT_TRY(o->callbacks->find_newest_manifest(o->callbacks->user, &name, err));
         if (!name.len)
             return fail(err, CKPT_ETRUNCATED, CKPT_NO_OFFSET,
                         "there is {no} numbered {=manifest}, which would list the versions");
         struct ocdbt_file newest = {.path = name};
-        CKPT_TRY(o->callbacks->open(o->callbacks->user, &newest, err));
+        CKPT_TRY(o->callbacks->open_file(o->callbacks->user, &newest, err));
         CKPT_TRY(read_record(&r, MANIFEST, newest.src, 0, newest.src->size));
         CKPT_TRY(take_config(&r, &numbered));
     }
@@ -520,7 +520,7 @@ ckpt_status ocdbt_read(struct ocdbt *o, source *manifest, ckpt_error *err)
     unsigned height = 0;
     if (!(o->paths = map_new(64)))
         return fail_memory(err);
-    ckpt_status st = read_newest(o, manifest, &root, &height, err);
+    ckpt_status st = read_newest_manifest(o, manifest, &root, &height, err);
     error_add_position(st == CKPT_OK ? NULL : err, 0, STR_LIT("OCDBT manifest"));
     CKPT_TRY(st);
     bool empty = root.location.at == NOWHERE && root.location.n == NOWHERE;

@@ -16,17 +16,17 @@ struct ocdbt_file {
     const char *shown; /* its path, for errors; NULL: there is none */
 };
 
-/* How the files of a database are opened. All callbacks but open may be NULL. */
+/* How the files of a database are opened. All callbacks but open_file may be NULL. */
 struct ocdbt_callbacks {
-    /* open - sets F->src, which lives as long as the database, and F->shown to the file at F->path. */
-    ckpt_status (*open)(void *user, struct ocdbt_file *f, ckpt_error *err);
-    /* budget - is called before each node is parsed: nodes of N bytes, with this one, were read so far. */
-    void (*budget)(void *user, uint64_t n);
-    /* newest - sets *NAME to the numbered manifest with the greatest number; empty: there is none. */
-    ckpt_status (*newest)(void *user, ckpt_str *name, ckpt_error *err);
-    /* fault - is called if a subtree cannot be read because of ST and ERR. Returns CKPT_OK to leave the
+    /* open_file - sets F->shown, and F->src to the file at F->path, which lives as long as the database. */
+    ckpt_status (*open_file)(void *user, struct ocdbt_file *f, ckpt_error *err);
+    /* on_nodes_read - is called before each node is parsed. N: bytes of this and all earlier nodes. */
+    void (*on_nodes_read)(void *user, uint64_t n);
+    /* find_newest_manifest - sets *NAME to the manifest with the greatest number; empty: there is none. */
+    ckpt_status (*find_newest_manifest)(void *user, ckpt_str *name, ckpt_error *err);
+    /* on_fault - is called if a subtree cannot be read because of ST and ERR. Returns CKPT_OK to leave the
      * subtree out. */
-    ckpt_status (*fault)(void *user, ckpt_status st, ckpt_error *err);
+    ckpt_status (*on_fault)(void *user, ckpt_status st, ckpt_error *err);
     void *user;
 };
 
@@ -52,7 +52,6 @@ struct ocdbt {
 /* ocdbt_measure_record - sets *N to the size of the record at AT of SRC. Refuses bytes that are no record, a
  * record that ends after SRC, and a wrong checksum. */
 ckpt_status ocdbt_measure_record(source *src, uint64_t at, uint64_t *n, ckpt_error *err);
-/* ocdbt_has_magic - returns true if SRC begins with the magic number of a record. */
 bool ocdbt_has_magic(source *src);
 /* ocdbt_read - reads the newest version of the database with this MANIFEST into O, of which the caller has
  * set a, callbacks and max_decoded. Everything but o->paths is in o->a; the caller calls ocdbt_free, also

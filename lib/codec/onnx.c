@@ -35,7 +35,7 @@ struct message_frame {
     const char *label;         /* what graph_path calls it: "graph" */
     uint64_t number;           /* of messages of its kind before it in the parent */
     uint64_t at, end;          /* offsets */
-    uint64_t children[TENSOR]; /* by kind: how many messages in it were read so far */
+    uint64_t nchildren[TENSOR]; /* by kind: how many messages in it were read so far */
     ckpt_str name;             /* of a function or attribute; of a node its first output */
     ckpt_str op_type, domain;
 };
@@ -91,10 +91,10 @@ static uint64_t get_field_offset(const struct onnx_walk *w)
     return source_pos(w->o->src, w->o->error_offset);
 }
 
-/* end_damaged - if the file may be damaged, skips the remaining bytes of a malformed message, which ends at
- * END. Else returns ST. */
-static ckpt_status end_damaged(struct onnx_walk *w, ckpt_status st, uint64_t end, struct proto_field *f,
-                               uint64_t *content_end)
+/* skip_damaged_message - if the file may be damaged, skips the remaining bytes of a malformed message, which
+ * ends at END. Else returns ST. */
+static ckpt_status skip_damaged_message(struct onnx_walk *w, ckpt_status st, uint64_t end,
+                                        struct proto_field *f, uint64_t *content_end)
 {
     if (!w->o->may_be_damaged || (st != CKPT_ETRUNCATED && st != CKPT_EFORMAT))
         return st;
@@ -112,7 +112,7 @@ static ckpt_status next_field(struct onnx_walk *w, uint64_t end, struct proto_fi
     w->o->error_offset = w->r.pos;
     ckpt_status st = proto_read(&w->r, f);
     if (st != CKPT_OK)
-        return end_damaged(w, st, end, f, content_end);
+        return skip_damaged_message(w, st, end, f, content_end);
     uint64_t left = w->r.pos <= end ? end - w->r.pos : 0, n = f->wire == PROTO_BYTES ? f->value : 0;
     if (w->r.pos > end || (n > left && !w->o->may_be_damaged))
         return fail(w->err, end == w->o->src->size ? CKPT_ETRUNCATED : CKPT_EFORMAT, get_field_offset(w),
@@ -173,7 +173,6 @@ static ckpt_status add_pair(struct onnx_walk *w, uint64_t n, struct onnx_pair **
     return arena_push(w->o->a, list, count, cap, &p, sizeof p) ? CKPT_OK : fail_memory(w->err);
 }
 
-/* add_size - appends SIZE to the *NDIM sizes of SHAPE. */
 static ckpt_status add_size(struct onnx_walk *w, uint64_t size, uint64_t *shape, uint64_t *ndim)
 {
     if (*ndim == ONNX_RANK)
@@ -330,8 +329,8 @@ static ckpt_str make_graph_path(const struct onnx_walk *w)
     return text;
 }
 
-/* pass_tensor - calls the callback for T, which is in the message of the last frame. */
-static ckpt_status pass_tensor(struct onnx_walk *w, struct onnx_tensor *t)
+/* report_tensor - calls the callback for T, which is in the message of the last frame. */
+static ckpt_status report_tensor(struct onnx_walk *w, struct onnx_tensor *t)
 {
     const struct message_frame *in = &w->frames[w->depth - 1];
     t->graph_path = make_graph_path(w);
@@ -382,8 +381,8 @@ static ckpt_status take_tensor(struct onnx_walk *w, enum message kind, uint64_t 
     ckpt_status st = kind == TENSOR ? read_tensor(w, end, &t[0]) : read_sparse(w, end, t);
     if (st != CKPT_OK)
         return report_fault(w, st, t[0].name);
-    CKPT_TRY(pass_tensor(w, &t[0]));
-    return kind == SPARSE ? pass_tensor(w, &t[1]) : CKPT_OK;
+    CKPT_TRY(report_tensor(w, &t[0]));
+    return kind == SPARSE ? report_tensor(w, &t[1]) : CKPT_OK;
 }
 
 /* The fields that are messages: the kind of the parent, the number of the field, the kind of the message. */
@@ -425,7 +424,7 @@ static ckpt_status enter_message(struct onnx_walk *w, const struct message_field
     if (w->depth == ONNX_DEPTH)
         return fail(w->err, CKPT_ELIMIT, get_field_offset(w), "messages {deeper} in each other than {=%u}",
                     ONNX_DEPTH);
-    uint64_t *number = &w->frames[w->depth - 1].children[c->kind];
+    uint64_t *number = &w->frames[w->depth - 1].nchildren[c->kind];
     w->frames[w->depth++] = (struct message_frame){.kind = (enum message)c->kind,
                                                    .label = c->label,
                                                    .number = (*number)++,
@@ -459,8 +458,8 @@ static ckpt_status take_model_field(struct onnx_walk *w, const struct proto_fiel
     case 3: return read_text(w, n, &o->producer_version);
     case 4: return read_text(w, n, &o->domain);
     case 6: return read_text(w, n, &o->doc);
-    case 8: return add_pair(w, n, &o->opset, &o->nopsets, &w->cap_opsets);
-    case 14: return add_pair(w, n, &o->property, &o->nproperties, &w->cap_properties);
+    case 8: return add_pair(w, n, &o->opsets, &o->nopsets, &w->cap_opsets);
+    case 14: return add_pair(w, n, &o->properties, &o->nproperties, &w->cap_properties);
     default: return CKPT_OK;
     }
 }

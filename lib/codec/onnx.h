@@ -28,7 +28,7 @@ struct onnx_type {
     uint8_t bits;          /* of an element in raw data */
     enum onnx_field field; /* that has the values if raw_data does not */
     uint8_t width;         /* bytes of a number of that field: an element, or half of a complex one */
-    bool packs;            /* the numbers of that field hold packed elements, as raw_data does */
+    bool holds_packed;     /* the numbers of that field hold packed elements, as raw_data does */
 };
 
 struct onnx_tensor {
@@ -65,7 +65,7 @@ struct onnx {
     void *user;
     uint64_t ir_version, model_version;
     ckpt_str producer, producer_version, domain, doc;
-    struct onnx_pair *opset, *property;
+    struct onnx_pair *opsets, *properties;
     size_t nopsets, nproperties;
     uint64_t error_offset; /* in SRC */
 };

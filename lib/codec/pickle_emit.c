@@ -14,7 +14,7 @@
 static size_t get_site_offset(const pickle_writer *w, size_t site)
 {
     size_t high = 0; /* stays 0 unless the pickle has more than 2 GiB */
-    while (high < w->nwraps && w->first_sites[high] <= site)
+    while (high < w->nfirst_sites && w->first_sites[high] <= site)
         high++;
     return high << 31 | w->put_sites[site].low31; /* bounded: this is an offset in the output */
 }
@@ -48,27 +48,27 @@ static size_t get_site_end(const pickle_writer *w, uint32_t site)
     return (size_t)(text.ptr - (const char *)w->out->data) + text.len; /* bounded: in the output */
 }
 
-bool emit_init(pickle_writer *w)
+bool pickle_writer_init(pickle_writer *w)
 {
     w->nodes = map_new(64);
     w->texts = map_new_index(256, get_site_content, w);
     w->bytes = map_new_index(16, get_site_content, w);
     w->globals = map_new_index(16, get_site_content, w);
-    w->begun_incomplete = map_new(16);
+    w->begin_counts = map_new(16);
     w->memo = map_new(16);
     buf_init(&w->name, SIZE_MAX);
-    if (!w->nodes || !w->texts || !w->bytes || !w->globals || !w->begun_incomplete || !w->memo)
-        emit_fail_memory(w);
+    if (!w->nodes || !w->texts || !w->bytes || !w->globals || !w->begin_counts || !w->memo)
+        pickle_writer_fail_memory(w);
     return w->status == CKPT_OK;
 }
 
-void emit_free(pickle_writer *w)
+void pickle_writer_free(pickle_writer *w)
 {
     map_free(w->nodes);
     map_free(w->texts);
     map_free(w->bytes);
     map_free(w->globals);
-    map_free(w->begun_incomplete);
+    map_free(w->begin_counts);
     map_free(w->memo);
     buf_free(&w->name);
     free(w->put_sites);
@@ -76,7 +76,7 @@ void emit_free(pickle_writer *w)
     free(w->frames);
 }
 
-void emit_fail_memory(pickle_writer *w)
+void pickle_writer_fail_memory(pickle_writer *w)
 {
     if (w->status == CKPT_OK)
         w->status = fail_memory(w->err);
@@ -96,16 +96,16 @@ static void put_op_and_number(pickle_writer *w, enum pickle_opcode small, enum p
         buf_u32le(w->out, n);
 }
 
-/* add_wraps - updates first_sites for the next site, which has OFFSET. False: out of memory. */
-static bool add_wraps(pickle_writer *w, size_t offset)
+/* extend_first_sites - updates first_sites for the next site, which has OFFSET. False: out of memory. */
+static bool extend_first_sites(pickle_writer *w, size_t offset)
 {
-    while (w->nwraps < offset >> 31) {
+    while (w->nfirst_sites < offset >> 31) {
         /* bounded: one for each 2 GiB of the output */
-        size_t *grown = realloc(w->first_sites, (w->nwraps + 1) * sizeof *grown);
+        size_t *grown = realloc(w->first_sites, (w->nfirst_sites + 1) * sizeof *grown);
         if (!grown)
             return false;
         w->first_sites = grown;
-        grown[w->nwraps++] = w->nput_sites;
+        grown[w->nfirst_sites++] = w->nput_sites;
     }
     return true;
 }
@@ -115,10 +115,10 @@ static bool add_wraps(pickle_writer *w, size_t offset)
 static uint32_t add_put_site(pickle_writer *w, size_t offset, bool is_end)
 {
     struct put_site s = {.low31 = offset & 0x7FFFFFFF, .is_end = is_end};
-    if (w->nput_sites < MAP_NONE && add_wraps(w, offset) &&
+    if (w->nput_sites < MAP_NONE && extend_first_sites(w, offset) &&
         arena_push(NULL, &w->put_sites, &w->nput_sites, &w->cap_put_sites, &s, sizeof s))
         return (uint32_t)(w->nput_sites - 1);
-    emit_fail_memory(w);
+    pickle_writer_fail_memory(w);
     return 0;
 }
 
@@ -129,7 +129,7 @@ static void emit_get(pickle_writer *w, uint32_t site)
         return;
     uint32_t index = w->nmemo, old;
     if (!map_put_num(w->memo, site, index, &old)) {
-        emit_fail_memory(w);
+        pickle_writer_fail_memory(w);
         return;
     }
     if (old == MAP_NONE)
@@ -139,10 +139,10 @@ static void emit_get(pickle_writer *w, uint32_t site)
     put_op_and_number(w, PICKLE_BINGET, PICKLE_LONG_BINGET, index);
 }
 
-void emit_node_put_site(pickle_writer *w, const ckpt_value *v)
+void add_put_site_after(pickle_writer *w, const ckpt_value *v)
 {
     if (!map_set_num(w->nodes, ptr_key(v), add_put_site(w, w->out->len, true)))
-        emit_fail_memory(w);
+        pickle_writer_fail_memory(w);
 }
 
 bool emit_get_if_known(pickle_writer *w, const ckpt_value *v)
@@ -161,7 +161,7 @@ static bool emit_get_if_known_content(pickle_writer *w, map *m, ckpt_str key)
     if (w->status != CKPT_OK || !buf_ok(w->out))
         return true; /* keys are compared with the output, which may be incomplete */
     if (!map_put(m, key, (uint32_t)w->nput_sites, &site))
-        emit_fail_memory(w);
+        pickle_writer_fail_memory(w);
     if (site != MAP_NONE)
         emit_get(w, site);
     return site != MAP_NONE;
@@ -178,7 +178,7 @@ static void store_put(unsigned char *bytes, uint32_t index)
         bytes[1 + i] = (unsigned char)index;
 }
 
-void emit_finish(pickle_writer *w)
+void pickle_writer_finish(pickle_writer *w)
 {
     static const unsigned char zeros[CHUNK];
     size_t puts_size = 0, end;
@@ -221,18 +221,18 @@ static void emit_wide(pickle_writer *w, uint64_t u, unsigned char sign)
     unsigned char bytes[9];
     store_u64le(bytes, u);
     bytes[8] = sign;
-    emit_long(w, bytes, integer_trim(bytes, sizeof bytes));
+    emit_long(w, bytes, integer_trimmed_size(bytes, sizeof bytes));
 }
 
 void pickle_put_int(pickle_writer *w, int64_t i)
 {
-    if (i >= 0 && i < 256 && !w->widen) {
+    if (i >= 0 && i < 256 && !w->widens_next_int) {
         pickle_put_op(w, PICKLE_BININT1);
         buf_byte(w->out, (unsigned char)i);
     } else if (i >= 0 && i < 65536) {
         pickle_put_op(w, PICKLE_BININT2);
         buf_u16le(w->out, (uint16_t)i);
-        w->widen = w->widen && i >= 256;
+        w->widens_next_int = w->widens_next_int && i >= 256;
     } else if (i >= INT32_MIN && i <= INT32_MAX) {
         pickle_put_op(w, PICKLE_BININT);
         buf_u32le(w->out, (uint32_t)(int32_t)i);
@@ -264,7 +264,7 @@ void emit_bigint(pickle_writer *w, ckpt_str s)
         w->status = fail(w->err, CKPT_ELOSSY, CKPT_NO_OFFSET, "an int of %zu bytes does not fit a pickle",
                          s.len);
     else
-        emit_long(w, s.ptr, integer_trim((const unsigned char *)s.ptr, s.len));
+        emit_long(w, s.ptr, integer_trimmed_size((const unsigned char *)s.ptr, s.len));
 }
 
 /* emit_text_header - writes OP and the length N; false: N does not fit OP. */
@@ -302,7 +302,7 @@ void pickle_put_text(pickle_writer *w, ckpt_str s) { emit_text(w, PICKLE_BINUNIC
 static void translate_name(pickle_writer *w, ckpt_str *module, ckpt_str *name, bool literal)
 {
     ckpt_str to_module = *module, to_name = *name;
-    if (w->hooks->literal == literal || !python2_translate(&to_module, &to_name))
+    if (w->hooks->has_literal_names == literal || !python2_translate(&to_module, &to_name))
         return;
     if (literal)
         w->status = fail(w->err, CKPT_ELOSSY, CKPT_NO_OFFSET,
@@ -329,7 +329,7 @@ static void emit_name(pickle_writer *w, ckpt_str module, ckpt_str name, bool lit
     buf_put_str(&w->name, name);
     buf_byte(&w->name, '\n');
     if (!buf_ok(&w->name)) {
-        emit_fail_memory(w);
+        pickle_writer_fail_memory(w);
     } else if (!emit_get_if_known_content(w, w->globals, buf_view(&w->name))) {
         size_t opcode_at = w->out->len;
         pickle_put_op(w, PICKLE_GLOBAL);
@@ -407,9 +407,9 @@ static void emit_latin1_chars(pickle_writer *w, const unsigned char *bytes, size
     }
 }
 
-/* share_text - replaces the text just written by a GET if an equal text was written before. The opcode of the
- * text is at OPCODE_AT, its content at BEGIN. */
-static void share_text(pickle_writer *w, size_t opcode_at, size_t begin)
+/* replace_text_by_get - replaces the text just written by a GET if an equal text was written before. The
+ * opcode of the text is at OPCODE_AT, its content at BEGIN. */
+static void replace_text_by_get(pickle_writer *w, size_t opcode_at, size_t begin)
 {
     if (w->status != CKPT_OK || !buf_ok(w->out))
         return;
@@ -420,7 +420,7 @@ static void share_text(pickle_writer *w, size_t opcode_at, size_t begin)
         w->out->len = opcode_at;
         emit_get(w, site);
     } else if (!map_put(w->texts, text, add_put_site(w, opcode_at, false), NULL)) {
-        emit_fail_memory(w);
+        pickle_writer_fail_memory(w);
     }
 }
 
@@ -444,7 +444,7 @@ static void emit_latin1_text(pickle_writer *w, const ckpt_value *v)
     else
         store_u32le(w->out->data + begin - 4, (uint32_t)n); /* bounded: the header has five bytes */
     if (!s)
-        share_text(w, opcode_at, begin);
+        replace_text_by_get(w, opcode_at, begin);
 }
 
 /* emit_bytes - writes the call _codecs.encode(text, 'latin1'), and bytearray() around it if V is one. CPython

@@ -26,28 +26,27 @@ struct pickle_writer {
     struct put_site *put_sites;
     size_t nput_sites, cap_put_sites;
     size_t *first_sites; /* [k]: number of the first site at offset (k + 1) * 2^31 or beyond */
-    size_t nwraps;       /* number of first_sites */
+    size_t nfirst_sites; /* number of first_sites */
     uint32_t nmemo;
     map *memo;             /* put site -> memo index, if a GET uses it */
     map *nodes;            /* node -> put site */
     map *texts, *bytes;    /* content of a STR, or of a STR8 -> put site */
     map *globals;          /* module, newline, name -> put site */
-    map *begun_incomplete; /* node that contains itself -> how often it was begun before it was complete */
+    map *begin_counts;     /* node that contains itself -> how often it was begun before it was complete */
     buf name;              /* the global being written: module, newline, name, newline */
     struct pickle_frame *frames; /* pickle_write.c */
     size_t nframes, cap_frames;
-    bool widen;         /* write the next int below 256 as BININT2 */
+    bool widens_next_int; /* write the next int below 256 as BININT2 */
     uint32_t nsets;     /* number of frames of sets that may contain themselves */
     ckpt_status status; /* first failure */
     ckpt_error *err;
 };
 
-bool emit_init(pickle_writer *w);
-void emit_free(pickle_writer *w);
-/* emit_fail_memory - sets the status to CKPT_ENOMEM, unless it is an error already. */
-void emit_fail_memory(pickle_writer *w);
-/* emit_node_put_site - adds a put site after the value V, which was just written. */
-void emit_node_put_site(pickle_writer *w, const ckpt_value *v);
+bool pickle_writer_init(pickle_writer *w);
+void pickle_writer_free(pickle_writer *w);
+/* pickle_writer_fail_memory - sets the status to CKPT_ENOMEM, unless it is an error already. */
+void pickle_writer_fail_memory(pickle_writer *w);
+void add_put_site_after(pickle_writer *w, const ckpt_value *v);
 /* emit_get_if_known - if V was written before, writes a GET for it and returns true. */
 bool emit_get_if_known(pickle_writer *w, const ckpt_value *v);
 /* emit_text - writes S by OP, BINUNICODE or BINSTRING, or a GET if an equal text was written before. */
@@ -58,7 +57,7 @@ void emit_bigint(pickle_writer *w, ckpt_str twos_complement);
 void emit_span(pickle_writer *w, enum pickle_opcode op, const struct value_span *s);
 /* emit_bytes - writes BYTES or BYTEARRAY V as Python 3 does in protocol 2. */
 void emit_bytes(pickle_writer *w, const ckpt_value *v);
-/* emit_finish - writes STOP, then inserts a PUT at each site that is used. */
-void emit_finish(pickle_writer *w);
+/* pickle_writer_finish - writes STOP, then inserts a PUT at each site that is used. */
+void pickle_writer_finish(pickle_writer *w);
 
 #endif

@@ -10,14 +10,14 @@
 
 #define FIRST_SLAB   1024u
 #define LAST_SLAB    16384u
-#define BYTES_A_CALL 64u /* a pickle has about one call for so many bytes */
+#define BYTES_PER_CALL 64u /* a pickle has about one call for so many bytes */
 #define FEW_FACTS    4u  /* room that a list of few facts gets */
 
 void *machine_alloc_slow(struct machine *m, struct slab *s, size_t n)
 {
     if (n <= FIRST_SLAB) {
         s->next = arena_alloc(m->u.a, s->next_size);
-        s->left = s->next ? s->next_size : 0;
+        s->bytes_left = s->next ? s->next_size : 0;
         s->next_size *= s->next_size < LAST_SLAB ? 2 : 1;
     }
     void *bytes = n > FIRST_SLAB ? arena_alloc(m->u.a, n) : s->next ? machine_alloc_from(m, s, n) : NULL;
@@ -52,11 +52,11 @@ void *machine_reserve(struct machine *m, void *old, uint32_t n, uint32_t *cap, s
     return at;
 }
 
-ckpt_value *machine_int(struct machine *m, int64_t i)
+ckpt_value *machine_get_int(struct machine *m, int64_t i)
 {
     ckpt_value **slot = i >= 0 && i < (int64_t)MACHINE_INTS
-                            ? &m->small[i]
-                            : &m->ints[(uint64_t)i * 0x9e3779b97f4a7c15u >> 56]; /* a hash of 8 bits */
+                            ? &m->small_ints[i]
+                            : &m->recent_ints[(uint64_t)i * 0x9e3779b97f4a7c15u >> 56]; /* a hash of 8 bits */
     if (*slot && (*slot)->u.i == i)
         return *slot;
     ckpt_value *v = machine_new_node(m, CKPT_V_INT);
@@ -78,7 +78,7 @@ bool machine_copy_text(struct machine *m, ckpt_str s, ckpt_str *out)
     return true;
 }
 
-ckpt_value *machine_global(struct machine *m, ckpt_str module, ckpt_str name)
+ckpt_value *machine_get_global(struct machine *m, ckpt_str module, ckpt_str name)
 {
     if (module.len == 0 || name.len == 0) {
         unpickler_fail(&m->u, CKPT_EFORMAT,
@@ -91,7 +91,7 @@ ckpt_value *machine_global(struct machine *m, ckpt_str module, ckpt_str name)
     hash += c[0] * 5u + c[name.len / 2] * 3u + c[name.len - 1];
     uint16_t flags = m->u.protocol >= 4 && memchr(name.ptr, '.', name.len) ? VALUE_DOTTED : 0;
     flags |= m->u.protocol >= 3 ? VALUE_PYTHON3_NAME : 0;
-    ckpt_value **slot = &m->globals[hash % MACHINE_GLOBALS], *v = *slot;
+    ckpt_value **slot = &m->recent_globals[hash % MACHINE_GLOBALS], *v = *slot;
     if (v && str_eq(value_module(v), module) && str_eq(value_name(v), name) &&
         (v->flags & (VALUE_DOTTED | VALUE_PYTHON3_NAME)) == flags)
         return v;
@@ -112,8 +112,8 @@ ckpt_value *machine_global(struct machine *m, ckpt_str module, ckpt_str name)
     return machine_add_fact(m, &f->globals, &f->nglobals, &f->cap_globals, v) ? v : NULL;
 }
 
-/* get_tuple_slot - returns the slot of m->sizes for a tuple of these N items. NULL: it is long, or has other
- * items than integers. */
+/* get_tuple_slot - returns the slot of m->recent_tuples for a tuple of these N items. NULL: it is long, or
+ * has other items than integers. */
 static ckpt_value **get_tuple_slot(struct machine *m, ckpt_value *const *items, size_t n)
 {
     uint64_t hash = n;
@@ -124,10 +124,10 @@ static ckpt_value **get_tuple_slot(struct machine *m, ckpt_value *const *items, 
             return NULL;
         hash = (hash ^ (uint64_t)items[i]->u.i) * 0x9e3779b97f4a7c15u;
     }
-    return &m->sizes[hash / (UINT64_MAX / MACHINE_SIZES + 1)];
+    return &m->recent_tuples[hash / (UINT64_MAX / MACHINE_TUPLES + 1)];
 }
 
-ckpt_value *machine_tuple(struct machine *m, size_t n)
+ckpt_value *machine_make_tuple(struct machine *m, size_t n)
 {
     ckpt_value **from = n ? m->stack + (m->u.top - n) : NULL, *v;
     if (n == 0) {
@@ -153,7 +153,8 @@ ckpt_value *machine_tuple(struct machine *m, size_t n)
     return v;
 }
 
-ckpt_value *machine_call(struct machine *m, enum value_call_kind how, ckpt_value *callable, ckpt_value *args)
+ckpt_value *machine_new_call(struct machine *m, enum value_call_kind how, ckpt_value *callable,
+                             ckpt_value *args)
 {
     ckpt_value *v = machine_new_node_sized(m, CKPT_V_CALL, sizeof(struct value_object) - sizeof *v);
     if (!v)
@@ -170,7 +171,7 @@ bool machine_grow_facts(struct machine *m, ckpt_value ***list, size_t n, size_t 
     /* Calls and persids are many in most pickles, globals are few. */
     bool is_short = n || list == &m->facts->globals;
     /* bounded: N nodes are in memory */
-    size_t wanted = is_short ? n + FEW_FACTS : unpickler_estimate(&m->u, BYTES_A_CALL);
+    size_t wanted = is_short ? n + FEW_FACTS : unpickler_estimate_items(&m->u, BYTES_PER_CALL);
     ckpt_value **grown = arena_grow(m->u.a, *list, n, cap, wanted, sizeof *grown);
     if (grown)
         *list = grown;

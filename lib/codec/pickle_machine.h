@@ -13,12 +13,12 @@
 #define MACHINE_GLOBALS      64u
 #define MACHINE_WORDS        256u
 #define MACHINE_INTS         256u
-#define MACHINE_SIZES        256u
+#define MACHINE_TUPLES       256u
 
 /* Zeroed memory of the arena, part of which is still unused. */
 struct slab {
     unsigned char *next; /* first unused byte */
-    size_t left;         /* number of unused bytes */
+    size_t bytes_left;   /* number of unused bytes */
     size_t next_size;    /* bytes of the next slab */
 };
 
@@ -28,33 +28,34 @@ struct machine {
     size_t cap_stack;
     struct slab nodes, chars;             /* memory that nodes and text are allocated from */
     uint64_t frame_end;                   /* UINT64_MAX: not in a frame */
-    ckpt_value *none, *yes, *no, *empty_tuple; /* the only nodes of None, True, False and () */
-    ckpt_value *small[MACHINE_INTS];      /* the only nodes of the integers 0, 1, 2 … */
-    ckpt_value *ints[MACHINE_INTS];       /* other integers recently seen */
-    ckpt_value *globals[MACHINE_GLOBALS]; /* recently seen */
-    ckpt_value *words[MACHINE_WORDS];     /* short texts recently seen */
-    ckpt_value *sizes[MACHINE_SIZES];     /* short tuples of integers recently seen: shapes and strides */
+    ckpt_value *none_node, *true_node, *false_node, *empty_tuple; /* the only ones */
+    ckpt_value *small_ints[MACHINE_INTS];  /* the only nodes of the integers 0, 1, 2 … */
+    ckpt_value *recent_ints[MACHINE_INTS]; /* other integers recently seen */
+    ckpt_value *recent_globals[MACHINE_GLOBALS];
+    ckpt_value *recent_words[MACHINE_WORDS];   /* short texts recently seen */
+    ckpt_value *recent_tuples[MACHINE_TUPLES]; /* short tuples of integers: shapes and strides */
     struct pickle_facts *facts;           /* the caller's, or unused_facts */
     bool has_facts;                       /* the caller has passed facts */
-    bool as_joblib;                       /* read as joblib.load does: bytes of arrays follow wrappers */
+    bool reads_joblib_arrays; /* as joblib.load does, which finds the bytes of arrays after wrappers */
     struct pickle_facts unused_facts;
 };
 
 /* machine_alloc_slow - allocates N bytes when the slab S has too few: from a new slab, or directly from the
  * arena if N is large. */
 void *machine_alloc_slow(struct machine *m, struct slab *s, size_t n);
-/* machine_copy_text - sets *OUT to a copy of S. */
 bool machine_copy_text(struct machine *m, ckpt_str s, ckpt_str *out);
 /* machine_reserve - returns the array OLD, which has N elements in the arena, or a larger copy, with room for
  * ADD more elements; or NULL. */
 void *machine_reserve(struct machine *m, void *old, uint32_t n, uint32_t *cap, size_t add, size_t size);
-ckpt_value *machine_int(struct machine *m, int64_t i);
-ckpt_value *machine_global(struct machine *m, ckpt_str module, ckpt_str name);
-/* machine_tuple - returns a tuple of the N topmost items, which stay on the stack. */
-ckpt_value *machine_tuple(struct machine *m, size_t n);
-ckpt_value *machine_call(struct machine *m, enum value_call_kind how, ckpt_value *callable, ckpt_value *args);
-/* machine_line - reads up to and including a newline, and returns the bytes before it; .ptr NULL: failed. */
-ckpt_str machine_line(struct machine *m, size_t max);
+ckpt_value *machine_get_int(struct machine *m, int64_t i);
+ckpt_value *machine_get_global(struct machine *m, ckpt_str module, ckpt_str name);
+/* machine_make_tuple - returns a tuple of the N topmost items, which stay on the stack. */
+ckpt_value *machine_make_tuple(struct machine *m, size_t n);
+ckpt_value *machine_new_call(struct machine *m, enum value_call_kind how, ckpt_value *callable,
+                             ckpt_value *args);
+/* machine_read_line - reads a line of at most MAX bytes, and returns it without its newline; .ptr NULL:
+ * failed. */
+ckpt_str machine_read_line(struct machine *m, size_t max);
 
 /* pickle_scalars.c: each function reads the argument of an opcode and pushes its node. */
 bool push_none(struct machine *m);
@@ -90,16 +91,15 @@ static inline bool machine_push(struct machine *m, ckpt_value *v)
     m->stack[m->u.top++] = v;
     return true;
 }
-/* machine_put - puts the topmost item into the memo. */
-static inline bool machine_put(struct machine *m, uint64_t index)
+static inline bool machine_put_memo(struct machine *m, uint64_t index)
 {
     if (m->u.top == m->u.fence)
         return unpickler_fail_underflow(&m->u, 1);
-    return unpickler_put(&m->u, index, (uintptr_t)m->stack[m->u.top - 1]);
+    return unpickler_put_memo(&m->u, index, (uintptr_t)m->stack[m->u.top - 1]);
 }
-static inline bool machine_get(struct machine *m, uint64_t index)
+static inline bool machine_get_memo(struct machine *m, uint64_t index)
 {
-    ckpt_value *v = (ckpt_value *)(uintptr_t)unpickler_get(&m->u, index);
+    ckpt_value *v = (ckpt_value *)(uintptr_t)unpickler_get_memo(&m->u, index);
     if (v)
         v->flags |= VALUE_SHARED;
     return machine_push(m, v);
@@ -116,10 +116,10 @@ static inline bool machine_add_fact(struct machine *m, ckpt_value ***list, size_
 }
 static inline void *machine_alloc_from(struct machine *m, struct slab *s, size_t n)
 {
-    if (s->left < n)
+    if (s->bytes_left < n)
         return machine_alloc_slow(m, s, n);
     s->next += n;
-    s->left -= n;
+    s->bytes_left -= n;
     return s->next - n;
 }
 /* machine_alloc - returns N zeroed bytes of the arena; N is a multiple of 8. */

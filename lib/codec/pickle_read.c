@@ -50,13 +50,13 @@ static const char *get_kind_name(const ckpt_value *v)
 static ckpt_value *read_global(struct machine *m)
 {
     char copy[MACHINE_LONGEST_NAME];
-    ckpt_str module = machine_line(m, MACHINE_LONGEST_NAME);
+    ckpt_str module = machine_read_line(m, MACHINE_LONGEST_NAME);
     if (!module.ptr)
         return NULL;
     if (module.len)
         memcpy(copy, module.ptr, module.len); /* reading the next line may overwrite the first */
-    ckpt_str name = machine_line(m, MACHINE_LONGEST_NAME);
-    return name.ptr ? machine_global(m, str_of(copy, module.len), name) : NULL;
+    ckpt_str name = machine_read_line(m, MACHINE_LONGEST_NAME);
+    return name.ptr ? machine_get_global(m, str_of(copy, module.len), name) : NULL;
 }
 
 static bool op_stack_global(struct machine *m)
@@ -71,7 +71,7 @@ static bool op_stack_global(struct machine *m)
     if (module_text.len > MACHINE_LONGEST_NAME || name_text.len > MACHINE_LONGEST_NAME)
         return fail_op(m, "has a name of {more} than {=%u bytes}", MACHINE_LONGEST_NAME);
     m->u.top -= 2;
-    return machine_push(m, machine_global(m, module_text, name_text));
+    return machine_push(m, machine_get_global(m, module_text, name_text));
 }
 
 static bool check_callable(struct machine *m, const ckpt_value *v)
@@ -98,7 +98,7 @@ static bool op_call(struct machine *m, enum value_call_kind how)
     if (!check_callable(m, callable) || !check_arguments(m, args))
         return false;
     m->u.top -= 2;
-    return machine_push(m, machine_call(m, how, callable, args));
+    return machine_push(m, machine_new_call(m, how, callable, args));
 }
 
 /* get_extra - returns the value_extra of CALL, to which pairs, items or states are to be added; NULL: out of
@@ -124,7 +124,7 @@ static bool op_newobj_ex(struct machine *m)
                        "has {%s} for keyword arguments, made at byte 0x%" PRIx64 "; {=a dict} belongs there",
                        get_kind_name(kwargs), kwargs->offset);
     m->u.top -= 3;
-    ckpt_value *v = machine_call(m, CALL_NEWOBJ_EX, klass, args);
+    ckpt_value *v = machine_new_call(m, CALL_NEWOBJ_EX, klass, args);
     struct value_extra *extra = v ? get_extra(m, v) : NULL;
     if (!extra)
         return false;
@@ -142,9 +142,9 @@ static bool op_obj(struct machine *m)
     ckpt_value *klass = m->stack[from];
     if (!check_callable(m, klass))
         return false;
-    ckpt_value *args = machine_tuple(m, m->u.top - from - 1);
+    ckpt_value *args = machine_make_tuple(m, m->u.top - from - 1);
     m->u.top = from;
-    return args && machine_push(m, machine_call(m, CALL_OBJ, klass, args));
+    return args && machine_push(m, machine_new_call(m, CALL_OBJ, klass, args));
 }
 
 static bool op_inst(struct machine *m)
@@ -153,9 +153,9 @@ static bool op_inst(struct machine *m)
     ckpt_value *klass = read_global(m);
     if (!klass || !unpickler_pop_mark(&m->u, &from))
         return false;
-    ckpt_value *args = machine_tuple(m, m->u.top - from);
+    ckpt_value *args = machine_make_tuple(m, m->u.top - from);
     m->u.top = from;
-    return args && machine_push(m, machine_call(m, CALL_INST, klass, args));
+    return args && machine_push(m, machine_new_call(m, CALL_INST, klass, args));
 }
 
 static bool op_persid(struct machine *m)
@@ -163,7 +163,7 @@ static bool op_persid(struct machine *m)
     ckpt_value *pid;
     struct pickle_facts *f = m->facts;
     if (m->u.op == PICKLE_PERSID) {
-        ckpt_str s = machine_line(m, MACHINE_LONGEST_COPY - 1);
+        ckpt_str s = machine_read_line(m, MACHINE_LONGEST_COPY - 1);
         if (!s.ptr)
             return false;
         pid = machine_new_node(m, utf8_check(s, true, NULL) ? CKPT_V_STR : CKPT_V_STR8);
@@ -185,7 +185,7 @@ static bool op_tuple(struct machine *m, size_t n)
 {
     if (!unpickler_need(&m->u, n))
         return false;
-    ckpt_value *v = machine_tuple(m, n);
+    ckpt_value *v = machine_make_tuple(m, n);
     m->u.top -= n;
     return machine_push(m, v);
 }
@@ -199,7 +199,7 @@ static bool collect_sequence(struct machine *m, ckpt_value_type type)
     size_t n = m->u.top - from;
     ckpt_value *v;
     if (type == CKPT_V_TUPLE) {
-        v = machine_tuple(m, n);
+        v = machine_make_tuple(m, n);
     } else if ((v = machine_new_node(m, type)) && n) {
         v->u.seq.items = machine_reserve(m, NULL, 0, &v->u.seq.cap, n, sizeof(ckpt_value *));
         if (!v->u.seq.items)
@@ -326,18 +326,18 @@ static bool op_build(struct machine *m)
                                                                      : extra->nitems + extra->npairs;
     extra->states = states;
     states[extra->nstates++] = state;
-    return !m->as_joblib || joblib_take_array(m, v);
+    return !m->reads_joblib_arrays || joblib_take_array(m, v);
 }
 
 static bool op_memo_line(struct machine *m)
 {
-    ckpt_str s = machine_line(m, 64);
+    ckpt_str s = machine_read_line(m, 64);
     uint64_t index;
     if (!s.ptr)
         return false;
     if (!str_uint(s, &index))
         return fail_op(m, "has {'%.*s'} where {=the number of a memo entry} belongs", STR_ARG(s));
-    return m->u.op == PICKLE_GET ? machine_get(m, index) : machine_put(m, index);
+    return m->u.op == PICKLE_GET ? machine_get_memo(m, index) : machine_put_memo(m, index);
 }
 
 static bool op_pop(struct machine *m)
@@ -419,10 +419,10 @@ static bool run_op(struct machine *m)
     case PICKLE_INT:
     case PICKLE_LONG: return push_int_line(m);
     case PICKLE_BININT:
-        return (b = unpickler_take(&m->u, 4)) && machine_push(m, machine_int(m, (int32_t)load_u32le(b)));
-    case PICKLE_BININT1: return (b = unpickler_take(&m->u, 1)) && machine_push(m, machine_int(m, b[0]));
+        return (b = unpickler_take(&m->u, 4)) && machine_push(m, machine_get_int(m, (int32_t)load_u32le(b)));
+    case PICKLE_BININT1: return (b = unpickler_take(&m->u, 1)) && machine_push(m, machine_get_int(m, b[0]));
     case PICKLE_BININT2:
-        return (b = unpickler_take(&m->u, 2)) && machine_push(m, machine_int(m, load_u16le(b)));
+        return (b = unpickler_take(&m->u, 2)) && machine_push(m, machine_get_int(m, load_u16le(b)));
     case PICKLE_NONE: return push_none(m);
     case PICKLE_PERSID:
     case PICKLE_BINPERSID: return op_persid(m);
@@ -441,17 +441,17 @@ static bool run_op(struct machine *m)
     case PICKLE_ADDITEMS: return apply_above_mark(m, add_items);
     case PICKLE_GET:
     case PICKLE_PUT: return op_memo_line(m);
-    case PICKLE_BINGET: return (b = unpickler_take(&m->u, 1)) && machine_get(m, b[0]);
+    case PICKLE_BINGET: return (b = unpickler_take(&m->u, 1)) && machine_get_memo(m, b[0]);
     case PICKLE_INST: return op_inst(m);
-    case PICKLE_LONG_BINGET: return (b = unpickler_take(&m->u, 4)) && machine_get(m, load_u32le(b));
+    case PICKLE_LONG_BINGET: return (b = unpickler_take(&m->u, 4)) && machine_get_memo(m, load_u32le(b));
     case PICKLE_LIST: return collect_sequence(m, CKPT_V_LIST);
     case PICKLE_EMPTY_LIST: return machine_push(m, machine_new_node(m, CKPT_V_LIST));
     case PICKLE_OBJ: return op_obj(m);
-    case PICKLE_BINPUT: return (b = unpickler_take(&m->u, 1)) && machine_put(m, b[0]);
-    case PICKLE_LONG_BINPUT: return (b = unpickler_take(&m->u, 4)) && machine_put(m, load_u32le(b));
+    case PICKLE_BINPUT: return (b = unpickler_take(&m->u, 1)) && machine_put_memo(m, b[0]);
+    case PICKLE_LONG_BINPUT: return (b = unpickler_take(&m->u, 4)) && machine_put_memo(m, load_u32le(b));
     case PICKLE_SETITEM: return unpickler_need(&m->u, 2) && set_items(m, m->u.top - 2);
     case PICKLE_TUPLE: return collect_sequence(m, CKPT_V_TUPLE);
-    case PICKLE_EMPTY_TUPLE: return machine_push(m, machine_tuple(m, 0));
+    case PICKLE_EMPTY_TUPLE: return machine_push(m, machine_make_tuple(m, 0));
     case PICKLE_SETITEMS: return apply_above_mark(m, set_items);
     case PICKLE_BINFLOAT: return push_binfloat(m);
     case PICKLE_PROTO: return op_proto(m);
@@ -473,7 +473,7 @@ static bool run_op(struct machine *m)
     case PICKLE_FROZENSET: return collect_sequence(m, CKPT_V_FROZENSET);
     case PICKLE_NEWOBJ_EX: return op_newobj_ex(m);
     case PICKLE_STACK_GLOBAL: return op_stack_global(m);
-    case PICKLE_MEMOIZE: return machine_put(m, m->u.memo_count);
+    case PICKLE_MEMOIZE: return machine_put_memo(m, m->u.memo_count);
     case PICKLE_FRAME: return op_frame(m);
     default: return fail_refused(m);
     }
@@ -513,7 +513,7 @@ static bool run_pickle(struct machine *m)
     }
 }
 
-static ckpt_status run_from(struct machine *m, ckpt_value **root, uint64_t *next)
+static ckpt_status run_and_free_machine(struct machine *m, ckpt_value **root, uint64_t *next)
 {
     if (m->u.status == CKPT_OK && run_pickle(m)) {
         *root = m->stack[m->u.top - 1];
@@ -530,7 +530,7 @@ ckpt_status pickle_read(arena *a, source *src, uint64_t pos, uint64_t end, struc
 {
     struct machine m;
     (void)machine_init(&m, a, src, pos, end, facts, err);
-    return run_from(&m, root, next);
+    return run_and_free_machine(&m, root, next);
 }
 
 ckpt_status pickle_read_joblib(arena *a, source *src, struct pickle_facts *facts, ckpt_value **root,
@@ -538,6 +538,6 @@ ckpt_status pickle_read_joblib(arena *a, source *src, struct pickle_facts *facts
 {
     struct machine m;
     (void)machine_init(&m, a, src, 0, src->size, facts, err);
-    m.as_joblib = true;
-    return run_from(&m, root, next);
+    m.reads_joblib_arrays = true;
+    return run_and_free_machine(&m, root, next);
 }

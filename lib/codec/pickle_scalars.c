@@ -23,12 +23,12 @@ static ckpt_value *get_shared_constant(struct machine *m, ckpt_value **slot, ckp
 
 bool push_none(struct machine *m)
 {
-    return machine_push(m, get_shared_constant(m, &m->none, CKPT_V_NONE, false));
+    return machine_push(m, get_shared_constant(m, &m->none_node, CKPT_V_NONE, false));
 }
 
 bool push_bool(struct machine *m, bool b)
 {
-    return machine_push(m, get_shared_constant(m, b ? &m->yes : &m->no, CKPT_V_BOOL, b));
+    return machine_push(m, get_shared_constant(m, b ? &m->true_node : &m->false_node, CKPT_V_BOOL, b));
 }
 
 static bool push_float(struct machine *m, double f)
@@ -53,9 +53,9 @@ bool push_binfloat(struct machine *m)
 /* push_integer - pushes the integer in N BYTES, which are little-endian two's complement. */
 static bool push_integer(struct machine *m, const unsigned char *bytes, size_t n)
 {
-    n = integer_trim(bytes, n);
+    n = integer_trimmed_size(bytes, n);
     if (n <= 8)
-        return machine_push(m, machine_int(m, integer_small(bytes, n)));
+        return machine_push(m, machine_get_int(m, integer_load(bytes, n)));
     ckpt_value *v = machine_new_node(m, CKPT_V_BIGINT);
     return v && machine_copy_text(m, str_of((const char *)bytes, n), &v->u.str) && machine_push(m, v);
 }
@@ -77,9 +77,9 @@ static bool push_huge_integer(struct machine *m, uint32_t n)
     }
     if (!copy)
         return false;
-    size_t trimmed_len = integer_trim((const unsigned char *)copy, n);
+    size_t trimmed_len = integer_trimmed_size((const unsigned char *)copy, n);
     if (trimmed_len <= 8)
-        return machine_push(m, machine_int(m, integer_small((const unsigned char *)copy, trimmed_len)));
+        return machine_push(m, machine_get_int(m, integer_load((const unsigned char *)copy, trimmed_len)));
     ckpt_value *v = machine_new_node(m, CKPT_V_BIGINT);
     if (v)
         v->u.str = str_of(copy, trimmed_len);
@@ -100,7 +100,7 @@ bool push_long(struct machine *m, size_t width)
     return b && push_integer(m, b, n);
 }
 
-ckpt_str machine_line(struct machine *m, size_t max)
+ckpt_str machine_read_line(struct machine *m, size_t max)
 {
     for (;;) {
         size_t have = (size_t)(m->u.lim - m->u.p);
@@ -126,7 +126,7 @@ ckpt_str machine_line(struct machine *m, size_t max)
 
 bool push_int_line(struct machine *m)
 {
-    ckpt_str s = machine_line(m, MACHINE_LONGEST_COPY - 1);
+    ckpt_str s = machine_read_line(m, MACHINE_LONGEST_COPY - 1);
     int64_t i;
     if (!s.ptr)
         return false;
@@ -135,7 +135,7 @@ bool push_int_line(struct machine *m)
     if (m->u.op == PICKLE_LONG && s.len && s.ptr[s.len - 1] == 'L')
         s.len--;
     if (pickle_text_int(s, &i))
-        return machine_push(m, machine_int(m, i));
+        return machine_push(m, machine_get_int(m, i));
     unsigned char *bytes = malloc(s.len / 2 + 16); /* a digit has less than four bits */
     if (!bytes)
         return unpickler_fail_memory(&m->u);
@@ -148,7 +148,7 @@ bool push_int_line(struct machine *m)
 
 bool push_float_line(struct machine *m)
 {
-    ckpt_str s = machine_line(m, MACHINE_LONGEST_COPY - 1);
+    ckpt_str s = machine_read_line(m, MACHINE_LONGEST_COPY - 1);
     double f;
     if (!s.ptr)
         return false;
@@ -272,8 +272,8 @@ static bool push_span(struct machine *m, ckpt_value_type type, uint64_t n)
     return count_characters(m, n, &s->count) && machine_push(m, v);
 }
 
-/* get_word_slot - returns the slot of m->words for the text S; NULL: S is too long. m->words are short texts
- * that were pushed recently: every tensor has the texts "storage" and "cpu", which not all writers
+/* get_word_slot - returns the slot of m->recent_words for the text S; NULL: S is too long. These are short
+ * texts that were pushed recently: every tensor has the texts "storage" and "cpu", which not all writers
  * memoize. */
 static ckpt_value **get_word_slot(struct machine *m, ckpt_str s)
 {
@@ -281,7 +281,7 @@ static ckpt_value **get_word_slot(struct machine *m, ckpt_str s)
         return NULL;
     const unsigned char *c = (const unsigned char *)s.ptr;
     size_t hash = s.len * 37 + c[0] * 5u + c[s.len / 2] * 11u + c[s.len - 1]; /* bounded: a hash may wrap */
-    return &m->words[hash % MACHINE_WORDS];
+    return &m->recent_words[hash % MACHINE_WORDS];
 }
 
 /* is_memoized - returns true if a PUT follows: this writer memoizes texts, and would have used GET for an
@@ -291,7 +291,6 @@ static bool is_memoized(const struct machine *m)
     return m->u.p < m->u.lim && (*m->u.p == PICKLE_BINPUT || *m->u.p == PICKLE_LONG_BINPUT);
 }
 
-/* push_content - pushes the next N bytes as a text or as bytes. */
 static bool push_content(struct machine *m, ckpt_value_type type, uint64_t n)
 {
     if (n > MACHINE_LONGEST_COPY)

@@ -134,9 +134,9 @@ static ckpt_value *new_text(arena *a, uint8_t op, struct show_argument *arg)
 
 static ckpt_value *new_bigint(arena *a, const unsigned char *bytes, size_t n)
 {
-    n = integer_trim(bytes, n);
+    n = integer_trimmed_size(bytes, n);
     if (n <= 8)
-        return value_int(a, integer_small(bytes, n));
+        return value_int(a, integer_load(bytes, n));
     ckpt_value *v = value_new(a, CKPT_V_BIGINT, 0);
     if (!v)
         return NULL;
@@ -203,7 +203,7 @@ static ckpt_value *build_node(struct show_state *s, trace_ref ref, unsigned dept
 
 static bool put_items(struct show_state *s, ckpt_value *v, const struct trace_node *n, unsigned depth)
 {
-    for (uint32_t i = 0; depth && i < n->kept && s->nodes_left; i++) {
+    for (uint32_t i = 0; depth && i < n->nkept && s->nodes_left; i++) {
         ckpt_value *item = build_node(s, n->items[i], depth - 1);
         if (!item || !value_append(s->a, v, item))
             return false;
@@ -213,7 +213,7 @@ static bool put_items(struct show_state *s, ckpt_value *v, const struct trace_no
 
 static bool put_pairs(struct show_state *s, ckpt_value *v, const struct trace_node *n, unsigned depth)
 {
-    for (uint32_t i = 0; depth && i + 1 < n->kept && s->nodes_left > 1; i += 2) {
+    for (uint32_t i = 0; depth && i + 1 < n->nkept && s->nodes_left > 1; i += 2) {
         ckpt_value *key = build_node(s, n->items[i], depth - 1),
                    *val = build_node(s, n->items[i + 1], depth - 1);
         if (!key || !val || !value_put(s->a, v, key, val))
@@ -263,7 +263,7 @@ static ckpt_value *build_node(struct show_state *s, trace_ref ref, unsigned dept
     return v && v->u.pid ? v : NULL;
 }
 
-ckpt_value *show_value(source *src, trace_ref ref, arena *a, size_t nodes, ckpt_error *err)
+ckpt_value *pickle_build_value(source *src, trace_ref ref, arena *a, size_t nodes, ckpt_error *err)
 {
     struct show_state s = {src, a, nodes, err};
     if (err)

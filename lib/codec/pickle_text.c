@@ -122,17 +122,17 @@ size_t pickle_text_bigint(ckpt_str line, unsigned char *out)
         carry += out[i] ^ 0xffu;
         out[i] = (unsigned char)carry;
     }
-    return integer_trim(out, used);
+    return integer_trimmed_size(out, used);
 }
 
-size_t integer_trim(const unsigned char *at, size_t n)
+size_t integer_trimmed_size(const unsigned char *at, size_t n)
 {
     while (n > 1 && ((at[n - 1] == 0 && at[n - 2] < 0x80) || (at[n - 1] == 0xff && at[n - 2] >= 0x80)))
         n--;
     return n;
 }
 
-int64_t integer_small(const unsigned char *at, size_t n)
+int64_t integer_load(const unsigned char *at, size_t n)
 {
     uint64_t v = n && at[n - 1] >= 0x80 ? UINT64_MAX : 0;
     while (n-- > 0)

@@ -14,11 +14,11 @@ bool pickle_text_int(ckpt_str line, int64_t *out);
  * have room for line.len / 2 + 16 bytes. Returns the number of bytes, trimmed, or PICKLE_TEXT_BAD: not an
  * integer, or more digits than Python accepts. */
 size_t pickle_text_bigint(ckpt_str line, unsigned char *out);
-/* integer_trim - returns how many of the N > 0 bytes at AT, a little-endian two's complement integer, are
- * needed; at least 1. */
-size_t integer_trim(const unsigned char *at, size_t n);
-/* integer_small - returns the value of the N <= 8 bytes at AT, a little-endian two's complement integer. */
-int64_t integer_small(const unsigned char *at, size_t n);
+/* integer_trimmed_size - returns how many of the N > 0 bytes at AT, a little-endian two's complement integer,
+ * are needed; at least 1. */
+size_t integer_trimmed_size(const unsigned char *at, size_t n);
+/* integer_load - returns the value of the N <= 8 bytes at AT, a little-endian two's complement integer. */
+int64_t integer_load(const unsigned char *at, size_t n);
 /* pickle_text_float - parses a number as Python's float(line) does, in any locale. */
 bool pickle_text_float(ckpt_str line, double *out);
 /* pickle_text_decode - decodes the line of STRING, a Python 2 repr ('…' or "…" with escapes), to the

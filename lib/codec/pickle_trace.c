@@ -28,12 +28,11 @@
 #define MIN_MEMORY_LIMIT ((uint64_t)64 << 20)
 #define KEEP_ITEMS 256u /* of a container: more than any report shows */
 
-/* move_to_node - moves the stack items from FROM on to V. */
 static bool move_to_node(struct tracer *t, struct trace_node *v, size_t from)
 {
     const trace_ref *items = t->u.top > from ? t->stack + from : NULL; /* bounded: inside the stack */
-    return v && node_report_held(t, items, t->u.top - from) &&
-           node_add(t, v, items, t->u.top - from, KEEP_ITEMS);
+    return v && node_report_globals(t, items, t->u.top - from) &&
+           node_add_items(t, v, items, t->u.top - from, KEEP_ITEMS);
 }
 
 /* collect_items - replaces the stack items from FROM on by a node that contains them. */
@@ -122,8 +121,8 @@ static trace_ref read_global(struct tracer *t)
     return import_global(t, str_of(module, module_len), str_of(name, name_len));
 }
 
-/* could_be_any - returns true if R may be an object of any type when the pickle is loaded. */
-static bool could_be_any(trace_ref r)
+/* may_be_any_object - returns true if R may be an object of any type when the pickle is loaded. */
+static bool may_be_any_object(trace_ref r)
 {
     const struct trace_node *n = trace_node(r);
     return n && (n->kind == TRACE_GLOBAL || n->kind == TRACE_CALL || n->kind == TRACE_PERSID ||
@@ -149,10 +148,10 @@ static bool op_stack_global(struct tracer *t)
     size_t module_len = 0, name_len = 0,
            slot = (size_t)((trace_offset(module_ref) * 31 + trace_offset(name_ref)) % SEEN_NAMES);
     t->u.top -= 2;
-    if (could_be_any(module_ref) || could_be_any(name_ref)) {
-        if (!could_be_any(module_ref))
+    if (may_be_any_object(module_ref) || may_be_any_object(name_ref)) {
+        if (!may_be_any_object(module_ref))
             (void)tracer_read_text(t, module_ref, module, sizeof module, &module_len);
-        if (!could_be_any(name_ref))
+        if (!may_be_any_object(name_ref))
             (void)tracer_read_text(t, name_ref, name, sizeof name, &name_len);
         if (t->u.status != CKPT_OK)
             return false;
@@ -179,7 +178,7 @@ static bool push_call(struct tracer *t, trace_ref callable, trace_ref args, trac
 {
     struct trace_node *v = node_new(t, TRACE_CALL);
     const trace_ref parts[3] = {callable, args, kwargs};
-    if (!v || !node_report_held(t, parts + 1, 2) || !node_add(t, v, parts, kwargs ? 3 : 2, 3))
+    if (!v || !node_report_globals(t, parts + 1, 2) || !node_add_items(t, v, parts, kwargs ? 3 : 2, 3))
         return false;
     struct trace_step s = {.what = TRACE_STEP_CALL, .subject = node_ref(v), .number = ++t->result->calls};
     return tracer_report(t, &s) && tracer_push(t, node_ref(v));
@@ -204,7 +203,7 @@ static bool op_reduce(struct tracer *t)
     if (!unpickler_need(&t->u, 2))
         return false;
     trace_ref callable = t->stack[t->u.top - 2], args = t->stack[t->u.top - 1];
-    if (!could_be_any(callable))
+    if (!may_be_any_object(callable))
         return fail_op(t, "calls {%s}; {=a class, function or object} belongs there",
                        get_kind_name(callable));
     if (!can_be_arguments(args))
@@ -220,9 +219,9 @@ static bool op_newobj_ex(struct tracer *t)
     trace_ref callable = t->stack[t->u.top - 3], args = t->stack[t->u.top - 2],
               kwargs = t->stack[t->u.top - 1];
     const struct trace_node *k = trace_node(kwargs);
-    if (!could_be_any(callable))
+    if (!may_be_any_object(callable))
         return fail_op(t, "calls {%s}; {=a class} belongs there", get_kind_name(callable));
-    if (!can_be_arguments(args) || !(could_be_any(kwargs) || (k && k->kind == TRACE_DICT)))
+    if (!can_be_arguments(args) || !(may_be_any_object(kwargs) || (k && k->kind == TRACE_DICT)))
         return fail_op(t, "has {%s and %s} for arguments; {=a tuple and a dict} belong there",
                        get_kind_name(args), get_kind_name(kwargs));
     t->u.top -= 3;
@@ -239,7 +238,7 @@ static bool op_obj(struct tracer *t, trace_ref klass)
         return fail_op(t, "finds {0 values} above the MARK; {=a class} belongs there");
     if (t->u.op == PICKLE_OBJ) {
         klass = t->stack[from];
-        if (!could_be_any(klass))
+        if (!may_be_any_object(klass))
             return fail_op(t, "calls {%s}; {=a class} belongs there", get_kind_name(klass));
         from++;
     }
@@ -258,13 +257,13 @@ static bool op_inst(struct tracer *t)
 
 static bool op_persid(struct tracer *t)
 {
-    trace_ref id = tracer_constant(t);
+    trace_ref id = tracer_constant_ref(t);
     if (t->u.op == PICKLE_PERSID ? !tracer_read_line(t, NULL, NULL) : !unpickler_need(&t->u, 1))
         return false;
     if (t->u.op == PICKLE_BINPERSID)
         id = t->stack[--t->u.top];
     struct trace_node *v = node_new(t, TRACE_PERSID);
-    if (!v || !node_report_held(t, &id, 1) || !node_add(t, v, &id, 1, 1))
+    if (!v || !node_report_globals(t, &id, 1) || !node_add_items(t, v, &id, 1, 1))
         return false;
     struct trace_step s = {.what = TRACE_STEP_PERSID, .subject = id, .number = t->result->opcodes};
     return tracer_report(t, &s) && tracer_push(t, node_ref(v));
@@ -286,7 +285,7 @@ static bool add_state(struct tracer *t, trace_ref target, trace_ref state)
         node_release(t, state);
         return true;
     }
-    return (v->n > 2 || node_add(t, v, &none, 1, 4)) && node_add(t, v, &state, 1, 4);
+    return (v->nitems > 2 || node_add_items(t, v, &none, 1, 4)) && node_add_items(t, v, &state, 1, 4);
 }
 
 static bool op_build(struct tracer *t)
@@ -294,8 +293,8 @@ static bool op_build(struct tracer *t)
     if (!unpickler_need(&t->u, 2))
         return false;
     trace_ref state = t->stack[--t->u.top], target = t->stack[t->u.top - 1];
-    return node_report_held(t, &state, 1) && report_change(t, target, state) && add_state(t, target, state) &&
-           joblib_skip_array(t, target, state);
+    return node_report_globals(t, &state, 1) && report_change(t, target, state) &&
+           add_state(t, target, state) && joblib_skip_array(t, target, state);
 }
 
 /* is_bytearray - returns true if R is a bytearray. APPEND and SETITEM accept it, because loaders call
@@ -319,20 +318,20 @@ static bool add_to_container(struct tracer *t, size_t from)
                                                              : v->kind == TRACE_LIST);
     t->u.top = from;
     if (n == 0) /* pickle.py calls extend() even for no items */
-        return t->u.op != PICKLE_APPENDS || !could_be_any(target) || report_change(t, target, 0);
+        return t->u.op != PICKLE_APPENDS || !may_be_any_object(target) || report_change(t, target, 0);
     bool is_array = t->u.op != PICKLE_ADDITEMS && is_bytearray(target);
-    if (!is_array && !could_be_any(target) && !has_right_kind)
+    if (!is_array && !may_be_any_object(target) && !has_right_kind)
         return fail_op(t, "adds to {%s}; {=a %s} belongs there", get_kind_name(target),
                        pairs                        ? "dict"
                        : t->u.op == PICKLE_ADDITEMS ? "set"
                                                     : "list");
-    if (!node_report_held(t, t->stack + from, n) ||
-        (could_be_any(target) && !report_change(t, target, t->stack[from])))
+    if (!node_report_globals(t, t->stack + from, n) ||
+        (may_be_any_object(target) && !report_change(t, target, t->stack[from])))
         return false;
     bool keeps_items = has_right_kind &&
                        !(pairs && v->kind == TRACE_LIST); /* replaced items of a list are not tracked */
-    struct trace_node none = {.kept = 0};
-    return node_add(t, keeps_items ? v : &none, t->stack + from, n, keeps_items ? KEEP_ITEMS : 0);
+    struct trace_node none = {.nkept = 0};
+    return node_add_items(t, keeps_items ? v : &none, t->stack + from, n, keeps_items ? KEEP_ITEMS : 0);
 }
 
 static bool add_above_mark(struct tracer *t)
@@ -345,7 +344,7 @@ static bool add_above_mark(struct tracer *t)
  * the opcode, it cannot be read again, so an opaque value is pushed. */
 static bool push_constant(struct tracer *t)
 {
-    return t->argument_after_buffer ? push_opaque(t) : tracer_push(t, tracer_constant(t));
+    return t->argument_after_buffer ? push_opaque(t) : tracer_push(t, tracer_constant_ref(t));
 }
 
 /* op_counted - pushes text or bytes that follow a length of WIDTH bytes. */
@@ -359,7 +358,7 @@ static bool op_counted(struct tracer *t, size_t width, bool is_signed)
         return unpickler_fail_length(&t->u, (int32_t)(uint32_t)n);
     bool is_bytes = t->u.op == PICKLE_BINBYTES || t->u.op == PICKLE_SHORT_BINBYTES ||
                     t->u.op == PICKLE_BINBYTES8 || t->u.op == PICKLE_BYTEARRAY8;
-    if (t->options->payloads && !payload_report_counted(t, n))
+    if (t->options->reports_payloads && !payload_report_bytes(t, n))
         return false;
     return tracer_skip(t, n, is_bytes) && push_constant(t);
 }
@@ -368,14 +367,14 @@ static bool op_counted(struct tracer *t, size_t width, bool is_signed)
 static bool op_constant(struct tracer *t)
 {
     switch (pickle_op(t->u.op)->argument) {
-    case PICKLE_ARG_NONE: return tracer_push(t, tracer_constant(t));
+    case PICKLE_ARG_NONE: return tracer_push(t, tracer_constant_ref(t));
     case PICKLE_ARG_U1: return tracer_take(t, 1) && push_constant(t);
     case PICKLE_ARG_U2: return tracer_take(t, 2) && push_constant(t);
     case PICKLE_ARG_U4:
     case PICKLE_ARG_I4: return tracer_take(t, 4) && push_constant(t);
     case PICKLE_ARG_F8: return tracer_take(t, 8) && push_constant(t);
     case PICKLE_ARG_LINE:
-        return (t->options->payloads && (t->u.op == PICKLE_UNICODE || t->u.op == PICKLE_STRING)
+        return (t->options->reports_payloads && (t->u.op == PICKLE_UNICODE || t->u.op == PICKLE_STRING)
                     ? payload_report_line(t)
                     : tracer_read_line(t, NULL, NULL)) &&
                push_constant(t);
@@ -393,7 +392,7 @@ static bool op_frame(struct tracer *t)
         return false;
     uint64_t n = load_u64le(b), end = UINT64_MAX;
     if (t->options->buffer_frames)
-        return tracer_cross_frame(t, n);
+        return tracer_ensure_buffered(t, n);
     bool in_frame = t->buffer_end != UINT64_MAX && unpickler_offset(&t->u) < t->buffer_end;
     if (!checked_add(unpickler_offset(&t->u), n, &end) || end > t->u.r.end || in_frame) {
         t->result->by_frame_differs = t->result->by_frame_differs || in_frame;
@@ -405,7 +404,6 @@ static bool op_frame(struct tracer *t)
     return true;
 }
 
-/* drop_items - removes the stack items from FROM on. */
 static bool drop_items(struct tracer *t, size_t from)
 {
     for (size_t i = t->u.top; i-- > from;) {
@@ -427,8 +425,8 @@ static bool op_pop(struct tracer *t)
     return unpickler_need(&t->u, 1) && drop_items(t, t->u.top - 1);
 }
 
-/* memo_op - calls RUN, tracer_get or tracer_put, with the memo index in the next WIDTH bytes. */
-static bool memo_op(struct tracer *t, size_t width, bool (*run)(struct tracer *, uint64_t))
+/* op_memo - calls RUN, tracer_get_memo or tracer_put_memo, with the memo index in the next WIDTH bytes. */
+static bool op_memo(struct tracer *t, size_t width, bool (*run)(struct tracer *, uint64_t))
 {
     const unsigned char *b = tracer_take(t, width);
     return b && run(t, width == 1 ? b[0] : load_u32le(b));
@@ -459,7 +457,7 @@ static bool op_dup(struct tracer *t)
 {
     if (!unpickler_need(&t->u, 1))
         return false;
-    tracer_share(t->stack[t->u.top - 1]);
+    tracer_mark_shared(t->stack[t->u.top - 1]);
     return tracer_push(t, t->stack[t->u.top - 1]);
 }
 
@@ -502,11 +500,11 @@ static bool run_op(struct tracer *t)
     case PICKLE_TUPLE3: return op_tuple(t, 3);
     case PICKLE_GET:
     case PICKLE_PUT: return tracer_run_memo_line(t);
-    case PICKLE_BINGET: return memo_op(t, 1, tracer_get);
-    case PICKLE_LONG_BINGET: return memo_op(t, 4, tracer_get);
-    case PICKLE_BINPUT: return memo_op(t, 1, tracer_put);
-    case PICKLE_LONG_BINPUT: return memo_op(t, 4, tracer_put);
-    case PICKLE_MEMOIZE: return tracer_put(t, t->u.memo_count);
+    case PICKLE_BINGET: return op_memo(t, 1, tracer_get_memo);
+    case PICKLE_LONG_BINGET: return op_memo(t, 4, tracer_get_memo);
+    case PICKLE_BINPUT: return op_memo(t, 1, tracer_put_memo);
+    case PICKLE_LONG_BINPUT: return op_memo(t, 4, tracer_put_memo);
+    case PICKLE_MEMOIZE: return tracer_put_memo(t, t->u.memo_count);
     case PICKLE_PROTO: return op_proto(t);
     case PICKLE_FRAME: return op_frame(t);
     case PICKLE_NEXT_BUFFER: return tracer_report_number(t, TRACE_STEP_BUFFER, 0) && push_opaque(t);
@@ -515,9 +513,9 @@ static bool run_op(struct tracer *t)
     }
 }
 
-/* report_crossing - ends the frame. If the opcode that just ran began in the frame, reports that it exceeds
- * it. */
-static bool report_crossing(struct tracer *t)
+/* end_exceeded_frame - ends the frame. If the opcode that just ran began in the frame, reports that it
+ * exceeds it. */
+static bool end_exceeded_frame(struct tracer *t)
 {
     bool began_inside = t->u.at < t->buffer_end;
     t->buffer_end = UINT64_MAX;
@@ -555,19 +553,19 @@ static bool run_pickle(struct tracer *t)
         if (!run_op(t))
             return false;
         bool exceeds = !t->options->buffer_frames && unpickler_offset(&t->u) > t->buffer_end;
-        if (exceeds && t->u.op != PICKLE_FRAME && !report_crossing(t))
+        if (exceeds && t->u.op != PICKLE_FRAME && !end_exceeded_frame(t))
             return false;
     }
     size_t below = t->u.top ? t->u.top - 1 : 0;
-    if (!unpickler_need(&t->u, 1) || !node_report_held(t, t->stack + t->u.top - 1, 1))
+    if (!unpickler_need(&t->u, 1) || !node_report_globals(t, t->stack + t->u.top - 1, 1))
         return false;
-    t->result->stopped = true;
+    t->result->reached_stop = true;
     return below + t->u.nmarks == 0 || tracer_report_number(t, TRACE_STEP_LEFTOVER, below + t->u.nmarks);
 }
 
 static ckpt_value *read_value(const struct trace *of, trace_ref r, arena *a, size_t nodes, ckpt_error *err)
 {
-    return show_value(((const struct tracer *)of)->u.r.src, r, a, nodes, err);
+    return pickle_build_value(((const struct tracer *)of)->u.r.src, r, a, nodes, err);
 }
 
 /* choose_memory_limit - returns the maximum size of the arena for a pickle of LENGTH bytes. */
@@ -585,7 +583,7 @@ ckpt_status pickle_trace(source *src, uint64_t pos, uint64_t end, const struct t
     struct tracer *t = calloc(1, sizeof *t);
     arena *a = arena_new(choose_memory_limit(end > pos ? end - pos : 0, opts));
     ckpt_status st = t && a ? CKPT_OK : fail_memory(err);
-    *out = (struct trace_end){.next = pos, .calls = opts->calls_before};
+    *out = (struct trace_end){.next_offset = pos, .calls = opts->calls_before};
     memset(out->first_use, 0xff, sizeof out->first_use);
     if (st != CKPT_OK)
         goto done;
@@ -595,7 +593,7 @@ ckpt_status pickle_trace(source *src, uint64_t pos, uint64_t end, const struct t
     t->buffer_end = opts->buffer_frames ? pos : UINT64_MAX;
     if (unpickler_init(&t->u, a, src, pos, end, err) == CKPT_OK) {
         (void)run_pickle(t);
-        out->next = out->stopped ? unpickler_offset(&t->u) : t->u.at;
+        out->next_offset = out->reached_stop ? unpickler_offset(&t->u) : t->u.at;
     }
     st = t->u.status;
     unpickler_free(&t->u);

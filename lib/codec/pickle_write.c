@@ -51,19 +51,19 @@ static void find_next_entry(pickle_writer *w, struct pickle_frame *f)
 {
     for (; f->next_entry < f->end; f->next_entry++) {
         f->replacement = str_of(NULL, 0);
-        if (!f->calls_hook || w->hooks->entry(w->hooks->user, f->container, f->next_entry, &f->replacement))
+        if (!f->calls_hook ||
+            w->hooks->keep_entry(w->hooks->user, f->container, f->next_entry, &f->replacement))
             return;
     }
 }
 
-/* begin_run - begins a run of the entries in [FROM, END) of the container. */
 static void begin_run(pickle_writer *w, struct pickle_frame *f, enum run_kind kind, uint32_t from,
                       uint32_t end)
 {
     bool is_call = f->container->type == CKPT_V_CALL;
     f->has_pairs = kind == RUN_PAIRS;
     f->has_batches = kind != RUN_OPERANDS;
-    f->calls_hook = w->hooks->entry &&
+    f->calls_hook = w->hooks->keep_entry &&
                     (f->has_pairs || !is_call || value_extra_of(f->container)->npairs == 0);
     f->has_mark = f->is_single = f->value_is_next = false;
     f->next_entry = from;
@@ -167,7 +167,7 @@ static const ckpt_value *step_list_or_dict(pickle_writer *w, struct pickle_frame
         f->phase = 1;
         pickle_put_op(w, is_dict ? PICKLE_EMPTY_DICT : PICKLE_EMPTY_LIST);
         if (f->shared)
-            emit_node_put_site(w, f->v);
+            add_put_site_after(w, f->v);
         begin_run(w, f, is_dict ? RUN_PAIRS : RUN_ITEMS, 0, is_dict ? f->v->u.dict.n : f->v->u.seq.n);
     }
     return get_next_of_run(w, f);
@@ -189,7 +189,7 @@ static const ckpt_value *step_tuple(pickle_writer *w, struct pickle_frame *f)
         return next;
     pickle_put_op(w, has_mark ? PICKLE_TUPLE : short_ops[f->count]);
     if (f->shared)
-        emit_node_put_site(w, f->v);
+        add_put_site_after(w, f->v);
     return NULL;
 }
 
@@ -209,7 +209,7 @@ static const ckpt_value *step_set(pickle_writer *w, struct pickle_frame *f)
     pickle_put_op(w, PICKLE_TUPLE1);
     pickle_put_op(w, PICKLE_REDUCE);
     if (f->shared)
-        emit_node_put_site(w, f->v);
+        add_put_site_after(w, f->v);
     return NULL;
 }
 
@@ -219,7 +219,7 @@ static const ckpt_value *step_persid(pickle_writer *w, struct pickle_frame *f)
         return f->v->u.pid;
     pickle_put_op(w, PICKLE_BINPERSID);
     if (f->shared)
-        emit_node_put_site(w, f->v);
+        add_put_site_after(w, f->v);
     return NULL;
 }
 
@@ -253,17 +253,15 @@ static bool emit_call(pickle_writer *w, struct pickle_frame *f)
                      : f->v->call == CALL_NEWOBJ ? PICKLE_NEWOBJ
                                                  : PICKLE_REDUCE);
     if (f->shared)
-        emit_node_put_site(w, f->v);
+        add_put_site_after(w, f->v);
     return false;
 }
 
-/* count_items_before_build - returns how many items were added before the first BUILD. */
 static uint32_t count_items_before_build(const struct value_extra *m)
 {
     return m->nstates == 0 || m->items_before_build > m->nitems ? m->nitems : m->items_before_build;
 }
 
-/* count_pairs_before_build - returns how many pairs were added before the first BUILD. */
 static uint32_t count_pairs_before_build(const struct value_extra *m)
 {
     uint32_t pairs = m->nstates == 0 ? m->npairs : m->items_before_build - count_items_before_build(m);
@@ -366,16 +364,16 @@ static ckpt_status check_call(const ckpt_value *v, ckpt_error *err)
     return CKPT_OK;
 }
 
-/* count_begun - counts how often V was begun; fails after MAX_ENTERED times. A value that contains itself,
- * and is put into the memo after its items, is begun again inside itself until all lists, dicts and objects
- * in the cycle are in the memo. */
-static ckpt_status count_begun(pickle_writer *w, const ckpt_value *v, ckpt_error *err)
+/* increment_begin_count - counts how often V was begun; fails after MAX_ENTERED times. A value that contains
+ * itself, and is put into the memo after its items, is begun again inside itself until all lists, dicts and
+ * objects in the cycle are in the memo. */
+static ckpt_status increment_begin_count(pickle_writer *w, const ckpt_value *v, ckpt_error *err)
 {
-    uint32_t n = map_get_num(w->begun_incomplete, ptr_key(v));
+    uint32_t n = map_get_num(w->begin_counts, ptr_key(v));
     n = n == MAP_NONE ? 1 : n + 1;
     if (n > MAX_ENTERED)
         return fail_lossy(v, err, "contains itself in a way that protocol 2 cannot hold");
-    if (!map_set_num(w->begun_incomplete, ptr_key(v), n))
+    if (!map_set_num(w->begin_counts, ptr_key(v), n))
         return fail_memory(err);
     return CKPT_OK;
 }
@@ -385,7 +383,7 @@ static ckpt_status push_frame(pickle_writer *w, const ckpt_value *v, bool shared
     if (v->type == CKPT_V_CALL)
         CKPT_TRY(check_call(v, err));
     if (shared && v->type != CKPT_V_LIST && v->type != CKPT_V_DICT)
-        CKPT_TRY(count_begun(w, v, err));
+        CKPT_TRY(increment_begin_count(w, v, err));
     if (w->nframes == MAX_NESTING)
         return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "values nested {deeper} than {=%u}", MAX_NESTING);
     struct pickle_frame f = {.v = v, .container = v, .shared = shared};
@@ -428,7 +426,7 @@ static bool put_scalar(pickle_writer *w, const ckpt_value *v)
 
 static void put_leaf(pickle_writer *w, const ckpt_value *v)
 {
-    ckpt_status st = w->hooks->leaf(w->hooks->user, w, v, w->err);
+    ckpt_status st = w->hooks->write_leaf(w->hooks->user, w, v, w->err);
     if (w->status == CKPT_OK)
         w->status = st;
 }
@@ -441,7 +439,7 @@ static bool put_span_or_leaf(pickle_writer *w, const ckpt_value *v)
         emit_bytes(w, v);
     else if (v->type == CKPT_V_STR || v->type == CKPT_V_STR8)
         emit_span(w, v->type == CKPT_V_STR ? PICKLE_BINUNICODE : PICKLE_BINSTRING, v->u.span);
-    else if ((v->type == CKPT_V_PERSID || v->type == CKPT_V_TENSOR) && w->hooks->leaf)
+    else if ((v->type == CKPT_V_PERSID || v->type == CKPT_V_TENSOR) && w->hooks->write_leaf)
         put_leaf(w, v);
     else
         return false;
@@ -461,7 +459,7 @@ static ckpt_status begin_value(pickle_writer *w, const ckpt_value *v, ckpt_error
         return w->status;
     if (put_span_or_leaf(w, v)) {
         if (shared)
-            emit_node_put_site(w, v);
+            add_put_site_after(w, v);
         return w->status;
     }
     if (v->type == CKPT_V_TENSOR)
@@ -472,7 +470,7 @@ static ckpt_status begin_value(pickle_writer *w, const ckpt_value *v, ckpt_error
 static ckpt_status write_all(pickle_writer *w, const ckpt_value *root, ckpt_error *err)
 {
     pickle_put_op(w, PICKLE_PROTO);
-    buf_byte(w->out, w->hooks->literal ? 3 : 2);
+    buf_byte(w->out, w->hooks->has_literal_names ? 3 : 2);
     CKPT_TRY(begin_value(w, root, err));
     while (w->nframes && buf_ok(w->out)) {
         const ckpt_value *next = step_frame(w, &w->frames[w->nframes - 1]);
@@ -482,7 +480,7 @@ static ckpt_status write_all(pickle_writer *w, const ckpt_value *root, ckpt_erro
         else
             pop_frame(w);
     }
-    emit_finish(w);
+    pickle_writer_finish(w);
     if (buf_ok(w->out))
         return CKPT_OK;
     if (w->out->len >= w->out->max / 2)
@@ -501,10 +499,10 @@ static ckpt_status write_pickle(const ckpt_value *root, const struct pickle_hook
 {
     static const struct pickle_hooks none;
     pickle_writer w = {
-        .out = out, .hooks = hooks ? hooks : &none, .nmemo = *memo, .widen = widen, .err = err};
-    ckpt_status st = emit_init(&w) ? write_all(&w, root, err) : w.status;
+        .out = out, .hooks = hooks ? hooks : &none, .nmemo = *memo, .widens_next_int = widen, .err = err};
+    ckpt_status st = pickle_writer_init(&w) ? write_all(&w, root, err) : w.status;
     *memo = w.nmemo;
-    emit_free(&w);
+    pickle_writer_free(&w);
     return st;
 }
 

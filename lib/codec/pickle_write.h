@@ -14,15 +14,15 @@ struct pickle_hooks {
     void *user;
     /* replace - returns the node to write instead of V (usually V itself). */
     const ckpt_value *(*replace)(void *user, const ckpt_value *v);
-    /* entry - returns false to leave out entry I of container V; may set *TEXT, whose .ptr is NULL before, to
-     * replace the key of a pair, or the item of a sequence. *TEXT must live until the pickle is written.
-     * Entries of a CALL are its pairs, if it has any, else its items. */
-    bool (*entry)(void *user, const ckpt_value *v, uint32_t i, ckpt_str *text);
+    /* keep_entry - returns false to leave out entry I of container V; may set *TEXT, whose .ptr is NULL
+     * before, to replace the key of a pair, or the item of a sequence. *TEXT must live until the pickle is
+     * written. Entries of a CALL are its pairs, if it has any, else its items. */
+    bool (*keep_entry)(void *user, const ckpt_value *v, uint32_t i, ckpt_str *text);
     /* literal - write protocol 3, which does not translate names: the graph has a name (VALUE_PYTHON3_NAME)
      * that loaders of protocol 2 would translate to a Python 3 name. The opcodes are the same. */
-    bool literal;
-    /* leaf - writes V, a PERSID or TENSOR, by the calls below. */
-    ckpt_status (*leaf)(void *user, pickle_writer *w, const ckpt_value *v, ckpt_error *err);
+    bool has_literal_names;
+    /* write_leaf - writes V, a PERSID or TENSOR, by the calls below. */
+    ckpt_status (*write_leaf)(void *user, pickle_writer *w, const ckpt_value *v, ckpt_error *err);
 };
 
 /* pickle_write - appends PROTO 2 (or 3) .. STOP for ROOT to OUT. CKPT_ELOSSY: the protocol cannot hold a
@@ -34,7 +34,7 @@ ckpt_status pickle_write(const ckpt_value *root, const struct pickle_hooks *hook
 ckpt_status pickle_write_filled(const ckpt_value *root, const struct pickle_hooks *hooks, size_t size,
                                 buf *out, bool *fits, ckpt_error *err);
 
-/* For leaf hooks: each appends one complete value, or one opcode. */
+/* For write_leaf: each appends one complete value, or one opcode. */
 void pickle_put_op(pickle_writer *w, enum pickle_opcode op);
 void pickle_put_int(pickle_writer *w, int64_t i);
 void pickle_put_uint(pickle_writer *w, uint64_t u);

@@ -81,13 +81,12 @@ static ckpt_status set_entries(struct sstable_block *b, size_t n, ckpt_error *er
     return CKPT_OK;
 }
 
-/* load_block - reads the block of SIZE bytes at OFFSET of SRC into B. */
 static ckpt_status load_block(source *src, uint64_t offset, uint64_t size, struct sstable_block *b,
                               ckpt_error *err)
 {
     uint64_t all;
     size_t n;
-    *b = (struct sstable_block){.at = source_pos(src, offset), .first = true};
+    *b = (struct sstable_block){.at = source_pos(src, offset), .at_first_entry = true};
     buf_init(&b->key, MAX_KEY);
     if (!checked_add(size, TRAILER, &all) || !range_within(offset, all, src->size) || !checked_size(all, &n))
         return fail(err, CKPT_ETRUNCATED, offset < src->size ? b->at : source_pos(src, src->size),
@@ -109,9 +108,9 @@ static ckpt_status load_block(source *src, uint64_t offset, uint64_t size, struc
 
 ckpt_status sstable_load(const struct sstable *t, size_t i, struct sstable_block *b, ckpt_error *err)
 {
-    ckpt_status st = load_block(t->src, t->block[i].offset, t->block[i].size, b, err);
-    b->last = t->block[i].last;
-    b->after = i ? t->block[i - 1].last : str_of(NULL, 0); /* bounded: I is above 0 */
+    ckpt_status st = load_block(t->src, t->blocks[i].offset, t->blocks[i].size, b, err);
+    b->last_key = t->blocks[i].last_key;
+    b->keys_after = i ? t->blocks[i - 1].last_key : str_of(NULL, 0); /* bounded: I is above 0 */
     return st;
 }
 
@@ -129,9 +128,9 @@ static bool read_key(struct sstable_block *b, uint64_t shared, uint64_t others, 
     if (shared > b->key.len || others > b->entries.left)
         return false;
     ckpt_str added = str_of((const char *)cursor_take(&b->entries, (size_t)others), (size_t)others);
-    *ascends = b->first ? !b->after.ptr || str_compare(b->after, added) < 0
-                        : str_compare(str_skip(buf_view(&b->key), (size_t)shared), added) < 0;
-    b->first = false;
+    *ascends = b->at_first_entry ? !b->keys_after.ptr || str_compare(b->keys_after, added) < 0
+                                 : str_compare(str_skip(buf_view(&b->key), (size_t)shared), added) < 0;
+    b->at_first_entry = false;
     b->key.len = (size_t)shared;
     buf_put(&b->key, added.ptr, added.len);
     return true;
@@ -153,7 +152,7 @@ ckpt_status sstable_next(struct sstable_block *b, ckpt_str *key, cursor *value, 
         return fail(err, CKPT_EFORMAT, b->at, "an entry reaches beyond {the end} of {=its block}");
     *key = buf_view(&b->key);
     *value = cursor_sub(c, (size_t)size);
-    bool is_in_block = !b->last.ptr || str_compare(*key, b->last) <= 0;
+    bool is_in_block = !b->last_key.ptr || str_compare(*key, b->last_key) <= 0;
     return ascends && is_in_block
                ? CKPT_OK
                : fail(err, CKPT_EFORMAT, b->at, "the keys {do not ascend} at \"%.*s\", as {=they must}",
@@ -173,7 +172,7 @@ static ckpt_status add_handle(struct sstable *t, arena *a, ckpt_str key, cursor 
                               ckpt_error *err)
 {
     struct sstable_handle h = {.offset = cursor_varint(&value), .size = cursor_varint(&value)};
-    uint64_t end, before = t->nblocks ? t->block[t->nblocks - 1].offset + t->block[t->nblocks - 1].size
+    uint64_t end, before = t->nblocks ? t->blocks[t->nblocks - 1].offset + t->blocks[t->nblocks - 1].size
                                       : 0; /* bounded: in the file */
     if (value.bad || value.left)
         return fail(err, CKPT_EFORMAT, value.pos, "{a malformed handle}; it has to be {=two numbers}");
@@ -181,20 +180,20 @@ static ckpt_status add_handle(struct sstable *t, arena *a, ckpt_str key, cursor 
         return fail(err, CKPT_EFORMAT, h.offset,
                     "a block at {%" PRIu64 " of %" PRIu64 " bytes}; {=%" PRIu64 " to %" PRIu64 "} are left",
                     h.offset, h.size, before, t->src->size);
-    h.last = arena_str(a, key);
-    return h.last.ptr && arena_push(a, &t->block, &t->nblocks, cap, &h, sizeof h) ? CKPT_OK
-                                                                                  : fail_memory(err);
+    h.last_key = arena_str(a, key);
+    return h.last_key.ptr && arena_push(a, &t->blocks, &t->nblocks, cap, &h, sizeof h) ? CKPT_OK
+                                                                                       : fail_memory(err);
 }
 
-/* count_outside - sets t->outside, the number of bytes that are in no block. METADATA and INDEX are the
+/* count_bytes_outside - sets t->outside, the number of bytes that are in no block. METADATA and INDEX are the
  * sizes of the blocks of metadata and index. */
-static void count_outside(struct sstable *t, uint64_t metadata, uint64_t index)
+static void count_bytes_outside(struct sstable *t, uint64_t metadata, uint64_t index)
 {
     uint64_t all = SSTABLE_FOOTER + 2 * TRAILER;
     bool fits = checked_add(all, metadata, &all) && checked_add(all, index, &all);
     for (size_t i = 0; fits && i < t->nblocks; i++)
-        fits = checked_add(all, t->block[i].size + TRAILER, &all); /* bounded: in the file */
-    t->outside = fits && all < t->src->size ? t->src->size - all : 0;
+        fits = checked_add(all, t->blocks[i].size + TRAILER, &all); /* bounded: in the file */
+    t->bytes_outside = fits && all < t->src->size ? t->src->size - all : 0;
 }
 
 ckpt_status sstable_open(source *src, arena *a, struct sstable *t, ckpt_error *err)
@@ -226,7 +225,7 @@ ckpt_status sstable_open(source *src, arena *a, struct sstable *t, ckpt_error *e
             st = add_handle(t, a, key, value, &cap, err);
     }
     sstable_unload(&index);
-    count_outside(t, metadata, size);
+    count_bytes_outside(t, metadata, size);
     return st;
 }
 
@@ -235,7 +234,7 @@ size_t sstable_find(const struct sstable *t, ckpt_str key)
     size_t low = 0, high = t->nblocks; /* the result is in [low, high] */
     while (low < high) {
         size_t mid = low + (high - low) / 2;
-        if (str_compare(t->block[mid].last, key) < 0)
+        if (str_compare(t->blocks[mid].last_key, key) < 0)
             low = mid + 1;
         else
             high = mid;

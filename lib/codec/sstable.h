@@ -12,15 +12,15 @@
 
 /* Where a block is stored: SIZE bytes at OFFSET, before its type and checksum. */
 struct sstable_handle {
-    ckpt_str last; /* no key of the block is greater than this, none of the next is smaller */
+    ckpt_str last_key; /* no key of the block is greater than this, none of the next is smaller */
     uint64_t offset, size;
 };
 
 struct sstable {
     source *src;
-    struct sstable_handle *block; /* the data blocks, in the order of their keys */
+    struct sstable_handle *blocks; /* the data blocks, in the order of their keys */
     size_t nblocks;
-    uint64_t outside; /* bytes of the file that are in no block */
+    uint64_t bytes_outside; /* bytes of the file that are in no block */
 };
 
 /* A block in memory, and the entry that was read last. */
@@ -28,8 +28,8 @@ struct sstable_block {
     unsigned char *bytes; /* uncompressed */
     cursor entries;       /* those that follow */
     buf key;
-    bool first;           /* no entry was read yet */
-    ckpt_str after, last; /* the index allows keys above AFTER, up to LAST; .ptr NULL: any key */
+    bool at_first_entry;           /* no entry was read yet */
+    ckpt_str keys_after, last_key; /* the index allows keys above AFTER, up to LAST; .ptr NULL: any key */
     uint64_t at;          /* of the block in the file */
 };
 

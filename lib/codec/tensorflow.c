@@ -86,7 +86,7 @@ static ckpt_status read_sizes(cursor c, struct tf_shape *s, ckpt_error *err)
         if (size > INT64_MAX)
             return fail(err, CKPT_EFORMAT, f.bytes.pos,
                         "dimension %" PRIu32 " is {%" PRId64 "}; {=0} is the least", i, (int64_t)size);
-        s->size[i++] = size; /* bounded: count_messages counted them */
+        s->sizes[i++] = size; /* bounded: count_messages counted them */
     }
     return CKPT_OK;
 }
@@ -95,11 +95,11 @@ ckpt_status tf_read_shape(arena *a, cursor c, struct tf_shape *s, ckpt_error *er
 {
     if (!count_messages(c, 2, &s->ndim))
         return fail_message(err, c.pos, "shape");
-    s->size = arena_array(a, s->ndim, sizeof *s->size);
-    if (!s->size)
+    s->sizes = arena_array(a, s->ndim, sizeof *s->sizes);
+    if (!s->sizes)
         return fail_memory(err);
     CKPT_TRY(read_sizes(c, s, err));
-    return checked_product(s->size, s->ndim, &s->elements)
+    return checked_product(s->sizes, s->ndim, &s->elements)
                ? CKPT_OK
                : fail(err, CKPT_EFORMAT, c.pos, "a shape of {more} than {=2^64 elements}");
 }
@@ -116,14 +116,14 @@ static ckpt_status read_extents(cursor c, const struct tf_shape *shape, struct t
             continue;
         if (!read_number(f.bytes, 1, &start, &has_start) || !read_number(f.bytes, 2, &length, &has_length))
             return fail_message(err, f.bytes.pos, "extent of a slice");
-        s->all[i] = !has_length;
+        s->covers_all[i] = !has_length;
         s->offset[i] = has_length ? start : 0;
-        s->size[i] = has_length ? length : shape->size[i];
-        if (!range_within(s->offset[i], s->size[i], shape->size[i]))
+        s->size[i] = has_length ? length : shape->sizes[i];
+        if (!range_within(s->offset[i], s->size[i], shape->sizes[i]))
             return fail(err, CKPT_EFORMAT, f.bytes.pos,
                         "a slice of {%" PRIu64 " from %" PRIu64 "} in dimension %" PRIu32
                         ", which has {=%" PRIu64 "}",
-                        length, start, i, shape->size[i]);
+                        length, start, i, shape->sizes[i]);
         i++; /* bounded: count_messages counted them */
     }
     return CKPT_OK;
@@ -140,8 +140,8 @@ ckpt_status tf_read_slice(arena *a, cursor c, const struct tf_shape *shape, stru
                     "a slice of {%" PRIu32 " dimensions}, the tensor has {=%" PRIu32 "}", n, shape->ndim);
     s->offset = arena_array(a, n, sizeof *s->offset);
     s->size = arena_array(a, n, sizeof *s->size);
-    s->all = arena_array(a, n, sizeof *s->all);
-    return s->offset && s->size && s->all ? read_extents(c, shape, s, err) : fail_memory(err);
+    s->covers_all = arena_array(a, n, sizeof *s->covers_all);
+    return s->offset && s->size && s->covers_all ? read_extents(c, shape, s, err) : fail_memory(err);
 }
 
 uint64_t tf_count_elements(const struct tf_slice *s, uint32_t ndim)
@@ -197,7 +197,7 @@ void tf_put_slice_key(buf *key, ckpt_str name, const struct tf_slice *s, uint32_
     put_number(key, ndim);
     for (uint32_t i = 0; i < ndim; i++) {
         put_signed(key, s->offset[i]);
-        if (s->all[i])
+        if (s->covers_all[i])
             buf_byte(key, 0x7f); /* -1 */
         else
             put_signed(key, s->size[i]);

@@ -20,14 +20,14 @@ struct tf_dtype {
 
 struct tf_shape {
     uint32_t ndim;
-    uint64_t *size;
+    uint64_t *sizes;
     uint64_t elements;
 };
 
 /* A slice of a partitioned tensor: in each dimension SIZE elements from OFFSET on. */
 struct tf_slice {
     uint64_t *offset, *size;
-    bool *all; /* by dimension: the slice is stored without offset and size, which means all elements */
+    bool *covers_all; /* by dimension: stored without offset and size, which means all elements */
 };
 
 /* tf_find_dtype - returns the element type NUMBER of DataType; NULL: there is none. */
@@ -41,7 +41,6 @@ ckpt_status tf_read_slice(arena *a, cursor c, const struct tf_shape *shape, stru
                           ckpt_error *err);
 /* tf_put_slice_key - appends to KEY the key under which slice S of the tensor NAME is stored. */
 void tf_put_slice_key(buf *key, ckpt_str name, const struct tf_slice *s, uint32_t ndim);
-/* tf_count_elements - returns the number of elements of S. */
 uint64_t tf_count_elements(const struct tf_slice *s, uint32_t ndim);
 
 /* Where the bytes of a tensor of a bundle are. */
@@ -50,7 +49,7 @@ struct tf_bytes {
     uint64_t at, size;
     uint32_t crc;        /* their CRC-32C */
     const char *path;    /* of the file SRC, for errors */
-    const ckpt_file *of; /* the checkpoint; if its ignore_crc is set, checksums are not compared */
+    const ckpt_file *file; /* the checkpoint; if its ignore_crc is set, checksums are not compared */
 };
 
 /* tf_checked_source - sets *OUT to a source of the bytes of B, which compares their checksum at the first

@@ -36,7 +36,7 @@ static ckpt_status compare_crc(struct checked_source *s, ckpt_error *err)
     uint32_t crc = s->crc_before;
     uint64_t n = s->b.size - s->text_at; /* bounded: the lengths are in B */
     CKPT_TRY(source_crc(s->b.src, s->b.at + s->text_at, n, CRC_32C, &crc, err)); /* bounded: in the source */
-    if (crc != s->b.crc && !s->b.of->ignore_crc) {
+    if (crc != s->b.crc && !s->b.file->ignore_crc) {
         (void)fail(err, CKPT_ECHECKSUM, source_pos(s->b.src, s->b.at),
                    "%" PRIu64 " bytes have the CRC-32C {%08" PRIx32 "}, the index records {=%08" PRIx32 "}",
                    s->b.size, crc, s->b.crc);
@@ -148,7 +148,6 @@ static struct checked_source *new_source(const struct tf_bytes *b, uint64_t size
     return s;
 }
 
-/* check_range - fails unless the bytes B are in their file. */
 static ckpt_status check_range(const struct tf_bytes *b, ckpt_error *err)
 {
     return range_within(b->at, b->size, b->src->size)
@@ -202,7 +201,7 @@ static ckpt_status read_string_head(struct checked_source *s, uint64_t *end, ckp
         sum = reader_take(&r, 4);
         st = r.status;
     }
-    if (st == CKPT_OK && sstable_unmask(load_u32le(sum)) != crc && !s->b.of->ignore_crc)
+    if (st == CKPT_OK && sstable_unmask(load_u32le(sum)) != crc && !s->b.file->ignore_crc)
         st = fail(err, CKPT_ECHECKSUM, r.pos - 4,
                   "the lengths have the CRC-32C {%08" PRIx32 "}, {=%08" PRIx32 "} is recorded", crc,
                   sstable_unmask(load_u32le(sum)));

@@ -31,7 +31,7 @@ static bool read_integer(struct tracer *t, trace_ref r, int64_t *out)
 {
     if (trace_node(r))
         return false;
-    ckpt_value *v = show_value(t->u.r.src, r, t->u.a, 1, t->u.err);
+    ckpt_value *v = pickle_build_value(t->u.r.src, r, t->u.a, 1, t->u.err);
     if (!v)
         t->u.status = arena_full(t->u.a) ? CKPT_ELIMIT : t->u.err->status;
     return v && value_integer(v, out);
@@ -49,7 +49,7 @@ static enum joblib classify_dtype(struct tracer *t, trace_ref r, uint64_t *size)
         t->u.status = arena_full(t->u.a) ? CKPT_ELIMIT : st;
         return JOBLIB_UNCLEAR;
     }
-    bool is_as_written = n && n->n == 4 && !d.contradiction &&
+    bool is_as_written = n && n->nitems == 4 && !d.contradiction &&
                          !d.subarray; /* callable, arguments, no keywords, one state */
     if (!is_as_written || d.holds == HOLDS_UNKNOWN || (d.holds == HOLDS_NUMBERS && d.size == UINT64_MAX))
         return JOBLIB_UNCLEAR;
@@ -62,9 +62,9 @@ static bool read_shape(struct tracer *t, trace_ref r, uint64_t *count)
     const struct trace_node *n = trace_node(r);
     int64_t d;
     *count = 1;
-    if (!n || n->kind != TRACE_TUPLE || n->n != n->kept)
+    if (!n || n->kind != TRACE_TUPLE || n->nitems != n->nkept)
         return false;
-    for (uint32_t i = 0; i < n->kept; i++)
+    for (uint32_t i = 0; i < n->nkept; i++)
         if (!read_integer(t, n->items[i], &d) || d < 0 || !checked_mul(*count, (uint64_t)d, count))
             return false;
     return true;
@@ -83,9 +83,9 @@ static enum joblib read_wrapper(struct tracer *t, trace_ref target, trace_ref st
     *padded = false;
     if (!w)
         return JOBLIB_NONE;
-    if (!s || s->kind != TRACE_DICT || s->n != s->kept || w->n != 4)
+    if (!s || s->kind != TRACE_DICT || s->nitems != s->nkept || w->nitems != 4)
         return JOBLIB_UNCLEAR;
-    for (uint32_t i = 0; i + 1 < s->kept && t->u.status == CKPT_OK; i += 2) {
+    for (uint32_t i = 0; i + 1 < s->nkept && t->u.status == CKPT_OK; i += 2) {
         char name[40];
         size_t n = 0;
         ckpt_str key = str_of(name, tracer_read_text(t, s->items[i], name, sizeof name, &n) ? n : 0);
@@ -120,9 +120,9 @@ static bool follow_objects(struct tracer *t)
     t->result->opcodes += inner.opcodes; /* bounded: at most one a byte */
     t->result->by_frame_differs |= inner.by_frame_differs;
     if (t->u.status != CKPT_OK)
-        t->u.at = inner.next;
+        t->u.at = inner.next_offset;
     else
-        unpickler_seek(&t->u, inner.next);
+        unpickler_seek(&t->u, inner.next_offset);
     return t->u.status == CKPT_OK;
 }
 
@@ -133,9 +133,9 @@ static bool report_bytes(struct tracer *t)
     struct trace_payload v = {.start = unpickler_offset(&t->u),
                               .size = unpickler_bytes_left(&t->u),
                               .encoding = TRACE_ENC_BYTES,
-                              .pickle = true};
+                              .may_be_pickle = true};
     struct trace_step s = {.what = TRACE_STEP_PAYLOAD, .payload = &v};
-    return !t->options->payloads || tracer_report(t, &s);
+    return !t->options->reports_payloads || tracer_report(t, &s);
 }
 
 bool joblib_skip_array(struct tracer *t, trace_ref target, trace_ref state)
@@ -151,7 +151,7 @@ bool joblib_skip_array(struct tracer *t, trace_ref target, trace_ref state)
         !tracer_report_number(t, TRACE_STEP_FRAME, 0))
         return false;
     t->buffer_end = UINT64_MAX; /* joblib ends the frame before the array */
-    if (t->result->arrays++ == 0)
+    if (t->result->narrays++ == 0)
         t->result->first_array = UINT64_MAX;
     if (kind == JOBLIB_UNCLEAR)
         return unpickler_fail(&t->u, CKPT_ELIMIT,

@@ -19,7 +19,7 @@ struct trace_node *node_new(struct tracer *t, enum trace_kind kind)
 {
     struct trace_node *n = t->spare_nodes;
     if (n) {
-        t->spare_nodes = node_from_link(n->n);
+        t->spare_nodes = node_from_link(n->nitems);
         *n = (struct trace_node){.kind = (uint8_t)kind};
         return n;
     }
@@ -62,7 +62,6 @@ static void free_items(struct tracer *t, trace_ref *items, unsigned c)
     t->spare_items[c] = items;
 }
 
-/* reserve_items - makes room for N items in V, which has at most N. */
 static bool reserve_items(struct tracer *t, struct trace_node *v, size_t n)
 {
     unsigned c = get_size_class(n);
@@ -72,7 +71,7 @@ static bool reserve_items(struct tracer *t, struct trace_node *v, size_t n)
     if (!grown)
         return false;
     if (v->cap) {
-        memcpy(grown, v->items, v->kept * sizeof *grown); /* bounded: kept < N */
+        memcpy(grown, v->items, v->nkept * sizeof *grown); /* bounded: kept < N */
         free_items(t, v->items, get_size_class(v->cap));
     }
     v->items = grown;
@@ -80,21 +79,21 @@ static bool reserve_items(struct tracer *t, struct trace_node *v, size_t n)
     return true;
 }
 
-bool node_add(struct tracer *t, struct trace_node *v, const trace_ref *from, size_t n, uint32_t max)
+bool node_add_items(struct tracer *t, struct trace_node *v, const trace_ref *from, size_t n, uint32_t max)
 {
-    size_t room = max - v->kept, kept = n < room ? n : room;
-    if (!reserve_items(t, v, v->kept + kept)) /* bounded: MAX */
+    size_t room = max - v->nkept, kept = n < room ? n : room;
+    if (!reserve_items(t, v, v->nkept + kept)) /* bounded: MAX */
         return false;
     if (kept)
-        memcpy(v->items + v->kept, from, kept * sizeof *from); /* bounded: there is room */
+        memcpy(v->items + v->nkept, from, kept * sizeof *from); /* bounded: there is room */
     for (size_t i = kept; i < n; i++)
         node_release(t, from[i]);
-    v->kept += (uint32_t)kept;
-    v->n += n; /* bounded: each was pushed by an opcode */
+    v->nkept += (uint32_t)kept;
+    v->nitems += n; /* bounded: each was pushed by an opcode */
     return true;
 }
 
-bool node_report_held(struct tracer *t, const trace_ref *from, size_t n)
+bool node_report_globals(struct tracer *t, const trace_ref *from, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         struct trace_step s = {.what = TRACE_STEP_STORED, .subject = from[i]};
@@ -109,17 +108,17 @@ void node_release(struct tracer *t, trace_ref r)
 {
     struct trace_node *v = as_unshared(r), *item, *next;
     if (v)
-        v->n = 0;
+        v->nitems = 0;
     for (; v; v = next) {
-        next = node_from_link(v->n);
-        for (uint32_t i = 0; i < v->kept; i++)
+        next = node_from_link(v->nitems);
+        for (uint32_t i = 0; i < v->nkept; i++)
             if ((item = as_unshared(v->items[i])) != NULL) {
-                item->n = (uintptr_t)next;
+                item->nitems = (uintptr_t)next;
                 next = item;
             }
         if (v->cap)
             free_items(t, v->items, get_size_class(v->cap));
-        v->n = (uintptr_t)t->spare_nodes;
+        v->nitems = (uintptr_t)t->spare_nodes;
         t->spare_nodes = v;
     }
 }

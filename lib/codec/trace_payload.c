@@ -58,8 +58,8 @@ static bool report_if_payload(struct tracer *t, struct trace_payload *v, bool ma
 {
     unsigned kinds = v->nhead ? get_possible_kinds(v->head[0]) : 0;
     bool is_file = kinds & MAY_BE_FILE && v->size >= FILE_MIN && has_magic(v->head, v->nhead);
-    struct trace_step s = {.what = TRACE_STEP_PAYLOAD, .subject = tracer_constant(t), .payload = v};
-    v->pickle = !is_file;
+    struct trace_step s = {.what = TRACE_STEP_PAYLOAD, .subject = tracer_constant_ref(t), .payload = v};
+    v->may_be_pickle = !is_file;
     return !(is_file || (kinds & MAY_BE_PICKLE && may_import)) || tracer_report(t, &s);
 }
 
@@ -76,7 +76,7 @@ static void decode_latin1_head(struct trace_payload *v, const unsigned char *b, 
     }
 }
 
-bool payload_report_counted(struct tracer *t, uint64_t n)
+bool payload_report_bytes(struct tracer *t, uint64_t n)
 {
     bool is_text = t->u.op == PICKLE_BINUNICODE || t->u.op == PICKLE_SHORT_BINUNICODE ||
                    t->u.op == PICKLE_BINUNICODE8;

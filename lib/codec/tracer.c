@@ -7,7 +7,7 @@
 #include "codec/pickle_show.h"
 #include "codec/pickle_text.h"
 
-bool tracer_cross_frame(struct tracer *t, uint64_t n)
+bool tracer_ensure_buffered(struct tracer *t, uint64_t n)
 {
     uint64_t pos = unpickler_offset(&t->u);
     if (n <= t->buffer_end - pos)
@@ -22,7 +22,7 @@ bool tracer_cross_frame(struct tracer *t, uint64_t n)
 
 bool tracer_skip(struct tracer *t, uint64_t n, bool crosses_frames)
 {
-    if (t->options->buffer_frames && !crosses_frames && !tracer_cross_frame(t, n))
+    if (t->options->buffer_frames && !crosses_frames && !tracer_ensure_buffered(t, n))
         return false;
     if (!unpickler_skip(&t->u, n))
         return false;
@@ -38,7 +38,6 @@ struct tracer_text {
     bool can_grow; /* bytes is from malloc */
 };
 
-/* append_to_line - appends the next N bytes of the window to L. */
 static bool append_to_line(struct tracer *t, struct tracer_text *l, size_t n)
 {
     while (l->can_grow && l->cap - l->n < n)
@@ -135,18 +134,21 @@ bool tracer_report_number(struct tracer *t, enum trace_what what, uint64_t numbe
     return tracer_report(t, &s);
 }
 
-bool tracer_put(struct tracer *t, uint64_t index)
+bool tracer_put_memo(struct tracer *t, uint64_t index)
 {
     if (!unpickler_need(&t->u, 1))
         return false;
-    trace_ref r = t->stack[t->u.top - 1], old = unpickler_find(&t->u, index);
+    trace_ref r = t->stack[t->u.top - 1], old = unpickler_find_memo(&t->u, index);
     if (old && old != r && !tracer_report_number(t, TRACE_STEP_MEMO, index))
         return false;
-    tracer_share(r);
-    return unpickler_put(&t->u, index, r);
+    tracer_mark_shared(r);
+    return unpickler_put_memo(&t->u, index, r);
 }
 
-bool tracer_get(struct tracer *t, uint64_t index) { return tracer_push(t, unpickler_get(&t->u, index)); }
+bool tracer_get_memo(struct tracer *t, uint64_t index)
+{
+    return tracer_push(t, unpickler_get_memo(&t->u, index));
+}
 
 /* parse_index - sets *OUT to the digits, without leading zeros, of the memo index that Python's int() reads
  * in S. Only the bytes before a NUL count, as in the C unpickler. The digits are moved to LINE, the start of
@@ -218,5 +220,5 @@ bool tracer_run_memo_line(struct tracer *t)
         return fail_op(t, "has {'%.*s'} where {=the number of a memo entry} belongs",
                        text.len > 64 ? 64 : (int)text.len, text.ptr);
     return get_index(t, digits, t->u.op == PICKLE_PUT, &index) &&
-           (t->u.op == PICKLE_GET ? tracer_get(t, index) : tracer_put(t, index));
+           (t->u.op == PICKLE_GET ? tracer_get_memo(t, index) : tracer_put_memo(t, index));
 }

@@ -29,9 +29,9 @@ struct tracer {
     bool argument_after_buffer;     /* the argument was read there, not from right after the opcode */
 };
 
-/* tracer_cross_frame - with options->buffer_frames, prepares to read N bytes. If the buffer has fewer, moves
- * to its end, because the loader would read all N bytes from there. */
-bool tracer_cross_frame(struct tracer *t, uint64_t n);
+/* tracer_ensure_buffered - with options->buffer_frames, prepares to read N bytes. If the buffer has fewer,
+ * moves to its end, because the loader would read all N bytes from there. */
+bool tracer_ensure_buffered(struct tracer *t, uint64_t n);
 /* tracer_skip - skips N bytes of an argument. CROSSES_FRAMES: loaders read them across the end of a frame. */
 bool tracer_skip(struct tracer *t, uint64_t n, bool crosses_frames);
 /* tracer_read_line - reads a line. Copies it without its newline to COPY, which has LONGEST_NAME bytes, and
@@ -41,17 +41,16 @@ bool tracer_read_line(struct tracer *t, char *copy, size_t *ncopy);
 /* tracer_read_text - reads the text of the constant R as pickle_copy_text does. False: R is not a text, or
  * cannot be read; then the status of the tracer is set. */
 bool tracer_read_text(struct tracer *t, trace_ref r, char *out, size_t cap, size_t *n);
-bool tracer_put(struct tracer *t, uint64_t index);
-bool tracer_get(struct tracer *t, uint64_t index);
+bool tracer_put_memo(struct tracer *t, uint64_t index);
+bool tracer_get_memo(struct tracer *t, uint64_t index);
 /* tracer_run_memo_line - runs GET or PUT, whose index is a line. */
 bool tracer_run_memo_line(struct tracer *t);
 /* tracer_report - reports S, in which the caller has set what, subject, with, number and payload. */
 bool tracer_report(struct tracer *t, struct trace_step *s);
-/* tracer_report_number - reports a step that has a number and no subject. */
 bool tracer_report_number(struct tracer *t, enum trace_what what, uint64_t number);
 
-/* tracer_share - records that R has a reference besides that of the stack. */
-static inline void tracer_share(trace_ref r)
+/* tracer_mark_shared - records that R has a reference besides that of the stack. */
+static inline void tracer_mark_shared(trace_ref r)
 {
     struct trace_node *n = (struct trace_node *)(uintptr_t)trace_node(r);
     if (n)
@@ -60,7 +59,7 @@ static inline void tracer_share(trace_ref r)
 /* tracer_take - returns the next N <= READER_WINDOW bytes, valid until the next call, or NULL. */
 static inline const unsigned char *tracer_take(struct tracer *t, size_t n)
 {
-    return t->options->buffer_frames && !tracer_cross_frame(t, n) ? NULL : unpickler_take(&t->u, n);
+    return t->options->buffer_frames && !tracer_ensure_buffered(t, n) ? NULL : unpickler_take(&t->u, n);
 }
 static inline bool tracer_push(struct tracer *t, trace_ref r)
 {
@@ -70,8 +69,8 @@ static inline bool tracer_push(struct tracer *t, trace_ref r)
     t->stack[t->u.top++] = r;
     return true;
 }
-/* tracer_constant - returns the reference to the constant that the current opcode pushes. */
-static inline trace_ref tracer_constant(const struct tracer *t)
+/* tracer_constant_ref - returns the reference to the constant that the current opcode pushes. */
+static inline trace_ref tracer_constant_ref(const struct tracer *t)
 {
     return t->u.at << 9 | (uint64_t)t->u.op << 1; /* bounded: no file has 2^55 bytes */
 }
@@ -83,18 +82,19 @@ static inline trace_ref node_ref(const void *node) { return (uint64_t)(uintptr_t
 
 /* node_new - returns a node without items; NULL: out of memory, and the tracer's status is set. */
 struct trace_node *node_new(struct tracer *t, enum trace_kind kind);
-/* node_add - adds the N items at FROM to V, which then owns their references. V keeps at most MAX items. */
-bool node_add(struct tracer *t, struct trace_node *v, const trace_ref *from, size_t n, uint32_t max);
-/* node_report_held - reports each of the N values at FROM that is a class or function, because they become
+/* node_add_items - adds the N items at FROM to V, which then owns their references. V keeps at most MAX
+ * items. */
+bool node_add_items(struct tracer *t, struct trace_node *v, const trace_ref *from, size_t n, uint32_t max);
+/* node_report_globals - reports each of the N values at FROM that is a class or function, because they become
  * part of a value whose code may call them. */
-bool node_report_held(struct tracer *t, const trace_ref *from, size_t n);
+bool node_report_globals(struct tracer *t, const trace_ref *from, size_t n);
 /* node_release - drops a reference to R, and frees R unless it is shared. */
 void node_release(struct tracer *t, trace_ref r);
 
 /* trace_payload.c: texts and bytes of a pickle that may be files or pickles themselves. */
 
-/* payload_report_counted - reports the next N bytes if they may be a file or pickle. */
-bool payload_report_counted(struct tracer *t, uint64_t n);
+/* payload_report_bytes - reports the next N bytes if they may be a file or pickle. */
+bool payload_report_bytes(struct tracer *t, uint64_t n);
 /* payload_report_line - skips the line of UNICODE or STRING, and reports it if it may encode a file or
  * pickle. */
 bool payload_report_line(struct tracer *t);

@@ -194,11 +194,11 @@ static ckpt_status spool_entry(const struct unpack_input *in, spool *to, ckpt_er
 static ckpt_status unpack_entry(const struct unpack_input *in, struct unpack *u, source **out,
                                 ckpt_error *err)
 {
-    spool *to = spool_new(u->max);
+    spool *to = spool_new(u->max_bytes);
     if (!to)
         return fail_memory(err);
     ckpt_status st = spool_entry(in, to, err);
-    u->max -= spool_size(to); /* bounded: the spool refused more */
+    u->max_bytes -= spool_size(to); /* bounded: the spool refused more */
     *out = spool_source(to);
     return st;
 }
@@ -249,7 +249,7 @@ ckpt_status unpack_archive(source *src, struct unpack *u, ckpt_error *err)
                                                         : fail_libarchive(in, err);
     }
     la_int64_t used = in->f.archive_filter_bytes(in->a, -1);
-    u->used = used < 0 ? 0 : (uint64_t)used;
+    u->bytes_read = used < 0 ? 0 : (uint64_t)used;
     close_input(in);
     return st;
 }
@@ -287,7 +287,7 @@ ckpt_status unpack_zstd(source *src, spool *to, ckpt_error *err)
     return st;
 }
 
-bool unpack_archive_ready(void)
+bool unpack_archive_available(void)
 {
     struct unpack_functions f;
     return load_library(&f);
@@ -309,6 +309,6 @@ ckpt_status unpack_zstd(source *src, spool *to, ckpt_error *err)
     return unpack_archive(src, NULL, err);
 }
 
-bool unpack_archive_ready(void) { return false; }
+bool unpack_archive_available(void) { return false; }
 
 #endif

@@ -90,7 +90,7 @@ bool unpickler_fail_truncated(struct unpickler *u, uint64_t n)
                           unpickler_bytes_left(u));
 }
 
-size_t unpickler_estimate(const struct unpickler *u, unsigned each)
+size_t unpickler_estimate_items(const struct unpickler *u, unsigned each)
 {
     uint64_t n = unpickler_bytes_left(u) / each + 4; /* 4: room for some even at the end of the pickle */
     return n < MAX_ESTIMATE ? (size_t)n : MAX_ESTIMATE;
@@ -180,7 +180,7 @@ bool unpickler_pop_mark(struct unpickler *u, size_t *from)
     return true;
 }
 
-uint64_t unpickler_find(const struct unpickler *u, uint64_t index)
+uint64_t unpickler_find_memo(const struct unpickler *u, uint64_t index)
 {
     if (index < u->memo_len && u->memo[index])
         return u->memo[index];
@@ -188,9 +188,9 @@ uint64_t unpickler_find(const struct unpickler *u, uint64_t index)
     return i == MAP_NONE ? 0 : u->sparse_memo[i];
 }
 
-uint64_t unpickler_get(struct unpickler *u, uint64_t index)
+uint64_t unpickler_get_memo(struct unpickler *u, uint64_t index)
 {
-    uint64_t entry = unpickler_find(u, index);
+    uint64_t entry = unpickler_find_memo(u, index);
     if (!entry)
         unpickler_fail(u, CKPT_EFORMAT,
                        "reads {memo entry %" PRIu64 "}, which is not among {=those put before}", index);
@@ -204,7 +204,7 @@ static bool extend_memo(struct unpickler *u, uint64_t index)
     if (index >= max_len)
         return true;
     if (!u->memo) {
-        size_t n = unpickler_estimate(u, BYTES_A_PUT);
+        size_t n = unpickler_estimate_items(u, BYTES_A_PUT);
         u->memo = malloc(n * sizeof *u->memo); /* bounded: MAX_ESTIMATE */
         u->memo_cap = u->memo ? n : 0;
     }
@@ -230,9 +230,9 @@ static bool put_sparse(struct unpickler *u, uint64_t index, uint64_t entry)
     return map_set_num(u->sparse_index, index, (uint32_t)u->nsparse++) || unpickler_fail_memory(u);
 }
 
-bool unpickler_put_slow(struct unpickler *u, uint64_t index, uint64_t entry)
+bool unpickler_put_memo_slow(struct unpickler *u, uint64_t index, uint64_t entry)
 {
-    bool is_replaced = unpickler_find(u, index) != 0;
+    bool is_replaced = unpickler_find_memo(u, index) != 0;
     if (index >= u->memo_len && !extend_memo(u, index))
         return false;
     if (index < u->memo_len)

@@ -39,7 +39,6 @@ void unpickler_free(struct unpickler *u);
 bool unpickler_fail(struct unpickler *u, ckpt_status status, const char *fmt, ...) CKPT_PRINTF(3, 4);
 /* fail_op - fails because the pickle is malformed; READER has the struct unpickler `u`. */
 #define fail_op(reader, ...) unpickler_fail(&(reader)->u, CKPT_EFORMAT, __VA_ARGS__)
-/* unpickler_fail_memory - fails because the arena is full or the system has no more memory. */
 bool unpickler_fail_memory(struct unpickler *u);
 /* unpickler_fail_underflow - fails because the opcode needs N items above the last mark. */
 bool unpickler_fail_underflow(struct unpickler *u, size_t n);
@@ -55,15 +54,13 @@ bool unpickler_fail_opcode(struct unpickler *u);
 /* unpickler_grow - doubles an array of elements of SIZE bytes from malloc. ARRAY is the address of its
  * pointer. */
 bool unpickler_grow(struct unpickler *u, void *array, size_t *cap, size_t size);
-/* unpickler_estimate - returns how many items of EACH bytes could still follow in the pickle. Lists are
+/* unpickler_estimate_items - returns how many items of EACH bytes could still follow in the pickle. Lists are
  * allocated for so many items at once: a list that grows is copied, while memory that is not used costs
  * nothing. */
-size_t unpickler_estimate(const struct unpickler *u, unsigned each);
+size_t unpickler_estimate_items(const struct unpickler *u, unsigned each);
 /* unpickler_fill - reads on until the window has at least N <= READER_WINDOW bytes. */
 bool unpickler_fill(struct unpickler *u, size_t n);
-/* unpickler_seek - moves forward to POS, which is not after the end. */
 void unpickler_seek(struct unpickler *u, uint64_t pos);
-/* unpickler_skip - skips N bytes; fails if there are fewer. */
 bool unpickler_skip(struct unpickler *u, uint64_t n);
 bool unpickler_push_mark(struct unpickler *u);
 /* unpickler_pop_mark - removes the last mark, and sets *FROM to the stack index of the first item above. */
@@ -71,11 +68,11 @@ bool unpickler_pop_mark(struct unpickler *u, size_t *from);
 /* unpickler_set_protocol - checks the argument of PROTO. */
 bool unpickler_set_protocol(struct unpickler *u, uint8_t protocol);
 
-/* unpickler_find - returns the memo entry INDEX; 0: there is none, which is not a failure. */
-uint64_t unpickler_find(const struct unpickler *u, uint64_t index);
-/* unpickler_get - returns the memo entry INDEX; fails if there is none. */
-uint64_t unpickler_get(struct unpickler *u, uint64_t index);
-bool unpickler_put_slow(struct unpickler *u, uint64_t index, uint64_t entry);
+/* unpickler_find_memo - returns the memo entry INDEX; 0: there is none, which is not a failure. */
+uint64_t unpickler_find_memo(const struct unpickler *u, uint64_t index);
+/* unpickler_get_memo - returns the memo entry INDEX; fails if there is none. */
+uint64_t unpickler_get_memo(struct unpickler *u, uint64_t index);
+bool unpickler_put_memo_slow(struct unpickler *u, uint64_t index, uint64_t entry);
 
 static inline uint64_t unpickler_offset(const struct unpickler *u)
 {
@@ -98,11 +95,11 @@ static inline bool unpickler_need(struct unpickler *u, size_t n)
 {
     return u->top - u->fence >= n || unpickler_fail_underflow(u, n);
 }
-/* unpickler_put - sets the memo entry INDEX; the common case, that INDEX is the next, is inline. */
-static inline bool unpickler_put(struct unpickler *u, uint64_t index, uint64_t entry)
+/* unpickler_put_memo - sets the memo entry INDEX; the common case, that INDEX is the next, is inline. */
+static inline bool unpickler_put_memo(struct unpickler *u, uint64_t index, uint64_t entry)
 {
     if (index != u->memo_len || index >= u->memo_cap || u->sparse_index)
-        return unpickler_put_slow(u, index, entry);
+        return unpickler_put_memo_slow(u, index, entry);
     u->memo[u->memo_len++] = entry;
     u->memo_count++;
     return true;

@@ -307,9 +307,9 @@ static ckpt_status read_shards(const struct zarr_reading *r, const ckpt_value *c
     struct zarr_array *z = r->z;
     const ckpt_value *at = get_field(config, "index_location"), *list = get_field(config, "index_codecs");
     struct zarr_encoding index = {.ncodecs = 0};
-    z->sharded = true;
-    z->index_first = is_text(at, "start");
-    if (at && !z->index_first && !is_text(at, "end"))
+    z->is_sharded = true;
+    z->index_is_first = is_text(at, "start");
+    if (at && !z->index_is_first && !is_text(at, "end"))
         return fail_field(r, at, "the location of a shard's index", "start or end");
     CKPT_TRY(read_sizes(r, get_field(config, "chunk_shape"), 1, "the shape of the chunks in a shard",
                         &z->chunk_shape));
@@ -320,8 +320,8 @@ static ckpt_status read_shards(const struct zarr_reading *r, const ckpt_value *c
                            "the shape of the chunks in a shard", "one that divides that of the shard");
     CKPT_TRY(read_codecs(r, list, &index, NULL));
     z->index_big_endian = index.big_endian;
-    z->index_crc = index.ncodecs == 1 && index.codecs[0] == ZARR_CRC32C;
-    if (index.ncodecs > z->index_crc)
+    z->index_has_crc = index.ncodecs == 1 && index.codecs[0] == ZARR_CRC32C;
+    if (index.ncodecs > z->index_has_crc)
         return fail_field(r, list, "the codecs of a shard's index", "bytes and crc32c");
     return read_codecs(r, get_field(config, "codecs"), &z->encoding, NULL);
 }
@@ -384,10 +384,10 @@ static ckpt_status read_v3(const struct zarr_reading *r)
         return fail_field(r, grid, "the grid of chunks", "a regular one");
     CKPT_TRY(read_shape(r, get_field(config, "chunk_shape"), "the shape of chunks"));
     CKPT_TRY(read_dtype(r, get_field(r->root, "data_type")));
-    z->c_prefix = str_is(read_codec_name(keys, &config), "default");
+    z->keys_begin_with_c = str_is(read_codec_name(keys, &config), "default");
     const ckpt_value *separator = get_field(config, "separator");
-    z->separator = is_text(separator, "/") || (!separator && z->c_prefix) ? "/" : ".";
-    if ((!z->c_prefix && !str_is(read_codec_name(keys, &config), "v2")) ||
+    z->separator = is_text(separator, "/") || (!separator && z->keys_begin_with_c) ? "/" : ".";
+    if ((!z->keys_begin_with_c && !str_is(read_codec_name(keys, &config), "v2")) ||
         (separator && !is_text(separator, z->separator)))
         return fail_field(r, keys, "the encoding of keys", "default or v2");
     if (!is_null(transformers) && value_count(transformers))
@@ -407,13 +407,13 @@ ckpt_status zarr_read(ckpt_str text, bool v3, arena *a, struct zarr_array *out, 
     *out = (struct zarr_array){.chunks_in_shard = 1};
     for (uint32_t i = 0; i < ZARR_DIMS; i++)
         out->encoding.order[i] = (uint8_t)i;
-    CKPT_TRY(json_value(text, 0, a, &root, err));
+    CKPT_TRY(json_read_value(text, 0, a, &root, err));
     struct zarr_reading r = {out, a, root, err};
     const ckpt_value *format = get_field(root, "zarr_format");
     if (!value_integer(format, &version) || version != (v3 ? 3 : 2))
         return fail_field(&r, format, "the version of Zarr", v3 ? "3" : "2");
     CKPT_TRY(v3 ? read_v3(&r) : read_v2(&r));
-    return multiply_sizes(out->chunk_shape, out->ndim, out->element_size, &out->encoding.bytes)
+    return multiply_sizes(out->chunk_shape, out->ndim, out->element_size, &out->encoding.decoded_bytes)
                ? CKPT_OK
                : fail_at(&r, CKPT_EFORMAT, root, "a chunk", "one of fewer than 2^63 bytes");
 }
@@ -434,14 +434,14 @@ bool zarr_is_chunk_key(const struct zarr_array *z, ckpt_str key, uint64_t *first
 {
     uint64_t i;
     if (z->ndim == 0)
-        return str_is(key, z->c_prefix ? "c" : "0");
-    if (z->c_prefix && !str_starts(key, STR_LIT("c")))
+        return str_is(key, z->keys_begin_with_c ? "c" : "0");
+    if (z->keys_begin_with_c && !str_starts(key, STR_LIT("c")))
         return false;
-    key = str_skip(key, z->c_prefix);
+    key = str_skip(key, z->keys_begin_with_c);
     for (uint32_t k = 0; k < z->ndim; k++) {
-        if ((k || z->c_prefix) && !str_starts(key, str_c(z->separator)))
+        if ((k || z->keys_begin_with_c) && !str_starts(key, str_c(z->separator)))
             return false;
-        key = str_skip(key, k || z->c_prefix);
+        key = str_skip(key, k || z->keys_begin_with_c);
         if (!take_coordinate(&key, &i) || !checked_mul(i, z->key_shape[k], &first[k]) ||
             first[k] >= z->shape[k])
             return false;
@@ -524,12 +524,13 @@ static ckpt_status undo_codec(enum zarr_codec codec, source *in, uint64_t max_by
 ckpt_status zarr_decode(const struct zarr_encoding *e, source *stored, spool *to, ckpt_error *err)
 {
     /* bounded: bytes is below 2^63, which a codec enlarges by less than 1/64 and 4 KiB */
-    uint64_t max_bytes = e->bytes + e->bytes / 64 + 4096;
+    uint64_t max_bytes = e->decoded_bytes + e->decoded_bytes / 64 + 4096;
     source *in = stored, *decoded = NULL;
     ckpt_status st = CKPT_OK;
     for (unsigned i = e->ncodecs; st == CKPT_OK && i-- > 0;) {
         spool *out = i ? spool_new(max_bytes) : to;
-        st = out ? undo_codec(e->codecs[i], in, i ? max_bytes : e->bytes, out, err) : fail_memory(err);
+        st = out ? undo_codec(e->codecs[i], in, i ? max_bytes : e->decoded_bytes, out, err)
+                 : fail_memory(err);
         source_unref(decoded);
         in = decoded = i && out ? spool_source(out) : NULL;
     }
@@ -567,7 +568,7 @@ ckpt_status zarr_read_index(const struct zarr_array *z, source *src, uint64_t at
                             struct zarr_stored_chunk **out, ckpt_error *err)
 {
     uint64_t size;
-    uint32_t crc_size = z->index_crc ? CRC_BYTES : 0;
+    uint32_t crc_size = z->index_has_crc ? CRC_BYTES : 0;
     if (!checked_mul(z->chunks_in_shard, INDEX_ENTRY, &size) || !checked_add(size, crc_size, &size) ||
         size > n)
         return fail(err, CKPT_ETRUNCATED, source_pos(src, at),
@@ -577,7 +578,7 @@ ckpt_status zarr_read_index(const struct zarr_array *z, source *src, uint64_t at
     *out = arena_array(a, z->chunks_in_shard, sizeof **out);
     if (!bytes || !*out)
         return fail_memory(err);
-    uint64_t from = z->index_first ? at : at + (n - size); /* bounded: in the shard */
+    uint64_t from = z->index_is_first ? at : at + (n - size); /* bounded: in the shard */
     CKPT_TRY(source_read(src, from, bytes, (size_t)size, err));
     size_t checked = (size_t)size - crc_size;
     uint32_t computed = crc_update(CRC_32C, 0, bytes, checked); /* bounded: SIZE counts the CRC */

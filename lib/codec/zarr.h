@@ -18,7 +18,7 @@ struct zarr_encoding {
     bool big_endian;
     enum zarr_codec codecs[ZARR_CODECS]; /* in the order in which they were applied */
     unsigned ncodecs;
-    uint64_t bytes; /* size of a decoded chunk */
+    uint64_t decoded_bytes; /* size of a decoded chunk */
 };
 
 struct zarr_array {
@@ -26,11 +26,12 @@ struct zarr_array {
     uint64_t *shape;
     uint64_t *key_shape;   /* the shape that is stored under one key: of a shard, else of a chunk */
     uint64_t *chunk_shape; /* of a chunk; if there are shards, of a chunk in a shard */
-    bool sharded;          /* the value of a key is an index and the chunks of a shard */
-    bool index_first, index_crc, index_big_endian; /* of the index: before the chunks; ends with a CRC-32C */
+    bool is_sharded;       /* the value of a key is an index and the chunks of a shard */
+    bool index_is_first;   /* it is before the chunks, else after them */
+    bool index_has_crc, index_big_endian;
     uint64_t chunks_in_shard; /* 1 if not sharded */
     const char *separator;
-    bool c_prefix; /* keys begin with "c" */
+    bool keys_begin_with_c;
     ckpt_dtype dtype;
     uint32_t element_size;
     uint64_t nbytes; /* of all elements */

@@ -12,15 +12,15 @@
 
 struct zip_entry {
     ckpt_str name;   /* as in the central directory; any bytes */
-    uint64_t header; /* offset of the local header */
-    uint64_t data;   /* offset of the payload; set by zip_locate_payload */
+    uint64_t header_offset; /* of the local header */
+    uint64_t data_offset;   /* of the payload; set by zip_locate_payload */
     uint64_t csize, usize;
     uint64_t next_at; /* offset of the next entry or of the central directory: its bytes end before */
     uint32_t crc;
     uint16_t method, flags;
-    atomic_bool data_known; /* data is set, and does not change any more */
+    atomic_bool is_located; /* data_offset is set, and does not change any more */
     bool duplicate;         /* another entry has the same name */
-    bool raw_deflate;       /* zip_salvage: inflate it without libzip, which needs the central directory */
+    bool avoids_libzip;     /* set by zip_salvage, because libzip needs the central directory */
     bool crc_unknown;       /* zip_salvage: no intact header or descriptor has its CRC */
     const char *fault;      /* zip_salvage: why it is not intact, or NULL */
 };
@@ -31,16 +31,16 @@ typedef struct zip {
     struct zip_entry *entries; /* central directory order */
     size_t n;
     map *names;           /* exact name -> first entry; NULL after zip_free_names */
-    map *folded;          /* zip_index_case_folded: name in lower case -> entry, for names with capitals */
+    map *names_by_lower_case; /* zip_index_case_folded: for names with capitals, in lower case -> entry */
     char *lookup_name;    /* room for the name that zip_find_case_folded builds */
     size_t longest_name;  /* in bytes */
-    pthread_mutex_t lock; /* protects window, all_located, sequential, and entries until data_known */
+    pthread_mutex_t lock; /* protects window, all_located, sequential, and entries until is_located */
     struct zip_window *window;   /* the local headers read last */
     uint32_t *entries_by_offset; /* the indexes of entries, sorted by the offset of their headers */
-    uint64_t directory;        /* offset of the central directory */
-    uint64_t end;              /* first byte after the end record and its comment */
+    uint64_t directory_at;       /* offset of the central directory */
+    uint64_t archive_end;        /* first byte after the end record and its comment */
     uint64_t prefix_size;      /* bytes before the archive, which are added to every offset in it */
-    bool other_methods;        /* set by the format: also open bzip2, LZMA … if libzip unpacks them */
+    bool allows_other_methods; /* set by the format: opens members in bzip2, LZMA … too, if libzip can */
     bool crc_none;             /* every CRC in the central directory is 0: none was computed */
     bool all_located;          /* zip_locate_all was called */
     bool sequential;           /* source_advise_sequential was called */
@@ -51,7 +51,7 @@ typedef struct zip {
 zip *zip_new(source *src, arena *a);
 /* zip_open - reads and checks the structure of the archive in SRC (takes a reference): end record, zip64
  * fields, every directory entry; entries must be within the file and must not overlap. Bytes before or after
- * a valid archive are allowed: see prefix_size and end. */
+ * a valid archive are allowed: see prefix_size and archive_end. */
 ckpt_status zip_open(source *src, arena *a, zip **out, ckpt_error *err);
 /* zip_salvage - opens an archive like zip_open, by its central directory if that is valid, else by its
  * local headers. Reads every record and compares its checksum. Sets the fault of each record that is not
@@ -76,9 +76,9 @@ ckpt_status zip_index_case_folded(zip *z, ckpt_error *err);
  * is no exact match, the case of ASCII letters is ignored, as by torch. Allocates nothing, so a name is never
  * missing for lack of memory. */
 int64_t zip_find_case_folded(const zip *z, ckpt_str folder, ckpt_str name);
-/* zip_locate_payload - sets data of entry I by its local header, which must match the central directory in
- * name, method, and CRC and sizes if it has them. Several threads may call it, and read members, at the
- * same time. */
+/* zip_locate_payload - sets data_offset of entry I by its local header, which must match the central
+ * directory in name, method, and CRC and sizes if it has them. Several threads may call it, and read members,
+ * at the same time. */
 ckpt_status zip_locate_payload(zip *z, size_t i, ckpt_error *err);
 /* zip_locate_all - locates the payload of every entry in file order, reading many headers at a time. Ignores
  * faults: zip_locate_payload reports them later. */

@@ -31,7 +31,8 @@
 static void report_difference(struct zip_audit *z, const struct zip_view *v, const char *what, uint64_t local,
                               uint64_t central)
 {
-    struct zip_flaw f = {v->name, what, v->local_header, v->described_by, local, central, NULL, 0, 0, false};
+    uint64_t at = v->local_header_at;
+    struct zip_flaw f = {v->name, what, at, v->described_at, local, central, NULL, 0, 0, false};
     z->flaw(z->user, &f);
 }
 
@@ -39,7 +40,8 @@ static void report_difference(struct zip_audit *z, const struct zip_view *v, con
 static void report_hexadecimal(struct zip_audit *z, const struct zip_view *v, const char *what,
                                uint64_t local, uint64_t central)
 {
-    struct zip_flaw f = {v->name, what, v->local_header, v->described_by, local, central, NULL, 0, 0, true};
+    uint64_t at = v->local_header_at;
+    struct zip_flaw f = {v->name, what, at, v->described_at, local, central, NULL, 0, 0, true};
     z->flaw(z->user, &f);
 }
 
@@ -54,8 +56,7 @@ static void report_flaw(struct zip_audit *z, ckpt_str name, uint64_t at, const c
 static void report_bytes(struct zip_audit *z, ckpt_str name, uint64_t at, const char *text, uint64_t from,
                          uint64_t n)
 {
-    struct zip_flaw f = {
-        .name = name, .at = at, .other = CKPT_NO_OFFSET, .value = n, .text = text, .from = from, .n = n};
+    struct zip_flaw f = {name, NULL, at, CKPT_NO_OFFSET, n, 0, text, from, n, false};
     z->flaw(z->user, &f);
 }
 
@@ -79,7 +80,7 @@ static size_t fill_view(struct zip_view *v, struct zip_header h, cursor extra)
     v->crc = h.crc;
     v->csize = h.csize;
     v->usize = h.usize;
-    v->local_header = h.signature == ZIP_CENTRAL ? h.offset : v->local_header;
+    v->local_header_at = h.signature == ZIP_CENTRAL ? h.offset : v->local_header_at;
     return unused;
 }
 
@@ -140,13 +141,13 @@ static bool check_names(struct zip_audit *z)
         ckpt_str folded = z->names_are_keys ? v->name : fold_name(z->a, v->name);
         ok = folded.ptr && map_put(seen, folded, (uint32_t)i, &old);
         if (fault)
-            report_flaw(z, v->name, v->described_by, fault, 0);
+            report_flaw(z, v->name, v->described_at, fault, 0);
         if (ok && old != MAP_NONE)
-            report_flaw(z, v->name, v->described_by,
+            report_flaw(z, v->name, v->described_at,
                         str_eq(z->views[old].name, v->name)
                             ? "has the name of another member, that of the entry at"
                             : "has the name of another but for case or slashes, at",
-                        z->views[old].described_by);
+                        z->views[old].described_at);
     }
     map_free(seen);
     return ok;
@@ -167,7 +168,7 @@ static ckpt_status read_entry(struct zip_audit *z, reader *r, uint64_t prefix_si
     if (!v->name.ptr)
         return CKPT_ENOMEM;
     v->listed = true;
-    v->described_by = from;
+    v->described_at = from;
     b = reader_take(r, h.extra_len);
     if (!b)
         return r->status;
@@ -179,7 +180,7 @@ static ckpt_status read_entry(struct zip_audit *z, reader *r, uint64_t prefix_si
         report_flaw(z, v->name, from, "its name is flagged as UTF-8 and is not", 0);
     if (h.disk)
         report_flaw(z, v->name, from, "is on another disk, number", h.disk);
-    v->local_header += prefix_size; /* bounded: modulo 2^64; an offset after the end is not reachable */
+    v->local_header_at += prefix_size; /* bounded: modulo 2^64; an offset after the end is not reachable */
     if (h.attributes >> 28 == UNIX_SYMLINK)
         report_flaw(z, v->name, from, "is a symbolic link", 0);
     if (h.comment_len)
@@ -216,23 +217,23 @@ static ckpt_status read_entries(struct zip_audit *z, uint64_t from, uint64_t to,
 static ckpt_status read_directory(struct zip_audit *z, const struct zip_end *end, ckpt_error *err)
 {
     uint64_t last;
-    z->directory = end->directory_at;
-    z->end = end->archive_end;
-    z->record = end->record_at;
+    z->directory_at = end->directory_at;
+    z->archive_end = end->archive_end;
+    z->end_record_at = end->record_at;
     if (!checked_add(end->directory_at, end->directory_size, &last))
         return CKPT_OK;
     CKPT_TRY(read_entries(z, end->directory_at, last, end->prefix_size, err));
     if (z->n != end->entries) {
         struct zip_view archive = {
-            .name = str_of("", 0), .local_header = end->record_at, .described_by = end->directory_at};
+            .name = str_of("", 0), .local_header_at = end->record_at, .described_at = end->directory_at};
         report_difference(z, &archive, "the number of entries", end->entries, z->n);
     }
     return CKPT_OK;
 }
 
-/* find_other_ends - reports end records other than END, near the end of the file, that lead to a
+/* find_other_end_records - reports end records other than END, near the end of the file, that lead to a
  * directory. */
-static ckpt_status find_other_ends(struct zip_audit *z, const struct zip_end *end, ckpt_error *err)
+static ckpt_status find_other_end_records(struct zip_audit *z, const struct zip_end *end, ckpt_error *err)
 {
     size_t n = z->src->size < ZIP_END_REACH ? (size_t)z->src->size : ZIP_END_REACH;
     uint64_t start = z->src->size - n;
@@ -261,7 +262,7 @@ static void check_locator(struct zip_audit *z, const struct zip_end *end)
     uint64_t offset = zip64_parse_locator(b).offset;
     if (!checked_add(offset, end->prefix_size, &at) || at != end->records_at) {
         struct zip_view archive = {
-            .name = str_of("", 0), .local_header = from, .described_by = end->records_at};
+            .name = str_of("", 0), .local_header_at = from, .described_at = end->records_at};
         report_difference(z, &archive, "the offset of the zip64 end record", offset, end->records_at);
     }
 }
@@ -298,13 +299,13 @@ static bool compare_headers(struct zip_audit *z, const struct zip_view *v, const
                             const struct zip_view *local)
 {
     uint64_t characters;
-    check_extra(z, v->name, v->local_header, get_local_extra(l));
+    check_extra(z, v->name, v->local_header_at, get_local_extra(l));
     if (!str_eq(get_local_name(l), v->name)) {
         ckpt_str other = arena_printf(z->a, "is called \"%.*s\" by its local header",
                                       l->h.name_len > 200 ? 200 : (int)l->h.name_len, (const char *)l->bytes);
         if (!other.ptr)
             return false;
-        report_flaw(z, v->name, v->local_header, other.ptr, 0);
+        report_flaw(z, v->name, v->local_header_at, other.ptr, 0);
     }
     if (local->method != v->method)
         report_difference(z, v, "the method", local->method, v->method);
@@ -335,7 +336,7 @@ static bool add_local_view(struct zip_audit *z, struct zip_view *v, struct zip_v
     other.usize = has_size ? local.usize : other.method ? v->usize : v->csize;
     other.crc = 0;
     other.listed = false;
-    other.reachable = range_within(other.data, other.csize, z->src->size);
+    other.reachable = range_within(other.data_offset, other.csize, z->src->size);
     if (other.method == v->method && other.csize == v->csize)
         return true;
     v->disputed = other.disputed = true;
@@ -350,18 +351,18 @@ static bool add_local_view(struct zip_audit *z, struct zip_view *v, struct zip_v
 static bool locate_payload(struct zip_audit *z, struct zip_view *v, struct local_header *l)
 {
     struct zip_view local = {0};
-    if (!read_local(z, v->local_header, l)) {
-        report_flaw(z, v->name, v->described_by,
-                    "has no local header where the central directory records one, at", v->local_header);
+    if (!read_local(z, v->local_header_at, l)) {
+        report_flaw(z, v->name, v->described_at,
+                    "has no local header where the central directory records one, at", v->local_header_at);
         return true;
     }
     (void)fill_view(&local, l->h, get_local_extra(l));
-    v->data = v->local_header + zip_local_length(&l->h); /* bounded: read just now */
-    v->reachable = range_within(v->data, v->csize, z->src->size);
+    v->data_offset = v->local_header_at + zip_local_length(&l->h); /* bounded: read just now */
+    v->reachable = range_within(v->data_offset, v->csize, z->src->size);
     if (!compare_headers(z, v, l, &local))
         return false;
     if (!v->reachable)
-        report_flaw(z, v->name, v->described_by, "reaches beyond the end of the file", v->csize);
+        report_flaw(z, v->name, v->described_at, "reaches beyond the end of the file", v->csize);
     if (v->method == ZIP_STORED && v->csize != v->usize && !(v->flags & ZIP_FLAG_ENCRYPTED))
         report_difference(z, v, "stored, yet its two sizes are", v->csize, v->usize);
     return add_local_view(z, v, local);
@@ -370,10 +371,10 @@ static bool locate_payload(struct zip_audit *z, struct zip_view *v, struct local
 static int compare_offsets(const void *a, const void *b)
 {
     const struct zip_view *x = *(const struct zip_view *const *)a, *y = *(const struct zip_view *const *)b;
-    return x->local_header < y->local_header   ? -1
-           : x->local_header > y->local_header ? 1
-           : x->described_by < y->described_by ? -1
-                                               : x->described_by > y->described_by;
+    return x->local_header_at < y->local_header_at   ? -1
+           : x->local_header_at > y->local_header_at ? 1
+           : x->described_at < y->described_at       ? -1
+                                                     : x->described_at > y->described_at;
 }
 
 /* add_unlisted - adds a view of the member whose local header L was read at AT, and sets *NEXT to the end of
@@ -385,15 +386,15 @@ static bool add_unlisted(struct zip_audit *z, uint64_t at, const struct local_he
     ckpt_str name = arena_str(z->a, get_local_name(l));
     if (!v || !name.ptr)
         return false;
-    z->first = at < z->first ? at : z->first;
-    *v = (struct zip_view){.local_header = at, .described_by = at, .name = name};
+    z->first_member_at = at < z->first_member_at ? at : z->first_member_at;
+    *v = (struct zip_view){.local_header_at = at, .described_at = at, .name = name};
     (void)fill_view(v, l->h, get_local_extra(l));
-    v->data = at + zip_local_length(&l->h); /* bounded: read just now */
-    if (v->csize == 0 && v->data < end)
-        v->csize = end - v->data; /* the sizes are after the payload: take all bytes up to END */
-    v->reachable = range_within(v->data, v->csize, z->src->size);
+    v->data_offset = at + zip_local_length(&l->h); /* bounded: read just now */
+    if (v->csize == 0 && v->data_offset < end)
+        v->csize = end - v->data_offset; /* the sizes are after the payload: take all bytes up to END */
+    v->reachable = range_within(v->data_offset, v->csize, z->src->size);
     report_flaw(z, v->name, at, "is in the file, not in the central directory; stored bytes:", v->csize);
-    *next = v->reachable ? v->data + v->csize : v->data; /* bounded: reachable, or just read */
+    *next = v->reachable ? v->data_offset + v->csize : v->data_offset; /* bounded: reachable, or just read */
     return true;
 }
 
@@ -437,7 +438,7 @@ static ckpt_status find_unlisted_headers(struct zip_audit *z, uint64_t from, uin
 static uint64_t check_descriptor(struct zip_audit *z, const struct zip_view *v)
 {
     static const unsigned forms[] = {ZIP_WIDE, 0, ZIP_SIGNED | ZIP_WIDE, ZIP_SIGNED};
-    uint64_t at = v->data + v->csize, left = z->src->size - at; /* bounded: reachable */
+    uint64_t at = v->data_offset + v->csize, left = z->src->size - at; /* bounded: reachable */
     unsigned char b[ZIP_DESCRIPTOR_MAX] = {0};
     struct zip_descriptor d;
     size_t n = left < sizeof b ? (size_t)left : sizeof b;
@@ -448,7 +449,7 @@ static uint64_t check_descriptor(struct zip_audit *z, const struct zip_view *v)
             d.usize == v->usize)
             return d.length;
     struct zip_view descriptor = *v;
-    descriptor.local_header = at;
+    descriptor.local_header_at = at;
     if (!zip_parse_descriptor(b, sizeof b, ZIP_SIGNED, &d))
         report_flaw(z, v->name, at, "no data descriptor follows, although bit 3 of the flags is set", 0);
     else if (d.crc == v->crc)
@@ -485,7 +486,7 @@ static ckpt_status check_extents(struct zip_audit *z, uint64_t directory, struct
     struct zip_view *copy = arena_array(z->a, n, sizeof *copy); /* check_gap may move the list */
     ckpt_status st = (n && !order) || !copy ? fail_memory(err) : CKPT_OK;
     uint64_t last = 0;
-    z->first = directory;
+    z->first_member_at = directory;
     const struct zip_view *before = NULL;
     for (size_t i = 0; st == CKPT_OK && i < n; i++) {
         copy[i] = z->views[i];
@@ -497,12 +498,12 @@ static ckpt_status check_extents(struct zip_audit *z, uint64_t directory, struct
         const struct zip_view *v = order[i];
         if (!v->reachable)
             continue;
-        z->first = before ? z->first : v->local_header;
-        if (v->local_header < last)
-            report_flaw(z, v->name, v->local_header, "overlaps the previous member, which ends at", last);
+        z->first_member_at = before ? z->first_member_at : v->local_header_at;
+        if (v->local_header_at < last)
+            report_flaw(z, v->name, v->local_header_at, "overlaps the previous member, which ends at", last);
         else
-            st = check_gap(z, before, last, v->local_header, l, err);
-        uint64_t end = v->data + v->csize; /* bounded: reachable */
+            st = check_gap(z, before, last, v->local_header_at, l, err);
+        uint64_t end = v->data_offset + v->csize; /* bounded: reachable */
         end += check_descriptor(z, v);     /* bounded: the descriptor was read there */
         last = end > last ? end : last;
         before = v;
@@ -553,14 +554,14 @@ static ckpt_status audit_directory(struct zip_audit *z, struct local_header *l, 
                                    ckpt_error *err)
 {
     CKPT_TRY(read_directory(z, end, err));
-    CKPT_TRY(find_other_ends(z, end, err));
+    CKPT_TRY(find_other_end_records(z, end, err));
     check_locator(z, end);
     bool ok = true;
     for (size_t i = 0, n = z->n; ok && i < n; i++)
         ok = locate_payload(z, &z->views[i], l);
     if (!ok || !check_names(z))
         return fail_memory(err);
-    CKPT_TRY(check_extents(z, z->directory, l, err));
+    CKPT_TRY(check_extents(z, z->directory_at, l, err));
     uint64_t comment = end->archive_end - end->record_at -
                        ZIP_END_SIZE; /* bounded: the record was read there */
     if (comment)

@@ -10,9 +10,9 @@
 /* A member as one of its headers describes it. */
 struct zip_view {
     ckpt_str name;
-    uint64_t local_header; /* its offset */
-    uint64_t described_by; /* offset of the header, central or local, that the other fields are from */
-    uint64_t data, csize, usize;
+    uint64_t local_header_at;
+    uint64_t described_at; /* offset of the header, central or local, that the other fields are from */
+    uint64_t data_offset, csize, usize;
     uint32_t crc, time;
     uint16_t method, flags;
     bool listed;    /* in the central directory */
@@ -24,9 +24,9 @@ struct zip_view {
 struct zip_flaw {
     ckpt_str name;      /* of the member; empty: it concerns the archive */
     const char *what;   /* "the method" */
-    uint64_t at, other; /* offsets of the two values; CKPT_NO_OFFSET: there is only one */
+    uint64_t at, other_at; /* offsets of the two values; CKPT_NO_OFFSET: there is only one */
     uint64_t value, other_value;
-    const char *text; /* the message, instead of the values, or NULL */
+    const char *message; /* the message, instead of the values, or NULL */
     uint64_t from, n; /* bytes that belong to no member, to be scanned; n 0: none */
     bool hexadecimal; /* how to show the values */
 };
@@ -39,9 +39,9 @@ struct zip_audit {
     bool names_are_keys;    /* as in .npz, not paths: only equal names are a flaw */
     struct zip_view *views; /* in the order of their entries, then those not in the central directory */
     size_t n, cap;
-    /* Offsets: of the first member; of the central directory; of the first byte after the end record; of the
-     * end record, 0 if there is none. */
-    uint64_t first, directory, end, record;
+    /* Offsets; archive_end is that of the first byte after the end record, end_record_at is 0 if there is no
+     * end record. */
+    uint64_t first_member_at, directory_at, archive_end, end_record_at;
 };
 
 /* zip_audit - fills in the views, and calls flaw for each contradiction. Returns CKPT_OK even if the archive

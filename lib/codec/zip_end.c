@@ -187,7 +187,6 @@ static ckpt_status read_end(const struct tail *t, uint64_t at, struct zip_end *e
     return resolve_directory(t, e, err);
 }
 
-/* load_tail - reads the last REACH bytes of the file. */
 static ckpt_status load_tail(struct tail *t, uint64_t reach, ckpt_error *err)
 {
     size_t n = t->src->size < reach ? (size_t)t->src->size : (size_t)reach;

@@ -22,7 +22,7 @@ struct inflater {
     uint64_t libzip_pos;   /* where libzip reads next */
     zip_error_t error;     /* of the callback */
     ckpt_error read_error; /* of the source, if a read of it failed */
-    unsigned char *cached;
+    unsigned char *cached_bytes;
     size_t cached_index; /* number of the member in CACHED; SIZE_MAX: none */
 };
 
@@ -147,7 +147,7 @@ void inflater_close(inflater *f)
     zip_error_fini(&f->error);
     source_unref(f->src);
     pthread_mutex_destroy(&f->lock);
-    free(f->cached);
+    free(f->cached_bytes);
     free(f);
 }
 
@@ -182,7 +182,6 @@ static ckpt_status check_stream_end(struct inflated_member *m, ckpt_error *err)
     return CKPT_OK;
 }
 
-/* inflate_next - inflates the next N bytes. */
 static ckpt_status inflate_next(struct inflated_member *m, unsigned char *out, size_t n, ckpt_error *err)
 {
     while (n > 0) {
@@ -231,10 +230,10 @@ static ckpt_status cache_member(struct inflated_member *m, ckpt_error *err)
     if (f->cached_index == m->index)
         return CKPT_OK;
     f->cached_index = SIZE_MAX;
-    if (!f->cached && !(f->cached = malloc(MAX_CACHED)))
+    if (!f->cached_bytes && !(f->cached_bytes = malloc(MAX_CACHED)))
         return fail_memory(err);
     CKPT_TRY(start_inflating(m, err));
-    CKPT_TRY(inflate_next(m, f->cached, (size_t)m->s.size, err));
+    CKPT_TRY(inflate_next(m, f->cached_bytes, (size_t)m->s.size, err));
     f->cached_index = m->index;
     return CKPT_OK;
 }
@@ -245,7 +244,7 @@ static ckpt_status read_member(struct inflated_member *m, uint64_t off, void *ou
     if (m->s.size <= MAX_CACHED) {
         CKPT_TRY(cache_member(m, err));
         /* bounded: source_read checked [off, off + n) */
-        memcpy(out, m->f->cached + off, n);
+        memcpy(out, m->f->cached_bytes + off, n);
         return CKPT_OK;
     }
     CKPT_TRY(inflate_up_to(m, off, err));

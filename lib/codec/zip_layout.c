@@ -101,7 +101,7 @@ static ckpt_status read_entry(zip *z, reader *r, struct zip_entry *e, ckpt_error
     if (h.disk != 0 && h.disk != ZIP_DISK_IN_ZIP64)
         return zip_fail(z, e, at, err,
                         "the number of its disk is {%u}, must be {=0, as in an archive of one part}", h.disk);
-    if (!checked_add(h.offset, z->prefix_size, &e->header))
+    if (!checked_add(h.offset, z->prefix_size, &e->header_offset))
         return zip_fail(z, e, at, err,
                         "its offset is {%llu}, must be {=below 2^64 from the file's beginning}",
                         (unsigned long long)h.offset);
@@ -121,7 +121,7 @@ static ckpt_str get_entry_name(const void *user, uint32_t i) { return ((const zi
  * that go by the size of the central directory see more entries. */
 static ckpt_status fail_uncounted_entries(const zip *z, const reader *r, ckpt_error *err)
 {
-    return fail(err, CKPT_EFORMAT, to_file_offset(z, z->directory),
+    return fail(err, CKPT_EFORMAT, to_file_offset(z, z->directory_at),
                 "{%llu more bytes} follow the entries that the end record counts, {=%zu}\n"
                 "programs would not agree on what this archive holds; do not trust it",
                 (unsigned long long)reader_left(r), z->n);
@@ -171,13 +171,12 @@ static int compare_extents(const void *a, const void *b)
     return x->entry < y->entry ? -1 : x->entry > y->entry;
 }
 
-/* sort_entries - sets entries_by_offset. */
 static ckpt_status sort_entries(zip *z, ckpt_error *err)
 {
     bool is_sorted = true; /* as in most archives */
     for (size_t i = 0; i < z->n; i++) {
         z->entries_by_offset[i] = (uint32_t)i;
-        is_sorted = is_sorted && (i == 0 || z->entries[i - 1].header < z->entries[i].header);
+        is_sorted = is_sorted && (i == 0 || z->entries[i - 1].header_offset < z->entries[i].header_offset);
     }
     if (is_sorted)
         return CKPT_OK;
@@ -185,7 +184,7 @@ static ckpt_status sort_entries(zip *z, ckpt_error *err)
     if (!extents)
         return fail_memory(err);
     for (size_t i = 0; i < z->n; i++)
-        extents[i] = (struct extent){z->entries[i].header, (uint32_t)i};
+        extents[i] = (struct extent){z->entries[i].header_offset, (uint32_t)i};
     qsort(extents, z->n, sizeof *extents, compare_extents);
     for (size_t i = 0; i < z->n; i++)
         z->entries_by_offset[i] = extents[i].entry;
@@ -196,7 +195,7 @@ static ckpt_status sort_entries(zip *z, ckpt_error *err)
 /* find_central_header - returns the offset of the central header of entry I. */
 static uint64_t find_central_header(const zip *z, size_t i)
 {
-    uint64_t at = z->directory;
+    uint64_t at = z->directory_at;
     unsigned char b[ZIP_CENTRAL_SIZE];
     while (i-- > 0 && source_read(z->src, at, b, sizeof b, NULL) == CKPT_OK) {
         struct zip_header h = zip_parse_central(b);
@@ -210,25 +209,25 @@ static uint64_t find_central_header(const zip *z, size_t i)
 static ckpt_status check_extents(zip *z, ckpt_error *err)
 {
     CKPT_TRY(sort_entries(z, err));
-    uint64_t limit = z->directory;
+    uint64_t limit = z->directory_at;
     for (size_t i = z->n; i-- > 0;) {
         struct zip_entry *e = &z->entries[z->entries_by_offset[i]];
         uint64_t end;
         e->next_at = limit;
-        if (checked_add(e->header, ZIP_LOCAL_SIZE, &end) && checked_add(end, e->name.len, &end) &&
+        if (checked_add(e->header_offset, ZIP_LOCAL_SIZE, &end) && checked_add(end, e->name.len, &end) &&
             checked_add(end, e->csize, &end) && end <= limit) {
-            limit = e->header;
+            limit = e->header_offset;
             continue;
         }
-        if (limit == z->directory)
+        if (limit == z->directory_at)
             return zip_fail(z, e, find_central_header(z, z->entries_by_offset[i]), err,
                             "its {%llu bytes} with their header do not fit {=between %llu and the central "
                             "directory at %llu}",
-                            (unsigned long long)e->csize, (unsigned long long)e->header,
+                            (unsigned long long)e->csize, (unsigned long long)e->header_offset,
                             (unsigned long long)limit);
         return zip_fail(
-            z, e, e->header, err, "its {%llu bytes at offset %llu} overlap {=the next entry at %llu}",
-            (unsigned long long)e->csize, (unsigned long long)e->header, (unsigned long long)limit);
+            z, e, e->header_offset, err, "its {%llu bytes at offset %llu} overlap {=the next entry at %llu}",
+            (unsigned long long)e->csize, (unsigned long long)e->header_offset, (unsigned long long)limit);
     }
     return CKPT_OK;
 }
@@ -241,8 +240,8 @@ static ckpt_status open_directory(zip *z, ckpt_error *err)
         return fail(err, CKPT_ELIMIT, to_file_offset(z, end.record_at),
                     "{%llu entries}; {=at most %u} are read", (unsigned long long)end.entries, MAP_NONE - 1);
     z->n = (size_t)end.entries;
-    z->directory = end.directory_at;
-    z->end = end.archive_end;
+    z->directory_at = end.directory_at;
+    z->archive_end = end.archive_end;
     z->prefix_size = end.prefix_size;
     arena_expect(z->a, end.entries, 1024); /* names, tensors, storages */
     reader r;
@@ -288,7 +287,7 @@ void zip_close(zip *z)
         return;
     inflater_close(z->inflater);
     map_free(z->names);
-    map_free(z->folded);
+    map_free(z->names_by_lower_case);
     free(z->window);
     source_unref(z->src);
     pthread_mutex_destroy(&z->lock);
@@ -319,7 +318,7 @@ ckpt_status zip_visit_entries(source *src, zip_entry_visitor *each, void *user, 
         return fail(err, CKPT_EFORMAT, to_file_offset(&z, end.record_at),
                     "the archive is {only a part} of {=the file}");
     z.n = *n = (size_t)end.entries;
-    z.directory = end.directory_at;
+    z.directory_at = end.directory_at;
     /* bounded: zip_end_find found the directory in the file */
     ckpt_status st = reader_init(&r, src, end.directory_at, end.directory_at + end.directory_size, err);
     if (st == CKPT_OK)
@@ -375,8 +374,8 @@ static bool has_capital(ckpt_str s)
 
 ckpt_status zip_index_case_folded(zip *z, ckpt_error *err)
 {
-    z->folded = map_new(0);
-    for (size_t i = 0; z->folded && i < z->n; i++) {
+    z->names_by_lower_case = map_new(0);
+    for (size_t i = 0; z->names_by_lower_case && i < z->n; i++) {
         ckpt_str name = z->entries[i].name, folded;
         if (name.len > z->longest_name)
             z->longest_name = name.len;
@@ -386,11 +385,11 @@ ckpt_status zip_index_case_folded(zip *z, ckpt_error *err)
         if (!folded.ptr)
             return fail_memory(err);
         make_lowercase((char *)(uintptr_t)folded.ptr, folded.len); /* a copy, which may be changed */
-        if (!map_put(z->folded, folded, (uint32_t)i, NULL))
+        if (!map_put(z->names_by_lower_case, folded, (uint32_t)i, NULL))
             return fail_memory(err);
     }
     z->lookup_name = arena_alloc(z->a, z->longest_name + 1);
-    return z->folded && z->lookup_name ? CKPT_OK : fail_memory(err);
+    return z->names_by_lower_case && z->lookup_name ? CKPT_OK : fail_memory(err);
 }
 
 int64_t zip_find_case_folded(const zip *z, ckpt_str folder, ckpt_str name)
@@ -406,7 +405,7 @@ int64_t zip_find_case_folded(const zip *z, ckpt_str folder, ckpt_str name)
         return exact;
     make_lowercase(z->lookup_name, path.len);
     int64_t lower = zip_find(z, path);
-    uint32_t i = map_get(z->folded, path);
+    uint32_t i = map_get(z->names_by_lower_case, path);
     return lower >= 0 ? lower : i == MAP_NONE ? -1 : (int64_t)i;
 }
 
@@ -440,7 +439,7 @@ static ckpt_status read_window(zip *z, uint64_t at, size_t n, bool next_is_near,
 static ckpt_status fail_header_differs(const zip *z, const struct zip_entry *e, const char *what,
                                        uint64_t local, uint64_t central, ckpt_error *err)
 {
-    return zip_fail(z, e, e->header, err,
+    return zip_fail(z, e, e->header_offset, err,
                     "%s is {%llu} in its local header, {=%llu} in the central directory", what,
                     (unsigned long long)local, (unsigned long long)central);
 }
@@ -465,23 +464,23 @@ static ckpt_status check_sizes(zip *z, const struct zip_entry *e, struct zip_hea
  * unless that was done before. The caller has locked Z. */
 static ckpt_status check_local(zip *z, struct zip_entry *e, ckpt_error *err)
 {
-    if (e->data_known)
+    if (e->is_located)
         return CKPT_OK;
     const unsigned char *b;
-    bool next_is_near = z->all_located &&
-                        e->next_at - e->header <= (z->sequential ? 2 * MAX_HEADER_GAP : MAX_HEADER_GAP);
+    bool next_is_near = z->all_located && e->next_at - e->header_offset <=
+                                              (z->sequential ? 2 * MAX_HEADER_GAP : MAX_HEADER_GAP);
     /* bounded: a name has 16 bits of length */
-    CKPT_TRY(read_window(z, e->header, ZIP_LOCAL_SIZE + e->name.len, next_is_near, &b, err));
+    CKPT_TRY(read_window(z, e->header_offset, ZIP_LOCAL_SIZE + e->name.len, next_is_near, &b, err));
     struct zip_header h = zip_parse_local(b);
     uint64_t end;
     char found[TEXT_BYTES_SIZE];
     if (h.signature != ZIP_LOCAL)
-        return zip_fail(z, e, e->header, err, "found {%s}, a local header begins with {=50 4b 03 04}",
+        return zip_fail(z, e, e->header_offset, err, "found {%s}, a local header begins with {=50 4b 03 04}",
                         text_describe_bytes(b, 4, found));
     if (h.method != e->method)
         return fail_header_differs(z, e, "the method", h.method, e->method, err);
     if ((h.flags ^ e->flags) & ZIP_FLAG_ENCRYPTED)
-        return zip_fail(z, e, e->header, err,
+        return zip_fail(z, e, e->header_offset, err,
                         "flags {0x%04x} in its local header, {=0x%04x} in the central directory: is it "
                         "encrypted?",
                         h.flags, e->flags);
@@ -489,26 +488,26 @@ static ckpt_status check_local(zip *z, struct zip_entry *e, ckpt_error *err)
         (h.name_len && memcmp(b + ZIP_LOCAL_SIZE, e->name.ptr, h.name_len) != 0)) {
         size_t shown = h.name_len < e->name.len ? h.name_len : e->name.len;
         return zip_fail(
-            z, e, e->header, err,
+            z, e, e->header_offset, err,
             "its local header calls it {\"%.*s\"}, the central directory {=\"%.*s\"}; readers would disagree",
             (int)(shown > 200 ? 200 : shown), (const char *)b + ZIP_LOCAL_SIZE, STR_ARG(e->name));
     }
-    uint64_t data = e->header + zip_local_length(&h);
+    uint64_t data = e->header_offset + zip_local_length(&h);
     if (!checked_add(data, e->csize, &end) || end > e->next_at)
-        return zip_fail(z, e, e->header, err, "its {%llu bytes from %llu on} overlap {=what begins at %llu}",
-                        (unsigned long long)e->csize, (unsigned long long)data,
-                        (unsigned long long)e->next_at);
-    CKPT_TRY(read_window(z, e->header, zip_local_length(&h), next_is_near, &b, err));
+        return zip_fail(
+            z, e, e->header_offset, err, "its {%llu bytes from %llu on} overlap {=what begins at %llu}",
+            (unsigned long long)e->csize, (unsigned long long)data, (unsigned long long)e->next_at);
+    CKPT_TRY(read_window(z, e->header_offset, zip_local_length(&h), next_is_near, &b, err));
     CKPT_TRY(check_sizes(z, e, h, cursor_of(b + ZIP_LOCAL_SIZE + h.name_len, h.extra_len, 0), err));
-    e->data = data;
-    e->data_known = true;
+    e->data_offset = data;
+    e->is_located = true;
     return CKPT_OK;
 }
 
 ckpt_status zip_locate_payload(zip *z, size_t i, ckpt_error *err)
 {
     struct zip_entry *e = &z->entries[i];
-    if (e->data_known)
+    if (e->is_located)
         return CKPT_OK;
     pthread_mutex_lock(&z->lock);
     ckpt_status st = check_local(z, e, err);
@@ -537,7 +536,7 @@ static ckpt_status member_read(source *s, uint64_t off, void *out, size_t n, ckp
     member_source *m = (member_source *)s;
     CKPT_TRY(zip_locate_payload(m->z, m->entry, err));
     /* bounded: the payload ends before next_at, in the file */
-    return source_read(m->z->src, m->z->entries[m->entry].data + off, out, n, err);
+    return source_read(m->z->src, m->z->entries[m->entry].data_offset + off, out, n, err);
 }
 
 static ckpt_status member_locate(source *s, ckpt_error *err)
@@ -547,7 +546,7 @@ static ckpt_status member_locate(source *s, ckpt_error *err)
         return CKPT_OK;
     zip_locate_all(m->z);
     CKPT_TRY(zip_locate_payload(m->z, m->entry, err));
-    s->base = source_pos(m->z->src, m->z->entries[m->entry].data);
+    s->base = source_pos(m->z->src, m->z->entries[m->entry].data_offset);
     return CKPT_OK;
 }
 
@@ -568,7 +567,7 @@ static bool member_extent(source *s, uint64_t off, int *fd, uint64_t *at)
     member_source *m = (member_source *)s;
     if (zip_locate_payload(m->z, m->entry, NULL) != CKPT_OK)
         return false;
-    uint64_t from = m->z->entries[m->entry].data + off; /* bounded: as in member_read */
+    uint64_t from = m->z->entries[m->entry].data_offset + off; /* bounded: as in member_read */
     return source_extent(m->z->src, from, fd, at);
 }
 
@@ -576,7 +575,7 @@ static ckpt_status member_map(source *s, uint64_t off, const unsigned char **out
 {
     member_source *m = (member_source *)s;
     CKPT_TRY(zip_locate_payload(m->z, m->entry, err));
-    uint64_t from = m->z->entries[m->entry].data + off; /* bounded: as in member_read */
+    uint64_t from = m->z->entries[m->entry].data_offset + off; /* bounded: as in member_read */
     return source_map(m->z->src, from, 1, out, err);
 }
 
@@ -604,17 +603,17 @@ static const char *get_method_name(uint16_t method)
 static ckpt_status check_readable(const zip *z, const struct zip_entry *e, ckpt_error *err)
 {
     if (e->fault)
-        return add_entry_name(e, fail(err, CKPT_ECHECKSUM, to_file_offset(z, e->header), "%s", e->fault),
-                              err);
+        return add_entry_name(
+            e, fail(err, CKPT_ECHECKSUM, to_file_offset(z, e->header_offset), "%s", e->fault), err);
     if (e->flags & ZIP_FLAGS_ENCRYPTED)
-        (void)fail(err, CKPT_EUNSUPPORTED, to_file_offset(z, e->header),
+        (void)fail(err, CKPT_EUNSUPPORTED, to_file_offset(z, e->header_offset),
                    "it is {encrypted (flags 0x%04x)}; {=what is not} is read", e->flags);
     else if (e->flags & ZIP_FLAG_PATCH)
-        (void)fail(err, CKPT_EUNSUPPORTED, to_file_offset(z, e->header),
+        (void)fail(err, CKPT_EUNSUPPORTED, to_file_offset(z, e->header_offset),
                    "it is {a patch to another file (flags 0x%04x)}; {=complete files} are read", e->flags);
     else if (e->method != ZIP_STORED && e->method != ZIP_DEFLATED &&
-             !(z->other_methods && inflater_has_method(e->method)))
-        (void)fail(err, CKPT_EUNSUPPORTED, to_file_offset(z, e->header),
+             !(z->allows_other_methods && inflater_has_method(e->method)))
+        (void)fail(err, CKPT_EUNSUPPORTED, to_file_offset(z, e->header_offset),
                    "it is compressed by {method %u (%s)}; {=stored and deflate} are read", e->method,
                    get_method_name(e->method));
     else
@@ -631,10 +630,11 @@ static ckpt_status open_deflated(zip *z, size_t i, source **out, ckpt_error *err
     CKPT_TRY(zip_locate_payload(z, i, err));
     if (!z->inflater) {
         source *archive;
-        CKPT_TRY(source_slice(z->src, z->prefix_size, z->end - z->prefix_size, &archive, err));
+        CKPT_TRY(source_slice(z->src, z->prefix_size, z->archive_end - z->prefix_size, &archive, err));
         CKPT_TRY(inflater_open(archive, &z->inflater, err));
     }
-    return inflater_open_member(z->inflater, i, e->name, e->usize, to_file_offset(z, e->data), out, err);
+    return inflater_open_member(z->inflater, i, e->name, e->usize, to_file_offset(z, e->data_offset), out,
+                                err);
 }
 
 ckpt_status zip_open_member(zip *z, size_t i, source **out, ckpt_error *err)
@@ -642,15 +642,15 @@ ckpt_status zip_open_member(zip *z, size_t i, source **out, ckpt_error *err)
     const struct zip_entry *e = &z->entries[i];
     CKPT_TRY(check_readable(z, e, err));
     if (e->method != ZIP_STORED)
-        return e->raw_deflate ? inflate_source(z->src, e->data, e->csize, e->usize, out, err)
-                              : open_deflated(z, i, out, err);
+        return e->avoids_libzip ? inflate_source(z->src, e->data_offset, e->csize, e->usize, out, err)
+                                : open_deflated(z, i, out, err);
     member_source *m = ARENA_NEW(z->a, member_source);
     if (!m)
         return fail_memory(err);
     m->s = (source){.ops = &member_ops, .size = e->usize, .base = CKPT_NO_OFFSET, .refs = 1};
     m->s.is_serial = z->src->is_serial;
-    if (e->data_known)
-        m->s.base = source_pos(z->src, e->data);
+    if (e->is_located)
+        m->s.base = source_pos(z->src, e->data_offset);
     m->z = z;
     m->entry = i;
     *out = &m->s;
@@ -667,7 +667,7 @@ static ckpt_status load_member(source *s, const zip *z, const struct zip_entry *
     CKPT_TRY(source_read(s, 0, bytes, n, err));
     uint32_t crc = crc32_update(0, bytes, n);
     if (!z->crc_none && !e->crc_unknown && crc != e->crc)
-        return fail(err, CKPT_ECHECKSUM, to_file_offset(z, e->data_known ? e->data : e->header),
+        return fail(err, CKPT_ECHECKSUM, to_file_offset(z, e->is_located ? e->data_offset : e->header_offset),
                     "its CRC-32 is {%08x}, the central directory records {=%08x}\n"
                     "the bytes are not those that were saved: get the file again",
                     crc, e->crc);
@@ -681,7 +681,7 @@ ckpt_status zip_load_member(zip *z, size_t i, uint64_t max, ckpt_str *out, ckpt_
     source *s = NULL;
     ckpt_status st;
     if (e->usize > max || e->usize >= SIZE_MAX)
-        st = fail(err, CKPT_ELIMIT, to_file_offset(z, e->header),
+        st = fail(err, CKPT_ELIMIT, to_file_offset(z, e->header_offset),
                   "it has {%llu bytes}, {=at most %llu} are read", (unsigned long long)e->usize,
                   (unsigned long long)max);
     else if ((st = zip_open_member(z, i, &s, err)) == CKPT_OK) {

@@ -26,7 +26,7 @@ static ckpt_status keep_member(void *user, ckpt_str name, source *bytes, ckpt_er
     return CKPT_OK;
 }
 
-ckpt_status zip_lzma_file(const struct zip_lzma *m, source **out, ckpt_error *err)
+ckpt_status zip_lzma_open_file(const struct zip_lzma *m, source **out, ckpt_error *err)
 {
     unsigned char head[HEADER], lzma_header[13];
     if (m->csize < HEADER)
@@ -57,21 +57,21 @@ static ckpt_status check_properties(const struct zip_lzma *m, ckpt_error *err)
                                         "LZMA properties of {%u} bytes, not {=5}", load_u16le(size));
 }
 
-ckpt_status zip_lzma_member(zip *z, size_t i, source **out, ckpt_error *err)
+ckpt_status zip_lzma_open_member(zip *z, size_t i, source **out, ckpt_error *err)
 {
     const struct zip_entry *e = &z->entries[i];
-    struct unpack u = {.max = e->usize, .member = keep_member, .user = out};
+    struct unpack u = {.max_bytes = e->usize, .member = keep_member, .user = out};
     *out = NULL;
     CKPT_TRY(zip_locate_payload(z, i, err));
-    const struct zip_lzma m = {z->src, e->data, e->csize, e->usize, e->flags};
+    const struct zip_lzma m = {z->src, e->data_offset, e->csize, e->usize, e->flags};
     source *packed;
-    CKPT_TRY(zip_lzma_file(&m, &packed, err));
+    CKPT_TRY(zip_lzma_open_file(&m, &packed, err));
     ckpt_status st = check_properties(&m, err);
     if (st == CKPT_OK)
         st = unpack_archive(packed, &u, err);
     source_unref(packed);
     if (st == CKPT_OK && (!*out || (*out)->size != e->usize))
-        st = fail(err, CKPT_EFORMAT, source_pos(z->src, e->data),
+        st = fail(err, CKPT_EFORMAT, source_pos(z->src, e->data_offset),
                   "its LZMA stream unpacks to {%" PRIu64 " bytes}, the central directory has {=%" PRIu64 "}",
                   *out ? (*out)->size : 0, e->usize);
     if (st == CKPT_OK)

@@ -13,10 +13,11 @@ struct zip_lzma {
     uint16_t flags;
 };
 
-/* zip_lzma_file - sets *OUT to the data of M in the form of a .lzma file, which unpack_archive unpacks. */
-ckpt_status zip_lzma_file(const struct zip_lzma *m, source **out, ckpt_error *err);
-/* zip_lzma_member - unpacks entry I of Z, whose method is ZIP_LZMA, into *OUT. CKPT_EUNSUPPORTED: it is
+/* zip_lzma_open_file - sets *OUT to the data of M in the form of a .lzma file, which unpack_archive
+ * unpacks. */
+ckpt_status zip_lzma_open_file(const struct zip_lzma *m, source **out, ckpt_error *err);
+/* zip_lzma_open_member - unpacks entry I of Z, whose method is ZIP_LZMA, into *OUT. CKPT_EUNSUPPORTED: it is
  * encrypted, or libarchive is not installed. */
-ckpt_status zip_lzma_member(zip *z, size_t i, source **out, ckpt_error *err);
+ckpt_status zip_lzma_open_member(zip *z, size_t i, source **out, ckpt_error *err);
 
 #endif

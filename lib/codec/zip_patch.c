@@ -35,14 +35,14 @@ static ckpt_status refuse_in_place(ckpt_error *err, uint64_t at, const char *why
 static void measure_directory(const zip *z, reader *r, size_t i, struct directory *d)
 {
     for (size_t k = 0; k < z->n && r->status == CKPT_OK; k++) {
-        size_t at = (size_t)(r->pos - z->directory); /* bounded: R began at directory */
+        size_t at = (size_t)(r->pos - z->directory_at); /* bounded: R began at directory */
         const unsigned char *b = reader_peek(r, ZIP_CENTRAL_SIZE);
         struct zip_header h = b ? zip_parse_central(b) : (struct zip_header){0};
         (void)reader_skip(r, zip_central_length(&h));
         if (k == i)
             d->header_at = at;
     }
-    d->size = (size_t)(r->pos - z->directory); /* bounded: likewise */
+    d->size = (size_t)(r->pos - z->directory_at); /* bounded: likewise */
 }
 
 /* has_only_end_records - returns true if R has nothing left but the end records. */
@@ -57,17 +57,17 @@ static bool has_only_end_records(reader *r)
            zip64_parse_locator(b + ZIP64_END_SIZE).signature == ZIP64_LOCATOR;
 }
 
-/* find_central - finds the central header of entry I; fails if anything but end records follows the
+/* find_central_entry - finds the central header of entry I; fails if anything but end records follows the
  * directory. */
-static ckpt_status find_central(zip *z, size_t i, struct directory *d, ckpt_error *err)
+static ckpt_status find_central_entry(zip *z, size_t i, struct directory *d, ckpt_error *err)
 {
-    uint64_t left = z->src->size - z->directory; /* bounded: the directory is in the file */
+    uint64_t left = z->src->size - z->directory_at; /* bounded: the directory is in the file */
     reader r;
-    if (z->prefix_size || z->end != z->src->size)
+    if (z->prefix_size || z->archive_end != z->src->size)
         return refuse_in_place(err, CKPT_NO_OFFSET, "unreferenced bytes before or after the archive");
     if (left > MAX_END)
-        return refuse_in_place(err, z->directory, "the central directory has more than 1 GiB");
-    CKPT_TRY(reader_init(&r, z->src, z->directory, z->src->size, err));
+        return refuse_in_place(err, z->directory_at, "the central directory has more than 1 GiB");
+    CKPT_TRY(reader_init(&r, z->src, z->directory_at, z->src->size, err));
     measure_directory(z, &r, i, d);
     bool is_clean = has_only_end_records(&r);
     ckpt_status st = r.status;
@@ -76,7 +76,7 @@ static ckpt_status find_central(zip *z, size_t i, struct directory *d, ckpt_erro
         return st;
     if (is_clean)
         return CKPT_OK;
-    return refuse_in_place(err, z->directory, "more than the end records after the central directory");
+    return refuse_in_place(err, z->directory_at, "more than the end records after the central directory");
 }
 
 /* read_directory - reads the N bytes of the central directory to *OUT, which the caller frees. */
@@ -85,7 +85,7 @@ static ckpt_status read_directory(zip *z, size_t n, unsigned char **out, ckpt_er
     *out = malloc(n + 1); /* bounded: MAX_END */
     if (!*out)
         return fail_memory(err);
-    ckpt_status st = source_read(z->src, z->directory, *out, n, err);
+    ckpt_status st = source_read(z->src, z->directory_at, *out, n, err);
     if (st != CKPT_OK)
         free(*out);
     return st;
@@ -109,7 +109,7 @@ static ckpt_str make_u32le(arena *a, uint32_t v)
 static ckpt_status find_descriptor_crc(zip *z, const struct zip_entry *e, uint64_t *at, ckpt_error *err)
 {
     unsigned char b[8];
-    uint64_t end = e->data + e->csize; /* bounded: zip_locate_payload compared it with next_at */
+    uint64_t end = e->data_offset + e->csize; /* bounded: zip_locate_payload compared it with next_at */
     if (!range_within(end, sizeof b, e->next_at))
         return refuse_in_place(err, end, "the data descriptor of its pickle is missing");
     CKPT_TRY(source_read(z->src, end, b, sizeof b, err));
@@ -128,20 +128,20 @@ ckpt_status zip_patch_replace(zip *z, size_t i, ckpt_str bytes, struct patches *
     struct zip_header local;
     uint64_t at = 0;
     CKPT_TRY(zip_locate_payload(z, i, err));
-    CKPT_TRY(find_central(z, i, &d, err));
-    CKPT_TRY(zip_read_local(z->src, e->header, &local, err));
+    CKPT_TRY(find_central_entry(z, i, &d, err));
+    CKPT_TRY(zip_read_local(z->src, e->header_offset, &local, err));
     ckpt_str crc = make_u32le(z->a, crc32_update(0, bytes.ptr, bytes.len));
     bool has_crc = !z->crc_none, in_local_header = has_crc && local.crc == e->crc && e->crc;
     out->old_size = out->new_size = z->src->size;
     if (in_local_header) /* bounded: the header was read */
-        CKPT_TRY(add_patch(out, e->header + ZIP_LOCAL_CRC, crc, err));
-    CKPT_TRY(add_patch(out, e->data, bytes, err));
+        CKPT_TRY(add_patch(out, e->header_offset + ZIP_LOCAL_CRC, crc, err));
+    CKPT_TRY(add_patch(out, e->data_offset, bytes, err));
     if (has_crc && (local.flags & ZIP_FLAG_DESCRIPTOR)) {
         CKPT_TRY(find_descriptor_crc(z, e, &at, err));
         CKPT_TRY(add_patch(out, at, crc, err));
     }
     if (has_crc) /* bounded: the header is in the central directory */
-        CKPT_TRY(add_patch(out, z->directory + d.header_at + ZIP_CENTRAL_CRC, crc, err));
+        CKPT_TRY(add_patch(out, z->directory_at + d.header_at + ZIP_CENTRAL_CRC, crc, err));
     return CKPT_OK;
 }
 
@@ -180,9 +180,9 @@ static bool undoes_append(zip *z, size_t i, source *now, const struct patches *u
     char current[65536];
     size_t stem = e->name.len > 3 ? e->name.len - 3 : 0;
     /* bounded: the header was read; a name has 16 bits of length */
-    return undo->n == 2 && undo->old_size > undo->new_size && find_central(z, i, &d, NULL) == CKPT_OK &&
-           name->offset == e->header + ZIP_LOCAL_SIZE && str_eq(name->bytes, e->name) &&
-           end->offset == z->directory && end->bytes.len == undo->new_size - z->directory &&
+    return undo->n == 2 && undo->old_size > undo->new_size && find_central_entry(z, i, &d, NULL) == CKPT_OK &&
+           name->offset == e->header_offset + ZIP_LOCAL_SIZE && str_eq(name->bytes, e->name) &&
+           end->offset == z->directory_at && end->bytes.len == undo->new_size - z->directory_at &&
            source_read(now, name->offset, current, stem, NULL) == CKPT_OK &&
            memcmp(current, e->name.ptr, stem) == 0;
 }
@@ -211,7 +211,7 @@ bool zip_patch_is_consistent(zip *z, size_t i)
 static void append_member(const zip *z, struct zip_header h, ckpt_str name, ckpt_str bytes, buf *b)
 {
     /* bounded: an offset in the file, and a name */
-    uint64_t data = z->directory + ZIP_LOCAL_SIZE + name.len + ZIP_PAD_FIELD;
+    uint64_t data = z->directory_at + ZIP_LOCAL_SIZE + name.len + ZIP_PAD_FIELD;
     bool has_descriptor = h.flags & ZIP_FLAG_DESCRIPTOR;
     uint32_t crc = h.crc, size = (uint32_t)h.csize;
     if (has_descriptor)
@@ -233,26 +233,26 @@ ckpt_status zip_patch_append(zip *z, size_t i, ckpt_str new_name, ckpt_str bytes
     if (bytes.len >= UINT32_MAX || new_name.len != e->name.len)
         return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "a pickle of %zu bytes is not added in place",
                     bytes.len);
-    CKPT_TRY(find_central(z, i, &d, err));
+    CKPT_TRY(find_central_entry(z, i, &d, err));
     CKPT_TRY(read_directory(z, d.size, &old_directory, err));
-    struct zip_header h = {.made_by = z->directory < UINT32_MAX ? ZIP_VERSION : ZIP_VERSION_ZIP64,
+    struct zip_header h = {.made_by = z->directory_at < UINT32_MAX ? ZIP_VERSION : ZIP_VERSION_ZIP64,
                            .flags = e->flags & (ZIP_FLAG_DESCRIPTOR | ZIP_FLAG_UTF8),
                            .time = ZIP_1980,
                            .crc = z->crc_none ? 0 : crc32_update(0, bytes.ptr, bytes.len),
                            .csize = bytes.len,
                            .usize = bytes.len,
-                           .offset = z->directory};
+                           .offset = z->directory_at};
     buf_init(&b, SIZE_MAX / 2);
     append_member(z, h, e->name, bytes, &b);
     size_t name_at = d.header_at + ZIP_CENTRAL_SIZE; /* bounded: the header is in the central directory */
-    uint64_t directory = z->directory + b.len;       /* bounded: the size of the file, and bytes in memory */
+    uint64_t directory = z->directory_at + b.len;    /* bounded: the size of the file, and bytes in memory */
     buf_put(&b, old_directory, name_at);
     buf_put_str(&b, new_name);
     size_t name_end = name_at + new_name.len; /* bounded: likewise */
     buf_put(&b, old_directory + name_end, d.size - name_end);
     free(old_directory);
     zip_put_central(&b, &h, e->name);
-    uint64_t end = z->directory + b.len; /* bounded: as above */
+    uint64_t end = z->directory_at + b.len; /* bounded: as above */
     zip_put_ends(
         &b,
         &(struct zip_end_record){.entries = (uint64_t)z->n + 1, .size = end - directory, .offset = directory},
@@ -261,8 +261,8 @@ ckpt_status zip_patch_append(zip *z, size_t i, ckpt_str new_name, ckpt_str bytes
     buf_free(&b);
     out->old_size = z->src->size;
     /* bounded: the header was read */
-    CKPT_TRY(add_patch(out, e->header + ZIP_LOCAL_SIZE, arena_str(z->a, new_name), err));
-    CKPT_TRY(add_patch(out, z->directory, appended, err));
-    out->new_size = z->directory + appended.len; /* bounded: as above */
+    CKPT_TRY(add_patch(out, e->header_offset + ZIP_LOCAL_SIZE, arena_str(z->a, new_name), err));
+    CKPT_TRY(add_patch(out, z->directory_at, appended, err));
+    out->new_size = z->directory_at + appended.len; /* bounded: as above */
     return CKPT_OK;
 }

@@ -39,13 +39,13 @@ struct salvage {
     arena *a;
     struct signature *signatures; /* in file order, as are the records found */
     size_t nsignatures, cap_signatures;
-    struct zip_entry *found;
-    size_t n, cap;
+    struct zip_entry *records;
+    size_t nrecords, cap_records;
     unsigned char *chunk;
     map *names;            /* name -> the first record found */
     uint64_t bytes_wasted; /* bytes read of records that are not intact */
     bool end_unknown;      /* the end of a record is unknown: the records after it may be inside it */
-    bool is_inside;        /* the records to come are inside that record, because a name came again */
+    bool inside_other_record; /* the records to come are inside that record, because a name came again */
     ckpt_error *err;
 };
 
@@ -133,20 +133,20 @@ static void find_end_by_descriptor(struct salvage *w, size_t i, struct zip_entry
     bool more_headers = false;
     for (size_t k = i + 1; k < w->nsignatures && k - i <= MAX_LOOKAHEAD; k++) {
         const struct signature *found = &w->signatures[k];
-        if (found->at < e->data)
+        if (found->at < e->data_offset)
             continue;
         more_headers = more_headers || found->is_header;
-        if (!found->is_header && read_descriptor_of_size(w, found->at, found->at - e->data, e)) {
+        if (!found->is_header && read_descriptor_of_size(w, found->at, found->at - e->data_offset, e)) {
             e->next_at = found->at;
             return;
         }
     }
     e->crc_unknown = true;
-    e->csize = e->usize = w->src->size - e->data;
+    e->csize = e->usize = w->src->size - e->data_offset;
     e->next_at = w->src->size;
     if (more_headers) {
         e->fault = "its end is unknown: the size recorded after it is damaged";
-        e->next_at = e->data; /* the next record may be anywhere */
+        e->next_at = e->data_offset; /* the next record may be anywhere */
     }
 }
 
@@ -180,11 +180,11 @@ static ckpt_status read_header(struct salvage *w, size_t i, struct zip_entry *e,
     CKPT_TRY(
         source_read(w->src, at + ZIP_LOCAL_SIZE, text, h.name_len, w->err)); /* bounded: LEFT is not less */
     *e = (struct zip_entry){.name = str_of(text, h.name_len),
-                            .header = at,
-                            .data = data,
+                            .header_offset = at,
+                            .data_offset = data,
                             .flags = h.flags & (uint16_t)~ZIP_FLAG_DESCRIPTOR,
                             .method = h.method,
-                            .data_known = true};
+                            .is_located = true};
     *valid = true;
     *has_descriptor = h.flags & ZIP_FLAG_DESCRIPTOR;
     if (*has_descriptor) {
@@ -194,9 +194,9 @@ static ckpt_status read_header(struct salvage *w, size_t i, struct zip_entry *e,
     e->crc = h.crc;
     e->csize = h.csize;
     e->usize = h.usize;
-    e->next_at = e->data + e->csize; /* bounded: an offset in the file, and 32 bits */
+    e->next_at = e->data_offset + e->csize; /* bounded: an offset in the file, and 32 bits */
     if (e->csize == UINT32_MAX || e->next_at > w->src->size) {
-        e->next_at = e->data;
+        e->next_at = e->data_offset;
         e->fault = "it is cut off, or its size is damaged";
     }
     return CKPT_OK;
@@ -223,8 +223,8 @@ static ckpt_status check_record(struct salvage *w, struct zip_entry *e, bool has
         e->fault = "so much of the archive is damaged that it was not looked at";
     if (e->fault)
         return CKPT_OK;
-    e->raw_deflate = e->method == ZIP_DEFLATED;
-    CKPT_TRY(compute_member_crc(w, e, e->data, &crc, &fits));
+    e->avoids_libzip = e->method == ZIP_DEFLATED;
+    CKPT_TRY(compute_member_crc(w, e, e->data_offset, &crc, &fits));
     if (!fits)
         e->fault = e->method == ZIP_DEFLATED ? "its deflated bytes are broken, or not as many as is recorded"
                                              : "it is stored, yet its two sizes differ";
@@ -236,7 +236,7 @@ static ckpt_status check_record(struct salvage *w, struct zip_entry *e, bool has
     if (e->fault) {
         w->bytes_wasted += e->csize; /* bounded: check_record stops adding beyond 64 times the file size */
         if (!has_descriptor && !has_header_after(w, e))
-            e->next_at = e->data;
+            e->next_at = e->data_offset;
     }
     return CKPT_OK;
 }
@@ -245,12 +245,12 @@ static ckpt_status check_record(struct salvage *w, struct zip_entry *e, bool has
 static ckpt_status add_found(struct salvage *w, const struct zip_entry *e)
 {
     uint32_t before = map_get(w->names, e->name);
-    w->is_inside = w->is_inside || (w->end_unknown && before != MAP_NONE);
-    if (w->is_inside)
+    w->inside_other_record = w->inside_other_record || (w->end_unknown && before != MAP_NONE);
+    if (w->inside_other_record)
         return CKPT_OK;
-    w->end_unknown = w->end_unknown || (e->fault && e->next_at == e->data);
-    bool ok = map_put(w->names, e->name, (uint32_t)w->n, NULL) &&
-              arena_push(w->a, &w->found, &w->n, &w->cap, e, sizeof *e);
+    w->end_unknown = w->end_unknown || (e->fault && e->next_at == e->data_offset);
+    bool ok = map_put(w->names, e->name, (uint32_t)w->nrecords, NULL) &&
+              arena_push(w->a, &w->records, &w->nrecords, &w->cap_records, e, sizeof *e);
     return ok ? CKPT_OK : fail_memory(w->err);
 }
 
@@ -281,23 +281,22 @@ static bool is_same_record(const struct zip_entry *a, const struct zip_entry *b)
            a->csize == b->csize;
 }
 
-/* build_archive - makes an archive of the records that were found. */
 static ckpt_status build_archive(struct salvage *w, zip **out)
 {
     zip *z = zip_new(w->src, w->a);
     if (!z)
         return fail_memory(w->err);
-    z->directory = z->end = w->src->size;
+    z->directory_at = z->archive_end = w->src->size;
     z->all_located = true;
-    z->entries = arena_array(w->a, w->n, sizeof *z->entries);
-    z->names = map_new(w->n);
+    z->entries = arena_array(w->a, w->nrecords, sizeof *z->entries);
+    z->names = map_new(w->nrecords);
     bool ok = z->entries && z->names;
-    for (size_t i = 0; ok && i < w->n; i++) {
-        uint32_t old = map_get(z->names, w->found[i].name);
+    for (size_t i = 0; ok && i < w->nrecords; i++) {
+        uint32_t old = map_get(z->names, w->records[i].name);
         if (old == MAP_NONE) {
-            ok = map_put(z->names, w->found[i].name, (uint32_t)z->n, NULL);
-            z->entries[z->n++] = w->found[i];
-        } else if (!is_same_record(&z->entries[old], &w->found[i])) {
+            ok = map_put(z->names, w->records[i].name, (uint32_t)z->n, NULL);
+            z->entries[z->n++] = w->records[i];
+        } else if (!is_same_record(&z->entries[old], &w->records[i])) {
             z->entries[old].fault =
                 "two records have its name, and the central directory, which would show the one "
                 "that counts, is damaged";
@@ -320,7 +319,7 @@ static bool find_described_payload(struct salvage *w, const struct zip_entry *e,
         struct zip_entry described;
         /* bounded: a name has 16 bits */
         uint64_t headers = ZIP_LOCAL_SIZE + e->name.len + descriptor_lengths[i];
-        uint64_t room = e->next_at - e->header; /* bounded: zip_open saw room for it */
+        uint64_t room = e->next_at - e->header_offset; /* bounded: zip_open saw room for it */
         if (room < headers || room - headers < e->csize)
             continue;
         uint64_t at = e->next_at - descriptor_lengths[i]; /* bounded: by the line above, as is the next */
@@ -344,7 +343,7 @@ static bool is_member_intact(struct salvage *w, zip *z, size_t i)
     ckpt_status st = source_crc(s, 0, s->size, CRC_32, &crc, NULL);
     source_unref(s);
     return st == CKPT_OK &&
-           (z->crc_none ? !find_described_payload(w, e, &data) || data == e->data : crc == e->crc);
+           (z->crc_none ? !find_described_payload(w, e, &data) || data == e->data_offset : crc == e->crc);
 }
 
 /* locate_by_next_record - locates the payload of E backwards from the next record, because a header of E is
@@ -353,7 +352,7 @@ static ckpt_status locate_by_next_record(struct salvage *w, const zip *z, struct
                                          const struct zip_entry *at_offset)
 {
     static const unsigned descriptor_lengths[] = {16, 24, 0}; /* 0: no descriptor */
-    uint64_t room = e->next_at - e->header;                   /* bounded: zip_open saw room for it */
+    uint64_t room = e->next_at - e->header_offset;            /* bounded: zip_open saw room for it */
     bool found = false, fits = true;
     uint32_t crc;
     if (at_offset && e->method != ZIP_STORED &&
@@ -362,20 +361,20 @@ static ckpt_status locate_by_next_record(struct salvage *w, const zip *z, struct
         e->method = at_offset->method;
     if (e->method != ZIP_STORED && e->method != ZIP_DEFLATED)
         return CKPT_OK;
-    if (z->crc_none && find_described_payload(w, e, &e->data))
-        CKPT_TRY(compute_member_crc(w, e, e->data, &crc, &found));
+    if (z->crc_none && find_described_payload(w, e, &e->data_offset))
+        CKPT_TRY(compute_member_crc(w, e, e->data_offset, &crc, &found));
     for (size_t i = 0; i < sizeof descriptor_lengths / sizeof *descriptor_lengths && !found && e->crc; i++) {
         /* bounded: a name has 16 bits */
         uint64_t headers = ZIP_LOCAL_SIZE + e->name.len + descriptor_lengths[i];
         if (room < headers || room - headers < e->csize)
             continue;
-        e->data = e->next_at - descriptor_lengths[i] - e->csize; /* bounded: by the line above */
-        CKPT_TRY(compute_member_crc(w, e, e->data, &crc, &fits));
+        e->data_offset = e->next_at - descriptor_lengths[i] - e->csize; /* bounded: by the line above */
+        CKPT_TRY(compute_member_crc(w, e, e->data_offset, &crc, &fits));
         found = fits && crc == e->crc;
     }
     if (found) {
-        e->data_known = true;
-        e->raw_deflate = e->method == ZIP_DEFLATED;
+        e->is_located = true;
+        e->avoids_libzip = e->method == ZIP_DEFLATED;
         e->flags = at_offset ? e->flags & at_offset->flags : e->flags; /* both headers must have the flag */
         e->fault = NULL;
     }
@@ -388,18 +387,17 @@ static ckpt_str get_folder(ckpt_str name)
     return str_of(name.ptr, slash == SIZE_MAX ? 0 : slash);
 }
 
-/* find_record_at - returns the record whose header is at AT, or NULL. */
 static const struct zip_entry *find_record_at(const struct salvage *w, uint64_t at)
 {
-    size_t lo = 0, hi = w->n; /* records are in file order */
+    size_t lo = 0, hi = w->nrecords; /* records are in file order */
     while (lo < hi) {
         size_t mid = lo + (hi - lo) / 2;
-        if (w->found[mid].header < at)
+        if (w->records[mid].header_offset < at)
             lo = mid + 1;
         else
             hi = mid;
     }
-    return lo < w->n && w->found[lo].header == at ? &w->found[lo] : NULL;
+    return lo < w->nrecords && w->records[lo].header_offset == at ? &w->records[lo] : NULL;
 }
 
 /* find_replacement - returns an intact record to use for the central directory entry E: AT_OFFSET, the
@@ -408,7 +406,7 @@ static const struct zip_entry *find_replacement(const struct salvage *w, const s
                                                 const struct zip_entry *at_offset)
 {
     uint32_t named = map_get(w->names, e->name);
-    const struct zip_entry *same_name = named == MAP_NONE ? NULL : &w->found[named];
+    const struct zip_entry *same_name = named == MAP_NONE ? NULL : &w->records[named];
     if (at_offset && !at_offset->fault && !at_offset->crc_unknown &&
         (at_offset->usize == e->usize || at_offset->csize == e->csize))
         return at_offset;
@@ -423,7 +421,7 @@ static const struct zip_entry *find_replacement(const struct salvage *w, const s
 static ckpt_status repair_entry(struct salvage *w, zip *z, size_t i, struct zip_entry *alias)
 {
     struct zip_entry *e = &z->entries[i];
-    const struct zip_entry *at_offset = find_record_at(w, e->header),
+    const struct zip_entry *at_offset = find_record_at(w, e->header_offset),
                            *replacement = find_replacement(w, e, at_offset);
     ckpt_str name = e->name, folder = z->n > 1 ? get_folder(z->entries[i ? 0 : 1].name) : str_of("", 0);
     bool keeps_name = str_eq(get_folder(name), folder) && !e->duplicate;
@@ -462,9 +460,9 @@ static ckpt_status add_aliases(struct salvage *w, zip *z, const struct zip_entry
     return CKPT_OK;
 }
 
-/* drop_lone_crc - removes the checksum of an entry if it is the only one: no checksums were computed, and
+/* clear_lone_crc - removes the checksum of an entry if it is the only one: no checksums were computed, and
  * this field is damaged. */
-static void drop_lone_crc(zip *z)
+static void clear_lone_crc(zip *z)
 {
     size_t ncrcs = 0, nmissing = 0, last = 0;
     for (size_t i = 0; i < z->n; i++)
@@ -484,7 +482,7 @@ static ckpt_status check_directory(struct salvage *w, zip *z)
 {
     struct zip_entry alias, *aliases = NULL;
     size_t n = 0, cap = 0;
-    drop_lone_crc(z);
+    clear_lone_crc(z);
     for (size_t i = 0; i < z->n; i++) {
         if (is_member_intact(w, z, i))
             continue;

@@ -55,8 +55,8 @@ static bool set_payload_offset(struct zip_output_member *s, size_t name_len)
            checked_add(header_end, (unit + remainder - header_end % unit) % unit, &s->data_offset);
 }
 
-bool zip_layout_member(struct zip_layout *l, const char *top, size_t name_len, uint64_t size,
-                       uint64_t source_offset)
+bool zip_layout_add_member(struct zip_layout *l, const char *top, size_t name_len, uint64_t size,
+                           uint64_t source_offset)
 {
     struct zip_output_member s = {
         .size = size, .source_offset = source_offset, .header_offset = l->members_size};
@@ -68,7 +68,7 @@ bool zip_layout_member(struct zip_layout *l, const char *top, size_t name_len, u
            checked_add(s.data_offset, size, &l->members_size);
 }
 
-bool zip_layout_size(const struct zip_layout *l, uint64_t *total)
+bool zip_layout_get_size(const struct zip_layout *l, uint64_t *total)
 {
     uint64_t end;
     return checked_add(l->members_size, l->directory_size, &end) && checked_add(end, ZIP_ENDS_SIZE, total);
@@ -164,7 +164,7 @@ ckpt_status zip_put_output_header(const zip_writer *w, const struct zip_output_m
     return buf_ok(out) ? CKPT_OK : fail_memory(err);
 }
 
-ckpt_status zip_writer_member(zip_writer *w, const char *name, ckpt_str bytes, ckpt_error *err)
+ckpt_status zip_writer_write_member(zip_writer *w, const char *name, ckpt_str bytes, ckpt_error *err)
 {
     struct zip_output_member member = {
         .size = bytes.len, .source_offset = CKPT_NO_OFFSET, .crc = crc32_update(0, bytes.ptr, bytes.len)};

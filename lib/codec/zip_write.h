@@ -34,8 +34,8 @@ ckpt_status zip_writer_reserve_member(zip_writer *w, struct zip_output_member *m
  * CRC of 0. Several threads may call it. */
 ckpt_status zip_put_output_header(const zip_writer *w, const struct zip_output_member *member, buf *out,
                                   ckpt_error *err);
-/* zip_writer_member - writes member TOP/NAME. */
-ckpt_status zip_writer_member(zip_writer *w, const char *name, ckpt_str bytes, ckpt_error *err);
+/* zip_writer_write_member - writes member TOP/NAME. */
+ckpt_status zip_writer_write_member(zip_writer *w, const char *name, ckpt_str bytes, ckpt_error *err);
 /* zip_writer_finish - writes directory, zip64 end record, locator and end record. Calls GET_RESERVED for each
  * reserved member; it may be NULL if there are none. The caller frees W. */
 ckpt_status zip_writer_finish(zip_writer *w, zip_get_output_member *get_reserved, const void *user,
@@ -46,11 +46,11 @@ struct zip_layout {
     uint64_t members_size, directory_size; /* bytes so far */
 };
 
-/* zip_layout_member - adds a member whose name without TOP has NAME_LEN bytes. False: the archive would
+/* zip_layout_add_member - adds a member whose name without TOP has NAME_LEN bytes. False: the archive would
  * exceed 2^64 bytes. */
-bool zip_layout_member(struct zip_layout *l, const char *top, size_t name_len, uint64_t size,
-                       uint64_t source_offset);
-/* zip_layout_size - sets *TOTAL to the size of the archive. False: it exceeds 2^64. */
-bool zip_layout_size(const struct zip_layout *l, uint64_t *total);
+bool zip_layout_add_member(struct zip_layout *l, const char *top, size_t name_len, uint64_t size,
+                           uint64_t source_offset);
+/* zip_layout_get_size - sets *TOTAL to the size of the archive. False: it exceeds 2^64. */
+bool zip_layout_get_size(const struct zip_layout *l, uint64_t *total);
 
 #endif

@@ -25,8 +25,8 @@ struct trace_node {
     uint8_t kind; /* enum trace_kind */
     bool shared;  /* it is in the memo, or on the stack twice */
     uint16_t cap;
-    uint32_t kept; /* how many items, the first ones, are in ITEMS */
-    uint64_t n;    /* number of all items */
+    uint32_t nkept;  /* how many items, the first ones, are in ITEMS */
+    uint64_t nitems; /* number of all items */
     trace_ref *items;
 };
 
@@ -65,7 +65,7 @@ enum trace_encoding {
 struct trace_payload {
     uint64_t start, size;
     enum trace_encoding encoding;
-    bool pickle;            /* it does not begin like a file, but may run as a pickle */
+    bool may_be_pickle;     /* it does not begin like a file, but may run as a pickle */
     unsigned char head[64]; /* the first bytes, decoded */
     size_t nhead;
 };
@@ -92,11 +92,11 @@ struct trace {
 
 /* Where and how a trace ended. */
 struct trace_end {
-    uint64_t next;       /* offset after STOP, or where the trace failed */
-    bool stopped;        /* STOP was reached */
+    uint64_t next_offset;  /* offset after STOP, or where the trace failed */
+    bool reached_stop;     /* STOP was reached */
     bool by_frame_differs; /* a loader that reads frame by frame runs other opcodes */
     uint64_t opcodes, calls;
-    uint64_t arrays; /* joblib arrays, whose bytes are skipped */
+    uint64_t narrays; /* joblib arrays, whose bytes are skipped */
     uint64_t array_bytes;
     uint64_t first_array;    /* offset of the bytes of the first array of numbers; UINT64_MAX: none */
     uint64_t first_use[256]; /* offset of each opcode's first use; UINT64_MAX: none */

@@ -49,7 +49,7 @@ const struct trace_node *trace_as_call_of(trace_ref r, const char *module, const
 static const struct trace_node *as_tuple(trace_ref r)
 {
     const struct trace_node *n = trace_node(r);
-    return n && n->kind == TRACE_TUPLE && n->n == n->kept ? n : NULL;
+    return n && n->kind == TRACE_TUPLE && n->nitems == n->nkept ? n : NULL;
 }
 
 static ckpt_value *read_constant(struct dtype_check *c, trace_ref r)
@@ -107,7 +107,7 @@ static void apply_state(struct dtype_check *c, trace_ref state, struct shallow_d
 {
     const struct trace_node *s = as_tuple(state), *sub;
     int64_t version = 0, size = 0;
-    if (!s || s->n < 8 || s->n > 9 || !read_integer(c, s->items[0], &version) ||
+    if (!s || s->nitems < 8 || s->nitems > 9 || !read_integer(c, s->items[0], &version) ||
         !read_integer(c, s->items[5], &size) || !read_integer(c, s->items[7], &out->flags)) {
         out->contradiction = "its state is not a tuple of constants as numpy writes it";
         return;
@@ -120,7 +120,7 @@ static void apply_state(struct dtype_check *c, trace_ref state, struct shallow_d
     else if (out->kind == 0)
         out->contradiction = "it has a state, but no pickler writes a dtype this way";
     else if (has_names != has_fields || (has_fields && (!out->fields || out->fields->kind != TRACE_DICT ||
-                                            out->fields->n != out->fields->kept)))
+                                                        out->fields->nitems != out->fields->nkept)))
         out->contradiction = "its names and fields do not match";
     else if (out->kind != 'V' && (has_fields || out->subarray_dtype))
         out->contradiction = "its type is a number, but it has fields";
@@ -131,7 +131,7 @@ static void apply_state(struct dtype_check *c, trace_ref state, struct shallow_d
     }
     if (!out->contradiction && out->subarray_dtype) {
         sub = as_tuple(out->subarray_dtype);
-        out->subarray_dtype = sub && sub->n == 2 ? sub->items[0] : 0;
+        out->subarray_dtype = sub && sub->nitems == 2 ? sub->items[0] : 0;
         out->contradiction = out->subarray_dtype ? NULL : "its subarray is not a dtype and a shape";
     }
 }
@@ -142,12 +142,12 @@ static void read_dtype(struct dtype_check *c, trace_ref r, trace_ref state, stru
     const struct trace_node *d = trace_as_call_of(r, "numpy", "dtype");
     const struct trace_node *args = d ? as_tuple(d->items[1]) : NULL;
     *out = (struct shallow_dtype){.size = UINT64_MAX};
-    if (!args || !args->n)
+    if (!args || !args->nitems)
         return;
     read_spelling(c, args->items[0], out);
-    if (d->n > 4 || (d->n > 3 && state))
+    if (d->nitems > 4 || (d->nitems > 3 && state))
         out->contradiction = "it has two states";
-    else if (d->n > 3 || state)
+    else if (d->nitems > 3 || state)
         apply_state(c, state ? state : d->items[3], out);
 }
 
@@ -176,9 +176,9 @@ static const char *check_fields(struct dtype_check *c, const struct shallow_dtyp
 {
     int64_t flags = 0, offset;
     const char *contradiction = s->subarray_dtype ? check_field(c, s, s->subarray_dtype, 0, &flags) : NULL;
-    for (uint32_t i = 0; !contradiction && s->fields && i + 1 < s->fields->kept; i += 2) {
+    for (uint32_t i = 0; !contradiction && s->fields && i + 1 < s->fields->nkept; i += 2) {
         const struct trace_node *f = as_tuple(s->fields->items[i + 1]);
-        contradiction = f && f->n >= 2 && read_integer(c, f->items[1], &offset)
+        contradiction = f && f->nitems >= 2 && read_integer(c, f->items[1], &offset)
                             ? check_field(c, s, f->items[0], offset, &flags)
                             : "its fields are not dtypes and offsets";
     }

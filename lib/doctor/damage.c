@@ -60,7 +60,7 @@ ckpt_status doctor_report_compressed(struct doctor *d, ckpt_error *err)
 /* is_cut_off - returns true if the end of E was not found in a file of SIZE bytes. */
 static bool is_cut_off(const struct zip_entry *e, uint64_t size)
 {
-    return (e->crc_unknown && e->next_at == size) || (e->fault && e->next_at == e->data);
+    return (e->crc_unknown && e->next_at == size) || (e->fault && e->next_at == e->data_offset);
 }
 
 /* report_end_of_records - reports which record of Z is cut off, or after which record the file ends. */
@@ -75,7 +75,7 @@ static ckpt_status report_end_of_records(struct doctor *d, const struct diagnosi
         return doctor_report(
             d, diagnosis, err,
             "cut off inside record %.*s, which begins at byte %llu; the %zu before it are intact",
-            STR_ARG(e->name), (unsigned long long)e->header, i);
+            STR_ARG(e->name), (unsigned long long)e->header_offset, i);
     return doctor_report(d, diagnosis, err,
                          "cut off at byte %llu, after its last intact record, number %zu (%.*s)",
                          (unsigned long long)z->src->size, z->n, STR_ARG(e->name));

@@ -56,7 +56,7 @@ static ckpt_status refuse_zip(const struct probe *p, ckpt_error *err)
     if (has_saved_model)
         return refuse_as(err, "zipped TensorFlow SavedModel");
     if (has_serialization_id) {
-        ckpt_status st = fail(err, CKPT_ETRUNCATED, source_pos(p->src, p->zip->directory),
+        ckpt_status st = fail(err, CKPT_ETRUNCATED, source_pos(p->src, p->zip->directory_at),
                               "torch archive of {%zu records} without {=data.pkl}: from a torch.save that "
                               "failed\nthe tensors were never written; look for an earlier checkpoint",
                               p->zip->n);

@@ -45,7 +45,7 @@ static size_t get_first_characters(const struct probe *p, uint64_t end, unsigned
         size_t some = reader_left(&r) < READER_WINDOW ? (size_t)reader_left(&r) : READER_WINDOW;
         const unsigned char *c = reader_take(&r, some);
         for (i = 0; c && i < some && n < 2; i++)
-            if (!json_space(c[i]))
+            if (!json_is_space(c[i]))
                 two[n++] = c[i];
         if (!c)
             break;
@@ -67,7 +67,7 @@ bool recognize_safetensors(const struct probe *p)
         return true;
     size_t i = 8, n = 0;
     for (; i < p->nhead && n < 2; i++)
-        if (!json_space(p->head[i]))
+        if (!json_is_space(p->head[i]))
             two[n++] = p->head[i];
     bool within = length <= p->size - 8;
     if (n < 2 && i < p->size && within && p->src && length <= SAFETENSORS_MAX_HEADER)
@@ -226,7 +226,7 @@ static ckpt_str get_text(const struct probe *p)
     ckpt_str s = probe_head(p);
     if (str_starts(s, STR_LIT("\xef\xbb\xbf")))
         s = str_skip(s, 3);
-    while (s.len && json_space((unsigned char)s.ptr[0]))
+    while (s.len && json_is_space((unsigned char)s.ptr[0]))
         s = str_skip(s, 1);
     return s;
 }

@@ -35,7 +35,7 @@ static ckpt_status keep_member(void *user, ckpt_str name, source *bytes, ckpt_er
 
 ckpt_status unpack_head(source *src, const struct signature *s, uint64_t max, source **out, ckpt_error *err)
 {
-    struct unpack u = {.max = max, .member = keep_member, .user = out};
+    struct unpack u = {.max_bytes = max, .member = keep_member, .user = out};
     bool gzip = strcmp(s->id, "gzip") == 0;
     uint64_t used;
     *out = NULL;

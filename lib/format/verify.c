@@ -27,10 +27,11 @@ static ckpt_status check_surroundings(const zip *z, const char *path, struct che
         error_add_hint(&e, "torch.load refuses such a file");
         CKPT_TRY(check_report(c, CHECK_STRAY, path, &e, err));
     }
-    if (z->end == z->src->size)
+    if (z->archive_end == z->src->size)
         return CKPT_OK;
-    (void)fail(&e, CKPT_EFORMAT, source_pos(z->src, z->end), "{%llu unreferenced bytes} after {=the archive}",
-               (unsigned long long)(z->src->size - z->end));
+    (void)fail(&e, CKPT_EFORMAT, source_pos(z->src, z->archive_end),
+               "{%llu unreferenced bytes} after {=the archive}",
+               (unsigned long long)(z->src->size - z->archive_end));
     return check_report(c, CHECK_STRAY, path, &e, err);
 }
 
@@ -42,9 +43,9 @@ static ckpt_status check_duplicates(const zip *z, const char *path, struct check
         if (!x->duplicate || zip_find(z, x->name) == (int64_t)i)
             continue;
         (void)fail(
-            &e, CKPT_EFORMAT, source_pos(z->src, x->header),
+            &e, CKPT_EFORMAT, source_pos(z->src, x->header_offset),
             "{a second record} of this name, {=the first} is at %llu; readers disagree on which counts",
-            (unsigned long long)z->entries[zip_find(z, x->name)].header);
+            (unsigned long long)z->entries[zip_find(z, x->name)].header_offset);
         error_add_where(&e, "%.*s", STR_ARG(x->name));
         CKPT_TRY(check_report(c, CHECK_DUPLICATE, path, &e, err));
     }
@@ -98,14 +99,14 @@ static void report_zip_flaw(void *user, const struct zip_flaw *f)
     ckpt_error e = {0};
     if (t->status != CKPT_OK)
         return;
-    if (f->text && f->value)
-        (void)fail(&e, CKPT_EFORMAT, f->at, "%s %llu", f->text, (unsigned long long)f->value);
-    else if (f->text)
-        (void)fail(&e, CKPT_EFORMAT, f->at, "%s", f->text);
+    if (f->message && f->value)
+        (void)fail(&e, CKPT_EFORMAT, f->at, "%s %llu", f->message, (unsigned long long)f->value);
+    else if (f->message)
+        (void)fail(&e, CKPT_EFORMAT, f->at, "%s", f->message);
     else
         (void)fail(&e, CKPT_EFORMAT, f->at, "%s: {%llu} here, {=%llu} in the central directory at byte %llu",
                    f->what, (unsigned long long)f->value, (unsigned long long)f->other_value,
-                   (unsigned long long)f->other);
+                   (unsigned long long)f->other_at);
     error_add_where(&e, "%.*s", STR_ARG(f->name));
     if (t->reported && e.offset == t->reported->offset && strcmp(e.what, t->reported->what) == 0)
         return;

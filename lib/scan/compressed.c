@@ -153,7 +153,7 @@ static ckpt_status unpack_with_libarchive(struct scan *s, source *src, const cha
                                           ckpt_error *err)
 {
     CKPT_TRY(unpack_archive(src, u, err));
-    uint64_t end = strcmp(kind, "7-Zip") == 0 ? read_7zip_end(s, src) : u->used;
+    uint64_t end = strcmp(kind, "7-Zip") == 0 ? read_7zip_end(s, src) : u->bytes_read;
     if (strcmp(kind, "lz4") == 0)
         CKPT_TRY(find_lz4_end(src, &end, err));
     return end >= src->size ? CKPT_OK
@@ -172,7 +172,7 @@ static ckpt_status count_unpacked(void *user, ckpt_str name, source *bytes, ckpt
 bool scan_is_compressed(struct scanner *x, source *src, const char *kind)
 {
     uint64_t unpacked_size = 0, used = 0, max = scan_max_unpacked(x, src->size);
-    struct unpack u = {.max = max, .member = count_unpacked, .user = &unpacked_size};
+    struct unpack u = {.max_bytes = max, .member = count_unpacked, .user = &unpacked_size};
     bool zlib = strcmp(kind, "zlib") == 0;
     ckpt_error why;
     ckpt_status st;
@@ -194,7 +194,8 @@ ckpt_status scan_compressed(struct scanner *x, source *src, ckpt_str where, cons
                             uint64_t *known_bytes, ckpt_error *err)
 {
     struct compressed_data p = {x, where, true};
-    struct unpack u = {.max = scan_max_unpacked(x, src->size), .member = scan_unpacked_member, .user = &p};
+    struct unpack u = {
+        .max_bytes = scan_max_unpacked(x, src->size), .member = scan_unpacked_member, .user = &p};
     ckpt_error why;
     x->format = x->depth ? x->format : kind;
     ckpt_status st;

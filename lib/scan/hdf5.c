@@ -65,7 +65,7 @@ ckpt_status scan_hdf5(struct scanner *x, source *src, ckpt_str where, bool *all_
     ckpt_error why;
     struct hdf5_scan s = {.x = x, .where = where, .src = src, .all_read = true};
     const struct hdf5_visitor visitor = {
-        .user = &s, .attribute = scan_attribute, .link = scan_link, .fault = skip_fault};
+        .user = &s, .on_attribute = scan_attribute, .on_link = scan_link, .on_fault = skip_fault};
     arena *a = arena_new((uint64_t)1 << 30);
     ckpt_status st = a ? hdf5_visit(src, a, &visitor, &why) : fail_memory(&why);
     arena_free(a);

@@ -118,7 +118,7 @@ static bool add_seen(struct judge *j, map *seen, const struct trace_global *g)
 static trace_ref get_tuple_item(trace_ref tuple, uint32_t i)
 {
     const struct trace_node *n = trace_node(tuple);
-    return n && n->kind == TRACE_TUPLE && i < n->kept ? n->items[i] : 0;
+    return n && n->kind == TRACE_TUPLE && i < n->nkept ? n->items[i] : 0;
 }
 
 /* read_value - returns REF as up to NODES nodes in A. NULL: REF is 0, or there was a system failure. */
@@ -154,7 +154,7 @@ static bool loads_bytes(const struct trace_global *g)
 static bool is_scanned_payload(const struct judge *j, trace_ref ref)
 {
     const struct trace_node *n = trace_node(ref);
-    if (n && n->kind == TRACE_CALL && n->kept > 1) {
+    if (n && n->kind == TRACE_CALL && n->nkept > 1) {
         const struct trace_global *g = trace_global(n->items[0]);
         ref = g && str_is(g->module, "_codecs") && str_is(g->name, "encode") ? get_tuple_item(n->items[1], 0)
                                                                              : 0;
@@ -172,7 +172,7 @@ static const char *find_unusual_arguments(struct scan *scan, const struct trace_
         return "its arguments are not a tuple, which only pickle.py and joblib accept";
     if (n->kind != TRACE_TUPLE)
         return "its arguments are computed while loading";
-    if (str_is(python3.module, "_codecs") && n->n > 1 &&
+    if (str_is(python3.module, "_codecs") && n->nitems > 1 &&
         !is_text(scan, step, get_tuple_item(args, 1), "latin1") &&
         !is_text(scan, step, get_tuple_item(args, 1), "latin-1"))
         return "only the latin1 codec is used by pickles";
@@ -245,7 +245,7 @@ static const struct trace_global *find_called_name(struct scan *scan, const stru
                                                    trace_ref callable)
 {
     const struct trace_node *n = trace_node(callable);
-    trace_ref id = n && n->kind == TRACE_PERSID && n->kept ? n->items[0] : 0;
+    trace_ref id = n && n->kind == TRACE_PERSID && n->nkept ? n->items[0] : 0;
     return id && is_text(scan, step, get_tuple_item(id, 0), "module") ? trace_global(get_tuple_item(id, 1))
                                                                       : trace_global(callable);
 }
@@ -264,7 +264,7 @@ static bool judge_call(struct judge *j, const struct trace_step *step)
 {
     const struct trace_node *call = trace_node(step->subject);
     const struct trace_global *g = find_called_name(j->scan, step, call->items[0]);
-    trace_ref args = call->kept > 1 ? call->items[1] : 0;
+    trace_ref args = call->nkept > 1 ? call->items[1] : 0;
     ckpt_scan_verdict verdict = g ? get_verdict(g) : CKPT_SCAN_UNRESOLVED;
     /* torch.storage._load_from_bytes loads a stream that is in this file and is judged as well. */
     if (g && loads_bytes(g) && is_scanned_payload(j, get_tuple_item(args, 0)))
@@ -349,7 +349,7 @@ static bool arguments_set_attributes(const struct trace_node *n, ckpt_str name)
     const struct trace_node *args = trace_node(n->items[1]);
     return str_is(name, "_rebuild_from_type_v2") || str_is(name, "_rebuild_parameter_with_state") ||
            ((str_is(name, "SimpleNamespace") || str_is(name, "Namespace")) &&
-            !(args && args->kind == TRACE_TUPLE && args->n == 0));
+            !(args && args->kind == TRACE_TUPLE && args->nitems == 0));
 }
 
 /* find_unusual_change - returns what is dangerous about STEP, a change of the object N, which a call of the
@@ -419,7 +419,7 @@ static bool judge_change(struct judge *j, const struct trace_step *step)
                            "changes an object that is not in the file");
     g = n && n->kind == TRACE_CALL ? find_called_name(j->scan, step, n->items[0]) : NULL;
     /* more than callable, arguments and keywords: no pickler changes an object after BUILD */
-    if (n && n->n > 3)
+    if (n && n->nitems > 3)
         return report_step(j, step, SCAN_UNRESOLVED_CALLABLE, g, step->operand,
                            "changes it once more after BUILD: that may call what its state holds");
     if (!g || get_verdict(g) != CKPT_SCAN_ALLOW_LISTED)
@@ -458,7 +458,7 @@ static bool judge_persid(struct judge *j, const struct trace_step *step)
 {
     const struct trace_node *n = trace_node(step->subject);
     trace_ref first = get_tuple_item(step->subject, 0);
-    if ((!n && is_torch_id(j->scan, step, step->subject)) || (n && n->kind == TRACE_TUPLE && n->n == 0))
+    if ((!n && is_torch_id(j->scan, step, step->subject)) || (n && n->kind == TRACE_TUPLE && n->nitems == 0))
         return true;
     if (first && (is_text(j->scan, step, first, "storage") || is_text(j->scan, step, first, "module")))
         return true;

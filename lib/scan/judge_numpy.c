@@ -19,7 +19,7 @@ static ckpt_status read_array_dtype(struct numpy_judge *j, const struct trace_st
                                     trace_ref state, struct trace_dtype *out)
 {
     const struct trace_node *n = trace_node(dtype);
-    if (n && n == j->cached_node && n->n == j->cached_items && !state) {
+    if (n && n == j->cached_node && n->nitems == j->cached_items && !state) {
         *out = j->cached_dtype;
         return CKPT_OK;
     }
@@ -32,7 +32,7 @@ static ckpt_status read_array_dtype(struct numpy_judge *j, const struct trace_st
     arena_free(a);
     if (st == CKPT_OK && n && n->shared && !state) {
         j->cached_node = n;
-        j->cached_items = n->n;
+        j->cached_items = n->nitems;
         j->cached_dtype = *out;
     }
     return st;
@@ -76,12 +76,12 @@ ckpt_status numpy_judge_build(struct numpy_judge *j, const struct trace_step *st
     }
     if (!is_array)
         return CKPT_OK;
-    if (!state || state->kind != TRACE_TUPLE || state->n != state->kept || state->n < 4) {
+    if (!state || state->kind != TRACE_TUPLE || state->nitems != state->nkept || state->nitems < 4) {
         *why = "a part of the state of an array is not in the file";
         return CKPT_OK;
     }
     /* (version, shape, dtype, is_fortran, data); old pickles have no version */
-    uint32_t last = state->kept - 1; /* bounded: at least four items */
+    uint32_t last = state->nkept - 1; /* bounded: at least four items */
     return check_bytes(j, step, state->items[last - 2], state->items[last], why);
 }
 
@@ -91,7 +91,7 @@ ckpt_status numpy_judge_call(struct numpy_judge *j, const struct trace_step *ste
     const struct trace_node *c = trace_node(step->subject), *args = trace_node(c->items[1]);
     bool is_scalar = str_is(name, "scalar") && is_multiarray(module), is_buffer = str_is(name, "_frombuffer");
     *why = NULL;
-    if ((!is_scalar && !is_buffer) || !args || args->kind != TRACE_TUPLE || args->kept < 2)
+    if ((!is_scalar && !is_buffer) || !args || args->kind != TRACE_TUPLE || args->nkept < 2)
         return CKPT_OK;
     trace_ref first = args->items[0], second = args->items[1];
     return is_buffer ? check_bytes(j, step, second, first, why)  /* _frombuffer(bytes, dtype, …) */

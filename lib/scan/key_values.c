@@ -32,10 +32,11 @@ ckpt_status scan_sstable(struct scanner *x, source *src, ckpt_str where, uint64_
     for (size_t i = 0; st == CKPT_OK && i < t.nblocks; i++)
         st = read_block(&t, i, &why);
     if (st == CKPT_OK) {
-        *known_bytes += src->size - t.outside; /* bounded: the sum is at most the size of the file */
-        return !t.outside ? CKPT_OK
-                          : scan_found(x->scan, SCAN_MALFORMED, where, src, 0,
-                                       "{%" PRIu64 " bytes} of the table are in {=no block}", t.outside);
+        *known_bytes += src->size - t.bytes_outside; /* bounded: the sum is at most the size of the file */
+        return !t.bytes_outside
+                   ? CKPT_OK
+                   : scan_found(x->scan, SCAN_MALFORMED, where, src, 0,
+                                "{%" PRIu64 " bytes} of the table are in {=no block}", t.bytes_outside);
     }
     return scan_report_read_error(x, (struct scan_place){src, why.offset}, where, &why, err);
 }

@@ -14,16 +14,17 @@
 static ckpt_status scan_elements(struct scanner *x, source *src, ckpt_str where, const struct npy *a,
                                  uint64_t *known_bytes, ckpt_error *err)
 {
-    uint64_t left = src->size - a->data, size = a->nbytes; /* bounded: the header is inside the source */
+    uint64_t left = src->size - a->data_offset,
+             size = a->nbytes; /* bounded: the header is inside the source */
     scan_count_bytes(src, &x->scan->result->in_tensors, size < left ? size : left);
     if (size >= left) {
         *known_bytes += src->size; /* bounded: the sum is at most the size of the file */
         return size == left ? CKPT_OK
-                            : scan_found(x->scan, SCAN_MALFORMED, where, src, a->data,
+                            : scan_found(x->scan, SCAN_MALFORMED, where, src, a->data_offset,
                                          "the elements need {=%" PRIu64 " bytes}, the file has {%" PRIu64 "}",
                                          size, left);
     }
-    uint64_t end = a->data + size; /* bounded: less than left */
+    uint64_t end = a->data_offset + size; /* bounded: less than left */
     *known_bytes += end;           /* bounded: the sum is at most the size of the file */
     CKPT_TRY(scan_found(x->scan, SCAN_MALFORMED, where, src, end,
                         "{%" PRIu64 " bytes} follow {=the elements}", src->size - end));
@@ -40,15 +41,15 @@ ckpt_status scan_npy(struct scanner *x, source *src, ckpt_str where, uint64_t *k
     ckpt_status st = npy_read(src, x->a, &a, &why);
     if (st != CKPT_OK)
         return scan_report_read_error(x, (struct scan_place){src, 8}, where, &why, err);
-    if (a.simple)
+    if (a.is_simple)
         return scan_elements(x, src, where, &a, known_bytes, err);
-    if (!scan_is_pickle(x, src, a.data, src->size, true)) {
+    if (!scan_is_pickle(x, src, a.data_offset, src->size, true)) {
         *known_bytes += src->size; /* bounded: the sum is at most the size of the file */
         return CKPT_OK;
     }
-    CKPT_TRY(source_slice(src, a.data, src->size - a.data, &data, err));
+    CKPT_TRY(source_slice(src, a.data_offset, src->size - a.data_offset, &data, err));
     st = scan_pickles(x, data, where, known_bytes, err);
-    *known_bytes += a.data; /* bounded: inside the source */
+    *known_bytes += a.data_offset; /* bounded: inside the source */
     source_unref(data);
     return st;
 }

@@ -44,7 +44,7 @@ static ckpt_status report_broken_pickle(struct scanner *x, const struct scan_pic
     if (why->status == CKPT_EIO || why->status == CKPT_ENOMEM || why->status == CKPT_ECANCELLED)
         return why->status;
     enum scan_rule rule = why->status == CKPT_ELIMIT ? SCAN_PICKLE_NOT_FOLLOWED : SCAN_BROKEN_PICKLE;
-    return scan_found(x->scan, rule, p->where, p->src, end->next, "%s", why->what);
+    return scan_found(x->scan, rule, p->where, p->src, end->next_offset, "%s", why->what);
 }
 
 /* follow_twice - follows P as one kind of loader reads it, and judges it. If there is anything to report,
@@ -55,7 +55,7 @@ static ckpt_status follow_twice(struct pickle_scan *ps, const struct scan_pickle
     struct scan *s = ps->x->scan;
     struct trace_options o = {.buffer_frames = p->by_frame,
                               .joblib_arrays_as_opcodes = p->joblib_arrays_as_opcodes,
-                              .payloads = !p->by_frame && !p->joblib_arrays_as_opcodes,
+                              .reports_payloads = !p->by_frame && !p->joblib_arrays_as_opcodes,
                               .opcodes_left = &s->opcodes_left,
                               .step = handle_step,
                               .user = ps};
@@ -68,7 +68,7 @@ static ckpt_status follow_twice(struct pickle_scan *ps, const struct scan_pickle
     ckpt_error first_error = why;
     if (s->judge_end(s->judge, end)) {
         struct trace_end second_end;
-        uint64_t error_offset = first_error.status == CKPT_OK ? CKPT_NO_OFFSET : end->next;
+        uint64_t error_offset = first_error.status == CKPT_OK ? CKPT_NO_OFFSET : end->next_offset;
         (void)s->judge_begin(s->judge, p, true, error_offset);
         ps->reporting = true;
         st = pickle_trace(p->src, p->pos, p->src->size, &o, &second_end, &why);
@@ -152,7 +152,7 @@ static ckpt_status open_payload(struct pickle_scan *ps, const struct scan_pickle
         return scan_found(x->scan, SCAN_NOT_OPENED, where, p->src, v->start,
                           "is nested too deep to be opened");
     CKPT_TRY(open_payload_source(x->scan, p->src, v, &bytes, err));
-    if (!bytes || (v->pickle && !scan_is_pickle(x, bytes, 0, bytes->size, false))) {
+    if (!bytes || (v->may_be_pickle && !scan_is_pickle(x, bytes, 0, bytes->size, false))) {
         source_unref(bytes);
         return CKPT_OK;
     }
@@ -270,12 +270,12 @@ ckpt_status scan_one_pickle(struct scanner *x, source *src, ckpt_str where, uint
     if (!scan_report_record(x->scan, &record))
         return CKPT_ECANCELLED;
     CKPT_TRY(follow_twice(ps, &p, &end, err));
-    *stopped = end.stopped;
+    *stopped = end.reached_stop;
     if (end.by_frame_differs) {
         p.by_frame = true;
         CKPT_TRY(follow_twice(ps, &p, &other, err));
     }
-    if (end.arrays) {
+    if (end.narrays) {
         x->format = x->depth || strcmp(x->format, "pickle") != 0 ? x->format : "joblib";
         p.by_frame = false;
         CKPT_TRY(scan_arrays_as_opcodes(ps, &p, end.first_array, err));
@@ -283,8 +283,8 @@ ckpt_status scan_one_pickle(struct scanner *x, source *src, ckpt_str where, uint
     }
     scan_count_bytes(src, &x->scan->result->in_tensors, end.array_bytes);
     scan_count_bytes(src, &x->scan->result->in_pickles,
-                     end.next - *pos - end.array_bytes); /* bounded: the arrays are in the pickle */
-    *pos = end.next;
+                     end.next_offset - *pos - end.array_bytes); /* bounded: the arrays are in the pickle */
+    *pos = end.next_offset;
     return open_payloads(ps, &p, err);
 }
 
@@ -308,11 +308,11 @@ static bool runs_as_pickle(const struct scanner *x, source *src, uint64_t pos, u
         return false;
     bool acts = t.calls > 0 || t.runs_code || (x->has_pickle_name && t.imports && !t.has_odd_name);
     x->scan->gave_up = x->scan->gave_up || (!acts && st == CKPT_ELIMIT);
-    if (acts || st == CKPT_ECANCELLED || !is_first || !e->stopped)
+    if (acts || st == CKPT_ECANCELLED || !is_first || !e->reached_stop)
         return acts;
-    if (e->next + 1 == end) /* bounded: before the end */
-        (void)scan_read(x->scan, src, e->next, &last, 1);
-    bool ends_stream = e->next == end || last == '\n'; /* an editor may have added a newline */
+    if (e->next_offset + 1 == end) /* bounded: before the end */
+        (void)scan_read(x->scan, src, e->next_offset, &last, 1);
+    bool ends_stream = e->next_offset == end || last == '\n'; /* an editor may have added a newline */
     return (t.imports && !t.has_odd_name) || ends_stream;
 }
 
@@ -328,10 +328,10 @@ static bool find_acting_pickle(const struct scanner *x, source *src, uint64_t *p
         ckpt_error why;
         if (i == PICKLES_MAX || runs_as_pickle(x, src, *pos, end, i == 0, &e, &why))
             return true;
-        stopped = e.stopped;
+        stopped = e.reached_stop;
         if (i == 0 && !stopped)
-            *trial = (struct scan_trial){e.opcodes, e.next, why};
-        *pos = e.next;
+            *trial = (struct scan_trial){e.opcodes, e.next_offset, why};
+        *pos = e.next_offset;
     }
     return false;
 }

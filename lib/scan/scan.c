@@ -182,7 +182,7 @@ static ckpt_status read_data_end(struct scanner *x, source *src, uint64_t *end, 
     for (enum json_event e = json_next(&json); e != JSON_ERROR && e != JSON_END; e = json_next(&json)) {
         if (e == JSON_KEY)
             in_data_offsets = str_is(json.str, "data_offsets");
-        else if (e == JSON_NUMBER && in_data_offsets && json_uint(&json, &offset) && offset > last)
+        else if (e == JSON_NUMBER && in_data_offsets && json_get_uint(&json, &offset) && offset > last)
             last = offset;
     }
     if (last && checked_add(last, length + 8, &last) && last < src->size) /* bounded: both inside the file */

@@ -92,12 +92,12 @@ static ckpt_status check_torch_layout(struct zip_scan *archive, ckpt_error *err)
         if (str_find(v->name, str_of(first->name.ptr, folder_len + 1), 0) !=
             0) { /* bounded: the slash is there */
             archive->has_flaw = true;
-            CKPT_TRY(scan_found(archive->scan, SCAN_ZIP_STRUCTURE, where, archive->src, v->described_by,
+            CKPT_TRY(scan_found(archive->scan, SCAN_ZIP_STRUCTURE, where, archive->src, v->described_at,
                                 "is outside of {=the folder \"%.*s\"}, where torch writes all records",
                                 (int)folder_len, first->name.ptr));
         }
         if (v->method && get_role(archive, v->name) == SCAN_STORAGE)
-            CKPT_TRY(scan_found(archive->scan, SCAN_ZIP_STRUCTURE, where, archive->src, v->described_by,
+            CKPT_TRY(scan_found(archive->scan, SCAN_ZIP_STRUCTURE, where, archive->src, v->described_at,
                                 "a storage compressed by {method %u}; torch expects {=uncompressed storages}",
                                 v->method));
     }
@@ -116,19 +116,19 @@ static void report_zip_flaw(void *user, const struct zip_flaw *f)
         (void)scan_note_system_failure(archive->scan, CKPT_ENOMEM, NULL);
         return;
     }
-    if (f->text && f->value)
+    if (f->message && f->value)
         (void)scan_found(archive->scan, SCAN_ZIP_STRUCTURE, where, archive->src, f->at, "%s %" PRIu64,
-                         f->text, f->value);
-    else if (f->text)
-        (void)scan_found(archive->scan, SCAN_ZIP_STRUCTURE, where, archive->src, f->at, "%s", f->text);
+                         f->message, f->value);
+    else if (f->message)
+        (void)scan_found(archive->scan, SCAN_ZIP_STRUCTURE, where, archive->src, f->at, "%s", f->message);
     else if (f->hexadecimal)
         (void)scan_found(archive->scan, SCAN_ZIP_STRUCTURE, where, archive->src, f->at,
                          "%s: {%08" PRIx64 "} here, {=%08" PRIx64 "} in the central directory at 0x%" PRIx64,
-                         f->what, f->value, f->other_value, f->other);
+                         f->what, f->value, f->other_value, f->other_at);
     else
         (void)scan_found(archive->scan, SCAN_ZIP_STRUCTURE, where, archive->src, f->at,
                          "%s: {%" PRIu64 "} here, {=%" PRIu64 "} in the central directory at 0x%" PRIx64,
-                         f->what, f->value, f->other_value, f->other);
+                         f->what, f->value, f->other_value, f->other_at);
 }
 
 /* ------------------------------------------------------------------ members */
@@ -148,7 +148,7 @@ static ckpt_status inflate_member(struct zip_scan *archive, const struct zip_vie
     spool *unpacked = spool_new(max_size);
     if (!unpacked)
         return fail_memory(err);
-    ckpt_status st = inflate_into(archive->src, v->data, v->csize, INFLATE_RAW, unpacked, &used, &why);
+    ckpt_status st = inflate_into(archive->src, v->data_offset, v->csize, INFLATE_RAW, unpacked, &used, &why);
     x->unpacked += spool_size(unpacked);       /* bounded: by left */
     archive->unpacked += spool_size(unpacked); /* bounded: by left */
     if (st == CKPT_EIO || st == CKPT_ENOMEM) {
@@ -158,15 +158,16 @@ static ckpt_status inflate_member(struct zip_scan *archive, const struct zip_vie
     }
     ckpt_status found = CKPT_OK;
     if (st == CKPT_ELIMIT && role != SCAN_STORAGE && max_size == left && left < v->usize)
-        found = scan_found(x->scan, SCAN_NOT_OPENED, where, archive->src, v->local_header,
+        found = scan_found(x->scan, SCAN_NOT_OPENED, where, archive->src, v->local_header_at,
                            "unpacks to {more} than {=%" PRIu64 " bytes} in all", limit);
     else if (st == CKPT_ELIMIT && role != SCAN_STORAGE)
-        found = scan_found(x->scan, SCAN_ZIP_STRUCTURE, where, archive->src, v->local_header,
+        found = scan_found(x->scan, SCAN_ZIP_STRUCTURE, where, archive->src, v->local_header_at,
                            "unpacks to {more} than the {=%" PRIu64 " bytes} that are stated", v->usize);
     else if (st != CKPT_OK && st != CKPT_ELIMIT)
-        found = scan_found(x->scan, SCAN_ZIP_STRUCTURE, where, archive->src, v->local_header, "%s", why.what);
+        found = scan_found(x->scan, SCAN_ZIP_STRUCTURE, where, archive->src, v->local_header_at, "%s",
+                           why.what);
     else if (st == CKPT_OK && spool_size(unpacked) != v->usize)
-        found = scan_found(x->scan, SCAN_ZIP_STRUCTURE, where, archive->src, v->local_header,
+        found = scan_found(x->scan, SCAN_ZIP_STRUCTURE, where, archive->src, v->local_header_at,
                            "unpacks to {%" PRIu64 " bytes}, {=%" PRIu64 "} are stated", spool_size(unpacked),
                            v->usize);
     *out = spool_source(unpacked);
@@ -180,7 +181,7 @@ static ckpt_status check_crc(struct zip_scan *archive, const struct zip_view *v,
     ckpt_status st = source_crc(src, 0, src->size, CRC_32, &crc, err);
     if (st != CKPT_OK || crc == v->crc)
         return st;
-    return scan_found(archive->scan, SCAN_ZIP_CHECKSUM, where, archive->src, v->described_by,
+    return scan_found(archive->scan, SCAN_ZIP_CHECKSUM, where, archive->src, v->described_at,
                       "its CRC-32 is {%08x}, its header has {=%08x}; not every loader checks it", crc,
                       v->crc);
 }
@@ -189,9 +190,9 @@ static ckpt_status check_crc(struct zip_scan *archive, const struct zip_view *v,
 static ckpt_status report_unsupported(struct zip_scan *archive, const struct zip_view *v, ckpt_str where)
 {
     return v->flags & ZIP_FLAGS_OPAQUE
-               ? scan_found(archive->scan, SCAN_NOT_OPENED, where, archive->src, v->local_header,
+               ? scan_found(archive->scan, SCAN_NOT_OPENED, where, archive->src, v->local_header_at,
                             "it is encrypted or a patch to another file ({flags 0x%04x})", v->flags)
-               : scan_found(archive->scan, SCAN_NOT_OPENED, where, archive->src, v->local_header,
+               : scan_found(archive->scan, SCAN_NOT_OPENED, where, archive->src, v->local_header_at,
                             "it is compressed by {method %u}", v->method);
 }
 
@@ -249,12 +250,13 @@ static ckpt_status scan_with_libarchive(struct zip_scan *archive, const struct z
     struct scanner *x = archive->x;
     struct unpacking p = {archive, v, where, 0};
     uint64_t left = x->scan->opts->max_unpacked - x->unpacked;
-    struct unpack u = {.max = v->usize < left ? v->usize : left, .member = scan_unpacked_bytes, .user = &p};
+    struct unpack u = {
+        .max_bytes = v->usize < left ? v->usize : left, .member = scan_unpacked_bytes, .user = &p};
     source *src = NULL;
     ckpt_error why;
-    const struct zip_lzma lzma = {archive->src, v->data, v->csize, v->usize, v->flags};
-    ckpt_status st = v->method == ZIP_LZMA ? zip_lzma_file(&lzma, &src, &why)
-                                           : source_slice(archive->src, v->data, v->csize, &src, &why);
+    const struct zip_lzma lzma = {archive->src, v->data_offset, v->csize, v->usize, v->flags};
+    ckpt_status st = v->method == ZIP_LZMA ? zip_lzma_open_file(&lzma, &src, &why)
+                                           : source_slice(archive->src, v->data_offset, v->csize, &src, &why);
     if (st == CKPT_OK)
         st = unpack_archive(src, &u, &why);
     source_unref(src);
@@ -263,13 +265,13 @@ static ckpt_status scan_with_libarchive(struct zip_scan *archive, const struct z
         return st;
     }
     if (st == CKPT_EFORMAT || (st == CKPT_ELIMIT && v->usize <= left))
-        return scan_found(x->scan, SCAN_ZIP_STRUCTURE, where, archive->src, v->local_header, "method %u: %s",
-                          v->method, why.what);
+        return scan_found(x->scan, SCAN_ZIP_STRUCTURE, where, archive->src, v->local_header_at,
+                          "method %u: %s", v->method, why.what);
     if (st != CKPT_OK)
-        return scan_found(x->scan, SCAN_NOT_OPENED, where, archive->src, v->local_header,
+        return scan_found(x->scan, SCAN_NOT_OPENED, where, archive->src, v->local_header_at,
                           "it is compressed by {method %u}: %s", v->method, why.what);
     if (p.unpacked_size != v->usize)
-        return scan_found(x->scan, SCAN_ZIP_STRUCTURE, where, archive->src, v->local_header,
+        return scan_found(x->scan, SCAN_ZIP_STRUCTURE, where, archive->src, v->local_header_at,
                           "unpacks to {%" PRIu64 " bytes}, {=%" PRIu64 "} are stated", p.unpacked_size,
                           v->usize);
     return CKPT_OK;
@@ -290,13 +292,13 @@ static ckpt_status open_member(struct zip_scan *archive, const struct zip_view *
     if (v->method != ZIP_STORED && v->method != ZIP_DEFLATED)
         return report_unsupported(archive, v, where);
     if (v->method == ZIP_STORED)
-        CKPT_TRY(source_slice(archive->src, v->data, v->csize, &src, err));
+        CKPT_TRY(source_slice(archive->src, v->data_offset, v->csize, &src, err));
     ckpt_status st = CKPT_OK;
     bool readable = true;
     if (v->flags & ZIP_FLAGS_OPAQUE) {
         archive->has_flaw = true;
         readable = src && scan_is_pickle(archive->x, src, 0, src->size, true);
-        st = readable ? scan_found(archive->scan, SCAN_ZIP_STRUCTURE, where, archive->src, v->described_by,
+        st = readable ? scan_found(archive->scan, SCAN_ZIP_STRUCTURE, where, archive->src, v->described_at,
                                    "is flagged as encrypted or a patch ({flags 0x%04x}), but is a pickle",
                                    v->flags)
                       : report_unsupported(archive, v, where);
@@ -354,7 +356,7 @@ static ckpt_status find_shared_bytes(struct zip_scan *archive, ckpt_error *err)
     }
     for (size_t i = 0; i < archive->audit.n; i++) {
         const struct zip_view *v = &archive->audit.views[i];
-        bytes[i] = (struct view_bytes){{v->data, v->csize, v->usize, v->method, v->flags,
+        bytes[i] = (struct view_bytes){{v->data_offset, v->csize, v->usize, v->method, v->flags,
                                         get_role(archive, v->name), scan_is_pickle_name(v->name)},
                                        (uint32_t)i};
     }
@@ -370,7 +372,7 @@ static ckpt_status find_shared_bytes(struct zip_scan *archive, ckpt_error *err)
 static struct scan_extent get_extent(const struct zip_scan *archive, const struct zip_view *v)
 {
     return v->method ? (struct scan_extent){CKPT_NO_OFFSET, v->usize}
-                     : (struct scan_extent){source_pos(archive->src, v->data), v->csize};
+                     : (struct scan_extent){source_pos(archive->src, v->data_offset), v->csize};
 }
 
 static ckpt_status report_shared_member(struct zip_scan *archive, const struct zip_view *v,
@@ -380,12 +382,12 @@ static ckpt_status report_shared_member(struct zip_scan *archive, const struct z
     ckpt_str where;
     CKPT_TRY(scan_join_names(x, archive->where, v->name, &where, err));
     x->scan->result->members++;
-    CKPT_TRY(scan_found(x->scan, SCAN_ZIP_SHARED, where, archive->src, v->described_by,
+    CKPT_TRY(scan_found(x->scan, SCAN_ZIP_SHARED, where, archive->src, v->described_at,
                         "has the same bytes as %.*s (header at 0x%" PRIx64 "), and is scanned as that",
                         first->name.len > 200 ? 200 : (int)first->name.len, first->name.ptr,
-                        first->described_by));
+                        first->described_at));
     if (v->crc && first->crc && v->crc != first->crc)
-        CKPT_TRY(scan_found(x->scan, SCAN_ZIP_CHECKSUM, where, archive->src, v->described_by,
+        CKPT_TRY(scan_found(x->scan, SCAN_ZIP_CHECKSUM, where, archive->src, v->described_at,
                             "two CRC-32 for the same bytes: {%08x} here, {=%08x} for the other", v->crc,
                             first->crc));
     return !archive->digests ? CKPT_OK
@@ -411,8 +413,9 @@ static ckpt_status scan_members(struct zip_scan *archive, uint64_t size, uint64_
         uint32_t first_view = archive->first_view[i];
         archive->member_is_known = false;
         if (is_over_budget(archive->x))
-            return scan_found(archive->scan, SCAN_NOT_OPENED, archive->where, archive->src, v->local_header,
-                              "its members overlap; %zu of %zu were scanned", i, archive->audit.n);
+            return scan_found(archive->scan, SCAN_NOT_OPENED, archive->where, archive->src,
+                              v->local_header_at, "its members overlap; %zu of %zu were scanned", i,
+                              archive->audit.n);
         if (first_view == i || !v->reachable || v->csize == 0)
             CKPT_TRY(open_member(archive, v, err));
         else
@@ -447,8 +450,9 @@ static void note_scanned_zip(struct opened_zip *o, const struct zip_audit *z)
 {
     uint64_t off;
     (void)source_root(z->src, &off);
-    o->end_record = z->record ? off + z->record : UINT64_MAX; /* bounded: both are inside the root */
-    o->directory = off + z->directory;
+    uint64_t end_record = off + z->end_record_at; /* bounded: both are inside the root */
+    o->end_record = z->end_record_at ? end_record : UINT64_MAX;
+    o->directory = off + z->directory_at; /* bounded: likewise */
 }
 
 /* find_opened_zip - returns the archive of end record C of SRC, if its scan has begun or ended; else NULL. */
@@ -472,13 +476,13 @@ static ckpt_status scan_strays(struct zip_scan *archive, bool embedded, ckpt_err
 {
     source *src = archive->src;
     struct probe p = {.size = 0};
-    uint64_t before = archive->audit.first; /* also 0 if the central directory leads to no member */
+    uint64_t before = archive->audit.first_member_at; /* also 0 if the central directory leads to no member */
     CKPT_TRY(recognize_fill(&p, archive->x->path, src, err));
     if (before == 0 && !recognize_as(&p, SIGN_ZIP))
         before = src->size;
     ckpt_status st = embedded ? CKPT_OK : scan_stray_bytes(archive->x, src, archive->where, 0, before, err);
-    if (st == CKPT_OK && archive->audit.end && !embedded)
-        st = scan_stray_bytes(archive->x, src, archive->where, archive->audit.end, src->size, err);
+    if (st == CKPT_OK && archive->audit.archive_end && !embedded)
+        st = scan_stray_bytes(archive->x, src, archive->where, archive->audit.archive_end, src->size, err);
     for (size_t i = 0; st == CKPT_OK && i < archive->nstrays; i++) {
         const struct stray_bytes *s = &archive->strays[i];
         st = scan_stray_bytes(archive->x, src, archive->where, s->from, s->from + s->n,

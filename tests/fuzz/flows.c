@@ -274,7 +274,7 @@ static bool get_planned_name(void *user, const ckpt_value *v, uint32_t i, ckpt_s
  * the graph of the plan P with its edits. */
 static bool has_planned_graph(const ckpt_plan *p, const ckpt_file *f)
 {
-    struct pickle_hooks edited = {.user = (void *)(uintptr_t)p, .entry = get_planned_name};
+    struct pickle_hooks edited = {.user = (void *)(uintptr_t)p, .keep_entry = get_planned_name};
     buf planned, found;
     buf_init(&planned, 64u << 20);
     buf_init(&found, 64u << 20);

@@ -185,11 +185,11 @@ static void fuzz_trace(const uint8_t *data, size_t size)
         ckpt_error err = {0};
         arena *a = arena_new(ARENA_MAX);
         struct trace_options o = {
-            .buffer_frames = buffered, .payloads = !buffered, .step = check_step, .user = a};
+            .buffer_frames = buffered, .reports_payloads = !buffered, .step = check_step, .user = a};
         struct trace_end end;
         ckpt_status st = a && src ? pickle_trace(src, 0, size, &o, &end, &err) : fail_memory(&err);
         check_reason(st, &err);
-        if (a && src && (end.next > size || end.opcodes > size))
+        if (a && src && (end.next_offset > size || end.opcodes > size))
             exercise_abort("a trace ends beyond the bytes, or has more opcodes than bytes");
         arena_free(a);
     }
@@ -329,8 +329,8 @@ static ckpt_status write_members(zip_writer *w, const uint8_t *data, size_t size
     ckpt_str bytes = str_of((const char *)data, size);
     struct zip_output_member member = {.name = "skipped", .size = size, .source_offset = 100, .crc = 1};
     buf header;
-    CKPT_TRY(zip_writer_member(w, "member", bytes, err));
-    CKPT_TRY(zip_writer_member(w, "large", str_of((const char *)zeros, sizeof zeros), err));
+    CKPT_TRY(zip_writer_write_member(w, "member", bytes, err));
+    CKPT_TRY(zip_writer_write_member(w, "large", str_of((const char *)zeros, sizeof zeros), err));
     CKPT_TRY(zip_writer_reserve_member(w, &member, err));
     buf_init(&header, 1 << 17);
     ckpt_status st = zip_put_output_header(w, &member, &header, err);
@@ -427,7 +427,7 @@ static void fuzz_ocdbt(const uint8_t *data, size_t size)
     manifest_size = manifest_size < size ? manifest_size : size;
     if (all && a && source_slice(all, 0, manifest_size, &manifest, NULL) == CKPT_OK &&
         source_slice(all, manifest_size, size - manifest_size, &file, NULL) == CKPT_OK) {
-        const struct ocdbt_callbacks callbacks = {.open = open_any_data_file, .user = file};
+        const struct ocdbt_callbacks callbacks = {.open_file = open_any_data_file, .user = file};
         struct ocdbt o = {.a = a, .callbacks = &callbacks, .max_decoded = ARENA_MAX / 4};
         check_reason(ocdbt_read(&o, manifest, &err), &err);
         for (size_t i = 1; i < o.n; i++)
@@ -447,10 +447,11 @@ static void decode_chunk(const struct zarr_array *z, source *src, arena *a)
 {
     ckpt_error err = {0};
     struct zarr_stored_chunk *chunks;
-    if (z->sharded)
+    if (z->is_sharded)
         check_reason(zarr_read_index(z, src, 0, src->size, a, &chunks, &err), &err);
-    spool *decoded = z->encoding.ncodecs && z->encoding.bytes <= ARENA_MAX / 16 ? spool_new(z->encoding.bytes)
-                                                                                : NULL;
+    spool *decoded = z->encoding.ncodecs && z->encoding.decoded_bytes <= ARENA_MAX / 16
+                         ? spool_new(z->encoding.decoded_bytes)
+                         : NULL;
     if (decoded)
         check_reason(zarr_decode(&z->encoding, src, decoded, &err), &err);
     spool_free(decoded);

@@ -274,7 +274,7 @@ struct test_file make_archive(const struct record *r, size_t n, const ckpt_limit
     CU_ASSERT_EQUAL_FATAL(sink_mem(1 << 24, NULL, &out, NULL), CKPT_OK);
     CU_ASSERT_EQUAL_FATAL(zip_writer_new(out, "archive", &w, NULL), CKPT_OK);
     for (size_t i = 0; i < n; i++)
-        CU_ASSERT_EQUAL(zip_writer_member(w, r[i].name, str_of(r[i].bytes, r[i].size), NULL), CKPT_OK);
+        CU_ASSERT_EQUAL(zip_writer_write_member(w, r[i].name, str_of(r[i].bytes, r[i].size), NULL), CKPT_OK);
     CU_ASSERT_EQUAL(zip_writer_finish(w, NULL, NULL, NULL), CKPT_OK);
     zip_writer_free(w);
     ckpt_str view = sink_mem_view(out);

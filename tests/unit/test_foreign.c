@@ -103,7 +103,7 @@ static void archives_are_recognized_by_their_members(void)
         {{"a/.data/serialization_id", "b"}, CKPT_ETRUNCATED, "torch archive of 2 records without data.pkl"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct zip_entry entries[2] = {{.header = 0}};
+        struct zip_entry entries[2] = {{.header_offset = 0}};
         zip z = {.entries = entries};
         for (size_t k = 0; k < 2 && cases[i].members[k]; k++)
             entries[z.n++].name = str_c(cases[i].members[k]);

@@ -134,7 +134,7 @@ static bool parse_uint(const char *text, uint64_t *out)
 {
     json_scan j;
     json_init(&j, str_c(text), 0, NULL, NULL);
-    return json_next(&j) == JSON_NUMBER && json_uint(&j, out);
+    return json_next(&j) == JSON_NUMBER && json_get_uint(&j, out);
 }
 
 static void integers_are_exact_or_refused(void)
@@ -284,14 +284,14 @@ static void json_test_suite_passes(void)
     CU_ASSERT_EQUAL(nrefused, 188); /* all with n_ */
 }
 
-/* prints_as - returns true if json_value() of TEXT prints as WANT, or fails and WANT is "refused". */
+/* prints_as - returns true if json_read_value() of TEXT prints as WANT, or fails and WANT is "refused". */
 static bool prints_as(const char *text, const char *want)
 {
     char shown[200] = "";
     ckpt_error err = {0};
     ckpt_value *v;
     arena *a = arena_new(1 << 20);
-    ckpt_status st = json_value(str_of(text, strlen(text)), 0, a, &v, &err);
+    ckpt_status st = json_read_value(str_of(text, strlen(text)), 0, a, &v, &err);
     if (st == CKPT_OK)
         ckpt_value_text(v, 100, shown, sizeof shown);
     bool same = st == CKPT_OK ? strcmp(shown, want) == 0 : strcmp(want, "refused") == 0 && err.what[0];

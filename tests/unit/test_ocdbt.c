@@ -72,7 +72,7 @@ static ckpt_status list_entries(const struct database *db, char out[400], ckpt_e
 {
     source *manifest = source_mem(db->manifest.data, db->manifest.len, 0),
            *nodes = source_mem(db->nodes.data, db->nodes.len, 0);
-    const struct ocdbt_callbacks callbacks = {.open = open_file, .user = nodes};
+    const struct ocdbt_callbacks callbacks = {.open_file = open_file, .user = nodes};
     struct ocdbt o = {.a = arena_new(1 << 20), .callbacks = &callbacks, .max_decoded = db->max_decoded};
     ckpt_status st = ocdbt_read(&o, manifest, err);
     size_t n = 0;

@@ -328,15 +328,15 @@ static void check_trace(const unsigned char *bytes, size_t n, const char *setup_
     ckpt_status st = pickle_trace(src, 0, n, &o, &end, &err);
     snprintf(want, sizeof want, "%s%s%s", OS_SYSTEM_STEPS, setup_steps, steps);
     uint64_t next = break_offset == SIZE_MAX ? n : break_offset;
-    bool good = (st == CKPT_OK) == (break_offset == SIZE_MAX) && end.stopped == (break_offset == SIZE_MAX) &&
-                end.next == next && strcmp(t.text, want) == 0 &&
-                (last_call == SIZE_MAX || t.last_call == last_call);
+    bool good = (st == CKPT_OK) == (break_offset == SIZE_MAX) &&
+                end.reached_stop == (break_offset == SIZE_MAX) && end.next_offset == next &&
+                strcmp(t.text, want) == 0 && (last_call == SIZE_MAX || t.last_call == last_call);
     if (!good) {
         size_t at = 0;
         for (size_t i = sizeof CALL_OS_SYSTEM - 1; i < n && at + 3 < sizeof what; i++)
             at += (size_t)snprintf(what + at, sizeof what - at, "%02x ", bytes[i]);
         printf("\n    %s: steps \"%s\", not \"%s\"; at %d of %d, not %d: %s", what, t.text, want,
-               (int)end.next, (int)n, (int)next, st == CKPT_OK ? "stopped" : err.what);
+               (int)end.next_offset, (int)n, (int)next, st == CKPT_OK ? "stopped" : err.what);
     }
     CU_ASSERT(good);
     source_unref(src);

@@ -279,7 +279,7 @@ static void check_edit(const char *in, size_t n, uint32_t drop, uint32_t rename,
     CU_ASSERT_EQUAL_FATAL(g.status, CKPT_OK);
     struct edits e = {.container = g.root, .dropped_entry = drop, .renamed_entry = rename, .new_name = "z"};
     struct pickle_hooks hooks = {
-        .user = &e, .replace = replace_node, .entry = edit_entry, .leaf = write_leaf};
+        .user = &e, .replace = replace_node, .keep_entry = edit_entry, .write_leaf = write_leaf};
     CU_ASSERT_EQUAL(write_graph(g.root, &hooks, &out, &err), CKPT_OK);
     check_bytes(&out, want, want_size);
     buf_free(&out);
@@ -333,7 +333,7 @@ static void persistent_ids_are_written_by_the_leaf_hook(void)
     ckpt_error err;
     buf out;
     struct edits e = {.dropped_entry = NO_ENTRY};
-    struct pickle_hooks hooks = {.user = &e, .leaf = write_leaf};
+    struct pickle_hooks hooks = {.user = &e, .write_leaf = write_leaf};
     graph_read(&g, BYTES("]NQa."));
     CU_ASSERT_EQUAL(write_graph(g.root, &hooks, &out, &err), CKPT_ELOSSY);
     CU_ASSERT_STRING_EQUAL(err.what, "no such storage");

@@ -73,7 +73,7 @@ static void rewritten_names_keep_their_meaning(void)
              "B\x86R."),
 #undef CASE
     };
-    static const struct pickle_hooks literal = {.literal = true};
+    static const struct pickle_hooks literal = {.has_literal_names = true};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct graph g;
         ckpt_error err;

@@ -151,7 +151,7 @@ static void truncated_deflated_files_lose_only_truncated_tensors(void)
                 char name[40];
                 snprintf(name, sizeof name, "archive/data/%u", k);
                 const struct zip_entry *e = &z->entries[zip_find(z, str_c(name))];
-                CU_ASSERT_EQUAL(f->row_lost[k], e->data + e->csize > n);
+                CU_ASSERT_EQUAL(f->row_lost[k], e->data_offset + e->csize > n);
                 CU_ASSERT(f->row_lost[k] || has_original_digest(&o, f, k));
                 salvaged += !f->row_lost[k];
             }
@@ -237,7 +237,8 @@ static bool is_payload_byte(zip *z, uint64_t at)
 {
     for (size_t i = 0; i < z->n; i++) {
         const struct zip_entry *e = &z->entries[i];
-        if (zip_locate_payload(z, i, NULL) == CKPT_OK && at >= e->data && at - e->data < e->csize &&
+        if (zip_locate_payload(z, i, NULL) == CKPT_OK && at >= e->data_offset &&
+            at - e->data_offset < e->csize &&
             (str_ends(e->name, STR_LIT(".pkl")) || str_ends(e->name, STR_LIT(".json")) ||
              str_find(e->name, STR_LIT("/data/"), 0) != SIZE_MAX ||
              str_find(e->name, STR_LIT("/tensors/"), 0) != SIZE_MAX))
@@ -333,7 +334,7 @@ static void damage_data_1(struct test_file *made)
     CU_ASSERT_EQUAL_FATAL(zip_open(src, a, &z, NULL), CKPT_OK);
     int64_t i = zip_find(z, STR_LIT("archive/data/1"));
     CU_ASSERT_FATAL(i >= 0 && zip_locate_payload(z, (size_t)i, NULL) == CKPT_OK);
-    made->bytes[z->entries[i].data] ^= 1;
+    made->bytes[z->entries[i].data_offset] ^= 1;
     zip_close(z);
     source_unref(src);
     arena_free(a);

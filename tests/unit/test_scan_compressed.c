@@ -38,7 +38,7 @@ static const struct {
 
 static struct scan_results scan(ckpt_str bytes) { return scan_buffer(bytes.ptr, bytes.len, 0); }
 
-static bool is_supported(size_t i) { return !formats[i].by_libarchive || unpack_archive_ready(); }
+static bool is_supported(size_t i) { return !formats[i].by_libarchive || unpack_archive_available(); }
 
 static void each_format_is_unpacked(void)
 {
@@ -73,7 +73,7 @@ static void bytes_after_the_end_are_reported(void)
 static void skippable_frames_are_skipped(void)
 {
 #define SKIPPABLE_FRAME "\x5f\x2a\x4d\x18\x03\0\0\0abc"
-    if (!unpack_archive_ready())
+    if (!unpack_archive_available())
         return;
     struct scan_results s = scan((ckpt_str)CONSTANT(LZ4 SKIPPABLE_FRAME));
     CHECK_ONLY_FINDING(s, "archive-opened", 0, "lz4 data, unpacked and scanned");
@@ -89,7 +89,7 @@ static void several_frames_are_unpacked(void)
 {
     ckpt_str frame = CONSTANT(LZ4);
     char two_frames[sizeof LZ4 * 2];
-    if (!unpack_archive_ready())
+    if (!unpack_archive_available())
         return;
     memcpy(two_frames, frame.ptr, frame.len);
     memcpy(two_frames + frame.len, frame.ptr, frame.len);
@@ -187,7 +187,7 @@ static void update_checksums(unsigned char *s7)
 static void members_of_seven_zip_are_scanned(void)
 {
     unsigned char s7[SAMPLE_7Z_SIZE + 4];
-    if (!unpack_archive_ready())
+    if (!unpack_archive_available())
         return;
     memcpy(s7, sample_7z, SAMPLE_7Z_SIZE);
     memcpy(s7 + SAMPLE_7Z_SIZE, "more", 4);
@@ -215,7 +215,7 @@ static void members_of_seven_zip_are_scanned(void)
 static void bytes_after_an_empty_seven_zip_are_reported(void)
 {
     unsigned char s7[32 + 4];
-    if (!unpack_archive_ready())
+    if (!unpack_archive_available())
         return;
     memcpy(s7, sample_7z, 32);
     memset(s7 + 12, 0, 20);
@@ -236,7 +236,8 @@ static void compressed_members_are_unpacked(void)
     tar_put(&b, "a.xz", "", '0', "00000000104", TEXT(XZ));
     struct scan_results s = scan(str_of((const char *)b.data, b.len));
     CHECK_FINDING(s, 2, "archive-opened", 0, "gzip data, unpacked and scanned");
-    CU_ASSERT(strcmp(s.result.format, "tar") == 0 && s.result.members == (unpack_archive_ready() ? 4 : 3));
+    CU_ASSERT(strcmp(s.result.format, "tar") == 0 &&
+              s.result.members == (unpack_archive_available() ? 4 : 3));
     buf_free(&b);
 }
 

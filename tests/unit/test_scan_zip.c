@@ -70,7 +70,7 @@ static void members_are_unpacked(void)
 {
     CHECK_CLEAN(scan_member(TEXT(UNCOMPRESSED), STORED, 0, 0, 0));
     CHECK_CLEAN(scan_member(TEXT(AS_DEFLATED), DEFLATE, 0, UNCOMPRESSED_SIZE, UNCOMPRESSED_CRC));
-    if (!unpack_archive_ready())
+    if (!unpack_archive_available())
         return;
     CHECK_CLEAN(scan_member(TEXT(AS_BZIP2), BZIP2, 0, UNCOMPRESSED_SIZE, UNCOMPRESSED_CRC));
     CHECK_CLEAN(scan_member(TEXT(AS_LZMA), LZMA, LZMA_END_MARKER, UNCOMPRESSED_SIZE, UNCOMPRESSED_CRC));
@@ -88,7 +88,7 @@ static void wrong_sizes_are_reported(void)
                        0, "broken deflated bytes");
     CHECK_ONLY_FINDING(scan_member(TEXT(AS_DEFLATED), DEFLATE, 0, UNCOMPRESSED_SIZE, 1), "zip-checksum", 43,
                        "its CRC-32 is 53e13012, its header has 00000001");
-    if (!unpack_archive_ready())
+    if (!unpack_archive_available())
         return;
     CHECK_FINDING(scan_member(TEXT(AS_BZIP2), BZIP2, 0, 5, UNCOMPRESSED_CRC), 2, "zip-structure", 0,
                   "method 12: ");
@@ -114,7 +114,7 @@ static void unpacking_is_limited(void)
                           .usize = UNCOMPRESSED_SIZE,
                           .crc = UNCOMPRESSED_CRC}};
     CHECK_FINDING(scan(m, 1, &nine_bytes), 2, "not-opened", 0, "unpacks to more than 9 bytes in all");
-    if (unpack_archive_ready())
+    if (unpack_archive_available())
         CHECK_FINDING(scan(m + 1, 1, &nine_bytes), 2, "not-opened", 0, "it is compressed by method 12: ");
 }
 

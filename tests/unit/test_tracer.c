@@ -22,7 +22,7 @@ static ckpt_status trace(const char *bytes, size_t n, uint64_t *next)
     source *src = source_mem(at, n, 0);
     struct trace_options o = {.step = accept_step};
     ckpt_status st = pickle_trace(src, 0, n, &o, &end, &err);
-    *next = end.next;
+    *next = end.next_offset;
     source_unref(src);
     unit_guard_free(at, n);
     return st;
@@ -183,12 +183,14 @@ static ckpt_status trace_limited(const ckpt_str *bytes, bool buffer_frames, size
     struct trace_end end;
     source *src = source_mem(bytes->ptr, bytes->len, 0);
     *stop = (struct stop){.at_step = stop_at};
-    struct trace_options o = {
-        .step = stop_at_step, .user = stop,
-        .buffer_frames = buffer_frames, .payloads = true, .max_memory = memory};
+    struct trace_options o = {.step = stop_at_step,
+                              .user = stop,
+                              .buffer_frames = buffer_frames,
+                              .reports_payloads = true,
+                              .max_memory = memory};
     ckpt_status st = pickle_trace(src, 0, bytes->len, &o, &end, &err);
     CU_ASSERT(st == CKPT_OK || st == CKPT_ECANCELLED || (err.status == st && err.what[0]));
-    CU_ASSERT(end.next <= bytes->len && (end.stopped || st != CKPT_OK));
+    CU_ASSERT(end.next_offset <= bytes->len && (end.reached_stop || st != CKPT_OK));
     source_unref(src);
     return st;
 }
@@ -249,7 +251,7 @@ static void the_number_of_opcodes_is_limited(void)
     source *src = source_mem("N0N0N.", 6, 0);
     struct trace_options o = {.step = accept_step, .opcodes_left = &opcodes_left};
     CU_ASSERT_EQUAL(pickle_trace(src, 0, 6, &o, &end, &err), CKPT_ELIMIT);
-    CU_ASSERT(opcodes_left == 0 && end.next == 5);
+    CU_ASSERT(opcodes_left == 0 && end.next_offset == 5);
     opcodes_left = 9;
     CU_ASSERT_EQUAL(pickle_trace(src, 0, 6, &o, &end, &err), CKPT_OK);
     CU_ASSERT_EQUAL(opcodes_left, 3);

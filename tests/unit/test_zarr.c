@@ -61,7 +61,7 @@ static void metadata_of_version_2_are_read(void)
     CU_ASSERT_EQUAL(array.dtype, CKPT_DT_F32);
     CU_ASSERT_TRUE(array.encoding.big_endian && array.has_fill);
     CU_ASSERT_EQUAL(memcmp(array.fill, "\x3f\xc0\0\0", 4), 0);
-    CU_ASSERT_EQUAL(array.encoding.bytes, 64);
+    CU_ASSERT_EQUAL(array.encoding.decoded_bytes, 64);
     CU_ASSERT_EQUAL(array.nbytes, 120);
     zarr_get_strides(&array, stride);
     CU_ASSERT_EQUAL(stride[0], 4);
@@ -91,9 +91,9 @@ static void metadata_of_version_3_are_read(void)
     CU_ASSERT_TRUE(is_chunk("c/1/1", 2, 4));
     CU_ASSERT_FALSE(is_chunk("1/1", 2, 4));
     CU_ASSERT_EQUAL(parse(METADATA_V3(SHARDING_CODEC(INDEX_CODECS))), CKPT_OK);
-    CU_ASSERT_TRUE(array.sharded && array.index_crc);
+    CU_ASSERT_TRUE(array.is_sharded && array.index_has_crc);
     CU_ASSERT_EQUAL(array.chunks_in_shard, 2);
-    CU_ASSERT_EQUAL(array.encoding.bytes, 8);
+    CU_ASSERT_EQUAL(array.encoding.decoded_bytes, 8);
 }
 
 static void malformed_metadata_are_refused(void)
@@ -126,7 +126,7 @@ static void malformed_metadata_are_refused(void)
 static ckpt_status decode_chunk(const void *p, size_t n, unsigned char out[64], size_t *size)
 {
     source *src = source_mem(p, n, 0), *decoded;
-    spool *to = spool_new(array.encoding.bytes);
+    spool *to = spool_new(array.encoding.decoded_bytes);
     ckpt_status st = zarr_decode(&array.encoding, src, to, &err);
     decoded = spool_source(to);
     *size = (size_t)decoded->size;

@@ -290,7 +290,7 @@ static void an_archive_between_other_bytes_is_found(void)
     struct opened_archive o = open_bytes(b.data, b.len);
     CU_ASSERT_EQUAL_FATAL(o.status, CKPT_OK);
     CU_ASSERT_EQUAL(o.zip->prefix_size, 8);
-    CU_ASSERT_EQUAL(o.zip->end, 8 + archive.bytes.len);
+    CU_ASSERT_EQUAL(o.zip->archive_end, 8 + archive.bytes.len);
     CU_ASSERT_EQUAL(load_all(&o), CKPT_OK);
     close_opened(&o);
     /* Now the file begins with a local header, so it is an archive that was truncated. */
@@ -422,7 +422,7 @@ static void check_wrong_size(int by, const char *words)
     unsigned char *bytes = read_file(unit_corpus_path("torch/exp/06_deflate_all.pt"), &size);
     struct opened_archive o = open_bytes(bytes, size);
     CU_ASSERT_EQUAL_FATAL(o.status, CKPT_OK);
-    uint64_t local = o.zip->entries[0].header, central = o.zip->directory;
+    uint64_t local = o.zip->entries[0].header_offset, central = o.zip->directory_at;
     close_opened(&o);
     bytes[local + LOCAL_USIZE] = (unsigned char)(bytes[local + LOCAL_USIZE] + by);
     bytes[central + CENTRAL_USIZE] = (unsigned char)(bytes[central + CENTRAL_USIZE] + by);

@@ -142,7 +142,7 @@ static void record_flaw(void *user, const struct zip_flaw *f)
     struct reported_flaws *t = user;
     size_t n = strlen(t->lines);
     snprintf(t->lines + n, sizeof t->lines - n, "%.*s: %s @%lld/%lld =%llu/%llu\n", (int)f->name.len,
-             f->name.ptr, f->text ? f->text : f->what, (long long)f->at, (long long)f->other,
+             f->name.ptr, f->message ? f->message : f->what, (long long)f->at, (long long)f->other_at,
              (unsigned long long)f->value, (unsigned long long)f->other_value);
 }
 
@@ -379,7 +379,7 @@ static void check_unlisted(bool descriptor)
              "hidden: is in the file, not in the central directory; stored bytes: @%d/-1 =4/0", (int)at);
     CU_ASSERT(strstr(t.lines, line) != NULL);
     CU_ASSERT_FATAL(z.n == 1);
-    CU_ASSERT(str_is(z.views[0].name, "hidden") && z.views[0].data == at + 36 && z.views[0].reachable);
+    CU_ASSERT(str_is(z.views[0].name, "hidden") && z.views[0].data_offset == at + 36 && z.views[0].reachable);
     arena_free(z.a);
     source_unref(src);
     buf_free(&file);

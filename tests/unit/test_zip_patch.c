@@ -154,7 +154,7 @@ static bool descriptor_has_crc(struct edit *e, size_t i, const struct archive_fo
     unsigned char b[8];
     const struct zip_entry *entry = &e->patched_zip->entries[i];
     if (zip_locate_payload(e->patched_zip, i, &e->err) != CKPT_OK ||
-        source_read(e->patched_src, entry->data + entry->csize, b, sizeof b, &e->err) != CKPT_OK)
+        source_read(e->patched_src, entry->data_offset + entry->csize, b, sizeof b, &e->err) != CKPT_OK)
         return false;
     uint32_t crc = crc32_update(0, text, strlen(text)), first = load_u32le(b), second = load_u32le(b + 4);
     return form->signature ? first == ZIP_DESCRIPTOR && second == crc : first == crc;
@@ -189,9 +189,9 @@ static void a_longer_member_is_appended_and_the_old_one_renamed(void)
         CU_ASSERT(e.patched_zip->n == 3 && e.patches.n == 2 && e.patches.new_size > e.patches.old_size);
         CU_ASSERT(member_is(&e, "a/pkl", longer) && member_is(&e, "a/old", "old pickle"));
         CU_ASSERT(member_is(&e, "a/data", "numbers"));
-        CU_ASSERT(e.patched_zip->entries[2].data % 64 == 0 &&
-                  e.patched_zip->entries[2].header == e.zip->directory);
-        CU_ASSERT(e.patched_zip->end == e.patches.new_size && e.patched_zip->prefix_size == 0);
+        CU_ASSERT(e.patched_zip->entries[2].data_offset % 64 == 0 &&
+                  e.patched_zip->entries[2].header_offset == e.zip->directory_at);
+        CU_ASSERT(e.patched_zip->archive_end == e.patches.new_size && e.patched_zip->prefix_size == 0);
         close_edit(&e);
     }
 }
@@ -253,7 +253,7 @@ static void archives_that_differ_from_what_was_opened_are_refused(void)
     check_replace_refused(&e, "after the central directory");
     e.zip->n -= 5;
     CU_ASSERT_EQUAL(zip_locate_payload(e.zip, 0, &e.err), CKPT_OK);
-    e.zip->entries[0].next_at = e.zip->entries[0].data + e.zip->entries[0].csize + 7;
+    e.zip->entries[0].next_at = e.zip->entries[0].data_offset + e.zip->entries[0].csize + 7;
     check_replace_refused(&e, "the data descriptor of its pickle is missing");
     struct patches patches = {0};
     e.status = zip_patch_append(e.zip, 0, STR_LIT("a/old"), str_of("", 0xFFFFFFFFu), &patches, &e.err);
@@ -282,7 +282,7 @@ static int open_sparse_archive(void)
     static const uint64_t gap = 5ull << 30;
     struct edit e = open_archive(&(struct archive_form){.zip64 = true});
     int fd = memfd_create("far", MFD_CLOEXEC);
-    uint64_t offset = e.zip->directory, size = e.bytes.len - offset - ZIP_ENDS_SIZE;
+    uint64_t offset = e.zip->directory_at, size = e.bytes.len - offset - ZIP_ENDS_SIZE;
     buf ends;
     buf_init(&ends, 4096);
     buf_put(&ends, e.bytes.data + offset, (size_t)size);
@@ -307,7 +307,8 @@ static void members_are_appended_beyond_4_gib(void)
     e.status = zip_patch_append(e.zip, 0, STR_LIT("a/old"), STR_LIT("far"), &e.patches, &e.err);
     open_patched(&e);
     CU_ASSERT(member_is(&e, "a/pkl", "far") && member_is(&e, "a/old", "old pickle"));
-    CU_ASSERT(e.patched_zip->entries[2].header == e.zip->directory && e.zip->directory > 5ull << 30);
+    CU_ASSERT(e.patched_zip->entries[2].header_offset == e.zip->directory_at &&
+              e.zip->directory_at > 5ull << 30);
     close_edit(&e);
     close(fd);
 }

@@ -99,7 +99,7 @@ static void names_and_sizes_are_those_of_libzip(void)
 static void count_flaw(void *user, const struct zip_flaw *f)
 {
     unsigned *nflaws = user;
-    CU_ASSERT(f->text || f->what);
+    CU_ASSERT(f->message || f->what);
     ++*nflaws;
 }
 

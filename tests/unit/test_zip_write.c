@@ -15,10 +15,10 @@ static sink *write_archive(size_t payload_size, ckpt_error *err)
     char *bytes = calloc(1, payload_size ? payload_size : 1);
     CU_ASSERT_EQUAL_FATAL(sink_mem(1 << 24, NULL, &out, err), CKPT_OK);
     CU_ASSERT_EQUAL_FATAL(zip_writer_new(out, "archive", &w, err), CKPT_OK);
-    CU_ASSERT_EQUAL(zip_writer_member(w, "data.pkl", STR_LIT("a pickle"), err), CKPT_OK);
-    CU_ASSERT_EQUAL(zip_writer_member(w, "data/0", str_of(bytes, payload_size), err), CKPT_OK);
-    CU_ASSERT_EQUAL(zip_writer_member(w, "data/1", STR_LIT(""), err), CKPT_OK);
-    CU_ASSERT_EQUAL(zip_writer_member(w, "version", STR_LIT("3\n"), err), CKPT_OK);
+    CU_ASSERT_EQUAL(zip_writer_write_member(w, "data.pkl", STR_LIT("a pickle"), err), CKPT_OK);
+    CU_ASSERT_EQUAL(zip_writer_write_member(w, "data/0", str_of(bytes, payload_size), err), CKPT_OK);
+    CU_ASSERT_EQUAL(zip_writer_write_member(w, "data/1", STR_LIT(""), err), CKPT_OK);
+    CU_ASSERT_EQUAL(zip_writer_write_member(w, "version", STR_LIT("3\n"), err), CKPT_OK);
     CU_ASSERT_EQUAL(zip_writer_finish(w, NULL, NULL, err), CKPT_OK);
     zip_writer_free(w);
     free(bytes);
@@ -33,9 +33,9 @@ static bool compute_size(const char *folder, size_t n, const size_t *name_lens, 
     struct zip_layout layout = {0};
     bool ok = true;
     for (size_t i = 0; ok && i < n; i++)
-        ok = zip_layout_member(&layout, folder, name_lens[i], sizes[i],
-                               source_offsets ? source_offsets[i] : CKPT_NO_OFFSET);
-    return ok && zip_layout_size(&layout, total);
+        ok = zip_layout_add_member(&layout, folder, name_lens[i], sizes[i],
+                                   source_offsets ? source_offsets[i] : CKPT_NO_OFFSET);
+    return ok && zip_layout_get_size(&layout, total);
 }
 
 static void copy_reserved(const void *user, size_t i, struct zip_output_member *member)
@@ -58,13 +58,13 @@ static void check_archive(size_t payload_size)
     arena *a = arena_new(1 << 24);
     zip *z = NULL;
     CU_ASSERT_EQUAL_FATAL(zip_open(src, a, &z, &err), CKPT_OK);
-    CU_ASSERT(z->n == 4 && z->prefix_size == 0 && z->end == view.len);
+    CU_ASSERT(z->n == 4 && z->prefix_size == 0 && z->archive_end == view.len);
     for (size_t i = 0; i < z->n; i++) {
         CU_ASSERT(str_is(z->entries[i].name, names[i]));
         CU_ASSERT_EQUAL(z->entries[i].usize, sizes[i]);
         CU_ASSERT_EQUAL(zip_load_member(z, i, 1 << 24, &text, &err), CKPT_OK);
         CU_ASSERT_EQUAL(zip_locate_payload(z, i, &err), CKPT_OK);
-        CU_ASSERT_EQUAL(z->entries[i].data % 64, 0);
+        CU_ASSERT_EQUAL(z->entries[i].data_offset % 64, 0);
     }
     zip_close(z);
     arena_free(a);
@@ -204,7 +204,7 @@ static void zip64_fields_have_the_sizes_and_offsets(void)
         CU_ASSERT(memcmp(field, "\1\0\20\0", 4) == 0);                     /* id 1, 16 bytes */
         CU_ASSERT(memcmp(field + 4, field + 12, 8) == 0 && field[8] == 1); /* two equal sizes >= 2^32 */
     }
-    CU_ASSERT_EQUAL(zip_writer_member(w, "tail", STR_LIT("bytes"), &err), CKPT_OK);
+    CU_ASSERT_EQUAL(zip_writer_write_member(w, "tail", STR_LIT("bytes"), &err), CKPT_OK);
     uint64_t tail = members[1].data_offset + members[1].size;
     CU_ASSERT_EQUAL(zip_writer_finish(w, copy_reserved, members, &err), CKPT_OK);
     CU_ASSERT_EQUAL(e.tail_offset, tail);
@@ -243,13 +243,13 @@ static void names_and_offsets_too_large_for_an_archive_are_refused(void)
     memset(name, 'n', sizeof name - 1);
     buf_init(&e.tail_bytes, 1 << 20);
     CU_ASSERT_EQUAL_FATAL(zip_writer_new(&e.sink, "a", &w, &err), CKPT_OK);
-    CU_ASSERT_EQUAL(zip_writer_member(w, name, STR_LIT("x"), &err), CKPT_ELIMIT);
+    CU_ASSERT_EQUAL(zip_writer_write_member(w, name, STR_LIT("x"), &err), CKPT_ELIMIT);
     e.sink.len = UINT64_MAX - 10;
-    CU_ASSERT_EQUAL(zip_writer_member(w, "n", STR_LIT("x"), &err), CKPT_ELIMIT);
+    CU_ASSERT_EQUAL(zip_writer_write_member(w, "n", STR_LIT("x"), &err), CKPT_ELIMIT);
     CU_ASSERT_EQUAL(zip_writer_reserve_member(w, &member, &err), CKPT_ELIMIT);
     CU_ASSERT(strstr(err.what, "\"n\" does not fit into a zip archive") != NULL);
     e.sink.len = UINT64_MAX - 36; /* the header fits, but not the name */
-    CU_ASSERT_EQUAL(zip_writer_member(w, "name", STR_LIT("x"), &err), CKPT_ELIMIT);
+    CU_ASSERT_EQUAL(zip_writer_write_member(w, "name", STR_LIT("x"), &err), CKPT_ELIMIT);
     zip_writer_free(w);
     zip_writer_free(NULL);
     buf_free(&e.tail_bytes);

@@ -174,7 +174,7 @@ ckpt_status dcp_archive_tensor(struct dcp_archive *archive, const ckpt_plan *p, 
 {
     struct member members[4];
     struct tensor_pickle t = {.t = &p->file->table.rows[row].t, .dtype = plan_dtype(p, row)};
-    const struct pickle_hooks hooks = {.user = &t, .leaf = put_tensor};
+    const struct pickle_hooks hooks = {.user = &t, .write_leaf = put_tensor};
     ckpt_value tensor = {.type = CKPT_V_TENSOR, .row = CKPT_NO_TENSOR};
     buf pickle;
     *archive = (struct dcp_archive){0};
@@ -197,8 +197,9 @@ ckpt_status dcp_archive_value(struct dcp_archive *archive, const ckpt_plan *p, c
                               ckpt_error *err)
 {
     struct member members[3];
-    const struct pickle_hooks hooks = {
-        .user = (void *)(uintptr_t)p, .entry = plan_edit_entry, .literal = file_needs_protocol_3(p->file)};
+    const struct pickle_hooks hooks = {.user = (void *)(uintptr_t)p,
+                                       .keep_entry = plan_edit_entry,
+                                       .has_literal_names = file_needs_protocol_3(p->file)};
     buf pickle;
     *archive = (struct dcp_archive){0};
     buf_init(&pickle, MAX_PICKLE);

@@ -64,7 +64,7 @@ static ckpt_status read_offset(json_scan *j, const ckpt_tensor *t, uint64_t *off
     CKPT_TRY(json_expect(j, JSON_ARRAY, "\"saved_offsets\"", "an array"));
     while ((e = json_next(j)) == JSON_NUMBER) {
         uint64_t v;
-        if (!json_uint(j, &v) || (t && n == t->ndim))
+        if (!json_get_uint(j, &v) || (t && n == t->ndim))
             return json_fail(j,
                              "\"saved_offsets\" with {other or more numbers} than {=one for each dimension}");
         if (t)

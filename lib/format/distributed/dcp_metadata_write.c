@@ -192,7 +192,7 @@ ckpt_status dcp_metadata_write(const struct dcp_leaves *leaves, const struct dcp
                                ckpt_error *err)
 {
     struct metadata_pickle x = {leaves, ranges};
-    const struct pickle_hooks hooks = {.user = &x, .leaf = put_metadata};
+    const struct pickle_hooks hooks = {.user = &x, .write_leaf = put_metadata};
     const ckpt_value all = {.type = CKPT_V_TENSOR, .row = CKPT_NO_TENSOR};
     return pickle_write(&all, &hooks, out, err);
 }

@@ -265,7 +265,7 @@ static ckpt_status copy_file(const struct dcp_renamer *r, ckpt_file *part)
 
 static ckpt_status write_metadata(const struct dcp_renamer *r)
 {
-    const struct pickle_hooks hooks = {.literal = file_needs_protocol_3(r->meta)};
+    const struct pickle_hooks hooks = {.has_literal_names = file_needs_protocol_3(r->meta)};
     buf b;
     buf_init(&b, SIZE_MAX / 2);
     ckpt_status st = pickle_write(r->meta->root, &hooks, &b, r->err);

@@ -37,7 +37,7 @@ static ckpt_status read_number(json_scan *j, enum json_event e, uint32_t least, 
     uint64_t n = 0;
     if (e != JSON_NUMBER)
         return json_unexpected(j, e, "a rule", "a dimension, null or [dimension, parts]");
-    if (!json_uint(j, &n) || n < least || n > most)
+    if (!json_get_uint(j, &n) || n < least || n > most)
         return json_fail(j, "{%.*s}, {=%u to %u} are possible", STR_ARG(j->str), least, most);
     *out = (uint32_t)n;
     return CKPT_OK;

@@ -339,10 +339,10 @@ static ckpt_status read_objects(struct reading *r, source *src)
 {
     ckpt_file *f = r->k->f;
     const struct hdf5_visitor visitor = {.user = r,
-                                         .dataset = take_dataset,
-                                         .attribute = take_attribute,
-                                         .link = take_link,
-                                         .fault = take_fault};
+                                         .on_dataset = take_dataset,
+                                         .on_attribute = take_attribute,
+                                         .on_link = take_link,
+                                         .on_fault = take_fault};
     CKPT_TRY(hdf5_visit(src, f->a, &visitor, r->k->err));
     CKPT_TRY(add_values(r));
     if (r->nrefused)

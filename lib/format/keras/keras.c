@@ -39,7 +39,7 @@ static void find_producer(ckpt_file *f, ckpt_str metadata)
 {
     ckpt_value *all;
     ckpt_str version;
-    if (json_value(metadata, 0, f->a, &all, NULL) == CKPT_OK && all->type == CKPT_V_DICT &&
+    if (json_read_value(metadata, 0, f->a, &all, NULL) == CKPT_OK && all->type == CKPT_V_DICT &&
         value_text(value_get(all, "keras_version"), &version))
         f->producer = arena_printf(f->a, "Keras %.*s", STR_ARG(version));
 }
@@ -62,7 +62,7 @@ static ckpt_status add_member(struct kit *k, zip *z, const char *name)
     ckpt_status st = zip_load_member(z, (size_t)i, k->f->limits.max_header, &text, k->err);
     if (st == CKPT_OK)
         return add_text_value(k, name, text);
-    error_add_position(k->err, z->entries[i].header, str_c(name));
+    error_add_position(k->err, z->entries[i].header_offset, str_c(name));
     return file_report_fault(k->f, st, k->err);
 }
 
@@ -72,7 +72,7 @@ static ckpt_status unpack(ckpt_file *f, const struct zip_entry *e, source **memb
     uint64_t most = file_max_unpacked(f, e->csize);
     uint32_t crc = 0;
     if (e->usize > most)
-        return fail(err, CKPT_ELIMIT, e->header,
+        return fail(err, CKPT_ELIMIT, e->header_offset,
                     "unpacks to {%llu bytes}; the limit is {=%llu}\n"
                     "raise it with --max-expanded (max_expanded in ckpt_limits)",
                     (unsigned long long)e->usize, (unsigned long long)most);
@@ -86,7 +86,7 @@ static ckpt_status unpack(ckpt_file *f, const struct zip_entry *e, source **memb
     if (st == CKPT_OK)
         st = source_crc(unpacked, 0, unpacked->size, CRC_32, &crc, err);
     if (st == CKPT_OK && crc != e->crc && !e->crc_unknown)
-        st = fail(err, CKPT_ECHECKSUM, e->header,
+        st = fail(err, CKPT_ECHECKSUM, e->header_offset,
                   "its bytes have the CRC-32 {%08x}, the archive records {=%08x}", crc, e->crc);
     return st;
 }
@@ -103,7 +103,7 @@ static ckpt_status read_weights(struct kit *k, zip *z, size_t i)
         st = keras_read_hdf5(k, member);
     source_unref(member);
     if (st != CKPT_OK)
-        error_add_position(k->err, z->entries[i].header, z->entries[i].name);
+        error_add_position(k->err, z->entries[i].header_offset, z->entries[i].name);
     return file_report_fault(k->f, st, k->err);
 }
 

@@ -66,8 +66,8 @@ static ckpt_status check_key_free(struct kit *k, const zip *z, const struct zip_
         return fail_memory(k->err);
     if (zip_find(z, name) < 0)
         return CKPT_OK;
-    return fail(k->err, CKPT_EFORMAT, e->header, "two members have the key {\"%.*s\"}, {=one} can have it",
-                STR_ARG(e->name));
+    return fail(k->err, CKPT_EFORMAT, e->header_offset,
+                "two members have the key {\"%.*s\"}, {=one} can have it", STR_ARG(e->name));
 }
 
 /* add_member - adds entry I of Z, opened as MEMBER, if it is an array; else increments *NOTHERS. */
@@ -87,7 +87,7 @@ static ckpt_status add_member(struct kit *k, zip *z, size_t i, source *member, s
         return check_key_free(k, z, e);
     }
     if (!is_array)
-        return fail(k->err, CKPT_EFORMAT, e->header,
+        return fail(k->err, CKPT_EFORMAT, e->header_offset,
                     "it begins with {%s}, an array of numpy with {=934e554d5059}",
                     magic.len ? text_describe_bytes(magic.ptr, magic.len, found) : "nothing");
     key.len -= has_suffix ? SUFFIX.len : 0; /* bounded: it ends so */
@@ -109,7 +109,7 @@ static ckpt_status open_member(zip *z, size_t i, source **out, ckpt_error *err)
 {
     const struct zip_entry *e = &z->entries[i];
     bool lzma = e->method == ZIP_LZMA && !e->fault && !(e->flags & ZIP_FLAGS_ENCRYPTED);
-    return lzma ? zip_lzma_member(z, i, out, err) : zip_open_member(z, i, out, err);
+    return lzma ? zip_lzma_open_member(z, i, out, err) : zip_open_member(z, i, out, err);
 }
 
 /* read_members - adds each array of Z. A faulty one is reported in `verify` and lost in salvage. */
@@ -124,7 +124,7 @@ static ckpt_status read_members(struct kit *k, zip *z)
         source_unref(member);
         if (st == CKPT_OK)
             continue;
-        error_add_position(k->err, z->entries[i].header, z->entries[i].name);
+        error_add_position(k->err, z->entries[i].header_offset, z->entries[i].name);
         CKPT_TRY(file_report_lost(k->f, st, z->entries[i].name, k->err));
     }
     if (nothers)
@@ -137,7 +137,7 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
 {
     struct kit k;
     zip *z = f->container;
-    z->other_methods = true;
+    z->allows_other_methods = true;
     file_raise_budget(f, z->n * 64); /* bounded: each takes more than 64 bytes of the file */
     CKPT_TRY(check_expansion(f, z, err));
     f->producer = STR_LIT("numpy.savez");

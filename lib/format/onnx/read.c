@@ -159,7 +159,7 @@ static ckpt_status find_typed_values(struct onnx_reading *r, const struct onnx_t
         *stored = (struct stored_values){.src = source_ref(src), .offset = t->values, .nbytes = t->bytes};
         return CKPT_OK;
     }
-    *stored = (struct stored_values){.is_unpacked = type->bits < 8 && !type->packs};
+    *stored = (struct stored_values){.is_unpacked = type->bits < 8 && !type->holds_packed};
     CKPT_TRY(type->dtype == CKPT_DT_NAMED
                  ? onnx_decode_texts(r->f->a, src, t, n, &stored->src, r->err)
                  : onnx_decode(r->f->a, src, t, stored->is_unpacked ? n : raw / type->width, &stored->src,
@@ -341,9 +341,9 @@ static ckpt_status add_opsets(struct onnx_reading *r, const struct onnx *model)
         return CKPT_OK;
     CKPT_TRY(kit_begin_mapping(&k, &r->k, STR_LIT("opset_import")));
     for (size_t i = 0; st == CKPT_OK && i < model->nopsets; i++) {
-        ckpt_str domain = model->opset[i].key.len ? model->opset[i].key : STR_LIT("ai.onnx");
+        ckpt_str domain = model->opsets[i].key.len ? model->opsets[i].key : STR_LIT("ai.onnx");
         if (map_get(k.names, domain) == MAP_NONE)
-            st = kit_add_value(&k, domain, value_int(r->f->a, (int64_t)model->opset[i].number));
+            st = kit_add_value(&k, domain, value_int(r->f->a, (int64_t)model->opsets[i].number));
     }
     return kit_end(&k, st);
 }
@@ -372,7 +372,7 @@ static ckpt_status add_properties(struct onnx_reading *r, const struct onnx *mod
     if (!keys || !r->f->metadata)
         st = fail_memory(r->err);
     for (size_t i = 0; st == CKPT_OK && i < model->nproperties; i++)
-        st = put_property(r, keys, &model->property[i]);
+        st = put_property(r, keys, &model->properties[i]);
     map_free(keys);
     return st;
 }

@@ -126,7 +126,7 @@ static ckpt_status read_json(struct orbax *orbax, const char *name, ckpt_value *
 {
     ckpt_str text;
     CKPT_TRY(store_read_file(&orbax->store, str_c(name), &text));
-    ckpt_status st = json_value(text, 0, orbax->f->a, out, orbax->err);
+    ckpt_status st = json_read_value(text, 0, orbax->f->a, out, orbax->err);
     if (st != CKPT_OK)
         error_add_where(orbax->err, "%s%s", orbax->store.folder.ptr, name);
     return st;

@@ -87,7 +87,7 @@ static ckpt_status read_dimension(struct header *h, struct header_entry *x)
     if (!grown)
         return fail_memory(h->err);
     h->shape = grown;
-    if (!json_uint(&h->j, &grown[x->ndim]))
+    if (!json_get_uint(&h->j, &grown[x->ndim]))
         return json_fail(&h->j, "tensor \"%.*s\" has a size of {%.*s}; sizes are {=whole numbers below 2^64}",
                          STR_ARG(x->name), STR_ARG(h->j.str));
     x->ndim++; /* bounded: by the header's length */
@@ -117,7 +117,7 @@ static ckpt_status read_offsets(struct header *h, struct header_entry *x)
     size_t n = 0;
     CKPT_TRY(json_expect(&h->j, JSON_ARRAY, "data_offsets", "an array"));
     while ((e = json_next(&h->j)) == JSON_NUMBER && n < 2)
-        if (!json_uint(&h->j, to[n++]))
+        if (!json_get_uint(&h->j, to[n++]))
             return json_fail(
                 &h->j, "tensor \"%.*s\" has data offset {%.*s}; offsets are {=whole numbers below 2^64}",
                 STR_ARG(x->name), STR_ARG(h->j.str));

@@ -406,7 +406,7 @@ ckpt_status tf_describe(const ckpt_file *f, const struct tf_dtype *type, const s
     t->t.dtype = (uint16_t)type->dtype;
     t->t.dtype_name = type->dtype == CKPT_DT_NAMED ? type->name : NULL;
     t->t.ndim = shape->ndim;
-    t->t.shape = shape->size;
+    t->t.shape = shape->sizes;
     t->swap_bytes = type->swap;
     t->width = type->width;
     if (!checked_mul(shape->elements, type->width, &t->t.nbytes))

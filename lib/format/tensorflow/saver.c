@@ -222,7 +222,8 @@ static ckpt_status add_slice(struct saver *s, const struct sstable *t, struct sa
         return fail_memory(s->err);
     if (at == t->nblocks)
         return fail(s->err, CKPT_ETRUNCATED, c.pos, "{=the values} of a slice are {missing} from the table");
-    slice->block = (struct block){.src = t->src, .offset = t->block[at].offset, .stored = t->block[at].size};
+    slice->block = (struct block){
+        .src = t->src, .offset = t->blocks[at].offset, .stored = t->blocks[at].size};
     slice->decoder = (struct block_decoder){"saved slice", decode_slice, slice};
     return arena_push(a, &tensor->slices, &tensor->nslices, &tensor->cap, &slice, sizeof slice)
                ? CKPT_OK
@@ -265,7 +266,7 @@ static ckpt_status set_type(struct saver *s, struct saved_tensor *tensor, uint64
     }
     bool same = tensor->type == dtype && tensor->shape.ndim == found.ndim;
     for (uint32_t i = 0; same && i < found.ndim; i++)
-        same = tensor->shape.size[i] == found.size[i];
+        same = tensor->shape.sizes[i] == found.sizes[i];
     return same ? CKPT_OK
                 : fail(s->err, CKPT_EFORMAT, shape.pos,
                        "has {a different dtype or shape} than in {=the shards before}");

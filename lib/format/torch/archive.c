@@ -124,7 +124,7 @@ ckpt_status torch_archive_require(struct torch_archive *ta, const char *name, si
     int64_t at = torch_archive_find(ta, name);
     *i = (size_t)at;
     return at >= 0 ? CKPT_OK
-                   : fail(err, CKPT_ETRUNCATED, source_pos(ta->z->src, ta->z->directory),
+                   : fail(err, CKPT_ETRUNCATED, source_pos(ta->z->src, ta->z->directory_at),
                           "{=the record \"%s\"} is {missing}", name);
 }
 
@@ -139,7 +139,7 @@ static ckpt_status require_unique_name(const struct torch_archive *ta, size_t i,
     if (!e->duplicate)
         return CKPT_OK;
     return prefix_where_if_failed(
-        fail(err, CKPT_EFORMAT, source_pos(ta->z->src, e->header),
+        fail(err, CKPT_EFORMAT, source_pos(ta->z->src, e->header_offset),
              "{2 records} have this name, {=one} is allowed; readers disagree on which one counts"),
         e->name, err);
 }
@@ -186,7 +186,7 @@ ckpt_status torch_archive_read_byteorder(struct torch_archive *ta, ckpt_error *e
     ta->big_endian = str_is(word, "big");
     if (ta->big_endian)
         return CKPT_OK;
-    ckpt_status st = fail(err, CKPT_EFORMAT, source_pos(ta->z->src, ta->z->entries[i].header),
+    ckpt_status st = fail(err, CKPT_EFORMAT, source_pos(ta->z->src, ta->z->entries[i].header_offset),
                           "the byte order is {\"%.*s\"}, it must be {=little or big}", STR_ARG(word));
     return prefix_where_if_failed(st, ta->z->entries[i].name, err);
 }
@@ -201,7 +201,7 @@ static ckpt_status check_crc(const zip *z, const struct zip_entry *e, source *s,
     ckpt_status st = source_crc(s, 0, s->size, CRC_32, &crc, err);
     if (st != CKPT_OK || crc == e->crc)
         return st;
-    return fail(err, CKPT_ECHECKSUM, source_pos(z->src, e->data),
+    return fail(err, CKPT_ECHECKSUM, source_pos(z->src, e->data_offset),
                 "its CRC-32 is {%08x}, the central directory records {=%08x}\n"
                 "the file is damaged; fetch it again",
                 crc, e->crc);
@@ -242,7 +242,7 @@ static ckpt_status check_inflation(const zip *z, const struct zip_entry *e, ckpt
     if (is_small || is_plausible)
         return CKPT_OK;
     ckpt_status st = fail(
-        err, CKPT_ELIMIT, source_pos(z->src, e->header),
+        err, CKPT_ELIMIT, source_pos(z->src, e->header_offset),
         "%llu bytes inflate to {%llu}; a pickle of tensors is compressed at most {=200-fold}\n"
         "the archive was made to fill memory; if you trust it, unpack it and pack it again uncompressed",
         (unsigned long long)e->csize, (unsigned long long)e->usize);
@@ -269,14 +269,15 @@ ckpt_status torch_archive_run_pickle(struct torch_archive *ta, size_t i, ckpt_va
 uint64_t torch_archive_payload_offset(const struct torch_archive *ta, size_t i)
 {
     const struct zip_entry *e = &ta->z->entries[i];
-    return e->method == ZIP_STORED && e->data_known ? source_pos(ta->z->src, e->data) : CKPT_NO_OFFSET;
+    return e->method == ZIP_STORED && e->is_located ? source_pos(ta->z->src, e->data_offset) : CKPT_NO_OFFSET;
 }
 
 void torch_archive_add_context(const struct torch_archive *ta, size_t i, ckpt_error *err)
 {
     const struct zip_entry *e = &ta->z->entries[i];
     error_add_where(err, "%.*s", STR_ARG(e->name));
-    error_add_position(err, source_pos(ta->z->src, e->data_known ? e->data : e->header), e->name);
+    error_add_position(err, source_pos(ta->z->src, e->is_located ? e->data_offset : e->header_offset),
+                       e->name);
 }
 
 /* ----------------------------------------------------------------- storages */
@@ -296,7 +297,7 @@ static ckpt_status handle_missing_record(struct torch_archive *ta, const struct 
         return s->src ? CKPT_OK : fail_memory(err);
     }
     /* A missing record has no offset, so the error gets that of the central directory. */
-    (void)fail(err, CKPT_ETRUNCATED, source_pos(ta->z->src, ta->z->directory),
+    (void)fail(err, CKPT_ETRUNCATED, source_pos(ta->z->src, ta->z->directory_at),
                "{=the record of a storage of %llu elements} is {missing}\n"
                "the archive was cut, or packed again without this record; `unzip -l` lists its records",
                (unsigned long long)pid->numel);
@@ -392,7 +393,7 @@ struct torch_graph_input torch_archive_get_graph_input(struct torch_archive *ta)
     struct torch_graph_input input = {.user = ta, .find_storage = find_storage, .big_endian = ta->big_endian};
     if (ta->npickle_sources == 1) { /* of several pickles, a node may be in any */
         input.pickle = ta->pickle_sources[0];
-        input.pickle_offset = source_pos(ta->z->src, ta->last_pickle->data);
+        input.pickle_offset = source_pos(ta->z->src, ta->last_pickle->data_offset);
         input.pickle_name = ta->last_pickle->name;
     }
     return input;

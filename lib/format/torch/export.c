@@ -92,14 +92,14 @@ static ckpt_dtype get_dtype_by_code(uint64_t code)
 static ckpt_status read_int(json_scan *j, enum json_event e, uint64_t *out)
 {
     bool has_int = false;
-    if (e == JSON_NUMBER && json_uint(j, out))
+    if (e == JSON_NUMBER && json_get_uint(j, out))
         return CKPT_OK;
     if (e != JSON_OBJECT)
         return json_unexpected(j, e, "a size, stride or offset", "{\"as_int\": n}");
     while ((e = json_next(j)) == JSON_KEY) {
         bool as_int = str_is(j->str, "as_int");
         e = json_next(j);
-        if (as_int && (e != JSON_NUMBER || !json_uint(j, out)))
+        if (as_int && (e != JSON_NUMBER || !json_get_uint(j, out)))
             return json_unexpected(j, e, "a size, stride or offset", "a number >= 0");
         has_int = has_int || as_int;
         if (!as_int)
@@ -127,7 +127,7 @@ static ckpt_status read_meta_key(struct section *s, struct weight *w)
     if (str_is(key, "requires_grad"))
         w->t.requires_grad = e == JSON_TRUE;
     if (str_is(key, "dtype")) {
-        bool is_code = e == JSON_NUMBER && json_uint(&s->j, &code);
+        bool is_code = e == JSON_NUMBER && json_get_uint(&s->j, &code);
         w->t.dtype = is_code ? (uint16_t)get_dtype_by_code(code) : CKPT_DT_NONE;
         if (w->t.dtype == CKPT_DT_NONE)
             return json_unexpected(&s->j, e, "dtype", "the number of a known torch.ScalarType");

@@ -72,7 +72,7 @@ static ckpt_status report_fault(struct json_model *m, ckpt_status st)
 /* read_int - sets *OUT to the integer of event E: a number, or a text, as protobuf writes 64 bits. */
 static ckpt_status read_int(json_scan *j, enum json_event e, uint64_t *out)
 {
-    return (e == JSON_NUMBER || e == JSON_STRING) && json_uint(j, out)
+    return (e == JSON_NUMBER || e == JSON_STRING) && json_get_uint(j, out)
                ? CKPT_OK
                : json_unexpected(j, e, "a tensorId, size, stride or offset", "a number >= 0");
 }

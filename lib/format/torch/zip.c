@@ -66,7 +66,7 @@ static void check_top_folder(struct torch_archive *ta)
         torch_archive_note_refusal(ta, STR_LIT("the records are more than one folder deep"));
     if (strcmp(ta->storage_folder, "tensors/") == 0)
         torch_archive_note_refusal(ta, STR_LIT("the storages are in tensors/, as only torch 1.4 put them"));
-    if (ta->z->src->size - ta->z->end > TORCH_END_SEARCH_BYTES)
+    if (ta->z->src->size - ta->z->archive_end > TORCH_END_SEARCH_BYTES)
         torch_archive_note_refusal(ta, STR_LIT("more than 64 KiB follow the archive"));
     for (size_t i = 0; ta->top.len && i < ta->z->n; i++)
         if (!str_starts(ta->z->entries[i].name, ta->top)) {
@@ -115,7 +115,7 @@ static void guess_producer(struct torch_archive *ta, const struct zip_entry *pic
 static ckpt_status fail_two_checkpoints(const zip *z, ckpt_error *err)
 {
     ckpt_status st = fail(
-        err, CKPT_EFORMAT, source_pos(z->src, z->entries[0].header),
+        err, CKPT_EFORMAT, source_pos(z->src, z->entries[0].header_offset),
         "several folders of the archive hold {=a \"data.pkl\"}, that of the first entry {does not}\n"
         "`unzip` it and name the one checkpoint that is meant");
     return prefix_where_if_failed(st, z->entries[0].name, err);

@@ -73,7 +73,7 @@ static ckpt_status rewrite_pickle(ckpt_plan *p, struct torch_archive *ta, size_t
                                   ckpt_error *err)
 {
     bool literal = file_needs_protocol_3(p->file);
-    struct pickle_hooks hooks = {.user = p, .entry = plan_edit_entry, .literal = literal};
+    struct pickle_hooks hooks = {.user = p, .keep_entry = plan_edit_entry, .has_literal_names = literal};
     size_t size = (size_t)ta->z->entries[i].usize; /* bounded: it was read into memory */
     bool fits_in_place;
     buf b;

@@ -667,9 +667,10 @@ static const ckpt_value *replace_node(void *user, const ckpt_value *v)
 
 ckpt_status torch_zip_pickle(struct torch_writer *w, ckpt_error *err)
 {
-    struct pickle_hooks hooks = {.user = w, .replace = replace_node, .entry = keep_entry, .leaf = write_leaf};
+    struct pickle_hooks hooks = {
+        .user = w, .replace = replace_node, .keep_entry = keep_entry, .write_leaf = write_leaf};
     ckpt_file *f = w->p->file;
-    hooks.literal = file_needs_protocol_3(f);
+    hooks.has_literal_names = file_needs_protocol_3(f);
     CKPT_TRY(map_all_storages(w, f, err));
     CKPT_TRY(torch_zip_plan_casts(w, err));
     CKPT_TRY(mask_dropped_entries(w, err));

@@ -121,16 +121,17 @@ static ckpt_status copy_storages(struct archive_copy *copy, sink *out, ckpt_erro
 static ckpt_status compute_archive_size(const struct torch_writer *w, uint64_t *total, ckpt_error *err)
 {
     struct zip_layout l = {0};
-    bool ok = zip_layout_member(&l, TOP, strlen(PICKLE), w->pickle.len, CKPT_NO_OFFSET) &&
-              zip_layout_member(&l, TOP, strlen(BYTEORDER), strlen(ENDIANNESS), CKPT_NO_OFFSET);
+    bool ok = zip_layout_add_member(&l, TOP, strlen(PICKLE), w->pickle.len, CKPT_NO_OFFSET) &&
+              zip_layout_add_member(&l, TOP, strlen(BYTEORDER), strlen(ENDIANNESS), CKPT_NO_OFFSET);
     for (size_t i = 0; ok && i < w->nstorages; i++) {
         char name[32];
         int len = snprintf(name, sizeof name, "data/%zu", i);
         const struct storage *s = w->storages[i];
-        ok = zip_layout_member(&l, TOP, (size_t)len, torch_zip_storage_size(w, s), get_source_offset(w, s));
+        ok = zip_layout_add_member(&l, TOP, (size_t)len, torch_zip_storage_size(w, s),
+                                   get_source_offset(w, s));
     }
-    ok = ok && zip_layout_member(&l, TOP, strlen(VERSION), strlen(VERSION_3), CKPT_NO_OFFSET) &&
-         zip_layout_size(&l, total);
+    ok = ok && zip_layout_add_member(&l, TOP, strlen(VERSION), strlen(VERSION_3), CKPT_NO_OFFSET) &&
+         zip_layout_get_size(&l, total);
     return ok ? CKPT_OK : fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "an archive of more than 2^64 bytes");
 }
 
@@ -138,11 +139,11 @@ static ckpt_status write_members(struct archive_copy *copy, sink *out, ckpt_erro
 {
     struct torch_writer *w = copy->w;
     zip_writer *zw = copy->zw;
-    CKPT_TRY(zip_writer_member(zw, PICKLE, buf_view(&w->pickle), err));
+    CKPT_TRY(zip_writer_write_member(zw, PICKLE, buf_view(&w->pickle), err));
     buf_free(&w->pickle);
-    CKPT_TRY(zip_writer_member(zw, BYTEORDER, STR_LIT(ENDIANNESS), err));
+    CKPT_TRY(zip_writer_write_member(zw, BYTEORDER, STR_LIT(ENDIANNESS), err));
     CKPT_TRY(copy_storages(copy, out, err));
-    CKPT_TRY(zip_writer_member(zw, VERSION, STR_LIT(VERSION_3), err));
+    CKPT_TRY(zip_writer_write_member(zw, VERSION, STR_LIT(VERSION_3), err));
     return zip_writer_finish(zw, describe_member, copy, err);
 }
 
@@ -169,18 +170,18 @@ static ckpt_status check_member(void *user, size_t i, const struct zip_entry *e,
     const struct archive_copy *copy = user;
     size_t n = copy->w->nstorages;
     struct zip_output_member member = {
-        .size = strlen(i == 1 ? ENDIANNESS : VERSION_3), .crc = e->crc, .header_offset = e->header};
+        .size = strlen(i == 1 ? ENDIANNESS : VERSION_3), .crc = e->crc, .header_offset = e->header_offset};
     if (i >= 2 && i < n + 2)
         describe_member(copy, i - 2, &member);
     else
         (void)snprintf(member.name, sizeof member.name, "%s", fixed_names[i < 2 ? i : 2]);
     ckpt_str name = e->name;
     bool same = str_starts(name, STR_LIT(TOP "/")) && str_is(str_skip(name, sizeof TOP), member.name) &&
-                e->method == ZIP_STORED && e->header == member.header_offset && e->crc == member.crc &&
+                e->method == ZIP_STORED && e->header_offset == member.header_offset && e->crc == member.crc &&
                 (i == 0 || e->csize == member.size); /* the pickle, entry 0, was freed */
     return same ? CKPT_OK
-                : fail(err, CKPT_EIO, e->header, "what was written reads back as another member than \"%s\"",
-                       member.name);
+                : fail(err, CKPT_EIO, e->header_offset,
+                       "what was written reads back as another member than \"%s\"", member.name);
 }
 
 static ckpt_status verify_archive(struct archive_copy *copy, sink *out, uint64_t size, ckpt_error *err)

@@ -106,17 +106,17 @@ static ckpt_status add_piece(struct assembly *array, const uint64_t *at, const s
     }
     array->missing_bytes -= bytes < array->missing_bytes ? bytes : array->missing_bytes;
     *added = (struct piece){box, box + n, array->stride, chunk->src, chunk->offset};
-    const struct block block = {chunk->src, chunk->offset, chunk->nbytes, array->meta.encoding.bytes,
+    const struct block block = {chunk->src, chunk->offset, chunk->nbytes, array->meta.encoding.decoded_bytes,
                                 0,          chunk->file};
     if (array->meta.encoding.ncodecs) /* the piece is what the block decodes to */
         return arena_push(array->f->a, &array->blocks, &array->nblocks, &array->cap_blocks, &block,
                           sizeof block)
                    ? CKPT_OK
                    : fail_memory(array->err);
-    if (chunk->nbytes != array->meta.encoding.bytes)
+    if (chunk->nbytes != array->meta.encoding.decoded_bytes)
         return fail(array->err, CKPT_EFORMAT, source_pos(chunk->src, chunk->offset),
                     "a chunk of {%" PRIu64 " bytes}, it must have {=%" PRIu64 "}", chunk->nbytes,
-                    array->meta.encoding.bytes);
+                    array->meta.encoding.decoded_bytes);
     return CKPT_OK;
 }
 
@@ -163,7 +163,7 @@ static ckpt_status add_entry(struct assembly *array, size_t i)
     CKPT_TRY(store_find_bytes(store, i, held, &chunk.offset, &chunk.nbytes));
     chunk.src = *held;
     chunk.file = store_file_path(store, i);
-    return array->meta.sharded ? add_shard(array, at, &chunk) : add_piece(array, at, &chunk);
+    return array->meta.is_sharded ? add_shard(array, at, &chunk) : add_piece(array, at, &chunk);
 }
 
 static ckpt_status add_entries(struct assembly *array)
@@ -210,7 +210,7 @@ static ckpt_status refer_to_decoded_blocks(struct assembly *array)
 static ckpt_status check_expansion(const struct assembly *array)
 {
     uint64_t max = file_max_unpacked(array->f, array->f->nbytes), missing = array->missing_bytes;
-    uint64_t chunk = array->npieces ? array->meta.encoding.bytes : 0;
+    uint64_t chunk = array->npieces ? array->meta.encoding.decoded_bytes : 0;
     if (chunk <= max && missing <= max)
         return CKPT_OK;
     return fail(array->err, CKPT_ELIMIT, CKPT_NO_OFFSET,
