@@ -414,7 +414,7 @@ ckpt_status tf_describe(const ckpt_file *f, const struct tf_dtype *type, const s
     if (!f->salvage || type->dtype != CKPT_DT_NAMED)
         return CKPT_OK;
     return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
-                "of the dtype {%s}, which {=no file} that is written can hold", type->name);
+                "has the dtype {%s}, which {=no format} can write", type->name);
 }
 
 static ckpt_status add_tensor(struct bundle *b, const struct entry *entry, struct kit_tensor *t)
