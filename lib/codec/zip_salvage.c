@@ -218,7 +218,7 @@ static ckpt_status check_record(struct salvage *w, struct zip_entry *e, bool has
     if (e->fault || (end_unknown && e->method == ZIP_STORED))
         return CKPT_OK;
     if (e->method != ZIP_STORED && e->method != ZIP_DEFLATED)
-        e->fault = "it is compressed by a method that is not known at_offset";
+        e->fault = "it is compressed by a method that ckpt does not unpack";
     else if (w->bytes_wasted / 64 > w->src->size)
         e->fault = "so much of the archive is damaged that it was not looked at";
     if (e->fault)

@@ -164,7 +164,7 @@ static void damaged_records_are_lost_with_a_reason(void)
     };
     struct salvaged_archive s = salvage_records(r, sizeof r / sizeof *r);
     CU_ASSERT(is_lost(&s, "broken", "its deflated bytes are broken"));
-    CU_ASSERT(is_lost(&s, "method", "a method that is not known"));
+    CU_ASSERT(is_lost(&s, "method", "by a method that ckpt does not unpack"));
     CU_ASSERT(is_lost(&s, "packed", "do not have the checksum"));
     CU_ASSERT(is_lost(&s, "packed2", "its deflated bytes are broken"));
     CU_ASSERT(is_lost(&s, "packed3", "its end is unknown"));
