@@ -279,9 +279,9 @@ static int show_sliced(ckpt_file *f, const char *name, const ckpt_value *v, cons
 static int fail_not_found(const ckpt_file *f, const char *path)
 {
     struct text hint = {0};
-    ckpt_str near = find_similar_name(f, path);
-    if (near.ptr) {
-        text_addf(&hint, "did you mean %s?", escape_name(near));
+    ckpt_str similar = find_similar_name(f, path);
+    if (similar.ptr) {
+        text_addf(&hint, "did you mean %s?", escape_name(similar));
     } else {
         text_add(&hint, "ckpt show ");
         text_operand(&hint, ckpt_file_path(f));

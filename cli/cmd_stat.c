@@ -69,18 +69,18 @@ static void add_histogram(struct text *out, const ckpt_stats *s, bool blocks)
 {
     static const char *const block_bars[] = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
     static const char *const ascii_bars[] = {"_", ".", ":", "-", "=", "+", "*", "#", "@"};
-    uint64_t most = 0;
+    uint64_t max_count = 0;
     size_t last = 0;
     for (size_t i = 0; i < CKPT_STAT_BINS; i++) {
-        most = s->histogram[i] > most ? s->histogram[i] : most;
+        max_count = s->histogram[i] > max_count ? s->histogram[i] : max_count;
         last = s->histogram[i] ? i : last;
     }
-    if (!most) {
+    if (!max_count) {
         text_add(out, "-");
         return;
     }
     for (size_t i = 0; i < CKPT_STAT_BINS && (!blocks || i <= last); i++) {
-        double part = (double)s->histogram[i] / (double)most;
+        double part = (double)s->histogram[i] / (double)max_count;
         text_add(out, (blocks ? block_bars : ascii_bars)[(size_t)ceil(part * 8)]);
     }
 }

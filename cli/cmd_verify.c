@@ -110,10 +110,10 @@ static int report_unchecked(const char *path, const ckpt_error *err)
 {
     struct text t = {0};
     ckpt_file *f = NULL;
-    ckpt_error again;
+    ckpt_error reopen_error;
     if (err->status == CKPT_ENOTFOUND && opts.globs.n && strcmp(path, "-") != 0 &&
-        ckpt_open(path, &ui.limits, &f, &again) == CKPT_OK) {
-        bool narrowed = !opts.root || ckpt_file_narrow(f, opts.root, NULL, 0, &again) == CKPT_OK;
+        ckpt_open(path, &ui.limits, &f, &reopen_error) == CKPT_OK) {
+        bool narrowed = !opts.root || ckpt_file_narrow(f, opts.root, NULL, 0, &reopen_error) == CKPT_OK;
         if (narrowed && !any_row_matches(f, opts.globs.items, opts.globs.n))
             text_no_match(&t, f, opts.globs.items, opts.globs.n);
     }

@@ -9,13 +9,13 @@
 /* index_renames - returns, for each row of the second file, the event of a rename to it, or NULL. */
 static const ckpt_diff_event **index_renames(const struct report *r)
 {
-    const ckpt_diff_event **by = mem_new(ckpt_tensor_count(r->b), sizeof *by);
+    const ckpt_diff_event **rename_of_b = mem_new(ckpt_tensor_count(r->b), sizeof *rename_of_b);
     for (size_t i = 0; i < r->n; i++) {
         const ckpt_diff_event *e = &r->events[i];
         if (e->what == CKPT_DIFF_RENAMED && e->b < ckpt_tensor_count(r->b))
-            by[e->b] = e;
+            rename_of_b[e->b] = e;
     }
-    return by;
+    return rename_of_b;
 }
 
 static void add_value_difference(struct text *out, const ckpt_diff_event *e)

@@ -232,11 +232,11 @@ static void print_edit_json(const ckpt_plan *p, const char *input, const ckpt_wr
     json *list = json_add_array(j, "renamed");
     json *meta = json_add_array(j, "renamed_metadata"), *values = json_add_array(j, "renamed_values");
     for (size_t i = 0; i < n; i++) {
-        const ckpt_rename *one = ckpt_plan_rename_at(p, i);
-        if (!one)
+        const ckpt_rename *rename = ckpt_plan_rename_at(p, i);
+        if (!rename)
             mem_fail();
-        json_rename(one->metadata ? meta : one->value ? values : list, one->from, one->to);
-        tensors += !one->metadata && !one->value;
+        json_rename(rename->metadata ? meta : rename->value ? values : list, rename->from, rename->to);
+        tensors += !rename->metadata && !rename->value;
     }
     mappings_json(p, j);
     uint64_t all = ckpt_plan_tensor_count(p);

@@ -41,7 +41,7 @@ static ckpt_status open_callbacks(struct opening *o, const ckpt_open_options *op
 static ckpt_status open_by_options(const char *path, const ckpt_open_options *opts, ckpt_file **out,
                                    ckpt_error *err)
 {
-    ckpt_error own;
+    ckpt_error local_error;
     CKPT_REQUIRE(err, out);
     *out = NULL;
     struct source_watch watch = {.progress = opts->progress, .user = opts->user, .reads_all = opts->salvage};
@@ -49,7 +49,7 @@ static ckpt_status open_by_options(const char *path, const ckpt_open_options *op
                         .limits = opts->limits,
                         .watch = opts->progress ? &watch : NULL,
                         .how = opts->salvage ? OPEN_SALVAGE : OPEN_WHOLE};
-    err = err ? err : &own;
+    err = err ? err : &local_error;
     CKPT_REQUIRE(err, path && !(opts->data && opts->callbacks) && !(opts->salvage && opts->names));
     if (opts->callbacks)
         return open_callbacks(&o, opts, out, err);
@@ -121,9 +121,9 @@ bool ckpt_tensor_at(const ckpt_file *f, uint32_t i, ckpt_tensor *out)
     ckpt_tensor t;
     if (sized_struct_check(out, NULL) != CKPT_OK)
         return false;
-    bool there = table_copy_row(&file_or_empty(f)->table, i, &t);
+    bool exists = table_copy_row(&file_or_empty(f)->table, i, &t);
     sized_struct_copy_out(out, &t, sizeof t);
-    return there;
+    return exists;
 }
 ckpt_str ckpt_tensor_name(const ckpt_file *f, uint32_t i) { return table_name(&file_or_empty(f)->table, i); }
 uint32_t ckpt_storage_count(const ckpt_file *f) { return (uint32_t)file_or_empty(f)->table.nstorages; }
@@ -132,9 +132,9 @@ bool ckpt_storage_at(const ckpt_file *f, uint32_t i, ckpt_storage *out)
     ckpt_storage s;
     if (sized_struct_check(out, NULL) != CKPT_OK)
         return false;
-    bool there = table_copy_storage(&file_or_empty(f)->table, i, &s);
+    bool exists = table_copy_storage(&file_or_empty(f)->table, i, &s);
     sized_struct_copy_out(out, &s, sizeof s);
-    return there;
+    return exists;
 }
 const ckpt_value *ckpt_file_root(const ckpt_file *f) { return file_or_empty(f)->root; }
 size_t ckpt_leaf_count(const ckpt_file *f) { return file_or_empty(f)->nleaves; }

@@ -152,14 +152,14 @@ ckpt_status fail_errno(ckpt_error *err, uint64_t offset, const char *fmt, ...)
     ckpt_status status = code == ENOMEM ? CKPT_ENOMEM : code == ENOENT ? CKPT_ENOTFOUND : CKPT_EIO;
     if (!err)
         return status;
-    char why[128], both[sizeof err->what + sizeof why + 2];
+    char why[128], joined[sizeof err->what + sizeof why + 2];
     va_list args;
     va_start(args, fmt);
     (void)fail_v(err, status, offset, fmt, args);
     va_end(args);
     err->sys_errno = code;
-    snprintf(both, sizeof both, "%s: %s", err->what, ERRNO_TEXT(code, why));
-    text_fit(str_c(both), err->what, sizeof err->what);
+    snprintf(joined, sizeof joined, "%s: %s", err->what, ERRNO_TEXT(code, why));
+    text_fit(str_c(joined), err->what, sizeof err->what);
     if (code == EMFILE)
         error_replace_hint(err, "`ulimit -n` shows how many files may be open at once; raise it");
     return status;

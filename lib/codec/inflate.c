@@ -206,7 +206,8 @@ ckpt_status inflate_source(source *src, uint64_t off, uint64_t n, uint64_t size,
     inflate_reader *u = calloc(1, sizeof *u);
     if (!u)
         return fail_memory(err);
-    u->s = (source){.ops = &inflated_ops, .size = size, .base = CKPT_NO_OFFSET, .refs = 1, .is_serial = true};
+    u->s = (source){
+        .ops = &inflated_ops, .size = size, .position = CKPT_NO_OFFSET, .refs = 1, .is_serial = true};
     pthread_mutex_init(&u->lock, NULL);
     u->src = source_ref(src);
     u->off = off;

@@ -142,7 +142,7 @@ static struct checked_source *new_source(const struct tf_bytes *b, uint64_t size
         free(s);
         return NULL;
     }
-    s->s = (source){.ops = &checked_ops, .size = size, .base = CKPT_NO_OFFSET, .refs = 1};
+    s->s = (source){.ops = &checked_ops, .size = size, .position = CKPT_NO_OFFSET, .refs = 1};
     s->b = *b;
     s->b.src = source_ref(b->src);
     return s;
@@ -163,7 +163,7 @@ ckpt_status tf_checked_source(const struct tf_bytes *b, source **out, ckpt_error
     struct checked_source *s = new_source(b, b->size);
     if (!s)
         return fail_memory(err);
-    s->s.base = source_pos(b->src, b->at);
+    s->s.position = source_pos(b->src, b->at);
     *out = &s->s;
     return CKPT_OK;
 }

@@ -286,7 +286,8 @@ ckpt_status inflater_open_member(inflater *f, size_t index, ckpt_str name, uint6
     struct inflated_member *m = calloc(1, sizeof *m);
     if (!m)
         return fail_memory(err);
-    m->s = (source){.ops = &inflated_ops, .size = size, .base = CKPT_NO_OFFSET, .refs = 1, .is_serial = true};
+    m->s = (source){
+        .ops = &inflated_ops, .size = size, .position = CKPT_NO_OFFSET, .refs = 1, .is_serial = true};
     m->f = f;
     m->index = index;
     m->data_pos = pos;

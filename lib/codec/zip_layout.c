@@ -542,11 +542,11 @@ static ckpt_status member_read(source *s, uint64_t off, void *out, size_t n, ckp
 static ckpt_status member_locate(source *s, ckpt_error *err)
 {
     member_source *m = (member_source *)s;
-    if (s->base != CKPT_NO_OFFSET)
+    if (s->position != CKPT_NO_OFFSET)
         return CKPT_OK;
     zip_locate_all(m->z);
     CKPT_TRY(zip_locate_payload(m->z, m->entry, err));
-    s->base = source_pos(m->z->src, m->z->entries[m->entry].data_offset);
+    s->position = source_pos(m->z->src, m->z->entries[m->entry].data_offset);
     return CKPT_OK;
 }
 
@@ -647,10 +647,10 @@ ckpt_status zip_open_member(zip *z, size_t i, source **out, ckpt_error *err)
     member_source *m = ARENA_NEW(z->a, member_source);
     if (!m)
         return fail_memory(err);
-    m->s = (source){.ops = &member_ops, .size = e->usize, .base = CKPT_NO_OFFSET, .refs = 1};
+    m->s = (source){.ops = &member_ops, .size = e->usize, .position = CKPT_NO_OFFSET, .refs = 1};
     m->s.is_serial = z->src->is_serial;
     if (e->is_located)
-        m->s.base = source_pos(z->src, e->data_offset);
+        m->s.position = source_pos(z->src, e->data_offset);
     m->z = z;
     m->entry = i;
     *out = &m->s;

@@ -79,10 +79,10 @@ ckpt_status check_set_hint(struct check *c, const char *hint, ckpt_error *err)
 /* call_report - passes F to the caller, with the hint of C if there is one. */
 static int call_report(const struct check *c, ckpt_finding *f)
 {
-    ckpt_error own = *f->error;
+    ckpt_error error_copy = *f->error;
     if (c->hint)
-        error_replace_hint(&own, c->hint);
-    f->error = &own;
+        error_replace_hint(&error_copy, c->hint);
+    f->error = &error_copy;
     return c->report(c->user, f);
 }
 
@@ -105,10 +105,10 @@ ckpt_status check_report_finding(struct check *c, enum check_rule rule, ckpt_fin
 ckpt_status check_report(struct check *c, enum check_rule rule, const char *file, const ckpt_error *e,
                          ckpt_error *err)
 {
-    ckpt_error own = *e;
-    ckpt_finding f = {.error = &own};
+    ckpt_error error_copy = *e;
+    ckpt_finding f = {.error = &error_copy};
     if (file)
-        error_add_file(&own, file);
+        error_add_file(&error_copy, file);
     return check_report_finding(c, rule, &f, err);
 }
 

@@ -13,11 +13,11 @@
 void distance_add(struct distance *d, const double *a, const double *b, size_t n, const struct tolerance *t)
 {
     for (size_t i = 0; i < n; i++) {
-        double apart = fabs(a[i] - b[i]), base = fabs(b[i]), rel = apart / base;
-        d->sum[i & 7] += apart;
-        d->max_abs = apart > d->max_abs ? apart : d->max_abs;
+        double difference = fabs(a[i] - b[i]), base = fabs(b[i]), rel = difference / base;
+        d->sum[i & 7] += difference;
+        d->max_abs = difference > d->max_abs ? difference : d->max_abs;
         d->max_rel = rel > d->max_rel ? rel : d->max_rel;
-        d->differing += a[i] != b[i] && !(apart <= t->abs + t->rel * base);
+        d->differing += a[i] != b[i] && !(difference <= t->abs + t->rel * base);
     }
 }
 
@@ -30,11 +30,11 @@ static struct norms sum_products(const double *a, const double *b, size_t n)
     for (size_t i = 0; i < n; i += 8) {
         size_t lanes = n - i < 8 ? n - i : 8;
         for (size_t k = 0; k < lanes; k++) {
-            double x = a[i + k], y = b[i + k], apart = x - y;
+            double x = a[i + k], y = b[i + k], difference = x - y;
             aa[k] += x * x;
             bb[k] += y * y;
             ab[k] += x * y;
-            dd[k] += apart * apart;
+            dd[k] += difference * difference;
         }
     }
     return (struct norms){number_add_lanes(aa), number_add_lanes(bb), number_add_lanes(ab),

@@ -133,15 +133,15 @@ ckpt_status file_check_unchanged(ckpt_file *f, ckpt_error *err)
 
 ckpt_status file_status_after_read(ckpt_file *f, ckpt_status st, ckpt_error *err)
 {
-    ckpt_error own;
+    ckpt_error local_error;
     if (st == CKPT_OK)
         return file_check_unchanged(f, err);
     bool is_about_content = st == CKPT_EFORMAT || st == CKPT_ETRUNCATED || st == CKPT_ECHECKSUM ||
                             st == CKPT_EUNSUPPORTED;
-    if (!is_about_content || file_check_unchanged(f, &own) != CKPT_ECHANGED)
+    if (!is_about_content || file_check_unchanged(f, &local_error) != CKPT_ECHANGED)
         return st;
     if (err)
-        *err = own;
+        *err = local_error;
     return CKPT_ECHANGED;
 }
 

@@ -520,7 +520,7 @@ static ckpt_status run_all_tasks(struct parallel_state *t, ckpt_error *err)
 
 ckpt_status parallel_run(const struct parallel_job *job, ckpt_error *err)
 {
-    ckpt_error own;
+    ckpt_error local_error;
     struct parallel_state t = {.job = job};
     if (job->n == 0)
         return CKPT_OK;
@@ -530,7 +530,7 @@ ckpt_status parallel_run(const struct parallel_job *job, ckpt_error *err)
     atomic_init(&t.bytes_done, 0);
     ckpt_status st = t.is_ready || !job->report ? make_groups(&t, err) : fail_memory(err);
     if (st == CKPT_OK)
-        st = run_all_tasks(&t, err ? err : &own);
+        st = run_all_tasks(&t, err ? err : &local_error);
     for (size_t i = 0; i < t.nchunked; i++)
         free_chunks(&t.chunked_items[i]);
     free(t.chunked_items);

@@ -790,7 +790,7 @@ static ckpt_status make_source(struct pieces_builder *x, struct assembled *s)
 {
     const struct pieces *p = x->pieces;
     unsigned char *element = p->fill ? arena_alloc(x->a, p->width) : NULL;
-    s->as_source = (source){.ops = &assembled_ops, .size = x->nbytes, .base = CKPT_NO_OFFSET, .refs = 1};
+    s->as_source = (source){.ops = &assembled_ops, .size = x->nbytes, .position = CKPT_NO_OFFSET, .refs = 1};
     s->width = p->width;
     s->fill = element;
     if (p->fill && !element)

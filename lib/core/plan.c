@@ -265,11 +265,12 @@ struct sink_options plan_sink_options(ckpt_plan *p, const ckpt_write_options *o)
 
 ckpt_status plan_open_sink(ckpt_plan *p, const struct write_job *job, sink **out, ckpt_error *err)
 {
-    struct sink_options so = plan_sink_options(p, job->opts);
-    so.batch = job->batch;
+    struct sink_options sink_opts = plan_sink_options(p, job->opts);
+    sink_opts.batch = job->batch;
     if (job->path)
-        return sink_file(job->path, &so, out, err);
-    return job->memory ? sink_mem(PTRDIFF_MAX, job->memory, out, err) : sink_fd(job->fd, &so, out, err);
+        return sink_file(job->path, &sink_opts, out, err);
+    return job->memory ? sink_mem(PTRDIFF_MAX, job->memory, out, err)
+                       : sink_fd(job->fd, &sink_opts, out, err);
 }
 
 bool plan_root_is_module(const ckpt_plan *p)

@@ -240,11 +240,11 @@ static bool put_device(struct text_sink *out, const ckpt_value *v)
 static bool put_member(struct text_sink *out, const ckpt_value *v)
 {
     ckpt_str name;
-    const ckpt_value *of = value_arg(v, 0);
-    if (!is_builtin(v->u.call.callable, "getattr") || value_nargs(v) != 2 || value_name(of).len == 0 ||
+    const ckpt_value *object = value_arg(v, 0);
+    if (!is_builtin(v->u.call.callable, "getattr") || value_nargs(v) != 2 || value_name(object).len == 0 ||
         !value_text(value_arg(v, 1), &name))
         return false;
-    text_put_escaped(out, str_after_last(value_name(of), '.'), TEXT_NAME);
+    text_put_escaped(out, str_after_last(value_name(object), '.'), TEXT_NAME);
     text_put_literal(out, ".");
     text_put_escaped(out, name, TEXT_NAME);
     return true;

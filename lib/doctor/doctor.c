@@ -146,10 +146,10 @@ ckpt_status doctor_report_error(struct doctor *d, const struct diagnosis *diagno
                                 ckpt_error *err)
 {
     char text[2048];
-    ckpt_error own = *e;
-    doctor_drop_file(d, &own);
-    (void)ckpt_error_text(&own, text, sizeof text);
-    return report_diagnosis(d, diagnosis, text, own.hint, err);
+    ckpt_error error_copy = *e;
+    doctor_drop_file(d, &error_copy);
+    (void)ckpt_error_text(&error_copy, text, sizeof text);
+    return report_diagnosis(d, diagnosis, text, error_copy.hint, err);
 }
 
 /* ---------------------------------------------------------------- ckpt_doctor */
@@ -198,8 +198,8 @@ ckpt_status ckpt_doctor(const char *path, const ckpt_doctor_options *opts,
     ckpt_doctor_result found = {0};
     ckpt_verify_result verified = {0};
     struct doctor d = {.path = path, .report = report, .user = user, .result = &found};
-    ckpt_error own;
-    err = err ? err : &own;
+    ckpt_error local_error;
+    err = err ? err : &local_error;
     CKPT_TRY(sized_struct_clear(result, err));
     CKPT_REQUIRE(err, path);
     CKPT_TRY(sized_struct_copy_in(opts, &o, sizeof o, err));

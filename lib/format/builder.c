@@ -133,7 +133,7 @@ static ckpt_status open_bytes(ckpt_builder *b, const ckpt_builder_tensor *t, uin
         return fail_memory(&b->err);
     if (t->callbacks) {
         given = (*src)->size;
-        (*src)->base = CKPT_NO_OFFSET; /* its offsets are not those of a file */
+        (*src)->position = CKPT_NO_OFFSET; /* its offsets are not those of a file */
     }
     if (given == nbytes && (t->data || t->callbacks || !nbytes))
         return CKPT_OK;

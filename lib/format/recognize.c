@@ -42,9 +42,9 @@ static size_t get_first_characters(const struct probe *p, uint64_t end, unsigned
     if (reader_init(&r, p->src, 8, end, NULL) != CKPT_OK)
         return 0;
     while (n < 2 && reader_left(&r)) {
-        size_t some = reader_left(&r) < READER_WINDOW ? (size_t)reader_left(&r) : READER_WINDOW;
-        const unsigned char *c = reader_take(&r, some);
-        for (i = 0; c && i < some && n < 2; i++)
+        size_t chunk_size = reader_left(&r) < READER_WINDOW ? (size_t)reader_left(&r) : READER_WINDOW;
+        const unsigned char *c = reader_take(&r, chunk_size);
+        for (i = 0; c && i < chunk_size && n < 2; i++)
             if (!json_is_space(c[i]))
                 two[n++] = c[i];
         if (!c)
@@ -69,10 +69,10 @@ bool recognize_safetensors(const struct probe *p)
     for (; i < p->nhead && n < 2; i++)
         if (!json_is_space(p->head[i]))
             two[n++] = p->head[i];
-    bool within = length <= p->size - 8;
-    if (n < 2 && i < p->size && within && p->src && length <= SAFETENSORS_MAX_HEADER)
+    bool fits_file = length <= p->size - 8;
+    if (n < 2 && i < p->size && fits_file && p->src && length <= SAFETENSORS_MAX_HEADER)
         n = get_first_characters(p, 8 + length, two); /* bounded: LENGTH has 32 bits */
-    return n && two[0] == '{' && (n < 2 || two[1] == '"' || two[1] == '}' || within);
+    return n && two[0] == '{' && (n < 2 || two[1] == '"' || two[1] == '}' || fits_file);
 }
 
 /* ------------------------------------------------------- archives, compression */
@@ -95,10 +95,11 @@ static bool is_zlib(const struct probe *p)
     uint64_t used;
     if (!recognize_zlib(p) || !p->src)
         return false;
-    spool *some = spool_new(ENOUGH_INFLATED);
-    ckpt_status st = some ? inflate_into(p->src, 0, p->size, INFLATE_ZLIB, some, &used, NULL) : CKPT_ENOMEM;
-    bool any = some && spool_size(some) > 0;
-    spool_free(some);
+    spool *inflated = spool_new(ENOUGH_INFLATED);
+    ckpt_status st = inflated ? inflate_into(p->src, 0, p->size, INFLATE_ZLIB, inflated, &used, NULL)
+                              : CKPT_ENOMEM;
+    bool any = inflated && spool_size(inflated) > 0;
+    spool_free(inflated);
     return any && (st == CKPT_OK || st == CKPT_ELIMIT);
 }
 

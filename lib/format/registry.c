@@ -284,8 +284,8 @@ static bool is_about_content(ckpt_status st)
 ckpt_status format_check(const char *path, source *src, const ckpt_limits *limits, struct check *c,
                          ckpt_file **out, ckpt_error *err)
 {
-    ckpt_error own, reported;
-    err = err ? err : &own;
+    ckpt_error local_error, reported;
+    err = err ? err : &local_error;
     *out = NULL;
     source *watched = c ? src : NULL;
     uint64_t before = c ? c->result->findings : 0;

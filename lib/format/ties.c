@@ -65,12 +65,13 @@ ckpt_status ties_add_rows(ckpt_file *f, ckpt_error *err)
     const value_pair *pairs = f->metadata ? value_pairs(f->metadata, &n) : NULL;
     f->nties = 0;
     for (uint32_t i = 0; i < n; i++) {
-        ckpt_str key, of;
-        if (!value_text(pairs[i].key, &key) || !value_text(pairs[i].val, &of) || !ties_is_tensor_name(key))
+        ckpt_str key, original;
+        if (!value_text(pairs[i].key, &key) || !value_text(pairs[i].val, &original) ||
+            !ties_is_tensor_name(key))
             continue;
         if (!file_index_names(f))
             return fail_memory(err);
-        uint32_t row = map_get(f->names, of);
+        uint32_t row = map_get(f->names, original);
         if (row == MAP_NONE || row >= tensors || map_get(f->names, key) != MAP_NONE)
             continue;
         CKPT_TRY(add_tie(f, pairs[i].key, key, row, err));

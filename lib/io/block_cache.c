@@ -188,7 +188,7 @@ static ckpt_status decode_block(const struct block *b, const struct block_decode
                                 ckpt_error *err)
 {
     uint64_t pos = source_pos(b->src, b->offset);
-    struct stored_source stored = {{.ops = &stored_ops, .size = b->stored, .base = pos, .refs = 1}, b};
+    struct stored_source stored = {{.ops = &stored_ops, .size = b->stored, .position = pos, .refs = 1}, b};
     ckpt_status st = d->decode(d->user, &stored.source, to, err);
     if (spool_is_full(to))
         return fail(err, CKPT_EFORMAT, pos, "a block (%s) decodes to {more} than {=%" PRIu64 " bytes}",

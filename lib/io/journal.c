@@ -58,7 +58,7 @@
 struct edited_file {
     const char *asked_path;
     char path[PATH_MAX]; /* ASKED_PATH, its links resolved */
-    const char *base;    /* the last component of PATH */
+    const char *base_name; /* the last component of PATH */
     char journal[NAME_MAX + 1];
     int dir, fd;    /* the folder and the file; -1: closed */
     struct stat st; /* attributes of the file */
@@ -87,7 +87,7 @@ static void close_file(struct edited_file *e)
 
 static bool name_journal(struct edited_file *e)
 {
-    int n = snprintf(e->journal, sizeof e->journal, "%s" JOURNAL_SUFFIX, e->base);
+    int n = snprintf(e->journal, sizeof e->journal, "%s" JOURNAL_SUFFIX, e->base_name);
     return n > 0 && (size_t)n < sizeof e->journal;
 }
 
@@ -99,7 +99,7 @@ static ckpt_status resolve_path(struct edited_file *e, const char *path, ckpt_er
     if (!realpath(path, e->path))
         return fail_errno(err, CKPT_NO_OFFSET, "cannot open");
     char *slash = strrchr(e->path, '/');
-    e->base = slash + 1;
+    e->base_name = slash + 1;
     if (!name_journal(e)) {
         errno = ENAMETOOLONG;
         return fail_errno(err, CKPT_NO_OFFSET, "no room for \"" JOURNAL_SUFFIX "\" after its name");
@@ -138,7 +138,7 @@ static ckpt_status fail_being_edited(ckpt_error *err)
 static bool is_replaced(const struct edited_file *e)
 {
     struct stat now;
-    if (fstatat(e->dir, e->base, &now, AT_SYMLINK_NOFOLLOW) != 0)
+    if (fstatat(e->dir, e->base_name, &now, AT_SYMLINK_NOFOLLOW) != 0)
         return errno == ENOENT;
     return now.st_dev != e->st.st_dev || now.st_ino != e->st.st_ino;
 }
@@ -562,7 +562,7 @@ ckpt_status journal_check_after_read(const char *path, source *s, ckpt_error *er
 
 void journal_remove_stale(int dir, const char *base)
 {
-    struct edited_file e = {.dir = dir, .base = base, .fd = -1};
+    struct edited_file e = {.dir = dir, .base_name = base, .fd = -1};
     struct journal j;
     enum journal_kind kind;
     if (!name_journal(&e) || fstatat(dir, base, &e.st, AT_SYMLINK_NOFOLLOW) != 0)
@@ -589,7 +589,7 @@ static ckpt_status create_journal(struct edited_file *e, const struct patches *p
                                   ckpt_error *err)
 {
     struct temp t;
-    char *base = e->path + (e->base - e->path), first_letter = *base;
+    char *base = e->path + (e->base_name - e->path), first_letter = *base;
     int last_errno = 0;
     *base = '\0'; /* temp_open takes the path of the folder */
     bool ok = temp_open(&t, e->path, e->journal, 0600, NULL), is_placed = false;

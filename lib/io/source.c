@@ -55,7 +55,7 @@ void source_unref(source *s)
 uint64_t source_pos(const source *s, uint64_t off)
 {
     uint64_t at;
-    return s->base != CKPT_NO_OFFSET && checked_add(s->base, off, &at) ? at : CKPT_NO_OFFSET;
+    return s->position != CKPT_NO_OFFSET && checked_add(s->position, off, &at) ? at : CKPT_NO_OFFSET;
 }
 
 void source_advise_sequential(source *s)

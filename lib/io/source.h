@@ -27,8 +27,8 @@ struct source_ops {
     /* read_at - reads N bytes at OFF, which are within [0, size). */
     ckpt_status (*read_at)(source *s, uint64_t off, void *out, size_t n, ckpt_error *err);
     void (*close)(source *s); /* frees S itself */
-    /* locate - sets base, for sources that must read the file to find it (members of an archive); NULL:
-     * base is set from the start. */
+    /* locate - sets position, for sources that must read the file to find it (members of an archive); NULL:
+     * position is set from the start. */
     ckpt_status (*locate)(source *s, ckpt_error *err);
     void (*advise_sequential)(source *s); /* see source_advise_sequential; may be NULL */
     bool (*extent)(source *s, uint64_t off, int *fd, uint64_t *at); /* see source_extent; may be NULL */
@@ -40,8 +40,9 @@ struct source_ops {
 struct source {
     const struct source_ops *ops;
     uint64_t size;
-    _Atomic uint64_t base; /* absolute offset of byte 0 in the outermost file; CKPT_NO_OFFSET: the bytes are
-                              encoded there, or were not located yet */
+    /* The offset of byte 0 in the outermost file; CKPT_NO_OFFSET: the bytes are encoded there, or were not
+     * located yet. */
+    _Atomic uint64_t position;
     int refs;
     uint32_t is_serial : 1; /* reading changes its state, under a lock: several threads are no faster */
     uint32_t block_size : 31; /* if not 0: reads of BLOCK bytes at multiples of BLOCK are much cheaper */
@@ -54,7 +55,7 @@ ckpt_status source_crc(source *s, uint64_t off, uint64_t n, enum crc_kind kind, 
                        ckpt_error *err);
 source *source_ref(source *s);
 void source_unref(source *s); /* NULL is allowed */
-/* source_locate - sets base, if it can be known. */
+/* source_locate - sets position, if it can be known. */
 static inline ckpt_status source_locate(source *s, ckpt_error *err)
 {
     return s->ops->locate ? s->ops->locate(s, err) : CKPT_OK;
@@ -95,8 +96,9 @@ bool source_is_named_file(const source *s);
 /* source_check_not_written - returns CKPT_ECHANGED if the file S, which is named, was written to since it was
  * opened (size, mtime). It does not matter if a different file is at its path now. */
 ckpt_status source_check_not_written(source *s, ckpt_error *err);
-/* source_mem - makes a source of the SIZE bytes at DATA, which outlive it, with BASE. NULL: no memory. */
-source *source_mem(const void *data, size_t size, uint64_t base);
+/* source_mem - makes a source of the SIZE bytes at DATA, which outlive it. POSITION: see struct source. NULL:
+ * no memory. */
+source *source_mem(const void *data, size_t size, uint64_t position);
 /* source_callbacks - makes a source of bytes that the program reads itself by FROM. FROM is not closed before
  * source_finish_opening. */
 ckpt_status source_callbacks(const ckpt_callbacks *from, source **out, ckpt_error *err);

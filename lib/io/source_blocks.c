@@ -100,7 +100,7 @@ ckpt_status source_blocks(block_cache *c, struct block *block, size_t n, const s
         return fail_memory(err);
     }
     *s = (struct blocks_source){
-        .source = {.ops = &blocks_ops, .size = size, .base = CKPT_NO_OFFSET, .refs = 1},
+        .source = {.ops = &blocks_ops, .size = size, .position = CKPT_NO_OFFSET, .refs = 1},
         .cache = c,
         .block = block,
         .n = n,

@@ -30,12 +30,12 @@ static void mem_watch(source *s, struct source_watch *w) { ((struct mem_source *
 static const struct source_ops mem_ops = {
     .read_at = mem_read, .close = mem_close, .map = mem_map, .watch = mem_watch};
 
-source *source_mem(const void *data, size_t size, uint64_t base)
+source *source_mem(const void *data, size_t size, uint64_t position)
 {
     struct mem_source *m = malloc(sizeof *m);
     if (!m)
         return NULL;
-    m->source = (source){.ops = &mem_ops, .size = size, .base = base, .refs = 1};
+    m->source = (source){.ops = &mem_ops, .size = size, .position = position, .refs = 1};
     m->data = data;
     m->watch = NULL;
     return &m->source;

@@ -54,7 +54,7 @@ source *source_patched(source *parent, const struct patches *p)
     struct patched_source *t = calloc(1, sizeof *t);
     if (!t)
         return NULL;
-    t->source = (source){.ops = &patched_ops, .size = p->new_size, .base = 0, .refs = 1};
+    t->source = (source){.ops = &patched_ops, .size = p->new_size, .position = 0, .refs = 1};
     t->parent = source_ref(parent);
     t->patches = p;
     return &t->source;

@@ -29,7 +29,7 @@ static ckpt_status slice_locate(source *s, ckpt_error *err)
 {
     const struct slice_source *sl = (const struct slice_source *)s;
     CKPT_TRY(source_locate(sl->parent, err));
-    s->base = source_pos(sl->parent, sl->off);
+    s->position = source_pos(sl->parent, sl->off);
     return CKPT_OK;
 }
 

@@ -120,7 +120,7 @@ static const struct source_ops ops = {.read_at = read_spool, .close = close_spoo
 source *spool_source(spool *s)
 {
     s->source.ops = &ops;
-    s->source.base = CKPT_NO_OFFSET;
+    s->source.position = CKPT_NO_OFFSET;
     s->source.refs = 1;
     return &s->source;
 }

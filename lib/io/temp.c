@@ -181,15 +181,15 @@ static void remove_leftover_folder(int dir, const char *name)
 
 static void remove_leftover(int dir, const char *name)
 {
-    struct stat st, there;
+    struct stat st, named_file;
     int fd = openat(dir, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0 && errno == EISDIR)
         remove_leftover_folder(dir, name);
     if (fd < 0)
         return;
     if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && flock(fd, LOCK_EX | LOCK_NB) == 0 &&
-        fstatat(dir, name, &there, AT_SYMLINK_NOFOLLOW) == 0 && there.st_ino == st.st_ino &&
-        there.st_dev == st.st_dev)
+        fstatat(dir, name, &named_file, AT_SYMLINK_NOFOLLOW) == 0 && named_file.st_ino == st.st_ino &&
+        named_file.st_dev == st.st_dev)
         unlinkat(dir, name, 0);
     close(fd);
 }

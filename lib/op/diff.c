@@ -475,14 +475,14 @@ ckpt_status ckpt_diff(ckpt_file *a, ckpt_file *b, const ckpt_diff_options *opts,
                       ckpt_error *err)
 {
     ckpt_diff_options o;
-    ckpt_diff_totals own = {0};
-    struct diff d = {.a = a, .b = b, .o = &o, .event = event, .user = user, .totals = &own};
+    ckpt_diff_totals local_totals = {0};
+    struct diff d = {.a = a, .b = b, .o = &o, .event = event, .user = user, .totals = &local_totals};
     CKPT_TRY(totals ? sized_struct_clear(totals, err) : CKPT_OK);
     CKPT_TRY(sized_struct_copy_in(opts, &o, sizeof o, err));
     CKPT_REQUIRE(err, a && b && (o.globs || !o.nglobs));
     ckpt_status st = diff_files(&d, err);
     if (totals)
-        sized_struct_copy_out(totals, &own, sizeof own);
+        sized_struct_copy_out(totals, &local_totals, sizeof local_totals);
     free(d.pairs);
     free(d.items);
     free(d.compared);

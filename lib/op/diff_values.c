@@ -120,9 +120,9 @@ static ckpt_status compare_containers(struct value_diff *d, ckpt_str name, const
     bool more = a->containers && b->containers && a->npath && b->npath;
     while (more) {
         size_t below_a = name_length_below(&in_a), below_b = name_length_below(&in_b);
-        ckpt_str own = str_of(name.ptr, below_a < name.len ? name.len - below_a - 1 : 0);
+        ckpt_str container_name = str_of(name.ptr, below_a < name.len ? name.len - below_a - 1 : 0);
         if (below_a == below_b && below_a <= name.len)
-            CKPT_TRY(compare_container(d, own, &in_a, &in_b, err));
+            CKPT_TRY(compare_container(d, container_name, &in_a, &in_b, err));
         more = next_container(below_a >= below_b ? &in_a : &in_b);
     }
     return CKPT_OK;
@@ -225,9 +225,9 @@ ckpt_status ckpt_diff_values(ckpt_file *a, ckpt_file *b, const ckpt_diff_options
                              ckpt_diff_value_totals *totals, ckpt_error *err)
 {
     ckpt_diff_options o;
-    ckpt_diff_value_totals own = {0};
+    ckpt_diff_value_totals local_totals = {0};
     struct value_diff d = {
-        .a = {.f = a}, .b = {.f = b}, .o = &o, .event = event, .user = user, .totals = &own};
+        .a = {.f = a}, .b = {.f = b}, .o = &o, .event = event, .user = user, .totals = &local_totals};
     CKPT_TRY(totals ? sized_struct_clear(totals, err) : CKPT_OK);
     CKPT_TRY(sized_struct_copy_in(opts, &o, sizeof o, err));
     CKPT_REQUIRE(err, a && b && (o.globs || !o.nglobs));
@@ -237,7 +237,7 @@ ckpt_status ckpt_diff_values(ckpt_file *a, ckpt_file *b, const ckpt_diff_options
     if (st == CKPT_OK)
         st = report_all_leaves(&d, err);
     if (totals)
-        sized_struct_copy_out(totals, &own, sizeof own);
+        sized_struct_copy_out(totals, &local_totals, sizeof local_totals);
     close_value_side(&d.a);
     close_value_side(&d.b);
     value_equal_free(&d.equal);

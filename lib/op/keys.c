@@ -21,14 +21,14 @@ struct renaming {
 
 ckpt_str concat_texts(arena *a, ckpt_str first, ckpt_str second)
 {
-    char *both = arena_array(a, first.len + second.len + 1, 1);
-    if (!both)
+    char *joined = arena_array(a, first.len + second.len + 1, 1);
+    if (!joined)
         return str_of(NULL, 0);
     if (first.len)
-        memcpy(both, first.ptr, first.len);
+        memcpy(joined, first.ptr, first.len);
     if (second.len)
-        memcpy(both + first.len, second.ptr, second.len);
-    return str_of(both, first.len + second.len);
+        memcpy(joined + first.len, second.ptr, second.len);
+    return str_of(joined, first.len + second.len);
 }
 
 /* ---- gathering */

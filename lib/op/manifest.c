@@ -287,9 +287,9 @@ static ckpt_status compare_entry(struct manifest *m, struct manifest_entry *e,
                        STR_ARG(buf_view(&description)), STR_ARG(line->description));
         st = report_mismatch(m, CHECK_MANIFEST_DIFFERS, line->name, t->file_offset, text);
     } else if (!str_eq(buf_view(&digest), line->digest)) {
-        ckpt_str is = abbreviate_digest(buf_view(&digest)), was = abbreviate_digest(line->digest);
-        (void)snprintf(text, sizeof text, "its digest is %.*s%s, the manifest has %.*s%s", STR_ARG(is),
-                       is.len > 1 ? "…" : "", STR_ARG(was), was.len > 1 ? "…" : "");
+        ckpt_str computed = abbreviate_digest(buf_view(&digest)), recorded = abbreviate_digest(line->digest);
+        (void)snprintf(text, sizeof text, "its digest is %.*s%s, the manifest has %.*s%s", STR_ARG(computed),
+                       computed.len > 1 ? "…" : "", STR_ARG(recorded), recorded.len > 1 ? "…" : "");
         st = report_mismatch(m, CHECK_MANIFEST_DIFFERS, line->name, t->file_offset, text);
     }
     buf_free(&description);

@@ -320,12 +320,12 @@ static ckpt_status use_first_name(ckpt_plan *p, struct rename_map *renames, cons
 /* use_first_names - calls use_first_name() for each pair that has not named a key so far. */
 static ckpt_status use_first_names(ckpt_plan *p, size_t n, struct rename_map *renames, ckpt_error *err)
 {
-    map *others = map_new(0);
-    ckpt_status st = others ? index_other_names(p, renames, others, err) : fail_memory(err);
+    map *other_names = map_new(0);
+    ckpt_status st = other_names ? index_other_names(p, renames, other_names, err) : fail_memory(err);
     for (uint32_t i = 0; st == CKPT_OK && i < n; i++)
         if (!renames->used[i])
-            st = use_first_name(p, renames, others, i, err);
-    map_free(others);
+            st = use_first_name(p, renames, other_names, i, err);
+    map_free(other_names);
     return st;
 }
 
@@ -444,10 +444,10 @@ ckpt_status ckpt_plan_rename_map(ckpt_plan *plan, const char *path, ckpt_error *
     ckpt_pair *pairs = NULL;
     size_t n = 0;
     json_scan json;
-    ckpt_error own;
+    ckpt_error local_error;
     ckpt_str text;
     if (!err)
-        err = &own;
+        err = &local_error;
     CKPT_REQUIRE(err, plan && path);
     CKPT_TRY(source_read_whole_file(path, plan->file->limits.max_header, plan->a, &text, err));
     json_init(&json, text, 0, plan->a, err);

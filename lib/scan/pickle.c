@@ -256,7 +256,7 @@ ckpt_status scan_one_pickle(struct scanner *x, source *src, ckpt_str where, uint
 {
     struct pickle_scan *ps = arena_alloc(x->a, sizeof *ps);
     struct scan_pickle p = {.where = where, .src = src, .pos = *pos};
-    struct trace_end end, other;
+    struct trace_end end, flat_end;
     if (!ps)
         return fail_memory(err);
     ps->x = x;
@@ -273,7 +273,7 @@ ckpt_status scan_one_pickle(struct scanner *x, source *src, ckpt_str where, uint
     *stopped = end.reached_stop;
     if (end.by_frame_differs) {
         p.by_frame = true;
-        CKPT_TRY(follow_twice(ps, &p, &other, err));
+        CKPT_TRY(follow_twice(ps, &p, &flat_end, err));
     }
     if (end.narrays) {
         x->format = x->depth || strcmp(x->format, "pickle") != 0 ? x->format : "joblib";

@@ -452,8 +452,8 @@ ckpt_status ckpt_scan(const char *path, const ckpt_scan_options *opts,
     struct scan s = {.opts = &o, .report = report, .user = user, .result = &found};
     struct judge *judge = NULL;
     source *src = NULL;
-    ckpt_error own;
-    err = err ? err : &own;
+    ckpt_error local_error;
+    err = err ? err : &local_error;
     CKPT_TRY(sized_struct_clear(result, err));
     CKPT_REQUIRE(err, path);
     CKPT_TRY(sized_struct_copy_in(opts, &o, sizeof o, err));

@@ -30,7 +30,7 @@ static void a_file_is_read_at_any_offset(void)
     char out[32] = "";
     put_file(TEXT, TEXT_SIZE);
     CU_ASSERT_FATAL(source_file_open(path, &s, &err) == CKPT_OK);
-    CU_ASSERT(s->size == TEXT_SIZE && s->base == 0);
+    CU_ASSERT(s->size == TEXT_SIZE && s->position == 0);
     CU_ASSERT(source_read(s, 4, out, 5, &err) == CKPT_OK && strcmp(out, "quick") == 0);
     CU_ASSERT(source_read(s, 16, out, 4, &err) == CKPT_ETRUNCATED && err.offset == 16);
     CU_ASSERT(source_read(s, UINT64_MAX, out, 4, &err) == CKPT_ETRUNCATED);
@@ -213,7 +213,7 @@ static void slices_stay_inside(void)
     source_unref(a);
     source_file_park(m);
     source_unref(m);
-    CU_ASSERT(b->base == 110 && source_pos(b, 2) == 112);
+    CU_ASSERT(b->position == 110 && source_pos(b, 2) == 112);
     CU_ASSERT(source_read(b, 0, out, 5, &err) == CKPT_OK && strcmp(out, "brown") == 0);
     CU_ASSERT(source_read(b, 8, out, 2, &err) == CKPT_ETRUNCATED && err.offset == 118);
     source_unref(b);
@@ -236,7 +236,7 @@ static void latin1_text_is_read_as_bytes(void)
     source *utf8 = source_mem(data, len, 0), *latin1 = NULL;
     ckpt_error err;
     CU_ASSERT_FATAL(source_latin1(utf8, 0, len, N, &latin1, &err) == CKPT_OK);
-    CU_ASSERT(latin1->size == N && latin1->base == CKPT_NO_OFFSET);
+    CU_ASSERT(latin1->size == N && latin1->position == CKPT_NO_OFFSET);
     CU_ASSERT(source_read(latin1, N - 1, got, 1, &err) == CKPT_OK && got[0] == want[N - 1]);
     CU_ASSERT(source_read(latin1, 0, got, N, &err) == CKPT_OK && memcmp(got, want, N) == 0);
     for (unsigned i = 0, at = 17; i < 400; i++, at = (at * 7919 + 13) % (N - 700)) {

@@ -139,14 +139,14 @@ static bool probe(const struct probe *p)
 static ckpt_status read_metadata_file(struct dcp *dcp, ckpt_str name)
 {
     ckpt_file *part, *f = dcp->f;
-    uint64_t most = f->limits.max_metadata;
+    uint64_t max_size = f->limits.max_metadata;
     CKPT_TRY(part_file_add(f, dcp->trusted, name, &part, dcp->err));
     file_raise_budget(f, part->src->size);
     /* by default 64 MiB and 24 bytes for each byte of the file, at most MAX_HEAP */
-    if (!most && !(checked_mul(part->src->size, 24, &most) && checked_add(most, (uint64_t)64 << 20, &most) &&
-                   most <= MAX_HEAP))
-        most = MAX_HEAP;
-    ckpt_status st = dcp_metadata_read(f->a, part->src, most, &dcp->meta[dcp->nmeta], dcp->err);
+    if (!max_size && !(checked_mul(part->src->size, 24, &max_size) &&
+                       checked_add(max_size, (uint64_t)64 << 20, &max_size) && max_size <= MAX_HEAP))
+        max_size = MAX_HEAP;
+    ckpt_status st = dcp_metadata_read(f->a, part->src, max_size, &dcp->meta[dcp->nmeta], dcp->err);
     if (st == CKPT_OK) {
         dcp->nwords += dcp->meta[dcp->nmeta].nwords; /* bounded: they are in memory */
         dcp->nmeta++;

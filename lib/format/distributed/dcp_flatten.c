@@ -49,10 +49,10 @@ struct flatten_child {
  * from. */
 static const ckpt_value *get_replacement(const ckpt_file *f, const ckpt_value *v)
 {
-    const ckpt_value *by = file_replacement_of(f, v);
-    for (size_t i = 0; by == v && i < f->nparts; i++)
-        by = file_replacement_of(f->parts[i], v);
-    return by;
+    const ckpt_value *replacement = file_replacement_of(f, v);
+    for (size_t i = 0; replacement == v && i < f->nparts; i++)
+        replacement = file_replacement_of(f->parts[i], v);
+    return replacement;
 }
 
 static bool is_mapping(const ckpt_value *v)

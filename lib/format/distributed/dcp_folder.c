@@ -79,8 +79,9 @@ ckpt_status dcp_folder_prepare(struct dcp_folder *folder, ckpt_plan *p, const st
         return fail_memory(err);
     folder->output_path = strip_slashes(str_c(job->path));
     folder->parent = arena_str(p->a, str_folder(path));
-    folder->base = arena_str(p->a, str_after_last(path, '/'));
-    return folder->parent.ptr && folder->base.ptr ? check_target(folder, path.ptr, err) : fail_memory(err);
+    folder->base_name = arena_str(p->a, str_after_last(path, '/'));
+    return folder->parent.ptr && folder->base_name.ptr ? check_target(folder, path.ptr, err)
+                                                       : fail_memory(err);
 }
 
 const char *dcp_folder_path(const struct dcp_folder *folder, const char *name)
@@ -98,7 +99,7 @@ static const char *make_final_path(const struct dcp_folder *folder, const char *
 ckpt_status dcp_folder_begin(struct dcp_folder *folder, ckpt_error *err)
 {
     folder->temp_exists = temp_folder_open(&folder->temp, folder->parent.len ? folder->parent.ptr : ".",
-                                           folder->base.ptr);
+                                           folder->base_name.ptr);
     return folder->temp_exists
                ? CKPT_OK
                : name_file_if_failed(fail_errno(err, CKPT_NO_OFFSET, "cannot make the folder"),
@@ -107,11 +108,11 @@ ckpt_status dcp_folder_begin(struct dcp_folder *folder, ckpt_error *err)
 
 ckpt_status dcp_folder_write_metadata(const struct dcp_folder *folder, ckpt_str content, ckpt_error *err)
 {
-    struct sink_options so = plan_sink_options(folder->plan, folder->job->opts);
+    struct sink_options sink_opts = plan_sink_options(folder->plan, folder->job->opts);
     if (folder->job->opts->dry_run)
         return CKPT_OK;
     const char *path = dcp_folder_path(folder, ".metadata");
-    return path ? sink_write_whole_file(path, &so, content, err) : fail_memory(err);
+    return path ? sink_write_whole_file(path, &sink_opts, content, err) : fail_memory(err);
 }
 
 ckpt_status dcp_folder_note_output(const struct dcp_folder *folder, const char *name, ckpt_error *err)
@@ -135,7 +136,7 @@ static void name_final_file(const struct dcp_folder *folder, ckpt_error *err)
 static ckpt_status rename_to_output(struct dcp_folder *folder, ckpt_error *err)
 {
     const ckpt_write_options *o = folder->job->opts;
-    if (temp_folder_place(&folder->temp, folder->base.ptr, o->force != 0, !o->no_sync))
+    if (temp_folder_place(&folder->temp, folder->base_name.ptr, o->force != 0, !o->no_sync))
         return CKPT_OK;
     if (errno == EEXIST)
         (void)fail(err, CKPT_EEXIST, CKPT_NO_OFFSET,

@@ -163,16 +163,16 @@ static void keep_open_archive(struct item_source *self, size_t i, ckpt_file *f)
 static ckpt_status read_elements(ckpt_file *f, uint64_t off, unsigned char *out, size_t n, ckpt_error *err)
 {
     uint32_t width = dtype_info((ckpt_dtype)f->table.rows[0].t.dtype)->block_bytes;
-    unsigned char one[32];
+    unsigned char element[32];
     while (n) {
         uint64_t first = off / width, skip = off % width, count = n / width;
         if (skip == 0 && count) {
             CKPT_TRY(stream_read(&f->table, 0, first, count, out, err));
             skip = count * width; /* bounded: by N */
         } else {
-            CKPT_TRY(stream_read(&f->table, 0, first, 1, one, err));
+            CKPT_TRY(stream_read(&f->table, 0, first, 1, element, err));
             uint64_t left = width - skip < n ? width - skip : n;
-            memcpy(out, one + skip, (size_t)left); /* bounded: inside of one element */
+            memcpy(out, element + skip, (size_t)left); /* bounded: inside of one element */
             skip = left;
         }
         out += skip;
@@ -300,12 +300,12 @@ static ckpt_status items_read(source *src, uint64_t off, void *to, size_t n, ckp
     unsigned char *out = to;
     for (size_t i = find_item(&self->items, off); n; i++) {
         uint64_t left = item_end(&self->items, i) - off;
-        size_t some = left < n ? (size_t)left : n;
-        if (some)
-            CKPT_TRY(read_item(self, i, off - self->items.items[i].source_offset, out, some, err));
-        out += some;
-        off += some; /* bounded: inside of the source */
-        n -= some;
+        size_t chunk_size = left < n ? (size_t)left : n;
+        if (chunk_size)
+            CKPT_TRY(read_item(self, i, off - self->items.items[i].source_offset, out, chunk_size, err));
+        out += chunk_size;
+        off += chunk_size; /* bounded: inside of the source */
+        n -= chunk_size;
     }
     return CKPT_OK;
 }
@@ -328,7 +328,7 @@ source *dcp_items_source(const struct dcp_items *items)
         free(self);
         return NULL;
     }
-    self->source = (source){.ops = &items_ops, .size = items->nbytes, .base = CKPT_NO_OFFSET, .refs = 1};
+    self->source = (source){.ops = &items_ops, .size = items->nbytes, .position = CKPT_NO_OFFSET, .refs = 1};
     self->items = *items;
     for (unsigned k = 0; k < MAX_OPEN; k++)
         self->open_archives[k].item = NO_ITEM;

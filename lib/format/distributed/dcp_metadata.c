@@ -484,8 +484,8 @@ static bool run_call(struct dcp_machine *m, size_t nargs)
 {
     if (!check_values_above_mark(m, nargs + 1))
         return false;
-    dcp_word of = m->stack[m->stack_size - nargs - 1], args = m->stack[m->stack_size - nargs];
-    enum dcp_class class = get_class(of);
+    dcp_word callable = m->stack[m->stack_size - nargs - 1], args = m->stack[m->stack_size - nargs];
+    enum dcp_class class = get_class(callable);
     m->stack_size -= nargs + 1;
     if (class != DCP_SIZE)
         return make_object(m, class);

@@ -257,9 +257,9 @@ static ckpt_status copy_file(const struct dcp_renamer *r, ckpt_file *part)
 {
     sink *out;
     const struct write_job *job = r->folder->job;
-    struct sink_options so = plan_sink_options(r->plan, job->opts);
+    struct sink_options sink_opts = plan_sink_options(r->plan, job->opts);
     const char *path = dcp_folder_path(r->folder, get_base(part).ptr);
-    CKPT_TRY(path ? sink_file(path, &so, &out, r->err) : fail_memory(r->err));
+    CKPT_TRY(path ? sink_file(path, &sink_opts, &out, r->err) : fail_memory(r->err));
     return sink_end(out, copy_file_tail(part, 0, out, job->opts, r->err), r->err);
 }
 

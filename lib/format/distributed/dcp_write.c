@@ -249,7 +249,7 @@ static ckpt_status write_contents(struct dcp_file_copy *copy, size_t n, uint32_t
 static ckpt_status write_file(struct dcp_writer *w, uint32_t file, size_t *first, ckpt_error *err)
 {
     struct dcp_file_copy copy = {w, *first};
-    struct sink_options so = plan_sink_options(w->plan, w->job->opts);
+    struct sink_options sink_opts = plan_sink_options(w->plan, w->job->opts);
     char name[32];
     sink *out;
     size_t n = 0;
@@ -261,7 +261,7 @@ static ckpt_status write_file(struct dcp_writer *w, uint32_t file, size_t *first
         return copy_tensors(&copy, n, NULL, err);
     dcp_file_name(file, name);
     const char *path = dcp_folder_path(&w->folder, name);
-    CKPT_TRY(path ? sink_file(path, &so, &out, err) : fail_memory(err));
+    CKPT_TRY(path ? sink_file(path, &sink_opts, &out, err) : fail_memory(err));
     return sink_end(out, write_contents(&copy, n, file, out, err), err);
 }
 

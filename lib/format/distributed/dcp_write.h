@@ -51,7 +51,7 @@ struct dcp_folder {
     const struct write_job *job;
     arena *arena;
     ckpt_str output_path;  /* the path of JOB without slashes at its end */
-    ckpt_str parent, base; /* the same path with links followed; PARENT ends in a slash or is empty */
+    ckpt_str parent, base_name; /* the same path with links followed; PARENT ends in a slash or is empty */
     struct temp temp;      /* the folder under its temporary name, if TEMP_EXISTS */
     bool temp_exists;
 };

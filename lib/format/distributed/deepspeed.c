@@ -240,16 +240,16 @@ static ckpt_status put_files(struct deepspeed *ds, enum ds_kind kind)
 static ckpt_status refuse_tensor_parallel(struct deepspeed *ds)
 {
     bool pipeline = ds_next_file(&ds->save, DS_LAYER, DS_ANY_RANK, NULL);
-    uint64_t most = 0;
+    uint64_t max_elements = 0;
     for (size_t i = 0; i < ds->save.nfiles; i++)
-        if ((!pipeline || ds->save.files[i].kind == DS_LAYER) && ds->save.files[i].mp_rank > most)
-            most = ds->save.files[i].mp_rank;
-    if (!most || ds->save.universal)
+        if ((!pipeline || ds->save.files[i].kind == DS_LAYER) && ds->save.files[i].mp_rank > max_elements)
+            max_elements = ds->save.files[i].mp_rank;
+    if (!max_elements || ds->save.universal)
         return CKPT_OK;
     (void)fail(ds->err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
                "tensors cut over {%llu tensor-parallel ranks}: along which dimension is in {=no file}\n"
                "`python -m deepspeed.checkpoint.ds_to_universal` puts them together; or name one file",
-               (unsigned long long)most + 1);
+               (unsigned long long)max_elements + 1);
     return name_file_if_failed(CKPT_EUNSUPPORTED, ds->f->path, ds->err);
 }
 

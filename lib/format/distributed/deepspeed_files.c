@@ -106,12 +106,12 @@ static ckpt_status add_names(ckpt_file *f, struct ds_save *s, const ckpt_str *li
 {
     s->files = arena_array(f->a, n, sizeof *s->files);
     for (size_t i = 0; s->files && i < n; i++) {
-        struct ds_file *one = &s->files[s->nfiles++];
-        one->kind = parse_name(list[i], one);
-        one->name = s->tag.len ? arena_printf(f->a, "%.*s/%.*s", (int)s->tag.len, s->tag.ptr,
+        struct ds_file *file = &s->files[s->nfiles++];
+        file->kind = parse_name(list[i], file);
+        file->name = s->tag.len ? arena_printf(f->a, "%.*s/%.*s", (int)s->tag.len, s->tag.ptr,
                                               (int)list[i].len, list[i].ptr)
                                : list[i]; /* bounded: a tag has at most TRACKER_FILE_MAX bytes, a name 255 */
-        if (!one->name.ptr)
+        if (!file->name.ptr)
             return CKPT_ENOMEM;
     }
     return s->files ? CKPT_OK : CKPT_ENOMEM;

@@ -181,14 +181,14 @@ ckpt_status ds_add_slice(struct deepspeed *ds, const struct ds_flat *flat, uint6
     for (const struct ds_partition *partition = n ? find_partition(flat, from) : NULL; n; partition++) {
         uint64_t skip = from - partition->start,
                  left = partition->nelements - skip; /* bounded: FROM is in it */
-        uint64_t here = left < n ? left : n;
-        if (!partition->part && here)
+        uint64_t part_length = left < n ? left : n;
+        if (!partition->part && part_length)
             ds->is_incomplete = true;
-        else if (here)
-            CKPT_TRY(add_piece(ds, partition, skip, here, at));
-        from += here; /* bounded: in FLAT */
-        at += here;
-        n -= here;
+        else if (part_length)
+            CKPT_TRY(add_piece(ds, partition, skip, part_length, at));
+        from += part_length; /* bounded: in FLAT */
+        at += part_length;
+        n -= part_length;
     }
     return CKPT_OK;
 }

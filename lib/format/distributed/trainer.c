@@ -38,10 +38,10 @@ static const struct model_folder *find_model_folder(const char *path, ckpt_str n
         if (!ckpt_glob_match(str_c(model_folders[i].folder_glob), name))
             continue;
         char *inner = shards_join_path(str_c(path), name);
-        bool has = inner && folder_has(inner, model_folders[i].file_glob);
+        bool found = inner && folder_has(inner, model_folders[i].file_glob);
         *no_memory = *no_memory || !inner;
         free(inner);
-        if (has)
+        if (found)
             return &model_folders[i];
     }
     return NULL;

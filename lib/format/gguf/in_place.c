@@ -116,13 +116,13 @@ static ckpt_status edit_pair(ckpt_file *f, const ckpt_pair *x, size_t *next, str
 {
     const struct gguf_file *gguf = f->container;
     bool is_next = *next < gguf->n && str_eq(gguf->pairs[*next].key, x->key);
-    const struct gguf_pair *was = is_next ? &gguf->pairs[*next] : find_pair(gguf, x->key);
+    const struct gguf_pair *old_pair = is_next ? &gguf->pairs[*next] : find_pair(gguf, x->key);
     ckpt_pair old;
-    *next = was ? (size_t)(was - gguf->pairs) + 1 : *next;
-    if (was && ckpt_metadata_at(f, *next - 1, &old) && str_eq(old.text, x->text))
-        edited->pairs[edited->n] = *was;
+    *next = old_pair ? (size_t)(old_pair - gguf->pairs) + 1 : *next;
+    if (old_pair && ckpt_metadata_at(f, *next - 1, &old) && str_eq(old.text, x->text))
+        edited->pairs[edited->n] = *old_pair;
     else
-        CKPT_TRY(make_pair(f, x, was, edited, err));
+        CKPT_TRY(make_pair(f, x, old_pair, edited, err));
     edited->n++;
     return CKPT_OK;
 }
@@ -158,14 +158,15 @@ static ckpt_status edit_pairs(ckpt_file *f, const struct metadata_job *job, stru
 
 /* make_header - makes the header for an edit in place: the pairs of EDITED, and the tensor infos as they
  * are. */
-static ckpt_status make_header(const struct gguf_file *was, const struct gguf_file *edited, buf *b,
+static ckpt_status make_header(const struct gguf_file *original, const struct gguf_file *edited, buf *b,
                                ckpt_error *err)
 {
-    uint64_t from = was->n ? was->pairs[was->n - 1].end_offset : FIXED_SIZE + 8, /* 8: the number of pairs */
-        n = was->header.header_end - from;                                       /* bounded: in this order */
+    uint64_t from = original->n ? original->pairs[original->n - 1].end_offset
+                                : FIXED_SIZE + 8, /* 8: the number of pairs */
+        n = original->header.header_end - from;   /* bounded: in this order */
     CKPT_TRY(put_pairs(edited, b, err));
     unsigned char *entries = buf_extend(b, (size_t)n);
-    CKPT_TRY(entries ? source_read(was->header.src, from, entries, (size_t)n, err) : fail_memory(err));
+    CKPT_TRY(entries ? source_read(original->header.src, from, entries, (size_t)n, err) : fail_memory(err));
     return pad_header(edited, b, err);
 }
 
@@ -174,11 +175,11 @@ static ckpt_status write_copy(ckpt_file *f, struct metadata_job *job, ckpt_error
 {
     const struct gguf_file *gguf = f->container;
     ckpt_write_result result = {0};
-    const struct write_job one = {.path = job->path, .opts = job->opts, .result = &result};
+    const struct write_job copy_job = {.path = job->path, .opts = job->opts, .result = &result};
     ckpt_plan *p;
     const char *notice;
     CKPT_TRY(ckpt_plan_new(f, &p, err));
-    ckpt_status st = gguf_write(p, &one, err);
+    ckpt_status st = gguf_write(p, &copy_job, err);
     for (size_t i = 0; (notice = ckpt_plan_notice_at(p, i)); i++)
         file_notice(f, "%s", notice);
     ckpt_plan_free(p);

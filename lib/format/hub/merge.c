@@ -170,9 +170,9 @@ static ckpt_status check_present(struct index *x)
         char *path = shards_join_path(str_folder(str_c(x->f->path)), x->shards[i].name);
         if (!path)
             return fail_memory(x->err);
-        bool there = access(path, F_OK) == 0;
+        bool exists = access(path, F_OK) == 0;
         free(path);
-        if (!there) {
+        if (!exists) {
             first = i;
             missing++;
             x->shards[i].is_missing = true;
@@ -404,9 +404,9 @@ static ckpt_status add_pair(struct index *x, struct shard *s, uint32_t k)
 static bool is_tie_in_metadata(const struct shard *s, ckpt_str key)
 {
     uint32_t n, i = map_get(s->metadata_of, key);
-    ckpt_str of;
-    return i != MAP_NONE && value_text(value_pairs(s->file->metadata, &n)[i].val, &of) &&
-           map_get(s->pair_of, of) != MAP_NONE;
+    ckpt_str original;
+    return i != MAP_NONE && value_text(value_pairs(s->file->metadata, &n)[i].val, &original) &&
+           map_get(s->pair_of, original) != MAP_NONE;
 }
 
 /* add_lost_row - adds a row without data for a tensor that is in the index, but in no shard. */

@@ -37,7 +37,7 @@
 /* A file of the new set, and the old file of the same name. */
 struct replaced_file {
     const char *path;        /* of the new file */
-    const char *base;        /* its name without the folder */
+    const char *base_name;        /* its name without the folder */
     const char *second_path; /* of the second name of the old file */
     bool existed;            /* there was an old file */
     bool has_second_name;    /* the old file has its second name */
@@ -145,10 +145,10 @@ static ckpt_status read_leftover_index(struct replaced *r, ckpt_error *err)
 {
     struct stat file_stat;
     ckpt_str text;
-    bool there;
+    bool exists;
     const char *path = r->files[r->n - 1].second_path;
-    CKPT_TRY(check_exists(path, &file_stat, &there, err));
-    if (!there || !S_ISREG(file_stat.st_mode))
+    CKPT_TRY(check_exists(path, &file_stat, &exists, err));
+    if (!exists || !S_ISREG(file_stat.st_mode))
         return CKPT_OK;
     map *named = map_new(r->n);
     ckpt_status st = named ? read_old_index(r, path, named, &text, err) : fail_memory(err);
@@ -167,7 +167,7 @@ static ckpt_status make_rewritten_index(struct replaced *r, buf *b, ckpt_error *
     bool ok = file_of != NULL;
     for (size_t i = 0; ok && i + 1 < r->n; i++)
         if (r->files[i].has_second_name)
-            ok = map_put(file_of, str_c(r->files[i].base), (uint32_t)i, NULL);
+            ok = map_put(file_of, str_c(r->files[i].base_name), (uint32_t)i, NULL);
     json_init(&j, r->index_text, 0, r->a, &why);
     while (ok && find_next_shard(&j, &found_map)) {
         uint32_t i = map_get(file_of, j.str);
@@ -184,12 +184,12 @@ static ckpt_status make_rewritten_index(struct replaced *r, buf *b, ckpt_error *
 
 static ckpt_status rewrite_index(struct replaced *r, ckpt_error *err)
 {
-    struct sink_options so = {.force = true, .no_sync = !r->sync};
+    struct sink_options sink_opts = {.force = true, .no_sync = !r->sync};
     buf b;
     buf_init(&b, (size_t)MAX_INDEX_BYTES);
     ckpt_status st = make_rewritten_index(r, &b, err);
     if (st == CKPT_OK)
-        st = sink_write_whole_file(r->files[r->n - 1].path, &so, buf_view(&b), err);
+        st = sink_write_whole_file(r->files[r->n - 1].path, &sink_opts, buf_view(&b), err);
     buf_free(&b);
     return st;
 }
@@ -219,7 +219,7 @@ static ckpt_status list_old_shards(struct replaced *r, ckpt_error *err)
     map *new_names = map_new(r->n);
     bool ok = new_names != NULL;
     for (size_t i = 0; ok && i < r->n; i++)
-        ok = map_put(new_names, str_c(r->files[i].base), 0, NULL);
+        ok = map_put(new_names, str_c(r->files[i].base_name), 0, NULL);
     for (size_t i = 0; ok && i < r->nnames; i++) {
         ckpt_str name = get_first_name(r->names[i]);
         if (is_shard_name(r, name) && map_get(new_names, name) == MAP_NONE)
@@ -269,7 +269,7 @@ static bool keep_old_files(struct replaced *r)
         r->was_rewritten |= was_kept;
         if (was_kept) {
             p->has_second_name = lstat(p->second_path, &st) == 0;
-        } else if (p->existed && map_get(r->listed_names, str_c(p->base)) != MAP_NONE) {
+        } else if (p->existed && map_get(r->listed_names, str_c(p->base_name)) != MAP_NONE) {
             r->made_second_names = keep_old_file(p);
             if (!r->made_second_names)
                 return false;
@@ -337,7 +337,7 @@ static ckpt_status list_files(struct replaced *r, const char *const *paths, ckpt
         if (!p->path || !p->second_path)
             return fail_memory(err);
         r->folder.ptr = p->path;
-        p->base = get_base(p->path).ptr;
+        p->base_name = get_base(p->path).ptr;
         CKPT_TRY(check_exists(p->path, &st, &p->existed, err));
     }
     return CKPT_OK;

@@ -187,8 +187,8 @@ static ckpt_status write_weight_map(const struct shard_set *s, buf *b, ckpt_erro
 
 static ckpt_status write_index(struct shard_set *s, size_t first_alias, ckpt_error *err)
 {
-    struct sink_options so = plan_sink_options(s->p, s->job->opts);
-    so.batch = &s->batch;
+    struct sink_options sink_opts = plan_sink_options(s->p, s->job->opts);
+    sink_opts.batch = &s->batch;
     const char *path = s->paths[s->layout.nshards];
     buf b;
     buf_init(&b, SIZE_MAX / 2);
@@ -196,7 +196,7 @@ static ckpt_status write_index(struct shard_set *s, size_t first_alias, ckpt_err
     if (st == CKPT_OK)
         st = write_weight_map(s, &b, err);
     if (st == CKPT_OK && !s->job->opts->dry_run)
-        st = sink_write_whole_file(path, &so, buf_view(&b), err);
+        st = sink_write_whole_file(path, &sink_opts, buf_view(&b), err);
     s->job->result->bytes += b.len; /* bounded: it is in memory */
     buf_free(&b);
     return st == CKPT_OK ? plan_note_output(s->p, path, err) : st;
@@ -248,11 +248,11 @@ static ckpt_status list_inodes(const ckpt_file *f, map **out, ckpt_error *err)
     *out = map_new(f->nparts + 1);
     for (size_t i = 0; *out && i <= f->nparts; i++) {
         const char *path = i < f->nparts ? f->parts[i]->path : f->path;
-        bool there = path && stat(path, &file_stat) == 0;
-        if (path && !there && errno != ENOENT && errno != ENOTDIR)
+        bool exists = path && stat(path, &file_stat) == 0;
+        if (path && !exists && errno != ENOENT && errno != ENOTDIR)
             return name_file_if_failed(fail_errno(err, CKPT_NO_OFFSET, "cannot examine the input again"),
                                        path, err);
-        if (there && !map_put_num(*out, (uint64_t)file_stat.st_ino, 0, NULL))
+        if (exists && !map_put_num(*out, (uint64_t)file_stat.st_ino, 0, NULL))
             return fail_memory(err);
     }
     return *out ? CKPT_OK : fail_memory(err);
@@ -262,8 +262,8 @@ static ckpt_status list_inodes(const ckpt_file *f, map **out, ckpt_error *err)
 static ckpt_status check_output(const struct shard_set *s, uint32_t k, const map *inodes, ckpt_error *err)
 {
     struct stat file_stat;
-    bool there = stat(s->paths[k], &file_stat) == 0;
-    if (there && map_get_num(inodes, (uint64_t)file_stat.st_ino) != MAP_NONE)
+    bool exists = stat(s->paths[k], &file_stat) == 0;
+    if (exists && map_get_num(inodes, (uint64_t)file_stat.st_ino) != MAP_NONE)
         CKPT_TRY(shards_check_output(s->p->file, s->paths[k], s->layout.nshards == 1, err));
     return check_replaceable(s, s->paths[k], err);
 }
@@ -428,25 +428,25 @@ static ckpt_status remove_single_file(struct shard_set *s, ckpt_error *err)
  * descriptors. */
 static size_t get_max_waiting(const struct shard_set *s)
 {
-    struct rlimit most;
+    struct rlimit file_limit;
     size_t parts = s->p->file->nparts, open = shards_max_open();
     size_t used = (parts < open ? parts : open) + OTHER_FILES; /* bounded: files that are open */
-    if (getrlimit(RLIMIT_NOFILE, &most) != 0 || most.rlim_cur / 2 > used + MAX_WAITING)
+    if (getrlimit(RLIMIT_NOFILE, &file_limit) != 0 || file_limit.rlim_cur / 2 > used + MAX_WAITING)
         return MAX_WAITING;
-    return most.rlim_cur > used + 2 ? (size_t)(most.rlim_cur - used) / 2 : 1;
+    return file_limit.rlim_cur > used + 2 ? (size_t)(file_limit.rlim_cur - used) / 2 : 1;
 }
 
 static ckpt_status write_set(struct shard_set *s, size_t first_alias, ckpt_error *err)
 {
     ckpt_value *input_metadata = s->p->file->metadata, *shard_metadata;
-    size_t outputs = s->p->noutputs, most = get_max_waiting(s);
+    size_t outputs = s->p->noutputs, max_waiting = get_max_waiting(s);
     CKPT_TRY(make_shard_metadata(s, &shard_metadata, err));
     ckpt_status st = make_folder(s, err);
     if (st == CKPT_OK && !s->job->opts->dry_run)
         temp_clean_folder(&s->batch.cleaned_folder, get_folder(s), s->paths, count_files(s));
     s->p->file->metadata = shard_metadata;
     for (uint32_t k = 0; st == CKPT_OK && k < s->layout.nshards; k++) {
-        if (s->batch.n == most)
+        if (s->batch.n == max_waiting)
             st = place_files(s, err);
         if (st == CKPT_OK)
             st = write_shard(s, k, err);

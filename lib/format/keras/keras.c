@@ -69,13 +69,13 @@ static ckpt_status add_member(struct kit *k, zip *z, const char *name)
 /* unpack - replaces *MEMBER, the compressed bytes of entry E, by a source of what they unpack to. */
 static ckpt_status unpack(ckpt_file *f, const struct zip_entry *e, source **member, ckpt_error *err)
 {
-    uint64_t most = file_max_unpacked(f, e->csize);
+    uint64_t max_size = file_max_unpacked(f, e->csize);
     uint32_t crc = 0;
-    if (e->usize > most)
+    if (e->usize > max_size)
         return fail(err, CKPT_ELIMIT, e->header_offset,
                     "unpacks to {%llu bytes}; the limit is {=%llu}\n"
                     "raise it with --max-expanded (max_expanded in ckpt_limits)",
-                    (unsigned long long)e->usize, (unsigned long long)most);
+                    (unsigned long long)e->usize, (unsigned long long)max_size);
     spool *to = spool_new(e->usize);
     if (!to)
         return fail_memory(err);

@@ -73,9 +73,9 @@ static bool has_dtype(ckpt_str name)
 {
     buf b;
     buf_init(&b, HEADER_MAX);
-    bool has = put_descr(name, &b);
+    bool writable = put_descr(name, &b);
     buf_free(&b);
-    return has;
+    return writable;
 }
 
 bool numpy_has_dtype(const ckpt_tensor *t) { return has_dtype(str_c(ckpt_tensor_dtype_name(t))); }

@@ -60,7 +60,7 @@ ckpt_status onnx_unpack(source *src, uint64_t count, unsigned bits, source **out
     struct unpacked_source *unpacked = calloc(1, sizeof *unpacked);
     if (!unpacked)
         return fail_memory(err);
-    unpacked->s = (source){.ops = &unpacked_ops, .size = count, .base = CKPT_NO_OFFSET, .refs = 1};
+    unpacked->s = (source){.ops = &unpacked_ops, .size = count, .position = CKPT_NO_OFFSET, .refs = 1};
     unpacked->packed = source_ref(src);
     unpacked->bits = bits;
     *out = &unpacked->s;

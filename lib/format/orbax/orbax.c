@@ -58,11 +58,11 @@ static bool has_file(const char *path, ckpt_str folder, const char *name, bool *
 {
     char *in = shards_join_path(str_c(path), folder),
          *file = in ? shards_join_path(str_c(in), str_c(name)) : NULL;
-    bool has = file && access(file, F_OK) == 0;
+    bool exists = file && access(file, F_OK) == 0;
     *no_memory = *no_memory || !file;
     free(file);
     free(in);
-    return has;
+    return exists;
 }
 
 /* read_step_number - sets *OUT to the number that NAME is, or that it has after its last '_'. False: it has

@@ -46,8 +46,8 @@ static bool is_number_array(const ckpt_value *v)
 /* find_pair - returns the pair (name, array) that V, a call of tuple(), makes; NULL: V is no such call. */
 static const ckpt_value *find_pair(const ckpt_value *v)
 {
-    bool is = value_calls(v, "builtins", "tuple", 1) || value_calls(v, "__builtin__", "tuple", 1);
-    const ckpt_value *pair = is ? value_arg(v, 0) : NULL;
+    bool is_tuple = value_calls(v, "builtins", "tuple", 1) || value_calls(v, "__builtin__", "tuple", 1);
+    const ckpt_value *pair = is_tuple ? value_arg(v, 0) : NULL;
     ckpt_str name;
     return pair && pair->type == CKPT_V_TUPLE && value_count(pair) == 2 &&
                    value_text(value_item(pair, 0), &name) && is_number_array(value_item(pair, 1))
@@ -289,12 +289,12 @@ static ckpt_status open_slices(struct graph *g, const struct paddle_tensor *tens
 {
     for (uint32_t i = 0; i < tensor->nslices; i++) {
         struct numpy_array a;
-        struct numpy_dtype one;
-        bool readable = numpy_array_of(tensor->slices[i], &a) && numpy_dtype_of(a.dtype, &one);
+        struct numpy_dtype slice_dtype;
+        bool readable = numpy_array_of(tensor->slices[i], &a) && numpy_dtype_of(a.dtype, &slice_dtype);
         if (readable && i == 0)
-            *d = one;
-        if (!readable || a.fortran || one.kind != d->kind || one.bytes != d->bytes || !one.bytes ||
-            one.big_endian)
+            *d = slice_dtype;
+        if (!readable || a.fortran || slice_dtype.kind != d->kind || slice_dtype.bytes != d->bytes ||
+            !slice_dtype.bytes || slice_dtype.big_endian)
             return graph_fail(g, tensor->slices[i], "slice {%" PRIu32 "} is not {=an array like slice 0}", i);
         CKPT_TRY(graph_open_bytes(g, a.data, &piece[i].src));
         if (!piece[i].src || piece[i].src->size % d->bytes)

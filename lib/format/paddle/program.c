@@ -65,8 +65,8 @@ static ckpt_status read_variable(struct program *p, cursor var)
         for (cursor type = field.bytes; proto_is(&field, 2, PROTO_BYTES) && proto_next(&type, &inner);)
             kind = proto_is(&inner, 1, PROTO_VARINT) ? inner.value : kind;
     }
-    bool other = kind == FEED || kind == FETCH || kind == READER || kind == RAW;
-    return persists && !other ? add_name(p, name) : CKPT_OK;
+    bool is_not_tensor = kind == FEED || kind == FETCH || kind == READER || kind == RAW;
+    return persists && !is_not_tensor ? add_name(p, name) : CKPT_OK;
 }
 
 static ckpt_status read_program(struct program *p, ckpt_str text)

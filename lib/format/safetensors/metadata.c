@@ -126,12 +126,12 @@ static ckpt_status write_all(ckpt_file *f, const buf *header, sink *out, const c
 static ckpt_status write_copy(ckpt_file *f, const buf *header, const char *path, const ckpt_write_options *o,
                               ckpt_error *err)
 {
-    const struct sink_options so = {
+    const struct sink_options sink_opts = {
         .force = o->force, .no_sync = o->no_sync, .notice = notices_add, .user = &f->notices};
     sink *out;
     if (o->dry_run)
         return CKPT_OK;
-    CKPT_TRY(sink_file(path, &so, &out, err));
+    CKPT_TRY(sink_file(path, &sink_opts, &out, err));
     return sink_end(out, write_all(f, header, out, o, err), err);
 }
 

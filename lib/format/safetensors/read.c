@@ -300,11 +300,12 @@ static ckpt_status read_metadata(struct header *h)
 static bool records_ties(const struct header *h)
 {
     uint32_t n = 0;
-    ckpt_str key, of;
+    ckpt_str key, original;
     const value_pair *pairs = h->f->metadata ? value_pairs(h->f->metadata, &n) : NULL;
     for (uint32_t i = 0; i < n; i++)
-        if (value_text(pairs[i].key, &key) && value_text(pairs[i].val, &of) && ties_is_tensor_name(key) &&
-            map_get(h->names, of) != MAP_NONE && map_get(h->names, key) == MAP_NONE)
+        if (value_text(pairs[i].key, &key) && value_text(pairs[i].val, &original) &&
+            ties_is_tensor_name(key) && map_get(h->names, original) != MAP_NONE &&
+            map_get(h->names, key) == MAP_NONE)
             return true;
     return false;
 }

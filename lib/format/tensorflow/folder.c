@@ -157,12 +157,12 @@ static void format_time(double seconds, char out[64])
 static void notice_other_checkpoints(ckpt_file *f, const struct state *state)
 {
     buf b;
-    char when[64] = "";
+    char time_text[64] = "";
     size_t shown = 0;
     buf_init(&b, 65536);
     for (size_t i = state->npaths; i-- > 0 && shown < MAX_LISTED;) {
-        format_time(i < state->ntimes ? state->times[i] : -1, when);
-        buf_printf(&b, "%s%.*s%s", shown++ ? ", " : "", STR_ARG(state->paths[i]), when);
+        format_time(i < state->ntimes ? state->times[i] : -1, time_text);
+        buf_printf(&b, "%s%.*s%s", shown++ ? ", " : "", STR_ARG(state->paths[i]), time_text);
     }
     if (state->npaths > shown)
         buf_printf(&b, " and %zu more", state->npaths - shown);

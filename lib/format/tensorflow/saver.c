@@ -359,10 +359,10 @@ static ckpt_status add_numbers(struct saver *s, struct saved_tensor *tensor, str
     ckpt_status st = p ? CKPT_OK : fail_memory(s->err);
     size_t made = 0;
     for (; st == CKPT_OK && made < tensor->nslices; made++) {
-        struct saved_slice *one = tensor->slices[made];
-        one->block.size = one->elements * tensor->type->width; /* bounded: inside of the tensor */
-        p[made] = (struct piece){.offset = one->box.offset, .size = one->box.size};
-        st = source_blocks(s->cache, &one->block, 1, &one->decoder, &p[made].src, s->err);
+        struct saved_slice *slice = tensor->slices[made];
+        slice->block.size = slice->elements * tensor->type->width; /* bounded: inside of the tensor */
+        p[made] = (struct piece){.offset = slice->box.offset, .size = slice->box.size};
+        st = source_blocks(s->cache, &slice->block, 1, &slice->decoder, &p[made].src, s->err);
     }
     t->pieces = p;
     t->npieces = tensor->nslices;
@@ -450,13 +450,13 @@ static bool begins_with_meta(const struct sstable *t)
     struct proto_field f;
     ckpt_str key;
     cursor value;
-    bool more, has = false;
+    bool more, found = false;
     if (sstable_load(t, 0, &b, NULL) == CKPT_OK && sstable_next(&b, &key, &value, &more, NULL) == CKPT_OK &&
         more && !key.len)
-        while (!has && proto_next(&value, &f))
-            has = proto_is(&f, 1, PROTO_BYTES);
+        while (!found && proto_next(&value, &f))
+            found = proto_is(&f, 1, PROTO_BYTES);
     sstable_unload(&b);
-    return has;
+    return found;
 }
 
 /* is_saver_table - returns true if SRC is a table of the first format that can be read. */
@@ -465,10 +465,10 @@ static bool is_saver_table(source *src)
     struct sstable t;
     bool fits = src->size < UINT64_MAX >> 8;
     arena *a = arena_new(fits ? src->size * 16 + 65536 : UINT64_MAX); /* bounded: 60 bits */
-    bool is = a && sstable_has_magic(src) && sstable_open(src, a, &t, NULL) == CKPT_OK && t.nblocks &&
+    bool is_table = a && sstable_has_magic(src) && sstable_open(src, a, &t, NULL) == CKPT_OK && t.nblocks &&
               begins_with_meta(&t);
     arena_free(a);
-    return is;
+    return is_table;
 }
 
 static bool probe(const struct probe *p) { return !p->is_folder && is_saver_table(p->src); }

@@ -186,8 +186,8 @@ static ckpt_status check_member(void *user, size_t i, const struct zip_entry *e,
 
 static ckpt_status verify_archive(struct archive_copy *copy, sink *out, uint64_t size, ckpt_error *err)
 {
-    struct written_source readback = {.s = {.ops = &written_source_ops, .size = size, .base = 0, .refs = 1},
-                                      .out = out};
+    struct written_source readback = {
+        .s = {.ops = &written_source_ops, .size = size, .position = 0, .refs = 1}, .out = out};
     size_t n, expected = copy->w->nstorages + 3; /* 3: data.pkl, byteorder and version */
     CKPT_TRY(zip_visit_entries(&readback.s, check_member, copy, &n, err));
     if (n == expected)

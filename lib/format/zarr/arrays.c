@@ -134,9 +134,10 @@ static ckpt_status add_shard(struct assembly *array, const uint64_t *at, const s
             inside = inside && begin[k] < meta->shape[k];
         }
         /* bounded: zarr_read_index */
-        const struct stored_chunk one = {chunk->src, chunk->offset + part[i].at, part[i].nbytes, chunk->file};
+        const struct stored_chunk part_chunk = {chunk->src, chunk->offset + part[i].at, part[i].nbytes,
+                                                chunk->file};
         if (inside)
-            CKPT_TRY(add_piece(array, begin, &one));
+            CKPT_TRY(add_piece(array, begin, &part_chunk));
         for (uint32_t k = meta->ndim; k-- > 0;) {
             grid[k] += meta->chunk_shape[k]; /* bounded: below 2^63, as above */
             if (grid[k] < meta->key_shape[k])
@@ -299,17 +300,17 @@ ckpt_status zarr_add_array(struct zarr_arrays *arrays, const struct zarr_source 
 ckpt_status zarr_add_bytes(struct zarr_arrays *arrays, struct store *store, size_t i, ckpt_value **node)
 {
     struct joined_tensor *t;
-    struct storage one = {.key = store->db.entries[i].key, .dtype = CKPT_DT_U8};
+    struct storage storage = {.key = store->db.entries[i].key, .dtype = CKPT_DT_U8};
     CKPT_TRY(add_tensor(arrays, node, &t));
-    ckpt_status st = store_find_bytes(store, i, &one.src, &one.off, &one.nbytes);
+    ckpt_status st = store_find_bytes(store, i, &storage.src, &storage.off, &storage.nbytes);
     uint64_t *shape = arena_array(arrays->f->a, 1, sizeof *shape);
     if (!shape)
         return fail_memory(arrays->err);
-    *shape = one.nbytes;
+    *shape = storage.nbytes;
     *t = (struct joined_tensor){.dtype = CKPT_DT_U8, .ndim = 1, .shape = shape, .storage = CKPT_NO_STORAGE};
     if (st == CKPT_OK)
-        st = table_add_storage(&arrays->f->table, &one, &t->storage, arrays->err);
-    return sharded_storage_accept_fault(arrays->f, one.key, CKPT_DT_U8, st, &t->storage, arrays->err);
+        st = table_add_storage(&arrays->f->table, &storage, &t->storage, arrays->err);
+    return sharded_storage_accept_fault(arrays->f, storage.key, CKPT_DT_U8, st, &t->storage, arrays->err);
 }
 
 /* ---------------------------------------------------------------------------- values */

@@ -45,7 +45,7 @@ static inline uint64_t letter_get(const struct letters *l, char name)
 bool product_value(ckpt_str text, const struct letters *letters, uint64_t *out);
 
 /* Conditions under which a row of a table counts. They come in groups (precision, attention …). For each
- * group of which `when` has a bit, the run must have one of these bits. */
+ * group of which `conditions` has a bit, the run must have one of these bits. */
 enum {
     ANY = 0,
     FP32 = 1 << 0, MIXED = 1 << 1, HALF = 1 << 2,              /* precision */
@@ -88,15 +88,15 @@ enum mem_tensor_kind {
 /* A tensor by name, `#` being the number of a block, and shape: "V,3h". */
 struct mem_tensor_rule {
     uint8_t part, kind; /* enum mem_part, mem_tensor_kind */
-    uint32_t when;      /* ANY: in each network of this family */
+    uint32_t conditions;      /* ANY: in each network of this family */
     const char *name, *shape;
 };
 
-/* Memory that the network uses if the conditions `when` hold: what an operation of a part keeps for the
+/* Memory that the network uses if the CONDITIONS hold: what an operation of a part keeps for the
  * backward pass, or what exists at a moment in addition. */
 struct mem_usage {
     uint8_t part_or_moment; /* enum mem_part: kept by it; enum mem_moment: exists then */
-    uint32_t when;
+    uint32_t conditions;
     const char *bytes; /* a product of sizes: "4TV" is 4 * T * V */
     const char *what;  /* a description for readers of the table */
 };
@@ -144,7 +144,7 @@ struct mem_conv {
 struct mem_family {
     const char *name, *title;
     const char *recognized_by; /* a tensor name that no other family has, without BASE */
-    const char *base;          /* prefix that a model saved without its head lacks: "transformer." */
+    const char *base_prefix;   /* prefix that a model saved without its head lacks: "transformer." */
     const char *blocks;        /* the list of blocks in Python: "transformer.h" */
     const char *setup;         /* what a user must set in Python for training, or NULL */
     const char *model_types;   /* values of model_type in config.json: "llama|mistral" */
@@ -171,7 +171,7 @@ struct mem_refusal {
 };
 extern const struct mem_refusal mem_refusals[]; /* ends with an empty row */
 
-/* conditions_hold - returns true if a row with the conditions WHEN counts in a run with those of STATE. */
-bool conditions_hold(uint32_t when, uint32_t state);
+/* conditions_hold - returns true if a row with CONDITIONS counts in a run with those of STATE. */
+bool conditions_hold(uint32_t conditions, uint32_t state);
 
 #endif

@@ -97,10 +97,10 @@ const char *ckpt_mem_block_name(const ckpt_mem *m, uint32_t i)
 }
 bool ckpt_mem_group_at(const ckpt_mem *m, size_t i, ckpt_mem_group *out)
 {
-    bool there = m && out && i < m->file_optimizer.ngroups;
+    bool exists = m && out && i < m->file_optimizer.ngroups;
     if (out)
-        *out = there ? m->file_optimizer.groups[i] : (ckpt_mem_group){0};
-    return there;
+        *out = exists ? m->file_optimizer.groups[i] : (ckpt_mem_group){0};
+    return exists;
 }
 
 /* ---- a run */
@@ -569,17 +569,17 @@ ckpt_status ckpt_mem_estimate(ckpt_mem *m, const ckpt_mem_run *run, ckpt_mem_res
 {
     struct estimate est;
     struct mem_segments s;
-    ckpt_mem_result own;
+    ckpt_mem_result local_result;
     CKPT_TRY(sized_struct_clear(out, err));
     CKPT_REQUIRE(err, m);
-    CKPT_TRY(begin_estimate(&est, m, run, &own, err));
+    CKPT_TRY(begin_estimate(&est, m, run, &local_result, err));
     if (est.run.batch) {
         CKPT_TRY(make_segments(&est, &s, err));
         fill_activations(&est, &s);
     }
     fill_total(&est);
-    CKPT_TRY(check_total(&own, err));
-    sized_struct_copy_out(out, &own, sizeof own);
+    CKPT_TRY(check_total(&local_result, err));
+    sized_struct_copy_out(out, &local_result, sizeof local_result);
     return CKPT_OK;
 }
 
@@ -610,15 +610,15 @@ ckpt_status ckpt_mem_plan(ckpt_mem *m, const ckpt_mem_run *run, uint64_t limit, 
                           ckpt_error *err)
 {
     struct estimate est;
-    ckpt_mem_result own;
+    ckpt_mem_result local_result;
     bool fits = true;
     CKPT_TRY(sized_struct_clear(out, err));
     CKPT_REQUIRE(err, m);
-    CKPT_TRY(begin_estimate(&est, m, run, &own, err));
+    CKPT_TRY(begin_estimate(&est, m, run, &local_result, err));
     if (!est.run.batch)
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "a plan needs a batch");
     CKPT_TRY(find_plan(&est, limit, &fits, err));
-    sized_struct_copy_out(out, &own, sizeof own);
+    sized_struct_copy_out(out, &local_result, sizeof local_result);
     if (!fits)
         return fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "no plan fits into {=%llu} bytes",
                     (unsigned long long)limit);

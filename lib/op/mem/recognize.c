@@ -83,7 +83,7 @@ static const struct mem_tensor *find_recognizing_tensor(const ckpt_mem *m, const
                                                         ckpt_str *prefix, bool *bare)
 {
     for (size_t i = 0; i < m->ntensors; i++) {
-        ckpt_str name = m->tensors[i].name, suffix = str_c(f->recognized_by), base = str_c(f->base);
+        ckpt_str name = m->tensors[i].name, suffix = str_c(f->recognized_by), base = str_c(f->base_prefix);
         if (!str_ends(name, suffix))
             continue;
         ckpt_str before = str_of(name.ptr, name.len - suffix.len);
@@ -103,7 +103,7 @@ static ckpt_str make_table_name(const ckpt_mem *m, const struct mem_family *f, c
     ckpt_str rest = str_skip(name, prefix.len);
     if (!bare)
         return rest;
-    return arena_printf(m->a, "%s%.*s", f->base, (int)(rest.len < 4096 ? rest.len : 4096), rest.ptr);
+    return arena_printf(m->a, "%s%.*s", f->base_prefix, (int)(rest.len < 4096 ? rest.len : 4096), rest.ptr);
 }
 
 /* ---- shapes */
@@ -151,7 +151,8 @@ static bool assign_rules(ckpt_mem *m, const struct mem_family *f, ckpt_str prefi
                                                     : STR_LIT("");
         for (const struct mem_tensor_rule *r = f->tensors; r->name && !t->rule; r++) {
             /* a head is next to the base, not below it: its name in the table does not begin with the base */
-            bool is_outside_base = r->part == HEAD && bare && !str_starts(str_c(r->name), str_c(f->base));
+            bool is_outside_base = r->part == HEAD && bare &&
+                                   !str_starts(str_c(r->name), str_c(f->base_prefix));
             if (matches_rule(r->name, is_outside_base ? str_skip(t->name, prefix.len) : name, numbers)) {
                 t->rule = r;
                 t->stage = numbers[0];
@@ -207,10 +208,10 @@ static bool check_blocks(ckpt_mem *m, const struct mem_family *f)
     for (const struct mem_tensor_rule *r = f->tensors; r->name; r++) {
         uint32_t ignored = 0;
         size_t n = count_rule_tensors(m, r, &ignored), expected = is_in_blocks(r) ? blocks : 1;
-        uint32_t optional = r->when & OPTIONAL_TENSORS;
+        uint32_t optional = r->conditions & OPTIONAL_TENSORS;
         if (n == expected)
             m->conditions |= optional;
-        else if (n || !r->when)
+        else if (n || !r->conditions)
             return refuse_count(m, r, n, expected);
     }
     return true;
@@ -225,9 +226,9 @@ static bool check_layers(ckpt_mem *m, const struct mem_family *f)
         size_t n = count_rule_tensors(m, r, &ignored);
         if (r->kind == MATRIX) {
             blocks = is_in_blocks(r) && !blocks ? n : blocks;
-            expected = r->when ? n : is_in_blocks(r) ? blocks : 1;
+            expected = r->conditions ? n : is_in_blocks(r) ? blocks : 1;
         }
-        if (n != expected && !(r->kind == BUFFER && !n && r->when))
+        if (n != expected && !(r->kind == BUFFER && !n && r->conditions))
             return refuse_count(m, r, n, expected);
     }
     return true;
@@ -276,7 +277,7 @@ static void find_tie(ckpt_mem *m)
     const struct mem_config_entry *tie = config_get(&m->config, TIE_KEY);
     for (size_t i = 0; i < m->ntensors; i++) {
         struct mem_tensor *t = &m->tensors[i];
-        struct mem_tensor *embedding = t->rule->when & UNTIED ? find_embedding(m, t) : NULL;
+        struct mem_tensor *embedding = t->rule->conditions & UNTIED ? find_embedding(m, t) : NULL;
         if (!embedding)
             continue;
         if (embedding->tied_to == t) { /* the file has the head first */
@@ -659,7 +660,7 @@ ckpt_status mem_from_config(ckpt_mem *m, ckpt_error *err)
         return fail_memory(err);
     for (const struct mem_tensor_rule *r = f->tensors; r->name; r++)
         for (uint32_t i = 0; i < (is_in_blocks(r) ? m->nblocks : 1); i++)
-            if (!(r->when & MAY_BE_MISSING) && conditions_hold(r->when, m->conditions))
+            if (!(r->conditions & MAY_BE_MISSING) && conditions_hold(r->conditions, m->conditions))
                 CKPT_TRY(add_tensor(m, r, i, item_bytes, err));
     return CKPT_OK;
 }

@@ -9,7 +9,7 @@ uint64_t usage_sum(const struct mem_usage *list, unsigned part_or_moment, const 
 {
     uint64_t sum = 0, bytes;
     for (const struct mem_usage *row = list; row->bytes; row++)
-        if (row->part_or_moment == part_or_moment && conditions_hold(row->when, state))
+        if (row->part_or_moment == part_or_moment && conditions_hold(row->conditions, state))
             sum = size_add(sum, product_value(str_c(row->bytes), dims, &bytes) ? bytes : TOO_LARGE);
     return sum;
 }

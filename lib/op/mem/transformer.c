@@ -18,7 +18,7 @@ static void add_weight(struct weights_sum *sum, const struct mem_tensor *t, uint
     uint64_t gradient_bytes = size_mul(mem_bytes_of(t, precision).gradient, t->elements);
     if (!t->tied_to && !t->frozen)
         sum->gradient_bytes = size_add(sum->gradient_bytes, gradient_bytes);
-    if (!matrix || (t->tied_to && (t->rule->when & UNTIED)))
+    if (!matrix || (t->tied_to && (t->rule->conditions & UNTIED)))
         return; /* a tied head is counted with the embedding */
     sum->matrix_elements = size_add(sum->matrix_elements, t->elements);
     sum->out_features = size_add(sum->out_features, t->shape[t->rule->kind == CONV1D ? t->ndim - 1 : 0]);
