@@ -139,8 +139,9 @@ static int64_t read_callback(void *user, uint64_t offset, void *buf, size_t n)
 {
     struct callback_file *b = user;
     unsigned ninside = atomic_fetch_add(&b->ninside, 1) + 1;
-    if (ninside > atomic_load(&b->ninside_max))
-        atomic_store(&b->ninside_max, ninside);
+    unsigned max = atomic_load(&b->ninside_max);
+    while (ninside > max && !atomic_compare_exchange_weak(&b->ninside_max, &max, ninside))
+        ;
     int64_t got = (int64_t)pread(fileno(b->stream), buf, n, (off_t)offset);
     atomic_fetch_sub(&b->ninside, 1);
     return got;

@@ -1,5 +1,6 @@
 /* op/mem/plan is run on 10,000 random networks of up to 14 blocks. Its plans are compared with every way to
  * cut the blocks into segments and to keep or recompute each segment. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -162,26 +163,37 @@ static struct mem_timeline deep_timeline(struct mem_block *blocks, bool uneven)
     return t;
 }
 
+/* measure_planning - returns the CPU time in milliseconds that a plan for T takes, the least of five runs,
+ * because other work shares the machine. LIMIT: the highest peak allowed; 0: plan the lowest peak. */
+static double measure_planning(const struct mem_timeline *t, uint64_t limit)
+{
+    double least_ms = INFINITY;
+    for (int run = 0; run < 5; run++) {
+        arena *a = arena_new(1 << 24);
+        struct mem_plan plan;
+        clock_t begun = clock();
+        CU_ASSERT_EQUAL(
+            limit ? plan_cheapest(t, limit, a, &plan, NULL) : plan_lowest_peak(t, a, &plan, NULL), CKPT_OK);
+        double ms = (double)(clock() - begun) * 1000 / CLOCKS_PER_SEC;
+        least_ms = ms < least_ms ? ms : least_ms;
+        arena_free(a);
+    }
+    return least_ms;
+}
+
 static void planning_takes_milliseconds(void)
 {
     struct mem_block blocks[200];
     for (int uneven = 0; uneven < 2; uneven++) {
         struct mem_timeline t = deep_timeline(blocks, uneven);
         ckpt_mem_segment one_segment = {.blocks = 200};
-        struct mem_plan plan;
         struct mem_segments s = {.list = &one_segment, .n = 1};
         uint64_t peak = timeline_peak(&t, &s).bytes; /* if the blocks are one segment */
         for (unsigned tenths = 1; tenths <= 10; tenths++) {
-            arena *a = arena_new(1 << 24);
-            clock_t begun = clock();
-            CU_ASSERT_EQUAL(tenths == 10 ? plan_lowest_peak(&t, a, &plan, NULL)
-                                         : plan_cheapest(&t, peak * tenths / 10, a, &plan, NULL),
-                            CKPT_OK);
-            double ms = (double)(clock() - begun) * 1000 / CLOCKS_PER_SEC;
+            double ms = measure_planning(&t, tenths == 10 ? 0 : peak * tenths / 10);
             if (getenv("MEM_PLAN_TIMES"))
                 printf("\n%d %u %.2f ms", uneven, tenths, ms);
             CU_ASSERT(!unit_checks_time() || ms < 10);
-            arena_free(a);
         }
     }
 }
