@@ -71,7 +71,7 @@ struct type_reader {
     struct hdf5_type last_read;
     struct member first_members[2]; /* of the outermost record */
     bool has_pointers;              /* a record has texts, sequences or references in it */
-    buf members_text;               /* describes the nmembers of the outermost record */
+    buf members_text;               /* describes the members of the outermost record */
 };
 
 static ckpt_status read_header(struct type_reader *t, struct type_header *out)
@@ -237,7 +237,7 @@ static ckpt_status begin_nested(struct type_reader *t, const struct type_header 
     }
     t->has_pointers |= header->class == CLASS_VLEN && t->depth;
     if (!nmembers || (size_t)nmembers > t->c->left)
-        return fail(t->h->err, CKPT_EFORMAT, t->c->pos, "a record of {%u} nmembers in {=%zu bytes}", nmembers,
+        return fail(t->h->err, CKPT_EFORMAT, t->c->pos, "a record of {%u} members in {=%zu bytes}", nmembers,
                     t->c->left);
     if (t->depth == MAX_NESTED)
         return fail(t->h->err, CKPT_ELIMIT, t->c->pos, "{more} than {=%u} datatypes inside of each other",
@@ -265,7 +265,7 @@ static void end_enum(struct type_reader *t, const struct type_header *header)
         t->last_read.dtype = CKPT_DT_BOOL;
 }
 
-/* end_record - sets the datatype of the record of HEADER: a complex number if its nmembers are two floats r
+/* end_record - sets the datatype of the record of HEADER: a complex number if its members are two floats r
  * and i. */
 static void end_record(struct type_reader *t, const struct type_header *header)
 {

@@ -306,7 +306,9 @@ static ckpt_status read_tensor(struct onnx_walk *w, uint64_t end, struct onnx_te
         w->o->error_offset = error_at;
         return st;
     }
-    return t->type ? CKPT_OK : fail(w->err, CKPT_EFORMAT, source_pos(w->o->src, t->at), "{no} {=data type}");
+    return t->type
+               ? CKPT_OK
+               : fail(w->err, CKPT_EFORMAT, source_pos(w->o->src, t->at), "a tensor has {no} {=data type}");
 }
 
 /* make_graph_path - returns the names of the messages that are being read, without the main graph:

@@ -263,7 +263,7 @@ uint32_t f32_bits_of_f8(ckpt_dtype from, uint32_t b)
     }
 }
 
-/* is_torch_float - returns true if DT can be the result of Tensor.to. */
+/* is_torch_float - returns true if DT is a floating-point dtype to which Tensor.to can convert. */
 static bool is_torch_float(ckpt_dtype dt)
 {
     return dt == CKPT_DT_F64 || dt == CKPT_DT_F32 || dt == CKPT_DT_F16 || dt == CKPT_DT_BF16 ||
@@ -272,10 +272,10 @@ static bool is_torch_float(ckpt_dtype dt)
 
 bool conversion_init(struct conversion *c, ckpt_dtype from, ckpt_dtype to)
 {
-    return is_torch_float(to) && conversion_init_blocks(c, from, to);
+    return is_torch_float(to) && conversion_init_float_or_q8_0(c, from, to);
 }
 
-bool conversion_init_blocks(struct conversion *c, ckpt_dtype from, ckpt_dtype to)
+bool conversion_init_float_or_q8_0(struct conversion *c, ckpt_dtype from, ckpt_dtype to)
 {
     const struct dtype_info *a = dtype_info(from), *b = dtype_info(to);
     const struct f8_format *f8_format = f8_format_of(to);

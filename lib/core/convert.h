@@ -52,8 +52,8 @@ struct convert_tally {
  * type of floats. TO cannot be float8_e8m0fnu, which has no sign and no zero, or a float of less than eight
  * bits. False: not supported. */
 bool conversion_init(struct conversion *c, ckpt_dtype from, ckpt_dtype to);
-/* conversion_init_blocks - prepares a conversion as conversion_init does, but TO may also be ggml's q8_0. */
-bool conversion_init_blocks(struct conversion *c, ckpt_dtype from, ckpt_dtype to);
+/* conversion_init_float_or_q8_0 - prepares a conversion as conversion_init does, but TO may also be q8_0. */
+bool conversion_init_float_or_q8_0(struct conversion *c, ckpt_dtype from, ckpt_dtype to);
 /* convert_run - converts N elements, which are whole units, and counts overflows in T. */
 void convert_run(const struct conversion *c, const void *in, size_t n, void *out, struct convert_tally *t);
 /* float_of_bits - returns the float32 with these bits. */

@@ -273,7 +273,7 @@ static ckpt_status start_range(struct copy_range *r, size_t i, const struct para
     r->worker = &p->workers[parallel_worker(r->run)];
     r->number = p->picked ? p->picked[i] : i;
     *x = get_item(p, i);
-    bool converts = x->from != x->to && conversion_init_blocks(&r->worker->conversion, x->from, x->to);
+    bool converts = x->from != x->to && conversion_init_float_or_q8_0(&r->worker->conversion, x->from, x->to);
     r->conversion = converts ? &r->worker->conversion : NULL;
     const ckpt_tensor *t = x->storage ? NULL : &p->job->file->table.rows[x->row].t;
     uint64_t width = t ? dtype_info((ckpt_dtype)t->dtype)->block_bytes : 1;

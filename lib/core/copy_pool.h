@@ -14,7 +14,7 @@
 struct copy_item {
     struct storage *storage; /* the storage to copy, which no other item has; NULL: ROW is copied */
     uint32_t row;
-    ckpt_dtype from, to; /* differ if elements are converted, as conversion_init_blocks can */
+    ckpt_dtype from, to; /* differ if elements are converted, as conversion_init_float_or_q8_0 can */
     uint64_t offset;     /* where it goes in the sink; its range was skipped */
     uint64_t crc_offset; /* sink offset at which the CRC-32 of the written bytes is stored; 0: none */
     ckpt_str name;       /* named in errors of reading the item; .len 0: none */

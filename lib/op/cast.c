@@ -18,7 +18,7 @@ static const char *why_not_castable(const ckpt_tensor *t, ckpt_dtype dtype)
         return "is not a dense tensor";
     if (!t->has_data)
         return "has no bytes";
-    if (!conversion_init_blocks(&c, (ckpt_dtype)t->dtype, dtype))
+    if (!conversion_init_float_or_q8_0(&c, (ckpt_dtype)t->dtype, dtype))
         return "does not hold numbers";
     uint16_t block = dtype_info(dtype)->block_elems; /* the last dimension is divided into blocks */
     return block == 1 || (t->has_shape && t->ndim && t->shape[t->ndim - 1] % block == 0)
@@ -49,7 +49,7 @@ static ckpt_status fail_not_castable(const struct plan_entry *e, const ckpt_tens
 static ckpt_status check_target(ckpt_dtype dtype, ckpt_error *err)
 {
     struct conversion c;
-    if (conversion_init_blocks(&c, CKPT_DT_F32, dtype))
+    if (conversion_init_float_or_q8_0(&c, CKPT_DT_F32, dtype))
         return CKPT_OK;
     return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
                 "%s is not a type that tensors are cast to\n"

@@ -202,7 +202,7 @@ static ckpt_status fail_no_tensor_matches(const ckpt_plan *p, const char *glob, 
     ckpt_status st = fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "no tensor matches \"%s\"", glob);
     if (p->root_name.len)
         error_add_hint(err, "names are relative to \"%.*s\"", STR_ARG(p->root_name));
-    error_add_hint(err, "`ckpt ls` lists the names"); /* if there is no hint yet */
+    error_add_hint(err, "`ckpt ls` lists the names"); /* not added after the hint above */
     return name_file_if_failed(st, p->file->path, err);
 }
 

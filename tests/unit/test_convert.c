@@ -42,7 +42,7 @@ static void q8_0_blocks_equal_those_of_gguf(void)
     struct conversion c;
     struct convert_tally t = {0};
     CU_ASSERT_FALSE(conversion_init(&c, CKPT_DT_F32, CKPT_DT_Q8_0));
-    CU_ASSERT_TRUE_FATAL(conversion_init_blocks(&c, CKPT_DT_F32, CKPT_DT_Q8_0));
+    CU_ASSERT_TRUE_FATAL(conversion_init_float_or_q8_0(&c, CKPT_DT_F32, CKPT_DT_Q8_0));
     for (uint32_t i = 0; i < N; i++) {
         uint32_t h = i * 2654435761u;
         put_float(in + 4 * i, ldexpf((float)(int32_t)((h >> 8) - (1u << 23)), (int)(i / 32 % 60) - 40));

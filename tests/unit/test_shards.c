@@ -368,7 +368,7 @@ static void sets_of_huggingface_hub_are_reproduced_byte_for_byte(void)
                                         "model-00002-of-00003.safetensors",
                                         "model-00003-of-00003.safetensors", "model.safetensors.index.json"};
     char theirs[1024];
-    for (int from_bin = 0; from_bin < 2; from_bin++) { /* the set of .bin files has ties */
+    for (int from_bin = 0; from_bin < 2; from_bin++) { /* the set of .bin files has tied tensors */
         make_dir();
         ckpt_file *f = open_corpus_file(from_bin ? "torch/t215/eco/hub_bin_sharded"
                                                  : "torch/t215/eco/hub_safetensors_sharded");

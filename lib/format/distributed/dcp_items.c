@@ -304,7 +304,7 @@ static ckpt_status items_read(source *src, uint64_t off, void *to, size_t n, ckp
         if (chunk_size)
             CKPT_TRY(read_item(self, i, off - self->items.items[i].source_offset, out, chunk_size, err));
         out += chunk_size;
-        off += chunk_size; /* bounded: inside of the source */
+        off += chunk_size; /* bounded: stays inside of the source */
         n -= chunk_size;
     }
     return CKPT_OK;
@@ -346,8 +346,8 @@ static ckpt_status check_item_crc(const struct dcp_items *items, size_t i, ckpt_
     return name_file_if_failed(st, items->files[item->file]->path, err);
 }
 
-/* fill_record - sets *OUT to where the checkpoint's file has the elements of item I. F is the torch archive
- * that the item consists of. If the elements are compressed, checks their CRC and leaves out->src NULL. */
+/* fill_record - sets *OUT to where the elements of item I are. F is the torch archive of the item, which is
+ * embedded in a file of the checkpoint. If they are compressed, checks their CRC and leaves out->src NULL. */
 static ckpt_status fill_record(const struct dcp_items *items, size_t i, ckpt_file *f,
                                struct check_record *out, ckpt_error *err)
 {

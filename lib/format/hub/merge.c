@@ -111,7 +111,7 @@ void shards_warn_of_old_index(ckpt_plan *p, const char *path)
     char index_word[SHELL_WORD_MAX], stem_word[SHELL_WORD_MAX], suffix_word[SHELL_WORD_MAX];
     if (!stem)
         return;
-    plan_notice(p, "%s, of an older set, is there too, and some loaders take it first: rm %s %s-*-of-*%s",
+    plan_notice(p, "%s, of an older set, is still there, and some loaders prefer it: rm %s %s-*-of-*%s",
                 index, shell_path(index, index_word), shell_path(stem, stem_word),
                 path[stem_len] ? shell_word(str_c(path + stem_len), "", "", suffix_word) : "");
 }

@@ -359,10 +359,10 @@ static ckpt_status write_shard(struct shard_set *s, uint32_t k, ckpt_error *err)
         s->p->keep[s->layout.entries[i].row] = s->layout.units[s->layout.unit_of[i]].shard == k;
     s->p->entries_stale = true;
     CKPT_TRY(s->format->write(s->p, &job, err));
-    if (k) /* the first shard listed what is dropped */
+    if (k) /* the first shard has counted what is dropped */
         s->p->ndropped = dropped;
     s->job->result->tensors += result.tensors;
-    s->job->result->bytes += result.bytes; /* bounded: they were written */
+    s->job->result->bytes += result.bytes; /* bounded: so many were written */
     for (uint32_t u = 0; u < s->layout.nunits; u++)
         if (s->layout.units[u].shard == k && s->layout.units[u].parent == u)
             s->done_bytes += s->layout.units[u].size;
@@ -413,7 +413,7 @@ static ckpt_status remove_single_file(struct shard_set *s, ckpt_error *err)
 {
     char word[SHELL_WORD_MAX];
     if (s->single_path && s->single_is_input)
-        plan_notice(s->p, "%s, the input, is there too, and some loaders take it first: rm %s",
+        plan_notice(s->p, "%s, the input, is still there, and some loaders prefer it to the set: rm %s",
                     s->single_path, shell_path(s->single_path, word));
     else if (s->single_path && !s->job->opts->dry_run && unlink(s->single_path) != 0 && errno != ENOENT) {
         s->single_stays = true;

@@ -107,7 +107,7 @@ static ckpt_status find_external_values(struct onnx_reading *r, const struct onn
     CKPT_TRY(read_decimal(r, t, "length", t->length, &stored->nbytes));
     if (!t->location.len)
         return fail(r->err, CKPT_EFORMAT, source_pos(r->f->src, t->external_at),
-                    "external data at {no} {=location}");
+                    "external data without a {=location}: it has {none}");
     if (stored->nbytes != need)
         return fail(r->err, CKPT_EFORMAT, source_pos(r->f->src, t->external_at),
                     "external data of {%" PRIu64 " bytes}; its dtype and shape take {=%" PRIu64 "}",
