@@ -145,8 +145,8 @@ static bool check_names(struct zip_audit *z)
         if (ok && old != MAP_NONE)
             report_flaw(z, v->name, v->described_at,
                         str_eq(z->views[old].name, v->name)
-                            ? "has the name of another member, that of the entry at"
-                            : "has the name of another but for case or slashes, at",
+                            ? "has the name of another member, whose header is at"
+                            : "has the name of another member, but for case or slashes, whose header is at",
                         z->views[old].described_at);
     }
     map_free(seen);
@@ -177,14 +177,15 @@ static ckpt_status read_entry(struct zip_audit *z, reader *r, uint64_t prefix_si
         report_flaw(z, v->name, from, "unused bytes in a zip64 field:", unused);
     check_extra(z, v->name, from, cursor_of(b, h.extra_len, 0));
     if (v->flags & ZIP_FLAG_UTF8 && !utf8_check(v->name, false, NULL))
-        report_flaw(z, v->name, from, "its name is flagged as UTF-8 and is not", 0);
+        report_flaw(z, v->name, from, "its name is flagged as UTF-8, but is not valid UTF-8", 0);
     if (h.disk)
         report_flaw(z, v->name, from, "is on another disk, number", h.disk);
     v->local_header_at += prefix_size; /* bounded: modulo 2^64; an offset after the end is not reachable */
     if (h.attributes >> 28 == UNIX_SYMLINK)
         report_flaw(z, v->name, from, "is a symbolic link", 0);
     if (h.comment_len)
-        report_bytes(z, v->name, from, "has a comment, in which bytes can hide:", r->pos, h.comment_len);
+        report_bytes(z, v->name, from, "has a comment, which can hide data; its length is", r->pos,
+                     h.comment_len);
     return reader_skip(r, h.comment_len) ? CKPT_OK : r->status;
 }
 
@@ -200,7 +201,7 @@ static ckpt_status read_entries(struct zip_audit *z, uint64_t from, uint64_t to,
         const unsigned char *h = reader_peek(&r, reader_left(&r) < 4 ? (size_t)reader_left(&r) : 4);
         if (!h || reader_left(&r) < 4 || load_u32le(h) != ZIP_CENTRAL) {
             report_flaw(z, str_of("", 0), r.pos,
-                        "bytes of the central directory that are no entries:", reader_left(&r));
+                        "the central directory has bytes that belong to no entry:", reader_left(&r));
             break;
         }
         st = read_entry(z, &r, prefix_size);
@@ -260,11 +261,9 @@ static void check_locator(struct zip_audit *z, const struct zip_end *end)
     if (end->records_at == end->record_at || source_read(z->src, from, b, sizeof b, NULL) != CKPT_OK)
         return;
     uint64_t offset = zip64_parse_locator(b).offset;
-    if (!checked_add(offset, end->prefix_size, &at) || at != end->records_at) {
-        struct zip_view archive = {
-            .name = str_of("", 0), .local_header_at = from, .described_at = end->records_at};
-        report_difference(z, &archive, "the offset of the zip64 end record", offset, end->records_at);
-    }
+    if (!checked_add(offset, end->prefix_size, &at) || at != end->records_at)
+        report_flaw(z, str_of("", 0), from,
+                    "the zip64 end record is not at the offset in its locator:", offset);
 }
 
 /* A local header with its variable fields. */
@@ -362,9 +361,11 @@ static bool locate_payload(struct zip_audit *z, struct zip_view *v, struct local
     if (!compare_headers(z, v, l, &local))
         return false;
     if (!v->reachable)
-        report_flaw(z, v->name, v->described_at, "reaches beyond the end of the file", v->csize);
+        report_flaw(z, v->name, v->described_at, "ends after the end of the file; its stored size is",
+                    v->csize);
     if (v->method == ZIP_STORED && v->csize != v->usize && !(v->flags & ZIP_FLAG_ENCRYPTED))
-        report_difference(z, v, "stored, yet its two sizes are", v->csize, v->usize);
+        report_flaw(z, v->name, v->described_at,
+                    "is stored uncompressed, but its uncompressed size is not its stored size:", v->usize);
     return add_local_view(z, v, local);
 }
 
@@ -393,7 +394,7 @@ static bool add_unlisted(struct zip_audit *z, uint64_t at, const struct local_he
     if (v->csize == 0 && v->data_offset < end)
         v->csize = end - v->data_offset; /* the sizes are after the payload: take all bytes up to END */
     v->reachable = range_within(v->data_offset, v->csize, z->src->size);
-    report_flaw(z, v->name, at, "is in the file, not in the central directory; stored bytes:", v->csize);
+    report_flaw(z, v->name, at, "is not listed in the central directory; its stored size is", v->csize);
     *next = v->reachable ? v->data_offset + v->csize : v->data_offset; /* bounded: reachable, or just read */
     return true;
 }
@@ -469,7 +470,7 @@ static ckpt_status check_gap(struct zip_audit *z, const struct zip_view *before,
     ckpt_str name = before ? before->name : str_of("", 0);
     CKPT_TRY(find_unlisted_headers(z, from, to, l, &found, err));
     if (!found && name.len)
-        report_bytes(z, str_of("", 0), from, "bytes between members that belong to none:", from, to - from);
+        report_bytes(z, str_of("", 0), from, "bytes that belong to no member:", from, to - from);
     else if (!found)
         report_flaw(z, str_of("", 0), from, "bytes before the first member:", to - from);
     return CKPT_OK;
@@ -504,7 +505,7 @@ static ckpt_status check_extents(struct zip_audit *z, uint64_t directory, struct
         else
             st = check_gap(z, before, last, v->local_header_at, l, err);
         uint64_t end = v->data_offset + v->csize; /* bounded: reachable */
-        end += check_descriptor(z, v);     /* bounded: the descriptor was read there */
+        end += check_descriptor(z, v);            /* bounded: the descriptor was read there */
         last = end > last ? end : last;
         before = v;
     }
@@ -566,8 +567,8 @@ static ckpt_status audit_directory(struct zip_audit *z, struct local_header *l, 
                        ZIP_END_SIZE; /* bounded: the record was read there */
     if (comment)
         report_bytes(z, str_of("", 0), end->record_at,
-                     "the archive has a comment, in which bytes can hide:", end->archive_end - comment,
-                     comment); /* bounded: as above */
+                     "the archive has a comment, which can hide data; its length is",
+                     end->archive_end - comment, comment); /* bounded: as above */
     if (end->archive_end < z->src->size)
         report_flaw(z, str_of("", 0), end->archive_end,
                     "bytes after the archive:", z->src->size - end->archive_end);

@@ -266,7 +266,7 @@ static void bytes_between_members_are_scanned(void)
     b.data[b.len - 6] =
         (unsigned char)(dir + inserted); /* in the end record: the offset of the central directory */
     struct scan_results s = scan_buffer(b.data, b.len, 0);
-    CHECK_FINDING(s, 2, "zip-structure", dir, "bytes between members that belong to none");
+    CHECK_FINDING(s, 2, "zip-structure", dir, "bytes that belong to no member");
     CHECK_FINDING(s, 2, "known-exec", sizeof(CALL_OS_SYSTEM) - 3, "");
     CU_ASSERT_STRING_EQUAL(s.all[1].where, "bytes@0x29");
     CU_ASSERT(s.result.verdict == CKPT_SCAN_KNOWN_EXEC);

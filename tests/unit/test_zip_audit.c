@@ -130,8 +130,8 @@ static void build_archive(buf *b, const struct archive_changes *o)
         b->data[o->at + k] = (unsigned char)(o->value >> (8 * k));
 }
 
-/* The flaws that were reported, each in a line "member: text @offset/other offset =value/other value". The
- * offset -1 means that there is none. */
+/* The flaws that were reported, each in a line: "member: message value (byte offset)", where a value of 0 is
+ * not shown, or "member: what: value (byte offset), other value (byte other offset)". */
 struct reported_flaws {
     char lines[4096];
     size_t members_found;
@@ -140,10 +140,15 @@ struct reported_flaws {
 static void record_flaw(void *user, const struct zip_flaw *f)
 {
     struct reported_flaws *t = user;
-    size_t n = strlen(t->lines);
-    snprintf(t->lines + n, sizeof t->lines - n, "%.*s: %s @%lld/%lld =%llu/%llu\n", (int)f->name.len,
-             f->name.ptr, f->message ? f->message : f->what, (long long)f->at, (long long)f->other_at,
-             (unsigned long long)f->value, (unsigned long long)f->other_value);
+    size_t n = strlen(t->lines), left = sizeof t->lines - n;
+    unsigned long long at = f->at, other_at = f->other_at, value = f->value, other_value = f->other_value;
+    if (!f->message)
+        snprintf(t->lines + n, left, "%.*s: %s: %llu (byte %llu), %llu (byte %llu)\n", STR_ARG(f->name),
+                 f->what, value, at, other_value, other_at);
+    else if (value)
+        snprintf(t->lines + n, left, "%.*s: %s %llu (byte %llu)\n", STR_ARG(f->name), f->message, value, at);
+    else
+        snprintf(t->lines + n, left, "%.*s: %s (byte %llu)\n", STR_ARG(f->name), f->message, at);
 }
 
 static struct reported_flaws audit_changed_archive(const struct archive_changes *o)
@@ -202,25 +207,26 @@ static void valid_archives_have_no_flaws(void)
 static void differences_of_local_and_central_headers_are_reported(void)
 {
     static const struct flaw_case cases[] = {
-        {{.at = CENTRAL_A + METHOD, .width = 2, .value = 8}, "a: the method @0/70 =0/8\n"},
-        {{.at = CENTRAL_A + FLAGS, .width = 2, .value = 2}, "a: the flags @0/70 =0/2\n"},
-        {{.at = CENTRAL_A + TIME, .width = 4, .value = 7}, "a: the time @0/70 =0/7\n"},
-        {{.at = CENTRAL_A + CRC, .width = 4, .value = 9}, "a: the CRC-32 @0/70"},
-        {{.at = CENTRAL_A + CSIZE, .width = 4, .value = 3}, "a: the stored size @0/70 =4/3\n"},
-        {{.at = CENTRAL_A + CSIZE, .width = 4, .value = 3}, "a: stored, yet its two sizes are @0/70 =3/4\n"},
-        {{.at = CENTRAL_A + USIZE, .width = 4, .value = 3}, "a: the size @0/70 =4/3\n"},
+        {{.at = CENTRAL_A + METHOD, .width = 2, .value = 8}, "a: the method: 0 (byte 0), 8 (byte 70)\n"},
+        {{.at = CENTRAL_A + FLAGS, .width = 2, .value = 2}, "a: the flags: 0 (byte 0), 2 (byte 70)\n"},
+        {{.at = CENTRAL_A + TIME, .width = 4, .value = 7}, "a: the time: 0 (byte 0), 7 (byte 70)\n"},
+        {{.at = CENTRAL_A + CRC, .width = 4, .value = 9}, "a: the CRC-32: "},
+        {{.at = CENTRAL_A + CSIZE, .width = 4, .value = 3}, "a: the stored size: 4 (byte 0), 3 (byte 70)\n"},
+        {{.at = CENTRAL_A + CSIZE, .width = 4, .value = 3},
+         "a: is stored uncompressed, but its uncompressed size is not its stored size: 4 (byte 70)"},
+        {{.at = CENTRAL_A + USIZE, .width = 4, .value = 3}, "a: the size: 4 (byte 0), 3 (byte 70)\n"},
         {{.at = LOCAL_B + ZIP_LOCAL_SIZE, .width = 1, .value = 'c'},
-         "b: is called \"c\" by its local header @35/-1"},
+         "b: is called \"c\" by its local header (byte 35)"},
         {{.at = CENTRAL_B + LOCAL_OFFSET, .width = 4, .value = 36},
-         "b: has no local header where the central directory records one, at @117/-1 =36/0"},
+         "b: has no local header where the central directory records one, at 36 (byte 117)"},
         {{.at = CENTRAL_B + LOCAL_OFFSET, .width = 4, .value = 170},
-         "b: has no local header where the central directory records one, at @117/-1 =170/0"},
+         "b: has no local header where the central directory records one, at 170 (byte 117)"},
         {{.at = LOCAL_B + 28 /* the length of the extra field */, .width = 2, .value = 60000},
-         "b: has no local header where the central directory records one, at @117/-1 =35/0"},
+         "b: has no local header where the central directory records one, at 35 (byte 117)"},
         {{.at = CENTRAL_B + CSIZE, .width = 4, .value = 60000},
-         "b: reaches beyond the end of the file @117/-1 =60000/0"},
+         "b: ends after the end of the file; its stored size is 60000 (byte 117)"},
         {{.at = END + 8 /* both numbers of entries */, .width = 4, .value = 0x10001},
-         ": the number of entries @164/70 =1/2\n"},
+         ": the number of entries: 1 (byte 164), 2 (byte 70)\n"},
     };
     CHECK_FLAWS(cases);
 }
@@ -228,22 +234,22 @@ static void differences_of_local_and_central_headers_are_reported(void)
 static void unusual_entries_are_reported(void)
 {
     static const struct flaw_case cases[] = {
-        {{.at = CENTRAL_A + DISK, .width = 2, .value = 2}, "a: is on another disk, number @70/-1 =2/0"},
-        {{.at = CENTRAL_A + ATTRIBUTES, .width = 4, .value = 0xA1FF0000}, "a: is a symbolic link @70/-1"},
-        {{.comment = "hidden"}, "a: has a comment, in which bytes can hide: @70/-1 =6/0"},
+        {{.at = CENTRAL_A + DISK, .width = 2, .value = 2}, "a: is on another disk, number 2 (byte 70)"},
+        {{.at = CENTRAL_A + ATTRIBUTES, .width = 4, .value = 0xA1FF0000}, "a: is a symbolic link (byte 70)"},
+        {{.comment = "hidden"}, "a: has a comment, which can hide data; its length is 6 (byte 70)"},
         {{.end_comment = {"hidden", 6}},
-         ": the archive has a comment, in which bytes can hide: @164/-1 =6/0"},
-        {{.after_archive = "hidden"}, ": bytes after the archive: @186/-1 =6/0"},
+         ": the archive has a comment, which can hide data; its length is 6 (byte 164)"},
+        {{.after_archive = "hidden"}, ": bytes after the archive: 6 (byte 186)"},
         {{.name = "\xff", .at = CENTRAL_A + FLAGS, .width = 2, .value = 0x800},
-         ": its name is flagged as UTF-8 and is not @70/-1"},
+         ": its name is flagged as UTF-8, but is not valid UTF-8 (byte 70)"},
         {{.at = CENTRAL_B, .width = 1, .value = 'Q'},
-         ": bytes of the central directory that are no entries: @117/-1 =47/0"},
+         ": the central directory has bytes that belong to no entry: 47 (byte 117)"},
         {{.at = CENTRAL_B + NAME_LENGTH, .width = 2, .value = 60000},
-         ": the central directory ends inside an entry @70/-1"},
+         ": the central directory ends inside an entry (byte 70)"},
         {{.at = CENTRAL_B + EXTRA_LENGTH, .width = 2, .value = 60000},
-         ": the central directory ends inside an entry @70/-1"},
+         ": the central directory ends inside an entry (byte 70)"},
         {{.at = CENTRAL_B + COMMENT_LENGTH, .width = 2, .value = 60000},
-         ": the central directory ends inside an entry @70/-1"},
+         ": the central directory ends inside an entry (byte 70)"},
     };
     CHECK_FLAWS(cases);
 }
@@ -255,10 +261,10 @@ static void second_end_records_are_reported(void)
 {
     static const struct flaw_case cases[] = {
         {{.end_comment = {"PK\5\6" EIGHT_ZEROS EIGHT_ZEROS "\1\0.", 23}},
-         ": is a second end record; the archive's is at byte"},
+         ": is a second end record; the archive's is at byte 186 (byte 164)"},
         /* one entry, 47 bytes at offset 70: the central header of "a" */
         {{.end_comment = {"PK\5\6\0\0\0\0\1\0\1\0\x2f\0\0\0\x46\0\0\0\7\0.", 23}},
-         ": is a second end record; the archive's is at byte @186/-1 =164/0"},
+         ": is a second end record; the archive's is at byte 164 (byte 186)"},
     };
     /* offset 35 is that of a local header; offset 65535 is beyond the file */
     static const struct archive_changes without_directory[] = {
@@ -284,9 +290,11 @@ static void unsafe_names_are_reported(void)
         {{.name = "a\x1b"}, "a\x1b: has a control character"},
         {{.name = "a\x7f"}, "a\x7f: has a control character"},
         {{.name = ""}, ": has no name"},
-        {{.name = "b"}, "b: has the name of another member, that of the entry at @117/-1 =70/0"},
-        {{.name = "B"}, "b: has the name of another but for case or slashes, at @117/-1 =70/0"},
-        {{.name = "x/y", .second_name = "X\\y"}, "X\\y: has the name of another but for case or slashes"},
+        {{.name = "b"}, "b: has the name of another member, whose header is at 70 (byte 117)"},
+        {{.name = "B"},
+         "b: has the name of another member, but for case or slashes, whose header is at 70 (byte 117)"},
+        {{.name = "x/y", .second_name = "X\\y"},
+         "X\\y: has the name of another member, but for case or slashes"},
     };
     CHECK_FLAWS(cases);
 }
@@ -296,14 +304,13 @@ static void malformed_extra_fields_are_reported(void)
     static const struct flaw_case cases[] = {
         {{.central_extra = {"\x75\x70\1\0x", 5}}, "a: has another name in an extra field"},
         {{.local_extra = {"\x75\x70\1\0x", 5}},
-         "a: has another name in an extra field, which some readers prefer @0/-1"},
+         "a: has another name in an extra field, which some readers prefer (byte 0)"},
         {{.central_extra = {"\2\0\5\0x", 5}},
-         "a: bytes of an extra field beyond the end of its header: @70/-1 =4/0"},
+         "a: bytes of an extra field beyond the end of its header: 4 (byte 70)"},
         {{.central_extra = {"\1\0\5\0x", 5}},
-         "a: bytes of an extra field beyond the end of its header: @70/-1 =4/0"},
-        {{.central_extra = {"\2\0\0\0xyz", 7}}, "a: bytes after the last extra field: @70/-1 =3/0"},
-        {{.central_extra = {"\1\0\3\0xyz", 7}},
-         "a: unused bytes in a zip64 field: @70/-1 =3/0"},
+         "a: bytes of an extra field beyond the end of its header: 4 (byte 70)"},
+        {{.central_extra = {"\2\0\0\0xyz", 7}}, "a: bytes after the last extra field: 3 (byte 70)"},
+        {{.central_extra = {"\1\0\3\0xyz", 7}}, "a: unused bytes in a zip64 field: 3 (byte 70)"},
     };
     static const struct archive_changes zip64_disk_number_only = {.central_extra = {"\1\0\4\0\0\0\0\0", 8}};
     CHECK_FLAWS(cases);
@@ -342,17 +349,17 @@ static void reads_zip64_fields(void)
 static void bytes_between_members_are_reported(void)
 {
     static const struct flaw_case cases[] = {
-        {{.before_archive = "before"}, ": bytes before the first member: @0/-1 =6/0"},
-        {{.between_members = "between"}, ": bytes between members that belong to none: @35/-1 =7/0"},
-        {{.before_directory = "last"}, ": bytes between members that belong to none: @70/-1 =4/0"},
+        {{.before_archive = "before"}, ": bytes before the first member: 6 (byte 0)"},
+        {{.between_members = "between"}, ": bytes that belong to no member: 7 (byte 35)"},
+        {{.before_directory = "last"}, ": bytes that belong to no member: 4 (byte 70)"},
         {{.before_directory = "more bytes than a header has, without a signature"},
-         ": bytes between members that belong to none: @70"},
+         ": bytes that belong to no member: "},
         {{.at = CENTRAL_B + LOCAL_OFFSET, .width = 4, .value = 0},
          "overlaps the previous member, which ends at"},
         {{.descriptor = "xxxxxxxxxxxxxxxx"},
-         "a: no data descriptor follows, although bit 3 of the flags is set @35/"},
-        {{.descriptor = "PK\7\10xxxxxxxxxxxx"}, "a: the CRC-32 in the data descriptor @35/"},
-        {{.descriptor = "PK\7\10\xf1\x08\x0d\x9bxxxxxxxx"}, "a: the data descriptor states other sizes @35/"},
+         "a: no data descriptor follows, although bit 3 of the flags is set"},
+        {{.descriptor = "PK\7\10xxxxxxxxxxxx"}, "a: the CRC-32 in the data descriptor"},
+        {{.descriptor = "PK\7\10\xf1\x08\x0d\x9bxxxxxxxx"}, "a: the data descriptor states other sizes"},
     };
     CHECK_FLAWS(cases);
 }
@@ -376,7 +383,7 @@ static void check_unlisted(bool descriptor)
     CU_ASSERT_EQUAL(zip_audit(&z, &err), CKPT_OK);
     char line[100];
     snprintf(line, sizeof line,
-             "hidden: is in the file, not in the central directory; stored bytes: @%d/-1 =4/0", (int)at);
+             "hidden: is not listed in the central directory; its stored size is 4 (byte %d)", (int)at);
     CU_ASSERT(strstr(t.lines, line) != NULL);
     CU_ASSERT_FATAL(z.n == 1);
     CU_ASSERT(str_is(z.views[0].name, "hidden") && z.views[0].data_offset == at + 36 && z.views[0].reachable);
