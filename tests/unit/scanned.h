@@ -5,10 +5,12 @@
 #include "bytes.h"
 #include "unit.h"
 
-/* A pickle that calls os.system("id"). */
+/* A pickle that calls os.system("id"), and the offset of its REDUCE, where "known-exec" is reported. */
 #define CALL_OS_SYSTEM                                                                                       \
     "\x80\x02"                                                                                               \
     "cos\nsystem\nU\x02id\x85R."
+
+#define REDUCE_OFFSET 18u
 
 #define MAX_FINDINGS 12
 

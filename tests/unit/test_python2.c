@@ -5,6 +5,8 @@
 #include "graph.h"
 #include "unit.h"
 
+/* check_name - checks that MODULE.NAME is translated to TO_MODULE.TO_NAME or, if TO_MODULE is NULL, is kept.
+ * */
 static void check_name(const char *module, const char *name, const char *to_module, const char *to_name)
 {
     ckpt_str m = str_c(module), n = str_c(name);
@@ -13,7 +15,7 @@ static void check_name(const char *module, const char *name, const char *to_modu
     CU_ASSERT(str_is(n, to_name ? to_name : name));
 }
 
-/* A name is looked up by itself before its module is; most names do not change. */
+/* Python looks up a name with its module first, and then the module alone. */
 static void names_are_translated_as_by_python(void)
 {
     check_name("commands", "getoutput", "subprocess", "getoutput");
@@ -32,7 +34,8 @@ static void names_are_translated_as_by_python(void)
 }
 
 /* CPython (Lib/_compat_pickle.py) translates names only below protocol 3, so names must be translated when
- * protocol 2 is rewritten as protocol 3. */
+ * protocol 2 is rewritten as protocol 3. In the pickles, "\x80" is PROTO, with the protocol, "c" GLOBAL,
+ * "\x8f" EMPTY_SET, "\x8c" SHORT_BINUNICODE and "\x93" STACK_GLOBAL. */
 static void rewritten_names_keep_their_meaning(void)
 {
     static const struct {

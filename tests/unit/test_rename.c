@@ -1,5 +1,5 @@
-/* Names are stripped, added to and renamed in state dicts of many wrappers in the corpus, and in value graphs
- * of other forms. */
+/* Prefixes of names are stripped and added, and names are replaced: in state dicts of the corpus, which many
+ * wrappers wrote, and in value graphs of other forms. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -9,7 +9,7 @@
 #include "pickled.h"
 #include "small_files.h"
 
-/* metadata_renames - returns the renames of _metadata as "from>to", separated by commas. */
+/* metadata_renames - returns the renamed module paths of _metadata as "from>to", separated by commas. */
 static const char *metadata_renames(const ckpt_plan *p)
 {
     static char text[8192];
@@ -32,8 +32,8 @@ static bool has_notice(const ckpt_plan *p, const char *words)
     return false;
 }
 
-/* open_keys - opens a safetensors file of N tensors of one byte with the names KEYS. OPEN_KEYS does so for a
- * list of names. */
+/* open_keys - opens a safetensors file of N tensors of one byte with the names KEYS. OPEN_KEYS calls it with
+ * the names that are its arguments. */
 static ckpt_file *open_keys(size_t n, const char *const *keys)
 {
     buf b;
@@ -79,8 +79,8 @@ static void prefixes_are_found_at_boundaries(void)
     arena_free(a);
 }
 
-/* The name is 2^19 times "a." and then 2^19 times "b.". Each prefix that is stripped makes a new one, so that
- * stripping them one by one in quadratic time would take minutes. */
+/* The name is 2^19 times "a." and then 2^19 times "b.". It contains "a.b." once, and again each time that
+ * "a.b." is stripped, so that a search from its beginning each time would take minutes. */
 static void stripping_takes_linear_time(void)
 {
     size_t n = 1 << 20;
@@ -104,7 +104,7 @@ static void names_and_metadata_are_stripped(void)
                            "bn.num_batches_tracked,fc.weight,fc.bias");
     CU_ASSERT_STRING_EQUAL(metadata_renames(p), "module>,module.conv>conv,module.bn>bn,module.fc>fc");
     CU_ASSERT_EQUAL(p->notices.n, 0);
-    /* the wrapper's entry "" is replaced by that of the wrapped module */
+    /* in _metadata, the wrapped module's entry "module" replaces the wrapper's entry "" */
     size_t dropped = 0;
     for (size_t i = 0; i < p->nedits; i++)
         for (uint32_t k = 0; k < p->edits[i].n; k++)
@@ -252,7 +252,7 @@ static void regex_replaces_every_match(void)
     CU_ASSERT(has_notice(p, "no key matches \"zzz\""));
     close_plan(p);
     p = plan_of(OPEN_KEYS("abc"));
-    CU_ASSERT_EQUAL(ckpt_plan_rename_regex(p, "x*=>-", NULL), CKPT_OK); /* empty matches, too */
+    CU_ASSERT_EQUAL(ckpt_plan_rename_regex(p, "x*=>-", NULL), CKPT_OK); /* replaces empty matches, too */
     CU_ASSERT_STRING_EQUAL(names_of(p), "-a-b-c-");
     CU_ASSERT_EQUAL(ckpt_plan_rename_regex(p, "^(-)a=>\\1\\\\", NULL), CKPT_OK);
     CU_ASSERT_STRING_EQUAL(names_of(p), "-\\-b-c-");
@@ -279,7 +279,7 @@ static void malformed_rules_are_refused(void)
         CU_ASSERT_EQUAL(ckpt_plan_rename_regex(p, rules[i], &err), CKPT_EUSAGE);
         CU_ASSERT(err.what[0] != '\0');
     }
-    char *long_rule = malloc(3000); /* expressions have at most 1000 bytes */
+    char *long_rule = malloc(3000); /* a pattern has at most 1000 bytes */
     memset(long_rule, 'a', 2999);
     memcpy(long_rule + 2990, "=>b", 4);
     CU_ASSERT_EQUAL(ckpt_plan_rename_regex(p, long_rule, NULL), CKPT_EUSAGE);
@@ -357,13 +357,13 @@ static ckpt_value *new_tensor(arena *a) { return value_new(a, CKPT_V_TENSOR, 0);
 static ckpt_file *open_graph(ckpt_value *(*make)(arena *a))
 {
     ckpt_file *f = NULL;
-    CU_ASSERT_EQUAL(file_new("hand.pt", NULL, NULL, &f, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(file_new("made.pt", NULL, NULL, &f, NULL), CKPT_OK);
     f->root = make(f->a);
     return f;
 }
 
-/* new_named_optimizer - returns an optimizer whose state and param_groups use names, next to a state dict of
- * two keys. */
+/* new_named_optimizer - returns a dict of a state dict, which has the keys "model" and "again", an optimizer
+ * whose state and param_groups use names, and the dict itself. */
 static ckpt_value *new_named_optimizer(arena *a)
 {
     ckpt_value *root = new_dict(a), *optimizer = new_dict(a), *state = new_dict(a), *state_of_w = new_dict(a),
@@ -389,19 +389,19 @@ static void names_in_optimizers_are_renamed(void)
     ckpt_file *f = open_graph(new_named_optimizer);
     ckpt_plan *p = plan_of(f);
     CU_ASSERT_EQUAL(ckpt_plan_strip_auto(p, NULL), CKPT_OK);
-    CU_ASSERT_EQUAL(p->nedits, 3); /* of the shared dict, state and params */
+    CU_ASSERT_EQUAL(p->nedits, 3); /* one each for the shared state dict, state and params */
     for (size_t i = 0; i < p->nedits; i++)
         CU_ASSERT(p->edits[i].n == 1 && str_is(p->edits[i].names[0], "w"));
     CU_ASSERT_FATAL(ckpt_plan_rename_count(p) == 1);
-    CU_ASSERT(ckpt_plan_rename_at(p, 0)->value != 0); /* the name in params, which is no tensor */
+    CU_ASSERT(ckpt_plan_rename_at(p, 0)->value != 0); /* a name in the list params */
     CU_ASSERT_STRING_EQUAL(ckpt_plan_rename_at(p, 0)->from.ptr, "optim.module.w");
     CU_ASSERT_STRING_EQUAL(ckpt_plan_rename_at(p, 0)->to.ptr, "optim.w");
     ckpt_plan_free(p);
     file_free(f);
 }
 
-/* new_python2_state_dict - returns a state dict as Python 2 writes it: with str keys, and with an OrderedDict
- * that is constructed from a list of pairs as _metadata. */
+/* new_python2_state_dict - returns a state dict as Python 2 writes it: its keys are str, and its _metadata is
+ * an OrderedDict constructed from a list of pairs. */
 static ckpt_value *new_python2_state_dict(arena *a)
 {
     ckpt_value *root = value_ordered_dict(a), *key = new_text(a, "module.w"),
@@ -428,7 +428,7 @@ static void python2_metadata_are_renamed(void)
     ckpt_plan *p = plan_of(f);
     CU_ASSERT_EQUAL(ckpt_plan_strip(p, "module.", false, NULL), CKPT_OK);
     CU_ASSERT_STRING_EQUAL(metadata_renames(p), "module>");
-    size_t dropped_pairs = 0; /* pairs that are dropped with key and value */
+    size_t dropped_pairs = 0; /* pairs whose key and value are dropped */
     for (size_t i = 0; i < p->nedits; i++)
         dropped_pairs += p->edits[i].n == 2 && p->edits[i].dropped[0] &&
                          value_item(p->edits[i].node, 0)->type == CKPT_V_LIST;
@@ -438,7 +438,7 @@ static void python2_metadata_are_renamed(void)
     file_free(f);
 }
 
-/* new_unusual_keys - returns a dict with the keys "module.w", 7, "w" as a str of Python 2, and twice
+/* new_unusual_keys - returns a dict with the keys "module.w", 7, "w" as a str of Python 2, "twice" and
  * "twice". */
 static ckpt_value *new_unusual_keys(arena *a)
 {
@@ -456,9 +456,9 @@ static void unusual_keys_are_kept(void)
 {
     ckpt_file *f = open_graph(new_unusual_keys);
     ckpt_plan *p = plan_of(f);
-    /* stripped, "module.w" would equal the other key "w" */
+    /* "module.w" would become "w", which is a key already */
     CU_ASSERT_EQUAL(ckpt_plan_strip(p, "module.", false, NULL), CKPT_EEXIST);
-    CU_ASSERT_EQUAL(ckpt_plan_add(p, "x.", NULL), CKPT_OK); /* the file itself has "twice" twice */
+    CU_ASSERT_EQUAL(ckpt_plan_add(p, "x.", NULL), CKPT_OK); /* two equal keys of the file are no collision */
     size_t renamed = 0;
     for (uint32_t i = 0; i < p->edits[0].n; i++)
         renamed += p->edits[0].names[i].ptr != NULL;
@@ -474,8 +474,8 @@ static void unusual_keys_are_kept(void)
     "{'state':{0:{'step':" FLOAT_SCALAR ",'exp_avg':" FLOAT_TENSOR                                           \
     "}},'param_groups':[{'lr':1.5,'params':[0]}]}"
 
-/* mappings_text - returns the mappings of P, each as "1 of 2+3+4 model": one tensor was renamed, of 2
- * tensors, 3 metadata entries and 4 other values in the mapping called model. */
+/* mappings_text - returns the mappings of P, each as "1 of 2+3+4 model": in the mapping called model, 1 of 2
+ * tensors was renamed, as well as 3 module paths of _metadata and 4 keys of other values. */
 static const char *mappings_text(const ckpt_plan *p)
 {
     static char line[1024];
@@ -490,8 +490,8 @@ static const char *mappings_text(const ckpt_plan *p)
     return line;
 }
 
-/* check_add_prefix - checks that `add x.` changes the names of the file CONTENT to WANT, and that
- * mappings_text() returns REPORT then. */
+/* check_add_prefix - adds the prefix "x." below ROOT (NULL: in the whole file) in a file with the pickle
+ * CONTENT. Checks that the names are then WANT, and that mappings_text() returns REPORT. */
 static void check_add_prefix(const char *content, const char *root, const char *want, const char *report)
 {
     struct test_file made = make_torch_zip(content);
@@ -542,8 +542,8 @@ static void the_root_is_always_renamed(void)
     check_add_prefix(content, "model", "x.w", "1 of 1+0+0 ");
 }
 
-/* check_pairs - renames the N PAIRS in the file CONTENT, and checks that the names are WANT then, or that
- * WANT is part of the error message. */
+/* check_pairs - renames the N PAIRS below ROOT (NULL: in the whole file) in a file with the pickle CONTENT.
+ * Checks that the names are then WANT, or that the error message contains WANT. */
 static void check_pairs(const char *content, const char *root, const ckpt_pair *pairs, size_t n,
                         const char *want)
 {
@@ -565,6 +565,7 @@ static void check_pairs(const char *content, const char *root, const ckpt_pair *
     check_pairs(content, root, (ckpt_pair[]){__VA_ARGS__},                                                   \
                 sizeof((ckpt_pair[]){__VA_ARGS__}) / sizeof(ckpt_pair), want)
 
+/* In the pickles, #1={…} is a dict, and #1 the same dict again. */
 static void pairs_may_use_any_name_of_a_shared_mapping(void)
 {
     static const char shared[] = "{'a':#1={'x':" FLOAT_TENSOR ",'y':" FLOAT_TENSOR "},'b':#1}",

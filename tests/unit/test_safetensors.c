@@ -41,7 +41,8 @@ static char *read_file(const char *path, size_t *n)
     return text;
 }
 
-/* put_safetensors - writes a file of HEADER and SIZE zero bytes to AT; returns its size. */
+/* put_safetensors - writes a file of HEADER and SIZE zero bytes of data to AT; returns the size of the file.
+ * */
 static size_t put_safetensors(unsigned char *at, const char *header, size_t size)
 {
     size_t n = strlen(header);
@@ -52,6 +53,8 @@ static size_t put_safetensors(unsigned char *at, const char *header, size_t size
     return 8 + n + size;
 }
 
+/* open_header - opens a file of HEADER and SIZE zero bytes of data. CHECK_REFUSED checks that this fails with
+ * CODE, and that the message contains WORDS. */
 static ckpt_status open_header(const char *header, size_t size, ckpt_file **f)
 {
     static unsigned char bytes[8192];
@@ -96,7 +99,7 @@ static void the_reference_reader_accepts_the_same_files(void)
         ckpt_close(c);
     }
     fclose(f);
-    CU_ASSERT_EQUAL(accepted, 26);
+    CU_ASSERT_EQUAL(accepted, 26); /* the number of lines with ACCEPT */
     CU_ASSERT_EQUAL(refused, 32);
 }
 
@@ -135,7 +138,7 @@ static void a_truncated_header_is_reported_as_truncated(void)
     unsigned char bytes[256];
     ckpt_file *f;
     size_t n = put_safetensors(bytes, quoted("{'a':{'dtype':'F32','shape':[4],'data_offsets':[0,16]}}"), 16);
-    CU_ASSERT_EQUAL(ckpt_open_memory(bytes, n - 30, "cut", NULL, &f, &err), CKPT_ETRUNCATED);
+    CU_ASSERT_EQUAL(ckpt_open_memory(bytes, n - 30, "short", NULL, &f, &err), CKPT_ETRUNCATED);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.hint, "stopped early"));
 }
 
@@ -148,6 +151,7 @@ static void a_git_lfs_pointer_is_reported(void)
     CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "LFS"));
 }
 
+/* A tensor may be described by an array of its dtype, shape and offsets, as b is here. */
 static void every_truncation_and_changed_bit_is_read_safely(void)
 {
     unsigned char bytes[512];
@@ -208,7 +212,8 @@ static void a_scalar_has_an_empty_shape(void)
     ckpt_close(f);
 }
 
-static void the_last_of_two_entries_is_read_with_a_notice(void)
+/* "\u0061" is "a" with an escape. */
+static void the_last_of_two_entries_with_one_name_is_read_with_a_notice(void)
 {
     ckpt_file *f = open_safetensors(
         quoted("{'a':{'dtype':'U8','shape':[9],'data_offsets':[0,9]},'b':['U8',[1],[2,3]],"
@@ -375,6 +380,7 @@ static void format_is_added_after_the_other_metadata(void)
     close_open_files();
 }
 
+/* torch has no single F4 elements, only pairs of them, so the shape [1,4] is read as [1,2]. */
 static void packed_types_keep_their_shape(void)
 {
     ckpt_file *f = open_safetensors(quoted("{'a':['F4',[1,4],[0,2]],'b':['F6_E2M3',[4],[2,5]]}"), "12345", 5);
@@ -427,8 +433,8 @@ static void ties_are_dropped_copied_or_refused(void)
     close_open_files();
 }
 
-/* plan_with_recorded_tie - returns a plan of a file whose metadata record the tie m.head -> m.emb; the
- * entries `format` and `note` only look like ties. */
+/* plan_with_recorded_tie - returns a plan of a file whose metadata record that m.head is tied to m.emb. The
+ * entries "format" and "note" only look like ties. */
 static ckpt_plan *plan_with_recorded_tie(void)
 {
     ckpt_plan *plan = NULL;
@@ -477,8 +483,8 @@ static void recorded_ties_follow_renames_and_drops(void)
     close_open_files();
 }
 
-/* edit_header - replaces the prefix m. of the names in HEADER with PREFIX, in place. Writes the new header to
- * OUT, and the size of the old header to OLD_SIZE. */
+/* edit_header - replaces the prefix "m." of the names in HEADER with PREFIX, in place. Writes the new header
+ * to OUT, and the size of the old header to *OLD_SIZE. */
 static ckpt_status edit_header(const char *header, const char *prefix, char *out, size_t cap,
                                size_t *old_size)
 {
@@ -490,7 +496,7 @@ static ckpt_status edit_header(const char *header, const char *prefix, char *out
     CU_ASSERT(!*prefix || ckpt_plan_add(plan, prefix, &err) == CKPT_OK);
     CU_ASSERT_EQUAL_FATAL(plan_update_entries(plan, &err), CKPT_OK);
     ckpt_status st = safetensors_in_place(plan, &list, &err);
-    *old_size = (size_t)f->src->size - 8 - 2; /* without the length before it, and the data */
+    *old_size = (size_t)f->src->size - 8 - 2; /* the length before the header has 8 bytes, the data have 2 */
     if (st == CKPT_OK) {
         CU_ASSERT(list.n == 1 && list.patch[0].offset == 8 && list.patch[0].bytes.len == *old_size);
         CU_ASSERT(list.old_size == f->src->size && list.new_size == f->src->size);
@@ -501,7 +507,7 @@ static ckpt_status edit_header(const char *header, const char *prefix, char *out
     return st;
 }
 
-/* The new names are shorter than the old ones, as long (twice), and one byte too long. */
+/* The new names are shorter than the old ones, as long as they (twice), and one byte longer. */
 static void a_header_is_rewritten_within_its_old_size(void)
 {
     static const char header[] = "{\"__metadata__\":{\"m.c\":\"m.a\",\"note\":\"m.\"},"
@@ -546,7 +552,7 @@ static void views_are_written_in_their_own_shape(void)
     size_t n;
     char *bytes = write_plan(plan, NULL, &r, &n);
     CU_ASSERT_EQUAL(r.bytes, n);
-    CU_ASSERT(n == 224); /* the data have 48 + 16 bytes, their storages only 12 + 4 */
+    CU_ASSERT(n == 224); /* the data have 48 + 16 bytes, the storages of which they are views only 12 + 4 */
     const char *x = bytes + n - (48 + 16); /* the data of x: twelve floats, which are all equal */
     float first, last;
     memcpy(&first, x, 4);
@@ -643,10 +649,11 @@ static void names_that_safetensors_cannot_hold_are_refused(void)
     }
 }
 
+/* stop_at_once - cancels the write; sets *USER to TOTAL. */
 static int stop_at_once(void *user, uint64_t done, uint64_t total)
 {
-    uint64_t *seen = user;
-    *seen = total;
+    uint64_t *seen_total = user;
+    *seen_total = total;
     return done > 0;
 }
 
@@ -685,7 +692,7 @@ void suite_safetensors(void)
     UNIT(every_truncation_and_changed_bit_is_read_safely);
     UNIT(tensors_are_listed_in_the_order_of_their_data);
     UNIT(a_scalar_has_an_empty_shape);
-    UNIT(the_last_of_two_entries_is_read_with_a_notice);
+    UNIT(the_last_of_two_entries_with_one_name_is_read_with_a_notice);
     UNIT(limits_are_enforced);
     UNIT(opens_twenty_thousand_tensors_in_milliseconds);
     UNIT(official_files_are_reproduced_byte_for_byte);

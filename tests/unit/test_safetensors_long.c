@@ -39,8 +39,8 @@ static ckpt_file *open_header(const buf *b)
     return f;
 }
 
-/* put_long_header - writes a header of TENSORS tensors of one byte, whose names have an escape, and a long
- * metadata text. */
+/* put_long_header - writes a header of a long metadata text and TENSORS tensors of one byte, whose names have
+ * an escape. */
 static void put_long_header(buf *b)
 {
     static char note[NOTE_LENGTH + 1];
@@ -53,6 +53,8 @@ static void put_long_header(buf *b)
     end_header(b, TENSORS);
 }
 
+/* has_own_name - returns whether tensor I of F has the name, the dtype and the shape from put_long_header(),
+ * and its name, its path and its key in the root are the same bytes. */
 static bool has_own_name(const ckpt_file *f, uint32_t i)
 {
     char name[64];
@@ -77,7 +79,7 @@ static void names_are_stored_once(void)
             CU_FAIL_FATAL("a tensor does not have its own name");
     CU_ASSERT_FATAL(value_text(value_get(f->metadata, "k\n"), &note));
     CU_ASSERT_EQUAL(note.len, NOTE_LENGTH + 1);
-    CU_ASSERT_EQUAL(note.ptr[NOTE_LENGTH], '"');
+    CU_ASSERT_EQUAL(note.ptr[NOTE_LENGTH], '"'); /* was an escape */
     CU_ASSERT(arena_used(f->a) < (uint64_t)TENSORS * 640 + 2 * NOTE_LENGTH);
     ckpt_close(f);
     buf_free(&b);
@@ -106,8 +108,8 @@ static void the_shortest_entries_are_read(void)
     buf_free(&b);
 }
 
-/* has_long_name_and_shape - returns whether the name of tensor I of F is the I-th letter, LENGTH times, and
- * its shape is LENGTH % 1000 ones. */
+/* has_long_name_and_shape - returns whether the name of tensor I of F is LENGTH times the I-th letter, and
+ * its shape has LENGTH % 1000 dimensions of size 1. */
 static bool has_long_name_and_shape(const ckpt_file *f, uint32_t i, size_t length)
 {
     const ckpt_tensor t = tensor_at(f, i);
@@ -121,7 +123,7 @@ static bool has_long_name_and_shape(const ckpt_file *f, uint32_t i, size_t lengt
 
 static void names_and_shapes_of_any_length_are_read(void)
 {
-    /* around the lengths that take one, two and three bytes as a varint */
+    /* the lengths around those that need one more byte as a varint */
     static const int lengths[] = {126, 127, 128, 129, 16383, 16384, 16385, 2097151, 2097152};
     enum { NLENGTHS = sizeof lengths / sizeof *lengths };
     buf b;
@@ -151,13 +153,13 @@ static void names_and_shapes_of_any_length_are_read(void)
     buf_free(&b);
 }
 
-/* Renames in place to names that the format cannot store. */
+/* The last name can be stored, the others cannot. */
 static void renaming_in_place_checks_names(void)
 {
     static const struct {
         ckpt_str name;
         ckpt_status status;
-        const char *why;
+        const char *words; /* words of the message */
     } cases[] = {{{"a", 1}, CKPT_EEXIST, "two tensors would be called"},
                  {{"__metadata__", 12}, CKPT_ELOSSY, "is not a name that safetensors can hold"},
                  {{"\xff", 1}, CKPT_ELOSSY, "is not a name that safetensors can hold"},
@@ -172,7 +174,7 @@ static void renaming_in_place_checks_names(void)
         struct patches patches = {0};
         plan->entries[1].name = cases[i].name;
         CU_ASSERT_EQUAL(safetensors_in_place(plan, &patches, &err), cases[i].status);
-        CU_ASSERT(!cases[i].why || strstr(err.what, cases[i].why));
+        CU_ASSERT(!cases[i].words || strstr(err.what, cases[i].words));
     }
     ckpt_plan_free(plan);
     close_open_files();

@@ -10,8 +10,8 @@
 #include "small_files.h"
 #include "unit.h"
 
-/* sanitize_file - writes F, sanitized, to PATH as torch-zip; returns the number of lost values, or -1 if it
- * is not written. */
+/* sanitize_file - sanitizes F and writes it to PATH as torch-zip. Returns the number of lost values, or -1 if
+ * the file is not written. If STRICT, it is not written if a value is lost. */
 static int sanitize_file(ckpt_file *f, char *path, bool strict)
 {
     ckpt_plan *p = NULL;
@@ -37,8 +37,8 @@ static void make_temp_file(char path[32])
     close(fd);
 }
 
-/* loads_with_weights_only - returns whether torch loads PATH with weights_only, and sets *LEAVES to the
- * number of values that are not tensors. */
+/* loads_with_weights_only - returns whether torch would load PATH with weights_only; if PATH can be opened,
+ * sets *LEAVES to the number of its values that are not tensors. */
 static bool loads_with_weights_only(const char *path, size_t *leaves)
 {
     ckpt_file *f = NULL;
@@ -53,14 +53,15 @@ static bool loads_with_weights_only(const char *path, size_t *leaves)
 }
 
 /* sanitize_pickle - sanitizes the pickle of SIZE bytes as sanitize_file does. Returns the number of lost
- * values, -1 if it is not written, -2 if torch does not load the output, -3 if it cannot be opened. Sets
- * *LEAVES to the number of values in the output that are not tensors. LOST_VALUES does so for a literal. */
+ * values, -1 if no output is written, -2 if torch would not load the output, -3 if the pickle cannot be
+ * opened. Sets *LEAVES to the number of values in the output that are not tensors. LOST_VALUES calls it for a
+ * literal. */
 static int sanitize_pickle(const void *bytes, size_t size, size_t *leaves)
 {
     char path[32];
     ckpt_file *f = NULL;
     *leaves = 0;
-    if (ckpt_open_memory(bytes, size, "hand.pkl", NULL, &f, NULL) != CKPT_OK)
+    if (ckpt_open_memory(bytes, size, "made.pkl", NULL, &f, NULL) != CKPT_OK)
         return -3;
     make_temp_file(path);
     int lost = sanitize_file(f, path, false);
@@ -72,7 +73,7 @@ static int sanitize_pickle(const void *bytes, size_t size, size_t *leaves)
 }
 #define LOST_VALUES(p, leaves) sanitize_pickle(p, sizeof(p) - 1, leaves)
 
-/* calls os.system("id") */
+/* Opcodes that call os.system("id"). */
 #define CALL_SYSTEM "cos\nsystem\nX\2\0\0\0id\x85R"
 
 static void calls_are_lost(void)
@@ -81,21 +82,21 @@ static void calls_are_lost(void)
     CU_ASSERT_EQUAL(LOST_VALUES("\x80\2}(X\1\0\0\0aK\1X\1\0\0\0b" CALL_SYSTEM "u.", &leaves), 1);
     CU_ASSERT_EQUAL(leaves, 1);
     CU_ASSERT_EQUAL(LOST_VALUES("\x80\2" CALL_SYSTEM "0}X\1\0\0\0aK\1s.", &leaves),
-                    1); /* the result is popped */
-    CU_ASSERT_EQUAL(LOST_VALUES("\x80\2" CALL_SYSTEM ".", &leaves), -1);
-    CU_ASSERT_EQUAL(LOST_VALUES("\x80\2}" CALL_SYSTEM "K\1s.", &leaves), 1); /* a key */
+                    1);                                                      /* the result is popped */
+    CU_ASSERT_EQUAL(LOST_VALUES("\x80\2" CALL_SYSTEM ".", &leaves), -1);     /* no other value is left */
+    CU_ASSERT_EQUAL(LOST_VALUES("\x80\2}" CALL_SYSTEM "K\1s.", &leaves), 1); /* the call is a key */
     CU_ASSERT_EQUAL(LOST_VALUES("\x80\2}(" CALL_SYSTEM "K\1\x86K\1X\1\0\0\0aK\1u.", &leaves),
-                    1); /* in a key */
+                    1); /* a tuple with the call is a key */
     CU_ASSERT_EQUAL(LOST_VALUES("\x80\2]" CALL_SYSTEM "a.", &leaves), 1);
     CU_ASSERT_EQUAL(LOST_VALUES("\x80\2}X\1\0\0\0a" CALL_SYSTEM "\x85s.", &leaves), 1);
-    /* the argument of a listed call */
+    /* the call is the argument of an allowed call */
     CU_ASSERT_EQUAL(LOST_VALUES("\x80\2}X\1\0\0\0a"
                                 "ctorch\nSize\n" CALL_SYSTEM "\x85Rs.",
                                 &leaves),
                     1);
     /* an attribute of an allowed class, by a dotted name */
     CU_ASSERT_EQUAL(LOST_VALUES("\x80\4}\x8c\1a\x8c\5torch\x8c\6Size.x\x93)Rs.", &leaves), 1);
-    /* a call of a call */
+    /* the result of an allowed call is called */
     CU_ASSERT_EQUAL(LOST_VALUES("\x80\2}X\1\0\0\0a"
                                 "ccollections\nOrderedDict\n)R)Rs.",
                                 &leaves),
@@ -114,14 +115,16 @@ static void values_of_builtin_types_are_kept(void)
         LOST_VALUES("\x80\2}(X\1\0\0\0aK\1X\1\0\0\0b]K\2aX\1\0\0\0cG\0\0\0\0\0\0\0\0X\1\0\0\0dNu.", &leaves),
         0);
     CU_ASSERT_EQUAL(leaves, 4);
-    CU_ASSERT_EQUAL(LOST_VALUES("}q\0(U\1aI140663869898912\nu.", &leaves), 0); /* Python 2 */
+    CU_ASSERT_EQUAL(LOST_VALUES("}q\0(U\1aI140663869898912\nu.", &leaves), 0); /* written by Python 2 */
     CU_ASSERT_EQUAL(leaves, 1);
-    CU_ASSERT_EQUAL(LOST_VALUES("\x80\2}q\0X\1\0\0\0ah\0s.", &leaves), 0); /* contains itself */
+    CU_ASSERT_EQUAL(LOST_VALUES("\x80\2}q\0X\1\0\0\0ah\0s.", &leaves), 0); /* a dict that contains itself */
+    /* a bytearray */
     CU_ASSERT_EQUAL(LOST_VALUES("\x80\5}\x94\x8c\1a\x96\2\0\0\0\0\0\0\0hi\x94s.", &leaves), 0);
     CU_ASSERT_EQUAL(LOST_VALUES("}S'\\xff\\xfe'\nI1\ns.", &leaves), 0); /* a str that is not UTF-8 */
 }
 
-/* The lists are nested 900 deep. The keys of the dict share one large tuple with a call in it. */
+/* In the first pickle, lists are nested 900 deep. In the second, the keys of a dict share one large tuple
+ * with a call in it, so that all 50000 keys are lost. */
 static void deep_and_shared_values_are_fast(void)
 {
     buf b;
@@ -177,8 +180,8 @@ static void corpus_files_can_be_loaded_afterwards(void)
 {
     static const struct {
         const char *file;
-        uint32_t tensors; /* in the output; 0: as many as in the file */
-        int lost;         /* values */
+        uint32_t ntensors; /* tensors in the output; 0: as many as in the file */
+        int nlost;         /* values that are lost */
     } files[] = {
         {"torch/t26/whole_model.pt", 2, 0},    {"torch/t26/numpy.pt", 3, 2},
         {"torch/t26/nested_jagged.pt", 2, 0},  {"torch/t26/general_checkpoint.tar", 0, 0},
@@ -191,20 +194,20 @@ static void corpus_files_can_be_loaded_afterwards(void)
         ckpt_file *f = open_corpus_file(files[i].file), *sanitized = NULL;
         size_t n;
         make_temp_file(path);
-        CU_ASSERT_EQUAL(sanitize_file(f, path, files[i].lost == 0), files[i].lost);
+        CU_ASSERT_EQUAL(sanitize_file(f, path, files[i].nlost == 0), files[i].nlost);
         CU_ASSERT(loads_with_weights_only(path, &n));
         check_digests(f, path);
         CU_ASSERT_EQUAL(ckpt_open(path, NULL, &sanitized, NULL), CKPT_OK);
         CU_ASSERT_EQUAL(ckpt_tensor_count(sanitized),
-                        files[i].tensors ? files[i].tensors : ckpt_tensor_count(f));
+                        files[i].ntensors ? files[i].ntensors : ckpt_tensor_count(f));
         ckpt_close(sanitized);
-        CU_ASSERT(!files[i].lost || sanitize_file(f, path, true) == -1);
+        CU_ASSERT(!files[i].nlost || sanitize_file(f, path, true) == -1);
         unlink(path);
         close_open_files();
     }
 }
 
-/* If torch would refuse the output, nothing is written. */
+/* The file has a storage on "xyz:3", a device that torch does not know. */
 static void output_that_torch_would_refuse_is_not_written(void)
 {
     ckpt_error err;

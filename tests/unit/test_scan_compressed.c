@@ -80,7 +80,7 @@ static void skippable_frames_are_skipped(void)
     CU_ASSERT_EQUAL(s.result.accounted, s.result.bytes);
     s = scan((ckpt_str)CONSTANT(LZ4 SKIPPABLE_FRAME LZ4));
     CHECK_ONLY_FINDING(s, "archive-opened", 0, "lz4 data, unpacked and scanned");
-    /* the size in the last frame is one byte too large */
+    /* the size in the last frame, which has 11 bytes, is one byte too large */
     CHECK_ONLY_FINDING(scan((ckpt_str)CONSTANT(LZ4 "\x5f\x2a\x4d\x18\x04\0\0\0abc")), "malformed", 0,
                        "11 bytes follow the compressed ones");
 }
@@ -102,7 +102,7 @@ static void several_frames_are_unpacked(void)
 
 static void highly_compressed_data_are_unpacked(void)
 {
-    /* 300000 blanks: a run of zeros in the middle repeats the same match */
+    /* 300000 blanks. The zeros in the middle are codes, each of which repeats the same match. */
     unsigned char blanks_gz[326] =
         "\x1f\x8b\x08\0\0\0\0\0\x02\x03\xed\xc1\x01\x0d\0\0\0\xc2\xa0\x2a\xef\x9f\xd2\x1e\x0e\x28";
     memcpy(blanks_gz + 316, "\xf8\x31\xdf\x2a\x1f\x54\xe0\x93\x04\0", 10);
@@ -117,7 +117,7 @@ static void highly_compressed_data_are_unpacked(void)
 static void truncated_data_are_reported(void)
 {
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
-        for (size_t n = 14; is_supported(i) && n < formats[i].bytes.len; n++) {
+        for (size_t n = 14; is_supported(i) && n < formats[i].bytes.len; n++) { /* lzma needs 14 bytes */
             struct scan_results s = scan_buffer(formats[i].bytes.ptr, n, 0);
             CU_ASSERT(s.status == CKPT_OK && s.findings && s.result.accounted < n);
         }
@@ -136,13 +136,14 @@ static void unpacking_is_limited(void)
     ckpt_scan_options one_level = {.struct_size = sizeof one_level, .max_depth = 1};
     buf b;
     buf_init(&b, 1 << 20);
-    tar_put(&b, "a.gz", "", '0', "00000000036", TEXT(GZIP));
+    tar_member(&b, "a.gz", '0', TEXT(GZIP));
     CHECK_ONLY_FINDING(scan_buffer_as(str_of((const char *)b.data, b.len), NULL, &one_level, 0), "not-opened",
                        0, "gzip data: it is nested too deep");
     buf_free(&b);
 }
 
-/* zlib and lzma have signatures of two and three bytes, which other data may begin with, too. */
+/* The signature of zlib has two bytes, here "8O", and that of lzma three, so other data may begin with them.
+ * */
 static void data_that_only_begin_like_a_format_are_not_unpacked(void)
 {
     struct scan_results s = scan(TEXT("8O as text begins"));
@@ -156,7 +157,7 @@ static void data_that_only_begin_like_a_format_are_not_unpacked(void)
     CHECK_ONLY_FINDING(scan(TEXT("\x5d\0\0\x04\0\x0a\0\0\0\0\0\0\0\0")), "not-opened", 0, "lzma data: ");
 #define NPY "\x93NUMPY\x01\0\x38\0{'descr': '|u1', 'fortran_order': False, 'shape': (), }\n"
     CHECK_ONLY_FINDING(scan(TEXT(NPY "1" LZMA)), "malformed", 67,
-                       "34 bytes follow the elements"); /* they may be numbers, not lzma data */
+                       "34 bytes follow the elements"); /* these may be numbers instead of lzma data */
     CHECK_ONLY_FINDING(scan(TEXT(NPY "1" ZLIB)), "malformed", 67, "18 bytes follow the elements");
     CU_ASSERT_EQUAL(scan(TEXT(NPY "1" GZIP)).findings, 2);
     CU_ASSERT_STRING_EQUAL(scan(TEXT(NPY "1 and text")).result.format, "npy");
@@ -174,7 +175,7 @@ enum {
     S7_HEADER = S7_CONTENTS + sizeof "the first" - 1 + sizeof "the second" - 1,
     S7_HEADER_SIZE = 98,
     S7_FIRST_CRC = S7_HEADER + 26, /* the CRC-32 of "the first" */
-    S7_NAMES_TYPE = S7_HEADER + 41 /* the type of the property that holds the names */
+    S7_NAMES_TYPE = S7_HEADER + 41 /* the type of the property that has the names: 0x11 */
 };
 
 /* update_checksums - sets the CRC-32 of both headers of the 7-Zip file S7. */
@@ -197,12 +198,12 @@ static void members_of_seven_zip_are_scanned(void)
     CHECK_ONLY_FINDING(scan_buffer(s7, SAMPLE_7Z_SIZE + 4, 0), "malformed", 0,
                        "7-Zip data: 4 bytes follow the compressed ones");
     CU_ASSERT_EQUAL_FATAL(s7[S7_NAMES_TYPE], 0x11);
-    s7[S7_NAMES_TYPE] = 0x19; /* padding, so that the names are not found */
+    s7[S7_NAMES_TYPE] = 0x19; /* the type of padding, so that the names are not found */
     update_checksums(s7);
     s = scan_buffer(s7, SAMPLE_7Z_SIZE, 0);
     CHECK_ONLY_FINDING(s, "archive-opened", 0, "7-Zip data, unpacked and scanned");
     s7[S7_NAMES_TYPE] = 0x11;
-    memcpy(s7 + S7_CONTENTS, "\x01\x02\x03\x04\x05\x06\x07\x08\x09", 9); /* of no known format */
+    memcpy(s7 + S7_CONTENTS, "\x01\x02\x03\x04\x05\x06\x07\x08\x09", 9); /* bytes of no known format */
     put_u32(s7 + S7_FIRST_CRC, crc32_update(0, s7 + S7_CONTENTS, 9));
     update_checksums(s7);
     s = scan_buffer(s7, SAMPLE_7Z_SIZE, 0);
@@ -210,8 +211,8 @@ static void members_of_seven_zip_are_scanned(void)
     CU_ASSERT(strcmp(s.first_finding.where, "folder/a") == 0 && s.result.accounted == 0);
 }
 
-/* An archive without files is only a signature header. It states that the other header has 0 bytes, but also
- * an offset of that header, here 4. */
+/* An archive without files is only a signature header. In it, the other header has 0 bytes and an offset,
+ * here 4; the 4 bytes before that offset belong to no header. */
 static void bytes_after_an_empty_seven_zip_are_reported(void)
 {
     unsigned char s7[32 + 4];
@@ -232,8 +233,8 @@ static void compressed_members_are_unpacked(void)
 {
     buf b;
     buf_init(&b, 1 << 20);
-    tar_put(&b, "a.gz", "", '0', "00000000036", TEXT(GZIP));
-    tar_put(&b, "a.xz", "", '0', "00000000104", TEXT(XZ));
+    tar_member(&b, "a.gz", '0', TEXT(GZIP));
+    tar_member(&b, "a.xz", '0', TEXT(XZ));
     struct scan_results s = scan(str_of((const char *)b.data, b.len));
     CHECK_FINDING(s, 2, "archive-opened", 0, "gzip data, unpacked and scanned");
     CU_ASSERT(strcmp(s.result.format, "tar") == 0 &&

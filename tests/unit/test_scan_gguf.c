@@ -25,9 +25,9 @@
 #define I16  "\x19"
 #define I64  "\x1b"
 
-/* HEADER - 24 bytes: the version, and the numbers of tensors and of key-value pairs. KEY, TENSOR_NAME - a
- * name after its length; the latter with the number of dimensions. FILE_OF_PAIR - a file with the only pair
- * "k". */
+/* HEADER - 24 bytes: the signature, version 3, and the numbers of tensors and of key-value pairs. KEY - a
+ * length and a name. TENSOR_NAME - these and the number of dimensions. FILE_OF_PAIR - a file with one pair,
+ * whose key is "k": the key is at 24, the type of the value at 33, the value at 37. */
 #define HEADER(tensors, pairs)          "GGUF" U32("\x03") U64(tensors) U64(pairs)
 #define KEY(length, name)               U64(length) name
 #define TENSOR_NAME(length, name, dims) U64(length) name U32(dims)
@@ -35,7 +35,7 @@
 
 static struct scan_results scan(ckpt_str bytes) { return scan_buffer(bytes.ptr, bytes.len, 0); }
 
-/* check_valid - checks that BYTES, padded with zeros to SIZE, have no findings. */
+/* check_valid - checks that the file BYTES, padded with zeros to SIZE, has no findings. */
 static void check_valid(ckpt_str bytes, size_t size, int line)
 {
     unsigned char *b = calloc(1, size);
@@ -55,7 +55,8 @@ static void check_valid(ckpt_str bytes, size_t size, int line)
 
 static void valid_files_are_accounted_for_completely(void)
 {
-    /* the sizes: a header, with or without padding; a header and a pair; with padding and tensors */
+    /* the second header and the last three are padded to the alignment; 32 bytes of data follow the last two
+     * */
     CHECK_VALID(HEADER("\0", "\0"), 24);
     CHECK_VALID(HEADER("\0", "\0"), 32);
     CHECK_VALID(FILE_OF_PAIR(UINT8, "x"), 38);
@@ -73,7 +74,7 @@ static void malformed_headers_are_reported_with_offsets(void)
     CHECK_ONLY_FINDING(scan(TEXT("GGUF" U32("\x04"))), "format-not-scanned", 4,
                        "GGUF of version 4; 1 to 3 are read");
     CHECK_ONLY_FINDING(scan(TEXT("GGUF\0\0\0\x04")), "format-not-scanned", 4,
-                       "GGUF of version 4; 1 to 3 are read");
+                       "GGUF of version 4; 1 to 3 are read"); /* big-endian */
     CHECK_ONLY_FINDING(scan(TEXT("GGUF" U32("\x01") "\0\0\0\0\0\0\0\0")), "malformed", 4,
                        "version 1; ggml reads");
     CHECK_ONLY_FINDING(scan(TEXT("GGUF" U32("\x02") "1234")), "malformed", 8,
@@ -116,6 +117,7 @@ static void malformed_headers_are_reported_with_offsets(void)
                        "malformed", 64, "16 bytes after a header without tensors");
 }
 
+/* The value is at 53 = 24 + 8 + 17 + 4, after the header, the key and the type. */
 #define FILE_WITH_ALIGNMENT(type, value) HEADER("\0", "\x01") KEY("\x11", "general.alignment") U32(type) value
 
 static void alignments_must_be_powers_of_two(void)
@@ -138,12 +140,14 @@ static void control_characters_and_templates_are_reported(void)
     CHECK_ONLY_FINDING(scan(TEXT(HEADER("\0", "\x01") KEY("\x01", "\x7f") U32(UINT8) "1")),
                        "control-character", 24, "0x7f");
     s = scan(TEXT(HEADER("\0", "\x01") KEY("\x17", "tokenizer.chat_template") U32(STRING) U64("\x02") "{}"));
-    CHECK_ONLY_FINDING(s, "chat-template", 59, "a chat template of 2 bytes");
+    CHECK_ONLY_FINDING(s, "chat-template", 59,
+                       "a chat template of 2 bytes"); /* 59: the offset of the value */
     CU_ASSERT_EQUAL(s.result.accounted, s.result.bytes);
 }
 
-/* FILE_OF_TENSORS - a file with the descriptions of N tensors. VECTOR - the description of a tensor of SIZE
- * elements, whose name has one letter. */
+/* FILE_OF_TENSORS - a file with the descriptions of N tensors. VECTOR - 33 bytes: the description of a tensor
+ * of SIZE elements, whose NAME has one letter, and whose data are at OFFSET of the data. The descriptions are
+ * at 24, 57 and so on. In each, the number of dimensions follows after 9 bytes, and the sizes after 13. */
 #define FILE_OF_TENSORS(n, descriptions) HEADER(n, "\0") descriptions
 #define VECTOR(name, size, type, offset) TENSOR_NAME("\x01", name, "\x01") size U32(type) offset
 
@@ -214,7 +218,7 @@ static void gguf_members_of_archives_are_scanned(void)
 {
     buf b;
     buf_init(&b, 1 << 20);
-    tar_put(&b, "a.gguf", "", '0', "00000000030", TEXT(HEADER("\0", "\0")));
+    tar_member(&b, "a.gguf", '0', TEXT(HEADER("\0", "\0")));
     struct scan_results s = scan(str_of((const char *)b.data, b.len));
     CU_ASSERT(s.status == CKPT_OK && s.findings == 0 && s.result.accounted == s.result.bytes);
     CU_ASSERT_STRING_EQUAL(s.result.format, "tar");

@@ -2,10 +2,10 @@
 #include "base/buf.h"
 #include "scanned.h"
 
-/* The components of a dump, as opcodes. In them, "U" is SHORT_BINSTRING, which a length follows, "K" BININT1,
- * "J" BININT, "N" NONE, "\x89" NEWFALSE and "\x88" NEWTRUE. DTYPE - a numpy.dtype that is called with ARGS;
- * BUILD gives it STATE. NAME_ARGS - the arguments (name, False, True). DTYPE_STATE - the state (3, '<', None,
- * None, None, size, -1, flags). DUMP - a NumpyArrayWrapper with the attributes PAIRS. */
+/* The components of a dump, as opcodes: "U" is SHORT_BINSTRING, with its length, "K" BININT1, "J" BININT, "N"
+ * NONE, "\x89" NEWFALSE and "\x88" NEWTRUE. DTYPE - a call of numpy.dtype with ARGS; its result gets STATE by
+ * BUILD. NAME_ARGS - the arguments (name, False, True). DTYPE_STATE - the state (3, '<', None, None, None,
+ * size, -1, flags). DUMP - a NumpyArrayWrapper with the attributes PAIRS. */
 #define WRAPPER                                                                                              \
     "\x80\x03"                                                                                               \
     "cjoblib.numpy_pickle\nNumpyArrayWrapper\n)\x81"
@@ -18,14 +18,14 @@
     KEY("\x05", "order")                                                                                     \
     "U\x01"                                                                                                  \
     "C"
-#define MMAP               KEY("\x0a", "allow_mmap") "\x88"
+#define MMAP                     KEY("\x0a", "allow_mmap") "\x88"
 #define PADDING_KEY              KEY("\x1b", "numpy_array_alignment_bytes")
 #define DTYPE_CLASS              KEY("\x05", "dtype") "cnumpy\ndtype\n"
 #define DTYPE(args, state)       DTYPE_CLASS args "R(" state "tb"
 #define NAME_ARGS(length, name)  "U" length name "\x89\x88\x87"
 #define DTYPE_STATE(size, flags) "K\x03U\x01<NNN" size "J\xff\xff\xff\xff" flags
 #define DTYPE_F4                 DTYPE(NAME_ARGS("\x02", "f4"), DTYPE_STATE("J\xff\xff\xff\xff", "K\0"))
-#define DUMP(pairs)        WRAPPER "}(" pairs "ub"
+#define DUMP(pairs)              WRAPPER "}(" pairs "ub"
 #define DATA                                                                                                 \
     "\xff\xfe\xfd\xfc"                                                                                       \
     "56789abcdefghijklmno"
@@ -37,7 +37,7 @@ static void bytes_of_arrays_are_skipped(void)
 {
     static const struct {
         ckpt_str bytes;
-        uint64_t in_tensors; /* bytes of arrays and of the padding before them */
+        uint64_t in_tensors; /* the number of bytes in arrays and in the padding before them */
     } valid[] = {
 #define SKIPPED(bytes, in_tensors) {{bytes, sizeof(bytes) - 1}, in_tensors}
         SKIPPED(VALID_DUMP, 24),
@@ -71,6 +71,7 @@ static void bytes_of_arrays_are_skipped(void)
     }
 }
 
+/* The scanner follows a dump only as long as it knows the size of each array. */
 static void arrays_of_unknown_size_end_the_scan(void)
 {
     static const ckpt_str unknown_size[] = {
@@ -81,7 +82,7 @@ static void arrays_of_unknown_size_end_the_scan(void)
         CONSTANT(DUMP(SUBCLASS_KEY "N" SHAPE_2X3 DTYPE_F4) "."),
         CONSTANT(DUMP(SUBCLASS_KEY "cnumpy\nrecarray\n" SHAPE_2X3 DTYPE_F4) "."),
         CONSTANT(DUMP(SUBCLASS_KEY "cnot\nndarray\n" SHAPE_2X3 DTYPE_F4) "."),
-        /* no shape, or one that is no tuple of sizes, or of more than 2^64 elements or bytes */
+        /* no shape, a shape that is not a tuple of sizes, or one of more than 2^64 elements or bytes */
         CONSTANT(DUMP(CLASS_NDARRAY DTYPE_F4) "."),
         CONSTANT(DUMP(CLASS_NDARRAY SHAPE_KEY "N" DTYPE_F4) "."),
         CONSTANT(DUMP(CLASS_NDARRAY SHAPE_KEY "]" DTYPE_F4) "."),
@@ -91,7 +92,7 @@ static void arrays_of_unknown_size_end_the_scan(void)
         CONSTANT(
             DUMP(CLASS_NDARRAY SHAPE_KEY "\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7fK\x04\x86" DTYPE_F4) "."),
         CONSTANT(DUMP(CLASS_NDARRAY SHAPE_KEY "\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7f\x85" DTYPE_F4) "."),
-        /* no dtype, or one that is not called with its name, or that BUILD gives no valid state */
+        /* no dtype, a dtype that is not called with a valid name, or one without a valid state */
         CONSTANT(DUMP(CLASS_NDARRAY SHAPE_2X3) "."),
         CONSTANT(DUMP(CLASS_NDARRAY SHAPE_2X3 DTYPE_CLASS) "."),
         CONSTANT(DUMP(CLASS_NDARRAY SHAPE_2X3 DTYPE_CLASS NAME_ARGS("\x02", "f4") "R") "."),
@@ -104,6 +105,7 @@ static void arrays_of_unknown_size_end_the_scan(void)
         CONSTANT(DUMP(CLASS_NDARRAY SHAPE_2X3 DTYPE(NAME_ARGS("\x00", ""), DTYPE_STATE("K\x04", "K\0"))) "."),
         CONSTANT(DUMP(CLASS_NDARRAY SHAPE_2X3 DTYPE(NAME_ARGS("\x20", "f4444444444444444444444444444444"),
                                                     DTYPE_STATE("K\x04", "K\0"))) "."),
+        /* a state with a wrong subarray, size, flags (three times), names or fields */
         CONSTANT(DUMP(
             CLASS_NDARRAY SHAPE_2X3 DTYPE(NAME_ARGS("\x02", "f4"), "K\x03U\x01<K\x01NNK\x04K\0K\0")) "."),
         CONSTANT(DUMP(CLASS_NDARRAY SHAPE_2X3 DTYPE(NAME_ARGS("\x02", "f4"), DTYPE_STATE("N", "K\0"))) "."),
@@ -115,6 +117,7 @@ static void arrays_of_unknown_size_end_the_scan(void)
             DUMP(CLASS_NDARRAY SHAPE_2X3 DTYPE(NAME_ARGS("\x02", "f4"), "K\x03U\x01<N)NK\x04K\0K\0")) "."),
         CONSTANT(
             DUMP(CLASS_NDARRAY SHAPE_2X3 DTYPE(NAME_ARGS("\x02", "f4"), "K\x03U\x01<NN)K\x04K\0K\0")) "."),
+        /* a name without a size, with a size that is no number or too large, or of an unknown kind */
         CONSTANT(
             DUMP(CLASS_NDARRAY SHAPE_2X3 DTYPE(NAME_ARGS("\x01", "f"), DTYPE_STATE("K\x04", "K\0"))) "."),
         CONSTANT(
@@ -127,6 +130,7 @@ static void arrays_of_unknown_size_end_the_scan(void)
                                                     DTYPE_STATE("K\x04", "K\0"))) "."),
         CONSTANT(
             DUMP(CLASS_NDARRAY SHAPE_2X3 DTYPE(NAME_ARGS("\x02", "x4"), DTYPE_STATE("K\x04", "K\0"))) "."),
+        /* texts (S4) with a wrong size, flags or names; objects (O8) with wrong flags or names */
         CONSTANT(DUMP(CLASS_NDARRAY SHAPE_2X3 DTYPE(NAME_ARGS("\x02", "S4"),
                                                     DTYPE_STATE("J\xff\xff\xff\xff", "K\0"))) "."),
         CONSTANT(
@@ -153,8 +157,8 @@ static void arrays_of_unknown_size_end_the_scan(void)
     }
 }
 
-/* In the first file, the shape has more items than the scanner keeps; in the second, the dict has more pairs.
- * In the third, the name of the class is computed. */
+/* The scanner keeps a limited number of items: too few for the shape of the first file and the dict of the
+ * second. In the third, the name of the class is computed. */
 static void arrays_without_constant_attributes_are_not_followed(void)
 {
     buf b;
@@ -187,8 +191,9 @@ static void arrays_that_pickle_load_executes_are_reported(void)
     enum { ARRAY_OFFSET = sizeof(DUMP(CLASS_NDARRAY SHAPE_2X3 DTYPE_F4)) - 1 };
     CHECK_FINDING(s, 3, "two-formats", ARRAY_OFFSET,
                   "what joblib.load takes for an array, pickle.load takes for opcodes");
-    CHECK_FINDING(s, 3, "known-exec", ARRAY_OFFSET + 19, "");
-    /* the second pickle is found as that of an object array, in which offsets begin anew */
+    CHECK_FINDING(s, 3, "known-exec", ARRAY_OFFSET + 19, ""); /* 19: the offset of REDUCE in the array */
+    /* the array is also scanned as the pickle of an object array, in which offsets count from its beginning
+     * */
     CHECK_FINDING(s, 3, "known-exec", 19, "");
     CU_ASSERT_EQUAL(s.result.verdict, CKPT_SCAN_KNOWN_EXEC);
     CU_ASSERT_EQUAL(s.result.in_tensors, 24);
@@ -222,7 +227,7 @@ static void object_arrays_are_followed_by_a_pickle(void)
     CU_ASSERT_STRING_EQUAL(s.result.format, "joblib");
     s = scan(TEXT(DUMP(CLASS_NDARRAY SHAPE_2X3 DTYPE_OBJECTS) "\x80\x03"
                                                               "cos\nsystem\nU\x02id\x85R.."));
-    CHECK_FINDING(s, 2, "known-exec", PICKLE_OFFSET + 18, "");
+    CHECK_FINDING(s, 2, "known-exec", PICKLE_OFFSET + REDUCE_OFFSET, "");
     s = scan(TEXT(DUMP(CLASS_NDARRAY SHAPE_2X3 DTYPE_OBJECTS) "\x80\x03](K\1"));
     CHECK_ONLY_FINDING(s, "broken-pickle", PICKLE_OFFSET + 6, "the pickle ends without STOP");
     s = scan(TEXT(
@@ -233,7 +238,9 @@ static void object_arrays_are_followed_by_a_pickle(void)
     CU_ASSERT(s.status == CKPT_OK && s.findings == 0 && s.result.accounted == s.result.bytes);
 }
 
-/* An array pickled by numpy, with eight bytes or a list as its data. */
+/* NUMPY_ARRAY - an array of one element as numpy pickles it; DATA are eight bytes or a list. FIELD_A - the
+ * names and fields of a struct of one field "a". STRUCT_DTYPE - a struct of 8 bytes. Flags: "K\x3f" objects,
+ * "K\x10" a struct, "K\x1b" a struct with objects. */
 #define EIGHT_BYTES KEY("\x08", "AAAAAAAA")
 #define NUMPY_ARRAY(dtype, data)                                                                             \
     "\x80\x02"                                                                                               \
@@ -327,7 +334,7 @@ static void several_arrays_are_skipped(void)
 {
     struct scan_results s = scan(TEXT("\x80\x03](" WRAPPED_ARRAY WRAPPED_ARRAY "e."));
     CU_ASSERT(s.status == CKPT_OK && s.findings == 0 && s.result.in_tensors == 48);
-    s = scan(TEXT("\x80\x03" WRAPPED_ARRAY "}b.")); /* BUILD again on the same array */
+    s = scan(TEXT("\x80\x03" WRAPPED_ARRAY "}b.")); /* a second BUILD of the same array */
     CHECK_FINDING(s, 2, "pickle-not-followed", sizeof("\x80\x03" WRAPPED_ARRAY), "cannot be determined");
     CHECK_FINDING(s, 2, "unresolved-callable", sizeof("\x80\x03" WRAPPED_ARRAY), "once more after BUILD");
 }
@@ -344,8 +351,8 @@ static void truncated_arrays_are_reported(void)
                        "broken-pickle", PADDING_OFFSET, "needs 200 more bytes, 25 are left");
 }
 
-/* The opcode FRAME with its size, a number below 256. joblib reads the bytes of an array between two
- * frames. */
+/* The opcode FRAME with its size, a number below 256. joblib reads the bytes of an array between two frames.
+ * In the files below, opcodes begin at 11, after PROTO and FRAME. */
 #define FRAME(n) "\x95" n "\0\0\0\0\0\0\0"
 
 static void frames_must_end_before_arrays(void)

@@ -40,9 +40,10 @@ static void put_safetensors(buf *b, const char *header, ckpt_str data)
  * mark before a name. In the name, each "C" is SHORT_BINBYTES. The bytes of the last one end in the data. */
 static void a_pickle_that_begins_with_the_header_length_is_found(void)
 {
-    /* LAST_SKIP: bytes that the last "C" skips. AFTER_LAST: offset after that "C" in the header */
+    /* LAST_SKIP: bytes that the last "C" skips. AFTER_LAST: offset in the header after that "C" and its
+     * length */
     enum { HEADER_LENGTH = 0x558, LAST_SKIP = 127, AFTER_LAST = HEADER_LENGTH - 60 };
-    static const char rest[] = "\":{\"dtype\":\"U8\",\"shape\":[119],\"data_offsets\":[0,119]}}";
+    static const char description[] = "\":{\"dtype\":\"U8\",\"shape\":[119],\"data_offsets\":[0,119]}}";
     buf header, b;
     buf_init(&header, 1 << 16);
     buf_init(&b, 1 << 16);
@@ -58,14 +59,15 @@ static void a_pickle_that_begins_with_the_header_length_is_found(void)
     buf_put_cstr(&header, "C\x7f");
     size_t skipped_data = header.len + LAST_SKIP -
                           HEADER_LENGTH; /* bytes of the data that the last "C" skips */
-    buf_put_cstr(&header, rest);
+    buf_put_cstr(&header, description);
     unsigned char data[119] = {0};
     memcpy(data + skipped_data, &CALL_OS_SYSTEM[2], CALL_SIZE - 2);
     CU_ASSERT_FATAL(skipped_data + CALL_SIZE - 2 < sizeof data);
     put_padded(&b, buf_view(&header), HEADER_LENGTH, str_of((const char *)data, sizeof data));
     struct scan_results s = scan(&b);
     CU_ASSERT_EQUAL(s.result.verdict, CKPT_SCAN_KNOWN_EXEC);
-    /* 8 bytes of the header's length are before the header; REDUCE is 16 bytes after the import */
+    /* before the header are the 8 bytes of its length; REDUCE is 16 bytes after the beginning of the import
+     * */
     CHECK_FINDING(s, 4, "known-exec", 8 + HEADER_LENGTH + skipped_data + 16, "");
     CHECK_FINDING(s, 4, "two-formats", 0, "polyglot: also a valid pickle");
     CU_ASSERT(is_format(&s, "safetensors"));
@@ -76,7 +78,7 @@ static void a_pickle_that_begins_with_the_header_length_is_found(void)
     buf_free(&header);
 }
 
-/* The lengths of the headers have every low byte, also those that are opcodes. */
+/* The low byte of the header's length takes every value, also those that are opcodes. */
 static void valid_headers_are_no_pickle(void)
 {
     for (size_t n = 0; n < 1024; n++) {
@@ -152,7 +154,7 @@ static void an_archive_at_the_end_of_any_file_is_found(void)
     static const size_t comments[] = {1, 2, 1000, 65535};
     for (size_t i = 0; i < 2 * sizeof comments / sizeof *comments; i++) {
         size_t n = comments[i / 2];
-        bool from_start = i % 2; /* its offsets count from the first byte of the file, not of the archive */
+        bool from_start = i % 2; /* the archive's offsets count from the first byte of the file */
         buf b;
         buf_init(&b, 1 << 18);
         put_safetensors(&b, ONE_TENSOR, FOUR_BYTES);
@@ -195,8 +197,8 @@ static void an_archive_in_a_tensor_is_found(void)
     buf_free(&b);
 }
 
-/* The first file has an end record without a central directory. The second has an archive so far from its end
- * that no reader finds it. */
+/* The first file has an end record without a central directory. In the second, an archive is so far from the
+ * end of the file that no reader finds it. */
 static void bytes_that_no_reader_opens_are_no_archive(void)
 {
     char *data = calloc(1, 2 * END_RECORD_MAX);
@@ -222,7 +224,8 @@ static void bytes_that_no_reader_opens_are_no_archive(void)
     free(data);
 }
 
-/* Python searches one byte beyond the longest comment, miniz up to 4 KiB beyond it. */
+/* Python also finds an end record that is one byte farther from the end than the longest comment allows, and
+ * miniz one that is up to 4 KiB farther. */
 static void an_archive_is_found_as_far_as_readers_search(void)
 {
     static const size_t distances[] = {END_RECORD_MAX - 1, END_RECORD_MAX, END_RECORD_MAX + 1,
@@ -245,8 +248,8 @@ static void an_archive_is_found_as_far_as_readers_search(void)
 }
 
 /* The file is two archives. In the first, the member has no sizes and no descriptor. The second has a
- * comment, and its offsets count from its own first byte. Strict readers find no central directory; Python
- * opens the second archive. */
+ * comment, and offsets that count from its own first byte. Strict readers find no central directory, but
+ * Python opens the second archive. */
 static void an_archive_after_a_member_of_unknown_size_is_scanned(void)
 {
     struct member m = {.name = "a.txt", .bytes = CONSTANT("just text\n"), .flags = 8};
@@ -278,7 +281,7 @@ static void a_zip_archive_at_the_end_of_a_tar_is_a_note(void)
     buf_free(&b);
 }
 
-/* put_zlib - appends a zlib stream of one stored block: PAYLOAD, padded with blanks to N bytes. */
+/* put_zlib - appends a zlib stream of one stored block, which is PAYLOAD, padded with blanks to N bytes. */
 static void put_zlib(buf *b, const char *payload, size_t n)
 {
     uint32_t adler_low = 1, adler_high = 0; /* the two halves of the Adler-32 */

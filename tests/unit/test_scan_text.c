@@ -7,6 +7,7 @@
 
 static struct scan_results scan(ckpt_str bytes) { return scan_buffer(bytes.ptr, bytes.len, 0); }
 
+/* check_data - checks that the file BYTES is accepted as text, which is data. */
 static void check_data(ckpt_str bytes, int line)
 {
     struct scan_results s = scan(bytes);
@@ -34,8 +35,8 @@ static void text_is_data(void)
     CHECK_ONLY_FINDING(scan(TEXT("a text\0\n")), "unknown-format", 0, "");
 }
 
-/* The first 64 KiB are checked before the remaining bytes. Characters of one to four bytes are put across the
- * end of the first 64 KiB, then invalid UTF-8 after it, and then before it. */
+/* The scanner checks the first 64 KiB, then the remaining bytes. Characters of one to four bytes cross the
+ * end of the first 64 KiB; then invalid UTF-8 is put after that end, and then also before it. */
 static void long_text_is_text(void)
 {
     static const char *const letters[] = {"x", "\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x98\x80"};
@@ -57,6 +58,7 @@ static void long_text_is_text(void)
         }
 }
 
+/* A finding in a layer is reported at the offset of the layer's last brace. */
 #define LAYER(module, name) "{\"module\": \"" module "\", \"class_name\": \"" name "\", \"config\": {}}"
 
 static void classes_of_keras_are_data(void)

@@ -6,6 +6,7 @@
 #include "pickled.h"
 #include "small_files.h"
 
+/* check_found_root - checks that `--root auto` finds ROOT in FILE, and whether it adds a notice. */
 static void check_found_root(const char *file, const char *root, bool has_notice)
 {
     ckpt_plan *p = plan_of(open_corpus_file(file));
@@ -53,7 +54,8 @@ static void check_root_auto(const char *text, const char *want, size_t leaves)
     close_file(&made);
 }
 
-/* An optimizer among the weights is left out; with several networks, the whole file is the root. */
+/* An optimizer next to or among the weights is not kept; with several networks, the whole file is the root.
+ * */
 static void auto_is_the_same_for_plans_and_files(void)
 {
     check_root_auto("{'fc.weight':" FLOAT_TENSOR ",'fc.bias':" FLOAT_TENSOR
@@ -96,7 +98,8 @@ static void a_root_may_be_a_prefix(void)
     close_plan(p);
 }
 
-/* check_root - checks that a plan and a narrowed file of GRAPH have the names WANT below ROOT. */
+/* check_root - checks that a plan and a narrowed file have the names WANT below ROOT, if the pickle is
+ * GRAPH. */
 static void check_root(const char *graph, const char *root, const char *want)
 {
     char text[256] = "";
@@ -116,7 +119,8 @@ static void check_root(const char *graph, const char *root, const char *want)
     close_file(&made);
 }
 
-/* A root may be the path of a container and also a common prefix of keys. */
+/* A root may be the path of a container and also a common prefix of keys; then it is the container. In the
+ * pickles, #1={…} is a dict, and #1 the same dict again. */
 static void containers_come_before_prefixes(void)
 {
     static const char both[] = "{'a':{'x':" FLOAT_TENSOR "},'a.y':" FLOAT_TENSOR ",'e':{},'e.z':" FLOAT_TENSOR
@@ -133,8 +137,8 @@ static void containers_come_before_prefixes(void)
                ",'e':" FLOAT_TENSOR "}}",
                "a.b", "c.d,e");
     check_root("{'a':{'b.c.x':" FLOAT_TENSOR "},'a.b.c.y':" FLOAT_TENSOR "}", "a.b.c",
-               "x");                                                   /* the longer path is used */
-    check_root(two_names, "b", "x");                                   /* a and b are one dict */
+               "x");                 /* the longest path of containers, here a, is used */
+    check_root(two_names, "b", "x"); /* a and b are one dict */
 }
 
 static void globs_match_containers(void)
@@ -143,7 +147,7 @@ static void globs_match_containers(void)
     ckpt_plan *p = plan_of(open_corpus_file("torch/t26/general_checkpoint.tar"));
     CU_ASSERT_EQUAL(ckpt_plan_drop(p, "optimizer_state_dict", NULL), CKPT_OK);
     CU_ASSERT(ckpt_plan_tensor_count(p) == 10 && p->notices.n == 0);
-    CU_ASSERT_EQUAL(ckpt_plan_drop(p, "ep?ch", &err), CKPT_ENOTFOUND); /* a glob matches no values */
+    CU_ASSERT_EQUAL(ckpt_plan_drop(p, "ep?ch", &err), CKPT_ENOTFOUND); /* a glob does not match a leaf */
     CU_ASSERT_EQUAL(ckpt_plan_drop(p, "epoch", NULL), CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_plan_drop(p, "model_state_dict.*", NULL), CKPT_OK);
     CU_ASSERT(p->notices.n == 1 && strstr(p->notices.text[0], "\"model_state_dict\" is left empty"));

@@ -121,6 +121,7 @@ static void write_two_shards(void)
     write_safetensors("2.safetensors", B_HEADER, 3);
 }
 
+/* CHECK_REFUSED - checks that opening INDEX fails with CODE, and that the message contains WORDS. */
 #define CHECK_REFUSED(index, code, words)                                                                    \
     do {                                                                                                     \
         ckpt_file *unused;                                                                                   \
@@ -156,10 +157,10 @@ static void an_inconsistent_index_is_refused(void)
     write_two_shards();
     CHECK_REFUSED("{\"weight_map\":{\"a\":\"1.safetensors\",\"b\":\"3.safetensors\"}}", CKPT_ENOTFOUND,
                   "shard 3.safetensors is missing (1 of 2 are)");
-    CU_ASSERT_EQUAL(err.offset, 39); /* of the name in the index */
+    CU_ASSERT_EQUAL(err.offset, 39); /* the offset of the shard's name in the index */
     CHECK_REFUSED("{\"weight_map\":{\"a\":\"2.safetensors\",\"b\":\"2.safetensors\"}}", CKPT_EFORMAT,
                   "\"a\" in 2.safetensors, which does not have it");
-    CU_ASSERT_EQUAL(err.offset, 15);
+    CU_ASSERT_EQUAL(err.offset, 15); /* the offset of "a" */
     CHECK_REFUSED("{\"weight_map\":{\"a\":\"../1.safetensors\"}}", CKPT_EFORMAT, "leaves the folder");
     CHECK_REFUSED("{\"weight_map\":{\"a\":\"/etc/passwd\"}}", CKPT_EFORMAT, "leaves the folder");
     CHECK_REFUSED("{\"weight_map\":{\"a\":\"x/..\"}}", CKPT_EFORMAT, "leaves the folder");
@@ -190,43 +191,43 @@ static void a_shard_is_a_regular_file(void)
     remove_dir();
 }
 
+/* In shards, [dtype, shape, offsets] describes a tensor in short. */
 static void one_tensor_in_two_shards_is_refused(void)
 {
     write_two_shards();
     write_safetensors("2.safetensors", A_HEADER, 2);
     write_safetensors("3.safetensors", B_HEADER, 3);
-    ckpt_file *f;
+    ckpt_file *f; /* the shard 2 also has "a", but is ignored, because weight_map does not list it */
     CU_ASSERT_EQUAL_FATAL(
         open_index(
             "{\"weight_map\":{\"a\":\"1.safetensors\",\"b\":\"3.safetensors\"},\"x\":[\"2.safetensors\"]}",
             &f),
         CKPT_OK);
-    ckpt_close(f); /* a shard that is not in weight_map is ignored */
+    ckpt_close(f);
     write_safetensors("3.safetensors", "{\"b\":[\"U8\",[1],[0,1]],\"a\":[\"U8\",[1],[1,2]]}", 2);
     CHECK_REFUSED("{\"weight_map\":{\"a\":\"1.safetensors\",\"b\":\"3.safetensors\"}}", CKPT_EFORMAT,
                   "\"a\" is in two shards, 1.safetensors and 3.safetensors");
     remove_dir();
 }
 
-/* The offset of the error is that of the shard's name in the index. */
 static void a_malformed_shard_is_refused_with_its_offset_in_the_index(void)
 {
     static const struct {
         const char *content;
         ckpt_status status;
-        const char *words;
+        const char *words;       /* words of the message */
+        const char *at_in_index; /* the text in the index where the error is */
     } malformed_shards[] = {
         {"{'b':" FLOAT_TENSOR ",'c':" FLOAT_TENSOR ",'b':" FLOAT_TENSOR "}", CKPT_EFORMAT,
-         "shard 2.bin has two entries \"b\", one is allowed"},
+         "shard 2.bin has two entries \"b\", one is allowed", "\"2.bin"},
         {"{'b':" FLOAT_TENSOR ",3:" FLOAT_TENSOR "}", CKPT_EUNSUPPORTED,
-         "shard 2.bin is not a mapping of names to tensors"},
+         "shard 2.bin is not a mapping of names to tensors", "\"2.bin"},
         {"{'b':" FLOAT_TENSOR ",'a':" FLOAT_TENSOR "}", CKPT_EFORMAT,
-         "\"a\" is in two shards, 1.safetensors and 2.bin"},
+         "\"a\" is in two shards, 1.safetensors and 2.bin", "\"a\""},
         {"[" FLOAT_TENSOR "," FLOAT_TENSOR "]", CKPT_EFORMAT,
-         "the weight_map lists \"b\" in 2.bin, which does not have it"},
+         "the weight_map lists \"b\" in 2.bin, which does not have it", "\"b\""},
     };
     static const char index[] = "{\"weight_map\":{\"a\":\"1.safetensors\",\"b\":\"2.bin\"}}";
-    static const char *const at[] = {"\"2.bin", "\"2.bin", "\"a\"", "\"b\""};
     make_dir();
     write_safetensors("1.safetensors", A_HEADER, 2);
     for (size_t i = 0; i < sizeof malformed_shards / sizeof *malformed_shards; i++) {
@@ -234,7 +235,7 @@ static void a_malformed_shard_is_refused_with_its_offset_in_the_index(void)
         write_file("2.bin", made.bytes, made.size);
         close_file(&made);
         CHECK_REFUSED(index, malformed_shards[i].status, malformed_shards[i].words);
-        CU_ASSERT_EQUAL(err.offset, (uint64_t)(strstr(index, at[i]) - index));
+        CU_ASSERT_EQUAL(err.offset, (uint64_t)(strstr(index, malformed_shards[i].at_in_index) - index));
         CU_ASSERT(err.found[0] && err.allowed[0]);
     }
     remove_dir();
@@ -307,12 +308,13 @@ static void a_folder_is_read_by_the_files_in_it(void)
     remove_dir();
 }
 
-/* transformers tries model.safetensors, its index, pytorch_model.bin and its index, in this order. */
+/* transformers tries model.safetensors, its index, pytorch_model.bin and its index, in this order. Here they
+ * are added in reverse order, so that each is loaded as soon as it is added. */
 static void a_folder_with_several_copies_opens_the_one_that_transformers_loads(void)
 {
     static const struct {
-        const char *name, *header, *first;
-        size_t size;
+        const char *name, *content, *first_tensor; /* the content is a header or an index */
+        size_t data_size;                          /* bytes of data after a header; 0: an index */
     } added[] = {{"pytorch_model.bin.index.json",
                   "{\"weight_map\":{\"b\":\"2.safetensors\",\"a\":\"1.safetensors\"}}", "b", 0},
                  {"pytorch_model.bin", A_HEADER, "a", 2},
@@ -322,12 +324,12 @@ static void a_folder_with_several_copies_opens_the_one_that_transformers_loads(v
     ckpt_file *f;
     write_two_shards();
     for (size_t i = 0; i < sizeof added / sizeof *added; i++) {
-        if (added[i].size)
-            write_safetensors(added[i].name, added[i].header, added[i].size);
+        if (added[i].data_size)
+            write_safetensors(added[i].name, added[i].content, added[i].data_size);
         else
-            write_file(added[i].name, added[i].header, strlen(added[i].header));
+            write_file(added[i].name, added[i].content, strlen(added[i].content));
         CU_ASSERT_EQUAL_FATAL(ckpt_open(dir, NULL, &f, &err), CKPT_OK);
-        CU_ASSERT_STRING_EQUAL(ckpt_tensor_name(f, 0).ptr, added[i].first);
+        CU_ASSERT_STRING_EQUAL(ckpt_tensor_name(f, 0).ptr, added[i].first_tensor);
         CU_ASSERT((ckpt_notice_at(f, 0) != NULL) == (i > 0));
         ckpt_close(f);
     }
@@ -443,7 +445,7 @@ static void torch_shards_are_read_back(void)
 }
 
 /* same_set - returns whether the set at INDEX has the tensors of F, with the same bytes. If WANT is not
- * CKPT_OK, it removes a shard first, and reading its tensor must fail with WANT. */
+ * CKPT_OK, a shard is removed first, and reading the tensor in that shard must fail with WANT. */
 static bool same_set(ckpt_file *f, const char *index, ckpt_status want)
 {
     ckpt_file *reopened = NULL;
@@ -488,7 +490,7 @@ static void a_set_with_more_shards_than_open_files_are_allowed_is_read(void)
                                                              .max_shard = 1},
                                         &r),
                               CKPT_OK);
-        CU_ASSERT(r.noutputs == ckpt_tensor_count(f) + 1 && r.noutputs == 26);
+        CU_ASSERT(r.noutputs == ckpt_tensor_count(f) + 1 && r.noutputs == 26); /* 25 shards and the index */
         CU_ASSERT(same_set(f, path_in_dir(index), CKPT_OK));
         if (i == 0) {
             CU_ASSERT(!same_set(f, path_in_dir(index), CKPT_ECHANGED));
@@ -586,8 +588,8 @@ static void a_set_is_written_completely_or_not_at_all(void)
     remove_dir();
 }
 
-/* ".ckpt-old" alone is not the backup link of a shard. Blanks fill the index up to that name, so that no
- * other text is before it in memory. */
+/* A backup link is called ".NAME.ckpt-old", so ".ckpt-old" alone is not one. Blanks fill the index up to that
+ * name, so that no other text is before the name in memory. */
 static void a_backup_suffix_alone_is_no_shard(void)
 {
     static char index[1 << 18];
@@ -627,9 +629,9 @@ static void a_set_never_replaces_its_input(void)
 
 static int stop_in_second_shard(void *user, uint64_t done, uint64_t total)
 {
-    uint64_t *seen = user;
-    *seen = total;
-    return done > 100;
+    uint64_t *seen_total = user;
+    *seen_total = total;
+    return done > 100; /* no shard has more than 100 bytes of tensors */
 }
 
 static void a_stopped_write_leaves_no_shards(void)
@@ -659,10 +661,10 @@ static void torch_shards_hold_only_tensors(void)
 {
     ckpt_write_result r = CKPT_INIT(ckpt_write_result);
     ckpt_file *f = open_corpus_file("torch/t215/plain_dict.pt");
-    bool mixed = ckpt_leaf_count(f) > 0 && ckpt_tensor_count(f) > 0;
+    bool has_other_values = ckpt_leaf_count(f) > 0 && ckpt_tensor_count(f) > 0;
     make_dir();
     ckpt_write_options o = {.struct_size = sizeof o, .format = "torch-zip", .max_shard = 1, .strict = true};
-    if (mixed)
+    if (has_other_values)
         CU_ASSERT_EQUAL(write_set(f, path_in_dir("set"), o, &r), CKPT_ELOSSY);
     f = open_corpus_file("torch/t215/keys_nonstring.pt");
     o.strict = false;
@@ -687,7 +689,7 @@ static void a_torch_set_is_one_mapping(void)
     CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &plan, &err), CKPT_OK);
     CU_ASSERT_EQUAL_FATAL(ckpt_plan_root(plan, "auto", &err), CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_plan_write(plan, path_in_dir("set"), &o, &r, &err), CKPT_OK);
-    CU_ASSERT_EQUAL(r.tensors, 9);
+    CU_ASSERT_EQUAL(r.tensors, 9); /* the weights, without the tensors of the optimizer */
     ckpt_plan_free(plan);
     close_open_files();
     remove_dir();

@@ -29,7 +29,7 @@ static const char *path_of(const char *name)
 
 static int count_files(void)
 {
-    int n = -2;
+    int n = -2; /* without "." and ".." */
     DIR *d = opendir(dir);
     while (d && readdir(d))
         n++;
@@ -157,8 +157,8 @@ static void a_replaced_file_keeps_its_attributes(void)
     remove_dir("out", NULL);
 }
 
-/* record_notice - sets bit 0 of *USER for the notice of a lost owner, bit 1 for a lost group, bit 2 for
- * others. */
+/* record_notice - sets a bit of *USER: bit 0 for the notice of a lost owner, bit 1 for that of a lost group,
+ * bit 2 for any other. */
 static void record_notice(void *user, const char *fmt, ...)
 {
     va_list ap;
@@ -323,7 +323,8 @@ static void impossible_outputs_are_refused(void)
     remove_dir(NULL, NULL);
 }
 
-/* write_limited - writes 300000 bytes although the size of files is limited to 4096. */
+/* write_limited - writes 300000 bytes although files are limited to 4096 bytes, and then commits. Returns the
+ * status of the commit. */
 static int write_limited(void)
 {
     sink *s;

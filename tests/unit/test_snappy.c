@@ -22,6 +22,8 @@ static void check_decode(ckpt_str packed, const char *want)
     unit_guard_free(at, packed.len);
 }
 
+/* In each input, the first byte is the size of the output. Elements follow, each of which begins with a tag.
+ * */
 static void decodes_each_element(void)
 {
     check_decode(STR_LIT("\0"), "");
@@ -31,19 +33,19 @@ static void decodes_each_element(void)
     check_decode(STR_LIT("\7\10abc\1\3"), "abcabca");       /* a copy that repeats itself */
     check_decode(STR_LIT("\6\10abc\12\3\0"), "abcabc");     /* a copy with two bytes of offset */
     check_decode(STR_LIT("\6\10abc\13\3\0\0\0"), "abcabc"); /* a copy with four bytes of offset */
-    check_decode(STR_LIT("\14\0a\52\1\0"), "aaaaaaaaaaaa");
+    check_decode(STR_LIT("\14\0a\52\1\0"), "aaaaaaaaaaaa"); /* a copy of 11 bytes from the previous byte */
 }
 
 static void malformed_input_is_refused(void)
 {
     check_decode(STR_LIT(""), NULL);
-    check_decode(STR_LIT("\3\10ab"), NULL);      /* a literal that is cut off */
-    check_decode(STR_LIT("\2\10abc"), NULL);     /* more than the declared 2 bytes */
-    check_decode(STR_LIT("\4\10abc"), NULL);     /* less than the declared 4 bytes */
-    check_decode(STR_LIT("\7\10abc\1\4"), NULL); /* a copy from before the output */
-    check_decode(STR_LIT("\7\10abc\1\0"), NULL); /* a copy with offset 0 */
-    check_decode(STR_LIT("\7\10abc\1"), NULL);   /* a copy that is cut off */
-    check_decode(STR_LIT("\3\374\377\377\377\377abc"), NULL);
+    check_decode(STR_LIT("\3\10ab"), NULL);                   /* a truncated literal */
+    check_decode(STR_LIT("\2\10abc"), NULL);                  /* more than the declared 2 bytes */
+    check_decode(STR_LIT("\4\10abc"), NULL);                  /* less than the declared 4 bytes */
+    check_decode(STR_LIT("\7\10abc\1\4"), NULL);              /* a copy from before the output */
+    check_decode(STR_LIT("\7\10abc\1\0"), NULL);              /* a copy with offset 0 */
+    check_decode(STR_LIT("\7\10abc\1"), NULL);                /* a truncated copy */
+    check_decode(STR_LIT("\3\374\377\377\377\377abc"), NULL); /* a literal of 4 GiB */
     check_decode(STR_LIT("\377\377\377\377\17\10abc"), NULL); /* declares 4 GiB */
     check_decode(STR_LIT("\200\200\200\200\200\200\200\200\200\2"),
                  NULL); /* a declared size beyond 64 bits */

@@ -69,7 +69,7 @@ static void compressed_blocks_are_read(void)
 {
     struct string_table t;
     string_table_begin(&t);
-    /* 1: Snappy, here 13 bytes that are one literal */
+    /* type 1 is Snappy, here a literal of 13 bytes; type 2 is unknown */
     string_table_end_packed(&t, STR_LIT("z"), STR_LIT("\15\60\0\1\1ay\0\0\0\0\1\0\0\0"), 1);
     check_entries(&t, "a=y ");
     string_table_begin(&t);
@@ -121,7 +121,7 @@ static void lengths_must_fit(void)
         string_table_end_packed(&t, STR_LIT("z"), bad[i], 0);
         check_refused(&t, CKPT_EFORMAT, "beyond the end");
     }
-    /* two restarts are counted and one is there, half a number, and 2^32 - 1 restarts */
+    /* the number of restarts is 2, but there is only one; it has only 3 bytes; it is 2^32 - 1 */
     static const ckpt_str restarts[] = {{"\0\0\0\0\2\0\0\0", 8}, {"\0\0\0", 3}, {"\377\377\377\377", 4}};
     for (size_t i = 0; i < sizeof restarts / sizeof *restarts; i++) {
         struct string_table t;
@@ -131,7 +131,8 @@ static void lengths_must_fit(void)
     }
 }
 
-/* add_index_entry - adds an entry to the index: the key KEY, and a block HANDLE that may be invalid. */
+/* add_index_entry - adds an entry to the index: KEY, and the HANDLE (offset and size as varints) of a block,
+ * which may be invalid. */
 static void add_index_entry(struct string_table *t, const char *key, ckpt_str handle)
 {
     buf_byte(&t->index, 0);
@@ -150,10 +151,11 @@ static void block_handles_must_be_valid(void)
     add_index_entry(&t, "c", STR_LIT("\0\14")); /* the same block again */
     check_refused(&t, CKPT_EFORMAT, "a block at 0");
     string_table_begin(&t);
-    add_index_entry(&t, "c", STR_LIT("\0\377\377\3")); /* larger than the file */
+    add_index_entry(&t, "c", STR_LIT("\0\377\377\3")); /* a block larger than the file */
     check_refused(&t, CKPT_EFORMAT, "a block at 0 of 65535");
     string_table_begin(&t);
-    add_index_entry(&t, "c", STR_LIT("\377\377\377\377\377\377\377\377\377\1\1")); /* their sum overflows */
+    /* offset + size overflows */
+    add_index_entry(&t, "c", STR_LIT("\377\377\377\377\377\377\377\377\377\1\1"));
     check_refused(&t, CKPT_EFORMAT, "a block at 18446744073709551615");
     string_table_begin(&t);
     add_index_entry(&t, "c", STR_LIT("\0"));
@@ -175,7 +177,7 @@ static void checksums_are_checked(void)
     ckpt_error err = {0};
     struct string_table t;
     ckpt_str table = make_table(&t);
-    for (size_t i = 0; i < 18; i++) { /* the block, its type and CRC */
+    for (size_t i = 0; i < 18; i++) { /* 13 bytes of the block, 1 of its type, 4 of its CRC */
         t.file.data[i] ^= 1;
         CU_ASSERT_EQUAL(list_entries(table, got, &err), CKPT_ECHECKSUM);
         t.file.data[i] ^= 1;

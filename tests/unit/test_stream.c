@@ -17,7 +17,7 @@ static uint32_t random_below(uint32_t below)
     return (seed >> 8) % below;
 }
 
-#define STORAGE_OFFSET 64 /* of the storage in its source */
+#define STORAGE_OFFSET 64 /* the offset of the storage in its source */
 
 /* A table of one tensor. DATA are the bytes of its storage, and an unmapped page follows them. */
 static struct row row;
@@ -26,7 +26,7 @@ static struct table table;
 static unsigned char *guarded, *data;
 static size_t guarded_size;
 
-/* make_tensor - makes a tensor of DT, without a shape, whose storage has SIZE random bytes. */
+/* make_tensor - makes a tensor of DT whose storage has SIZE random bytes; set_shape() must follow. */
 static void make_tensor(ckpt_dtype dt, size_t size)
 {
     guarded_size = STORAGE_OFFSET + size;
@@ -168,12 +168,14 @@ static void large_views_are_read_as_defined(void)
     static const struct {
         uint64_t size[3], stride[3];
     } views[] = {
-        {{1, 700, 1500}, {0, 1, 700}},                                     /* transposed */
-        {{1, 3, 300001}, {0, 1, 3}},                                       /* a few long columns */
-        {{1, 300001, 3}, {0, 1, 300001}}, {{500, 2, 999}, {1, 500, 1000}}, /* permuted */
-        {{2, 1000, 1000}, {0, 1, 1001}},                                   /* repeated */
-        {{3, 200000, 1}, {200100, 1, 7}},                                  /* long runs with gaps */
-        {{1, 50, 40000}, {0, 1, 50}},     {{1000, 1000, 1}, {1, 1, 1}},    /* overlapping windows */
+        {{1, 700, 1500}, {0, 1, 700}},    /* transposed */
+        {{1, 3, 300001}, {0, 1, 3}},      /* transposed: a few long columns */
+        {{1, 300001, 3}, {0, 1, 300001}}, /* transposed: many short columns */
+        {{500, 2, 999}, {1, 500, 1000}},  /* permuted, with gaps */
+        {{2, 1000, 1000}, {0, 1, 1001}},  /* repeated */
+        {{3, 200000, 1}, {200100, 1, 7}}, /* long runs with gaps */
+        {{1, 50, 40000}, {0, 1, 50}},     /* transposed */
+        {{1000, 1000, 1}, {1, 1, 1}},     /* overlapping windows */
     };
     for (size_t v = 0; v < sizeof views / sizeof *views; v++) {
         uint64_t last = 0;
@@ -224,7 +226,7 @@ static ckpt_status read_and_count(source *s, uint64_t off, void *out, size_t n, 
     return CKPT_OK;
 }
 
-/* A dimension with the stride 0 repeats the same elements. */
+/* The expanded dimensions have the stride 0: they repeat the same elements. */
 static void expanded_views_are_read_with_at_most_4_reads(void)
 {
     static const struct source_ops ops = {.read_at = read_and_count};
@@ -250,7 +252,7 @@ static void views_beyond_the_storage_are_refused(void)
     static const struct {
         uint64_t size[2], stride[2], offset;
     } views[] = {
-        /* size, stride and offset, in a storage of 24 elements */
+        /* sizes, strides and offset; the storage has 24 elements */
         {{5, 5}, {5, 1}, 0},
         {{4, 6}, {6, 1}, 1},
         {{6, 4}, {1, 7}, 0},

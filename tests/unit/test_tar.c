@@ -37,8 +37,8 @@ static void free_listing(struct listing *l)
     unit_guard_free(l->bytes, l->size);
 }
 
-/* put_archive - writes an archive of six members. A GNU 'L' header replaces the name of the third, and a pax
- * 'x' header the name and size of the fourth. */
+/* put_archive - writes an archive of six members, whose sizes are octal. A GNU 'L' header replaces the name
+ * of the third, and a pax 'x' header the name and size of the fourth. */
 static void put_archive(buf *b)
 {
     buf_init(b, 1 << 20);
@@ -160,7 +160,7 @@ static void check_refused(const buf *b, ckpt_status want, uint64_t at, const cha
 static void malformed_headers_are_refused_with_their_offset(void)
 {
     static const struct {
-        const char *size, *payload, *what; /* the size in the header; part of the message */
+        const char *size, *payload, *what; /* the size field, the payload, and a part of the message */
         ckpt_status status;
         char type;
     } cases[] = {
@@ -205,7 +205,7 @@ static void names_longer_than_1_mib_are_refused(void)
     buf_free(&b);
 }
 
-/* The sizes have blanks, no terminator or one digit. One checksum is the sum of signed chars, as some old
+/* The size fields have blanks, no terminator or one digit. One checksum is a sum of signed chars, as some old
  * writers computed it. The member types are those of ustar, GNU and pax. */
 static void reads_headers_of_old_writers(void)
 {
@@ -248,7 +248,7 @@ static void sparse_maps_are_skipped(void)
     b.data[IS_EXTENDED_FIELD] = 1; /* blocks with more of the map follow */
     tar_seal(b.data);
     for (int i = 0; i < 2 * 512; i++)
-        buf_byte(&b, i == BLOCK_IS_EXTENDED_FIELD); /* of two blocks, the first is followed by another */
+        buf_byte(&b, i == BLOCK_IS_EXTENDED_FIELD); /* set only in the first of the two blocks */
     check_refused(&b, CKPT_ETRUNCATED, 0, "a member of 3 bytes, of which the file has 0");
     buf_put_cstr(&b, "abc");
     while (b.len % 512)
@@ -260,9 +260,9 @@ static void sparse_maps_are_skipped(void)
     free_listing(&l);
     b.data[2 * 512 + BLOCK_IS_EXTENDED_FIELD] = 1; /* a third block follows, beyond the end of the file */
     b.len = 3 * 512;
-    struct listing cut = list_members(b.data, b.len);
-    CU_ASSERT(cut.status == CKPT_ETRUNCATED && cut.err.offset == 3 * 512);
-    free_listing(&cut);
+    struct listing truncated = list_members(b.data, b.len);
+    CU_ASSERT(truncated.status == CKPT_ETRUNCATED && truncated.err.offset == 3 * 512);
+    free_listing(&truncated);
     buf_free(&b);
 }
 

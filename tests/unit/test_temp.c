@@ -1,5 +1,5 @@
-/* Temporary files on file systems without O_TMPFILE, renameat2 or hard links: this file includes io/temp.c
- * with system calls that fail. */
+/* Temporary files on file systems without O_TMPFILE, renameat2 or hard links. To test them, this file
+ * includes io/temp.c with system calls that fail. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -66,7 +66,8 @@ static void make_dir(void)
     CU_ASSERT_FATAL(mkdtemp(dir) != NULL);
 }
 
-/* count_entries - returns the number of entries in the folder, and sets NAME to the last of them. */
+/* count_entries - returns the number of entries in the folder; unless NAME is NULL, copies the last name to
+ * it. */
 static int count_entries(char name[256])
 {
     int n = 0;
@@ -183,7 +184,7 @@ static void files_of_dead_processes_are_removed(void)
     put_file(".out.ckpt-abcdefg", "too long");
     put_file(".other.ckpt-abcdef", "another target");
     put_file(".out.ckpt-ABCDEF", "not our letters");
-    CU_ASSERT(mkdir(path_of(".out.ckpt-foldr0"), 0700) == 0); /* is removed, too */
+    CU_ASSERT(mkdir(path_of(".out.ckpt-foldr0"), 0700) == 0); /* a temporary folder is removed, too */
     CU_ASSERT(symlink("/dev/null", path_of(".out.ckpt-linked")) == 0);
     CU_ASSERT_FATAL(temp_open(&running, dir, "out", 0666, NULL));
     CU_ASSERT(access(path_of(name), F_OK) != 0);
@@ -208,8 +209,8 @@ static void leave_temporary_file(const char *base)
     CU_ASSERT(waitpid(child, &status, 0) == child && status == 0);
 }
 
-/* temp_clean_folder() reads a folder once for many targets; files in other folders are removed for each
- * target. */
+/* temp_clean_folder() reads a folder once for many targets. temp_open() then does not read it again, but
+ * cleans other folders for its target. */
 static void a_folder_is_cleaned_once_for_many_targets(void)
 {
     struct cleaned_folder cleaned = {0};
@@ -314,7 +315,7 @@ static void unplaced_folders_are_removed(void)
     temp_emergency();
     CU_ASSERT_EQUAL(count_entries(NULL), 0);
     temp_close(&t);
-    CU_ASSERT(mkdir(path_of(".out.ckpt-abc123"), 0777) == 0); /* of a killed process */
+    CU_ASSERT(mkdir(path_of(".out.ckpt-abc123"), 0777) == 0); /* as a killed process leaves it */
     put_file(".out.ckpt-abc123/left", "left");
     open_folder(&t, "living");
     CU_ASSERT_EQUAL(count_entries(NULL), 1);

@@ -87,7 +87,8 @@ static void truncated_text_ends_in_an_ellipsis(void)
     text_fit(STR_LIT("12"), out, 0);
 }
 
-/* compare - returns how A sorts to B, and checks that B sorts to A the other way round. */
+/* compare - returns the order of A and B (-1, 0 or 1), and checks that the order of B and A is the opposite.
+ * */
 static int compare(const char *a, const char *b)
 {
     int order = ckpt_natural_compare(str_c(a), str_c(b));
@@ -156,7 +157,7 @@ static void names_are_quoted_for_a_shell(void)
     CU_ASSERT_STRING_EQUAL(shell_glob(STR_LIT("fc.*"), out), "NAME");
     CU_ASSERT_STRING_EQUAL(shell_glob(STR_LIT("a=b"), out), "NAME");
     memset(name, '\'', sizeof name);
-    for (size_t n = 0; n <= sizeof name; n++) { /* no word is truncated */
+    for (size_t n = 0; n <= sizeof name; n++) { /* no word is truncated; an apostrophe takes 4 characters */
         const char *word = shell_word(str_of(name, n), "", "PLACEHOLDER", out);
         CU_ASSERT(strcmp(word, "PLACEHOLDER") == 0 || strlen(word) == 2 + 4 * n);
     }
@@ -175,7 +176,8 @@ static void bytes_in_messages_are_text_or_hex(void)
     CU_ASSERT_STRING_EQUAL(text_describe_bytes("", 0, out), "");
     CU_ASSERT_STRING_EQUAL(text_describe_bytes("\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n", 17, out),
                            "\"\\n\\n\\n\\n\\n\\n\\n\\n\\n\\n\\n\\n\\n\\n\\n\\n\"");
-    CU_ASSERT_EQUAL(strlen(text_describe_bytes("\0\1\2\3\4\5\6\7\10\11\12\13\14\15\16\17\20", 17, out)), 47);
+    CU_ASSERT_EQUAL(strlen(text_describe_bytes("\0\1\2\3\4\5\6\7\10\11\12\13\14\15\16\17\20", 17, out)),
+                    16 * 2 + 15); /* the first 16 bytes, with blanks between them */
 }
 
 void suite_text(void)

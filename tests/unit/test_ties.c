@@ -68,8 +68,8 @@ static void max_tensors_counts_recorded_ties(void)
     ckpt_close(f);
 }
 
-/* Many names of one tensor take few bytes in a file, but many when they are copied: max_expanded limits
- * them. */
+/* Many names of one tensor take few bytes in a file, but the copies that are written for them may take many:
+ * max_expanded limits their bytes. */
 static void copies_of_ties_are_limited(void)
 {
     char bytes[1024];

@@ -5,7 +5,7 @@
 #include "format/format.h"
 #include "pickled.h"
 
-#define PICKLED_5 "\x80\x02K\5."
+#define PICKLED_5        "\x80\x02K\5." /* the pickle of the number 5 */
 #define TENSOR_OF_ID(id) "torch._utils._rebuild_tensor_v2(@" id ",0,(2,),(1,),False," ORDERED_DICT ")"
 
 static void check_error(struct test_file made, ckpt_status want, const char *where, const char *words)
@@ -49,7 +49,7 @@ static void several_checkpoints_are_refused(void)
         {"readme", "", 0}, {"a/data.pkl", PICKLED_5, 5}, {"b/data.pkl", PICKLED_5, 5}};
     check_error(make_archive(r, 3, NULL), CKPT_EFORMAT, "archive/readme",
                 "several folders of the archive hold a \"data.pkl\"");
-    struct test_file made = make_archive(r, 2, NULL);
+    struct test_file made = make_archive(r, 2, NULL); /* without the second data.pkl */
     check_tensors(&made, "");
     close_file(&made);
 }
@@ -114,8 +114,8 @@ static void malformed_storage_lists_are_refused(void)
     close_file(&made);
 }
 
-/* If the record byteorder is damaged, the byte order is known by its length: "little" or "big". */
-static void a_damaged_byteorder_is_known_by_its_length(void)
+/* If the record "byteorder" is damaged, its length still shows whether it was "little" or "big". */
+static void a_damaged_byteorder_is_recognized_by_its_length(void)
 {
     for (int big_endian = 0; big_endian < 2; big_endian++) {
         struct test_file made = make_torch_zip_of("{'w':" FLOAT_TENSOR "}", big_endian, NULL);
@@ -149,5 +149,5 @@ void suite_torch_archive(void)
     UNIT(several_checkpoints_are_refused);
     UNIT(packages_are_read);
     UNIT(malformed_storage_lists_are_refused);
-    UNIT(a_damaged_byteorder_is_known_by_its_length);
+    UNIT(a_damaged_byteorder_is_recognized_by_its_length);
 }

@@ -1,4 +1,5 @@
-/* Archives of torch.export: the JSON configs that describe their weights, and malformed ones. */
+/* Archives of torch.export: the JSON configs that describe their weights, and malformed configs. In them, the
+ * dtype is a number of torch.export's ScalarType: 1 is uint8, 7 float32, 13 bfloat16. */
 #include <stdio.h>
 
 #include "pickled.h"
@@ -182,13 +183,13 @@ static void archives_without_weights_are_refused(void)
     close_file(&made);
     const struct record old = {"0123456789abcdef", "", 0};
     made = make_archive(&old, 1, NULL);
-    /* an archive of before 2.8 would have serialized_exported_program.json, too */
+    /* an archive written before torch 2.8 would also have serialized_exported_program.json */
     replace_in_file(&made, "archive/0123456789abcdef", "serialized_state_dict.pt");
     CU_ASSERT_EQUAL(made.status, CKPT_EUNKNOWN);
     close_file(&made);
 }
 
-/* The limit on memory rises until the file can be read. */
+/* The test raises the limit on memory until the file can be read. */
 static void too_little_memory_is_an_error(void)
 {
     ckpt_status st = CKPT_ENOMEM;

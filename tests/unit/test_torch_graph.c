@@ -44,6 +44,7 @@ static void tensors_in_attributes_are_found(void)
                 "w" FLOAT_LISTING "v" FLOAT_LISTING);
     check_opens("my.Thing()!5", "");
     check_opens("torch.Thing()!{'w':" FLOAT_TENSOR "}", "w" FLOAT_LISTING);
+    /* a shard has the name of its tensor: here, none */
     check_opens("my.Shard()!{'tensor':" FLOAT_TENSOR ",'other':1}", " dense float32[4]@0+0;");
     check_opens("my.Shard()!{'w':" FLOAT_TENSOR "}", "w" FLOAT_LISTING);
 }
@@ -69,7 +70,7 @@ static void cycles_are_read_once(void)
 
 #define MODULE(parameters, buffers, modules, attributes)                                                     \
     "my.Net()!{'_parameters':" parameters ",'_buffers':" buffers ",'_modules':" modules attributes "}"
-#define PARAMETER(t)          "torch._utils._rebuild_parameter(" t ",True," ORDERED_DICT ")"
+#define PARAMETER(t) "torch._utils._rebuild_parameter(" t ",True," ORDERED_DICT ")"
 
 static void modules_are_listed_as_state_dicts(void)
 {
@@ -140,7 +141,7 @@ static void modules_with_malformed_pairs_are_refused(void)
 
 static void limits_are_enforced(void)
 {
-    /* the limit of tensors is also that of modules, and of values in a container */
+    /* max_tensors also limits the modules, and the values in a container */
     const ckpt_limits tensors_2 = {.struct_size = sizeof tensors_2, .max_tensors = 2};
     const ckpt_limits depth_2 = {.struct_size = sizeof depth_2, .max_depth = 2};
     const char *const many[] = {

@@ -17,8 +17,8 @@ struct edited_file {
     ckpt_error err;
 };
 
-/* plan_rename - returns the file MADE with a plan that strips the prefix STRIPPED from its keys and adds the
- * prefix ADDED. Either may be NULL. */
+/* plan_rename - returns the file MADE with a plan that strips the prefix STRIPPED from the keys and then adds
+ * the prefix ADDED. Either may be NULL. */
 static struct edited_file plan_rename(struct test_file made, const char *stripped, const char *added)
 {
     struct edited_file e = {.made = made};
@@ -63,8 +63,8 @@ static struct test_file open_patched(struct edited_file *e)
     return patched;
 }
 
-/* check_edited - edits the file of E and closes E. The edited file must have the tensors WANT, and be longer
- * than before exactly if GROWS. */
+/* check_edited - edits the file of E and closes E. The edited file must have the tensors WANT. It must be
+ * longer than before if GROWS, else as long as before. */
 static void check_edited(struct edited_file *e, const char *want, bool grows)
 {
     compute_patches(e);
@@ -166,32 +166,36 @@ static void check_metadata(struct edited_file *e, const char *want)
     "collections.OrderedDict()+{'module.w':" FLOAT_TENSOR ",'module.b':" FLOAT_TENSOR "}!{'_metadata':"      \
     "collections.OrderedDict()+{" metadata "}}"
 
-/* In _metadata, the wrapper has the entry "". Without the prefix, the module's entry gets the same name. */
+/* In _metadata, the wrapper has the entry "". Without the prefix, the module's entry gets the same name. In
+ * the pickles, <k:v> and %1 are a dict and a number as torch.save writes them; #1='x' is a text 'x' to which
+ * #1 refers again. */
 static void of_two_entries_with_one_name_the_last_is_kept(void)
 {
     static const struct {
-        const char *from, *want;
+        const char *pickle, *want;
     } cases[] = {
         {STATE_DICT("'':<#1='version':%1>,'module':<#1:%1>,'module.a':<#1:%2>"), "=1,a=2,"},
         {STATE_DICT("#2='':#3=<#1='version':%1>,#4='module':<#1:%1>"), "=1,"},
         {STATE_DICT("'a':<#1='version':%3>,'':<#1:%1>,'module':<#1:%1>"), "a=3,=1,"},
-        /* different versions; entries in between; the reverse order */
+        /* the two entries have different versions, have another entry between them, or are in reverse order
+         * */
         {STATE_DICT("'':<#1='version':%1>,'module':<#1:%2>,'module.a':<#1:%2>"), "=2,a=2,"},
         {STATE_DICT("'':<#1='version':%1>,'module.a':<#1:%2>,'module':<#1:%1>"), "a=2,=1,"},
         {STATE_DICT("'module':<#1='version':%1>,'':<#1:%1>,'module.a':<#1:%2>"), "=1,a=2,"},
-        /* more values than the version, or no number; text without a memo entry; shared values */
+        /* the entries also have "x", or have no number; their keys are not in the memo; their values are
+         * shared */
         {STATE_DICT("'':<#1='version':%1,#2='x':%1>,'module':<#1:%1,#2:%1>"), "=1,"},
         {STATE_DICT("'':<#1='version':True>,'module':<#1:True>"), "=1,"},
         {STATE_DICT("'':<'version':%1>,'module':<'version':%1>"), "=1,"},
         {STATE_DICT("'':#2=<'version':%1>,'module':#2"), "=1,"},
         {STATE_DICT("'':<#1='version':%1>,'module':#2=<#1:%1>,'a':#2"), "=1,a=1,"},
         {STATE_DICT("'':<#1='version':%1>,#2='module':<#1:%1>") "+{'k':#2}", "=1,"},
-        /* not as torch.save writes dicts: with DICT, and with a memo entry */
+        /* dicts that torch.save does not write: by DICT, and with a memo entry */
         {STATE_DICT("'':<#1='version':%1>,'module':{#1:%1}"), "=1,"},
         {STATE_DICT("'':<#1='version':%1>,'module':#2=<#1:%1>"), "=1,"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct edited_file e = plan_rename(make_torch_zip(cases[i].from), "module.", NULL);
+        struct edited_file e = plan_rename(make_torch_zip(cases[i].pickle), "module.", NULL);
         check_metadata(&e, cases[i].want);
     }
 }

@@ -1,4 +1,5 @@
-/* numpy arrays in pickles: each form of their bytes, and malformed arrays. */
+/* numpy arrays in pickles: each form of their bytes, and malformed arrays. The pickles are written as texts
+ * in the notation of put_pickle in pickled.h. */
 #include <stdio.h>
 
 #include "core/file.h"
@@ -10,7 +11,7 @@
 #define NEW_ARRAY                         "numpy.core.multiarray._reconstruct(numpy.ndarray,(0,),b'b')"
 #define ARRAY(shape, type, fortran, data) NEW_ARRAY "!(1," shape "," type "," fortran "," data ")"
 #define DTYPE_F4                          DTYPE("f4", "<")
-#define EIGHT_BYTES                       "b'\\00\\00\\80\\3f\\00\\00\\00\\40'"
+#define EIGHT_BYTES                       "b'\\00\\00\\80\\3f\\00\\00\\00\\40'" /* the floats 1 and 2 */
 
 static void arrays_are_read(void)
 {
@@ -149,7 +150,7 @@ static void a_failing_allocation_is_an_error(void)
     CU_ASSERT_PTR_NOT_NULL_FATAL(made.file);
     ckpt_status st = CKPT_ENOMEM;
     for (uint64_t failing = 1; st != CKPT_OK; failing++) { /* the number of the allocation that fails */
-        map_free(made.file->node_storages); /* so that the array is added again */
+        map_free(made.file->node_storages);                /* so that the array is added again */
         made.file->node_storages = NULL;
         arena_fail_at(made.file->a, failing);
         st = torch_walk_graph(made.file, made.file->root, &no_storages, &made.err);

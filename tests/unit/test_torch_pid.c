@@ -1,4 +1,5 @@
-/* Persistent ids of storages: as tuples, as text and as nested streams, valid and malformed. */
+/* Persistent ids of storages, as tuples and as text, and storages in nested streams: valid and malformed
+ * ones. The pickles are written as texts in the notation of put_pickle in pickled.h. */
 #include <stdio.h>
 
 #include "pickled.h"
@@ -35,7 +36,7 @@ static void ids_may_be_tuples(void)
                   "storage \"0\" of 4611686018427387904 elements does not fit 64 bits");
 }
 
-/* In protocol 0, persistent ids are text. */
+/* In protocol 0, persistent ids are text. "\27" is an apostrophe. */
 static void ids_may_be_text(void)
 {
     check_opens(
@@ -78,8 +79,9 @@ static void locations_must_be_text(void)
 
 /* ------------------------------------------------------- streams in a pickle */
 
-/* The magic number, protocol version and sys_info with which torch.save begins a legacy file, the persistent
- * id of a storage, the list of storage keys, and the storage: its number of elements, 2, and their bytes. */
+/* The components of a file in the legacy format. LEGACY_HEADER - the magic number, protocol version and
+ * sys_info. STORAGE_ID - the persistent id of a storage. STORAGE_KEYS - the list of its key. STORAGE_DATA -
+ * the number of its elements, 2, and their bytes. */
 #define LEGACY_HEADER "\\80\\02\\8a\\0a\\6c\\fc\\9c\\46\\f9\\20\\6a\\a8\\50\\19.\\80\\02M\\e9\\03.\\80\\02}."
 #define LEGACY_STREAM(pid, keys, data)                                                                       \
     "torch.storage._load_from_bytes(b'" LEGACY_HEADER "\\80\\02" pid ".\\80\\02" keys "." data "')"

@@ -1,4 +1,5 @@
-/* Calls that rebuild tensors: each form that torch has ever written, and malformed ones. */
+/* Calls that rebuild tensors: each form that torch has ever written, and malformed calls. The pickles are
+ * written as texts in the notation of put_pickle in pickled.h. */
 #include <stdio.h>
 
 #include "pickled.h"
@@ -8,8 +9,8 @@
 #define UNTYPED_STORAGE "@('storage',torch.storage.UntypedStorage,'0','cpu',16)"
 #define TENSOR_V2_WITH_META(storage, meta)                                                                   \
     "torch._utils._rebuild_tensor_v2(" storage ",0,(2,),(1,),True," ORDERED_DICT "," meta ")"
-#define TENSOR_V3(over, dtype)                                                                               \
-    "torch._utils._rebuild_tensor_v3(" over ",0,(2,),(1,),False," ORDERED_DICT "," dtype ")"
+#define TENSOR_V3(storage, dtype)                                                                            \
+    "torch._utils._rebuild_tensor_v3(" storage ",0,(2,),(1,),False," ORDERED_DICT "," dtype ")"
 
 static void dense_tensors_are_read_and_checked(void)
 {
@@ -391,6 +392,7 @@ static void sharded_tensors_are_read_and_checked(void)
 #define PARAMETER(t)       "torch._utils._rebuild_parameter(" t ",True," ORDERED_DICT ")"
 #define FOUR_PARAMETERS(t) PARAMETER(PARAMETER(PARAMETER(PARAMETER(t))))
 
+/* The tensor itself is one more constructor: it is inside 15 parameters, then inside 16. */
 static void constructors_nest_at_most_16_deep(void)
 {
     check_opens(

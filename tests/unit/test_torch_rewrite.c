@@ -22,10 +22,10 @@
 
 /* The options of ckpt_plan_write, and the changes to the plan. */
 struct rewrite {
-    ckpt_dtype to;                  /* the cast; CKPT_DT_NONE: none */
+    ckpt_dtype to;                  /* the dtype of the cast; CKPT_DT_NONE: no cast */
     const char *glob, *root, *drop; /* the tensors to cast, the root, the tensors to drop */
     bool strict, sanitize, stop;
-    bool safetensors; /* instead of torch's zip format */
+    bool safetensors; /* writes safetensors instead of torch's zip format */
     ckpt_ties ties;
 };
 
@@ -90,6 +90,9 @@ static struct test_file rewrite_file(struct test_file *made, struct rewrite opts
     return rewritten;
 }
 
+/* check_rewrite - rewrites a file with the pickle TEXT, in the notation of put_pickle in pickled.h. Checks
+ * that the output has the tensors WANT. check_status and check_lossy check that writing fails with WORDS in
+ * the message. */
 static void check_rewrite(const char *text, struct rewrite opts, const char *want, const char *notice)
 {
     struct test_file made = make_torch_zip(text), rewritten = rewrite_file(&made, opts, notice);
@@ -191,7 +194,7 @@ static void meta_tensors_stay_without_bytes(void)
         unchanged, "w dense float32[4]@0+0;m meta float32[4];n meta float32[4];", NULL);
 }
 
-/* ------------------------------------------------------------------- as is */
+/* ------------------------------------------------------------ without casts */
 
 static void storages_of_classes_that_torch_lacks_become_typed_tensors(void)
 {
