@@ -4,22 +4,22 @@
  *
  *   0   1   version of the format: 1 or 2
  *   1   1   version of the compressor
- *   2   1   flags: 1 bytes are shuffled, 2 stored as they are, 4 bits are shuffled, 16 blocks are not split,
- *           and in the upper three bits the compressor: 0 blosclz, 1 LZ4, 2 Snappy, 3 zlib, 4 zstd
+ *   2   1   flags: 1 bytes are shuffled, 2 bytes are not compressed, 4 bits are shuffled, 16 blocks are not
+ *           split; the upper three bits are the compressor: 0 blosclz, 1 LZ4, 2 Snappy, 3 zlib, 4 zstd
  *   3   1   size of an element
- *   4   4   bytes in all, decompressed
- *   8   4   bytes of a block; the last one may be shorter
- *   12  4   bytes in all, compressed, with these 16
- *   16  4…  where each block begins
- *   …   …   blocks: their streams, one for each byte of an element if they are split, each after its
- *           length (i32); a stream of its decompressed length is stored as it is
+ *   4   4   size of the decompressed bytes
+ *   8   4   size of a decompressed block; the last block may be shorter
+ *   12  4   size of the buffer, with these 16 bytes
+ *   16  4…  offset of each block
+ *   …   …   blocks, each of one stream, or, if it is split, of a stream for each byte of an element. A
+ *           stream follows its length (i32). If that is the decompressed length, it is not compressed
  *
- * A shuffled block has the first bytes of all elements, then all second ones; the bytes of an incomplete
- * element follow as they are. The last block, if it is shorter, is never split.
+ * A shuffled block has the first bytes of all elements, then all second bytes, and so on. The bytes of an
+ * incomplete element follow unchanged. A last block that is shorter is never split.
  *
- * A sequence of LZ4 is a byte with two numbers of 4 bits, the literals and the bytes to copy less 4. To a
- * number that is 15, further bytes are added, up to the first below 255. Then come the literals, and how
- * far back the copy begins, u16.
+ * An LZ4 sequence begins with a byte of two 4-bit numbers: the number of literals, and the length of the
+ * copy minus 4. To a number that is 15, the bytes after it are added, up to the first byte below 255. Then
+ * come the literals, and the distance (u16) back to the bytes to copy.
  */
 #include "codec/blosc.h"
 
@@ -45,49 +45,50 @@ struct blosc {
     cursor all; /* the buffer */
     unsigned flags, element_size;
     size_t size, block_size;      /* bytes when decompressed */
-    unsigned char *out, *scratch; /* room for a block each: unshuffled, and shuffled */
+    unsigned char *out, *scratch; /* a block when unshuffled, and the same block before */
     ckpt_error *err;
 };
 
 static ckpt_status fail_blosc(const struct blosc *b, const char *what)
 {
-    return fail(b->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "a Blosc buffer {%s}, {=an intact one} is expected",
+    return fail(b->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "a Blosc buffer {%s}; {=an intact one} was expected",
                 what);
 }
 
 /* lz4_length - returns the length that begins with NIBBLE: if that is 15, the bytes that follow are added to
- * it. C is bad if they are cut off. */
+ * it. If C ends before them, it is bad. */
 static size_t lz4_length(cursor *c, unsigned nibble)
 {
     size_t n = nibble;
     const unsigned char *more = NULL;
     do {
         more = nibble == 15 ? cursor_take(c, 1) : NULL;
-        n += more ? *more : 0; /* bounded: 255 times the bytes in memory */
+        n += more ? *more : 0; /* bounded: at most 255 times the bytes in memory */
     } while (more && *more == 255);
     return n;
 }
 
-/* lz4_decode - decodes the LZ4 block in C to the SIZE bytes at OUT; false: it is damaged, or of a different
- * size. */
+/* lz4_decode - decodes the LZ4 block in C to the SIZE bytes at OUT; false: the block is damaged, or has
+ * another size. */
 static bool lz4_decode(cursor c, unsigned char *out, size_t size)
 {
     size_t n = 0; /* bytes decoded */
     while (c.left && !c.bad) {
         const unsigned char *token = cursor_take(&c, 1);
-        size_t literals = lz4_length(&c, *token >> 4);
-        const unsigned char *from = cursor_take(&c, literals);
-        if (!from || literals > size - n)
+        size_t nliterals = lz4_length(&c, *token >> 4);
+        const unsigned char *literals = cursor_take(&c, nliterals);
+        if (!literals || nliterals > size - n)
             return false;
-        memcpy(out + n, from, literals);
-        n += literals;
+        memcpy(out + n, literals, nliterals);
+        n += nliterals;
         if (!c.left)
             return n == size; /* the last sequence has no copy */
-        size_t back = cursor_u16(&c), length = lz4_length(&c, *token & 15) + 4; /* bounded: in lz4_length */
-        if (c.bad || !back || back > n || length > size - n)
+        size_t distance = cursor_u16(&c),
+               length = lz4_length(&c, *token & 15) + 4; /* bounded: see lz4_length */
+        if (c.bad || !distance || distance > n || length > size - n)
             return false;
         for (size_t i = 0; i < length; i++, n++)
-            out[n] = out[n - back];
+            out[n] = out[n - distance];
     }
     return false;
 }
@@ -102,11 +103,11 @@ static ckpt_status unpack_stream(const struct blosc *b, cursor c, unsigned char 
                      : b->flags >> 5 == WITH_ZSTD
                          ? unpack_zstd(in, to, b->err)
                          : inflate_into(in, 0, c.left, INFLATE_ZLIB, to, &used, b->err);
-    source *made = to ? spool_source(to) : NULL;
+    source *result = to ? spool_source(to) : NULL;
     if (st == CKPT_OK)
-        st = made->size == size ? source_read(made, 0, out, size, b->err)
-                                : fail_blosc(b, "with a stream of another size");
-    source_unref(made);
+        st = result->size == size ? source_read(result, 0, out, size, b->err)
+                                  : fail_blosc(b, "with a stream of a wrong size");
+    source_unref(result);
     source_unref(in);
     return st;
 }
@@ -124,50 +125,51 @@ static ckpt_status read_stream(const struct blosc *b, cursor *c, unsigned char *
     }
     if (b->flags >> 5 != WITH_LZ4)
         return unpack_stream(b, stream, out, size);
-    return lz4_decode(stream, out, size) ? CKPT_OK : fail_blosc(b, "with LZ4 data that are damaged");
+    return lz4_decode(stream, out, size) ? CKPT_OK : fail_blosc(b, "with damaged LZ4 data");
 }
 
-/* unshuffle - copies the SIZE bytes of b->scratch to b->out, those of each element next to each other. */
+/* unshuffle - copies the SIZE bytes of b->scratch to b->out and puts the bytes of each element together. */
 static void unshuffle(const struct blosc *b, size_t size)
 {
     size_t width = b->element_size, n = size / width;
     for (size_t i = 0; i < n; i++)
         for (size_t k = 0; k < width; k++)
             b->out[i * width + k] = b->scratch[k * n + i];                /* bounded: within the block */
-    memcpy(b->out + n * width, b->scratch + n * width, size - n * width); /* bounded: the same */
+    memcpy(b->out + n * width, b->scratch + n * width, size - n * width); /* bounded: within the block */
 }
 
-/* read_block - decompresses the block at AT of the buffer to SIZE bytes, and appends them to TO. */
+/* read_block - decompresses the block at offset AT of the buffer, and appends its SIZE bytes to TO. */
 static ckpt_status read_block(struct blosc *b, uint32_t at, size_t size, spool *to)
 {
     bool split = !(b->flags & NOT_SPLIT) && size == b->block_size && size % b->element_size == 0;
     bool shuffled = b->flags & BYTES_SHUFFLED && b->element_size > 1;
-    size_t streams = split ? b->element_size : 1, each = size / streams;
+    size_t nstreams = split ? b->element_size : 1, stream_size = size / nstreams;
     unsigned char *out = shuffled ? b->scratch : b->out;
     cursor c = b->all;
     if (!cursor_take(&c, at))
-        return fail_blosc(b, "with a block that begins beyond it");
-    for (size_t i = 0; i < streams; i++)
-        CKPT_TRY(read_stream(b, &c, out + i * each, each)); /* bounded: within the block */
+        return fail_blosc(b, "with a block that begins after its end");
+    for (size_t i = 0; i < nstreams; i++)
+        CKPT_TRY(read_stream(b, &c, out + i * stream_size, stream_size)); /* bounded: within the block */
     if (shuffled)
         unshuffle(b, size);
     return spool_write(to, b->out, size, b->err);
 }
 
-static ckpt_status read_blocks(struct blosc *b, cursor starts, spool *to)
+static ckpt_status read_blocks(struct blosc *b, cursor after_header, spool *to)
 {
     if (b->flags & STORED || !b->size) {
-        const unsigned char *bytes = cursor_take(&starts, b->size);
+        const unsigned char *bytes = cursor_take(&after_header, b->size);
         return bytes ? spool_write(to, bytes, b->size, b->err) : fail_blosc(b, "that is cut off");
     }
     b->out = malloc(b->block_size);
     b->scratch = malloc(b->block_size);
     ckpt_status st = b->out && b->scratch ? CKPT_OK : fail_memory(b->err);
-    for (uint64_t done = 0; st == CKPT_OK && done < b->size; done += b->block_size) { /* bounded: 2^33 */
+    for (uint64_t done = 0; st == CKPT_OK && done < b->size;
+         done += b->block_size) { /* bounded: below 2^33 */
         size_t left = (size_t)(b->size - done);
-        uint32_t at = cursor_u32(&starts);
-        st = starts.bad ? fail_blosc(b, "with too few blocks")
-                        : read_block(b, at, left < b->block_size ? left : b->block_size, to);
+        uint32_t at = cursor_u32(&after_header);
+        st = after_header.bad ? fail_blosc(b, "with too few blocks")
+                              : read_block(b, at, left < b->block_size ? left : b->block_size, to);
     }
     free(b->out);
     free(b->scratch);
@@ -187,20 +189,20 @@ ckpt_status blosc_decode(const unsigned char *p, size_t n, uint64_t max_size, sp
     b.block_size = cursor_u32(&c);
     uint32_t compressed_size = cursor_u32(&c);
     if (c.bad || compressed_size != n)
-        return fail_blosc(&b, "of another length than it stores");
+        return fail_blosc(&b, "whose length is not the one in its header");
     if (version < 1 || version > 2)
-        return fail_blosc(&b, "of another version");
+        return fail_blosc(&b, "of an unknown version");
     if (b.size > max_size || !b.element_size || (b.size && (!b.block_size || b.block_size > b.size)))
         return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
-                    "a Blosc buffer of {%zu bytes in blocks of %zu}; {=%" PRIu64 " bytes} belong there",
+                    "a Blosc buffer of {%zu bytes in blocks of %zu}; {=%" PRIu64 " bytes} were expected",
                     b.size, b.block_size, max_size);
     unsigned compressor = b.flags >> 5;
-    bool is_read = compressor == WITH_LZ4 || compressor == WITH_ZLIB || compressor == WITH_ZSTD;
-    if (!(b.flags & STORED) && (!is_read || b.flags & BITS_SHUFFLED))
+    bool is_supported = compressor == WITH_LZ4 || compressor == WITH_ZLIB || compressor == WITH_ZSTD;
+    if (!(b.flags & STORED) && (!is_supported || b.flags & BITS_SHUFFLED))
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
-                    "Blosc with {%s}; {=LZ4, zlib and zstd, bytes shuffled} are read",
-                    is_read                                     ? "bits shuffled"
+                    "a Blosc buffer with {%s}; {=LZ4, zlib and zstd} with shuffled bytes can be read",
+                    is_supported                                ? "shuffled bits"
                     : compressor < sizeof names / sizeof *names ? names[compressor]
-                                                                : "another compressor");
+                                                                : "an unknown compressor");
     return read_blocks(&b, c, to);
 }

@@ -4,9 +4,9 @@
 
 #include "io/spool.h"
 
-/* blosc_decode - decompresses the N bytes at P, one buffer, and appends the result to TO. Refuses more than
- * MAX_SIZE bytes before it allocates (CKPT_EFORMAT), and what it does not support: blosclz, Snappy, bit
- * shuffle (CKPT_EUNSUPPORTED). */
+/* blosc_decode - decompresses the Blosc buffer of N bytes at P, and appends the result to TO. Refuses a
+ * result of more than MAX_SIZE bytes before it allocates memory (CKPT_EFORMAT). Blosclz, Snappy and shuffled
+ * bits are not supported (CKPT_EUNSUPPORTED). */
 ckpt_status blosc_decode(const unsigned char *p, size_t n, uint64_t max_size, spool *to, ckpt_error *err);
 
 #endif

@@ -2,7 +2,7 @@
  * identify its schema.
  *
  *   table   i32 its own offset minus that of its vtable; the fields
- *   vtable  u16 its size, u16 the size of the table; for each field u16 its offset in the table, 0: absent
+ *   vtable  u16 its size, u16 the size of the table; for each field u16 its offset in the table; 0: absent
  *   field   a number; or u32, the distance from the field to the table, vector or text that it refers to
  *   vector  u32 count; the elements
  *   text    a vector of bytes
@@ -21,7 +21,8 @@ static ckpt_status read_bytes(struct flatbuffer *b, uint64_t at, void *out, size
 {
     if (!range_within(at, n, b->src->size))
         return fail(b->err, CKPT_ETRUNCATED, at <= b->src->size ? at : b->src->size,
-                    "{%zu bytes} at %" PRIu64 "; {=the file ends at %" PRIu64 "}", n, at, b->src->size);
+                    "{%zu bytes} at %" PRIu64 " are missing; {=the file ends at %" PRIu64 "}", n, at,
+                    b->src->size);
     return window_read(&b->window, b->src, at, out, n, b->err);
 }
 
@@ -39,9 +40,9 @@ static ckpt_status follow_offset(struct flatbuffer *b, uint64_t at, uint64_t *ou
     uint32_t distance = 0;
     CKPT_TRY(read_u32(b, at, &distance));
     *out = at + distance; /* bounded: AT is in the file, which has less than 2^63 bytes */
-    return *out < b->src->size
-               ? CKPT_OK
-               : fail(b->err, CKPT_EFORMAT, at, "an offset of {%u} that leaves {=the file}", distance);
+    return *out < b->src->size ? CKPT_OK
+                               : fail(b->err, CKPT_EFORMAT, at,
+                                      "an offset of {%u} to a place outside of {=the file}", distance);
 }
 
 ckpt_status flatbuffer_open_table(struct flatbuffer *b, uint64_t at, struct flatbuffer_table *out)
@@ -57,9 +58,9 @@ ckpt_status flatbuffer_open_table(struct flatbuffer *b, uint64_t at, struct flat
     *out = (struct flatbuffer_table){.at = at, .vtable = (uint64_t)vtable, .size = load_u16le(sizes + 2)};
     if (vtable_size < 4 || vtable_size % 2 || out->size < 4)
         return fail(b->err, CKPT_EFORMAT, out->vtable,
-                    "a table and a vtable of {%u and %u bytes}; {=at least 4, the vtable an even number}",
+                    "{a table of %u bytes, a vtable of %u}; {=each has at least 4, a vtable an even number}",
                     out->size, vtable_size);
-    out->fields = (vtable_size - 4) / 2;
+    out->nfields = (vtable_size - 4) / 2;
     return CKPT_OK;
 }
 
@@ -70,20 +71,20 @@ ckpt_status flatbuffer_open_root(struct flatbuffer *b, struct flatbuffer_table *
     return flatbuffer_open_table(b, at, out);
 }
 
-/* find_field - sets *AT to the offset of FIELD, which has WIDTH bytes; 0: it is absent. */
+/* find_field - sets *AT to the offset of FIELD, which has WIDTH bytes; to 0 if it is absent. */
 static ckpt_status find_field(struct flatbuffer *b, const struct flatbuffer_table *t, uint32_t field,
                               uint32_t width, uint64_t *at)
 {
     unsigned char bytes[2];
     *at = 0;
-    if (field >= t->fields)
+    if (field >= t->nfields)
         return CKPT_OK;
     CKPT_TRY(
         read_bytes(b, t->vtable + 4 + 2 * (uint64_t)field, bytes, sizeof bytes)); /* bounded: in the file */
     uint32_t offset = load_u16le(bytes);
     if (offset && (offset < 4 || !range_within(offset, width, t->size)))
-        return fail(b->err, CKPT_EFORMAT, t->vtable, "field %u at {%u} of a table of {=%u bytes}", field,
-                    offset, t->size);
+        return fail(b->err, CKPT_EFORMAT, t->vtable,
+                    "field %u at {%u} is not inside its table of {=%u bytes}", field, offset, t->size);
     *at = offset ? t->at + offset : 0; /* bounded: in the table */
     return CKPT_OK;
 }
@@ -119,8 +120,9 @@ static ckpt_status read_vector(struct flatbuffer *b, uint64_t at, uint32_t width
     CKPT_TRY(read_u32(b, at, &out->count));
     if (checked_mul(out->count, width, &bytes) && range_within(out->at, bytes, b->src->size))
         return CKPT_OK;
-    return fail(b->err, CKPT_ETRUNCATED, at, "{%u elements} of %u bytes; {=the file ends at %llu}",
-                out->count, width, (unsigned long long)b->src->size);
+    return fail(b->err, CKPT_ETRUNCATED, at,
+                "a vector of {%u elements} of %u bytes; {=the file ends at %llu}", out->count, width,
+                (unsigned long long)b->src->size);
 }
 
 ckpt_status flatbuffer_get_vector(struct flatbuffer *b, const struct flatbuffer_table *t, uint32_t field,
@@ -137,8 +139,8 @@ static ckpt_status find_item(struct flatbuffer *b, const struct flatbuffer_vecto
                              uint64_t *at)
 {
     if (i >= v->count)
-        return fail(b->err, CKPT_EFORMAT, v->at, "number {%llu} of a list of {=%u}", (unsigned long long)i,
-                    v->count);
+        return fail(b->err, CKPT_EFORMAT, v->at, "element {%llu} of a vector that has {=%u}",
+                    (unsigned long long)i, v->count);
     *at = v->at + 4 * i; /* bounded: the vector is in the file */
     return CKPT_OK;
 }

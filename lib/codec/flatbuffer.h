@@ -6,20 +6,20 @@
 #include "base/arena.h"
 #include "io/window.h"
 
-/* A file. The caller sets SRC, of which no reference is taken, ERR and A, and closes the window. */
+/* A file. The caller sets SRC, ERR and A, keeps its reference to SRC, and closes the window. */
 struct flatbuffer {
     source *src;
     ckpt_error *err;
-    arena *a;             /* for texts */
-    struct window window; /* 0 at first */
+    arena *a;             /* arena of the texts that are read */
+    struct window window; /* window of SRC, initially all zeros */
 };
 
 /* A table. Its fields have numbers, and any of them may be absent. */
 struct flatbuffer_table {
-    uint64_t at;     /* its offset */
-    uint64_t vtable; /* offset of its vtable, which has the offset of each field in the table */
-    uint32_t fields; /* number of fields in the vtable */
-    uint32_t size;   /* bytes of the table, up to which its fields may reach */
+    uint64_t at;      /* offset of the table */
+    uint64_t vtable;  /* offset of its vtable, which has the offset of each field in the table */
+    uint32_t nfields; /* number of fields in the vtable */
+    uint32_t size;    /* bytes of the table, inside of which are its fields */
 };
 
 /* A vector of COUNT elements, the first of which is at AT; both are 0 if it is absent. */

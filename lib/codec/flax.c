@@ -1,12 +1,14 @@
 /*
  * flax.c - the extensions by which flax/serialization.py adds arrays to MessagePack:
- *   1, 3   an array, a NumPy scalar: [shape, name of the dtype, elements in row-major order]
- *   2      a complex number: [real, imaginary]
- * Flax returns an extension of any other type as it is.
+ *   type 1   an array: [shape, name of the dtype, elements in row-major order]
+ *   type 2   a complex number: [real, imaginary]
+ *   type 3   a NumPy scalar, as an array
  *
- * Refused: an array of a dtype that Flax cannot read, or with more or fewer bytes than dtype and shape take;
- * text that is not UTF-8; a timestamp of a length that MessagePack does not have; an extension of another
- * type that holds an array.
+ * Flax returns an extension of any other type unchanged.
+ *
+ * Refused: an array of a dtype that Flax cannot read, or whose elements have not the size of its dtype and
+ * shape; text that is not UTF-8; a timestamp of a length that MessagePack does not have; an array in an
+ * extension of another type.
  */
 #include "codec/flax.h"
 
@@ -18,10 +20,11 @@
 #include "base/utf8.h"
 
 #define DTYPE_NAME_MAX 64u
-#define HEAD_MAX       128u /* most bytes of shape and dtype before the elements, in holds_array */
+#define HEAD_MAX       128u /* holds_array expects the elements after at most so many bytes */
 
-/* parse_dtype - sets *DTYPE to the dtype that Flax reads by NAME: a name or code of NumPy, or a name of
- * ml_dtypes. If torch lacks it or NAME is a code, sets *DTYPE to CKPT_DT_NAMED and *D to NumPy's dtype. */
+/* parse_dtype - sets *DTYPE to the dtype of NAME, which may be a name or code of NumPy or a name of
+ * ml_dtypes. If torch lacks the dtype or NAME is a code, sets *DTYPE to CKPT_DT_NAMED and *D to NumPy's
+ * dtype. */
 static bool parse_dtype(ckpt_str name, ckpt_dtype *dtype, struct numpy_dtype *d)
 {
     const struct dtype_info *info = dtype_info(*dtype = dtype_by_name(name));
@@ -57,11 +60,11 @@ bool flax_size(const uint64_t *shape, uint32_t ndim, uint64_t element_size, uint
     return fits;
 }
 
-/* The values in an extension: two lists, up to NPY_DIMENSIONS sizes, a dtype and bytes. */
+/* The values in an extension: the outer list, the shape, its sizes, a dtype and bytes. */
 struct payload {
     source *src;
     struct msgpack_value values[NPY_DIMENSIONS + 4];
-    size_t n; /* number of values, of which only those that fit are kept */
+    size_t n; /* number of values in the extension; those that do not fit in VALUES are not kept */
 };
 
 /* collect_value - adds V to the payload USER. */
@@ -105,23 +108,23 @@ static ckpt_status check_payload(struct flax_input *in, const struct payload *p)
         return fail_payload(in, p, 0, "no list of three");
     if (v[1].kind != MSGPACK_ARRAY || v[1].count > NPY_DIMENSIONS)
         return fail_payload(in, p, 1, "no shape");
-    size_t i = 2, dtype = 2 + (size_t)v[1].count; /* bounded: no more than NPY_DIMENSIONS */
-    for (; i < dtype; i++)
+    size_t i = 2, dtype_index = 2 + (size_t)v[1].count; /* bounded: no more than NPY_DIMENSIONS */
+    for (; i < dtype_index; i++)
         if (!is_size(&v[i]))
-            return fail_payload(in, p, i, "no size");
+            return fail_payload(in, p, i, "an invalid dimension");
     if ((v[i].kind != MSGPACK_TEXT && v[i].kind != MSGPACK_BYTES) || !v[i].n || v[i].n > DTYPE_NAME_MAX)
         return fail_payload(in, p, i, "no dtype");
     return v[i + 1].kind == MSGPACK_BYTES ? CKPT_OK : fail_payload(in, p, i + 1, "no bytes");
 }
 
-/* set_dtype - sets the dtype of X by NAME, and *ELEMENT_SIZE to its bytes. */
+/* set_dtype - sets the dtype of X to that of NAME, and *ELEMENT_SIZE to the bytes of an element. */
 static ckpt_status set_dtype(struct flax_input *in, const struct msgpack_value *v, ckpt_str name,
                              struct flax_array *x, uint64_t *element_size)
 {
     struct numpy_dtype d;
     if (!parse_dtype(name, &x->dtype, &d))
         return fail(in->err, CKPT_EFORMAT, v->at,
-                    "an array of {\"%.*s\"}; {=a dtype that flax reads} was expected", STR_ARG(name));
+                    "an array of dtype {\"%.*s\"}; {=a dtype that flax reads} was expected", STR_ARG(name));
     *element_size = d.bytes;
     if (x->dtype != CKPT_DT_NAMED)
         return CKPT_OK;
@@ -143,7 +146,7 @@ static ckpt_status take_array(struct flax_input *in, const struct msgpack_value 
     uint64_t element_size = 0, nbytes;
     CKPT_TRY(check_payload(in, p));
     x->ndim = (uint32_t)p->values[1].count;
-    const struct msgpack_value *dtype = &p->values[2 + x->ndim]; /* bounded: NPY_DIMENSIONS */
+    const struct msgpack_value *dtype = &p->values[2 + x->ndim]; /* bounded: NDIM is at most NPY_DIMENSIONS */
     const struct msgpack_value *bytes = dtype + 1;
     x->is_scalar = v->type == FLAX_SCALAR;
     x->at = v->data + bytes->data; /* bounded: both are in the file */
@@ -151,7 +154,7 @@ static ckpt_status take_array(struct flax_input *in, const struct msgpack_value 
     if (!(x->shape = arena_array(in->f->a, x->ndim, sizeof *x->shape)))
         return fail_memory(in->err);
     for (uint32_t i = 0; i < x->ndim; i++)
-        x->shape[i] = p->values[2 + i].bits; /* the bits of an integer */
+        x->shape[i] = p->values[2 + i].bits; /* check_payload: an integer */
     CKPT_TRY(source_read(p->src, dtype->data, name, (size_t)dtype->n, in->err));
     CKPT_TRY(set_dtype(in, v, str_of(name, (size_t)dtype->n), x, &element_size));
     bool fits = flax_size(x->shape, x->ndim, element_size, &nbytes);
@@ -175,7 +178,7 @@ ckpt_status flax_read_array(struct flax_input *in, const struct msgpack_value *v
 
 void flax_put_array(buf *b, const ckpt_tensor *t, const char *dtype, uint64_t nbytes, bool is_scalar)
 {
-    buf head; /* all before the elements */
+    buf head; /* everything before the elements */
     buf_init(&head, SIZE_MAX / 2);
     msgpack_put_array(&head, 3);
     msgpack_put_array(&head, t->ndim);
@@ -243,13 +246,13 @@ static ckpt_status read_bytes(struct flax_input *in, const struct msgpack_value 
     return *out ? CKPT_OK : fail_memory(in->err);
 }
 
-/* holds_array - returns true if BYTES, of an extension of an unknown type, end as an array does: with a
- * length and as many bytes. Then the extension is an array whose type is damaged. */
+/* holds_array - returns true if BYTES, of an extension of an unknown type, end as an array does: with the
+ * length of its elements, and the elements. Such an extension is an array whose type is damaged. */
 static bool holds_array(ckpt_str bytes)
 {
     const unsigned char *b = (const unsigned char *)bytes.ptr;
     for (size_t i = 0; i < bytes.len && i < HEAD_MAX; i++) {
-        /* c4 to c6 begin bytes, with their length in 1, 2 or 4 bytes */
+        /* c4, c5 and c6 begin a byte string; its length follows in 1, 2 or 4 bytes */
         size_t width = b[i] >= 0xc4 && b[i] <= 0xc6 ? (size_t)1 << (b[i] - 0xc4) : 0, n = 0;
         if (!width || bytes.len - i - 1 < width)
             continue;
@@ -272,7 +275,7 @@ static ckpt_status read_extension(struct flax_input *in, const struct msgpack_va
     CKPT_TRY(read_bytes(in, v, CKPT_V_BYTES, &pair[1]));
     if (holds_array(pair[1]->u.str))
         return fail(in->err, CKPT_EFORMAT, v->at,
-                    "an extension of {type %d} that holds an array; those are of {=type 1 or 3}", v->type);
+                    "an array in an extension of {type %d}; arrays are of {=type 1 or 3}", v->type);
     *out = pair[0] ? value_tuple(in->f->a, 2, pair) : NULL;
     return *out ? CKPT_OK : fail_memory(in->err);
 }
@@ -295,7 +298,7 @@ ckpt_status flax_read_value(struct flax_input *in, const struct msgpack_value *v
 
 static void put_complex(buf *b, const ckpt_value *v)
 {
-    msgpack_put_ext(b, FLAX_COMPLEX, 19); /* a list, two numbers of 9 bytes */
+    msgpack_put_ext(b, FLAX_COMPLEX, 19); /* bytes: 1 for the list, 9 for each number */
     msgpack_put_array(b, 2);
     msgpack_put_float(b, value_arg(v, 0)->u.f);
     msgpack_put_float(b, value_arg(v, 1)->u.f);
@@ -329,7 +332,7 @@ static bool begins_extension(unsigned b) { return (b >= 0xc7 && b <= 0xc9) || (b
 
 bool flax_is_recognized(const char *path, const unsigned char *head, size_t n)
 {
-    if (n < 2) /* without that suffix, the byte may be that of a truncated pickle, zip or JSON */
+    if (n < 2) /* in a file of another name, a single byte may be a truncated pickle, zip or JSON */
         return n == 1 && head[0] <= 0x80 && str_ends(str_c(path), STR_LIT(".msgpack"));
     unsigned b = head[0], count_size = b == 0xdc || b == 0xde ? 2 : b == 0xdd || b == 0xdf ? 4 : 0;
     unsigned item = n > 1 + count_size ? head[1 + count_size] : 0; /* first byte of the first item or key */

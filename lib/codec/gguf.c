@@ -7,8 +7,9 @@
  *   …      tensor infos: name, number of dimensions (4), dimensions (8 each), type (4), offset (8)
  *   …      zeros up to a multiple of the alignment (the pair general.alignment, or 32), then the data, each
  *          tensor padded to the alignment
- * A text is a length of 8 bytes and that many bytes. In version 1, all numbers of 8 bytes but the offset have
- * 4. In a big-endian file all numbers are big-endian, also elements of tensors, but not quantized blocks.
+ * A text is a length of 8 bytes and that many bytes. In version 1, all numbers above of 8 bytes but the
+ * offset have 4. In a big-endian file all numbers are big-endian, also elements of tensors, but not
+ * quantized blocks.
  *
  * Every count, length and product must fit the size of the file. The offset of a tensor must be the sum of
  * the sizes before it (as ggml requires). Keys and names must be unique.
@@ -56,7 +57,7 @@ CKPT_PRINTF(3, 4) static ckpt_status gguf_fail(struct gguf_walk *w, uint64_t at,
     return CKPT_EFORMAT;
 }
 
-/* set_ggml_error - records an error that ggml has but gguf_read has not, unless one is recorded already. */
+/* set_ggml_error - records a fault that ggml refuses and gguf_read accepts, unless one is recorded. */
 CKPT_PRINTF(3, 4) static void set_ggml_error(struct gguf_walk *w, uint64_t at, const char *fmt, ...)
 {
     va_list args;
@@ -115,8 +116,8 @@ static ckpt_status skip_bytes(struct gguf_walk *w, uint64_t n)
     return reader_skip(&w->r, n) ? CKPT_OK : fail_truncated(w, "a value");
 }
 
-/* read_array_header - reads type and number of the elements that follow, and sets *BYTES to the least size
- * that they can have. Fails if the file has fewer bytes left. */
+/* read_array_header - reads type and number of the elements that follow, and sets *BYTES to the minimum of
+ * their size. Fails if the file has fewer bytes left. */
 static ckpt_status read_array_header(struct gguf_walk *w, uint32_t *element_type, uint64_t *count,
                                      uint64_t *bytes)
 {
@@ -129,16 +130,16 @@ static ckpt_status read_array_header(struct gguf_walk *w, uint32_t *element_type
         return gguf_fail(w, at, "an array of {type %" PRIu32 "}; {=0 to %zu} are known", *element_type,
                          sizeof widths - 1);
     uint64_t header = 4 + length; /* bounded: LENGTH is 4 or 8 */
-    uint64_t least = *element_type == GGUF_STRING  ? length
-                     : *element_type == GGUF_ARRAY ? header
-                                                   : widths[*element_type];
-    if (!checked_mul(*count, least, bytes) || *bytes > reader_left(&w->r))
+    uint64_t min_size = *element_type == GGUF_STRING  ? length
+                        : *element_type == GGUF_ARRAY ? header
+                                                      : widths[*element_type];
+    if (!checked_mul(*count, min_size, bytes) || *bytes > reader_left(&w->r))
         return gguf_fail(w, at, "an array of {%" PRIu64 "} elements; the file has {=%" PRIu64 " bytes} left",
                          *count, reader_left(&w->r));
     return CKPT_OK;
 }
 
-/* skip_elements - skips COUNT elements of TYPE, which is no array. BYTES is their size if they are no
+/* skip_elements - skips COUNT elements of TYPE, which is no array. BYTES is their size, unless they are
  * texts. */
 static ckpt_status skip_elements(struct gguf_walk *w, uint32_t type, uint64_t count, uint64_t bytes)
 {
@@ -154,7 +155,7 @@ static ckpt_status skip_elements(struct gguf_walk *w, uint32_t type, uint64_t co
 static ckpt_status skip_arrays(struct gguf_walk *w, uint64_t count)
 {
     uint64_t left[GGUF_DEPTH] = {count}, n, bytes, at = w->r.pos;
-    set_ggml_error(w, at, "an array of {arrays}; ggml has {=none}");
+    set_ggml_error(w, at, "an array of {arrays}; ggml allows {=none}");
     for (unsigned depth = 0;;) {
         uint32_t element;
         if (left[depth] == 0) {
@@ -167,7 +168,7 @@ static ckpt_status skip_arrays(struct gguf_walk *w, uint64_t count)
         if (element != GGUF_ARRAY)
             CKPT_TRY(skip_elements(w, element, n, bytes));
         else if (++depth == GGUF_DEPTH)
-            return gguf_fail(w, at, "arrays in arrays, {more} than {=%u} deep", GGUF_DEPTH);
+            return gguf_fail(w, at, "arrays are nested {more} than {=%u} deep", GGUF_DEPTH);
         else
             left[depth] = n;
     }
@@ -283,8 +284,8 @@ bool gguf_round_up(uint64_t *n, uint64_t alignment)
     return !remainder || checked_add(*n, alignment - remainder, n);
 }
 
-/* check_tensor - fails unless ggml has TYPE and the data of T, ELEMENTS elements of that type, follow those
- * of the tensor before it. */
+/* check_tensor - sets dtype and size of T, which has ELEMENTS elements of TYPE. Fails unless ggml has that
+ * type, and the data of T begin where those of the previous tensor end. */
 static ckpt_status check_tensor(struct gguf_walk *w, struct gguf_tensor *t, uint32_t type, uint64_t elements)
 {
     t->dtype = type < sizeof dtypes ? (ckpt_dtype)dtypes[type] : CKPT_DT_NONE;
@@ -293,11 +294,11 @@ static ckpt_status check_tensor(struct gguf_walk *w, struct gguf_tensor *t, uint
     if (t->dtype == CKPT_DT_NONE)
         return gguf_fail(w, at, "a tensor of {type %" PRIu32 "}; {=a type of ggml} was expected", type);
     if (row_elements % info->block_elems)
-        return gguf_fail(w, at, "rows of {%" PRIu64 "} elements in blocks of {=%u}", row_elements,
-                         info->block_elems);
+        return gguf_fail(w, at, "rows of {%" PRIu64 "} elements are not made of blocks of {=%u}",
+                         row_elements, info->block_elems);
     if (t->offset != w->data_size)
         return gguf_fail(w, at,
-                         "a tensor at {%" PRIu64 "} of the data; those before it end at {=%" PRIu64 "}",
+                         "a tensor begins at {%" PRIu64 "} of the data; the previous ends at {=%" PRIu64 "}",
                          t->offset, w->data_size);
     if (!dtype_bytes(t->dtype, elements, &t->nbytes) || !checked_add(w->data_size, t->nbytes, &end) ||
         !gguf_round_up(&end, w->g->alignment))
@@ -340,7 +341,7 @@ static ckpt_status check_padding(struct gguf_walk *w)
         if (!b)
             return fail_truncated(w, "the padding");
         if (*b)
-            return gguf_fail(w, at, "{other bytes} between header and data than {=zeros}");
+            return gguf_fail(w, at, "{other bytes} than {=zeros} between header and data");
     }
     return CKPT_OK;
 }
@@ -352,7 +353,7 @@ static ckpt_status find_data(struct gguf_walk *w)
     g->data_offset = g->header_end = w->r.pos;
     CKPT_TRY(check_padding(w));
     if (g->ntensors)
-        (void)gguf_round_up(&g->data_offset, g->alignment); /* bounded: an alignment has 32 bits, a file 63 */
+        (void)gguf_round_up(&g->data_offset, g->alignment); /* bounded: below 2^32 + 2^63 */
     return checked_add(g->data_offset, w->data_size, &g->data_end)
                ? CKPT_OK
                : gguf_fail(w, w->r.pos, "the tensors have {more} than {=2^64 bytes}");
@@ -361,11 +362,11 @@ static ckpt_status find_data(struct gguf_walk *w)
 ckpt_status gguf_check_end(struct gguf *g, ckpt_error *err)
 {
     struct gguf_walk w = {.g = g, .err = err};
-    uint64_t data_size = g->data_end - g->data_offset; /* bounded: find_data() added it */
+    uint64_t data_size = g->data_end - g->data_offset; /* bounded: find_data added this size */
     uint64_t padded_end = g->data_end;
     if (data_size && g->data_end > g->src->size)
-        return gguf_fail(&w, g->data_offset, "the tensors need {=%" PRIu64 " bytes}, the file {ends} before",
-                         data_size);
+        return gguf_fail(&w, g->data_offset,
+                         "the tensors need {=%" PRIu64 " bytes}, but the file {ends} before", data_size);
     if (!gguf_round_up(&padded_end, g->alignment) || padded_end >= g->src->size)
         return CKPT_OK;
     return gguf_fail(&w, g->data_end, "{%" PRIu64 " bytes} follow {=the last tensor}",
@@ -407,11 +408,12 @@ static ckpt_status read_file(struct gguf_walk *w)
     g->npairs = read_size(w);
     if (w->r.status)
         return fail_truncated(w, "its header");
-    /* A tensor info and a pair begin with the length of a text, and have at least 16 and 5 bytes after it. */
+    /* Both begin with the length of a text. A tensor info has at least 16 more bytes, a pair 5. */
     uint64_t length = g->version == 1 ? 4 : 8;
     /* bounded: LENGTH is 4 or 8 */
     if (g->ntensors > g->src->size / (length + 16) || g->npairs > g->src->size / (length + 5))
-        return gguf_fail(w, 8, "{%" PRIu64 " tensors and %" PRIu64 " pairs} in {=%" PRIu64 " bytes}",
+        return gguf_fail(w, 8,
+                         "{%" PRIu64 " tensors and %" PRIu64 " pairs} do not fit in {=%" PRIu64 " bytes}",
                          g->ntensors, g->npairs, g->src->size);
     for (uint64_t i = 0; i < g->npairs; i++) {
         CKPT_TRY(read_pair(w));

@@ -8,12 +8,12 @@
 #include "core/value.h"
 #include "io/source.h"
 
-#define GGUF_DIMENSIONS 8u     /* of a tensor, at most */
+#define GGUF_DIMENSIONS 8u     /* most dimensions of a tensor */
 #define GGUF_TEXT_MAX   65536u /* most bytes of a text in gguf_pair.bytes */
 #define GGUF_KEY_MAX    65535u /* most bytes of a key or name */
-#define GGML_NAME_MAX   63u    /* bytes; ggml truncates or refuses longer names */
-#define GGML_DIMENSIONS 4u     /* of a tensor, at most, in ggml */
-#define GGUF_DEPTH      16u    /* most levels of nested arrays, which ggml refuses */
+#define GGML_NAME_MAX   63u    /* most bytes of a name in ggml, which truncates or refuses longer names */
+#define GGML_DIMENSIONS 4u     /* most dimensions of a tensor in ggml */
+#define GGUF_DEPTH      16u    /* most levels of nested arrays; ggml refuses any nested array */
 
 /* The types of values (enum gguf_type of ggml). */
 enum gguf_type {
@@ -36,14 +36,14 @@ enum gguf_type {
 struct gguf_pair {
     ckpt_str key;
     uint32_t type;         /* enum gguf_type */
-    uint32_t element_type; /* of the elements of an array */
+    uint32_t element_type; /* type of the elements of an array */
     uint64_t count;        /* number of elements of an array; else 1 */
-    uint64_t offset;       /* of the pair, which begins with the length of the key */
-    uint64_t value_offset; /* of a number, of the length of a string, or of the first element of an array */
+    uint64_t offset;       /* offset of the pair, which begins with the length of the key */
+    uint64_t value_offset; /* offset of a number, of a string's length, or of an array's first element */
     uint64_t value_size;   /* bytes of a number, of a string without its length, or of all elements */
-    uint64_t end_offset;   /* after the pair */
-    /* The bytes of a value that is no array, in the byte order of the file, valid until the callback returns.
-     * NULL: a text of more than GGUF_TEXT_MAX bytes. */
+    uint64_t end_offset;   /* offset of the end of the pair */
+    /* The bytes of the value, in the byte order of the file, valid until the callback returns. NULL: the
+     * value is an array, or a text of more than GGUF_TEXT_MAX bytes, and was skipped. */
     const unsigned char *bytes;
 };
 
@@ -52,15 +52,15 @@ struct gguf_tensor {
     ckpt_dtype dtype;
     uint32_t ndim;
     uint64_t dims[GGUF_DIMENSIONS]; /* innermost first, as in the file */
-    uint64_t info_offset;           /* of the tensor info, which begins with the name */
+    uint64_t info_offset;           /* offset of the tensor info, which begins with the name */
     uint64_t nbytes;
-    uint64_t offset; /* of the data, from gguf.data_offset, which is set after all tensor infos are read */
+    uint64_t offset; /* distance of the data from gguf.data_offset, which is set after all tensor infos */
 };
 
 struct gguf {
     source *src;
-    arena *a;            /* for keys and names */
-    uint64_t max_header; /* bytes before the data; 0: any number */
+    arena *a;            /* arena of keys and names */
+    uint64_t max_header; /* most bytes before the data; 0: no limit */
     /* Callbacks, each of which may be NULL. on_text is called with every key and name as soon as it is read,
      * even if reading fails after it. */
     ckpt_status (*on_text)(void *user, ckpt_str text, uint64_t at, const char *what, ckpt_error *err);
@@ -71,10 +71,10 @@ struct gguf {
     uint32_t version;
     uint64_t npairs, ntensors, alignment;
     uint64_t header_end;
-    uint64_t data_offset;  /* where the data of the tensors begin */
-    uint64_t data_end;     /* where they have to end, with padding; may be after the end of the file */
-    uint64_t error_offset; /* of an error, in SRC, even if SRC is part of another file */
-    /* The first error that ggml has but gguf_read has not, and its offset in SRC; status CKPT_OK: none. */
+    uint64_t data_offset;  /* offset of the tensors' data */
+    uint64_t data_end;     /* offset where data and padding should end; may be after the end of the file */
+    uint64_t error_offset; /* offset of an error in SRC, even if SRC is a range of another file */
+    /* The first fault that ggml refuses and gguf_read accepts, and its offset in SRC; CKPT_OK: none. */
     ckpt_error ggml_error;
     uint64_t ggml_error_offset;
 };
@@ -82,7 +82,8 @@ struct gguf {
 /* gguf_read - reads everything before the data of G->src. CKPT_EUNSUPPORTED: a version that is not
  * supported. */
 ckpt_status gguf_read(struct gguf *g, ckpt_error *err);
-/* gguf_check_end - after gguf_read: fails unless the data end where the file ends, which ggml requires. */
+/* gguf_check_end - to be called after gguf_read: fails unless data or padding end where the file ends, which
+ * ggml requires. */
 ckpt_status gguf_check_end(struct gguf *g, ckpt_error *err);
 /* gguf_find_type - sets *TYPE to the ggml type of DTYPE; false: ggml has no such type. */
 bool gguf_find_type(ckpt_dtype dtype, uint32_t *type);
@@ -91,19 +92,19 @@ size_t gguf_get_width(uint32_t type);
 /* gguf_get_integer - returns the integer in P->bytes, read as unsigned; 0: P is no integer. */
 uint64_t gguf_get_integer(const struct gguf_pair *p, bool big_endian);
 /* gguf_read_value - sets *TEXT to the value of P as a text, and *TYPED to the same value as a node of its
- * type, both in A. They are one node if the text is abbreviated. To be called in the callback on_pair of
- * G. */
+ * type, both in A. If the text is abbreviated, *TYPED is that text. To be called in the callback on_pair
+ * of G. */
 ckpt_status gguf_read_value(const struct gguf *g, const struct gguf_pair *p, arena *a, ckpt_value **text,
                             ckpt_value **typed, ckpt_error *err);
 
-/* The pairs of a file, kept after reading so that edits and copies can write them again. */
+/* The pairs of a file, which are kept after reading so that edits and copies can write them again. */
 struct gguf_file {
     struct gguf header;
     struct gguf_pair *pairs; /* in the order of the file; .bytes is NULL if the value was not kept */
     size_t n, cap;
 };
 
-/* gguf_put_pair - appends P, a pair of FROM, to OUT as a version 3 file has it, little-endian. */
+/* gguf_put_pair - appends P, a pair of FROM, to OUT in version 3, little-endian. */
 ckpt_status gguf_put_pair(const struct gguf_file *from, const struct gguf_pair *p, buf *out, ckpt_error *err);
 /* gguf_make_pair - sets *OUT to a pair, in A, of KEY and the value of TYPE that TEXT spells; elements of an
  * array have type ELEMENT_TYPE. Its bytes are those that gguf_put_pair appends. CKPT_EUSAGE: TEXT is no such
@@ -111,13 +112,13 @@ ckpt_status gguf_put_pair(const struct gguf_file *from, const struct gguf_pair *
 ckpt_status gguf_make_pair(arena *a, ckpt_str key, uint32_t type, uint32_t element_type, ckpt_str text,
                            struct gguf_pair *out, ckpt_error *err);
 /* gguf_take_type - removes a suffix ":TYPE", or ":[TYPE]" of an array, from *KEY, as in
- * general.quantization_version:u32, and sets *TYPE and *ELEMENT_TYPE to it. Without a suffix, *TYPE is
- * GGUF_U32 for general.alignment, else GGUF_STRING. */
+ * general.quantization_version:u32, and sets *TYPE and *ELEMENT_TYPE to the type in it. If there is no
+ * suffix, sets *TYPE to GGUF_U32 for general.alignment, else to GGUF_STRING. */
 void gguf_take_type(ckpt_str *key, uint32_t *type, uint32_t *element_type);
 /* gguf_round_up - rounds *N up to a multiple of ALIGNMENT; false: overflow. */
 bool gguf_round_up(uint64_t *n, uint64_t alignment);
 /* gguf_put_tensor - appends the tensor info of T under NAME with DTYPE, which ggml must have. DATA_OFFSET
- * is that of its data, from the beginning of all data. */
+ * is the distance of its data from the beginning of all data. */
 void gguf_put_tensor(buf *b, ckpt_str name, const ckpt_tensor *t, ckpt_dtype dtype, uint64_t data_offset);
 
 #endif

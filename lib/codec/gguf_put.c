@@ -1,7 +1,7 @@
 /*
  * gguf_put.c - writes key-value pairs and tensor infos of GGUF version 3, little-endian. Pairs of a file are
- * copied, value by value if the file is big-endian or of version 1. New pairs are made of texts as
- * gguf_value.c shows them: the digits of a number, true or false, a JSON list for an array.
+ * copied, value by value if the file is big-endian or of version 1. New pairs are made from texts like those
+ * that gguf_value.c makes: the digits of a number, true or false, a JSON list for an array.
  */
 
 #include "base/cursor.h"
@@ -35,12 +35,12 @@ static uint64_t copy_number(struct pair_copy *c, size_t n)
     return v;
 }
 
-/* copy_size - copies a length or count, of 4 bytes in version 1, and always of 8 bytes in the output. */
+/* copy_size - copies a length or count, which has 4 bytes in version 1, and 8 bytes in the output. */
 static uint64_t copy_size(struct pair_copy *c)
 {
-    bool old = c->from->header.version == 1;
-    uint64_t n = copy_number(c, old ? 4 : 8);
-    if (old)
+    bool is_version1 = c->from->header.version == 1;
+    uint64_t n = copy_number(c, is_version1 ? 4 : 8);
+    if (is_version1)
         buf_u32le(c->out, 0);
     return n;
 }
@@ -80,7 +80,7 @@ static void copy_value(struct pair_copy *c, uint32_t type)
         left[depth]--;
         if (types[depth] != GGUF_ARRAY) {
             copy_scalar(c, types[depth]);
-        } else if (depth < GGUF_DEPTH) { /* always: gguf_read refuses deeper ones */
+        } else if (depth < GGUF_DEPTH) { /* always true: gguf_read refuses deeper arrays */
             depth++;
             types[depth] = (uint32_t)copy_number(c, 4);
             left[depth] = copy_size(c);
@@ -117,8 +117,8 @@ ckpt_status gguf_put_pair(const struct gguf_file *from, const struct gguf_pair *
     return CKPT_OK;
 }
 
-/* By type: its name, what messages call its values, and the largest number. The smallest number of a signed
- * type is -max - 1. */
+/* By enum gguf_type: the name of the type, a phrase for its values in messages, and the largest number. The
+ * smallest number of a signed type is -max - 1. */
 static const struct {
     const char *name, *phrase;
     uint64_t max;
@@ -176,11 +176,11 @@ static bool put_float(buf *out, uint32_t type, ckpt_str text)
 static bool put_integer(buf *out, uint32_t type, ckpt_str text)
 {
     uint64_t v;
-    bool negative = types[type].is_signed && text.len && text.ptr[0] == '-';
-    if (!str_uint(negative ? str_skip(text, 1) : text, &v) ||
-        v > types[type].max + negative) /* bounded: max of a signed type is below 2^63 */
+    bool is_negative = types[type].is_signed && text.len && text.ptr[0] == '-';
+    if (!str_uint(is_negative ? str_skip(text, 1) : text, &v) ||
+        v > types[type].max + is_negative) /* bounded: max of a signed type is below 2^63 */
         return false;
-    put_bits(out, negative ? 0 - v : v, gguf_get_width(type)); /* bounded: two's complement, modulo 2^64 */
+    put_bits(out, is_negative ? 0 - v : v, gguf_get_width(type)); /* bounded: two's complement, modulo 2^64 */
     return true;
 }
 
@@ -200,7 +200,7 @@ static bool put_scalar(buf *out, uint32_t type, ckpt_str text)
     }
 }
 
-/* put_element - appends the event E of J as an element of TYPE; false: it is no such element. */
+/* put_element - appends the value that J has read with event E; false: it is not of TYPE. */
 static bool put_element(buf *out, uint32_t type, json_scan *j, enum json_event e)
 {
     if (e == JSON_TRUE || e == JSON_FALSE)
@@ -242,8 +242,7 @@ ckpt_status gguf_make_pair(arena *a, ckpt_str key, uint32_t type, uint32_t eleme
     *out = (struct gguf_pair){.key = arena_str(a, key), .type = type, .element_type = element_type};
     if (!(is_array ? put_array(a, &b, element_type, text) : put_scalar(&b, type, text)))
         st = fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "%.*s: {%.*s} is not {=%s%s}", STR_ARG(key),
-                  STR_ARG(text), types[type].phrase,
-                  is_array ? " with elements of the type that it has" : "");
+                  STR_ARG(text), types[type].phrase, is_array ? " with elements of its type" : "");
     ckpt_str bytes = arena_str(a, buf_view(&b));
     out->bytes = (const unsigned char *)bytes.ptr;
     out->value_size = bytes.len;

@@ -13,13 +13,13 @@
 #include "codec/json_scan.h"
 #include "core/repr.h"
 
-#define SHOWN_ELEMENTS 64u
-#define SHOWN_BYTES    4096u
-#define FIRST_ELEMENTS 3u
+#define SHOWN_ELEMENTS 64u   /* most elements of an array that is not abbreviated */
+#define SHOWN_BYTES    4096u /* most bytes of such an array */
+#define FIRST_ELEMENTS 3u    /* number of elements in an abbreviated text */
 
 struct element_reader {
     const struct gguf *g;
-    cursor c; /* on the first SHOWN_BYTES bytes of the array */
+    cursor c; /* cursor in the first SHOWN_BYTES bytes of the array */
     arena *a;
 };
 
@@ -45,8 +45,8 @@ static ckpt_value *make_number(arena *a, uint32_t type, uint64_t bits, buf *text
     return v;
 }
 
-/* read_element - returns the next element, of TYPE, and appends it to TEXT, quoted if it is a text. NULL: it
- * is not completely in the bytes that were read, or out of memory. */
+/* read_element - returns the next element, of TYPE, and appends it to TEXT, quoted if it is a text. NULL:
+ * the bytes that were read end inside of it, or out of memory. */
 static ckpt_value *read_element(struct element_reader *w, uint32_t type, buf *text)
 {
     size_t n = type == GGUF_STRING ? w->g->version == 1 ? 4 : 8 : gguf_get_width(type);
@@ -64,8 +64,7 @@ static ckpt_value *read_element(struct element_reader *w, uint32_t type, buf *te
     return value_str(w->a, copy);
 }
 
-/* read_elements - appends the first N elements of P to LIST and to TEXT; false: one could not
- * be read. */
+/* read_elements - appends the first N elements of P to LIST and to TEXT; false: one was not read. */
 static bool read_elements(struct element_reader *w, const struct gguf_pair *p, uint64_t n, ckpt_value *list,
                           buf *text)
 {
@@ -79,7 +78,7 @@ static bool read_elements(struct element_reader *w, const struct gguf_pair *p, u
     return true;
 }
 
-/* read_array - appends the array P to TEXT, and sets *OUT to it unless it is abbreviated. */
+/* read_array - appends the array P to TEXT, and sets *OUT to its list; to NULL if TEXT abbreviates it. */
 static ckpt_status read_array(const struct gguf *g, const struct gguf_pair *p, arena *a, ckpt_value **out,
                               buf *text, ckpt_error *err)
 {
@@ -93,19 +92,19 @@ static ckpt_status read_array(const struct gguf *g, const struct gguf_pair *p, a
     w.c = cursor_of(bytes, n, p->value_offset);
     bool is_complete = p->count <= SHOWN_ELEMENTS && p->value_size <= sizeof bytes &&
                        p->element_type != GGUF_ARRAY;
-    uint64_t shown = p->element_type == GGUF_ARRAY ? 0 : is_complete ? p->count : FIRST_ELEMENTS;
+    uint64_t nshown = p->element_type == GGUF_ARRAY ? 0 : is_complete ? p->count : FIRST_ELEMENTS;
     buf_byte(text, '[');
-    if (!read_elements(&w, p, shown < p->count ? shown : p->count, list, text) && is_complete)
+    if (!read_elements(&w, p, nshown < p->count ? nshown : p->count, list, text) && is_complete)
         return fail_memory(err);
     if (is_complete)
         buf_byte(text, ']');
     else
-        buf_printf(text, "%s...] of %" PRIu64, shown ? ", " : "", p->count);
+        buf_printf(text, "%s...] of %" PRIu64, nshown ? ", " : "", p->count);
     *out = is_complete ? list : NULL;
     return CKPT_OK;
 }
 
-/* read_scalar - appends the text or number P to TEXT, and sets *OUT to it unless it is abbreviated. */
+/* read_scalar - appends the text or number P to TEXT, and sets *OUT to its node, unless it was skipped. */
 static ckpt_status read_scalar(const struct gguf *g, const struct gguf_pair *p, arena *a, ckpt_value **out,
                                buf *text, ckpt_error *err)
 {

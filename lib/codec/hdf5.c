@@ -5,21 +5,21 @@
  *   version 0 (1: 4 bytes more at 24)            version 2, 3
  *   0   8  89 "HDF\r\n" 1a "\n"                  0   8  the same
  *   8   1  version                               8   1  version
- *   13  1  bytes of an address, 8                9   1  bytes of an address, 8
- *   14  1  bytes of a length, 8                  10  1  bytes of a length, 8
- *   24  8  base address: its own offset          11  1  flags; of version 3, 1 or 4: the file was not closed
+ *   13  1  size of an address, 8                 9   1  size of an address, 8
+ *   14  1  size of a length, 8                   10  1  size of a length, 8
+ *   24  8  base address: offset of the signature 11  1  flags; in version 3, 1 or 4: not closed by its writer
  *   40  8  end of the file                       12  8  base address
  *   48  8  driver information                    28  8  end of the file
  *   64  8  object header of the root             36  8  object header of the root
  *                                                44  4  checksum
  *
  * An object header (hdf5_object.c) has the links of a group (hdf5_group.c), or the type, shape and location
- * of a data set (hdf5_type.c, hdf5_layout.c, hdf5_chunks.c). Because addresses in a hostile file can form
- * loops, the structures that are read may have four times the bytes of the file in all (and 64 KiB more, for
- * small files), each group is visited under one path only, and objects to visit are kept on a stack.
+ * of a data set (hdf5_type.c, hdf5_layout.c, hdf5_chunks.c). Addresses in a hostile file can form loops.
+ * Therefore all structures that are read may have at most four times the bytes of the file and 64 KiB, and
+ * each group is visited under one path only. Objects to visit are on a stack, so that no function recurs.
  *
  * Refused: a file that is truncated or was not closed, addresses that do not have 8 bytes, file drivers, more
- * than MAX_DEPTH nested groups, and what the files above refuse.
+ * than MAX_DEPTH nested groups, and what these source files refuse.
  */
 #include "codec/hdf5.h"
 
@@ -36,14 +36,15 @@ ckpt_status hdf5_load(struct hdf5 *h, uint64_t addr, uint64_t n, const char *wha
 {
     uint64_t size = h->src->size;
     if (!range_within(addr, n, size))
-        return fail(h->err, CKPT_ETRUNCATED, addr, "%s of {=%llu bytes}, the file has {%llu} there", what,
+        return fail(h->err, CKPT_ETRUNCATED, addr, "%s of {=%llu bytes}, but the file has {%llu} there", what,
                     (unsigned long long)n, (unsigned long long)(addr < size ? size - addr : 0));
     if (n > MAX_STRUCTURE)
         return fail(h->err, CKPT_ELIMIT, addr, "%s of {%llu bytes}; the limit is {=64 MiB}", what,
                     (unsigned long long)n);
     if (n > h->structure_bytes_left)
-        return fail(h->err, CKPT_EFORMAT, addr,
-                    "{more} structures than {=four times the file}: they overlap, or lead in circles");
+        return fail(
+            h->err, CKPT_EFORMAT, addr,
+            "its structures have {more} bytes than {=four times the file}: they overlap, or form a loop");
     h->structure_bytes_left -= n;
     unsigned char *bytes = arena_alloc(h->scratch, (size_t)n);
     if (!bytes)
@@ -96,7 +97,7 @@ ckpt_status hdf5_cut_checksum(struct hdf5 *h, cursor all, const char *what, curs
     if (c->left < 4)
         return hdf5_fail_short(h, c, what);
     all.left -= 4; /* bounded: ALL has more bytes than C */
-    c->left -= 4;  /* bounded: it was compared with 4 */
+    c->left -= 4;  /* bounded: it is at least 4 */
     return hdf5_compare_sums(h, all.pos, what, hdf5_checksum(all.p, all.left), load_u32le(all.p + all.left));
 }
 
@@ -110,7 +111,7 @@ cursor hdf5_take_padded(cursor *c, size_t n, size_t unit)
 
 ckpt_status hdf5_fail_short(struct hdf5 *h, const cursor *c, const char *what)
 {
-    return fail(h->err, CKPT_EFORMAT, c->pos, "%s that {ends early}, where {=all of it} must be", what);
+    return fail(h->err, CKPT_EFORMAT, c->pos, "%s {ends early}, where {=all of it} must be", what);
 }
 
 static uint32_t rotate(uint32_t n, unsigned bits) { return n << bits | n >> (32 - bits); }
@@ -175,12 +176,12 @@ ckpt_status hdf5_find(source *src, uint64_t *base, ckpt_error *err)
 struct superblock {
     unsigned address_size, length_size;
     uint64_t base, end, driver, root;
-    bool is_open; /* a writer has not closed the file */
+    bool is_open; /* true if its writer has not closed the file */
 };
 
 static ckpt_status read_superblock(struct hdf5 *h, struct superblock *s)
 {
-    static const uint8_t skipped[] = {9, 13, 1, 0}; /* bytes before the base address, by version */
+    static const uint8_t skipped[] = {9, 13, 1, 0}; /* bytes to skip before the base address, by version */
     cursor c;
     uint64_t n = h->src->size < 96 ? h->src->size : 96; /* a superblock has 96 bytes at most */
     CKPT_TRY(hdf5_load(h, 0, n, "a superblock", &c));
@@ -207,7 +208,7 @@ static ckpt_status read_superblock(struct hdf5 *h, struct superblock *s)
     s->root = cursor_u64(&c);
     uint32_t sum = version < 2 ? 0 : cursor_u32(&c);
     if (c.bad)
-        return fail(h->err, CKPT_ETRUNCATED, 0, "a superblock that {ends early}, where {=all of it} must be");
+        return fail(h->err, CKPT_ETRUNCATED, 0, "the superblock {ends early}, where {=all of it} must be");
     return version < 2 ? CKPT_OK : hdf5_compare_sums(h, 0, "a superblock", hdf5_checksum(all, 44), sum);
 }
 
@@ -215,18 +216,19 @@ static ckpt_status check_superblock(struct hdf5 *h, const struct superblock *s, 
 {
     uint64_t end = 0;
     if (s->address_size != 8 || s->length_size != 8)
-        return fail(h->err, CKPT_EUNSUPPORTED, 9, "addresses and lengths of {%u and %u bytes}; {=8} are read",
-                    s->address_size, s->length_size);
+        return fail(h->err, CKPT_EUNSUPPORTED, 9,
+                    "addresses and lengths of {%u and %u bytes}; {=8 bytes} are read", s->address_size,
+                    s->length_size);
     if (s->is_open)
         return fail(
             h->err, CKPT_EFORMAT, 11,
-            "its writer has {not closed} it; {=closed files} are read, because others may not be complete");
+            "the file was {not closed} by its writer and may be incomplete; only {=closed files} are read");
     if (s->base != base)
-        return fail(h->err, CKPT_EFORMAT, 12, "the base address {%llu}, it begins at {=%llu}",
+        return fail(h->err, CKPT_EFORMAT, 12, "the base address is {%llu}, but the signature is at {=%llu}",
                     (unsigned long long)s->base, (unsigned long long)base);
     if (s->driver != HDF5_NOWHERE)
         return fail(h->err, CKPT_EUNSUPPORTED, 48,
-                    "{driver information}: it is one of several files; {=single files} are read");
+                    "{driver information}: its data are in several files; only {=single files} are read");
     if (!checked_add(base, h->src->size, &end) || s->end > end)
         return fail(h->err, CKPT_ETRUNCATED, 28,
                     "the file has {%llu bytes}, {=%llu} were written\n"
@@ -250,7 +252,7 @@ struct visited {
 
 struct hdf5_walk {
     struct hdf5 *h;
-    struct pending *pending; /* a stack */
+    struct pending *pending; /* stack of the objects to visit */
     size_t npending, cap_pending;
     map *visited_index; /* address -> index into visited */
     struct visited *visited;
@@ -283,10 +285,9 @@ static ckpt_status make_path(struct hdf5_walk *w, ckpt_str parent, ckpt_str name
 static ckpt_status add_pending(struct hdf5_walk *w, struct pending x)
 {
     if (x.depth > MAX_DEPTH)
-        return fail(w->h->err, CKPT_ELIMIT, x.addr, "{more} than {=%u groups} inside of each other",
-                    MAX_DEPTH);
+        return fail(w->h->err, CKPT_ELIMIT, x.addr, "{more} than {=%u groups} are nested", MAX_DEPTH);
     if (w->npending >= MAX_OBJECTS)
-        return fail(w->h->err, CKPT_ELIMIT, x.addr, "{more} than {=%u objects}", MAX_OBJECTS);
+        return fail(w->h->err, CKPT_ELIMIT, x.addr, "the file has {more} than {=%u objects}", MAX_OBJECTS);
     bool ok = arena_push(w->h->a, &w->pending, &w->npending, &w->cap_pending, &x, sizeof x);
     return ok ? CKPT_OK : fail_memory(w->h->err);
 }
@@ -305,7 +306,7 @@ static ckpt_status add_links(struct hdf5_walk *w, const struct pending *x, const
         CKPT_TRY(make_path(w, x->path, l->name, &path));
         CKPT_TRY(report_link(w, path, kinds[l->kind], l->target));
     }
-    for (size_t i = links->n; i-- > 0;) { /* the last one first, because pending is a stack */
+    for (size_t i = links->n; i-- > 0;) { /* the last link first, because pending is a stack */
         struct pending next = {.addr = links->links[i].addr, .depth = x->depth + 1};
         if (links->links[i].kind != HDF5_HARD)
             continue;
@@ -327,7 +328,7 @@ static ckpt_status add_visited(struct hdf5_walk *w, const struct pending *x, boo
 struct attributes {
     ckpt_str path;
     bool should_report; /* false: they were reported before, under another path */
-    bool is_bfloat16;   /* found: dtype = "bfloat16" */
+    bool is_bfloat16;   /* true: one of them is dtype = "bfloat16" */
 };
 
 /* read_attribute - reads the attribute message C of the object X, and passes it to the visitor. */
@@ -360,7 +361,7 @@ static ckpt_status read_dense_attribute(struct hdf5 *h, void *user, cursor recor
     unsigned flags = cursor_u8(&record);
     if (!id || flags & 2)
         return fail(h->err, CKPT_EUNSUPPORTED, record.pos,
-                    "{a shared attribute}; those of {=one object} are read");
+                    "{a shared attribute}; only attributes of {=one object} are read");
     CKPT_TRY(hdf5_read_heap_object(h, id, &c));
     return read_attribute(h, c, user);
 }
@@ -382,8 +383,8 @@ static void translate_offset(struct hdf5 *h)
     h->read_failed = false;
 }
 
-/* report_fault - passes ST to the visitor if it is a fault of the object at PATH or of its attributes. Else
- * returns ST. */
+/* report_fault - passes ST, a fault of the object at PATH or of its attributes, to the visitor, and returns
+ * what the visitor returns. Returns ST unchanged if it is no fault of the object. */
 static ckpt_status report_fault(struct hdf5 *h, ckpt_str path, ckpt_status st)
 {
     if (st == CKPT_OK || st == CKPT_ENOMEM || st == CKPT_ECANCELLED)
@@ -433,29 +434,29 @@ static ckpt_status describe_dataset(struct hdf5 *h, const struct hdf5_object *o,
     if (!is_text(&d->type) || d->why_unreadable)
         return CKPT_OK;
     if (d->is_chunked || d->is_unwritten)
-        d->why_unreadable = "texts in chunks, which are not read";
+        d->why_unreadable = "texts in chunks, which this version does not read";
     return d->why_unreadable ? CKPT_OK : hdf5_read_texts(h, d, space.elements);
 }
 
-/* visit_dataset - passes the data set X, whose object is O, to the visitor. FIRST as in visit_object. */
+/* visit_dataset - passes the data set X, whose object is O, to the visitor. Parameters as in visit_object. */
 static ckpt_status visit_dataset(struct hdf5_walk *w, const struct pending *x, const struct hdf5_object *o,
-                                 bool first)
+                                 bool is_first_visit)
 {
     struct hdf5 *h = w->h;
-    struct attributes a = {.path = x->path, .should_report = first};
+    struct attributes a = {.path = x->path, .should_report = is_first_visit};
     struct hdf5_dataset d = {.path = x->path, .header_addr = x->addr, .src = h->src};
-    uint64_t left_before = h->data_left;
+    uint64_t data_left_before = h->data_left;
     CKPT_TRY(read_attributes(h, o, &a));
     if (!o->dataspace.is_there || !o->datatype.is_there || !o->layout.is_there)
-        return fail(h->err, CKPT_EFORMAT, x->addr, "a data set {without} one of {=type, shape and layout}");
+        return fail(h->err, CKPT_EFORMAT, x->addr, "a data set {lacks} one of {=type, shape and layout}");
     ckpt_status st = describe_dataset(h, o, &d);
     if (st == CKPT_EUNSUPPORTED && !d.in_other_files) {
         d.why_unreadable = arena_str(h->a, str_c(h->err->what)).ptr;
         st = d.why_unreadable ? CKPT_OK : fail_memory(h->err);
     }
     CKPT_TRY(st);
-    if (!first) /* its bytes were counted at the first visit */
-        h->data_left = left_before;
+    if (!is_first_visit) /* its bytes were counted at the first visit */
+        h->data_left = data_left_before;
     if (d.type.kind == HDF5_OPAQUE && d.type.size == 2 && a.is_bfloat16) {
         d.type.kind = HDF5_NUMBER;
         d.type.dtype = CKPT_DT_BF16;
@@ -472,39 +473,40 @@ static ckpt_status visit_group(struct hdf5_walk *w, const struct pending *x, con
     return add_links(w, x, &links);
 }
 
-/* visit_object - reads the object X, which is no group that was visited before. FIRST: it was not visited
- * before. */
-static ckpt_status visit_object(struct hdf5_walk *w, const struct pending *x, bool first)
+/* visit_object - reads the object X. IS_FIRST_VISIT: false for a data set or datatype that was visited under
+ * another path. A group is visited only once. */
+static ckpt_status visit_object(struct hdf5_walk *w, const struct pending *x, bool is_first_visit)
 {
     struct hdf5_object o;
     CKPT_TRY(hdf5_read_object(w->h, x->addr, &o));
     bool is_group = o.symbol_table.is_there || o.link_info.is_there || o.nlinks;
     if (is_group && (o.layout.is_there || o.dataspace.is_there || o.has_external_data))
-        return fail(w->h->err, CKPT_EFORMAT, x->addr, "{both} a group and a data set, where {=one} must be");
-    if (first)
+        return fail(w->h->err, CKPT_EFORMAT, x->addr,
+                    "an object is {both} a group and a data set, where only {=one} is allowed");
+    if (is_first_visit)
         CKPT_TRY(add_visited(w, x, is_group));
     if (is_group)
         return visit_group(w, x, &o);
     if (o.datatype.is_there && !o.layout.is_there && !o.dataspace.is_there)
         return report_link(w, x->path, "committed datatype", str_of("", 0));
-    return visit_dataset(w, x, &o, first);
+    return visit_dataset(w, x, &o, is_first_visit);
 }
 
 static ckpt_status visit_next(struct hdf5_walk *w)
 {
     struct hdf5 *h = w->h;
     struct pending x = w->pending[--w->npending];
-    uint32_t known = map_get_num(w->visited_index, x.addr);
-    if (known != MAP_NONE && w->visited[known].is_group) {
-        ckpt_str first = arena_printf(h->a, "/%.*s", STR_ARG(w->visited[known].path));
-        return first.ptr ? report_link(w, x.path, "hard link", first) : fail_memory(h->err);
+    uint32_t index = map_get_num(w->visited_index, x.addr);
+    if (index != MAP_NONE && w->visited[index].is_group) {
+        ckpt_str first_path = arena_printf(h->a, "/%.*s", STR_ARG(w->visited[index].path));
+        return first_path.ptr ? report_link(w, x.path, "hard link", first_path) : fail_memory(h->err);
     }
     if (w->nvisited >= MAX_OBJECTS)
-        return fail(h->err, CKPT_ELIMIT, x.addr, "{more} than {=%u objects}", MAX_OBJECTS);
+        return fail(h->err, CKPT_ELIMIT, x.addr, "the file has {more} than {=%u objects}", MAX_OBJECTS);
     h->scratch = arena_new(UINT64_MAX);
     if (!h->scratch)
         return fail_memory(h->err);
-    ckpt_status st = visit_object(w, &x, known == MAP_NONE);
+    ckpt_status st = visit_object(w, &x, index == MAP_NONE);
     arena_free(h->scratch);
     h->scratch = NULL;
     return report_fault(h, x.path, st);

@@ -12,10 +12,10 @@
 
 struct hdf5_type {
     enum {
-        HDF5_NUMBER,     /* of dtype */
-        HDF5_LONGDOUBLE, /* of x86-64, in 16 bytes */
-        HDF5_FIXED_TEXT,
-        HDF5_TEXT, /* of any length */
+        HDF5_NUMBER,     /* a number of a dtype, which .dtype names */
+        HDF5_LONGDOUBLE, /* a long double of x86-64, in 16 bytes */
+        HDF5_FIXED_TEXT, /* a text of .size bytes, with padding */
+        HDF5_TEXT,       /* a text of variable length */
         HDF5_OPAQUE,
         HDF5_RECORD,
         HDF5_UNREADABLE
@@ -25,46 +25,46 @@ struct hdf5_type {
     bool is_short_float; /* dtype is FLOAT32, but each element has the two bytes of a bfloat16 */
     bool space_padded;   /* FIXED_TEXT is padded with spaces, not with NULs */
     uint32_t size;       /* bytes of an element as it is stored */
-    ckpt_str what;       /* of RECORD: its fields; of UNREADABLE: its name */
+    ckpt_str what;       /* description of the fields of RECORD; name of the datatype of UNREADABLE */
 };
 
 enum hdf5_filter_id { HDF5_DEFLATE = 1, HDF5_SHUFFLE = 2, HDF5_FLETCHER32 = 3, HDF5_LZF = 32000 };
 
 struct hdf5_filter {
     uint16_t id;
-    uint32_t element_size; /* of shuffle */
+    uint32_t element_size; /* bytes of an element, for SHUFFLE */
 };
 
 struct hdf5_chunk {
-    uint64_t offset, stored_size; /* in hdf5_dataset.src */
+    uint64_t offset, stored_size; /* range in hdf5_dataset.src */
     uint32_t skipped_filters;     /* bit I: filter I was not applied */
 };
 
 struct hdf5_dataset {
     ckpt_str path;        /* without the first '/' */
-    uint64_t header_addr; /* of its object header; paths with the same address are hard links */
-    source *src;          /* where its bytes are */
+    uint64_t header_addr; /* address of its object header; paths with one address are hard links */
+    source *src;          /* source of its bytes */
     struct hdf5_type type;
-    bool is_null; /* a null dataspace: no elements and no shape */
+    bool is_null; /* true: the dataspace is null, without elements and shape */
     uint32_t ndim;
     const uint64_t *shape;
-    const char *why_unreadable;   /* NULL: it can be read */
-    bool in_other_files;          /* it cannot be read because its elements are in other files */
-    bool is_unwritten;            /* no bytes are stored: all elements are FILL */
-    const void *fill;             /* the fill value, as stored */
-    uint64_t data_offset, nbytes; /* of its bytes, unless it is chunked */
-    ckpt_str texts; /* FIXED_TEXT, TEXT: the length of each, in 64 bits, little-endian, and its bytes */
+    const char *why_unreadable;   /* reason why its elements cannot be read; NULL: they can */
+    bool in_other_files;          /* true: its elements are in other files, and cannot be read */
+    bool is_unwritten;            /* true: no bytes are stored, all elements are FILL */
+    const void *fill;             /* bytes of the fill value, as stored */
+    uint64_t data_offset, nbytes; /* offset of its bytes, unless it is chunked; bytes of all elements */
+    ckpt_str texts;               /* elements of FIXED_TEXT or TEXT: each a length (u64le) and its bytes */
     bool is_chunked;
     const uint64_t *chunk_shape;
     const struct hdf5_chunk *chunks;
-    const uint64_t *chunk_offsets; /* in elements: NDIM numbers for each chunk */
+    const uint64_t *chunk_offsets; /* offset of each chunk in elements, NDIM numbers */
     size_t nchunks;
     uint64_t chunk_bytes; /* size of a decoded chunk */
     uint32_t nfilters;
     struct hdf5_filter filters[HDF5_MAX_FILTERS]; /* in the order in which they were applied */
 };
 
-/* The callbacks of hdf5_visit. All but fault may be NULL. Paths, values, shapes and texts are in the
+/* The callbacks of hdf5_visit. All but on_fault may be NULL. Paths, values, shapes and texts are in the
  * arena; everything else that is passed is valid until the callback returns. */
 struct hdf5_visitor {
     void *user;
@@ -86,10 +86,10 @@ ckpt_status hdf5_find(source *src, uint64_t *base, ckpt_error *err);
  * attributes of an object before its data. A is the arena for results. */
 ckpt_status hdf5_visit(source *src, arena *a, const struct hdf5_visitor *v, ckpt_error *err);
 /* hdf5_decode - undoes the filters of D except those that were skipped, and appends the result to TO. STORED
- * has all bytes of one chunk, which decodes to at most CHUNK_BYTES. */
+ * has all bytes of one chunk, and no more than CHUNK_BYTES are decoded from them. */
 struct hdf5_decoding {
     const struct hdf5_filter *filters;
-    uint32_t nfilters, skipped_filters; /* SKIPPED: as hdf5_chunk.skipped_filters */
+    uint32_t nfilters, skipped_filters; /* number of filters; hdf5_chunk.skipped_filters of the chunk */
     uint64_t chunk_bytes;
 };
 ckpt_status hdf5_decode(const struct hdf5_decoding *d, source *stored, spool *to, ckpt_error *err);

@@ -9,11 +9,12 @@
  *   implicit       all chunks one after the other, in row-major order
  *   fixed array    "FAHD": version 1 (0), client 1 (1: filtered), size of an entry 1, bits of a page 1,
  *                  entries 8, address of "FADB" 8, checksum 4. "FADB": version, client, address of the
- *                  header, then entries and a checksum; or, of more entries than a page has, a bit for each
- *                  page, a checksum and the pages, a checksum after each
- *   B-tree 2       records: address 8, (stored size, filters skipped 4,) offset in chunks 8 each
+ *                  header, then entries and a checksum. If the entries fill more than a page: a bit for each
+ *                  page, a checksum, and the pages, each of which ends with a checksum
+ *   B-tree 2       records (type 10, or 11 if there are filters): address 8, (stored size, filters skipped
+ *                  4,) offset in chunks 8 each
  *
- * The offsets must be in order, as the names in hdf5_group.c, because libhdf5 searches the index.
+ * The offsets must be in ascending order, because libhdf5 searches the index.
  */
 
 #include "base/checked.h"
@@ -25,11 +26,11 @@ struct chunks {
     struct hdf5 *h;
     struct hdf5_dataset *d;
     struct hdf5_chunk *chunks; /* in scratch memory */
-    uint64_t *offsets;         /* of the first element of each chunk: ndim numbers */
+    uint64_t *offsets;         /* offset of the first element of each chunk, ndim numbers */
     size_t n, cap, cap_offsets;
     uint64_t last_offset[HDF5_MAX_RANK]; /* offsets of the chunk that was read last */
-    bool has_last;                /* a chunk was read */
-    uint32_t size_width;          /* bytes of the stored size of a filtered chunk; 0: no filters */
+    bool has_last;                       /* true: last_offset is set */
+    uint32_t size_width; /* bytes of the field "stored size"; 0: no filters, and no such field */
 };
 
 static int compare_offsets(const uint64_t *a, const uint64_t *b, uint32_t n)
@@ -52,11 +53,11 @@ static ckpt_status add_chunk(struct chunks *list, const struct hdf5_chunk *c, co
             (unsigned long long)c->stored_size,
             (unsigned long long)(c->offset < list->h->src->size ? list->h->src->size - c->offset : 0));
     if (!list->d->nfilters && c->stored_size != list->d->chunk_bytes)
-        return fail(list->h->err, CKPT_EFORMAT, pos, "a chunk of {%llu bytes}, it must have {=%llu}",
+        return fail(list->h->err, CKPT_EFORMAT, pos, "a chunk has {%llu bytes}, but must have {=%llu}",
                     (unsigned long long)c->stored_size, (unsigned long long)list->d->chunk_bytes);
     if (list->has_last && compare_offsets(offset, list->last_offset, rank) <= 0)
         return fail(list->h->err, CKPT_EFORMAT, pos,
-                    "a chunk whose offset is {not after} {=that of the previous chunk}");
+                    "the offset of a chunk is {not after} {=that of the previous chunk}");
     memcpy(list->last_offset, offset, rank * sizeof *offset); /* bounded: HDF5_MAX_RANK */
     list->has_last = true;
     for (uint32_t i = 0; i < rank; i++)
@@ -79,7 +80,7 @@ struct chunk_tree {
     struct chunks *list;
     struct hdf5_tree tree;
     /* for each inner node on the way to the innermost one: the offset in the key of the child that is being
-     * read, which no key in that child may be less than */
+     * read. No key in that child may have a smaller offset */
     uint64_t least_offsets[HDF5_MAX_DEPTH + 1][HDF5_MAX_RANK];
 };
 
@@ -98,7 +99,7 @@ static ckpt_status read_key(struct chunks *list, cursor *c, struct hdf5_chunk *o
         return hdf5_fail_short(list->h, c, "a B-tree of chunks");
     return is_multiple ? CKPT_OK
                        : fail(list->h->err, CKPT_EFORMAT, c->pos,
-                              "a chunk at an offset that is {no multiple} of {=its size}");
+                              "the offset of a chunk is {no multiple} of {=its size}");
 }
 
 /* next_child - reads the next child of the innermost node, or leaves that node after its last child. */
@@ -117,12 +118,13 @@ static ckpt_status next_child(struct chunk_tree *t)
     CKPT_TRY(read_key(list, &n->c, &chunk, offset));
     chunk.offset = cursor_u64(&n->c);
     if (depth > 1 && compare_offsets(offset, t->least_offsets[depth - 2], list->d->ndim) < 0)
-        return fail(list->h->err, CKPT_EFORMAT, n->c.pos, "a key {before} {=that of its node}");
+        return fail(list->h->err, CKPT_EFORMAT, n->c.pos,
+                    "the key of a chunk is {less} than {=that of its node}");
     if (!n->level)
         return add_chunk(list, &chunk, offset);
     if (list->has_last && compare_offsets(offset, list->last_offset, list->d->ndim) <= 0)
         return fail(list->h->err, CKPT_EFORMAT, n->c.pos,
-                    "a key of a B-tree that is {not after} {=the previous chunk}");
+                    "a key of a B-tree is {not after} {=the previous chunk}");
     memcpy(t->least_offsets[depth - 1], offset, sizeof offset);
     return hdf5_enter_node(list->h, &t->tree, chunk.offset);
 }
@@ -145,7 +147,7 @@ static ckpt_status read_tree(struct chunks *list, uint64_t addr)
 static uint64_t count_chunks_along(const struct hdf5_dataset *d, uint32_t i)
 {
     return d->shape[i] / d->chunk_shape[i] +
-           (d->shape[i] % d->chunk_shape[i] != 0); /* bounded: the shape is not less */
+           (d->shape[i] % d->chunk_shape[i] != 0); /* bounded: at most shape[i] */
 }
 
 /* count_all_chunks - sets *N to the number of chunks that cover D; false: more than MAX_CHUNKS. */
@@ -158,7 +160,7 @@ static bool count_all_chunks(const struct hdf5_dataset *d, uint64_t *n)
     return true;
 }
 
-/* get_grid_offset - sets OFFSET to the offset of chunk NUMBER; chunks are counted in row-major order. */
+/* get_grid_offset - sets OFFSET to the offset of chunk NUMBER in row-major order. */
 static void get_grid_offset(const struct hdf5_dataset *d, uint64_t number, uint64_t *offset)
 {
     for (uint32_t i = d->ndim; i-- > 0;) {
@@ -168,7 +170,7 @@ static void get_grid_offset(const struct hdf5_dataset *d, uint64_t number, uint6
     }
 }
 
-/* add_numbered - adds C as chunk NUMBER in row-major order, unless C is not stored. */
+/* add_numbered - adds C as chunk NUMBER in row-major order, if C is stored. */
 static ckpt_status add_numbered(struct chunks *list, uint64_t number, const struct hdf5_chunk *c)
 {
     uint64_t offset[HDF5_MAX_RANK];
@@ -183,7 +185,7 @@ static ckpt_status read_implicit(struct chunks *list, uint64_t addr, uint64_t n)
     struct hdf5_chunk c = {.offset = addr, .stored_size = list->d->chunk_bytes};
     uint64_t all;
     if (!checked_mul(n, c.stored_size, &all) || !range_within(addr, all, list->h->src->size))
-        return fail(list->h->err, CKPT_ETRUNCATED, addr, "{%llu chunks} do not fit {=the file}",
+        return fail(list->h->err, CKPT_ETRUNCATED, addr, "{%llu chunks} do not fit in {=the file}",
                     (unsigned long long)n);
     for (uint64_t i = 0; i < n; i++) {
         CKPT_TRY(add_numbered(list, i, &c));
@@ -206,7 +208,7 @@ static struct hdf5_chunk read_entry(const struct chunks *list, cursor *c)
 #define ARRAY_TEXT "an array of chunks" /* for errors */
 static const struct hdf5_kind array_block = {"FADB", 0, ARRAY_TEXT};
 
-/* read_entries - reads N entries of C, of the chunks from FIRST on. */
+/* read_entries - reads N entries of C, those of the chunks from number FIRST on. */
 static ckpt_status read_entries(struct chunks *list, cursor c, uint64_t first, uint64_t n)
 {
     for (uint64_t i = 0; i < n; i++) {
@@ -220,8 +222,8 @@ static ckpt_status read_entries(struct chunks *list, cursor c, uint64_t first, u
 
 /* A fixed array. */
 struct array {
-    uint64_t addr, entries;
-    uint64_t page_entries; /* entries in a page */
+    uint64_t addr, nentries; /* address of "FADB"; number of entries in it */
+    uint64_t page_entries;   /* number of entries in a page */
     uint32_t entry_size;
 };
 
@@ -229,16 +231,15 @@ struct array {
 static ckpt_status read_pages(struct chunks *list, const struct array *a, uint64_t n)
 {
     uint64_t per_page = a->page_entries,
-             pages = a->entries / per_page +
-                     (a->entries % per_page != 0);                 /* bounded: not more than entries */
-    uint64_t head = 14 + pages / 8 + (pages % 8 != 0) + 4;         /* bounded: 2^26 pages */
-    uint64_t page_size = per_page * a->entry_size + 4; /* bounded: 2^24 entries of one byte of size */
-    cursor c, bitmap;                                              /* of the pages that are stored */
-    CKPT_TRY(hdf5_load_checked(list->h, a->addr, head, &array_block, &bitmap));
+             npages = a->nentries / per_page + (a->nentries % per_page != 0); /* bounded: at most nentries */
+    uint64_t header_size = 14 + npages / 8 + (npages % 8 != 0) + 4; /* bounded: at most 2^26 pages */
+    uint64_t page_size = per_page * a->entry_size + 4; /* bounded: at most 2^24 entries of 255 bytes */
+    cursor c, bitmap;                                  /* BITMAP: a bit for each page, 1 if it is stored */
+    CKPT_TRY(hdf5_load_checked(list->h, a->addr, header_size, &array_block, &bitmap));
     (void)cursor_take(&bitmap, 9);
-    uint64_t at = a->addr + head; /* bounded: these bytes were read */
-    for (uint64_t i = 0, first = 0; i < pages && first < n; i++, first += per_page) { /* bounded: entries */
-        uint64_t count = a->entries - first < per_page ? a->entries - first : per_page;
+    uint64_t at = a->addr + header_size; /* bounded: these bytes were read */
+    for (uint64_t i = 0, first = 0; i < npages && first < n; i++, first += per_page) { /* bounded: nentries */
+        uint64_t count = a->nentries - first < per_page ? a->nentries - first : per_page;
         if (bitmap.p[i / 8] >> (7 - i % 8) & 1) {
             CKPT_TRY(
                 hdf5_load(list->h, at, count * a->entry_size + 4, ARRAY_TEXT, &c)); /* bounded: page_size */
@@ -250,7 +251,7 @@ static ckpt_status read_pages(struct chunks *list, const struct array *a, uint64
     return CKPT_OK;
 }
 
-/* read_fixed_array - reads the chunks by the fixed array at ADDR. Its first N entries are used. */
+/* read_fixed_array - reads the chunks that the first N entries of the fixed array at ADDR describe. */
 static ckpt_status read_fixed_array(struct chunks *list, uint64_t addr, uint64_t n)
 {
     static const struct hdf5_kind header = {"FAHD", 0, ARRAY_TEXT};
@@ -260,20 +261,20 @@ static ckpt_status read_fixed_array(struct chunks *list, uint64_t addr, uint64_t
     uint32_t client = cursor_u8(&c);
     a.entry_size = cursor_u8(&c);
     uint32_t page_bits = cursor_u8(&c); /* the binary logarithm of the entries in a page */
-    a.entries = cursor_u64(&c);
+    a.nentries = cursor_u64(&c);
     a.addr = cursor_u64(&c);
     uint32_t entry_size = 8 + (list->size_width ? list->size_width + 4 : 0);
-    if (client != (list->size_width != 0) || a.entry_size != entry_size || page_bits > 24 || a.entries < n ||
-        a.entries > MAX_CHUNKS)
+    if (client != (list->size_width != 0) || a.entry_size != entry_size || page_bits > 24 || a.nentries < n ||
+        a.nentries > MAX_CHUNKS)
         return fail(list->h->err, CKPT_EFORMAT, addr,
-                    "an array of {%llu} entries of %u bytes for {=%llu chunks} of %u",
-                    (unsigned long long)a.entries, a.entry_size, (unsigned long long)n, entry_size);
+                    "an array has {%llu} entries of %u bytes, where {=%llu chunks} need entries of %u",
+                    (unsigned long long)a.nentries, a.entry_size, (unsigned long long)n, entry_size);
     a.page_entries = (uint64_t)1 << page_bits;
     if (a.addr == HDF5_NOWHERE)
         return CKPT_OK;
-    if (a.entries > a.page_entries)
+    if (a.nentries > a.page_entries)
         return read_pages(list, &a, n);
-    uint64_t size = 14 + a.entries * a.entry_size + 4; /* bounded: 2^26 entries */
+    uint64_t size = 14 + a.nentries * a.entry_size + 4; /* bounded: 2^26 entries */
     CKPT_TRY(hdf5_load_checked(list->h, a.addr, size, &array_block, &c));
     (void)cursor_take(&c, 9);
     return read_entries(list, c, 0, n);
@@ -288,11 +289,11 @@ static ckpt_status read_record(struct hdf5 *h, void *user, cursor record)
     for (uint32_t i = 0; i < list->d->ndim && fits; i++)
         fits = checked_mul(cursor_u64(&record), list->d->chunk_shape[i], &offset[i]);
     if (record.bad || !fits)
-        return fail(h->err, CKPT_EFORMAT, record.pos, "{a record} of a B-tree that is not {=a chunk}");
+        return fail(h->err, CKPT_EFORMAT, record.pos, "{a record} of a B-tree does not describe {=a chunk}");
     return add_chunk(list, &chunk, offset);
 }
 
-/* read_other_index - reads the chunks by an index of any kind but HDF5_BTREE1. */
+/* read_other_index - reads the chunks by INDEX, which may be of any kind but HDF5_BTREE1. */
 static ckpt_status read_other_index(struct chunks *list, const struct hdf5_index *index)
 {
     uint64_t n;
@@ -306,7 +307,7 @@ static ckpt_status read_other_index(struct chunks *list, const struct hdf5_index
     case HDF5_SINGLE:
         return n == 1 ? add_numbered(list, 0, &single)
                       : fail(list->h->err, CKPT_EFORMAT, index->addr,
-                             "{one chunk} where the sizes take {=%llu}", (unsigned long long)n);
+                             "the index has {one chunk}, but the sizes need {=%llu}", (unsigned long long)n);
     case HDF5_IMPLICIT: return read_implicit(list, index->addr, n);
     case HDF5_FIXED_ARRAY: return read_fixed_array(list, index->addr, n);
     default: return hdf5_visit_records(list->h, index->addr, &records);

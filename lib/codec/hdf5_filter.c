@@ -5,9 +5,9 @@
  *   2      shuffle     byte 0 of all elements, byte 1 of all elements …; then an incomplete element
  *   3      fletcher32  a checksum after the data: two sums of big-endian words of 16 bits, modulo 65535, as
  *                      32 little-endian bits; old versions swapped the bytes of each half
- *   32000  lzf         a byte below 32: as many literals and one more follow. Else 3 bits of length (7: the
- *                      next byte is added) and 13 of distance: copies length + 2 bytes from distance + 1
- *                      bytes back
+ *   32000  lzf         a byte N below 32: N + 1 literals follow. A byte from 32 on begins 3 bits of length
+ *                      (7: the next byte is added) and 13 bits of distance: length + 2 bytes are copied from
+ *                      distance + 1 bytes back
  *
  * The output of each filter goes to a spool, so that no chunk has to fit in memory.
  */
@@ -19,7 +19,7 @@
 #include "io/reader.h"
 
 #define BAND    65536u /* most bytes of elements that are unshuffled at a time */
-#define HISTORY 8192u /* how far back lzf copies from */
+#define HISTORY 8192u  /* greatest distance of a copy in lzf */
 
 /* The input of a filter: the first N bytes of SRC. */
 struct input {
@@ -31,7 +31,7 @@ struct input {
 static ckpt_status fail_chunk(const struct input *in, ckpt_error *err, const char *what)
 {
     return fail(err, CKPT_EFORMAT, source_pos(in->src, 0),
-                "a chunk with {%s}, which {=its filters} do not make", what);
+                "a chunk has {%s}, which {=its filters} do not write", what);
 }
 
 /* write_band - appends COUNT elements of UNIT bytes to TO. PLANES has byte 0 of all elements, then byte 1 of
@@ -41,8 +41,8 @@ static ckpt_status write_band(const unsigned char *planes, size_t count, uint32_
 {
     for (uint32_t k = 0; k < unit; k++)
         for (size_t i = 0; i < count; i++)
-            out[i * unit + k] = planes[k * count + i]; /* bounded: BAND */
-    return spool_write(to, out, count * unit, err);    /* bounded: BAND */
+            out[i * unit + k] = planes[k * count + i]; /* bounded: below BAND */
+    return spool_write(to, out, count * unit, err);    /* bounded: at most BAND */
 }
 
 /* unshuffle - undoes shuffle. PLANES has room for two bands of BAND bytes: one as it is stored, one
@@ -52,13 +52,13 @@ static ckpt_status unshuffle(const struct input *in, uint32_t unit, unsigned cha
 {
     unsigned char *out = planes + BAND;
     uint64_t elements = in->n / unit, per_band = BAND / unit;
-    for (uint64_t first = 0; first < elements; first += per_band) { /* bounded: elements + BAND */
+    for (uint64_t first = 0; first < elements; first += per_band) { /* bounded: below ELEMENTS + BAND */
         size_t count = (size_t)(elements - first < per_band ? elements - first : per_band);
-        for (uint32_t k = 0; k < unit; k++) /* bounded: in->n */
+        for (uint32_t k = 0; k < unit; k++) /* bounded: below in->n */
             CKPT_TRY(source_read(in->src, k * elements + first, planes + k * count, count, err));
         CKPT_TRY(write_band(planes, count, unit, out, to, err));
     }
-    uint64_t shuffled = elements * unit; /* bounded: in->n */
+    uint64_t shuffled = elements * unit; /* bounded: at most in->n */
     return spool_copy(to, in->src, shuffled, in->n - shuffled, err);
 }
 
@@ -130,7 +130,7 @@ struct lzf {
     reader r;
     spool *to;
     ckpt_error *err;
-    size_t history, n; /* number of bytes in BYTES: those that were written already, and all */
+    size_t history, n; /* number of bytes in BYTES: of those that were written already, and of all */
     unsigned char bytes[HISTORY + BAND + 512];
 };
 
@@ -154,7 +154,7 @@ static bool step_lzf(struct lzf *z)
     if (control < 32) {
         const unsigned char *literals = reader_take(&z->r, control + 1);
         if (literals)
-            memcpy(z->bytes + z->n, literals, control + 1); /* bounded: the room after BAND */
+            memcpy(z->bytes + z->n, literals, control + 1); /* bounded: 512 bytes follow BAND */
         z->n += literals ? control + 1 : 0;
         return literals != NULL;
     }
@@ -164,11 +164,11 @@ static bool step_lzf(struct lzf *z)
         length += b ? *b : 0; /* bounded: 7 + 255 */
     }
     b = b ? reader_take(&z->r, 1) : NULL;
-    size_t back = b ? ((control & 31) << 8 | *b) + 1u : 0;
-    if (!b || back > z->n)
+    size_t distance = b ? ((control & 31) << 8 | *b) + 1u : 0;
+    if (!b || distance > z->n)
         return false;
-    for (size_t i = 0; i < length + 2; i++, z->n++) /* bounded: the room after BAND */
-        z->bytes[z->n] = z->bytes[z->n - back];
+    for (size_t i = 0; i < length + 2; i++, z->n++) /* bounded: 512 bytes follow BAND */
+        z->bytes[z->n] = z->bytes[z->n - distance];
     return true;
 }
 
@@ -211,7 +211,7 @@ static ckpt_status undo_filter(const struct hdf5_filter *f, const struct input *
     }
 }
 
-/* replace_input - undoes F, and replaces *IN by the result, which may have MAX_BYTES. */
+/* replace_input - undoes F, and replaces *IN by the result, of at most MAX_BYTES. */
 static ckpt_status replace_input(const struct hdf5_filter *f, struct input *in, uint64_t max_bytes,
                                  ckpt_error *err)
 {
@@ -225,9 +225,9 @@ static ckpt_status replace_input(const struct hdf5_filter *f, struct input *in, 
         spool_free(to);
         return st == CKPT_ELIMIT ? CKPT_EFORMAT : st;
     }
-    source *made = spool_source(to);
+    source *result = spool_source(to);
     source_unref(in->src);
-    *in = (struct input){made, made->size};
+    *in = (struct input){result, result->size};
     return CKPT_OK;
 }
 
@@ -244,7 +244,7 @@ static ckpt_status undo_filters(const struct hdf5_decoding *d, struct input *in,
         else if (is_last)
             return undo_filter(f, in, to, err);
         else
-            CKPT_TRY(replace_input(f, in, d->chunk_bytes + 4, err)); /* bounded: 256 MiB, and a checksum */
+            CKPT_TRY(replace_input(f, in, d->chunk_bytes + 4, err)); /* bounded: 256 MiB and a checksum */
     }
     return spool_copy(to, in->src, 0, in->n, err);
 }

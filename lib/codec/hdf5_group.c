@@ -7,20 +7,20 @@
  *           and another key. A key is the offset in the heap of the last name before it.
  *   "SNOD"  version 1 (1), 0, entries 2; each: name 8, object header 8, kind 4 (2: soft link), 4, 16 bytes
  *   "HEAP"  version 1 (0), 3 zeros, size 8, free list 8, address of the names 8
- * Link messages: in the object header, or in a fractal heap that a B-tree of the second version leads to.
- *   0   1  1
- *   1   1  flags: 3: width of the length, 4: order, 8: kind, 16: character set
+ * Link messages: in the object header, or in a fractal heap, where a version 2 B-tree lists them.
+ *   0   1  version, 1
+ *   1   1  flags: 3 width of the length; a field is present: 4 order, 8 kind, 16 character set
  *   2      kind 1 (0 hard, 1 soft, 64 external), order 8, character set 1, length, name, and the target
  *
- * libhdf5 searches these trees, but we read all of them. So that both find the same links, names must be in
- * order, and keys and hashes must belong to the names.
+ * libhdf5 searches these trees, but we read all of them. So that we find the same links as libhdf5, names
+ * must be in order, and keys and hashes must be those of the names.
  */
 #include <stdlib.h>
 
 #include "base/checked.h"
 #include "codec/hdf5_internal.h"
 
-#define MAX_LINKS       2000000u /* of a group */
+#define MAX_LINKS       2000000u /* most links of a group */
 #define MAX_FREE_BLOCKS 4096u
 
 static ckpt_status add_link(struct hdf5 *h, struct hdf5_links *list, struct hdf5_link link, uint64_t pos)
@@ -38,22 +38,23 @@ static ckpt_status add_link(struct hdf5 *h, struct hdf5_links *list, struct hdf5
 struct symbols {
     struct hdf5 *h;
     struct hdf5_links *links;
-    ckpt_str heap;
+    ckpt_str heap;      /* bytes of the local heap */
     uint64_t free_list; /* offset of the first free block in the heap */
-    uint64_t pos;       /* of the symbol table */
-    ckpt_str last_name; /* that was read */
+    uint64_t pos;       /* address of the B-tree, for errors */
+    ckpt_str last_name; /* name that was read last */
     struct hdf5_tree tree;
 };
 
 /* find_name - sets *OUT to the name at offset AT of the local heap. Errors have the offset POS. */
 static ckpt_status find_name(const struct symbols *s, uint64_t at, uint64_t pos, ckpt_str *out)
 {
-    size_t from = at < s->heap.len ? (size_t)at : s->heap.len;
-    const char *end = memchr(&s->heap.ptr[from], 0, s->heap.len - from);
+    size_t begin = at < s->heap.len ? (size_t)at : s->heap.len;
+    const char *end = memchr(&s->heap.ptr[begin], 0, s->heap.len - begin);
     if (!end)
-        return fail(s->h->err, CKPT_EFORMAT, pos, "a name at {byte %llu} of a local heap of {=%zu bytes}",
+        return fail(s->h->err, CKPT_EFORMAT, pos,
+                    "a name at {byte %llu} does not end in its local heap of {=%zu bytes}",
                     (unsigned long long)at, s->heap.len);
-    *out = str_of(&s->heap.ptr[from], (size_t)(end - &s->heap.ptr[from]));
+    *out = str_of(&s->heap.ptr[begin], (size_t)(end - &s->heap.ptr[begin]));
     return CKPT_OK;
 }
 
@@ -70,9 +71,9 @@ static ckpt_status load_local_heap(struct symbols *s, uint64_t addr)
     return CKPT_OK;
 }
 
-/* check_heap_has_no_names - fails if the heap of a group without links has a name: that is the only sign of a
- * B-tree that lost its entries. The heap may have free blocks and the empty name, 8 bytes. A free block
- * begins with the offset of the next free block, or 1, and its size. */
+/* check_heap_has_no_names - fails if the heap of a group without links has a name: there is no other sign
+ * that the entries of the B-tree are missing. A heap may have the empty name, 8 bytes, and free blocks. These
+ * begin with the offset of the next free block, 1 in the last one, and their own size. */
 static ckpt_status check_heap_has_no_names(struct symbols *s)
 {
     uint64_t at = s->free_list, free_bytes = 0;
@@ -87,7 +88,7 @@ static ckpt_status check_heap_has_no_names(struct symbols *s)
     return s->heap.len <= 8 || free_bytes >= s->heap.len - 8
                ? CKPT_OK
                : fail(s->h->err, CKPT_EFORMAT, s->pos,
-                      "{no links} in a group whose heap has {=names}, %llu bytes of %zu",
+                      "a group has {no links}, but its heap has {=names} in %llu of its %zu bytes",
                       (unsigned long long)(s->heap.len - free_bytes), s->heap.len);
 }
 
@@ -98,10 +99,11 @@ static ckpt_status check_key(struct symbols *s)
     uint64_t at = cursor_u64(c);
     ckpt_str key;
     CKPT_TRY(find_name(s, at, c->pos, &key));
-    return str_eq(key, s->last_name) ? CKPT_OK
-                                     : fail(s->h->err, CKPT_EFORMAT, c->pos,
-                                            "a B-tree has the key {\"%.*s\"}, its last name is {=\"%.*s\"}",
-                                            STR_ARG(key), STR_ARG(s->last_name));
+    return str_eq(key, s->last_name)
+               ? CKPT_OK
+               : fail(s->h->err, CKPT_EFORMAT, c->pos,
+                      "a B-tree has the key {\"%.*s\"}, but the name before it is {=\"%.*s\"}", STR_ARG(key),
+                      STR_ARG(s->last_name));
 }
 
 static ckpt_status read_symbol(struct symbols *s, cursor *c)
@@ -187,7 +189,7 @@ static bool join_external(struct hdf5 *h, ckpt_str *target)
     return target->ptr != NULL;
 }
 
-/* read_target - reads what LINK, which is of KIND, refers to. */
+/* read_target - reads the target of LINK, which is of KIND. */
 static ckpt_status read_target(struct hdf5 *h, cursor *c, unsigned kind, struct hdf5_link *link)
 {
     if (kind == 0) {
@@ -224,7 +226,7 @@ static ckpt_status read_link(struct hdf5 *h, cursor c, struct hdf5_links *out)
 /* Links that are read from a fractal heap ("dense"). */
 struct dense_links {
     struct hdf5_links *out;
-    uint32_t last_hash; /* of the name of the last link */
+    uint32_t last_hash; /* hash of the name of the link that was read last */
 };
 
 static ckpt_status read_dense_link(struct hdf5 *h, void *user, cursor record)
@@ -241,7 +243,7 @@ static ckpt_status read_dense_link(struct hdf5 *h, void *user, cursor record)
     uint32_t computed = hdf5_checksum((const unsigned char *)name.ptr, name.len);
     if (computed != hash || hash < d->last_hash)
         return fail(h->err, CKPT_EFORMAT, record.pos,
-                    "the link \"%.*s\" is under the hash {%08x}, it has {=%08x}", STR_ARG(name), hash,
+                    "the link \"%.*s\" is listed with the hash {%08x}, but has {=%08x}", STR_ARG(name), hash,
                     computed);
     d->last_hash = hash;
     return CKPT_OK;
@@ -277,7 +279,7 @@ ckpt_status hdf5_read_links(struct hdf5 *h, const struct hdf5_object *o, struct 
     for (size_t i = 1; i < out->n; i++)
         if (str_eq(out->links[i].name, out->links[i - 1].name))
             return fail(h->err, CKPT_EFORMAT, o->addr,
-                        "{two links} of the name \"%.*s\", where {=one} is allowed",
+                        "a group has {two links} of the name \"%.*s\", where {=one} is allowed",
                         STR_ARG(out->links[i].name));
     return CKPT_OK;
 }

@@ -7,32 +7,32 @@
  *   "FHIB"  version 1 (0), address of the heap 8, offset of the block, addresses 8 each, checksum 4
  *   "FHDB"  version 1 (0), address of the heap 8, offset of the block, (checksum 4), objects
  * Version 2 B-tree: "BTHD" with the size of its nodes and records; "BTIN" and "BTLF": version 1 (0), type 1,
- * records, and of "BTIN" after them its children: address 8, number of records, (number of all below,)
- * checksum 4. A number after a field is its size in bytes, a number in parentheses its value.
+ * records; in "BTIN" then the children, each: address 8, number of its records, (number of all records below
+ * it); checksum 4. A number after a field is its size in bytes, a number in parentheses its value.
  * Global heap, whose objects are texts: "GCOL", version 1 (1), 3 zeros, size 8; objects: index 2, references
  * 2, 4 zeros, size 8, bytes, padded to a multiple of 8. Index 0 is free space.
  */
 #include "base/checked.h"
 #include "codec/hdf5_internal.h"
 
-#define MAX_HEAP_MEMORY ((uint64_t)32 << 20) /* of global heap collections; beyond it, all are freed */
-#define MAX_LEVELS      8u /* of tables in a fractal heap, and of nodes in a version 2 B-tree */
-#define MAX_ROWS        64u
-#define BLOCK_HEAD      13u /* of a block or table: signature 4, version 1, address of the heap 8 */
+#define MAX_HEAP_MEMORY      ((uint64_t)32 << 20) /* at so many bytes, global heap collections are freed */
+#define MAX_LEVELS           8u /* most levels of tables in a fractal heap, or of nodes in a B-tree */
+#define MAX_ROWS             64u
+#define BLOCK_HEAD           13u /* bytes of a block's signature, version and heap address */
 #define BTREE2_NODE_OVERHEAD 10u /* bytes of a node's signature (4), version (1), type (1) and checksum (4) */
 
 /* --------------------------------------------------------------------- fractal heaps */
 
 struct hdf5_heap {
     uint64_t addr;
-    uint64_t root;                       /* address of a table of ROWS rows; of a direct block if ROWS is 0 */
-    uint32_t rows, width;                /* WIDTH: blocks in a row of any table of the heap */
-    uint32_t direct_rows;                /* rows of a table in which the blocks hold objects */
+    uint64_t root;        /* address of a table of ROWS rows; of a direct block if ROWS is 0 */
+    uint32_t rows, width; /* WIDTH: number of blocks in a row of any table of the heap */
+    uint32_t direct_rows; /* number of rows whose blocks are direct: they hold objects */
     uint64_t start_size, max_direct_size; /* bytes of a block in row 0, and of the largest direct block */
-    uint32_t offset_width, length_width; /* bytes of the offset and the length in an id */
+    uint32_t offset_width, length_width;  /* bytes of the offset and the length in an id */
     uint32_t id_size;
-    bool has_checksums; /* direct blocks have one */
-    cursor *blocks;     /* by the numbers in hdf5.heap_block_numbers */
+    bool has_checksums; /* true: each direct block has a checksum */
+    cursor *blocks;     /* loaded blocks, by the numbers in hdf5.heap_block_numbers */
     size_t nblocks, cap_blocks;
 };
 
@@ -61,7 +61,7 @@ static ckpt_status check_heap(struct hdf5 *h, const struct hdf5_heap *p, uint32_
                       "a fractal heap of {impossible sizes}; {=powers of two} are allowed");
 }
 
-/* open_heap_at - opens the heap at ADDR, whose ids must have ID_SIZE bytes, instead of the one before. */
+/* open_heap_at - opens the heap at ADDR, whose ids must have ID_SIZE bytes, in place of the open heap. */
 static ckpt_status open_heap_at(struct hdf5 *h, uint64_t addr, uint32_t id_size)
 {
     static const struct hdf5_kind kind = {"FRHP", 0, "a fractal heap"};
@@ -72,12 +72,12 @@ static ckpt_status open_heap_at(struct hdf5 *h, uint64_t addr, uint32_t id_size)
     if (!p || !h->heap_block_numbers)
         return fail_memory(h->err);
     CKPT_TRY(hdf5_load_checked(h, addr, 146, &kind, &c));
-    uint32_t own_size = cursor_u16(&c), filters = cursor_u16(&c);
+    uint32_t found_id_size = cursor_u16(&c), filters = cursor_u16(&c);
     p->has_checksums = cursor_u8(&c) & 2;
     uint32_t max_managed = cursor_u32(&c);
-    (void)cursor_take(&c, 96); /* of huge and tiny objects, free space */
+    (void)cursor_take(&c, 96); /* fields of huge and tiny objects and of free space */
     p->addr = addr;
-    p->id_size = own_size;
+    p->id_size = found_id_size;
     p->width = cursor_u16(&c);
     p->start_size = cursor_u64(&c);
     p->max_direct_size = cursor_u64(&c);
@@ -86,15 +86,16 @@ static ckpt_status open_heap_at(struct hdf5 *h, uint64_t addr, uint32_t id_size)
     p->root = cursor_u64(&c);
     p->rows = cursor_u16(&c);
     if (filters)
-        return fail(h->err, CKPT_EUNSUPPORTED, addr, "{a compressed heap}; {=others} are read");
-    if (own_size != id_size)
-        return fail(h->err, CKPT_EFORMAT, addr, "a heap with ids of {%u bytes}, {=%u} are needed", own_size,
-                    id_size);
+        return fail(h->err, CKPT_EUNSUPPORTED, addr,
+                    "{a compressed heap}; only {=uncompressed heaps} are read");
+    if (found_id_size != id_size)
+        return fail(h->err, CKPT_EFORMAT, addr, "a heap with ids of {%u bytes}, {=%u} are needed",
+                    found_id_size, id_size);
     CKPT_TRY(check_heap(h, p, offset_bits, addr));
     p->offset_width = (offset_bits + 7) / 8;
     uint32_t block_width = (get_log2(p->max_direct_size) + 7) / 8, object_width = count_bytes(max_managed);
     p->length_width = block_width < object_width ? block_width : object_width;
-    p->direct_rows = 2 + get_log2(p->max_direct_size) - get_log2(p->start_size); /* bounded: not more */
+    p->direct_rows = 2 + get_log2(p->max_direct_size) - get_log2(p->start_size); /* bounded: check_heap */
     h->open_heap = p;
     return CKPT_OK;
 }
@@ -102,15 +103,15 @@ static ckpt_status open_heap_at(struct hdf5 *h, uint64_t addr, uint32_t id_size)
 /* A block of a fractal heap, as a table of blocks lists it. */
 struct heap_block {
     uint64_t addr;
-    uint64_t size;  /* of the block */
-    uint64_t begin; /* size of all blocks before it in the table */
-    bool is_direct; /* the block holds objects; else it is a table */
+    uint64_t size;  /* bytes of the block */
+    uint64_t begin; /* bytes of all blocks before it in the table */
+    bool is_direct; /* true: the block holds objects; else it is a table */
 };
 
 /* check_block - compares the checksum of the direct block B, at ADDR, with that in its header. */
 static ckpt_status check_block(struct hdf5 *h, const struct hdf5_heap *p, cursor b, uint64_t addr)
 {
-    uint32_t sum_at = BLOCK_HEAD + p->offset_width; /* bounded: 8 at most */
+    uint32_t sum_at = BLOCK_HEAD + p->offset_width; /* bounded: offset_width is 8 at most */
     unsigned char *copy = p->has_checksums && b.left >= sum_at + 4 ? arena_alloc(h->scratch, b.left) : NULL;
     if (!p->has_checksums)
         return CKPT_OK;
@@ -161,35 +162,35 @@ static ckpt_status load_table(struct hdf5 *h, struct hdf5_heap *p, uint64_t addr
     uint64_t entries = n * 8; /* bounded: N is at most 64 rows of 1024 */
     if (find_loaded_block(h, p, addr, entries, out))
         return CKPT_OK;
-    uint64_t head = BLOCK_HEAD + (uint64_t)p->offset_width;               /* bounded: 8 at most */
-    CKPT_TRY(hdf5_load_checked(h, addr, head + entries + 4, &kind, out)); /* bounded: likewise */
+    uint64_t header_size = BLOCK_HEAD + (uint64_t)p->offset_width;               /* bounded: 21 at most */
+    CKPT_TRY(hdf5_load_checked(h, addr, header_size + entries + 4, &kind, out)); /* bounded: see above */
     if (cursor_u64(out) != p->addr)
         return fail(h->err, CKPT_EFORMAT, addr, "a table of {another heap} than {=this}");
     (void)cursor_take(out, p->offset_width);
     return add_block(h, p, addr, *out);
 }
 
-/* find_in_table - *BLOCK is a table of ROWS rows: sets *BLOCK to the block in it that has byte OFFSET of its
- * blocks. */
+/* find_in_table - replaces *BLOCK, a table of ROWS rows, by the block in that table that has byte OFFSET of
+ * all its blocks. */
 static ckpt_status find_in_table(struct hdf5 *h, struct hdf5_heap *p, struct heap_block *block,
                                  uint64_t offset, uint32_t rows)
 {
     uint64_t size = p->start_size, begin = 0, addr = block->addr;
     uint32_t row = 0;
     while (row < rows && (offset - begin) / p->width >= size) {
-        begin += size * p->width; /* bounded: OFFSET is not less */
-        size *= row ? 2 : 1;      /* bounded: block most 2 * OFFSET */
+        begin += size * p->width; /* bounded: at most OFFSET */
+        size *= row ? 2 : 1;      /* bounded: at most 2 * OFFSET */
         row++;
     }
     if (row == rows)
-        return fail(h->err, CKPT_EFORMAT, addr, "an object block byte {%llu} of a heap of {=%llu}",
+        return fail(h->err, CKPT_EFORMAT, addr, "an object is at byte {%llu} of a heap of {=%llu}",
                     (unsigned long long)offset, (unsigned long long)begin);
     uint64_t column = (offset - begin) / size;
     cursor c;
     CKPT_TRY(load_table(h, p, addr, (uint64_t)rows * p->width, &c));
     (void)cursor_take(&c,
                       (size_t)(row * p->width + column) * 8); /* bounded: ROW and COLUMN are in the table */
-    /* bounded: BEGIN is block most OFFSET */
+    /* bounded: at most OFFSET */
     *block = (struct heap_block){cursor_u64(&c), size, begin + column * size, row < p->direct_rows};
     return CKPT_OK;
 }
@@ -202,14 +203,14 @@ static ckpt_status find_block(struct hdf5 *h, struct hdf5_heap *p, uint64_t *off
     *block = (struct heap_block){p->root, p->start_size, 0, rows == 0};
     for (uint32_t level = 0; !block->is_direct; level++) {
         if (level == MAX_LEVELS)
-            return fail(h->err, CKPT_ELIMIT, block->addr, "{more} than {=%u} tables of a heap", MAX_LEVELS);
+            return fail(h->err, CKPT_ELIMIT, block->addr, "{more} than {=%u} tables of a heap are nested",
+                        MAX_LEVELS);
         CKPT_TRY(find_in_table(h, p, block, *offset, rows));
         *offset -= block->begin;
         rows = get_log2(block->size) - get_log2(p->start_size * p->width) +
                1; /* bounded: sizes were checked */
         if (!block->is_direct && (block->size < p->start_size * p->width || rows > MAX_ROWS))
-            return fail(h->err, CKPT_EFORMAT, block->addr,
-                        "{a table} of a heap that is smaller than {=one row}");
+            return fail(h->err, CKPT_EFORMAT, block->addr, "{a table} of a heap is smaller than {=one row}");
     }
     return CKPT_OK;
 }
@@ -224,19 +225,20 @@ ckpt_status hdf5_read_heap_object(struct hdf5 *h, const unsigned char *id, curso
         *out = cursor_sub(&c, (size_t)(kind & 15) + 1);
         return out->bad ? hdf5_fail_short(h, &c, "an id of a heap") : CKPT_OK;
     }
-    if (kind & 0xf0) /* another version, or not in a block */
+    if (kind & 0xf0) /* the id has another version, or its object is not in a block */
         return fail(h->err, CKPT_EUNSUPPORTED, p->addr,
-                    "{a huge object} of a heap; {=those in its blocks} are read");
+                    "{a huge object} of a heap; only {=objects in its blocks} are read");
     uint64_t offset = cursor_number(&c, p->offset_width), n = cursor_number(&c, p->length_width);
     if (c.bad)
         return hdf5_fail_short(h, &c, "an id of a heap");
     CKPT_TRY(find_block(h, p, &offset, &block));
     CKPT_TRY(load_direct(h, p, block.addr, block.size, out));
-    uint32_t header_size = BLOCK_HEAD + p->offset_width + (p->has_checksums ? 4 : 0); /* bounded: 8 at most */
+    uint32_t header_size = BLOCK_HEAD + p->offset_width +
+                           (p->has_checksums ? 4 : 0); /* bounded: at most 25 */
     if (offset < header_size || !range_within(offset, n, out->left))
         return fail(h->err, CKPT_EFORMAT, block.addr,
-                    "an object of {%llu bytes} at %llu in a block of {=%zu}", (unsigned long long)n,
-                    (unsigned long long)offset, out->left);
+                    "an object of {%llu bytes} at byte %llu does not fit in its block of {=%zu}",
+                    (unsigned long long)n, (unsigned long long)offset, out->left);
     (void)cursor_take(out, (size_t)offset);
     *out = cursor_sub(out, (size_t)n);
     return CKPT_OK;
@@ -246,18 +248,18 @@ ckpt_status hdf5_read_heap_object(struct hdf5 *h, const unsigned char *id, curso
 
 ckpt_status hdf5_enter_node(struct hdf5 *h, struct hdf5_tree *t, uint64_t addr)
 {
-    const struct hdf5_kind kind = {"TREE", t->type, t->what}; /* the type is where others have a version */
+    const struct hdf5_kind kind = {"TREE", t->type, t->what}; /* the type is in the place of a version */
     const struct hdf5_node *parent = t->depth ? &t->nodes[t->depth - 1] : NULL;
     uint32_t max_level = parent ? parent->level - 1 : HDF5_MAX_DEPTH; /* bounded: a parent is no leaf */
     cursor c;
     CKPT_TRY(hdf5_load_block(h, addr, 24, &kind, &c));
     uint32_t level = cursor_u8(&c), n = cursor_u16(&c);
     if (parent ? level != max_level : level > max_level)
-        return fail(h->err, CKPT_EFORMAT, addr, "%s has {level %u} at {=level %u}", t->what, level,
+        return fail(h->err, CKPT_EFORMAT, addr, "%s has a node of {level %u} at {=level %u}", t->what, level,
                     max_level);
     uint64_t entries = t->key_size +
                        (uint64_t)n * (8 + t->key_size);      /* bounded: N has 16 bits, and a key is small */
-    CKPT_TRY(hdf5_load(h, addr, 24 + entries, t->what, &c)); /* bounded: likewise */
+    CKPT_TRY(hdf5_load(h, addr, 24 + entries, t->what, &c)); /* bounded: see above */
     (void)cursor_take(&c, 24);
     t->nodes[t->depth++] = (struct hdf5_node){c, level, n};
     return CKPT_OK;
@@ -268,8 +270,8 @@ struct btree2 {
     struct hdf5 *h;
     const struct hdf5_records *r;
     uint32_t node_size, depth;
-    /* bytes of the numbers that a node has for each child: records of the child, and of all nodes below it;
-     * the latter by the level of the child */
+    /* A node has two numbers for each child: the records in the child, stored in count_width bytes, and the
+     * records in all nodes from the child down, stored in total_widths[level of the child] bytes. */
     uint32_t count_width, total_widths[MAX_LEVELS + 1];
     uint64_t unread; /* number of records that are still to be read */
 };
@@ -289,11 +291,11 @@ static bool set_widths(struct btree2 *t)
     uint64_t max_records = (t->node_size - BTREE2_NODE_OVERHEAD) / t->r->size, max_total = max_records;
     t->count_width = count_bytes(max_records);
     for (uint32_t k = 1; k <= t->depth; k++) {
-        /* bounded: widths are 8 at most */
-        uint32_t child = 8 + t->count_width + t->total_widths[k - 1], pair = t->r->size + child;
-        if (t->node_size < BTREE2_NODE_OVERHEAD + child + pair) /* bounded: likewise */
+        uint32_t child_size = 8 + t->count_width + t->total_widths[k - 1]; /* bounded: widths are 8 at most */
+        uint32_t pair_size = t->r->size + child_size;                      /* bounded: sizes of 16 bits */
+        if (t->node_size < BTREE2_NODE_OVERHEAD + child_size + pair_size)  /* bounded: sizes of 16 bits */
             return false;
-        max_records = (t->node_size - BTREE2_NODE_OVERHEAD - child) / pair;
+        max_records = (t->node_size - BTREE2_NODE_OVERHEAD - child_size) / pair_size;
         if (!checked_mul(max_records + 1, max_total, &max_total) ||
             !checked_add(max_total, max_records, &max_total))
             return false;
@@ -306,21 +308,22 @@ static ckpt_status load_node(struct btree2 *t, uint64_t addr, uint32_t level, ui
                              struct btree2_node *out)
 {
     struct hdf5_kind kind = {level ? "BTIN" : "BTLF", 0, "a node of a B-tree"};
-    uint32_t child = level ? 8 + t->count_width + t->total_widths[level - 1] : 0;
-    uint64_t records, children, all;
+    uint32_t child_size = level ? 8 + t->count_width + t->total_widths[level - 1] : 0;
+    uint64_t records_size, children_size, entries_size;
     cursor c;
-    if (!checked_mul(n, t->r->size, &records) || !checked_mul(n + 1, child, &children) ||
-        !checked_add(records, children, &all) || all > t->node_size ||
-        t->node_size - all < BTREE2_NODE_OVERHEAD || n > t->unread)
-        return fail(t->h->err, CKPT_EFORMAT, addr, "{%llu records} in a node of {=%u bytes}",
+    if (!checked_mul(n, t->r->size, &records_size) || !checked_mul(n + 1, child_size, &children_size) ||
+        !checked_add(records_size, children_size, &entries_size) || entries_size > t->node_size ||
+        t->node_size - entries_size < BTREE2_NODE_OVERHEAD || n > t->unread)
+        return fail(t->h->err, CKPT_EFORMAT, addr, "{%llu records} do not fit in a node of {=%u bytes}",
                     (unsigned long long)n, t->node_size);
-    CKPT_TRY(hdf5_load_checked(t->h, addr, all + BTREE2_NODE_OVERHEAD, &kind, &c)); /* bounded: node_size */
+    CKPT_TRY(hdf5_load_checked(t->h, addr, entries_size + BTREE2_NODE_OVERHEAD, &kind,
+                               &c)); /* bounded: node_size */
     if (cursor_u8(&c) != t->r->type)
         return fail(t->h->err, CKPT_EFORMAT, addr, "a node of {another type} than {=%u}", t->r->type);
     t->unread -= n;
     *out = (struct btree2_node){.level = level};
-    out->records = cursor_sub(&c, (size_t)records);
-    out->children = cursor_sub(&c, (size_t)children);
+    out->records = cursor_sub(&c, (size_t)records_size);
+    out->children = cursor_sub(&c, (size_t)children_size);
     return CKPT_OK;
 }
 
@@ -355,15 +358,16 @@ ckpt_status hdf5_visit_records(struct hdf5 *h, uint64_t addr, const struct hdf5_
     CKPT_TRY(hdf5_load_checked(h, addr, 38, &kind, &c));
     uint32_t type = cursor_u8(&c);
     t.node_size = cursor_u32(&c);
-    uint32_t size = cursor_u16(&c);
+    uint32_t record_size = cursor_u16(&c);
     t.depth = cursor_u16(&c);
     (void)cursor_u16(&c);
     uint64_t root = cursor_u64(&c), n = cursor_u16(&c);
     t.unread = cursor_u64(&c);
-    if (type != r->type || size != r->size || t.depth > MAX_LEVELS || !set_widths(&t))
-        return fail(h->err, CKPT_EFORMAT, addr,
-                    "a B-tree of type {%u}, records of %u bytes, depth %u; {=type %u, %u bytes} are needed",
-                    type, size, t.depth, r->type, r->size);
+    if (type != r->type || record_size != r->size || t.depth > MAX_LEVELS || !set_widths(&t))
+        return fail(
+            h->err, CKPT_EFORMAT, addr,
+            "a B-tree has {type %u, records of %u bytes, depth %u}; {=type %u, records of %u} are needed",
+            type, record_size, t.depth, r->type, r->size);
     if (root == HDF5_NOWHERE && !n && !t.unread)
         return CKPT_OK;
     CKPT_TRY(load_node(&t, root, t.depth, n, &stack[0]));
@@ -390,7 +394,7 @@ ckpt_status hdf5_visit_dense(struct hdf5 *h, cursor c, const struct hdf5_dense *
 /* ------------------------------------------------------------------------ global heap */
 
 struct hdf5_collection {
-    ckpt_str *objects;  /* by index */
+    ckpt_str *objects;  /* objects by their index */
     uint32_t max_index; /* the greatest index in use */
 };
 
@@ -422,12 +426,12 @@ static bool take_object(cursor *c, uint32_t *index, cursor *object)
 /* index_objects - sets X to the objects in C, by their indexes. */
 static ckpt_status index_objects(struct hdf5 *h, cursor c, struct hdf5_collection *x)
 {
-    cursor counted = c, object;
+    cursor all = c, object;
     uint32_t index;
-    while (take_object(&counted, &index, &object))
+    while (take_object(&all, &index, &object))
         x->max_index = index > x->max_index ? index : x->max_index;
-    if (counted.bad)
-        return hdf5_fail_short(h, &counted, "an object of a global heap");
+    if (all.bad)
+        return hdf5_fail_short(h, &all, "an object of a global heap");
     x->objects = arena_array(h->heaps, (uint64_t)x->max_index + 1, sizeof *x->objects);
     if (!x->objects)
         return fail_memory(h->err);
@@ -480,7 +484,7 @@ ckpt_status hdf5_read_heap_text(struct hdf5 *h, uint64_t addr, uint32_t index, c
     struct hdf5_collection *x = NULL;
     CKPT_TRY(find_collection(h, addr, &x));
     if (!index || index > x->max_index || !x->objects[index].ptr)
-        return fail(h->err, CKPT_EFORMAT, addr, "object {%u} of a global heap that has {=others}", index);
+        return fail(h->err, CKPT_EFORMAT, addr, "a global heap has {no object %u}, only {=others}", index);
     *out = x->objects[index];
     return CKPT_OK;
 }

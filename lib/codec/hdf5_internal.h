@@ -14,10 +14,10 @@
 /* A file that is being visited. An address is an offset from the signature. The positions of cursors are
  * addresses, too. */
 struct hdf5 {
-    source *src; /* from the signature on */
+    source *src; /* the file from the signature on */
     arena *a;
-    arena *scratch;   /* emptied before each object */
-    arena *heaps;     /* holds the global heap collections */
+    arena *scratch;        /* memory for one object */
+    arena *heaps;          /* holds the global heap collections */
     map *collection_index; /* address -> index into collections */
     struct hdf5_collection **collections;
     size_t ncollections, cap_collections;
@@ -37,9 +37,9 @@ ckpt_status hdf5_load(struct hdf5 *h, uint64_t addr, uint64_t n, const char *wha
 /* hdf5_load_block - reads, as hdf5_load does, a block that begins with the signature and version of KIND;
  * *C is after them. */
 struct hdf5_kind {
-    const char *signature; /* four bytes */
+    const char *signature; /* the first four bytes of the block */
     uint8_t version;
-    const char *what;
+    const char *what; /* name of the structure in errors */
 };
 ckpt_status hdf5_load_block(struct hdf5 *h, uint64_t addr, uint64_t n, const struct hdf5_kind *kind,
                             cursor *c);
@@ -53,8 +53,8 @@ uint32_t hdf5_checksum(const unsigned char *bytes, size_t n);
  * one. */
 ckpt_status hdf5_compare_sums(struct hdf5 *h, uint64_t addr, const char *what, uint32_t computed,
                               uint32_t recorded);
-/* hdf5_cut_checksum - compares the checksum in the last four bytes of ALL with the bytes before it. *C reads
- * the end of the same bytes: removes the checksum from it. Errors name the structure WHAT. */
+/* hdf5_cut_checksum - compares the checksum in the last four bytes of ALL with the bytes before it. *C
+ * must end where ALL ends; the checksum is removed from it. Errors name the structure WHAT. */
 ckpt_status hdf5_cut_checksum(struct hdf5 *h, cursor all, const char *what, cursor *c);
 /* hdf5_take_padded - returns a cursor on the next N bytes of C. Moves C after them and after the padding to a
  * multiple of UNIT bytes, which may be missing at the end. */
@@ -74,7 +74,7 @@ struct hdf5_object {
     uint64_t addr;
     struct hdf5_message dataspace, datatype, fill, old_fill, layout, filters, symbol_table, link_info,
         attribute_info;
-    bool has_external_data; /* its elements are in other files */
+    bool has_external_data; /* true: its elements are in other files */
     cursor *attributes, *links;
     size_t nattributes, nlinks, cap_attributes, cap_links, nmessages;
 };
@@ -98,7 +98,7 @@ ckpt_status hdf5_read_type(struct hdf5 *h, struct hdf5_message m, struct hdf5_ty
 struct hdf5_link {
     enum { HDF5_HARD, HDF5_SOFT, HDF5_EXTERNAL, HDF5_USER } kind;
     ckpt_str name, target;
-    uint64_t addr; /* of a hard link */
+    uint64_t addr; /* address of the object to which a hard link leads */
 };
 
 struct hdf5_links {
@@ -111,21 +111,21 @@ ckpt_status hdf5_read_links(struct hdf5 *h, const struct hdf5_object *o, struct 
 
 /* A version 1 B-tree that is being read. */
 struct hdf5_tree {
-    const char *what; /* for errors */
+    const char *what; /* name of the B-tree in errors */
     uint8_t type;
     uint32_t key_size;
     struct hdf5_node {
-        cursor c;       /* at the next key, or at the child after it */
-        uint32_t level; /* above the leaves */
+        cursor c;                /* at the next key, or at the child after it */
+        uint32_t level;          /* level above the leaves */
         uint32_t unread;         /* number of children that are still to be read */
     } nodes[HDF5_MAX_DEPTH + 1]; /* from the root to the innermost node, which is being read */
-    uint32_t depth;              /* number of these nodes */
+    uint32_t depth;              /* number of nodes in NODES */
 };
 /* hdf5_enter_node - appends the node at ADDR to the nodes of T. It is the root or a child of the innermost
  * node. */
 ckpt_status hdf5_enter_node(struct hdf5 *h, struct hdf5_tree *t, uint64_t addr);
 
-/* hdf5_visit_records - calls EACH for the records of the version 2 B-tree at ADDR in their order. Refuses a
+/* hdf5_visit_records - calls R->visit for each record of the version 2 B-tree at ADDR, in order. Refuses a
  * tree of another type, or whose records have another size. */
 struct hdf5_records {
     uint8_t type;
@@ -136,16 +136,15 @@ struct hdf5_records {
 ckpt_status hdf5_visit_records(struct hdf5 *h, uint64_t addr, const struct hdf5_records *r);
 
 /* hdf5_visit_dense - reads the message C, which has the addresses of a fractal heap of links or attributes
- * and of their B-tree. Opens the heap, and calls R->each for the records of the tree, if there are any. */
+ * and of their B-tree. Opens the heap, if there is one, and calls R->visit for the records of the tree. */
 struct hdf5_dense {
-    const char *what;    /* the message, for errors */
-    uint32_t
-        index_size; /* bytes of the greatest creation index, which the message has if its flag 1 is set */
+    const char *what;    /* name of the message in errors */
+    uint32_t index_size; /* bytes of the field "greatest creation index", which flag 1 announces */
     uint32_t id_size;    /* bytes of an id in the heap */
 };
 ckpt_status hdf5_visit_dense(struct hdf5 *h, cursor c, const struct hdf5_dense *dense,
                              const struct hdf5_records *r);
-/* hdf5_read_heap_object - sets *C to read the object ID, of id_size bytes, of the heap that is open. */
+/* hdf5_read_heap_object - sets *C to read the object of ID, of id_size bytes, in the heap that is open. */
 ckpt_status hdf5_read_heap_object(struct hdf5 *h, const unsigned char *id, cursor *c);
 
 /* hdf5_read_heap_text - sets *OUT to object INDEX of the global heap collection at ADDR; it is valid until
@@ -158,8 +157,8 @@ ckpt_status hdf5_read_heap_text(struct hdf5 *h, uint64_t addr, uint32_t index, c
 ckpt_status hdf5_read_texts(struct hdf5 *h, struct hdf5_dataset *d, uint64_t elements);
 /* hdf5_read_attribute - reads name, type and value of the attribute message C. */
 struct hdf5_attribute {
-    ckpt_str name;     /* in scratch memory */
-    ckpt_value *value; /* NULL: a ckpt_value cannot hold it */
+    ckpt_str name;            /* its name, in scratch memory */
+    ckpt_value *value;        /* its value; NULL: a ckpt_value cannot hold it */
     const char *why_no_value; /* the reason, if value is NULL */
 };
 ckpt_status hdf5_read_attribute(struct hdf5 *h, cursor c, struct hdf5_attribute *out);
@@ -171,10 +170,10 @@ ckpt_status hdf5_read_layout(struct hdf5 *h, const struct hdf5_object *o, struct
 struct hdf5_index {
     enum { HDF5_BTREE1, HDF5_SINGLE, HDF5_IMPLICIT, HDF5_FIXED_ARRAY, HDF5_BTREE2 } kind;
     uint64_t addr;
-    uint64_t single_size;    /* of SINGLE: stored size of the chunk */
-    uint32_t single_skipped_filters; /* as hdf5_chunk.skipped_filters of that chunk */
+    uint64_t single_size;            /* stored size of the one chunk of SINGLE */
+    uint32_t single_skipped_filters; /* hdf5_chunk.skipped_filters of that chunk */
 };
-/* hdf5_read_chunks - sets the chunks of D, whose shapes and filters are set, by INDEX. */
+/* hdf5_read_chunks - sets the chunks of D, whose shape, chunk shape and filters are set, from INDEX. */
 ckpt_status hdf5_read_chunks(struct hdf5 *h, const struct hdf5_index *index, struct hdf5_dataset *d);
 
 #endif

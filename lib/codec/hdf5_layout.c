@@ -20,10 +20,10 @@
 #include "base/checked.h"
 #include "codec/hdf5_internal.h"
 
-#define MAX_CHUNK ((uint64_t)256 << 20) /* bytes of a decoded chunk */
-#define MAX_FILL  ((uint64_t)64 << 20) /* bytes of a data set of which none are stored */
-#define MAX_RATIO 1100u                /* deflate makes at most 1032 bytes of one */
-#define HAS_FILL  0x20u                /* flag: a fill value is stored */
+#define MAX_CHUNK ((uint64_t)256 << 20) /* most bytes of a decoded chunk */
+#define MAX_FILL  ((uint64_t)64 << 20)  /* most bytes of a data set of which none are stored */
+#define MAX_RATIO 1100u                 /* most bytes that are decoded from one byte; 1032 by deflate */
+#define HAS_FILL  0x20u                 /* flag of a fill value message: it has a value */
 
 static const char *get_filter_text(uint32_t id)
 {
@@ -65,8 +65,9 @@ static ckpt_status read_filter(struct hdf5 *h, cursor *c, unsigned version, stru
     else if (has_filter(d, id))
         return fail(h->err, CKPT_EFORMAT, c->pos, "filter %u is applied {twice}, {=once} is allowed", id);
     else if (id == HDF5_SHUFFLE && element_size != d->type.size)
-        return fail(h->err, CKPT_EFORMAT, c->pos, "shuffled in elements of {%u bytes}, they have {=%u}",
-                    element_size, d->type.size);
+        return fail(h->err, CKPT_EFORMAT, c->pos,
+                    "bytes are shuffled for elements of {%u bytes}, but these have {=%u}", element_size,
+                    d->type.size);
     else
         d->filters[d->nfilters++] = (struct hdf5_filter){(uint16_t)id, element_size};
     return CKPT_OK;
@@ -85,7 +86,7 @@ static ckpt_status read_filters(struct hdf5 *h, cursor c, struct hdf5_dataset *d
     return CKPT_OK;
 }
 
-/* read_fill - sets the fill value of D. It is zero unless the file has one. */
+/* read_fill - sets the fill value of D, to zero if the file has none. */
 static ckpt_status read_fill(struct hdf5 *h, const struct hdf5_object *o, struct hdf5_dataset *d)
 {
     cursor c = o->fill.is_there ? o->fill.body : o->old_fill.body;
@@ -108,17 +109,17 @@ static ckpt_status read_fill(struct hdf5 *h, const struct hdf5_object *o, struct
     if (b)
         memcpy(fill, b, n);
     if (!b && n && n != UINT32_MAX)
-        return fail(h->err, CKPT_EFORMAT, c.pos, "a fill value of {%u bytes}, an element has {=%u}", n,
+        return fail(h->err, CKPT_EFORMAT, c.pos, "a fill value has {%u bytes}, but an element has {=%u}", n,
                     d->type.size);
     return CKPT_OK;
 }
 
-/* fail_bomb - fails because more bytes would be decoded, DECLARED, than STORED bytes can decode to. */
+/* fail_bomb - fails because DECLARED bytes are more than can be decoded from STORED bytes. */
 static ckpt_status fail_bomb(struct hdf5 *h, uint64_t pos, uint64_t declared, uint64_t stored)
 {
     return fail(h->err, CKPT_ELIMIT, pos,
-                "its sizes declare {%llu bytes}, {=%llu} are stored\n"
-                "no Keras model is like that: the file would take all memory when it is loaded",
+                "its sizes declare {%llu bytes}, but {=%llu} are stored\n"
+                "do not load the file, which no Keras wrote: it would take all memory",
                 (unsigned long long)declared, (unsigned long long)stored);
 }
 
@@ -135,7 +136,7 @@ static ckpt_status count_stored_bytes(struct hdf5 *h, uint64_t n, uint64_t pos)
 {
     if (n > h->data_left)
         return fail(h->err, CKPT_EFORMAT, pos,
-                    "the data sets up to here have {more} bytes than {=the file}: some share theirs");
+                    "the data sets up to here have {more} bytes than {=the file}: some of them overlap");
     h->data_left -= n;
     return CKPT_OK;
 }
@@ -145,7 +146,7 @@ static ckpt_status set_range(struct hdf5 *h, struct hdf5_dataset *d, uint64_t at
 {
     uint64_t declared;
     if (!compute_declared_bytes(d, &declared))
-        return fail(h->err, CKPT_EFORMAT, pos, "{more} than {=2^64 bytes}");
+        return fail(h->err, CKPT_EFORMAT, pos, "its elements have {more} than {=2^64 bytes}");
     d->nbytes = declared;
     d->data_offset = at;
     if (!declared)
@@ -158,8 +159,9 @@ static ckpt_status set_range(struct hdf5 *h, struct hdf5_dataset *d, uint64_t at
         return fail(h->err, CKPT_EFORMAT, pos, "{%llu bytes} are stored, dtype and shape take {=%llu}",
                     (unsigned long long)n, (unsigned long long)declared);
     if (!range_within(at, n, h->src->size))
-        return fail(h->err, CKPT_ETRUNCATED, at, "needs {=%llu bytes}, the file has {%llu} there",
-                    (unsigned long long)n, (unsigned long long)(at < h->src->size ? h->src->size - at : 0));
+        return fail(h->err, CKPT_ETRUNCATED, at,
+                    "the data set needs {=%llu bytes}, the file has {%llu} there", (unsigned long long)n,
+                    (unsigned long long)(at < h->src->size ? h->src->size - at : 0));
     return count_stored_bytes(h, n, at);
 }
 
@@ -169,7 +171,7 @@ static ckpt_status set_chunk_shape(struct hdf5 *h, cursor *c, uint32_t n, uint32
                                    struct hdf5_dataset *d)
 {
     uint64_t *shape = arena_array(h->scratch, HDF5_MAX_RANK, sizeof *shape), bytes = d->type.size;
-    bool valid = n == d->ndim + 1; /* bounded: HDF5_MAX_RANK */
+    bool valid = n == d->ndim + 1; /* bounded: ndim is at most HDF5_MAX_RANK */
     if (!shape)
         return fail_memory(h->err);
     for (uint32_t i = 0; i < d->ndim && valid; i++) {
@@ -182,7 +184,7 @@ static ckpt_status set_chunk_shape(struct hdf5 *h, cursor *c, uint32_t n, uint32
     d->chunk_bytes = bytes;
     if (c->bad || !valid || element_size != d->type.size)
         return fail(h->err, CKPT_EFORMAT, c->pos,
-                    "chunks of {rank %u, %llu bytes, elements of %llu}; {=rank %u, up to 256 MiB, %u} are "
+                    "chunks have {rank %u, %llu bytes, elements of %llu}; {=rank %u, up to 256 MiB, %u} are "
                     "allowed",
                     n - 1, (unsigned long long)bytes, (unsigned long long)element_size, d->ndim,
                     d->type.size);
@@ -193,7 +195,7 @@ static ckpt_status read_chunked(struct hdf5 *h, const struct hdf5_index *index, 
                                 uint64_t pos)
 {
     if (!compute_declared_bytes(d, &d->nbytes))
-        return fail(h->err, CKPT_EFORMAT, pos, "{more} than {=2^64 bytes}");
+        return fail(h->err, CKPT_EFORMAT, pos, "its elements have {more} than {=2^64 bytes}");
     if (d->why_unreadable || !d->nbytes)
         return CKPT_OK;
     if (index->addr != HDF5_NOWHERE)
@@ -208,7 +210,7 @@ static ckpt_status read_chunked(struct hdf5 *h, const struct hdf5_index *index, 
         return fail_bomb(h, pos, d->nbytes, stored);
     /* the chunks at the edges may have elements outside of the data set, but not many */
     if (!checked_mul(d->nchunks, d->chunk_bytes, &decoded) ||
-        decoded / 8 > d->nbytes + ((uint64_t)32 << 20)) /* bounded: max_bytes */
+        decoded / 8 > d->nbytes + ((uint64_t)32 << 20)) /* bounded: nbytes is at most max_bytes */
         return fail_bomb(h, pos, decoded, d->nbytes);
     d->is_unwritten = d->nchunks == 0;
     return CKPT_OK;
@@ -239,8 +241,8 @@ static ckpt_status read_layout4(struct hdf5 *h, cursor c, struct hdf5_dataset *d
     unsigned flags = cursor_u8(&c);
     uint32_t n = cursor_u8(&c), width = cursor_u8(&c);
     if (width < 1 || width > 8)
-        return fail(h->err, CKPT_EFORMAT, pos, "sizes of a chunk in {%u bytes}, {=1 to 8} are allowed",
-                    width);
+        return fail(h->err, CKPT_EFORMAT, pos,
+                    "the sizes of a chunk have {%u bytes} each, {=1 to 8} are allowed", width);
     CKPT_TRY(set_chunk_shape(h, &c, n, width, d));
     if (flags & 1 && !d->why_unreadable)
         d->why_unreadable = "chunked with filters that spare the chunks at the edges, which is not read";
@@ -254,7 +256,9 @@ static ckpt_status read_layout4(struct hdf5 *h, cursor c, struct hdf5_dataset *d
                                               : "indexed by an extensible array, which is not read";
         break;
     case 5: (void)cursor_take(&c, 6); break;
-    default: return fail(h->err, CKPT_EFORMAT, pos, "an index of chunks of kind {%u}, {=1 to 5} exist", kind);
+    default:
+        return fail(h->err, CKPT_EFORMAT, pos, "an index of chunks is of kind {%u}, but {=1 to 5} exist",
+                    kind);
     }
     index.single_size = d->chunk_bytes;
     if (kind == 1 && flags & 2) {
@@ -294,8 +298,9 @@ ckpt_status hdf5_read_layout(struct hdf5 *h, const struct hdf5_object *o, struct
     unsigned version = cursor_u8(&c);
     d->in_other_files = o->has_external_data;
     if (o->has_external_data)
-        return fail(h->err, CKPT_EUNSUPPORTED, pos,
-                    "its elements are {in other files} (external storage); those {=in this one} are read");
+        return fail(
+            h->err, CKPT_EUNSUPPORTED, pos,
+            "its elements are {in other files} (external storage); only those {=in this file} are read");
     if (o->filters.is_there)
         CKPT_TRY(read_filters(h, o->filters.body, d));
     CKPT_TRY(read_fill(h, o, d));
@@ -307,7 +312,8 @@ ckpt_status hdf5_read_layout(struct hdf5 *h, const struct hdf5_object *o, struct
                     version, class);
     d->in_other_files = class == 3;
     if (class == 3)
-        return fail(h->err, CKPT_EUNSUPPORTED, pos,
-                    "its elements are {in other files} (virtual data set); those {=in this one} are read");
+        return fail(
+            h->err, CKPT_EUNSUPPORTED, pos,
+            "its elements are {in other files} (virtual data set); only those {=in this file} are read");
     return version == 4 && class == 2 ? read_layout4(h, c, d) : read_layout3(h, c, d, class);
 }

@@ -10,10 +10,10 @@
  *          3 zeros, body                         …      messages: type 1, size 2, flags 1, 4: order 2, body
  *                                                …   4  checksum
  *
- * A message of type 16 is the address and size of another block ("OCHK" and a checksum in version 2). A
- * dataspace, with the size of each field in bytes: version 1 (it is 1 or 2), rank 1, flags 1; of version 1:
- * zeros 5, of version 2: kind 1 (0: one element, 1: elements of a shape, 2: null, no element); the shape, 8
- * for each dimension.
+ * A message of type 16 is the address and size of another block, which in version 2 begins with "OCHK" and
+ * ends with a checksum. A dataspace, each field followed by its size in bytes: version 1 (1 or 2), rank 1,
+ * flags 1; in version 1 zeros 5, in version 2 kind 1 (0: one element, 1: elements of a shape, 2: null, no
+ * element); the shape, 8 for each dimension.
  *
  * Refused: two messages of one type, shared messages other than datatypes, unknown messages with flags
  * that require a reader to know them, more than MAX_BLOCKS blocks or MAX_MESSAGES messages.
@@ -42,16 +42,16 @@ enum message_type {
     MESSAGE_LAST = 22
 };
 
-#define FLAG_SHARED     0x02u
-#define FLAGS_MUST_KNOW 0x88u
-#define ORDER_FLAG      0x04u
+#define FLAG_SHARED     0x02u /* flag of a message: it refers to a message of another object */
+#define FLAGS_MUST_KNOW 0x88u /* flags of a message: a reader that does not know its type must fail */
+#define ORDER_FLAG      0x04u /* flag of a header: its messages have an order */
 
 /* The blocks of a header. */
 struct header_blocks {
     struct {
         uint64_t addr, size;
     } blocks[MAX_BLOCKS];
-    size_t n, nread;
+    size_t n, nread; /* number of blocks, and of those that were read */
 };
 
 struct header_reader {
@@ -59,7 +59,7 @@ struct header_reader {
     struct hdf5_object *o;
     struct header_blocks *list;
     bool is_version1;
-    bool has_order;  /* version 2: messages have an order */
+    bool has_order;  /* version 2: messages have the field "order" */
     uint32_t unread; /* version 1: number of messages that are still to be read */
 };
 
@@ -107,12 +107,13 @@ static ckpt_status check_flags(struct header_reader *r, uint32_t type, uint8_t f
         return fail(r->h->err, CKPT_EUNSUPPORTED, pos,
                     "{a shared message} of type %u; shared {=datatypes} are read", type);
     if (type == MESSAGE_SHARED_TABLE || (type > MESSAGE_LAST && flags & FLAGS_MUST_KNOW))
-        return fail(r->h->err, CKPT_EUNSUPPORTED, pos, "{a message of type %u}; {=others} are read", type);
+        return fail(r->h->err, CKPT_EUNSUPPORTED, pos, "{a message of type %u}; only {=other types} are read",
+                    type);
     return CKPT_OK;
 }
 
-/* take_message - adds the message of TYPE with BODY to the object, or if the message is a continuation, its
- * block to the blocks. */
+/* take_message - adds the message of TYPE with BODY to the object; for a continuation message, adds the block
+ * that it refers to. */
 static ckpt_status take_message(struct header_reader *r, uint32_t type, uint8_t flags, cursor body)
 {
     struct hdf5_object *o = r->o;
@@ -136,10 +137,10 @@ static ckpt_status take_message(struct header_reader *r, uint32_t type, uint8_t 
     return CKPT_OK;
 }
 
-/* read_messages - reads the messages in C: in version 1 not more than the header has, in version 2 all. */
+/* read_messages - reads the messages in C: in version 1 up to the number in the header, in version 2 all. */
 static ckpt_status read_messages(struct header_reader *r, cursor *c)
 {
-    size_t header_size = r->is_version1 ? 8 : r->has_order ? 6 : 4; /* of a message */
+    size_t header_size = r->is_version1 ? 8 : r->has_order ? 6 : 4; /* bytes before a body */
     while (c->left >= header_size && (!r->is_version1 || r->unread)) {
         uint32_t type = (uint32_t)cursor_number(c, r->is_version1 ? 2 : 1), size = cursor_u16(c);
         uint8_t flags = cursor_u8(c);
@@ -164,7 +165,7 @@ static ckpt_status load_block(struct header_reader *r, uint64_t addr, uint64_t s
     const unsigned char *magic = cursor_take(c, 4);
     if (!magic || memcmp(magic, "OCHK", 4) != 0)
         return fail(r->h->err, CKPT_EFORMAT, addr,
-                    "a block of an object header with {other bytes} than {=OCHK}");
+                    "a block of an object header begins with {other bytes} than {=OCHK}");
     return hdf5_cut_checksum(r->h, all, what, c);
 }
 
@@ -203,7 +204,7 @@ static ckpt_status read_version2(struct header_reader *r)
     CKPT_TRY(hdf5_load(h, addr, 6, "an object header", &c));
     uint8_t flags = c.p[5];
     uint32_t width = 1u << (flags & 3);
-    uint32_t prefix = 6 + width + (flags & 0x20 ? 16 : 0) + (flags & 0x10 ? 4 : 0); /* bounded: 34 at most */
+    uint32_t prefix = 6 + width + (flags & 0x20 ? 16 : 0) + (flags & 0x10 ? 4 : 0); /* bounded: at most 34 */
     CKPT_TRY(hdf5_load(h, addr, prefix, "an object header", &c));
     (void)cursor_take(&c, prefix - width);
     uint64_t size = cursor_number(&c, width);
@@ -266,6 +267,7 @@ ckpt_status hdf5_read_space(struct hdf5 *h, cursor c, struct hdf5_space *out)
     if (out->is_null)
         return CKPT_OK;
     if (version == 1 && flags & 2)
-        return fail(h->err, CKPT_EUNSUPPORTED, c.pos, "{permuted dimensions}; {=others} are read");
+        return fail(h->err, CKPT_EUNSUPPORTED, c.pos,
+                    "{permuted dimensions}; only {=dimensions in order} are read");
     return read_sizes(h, &c, out);
 }

@@ -4,11 +4,11 @@
  * OFFSET SIZE DESCRIPTION (a number after a field is its size in bytes)
  *   0   1  class, and 16 times the version (1 to 3)
  *   1   3  flags of the class
- *   4   4  bytes of an element
+ *   4   4  size of an element
  *   8      properties of the class:
  *          integer    bit offset 2, precision 2
  *          float      the same; exponent: lowest bit 1, number of bits 1; mantissa: likewise; bias 4
- *          opaque     a text of as many bytes as the flags have
+ *          opaque     a text, whose length is in the flags
  *          record     for each member its name, offset and datatype
  *          enum       datatype of the numbers, names, numbers
  *          vlen       datatype of the elements
@@ -16,8 +16,9 @@
  *
  * Nested datatypes are read with a stack, not by recursion.
  *
- * Not read, and named in the error: integers with padding, floats other than those of dtype.def and the long
- * double of x86-64, times, bit fields, references, complex numbers of HDF5 2, sequences that are no texts.
+ * Not supported, and named in errors: integers with padding, floats other than those of dtype.def and the
+ * long double of x86-64, times, bit fields, references, complex numbers of HDF5 2, sequences that are no
+ * texts.
  */
 #include <stdio.h>
 
@@ -27,7 +28,7 @@
 #include "core/dtype.h"
 
 #define MAX_NESTED 8u
-#define MAX_TEXT   4096u /* bytes of the description of a record */
+#define MAX_TEXT   4096u /* most bytes of the description of a record */
 
 enum class {
     CLASS_INTEGER,
@@ -58,7 +59,7 @@ struct enclosing_type {
 
 /* A member of a record, which may be the real or imaginary part of a complex number. */
 struct member {
-    char name; /* 0: longer than one character */
+    char name; /* name of one character; 0: the name is longer */
     uint32_t offset;
     struct hdf5_type type;
 };
@@ -69,8 +70,8 @@ struct type_reader {
     struct enclosing_type enclosing[MAX_NESTED]; /* the outermost first */
     uint32_t depth;
     struct hdf5_type last_read;
-    struct member first_members[2]; /* of the outermost record */
-    bool has_pointers;              /* a record has texts, sequences or references in it */
+    struct member first_members[2]; /* first two members of the outermost record */
+    bool has_pointers;              /* true: a record has texts, sequences or references in it */
     buf members_text;               /* describes the members of the outermost record */
 };
 
@@ -115,13 +116,13 @@ static void read_integer(struct type_reader *t, const struct type_header *header
 }
 
 static const struct float_layout {
-    uint32_t size; /* in bytes; all others are in bits */
+    uint32_t size; /* bytes; the other lengths are in bits */
     uint32_t precision, exponent_at, exponent_bits, mantissa_bits, bias;
     uint8_t normalization; /* 2: the first bit of the mantissa is implied; 0: it is stored */
     ckpt_dtype dtype;
 } float_layouts[] = {
-    {2, 16, 10, 5, 10, 15, 2, CKPT_DT_F16},     {2, 16, 7, 8, 7, 127, 2, CKPT_DT_BF16},
-    {4, 32, 23, 8, 23, 127, 2, CKPT_DT_F32},    {8, 64, 52, 11, 52, 1023, 2, CKPT_DT_F64},
+    {2, 16, 10, 5, 10, 15, 2, CKPT_DT_F16},        {2, 16, 7, 8, 7, 127, 2, CKPT_DT_BF16},
+    {4, 32, 23, 8, 23, 127, 2, CKPT_DT_F32},       {8, 64, 52, 11, 52, 1023, 2, CKPT_DT_F64},
     {16, 80, 64, 15, 64, 16383, 0, CKPT_DT_NAMED},
 };
 
@@ -132,7 +133,7 @@ static void read_float(struct type_reader *t, const struct type_header *header)
     uint32_t exponent_at = cursor_u8(c), exponent_bits = cursor_u8(c);
     uint32_t mantissa_at = cursor_u8(c), mantissa_bits = cursor_u8(c);
     uint32_t bias = cursor_u32(c);
-    bool is_vax = header->flags[0] & 0x40; /* another byte order */
+    bool is_vax = header->flags[0] & 0x40; /* bytes in the order of VAX */
     t->last_read.big_endian = header->flags[0] & 1;
     set_unreadable(t, "float of another layout");
     for (size_t i = 0; i < sizeof float_layouts / sizeof *float_layouts; i++) {
@@ -204,7 +205,7 @@ static ckpt_str read_name(struct type_reader *t, uint8_t version)
 }
 
 /* begin_member - reads name and offset of the next member of RECORD. The offset has 4 bytes before version
- * 3, then as many as the size of the record takes. */
+ * 3, and from version 3 on as many as the size of the record needs. */
 static void begin_member(struct type_reader *t, const struct enclosing_type *record)
 {
     ckpt_str name = read_name(t, record->header.version);
@@ -225,7 +226,8 @@ static void begin_member(struct type_reader *t, const struct enclosing_type *rec
         buf_printf(&t->members_text, "%s%.*s ", t->members_text.len ? ", " : "", STR_ARG(name));
 }
 
-/* begin_nested - begins the datatype of HEADER, in which others are nested, and reads up to the first one. */
+/* begin_nested - begins the datatype of HEADER, in which others are nested: reads all before the first of
+ * them. */
 static ckpt_status begin_nested(struct type_reader *t, const struct type_header *header)
 {
     uint32_t nmembers = 1, rank;
@@ -237,17 +239,15 @@ static ckpt_status begin_nested(struct type_reader *t, const struct type_header 
     }
     t->has_pointers |= header->class == CLASS_VLEN && t->depth;
     if (!nmembers || (size_t)nmembers > t->c->left)
-        return fail(t->h->err, CKPT_EFORMAT, t->c->pos, "a record of {%u} members in {=%zu bytes}", nmembers,
-                    t->c->left);
+        return fail(t->h->err, CKPT_EFORMAT, t->c->pos,
+                    "a record of {%u} members does not fit in {=%zu bytes}", nmembers, t->c->left);
     if (t->depth == MAX_NESTED)
-        return fail(t->h->err, CKPT_ELIMIT, t->c->pos, "{more} than {=%u} datatypes inside of each other",
-                    MAX_NESTED);
+        return fail(t->h->err, CKPT_ELIMIT, t->c->pos, "{more} than {=%u} datatypes are nested", MAX_NESTED);
     t->enclosing[t->depth++] = (struct enclosing_type){*header, .unread = nmembers, .nmembers = nmembers};
     return CKPT_OK;
 }
 
-/* end_enum - reads the names and numbers of the enum of HEADER. It is a bool if they are FALSE = 0 and TRUE
- * = 1. */
+/* end_enum - reads the names and numbers of the enum of HEADER. The enum FALSE = 0, TRUE = 1 is a bool. */
 static void end_enum(struct type_reader *t, const struct type_header *header)
 {
     uint32_t n = header->flags[0] | (uint32_t)header->flags[1] << 8;
@@ -257,7 +257,7 @@ static void end_enum(struct type_reader *t, const struct type_header *header)
         if (i < 2)
             named_false_true[i] = str_is(name, i ? "TRUE" : "FALSE");
     }
-    uint64_t values_size = (uint64_t)n * header->size; /* bounded: 16 and 30 bits */
+    uint64_t values_size = (uint64_t)n * header->size; /* bounded: N has 16 bits, size 30 */
     const unsigned char *values = values_size <= t->c->left ? cursor_take(t->c, (size_t)values_size) : NULL;
     t->c->bad |= !values;
     bool is_0_1 = values && n == 2 && header->size == 1 && values[0] == 0 && values[1] == 1;
@@ -270,18 +270,18 @@ static void end_enum(struct type_reader *t, const struct type_header *header)
 static void end_record(struct type_reader *t, const struct type_header *header)
 {
     const struct member *real = &t->first_members[0], *imaginary = &t->first_members[1];
-    const struct hdf5_type *part = &real->type;
+    const struct hdf5_type *component = &real->type;
     uint32_t n = header->flags[0] | (uint32_t)header->flags[1] << 8;
-    ckpt_dtype dtype = part->dtype == CKPT_DT_F16   ? CKPT_DT_C32
-                       : part->dtype == CKPT_DT_F32 ? CKPT_DT_C64
-                                                    : CKPT_DT_C128;
-    bool is_float = part->kind == HDF5_NUMBER && dtype_info(part->dtype)->klass == 'f' &&
-                    !part->is_short_float;
-    bool same_types = imaginary->type.kind == HDF5_NUMBER && imaginary->type.dtype == part->dtype &&
-                      imaginary->type.big_endian == part->big_endian;
+    ckpt_dtype dtype = component->dtype == CKPT_DT_F16   ? CKPT_DT_C32
+                       : component->dtype == CKPT_DT_F32 ? CKPT_DT_C64
+                                                         : CKPT_DT_C128;
+    bool is_float = component->kind == HDF5_NUMBER && dtype_info(component->dtype)->klass == 'f' &&
+                    !component->is_short_float;
+    bool same_types = imaginary->type.kind == HDF5_NUMBER && imaginary->type.dtype == component->dtype &&
+                      imaginary->type.big_endian == component->big_endian;
     bool fill_record = !real->offset && imaginary->offset == header->size / 2 &&
-                       header->size / 2 == part->size;
-    bool big_endian = part->big_endian;
+                       header->size / 2 == component->size;
+    bool big_endian = component->big_endian;
     t->last_read = (struct hdf5_type){.kind = t->has_pointers ? HDF5_UNREADABLE : HDF5_RECORD};
     t->last_read.what = STR_LIT("record of texts, sequences or references");
     bool are_named = n == 2 && real->name == 'r' && imaginary->name == 'i';
@@ -291,7 +291,7 @@ static void end_record(struct type_reader *t, const struct type_header *header)
     t->last_read.big_endian = big_endian;
 }
 
-/* end_nested - sets the datatype of HEADER, after those in it were read. */
+/* end_nested - sets the datatype of HEADER, after the datatypes nested in it were read. */
 static void end_nested(struct type_reader *t, const struct type_header *header)
 {
     if (header->class == CLASS_ENUM)
@@ -390,7 +390,8 @@ static ckpt_status find_shared(struct hdf5 *h, struct hdf5_message *m)
                     version);
     CKPT_TRY(hdf5_read_object(h, addr, &other));
     if (!other.datatype.is_there || other.datatype.flags & 2)
-        return fail(h->err, CKPT_EFORMAT, addr, "{no datatype} where {=one} is shared from");
+        return fail(h->err, CKPT_EFORMAT, addr,
+                    "the object whose datatype is shared has {no datatype}, where {=one} must be");
     *m = other.datatype;
     return CKPT_OK;
 }

@@ -5,16 +5,16 @@
  * heap.
  *
  * An attribute: version 1 (1 to 3), flags 1 (1: its datatype is shared, 2: its dataspace), sizes of name,
- * datatype and dataspace 2 each, of version 3 a character set 1; then the three, padded to 8 bytes in version
- * 1, and the elements.
+ * datatype and dataspace 2 each, in version 3 a character set 1; then name, datatype and dataspace, each
+ * padded to 8 bytes in version 1; then the elements.
  */
 #include "base/buf.h"
 #include "base/checked.h"
 #include "codec/hdf5_internal.h"
 #include "core/dtype.h"
 
-#define MAX_ELEMENTS 65536u               /* of an attribute that becomes a list */
-#define MAX_TEXTS    ((uint64_t)64 << 20) /* bytes of the texts of a data set, which are kept */
+#define MAX_ELEMENTS 65536u               /* most elements of an attribute that becomes a list */
+#define MAX_TEXTS    ((uint64_t)64 << 20) /* most bytes of the texts of a data set */
 
 /* trim_text - returns the text of type T at B without its padding, NULs or spaces. */
 static ckpt_str trim_text(const struct hdf5_type *t, const unsigned char *b)
@@ -46,7 +46,8 @@ static ckpt_status read_text(struct hdf5 *h, const struct hdf5_type *t, cursor *
         return CKPT_OK;
     CKPT_TRY(hdf5_read_heap_text(h, addr, index, out));
     if (n > out->len)
-        return fail(h->err, CKPT_EFORMAT, c->pos, "a text of {%u bytes} in an object of {=%zu}", n, out->len);
+        return fail(h->err, CKPT_EFORMAT, c->pos, "a text of {%u bytes} does not fit in its object of {=%zu}",
+                    n, out->len);
     out->len = n;
     return CKPT_OK;
 }
@@ -149,7 +150,7 @@ static const char *find_why_no_value(const struct hdf5_type *t, const struct hdf
     return space->elements > MAX_ELEMENTS ? "more than 65,536 elements" : NULL;
 }
 
-/* read_value - sets the value of X to the elements in C, of TYPE and shape SPACE, or sets why it has none. */
+/* read_value - sets X->value to the elements in C, of TYPE and shape SPACE, or else sets X->why_no_value. */
 static ckpt_status read_value(struct hdf5 *h, const struct hdf5_type *type, const struct hdf5_space *space,
                               cursor c, struct hdf5_attribute *x)
 {

@@ -1,6 +1,6 @@
 /* inflate.c - see inflate.h. Uses zlib, whose header no other file includes. DEFLATE is RFC 1951, zlib RFC
- * 1950, gzip RFC 1952. Members of zip archives are inflated by zip_inflate.c; this file is for data that no
- * central directory lists, such as those of damaged archives. */
+ * 1950, gzip RFC 1952. Members of zip archives are inflated by zip_inflate.c; this file is for all other
+ * deflated data, and for members of damaged archives that no central directory lists. */
 #include "codec/inflate.h"
 
 #include <pthread.h>
@@ -12,7 +12,7 @@
 struct inflate_state {
     z_stream z;
     source *src;
-    uint64_t pos, end;
+    uint64_t pos, end; /* range of SRC that zlib has yet to get */
     unsigned char in[BLOCK], out[BLOCK];
 };
 
@@ -21,7 +21,7 @@ static ckpt_status read_input(struct inflate_state *w, ckpt_error *err)
 {
     size_t n = w->end - w->pos < BLOCK ? (size_t)(w->end - w->pos) : BLOCK;
     CKPT_TRY(source_read(w->src, w->pos, w->in, n, err));
-    w->pos += n; /* bounded: END is not before */
+    w->pos += n; /* bounded: at most END */
     w->z.next_in = w->in;
     w->z.avail_in = (uInt)n;
     return CKPT_OK;
@@ -32,15 +32,15 @@ static ckpt_status read_input(struct inflate_state *w, ckpt_error *err)
 static bool has_next_member(struct inflate_state *w, enum inflate_kind kind)
 {
     unsigned char magic[2];
-    uint64_t at = w->pos - w->z.avail_in; /* bounded: zlib has bytes that were read */
+    uint64_t at = w->pos - w->z.avail_in; /* bounded: avail_in bytes before POS were read */
     return kind == INFLATE_GZIP && w->end - at >= 18 && source_read(w->src, at, magic, 2, NULL) == CKPT_OK &&
            magic[0] == 0x1f && magic[1] == 0x8b;
 }
 
-/* inflate_step - inflates at most N bytes to OUT and sets *GOT to their number; sets *END if the stream ends
- * after them. */
-static ckpt_status inflate_step(struct inflate_state *w, unsigned char *out, size_t n, size_t *got, bool *end,
-                                ckpt_error *err)
+/* inflate_step - inflates at most N bytes to OUT and sets *GOT to their number; sets *IS_LAST if the stream
+ * ends after them. */
+static ckpt_status inflate_step(struct inflate_state *w, unsigned char *out, size_t n, size_t *got,
+                                bool *is_last, ckpt_error *err)
 {
     *got = 0;
     if (w->z.avail_in == 0 && w->pos < w->end)
@@ -50,11 +50,11 @@ static ckpt_status inflate_step(struct inflate_state *w, unsigned char *out, siz
     uInt out_size = w->z.avail_out;
     int code = inflate(&w->z, Z_NO_FLUSH);
     *got = out_size - w->z.avail_out;
-    *end = code == Z_STREAM_END;
+    *is_last = code == Z_STREAM_END;
     bool needs_input = code == Z_OK && w->z.avail_in == 0 && w->z.avail_out;
     if (code == Z_BUF_ERROR || (needs_input && w->pos == w->end))
         return fail(err, CKPT_ETRUNCATED, source_pos(w->src, w->end),
-                    "the deflated bytes {end too early}, before {=their last block}");
+                    "the deflated bytes {end too early}: they have no {=last block}");
     if (code != Z_OK && code != Z_STREAM_END)
         return code == Z_MEM_ERROR
                    ? fail_memory(err)
@@ -65,14 +65,14 @@ static ckpt_status inflate_step(struct inflate_state *w, unsigned char *out, siz
 
 static ckpt_status inflate_all(struct inflate_state *w, enum inflate_kind kind, spool *to, ckpt_error *err)
 {
-    for (bool end = false; !end;) {
+    for (bool is_last = false; !is_last;) {
         size_t n;
-        ckpt_status st = inflate_step(w, w->out, BLOCK, &n, &end, err);
+        ckpt_status st = inflate_step(w, w->out, BLOCK, &n, &is_last, err);
         CKPT_TRY(spool_write(to, w->out, n, err));
         CKPT_TRY(st);
-        if (end && has_next_member(w, kind)) {
+        if (is_last && has_next_member(w, kind)) {
             (void)inflateReset(&w->z); /* cannot fail: the state is valid */
-            end = false;
+            is_last = false;
         }
     }
     return CKPT_OK;
@@ -117,13 +117,13 @@ ckpt_status inflate_measure(source *src, uint64_t off, uint64_t n, uint64_t *use
 {
     struct inflate_state *w = new_state(src, off, n, INFLATE_RAW);
     ckpt_status st = w ? CKPT_OK : fail_memory(err);
-    bool end = false;
+    bool is_last = false;
     size_t got;
     *size = *used = *crc = 0;
-    while (st == CKPT_OK && !end) {
-        st = inflate_step(w, w->out, BLOCK, &got, &end, err);
+    while (st == CKPT_OK && !is_last) {
+        st = inflate_step(w, w->out, BLOCK, &got, &is_last, err);
         *crc = (uint32_t)crc32(*crc, w->out, (uInt)got);
-        *size += got; /* bounded: a thousand times N */
+        *size += got; /* bounded: at most 1,032 times N */
     }
     if (w)
         *used = w->pos - off - w->z.avail_in; /* bounded: as many bytes were read */
@@ -134,9 +134,9 @@ ckpt_status inflate_measure(source *src, uint64_t off, uint64_t n, uint64_t *use
 typedef struct {
     source s;
     source *src;
-    uint64_t off, n;             /* the deflated bytes in src */
-    pthread_mutex_t lock;        /* protects the two below */
-    struct inflate_state *state; /* NULL: nothing was inflated yet, or everything */
+    uint64_t off, n;             /* range of the deflated bytes in src */
+    pthread_mutex_t lock;        /* protects state and inflated */
+    struct inflate_state *state; /* NULL: not begun, or ended */
     uint64_t inflated;           /* number of bytes inflated by state */
 } inflate_reader;
 
@@ -144,14 +144,14 @@ static ckpt_status inflate_exactly(inflate_reader *u, unsigned char *out, size_t
 {
     while (n) {
         size_t got;
-        bool end;
-        CKPT_TRY(inflate_step(u->state, out, n, &got, &end, err));
+        bool is_last;
+        CKPT_TRY(inflate_step(u->state, out, n, &got, &is_last, err));
         out += got;
         n -= got;
         u->inflated += got; /* bounded: the size of the source */
-        if (end && n)
+        if (is_last && n)
             return fail(err, CKPT_ETRUNCATED, source_pos(u->src, u->off),
-                        "its deflated bytes give {%llu}, they must give {=%llu}",
+                        "its deflated bytes give {%llu} bytes, they must give {=%llu}",
                         (unsigned long long)u->inflated, (unsigned long long)u->s.size);
     }
     return CKPT_OK;
@@ -222,14 +222,14 @@ struct deflate_state {
     unsigned char in[BLOCK], block[BLOCK];
 };
 
-static ckpt_status deflate_block(struct deflate_state *w, size_t n, bool last, ckpt_error *err)
+static ckpt_status deflate_block(struct deflate_state *w, size_t n, bool is_last, ckpt_error *err)
 {
     w->z.next_in = w->in;
     w->z.avail_in = (uInt)n;
     do {
         w->z.next_out = w->block;
         w->z.avail_out = BLOCK;
-        (void)deflate(&w->z, last ? Z_FINISH : Z_NO_FLUSH); /* cannot fail: the state is valid */
+        (void)deflate(&w->z, is_last ? Z_FINISH : Z_NO_FLUSH); /* cannot fail: the state is valid */
         CKPT_TRY(sink_write(w->out, w->block, BLOCK - w->z.avail_out,
                             err)); /* bounded: avail_out is at most BLOCK */
     } while (w->z.avail_out == 0);
@@ -245,14 +245,14 @@ ckpt_status deflate_written(sink *from, uint64_t at, uint64_t n, sink *out, ckpt
     }
     w->out = out;
     ckpt_status st = CKPT_OK;
-    for (bool last = false; st == CKPT_OK && !last;) {
+    for (bool is_last = false; st == CKPT_OK && !is_last;) {
         size_t chunk = n < BLOCK ? (size_t)n : BLOCK;
         st = sink_read(from, at, w->in, chunk, err);
-        at += chunk; /* bounded: these bytes were written */
+        at += chunk; /* bounded: FROM has these bytes */
         n -= chunk;
-        last = n == 0;
+        is_last = n == 0;
         if (st == CKPT_OK)
-            st = deflate_block(w, chunk, last, err);
+            st = deflate_block(w, chunk, is_last, err);
     }
     (void)deflateEnd(&w->z);
     free(w);

@@ -128,7 +128,7 @@ static inline bool is_unescaped8(const unsigned char *p)
     const uint64_t ones = 0x0101010101010101u, high_bits = 0x8080808080808080u;
     uint64_t bytes;
     memcpy(&bytes, p, 8);
-    uint64_t quotes = bytes ^ ones * '"', slashes = bytes ^ ones * '\\'; /* 0 where the byte is one */
+    uint64_t quotes = bytes ^ ones * '"', slashes = bytes ^ ones * '\\'; /* 0 at these characters */
     uint64_t non_ascii = bytes, control = bytes - ones * ' ';
     uint64_t quote = (quotes - ones) & ~quotes, slash = (slashes - ones) & ~slashes;
     return ((non_ascii | control | quote | slash) & high_bits) == 0;
@@ -232,7 +232,7 @@ static bool check_utf8(json_scan *j, size_t from, size_t end)
 static bool scan_string(json_scan *j)
 {
     size_t pos = j->pos + 1, start = pos;
-    bool escaped = false;
+    bool has_escapes = false;
     unsigned char non_ascii = 0; /* not 0 if a byte of the string is above 7f */
     for (;;) {
         while (j->len - pos >= 8 && is_unescaped8(j->text + pos))
@@ -246,7 +246,7 @@ static bool scan_string(json_scan *j)
             return fail_syntax(j, pos, "\\u escapes for control characters"), false;
         non_ascii |= c & 0x80;
         if (c == '\\') {
-            escaped = true;
+            has_escapes = true;
             if (++pos >= j->len)
                 return fail_syntax(j, pos, "an escaped character"), false;
         }
@@ -256,7 +256,7 @@ static bool scan_string(json_scan *j)
     j->str = str_of((const char *)j->text + start, pos - start);
     if (non_ascii && !check_utf8(j, start, pos))
         return false;
-    return !escaped || unescape_string(j, start, pos);
+    return !has_escapes || unescape_string(j, start, pos);
 }
 
 /* skip_digits - moves *POS past the digits there; false: there are none. */
@@ -304,7 +304,8 @@ static inline void skip_space(json_scan *j)
 static enum json_event open_container(json_scan *j, uint8_t kind)
 {
     if (j->depth == JSON_DEPTH) {
-        fail(j->err, CKPT_ELIMIT, file_offset_of(j, j->pos), "JSON nested {deeper} than {=%d}", JSON_DEPTH);
+        fail(j->err, CKPT_ELIMIT, file_offset_of(j, j->pos), "JSON is nested {deeper} than {=%d} levels",
+             JSON_DEPTH);
         j->state = FAILED;
         return JSON_ERROR;
     }
@@ -416,21 +417,21 @@ ckpt_status json_skip(json_scan *j, enum json_event e)
 void json_quote(buf *out, ckpt_str s)
 {
     static const char escaped[] = "\b\f\n\r\t\"\\", letters[] = "bfnrt\"\\";
-    size_t from = 0;
+    size_t first = 0;
     buf_byte(out, '"');
     for (size_t i = 0; i < s.len; i++) {
         unsigned char c = (unsigned char)s.ptr[i];
         if (c >= ' ' && c != '"' && c != '\\')
             continue;
-        buf_put(out, s.ptr + from, i - from);
-        from = i + 1;
+        buf_put(out, s.ptr + first, i - first);
+        first = i + 1;
         const char *found = memchr(escaped, c, sizeof escaped - 1);
         if (found)
             buf_printf(out, "\\%c", letters[found - escaped]);
         else
             buf_printf(out, "\\u%04x", c);
     }
-    buf_put(out, s.ptr + from, s.len - from);
+    buf_put(out, s.ptr + first, s.len - first);
     buf_byte(out, '"');
 }
 

@@ -7,7 +7,7 @@ struct json_builder {
     json_scan j;
     arena *a;
     ckpt_value *containers[JSON_DEPTH]; /* the containers around the next value, the innermost last */
-    ckpt_value *keys[JSON_DEPTH]; /* [i]: if open[i] is a dict, the key in it whose value comes next */
+    ckpt_value *keys[JSON_DEPTH];       /* for each of these that is a dict, the key whose value is next */
     uint32_t depth;
 };
 

@@ -25,9 +25,9 @@ struct bracket {
 struct literal {
     arena *a;
     ckpt_str unread;  /* the text that is still to be read */
-    size_t total_len; /* of the text, with what was read */
+    size_t total_len; /* length of the whole text */
     char *text_room;  /* room for the longest quoted text */
-    uint64_t offset;  /* of the text in the file */
+    uint64_t offset;  /* offset of the text in the file */
     struct bracket brackets[LITERAL_MAX_DEPTH];
     uint32_t depth;
     ckpt_error *err;
@@ -85,11 +85,11 @@ enum { NO_ESCAPE = -1, BAD_ESCAPE = -2 };
 static int64_t take_escape(struct literal *l)
 {
     static const char letters[] = "\\'\"abfnrtv", characters[] = "\\'\"\a\b\f\n\r\t\v";
-    const char *at = l->unread.len && l->unread.ptr[0] ? strchr(letters, l->unread.ptr[0]) : NULL;
+    const char *letter = l->unread.len && l->unread.ptr[0] ? strchr(letters, l->unread.ptr[0]) : NULL;
     int64_t v = BAD_ESCAPE;
-    if (at) {
+    if (letter) {
         l->unread = str_skip(l->unread, 1);
-        return characters[at - letters];
+        return characters[letter - letters];
     }
     if (l->unread.len && (int)str_digit(l->unread.ptr[0]) < 8)
         v = take_digits(l, 8, 1, 3);
@@ -116,7 +116,7 @@ static ckpt_status take_quoted(struct literal *l, char *out, size_t *n)
         if (c == '\n')
             return fail_here(l, "the end of the text");
         l->unread = str_skip(l->unread, 1);
-        if (c == '\\' && take_char(l, '\n')) /* a line continued by a backslash */
+        if (c == '\\' && take_char(l, '\n')) /* a backslash before a newline joins two lines */
             continue;
         int64_t cp = c == '\\' ? take_escape(l) : NO_ESCAPE;
         if (cp == BAD_ESCAPE)

@@ -1,11 +1,11 @@
 /*
  * msgpack.c - MessagePack (github.com/msgpack/msgpack, spec.md):
- *   00-7f, e0-ff  a small number       80-8f, de, df  a map: as many keys and values follow
+ *   00-7f, e0-ff  a small number       80-8f, de, df  a map: its keys follow, each before its value
  *   90-9f, dc, dd an array             a0-bf, d9-db   a text
  *   c4-c6         bytes                c7-c9, d4-d8   an extension: length, type, bytes
- *   c0, c2, c3    nil, false, true     ca-d3          a number of 4, 8 or 1, 2, 4, 8 bytes
- * Lengths and numbers are big-endian. The values that are still to come are counted in one number,
- * however deep they are nested; there are never more of them than bytes left.
+ *   c0, c2, c3    nil, false, true     ca, cb; cc-d3  a float of 4, 8 bytes; an integer of 1, 2, 4, 8
+ * Lengths and numbers are big-endian. One number counts the values that are still to be read at any depth of
+ * nesting; it may not be greater than the number of bytes left.
  */
 #include "codec/msgpack.h"
 
@@ -73,7 +73,7 @@ static ckpt_status msgpack_fail(struct msgpack_walk *w, const struct msgpack_val
     if (w->r.status && w->r.status != CKPT_ETRUNCATED)
         return w->r.status;
     return fail(w->err, CKPT_EFORMAT, source_pos(w->r.src, v->at),
-                "{no value} of MessagePack that the {=%" PRIu64 " bytes} left can hold", w->r.end - v->at);
+                "{no value} of MessagePack that fits in the {=%" PRIu64 " bytes} left", w->r.end - v->at);
 }
 
 static ckpt_status read_value(struct msgpack_walk *w, struct msgpack_value *v)
@@ -96,7 +96,7 @@ static ckpt_status read_value(struct msgpack_walk *w, struct msgpack_value *v)
     uint64_t bytes_left = reader_left(&w->r);
     if (w->r.status || !reader_skip(&w->r, v->n) || nested > bytes_left || w->unread > bytes_left - nested)
         return msgpack_fail(w, v);
-    w->unread += nested; /* bounded: bytes_left */
+    w->unread += nested; /* bounded: at most bytes_left */
     return CKPT_OK;
 }
 

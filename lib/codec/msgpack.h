@@ -21,12 +21,12 @@ enum msgpack_kind {
 
 struct msgpack_value {
     enum msgpack_kind kind;
-    uint8_t width;    /* of a number: how many bytes it takes after the first byte of the value */
-    int8_t type;      /* of EXT */
+    uint8_t width;    /* bytes of a number after the first byte of the value */
+    int8_t type;      /* type of an EXT */
     uint64_t at;      /* offset of its first byte */
-    uint64_t bits;    /* of a number: INT in two's complement of 64 bits, FLOAT as it is stored */
-    uint64_t count;   /* of ARRAY and MAP */
-    uint64_t data, n; /* of TEXT, BYTES and EXT: offset and number of their bytes */
+    uint64_t bits;    /* bits of a number: of an INT in two's complement, of a FLOAT as it is stored */
+    uint64_t count;   /* number of the items of an ARRAY, or of the pairs of a MAP */
+    uint64_t data, n; /* offset and number of the bytes of a TEXT, BYTES or EXT */
 };
 
 typedef ckpt_status msgpack_visit(void *user, const struct msgpack_value *v, ckpt_error *err);

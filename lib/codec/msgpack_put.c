@@ -22,17 +22,17 @@ static void put_form(buf *b, unsigned first, uint64_t n)
     put_number(b, n, 1u << form);
 }
 
-/* put_count - appends the head of a container of N: up to 15, FIX with N in it; else WIDE and 2 bytes, or
- * WIDE + 1 and 4. */
+/* put_count - appends the head of a container of N items: up to 15, FIX with N in it; else WIDE and 2 bytes,
+ * or WIDE + 1 and 4 bytes. */
 static void put_count(buf *b, unsigned fix, unsigned wide, uint32_t n)
 {
-    bool large = n > UINT16_MAX;
+    bool is_large = n > UINT16_MAX;
     if (n <= 15)
         buf_byte(b, (unsigned char)(fix | n));
     else
-        buf_byte(b, (unsigned char)(wide + large));
+        buf_byte(b, (unsigned char)(wide + is_large));
     if (n > 15)
-        put_number(b, n, large ? 4 : 2);
+        put_number(b, n, is_large ? 4 : 2);
 }
 
 void msgpack_put_map(buf *b, uint32_t n) { put_count(b, 0x80, 0xde, n); }

@@ -49,7 +49,7 @@ static bool take_type(ckpt_str *t, uint64_t *size)
         *t = str_skip(*t, 1);
     if (!t->len || !t->ptr[0] || !strchr("?biufcSUVmM", t->ptr[0]))
         return false;
-    bool is_unicode = t->ptr[0] == 'U'; /* four bytes a character */
+    bool is_unicode = t->ptr[0] == 'U'; /* a character has four bytes */
     *t = str_skip(*t, 1);
     if (!take_number(t, size))
         return false;
@@ -60,7 +60,7 @@ static bool take_type(ckpt_str *t, uint64_t *size)
     return !is_unicode || checked_mul(*size, 4, size);
 }
 
-/* take_shape - skips the shape in *T, and multiplies X->nbytes, which is the size of an element, by it. */
+/* take_shape - sets the shape of X to that in *T, and multiplies X->nbytes, the size of an element, by it. */
 static bool take_shape(ckpt_str *t, struct npy *x)
 {
     uint64_t n;
@@ -83,7 +83,7 @@ static bool read_simple_header(ckpt_str t, struct npy *x)
     x->descr = t;
     if (!take_type(&t, &x->nbytes))
         return false;
-    x->descr.len -= t.len; /* bounded: T is its end */
+    x->descr.len -= t.len; /* bounded: T is the end of descr */
     if (!take_text(&t, "', 'fortran_order': "))
         return false;
     x->fortran_order = take_text(&t, "True");
@@ -104,7 +104,7 @@ ckpt_status npy_read(source *src, arena *a, struct npy *out, ckpt_error *err)
     uint64_t n = out->version < 2 ? load_u16le(head + 8) : load_u32le(head + 8);
     if (n > MAX_SIMPLE_HEADER || n > src->size - header_at) /* bounded: 12 bytes were read */
         return fail(err, CKPT_EFORMAT, source_pos(src, 8),
-                    "a header of {%" PRIu64 " bytes}, the file has {=%" PRIu64 "}; numpy reads 10000", n,
+                    "a header of {%" PRIu64 " bytes}, but the file has {=%" PRIu64 "}; numpy reads 10000", n,
                     src->size - header_at);
     char *text = arena_alloc(a, (size_t)n + 1); /* bounded: 64 KiB */
     if (!text)
@@ -119,38 +119,38 @@ ckpt_status npy_read(source *src, arena *a, struct npy *out, ckpt_error *err)
     return CKPT_OK;
 }
 
-/* read_header - sets *TEXT to the header of the array at OFFSET of SRC, in UTF-8, and *DATA to the offset of
- * its elements. */
-static ckpt_status read_header(source *src, uint64_t offset, arena *a, ckpt_str *text, uint64_t *data,
+/* read_header - sets *TEXT to the header of the array at OFFSET of SRC, in UTF-8, and *DATA_OFFSET to the
+ * offset of its elements. */
+static ckpt_status read_header(source *src, uint64_t offset, arena *a, ckpt_str *text, uint64_t *data_offset,
                                ckpt_error *err)
 {
     unsigned char head[12] = {0};
     CKPT_TRY(source_read(src, offset, head, 8, err));
     unsigned version = head[6];
-    size_t before = version < 2 ? 10 : 12; /* bytes before the header */
-    uint64_t length_at = offset + 8, text_at = offset + before; /* bounded: OFFSET is in the source */
+    size_t prefix_size = version < 2 ? 10 : 12;                      /* bytes before the header */
+    uint64_t length_at = offset + 8, text_at = offset + prefix_size; /* bounded: OFFSET is in the source */
     if (memcmp(head, NPY_MAGIC, NPY_MAGIC_SIZE) != 0 || version < 1 || version > 3 || head[7] != 0)
-        return fail(err, CKPT_EFORMAT, source_pos(src, offset + 6), /* bounded: the same */
+        return fail(err, CKPT_EFORMAT, source_pos(src, offset + 6), /* bounded: as above */
                     "an array of version {%u.%u}; {=1.0, 2.0 and 3.0} are known", version, head[7]);
-    CKPT_TRY(source_read(src, offset, head, before, err));
+    CKPT_TRY(source_read(src, offset, head, prefix_size, err));
     uint64_t n = version < 2 ? load_u16le(head + 8) : load_u32le(head + 8);
     uint64_t left = src->size - text_at; /* bounded: these bytes were read */
     if (n > left)
         return fail(err, CKPT_ETRUNCATED, source_pos(src, length_at),
-                    "a header of {=%" PRIu64 " bytes}, {%" PRIu64 "} follow", n, left);
+                    "a header of {=%" PRIu64 " bytes}, but {%" PRIu64 "} follow", n, left);
     if (n > NPY_MAX_HEADER)
         return fail(err, CKPT_ELIMIT, source_pos(src, length_at),
                     "a header of {%" PRIu64 " bytes}; the limit is {=%u}", n, NPY_MAX_HEADER);
-    unsigned char *bytes = arena_alloc(a, (size_t)n); /* bounded: 1 MiB, and twice that */
+    unsigned char *bytes = arena_alloc(a, (size_t)n); /* bounded: N is at most 1 MiB */
     char *utf8 = version < 3 ? arena_alloc(a, 2 * (size_t)n) : (char *)bytes;
     if (!bytes || !utf8)
         return fail_memory(err);
     CKPT_TRY(source_read(src, text_at, bytes, (size_t)n, err));
     size_t len = version < 3 ? 0 : (size_t)n;
-    for (size_t i = 0; version < 3 && i < n; i++) /* Latin-1 */
-        len += utf8_put(bytes[i], utf8 + len); /* bounded: two bytes each */
+    for (size_t i = 0; version < 3 && i < n; i++) /* from Latin-1 */
+        len += utf8_put(bytes[i], utf8 + len);    /* bounded: twice N */
     *text = str_of(utf8, len);
-    *data = text_at + n; /* bounded: inside the source */
+    *data_offset = text_at + n; /* bounded: inside the source */
     if (!utf8_check(*text, false, NULL))
         return fail(err, CKPT_EFORMAT, source_pos(src, text_at), "a header that is {not} {=UTF-8}");
     return CKPT_OK;
@@ -316,15 +316,16 @@ ckpt_status npy_read_array(source *src, uint64_t offset, arena *a, struct npy_ar
     uint64_t pos = source_pos(src, offset + 8); /* bounded: the header is there */
     CKPT_TRY(literal_read(a, text, pos, &header, err));
     if (!has_exact_keys(header))
-        return fail(err, CKPT_EFORMAT, pos,
-                    "it is {%s%s}; it has to be {=a dict with only the keys descr, fortran_order and shape}",
-                    header->type == CKPT_V_DICT ? "" : "of type ",
-                    header->type == CKPT_V_DICT ? "a dict with other keys"
-                                                : ckpt_value_type_name(header, shown, sizeof shown));
+        return fail(
+            err, CKPT_EFORMAT, pos,
+            "the header is {%s%s}; it must be {=a dict with only the keys descr, fortran_order and shape}",
+            header->type == CKPT_V_DICT ? "" : "of type ",
+            header->type == CKPT_V_DICT ? "a dict with other keys"
+                                        : ckpt_value_type_name(header, shown, sizeof shown));
     const ckpt_value *descr = value_get(header, "descr"), *order = value_get(header, "fortran_order");
     if (order->type != CKPT_V_BOOL) {
         value_text_or_type(order, 8, shown, sizeof shown);
-        return fail(err, CKPT_EFORMAT, pos, "the fortran_order {%s}; {=True or False} is allowed", shown);
+        return fail(err, CKPT_EFORMAT, pos, "fortran_order is {%s}; {=True or False} is allowed", shown);
     }
     out->fortran_order = order->u.b;
     value_text_or_type(descr, 64, shown, sizeof shown);

@@ -5,8 +5,7 @@
  *   manifest.ocdbt          kind 0: configuration and newest versions; kind 1: the configuration only
  *   manifest.<16 digits>    of kind 1: the versions; the file with the greatest number counts
  *   d/<32 digits>           nodes of the tree, and values that are not in a node
- *   ocdbt.process_N/…       a database of its own for each process that wrote; the manifest refers to its
- *                           files
+ *   ocdbt.process_N/…       the database of each process that wrote; the manifest refers to its files
  *
  * The manifest and each node of the tree are a record:
  *   0   4   0c db 3a 2a: manifest, 0c db 20 de: node, 0c db 12 34: node of the tree of versions
@@ -20,20 +19,20 @@
  * Texts are two columns of lengths (how many bytes a text shares with the start of the text before it, and
  * how many more it has), then the bytes of all texts that are not shared.
  *   manifest   uuid[16], v kind, v largest value that is in a node, v size of nodes, u8 arity, v compression,
- *              for zstd i32 level; files; versions, the newest last: v how many, v generation, u8 height,
- *              locations, statistics, u64 time; nodes of older versions: v how many, v generation, locations,
+ *              for zstd i32 level; files; versions, the newest last: v count, v generation, u8 height,
+ *              locations, statistics, u64 time; nodes of older versions: v count, v generation, locations,
  *              v generations in it, u8 height, u64 time
- *   files      v how many, paths; a third column of lengths divides each into a base folder and a name in it
+ *   files      v count, paths; a third column of lengths divides each into a base folder and a name in it
  *   locations  v file, v offset, v length; an empty tree is at 2^64 - 1
- *   node       u8 height, files, v how many keys, keys
+ *   node       u8 height, files, v count, keys
  *     leaf     v length, u8 kind; for kind 1, a value in a file, v file, v offset; then the bytes of all
  *              values of kind 0
- *     inner    a third column of lengths with the keys: how much of a key all keys in the child begin with,
- *              and therefore lack; locations, statistics
+ *     inner    a third column of lengths with the keys: the bytes of a key with which all keys in the child
+ *              begin, and which the child does not store; locations, statistics
  *
  * Heights fall by one from node to node, keys ascend. Refused: another order, wrong checksums, locations
- * beyond the end of their file, records with bytes to spare, nodes that take more memory together than
- * max_decoded.
+ * beyond the end of their file, bytes after the last entry of a record, nodes that take more than max_decoded
+ * bytes of memory in all.
  */
 #include "codec/ocdbt.h"
 
@@ -50,7 +49,7 @@
 #define VERSIONS   0x0cdb1234u
 #define HEAD       12u                 /* bytes of a record before its version */
 #define CHECKSUM   4u                  /* bytes of the CRC-32C after a record */
-#define MAX_RECORD ((uint64_t)1 << 28) /* bytes */
+#define MAX_RECORD ((uint64_t)1 << 28) /* most bytes of a record */
 #define NOWHERE    UINT64_MAX          /* the offset of an empty tree */
 #define MAX_NODES  1000000u
 
@@ -76,7 +75,7 @@ struct ocdbt_level {
 struct ocdbt_record {
     struct ocdbt *o;
     cursor c;
-    uint64_t pos;         /* of the record in its file, for errors */
+    uint64_t pos;                 /* position of the record in its file, for errors */
     const uint32_t *file_indexes; /* the files that it refers to, as indexes into ocdbt.files */
     size_t nfiles;
     ckpt_error *err;
@@ -98,11 +97,11 @@ static ckpt_status check_record(const struct ocdbt_record *r, uint32_t kind, con
 {
     uint32_t magic = (uint32_t)load_number(p, 4, true);
     if (magic != kind)
-        return fail(r->err, CKPT_EFORMAT, r->pos, "begins with {%08" PRIx32 "}, not {=%08" PRIx32 "}", magic,
-                    kind);
+        return fail(r->err, CKPT_EFORMAT, r->pos,
+                    "a record begins with {%08" PRIx32 "}, not {=%08" PRIx32 "}", magic, kind);
     if (load_u64le(p + 4) != n)
         return fail(r->err, load_u64le(p + 4) > n ? CKPT_ETRUNCATED : CKPT_EFORMAT, r->pos,
-                    "a record of {=%" PRIu64 " bytes}, there are {%zu}", load_u64le(p + 4), n);
+                    "a record of {=%" PRIu64 " bytes}, but there are {%zu}", load_u64le(p + 4), n);
     uint32_t stored = load_u32le(p + n - CHECKSUM), crc = crc_update(CRC_32C, 0, p, n - CHECKSUM);
     return stored == crc ? CKPT_OK : fail_crc(r->err, r->pos, crc, stored);
 }
@@ -113,7 +112,8 @@ static ckpt_status take_content(struct ocdbt_record *r, source *src, uint64_t at
     unsigned char *bytes = n <= r->o->max_decoded ? arena_alloc(r->o->a, (size_t)n) : NULL;
     if (n > r->o->max_decoded)
         return fail(r->err, CKPT_ELIMIT, r->pos,
-                    "nodes of {more} than {=%" PRIu64 " bytes} are left to be read", r->o->max_decoded);
+                    "nodes of {more} than the {=%" PRIu64 " bytes} that may still be read",
+                    r->o->max_decoded);
     if (!bytes)
         return fail_memory(r->err);
     CKPT_TRY(source_read(src, at, bytes, (size_t)n, r->err));
@@ -156,7 +156,7 @@ static ckpt_status open_record(struct ocdbt_record *r, uint32_t kind, const unsi
                     version, compression);
     return compression
                ? unpack_content(r, c.p, c.left)
-               : take_content(r, src, at + (n - CHECKSUM - c.left), c.left); /* bounded: in the record */
+               : take_content(r, src, at + (n - CHECKSUM - c.left), c.left); /* bounded: within the record */
 }
 
 /* read_record - sets r->c to read the content of the record of KIND in the N bytes at AT of SRC. */
@@ -232,46 +232,46 @@ static ckpt_status take_count(struct ocdbt_record *r, size_t *n)
 }
 
 /* take_texts - sets *OUT to N texts, with PREFIX before each. R has two columns: how many bytes each text
- * shares with the text before it, and how many more it has. Then comes, unless THIRD is NULL, a column that
- * *THIRD is set to, then the bytes that are not shared. */
+ * shares with the text before it, and how many more it has. If THIRD is not NULL, a third column follows, to
+ * which *THIRD is set. Then come the bytes that are not shared. */
 static ckpt_status take_texts(struct ocdbt_record *r, size_t n, ckpt_str prefix, ckpt_str **out,
                               uint64_t **third)
 {
-    uint64_t *shared, *others;
-    ckpt_str *text = arena_array(r->o->a, n, sizeof *text);
-    CKPT_TRY(take_numbers(r, n ? n - 1 : 0, &shared));
-    CKPT_TRY(take_numbers(r, n, &others));
+    uint64_t *shared_lens, *added_lens;
+    ckpt_str *texts = arena_array(r->o->a, n, sizeof *texts);
+    CKPT_TRY(take_numbers(r, n ? n - 1 : 0, &shared_lens));
+    CKPT_TRY(take_numbers(r, n, &added_lens));
     if (third)
         CKPT_TRY(take_numbers(r, n, third));
-    for (size_t i = 0; text && i < n; i++) {
-        ckpt_str before = i ? str_skip(text[i - 1], prefix.len) : str_of("", 0);
-        uint64_t same = i ? shared[i - 1] : 0;
-        if (same > before.len || others[i] > r->c.left)
-            return fail_record(r, "a text that is cut off", "as many bytes as it has");
-        size_t added = (size_t)others[i],
-               kept = prefix.len + (size_t)same;           /* bounded: both texts are in memory */
-        char *to = arena_alloc(r->o->a, kept + added + 1); /* bounded: likewise */
-        if (!to)
+    for (size_t i = 0; texts && i < n; i++) {
+        ckpt_str previous = i ? str_skip(texts[i - 1], prefix.len) : str_of("", 0);
+        uint64_t shared_len = i ? shared_lens[i - 1] : 0;
+        if (shared_len > previous.len || added_lens[i] > r->c.left)
+            return fail_record(r, "a text that is cut off", "all of it");
+        size_t added_len = (size_t)added_lens[i],
+               start_len = prefix.len + (size_t)shared_len;            /* bounded: both texts are in memory */
+        char *bytes = arena_alloc(r->o->a, start_len + added_len + 1); /* bounded: likewise */
+        if (!bytes)
             return fail_memory(r->err);
-        memcpy(to, i ? text[i - 1].ptr : prefix.ptr, kept);
-        memcpy(to + kept, cursor_take(&r->c, added), added); /* bounded: allocated above */
-        text[i] = str_of(to, kept + added);                  /* bounded: allocated above */
+        memcpy(bytes, i ? texts[i - 1].ptr : prefix.ptr, start_len);
+        memcpy(bytes + start_len, cursor_take(&r->c, added_len), added_len); /* bounded: allocated above */
+        texts[i] = str_of(bytes, start_len + added_len);                     /* bounded: allocated above */
     }
-    *out = text;
-    return text ? CKPT_OK : fail_memory(r->err);
+    *out = texts;
+    return texts ? CKPT_OK : fail_memory(r->err);
 }
 
-/* add_file - sets *INDEX to the number of the file PATH, which it adds unless it was added before. BASE_LEN
- * as in ocdbt_file. */
+/* add_file - sets *INDEX to the number of the file PATH, which it adds unless it was added before. For
+ * BASE_LEN, see ocdbt_file. */
 static ckpt_status add_file(const struct ocdbt_record *r, ckpt_str path, size_t base_len, uint32_t *index)
 {
     struct ocdbt *o = r->o;
     const struct ocdbt_file f = {.path = path, .base_len = base_len};
-    uint32_t before = map_get(o->paths, path);
-    *index = before == MAP_NONE ? (uint32_t)o->nfiles : before;
-    if (before != MAP_NONE)
-        return o->files[before].base_len == base_len ? CKPT_OK
-                                                     : fail_record(r, "a file with two bases", "one");
+    uint32_t known_index = map_get(o->paths, path);
+    *index = known_index == MAP_NONE ? (uint32_t)o->nfiles : known_index;
+    if (known_index != MAP_NONE)
+        return o->files[known_index].base_len == base_len ? CKPT_OK
+                                                          : fail_record(r, "a file with two bases", "one");
     bool ok = map_put(o->paths, path, *index, NULL) &&
               arena_push(o->a, &o->files, &o->nfiles, &o->cap_files, &f, sizeof f);
     return ok ? CKPT_OK : fail_memory(r->err);
@@ -281,19 +281,20 @@ static ckpt_status add_file(const struct ocdbt_record *r, ckpt_str path, size_t 
  * file that has R. */
 static ckpt_status take_files(struct ocdbt_record *r, ckpt_str folder)
 {
-    ckpt_str *path = NULL;
-    uint64_t *base = NULL;
+    ckpt_str *paths = NULL;
+    uint64_t *bases = NULL;
     CKPT_TRY(take_count(r, &r->nfiles));
     if (r->nfiles)
-        CKPT_TRY(take_texts(r, r->nfiles, folder, &path, &base));
-    uint32_t *file = arena_array(r->o->a, r->nfiles, sizeof *file);
-    for (size_t i = 0; file && i < r->nfiles; i++) {
-        if (base[i] > path[i].len - folder.len) /* bounded: the path begins with FOLDER */
+        CKPT_TRY(take_texts(r, r->nfiles, folder, &paths, &bases));
+    uint32_t *indexes = arena_array(r->o->a, r->nfiles, sizeof *indexes);
+    for (size_t i = 0; indexes && i < r->nfiles; i++) {
+        if (bases[i] > paths[i].len - folder.len) /* bounded: the path begins with FOLDER */
             return fail_record(r, "a base longer than its path", "the first bytes of the path");
-        CKPT_TRY(add_file(r, path[i], folder.len + (size_t)base[i], &file[i])); /* bounded: in the path */
+        CKPT_TRY(
+            add_file(r, paths[i], folder.len + (size_t)bases[i], &indexes[i])); /* bounded: in the path */
     }
-    r->file_indexes = file;
-    return file ? CKPT_OK : fail_memory(r->err);
+    r->file_indexes = indexes;
+    return indexes ? CKPT_OK : fail_memory(r->err);
 }
 
 ckpt_status ocdbt_open_file(struct ocdbt *o, uint32_t file, source **out, ckpt_error *err)
@@ -308,15 +309,15 @@ ckpt_status ocdbt_open_file(struct ocdbt *o, uint32_t file, source **out, ckpt_e
 /* take_locations - sets *OUT to N locations: columns of files, offsets and lengths. */
 static ckpt_status take_locations(struct ocdbt_record *r, size_t n, struct ocdbt_location **out)
 {
-    uint64_t *file, *at, *length;
-    CKPT_TRY(take_numbers(r, n, &file));
-    CKPT_TRY(take_numbers(r, n, &at));
-    CKPT_TRY(take_numbers(r, n, &length));
+    uint64_t *files, *offsets, *lengths;
+    CKPT_TRY(take_numbers(r, n, &files));
+    CKPT_TRY(take_numbers(r, n, &offsets));
+    CKPT_TRY(take_numbers(r, n, &lengths));
     struct ocdbt_location *p = *out = arena_array(r->o->a, n, sizeof *p);
     for (size_t i = 0; p && i < n; i++) {
-        if (file[i] >= r->nfiles)
-            return fail_record(r, "a location in a file that is not named", "one of its files");
-        p[i] = (struct ocdbt_location){r->file_indexes[file[i]], at[i], length[i]};
+        if (files[i] >= r->nfiles)
+            return fail_record(r, "a location in a file that is not listed", "one of its files");
+        p[i] = (struct ocdbt_location){r->file_indexes[files[i]], offsets[i], lengths[i]};
     }
     return p ? CKPT_OK : fail_memory(r->err);
 }
@@ -332,9 +333,10 @@ static void skip_statistics(struct ocdbt_record *r, size_t n)
 /* check_end - fails unless R was read to its end, and not beyond. */
 static ckpt_status check_end(const struct ocdbt_record *r)
 {
-    return !r->c.bad && !r->c.left ? CKPT_OK
-                                   : fail_record(r, r->c.bad ? "a record that is cut off" : "bytes to spare",
-                                                 "a record of the length of its entries");
+    return !r->c.bad && !r->c.left
+               ? CKPT_OK
+               : fail_record(r, r->c.bad ? "a record that is cut off" : "bytes after its last entry",
+                             "a record of the length of its entries");
 }
 
 /* add_entry - adds E. Fails unless its key is greater than that of the entry before. */
@@ -347,52 +349,52 @@ static ckpt_status add_entry(const struct ocdbt_record *r, const struct ocdbt_en
     return arena_push(o->a, &o->entries, &o->n, &o->cap, e, sizeof *e) ? CKPT_OK : fail_memory(r->err);
 }
 
-/* take_leaf - adds the N entries of the leaf R, whose keys are KEY. */
-static ckpt_status take_leaf(struct ocdbt_record *r, const ckpt_str *key, size_t n)
+/* take_leaf - adds the N entries of the leaf R, whose keys are KEYS. */
+static ckpt_status take_leaf(struct ocdbt_record *r, const ckpt_str *keys, size_t n)
 {
-    uint64_t *length, *file, *at;
-    size_t in_files = 0, next = 0; /* number of values in files; number of those that were added */
-    CKPT_TRY(take_numbers(r, n, &length));
-    const unsigned char *kind = cursor_take(&r->c, n);
-    for (size_t i = 0; kind && i < n; i++) {
-        if (kind[i] > 1)
+    uint64_t *lengths, *files, *offsets;
+    size_t nexternal = 0, next_external = 0; /* number of values in files; number of those that were added */
+    CKPT_TRY(take_numbers(r, n, &lengths));
+    const unsigned char *kinds = cursor_take(&r->c, n);
+    for (size_t i = 0; kinds && i < n; i++) {
+        if (kinds[i] > 1)
             return fail(r->err, CKPT_EUNSUPPORTED, r->pos, "a value of kind {%u}; {=0 and 1} are read",
-                        kind[i]);
-        in_files += kind[i];
+                        kinds[i]);
+        nexternal += kinds[i];
     }
-    CKPT_TRY(take_numbers(r, in_files, &file));
-    CKPT_TRY(take_numbers(r, in_files, &at));
-    for (size_t i = 0; kind && i < n; i++) {
-        struct ocdbt_entry e = {.key = key[i], .n = length[i]};
-        if (!kind[i] && (length[i] > r->c.left || !(e.bytes = cursor_take(&r->c, (size_t)length[i]))))
-            return fail_record(r, "a value that is cut off", "as many bytes as it has");
-        if (kind[i] && file[next] >= r->nfiles)
-            return fail_record(r, "a value in a file that is not named", "one of its files");
-        if (kind[i]) {
-            e.file = r->file_indexes[file[next]];
-            e.at = at[next++];
+    CKPT_TRY(take_numbers(r, nexternal, &files));
+    CKPT_TRY(take_numbers(r, nexternal, &offsets));
+    for (size_t i = 0; kinds && i < n; i++) {
+        struct ocdbt_entry e = {.key = keys[i], .n = lengths[i]};
+        if (!kinds[i] && (lengths[i] > r->c.left || !(e.bytes = cursor_take(&r->c, (size_t)lengths[i]))))
+            return fail_record(r, "a value that is cut off", "all of it");
+        if (kinds[i] && files[next_external] >= r->nfiles)
+            return fail_record(r, "a value in a file that is not listed", "one of its files");
+        if (kinds[i]) {
+            e.file = r->file_indexes[files[next_external]];
+            e.at = offsets[next_external++];
         }
         CKPT_TRY(add_entry(r, &e));
     }
     return check_end(r);
 }
 
-/* take_children - sets the children of L to those in R. All keys in child I begin with the first PREFIX +
- * COMMON[I] bytes of KEY[I]. */
-static ckpt_status take_children(struct ocdbt_record *r, const ckpt_str *key, const uint64_t *common,
-                                 size_t prefix, struct ocdbt_level *l)
+/* take_children - sets the children of L to those in R. All keys in child I begin with the first PREFIX_LEN +
+ * COMMON_LENS[I] bytes of KEYS[I]. */
+static ckpt_status take_children(struct ocdbt_record *r, const ckpt_str *keys, const uint64_t *common_lens,
+                                 size_t prefix_len, struct ocdbt_level *l)
 {
-    struct ocdbt_location *location;
-    CKPT_TRY(take_locations(r, l->n, &location));
+    struct ocdbt_location *locations;
+    CKPT_TRY(take_locations(r, l->n, &locations));
     skip_statistics(r, l->n);
     CKPT_TRY(check_end(r));
     l->children = arena_array(r->o->a, l->n, sizeof *l->children);
     for (size_t i = 0; l->children && i < l->n; i++) {
-        if (common[i] > key[i].len - prefix) /* bounded: the key begins with the prefix */
+        if (common_lens[i] > keys[i].len - prefix_len) /* bounded: the key begins with the prefix */
             return fail_record(r, "a child whose keys share more than its key has",
                                "the first bytes of the key");
-        ckpt_str common_prefix = str_of(key[i].ptr, prefix + (size_t)common[i]); /* bounded: in the key */
-        l->children[i] = (struct ocdbt_child){common_prefix, location[i]};
+        ckpt_str prefix = str_of(keys[i].ptr, prefix_len + (size_t)common_lens[i]); /* bounded: in the key */
+        l->children[i] = (struct ocdbt_child){prefix, locations[i]};
     }
     return l->children ? CKPT_OK : fail_memory(r->err);
 }
@@ -404,38 +406,38 @@ static ckpt_status read_node(struct ocdbt *o, const struct ocdbt_child *c, unsig
 {
     struct ocdbt_record r = {.o = o, .err = err};
     source *src;
-    ckpt_str *key;
-    uint64_t *common = NULL;
+    ckpt_str *keys;
+    uint64_t *common_lens = NULL;
     CKPT_TRY(ocdbt_open_file(o, c->location.file, &src, err));
     if (++o->nodes_read > MAX_NODES)
         return fail(err, CKPT_ELIMIT, c->location.at, "{more} than {=%u nodes}", MAX_NODES);
     CKPT_TRY(read_record(&r, NODE, src, c->location.at, c->location.n));
-    const unsigned char *stored = cursor_take(&r.c, 1);
-    if (!stored || *stored != height)
+    const unsigned char *stored_height = cursor_take(&r.c, 1);
+    if (!stored_height || *stored_height != height)
         return fail_record(&r, "a node of another height", "one less than its parent's");
-    const struct ocdbt_file *in = &o->files[c->location.file];
-    CKPT_TRY(take_files(&r, str_of(in->path.ptr, in->base_len)));
+    const struct ocdbt_file *file = &o->files[c->location.file];
+    CKPT_TRY(take_files(&r, str_of(file->path.ptr, file->base_len)));
     CKPT_TRY(take_count(&r, &l->n));
     if (!l->n)
         return fail_record(&r, "a node without entries", "one or more");
-    CKPT_TRY(take_texts(&r, l->n, c->prefix, &key, height ? &common : NULL));
-    return height ? take_children(&r, key, common, c->prefix.len, l) : take_leaf(&r, key, l->n);
+    CKPT_TRY(take_texts(&r, l->n, c->prefix, &keys, height ? &common_lens : NULL));
+    return height ? take_children(&r, keys, common_lens, c->prefix.len, l) : take_leaf(&r, keys, l->n);
 }
 
 /* read_tree - adds all entries below ROOT, which is HEIGHT above the leaves. */
 static ckpt_status read_tree(struct ocdbt *o, struct ocdbt_child *root, unsigned height, ckpt_error *err)
 {
-    struct ocdbt_level level[257] = {{.children = root, .n = 1}}; /* the root, and a level for each height */
+    struct ocdbt_level levels[257] = {{.children = root, .n = 1}}; /* the root, and a level for each height */
     unsigned depth = 0; /* of the level whose next child is read: HEIGHT - DEPTH above the leaves */
     for (;;) {
-        struct ocdbt_level *l = &level[depth];
+        struct ocdbt_level *l = &levels[depth];
         if (l->next == l->n && depth-- == 0)
             return CKPT_OK;
         if (l->next == l->n)
             continue;
         const struct ocdbt_child *c = &l->children[l->next++];
-        level[depth + 1] = (struct ocdbt_level){.n = 0};
-        ckpt_status st = read_node(o, c, height - depth, &level[depth + 1], err);
+        levels[depth + 1] = (struct ocdbt_level){.n = 0};
+        ckpt_status st = read_node(o, c, height - depth, &levels[depth + 1], err);
         if (st != CKPT_OK) {
             if (o->files[c->location.file].shown)
                 error_add_file(err, o->files[c->location.file].shown);
@@ -447,9 +449,9 @@ static ckpt_status read_tree(struct ocdbt *o, struct ocdbt_child *root, unsigned
     }
 }
 
-/* take_config - reads the configuration with which R begins. *NUMBERED: the versions are in numbered
+/* take_config - reads the configuration with which R begins. *IS_NUMBERED: the versions are in numbered
  * manifests. */
-static ckpt_status take_config(struct ocdbt_record *r, bool *numbered)
+static ckpt_status take_config(struct ocdbt_record *r, bool *is_numbered)
 {
     (void)cursor_take(&r->c, 16);
     uint64_t kind = cursor_varint(&r->c);
@@ -458,7 +460,7 @@ static ckpt_status take_config(struct ocdbt_record *r, bool *numbered)
     (void)cursor_take(&r->c, 1);
     if (cursor_varint(&r->c) == 1)
         (void)cursor_take(&r->c, 4);
-    *numbered = kind == 1;
+    *is_numbered = kind == 1;
     if (r->c.bad || kind > 1)
         return fail(r->err, r->c.bad ? CKPT_EFORMAT : CKPT_EUNSUPPORTED, r->pos,
                     "a manifest of kind {%" PRIu64 "}; {=0 and 1} are read", kind);
@@ -468,24 +470,24 @@ static ckpt_status take_config(struct ocdbt_record *r, bool *numbered)
 /* take_versions - sets ROOT and *HEIGHT, its height above the leaves, to the newest version in R. */
 static ckpt_status take_versions(struct ocdbt_record *r, struct ocdbt_child *root, unsigned *height)
 {
-    uint64_t *generation, *number;
-    struct ocdbt_location *location;
-    size_t n, older;
+    uint64_t *generations, *numbers;
+    struct ocdbt_location *locations;
+    size_t n, nolder;
     CKPT_TRY(take_count(r, &n));
     if (!n)
         return fail_record(r, "no version", "the newest version");
-    CKPT_TRY(take_numbers(r, n, &generation));
+    CKPT_TRY(take_numbers(r, n, &generations));
     const unsigned char *heights = cursor_take(&r->c, n);
-    CKPT_TRY(take_locations(r, n, &location));
+    CKPT_TRY(take_locations(r, n, &locations));
     skip_statistics(r, n);
     (void)cursor_take(&r->c, 8 * n); /* bounded: N bytes are in memory */
-    CKPT_TRY(take_count(r, &older));
-    root->location = location[n - 1];
+    CKPT_TRY(take_count(r, &nolder));
+    root->location = locations[n - 1];
     *height = heights ? heights[n - 1] : 0;
-    CKPT_TRY(take_numbers(r, older, &number));
-    CKPT_TRY(take_locations(r, older, &location));
-    CKPT_TRY(take_numbers(r, older, &number));
-    (void)cursor_take(&r->c, 9 * older); /* bounded: likewise */
+    CKPT_TRY(take_numbers(r, nolder, &numbers));
+    CKPT_TRY(take_locations(r, nolder, &locations));
+    CKPT_TRY(take_numbers(r, nolder, &numbers));
+    (void)cursor_take(&r->c, 9 * nolder); /* bounded: likewise */
     return check_end(r);
 }
 
@@ -495,10 +497,10 @@ static ckpt_status read_newest_manifest(struct ocdbt *o, source *manifest, struc
                                         unsigned *height, ckpt_error *err)
 {
     struct ocdbt_record r = {.o = o, .err = err};
-    bool numbered;
+    bool is_numbered;
     CKPT_TRY(read_record(&r, MANIFEST, manifest, 0, manifest->size));
-    CKPT_TRY(take_config(&r, &numbered));
-    if (numbered && !r.c.left) {
+    CKPT_TRY(take_config(&r, &is_numbered));
+    if (is_numbered && !r.c.left) {
         ckpt_str name = {"", 0};
         if (o->callbacks->find_newest_manifest)
             CKPT_TRY(o->callbacks->find_newest_manifest(o->callbacks->user, &name, err));
@@ -508,7 +510,7 @@ static ckpt_status read_newest_manifest(struct ocdbt *o, source *manifest, struc
         struct ocdbt_file newest = {.path = name};
         CKPT_TRY(o->callbacks->open_file(o->callbacks->user, &newest, err));
         CKPT_TRY(read_record(&r, MANIFEST, newest.src, 0, newest.src->size));
-        CKPT_TRY(take_config(&r, &numbered));
+        CKPT_TRY(take_config(&r, &is_numbered));
     }
     CKPT_TRY(take_files(&r, str_of("", 0)));
     return take_versions(&r, root, height);
@@ -523,8 +525,8 @@ ckpt_status ocdbt_read(struct ocdbt *o, source *manifest, ckpt_error *err)
     ckpt_status st = read_newest_manifest(o, manifest, &root, &height, err);
     error_add_position(st == CKPT_OK ? NULL : err, 0, STR_LIT("OCDBT manifest"));
     CKPT_TRY(st);
-    bool empty = root.location.at == NOWHERE && root.location.n == NOWHERE;
-    return empty ? CKPT_OK : read_tree(o, &root, height, err);
+    bool is_empty = root.location.at == NOWHERE && root.location.n == NOWHERE;
+    return is_empty ? CKPT_OK : read_tree(o, &root, height, err);
 }
 
 void ocdbt_free(struct ocdbt *o) { map_free(o->paths); }

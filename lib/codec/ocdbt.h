@@ -10,10 +10,10 @@
 #define OCDBT_NUMBERED "manifest." /* and 16 digits */
 
 struct ocdbt_file {
-    ckpt_str path;     /* in the folder of the database */
+    ckpt_str path;     /* path in the folder of the database */
     size_t base_len;   /* names in the nodes of this file are relative to the first BASE_LEN bytes of PATH */
     source *src;       /* NULL: not opened yet */
-    const char *shown; /* its path, for errors; NULL: there is none */
+    const char *shown; /* its path as errors show it; NULL: there is none */
 };
 
 /* How the files of a database are opened. All callbacks but open_file may be NULL. */

@@ -26,18 +26,18 @@
 #include "base/checked.h"
 #include "codec/protobuf.h"
 
-/* Tensors come last: they are read at once, the others have frames. */
+/* TENSOR and SPARSE are last, because only the messages before them have frames; these are read at once. */
 enum message { MODEL, GRAPH, FUNCTION, TRAINING, NODE, ATTRIBUTE, TENSOR, SPARSE };
 
 /* A message that is being read. */
 struct message_frame {
     enum message kind;
-    const char *label;         /* what graph_path calls it: "graph" */
-    uint64_t number;           /* of messages of its kind before it in the parent */
-    uint64_t at, end;          /* offsets */
-    uint64_t nchildren[TENSOR]; /* by kind: how many messages in it were read so far */
-    ckpt_str name;             /* of a function or attribute; of a node its first output */
-    ckpt_str op_type, domain;
+    const char *label;          /* what graph_path calls it: "graph" */
+    uint64_t number;            /* number of messages of its kind before it in its parent */
+    uint64_t at, end;           /* offsets of its beginning and end */
+    uint64_t nchildren[TENSOR]; /* number of messages in it that were read, by their kind */
+    ckpt_str name;              /* name of a function or attribute; first output of a node */
+    ckpt_str op_type, domain;   /* operator of a node */
 };
 
 struct onnx_walk {
@@ -116,8 +116,9 @@ static ckpt_status next_field(struct onnx_walk *w, uint64_t end, struct proto_fi
     uint64_t left = w->r.pos <= end ? end - w->r.pos : 0, n = f->wire == PROTO_BYTES ? f->value : 0;
     if (w->r.pos > end || (n > left && !w->o->may_be_damaged))
         return fail(w->err, end == w->o->src->size ? CKPT_ETRUNCATED : CKPT_EFORMAT, get_field_offset(w),
-                    "{a field} of %" PRIu64 " bytes, with {=%" PRIu64 " bytes} left in its message", n, left);
-    *content_end = w->r.pos + (n < left ? n : left); /* bounded: END */
+                    "{a field} of %" PRIu64 " bytes, but {=%" PRIu64 " bytes} are left in its message", n,
+                    left);
+    *content_end = w->r.pos + (n < left ? n : left); /* bounded: at most END */
     return CKPT_OK;
 }
 
@@ -179,7 +180,7 @@ static ckpt_status add_size(struct onnx_walk *w, uint64_t size, uint64_t *shape,
         return fail(w->err, CKPT_ELIMIT, get_field_offset(w), "{more} than {=%u dimensions}", ONNX_RANK);
     if (size > INT64_MAX)
         return fail(w->err, CKPT_EFORMAT, get_field_offset(w),
-                    "dimension %" PRIu64 " is {%" PRId64 "}; {=0} is the least", *ndim, (int64_t)size);
+                    "dimension %" PRIu64 " is {%" PRId64 "}; it must be {=0 or more}", *ndim, (int64_t)size);
     shape[(*ndim)++] = size;
     return CKPT_OK;
 }
@@ -241,16 +242,16 @@ static ckpt_status add_values(struct onnx_walk *w, const struct proto_field *f, 
                               struct onnx_tensor *t)
 {
     enum onnx_field field = (enum onnx_field)f->number;
-    /* bytes of a number that is not in a packed field; of a varint, of its last byte */
+    /* bytes of a number that is not packed; of a varint, its last byte counts */
     static const uint8_t widths[] = {[PROTO_VARINT] = 1, [PROTO_FIXED64] = 8, [PROTO_FIXED32] = 4};
-    uint64_t begin = f->wire == PROTO_BYTES ? w->r.pos : end - widths[f->wire]; /* bounded: just read */
+    uint64_t begin = f->wire == PROTO_BYTES ? w->r.pos : end - widths[f->wire]; /* bounded: they were read */
     if (t->field && t->field != field)
         return fail(w->err, CKPT_EFORMAT, get_field_offset(w),
-                    "values in {fields %d and %d}; {=one} is allowed", (int)t->field, (int)field);
+                    "values in {fields %d and %d}; {=one field} is allowed", (int)t->field, (int)field);
     t->field = field;
     t->nfields++;
     t->values = begin;
-    if (field == ONNX_RAW) /* only the last one counts, as in protobuf; the file may end inside it */
+    if (field == ONNX_RAW) /* only the last raw_data counts, as in protobuf; the file may end in it */
         t->bytes = f->value;
     else
         t->bytes += end - begin; /* bounded: inside the message */
@@ -272,7 +273,8 @@ static ckpt_status take_tensor_field(struct onnx_walk *w, const struct proto_fie
         return fail(w->err, CKPT_EUNSUPPORTED, get_field_offset(w),
                     "the data type {%" PRIu64 "}; {=1 to 28} are known", f->value);
     if (proto_is(f, 3, PROTO_BYTES))
-        return fail(w->err, CKPT_EUNSUPPORTED, get_field_offset(w), "{a segment} of {=a tensor}");
+        return fail(w->err, CKPT_EUNSUPPORTED, get_field_offset(w),
+                    "{a segment} of a tensor; {=whole tensors} are read");
     if (proto_is(f, 8, PROTO_BYTES))
         return read_name(w, n, &t->name);
     if (proto_is(f, 13, PROTO_BYTES))
@@ -288,7 +290,7 @@ static ckpt_status read_tensor(struct onnx_walk *w, uint64_t end, struct onnx_te
     struct proto_field f;
     uint64_t content_end, error_at = 0;
     ckpt_status st = CKPT_OK;
-    ckpt_error first_error; /* of the fields of T, at ERROR_AT */
+    ckpt_error first_error; /* first error in the fields of T, at ERROR_AT */
     *t = (struct onnx_tensor){.name = STR_LIT(""), .at = w->r.pos, .end = end};
     while (w->r.pos < end) {
         CKPT_TRY(next_field(w, end, &f, &content_end));
@@ -311,8 +313,8 @@ static ckpt_status read_tensor(struct onnx_walk *w, uint64_t end, struct onnx_te
                : fail(w->err, CKPT_EFORMAT, source_pos(w->o->src, t->at), "a tensor has {no} {=data type}");
 }
 
-/* make_graph_path - returns the names of the messages that are being read, without the main graph:
- * "node3/then_branch". */
+/* make_graph_path - returns the labels of the messages that are being read, except the main graph, joined by
+ * slashes: "node3/then_branch". */
 static ckpt_str make_graph_path(const struct onnx_walk *w)
 {
     ckpt_str text = STR_LIT("");
@@ -334,12 +336,12 @@ static ckpt_str make_graph_path(const struct onnx_walk *w)
 /* report_tensor - calls the callback for T, which is in the message of the last frame. */
 static ckpt_status report_tensor(struct onnx_walk *w, struct onnx_tensor *t)
 {
-    const struct message_frame *in = &w->frames[w->depth - 1];
+    const struct message_frame *parent = &w->frames[w->depth - 1];
     t->graph_path = make_graph_path(w);
     if (!t->graph_path.ptr)
         return fail_memory(w->err);
-    if (!t->name.len && in->kind == ATTRIBUTE)
-        t->name = w->frames[w->depth - 2].name; /* bounded: attributes are those of nodes */
+    if (!t->name.len && parent->kind == ATTRIBUTE)
+        t->name = w->frames[w->depth - 2].name; /* bounded: an attribute is in a node */
     return w->o->on_tensor ? w->o->on_tensor(w->o->user, t, w->err) : CKPT_OK;
 }
 
@@ -390,7 +392,7 @@ static ckpt_status take_tensor(struct onnx_walk *w, enum message kind, uint64_t 
 /* The fields that are messages: the kind of the parent, the number of the field, the kind of the message. */
 static const struct message_field {
     uint8_t parent, number, kind;
-    const char *label; /* of the message in graph_path */
+    const char *label; /* what graph_path calls the message */
 } message_fields[] = {{MODEL, 7, GRAPH, "graph"},
                       {MODEL, 20, TRAINING, "training"},
                       {MODEL, 25, FUNCTION, "function "},
@@ -408,11 +410,11 @@ static const struct message_field {
                       {ATTRIBUTE, 22, SPARSE, ""},
                       {ATTRIBUTE, 23, SPARSE, ""}};
 
-static const struct message_field *find_message_field(const struct message_frame *in,
+static const struct message_field *find_message_field(const struct message_frame *parent,
                                                       const struct proto_field *f)
 {
     for (size_t i = 0; f->wire == PROTO_BYTES && i < sizeof message_fields / sizeof *message_fields; i++)
-        if (message_fields[i].parent == in->kind && message_fields[i].number == f->number)
+        if (message_fields[i].parent == parent->kind && message_fields[i].number == f->number)
             return &message_fields[i];
     return NULL;
 }
@@ -424,7 +426,7 @@ static ckpt_status enter_message(struct onnx_walk *w, const struct message_field
     if (c->kind == TENSOR || c->kind == SPARSE)
         return take_tensor(w, (enum message)c->kind, end);
     if (w->depth == ONNX_DEPTH)
-        return fail(w->err, CKPT_ELIMIT, get_field_offset(w), "messages {deeper} in each other than {=%u}",
+        return fail(w->err, CKPT_ELIMIT, get_field_offset(w), "messages are nested {deeper} than {=%u}",
                     ONNX_DEPTH);
     uint64_t *number = &w->frames[w->depth - 1].nchildren[c->kind];
     w->frames[w->depth++] = (struct message_frame){.kind = (enum message)c->kind,
@@ -466,36 +468,36 @@ static ckpt_status take_model_field(struct onnx_walk *w, const struct proto_fiel
     }
 }
 
-/* take_name - reads the name of the message IN, and of a node its op_type and domain, if F has it. */
+/* take_name - reads the name of the message FRAME, and of a node its op_type and domain, if F has it. */
 static ckpt_status take_name(struct onnx_walk *w, const struct proto_field *f, uint64_t n,
-                             struct message_frame *in)
+                             struct message_frame *frame)
 {
-    bool is_name = f->number == 1 && (in->kind == FUNCTION || in->kind == ATTRIBUTE);
+    bool is_name = f->number == 1 && (frame->kind == FUNCTION || frame->kind == ATTRIBUTE);
     if (f->wire != PROTO_BYTES)
         return CKPT_OK;
-    if (is_name || (in->kind == NODE && f->number == 2 && !in->name.len))
-        return read_name(w, n, &in->name);
-    if (in->kind == NODE && w->o->on_node && (f->number == 4 || f->number == 7))
-        return read_name(w, n, f->number == 4 ? &in->op_type : &in->domain);
+    if (is_name || (frame->kind == NODE && f->number == 2 && !frame->name.len))
+        return read_name(w, n, &frame->name);
+    if (frame->kind == NODE && w->o->on_node && (f->number == 4 || f->number == 7))
+        return read_name(w, n, f->number == 4 ? &frame->op_type : &frame->domain);
     return CKPT_OK;
 }
 
 static ckpt_status read_next(struct onnx_walk *w)
 {
-    struct message_frame *in = &w->frames[w->depth - 1];
+    struct message_frame *frame = &w->frames[w->depth - 1];
     struct proto_field f;
     uint64_t content_end;
-    if (w->r.pos >= in->end)
+    if (w->r.pos >= frame->end)
         return leave_message(w);
-    CKPT_TRY(next_field(w, in->end, &f, &content_end));
-    const struct message_field *c = find_message_field(in, &f);
+    CKPT_TRY(next_field(w, frame->end, &f, &content_end));
+    const struct message_field *c = find_message_field(frame, &f);
     uint64_t n = content_end - w->r.pos;
     if (c) {
         CKPT_TRY(enter_message(w, c, content_end));
         if (c->kind != TENSOR && c->kind != SPARSE)
             return CKPT_OK;
     } else {
-        CKPT_TRY(in->kind == MODEL ? take_model_field(w, &f, n) : take_name(w, &f, n, in));
+        CKPT_TRY(frame->kind == MODEL ? take_model_field(w, &f, n) : take_name(w, &f, n, frame));
     }
     w->r.pos = content_end;
     return CKPT_OK;

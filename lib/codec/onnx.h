@@ -6,9 +6,9 @@
 #include "core/dtype.h"
 #include "io/source.h"
 
-#define ONNX_RANK     32u
-#define ONNX_DEPTH    100u /* of nested messages, the limit of protobuf itself */
-#define ONNX_NAME_MAX 65536u
+#define ONNX_RANK     32u    /* most dimensions of a tensor */
+#define ONNX_DEPTH    100u   /* most levels of nested messages, as in protobuf itself */
+#define ONNX_NAME_MAX 65536u /* most bytes of a name */
 
 /* The fields of a TensorProto that hold values. */
 enum onnx_field {
@@ -24,39 +24,39 @@ enum onnx_field {
 /* A data type of TensorProto. */
 struct onnx_type {
     const char *name;
-    ckpt_dtype dtype;      /* CKPT_DT_NAMED: strings; elements of fewer than 8 bits take a byte each there */
-    uint8_t bits;          /* of an element in raw data */
-    enum onnx_field field; /* that has the values if raw_data does not */
-    uint8_t width;         /* bytes of a number of that field: an element, or half of a complex one */
-    bool holds_packed;     /* the numbers of that field hold packed elements, as raw_data does */
+    ckpt_dtype dtype;      /* has at least a byte for each element; CKPT_DT_NAMED: strings */
+    uint8_t bits;          /* bits of an element in raw data */
+    enum onnx_field field; /* field that has the values if raw_data is absent */
+    uint8_t width;         /* bytes of a number of that field: of an element, or of half a complex one */
+    bool holds_packed;     /* true: the numbers of that field hold packed elements, as raw_data does */
 };
 
 struct onnx_tensor {
     ckpt_str name;
-    ckpt_str graph_path; /* of the graph that has it: "node3/then_branch"; empty: the main graph */
+    ckpt_str graph_path; /* path of its graph, such as "node3/then_branch"; empty: the main graph */
     enum { ONNX_DENSE, ONNX_SPARSE_VALUES, ONNX_SPARSE_INDICES } component;
     const struct onnx_type *type;
     uint32_t ndim;
     uint64_t shape[ONNX_RANK];
-    uint64_t at, end;                              /* offsets of the TensorProto */
+    uint64_t at, end;                              /* offsets of the TensorProto's beginning and end */
     enum onnx_field field;                         /* the field that has its values; 0: none */
-    uint64_t nfields;                              /* how often that field occurs */
+    uint64_t nfields;                              /* number of times that field occurs */
     uint64_t values, bytes;                        /* offset of its last occurrence; bytes of all */
-    bool is_external;                              /* its values are in another file */
+    bool is_external;                              /* true: its values are in another file */
     uint64_t external_at;                          /* offset of external_data, which has these texts: */
-    ckpt_str location, offset, length, checksum;   /* .ptr NULL: missing */
-    uint64_t sparse_ndim, sparse_shape[ONNX_RANK]; /* of ONNX_SPARSE_VALUES: the shape of the sparse tensor */
+    ckpt_str location, offset, length, checksum;   /* missing if .ptr is NULL */
+    uint64_t sparse_ndim, sparse_shape[ONNX_RANK]; /* shape of the tensor of ONNX_SPARSE_VALUES */
 };
 
 struct onnx_pair {
     ckpt_str key, value;
-    uint64_t number; /* of an opset: its version */
+    uint64_t number; /* version of an opset */
 };
 
 struct onnx {
     source *src;
     arena *a;
-    bool may_be_damaged; /* reads what it can of malformed messages, and truncates those that are too long */
+    bool may_be_damaged; /* true: read what is valid in malformed messages, truncate messages too long */
     /* Callbacks, each of which may be NULL. on_fault is called with the error of a tensor; if it returns
      * CKPT_OK, reading continues after that tensor. */
     ckpt_status (*on_tensor)(void *user, const struct onnx_tensor *t, ckpt_error *err);
@@ -67,7 +67,7 @@ struct onnx {
     ckpt_str producer, producer_version, domain, doc;
     struct onnx_pair *opsets, *properties;
     size_t nopsets, nproperties;
-    uint64_t error_offset; /* in SRC */
+    uint64_t error_offset; /* offset of an error in SRC */
 };
 
 /* onnx_read - reads all of O->src but the values of tensors; allocates texts from O->a. */

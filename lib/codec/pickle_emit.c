@@ -10,7 +10,7 @@
 
 #define CHUNK 8192u
 
-/* get_site_offset - returns the offset that is recorded for SITE, with its high bits. */
+/* get_site_offset - returns the offset of SITE, whose high bits follow from first_sites. */
 static size_t get_site_offset(const pickle_writer *w, size_t site)
 {
     size_t high = 0; /* stays 0 unless the pickle has more than 2 GiB */
@@ -167,14 +167,14 @@ static bool emit_get_if_known_content(pickle_writer *w, map *m, ckpt_str key)
     return site != MAP_NONE;
 }
 
-/* get_put_size - returns the size of a PUT with memo INDEX; 0 if INDEX is MAP_NONE, which needs none. */
+/* get_put_size - returns the size of a PUT with memo INDEX; 0 if INDEX is MAP_NONE: no PUT. */
 static size_t get_put_size(uint32_t index) { return index == MAP_NONE ? 0 : index < 256 ? 2 : 5; }
 
 static void store_put(unsigned char *bytes, uint32_t index)
 {
-    bool small = index < 256;
-    bytes[0] = small ? PICKLE_BINPUT : PICKLE_LONG_BINPUT;
-    for (size_t i = 0; i < (small ? 1u : 4u); i++, index >>= 8)
+    bool is_small = index < 256;
+    bytes[0] = is_small ? PICKLE_BINPUT : PICKLE_LONG_BINPUT;
+    for (size_t i = 0; i < (is_small ? 1u : 4u); i++, index >>= 8)
         bytes[1 + i] = (unsigned char)index;
 }
 
@@ -215,7 +215,7 @@ static void emit_long(pickle_writer *w, const void *bytes, size_t n)
     buf_put(w->out, bytes, n);
 }
 
-/* emit_wide - writes LONG1 of the nine bytes of U and its SIGN, 0 or ff, without superfluous ones. */
+/* emit_wide - writes LONG1 of U and after it SIGN, a byte 0 or ff, without superfluous bytes. */
 static void emit_wide(pickle_writer *w, uint64_t u, unsigned char sign)
 {
     unsigned char bytes[9];
@@ -298,29 +298,29 @@ void emit_text(pickle_writer *w, enum pickle_opcode op, ckpt_str s)
 void pickle_put_text(pickle_writer *w, ckpt_str s) { emit_text(w, PICKLE_BINUNICODE, s); }
 
 /* translate_name - translates *MODULE and *NAME to the names that the pickle to be written must have.
- * LITERAL: they are names of Python 3, from a pickle of protocol 3 or later; else those of Python 2. */
-static void translate_name(pickle_writer *w, ckpt_str *module, ckpt_str *name, bool literal)
+ * IS_PYTHON3: they are names of Python 3, from a pickle of protocol 3 or later; else of Python 2. */
+static void translate_name(pickle_writer *w, ckpt_str *module, ckpt_str *name, bool is_python3)
 {
-    ckpt_str to_module = *module, to_name = *name;
-    if (w->hooks->has_literal_names == literal || !python2_translate(&to_module, &to_name))
+    ckpt_str new_module = *module, new_name = *name;
+    if (w->hooks->has_literal_names == is_python3 || !python2_translate(&new_module, &new_name))
         return;
-    if (literal)
+    if (is_python3)
         w->status = fail(w->err, CKPT_ELOSSY, CKPT_NO_OFFSET,
                          "protocol 2 cannot name '%.*s' of module '%.*s': it would be '%.*s' of '%.*s'",
-                         STR_ARG(*name), STR_ARG(*module), STR_ARG(to_name), STR_ARG(to_module));
-    *module = to_module;
-    *name = to_name;
+                         STR_ARG(*name), STR_ARG(*module), STR_ARG(new_name), STR_ARG(new_module));
+    *module = new_module;
+    *name = new_name;
 }
 
 /* emit_name - writes GLOBAL MODULE NAME, or a GET if it was written before. */
-static void emit_name(pickle_writer *w, ckpt_str module, ckpt_str name, bool literal)
+static void emit_name(pickle_writer *w, ckpt_str module, ckpt_str name, bool is_python3)
 {
-    translate_name(w, &module, &name, literal);
+    translate_name(w, &module, &name, is_python3);
     bool has_newline = memchr(module.ptr, '\n', module.len) || memchr(name.ptr, '\n', name.len);
     if (has_newline || module.len == 0 || name.len == 0) {
         w->status = fail(w->err, CKPT_ELOSSY, CKPT_NO_OFFSET,
                          "protocol 2 cannot name '%.*s' of module '%.*s': %s", STR_ARG(name), STR_ARG(module),
-                         has_newline ? "a newline is in it" : "nothing is left of it");
+                         has_newline ? "a newline is in it" : "one of the two is empty");
         return;
     }
     w->name.len = 0;
@@ -348,15 +348,15 @@ void pickle_put_global(pickle_writer *w, ckpt_str module, ckpt_str name)
 void pickle_put_name(pickle_writer *w, const ckpt_value *v)
 {
     ckpt_str module = value_module(v), name = value_name(v);
-    bool literal = v->flags & VALUE_PYTHON3_NAME;
+    bool is_python3 = v->flags & VALUE_PYTHON3_NAME;
     size_t dot = v->flags & VALUE_DOTTED ? str_find(name, STR_LIT("."), 0) : SIZE_MAX;
     if (dot == SIZE_MAX) {
-        emit_name(w, module, name, literal);
+        emit_name(w, module, name, is_python3);
         return;
     }
     for (size_t i = dot; i != SIZE_MAX; i = str_find(name, STR_LIT("."), i + 1)) /* bounded: i < name.len */
         emit_name(w, STR_LIT("__builtin__"), STR_LIT("getattr"), false);
-    emit_name(w, module, str_of(name.ptr, dot), literal);
+    emit_name(w, module, str_of(name.ptr, dot), is_python3);
     while (dot != SIZE_MAX) {
         ckpt_str after_dot = str_skip(name, dot + 1);
         size_t next = str_find(after_dot, STR_LIT("."), 0);
@@ -391,7 +391,7 @@ void emit_span(pickle_writer *w, enum pickle_opcode op, const struct value_span 
         emit_span_by(w, s, emit_chars);
 }
 
-/* emit_latin1_chars - writes the N bytes bytes BYTES as UTF-8 text of code points U+0000..U+00FF. */
+/* emit_latin1_chars - writes the N BYTES as UTF-8 text of code points U+0000..U+00FF. */
 static void emit_latin1_chars(pickle_writer *w, const unsigned char *bytes, size_t n)
 {
     for (size_t i = 0; i < n; i++) {

@@ -1,9 +1,9 @@
 /* pickle_emit.h - writes the scalars, strings, names and memo opcodes of a pickle. Private to pickle_emit.c
  * and pickle_write.c.
  *
- * A PUT is needed only if a GET follows, which is not known when the value is written. So the offset after
- * each value is recorded as a "put site". A GET gives its site a memo index, and at the end a PUT is inserted
- * at each site that has one. */
+ * A PUT is needed only if a GET follows, which is not known when the value is written. Therefore the offset
+ * after each value is recorded as a "put site". A GET gives its site a memo index. At the end, a PUT is
+ * inserted at each site that has an index. */
 #ifndef CODEC_PICKLE_EMIT_H
 #define CODEC_PICKLE_EMIT_H
 
@@ -17,7 +17,7 @@
  * it. */
 struct put_site {
     uint32_t low31 : 31;
-    uint32_t is_end : 1; /* the offset is the end of the value; else that of the opcode of a text or global */
+    uint32_t is_end : 1; /* the offset is the end of the value; else the opcode of a text or global */
 };
 
 struct pickle_writer {
@@ -28,17 +28,17 @@ struct pickle_writer {
     size_t *first_sites; /* [k]: number of the first site at offset (k + 1) * 2^31 or beyond */
     size_t nfirst_sites; /* number of first_sites */
     uint32_t nmemo;
-    map *memo;             /* put site -> memo index, if a GET uses it */
-    map *nodes;            /* node -> put site */
-    map *texts, *bytes;    /* content of a STR, or of a STR8 -> put site */
-    map *globals;          /* module, newline, name -> put site */
-    map *begin_counts;     /* node that contains itself -> how often it was begun before it was complete */
-    buf name;              /* the global being written: module, newline, name, newline */
+    map *memo;          /* put site -> memo index, if a GET uses it */
+    map *nodes;         /* node -> put site */
+    map *texts, *bytes; /* content of a STR, or of a STR8 -> put site */
+    map *globals;       /* module, newline, name -> put site */
+    map *begin_counts;  /* node that contains itself -> how often it was begun before it was complete */
+    buf name;           /* the global being written: module, newline, name, newline */
     struct pickle_frame *frames; /* pickle_write.c */
     size_t nframes, cap_frames;
     bool widens_next_int; /* write the next int below 256 as BININT2 */
-    uint32_t nsets;     /* number of frames of sets that may contain themselves */
-    ckpt_status status; /* first failure */
+    uint32_t nsets;       /* number of frames of sets that may contain themselves */
+    ckpt_status status;   /* first failure */
     ckpt_error *err;
 };
 

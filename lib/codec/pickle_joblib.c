@@ -3,8 +3,8 @@
  * of a NumpyArrayWrapper, whose state has subclass, shape, order, dtype, allow_mmap and, since joblib 1.2,
  * numpy_array_alignment_bytes:
  *
- *   1     since 1.2: how many bytes of padding follow, and these
- *   …     the elements, in the order of `order`; of objects, instead of both, a pickle of the array
+ *   1     since 1.2: number of bytes of padding, then the padding
+ *   …     the elements, in the order of `order`; for objects, a pickle of the array replaces all above
  *   …     the outer pickle continues
  *
  * The node of the wrapper becomes that of the array as numpy pickles it, so that other code reads one
@@ -92,16 +92,16 @@ static bool make_array(struct machine *m, ckpt_value *v, const ckpt_value *wrapp
 static bool take_objects(struct machine *m, ckpt_value *v)
 {
     ckpt_value *root;
-    uint64_t next, from = unpickler_offset(&m->u);
-    m->u.status = pickle_read(m->u.a, m->u.r.src, from, m->u.r.end, NULL, &root, &next, m->u.err);
+    uint64_t next, begin = unpickler_offset(&m->u);
+    m->u.status = pickle_read(m->u.a, m->u.r.src, begin, m->u.r.end, NULL, &root, &next, m->u.err);
     if (m->u.status != CKPT_OK)
         return false;
     if (root->type != CKPT_V_CALL)
         return unpickler_fail(
             &m->u, CKPT_EFORMAT,
-            "is followed by a pickle that makes {no array}; it has to make {=an array of objects}");
+            "is followed by a pickle that makes {no array}; it must make {=an array of objects}");
     *(struct value_object *)(void *)v = *(const struct value_object *)(const void *)root;
-    return unpickler_skip(&m->u, next - from); /* bounded: the pickle was read from there */
+    return unpickler_skip(&m->u, next - begin); /* bounded: the pickle was read from there */
 }
 
 /* skip_padding - skips a byte, and as many bytes after it as its value. */
@@ -118,24 +118,22 @@ bool joblib_take_array(struct machine *m, ckpt_value *v)
     const ckpt_value *state = is_wrapper(v) ? value_state(v) : NULL;
     if (!state || state->type != CKPT_V_DICT)
         return true;
-    const ckpt_value *padded = value_get(state, "numpy_array_alignment_bytes");
+    const ckpt_value *padding = value_get(state, "numpy_array_alignment_bytes");
     if (!is_array_class(value_get(state, "subclass")))
         return unpickler_fail(&m->u, CKPT_EUNSUPPORTED,
-                              "makes an array of joblib of {another class} than {=ndarray}");
+                              "makes a joblib array of {another class} than {=ndarray}");
     const ckpt_value *dtype = value_get(state, "dtype");
     if (!dtype || !numpy_dtype_of(dtype, &d) || !count_bytes(value_get(state, "shape"), &d, &bytes))
-        return unpickler_fail(
-            &m->u, CKPT_EFORMAT,
-            "makes an array of joblib {of unknown size}: its state has to have {=a shape and "
-            "a dtype of fixed size}");
+        return unpickler_fail(&m->u, CKPT_EFORMAT,
+                              "makes a joblib array {of unknown size}: its state must have {=a shape and "
+                              "a dtype of fixed size}");
     if (m->frame_end != UINT64_MAX && unpickler_offset(&m->u) < m->frame_end)
-        return unpickler_fail(
-            &m->u, CKPT_EFORMAT,
-            "makes an array of joblib {inside a frame}, which has to {=end before the array}");
+        return unpickler_fail(&m->u, CKPT_EFORMAT,
+                              "makes a joblib array {inside a frame}, which must {=end before the array}");
     m->frame_end = UINT64_MAX;
     if (d.kind == 'O')
         return take_objects(m, v);
-    if (padded && padded->type != CKPT_V_NONE && !skip_padding(m))
+    if (padding && padding->type != CKPT_V_NONE && !skip_padding(m))
         return false;
     ckpt_value *data = take_elements(m, bytes);
     return data && make_array(m, v, state, data);

@@ -7,10 +7,10 @@
 #include "io/spool.h"
 
 struct pickle_line {
-    bool unicode;         /* the line of a UNICODE opcode, else of STRING */
-    unsigned char state;  /* position within an escape; 0: in none */
-    unsigned char digits; /* digits still missing */
-    uint32_t value;       /* of the digits read so far */
+    bool unicode;         /* true: the line follows UNICODE; false: STRING */
+    unsigned char state;  /* position within an escape; 0: not in an escape */
+    unsigned char digits; /* number of digits that must follow */
+    uint32_t value;       /* value of the digits read so far */
 };
 
 /* pickle_line_escape - decodes C as pickle_line_next does, if C is part of an escape. */
@@ -22,10 +22,10 @@ static inline int pickle_line_next(struct pickle_line *l, unsigned char c, uint3
     out[0] = c;
     return l->state == 0 && c != '\\' ? 1 : pickle_line_escape(l, c, out);
 }
-/* pickle_line_end - ends the line: returns as pickle_line_next does what an escape at its end stands for. */
+/* pickle_line_end - ends the line: decodes an escape that the line ends in, as pickle_line_next does. */
 int pickle_line_end(struct pickle_line *l, uint32_t out[2]);
 /* pickle_line_spool - sets *OUT to a source of the bytes that the line V of SRC encodes, in latin1 if it
- * is that of a UNICODE opcode; NULL: it encodes none. */
+ * follows UNICODE; NULL: it encodes no bytes. */
 ckpt_status pickle_line_spool(const struct trace_payload *v, source *src, source **out, ckpt_error *err);
 
 #endif

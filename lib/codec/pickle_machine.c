@@ -8,10 +8,10 @@
 #include "base/utf8.h"
 #include "codec/pickle_ops.h"
 
-#define FIRST_SLAB   1024u
-#define LAST_SLAB    16384u
+#define FIRST_SLAB     1024u
+#define LAST_SLAB      16384u
 #define BYTES_PER_CALL 64u /* a pickle has about one call for so many bytes */
-#define FEW_FACTS    4u  /* room that a list of few facts gets */
+#define FEW_FACTS      4u  /* number of facts for which a short list gets room */
 
 void *machine_alloc_slow(struct machine *m, struct slab *s, size_t n)
 {
@@ -28,7 +28,7 @@ void *machine_alloc_slow(struct machine *m, struct slab *s, size_t n)
 
 void *machine_reserve(struct machine *m, void *old, uint32_t n, uint32_t *cap, size_t add, size_t size)
 {
-    size_t want, grown, room = *cap;
+    size_t needed, grown, room = *cap;
     if (add <= *cap - n)
         return old;
     if (add > UINT32_MAX - n) {
@@ -36,16 +36,16 @@ void *machine_reserve(struct machine *m, void *old, uint32_t n, uint32_t *cap, s
                        UINT32_MAX);
         return NULL;
     }
-    want = n + add;
-    grown = *cap > want / 2 ? 2 * (size_t)*cap : want;
+    needed = n + add;
+    grown = *cap > needed / 2 ? 2 * (size_t)*cap : needed;
     if (grown > FIRST_SLAB / size) { /* a large array: grow in place if possible */
-        void *at = arena_grow(m->u.a, old, n, &room, want, size);
+        void *at = arena_grow(m->u.a, old, n, &room, needed, size);
         *cap = room < UINT32_MAX ? (uint32_t)room : UINT32_MAX;
         if (!at)
             unpickler_fail_memory(&m->u);
         return at;
     }
-    void *at = machine_alloc(m, grown * size); /* bounded: by FIRST_SLAB */
+    void *at = machine_alloc(m, grown * size); /* bounded: FIRST_SLAB */
     if (at && n)
         memcpy(at, old, n * size); /* bounded: n < grown, which was allocated */
     *cap = at ? (uint32_t)grown : *cap;
@@ -129,7 +129,7 @@ static ckpt_value **get_tuple_slot(struct machine *m, ckpt_value *const *items, 
 
 ckpt_value *machine_make_tuple(struct machine *m, size_t n)
 {
-    ckpt_value **from = n ? m->stack + (m->u.top - n) : NULL, *v;
+    ckpt_value **items = n ? m->stack + (m->u.top - n) : NULL, *v;
     if (n == 0) {
         if (!m->empty_tuple)
             m->empty_tuple = machine_new_node(m, CKPT_V_TUPLE);
@@ -139,17 +139,17 @@ ckpt_value *machine_make_tuple(struct machine *m, size_t n)
         unpickler_fail(&m->u, CKPT_ELIMIT, "makes a tuple {of more} than {=%" PRIu32 " items}", UINT32_MAX);
         return NULL;
     }
-    ckpt_value **slot = get_tuple_slot(m, from, n);
-    if (slot && *slot && (*slot)->u.seq.n == n && memcmp((*slot)->u.seq.items, from, n * sizeof *from) == 0)
+    ckpt_value **slot = get_tuple_slot(m, items, n);
+    if (slot && *slot && (*slot)->u.seq.n == n && memcmp((*slot)->u.seq.items, items, n * sizeof *items) == 0)
         return *slot;
-    v = machine_new_node_sized(m, CKPT_V_TUPLE, n * sizeof *from);
+    v = machine_new_node_sized(m, CKPT_V_TUPLE, n * sizeof *items);
     if (!v)
         return NULL;
     if (slot)
         *slot = v;
     v->u.seq.items = (ckpt_value **)(v + 1);
     v->u.seq.n = v->u.seq.cap = (uint32_t)n;
-    memcpy(v->u.seq.items, from, n * sizeof *from);
+    memcpy(v->u.seq.items, items, n * sizeof *items);
     return v;
 }
 

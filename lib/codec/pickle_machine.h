@@ -7,13 +7,13 @@
 #include "codec/unpickler.h"
 #include "core/file.h"
 
-#define MACHINE_LONGEST_NAME 4096u  /* bytes of a module or name */
-#define MACHINE_LONGEST_COPY 65536u /* bytes of a line or of a text that is copied; longer texts are spans */
+#define MACHINE_LONGEST_NAME 4096u  /* most bytes of a module or name */
+#define MACHINE_LONGEST_COPY 65536u /* most bytes of a line, or of a text that is no span */
 /* How many recently seen nodes of each kind are kept. */
-#define MACHINE_GLOBALS      64u
-#define MACHINE_WORDS        256u
-#define MACHINE_INTS         256u
-#define MACHINE_TUPLES       256u
+#define MACHINE_GLOBALS 64u
+#define MACHINE_WORDS   256u
+#define MACHINE_INTS    256u
+#define MACHINE_TUPLES  256u
 
 /* Zeroed memory of the arena, part of which is still unused. */
 struct slab {
@@ -26,17 +26,17 @@ struct machine {
     struct unpickler u;
     ckpt_value **stack; /* u.top items */
     size_t cap_stack;
-    struct slab nodes, chars;             /* memory that nodes and text are allocated from */
-    uint64_t frame_end;                   /* UINT64_MAX: not in a frame */
-    ckpt_value *none_node, *true_node, *false_node, *empty_tuple; /* the only ones */
+    struct slab nodes, chars; /* memory that nodes and text are allocated from */
+    uint64_t frame_end;       /* end of the current FRAME; UINT64_MAX: none */
+    ckpt_value *none_node, *true_node, *false_node, *empty_tuple; /* the only nodes of these values */
     ckpt_value *small_ints[MACHINE_INTS];  /* the only nodes of the integers 0, 1, 2 … */
     ckpt_value *recent_ints[MACHINE_INTS]; /* other integers recently seen */
     ckpt_value *recent_globals[MACHINE_GLOBALS];
     ckpt_value *recent_words[MACHINE_WORDS];   /* short texts recently seen */
     ckpt_value *recent_tuples[MACHINE_TUPLES]; /* short tuples of integers: shapes and strides */
-    struct pickle_facts *facts;           /* the caller's, or unused_facts */
-    bool has_facts;                       /* the caller has passed facts */
-    bool reads_joblib_arrays; /* as joblib.load does, which finds the bytes of arrays after wrappers */
+    struct pickle_facts *facts;                /* the caller's, or unused_facts */
+    bool has_facts;                            /* the caller has passed facts */
+    bool reads_joblib_arrays; /* true: bytes of an array follow each wrapper, as for joblib.load */
     struct pickle_facts unused_facts;
 };
 

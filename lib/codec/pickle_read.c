@@ -134,27 +134,27 @@ static bool op_newobj_ex(struct machine *m)
 
 static bool op_obj(struct machine *m)
 {
-    size_t from;
-    if (!unpickler_pop_mark(&m->u, &from))
+    size_t bottom;
+    if (!unpickler_pop_mark(&m->u, &bottom))
         return false;
-    if (m->u.top == from)
+    if (m->u.top == bottom)
         return fail_op(m, "finds {0 values} above the MARK; {=a class} belongs there");
-    ckpt_value *klass = m->stack[from];
+    ckpt_value *klass = m->stack[bottom];
     if (!check_callable(m, klass))
         return false;
-    ckpt_value *args = machine_make_tuple(m, m->u.top - from - 1);
-    m->u.top = from;
+    ckpt_value *args = machine_make_tuple(m, m->u.top - bottom - 1);
+    m->u.top = bottom;
     return args && machine_push(m, machine_new_call(m, CALL_OBJ, klass, args));
 }
 
 static bool op_inst(struct machine *m)
 {
-    size_t from;
+    size_t bottom;
     ckpt_value *klass = read_global(m);
-    if (!klass || !unpickler_pop_mark(&m->u, &from))
+    if (!klass || !unpickler_pop_mark(&m->u, &bottom))
         return false;
-    ckpt_value *args = machine_make_tuple(m, m->u.top - from);
-    m->u.top = from;
+    ckpt_value *args = machine_make_tuple(m, m->u.top - bottom);
+    m->u.top = bottom;
     return args && machine_push(m, machine_new_call(m, CALL_INST, klass, args));
 }
 
@@ -193,10 +193,10 @@ static bool op_tuple(struct machine *m, size_t n)
 /* collect_sequence - runs LIST, TUPLE or FROZENSET: pushes a sequence of all items above the mark. */
 static bool collect_sequence(struct machine *m, ckpt_value_type type)
 {
-    size_t from;
-    if (!unpickler_pop_mark(&m->u, &from))
+    size_t bottom;
+    if (!unpickler_pop_mark(&m->u, &bottom))
         return false;
-    size_t n = m->u.top - from;
+    size_t n = m->u.top - bottom;
     ckpt_value *v;
     if (type == CKPT_V_TUPLE) {
         v = machine_make_tuple(m, n);
@@ -204,15 +204,15 @@ static bool collect_sequence(struct machine *m, ckpt_value_type type)
         v->u.seq.items = machine_reserve(m, NULL, 0, &v->u.seq.cap, n, sizeof(ckpt_value *));
         if (!v->u.seq.items)
             return false;
-        memcpy(v->u.seq.items, m->stack + from, n * sizeof(ckpt_value *));
+        memcpy(v->u.seq.items, m->stack + bottom, n * sizeof(ckpt_value *));
         v->u.seq.n = (uint32_t)n;
     }
-    m->u.top = from;
+    m->u.top = bottom;
     return machine_push(m, v);
 }
 
-/* add_pairs - adds to V, a dict or call, N pairs of a key and a value, which begin at FROM. */
-static bool add_pairs(struct machine *m, ckpt_value *v, ckpt_value *const *from, size_t n)
+/* add_pairs - adds to V, a dict or call, N pairs: the keys and values in NODES. */
+static bool add_pairs(struct machine *m, ckpt_value *v, ckpt_value *const *nodes, size_t n)
 {
     bool is_call = v->type == CKPT_V_CALL;
     struct value_extra *extra = is_call ? get_extra(m, v) : NULL;
@@ -227,38 +227,38 @@ static bool add_pairs(struct machine *m, ckpt_value *v, ckpt_value *const *from,
     *pairs = at;
     at += *npairs; /* bounded: machine_reserve made room for N more */
     for (size_t i = 0; i < n; i++)
-        at[i] = (value_pair){from[2 * i], from[2 * i + 1]};
+        at[i] = (value_pair){nodes[2 * i], nodes[2 * i + 1]};
     *npairs += (uint32_t)n;
     return true;
 }
 
-/* set_items - adds the keys and values on the stack from FROM on to the mapping below them. */
-static bool set_items(struct machine *m, size_t from)
+/* set_items - adds the keys and values on the stack from BOTTOM on to the mapping below them. */
+static bool set_items(struct machine *m, size_t bottom)
 {
-    size_t n = m->u.top - from;
-    if (from == m->u.fence)
+    size_t n = m->u.top - bottom;
+    if (bottom == m->u.fence)
         return unpickler_fail_underflow(&m->u, n + 1);
-    ckpt_value *v = m->stack[from - 1];
+    ckpt_value *v = m->stack[bottom - 1];
     if (n % 2)
         return unpickler_fail_pairs(&m->u, n);
-    m->u.top = from;
+    m->u.top = bottom;
     if (n == 0)
         return true;
     if (v->type != CKPT_V_DICT && v->type != CKPT_V_CALL)
         return fail_op(m, "sets items of {%s} made at byte 0x%" PRIx64 "; {=a dict or object} belongs there",
                        get_kind_name(v), v->offset);
-    return add_pairs(m, v, m->stack + from, n / 2) && machine_add_mutation(m, v);
+    return add_pairs(m, v, m->stack + bottom, n / 2) && machine_add_mutation(m, v);
 }
 
-/* add_items - adds the stack items from FROM on to the list, set or object below them. */
-static bool add_items(struct machine *m, size_t from)
+/* add_items - adds the stack items from BOTTOM on to the list, set or object below them. */
+static bool add_items(struct machine *m, size_t bottom)
 {
-    size_t n = m->u.top - from;
-    if (from == m->u.fence)
+    size_t n = m->u.top - bottom;
+    if (bottom == m->u.fence)
         return unpickler_fail_underflow(&m->u, n + 1);
-    ckpt_value *v = m->stack[from - 1];
+    ckpt_value *v = m->stack[bottom - 1];
     bool is_set = m->u.op == PICKLE_ADDITEMS, is_call = v->type == CKPT_V_CALL;
-    m->u.top = from;
+    m->u.top = bottom;
     if (n == 0)
         return true;
     if (!is_call && v->type != (is_set ? CKPT_V_SET : CKPT_V_LIST))
@@ -274,7 +274,7 @@ static bool add_items(struct machine *m, size_t from)
     if (!at)
         return false;
     *items = at;
-    memcpy(at + *nitems, m->stack + from, n * sizeof *at); /* bounded: machine_reserve made room */
+    memcpy(at + *nitems, m->stack + bottom, n * sizeof *at); /* bounded: machine_reserve made room */
     *nitems += (uint32_t)n;
     if (is_call && is_set)
         v->flags |= VALUE_NOT_REWRITABLE;
@@ -284,22 +284,22 @@ static bool add_items(struct machine *m, size_t from)
 /* apply_above_mark - removes the last mark, and calls ADD with the stack index of the first item above it. */
 static bool apply_above_mark(struct machine *m, bool (*add)(struct machine *, size_t))
 {
-    size_t from;
-    return unpickler_pop_mark(&m->u, &from) && add(m, from);
+    size_t bottom;
+    return unpickler_pop_mark(&m->u, &bottom) && add(m, bottom);
 }
 
 static bool op_dict(struct machine *m)
 {
-    size_t from;
-    if (!unpickler_pop_mark(&m->u, &from))
+    size_t bottom;
+    if (!unpickler_pop_mark(&m->u, &bottom))
         return false;
-    size_t n = m->u.top - from;
+    size_t n = m->u.top - bottom;
     if (n % 2)
         return unpickler_fail_pairs(&m->u, n);
     ckpt_value *v = machine_new_node(m, CKPT_V_DICT);
-    if (!v || (n && !add_pairs(m, v, m->stack + from, n / 2)))
+    if (!v || (n && !add_pairs(m, v, m->stack + bottom, n / 2)))
         return false;
-    m->u.top = from;
+    m->u.top = bottom;
     return machine_push(m, v);
 }
 
@@ -322,8 +322,9 @@ static bool op_build(struct machine *m)
     if (!states)
         return false;
     if (extra->nstates == 0)
-        extra->items_before_build = extra->nitems > UINT32_MAX - extra->npairs ? UINT32_MAX
-                                                                     : extra->nitems + extra->npairs;
+        extra->items_before_build = extra->nitems > UINT32_MAX - extra->npairs
+                                        ? UINT32_MAX
+                                        : extra->nitems + extra->npairs;
     extra->states = states;
     states[extra->nstates++] = state;
     return !m->reads_joblib_arrays || joblib_take_array(m, v);
@@ -342,9 +343,9 @@ static bool op_memo_line(struct machine *m)
 
 static bool op_pop(struct machine *m)
 {
-    size_t from;
+    size_t bottom;
     if (m->u.nmarks && m->u.fence == m->u.top)
-        return unpickler_pop_mark(&m->u, &from);
+        return unpickler_pop_mark(&m->u, &bottom);
     if (!unpickler_need(&m->u, 1))
         return false;
     m->u.top--;
@@ -353,10 +354,10 @@ static bool op_pop(struct machine *m)
 
 static bool op_pop_mark(struct machine *m)
 {
-    size_t from;
-    if (!unpickler_pop_mark(&m->u, &from))
+    size_t bottom;
+    if (!unpickler_pop_mark(&m->u, &bottom))
         return false;
-    m->u.top = from;
+    m->u.top = bottom;
     return true;
 }
 

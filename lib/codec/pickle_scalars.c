@@ -103,23 +103,23 @@ bool push_long(struct machine *m, size_t width)
 ckpt_str machine_read_line(struct machine *m, size_t max)
 {
     for (;;) {
-        size_t have = (size_t)(m->u.lim - m->u.p);
-        const char *at = (const char *)m->u.p, *nl = have ? memchr(at, '\n', have) : NULL;
-        size_t n = nl ? (size_t)(nl - at) : have;
+        size_t available = (size_t)(m->u.lim - m->u.p);
+        const char *line = (const char *)m->u.p, *nl = available ? memchr(line, '\n', available) : NULL;
+        size_t n = nl ? (size_t)(nl - line) : available;
         if (n > max) {
             fail_op(m, "has a line {of more} than {=%zu bytes}", max);
             return str_of(NULL, 0);
         }
         if (nl) {
             m->u.p += n + 1;
-            return str_of(at, n);
+            return str_of(line, n);
         }
-        if (unpickler_bytes_left(&m->u) == have) {
+        if (unpickler_bytes_left(&m->u) == available) {
             unpickler_fail(&m->u, CKPT_ETRUNCATED, "needs a line; {the %zu bytes left} hold no {=newline}",
-                           have);
+                           available);
             return str_of(NULL, 0);
         }
-        if (!unpickler_fill(&m->u, have + 1))
+        if (!unpickler_fill(&m->u, available + 1))
             return str_of(NULL, 0);
     }
 }
@@ -130,13 +130,13 @@ bool push_int_line(struct machine *m)
     int64_t i;
     if (!s.ptr)
         return false;
-    if (m->u.op == PICKLE_INT && (str_is(s, "00") || str_is(s, "01"))) /* how protocol 0 has False and True */
+    if (m->u.op == PICKLE_INT && (str_is(s, "00") || str_is(s, "01"))) /* False and True in protocol 0 */
         return push_bool(m, str_is(s, "01"));
     if (m->u.op == PICKLE_LONG && s.len && s.ptr[s.len - 1] == 'L')
         s.len--;
     if (pickle_text_int(s, &i))
         return machine_push(m, machine_get_int(m, i));
-    unsigned char *bytes = malloc(s.len / 2 + 16); /* a digit has less than four bits */
+    unsigned char *bytes = malloc(s.len / 2 + 16); /* a digit has at most four bits */
     if (!bytes)
         return unpickler_fail_memory(&m->u);
     size_t n = pickle_text_bigint(s, bytes);
@@ -183,9 +183,9 @@ static bool push_long_line(struct machine *m)
     while (ok && !has_newline) {
         if (m->u.p == m->u.lim && !unpickler_fill(&m->u, 1))
             break;
-        size_t have = (size_t)(m->u.lim - m->u.p);
-        const unsigned char *nl = memchr(m->u.p, '\n', have);
-        size_t n = nl ? (size_t)(nl - m->u.p) : have;
+        size_t available = (size_t)(m->u.lim - m->u.p);
+        const unsigned char *nl = memchr(m->u.p, '\n', available);
+        size_t n = nl ? (size_t)(nl - m->u.p) : available;
         buf_put(&b, m->u.p, n);
         m->u.p += nl ? n + 1 : n;
         has_newline = nl != NULL;
@@ -272,8 +272,8 @@ static bool push_span(struct machine *m, ckpt_value_type type, uint64_t n)
     return count_characters(m, n, &s->count) && machine_push(m, v);
 }
 
-/* get_word_slot - returns the slot of m->recent_words for the text S; NULL: S is too long. These are short
- * texts that were pushed recently: every tensor has the texts "storage" and "cpu", which not all writers
+/* get_word_slot - returns the slot of m->recent_words for the text S; NULL: S is too long. Recent
+ * short texts share nodes, because every tensor has the texts "storage" and "cpu", which not all writers
  * memoize. */
 static ckpt_value **get_word_slot(struct machine *m, ckpt_str s)
 {

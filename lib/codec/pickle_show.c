@@ -9,8 +9,8 @@
 #include "codec/pickle_text.h"
 
 #define SHOWN_TEXT   1005u /* bytes: one character more than value_text.c shows, so that it adds "…" */
-#define SHOWN_DEPTH  6u    /* of nested values */
-#define MAX_ARGUMENT 8192u /* bytes of an argument that are read */
+#define SHOWN_DEPTH  6u    /* most levels of nested values */
+#define MAX_ARGUMENT 8192u /* most bytes of an argument that are read */
 
 /* The argument of an opcode. */
 struct show_argument {
@@ -71,7 +71,7 @@ static void read_argument(source *src, trace_ref ref, struct show_argument *out,
     if (out->n < width || kind < PICKLE_ARG_B1)
         return;
     uint64_t n = width == 1 ? out->bytes[0] : width == 4 ? load_u32le(out->bytes) : load_u64le(out->bytes);
-    fetch_bytes(src, at + width, n, out); /* bounded: after a length that was read */
+    fetch_bytes(src, at + width, n, out); /* bounded: the length was read */
     if (out->total > out->n && out->n < MAX_ARGUMENT)
         out->total = out->n;
 }

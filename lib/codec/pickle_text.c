@@ -32,7 +32,7 @@ static bool are_digits(ckpt_str s, unsigned base)
 
 struct text_number {
     bool negative;
-    unsigned base, bits; /* base 10 (bits 0), 16, 8 or 2; bits: of a digit */
+    unsigned base, bits; /* base: 10, 16, 8 or 2; bits of a digit, 0 in base 10 */
     ckpt_str digits;
 };
 
@@ -167,21 +167,21 @@ static bool equals_any_case(ckpt_str s, ckpt_str word)
 
 bool pickle_text_float(ckpt_str line, double *out)
 {
-    ckpt_str s = pickle_text_trim(line), bare = s;
-    if (bare.len && (bare.ptr[0] == '+' || bare.ptr[0] == '-'))
-        bare = str_skip(bare, 1);
-    bool is_word = str_matches_word(bare, "inf infinity nan", equals_any_case);
-    if (!is_word && !is_decimal_float(bare))
+    ckpt_str s = pickle_text_trim(line), unsigned_text = s;
+    if (unsigned_text.len && (unsigned_text.ptr[0] == '+' || unsigned_text.ptr[0] == '-'))
+        unsigned_text = str_skip(unsigned_text, 1);
+    bool is_word = str_matches_word(unsigned_text, "inf infinity nan", equals_any_case);
+    if (!is_word && !is_decimal_float(unsigned_text))
         return false;
     locale_t c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-    char *z = malloc(s.len + 1); /* bounded: a line in memory */
-    bool ok = z && c_locale != (locale_t)0;
+    char *copy = malloc(s.len + 1); /* bounded: a line in memory */
+    bool ok = copy && c_locale != (locale_t)0;
     if (ok) {
-        memcpy(z, s.ptr, s.len);
-        z[s.len] = 0;
-        *out = strtod_l(z, NULL, c_locale);
+        memcpy(copy, s.ptr, s.len);
+        copy[s.len] = 0;
+        *out = strtod_l(copy, NULL, c_locale);
     }
-    free(z);
+    free(copy);
     if (c_locale != (locale_t)0)
         freelocale(c_locale);
     return ok;

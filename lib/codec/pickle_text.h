@@ -8,7 +8,7 @@
 
 /* pickle_text_trim - returns S without white space at its ends. */
 ckpt_str pickle_text_trim(ckpt_str s);
-/* pickle_text_int - parses an integer as Python's int(line, 0) does. False: not one, or it does not fit. */
+/* pickle_text_int - parses an integer as Python's int(line, 0) does. False: it is none, or too large. */
 bool pickle_text_int(ckpt_str line, int64_t *out);
 /* pickle_text_bigint - parses an integer of any size to little-endian two's complement in OUT, which must
  * have room for line.len / 2 + 16 bytes. Returns the number of bytes, trimmed, or PICKLE_TEXT_BAD: not an

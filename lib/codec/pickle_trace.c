@@ -6,9 +6,9 @@
  * Loaders disagree about arguments that cross the end of a FRAME (CPython issues 128853, 154848):
  *   flat      pickletools and loads() ignore frames
  *   buffered  the C unpickler before 3.13.15 and 3.14.7, reading from an object without peek(), has
- *             the frame in its buffer. A number, text or line that exceeds the buffer is read from after
- *             the frame, and the rest of the buffer is lost. Of bytes with a length, both parts are
- *             joined.
+ *             the frame in its buffer. A number, text or line that exceeds the buffer is read after the
+ *             frame, and the remaining bytes of the buffer are skipped. Bytes with a length are joined
+ *             from both places.
  *   strict    pickle.py, and the C unpickler since, fail
  * This file reads either flat or buffered (options->buffer_frames), and reports if the two would differ.
  *
@@ -26,34 +26,34 @@
 #include "codec/tracer.h"
 
 #define MIN_MEMORY_LIMIT ((uint64_t)64 << 20)
-#define KEEP_ITEMS 256u /* of a container: more than any report shows */
+#define KEEP_ITEMS       256u /* items of a container that are kept: more than any report shows */
 
-static bool move_to_node(struct tracer *t, struct trace_node *v, size_t from)
+static bool move_to_node(struct tracer *t, struct trace_node *v, size_t bottom)
 {
-    const trace_ref *items = t->u.top > from ? t->stack + from : NULL; /* bounded: inside the stack */
-    return v && node_report_globals(t, items, t->u.top - from) &&
-           node_add_items(t, v, items, t->u.top - from, KEEP_ITEMS);
+    const trace_ref *items = t->u.top > bottom ? t->stack + bottom : NULL; /* bounded: inside the stack */
+    return v && node_report_globals(t, items, t->u.top - bottom) &&
+           node_add_items(t, v, items, t->u.top - bottom, KEEP_ITEMS);
 }
 
-/* collect_items - replaces the stack items from FROM on by a node that contains them. */
-static bool collect_items(struct tracer *t, enum trace_kind kind, size_t from)
+/* collect_items - replaces the stack items from BOTTOM on by a node that contains them. */
+static bool collect_items(struct tracer *t, enum trace_kind kind, size_t bottom)
 {
     struct trace_node *v = node_new(t, kind);
-    if (!move_to_node(t, v, from))
+    if (!move_to_node(t, v, bottom))
         return false;
-    t->u.top = from;
+    t->u.top = bottom;
     return tracer_push(t, node_ref(v));
 }
 
 /* collect_above_mark - replaces the items above the last mark by one node that contains them. */
 static bool collect_above_mark(struct tracer *t, enum trace_kind kind)
 {
-    size_t from;
-    if (!unpickler_pop_mark(&t->u, &from))
+    size_t bottom;
+    if (!unpickler_pop_mark(&t->u, &bottom))
         return false;
-    if (kind == TRACE_DICT && (t->u.top - from) % 2)
-        return unpickler_fail_pairs(&t->u, t->u.top - from);
-    return collect_items(t, kind, from);
+    if (kind == TRACE_DICT && (t->u.top - bottom) % 2)
+        return unpickler_fail_pairs(&t->u, t->u.top - bottom);
+    return collect_items(t, kind, bottom);
 }
 
 static bool op_tuple(struct tracer *t, size_t n)
@@ -74,7 +74,7 @@ static trace_ref report_import(struct tracer *t, struct trace_global *g)
     return tracer_report(t, &s) ? node_ref(g) : 0;
 }
 
-static struct trace_global *new_global(struct tracer *t, ckpt_str module, ckpt_str name, bool literal)
+static struct trace_global *new_global(struct tracer *t, ckpt_str module, ckpt_str name, bool is_constant)
 {
     struct trace_global *g = ARENA_NEW(t->u.a, struct trace_global);
     if (!g) {
@@ -85,7 +85,7 @@ static struct trace_global *new_global(struct tracer *t, ckpt_str module, ckpt_s
     g->module = arena_str(t->u.a, module);
     g->name = arena_str(t->u.a, name);
     g->protocol = t->u.protocol;
-    g->has_constant_name = literal;
+    g->has_constant_name = is_constant;
     g->verdict = -1;
     if (g->module.ptr && g->name.ptr)
         return g;
@@ -177,8 +177,8 @@ static bool op_stack_global(struct tracer *t)
 static bool push_call(struct tracer *t, trace_ref callable, trace_ref args, trace_ref kwargs)
 {
     struct trace_node *v = node_new(t, TRACE_CALL);
-    const trace_ref parts[3] = {callable, args, kwargs};
-    if (!v || !node_report_globals(t, parts + 1, 2) || !node_add_items(t, v, parts, kwargs ? 3 : 2, 3))
+    const trace_ref operands[3] = {callable, args, kwargs};
+    if (!v || !node_report_globals(t, operands + 1, 2) || !node_add_items(t, v, operands, kwargs ? 3 : 2, 3))
         return false;
     struct trace_step s = {.what = TRACE_STEP_CALL, .subject = node_ref(v), .number = ++t->result->calls};
     return tracer_report(t, &s) && tracer_push(t, node_ref(v));
@@ -231,21 +231,21 @@ static bool op_newobj_ex(struct tracer *t)
 /* op_obj - runs OBJ and INST: the items above the mark are the arguments, after the class in OBJ. */
 static bool op_obj(struct tracer *t, trace_ref klass)
 {
-    size_t from;
-    if (!unpickler_pop_mark(&t->u, &from))
+    size_t bottom;
+    if (!unpickler_pop_mark(&t->u, &bottom))
         return false;
-    if (t->u.op == PICKLE_OBJ && t->u.top == from)
+    if (t->u.op == PICKLE_OBJ && t->u.top == bottom)
         return fail_op(t, "finds {0 values} above the MARK; {=a class} belongs there");
     if (t->u.op == PICKLE_OBJ) {
-        klass = t->stack[from];
+        klass = t->stack[bottom];
         if (!may_be_any_object(klass))
             return fail_op(t, "calls {%s}; {=a class} belongs there", get_kind_name(klass));
-        from++;
+        bottom++;
     }
     struct trace_node *args = node_new(t, TRACE_TUPLE);
-    if (!move_to_node(t, args, from))
+    if (!move_to_node(t, args, bottom))
         return false;
-    t->u.top = t->u.op == PICKLE_OBJ ? from - 1 : from;
+    t->u.top = t->u.op == PICKLE_OBJ ? bottom - 1 : bottom;
     return push_call(t, klass, node_ref(args), 0);
 }
 
@@ -269,9 +269,9 @@ static bool op_persid(struct tracer *t)
     return tracer_report(t, &s) && tracer_push(t, node_ref(v));
 }
 
-static bool report_change(struct tracer *t, trace_ref target, trace_ref with)
+static bool report_change(struct tracer *t, trace_ref target, trace_ref operand)
 {
-    struct trace_step s = {.what = TRACE_STEP_CHANGE, .subject = target, .operand = with};
+    struct trace_step s = {.what = TRACE_STEP_CHANGE, .subject = target, .operand = operand};
     return tracer_report(t, &s);
 }
 
@@ -301,43 +301,43 @@ static bool op_build(struct tracer *t)
  * append(), extend() and item assignment, which a bytearray has. */
 static bool is_bytearray(trace_ref r) { return !trace_node(r) && trace_opcode(r) == PICKLE_BYTEARRAY8; }
 
-/* add_to_container - adds the stack items from FROM on to the object below them. APPEND and APPENDS need a
+/* add_to_container - adds the stack items from BOTTOM on to the object below them. APPEND and APPENDS need a
  * list or bytearray, SETITEM and SETITEMS also accept a dict, ADDITEMS needs a set. */
-static bool add_to_container(struct tracer *t, size_t from)
+static bool add_to_container(struct tracer *t, size_t bottom)
 {
-    if (from == t->u.fence)
-        return unpickler_fail_underflow(&t->u, t->u.top - from + 1);
-    trace_ref target = t->stack[from - 1];
-    size_t n = t->u.top - from;
-    bool pairs = t->u.op == PICKLE_SETITEM || t->u.op == PICKLE_SETITEMS;
-    if (pairs && n % 2)
+    if (bottom == t->u.fence)
+        return unpickler_fail_underflow(&t->u, t->u.top - bottom + 1);
+    trace_ref target = t->stack[bottom - 1];
+    size_t n = t->u.top - bottom;
+    bool has_pairs = t->u.op == PICKLE_SETITEM || t->u.op == PICKLE_SETITEMS;
+    if (has_pairs && n % 2)
         return unpickler_fail_pairs(&t->u, n);
     struct trace_node *v = (struct trace_node *)(uintptr_t)trace_node(target);
-    bool has_right_kind = v && (pairs                        ? v->kind == TRACE_DICT || v->kind == TRACE_LIST
+    bool has_right_kind = v && (has_pairs                    ? v->kind == TRACE_DICT || v->kind == TRACE_LIST
                                 : t->u.op == PICKLE_ADDITEMS ? v->kind == TRACE_SET
                                                              : v->kind == TRACE_LIST);
-    t->u.top = from;
+    t->u.top = bottom;
     if (n == 0) /* pickle.py calls extend() even for no items */
         return t->u.op != PICKLE_APPENDS || !may_be_any_object(target) || report_change(t, target, 0);
-    bool is_array = t->u.op != PICKLE_ADDITEMS && is_bytearray(target);
-    if (!is_array && !may_be_any_object(target) && !has_right_kind)
+    bool is_for_bytearray = t->u.op != PICKLE_ADDITEMS && is_bytearray(target);
+    if (!is_for_bytearray && !may_be_any_object(target) && !has_right_kind)
         return fail_op(t, "adds to {%s}; {=a %s} belongs there", get_kind_name(target),
-                       pairs                        ? "dict"
+                       has_pairs                    ? "dict"
                        : t->u.op == PICKLE_ADDITEMS ? "set"
                                                     : "list");
-    if (!node_report_globals(t, t->stack + from, n) ||
-        (may_be_any_object(target) && !report_change(t, target, t->stack[from])))
+    if (!node_report_globals(t, t->stack + bottom, n) ||
+        (may_be_any_object(target) && !report_change(t, target, t->stack[bottom])))
         return false;
     bool keeps_items = has_right_kind &&
-                       !(pairs && v->kind == TRACE_LIST); /* replaced items of a list are not tracked */
+                       !(has_pairs && v->kind == TRACE_LIST); /* replaced items of a list are not tracked */
     struct trace_node none = {.nkept = 0};
-    return node_add_items(t, keeps_items ? v : &none, t->stack + from, n, keeps_items ? KEEP_ITEMS : 0);
+    return node_add_items(t, keeps_items ? v : &none, t->stack + bottom, n, keeps_items ? KEEP_ITEMS : 0);
 }
 
 static bool add_above_mark(struct tracer *t)
 {
-    size_t from;
-    return unpickler_pop_mark(&t->u, &from) && add_to_container(t, from);
+    size_t bottom;
+    return unpickler_pop_mark(&t->u, &bottom) && add_to_container(t, bottom);
 }
 
 /* push_constant - pushes the constant of the current opcode. If its argument was not read from right after
@@ -404,24 +404,24 @@ static bool op_frame(struct tracer *t)
     return true;
 }
 
-static bool drop_items(struct tracer *t, size_t from)
+static bool drop_items(struct tracer *t, size_t bottom)
 {
-    for (size_t i = t->u.top; i-- > from;) {
+    for (size_t i = t->u.top; i-- > bottom;) {
         const struct trace_node *n = trace_node(t->stack[i]);
         struct trace_step s = {.what = TRACE_STEP_DROP, .subject = t->stack[i]};
         if (n && n->kind == TRACE_CALL && !n->shared && !tracer_report(t, &s))
             return false;
         node_release(t, t->stack[i]);
     }
-    t->u.top = from;
+    t->u.top = bottom;
     return true;
 }
 
 static bool op_pop(struct tracer *t)
 {
-    size_t from;
+    size_t bottom;
     if (t->u.nmarks && t->u.fence == t->u.top)
-        return unpickler_pop_mark(&t->u, &from);
+        return unpickler_pop_mark(&t->u, &bottom);
     return unpickler_need(&t->u, 1) && drop_items(t, t->u.top - 1);
 }
 
@@ -449,8 +449,8 @@ static bool op_proto(struct tracer *t)
 
 static bool op_pop_mark(struct tracer *t)
 {
-    size_t from;
-    return unpickler_pop_mark(&t->u, &from) && drop_items(t, from);
+    size_t bottom;
+    return unpickler_pop_mark(&t->u, &bottom) && drop_items(t, bottom);
 }
 
 static bool op_dup(struct tracer *t)
@@ -556,16 +556,16 @@ static bool run_pickle(struct tracer *t)
         if (exceeds && t->u.op != PICKLE_FRAME && !end_exceeded_frame(t))
             return false;
     }
-    size_t below = t->u.top ? t->u.top - 1 : 0;
+    size_t nbelow = t->u.top ? t->u.top - 1 : 0;
     if (!unpickler_need(&t->u, 1) || !node_report_globals(t, t->stack + t->u.top - 1, 1))
         return false;
     t->result->reached_stop = true;
-    return below + t->u.nmarks == 0 || tracer_report_number(t, TRACE_STEP_LEFTOVER, below + t->u.nmarks);
+    return nbelow + t->u.nmarks == 0 || tracer_report_number(t, TRACE_STEP_LEFTOVER, nbelow + t->u.nmarks);
 }
 
-static ckpt_value *read_value(const struct trace *of, trace_ref r, arena *a, size_t nodes, ckpt_error *err)
+static ckpt_value *read_value(const struct trace *trace, trace_ref r, arena *a, size_t nodes, ckpt_error *err)
 {
-    return pickle_build_value(((const struct tracer *)of)->u.r.src, r, a, nodes, err);
+    return pickle_build_value(((const struct tracer *)trace)->u.r.src, r, a, nodes, err);
 }
 
 /* choose_memory_limit - returns the maximum size of the arena for a pickle of LENGTH bytes. */

@@ -7,12 +7,12 @@
 
 struct trace_options {
     bool buffer_frames; /* read each FRAME into a buffer, as CPython's C unpickler does; see pickle_trace.c */
-    bool joblib_arrays_as_opcodes; /* do not skip joblib's arrays, as pickle.load does not */
+    bool joblib_arrays_as_opcodes; /* run the bytes of joblib's arrays as opcodes, as pickle.load does */
     bool reports_payloads;         /* report TRACE_STEP_PAYLOAD */
     uint64_t calls_before;         /* the number of the last call that an earlier trace reported */
     uint64_t *opcodes_left; /* opcodes that may still be followed in all traces together; NULL: any number */
-    uint64_t max_memory; /* in bytes; 0: 16 times the pickle, at least 64 MiB */
-    bool (*step)(void *user, const struct trace_step *step); /* false: stop */
+    uint64_t max_memory;    /* most bytes of memory; 0: 16 times the pickle, at least 64 MiB */
+    bool (*step)(void *user, const struct trace_step *step); /* returns false to stop the trace */
     void *user;
 };
 

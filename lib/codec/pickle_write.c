@@ -21,23 +21,23 @@
 
 #define BATCH       1000u /* items between a MARK and its APPENDS or SETITEMS, as in CPython */
 #define MAX_NESTING (1u << 20)
-#define MAX_ENTERED 64u /* how often a tuple may be written inside itself */
+#define MAX_ENTERED 64u /* most times that a tuple is written inside itself */
 
 /* A node that is being written. Its entries are written in runs: of items, or of pairs. A run whose entries
  * are added by opcodes is written in batches, each from a MARK to the opcode. */
 struct pickle_frame {
     const ckpt_value *v;
     const ckpt_value *container; /* the node whose entries are written: v, or the arguments of OBJ */
-    uint8_t phase;               /* 0 at first; of a CALL, one of the enum below */
+    uint8_t phase;               /* 0 at first; for a CALL, one of the phases below */
     bool shared;                 /* several nodes refer to v, so it needs a put site */
-    bool has_pairs, has_batches; /* by the kind of the run */
+    bool has_pairs, has_batches; /* set from the kind of the run */
     bool calls_hook;             /* the entry hook is called for each entry of the run */
     bool has_mark, is_single;    /* a MARK was written for the batch; or its only entry needs none */
     bool value_is_next;          /* the key of the current pair was written */
-    uint32_t next_entry, end;    /* of the run */
-    uint32_t current;            /* number of the current entry; of a CALL's states, of the next one */
-    uint32_t count;              /* how many entries of the run or batch were written */
-    ckpt_str replacement;        /* of entry next_entry; .ptr NULL: it is not replaced */
+    uint32_t next_entry, end;    /* number of the run's next entry, and of its last plus 1 */
+    uint32_t current;            /* number of the current entry; in CALL_STATES, of the next state */
+    uint32_t count;              /* number of entries of the run or batch that were written */
+    ckpt_str replacement;        /* text that replaces entry next_entry; .ptr NULL: none */
 };
 
 enum run_kind {
@@ -227,13 +227,13 @@ static const ckpt_value *step_persid(pickle_writer *w, struct pickle_frame *f)
 enum {
     CALL_BEGIN, /* the callable */
     CALL_ARGS,
-    CALL_SPREAD, /* of OBJ and INST: each argument, without a tuple */
+    CALL_SPREAD, /* each argument without a tuple, for OBJ and INST */
     CALL_KWARGS,
     CALL_MAKE, /* the opcode of the call */
     CALL_ITEMS,
     CALL_PAIRS,
-    CALL_STATES,      /* each with its BUILD */
-    CALL_ITEMS_AFTER, /* those that were added after BUILD */
+    CALL_STATES,      /* each state with its BUILD */
+    CALL_ITEMS_AFTER, /* items that were added after BUILD */
     CALL_PAIRS_AFTER,
     CALL_END
 };
@@ -385,7 +385,7 @@ static ckpt_status push_frame(pickle_writer *w, const ckpt_value *v, bool shared
     if (shared && v->type != CKPT_V_LIST && v->type != CKPT_V_DICT)
         CKPT_TRY(increment_begin_count(w, v, err));
     if (w->nframes == MAX_NESTING)
-        return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "values nested {deeper} than {=%u}", MAX_NESTING);
+        return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "values are nested {deeper} than {=%u}", MAX_NESTING);
     struct pickle_frame f = {.v = v, .container = v, .shared = shared};
     if (!arena_push(NULL, &w->frames, &w->nframes, &w->cap_frames, &f, sizeof f))
         return fail_memory(err);
@@ -402,7 +402,7 @@ static void pop_frame(pickle_writer *w)
 /* put_scalar - writes V if it has no children and needs no put site; else returns false. */
 static bool put_scalar(pickle_writer *w, const ckpt_value *v)
 {
-    bool span = v->flags & VALUE_SPAN;
+    bool is_span = v->flags & VALUE_SPAN;
     switch (v->type) {
     case CKPT_V_NONE: pickle_put_op(w, PICKLE_NONE); return true;
     case CKPT_V_BOOL: pickle_put_bool(w, v->u.b); return true;
@@ -411,7 +411,7 @@ static bool put_scalar(pickle_writer *w, const ckpt_value *v)
     case CKPT_V_FLOAT: emit_float(w, v->u.f); return true;
     case CKPT_V_STR:
     case CKPT_V_STR8:
-        if (span)
+        if (is_span)
             return false;
         emit_text(w, v->type == CKPT_V_STR ? PICKLE_BINUNICODE : PICKLE_BINSTRING, v->u.str);
         return true;
@@ -493,13 +493,16 @@ static ckpt_status write_all(pickle_writer *w, const ckpt_value *root, ckpt_erro
 #define SHORT_PUTS 4u
 
 /* write_pickle - writes ROOT with memo indexes from *MEMO on, and sets *MEMO to the next unused index.
- * WIDEN: writes the first int below 256 in one byte more. */
+ * WIDENS_INT: writes the first int below 256 in one byte more. */
 static ckpt_status write_pickle(const ckpt_value *root, const struct pickle_hooks *hooks, uint32_t *memo,
-                                bool widen, buf *out, ckpt_error *err)
+                                bool widens_int, buf *out, ckpt_error *err)
 {
     static const struct pickle_hooks none;
-    pickle_writer w = {
-        .out = out, .hooks = hooks ? hooks : &none, .nmemo = *memo, .widens_next_int = widen, .err = err};
+    pickle_writer w = {.out = out,
+                       .hooks = hooks ? hooks : &none,
+                       .nmemo = *memo,
+                       .widens_next_int = widens_int,
+                       .err = err};
     ckpt_status st = pickle_writer_init(&w) ? write_all(&w, root, err) : w.status;
     *memo = w.nmemo;
     pickle_writer_free(&w);
@@ -513,8 +516,8 @@ ckpt_status pickle_write(const ckpt_value *root, const struct pickle_hooks *hook
 }
 
 /* fill_with_puts - fills the last N bytes of a pickle, at AT, with PUTs and STOP. Each PUT has an index of
- * its own, as pickletools requires: PUTs of two bytes have those below SHORT_PUTS, which the pickle does not
- * use, PUTs of five bytes those from MEMO on. False: no number of PUTs has N - 1 bytes. */
+ * its own, as pickletools requires: PUTs of two bytes have indexes below SHORT_PUTS, which the pickle does
+ * not use; PUTs of five bytes have indexes from MEMO on. False: no number of PUTs has N - 1 bytes. */
 static bool fill_with_puts(unsigned char *at, size_t n, uint32_t memo)
 {
     size_t left = n - 1; /* bounded: N includes STOP */
@@ -525,9 +528,9 @@ static bool fill_with_puts(unsigned char *at, size_t n, uint32_t memo)
         size_t put_size = is_long ? 5 : 2;
         *at = is_long ? PICKLE_LONG_BINPUT : PICKLE_BINPUT;
         if (is_long)
-            store_u32le(at + 1, memo++); /* bounded: fewer than bytes in memory */
+            store_u32le(at + 1, memo++); /* bounded: fewer than N */
         else
-            at[1] = (unsigned char)short_index++; /* bounded: SHORT_PUTS */
+            at[1] = (unsigned char)short_index++; /* bounded: below SHORT_PUTS */
         at += put_size;                           /* bounded: an odd number of bytes left is 5 or more */
         left -= put_size;
     }
@@ -549,7 +552,7 @@ ckpt_status pickle_write_filled(const ckpt_value *root, const struct pickle_hook
     size_t end = out->len - 1; /* bounded: a pickle has at least STOP */
     if (out->len > size || size - out->len == 1 || size - out->len == 3)
         return CKPT_OK;
-    if (!buf_extend(out, size - out->len)) /* bounded: SIZE is not less */
+    if (!buf_extend(out, size - out->len)) /* bounded: SIZE is at least len */
         return fail_memory(err);
     *fits = fill_with_puts(out->data + end, size - end, memo); /* bounded: end < size */
     return CKPT_OK;

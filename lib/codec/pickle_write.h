@@ -18,8 +18,8 @@ struct pickle_hooks {
      * before, to replace the key of a pair, or the item of a sequence. *TEXT must live until the pickle is
      * written. Entries of a CALL are its pairs, if it has any, else its items. */
     bool (*keep_entry)(void *user, const ckpt_value *v, uint32_t i, ckpt_str *text);
-    /* literal - write protocol 3, which does not translate names: the graph has a name (VALUE_PYTHON3_NAME)
-     * that loaders of protocol 2 would translate to a Python 3 name. The opcodes are the same. */
+    /* has_literal_names - write protocol 3, in which names are not translated: the graph has a name
+     * (VALUE_PYTHON3_NAME) that loaders of protocol 2 would translate. The opcodes are the same. */
     bool has_literal_names;
     /* write_leaf - writes V, a PERSID or TENSOR, by the calls below. */
     ckpt_status (*write_leaf)(void *user, pickle_writer *w, const ckpt_value *v, ckpt_error *err);
@@ -41,6 +41,6 @@ void pickle_put_uint(pickle_writer *w, uint64_t u);
 void pickle_put_bool(pickle_writer *w, bool b);
 void pickle_put_text(pickle_writer *w, ckpt_str s);                       /* memoized by content */
 void pickle_put_global(pickle_writer *w, ckpt_str module, ckpt_str name); /* memoized by content */
-void pickle_put_name(pickle_writer *w, const ckpt_value *global);         /* the same, as it was read */
+void pickle_put_name(pickle_writer *w, const ckpt_value *global);         /* likewise, as it was read */
 
 #endif

@@ -17,7 +17,7 @@ static void read_value(cursor *c, struct proto_field *f)
     case PROTO_BYTES: f->value = cursor_varint(c); break;
     default: c->bad = true; return;
     }
-    size_t n = f->value <= c->left ? (size_t)f->value : SIZE_MAX; /* more than there are: bad */
+    size_t n = f->value <= c->left ? (size_t)f->value : SIZE_MAX; /* SIZE_MAX makes C bad */
     f->bytes = cursor_sub(c, n);
 }
 

@@ -10,15 +10,15 @@ enum proto_wire { PROTO_VARINT = 0, PROTO_FIXED64 = 1, PROTO_BYTES = 2, PROTO_FI
 struct proto_field {
     uint64_t number;
     enum proto_wire wire;
-    uint64_t value; /* of a varint; the bits of FIXED32 and FIXED64 */
-    cursor bytes;   /* of PROTO_BYTES: a text, a message, or packed numbers */
+    uint64_t value; /* value of a varint; bits of FIXED32 and FIXED64; length of PROTO_BYTES */
+    cursor bytes;   /* content of PROTO_BYTES: a text, a message, or packed numbers */
 };
 
 /* proto_next - sets *F to the next field of the message C. False: C is at its end, or is bad because the
  * field is cut off, is a group, or has a wire type that does not exist. */
 bool proto_next(cursor *c, struct proto_field *f);
-/* proto_read - sets *F to the next field of the message that R reads. Of PROTO_BYTES, value is the number of
- * the bytes, which the caller reads or skips. CKPT_ETRUNCATED: the field is cut off; CKPT_EFORMAT: it is a
+/* proto_read - sets *F to the next field of the message that R reads. F->value is the number of bytes of
+ * PROTO_BYTES, which the caller reads or skips. CKPT_ETRUNCATED: the field is cut off; CKPT_EFORMAT: it is a
  * group, or has a wire type that does not exist. */
 ckpt_status proto_read(reader *r, struct proto_field *f);
 /* proto_is - returns true if F is the field NUMBER with the wire type WIRE. With a different wire type, it

@@ -85,7 +85,7 @@ static ckpt_status read_sizes(cursor c, struct tf_shape *s, ckpt_error *err)
             return fail_message(err, f.bytes.pos, "dimension");
         if (size > INT64_MAX)
             return fail(err, CKPT_EFORMAT, f.bytes.pos,
-                        "dimension %" PRIu32 " is {%" PRId64 "}; {=0} is the least", i, (int64_t)size);
+                        "dimension %" PRIu32 " is {%" PRId64 "}; it must be {=0 or more}", i, (int64_t)size);
         s->sizes[i++] = size; /* bounded: count_messages counted them */
     }
     return CKPT_OK;

@@ -161,12 +161,12 @@ static void malformed_headers_are_refused(void)
     check_refused(4, HEADER("'<f4'", "False", "(2,)"), "version 4.0");
     check_refused(3, HEADER("'\xff'", "False", "(2,)"), "a header that is not UTF-8");
     check_refused(1, "[1, 2]",
-                  "it is of type list; it has to be a dict with only the keys "
+                  "the header is of type list; it must be a dict with only the keys "
                   "descr, fortran_order and shape");
-    check_refused(1, "{'descr': '<f4', 'shape': ()}", "it is a dict with other keys");
+    check_refused(1, "{'descr': '<f4', 'shape': ()}", "the header is a dict with other keys");
     check_refused(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (), 'x': 1}",
-                  "it is a dict with other keys");
-    check_refused(1, HEADER("'<f4'", "0", "(2,)"), "the fortran_order 0; True or False is allowed");
+                  "the header is a dict with other keys");
+    check_refused(1, HEADER("'<f4'", "0", "(2,)"), "fortran_order is 0; True or False is allowed");
     check_refused(1, HEADER("'<f4'", "False", "[2]"), "the shape [2] is not a tuple");
     check_refused(1, HEADER("'<f4'", "False", "(True,)"),
                   "the size True in its shape is not a non-negative integer");

@@ -186,7 +186,7 @@ static void counts_must_fit(void)
     begin_database(&db);
     put_node(&db, TEXT(LEAF "D"));
     put_manifest(&db, ONE_FILE, 0, 0, (unsigned)db.nodes.len);
-    check_refused(&db, CKPT_EFORMAT, "bytes to spare");
+    check_refused(&db, CKPT_EFORMAT, "bytes after its last entry");
 }
 
 static void offsets_and_file_numbers_must_exist(void)
@@ -199,11 +199,11 @@ static void offsets_and_file_numbers_must_exist(void)
     begin_database(&db);
     put_node(&db, TEXT(LEAF));
     put_manifest(&db, NO_FILES, 0, 0, LEAF_LENGTH);
-    check_refused(&db, CKPT_EFORMAT, "a file that is not named");
+    check_refused(&db, CKPT_EFORMAT, "a file that is not listed");
     begin_database(&db);
     put_node(&db, TEXT("\0\0\1\2k1\1\1\0\0"));
     put_manifest(&db, ONE_FILE, 0, 0, (unsigned)db.nodes.len);
-    check_refused(&db, CKPT_EFORMAT, "a file that is not named");
+    check_refused(&db, CKPT_EFORMAT, "a file that is not listed");
 }
 
 static void file_names_are_passed_to_the_callback(void)
@@ -226,7 +226,7 @@ static void checksums_and_lengths_are_checked(void)
     begin_database(&db);
     put_node(&db, TEXT(LEAF));
     put_manifest(&db, ONE_FILE, 0, 0, LEAF_LENGTH - 1);
-    check_refused(&db, CKPT_ETRUNCATED, "a record of 34 bytes, there are 33");
+    check_refused(&db, CKPT_ETRUNCATED, "a record of 34 bytes, but there are 33");
     begin_database(&db);
     put_node(&db, TEXT(LEAF));
     put_manifest(&db, ONE_FILE, 0, 0, 4);
@@ -240,7 +240,7 @@ static void memory_of_nodes_is_limited(void)
     put_node(&db, TEXT(LEAF));
     put_manifest(&db, ONE_FILE, 0, 0, LEAF_LENGTH);
     db.max_decoded = 50;
-    check_refused(&db, CKPT_ELIMIT, "are left to be read");
+    check_refused(&db, CKPT_ELIMIT, "that may still be read");
 }
 
 static void the_numbered_manifest_must_exist(void)

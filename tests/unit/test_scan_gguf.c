@@ -79,8 +79,10 @@ static void malformed_headers_are_reported_with_offsets(void)
                        "version 1; ggml reads");
     CHECK_ONLY_FINDING(scan(TEXT("GGUF" U32("\x02") "1234")), "malformed", 8,
                        "the file ends inside its header");
-    CHECK_ONLY_FINDING(scan(TEXT(HEADER("\x09", "\0"))), "malformed", 8, "9 tensors and 0 pairs in 24 bytes");
-    CHECK_ONLY_FINDING(scan(TEXT(HEADER("\0", "\x09"))), "malformed", 8, "0 tensors and 9 pairs in 24 bytes");
+    CHECK_ONLY_FINDING(scan(TEXT(HEADER("\x09", "\0"))), "malformed", 8,
+                       "9 tensors and 0 pairs do not fit in 24 bytes");
+    CHECK_ONLY_FINDING(scan(TEXT(HEADER("\0", "\x09"))), "malformed", 8,
+                       "0 tensors and 9 pairs do not fit in 24 bytes");
     CHECK_ONLY_FINDING(scan(TEXT(HEADER("\0", "\x01") "1234")), "malformed", 24,
                        "the file ends inside a key");
     CHECK_ONLY_FINDING(scan(TEXT(HEADER("\0", "\x01") U64("\xff") "k")), "malformed", 32,
@@ -182,11 +184,11 @@ static void malformed_tensors_are_reported(void)
     CHECK_ONLY_FINDING(scan(TEXT(FILE_OF_TENSORS("\x01", VECTOR("t", U64("\x01"), "\xff", U64("\0"))))),
                        "malformed", 24, "type 255");
     CHECK_ONLY_FINDING(scan(TEXT(FILE_OF_TENSORS("\x01", VECTOR("t", U64("\x21"), Q4_0, U64("\0"))))),
-                       "malformed", 24, "rows of 33 elements in blocks of 32");
+                       "malformed", 24, "rows of 33 elements are not made of blocks of 32");
     CHECK_ONLY_FINDING(scan(TEXT(FILE_OF_TENSORS("\x01", VECTOR("t", U64("\x01"), F32, U64("\x20"))))),
-                       "malformed", 24, "a tensor at 32 of the data; those before it end at 0");
+                       "malformed", 24, "a tensor begins at 32 of the data; the previous ends at 0");
     CHECK_ONLY_FINDING(scan(TEXT(FILE_OF_TENSORS("\x01", VECTOR("t", U64("\x01"), F32, U64("\0"))))),
-                       "malformed", 64, "the tensors need 32 bytes, the file ends before");
+                       "malformed", 64, "the tensors need 32 bytes, but the file ends before");
     CHECK_ONLY_FINDING(
         scan(TEXT(FILE_OF_TENSORS(
             "\x01", VECTOR("t", U64("\x01"), F32, U64("\0"))) "\0\0\0\0\0\0\0"

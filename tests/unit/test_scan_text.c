@@ -106,7 +106,7 @@ static void too_much_json_is_reported(void)
     for (int i = 0; i < 3000; i++)
         buf_put_cstr(&b, "[");
     CHECK_ONLY_FINDING(scan(str_of((const char *)b.data, b.len)), "not-opened", 133,
-                       "JSON nested deeper than 128");
+                       "JSON is nested deeper than 128 levels");
     buf_free(&b);
     size_t n = ((size_t)64 << 20) + 1;
     char *large = malloc(n);

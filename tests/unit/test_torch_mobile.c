@@ -46,20 +46,20 @@ static void tensors_of_a_module_are_read(void)
 
 static void offsets_stay_in_the_file(void)
 {
-    check_changed_byte(0x1, 0xff, "an offset of 65340 that leaves the file");
+    check_changed_byte(0x1, 0xff, "an offset of 65340 to a place outside of the file");
     check_changed_byte(0x3c, 0xff, "a table whose vtable is outside of the file");
-    check_changed_byte(0x22, 0x08, "field 3 at 16 of a table of 8 bytes");
+    check_changed_byte(0x22, 0x08, "field 3 at 16 is not inside its table of 8 bytes");
     check_changed_byte(0x50, 0xff, "1634493184 elements of 4 bytes; the file ends at 2656");
-    check_changed_byte(0x3c, 0x3c, "a table and a vtable of");
+    check_changed_byte(0x3c, 0x3c, "bytes, a vtable of");
 }
 
 static void values_are_in_their_lists(void)
 {
     check_changed_byte(0x4c, 0, "the module has no state");
-    check_changed_byte(0x4c, 9, "number 9 of a list of 9");
-    check_changed_byte(0x614, 8, "number 20 of a list of 2");
+    check_changed_byte(0x4c, 9, "element 9 of a vector that has 9");
+    check_changed_byte(0x614, 8, "element 20 of a vector that has 2");
     check_changed_byte(0x504, 8, "an object has 4 attributes, its class has 3");
-    check_changed_byte(0x532, 8, "number 112 of a list of 2");
+    check_changed_byte(0x532, 8, "element 112 of a vector that has 2");
 }
 
 static void tensors_fit_their_storages(void)

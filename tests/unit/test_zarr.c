@@ -225,7 +225,7 @@ static void malformed_blosc_is_refused(void)
     CU_ASSERT_EQUAL(decode_blosc(BLOSC("\0", "\1", "\1", "\1", "\x15", "x"), 3, out), CKPT_EUNSUPPORTED);
     CU_ASSERT_STRING_EQUAL(err.found, "blosclz");
     CU_ASSERT_EQUAL(decode_blosc(BLOSC("\x34", "\2", "\1", "\1", "\x15", "x"), 3, out), CKPT_EUNSUPPORTED);
-    CU_ASSERT_STRING_EQUAL(err.found, "bits shuffled");
+    CU_ASSERT_STRING_EQUAL(err.found, "shuffled bits");
 }
 
 /* read_index - reads the index of the shard of N bytes at P. */
