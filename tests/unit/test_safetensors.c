@@ -237,7 +237,7 @@ static void limits_are_enforced(void)
     CU_ASSERT_EQUAL(ckpt_open_memory(bytes, n, "x", &short_header, &f, &err), CKPT_ELIMIT);
 }
 
-static void opens_twenty_thousand_tensors_in_milliseconds(void)
+static void twenty_thousand_tensors_are_opened_in_milliseconds(void)
 {
     enum { N = 20000 };
     size_t cap = N * 128, n = 8;
@@ -353,7 +353,7 @@ static void official_files_are_reproduced_byte_for_byte(void)
     check_reproduced("vectors/safetensors/zero.st");
 }
 
-static void sorts_by_dtype_then_name_and_pads_the_header(void)
+static void tensors_are_sorted_by_dtype_and_name_and_the_header_is_padded(void)
 {
     ckpt_file *f = open_safetensors(
         quoted(" {'b':['BOOL',[1],[0,1]],'a':['BOOL',[1],[1,2]],'h':['F16',[1],[2,4]],'l':['I64',[1],[4,12]],"
@@ -657,7 +657,7 @@ static int stop_at_once(void *user, uint64_t done, uint64_t total)
     return done > 0;
 }
 
-static void writes_completely_or_not_at_all(void)
+static void a_file_is_written_completely_or_not_at_all(void)
 {
     ckpt_plan *plan = plan_of(open_corpus_file("torch/t215/eco/hf_bert/model.safetensors"));
     ckpt_write_result r = CKPT_INIT(ckpt_write_result);
@@ -694,9 +694,9 @@ void suite_safetensors(void)
     UNIT(a_scalar_has_an_empty_shape);
     UNIT(the_last_of_two_entries_with_one_name_is_read_with_a_notice);
     UNIT(limits_are_enforced);
-    UNIT(opens_twenty_thousand_tensors_in_milliseconds);
+    UNIT(twenty_thousand_tensors_are_opened_in_milliseconds);
     UNIT(official_files_are_reproduced_byte_for_byte);
-    UNIT(sorts_by_dtype_then_name_and_pads_the_header);
+    UNIT(tensors_are_sorted_by_dtype_and_name_and_the_header_is_padded);
     UNIT(format_is_added_after_the_other_metadata);
     UNIT(packed_types_keep_their_shape);
     UNIT(ties_are_dropped_copied_or_refused);
@@ -708,5 +708,5 @@ void suite_safetensors(void)
     UNIT(components_of_a_dropped_tensor_are_not_written);
     UNIT(values_that_are_not_tensors_are_listed_or_refused);
     UNIT(names_that_safetensors_cannot_hold_are_refused);
-    UNIT(writes_completely_or_not_at_all);
+    UNIT(a_file_is_written_completely_or_not_at_all);
 }

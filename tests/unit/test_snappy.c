@@ -24,7 +24,7 @@ static void check_decode(ckpt_str packed, const char *want)
 
 /* In each input, the first byte is the size of the output. Elements follow, each of which begins with a tag.
  * */
-static void decodes_each_element(void)
+static void each_kind_of_element_is_decoded(void)
 {
     check_decode(STR_LIT("\0"), "");
     check_decode(STR_LIT("\3\10abc"), "abc");
@@ -53,6 +53,6 @@ static void malformed_input_is_refused(void)
 
 void suite_snappy(void)
 {
-    UNIT(decodes_each_element);
+    UNIT(each_kind_of_element_is_decoded);
     UNIT(malformed_input_is_refused);
 }

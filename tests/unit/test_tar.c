@@ -52,7 +52,7 @@ static void put_archive(buf *b)
     tar_put(b, "base256", "", '0', "\x80\0\0\0", STR_LIT(""));
 }
 
-static void lists_ustar_gnu_and_pax_members(void)
+static void ustar_gnu_and_pax_members_are_listed(void)
 {
     static const char *const names[] = {"storages", "folder/name", "longer", "renam", "link", "base256"};
     static const uint64_t sizes[] = {5, 1, 2, 3, 0, 0};
@@ -207,7 +207,7 @@ static void names_longer_than_1_mib_are_refused(void)
 
 /* The size fields have blanks, no terminator or one digit. One checksum is a sum of signed chars, as some old
  * writers computed it. The member types are those of ustar, GNU and pax. */
-static void reads_headers_of_old_writers(void)
+static void headers_of_old_writers_are_read(void)
 {
     buf b;
     buf_init(&b, 1 << 20);
@@ -268,13 +268,13 @@ static void sparse_maps_are_skipped(void)
 
 void suite_tar(void)
 {
-    UNIT(lists_ustar_gnu_and_pax_members);
+    UNIT(ustar_gnu_and_pax_members_are_listed);
     UNIT(full_name_fields_are_read);
     UNIT(members_with_wrong_sizes_are_refused);
     UNIT(a_header_with_a_wrong_checksum_is_refused);
     UNIT(every_truncation_is_read_safely);
     UNIT(malformed_headers_are_refused_with_their_offset);
     UNIT(names_longer_than_1_mib_are_refused);
-    UNIT(reads_headers_of_old_writers);
+    UNIT(headers_of_old_writers_are_read);
     UNIT(sparse_maps_are_skipped);
 }

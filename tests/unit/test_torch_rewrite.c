@@ -450,7 +450,9 @@ static struct test_file make_legacy_floats(const char *text)
     return make_torch_legacy(text, "['0']", storage, sizeof storage);
 }
 
-#define VIEW_TENSOR(by, offset) "torch._utils._rebuild_tensor(" STORAGE_VIEW(by) "," offset ",(1,),(1,))"
+/* A tensor at OFFSET of a view, which begins at VIEW_OFFSET of the storage. */
+#define VIEW_TENSOR(view_offset, offset)                                                                     \
+    "torch._utils._rebuild_tensor(" STORAGE_VIEW(view_offset) "," offset ",(1,),(1,))"
 
 static void storage_views_become_offsets(void)
 {
@@ -471,8 +473,8 @@ static void storage_views_become_offsets(void)
     close_file(&rewritten);
 }
 
-/* The only reference to the storage is in an object of an unknown class. */
-static void storages_without_tensors_of_a_legacy_stream_are_written(void)
+/* In the file, only an object of an unknown class refers to the storage. */
+static void legacy_storages_that_no_tensor_uses_are_written(void)
 {
     struct test_file made = make_legacy_floats("{'g':my.Opaque(" FLOAT_TENSOR ")}"),
                      rewritten = rewrite_file(&made, unchanged, NULL);
@@ -579,7 +581,7 @@ static void safetensors_files_are_written_as_torch(void)
     close_file(&rewritten);
 }
 
-/* -------------------------------------------------------- archives within */
+/* ------------------------------------------------------ embedded archives */
 
 static void embedded_archives_are_cast_too(void)
 {
@@ -603,8 +605,8 @@ static void embedded_archives_are_cast_too(void)
 
 #define TWO_NAMES "{'m':#1={'v':" FLOAT_TENSOR ",'w':" FLOAT_TENSOR "},'s':#1}"
 
-/* If a dict has two names, an entry that is dropped by one of them is kept because of the other, and a notice
- * reports it. Names outside of the root do not count. */
+/* If a dict has two names and one of its entries is dropped by one name, the other name keeps the entry or
+ * loses it, too; a notice reports which. Names outside of the root do not count. */
 static void entries_of_a_dict_with_two_names_are_kept(void)
 {
     check_rewrite(TWO_NAMES, (struct rewrite){.root = "m", .drop = "w"}, "v dense float32[4]@0+0;", NULL);
@@ -636,7 +638,7 @@ void suite_torch_rewrite(void)
     UNIT(packed_values_need_a_dimension);
     UNIT(dropped_tensors_take_their_entries_with_them);
     UNIT(storage_views_become_offsets);
-    UNIT(storages_without_tensors_of_a_legacy_stream_are_written);
+    UNIT(legacy_storages_that_no_tensor_uses_are_written);
     UNIT(attributes_that_are_tensors_are_written);
     UNIT(storages_pickled_as_bytes_become_records);
     UNIT(safetensors_files_are_written_as_torch);

@@ -9,6 +9,7 @@ static const char data[16];
 /* ------------------------------------------------------------- torch >= 1.4 */
 
 #define NET_WITH(attributes) "new __torch__.Net()!{" attributes "}"
+/* The name of the class Netz begins with "Net", but it is another class. */
 #define NET_CODE                                                                                             \
     "class Netz(Module):\n  __parameters__ = [\"x\"]\nclass Net(Module):\n  __parameters__ = [\"w\","        \
     " ]\n"                                                                                                   \
@@ -43,6 +44,7 @@ static void check_state_dict(const char *text, const char *code, const char *wan
     close_file(&made);
 }
 
+/* If the class has no list of buffers, as before torch 1.6, each tensor that is no parameter is a buffer. */
 static void the_code_lists_parameters_and_buffers(void)
 {
     static const char net[] = NET_WITH("'w':" FLOAT_TENSOR ",'b':" FLOAT_TENSOR ",'c':" FLOAT_TENSOR
@@ -133,6 +135,7 @@ static void limits_are_enforced(void)
                                                                   "'c':" NET_WITH("")),
                 &(ckpt_limits){.struct_size = sizeof(ckpt_limits), .max_tensors = 2}, CKPT_ELIMIT,
                 "the model has more than 2 modules");
+    /* two tensors leave no room for modules */
     check_fails(NET_WITH("'w':" FLOAT_TENSOR ",'b':" FLOAT_TENSOR ",'c':" NET_WITH("")),
                 &(ckpt_limits){.struct_size = sizeof(ckpt_limits), .max_tensors = 2}, CKPT_ELIMIT,
                 "the model has more than 0 modules");

@@ -1,4 +1,4 @@
-/* The tar archives of torch 0.1: what their members must contain, and how malformed ones are refused. */
+/* The tar archives of torch 0.1: what their members must contain, and that malformed members are refused. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -8,7 +8,7 @@
 
 #define COMPLETE_STORAGE COUNT_1 STORAGE_7 FOUR_ELEMENTS DATA
 
-/* The members of the archive in which open_with() replaces one, and the limits with which it opens it. */
+/* open_with() replaces one of these members, and opens the archive with these limits. */
 static const ckpt_str *original_members = torch01_valid_members;
 static const ckpt_limits *limits = NULL;
 static buf archive;
@@ -43,7 +43,7 @@ static void a_valid_archive_is_read(void)
     ckpt_close(file);
 }
 
-/* The pickle has persistent ids of a storage without a tensor. The storages may have views. */
+/* The pickle has storage 7 twice, by the ids 7 and "7", and no tensor. Then, the storages have a view. */
 static void storages_and_views_are_listed(void)
 {
     ckpt_file *file;
@@ -248,8 +248,8 @@ static void faults_are_reported_once(void)
     } bad[] = {
         {STORAGES, CONSTANT(COMPLETE_STORAGE "\x80\x02](K\x09K\x06K\x01K\x02ta(K\x0aK\x09K\x01K\x01ta."), 1},
         {STORAGES, CONSTANT(COUNT_1 "\x80\x02K\x07."), 1},
-        {1, CONSTANT(COUNT_1 TENSOR("N", "K\x07") SHAPE_2X2 OFFSET_0), 1},
-        {1, CONSTANT(COUNT_1 TENSOR("K\x08", "K\x06") SHAPE_2X2 OFFSET_0), 1},
+        {TENSORS, CONSTANT(COUNT_1 TENSOR("N", "K\x07") SHAPE_2X2 OFFSET_0), 1},
+        {TENSORS, CONSTANT(COUNT_1 TENSOR("K\x08", "K\x06") SHAPE_2X2 OFFSET_0), 1},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         char path[] = "/tmp/ckpt-tar-XXXXXX";

@@ -189,7 +189,7 @@ static void a_pickle_that_would_inflate_too_far_is_refused(void)
 static void archives_that_torch_load_refuses_are_read(void)
 {
     static const struct {
-        const char *file, *objection; /* part of the reason why torch.load refuses FILE; NULL: it reads it */
+        const char *file, *objection; /* part of the reason why torch.load refuses FILE; NULL: it does not */
     } archives[] = {
         {"torch/exp/01_pyzip_stored.pt", NULL},
         {"torch/exp/02_no_version.pt", "no record \"version\""},
@@ -239,7 +239,7 @@ static ckpt_status write_plan(ckpt_plan *p, ckpt_error *err)
     return ckpt_plan_write(p, out_path, &o, &r, err);
 }
 
-/* rewrite_file - writes F, without the tensors DROP, and opens the output. */
+/* rewrite_file - writes F, without the tensors that match the glob DROP, and opens the output. */
 static ckpt_file *rewrite_file(ckpt_file *f, const char *drop)
 {
     ckpt_plan *p;
@@ -351,7 +351,7 @@ static void dropped_tensors_and_storages_are_left_out(void)
 }
 
 /* check_write_fails - checks that writing a corpus file fails with WANT. Unless DROP is NULL, the tensors
- * that match this glob are dropped before. */
+ * that match this glob are dropped first. */
 static void check_write_fails(const char *corpus_file, ckpt_status want, const char *drop)
 {
     ckpt_plan *p;

@@ -28,7 +28,7 @@ static ckpt_status trace(const char *bytes, size_t n, uint64_t *next)
     return st;
 }
 
-/* int() of Python accepts blanks around a number, a sign, and '_' between digits. */
+/* As int() of Python does, GET accepts blanks around a number, a sign, and '_' between digits. */
 static void memo_numbers_are_read_as_int_does(void)
 {
     static const struct {
@@ -114,10 +114,10 @@ static void lines_that_cross_a_window_are_read(void)
     }
 }
 
-/* ------------------------------------------------- stopped, or out of memory */
+/* -------------------------------------------------- stops and memory limits */
 
 #define OBJECT "cx\ny\n)R" /* what x.y() returns */
-/* Valid and malformed pickles. */
+/* Valid and malformed pickles, which together have most opcodes. */
 static const ckpt_str samples[] = {
 #define SAMPLE(bytes)                                                                                        \
     {                                                                                                        \
@@ -130,7 +130,8 @@ static const ckpt_str samples[] = {
     SAMPLE("Ppid\nQ."),
     SAMPLE("\x80\x02\x82\x01\x83\x01\0\x84\x01\0\0\0."),
     SAMPLE("\x80\x05\x97\x98."),
-    SAMPLE("\x80\x02Nq\0000K\1q\0."),   /* puts a memo entry twice */
+    SAMPLE("\x80\x02Nq\0"
+           "0K\1q\0."),                 /* puts a memo entry twice */
     SAMPLE(OBJECT "0(" OBJECT "1NNN."), /* drops values, and leaves some on the stack */
     SAMPLE("cx\ny\nNb" OBJECT "Nb" OBJECT "NbNbNbNb."),
     SAMPLE(OBJECT "(K\1e" OBJECT "K\1a" OBJECT "(K\1K\2u" OBJECT "(K\1\x90."),
@@ -163,19 +164,19 @@ static const ckpt_str samples[] = {
 };
 
 struct stop {
-    size_t steps;   /* that were traced */
-    size_t at_step; /* at which the callback stops; 0: never */
+    size_t nsteps;  /* the steps that were traced */
+    size_t at_step; /* the step at which the callback stops; 0: never */
 };
 
 static bool stop_at_step(void *user, const struct trace_step *s)
 {
-    struct stop *to = user;
+    struct stop *stop = user;
     (void)s;
-    return ++to->steps != to->at_step;
+    return ++stop->nsteps != stop->at_step;
 }
 
-/* trace_limited - traces BYTES until step STOP_AT (0: to the end) within MEMORY bytes (0: no limit).
- * BUFFER_FRAMES: as a loader that reads whole frames. */
+/* trace_limited - traces BYTES until step STOP_AT (0: to the end) within MEMORY bytes (0: no limit). If
+ * BUFFER_FRAMES, it does what a loader that reads whole frames does. */
 static ckpt_status trace_limited(const ckpt_str *bytes, bool buffer_frames, size_t stop_at, uint64_t memory,
                                  struct stop *stop)
 {
@@ -201,9 +202,10 @@ static void the_caller_can_stop_at_any_step(void)
     for (size_t i = 0; i < sizeof samples / sizeof *samples; i++)
         for (int buffered = 0; buffered < 2; buffered++) {
             (void)trace_limited(&samples[i], buffered, 0, 0, &full_trace);
-            for (size_t at = 1; at <= full_trace.steps; at++) {
-                CU_ASSERT_EQUAL(trace_limited(&samples[i], buffered, at, 0, &stopped_trace), CKPT_ECANCELLED);
-                CU_ASSERT_EQUAL(stopped_trace.steps, at);
+            for (size_t step = 1; step <= full_trace.nsteps; step++) {
+                CU_ASSERT_EQUAL(trace_limited(&samples[i], buffered, step, 0, &stopped_trace),
+                                CKPT_ECANCELLED);
+                CU_ASSERT_EQUAL(stopped_trace.nsteps, step);
             }
         }
 }
@@ -212,19 +214,19 @@ static void the_caller_can_stop_at_any_step(void)
 static void memory_is_limited(void)
 {
     struct stop stop;
-    size_t refused = 0; /* by the limit */
+    size_t nrefused = 0; /* traces that the limit ended */
     for (size_t i = 0; i < sizeof samples / sizeof *samples; i++) {
         ckpt_status unlimited = trace_limited(&samples[i], false, 0, 0, &stop);
         for (uint64_t memory = 1; memory < 12000; memory += memory < 1000 ? 16 : 64) {
             ckpt_status st = trace_limited(&samples[i], false, 0, memory, &stop);
             CU_ASSERT(st == unlimited || st == CKPT_ELIMIT);
-            refused += st == CKPT_ELIMIT;
+            nrefused += st == CKPT_ELIMIT;
         }
     }
-    CU_ASSERT(refused > 100);
+    CU_ASSERT(nrefused > 100);
 }
 
-/* Nodes of values that left the stack are used again. */
+/* The opcodes in each loop push values and pop them again, so the tracer can use the same nodes each time. */
 static void values_that_left_the_stack_take_no_memory(void)
 {
     static const char *const loops[] = {
@@ -251,7 +253,7 @@ static void the_number_of_opcodes_is_limited(void)
     source *src = source_mem("N0N0N.", 6, 0);
     struct trace_options o = {.step = accept_step, .opcodes_left = &opcodes_left};
     CU_ASSERT_EQUAL(pickle_trace(src, 0, 6, &o, &end, &err), CKPT_ELIMIT);
-    CU_ASSERT(opcodes_left == 0 && end.next_offset == 5);
+    CU_ASSERT(opcodes_left == 0 && end.next_offset == 5); /* the offset of the sixth opcode */
     opcodes_left = 9;
     CU_ASSERT_EQUAL(pickle_trace(src, 0, 6, &o, &end, &err), CKPT_OK);
     CU_ASSERT_EQUAL(opcodes_left, 3);
@@ -272,7 +274,8 @@ static void values_that_cross_the_first_window_are_read(void)
         buf_put(&b, "C\x12PK\3\4nnnnnnnnnnnnnn", 20);
         buf_put_cstr(&b, "cposix\nsystem\n.");
         CU_ASSERT_EQUAL(trace_limited(&(ckpt_str){(const char *)b.data, b.len}, false, 0, 0, &stop), CKPT_OK);
-        CU_ASSERT_EQUAL(stop.steps, 4); /* payload, import, stored, left */
+        /* a payload, an import, a stored global, and values left on the stack */
+        CU_ASSERT_EQUAL(stop.nsteps, 4);
         buf_free(&b);
     }
 }

@@ -5,10 +5,10 @@
 #include "sample_7z.h"
 #include "unit.h"
 
-/* The members that record_member() records, and what it returns. */
+/* The members that record_member() records. */
 struct reported_members {
-    char text[256]; /* each member as "name=bytes;" */
-    ckpt_status callback_status;
+    char text[256];              /* each member as "name=bytes;" */
+    ckpt_status callback_status; /* the status that record_member() returns */
 };
 
 static ckpt_status record_member(void *user, ckpt_str name, source *bytes, ckpt_error *err)
@@ -41,7 +41,7 @@ static void every_member_is_reported(void)
     if (!unpack_archive_available())
         return;
     CU_ASSERT_EQUAL(unpack(sample_7z, SAMPLE_7Z_SIZE, 100, &t, &err), CKPT_OK);
-    CU_ASSERT_STRING_EQUAL(t.text, "folder/a=the first;b=the second;"); /* without folders */
+    CU_ASSERT_STRING_EQUAL(t.text, "folder/a=the first;b=the second;"); /* folders are not reported */
 }
 
 static void the_callback_can_cancel(void)
@@ -68,7 +68,7 @@ static void damaged_archives_are_read_or_refused(void)
         return;
     for (size_t i = 0; i < SAMPLE_7Z_SIZE; i++)
         for (int change = 0; change < 3;
-             change++) { /* 0: truncated before byte I; else bits of it are changed */
+             change++) { /* 0: the archive is truncated before byte I; else bits of byte I are changed */
             struct reported_members t = {{0}, CKPT_OK};
             memcpy(damaged, sample_7z, SAMPLE_7Z_SIZE);
             damaged[i] ^= change == 1 ? 0x80 : 0xff;

@@ -55,11 +55,11 @@ static void malformed_sequences_are_refused(void)
 
 static void truncated_characters_are_refused(void)
 {
-    static const char *const whole[] = {"\xc3\xa4", "\xe2\x82\xac", "\xf0\x9f\x98\x80"};
+    static const char *const characters[] = {"\xc3\xa4", "\xe2\x82\xac", "\xf0\x9f\x98\x80"};
     for (size_t i = 0; i < 3; i++) {
         for (size_t n = 1; n < i + 2; n++) {
             size_t used;
-            CU_ASSERT_EQUAL(decode(whole[i], n, false, &used), UTF8_BAD);
+            CU_ASSERT_EQUAL(decode(characters[i], n, false, &used), UTF8_BAD);
             CU_ASSERT_EQUAL(used, 1);
         }
     }
@@ -73,7 +73,7 @@ static void text_is_checked_and_counted(void)
     CU_ASSERT(utf8_check(STR_LIT("0123456789abcde\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80"
                                  "0123456789"),
                          false, &n));
-    CU_ASSERT_EQUAL(n, 28);
+    CU_ASSERT_EQUAL(n, 15 + 3 + 10);
     CU_ASSERT(utf8_check(str_of(NULL, 0), false, NULL));
     for (size_t at = 0; at < 20; at++) { /* one bad byte at every offset of the fast path */
         char text[20];

@@ -1,5 +1,5 @@
-/* The value graph: all Python objects that real files contain, built as pickle builds them, and malformed
- * ones. */
+/* The value graph: all kinds of Python objects in real files, built as pickle builds them, and malformed
+ * objects. */
 #include <math.h>
 
 #include "core/numpy.h"
@@ -39,11 +39,11 @@ static ckpt_value *new_bytes(ckpt_value_type type, ckpt_str s)
     return v;
 }
 
-#define COUNT(...)        (sizeof((ckpt_value *[]){__VA_ARGS__}) / sizeof(ckpt_value *))
-#define TUPLE(...)        value_tuple(test_arena, COUNT(__VA_ARGS__), (ckpt_value *[]){__VA_ARGS__})
-#define LIST(...)         new_seq(CKPT_V_LIST, COUNT(__VA_ARGS__), (ckpt_value *[]){__VA_ARGS__})
-#define EMPTY_TUPLE       value_tuple(test_arena, 0, NULL)
-/* calls of the global NAME of MODULE: REDUCE with arguments, NEWOBJ without */
+#define COUNT(...)  (sizeof((ckpt_value *[]){__VA_ARGS__}) / sizeof(ckpt_value *))
+#define TUPLE(...)  value_tuple(test_arena, COUNT(__VA_ARGS__), (ckpt_value *[]){__VA_ARGS__})
+#define LIST(...)   new_seq(CKPT_V_LIST, COUNT(__VA_ARGS__), (ckpt_value *[]){__VA_ARGS__})
+#define EMPTY_TUPLE value_tuple(test_arena, 0, NULL)
+/* Calls of the global NAME of MODULE: REDUCE with arguments, NEWOBJ without arguments. */
 #define REDUCE(module, name, ...)                                                                            \
     value_call(test_arena, CALL_REDUCE, new_global(module, name), TUPLE(__VA_ARGS__), 0)
 #define NEWOBJ(module, name) value_call(test_arena, CALL_NEWOBJ, new_global(module, name), EMPTY_TUPLE, 0)
@@ -172,14 +172,14 @@ static void big_integers_are_exact(void)
                "18446744073709551615");
     bytes[250] = 1; /* 2^2000 */
     const char *big = text_of(new_bytes(CKPT_V_BIGINT, str_of((char *)bytes, 251)), 1);
-    CU_ASSERT_EQUAL(strlen(big), 603);
+    CU_ASSERT_EQUAL(strlen(big), 603); /* its first 60 and last 12 digits follow */
     CU_ASSERT_NSTRING_EQUAL(big, "114813069527425452423283320117768198402231770208869520047764", 60);
     CU_ASSERT_STRING_EQUAL(big + 603 - 12, "851149029376");
     memset(bytes, 0, sizeof bytes);
     bytes[REPR_BIG_MAX_BYTES - 1] = 0x80; /* the smallest int of this length */
     big = text_of(new_bytes(CKPT_V_BIGINT, str_of((char *)bytes, REPR_BIG_MAX_BYTES)), 1);
     CU_ASSERT_EQUAL(big[0], '-');
-    CU_ASSERT_EQUAL(strlen(big), 1 + 1233);
+    CU_ASSERT_EQUAL(strlen(big), 1 + 1233); /* 2^4095 has 1233 digits */
     CHECK_TEXT(new_bytes(CKPT_V_BIGINT, str_of((char *)bytes, sizeof bytes)), "<int, 513 bytes>");
 }
 
@@ -278,7 +278,7 @@ static void objects_have_attributes(void)
 
     ckpt_value *twice = with_state(with_state(NEWOBJ("m", "T"), new_dict("x", new_int(1))),
                                    new_dict("y", new_int(2)));
-    check_mapping(twice, 1, "y");
+    check_mapping(twice, 1, "y"); /* the second state is read */
     CU_ASSERT_EQUAL(value_extra_of(twice)->nstates, 2);
 
     ckpt_value *odd = with_state(NEWOBJ("m", "T"), TUPLE(new_int(1), new_int(2)));
@@ -439,6 +439,7 @@ static void long_values_are_abbreviated(void)
     CU_ASSERT_STRING_EQUAL(text_of(d, 9), "{'a': 1, 'b': [2, 3], 'c': 4}");
     CU_ASSERT_STRING_EQUAL(text_of(d, SIZE_MAX), "{'a': 1, 'b': [2, 3], 'c': 4}");
     char long_text[1200], out[16];
+    /* text is truncated after 1000 bytes, but a character of 3 bytes at that limit is not split */
     for (int shift = 0; shift < 3; shift++) {
         memset(long_text, 'x', sizeof long_text);
         memcpy(long_text + 998 + shift, "\xe2\x82\xac", 3);
@@ -528,7 +529,7 @@ static void getters_accept_every_type(void)
     }
 }
 
-static void reads_constructed_values(void)
+static void constructed_values_are_read(void)
 {
     ckpt_value *v = REDUCE("m", "f", new_int(4), new_text("x"));
     CU_ASSERT(value_calls(v, "m", "f", 2));
@@ -541,7 +542,7 @@ static void reads_constructed_values(void)
     ckpt_value *d = new_dict("k", new_int(1));
     CU_ASSERT(value_put(test_arena, d, new_bytes(CKPT_V_STR8, STR_LIT("k")), new_int(2)));
     CU_ASSERT(value_put(test_arena, d, new_bytes(CKPT_V_BYTES, STR_LIT("k")), new_int(3)));
-    CU_ASSERT_EQUAL(ckpt_value_int(value_get(d, "k")), 2); /* of equal keys, the last one counts */
+    CU_ASSERT_EQUAL(ckpt_value_int(value_get(d, "k")), 2); /* the last of the keys that are text is found */
     CU_ASSERT_EQUAL(value_count(d), 3);
     ckpt_value *od = value_ordered_dict(test_arena);
     CU_ASSERT(value_append(test_arena, od, new_int(1)));
@@ -558,7 +559,7 @@ static void reads_constructed_values(void)
     CU_ASSERT(!value_is_global(value_global(test_arena, STR_LIT("a\0x"), STR_LIT("b"), 0), "a", "b"));
 }
 
-/* Each constructor fails if its allocation number N fails. */
+/* The allocation number N fails, counted from the beginning of a constructor. */
 static void failing_allocations_are_reported(void)
 {
     ckpt_value *item = new_int(1), *tuple = TUPLE(item);
@@ -566,13 +567,13 @@ static void failing_allocations_are_reported(void)
         ckpt_value *v;
         arena_fail_at(test_arena, n);
         v = value_global(test_arena, STR_LIT("m"), STR_LIT("n"), 0);
-        CU_ASSERT_EQUAL(v == NULL, n <= 2); /* it allocates twice */
+        CU_ASSERT_EQUAL(v == NULL, n <= 2); /* value_global allocates twice */
         arena_fail_at(test_arena, n);
         v = value_call(test_arena, CALL_REDUCE, item, tuple, 0);
-        CU_ASSERT_EQUAL(v == NULL, n <= 1); /* it allocates once */
+        CU_ASSERT_EQUAL(v == NULL, n <= 1); /* value_call allocates once */
         arena_fail_at(test_arena, n);
         v = value_tuple(test_arena, 1, &item);
-        CU_ASSERT_EQUAL(v == NULL, n <= 2); /* it allocates twice */
+        CU_ASSERT_EQUAL(v == NULL, n <= 2); /* value_tuple allocates twice */
         arena_fail_at(test_arena, n);
         CU_ASSERT_PTR_NULL(value_ordered_dict(test_arena));
         arena_fail_at(test_arena, 0);
@@ -602,7 +603,7 @@ static void failing_allocations_are_reported(void)
     X(long_values_are_abbreviated)                                                                           \
     X(cycles_end)                                                                                            \
     X(depth_and_sharing_are_bounded)                                                                         \
-    X(getters_accept_every_type) X(reads_constructed_values) X(failing_allocations_are_reported)
+    X(getters_accept_every_type) X(constructed_values_are_read) X(failing_allocations_are_reported)
 
 /* IN_ARENA - defines test_TEST, which runs TEST with a new arena in the variable test_arena. */
 #define IN_ARENA(test)                                                                                       \

@@ -38,10 +38,10 @@ static struct finite count_one_by_one(ckpt_dtype dt, const unsigned char *p, siz
  * count_one_by_one() does. */
 static void check_counts(ckpt_dtype dt, const unsigned char *p, size_t bytes)
 {
-    size_t width = ckpt_dtype_bits(dt) / 8, cut = bytes / width / 3 * width;
+    size_t width = ckpt_dtype_bits(dt) / 8, first_piece = bytes / width / 3 * width;
     struct finite want = count_one_by_one(dt, p, bytes / width), got = {0};
-    finite_add(&got, dt, p, cut);
-    finite_add(&got, dt, p + cut, bytes - cut);
+    finite_add(&got, dt, p, first_piece);
+    finite_add(&got, dt, p + first_piece, bytes - first_piece);
     CU_ASSERT_EQUAL(got.seen, want.seen);
     CU_ASSERT_EQUAL(got.nan, want.nan);
     CU_ASSERT_EQUAL(got.inf, want.inf);
@@ -54,14 +54,14 @@ static void nan_and_inf_are_counted(void)
     uint32_t x = 1;
     for (size_t k = 0; k < sizeof floats / sizeof *floats; k++) {
         CU_ASSERT(finite_applies_to(floats[k]));
-        for (size_t i = 0; i < sizeof b; i++) { /* makes exponents of all ones frequent */
+        for (size_t i = 0; i < sizeof b; i++) { /* random bytes, of which many are exponents of all ones */
             x = x * 1664525 + 1013904223;
             b[i] = x >> 30 ? (unsigned char)(x >> 16) : (unsigned char)(0x7f | x >> 8);
         }
         for (size_t n = 0; n < 4096; n = n * 3 / 2 + 16)
             check_counts(floats[k], b + n, n);
         check_counts(floats[k], b, sizeof b);
-        memset(b, 0x3b, sizeof b);
+        memset(b, 0x3b, sizeof b); /* only finite numbers */
         check_counts(floats[k], b, sizeof b);
     }
     for (size_t i = 0; i < 65536; i++) { /* every value of the 16-bit types */
@@ -176,8 +176,8 @@ static void truncated_files_are_found(void)
     for (size_t k = 0; k < sizeof files / sizeof *files; k++) {
         size_t n;
         unsigned char *b = read_corpus_file(files[k], &n);
-        for (size_t cut = 1; cut < n; cut += 1 + n / 512) {
-            write_file(b, cut);
+        for (size_t length = 1; length < n; length += 1 + n / 512) {
+            write_file(b, length);
             CU_ASSERT(verify(NULL, &found, &r) != CKPT_OK || r.findings > 0);
         }
         free(b);

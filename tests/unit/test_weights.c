@@ -1,5 +1,5 @@
-/* Finding the weights of a file and averaged copies of them: in files of real training programs, and in
- * structures that such programs write. */
+/* The weights of a file and averaged copies of them are found: in files of real training programs, and in
+ * structures that such programs write. The pickles are in the notation of put_pickle in pickled.h. */
 #include <stdio.h>
 #include <stdlib.h>
 

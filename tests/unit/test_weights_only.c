@@ -19,7 +19,7 @@ static const char *find_violation(const void *pickle, size_t size)
     ckpt_str why;
     ckpt_file *f = NULL;
     source *src = source_mem(pickle, size, 0);
-    CU_ASSERT_EQUAL(file_new("hand.pt", src, NULL, &f, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(file_new("made.pt", src, NULL, &f, NULL), CKPT_OK);
     f->for_torch_load = true;
     struct pickle_facts *facts = file_add_pickle(f, str_of("", 0));
     CU_ASSERT_EQUAL(pickle_read(f->a, src, 0, size, facts, &f->root, &next, NULL), CKPT_OK);
@@ -122,7 +122,7 @@ struct score {
     unsigned missed;        /* files for which we have no result */
 };
 
-/* is_about_pickle - returns whether torch accepted the file or refused its pickle; if not, it refused the
+/* is_about_pickle - returns whether torch accepted the file or refused its pickle; if not, torch refused the
  * archive. */
 static int is_about_pickle(const char *result)
 {

@@ -9,7 +9,7 @@
 
 #define FILE_SIZE  3000000u /* bytes of the file */
 #define PIECE_SIZE 4000u    /* bytes of a read */
-#define PIECES     700u     /* reads that the orders below have */
+#define PIECES     700u     /* the number of pieces that each order below reads */
 
 /* A source that counts the reads of its file. */
 struct counting_source {
@@ -137,7 +137,7 @@ static void reads_beyond_the_source_fail(void)
     close(c.fd);
 }
 
-/* Each thousandth byte of a file is the number of the file. */
+/* In each file, every thousandth byte, from byte 0 on, is the number of the file. */
 static void several_files_are_read_through_one_window(void)
 {
     struct counting_source c[3];

@@ -153,7 +153,7 @@ static void a_failure_leaves_the_file_unchanged(void)
     CU_ASSERT_EQUAL(ckpt_plan_write_fd(p, full, &o, NULL, &err), CKPT_EIO);
     CU_ASSERT(strstr(err.file, "descriptor ") == err.file && err.sys_errno != 0);
     CU_ASSERT_EQUAL(ckpt_plan_write_fd(p, read_only, &o, NULL, &err), CKPT_EUSAGE);
-    close(read_only); /* now it is the number of no open descriptor */
+    close(read_only); /* now the number is that of no open descriptor */
     CU_ASSERT_EQUAL(ckpt_plan_write_fd(p, read_only, &o, NULL, &err), CKPT_EUSAGE);
     close(fd);
     close(full);

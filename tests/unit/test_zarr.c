@@ -7,7 +7,7 @@
 #include "codec/zarr.h"
 #include "unit.h"
 
-/* Metadata of version 2 and 3, and codecs of version 3. */
+/* Metadata of the versions 2 and 3 of Zarr, and codecs of version 3. */
 #define METADATA_V2(shape, chunks, dtype, more)                                                              \
     "{\"zarr_format\":2,\"shape\":" shape ",\"chunks\":" chunks ",\"dtype\":\"" dtype                        \
     "\",\"order\":\"C\",\"filters\":null," more "}"
@@ -61,8 +61,8 @@ static void metadata_of_version_2_are_read(void)
     CU_ASSERT_EQUAL(array.dtype, CKPT_DT_F32);
     CU_ASSERT_TRUE(array.encoding.big_endian && array.has_fill);
     CU_ASSERT_EQUAL(memcmp(array.fill, "\x3f\xc0\0\0", 4), 0);
-    CU_ASSERT_EQUAL(array.encoding.decoded_bytes, 64);
-    CU_ASSERT_EQUAL(array.nbytes, 120);
+    CU_ASSERT_EQUAL(array.encoding.decoded_bytes, 4 * 4 * 4);
+    CU_ASSERT_EQUAL(array.nbytes, 5 * 6 * 4);
     zarr_get_strides(&array, stride);
     CU_ASSERT_EQUAL(stride[0], 4);
     CU_ASSERT_TRUE(is_chunk("0.0", 0, 0));
@@ -92,8 +92,8 @@ static void metadata_of_version_3_are_read(void)
     CU_ASSERT_FALSE(is_chunk("1/1", 2, 4));
     CU_ASSERT_EQUAL(parse(METADATA_V3(SHARDING_CODEC(INDEX_CODECS))), CKPT_OK);
     CU_ASSERT_TRUE(array.is_sharded && array.index_has_crc);
-    CU_ASSERT_EQUAL(array.chunks_in_shard, 2);
-    CU_ASSERT_EQUAL(array.encoding.decoded_bytes, 8);
+    CU_ASSERT_EQUAL(array.chunks_in_shard, 2); /* of 2 x 2 elements, in a shard of 2 x 4 */
+    CU_ASSERT_EQUAL(array.encoding.decoded_bytes, 2 * 2 * 2);
 }
 
 static void malformed_metadata_are_refused(void)
@@ -169,9 +169,10 @@ static ckpt_status decode_blosc(ckpt_str bytes, uint64_t max_bytes, char out[64]
 #define BLOSC(flags, element, size, block, compressed, blocks)                                               \
     TEXT("\2\1" flags element size "\0\0\0" block "\0\0\0" compressed "\0\0\0\x14\0\0\0" blocks)
 
-static void decodes_blosc(void)
+static void blosc_is_decoded(void)
 {
     char out[64];
+    /* flags 2: not compressed */
     CU_ASSERT_EQUAL(decode_blosc(TEXT("\2\1\2\1\3\0\0\0\3\0\0\0\x13\0\0\0xyz"), 3, out), CKPT_OK);
     CU_ASSERT_STRING_EQUAL(out, "xyz");
     /* LZ4: "ab" and 8 bytes copied from 2 bytes back. The other buffers have shuffled elements of 2 bytes. */
@@ -244,7 +245,7 @@ static void the_index_of_a_shard_is_read(void)
     unsigned char shard[SHARD_SIZE + 4] = "01234567", *index = shard + 8;
     struct zarr_stored_chunk *chunks;
     memset(index, 0, 16);
-    index[8] = 8;
+    index[8] = 8;                 /* the first chunk has 8 bytes at offset 0 */
     memset(index + 16, 0xff, 16); /* the second chunk is not stored */
     uint32_t crc = tablecrc_of(index, 32);
     for (int i = 0; i < 4; i++)
@@ -259,7 +260,7 @@ static void the_index_of_a_shard_is_read(void)
         parse(METADATA_V3(SHARDING_CODEC("\"index_location\":\"start\",\"index_codecs\":[\"bytes\"]"))),
         CKPT_OK);
     CU_ASSERT_EQUAL(read_index(index, INDEX_SIZE, &chunks), CKPT_OK);
-    index[8] = 40; /* the first chunk, longer than the shard */
+    index[8] = 40; /* the first chunk has more bytes than the shard */
     CU_ASSERT_EQUAL(read_index(index, INDEX_SIZE, &chunks), CKPT_ETRUNCATED);
     arena_free(metadata_arena);
     metadata_arena = NULL;
@@ -271,7 +272,7 @@ void suite_zarr(void)
     UNIT(metadata_of_version_3_are_read);
     UNIT(malformed_metadata_are_refused);
     UNIT(checksums_of_chunks_are_checked);
-    UNIT(decodes_blosc);
+    UNIT(blosc_is_decoded);
     UNIT(malformed_blosc_is_refused);
     UNIT(the_index_of_a_shard_is_read);
 }

@@ -11,7 +11,7 @@
 /* ------------------------------------------------------------- test archives */
 
 #define LOCAL_USIZE   22 /* offset of the uncompressed size in a local header */
-#define CENTRAL_USIZE 24 /* and in a central header */
+#define CENTRAL_USIZE 24 /* offset of the uncompressed size in a central header */
 
 /* An archive that is being written. */
 struct archive {
@@ -168,13 +168,13 @@ static void check_refused(const struct member *second, ckpt_status want, const c
 
 /* ---------------------------------------------------------------------- tests */
 
-static void reads_a_consistent_archive(void)
+static void a_consistent_archive_is_read(void)
 {
     ckpt_error err = {0};
     CU_ASSERT_EQUAL(open_with_member(&(struct member){.name = "a/second"}, 0, 0, &err), CKPT_OK);
 }
 
-static void refuses_inconsistent_headers(void)
+static void inconsistent_headers_are_refused(void)
 {
     check_refused(&(struct member){.name = "a/s", .local_name = "a/t"}, CKPT_EFORMAT,
                   "local header calls it");
@@ -198,7 +198,7 @@ static void refuses_inconsistent_headers(void)
                   "is it encrypted?");
 }
 
-static void refuses_unsupported_and_damaged_members(void)
+static void unsupported_and_damaged_members_are_refused(void)
 {
     check_refused(&(struct member){.name = "a/s", .flags = ZIP_FLAG_ENCRYPTED}, CKPT_EUNSUPPORTED,
                   "encrypted");
@@ -208,7 +208,7 @@ static void refuses_unsupported_and_damaged_members(void)
     check_refused(&(struct member){.name = "a/s", .no_crc = true}, CKPT_ECHECKSUM, "CRC-32");
 }
 
-static void refuses_wrong_counts_and_sizes_of_the_directory(void)
+static void wrong_counts_and_sizes_of_the_directory_are_refused(void)
 {
     ckpt_error err = {0};
     CU_ASSERT_EQUAL(open_with_member(&(struct member){.name = "a/s"}, 1, 0, &err), CKPT_EFORMAT);
@@ -218,7 +218,7 @@ static void refuses_wrong_counts_and_sizes_of_the_directory(void)
                     CKPT_EFORMAT);
 }
 
-static void refuses_more_entries_than_counted(void)
+static void more_entries_than_counted_are_refused(void)
 {
     struct archive archive;
     archive_init(&archive);
@@ -227,13 +227,14 @@ static void refuses_more_entries_than_counted(void)
     finish_archive(&archive, -1, 0);
     struct opened_archive o = open_archive(&archive);
     CU_ASSERT_EQUAL(o.status, CKPT_EFORMAT);
+    /* 49 bytes: a central header of 46 and the name "a/y" */
     CU_ASSERT_PTR_NOT_NULL(
         strstr(o.err.what, "49 more bytes follow the entries that the end record counts, 1"));
     close_opened(&o);
     archive_free(&archive);
 }
 
-/* The offset of the second entry is that of the first: it is decreased by the size of the first member. */
+/* The second entry has the offset of the first: add_offset is the negative size of the first member. */
 static void two_entries_for_one_payload_overlap(void)
 {
     struct archive archive;
@@ -293,7 +294,7 @@ static void an_archive_between_other_bytes_is_found(void)
     CU_ASSERT_EQUAL(o.zip->archive_end, 8 + archive.bytes.len);
     CU_ASSERT_EQUAL(load_all(&o), CKPT_OK);
     close_opened(&o);
-    /* Now the file begins with a local header, so it is an archive that was truncated. */
+    /* Now the file begins with the signature of a local header, so it is taken for a truncated archive. */
     memcpy(b.data, "PK\3\4", 4);
     o = open_bytes(b.data, b.len);
     CU_ASSERT_EQUAL(o.status, CKPT_ETRUNCATED);
@@ -303,7 +304,7 @@ static void an_archive_between_other_bytes_is_found(void)
 }
 
 /* The end record has the offset of one central directory and the size of another. */
-static void refuses_two_directories(void)
+static void two_directories_are_refused(void)
 {
     struct archive archive;
     archive_init(&archive);
@@ -319,7 +320,7 @@ static void refuses_two_directories(void)
     archive_free(&archive);
 }
 
-static void every_cut_and_changed_bit_is_read_safely(void)
+static void every_truncation_and_changed_bit_is_read_safely(void)
 {
     struct archive archive;
     archive_init(&archive);
@@ -353,7 +354,7 @@ static unsigned char *read_file(const char *path, size_t *size)
     return bytes;
 }
 
-static void reads_torch_archives(void)
+static void archives_of_torch_are_read(void)
 {
     static const char *const files[] = {"01_pyzip_stored",  "04_deflate_pkl",        "06_deflate_all",
                                         "28_trailing_junk", "32_infozip_r",          "40_miniz_full",
@@ -434,7 +435,7 @@ static void check_wrong_size(int by, const char *words)
     free(bytes);
 }
 
-static void refuses_a_wrong_uncompressed_size(void)
+static void a_wrong_uncompressed_size_is_refused(void)
 {
     check_wrong_size(-1, "more than the central directory records");
     check_wrong_size(1, "end too early");
@@ -442,18 +443,18 @@ static void refuses_a_wrong_uncompressed_size(void)
 
 void suite_zip(void)
 {
-    UNIT(reads_a_consistent_archive);
-    UNIT(refuses_inconsistent_headers);
-    UNIT(refuses_unsupported_and_damaged_members);
-    UNIT(refuses_wrong_counts_and_sizes_of_the_directory);
-    UNIT(refuses_more_entries_than_counted);
+    UNIT(a_consistent_archive_is_read);
+    UNIT(inconsistent_headers_are_refused);
+    UNIT(unsupported_and_damaged_members_are_refused);
+    UNIT(wrong_counts_and_sizes_of_the_directory_are_refused);
+    UNIT(more_entries_than_counted_are_refused);
     UNIT(two_entries_for_one_payload_overlap);
     UNIT(names_are_found_and_duplicates_flagged);
     UNIT(an_archive_between_other_bytes_is_found);
-    UNIT(refuses_two_directories);
-    UNIT(every_cut_and_changed_bit_is_read_safely);
-    UNIT(reads_torch_archives);
+    UNIT(two_directories_are_refused);
+    UNIT(every_truncation_and_changed_bit_is_read_safely);
+    UNIT(archives_of_torch_are_read);
     UNIT(payloads_are_located_on_request);
     UNIT(deflated_bytes_are_read_in_any_order);
-    UNIT(refuses_a_wrong_uncompressed_size);
+    UNIT(a_wrong_uncompressed_size_is_refused);
 }

@@ -9,12 +9,12 @@
 
 /* Changes to an archive of the members "a" (AAAA) and "b" (BBBB). A field that is 0 changes nothing. */
 struct archive_changes {
-    const char *name, *second_name;      /* instead of a and b */
+    const char *name, *second_name;      /* the names of the members, instead of a and b */
     ckpt_str local_extra, central_extra; /* extra fields of the first member */
-    const char *comment;                 /* of the first entry */
-    ckpt_str end_comment;                /* of the archive */
+    const char *comment;                 /* the comment of the first entry */
+    ckpt_str end_comment;                /* the comment of the archive */
     const char *before_archive, *between_members, *before_directory, *after_archive; /* bytes to insert */
-    const char *descriptor;   /* of the first member, whose flags then have bit 3; "": a correct one */
+    const char *descriptor;   /* the data descriptor of the first member; "": a correct one; NULL: none */
     bool descriptor64;        /* the correct descriptor has sizes of 8 bytes */
     bool descriptor_unsigned; /* the correct descriptor has no signature */
     unsigned at, width;       /* WIDTH bytes at offset AT of the archive become VALUE */
@@ -231,6 +231,8 @@ static void differences_of_local_and_central_headers_are_reported(void)
     CHECK_FLAWS(cases);
 }
 
+/* Byte 70 is CENTRAL_A, 117 CENTRAL_B, 164 END and 186 ARCHIVE_SIZE. A line that begins with ": " is about
+ * the archive, not a member. */
 static void unusual_entries_are_reported(void)
 {
     static const struct flaw_case cases[] = {
@@ -299,6 +301,8 @@ static void unsafe_names_are_reported(void)
     CHECK_FLAWS(cases);
 }
 
+/* An extra field has an id, a length and bytes. The id 0x7075 is that of a name in UTF-8, and 1 that of
+ * zip64. */
 static void malformed_extra_fields_are_reported(void)
 {
     static const struct flaw_case cases[] = {
@@ -319,7 +323,7 @@ static void malformed_extra_fields_are_reported(void)
 }
 
 /* Each number that is 0xffffffff in the entry is read from the zip64 field. */
-static void reads_zip64_fields(void)
+static void zip64_fields_are_read(void)
 {
     static const struct flaw_case cases[] = {
         /* The field has the id 1 and 8 bytes: the size 4 in the first case, the stored size 4 in the second,
@@ -393,7 +397,7 @@ static void check_unlisted(bool descriptor)
     buf_free(&archive);
 }
 
-static void finds_members_that_are_not_listed(void)
+static void members_that_are_not_listed_are_found(void)
 {
     check_unlisted(false);
     check_unlisted(true);
@@ -407,7 +411,7 @@ void suite_zip_audit(void)
     UNIT(second_end_records_are_reported);
     UNIT(unsafe_names_are_reported);
     UNIT(malformed_extra_fields_are_reported);
-    UNIT(reads_zip64_fields);
+    UNIT(zip64_fields_are_read);
     UNIT(bytes_between_members_are_reported);
-    UNIT(finds_members_that_are_not_listed);
+    UNIT(members_that_are_not_listed_are_found);
 }

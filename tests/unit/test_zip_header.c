@@ -72,7 +72,7 @@ static void zip64_fields_replace_saturated_numbers(void)
         uint64_t resolved_usize, resolved_csize, resolved_offset; /* in the header after it */
         size_t unused;
     } cases[] = {
-        /* the extra field with id 1 is that of zip64; its length follows */
+        /* an extra field is its id (1: zip64; "FB": another), the length of its bytes, and these bytes */
         {"\1\0\x18\0" BYTES_100000001 BYTES_200000002 BYTES_300000003, 28, SATURATED, SATURATED, SATURATED,
          true, 0x100000001, 0x200000002, 0x300000003, 0},
         {"\1\0\x08\0" BYTES_100000001, 12, 5, SATURATED, 6, true, 5, 0x100000001, 6, 0},
@@ -190,6 +190,7 @@ static void end_records_are_saturated(void)
         struct zip_end_record zip64_end = zip64_parse_end(b.data),
                               end = zip_parse_end(b.data + ZIP64_END_SIZE + ZIP64_LOCATOR_SIZE);
         struct zip64_locator locator = zip64_parse_locator(b.data + ZIP64_END_SIZE);
+        /* 44 bytes of the record follow the field with this number */
         CU_ASSERT(zip64_end.signature == ZIP64_END && zip64_end.follows == 44 && !zip64_end.disk &&
                   !zip64_end.directory_disk);
         CU_ASSERT(zip64_end.entries == in.entries && zip64_end.disk_entries == in.entries);

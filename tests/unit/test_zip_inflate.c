@@ -10,7 +10,7 @@
 
 #define MEMBER_SIZE 400000u /* too large to be inflated at once */
 #define BLOCK_SIZE  50000u  /* bytes of the member in a deflate block of type "stored" */
-#define DATA_OFFSET 31u     /* of the member's payload: after a local header and its name "m" */
+#define DATA_OFFSET 31u     /* the offset of the member's payload, after a local header and the name "m" */
 
 static unsigned char byte_at(size_t i) { return (unsigned char)(i * 7 + (i >> 8)); }
 
@@ -68,7 +68,7 @@ static void put_archive(buf *b, uint32_t declared_size)
     buf_free(&packed);
 }
 
-/* An archive of which the member was opened. */
+/* An archive and its member, which was opened. */
 struct opened_member {
     buf archive;
     inflater *inflater;
@@ -124,8 +124,8 @@ static void members_are_read_at_any_offset(void)
     close_member(&o);
 }
 
-/* The stream has one byte more than the central directory declares, or one less. The last byte cannot be read
- * then, but those at the beginning can. */
+/* The stream has one byte more than the central directory declares, or one less. Then the last declared byte
+ * cannot be read, but the bytes at the beginning can. */
 static void wrong_sizes_are_refused(void)
 {
     static const uint32_t declared_sizes[] = {MEMBER_SIZE - 1, MEMBER_SIZE + 1};

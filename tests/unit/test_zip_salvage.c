@@ -10,13 +10,13 @@
 struct record {
     const char *name, *payload;
     uint16_t flags, method;
-    uint32_t add_crc;         /* is added to the CRC-32 */
-    int add_csize;            /* is added to the stored size */
-    uint16_t add_name_length; /* is added to the length of the name in the header */
+    uint32_t add_crc;         /* a number added to the CRC-32 */
+    int add_csize;            /* a number added to the stored size */
+    uint16_t add_name_length; /* a number added to the length of the name in the header */
     bool zip64;               /* the descriptor has sizes of 8 bytes */
     bool no_descriptor;       /* there is no descriptor, although flags has it */
     bool no_crc;              /* the CRC-32 is 0 */
-    bool deflated;            /* in one deflate block of type "stored", which has a header of 5 bytes */
+    bool deflated; /* the payload is one deflate block of type "stored", with a header of 5 bytes */
 };
 
 static void put_record(buf *b, const struct record *r)
@@ -159,8 +159,8 @@ static void damaged_records_are_lost_with_a_reason(void)
         {.name = "wrong", .payload = "other bytes", .add_crc = 1},
         {.name = "sizes", .payload = "two sizes ", .add_csize = -1},
         {.name = "endless", .payload = "no descriptor", .flags = ZIP_FLAG_DESCRIPTOR, .no_descriptor = true},
-        {.name = "full", .payload = "x", .add_csize = -2}, /* the size is 2^32 - 1, as for zip64 */
-        {.name = "cut", .payload = "x", .add_csize = 100000},
+        {.name = "full", .payload = "x", .add_csize = -2},     /* the size is 2^32 - 1, as for zip64 */
+        {.name = "long", .payload = "x", .add_csize = 100000}, /* the size reaches beyond the file */
     };
     struct salvaged_archive s = salvage_records(r, sizeof r / sizeof *r);
     CU_ASSERT(is_lost(&s, "broken", "its deflated bytes are broken"));
@@ -172,11 +172,11 @@ static void damaged_records_are_lost_with_a_reason(void)
     CU_ASSERT(is_lost(&s, "sizes", "its two sizes differ"));
     CU_ASSERT(is_lost(&s, "endless", "its end is unknown"));
     CU_ASSERT(is_lost(&s, "full", "cut off, or its size is damaged"));
-    CU_ASSERT(is_lost(&s, "cut", "cut off, or its size is damaged"));
+    CU_ASSERT(is_lost(&s, "long", "cut off, or its size is damaged"));
     close_salvaged(&s);
 }
 
-/* The last record of a truncated file is intact if its deflated bytes are complete. */
+/* The last record of a truncated file is intact if its deflated bytes are complete, even without a CRC-32. */
 static void deflated_records_need_no_descriptor(void)
 {
     buf b;
@@ -197,7 +197,7 @@ static void deflated_records_need_no_descriptor(void)
     buf_free(&b);
 }
 
-/* The size of the last record is unknown, so it reaches to the end of the file. */
+/* The last record has no size, so its payload is taken to reach to the end of the file. */
 static void the_last_record_of_a_truncated_file_is_kept(void)
 {
     static const struct record r[] = {
@@ -293,7 +293,7 @@ static void malformed_headers_are_skipped(void)
 }
 
 /* At most 4096 signatures of descriptors are checked in a payload, so that the time stays linear. Here, the
- * descriptor with the right sizes is the 4096th, or the first BEYOND that limit. */
+ * descriptor with the right sizes is the 4096th or, if BEYOND, the 4097th. */
 static void the_search_for_a_descriptor_is_limited(void)
 {
     for (int beyond = 0; beyond < 2; beyond++) {
@@ -318,7 +318,7 @@ static void the_search_for_a_descriptor_is_limited(void)
     }
 }
 
-/* The size in each of the many records covers all records after it. */
+/* Each of the many records has a size that covers all records after it. */
 static void reading_overlapping_records_is_limited(void)
 {
     enum { MANY = 20000, RECORD_SIZE = ZIP_LOCAL_SIZE + 6 /* bytes of "claims" */ };

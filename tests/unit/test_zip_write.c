@@ -25,8 +25,9 @@ static sink *write_archive(size_t payload_size, ckpt_error *err)
     return out;
 }
 
-/* compute_size - sets *TOTAL to the size of an archive of N members in FOLDER, with NAME_LENS, SIZES and,
- * unless it is NULL, SOURCE_OFFSETS, the offsets of their payloads in the source. */
+/* compute_size - sets *TOTAL to the size of an archive of N members in FOLDER, which have these NAME_LENS,
+ * SIZES and, unless it is NULL, SOURCE_OFFSETS (of their payloads in the source). False: it does not fit 64
+ * bits. */
 static bool compute_size(const char *folder, size_t n, const size_t *name_lens, const uint64_t *sizes,
                          const uint64_t *source_offsets, uint64_t *total)
 {

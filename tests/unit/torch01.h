@@ -5,8 +5,8 @@
 #include "bytes.h"
 #include "tarball.h"
 
-/* The member "storages": the number of storages; for each (key, "cpu", class), the number of its elements and
- * their bytes; then the views. Keys are BININT1: "K\x07" is 7. */
+/* The member "storages": the number of storages; for each, the pickle of (key, "cpu", class), the number of
+ * its elements and their bytes; then the views. Keys are BININT1: "K\x07" is 7. */
 #define COUNT_1       "\x80\x02K\x01."
 #define STORAGE_7     "\x80\x02K\x07X\x03\0\0\0cpuctorch\nFloatStorage\n\x87."
 #define FOUR_ELEMENTS "\x04\0\0\0\0\0\0\0"
@@ -15,8 +15,8 @@
 /* The end of the member "storages": a list of one view. */
 #define VIEWS(key, root, offset, elements) "\x80\x02](" key root offset elements "ta."
 
-/* The member "tensors": the number of tensors; for each (key, key of its storage, class), the number of
- * dimensions, sizes, strides, and the offset. */
+/* The member "tensors": the number of tensors; for each, the pickle of (key, key of its storage, class), the
+ * number of dimensions, the sizes, the strides, and the offset. */
 #define TENSOR(key, storage) "\x80\x02" key storage "ctorch\nFloatTensor\n\x87."
 #define TENSOR_8             TENSOR("K\x08", "K\x07")
 #define SHAPE_2X2                                                                                            \

@@ -9,8 +9,9 @@ struct member {
     const char *name;
     ckpt_str bytes; /* the payload as it is stored */
     unsigned method, flags;
-    uint32_t usize, crc; /* of the uncompressed bytes; computed if METHOD and CRC are 0 */
-    bool reuses_previous; /* uses the local header and bytes of the previous member */
+    uint32_t usize;       /* the uncompressed size; ignored if METHOD is 0 (stored) */
+    uint32_t crc;         /* the CRC-32; if METHOD and CRC are 0, the true one is written */
+    bool reuses_previous; /* the entry has the local header and bytes of the previous member */
 };
 
 /* zip_put - appends an archive of the N members M to B. Its offsets count from byte BEFORE of B. */
