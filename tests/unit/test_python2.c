@@ -1,12 +1,11 @@
-/* Python 3 translates names of Python 2 in pickles below protocol 3, and we do so in pickles that we
- * rewrite. */
+/* Python 3 translates names of Python 2 in pickles below protocol 3. ckpt translates them in pickles that it
+ * rewrites. */
 #include "codec/pickle_write.h"
 #include "core/python2.h"
 #include "graph.h"
 #include "unit.h"
 
-/* check_name - checks that MODULE.NAME is translated to TO_MODULE.TO_NAME or, if TO_MODULE is NULL, is kept.
- * */
+/* check_name - checks that MODULE.NAME becomes TO_MODULE.TO_NAME, or stays if TO_MODULE is NULL. */
 static void check_name(const char *module, const char *name, const char *to_module, const char *to_name)
 {
     ckpt_str m = str_c(module), n = str_c(name);
@@ -34,14 +33,14 @@ static void names_are_translated_as_by_python(void)
 }
 
 /* CPython (Lib/_compat_pickle.py) translates names only below protocol 3, so names must be translated when
- * protocol 2 is rewritten as protocol 3. In the pickles, "\x80" is PROTO, with the protocol, "c" GLOBAL,
- * "\x8f" EMPTY_SET, "\x8c" SHORT_BINUNICODE and "\x93" STACK_GLOBAL. */
+ * protocol 2 is rewritten as protocol 3. */
 static void rewritten_names_keep_their_meaning(void)
 {
     static const struct {
         const char *in, *want;
         size_t nin, nwant;
     } cases[] = {
+    /* opcodes: \x80 PROTO, c GLOBAL, \x8c SHORT_BINUNICODE, \x8f EMPTY_SET, \x93 STACK_GLOBAL */
 #define CASE(in, want) {in, want, sizeof in - 1, sizeof want - 1}
         CASE("\x80\x03"
              "ccommands\nT\n.",

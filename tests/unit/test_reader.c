@@ -1,4 +1,4 @@
-/* The reader returns the bytes of the source in any order of calls, and none beyond the end. */
+/* The reader returns the bytes of the source in any order of calls, and no bytes beyond its end. */
 #include <stdlib.h>
 
 #include "io/reader.h"

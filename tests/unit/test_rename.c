@@ -1,5 +1,5 @@
-/* Prefixes of names are stripped and added, and names are replaced: in state dicts of the corpus, which many
- * wrappers wrote, and in value graphs of other forms. */
+/* Prefixes of names are stripped and added, and names are replaced: in state dicts of the corpus, whose
+ * models had many kinds of wrappers, and in value graphs of other forms. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -187,8 +187,8 @@ static void meaningless_prefixes_are_refused(void)
 
 /* ---- strip --auto */
 
-/* check_strip_auto - checks that `strip --auto` leaves FILE with the names WANT, and with a NOTICE (NULL:
- * without any). A second call must rename nothing. */
+/* check_strip_auto - checks that `strip --auto` gives FILE the names WANT and adds the notice NOTICE (NULL:
+ * no notice). A second call must rename nothing. */
 static void check_strip_auto(const char *file, const char *want, const char *notice)
 {
     ckpt_plan *p = plan_of(open_corpus_file(file));
@@ -266,8 +266,8 @@ static void malformed_rules_are_refused(void)
         "=>x",                  /* an empty pattern */
         "(=>x",                 /* no ')' */
         "a=>\\1",               /* the pattern has no group 1 */
-        "a=>\\q",               /* no such escape */
-        "a=>\\",                /* an escape of nothing */
+        "a=>\\q",               /* an unknown escape */
+        "a=>\\",                /* a backslash at the end */
         "a=>\xff",              /* not UTF-8 */
         "(a{1,200}){1,200}=>b", /* too many states */
         "w.=>w",                /* the '.' matches one byte of the two of "ü" */
@@ -362,8 +362,8 @@ static ckpt_file *open_graph(ckpt_value *(*make)(arena *a))
     return f;
 }
 
-/* new_named_optimizer - returns a dict of a state dict, which has the keys "model" and "again", an optimizer
- * whose state and param_groups use names, and the dict itself. */
+/* new_named_optimizer - returns a dict: "model" and "again" are one state dict, "optim" is an optimizer whose
+ * state and param_groups use names, and "self" is the dict itself. */
 static ckpt_value *new_named_optimizer(arena *a)
 {
     ckpt_value *root = new_dict(a), *optimizer = new_dict(a), *state = new_dict(a), *state_of_w = new_dict(a),
@@ -380,7 +380,7 @@ static ckpt_value *new_named_optimizer(arena *a)
     value_put(a, optimizer, new_text(a, "state"), state);
     value_put(a, optimizer, new_text(a, "param_groups"), groups);
     value_put(a, root, new_text(a, "optim"), optimizer);
-    value_put(a, root, new_text(a, "self"), root); /* contains itself */
+    value_put(a, root, new_text(a, "self"), root);
     return root;
 }
 
@@ -393,7 +393,7 @@ static void names_in_optimizers_are_renamed(void)
     for (size_t i = 0; i < p->nedits; i++)
         CU_ASSERT(p->edits[i].n == 1 && str_is(p->edits[i].names[0], "w"));
     CU_ASSERT_FATAL(ckpt_plan_rename_count(p) == 1);
-    CU_ASSERT(ckpt_plan_rename_at(p, 0)->value != 0); /* a name in the list params */
+    CU_ASSERT(ckpt_plan_rename_at(p, 0)->value != 0); /* this name is an item of params, not a key */
     CU_ASSERT_STRING_EQUAL(ckpt_plan_rename_at(p, 0)->from.ptr, "optim.module.w");
     CU_ASSERT_STRING_EQUAL(ckpt_plan_rename_at(p, 0)->to.ptr, "optim.w");
     ckpt_plan_free(p);

@@ -41,8 +41,7 @@ static char *read_file(const char *path, size_t *n)
     return text;
 }
 
-/* put_safetensors - writes a file of HEADER and SIZE zero bytes of data to AT; returns the size of the file.
- * */
+/* put_safetensors - writes a file of HEADER and SIZE zero bytes to AT; returns the size of the file. */
 static size_t put_safetensors(unsigned char *at, const char *header, size_t size)
 {
     size_t n = strlen(header);
@@ -273,7 +272,8 @@ static void twenty_thousand_tensors_are_opened_in_milliseconds(void)
 
 /* ---------------------------------------------------------------- writing */
 
-/* write_plan - writes PLAN as safetensors; returns the N bytes of the file, which the caller frees. */
+/* write_plan - writes PLAN as safetensors. Returns the bytes of the file, which the caller frees, and sets
+ * *N to their number. */
 static char *write_plan(ckpt_plan *plan, const ckpt_write_options *opts, ckpt_write_result *result, size_t *n)
 {
     ckpt_write_options o = opts ? *opts : (ckpt_write_options)CKPT_INIT(ckpt_write_options);
@@ -507,7 +507,7 @@ static ckpt_status edit_header(const char *header, const char *prefix, char *out
     return st;
 }
 
-/* The new names are shorter than the old ones, as long as they (twice), and one byte longer. */
+/* With the prefixes, the new names are shorter than the old names, as long (twice), and one byte longer. */
 static void a_header_is_rewritten_within_its_old_size(void)
 {
     static const char header[] = "{\"__metadata__\":{\"m.c\":\"m.a\",\"note\":\"m.\"},"
@@ -552,7 +552,7 @@ static void views_are_written_in_their_own_shape(void)
     size_t n;
     char *bytes = write_plan(plan, NULL, &r, &n);
     CU_ASSERT_EQUAL(r.bytes, n);
-    CU_ASSERT(n == 224); /* the data have 48 + 16 bytes, the storages of which they are views only 12 + 4 */
+    CU_ASSERT(n == 224);                   /* the data have 48 + 16 bytes; their storages have only 12 + 4 */
     const char *x = bytes + n - (48 + 16); /* the data of x: twelve floats, which are all equal */
     float first, last;
     memcpy(&first, x, 4);

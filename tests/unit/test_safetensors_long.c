@@ -79,7 +79,7 @@ static void names_are_stored_once(void)
             CU_FAIL_FATAL("a tensor does not have its own name");
     CU_ASSERT_FATAL(value_text(value_get(f->metadata, "k\n"), &note));
     CU_ASSERT_EQUAL(note.len, NOTE_LENGTH + 1);
-    CU_ASSERT_EQUAL(note.ptr[NOTE_LENGTH], '"'); /* was an escape */
+    CU_ASSERT_EQUAL(note.ptr[NOTE_LENGTH], '"'); /* is an escape in the header */
     CU_ASSERT(arena_used(f->a) < (uint64_t)TENSORS * 640 + 2 * NOTE_LENGTH);
     ckpt_close(f);
     buf_free(&b);

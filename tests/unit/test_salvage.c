@@ -103,13 +103,13 @@ static uint64_t first_storage_offset(const struct original *o)
     return first;
 }
 
-/* check_every_length - salvages a corpus file truncated to each length, or to each STEP-th length. */
+/* check_every_length - salvages a corpus file truncated to 0 bytes, STEP bytes, 2 * STEP bytes and so on. */
 static void check_every_length(const char *corpus_file, size_t step)
 {
     struct original o;
     load_original(&o, corpus_file);
     uint64_t first_offset = first_storage_offset(&o);
-    /* Only each 37th length before the first storage is tried, because nothing can be salvaged from it. */
+    /* Below the offset of the first storage, the step is 37, because nothing can be salvaged. */
     for (size_t n = 0; n <= o.size; n += n + 40 < first_offset ? 37 : step)
         CU_ASSERT(check_damage(&o, n, n, true) >= 0 || n < first_offset);
     CU_ASSERT_EQUAL(check_damage(&o, o.size, o.size, true), 0);
@@ -185,7 +185,7 @@ static void a_changed_byte_loses_only_the_tensors_of_its_storage(void)
     }
 }
 
-/* If a component of a composite tensor is lost, the tensor and all of its other components are, too. */
+/* If a component of a composite tensor is lost, the tensor and all of its other components are lost, too. */
 static void composite_tensors_are_lost_completely(void)
 {
     static const char *const files[] = {"torch/t26/sparse_coo.pt",
@@ -219,7 +219,7 @@ static void the_central_directory_is_not_needed(void)
 {
     struct original o;
     load_original(&o, "torch/t26/state_dict.pt");
-    /* changes each byte from the name "version" before the last central header to the end of the file */
+    /* finds the last name "version" before the last central header, and changes each byte from there on */
     size_t at = o.size;
     while (at > 4 && memcmp(o.bytes + at - 4, "PK\1\2", 4) != 0)
         at--;
@@ -265,7 +265,7 @@ static void check_unneeded_bytes(const char *corpus_file, size_t step)
         for (size_t i = 0; i < (step == 1 ? 4 : 1) && !is_payload_byte(z, at); i++) {
             unsigned char mask = masks[turn++ % 4];
             if (mask == 0xff && !has_crc)
-                continue; /* without CRC-32s, some offsets that are changed so much lead to other bytes */
+                continue; /* without CRC-32s, some changed offsets lead to other bytes */
             o.bytes[at] ^= mask;
             int lost = check_damage(&o, o.size, UINT64_MAX, false);
             if (lost)
@@ -321,7 +321,7 @@ static void a_damaged_pickle_is_refused(void)
     o.bytes[300] ^= 1; /* in data.pkl */
     CU_ASSERT_EQUAL(salvage_source("x.pt", source_mem(o.bytes, o.size, 0), &f, &err), CKPT_ECHECKSUM);
     CU_ASSERT(strstr(err.where, "data.pkl") != NULL &&
-              strstr(err.hint, "no tensor has a name; 12 other records (") != NULL); /* all but data.pkl */
+              strstr(err.hint, "no tensor has a name; 12 other records (") != NULL);
     free_original(&o);
 }
 
@@ -423,7 +423,7 @@ static void objects_lose_only_what_needs_a_lost_storage(void)
     check_salvaged("{'w':" FLOAT_TENSOR ",'o':#1~my.C(" DAMAGED_STORAGE
                    ")!{'me':#1},'n':#2~my.C()!{'me':#2}}",
                    "o;", SALVAGED_W, "C(me=my.C);my.C;");
-    /* a tensor of the storage, and objects that refer to the tensor */
+    /* a tensor in the lost storage, and objects that refer to the tensor */
     check_salvaged("{'w':" FLOAT_TENSOR ",'v':#1=" TENSOR_V2(DAMAGED_STORAGE, 0, "(4,)",
                                                              "(1,)") ",'o':my.C(#1),'p':new my.C()!{'v':#1}}",
                    "v;p.v;o;", SALVAGED_W, "C();");

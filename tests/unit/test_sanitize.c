@@ -82,7 +82,7 @@ static void calls_are_lost(void)
     CU_ASSERT_EQUAL(LOST_VALUES("\x80\2}(X\1\0\0\0aK\1X\1\0\0\0b" CALL_SYSTEM "u.", &leaves), 1);
     CU_ASSERT_EQUAL(leaves, 1);
     CU_ASSERT_EQUAL(LOST_VALUES("\x80\2" CALL_SYSTEM "0}X\1\0\0\0aK\1s.", &leaves),
-                    1);                                                      /* the result is popped */
+                    1); /* POP drops the result of the call */
     CU_ASSERT_EQUAL(LOST_VALUES("\x80\2" CALL_SYSTEM ".", &leaves), -1);     /* no other value is left */
     CU_ASSERT_EQUAL(LOST_VALUES("\x80\2}" CALL_SYSTEM "K\1s.", &leaves), 1); /* the call is a key */
     CU_ASSERT_EQUAL(LOST_VALUES("\x80\2}(" CALL_SYSTEM "K\1\x86K\1X\1\0\0\0aK\1u.", &leaves),
@@ -101,7 +101,7 @@ static void calls_are_lost(void)
                                 "ccollections\nOrderedDict\n)R)Rs.",
                                 &leaves),
                     1);
-    /* functions of torch as values */
+    /* a function of torch is a value, and is not called */
     CU_ASSERT_EQUAL(LOST_VALUES("\x80\2}X\1\0\0\0a"
                                 "ctorch._utils\n_rebuild_tensor_v2\ns.",
                                 &leaves),

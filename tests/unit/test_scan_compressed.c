@@ -96,7 +96,7 @@ static void several_frames_are_unpacked(void)
     struct scan_results s = scan_buffer(two_frames, 2 * frame.len, 0);
     CHECK_ONLY_FINDING(s, "archive-opened", 0, "lz4 data, unpacked and scanned");
     CU_ASSERT_EQUAL(s.result.accounted, 2 * frame.len);
-    s = scan_buffer(two_frames, 2 * frame.len - 5, 0); /* without the end of the last frame */
+    s = scan_buffer(two_frames, 2 * frame.len - 5, 0); /* the second frame is truncated */
     CU_ASSERT(s.findings && s.result.accounted < 2 * frame.len - 5);
 }
 
@@ -142,8 +142,7 @@ static void unpacking_is_limited(void)
     buf_free(&b);
 }
 
-/* The signature of zlib has two bytes, here "8O", and that of lzma three, so other data may begin with them.
- * */
+/* zlib has a signature of two bytes, here "8O", and lzma one of three bytes, so other data may begin so. */
 static void data_that_only_begin_like_a_format_are_not_unpacked(void)
 {
     struct scan_results s = scan(TEXT("8O as text begins"));
@@ -151,7 +150,7 @@ static void data_that_only_begin_like_a_format_are_not_unpacked(void)
     CHECK_ONLY_FINDING(scan(TEXT("8O\x01\x02 and no zlib")), "unknown-format", 0,
                        "not a recognized checkpoint format");
     CHECK_ONLY_FINDING(scan(TEXT("\x5d\0\0\x04\0\xff\xff\xff\xff\xff\xff\xff\xff")), "unknown-format", 0,
-                       ""); /* 13 bytes */
+                       ""); /* 13 bytes, one too few for lzma */
     CHECK_ONLY_FINDING(scan(TEXT("\x5d\0\0\x04\0\xff\xff\xff\xff\xff\xff\xff\x7f\0")), "unknown-format", 0,
                        "");
     CHECK_ONLY_FINDING(scan(TEXT("\x5d\0\0\x04\0\x0a\0\0\0\0\0\0\0\0")), "not-opened", 0, "lzma data: ");

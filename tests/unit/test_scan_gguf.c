@@ -55,8 +55,7 @@ static void check_valid(ckpt_str bytes, size_t size, int line)
 
 static void valid_files_are_accounted_for_completely(void)
 {
-    /* the second header and the last three are padded to the alignment; 32 bytes of data follow the last two
-     * */
+    /* the second header and the last three are padded; 32 bytes of data follow the last two */
     CHECK_VALID(HEADER("\0", "\0"), 24);
     CHECK_VALID(HEADER("\0", "\0"), 32);
     CHECK_VALID(FILE_OF_PAIR(UINT8, "x"), 38);
@@ -74,7 +73,7 @@ static void malformed_headers_are_reported_with_offsets(void)
     CHECK_ONLY_FINDING(scan(TEXT("GGUF" U32("\x04"))), "format-not-scanned", 4,
                        "GGUF of version 4; 1 to 3 are read");
     CHECK_ONLY_FINDING(scan(TEXT("GGUF\0\0\0\x04")), "format-not-scanned", 4,
-                       "GGUF of version 4; 1 to 3 are read"); /* big-endian */
+                       "GGUF of version 4; 1 to 3 are read"); /* the version is big-endian */
     CHECK_ONLY_FINDING(scan(TEXT("GGUF" U32("\x01") "\0\0\0\0\0\0\0\0")), "malformed", 4,
                        "version 1; ggml reads");
     CHECK_ONLY_FINDING(scan(TEXT("GGUF" U32("\x02") "1234")), "malformed", 8,

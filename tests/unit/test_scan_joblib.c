@@ -61,7 +61,7 @@ static void bytes_of_arrays_are_skipped(void)
     for (size_t i = 0; i < sizeof valid / sizeof *valid; i++) {
         struct scan_results s = scan(valid[i].bytes);
         bool is_followed = s.status == CKPT_OK && s.result.found[CKPT_SCAN_INCOMPLETE] == 0;
-        /* the classes memmap and matrix (1 to 3) are on no list of harmless names */
+        /* the cases 1 to 3 have the classes memmap and matrix, which are on no list of harmless names */
         size_t unknown_classes = i >= 1 && i <= 3;
         CU_ASSERT(is_followed && s.findings == unknown_classes &&
                   s.result.found[CKPT_SCAN_WARNING] == unknown_classes);
@@ -182,7 +182,7 @@ static void arrays_without_constant_attributes_are_not_followed(void)
     CU_ASSERT(s.status == CKPT_OK && s.findings == 0);
 }
 
-/* pickle.load executes the bytes of an array as opcodes, so harmful ones are reported. */
+/* pickle.load executes the bytes of an array as opcodes, so harmful opcodes in them are reported. */
 static void arrays_that_pickle_load_executes_are_reported(void)
 {
     struct scan_results s = scan(TEXT(DUMP(CLASS_NDARRAY SHAPE_2X3 DTYPE_F4) "cos\nsystem\nU\x05"
@@ -192,16 +192,15 @@ static void arrays_that_pickle_load_executes_are_reported(void)
     CHECK_FINDING(s, 3, "two-formats", ARRAY_OFFSET,
                   "what joblib.load takes for an array, pickle.load takes for opcodes");
     CHECK_FINDING(s, 3, "known-exec", ARRAY_OFFSET + 19, ""); /* 19: the offset of REDUCE in the array */
-    /* the array is also scanned as the pickle of an object array, in which offsets count from its beginning
-     * */
+    /* the array is also scanned as a pickle, in which offsets count from the beginning of the array */
     CHECK_FINDING(s, 3, "known-exec", 19, "");
     CU_ASSERT_EQUAL(s.result.verdict, CKPT_SCAN_KNOWN_EXEC);
     CU_ASSERT_EQUAL(s.result.in_tensors, 24);
     s = scan(TEXT(DUMP(CLASS_NDARRAY SHAPE_2X3 DTYPE_F4) "cnumpy\nmeans\n0N0N0N0N0N0"
-                                                         ".")); /* only an import */
+                                                         ".")); /* the opcodes only import */
     CHECK_FINDING(s, 2, "two-formats", ARRAY_OFFSET, "");
     s = scan(TEXT(DUMP(CLASS_NDARRAY SHAPE_2X3 DTYPE_F4) "cnum py\nme\n0N0N0N0N0N0N0"
-                                                         ".")); /* probably random bytes */
+                                                         ".")); /* no valid name, so probably random bytes */
     CU_ASSERT(s.status == CKPT_OK && s.findings == 0);
 }
 

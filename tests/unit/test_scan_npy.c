@@ -86,8 +86,7 @@ static void sizes_that_overflow_are_reported(void)
     }
 }
 
-/* If a header does not have the simple form, the scanner looks for a pickle after it, whatever it declares.
- * */
+/* After a header of another form, the scanner looks for a pickle, whatever the header declares. */
 static void pickles_after_unusual_headers_are_found(void)
 {
     static const char *const headers[] = {

@@ -5,7 +5,7 @@
 
 #define HDF5     "\x89HDF\r\n\x1a\n"       /* the signature, 8 bytes */
 #define ONNX     "\x08\x08\x12\x07pytorch" /* ir_version and producer_name, 11 bytes */
-#define LOCATION "\x0a\x08location\x12"    /* the key of a path, whose length and text follow */
+#define LOCATION "\x0a\x08location\x12"    /* the key; the length and the text of a path follow */
 
 static struct scan_results scan(ckpt_str bytes) { return scan_buffer(bytes.ptr, bytes.len, 0); }
 
@@ -68,7 +68,7 @@ static void long_locations_are_found(void)
 
 static void operations_are_found(void)
 {
-/* In protobuf, \x12 is field 2, which its length and its text follow. */
+/* In protobuf, \x12 is the tag of field 2; its length and its text follow. */
 #define OPERATIONS                                                                                           \
     "\x08\x01\x12\x1b\x12\x06PyFunc\x12\x08ReadFile\x12\x09WriteFile\x12\x0b"                                \
     "EagerPyFunc"

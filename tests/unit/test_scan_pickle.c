@@ -67,7 +67,8 @@ static void many_pickles_in_a_row_are_scanned(void)
         for (size_t i = 0; i < n; i++)
             buf_put_cstr(&b, "N.");
         buf_put_cstr(&b, "cos\nsystem\n(S'id'\ntR.");
-        CHECK_ONLY_FINDING(scan_buffer(b.data, b.len, 0), "known-exec", 2 * n + 19, ""); /* at REDUCE */
+        /* 19: the offset of REDUCE in the harmful pickle */
+        CHECK_ONLY_FINDING(scan_buffer(b.data, b.len, 0), "known-exec", 2 * n + 19, "");
         buf_free(&b);
     }
     enum { SIZE = 2 * MAX_PICKLES + 8928 };

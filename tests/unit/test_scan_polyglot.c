@@ -37,7 +37,7 @@ static void put_safetensors(buf *b, const char *header, ckpt_str data)
 #define IS_CLEAN(s) ((s).status == CKPT_OK && (s).findings == 0 && (s).result.accounted == (s).result.bytes)
 
 /* Read as opcodes, the header length 0x558 is BINUNICODE with a text of 5 bytes, which ends at the quotation
- * mark before a name. In the name, each "C" is SHORT_BINBYTES. The bytes of the last one end in the data. */
+ * mark before a name. In the name, each "C" is SHORT_BINBYTES. The bytes of the last "C" end in the data. */
 static void a_pickle_that_begins_with_the_header_length_is_found(void)
 {
     /* LAST_SKIP: bytes that the last "C" skips. AFTER_LAST: offset in the header after that "C" and its
@@ -66,8 +66,7 @@ static void a_pickle_that_begins_with_the_header_length_is_found(void)
     put_padded(&b, buf_view(&header), HEADER_LENGTH, str_of((const char *)data, sizeof data));
     struct scan_results s = scan(&b);
     CU_ASSERT_EQUAL(s.result.verdict, CKPT_SCAN_KNOWN_EXEC);
-    /* before the header are the 8 bytes of its length; REDUCE is 16 bytes after the beginning of the import
-     * */
+    /* 8 bytes with its length are before the header; REDUCE is 16 bytes after the import begins */
     CHECK_FINDING(s, 4, "known-exec", 8 + HEADER_LENGTH + skipped_data + 16, "");
     CHECK_FINDING(s, 4, "two-formats", 0, "polyglot: also a valid pickle");
     CU_ASSERT(is_format(&s, "safetensors"));

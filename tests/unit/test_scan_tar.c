@@ -97,10 +97,11 @@ static struct scan_results scan_torch_tar(int at, ckpt_str bytes, int omitted, s
     return scan(&b, stop_at);
 }
 
+/* A valid archive has 3 pickles in "storages", 2 in "tensors" and 1 in "pickle". */
 static void valid_archives_of_torch_are_read_to_the_last_byte(void)
 {
     struct scan_results s = scan_torch_tar(-1, TEXT(""), -1, 0);
-    CU_ASSERT(s.status == CKPT_OK && s.findings == 0 && s.result.pickles == 3 + 2 + 1); /* in each member */
+    CU_ASSERT(s.status == CKPT_OK && s.findings == 0 && s.result.pickles == 3 + 2 + 1);
     CU_ASSERT_STRING_EQUAL(s.result.format, "torch-tar");
     CU_ASSERT_EQUAL(s.result.accounted, s.result.bytes);
     for (int i = 0; i < 3; i++)

@@ -7,7 +7,7 @@
 
 static struct scan_results scan(ckpt_str bytes) { return scan_buffer(bytes.ptr, bytes.len, 0); }
 
-/* check_data - checks that the file BYTES is accepted as text, which is data. */
+/* check_data - checks that BYTES are recognized as text and accounted for, and have no findings. */
 static void check_data(ckpt_str bytes, int line)
 {
     struct scan_results s = scan(bytes);

@@ -264,12 +264,12 @@ static void bytes_between_members_are_scanned(void)
     buf_put(&b, CALL_OS_SYSTEM, inserted); /* makes room */
     memmove(b.data + dir + inserted, b.data + dir, dir_and_end);
     memcpy(b.data + dir, CALL_OS_SYSTEM, inserted);
-    b.data[b.len - 6] =
-        (unsigned char)(dir + inserted); /* in the end record: the offset of the central directory */
+    unsigned char *directory_offset = b.data + b.len - 6; /* a field of the end record */
+    *directory_offset = (unsigned char)(dir + inserted);
     struct scan_results s = scan_buffer(b.data, b.len, 0);
     CHECK_FINDING(s, 2, "zip-structure", dir, "bytes that belong to no member");
     CHECK_FINDING(s, 2, "known-exec", REDUCE_OFFSET, "");
-    CU_ASSERT_STRING_EQUAL(s.all[1].where, "bytes@0x29"); /* DIR */
+    CU_ASSERT_STRING_EQUAL(s.all[1].where, "bytes@0x29"); /* 0x29 is DIR */
     CU_ASSERT(s.result.verdict == CKPT_SCAN_KNOWN_EXEC);
     buf_free(&b);
 }
@@ -283,7 +283,7 @@ static void bytes_around_the_archive_are_scanned(void)
     buf_put(&b, CALL_OS_SYSTEM, sizeof(CALL_OS_SYSTEM) - 1);
     struct scan_results s = scan_buffer(b.data, b.len, 0);
     CHECK_FINDING(s, 2, "known-exec", REDUCE_OFFSET, "");
-    CU_ASSERT_STRING_EQUAL(s.all[1].where, "bytes@0x6e"); /* the end of the archive */
+    CU_ASSERT_STRING_EQUAL(s.all[1].where, "bytes@0x6e"); /* 0x6e is the end of the archive */
     b.len = 0;
     buf_put(&b, CALL_OS_SYSTEM, sizeof(CALL_OS_SYSTEM) - 1);
     zip_put(&b, &m, 1, b.len); /* only its end record leads to this archive, which is not at offset 0 */

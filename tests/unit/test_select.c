@@ -54,8 +54,7 @@ static void check_root_auto(const char *text, const char *want, size_t leaves)
     close_file(&made);
 }
 
-/* An optimizer next to or among the weights is not kept; with several networks, the whole file is the root.
- * */
+/* An optimizer next to or among the weights is dropped. With several networks, the root is the file. */
 static void auto_is_the_same_for_plans_and_files(void)
 {
     check_root_auto("{'fc.weight':" FLOAT_TENSOR ",'fc.bias':" FLOAT_TENSOR
@@ -75,7 +74,7 @@ static void names_are_relative_to_the_root(void)
     CU_ASSERT_STRING_EQUAL(names_of(p),
                            "conv.weight,conv.bias,bn.weight,bn.bias,bn.running_mean,bn.running_var,"
                            "bn.num_batches_tracked,fc.weight,fc.bias");
-    CU_ASSERT_EQUAL(ckpt_plan_root(p, "optimizer_state_dict.state.0", NULL), CKPT_OK); /* an int key */
+    CU_ASSERT_EQUAL(ckpt_plan_root(p, "optimizer_state_dict.state.0", NULL), CKPT_OK); /* 0 is an int */
     CU_ASSERT_STRING_EQUAL(names_of(p), "step,exp_avg,exp_avg_sq");
     CU_ASSERT_EQUAL(ckpt_plan_root(p, "", NULL), CKPT_OK);
     CU_ASSERT(strstr(names_of(p), "model_state_dict.fc.bias") != NULL);
@@ -129,7 +128,7 @@ static void containers_come_before_prefixes(void)
                                 "}},'a.b':{'d':" FLOAT_TENSOR ",'c':{'z':" FLOAT_TENSOR "}}}",
                       two_names[] = "{'a':#1={'x':" FLOAT_TENSOR "},'b':#1,'b.y':" FLOAT_TENSOR "}";
     check_root(both, "a", "x");
-    check_root(both, "e", "z"); /* the container is empty */
+    check_root(both, "e", "z"); /* the container is empty, so the prefix is used */
     check_root(split, "a", "b.c.x,b.q");
     check_root(split, "a.b", "d,c.z"); /* the path with the fewest containers is used */
     check_root(split, "a.b.c", "x");
@@ -137,7 +136,7 @@ static void containers_come_before_prefixes(void)
                ",'e':" FLOAT_TENSOR "}}",
                "a.b", "c.d,e");
     check_root("{'a':{'b.c.x':" FLOAT_TENSOR "},'a.b.c.y':" FLOAT_TENSOR "}", "a.b.c",
-               "x");                 /* the longest path of containers, here a, is used */
+               "x");                 /* of two prefixes, the one in the container a is used */
     check_root(two_names, "b", "x"); /* a and b are one dict */
 }
 

@@ -214,7 +214,7 @@ static void symbolic_links_are_followed(void)
     remove_dir("link", NULL);
 }
 
-/* Compares writes, patches and reads of random sizes and offsets with an array. */
+/* A sink and an array get the same writes and patches, of random sizes and offsets, and must stay equal. */
 static void random_writes_and_patches_are_read_back(void)
 {
     enum { MAX_SIZE = 3000000 };

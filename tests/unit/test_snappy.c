@@ -22,8 +22,7 @@ static void check_decode(ckpt_str packed, const char *want)
     unit_guard_free(at, packed.len);
 }
 
-/* In each input, the first byte is the size of the output. Elements follow, each of which begins with a tag.
- * */
+/* Each input is the size of the output, then elements, each of which begins with a tag. */
 static void each_kind_of_element_is_decoded(void)
 {
     check_decode(STR_LIT("\0"), "");

@@ -132,7 +132,7 @@ static void a_parked_file_that_was_changed_is_not_read(void)
         put_file(TEXT, TEXT_SIZE);
         CU_ASSERT_FATAL(source_file_open(path, &s, &err) == CKPT_OK);
         source_file_park(s);
-        usleep(20000); /* so that the change time differs */
+        usleep(20000); /* so that the time of the change is a new one */
         snprintf(words, sizeof words, "was %s while", change_file((enum change)(i / 2)));
         if (i % 2)
             CU_ASSERT(source_read(s, 0, out, 5, &err) == CKPT_ECHANGED && strstr(err.what, words));

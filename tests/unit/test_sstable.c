@@ -58,7 +58,7 @@ static void entries_are_read(void)
     string_table_begin(&t);
     string_table_add(&t, STR_LIT(""), STR_LIT("head"));
     string_table_add(&t, STR_LIT("abc"), STR_LIT("1"));
-    buf_put(&t.block, "\2\2\1dex", 6); /* the key "ab" of the previous entry and "de"; the value "x" */
+    buf_put(&t.block, "\2\2\1dex", 6); /* the key "ab" (from the previous key) + "de", the value "x" */
     string_table_end_block(&t, STR_LIT("b"));
     string_table_add(&t, STR_LIT("bb"), STR_LIT(""));
     string_table_end_block(&t, STR_LIT("bb"));
@@ -121,7 +121,7 @@ static void lengths_must_fit(void)
         string_table_end_packed(&t, STR_LIT("z"), bad[i], 0);
         check_refused(&t, CKPT_EFORMAT, "beyond the end");
     }
-    /* the number of restarts is 2, but there is only one; it has only 3 bytes; it is 2^32 - 1 */
+    /* the number of restarts is 2, but there is one; the number has only 3 bytes; the number is 2^32 - 1 */
     static const ckpt_str restarts[] = {{"\0\0\0\0\2\0\0\0", 8}, {"\0\0\0", 3}, {"\377\377\377\377", 4}};
     for (size_t i = 0; i < sizeof restarts / sizeof *restarts; i++) {
         struct string_table t;

@@ -115,7 +115,7 @@ static void the_range_of_the_values_may_overflow_a_double(void)
     CU_ASSERT(isinf(s.norm) && isinf(s.std) && fabs(s.mean / -2.5e307 - 1) < 1e-12);
 }
 
-/* Statistics are computed of all tensors of a file, in reverse order; some of these are tied. A tensor that
+/* Statistics of all tensors of a file are computed, in reverse order; some tensors are tied. A tensor that
  * does not exist is refused, and a tensor without data has no statistics. */
 static void statistics_of_several_rows_are_right(void)
 {

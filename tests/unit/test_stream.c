@@ -110,8 +110,8 @@ static bool reads_as_defined(size_t width)
 static const ckpt_dtype dtype_of_each_width[] = {CKPT_DT_U8, CKPT_DT_BF16, CKPT_DT_F32, CKPT_DT_F64,
                                                  CKPT_DT_C128};
 
-/* set_random_view - sets a random view of up to 6 dimensions, and a storage that ends with its last element.
- * Its strides may be 0, permuted, overlapping or with gaps. */
+/* set_random_view - makes a random view of up to 6 dimensions, and a storage that ends with the last element
+ * of the view. Dimensions may be repeated, permuted, overlapping or with gaps. */
 static void set_random_view(uint64_t size[6], uint64_t stride[6])
 {
     ckpt_dtype dt = dtype_of_each_width[random_below(5)];
@@ -314,7 +314,7 @@ static void conj_neg_and_byte_order_are_applied(void)
     int32_t i32[] = {1, -2, 0, INT32_MIN};
     int8_t i8[] = {1, -2, 0, INT8_MIN};
     unsigned char c32[] = {0, 0x3C, 0, 0xBC};           /* 1 - 1j */
-    unsigned char f8_fnuz[] = {0x00, 0x80, 0x01, 0x81}; /* 0, NaN (there is no -0), and two of either sign */
+    unsigned char f8_fnuz[] = {0x00, 0x80, 0x01, 0x81}; /* 0, NaN (there is no -0), the least numbers */
     unsigned char bytes[] = {1, 2, 3, 4, 5, 6, 7, 8};
     apply_flags(CKPT_DT_C64, 0, true, false, c64, sizeof c64);
     CU_ASSERT(c64[0] == 1 && c64[1] == -2 && c64[2] == -3 && c64[3] == 4);

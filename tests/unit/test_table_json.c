@@ -58,7 +58,7 @@ static void check_document(const char *corpus_file)
         at += n + 1;
     }
     if (ckpt_tensor_count(f))
-        at--; /* to the "]" after the last tensor */
+        at--; /* goes back to the "]" after the last tensor */
     CU_ASSERT(str_starts(str_c(text + at), STR_LIT("],\"total\":{\"tensors\":")));
     ckpt_free(text);
     const uint32_t last = ckpt_tensor_count(f) - 1, missing = ckpt_tensor_count(f);

@@ -19,7 +19,7 @@ struct listing {
 
 /* offsets of fields in a header */
 enum { SIZE_FIELD = 124, CHECKSUM_FIELD = 148, MAGIC_FIELD = 257, IS_EXTENDED_FIELD = 482 };
-/* The last field of a block that continues the map of a GNU sparse member: another block follows. */
+/* The last field of a block that continues the map of a GNU sparse member: 1 if another block follows. */
 enum { BLOCK_IS_EXTENDED_FIELD = 504 };
 
 static struct listing list_members(const void *bytes, size_t size)
@@ -126,7 +126,7 @@ static void a_header_with_a_wrong_checksum_is_refused(void)
 {
     buf b;
     put_archive(&b);
-    b.data[0] ^= 1; /* in the name of the first member */
+    b.data[0] ^= 1; /* changes the name of the first member */
     struct listing l = list_members(b.data, b.len);
     CU_ASSERT_EQUAL(l.status, CKPT_EFORMAT);
     CU_ASSERT_PTR_NOT_NULL(strstr(l.err.what, "checksum"));

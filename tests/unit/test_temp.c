@@ -233,7 +233,7 @@ static void a_folder_is_cleaned_once_for_many_targets(void)
     CU_ASSERT_EQUAL(count_entries(NULL), 4);
     temp_clean_folder(&cleaned, dir, targets, 4);
     CU_ASSERT(cleaned.done && count_entries(NULL) == 1); /* 3.out is no target */
-    leave_temporary_file("0.out");                       /* left after temp_clean_folder() */
+    leave_temporary_file("0.out");                       /* a new file, after temp_clean_folder() */
     CU_ASSERT_FATAL(temp_open(&t, dir, "0.out", 0666, &cleaned));
     temp_close(&t);
     CU_ASSERT_EQUAL(count_entries(NULL), 2);

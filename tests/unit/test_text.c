@@ -87,8 +87,7 @@ static void truncated_text_ends_in_an_ellipsis(void)
     text_fit(STR_LIT("12"), out, 0);
 }
 
-/* compare - returns the order of A and B (-1, 0 or 1), and checks that the order of B and A is the opposite.
- * */
+/* compare - returns the order of A and B (-1, 0 or 1), and checks that B and A have the opposite order. */
 static int compare(const char *a, const char *b)
 {
     int order = ckpt_natural_compare(str_c(a), str_c(b));

@@ -7,8 +7,8 @@
 
 static ckpt_error err;
 
-/* put_file - writes a safetensors file of HEADER, which has at most 127 bytes and apostrophes for quotation
- * marks, and of SIZE zero bytes to AT; returns its size. */
+/* put_file - writes a safetensors file of HEADER and SIZE zero bytes of data to AT; returns the size of the
+ * file. HEADER has at most 127 bytes, and apostrophes for quotation marks. */
 static size_t put_file(char *at, const char *header, size_t size)
 {
     size_t n = strlen(header);
@@ -89,7 +89,8 @@ static void copies_of_ties_are_limited(void)
     CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "800 bytes more than are stored, the limit is 799"));
 }
 
-/* If a tensor is dropped, a metadata text of its name may later be read as a tie; a notice reports it. */
+/* If a tensor is dropped, a metadata text whose key is its name may later be read as a tie; a notice reports
+ * that. */
 static void texts_that_become_ties_are_reported(void)
 {
     ckpt_plan *plan = NULL;

@@ -108,15 +108,15 @@ static void longer_names_are_written_after_the_storages(void)
 
 static void an_edit_changes_only_its_own_entries(void)
 {
-    /* the key 'm.w' is also a value, which stays */
+    /* the key 'm.w' is also a value, which must not change */
     struct edited_file e = plan_rename(make_torch_zip("{#1='m.w':" FLOAT_TENSOR ",'k':#1}"), NULL, NULL);
     get_edit(&e, e.made.file->root, 2)->names[0] = STR_LIT("w");
     check_edited(&e, "w" FLOAT_LISTING, false);
-    /* one of two pairs is dropped */
+    /* the edit drops one of two pairs */
     e = plan_rename(make_torch_zip("{'w':" FLOAT_TENSOR ",'dropped':" FLOAT_TENSOR "}"), NULL, NULL);
     get_edit(&e, e.made.file->root, 2)->dropped[1] = true;
     check_edited(&e, "w" FLOAT_LISTING, false);
-    /* a key that is a number becomes a text */
+    /* the edit replaces a key that is a number by a text */
     e = plan_rename(make_torch_zip("{1:" FLOAT_TENSOR "}"), NULL, NULL);
     get_edit(&e, e.made.file->root, 1)->names[0] = STR_LIT("one");
     check_edited(&e, "one" FLOAT_LISTING, false);
@@ -177,8 +177,7 @@ static void of_two_entries_with_one_name_the_last_is_kept(void)
         {STATE_DICT("'':<#1='version':%1>,'module':<#1:%1>,'module.a':<#1:%2>"), "=1,a=2,"},
         {STATE_DICT("#2='':#3=<#1='version':%1>,#4='module':<#1:%1>"), "=1,"},
         {STATE_DICT("'a':<#1='version':%3>,'':<#1:%1>,'module':<#1:%1>"), "a=3,=1,"},
-        /* the two entries have different versions, have another entry between them, or are in reverse order
-         * */
+        /* the two entries have different versions, are not adjacent, or are in reverse order */
         {STATE_DICT("'':<#1='version':%1>,'module':<#1:%2>,'module.a':<#1:%2>"), "=2,a=2,"},
         {STATE_DICT("'':<#1='version':%1>,'module.a':<#1:%2>,'module':<#1:%1>"), "a=2,=1,"},
         {STATE_DICT("'module':<#1='version':%1>,'':<#1:%1>,'module.a':<#1:%2>"), "=1,a=2,"},
@@ -223,7 +222,7 @@ static void files_that_need_a_rewrite_are_refused(void)
     pickle->method = ZIP_DEFLATED;
     check_edit_refused(&e, "its pickle is compressed");
     pickle->method = ZIP_STORED;
-    pickle->flags |= 0x20; /* compressed patched data */
+    pickle->flags |= 0x20; /* the flag of compressed patched data */
     check_edit_refused(&e, "its pickle is compressed");
     pickle->flags &= (uint16_t)~0x20u;
     pickle->duplicate = true;

@@ -1,5 +1,5 @@
-/* TorchScript for mobile devices, which is a FlatBuffer: a file of torch, and errors in each of its
- * tables. */
+/* TorchScript for mobile devices, which is a FlatBuffer: a file that torch wrote, and errors in each table of
+ * that file. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -43,7 +43,8 @@ static void a_valid_archive_is_read(void)
     ckpt_close(file);
 }
 
-/* The pickle has storage 7 twice, by the ids 7 and "7", and no tensor. Then, the storages have a view. */
+/* The pickle of the first archive has storage 7 twice, by the ids 7 and "7". In the other archives, storage
+ * 7 has a view. */
 static void storages_and_views_are_listed(void)
 {
     ckpt_file *file;

@@ -136,8 +136,7 @@ static void averaged_copies_are_recognised(void)
     check_weights("{'state_dict':" FC_WEIGHTS ",'state_dict_ema':" FC_WEIGHTS "}",
                   "state_dict:2,state_dict_ema*:2");
     check_weights("{'params':" FC_WEIGHTS ",'params_ema':" FC_WEIGHTS "}", "params:2,params_ema*:2");
-    check_weights("{'params_ema':" FC_WEIGHTS "}",
-                  "params_ema:2"); /* without others, these are the weights */
+    check_weights("{'params_ema':" FC_WEIGHTS "}", "params_ema:2"); /* there are no other weights */
     check_weights("{'model':" FC_WEIGHTS ",'ema':{'decay':0.5,'shadow_params':[" FLOAT_TENSOR "," FLOAT_TENSOR
                   "]}}",
                   "model:2,ema.shadow_params*:2");

@@ -1,4 +1,5 @@
-/* Reading zip archives: those of torch open; inconsistent headers are refused with the name of the member. */
+/* Reading zip archives: torch's archives are read; inconsistent headers are refused with the name of the
+ * member. */
 #include <stdlib.h>
 
 #include "base/buf.h"
@@ -19,13 +20,13 @@ struct archive {
     unsigned members;
 };
 
-/* A member. Its local header agrees with its central header, except in local_name, local_method, local_flags
- * and bad_local_crc, where these are not 0. */
+/* A member. If local_name, local_method, local_flags or bad_local_crc is not 0, the local header differs
+ * from the central header in it. */
 struct member {
     const char *name, *local_name;
     uint16_t method, local_method, flags, local_flags;
-    int add_csize, add_usize; /* added to the true sizes in the central header */
-    int add_offset;           /* added to the true offset of the local header */
+    int add_csize, add_usize; /* numbers added to the true sizes in the central header */
+    int add_offset;           /* a number added to the true offset of the local header */
     bool no_crc, bad_local_crc;
 };
 

@@ -67,9 +67,9 @@ static void zip64_fields_replace_saturated_numbers(void)
     static const struct {
         const char *extra;
         size_t n;
-        uint64_t usize, csize, offset; /* in the header before zip64_resolve() */
+        uint64_t usize, csize, offset; /* numbers of the header before zip64_resolve() */
         bool ok;
-        uint64_t resolved_usize, resolved_csize, resolved_offset; /* in the header after it */
+        uint64_t resolved_usize, resolved_csize, resolved_offset; /* numbers after it */
         size_t unused;
     } cases[] = {
         /* an extra field is its id (1: zip64; "FB": another), the length of its bytes, and these bytes */
@@ -151,7 +151,7 @@ static void headers_are_written_and_read_back(void)
 
 static void descriptors_have_four_forms(void)
 {
-    /* signature, CRC-32, stored size, size; with sizes of 4 bytes, and of 8 */
+    /* descriptors: a signature, a CRC-32, the stored size and the size; the sizes have 4 bytes, or 8 */
     static const char sizes_of_32_bits[] = "PK\7\x08\1\2\3\4\x10\0\0\0\x20\0\0\0",
                       sizes_of_64_bits[] = "PK\7\x08\1\2\3\4" BYTES_100000001 BYTES_200000002;
     struct zip_descriptor d;
@@ -174,8 +174,8 @@ static void descriptors_have_four_forms(void)
     buf_free(&b);
 }
 
-/* A number that does not fit into the end record is saturated there. The zip64 end record (56 bytes), which
- * all numbers are stored in, and its locator (20 bytes) precede it. */
+/* A number that does not fit into the end record is saturated there. Before the end record are the zip64 end
+ * record (56 bytes), which has the true numbers, and its locator (20 bytes). */
 static void end_records_are_saturated(void)
 {
     static const uint64_t above_32_bits = UINT64_C(1) << 32;

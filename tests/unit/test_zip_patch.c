@@ -14,10 +14,11 @@
 
 /* The form of a test archive, which has the members a/pkl ("old pickle") and a/data ("numbers"). */
 struct archive_form {
-    bool descriptors, signature;          /* data descriptors follow the payloads, with their signature */
-    bool no_crc;                          /* each CRC-32 is 0 */
-    bool zip64;                           /* ends in zip64 records */
-    int crc_error;                        /* is added to the CRC-32 of each descriptor */
+    bool descriptors; /* a data descriptor follows each payload */
+    bool signature;   /* each data descriptor begins with its signature */
+    bool no_crc;      /* each CRC-32 is 0 */
+    bool zip64;       /* the archive ends in zip64 records */
+    int crc_error;    /* a number added to the CRC-32 of each descriptor */
     const char *before_archive, *before_end_record, *after_archive; /* bytes to insert */
 };
 

@@ -281,7 +281,7 @@ static void malformed_headers_are_skipped(void)
     close_salvaged(&s);
     b.len = 0;
     put_record(&b, &(struct record){.name = "open", .payload = "x", .flags = ZIP_FLAG_DESCRIPTOR});
-    b.len -= 2; /* the last bytes of the descriptor */
+    b.len -= 2; /* truncates the descriptor */
     s = salvage(&b);
     CU_ASSERT(s.status == CKPT_OK && s.zip->n == 1 && s.zip->entries[0].crc_unknown);
     close_salvaged(&s);

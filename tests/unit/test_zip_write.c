@@ -26,8 +26,8 @@ static sink *write_archive(size_t payload_size, ckpt_error *err)
 }
 
 /* compute_size - sets *TOTAL to the size of an archive of N members in FOLDER, which have these NAME_LENS,
- * SIZES and, unless it is NULL, SOURCE_OFFSETS (of their payloads in the source). False: it does not fit 64
- * bits. */
+ * SIZES and, unless it is NULL, SOURCE_OFFSETS (of their payloads in the source). False: the size does not
+ * fit 64 bits. */
 static bool compute_size(const char *folder, size_t n, const size_t *name_lens, const uint64_t *sizes,
                          const uint64_t *source_offsets, uint64_t *total)
 {
@@ -146,8 +146,7 @@ static void large_payloads_keep_their_offset_within_a_page(void)
     sink_abort(out);
 }
 
-/* A sink for archives of any size. Of all bytes, it keeps only those that were written after the last
- * skip. */
+/* A sink for archives of any size. It keeps only the bytes that were written after the last skip. */
 struct endless_sink {
     sink sink;
     buf tail_bytes;
