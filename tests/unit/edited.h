@@ -11,31 +11,31 @@
 #include "io/journal.h"
 #include "unit.h"
 
-#define SIZE       2000u /* of the file before an edit */
-#define GROWN_SIZE 2500u /* of the file after an edit that appends bytes */
+#define SIZE       2000u /* size of the file before an edit */
+#define GROWN_SIZE 2500u /* size of the file after an edit that appends bytes */
 
 static char dir[64], path[96], journal_path[128]; /* the folder, the file, and its journal */
-/* The bytes of the file before and after an edit. BEFORE ends with zeros, from SIZE on. */
+/* The bytes of the file before and after an edit. From SIZE on, BEFORE holds zeros. */
 static char before[GROWN_SIZE + 1], changed[GROWN_SIZE + 1];
 static const struct journal_options no_sync_options = {.no_sync = true};
 
-static void put_file(const char *to, const void *bytes, size_t n)
+static void put_file(const char *name, const void *bytes, size_t n)
 {
-    FILE *f = fopen(to, "wb");
+    FILE *f = fopen(name, "wb");
     CU_ASSERT_PTR_NOT_NULL_FATAL(f);
     CU_ASSERT_EQUAL(fwrite(bytes, 1, n, f), n);
     fchmod(fileno(f), 0600);
     fclose(f);
 }
 
-static bool file_is(const char *from, const void *bytes, size_t n)
+static bool file_is(const char *name, const void *bytes, size_t n)
 {
     char got[SIZE * 2];
-    FILE *f = fopen(from, "rb");
-    size_t m = f ? fread(got, 1, sizeof got, f) : 0;
+    FILE *f = fopen(name, "rb");
+    size_t nread = f ? fread(got, 1, sizeof got, f) : 0;
     if (f)
         fclose(f);
-    return m == n && memcmp(got, bytes, n) == 0;
+    return nread == n && memcmp(got, bytes, n) == 0;
 }
 
 static bool file_exists(const char *name) { return access(name, F_OK) == 0; }
@@ -57,10 +57,10 @@ static void end_edit(void)
 {
     unlink(journal_path);
     unlink(path);
-    CU_ASSERT_EQUAL(rmdir(dir), 0); /* fails if other files were left */
+    CU_ASSERT_EQUAL(rmdir(dir), 0); /* fails if the folder holds other files */
 }
 
-/* make_patches - returns the edit that changes BEFORE to CHANGED and keeps the size. */
+/* make_patches - returns an edit that turns BEFORE into CHANGED, at the same size. */
 static struct patches make_patches(void)
 {
     struct patches p = {.old_size = SIZE, .new_size = SIZE};

@@ -1,4 +1,4 @@
-/* graph.c - see graph.h. The functions recurse, because the values in tests are not deeply nested. */
+/* graph.c - see graph.h. The functions may recurse, because the values in tests are not deeply nested. */
 #include "graph.h"
 
 #include <ftw.h>
@@ -32,7 +32,7 @@ void graph_free(struct graph *g)
     unit_guard_free(g->bytes, g->size);
 }
 
-/* A graph that is being written as text. PATH has the nodes from the root to the current one. */
+/* A graph that is being written as text. PATH has the nodes from the root to the current node. */
 struct printer {
     buf out;
     const ckpt_value *path[64];
@@ -63,37 +63,37 @@ static void append_pairs(struct printer *s, const value_pair *pairs, uint32_t n)
 
 static void append_string(struct printer *s, const ckpt_value *v)
 {
-    static const char *const heads[] = {"", "s", "b", "a"};
+    static const char *const prefixes[] = {"", "s", "b", "a"};
     if (v->flags & VALUE_SPAN) {
         buf_printf(&s->out, "~%u:%" PRIu64 ":%" PRIu64, v->type - CKPT_V_STR, v->u.span->nbytes,
                    v->u.span->count);
         return;
     }
-    buf_printf(&s->out, "%s'", heads[v->type - CKPT_V_STR]);
+    buf_printf(&s->out, "%s'", prefixes[v->type - CKPT_V_STR]);
     buf_put_str(&s->out, v->u.str);
     buf_put_cstr(&s->out, "'");
 }
 
 static void append_call(struct printer *s, const ckpt_value *v)
 {
-    const struct value_extra *more = value_extra_of(v);
-    buf_byte(&s->out, (unsigned char)"RNXOI"[v->call]);
+    const struct value_extra *extra = value_extra_of(v);
+    buf_byte(&s->out, (unsigned char)"RNXOI"[v->call]); /* the letters of graph_text() */
     append_node(s, v->u.call.callable);
     append_node(s, v->u.call.args);
-    if (more->kwargs)
-        append_node(s, more->kwargs);
-    if (more->nitems) {
+    if (extra->kwargs)
+        append_node(s, extra->kwargs);
+    if (extra->nitems) {
         buf_put_cstr(&s->out, "+[");
-        append_items(s, more->items, more->nitems);
+        append_items(s, extra->items, extra->nitems);
         buf_put_cstr(&s->out, "]");
     }
-    if (more->npairs) {
+    if (extra->npairs) {
         buf_put_cstr(&s->out, "+");
-        append_pairs(s, more->pairs, more->npairs);
+        append_pairs(s, extra->pairs, extra->npairs);
     }
-    for (uint32_t i = 0; i < more->nstates; i++) {
+    for (uint32_t i = 0; i < extra->nstates; i++) {
         buf_put_cstr(&s->out, "!");
-        append_node(s, more->states[i]);
+        append_node(s, extra->states[i]);
     }
 }
 
@@ -106,9 +106,9 @@ static void append_bigint(struct printer *s, ckpt_str bytes)
 
 static void append_sequence(struct printer *s, const ckpt_value *v)
 {
-    static const char *const heads[] = {"[", "(", "", "set(", "frozenset("};
+    static const char *const prefixes[] = {"[", "(", "", "set(", "frozenset("};
     unsigned kind = v->type - CKPT_V_LIST;
-    buf_put_cstr(&s->out, heads[kind]);
+    buf_put_cstr(&s->out, prefixes[kind]);
     append_items(s, v->u.seq.items, v->u.seq.n);
     buf_put_cstr(&s->out, kind == 0 ? "]" : ")");
 }

@@ -20,11 +20,11 @@ static const struct {
     {NULL, NULL},
 };
 
-static CU_pSuite current;
+static CU_pSuite current_suite;
 
 void unit_add(const char *name, void (*test)(void))
 {
-    if (!CU_add_test(current, name, test))
+    if (!CU_add_test(current_suite, name, test))
         abort();
 }
 
@@ -59,8 +59,9 @@ void unit_guard_free(unsigned char *at, size_t size)
 void unit_to_host_order(void *at, size_t n, size_t width)
 {
     const uint16_t one = 1;
+    const bool big_endian = *(const unsigned char *)&one == 0;
     unsigned char *p = at;
-    for (size_t i = 0; !*(const unsigned char *)&one && i < n; i++, p += width)
+    for (size_t i = 0; big_endian && i < n; i++, p += width)
         for (size_t k = 0; k < width / 2; k++) {
             unsigned char b = p[k];
             p[k] = p[width - 1 - k];
@@ -75,15 +76,15 @@ bool unit_checks_time(void)
 #else
     const char *preload = getenv("LD_PRELOAD");
     return !getenv("UNIT_UNTIMED") &&
-           (!preload || !strstr(preload, "vgpreload")); /* an emulator is run with UNIT_UNTIMED set */
+           (!preload || !strstr(preload, "vgpreload")); /* valgrind; for emulators, UNIT_UNTIMED is set */
 #endif
 }
 
 const char *unit_corpus_path(const char *name)
 {
     static char path[1024];
-    const char *top = getenv("CKPT_CORPUS");
-    snprintf(path, sizeof path, "%s/%s", top ? top : "tests/corpus", name);
+    const char *folder = getenv("CKPT_CORPUS");
+    snprintf(path, sizeof path, "%s/%s", folder ? folder : "tests/corpus", name);
     return path;
 }
 
@@ -102,14 +103,14 @@ int main(int argc, char **argv)
     for (size_t i = 0; suites[i].name; i++) {
         if (!is_selected(suites[i].name, argc, argv))
             continue;
-        current = CU_add_suite(suites[i].name, NULL, NULL);
+        current_suite = CU_add_suite(suites[i].name, NULL, NULL);
         suites[i].add();
     }
     CU_basic_set_mode(CU_BRM_NORMAL);
     CU_basic_run_tests();
-    unsigned failed = CU_get_number_of_tests_failed();
-    unsigned run = CU_get_number_of_tests_run();
-    printf("unit: %u passed, %u failed\n", run - failed, failed);
+    unsigned nfailed = CU_get_number_of_tests_failed();
+    unsigned nrun = CU_get_number_of_tests_run();
+    printf("unit: %u passed, %u failed\n", nrun - nfailed, nfailed);
     CU_cleanup_registry();
-    return failed != 0;
+    return nfailed != 0;
 }

@@ -1,4 +1,5 @@
-/* pickled.c - see pickled.h. It recurses, because the pickles in tests are not deeply nested. */
+/* pickled.c - see pickled.h. Its functions may recurse, because the pickles in tests are not deeply
+ * nested. */
 #include "pickled.h"
 
 #include <ctype.h>
@@ -41,7 +42,8 @@ static void expect(struct compiler *c, const char *word)
 
 static unsigned hex_value(char digit) { return (unsigned)(digit <= '9' ? digit - '0' : digit - 'a' + 10); }
 
-/* put_string - writes the string up to the next apostrophe: OP, its length in WIDTH bytes, and its bytes. */
+/* put_string - writes the opcode OP, then the length of the text up to the next apostrophe, in WIDTH bytes,
+ * and that text. */
 static void put_string(struct compiler *c, char op, size_t width)
 {
     char text[4096];
@@ -61,7 +63,7 @@ static void put_string(struct compiler *c, char op, size_t width)
     buf_put(c->out, text, n);
 }
 
-/* put_items - writes MARK, the items up to CLOSE, and OP. */
+/* put_items - writes MARK, the items up to the bracket CLOSE, and the opcode OP. */
 static void put_items(struct compiler *c, const char *close, char op)
 {
     buf_byte(c->out, '(');
@@ -74,10 +76,10 @@ static void put_items(struct compiler *c, const char *close, char op)
     buf_byte(c->out, (unsigned char)op);
 }
 
-/* put_dict - writes an empty dict and its pairs up to '>', by SETITEM if there is only one. */
+/* put_dict - writes EMPTY_DICT, the pairs up to '>', and SETITEMS, or SETITEM if there is only one pair. */
 static void put_dict(struct compiler *c)
 {
-    size_t at = c->out->len + 1, n = 0;
+    size_t mark = c->out->len + 1, n = 0;
     buf_put_cstr(c->out, "}(");
     for (; !accept(c, ">"); n++) {
         put_value(c);
@@ -85,8 +87,8 @@ static void put_dict(struct compiler *c)
         put_value(c);
         (void)accept(c, ",");
     }
-    if (n == 1) /* no MARK */
-        memmove(c->out->data + at, c->out->data + at + 1, --c->out->len - at);
+    if (n == 1) /* SETITEM takes no MARK */
+        memmove(c->out->data + mark, c->out->data + mark + 1, --c->out->len - mark);
     buf_byte(c->out, n == 1 ? 's' : 'u');
 }
 
@@ -111,7 +113,7 @@ static void put_global(struct compiler *c)
     c->at += n;
 }
 
-/* put_memo - writes #N as BINGET, and #N=x and #N~x as the value and BINPUT. */
+/* put_memo - writes #N as BINGET, and #N=x or #N~x as the value x and BINPUT. */
 static void put_memo(struct compiler *c)
 {
     unsigned char slot = (unsigned char)strtoul(c->at, (char **)(uintptr_t)&c->at, 10);
@@ -158,16 +160,17 @@ static void put_operand(struct compiler *c)
 
 static void put_value(struct compiler *c)
 {
-    bool caret = accept(c, "^"), pid = accept(c, "@"), newobj = accept(c, "new "), obj = accept(c, "obj ");
-    if (obj)
+    bool has_caret = accept(c, "^"), is_pid = accept(c, "@"), is_newobj = accept(c, "new "),
+         is_obj = accept(c, "obj ");
+    if (is_obj)
         buf_byte(c->out, '(');
     bool in_brackets = strchr("([{", *c->at);
-    if (caret)
+    if (has_caret)
         caret_offset = c->out->len - c->begin;
     put_operand(c);
-    if (caret && in_brackets) /* the offset of the closing opcode */
+    if (has_caret && in_brackets) /* the offset of the opcode that ends the items */
         caret_offset = c->out->len - 1 - c->begin;
-    if (obj) {
+    if (is_obj) {
         expect(c, "(");
         while (!accept(c, ")")) {
             put_value(c);
@@ -175,20 +178,17 @@ static void put_value(struct compiler *c)
         }
         buf_byte(c->out, 'o');
     }
-    for (;; newobj = false) {
-        size_t at = c->out->len - c->begin;
+    for (;; is_newobj = false) {
         if (accept(c, "(")) {
             put_items(c, ")", 't');
-            at = c->out->len - c->begin;
-            buf_byte(c->out, newobj ? 0x81 : 'R');
-            if (caret)
-                caret_offset = at;
+            if (has_caret)
+                caret_offset = c->out->len - c->begin;
+            buf_byte(c->out, is_newobj ? 0x81 : 'R');
         } else if (accept(c, "|")) {
             put_value(c);
-            at = c->out->len - c->begin;
+            if (has_caret)
+                caret_offset = c->out->len - c->begin;
             buf_byte(c->out, 'R');
-            if (caret)
-                caret_offset = at;
         } else if (accept(c, "!")) {
             put_operand(c);
             buf_byte(c->out, 'b');
@@ -200,9 +200,9 @@ static void put_value(struct compiler *c)
             break;
         }
     }
-    if (!pid)
+    if (!is_pid)
         return;
-    if (caret)
+    if (has_caret)
         caret_offset = c->out->len - c->begin;
     buf_byte(c->out, 'Q');
 }
@@ -213,7 +213,7 @@ void put_pickle(buf *b, const char *text)
     caret_offset = 0;
     buf_put_cstr(b, "\x80\x02");
     put_value(&c);
-    expect(&c, "");
+    (void)accept(&c, ""); /* skips blanks */
     if (*c.at) {
         fprintf(stderr, "pickled: syntax error at: %.40s\n", c.at);
         abort();
@@ -223,8 +223,7 @@ void put_pickle(buf *b, const char *text)
 
 /* -------------------------------------------------------------------- files */
 
-/* keep_file - writes the N bytes to a file in the folder that the environment variable KEEP_MADE names, for
- * tests/fail/each_call.sh. */
+/* keep_file - writes the N bytes to a new file in the folder $KEEP_MADE, for tests/fail/each_call.sh. */
 static void keep_file(const void *bytes, size_t n)
 {
     static unsigned number;
@@ -256,9 +255,9 @@ void replace_in_file(struct test_file *made, const char *from, const char *to)
     for (size_t at = 0; at + n <= made->size; at++)
         if (memcmp(made->bytes + at, from, n) == 0)
             memcpy(made->bytes + at, to, n);
-    struct test_file now = open_bytes(made->bytes, made->size, NULL);
+    struct test_file reopened = open_bytes(made->bytes, made->size, NULL);
     close_file(made);
-    *made = now;
+    *made = reopened;
 }
 
 void close_file(struct test_file *made)
@@ -308,6 +307,7 @@ struct test_file make_torch_legacy(const char *text, const char *keys, const voi
 {
     buf b;
     buf_init(&b, 1 << 20);
+    /* the pickles of torch's magic number and of its protocol version, 1001 */
     buf_put(&b, "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.\x80\x02M\xe9\x03.", 21);
     put_pickle(&b, "{'protocol_version':1001,'little_endian':True}");
     put_pickle(&b, text);
@@ -393,7 +393,7 @@ void check_numbers(ckpt_file *f, const char *name, const char *want)
         snprintf(text + strlen(text), 16, "%g ", (double)numbers[i]);
     CU_ASSERT_STRING_EQUAL(text, want);
     if (strcmp(text, want) != 0)
-        printf("\n    %s: %s, must be %s: %s\n", name, text, want, err.what);
+        printf("\n    %s holds %s but must hold %s %s\n", name, text, want, err.what);
 }
 
 void check_opens(const char *text, const char *want)
@@ -418,22 +418,22 @@ void check_refused(const char *text, ckpt_status want, const char *words)
     close_file(&made);
 }
 
-void check_damaged_json(const char *whole, size_t size,
+void check_damaged_json(const char *json, size_t size,
                         struct test_file (*make)(const char *text, const ckpt_limits *limits))
 {
-    char *part = malloc(size);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(part);
+    char *damaged = malloc(size);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(damaged);
     for (size_t n = 1; n + 1 < size; n++) {
-        memcpy(part, whole, size);
-        part[n] = 0;
-        struct test_file made = make(part, NULL);
+        memcpy(damaged, json, size);
+        damaged[n] = 0;
+        struct test_file made = make(damaged, NULL);
         CU_ASSERT(made.status == CKPT_ETRUNCATED && made.err.where[0] && made.err.offset < made.size);
         close_file(&made);
-        memcpy(part, whole, size);
-        part[n] = '!';
-        made = make(part, NULL);
+        memcpy(damaged, json, size);
+        damaged[n] = '!';
+        made = make(damaged, NULL);
         CU_ASSERT(made.status == CKPT_OK || made.status == CKPT_EFORMAT || made.status == CKPT_ETRUNCATED);
         close_file(&made);
     }
-    free(part);
+    free(damaged);
 }

@@ -12,8 +12,8 @@
  *   module.name     a global       f(a,b)   a call         new C(a,b)   NEWOBJ    obj C(a,b)   OBJ
  *   f|x             a call of f whose arguments x are not a tuple
  *   x+[a,b] x+{k:v} items added to x         x!state       BUILD
- *   @pid            a persistent id          #3=x, #3      x put into the memo, and read from it;
- *                                            #3~[]+[#3] put before it is filled
+ *   @pid            a persistent id          #3=x, #3      x put into the memo, and got from it;
+ *                                            #3~[]+[#3] puts the list there while it is empty
  *   ^x              sets caret_offset to the offset of x in this pickle
  */
 void put_pickle(buf *b, const char *text);
@@ -28,12 +28,12 @@ extern size_t caret_offset;
 #define FLOAT_STORAGE              STORAGE("Float", "0", 4)
 #define TENSOR_V2(storage, offset, size, stride)                                                             \
     "torch._utils._rebuild_tensor_v2(" storage "," #offset "," size "," stride ",False," ORDERED_DICT ")"
-#define FLOAT_TENSOR TENSOR_V2(FLOAT_STORAGE, 0, "(4,)", "(1,)")
+#define FLOAT_TENSOR  TENSOR_V2(FLOAT_STORAGE, 0, "(4,)", "(1,)")
 #define FLOAT_LISTING " dense float32[4]@0+0;"
 
 /* A file in memory, and the result of opening it. close_file() frees both. */
 struct test_file {
-    ckpt_file *file; /* NULL if it was refused with STATUS */
+    ckpt_file *file; /* NULL if the file was refused with STATUS */
     char *bytes;
     size_t size;
     ckpt_status status;
@@ -46,14 +46,14 @@ struct record {
     size_t size;
 };
 
-/* make_archive - makes a zip archive of the N records R and opens it. The caller closes each file that these
- * functions return with close_file. */
+/* make_archive - makes a zip archive of the N records R and opens it. The caller passes each file that these
+ * functions return to close_file. */
 struct test_file make_archive(const struct record *r, size_t n, const ckpt_limits *limits);
 /* replace_in_file - replaces each FROM in the bytes of MADE with TO, which has the same length, and opens
  * MADE again. */
 void replace_in_file(struct test_file *made, const char *from, const char *to);
 /* make_torch_zip - makes a file as torch.save writes it, of the pickle TEXT and three storages of 16 bytes,
- * and opens it. */
+ * and opens it. make_torch_zip_of - the same, with a given byte order and LIMITS. */
 struct test_file make_torch_zip(const char *text);
 struct test_file make_torch_zip_of(const char *text, bool big_endian, const ckpt_limits *limits);
 /* make_torch_legacy - makes a file in torch's legacy format, of the pickles TEXT and KEYS and N bytes of
@@ -68,16 +68,16 @@ void close_file(struct test_file *made);
 /* check_tensors - checks that MADE has the tensors WANT, each in the form
  * "name kind dtype[shape]@storage+offset flags <class> (note);". */
 void check_tensors(struct test_file *made, const char *want);
-/* check_numbers - checks that the tensor NAME of F, of at most 16 float32 numbers, holds WANT: "1 2.5 ". */
+/* check_numbers - checks that the tensor NAME of F, of at most 16 float32 numbers, holds WANT, such as "1 2.5
+ * ". */
 void check_numbers(ckpt_file *f, const char *name, const char *want);
-/* check_opens - checks that make_torch_zip(TEXT) opens with the tensors WANT. check_refused - checks that it
- * is refused with the status WANT and a message that contains WORDS, at the offset of ^ in TEXT. */
+/* check_opens - checks that the file make_torch_zip(TEXT) has the tensors WANT. check_refused - checks that
+ * the file is refused with the status WANT and a message that contains WORDS, at the offset of ^ in TEXT. */
 void check_opens(const char *text, const char *want);
 void check_refused(const char *text, ckpt_status want, const char *words);
-/* check_damaged_json - damages the JSON WHOLE of SIZE bytes and opens the file that MAKE builds from it. The
- * file must be refused as truncated if the JSON is cut at any byte. It must be read or refused if any byte is
- * changed. */
-void check_damaged_json(const char *whole, size_t size,
+/* check_damaged_json - damages JSON, of SIZE bytes, and opens the file that MAKE builds from it. Wherever
+ * JSON is cut, the file must be refused as truncated. If one byte is changed, it must be read or refused. */
+void check_damaged_json(const char *json, size_t size,
                         struct test_file (*make)(const char *text, const ckpt_limits *limits));
 
 #endif

@@ -17,7 +17,8 @@ void fill_random_elements(ckpt_dtype dt, unsigned char *p, size_t n, bool modera
     for (size_t i = 0; i < n * width; i++)
         p[i] = (unsigned char)(next_random() >> 24);
     for (size_t i = 0; moderate && i < n; i++) {
-        unsigned char *top = p + i * width + width - 1;
-        *top = (unsigned char)((*top & 0x80) | (dt == CKPT_DT_F16 ? 0x2c : 0x3d));
+        unsigned char *top_byte = p + i * width + width - 1;
+        /* the sign, and the upper bits of an exponent below 0 */
+        *top_byte = (unsigned char)((*top_byte & 0x80) | (dt == CKPT_DT_F16 ? 0x2c : 0x3d));
     }
 }

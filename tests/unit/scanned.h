@@ -19,11 +19,11 @@ struct scan_results {
     ckpt_status status;
     ckpt_error err;
     ckpt_scan_result result;
-    size_t findings;
-    size_t records; /* calls of the callback, for findings and members */
-    size_t members; /* members that have a checksum */
+    size_t findings; /* number of findings, of which ALL has the first MAX_FINDINGS */
+    size_t records;  /* number of calls of the callback, for findings and members */
+    size_t members;  /* number of members that have a checksum */
     struct scanned_finding {
-        char rule[32]; /* its name: "malformed" */
+        char rule[32]; /* name of the rule, such as "malformed" */
         char where[64], text[256];
         uint64_t offset;
     } first_finding, all[MAX_FINDINGS];
@@ -31,15 +31,15 @@ struct scan_results {
 };
 
 /* scan_buffer - scans a file of the SIZE bytes at DATA, and stops after STOP_AT findings (0: never). If the
- * variable KEEP_SCANNED names a folder, a copy of the file is kept there. scan_buffer_as - scans a file whose
- * name ends in SUFFIX, with the options OPTS; either may be NULL. */
+ * variable KEEP_SCANNED names a folder, that folder gets a copy of the file. scan_buffer_as - scans a file
+ * whose name ends in SUFFIX, with the options OPTS; either may be NULL. */
 struct scan_results scan_buffer(const void *data, size_t size, size_t stop_at);
 struct scan_results scan_buffer_as(ckpt_str bytes, const char *suffix, const ckpt_scan_options *opts,
                                    size_t stop_at);
 
 /* scan_has_finding - returns true if S has N findings in all, and one of them has the name RULE, is at OFFSET
- * and has TEXT in its message; otherwise prints the findings. CHECK_FINDING asserts that. CHECK_ONLY_FINDING
- * asserts that there is no other finding. */
+ * and has TEXT in its message; otherwise prints the findings. CHECK_FINDING asserts that it returns true.
+ * CHECK_ONLY_FINDING also asserts that there is no other finding. */
 bool scan_has_finding(const struct scan_results *s, size_t n, const char *rule, uint64_t offset,
                       const char *text, int line);
 #define CHECK_FINDING(s, n, rule, offset, text)                                                              \

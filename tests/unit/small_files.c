@@ -1,3 +1,4 @@
+/* small_files.c - see small_files.h. */
 #include "small_files.h"
 
 #include <stdio.h>
@@ -31,12 +32,12 @@ ckpt_file *open_safetensors(const char *header, const void *data, size_t size)
     ckpt_error err;
     if (nfiles == MAX_FILES)
         abort();
-    unsigned char *at = bytes[nfiles] = calloc(1, 8 + len + size);
-    store_u64le(at, len);
-    memcpy(at + 8, header, len);
+    unsigned char *file = bytes[nfiles] = calloc(1, 8 + len + size);
+    store_u64le(file, len);
+    memcpy(file + 8, header, len);
     if (size)
-        memcpy(at + 8 + len, data, size);
-    ckpt_status st = ckpt_open_memory(at, 8 + len + size, "memory", NULL, &f, &err);
+        memcpy(file + 8 + len, data, size);
+    ckpt_status st = ckpt_open_memory(file, 8 + len + size, "memory", NULL, &f, &err);
     return register_file(f, st, &err);
 }
 
@@ -44,18 +45,19 @@ ckpt_file *open_one_tensor(const char *name, const char *dtype, size_t elements,
                            size_t size)
 {
     char header[200];
+    /* the width of a number, of which a complex element has two */
     size_t width = elements ? size / elements / (*dtype == 'C' ? 2 : 1) : 0;
     snprintf(header, sizeof header, "{\"%s\":{\"dtype\":\"%s\",\"shape\":[%zu],\"data_offsets\":[0,%zu]}}",
              name, dtype, elements, size);
-    unsigned char *little = malloc(size + 1);
-    if (!little)
+    unsigned char *little_endian = malloc(size + 1);
+    if (!little_endian)
         abort();
     if (size)
-        memcpy(little, data, size);
+        memcpy(little_endian, data, size);
     if (width > 1)
-        unit_to_host_order(little, size / width, width);
-    ckpt_file *f = open_safetensors(header, little, size);
-    free(little);
+        unit_to_host_order(little_endian, size / width, width);
+    ckpt_file *f = open_safetensors(header, little_endian, size);
+    free(little_endian);
     return f;
 }
 

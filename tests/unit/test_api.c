@@ -27,10 +27,10 @@ static void check_plan(ckpt_plan *p)
     CU_ASSERT_EQUAL(ckpt_plan_rename_count(p), 1);
 }
 
-static void a_plan_keeps_its_file(void)
+static void a_plan_keeps_its_file_open(void)
 {
     ckpt_plan *first = NULL, *second = NULL;
-    unsigned char bytes[8 + sizeof ONE_TENSOR + 2] = {sizeof ONE_TENSOR - 1};
+    unsigned char bytes[8 + sizeof ONE_TENSOR + 2] = {sizeof ONE_TENSOR - 1}; /* the length of the header */
     ckpt_file *f = NULL;
     memcpy(bytes + 8, ONE_TENSOR "abc", sizeof ONE_TENSOR + 2);
     CU_ASSERT_EQUAL_FATAL(ckpt_open_memory(bytes, sizeof bytes, "memory", NULL, &f, NULL), CKPT_OK);
@@ -74,7 +74,7 @@ void suite_api(void)
 {
     UNIT(the_version_agrees_with_its_parts);
     UNIT(errors_have_a_fixed_size);
-    UNIT(a_plan_keeps_its_file);
+    UNIT(a_plan_keeps_its_file_open);
     UNIT(a_file_outlives_its_plans);
     UNIT(formats_are_found_by_name_and_suffix);
 }

@@ -9,17 +9,17 @@
 static void memory_is_zeroed_and_aligned(void)
 {
     arena *a = arena_new(1u << 24);
-    unsigned char *last = NULL;
+    unsigned char *previous = NULL;
     for (size_t n = 0; n < 3000; n++) {
         unsigned char *p = arena_alloc(a, n);
         CU_ASSERT_PTR_NOT_NULL_FATAL(p);
         CU_ASSERT_EQUAL((uintptr_t)p % alignof(max_align_t), 0);
-        CU_ASSERT_PTR_NOT_EQUAL(p, last);
+        CU_ASSERT_PTR_NOT_EQUAL(p, previous);
         for (size_t i = 0; i < n; i++)
             if (p[i])
                 CU_FAIL("the memory is not zeroed");
         memset(p, 0xff, n);
-        last = p;
+        previous = p;
         CU_ASSERT_PTR_NOT_NULL(arena_str(a, STR_LIT("x")).ptr); /* disturbs the alignment */
     }
     arena_free(a);
@@ -35,7 +35,7 @@ static void memory_is_limited(void)
     size_t n = 0;
     while (arena_alloc(a, 10))
         n++;
-    CU_ASSERT(n >= 1000 / 16 && n <= 1000 / 10); /* 10 bytes take up to 16, by their alignment */
+    CU_ASSERT(n >= 1000 / 16 && n <= 1000 / 10); /* for alignment, 10 bytes take up to 16 */
     CU_ASSERT(arena_used(a) <= 1000);
     arena_raise_max(a, 500); /* a lower limit is ignored */
     CU_ASSERT_PTR_NULL(arena_alloc(a, 100));
@@ -53,7 +53,7 @@ static void the_limit_is_exact(void)
     arena_free(a);
 }
 
-static void refuses_products_that_overflow(void)
+static void products_that_overflow_are_refused(void)
 {
     arena *a = arena_new(UINT64_MAX);
     size_t cap = SIZE_MAX / 4;
@@ -64,22 +64,22 @@ static void refuses_products_that_overflow(void)
     arena_free(a);
 }
 
-static void grows_arrays(void)
+static void arrays_grow(void)
 {
     arena *a = arena_new(1u << 20);
-    uint32_t *at = NULL;
+    uint32_t *numbers = NULL;
     size_t cap = 0;
     for (uint32_t i = 0; i < 10000; i++) {
-        at = arena_grow(a, at, i, &cap, i + 1u, sizeof *at);
-        CU_ASSERT_PTR_NOT_NULL_FATAL(at);
+        numbers = arena_grow(a, numbers, i, &cap, i + 1u, sizeof *numbers);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(numbers);
         CU_ASSERT_FATAL(cap > i);
-        at[i] = i;
+        numbers[i] = i;
     }
     for (uint32_t i = 0; i < 10000; i++)
-        if (at[i] != i)
+        if (numbers[i] != i)
             CU_FAIL("an element has changed");
-    CU_ASSERT(arena_used(a) < 4 * 10000 * sizeof *at);
-    CU_ASSERT_PTR_EQUAL(arena_grow(a, at, 1, &cap, cap, sizeof *at), at);
+    CU_ASSERT(arena_used(a) < 4 * 10000 * sizeof *numbers);
+    CU_ASSERT_PTR_EQUAL(arena_grow(a, numbers, 1, &cap, cap, sizeof *numbers), numbers);
     arena_free(a);
 }
 
@@ -88,15 +88,15 @@ static void large_chunks_are_mapped(void)
 {
     enum { ELEMENTS = 3u << 20 };
     arena *a = arena_new(64u << 20);
-    uint32_t *at = NULL;
+    uint32_t *numbers = NULL;
     size_t cap = 0;
     for (uint32_t i = 0; i < ELEMENTS; i++) {
-        at = i < cap ? at : arena_grow(a, at, i, &cap, i + 1u, sizeof *at);
-        CU_ASSERT_PTR_NOT_NULL_FATAL(at);
-        at[i] = i;
+        numbers = i < cap ? numbers : arena_grow(a, numbers, i, &cap, i + 1u, sizeof *numbers);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(numbers);
+        numbers[i] = i;
     }
     for (uint32_t i = 0; i < ELEMENTS; i++)
-        if (at[i] != i)
+        if (numbers[i] != i)
             CU_FAIL("an element has changed");
     for (int i = 0; i < 5000; i++) {
         unsigned char *small = arena_alloc(a, 1000);
@@ -104,7 +104,7 @@ static void large_chunks_are_mapped(void)
         CU_ASSERT(small[0] == 0 && small[999] == 0);
         memset(small, 0xee, 1000);
     }
-    CU_ASSERT_EQUAL(at[ELEMENTS - 1], ELEMENTS - 1u);
+    CU_ASSERT_EQUAL(numbers[ELEMENTS - 1], ELEMENTS - 1u);
     arena_free(a);
 }
 
@@ -114,10 +114,10 @@ static void only_own_mappings_are_unmapped(void)
     enum {
         PAGE = 4096,
         MAPPED_SIZE = 4u << 20,
-        ROUNDS = sizeof(void *) < 8 ? 120 : 600 /* fewer if addresses have 32 bits */
+        ROUNDS = sizeof(void *) < 8 ? 120 : 600 /* fewer where addresses have 32 bits */
     };
     enum { STEP = 600 / ROUNDS * PAGE };
-    unsigned char *mapped[ROUNDS]; /* each is longer than the last by STEP, to get every alignment */
+    unsigned char *mapped[ROUNDS]; /* each is STEP longer than the previous, to get every alignment */
     arena *a[ROUNDS];
     for (size_t i = 0; i < ROUNDS; i++) {
         mapped[i] = mmap(NULL, MAPPED_SIZE + i * STEP, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
@@ -149,7 +149,7 @@ static void arrays_grow_up_to_the_limit(void)
     arena_free(a);
 }
 
-static void copies_text(void)
+static void text_is_copied(void)
 {
     arena *a = arena_new(1000);
     ckpt_str s = arena_str(a, STR_LIT("a\0b"));
@@ -165,17 +165,17 @@ static void copies_text(void)
     arena_free(a);
 }
 
-static void trims_unused_memory(void)
+static void unused_memory_is_trimmed(void)
 {
     arena *a = arena_new(1u << 30);
     const size_t n = (size_t)3 << 20;
-    unsigned char *kept = arena_alloc(a, n), *small = arena_alloc(a, 100);
-    memset(kept, 0xab, n);
+    unsigned char *large = arena_alloc(a, n), *small = arena_alloc(a, 100);
+    memset(large, 0xab, n);
     memset(small, 0xcd, 100);
     unsigned char *more = arena_alloc(a, 300000);
     memset(more, 0xef, 300000);
     arena_trim(a);
-    CU_ASSERT(kept[0] == 0xab && kept[n - 1] == 0xab && small[99] == 0xcd && more[299999] == 0xef);
+    CU_ASSERT(large[0] == 0xab && large[n - 1] == 0xab && small[99] == 0xcd && more[299999] == 0xef);
     for (int i = 0; i < 40; i++) {
         unsigned char *after = arena_alloc(a, 100000);
         for (size_t k = 0; k < 100000; k++)
@@ -183,18 +183,18 @@ static void trims_unused_memory(void)
                 CU_FAIL_FATAL("the memory is not zeroed");
         memset(after, 0xff, 100000);
     }
-    CU_ASSERT(kept[n - 1] == 0xab && small[99] == 0xcd && more[299999] == 0xef);
+    CU_ASSERT(large[n - 1] == 0xab && small[99] == 0xcd && more[299999] == 0xef);
     arena_free(a);
 }
 
-static void shrinks_large_allocations(void)
+static void large_allocations_are_shrunk(void)
 {
     arena *a = arena_new((uint64_t)16 << 20);
     const size_t n = (size_t)10 << 20;
     unsigned char *small = arena_alloc(a, 100), *large = arena_alloc(a, n);
     CU_ASSERT_PTR_NOT_NULL_FATAL(large);
     memset(large, 0xab, n);
-    arena_shrink(a, small, 1); /* shares a chunk, so it is not shrunk */
+    arena_shrink(a, small, 1); /* SMALL shares a chunk, so it is not shrunk */
     CU_ASSERT_EQUAL(arena_used(a), n + 100);
     CU_ASSERT_PTR_NULL(arena_alloc(a, n));
     arena_shrink(a, large, 70000);
@@ -206,7 +206,7 @@ static void shrinks_large_allocations(void)
     arena_free(a);
 }
 
-static void fails_at_a_given_allocation(void)
+static void the_given_allocation_fails(void)
 {
     arena *a = arena_new(10000);
     arena_fail_at(a, 2);
@@ -219,8 +219,8 @@ static void fails_at_a_given_allocation(void)
     arena_free(a);
 }
 
-/* Appends to an array in an arena and, without one, to an array from malloc. */
-static void appends_one_by_one(void)
+/* Appends to an array in an arena, then, with NULL as arena, to an array from malloc. */
+static void elements_are_appended_one_by_one(void)
 {
     for (int heap = 0; heap < 2; heap++) {
         arena *a = heap ? NULL : arena_new(1u << 20);
@@ -249,14 +249,14 @@ void suite_arena(void)
     UNIT(memory_is_zeroed_and_aligned);
     UNIT(memory_is_limited);
     UNIT(the_limit_is_exact);
-    UNIT(refuses_products_that_overflow);
-    UNIT(grows_arrays);
-    UNIT(appends_one_by_one);
+    UNIT(products_that_overflow_are_refused);
+    UNIT(arrays_grow);
+    UNIT(elements_are_appended_one_by_one);
     UNIT(large_chunks_are_mapped);
     UNIT(only_own_mappings_are_unmapped);
     UNIT(arrays_grow_up_to_the_limit);
-    UNIT(copies_text);
-    UNIT(trims_unused_memory);
-    UNIT(shrinks_large_allocations);
-    UNIT(fails_at_a_given_allocation);
+    UNIT(text_is_copied);
+    UNIT(unused_memory_is_trimmed);
+    UNIT(large_allocations_are_shrunk);
+    UNIT(the_given_allocation_fails);
 }

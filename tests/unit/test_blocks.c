@@ -16,18 +16,18 @@
 
 static uint32_t seed = 1;
 
-static uint32_t random_below(uint32_t below)
+static uint32_t random_below(uint32_t limit)
 {
     seed = seed * 1664525 + 1013904223;
-    return (seed >> 8) % below;
+    return (seed >> 8) % limit;
 }
 
 /* The compressed blocks of a test, and the bytes that they must decode to. */
 static struct {
-    struct block block[MAX_BLOCKS];
-    size_t n;
-    buf stored, want;   /* the compressed bytes, and the decoded ones */
-    source *file, *src; /* STORED as a source, and the source that decodes it */
+    struct block blocks[MAX_BLOCKS];
+    size_t nblocks;
+    buf compressed, want; /* the compressed bytes, and those that they must decode to */
+    source *file, *src;   /* COMPRESSED as a source, and the source that decodes it */
     block_cache *cache;
     atomic_uint decode_calls; /* number of calls of a decoder */
 } sample;
@@ -36,31 +36,31 @@ static struct {
 
 /* decode_runs - decodes runs. A run takes five bytes: a count of 24 bits, a byte that is 0xFE if the run is
  * damaged, and the byte to repeat. */
-static ckpt_status decode_runs(void *user, source *stored, spool *to, ckpt_error *err)
+static ckpt_status decode_runs(void *user, source *compressed, spool *out, ckpt_error *err)
 {
-    unsigned char run[5], block[4096];
+    unsigned char run[5], chunk[4096];
     CU_ASSERT_PTR_EQUAL(user, &sample);
     atomic_fetch_add(&sample.decode_calls, 1);
-    for (uint64_t at = 0; at + 5 <= stored->size; at += 5) {
-        CKPT_TRY(source_read(stored, at, run, 5, err));
+    for (uint64_t at = 0; at + 5 <= compressed->size; at += 5) {
+        CKPT_TRY(source_read(compressed, at, run, 5, err));
         uint64_t n = (uint64_t)run[0] | (uint64_t)run[1] << 8 | (uint64_t)run[2] << 16;
-        memset(block, run[4], n < sizeof block ? (size_t)n : sizeof block);
+        memset(chunk, run[4], n < sizeof chunk ? (size_t)n : sizeof chunk);
         if (run[3] == 0xFE)
-            return fail(err, CKPT_EFORMAT, source_pos(stored, at), "a damaged run");
-        for (uint64_t part; n; n -= part) {
-            part = n < sizeof block ? n : sizeof block;
-            CKPT_TRY(spool_write(to, block, (size_t)part, err));
+            return fail(err, CKPT_EFORMAT, source_pos(compressed, at), "a damaged run");
+        for (uint64_t length; n; n -= length) {
+            length = n < sizeof chunk ? n : sizeof chunk;
+            CKPT_TRY(spool_write(out, chunk, (size_t)length, err));
         }
     }
     return CKPT_OK;
 }
 
-static ckpt_status decode_deflated(void *user, source *stored, spool *to, ckpt_error *err)
+static ckpt_status decode_deflated(void *user, source *compressed, spool *out, ckpt_error *err)
 {
     uint64_t used;
     (void)user;
     atomic_fetch_add(&sample.decode_calls, 1);
-    return inflate_into(stored, 0, stored->size, INFLATE_RAW, to, &used, err);
+    return inflate_into(compressed, 0, compressed->size, INFLATE_RAW, out, &used, err);
 }
 
 static const struct block_decoder runs = {"runs", decode_runs, &sample},
@@ -68,30 +68,30 @@ static const struct block_decoder runs = {"runs", decode_runs, &sample},
 
 /* -------------------------------------------------------------------------- samples */
 
-/* set_up - begins a sample without blocks. Its cache holds IN_MEMORY bytes in memory and IN_FILE in a
- * file. */
-static void set_up(uint64_t in_memory, uint64_t in_file)
+/* set_up - begins a sample without blocks. Its cache takes up to MEMORY_BYTES of memory and FILE_BYTES of a
+ * temporary file. */
+static void set_up(uint64_t memory_bytes, uint64_t file_bytes)
 {
     memset(&sample, 0, sizeof sample);
-    buf_init(&sample.stored, 1u << 30);
+    buf_init(&sample.compressed, 1u << 30);
     buf_init(&sample.want, 1u << 30);
-    sample.cache = block_cache_new(in_memory, in_file);
+    sample.cache = block_cache_new(memory_bytes, file_bytes);
 }
 
-/* add_block - adds a block of SIZE decoded bytes, which are compressed to the last STORED bytes of
- * sample.stored. */
-static struct block *add_block(uint64_t stored, uint64_t size)
+/* add_block - adds a block that decodes to SIZE bytes. Its compressed bytes are the last LENGTH bytes of
+ * sample.compressed. */
+static struct block *add_block(uint64_t length, uint64_t size)
 {
-    struct block *b = &sample.block[sample.n++];
-    CU_ASSERT_FATAL(sample.n <= MAX_BLOCKS);
-    *b = (struct block){.offset = sample.stored.len - stored, .stored = stored, .size = size};
+    struct block *b = &sample.blocks[sample.nblocks++];
+    CU_ASSERT_FATAL(sample.nblocks <= MAX_BLOCKS);
+    *b = (struct block){.offset = sample.compressed.len - length, .stored = length, .size = size};
     return b;
 }
 
 static void put_run(uint32_t n, unsigned char byte)
 {
-    buf_u32le(&sample.stored, n);
-    buf_byte(&sample.stored, byte);
+    buf_u32le(&sample.compressed, n);
+    buf_byte(&sample.compressed, byte);
     for (uint32_t i = 0; i < n; i++)
         buf_byte(&sample.want, byte);
 }
@@ -99,40 +99,40 @@ static void put_run(uint32_t n, unsigned char byte)
 /* add_runs - adds a block of runs that decodes to SIZE bytes. */
 static struct block *add_runs(uint32_t size)
 {
-    size_t before = sample.stored.len;
+    size_t before = sample.compressed.len;
     for (uint32_t left = size, n; left; left -= n) {
         n = 1 + random_below(left);
         put_run(n, (unsigned char)random_below(256));
     }
-    return add_block(sample.stored.len - before, size);
+    return add_block(sample.compressed.len - before, size);
 }
 
 /* add_deflated - adds a block of SIZE bytes in deflate's stored blocks, which need no compressor. */
 static void add_deflated(uint32_t size)
 {
-    size_t before = sample.stored.len;
+    size_t before = sample.compressed.len;
     for (uint32_t left = size, n = 1; n || left; left -= n) {
         n = left < 60000 ? left : 60000;
-        buf_byte(&sample.stored, n == 0);
-        buf_u16le(&sample.stored, (uint16_t)n);
-        buf_u16le(&sample.stored, (uint16_t)~n);
+        buf_byte(&sample.compressed, n == 0);
+        buf_u16le(&sample.compressed, (uint16_t)n);
+        buf_u16le(&sample.compressed, (uint16_t)~n);
         for (uint32_t i = 0; i < n; i++) {
             unsigned char byte = (unsigned char)random_below(256);
-            buf_byte(&sample.stored, byte);
+            buf_byte(&sample.compressed, byte);
             buf_byte(&sample.want, byte);
         }
     }
-    (void)add_block(sample.stored.len - before, size);
+    (void)add_block(sample.compressed.len - before, size);
 }
 
 enum { FIRST_OFFSET = 1000 }; /* the offset that errors report for the first compressed byte */
 
 static ckpt_status open_blocks(const struct block_decoder *d, ckpt_error *err)
 {
-    sample.file = source_mem(sample.stored.data, sample.stored.len, FIRST_OFFSET);
-    for (size_t i = 0; i < sample.n; i++)
-        sample.block[i].src = sample.file;
-    return source_blocks(sample.cache, sample.block, sample.n, d, &sample.src, err);
+    sample.file = source_mem(sample.compressed.data, sample.compressed.len, FIRST_OFFSET);
+    for (size_t i = 0; i < sample.nblocks; i++)
+        sample.blocks[i].src = sample.file;
+    return source_blocks(sample.cache, sample.blocks, sample.nblocks, d, &sample.src, err);
 }
 
 static void tear_down(void)
@@ -141,7 +141,7 @@ static void tear_down(void)
     CU_ASSERT_EQUAL(sample.file->refs, 1);
     source_unref(sample.file);
     block_cache_unref(sample.cache);
-    buf_free(&sample.stored);
+    buf_free(&sample.compressed);
     buf_free(&sample.want);
 }
 
@@ -154,8 +154,8 @@ static bool range_is_correct(source *src, uint64_t from, size_t n)
     return ok;
 }
 
-/* all_is_correct - returns true if all bytes, and random ranges, are read as expected. */
-static bool all_is_correct(void)
+/* all_bytes_are_correct - returns true if all bytes, and random ranges, are read as expected. */
+static bool all_bytes_are_correct(void)
 {
     bool ok = sample.src->size == sample.want.len && range_is_correct(sample.src, 0, sample.want.len);
     for (int turn = 0; turn < 50 && sample.want.len; turn++) {
@@ -182,17 +182,17 @@ static void blocks_are_decoded(void)
         }
         CU_ASSERT_EQUAL_FATAL(open_blocks(turn % 2 ? &deflated : &runs, NULL), CKPT_OK);
         CU_ASSERT_EQUAL(sample.decode_calls, 0);
-        CU_ASSERT_FATAL(all_is_correct());
-        CU_ASSERT(!in_memory || sample.decode_calls <= sample.n);
+        CU_ASSERT_FATAL(all_bytes_are_correct());
+        CU_ASSERT(!in_memory || sample.decode_calls <= sample.nblocks);
         tear_down();
     }
 }
 
 /* -------------------------------------------------------------------------- refusals */
 
-/* read_fails - tries twice to read all bytes. Returns true if both tries fail at OFFSET, with WHAT in the
+/* both_reads_fail - reads all bytes twice. Returns true if both reads fail at OFFSET, with WHAT in the
  * message. */
-static bool read_fails(uint64_t offset, const char *what)
+static bool both_reads_fail(uint64_t offset, const char *what)
 {
     ckpt_error err;
     bool ok = true;
@@ -211,26 +211,26 @@ static bool read_fails(uint64_t offset, const char *what)
 static void blocks_of_wrong_size_are_refused(void)
 {
     for (int turn = 0; turn < 2; turn++) { /* cached in memory, then in a file */
-        uint64_t in_memory = turn ? 10 : BLOCKS_IN_MEMORY;
-        set_up(in_memory, BLOCKS_IN_FILE);
+        uint64_t memory_bytes = turn ? 10 : BLOCKS_IN_MEMORY;
+        set_up(memory_bytes, BLOCKS_IN_FILE);
         (void)add_runs(100);
         add_runs(100)->size = 101;
-        uint64_t at = FIRST_OFFSET + sample.block[1].offset;
+        uint64_t at = FIRST_OFFSET + sample.blocks[1].offset;
         CU_ASSERT_EQUAL_FATAL(open_blocks(&runs, NULL), CKPT_OK);
-        CU_ASSERT(read_fails(at, "a block (runs) decodes to 100 bytes, it must have 101"));
+        CU_ASSERT(both_reads_fail(at, "a block (runs) decodes to 100 bytes, it must have 101"));
         CU_ASSERT(range_is_correct(sample.src, 0, 100));
         tear_down();
-        set_up(in_memory, BLOCKS_IN_FILE); /* 5 bytes decode to 16 MB */
+        set_up(memory_bytes, BLOCKS_IN_FILE); /* 5 bytes decode to 16 MB */
         put_run(0xFFFFFF, 7);
         (void)add_block(5, 1000);
         CU_ASSERT_EQUAL_FATAL(open_blocks(&runs, NULL), CKPT_OK);
-        CU_ASSERT(read_fails(FIRST_OFFSET, "a block (runs) decodes to more than 1000 bytes"));
+        CU_ASSERT(both_reads_fail(FIRST_OFFSET, "a block (runs) decodes to more than 1000 bytes"));
         tear_down();
-        set_up(in_memory, BLOCKS_IN_FILE);
-        buf_put(&sample.stored, "\x03\0\0\xFE\x07", 5);
+        set_up(memory_bytes, BLOCKS_IN_FILE);
+        buf_put(&sample.compressed, "\x03\0\0\xFE\x07", 5); /* a run marked as damaged */
         (void)add_block(5, 3);
         CU_ASSERT_EQUAL_FATAL(open_blocks(&runs, NULL), CKPT_OK);
-        CU_ASSERT(read_fails(FIRST_OFFSET, "a damaged run"));
+        CU_ASSERT(both_reads_fail(FIRST_OFFSET, "a damaged run"));
         tear_down();
     }
 }
@@ -241,18 +241,19 @@ static void truncated_blocks_are_refused(void)
     char byte;
     set_up(BLOCKS_IN_MEMORY, BLOCKS_IN_FILE);
     add_deflated(50000);
-    sample.block[0].stored -= 7;
+    sample.blocks[0].stored -= 7;
     CU_ASSERT_EQUAL_FATAL(open_blocks(&deflated, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(source_read(sample.src, 0, &byte, 1, &err), CKPT_ETRUNCATED);
-    CU_ASSERT_EQUAL(err.offset, FIRST_OFFSET + sample.block[0].stored);
+    CU_ASSERT_EQUAL(err.offset, FIRST_OFFSET + sample.blocks[0].stored);
     source_unref(sample.src);
-    sample.block[0].stored += 8;
-    CU_ASSERT_EQUAL(source_blocks(sample.cache, sample.block, 1, &deflated, &sample.src, &err),
+    sample.blocks[0].stored += 8; /* one byte more than there is */
+    CU_ASSERT_EQUAL(source_blocks(sample.cache, sample.blocks, 1, &deflated, &sample.src, &err),
                     CKPT_ETRUNCATED);
     CU_ASSERT_STRING_EQUAL(err.what, "block 0 needs 50011 bytes, 50010 are left");
-    sample.block[0].stored = 10;
-    sample.block[0].size = UINT64_MAX;
-    CU_ASSERT_EQUAL(source_blocks(sample.cache, sample.block, 1, &deflated, &sample.src, &err), CKPT_EFORMAT);
+    sample.blocks[0].stored = 10;
+    sample.blocks[0].size = UINT64_MAX;
+    CU_ASSERT_EQUAL(source_blocks(sample.cache, sample.blocks, 1, &deflated, &sample.src, &err),
+                    CKPT_EFORMAT);
     CU_ASSERT_STRING_EQUAL(err.what, "1 blocks decode to more than 2^63 bytes");
     sample.src = NULL;
     tear_down();
@@ -312,11 +313,11 @@ static void threads_read_blocks(void)
         for (int i = 0; i < 100; i++)
             (void)add_runs(random_below(i % 10 ? 8000 : 40000));
         CU_ASSERT_EQUAL_FATAL(open_blocks(&runs, NULL), CKPT_OK);
-        struct block second_blocks[MAX_BLOCKS]; /* of a second tensor, which uses the same cache */
+        struct block second_blocks[MAX_BLOCKS]; /* the same blocks, as those of a second tensor */
         source *sources[2] = {sample.src, NULL};
-        memcpy(second_blocks, sample.block, sizeof second_blocks);
-        CU_ASSERT_EQUAL_FATAL(source_blocks(sample.cache, second_blocks, sample.n, &runs, &sources[1], &err),
-                              CKPT_OK);
+        memcpy(second_blocks, sample.blocks, sizeof second_blocks);
+        CU_ASSERT_EQUAL_FATAL(
+            source_blocks(sample.cache, second_blocks, sample.nblocks, &runs, &sources[1], &err), CKPT_OK);
         struct pool_job job = {
             .n = 1500, .weigh = equal_weight, .threads = 4, .task = read_some_range, .user = sources};
         CU_ASSERT_EQUAL(pool_run(&job, &err), CKPT_OK);
@@ -327,7 +328,7 @@ static void threads_read_blocks(void)
 
 /* ----------------------------------------------------------------------------- columns */
 
-/* resident_kib - returns the resident memory of this process in KiB, 0 if unknown. */
+/* resident_kib - returns the resident memory of this process in KiB, or 0 if it is not known. */
 static unsigned long resident_kib(void)
 {
     unsigned long all, now = 0;
@@ -339,8 +340,8 @@ static unsigned long resident_kib(void)
     return now * (unsigned long)sysconf(_SC_PAGESIZE) / 1024;
 }
 
-/* A tensor of 64 MB is read row by row. Each of its blocks holds 128 columns. Each block is decoded once, and
- * no more memory is used than the cache may take. */
+/* A tensor of 64 MB is read row by row. Each of its blocks holds 128 columns and is decoded once. The memory
+ * used does not exceed what the cache may take. */
 static void columns_are_decoded_once(void)
 {
     enum { N = 64, ROWS = 8192, WIDTH = 128 };
@@ -355,15 +356,15 @@ static void columns_are_decoded_once(void)
     bool ok = true;
     set_up(BLOCKS_IN_MEMORY, BLOCKS_IN_FILE);
     for (uint32_t i = 0; i < N; i++) {
-        buf_u32le(&sample.stored, ROWS * WIDTH);
-        buf_byte(&sample.stored, (uint8_t)i);
+        buf_u32le(&sample.compressed, ROWS * WIDTH);
+        buf_byte(&sample.compressed, (uint8_t)i);
         (void)add_block(5, ROWS * WIDTH);
     }
     CU_ASSERT_EQUAL_FATAL(open_blocks(&runs, NULL), CKPT_OK);
     for (uint32_t i = 0; i < N; i++) {
         offset[i][1] = i * WIDTH;
         piece[i] = (struct piece){
-            .offset = offset[i], .size = size, .src = sample.src, .at = sample.block[i].start};
+            .offset = offset[i], .size = size, .src = sample.src, .at = sample.blocks[i].start};
     }
     struct pieces p = {.shape = shape, .ndim = 2, .width = 1, .piece = piece, .n = N};
     CU_ASSERT_EQUAL_FATAL(pieces_source(a, &p, &src, &at, NULL), CKPT_OK);

@@ -15,7 +15,7 @@ static void check_borrow(ckpt_file *f, uint32_t i)
 {
     const ckpt_tensor t = tensor_at(f, i);
     unsigned char *copy = malloc((size_t)t.nbytes + 1);
-    const void *bytes = f;
+    const void *bytes = f; /* a refusal must set BYTES to NULL and N to 0 */
     size_t n = 1;
     ckpt_error err;
     ckpt_status read_status = ckpt_tensor_read(
@@ -84,7 +84,7 @@ static int64_t read_from_memory(void *user, uint64_t offset, void *buf, size_t n
     return (int64_t)n;
 }
 
-static void memory_is_borrowed_but_not_bytes_of_callbacks(void)
+static void memory_is_borrowed_but_bytes_of_callbacks_are_not(void)
 {
     static char file[200];
     const char header[] = "{\"e\":{\"dtype\":\"F32\",\"shape\":[0],\"data_offsets\":[0,0]},"
@@ -94,7 +94,7 @@ static void memory_is_borrowed_but_not_bytes_of_callbacks(void)
     ckpt_file *f;
     ckpt_plan *p;
     ckpt_error err;
-    file[0] = (char)(sizeof header - 1);
+    file[0] = (char)(sizeof header - 1); /* the length of the header */
     memcpy(file + 8, header, sizeof header - 1);
     memcpy(file + size - 3, "abc", 3);
     CU_ASSERT_EQUAL_FATAL(ckpt_open_memory(file, size, "memory", NULL, &f, NULL), CKPT_OK);
@@ -104,14 +104,14 @@ static void memory_is_borrowed_but_not_bytes_of_callbacks(void)
     CU_ASSERT(bytes != NULL && n == 0);
     CU_ASSERT_EQUAL(ckpt_tensor_borrow(f, 2, &bytes, &n, NULL), CKPT_EUSAGE);
     ckpt_close(f);
-    ckpt_callbacks from = CKPT_INIT(ckpt_callbacks);
-    from.size = size;
-    from.read_at = read_from_memory;
-    from.user = file;
-    CU_ASSERT_EQUAL_FATAL(ckpt_open_callbacks(&from, "given", NULL, &f, NULL), CKPT_OK);
+    ckpt_callbacks callbacks = CKPT_INIT(ckpt_callbacks);
+    callbacks.size = size;
+    callbacks.read_at = read_from_memory;
+    callbacks.user = file;
+    CU_ASSERT_EQUAL_FATAL(ckpt_open_callbacks(&callbacks, "callbacks", NULL, &f, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_tensor_borrow(f, 1, &bytes, &n, &err), CKPT_EUNSUPPORTED);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "read_at"));
-    CU_ASSERT(err.offset == size - 3 && strcmp(err.file, "given") == 0 && strcmp(err.where, "t") == 0);
+    CU_ASSERT(err.offset == size - 3 && strcmp(err.file, "callbacks") == 0 && strcmp(err.where, "t") == 0);
     ckpt_close(f);
     /* the bytes remain valid while a plan of the file exists */
     CU_ASSERT_EQUAL_FATAL(ckpt_open(unit_corpus_path("torch/badexp/01_ok.pt"), NULL, &f, NULL), CKPT_OK);
@@ -139,24 +139,24 @@ static void shards_can_be_borrowed(void)
     ckpt_close(f);
 }
 
-/* A file truncated since it was opened is refused, although it could be mapped. */
+/* A file that was truncated after it had been opened is refused, although its mapping exists. */
 static void changed_files_are_refused(void)
 {
     char path[] = "/tmp/unit-borrow-XXXXXX";
     int fd = mkstemp(path);
     FILE *in = fopen(unit_corpus_path("torch/badexp/01_ok.pt"), "rb");
     char bytes[65536];
-    const void *at;
+    const void *borrowed;
     size_t n = fread(bytes, 1, sizeof bytes, in);
     ckpt_file *f;
     ckpt_error err;
     fclose(in);
     CU_ASSERT_FATAL(fd >= 0 && write(fd, bytes, n) == (ssize_t)n);
     CU_ASSERT_EQUAL_FATAL(ckpt_open(path, NULL, &f, NULL), CKPT_OK);
-    CU_ASSERT_EQUAL(ckpt_tensor_borrow(f, 0, &at, &n, &err), CKPT_OK);
+    CU_ASSERT_EQUAL(ckpt_tensor_borrow(f, 0, &borrowed, &n, &err), CKPT_OK);
     CU_ASSERT_EQUAL(ftruncate(fd, 100), 0);
-    CU_ASSERT_EQUAL(ckpt_tensor_borrow(f, 0, &at, &n, &err), CKPT_ECHANGED);
-    CU_ASSERT(at == NULL && n == 0 && strcmp(err.file, path) == 0);
+    CU_ASSERT_EQUAL(ckpt_tensor_borrow(f, 0, &borrowed, &n, &err), CKPT_ECHANGED);
+    CU_ASSERT(borrowed == NULL && n == 0 && strcmp(err.file, path) == 0);
     ckpt_close(f);
     close(fd);
     unlink(path);
@@ -166,7 +166,7 @@ void suite_borrow(void)
 {
     UNIT(borrowed_bytes_equal_copied_bytes);
     UNIT(refusals_give_the_reason);
-    UNIT(memory_is_borrowed_but_not_bytes_of_callbacks);
+    UNIT(memory_is_borrowed_but_bytes_of_callbacks_are_not);
     UNIT(shards_can_be_borrowed);
     UNIT(changed_files_are_refused);
 }

@@ -2,7 +2,7 @@
 #include "base/buf.h"
 #include "unit.h"
 
-static void keeps_what_is_appended(void)
+static void a_buffer_keeps_what_is_appended(void)
 {
     buf b;
     buf_init(&b, 1000);
@@ -24,7 +24,7 @@ static void keeps_what_is_appended(void)
     CU_ASSERT_EQUAL(buf_view(&b).len, 0);
 }
 
-static void formats_any_length(void)
+static void text_of_any_length_is_formatted(void)
 {
     buf b;
     buf_init(&b, 100000);
@@ -38,14 +38,14 @@ static void formats_any_length(void)
     buf_free(&b);
 }
 
-static void fails_for_good_beyond_its_maximum(void)
+static void a_buffer_fails_for_good_beyond_its_maximum(void)
 {
     buf b;
     buf_init(&b, 5);
     buf_put_cstr(&b, "abcd");
     buf_put_cstr(&b, "ef");
     CU_ASSERT(!buf_ok(&b));
-    buf_byte(&b, 'g'); /* refused, although it would fit */
+    buf_byte(&b, 'g'); /* refused, although one byte would fit */
     CU_ASSERT_EQUAL(b.len, 4);
     buf_free(&b);
     CU_ASSERT(buf_ok(&b));
@@ -56,7 +56,7 @@ static void fails_for_good_beyond_its_maximum(void)
     buf_free(&b);
 }
 
-static void grows_in_few_steps_to_exactly_its_maximum(void)
+static void a_buffer_grows_in_few_steps_to_its_maximum(void)
 {
     buf b;
     buf_init(&b, 100003);
@@ -74,14 +74,14 @@ static void grows_in_few_steps_to_exactly_its_maximum(void)
     buf_free(&b);
 }
 
-static void the_caller_fills_extended_room(void)
+static void the_caller_fills_the_bytes_of_an_extension(void)
 {
     buf b;
     buf_init(&b, 300);
     buf_put_cstr(&b, "ab");
-    unsigned char *at = buf_extend(&b, 3);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(at);
-    memcpy(at, "cde", 3);
+    unsigned char *extension = buf_extend(&b, 3);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(extension);
+    memcpy(extension, "cde", 3);
     buf_byte(&b, 'f');
     CU_ASSERT(str_is(buf_view(&b), "abcdef"));
     CU_ASSERT_PTR_NOT_NULL(buf_extend(&b, 0));
@@ -92,9 +92,9 @@ static void the_caller_fills_extended_room(void)
 
 void suite_buf(void)
 {
-    UNIT(the_caller_fills_extended_room);
-    UNIT(keeps_what_is_appended);
-    UNIT(formats_any_length);
-    UNIT(fails_for_good_beyond_its_maximum);
-    UNIT(grows_in_few_steps_to_exactly_its_maximum);
+    UNIT(the_caller_fills_the_bytes_of_an_extension);
+    UNIT(a_buffer_keeps_what_is_appended);
+    UNIT(text_of_any_length_is_formatted);
+    UNIT(a_buffer_fails_for_good_beyond_its_maximum);
+    UNIT(a_buffer_grows_in_few_steps_to_its_maximum);
 }

@@ -159,18 +159,18 @@ static void each_dtype_is_written_and_read_back(void)
     for (int dt = CKPT_DT_F64; dt < CKPT_DT_NAMED; dt++) {
         const uint64_t shape[] = {4, 1};
         size_t n = 4 * ckpt_dtype_bits((ckpt_dtype)dt) / 8;
-        bool quantized = dt >= CKPT_DT_QI8 && dt <= CKPT_DT_QU2X4,
-             f6 = dt == CKPT_DT_F6_E2M3 || dt == CKPT_DT_F6_E3M2;
+        bool is_quantized = dt >= CKPT_DT_QI8 && dt <= CKPT_DT_QU2X4,
+             is_f6 = dt == CKPT_DT_F6_E2M3 || dt == CKPT_DT_F6_E3M2;
         void *bytes;
         ckpt_builder *b = new_builder();
         ckpt_status st = add_tensor(b, "t", (ckpt_dtype)dt, 2, shape, data, n);
-        if (quantized || dt == CKPT_DT_BC32) {
+        if (is_quantized || dt == CKPT_DT_BC32) {
             CU_ASSERT_EQUAL(st, CKPT_EUSAGE);
             ckpt_builder_free(b);
             continue;
         }
         CU_ASSERT_EQUAL(st, CKPT_OK);
-        ckpt_file *f = finish_file(b), *g = reopen(f, f6 ? "safetensors" : "torch-zip", &bytes);
+        ckpt_file *f = finish_file(b), *g = reopen(f, is_f6 ? "safetensors" : "torch-zip", &bytes);
         CU_ASSERT(tensor_at(g, 0).dtype == dt && tensor_at(g, 0).nbytes == n && tensor_at(g, 0).ndim == 2);
         ckpt_close(g);
         ckpt_close(f);
@@ -178,7 +178,7 @@ static void each_dtype_is_written_and_read_back(void)
     }
 }
 
-/* ---------------------------------------------------------------------- the result */
+/* --------------------------------------------------------- files of training are built */
 
 #define ONE 0, 0, 0x80, 0x3f /* 1.0 as a little-endian float */
 static const unsigned char ones[] = {ONE, ONE, ONE, ONE, ONE, ONE};
@@ -242,7 +242,7 @@ static void safetensors_files_leave_values_out(void)
     ckpt_plan *p = plan_of(f);
     void *bytes;
     size_t n;
-    ckpt_close(f); /* the plan still refers to it */
+    ckpt_close(f); /* the plan keeps the file open */
     CU_ASSERT_EQUAL_FATAL(ckpt_plan_write_memory(p, &o, &bytes, &n, &r, &err), CKPT_OK);
     CU_ASSERT(r.ndropped == 6 && r.naliases == 1 && r.tensors == 2);
     CU_ASSERT_STRING_EQUAL(ckpt_plan_alias_at(p, 0)->name.ptr, "model.head.weight");
@@ -342,7 +342,7 @@ static void a_built_file_may_be_empty(void)
 
 /* ----------------------------------------------------------------------- callbacks */
 
-/* What the callbacks below get as USER. They compute the bytes that they return. */
+/* The argument USER of the callbacks below, which compute the bytes that they return. */
 struct numbers {
     uint64_t fail_at; /* reads beyond this offset fail */
     int nclosed;      /* number of calls of close */
@@ -362,10 +362,13 @@ static void count_close(void *user) { ((struct numbers *)user)->nclosed++; }
 
 static ckpt_status add_numbers(ckpt_builder *b, struct numbers *x, uint64_t n, uint64_t size)
 {
-    const ckpt_callbacks from = {
-        .struct_size = sizeof from, .size = size, .read_at = make_numbers, .close = count_close, .user = x};
+    const ckpt_callbacks callbacks = {.struct_size = sizeof callbacks,
+                                      .size = size,
+                                      .read_at = make_numbers,
+                                      .close = count_close,
+                                      .user = x};
     const ckpt_builder_tensor t = {
-        .struct_size = sizeof t, .dtype = CKPT_DT_U8, .ndim = 1, .shape = &n, .callbacks = &from};
+        .struct_size = sizeof t, .dtype = CKPT_DT_U8, .ndim = 1, .shape = &n, .callbacks = &callbacks};
     return ckpt_builder_add_tensor(b, "numbers", &t, &err);
 }
 
@@ -423,22 +426,23 @@ static void callbacks_are_closed_once_if_they_were_accepted(void)
 /* make_invalid_call - makes call I of a list of invalid calls. Returns CKPT_OK after the end of the list. */
 static ckpt_status make_invalid_call(ckpt_builder *b, int i)
 {
+    /* the shapes of the tensors */
     static const uint64_t huge[] = {UINT64_C(1) << 40, UINT64_C(1) << 40}, two[] = {2}, three[] = {3},
                           most[] = {UINT64_MAX / 2};
-    const ckpt_callbacks from = {.struct_size = sizeof from, .size = 2, .read_at = make_numbers};
+    const ckpt_callbacks callbacks = {.struct_size = sizeof callbacks, .size = 2, .read_at = make_numbers};
     const ckpt_builder_tensor data_and_callbacks = {.struct_size = sizeof data_and_callbacks,
                                                     .dtype = CKPT_DT_U8,
                                                     .ndim = 1,
                                                     .shape = two,
                                                     .data = "ab",
                                                     .nbytes = 2,
-                                                    .callbacks = &from},
+                                                    .callbacks = &callbacks},
                               no_struct_size = {.dtype = CKPT_DT_U8};
     switch (i) {
     case 0: return add_tensor(b, "t", CKPT_DT_F32, 2, huge, "", 1); /* 2^82 bytes */
     case 1: return add_tensor(b, "t", CKPT_DT_U8, 1, two, "abc", 3);
-    case 2: return add_tensor(b, "t", CKPT_DT_U8, 1, two, NULL, 2); /* no bytes */
-    case 3: return add_tensor(b, "t", CKPT_DT_U8, 1, two, NULL, 0);
+    case 2: return add_tensor(b, "t", CKPT_DT_U8, 1, two, NULL, 2); /* 2 bytes at NULL */
+    case 3: return add_tensor(b, "t", CKPT_DT_U8, 1, two, NULL, 0); /* no bytes for 2 elements */
     case 4: return add_tensor(b, "t", CKPT_DT_QI8, 1, two, "ab", 2);
     case 5: return add_tensor(b, "t", CKPT_DT_NAMED, 1, two, "ab", 2);
     case 6: return add_tensor(b, "t", CKPT_DT_NONE, 1, two, "ab", 2);
@@ -481,26 +485,26 @@ static void invalid_values_are_refused(void)
 
 static void duplicate_names_are_refused(void)
 {
-    for (int number = 0; number < 5; number++) {
+    for (int which = 0; which < 5; which++) {
         ckpt_builder *b = new_builder();
         CU_ASSERT_EQUAL(add_bytes(b, "t", "ab", 2), CKPT_OK);
         CU_ASSERT_EQUAL(ckpt_builder_begin_dict(b, "d", &err), CKPT_OK);
-        CU_ASSERT_EQUAL(add_bytes(b, "t", "ab", 2), CKPT_OK); /* in a different dict */
+        CU_ASSERT_EQUAL(add_bytes(b, "t", "ab", 2), CKPT_OK); /* in another dict */
         CU_ASSERT_EQUAL(ckpt_builder_end_dict(b, &err), CKPT_OK);
         CU_ASSERT_EQUAL(ckpt_builder_add_metadata(b, "t", "", &err), CKPT_OK);
-        ckpt_status st = number == 0   ? add_bytes(b, "t", "ab", 2)
-                         : number == 1 ? ckpt_builder_add_none(b, "t", &err)
-                         : number == 2 ? ckpt_builder_add_tie(b, "d", "d.t", &err)
-                         : number == 3 ? ckpt_builder_begin_dict(b, "d", &err)
-                                       : ckpt_builder_add_metadata(b, "t", "", &err);
+        ckpt_status st = which == 0   ? add_bytes(b, "t", "ab", 2)
+                         : which == 1 ? ckpt_builder_add_none(b, "t", &err)
+                         : which == 2 ? ckpt_builder_add_tie(b, "d", "d.t", &err)
+                         : which == 3 ? ckpt_builder_begin_dict(b, "d", &err)
+                                      : ckpt_builder_add_metadata(b, "t", "", &err);
         CU_ASSERT_EQUAL(st, CKPT_EEXIST);
-        CU_ASSERT(strstr(err.what, number == 2 || number == 3 ? "\"d\"" : "\"t\"") != NULL);
+        CU_ASSERT(strstr(err.what, which == 2 || which == 3 ? "\"d\"" : "\"t\"") != NULL);
         ckpt_builder_free(b);
     }
 }
 
 /* Each call after a failure returns the first error. */
-static void the_first_failure_stays(void)
+static void the_first_error_is_kept(void)
 {
     ckpt_builder *b = new_builder();
     ckpt_file *f;
@@ -546,6 +550,6 @@ void suite_builder(void)
     UNIT(callbacks_are_closed_once_if_they_were_accepted);
     UNIT(invalid_values_are_refused);
     UNIT(duplicate_names_are_refused);
-    UNIT(the_first_failure_stays);
+    UNIT(the_first_error_is_kept);
     UNIT(open_dicts_and_deep_dicts_are_refused);
 }

@@ -7,7 +7,7 @@
 #include "core/number.h"
 #include "unit.h"
 
-/* return_one_bin - the callback that chooses the bin of a value: always bin *USER. */
+/* return_one_bin - a callback that returns the bin of a value, which is always *USER. */
 static size_t return_one_bin(const void *user, double x)
 {
     (void)x;
@@ -21,10 +21,10 @@ static void check_same_statistics(ckpt_dtype dt, const unsigned char *p, size_t 
     struct byte_histogram h = {{0}};
     struct moments want = {0};
     const struct dtype_info *d = dtype_info(dt);
-    size_t half = n / 8 * 4, bytes = half / d->block_elems * d->block_bytes, bin = 3;
+    size_t half_elements = n / 8 * 4, half_bytes = half_elements / d->block_elems * d->block_bytes, bin = 3;
     uint64_t bins[4] = {0};
-    byte_histogram_add(&h, dt, p, half);
-    byte_histogram_add(&h, dt, p + bytes, n - half);
+    byte_histogram_add(&h, dt, p, half_elements);
+    byte_histogram_add(&h, dt, p + half_bytes, n - half_elements);
     moments_add(&want, dt, p, n);
     struct moments m = byte_histogram_moments(&h, dt);
     CU_ASSERT(m.finite == want.finite && m.nan == want.nan && m.inf == want.inf && m.zeros == want.zeros);
@@ -37,7 +37,7 @@ static void check_same_statistics(ckpt_dtype dt, const unsigned char *p, size_t 
     CU_ASSERT(bins[3] == m.finite && bins[0] == 0);
 }
 
-static void every_supported_dtype_has_the_same_statistics(void)
+static void histograms_have_the_statistics_of_the_elements(void)
 {
     unsigned nsupported = 0;
     for (ckpt_dtype dt = CKPT_DT_NONE; dt < DTYPE_COUNT; dt++) {
@@ -54,7 +54,8 @@ static void every_supported_dtype_has_the_same_statistics(void)
             unit_guard_free(at, n * width);
         }
     }
-    /* 8 are fp8, f6 or f4; 3 are int8, uint8 and bool; 2 are quantized, 2 packed, 4 of bits and 12 of ggml */
+    /* 8 dtypes are fp8, f6 or f4; 3 are int8, uint8 and bool; 2 are qint8 and quint8; 2 are quint4x2 and
+     * quint2x4; 4 are bits8 to bits4x2; 12 are those of ml_dtypes */
     CU_ASSERT_EQUAL(nsupported, 8 + 3 + 2 + 2 + 4 + 12);
     CU_ASSERT(!byte_histogram_supports(CKPT_DT_F16) && !byte_histogram_supports(CKPT_DT_NAMED) &&
               !byte_histogram_supports(CKPT_DT_QI32));
@@ -72,6 +73,6 @@ static void equal_elements_have_no_spread(void)
 
 void suite_byte_histogram(void)
 {
-    UNIT(every_supported_dtype_has_the_same_statistics);
+    UNIT(histograms_have_the_statistics_of_the_elements);
     UNIT(equal_elements_have_no_spread);
 }

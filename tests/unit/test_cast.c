@@ -1,5 +1,5 @@
-/* ckpt_plan_cast() casts the tensors that it should, and reports what it did. tests/oracle compares the
- * values with those of torch. */
+/* ckpt_plan_cast() casts the selected tensors and reports overflow. tests/oracle compares the values with
+ * those of torch. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -38,7 +38,7 @@ static const char *out_path(const char *name)
 
 static void remove_folder(void)
 {
-    CU_ASSERT_EQUAL(rmdir(dir), 0); /* fails if files were left in it */
+    CU_ASSERT_EQUAL(rmdir(dir), 0); /* fails if the folder holds files */
     dir[0] = '\0';
 }
 
@@ -74,7 +74,7 @@ static void the_last_matching_cast_is_used(void)
     ckpt_plan *p = open_plan();
     CU_ASSERT_EQUAL(ckpt_plan_cast(p, "a.w", CKPT_DT_F16, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_plan_cast(p, "a.?", CKPT_DT_F8_E5M2, NULL), CKPT_OK);
-    CU_ASSERT_EQUAL(ckpt_plan_cast(p, "*h", CKPT_DT_F16, NULL), CKPT_OK); /* the dtype that it already has */
+    CU_ASSERT_EQUAL(ckpt_plan_cast(p, "*h", CKPT_DT_F16, NULL), CKPT_OK); /* a.h is float16 already */
     CU_ASSERT_EQUAL(dtype_of(p, "a.w"), CKPT_DT_F8_E5M2);
     CU_ASSERT_EQUAL(dtype_of(p, "a.h"), CKPT_DT_F16);
     close_plan(p);
@@ -116,13 +116,13 @@ static const ckpt_cast *find_cast(const ckpt_plan *p, const char *name)
 /* Each writer counts the values that overflow, with and without dry_run. */
 static void overflow_is_counted(void)
 {
-    static const char *const outs[] = {"cast.safetensors", "cast.pt"};
+    static const char *const names[] = {"cast.safetensors", "cast.pt"};
     for (int i = 0; i < 4; i++) {
         ckpt_plan *p = open_plan();
         ckpt_write_options o = {.struct_size = sizeof o, .dry_run = i & 1, .force = true, .no_sync = true};
         ckpt_write_result r = CKPT_INIT(ckpt_write_result);
         CU_ASSERT_EQUAL(ckpt_plan_cast(p, NULL, CKPT_DT_F16, NULL), CKPT_OK);
-        CU_ASSERT_EQUAL_FATAL(ckpt_plan_write(p, out_path(outs[i / 2]), &o, &r, NULL), CKPT_OK);
+        CU_ASSERT_EQUAL_FATAL(ckpt_plan_write(p, out_path(names[i / 2]), &o, &r, NULL), CKPT_OK);
         CU_ASSERT_EQUAL(r.ncasts, 1);
         const ckpt_cast *c = find_cast(p, "a.w");
         CU_ASSERT_FATAL(c != NULL);
@@ -130,26 +130,26 @@ static void overflow_is_counted(void)
         CU_ASSERT_EQUAL(c->overflowed, 1);
         CU_ASSERT_STRING_EQUAL(c->became, "inf");
         CU_ASSERT(c->from == CKPT_DT_F32 && c->to == CKPT_DT_F16);
-        CU_ASSERT_EQUAL(access(out_path(outs[i / 2]), F_OK) == 0, !(i & 1));
-        (void)unlink(out_path(outs[i / 2]));
+        CU_ASSERT_EQUAL(access(out_path(names[i / 2]), F_OK) == 0, !(i & 1));
+        (void)unlink(out_path(names[i / 2]));
         close_plan(p);
     }
 }
 
 static void strict_refuses_overflow(void)
 {
-    static const char *const outs[] = {"cast.safetensors", "cast.pt"};
+    static const char *const names[] = {"cast.safetensors", "cast.pt"};
     for (int i = 0; i < 4; i++) {
         ckpt_plan *p = open_plan();
         ckpt_error err;
         ckpt_write_options o = {.struct_size = sizeof o, .dry_run = i & 1, .strict = true, .no_sync = true};
         CU_ASSERT_EQUAL(ckpt_plan_cast(p, NULL, CKPT_DT_F16, NULL), CKPT_OK);
-        CU_ASSERT_EQUAL(ckpt_plan_write(p, out_path(outs[i / 2]), &o, NULL, &err), CKPT_ELOSSY);
+        CU_ASSERT_EQUAL(ckpt_plan_write(p, out_path(names[i / 2]), &o, NULL, &err), CKPT_ELOSSY);
         CU_ASSERT(strstr(err.what, "\"a.w\": 1 of 2 values overflow float16") != NULL);
-        CU_ASSERT_NOT_EQUAL(access(out_path(outs[i / 2]), F_OK), 0);
+        CU_ASSERT_NOT_EQUAL(access(out_path(names[i / 2]), F_OK), 0);
         CU_ASSERT_EQUAL(ckpt_plan_cast(p, "a.w", CKPT_DT_F64, NULL), CKPT_OK);
-        CU_ASSERT_EQUAL(ckpt_plan_write(p, out_path(outs[i / 2]), &o, NULL, NULL), CKPT_OK);
-        (void)unlink(out_path(outs[i / 2]));
+        CU_ASSERT_EQUAL(ckpt_plan_write(p, out_path(names[i / 2]), &o, NULL, NULL), CKPT_OK);
+        (void)unlink(out_path(names[i / 2]));
         close_plan(p);
     }
 }
@@ -205,9 +205,9 @@ static void shards_are_split_by_the_sizes_after_the_cast(void)
 #define SCALAR(key) TENSOR_V2(STORAGE("Float", key, 4), 0, "()", "()")
 #define VECTOR(key) TENSOR_V2(STORAGE("Float", key, 4), 0, "(4,)", "(1,)")
 
-/* check_cast - casts the file CONTENT to float16 by the N globs CASTS: only the tensors WANT keep their
- * dtype, and writing it gives NOTICE or, if that is NULL, no notice. */
-static void check_cast(const char *content, size_t n, const char *const *casts, const char *want,
+/* check_cast - casts a file of the pickle CONTENT to float16, once with each of N GLOBS. Only the tensors
+ * WANT must keep their dtype. Writing the file must give NOTICE (NULL: no notice). */
+static void check_cast(const char *content, size_t n, const char *const *globs, const char *want,
                        const char *notice)
 {
     char uncast[512] = "";
@@ -217,7 +217,7 @@ static void check_cast(const char *content, size_t n, const char *const *casts, 
     CU_ASSERT_PTR_NOT_NULL_FATAL(made.file);
     ckpt_plan *p = plan_of(made.file);
     for (size_t i = 0; i < n; i++)
-        CU_ASSERT_EQUAL(ckpt_plan_cast(p, casts[i], CKPT_DT_F16, NULL), CKPT_OK);
+        CU_ASSERT_EQUAL(ckpt_plan_cast(p, globs[i], CKPT_DT_F16, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(plan_update_entries(p, NULL), CKPT_OK);
     for (size_t i = 0; i < p->nentries; i++)
         if (plan_dtype(p, p->entries[i].row) != CKPT_DT_F16)
@@ -242,22 +242,23 @@ static void weights_and_their_averages_are_cast(void)
     static const char all[] = "{'model':{'w':" VECTOR("0") "},'ema':{'w':" VECTOR(
         "0") "},'optimizer':{'state':{0:"
              "{'step':" SCALAR("2") ",'exp_avg':" VECTOR("1") "}},'param_groups':[{'params':[0]}]}}";
-    static const char *const none[] = {NULL}, *const two[] = {NULL, "optimizer"},
-                             *const step[] = {"*", "optimizer.state.0.step"};
-    check_cast(all, 1, none, "optimizer.state.0.step,optimizer.state.0.exp_avg",
+    /* the globs of the casts, in order; NULL casts the weights */
+    static const char *const no_glob[] = {NULL}, *const then_optimizer[] = {NULL, "optimizer"},
+                             *const then_step[] = {"*", "optimizer.state.0.step"};
+    check_cast(all, 1, no_glob, "optimizer.state.0.step,optimizer.state.0.exp_avg",
                "left 1 tensor outside the weights as it is: --cast optimizer=float16 casts it");
-    check_cast(all, 2, two, "optimizer.state.0.step", "1 step counter was not cast");
-    check_cast(all, 1, step, "optimizer.state.0.step", "1 step counter was not cast");
-    check_cast(all, 2, step, "", "1 step counter was not cast"); /* the notice is of the first cast */
+    check_cast(all, 2, then_optimizer, "optimizer.state.0.step", "1 step counter was not cast");
+    check_cast(all, 1, then_step, "optimizer.state.0.step", "1 step counter was not cast");
+    check_cast(all, 2, then_step, "", "1 step counter was not cast"); /* the first cast gives the notice */
     check_cast("{'model':{'w':" VECTOR("0") "},'loss':" VECTOR("1") ",'last':{'x':" VECTOR(
                    "2") "},'optimizer':{'state':{},"
                         "'param_groups':[]}}",
-               1, none, "loss,last.x",
+               1, no_glob, "loss,last.x",
                "left 2 tensors outside the weights as they are: --cast loss=float16 --cast last=float16");
-    check_cast("{'w':" VECTOR("0") ",'b':" VECTOR("1") "}", 1, none, "", NULL);
+    check_cast("{'w':" VECTOR("0") ",'b':" VECTOR("1") "}", 1, no_glob, "", NULL);
     /* "best" is cast, too, because it shares a storage with the model. */
     check_cast("{'model':{'w':" VECTOR("0") "},'best':[" VECTOR("0") "],'args':{'w':" VECTOR("1") "}}", 1,
-               none, "args.w", "left 1 tensor outside the weights");
+               no_glob, "args.w", "left 1 tensor outside the weights");
 }
 
 static void scales_are_not_cast_with_a_notice(void)

@@ -1,10 +1,10 @@
-/* Sizes, integers and shapes are printed in tables as they should be. */
+/* cli/text.h formats sizes, integers and shapes for tables. */
 #include <stdio.h>
 
 #include "../../cli/text.h"
 #include "unit.h"
 
-/* format_by_printf - writes to OUT what text_size must write for NBYTES. */
+/* format_by_printf - writes to OUT the text that text_size must give for NBYTES. */
 static void format_by_printf(uint64_t nbytes, char *out, size_t cap)
 {
     static const char *const units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
@@ -29,7 +29,8 @@ static void check_size(struct text *t, uint64_t nbytes)
     if (strcmp(t->ptr, want) == 0 && t->len == strlen(want))
         return;
     if (nwrong++ < 5)
-        printf("\n    %llu: \"%s\", printf gives \"%s\"", (unsigned long long)nbytes, t->ptr, want);
+        printf("\n    %llu bytes are formatted as \"%s\", not \"%s\"", (unsigned long long)nbytes, t->ptr,
+               want);
 }
 
 static void sizes_are_formatted_as_by_printf(void)
@@ -41,7 +42,7 @@ static void sizes_are_formatted_as_by_printf(void)
         check_size(&t, n);
     for (unsigned shift = 10; shift < 64; shift++)
         for (uint64_t k = 0; k < 20500 && k << shift >> shift == k;
-             k += 3) /* values halfway between tenths, and the limits of every unit */
+             k += 3) /* sizes around the middle of two tenths, and around the limits of every unit */
             for (uint64_t delta = 0; delta < 5; delta++)
                 check_size(&t, (k << shift) / 20 + delta - 2);
     for (int i = 0; i < 100000; i++) {

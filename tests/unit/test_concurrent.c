@@ -10,13 +10,13 @@
 
 static void (*before_lock)(void); /* called once by the next flock() */
 
-/* flock - replaces the function of the C library: calls before_lock first. */
+/* flock - replaces the function of the C library, and calls before_lock first. */
 int flock(int fd, int operation)
 {
-    void (*call)(void) = before_lock;
+    void (*callback)(void) = before_lock;
     before_lock = NULL;
-    if (call)
-        call();
+    if (callback)
+        callback();
     return (int)syscall(SYS_flock, fd, operation);
 }
 
@@ -24,7 +24,7 @@ static ckpt_status report_changed(void *user, ckpt_error *err)
 {
     int fd = open(path, O_RDONLY);
     (void)user;
-    CU_ASSERT(flock(fd, LOCK_SH | LOCK_NB) != 0); /* this callback runs under the lock */
+    CU_ASSERT(flock(fd, LOCK_SH | LOCK_NB) != 0); /* journal_apply() holds the lock */
     close(fd);
     return fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET, "changed");
 }
@@ -95,27 +95,27 @@ static void every_edit_is_noticed(void)
 #define ENTRY(name, from, to)                                                                                \
     "\"" name "\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[" from "," to "]}"
 
-/* read_during_edit - reads a safetensors file while another program is editing its header and has written
+/* read_during_edit - reads a safetensors file while another program edits its header, of which it has written
  * only NEW_BYTES, at offset 10. If LOCKED, that program has locked the file and written a journal. */
 static void read_during_edit(const char *new_bytes, bool locked)
 {
-    static const char good[] = "\x6a\0\0\0\0\0\0\0"
-                               "{" ENTRY("a", "0", "4") "," ENTRY("b", "4", "8") "} AAAABBBB";
-    char torn[sizeof good];
+    static const char unedited[] = "\x6a\0\0\0\0\0\0\0" /* the length of the header */
+                                   "{" ENTRY("a", "0", "4") "," ENTRY("b", "4", "8") "} AAAABBBB";
+    char half_edited[sizeof unedited];
     ckpt_file *f;
     ckpt_error err;
     source *s;
-    put_file(path, good, sizeof good - 1);
+    put_file(path, unedited, sizeof unedited - 1);
     CU_ASSERT_EQUAL_FATAL(journal_open(path, NULL, &s, &err), CKPT_OK);
     const struct opening o = {.path = path, .src = s};
     (void)source_ref(s);
     CU_ASSERT_EQUAL_FATAL(format_open(&o, &f, &err), CKPT_OK);
     file_free(f);
     usleep(20000);
-    memcpy(torn, good, sizeof good);
-    memcpy(torn + 10, new_bytes, strlen(new_bytes));
+    memcpy(half_edited, unedited, sizeof unedited);
+    memcpy(half_edited + 10, new_bytes, strlen(new_bytes));
     int fd = open(path, O_RDWR);
-    CU_ASSERT_EQUAL(pwrite(fd, torn, sizeof torn - 1, 0), (ssize_t)sizeof torn - 1);
+    CU_ASSERT_EQUAL(pwrite(fd, half_edited, sizeof half_edited - 1, 0), (ssize_t)sizeof half_edited - 1);
     if (locked) {
         CU_ASSERT_EQUAL(flock(fd, LOCK_EX | LOCK_NB), 0);
         put_file(journal_path, "CKPTUNDO", 8);
@@ -149,19 +149,20 @@ static void make_another_edit(void)
     put_file(path, renamed_header, sizeof renamed_header - 1);
 }
 
-/* Writing metadata does not undo an edit that happened between reading and locking. */
+/* Another program may edit the file after it was read and before it is locked. Writing metadata must not undo
+ * that edit. */
 static void metadata_do_not_overwrite_another_edit(void)
 {
     const ckpt_pair pair = {str_of("k", 1), str_of("2", 1)};
     const ckpt_write_options o = {.struct_size = sizeof o, .no_sync = true};
     ckpt_file *f;
     begin_edit();
-    for (int edited = 0; edited < 2; edited++) {
+    for (int raced = 0; raced < 2; raced++) {
         put_file(path, original_header, sizeof original_header - 1);
         CU_ASSERT_EQUAL_FATAL(ckpt_open(path, NULL, &f, NULL), CKPT_OK);
-        before_lock = edited ? make_another_edit : NULL;
+        before_lock = raced ? make_another_edit : NULL;
         CU_ASSERT_EQUAL(ckpt_metadata_write(f, &pair, 1, NULL, &o, NULL, NULL),
-                        edited ? CKPT_ECHANGED : CKPT_OK);
+                        raced ? CKPT_ECHANGED : CKPT_OK);
         ckpt_close(f);
     }
     CU_ASSERT(file_is(path, renamed_header, sizeof renamed_header - 1));

@@ -32,7 +32,7 @@ static void q8_0_blocks_equal_those_of_gguf(void)
         0xfe, 0xff, 0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, 0x09, 0x0a, 0x0b, 0x0c, 0x0d, 0x0e, 0x0f};
     static const struct {
         float other_elements, element_3;
-        unsigned char scale[2], element_0; /* of the block: its float16 scale, and its first element */
+        unsigned char scale[2], element_0; /* the float16 scale and the first element of the block */
         uint64_t overflowed;
     } cases[] = {{0, 0, {0, 0}, 0, 0},
                  {1e-42f, 1e-42f, {0, 0}, 0, 0},
@@ -49,7 +49,7 @@ static void q8_0_blocks_equal_those_of_gguf(void)
     }
     convert_run(&c, in, N, out, &t);
     CU_ASSERT_EQUAL(crc32_update(0, out, sizeof out), 0xf595b426);
-    CU_ASSERT_EQUAL(t.overflowed, 4928);
+    CU_ASSERT_EQUAL(t.overflowed, 4928); /* elements of blocks whose scale overflows float16 */
     for (int i = 0; i < 32; i++)
         put_float(in + 4 * i, i < 2 ? (float)(127 - 254 * i) : (float)(i - 17) + 0.5f);
     convert_run(&c, in, 32, out, &t);
@@ -91,35 +91,36 @@ static unsigned round_to(ckpt_dtype to, double d, uint64_t *overflowed)
     unit_to_host_order(d8, 1, 8);
     unit_to_host_order(f4, 1, 4);
     *overflowed = convert_one(CKPT_DT_F32, to, f4, b);
-    unsigned r = b[0] | (unsigned)b[1] << 8;
+    unsigned bits = b[0] | (unsigned)b[1] << 8;
     unsigned char from_float64[2] = {0, 0};
-    (void)convert_one(CKPT_DT_F64, to, d8, from_float64); /* each value here is a float */
-    CU_ASSERT_EQUAL(r, from_float64[0] | (unsigned)from_float64[1] << 8);
-    return r;
+    (void)convert_one(CKPT_DT_F64, to, d8, from_float64); /* D is exact as a float */
+    CU_ASSERT_EQUAL(bits, from_float64[0] | (unsigned)from_float64[1] << 8);
+    return bits;
 }
 
-/* A value of the type stays the same. The middle of two values is rounded to the even one, and the floats
- * next to the middle to the nearer one. */
-static void rounds_to_nearest_even(void)
+/* A value of the target dtype stays the same. The middle of two values is rounded to the even value, and a
+ * float next to the middle is rounded to the nearer value. */
+static void casts_round_to_nearest_even(void)
 {
     for (unsigned k = 0; k < TARGETS; k++) {
-        unsigned n = ckpt_dtype_bits(targets[k]) == 16 ? 0x8000 : 0x80, wrong = 0;
+        unsigned n = ckpt_dtype_bits(targets[k]) == 16 ? 0x8000 : 0x80, nwrong = 0;
         uint64_t overflowed, noverflowed = 0;
         for (unsigned b = 0; b + 1 < n; b++) {
-            double v = decode_value(targets[k], b), up = decode_value(targets[k], b + 1), mid = (v + up) / 2;
-            if (!isfinite(v) || !isfinite(up))
+            double value = decode_value(targets[k], b), next = decode_value(targets[k], b + 1),
+                   middle = (value + next) / 2;
+            if (!isfinite(value) || !isfinite(next))
                 continue;
-            wrong += round_to(targets[k], v, &overflowed) != b;
+            nwrong += round_to(targets[k], value, &overflowed) != b;
             noverflowed += overflowed;
-            wrong += round_to(targets[k], mid, &overflowed) != b + (b & 1);
+            nwrong += round_to(targets[k], middle, &overflowed) != b + (b & 1);
             noverflowed += overflowed;
-            wrong += round_to(targets[k], (double)nextafterf((float)mid, 0), &overflowed) != b;
+            nwrong += round_to(targets[k], (double)nextafterf((float)middle, 0), &overflowed) != b;
             noverflowed += overflowed;
-            wrong += round_to(targets[k], -(double)nextafterf((float)mid, INFINITY), &overflowed) !=
-                     (b + 1) + n;
+            nwrong += round_to(targets[k], -(double)nextafterf((float)middle, INFINITY), &overflowed) !=
+                      (b + 1) + n;
             noverflowed += overflowed;
         }
-        CU_ASSERT_EQUAL(wrong, 0);
+        CU_ASSERT_EQUAL(nwrong, 0);
         CU_ASSERT_EQUAL(noverflowed, 0);
     }
 }
@@ -128,7 +129,7 @@ static void overflow_infinity_and_nan_are_converted(void)
 {
     static const struct {
         ckpt_dtype to;
-        double largest, too_large;         /* the last value that fits, the first that does not */
+        double largest, too_large;         /* the last value that fits, and the first that does not */
         unsigned from_too_large, from_inf; /* what TOO_LARGE and infinity become */
         unsigned inf_overflows;            /* 1 if infinity is counted as overflow */
         unsigned from_nan;
@@ -189,7 +190,7 @@ static void widening_is_exact(void)
                                       CKPT_DT_F8_E8M0, CKPT_DT_I8,          CKPT_DT_U8,
                                       CKPT_DT_I16,     CKPT_DT_U16};
     for (size_t k = 0; k < sizeof from / sizeof *from; k++) {
-        unsigned n = ckpt_dtype_bits(from[k]) == 16 ? 0x10000 : 0x100, wrong = 0;
+        unsigned n = ckpt_dtype_bits(from[k]) == 16 ? 0x10000 : 0x100, nwrong = 0;
         for (unsigned b = 0; b < n; b++) {
             unsigned char in[2] = {(unsigned char)b, (unsigned char)(b >> 8)}, out[8];
             double want = decode_value(from[k], b), d;
@@ -200,10 +201,10 @@ static void widening_is_exact(void)
             convert_one(from[k], CKPT_DT_F64, in, out);
             memcpy(&d, out, 8);
             unit_to_host_order(&d, 1, 8);
-            wrong += isnan(want) ? !isnan(f) || !isnan(d) || !signbit(f) != !signbit(d)
-                                 : (double)f != want || d != want || !signbit(f) != !signbit(want);
+            nwrong += isnan(want) ? !isnan(f) || !isnan(d) || !signbit(f) != !signbit(d)
+                                  : (double)f != want || d != want || !signbit(f) != !signbit(want);
         }
-        CU_ASSERT_EQUAL(wrong, 0);
+        CU_ASSERT_EQUAL(nwrong, 0);
     }
 }
 
@@ -220,45 +221,46 @@ static void unsupported_casts_are_refused(void)
 
 /* ------------------------------------------------------- kernels on this CPU */
 
-/* The values to convert, the results of the scalar kernels, and those of the best kernels for this CPU. */
+/* The values to convert, the results of the scalar kernels, and those of the best kernels for this CPU. These
+ * begin at by_kernel + 1, which is not aligned. */
 static unsigned char sample[SAMPLE_VALUES * 8 + 16], by_scalar[SAMPLE_VALUES * 4 + 16],
     by_kernel[SAMPLE_VALUES * 4 + 16];
 
 static int narrow_kernels_agree(size_t n, const unsigned char *from)
 {
     const struct convert_kernels *best = convert_best_kernels(), *scalar = &convert_scalar;
-    unsigned wrong = 0;
+    unsigned nwrong = 0;
     scalar->f32_to_f16(from, n, by_scalar);
     best->f32_to_f16(from, n, by_kernel + 1);
-    wrong += memcmp(by_scalar, by_kernel + 1, n * 2) != 0;
+    nwrong += memcmp(by_scalar, by_kernel + 1, n * 2) != 0;
     CU_ASSERT_EQUAL(scalar->f32_to_bf16(from, n, by_scalar), best->f32_to_bf16(from, n, by_kernel + 1));
-    wrong += memcmp(by_scalar, by_kernel + 1, n * 2) != 0;
+    nwrong += memcmp(by_scalar, by_kernel + 1, n * 2) != 0;
     for (unsigned i = 2; i < TARGETS; i++) {
         struct conversion c;
         CU_ASSERT_TRUE(conversion_init(&c, CKPT_DT_F32, targets[i]));
         scalar->f32_to_f8(&c.f8_format, from, n, by_scalar);
         best->f32_to_f8(&c.f8_format, from, n, by_kernel + 1);
-        wrong += memcmp(by_scalar, by_kernel + 1, n) != 0;
-        if (i == 2)
-            wrong += scalar->count_in_range(from, n, c.overflow_start, c.overflow_end) !=
-                     best->count_in_range(from, n, c.overflow_start, c.overflow_end);
+        nwrong += memcmp(by_scalar, by_kernel + 1, n) != 0;
+        if (i == 2) /* one target is enough */
+            nwrong += scalar->count_in_range(from, n, c.overflow_start, c.overflow_end) !=
+                      best->count_in_range(from, n, c.overflow_start, c.overflow_end);
     }
-    return wrong == 0;
+    return nwrong == 0;
 }
 
 static int widen_kernels_agree(size_t n, const unsigned char *from)
 {
     const struct convert_kernels *best = convert_best_kernels(), *scalar = &convert_scalar;
-    unsigned wrong = 0;
+    unsigned nwrong = 0;
     scalar->f16_to_f32(from, n, by_scalar);
     best->f16_to_f32(from, n, by_kernel + 1);
-    wrong += memcmp(by_scalar, by_kernel + 1, n * 4) != 0;
+    nwrong += memcmp(by_scalar, by_kernel + 1, n * 4) != 0;
     scalar->bf16_to_f32(from, n, by_scalar);
     best->bf16_to_f32(from, n, by_kernel + 1);
-    wrong += memcmp(by_scalar, by_kernel + 1, n * 4) != 0;
+    nwrong += memcmp(by_scalar, by_kernel + 1, n * 4) != 0;
     scalar->f64_to_f32(from, n, by_scalar);
     best->f64_to_f32(from, n, by_kernel + 1);
-    return wrong == 0 && memcmp(by_scalar, by_kernel + 1, n * 4) == 0;
+    return nwrong == 0 && memcmp(by_scalar, by_kernel + 1, n * 4) == 0;
 }
 
 /* set_sample_number - sets the float32 number I of the sample. */
@@ -267,20 +269,20 @@ static void set_sample_number(size_t i, uint32_t v) { store_u32le(sample + 4 * i
 /* 2^24 floats: each of the 2^16 upper halves with 256 lower halves, which include ties. */
 static void kernels_agree_on_floats(void)
 {
-    unsigned wrong = 0;
+    unsigned nwrong = 0;
     for (uint32_t low = 0; low < 256; low++) {
         uint32_t bits = low < 8 ? (const uint32_t[]){0, 1, 0x7fff, 0x8000, 0x8001, 0xffff, 0xfff, 0x1000}[low]
                                 : low * 0x9e37u % 0x10000u;
         for (uint32_t high = 0; high < SAMPLE_VALUES; high++)
             set_sample_number(high, high << 16 | bits);
-        wrong += !narrow_kernels_agree(SAMPLE_VALUES, sample);
+        nwrong += !narrow_kernels_agree(SAMPLE_VALUES, sample);
     }
-    CU_ASSERT_EQUAL(wrong, 0);
+    CU_ASSERT_EQUAL(nwrong, 0);
 }
 
 static void kernels_agree_on_small_types_and_doubles(void)
 {
-    uint64_t random = 1;
+    uint64_t seed = 1;
     for (unsigned i = 0; i < SAMPLE_VALUES; i++) {
         sample[2 * i] = (unsigned char)i;
         sample[2 * i + 1] = (unsigned char)(i >> 8);
@@ -288,9 +290,9 @@ static void kernels_agree_on_small_types_and_doubles(void)
     CU_ASSERT_TRUE(widen_kernels_agree(SAMPLE_VALUES, sample)); /* all float16 values */
     for (unsigned pass = 0; pass < 16; pass++) {
         for (unsigned i = 0; i < SAMPLE_VALUES; i++) {
-            random = random * 6364136223846793005u + 1442695040888963407u;
-            uint64_t bits = pass & 1 ? random
-                                     : (random & 0x800fffffffffffffu) | ((uint64_t)(890 + i % 270) << 52);
+            seed = seed * 6364136223846793005u + 1442695040888963407u;
+            uint64_t bits = pass & 1 ? seed
+                                     : (seed & 0x800fffffffffffffu) | ((uint64_t)(890 + i % 270) << 52);
             store_u64le(sample + 8 * i, bits);
         }
         CU_ASSERT_TRUE(widen_kernels_agree(SAMPLE_VALUES, sample));
@@ -299,22 +301,22 @@ static void kernels_agree_on_small_types_and_doubles(void)
 
 static void kernels_agree_on_any_length_and_alignment(void)
 {
-    unsigned wrong = 0;
-    uint32_t random = 1;
+    unsigned nwrong = 0;
+    uint32_t seed = 1;
     for (size_t i = 0; i < 4096; i++)
-        sample[i] = (unsigned char)((random = random * 1664525u + 1013904223u) >> 24);
+        sample[i] = (unsigned char)((seed = seed * 1664525u + 1013904223u) >> 24);
     for (size_t n = 0; n <= 256; n++)
         for (size_t at = 0; at < 8; at++) {
             memset(by_kernel, 0x5a, 2048);
-            wrong += !narrow_kernels_agree(n, sample + at) || !widen_kernels_agree(n, sample + at);
-            wrong += by_kernel[0] != 0x5a || by_kernel[1 + 4 * n] != 0x5a;
+            nwrong += !narrow_kernels_agree(n, sample + at) || !widen_kernels_agree(n, sample + at);
+            nwrong += by_kernel[0] != 0x5a || by_kernel[1 + 4 * n] != 0x5a;
         }
-    CU_ASSERT_EQUAL(wrong, 0);
+    CU_ASSERT_EQUAL(nwrong, 0);
 }
 
 void suite_convert(void)
 {
-    UNIT(rounds_to_nearest_even);
+    UNIT(casts_round_to_nearest_even);
     UNIT(overflow_infinity_and_nan_are_converted);
     UNIT(float64_is_rounded_twice);
     UNIT(widening_is_exact);

@@ -12,8 +12,9 @@
 #include "small_files.h"
 #include "unit.h"
 
-#define LARGE_FLOATS  (PARALLEL_CHUNK_BYTES / 4 + 3001u) /* floats of one tensor: two chunks */
-#define SMALL_TENSORS 1500u                              /* number of tensors of 3 to 4000 floats */
+#define LARGE_FLOATS                                                                                         \
+    (PARALLEL_CHUNK_BYTES / 4 + 3001u) /* number of floats of the large tensor, which has two chunks */
+#define SMALL_TENSORS 1500u            /* number of small tensors, of 3 to 4000 floats */
 
 static const unsigned thread_counts[] = {1, 2, 4, 7};
 
@@ -23,20 +24,20 @@ static size_t small_tensor_floats(size_t i) { return 3 + i * i % 3998; }
 static ckpt_file *open_many_tensors(void)
 {
     static char header[SMALL_TENSORS * 96];
-    size_t at = 0, n = 0;
-    header[n++] = '{';
+    size_t total = 0, len = 0;
+    header[len++] = '{';
     for (size_t i = 0; i <= SMALL_TENSORS; i++) {
-        size_t size = i == SMALL_TENSORS / 2 ? LARGE_FLOATS : small_tensor_floats(i);
-        n += (size_t)snprintf(header + n, sizeof header - n,
-                              "\"t.%zu\":{\"dtype\":\"F32\",\"shape\":[%zu],\"data_offsets\":[%zu,%zu]},", i,
-                              size, 4 * at, 4 * (at + size));
-        at += size;
+        size_t nfloats = i == SMALL_TENSORS / 2 ? LARGE_FLOATS : small_tensor_floats(i);
+        len += (size_t)snprintf(header + len, sizeof header - len,
+                                "\"t.%zu\":{\"dtype\":\"F32\",\"shape\":[%zu],\"data_offsets\":[%zu,%zu]},",
+                                i, nfloats, 4 * total, 4 * (total + nfloats));
+        total += nfloats;
     }
-    header[n - 1] = '}';
-    float *x = malloc(4 * at);
-    for (uint32_t i = 0; i < at; i++)
+    header[len - 1] = '}';
+    float *x = malloc(4 * total);
+    for (uint32_t i = 0; i < total; i++)
         x[i] = (float)(i * 2654435761u >> 8) * 0x1p-20f - 3;
-    ckpt_file *f = open_safetensors(header, x, 4 * at);
+    ckpt_file *f = open_safetensors(header, x, 4 * total);
     free(x);
     return f;
 }
@@ -69,7 +70,7 @@ static ckpt_status write_file(ckpt_file *f, const char *format, bool cast, ckpt_
     return st;
 }
 
-/* check_values - checks that the file at the path holds the tensors of F, rounded to bfloat16 if CAST. */
+/* check_values - checks that the file at PATH holds the tensors of F, rounded to bfloat16 if CAST. */
 static void check_values(ckpt_file *f, bool cast)
 {
     ckpt_file *reopened = NULL;
@@ -152,32 +153,34 @@ static void progress_never_decreases(void)
     close_open_files();
 }
 
-/* Two buffered writers write the halves of a file. Each patches its headers before and after it flushes
- * them. */
+/* Two buffered writers write the halves of a file. Each patches its headers, some before and some after they
+ * are flushed. */
 static void buffered_writers_write_one_file(void)
 {
     enum { N = 1 << 20 };
     sink *s;
-    struct buffered_writer o[2];
+    struct buffered_writer writers[2];
     unsigned char *want = malloc(N);
     for (size_t i = 0; i < N; i++)
         want[i] = (unsigned char)(i * 31 >> 3);
     CU_ASSERT_EQUAL_FATAL(sink_mem(N, NULL, &s, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(sink_skip(s, N, NULL), CKPT_OK);
-    CU_ASSERT(buffered_open(&o[0], s, NULL) == CKPT_OK && buffered_open(&o[1], s, NULL) == CKPT_OK);
+    CU_ASSERT(buffered_open(&writers[0], s, NULL) == CKPT_OK &&
+              buffered_open(&writers[1], s, NULL) == CKPT_OK);
     for (size_t half = 0; half < 2; half++) {
-        CU_ASSERT_EQUAL(buffered_seek(&o[half], half * N / 2, NULL), CKPT_OK);
+        CU_ASSERT_EQUAL(buffered_seek(&writers[half], half * N / 2, NULL), CKPT_OK);
         for (size_t at = half * N / 2, end = at + N / 2, n = 1; at < end; at += n, n = n * 5 % 70001 + 1) {
             n = n < end - at ? n : end - at;
-            CU_ASSERT_EQUAL(buffered_put(&o[half], "\0\0\0\0", n < 4 ? n : 4, NULL), CKPT_OK);
+            CU_ASSERT_EQUAL(buffered_put(&writers[half], "\0\0\0\0", n < 4 ? n : 4, NULL), CKPT_OK);
             if (n > 4)
-                CU_ASSERT_EQUAL(buffered_put(&o[half], want + at + 4, n - 4, NULL), CKPT_OK);
-            CU_ASSERT_EQUAL(buffered_patch(&o[half], at, want + at, n < 4 ? n : 4, NULL), CKPT_OK);
+                CU_ASSERT_EQUAL(buffered_put(&writers[half], want + at + 4, n - 4, NULL), CKPT_OK);
+            CU_ASSERT_EQUAL(buffered_patch(&writers[half], at, want + at, n < 4 ? n : 4, NULL), CKPT_OK);
             if (at > half * N / 2 + 300000) /* these bytes were flushed before */
-                CU_ASSERT_EQUAL(buffered_patch(&o[half], at - 300000, want + at - 300000, 9, NULL), CKPT_OK);
+                CU_ASSERT_EQUAL(buffered_patch(&writers[half], at - 300000, want + at - 300000, 9, NULL),
+                                CKPT_OK);
         }
-        CU_ASSERT_EQUAL(buffered_flush(&o[half], NULL), CKPT_OK);
-        buffered_close(&o[half]);
+        CU_ASSERT_EQUAL(buffered_flush(&writers[half], NULL), CKPT_OK);
+        buffered_close(&writers[half]);
     }
     CU_ASSERT_EQUAL(memcmp(sink_mem_view(s).ptr, want, N), 0);
     sink_abort(s);
@@ -186,10 +189,10 @@ static void buffered_writers_write_one_file(void)
 
 /* --------------------------------------------------- copies without a file format */
 
-#define HEADER 8u /* "HEAD" and the CRC-32 of the item */
+#define HEADER 8u /* size of the header of an item: "HEAD" and its CRC-32 */
 
 /* Where the copies of all tensors of F are written, in reverse order. They are copied as storages, or as
- * tensors of which every other one is cast to bfloat16. */
+ * tensors, of which every other one is cast to bfloat16. */
 struct layout {
     ckpt_file *f;
     struct copy_item items[SMALL_TENSORS + 1];
@@ -295,21 +298,22 @@ static ckpt_status copy_one(ckpt_file *f, const struct copy_item *x, uint64_t si
         .file = f, .out = out, .n = 1, .get_item = get_only_item, .user = x, .nbytes = size, .options = &o};
     ckpt_error err = {0};
     ckpt_status st = copy_items(&job, &err);
-    CU_ASSERT(st == CKPT_OK || strcmp(err.where, x->storage ? "" : "its name") == 0);
+    CU_ASSERT(st == CKPT_OK || strcmp(err.where, x->storage ? "" : "item name") == 0);
     sink_abort(out);
     return st;
 }
 
 static void wrong_checksums_are_reported(void)
 {
-    static const uint32_t rows[] = {SMALL_TENSORS / 2, 3}; /* tensors of several chunks, and of one */
+    static const uint32_t rows[] = {SMALL_TENSORS / 2,
+                                    3}; /* a tensor of several chunks, and a tensor of one */
     ckpt_file *f = open_many_tensors();
     for (size_t i = 0; i < 8; i++) {
         const ckpt_tensor *t = &f->table.rows[rows[i & 1]].t;
         struct storage *s = &f->table.storages[t->storage];
         const struct copy_item x = {.row = rows[i & 1],
                                     .storage = i & 2 ? s : NULL,
-                                    .name = i & 2 ? str_of("", 0) : STR_LIT("its name")};
+                                    .name = i & 2 ? str_of("", 0) : STR_LIT("item name")};
         unsigned char *bytes = malloc((size_t)t->nbytes);
         CU_ASSERT_EQUAL(stream_read(&f->table, x.row, 0, t->elements, bytes, NULL), CKPT_OK);
         s->has_crc = true;

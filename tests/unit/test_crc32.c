@@ -1,4 +1,4 @@
-/* CRC-32 and CRC-32C have known values, and every kernel computes what a loop over all bits does. */
+/* CRC-32 and CRC-32C have known values, and every kernel gives the result of a loop over all bits. */
 #include <stdlib.h>
 
 #include "base/crc32.h"
@@ -9,7 +9,7 @@ static uint32_t compute_crc32(uint32_t crc, const unsigned char *p, size_t n)
     crc = ~crc;
     for (size_t i = 0; i < n; i++) {
         crc ^= p[i];
-        for (int b = 0; b < 8; b++)
+        for (int bit = 0; bit < 8; bit++)
             crc = crc >> 1 ^ (crc & 1 ? 0xEDB88320u : 0);
     }
     return ~crc;
@@ -17,7 +17,7 @@ static uint32_t compute_crc32(uint32_t crc, const unsigned char *p, size_t n)
 
 static void crc32_has_known_values(void)
 {
-    CU_ASSERT(crc32_update(0, "123456789", 9) == 0xCBF43926u);
+    CU_ASSERT(crc32_update(0, "123456789", 9) == 0xCBF43926u); /* the published check value */
     CU_ASSERT(crc32_update(0, "", 0) == 0);
     CU_ASSERT(crc32_update(7, "", 0) == 7);
 }
@@ -33,13 +33,13 @@ static uint32_t compute_crc32c(uint32_t crc, const unsigned char *p, size_t n)
     crc = ~crc;
     for (size_t i = 0; i < n; i++) {
         crc ^= p[i];
-        for (int b = 0; b < 8; b++)
+        for (int bit = 0; bit < 8; bit++)
             crc = crc >> 1 ^ (crc & 1 ? 0x82F63B78u : 0);
     }
     return ~crc;
 }
 
-static void crc32c_has_known_values_and_is_combined(void)
+static void crc32c_has_known_values_and_can_be_combined(void)
 {
     enum { N = 200000 };
     unsigned char *b = malloc(N);
@@ -82,25 +82,25 @@ static void pieces_give_the_crc_of_the_whole(void)
     unsigned char *b = malloc(N);
     for (size_t i = 0; i < N; i++)
         b[i] = (unsigned char)(i * i >> 3);
-    unsigned char *at = unit_guard(b, N);
+    unsigned char *bytes = unit_guard(b, N);
     uint32_t want = compute_crc32(0, b, N), nkernels = CRC32_KERNELS;
     for (uint32_t k = 0; k < nkernels; k++) {
         uint32_t got = 0;
-        CU_ASSERT(crc_by_kernel((enum crc32_kernel)k, 0, at, N, want) == want);
+        CU_ASSERT(crc_by_kernel((enum crc32_kernel)k, 0, bytes, N, want) == want);
         for (size_t i = 0, n = 1; i < N; i += n, n = n * 3 + 1) {
             n = n < N - i ? n : N - i;
-            if (!crc32_update_by((enum crc32_kernel)k, &got, at + i, n))
+            if (!crc32_update_by((enum crc32_kernel)k, &got, bytes + i, n))
                 got = want;
         }
         CU_ASSERT(got == want);
     }
-    for (size_t cut = 0; cut < N; cut += 997)
-        CU_ASSERT(crc32_update(crc32_update(0, at, cut), at + cut, N - cut) == want);
-    unit_guard_free(at, N);
+    for (size_t split = 0; split < N; split += 997)
+        CU_ASSERT(crc32_update(crc32_update(0, bytes, split), bytes + split, N - split) == want);
+    unit_guard_free(bytes, N);
     free(b);
 }
 
-static void crcs_of_pieces_are_combined(void)
+static void crcs_of_pieces_can_be_combined(void)
 {
     enum { N = 700 };
     unsigned char b[N], zeros[300] = {0};
@@ -112,7 +112,7 @@ static void crcs_of_pieces_are_combined(void)
                                   n - at) == compute_crc32(0, b, n));
     CU_ASSERT(crc_combine(CRC_32, 0x12345678, 0, 0) == 0x12345678);
     CU_ASSERT(crc_combine(CRC_32, 0, 0x12345678, UINT64_MAX) == 0x12345678);
-    /* lengths that memory cannot hold: up to 300 * 2^50 zeros, by doubling */
+    /* B followed by zeros, whose number is doubled up to 300 * 2^50 and exceeds any memory */
     uint32_t crc_of_b = compute_crc32(0, b, N), crc_of_zeros = compute_crc32(0, zeros, sizeof zeros),
              combined = crc_of_b;
     uint64_t size = sizeof zeros;
@@ -126,9 +126,9 @@ static void crcs_of_pieces_are_combined(void)
 
 void suite_crc32(void)
 {
-    UNIT(crcs_of_pieces_are_combined);
+    UNIT(crcs_of_pieces_can_be_combined);
     UNIT(crc32_has_known_values);
-    UNIT(crc32c_has_known_values_and_is_combined);
+    UNIT(crc32c_has_known_values_and_can_be_combined);
     UNIT(kernels_agree_on_any_length_and_alignment);
     UNIT(pieces_give_the_crc_of_the_whole);
 }

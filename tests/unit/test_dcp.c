@@ -8,11 +8,13 @@
 #include "pickled.h"
 #include "unit.h"
 
+/* Pickles of .metadata, as texts for put_pickle. STORED - an entry of storage_data: the LENGTH bytes AT an
+ * offset of FILE hold the chunk of NAME at OFFSET. */
 #define META    "torch.distributed.checkpoint.metadata."
 #define SIZE(s) "torch.Size((" s "))"
-#define METADATA(tensors, paths, stored)                                                                     \
+#define METADATA(tensors, paths, items)                                                                      \
     "new " META "Metadata()!{'state_dict_metadata':{" tensors "},'planner_data':{" paths                     \
-    "},'storage_data':{" stored "}}"
+    "},'storage_data':{" items "}}"
 #define TENSOR_OF(dtype, name, size, chunks)                                                                 \
     "'" name "':new " META "TensorStorageMetadata()!{'properties':new " META "TensorProperties()!(" dtype    \
     ",None),'size':" SIZE(size) ",'chunks':[" chunks "]}"
@@ -24,13 +26,13 @@
     "new " META "MetadataIndex()!{'fqn':'" name "','index':None,'offset':" offset                            \
     "}:new torch.distributed.checkpoint.filesystem._StorageInfo()!{'relative_path':'" file "','offset':" at  \
     ",'length':" length "}"
-/* ITEM - the entry of storage_data for item N of FILE, a tensor of the numbers 1 2 3 4. put_metadata replaces
- * $N by the offset of the item in FILE, and $1 by its length. */
+/* ITEM - an entry of storage_data: item N of FILE, a tensor of the numbers 1 2 3 4, holds the chunk of NAME
+ * at OFFSET. put_metadata replaces $N by the offset of the item in FILE, and $1 by its length. */
 #define ITEM(name, offset, file, n) STORED(name, SIZE(offset), file, "$" #n, "$1")
 
 static char dir[64];
 
-/* put_file - writes a file NAME in the folder, which has the N BYTES repeated TIMES times. */
+/* put_file - writes to the file NAME of the folder the N bytes of BYTES, TIMES times. */
 static void put_file(const char *name, const void *bytes, size_t n, int times)
 {
     char path[256];
@@ -49,8 +51,8 @@ static void remove_file(const char *name)
     unlink(path);
 }
 
-/* put_metadata - writes the pickle of TEXT to the file NAME. $ and a digit in TEXT become that many times
- * LENGTH. */
+/* put_metadata - writes the pickle of TEXT to the file NAME. In TEXT, $ and a digit stand for the product of
+ * the digit and LENGTH. */
 static void put_metadata(const char *name, const char *text, size_t length)
 {
     buf b, expanded;
@@ -118,10 +120,11 @@ static void check_open_fails(const char *text, ckpt_status want, const char *whe
     make_folder(text);
     ckpt_status st = ckpt_open(dir, NULL, &f, &err);
     CU_ASSERT_EQUAL(st, want);
-    bool right = st == want && strstr(err.what, words) && strcmp(err.where, where) == 0;
-    CU_ASSERT(right);
-    if (!right)
-        printf("\n    %d %s: %s; must be %d %s: %s\n", st, err.where, err.what, want, where, words);
+    bool as_expected = st == want && strstr(err.what, words) && strcmp(err.where, where) == 0;
+    CU_ASSERT(as_expected);
+    if (!as_expected)
+        printf("\n    status %d, %s: %s; expected status %d, %s: %s\n", st, err.where, err.what, want, where,
+               words);
     ckpt_close(f);
     remove_folder();
 }
@@ -133,11 +136,11 @@ static void chunks_are_assembled(void)
     check_read(METADATA(TENSOR("w", "8,", CHUNK("4,", "4,") "," CHUNK("0,", "4,")), "",
                         ITEM("w", "0,", "a.distcp", 2) "," ITEM("w", "4,", "b.distcp", 1)),
                "w", "1 2 3 4 1 2 3 4 ");
-    /* An empty chunk at the end, as a rank without rows writes it. */
+    /* A rank without rows writes an empty chunk at the end. */
     check_read(METADATA(TENSOR("w", "4,", CHUNK("0,", "4,") "," CHUNK("4,", "0,")), "",
                         ITEM("w", "0,", "a.distcp", 0) "," ITEM("w", "4,", "b.distcp", 0)),
                "w", "1 2 3 4 ");
-    /* A replica of the first chunk. */
+    /* The first chunk may be listed twice. */
     check_read(METADATA(TENSOR("w", "4,", CHUNK("0,", "4,") "," CHUNK("0,", "4,")), "",
                         ITEM("w", "0,", "a.distcp", 0)),
                "w", "1 2 3 4 ");
@@ -187,8 +190,8 @@ static void chunks_must_cover_the_tensor(void)
                      CKPT_EFORMAT, "w", "element type");
 }
 
-/* 41 tensors share a list of 52 chunks. With the third tensor they have 156 chunks, more than there are
- * values in .metadata. */
+/* 21 tensors share a list of 52 chunks. The first three of them have 156 chunks, more than .metadata has
+ * values. */
 static void lists_of_chunks_are_not_shared(void)
 {
 #define FIVE_TIMES(item) item "," item "," item "," item "," item ","
@@ -202,11 +205,12 @@ static void lists_of_chunks_are_not_shared(void)
         CKPT_EFORMAT, "11", "156 chunks up to this tensor, in metadata of");
 }
 
-/* BINGET puts the same chunk into the list ten million times, with two bytes each time. The memory for chunks
- * is limited by the size of .metadata. */
+/* BINGET, of two bytes, puts the same chunk into the list ten million times. The memory for chunks is limited
+ * by the size of .metadata. */
 static void ten_million_chunks_are_refused(void)
 {
-    static const char here[] = "X\4\0\0\0here"; /* the pickled text 'here', which the chunks replace */
+    static const char placeholder[] =
+        "X\4\0\0\0here"; /* the pickle of the text 'here', which the chunks replace */
     ckpt_file *f;
     ckpt_error err = {0};
     char path[256], chunks[20000];
@@ -214,7 +218,8 @@ static void ten_million_chunks_are_refused(void)
     buf_init(&b, 1 << 20);
     put_pickle(&b, METADATA(TENSOR("w", "4,", "#1=" CHUNK("0,", "4,") ",'here'"), "",
                             STORED("w", SIZE("0,"), "a.distcp", "0", "100")));
-    size_t at = str_find(buf_view(&b), str_of(here, sizeof here - 1), 0), after = at + sizeof here - 1;
+    size_t at = str_find(buf_view(&b), str_of(placeholder, sizeof placeholder - 1), 0),
+           after = at + sizeof placeholder - 1;
     CU_ASSERT_FATAL(at != SIZE_MAX);
     for (size_t i = 0; i < sizeof chunks; i += 2)
         memcpy(chunks + i, "h\1", 2);
@@ -233,7 +238,7 @@ static void ten_million_chunks_are_refused(void)
     remove_folder();
 }
 
-static void dimensions_are_counted(void)
+static void more_than_63_dimensions_are_refused(void)
 {
 #define SIXTEEN_ONES "1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1"
     check_open_fails(
@@ -257,12 +262,12 @@ static void items_must_be_inside_of_their_files(void)
         CKPT_EFORMAT, "w", "overlaps that of \"v\"");
 }
 
-/* An item is compared with the metadata when it is read. */
+/* An item is compared with the metadata only when it is read. */
 static void items_must_match_the_metadata(void)
 {
     static const struct {
         const char *text, *words;
-    } bad[] = {
+    } cases[] = {
         {METADATA(TENSOR("w", "2,2", CHUNK("0,0", "2,2")), "", ITEM("w", "0,0", "a.distcp", 0)),
          "another shape"},
         {METADATA(TENSOR_OF("torch.int32", "w", "4,", CHUNK("0,", "4,")), "", ITEM("w", "0,", "a.distcp", 0)),
@@ -270,24 +275,25 @@ static void items_must_match_the_metadata(void)
         {METADATA(TENSOR("w", "4,", CHUNK("0,", "4,")), "", STORED("w", SIZE("0,"), "a.distcp", "1", "300")),
          ""},
     };
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         uint8_t sum[CKPT_DIGEST_MAX];
         ckpt_file *f;
         ckpt_error err = {0};
-        make_folder(bad[i].text);
+        make_folder(cases[i].text);
         CU_ASSERT_EQUAL_FATAL(ckpt_open(dir, NULL, &f, &err), CKPT_OK);
         CU_ASSERT_NOT_EQUAL(ckpt_digest_tensor(f, 0, CKPT_SHA256, sum, &err), CKPT_OK);
-        CU_ASSERT_PTR_NOT_NULL(strstr(err.what, bad[i].words));
+        CU_ASSERT_PTR_NOT_NULL(strstr(err.what, cases[i].words));
         CU_ASSERT_PTR_NOT_NULL(strstr(err.file, "a.distcp"));
         ckpt_close(f);
         remove_folder();
     }
 }
 
-/* The item is a zstd frame of 100 RLE blocks: each takes four bytes and repeats a byte 131,072 times. */
+/* The item is a zstd frame of 100 RLE blocks. Each block takes four bytes and repeats a byte 131,072
+ * times. */
 static void zstd_items_may_not_exceed_their_chunk(void)
 {
-    /* the magic number and the frame header; an RLE block; the last RLE block */
+    /* the magic number and frame header, an RLE block, and an RLE block marked as the last */
     static const char frame[] = "\x28\xb5\x2f\xfd\0\x38", block[] = "\2\0\x10", last[] = "\3\0\x10";
     char bytes[6 + 4 * 100];
     uint8_t sum[CKPT_DIGEST_MAX];
@@ -302,7 +308,7 @@ static void zstd_items_may_not_exceed_their_chunk(void)
     put_file("b.distcp", bytes, sizeof bytes, 1);
     CU_ASSERT_EQUAL_FATAL(ckpt_open(dir, NULL, &f, &err), CKPT_OK);
     ckpt_status st = ckpt_digest_tensor(f, 0, CKPT_SHA256, sum, &err);
-    if (st != CKPT_EUNSUPPORTED) { /* the result if there is no libarchive */
+    if (st != CKPT_EUNSUPPORTED) { /* there is a libarchive */
         CU_ASSERT_EQUAL(st, CKPT_EFORMAT);
         CU_ASSERT_STRING_EQUAL(err.what, "unpacks to more than the 1048592 bytes allowed"); /* 2^20 + 4 * 4 */
         CU_ASSERT_EQUAL(err.where[0], 'w');
@@ -312,10 +318,10 @@ static void zstd_items_may_not_exceed_their_chunk(void)
     remove_folder();
 }
 
-/* The item of a value, and meta.pt, must be pickles. Here, each is a safetensors file instead. */
+/* The item of a value must be a pickle, and so must meta.pt. Here, they are safetensors files. */
 static void values_must_be_pickles(void)
 {
-    static const char safetensors[] = "\x69\0\0\0\0\0\0\0"
+    static const char safetensors[] = "\x69\0\0\0\0\0\0\0" /* the length of the header */
                                       "{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
                                       "\"b\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]}}12";
     ckpt_file *f = NULL;
@@ -334,7 +340,8 @@ static void values_must_be_pickles(void)
     }
 }
 
-/* make_folder_of_stream - makes a folder whose value v is an io.BytesIO of the N bytes at BYTES. */
+/* make_folder_of_stream - makes a folder with one value, v, which is an io.BytesIO of the N bytes of
+ * BYTES. */
 static void make_folder_of_stream(const char *bytes, size_t n)
 {
     char text[1024];
@@ -383,7 +390,7 @@ static void links_may_not_leave_the_folder(void)
     CU_ASSERT_EQUAL(ckpt_open(dir, NULL, &f, &err), CKPT_EFORMAT);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "a link to a file outside of the folder"));
     CU_ASSERT_EQUAL(unlink(link), 0);
-    CU_ASSERT_EQUAL(mkfifo(link, 0600), 0); /* opening must not wait for a writer */
+    CU_ASSERT_EQUAL(mkfifo(link, 0600), 0); /* ckpt_open must not wait for a writer */
     CU_ASSERT_EQUAL(ckpt_open(dir, NULL, &f, &err), CKPT_EFORMAT);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "no regular file"));
     CU_ASSERT_PTR_NOT_NULL(strstr(err.hint, "put the file itself in its place"));
@@ -422,11 +429,11 @@ static void metadata_of_all_ranks_are_merged(void)
     close_file(&item);
 }
 
-/* A tensor has two chunks, and the second is damaged. */
+/* The tensor has two chunks, and the second chunk is damaged. */
 static void checksums_of_items_are_checked(void)
 {
     uint8_t sum[CKPT_DIGEST_MAX];
-    float first[4];
+    float first_chunk[4];
     ckpt_file *f;
     ckpt_error err = {0};
     struct test_file item = make_torch_zip(ITEM_TENSOR);
@@ -437,14 +444,14 @@ static void checksums_of_items_are_checked(void)
             item.bytes[i] = 1;
     put_file("b.distcp", item.bytes, item.size, 1);
     CU_ASSERT_EQUAL_FATAL(ckpt_open(dir, NULL, &f, &err), CKPT_OK);
-    CU_ASSERT_EQUAL(ckpt_tensor_read(f, 0, 0, 4, first, &err), CKPT_OK);
+    CU_ASSERT_EQUAL(ckpt_tensor_read(f, 0, 0, 4, first_chunk, &err), CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_digest_tensor(f, 0, CKPT_SHA256, sum, &err), CKPT_ECHECKSUM);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.file, "b.distcp"));
     CU_ASSERT_STRING_EQUAL(err.where, "w"); /* the error names the tensor once */
     ckpt_close(f);
-    ckpt_verify_result found = CKPT_INIT(ckpt_verify_result);
-    CU_ASSERT_EQUAL(ckpt_verify(dir, NULL, NULL, NULL, &found, &err), CKPT_OK);
-    CU_ASSERT(found.findings > 0);
+    ckpt_verify_result result = CKPT_INIT(ckpt_verify_result);
+    CU_ASSERT_EQUAL(ckpt_verify(dir, NULL, NULL, NULL, &result, &err), CKPT_OK);
+    CU_ASSERT(result.findings > 0);
     CU_ASSERT_EQUAL_FATAL(ckpt_salvage(dir, NULL, &f, &err), CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_lost_count(f), 1);
     ckpt_close(f);
@@ -452,7 +459,7 @@ static void checksums_of_items_are_checked(void)
     close_file(&item);
 }
 
-/* A .metadata that is cut at any byte is refused; with any byte changed, it is refused or read. */
+/* Wherever .metadata is cut, it is refused. If one byte is changed, it is refused or read. */
 static void damaged_metadata_are_refused(void)
 {
     static char metadata[4096];
@@ -480,9 +487,9 @@ static void damaged_metadata_are_refused(void)
     remove_folder();
 }
 
-/* check_write - writing PICKLE as a folder must be refused because of WHY or, if that is NULL, be read
- * back. */
-static void check_write(const char *pickle, const char *why)
+/* check_write - writes a file of PICKLE as a folder. If REASON is NULL, the folder must be read back;
+ * otherwise, writing must be refused with REASON in the message. */
+static void check_write(const char *pickle, const char *reason)
 {
     struct test_file in = make_torch_zip(pickle);
     ckpt_file *f, *reopened = NULL;
@@ -498,10 +505,10 @@ static void check_write(const char *pickle, const char *why)
     CU_ASSERT_FATAL(ckpt_open_memory(in.bytes, in.size, "in", NULL, &f, &err) == CKPT_OK);
     CU_ASSERT_FATAL(ckpt_plan_new(f, &p, &err) == CKPT_OK);
     ckpt_status st = ckpt_plan_write(p, out, &o, NULL, &err);
-    CU_ASSERT_EQUAL(st == CKPT_OK, why == NULL);
-    if (why && !strstr(err.what, why))
-        CU_FAIL(why);
-    if (!why) {
+    CU_ASSERT_EQUAL(st == CKPT_OK, reason == NULL);
+    if (reason && !strstr(err.what, reason))
+        CU_FAIL(reason);
+    if (!reason) {
         CU_ASSERT_FATAL(ckpt_open(out, NULL, &reopened, &err) == CKPT_OK);
         CU_ASSERT_EQUAL(ckpt_tensor_count(reopened), ckpt_tensor_count(f));
         CU_ASSERT_EQUAL(ckpt_leaf_count(reopened), ckpt_leaf_count(f));
@@ -540,7 +547,7 @@ void suite_dcp(void)
     UNIT(chunks_must_cover_the_tensor);
     UNIT(lists_of_chunks_are_not_shared);
     UNIT(ten_million_chunks_are_refused);
-    UNIT(dimensions_are_counted);
+    UNIT(more_than_63_dimensions_are_refused);
     UNIT(items_must_be_inside_of_their_files);
     UNIT(items_must_match_the_metadata);
     UNIT(zstd_items_may_not_exceed_their_chunk);

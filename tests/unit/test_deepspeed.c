@@ -9,10 +9,12 @@
 #include "pickled.h"
 #include "unit.h"
 
-/* MODEL - a model file. ZERO2, ZERO3 - an optimizer file of ZeRO stage 2 or 3, with the partitions FLATS. */
+/* MODEL - the pickle of a model file. ZERO2, ZERO3 - the pickle of an optimizer file of ZeRO stage 2 or 3.
+ * FLATS are the partitions of one rank, one per group; COUNT is the number of ranks. */
 #define SIZE(s) "torch.Size((" s "))"
-#define MODEL(module, shapes, more)                                                                          \
-    "{'module':{" module "},'buffer_names':[],'param_shapes':[" shapes "],'shared_params':{}" more "}"
+#define MODEL(module, shapes, extra)                                                                         \
+    "{'module':{" module "},'buffer_names':[],'param_shapes':[" shapes "],'shared_params':{}" extra "}"
+/* FLAT - a partition of the numbers 1 2 3 4. PARTITION - its first N numbers. */
 #define FLAT         TENSOR_V2(FLOAT_STORAGE, 0, "(4,)", "(1,)")
 #define PARTITION(n) TENSOR_V2(FLOAT_STORAGE, 0, "(" #n ",)", "(1,)")
 #define ZERO2(count, flats, state)                                                                           \
@@ -59,8 +61,8 @@ static void put_torch_file(const char *name, const char *text)
     close_file(&made);
 }
 
-/* put_checkpoint - writes the partitions of two ranks and a model file or, for ZeRO 3, a model file of each
- * rank. */
+/* put_checkpoint - writes an optimizer file OPTIM for each of two ranks, and a model file MODEL: one for each
+ * rank if ZERO3, else one for both. */
 static void put_checkpoint(bool zero3, const char *model, const char *optim)
 {
     char name[80];
@@ -74,10 +76,9 @@ static void put_checkpoint(bool zero3, const char *model, const char *optim)
     }
 }
 
-/* check_open - checks that opening the folder of MODEL and OPTIM returns STATUS, with WORDS in the
+/* check_open - checks that opening the checkpoint of MODEL and OPTIM returns WANT, with WORDS in the
  * message. */
-static void check_open(bool zero3, const char *model, const char *optim, ckpt_status status,
-                       const char *words)
+static void check_open(bool zero3, const char *model, const char *optim, ckpt_status want, const char *words)
 {
     ckpt_file *f = NULL;
     ckpt_error err = {0};
@@ -86,15 +87,15 @@ static void check_open(bool zero3, const char *model, const char *optim, ckpt_st
     put_checkpoint(zero3, model, optim);
     ckpt_status st = ckpt_open(dir, NULL, &f, &err);
     ckpt_error_text(&err, line, sizeof line);
-    CU_ASSERT_EQUAL(st, status);
+    CU_ASSERT_EQUAL(st, want);
     CU_ASSERT_PTR_NOT_NULL(strstr(line, words));
-    if (st != status || !strstr(line, words))
-        printf("\n    %s, must contain: %s\n", line, words);
+    if (st != want || !strstr(line, words))
+        printf("\n    the message is: %s\n    it must contain: %s\n", line, words);
     ckpt_close(f);
     remove_folder();
 }
 
-/* check_merged - checks that the tensor NAME of the folder of MODEL and OPTIM holds the numbers WANT. */
+/* check_merged - checks that the tensor NAME of the checkpoint of MODEL and OPTIM holds the numbers WANT. */
 static void check_merged(const char *model, const char *optim, const char *name, const char *want)
 {
     ckpt_file *f = NULL;
@@ -113,16 +114,16 @@ static void partitions_are_merged_to_parameters(void)
                               "{'a':" SIZE("4,") ",'c':" SIZE("3,") "}", "");
     check_merged(model, ZERO2("[2]", FLAT, "'exp_avg':" FLAT), "c", "1 2 3 ");
     check_merged(model, ZERO2("2", FLAT, ""), "b",
-                 "2 3 4 "); /* b is in no group, so it is read from the model file */
+                 "2 3 4 "); /* no group has b, so it is read from the model file */
     check_merged(model, ZERO2("[2]", FLAT, "'exp_avg':" FLAT), "optimizer.state.c.exp_avg", "1 2 3 ");
 }
 
 static void inconsistent_partitions_are_refused(void)
 {
-    const char *ok = ZERO2("[2]", FLAT, "");
+    const char *optim = ZERO2("[2]", FLAT, "");
     static const struct {
         const char *shapes, *words;
-    } shapes[] = {
+    } cases[] = {
         {"{'a':" SIZE("9,") "}", "the partitions have 8 elements, the parameters take 9"},
         {"{'a':" SIZE("2,") "}", "the partitions have 8 elements, the parameters take 2"},
         {"{'a':" SIZE("-4,") "}", "param_shapes has no name with a shape"},
@@ -134,10 +135,10 @@ static void inconsistent_partitions_are_refused(void)
         {"{'a':" SIZE("4,") ",'a':" SIZE("4,") "}", "a second parameter of that name"},
         {"{'a':" SIZE("8,") "},{'b':" SIZE("8,") "}", "partitions for 1 group, param_shapes has 2"},
     };
-    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char model[600];
-        snprintf(model, sizeof model, MODEL("", "%s", ""), shapes[i].shapes);
-        check_open(false, model, ok, CKPT_EFORMAT, shapes[i].words);
+        snprintf(model, sizeof model, MODEL("", "%s", ""), cases[i].shapes);
+        check_open(false, model, optim, CKPT_EFORMAT, cases[i].words);
     }
     const char *model = MODEL("", "{'a':" SIZE("8,") "}", "");
     check_open(false, model, ZERO2("[3]", FLAT, ""), CKPT_ENOTFOUND,
@@ -151,7 +152,7 @@ static void inconsistent_partitions_are_refused(void)
                CKPT_EUNSUPPORTED, "no contiguous 1-d tensor");
     check_open(false, model, ZERO2("[2]", FLAT, "'exp_avg':" FLAT ",'b':" PARTITION(4)) "+{'x':1}", CKPT_OK,
                "");
-    check_open(false, MODEL("'a':" FLOAT_TENSOR, "{'a':" SIZE("8,") "}", ""), ok, CKPT_EFORMAT,
+    check_open(false, MODEL("'a':" FLOAT_TENSOR, "{'a':" SIZE("8,") "}", ""), optim, CKPT_EFORMAT,
                "another shape in the model's state");
     check_open(true, model, ZERO3("2", PARTITION(3)), CKPT_EFORMAT,
                "the partitions have 3 elements, the parameters take 4");
@@ -164,7 +165,7 @@ static void inconsistent_partitions_are_refused(void)
 
 /* ------------------------------------------------------------------ changed bytes */
 
-/* read_all - opens the folder and reads its tensors; returns the first status that is not CKPT_OK. */
+/* read_all - opens the folder and reads its tensors. Returns the first failure, or CKPT_OK. */
 static ckpt_status read_all(void)
 {
     ckpt_file *f = NULL;
@@ -192,8 +193,8 @@ static char *read_file(const char *folder, const char *name, size_t *n)
     return bytes;
 }
 
-/* check_damaged_file - for every 61st byte of the file NAME, reads the checkpoint with this byte changed, and
- * with NAME cut before it. INTACT_FOLDER has the intact file. */
+/* check_damaged_file - for every 61st byte of the file NAME, reads the checkpoint twice: with that byte
+ * changed, and with NAME cut before that byte. INTACT_FOLDER has the intact file. */
 static void check_damaged_file(const char *intact_folder, const char *name)
 {
     size_t n;
@@ -217,25 +218,25 @@ static void damaged_files_are_read_safely(void)
                                         "deepspeed/zero2_fp16/global_step2",
                                         "deepspeed/emulated/experts/global_step7"};
     for (size_t i = 0; i < sizeof saves / sizeof *saves; i++) {
-        struct dirent **list;
-        char from[512];
+        struct dirent **entries;
+        char intact_folder[512];
         size_t size;
-        snprintf(from, sizeof from, "%s", unit_corpus_path(saves[i]));
-        int n = scandir(from, &list, NULL, alphasort);
+        snprintf(intact_folder, sizeof intact_folder, "%s", unit_corpus_path(saves[i]));
+        int n = scandir(intact_folder, &entries, NULL, alphasort);
         CU_ASSERT_FATAL(n > 2);
         make_folder();
         for (int k = 0; k < n; k++)
-            if (list[k]->d_name[0] != '.') {
-                char *bytes = read_file(from, list[k]->d_name, &size);
-                put_file(list[k]->d_name, bytes, size);
+            if (entries[k]->d_name[0] != '.') {
+                char *bytes = read_file(intact_folder, entries[k]->d_name, &size);
+                put_file(entries[k]->d_name, bytes, size);
                 free(bytes);
             }
         for (int k = 0; k < n; k++) {
-            if (list[k]->d_name[0] != '.')
-                check_damaged_file(from, list[k]->d_name);
-            free(list[k]);
+            if (entries[k]->d_name[0] != '.')
+                check_damaged_file(intact_folder, entries[k]->d_name);
+            free(entries[k]);
         }
-        free(list);
+        free(entries);
         remove_folder();
     }
 }

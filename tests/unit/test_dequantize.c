@@ -1,5 +1,5 @@
-/* Dequantizing blocks of ggml: vector and scalar code must give the same bits.
- * tests/corpus/truth/gguf.jsonl compares them with gguf-py. */
+/* Vector and scalar code that dequantizes ggml blocks must give the same bits. tests/corpus/truth/gguf.jsonl
+ * has the values that gguf-py gives. */
 #include <stdlib.h>
 
 #include "core/convert.h"
@@ -46,19 +46,19 @@ static void vector_and_scalar_code_agree(void)
         CU_ASSERT(memcmp(scalar, vector, size) == 0);
         unit_guard_free(blocks, BLOCKS * (size_t)d->block_bytes);
     }
-    CU_ASSERT_EQUAL(nsupported, 23); /* the dtypes of class 'k' in dtype.def that ggml can dequantize */
+    CU_ASSERT_EQUAL(nsupported, 23); /* number of dtypes of class 'k' in dtype.def that ggml can dequantize */
     free(scalar);
     free(vector);
 }
 
 /* q8_0 is a float16 scale and 32 signed bytes; q4_0 a float16 scale and 16 bytes of low and high nibbles. */
-static void decodes_known_blocks(void)
+static void known_blocks_are_decoded(void)
 {
     double x[64];
     unsigned char q8[34] = {0x00, 0x38, 1, 0xff, 0x80}; /* the scale 0.5, then 1, -1, -128, 0 */
     number_decode(CKPT_DT_Q8_0, q8, 32, x);
     CU_ASSERT(x[0] == 0.5 && x[1] == -0.5 && x[2] == -64 && x[3] == 0);
-    unsigned char q4[18] = {0x00, 0x40, 0x8f, 0x08}; /* the scale 2; nibbles count from -8 */
+    unsigned char q4[18] = {0x00, 0x40, 0x8f, 0x08}; /* the scale 2; a nibble N stands for N - 8 */
     number_decode(CKPT_DT_Q4_0, q4, 32, x);
     CU_ASSERT(x[0] == 14 && x[1] == 0 && x[2] == -16 && x[16] == 0 && x[17] == -16);
     unsigned char mx[17] = {128, 0x31}; /* the scale 2 to the power of 128 - 127; float4 numbers */
@@ -69,5 +69,5 @@ static void decodes_known_blocks(void)
 void suite_dequantize(void)
 {
     UNIT(vector_and_scalar_code_agree);
-    UNIT(decodes_known_blocks);
+    UNIT(known_blocks_are_decoded);
 }

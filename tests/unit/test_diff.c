@@ -37,12 +37,14 @@ static ckpt_file *open_tensor(const char *dtype, size_t n, const void *data, siz
     return open_one_tensor("w", dtype, n, data, size);
 }
 
-/* diff_tensors - compares N elements of dtype DA, NA bytes at A, with those of DB, NB bytes at B; returns the
- * only event. */
-static const ckpt_diff_event *diff_tensors(const char *da, const void *a, size_t na, const char *db,
-                                           const void *b, size_t nb, size_t n, const ckpt_diff_options *o)
+/* diff_tensors - compares N elements of A_DTYPE, which are A_SIZE bytes at A, with N elements of B_DTYPE,
+ * which are B_SIZE bytes at B. Returns the only event. */
+static const ckpt_diff_event *diff_tensors(const char *a_dtype, const void *a, size_t a_size,
+                                           const char *b_dtype, const void *b, size_t b_size, size_t n,
+                                           const ckpt_diff_options *o)
 {
-    CU_ASSERT_EQUAL(compare_files(open_tensor(da, n, a, na), open_tensor(db, n, b, nb), o), CKPT_OK);
+    CU_ASSERT_EQUAL(compare_files(open_tensor(a_dtype, n, a, a_size), open_tensor(b_dtype, n, b, b_size), o),
+                    CKPT_OK);
     CU_ASSERT_EQUAL(nevents, 1);
     close_open_files();
     return &events[0];
@@ -82,13 +84,13 @@ static void tolerance_is_that_of_numpy_allclose(void)
 
 static void nan_and_infinity_are_compared(void)
 {
-    const uint32_t other = 0x7fc00001u; /* a NaN with a different payload */
-    float nan2;
-    memcpy(&nan2, &other, 4);
-    const float a[] = {NAN, NAN, INFINITY, INFINITY, -0.0f}, b[] = {NAN, nan2, INFINITY, 1, 0};
+    const uint32_t other_nan_bits = 0x7fc00001u; /* a NaN with a different payload */
+    float other_nan;
+    memcpy(&other_nan, &other_nan_bits, 4);
+    const float a[] = {NAN, NAN, INFINITY, INFINITY, -0.0f}, b[] = {NAN, other_nan, INFINITY, 1, 0};
     ckpt_diff_options o = {.struct_size = sizeof o, .rtol = 1, .atol = 1};
     const ckpt_diff_event *e = diff_floats(a, b, 5, NULL);
-    CU_ASSERT_EQUAL(e->differing, 2); /* NaNs of different bits, infinity and 1 */
+    CU_ASSERT_EQUAL(e->differing, 2); /* the NaNs of different bits, and the pair of infinity and 1 */
     CU_ASSERT(isinf(e->max_abs) && e->mean_abs == 0);
     o.equal_nan = true;
     CU_ASSERT_EQUAL(diff_floats(a, b, 5, &o)->differing, 1);
@@ -220,7 +222,7 @@ static int stop_at_event(void *user, const ckpt_diff_event *e)
     return 1;
 }
 
-static int stop_progress(void *user, uint64_t done, uint64_t total)
+static int return_user(void *user, uint64_t done, uint64_t total)
 {
     CU_ASSERT(done <= total && total == 8);
     return *(int *)user;
@@ -229,12 +231,12 @@ static int stop_progress(void *user, uint64_t done, uint64_t total)
 static void the_caller_can_stop(void)
 {
     const float x = 1;
-    int stops_now = 1, never_stops = 0;
-    ckpt_diff_options o = {.struct_size = sizeof o, .progress = stop_progress, .user = &stops_now};
+    int stop = 1, go_on = 0;
+    ckpt_diff_options o = {.struct_size = sizeof o, .progress = return_user, .user = &stop};
     ckpt_file *a = open_tensor("F32", 1, &x, 4), *b = open_tensor("F32", 1, &x, 4);
     CU_ASSERT_EQUAL(ckpt_diff(a, b, NULL, stop_at_event, NULL, NULL, NULL), CKPT_ECANCELLED);
     CU_ASSERT_EQUAL(ckpt_diff(a, b, &o, NULL, NULL, NULL, NULL), CKPT_ECANCELLED);
-    o.user = &never_stops;
+    o.user = &go_on;
     CU_ASSERT_EQUAL(ckpt_diff(a, b, &o, NULL, NULL, NULL, NULL), CKPT_OK);
     close_open_files();
 }
@@ -246,21 +248,21 @@ static int record_total(void *user, uint64_t done, uint64_t total)
     return 0;
 }
 
-/* If two names are tied in both files, their bytes are read once. */
+/* If two names are tied in both files, the bytes are read once. */
 static void tied_weights_are_compared_once(void)
 {
     static const char *const files[] = {"torch/t26/tied.pt", "torch/t26/tied_legacy.pt"};
-    uint64_t bytes = 0, all = 0, total = 0;
+    uint64_t untied_bytes = 0, all_bytes = 0, total = 0;
     ckpt_diff_options o = {.struct_size = sizeof o, .progress = record_total, .user = &total};
     ckpt_file *a = open_corpus_file(files[0]), *b = open_corpus_file(files[1]);
     for (uint32_t i = 0; i < ckpt_tensor_count(a); i++) {
         const ckpt_tensor t = tensor_at(a, i);
-        all += t.nbytes;
-        bytes += t.alias_of == CKPT_NO_TENSOR ? t.nbytes : 0;
+        all_bytes += t.nbytes;
+        untied_bytes += t.alias_of == CKPT_NO_TENSOR ? t.nbytes : 0;
     }
-    CU_ASSERT(bytes < all);
+    CU_ASSERT(untied_bytes < all_bytes);
     CU_ASSERT_EQUAL(compare_files(a, b, &o), CKPT_OK);
-    CU_ASSERT(total == 2 * bytes && totals.same == ckpt_tensor_count(a) && nevents == totals.same);
+    CU_ASSERT(total == 2 * untied_bytes && totals.same == ckpt_tensor_count(a) && nevents == totals.same);
     close_open_files();
 }
 
@@ -303,7 +305,7 @@ static void differences_of_long_tensors_are_exact(void)
         CU_ASSERT(e->differing == differing && e->max_abs == max_abs && e->max_rel == max_rel);
         CU_ASSERT(fabs(e->mean_abs - sum / N) < 1e-12 * sum / N);
     }
-    a[30000] = b[30000] = (float)NAN; /* the same bytes */
+    a[30000] = b[30000] = (float)NAN; /* equal, because their bytes are */
     b[30007] = (float)INFINITY;
     const ckpt_diff_event *e = diff_floats(a, b, N, NULL);
     CU_ASSERT_EQUAL(e->differing, differing + (30007 % 7 != 0) - (30000 % 7 == 0));
@@ -319,7 +321,7 @@ static void norms_do_not_depend_on_threads(void)
     enum { N = 3000001 }; /* several chunks of work */
     ckpt_diff_options o = {.struct_size = sizeof o, .norms = true, .threads = 1};
     float *a = malloc(N * sizeof *a), *b = malloc(N * sizeof *b);
-    double bb = 0, ab = 0, aa = 0, dd = 0;
+    double bb = 0, ab = 0, aa = 0, dd = 0; /* sums of products; d is a - b */
     for (size_t i = 0; i < N; i++) {
         a[i] = (float)(i * 2654435761u % 1000003u) / 1000.0f - 500;
         b[i] = i / 4096 % 2 ? a[i] : a[i] + 3;

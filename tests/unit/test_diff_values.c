@@ -4,7 +4,7 @@
 #include "pickled.h"
 
 static ckpt_diff_value_totals totals = CKPT_INIT(ckpt_diff_value_totals);
-static char events[4096]; /* "~name;" for each changed value, "-name;" and "+name;" if only A or B has it */
+static char events[4096]; /* "~name;" is a changed value, "-name;" a value of A only, "+name;" of B only */
 
 static int record_value_event(void *user, const ckpt_diff_value *e)
 {
@@ -33,10 +33,10 @@ static void check_events(const char *a, const char *b, const char *want)
 {
     struct test_file in_a = make_pickle(a), in_b = make_pickle(b);
     CU_ASSERT_EQUAL(compare_files(&in_a, &in_b, NULL), CKPT_OK);
-    bool good = strcmp(events, want) == 0 && totals.compared;
-    CU_ASSERT(good);
-    if (!good)
-        printf("  %s\n  %s\n    %s, not %s\n", a, b, events, want);
+    bool as_expected = strcmp(events, want) == 0 && totals.compared;
+    CU_ASSERT(as_expected);
+    if (!as_expected)
+        printf("  %s\n  %s\n    the events are %s, not %s\n", a, b, events, want);
     in_a = make_pickle(a);
     in_b = make_pickle(a);
     CU_ASSERT(compare_files(&in_a, &in_b, NULL) == CKPT_OK && !events[0]);
@@ -60,7 +60,7 @@ static void different_values_are_never_equal(void)
 
 static void numbers_are_compared_by_value(void)
 {
-    check_same("{'v':5,'n':1}", "{'n':1,'v':%5}"); /* with other opcodes, and in a different order */
+    check_same("{'v':5,'n':1}", "{'n':1,'v':%5}"); /* other opcodes, and another order */
     check_same("{'v':0.0}", "{'v':-0.0}");
     check_same("{'v':123456789012345678901234567890}", "{'v':123456789012345678901234567890}");
     check_events("{'v':123456789012345678901234567890}", "{'v':123456789012345678901234567891}", "~v;");
@@ -71,10 +71,10 @@ static void numbers_are_compared_by_value(void)
 /* -7 is a LONG1 of nine bytes here, although one byte is enough. */
 static void padded_integers_are_compared_by_value(void)
 {
-    static const char longer[] = "\x80\2}X\1\0\0\0v\x8a\x09\xf9\xff\xff\xff\xff\xff\xff\xff\xffs.";
-    const char *other[] = {"{'v':-7}", "{'v':249}"};
+    static const char padded[] = "\x80\2}X\1\0\0\0v\x8a\x09\xf9\xff\xff\xff\xff\xff\xff\xff\xffs.";
+    const char *others[] = {"{'v':-7}", "{'v':249}"}; /* f9 with and without sign */
     for (int i = 0; i < 2; i++) {
-        struct test_file a = open_bytes(longer, sizeof longer - 1, NULL), b = make_pickle(other[i]);
+        struct test_file a = open_bytes(padded, sizeof padded - 1, NULL), b = make_pickle(others[i]);
         CU_ASSERT_EQUAL(compare_files(&a, &b, NULL), CKPT_OK);
         CU_ASSERT(totals.same + totals.changed == 1 && totals.changed == (uint64_t)i);
     }
@@ -100,7 +100,7 @@ static void items_of_lists_and_mappings_are_compared(void)
     check_events("{'a':1,'b':2}", "{'b':2,'c':1}", "-a;+c;");
     check_events("{'a':{}}", "{'a':collections.OrderedDict()}", "~a;");
     check_same("{'a':collections.OrderedDict()}",
-               "{'a':collections.OrderedDict([])}"); /* as Python 2 writes it */
+               "{'a':collections.OrderedDict([])}"); /* the form of Python 2 */
 }
 
 /* The keys 1 and '1' have the same name. */
@@ -130,8 +130,8 @@ static void sets_and_objects_are_compared_as_one_value(void)
     check_events("{'v':collections.defaultdict(m.a)}", "{'v':collections.defaultdict(m.b)}", "~v;");
 }
 
-/* A container of a different type is reported once, before those inside of it, but not if it holds only
- * tensors. */
+/* A container whose type differs is reported once, before the containers in it. It is not reported if it
+ * holds only tensors. */
 static void types_of_containers_are_compared(void)
 {
     check_events("{'v':(1,2)}", "{'v':[1,2]}", "~v;");
@@ -180,7 +180,7 @@ static void bytes_of_any_protocol_are_compared(void)
     check_events("{'v':_codecs.encode('\\c4\\80','latin1')}", "{'v':b'a'}", "~v;");
 }
 
-enum { LONG = 100000 }; /* a number of bytes that are not loaded when the file is opened */
+enum { LONG = 100000 }; /* so many bytes are not loaded when the file is opened */
 
 static void put_size(buf *b, uint32_t n)
 {
@@ -188,8 +188,8 @@ static void put_size(buf *b, uint32_t n)
         buf_byte(b, (unsigned char)(n >> (8 * i)));
 }
 
-/* open_long_bytes - opens the pickle of {'v': LONG bytes that end in LAST}, as protocol 3 or, if LATIN1, 2
- * writes it. */
+/* open_long_bytes - opens the pickle of {'v': LONG bytes that end in LAST}, as protocol 3 writes it, or
+ * protocol 2 if LATIN1. */
 static struct test_file open_long_bytes(bool latin1, unsigned char last)
 {
     buf b;
@@ -221,15 +221,16 @@ static void long_bytes_of_any_protocol_are_compared(void)
     }
 }
 
-/* A legacy file stores the source of a class with its name. */
+/* A legacy file stores with the name of a class its source code. */
 static void the_source_of_a_class_is_ignored(void)
 {
     check_same("{'v':m.C}", "{'v':@('module',m.C,'m.py','class C')}");
     check_events("{'v':m.C}", "{'v':@('module',m.D,'m.py','class C')}", "~v;");
 }
 
-/* An empty pickle is compared with other values; a safetensors file is not, because it cannot hold values. */
-static void an_empty_root_has_no_values(void)
+/* The values of a pickled {} are compared. Those of a safetensors file are not, because it cannot hold
+ * values. */
+static void an_empty_dict_is_compared_but_not_an_empty_safetensors_file(void)
 {
     struct test_file a = open_bytes("\2\0\0\0\0\0\0\0{}", 10, NULL), b = make_pickle("{'x':1}");
     CU_ASSERT_EQUAL(compare_files(&a, &b, NULL), CKPT_OK);
@@ -275,7 +276,7 @@ static void tensors_are_not_compared_as_values(void)
 }
 
 /* An empty dict is not reported if the other file has a dict of tensors in its place. */
-static void emptied_containers_are_not_reported(void)
+static void dicts_without_their_tensors_are_not_reported(void)
 {
     struct test_file a = make_torch_zip("{'o':{0:{'m':" FLOAT_TENSOR "},1:{}},'o-1':3,'x':1}"),
                      b = make_torch_zip("{'o':{0:{},1:{},2:{}},'o-1':3,'x':{}}");
@@ -311,14 +312,14 @@ static void roots_prefixes_and_globs_select_values(void)
     "{'v':numpy._core.multiarray._reconstruct(numpy.ndarray,(0,),b'b')!(1,(1,)," type ",False," data ")}"
 #define FROMBUFFER(type, data)  "{'v':numpy.core.numeric._frombuffer(" data "," type ",(1,),'C')}"
 #define SCALAR(type, data)      "{'v':numpy.core.multiarray.scalar(" type "," data ")}"
-#define TYPE(code, order, rest) "numpy.dtype('" code "',False,True)!(3,'" order "'," rest ")"
+#define TYPE(code, order, more) "numpy.dtype('" code "',False,True)!(3,'" order "'," more ")"
 #define TEXT_TYPE               TYPE("U1", "<", "None,None,None,4,4,8")
 #define OBJECTS                 TYPE("O8", "|", "None,None,None,-1,-1,63")
 #define RECORD(field)                                                                                        \
     TYPE("V4", "|",                                                                                          \
          "None,('" field "',),{'" field "':(" TYPE("i4", "<", "None,None,None,-1,-1,0") ",0)},4,1,16")
 
-/* Arrays of numpy's text and time types are compared by their bytes, those of objects and records by their
+/* Arrays of numpy's text and time types are compared by their bytes, arrays of objects and records by their
  * pickles. */
 static void numpy_arrays_without_numbers_are_compared(void)
 {
@@ -384,9 +385,9 @@ void suite_diff_values(void)
     UNIT(bytes_of_any_protocol_are_compared);
     UNIT(long_bytes_of_any_protocol_are_compared);
     UNIT(the_source_of_a_class_is_ignored);
-    UNIT(an_empty_root_has_no_values);
+    UNIT(an_empty_dict_is_compared_but_not_an_empty_safetensors_file);
     UNIT(tensors_are_not_compared_as_values);
-    UNIT(emptied_containers_are_not_reported);
+    UNIT(dicts_without_their_tensors_are_not_reported);
     UNIT(a_file_without_values_is_not_compared);
     UNIT(roots_prefixes_and_globs_select_values);
     UNIT(numpy_arrays_without_numbers_are_compared);
