@@ -70,7 +70,7 @@ static void xxh3_kernels_agree(void)
 /* The digest is the SHA-256 of "abc" alone. */
 static void payload_digests_exclude_the_header(void)
 {
-    uint8_t d[CKPT_DIGEST_MAX], whole[CKPT_DIGEST_MAX];
+    uint8_t d[CKPT_DIGEST_MAX], file_digest[CKPT_DIGEST_MAX];
     char text[65];
     ckpt_file *f = open_safetensors("{\"t\":{\"dtype\":\"U8\",\"shape\":[3],\"data_offsets\":[0,3]}}", "abc",
                                     3);
@@ -78,7 +78,7 @@ static void payload_digests_exclude_the_header(void)
     to_hex(d, 32, text);
     CU_ASSERT_STRING_EQUAL(text, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
     CU_ASSERT_EQUAL(ckpt_digest_payload(f, (ckpt_algorithm)7, NULL, d, NULL), CKPT_EUSAGE);
-    CU_ASSERT(ckpt_digest_bytes("/nowhere/at/all", CKPT_SHA256, NULL, whole, NULL) != CKPT_OK);
+    CU_ASSERT(ckpt_digest_bytes("/nowhere/at/all", CKPT_SHA256, NULL, file_digest, NULL) != CKPT_OK);
     close_open_files();
 }
 
@@ -92,12 +92,13 @@ static void digest_file(ckpt_file *f, ckpt_algorithm alg, uint8_t out[CKPT_DIGES
     free(d);
 }
 
-/* The digest of a file of one tensor is that of its record, built here from the documentation. */
+/* The digest of a file with one tensor is the digest of the record of that tensor. The record is built here
+ * as the manual describes it. */
 static void file_digest_is_as_documented(void)
 {
     uint8_t got[CKPT_DIGEST_MAX], want[CKPT_DIGEST_MAX], tensor[CKPT_DIGEST_MAX];
-    /* the name and the dtype, each after its length of 8 bytes; the 2 sizes and the digest, each after its
-     * own */
+    /* the length of the name and the name, that of the dtype and the dtype, the number of dimensions, the
+     * sizes [1, 3], and the digest of the bytes; each number takes 8 bytes */
     unsigned char record[8 + 1 + 8 + 5 + 8 + 16 + 16] = {1, 0, 0, 0, 0,   0,   0,   0,   't', 5, 0, 0, 0,
                                                          0, 0, 0, 0, 'u', 'i', 'n', 't', '8', 2, 0, 0, 0,
                                                          0, 0, 0, 0, 1,   0,   0,   0,   0,   0, 0, 0, 3};
@@ -114,7 +115,7 @@ static void file_digest_is_as_documented(void)
     close_open_files();
 }
 
-static void order_and_offsets_do_not_matter(void)
+static void digests_do_not_depend_on_order_and_offsets(void)
 {
     uint8_t a[CKPT_DIGEST_MAX], b[CKPT_DIGEST_MAX], c[CKPT_DIGEST_MAX];
     digest_file(open_safetensors("{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
@@ -135,7 +136,7 @@ static void order_and_offsets_do_not_matter(void)
 }
 
 /* A zip archive and a legacy file of the same weights have the same digest. */
-static void format_does_not_matter(void)
+static void digests_do_not_depend_on_the_format(void)
 {
     uint8_t a[CKPT_DIGEST_MAX], b[CKPT_DIGEST_MAX];
     digest_file(open_corpus_file("torch/t26/state_dict.pt"), CKPT_XXH3, a);
@@ -145,7 +146,7 @@ static void format_does_not_matter(void)
 }
 
 /* The digest must cover the scale of a quantized tensor, and whether a sparse tensor is coalesced. */
-static void properties_outside_the_bytes_count(void)
+static void digests_cover_properties_outside_the_bytes(void)
 {
     uint8_t before[CKPT_DIGEST_MAX], after[CKPT_DIGEST_MAX];
     static const char *const files[] = {"torch/t26/quant_per_tensor.pt", "torch/t26/sparse_coo.pt",
@@ -171,7 +172,7 @@ void suite_digest(void)
     UNIT(xxh3_kernels_agree);
     UNIT(payload_digests_exclude_the_header);
     UNIT(file_digest_is_as_documented);
-    UNIT(order_and_offsets_do_not_matter);
-    UNIT(format_does_not_matter);
-    UNIT(properties_outside_the_bytes_count);
+    UNIT(digests_do_not_depend_on_order_and_offsets);
+    UNIT(digests_do_not_depend_on_the_format);
+    UNIT(digests_cover_properties_outside_the_bytes);
 }

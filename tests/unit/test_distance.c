@@ -9,6 +9,7 @@
 
 #define MAX_ELEMENTS 1024
 
+/* absolute and relative tolerances */
 static const struct tolerance tolerances[] = {{0, 0}, {1e-3, 0}, {0, 1e-2}, {1e-2, 0.5}, {INFINITY, 0}};
 static const struct tolerance *tolerance = tolerances;
 
@@ -28,12 +29,12 @@ static bool same_as_scalar(distance_kernel *k, ckpt_dtype dt, const unsigned cha
     number_decode(dt, b, n, y);
     distance_scalar(CKPT_DT_F64, (const void *)x, (const void *)y, n, tolerance, &want);
     k(CKPT_DT_F64, (const void *)x, (const void *)y, n, tolerance, &got);
-    bool good = is_same_distance(&want, &got);
+    bool same = is_same_distance(&want, &got);
     if (k != distance_scalar && dtype_has_kernels(dt)) {
         k(dt, a, b, n, tolerance, &got);
-        good = good && is_same_distance(&want, &got);
+        same = same && is_same_distance(&want, &got);
     }
-    return good;
+    return same;
 }
 
 /* The kernel for this CPU. */
@@ -48,7 +49,7 @@ static void kernels_agree_on_any_length_and_alignment(void)
 {
     static unsigned char x[8 * 260 + 8], y[8 * 260 + 8];
     for (size_t d = 0; d < VECTOR_DTYPES; d++) {
-        size_t width = ckpt_dtype_bits(vector_dtypes[d]) / 8, wrong = 0;
+        size_t width = ckpt_dtype_bits(vector_dtypes[d]) / 8, nwrong = 0;
         for (size_t n = 0; n <= 256; n++) {
             size_t offset_x = n % 7, offset_y = n % 5;
             tolerance = &tolerances[n % 5];
@@ -57,41 +58,41 @@ static void kernels_agree_on_any_length_and_alignment(void)
             if (n % 2)
                 memcpy(y + offset_y, x + offset_x, n / 2 * width);
             unsigned char *a = unit_guard(x, offset_x + n * width), *b = unit_guard(y, offset_y + n * width);
-            wrong += !kernels_agree(vector_dtypes[d], a + offset_x, b + offset_y, n);
+            nwrong += !kernels_agree(vector_dtypes[d], a + offset_x, b + offset_y, n);
             unit_guard_free(a, offset_x + n * width);
             unit_guard_free(b, offset_y + n * width);
         }
-        CU_ASSERT_EQUAL(wrong, 0);
+        CU_ASSERT_EQUAL(nwrong, 0);
     }
 }
 
-/* Distances are measured between all float16 and bfloat16 values and close or random numbers, and between
- * 2^20 float32 values and close ones. */
+/* Each float16 and bfloat16 value is compared with values close to it and with random values, and each of
+ * 2^20 float32 values with values close to it. */
 static void kernels_agree_on_bit_patterns(void)
 {
     unsigned char x[32], y[32];
-    size_t wrong = 0;
+    size_t nwrong = 0;
     for (uint32_t bits = 0; bits < 1u << 20; bits++) {
-        uint32_t wide = bits * 4096u + (bits >> 7 & 4095u);
+        uint32_t float_bits = bits * 4096u + (bits >> 7 & 4095u);
         bool has_16_bits = bits < 65536;
         tolerance = &tolerances[bits % 5];
         for (size_t i = 0; has_16_bits && i < 16; i++) {
-            uint32_t other = i < 8 ? bits + (uint32_t)i : (uint32_t)next_random();
+            uint32_t other_bits = i < 8 ? bits + (uint32_t)i : (uint32_t)next_random();
             x[2 * i] = (unsigned char)bits;
             x[2 * i + 1] = (unsigned char)(bits >> 8);
-            y[2 * i] = (unsigned char)other;
-            y[2 * i + 1] = (unsigned char)(other >> 8);
+            y[2 * i] = (unsigned char)other_bits;
+            y[2 * i + 1] = (unsigned char)(other_bits >> 8);
         }
         if (has_16_bits)
-            wrong += !kernels_agree(CKPT_DT_F16, x, y, 16) || !kernels_agree(CKPT_DT_BF16, y, x, 16);
+            nwrong += !kernels_agree(CKPT_DT_F16, x, y, 16) || !kernels_agree(CKPT_DT_BF16, y, x, 16);
         for (size_t i = 0; i < 8; i++)
             for (size_t k = 0; k < 4; k++) {
-                x[4 * i + k] = (unsigned char)(wide >> (8 * k));
-                y[4 * i + k] = (unsigned char)((wide + i * i * i) >> (8 * k));
+                x[4 * i + k] = (unsigned char)(float_bits >> (8 * k));
+                y[4 * i + k] = (unsigned char)((float_bits + i * i * i) >> (8 * k));
             }
-        wrong += !kernels_agree(CKPT_DT_F32, x, y, 8);
+        nwrong += !kernels_agree(CKPT_DT_F32, x, y, 8);
     }
-    CU_ASSERT_EQUAL(wrong, 0);
+    CU_ASSERT_EQUAL(nwrong, 0);
 }
 
 /* The scalar code is compared with a simple loop. */
@@ -119,26 +120,27 @@ static void scalar_distances_are_correct(void)
     CU_ASSERT(differing > 100 && differing < 600);
 }
 
-/* One value that is not finite makes the sum not finite, wherever it is. So do equal infinities. */
+/* At any position, one value that is not finite makes the sum infinite or NaN, and so do two equal
+ * infinities. */
 static void values_that_are_not_finite_are_noticed(void)
 {
-    const double bad[][2] = {{INFINITY, 1}, {1, -INFINITY}, {INFINITY, INFINITY}, {NAN, 1},
-                             {1, NAN},      {NAN, NAN},     {0x1p1023, -0x1p1023}};
+    const double pairs[][2] = {{INFINITY, 1}, {1, -INFINITY}, {INFINITY, INFINITY}, {NAN, 1},
+                               {1, NAN},      {NAN, NAN},     {0x1p1023, -0x1p1023}};
     distance_kernel *const kernels[2] = {distance_scalar, distance_best_kernel()};
     double a[21] = {0}, b[21] = {0};
     for (size_t kernel = 0; kernel < 2; kernel++)
-        for (size_t j = 0; j < sizeof bad / sizeof *bad; j++)
+        for (size_t j = 0; j < sizeof pairs / sizeof *pairs; j++)
             for (size_t i = 0; i < 21; i++) {
                 struct distance d;
-                a[i] = bad[j][0];
-                b[i] = bad[j][1];
+                a[i] = pairs[j][0];
+                b[i] = pairs[j][1];
                 kernels[kernel](CKPT_DT_F64, (const void *)a, (const void *)b, 21, tolerances, &d);
                 CU_ASSERT(!isfinite(distance_sum(&d)));
                 a[i] = b[i] = 0;
             }
 }
 
-/* The sums for relative distance and cosine, added in one call and in steps, are compared with a simple
+/* The sums for relative distance and cosine are added in one call and in steps, and compared with a simple
  * loop. */
 static void norms_are_correct(void)
 {
@@ -168,18 +170,19 @@ static void norms_are_correct(void)
 /* The eight lanes are added in a fixed order, as in distances, so the result is the same on all CPUs. */
 static void norms_are_added_in_a_fixed_order(void)
 {
-    double a[19], b[19] = {0}, lane[8] = {0};
+    double a[19], b[19] = {0}, lanes[8] = {0};
     struct norms s = {0};
     for (size_t i = 0; i < 19; i++) {
         a[i] = (double)(int64_t)next_random() * 0x1p-40;
-        lane[i % 8] += a[i] * a[i];
+        lanes[i % 8] += a[i] * a[i];
     }
     norms_add(&s, a, b, 19);
-    double want = ((lane[0] + lane[4]) + (lane[2] + lane[6])) + ((lane[1] + lane[5]) + (lane[3] + lane[7]));
+    double want = ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) +
+                  ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
     CU_ASSERT(s.aa == want && s.dd == want && s.bb == 0 && s.ab == 0);
 }
 
-static void norms_of_zeros_and_numbers_that_are_not_finite(void)
+static void norms_skip_pairs_that_are_not_finite_and_may_be_nan(void)
 {
     double a[] = {3, NAN, 1, INFINITY, -4}, b[] = {3, 2, -INFINITY, INFINITY, -4};
     struct norms s = {0}, zero = {0}, big = {0};
@@ -203,5 +206,5 @@ void suite_distance(void)
     UNIT(values_that_are_not_finite_are_noticed);
     UNIT(norms_are_correct);
     UNIT(norms_are_added_in_a_fixed_order);
-    UNIT(norms_of_zeros_and_numbers_that_are_not_finite);
+    UNIT(norms_skip_pairs_that_are_not_finite_and_may_be_nan);
 }

@@ -8,7 +8,8 @@
 
 static char path[64];
 
-/* The number of diagnoses, and the first one; after STOP_AT diagnoses, the caller cancels (0: never). */
+/* The number N of diagnoses, and the first of them. The callback cancels after STOP_AT diagnoses (0:
+ * never). */
 struct diagnoses {
     size_t n, stop_at;
     char id[32], text[512];
@@ -28,10 +29,10 @@ static int record_diagnosis(void *user, const ckpt_diagnosis *d)
 
 static void write_file(const void *bytes, size_t n)
 {
-    FILE *to = fopen(path, "wb");
-    CU_ASSERT_PTR_NOT_NULL_FATAL(to);
-    CU_ASSERT_EQUAL(fwrite(bytes, 1, n, to), n);
-    CU_ASSERT_EQUAL(fclose(to), 0);
+    FILE *f = fopen(path, "wb");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(f);
+    CU_ASSERT_EQUAL(fwrite(bytes, 1, n, f), n);
+    CU_ASSERT_EQUAL(fclose(f), 0);
 }
 
 static void make_empty_file(void)
@@ -67,7 +68,7 @@ static void truncated_files_have_a_diagnosis(void)
         CU_ASSERT(r.problems >= 1);
         nreported += strcmp(h.id, "truncated") == 0;
     }
-    CU_ASSERT(nreported + 8 > n / 7); /* all but the shortest pieces, which do not look like an archive */
+    CU_ASSERT(nreported + 8 > n / 7); /* all but the shortest files, which do not look like an archive */
     (void)unlink(path);
 }
 
@@ -95,7 +96,7 @@ static void many_data_descriptors_are_searched_once(void)
  * bits. The intact records are counted, and the damaged one is located. */
 static void records_with_data_descriptors_are_counted(void)
 {
-#define RECORD(name) "PK\3\4\0\0\10\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\1\0\0\0" name
+#define RECORD(name)  "PK\3\4\0\0\10\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\1\0\0\0" name
 #define DESCRIPTOR_32 "PK\7\10crc1\4\0\0\0\4\0\0\0"
 #define DESCRIPTOR_64 "PK\7\10crc1\4\0\0\0\0\0\0\0\4\0\0\0\0\0\0\0"
 #define CASE(bytes, words)                                                                                   \
@@ -107,14 +108,13 @@ static void records_with_data_descriptors_are_counted(void)
         size_t n;
         const char *words;
     } cases[] = {
-        CASE(RECORD("a") "AAAA" DESCRIPTOR_32 RECORD("b") "BB and no more of it, that is",
+        CASE(RECORD("a") "AAAA" DESCRIPTOR_32 RECORD("b") "BB, then no data descriptor",
              "inside record b, which begins at byte 51; the 1 before it are intact"),
-        CASE(RECORD("a") "AAAA" DESCRIPTOR_64 RECORD("b") "BB and no more of it, that is",
+        CASE(RECORD("a") "AAAA" DESCRIPTOR_64 RECORD("b") "BB, then no data descriptor",
              "inside record b, which begins at byte 59; the 1 before it are intact"),
         CASE(RECORD("a") "AAAA" DESCRIPTOR_32 "PK\1\2 and so on to the end",
              "after its last intact record, number 1 (a)"),
-        CASE(RECORD("a") "AAAA" DESCRIPTOR_32 "what is none of it",
-             "after its last intact record, number 1 (a)"),
+        CASE(RECORD("a") "AAAA" DESCRIPTOR_32 "no record", "after its last intact record, number 1 (a)"),
         CASE(RECORD("a") "AAAAPK\7\10crc1\5\0\0\0\4\0\0\0" RECORD("b"), "inside record a"),
     };
     make_empty_file();
@@ -126,7 +126,7 @@ static void records_with_data_descriptors_are_counted(void)
         CU_ASSERT_STRING_EQUAL(h.id, "truncated");
         CU_ASSERT_PTR_NOT_NULL(strstr(h.text, cases[i].words));
         if (!strstr(h.text, cases[i].words))
-            printf("\n    %zu: %s", i, h.text);
+            printf("\n    case %zu: %s", i, h.text);
     }
     (void)unlink(path);
 }
@@ -143,17 +143,17 @@ static void names_without_a_suffix_are_accepted(void)
     (void)unlink(path);
 }
 
-/* Names in the file are escaped, and the caller can cancel. */
+/* Names from the file are escaped. The caller can cancel. */
 static void hostile_names_are_escaped(void)
 {
     ckpt_doctor_result r = CKPT_INIT(ckpt_doctor_result);
     struct diagnoses h = {0};
-    static const char head[] =
+    static const char header[] =
         "{\"a\\u001b[31m\\u202e\":{\"dtype\":\"U8\",\"shape\":[9],\"data_offsets\":[0,9]}}";
-    unsigned char b[128] = {sizeof head - 1};
-    memcpy(b + 8, head, sizeof head - 1);
+    unsigned char b[128] = {sizeof header - 1};
+    memcpy(b + 8, header, sizeof header - 1);
     make_empty_file();
-    write_file(b, 8 + sizeof head - 1 + 3);
+    write_file(b, 8 + sizeof header - 1 + 3);
     CU_ASSERT_EQUAL(diagnose(&h, &r), CKPT_OK);
     CU_ASSERT_STRING_EQUAL(h.id, "truncated");
     CU_ASSERT_PTR_NULL(strchr(h.text, 0x1b));

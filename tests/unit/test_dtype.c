@@ -5,18 +5,18 @@
 #include "unit.h"
 
 /* All element types, in the order of the table. */
-static const ckpt_dtype order[] = {
+static const ckpt_dtype dtypes[] = {
 #define DTYPE(id, torch, safetensors, storage, elems, bytes, swap, klass, dim_factor, order) CKPT_DT_##id,
 #include "core/dtype.def"
 #undef DTYPE
 };
 
-static void table_and_header_agree(void)
+static void the_table_and_the_header_agree(void)
 {
-    size_t n = sizeof order / sizeof *order;
+    size_t n = sizeof dtypes / sizeof *dtypes;
     CU_ASSERT_EQUAL(n, DTYPE_COUNT - 1);
     for (size_t i = 0; i < n; i++)
-        CU_ASSERT_EQUAL((size_t)order[i], i + 1);
+        CU_ASSERT_EQUAL((size_t)dtypes[i], i + 1);
 }
 
 static void every_row_is_consistent(void)
@@ -26,7 +26,7 @@ static void every_row_is_consistent(void)
         CU_ASSERT(d->name[0] && d->block_elems && d->swap_bytes && d->safetensors_dim_factor);
         CU_ASSERT_PTR_NOT_NULL(strchr("fiubcqpk", d->klass));
         CU_ASSERT(d->block_bytes % d->swap_bytes == 0);
-        CU_ASSERT_EQUAL(d->safetensors == NULL, d->safetensors_order == 99);
+        CU_ASSERT_EQUAL(d->safetensors == NULL, d->safetensors_order == 99); /* 99: none */
         for (unsigned k = CKPT_DT_NONE + 1; k < i; k++) {
             const struct dtype_info *e = dtype_info((ckpt_dtype)k);
             CU_ASSERT_STRING_NOT_EQUAL(d->name, e->name);
@@ -87,7 +87,7 @@ static void other_names_are_not_found(void)
     CU_ASSERT_EQUAL(dtype_by_storage(STR_LIT("Storage")), CKPT_DT_NONE);
 }
 
-static void bytes_are_counted(void)
+static void bytes_of_elements_are_counted(void)
 {
     uint64_t n = 5;
     CU_ASSERT(dtype_bytes(CKPT_DT_F32, 3, &n) && n == 12);
@@ -98,7 +98,7 @@ static void bytes_are_counted(void)
     CU_ASSERT(dtype_bytes(CKPT_DT_QU4X2, 8, &n) && n == 4);
     CU_ASSERT(!dtype_bytes(CKPT_DT_NAMED, 1, &n));
     CU_ASSERT(!dtype_bytes(CKPT_DT_NONE, 1, &n));
-    CU_ASSERT_EQUAL(n, 4);
+    CU_ASSERT_EQUAL(n, 4); /* failures leave it unchanged */
     CU_ASSERT_EQUAL(ckpt_dtype_bits(CKPT_DT_F6_E2M3), 6);
     CU_ASSERT_EQUAL(ckpt_dtype_bits(CKPT_DT_QU2X4), 2);
     CU_ASSERT_EQUAL(ckpt_dtype_bits(CKPT_DT_C128), 128);
@@ -109,11 +109,11 @@ static void bytes_are_counted(void)
 static bool is_listed(const char *list, const char *name)
 {
     char word[32];
-    bool by_size = name[0] == 'I' || name[0] == 'U';
+    bool is_integer = name[0] == 'I' || name[0] == 'U';
     snprintf(word, sizeof word, " %s,", name);
     if (strstr(list, word))
         return true;
-    snprintf(word, sizeof word, by_size ? " %.1s64 to " : " %.3s*,", name);
+    snprintf(word, sizeof word, is_integer ? " %.1s64 to " : " %.3s*,", name);
     return strstr(list, word) != NULL;
 }
 
@@ -128,8 +128,8 @@ static void errors_list_the_types_of_safetensors(void)
     CU_ASSERT_EQUAL_FATAL(ckpt_open_memory(file, sizeof file - 1, "f", NULL, &f, &err), CKPT_EFORMAT);
     CU_ASSERT_STRING_EQUAL(err.found, "\"F31\"");
     snprintf(list, sizeof list, " %s,", err.allowed);
-    for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
-        const char *name = dtype_info(order[i])->safetensors;
+    for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
+        const char *name = dtype_info(dtypes[i])->safetensors;
         CU_ASSERT(!name || is_listed(list, name));
     }
     CU_ASSERT(!is_listed(list, "F31") && !is_listed(list, "C128") && !is_listed(list, "F9_E4M3"));
@@ -137,11 +137,11 @@ static void errors_list_the_types_of_safetensors(void)
 
 void suite_dtype(void)
 {
-    UNIT(table_and_header_agree);
+    UNIT(the_table_and_the_header_agree);
     UNIT(every_row_is_consistent);
     UNIT(every_name_is_found);
     UNIT(other_spellings_are_found);
     UNIT(other_names_are_not_found);
-    UNIT(bytes_are_counted);
+    UNIT(bytes_of_elements_are_counted);
     UNIT(errors_list_the_types_of_safetensors);
 }

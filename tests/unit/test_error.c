@@ -8,22 +8,22 @@
 static const struct {
     ckpt_status status;
     const char *name, *text;
-} defined[] = {
+} statuses[] = {
 #define ERROR(id, name, text) {CKPT_##id, name, text},
 #include "base/errors.def"
 #undef ERROR
 };
 
-static void table_and_header_agree(void)
+static void the_table_and_the_header_agree(void)
 {
-    size_t n = sizeof defined / sizeof *defined;
+    size_t n = sizeof statuses / sizeof *statuses;
     CU_ASSERT_EQUAL(n, (size_t)CKPT_ECANCELLED + 1);
     for (size_t i = 0; i < n; i++) {
-        CU_ASSERT_EQUAL((size_t)defined[i].status, i);
-        CU_ASSERT_STRING_EQUAL(ckpt_status_name(defined[i].status), defined[i].name);
-        CU_ASSERT_NOT_EQUAL(defined[i].text[0], '\0');
+        CU_ASSERT_EQUAL((size_t)statuses[i].status, i);
+        CU_ASSERT_STRING_EQUAL(ckpt_status_name(statuses[i].status), statuses[i].name);
+        CU_ASSERT_NOT_EQUAL(statuses[i].text[0], '\0');
         for (size_t k = 0; k < i; k++)
-            CU_ASSERT_STRING_NOT_EQUAL(defined[i].name, defined[k].name);
+            CU_ASSERT_STRING_NOT_EQUAL(statuses[i].name, statuses[k].name);
     }
     CU_ASSERT_STRING_EQUAL(ckpt_status_name((ckpt_status)999), "unknown-status");
     CU_ASSERT_STRING_EQUAL(ckpt_status_name((ckpt_status)-1), "unknown-status");
@@ -66,7 +66,7 @@ static void braces_enclose_found_and_allowed_values(void)
     fail(&e, CKPT_EFORMAT, 3, "{%s} has {%d} of type %s, {=at most %zu} may be", "a{=b}", -7, "{x",
          (size_t)9);
     CU_ASSERT_STRING_EQUAL(e.what, "a{=b} has -7 of type {x, at most 9 may be");
-    CU_ASSERT_STRING_EQUAL(e.found, "-7"); /* the last one is used */
+    CU_ASSERT_STRING_EQUAL(e.found, "-7"); /* the last of the found values is used */
     CU_ASSERT_STRING_EQUAL(e.allowed, "at most 9");
     fail(&e, CKPT_EFORMAT, 3, "{=%d} bytes, {%d}", 5, 50);
     CU_ASSERT_STRING_EQUAL(e.what, "5 bytes, 50");
@@ -174,7 +174,7 @@ static void long_text_is_cut_between_characters(void)
 
 void suite_error(void)
 {
-    UNIT(table_and_header_agree);
+    UNIT(the_table_and_the_header_agree);
     UNIT(texts_have_file_byte_place_and_reason);
     UNIT(braces_enclose_found_and_allowed_values);
     UNIT(the_hint_comes_after_a_newline);

@@ -12,7 +12,7 @@
     "\xc7\x15\x01\x93\x91\x02\xa7"                                                                           \
     "float32\xc4\x08"                                                                                        \
     "\0\0\x80\x3f\0\0\x80\x3f"
-/* {"a": a chunked array [2] of one chunk}. KEY is the first key of the chunked array. It is valid if it is
+/* {"a": a chunked array [2] of one chunk}. KEY is the first key of the chunked array, and valid only if it is
  * CHUNKED_KEY. */
 #define CHUNKED(key)                                                                                         \
     "\x81\xa1"                                                                                               \
@@ -75,11 +75,12 @@ static void a_damaged_extension_type_is_refused(void)
                     0);
 }
 
-/* A map may have keys of text or of numbers. A mixture is refused: it appears if a damaged array is read as a
- * map. */
+/* A map may have keys of text or of numbers. A mixture is refused, because it appears when a damaged array is
+ * read as a map. */
 static void maps_with_text_and_number_keys_are_refused(void)
 {
     ckpt_error err;
+    /* {"a": an array, 7: 8}, then {7: an array, 1.5: 8} */
     CU_ASSERT_EQUAL(count_tensors(TEXT("\x82\xa1"
                                        "a" ARRAY "\x07\x08"),
                                   &err),
@@ -186,7 +187,7 @@ static void values_keep_their_bytes(void)
         char bytes[64] = "\x81\xa1v";
         memcpy(bytes + 3, values[i].ptr, values[i].len);
         if (!is_written_unchanged(str_of(bytes, 3 + values[i].len)))
-            printf("value %zu ", i);
+            printf("value %zu has changed ", i);
         CU_ASSERT(is_written_unchanged(str_of(bytes, 3 + values[i].len)));
     }
 }
@@ -196,7 +197,7 @@ static void long_values_keep_their_bytes(void)
 {
     static const struct {
         const char *head;
-        size_t head_len, n; /* of HEAD, and of the bytes after it */
+        size_t head_len, n; /* number of bytes in HEAD, and of the bytes after it */
     } values[] = {{"\xda\1\0", 3, 256},       {"\xdb\0\1\0\0", 5, 65536}, {"\xc5\xff\xff", 3, 65535},
                   {"\xc6\0\1\0\0", 5, 65536}, {"\xc8\1\0\5", 4, 256},     {"\xc9\0\1\0\0\5", 6, 65536},
                   {"\xdd\0\1\0\0", 5, 65536}};

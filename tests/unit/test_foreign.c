@@ -1,4 +1,4 @@
-/* Files that are not checkpoints: the error names their format, and the hint says what to do with them. */
+/* The error about a file that is not a checkpoint names its format, and the hint what to do with it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -11,10 +11,10 @@ static void check_refused(struct probe *p, ckpt_status want, const char *what, c
 {
     ckpt_error err = {0};
     ckpt_status got = format_fail_unrecognized(p, &err);
-    bool right = got == want && err.status == want && strstr(err.what, what) && strstr(err.hint, hint);
-    if (!right)
+    bool as_expected = got == want && err.status == want && strstr(err.what, what) && strstr(err.hint, hint);
+    if (!as_expected)
         printf("\n    line %d: %s: %s (%s)", line, ckpt_status_name(got), err.what, err.hint);
-    CU_ASSERT(right);
+    CU_ASSERT(as_expected);
 }
 
 static void check_head(ckpt_str bytes, ckpt_status want, const char *what, const char *hint, int line)
@@ -66,10 +66,9 @@ static void check_file(ckpt_str bytes, ckpt_status want, const char *what, const
     check_refused(&p, want, what, hint, line);
     source_unref(src);
 }
-/* CHECK_FILE: the error must name the format of the file. CHECK_NOT_NAMED: the file must not be
- * recognized. */
+/* CHECK_FILE: the error must name the format of the file. CHECK_UNKNOWN: the file must not be recognized. */
 #define CHECK_FILE(bytes, what, hint) check_file(TEXT(bytes), CKPT_EUNSUPPORTED, what, hint, __LINE__)
-#define CHECK_NOT_NAMED(bytes)        check_file(TEXT(bytes), CKPT_EUNKNOWN, "it begins with", "", __LINE__)
+#define CHECK_UNKNOWN(bytes)          check_file(TEXT(bytes), CKPT_EUNKNOWN, "it begins with", "", __LINE__)
 
 /* Protobuf messages have no magic number: they are recognized by their fields, to the last byte. Damaged ONNX
  * models are not recognized. */
@@ -77,15 +76,15 @@ static void models_of_other_programs_are_recognized(void)
 {
     CHECK_FILE("\x08\x01\x12\x02\x0a\0", "SavedModel", "tf.saved_model.load");
     CHECK_FILE("\x08\x04\x12\x02\x0a\0\xa2\x1f\x01x", "Core ML model", "coremltools");
-    CHECK_NOT_NAMED("\x08\x08\x12\x07pytorch\x3a\x04\x4a\x02g"); /* the graph begins with an unknown field */
-    CHECK_NOT_NAMED("\x08\x08\x12\x07pytorch");                  /* no graph */
-    CHECK_NOT_NAMED("\x08\x08\x3a\x01x\x4d\0\0\0\0");            /* an unknown field */
-    CHECK_NOT_NAMED("\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x3a\0"); /* a version beyond 64 bits */
+    CHECK_UNKNOWN("\x08\x08\x12\x07pytorch\x3a\x04\x4a\x02g"); /* the graph begins with an unknown field */
+    CHECK_UNKNOWN("\x08\x08\x12\x07pytorch");                  /* no graph */
+    CHECK_UNKNOWN("\x08\x08\x3a\x01x\x4d\0\0\0\0");            /* an unknown field */
+    CHECK_UNKNOWN("\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x3a\0"); /* a version beyond 64 bits */
     CHECK_FILE("\x80\x04\x95\0\0\0\0\0\0\0\0\x8c\x13joblib.numpy_pickle\x94", "joblib dump",
                "ckpt scan FILE");
     CHECK_FILE("\x78\x9c\xcb\x2a\x2d\x2e\x51\x28\x49\xad\x28\xe1\x02\0\x16\x01\x03\xb6", "zlib-compressed",
                "joblib.load");
-    CHECK_NOT_NAMED("x^2 + y^2"); /* begins with the bytes of a zlib header, but cannot be inflated */
+    CHECK_UNKNOWN("x^2 + y^2"); /* begins with the bytes of a zlib header, but cannot be inflated */
 }
 
 static void archives_are_recognized_by_their_members(void)
@@ -142,13 +141,13 @@ static void folders_are_recognized_by_their_files(void)
     rmdir(folder);
     p.nnames = 0;
     check_refused(&p, CKPT_EUNKNOWN, "without a recognized checkpoint", "",
-                  __LINE__); /* the folder was removed */
-    char *longer = calloc(1, 5001);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(longer);
-    memset(longer, 'x', 5000);
-    p.path = longer;
+                  __LINE__);           /* the folder was removed */
+    char *long_path = calloc(1, 5001); /* longer than PATH_MAX */
+    CU_ASSERT_PTR_NOT_NULL_FATAL(long_path);
+    memset(long_path, 'x', 5000);
+    p.path = long_path;
     check_refused(&p, CKPT_EUNKNOWN, "without a recognized checkpoint", "", __LINE__);
-    free(longer);
+    free(long_path);
 }
 
 void suite_foreign(void)

@@ -6,10 +6,11 @@
 #include "unit.h"
 #include "zipped.h"
 
-/* little-endian numbers of 4 and 8 bytes, with N as the lowest byte */
+/* little-endian numbers of 4 and 8 bytes, whose lowest byte is N */
 #define U32(n) n "\0\0\0"
 #define U64(n) n "\0\0\0\0\0\0\0"
-#define EMPTY  "GGUF" U32("\x03") U64("\0") U64("\0") "\0\0\0\0\0\0\0\0" /* no tensors, no pairs */
+#define EMPTY                                                                                                \
+    "GGUF" U32("\x03") U64("\0") U64("\0") "\0\0\0\0\0\0\0\0" /* no tensors, no pairs, 8 bytes of padding */
 
 /* open_and_close - opens the bytes B. If that succeeds, closes the file again. */
 static ckpt_status open_and_close(ckpt_str b, ckpt_file **f, ckpt_error *err)
@@ -85,16 +86,17 @@ static void unchanged_files_are_written_as_they_were(void)
 /* Lengths have 4 bytes in version 1, and 8 in version 3. The pairs are a = "xy" and b = ["z"]. */
 static void older_files_become_version_3(void)
 {
-    static const char old[] = "GGUF" U32("\x01") U32("\0") U32("\x02") U32("\x01") "a" U32("\x08")
+    static const char version_1[] = "GGUF" U32("\x01") U32("\0") U32("\x02") U32("\x01") "a" U32("\x08")
         U32("\x02") "xy" U32("\x01") "b" U32("\x09") U32("\x08") U32("\x01") U32("\x01") "z";
-    static const char want[] = "GGUF" U32("\x03") U64("\0") U64("\x02") U64("\x01") "a" U32("\x08")
+    static const char version_3[] = "GGUF" U32("\x03") U64("\0") U64("\x02") U64("\x01") "a" U32("\x08")
         U64("\x02") "xy" U64("\x01") "b" U32("\x09") U32("\x08") U64("\x01") U64("\x01") "z";
     size_t nwritten = 0;
     void *written = NULL;
-    CU_ASSERT_EQUAL(write_as_gguf(old, sizeof old - 1, NULL, &written, &nwritten), CKPT_OK);
-    CU_ASSERT(nwritten >= sizeof want - 1 && written && memcmp(written, want, sizeof want - 1) == 0);
+    CU_ASSERT_EQUAL(write_as_gguf(version_1, sizeof version_1 - 1, NULL, &written, &nwritten), CKPT_OK);
+    CU_ASSERT(nwritten >= sizeof version_3 - 1 && written &&
+              memcmp(written, version_3, sizeof version_3 - 1) == 0);
     ckpt_free(written);
-    CU_ASSERT_EQUAL(write_as_gguf(old, sizeof old - 1, "net", &written, &nwritten), CKPT_OK);
+    CU_ASSERT_EQUAL(write_as_gguf(version_1, sizeof version_1 - 1, "net", &written, &nwritten), CKPT_OK);
     /* the first pair, after a header of 24 bytes: the length of its key and the key */
     CU_ASSERT(written && memcmp((char *)written + 24, U64("\x14") "general.architecture", 8 + 20) == 0);
     ckpt_free(written);

@@ -9,7 +9,7 @@
 #include "unit.h"
 
 #define MAX_BYTES 65536u
-#define MUTANTS   490u /* damaged copies of each of the 14 files */
+#define MUTANTS   490u /* number of damaged copies of each of the 14 files */
 
 static const char *const sample_files[] = {
     "keras/hdf5/links.h5",
@@ -28,7 +28,7 @@ static const char *const sample_files[] = {
     "keras/hdf5/dense_group_latest.h5",
 };
 
-/* The file that is being tested. The functions below get N, the number of its bytes. */
+/* The file that is being tested. In the functions below, N is the number of its bytes. */
 static unsigned char bytes[MAX_BYTES];
 
 /* load_corpus_file - reads up to MAX_BYTES of the corpus file NAME into `bytes`, and returns their number. */
@@ -49,10 +49,10 @@ static ckpt_status read_all(size_t n, ckpt_error *err)
     unsigned char *copy = unit_guard(bytes, n);
     ckpt_status st = ckpt_open_memory(copy, n, "test", NULL, &f, err);
     for (uint32_t i = 0; st == CKPT_OK && i < ckpt_tensor_count(f); i++) {
-        ckpt_status read = CKPT_OK;
+        ckpt_status read_status = CKPT_OK;
         if (tensor_at(f, i).has_data)
-            read = ckpt_digest_tensor(f, i, CKPT_SHA256, sum, err);
-        CU_ASSERT(read == CKPT_OK || err->what[0]);
+            read_status = ckpt_digest_tensor(f, i, CKPT_SHA256, sum, err);
+        CU_ASSERT(read_status == CKPT_OK || err->what[0]);
     }
     CU_ASSERT(st == CKPT_OK || err->what[0]);
     if (st == CKPT_OK)
@@ -61,8 +61,8 @@ static ckpt_status read_all(size_t n, ckpt_error *err)
     return st;
 }
 
-/* mutate_bytes - changes the file at a random offset: a bit, a byte, or a number of 4 or 8 bytes (some
- * numbers could be offsets in the file), or copies 8 or 40 bytes to there from another offset. */
+/* mutate_bytes - changes the file at a random offset: flips a bit, sets a byte, writes a number of 4 or 8
+ * bytes, which may be an offset in the file, or copies 8 or 40 bytes from another offset. */
 static void mutate_bytes(size_t n)
 {
     static const unsigned char special[] = {0, 1, 0x7f, 0x80, 0xff};
@@ -90,9 +90,10 @@ static void mutants_are_read_or_refused(void)
         memcpy(original, bytes, n);
         CU_ASSERT_EQUAL(read_all(n, &err), CKPT_OK);
         for (unsigned i = 0; i < MUTANTS; i++) {
-            size_t size = next_random() % 20 ? n : (size_t)(next_random() % n); /* some copies are cut */
+            size_t size = next_random() % 20 ? n
+                                             : (size_t)(next_random() % n); /* some copies are truncated */
             memcpy(bytes, original, n);
-            for (uint64_t times = 1 + next_random() % 4; times--;)
+            for (uint64_t nchanges = 1 + next_random() % 4; nchanges--;)
                 mutate_bytes(n);
             nrefused += read_all(size, &err) != CKPT_OK;
         }
@@ -102,7 +103,7 @@ static void mutants_are_read_or_refused(void)
 }
 
 /* The expected checksums are those that lookup3.c lists for hashlittle with the seed 0. */
-static void checksum_is_lookup3(void)
+static void the_checksum_is_lookup3(void)
 {
     static const char text[] = "Four score and seven years ago";
     CU_ASSERT_EQUAL(hdf5_checksum((const unsigned char *)text, sizeof text - 1), 0x17770551);
@@ -134,8 +135,8 @@ static ckpt_status hash_tensor(size_t n, const char *name, ckpt_error *err)
     return st;
 }
 
-/* find_checksummed_byte - returns the first offset at which a change makes a checksum of NAME
- * fail; 0 if there is none. */
+/* find_checksummed_byte - returns the first offset at which a change makes a checksum of NAME fail, or 0 if
+ * there is none. */
 static size_t find_checksummed_byte(size_t n, const char *name)
 {
     ckpt_error err;
@@ -192,7 +193,7 @@ static void sizes_beyond_the_file_are_refused(void)
 void suite_hdf5(void)
 {
     UNIT(mutants_are_read_or_refused);
-    UNIT(checksum_is_lookup3);
+    UNIT(the_checksum_is_lookup3);
     UNIT(fletcher32_is_compared);
     UNIT(cyclic_trees_are_refused);
     UNIT(sizes_beyond_the_file_are_refused);

@@ -1,5 +1,5 @@
-/* Streams of unknown size are inflated. Several gzip members are one stream; truncated and damaged streams,
- * and those that need a dictionary, are refused with the offset. The streams here consist of stored
+/* Streams of unknown size are inflated. Several gzip members are one stream. Truncated and damaged streams,
+ * and streams that need a dictionary, are refused with the offset. The streams here consist of stored
  * blocks. */
 #include "base/buf.h"
 #include "base/crc32.h"
@@ -8,7 +8,7 @@
 
 static void put_stored(buf *b, ckpt_str text)
 {
-    buf_byte(b, 1); /* a stored block, the last one */
+    buf_byte(b, 1); /* a stored block, marked as the last */
     buf_u16le(b, (uint16_t)text.len);
     buf_u16le(b, (uint16_t)~text.len);
     buf_put_str(b, text);
@@ -22,7 +22,7 @@ static void put_gzip(buf *b, ckpt_str text)
     buf_u32le(b, (uint32_t)text.len);
 }
 
-/* What unpack returns: the status, the bytes read and written, and the first 63 bytes written. */
+/* The result of unpack: the status, the numbers of bytes read and written, and the first 63 bytes written. */
 struct inflated {
     ckpt_status st;
     ckpt_error err;
@@ -36,10 +36,10 @@ static struct inflated unpack(const buf *b, enum inflate_kind kind, size_t skip,
     struct inflated u = {0};
     unsigned char *bytes = unit_guard(b->data, b->len);
     source *src = source_mem(bytes, b->len, 0);
-    spool *to = spool_new(max);
-    u.st = inflate_into(src, skip, b->len - skip, kind, to, &u.used, &u.err);
-    u.size = spool_size(to);
-    source *out = spool_source(to);
+    spool *inflated = spool_new(max);
+    u.st = inflate_into(src, skip, b->len - skip, kind, inflated, &u.used, &u.err);
+    u.size = spool_size(inflated);
+    source *out = spool_source(inflated);
     CU_ASSERT_EQUAL(source_read(out, 0, u.text, u.size < 63 ? (size_t)u.size : 63, NULL), CKPT_OK);
     source_unref(out);
     source_unref(src);
@@ -130,7 +130,7 @@ static void damaged_streams_are_refused(void)
     buf_free(&b);
 }
 
-/* A stream of four blocks is read as a source, at any offset, up to its end. */
+/* A stream of four blocks is a source, which can be read at any offset, up to its end. */
 static void streams_are_read_as_sources(void)
 {
     enum { BLOCKS = 4, BLOCK_SIZE = 50000 };
@@ -145,23 +145,24 @@ static void streams_are_read_as_sources(void)
         inflated[i] = (unsigned char)(i * i >> 7);
     for (int i = 0; i < BLOCKS; i++) {
         put_stored(&b, str_of((const char *)inflated + i * BLOCK_SIZE, BLOCK_SIZE));
-        b.data[b.len - BLOCK_SIZE - 5] = i == BLOCKS - 1; /* set in the last block only */
+        b.data[b.len - BLOCK_SIZE - 5] = i == BLOCKS - 1; /* the mark of the last block */
     }
-    uint64_t n = b.len - 6, used, size;
+    uint64_t stream_size = b.len - 6, used, size;
     buf_put_cstr(&b, "after");
     source *src = source_mem(b.data, b.len, 0), *out = NULL;
     uint32_t crc;
     ckpt_error err;
     CU_ASSERT_EQUAL(inflate_measure(src, 6, b.len - 6, &used, &size, &crc, &err), CKPT_OK);
-    CU_ASSERT(used == n && size == sizeof inflated && crc == crc32_update(0, inflated, sizeof inflated));
-    CU_ASSERT_EQUAL(inflate_measure(src, 6, n - 1, &used, &size, &crc, &err), CKPT_ETRUNCATED);
-    CU_ASSERT_EQUAL_FATAL(inflate_source(src, 6, n, sizeof inflated, &out, NULL), CKPT_OK);
+    CU_ASSERT(used == stream_size && size == sizeof inflated &&
+              crc == crc32_update(0, inflated, sizeof inflated));
+    CU_ASSERT_EQUAL(inflate_measure(src, 6, stream_size - 1, &used, &size, &crc, &err), CKPT_ETRUNCATED);
+    CU_ASSERT_EQUAL_FATAL(inflate_source(src, 6, stream_size, sizeof inflated, &out, NULL), CKPT_OK);
     for (size_t i = 0; i < sizeof reads / sizeof *reads; i++) {
         CU_ASSERT_EQUAL(source_read(out, reads[i][0], got, (size_t)reads[i][1], &err), CKPT_OK);
         CU_ASSERT_EQUAL(memcmp(got, inflated + reads[i][0], (size_t)reads[i][1]), 0);
     }
     source_unref(out);
-    CU_ASSERT_EQUAL_FATAL(inflate_source(src, 6, n, sizeof inflated + 1, &out, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL_FATAL(inflate_source(src, 6, stream_size, sizeof inflated + 1, &out, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(source_read(out, sizeof inflated, got, 1, &err), CKPT_ETRUNCATED);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "give 200000 bytes, they must give 200001"));
     source_unref(out);

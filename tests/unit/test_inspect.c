@@ -9,7 +9,7 @@
 
 static const ckpt_file *inspected_file;
 
-/* inspect - returns what ckpt_inspect() finds in F, whose wrappers find_wrapper() then searches. */
+/* inspect - returns the result of ckpt_inspect() for F, and lets find_wrapper() search F. */
 static ckpt_info inspect(ckpt_file *f)
 {
     inspected_file = f;
@@ -46,16 +46,16 @@ static void wrappers_are_counted(void)
     close_open_files();
 }
 
-static void inspecting_again_needs_no_memory(void)
+static void inspecting_again_takes_no_more_memory(void)
 {
     ckpt_file *f = open_corpus_file("torch/t26/general_checkpoint.tar");
-    uint64_t before = arena_used(f->a), used_after_first;
+    uint64_t used_before = arena_used(f->a), used_after_first;
     (void)inspect(f);
     used_after_first = arena_used(f->inspect_arena);
     for (int i = 0; i < 100; i++)
         (void)inspect(f);
     CU_ASSERT(used_after_first > 0 && arena_used(f->inspect_arena) == used_after_first &&
-              arena_used(f->a) == before);
+              arena_used(f->a) == used_before);
     close_open_files();
 }
 
@@ -79,9 +79,9 @@ static void weights_and_optimizer_are_found(void)
 static void bytes_are_counted_once(void)
 {
     ckpt_info info = inspect(open_corpus_file("torch/t26/tied.pt"));
-    ckpt_info bloat = inspect(open_corpus_file("torch/t26/view_of_big.pt"));
+    ckpt_info info_of_view = inspect(open_corpus_file("torch/t26/view_of_big.pt"));
     CU_ASSERT(info.aliases > 0 && info.unreferenced == 0);
-    CU_ASSERT_EQUAL(bloat.unreferenced + bloat.nbytes, 4000);
+    CU_ASSERT_EQUAL(info_of_view.unreferenced + info_of_view.nbytes, 4000);
     info = inspect(
         open_safetensors("{\"w\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", "12345678", 8));
     CU_ASSERT(info.elements == 2 && info.nbytes == 8 && info.unreferenced == 0);
@@ -100,7 +100,7 @@ static void overlapping_views_are_counted_once(void)
 void suite_inspect(void)
 {
     UNIT(wrappers_are_counted);
-    UNIT(inspecting_again_needs_no_memory);
+    UNIT(inspecting_again_takes_no_more_memory);
     UNIT(weights_and_optimizer_are_found);
     UNIT(bytes_are_counted_once);
     UNIT(overlapping_views_are_counted_once);

@@ -15,11 +15,10 @@
 #include "io/sink.h"
 #include "edited.h"
 
-#define SECTORS     5u /* of 512 bytes, in the file after the edit */
-#define ALL_SECTORS 0x1Fu
+#define ALL_SECTORS 0x1Fu /* a bit for each of the five sectors of 512 bytes of the file after the edit */
 
-/* put_checksum - appends the checksum that a journal has of the new bytes from offset FROM up to TO, all in
- * one sector of the file. Its highest bit is set if these bytes differ from the old ones. */
+/* put_checksum - appends the checksum of the new bytes from offset FROM up to TO, which are in one sector, as
+ * a journal has it. Its highest bit is set if the new bytes differ from the old bytes. */
 static void put_checksum(buf *b, size_t from, size_t to)
 {
     uint32_t sum = crc32_update(0, changed + from, to - from) & 0x7FFFFFFF;
@@ -83,29 +82,29 @@ static void an_edit_is_applied(void)
 }
 
 /* put_half_written - writes a file of N bytes, as a power cut could leave it. Sector I has its new bytes if
- * bit I of NEW_SECTORS is set, and otherwise its old ones. */
+ * bit I of NEW_SECTORS is set, and otherwise its old bytes. */
 static void put_half_written(unsigned new_sectors, size_t n)
 {
-    char now[GROWN_SIZE];
+    char current[GROWN_SIZE];
     for (size_t i = 0; i < GROWN_SIZE; i++)
-        now[i] = new_sectors & 1u << i / 512 ? changed[i] : before[i];
-    put_file(path, now, n);
+        current[i] = new_sectors & 1u << i / 512 ? changed[i] : before[i];
+    put_file(path, current, n);
 }
 
-/* recover - recovers the file with the journal B, and returns what that did. This must remove the journal,
- * too. */
+/* recover - recovers the file with the journal B, and returns the result. Recovery must remove the
+ * journal. */
 static ckpt_recovered recover(const buf *b)
 {
-    ckpt_recovered what;
+    ckpt_recovered recovered;
     put_file(journal_path, b->data, b->len);
-    CU_ASSERT_EQUAL(journal_recover(path, &no_sync_options, &what, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(journal_recover(path, &no_sync_options, &recovered, NULL), CKPT_OK);
     CU_ASSERT(!file_exists(journal_path));
     CU_ASSERT_EQUAL(journal_check(path, NULL, NULL), CKPT_OK);
-    return what;
+    return recovered;
 }
 
-/* check_recovers_old_and_new - checks that the journal B restores the old bytes of the file as it is now, and
- * that it keeps the new bytes of a complete edit. */
+/* check_recovers_old_and_new - checks that recovery with the journal B restores the old bytes of the file,
+ * and that it keeps the new bytes after a complete edit. */
 static void check_recovers_old_and_new(const buf *b)
 {
     CU_ASSERT_EQUAL(recover(b), CKPT_RECOVERED_OLD);
@@ -115,8 +114,8 @@ static void check_recovers_old_and_new(const buf *b)
     CU_ASSERT(file_is(path, changed, GROWN_SIZE));
 }
 
-/* After a power cut, any of the sectors may be old or new, and the size of the file may be the old one, the
- * new one or any between. */
+/* After a power cut, each sector may be old or new, and the size of the file may be the old size, the new
+ * size or any size between them. */
 static void any_torn_write_is_recovered(void)
 {
     static const size_t sizes[] = {SIZE, 2047, 2048, 2049, GROWN_SIZE - 1, GROWN_SIZE};
@@ -154,7 +153,7 @@ static void the_journal_of_a_complete_edit_undoes_nothing(void)
     p = (struct patches){.old_size = GROWN_SIZE, .new_size = GROWN_SIZE};
     CU_ASSERT(patches_add(&p, 0, str_of("x", 1)));
     CU_ASSERT_EQUAL(journal_apply(path, &p, &no_sync_options, NULL),
-                    CKPT_ECHANGED); /* because a journal is there */
+                    CKPT_ECHANGED); /* the file has a journal */
     CU_ASSERT(file_is(path, changed, GROWN_SIZE));
     buf_free(&b);
     end_edit();
@@ -178,48 +177,48 @@ static void sectors_of_equal_checksums_are_recovered(void)
     end_edit();
 }
 
-/* check_not_applied - checks that the journal of SIZE BYTES is not applied, that the file keeps the N bytes
- * of NOW, and that journal_check() returns READER_STATUS to readers of the file. */
-static void check_not_applied(const void *bytes, size_t size, const char *now, size_t n,
+/* check_not_applied - checks that the journal of SIZE BYTES is not applied, that the file keeps its N bytes
+ * CURRENT, and that journal_check() returns READER_STATUS to readers of the file. */
+static void check_not_applied(const void *bytes, size_t size, const char *current, size_t n,
                               ckpt_status reader_status)
 {
-    ckpt_recovered what = CKPT_RECOVERED_OLD;
+    ckpt_recovered recovered = CKPT_RECOVERED_OLD;
     ckpt_error err;
     put_file(journal_path, bytes, size);
     CU_ASSERT_EQUAL(journal_check(path, NULL, NULL), reader_status);
-    for (int dry = 0; dry < 2; dry++) {
-        struct journal_options o = {.no_sync = true, .dry_run = dry};
-        CU_ASSERT_EQUAL(journal_recover(path, &o, &what, &err), CKPT_ECHANGED);
+    for (int dry_run = 0; dry_run < 2; dry_run++) {
+        struct journal_options o = {.no_sync = true, .dry_run = dry_run};
+        CU_ASSERT_EQUAL(journal_recover(path, &o, &recovered, &err), CKPT_ECHANGED);
         CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "f" JOURNAL_SUFFIX));
         CU_ASSERT_NOT_EQUAL(err.hint[0], '\0');
-        CU_ASSERT_EQUAL(what, CKPT_RECOVERED_NOTHING);
+        CU_ASSERT_EQUAL(recovered, CKPT_RECOVERED_NOTHING);
     }
-    CU_ASSERT(file_is(path, now, n));
+    CU_ASSERT(file_is(path, current, n));
     CU_ASSERT(file_is(journal_path, bytes, size));
 }
 
-/* check_blocks_readers - checks that the journal B is not applied, and that readers of the file are refused
- * with an error. */
-static void check_blocks_readers(const buf *b, const char *now, size_t n)
+/* check_blocks_readers - checks that the journal B is not applied, that the file keeps its N bytes CURRENT,
+ * and that its readers get an error. */
+static void check_blocks_readers(const buf *b, const char *current, size_t n)
 {
-    check_not_applied(b->data, b->len, now, n, CKPT_ECHANGED);
+    check_not_applied(b->data, b->len, current, n, CKPT_ECHANGED);
 }
 
 /* A damaged journal is kept, because the file may be half changed. */
 static void damaged_journals_are_kept(void)
 {
-    char now[SIZE];
+    char current[SIZE];
     buf b;
     begin_edit();
     put_journal(&b);
-    memcpy(now, before, SIZE);
-    memcpy(now, changed, 512);
-    put_file(path, now, SIZE);
+    memcpy(current, before, SIZE);
+    memcpy(current, changed, 512);
+    put_file(path, current, SIZE);
     for (size_t n = 0; n < b.len; n += n < 64 || n + 20 > b.len ? 1 : 37)
-        check_not_applied(b.data, n, now, SIZE, CKPT_ECHANGED);
+        check_not_applied(b.data, n, current, SIZE, CKPT_ECHANGED);
     for (size_t i = 0; i < b.len; i += i < 64 || i + 20 > b.len ? 1 : 41) {
         b.data[i] ^= 0x10;
-        check_blocks_readers(&b, now, SIZE);
+        check_blocks_readers(&b, current, SIZE);
         b.data[i] ^= 0x10;
     }
     CU_ASSERT_EQUAL(recover(&b), CKPT_RECOVERED_OLD);
@@ -228,10 +227,10 @@ static void damaged_journals_are_kept(void)
     end_edit();
 }
 
-/* A file that has the name of a journal, but is none, is ignored by readers and never removed. */
+/* A file that has the name of a journal, but is not a journal, is ignored by readers and never removed. */
 static void other_files_with_the_name_of_a_journal_are_kept(void)
 {
-    static char notes[] = "my notes, which are as long as the head of a journal is, or longer";
+    static char notes[] = "my notes, which are longer than the header of a journal";
     begin_edit();
     struct patches p = make_patches();
     for (size_t n = 1; n < sizeof notes; n += 9) {
@@ -246,7 +245,7 @@ static void other_files_with_the_name_of_a_journal_are_kept(void)
 /* check_dry_run - checks that recovery with dry_run reports WANT and changes no file. */
 static void check_dry_run(const buf *b, ckpt_recovered want)
 {
-    ckpt_recovered what;
+    ckpt_recovered recovered;
     char old_bytes[GROWN_SIZE];
     FILE *f = fopen(path, "rb");
     size_t n = f ? fread(old_bytes, 1, sizeof old_bytes, f) : 0;
@@ -254,8 +253,8 @@ static void check_dry_run(const buf *b, ckpt_recovered want)
         fclose(f);
     put_file(journal_path, b->data, b->len);
     struct journal_options o = {.no_sync = true, .dry_run = true};
-    CU_ASSERT_EQUAL(journal_recover(path, &o, &what, NULL), CKPT_OK);
-    CU_ASSERT_EQUAL(what, want);
+    CU_ASSERT_EQUAL(journal_recover(path, &o, &recovered, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(recovered, want);
     CU_ASSERT(file_is(path, old_bytes, n));
     CU_ASSERT(file_is(journal_path, b->data, b->len));
 }
@@ -280,14 +279,14 @@ static void dry_run_writes_nothing(void)
 
 static void journals_that_do_not_match_are_kept(void)
 {
-    char now[SIZE];
+    char current[SIZE];
     buf b;
     begin_edit();
     put_journal(&b);
-    memcpy(now, changed, SIZE);
-    now[700] ^= 1; /* neither old nor new */
-    put_file(path, now, SIZE);
-    check_blocks_readers(&b, now, SIZE);
+    memcpy(current, changed, SIZE);
+    current[700] ^= 1; /* neither old nor new */
+    put_file(path, current, SIZE);
+    check_blocks_readers(&b, current, SIZE);
     put_file(path, before, SIZE - 1);
     check_blocks_readers(&b, before, SIZE - 1);
     put_file(path, before, GROWN_SIZE + 1);
@@ -304,26 +303,26 @@ static void journals_that_do_not_match_are_kept(void)
     end_edit();
 }
 
-/* A copy of the file has a different inode than the journal. If the copy is half changed, readers are
- * refused; an unrelated file can be read. */
+/* A copy of the file has another inode than the journal names. Readers of a half changed copy are refused; an
+ * unrelated file can be read. */
 static void only_half_changed_copies_block_readers(void)
 {
-    char now[SIZE];
+    char current[SIZE];
     buf b;
     begin_edit();
     put_journal(&b);
     b.data[16] ^= 1; /* the number of the inode */
     fix_checksum(&b);
-    memcpy(now, before, SIZE);
-    memcpy(now, changed, 512);
-    put_file(path, now, SIZE);
-    check_blocks_readers(&b, now, SIZE);
-    now[700] ^= 1; /* neither old nor new */
-    put_file(path, now, SIZE);
+    memcpy(current, before, SIZE);
+    memcpy(current, changed, 512);
+    put_file(path, current, SIZE);
+    check_blocks_readers(&b, current, SIZE);
+    current[700] ^= 1; /* neither old nor new */
+    put_file(path, current, SIZE);
     struct journal_note note;
     CU_ASSERT_EQUAL(journal_check(path, &note, NULL), CKPT_OK);
     CU_ASSERT_PTR_NOT_NULL(strstr(note.text, "another file"));
-    check_not_applied(b.data, b.len, now, SIZE, CKPT_OK);
+    check_not_applied(b.data, b.len, current, SIZE, CKPT_OK);
     put_file(path, before, SIZE - 1);
     check_not_applied(b.data, b.len, before, SIZE - 1, CKPT_OK);
     put_half_written(0, SIZE);
@@ -332,9 +331,9 @@ static void only_half_changed_copies_block_readers(void)
     end_edit();
 }
 
-/* replace_file - replaces a file, next to which the N bytes are a file with the name of its journal. If
- * REMOVES_JOURNAL, that file must be removed with the old one. */
-static void replace_file(const void *bytes, size_t n, bool removes_journal)
+/* replace_file - writes the N BYTES to a file that has the name of the journal, then replaces the file.
+ * MUST_REMOVE: the journal must be removed with the old file. */
+static void replace_file(const void *bytes, size_t n, bool must_remove)
 {
     struct sink_options o = {.force = true};
     sink *s;
@@ -342,10 +341,10 @@ static void replace_file(const void *bytes, size_t n, bool removes_journal)
     put_file(journal_path, bytes, n);
     CU_ASSERT_EQUAL_FATAL(sink_file(path, &o, &s, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(sink_write(s, "new", 3, NULL), CKPT_OK);
-    CU_ASSERT(file_is(journal_path, bytes, n)); /* it stays until the new file is in place */
+    CU_ASSERT(file_is(journal_path, bytes, n)); /* the journal stays until the new file is in place */
     CU_ASSERT_EQUAL(sink_commit(s, NULL), CKPT_OK);
     CU_ASSERT(file_is(path, "new", 3));
-    CU_ASSERT_EQUAL(file_exists(journal_path), !removes_journal);
+    CU_ASSERT_EQUAL(file_exists(journal_path), !must_remove);
     CU_ASSERT_EQUAL(journal_check(path, NULL, NULL), CKPT_OK);
     unlink(journal_path);
 }
@@ -356,7 +355,7 @@ static void a_journal_is_removed_with_its_file(void)
     begin_edit();
     put_journal(&b);
     replace_file(b.data, b.len, true);
-    /* The journal left by a crash does not block readers of the new file, which has another inode. */
+    /* A journal that a crash has left does not block readers of the new file, which has another inode. */
     put_file(journal_path, b.data, b.len);
     CU_ASSERT_EQUAL(journal_check(path, NULL, NULL), CKPT_OK);
     unlink(journal_path);
@@ -407,20 +406,20 @@ static void a_failed_edit_is_undone(void)
 
 static void linked_and_locked_files_are_not_edited(void)
 {
-    char other[128];
+    char link_path[128];
     struct patches p;
-    struct journal_options follow = {.no_sync = true, .follow_links = true};
+    struct journal_options follow_options = {.no_sync = true, .follow_links = true};
     begin_edit();
     p = make_patches();
-    snprintf(other, sizeof other, "%s/other", dir);
-    for (int hard = 0; hard < 2; hard++) {
+    snprintf(link_path, sizeof link_path, "%s/other", dir);
+    for (int is_hard_link = 0; is_hard_link < 2; is_hard_link++) {
         put_file(path, before, SIZE);
-        CU_ASSERT_EQUAL_FATAL(hard ? link(path, other) : symlink(path, other), 0);
-        CU_ASSERT_EQUAL(journal_apply(other, &p, &no_sync_options, NULL), CKPT_EUSAGE);
+        CU_ASSERT_EQUAL_FATAL(is_hard_link ? link(path, link_path) : symlink(path, link_path), 0);
+        CU_ASSERT_EQUAL(journal_apply(link_path, &p, &no_sync_options, NULL), CKPT_EUSAGE);
         CU_ASSERT(file_is(path, before, SIZE));
-        CU_ASSERT_EQUAL(journal_apply(other, &p, &follow, NULL), CKPT_OK);
+        CU_ASSERT_EQUAL(journal_apply(link_path, &p, &follow_options, NULL), CKPT_OK);
         CU_ASSERT(file_is(path, changed, SIZE));
-        unlink(other);
+        unlink(link_path);
     }
     put_file(path, before, SIZE);
     int fd = open(path, O_RDONLY);
@@ -433,64 +432,65 @@ static void linked_and_locked_files_are_not_edited(void)
 
 /* ----------------------------------------------------------------- journals that others may have written */
 
-/* check_not_trusted - checks that the journal is neither applied nor removed, and that the reason is WHY. */
-static void check_not_trusted(const char *why)
+/* check_not_trusted - checks that the journal is neither applied nor removed, and that REASON is given. */
+static void check_not_trusted(const char *reason)
 {
     struct journal_note note;
-    ckpt_recovered what;
+    ckpt_recovered recovered;
     ckpt_error err;
     CU_ASSERT_EQUAL(journal_check(path, &note, NULL), CKPT_OK);
-    CU_ASSERT_PTR_NOT_NULL(strstr(note.text, why));
-    CU_ASSERT_EQUAL(journal_recover(path, &no_sync_options, &what, &err), CKPT_ECHANGED);
-    CU_ASSERT_PTR_NOT_NULL(strstr(err.what, why));
+    CU_ASSERT_PTR_NOT_NULL(strstr(note.text, reason));
+    CU_ASSERT_EQUAL(journal_recover(path, &no_sync_options, &recovered, &err), CKPT_ECHANGED);
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.what, reason));
     CU_ASSERT_PTR_NULL(strstr(err.hint, "ckpt "));
     struct sink_options o = {.force = true};
     sink *s;
     CU_ASSERT_EQUAL_FATAL(sink_file(path, &o, &s, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(sink_commit(s, NULL), CKPT_OK);
-    CU_ASSERT(access(journal_path, F_OK) == 0); /* not removed with the file */
+    CU_ASSERT(access(journal_path, F_OK) == 0); /* the journal was not removed with the file */
     put_half_written(0x5, SIZE);
 }
 
 /* A journal that a different user could have written is not applied, even to a half changed file. */
 static void journals_of_other_users_are_not_applied(void)
 {
-    char other[128];
+    char link_path[128];
     buf b;
     begin_edit();
     put_journal(&b);
     put_half_written(0x5, SIZE);
     put_file(journal_path, b.data, b.len);
-    snprintf(other, sizeof other, "%s/other", dir);
+    snprintf(link_path, sizeof link_path, "%s/other", dir);
     chmod(journal_path, 0620);
     check_not_trusted("others may write");
     chmod(journal_path, 0602);
     check_not_trusted("others may write");
     chmod(journal_path, 0600);
-    CU_ASSERT_EQUAL(link(journal_path, other), 0);
+    CU_ASSERT_EQUAL(link(journal_path, link_path), 0);
     check_not_trusted("hard links");
     unlink(journal_path);
-    CU_ASSERT_EQUAL(symlink(other, journal_path), 0);
+    CU_ASSERT_EQUAL(symlink(link_path, journal_path), 0);
     check_not_trusted("symbolic link");
     unlink(journal_path);
-    unlink(other);
+    unlink(link_path);
     if (geteuid() == 0) {
         put_file(journal_path, b.data, b.len);
         CU_ASSERT_EQUAL(chown(journal_path, 12345, (gid_t)-1), 0);
         check_not_trusted("another user");
-        CU_ASSERT_EQUAL(chown(path, 12345, (gid_t)-1), 0); /* the owner of the journal */
+        CU_ASSERT_EQUAL(chown(path, 12345, (gid_t)-1),
+                        0); /* the journal now belongs to the owner of the file */
         CU_ASSERT_EQUAL(journal_check(path, NULL, NULL), CKPT_ECHANGED);
         unlink(journal_path);
     }
-    CU_ASSERT_EQUAL(mkfifo(journal_path, 0600), 0); /* a reader must not block on it */
+    CU_ASSERT_EQUAL(mkfifo(journal_path, 0600), 0); /* a reader must not wait for a writer of this FIFO */
     CU_ASSERT_EQUAL(journal_check(path, NULL, NULL), CKPT_OK);
     unlink(journal_path);
     buf_free(&b);
     end_edit();
 }
 
-/* put_pieces - writes to B a journal of an edit that changes the size of the file from OLD_SIZE to NEW_SIZE
- * and no bytes, in N pieces. Each has the offset and length in PIECES. */
+/* put_pieces - writes to B a journal of an edit that changes no bytes, but the size of the file from OLD_SIZE
+ * to NEW_SIZE. It has N pieces, whose offsets and lengths are in PIECES. */
 static void put_pieces(buf *b, uint64_t old_size, uint64_t new_size, size_t n, const uint64_t (*pieces)[2])
 {
     struct stat st;
@@ -519,7 +519,7 @@ static void put_pieces(buf *b, uint64_t old_size, uint64_t new_size, size_t n, c
     fix_checksum(b);
 }
 
-/* No edit writes these: pieces overlap, are empty, or do not match the change of size. */
+/* No edit writes such journals: pieces overlap, are empty, or do not match the change of size. */
 static void inconsistent_pieces_are_refused(void)
 {
     static const struct {
@@ -539,13 +539,13 @@ static void inconsistent_pieces_are_refused(void)
         {SIZE, SIZE, 1, {{SIZE - 1, 2}}},     /* a piece beyond the end of the file */
     };
     ckpt_error err;
-    ckpt_recovered what;
+    ckpt_recovered recovered;
     buf b;
     begin_edit();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         put_pieces(&b, cases[i].old_size, cases[i].new_size, cases[i].npieces, cases[i].pieces);
         check_blocks_readers(&b, before, SIZE);
-        CU_ASSERT_EQUAL(journal_recover(path, &no_sync_options, &what, &err), CKPT_ECHANGED);
+        CU_ASSERT_EQUAL(journal_recover(path, &no_sync_options, &recovered, &err), CKPT_ECHANGED);
         CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "does not hold"));
         buf_free(&b);
     }
@@ -553,55 +553,55 @@ static void inconsistent_pieces_are_refused(void)
 }
 
 struct judgement {
-    bool accept;                    /* what judge_undo() sets *ACCEPTED to */
-    unsigned ncalls;                /* of judge_undo() */
+    bool accept;                    /* judge_undo() accepts the bytes */
+    unsigned ncalls;                /* number of calls of judge_undo() */
     char offered_bytes[GROWN_SIZE]; /* the restored bytes that judge_undo() may accept */
 };
 
-static ckpt_status judge_undo(void *user, source *now, source *after, const struct patches *p, bool *accepted,
-                              ckpt_error *err)
+static ckpt_status judge_undo(void *user, source *current, source *restored, const struct patches *p,
+                              bool *accepted, ckpt_error *err)
 {
     struct judgement *judgement = user;
     judgement->ncalls++;
     *accepted = judgement->accept;
     CU_ASSERT_EQUAL(p->n, 2);
     CU_ASSERT_EQUAL(p->new_size, SIZE);
-    CU_ASSERT_EQUAL(now->size, 2048);
-    CU_ASSERT_EQUAL_FATAL(after->size, SIZE);
-    return source_read(after, 0, judgement->offered_bytes, SIZE, err);
+    CU_ASSERT_EQUAL(current->size, 2048);
+    CU_ASSERT_EQUAL_FATAL(restored->size, SIZE);
+    return source_read(restored, 0, judgement->offered_bytes, SIZE, err);
 }
 
-/* The judge decides whether the bytes to restore can be those of the file. */
+/* The judge decides whether the bytes to be restored can be those of the file. */
 static void the_judge_is_called_before_an_edit_is_undone(void)
 {
     struct judgement judgement = {.accept = false};
     struct journal_options o = {.no_sync = true, .judge = {.user = &judgement, .accepts_undo = judge_undo}};
     struct journal_note note = {.judge = o.judge};
-    ckpt_recovered what;
+    ckpt_recovered recovered;
     ckpt_error err;
-    char now[GROWN_SIZE];
+    char current[GROWN_SIZE];
     buf b;
     begin_edit();
     put_journal(&b);
     put_half_written(0x5, 2048);
     put_file(journal_path, b.data, b.len);
     for (size_t i = 0; i < 2048; i++)
-        now[i] = 0x5u & 1u << i / 512 ? changed[i] : before[i];
-    CU_ASSERT_EQUAL(journal_recover(path, &o, &what, &err), CKPT_ECHANGED);
+        current[i] = 0x5u & 1u << i / 512 ? changed[i] : before[i];
+    CU_ASSERT_EQUAL(journal_recover(path, &o, &recovered, &err), CKPT_ECHANGED);
     CU_ASSERT_EQUAL(journal_check(path, &note, &err), CKPT_ECHANGED);
     CU_ASSERT_PTR_NULL(strstr(err.hint, "ckpt ")); /* the hint names no command */
     CU_ASSERT_EQUAL(judgement.ncalls, 2);
-    CU_ASSERT(file_is(path, now, 2048));
+    CU_ASSERT(file_is(path, current, 2048));
     CU_ASSERT_EQUAL(memcmp(judgement.offered_bytes, before, SIZE), 0);
     judgement.accept = true;
-    CU_ASSERT_EQUAL(journal_recover(path, &o, &what, &err), CKPT_OK);
+    CU_ASSERT_EQUAL(journal_recover(path, &o, &recovered, &err), CKPT_OK);
     CU_ASSERT(file_is(path, before, SIZE));
     judgement.ncalls = 0; /* the judge is not called if recovery changes no byte */
     put_file(journal_path, b.data, b.len);
-    CU_ASSERT_EQUAL(journal_recover(path, &o, &what, &err), CKPT_OK);
+    CU_ASSERT_EQUAL(journal_recover(path, &o, &recovered, &err), CKPT_OK);
     put_half_written(ALL_SECTORS, GROWN_SIZE);
     put_file(journal_path, b.data, b.len);
-    CU_ASSERT_EQUAL(journal_recover(path, &o, &what, &err), CKPT_OK);
+    CU_ASSERT_EQUAL(journal_recover(path, &o, &recovered, &err), CKPT_OK);
     CU_ASSERT_EQUAL(judgement.ncalls, 0);
     buf_free(&b);
     end_edit();

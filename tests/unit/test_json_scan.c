@@ -1,5 +1,5 @@
-/* The JSON scanner accepts valid text and refuses malformed text, also of the JSONTestSuite if it is
- * there. */
+/* The JSON scanner accepts valid text and refuses malformed text. If the corpus has the JSONTestSuite, it is
+ * scanned, too. */
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,18 +8,18 @@
 #include "codec/json_scan.h"
 #include "unit.h"
 
-/* list_events - scans TEXT as if it began at offset 100 of a file, and returns its events as letters:
- * { } [ ] k s n t f 0, '.' at the end, '!' for an error. */
+/* list_events - scans TEXT as if it began at offset 100 of a file, and returns its events as characters:
+ * brackets, k for a key, s string, n number, t true, f false, 0 null, '.' at the end, '!' for an error. */
 static const char *list_events(const char *text, size_t len, ckpt_error *err)
 {
     static char out[256];
     static const char letters[] = "!.{}[]ksntf0"; /* indexed by enum json_event */
-    unsigned char *at = unit_guard(text, len);
+    unsigned char *copy = unit_guard(text, len);
     arena *a = arena_new(1 << 20);
     json_scan j;
     size_t n = 0;
     enum json_event e;
-    json_init(&j, str_of((const char *)at, len), 100, a, err);
+    json_init(&j, str_of((const char *)copy, len), 100, a, err);
     do {
         e = json_next(&j);
         if (n < sizeof out - 1)
@@ -28,13 +28,13 @@ static const char *list_events(const char *text, size_t len, ckpt_error *err)
     CU_ASSERT_EQUAL(json_next(&j), e);
     out[n] = 0;
     arena_free(a);
-    unit_guard_free(at, len);
+    unit_guard_free(copy, len);
     return out;
 }
 
 #define CHECK_EVENTS(text, want) CU_ASSERT_STRING_EQUAL(list_events(text, sizeof(text) - 1, NULL), want)
 
-static void reads_every_event(void)
+static void every_event_is_read(void)
 {
     CHECK_EVENTS(" {\"a\" : [1, -2.5e+3,\"x\",true,false,null,{}, [ ]] }\n", "{k[nnstf0{}[]]}.");
     CHECK_EVENTS("0", "n.");
@@ -42,7 +42,7 @@ static void reads_every_event(void)
     CHECK_EVENTS("[[]]\t\r\n ", "[[]].");
 }
 
-static void refuses_malformed_documents(void)
+static void malformed_documents_are_refused(void)
 {
     CHECK_EVENTS("", "!");
     CHECK_EVENTS("  ", "!");
@@ -63,7 +63,7 @@ static void refuses_malformed_documents(void)
     CHECK_EVENTS("/**/1", "!");
 }
 
-static void refuses_malformed_numbers(void)
+static void malformed_numbers_are_refused(void)
 {
     CHECK_EVENTS("01", "n!");
     CHECK_EVENTS("-", "!");
@@ -78,7 +78,7 @@ static void refuses_malformed_numbers(void)
     CHECK_EVENTS("1E400", "n.");
 }
 
-static void refuses_malformed_strings(void)
+static void malformed_strings_are_refused(void)
 {
     CHECK_EVENTS("\"", "!");
     CHECK_EVENTS("\"abcdefgh\\", "!");
@@ -110,10 +110,10 @@ static void check_string(const char *text, ckpt_str want)
     arena_free(a);
 }
 
-static void unescapes_strings(void)
+static void strings_are_unescaped(void)
 {
-    check_string("\"plain and long enough for the fast way\"",
-                 STR_LIT("plain and long enough for the fast way"));
+    check_string("\"long, without escapes, for the fast path\"",
+                 STR_LIT("long, without escapes, for the fast path"));
     check_string("\"\\\"\\\\\\/\\b\\f\\n\\r\\t\"", STR_LIT("\"\\/\b\f\n\r\t"));
     check_string("\"a\\u0000b\"", STR_LIT("a\0b"));
     check_string("\"\\u00e9\\u20AC\\ud83d\\ude00\"", STR_LIT("\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80"));
@@ -167,7 +167,7 @@ static void nesting_is_limited(void)
     CU_ASSERT_EQUAL(err.offset, JSON_DEPTH);
 }
 
-static void skips_whole_values(void)
+static void whole_values_are_skipped(void)
 {
     json_scan j;
     json_init(&j, str_c("{\"a\":{\"b\":[1,{\"c\":[]}]},\"d\":2}"), 0, NULL, NULL);
@@ -194,18 +194,18 @@ static void errors_have_an_offset(void)
     CU_ASSERT_EQUAL(err.offset, 104);
 }
 
-static void every_cut_of_a_document_is_refused(void)
+static void truncated_documents_are_refused(void)
 {
     static const char text[] = "{\"k\\u00e9\":[1,-2.5e3,\"\\ud83d\\ude00\xc3\xa9\",true,null,{\"x\":{}}]}";
     for (size_t n = 0; n < sizeof text - 1; n++) {
-        const char *seen = list_events(text, n, NULL);
-        CU_ASSERT_EQUAL(seen[strlen(seen) - 1], '!');
+        const char *events = list_events(text, n, NULL);
+        CU_ASSERT_EQUAL(events[strlen(events) - 1], '!');
     }
-    const char *seen = list_events(text, sizeof text - 1, NULL);
-    CU_ASSERT_EQUAL(seen[strlen(seen) - 1], '.');
+    const char *events = list_events(text, sizeof text - 1, NULL);
+    CU_ASSERT_EQUAL(events[strlen(events) - 1], '.');
 }
 
-static void quotes_as_serde_and_python_do(void)
+static void strings_are_quoted_as_by_serde_and_python(void)
 {
     buf b;
     buf_init(&b, 1000);
@@ -214,7 +214,7 @@ static void quotes_as_serde_and_python_do(void)
     buf_free(&b);
 }
 
-static void scans_a_hundred_megabytes_in_a_second(void)
+static void a_hundred_megabytes_are_scanned_in_a_second(void)
 {
     static const char entry[] = "\"model.layers.%07zu.weight\":{\"dtype\":\"F32\",\"shape\":[4096,4096],"
                                 "\"data_offsets\":[%010zu,%010zu]},";
@@ -246,7 +246,7 @@ static bool is_accepted(const char *path)
     CU_ASSERT_PTR_NOT_NULL_FATAL(f);
     size_t n = fread(text, 1, sizeof text, f);
     fclose(f);
-    const char *seen = list_events(text, n, NULL);
+    const char *events = list_events(text, n, NULL);
     arena *a = arena_new(1 << 22);
     json_scan j;
     enum json_event e;
@@ -254,15 +254,15 @@ static bool is_accepted(const char *path)
     while ((e = json_next(&j)) != JSON_END && e != JSON_ERROR)
         ;
     arena_free(a);
-    CU_ASSERT(strlen(seen) > 0);
+    CU_ASSERT(strlen(events) > 0);
     return e == JSON_END;
 }
 
 static void json_test_suite_passes(void)
 {
-    const char *top = getenv("CORPUS_PUBLIC");
+    const char *folder = getenv("CORPUS_PUBLIC");
     char dir[512], path[1024];
-    snprintf(dir, sizeof dir, "%s/json/test_parsing", top ? top : "../shared/corpus/public");
+    snprintf(dir, sizeof dir, "%s/json/test_parsing", folder ? folder : "../shared/corpus/public");
     DIR *d = opendir(dir);
     if (!d) {
         printf(" [SKIPPED: no %s] ", dir);
@@ -273,18 +273,19 @@ static void json_test_suite_passes(void)
         if (e->d_name[1] != '_' || (e->d_name[0] != 'y' && e->d_name[0] != 'n'))
             continue;
         snprintf(path, sizeof path, "%s/%s", dir, e->d_name);
-        bool ok = is_accepted(path);
-        if (ok != (e->d_name[0] == 'y'))
-            printf(" [%s: %s] ", e->d_name, ok ? "accepted" : "refused");
-        naccepted += e->d_name[0] == 'y' && ok;
-        nrefused += e->d_name[0] == 'n' && !ok;
+        bool accepted = is_accepted(path);
+        if (accepted != (e->d_name[0] == 'y'))
+            printf(" [%s: %s] ", e->d_name, accepted ? "accepted" : "refused");
+        naccepted += e->d_name[0] == 'y' && accepted;
+        nrefused += e->d_name[0] == 'n' && !accepted;
     }
     closedir(d);
     CU_ASSERT_EQUAL(naccepted, 95); /* all files whose names begin with y_ */
-    CU_ASSERT_EQUAL(nrefused, 188); /* all with n_ */
+    CU_ASSERT_EQUAL(nrefused, 188); /* all files whose names begin with n_ */
 }
 
-/* prints_as - returns true if json_read_value() of TEXT prints as WANT, or fails and WANT is "refused". */
+/* prints_as - returns true if the value of TEXT is printed as WANT, or if TEXT is refused and WANT is
+ * "refused". */
 static bool prints_as(const char *text, const char *want)
 {
     char shown[200] = "";
@@ -296,12 +297,12 @@ static bool prints_as(const char *text, const char *want)
         ckpt_value_text(v, 100, shown, sizeof shown);
     bool same = st == CKPT_OK ? strcmp(shown, want) == 0 : strcmp(want, "refused") == 0 && err.what[0];
     if (!same)
-        printf(" [%s] ", shown);
+        printf(" [%s is printed as %s] ", text, shown);
     arena_free(a);
     return same;
 }
 
-static void builds_values(void)
+static void values_are_built(void)
 {
     CU_ASSERT(prints_as(" {\"a\": [1, -2.5e3, true, false, null, \"\\u00e9\"], \"b\": {}, \"c\": []} ",
                         "{'a': [1, -2500.0, True, False, None, '\xc3\xa9'], 'b': {}, 'c': []}"));
@@ -315,19 +316,19 @@ static void builds_values(void)
 
 void suite_json_scan(void)
 {
-    UNIT(builds_values);
-    UNIT(reads_every_event);
-    UNIT(refuses_malformed_documents);
-    UNIT(refuses_malformed_numbers);
-    UNIT(refuses_malformed_strings);
-    UNIT(unescapes_strings);
+    UNIT(values_are_built);
+    UNIT(every_event_is_read);
+    UNIT(malformed_documents_are_refused);
+    UNIT(malformed_numbers_are_refused);
+    UNIT(malformed_strings_are_refused);
+    UNIT(strings_are_unescaped);
     UNIT(strings_without_escapes_are_not_copied);
     UNIT(integers_are_exact_or_refused);
     UNIT(nesting_is_limited);
-    UNIT(skips_whole_values);
+    UNIT(whole_values_are_skipped);
     UNIT(errors_have_an_offset);
-    UNIT(every_cut_of_a_document_is_refused);
-    UNIT(quotes_as_serde_and_python_do);
-    UNIT(scans_a_hundred_megabytes_in_a_second);
+    UNIT(truncated_documents_are_refused);
+    UNIT(strings_are_quoted_as_by_serde_and_python);
+    UNIT(a_hundred_megabytes_are_scanned_in_a_second);
     UNIT(json_test_suite_passes);
 }

@@ -10,7 +10,7 @@
 #include "unit.h"
 
 static struct {
-    unsigned char bytes[4096]; /* of the file */
+    unsigned char bytes[4096]; /* the bytes of the file */
     ckpt_file *file;
     struct kit kit;
     ckpt_error err;
@@ -37,8 +37,8 @@ static void finish_toy(ckpt_status st)
 
 static void close_toy(void) { ckpt_close(toy.file); }
 
-/* make_tensor - returns a float32 tensor NAME of ROWS x COLUMNS at the offset AT of the file. */
-static struct kit_tensor make_tensor(const char *name, uint64_t rows, uint64_t columns, uint64_t at)
+/* make_tensor - returns a float32 tensor NAME of ROWS x COLUMNS at OFFSET of the file. */
+static struct kit_tensor make_tensor(const char *name, uint64_t rows, uint64_t columns, uint64_t offset)
 {
     static uint64_t shape[8][2];
     static unsigned turn;
@@ -48,7 +48,7 @@ static struct kit_tensor make_tensor(const char *name, uint64_t rows, uint64_t c
     return (struct kit_tensor){.name = str_c(name),
                                .t = {.dtype = CKPT_DT_F32, .ndim = 2, .shape = s},
                                .src = toy.file->src,
-                               .src_offset = at,
+                               .src_offset = offset,
                                .nbytes = KIT_AS_NEEDED};
 }
 
@@ -65,7 +65,7 @@ static bool holds_bytes(const char *name, const void *want, size_t count)
            memcmp(got, want, count) == 0;
 }
 
-static void adds_tensors_and_values(void)
+static void tensors_and_values_are_added(void)
 {
     struct kit inner;
     ckpt_tensor a = CKPT_INIT(ckpt_tensor), b = CKPT_INIT(ckpt_tensor);
@@ -73,10 +73,10 @@ static void adds_tensors_and_values(void)
     open_toy();
     struct kit_tensor x = make_tensor("w", 3, 4, 100);
     CU_ASSERT_EQUAL(kit_add_tensor(&toy.kit, &x), CKPT_OK);
-    x = make_tensor("turned", 3, 4, 100);
+    x = make_tensor("column_major", 3, 4, 100);
     x.column_major = true;
     CU_ASSERT_EQUAL(kit_add_tensor(&toy.kit, &x), CKPT_OK);
-    x = make_tensor("swapped", 3, 4, 100);
+    x = make_tensor("big_endian", 3, 4, 100);
     x.big_endian = true;
     CU_ASSERT_EQUAL(kit_add_tensor(&toy.kit, &x), CKPT_OK);
     x = make_tensor("meta", 1u << 20, 1u << 20, 0);
@@ -98,10 +98,10 @@ static void adds_tensors_and_values(void)
     CU_ASSERT(holds_bytes("w", toy.bytes + 100, 48));
     for (size_t i = 0; i < 12; i++)
         memcpy(want + 4 * i, toy.bytes + 100 + 4 * (i % 4 * 3 + i / 4), 4);
-    CU_ASSERT(holds_bytes("turned", want, 48));
+    CU_ASSERT(holds_bytes("column_major", want, 48));
     for (size_t i = 0; i < 48; i++)
         want[i] = toy.bytes[100 + i / 4 * 4 + 3 - i % 4];
-    CU_ASSERT(holds_bytes("swapped", want, 48));
+    CU_ASSERT(holds_bytes("big_endian", want, 48));
     CU_ASSERT(ckpt_tensor_at(toy.file, find_row("meta"), &a) && !a.has_data && a.nbytes == UINT64_C(1) << 42);
     CU_ASSERT(ckpt_tensor_at(toy.file, find_row("inner.a"), &a) &&
               ckpt_tensor_at(toy.file, find_row("inner.b"), &b));
@@ -172,13 +172,13 @@ static bool add_fails(const struct kit_tensor *x, ckpt_status st, const char *wh
     bool ok = kit_add_tensor(&toy.kit, x) == st && strstr(toy.err.what, what) &&
               str_is(str_c(toy.err.where), "w");
     if (!ok)
-        printf("\n%s: %s\n", toy.err.where, toy.err.what);
+        printf("\nthe error is %s: %s\n", toy.err.where, toy.err.what);
     CU_ASSERT_EQUAL(kit_end(&toy.kit, st), st);
     close_toy();
     return ok;
 }
 
-static void reads_metadata(void)
+static void metadata_are_read(void)
 {
     ckpt_str text = {NULL, 0};
     open_toy();
@@ -246,9 +246,9 @@ static void digest_file(ckpt_file *f, uint8_t out[CKPT_DIGEST_MAX])
     CU_ASSERT_EQUAL(ckpt_digest_file(f, CKPT_XXH3, tensor_digests, out, NULL), CKPT_OK);
 }
 
-/* check_convert - writes the file to FOLDER/NAME; the digest must stay the same unless STRIP changes a
- * name. */
-static void check_convert(const char *folder, const char *name, bool strip)
+/* check_convert - writes the file to FOLDER/NAME, without the prefix "module." if WITHOUT_PREFIX. The digest
+ * must stay the same unless a name changes. */
+static void check_convert(const char *folder, const char *name, bool without_prefix)
 {
     char path[64];
     uint8_t toy_digest[CKPT_DIGEST_MAX], written_digest[CKPT_DIGEST_MAX];
@@ -257,19 +257,19 @@ static void check_convert(const char *folder, const char *name, bool strip)
     ckpt_error err;
     snprintf(path, sizeof path, "%s/%s", folder, name);
     CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(toy.file, &p, NULL), CKPT_OK);
-    CU_ASSERT_EQUAL(strip ? ckpt_plan_strip(p, "module.", false, NULL) : CKPT_OK, CKPT_OK);
+    CU_ASSERT_EQUAL(without_prefix ? ckpt_plan_strip(p, "module.", false, NULL) : CKPT_OK, CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_plan_write(p, path, NULL, NULL, &err), CKPT_OK);
     CU_ASSERT_EQUAL_FATAL(ckpt_open(path, NULL, &f, &err), CKPT_OK);
     digest_file(toy.file, toy_digest);
     digest_file(f, written_digest);
-    CU_ASSERT_EQUAL(memcmp(toy_digest, written_digest, sizeof toy_digest) == 0, !strip);
+    CU_ASSERT_EQUAL(memcmp(toy_digest, written_digest, sizeof toy_digest) == 0, !without_prefix);
     CU_ASSERT_EQUAL(ckpt_tensor_find(f, STR_LIT("w")) != CKPT_NO_TENSOR, true);
     ckpt_close(f);
     ckpt_plan_free(p);
     remove(path);
 }
 
-static void reads_tensors_stored_in_pieces(void)
+static void tensors_stored_in_pieces_are_read(void)
 {
     struct piece list[4];
     unsigned char want[192];
@@ -297,39 +297,39 @@ static void reads_tensors_stored_in_pieces(void)
 }
 
 /* decode_inverted - decodes a block by inverting each byte. */
-static ckpt_status decode_inverted(void *user, source *stored, spool *to, ckpt_error *err)
+static ckpt_status decode_inverted(void *user, source *compressed, spool *out, ckpt_error *err)
 {
     unsigned char bytes[48];
-    size_t n = (size_t)stored->size;
+    size_t n = (size_t)compressed->size;
     (void)user;
     CU_ASSERT_FATAL(n <= sizeof bytes);
-    CKPT_TRY(source_read(stored, 0, bytes, n, err));
+    CKPT_TRY(source_read(compressed, 0, bytes, n, err));
     for (size_t i = 0; i < n; i++)
         bytes[i] ^= 0xFF;
-    return spool_write(to, bytes, n, err);
+    return spool_write(out, bytes, n, err);
 }
 
-/* compress_pieces - replaces the pieces of LIST by blocks that decode to them. */
-static void compress_pieces(struct piece *list, struct block block[4], block_cache *cache)
+/* compress_pieces - replaces the pieces of LIST by BLOCKS that decode to them. */
+static void compress_pieces(struct piece *list, struct block blocks[4], block_cache *cache)
 {
     static const struct block_decoder inverted = {.name = "inverted", .decode = decode_inverted};
     source *src;
     for (size_t i = 0; i < 4; i++) {
         for (size_t b = 0; b < 48; b++)
             toy.bytes[list[i].at + b] ^= 0xFF;
-        block[i] = (struct block){.src = toy.file->src, .offset = list[i].at, .stored = 48, .size = 48};
+        blocks[i] = (struct block){.src = toy.file->src, .offset = list[i].at, .stored = 48, .size = 48};
     }
-    CU_ASSERT_EQUAL_FATAL(source_blocks(cache, block, 4, &inverted, &src, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL_FATAL(source_blocks(cache, blocks, 4, &inverted, &src, NULL), CKPT_OK);
     for (size_t i = 0; i < 4; i++) {
         list[i].src = src;
-        list[i].at = block[i].start;
+        list[i].at = blocks[i].start;
     }
 }
 
 static void tensors_in_compressed_pieces_are_treated_as_any_tensor(void)
 {
     struct piece list[4];
-    struct block block[4];
+    struct block blocks[4];
     uint8_t uncompressed[CKPT_DIGEST_MAX], compressed[CKPT_DIGEST_MAX];
     char folder[] = "/tmp/unit-kit-XXXXXX", path[64];
     const ckpt_diff_options options = CKPT_INIT(ckpt_diff_options);
@@ -343,7 +343,7 @@ static void tensors_in_compressed_pieces_are_treated_as_any_tensor(void)
         open_toy();
         struct kit_tensor x = make_tensor_stored_in_pieces(list);
         if (is_compressed)
-            compress_pieces(list, block, cache);
+            compress_pieces(list, blocks, cache);
         CU_ASSERT_EQUAL(kit_add_tensor(&toy.kit, &x), CKPT_OK);
         if (is_compressed)
             source_unref(list[0].src);
@@ -380,7 +380,7 @@ static void missing_pieces_are_reported(void)
     struct piece list[4];
     struct check c;
     ckpt_verify_result result = CKPT_INIT(ckpt_verify_result);
-    ckpt_finding found = {0};
+    ckpt_finding finding = {0};
     open_toy();
     struct kit_tensor x = make_tensor_stored_in_pieces(list);
     x.npieces = 3;
@@ -402,7 +402,7 @@ static void missing_pieces_are_reported(void)
     open_toy(); /* verify goes on to the other tensors */
     CU_ASSERT_EQUAL_FATAL(check_init(&c, NULL, &result, NULL), CKPT_OK);
     c.report = record_finding;
-    c.user = &found;
+    c.user = &finding;
     toy.file->check = &c;
     x = make_tensor_stored_in_pieces(list);
     x.npieces = 3;
@@ -420,12 +420,12 @@ static void missing_pieces_are_reported(void)
 
 void suite_kit(void)
 {
-    UNIT(adds_tensors_and_values);
+    UNIT(tensors_and_values_are_added);
     UNIT(items_of_lists_are_values);
     UNIT(the_number_of_values_is_limited);
-    UNIT(reads_metadata);
+    UNIT(metadata_are_read);
     UNIT(inconsistent_tensors_are_refused);
-    UNIT(reads_tensors_stored_in_pieces);
+    UNIT(tensors_stored_in_pieces_are_read);
     UNIT(tensors_in_compressed_pieces_are_treated_as_any_tensor);
     UNIT(missing_pieces_are_reported);
 }

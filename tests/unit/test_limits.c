@@ -9,7 +9,7 @@ static const char *const files[] = {
     "torch/t10/state_dict.pt",
 };
 
-static ckpt_status open_with(const char *corpus_file, ckpt_limits limits, ckpt_error *err)
+static ckpt_status open_with_limits(const char *corpus_file, ckpt_limits limits, ckpt_error *err)
 {
     ckpt_file *f;
     ckpt_status st = ckpt_open(unit_corpus_path(corpus_file), &limits, &f, err);
@@ -23,10 +23,11 @@ static void memory_for_metadata_is_limited(void)
     ckpt_error err;
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         bool was_read = false;
-        CU_ASSERT(open_with(files[i], (ckpt_limits){.struct_size = sizeof(ckpt_limits), .max_metadata = 256},
-                            &err) == CKPT_ELIMIT);
+        CU_ASSERT(open_with_limits(files[i],
+                                   (ckpt_limits){.struct_size = sizeof(ckpt_limits), .max_metadata = 256},
+                                   &err) == CKPT_ELIMIT);
         for (uint64_t max = 256; max <= 1u << 20; max = max * 5 / 4) {
-            ckpt_status st = open_with(
+            ckpt_status st = open_with_limits(
                 files[i], (ckpt_limits){.struct_size = sizeof(ckpt_limits), .max_metadata = max}, &err);
             CU_ASSERT(st == CKPT_OK || (st == CKPT_ELIMIT && strstr(err.what, "memory") && err.hint[0]));
             CU_ASSERT(!was_read || st == CKPT_OK); /* a higher limit never refuses more */
@@ -44,12 +45,13 @@ static void tensors_are_limited(void)
         CU_ASSERT_FATAL(ckpt_open(unit_corpus_path(files[i]), NULL, &f, &err) == CKPT_OK);
         uint32_t n = ckpt_tensor_count(f);
         ckpt_close(f);
-        CU_ASSERT(open_with(files[i], (ckpt_limits){.struct_size = sizeof(ckpt_limits), .max_tensors = n - 1},
-                            &err) == CKPT_ELIMIT);
+        CU_ASSERT(open_with_limits(files[i],
+                                   (ckpt_limits){.struct_size = sizeof(ckpt_limits), .max_tensors = n - 1},
+                                   &err) == CKPT_ELIMIT);
     }
 }
 
-/* put_nested_lists - writes a pickle of N nested lists to OUT; returns its size. */
+/* put_nested_lists - writes a pickle of N nested lists to OUT, and returns its size. */
 static size_t put_nested_lists(unsigned n, unsigned char *out)
 {
     size_t at = 0;
@@ -89,9 +91,9 @@ static int count_bytes(void *user, const void *bytes, size_t n)
 /* The file has two expanded views: x of 48 bytes on a storage of 4, and y of 16 bytes on a storage of 12. */
 static void bytes_of_views_are_limited(void)
 {
-    static const uint64_t max[] = {1, 63, 64, 0};
+    static const uint64_t limit[] = {1, 63, 64, 0}; /* 0: the default, which allows more */
     for (size_t i = 0; i < 4; i++) {
-        ckpt_limits limits = {.struct_size = sizeof limits, .max_expanded = max[i]};
+        ckpt_limits limits = {.struct_size = sizeof limits, .max_expanded = limit[i]};
         ckpt_file *f = NULL;
         ckpt_error err;
         size_t got = 0;

@@ -9,12 +9,12 @@
 static void the_first_value_is_kept(void)
 {
     map *m = map_new(0);
-    uint32_t old = 5;
+    uint32_t previous = 5;
     CU_ASSERT_EQUAL(map_get(m, STR_LIT("a")), MAP_NONE);
-    CU_ASSERT(map_put(m, STR_LIT("a"), 1, &old));
-    CU_ASSERT_EQUAL(old, MAP_NONE);
-    CU_ASSERT(map_put(m, STR_LIT("a"), 2, &old));
-    CU_ASSERT_EQUAL(old, 1);
+    CU_ASSERT(map_put(m, STR_LIT("a"), 1, &previous));
+    CU_ASSERT_EQUAL(previous, MAP_NONE);
+    CU_ASSERT(map_put(m, STR_LIT("a"), 2, &previous));
+    CU_ASSERT_EQUAL(previous, 1);
     CU_ASSERT(map_put(m, STR_LIT("a"), 3, NULL));
     CU_ASSERT_EQUAL(map_get(m, STR_LIT("a")), 1);
     CU_ASSERT_EQUAL(map_count(m), 1);
@@ -57,23 +57,23 @@ static ckpt_str word_of(const void *user, uint32_t i)
     return str_of(word, strlen(word));
 }
 
-/* An index stores no keys. It calls a callback to get the key of each number, also when it grows. */
+/* An index stores no keys, but numbers. It gets the key of a number by a callback, also while it grows. */
 static void an_index_gets_its_keys_by_a_callback(void)
 {
     static char words[5000][8];
-    uint32_t old;
+    uint32_t previous;
     map *m = map_new_index(10, word_of, words);
     CU_ASSERT_EQUAL(map_get(m, STR_LIT("0")), MAP_NONE);
     for (uint32_t i = 0; i < 5000; i++) {
         (void)snprintf(words[i], sizeof words[i], "%u", i);
-        CU_ASSERT_FATAL(map_put(m, word_of(words, i), i, &old));
-        CU_ASSERT_EQUAL_FATAL(old, MAP_NONE);
+        CU_ASSERT_FATAL(map_put(m, word_of(words, i), i, &previous));
+        CU_ASSERT_EQUAL_FATAL(previous, MAP_NONE);
     }
     for (uint32_t i = 0; i < 5000; i++) {
         char word[8];
         (void)snprintf(word, sizeof word, "%u", i);
         CU_ASSERT_EQUAL_FATAL(map_get(m, str_of(word, strlen(word))), i);
-        CU_ASSERT(map_put(m, str_of(word, strlen(word)), 9999, &old) && old == i);
+        CU_ASSERT(map_put(m, str_of(word, strlen(word)), 9999, &previous) && previous == i);
     }
     CU_ASSERT_EQUAL(map_get(m, STR_LIT("5000")), MAP_NONE);
     CU_ASSERT_EQUAL(map_get(m, str_of(NULL, 0)), MAP_NONE);
@@ -86,11 +86,11 @@ static void an_index_gets_its_keys_by_a_callback(void)
 static void numbers_can_be_replaced(void)
 {
     map *m = map_new(0);
-    uint32_t old;
+    uint32_t previous;
     for (uint64_t i = 0; i < 5000; i++)
         CU_ASSERT_FATAL(map_put_num(m, i << 32, (uint32_t)i, NULL));
-    CU_ASSERT(map_put_num(m, 0, 7, &old));
-    CU_ASSERT_EQUAL(old, 0);
+    CU_ASSERT(map_put_num(m, 0, 7, &previous));
+    CU_ASSERT_EQUAL(previous, 0);
     CU_ASSERT(map_set_num(m, 0, 7));
     CU_ASSERT(map_set_num(m, UINT64_MAX, 8));
     CU_ASSERT_EQUAL(map_get_num(m, 0), 7);

@@ -8,7 +8,8 @@
 #include "pickled.h"
 #include "unit.h"
 
-/* All tensors are views of the numbers 1 2 3 4: N of them from OFFSET on, two rows of two, or one row. */
+/* All tensors are views of the numbers 1 2 3 4. FLOATS_AT - N numbers from OFFSET on. TWO_ROWS - all of them,
+ * as [2, 2]. ROW_AT - two numbers from OFFSET on, as [1, 2]. */
 #define FLOATS_AT(offset, n) TENSOR_V2(FLOAT_STORAGE, offset, "(" #n ",)", "(1,)")
 #define TWO_ROWS             TENSOR_V2(FLOAT_STORAGE, 0, "(2,2)", "(2,1)")
 #define ROW_AT(offset)       TENSOR_V2(FLOAT_STORAGE, offset, "(1,2)", "(2,1)")
@@ -16,7 +17,7 @@
 
 static char dir[64];
 
-/* put_folder_name - writes the path of the folder of a rank to PATH; STAGE as in put_rank. */
+/* put_folder_name - writes to PATH the path of the folder of a rank. STAGE is -1 if folders have no stage. */
 static void put_folder_name(char path[128], int tensor_rank, int stage)
 {
     int n = snprintf(path, 128, "%s/mp_rank_%02d", dir, tensor_rank);
@@ -24,7 +25,7 @@ static void put_folder_name(char path[128], int tensor_rank, int stage)
         snprintf(path + n, 128 - (size_t)n, "_%03d", stage);
 }
 
-/* put_rank - writes TEXT as the file of a rank; STAGE is -1 if folders have no stage. */
+/* put_rank - writes the pickle TEXT to the file of a rank. STAGE is -1 if folders have no stage. */
 static void put_rank(int tensor_rank, int stage, const char *text)
 {
     char folder[128], path[160];
@@ -58,7 +59,7 @@ static void remove_folder(void)
     CU_ASSERT_EQUAL(rmdir(dir), 0);
 }
 
-/* describe - writes the tensors of F to OUT as "name numbers; ". */
+/* describe - writes each tensor of F to OUT as "name numbers; ". */
 static void describe(ckpt_file *f, char *out, size_t cap)
 {
     ckpt_error err = {0};
@@ -88,10 +89,10 @@ static void check_folder(const char *want)
     bool opened = ckpt_open(dir, NULL, &f, &err) == CKPT_OK;
     if (opened)
         describe(f, got, sizeof got);
-    bool right = opened ? strcmp(got, want) == 0 : strstr(err.what, want) != NULL;
-    CU_ASSERT(right);
-    if (!right)
-        printf("\n    %s; must be %s\n", opened ? got : err.what, want);
+    bool as_expected = opened ? strcmp(got, want) == 0 : strstr(err.what, want) != NULL;
+    CU_ASSERT(as_expected);
+    if (!as_expected)
+        printf("\n    found: %s\n    expected: %s\n", opened ? got : err.what, want);
     ckpt_close(f);
     remove_folder();
 }

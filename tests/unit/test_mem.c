@@ -28,8 +28,7 @@ static bool ends_with(const char *name, const char *end)
     return end && strlen(name) >= strlen(end) && strcmp(name + strlen(name) - strlen(end), end) == 0;
 }
 
-/* put_tensor - adds the float32 tensor NAME of the shape [A, B, C, D], without dimensions from the first 0
- * on. */
+/* put_tensor - adds the float32 tensor NAME of the shape [A, B, C, D], which ends before the first 0. */
 static void put_tensor(struct network *n, const char *name, uint64_t a, uint64_t b, uint64_t c, uint64_t d)
 {
     const uint64_t shape[] = {a, b, c, d};
@@ -53,8 +52,8 @@ static void put_tensor(struct network *n, const char *name, uint64_t a, uint64_t
 
 static struct network begin_network(const struct network_change *c)
 {
-    static const struct network_change none;
-    struct network n = {.change = c ? c : &none};
+    static const struct network_change no_change;
+    struct network n = {.change = c ? c : &no_change};
     CU_ASSERT_EQUAL_FATAL(ckpt_builder_new("made", &n.builder, &err), CKPT_OK);
     if (n.change->extra)
         put_tensor(&n, n.change->extra, 8, 8, 0, 0);
@@ -86,7 +85,7 @@ static void put_block(struct network *n, unsigned i)
         put_tensor(n, name, tensors[k].size[0], tensors[k].size[1], 0, 0);
     }
 }
-/* elements of the tensors of a block, of the embedding (50 tokens), and of the final norm */
+/* the numbers of elements of a block, of the embedding (50 tokens), and of the final norm */
 #define LLAMA_BLOCK     (2 * 32 + 2 * 32 * 32 + 2 * 16 * 32 + 3 * 64 * 32)
 #define LLAMA_EMBEDDING (50 * 32)
 #define LLAMA_NORM      32
@@ -112,10 +111,10 @@ static ckpt_status make_llama(const struct network_change *c, unsigned blocks, c
 /* put_norm - adds the four tensors of the BatchNorm NAME. */
 static void put_norm(struct network *n, const char *name, uint64_t width)
 {
-    static const char *const parts[] = {"weight", "bias", "running_mean", "running_var"};
+    static const char *const tensors[] = {"weight", "bias", "running_mean", "running_var"};
     char full_name[256 + sizeof ".running_mean"];
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        snprintf(full_name, sizeof full_name, "%s.%s", name, parts[i]);
+    for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++) {
+        snprintf(full_name, sizeof full_name, "%s.%s", name, tensors[i]);
         put_tensor(n, full_name, width, 0, 0, 0);
     }
 }
@@ -153,7 +152,7 @@ static const ckpt_mem_run llama_run = {.struct_size = sizeof llama_run, .batch =
 static const ckpt_mem_run resnet_run = {
     .struct_size = sizeof resnet_run, .batch = 2, .height = 64, .width = 64};
 
-/* total_of - returns the total bytes of training M with RUN, 0 after an error. */
+/* total_of - returns the total bytes of training M with RUN, or 0 after an error. */
 static uint64_t total_of(ckpt_mem *m, const ckpt_mem_run *run)
 {
     ckpt_mem_result r = CKPT_INIT(ckpt_mem_result);
@@ -162,14 +161,14 @@ static uint64_t total_of(ckpt_mem *m, const ckpt_mem_run *run)
 
 /* ---- refusals */
 
-/* check_refused - checks that a network is refused with WHY in the message: either when M was made, which
- * returned ST, or when its training with RUN is estimated. */
-static void check_refused(ckpt_status st, ckpt_mem *m, const ckpt_mem_run *run, const char *why)
+/* check_refused - checks that a network was refused with REASON in the message: either when M was made, with
+ * the status ST, or when its training with RUN is estimated. */
+static void check_refused(ckpt_status st, ckpt_mem *m, const ckpt_mem_run *run, const char *reason)
 {
     uint64_t total = st == CKPT_OK ? total_of(m, run) : 0;
-    bool ok = !total && strstr(err.what, why);
+    bool ok = !total && strstr(err.what, reason);
     if (!ok)
-        printf("\n  expected: %s\n  found: %s\n", why, total ? "a total" : err.what);
+        printf("\n  expected: %s\n  found: %s\n", reason, total ? "a total" : err.what);
     CU_ASSERT(ok);
     ckpt_mem_free(m);
 }
@@ -178,7 +177,7 @@ static void networks_that_resemble_a_llama_are_refused(void)
 {
     static const struct {
         struct network_change change;
-        const char *why;
+        const char *reason;
     } cases[] = {
         {{.omit = "layers.1.mlp.up_proj.weight"}, "mlp.up_proj.weight is there 1 times, not 2"},
         {{.omit = "model.norm.weight"}, "model.norm.weight is missing"},
@@ -196,7 +195,7 @@ static void networks_that_resemble_a_llama_are_refused(void)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         ckpt_mem *m;
         ckpt_status st = make_llama(&cases[i].change, 2, NULL, &m);
-        check_refused(st, m, &llama_run, cases[i].why);
+        check_refused(st, m, &llama_run, cases[i].reason);
     }
 }
 
@@ -204,7 +203,7 @@ static void networks_that_resemble_a_resnet_are_refused(void)
 {
     static const struct {
         struct network_change change;
-        const char *why;
+        const char *reason;
     } cases[] = {
         {{.kernel = 3}, "conv1.weight does not have the shape"},   /* a ResNet for CIFAR */
         {{.omit = "running_mean"}, "bn1.running_mean is missing"}, /* a ResNet with GroupNorm */
@@ -222,7 +221,7 @@ static void networks_that_resemble_a_resnet_are_refused(void)
     ckpt_mem_free(m);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         ckpt_status st = make_resnet(&cases[i].change, &m);
-        check_refused(st, m, &resnet_run, cases[i].why);
+        check_refused(st, m, &resnet_run, cases[i].reason);
     }
 }
 
@@ -325,7 +324,7 @@ static void a_frozen_name_freezes_its_storage(void)
     CU_ASSERT_EQUAL(finish_network(&n, &o, &m), CKPT_ENOTFOUND);
 }
 
-/* Two dicts have the same tensors, and the root is the second one. */
+/* Two dicts have the same tensors, and the root is the second dict. */
 static void tensors_shared_with_an_earlier_dict_are_counted(void)
 {
     struct network n = begin_network(NULL);
@@ -362,15 +361,15 @@ static void zero_divides_bytes_by_the_number_of_ranks(void)
             ckpt_mem_result r = CKPT_INIT(ckpt_mem_result);
             run.ranks = ranks;
             run.optimizer = "adamw";
-            uint64_t states_by = stage >= 1 ? ranks : 1, gradients_by = stage >= 2 ? ranks : 1,
-                     parameters_by = stage == 3 ? ranks : 1;
+            uint64_t state_ranks = stage >= 1 ? ranks : 1, gradient_ranks = stage >= 2 ? ranks : 1,
+                     parameter_ranks = stage == 3 ? ranks : 1;
             CU_ASSERT_EQUAL(ckpt_mem_estimate(m, &run, &r, &err), CKPT_OK);
             /* AdamW has two states of 4 bytes; parameters have 2 bytes, and 4 in their master copy */
-            CU_ASSERT_EQUAL(r.optimizer_states.bytes, divide_up(8 * n, states_by));
-            CU_ASSERT_EQUAL(r.gradients.bytes, divide_up(2 * n, gradients_by));
+            CU_ASSERT_EQUAL(r.optimizer_states.bytes, divide_up(8 * n, state_ranks));
+            CU_ASSERT_EQUAL(r.gradients.bytes, divide_up(2 * n, gradient_ranks));
             CU_ASSERT_EQUAL(r.parameters.bytes,
-                            divide_up(2 * n, parameters_by) + divide_up(4 * n, states_by));
-            CU_ASSERT_EQUAL(r.gradients.exact, gradients_by == 1);
+                            divide_up(2 * n, parameter_ranks) + divide_up(4 * n, state_ranks));
+            CU_ASSERT_EQUAL(r.gradients.exact, gradient_ranks == 1);
         }
     ckpt_mem_free(m);
 }
@@ -403,21 +402,21 @@ static void the_largest_batch_fits_and_the_next_does_not(void)
     for (size_t i = 0; i < 2; i++) {
         const uint32_t checkpoint = checkpoints[i];
         ckpt_mem_run run = llama_run;
-        uint64_t found;
+        uint64_t largest;
         run.checkpoint = checkpoint;
-        CU_ASSERT_EQUAL(ckpt_mem_largest_batch(m, &run, LIMIT, &found, &err), CKPT_OK);
-        CU_ASSERT(found > 1);
-        for (run.batch = found; run.batch <= found + 1; run.batch++) {
+        CU_ASSERT_EQUAL(ckpt_mem_largest_batch(m, &run, LIMIT, &largest, &err), CKPT_OK);
+        CU_ASSERT(largest > 1);
+        for (run.batch = largest; run.batch <= largest + 1; run.batch++) {
             ckpt_mem_result r = CKPT_INIT(ckpt_mem_result);
             ckpt_status st = checkpoint == CKPT_MEM_PLAN ? ckpt_mem_plan(m, &run, 0, &r, &err)
                                                          : ckpt_mem_estimate(m, &run, &r, &err);
             CU_ASSERT_EQUAL(st, CKPT_OK);
-            CU_ASSERT_EQUAL(r.total.bytes <= LIMIT, run.batch == found);
+            CU_ASSERT_EQUAL(r.total.bytes <= LIMIT, run.batch == largest);
         }
         run.attention = CKPT_MEM_EAGER;
-        run.seq = UINT32_MAX; /* totals beyond 64 bits do not fit */
-        CU_ASSERT_EQUAL(ckpt_mem_largest_batch(m, &run, LIMIT, &found, &err), CKPT_OK);
-        CU_ASSERT_EQUAL(found, 0);
+        run.seq = UINT32_MAX; /* a total beyond 64 bits does not fit the limit */
+        CU_ASSERT_EQUAL(ckpt_mem_largest_batch(m, &run, LIMIT, &largest, &err), CKPT_OK);
+        CU_ASSERT_EQUAL(largest, 0);
     }
     ckpt_mem_free(m);
 }

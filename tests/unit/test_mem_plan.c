@@ -52,12 +52,12 @@ static struct mem_timeline random_timeline(struct mem_block *blocks, uint32_t n,
 /* The best results of all ways to cut the blocks into segments and to recompute some of the segments. */
 struct best_results {
     uint64_t lowest_peak;
-    uint64_t limit;               /* of the peak, for least_recomputation */
+    uint64_t limit;               /* highest peak allowed for least_recomputation */
     uint64_t least_recomputation; /* UINT64_MAX if every way has a peak above LIMIT */
 };
 
-/* try_cuts - updates BEST with the results of one way. Bit I of CUTS is set if a segment ends after block I.
- * Bit I of RECOMPUTED is set if the segment that begins with block I is recomputed. */
+/* try_cuts - updates BEST with the results of one way to cut. Bit I of CUTS is set if a segment ends after
+ * block I. Bit I of RECOMPUTED is set if the segment that begins with block I is recomputed. */
 static void try_cuts(const struct mem_timeline *t, uint32_t cuts, uint32_t recomputed,
                      struct best_results *best)
 {
@@ -76,11 +76,11 @@ static void try_cuts(const struct mem_timeline *t, uint32_t cuts, uint32_t recom
         best->least_recomputation = recomputation;
 }
 
-/* segment_starts - returns the N bits that CUTS gives: bit I is set if a segment begins with block I. */
+/* segment_starts - returns a bit for each of N blocks, set if CUTS lets a segment begin with the block. */
 static uint32_t segment_starts(uint32_t n, uint32_t cuts) { return (cuts << 1 | 1) & ((1u << n) - 1); }
 
-/* is_canonical - returns true if each segment that is not recomputed has only one block. A longer one would
- * have the same results as its blocks one by one. */
+/* is_canonical - returns true if each segment that is not recomputed has only one block. A longer segment
+ * would have the same results as a segment for each of its blocks. */
 static bool is_canonical(uint32_t n, uint32_t cuts, uint32_t recomputed)
 {
     for (uint32_t i = 0, first = 0; i + 1 < n; i++) {
@@ -108,7 +108,7 @@ static struct best_results try_all_cuts(const struct mem_timeline *t, uint64_t l
     return best;
 }
 
-/* is_optimal - returns true if no way has better results than the plans for T. */
+/* is_optimal - returns true if no way to cut has better results than the plans for T. */
 static bool is_optimal(const struct mem_timeline *t)
 {
     arena *a = arena_new(1 << 20);
@@ -134,14 +134,14 @@ static bool is_optimal(const struct mem_timeline *t)
 static void plans_are_optimal(void)
 {
     struct mem_block blocks[MAX_BLOCKS];
-    unsigned wrong = 0;
+    unsigned nwrong = 0;
     for (unsigned i = 0; i < 10000; i++) {
         /* most cases are short: 14 blocks can be cut in 1.6 million ways */
         uint32_t n = i < 4 ? 14 : i < 40 ? 11 + (uint32_t)random_below(2) : 1 + (uint32_t)random_below(8);
         struct mem_timeline t = random_timeline(blocks, n, i % 5 == 0, i % 2 == 0);
-        wrong += !is_optimal(&t);
+        nwrong += !is_optimal(&t);
     }
-    CU_ASSERT_EQUAL(wrong, 0);
+    CU_ASSERT_EQUAL(nwrong, 0);
 }
 
 /* deep_timeline - returns 200 blocks as in a transformer or, if UNEVEN, as in a ResNet. */
@@ -164,17 +164,18 @@ static struct mem_timeline deep_timeline(struct mem_block *blocks, bool uneven)
 }
 
 /* measure_planning - returns the CPU time in milliseconds that a plan for T takes, the least of five runs,
- * because other work shares the machine. LIMIT: the highest peak allowed; 0: plan the lowest peak. */
+ * because other work shares the machine. LIMIT is the highest peak allowed; if it is 0, the lowest peak is
+ * planned. */
 static double measure_planning(const struct mem_timeline *t, uint64_t limit)
 {
     double least_ms = INFINITY;
     for (int run = 0; run < 5; run++) {
         arena *a = arena_new(1 << 24);
         struct mem_plan plan;
-        clock_t begun = clock();
-        CU_ASSERT_EQUAL(
-            limit ? plan_cheapest(t, limit, a, &plan, NULL) : plan_lowest_peak(t, a, &plan, NULL), CKPT_OK);
-        double ms = (double)(clock() - begun) * 1000 / CLOCKS_PER_SEC;
+        clock_t start = clock();
+        CU_ASSERT_EQUAL(limit ? plan_cheapest(t, limit, a, &plan, NULL) : plan_lowest_peak(t, a, &plan, NULL),
+                        CKPT_OK);
+        double ms = (double)(clock() - start) * 1000 / CLOCKS_PER_SEC;
         least_ms = ms < least_ms ? ms : least_ms;
         arena_free(a);
     }
@@ -192,14 +193,14 @@ static void planning_takes_milliseconds(void)
         for (unsigned tenths = 1; tenths <= 10; tenths++) {
             double ms = measure_planning(&t, tenths == 10 ? 0 : peak * tenths / 10);
             if (getenv("MEM_PLAN_TIMES"))
-                printf("\n%d %u %.2f ms", uneven, tenths, ms);
+                printf("\nuneven %d, limit %u/10: %.2f ms", uneven, tenths, ms);
             CU_ASSERT(!unit_checks_time() || ms < 10);
         }
     }
 }
 
 /* If 200 blocks all differ, there are more ways than the planner tries. */
-static void plans_that_are_not_proven_are_flagged(void)
+static void plans_that_are_not_proven_optimal_are_marked(void)
 {
     struct mem_block blocks[200];
     struct mem_timeline t = {.blocks = blocks, .n = 200, .input_bytes = 1000};
@@ -214,10 +215,10 @@ static void plans_that_are_not_proven_are_flagged(void)
     }
     arena *a = arena_new(1 << 24);
     struct mem_plan plan;
-    clock_t begun = clock();
+    clock_t start = clock();
     CU_ASSERT_EQUAL(plan_cheapest(&t, kept_bytes / 2, a, &plan, NULL), CKPT_OK);
     if (getenv("MEM_PLAN_TIMES"))
-        printf("\nall differ: %.2f ms, proven %d", (double)(clock() - begun) * 1000 / CLOCKS_PER_SEC,
+        printf("\nall differ: %.2f ms, proven %d", (double)(clock() - start) * 1000 / CLOCKS_PER_SEC,
                plan.proven);
     struct mem_segments s = {.list = plan.list, .n = plan.n};
     CU_ASSERT(!plan.proven);
@@ -230,5 +231,5 @@ void suite_mem_plan(void)
 {
     UNIT(plans_are_optimal);
     UNIT(planning_takes_milliseconds);
-    UNIT(plans_that_are_not_proven_are_flagged);
+    UNIT(plans_that_are_not_proven_optimal_are_marked);
 }

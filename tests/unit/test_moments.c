@@ -27,21 +27,21 @@ static void kernels_agree_on_any_length_and_alignment(void)
 {
     static unsigned char bytes[8 * 260 + 8];
     for (size_t d = 0; d < VECTOR_DTYPES; d++) {
-        size_t width = ckpt_dtype_bits(vector_dtypes[d]) / 8, wrong = 0;
+        size_t width = ckpt_dtype_bits(vector_dtypes[d]) / 8, nwrong = 0;
         for (size_t n = 0; n <= 256; n++) {
             size_t shift = n % 7;
             fill_random_elements(vector_dtypes[d], bytes + shift, n, n % 3 != 0);
-            unsigned char *at = unit_guard(bytes, shift + n * width);
-            wrong += !kernels_agree(vector_dtypes[d], at + shift, n);
-            unit_guard_free(at, shift + n * width);
+            unsigned char *copy = unit_guard(bytes, shift + n * width);
+            nwrong += !kernels_agree(vector_dtypes[d], copy + shift, n);
+            unit_guard_free(copy, shift + n * width);
         }
-        CU_ASSERT_EQUAL(wrong, 0);
+        CU_ASSERT_EQUAL(nwrong, 0);
     }
 }
 
 static void kernels_agree_at_block_ends(void)
 {
-    size_t longest = 3 * MOMENTS_BLOCK + 9; /* 9: a block that is not full */
+    size_t longest = 3 * MOMENTS_BLOCK + 9; /* the last 9 elements do not fill a block */
     unsigned char *bytes = malloc(8 * longest);
     for (size_t d = 0; d < VECTOR_DTYPES; d++) {
         fill_random_elements(vector_dtypes[d], bytes, longest, true);
@@ -59,30 +59,30 @@ static void kernels_agree_at_block_ends(void)
 static void kernels_agree_on_every_float16(void)
 {
     unsigned char bytes[32];
-    size_t wrong = 0;
+    size_t nwrong = 0;
     for (uint32_t bits = 0; bits < 65536; bits++) {
         for (size_t i = 0; i < 16; i++) {
             bytes[2 * i] = (unsigned char)bits;
             bytes[2 * i + 1] = (unsigned char)(bits >> 8);
         }
-        wrong += !kernels_agree(CKPT_DT_F16, bytes, 16);
-        wrong += !kernels_agree(CKPT_DT_BF16, bytes, 16);
+        nwrong += !kernels_agree(CKPT_DT_F16, bytes, 16);
+        nwrong += !kernels_agree(CKPT_DT_BF16, bytes, 16);
     }
-    CU_ASSERT_EQUAL(wrong, 0);
+    CU_ASSERT_EQUAL(nwrong, 0);
 }
 
 static void kernels_agree_on_2_to_the_24_floats(void)
 {
     static unsigned char bytes[4 * MOMENTS_BLOCK];
-    size_t wrong = 0;
+    size_t nwrong = 0;
     for (uint32_t i = 0; i < 1u << 24; i++) {
         uint32_t bits = i * 256u + (i >> 7 & 255u);
         for (size_t k = 0; k < 4; k++)
             bytes[i % MOMENTS_BLOCK * 4 + k] = (unsigned char)(bits >> (8 * k));
         if (i % MOMENTS_BLOCK == MOMENTS_BLOCK - 1)
-            wrong += !kernels_agree(CKPT_DT_F32, bytes, MOMENTS_BLOCK);
+            nwrong += !kernels_agree(CKPT_DT_F32, bytes, MOMENTS_BLOCK);
     }
-    CU_ASSERT_EQUAL(wrong, 0);
+    CU_ASSERT_EQUAL(nwrong, 0);
 }
 
 /* --------------------------------------------------------------- reference */
@@ -174,7 +174,8 @@ static void moments_of_every_dtype_are_right(void)
     CU_ASSERT(memcmp(&m, &none, sizeof m) == 0);
 }
 
-/* Some digits may be lost if the spread is a billionth of the mean, or if the first element is an outlier. */
+/* Some digits may be inexact if the spread is a billionth of the mean, or if the first element is an
+ * outlier. */
 static void a_small_spread_is_accurate(void)
 {
     tolerance = 1e-9L;
@@ -284,16 +285,16 @@ static void merged_moments_equal_those_of_all_elements(void)
     CU_ASSERT(memcmp(&in_one_call, &in_two_calls, sizeof in_one_call) == 0);
 }
 
-static void complex_numbers_count_by_magnitude(void)
+static void complex_numbers_are_replaced_by_their_magnitude(void)
 {
     static double z[][2] = {{3, -4}, {0, -0.0}, {INFINITY, NAN}, {-INFINITY, 1}, {3e200, 4e200}};
     static float y[][2] = {{3, -4}, {0, 2}};
-    double x[5];
+    double magnitudes[5];
     unit_to_host_order(z, 10, sizeof **z);
     unit_to_host_order(y, 4, sizeof **y);
-    CU_ASSERT_EQUAL(moments_decode(CKPT_DT_C128, (const unsigned char *)z, 5, x), 5);
-    CU_ASSERT(x[0] == 5 && x[1] == 0 && isnan(x[2]) && isinf(x[3]));
-    CU_ASSERT_DOUBLE_EQUAL(x[4] / 1e200, 5, 1e-14);
+    CU_ASSERT_EQUAL(moments_decode(CKPT_DT_C128, (const unsigned char *)z, 5, magnitudes), 5);
+    CU_ASSERT(magnitudes[0] == 5 && magnitudes[1] == 0 && isnan(magnitudes[2]) && isinf(magnitudes[3]));
+    CU_ASSERT_DOUBLE_EQUAL(magnitudes[4] / 1e200, 5, 1e-14);
     struct moments m = {0};
     moments_add(&m, CKPT_DT_C64, (const unsigned char *)y, 2);
     CU_ASSERT(m.min == 2 && m.max == 5 && m.squares == 29 && m.finite == 2);
@@ -312,5 +313,5 @@ void suite_moments(void)
     UNIT(elements_may_all_be_infinite_or_nan);
     UNIT(the_largest_doubles_may_overflow);
     UNIT(merged_moments_equal_those_of_all_elements);
-    UNIT(complex_numbers_count_by_magnitude);
+    UNIT(complex_numbers_are_replaced_by_their_magnitude);
 }
