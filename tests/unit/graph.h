@@ -28,10 +28,10 @@ void graph_free(struct graph *g);
  * in it. */
 void for_each_corpus_pickle(void (*on_pickle)(const char *path, ckpt_str bytes));
 /* graph_text - returns V as text in a static buffer:
- *   N (None) T F (True, False) 12 1.5 0x.. (an integer of more than 64 bits)
+ *   'N' (None) 'T' (True) 'F' (False) 12 1.5 0x.. (an integer of more than 64 bits)
  *   'str' s'a str of Python 2' b'bytes' a'bytearray'
  *   [list] (tuple) {k:v} set(..) frozenset(..) <module name> @pid
- *   a call: R for REDUCE, N NEWOBJ, X NEWOBJ_EX, O OBJ, I INST;
+ *   a call: 'R' for REDUCE, 'N' NEWOBJ, 'X' NEWOBJ_EX, 'O' OBJ, 'I' INST;
  *     then the callable, the arguments, +[items] +{pairs} !state
  *   ~type:bytes:count for text or bytes that were not loaded, ^ for a node inside itself */
 const char *graph_text(const ckpt_value *v);

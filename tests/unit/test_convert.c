@@ -104,24 +104,24 @@ static void casts_round_to_nearest_even(void)
 {
     for (unsigned k = 0; k < TARGETS; k++) {
         unsigned n = ckpt_dtype_bits(targets[k]) == 16 ? 0x8000 : 0x80, nwrong = 0;
-        uint64_t overflowed, noverflowed = 0;
+        uint64_t overflowed, overflow_count = 0;
         for (unsigned b = 0; b + 1 < n; b++) {
             double value = decode_value(targets[k], b), next = decode_value(targets[k], b + 1),
                    middle = (value + next) / 2;
             if (!isfinite(value) || !isfinite(next))
                 continue;
             nwrong += round_to(targets[k], value, &overflowed) != b;
-            noverflowed += overflowed;
+            overflow_count += overflowed;
             nwrong += round_to(targets[k], middle, &overflowed) != b + (b & 1);
-            noverflowed += overflowed;
+            overflow_count += overflowed;
             nwrong += round_to(targets[k], (double)nextafterf((float)middle, 0), &overflowed) != b;
-            noverflowed += overflowed;
+            overflow_count += overflowed;
             nwrong += round_to(targets[k], -(double)nextafterf((float)middle, INFINITY), &overflowed) !=
                       (b + 1) + n;
-            noverflowed += overflowed;
+            overflow_count += overflowed;
         }
         CU_ASSERT_EQUAL(nwrong, 0);
-        CU_ASSERT_EQUAL(noverflowed, 0);
+        CU_ASSERT_EQUAL(overflow_count, 0);
     }
 }
 

@@ -11,18 +11,18 @@ static void check_literal(const char *text, const char *want)
     arena *a = arena_new(1 << 20);
     ckpt_value *v = NULL;
     ckpt_error err;
-    char shown[sizeof err.what];
+    char got[sizeof err.what];
     ckpt_status st = literal_read(a, str_c(text), 0, &v, &err);
-    snprintf(shown, sizeof shown, "%s", st == CKPT_OK ? "" : err.what);
+    snprintf(got, sizeof got, "%s", st == CKPT_OK ? "" : err.what);
     if (st == CKPT_OK)
-        (void)ckpt_value_text(v, 64, shown, sizeof shown);
-    CU_ASSERT_STRING_EQUAL(shown, want);
-    if (strcmp(shown, want) != 0)
-        printf("  %s\n  is %s\n", text, shown);
+        (void)ckpt_value_text(v, 64, got, sizeof got);
+    CU_ASSERT_STRING_EQUAL(got, want);
+    if (strcmp(got, want) != 0)
+        printf("  %s\n  is read as %s, not as %s\n", text, got, want);
     arena_free(a);
 }
 
-static void reads_python_literals(void)
+static void python_literals_are_read(void)
 {
     check_literal("{'a': (2, 3), \"b\": [True, False, None],}", "{'a': (2, 3), 'b': [True, False, None]}");
     check_literal(" # x\n( 6 ) ", "6");
@@ -88,12 +88,12 @@ static void other_text_is_refused(void)
         ckpt_status st = literal_read(a, str_c(texts[i]), 7, &v, &err);
         CU_ASSERT(st == CKPT_EFORMAT && err.offset == 7 && err.what[0]);
         if (st != CKPT_EFORMAT)
-            printf("  %s\n", texts[i]);
+            printf("  %s is not refused\n", texts[i]);
         arena_free(a);
     }
 }
 
-static void depth_is_limited(void)
+static void the_depth_of_brackets_is_limited(void)
 {
     char text[300] = "";
     for (size_t i = 0; i < LITERAL_MAX_DEPTH + 1; i++) {
@@ -107,20 +107,20 @@ static void depth_is_limited(void)
     check_literal(text, "1");
 }
 
-/* read_array - reads an array of format VERSION with the header TEXT and no elements. */
+/* read_array - reads an array of format version VERSION with the header TEXT and no elements. */
 static ckpt_status read_array(unsigned version, const char *text, struct npy_array *x, ckpt_error *err)
 {
     unsigned char bytes[4096] = "\x93NUMPY";
-    size_t n = strlen(text), before = version < 2 ? 10 : 12;
+    size_t n = strlen(text), prefix_size = version < 2 ? 10 : 12;
     bytes[6] = (unsigned char)version;
     store_u16le(bytes + 8, (uint16_t)n);
-    memcpy(bytes + before, text, n);
+    memcpy(bytes + prefix_size, text, n);
     arena *a = arena_new(1 << 20);
-    unsigned char *guarded = unit_guard(bytes, before + n);
-    source *src = source_mem(guarded, before + n, 0);
+    unsigned char *guarded = unit_guard(bytes, prefix_size + n);
+    source *src = source_mem(guarded, prefix_size + n, 0);
     ckpt_status st = npy_read_array(src, 0, a, x, err);
     source_unref(src);
-    unit_guard_free(guarded, before + n);
+    unit_guard_free(guarded, prefix_size + n);
     arena_free(a);
     return st;
 }
@@ -145,11 +145,12 @@ static void valid_headers_are_read(void)
               x.nbytes == 0);
 }
 
-static void check_refused(unsigned version, const char *text, const char *why)
+static void check_refused(unsigned version, const char *text, const char *reason)
 {
     struct npy_array x;
     ckpt_error err = {.status = CKPT_OK};
-    bool refused_as_expected = read_array(version, text, &x, &err) == CKPT_EFORMAT && strstr(err.what, why);
+    bool refused_as_expected = read_array(version, text, &x, &err) == CKPT_EFORMAT &&
+                               strstr(err.what, reason);
     CU_ASSERT(refused_as_expected);
     if (!refused_as_expected)
         printf("  %s\n  has status %u: %s\n", text, err.status, err.what);
@@ -188,9 +189,9 @@ static void malformed_headers_are_refused(void)
 
 void suite_npy(void)
 {
-    UNIT(reads_python_literals);
+    UNIT(python_literals_are_read);
     UNIT(other_text_is_refused);
-    UNIT(depth_is_limited);
+    UNIT(the_depth_of_brackets_is_limited);
     UNIT(valid_headers_are_read);
     UNIT(malformed_headers_are_refused);
 }

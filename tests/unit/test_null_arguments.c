@@ -5,8 +5,8 @@
 #include "small_files.h"
 #include "unit.h"
 
-#define ONE_TENSOR "{\"t\":{\"dtype\":\"U8\",\"shape\":[3],\"data_offsets\":[0,3]}}"
-#define OUT_OF_RANGE 12345 /* an enumerator that does not exist, or the number of a row that does not */
+#define ONE_TENSOR   "{\"t\":{\"dtype\":\"U8\",\"shape\":[3],\"data_offsets\":[0,3]}}"
+#define OUT_OF_RANGE 12345 /* no enumeration has this enumerator, and no file here has this row */
 
 /* Valid arguments. Each call below has one argument that is not valid. */
 static struct valid {
@@ -42,8 +42,8 @@ static int take_bytes(void *user, const void *bytes, size_t n)
 }
 
 /* CALL(name, result, call): CALL must return CKPT_EUSAGE and clear RESULT, one of `results`, or NULL if the
- * function has no result. NAME is the function and, unless it is the first one, the argument that is wrong.
- * "out_of_range" is an enumerator that does not exist. */
+ * function has no result. NAME is the function and the wrong argument; without an argument, the first is
+ * wrong. "out_of_range" is an enumerator that does not exist. */
 #define REFUSED_CALLS                                                                                        \
     CALL(open, &opened, ckpt_open(NULL, NULL, &opened, err))                                                 \
     CALL(open_out, NULL, ckpt_open("/", NULL, NULL, err))                                                    \
@@ -230,7 +230,7 @@ static const ckpt_mem_run out_of_range_run = {.struct_size = sizeof out_of_range
                                               .precision = OUT_OF_RANGE};
 static uint64_t bytes;
 static const void *borrowed;
-static size_t size; /* of a text or bytes; that it is cleared with these is not checked */
+static size_t size; /* size of JSON or BORROWED; nothing checks that it is cleared */
 static char *json;
 static void *memory;
 static size_t memory_size;
@@ -280,7 +280,7 @@ static const struct refused_call {
 static struct result {
     void *address;
     size_t size;
-    bool has_struct_size; /* begins with struct_size */
+    bool has_struct_size; /* the result begins with struct_size */
 } results[] = {
     {&opened, sizeof opened, false},
     {&planned, sizeof planned, false},
@@ -317,9 +317,9 @@ static void fill_results(void)
 /* result_is - returns true if each byte of R, except struct_size, is FILL. */
 static bool result_is(const struct result *r, unsigned char fill)
 {
-    const unsigned char *at = r->address;
+    const unsigned char *bytes_of_result = r->address;
     size_t i = r->has_struct_size ? sizeof(uint32_t) : 0;
-    while (i < r->size && at[i] == fill)
+    while (i < r->size && bytes_of_result[i] == fill)
         i++;
     return i == r->size;
 }
@@ -328,10 +328,10 @@ static bool result_is(const struct result *r, unsigned char fill)
 static void check_results(const struct refused_call *call)
 {
     for (size_t i = 0; i < NRESULTS; i++) {
-        bool right = result_is(&results[i], results[i].address == call->result ? 0 : 0xff);
-        if (!right)
-            fprintf(stderr, "%s: result %zu\n", call->name, i);
-        CU_ASSERT(right);
+        bool as_expected = result_is(&results[i], results[i].address == call->result ? 0 : 0xff);
+        if (!as_expected)
+            fprintf(stderr, "%s must clear its result, and only that; result %zu is wrong\n", call->name, i);
+        CU_ASSERT(as_expected);
     }
 }
 
@@ -359,7 +359,7 @@ static void null_arguments_are_refused(void)
         valid.err.status = CKPT_OK;
         ckpt_status st = refused_calls[i].call(&valid.err);
         if (st != CKPT_EUSAGE)
-            fprintf(stderr, "%s: %s\n", refused_calls[i].name, ckpt_status_name(st));
+            fprintf(stderr, "%s returns %s\n", refused_calls[i].name, ckpt_status_name(st));
         CU_ASSERT_EQUAL(st, CKPT_EUSAGE);
         CU_ASSERT_EQUAL(valid.err.status, CKPT_EUSAGE);
         CU_ASSERT(valid.err.what[0] != '\0');
@@ -433,12 +433,12 @@ static void getters_accept_a_null_value(void)
 static void text_functions_accept_null(void)
 {
     const ckpt_str none = {NULL, 0}, a = {"a", 1};
-    size_t at = 0, past = 1;
+    size_t at = 0, beyond_end = 1;
     bool unsafe;
     char out[8];
     CU_ASSERT(ckpt_text_escape(none, NULL, 0) == 0 && ckpt_text_escape(a, NULL, 9) == 1);
     CU_ASSERT(ckpt_text_next(a, NULL, &unsafe) == UINT32_MAX && ckpt_text_next(a, &at, NULL) == 'a');
-    CU_ASSERT(ckpt_text_next(a, &past, &unsafe) == UINT32_MAX && past == 1);
+    CU_ASSERT(ckpt_text_next(a, &beyond_end, &unsafe) == UINT32_MAX && beyond_end == 1);
     CU_ASSERT(ckpt_natural_compare(none, none) == 0 && ckpt_natural_compare(none, a) < 0);
     CU_ASSERT(ckpt_glob_match(none, none) && !ckpt_glob_match(none, a) && !ckpt_glob_match(a, none));
     CU_ASSERT(ckpt_glob_match_any_case(none, none));

@@ -1,4 +1,4 @@
-/* number_decode() must decode every value of the small types as the type is defined. */
+/* number_decode() must decode every value of the small types as their formats define it. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -16,7 +16,7 @@ static double decode_one(ckpt_dtype dt, const void *bytes)
 static int is_same(double a, double b) { return isnan(a) ? isnan(b) : a == b && signbit(a) == signbit(b); }
 
 /* decode_ieee - returns the value of BITS, which have EXPONENT_BITS bits of exponent with this BIAS and
- * MANTISSA_BITS bits of mantissa. HAS_INF: the largest exponent means infinity or NaN. */
+ * MANTISSA_BITS bits of mantissa. If HAS_INF, the largest exponent means infinity or NaN. */
 static double decode_ieee(unsigned bits, int exponent_bits, int mantissa_bits, int bias, bool has_inf)
 {
     unsigned mantissa = bits & ((1u << mantissa_bits) - 1);
@@ -31,34 +31,34 @@ static double decode_ieee(unsigned bits, int exponent_bits, int mantissa_bits, i
 
 static void types_of_two_bytes_are_decoded(void)
 {
-    unsigned wrong = 0;
+    unsigned nwrong = 0;
     for (unsigned i = 0; i < 65536; i++) {
         unsigned char b[2] = {(unsigned char)i, (unsigned char)(i >> 8)};
-        wrong += !is_same(decode_one(CKPT_DT_F16, b), decode_ieee(i, 5, 10, 15, true));
-        wrong += !is_same(decode_one(CKPT_DT_BF16, b), decode_ieee(i, 8, 7, 127, true));
-        wrong += decode_one(CKPT_DT_I16, b) != (i < 32768 ? (double)i : (double)i - 65536);
-        wrong += decode_one(CKPT_DT_U16, b) != (double)i;
+        nwrong += !is_same(decode_one(CKPT_DT_F16, b), decode_ieee(i, 5, 10, 15, true));
+        nwrong += !is_same(decode_one(CKPT_DT_BF16, b), decode_ieee(i, 8, 7, 127, true));
+        nwrong += decode_one(CKPT_DT_I16, b) != (i < 32768 ? (double)i : (double)i - 65536);
+        nwrong += decode_one(CKPT_DT_U16, b) != (double)i;
     }
-    CU_ASSERT_EQUAL(wrong, 0);
+    CU_ASSERT_EQUAL(nwrong, 0);
 }
 
 static void types_of_one_byte_are_decoded(void)
 {
-    unsigned wrong = 0;
+    unsigned nwrong = 0;
     for (unsigned i = 0; i < 256; i++) {
         unsigned char b = (unsigned char)i;
-        wrong += !is_same(decode_one(CKPT_DT_F8_E5M2, &b), decode_ieee(i, 5, 2, 15, true));
-        wrong += !is_same(decode_one(CKPT_DT_F8_E4M3, &b),
-                          (i & 127) == 127 ? (double)NAN : decode_ieee(i, 4, 3, 7, false));
-        wrong += !is_same(decode_one(CKPT_DT_F8_E4M3FNUZ, &b),
-                          i == 128 ? (double)NAN : decode_ieee(i, 4, 3, 8, false));
-        wrong += !is_same(decode_one(CKPT_DT_F8_E5M2FNUZ, &b),
-                          i == 128 ? (double)NAN : decode_ieee(i, 5, 2, 16, false));
-        wrong += !is_same(decode_one(CKPT_DT_F8_E8M0, &b), i == 255 ? (double)NAN : pow(2, (int)i - 127));
-        wrong += decode_one(CKPT_DT_I8, &b) != (i < 128 ? (double)i : (double)i - 256);
-        wrong += decode_one(CKPT_DT_BOOL, &b) != (i != 0);
+        nwrong += !is_same(decode_one(CKPT_DT_F8_E5M2, &b), decode_ieee(i, 5, 2, 15, true));
+        nwrong += !is_same(decode_one(CKPT_DT_F8_E4M3, &b),
+                           (i & 127) == 127 ? (double)NAN : decode_ieee(i, 4, 3, 7, false));
+        nwrong += !is_same(decode_one(CKPT_DT_F8_E4M3FNUZ, &b),
+                           i == 128 ? (double)NAN : decode_ieee(i, 4, 3, 8, false));
+        nwrong += !is_same(decode_one(CKPT_DT_F8_E5M2FNUZ, &b),
+                           i == 128 ? (double)NAN : decode_ieee(i, 5, 2, 16, false));
+        nwrong += !is_same(decode_one(CKPT_DT_F8_E8M0, &b), i == 255 ? (double)NAN : pow(2, (int)i - 127));
+        nwrong += decode_one(CKPT_DT_I8, &b) != (i < 128 ? (double)i : (double)i - 256);
+        nwrong += decode_one(CKPT_DT_BOOL, &b) != (i != 0);
     }
-    CU_ASSERT_EQUAL(wrong, 0);
+    CU_ASSERT_EQUAL(nwrong, 0);
     /* the largest values, from the papers about these formats */
     CU_ASSERT_EQUAL(decode_one(CKPT_DT_F8_E4M3, "\x7e"), 448);
     CU_ASSERT_EQUAL(decode_one(CKPT_DT_F8_E5M2, "\x7b"), 57344);
@@ -66,20 +66,21 @@ static void types_of_one_byte_are_decoded(void)
     CU_ASSERT_EQUAL(decode_one(CKPT_DT_F8_E5M2FNUZ, "\x7f"), 57344);
 }
 
-static void long_runs_decode_like_short_ones(void)
+static void many_elements_are_decoded_like_one(void)
 {
     unsigned char in[512];
-    double out[512], wrong = 0;
+    double out[512];
+    unsigned nwrong = 0;
     for (unsigned i = 0; i < 512; i++)
         in[i] = (unsigned char)i;
-    unsigned char *g = unit_guard(in, sizeof in);
+    unsigned char *guarded = unit_guard(in, sizeof in);
     for (ckpt_dtype dt = CKPT_DT_F8_E4M3; dt <= CKPT_DT_F8_E8M0; dt++) {
-        number_decode(dt, g, 512, out);
+        number_decode(dt, guarded, 512, out);
         for (unsigned i = 0; i < 512; i++)
-            wrong += !is_same(out[i], decode_one(dt, &in[i]));
+            nwrong += !is_same(out[i], decode_one(dt, &in[i]));
     }
-    unit_guard_free(g, sizeof in);
-    CU_ASSERT_EQUAL(wrong, 0);
+    unit_guard_free(guarded, sizeof in);
+    CU_ASSERT_EQUAL(nwrong, 0);
 }
 
 static void packed_types_are_decoded(void)
@@ -96,7 +97,7 @@ static void packed_types_are_decoded(void)
         number_decode(CKPT_DT_QU2X4, &b, 4, out);
         CU_ASSERT(out[0] == (i & 3) && out[3] == i >> 6);
     }
-    for (unsigned i = 0; i < 64; i++) { /* the same six bits four times */
+    for (unsigned i = 0; i < 64; i++) { /* V has the six bits of I four times */
         uint32_t v = i * 0x41041u;
         unsigned char b[3] = {(unsigned char)v, (unsigned char)(v >> 8), (unsigned char)(v >> 16)};
         number_decode(CKPT_DT_F6_E2M3, b, 4, out);
@@ -122,14 +123,14 @@ static void wide_and_complex_types_are_decoded(void)
     CU_ASSERT(out[0] == 1 && out[1] == -2);
 }
 
-/* Reading stays within the bytes of the elements, and writes number_lanes values per element. */
+/* number_decode() reads only the bytes of the elements, and writes number_lanes() values per element. */
 static void two_blocks_are_decoded_within_bounds(void)
 {
     for (ckpt_dtype dt = CKPT_DT_NONE; dt < DTYPE_COUNT; dt++) {
         const struct dtype_info *d = dtype_info(dt);
         unsigned char zero[600] = {0};
         double out[513];
-        const double unwritten = -7; /* no type decodes zero bytes as this */
+        const double unwritten = -7; /* no type decodes zeros to this value */
         size_t size = (size_t)d->block_bytes * 2, elements = size ? (size_t)d->block_elems * 2 : 0;
         for (int i = 0; i < 513; i++)
             out[i] = unwritten;
@@ -146,7 +147,7 @@ void suite_number(void)
 {
     UNIT(types_of_two_bytes_are_decoded);
     UNIT(types_of_one_byte_are_decoded);
-    UNIT(long_runs_decode_like_short_ones);
+    UNIT(many_elements_are_decoded_like_one);
     UNIT(packed_types_are_decoded);
     UNIT(wide_and_complex_types_are_decoded);
     UNIT(two_blocks_are_decoded_within_bounds);

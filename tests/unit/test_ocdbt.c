@@ -7,8 +7,8 @@
 #include "codec/ocdbt.h"
 #include "unit.h"
 
-#define NO_FILES TEXT("\0")
-#define ONE_FILE TEXT("\1\1\0f") /* the file "f" in the folder of the database */
+#define NO_FILES TEXT("\0")      /* an empty list of files */
+#define ONE_FILE TEXT("\1\1\0f") /* a list of one file: "f" in the folder of the database */
 
 /* A database: its manifest, and its file "f" with the nodes. */
 struct database {
@@ -28,9 +28,9 @@ static void put_record(buf *b, const char *magic, ckpt_str content)
 }
 
 /* the signatures of records */
-#define NODE     "\x0c\xdb\x20\xde"
-#define MANIFEST "\x0c\xdb\x3a\x2a"
-#define NODE_MIN 18 /* bytes of a record without content */
+#define NODE              "\x0c\xdb\x20\xde"
+#define MANIFEST          "\x0c\xdb\x3a\x2a"
+#define EMPTY_RECORD_SIZE 18 /* bytes of a record without content */
 
 /* put_node - appends a node, encoded as CONTENT, to the file. */
 static void put_node(struct database *db, ckpt_str content) { put_record(&db->nodes, NODE, content); }
@@ -103,21 +103,22 @@ static void check_entries(struct database *db, const char *want)
     free_database(db);
 }
 
-static void check_refused(struct database *db, ckpt_status status, const char *what)
+static void check_refused(struct database *db, ckpt_status want, const char *words)
 {
     char got[400];
     ckpt_error err = {0};
-    CU_ASSERT_EQUAL(list_entries(db, got, &err), status);
-    CU_ASSERT(strstr(err.what, what) != NULL);
-    if (!strstr(err.what, what))
-        printf("  %s\n", err.what);
+    CU_ASSERT_EQUAL(list_entries(db, got, &err), want);
+    CU_ASSERT(strstr(err.what, words) != NULL);
+    if (!strstr(err.what, words))
+        printf("  the message \"%s\" does not contain \"%s\"\n", err.what, words);
     free_database(db);
 }
 
-/* A leaf with "k1" = "A" and "k2" = "BC": height 0, no files, 2 entries; the second key shares 1 byte with
- * the first; 2 and 1 more bytes; the keys; the lengths and the kinds of the values; the values. */
+/* A leaf with "k1" = "A" and "k2" = "BC": height 0, no files, 2 entries; 1 byte that the second key shares
+ * with the first; 2 and 1 bytes of the keys that are not shared; these bytes; the lengths of the values,
+ * their kinds (0: in this node) and their bytes. */
 #define LEAF        "\0\0\2\1\2\1k12\1\2\0\0ABC"
-#define LEAF_LENGTH (NODE_MIN + (unsigned)sizeof LEAF - 1)
+#define LEAF_LENGTH (EMPTY_RECORD_SIZE + (unsigned)sizeof LEAF - 1)
 
 static void keys_of_a_leaf_share_bytes(void)
 {
@@ -133,8 +134,8 @@ static void keys_of_children_omit_the_common_prefix(void)
     struct database db;
     begin_database(&db);
     put_node(&db, TEXT(LEAF));
-    /* height 1; the file "f"; 2 children with the keys "a" and "b", which both are the leaf at offset 0, of
-     * 042 bytes. The keys in the leaf follow the key of the child. */
+    /* height 1; the file "f"; 2 children with the keys "a" and "b". Both are the leaf at offset 0, which has
+     * 042 bytes. The full key of an entry is the key of the child and the key in the leaf. */
     put_node(&db, TEXT("\1\1\1\0f\2\0\1\1\1\1ab\0\0\0\0\042\042\2\2\1\1\0\0"));
     put_manifest(&db, ONE_FILE, 1, LEAF_LENGTH, (unsigned)db.nodes.len - LEAF_LENGTH);
     CU_ASSERT_EQUAL(LEAF_LENGTH, 042);
@@ -155,13 +156,13 @@ static void keys_must_ascend(void)
 {
     struct database db;
     begin_database(&db);
-    /* LEAF with "k1" as the second key, too */
+    /* LEAF, whose second key is "k1", too */
     put_node(&db, TEXT("\0\0\2\1\2\1k11\1\2\0\0ABC"));
     put_manifest(&db, ONE_FILE, 0, 0, (unsigned)db.nodes.len);
     check_refused(&db, CKPT_EFORMAT, "the keys do not ascend at \"k1\"");
 }
 
-static void counts_must_fit(void)
+static void counts_and_lengths_must_fit_the_node(void)
 {
     struct database db;
     begin_database(&db);
@@ -170,7 +171,7 @@ static void counts_must_fit(void)
     put_manifest(&db, ONE_FILE, 0, 0, (unsigned)db.nodes.len);
     check_refused(&db, CKPT_EFORMAT, "more entries than fit");
     begin_database(&db);
-    put_node(&db, TEXT("\0\0\1\xff\xff\xff\xff\xff\xff\xff\xff\xff\x7f")); /* more than 64 bits */
+    put_node(&db, TEXT("\0\0\1\xff\xff\xff\xff\xff\xff\xff\xff\xff\x7f")); /* a length of more than 64 bits */
     put_manifest(&db, ONE_FILE, 0, 0, (unsigned)db.nodes.len);
     check_refused(&db, CKPT_EFORMAT, "a column that is cut off");
     begin_database(&db);
@@ -257,7 +258,7 @@ void suite_ocdbt(void)
     UNIT(keys_of_children_omit_the_common_prefix);
     UNIT(a_node_may_not_be_its_own_child);
     UNIT(keys_must_ascend);
-    UNIT(counts_must_fit);
+    UNIT(counts_and_lengths_must_fit_the_node);
     UNIT(offsets_and_file_numbers_must_exist);
     UNIT(file_names_are_passed_to_the_callback);
     UNIT(checksums_and_lengths_are_checked);

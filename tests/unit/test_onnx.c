@@ -9,7 +9,7 @@
 static ckpt_error err;
 static buf message; /* the current model */
 
-/* put_field - appends the field NUMBER with the bytes TEXT. */
+/* put_field - appends a field with this NUMBER and the bytes TEXT. */
 static void put_field(buf *b, unsigned number, ckpt_str text)
 {
     buf_byte(b, (unsigned char)(number << 3 | 2));
@@ -30,7 +30,8 @@ static ckpt_str model_of(ckpt_str graph)
     return buf_view(&message);
 }
 
-/* open_graph - opens or, if SALVAGE, salvages a model with GRAPH; NULL after an error, which is in err. */
+/* open_graph - opens a model with GRAPH, or salvages it if SALVAGE. Returns NULL after an error, and sets
+ * err. */
 static ckpt_file *open_graph(ckpt_str graph, bool salvage)
 {
     ckpt_file *f = NULL;
@@ -57,26 +58,25 @@ static bool tensor_is(ckpt_str tensor, ckpt_str want)
     unsigned char got[256];
     ckpt_file *f = open_tensor(tensor);
     const struct storage *s = f && f->table.nstorages == 1 ? f->table.storages : NULL;
-    bool is_read = s && s->nbytes == want.len &&
-                   source_read(s->src, s->off, got, want.len, &err) == CKPT_OK;
+    bool is_read = s && s->nbytes == want.len && source_read(s->src, s->off, got, want.len, &err) == CKPT_OK;
     bool equal = is_read && memcmp(got, want.ptr, want.len) == 0;
     ckpt_close(f);
     return equal;
 }
 
-/* is_refused - returns whether reading TENSOR fails with STATUS, and with FOUND as the found part of the
- * message. */
+/* is_refused - returns whether reading TENSOR fails with STATUS, and with FOUND as the value that the message
+ * reports as found. */
 static bool is_refused(ckpt_str tensor, ckpt_status status, const char *found)
 {
     ckpt_file *f = open_tensor(tensor);
     bool refused = !f && err.status == status && strcmp(err.found, found) == 0;
     if (!refused)
-        printf("%s: %s (%s)\n", f ? "read" : "refused", err.what, err.found);
+        printf("the tensor is %s: %s (found %s)\n", f ? "read" : "refused", err.what, err.found);
     ckpt_close(f);
     return refused;
 }
 
-static void reads_values_in_every_field(void)
+static void values_in_every_field_are_read(void)
 {
     /* float32 [2]: packed, unpacked, and both */
     CU_ASSERT_TRUE(tensor_is(TEXT("\x08\x02\x10\x01\x22\x08"
@@ -101,7 +101,7 @@ static void reads_values_in_every_field(void)
                                   "abcd\x25"
                                   "efgh"),
                              TEXT("abcdefgh")));
-    /* int8 [3] in int32_data, unpacked and packed, where -1 has ten bytes; dims are packed */
+    /* int8 [3] in int32_data: one unpacked and two packed values, of which -1 takes ten bytes; packed dims */
     CU_ASSERT_TRUE(
         tensor_is(TEXT("\x0a\x01\x03\x10\x03\x28\x01\x2a\x0b\x02\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"),
                   TEXT("\x01\x02\xff")));
@@ -114,7 +114,7 @@ static void reads_values_in_every_field(void)
     CU_ASSERT_TRUE(tensor_is(TEXT("\x08\x02\x10\x08\x32\0\x32\x02"
                                   "ab"),
                              TEXT("\0\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0ab")));
-    CU_ASSERT_TRUE(tensor_is(TEXT("\x08\0\x10\x01"), TEXT("")));
+    CU_ASSERT_TRUE(tensor_is(TEXT("\x08\0\x10\x01"), TEXT(""))); /* float32 [0] */
 }
 
 static void malformed_tensors_are_refused(void)
@@ -140,9 +140,10 @@ static void malformed_tensors_are_refused(void)
     CU_ASSERT_TRUE(is_refused(TEXT("\x10\x01\x4a\x05"
                                    "abcd"),
                               CKPT_ETRUNCATED, "a field"));
-    CU_ASSERT_TRUE(is_refused(TEXT("\x08\x01\x10\x02\x70\x01"), CKPT_EFORMAT, "none")); /* no location */
+    CU_ASSERT_TRUE(
+        is_refused(TEXT("\x08\x01\x10\x02\x70\x01"), CKPT_EFORMAT, "none")); /* without external_data */
     CU_ASSERT_TRUE(is_refused(TEXT("\x08\x01\x10\x02\x6a\x0d\x0a\x08location\x12\x01w\x70\x01"),
-                              CKPT_EUNSUPPORTED, "no")); /* external data of a file in memory */
+                              CKPT_EUNSUPPORTED, "no")); /* external data, though the model is in memory */
     CU_ASSERT_TRUE(
         is_refused(TEXT("\x08\x01\x10\x02\x6a\x0b\x0a\x06offset\x12\x01-\x70\x01"), CKPT_EFORMAT, "\"-\""));
     CU_ASSERT_TRUE(
@@ -160,7 +161,7 @@ static void too_many_dims_are_refused(void)
     buf_put_cstr(&b, "\x42\x01w\x10\x02");
     CU_ASSERT_TRUE(is_refused(buf_view(&b), CKPT_ELIMIT, "more"));
     CU_ASSERT_STRING_EQUAL(err.where, "w");
-    /* after the 9 bytes before the graph, the heads of graph and tensor, and 32 dims of 2 bytes */
+    /* after the 9 bytes before the graph, the keys and lengths of graph and tensor, and 32 dims of 2 bytes */
     CU_ASSERT_EQUAL(err.offset, 9 + 2 + 2 + 64);
     buf_free(&b);
 }
@@ -186,7 +187,7 @@ static void constants_get_unique_names(void)
     ckpt_close(f);
 }
 
-/* The first constant has no values, the size of the second is too large. */
+/* The first graph has a constant without values, the second a constant whose size is too large. */
 static void malformed_constants_are_refused(void)
 {
     CU_ASSERT_PTR_NULL(open_graph(TEXT("\x0a\x08\x2a\x06\x2a\x04\x10\x02\x08\x03"), false));
@@ -201,26 +202,26 @@ static void malformed_constants_are_refused(void)
 /* Models of IR version 3 and later must have the field opset_import. */
 static void operator_sets_are_required_since_version_3(void)
 {
-    ckpt_str new = TEXT("\x08\x03\x3a\x02\x12\0"), old = TEXT("\x08\x02\x3a\x02\x12\0");
+    ckpt_str version_3 = TEXT("\x08\x03\x3a\x02\x12\0"), version_2 = TEXT("\x08\x02\x3a\x02\x12\0");
     ckpt_file *f = NULL;
-    CU_ASSERT_EQUAL(ckpt_open_memory(new.ptr, new.len, "test", NULL, &f, &err), CKPT_EFORMAT);
+    CU_ASSERT_EQUAL(ckpt_open_memory(version_3.ptr, version_3.len, "test", NULL, &f, &err), CKPT_EFORMAT);
     CU_ASSERT_STRING_EQUAL(err.allowed, "opset_import");
-    CU_ASSERT_EQUAL(ckpt_open_memory(old.ptr, old.len, "test", NULL, &f, &err), CKPT_OK);
+    CU_ASSERT_EQUAL(ckpt_open_memory(version_2.ptr, version_2.len, "test", NULL, &f, &err), CKPT_OK);
     ckpt_close(f);
 }
 
 /* At most 33 graphs may be nested: graph { node { attribute { graph … } } }. */
-static void depth_is_bounded(void)
+static void the_depth_of_graphs_is_limited(void)
 {
     static const struct {
-        int graphs;
+        int ngraphs;
         bool is_read;
     } cases[] = {{33, true}, {34, false}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         buf inner, outer;
         buf_init(&inner, 1u << 16);
         put_field(&inner, 5, TEXT(SCALAR "\x42\x01w"));
-        for (int k = 1; k < cases[i].graphs; k++)
+        for (int k = 1; k < cases[i].ngraphs; k++)
             for (int level = 0; level < 3; level++) {
                 static const unsigned numbers[] = {6, 5, 1}; /* the fields g, attribute and node */
                 buf_init(&outer, 1u << 16);
@@ -236,8 +237,8 @@ static void depth_is_bounded(void)
     }
 }
 
-/* The second of two tensors is truncated or has a malformed field. */
-static void salvage_keeps_intact_tensors(void)
+/* In each graph, the second of two tensors is truncated or has a malformed field. */
+static void salvage_returns_intact_tensors(void)
 {
     static const ckpt_str graphs[] = {
         {"\x2a\x08" SCALAR "\x42\x01v\x2a\x08\x42\x01w\x10\x02\x4a\x09x", 20},
@@ -258,13 +259,13 @@ static void salvage_keeps_intact_tensors(void)
 
 void suite_onnx(void)
 {
-    UNIT(reads_values_in_every_field);
+    UNIT(values_in_every_field_are_read);
     UNIT(malformed_tensors_are_refused);
     UNIT(too_many_dims_are_refused);
     UNIT(constants_get_unique_names);
     UNIT(malformed_constants_are_refused);
     UNIT(operator_sets_are_required_since_version_3);
-    UNIT(depth_is_bounded);
-    UNIT(salvage_keeps_intact_tensors);
+    UNIT(the_depth_of_graphs_is_limited);
+    UNIT(salvage_returns_intact_tensors);
     buf_free(&message);
 }

@@ -1,7 +1,7 @@
 /* Tests codec/pickle_trace on every opcode: valid, with too few values on the stack, truncated, and with
- * operands of the wrong type. Each stream begins with a call of os.system, which must always be reported.
- * Then follow the opcode and what it needs. The trace must report the expected steps, and stop where
- * expected. */
+ * operands of the wrong type. Each stream begins with a call of os.system, which the trace must always
+ * report. Opcodes that fill the stack, the opcode under test and its argument follow. The trace must report
+ * the expected steps, and stop where it is expected to. */
 #include <stdio.h>
 
 #include "codec/pickle_ops.h"
@@ -28,24 +28,25 @@ struct opcode_test {
     unsigned char code;
     struct bytes setup;
     struct bytes argument;
-    struct bytes ending; /* what follows the argument; if empty, STOP */
-    size_t operands;     /* values that the opcode takes from the stack; MARKED: all above the last MARK */
-    const char *steps;   /* steps of the opcode that are reported, as add_step() writes them; NULL: none */
+    struct bytes ending;  /* opcodes after the argument; if empty, STOP */
+    size_t operand_count; /* values that the opcode takes from the stack; MARKED: all above the last MARK */
+    const char *steps;    /* steps that must be reported, as add_step() writes them; NULL: none */
     struct bytes stopping_setups[MAX_SETUPS]; /* after each of these, the trace stops at the opcode */
     struct bytes other_setups[MAX_SETUPS];    /* after each of these, the opcode is valid, too */
 };
 
 enum { MARKED = 100 };
 
-/* NO_CALLABLE - setups with a value that cannot be called, and the arguments ARGS. NO_ARGUMENTS - setups with
- * arguments that are no tuple, followed by MORE. */
+/* NO_CALLABLE - setups of a value that cannot be called, and ARGS. NO_ARGUMENTS - setups of CALLABLE, a value
+ * that cannot be its arguments, and MORE. */
 #define NO_CALLABLE(args)                                                                                    \
     BYTES("N" args), BYTES("K\1" args), BYTES(TEXT args), BYTES(")" args), BYTES("]" args), BYTES("}" args), \
         BYTES("\x8f" args), BYTES("\x88" args)
 #define NO_ARGUMENTS(callable, more)                                                                         \
     BYTES(callable "N" more), BYTES(callable "K\1" more), BYTES(callable "\x88" more),                       \
         BYTES(callable "I1\n" more), BYTES(callable "\x8a\1\5" more)
-/* ITERABLE_ARGUMENTS - setups with arguments that are no tuple, but that pickle.py iterates over. */
+/* ITERABLE_ARGUMENTS - setups of CALLABLE, arguments that are not a tuple, but that pickle.py iterates over,
+ * and MORE. */
 #define ITERABLE_ARGUMENTS(callable, more)                                                                   \
     BYTES(callable TEXT more), BYTES(callable "S'a'\n" more), BYTES(callable "C\1a" more),                   \
         BYTES(callable "]" more), BYTES(callable "}" more), BYTES(callable "\x8f" more),                     \
@@ -56,22 +57,22 @@ static const struct opcode_test tests[] = {
     {.code = PICKLE_STOP,
      .setup = BYTES("N"),
      .ending = BYTES(""),
-     .operands = 1,
+     .operand_count = 1,
      .other_setups = {BYTES("]"), BYTES("}"), BYTES(")")}},
     {.code = PICKLE_POP,
      .setup = BYTES("N"),
      .ending = BYTES("N."),
-     .operands = 1,
+     .operand_count = 1,
      .other_setups = {BYTES("("), BYTES("K\1"), BYTES("]")}},
     {.code = PICKLE_POP_MARK,
      .setup = BYTES("("),
      .ending = BYTES("N."),
-     .operands = MARKED,
+     .operand_count = MARKED,
      .other_setups = {BYTES("(N"), BYTES("(NN"), BYTES("((")}},
     {.code = PICKLE_DUP,
      .setup = BYTES("N"),
      .ending = BYTES("0."),
-     .operands = 1,
+     .operand_count = 1,
      .other_setups = {BYTES("]"), BYTES(")")}},
     {.code = PICKLE_FLOAT, .argument = BYTES("1.5\n")},
     {.code = PICKLE_INT, .argument = BYTES("12\n")},
@@ -83,17 +84,17 @@ static const struct opcode_test tests[] = {
     {.code = PICKLE_PERSID, .argument = BYTES("id\n"), .steps = "persistent id;"},
     {.code = PICKLE_BINPERSID,
      .setup = BYTES("N"),
-     .operands = 1,
+     .operand_count = 1,
      .steps = "persistent id;",
      .other_setups = {BYTES(")"), BYTES("K\1"), BYTES(TEXT)}},
     {.code = PICKLE_REDUCE,
      .setup = BYTES(GLOBAL ")"),
-     .operands = 2,
+     .operand_count = 2,
      .steps = "call a.b;",
      .stopping_setups = {NO_CALLABLE(")")}},
     {.code = PICKLE_REDUCE,
      .setup = BYTES(GLOBAL ")"),
-     .operands = 2,
+     .operand_count = 2,
      .steps = "call a.b;",
      .stopping_setups = {NO_ARGUMENTS(GLOBAL, "")},
      .other_setups = {ITERABLE_ARGUMENTS(GLOBAL, "")}},
@@ -104,24 +105,24 @@ static const struct opcode_test tests[] = {
     {.code = PICKLE_BINUNICODE, .argument = BYTES("\3\0\0\0abc")},
     {.code = PICKLE_APPEND,
      .setup = BYTES("]N"),
-     .operands = 2,
+     .operand_count = 2,
      .stopping_setups = {BYTES("NN"), BYTES("K\1N"), BYTES(TEXT "N"), BYTES(")N"), BYTES("}N"),
                          BYTES("\x8fN")}},
     {.code = PICKLE_BUILD,
      .setup = BYTES("]N"),
-     .operands = 2,
+     .operand_count = 2,
      .steps = "change;",
      .other_setups = {BYTES("K\1N"), BYTES("}}"), BYTES("))")}},
     {.code = PICKLE_GLOBAL, .argument = BYTES("a\nb\n"), .steps = "import a.b;"},
     {.code = PICKLE_DICT,
      .setup = BYTES("(NN"),
-     .operands = MARKED,
+     .operand_count = MARKED,
      .stopping_setups = {BYTES("(N"), BYTES("(NNN")},
      .other_setups = {BYTES("(")}},
     {.code = PICKLE_EMPTY_DICT},
     {.code = PICKLE_APPENDS,
      .setup = BYTES("](N"),
-     .operands = MARKED,
+     .operand_count = MARKED,
      .stopping_setups = {BYTES("(N"), BYTES("N(N"), BYTES("K\1(N"), BYTES(TEXT "(N"), BYTES(")(N"),
                          BYTES("}(N"), BYTES("\x8f(N")},
      .other_setups = {BYTES("]("), BYTES("](NN"), BYTES("N(")}},
@@ -143,7 +144,7 @@ static const struct opcode_test tests[] = {
     {.code = PICKLE_INST,
      .setup = BYTES("(N"),
      .argument = BYTES("a\nb\n"),
-     .operands = MARKED,
+     .operand_count = MARKED,
      .steps = "import a.b;call a.b;",
      .other_setups = {BYTES("("), BYTES("(NN")}},
     {.code = PICKLE_LONG_BINGET,
@@ -154,12 +155,12 @@ static const struct opcode_test tests[] = {
                                           "0")}},
     {.code = PICKLE_LIST,
      .setup = BYTES("(N"),
-     .operands = MARKED,
+     .operand_count = MARKED,
      .other_setups = {BYTES("("), BYTES("(NN")}},
     {.code = PICKLE_EMPTY_LIST},
     {.code = PICKLE_OBJ,
      .setup = BYTES("(" GLOBAL "N"),
-     .operands = MARKED,
+     .operand_count = MARKED,
      .steps = "call a.b;",
      .stopping_setups = {BYTES("("), BYTES("(N"), BYTES("(K\1"), BYTES("(" TEXT), BYTES("()"), BYTES("(]"),
                          BYTES("(}"), BYTES("(\x8f")},
@@ -167,31 +168,31 @@ static const struct opcode_test tests[] = {
     {.code = PICKLE_PUT,
      .setup = BYTES("N"),
      .argument = BYTES("7\n"),
-     .operands = 1,
+     .operand_count = 1,
      .other_setups = {BYTES("]"), BYTES(")")}},
     {.code = PICKLE_BINPUT,
      .setup = BYTES("N"),
      .argument = BYTES("\7"),
-     .operands = 1,
+     .operand_count = 1,
      .other_setups = {BYTES("]"), BYTES(")")}},
     {.code = PICKLE_LONG_BINPUT,
      .setup = BYTES("N"),
      .argument = BYTES("\7\0\0\1"),
-     .operands = 1,
+     .operand_count = 1,
      .other_setups = {BYTES("]"), BYTES(")")}},
     {.code = PICKLE_SETITEM,
      .setup = BYTES("}NN"),
-     .operands = 3,
+     .operand_count = 3,
      .stopping_setups = {BYTES("NNN"), BYTES("K\1NN"), BYTES(TEXT "NN"), BYTES(")NN"), BYTES("\x8fNN")},
      .other_setups = {BYTES("]NN")}},
     {.code = PICKLE_TUPLE,
      .setup = BYTES("(N"),
-     .operands = MARKED,
+     .operand_count = MARKED,
      .other_setups = {BYTES("("), BYTES("(NN")}},
     {.code = PICKLE_EMPTY_TUPLE},
     {.code = PICKLE_SETITEMS,
      .setup = BYTES("}(NN"),
-     .operands = MARKED,
+     .operand_count = MARKED,
      .stopping_setups = {BYTES("(NN"), BYTES("}(N"), BYTES("N(NN"), BYTES("K\1(NN"), BYTES(TEXT "(NN"),
                          BYTES(")(NN"), BYTES("\x8f(NN")},
      .other_setups = {BYTES("}("), BYTES("](NN"), BYTES("}(NNNN")}},
@@ -199,21 +200,21 @@ static const struct opcode_test tests[] = {
     {.code = PICKLE_PROTO, .argument = BYTES("\2"), .ending = BYTES("N.")},
     {.code = PICKLE_NEWOBJ,
      .setup = BYTES(GLOBAL ")"),
-     .operands = 2,
+     .operand_count = 2,
      .steps = "call a.b;",
      .stopping_setups = {NO_CALLABLE(")")}},
     {.code = PICKLE_NEWOBJ,
      .setup = BYTES(GLOBAL ")"),
-     .operands = 2,
+     .operand_count = 2,
      .steps = "call a.b;",
      .stopping_setups = {NO_ARGUMENTS(GLOBAL, "")},
      .other_setups = {ITERABLE_ARGUMENTS(GLOBAL, "")}},
     {.code = PICKLE_EXT1, .argument = BYTES("\1"), .steps = "extension 1;"},
     {.code = PICKLE_EXT2, .argument = BYTES("\1\2"), .steps = "extension 513;"},
     {.code = PICKLE_EXT4, .argument = BYTES("\1\0\1\0"), .steps = "extension 65537;"},
-    {.code = PICKLE_TUPLE1, .setup = BYTES("N"), .operands = 1, .other_setups = {BYTES("]")}},
-    {.code = PICKLE_TUPLE2, .setup = BYTES("NN"), .operands = 2, .other_setups = {BYTES("]}")}},
-    {.code = PICKLE_TUPLE3, .setup = BYTES("NNN"), .operands = 3, .other_setups = {BYTES("]})")}},
+    {.code = PICKLE_TUPLE1, .setup = BYTES("N"), .operand_count = 1, .other_setups = {BYTES("]")}},
+    {.code = PICKLE_TUPLE2, .setup = BYTES("NN"), .operand_count = 2, .other_setups = {BYTES("]}")}},
+    {.code = PICKLE_TUPLE3, .setup = BYTES("NNN"), .operand_count = 3, .other_setups = {BYTES("]})")}},
     {.code = PICKLE_NEWTRUE},
     {.code = PICKLE_NEWFALSE},
     {.code = PICKLE_LONG1, .argument = BYTES("\2ab")},
@@ -226,43 +227,46 @@ static const struct opcode_test tests[] = {
     {.code = PICKLE_EMPTY_SET},
     {.code = PICKLE_ADDITEMS,
      .setup = BYTES("\x8f(N"),
-     .operands = MARKED,
+     .operand_count = MARKED,
      .stopping_setups = {BYTES("(N"), BYTES("N(N"), BYTES("K\1(N"), BYTES(TEXT "(N"), BYTES(")(N"),
                          BYTES("}(N"), BYTES("](N")},
      .other_setups = {BYTES("\x8f("), BYTES("\x8f(NN")}},
     {.code = PICKLE_FROZENSET,
      .setup = BYTES("(N"),
-     .operands = MARKED,
+     .operand_count = MARKED,
      .other_setups = {BYTES("("), BYTES("(NN")}},
     {.code = PICKLE_NEWOBJ_EX,
      .setup = BYTES(GLOBAL ")}"),
-     .operands = 3,
+     .operand_count = 3,
      .steps = "call a.b;",
      .stopping_setups = {NO_CALLABLE(")}")}},
     {.code = PICKLE_NEWOBJ_EX,
      .setup = BYTES(GLOBAL ")}"),
-     .operands = 3,
+     .operand_count = 3,
      .steps = "call a.b;",
      .stopping_setups = {NO_ARGUMENTS(GLOBAL, "}")},
      .other_setups = {ITERABLE_ARGUMENTS(GLOBAL, "}")}},
     {.code = PICKLE_NEWOBJ_EX,
      .setup = BYTES(GLOBAL ")}"),
-     .operands = 3,
+     .operand_count = 3,
      .steps = "call a.b;",
      .stopping_setups = {BYTES(GLOBAL ")N"), BYTES(GLOBAL ")K\1"), BYTES(GLOBAL ")]"), BYTES(GLOBAL "))"),
                          BYTES(GLOBAL ")\x8f")}},
     {.code = PICKLE_STACK_GLOBAL,
      .setup = BYTES("\x8c\1a\x8c\1b"),
-     .operands = 2,
+     .operand_count = 2,
      .steps = "import a.b;",
      .stopping_setups = {BYTES("NN"), BYTES("\x8c\1aN"), BYTES("N\x8c\1b"), BYTES("K\1K\1"), BYTES("))"),
                          BYTES("\x8c\1a)"), BYTES("]\x8c\1b"), BYTES("\x8c\1a}"), BYTES("\x8c\1a\x88")},
      .other_setups = {BYTES("X\1\0\0\0aX\1\0\0\0b"), BYTES("Va\nVb\n")}},
-    {.code = PICKLE_MEMOIZE, .setup = BYTES("N"), .operands = 1, .other_setups = {BYTES("]"), BYTES(")")}},
+    {.code = PICKLE_MEMOIZE,
+     .setup = BYTES("N"),
+     .operand_count = 1,
+     .other_setups = {BYTES("]"), BYTES(")")}},
     {.code = PICKLE_FRAME, .argument = BYTES("\2\0\0\0\0\0\0\0"), .ending = BYTES("N.")},
     {.code = PICKLE_BYTEARRAY8, .argument = BYTES("\2\0\0\0\0\0\0\0ab")},
     {.code = PICKLE_NEXT_BUFFER, .steps = "buffer;"},
-    {.code = PICKLE_READONLY_BUFFER, .setup = BYTES("N"), .operands = 1, .other_setups = {BYTES("]")}},
+    {.code = PICKLE_READONLY_BUFFER, .setup = BYTES("N"), .operand_count = 1, .other_setups = {BYTES("]")}},
 };
 
 /* -------------------------------------------------------------------- cases */
@@ -271,7 +275,7 @@ static const struct opcode_test tests[] = {
 struct steps {
     char text[512];
     size_t n;
-    uint64_t last_call; /* its offset */
+    uint64_t last_call; /* offset of the last call */
 };
 
 static const struct trace_global *callable_of(const struct trace_step *s)
@@ -286,12 +290,12 @@ static bool add_step(void *user, const struct trace_step *s)
         [TRACE_STEP_IMPORT] = "import",   [TRACE_STEP_CALL] = "call",
         [TRACE_STEP_CHANGE] = "change",   [TRACE_STEP_PERSID] = "persistent id",
         [TRACE_STEP_BUFFER] = "buffer",   [TRACE_STEP_MEMO] = "memo",
-        [TRACE_STEP_FRAME] = "frame",     [TRACE_STEP_LEFTOVER] = "left",
+        [TRACE_STEP_FRAME] = "frame",     [TRACE_STEP_LEFTOVER] = "leftover",
         [TRACE_STEP_PAYLOAD] = "payload", [TRACE_STEP_DROP] = "drop"};
     struct steps *t = user;
     size_t room = sizeof t->text - t->n;
     int n;
-    if (s->what == TRACE_STEP_STORED) /* tested in test_tracer.c */
+    if (s->what == TRACE_STEP_STORED) /* test_tracer.c tests this step */
         return true;
     if (s->what == TRACE_STEP_IMPORT || s->what == TRACE_STEP_CALL) {
         const struct trace_global *g = callable_of(s);
@@ -307,15 +311,15 @@ static bool add_step(void *user, const struct trace_step *s)
     return true;
 }
 
-static unsigned ntraced; /* calls of check_trace() */
+static unsigned ntraced; /* number of calls of check_trace() */
 
 /* check_trace - checks that tracing the N bytes reports OS_SYSTEM_STEPS, SETUP_STEPS and STEPS, with the last
- * call at the offset LAST_CALL (SIZE_MAX: anywhere). The trace must be broken off at BREAK_OFFSET, or, if
- * that is SIZE_MAX, end at the STOP of the pickle. */
+ * call len the offset LAST_CALL (SIZE_MAX: anywhere). The trace must break off len BREAK_OFFSET, or end len
+ * the STOP of the pickle if BREAK_OFFSET is SIZE_MAX. */
 static void check_trace(const unsigned char *bytes, size_t n, const char *setup_steps, const char *steps,
                         size_t break_offset, size_t last_call)
 {
-    char want[512], what[96];
+    char want[512], hex[96];
     struct steps t = {.n = 0};
     struct trace_options o = {.step = add_step, .user = &t};
     struct trace_end end;
@@ -328,17 +332,17 @@ static void check_trace(const unsigned char *bytes, size_t n, const char *setup_
     ckpt_status st = pickle_trace(src, 0, n, &o, &end, &err);
     snprintf(want, sizeof want, "%s%s%s", OS_SYSTEM_STEPS, setup_steps, steps);
     uint64_t next = break_offset == SIZE_MAX ? n : break_offset;
-    bool good = (st == CKPT_OK) == (break_offset == SIZE_MAX) &&
-                end.reached_stop == (break_offset == SIZE_MAX) && end.next_offset == next &&
-                strcmp(t.text, want) == 0 && (last_call == SIZE_MAX || t.last_call == last_call);
-    if (!good) {
-        size_t at = 0;
-        for (size_t i = sizeof CALL_OS_SYSTEM - 1; i < n && at + 3 < sizeof what; i++)
-            at += (size_t)snprintf(what + at, sizeof what - at, "%02x ", bytes[i]);
-        printf("\n    %s: steps \"%s\", not \"%s\"; at %d of %d, not %d: %s", what, t.text, want,
-               (int)end.next_offset, (int)n, (int)next, st == CKPT_OK ? "stopped" : err.what);
+    bool as_expected = (st == CKPT_OK) == (break_offset == SIZE_MAX) &&
+                       end.reached_stop == (break_offset == SIZE_MAX) && end.next_offset == next &&
+                       strcmp(t.text, want) == 0 && (last_call == SIZE_MAX || t.last_call == last_call);
+    if (!as_expected) {
+        size_t len = 0;
+        for (size_t i = sizeof CALL_OS_SYSTEM - 1; i < n && len + 3 < sizeof hex; i++)
+            len += (size_t)snprintf(hex + len, sizeof hex - len, "%02x ", bytes[i]);
+        printf("\n    %s\n    has the steps \"%s\", not \"%s\", and ends at byte %d of %d, not %d: %s", hex,
+               t.text, want, (int)end.next_offset, (int)n, (int)next, st == CKPT_OK ? "stopped" : err.what);
     }
-    CU_ASSERT(good);
+    CU_ASSERT(as_expected);
     source_unref(src);
     unit_guard_free(guarded, n);
 }
@@ -375,7 +379,7 @@ static const char *steps_of_setup(const struct bytes *setup)
 
 static const char *steps_of(const struct opcode_test *test) { return test->steps ? test->steps : ""; }
 
-/* check_valid - checks that the opcode is traced after SETUP, with and without the end of the pickle. */
+/* check_valid - checks the trace of the opcode after SETUP, with and without the end of the pickle. */
 static void check_valid(const struct opcode_test *test, const struct bytes *setup)
 {
     struct stream s = begin_stream(setup);
@@ -390,20 +394,20 @@ static void check_valid(const struct opcode_test *test, const struct bytes *setu
     put_bytes(&s, ending.ptr, ending.n);
     bool leaves_mark = test->code == PICKLE_POP_MARK && setup->n == 2 && setup->ptr[1] == PICKLE_MARK;
     char steps[64];
-    snprintf(steps, sizeof steps, "%s%s", steps_of(test), leaves_mark ? "left;" : "");
+    snprintf(steps, sizeof steps, "%s%s", steps_of(test), leaves_mark ? "leftover;" : "");
     check_trace(s.bytes, s.n, steps_of_setup(setup), steps, SIZE_MAX, has_call ? at : SIZE_MAX);
 }
 
-/* check_stops - checks that the trace of SETUP, the opcode and the first CUT bytes of its argument stops at
- * the opcode. */
-static void check_stops(const struct opcode_test *test, const struct bytes *setup, size_t cut,
+/* check_stops - checks that the trace of SETUP, the opcode and the first LENGTH bytes of its argument stops
+ * at the opcode. */
+static void check_stops(const struct opcode_test *test, const struct bytes *setup, size_t length,
                         const char *steps)
 {
     struct stream s = begin_stream(setup);
     size_t at = s.n;
     put_bytes(&s, &test->code, 1);
-    put_bytes(&s, test->argument.ptr, cut);
-    if (cut == test->argument.n)
+    put_bytes(&s, test->argument.ptr, length);
+    if (length == test->argument.n)
         put_bytes(&s, "NN.", 3);
     check_trace(s.bytes, s.n, steps_of_setup(setup), steps, at, SIZE_MAX);
 }
@@ -421,20 +425,21 @@ static void stack_underflow_stops_the_trace(void)
 {
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
         const struct opcode_test *test = &tests[i];
-        const struct bytes none = BYTES(""), three = BYTES("NNN"), below_mark = BYTES("NNN(");
+        const struct bytes no_setup = BYTES(""), values_without_mark = BYTES("NNN"),
+                           below_mark = BYTES("NNN(");
         /* INST imports its class before it looks for the MARK */
         const char *steps = test->code == PICKLE_INST ? "import a.b;" : "";
-        if (test->operands == MARKED) {
-            check_stops(test, &none, test->argument.n, steps);
-            check_stops(test, &three, test->argument.n, steps);
+        if (test->operand_count == MARKED) {
+            check_stops(test, &no_setup, test->argument.n, steps);
+            check_stops(test, &values_without_mark, test->argument.n, steps);
         } else {
-            for (size_t n = 0; n < test->operands; n++) {
+            for (size_t n = 0; n < test->operand_count; n++) {
                 const struct bytes few = {"NNN", n}, below = {"NNN(NNN", 4 + n};
                 check_stops(test, &few, test->argument.n, "");
                 if (n || test->code != PICKLE_POP) /* POP may remove the MARK */
                     check_stops(test, &below, test->argument.n, "");
             }
-            if (test->operands > 0 && test->code != PICKLE_POP)
+            if (test->operand_count > 0 && test->code != PICKLE_POP)
                 check_stops(test, &below_mark, test->argument.n, "");
         }
     }
@@ -447,9 +452,9 @@ static void operands_of_the_wrong_type_stop_the_trace(void)
             check_stops(&tests[i], &tests[i].stopping_setups[k], tests[i].argument.n, "");
 }
 
-/* check_cut_line - checks a file that ends after the first N bytes of the line that is the argument. The
- * last of these bytes must be dropped, as pickle.py drops what it takes for the newline. */
-static void check_cut_line(const struct opcode_test *test, size_t n)
+/* check_truncated_line - checks a file that ends after the first N bytes of the argument, a line. The last of
+ * these bytes must be dropped: pickle.py takes it for the newline. */
+static void check_truncated_line(const struct opcode_test *test, size_t n)
 {
     const char *steps = test->code == PICKLE_GLOBAL ? "import a.;"
                         : test->code == PICKLE_INST ? "import a.;call a.;"
@@ -465,17 +470,17 @@ static void truncated_arguments_stop_the_trace_or_are_read(void)
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
         for (size_t n = 0; n < tests[i].argument.n; n++) {
             uint8_t kind = pickle_op(tests[i].code)->argument;
-            /* without its last byte, the index of one digit and a newline is empty */
+            /* an index of one digit is empty without its last byte */
             bool is_index = tests[i].code == PICKLE_GET || tests[i].code == PICKLE_PUT;
             if ((kind == PICKLE_ARG_LINE && n > 0 && !is_index) || (kind == PICKLE_ARG_LINES && n > 1))
-                check_cut_line(&tests[i], n);
+                check_truncated_line(&tests[i], n);
             else
                 check_stops(&tests[i], &tests[i].setup, n, "");
         }
 }
 
-/* Indices that are no number, protocols that do not exist, and lengths beyond the end of the file. Some begin
- * with N (NONE), which the trace passes. */
+/* The streams have indices that are not numbers, protocols that do not exist, and lengths beyond the end of
+ * the file. In streams that begin with "N" (NONE), the opcode after it stops the trace. */
 static void malformed_arguments_stop_the_trace(void)
 {
     static const struct bytes streams[] = {BYTES("gx\nN."),
@@ -493,8 +498,8 @@ static void malformed_arguments_stop_the_trace(void)
                                            BYTES("\x8e\377\377\377\377\377\377\377\177N."),
                                            BYTES("\x96\0\0\0\0\0\0\0\x80N.")};
     for (size_t i = 0; i < sizeof streams / sizeof *streams; i++) {
-        const struct bytes none = BYTES("");
-        struct stream s = begin_stream(&none);
+        const struct bytes no_setup = BYTES("");
+        struct stream s = begin_stream(&no_setup);
         size_t at = s.n + (streams[i].ptr[0] == 'N');
         put_bytes(&s, streams[i].ptr, streams[i].n);
         check_trace(s.bytes, s.n, "", "", at, SIZE_MAX);
@@ -503,9 +508,9 @@ static void malformed_arguments_stop_the_trace(void)
 
 static void bytes_that_are_no_opcodes_stop_the_trace(void)
 {
-    const struct bytes none = BYTES("");
+    const struct bytes no_setup = BYTES("");
     for (unsigned c = 0; c < 256; c++) {
-        struct stream s = begin_stream(&none);
+        struct stream s = begin_stream(&no_setup);
         unsigned char byte = (unsigned char)c;
         if (pickle_op((uint8_t)c))
             continue;
@@ -517,15 +522,15 @@ static void bytes_that_are_no_opcodes_stop_the_trace(void)
 
 static void every_opcode_is_tested(void)
 {
-    unsigned nops = 0;
+    unsigned opcode_count = 0;
     bool is_tested[256] = {false};
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
         is_tested[tests[i].code] = true;
     for (unsigned c = 0; c < 256; c++) {
         CU_ASSERT_EQUAL(is_tested[c], pickle_op((uint8_t)c) != NULL);
-        nops += is_tested[c];
+        opcode_count += is_tested[c];
     }
-    CU_ASSERT_EQUAL(nops, 68); /* as in pickletools.py */
+    CU_ASSERT_EQUAL(opcode_count, 68); /* as in pickletools.py */
     CU_ASSERT(ntraced >= 400);
 }
 

@@ -11,12 +11,12 @@
 struct callback_file {
     unsigned char *data;
     size_t size;
-    size_t max_read;    /* bytes that a call returns at most; 0: no limit */
-    uint64_t calls;     /* calls of read_at so far */
-    uint64_t fail_at;   /* the number of the call that fails, from 1; 0: none */
-    int64_t failure;    /* what this call returns; INT64_MAX: one more than the bytes requested */
-    uint64_t failed_at; /* the offset of this call */
-    unsigned ncloses;   /* calls of close */
+    size_t max_read;    /* number of bytes that a call returns at most; 0: no limit */
+    uint64_t ncalls;    /* number of calls of read_at so far */
+    uint64_t fail_at;   /* the call that fails, counted from 1; 0: none */
+    int64_t failure;    /* result of that call; INT64_MAX: one more than the number of bytes requested */
+    uint64_t failed_at; /* offset that was passed to that call */
+    unsigned ncloses;   /* number of calls of close */
 };
 
 static bool load_callback_file(struct callback_file *b, const char *path)
@@ -37,7 +37,7 @@ static int64_t read_bytes(void *user, uint64_t offset, void *buf, size_t n)
 {
     struct callback_file *b = user;
     CU_ASSERT_FATAL(n > 0 && offset <= b->size && n <= b->size - offset);
-    if (++b->calls == b->fail_at) {
+    if (++b->ncalls == b->fail_at) {
         b->failed_at = offset;
         return b->failure == INT64_MAX ? (int64_t)n + 1 : b->failure;
     }
@@ -51,12 +51,12 @@ static void count_close(void *user) { ((struct callback_file *)user)->ncloses++;
 
 static ckpt_callbacks callbacks_of(struct callback_file *b)
 {
-    ckpt_callbacks from = CKPT_INIT(ckpt_callbacks);
-    from.size = b->size;
-    from.read_at = read_bytes;
-    from.close = count_close;
-    from.user = b;
-    return from;
+    ckpt_callbacks callbacks = CKPT_INIT(ckpt_callbacks);
+    callbacks.size = b->size;
+    callbacks.read_at = read_bytes;
+    callbacks.close = count_close;
+    callbacks.user = b;
+    return callbacks;
 }
 
 static ckpt_status digest_all(ckpt_file *f, uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err)
@@ -85,7 +85,8 @@ static ckpt_status open_and_digest(const char *path, const ckpt_open_options *o,
 
 /* ------------------------------------------------------------------ callbacks */
 
-static unsigned ntried, nopened; /* files of the corpus that were tried, and those that could be opened */
+static unsigned tried_count,
+    opened_count; /* numbers of corpus files that were tried, and that could be opened */
 
 /* check_same_result - checks that PATH gives the same result by its name, from memory and by callbacks. */
 static int check_same_result(const char *path, const struct stat *st, int type, struct FTW *walk)
@@ -97,19 +98,20 @@ static int check_same_result(const char *path, const struct stat *st, int type, 
     if (type != FTW_F || st->st_size > 100000 || !load_callback_file(&b, path))
         return 0;
     b.max_read = (size_t)(st->st_size % 3) * 100; /* no limit, 100 or 200 bytes, depending on the file */
-    ckpt_callbacks from = callbacks_of(&b);
-    const ckpt_open_options memory = {.struct_size = sizeof memory, .data = b.data, .size = b.size},
-                            callbacks = {.struct_size = sizeof callbacks, .callbacks = &from};
+    ckpt_callbacks callbacks = callbacks_of(&b);
+    const ckpt_open_options from_memory = {.struct_size = sizeof from_memory, .data = b.data, .size = b.size},
+                            from_callbacks = {.struct_size = sizeof from_callbacks, .callbacks = &callbacks};
     ckpt_status path_status = open_and_digest(path, NULL, path_digest, &path_err),
-                memory_status = open_and_digest(path, &memory, memory_digest, &memory_err);
-    ckpt_status callbacks_status = open_and_digest(path, &callbacks, callbacks_digest, &callbacks_err);
+                memory_status = open_and_digest(path, &from_memory, memory_digest, &memory_err);
+    ckpt_status callbacks_status = open_and_digest(path, &from_callbacks, callbacks_digest, &callbacks_err);
     bool same_text = path_status == CKPT_OK || strcmp(path_err.what, callbacks_err.what) == 0;
     if (path_status != callbacks_status || memory_status != callbacks_status || !same_text)
-        fprintf(stderr, "%s: %s, %s, %s\n", path, ckpt_status_name(path_status),
-                ckpt_status_name(memory_status), ckpt_status_name(callbacks_status));
+        fprintf(stderr, "%s gives %s by path, %s from memory, %s by callbacks\n", path,
+                ckpt_status_name(path_status), ckpt_status_name(memory_status),
+                ckpt_status_name(callbacks_status));
     CU_ASSERT_EQUAL(path_status, callbacks_status);
-    ntried++;
-    nopened += path_status == CKPT_OK;
+    tried_count++;
+    opened_count += path_status == CKPT_OK;
     CU_ASSERT_EQUAL(path_status, memory_status);
     CU_ASSERT(path_status == CKPT_OK || (same_text && path_err.offset == callbacks_err.offset));
     CU_ASSERT(memcmp(path_digest, callbacks_digest, CKPT_DIGEST_MAX) == 0);
@@ -118,11 +120,11 @@ static int check_same_result(const char *path, const struct stat *st, int type, 
     return 0;
 }
 
-static void callbacks_read_what_a_path_reads(void)
+static void callbacks_give_the_same_result_as_a_path(void)
 {
     CU_ASSERT_EQUAL(nftw(unit_corpus_path("torch"), check_same_result, 16, FTW_PHYS), 0);
     CU_ASSERT_EQUAL(nftw(unit_corpus_path("vectors"), check_same_result, 16, FTW_PHYS), 0);
-    CU_ASSERT(nopened > 300 && ntried > nopened);
+    CU_ASSERT(opened_count > 300 && tried_count > opened_count);
 }
 
 static const char *const samples[] = {
@@ -169,8 +171,8 @@ static void callbacks_are_compared_and_written(void)
         struct callback_file b, from_path = {0}, from_callbacks = {0};
         const char *path = unit_corpus_path(samples[i]), *out[2] = {"/tmp/unit-open-a", "/tmp/unit-open-b"};
         CU_ASSERT_FATAL(load_callback_file(&b, path));
-        ckpt_callbacks from = callbacks_of(&b);
-        const ckpt_open_options o = {.struct_size = sizeof o, .callbacks = &from};
+        ckpt_callbacks callbacks = callbacks_of(&b);
+        const ckpt_open_options o = {.struct_size = sizeof o, .callbacks = &callbacks};
         check_no_difference(path, &o);
         for (int k = 0; k < 2; k++) {
             ckpt_status st = convert(path, NULL, out[0], formats[k]);
@@ -189,28 +191,28 @@ static void callbacks_are_compared_and_written(void)
     }
 }
 
-/* check_failures - reads PATH by callbacks as often as it takes calls of read_at: in turn I, call I returns
- * FAILURE. */
+/* check_failures - reads PATH by callbacks, which takes N calls of read_at, and then reads it N times. The
+ * I-th time, call I returns FAILURE. */
 static void check_failures(const char *path, int64_t failure, bool salvage)
 {
     struct callback_file b;
     uint8_t expected[CKPT_DIGEST_MAX], got[CKPT_DIGEST_MAX];
     ckpt_error err;
     CU_ASSERT_FATAL(load_callback_file(&b, path));
-    ckpt_callbacks from = callbacks_of(&b);
-    const ckpt_open_options o = {.struct_size = sizeof o, .callbacks = &from, .salvage = salvage};
+    ckpt_callbacks callbacks = callbacks_of(&b);
+    const ckpt_open_options o = {.struct_size = sizeof o, .callbacks = &callbacks, .salvage = salvage};
     b.failure = failure;
-    CU_ASSERT_EQUAL(open_and_digest("given", &o, expected, &err), CKPT_OK);
+    CU_ASSERT_EQUAL(open_and_digest("callbacks", &o, expected, &err), CKPT_OK);
     CU_ASSERT_EQUAL(b.ncloses, 1);
-    for (uint64_t calls = b.calls, i = 1; i <= calls; i++) {
-        b.calls = b.ncloses = 0;
+    for (uint64_t ncalls = b.ncalls, i = 1; i <= ncalls; i++) {
+        b.ncalls = b.ncloses = 0;
         b.fail_at = i;
-        ckpt_status st = open_and_digest("given", &o, got, &err);
+        ckpt_status st = open_and_digest("callbacks", &o, got, &err);
         if (!salvage && st != CKPT_EIO && (st != CKPT_OK || memcmp(expected, got, sizeof got) != 0))
             fprintf(stderr, "%s, call %llu: %s\n", path, (unsigned long long)i, err.what);
         if (st == CKPT_EIO) {
             CU_ASSERT(err.offset >= b.failed_at && err.offset < b.size);
-            CU_ASSERT_STRING_EQUAL(err.file, "given");
+            CU_ASSERT_STRING_EQUAL(err.file, "callbacks");
             bool is_errno = failure < 0 && failure >= -4095;
             CU_ASSERT(!is_errno || err.sys_errno == -failure);
         } else if (!salvage) {
@@ -239,24 +241,24 @@ static void callbacks_are_closed_with_the_last_plan(void)
     ckpt_file *f;
     ckpt_plan *p;
     CU_ASSERT_FATAL(load_callback_file(&b, unit_corpus_path(samples[0])));
-    ckpt_callbacks from = callbacks_of(&b);
-    CU_ASSERT_EQUAL_FATAL(ckpt_open_callbacks(&from, "given", NULL, &f, NULL), CKPT_OK);
+    ckpt_callbacks callbacks = callbacks_of(&b);
+    CU_ASSERT_EQUAL_FATAL(ckpt_open_callbacks(&callbacks, "callbacks", NULL, &f, NULL), CKPT_OK);
     CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &p, NULL), CKPT_OK);
-    memset(&from, 0, sizeof from); /* the file has a copy */
+    memset(&callbacks, 0, sizeof callbacks); /* the file keeps a copy of the struct */
     ckpt_close(f);
     CU_ASSERT_EQUAL(b.ncloses, 0);
     ckpt_plan_free(p);
     CU_ASSERT_EQUAL(b.ncloses, 1);
-    from = callbacks_of(&b);
-    from.close = NULL;
-    from.serialize = 1;
-    CU_ASSERT_EQUAL_FATAL(ckpt_open_callbacks(&from, "given", NULL, &f, NULL), CKPT_OK);
+    callbacks = callbacks_of(&b);
+    callbacks.close = NULL;
+    callbacks.serialize = 1;
+    CU_ASSERT_EQUAL_FATAL(ckpt_open_callbacks(&callbacks, "callbacks", NULL, &f, NULL), CKPT_OK);
     ckpt_close(f);
     b.ncloses = 0;
-    from = callbacks_of(&b);
-    from.size = 3; /* too short for any format */
+    callbacks = callbacks_of(&b);
+    callbacks.size = 3; /* too short for any format */
     b.size = 3;
-    CU_ASSERT_NOT_EQUAL(ckpt_open_callbacks(&from, "given", NULL, &f, NULL), CKPT_OK);
+    CU_ASSERT_NOT_EQUAL(ckpt_open_callbacks(&callbacks, "callbacks", NULL, &f, NULL), CKPT_OK);
     CU_ASSERT(b.ncloses == 0 && f == NULL);
     free(b.data);
 }
@@ -264,8 +266,8 @@ static void callbacks_are_closed_with_the_last_plan(void)
 /* ------------------------------------------------------- progress and cancelling */
 
 struct watcher {
-    uint64_t calls;       /* of progress, so far */
-    uint64_t stop_at;     /* the number of the call that cancels; 0: no call cancels */
+    uint64_t ncalls;      /* number of calls of progress so far */
+    uint64_t stop_at;     /* the call that cancels, counted from 1; 0: none */
     uint64_t done, total; /* arguments of the last call */
 };
 
@@ -275,11 +277,11 @@ static int watch_progress(void *user, uint64_t done, uint64_t total)
     CU_ASSERT(done >= w->done && total >= w->total && done <= total);
     w->done = done;
     w->total = total;
-    return ++w->calls == w->stop_at;
+    return ++w->ncalls == w->stop_at;
 }
 
-/* check_cancelling - opens PATH with O, whose progress function has W for its argument, and counts the calls
- * of that function. Then opens PATH once for each of these calls, which cancels. */
+/* check_cancelling - opens PATH with O, whose progress function gets W as its argument, and counts the calls
+ * of that function. Then opens PATH once for each of these calls, and lets that call cancel. */
 static void check_cancelling(const char *path, const ckpt_open_options *o, struct watcher *w)
 {
     ckpt_file *f = NULL;
@@ -287,12 +289,12 @@ static void check_cancelling(const char *path, const ckpt_open_options *o, struc
     *w = (struct watcher){0};
     CU_ASSERT_EQUAL_FATAL(ckpt_open_with(path, o, &f, &err), CKPT_OK);
     ckpt_close(f);
-    CU_ASSERT(w->calls > 0 && w->done > 0);
-    for (uint64_t calls = w->calls, i = 1; i <= calls; i++) {
+    CU_ASSERT(w->ncalls > 0 && w->done > 0);
+    for (uint64_t ncalls = w->ncalls, i = 1; i <= ncalls; i++) {
         *w = (struct watcher){.stop_at = i};
         ckpt_status st = ckpt_open_with(path, o, &f, &err);
         CU_ASSERT_EQUAL(st, CKPT_ECANCELLED);
-        CU_ASSERT_EQUAL(w->calls, i); /* not called again after it cancelled */
+        CU_ASSERT_EQUAL(w->ncalls, i); /* progress is not called again after it cancelled */
         CU_ASSERT(st != CKPT_ECANCELLED || f == NULL);
         CU_ASSERT(err.status == CKPT_ECANCELLED && strcmp(err.what, "stopped on request") == 0);
         if (st == CKPT_OK)
@@ -307,15 +309,16 @@ static void opening_can_be_cancelled(void)
         struct watcher w;
         const char *path = unit_corpus_path(samples[i]);
         CU_ASSERT_FATAL(load_callback_file(&b, path));
-        ckpt_callbacks from = callbacks_of(&b);
-        for (unsigned turn = 0; turn < 6; turn++) { /* by path, memory, callbacks; each with salvage, too */
+        ckpt_callbacks callbacks = callbacks_of(&b);
+        for (unsigned turn = 0; turn < 6;
+             turn++) { /* by path, from memory, by callbacks; each without and with salvage */
             ckpt_open_options o = {
                 .struct_size = sizeof o, .salvage = turn & 1, .progress = watch_progress, .user = &w};
             if (turn / 2 == 1) {
                 o.data = b.data;
                 o.size = b.size;
             } else if (turn / 2 == 2) {
-                o.callbacks = &from;
+                o.callbacks = &callbacks;
             }
             check_cancelling(path, &o, &w);
         }
@@ -327,11 +330,11 @@ static int keep_first_total(void *user, uint64_t done, uint64_t total)
 {
     struct watcher *w = user;
     (void)done;
-    w->total = w->calls++ ? w->total : total;
+    w->total = w->ncalls++ ? w->total : total;
     return 0;
 }
 
-static void salvage_announces_all_bytes_at_once(void)
+static void salvage_reports_all_bytes_as_the_first_total(void)
 {
     for (size_t i = 0; i < NSAMPLES; i++) {
         struct watcher w = {0};
@@ -365,12 +368,12 @@ static void options_are_applied_or_refused(void)
     static const char list[] = "a.weight\nb.bias\n";
     ckpt_file *f;
     struct callback_file b = {.data = (unsigned char *)(uintptr_t)list, .size = sizeof list - 1};
-    ckpt_callbacks from = callbacks_of(&b);
+    ckpt_callbacks callbacks = callbacks_of(&b);
     ckpt_open_options o = {.struct_size = sizeof o, .names = 1, .data = list, .size = sizeof list - 1};
     CU_ASSERT_EQUAL_FATAL(ckpt_open_with("list", &o, &f, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_tensor_count(f), 2);
     ckpt_close(f);
-    o.callbacks = &from;
+    o.callbacks = &callbacks;
     CU_ASSERT_EQUAL(ckpt_open_with("list", &o, &f, NULL), CKPT_EUSAGE); /* both data and callbacks */
     o.data = NULL;
     CU_ASSERT_EQUAL_FATAL(ckpt_open_with("list", &o, &f, NULL), CKPT_OK);
@@ -380,20 +383,20 @@ static void options_are_applied_or_refused(void)
     o.salvage = 1;
     CU_ASSERT_EQUAL(ckpt_open_with("list", &o, &f, NULL), CKPT_EUSAGE); /* both names and salvage */
     o.salvage = 0;
-    from.read_at = NULL;
+    callbacks.read_at = NULL;
     CU_ASSERT_EQUAL(ckpt_open_with("list", &o, &f, NULL), CKPT_EUSAGE);
-    from.struct_size = 0;
+    callbacks.struct_size = 0;
     CU_ASSERT_EQUAL(ckpt_open_with("list", &o, &f, NULL), CKPT_EUSAGE);
 }
 
 void suite_open(void)
 {
-    UNIT(callbacks_read_what_a_path_reads);
+    UNIT(callbacks_give_the_same_result_as_a_path);
     UNIT(callbacks_are_compared_and_written);
     UNIT(each_failing_read_is_reported);
     UNIT(callbacks_are_closed_with_the_last_plan);
     UNIT(opening_can_be_cancelled);
-    UNIT(salvage_announces_all_bytes_at_once);
+    UNIT(salvage_reports_all_bytes_as_the_first_total);
     UNIT(opening_a_set_of_shards_can_be_cancelled);
     UNIT(options_are_applied_or_refused);
 }

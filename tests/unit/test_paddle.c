@@ -1,15 +1,15 @@
-/* Reading parameters of Paddle without a program: valid and malformed headers. */
+/* Parameters of Paddle without a program are read, and malformed headers are refused. */
 #include "bytes.h"
 #include "format/format.h"
 #include "unit.h"
 
-/* HEADER - the version and the number of LoD levels, then the version and the length N of the description of
- * the tensor. FLOATS_OF_2 - a description: float32 [2]. */
+/* HEADER - the version and the number LEVELS of LoD levels, then the version and the length N of the
+ * description of the tensor. FLOAT32_2 - the description float32 [2]. */
 #define HEADER(levels, n)                                                                                    \
     "\0\0\0\0" levels "\0\0\0\0\0\0\0"                                                                       \
     "\0\0\0\0" n "\0\0\0"
-#define FLOATS_OF_2 "\x08\x05\x10\x02"
-#define TWO_FLOATS  "\0\0\x80\x3f\0\0\0\x40"
+#define FLOAT32_2  "\x08\x05\x10\x02"
+#define TWO_FLOATS "\0\0\x80\x3f\0\0\0\x40"
 
 static ckpt_error err;
 
@@ -20,7 +20,7 @@ static ckpt_file *open_params(ckpt_str bytes)
     return ckpt_open_memory(bytes.ptr, bytes.len, "test", NULL, &f, &err) == CKPT_OK ? f : NULL;
 }
 
-/* count_tensors - returns how many tensors BYTES have; -1, with err set, if they are refused. */
+/* count_tensors - returns how many tensors BYTES have, or -1 if BYTES are refused; err has the error. */
 static int count_tensors(ckpt_str bytes)
 {
     ckpt_file *f = open_params(bytes);
@@ -29,8 +29,8 @@ static int count_tensors(ckpt_str bytes)
     return n;
 }
 
-/* count_salvaged - returns how many tensors of BYTES can be salvaged; -1, with err set, if they are
- * refused. */
+/* count_salvaged - returns how many tensors of BYTES can be salvaged, or -1 if BYTES are refused; err has the
+ * error. */
 static int count_salvaged(ckpt_str bytes)
 {
     ckpt_file *f = NULL;
@@ -46,18 +46,18 @@ static int count_salvaged(ckpt_str bytes)
 static void several_tensors_need_names(void)
 {
     ckpt_tensor t = CKPT_INIT(ckpt_tensor);
-    ckpt_file *f = open_params(TEXT(HEADER("\0", "\x04") FLOATS_OF_2 TWO_FLOATS));
+    ckpt_file *f = open_params(TEXT(HEADER("\0", "\x04") FLOAT32_2 TWO_FLOATS));
     CU_ASSERT_PTR_NOT_NULL_FATAL(f);
     CU_ASSERT_EQUAL(ckpt_tensor_count(f), 1);
     CU_ASSERT_TRUE(ckpt_tensor_at(f, 0, &t));
     CU_ASSERT_EQUAL(t.npath, 0);
     ckpt_close(f);
-    CU_ASSERT_EQUAL(count_tensors(TEXT(HEADER("\0", "\x04") FLOATS_OF_2 TWO_FLOATS HEADER("\0", "\x04")
-                                           FLOATS_OF_2 TWO_FLOATS)),
+    CU_ASSERT_EQUAL(count_tensors(TEXT(HEADER("\0", "\x04") FLOAT32_2 TWO_FLOATS HEADER("\0", "\x04")
+                                           FLOAT32_2 TWO_FLOATS)),
                     -1);
     CU_ASSERT_STRING_EQUAL(err.found, "several tensors without names");
-    CU_ASSERT_EQUAL(count_salvaged(TEXT(HEADER("\0", "\x04") FLOATS_OF_2 TWO_FLOATS HEADER("\0", "\x04")
-                                            FLOATS_OF_2 TWO_FLOATS)),
+    CU_ASSERT_EQUAL(count_salvaged(TEXT(HEADER("\0", "\x04") FLOAT32_2 TWO_FLOATS HEADER("\0", "\x04")
+                                            FLOAT32_2 TWO_FLOATS)),
                     2);
 }
 
@@ -66,29 +66,27 @@ static void packed_sizes_and_levels_are_read(void)
     CU_ASSERT_EQUAL(count_tensors(TEXT(HEADER("\0", "\x06") "\x08\x05\x12\x02\x01\x02" TWO_FLOATS)), 1);
     CU_ASSERT_EQUAL(count_tensors(TEXT("\0\0\0\0\1\0\0\0\0\0\0\0\x10\0\0\0\0\0\0\0"
                                        "0123456789abcdef"
-                                       "\0\0\0\0\4\0\0\0" FLOATS_OF_2 TWO_FLOATS)),
+                                       "\0\0\0\0\4\0\0\0" FLOAT32_2 TWO_FLOATS)),
                     1);
 }
 
 static void malformed_parameters_are_refused(void)
 {
-    CU_ASSERT_EQUAL(count_tensors(TEXT("\1\0\0\0" HEADER("\0", "\x04") FLOATS_OF_2 TWO_FLOATS)), -1);
+    CU_ASSERT_EQUAL(count_tensors(TEXT("\1\0\0\0" HEADER("\0", "\x04") FLOAT32_2 TWO_FLOATS)), -1);
     CU_ASSERT_EQUAL(err.status, CKPT_EUNKNOWN);
     CU_ASSERT_EQUAL(count_tensors(TEXT(HEADER("\0", "\x02") "\x10\x02" TWO_FLOATS)), -1);
     CU_ASSERT_EQUAL(err.status, CKPT_EUNKNOWN);
-    CU_ASSERT_EQUAL(count_salvaged(TEXT(HEADER("\0", "\x04") FLOATS_OF_2 TWO_FLOATS "\0\0\0\0")), -1);
+    CU_ASSERT_EQUAL(count_salvaged(TEXT(HEADER("\0", "\x04") FLOAT32_2 TWO_FLOATS "\0\0\0\0")), -1);
     CU_ASSERT_STRING_EQUAL(err.where, "tensor 1");
     CU_ASSERT_EQUAL(
-        count_salvaged(TEXT(HEADER("\0", "\x04") FLOATS_OF_2 TWO_FLOATS "\1\0\0\0" HEADER("\0", "\x04"))),
-        -1);
+        count_salvaged(TEXT(HEADER("\0", "\x04") FLOAT32_2 TWO_FLOATS "\1\0\0\0" HEADER("\0", "\x04"))), -1);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.found, "version 1"));
     CU_ASSERT_EQUAL(count_salvaged(TEXT(HEADER("\0", "\x04")
-                                            FLOATS_OF_2 TWO_FLOATS HEADER("\0", "\x04") "\x08\x07\x10\x02")),
+                                            FLOAT32_2 TWO_FLOATS HEADER("\0", "\x04") "\x08\x07\x10\x02")),
                     -1);
     CU_ASSERT_EQUAL(err.status, CKPT_EUNSUPPORTED);
     CU_ASSERT_EQUAL(
-        count_salvaged(TEXT(HEADER("\0", "\x04") FLOATS_OF_2 TWO_FLOATS HEADER("\0", "\x02") "\x10\x02")),
-        -1);
+        count_salvaged(TEXT(HEADER("\0", "\x04") FLOAT32_2 TWO_FLOATS HEADER("\0", "\x02") "\x10\x02")), -1);
     CU_ASSERT_STRING_EQUAL(err.found, "malformed");
 }
 

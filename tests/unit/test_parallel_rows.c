@@ -1,5 +1,5 @@
-/* Reading large tensors in chunks: results do not depend on the number of threads, and no values of a chunk
- * are lost. */
+/* Large tensors are read in chunks: the results do not depend on the number of threads, and cover all values
+ * of every chunk. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,12 +10,12 @@
 #include "unit.h"
 
 #define CHUNK_FLOATS (PARALLEL_CHUNK_BYTES / 4)
-#define FLOATS       (CHUNK_FLOATS + 70001u) /* a full chunk, and a second one that is not full */
+#define FLOATS       (CHUNK_FLOATS + 70001u) /* floats of a full chunk and a part of another */
 
 static const unsigned thread_counts[] = {1, 2, 4, 7};
 
-/* make_numbers - returns numbers of both signs, which the caller frees. The largest and the smallest are at
- * the border of the chunks, and NaN is at the end. */
+/* make_numbers - returns numbers of both signs, which the caller frees. The largest and the smallest number
+ * are next to the border of the chunks, and the last is NaN. */
 static float *make_numbers(void)
 {
     float *numbers = malloc((size_t)FLOATS * sizeof *numbers);
@@ -56,7 +56,7 @@ static void statistics_do_not_depend_on_threads(void)
     free(numbers);
 }
 
-/* A negated tensor is split into the same chunks, so its sums are exactly the negated ones. */
+/* A negated tensor is split into the same chunks, so its sums are exactly the negatives. */
 static void negated_rows_have_the_same_chunks(void)
 {
     float *numbers = make_numbers();
@@ -103,7 +103,7 @@ static void differences_do_not_depend_on_threads(void)
     free(numbers);
 }
 
-/* The CRC-32 of the storage is computed from those of the chunks. */
+/* The CRC-32 of the storage is computed from the CRC-32s of the chunks. */
 static void checksums_of_chunks_are_combined(void)
 {
     float *numbers = make_numbers();
@@ -115,21 +115,21 @@ static void checksums_of_chunks_are_combined(void)
     storage->has_crc = true;
     unit_to_host_order(numbers, FLOATS, sizeof *numbers); /* to the byte order of the file */
     storage->crc = crc32_update(0, numbers, (size_t)4 * FLOATS);
-    for (size_t i = 0; i < 8; i++) { /* four times with the right checksum, then with a wrong one */
-        bool wrong = i >= 4;
+    for (size_t i = 0; i < 8; i++) { /* four times with the right checksum, four times with a wrong one */
+        bool is_wrong = i >= 4;
         ckpt_work how = {.struct_size = sizeof how, .threads = thread_counts[i % 4]};
         ckpt_diff_options o = {.struct_size = sizeof o, .threads = thread_counts[i % 4]};
-        ckpt_status want = wrong ? CKPT_ECHECKSUM : CKPT_OK;
+        ckpt_status want = is_wrong ? CKPT_ECHECKSUM : CKPT_OK;
         if (i == 4)
             storage->crc ^= 1;
         storage->crc_checked = false;
         CU_ASSERT_EQUAL(ckpt_stat(f, &row, 1, &how, &s, &err), want);
-        CU_ASSERT_EQUAL(storage->crc_checked, !wrong);
-        CU_ASSERT(!wrong || strcmp(err.where, "w") == 0);
+        CU_ASSERT_EQUAL(storage->crc_checked, !is_wrong);
+        CU_ASSERT(!is_wrong || strcmp(err.where, "w") == 0);
         storage->crc_checked = false;
         CU_ASSERT_EQUAL(ckpt_diff(f, f, &o, NULL, NULL, NULL, &err), want);
-        CU_ASSERT_EQUAL(storage->crc_checked, !wrong);
-        CU_ASSERT(!wrong || strcmp(err.where, "w") == 0);
+        CU_ASSERT_EQUAL(storage->crc_checked, !is_wrong);
+        CU_ASSERT(!is_wrong || strcmp(err.where, "w") == 0);
     }
     close_open_files();
     free(numbers);

@@ -11,13 +11,13 @@
 
 #define TASKS 500
 
-/* The tasks of a pool: how they behave, and how often they ran. */
+/* How the tasks of a pool behave, and how often they ran. */
 struct task_counts {
-    atomic_int runs[TASKS]; /* how often each task ran */
-    size_t failing_tasks[3]; /* tasks that fail; TASKS: none */
-    size_t cancelling_task;  /* the task that cancels the pool; TASKS: none */
+    atomic_int runs[TASKS];  /* number of times that each task ran */
+    size_t failing_tasks[3]; /* indices of tasks that fail; TASKS: none */
+    size_t cancelling_task;  /* index of the task that cancels the pool; TASKS: none */
     unsigned threads;
-    atomic_int ntasks; /* number of tasks that ran */
+    atomic_int nruns; /* number of tasks that ran */
 };
 
 static ckpt_status run_task(void *user, struct pool *p, size_t i, unsigned worker, ckpt_error *err)
@@ -25,7 +25,7 @@ static ckpt_status run_task(void *user, struct pool *p, size_t i, unsigned worke
     struct task_counts *c = user;
     CU_ASSERT_FATAL(worker < c->threads);
     atomic_fetch_add(&c->runs[i], 1);
-    atomic_fetch_add(&c->ntasks, 1);
+    atomic_fetch_add(&c->nruns, 1);
     if (i == c->cancelling_task)
         pool_cancel(p);
     for (int k = 0; k < 3; k++)
@@ -54,11 +54,11 @@ static void each_task_runs_once(void)
     for (unsigned threads = 1; threads <= 9; threads++) {
         struct task_counts c = {.failing_tasks = {TASKS, TASKS, TASKS}, .cancelling_task = TASKS};
         ckpt_error err;
-        int wrong = 0;
+        int nwrong = 0;
         CU_ASSERT_EQUAL(run_pool(&c, threads, &err), CKPT_OK);
         for (size_t i = 0; i < TASKS; i++)
-            wrong += atomic_load(&c.runs[i]) != 1;
-        CU_ASSERT_EQUAL(wrong, 0);
+            nwrong += atomic_load(&c.runs[i]) != 1;
+        CU_ASSERT_EQUAL(nwrong, 0);
     }
 }
 
@@ -79,7 +79,7 @@ static void cancelling_stops_the_pool(void)
     struct task_counts c = {.failing_tasks = {TASKS, TASKS, TASKS}, .cancelling_task = 3};
     ckpt_error err = {0};
     CU_ASSERT_EQUAL(run_pool(&c, 1, &err), CKPT_ECANCELLED);
-    CU_ASSERT_EQUAL(atomic_load(&c.ntasks), 4); /* tasks 0 to 3 */
+    CU_ASSERT_EQUAL(atomic_load(&c.nruns), 4); /* tasks 0 to 3 */
     struct task_counts by_four_threads = {.failing_tasks = {TASKS, TASKS, TASKS}, .cancelling_task = 3};
     CU_ASSERT_EQUAL(run_pool(&by_four_threads, 4, &err), CKPT_ECANCELLED);
 }
@@ -131,12 +131,12 @@ static void digests_do_not_depend_on_threads(void)
     free(data);
 }
 
-/* What the callbacks below do with the tensors, and what they were called with. */
+/* What the callbacks below do with the tensors, and which tensors were reported. */
 struct reports {
-    size_t next;         /* the tensor that must be reported next */
-    size_t stop_before;  /* the tensor before which reporting stops; 0: none */
-    size_t failing_from; /* the first tensor that fails */
-    bool out_of_order;
+    size_t next;         /* index of the tensor that must be reported next */
+    size_t stop_before;  /* index of the tensor before which reporting stops; 0: none */
+    size_t failing_from; /* index of the first tensor that fails */
+    bool out_of_order;   /* a tensor was reported out of order */
 };
 
 static ckpt_status process_tensor(void *user, size_t i, struct parallel_context *s, ckpt_error *err)

@@ -1,4 +1,4 @@
-/* Reading protobuf: fields of every wire type, and malformed messages. */
+/* Protobuf fields of every wire type are read, and malformed messages are refused. */
 #include "codec/protobuf.h"
 #include "unit.h"
 
@@ -28,31 +28,31 @@ static void the_largest_number_is_read(void)
 
 static void malformed_messages_are_refused(void)
 {
-    static const ckpt_str bad[] = {
+    static const ckpt_str messages[] = {
         {"\10", 1},                                            /* no value */
         {"\10\200", 2},                                        /* a truncated value */
-        {"\10\377\377\377\377\377\377\377\377\377\2", 11},     /* 65 bits */
-        {"\10\200\200\200\200\200\200\200\200\200\200\1", 12}, /* 11 bytes */
-        {"\22\4abc", 5},                                       /* 4 bytes, of which 3 are there */
-        {"\22\377\377\377\377\377\377\377\377\377\1", 11},     /* 2^64 - 1 bytes */
-        {"\31\1\2\3", 4},                                      /* a truncated number */
-        {"\45\1\2", 3},
-        {"\13\14", 2}, /* a group */
-        {"\17\0", 2},  /* wire type 7, which does not exist */
-        {"\0\0", 2},   /* field 0 */
+        {"\10\377\377\377\377\377\377\377\377\377\2", 11},     /* a value of 65 bits */
+        {"\10\200\200\200\200\200\200\200\200\200\200\1", 12}, /* a value of 11 bytes */
+        {"\22\4abc", 5},                                       /* a length of 4, and 3 bytes */
+        {"\22\377\377\377\377\377\377\377\377\377\1", 11},     /* a length of 2^64 - 1 */
+        {"\31\1\2\3", 4},                                      /* a truncated fixed64 */
+        {"\45\1\2", 3},                                        /* a truncated fixed32 */
+        {"\13\14", 2},                                         /* a group */
+        {"\17\0", 2},                                          /* wire type 7, which does not exist */
+        {"\0\0", 2},                                           /* field 0 */
     };
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    for (size_t i = 0; i < sizeof messages / sizeof *messages; i++) {
         struct proto_field f;
-        unsigned char *at = unit_guard(bad[i].ptr, bad[i].len);
-        cursor c = cursor_of(at, bad[i].len, 0);
+        unsigned char *copy = unit_guard(messages[i].ptr, messages[i].len);
+        cursor c = cursor_of(copy, messages[i].len, 0);
         CU_ASSERT(!proto_next(&c, &f) && c.bad);
         CU_ASSERT(!proto_next(&c, &f)); /* the next call fails, too */
-        unit_guard_free(at, bad[i].len);
+        unit_guard_free(copy, messages[i].len);
     }
 }
 
-/* count_fields - reads BYTES from a source; returns how many fields there are, and sets *ST to the last
- * status. */
+/* count_fields - reads BYTES from a source until a field fails. Returns the number of fields that were read,
+ * and sets *ST to the last status. */
 static unsigned count_fields(ckpt_str bytes, ckpt_status *st)
 {
     reader r;
@@ -80,7 +80,7 @@ static void fields_of_a_source_are_read(void)
     CU_ASSERT_EQUAL(st, CKPT_OK);
     CU_ASSERT_EQUAL(count_fields(STR_LIT("\10\1\10\200"), &st), 1); /* a truncated value */
     CU_ASSERT_EQUAL(st, CKPT_ETRUNCATED);
-    CU_ASSERT_EQUAL(count_fields(STR_LIT("\10\377\377\377\377\377\377\377\377\377\2"), &st), 0);
+    CU_ASSERT_EQUAL(count_fields(STR_LIT("\10\377\377\377\377\377\377\377\377\377\2"), &st), 0); /* 65 bits */
     CU_ASSERT_EQUAL(st, CKPT_EFORMAT);
     CU_ASSERT_EQUAL(count_fields(STR_LIT("\31\1\2\3"), &st), 0);
     CU_ASSERT_EQUAL(st, CKPT_ETRUNCATED);
