@@ -191,8 +191,8 @@ static void callbacks_are_compared_and_written(void)
     }
 }
 
-/* check_failures - reads PATH by callbacks, which takes N calls of read_at, and then reads it N times. The
- * I-th time, call I returns FAILURE. */
+/* check_failures - reads PATH by callbacks, then once more for each call of read_at that this took, which
+ * returns FAILURE. */
 static void check_failures(const char *path, int64_t failure, bool salvage)
 {
     struct callback_file b;

@@ -1,4 +1,4 @@
-/* Reading pickles: every opcode, every refusal, and damage at every byte. */
+/* Every opcode of a pickle is read, malformed pickles are refused, and damage at any byte is handled. */
 #include <stdlib.h>
 
 #include "base/checked.h"
@@ -8,11 +8,11 @@
 #include "graph.h"
 #include "unit.h"
 
-#define BYTES(text) "" text, sizeof(text) - 1 /* a pointer and a size */
-#define FIRST_BYTE  1000 /* the offset that errors report for the first byte of a pickle of graph_read() */
+#define BYTES(text)  "" text, sizeof(text) - 1 /* a pointer and a size */
+#define FIRST_OFFSET 1000 /* the offset that errors report for the first byte of a pickle of graph_read() */
 
-/* A pickle, and the result of reading it: its value as graph_text() prints it, or NULL if the pickle is
- * refused with the status and a message that contains WORDS. */
+/* A pickle, and the result of reading it: GRAPH as graph_text() writes it, or NULL if the pickle is refused
+ * with STATUS and WORDS in the message. */
 struct program {
     const char *bytes;
     size_t n;
@@ -145,11 +145,11 @@ static const struct program valid_programs[] = {
     READ_AS("\x95\x02\x00\x00\x00\x00\x00\x00\x00K\x01\x95\x01\x00\x00\x00\x00\x00\x00\x00.", "1"),
 };
 
-static bool error_contains(const struct graph *g, const char *what)
+static bool error_contains(const struct graph *g, const char *words)
 {
-    bool found = strstr(g->err.what, what) != NULL;
+    bool found = strstr(g->err.what, words) != NULL;
     if (!found)
-        printf("\n    expected \"%s\" in \"%s\"\n", what, g->err.what);
+        printf("\n    expected \"%s\" in \"%s\"\n", words, g->err.what);
     return found;
 }
 
@@ -166,7 +166,7 @@ static void check_program(const struct program *p)
     } else if (g.status != CKPT_OK) {
         CU_ASSERT_PTR_NOT_NULL_FATAL(p->words);
         CU_ASSERT(error_contains(&g, p->words));
-        CU_ASSERT(g.err.offset >= FIRST_BYTE && g.err.offset <= FIRST_BYTE + p->n);
+        CU_ASSERT(g.err.offset >= FIRST_OFFSET && g.err.offset <= FIRST_OFFSET + p->n);
     }
     graph_free(&g);
 }
@@ -174,7 +174,7 @@ static void check_program(const struct program *p)
 static void every_opcode_creates_its_node(void)
 {
     bool is_used[256] = {false};
-    unsigned nknown = 0;
+    unsigned opcode_count = 0;
     for (size_t i = 0; i < sizeof valid_programs / sizeof *valid_programs; i++) {
         struct graph g;
         check_program(&valid_programs[i]);
@@ -185,12 +185,12 @@ static void every_opcode_creates_its_node(void)
     }
     for (unsigned op = 0; op < 256; op++) {
         const struct pickle_op *o = pickle_op((uint8_t)op);
-        nknown += o != NULL;
-        bool refused = op == PICKLE_EXT1 || op == PICKLE_EXT2 || op == PICKLE_EXT4 ||
-                       op == PICKLE_NEXT_BUFFER || op == PICKLE_READONLY_BUFFER;
-        CU_ASSERT_EQUAL(is_used[op], o != NULL && !refused);
+        opcode_count += o != NULL;
+        bool is_refused = op == PICKLE_EXT1 || op == PICKLE_EXT2 || op == PICKLE_EXT4 ||
+                          op == PICKLE_NEXT_BUFFER || op == PICKLE_READONLY_BUFFER;
+        CU_ASSERT_EQUAL(is_used[op], o != NULL && !is_refused);
     }
-    CU_ASSERT_EQUAL(nknown, 68); /* the opcodes of protocols 0 to 5 */
+    CU_ASSERT_EQUAL(opcode_count, 68); /* the opcodes of protocols 0 to 5 */
 }
 
 static const struct program refused_programs[] = {
@@ -317,7 +317,8 @@ static size_t put_argument(const struct pickle_op *op, unsigned char *out)
     return arguments[op->argument].n;
 }
 
-/* Opcodes that take values from the stack or the memo, and those that take all values above the last MARK. */
+/* Opcodes that take values from the stack or the memo, and opcodes that take all values above the last
+ * MARK. */
 static const char value_takers[] = "02QRabsh\x81\x85\x86\x87\x92\x93\x94pqrjg";
 static const char mark_takers[] = "1telduoi\x90\x91";
 
@@ -335,7 +336,7 @@ static void an_empty_stack_is_reported_as_underflow(void)
         struct graph g;
         graph_read(&g, bytes, n);
         CU_ASSERT_EQUAL(g.status, CKPT_EFORMAT);
-        CU_ASSERT_EQUAL(g.err.offset, FIRST_BYTE);
+        CU_ASSERT_EQUAL(g.err.offset, FIRST_OFFSET);
         CU_ASSERT(strncmp(g.err.what, o->name, strlen(o->name)) == 0);
         if (takes_to_mark)
             CU_ASSERT(error_contains(&g, "MARK, and none is on the stack"));
@@ -373,7 +374,7 @@ static void every_changed_byte_is_read_safely(void)
                 unsigned char bytes[128];
                 struct graph g;
                 memcpy(bytes, valid_programs[i].bytes, valid_programs[i].n);
-                bytes[at] ^= (unsigned char)mask; /* each bit, or all */
+                bytes[at] ^= (unsigned char)mask; /* one bit, or all bits */
                 graph_read_limited(&g, bytes, valid_programs[i].n, 1 << 20, 0);
                 CU_ASSERT(g.status == CKPT_OK ? g.root != NULL : g.err.what[0] != 0);
                 graph_free(&g);
@@ -405,9 +406,9 @@ static void failing_allocations_are_reported(void)
 
 /* ------------------------------------------------------- sizes and windows */
 
-static void put_repeated(buf *b, const char *bytes, size_t n, size_t times)
+static void put_repeated(buf *b, const char *bytes, size_t n, size_t count)
 {
-    while (times--)
+    while (count--)
         buf_put(b, bytes, n);
 }
 
@@ -486,13 +487,14 @@ static void opcodes_may_cross_windows(void)
     graph_read(&g, b.data, b.len);
     CU_ASSERT_EQUAL_FATAL(g.status, CKPT_OK);
     CU_ASSERT_EQUAL_FATAL(g.root->u.seq.n, 80000);
-    bool right = true;
+    bool as_expected = true;
     for (unsigned i = 0; i < 40000; i++) {
         const ckpt_value *call = g.root->u.seq.items[2 * i], *number = g.root->u.seq.items[2 * i + 1];
-        right = right && value_calls(call, "module.name", "class", 0) && number->u.i == (int64_t)i &&
-                call->offset == 1 + i * 24 + 20; /* a call has 24 bytes, with REDUCE at byte 20 */
+        as_expected = as_expected && value_calls(call, "module.name", "class", 0) &&
+                      number->u.i == (int64_t)i &&
+                      call->offset == 1 + i * 24 + 20; /* a call has 24 bytes, with REDUCE at byte 20 */
     }
-    CU_ASSERT(right);
+    CU_ASSERT(as_expected);
     CU_ASSERT_EQUAL(g.facts.ncalls, 40000);
     graph_free(&g);
     buf_free(&b);
@@ -510,7 +512,7 @@ static void long_lines_are_refused(void)
     CU_ASSERT_EQUAL(g.status, CKPT_EFORMAT);
     CU_ASSERT(error_contains(&g, "GLOBAL has a line of more than 4096 bytes"));
     graph_free(&g);
-    b.data[1] = 'c'; /* one byte less fits */
+    b.data[1] = 'c'; /* a line of 4096 bytes is allowed */
     graph_read(&g, b.data + 1, b.len - 1);
     CU_ASSERT_EQUAL(g.status, CKPT_OK);
     graph_free(&g);
@@ -562,7 +564,7 @@ static void integers_of_any_size_are_read(void)
     CU_ASSERT_EQUAL(g.root->type, CKPT_V_BIGINT);
     CU_ASSERT_EQUAL(g.root->u.str.len, 100001);
     graph_free(&g);
-    b.data[b.len - 2] = 0xff; /* only sign bytes: becomes a small int */
+    b.data[b.len - 2] = 0xff; /* -1 in 100001 bytes becomes a small int */
     memset(b.data + 5, 0xff, 100000);
     graph_read(&g, b.data, b.len);
     CU_ASSERT_EQUAL(g.status, CKPT_OK);
@@ -579,7 +581,7 @@ static void nested_shared_lists_stay_small(void)
     buf b;
     buf_init(&b, SIZE_MAX);
     buf_put_cstr(&b, "]");
-    put_repeated(&b, "2\x86", 2, 5000); /* 2^5000 lists if shared ones were copied */
+    put_repeated(&b, "2\x86", 2, 5000); /* 2^5000 lists if shared lists were copied */
     buf_put_cstr(&b, ".");
     graph_read(&g, b.data, b.len);
     CU_ASSERT_EQUAL(g.status, CKPT_OK);
@@ -616,7 +618,7 @@ static void facts_are_collected_in_order(void)
     static const char pickle[] = "\x80\x04]K\x01"
                                  "acm\nA\n)R(K\x01K\x02ucm\nB.C\n)\x81}b\x86Q0N0h";
     struct graph g;
-    graph_read(&g, pickle, sizeof pickle - 1); /* truncated, but its facts are kept */
+    graph_read(&g, pickle, sizeof pickle - 1); /* the pickle is truncated, but its facts are kept */
     CU_ASSERT_EQUAL(g.status, CKPT_ETRUNCATED);
     CU_ASSERT_EQUAL(g.facts.protocol, 4);
     CU_ASSERT_EQUAL_FATAL(g.facts.nglobals, 2);
@@ -640,7 +642,7 @@ static void facts_are_collected_in_order(void)
     graph_free(&g);
     graph_read(&g, BYTES("cm\nn\n)R](K\x01"
                          "eN\x86"
-                         "b.")); /* BUILD before the items */
+                         "b.")); /* no items before BUILD */
     CU_ASSERT_EQUAL(value_extra_of(g.root)->items_before_build, 0);
     graph_free(&g);
     graph_read(&g, BYTES("]Nb."));
@@ -658,7 +660,7 @@ static void equal_names_share_one_node(void)
     ckpt_value **items = g.root->u.seq.items;
     CU_ASSERT_EQUAL_FATAL(g.root->u.seq.n, 7);
     CU_ASSERT(items[0] == items[1] && items[2] == items[3]);
-    CU_ASSERT(items[3] != items[4]); /* a Python 2 str is a different type */
+    CU_ASSERT(items[3] != items[4]); /* a str of Python 2 is another type */
     CU_ASSERT(items[5] != items[6]); /* protocol 4 looks up a.b as an attribute */
     CU_ASSERT_EQUAL(g.facts.nglobals, 3);
     graph_free(&g);

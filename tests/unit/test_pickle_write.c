@@ -1,4 +1,4 @@
-/* Writing pickles: the bytes that are written, and the graphs that are read from them. */
+/* Graphs are written as the expected bytes, and these are read as the same graphs. */
 #include <stdlib.h>
 
 #include "base/cursor.h"
@@ -10,7 +10,7 @@
 
 #define BYTES(text) "" text, sizeof(text) - 1 /* a pointer and a size */
 #define NO_ENTRY    UINT32_MAX
-#define PROTO_SIZE  2u /* bytes of the opcode PROTO and its argument */
+#define PROTO_SIZE  2u /* size of the opcode PROTO and its argument */
 
 static const struct {
     const char *in; /* the pickle that is read */
@@ -36,7 +36,7 @@ static const struct {
     {BYTES("S'\\xff'\n."), BYTES("U\x01\xff.")},
     {BYTES(")."), BYTES(").")},
     {BYTES("(K\x01t."), BYTES("K\x01\x85.")},
-    /* tuples of up to three items need no MARK; one item is appended alone, more in a batch */
+    /* tuples of up to three items need no MARK; one item is added by APPEND, several are added by APPENDS */
     {BYTES("(K\x01K\x02K\x03K\x04t."), BYTES("(K\x01K\x02K\x03K\x04t.")},
     {BYTES("(K\x01l."), BYTES("]K\x01"
                               "a.")},
@@ -48,7 +48,7 @@ static const struct {
     {BYTES("(K\x01Nd."), BYTES("}K\x01Ns.")},
     {BYTES("}K\x01NsK\x02Ns."), BYTES("}(K\x01NK\x02Nu.")},
     {BYTES("(K\x01K\x02Q\x85t."), BYTES("K\x01K\x02Q\x85\x86.")},
-    /* only what repeats is put into the memo */
+    /* only values that repeat are put into the memo */
     {BYTES("]q\x00q\x05."), BYTES("].")},
     {BYTES("]q\x07h\x07\x86."), BYTES("]q\x00h\x00\x86.")},
     {BYTES("(\x8c\x01z\x8c\x01zU\x01zU\x01zt."), BYTES("(X\x01\x00\x00\x00zq\x00h\x00U\x01zq\x01h\x01t.")},
@@ -149,7 +149,7 @@ static void graphs_are_written_as_the_expected_bytes(void)
         CU_ASSERT_EQUAL_FATAL(g.status, CKPT_OK);
         CU_ASSERT_EQUAL(write_graph(g.root, NULL, &out, &err), CKPT_OK);
         check_bytes(&out, exact_pickles[i].out, exact_pickles[i].out_size);
-        graph_read(&reread, out.data, out.len); /* reads and writes again what was written */
+        graph_read(&reread, out.data, out.len); /* the output must be readable and writable again */
         CU_ASSERT_EQUAL_FATAL(reread.status, CKPT_OK);
         CU_ASSERT_EQUAL(write_graph(reread.root, NULL, &rewritten, &err), CKPT_OK);
         graph_free(&reread);
@@ -167,7 +167,7 @@ static void graphs_that_protocol_2_cannot_hold_are_refused(void)
     static const struct {
         const char *pickle;
         size_t size;
-        const char *message; /* a part of the error message */
+        const char *words; /* words of the error message */
     } refused_graphs[] = {
         {BYTES("]Nb."), "changed by BUILD"},
         {BYTES("\x80\x03"
@@ -190,7 +190,7 @@ static void graphs_that_protocol_2_cannot_hold_are_refused(void)
         graph_read(&g, refused_graphs[i].pickle, refused_graphs[i].size);
         CU_ASSERT_EQUAL_FATAL(g.status, CKPT_OK);
         CU_ASSERT_EQUAL(write_graph(g.root, NULL, &out, &err), CKPT_ELOSSY);
-        CU_ASSERT_PTR_NOT_NULL(strstr(err.what, refused_graphs[i].message));
+        CU_ASSERT_PTR_NOT_NULL(strstr(err.what, refused_graphs[i].words));
         buf_free(&out);
         graph_free(&g);
     }
@@ -257,7 +257,7 @@ static ckpt_status write_leaf(void *user, pickle_writer *w, const ckpt_value *v,
         return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "no such storage");
     pickle_put_op(w, PICKLE_MARK);
     pickle_put_text(w, str_c(key));
-    memset(key, 'x', sizeof key); /* pickle_put_text() must have copied it */
+    memset(key, 'x', sizeof key); /* pickle_put_text() must have copied the key */
     pickle_put_text(w, STR_LIT("k"));
     pickle_put_global(w, STR_LIT("m"), STR_LIT("n"));
     pickle_put_bool(w, true);
@@ -267,17 +267,18 @@ static ckpt_status write_leaf(void *user, pickle_writer *w, const ckpt_value *v,
     return CKPT_OK;
 }
 
-/* check_edit - checks that the pickle IN is written as WANT if entry DROP of its root is dropped and entry
- * RENAME is renamed to z. */
-static void check_edit(const char *in, size_t n, uint32_t drop, uint32_t rename, const char *want,
-                       size_t want_size)
+/* check_edit - checks that the pickle IN is written as WANT if DROPPED_ENTRY of its root is dropped and
+ * RENAMED_ENTRY gets the name "z". */
+static void check_edit(const char *in, size_t n, uint32_t dropped_entry, uint32_t renamed_entry,
+                       const char *want, size_t want_size)
 {
     struct graph g;
     ckpt_error err;
     buf out;
     graph_read(&g, in, n);
     CU_ASSERT_EQUAL_FATAL(g.status, CKPT_OK);
-    struct edits e = {.container = g.root, .dropped_entry = drop, .renamed_entry = rename, .new_name = "z"};
+    struct edits e = {
+        .container = g.root, .dropped_entry = dropped_entry, .renamed_entry = renamed_entry, .new_name = "z"};
     struct pickle_hooks hooks = {
         .user = &e, .replace = replace_node, .keep_entry = edit_entry, .write_leaf = write_leaf};
     CU_ASSERT_EQUAL(write_graph(g.root, &hooks, &out, &err), CKPT_OK);
@@ -290,7 +291,8 @@ static void hooks_edit_every_container(void)
 {
     check_edit(BYTES("}(\x8c\x01gK\x01K\x02K\x03u."), NO_ENTRY, 0,
                BYTES("}(X\x01\x00\x00\x00zK\x01K\x02K\x03u."));
-    check_edit(BYTES("}(U\x01gK\x01K\x02K\x03u."), 1, 0, BYTES("}U\x01zK\x01s.")); /* stays a Python 2 str */
+    check_edit(BYTES("}(U\x01gK\x01K\x02K\x03u."), 1, 0,
+               BYTES("}U\x01zK\x01s.")); /* z is a str of Python 2, too */
     check_edit(BYTES("}(K\x01NK\x02Nu."), 0, NO_ENTRY, BYTES("}K\x02Ns."));
     check_edit(BYTES("}K\x01Ns."), 0, NO_ENTRY, BYTES("}."));
     check_edit(BYTES("](K\x01K\x02K\x03"
@@ -360,7 +362,7 @@ static void a_shared_value_is_replaced_by_one_shared_value(void)
 
 /* ------------------------------------------------------------------- sizes */
 
-/* A text of 200,000 bytes, and a second reference to it. */
+/* A text of 200,000 bytes, and a second reference to the text. */
 static void large_text_is_streamed(void)
 {
     static const char ops[] = {PICKLE_BINUNICODE, PICKLE_BINSTRING, PICKLE_BINBYTES};
@@ -398,7 +400,7 @@ static void large_text_is_streamed(void)
     }
 }
 
-static void depth_is_bounded(void)
+static void the_depth_of_nesting_is_limited(void)
 {
     for (size_t depth = 1000000; depth <= 1100000; depth += 100000) {
         struct graph g;
@@ -423,7 +425,7 @@ static void depth_is_bounded(void)
 }
 
 /* write_cyclic_tuple - writes a tuple of N lists that each contain the tuple. The output is nested N deep,
- * and its SIZE grows with N * N. */
+ * and its size *SIZE grows with N * N. */
 static ckpt_status write_cyclic_tuple(unsigned n, size_t *size)
 {
     struct graph g;
@@ -481,7 +483,7 @@ static void nested_shared_lists_stay_small(void)
     buf_init(&in, SIZE_MAX);
     buf_put_cstr(&in, "]");
     for (unsigned i = 0; i < 300; i++)
-        buf_put_cstr(&in, "2\x86"); /* a tuple of the value before, twice: 2^300 values if they were copied */
+        buf_put_cstr(&in, "2\x86"); /* a pair of the value before: 2^300 values if they were copied */
     buf_put_cstr(&in, ".");
     graph_read(&g, in.data, in.len);
     CU_ASSERT_EQUAL(write_graph(g.root, NULL, &out, &err), CKPT_OK);
@@ -495,9 +497,9 @@ static void nested_shared_lists_stay_small(void)
 
 /* A comparison of two value graphs. */
 struct comparison {
-    const ckpt_value **waiting; /* pairs of nodes to compare, one after the other */
+    const ckpt_value **waiting; /* the nodes that are still to be compared, in pairs */
     size_t nwaiting, waiting_cap;
-    map *numbers; /* node of either graph -> the number of the pair in which it was compared */
+    map *numbers; /* maps a node of either graph to the number of the pair in which it was compared */
     uint32_t npairs;
     bool same;
 };
@@ -602,17 +604,17 @@ static bool are_identical(const ckpt_value *a, const ckpt_value *b)
     return p.same;
 }
 
-/* puts_are_distinct - returns whether no opcode PUT of the N bytes B has the memo index of an earlier one,
- * which pickletools would refuse. */
+/* puts_are_distinct - returns true if no two PUTs in the N bytes B have the same memo index. pickletools
+ * refuses pickles that put an index twice. */
 static bool puts_are_distinct(const unsigned char *b, size_t n)
 {
-    bool put[512] = {false}, distinct = true;
+    bool is_put[512] = {false}, distinct = true;
     for (size_t i = 0; distinct && i < n;) {
         bool is_long = b[i] == PICKLE_LONG_BINPUT;
         if (is_long || b[i] == PICKLE_BINPUT) {
             uint32_t index = is_long ? load_u32le(b + i + 1) : b[i + 1];
-            distinct = index < 512 && !put[index];
-            put[index % 512] = true;
+            distinct = index < 512 && !is_put[index];
+            is_put[index % 512] = true;
         }
         /* the size of the opcode with its argument */
         i += is_long || strchr("jJ", b[i]) ? 5 : b[i] == 'M' ? 3 : strchr("\x80qhK", b[i]) ? 2 : 1;
@@ -662,7 +664,7 @@ static void pickles_are_filled_to_a_given_size(void)
 /* Opcodes of torch's weights_only unpickler, BINSTRING for Python 2 files, and LONG4 for large ints. */
 static const char allowed_opcodes[] = "\x8b\x80.(t\x85\x86\x87)]}N\x88\x89JKM\x8aGXUcR\x81"
                                       "baesuQhjqrT";
-static unsigned npickles, npickles_differ; /* of the corpus; and those not written back as they were */
+static unsigned npickles, nchanged; /* numbers of corpus pickles, and of those not written back unchanged */
 
 static void check_pickle(const char *name, ckpt_str bytes)
 {
@@ -680,14 +682,14 @@ static void check_pickle(const char *name, ckpt_str bytes)
         CU_ASSERT_EQUAL(write_graph(reread.root, NULL, &rewritten, &err), CKPT_OK);
         same = same && out.len == rewritten.len && memcmp(out.data, rewritten.data, out.len) == 0;
         npickles++;
-        npickles_differ += !same;
+        nchanged += !same;
         if (!same)
             printf("\n    %s differs\n", name);
         buf_free(&rewritten);
         graph_free(&reread);
     } else if (is_protocol_2) {
-        printf("\n    %s: %s\n", name, err.what);
-        npickles_differ++;
+        printf("\n    %s is not written: %s\n", name, err.what);
+        nchanged++;
     }
     if (is_protocol_2)
         buf_free(&out);
@@ -696,10 +698,10 @@ static void check_pickle(const char *name, ckpt_str bytes)
 
 static void pickles_of_the_corpus_are_written_back(void)
 {
-    npickles = npickles_differ = 0;
+    npickles = nchanged = 0;
     for_each_corpus_pickle(check_pickle);
     CU_ASSERT(npickles > 500);
-    CU_ASSERT_EQUAL(npickles_differ, 0);
+    CU_ASSERT_EQUAL(nchanged, 0);
 }
 
 void suite_pickle_write(void)
@@ -711,7 +713,7 @@ void suite_pickle_write(void)
     UNIT(persistent_ids_are_written_by_the_leaf_hook);
     UNIT(a_shared_value_is_replaced_by_one_shared_value);
     UNIT(large_text_is_streamed);
-    UNIT(depth_is_bounded);
+    UNIT(the_depth_of_nesting_is_limited);
     UNIT(cyclic_tuples_are_limited_in_size);
     UNIT(nested_shared_lists_stay_small);
     UNIT(pickles_are_filled_to_a_given_size);

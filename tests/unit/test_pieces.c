@@ -10,23 +10,24 @@
 #include "small_files.h"
 #include "unit.h"
 
-#define DIMS       6u
+#define MAX_DIMS   6u
 #define MAX_PIECES 400u
 #define FILES      3u
 
 static uint32_t seed = 1;
 
-static uint32_t random_below(uint32_t below)
+static uint32_t random_below(uint32_t limit)
 {
     seed = seed * 1664525 + 1013904223;
-    return (seed >> 8) % below;
+    return (seed >> 8) % limit;
 }
 
 /* A tensor with its pieces, and the files that hold them. */
 struct sample {
-    uint64_t shape[DIMS];
-    uint64_t piece_offset[MAX_PIECES][DIMS], piece_size[MAX_PIECES][DIMS], piece_stride[MAX_PIECES][DIMS];
-    struct piece piece[MAX_PIECES]; /* points into these arrays */
+    uint64_t shape[MAX_DIMS];
+    uint64_t piece_offset[MAX_PIECES][MAX_DIMS], piece_size[MAX_PIECES][MAX_DIMS],
+        piece_stride[MAX_PIECES][MAX_DIMS];
+    struct piece piece[MAX_PIECES]; /* have pointers into these arrays */
     struct pieces pieces;
     uint64_t nbytes;
     unsigned char *expected; /* bytes of the tensor */
@@ -56,8 +57,8 @@ static void add_piece(const uint64_t *offset, const uint64_t *size)
     sample.piece[i] = (struct piece){.offset = sample.piece_offset[i], .size = sample.piece_size[i]};
 }
 
-/* cut_box - cuts the box of SIZE at OFFSET into about N pieces: along a random plane into two boxes, which it
- * cuts further. */
+/* cut_box - cuts the box of SIZE at OFFSET into about N pieces: along a random plane into two boxes, which
+ * are cut further. */
 static void cut_box(const uint64_t *offset, const uint64_t *size, uint32_t n)
 {
     uint32_t dim = sample.pieces.ndim ? random_below(sample.pieces.ndim) : 0;
@@ -65,21 +66,23 @@ static void cut_box(const uint64_t *offset, const uint64_t *size, uint32_t n)
         add_piece(offset, size);
         return;
     }
-    uint64_t half_offset[DIMS], half_size[DIMS], first_half = 1 + random_below((uint32_t)size[dim] - 1);
+    uint64_t half_offset[MAX_DIMS], half_size[MAX_DIMS],
+        first_half_size = 1 + random_below((uint32_t)size[dim] - 1);
     memcpy(half_offset, offset, sizeof half_offset);
     memcpy(half_size, size, sizeof half_size);
-    half_size[dim] = first_half;
+    half_size[dim] = first_half_size;
     cut_box(half_offset, half_size, n / 2);
-    half_offset[dim] = offset[dim] + first_half;
-    half_size[dim] = size[dim] - first_half;
+    half_offset[dim] = offset[dim] + first_half_size;
+    half_size[dim] = size[dim] - first_half_size;
     cut_box(half_offset, half_size, n - n / 2);
 }
 
 /* cut_grid - cuts the tensor into an uneven grid, in which some rows may be empty. */
 static void cut_grid(void)
 {
-    uint64_t lines[DIMS][4] = {{0}}, index[DIMS] = {0}; /* the lines between cells; the current cell */
-    uint32_t n[DIMS], k = 0;                            /* cells in each dimension */
+    uint64_t lines[MAX_DIMS][4] = {{0}},
+             index[MAX_DIMS] = {0}; /* the lines between cells; the current cell */
+    uint32_t n[MAX_DIMS], k = 0;    /* number of cells in each dimension */
     for (uint32_t j = 0; j < sample.pieces.ndim; j++) {
         n[j] = 1 + random_below(3);
         lines[j][n[j]] = sample.shape[j];
@@ -87,34 +90,34 @@ static void cut_grid(void)
             lines[j][i] = lines[j][i - 1] + random_below((uint32_t)(sample.shape[j] - lines[j][i - 1]) + 1);
     }
     while (k < sample.pieces.ndim || sample.pieces.n == 0) {
-        uint64_t from[DIMS] = {0}, size[DIMS] = {0};
+        uint64_t offset[MAX_DIMS] = {0}, size[MAX_DIMS] = {0};
         for (uint32_t j = 0; j < sample.pieces.ndim; j++) {
-            from[j] = lines[j][index[j]];
-            size[j] = lines[j][index[j] + 1] - from[j];
+            offset[j] = lines[j][index[j]];
+            size[j] = lines[j][index[j] + 1] - offset[j];
         }
-        add_piece(from, size);
+        add_piece(offset, size);
         for (k = 0; k < sample.pieces.ndim && ++index[k] == n[k]; k++)
             index[k] = 0;
     }
 }
 
-/* set_strides - gives piece I random strides with gaps; returns how many elements the piece spans. */
+/* set_strides - gives piece I random strides with gaps, and returns how many elements the piece spans. */
 static uint64_t set_strides(size_t i)
 {
-    uint32_t order[DIMS], n = sample.pieces.ndim;
-    uint64_t run = 1 + random_below(3), span = 1;
+    uint32_t order[MAX_DIMS], n = sample.pieces.ndim;
+    uint64_t stride = 1 + random_below(3), span = 1;
     const uint64_t *size = sample.piece[i].size;
     for (uint32_t k = 0; k < n; k++)
         order[k] = k;
     for (uint32_t k = n; k > 1; k--) {
-        uint32_t j = random_below(k), was = order[k - 1];
+        uint32_t j = random_below(k), swapped = order[k - 1];
         order[k - 1] = order[j];
-        order[j] = was;
+        order[j] = swapped;
     }
     for (uint32_t k = 0; k < n; k++) {
-        sample.piece_stride[i][order[k]] = run;
-        span += (size[order[k]] - 1) * run;
-        run = run * size[order[k]] + (random_below(3) == 0);
+        sample.piece_stride[i][order[k]] = stride;
+        span += (size[order[k]] - 1) * stride;
+        stride = stride * size[order[k]] + (random_below(3) == 0);
     }
     sample.piece[i].stride = sample.piece_stride[i];
     return span;
@@ -140,8 +143,8 @@ static unsigned char *find_element(size_t i, uint64_t e, uint64_t *in_tensor)
     return NULL;
 }
 
-/* fill_files - fills the files with random bytes, and sets the expected bytes of the tensor: where pieces
- * overlap, those of the first. If STRIDED, the pieces get random strides. */
+/* fill_files - fills the files with random bytes, and sets the expected bytes of the tensor. Where pieces
+ * overlap, the first piece gives the expected bytes. If STRIDED, the pieces get random strides. */
 static void fill_files(bool strided)
 {
     uint64_t end[FILES] = {0}, file_of[MAX_PIECES], at[MAX_PIECES];
@@ -204,7 +207,7 @@ static ckpt_status assemble(ckpt_error *err)
     return pieces_source(sample.arena, &sample.pieces, &sample.assembled, &sample.assembled_at, err);
 }
 
-/* is_read_correctly - returns whether the tensor is read as expected: at once, in random ranges, and by a
+/* is_read_correctly - returns true if the tensor is read as expected: at once, in random ranges, and by a
  * window. */
 static bool is_read_correctly(void)
 {
@@ -234,33 +237,33 @@ static void random_pieces_are_assembled(void)
 {
     static const unsigned char element[18] = "this fills holes.";
     for (int turn = 0; turn < 3000; turn++) {
-        uint64_t zero[DIMS] = {0};
+        uint64_t zero[MAX_DIMS] = {0};
         ckpt_error err;
-        begin_sample(random_below(DIMS), turn % 10 ? 7 : 23);
-        bool overlap = turn % 3 == 0;
-        sample.pieces.may_overlap = overlap;
+        begin_sample(random_below(MAX_DIMS), turn % 10 ? 7 : 23);
+        bool may_overlap = turn % 3 == 0;
+        sample.pieces.may_overlap = may_overlap;
         sample.pieces.fill = turn % 7 == 0 ? element : NULL;
         if (random_below(2))
             cut_grid();
         else
             cut_box(zero, sample.shape, 1 + random_below(60));
-        uint32_t extra_pieces = overlap ? random_below(8) : 0;
+        uint32_t extra_pieces = may_overlap ? random_below(8) : 0;
         for (; extra_pieces && sample.pieces.ndim; extra_pieces--) {
-            uint64_t from[DIMS], size[DIMS];
+            uint64_t offset[MAX_DIMS], size[MAX_DIMS];
             for (uint32_t k = 0; k < sample.pieces.ndim; k++) {
-                from[k] = random_below((uint32_t)sample.shape[k] + 1);
-                size[k] = random_below((uint32_t)(sample.shape[k] - from[k]) + 1);
+                offset[k] = random_below((uint32_t)sample.shape[k] + 1);
+                size[k] = random_below((uint32_t)(sample.shape[k] - offset[k]) + 1);
             }
-            add_piece(from, size);
+            add_piece(offset, size);
         }
-        for (size_t i = sample.pieces.n; i > 1; i--) { /* shuffles the pieces */
+        for (size_t i = sample.pieces.n; i > 1; i--) { /* the pieces are shuffled */
             size_t j = random_below((uint32_t)i);
-            struct piece was = sample.piece[i - 1];
+            struct piece swapped = sample.piece[i - 1];
             sample.piece[i - 1] = sample.piece[j];
-            sample.piece[j] = was;
+            sample.piece[j] = swapped;
         }
         if (sample.pieces.fill && sample.pieces.n > 1)
-            sample.pieces.n -= 1; /* leaves a hole, which is filled with pieces.fill */
+            sample.pieces.n -= 1; /* the last piece leaves a hole, which is filled with pieces.fill */
         fill_files(turn % 4 == 1);
         ckpt_status st = assemble(&err);
         CU_ASSERT_EQUAL_FATAL(st, CKPT_OK);
@@ -269,7 +272,7 @@ static void random_pieces_are_assembled(void)
     }
 }
 
-/* Each column of pieces, one to three elements wide, is cut in two at the same row or at a random one. */
+/* Each column of pieces, one to three elements wide, is cut in two, at a fixed or a random row. */
 static void narrow_pieces_are_assembled(void)
 {
     for (uint32_t turn = 0; turn < 14; turn++) {
@@ -280,8 +283,9 @@ static void narrow_pieces_are_assembled(void)
         for (uint64_t column = 0, width; column < 41; column += width) {
             uint64_t middle = turn % 2 ? sample.shape[0] / 3 : 1 + random_below(8000);
             width = turn < 8 || column > 30 ? 1 : 1 + random_below(3);
-            add_piece((uint64_t[DIMS]){0, column}, (uint64_t[DIMS]){middle, width});
-            add_piece((uint64_t[DIMS]){middle, column}, (uint64_t[DIMS]){sample.shape[0] - middle, width});
+            add_piece((uint64_t[MAX_DIMS]){0, column}, (uint64_t[MAX_DIMS]){middle, width});
+            add_piece((uint64_t[MAX_DIMS]){middle, column},
+                      (uint64_t[MAX_DIMS]){sample.shape[0] - middle, width});
         }
         fill_files(turn == 9);
         CU_ASSERT_EQUAL_FATAL(assemble(NULL), CKPT_OK);
@@ -310,14 +314,14 @@ static void begin_matrix(void)
     sample.shape[0] = 6;
     sample.shape[1] = 8;
     for (uint64_t i = 0; i < 4; i++)
-        add_piece((uint64_t[DIMS]){i / 2 * 3, i % 2 * 4}, (uint64_t[DIMS]){3, 4});
+        add_piece((uint64_t[MAX_DIMS]){i / 2 * 3, i % 2 * 4}, (uint64_t[MAX_DIMS]){3, 4});
     fill_files(false);
 }
 
 static void holes_are_refused(void)
 {
     begin_matrix();
-    sample.piece[2] = sample.piece[--sample.pieces.n]; /* without piece 2 */
+    sample.piece[2] = sample.piece[--sample.pieces.n]; /* removes piece 2 */
     CU_ASSERT(assembly_fails_with(CKPT_EFORMAT, "no piece has [3:6, 0:4] of [6, 8]"));
     sample.pieces.n = 0;
     CU_ASSERT(assembly_fails_with(CKPT_EFORMAT, "no piece has [:, :] of [6, 8]"));
@@ -336,7 +340,7 @@ static void holes_are_refused(void)
     sample.shape[2] = 10;
     for (uint64_t i = 0; i < 4; i++)
         if (i != 2)
-            add_piece((uint64_t[DIMS]){i}, (uint64_t[DIMS]){1, 1, 10});
+            add_piece((uint64_t[MAX_DIMS]){i}, (uint64_t[MAX_DIMS]){1, 1, 10});
     fill_files(false);
     CU_ASSERT(assembly_fails_with(CKPT_EFORMAT, "no piece has [2:3, :, :] of [4, 1, 10]"));
     end_sample();
@@ -385,7 +389,7 @@ static void pieces_that_reach_outside_are_refused(void)
 static void contiguous_pieces_need_no_source(void)
 {
     begin_sample(3, 7);
-    cut_box((const uint64_t[DIMS]){0}, sample.shape, 1);
+    cut_box((const uint64_t[MAX_DIMS]){0}, sample.shape, 1);
     fill_files(false);
     CU_ASSERT_EQUAL(assemble(NULL), CKPT_OK);
     CU_ASSERT(sample.nbytes == 0 ||
@@ -415,14 +419,14 @@ static void contiguous_pieces_need_no_source(void)
 /* An endless source of zeros, which counts its reads. */
 struct zeros {
     source base;
-    unsigned reads;
+    unsigned nreads;
 };
 
 static ckpt_status zeros_read(source *s, uint64_t off, void *out, size_t n, ckpt_error *err)
 {
     (void)off;
     (void)err;
-    ((struct zeros *)s)->reads++;
+    ((struct zeros *)s)->nreads++;
     memset(out, 0, n);
     return CKPT_OK;
 }
@@ -433,8 +437,8 @@ static const struct source_ops zeros_ops = {.read_at = zeros_read, .close = zero
 
 static struct zeros zeros = {.base = {.ops = &zeros_ops, .size = UINT64_MAX, .refs = 1}};
 
-/* make_grid - returns ROWS x COLUMNS pieces of SIZE x SIZE elements. NUMBERS gets what they point to: the
- * size that all share, then the offset of each. */
+/* make_grid - returns ROWS x COLUMNS pieces of SIZE x SIZE elements. The pieces point into NUMBERS, which
+ * gets the size of all pieces, then the offset of each piece. */
 static struct piece *make_grid(uint64_t rows, uint64_t columns, uint64_t size, uint64_t *numbers)
 {
     struct piece *list = calloc((size_t)(rows * columns), sizeof *list);
@@ -461,16 +465,16 @@ static void a_million_pieces_are_assembled(void)
     uint64_t at;
     ckpt_error err;
     unsigned char out[64];
-    for (size_t i = 0; i < n; i += 2) { /* puts the pieces out of order */
-        struct piece was = list[i];
+    for (size_t i = 0; i < n; i += 2) { /* the pieces are put out of order */
+        struct piece swapped = list[i];
         list[i] = list[n - 1 - i];
-        list[n - 1 - i] = was;
+        list[n - 1 - i] = swapped;
     }
     CU_ASSERT_EQUAL_FATAL(pieces_source(a, &p, &src, &at, &err), CKPT_OK);
-    zeros.reads = 0;
+    zeros.nreads = 0;
     for (uint64_t i = 0; i < 10000; i++)
         CU_ASSERT_EQUAL(source_read(src, i * 997 * 64 % src->size, out, sizeof out, NULL), CKPT_OK);
-    CU_ASSERT_EQUAL(zeros.reads, 10000);
+    CU_ASSERT_EQUAL(zeros.nreads, 10000);
     source_unref(src);
     arena_free(a);
     list[777].size = (const uint64_t[]){64, 63};
@@ -482,8 +486,8 @@ static void a_million_pieces_are_assembled(void)
     free(numbers);
 }
 
-/* Tall columns in random order, each of which begins a row below its predecessor: a search for the pieces of
- * an element would visit most of them. */
+/* The pieces are tall columns in random order. Each begins one row below the piece before it, so that a
+ * search for the piece of an element would visit most pieces. */
 static void pieces_that_are_slow_to_search_are_refused(void)
 {
     size_t n = 200000;
@@ -499,7 +503,7 @@ static void pieces_that_are_slow_to_search_are_refused(void)
     for (uint64_t i = 0; i < n; i++) {
         uint64_t *offset = numbers + 2 + 2 * i;
         offset[0] = i;            /* row */
-        offset[1] = i * 7919 % n; /* column: 7919 is a prime, so that each occurs once */
+        offset[1] = i * 7919 % n; /* column; each occurs once, because 7919 is prime */
     }
     ckpt_status st = pieces_source(a, &p, &src, &at, &err);
     CU_ASSERT(st == CKPT_ELIMIT && strstr(err.what, "too irregularly"));
@@ -528,10 +532,10 @@ static void many_rows_are_read_at_a_time(void)
             .offset = offset[i], .size = size, .src = &zeros.base, .at = i * PIECE_BYTES};
     }
     CU_ASSERT_EQUAL_FATAL(pieces_source(a, &p, &src, &at, NULL), CKPT_OK);
-    zeros.reads = 0;
+    zeros.nreads = 0;
     for (uint64_t done = 0; done < src->size; done += 256 * 1024)
         CU_ASSERT_EQUAL(window_read(&w, src, done, out, 256 * 1024, NULL), CKPT_OK);
-    CU_ASSERT(zeros.reads <= 64 * (src->size >> 20));
+    CU_ASSERT(zeros.nreads <= 64 * (src->size >> 20));
     window_close(&w);
     source_unref(src);
     arena_free(a);
@@ -540,7 +544,8 @@ static void many_rows_are_read_at_a_time(void)
 
 /* ---------------------------------------------------------------------- threads */
 
-/* check_range - a task of a pool: compares up to 512 bytes of the assembled tensor with the expected ones. */
+/* check_range - a task of a pool: compares up to 512 bytes of the assembled tensor with the expected
+ * bytes. */
 static ckpt_status check_range(void *user, struct pool *pool, size_t i, unsigned worker, ckpt_error *err)
 {
     unsigned char got[512];
@@ -567,8 +572,8 @@ static void threads_read_pieces(void)
     begin_sample(3, 1);
     sample.shape[0] = sample.shape[1] = sample.shape[2] = 30;
     sample.pieces.may_overlap = true;
-    cut_box((const uint64_t[DIMS]){0}, sample.shape, 100);
-    add_piece((const uint64_t[DIMS]){3, 4, 5}, (const uint64_t[DIMS]){9, 20, 11});
+    cut_box((const uint64_t[MAX_DIMS]){0}, sample.shape, 100);
+    add_piece((const uint64_t[MAX_DIMS]){3, 4, 5}, (const uint64_t[MAX_DIMS]){9, 20, 11});
     fill_files(true);
     CU_ASSERT_EQUAL_FATAL(assemble(NULL), CKPT_OK);
     CU_ASSERT_EQUAL(pool_run(&job, &err), CKPT_OK);
@@ -577,7 +582,7 @@ static void threads_read_pieces(void)
 
 /* ---------------------------------------------------------------- tensors in pieces */
 
-/* ROWS and COLUMNS - of the tensor "large". The tensor "small" has 70 rows of 41 columns. */
+/* ROWS, COLUMNS - the shape of the tensor "large". The tensor "small" has 70 rows of 41 columns. */
 #define ROWS              4500u
 #define COLUMNS           4096u
 #define PIECES_IN_ONE_ROW 5u
@@ -588,15 +593,15 @@ static struct {
     size_t n;
 } piece_bytes;
 
-/* put_in_pieces - stores tensor I of F, a matrix of floats, as two rows of pieces: the upper ones have a
- * third of the matrix's rows. */
+/* put_in_pieces - stores tensor I of F, a matrix of floats, as two rows of pieces. The upper pieces have a
+ * third of the rows of the matrix. */
 static void put_in_pieces(ckpt_file *f, uint32_t i, size_t rows, size_t columns)
 {
     uint64_t offset[2 * PIECES_IN_ONE_ROW][2], size[2 * PIECES_IN_ONE_ROW][2], shape[2] = {rows, columns},
                                                                                end = 0, at;
     struct piece list[2 * PIECES_IN_ONE_ROW];
     struct pieces p = {.shape = shape, .ndim = 2, .width = 4, .piece = list, .n = 2 * PIECES_IN_ONE_ROW};
-    struct storage *st = &f->table.storages[f->table.rows[i].t.storage];
+    struct storage *storage = &f->table.storages[f->table.rows[i].t.storage];
     unsigned char *bytes = piece_bytes.bytes[piece_bytes.n++] = malloc(rows * columns * 4);
     source *piece_source, *assembled = NULL;
     memset(bytes, 0, rows * columns * 4);
@@ -610,15 +615,16 @@ static void put_in_pieces(ckpt_file *f, uint32_t i, size_t rows, size_t columns)
         size[k][1] = to - from;
         list[k] = (struct piece){.offset = offset[k], .size = size[k], .src = piece_source, .at = end};
         for (uint64_t r = 0; r < size[k][0]; r++, end += size[k][1] * 4)
-            CU_ASSERT_EQUAL(source_read(st->src, st->off + ((offset[k][0] + r) * columns + from) * 4,
-                                        bytes + end, (size_t)size[k][1] * 4, NULL),
+            CU_ASSERT_EQUAL(source_read(storage->src,
+                                        storage->off + ((offset[k][0] + r) * columns + from) * 4, bytes + end,
+                                        (size_t)size[k][1] * 4, NULL),
                             CKPT_OK);
     }
     CU_ASSERT_EQUAL_FATAL(pieces_source(f->a, &p, &assembled, &at, NULL), CKPT_OK);
     source_unref(piece_source);
-    source_unref(st->src);
-    st->src = assembled;
-    st->off = at;
+    source_unref(storage->src);
+    storage->src = assembled;
+    storage->off = at;
     f->table.rows[i].t.file_offset = CKPT_NO_OFFSET;
 }
 
@@ -681,7 +687,7 @@ static void check_convert(ckpt_file *f, ckpt_file *want, const char *path)
 
 static void files_with_and_without_pieces_give_the_same_results(void)
 {
-    size_t n = 70 * 41 + (size_t)ROWS * COLUMNS; /* elements of "small" and "large" */
+    size_t n = 70 * 41 + (size_t)ROWS * COLUMNS; /* number of elements of "small" and "large" */
     float *values = malloc(n * sizeof *values);
     for (size_t i = 0; i < n; i++)
         values[i] = (float)(i * 2654435761u % 1000003) - 500000;
