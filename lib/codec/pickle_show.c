@@ -8,7 +8,7 @@
 #include "codec/pickle_ops.h"
 #include "codec/pickle_text.h"
 
-#define SHOWN_TEXT   1005u /* bytes: one character more than value_text.c shows, so that it adds "…" */
+#define SHOWN_TEXT   1005u /* bytes: a character more than value_text.c shows, which then adds "…" */
 #define SHOWN_DEPTH  6u    /* most levels of nested values */
 #define MAX_ARGUMENT 8192u /* most bytes of an argument that are read */
 
@@ -35,7 +35,7 @@ static void fetch_bytes(source *src, uint64_t off, uint64_t n, struct show_argum
         out->n = 0;
 }
 
-/* get_argument_width - returns the bytes of an argument of this kind, or of its length if it has one. */
+/* get_argument_width - returns the size in bytes of this kind of argument, or of its length field. */
 static size_t get_argument_width(uint8_t argument)
 {
     switch (argument) {
@@ -111,7 +111,7 @@ ckpt_status pickle_copy_text(source *src, trace_ref ref, char *out, size_t cap, 
     return arg.status;
 }
 
-/* new_text - returns a node of the text or bytes in ARG, which is abbreviated to SHOWN_TEXT bytes. */
+/* new_text - returns a node of the first SHOWN_TEXT bytes of the text or bytes in ARG. */
 static ckpt_value *new_text(arena *a, uint8_t op, struct show_argument *arg)
 {
     decode_line(op, arg);
@@ -236,12 +236,13 @@ static ckpt_value *build_container(struct show_state *s, const struct trace_node
 
 static ckpt_value *build_call(struct show_state *s, const struct trace_node *n, unsigned depth)
 {
-    ckpt_value *callable = build_node(s, n->items[0], depth ? depth - 1 : 0);
-    ckpt_value *args = depth ? build_node(s, n->items[1], depth - 1) : value_new(s->a, CKPT_V_TUPLE, 0);
+    ckpt_value *callable = build_node(s, n->items[0], depth - 1);
+    ckpt_value *args = build_node(s, n->items[1], depth - 1);
     return callable && args ? value_call(s->a, CALL_REDUCE, callable, args, 0) : NULL;
 }
 
-/* build_node - returns REF as a node; recurses at most SHOWN_DEPTH times. NULL: out of memory, or s->err. */
+/* build_node - returns REF as a node. Below DEPTH levels, containers are empty, and a call or a persistent id
+ * is "?". NULL: out of memory, or s->err is set. */
 static ckpt_value *build_node(struct show_state *s, trace_ref ref, unsigned depth)
 {
     const struct trace_node *n = trace_node(ref);
@@ -251,15 +252,16 @@ static ckpt_value *build_node(struct show_state *s, trace_ref ref, unsigned dept
         return build_constant(s->src, ref, s->a, s->err);
     if (g)
         return value_global(s->a, g->module, g->name, 0);
+    bool is_container = n->kind != TRACE_CALL && n->kind != TRACE_PERSID;
+    if (n->kind == TRACE_OPAQUE || (!is_container && depth == 0))
+        return value_global(s->a, STR_LIT("?"), STR_LIT("?"), 0);
+    if (is_container)
+        return build_container(s, n, depth);
     if (n->kind == TRACE_CALL)
         return build_call(s, n, depth);
-    if (n->kind == TRACE_OPAQUE)
-        return value_global(s->a, STR_LIT("?"), STR_LIT("?"), 0);
-    if (n->kind != TRACE_PERSID)
-        return build_container(s, n, depth);
     ckpt_value *v = value_new(s->a, CKPT_V_PERSID, 0);
     if (v)
-        v->u.pid = build_node(s, n->items[0], depth ? depth - 1 : 0);
+        v->u.pid = build_node(s, n->items[0], depth - 1);
     return v && v->u.pid ? v : NULL;
 }
 

@@ -334,6 +334,33 @@ static void long_locations_are_truncated(void)
     buf_free(&outer);
 }
 
+/* The report of a call shows what it calls and its arguments. Both may be nested thousands of levels deep, as
+ * calls of what a call returned, or as persistent ids of persistent ids. */
+static void deeply_nested_calls_are_reported(void)
+{
+    enum { LEVELS = 300000 };
+    static const struct {
+        const char *start, *level, *end;
+    } nested[] = {
+        {"cos\nsystem\n", ")R", "\x85R."},                       /* os.system()()() … as argument */
+        {"K\x01", "Q", "\x85R."},                                /* a persistent id as argument */
+        {"0cos\nsystem\n", ")R", "0cos\nsystem\nU\x02id\x85R."}, /* the callable is nested */
+    };
+    for (size_t i = 0; i < sizeof nested / sizeof nested[0]; i++) {
+        buf b;
+        buf_init(&b, 1 << 20);
+        buf_put_cstr(&b, "\x80\x02"
+                         "cos\nsystem\n");
+        buf_put_cstr(&b, nested[i].start);
+        for (size_t level = 0; level < LEVELS; level++)
+            buf_put_cstr(&b, nested[i].level);
+        buf_put_cstr(&b, nested[i].end);
+        struct scan_results s = scan_buffer(b.data, b.len, 0);
+        CU_ASSERT(s.status == CKPT_OK && s.result.verdict == CKPT_SCAN_KNOWN_EXEC);
+        buf_free(&b);
+    }
+}
+
 void suite_scan_pickle(void)
 {
     UNIT(pickles_without_proto_are_recognised);
@@ -353,4 +380,5 @@ void suite_scan_pickle(void)
     UNIT(suffixes_that_do_not_match_the_content_are_reported);
     UNIT(malformed_safetensors_are_scanned_as_a_pickle);
     UNIT(long_locations_are_truncated);
+    UNIT(deeply_nested_calls_are_reported);
 }
