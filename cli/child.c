@@ -41,7 +41,7 @@ static void die_with_parent(pid_t parent)
 }
 
 /* reset_signal_handlers - sets the signals that main handles back to their defaults, so that they end the
- * child. A handler of main would raise it again; the sandbox forbids that, so the child would go on. */
+ * child. A handler of main would raise the signal again, which the sandbox forbids: the child would go on. */
 static void reset_signal_handlers(void)
 {
     static const int handled[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGQUIT, SIGXCPU};
@@ -51,8 +51,8 @@ static void reset_signal_handlers(void)
             (void)signal(handled[i], SIG_DFL);
 }
 
-/* pass_signals_to_child - makes this process pass the signals that would end it on to the child, and saves
- * its handlers in old_actions. Ignored signals stay ignored. */
+/* pass_signals_to_child - saves the handlers of fatal_signals in old_actions, and makes this process pass
+ * these signals on to the child. Ignored signals stay ignored. */
 static void pass_signals_to_child(void)
 {
     struct sigaction act = {.sa_handler = pass_signal_on, .sa_flags = SA_RESTART};
@@ -62,8 +62,8 @@ static void pass_signals_to_child(void)
             (void)sigaction(fatal_signals[i], &act, NULL);
 }
 
-/* child_start - blocks the signals that end a process until the parent has set its handlers, so that no
- * signal is lost. */
+/* child_start - blocks fatal_signals before the fork. The parent unblocks them after it has set its handlers,
+ * so that no signal is lost. */
 pid_t child_start(void)
 {
     sigset_t block;

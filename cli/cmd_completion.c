@@ -22,7 +22,7 @@ static void print_quoted(const char *s, const char *special)
     }
 }
 
-/* print_words - prints the words of LIST, or the formats that can be written if LIST is NULL. */
+/* print_words - prints the words of LIST; if LIST is NULL, the formats that can be written. */
 static void print_words(const char *list)
 {
     char word[32];
@@ -44,7 +44,7 @@ enum argument_kind {
     ROOTS, /* the containers in these names */
 };
 
-/* What is proposed for each argument in the tables of options, such as FILE; OPT_CHOICE lists its words. */
+/* What is proposed for each argument of an option, such as FILE. An OPT_CHOICE lists its own words. */
 static const struct {
     const char *arg;
     enum argument_kind kind;

@@ -176,8 +176,8 @@ static void make_output_name(const ckpt_file *f, const char *input, struct text 
     text_free(&name);
 }
 
-/* is_format_known - returns true if --to or the suffix of OUT selects a format. Otherwise the output might be
- * a .onnx that is not ONNX. */
+/* is_format_known - returns false if OUT is a file whose suffix selects no format, and there is no --to: it
+ * might be a .onnx that is not ONNX. */
 static bool is_format_known(void)
 {
     return writing.format || is_output_folder() || writing.max_shard || strcmp(writing.output, "-") == 0 ||

@@ -134,8 +134,6 @@ static int diff_files(const char *a, const char *b)
     return status;
 }
 
-/* ---------------------------------------------------------------------- git */
-
 /* git_diff_one - prints a line about PATH, which is on one side only. The line begins with LABEL. */
 static void git_diff_one(const char *path, const char *label)
 {
@@ -169,7 +167,7 @@ static void git_diff_both(const char *old, const char *new)
     close_report(&r, ckpt_close);
 }
 
-/* What git passes to an external diff; the last two only after a rename. */
+/* What git passes to an external diff; NEW_PATH and NOTE only after a rename. */
 enum { PATH, OLD_FILE, OLD_HEX, OLD_MODE, NEW_FILE, NEW_HEX, NEW_MODE, NEW_PATH, NOTE, GIT_OPERANDS };
 
 /* git_diff - runs as git's external diff. If git passes only a path, that path is unmerged. Always returns 0,

@@ -25,12 +25,12 @@ const struct cmd cmd_doctor = {
 /* Commands of ckpt, in the order in which they can be joined by pipes. */
 enum step { SALVAGE, STRIP, SANITIZE, CONVERT, NSTEPS };
 
-/* The command line of each fix, with placeholders FILE, OUT, … for names. The first fitting row is used. */
+/* Command lines with placeholders (FILE, OUT, ROOT, …). find_advice() takes the first row that fits. */
 static const struct command {
     uint32_t action;
     const char *packing;       /* NULL: any */
-    bool has_root, has_format; /* of the fix */
-    enum step step;            /* NSTEPS: cannot be joined */
+    bool has_root, has_format; /* whether the fix must have a root, a format */
+    enum step step;            /* NSTEPS: cannot be part of a pipe */
     const char *line;
 } commands[] = {
     /* action, packing, has_root, has_format, step, line */
@@ -51,14 +51,13 @@ static const struct command {
 
 /* A fix and its command line. */
 struct advice {
-    const struct command *command; /* NULL: a fix that this version does not know */
+    const struct command *command; /* NULL: no fix, or one that this version does not know */
     ckpt_fix fix;                  /* its texts are static */
 };
 
 struct job {
     const char *path;
-    struct advice steps[NSTEPS]; /* the fix that takes each step; .command NULL: there is none */
-    const char *suffix;          /* suffix of the last output */
+    struct advice steps[NSTEPS]; /* the fix of each step; .command NULL: that step has none */
     struct text problems, notes; /* the lines to print */
     json *diagnoses;             /* array in `document`; NULL without --json */
     json *document;
@@ -91,13 +90,13 @@ static void add_output(struct text *out, const struct job *job, const struct adv
     text_fixed_name(out, job->path, !suffix && convert && !ckpt_write_format(job->path) ? ".pt" : suffix);
 }
 
-/* Which file names a command has. In a pipe, only the first has an input, and only the last an output. */
+/* Which names a command line has. In a pipe, only the first has an input, and only the last has an output. */
 struct names {
     bool input, output;
     const char *suffix; /* of the output */
 };
 
-/* add_command - adds the command line of A. NAMES and the fix of A replace its placeholders. */
+/* add_command - adds the command line of A, with the names that NAMES selects and the texts of A's fix. */
 static void add_command(struct text *out, const struct job *job, const struct advice *a, struct names names)
 {
     enum { INPUT, OUTPUT, ROOT, FORMAT, PACKING, PLACEHOLDERS };
@@ -119,7 +118,7 @@ static void add_command(struct text *out, const struct job *job, const struct ad
     }
 }
 
-/* add_fix_command - adds the command that fixes D alone. */
+/* add_fix_command - adds the command line for the fix of D, and no other fix. */
 static void add_fix_command(struct text *out, const struct job *job, const ckpt_diagnosis *d)
 {
     struct advice a = find_advice(d->fix);
@@ -134,20 +133,22 @@ static void record_step(struct job *job, const ckpt_diagnosis *d)
         return;
     if (!job->steps[a.command->step].fix.root) /* a convert with --root also does what one without does */
         job->steps[a.command->step] = a;
-    job->suffix = a.fix.suffix;
 }
 
-/* add_all_fixes - adds one command line that applies all fixes. Returns false if there are fewer than two. */
+/* add_all_fixes - adds one pipe with the fixes of all steps. Returns false if fewer than two have a fix. */
 static bool add_all_fixes(struct text *out, const struct job *job)
 {
     size_t nsteps = 0, nadded = 0;
-    for (size_t i = 0; i < NSTEPS; i++)
+    const char *suffix = NULL;
+    for (size_t i = 0; i < NSTEPS; i++) {
         nsteps += job->steps[i].command != NULL;
+        suffix = job->steps[i].fix.suffix ? job->steps[i].fix.suffix : suffix;
+    }
     for (size_t i = 0; nsteps > 1 && i < NSTEPS; i++) {
         if (!job->steps[i].command)
             continue;
         text_add(out, nadded ? " | " : "");
-        add_command(out, job, &job->steps[i], (struct names){nadded == 0, nadded + 1 == nsteps, job->suffix});
+        add_command(out, job, &job->steps[i], (struct names){nadded == 0, nadded + 1 == nsteps, suffix});
         nadded++;
     }
     return nsteps > 1;

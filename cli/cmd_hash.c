@@ -50,8 +50,8 @@ struct job {
     uint8_t file_digest[CKPT_DIGEST_MAX]; /* of the tensors of the file together */
 };
 
-/* digest_all - computes the digests of the tensors that match --glob, with the dtypes of --cast, and the
- * digest of the file. */
+/* digest_all - computes a digest of each tensor that matches --glob, as if converted to the dtype of --cast,
+ * and one digest of all these tensors together. */
 static ckpt_status digest_all(struct job *job, ckpt_error *err)
 {
     const ckpt_work how = ui_work();
@@ -189,8 +189,8 @@ static int add_sha256(const char *path, ckpt_file *f, struct text *hex)
     return EXIT_OK;
 }
 
-/* add_sha256sum_line - adds a line as sha256sum prints it: a backslash or line break in the name is escaped,
- * and the line begins with a backslash. Control characters are escaped on a terminal. */
+/* add_sha256sum_line - adds a line as sha256sum prints it: if a backslash or line break in the name has to be
+ * escaped, the line begins with a backslash. On a terminal, text_name() escapes other control characters. */
 static void add_sha256sum_line(struct text *out, const char *hex, const char *path)
 {
     struct text name = {0};
@@ -220,7 +220,6 @@ static json *digest_json(const char *path, const char *part, const char *hex)
     return j;
 }
 
-/* print_digest - prints "HEX NAME" or its JSON. */
 static void print_digest(const char *path, const char *part, const char *hex)
 {
     if (ui.json) {
@@ -256,8 +255,8 @@ static int print_payload_hash(const char *path)
     return status;
 }
 
-/* add_hub_name - adds PATH with the first digits of HEX in its name: in place of the digits that the name
- * has, if these are enough, or before the last dot. */
+/* add_hub_name - adds PATH with the first HUB_DIGITS digits of HEX in its name. They replace the digits that
+ * torch.hub finds there, if these are as many or more; else they are inserted before the last dot. */
 static void add_hub_name(struct text *out, const char *path, const char *hex)
 {
     size_t n;
@@ -300,7 +299,7 @@ static int check_name_digits(const char *path)
     const char *digits = find_name_digits(path, &n);
     if (!digits)
         return report_failure(CKPT_EUSAGE, path, "ckpt hash --hub-name prints a name that has them",
-                              "the name has no digits of a digest, as net-0676ba61.pth has");
+                              "the name has no digits of a digest (expected a name like net-0676ba61.pth)");
     int status = add_sha256(path, NULL, &hex);
     if (status == EXIT_TROUBLE)
         return status;

@@ -47,7 +47,7 @@ static bool add_program_folder(struct text *out)
     return true;
 }
 
-/* find_page_file - sets OUT to the file of PAGE next to the program, installed or in the source tree. Returns
+/* find_page_file - sets OUT to the file of PAGE in the installation or source tree of this program. Returns
  * false if there is no such file. */
 static bool find_page_file(struct text *out, const char *section, const char *page)
 {
@@ -71,7 +71,7 @@ static bool find_page_file(struct text *out, const char *section, const char *pa
 }
 
 /* exec_page_viewer - replaces this process by a program that shows PAGE. Returns only if there is no such
- * program or no page. PATH is then the file of the page, or empty. */
+ * program or no such page; PATH is then the file of the page, or empty if there is no page. */
 static void exec_page_viewer(const char *section, const char *page, struct text *path)
 {
     fflush(stdout);
@@ -101,7 +101,7 @@ int run_help(int n, char **operand)
     snprintf(page, sizeof page, "ckpt-%s", operand[0]);
     exec_page_viewer(cmd ? "1" : "7", page, &path);
     if (cmd) {
-        opt_usage(cmd, stdout); /* without the page, the short form */
+        opt_usage(cmd, stdout); /* in place of the page */
         if (path.len)
             print_notice(path.ptr, "there is no man, mandoc or nroff to show this page with");
     } else if (path.len) {

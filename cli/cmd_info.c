@@ -20,7 +20,7 @@ enum {
     MAX_VALUES = 8,           /* values on a line; more are only counted */
     MAX_VALUE_BYTES = 80,     /* bytes of a value; more are cut off */
     MAX_VALUE_NODES = 6,      /* nodes of a value; more become "…" */
-    DTYPES = CKPT_DT_Q2_0 + 1 /* dtypes and CKPT_DT_NONE */
+    DTYPES = CKPT_DT_Q2_0 + 1 /* the number of dtypes, with CKPT_DT_NONE */
 };
 
 struct facts {
@@ -43,16 +43,16 @@ static bool is_main_weights(const struct facts *facts, const ckpt_weights *weigh
             str_is_equal(weights->name, facts->info.weights_root));
 }
 
-/* is_below_other_weights - returns true if NAME is below the optimizer's state or an averaged copy, either of
- * which may be below the weights. */
-static bool is_below_other_weights(const struct facts *facts, ckpt_str name)
+/* is_below_optimizer_or_copy - returns true if NAME is below the optimizer's state or an averaged copy.
+ * Either may be below the weights. */
+static bool is_below_optimizer_or_copy(const struct facts *facts, ckpt_str name)
 {
-    bool is_other = facts->info.optimizer_path.len && is_below(name, facts->info.optimizer_path);
-    for (size_t i = 0; i < facts->info.nweights && !is_other; i++) {
+    bool is_below_any = facts->info.optimizer_path.len && is_below(name, facts->info.optimizer_path);
+    for (size_t i = 0; i < facts->info.nweights && !is_below_any; i++) {
         const ckpt_weights *weights = ckpt_weights_at(facts->f, i);
-        is_other = weights->averaged && weights->name.len && is_below(name, weights->name);
+        is_below_any = weights->averaged && weights->name.len && is_below(name, weights->name);
     }
-    return is_other;
+    return is_below_any;
 }
 
 static void count_tensors(struct facts *facts)
@@ -63,7 +63,7 @@ static void count_tensors(struct facts *facts)
         if (t.dtype < DTYPES)
             totals_add(&facts->by_dtype[t.dtype], &t);
         if (facts->info.has_weights && is_below(t.name, facts->info.weights_root) &&
-            !is_below_other_weights(facts, t.name))
+            !is_below_optimizer_or_copy(facts, t.name))
             totals_add(&facts->weights, &t);
     }
 }
@@ -107,13 +107,13 @@ static void print_title(const struct facts *facts, struct text *out)
     line_put(out);
 }
 
-/* A kind of parallelism ("tensor"), its key in JSON, and over how many ranks a folder was written with it. */
+/* A kind of parallelism: its name, its key in JSON, and among how many ranks it divided the work. */
 struct parallel_axis {
     const char *name, *key;
     uint64_t ranks;
 };
 
-/* parallel_axes - fills OUT with the kinds of parallelism that RANKS names, and returns how many. */
+/* parallel_axes - fills OUT with the kinds of parallelism known from RANKS, and returns their number. */
 static size_t parallel_axes(const ckpt_ranks *ranks, struct parallel_axis out[3])
 {
     const struct parallel_axis all[3] = {{"data", "data_parallel", ranks->data_parallel},
@@ -162,7 +162,8 @@ static void print_weights(const struct facts *facts, struct text *out)
     }
 }
 
-/* print_more_weights - prints averaged copies and other networks, which strip, add and --cast also change. */
+/* print_more_weights - prints averaged copies and other networks. The commands strip and add, and the
+ * option --cast, change these, too. */
 static void print_more_weights(const struct facts *facts, struct text *out)
 {
     for (size_t i = 0; i < facts->info.nweights; i++) {
@@ -176,9 +177,9 @@ static void print_more_weights(const struct facts *facts, struct text *out)
     }
 }
 
-/* fixed_suffix - returns the suffix for the output of a fix: that of a file with all shards in it, or NULL
- * if the input is one file, whose suffix the output keeps. */
-static const char *fixed_suffix(const struct facts *facts)
+/* merged_suffix - returns the suffix for the output of a fix, which merges shards into one file. NULL: the
+ * input is one file, whose suffix the output keeps. */
+static const char *merged_suffix(const struct facts *facts)
 {
     if (strcmp(ckpt_file_format(facts->f), "hf-shards") != 0)
         return NULL;
@@ -203,7 +204,7 @@ static void add_fix(const struct facts *facts, const ckpt_wrapper *wrapper, bool
     }
     text_operand(out, ckpt_file_path(facts->f));
     text_add(out, " -o ");
-    text_fixed_name(out, ckpt_file_path(facts->f), fixed_suffix(facts));
+    text_fixed_name(out, ckpt_file_path(facts->f), merged_suffix(facts));
 }
 
 /* add_prefix - adds PREFIX, which N of ALL tensors have, and WHERE, the name of their mapping or empty. */
@@ -234,8 +235,8 @@ static void print_wrappers(const struct facts *facts, struct text *out)
     }
 }
 
-/* add_prefix_command - adds the command that removes the prefix of WEIGHTS or, if less than three quarters of
- * the keys have it because it is the name of an averaged copy, selects that copy. */
+/* add_prefix_command - adds the command that removes the prefix of WEIGHTS. A prefix that less than three
+ * quarters of the keys have is the name of an averaged copy; the command then converts only that copy. */
 static void add_prefix_command(const struct facts *facts, const ckpt_weights *weights, struct text *out)
 {
     bool is_copy = weights->prefixed < weights->tensors - weights->tensors / 4;
@@ -251,7 +252,7 @@ static void add_prefix_command(const struct facts *facts, const ckpt_weights *we
     text_add(out, " ");
     text_operand(out, ckpt_file_path(facts->f));
     text_add(out, is_copy ? " " : " -o ");
-    text_fixed_name(out, ckpt_file_path(facts->f), fixed_suffix(facts));
+    text_fixed_name(out, ckpt_file_path(facts->f), merged_suffix(facts));
     text_free(&path);
 }
 

@@ -262,8 +262,8 @@ static void print_textconv_row(ckpt_file *f, uint32_t row)
     text_free(&out);
 }
 
-/* print_textconv - prints PATH as text. Errors become part of the text, because git gives up if a textconv
- * fails. */
+/* print_textconv - prints the file PATH as text. Errors become part of the text, because git gives up if a
+ * textconv fails. */
 static void print_textconv(const char *path)
 {
     size_t n;
@@ -281,7 +281,7 @@ static void print_textconv(const char *path)
 }
 
 /* notice_same_names - prints a notice if two tensors have the same joined name, as in {"a": {"b": …},
- * "a.b": …}. In natural order they are neighbours. */
+ * "a.b": …}. Checks this only in natural order, in which such tensors are neighbours. */
 static void notice_same_names(const ckpt_file *f, const char *path, const uint32_t *rows, size_t n)
 {
     ckpt_str a, b = {0};

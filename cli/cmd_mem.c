@@ -16,7 +16,7 @@ static struct {
 } opts;
 
 static const struct opt options[] = {
-    {'b', "batch", "N", OPT_COUNT, &opts.batch, "count activations, too, of N samples"},
+    {'b', "batch", "N", OPT_COUNT, &opts.batch, "also count the activations of N samples"},
     {'s', "seq", "N", OPT_COUNT, &opts.seq, "… with sequences of N tokens"},
     {0, "image", "HxW", OPT_TEXT, &opts.image, "… with images of that size"},
     {0, "optimizer", "NAME", OPT_TEXT, &opts.optimizer,
@@ -32,7 +32,7 @@ static const struct opt options[] = {
     {0, "zero", "STAGE", OPT_COUNT, &opts.zero, "states are divided as ZeRO stage 1, 2 or 3 does …"},
     {0, "ranks", "N", OPT_COUNT, &opts.ranks, "… over N devices"},
     {0, "fits", "SIZE", OPT_SIZE, &opts.fits,
-     "exit with 1 if no plan fits SIZE; show the one with the least work"},
+     "show the plan of least work that fits SIZE; exit with 1 if none does"},
     {0, "table", NULL, OPT_FLAG, &opts.as_table, "totals by batch and by what is checkpointed"},
     {0, "code", NULL, OPT_FLAG, &opts.as_code, "the plan as lines of Python"},
     {0, "config", "FILE", OPT_TEXT, &opts.config,
@@ -47,10 +47,10 @@ const struct cmd cmd_mem = {
     "mem", "FILE", "memory that training takes, and which activations to recompute so that it fits",
     options, 0, 1, run_mem};
 
-#define RESERVE ((uint64_t)1 << 30) /* bytes that --fits leaves, besides a tenth, for other than tensors */
+#define RESERVE ((uint64_t)1 << 30) /* bytes of the SIZE of --fits that tensors may not take */
 
-/* tensor_limit - returns how many bytes tensors may take for --fits: so many that a tenth of them and RESERVE
- * are left; at least 1, because 0 would mean no limit. */
+/* tensor_limit - returns how many bytes tensors may take for --fits: SIZE without RESERVE, less a tenth
+ * of the number returned; at least 1, because 0 would mean no limit. */
 static uint64_t tensor_limit(void) { return opts.fits > RESERVE ? (opts.fits - RESERVE) / 11 * 10 : 1; }
 
 struct job {
@@ -58,10 +58,10 @@ struct job {
     ckpt_file *f; /* NULL: PATH is a config.json */
     ckpt_mem *mem;
     ckpt_mem_run run;
-    ckpt_mem_result result, plan; /* what the options take; what the plan takes */
+    ckpt_mem_result result, plan; /* the memory that the options need, and that the plan needs */
     bool has_plan, plan_fits;
     uint64_t largest_batch; /* the largest batch that fits; set only if no plan makes --batch fit */
-    char peak_place[128];   /* copy of result.peak_place, which ckpt_mem_plan() frees */
+    char peak_place[128];   /* text of result.peak_place: ckpt_mem_plan() frees the original */
 };
 
 /* ------------------------------------------------------------------ options */
@@ -88,7 +88,7 @@ static bool parse_checkpoint(ckpt_mem_run *run)
 {
     const char *checkpoint = opts.checkpoint_as;
     static const char *const words[] = {
-        /* by ckpt_mem_checkpoint */
+        /* indexed by ckpt_mem_checkpoint */
         "none", "block", "block-reentrant", "k=", "seq=", "sqrt", "selective"};
     for (unsigned i = 0; i < sizeof words / sizeof *words; i++) {
         size_t n = strlen(words[i]);
@@ -160,14 +160,14 @@ static int parse_run(const char *path, ckpt_mem_run *run)
     if (opts.config && is_config(path))
         return usage_error("mem", "--config is for a checkpoint: %s is a config itself",
                            escape_name(str_of(path)));
-    const char *needs_batch = opts.seq             ? "seq"
-                              : opts.image         ? "image"
-                              : opts.fits          ? "fits"
-                              : opts.as_code       ? "code"
-                              : opts.checkpoint_as ? "checkpoint"
-                                                   : NULL;
-    if (!opts.batch && !opts.as_table && needs_batch)
-        return usage_error("mem", "--%s needs --batch, from 1 on", needs_batch);
+    const char *dependent_option = opts.seq             ? "seq"
+                                   : opts.image         ? "image"
+                                   : opts.fits          ? "fits"
+                                   : opts.as_code       ? "code"
+                                   : opts.checkpoint_as ? "checkpoint"
+                                                        : NULL;
+    if (!opts.batch && !opts.as_table && dependent_option)
+        return usage_error("mem", "--%s needs --batch, from 1 on", dependent_option);
     if (opts.as_table && opts.checkpoint_as)
         return usage_error("mem",
                            "--table has a column for each kind of checkpointing: leave --checkpoint out");
@@ -214,7 +214,7 @@ static int open_network(struct job *job)
 
 /* --------------------------------------------------------------------- text */
 
-/* add_bar - adds a bar for PART of ALL, of 24 columns if it is all, and of at least one if it is not 0. */
+/* add_bar - adds a bar for PART: 24 columns if PART is ALL, and at least one column if PART is not 0. */
 static void add_bar(struct text *t, uint64_t part, uint64_t all)
 {
     unsigned n = all ? (unsigned)((double)part / (double)all * 24 + 0.5) : 0;
@@ -224,7 +224,7 @@ static void add_bar(struct text *t, uint64_t part, uint64_t all)
         text_add(t, "#");
 }
 
-/* add_amount_row - adds a row to the table: LABEL, size, exact or estimate, then WHERE or a bar. */
+/* add_amount_row - adds a row to the table: LABEL, size, "exact" or "estimate", and WHERE (NULL: a bar). */
 static void add_amount_row(struct table *table, const char *label, const ckpt_mem_amount *a, uint64_t all,
                            const char *where)
 {
@@ -296,14 +296,14 @@ static uint32_t count_recomputed(const ckpt_mem_result *result)
     return n;
 }
 
-/* print_segments - prints a line for each run of segments with equally many blocks. */
+/* print_segments - prints the plan; neighbouring recomputed segments of equally many blocks share a line. */
 static void print_segments(const struct job *job)
 {
     struct text t = {0};
     const ckpt_mem_result *plan = &job->plan;
     for (size_t i = 0; i < plan->nsegments; i++) {
         ckpt_mem_segment s = plan->segment[i];
-        uint32_t segment_blocks = s.blocks, n = 1; /* n: neighbouring segments of as many blocks */
+        uint32_t segment_blocks = s.blocks, n = 1; /* n: how many segments s spans */
         while (i + 1 < plan->nsegments && s.recomputed && plan->segment[i + 1].recomputed &&
                plan->segment[i + 1].blocks == segment_blocks) {
             s.blocks += segment_blocks;
@@ -354,7 +354,7 @@ static void print_notes(const struct job *job)
 {
     struct text t = {0};
     const char *note;
-    ckpt_mem_group group; /* of the file's own optimizer */
+    ckpt_mem_group group; /* a parameter group of the file's own optimizer */
     for (size_t i = 0; !opts.optimizer && ckpt_mem_group_at(job->mem, i, &group); i++) {
         text_addf(&t, "group %zu: ", i);
         text_noun(&t, group.parameters, "parameter", "parameters");
@@ -535,7 +535,6 @@ static void print_json(const struct job *job)
 
 /* -------------------------------------------------------------------- table */
 
-/* The columns of --table. */
 static const struct {
     const char *name;
     uint32_t checkpoint;
@@ -606,9 +605,9 @@ static void print_table_text(uint64_t totals[][NCOLUMNS], size_t rows)
 /* print_table - prints --table. Returns EXIT_NO if --fits is given and not even one sample fits. */
 static int print_table(struct job *job)
 {
-    uint64_t totals[MAX_ROWS][NCOLUMNS], largest_batch = opts.batch > 64 ? opts.batch : 64;
+    uint64_t totals[MAX_ROWS][NCOLUMNS], max_batch = opts.batch > 64 ? opts.batch : 64;
     size_t rows = 0;
-    for (; largest_batch >> rows; rows++)
+    for (; max_batch >> rows; rows++)
         for (size_t k = 0; k < NCOLUMNS; k++) {
             int status = table_total(job, (uint64_t)1 << rows, k, &totals[rows][k]);
             if (status != EXIT_OK)
@@ -661,6 +660,7 @@ static int estimate_and_plan(struct job *job)
     snprintf(job->peak_place, sizeof job->peak_place, "%s",
              job->result.peak_place ? job->result.peak_place : "");
     job->result.peak_place = job->peak_place;
+    /* --fits has made the plan already, but every ckpt_mem call frees what earlier results point to */
     return status == EXIT_OK && opts.batch ? make_plan(job) : status;
 }
 

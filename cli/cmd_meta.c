@@ -26,10 +26,10 @@ const struct cmd cmd_meta = {"meta",
                              NO_LIMIT,
                              run_meta};
 
-/* A key, and its value before and after; from.ptr or to.ptr is NULL if there is none. */
+/* A key, and its value before and after the edit; from.ptr or to.ptr is NULL if the key is not there then. */
 struct change {
     ckpt_str key, from, to;
-    bool is_tie;   /* the key is one more name of the tensor `from` */
+    bool is_tie;   /* the key is one more name of the tensor called `from` */
     bool is_given; /* the command line sets the key */
 };
 
@@ -39,7 +39,7 @@ struct changes {
     size_t n, nchanged; /* how many keys there are, and how many of them change */
 };
 
-static bool is_same_value(ckpt_str a, ckpt_str b)
+static bool is_same_text(ckpt_str a, ckpt_str b)
 {
     return (a.ptr != NULL) == (b.ptr != NULL) && str_is_equal(a, b);
 }
@@ -47,7 +47,7 @@ static bool is_same_value(ckpt_str a, ckpt_str b)
 static struct change *find_change(struct changes *c, ckpt_str key)
 {
     for (size_t i = 0; i < c->n; i++)
-        if (is_same_value(c->items[i].key, key))
+        if (is_same_text(c->items[i].key, key))
             return &c->items[i];
     return NULL;
 }
@@ -134,7 +134,7 @@ static void print_meta_text(const struct changes *c, bool only_changes)
     struct text out = {0};
     for (size_t i = 0; i < c->n; i++) {
         const struct change *change = &c->items[i];
-        if (only_changes && !is_same_value(change->from, change->to)) {
+        if (only_changes && !is_same_text(change->from, change->to)) {
             print_meta_change(&out, change);
         } else if (!only_changes) {
             add_pair(&out, change->key, change->to);
@@ -161,8 +161,8 @@ static void list_json(const struct changes *c, json *j)
             json *item = json_add_object(list, NULL);
             json_str(item, "key", c->items[i].key);
             json_str(item, "value", c->items[i].to);
-            /* a changed value is in the list of changes */
-            if (is_same_value(c->items[i].from, c->items[i].to))
+            /* is_tie is about `from`, not about a new value */
+            if (is_same_text(c->items[i].from, c->items[i].to))
                 json_bool(item, "tie", c->items[i].is_tie);
         }
 }
@@ -171,7 +171,7 @@ static void changes_json(const struct changes *c, json *j)
 {
     json *list = json_add_array(j, "changes");
     for (size_t i = 0; i < c->n; i++)
-        if (!is_same_value(c->items[i].from, c->items[i].to)) {
+        if (!is_same_text(c->items[i].from, c->items[i].to)) {
             json *item = json_add_object(list, NULL);
             json_str(item, "key", c->items[i].key);
             text_or_null(item, "from", c->items[i].from);
@@ -179,8 +179,8 @@ static void changes_json(const struct changes *c, json *j)
         }
 }
 
-/* print_metadata - prints all pairs or, if OUTPUT is not NULL, the changes and OUTPUT, the file that was
- * written ("": none). */
+/* print_metadata - prints all pairs. If OUTPUT is not NULL (the file that was written; "": none), prints the
+ * changes instead; JSON then has all pairs, the changes and OUTPUT. */
 static void print_metadata(const ckpt_file *f, const char *input, const struct changes *c, const char *output)
 {
     if (!ui.json) {
@@ -210,15 +210,15 @@ static bool is_own_tensor(const ckpt_file *f, const struct changes *c, ckpt_str 
 {
     bool is_tie = false;
     for (size_t i = 0; i < c->n; i++)
-        is_tie |= c->items[i].is_tie && is_same_value(c->items[i].key, name);
+        is_tie |= c->items[i].is_tie && is_same_text(c->items[i].key, name);
     return !is_tie && ckpt_tensor_find(f, name) != CKPT_NO_TENSOR;
 }
 
 /* makes_tie - returns true if CHANGE gives a tensor of F one more name. */
 static bool makes_tie(const ckpt_file *f, const struct changes *c, const struct change *change)
 {
-    return change->to.ptr && !is_same_value(change->key, str_of("format")) &&
-           !is_same_value(change->key, str_of("__metadata__")) && is_own_tensor(f, c, change->to) &&
+    return change->to.ptr && !is_same_text(change->key, str_of("format")) &&
+           !is_same_text(change->key, str_of("__metadata__")) && is_own_tensor(f, c, change->to) &&
            !is_own_tensor(f, c, change->key);
 }
 
@@ -226,7 +226,7 @@ static void notice_ties(const ckpt_file *f, const char *input, const struct chan
 {
     for (size_t i = 0; i < c->n; i++) {
         const struct change *change = &c->items[i];
-        if (is_same_value(change->from, change->to))
+        if (is_same_text(change->from, change->to))
             continue;
         if (makes_tie(f, c, change))
             print_notice(input, "\"%s\" becomes a second name of the tensor \"%s\"", escape_name(change->key),
@@ -247,7 +247,7 @@ static int write_changes(ckpt_file *f, const char *input, const struct changes *
     for (size_t i = 0; i < c->n; i++)
         if (c->items[i].to.ptr)
             pairs[n++] = (ckpt_pair){c->items[i].key, c->items[i].to};
-    bool in_place = writing.in_place || !writing.output;
+    bool in_place = writing.in_place || !writing.output; /* no -o: --check or --dry-run of an edit in place */
     ckpt_status s = in_place && !c->nchanged
                         ? CKPT_OK
                         : ckpt_metadata_write(f, pairs, n, in_place ? NULL : writing.output, &o, NULL, &err);
@@ -285,7 +285,7 @@ int run_meta(int n, char **operand)
     if (status == EXIT_OK)
         status = unset_all(operand[0], &c);
     for (size_t i = 0; i < c.n; i++)
-        c.nchanged += !is_same_value(c.items[i].from, c.items[i].to);
+        c.nchanged += !is_same_text(c.items[i].from, c.items[i].to);
     if (status == EXIT_OK && has_edits)
         status = write_changes(f, operand[0], &c);
     else if (status == EXIT_OK)

@@ -40,29 +40,29 @@ static const struct opt options[] = {
 const struct cmd cmd_scan = {"scan",   "FILE|DIR…", "what loading a file would run", options, 1,
                              NO_LIMIT, run_scan};
 
-/* The result of a process that scanned one file, in memory shared with it. */
+/* The result of a child process that scanned one file, in memory that it shares with its parent. */
 struct child_result {
     int code;
     int verdict;
-    int write_errno;           /* errno if the report could not be written to the spool */
+    int write_errno;           /* of writing the report to the spool; 0: written */
     unsigned long cpu_seconds; /* limit of its processor time */
     bool has_rows;             /* it printed records */
     bool done;                 /* its report is complete */
-    bool output_failed;        /* its output cannot be written, which it has reported */
+    bool output_failed;        /* its output cannot be written; it has reported that */
 };
 
 struct job {
     const struct scan_report *report;
-    uint64_t files, by_verdict[SCAN_VERDICTS]; /* how many files: all, and with each verdict */
+    uint64_t files, by_verdict[SCAN_VERDICTS]; /* numbers of all files and of those with each verdict */
     bool several;                              /* there may be more than one file */
-    bool has_findings;                         /* of the level of --fail-on */
+    bool has_findings;                         /* of the level of --fail-on, or above it */
     bool has_unscanned;                        /* a file could not be scanned to its end */
-    struct child_result *child; /* NULL: no sandbox */
-    int spool;                  /* keeps a JSON report until it is complete; -1: no spool */
+    struct child_result *child;                /* NULL: no sandbox */
+    int spool;                                 /* keeps a JSON report until it is complete; -1: no spool */
 };
 
-/* exit_code_of - returns EXIT_NO if there is a finding; EXIT_TROUBLE if there is none, but not everything was
- * scanned, or if memory ran out, so that findings may be wrong; else EXIT_OK. */
+/* exit_code_of - returns EXIT_TROUBLE if memory ran out, because findings may then be wrong; else EXIT_NO if
+ * a finding reaches the level of --fail-on; else EXIT_TROUBLE if not everything was scanned; else EXIT_OK. */
 static int exit_code_of(const ckpt_scan_result *r, ckpt_status st)
 {
     uint64_t failing = r->found[CKPT_SCAN_ERROR];
@@ -111,8 +111,8 @@ static int scan_one(const struct scan_report *report, const char *path, bool san
     return code;
 }
 
-/* report_dead_child - reports that a signal ended the process that scanned PATH, or that it could not write
- * its report. */
+/* report_dead_child - reports why the process that scanned PATH left no complete report. STATUS is that of
+ * waitpid(). If SIGINT or a similar signal ended that process, raises the signal again. */
 static int report_dead_child(const struct scan_report *report, const char *path,
                              const struct child_result *result, int status)
 {
@@ -152,7 +152,7 @@ static void print_spool(int spool)
     off_t end = lseek(spool, 0, SEEK_END);
     ssize_t n;
     off_t offset = 0;
-    while (offset < end || end < 0) { /* below 0: lseek() failed, so pread() fails, too */
+    while (offset < end || end < 0) { /* end < 0: lseek() failed, so pread() fails, too */
         n = pread(spool, block, sizeof block, offset);
         if (n < 0 && errno == EINTR)
             continue;
@@ -180,7 +180,7 @@ static void scan_in_child(const struct job *job, const char *path)
     if (job->spool >= 0 && dup2(job->spool, STDOUT_FILENO) < 0)
         _exit(EXIT_TROUBLE);
     result->code = scan_one(job->report, path, true, &result->verdict);
-    result->has_rows = json_has_rows(false);
+    result->has_rows = json_merge_rows(false);
     errno = 0;
     if (job->spool < 0)
         result->output_failed = finish_output(EXIT_OK) != EXIT_OK;
@@ -201,7 +201,7 @@ static int scan_in_sandbox(const struct job *job, const char *path)
         exit(EXIT_TROUBLE);
     if (job->spool >= 0 && (ftruncate(job->spool, 0) || lseek(job->spool, 0, SEEK_SET)))
         return report_failure(CKPT_EIO, path, "--sandbox=off scans without a sandbox",
-                              "cannot make room for its report: %s", strerror(errno));
+                              "cannot empty the temporary file for its report: %s", strerror(errno));
     pid_t child = child_start();
     if (child < 0)
         return report_failure(CKPT_ENOMEM, path, "--sandbox=off scans without a sandbox",
@@ -215,7 +215,7 @@ static int scan_in_sandbox(const struct job *job, const char *path)
         return report_dead_child(job->report, path, result, status);
     if (job->spool >= 0)
         print_spool(job->spool);
-    (void)json_has_rows(result->has_rows);
+    (void)json_merge_rows(result->has_rows);
     return result->code;
 }
 
@@ -238,16 +238,11 @@ static void scan_path(void *user, const char *path)
     job->has_unscanned = job->has_unscanned || code == EXIT_TROUBLE;
 }
 
-/* map_shared_result - maps memory that is shared with the children, for their results. Returns NULL with
- * --sandbox=off or if mmap() fails; files are then scanned in this process. */
+/* map_shared_result - maps memory for results that is shared with the children. NULL: mmap() failed. */
 static struct child_result *map_shared_result(void)
 {
-    void *shared = opts.sandbox == SANDBOX_OFF
-                       ? MAP_FAILED
-                       : mmap(NULL, sizeof(struct child_result), PROT_READ | PROT_WRITE,
-                              MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (shared != MAP_FAILED)
-        (void)ckpt_scan_preload();
+    void *shared = mmap(NULL, sizeof(struct child_result), PROT_READ | PROT_WRITE,
+                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     return shared == MAP_FAILED ? NULL : shared;
 }
 
@@ -255,14 +250,22 @@ static struct child_result *map_shared_result(void)
  * work here. Returns false after printing an error. */
 static bool prepare_sandbox(struct job *job)
 {
-    job->child = map_shared_result();
-    job->spool = job->child && job->report != &scan_text ? open_spool() : -1;
-    if (!job->child || job->report == &scan_text || job->spool >= 0)
+    bool prints_json = job->report != &scan_text;
+    job->spool = -1;
+    if (opts.sandbox == SANDBOX_OFF)
         return true;
-    if (opts.sandbox != SANDBOX_AUTO)
-        return report_failure(CKPT_EIO, NULL, "set TMPDIR to a writable folder",
-                              "no temporary file for the reports: %s", strerror(errno)) == EXIT_OK;
-    job->child = NULL;
+    job->child = map_shared_result();
+    if (!job->child && opts.sandbox != SANDBOX_AUTO)
+        return report_failure(CKPT_ENOMEM, NULL, "--sandbox=off scans without a sandbox",
+                              "no memory shared with the sandbox: %s", strerror(errno)) == EXIT_OK;
+    if (job->child && prints_json && (job->spool = open_spool()) < 0) {
+        if (opts.sandbox != SANDBOX_AUTO)
+            return report_failure(CKPT_EIO, NULL, "set TMPDIR to a writable folder",
+                                  "no temporary file for the reports: %s", strerror(errno)) == EXIT_OK;
+        job->child = NULL;
+    }
+    if (job->child)
+        (void)ckpt_scan_preload();
     return true;
 }
 

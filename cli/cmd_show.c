@@ -78,7 +78,7 @@ static int show_components(const ckpt_file *f, uint32_t row)
     return EXIT_OK;
 }
 
-static void print_tensor_head(const ckpt_file *f, const ckpt_tensor *t, const struct slice *s)
+static void print_tensor_head_json(const ckpt_file *f, const ckpt_tensor *t, const struct slice *s)
 {
     json *j = json_schema("ckpt.show.v1");
     json_text(j, "file", ckpt_file_path(f));
@@ -103,7 +103,7 @@ static int show_tensor(ckpt_file *f, uint32_t row, const char *slice)
     if (!t.has_data) {
         if (!ui.json)
             return show_components(f, row);
-        print_tensor_head(f, &t, NULL);
+        print_tensor_head_json(f, &t, NULL);
         return EXIT_OK;
     }
     if (!number_bytes((ckpt_dtype)t.dtype)) {
@@ -116,7 +116,7 @@ static int show_tensor(ckpt_file *f, uint32_t row, const char *slice)
         return report_failure(CKPT_EUSAGE, path, NULL, "%s", why);
     struct preview p = {f, row, &s, opts.full, opts.exact};
     if (ui.json)
-        print_tensor_head(f, &t, &s);
+        print_tensor_head_json(f, &t, &s);
     else
         print_description(&t, slice ? &s : NULL);
     ckpt_status status = ui.json ? preview_json(&p, &err) : preview_text(&p, &err);
@@ -312,14 +312,14 @@ static int show_found(ckpt_file *f, const char *name, const struct found *found,
     return slice ? show_sliced(f, name, found->value, slice) : show_node(f, name, found->value);
 }
 
-/* The tensors and values whose names match globs, shown one after the other. */
+/* Which names show_matches() shows, with which slice, and what came of it. */
 struct matches {
     ckpt_file *f;
     const char *const *globs;
     size_t nglobs;
     const char *slice;
-    size_t shown;
-    int status;
+    size_t nshown;
+    int status; /* EXIT_OK, or that of the last match that failed */
 };
 
 static void show_match(struct matches *m, ckpt_str name, const struct found *found)
@@ -328,8 +328,8 @@ static void show_match(struct matches *m, ckpt_str name, const struct found *fou
     if (!globs_pass(name, m->globs, m->nglobs))
         return;
     if (!ui.json)
-        printf("%s%s%s%s\n", m->shown ? "\n" : "", style_on(BOLD), escape_name(name), style_off(BOLD));
-    m->shown++;
+        printf("%s%s%s%s\n", m->nshown ? "\n" : "", style_on(BOLD), escape_name(name), style_off(BOLD));
+    m->nshown++;
     text_bytes(&t, name.ptr, name.len);
     int status = show_found(m->f, t.ptr, found, m->slice);
     m->status = status == EXIT_OK ? m->status : status;
@@ -347,10 +347,10 @@ static bool show_matches(struct matches *m)
     free(rows);
     for (size_t i = 0; next_value(m->f, &i, &value);)
         show_match(m, value.name, &(struct found){CKPT_NO_TENSOR, value.value});
-    return m->shown != 0;
+    return m->nshown != 0;
 }
 
-/* show_pattern - shows what matches the pattern PATH, or PATH without the slice at its end. */
+/* show_pattern - shows what matches PATH as a pattern. If nothing does, tries again without its "[slice]". */
 static int show_pattern(ckpt_file *f, char *path)
 {
     const char *glob = path;

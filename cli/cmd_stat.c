@@ -52,7 +52,7 @@ static uint64_t count_numbers(const ckpt_stats *s) { return s->finite + s->nan +
 
 /* ----------------------------------------------------------------- histogram */
 
-/* has_block_characters - returns true if the locale of the terminal has block characters. */
+/* has_block_characters - returns true if stdout is a terminal, and the locale is UTF-8. */
 static bool has_block_characters(void)
 {
     const char *locale = "";
@@ -105,7 +105,7 @@ static void add_extreme(struct text *out, const ckpt_tensor *t, const ckpt_stats
         text_addf(out, "%.4g", x);
 }
 
-/* add_share - adds PART of ALL as "3.1%" or "0"; as 0 or 100% only if it is exactly that. */
+/* add_share - adds PART / ALL as "3.1%"; as "0" only if PART is 0, as "100%" only if PART is ALL. */
 static void add_share(struct text *out, uint64_t part, uint64_t all)
 {
     double percent = all ? 100 * (double)part / (double)all : 0;
@@ -216,7 +216,7 @@ static void fill_table(struct table *table, const struct job *job)
     }
 }
 
-/* fits_terminal - returns true if TABLE fits the terminal when names are wrapped to half of its width. */
+/* fits_terminal - returns true if TABLE fits the terminal when names are wrapped to half of the terminal. */
 static bool fits_terminal(const struct table *table)
 {
     size_t total_width = table->width[0] < ui.width / 2 ? table->width[0] : ui.width / 2;
@@ -288,7 +288,7 @@ struct sums {
     double min, max, squares; /* of floating-point tensors */
 };
 
-/* sum_stats - returns the totals of all rows; aliases of the same bytes count once. */
+/* sum_stats - returns the totals of all rows; the elements of a tensor that has aliases count once. */
 static struct sums sum_stats(const struct job *job)
 {
     struct sums sum = {.min = (double)INFINITY, .max = -(double)INFINITY};
@@ -301,8 +301,8 @@ static struct sums sum_stats(const struct job *job)
         if (*is_counted || !t.has_data)
             continue;
         *is_counted = true;
-        sum.all.elements += t.elements;
-        sum.all.bytes += t.nbytes;
+        add_saturated(&sum.all.elements, t.elements);
+        add_saturated(&sum.all.bytes, t.nbytes);
         sum.zeros += s->zeros;
         sum.nan += s->nan;
         sum.inf += s->inf;

@@ -34,7 +34,7 @@ int run_strip(int n, char **operand)
     if (opts.automatic && n == 2)
         return usage_error("strip",
                            "unexpected argument '%s': --auto takes no PREFIX, and the output goes after -o",
-                           escape_name(str_of(operand[access(operand[0], F_OK) == 0])));
+                           escape_name(str_of(access(operand[0], F_OK) == 0 ? operand[1] : operand[0])));
     if (opts.automatic && opts.anywhere)
         return usage_error("strip", "--anywhere goes with a PREFIX, not with --auto");
     if (!opts.automatic && n < 2)

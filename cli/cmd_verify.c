@@ -104,8 +104,8 @@ static void print_summary(const struct job *job, const ckpt_verify_result *r)
     text_free(&t);
 }
 
-/* report_unchecked - prints the error ERR of a file that could not be checked; with the nearest names if no
- * tensor matches the globs. */
+/* report_unchecked - prints why the file PATH could not be checked: ERR or, if no tensor matches the globs, a
+ * message with the nearest names. Returns EXIT_TROUBLE. */
 static int report_unchecked(const char *path, const ckpt_error *err)
 {
     struct text t = {0};

@@ -6,7 +6,7 @@
 
 #include "json.h"
 
-/* index_renames - returns, for each row of the second file, the event of a rename to it, or NULL. */
+/* index_renames - returns an array with an item for each row of r->b: the event of its rename, or NULL. */
 static const ckpt_diff_event **index_renames(const struct report *r)
 {
     const ckpt_diff_event **rename_of_b = mem_new(ckpt_tensor_count(r->b), sizeof *rename_of_b);
@@ -36,10 +36,10 @@ static void add_value_difference(struct text *out, const ckpt_diff_event *e)
         text_addf(out, ", cos %.6f", e->cosine);
 }
 
-/* add_both - adds the dtypes or the shapes of the tensors of E, by ADD: one of them or, if it DIFFERS, both
- * with an arrow between them. In a list of names, tensors have neither. */
-static void add_both(struct text *out, const struct report *r, const ckpt_diff_event *e, bool differs,
-                     void (*add)(struct text *, const ckpt_tensor *))
+/* add_dtype_or_shape - adds the dtype or the shape of E's tensor by ADD. If it DIFFERS, adds that in r->a, an
+ * arrow and that in r->b. Adds nothing for a list of names, which has no dtypes and shapes. */
+static void add_dtype_or_shape(struct text *out, const struct report *r, const ckpt_diff_event *e,
+                               bool differs, void (*add)(struct text *, const ckpt_tensor *))
 {
     ckpt_tensor a = CKPT_INIT(ckpt_tensor), b = CKPT_INIT(ckpt_tensor);
     bool in_a = ckpt_tensor_at(r->a, e->a, &a), in_b = ckpt_tensor_at(r->b, e->b, &b);
@@ -52,8 +52,8 @@ static void add_both(struct text *out, const struct report *r, const ckpt_diff_e
     }
 }
 
-/* add_quantizer_difference - adds the notes of the tensors of E if they are quantized tensors with the same
- * integers but different scales. Returns false if they are not. */
+/* add_quantizer_difference - adds the notes of E's tensors, which have their scales and zero points. Returns
+ * false if the tensors are not quantized or their notes are equal. */
 static bool add_quantizer_difference(struct text *out, const struct report *r, const ckpt_diff_event *e)
 {
     ckpt_tensor a = CKPT_INIT(ckpt_tensor), b = CKPT_INIT(ckpt_tensor);
@@ -66,21 +66,21 @@ static bool add_quantizer_difference(struct text *out, const struct report *r, c
 
 /* add_diff_remark - adds what differs besides name, dtype and shape. */
 static void add_diff_remark(struct text *out, const struct report *r, const ckpt_diff_event *e,
-                            const ckpt_diff_event *const *renamed)
+                            const ckpt_diff_event *const *rename_of_b)
 {
-    if (e->what == CKPT_DIFF_ONLY_B && e->b != CKPT_NO_TENSOR && renamed[e->b]) {
-        text_addf(out, "same bytes as %s: renamed?", escape_name(renamed[e->b]->name));
+    if (e->what == CKPT_DIFF_ONLY_B && e->b != CKPT_NO_TENSOR && rename_of_b[e->b]) {
+        text_addf(out, "same bytes as %s: renamed?", escape_name(rename_of_b[e->b]->name));
     } else if ((e->within_tolerance || e->values_differ) &&
                !(e->differing == 0 && add_quantizer_difference(out, r, e))) {
         add_value_difference(out, e);
     }
 }
 
-static void add_event_count(struct text *out, const char *before, uint64_t n, const char *side)
+static void add_event_count(struct text *out, const char *label, uint64_t n, const char *side)
 {
     if (!n)
         return;
-    text_addf(out, ", %llu %s", (unsigned long long)n, before);
+    text_addf(out, ", %llu %s", (unsigned long long)n, label);
     if (side)
         text_name(out, str_of(side));
 }
@@ -119,8 +119,8 @@ static double change_size(const ckpt_diff_event *e, enum diff_order order)
 
 struct sized_event {
     ckpt_diff_event event;
-    double size;  /* of the change; below 0: the tensor is not changed */
-    size_t index; /* in the report before it is sorted */
+    double size;  /* of the change; below 0: the event is not a change */
+    size_t index; /* of the event before sorting */
 };
 
 static int compare_change_sizes(const void *x, const void *y)
@@ -176,7 +176,7 @@ enum style diff_style(ckpt_diff_what what)
 
 void report_text(const struct report *r)
 {
-    const ckpt_diff_event **renamed = index_renames(r);
+    const ckpt_diff_event **rename_of_b = index_renames(r);
     struct table table = {.columns = 4};
     struct text total = {0};
     table_header(&table, NULL);
@@ -188,11 +188,11 @@ void report_text(const struct report *r)
         text_add(&table.text, event_sign(e));
         text_name(&table.text, e->name);
         table_cell(&table);
-        add_both(&table.text, r, e, e->dtype_differs, text_dtype);
+        add_dtype_or_shape(&table.text, r, e, e->dtype_differs, text_dtype);
         table_cell(&table);
-        add_both(&table.text, r, e, e->shape_differs, text_shape);
+        add_dtype_or_shape(&table.text, r, e, e->shape_differs, text_shape);
         table_cell(&table);
-        add_diff_remark(&table.text, r, e, renamed);
+        add_diff_remark(&table.text, r, e, rename_of_b);
         table_cell(&table);
     }
     table_print(&table, stdout, false);
@@ -202,13 +202,13 @@ void report_text(const struct report *r)
     puts(totals_text(r, &total));
     text_free(&total);
     table_free(&table);
-    free(renamed);
+    free(rename_of_b);
 }
 
 /* -------------------------------------------------------------------- hint */
 
-/* extra_prefix - returns the prefix that the longer of A and B has in addition; empty if they differ in
- * another way. */
+/* extra_prefix - returns what the longer of A and B has before the text of the shorter, or "" if they differ
+ * in another way. The prefix ends with a dot. *IN_B: B is the longer. */
 static ckpt_str extra_prefix(ckpt_str a, ckpt_str b, bool *in_b)
 {
     *in_b = b.len > a.len;
@@ -228,9 +228,9 @@ static const ckpt_diff_event *next_event(const struct report *r, ckpt_diff_what 
     return NULL;
 }
 
-/* find_one_sided_prefix - returns the prefix that only one side has in all renamed tensors, of which there
- * are at least two. With BY_NAMES, compares the names of the tensors that only one file has; a common prefix
- * does not change their natural order. */
+/* find_one_sided_prefix - returns the prefix that all renamed tensors have on one side only (in r->b if
+ * *IN_B); "" if there is none, or fewer than two were renamed. With BY_NAMES, pairs the tensors only in r->a
+ * with those only in r->b instead, in natural order, which a common prefix does not change. */
 static ckpt_str find_one_sided_prefix(const struct report *r, bool by_names, bool *in_b)
 {
     ckpt_str prefix = {"", 0};
@@ -254,8 +254,8 @@ static ckpt_str find_one_sided_prefix(const struct report *r, bool by_names, boo
     return memchr(prefix.ptr, '\0', prefix.len) ? (ckpt_str){"", 0} : prefix;
 }
 
-/* prefix_option - returns the option of diff that removes PREFIX from the names of SIDE: --root if some
- * names do not have it, whose tensors --root leaves out. NULL: no name has it, because a root was given. */
+/* prefix_option - returns the option of diff that removes PREFIX from the names of SIDE: --ignore-prefix if
+ * all have it; --root, which leaves out the others, if some do; NULL if none, because a root was given. */
 static const char *prefix_option(const ckpt_file *side, ckpt_str prefix)
 {
     uint32_t n = ckpt_tensor_count(side), nwith_prefix = 0;
@@ -270,14 +270,14 @@ void report_prefix_hint(const struct report *r)
     ckpt_str prefix = find_one_sided_prefix(r, false, &in_b);
     const char *option = prefix.len ? prefix_option(in_b ? r->b : r->a, prefix) : NULL;
     const char *names[2] = {r->name_a, r->name_b};
-    /* without renamed tensors, which are found by their bytes, compare the names */
+    /* no tensors were found to be renamed by comparing bytes: compare names */
     if (!prefix.len)
         prefix = find_one_sided_prefix(r, true, &in_b);
     if (!prefix.len)
         return;
     struct text hint = {0}, word = {0};
-    bool is_root = option && strcmp(option, "--root") == 0; /* its path has no dot at the end */
-    text_bytes(&word, prefix.ptr, prefix.len - is_root);
+    bool is_root = option && strcmp(option, "--root") == 0;
+    text_bytes(&word, prefix.ptr, prefix.len - is_root); /* the path of --root has no dot at the end */
     if (option)
         text_addf(&hint, "hint: the renamed ones differ by a prefix alone: ckpt diff %s=", option);
     else
@@ -294,7 +294,7 @@ void report_prefix_hint(const struct report *r)
 
 /* ---------------------------------------------------------------- Markdown */
 
-/* text_markdown_code - escapes bars, which would end the cell even in code; a backtick would end the code. */
+/* A '|' would end the cell even in code, and is escaped; a '`' would end the code, and becomes "'". */
 void text_markdown_code(struct text *out, const struct text *code)
 {
     text_add(out, "`");
@@ -316,14 +316,14 @@ void text_markdown_name(struct text *out, ckpt_str name)
 }
 
 static void markdown_change(struct text *out, const struct report *r, const ckpt_diff_event *e,
-                            const ckpt_diff_event *const *renamed)
+                            const ckpt_diff_event *const *rename_of_b)
 {
     if (e->what == CKPT_DIFF_ONLY_A || e->what == CKPT_DIFF_ONLY_B) {
         text_add(out, "only in ");
         text_markdown_name(out, str_of(e->what == CKPT_DIFF_ONLY_A ? r->name_a : r->name_b));
-        if (e->what == CKPT_DIFF_ONLY_B && e->b != CKPT_NO_TENSOR && renamed[e->b]) {
+        if (e->what == CKPT_DIFF_ONLY_B && e->b != CKPT_NO_TENSOR && rename_of_b[e->b]) {
             text_add(out, ", same bytes as ");
-            text_markdown_name(out, renamed[e->b]->name);
+            text_markdown_name(out, rename_of_b[e->b]->name);
         }
     } else if (e->within_tolerance || e->values_differ) {
         struct text t = {0};
@@ -339,7 +339,7 @@ static void markdown_change(struct text *out, const struct report *r, const ckpt
 
 void report_markdown(const struct report *r)
 {
-    const ckpt_diff_event **renamed = index_renames(r);
+    const ckpt_diff_event **rename_of_b = index_renames(r);
     struct text out = {0}, total = {0};
     size_t rows = 0;
     for (size_t i = 0; i < r->n; i++) {
@@ -352,11 +352,11 @@ void report_markdown(const struct report *r)
         text_addf(&out, "| %s| ", e->what == CKPT_DIFF_ONLY_A ? "− " : event_sign(e));
         text_markdown_name(&out, e->name);
         text_add(&out, " | ");
-        add_both(&out, r, e, e->dtype_differs, text_dtype);
+        add_dtype_or_shape(&out, r, e, e->dtype_differs, text_dtype);
         text_add(&out, " | ");
-        add_both(&out, r, e, e->shape_differs, text_shape);
+        add_dtype_or_shape(&out, r, e, e->shape_differs, text_shape);
         text_add(&out, " | ");
-        markdown_change(&out, r, e, renamed);
+        markdown_change(&out, r, e, rename_of_b);
         printf("%s |\n", out.ptr);
     }
     if (r->nleft_out)
@@ -367,7 +367,7 @@ void report_markdown(const struct report *r)
     printf("%s**%s**\n", rows || r->nvalues ? "\n" : "", totals_text(r, &total));
     text_free(&out);
     text_free(&total);
-    free(renamed);
+    free(rename_of_b);
 }
 
 /* -------------------------------------------------------------------- JSON */
@@ -402,8 +402,8 @@ static void add_change_json(json *list, const struct report *r, const ckpt_diff_
     json_real_or_null(v, "cosine", e->cosine);
 }
 
-/* events_json - adds the list KEY of the events of kind WHAT: changes of tensors that both files have,
- * renames, or names. */
+/* events_json - adds the list KEY of the events of kind WHAT. Its items are dtypes, shapes and differences if
+ * both files have the tensor, old and new name if it was renamed, else only its name. */
 static void events_json(json *j, const char *key, const struct report *r, ckpt_diff_what what)
 {
     json *list = json_add_array(j, key);

@@ -7,13 +7,12 @@
 struct report {
     ckpt_file *a, *b;
     const char *name_a, *name_b;
-    ckpt_diff_event *events; /* all but tensors that are the same */
+    ckpt_diff_event *events; /* none for tensors that are identical */
     size_t n;
     ckpt_diff_totals totals;
-    ckpt_diff_value *values; /* all but values that are the same */
+    ckpt_diff_value *values; /* only those that differ */
     size_t nvalues;
     ckpt_diff_value_totals value_totals;
-    bool norms;      /* the text has columns of norms */
     size_t nleft_out; /* how many changed tensors report_limit_changed removed */
 };
 
@@ -39,8 +38,8 @@ void values_json(const struct report *r, FILE *stream);
 
 /* diff_style - returns the colour of a line about WHAT. */
 enum style diff_style(ckpt_diff_what what);
-/* text_markdown_code - adds CODE, which is escaped already, as code in a cell of a Markdown table.
- * text_markdown_name - escapes NAME and adds it as code. */
+/* text_markdown_code - adds CODE, without control characters, as code in a cell of a Markdown table.
+ * text_markdown_name - adds NAME, escaped as by text_name, as such code. */
 void text_markdown_code(struct text *out, const struct text *code);
 void text_markdown_name(struct text *out, ckpt_str name);
 

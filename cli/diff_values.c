@@ -7,7 +7,7 @@
 
 enum {
     MAX_NODES = 100,    /* how many nodes of a value are shown at most */
-    MAX_CLASS_NODES = 8 /* the same if only the types of two containers matter */
+    MAX_CLASS_NODES = 8 /* at most this many if the two values have different types, which matter more */
 };
 
 static const char *value_sign(const ckpt_diff_value *e)
@@ -28,7 +28,8 @@ static bool find_key_of_other_type(const ckpt_diff_value *e, const ckpt_path_ele
     return *key != NULL;
 }
 
-/* add_differing_texts - adds the texts of E's values to A and B. If they are equal, adds what differs. */
+/* add_differing_texts - adds the texts of E's values to A and B; if the texts are equal, also where the
+ * values differ. */
 static void add_differing_texts(const ckpt_diff_value *e, struct text *a, struct text *b)
 {
     char type_a[256], type_b[256];
@@ -113,8 +114,6 @@ void values_markdown(const struct report *r)
     text_free(&a);
     text_free(&b);
 }
-
-/* -------------------------------------------------------------------- JSON */
 
 static void add_typed_value(json *parent, const ckpt_leaf *leaf)
 {

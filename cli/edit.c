@@ -9,7 +9,7 @@
 
 struct writing writing;
 
-/* The stream for the report, chosen before writing, because OUT is the name of a new file afterwards. */
+/* The stream for the report, chosen before writing: stdout may be OUT, which is a new file afterwards. */
 static FILE *report_out;
 
 bool edit_open_plan(const char *input, const char *root, ckpt_file **f, ckpt_plan **p)
@@ -128,7 +128,7 @@ int edit_write(ckpt_plan *p, const char *input, ckpt_write_result *r)
     return EXIT_OK;
 }
 
-/* print_written - prints "OUT   [N files, ]N tensors, SIZE[ in T s]", then each of several files. */
+/* print_written - prints "OUT   [N files, ]N tensors, SIZE[ in T s]", then the names of several files. */
 static void print_written(const ckpt_write_result *r)
 {
     struct text out = {0};
@@ -151,8 +151,8 @@ static void print_written(const ckpt_write_result *r)
 
 /* ------------------------------------------------------------------ report */
 
-/* make_report - makes {"schema": …, "input", "output": [], "dry_run", "format", "total", "bytes"}; without
- * "format" and what follows it if nothing was written (R NULL). */
+/* make_report - makes {"schema": …, "input", "output": [], "dry_run", "format", "total", "bytes"}. If
+ * nothing was written (R NULL), the object ends before "format". */
 static json *make_report(const char *schema, const char *input, const ckpt_write_result *r)
 {
     json *j = json_schema(schema);
@@ -224,29 +224,29 @@ static void mappings_json(const ckpt_plan *p, json *parent)
 
 static void print_edit_json(const ckpt_plan *p, const char *input, const ckpt_write_result *r)
 {
-    size_t n = ckpt_plan_rename_count(p), tensors = 0;
+    size_t n = ckpt_plan_rename_count(p), nrenamed_tensors = 0;
     json *j = make_report("ckpt.edit.v1", input, r);
     if (writing.in_place)
         json_bool(j, "in_place", true);
     json_bool(j, "changed", n != 0);
-    json *list = json_add_array(j, "renamed");
+    json *tensors = json_add_array(j, "renamed");
     json *meta = json_add_array(j, "renamed_metadata"), *values = json_add_array(j, "renamed_values");
     for (size_t i = 0; i < n; i++) {
         const ckpt_rename *rename = ckpt_plan_rename_at(p, i);
         if (!rename)
             mem_fail();
-        json_rename(rename->metadata ? meta : rename->value ? values : list, rename->from, rename->to);
-        tensors += !rename->metadata && !rename->value;
+        json_rename(rename->metadata ? meta : rename->value ? values : tensors, rename->from, rename->to);
+        nrenamed_tensors += !rename->metadata && !rename->value;
     }
     mappings_json(p, j);
-    uint64_t all = ckpt_plan_tensor_count(p);
-    json_u64(j, "unchanged", all > tensors ? all - tensors : 0);
+    uint64_t ntensors = ckpt_plan_tensor_count(p);
+    json_u64(j, "unchanged", ntensors > nrenamed_tensors ? ntensors - nrenamed_tensors : 0);
     if (r)
         edit_losses_json(p, j);
     json_line(j, report_out);
 }
 
-/* print_edit_report - prints what P changes; R is NULL if nothing was to be written. */
+/* print_edit_report - prints the names that P changes; R is NULL if nothing was to be written. */
 static void print_edit_report(const ckpt_plan *p, const char *input, const char *prefix,
                               const ckpt_write_result *r)
 {

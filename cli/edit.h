@@ -49,22 +49,22 @@ extern struct writing writing;
     WRITE_OPTIONS
 /* clang-format on */
 
-/* edit_write_options - returns the options above, all but --to, for the functions of the library. */
+/* edit_write_options - returns those options above that ckpt_write_options has, without --to. */
 ckpt_write_options edit_write_options(void);
 /* edit_open_plan - opens INPUT and makes a plan for the part of it at ROOT (NULL: all). Returns false after
  * printing the error. */
 bool edit_open_plan(const char *input, const char *root, ckpt_file **f, ckpt_plan **p);
 /* edit_select - applies --keep and --drop to P. */
 ckpt_status edit_select(ckpt_plan *p, ckpt_error *err);
-/* edit_check_options - checks which options of CMD are given together, and that there is an output. Returns
- * EXIT_OK, or prints a usage error. */
+/* edit_check_options - refuses options of CMD that exclude each other, and a missing output. Returns EXIT_OK,
+ * or EXIT_TROUBLE after printing a usage error. */
 int edit_check_options(const char *cmd, const char *input);
 /* edit_run - runs CMD (strip, add or rename) on INPUT: APPLY edits the plan. PREFIX is named in the report;
  * NULL if the names change in different ways. Returns the exit code. */
 int edit_run(const char *cmd, const char *input, ckpt_status (*apply)(ckpt_plan *p, ckpt_error *err),
              const char *prefix);
-/* edit_recover - completes or undoes an edit of INPUT in place that was interrupted, and sets *WHAT to what
- * it did. Returns false after printing the error. */
+/* edit_recover - if an edit of INPUT by --in-place was interrupted, completes or undoes it. Sets *WHAT to
+ * what was done. Returns false after printing the error. */
 bool edit_recover(const char *input, ckpt_recovered *what);
 /* edit_narrow_if_flat - narrows P to the weights if --root is not given and the output holds one mapping of
  * tensors only: a flat format, or a set of shards with an index. */
@@ -76,17 +76,17 @@ int edit_write(ckpt_plan *p, const char *input, ckpt_write_result *r);
  * or a line of text. */
 void edit_print_result(const char *schema, const char *input, const ckpt_plan *p, const ckpt_write_result *r,
                        void (*add)(const ckpt_plan *p, json *parent));
-/* edit_losses_json - adds to PARENT what the output does not have: dropped values, and ties. */
+/* edit_losses_json - adds the dropped values to PARENT, as "dropped", and the ties, as "aliases". */
 void edit_losses_json(const ckpt_plan *p, json *parent);
 /* edit_dropped_json - adds the dropped values to LIST. */
 void edit_dropped_json(const ckpt_plan *p, json *list);
 /* edit_aliases_json - adds the ties to PARENT, as "aliases". */
 void edit_aliases_json(const ckpt_plan *p, json *parent);
-/* edit_output_format - returns the name of the output's format: by --to, the suffix of OUT, or that of F. */
+/* edit_output_format - returns the name of the output's format: by --to, by the suffix of OUT, or F's. */
 const char *edit_output_format(const ckpt_file *f);
 
-/* renames_print - prints "module. -> (nothing)   161 of 161 tensors, 53 _metadata entries" for each kind of
- * change in P. PREFIX: the only change, as the user wrote it, or NULL. */
+/* renames_print - prints "module. -> (nothing)   161 of 161 tensors, 53 _metadata entries", a line for each
+ * kind of change in P. PREFIX: the prefix that P adds or removes; NULL if it changes names otherwise. */
 void renames_print(const ckpt_plan *p, const char *prefix, FILE *stream);
 
 #endif

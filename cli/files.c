@@ -9,8 +9,6 @@
 
 struct files_options files;
 
-/* ----------------------------------------------------------------- folders */
-
 struct path_list {
     char **items;
     size_t n;
@@ -113,8 +111,6 @@ void walk_folder(struct folder_walk *walk, const char *path)
     free(pending.items);
 }
 
-/* -------------------------------------------------------------------- files */
-
 /* The state of a run over all files of a command. */
 struct reports {
     int (*process)(const char *path);
@@ -197,8 +193,8 @@ static void visit_file(void *user, const char *path)
         r->nskipped++;
 }
 
-/* visit_folder - reports on the folder PATH and returns true if many ranks wrote it as one checkpoint;
- * otherwise its files are visited. */
+/* visit_folder - if the folder PATH is one checkpoint, as many ranks write it, reports on it and returns
+ * true. Otherwise returns false, so that its files are visited. */
 static bool visit_folder(void *user, const char *path)
 {
     ckpt_error err;

@@ -1,5 +1,5 @@
-/* files.h - runs a command on each of its files: -r for folders, headings on a terminal, and the file's name
- * on each line of a pipe with several files, as in grep. Visits every file below a folder. */
+/* files.h - runs a command on each of its operands, with -r on the files below folders. With several files, a
+ * terminal shows headings; in other output each line begins with the file's name, as grep's lines do. */
 #ifndef CLI_FILES_H
 #define CLI_FILES_H
 
@@ -36,9 +36,9 @@ int files_each(int n, char **operand, enum files_layout layout, int (*process)(c
 void files_name_lines(const char *path, enum files_layout layout, bool several, struct text *name);
 void files_unname_lines(struct text *name);
 
-/* Visits the files below a folder, in an order that does not depend on the disk. */
+/* A walk over the files below a folder, in an order that does not depend on the disk. */
 struct folder_walk {
-    uint64_t nlinks, nothers; /* how many were skipped: symbolic links; sockets, pipes and devices */
+    uint64_t nlinks, nothers; /* skipped symbolic links; skipped sockets, pipes and devices */
     uint64_t nunread;         /* folders that could not be opened; an error was printed for each */
     void (*file)(void *user, const char *path);
     /* folder - returns true if the files below PATH are not to be visited. NULL: visit all. */

@@ -1,5 +1,5 @@
-/* find.h - finds the tensor or value that "state_dict.fc.weight" names. The metadata of a safetensors header
- * or a shard index are values below "__metadata__". */
+/* find.h - finds a tensor or value by a name such as "state_dict.fc.weight". The metadata of a safetensors
+ * header or a shard index are values below "__metadata__". */
 #ifndef CLI_FIND_H
 #define CLI_FIND_H
 
@@ -15,11 +15,11 @@ struct found {
  * hold dots themselves, then in its metadata. ROOT is the root to which F was narrowed, or empty. Returns
  * false if nothing has that name. */
 bool find_path(const ckpt_file *f, ckpt_str root, ckpt_str name, struct found *out);
-/* find_similar_name - returns the name of the tensor, or else the value, that ends in NAME or is nearest to
- * it; empty if there is none. */
+/* find_similar_name - returns the name of a tensor or value that ends in NAME, else the name that is nearest
+ * to NAME; empty if none is near. */
 ckpt_str find_similar_name(const ckpt_file *f, const char *name);
-/* notice_no_match - prints a notice that no tensor of F passes the globs, with the first glob that matches
- * nothing and the nearest names. */
+/* notice_no_match - prints a notice that no tensor of F passes the globs. It names the first glob that
+ * matches nothing, and the names nearest to that glob. */
 void notice_no_match(const ckpt_file *f, const char *const *globs, size_t nglobs);
 /* text_no_match - adds the text of that notice to OUT. */
 void text_no_match(struct text *out, const ckpt_file *f, const char *const *globs, size_t nglobs);
@@ -35,9 +35,9 @@ bool metadata_next(const ckpt_file *f, size_t *i, ckpt_leaf *out);
 /* next_value - sets *OUT to value *I of F and moves *I past it. The values are the leaves, then the pairs
  * that metadata_next returns. Returns false if there is none. */
 bool next_value(const ckpt_file *f, size_t *i, ckpt_leaf *out);
-/* metadata_find - returns the value that NAME, "__metadata__" or "__metadata__.KEY", names, or NULL. */
+/* metadata_find - returns all metadata for "__metadata__", one value for "__metadata__.KEY", else NULL. */
 const ckpt_value *metadata_find(const ckpt_file *f, ckpt_str name);
-/* metadata_json - adds a list of all pairs, as "metadata". */
+/* metadata_json - adds a list of all pairs, ties included, as "metadata". */
 void metadata_json(json *parent, const ckpt_file *f);
 
 #endif

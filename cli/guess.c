@@ -5,10 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ------------------------------------------------------------------ distance */
-
-/* guess_distance - computes the Damerau-Levenshtein distance (swapped neighbours count once) in three
- * rows. */
+/* Damerau-Levenshtein distance, where two swapped neighbours count once. Keeps three rows of the matrix. */
 int guess_distance(const char *typed, const char *meant)
 {
     enum { MAX_WORD = 40 };
@@ -55,8 +52,6 @@ static bool replace_if_nearer(struct nearest *best, const char *word)
     return true;
 }
 
-/* ------------------------------------------------------------------ commands */
-
 static const struct {
     const char *typed, *command, *operands;
 } command_guesses[] = {
@@ -66,17 +61,17 @@ static const struct {
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-/* first_operand_is_word - returns true if WORD is more likely a word that COMMAND takes than a file. */
-static bool first_operand_is_word(const char *command, const char *word)
+/* is_option_value - returns true if WORD is probably no file, but a value for the option in COMMAND. */
+static bool is_option_value(const char *command, const char *word)
 {
     return strpbrk(command, "'=") && access(word, F_OK) != 0;
 }
 
-/* add_operands - adds the operands that were given to COMMAND, or PLACEHOLDERS if it does not take them. */
+/* add_operands - adds the operands in ARGV; PLACEHOLDERS if there are none or COMMAND does not take them. */
 static void add_operands(struct text *out, const char *command, int argc, char **argv,
                          const char *placeholders)
 {
-    bool takes_given = argc > 1 && !strchr(placeholders, '-') && !first_operand_is_word(command, argv[1]);
+    bool takes_given = argc > 1 && !strchr(placeholders, '-') && !is_option_value(command, argv[1]);
     for (int i = 1; i < argc; i++)
         takes_given = takes_given && argv[i][0] != '-';
     if (!takes_given)
@@ -130,8 +125,6 @@ int report_unknown_command(int argc, char **argv)
     text_free(&answer);
     return status;
 }
-
-/* ------------------------------------------------------------------- options */
 
 static const struct {
     const char *commands, *typed, *answer;
@@ -187,8 +180,6 @@ int report_unknown_option(const struct cmd *cmd, const char *word)
     return usage_error(cmd->name, "unknown option '--%s'", shown);
 }
 
-/* -------------------------------------------------------------------- values */
-
 static const struct {
     const char *option, *typed, *value;
 } value_guesses[] = {
@@ -208,8 +199,6 @@ const char *guess_option_value(const char *option, const char *value)
     return meant;
 }
 
-/* --------------------------------------------------------------------- files */
-
 #define MAX_FILES 10000u /* names of a folder that are compared */
 
 /* file_distance - returns guess_distance of two file names; the same suffix does not make them nearer. */
@@ -225,8 +214,8 @@ static int file_distance(const char *typed, const char *name)
     return guess_distance(stem_typed, stem_name);
 }
 
-/* find_nearest_file - sets NAME to the file in FOLDER that is nearest to TYPED; of several, to the first.
- * Returns false if none is near. */
+/* find_nearest_file - sets NAME to the file in FOLDER that is nearest to TYPED; of several, the first by
+ * name. Returns false if none is near. */
 static bool find_nearest_file(const char *folder, const char *typed, char name[NAME_MAX + 1])
 {
     int best = -1;

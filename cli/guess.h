@@ -1,4 +1,4 @@
-/* guess.h - suggests a command, option or file name for one that was mistyped or comes from another tool. */
+/* guess.h - suggests a command, option, value or file for one that is mistyped or is another tool's. */
 #ifndef CLI_GUESS_H
 #define CLI_GUESS_H
 

@@ -65,9 +65,9 @@ void json_text(json *parent, const char *key, const char *s) { json_str(parent, 
 
 /* ------------------------------------------------------------------ others */
 
-void json_raw(json *parent, const char *key, const char *json_text)
+void json_raw(json *parent, const char *key, const char *raw)
 {
-    add_item(parent, key, cJSON_CreateRaw(json_text));
+    add_item(parent, key, cJSON_CreateRaw(raw));
 }
 
 void json_u64(json *parent, const char *key, uint64_t n)
@@ -151,7 +151,7 @@ void json_path(json *parent, const char *key, const ckpt_path_elem *path, uint32
     json_raw(parent, key, t.ptr);
 }
 
-/* add_as_text - adds V as `ckpt show` prints it; a large integer without quotes. */
+/* add_as_text - adds V as a string, as `ckpt show` prints it, but a large integer as a number. */
 static void add_as_text(json *parent, const char *key, const ckpt_value *v)
 {
     enum { MAX_NODES = 10000 };
@@ -241,7 +241,7 @@ json *json_totals(json *parent, const char *key, uint64_t tensors, uint64_t elem
 
 /* ---------------------------------------------------------------- printing */
 
-/* print_item - prints J without its first SKIP_START and last SKIP_END characters, and frees it. */
+/* print_item - prints J without its first SKIP_START and its last SKIP_END characters, and frees J. */
 static void print_item(json *j, size_t skip_start, size_t skip_end, FILE *stream)
 {
     char *text = cJSON_PrintBuffered((cJSON *)j, 512, 0);
@@ -274,7 +274,7 @@ void json_line(json *j, FILE *stream)
     fputc('\n', stream);
 }
 
-static bool first_row;
+static bool is_list_empty; /* no row was printed since json_begin_list */
 
 void json_print_head(json *head, const char *key, FILE *stream)
 {
@@ -285,7 +285,7 @@ void json_print_head(json *head, const char *key, FILE *stream)
 void json_begin_list(const char *key, FILE *stream)
 {
     fprintf(stream, "\"%s\":[", key);
-    first_row = true;
+    is_list_empty = true;
 }
 
 void json_begin_rows(json *head, const char *rows_key, FILE *stream)
@@ -297,9 +297,9 @@ void json_begin_rows(json *head, const char *rows_key, FILE *stream)
 
 static void begin_row(FILE *stream)
 {
-    if (!first_row)
+    if (!is_list_empty)
         fputc(',', stream);
-    first_row = false;
+    is_list_empty = false;
 }
 
 void json_row(json *row, FILE *stream)
@@ -317,10 +317,10 @@ void json_tensor_row(const ckpt_file *f, uint32_t row, FILE *stream)
     fwrite(t.ptr, 1, t.len, stream);
 }
 
-bool json_has_rows(bool child_has_rows)
+bool json_merge_rows(bool child_has_rows)
 {
-    first_row = first_row && !child_has_rows;
-    return !first_row;
+    is_list_empty = is_list_empty && !child_has_rows;
+    return !is_list_empty;
 }
 
 void json_end_rows(json *tail, FILE *stream)

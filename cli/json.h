@@ -1,8 +1,8 @@
-/* json.h - JSON output. A value is built in memory, one row at a time; long arrays are streamed. If memory
- * runs out, the program ends.
+/* json.h - JSON output. A value is built in memory and then printed; long arrays are printed row by row. If
+ * memory runs out, the program ends.
  *
  * Text is printed as UTF-8. Each byte that is not UTF-8 (the three of a lone surrogate included) becomes
- * U+FFFD, and a second key NAME_hex holds the exact bytes. Control characters are written \uXXXX. Integers
+ * U+FFFD, and a second key KEY_hex holds the exact bytes. Control characters are written \uXXXX. Integers
  * are exact whatever their size. Floats are the shortest text that reads back equal; NaN and the infinities
  * are the strings "NaN", "Infinity", "-Infinity". */
 #ifndef CLI_JSON_H
@@ -17,8 +17,8 @@ typedef struct json json;
 json *json_object(void);
 json *json_schema(const char *schema); /* makes an object whose first key is "schema" */
 void json_free(json *j);
-/* These add a value to PARENT. KEY names it in an object, and must outlive PARENT; it is NULL in an array.
- * Only in an object does json_str add NAME_hex. */
+/* These add a value to PARENT. If PARENT is an object, KEY must outlive it, and json_str may add KEY_hex. If
+ * PARENT is an array, KEY is NULL. */
 void json_str(json *parent, const char *key, ckpt_str s);
 void json_text(json *parent, const char *key, const char *s);
 void json_u64(json *parent, const char *key, uint64_t n);
@@ -27,7 +27,7 @@ void json_real_or_null(json *parent, const char *key, double d); /* null for NaN
 void json_hex(json *parent, const char *key, const uint8_t *p, size_t n);
 void json_bool(json *parent, const char *key, bool b);
 void json_null(json *parent, const char *key);
-void json_raw(json *parent, const char *key, const char *json_text);
+void json_raw(json *parent, const char *key, const char *raw); /* RAW: any JSON */
 json *json_add_object(json *parent, const char *key);
 json *json_add_array(json *parent, const char *key);
 void json_u64s(json *parent, const char *key, const uint64_t *n, size_t count);
@@ -60,9 +60,9 @@ void json_row(json *row, FILE *stream);
 void json_tensor_row(const ckpt_file *f, uint32_t row, FILE *stream); /* as ckpt_tensor_json makes it */
 /* json_begin_list - prints `"KEY":[`; after the last json_row, the caller prints "]". */
 void json_begin_list(const char *key, FILE *stream);
-/* json_has_rows - returns true if this process or, by CHILD_HAS_ROWS, a child printed a row since
- * json_begin_rows. */
-bool json_has_rows(bool child_has_rows);
+/* json_merge_rows - returns true if a row was printed since json_begin_rows, by this process or by a child
+ * that returned CHILD_HAS_ROWS. The next row then begins with a comma. */
+bool json_merge_rows(bool child_has_rows);
 void json_end_rows(json *tail, FILE *stream); /* TAIL may be NULL */
 /* json_print_head - prints the members of HEAD and `"KEY":`; the caller prints the value and "}". */
 void json_print_head(json *head, const char *key, FILE *stream);

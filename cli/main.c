@@ -106,8 +106,8 @@ static int run_command(int argc, char **argv)
 }
 
 /* open_closed_streams - opens /dev/null for each standard stream that is closed: otherwise the next file
- * opened would get its number, and output would go into a checkpoint. It is opened for the other direction,
- * so that its use still fails. */
+ * opened would get its number, and output would go into a checkpoint. /dev/null is opened for the other
+ * direction, so that using the stream still fails. Returns false if it cannot be opened. */
 static bool open_closed_streams(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)

@@ -11,9 +11,9 @@
 /* How the bytes of each dtype are decoded. */
 struct layout {
     enum number_kind kind;
-    uint8_t nbytes; /* of a number, or of each half of a complex one; 0: elements are read as float32 */
+    uint8_t nbytes;        /* of a number, or of each half of a complex one; 0: see is_read_as_float */
     uint8_t exponent_bits; /* of a float in IEEE's form */
-    uint8_t value_bits;    /* of a float's mantissa, or of an integer; 0: all bits of the bytes */
+    uint8_t value_bits;    /* of a float: bits of the mantissa; of an integer: its bits, 0 if all are used */
 };
 
 static const struct layout layouts[] = {
@@ -41,11 +41,11 @@ static const struct layout layouts[] = {
     [CKPT_DT_BITS2X4] = {.kind = NUM_BITS, .nbytes = 1},
     [CKPT_DT_BITS4X2] = {.kind = NUM_BITS, .nbytes = 1},
     [CKPT_DT_F4] = {.kind = NUM_BITS, .nbytes = 1},
-    /* Elements that cross the bounds of bytes are shown as bytes. */
-    [CKPT_DT_F6_E2M3] = {.kind = NUM_BITS, .nbytes = 1},
-    [CKPT_DT_F6_E3M2] = {.kind = NUM_BITS, .nbytes = 1},
     [CKPT_DT_QU4X2] = {.kind = NUM_BITS, .nbytes = 1},
     [CKPT_DT_QU2X4] = {.kind = NUM_BITS, .nbytes = 1},
+    /* Elements of 6 bits cross byte boundaries: the bytes are shown. */
+    [CKPT_DT_F6_E2M3] = {.kind = NUM_BITS, .nbytes = 1},
+    [CKPT_DT_F6_E3M2] = {.kind = NUM_BITS, .nbytes = 1},
     /* Each element has a byte of its own. */
     [CKPT_DT_I4] = {.kind = NUM_INT, .nbytes = 1, .value_bits = 4},
     [CKPT_DT_U4] = {.kind = NUM_UINT, .nbytes = 1, .value_bits = 4},
@@ -97,12 +97,12 @@ static double decode_real(uint64_t bits, const struct layout *l)
     const uint64_t max_exponent = (UINT64_C(1) << l->exponent_bits) - 1;
     uint64_t mantissa = bits & (implicit_bit - 1), exponent = bits >> l->value_bits & max_exponent;
     bool negative = bits >> (l->value_bits + l->exponent_bits) & 1;
-    int scale = 1 - (int)(max_exponent / 2) - l->value_bits; /* of subnormal numbers, and exponent 1 */
-    double v = ldexp((double)mantissa, scale);
+    int min_scale = 1 - (int)(max_exponent / 2) - l->value_bits; /* for exponents 0 (subnormal) and 1 */
+    double v = ldexp((double)mantissa, min_scale);
     if (exponent == max_exponent)
         v = mantissa ? (double)NAN : (double)INFINITY;
     else if (exponent)
-        v = ldexp((double)(mantissa | implicit_bit), scale + (int)exponent - 1);
+        v = ldexp((double)(mantissa | implicit_bit), min_scale + (int)exponent - 1);
     return negative ? -v : v;
 }
 
@@ -136,8 +136,8 @@ static bool parses_back(const char *text, double d, bool single)
     return single ? strtof(text, NULL) == (float)d : strtod(text, NULL) == d;
 }
 
-/* format_shortest - writes D with as few digits as read back equal, and without an exponent where a person
- * would write none. */
+/* format_shortest - writes D with the fewest digits that read back as D, and without an exponent where a
+ * person would write none. */
 static void format_shortest(double d, bool single, char out[NUMBER_TEXT_SIZE])
 {
     int digits = 0;

@@ -97,13 +97,13 @@ static int fail_bad_value(const struct cmd *cmd, const struct opt *o, const char
                            : o->type == OPT_COUNT ? "a whole number"
                            : o->type == OPT_REAL  ? "a number that is not negative"
                                                   : o->arg;
-    char dash[2] = {o->letter, 0}, shown[128];
+    char letter[2] = {o->letter, 0}, shown[128];
     const char *meant = o->type == OPT_CHOICE ? guess_option_value(o->name, value) : NULL;
     ckpt_text_escape(str_of(value), shown, sizeof shown);
     if (meant)
         return usage_error(cmd->name, "--%s '%s': did you mean --%s=%s?", o->name, shown, o->name, meant);
     return usage_error(cmd->name, "%s%s: invalid value '%s' (expected %s)", o->name ? "--" : "-",
-                       o->name ? o->name : dash, shown, expected);
+                       o->name ? o->name : letter, shown, expected);
 }
 
 static const struct opt *find_long(const struct cmd *cmd, const char *word)
@@ -173,7 +173,7 @@ static int parse_short_options(const struct cmd *cmd, int argc, char **argv, int
     return OPT_PARSED;
 }
 
-/* fail_too_many - reports WORD, an operand too many for CMD; for a command that writes, it is probably the
+/* fail_too_many - reports that the operand WORD is one too many for CMD. If CMD writes, WORD is probably the
  * output. */
 static int fail_too_many(const struct cmd *cmd, const char *word)
 {

@@ -32,18 +32,18 @@ struct opt {
     const char *name; /* NULL: letter only */
     const char *arg;  /* what the help calls the argument; NULL: a flag */
     enum opt_type type;
-    void *variable;   /* what it sets, of the C type above */
+    void *variable;   /* what the option sets; its C type is given in enum opt_type */
     const char *help; /* {formats} stands for the names of the formats that can be written */
 };
 
-#define OPT_PARSED (-1) /* no exit code */
+#define OPT_PARSED (-1) /* differs from all exit codes */
 /* opt_parse - parses the options of CMD in ARGV, which begins after the command's name, and moves the
  * operands to the front of ARGV; *N counts them. Returns OPT_PARSED, or an exit code if help or an error
  * was printed. */
 int opt_parse(const struct cmd *cmd, int argc, char **argv, int *n);
 /* opt_usage - prints "usage: ckpt ls [options] FILE…" and the options. */
 void opt_usage(const struct cmd *cmd, FILE *stream);
-/* opt_help - adds the help of O to OUT, with the names of the formats. */
+/* opt_help - adds the help of O to OUT, with the formats' names in place of {formats}. */
 void opt_help(const struct opt *o, struct text *out);
 /* opt_choice - copies word I of WORDS, such as "a|b|c", to OUT; false if there are fewer words. */
 bool opt_choice(const char *words, size_t i, char *out, size_t cap);

@@ -291,23 +291,23 @@ static size_t wrap_text(struct table *t, size_t from, size_t width)
     return columns;
 }
 
-/* align_cell - pads the text that was added to the line since the last cell to the width of column C. */
+/* align_cell - pads the current cell, the text from t->cell_start on, to the width of COLUMN. */
 static void align_cell(struct table *t, unsigned column)
 {
-    size_t from = t->cell_start, width = t->width[column], columns;
+    size_t from = t->cell_start, width = t->width[column], used;
     bool has_text = t->text.len > from, right = has_text && t->right[column];
     if (column && !width)
         return;
-    columns = column ? count_columns(t, t->text.ptr + from, t->text.len - from) : wrap_text(t, from, width);
+    used = column ? count_columns(t, t->text.ptr + from, t->text.len - from) : wrap_text(t, from, width);
     if (right)
-        text_insert_blanks(&t->text, from, width - columns);
+        text_insert_blanks(&t->text, from, width - used);
     if (has_text)
         t->line_end = t->text.len;
     if (column + 1 < t->columns)
-        text_insert_blanks(&t->text, t->text.len, right ? 2 : width - columns + 2);
+        text_insert_blanks(&t->text, t->text.len, right ? 2 : width - used + 2);
 }
 
-/* end_line - ends the line after its last cell that is not empty; writes the lines if they are many. */
+/* end_line - ends the line after its last cell that is not empty. Writes the lines if they fill a block. */
 static void end_line(struct table *t)
 {
     t->text.len = t->line_end;
@@ -392,11 +392,11 @@ void table_header(struct table *t, const char *const *titles)
     }
 }
 
-/* begin_printing - begins to print rows, whose columns are measured. Makes the first column narrower if the
- * table is wider than the terminal. */
+/* begin_printing - prepares T to print its rows, after its columns were measured. Makes the first column
+ * narrower if the table is wider than the terminal. */
 static void begin_printing(struct table *t, FILE *stream, bool header)
 {
-    size_t others = text_columns(ui.prefix, strlen(ui.prefix)); /* columns after the first, and the prefix */
+    size_t others = text_columns(ui.prefix, strlen(ui.prefix)); /* width of all but the first column */
     for (unsigned c = 1; c < t->columns; c++)
         others += t->width[c] + 2;
     if (ui.width != UINT_MAX && t->width[0] + others > ui.width) {
@@ -530,7 +530,7 @@ static void merge_sort(const struct sorting *s, uint32_t *rows, size_t n)
         return;
     size_t end = find_position(s, rows, half, right_row), nmoved = half - end;
     memcpy(s->moved, rows + end, nmoved * sizeof *rows);
-    struct named_row left_row = named_row_of(s->f, s->moved[0]); /* it exists: it comes after rows[half] */
+    struct named_row left_row = named_row_of(s->f, s->moved[0]); /* nmoved > 0: rows[half - 1] moves */
     while (left < nmoved) {
         if (right == n || comes_before(s, left_row, right_row)) {
             rows[end++] = left_row.row;
@@ -551,7 +551,7 @@ void rows_sort(const ckpt_file *f, uint32_t *rows, size_t n, int (*compare)(ckpt
 
 struct row_size {
     uint64_t bytes;
-    size_t rank; /* index among the rows in natural order */
+    size_t rank; /* index in natural order */
     uint32_t row;
 };
 
@@ -563,8 +563,8 @@ static int compare_row_sizes(const void *a, const void *b)
     return x->rank < y->rank ? -1 : x->rank > y->rank;
 }
 
-/* sort_by_size - sorts ROWS by size, the largest first. ROWS are in natural order, and those of one size stay
- * in it. */
+/* sort_by_size - sorts ROWS by size, the largest first. ROWS are in natural order; rows of equal size stay in
+ * that order. */
 static void sort_by_size(const ckpt_file *f, uint32_t *rows, size_t n)
 {
     struct row_size *sized = mem_new(n, sizeof *sized);
@@ -595,13 +595,15 @@ uint32_t *rows_select(const ckpt_file *f, const char *const *globs, size_t nglob
     return rows;
 }
 
+void add_saturated(uint64_t *sum, uint64_t n) { *sum = n > UINT64_MAX - *sum ? UINT64_MAX : *sum + n; }
+
 void totals_add(struct totals *sum, const ckpt_tensor *t)
 {
     if (t->part_of == CKPT_NO_TENSOR)
         sum->tensors++;
     if (t->has_data && t->alias_of == CKPT_NO_TENSOR) {
-        sum->elements += t->elements;
-        sum->bytes += t->nbytes;
+        add_saturated(&sum->elements, t->elements);
+        add_saturated(&sum->bytes, t->nbytes);
     }
 }
 

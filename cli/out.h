@@ -13,7 +13,7 @@ struct ui {
     bool ignore_case;        /* globs match ASCII letters of either case */
     uint64_t jobs;           /* threads; 0: the library decides */
     const char *root;        /* --root of the inputs, or NULL */
-    ckpt_limits limits;      /* for opening the inputs; 0: the default of the library */
+    ckpt_limits limits;      /* for opening the inputs; a field of 0 has the library's default */
     bool tty, color;         /* of stdout */
     bool err_tty, err_color; /* of stderr */
     bool pipe_may_close;     /* a closed pipe on stdout is not an error */
@@ -22,7 +22,7 @@ struct ui {
 extern struct ui ui;
 
 /* clang-format off */
-/* For commands that open checkpoints of parallel ranks or of TensorFlow, which leave a choice of names. */
+/* For commands that open checkpoints of tensor-parallel ranks or of tf.train.Checkpoint. */
 #define UI_READER_OPTIONS \
     {0, "parallel", "FILE", OPT_TEXT, &ui.limits.parallel, \
      "rules by which tensor-parallel ranks divide tensors"}, \
@@ -54,17 +54,16 @@ enum style { PLAIN, BOLD, DIM, RED, GREEN, YELLOW };
 const char *style_on(enum style s); /* "" without colours */
 const char *style_off(enum style s);
 
-/* report_stream - returns the stream for the report of a command that writes OUTPUT (NULL: nothing): stderr
- * if OUTPUT is standard output, by the name "-", /dev/stdout or that of the same pipe or file; else
- * stdout. */
+/* report_stream - returns the stream for the report of a command that writes OUTPUT (NULL: nothing). It is
+ * stderr if OUTPUT is "-" or a path of the pipe or file (no device) that is standard output; else stdout. */
 FILE *report_stream(const char *output);
 /* line_put - prints ui.prefix and LINE to stdout. */
 void line_put(const struct text *line);
-/* usage_error - prints "ckpt: …" and a hint at the help of CMD. Returns EXIT_TROUBLE. */
+/* usage_error - prints "ckpt: …" and the hint "ckpt CMD --help". Returns EXIT_TROUBLE. */
 int usage_error(const char *cmd, const char *fmt, ...) CKPT_PRINTF(2, 3);
 /* usage_error_suggest - prints "ckpt: …" and HINT, the command line that was probably meant. */
 int usage_error_suggest(const char *hint, const char *fmt, ...) CKPT_PRINTF(2, 3);
-/* report_error - prints ERR, with PATH if it has no file name. Returns EXIT_TROUBLE. */
+/* report_error - prints ERR, with PATH if no file is named in ERR. Returns EXIT_TROUBLE. */
 int report_error(const ckpt_error *err, const char *path);
 /* report_failure - prints an error that the command itself found. Returns EXIT_TROUBLE. */
 int report_failure(ckpt_status status, const char *path, const char *hint, const char *fmt, ...)
@@ -80,9 +79,8 @@ ckpt_file *open_input(const char *path, bool ignore_crc);
 typedef ckpt_status opener(const char *path, const ckpt_limits *limits, ckpt_file **out, ckpt_error *err);
 /* open_input_by - opens PATH in the same way by OPEN_PATH instead of ckpt_open. */
 ckpt_file *open_input_by(opener *open_path, const char *path, bool ignore_crc);
-/* open_for_git - opens PATH as open_input does, but prints an error as LABEL, a sentence and the reason to
- * stdout, and no notices. The error does not name PATH, because git makes a new temporary name each
- * time. */
+/* open_for_git - opens PATH as open_input does, but prints no notices. It prints an error to stdout: LABEL, a
+ * sentence and the reason, but not PATH, because git makes a new temporary name each time. */
 ckpt_file *open_for_git(const char *path, bool ignore_crc, const char *label);
 /* close_input - prints the notices that reading F added, and closes F (may be NULL). */
 void close_input(ckpt_file *f);
@@ -93,32 +91,32 @@ int finish_output(int status);
  * wrapped on a terminal if it is too wide. */
 #define TABLE_COLUMNS 12
 struct table {
-    struct text text;  /* all cells, one after the other; while printing, the lines */
+    struct text text;  /* all cells, one after the other; in the pass TABLE_PRINTS, the lines */
     size_t cell_start; /* where the text of the next cell begins */
     enum { TABLE_COLLECTS, TABLE_MEASURES, TABLE_PRINTS } pass;
     unsigned columns, column; /* number of columns; column of the next cell */
     size_t nrows;
     bool right[TABLE_COLUMNS];   /* right-aligned, for numbers */
-    size_t width[TABLE_COLUMNS]; /* columns of the widest cell so far */
-    bool multibyte;              /* some row has fewer columns than bytes */
-    /* used by TABLE_COLLECTS: */
+    size_t width[TABLE_COLUMNS]; /* of the widest cell so far, in columns of the terminal */
+    bool multibyte;              /* some row takes fewer columns of the terminal than it has bytes */
+    /* set in the pass TABLE_COLLECTS: */
     uint32_t *bytes;    /* size of each cell */
     enum style *styles; /* of each row */
     size_t ncells;
-    /* used by TABLE_PRINTS: */
+    /* used in the pass TABLE_PRINTS: */
     FILE *stream;
-    bool header;
+    bool header;           /* the first row is printed */
     enum style line_style; /* of the current line */
-    size_t line_end;       /* where the last cell of that line that is not empty ends */
+    size_t line_end;       /* where the last nonempty cell of the current line ends */
 };
-/* table_header - adds the row of TITLES, which table_print prints if HEADER; NULL: a row that is never
- * printed. */
+/* table_header - adds the first row, TITLES, which is printed if table_print or table_flow is called with
+ * HEADER. Without HEADER, TITLES may be NULL. */
 void table_header(struct table *t, const char *const *titles);
 void table_row(struct table *t, enum style style);
 void table_cell(struct table *t); /* ends the cell whose text was added to t->text */
 void table_print(struct table *t, FILE *stream, bool header);
-/* table_flow - prints a table of very many rows without keeping them: calls ROWS, which adds all rows, twice,
- * to measure the columns and to print. */
+/* table_flow - prints a table of very many rows without keeping them. It calls ROWS twice, to measure the
+ * columns and to print; in each call, ROWS adds all rows. */
 void table_flow(struct table *t, void (*rows)(struct table *t, const void *user), const void *user,
                 FILE *stream, bool header);
 void table_free(struct table *t);
@@ -135,6 +133,8 @@ bool globs_pass(ckpt_str name, const char *const *globs, size_t nglobs);
 struct totals {
     uint64_t tensors, elements, bytes;
 };
+/* add_saturated - adds N to *SUM; if the sum is above 2^64 - 1, sets it to that. */
+void add_saturated(uint64_t *sum, uint64_t n);
 void totals_add(struct totals *sum, const ckpt_tensor *t);
 /* totals_of_rows - returns the sums of the N ROWS of F. */
 struct totals totals_of_rows(const ckpt_file *f, const uint32_t *rows, size_t n);

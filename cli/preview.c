@@ -25,10 +25,10 @@ struct preview_walk {
     ckpt_dtype dtype;      /* of the elements as they are read */
     size_t element_size;   /* bytes of an element */
     uint64_t nelements;    /* elements of the tensor */
-    uint32_t ndim;         /* axes of the slice */
+    uint32_t naxes;        /* axes of the slice, also those that drop their dimension */
     uint64_t *stride;      /* of each axis, in elements */
     uint64_t *index;       /* current index along each axis, in steps of the slice */
-    uint64_t *edge;        /* how many indexes each axis shows at both ends; 0: all */
+    uint64_t *edge;        /* how many indexes are shown at each end of each axis; 0: all */
     uint8_t *window;       /* the block of elements that was read last */
     uint64_t window_first, window_count; /* index of the window's first element; elements in the window */
     struct number_format format;
@@ -69,7 +69,7 @@ static ckpt_status read_element(struct preview_walk *walk, uint64_t index, struc
 static ckpt_status read_current(struct preview_walk *walk, struct number *out)
 {
     uint64_t index = 0;
-    for (uint32_t i = 0; i < walk->ndim; i++) {
+    for (uint32_t i = 0; i < walk->naxes; i++) {
         const struct axis *a = &walk->preview->slice->axes[i];
         uint64_t along = a->step < 0 ? a->start - walk->index[i] * (0 - (uint64_t)a->step)
                                      : a->start + walk->index[i] * (uint64_t)a->step;
@@ -84,7 +84,8 @@ static bool is_at_gap(const struct preview_walk *walk, uint32_t axis)
     return walk->edge[axis] && walk->index[axis] == walk->edge[axis];
 }
 
-/* advance_axis - moves along AXIS to the next shown index or at_gap. At the end, goes to 0, returns false. */
+/* advance_axis - moves along AXIS to the next index that is shown, or to the gap. After the last index, moves
+ * back to 0 and returns false. */
 static bool advance_axis(struct preview_walk *walk, uint32_t axis)
 {
     uint64_t n = walk->preview->slice->axes[axis].count;
@@ -155,8 +156,8 @@ static ckpt_status measure_elements(struct preview_walk *walk, bool widths)
     struct number number;
     for (;;) {
         bool at_gap = false;
-        uint32_t axis = walk->ndim;
-        for (uint32_t i = 0; i < walk->ndim; i++)
+        uint32_t axis = walk->naxes;
+        for (uint32_t i = 0; i < walk->naxes; i++)
             at_gap = at_gap || is_at_gap(walk, i);
         if (!at_gap) {
             ckpt_status s = read_current(walk, &number);
@@ -207,43 +208,44 @@ static ckpt_status print_line(struct preview_walk *walk, uint32_t axis)
 }
 
 /* print_indexes - prints "[1, 0, :, :]" above each matrix of a tensor with more than two dimensions. */
-static void print_indexes(const struct preview_walk *walk, const uint32_t *shown, uint32_t nshown)
+static void print_indexes(const struct preview_walk *walk, const uint32_t *range_axes, uint32_t nranges)
 {
     putchar('[');
-    for (uint32_t i = 0; i + 2 < nshown; i++)
-        printf("%llu, ", (unsigned long long)walk->index[shown[i]]);
+    for (uint32_t i = 0; i + 2 < nranges; i++)
+        printf("%llu, ", (unsigned long long)walk->index[range_axes[i]]);
     puts(":, :]");
 }
 
-static ckpt_status print_all(struct preview_walk *walk, const uint32_t *shown, uint32_t nshown)
+static ckpt_status print_all(struct preview_walk *walk, const uint32_t *range_axes, uint32_t nranges)
 {
-    bool print_index = nshown > 2, gap_printed = false;
-    uint32_t last = nshown ? shown[nshown - 1] : UINT32_MAX;
+    bool print_index = nranges > 2, gap_printed = false;
+    uint32_t last = nranges ? range_axes[nranges - 1] : UINT32_MAX;
     for (;;) {
         bool at_gap = false;
-        for (uint32_t i = 0; i + 1 < nshown; i++)
-            at_gap = at_gap || is_at_gap(walk, shown[i]);
+        for (uint32_t i = 0; i + 1 < nranges; i++)
+            at_gap = at_gap || is_at_gap(walk, range_axes[i]);
         if (at_gap) {
             if (!gap_printed)
                 puts("  …");
         } else {
             if (print_index)
-                print_indexes(walk, shown, nshown);
+                print_indexes(walk, range_axes, nranges);
             ckpt_status s = print_line(walk, last);
             if (s != CKPT_OK)
                 return s;
         }
         gap_printed = at_gap;
-        uint32_t i = nshown ? nshown - 1 : 0;
+        uint32_t i = nranges ? nranges - 1 : 0;
         while (i-- > 0)
-            if (advance_axis(walk, shown[i]))
+            if (advance_axis(walk, range_axes[i]))
                 break;
         if (i == UINT32_MAX)
             return CKPT_OK;
-        print_index = nshown > 2 && i + 2 < nshown;
+        print_index = nranges > 2 && i + 2 < nranges;
     }
 }
 
+/* begin_preview - returns false if the slice has no elements. */
 static bool begin_preview(struct preview_walk *walk, const struct preview *preview, bool shorten,
                           ckpt_error *err)
 {
@@ -253,7 +255,7 @@ static bool begin_preview(struct preview_walk *walk, const struct preview *previ
     *walk = (struct preview_walk){.preview = preview,
                                   .dtype = number_shown_dtype((ckpt_dtype)t.dtype),
                                   .element_size = number_bytes((ckpt_dtype)t.dtype),
-                                  .ndim = ndim,
+                                  .naxes = ndim,
                                   .nelements = number_is_packed((ckpt_dtype)t.dtype) ? t.nbytes : t.elements,
                                   .err = err};
     walk->format.all_integers = true;
@@ -286,17 +288,17 @@ ckpt_status preview_text(const struct preview *preview, ckpt_error *err)
     struct preview_walk walk;
     ckpt_status s = CKPT_OK;
     if (begin_preview(&walk, preview, !preview->full, err)) {
-        uint32_t *shown = mem_new(walk.ndim, sizeof *shown), n = 0;
-        for (uint32_t i = 0; i < walk.ndim; i++)
+        uint32_t *range_axes = mem_new(walk.naxes, sizeof *range_axes), nranges = 0;
+        for (uint32_t i = 0; i < walk.naxes; i++)
             if (!preview->slice->axes[i].drops_dimension)
-                shown[n++] = i;
+                range_axes[nranges++] = i;
         s = measure_elements(&walk, false);
         choose_form(&walk.format, preview->exact);
         if (s == CKPT_OK)
             s = measure_elements(&walk, true);
         if (s == CKPT_OK)
-            s = print_all(&walk, shown, n);
-        free(shown);
+            s = print_all(&walk, range_axes, nranges);
+        free(range_axes);
     }
     end_preview(&walk);
     return s;
@@ -318,7 +320,7 @@ ckpt_status preview_json(const struct preview *preview, ckpt_error *err)
         if ((s = read_current(&walk, &number)) != CKPT_OK)
             break;
         fputs(number_json(&number, text), stdout);
-        for (axis = walk.ndim; axis-- > 0;) {
+        for (axis = walk.naxes; axis-- > 0;) {
             if (advance_axis(&walk, axis))
                 break;
             if (preview->slice->axes[axis].drops_dimension)

@@ -6,7 +6,7 @@
 #include "text.h"
 
 struct axis {
-    uint64_t start, count; /* count elements, the first at start */
+    uint64_t start, count; /* indexes in the tensor: the first one, and how many */
     int64_t step;          /* from one element to the next */
     bool drops_dimension;  /* it is a single index, not a range */
 };
@@ -30,7 +30,7 @@ struct preview {
     uint32_t row;
     const struct slice *slice;
     bool full;  /* print all elements; else large tensors only at their edges */
-    bool exact; /* print the shortest text that reads back equal, not four decimals */
+    bool exact; /* print the shortest text that reads back equal; else four decimals */
 };
 
 /* preview_shape - returns the *NDIM dimensions of T as its numbers are shown: its shape, or its size in bytes

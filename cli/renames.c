@@ -1,4 +1,4 @@
-/* renames.c - reports the renames of a plan in a few lines: one for each ndifferent change of names. */
+/* renames.c - reports the renames of a plan in a few lines: one for each different change of names. */
 #include "edit.h"
 
 #include <stdlib.h>
@@ -12,11 +12,11 @@ struct change {
     ckpt_str from, to;
     bool had_dot; /* FROM or TO had a dot at the end, which is printed */
     uint32_t mapping;
-    uint64_t tensors, metadata, values;
-    size_t first; /* index in the plan of the first rename with this change; the order of the report */
+    uint64_t tensors, metadata, values; /* how many renames of each kind have this change */
+    size_t first; /* index in the plan of the first rename with this change; the report is in this order */
 };
 
-/* shared_start_length - returns how many bytes at the start of A and B are equal, up to a dot. */
+/* shared_start_length - returns the length of the equal start of A and B, which ends with a dot, or 0. */
 static size_t shared_start_length(ckpt_str a, ckpt_str b)
 {
     size_t n = a.len < b.len ? a.len : b.len, keep = 0;
@@ -35,9 +35,9 @@ static bool component_is_number(ckpt_str name, size_t from)
     return i > from && (i == name.len || name.ptr[i] == '.');
 }
 
-/* leave_component_before_number - returns HEAD_LEN, the length of the equal start of two names, without its
- * last component, if that is no number: a report of "mlp.0 → mlp.fc1" is clearer than "0 → fc1". */
-static size_t leave_component_before_number(ckpt_str name, size_t head_len)
+/* drop_last_component - returns HEAD_LEN, the length of the equal start of two names, less the last component
+ * of that start unless that is a number: a report of "mlp.0 → mlp.fc1" is clearer than "0 → fc1". */
+static size_t drop_last_component(ckpt_str name, size_t head_len)
 {
     size_t last = head_len ? head_len - 1 : 0;
     while (last && name.ptr[last - 1] != '.')
@@ -68,14 +68,14 @@ static ckpt_str cut_trailing_dot(ckpt_str s, bool *had_dot)
 static struct change make_change(const ckpt_rename *r, size_t index)
 {
     ckpt_str a = r->from, b = r->to;
-    /* Cuts the end first, so that "module.module.x" -> "module.x" removes "module." at the front. */
+    /* The equal end is cut first, so that "module.module.x" -> "module.x" removes "module." at the front. */
     size_t tail_len = shared_end_length(a, b);
     a.len -= tail_len;
     b.len -= tail_len;
     size_t head_len = shared_start_length(a, b);
     if (a.len > head_len && b.len > head_len &&
         (component_is_number(a, head_len) || component_is_number(b, head_len)))
-        head_len = leave_component_before_number(a, head_len);
+        head_len = drop_last_component(a, head_len);
     struct change c = {.tensors = !r->metadata && !r->value && !r->component,
                        .metadata = r->metadata,
                        .values = r->value,
@@ -95,7 +95,7 @@ static int compare_changes(const void *x, const void *y)
     return c ? c : a->first < b->first ? -1 : 1;
 }
 
-/* merge_if_same - adds the counts of C to INTO and returns true if both are one change in one mapping. */
+/* merge_if_same - if C and INTO are the same change in the same mapping, adds C to INTO and returns true. */
 static bool merge_if_same(struct change *into, const struct change *c)
 {
     if (into->mapping != c->mapping || !str_is_equal(into->from, c->from) || !str_is_equal(into->to, c->to))
@@ -180,7 +180,7 @@ static void print_rename(const struct change *c, const char *prefix, const ckpt_
     text_free(&out);
 }
 
-/* gather_changes - returns the *N changes of P. Equal changes in a row, which are frequent, become one. */
+/* gather_changes - returns the *N changes of P. Consecutive equal changes are frequent, and become one. */
 static struct change *gather_changes(const ckpt_plan *p, size_t *n)
 {
     struct change *c = NULL;

@@ -1,5 +1,5 @@
 /* sandbox.c - the sandbox by seccomp(2) of Linux: a filter program in the kernel checks the number and the
- * arguments of each system call. All but the listed ones fail with EPERM, also those of other architectures.
+ * arguments of each system call. All but the listed ones fail with EPERM; so do all of other architectures.
  * open() may only make a temporary file without a name (O_TMPFILE), into which archives are unpacked. */
 #include "sandbox.h"
 
@@ -32,12 +32,12 @@
 #define RET(what)      BPF_STMT(BPF_RET | BPF_K, what)
 #define REFUSE         RET(SECCOMP_RET_ERRNO | EPERM)
 #define ALLOW(name)    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##name, 0, 1), RET(SECCOMP_RET_ALLOW)
-/* These run the next instruction only if the loaded argument has none of BITS, or all of them. */
+/* IF_NONE runs the next instruction only if the loaded argument has none of BITS; IF_ALL, if it has all. */
 #define IF_NONE(bits) BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, bits, 1, 0)
 #define IF_ALL(bits)                                                                                         \
     BPF_STMT(BPF_ALU | BPF_AND | BPF_K, bits), BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, bits, 0, 1)
-/* Allows the call NAME if its argument I has none of BITS, or all of them, and else refuses it. For any other
- * call, skips these instructions. */
+/* ALLOW_IF_NONE refuses the call NAME unless its argument I has none of BITS; ALLOW_IF_ALL, unless it has
+ * all. For any other call, both skip their instructions. */
 #define ALLOW_IF_NONE(name, i, bits)                                                                         \
     BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##name, 0, 4), LOAD_ARG(i), IF_NONE(bits),                       \
         RET(SECCOMP_RET_ALLOW), REFUSE

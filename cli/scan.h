@@ -19,17 +19,16 @@ struct scan_report {
 
 extern const struct scan_report scan_text, scan_json, scan_sarif;
 
-/* scan_callable - sets T to what R calls, "os.system", by its Python 3 name and escaped; "" if R has none. */
+/* scan_callable - adds the escaped Python 3 name of the callable or import in R ("os.system"), if any. */
 void scan_callable(struct text *t, const ckpt_scan_record *r);
 /* scan_message - adds the sentence that describes the finding R. */
 void scan_message(struct text *t, const ckpt_scan_record *r);
-/* scan_verdict - returns the verdict of a file: a ckpt_scan_verdict of its pickles, or one of these two if
- * only something else in the file is wrong. */
+/* scan_verdict - returns the verdict of a file: the ckpt_scan_verdict of its pickles, or SCAN_STRUCTURE or
+ * SCAN_INCOMPLETE if only something else in the file is wrong. CODE is the exit code for the file. */
 enum { SCAN_STRUCTURE = CKPT_SCAN_KNOWN_EXEC + 1, SCAN_INCOMPLETE, SCAN_VERDICTS };
 int scan_verdict(const ckpt_scan_result *r, int code);
 const char *scan_verdict_name(int verdict);
-/* scan_print_summary - prints how many FILES have each verdict, and advice about those that are not
- * harmless. */
+/* scan_print_summary - prints how many FILES have each verdict, and advice for those not harmless. */
 void scan_print_summary(const uint64_t files[SCAN_VERDICTS]);
 extern bool scan_sha256;    /* the option --sha256 */
 extern bool scan_all_calls; /* the option --all: the text report has calls to harmless names, too */

@@ -49,8 +49,8 @@ void scan_message(struct text *t, const ckpt_scan_record *r)
         text_add(t, has_callable ? "" : "?");
         add_arguments(t, r);
     }
-    bool gap = is_call ? r->text.len != 0 : r->new_module.len != 0;
-    text_addf(t, "%s%.*s", gap ? "  " : "", (int)r->text.len, r->text.ptr);
+    bool needs_gap = is_call ? r->text.len != 0 : r->new_module.len != 0;
+    text_addf(t, "%s%.*s", needs_gap ? "  " : "", (int)r->text.len, r->text.ptr);
 }
 
 static void free_findings(void)
@@ -123,8 +123,8 @@ static void scan_text_record(const ckpt_scan_record *r)
     struct text key = {0};
     uint32_t *slot = NULL;
     bool is_summary = r->what == CKPT_SCAN_PICKLE || r->what == CKPT_SCAN_MEMBER;
-    bool is_harmless = !r->rule && !scan_all_calls;
-    if (is_summary || is_harmless || (r->level == CKPT_SCAN_NOTE && ui.quiet))
+    bool is_harmless_call = !is_summary && !r->rule;
+    if (is_summary || (is_harmless_call && !scan_all_calls) || (r->level == CKPT_SCAN_NOTE && ui.quiet))
         return;
     text_add(&key, r->rule ? r->rule->id : "-");
     text_name(&key, r->where);
@@ -133,6 +133,8 @@ static void scan_text_record(const ckpt_scan_record *r)
               r->new_name.ptr ? r->new_name.ptr : "");
     text_addf(&key, "%d%d ", r->framed, r->plain);
     text_bytes(&key, r->text.ptr ? r->text.ptr : "", r->text.len);
+    if (r->level == CKPT_SCAN_ERROR) /* os.system('ls') must not stand for os.system('rm -rf x') */
+        scan_message(&key, r);
     struct finding *old = scan_all_calls ? NULL : find_finding(key.ptr, &slot);
     if (old || nfindings == MAX_LINES) {
         if (old)

@@ -18,8 +18,8 @@ static void skip_blanks(struct slice_parser *s)
         s->pos++;
 }
 
-/* parse_number - parses an optional signed number; sets *GIVEN to whether there is one. Returns false if it
- * is too large. */
+/* parse_number - parses a number, which may have a sign; sets *GIVEN to false if there is no number here.
+ * Returns false if the number is too large. */
 static bool parse_number(struct slice_parser *s, int64_t *out, bool *given)
 {
     skip_blanks(s);
@@ -46,15 +46,15 @@ static int64_t clamp_bound(int64_t bound, int64_t n, int64_t step)
     return bound < low ? low : bound > high ? high : bound;
 }
 
-enum { START, STOP, STEP, BOUNDS }; /* the numbers of "start:stop:step" */
+enum { START, STOP, STEP, NNUMBERS }; /* the numbers of "start:stop:step" */
 
-/* set_range - sets A to the range BOUNDS of N items. A bound that is not GIVEN has Python's default. */
-static void set_range(struct axis *a, int64_t n, const int64_t bounds[BOUNDS], const bool given[BOUNDS])
+/* set_range - sets A to the range NUMBERS of N items. A number that is not GIVEN has Python's default. */
+static void set_range(struct axis *a, int64_t n, const int64_t numbers[NNUMBERS], const bool given[NNUMBERS])
 {
-    int64_t step = given[STEP] ? bounds[STEP] : 1;
+    int64_t step = given[STEP] ? numbers[STEP] : 1;
     int64_t default_start = step < 0 ? n - 1 : 0, default_stop = step < 0 ? -1 : n;
-    int64_t start = given[START] ? clamp_bound(bounds[START], n, step) : default_start;
-    int64_t stop = given[STOP] ? clamp_bound(bounds[STOP], n, step) : default_stop;
+    int64_t start = given[START] ? clamp_bound(numbers[START], n, step) : default_start;
+    int64_t stop = given[STOP] ? clamp_bound(numbers[STOP], n, step) : default_stop;
     uint64_t span = step > 0 ? (stop > start ? (uint64_t)(stop - start) : 0)
                              : (start > stop ? (uint64_t)(start - stop) : 0);
     uint64_t stride = step > 0 ? (uint64_t)step : 0 - (uint64_t)step;
@@ -66,10 +66,10 @@ static void set_range(struct axis *a, int64_t n, const int64_t bounds[BOUNDS], c
 /* parse_axis - parses an index or a range for dimension DIM, which has SIZE items, and sets A to it. */
 static bool parse_axis(struct slice_parser *s, struct axis *a, uint64_t size, uint32_t dim)
 {
-    int64_t bounds[BOUNDS] = {0}, n = size > INT64_MAX ? INT64_MAX : (int64_t)size;
-    bool given[BOUNDS] = {false}, colon = false;
-    for (int i = START; i < BOUNDS; i++) {
-        if (!parse_number(s, &bounds[i], &given[i]))
+    int64_t numbers[NNUMBERS] = {0}, n = size > INT64_MAX ? INT64_MAX : (int64_t)size;
+    bool given[NNUMBERS] = {false}, colon = false;
+    for (int i = START; i < NNUMBERS; i++) {
+        if (!parse_number(s, &numbers[i], &given[i]))
             return false;
         if (i == STEP || *s->pos != ':')
             break;
@@ -80,15 +80,15 @@ static bool parse_axis(struct slice_parser *s, struct axis *a, uint64_t size, ui
         snprintf(s->why, s->cap, "dimension %u of the slice is not an index or start:stop:step", dim);
         return false;
     }
-    if (given[STEP] && bounds[STEP] == 0) {
+    if (given[STEP] && numbers[STEP] == 0) {
         snprintf(s->why, s->cap, "dimension %u of the slice: the step is 0", dim);
         return false;
     }
     if (colon) {
-        set_range(a, n, bounds, given);
+        set_range(a, n, numbers, given);
         return true;
     }
-    int64_t index = bounds[START];
+    int64_t index = numbers[START];
     if (index >= n || index < -n) {
         snprintf(s->why, s->cap, "index %lld is out of range for dimension %u with size %llu",
                  (long long)index, dim, (unsigned long long)size);
@@ -103,7 +103,7 @@ static bool parse_axes(struct slice_parser *s, const uint64_t *shape, uint32_t n
 {
     for (uint32_t i = 0;; i++) {
         skip_blanks(s);
-        if (!*s->pos && (i == 0 || s->pos[-1] == ','))
+        if (!*s->pos)
             return true; /* the text is empty or ends with a comma */
         if (i == ndim) {
             snprintf(s->why, s->cap, "too many indexes: the shape has %u dimension%s", ndim,

@@ -36,7 +36,7 @@ void *mem_grow(void *p, size_t n, size_t size)
 
 void *mem_make_room(void *p, size_t n, size_t size)
 {
-    bool full = (n & (n - 1)) == 0; /* P has room for 2^k items and is full, or N is 0 */
+    bool full = (n & (n - 1)) == 0; /* N is 0 or a power of two; P then has room for exactly N items */
     return full ? mem_grow(p, n ? 2 * n : 1, size) : p;
 }
 
@@ -246,7 +246,7 @@ void text_size(struct text *t, uint64_t nbytes)
         text_add(t, " B");
         return;
     }
-    for (; v >= 1024 - 0.05 && prefixes[unit + 1]; unit++) /* would be printed as 1024.0 */
+    for (; v >= 1024 - 0.05 && prefixes[unit + 1]; unit++) /* such a V would be printed as 1024.0 or more */
         v /= 1024;
     reserve(t, UINT_DIGITS + 8);
     char *end = put_tenths(t->ptr + t->len, v);
@@ -266,7 +266,7 @@ void text_count(struct text *t, uint64_t n)
         text_uint(t, n);
         return;
     }
-    for (; v >= 1000 - 0.05 && prefixes[unit + 1]; unit++) /* would be printed as 1000.0 */
+    for (; v >= 1000 - 0.05 && prefixes[unit + 1]; unit++) /* such a V would be printed as 1000.0 or more */
         v /= 1000;
     text_addf(t, "%.1f %c", v, prefixes[unit]);
 }
@@ -315,8 +315,8 @@ bool text_is_printable(const char *word)
     char escaped[512];
     for (const char *p = word; *p;) {
         size_t n = 0; /* bytes of characters beyond ASCII */
-        while ((unsigned char)p[n] >= 0x80 && n < 64)
-            n++;
+        while ((unsigned char)p[n] >= 0x80 && (n < 64 || ((unsigned char)p[n] & 0xc0) == 0x80) && n < 128)
+            n++; /* 64 bytes or a few more, so that no character is cut */
         size_t escaped_len = n ? ckpt_text_escape((ckpt_str){p, n}, escaped, sizeof escaped) : 0;
         if (escaped_len != n || memcmp(escaped, p, n) != 0)
             return false;

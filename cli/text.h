@@ -13,7 +13,7 @@ struct text {
 _Noreturn void mem_fail(void);                  /* prints "out of memory" and exits with 2 */
 void *mem_new(size_t n, size_t size);           /* zeroed */
 void *mem_grow(void *p, size_t n, size_t size); /* realloc to n * size */
-/* mem_make_room - returns the array P of N items, all added after such a call, with room for one more. */
+/* mem_make_room - returns the array P of N items with room for one more. Must be called before each item. */
 void *mem_make_room(void *p, size_t n, size_t size);
 /* mem_keep_freed - makes malloc keep freed memory, because a page from the kernel costs as much as a row of a
  * listing. mem_return_freed makes it return freed memory to the kernel as soon as possible. */
@@ -30,7 +30,7 @@ void text_add(struct text *t, const char *s);
 void text_addf(struct text *t, const char *fmt, ...) CKPT_PRINTF(2, 3);
 /* text_name - adds S, bytes of a file or of the command line, escaped. */
 void text_name(struct text *t, ckpt_str s);
-/* escape_name - returns S, escaped as by text_name; valid until it was called four more times. */
+/* escape_name - returns S, escaped as by text_name; valid during the next four calls. */
 const char *escape_name(ckpt_str s);
 /* text_json_string - adds S as a JSON string. Returns false if bytes that are not UTF-8 were replaced. */
 bool text_json_string(struct text *t, ckpt_str s);
@@ -45,7 +45,7 @@ void text_shape(struct text *t, const ckpt_tensor *x); /* "?" where there is non
 void text_dtype(struct text *t, const ckpt_tensor *x);
 void text_value(struct text *t, const ckpt_value *v, size_t nodes);
 void text_shell(struct text *t, const char *word); /* quoted if a shell needs it */
-/* text_operand - adds a file name as text_shell does; "./" before one that begins with "-". */
+/* text_operand - adds a file name as text_shell does, after "./" if it begins with "-" but is not "-". */
 void text_operand(struct text *t, const char *path);
 /* text_formats - adds the names of the formats that can be written, separated by BETWEEN, the last two by
  * LAST. */
@@ -56,7 +56,7 @@ void text_fixed_name(struct text *t, const char *path, const char *suffix);
 /* compression_suffix_length - returns the length of the suffix of PATH if it is one of a compressed file or
  * archive (".gz", ".7z" …), else 0. */
 size_t compression_suffix_length(const char *path);
-bool text_is_printable(const char *word); /* true if it needs no escapes */
+bool text_is_printable(const char *word); /* true if WORD needs no escapes */
 void text_hex(struct text *t, const uint8_t *p, size_t n);
 /* text_columns - returns how many columns of a terminal N bytes of UTF-8 take. */
 size_t text_columns(const char *p, size_t n);

@@ -13,7 +13,7 @@ struct tree {
     const ckpt_file *f;
     uint32_t *rows;
     size_t n;
-    uint64_t depth;
+    uint64_t depth;        /* the deepest level that is printed; 0: all */
     uint8_t *shared_nodes; /* for each row: how many nodes of its path are in the path of the row before it */
     struct group *groups; /* used by tree_groups */
     size_t ngroups;
@@ -26,9 +26,9 @@ struct tree_walk {
     size_t name_len;    /* length of the node's name, with all components */
     unsigned level;     /* depth of the node; children of the root: 1 */
     size_t first, end;  /* the rows of the node and of all nodes below it: from first up to end */
-    bool is_leaf;       /* row first is a tensor with the name of the node */
-    bool has_sibling_after[MAX_TREE_DEPTH + 1]; /* for each level: a sibling of the node follows */
-    size_t next_component; /* offset in the name of row first, or SIZE_MAX if it has no more */
+    bool is_tensor;     /* rows[first] has the name of the node; the node may have children, too */
+    bool has_sibling_after[MAX_TREE_DEPTH + 1]; /* by level: the node or its ancestor has a later sibling */
+    size_t next_component; /* where it begins in the name of rows[first]; SIZE_MAX: there is none */
 };
 
 /* split_component - returns the component of NAME at AT, and sets *NEXT to where the next one begins, or to
@@ -59,18 +59,18 @@ static int compare_components(ckpt_str p, ckpt_str q)
     }
 }
 
-/* count_shared_nodes - returns how many nodes the row NAME shares with the row BEFORE it. Two tensors of the
- * same name are two nodes. */
-static uint8_t count_shared_nodes(ckpt_str before, ckpt_str name)
+/* count_shared_nodes - returns how many nodes the path of NAME shares with PREVIOUS, the name before it. Two
+ * tensors of the same name are two nodes. */
+static uint8_t count_shared_nodes(ckpt_str previous, ckpt_str name)
 {
     size_t at = 0;
     for (unsigned level = 1;; level++) {
-        size_t next, before_next;
-        ckpt_str a = split_component(before, at, level, &before_next),
+        size_t next, previous_next;
+        ckpt_str a = split_component(previous, at, level, &previous_next),
                  b = split_component(name, at, level, &next);
         if (next == SIZE_MAX || !str_is_equal(a, b))
             return (uint8_t)(level - 1);
-        if (before_next == SIZE_MAX)
+        if (previous_next == SIZE_MAX)
             return (uint8_t)level;
         at = next;
     }
@@ -96,7 +96,7 @@ static bool next_node(struct tree_walk *walk)
         walk->component = split_component(name, walk->next_component, ++walk->level, &walk->next_component);
         walk->name_len = (size_t)(walk->component.ptr - name.ptr) + walk->component.len;
     } while (walk->level <= tree->shared_nodes[walk->first]);
-    walk->is_leaf = walk->next_component == SIZE_MAX;
+    walk->is_tensor = walk->next_component == SIZE_MAX;
     size_t end = walk->first + 1;
     while (end < tree->n && tree->shared_nodes[end] >= walk->level)
         end++;
@@ -105,7 +105,7 @@ static bool next_node(struct tree_walk *walk)
     return true;
 }
 
-static bool has_child(const struct tree_walk *walk) { return !walk->is_leaf || walk->end > walk->first + 1; }
+static bool has_child(const struct tree_walk *w) { return !w->is_tensor || w->end > w->first + 1; }
 
 /* add_branches - adds the lines before a name, "│ └─ ". */
 static void add_branches(const struct tree_walk *walk, struct text *out)
@@ -156,7 +156,7 @@ static void add_branch_rows(struct table *table, const void *user)
         add_branches(&walk, &table->text);
         text_name(&table->text, walk.component);
         table_cell(table);
-        if (walk.is_leaf && !folded) {
+        if (walk.is_tensor && !folded) {
             const ckpt_tensor x = tensor_at(tree->f, tree->rows[walk.first]);
             add_tensor_cells(table, &x);
         } else if (folded || walk.level == 1) {
@@ -172,7 +172,7 @@ static void add_branch_rows(struct table *table, const void *user)
 struct group {
     size_t first, end, name_len;
     uint64_t bytes;
-    bool folded; /* the group has more than its first row, printed as "NAME.*" */
+    bool folded; /* there are tensors below the node NAME; the group is printed as "NAME.*" */
 };
 
 /* compare_sizes - orders the larger group first; equal groups as in the tree. */
@@ -191,7 +191,7 @@ static void find_groups(struct tree *tree, bool largest_first)
     tree->groups = mem_new(tree->n, sizeof *tree->groups); /* bounded: each group has at least one row */
     while (next_node(&walk)) {
         bool at_depth = walk.level == tree->depth; /* a group holds all rows of such a node */
-        if (walk.level > tree->depth || (!at_depth && !walk.is_leaf))
+        if (walk.level > tree->depth || (!at_depth && !walk.is_tensor))
             continue;
         size_t end = at_depth ? walk.end : walk.first + 1;
         tree->groups[tree->ngroups++] = (struct group){.first = walk.first,

@@ -168,7 +168,8 @@ const ckpt_value *ckpt_file_metadata(const ckpt_file *f)
 
 uint32_t ckpt_tensor_find(const ckpt_file *f, ckpt_str name)
 {
-    return f ? file_find_tensor((ckpt_file *)(uintptr_t)f, name) : CKPT_NO_TENSOR; /* makes an index */
+    /* not const, because the index of names is made on first use */
+    return f ? file_find_tensor((ckpt_file *)(uintptr_t)f, name) : CKPT_NO_TENSOR;
 }
 
 ckpt_status ckpt_plan_sanitize(ckpt_plan *p, const char *format, ckpt_error *err)
@@ -216,7 +217,7 @@ static ckpt_status write_plan(ckpt_plan *p, const struct format *f, const struct
     return name_file_if_failed(st, p->file->path, err);
 }
 
-/* write_with_options - writes P by the options GIVEN to the output of JOB. OUT is cleared, or NULL. */
+/* write_with_options - writes P to the output of JOB, with the options GIVEN. OUT is empty, or NULL. */
 static ckpt_status write_with_options(ckpt_plan *p, struct write_job *job, const ckpt_write_options *given,
                                       ckpt_write_result *out, ckpt_error *err)
 {

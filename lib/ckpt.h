@@ -6,19 +6,19 @@
  *  - A function that can fail returns ckpt_status and takes a ckpt_error * as
  *    its last argument (may be NULL). Nothing prints, exits or aborts.
  *  - An argument may be NULL only where its function's comment allows it. Otherwise, and for an
- *    enumerator that does not exist, a function that returns ckpt_status returns CKPT_EUSAGE, and
- *    any other one 0, false, an empty text or NULL. A function first sets its results (*OUT, a
- *    digest) to NULL or 0, and leaves them so if it fails. Options and limits may always be
+ *    enumerator that does not exist, a function that returns ckpt_status returns CKPT_EUSAGE, and any
+ *    other function returns 0, false, an empty text or NULL. A function first sets its results (*OUT,
+ *    a digest) to NULL or 0, and leaves them so if it fails. Options and limits may always be
  *    NULL, which means 0 for each of their fields. Callbacks that report and their USER may be NULL.
  *  - A ckpt_str carries its length and may hold NUL bytes. Print text from a file
  *    through ckpt_text_escape(), because it could control the terminal.
- *  - A pointer obtained from a file or plan belongs to it and is valid until that is
- *    closed or freed. The caller must not free or change what it points to.
+ *  - A pointer obtained from a file or plan belongs to it and is valid until the file is closed or the
+ *    plan is freed. The caller must not free or change what the pointer points to.
  *  - Several threads may read one ckpt_file at the same time: by the functions that take a const
  *    ckpt_file or a pointer obtained from it, by ckpt_tensor_read, _borrow and _stream, ckpt_digest_tensor,
  *    _tensors, _file and _payload, and ckpt_stat. A call may use several threads of its own, see
- *    ckpt_work. While any other function runs with a ckpt_file (it closes, narrows, locates, inspects,
- *    compares, plans or writes, or sets what is ignored), or with a plan of it, no other thread may
+ *    ckpt_work. While any other function runs with a ckpt_file (to close, narrow, locate, inspect,
+ *    compare, plan or write, or to set what is ignored), or with a plan of it, no other thread may
  *    use that file. Different files are independent: they share nothing but a lock-free list of
  *    temporary files, for ckpt_emergency_cleanup.
  *  - Sizes are bytes; shapes, strides and storage offsets count elements.
@@ -118,8 +118,7 @@ CKPT_API bool ckpt_glob_match_any_case(ckpt_str glob, ckpt_str name);
 
 typedef enum {
     CKPT_OK = 0,
-    /* Listed here so that this header needs no other; base/errors.def has their
-     * names and texts, and a test compares the two. */
+    /* The same as in base/errors.def, which has their names and texts; a test compares the two lists. */
     CKPT_EIO,          /* the system refused to read or write */
     CKPT_ENOMEM,       /* out of memory */
     CKPT_EUSAGE,       /* the caller asked for something invalid */
@@ -150,7 +149,7 @@ typedef struct {
     char hint[256];     /* what to do next; may be empty */
     char found[96];     /* what is at fault, in the words of `what`: the value in the file; may be empty */
     char allowed[96];   /* what would have been valid there; may be empty */
-    uint32_t innermost; /* index of the last part of `where`, which is inside of the others */
+    uint32_t innermost; /* its last part, which is inside of the others, begins at where[innermost] */
     char reserved[428]; /* not set */
 } ckpt_error;
 
@@ -167,21 +166,22 @@ CKPT_API const char *ckpt_error_text(const ckpt_error *err, char *out, size_t ca
 typedef enum {
     CKPT_NAMES_STORED,  /* as in the file: layer/kernel/.ATTRIBUTES/VARIABLE_VALUE */
     CKPT_NAMES_OBJECT,  /* by the path of attributes: layer/kernel */
-    CKPT_NAMES_VARIABLE /* by the variable: dense/kernel; by the path if it has no name, or the name of
-                         * a different variable */
+    CKPT_NAMES_VARIABLE /* by the variable: dense/kernel; by the path if the variable has no name, or its
+                         * name is not unique */
 } ckpt_names;
 
 /* Limits that guard against hostile files (0 keeps the default). */
 typedef struct {
     uint32_t struct_size;
     uint32_t max_depth;    /* nesting of containers: 1000 */
-    uint64_t max_metadata; /* heap for parsed metadata: 64 MiB + 16 x its size, counted up to max_header */
+    uint64_t max_metadata; /* heap for parsed metadata: 64 MiB + 16 x min(their size, max_header) */
     uint64_t max_header;   /* a JSON header, index or map: 256 MiB */
     uint64_t max_tensors;  /* tensors: 10,000,000 */
     uint64_t max_expanded; /* bytes of all views that are larger than their storages: 64 MiB, or 8 times
-                              the size of the file, whichever is more */
-    const char *parallel;  /* not a limit: a JSON file of how tensor-parallel ranks divide tensors, used while
-                              a file is opened, see ckpt-formats(7); NULL: by the built-in rules */
+                              the size of the file, whichever is more. Also the bytes that compressed data
+                              unpack to: 1 GiB, or 100 times their size, whichever is more */
+    const char *parallel;  /* not a limit: path of a JSON file, read while a file is opened: how tensor-
+                              parallel ranks divide tensors, see ckpt-formats(7); NULL: built-in rules */
     int32_t names;         /* not a limit: a value of ckpt_names */
     uint32_t reserved;
 } ckpt_limits;
@@ -266,7 +266,7 @@ typedef struct {
     uint32_t ndim;
     uint8_t has_shape;      /* 0: nested, uninitialized */
     uint8_t has_data;       /* bytes can be read */
-    uint8_t conj, neg;      /* the view is conjugated; it is negated */
+    uint8_t conj, neg;      /* the view is conjugated; the view is negated */
     uint8_t requires_grad, parameter;
     uint8_t reserved[2];
     const uint64_t *shape;  /* outermost first */
@@ -285,7 +285,7 @@ typedef struct {
     const char *dtype_name; /* of CKPT_DT_NAMED: "S4", "U2", "datetime64[ns]", "struct" …; else NULL */
 } ckpt_tensor;
 
-/* ckpt_tensor_dtype_name - returns ckpt_dtype_name of its dtype, or the name of its numpy dtype. */
+/* ckpt_tensor_dtype_name - returns dtype_name if TENSOR has one, else ckpt_dtype_name of its dtype. */
 CKPT_API const char *ckpt_tensor_dtype_name(const ckpt_tensor *tensor);
 
 /* A storage: bytes that one or more tensors are views of. */
@@ -418,7 +418,7 @@ typedef struct {
     uint32_t names;   /* open as ckpt_open_names does; not with salvage */
     uint32_t reserved;
     const ckpt_limits *limits; /* or NULL */
-    /* Where the bytes are: in memory, as for ckpt_open_memory; or by callbacks. Both NULL: at the path. */
+    /* Where the bytes come from: data, as for ckpt_open_memory, or callbacks. Both NULL: the file at PATH. */
     const void *data;
     size_t size; /* of data */
     const ckpt_callbacks *callbacks;
@@ -431,9 +431,9 @@ typedef struct {
 } ckpt_open_options;
 
 /* ckpt_open_with - opens a file with the options OPTS; the functions above are short forms of it. PATH is
- * the file or, if OPTS have the bytes, the name for error messages. The other files that an index of shards
- * names are always expected in the folder of PATH. CKPT_EUSAGE: both data and callbacks, or both salvage and
- * names. */
+ * the file or, if OPTS have the bytes, the name for error messages. The other files of an index of
+ * shards are always expected in the folder of PATH. CKPT_EUSAGE: both data and callbacks, or both salvage
+ * and names. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_open_with(const char *path, const ckpt_open_options *opts,
     ckpt_file **out, ckpt_error *err);
 
@@ -454,10 +454,10 @@ CKPT_API bool ckpt_tensor_at(const ckpt_file *file, uint32_t i, ckpt_tensor *out
 /* ckpt_tensor_name - returns the name of tensor I at less cost than ckpt_tensor_at; empty past the end. */
 CKPT_API ckpt_str ckpt_tensor_name(const ckpt_file *file, uint32_t i);
 
-/* ckpt_file_narrow - removes from FILE all but the tensors and values below ROOT, and ROOT from their names.
- * ROOT is a path of containers, or a common prefix of names in one, whichever takes more containers; "auto":
- * the weights; NULL: all. Of these, only those remain whose names match GLOBS ("!GLOB" excludes; none: all).
- * The file is for reading then: no plan can be made of it. CKPT_ENOTFOUND: nothing is below ROOT. */
+/* ckpt_file_narrow - keeps in FILE only the tensors and values below ROOT whose names match GLOBS ("!GLOB"
+ * excludes; none: all), and removes ROOT from their names. ROOT is a path of containers, as many as exist,
+ * which may end in a common prefix of names in the last one. "auto": the weights; NULL: all. No plan can be
+ * made of FILE afterwards. CKPT_ENOTFOUND: nothing is below ROOT. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_file_narrow(ckpt_file *file, const char *root,
     const char *const *globs, size_t nglobs, ckpt_error *err);
 
@@ -475,7 +475,7 @@ typedef struct {
 /* ckpt_table_json - sets *TEXT to the table as one JSON document, that of `ckpt ls --json`
  * (ckpt.ls.v1.json), for programs in other languages. It has *LEN bytes and a NUL; the caller passes it to
  * ckpt_free(). A file_offset that is null may be known after ckpt_file_locate. OPTS may be NULL.
- * CKPT_EUSAGE: a tensor does not exist. */
+ * CKPT_EUSAGE: a tensor in `rows` does not exist. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_table_json(const ckpt_file *file,
     const ckpt_table_json_options *opts, char **text, size_t *len, ckpt_error *err);
 
@@ -521,8 +521,8 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_tensor_read_as(ckpt_file *file, uint32
  * FILE and its plans are closed. In a file opened by ckpt_open_memory they are in the memory of the caller.
  * Any other file is mapped: if a program truncates it, reading the bytes ends this process with SIGBUS, so
  * use this only for files that nobody writes to. Checksums are not compared. CKPT_EUNSUPPORTED, with the
- * reason: a copy is needed, because they are compressed, strided, big-endian, in pieces, conjugated or
- * negated, or come from callbacks. CKPT_ELOSSY: the tensor has no bytes of its own. */
+ * reason: a copy is needed, because the bytes are compressed, strided, big-endian, in pieces, conjugated
+ * or negated, or come from callbacks. CKPT_ELOSSY: the tensor has no bytes of its own. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_tensor_borrow(ckpt_file *file, uint32_t i, const void **bytes,
     size_t *n, ckpt_error *err);
 
@@ -563,8 +563,8 @@ typedef struct {
 /* ckpt_builder_add_tensor - adds TENSOR as the entry KEY of the open dict. CKPT_EEXIST: the dict has an
  * entry of this name. CKPT_EUSAGE: the number of bytes is not that of dtype and shape, or is above 2^64; the
  * dtype is quantized or exists only in numpy. If the call succeeds, the callbacks belong to B, and are closed
- * with B or with the file. `serialize` applies to each tensor: the callbacks of two tensors may be called at
- * the same time. If they fail, a write fails with CKPT_EIO and leaves nothing. */
+ * with B or with the file. `serialize` applies to one tensor: callbacks of two tensors may be called at the
+ * same time. If a callback fails, a write fails with CKPT_EIO and leaves nothing. */
 CKPT_API ckpt_status ckpt_builder_add_tensor(ckpt_builder *b, const char *key,
     const ckpt_builder_tensor *tensor, ckpt_error *err);
 
@@ -611,17 +611,17 @@ typedef struct {
     uint32_t certain;  /* ckpt_plan_strip_auto removes it */
 } ckpt_wrapper;
 
-/* A mapping of names to one network's parameters and buffers, or an averaged copy (EMA, SWA) of one. */
+/* A mapping of names to one network's parameters and buffers, or to averaged copies (EMA, SWA) of them. */
 typedef struct {
     ckpt_str name; /* joined name of the mapping, "" for the root */
     uint32_t averaged;
     uint64_t tensors, elements, bytes; /* of its own keys; tied tensors count once */
-    ckpt_str prefix;   /* "net.": at least three quarters of its keys begin so; or "ema.", a name of averaged
-                        * copies: a quarter do; empty: none, or the prefix of a wrapper or layer */
+    ckpt_str prefix;   /* "net.": at least three quarters of its keys begin with it. A quarter is enough for
+                        * a name of averaged copies ("ema."). Empty: none, or that of a wrapper or layer */
     uint64_t prefixed; /* how many of its keys begin with PREFIX */
 } ckpt_weights;
 
-/* How the ranks of a training wrote a folder. 0: not known. */
+/* The ranks of the training run that wrote a folder. A number that is not known is 0. */
 typedef struct {
     uint64_t ranks; /* how many ranks wrote the folder */
     uint64_t data_parallel, tensor_parallel, pipeline_parallel;
@@ -644,16 +644,16 @@ typedef struct {
     uint64_t unreferenced;     /* bytes of storages that no tensor uses */
     uint64_t aliases;          /* tensors that alias an earlier one */
     ckpt_str weights_only_why; /* "GLOBAL numpy.core.multiarray.scalar at 0x1f …" */
-    int32_t weights_only;      /* torch.load(weights_only=True) 1: accepts; 0: refuses; -1: not for it */
+    int32_t weights_only;      /* torch.load(weights_only=True) 1: accepts; 0: refuses; -1: does not apply */
     uint32_t executes_code;    /* it contains code that loading runs: TorchScript, packages */
     const ckpt_ranks *ranks;   /* of a folder that many ranks wrote; NULL: of any other file */
 } ckpt_info;
 
 /* ckpt_inspect - sets all of *OUT; its texts exist until the next ckpt_inspect or ckpt_close of FILE. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_inspect(ckpt_file *file, ckpt_info *out, ckpt_error *err);
-/* ckpt_weights_at, ckpt_wrapper_at - return result I of the last ckpt_inspect of FILE: the mappings whose
- * keys ckpt_plan_strip and ckpt_plan_add rename and whose tensors a cast without a glob casts; the prefixes
- * in their keys. NULL past the end. */
+/* ckpt_weights_at, ckpt_wrapper_at - return weights I and wrapper I that the last ckpt_inspect of FILE found.
+ * ckpt_plan_strip and ckpt_plan_add rename the keys of these weights, and a cast without a glob casts their
+ * tensors. The prefixes of wrappers are in their keys. NULL past the end. */
 CKPT_API const ckpt_weights *ckpt_weights_at(const ckpt_file *file, size_t i);
 CKPT_API const ckpt_wrapper *ckpt_wrapper_at(const ckpt_file *file, size_t i);
 
@@ -684,8 +684,8 @@ CKPT_API ckpt_dtype ckpt_digest_dtype(const ckpt_file *file, uint32_t i);
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_digest_tensor(ckpt_file *file, uint32_t i, ckpt_algorithm alg,
     uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err);
 
-/* ckpt_digest_tensors - computes the digests of all tensors that have data, that of tensor I
- * at DIGESTS + I * CKPT_DIGEST_MAX. HOW may be NULL. */
+/* ckpt_digest_tensors - computes the digests of all tensors that have data. The digest of tensor I
+ * is at DIGESTS + I * CKPT_DIGEST_MAX. HOW may be NULL. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_digest_tensors(ckpt_file *file, ckpt_algorithm alg,
     const ckpt_work *how, uint8_t *digests, ckpt_error *err);
 
@@ -721,7 +721,7 @@ typedef struct {
     double norm;                 /* root of the sum of squares; infinite beyond 1e154 */
     uint32_t wide;               /* int64 or uint64: exact extremes are in min_bits, max_bits */
     uint32_t reserved;
-    uint64_t min_bits, max_bits; /* for int64 to be read as int64_t */
+    uint64_t min_bits, max_bits; /* those of int64 have to be converted to int64_t */
     /* how many of `sampled` finite numbers are in each of CKPT_STAT_BINS equal parts of min to max.
      * All numbers are sampled if there are at most 4096 or the type has 8 bits or fewer; otherwise up
      * to 4096, at evenly spread positions that depend only on the number of elements */
@@ -753,7 +753,7 @@ typedef struct {
     ckpt_str name; /* joined, below the root of the plan; "": that root */
     uint32_t averaged, optimizer;
     uint64_t tensors, renamed; /* its tensors, and how many of them have new names */
-    uint64_t metadata, values; /* how many of them have new names: see ckpt_rename */
+    uint64_t metadata, values; /* how many of its ckpt_rename have these flags */
 } ckpt_mapping;
 
 /* ckpt_plan_new - sets *OUT to a plan to write all of FILE without changes. The caller passes it to
@@ -773,7 +773,7 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_keep(ckpt_plan *plan, const char 
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_drop(ckpt_plan *plan, const char *glob, ckpt_error *err);
 
 /* ckpt_plan_strip, _strip_auto, _add - remove PREFIX, or the prefixes of known wrappers, or add PREFIX: in
- * the mappings that ckpt_weights_at lists, in their _metadata and in optimizer state by name; after
+ * the mappings that ckpt_weights_at lists, in their _metadata and in optimizer state keyed by name; or, after
  * ckpt_plan_root, in every state dict below the root. Nothing inside a value of a mapping is renamed.
  * CKPT_EEXIST names both keys of a collision. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_strip(ckpt_plan *plan, const char *prefix, bool anywhere,
@@ -781,7 +781,7 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_strip(ckpt_plan *plan, const char
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_strip_auto(ckpt_plan *plan, ckpt_error *err);
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_add(ckpt_plan *plan, const char *prefix, ckpt_error *err);
 
-/* ckpt_plan_rename_regex - replaces each match in each key by RULE, "REGEX=>REPL": a POSIX
+/* ckpt_plan_rename_regex - replaces each match in each key. RULE is "REGEX=>REPL": a POSIX
  * extended expression, and a text with \1..\9 for its groups and \0 for the match. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_rename_regex(ckpt_plan *plan, const char *rule,
     ckpt_error *err);
@@ -849,11 +849,11 @@ typedef struct {
     uint32_t strict;       /* fail if something would be left out, or overflow in a cast */
     uint32_t dry_run;      /* do everything except write */
     uint32_t no_sync;      /* skip the fsyncs */
-    uint32_t follow_links; /* in place: also through a symbolic link, and a file with several names */
+    uint32_t follow_links; /* in place: edit even if PATH is a symbolic link, or the file has several names */
     uint32_t ties;         /* ckpt_ties: for targets without shared storages */
     uint32_t threads;      /* as in ckpt_work */
     const char *format; /* NULL: by the suffix of the output, else that of the input */
-    uint64_t max_shard; /* bytes of one file at most; 0: writes one file */
+    uint64_t max_shard; /* maximum bytes of each file; 0: writes one file */
     int (*progress)(void *user, uint64_t done, uint64_t total); /* nonzero: stop */
     void *user;
     uint64_t shards; /* number of files of a distributed checkpoint; 0: one, or as many as the input has */
@@ -907,16 +907,16 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_write_memory(ckpt_plan *plan, con
 /* ckpt_free - frees the result of ckpt_plan_write_memory or ckpt_table_json. NULL is allowed. */
 CKPT_API void ckpt_free(void *bytes);
 
-/* ckpt_plan_write_fd - writes PLAN to the descriptor FD, which must be open for writing: a file, from its
- * position on, a pipe or a socket, blocking or not. FD is neither closed nor synced. The output is first
+/* ckpt_plan_write_fd - writes PLAN to the descriptor FD, which must be open for writing: a file (from its
+ * position on), a pipe or a socket, blocking or not. FD is neither closed nor synced. The output is first
  * written to a temporary file without a name in $TMPDIR and then copied. So FD gets all of it or, if the
  * call fails, nothing, unless writing to FD fails (CKPT_EIO: a full disk, or a reader that has closed it,
  * which also causes SIGPIPE). OPTS are used as by ckpt_plan_write_memory. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_write_fd(ckpt_plan *plan, int fd,
     const ckpt_write_options *opts, ckpt_write_result *out, ckpt_error *err);
 
-/* ckpt_plan_dropped_at, ckpt_plan_alias_at, ckpt_plan_cast_at - return item I of what the last write of PLAN
- * left out, wrote under the name of a tensor that it shares bytes with, or cast. NULL past the end. */
+/* ckpt_plan_dropped_at, ckpt_plan_alias_at, ckpt_plan_cast_at - return value I that the last write of PLAN
+ * left out, name I that it wrote as one more name of a tensor, cast I that it made. NULL past the end. */
 CKPT_API const ckpt_dropped *ckpt_plan_dropped_at(const ckpt_plan *plan, size_t i);
 CKPT_API const ckpt_alias *ckpt_plan_alias_at(const ckpt_plan *plan, size_t i);
 CKPT_API const ckpt_cast *ckpt_plan_cast_at(const ckpt_plan *plan, size_t i);
@@ -929,8 +929,8 @@ CKPT_API const ckpt_cast *ckpt_plan_cast_at(const ckpt_plan *plan, size_t i);
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_write_in_place(ckpt_plan *plan, const ckpt_write_options *opts,
     ckpt_write_result *out, ckpt_error *err);
 
-/* ckpt_metadata_count, ckpt_metadata_at - return the number of pairs in the metadata, and pair I: those of
- * a safetensors header, of the index of a set, or of GGUF, whose long arrays are abbreviated. False: past
+/* ckpt_metadata_count, ckpt_metadata_at - return the number of pairs in the metadata, and pair I. They are
+ * in a safetensors header, in the index of a set, or in GGUF, whose long arrays are abbreviated. False: past
  * the end, and *OUT is empty. */
 CKPT_API size_t ckpt_metadata_count(const ckpt_file *file);
 CKPT_API bool ckpt_metadata_at(const ckpt_file *file, size_t i, ckpt_pair *out);
@@ -957,8 +957,8 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_metadata_write(ckpt_file *file, const 
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_recover(const char *path, const ckpt_write_options *opts,
     ckpt_recovered *what, ckpt_error *err);
 
-/* ckpt_write_format - returns the name of the format in which an output at that path is written, or that has
- * that name; NULL: no such format can be written. */
+/* ckpt_write_format - returns the name of the format that PATH_OR_NAME selects, as the name of a format or by
+ * its suffix; NULL: it selects none that can be written. */
 CKPT_API const char *ckpt_write_format(const char *path_or_name);
 
 /* ckpt_write_format_at - returns the name of format I of those that can be written, as ckpt_write_options
@@ -984,7 +984,7 @@ typedef struct {
     uint32_t equal_nan;    /* any two NaN are equal (identical bytes always are) */
     uint32_t keys_only;    /* names, dtypes and shapes; no data is read */
     uint32_t ignore_dtype; /* a different dtype alone is no difference: the numbers are compared */
-    uint32_t tensors_only; /* globs must match tensors, not values: ckpt_diff_values is not called */
+    uint32_t tensors_only; /* ckpt_diff_values will not be called: the globs must match a tensor */
     uint32_t norms;        /* compute rel_l2 and cosine, for which equal tensors have to be decoded, too */
     uint32_t threads;      /* as in ckpt_work */
     uint32_t reserved;
@@ -1101,7 +1101,7 @@ typedef struct {
     const ckpt_scan_rule *rule; /* NULL: nothing is wrong with it */
     uint32_t verdict;           /* ckpt_scan_verdict of this call or import */
     ckpt_str where;             /* "archive/data.pkl", "inner.zip!data.pkl"; empty: the file itself */
-    uint64_t offset;            /* in `where`; CKPT_NO_OFFSET: it is about all of it */
+    uint64_t offset;            /* in `where`; CKPT_NO_OFFSET: the record is about all of it */
     uint64_t file_offset;       /* in the file, if it is stored uncompressed; else CKPT_NO_OFFSET */
     const char *opcode;         /* "REDUCE", or NULL */
     uint64_t call;              /* number in order of execution, from 1; 0: no call */
@@ -1123,11 +1123,11 @@ typedef struct {
 typedef struct {
     uint32_t struct_size;
     uint32_t all_calls;    /* also report calls that are on the lists */
-    uint32_t sha256;       /* compute that of the file and of each member, which reads all bytes */
+    uint32_t sha256;       /* compute SHA-256 of the file and of each member, which reads all bytes */
     uint32_t max_depth;    /* of archives in archives; 0: 4 */
     uint64_t max_unpacked; /* bytes that one archive or compressed file may unpack to; 0: 4 GiB */
     /* opened - is called when the file is open and none of its bytes was read. No other file has to be opened
-     * after that, so that the process can give up that right. Nonzero: CKPT_ECANCELLED. May be NULL. */
+     * after that: the process can give up the right to open files. Nonzero: CKPT_ECANCELLED. May be NULL. */
     int (*opened)(void *user);
 } ckpt_scan_options;
 
@@ -1158,8 +1158,8 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_scan(const char *path, const ckpt_scan
 
 /* ------------------------------------------------------------------- mem */
 
-/* A network, to estimate the memory of a device that training it takes. It counts the bytes of tensors,
- * without what the allocator, kernels and the driver need. A ckpt_mem may be used by one thread at a time. */
+/* A network, for estimates of the device memory that its training takes. They count the bytes of tensors,
+ * but not what the allocator, kernels and the driver need. A ckpt_mem may be used by one thread at a time. */
 typedef struct ckpt_mem ckpt_mem;
 
 typedef struct {
@@ -1171,11 +1171,11 @@ typedef struct {
     size_t nfrozen;
 } ckpt_mem_options;
 
-/* ckpt_mem_new - sets *OUT to the network whose weights FILE has or, if FILE is NULL, that the config of OPTS
- * describes. FILE can be closed afterwards. The caller passes *OUT to ckpt_mem_free().
- * CKPT_EUNSUPPORTED: weights that are not trained as they are (quantized, adapters without their model),
- * with the reason. CKPT_ENOTFOUND: a glob of frozen matches no parameter. CKPT_EFORMAT: the config
- * cannot be read. */
+/* ckpt_mem_new - sets *OUT to the network whose weights FILE has or, if FILE is NULL, to the one that the
+ * config of OPTS describes. FILE can be closed afterwards. The caller passes *OUT to ckpt_mem_free().
+ * CKPT_EUNSUPPORTED, with the reason: weights that are not trained as they are (quantized, adapters without
+ * their model). CKPT_ENOTFOUND: a glob of frozen matches no parameter. CKPT_EFORMAT: the config cannot be
+ * read. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_mem_new(ckpt_file *file, const ckpt_mem_options *opts,
     ckpt_mem **out, ckpt_error *err);
 /* ckpt_mem_free - frees M and all that was obtained from it. NULL is allowed. */
@@ -1193,11 +1193,11 @@ typedef enum {
     CKPT_MEM_KEEP_ALL,
     CKPT_MEM_BLOCK,           /* each block is a segment */
     CKPT_MEM_BLOCK_REENTRANT, /* the same, with use_reentrant=True */
-    CKPT_MEM_SEGMENTS,        /* `segments` of them, the last one with the blocks that are left over */
+    CKPT_MEM_SEGMENTS,        /* `segments` segments; the last one has the blocks that are left over */
     CKPT_MEM_SEQUENTIAL,      /* the same by checkpoint_sequential: the last one is kept */
     CKPT_MEM_SQRT,            /* as many segments as the root of the number of blocks */
     CKPT_MEM_SELECTIVE,       /* results of matrix products and attention are kept */
-    CKPT_MEM_PLAN             /* the segments that ckpt_mem_plan found last; CKPT_EUSAGE without one */
+    CKPT_MEM_PLAN             /* the segments that ckpt_mem_plan found last; CKPT_EUSAGE if there are none */
 } ckpt_mem_checkpoint;
 
 typedef enum { CKPT_MEM_SDPA, CKPT_MEM_EAGER } ckpt_mem_attention;
@@ -1207,7 +1207,7 @@ typedef enum { CKPT_MEM_DROPOUT_CONFIG, CKPT_MEM_DROPOUT_ON, CKPT_MEM_DROPOUT_OF
 typedef struct {
     uint32_t struct_size;
     uint32_t precision;    /* ckpt_mem_precision */
-    const char *optimizer; /* ckpt_mem_optimizer_at; NULL: that of the file, else "adamw-foreach" */
+    const char *optimizer; /* as ckpt_mem_optimizer_at; NULL: that of the file, else "adamw-foreach" */
     uint64_t batch;        /* 0: activations are not counted */
     uint64_t seq;          /* tokens of each text */
     uint64_t height, width; /* of images; 0: those of the position embedding */
@@ -1259,20 +1259,20 @@ typedef struct {
 } ckpt_mem_result;
 
 /* ckpt_mem_estimate - sets *OUT to the memory that RUN takes. CKPT_EUNSUPPORTED: RUN has a batch, but the
- * family is not known, or the file has tensors that its table lacks. CKPT_EUSAGE: RUN lacks a value that is
+ * family is not known, or the file has tensors that the family lacks. CKPT_EUSAGE: RUN lacks a value that is
  * needed (seq, heads), or does not fit the network. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_mem_estimate(ckpt_mem *m, const ckpt_mem_run *run,
     ckpt_mem_result *out, ckpt_error *err);
 
-/* ckpt_mem_plan - finds the best segments for RUN, whose checkpoint is ignored: with LIMIT 0 those with the
- * lowest peak, else those with the least work done again at a total of LIMIT bytes or less. Sets *OUT as
+/* ckpt_mem_plan - finds the best segments for RUN: with LIMIT 0 those with the lowest peak, else those with
+ * the least work done again at a total of LIMIT bytes or less. Ignores RUN->checkpoint. Sets *OUT as
  * ckpt_mem_estimate does. CKPT_ENOTFOUND: no plan is below LIMIT; *OUT is that of the lowest peak then. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_mem_plan(ckpt_mem *m, const ckpt_mem_run *run, uint64_t limit,
     ckpt_mem_result *out, ckpt_error *err);
 
-/* ckpt_mem_largest_batch - sets *BATCH to the largest batch with which RUN, whose batch is ignored, takes
- * LIMIT bytes or less in total; 0: not even a batch of 1 does. With CKPT_MEM_PLAN each batch has the plan of
- * its lowest peak. */
+/* ckpt_mem_largest_batch - sets *BATCH to the largest batch with which RUN takes LIMIT bytes or less in
+ * total; 0: not even a batch of 1 does. Ignores RUN->batch. With CKPT_MEM_PLAN each batch has the plan of its
+ * lowest peak. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_mem_largest_batch(ckpt_mem *m, const ckpt_mem_run *run,
     uint64_t limit, uint64_t *batch, ckpt_error *err);
 
@@ -1310,7 +1310,7 @@ typedef struct {
     uint32_t struct_size;
     uint32_t finite;            /* NaN and Inf are findings */
     uint32_t force;             /* write_manifest replaces a file */
-    uint32_t algorithm;         /* ckpt_algorithm of the manifest written; one read has its own */
+    uint32_t algorithm;         /* ckpt_algorithm for write_manifest; `manifest` has its own */
     uint32_t ignore_case;       /* of ASCII letters, where globs are matched */
     uint32_t reserved;
     const char *manifest;       /* path of a list of tensors that must be those of the file, or NULL */
@@ -1328,7 +1328,7 @@ typedef struct {
     const char *format; /* as ckpt_file_format; NULL: it could not be opened at all */
     uint64_t findings;
     uint64_t tensors, records; /* all tensors; the records that have a checksum */
-    uint64_t bytes, read;      /* of the files; of these, those of tensors and records that were read */
+    uint64_t bytes, read;      /* of the files; of tensors and records that were read */
 } ckpt_verify_result;
 
 /* ckpt_verify - checks the file or folder at PATH against the rules of its format and passes every
@@ -1351,7 +1351,7 @@ typedef enum {
 } ckpt_fix_action;
 
 typedef struct {
-    uint32_t action;     /* ckpt_fix_action; the texts are constants */
+    uint32_t action;     /* ckpt_fix_action. All texts below are constants */
     const char *root;    /* for ckpt_plan_root; NULL: everything */
     const char *format;  /* of the output; NULL: chosen by its name */
     const char *suffix;  /* that the name of the output should have; NULL: that of the file */

@@ -1,7 +1,7 @@
-/* arena.c - allocates from chunks of 8 to 512 KiB, then of 2 to 16 MiB, each twice as large as the previous
- * one. Small allocations share a chunk; a larger one gets a chunk of its own, so that no chunk is left half
- * empty for it. For a file with more than a thousand tensors the first chunk is a huge page, and only
- * allocations larger than that page get their own: page faults on 4 KiB pages took two fifths of the time of
+/* arena.c - allocates from chunks, whose size doubles from 8 to 512 KiB, then from 2 to 16 MiB. Small
+ * allocations share a chunk; a larger one gets one of its own, so that no chunk is left half empty for it.
+ * For a file with more than a thousand tensors the first chunk is a huge page, and only allocations larger
+ * than that page get a chunk of their own. Without huge pages, page faults took two fifths of the time of
  * listing 20,000 tensors. */
 #include "base/arena.h"
 
@@ -17,7 +17,7 @@
 #define PAGE            ((size_t)64 << 10) /* a multiple of every page size in use */
 #define MAX_SMALL       ((size_t)128 << 10) /* an allocation above this is large: see add_chunk_for() */
 #define MAX_SMALL_CHUNK ((size_t)512 << 10)
-#define HUGE            ((size_t)2 << 20)  /* a huge page, and the size of the chunk after MAX_SMALL_CHUNK */
+#define HUGE            ((size_t)2 << 20)  /* a huge page; the next size of chunks above MAX_SMALL_CHUNK */
 #define MAX_CHUNK       ((size_t)16 << 20) /* chunks double up to this; untouched pages cost no memory */
 
 struct arena_chunk {
@@ -69,7 +69,7 @@ void arena_free(arena *a)
 static void trim_chunks(struct arena_chunk *c)
 {
     for (; c; c = c->next) {
-        size_t in_use = (sizeof *c + c->used + PAGE - 1) & ~(PAGE - 1); /* bounded: below SIZE + PAGE */
+        size_t in_use = (sizeof *c + c->used + PAGE - 1) & ~(PAGE - 1); /* bounded: the chunk is in memory */
         if (in_use >= c->mapped)
             continue;
         (void)madvise(c, c->mapped, MADV_NOHUGEPAGE); /* or the kernel would make a huge page of it again */
@@ -133,9 +133,9 @@ static struct arena_chunk *new_chunk(size_t size)
     return c;
 }
 
-/* resize_chunk - returns C with BYTES in total, its header included. It shrinks in place, but may move the
- * pages to grow. NULL: C is unchanged. (Shrinking does not pass MREMAP_MAYMOVE, because some emulators would
- * then move the pages.) */
+/* resize_chunk - returns C with BYTES in total, its header included; NULL: C is unchanged. A mapped chunk
+ * shrinks in place; to grow, it may move. (Shrinking does not pass MREMAP_MAYMOVE, because some emulators
+ * would then move the pages.) */
 static struct arena_chunk *resize_chunk(struct arena_chunk *c, size_t bytes)
 {
     if (!c->mapped)
@@ -147,9 +147,9 @@ static struct arena_chunk *resize_chunk(struct arena_chunk *c, size_t bytes)
     return moved;
 }
 
-/* add_chunk_for - returns a new chunk with room for N bytes: a dedicated or a shared one. If the list's first
- * chunk would have more room left, the new one becomes the second. A large allocation that may GROW gets a
- * dedicated chunk, so that its pages can be moved. */
+/* add_chunk_for - returns a new chunk with room for N bytes, dedicated or shared. It becomes the first of its
+ * list; or the second, if the present first one has more room than N bytes leave in the new one. A large
+ * allocation that may GROW gets a dedicated chunk, so that its pages can be moved. */
 static struct arena_chunk *add_chunk_for(arena *a, size_t n, bool grow)
 {
     const size_t header = sizeof(struct arena_chunk), huge = HUGE - header;
@@ -227,10 +227,10 @@ static void *alloc_array(arena *a, uint64_t count, size_t size, bool grow)
 
 void *arena_array(arena *a, uint64_t count, size_t size) { return alloc_array(a, count, size, false); }
 
-/* regrow_in_place - enlarges the allocation AT to BYTES if it has a dedicated chunk, in place or by moving
- * its pages, so that a large array leaves no copies. NULL: the chunk is shared, out of memory, or above the
+/* grow_dedicated - enlarges the allocation AT to BYTES if it has a dedicated chunk. Its pages may move, but
+ * no copy is left in the arena. NULL: AT is in a shared chunk, memory is short, or BYTES would exceed the
  * ceiling; AT is unchanged. */
-static void *regrow_in_place(arena *a, const void *at, size_t bytes)
+static void *grow_dedicated(arena *a, const void *at, size_t bytes)
 {
     uint64_t total;
     struct arena_chunk **link = &a->dedicated;
@@ -258,7 +258,7 @@ void *arena_grow(arena *a, void *old, size_t used, size_t *cap, size_t want, siz
     new_cap = new_cap < 4 ? 4 : new_cap;
     uint64_t bytes;
     void *at = old && checked_mul(new_cap, size, &bytes) && bytes <= SIZE_MAX
-                   ? regrow_in_place(a, old, (size_t)bytes)
+                   ? grow_dedicated(a, old, (size_t)bytes)
                    : NULL;
     if (at) {
         *cap = new_cap;

@@ -32,8 +32,8 @@ void *arena_grow(arena *a, void *old, size_t used, size_t *cap, size_t want, siz
 void *arena_append(arena *a, void *array, size_t *n, size_t *cap, size_t size);
 /* arena_push - appends the SIZE bytes at ELEMENT as arena_append does. False: out of memory. */
 bool arena_push(arena *a, void *array, size_t *n, size_t *cap, const void *element, size_t size);
-/* arena_shrink - keeps only the first N bytes of the allocation AT; the memory of the others is returned to
- * the system when AT is large. */
+/* arena_shrink - keeps only the first N bytes of the allocation AT; if AT is large, the memory after them is
+ * returned to the system. */
 void arena_shrink(arena *a, void *at, size_t n);
 /* arena_str - returns a NUL-terminated copy of S. .ptr is NULL: out of memory. */
 ckpt_str arena_str(arena *a, ckpt_str s);

@@ -1,6 +1,5 @@
-/* checked.h - arithmetic on numbers that come from a file. Each function
- * returns false on overflow and then leaves *OUT alone; nothing else in the
- * library may add or multiply such numbers (tests/lint/arithmetic.sh). */
+/* checked.h - arithmetic on numbers that come from a file. On overflow, a function with OUT returns false
+ * and leaves *OUT alone. Only these functions may add or multiply such numbers (tests/lint/arithmetic.sh). */
 #ifndef BASE_CHECKED_H
 #define BASE_CHECKED_H
 

@@ -1,12 +1,12 @@
-/* crc32.c - CRC-32 and CRC-32C: eight table look-ups for eight bytes, or carry-less multiplication where the
- * CPU has it (2.3 times as fast as zlib; 4 and 8 times with 256- and 512-bit registers). Method: Gopal et
- * al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction", Intel 2009. CRC-32C is an
- * instruction of SSE4.2. */
+/* crc32.c - CRC-32 and CRC-32C by eight table look-ups for eight bytes. Where the CPU can, CRC-32 uses
+ * carry-less multiplication (2.3 times as fast as zlib; 4 and 8 times with 256- and 512-bit registers), by
+ * Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction", Intel 2009, and
+ * CRC-32C uses the instruction that SSE4.2 has for it. */
 #include "base/crc32.h"
 
 #include "base/cursor.h"
 
-/* TABLE - makes a CRC table from its entries 1, 2, 4 … 128: entry I is the XOR of those whose bit I has. */
+/* TABLE - makes a CRC table from entries 1, 2, 4 … 128: entry I is the XOR of those for the bits of I. */
 #define IF_SET(i, bit, entry) ((i) & (bit) ? (entry) : 0u)
 #define ENTRY(i, a, b, c, d, e, f, g, h)                                                                     \
     IF_SET(i, 1, a) ^ IF_SET(i, 2, b) ^ IF_SET(i, 4, c) ^ IF_SET(i, 8, d) ^ IF_SET(i, 16, e) ^               \
@@ -70,7 +70,7 @@ static uint32_t update_crc32_by_tables(uint32_t reg, const unsigned char *p, siz
 #define POLY_32  0xEDB88320u
 #define POLY_32C 0x82F63B78u
 
-/* multiply_mod_poly - returns A * B modulo POLY; reflected, so bit 31 stands for 1. */
+/* multiply_mod_poly - returns A * B modulo POLY. The polynomials are reflected: bit 31 is x^0. */
 static uint32_t multiply_mod_poly(uint32_t poly, uint32_t a, uint32_t b)
 {
     uint32_t product = 0;
@@ -86,7 +86,7 @@ static uint32_t multiply_mod_poly(uint32_t poly, uint32_t a, uint32_t b)
  * its CRC register. */
 static uint32_t power_of_bytes(uint32_t poly, uint64_t n)
 {
-    uint32_t power = 0x80000000u, square = 0x00800000u; /* 1; x^8, then x^16, x^32 … */
+    uint32_t power = 0x80000000u, square = 0x00800000u; /* x^0; x^8, then x^16, x^32 … */
     for (; n; n >>= 1) {
         if (n & 1)
             power = multiply_mod_poly(poly, square, power);
@@ -116,7 +116,7 @@ CLMUL static inline __m128i fold128(__m128i x, __m128i k, __m128i next)
  * at a time, then folded into one, whose 16 bytes have the CRC of all bytes so far. */
 CLMUL static uint32_t update_by_clmul(uint32_t reg, const unsigned char *p, size_t n)
 {
-    /* x^(512+32), x^(512-32), x^(128+32), x^(128-32) modulo the polynomial, reflected */
+    /* x^(512-32) and x^(512+32), x^(128-32) and x^(128+32), modulo the polynomial, reflected */
     const __m128i by512 = _mm_set_epi64x(0x1c6e41596, 0x154442bd4);
     const __m128i by128 = _mm_set_epi64x(0x0ccaa009e, 0x1751997d0);
     __m128i a = _mm_xor_si128(load_128(p), _mm_cvtsi32_si128((int)reg));
@@ -239,12 +239,12 @@ static bool cpu_has_crc32c(void) { return __builtin_cpu_supports("sse4.2"); }
 
 static bool cpu_has_kernel(enum crc32_kernel k)
 {
-    bool narrow = __builtin_cpu_supports("pclmul"), wide = narrow && __builtin_cpu_supports("vpclmulqdq");
+    bool clmul = __builtin_cpu_supports("pclmul"), vclmul = clmul && __builtin_cpu_supports("vpclmulqdq");
     switch (k) {
     case CRC32_TABLE: return true;
-    case CRC32_CLMUL: return narrow;
-    case CRC32_CLMUL_256: return wide && __builtin_cpu_supports("avx2");
-    default: return wide && __builtin_cpu_supports("avx512f");
+    case CRC32_CLMUL: return clmul;
+    case CRC32_CLMUL_256: return vclmul && __builtin_cpu_supports("avx2");
+    default: return vclmul && __builtin_cpu_supports("avx512f");
     }
 }
 

@@ -58,7 +58,7 @@ static inline uint64_t load_number(const unsigned char *b, size_t n, bool big_en
         v = v << 8 | b[big_endian ? i : n - 1 - i];
     return v;
 }
-/* extend_sign - returns the lowest N bytes of BITS, 1 to 8, as a signed number. */
+/* extend_sign - returns the lowest N bytes of BITS as a signed number; N is 1 to 8. */
 static inline int64_t extend_sign(uint64_t bits, size_t n)
 {
     uint64_t sign = UINT64_C(1) << (8 * n - 1); /* bounded: 1 to 8 bytes */

@@ -58,9 +58,9 @@ struct message_ranges {
     size_t found[2], allowed[2], message_end;
 };
 
-/* strip_braces - copies FMT to STRIPPED without the braces of {…}, the value found, and of {=…}, the
- * allowed one, and without the newline before the hint. Sets RANGES to where these are in the formatted text.
- * Braces and newlines in an argument stay. */
+/* strip_braces - copies FMT to STRIPPED without the braces around the value found, {…}, and the allowed
+ * one, {=…}, and without the newline before the hint. Sets RANGES to where both values and the hint are in
+ * the formatted text. Braces and newlines in an argument stay. */
 CKPT_PRINTF(1, 0)
 static void strip_braces(const char *fmt, va_list args, char stripped[RAW_MAX], struct message_ranges *ranges)
 {

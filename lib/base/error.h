@@ -15,8 +15,8 @@
             return try_;                                                      \
     } while (0)
 
-/* CKPT_REQUIRE - returns CKPT_EUSAGE from the calling function, a public one, if CONDITION, which tests its
- * arguments for NULL and for values that no enumerator has, is false. */
+/* CKPT_REQUIRE - returns CKPT_EUSAGE from the calling public function if CONDITION is false. CONDITION
+ * tests the arguments of that function for NULL and for values that no enumerator has. */
 #define CKPT_REQUIRE(err, condition)                                          \
     do {                                                                      \
         if (!(condition))                                                     \
@@ -33,7 +33,7 @@ ckpt_status fail(ckpt_error *err, ckpt_status status, uint64_t offset, const cha
     CKPT_PRINTF(4, 5);
 ckpt_status fail_v(ckpt_error *err, ckpt_status status, uint64_t offset, const char *fmt, va_list args)
     CKPT_PRINTF(4, 0);
-/* Buffers for the texts that one format makes. HINT may be NULL. */
+/* Buffers for the texts that message_format makes. HINT may be NULL. */
 struct message_buffers {
     char *what, *found, *allowed, *hint;
     size_t what_size, value_size, hint_size; /* VALUE_SIZE: of FOUND and of ALLOWED */
@@ -41,14 +41,15 @@ struct message_buffers {
 /* message_format - formats FMT as fail does, but into the buffers TO. If FMT has neither braces nor a hint,
  * only WHAT is written. */
 void message_format(const struct message_buffers *to, const char *fmt, va_list args) CKPT_PRINTF(2, 0);
-/* fail_errno - fails as fail does, and adds the current errno and its text to the message. The status is
- * CKPT_ENOMEM for ENOMEM, CKPT_ENOTFOUND for ENOENT, else CKPT_EIO. */
+/* fail_errno - fails as fail does, adds the text of errno to the message and sets err->sys_errno. The status
+ * is CKPT_ENOMEM for ENOMEM, CKPT_ENOTFOUND for ENOENT, else CKPT_EIO. */
 ckpt_status fail_errno(ckpt_error *err, uint64_t offset, const char *fmt, ...) CKPT_PRINTF(3, 4);
 /* fail_memory - fails with CKPT_ENOMEM and a fixed text. */
 ckpt_status fail_memory(ckpt_error *err);
 /* error_add_prefix - puts "WORD " before the message. */
 void error_add_prefix(ckpt_error *err, const char *word);
-/* error_add_where - puts "TEXT: " before err->where: what contains the thing that is named there already. */
+/* error_add_where - puts the formatted text and ": " before err->where. The text names what contains the
+ * thing that err->where named before. */
 void error_add_where(ckpt_error *err, const char *fmt, ...) CKPT_PRINTF(2, 3);
 /* prefix_where_if_failed - calls error_add_where with NAME if ST is an error and NAME is not empty. Returns
  * ST. */

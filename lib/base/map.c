@@ -10,8 +10,8 @@
 
 #define MAX_SLOTS ((size_t)1 << 31) /* a power of two that the 32 bits of a stored hash can number */
 
-/* A key is a number, or a text with its length. A slot is only as large as its kind of key needs: in an index
- * it ends before KEY, in a map of numbers before TEXT. */
+/* A key is a number, or a text with its length. A slot is only as large as its kind of key needs: in a map
+ * of map_new_index it ends before KEY, in a map of numbers before TEXT. */
 struct map_slot {
     uint32_t hash; /* 0: free */
     uint32_t value;
@@ -30,7 +30,7 @@ struct map {
     size_t slot_size;
     size_t nslots; /* a power of two */
     size_t count;
-    ckpt_str (*text_of)(const void *user, uint32_t value); /* set in an index, else NULL */
+    ckpt_str (*text_of)(const void *user, uint32_t value); /* set by map_new_index, else NULL */
     const void *user;
     uint64_t seed[2];
 };

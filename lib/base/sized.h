@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 
-/* sized_struct_check - checks OUT, which the caller fills. CKPT_EUSAGE: NULL, or no struct_size. */
+/* sized_struct_check - checks OUT, which the library is to fill. CKPT_EUSAGE: NULL, or no struct_size. */
 ckpt_status sized_struct_check(const void *out, ckpt_error *err);
 /* sized_struct_clear - checks OUT as sized_struct_check does, and zeroes all of it but its struct_size. */
 ckpt_status sized_struct_clear(void *out, ckpt_error *err);

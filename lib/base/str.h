@@ -49,7 +49,7 @@ static inline ckpt_str str_folder(ckpt_str path)
         path.len--;
     return path;
 }
-/* str_take_word - removes the first word of LIST, where one space separates words; .len 0: none is left. */
+/* str_take_word - removes the first word of *LIST and returns it; .len 0: none. One space separates words. */
 ckpt_str str_take_word(ckpt_str *list);
 /* str_matches_word - returns true if TEST holds for S and one of WORDS, a list as for str_take_word. */
 bool str_matches_word(ckpt_str s, const char *words, bool (*test)(ckpt_str s, ckpt_str word));

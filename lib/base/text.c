@@ -31,7 +31,7 @@ static size_t put_unicode_escape(uint32_t cp, char *out)
     return n;
 }
 
-/* get_escape_letter - returns the letter after the backslash for CP, or 0. */
+/* get_escape_letter - returns the character after the backslash in the short escape of CP; 0: it has none. */
 static char get_escape_letter(uint32_t cp, enum text_style style)
 {
     if (cp == '\\')
@@ -79,9 +79,9 @@ void text_put_literal(struct text_sink *sink, const char *z) { text_put(sink, z,
 
 #define EACH(byte) ((uint64_t)(byte)*0x0101010101010101u)
 
-/* may_need_escape - returns true if any of the EIGHT bytes may need an escape. Each term has the high bit of
- * a byte set for one kind of it: below 0x20; a backslash or apostrophe, which XOR turns to zero, so that
- * subtraction borrows; 0x7f; above 0x7f. */
+/* may_need_escape - returns true if any of the EIGHT bytes may need an escape. In each term, the bytes of
+ * one kind have the high bit set: those below 0x20; the backslash or the apostrophe, which XOR makes zero, so
+ * that subtraction borrows; 0x7f; those above 0x7f. */
 static bool may_need_escape(uint64_t eight)
 {
     uint64_t control = eight - EACH(0x20);
@@ -89,7 +89,7 @@ static bool may_need_escape(uint64_t eight)
     return ((control | backslash | apostrophe | (eight + EACH(1)) | eight) & EACH(0x80)) != 0;
 }
 
-/* count_unescaped - returns the number of bytes from POS on that no style escapes. */
+/* count_unescaped - returns the length of the run of bytes at POS that no style escapes. */
 static size_t count_unescaped(ckpt_str s, size_t pos)
 {
     size_t n = 0, left = s.len - pos;
@@ -143,7 +143,7 @@ static void put_json_escape(struct text_sink *sink, uint32_t c)
     text_put(sink, out, (size_t)n);
 }
 
-/* count_unescaped_json - returns how many bytes of S from POS on stand for themselves in a JSON string. */
+/* count_unescaped_json - returns the length of the run of bytes at POS that JSON strings have unescaped. */
 static size_t count_unescaped_json(ckpt_str s, size_t pos)
 {
     size_t n = pos;
@@ -251,7 +251,7 @@ int ckpt_natural_compare(ckpt_str a, ckpt_str b)
     size_t i = count_common_prefix(a, b), j;
     if (i < a.len && i < b.len && !is_digit(a, i) && !is_digit(b, i))
         return (unsigned char)a.ptr[i] < (unsigned char)b.ptr[i] ? -1 : 1;
-    while (i && is_digit(a, i - 1)) /* back to the begin of a number that differs */
+    while (i && is_digit(a, i - 1)) /* back to the start of the numbers that differ */
         i--;
     j = i;
     while (i < a.len && j < b.len) {
@@ -303,7 +303,7 @@ const char *shell_word(ckpt_str s, const char *forbidden, const char *fallback, 
         if (n + 6 > SHELL_WORD_MAX)
             return fallback;
         memcpy(out + n, is_quote ? "'\\''" : s.ptr + i, is_quote ? 4 : 1);
-        n += is_quote ? 4 : 1; /* bounded: by the line above */
+        n += is_quote ? 4 : 1; /* bounded: by the check of N + 6 */
     }
     if (needs_quotes)
         out[n++] = '\'';
@@ -319,7 +319,7 @@ const char *shell_path(const char *path, char out[SHELL_WORD_MAX])
     if (!looks_like_option || n + 3 > sizeof prefixed)
         return shell_word(str_of(path, n), "", "FILE", out);
     memcpy(prefixed, "./", 2);
-    memcpy(prefixed + 2, path, n + 1);                           /* bounded: by the lines above */
+    memcpy(prefixed + 2, path, n + 1);                           /* bounded: by the check of N + 3 */
     return shell_word(str_of(prefixed, n + 2), "", "FILE", out); /* bounded: likewise */
 }
 
@@ -328,7 +328,7 @@ const char *shell_glob(ckpt_str name, char out[SHELL_WORD_MAX])
     return shell_word(name, "*?[]{}!\\=,", "NAME", out);
 }
 
-/* is_text - returns true if all N bytes at P can be shown as they are. */
+/* is_text - returns true if all N > 0 bytes at P are printable ASCII, newlines, tabs or carriage returns. */
 static bool is_text(const unsigned char *p, size_t n)
 {
     size_t i = 0;
@@ -342,12 +342,13 @@ const char *text_describe_bytes(const void *p, size_t n, char out[TEXT_BYTES_SIZ
     const unsigned char *bytes = p;
     struct text_sink to = {out, TEXT_BYTES_SIZE, 0, 0};
     n = n < TEXT_BYTES_MAX ? n : TEXT_BYTES_MAX;
-    if (is_text(bytes, n) && (n > 1 || bytes[0] >= ' ')) {
+    bool quoted = is_text(bytes, n) && (n > 1 || bytes[0] >= ' ');
+    if (quoted) {
         text_put_literal(&to, n == 1 ? "'" : "\"");
         text_put_escaped(&to, str_of(p, n), n == 1 ? TEXT_BYTES : TEXT_QUOTED);
         text_put_literal(&to, n == 1 ? "'" : "\"");
     }
-    for (size_t i = 0, text = to.len; !text && i < n; i++) {
+    for (size_t i = 0; !quoted && i < n; i++) {
         const char pair[] = {hex[bytes[i] >> 4], hex[bytes[i] & 15], '\0'};
         text_put_literal(&to, n == 1 ? "byte 0x" : i ? " " : "");
         text_put_literal(&to, pair);

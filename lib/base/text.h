@@ -8,7 +8,7 @@ enum text_style {
     TEXT_NAME,    /* as ckpt_text_escape: backslashes are doubled, so that no two names look the same */
     TEXT_MESSAGE, /* backslashes stay: some of the text may be escaped already */
     TEXT_QUOTED,  /* inside '…': backslash and quote escaped, \n \r \t by letter */
-    TEXT_BYTES    /* inside b'…': like TEXT_QUOTED, every byte beyond ASCII as \xNN */
+    TEXT_BYTES    /* inside b'…': like TEXT_QUOTED, but all bytes except printable ASCII as \xNN */
 };
 
 #define TEXT_CHAR_MAX 12 /* no character takes more bytes when it is escaped */
@@ -50,10 +50,10 @@ const char *text_describe_bytes(const void *p, size_t n, char out[TEXT_BYTES_SIZ
 /* shell_word - returns S as one word of a command in a hint, quoted if a shell needs it. Returns FALLBACK, a
  * word such as "NAME", if S has a character of FORBIDDEN, must be escaped to be shown, or is too long. */
 const char *shell_word(ckpt_str s, const char *forbidden, const char *fallback, char out[SHELL_WORD_MAX]);
-/* shell_path - returns PATH as shell_word does, or "FILE"; with "./" before a PATH like an option. */
+/* shell_path - returns PATH as shell_word does, or "FILE". Adds "./" if PATH looks like an option. */
 const char *shell_path(const char *path, char out[SHELL_WORD_MAX]);
 /* shell_glob - returns NAME, the name of a tensor, as shell_word does, for an option that takes globs.
- * Returns "NAME" if it has wildcards. */
+ * Returns "NAME" if the name has wildcards. */
 const char *shell_glob(ckpt_str name, char out[SHELL_WORD_MAX]);
 
 #endif

@@ -2,7 +2,7 @@
  * which rules out overlong forms and code points above U+10FFFF without computing them. */
 #include "base/utf8.h"
 
-/* What may follow a lead byte: the length of the sequence (0: not a lead byte) and the range of
+/* What a lead byte determines: the length of the sequence (0: not a lead byte) and the range of
  * the second byte; all later ones are 80..BF. */
 struct utf8_lead {
     unsigned char length, low, high;
@@ -48,7 +48,7 @@ static bool are_eight_ascii(const char *p)
     return !(word & 0x8080808080808080u);
 }
 
-/* count_ascii - returns the number of ASCII bytes from POS on. */
+/* count_ascii - returns the length of the run of ASCII bytes at POS. */
 static size_t count_ascii(ckpt_str s, size_t pos)
 {
     size_t n = 0, left = s.len - pos;

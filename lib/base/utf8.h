@@ -12,7 +12,7 @@ uint32_t utf8_next(ckpt_str s, size_t *pos, bool surrogates);
 /* utf8_check - returns true if all of S is UTF-8; *COUNT (may be NULL) gets the number of code points. */
 bool utf8_check(ckpt_str s, bool surrogates, uint64_t *count);
 /* utf8_complete_length - returns the length of S, N bytes of a longer text, without a last character that may
- * be incomplete: N, or at most three less. */
+ * be incomplete: N, or at most four less. */
 size_t utf8_complete_length(const char *s, size_t n);
 /* utf8_put - writes CP as UTF-8 (surrogates too) to OUT; returns 1..4. */
 size_t utf8_put(uint32_t cp, char out[4]);

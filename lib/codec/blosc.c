@@ -4,22 +4,22 @@
  *
  *   0   1   version of the format: 1 or 2
  *   1   1   version of the compressor
- *   2   1   flags: 1 bytes are shuffled, 2 bytes are not compressed, 4 bits are shuffled, 16 blocks are not
- *           split; the upper three bits are the compressor: 0 blosclz, 1 LZ4, 2 Snappy, 3 zlib, 4 zstd
+ *   2   1   flags: 0x01: bytes are shuffled; 0x02: not compressed; 0x04: bits are shuffled; 0x10: blocks are
+ *           not split; the upper three bits: compressor 0: blosclz, 1: LZ4, 2: Snappy, 3: zlib, 4: zstd
  *   3   1   size of an element
  *   4   4   size of the decompressed bytes
  *   8   4   size of a decompressed block; the last block may be shorter
- *   12  4   size of the buffer, with these 16 bytes
+ *   12  4   size of the buffer, including these 16 bytes
  *   16  4…  offset of each block
- *   …   …   blocks, each of one stream, or, if it is split, of a stream for each byte of an element. A
- *           stream follows its length (i32). If that is the decompressed length, it is not compressed
+ *   …   …   blocks. A block is one stream or, if split, a stream for each byte of an element. Before
+ *           each stream is its length (i32). A stream of the decompressed length is not compressed
  *
  * A shuffled block has the first bytes of all elements, then all second bytes, and so on. The bytes of an
  * incomplete element follow unchanged. A last block that is shorter is never split.
  *
- * An LZ4 sequence begins with a byte of two 4-bit numbers: the number of literals, and the length of the
- * copy minus 4. To a number that is 15, the bytes after it are added, up to the first byte below 255. Then
- * come the literals, and the distance (u16) back to the bytes to copy.
+ * An LZ4 sequence is a byte of two 4-bit numbers (the number of literals, and the length of the copy minus
+ * 4), the literals, and the distance (u16) back to the bytes to copy. To a number that is 15, more bytes are
+ * added, up to and including the first below 255: they precede the literals, or follow the distance.
  */
 #include "codec/blosc.h"
 
@@ -45,7 +45,7 @@ struct blosc {
     cursor all; /* the buffer */
     unsigned flags, element_size;
     size_t size, block_size;      /* bytes when decompressed */
-    unsigned char *out, *scratch; /* a block when unshuffled, and the same block before */
+    unsigned char *out, *scratch; /* a block after unshuffling, and the same block before */
     ckpt_error *err;
 };
 
@@ -55,8 +55,8 @@ static ckpt_status fail_blosc(const struct blosc *b, const char *what)
                 what);
 }
 
-/* lz4_length - returns the length that begins with NIBBLE: if that is 15, the bytes that follow are added to
- * it. If C ends before them, it is bad. */
+/* lz4_length - returns the length that begins with NIBBLE: if that is 15, the next bytes of C are added. C
+ * becomes bad if it ends before the last of them. */
 static size_t lz4_length(cursor *c, unsigned nibble)
 {
     size_t n = nibble;
@@ -93,7 +93,7 @@ static bool lz4_decode(cursor c, unsigned char *out, size_t size)
     return false;
 }
 
-/* unpack_stream - decompresses the stream in C, of zlib or zstd, to the SIZE bytes at OUT. */
+/* unpack_stream - decompresses the zlib or zstd stream in C to the SIZE bytes at OUT. */
 static ckpt_status unpack_stream(const struct blosc *b, cursor c, unsigned char *out, size_t size)
 {
     uint64_t used;
@@ -147,7 +147,7 @@ static ckpt_status read_block(struct blosc *b, uint32_t at, size_t size, spool *
     unsigned char *out = shuffled ? b->scratch : b->out;
     cursor c = b->all;
     if (!cursor_take(&c, at))
-        return fail_blosc(b, "with a block that begins after its end");
+        return fail_blosc(b, "with the offset of a block after its end");
     for (size_t i = 0; i < nstreams; i++)
         CKPT_TRY(read_stream(b, &c, out + i * stream_size, stream_size)); /* bounded: within the block */
     if (shuffled)

@@ -1,5 +1,5 @@
 /* flatbuffer.h - reads tables of a FlatBuffer (flatbuffers.dev, internals) at their offsets, without loading
- * the file. Every read is checked against the size of the file, every vector against the bytes after it. */
+ * the file. Every read and every vector is checked against the size of the file. */
 #ifndef CODEC_FLATBUFFER_H
 #define CODEC_FLATBUFFER_H
 

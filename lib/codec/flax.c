@@ -2,13 +2,13 @@
  * flax.c - the extensions by which flax/serialization.py adds arrays to MessagePack:
  *   type 1   an array: [shape, name of the dtype, elements in row-major order]
  *   type 2   a complex number: [real, imaginary]
- *   type 3   a NumPy scalar, as an array
+ *   type 3   a NumPy scalar, written as type 1
  *
  * Flax returns an extension of any other type unchanged.
  *
- * Refused: an array of a dtype that Flax cannot read, or whose elements have not the size of its dtype and
- * shape; text that is not UTF-8; a timestamp of a length that MessagePack does not have; an array in an
- * extension of another type.
+ * Refused: an array of a dtype that Flax cannot read; an array whose elements do not have the size that its
+ * dtype and shape give; text that is not UTF-8; a timestamp of a length that MessagePack does not have; an
+ * array in an extension of another type.
  */
 #include "codec/flax.h"
 
@@ -20,11 +20,11 @@
 #include "base/utf8.h"
 
 #define DTYPE_NAME_MAX 64u
-#define HEAD_MAX       128u /* holds_array expects the elements after at most so many bytes */
+#define HEAD_MAX       128u /* maximum bytes before the elements of an array, for holds_array */
 
-/* parse_dtype - sets *DTYPE to the dtype of NAME, which may be a name or code of NumPy or a name of
- * ml_dtypes. If torch lacks the dtype or NAME is a code, sets *DTYPE to CKPT_DT_NAMED and *D to NumPy's
- * dtype. */
+/* parse_dtype - sets *DTYPE to the dtype of NAME, a name or code of NumPy or a name of ml_dtypes, and
+ * D->bytes to the size of an element. If torch lacks the dtype or NAME is a code, *DTYPE is CKPT_DT_NAMED
+ * and *D is NumPy's dtype. False: Flax cannot read it. */
 static bool parse_dtype(ckpt_str name, ckpt_dtype *dtype, struct numpy_dtype *d)
 {
     const struct dtype_info *info = dtype_info(*dtype = dtype_by_name(name));
@@ -117,7 +117,7 @@ static ckpt_status check_payload(struct flax_input *in, const struct payload *p)
     return v[i + 1].kind == MSGPACK_BYTES ? CKPT_OK : fail_payload(in, p, i + 1, "no bytes");
 }
 
-/* set_dtype - sets the dtype of X to that of NAME, and *ELEMENT_SIZE to the bytes of an element. */
+/* set_dtype - sets the dtype of X to that of NAME, and *ELEMENT_SIZE to the size of an element. */
 static ckpt_status set_dtype(struct flax_input *in, const struct msgpack_value *v, ckpt_str name,
                              struct flax_array *x, uint64_t *element_size)
 {
@@ -332,7 +332,7 @@ static bool begins_extension(unsigned b) { return (b >= 0xc7 && b <= 0xc9) || (b
 
 bool flax_is_recognized(const char *path, const unsigned char *head, size_t n)
 {
-    if (n < 2) /* in a file of another name, a single byte may be a truncated pickle, zip or JSON */
+    if (n < 2) /* without the suffix .msgpack, a single byte may be a truncated pickle, zip or JSON */
         return n == 1 && head[0] <= 0x80 && str_ends(str_c(path), STR_LIT(".msgpack"));
     unsigned b = head[0], count_size = b == 0xdc || b == 0xde ? 2 : b == 0xdd || b == 0xdf ? 4 : 0;
     unsigned item = n > 1 + count_size ? head[1 + count_size] : 0; /* first byte of the first item or key */

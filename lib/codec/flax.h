@@ -1,5 +1,5 @@
-/* flax.h - reads and writes the values that Flax (flax/serialization.py) keeps in MessagePack, except maps
- * and lists. Arrays, NumPy scalars and complex numbers are extensions. Values that are neither arrays nor
+/* flax.h - reads and writes the values, except maps and lists, that Flax (flax/serialization.py) keeps in
+ * MessagePack. Arrays, NumPy scalars and complex numbers are extensions. Values that are neither arrays nor
  * NumPy scalars become nodes of the value graph. */
 #ifndef CODEC_FLAX_H
 #define CODEC_FLAX_H
@@ -14,8 +14,8 @@ enum { FLAX_TIMESTAMP = -1, FLAX_ARRAY = 1, FLAX_COMPLEX = 2, FLAX_SCALAR = 3 };
 
 struct flax_array {
     ckpt_dtype dtype;
-    const char *name; /* name of the dtype if that is CKPT_DT_NAMED: "datetime64[ns]" */
-    uint8_t swap;     /* the same as in struct storage */
+    const char *name; /* name of the dtype if DTYPE is CKPT_DT_NAMED: "datetime64[ns]" */
+    uint8_t swap;     /* as swap_width of struct storage */
     bool is_scalar;   /* true for a NumPy scalar */
     uint32_t ndim;
     uint64_t *shape;
@@ -26,30 +26,30 @@ struct flax_array {
 struct flax_input {
     ckpt_file *f;
     ckpt_error *err;
-    struct window window; /* window for texts and bytes, which the caller closes */
+    struct window window; /* for texts and bytes; closed by the caller */
 };
 
 /* flax_read_array - reads V, an extension of type FLAX_ARRAY or FLAX_SCALAR, to *OUT, whose shape and name
- * are in the arena of the file. Refuses a dtype that Flax cannot read, and elements that have not the
- * size of dtype and shape. */
+ * are in the arena of the file. Refuses a dtype that Flax cannot read, and elements that do not have the
+ * size that dtype and shape give. */
 ckpt_status flax_read_array(struct flax_input *in, const struct msgpack_value *v, struct flax_array *out);
-/* flax_read_value - sets *OUT to V, which is neither an array nor a container, as a node. A complex number
- * becomes a call of complex(), and an extension whose type Flax does not use, a tuple of type and bytes. */
+/* flax_read_value - sets *OUT to a node of V, which is neither an array nor a container. A complex number
+ * becomes a call of complex(). An extension of a type that Flax lacks becomes a tuple (type, bytes). */
 ckpt_status flax_read_value(struct flax_input *in, const struct msgpack_value *v, ckpt_value **out);
 /* flax_put_value - appends V, a node as flax_read_value makes it. */
 void flax_put_value(buf *b, const ckpt_value *v);
-/* flax_put_array - appends the beginning of an array that has the shape of T. The caller writes its elements
- * after that, NBYTES bytes. */
+/* flax_put_array - appends the beginning of an array that has the shape of T. The caller then appends the
+ * NBYTES bytes of its elements. */
 void flax_put_array(buf *b, const ckpt_tensor *t, const char *dtype, uint64_t nbytes, bool is_scalar);
 /* flax_dtype_name - returns the name that Flax has for the dtype of T after a conversion to DTYPE; NULL:
  * Flax has no such dtype. */
 const char *flax_dtype_name(const ckpt_tensor *t, ckpt_dtype dtype);
 /* flax_size - sets *NBYTES to the size of an array of SHAPE whose elements have ELEMENT_SIZE bytes. Returns
- * false if the product of ELEMENT_SIZE and all dimensions except zeros is above NumPy's limit, 2^63 - 1. */
+ * false if the product of ELEMENT_SIZE and all nonzero dimensions is above NumPy's limit, 2^63 - 1. */
 bool flax_size(const uint64_t *shape, uint32_t ndim, uint64_t element_size, uint64_t *nbytes);
-/* flax_is_recognized - returns true if the N bytes of HEAD begin an array, a list whose first item is an
- * array, or a map whose first key is a text or a small number. If PATH ends in .msgpack, a single byte is
- * recognized, too: an empty map or a small number. */
+/* flax_is_recognized - returns true if the N bytes of HEAD begin an extension, a list whose first item is an
+ * extension, or a map whose first key is a text, a small number or a float. If PATH ends in .msgpack, a
+ * single byte is recognized, too: an empty map or a small number. */
 bool flax_is_recognized(const char *path, const unsigned char *head, size_t n);
 
 #endif

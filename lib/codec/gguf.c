@@ -1,18 +1,20 @@
 /*
  * gguf.c - reads GGUF (ggml docs/gguf.md, src/gguf.cpp), versions 1 to 3, in either byte order:
  * OFFSET SIZE DESCRIPTION
- *   0   4  "GGUF"         4   4  version
- *   8   8  number of tensors    16  8  number of key-value pairs
+ *   0   4  "GGUF"
+ *   4   4  version
+ *   8   8  number of tensors
+ *   16  8  number of key-value pairs
  *   …      pairs: key (a text), type (4 bytes), value; an array has type (4), count (8), elements
  *   …      tensor infos: name, number of dimensions (4), dimensions (8 each), type (4), offset (8)
  *   …      zeros up to a multiple of the alignment (the pair general.alignment, or 32), then the data, each
  *          tensor padded to the alignment
- * A text is a length of 8 bytes and that many bytes. In version 1, all numbers above of 8 bytes but the
- * offset have 4. In a big-endian file all numbers are big-endian, also elements of tensors, but not
- * quantized blocks.
+ * A text is a length (8) and that many bytes. In version 1, each number given here with 8 bytes has 4,
+ * except the offset. In a big-endian file all numbers are big-endian, also the elements of tensors, except
+ * those in quantized blocks.
  *
  * Every count, length and product must fit the size of the file. The offset of a tensor must be the sum of
- * the sizes before it (as ggml requires). Keys and names must be unique.
+ * the padded sizes of the tensors before it (as ggml requires). Keys and names must be unique.
  */
 #include "codec/gguf.h"
 
@@ -116,8 +118,8 @@ static ckpt_status skip_bytes(struct gguf_walk *w, uint64_t n)
     return reader_skip(&w->r, n) ? CKPT_OK : fail_truncated(w, "a value");
 }
 
-/* read_array_header - reads type and number of the elements that follow, and sets *BYTES to the minimum of
- * their size. Fails if the file has fewer bytes left. */
+/* read_array_header - reads type and number of the elements that follow, and sets *BYTES to their
+ * minimum total size. Fails if the file has fewer bytes left. */
 static ckpt_status read_array_header(struct gguf_walk *w, uint32_t *element_type, uint64_t *count,
                                      uint64_t *bytes)
 {
@@ -327,7 +329,7 @@ static ckpt_status read_tensor(struct gguf_walk *w)
 
 /* check_padding - fails unless the bytes between header and data are 0, as every writer leaves them. Other
  * bytes may be a tensor info: if the number of tensors is too small, all data would be read from wrong
- * offsets. */
+ * offsets. Also fails if a file without tensors has bytes after this padding. */
 static ckpt_status check_padding(struct gguf_walk *w)
 {
     uint64_t at = w->r.pos, end = at;
@@ -408,7 +410,7 @@ static ckpt_status read_file(struct gguf_walk *w)
     g->npairs = read_size(w);
     if (w->r.status)
         return fail_truncated(w, "its header");
-    /* Both begin with the length of a text. A tensor info has at least 16 more bytes, a pair 5. */
+    /* A tensor info is a text and at least 16 bytes; a pair is a text and at least 5 bytes. */
     uint64_t length = g->version == 1 ? 4 : 8;
     /* bounded: LENGTH is 4 or 8 */
     if (g->ntensors > g->src->size / (length + 16) || g->npairs > g->src->size / (length + 5))

@@ -32,7 +32,6 @@ enum gguf_type {
     GGUF_F64
 };
 
-/* A key-value pair. */
 struct gguf_pair {
     ckpt_str key;
     uint32_t type;         /* enum gguf_type */
@@ -54,7 +53,7 @@ struct gguf_tensor {
     uint64_t dims[GGUF_DIMENSIONS]; /* innermost first, as in the file */
     uint64_t info_offset;           /* offset of the tensor info, which begins with the name */
     uint64_t nbytes;
-    uint64_t offset; /* distance of the data from gguf.data_offset, which is set after all tensor infos */
+    uint64_t offset; /* distance of the data from gguf.data_offset, set after the last tensor info */
 };
 
 struct gguf {
@@ -82,12 +81,12 @@ struct gguf {
 /* gguf_read - reads everything before the data of G->src. CKPT_EUNSUPPORTED: a version that is not
  * supported. */
 ckpt_status gguf_read(struct gguf *g, ckpt_error *err);
-/* gguf_check_end - to be called after gguf_read: fails unless data or padding end where the file ends, which
- * ggml requires. */
+/* gguf_check_end - to be called after gguf_read: fails unless the file ends where the data and their padding
+ * end, as ggml requires. */
 ckpt_status gguf_check_end(struct gguf *g, ckpt_error *err);
 /* gguf_find_type - sets *TYPE to the ggml type of DTYPE; false: ggml has no such type. */
 bool gguf_find_type(ckpt_dtype dtype, uint32_t *type);
-/* gguf_get_width - returns the size of a value of TYPE, which is neither string nor array. */
+/* gguf_get_width - returns the size of a value of TYPE; 0: a string, an array or an unknown type. */
 size_t gguf_get_width(uint32_t type);
 /* gguf_get_integer - returns the integer in P->bytes, read as unsigned; 0: P is no integer. */
 uint64_t gguf_get_integer(const struct gguf_pair *p, bool big_endian);
@@ -106,14 +105,14 @@ struct gguf_file {
 
 /* gguf_put_pair - appends P, a pair of FROM, to OUT in version 3, little-endian. */
 ckpt_status gguf_put_pair(const struct gguf_file *from, const struct gguf_pair *p, buf *out, ckpt_error *err);
-/* gguf_make_pair - sets *OUT to a pair, in A, of KEY and the value of TYPE that TEXT spells; elements of an
- * array have type ELEMENT_TYPE. Its bytes are those that gguf_put_pair appends. CKPT_EUSAGE: TEXT is no such
- * value. */
+/* gguf_make_pair - sets *OUT to a pair, in A, of KEY and the value of TYPE that TEXT spells. The elements of
+ * an array have ELEMENT_TYPE. OUT->bytes is the value as gguf_put_pair appends it. CKPT_EUSAGE: TEXT is no
+ * such value. */
 ckpt_status gguf_make_pair(arena *a, ckpt_str key, uint32_t type, uint32_t element_type, ckpt_str text,
                            struct gguf_pair *out, ckpt_error *err);
-/* gguf_take_type - removes a suffix ":TYPE", or ":[TYPE]" of an array, from *KEY, as in
- * general.quantization_version:u32, and sets *TYPE and *ELEMENT_TYPE to the type in it. If there is no
- * suffix, sets *TYPE to GGUF_U32 for general.alignment, else to GGUF_STRING. */
+/* gguf_take_type - removes a type suffix from *KEY. ":u32" sets *TYPE to GGUF_U32; ":[u32]", an array, sets
+ * *TYPE to GGUF_ARRAY and *ELEMENT_TYPE to GGUF_U32. If there is no such suffix, sets *TYPE to GGUF_U32 for
+ * general.alignment, else to GGUF_STRING. */
 void gguf_take_type(ckpt_str *key, uint32_t *type, uint32_t *element_type);
 /* gguf_round_up - rounds *N up to a multiple of ALIGNMENT; false: overflow. */
 bool gguf_round_up(uint64_t *n, uint64_t alignment);

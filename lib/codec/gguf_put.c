@@ -211,21 +211,21 @@ static bool put_element(buf *out, uint32_t type, json_scan *j, enum json_event e
     return (is_text || is_number) && put_scalar(out, type, j->str);
 }
 
-/* put_array - appends TEXT, a list in JSON, as an array of TYPE; false: TEXT is no such list. */
-static bool put_array(arena *a, buf *out, uint32_t type, ckpt_str text)
+/* put_array - appends TEXT, a list in JSON, as an array of ELEMENT_TYPE; false: TEXT is no such list. */
+static bool put_array(arena *a, buf *out, uint32_t element_type, ckpt_str text)
 {
     ckpt_error ignored;
     json_scan j;
     uint64_t n = 0;
     size_t count_at;
     json_init(&j, text, 0, a, &ignored);
-    if (type == GGUF_ARRAY || json_next(&j) != JSON_ARRAY)
+    if (element_type == GGUF_ARRAY || json_next(&j) != JSON_ARRAY)
         return false;
-    buf_u32le(out, type);
+    buf_u32le(out, element_type);
     count_at = out->len;
     buf_u64le(out, 0); /* the count, which is set at the end */
     for (enum json_event e; (e = json_next(&j)) != JSON_ARRAY_END; n++)
-        if (e == JSON_ERROR || e == JSON_END || !put_element(out, type, &j, e))
+        if (e == JSON_ERROR || e == JSON_END || !put_element(out, element_type, &j, e))
             return false;
     if (buf_ok(out))
         store_u64le(out->data + count_at, n); /* bounded: eight bytes were put there */

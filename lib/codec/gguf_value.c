@@ -3,8 +3,8 @@
  * edits and other formats can hold.
  *
  * Arrays of at most SHOWN_ELEMENTS and SHOWN_BYTES are lists. Longer ones, such as the vocabulary of a
- * tokenizer, and arrays of arrays are abbreviated to a text that cannot be read as the value: ["<unk>",
- * "<s>", "</s>", ...] of 32000.
+ * tokenizer, and arrays of arrays are abbreviated to a text from which the value cannot be read:
+ * ["<unk>", "<s>", "</s>", ...] of 32000
  */
 #include <inttypes.h>
 
@@ -45,8 +45,8 @@ static ckpt_value *make_number(arena *a, uint32_t type, uint64_t bits, buf *text
     return v;
 }
 
-/* read_element - returns the next element, of TYPE, and appends it to TEXT, quoted if it is a text. NULL:
- * the bytes that were read end inside of it, or out of memory. */
+/* read_element - returns the next element, of TYPE, and appends it to TEXT, quoted if it is a string.
+ * NULL: the first SHOWN_BYTES bytes of the array end inside the element, or out of memory. */
 static ckpt_value *read_element(struct element_reader *w, uint32_t type, buf *text)
 {
     size_t n = type == GGUF_STRING ? w->g->version == 1 ? 4 : 8 : gguf_get_width(type);
@@ -64,18 +64,21 @@ static ckpt_value *read_element(struct element_reader *w, uint32_t type, buf *te
     return value_str(w->a, copy);
 }
 
-/* read_elements - appends the first N elements of P to LIST and to TEXT; false: one was not read. */
-static bool read_elements(struct element_reader *w, const struct gguf_pair *p, uint64_t n, ckpt_value *list,
-                          buf *text)
+/* read_elements - appends the first N elements of P to LIST and TEXT. Returns the number of those it read. */
+static uint64_t read_elements(struct element_reader *w, const struct gguf_pair *p, uint64_t n,
+                              ckpt_value *list, buf *text)
 {
     for (uint64_t i = 0; i < n; i++) {
+        size_t len_before = text->len;
         if (i)
             buf_put_cstr(text, ", ");
         ckpt_value *v = read_element(w, p->element_type, text);
-        if (!v || !value_append(w->a, list, v))
-            return false;
+        if (!v || !value_append(w->a, list, v)) {
+            text->len = len_before;
+            return i;
+        }
     }
-    return true;
+    return n;
 }
 
 /* read_array - appends the array P to TEXT, and sets *OUT to its list; to NULL if TEXT abbreviates it. */
@@ -94,17 +97,18 @@ static ckpt_status read_array(const struct gguf *g, const struct gguf_pair *p, a
                        p->element_type != GGUF_ARRAY;
     uint64_t nshown = p->element_type == GGUF_ARRAY ? 0 : is_complete ? p->count : FIRST_ELEMENTS;
     buf_byte(text, '[');
-    if (!read_elements(&w, p, nshown < p->count ? nshown : p->count, list, text) && is_complete)
+    uint64_t nread = read_elements(&w, p, nshown < p->count ? nshown : p->count, list, text);
+    if (is_complete && nread < p->count)
         return fail_memory(err);
     if (is_complete)
         buf_byte(text, ']');
     else
-        buf_printf(text, "%s...] of %" PRIu64, nshown ? ", " : "", p->count);
+        buf_printf(text, "%s...] of %" PRIu64, nread ? ", " : "", p->count);
     *out = is_complete ? list : NULL;
     return CKPT_OK;
 }
 
-/* read_scalar - appends the text or number P to TEXT, and sets *OUT to its node, unless it was skipped. */
+/* read_scalar - appends the text or number P to TEXT, and sets *OUT to its node, unless P was skipped. */
 static ckpt_status read_scalar(const struct gguf *g, const struct gguf_pair *p, arena *a, ckpt_value **out,
                                buf *text, ckpt_error *err)
 {

@@ -7,7 +7,7 @@
  *   8   1  version                               8   1  version
  *   13  1  size of an address, 8                 9   1  size of an address, 8
  *   14  1  size of a length, 8                   10  1  size of a length, 8
- *   24  8  base address: offset of the signature 11  1  flags; in version 3, 1 or 4: not closed by its writer
+ *   24  8  base address: offset of the signature 11  1  flags (version 3: 1 or 4 is set if not closed)
  *   40  8  end of the file                       12  8  base address
  *   48  8  driver information                    28  8  end of the file
  *   64  8  object header of the root             36  8  object header of the root
@@ -15,11 +15,11 @@
  *
  * An object header (hdf5_object.c) has the links of a group (hdf5_group.c), or the type, shape and location
  * of a data set (hdf5_type.c, hdf5_layout.c, hdf5_chunks.c). Addresses in a hostile file can form loops.
- * Therefore all structures that are read may have at most four times the bytes of the file and 64 KiB, and
- * each group is visited under one path only. Objects to visit are on a stack, so that no function recurs.
+ * Therefore all structures that are read may have at most four times the bytes of the file plus 64 KiB, and
+ * each group is visited under one path only. Objects to visit are on a stack, so that no function recurses.
  *
  * Refused: a file that is truncated or was not closed, addresses that do not have 8 bytes, file drivers, more
- * than MAX_DEPTH nested groups, and what these source files refuse.
+ * than MAX_DEPTH nested groups, and what the files named above refuse.
  */
 #include "codec/hdf5.h"
 
@@ -96,7 +96,7 @@ ckpt_status hdf5_cut_checksum(struct hdf5 *h, cursor all, const char *what, curs
 {
     if (c->left < 4)
         return hdf5_fail_short(h, c, what);
-    all.left -= 4; /* bounded: ALL has more bytes than C */
+    all.left -= 4; /* bounded: ALL includes C */
     c->left -= 4;  /* bounded: it is at least 4 */
     return hdf5_compare_sums(h, all.pos, what, hdf5_checksum(all.p, all.left), load_u32le(all.p + all.left));
 }
@@ -176,6 +176,7 @@ ckpt_status hdf5_find(source *src, uint64_t *base, ckpt_error *err)
 struct superblock {
     unsigned address_size, length_size;
     uint64_t base, end, driver, root;
+    uint64_t sizes_at, base_at; /* offsets of the two sizes and of the base address */
     bool is_open; /* true if its writer has not closed the file */
 };
 
@@ -194,10 +195,12 @@ static ckpt_status read_superblock(struct hdf5 *h, struct superblock *s)
                     version);
     if (version < 2)
         (void)cursor_take(&c, 4);
+    s->sizes_at = c.pos;
     s->address_size = cursor_u8(&c);
     s->length_size = cursor_u8(&c);
     s->is_open = version == 3 && cursor_u8(&c) & 5;
     (void)cursor_take(&c, skipped[version]);
+    s->base_at = c.pos;
     s->base = cursor_u64(&c);
     (void)cursor_u64(&c);
     s->end = cursor_u64(&c);
@@ -216,7 +219,7 @@ static ckpt_status check_superblock(struct hdf5 *h, const struct superblock *s, 
 {
     uint64_t end = 0;
     if (s->address_size != 8 || s->length_size != 8)
-        return fail(h->err, CKPT_EUNSUPPORTED, 9,
+        return fail(h->err, CKPT_EUNSUPPORTED, s->sizes_at,
                     "addresses and lengths of {%u and %u bytes}; {=8 bytes} are read", s->address_size,
                     s->length_size);
     if (s->is_open)
@@ -224,27 +227,26 @@ static ckpt_status check_superblock(struct hdf5 *h, const struct superblock *s, 
             h->err, CKPT_EFORMAT, 11,
             "the file was {not closed} by its writer and may be incomplete; only {=closed files} are read");
     if (s->base != base)
-        return fail(h->err, CKPT_EFORMAT, 12, "the base address is {%llu}, but the signature is at {=%llu}",
+        return fail(h->err, CKPT_EFORMAT, s->base_at,
+                    "the base address is {%llu}, but the signature is at {=%llu}",
                     (unsigned long long)s->base, (unsigned long long)base);
     if (s->driver != HDF5_NOWHERE)
         return fail(h->err, CKPT_EUNSUPPORTED, 48,
                     "{driver information}: its data are in several files; only {=single files} are read");
     if (!checked_add(base, h->src->size, &end) || s->end > end)
-        return fail(h->err, CKPT_ETRUNCATED, 28,
+        return fail(h->err, CKPT_ETRUNCATED, s->base_at + 16, /* bounded: in the superblock */
                     "the file has {%llu bytes}, {=%llu} were written\n"
                     "the download or the copy stopped early: get the file again",
                     (unsigned long long)end, (unsigned long long)s->end);
     return CKPT_OK;
 }
 
-/* An object that is still to be visited. */
 struct pending {
     ckpt_str path;
     uint64_t addr;
     uint32_t depth;
 };
 
-/* An object that was visited. */
 struct visited {
     ckpt_str path;
     bool is_group;
@@ -331,7 +333,7 @@ struct attributes {
     bool is_bfloat16;   /* true: one of them is dtype = "bfloat16" */
 };
 
-/* read_attribute - reads the attribute message C of the object X, and passes it to the visitor. */
+/* read_attribute - reads the attribute message C of the object at x->path, and passes it to the visitor. */
 static ckpt_status read_attribute(struct hdf5 *h, cursor c, struct attributes *x)
 {
     struct hdf5_attribute a;
@@ -434,11 +436,11 @@ static ckpt_status describe_dataset(struct hdf5 *h, const struct hdf5_object *o,
     if (!is_text(&d->type) || d->why_unreadable)
         return CKPT_OK;
     if (d->is_chunked || d->is_unwritten)
-        d->why_unreadable = "texts in chunks, which this version does not read";
+        d->why_unreadable = "texts in chunks or never written, which this version does not read";
     return d->why_unreadable ? CKPT_OK : hdf5_read_texts(h, d, space.elements);
 }
 
-/* visit_dataset - passes the data set X, whose object is O, to the visitor. Parameters as in visit_object. */
+/* visit_dataset - passes the data set X, with object O, to the visitor. IS_FIRST_VISIT: see visit_object. */
 static ckpt_status visit_dataset(struct hdf5_walk *w, const struct pending *x, const struct hdf5_object *o,
                                  bool is_first_visit)
 {

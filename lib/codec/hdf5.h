@@ -12,7 +12,7 @@
 
 struct hdf5_type {
     enum {
-        HDF5_NUMBER,     /* a number of a dtype, which .dtype names */
+        HDF5_NUMBER,     /* a number; .dtype is its dtype */
         HDF5_LONGDOUBLE, /* a long double of x86-64, in 16 bytes */
         HDF5_FIXED_TEXT, /* a text of .size bytes, with padding */
         HDF5_TEXT,       /* a text of variable length */
@@ -25,7 +25,7 @@ struct hdf5_type {
     bool is_short_float; /* dtype is FLOAT32, but each element has the two bytes of a bfloat16 */
     bool space_padded;   /* FIXED_TEXT is padded with spaces, not with NULs */
     uint32_t size;       /* bytes of an element as it is stored */
-    ckpt_str what;       /* description of the fields of RECORD; name of the datatype of UNREADABLE */
+    ckpt_str what;       /* RECORD: description of its members. UNREADABLE: name of the datatype */
 };
 
 enum hdf5_filter_id { HDF5_DEFLATE = 1, HDF5_SHUFFLE = 2, HDF5_FLETCHER32 = 3, HDF5_LZF = 32000 };
@@ -42,7 +42,7 @@ struct hdf5_chunk {
 
 struct hdf5_dataset {
     ckpt_str path;        /* without the first '/' */
-    uint64_t header_addr; /* address of its object header; paths with one address are hard links */
+    uint64_t header_addr; /* address of its object header, which other paths (hard links) may share */
     source *src;          /* source of its bytes */
     struct hdf5_type type;
     bool is_null; /* true: the dataspace is null, without elements and shape */
@@ -52,12 +52,12 @@ struct hdf5_dataset {
     bool in_other_files;          /* true: its elements are in other files, and cannot be read */
     bool is_unwritten;            /* true: no bytes are stored, all elements are FILL */
     const void *fill;             /* bytes of the fill value, as stored */
-    uint64_t data_offset, nbytes; /* offset of its bytes, unless it is chunked; bytes of all elements */
+    uint64_t data_offset, nbytes; /* offset of its elements in SRC, unless it is chunked; their size */
     ckpt_str texts;               /* elements of FIXED_TEXT or TEXT: each a length (u64le) and its bytes */
     bool is_chunked;
     const uint64_t *chunk_shape;
     const struct hdf5_chunk *chunks;
-    const uint64_t *chunk_offsets; /* offset of each chunk in elements, NDIM numbers */
+    const uint64_t *chunk_offsets; /* position of each chunk in the data set: NDIM numbers of elements */
     size_t nchunks;
     uint64_t chunk_bytes; /* size of a decoded chunk */
     uint32_t nfilters;
@@ -73,7 +73,8 @@ struct hdf5_visitor {
      * and WHY is the reason. */
     ckpt_status (*on_attribute)(void *user, ckpt_str path, ckpt_str name, ckpt_value *value, const char *why,
                                 ckpt_error *err);
-    /* A link that is not followed: soft, external, or to a group that was visited under another path. */
+    /* What is listed but not visited, as KIND names it: a soft, external or user-defined link, a hard link to
+     * a group that was visited under another path, or a committed datatype. */
     ckpt_status (*on_link)(void *user, ckpt_str path, const char *kind, ckpt_str target, ckpt_error *err);
     /* The object at PATH is faulty: ST and ERR are its error. Returns CKPT_OK to go on without the object. */
     ckpt_status (*on_fault)(void *user, ckpt_str path, ckpt_status st, ckpt_error *err);
@@ -86,7 +87,7 @@ ckpt_status hdf5_find(source *src, uint64_t *base, ckpt_error *err);
  * attributes of an object before its data. A is the arena for results. */
 ckpt_status hdf5_visit(source *src, arena *a, const struct hdf5_visitor *v, ckpt_error *err);
 /* hdf5_decode - undoes the filters of D except those that were skipped, and appends the result to TO. STORED
- * has all bytes of one chunk, and no more than CHUNK_BYTES are decoded from them. */
+ * has all bytes of one chunk. The caller limits TO to CHUNK_BYTES. */
 struct hdf5_decoding {
     const struct hdf5_filter *filters;
     uint32_t nfilters, skipped_filters; /* number of filters; hdf5_chunk.skipped_filters of the chunk */

@@ -3,16 +3,16 @@
  * field is its size in bytes, a number in parentheses its value.
  *
  *   B-tree 1       "TREE": type 1 (1), level 1, entries 2, siblings 8 + 8; a key, then for each entry its
- *                  address and another key. A key: stored size 4, filters skipped 4, offset in elements 8
- *                  each, and 0
+ *                  address and another key. A key: stored size 4, skipped filters 4, offset in elements 8
+ *                  for each dimension, zeros 8
  *   single         one chunk, at the address
  *   implicit       all chunks one after the other, in row-major order
- *   fixed array    "FAHD": version 1 (0), client 1 (1: filtered), size of an entry 1, bits of a page 1,
- *                  entries 8, address of "FADB" 8, checksum 4. "FADB": version, client, address of the
- *                  header, then entries and a checksum. If the entries fill more than a page: a bit for each
- *                  page, a checksum, and the pages, each of which ends with a checksum
- *   B-tree 2       records (type 10, or 11 if there are filters): address 8, (stored size, filters skipped
- *                  4,) offset in chunks 8 each
+ *   fixed array    "FAHD": version 1 (0), client 1 (1: filtered), size of an entry 1, log2 of the
+ *                  entries in a page 1, entries 8, address of "FADB" 8, checksum 4. "FADB": version 1,
+ *                  client 1, address of the header 8, then the entries and a checksum. If the entries fill
+ *                  more than a page: a bit for each page, a checksum, and the pages, each with a checksum
+ *   B-tree 2       records (type 10, or 11 if there are filters): address 8; if there are filters, stored
+ *                  size and skipped filters 4; offset in chunks 8 for each dimension
  *
  * The offsets must be in ascending order, because libhdf5 searches the index.
  */
@@ -28,7 +28,7 @@ struct chunks {
     struct hdf5_chunk *chunks; /* in scratch memory */
     uint64_t *offsets;         /* offset of the first element of each chunk, ndim numbers */
     size_t n, cap, cap_offsets;
-    uint64_t last_offset[HDF5_MAX_RANK]; /* offsets of the chunk that was read last */
+    uint64_t last_offset[HDF5_MAX_RANK]; /* offset of the chunk that was read last */
     bool has_last;                       /* true: last_offset is set */
     uint32_t size_width; /* bytes of the field "stored size"; 0: no filters, and no such field */
 };
@@ -79,8 +79,8 @@ static ckpt_status add_chunk(struct chunks *list, const struct hdf5_chunk *c, co
 struct chunk_tree {
     struct chunks *list;
     struct hdf5_tree tree;
-    /* for each inner node on the way to the innermost one: the offset in the key of the child that is being
-     * read. No key in that child may have a smaller offset */
+    /* least_offsets[i]: the offset in the key of the child of tree.nodes[i] that is being read. No key in
+     * that child may have a smaller offset. */
     uint64_t least_offsets[HDF5_MAX_DEPTH + 1][HDF5_MAX_RANK];
 };
 
@@ -194,7 +194,7 @@ static ckpt_status read_implicit(struct chunks *list, uint64_t addr, uint64_t n)
     return CKPT_OK;
 }
 
-/* read_entry - returns the chunk that an entry of an array or B-tree describes, without its offset. */
+/* read_entry - returns address, size and skipped filters of the chunk of the next entry or record in C. */
 static struct hdf5_chunk read_entry(const struct chunks *list, cursor *c)
 {
     struct hdf5_chunk chunk = {.offset = cursor_u64(c), .stored_size = list->d->chunk_bytes};
@@ -220,15 +220,14 @@ static ckpt_status read_entries(struct chunks *list, cursor c, uint64_t first, u
     return CKPT_OK;
 }
 
-/* A fixed array. */
-struct array {
+struct fixed_array {
     uint64_t addr, nentries; /* address of "FADB"; number of entries in it */
     uint64_t page_entries;   /* number of entries in a page */
     uint32_t entry_size;
 };
 
 /* read_pages - reads the first N entries of A, which has more than one page. */
-static ckpt_status read_pages(struct chunks *list, const struct array *a, uint64_t n)
+static ckpt_status read_pages(struct chunks *list, const struct fixed_array *a, uint64_t n)
 {
     uint64_t per_page = a->page_entries,
              npages = a->nentries / per_page + (a->nentries % per_page != 0); /* bounded: at most nentries */
@@ -255,7 +254,7 @@ static ckpt_status read_pages(struct chunks *list, const struct array *a, uint64
 static ckpt_status read_fixed_array(struct chunks *list, uint64_t addr, uint64_t n)
 {
     static const struct hdf5_kind header = {"FAHD", 0, ARRAY_TEXT};
-    struct array a;
+    struct fixed_array a;
     cursor c;
     CKPT_TRY(hdf5_load_checked(list->h, addr, 28, &header, &c));
     uint32_t client = cursor_u8(&c);

@@ -5,9 +5,9 @@
  *   2      shuffle     byte 0 of all elements, byte 1 of all elements …; then an incomplete element
  *   3      fletcher32  a checksum after the data: two sums of big-endian words of 16 bits, modulo 65535, as
  *                      32 little-endian bits; old versions swapped the bytes of each half
- *   32000  lzf         a byte N below 32: N + 1 literals follow. A byte from 32 on begins 3 bits of length
- *                      (7: the next byte is added) and 13 bits of distance: length + 2 bytes are copied from
- *                      distance + 1 bytes back
+ *   32000  lzf         a byte N below 32: N + 1 literals follow. Of any other byte, the upper 3 bits are
+ *                      a length (7: the next byte is added); the lower 5 bits and one more byte are a
+ *                      distance. length + 2 bytes are copied from distance + 1 bytes back
  *
  * The output of each filter goes to a spool, so that no chunk has to fit in memory.
  */
@@ -54,7 +54,7 @@ static ckpt_status unshuffle(const struct input *in, uint32_t unit, unsigned cha
     uint64_t elements = in->n / unit, per_band = BAND / unit;
     for (uint64_t first = 0; first < elements; first += per_band) { /* bounded: below ELEMENTS + BAND */
         size_t count = (size_t)(elements - first < per_band ? elements - first : per_band);
-        for (uint32_t k = 0; k < unit; k++) /* bounded: below in->n */
+        for (uint32_t k = 0; k < unit; k++) /* bounded: below in->n and BAND */
             CKPT_TRY(source_read(in->src, k * elements + first, planes + k * count, count, err));
         CKPT_TRY(write_band(planes, count, unit, out, to, err));
     }
@@ -125,22 +125,22 @@ static ckpt_status check_fletcher32(struct input *in, ckpt_error *err)
                 "a chunk has the fletcher32 {%08x}, the file records {=%08x}", computed, recorded);
 }
 
-/* Output of lzf: the last HISTORY bytes that were written, and the bytes to be written next. */
+/* A decoder of lzf. BYTES: the last HISTORY bytes that were written, then those to be written next. */
 struct lzf {
     reader r;
     spool *to;
     ckpt_error *err;
-    size_t history, n; /* number of bytes in BYTES: of those that were written already, and of all */
+    size_t nwritten, n; /* N bytes are in BYTES; the first NWRITTEN of them were written already */
     unsigned char bytes[HISTORY + BAND + 512];
 };
 
 /* flush_lzf - writes the bytes decoded since the last call, and keeps the last HISTORY bytes. */
 static ckpt_status flush_lzf(struct lzf *z)
 {
-    CKPT_TRY(spool_write(z->to, &z->bytes[z->history], z->n - z->history, z->err));
+    CKPT_TRY(spool_write(z->to, &z->bytes[z->nwritten], z->n - z->nwritten, z->err));
     size_t keep = z->n < HISTORY ? z->n : HISTORY;
     memmove(z->bytes, &z->bytes[z->n - keep], keep);
-    z->history = z->n = keep;
+    z->nwritten = z->n = keep;
     return CKPT_OK;
 }
 

@@ -2,14 +2,15 @@
  * hdf5_group.c - reads the links of an HDF5 group. A number after a field is its size in bytes, a number in
  * parentheses its value.
  *
- * A symbol table: a B-tree of names in a local heap.
+ * A symbol table: a B-tree, and a local heap with the names.
  *   "TREE"  type 1 (0), level 1, entries 2, siblings 8 + 8; a key of 8 bytes, then for each entry its address
- *           and another key. A key is the offset in the heap of the last name before it.
- *   "SNOD"  version 1 (1), 0, entries 2; each: name 8, object header 8, kind 4 (2: soft link), 4, 16 bytes
- *   "HEAP"  version 1 (0), 3 zeros, size 8, free list 8, address of the names 8
+ *           and another key. A key is the heap offset of the last name before the key.
+ *   "SNOD"  version 1 (1), zero 1, entries 2; each: heap offset of the name 8, object header 8, kind 4 (2:
+ *           soft link), zeros 4, scratch pad 16, in which a soft link has the heap offset of its target 4
+ *   "HEAP"  version 1 (0), zeros 3, size 8, free list 8, address of the names 8
  * Link messages: in the object header, or in a fractal heap, where a version 2 B-tree lists them.
  *   0   1  version, 1
- *   1   1  flags: 3 width of the length; a field is present: 4 order, 8 kind, 16 character set
+ *   1   1  flags: the length has 1 << (flags & 3) bytes; 4: has order, 8: has kind, 16: has character set
  *   2      kind 1 (0 hard, 1 soft, 64 external), order 8, character set 1, length, name, and the target
  *
  * libhdf5 searches these trees, but we read all of them. So that we find the same links as libhdf5, names
@@ -72,8 +73,8 @@ static ckpt_status load_local_heap(struct symbols *s, uint64_t addr)
 }
 
 /* check_heap_has_no_names - fails if the heap of a group without links has a name: there is no other sign
- * that the entries of the B-tree are missing. A heap may have the empty name, 8 bytes, and free blocks. These
- * begin with the offset of the next free block, 1 in the last one, and their own size. */
+ * that the entries of the B-tree are missing. A heap may have the empty name, 8 bytes, and free blocks. A
+ * free block begins with the offset of the next one (1: there is none) and its own size. */
 static ckpt_status check_heap_has_no_names(struct symbols *s)
 {
     uint64_t at = s->free_list, free_bytes = 0;
@@ -176,8 +177,8 @@ static ckpt_status read_symbol_table(struct hdf5 *h, cursor c, struct hdf5_links
     return out->n ? CKPT_OK : check_heap_has_no_names(s);
 }
 
-/* join_external - replaces *TARGET, the value of an external link, by "FILE:PATH". The value is flags and
- * these two texts, which end in NUL. False: out of memory. */
+/* join_external - replaces *TARGET, the value of an external link, by "FILE:PATH". The value is a byte
+ * of flags, FILE and PATH; both texts end in NUL. False: out of memory. */
 static bool join_external(struct hdf5 *h, ckpt_str *target)
 {
     ckpt_str file = str_skip(*target, 1);
@@ -241,10 +242,14 @@ static ckpt_status read_dense_link(struct hdf5 *h, void *user, cursor record)
     CKPT_TRY(read_link(h, c, d->out));
     ckpt_str name = d->out->links[d->out->n - 1].name;
     uint32_t computed = hdf5_checksum((const unsigned char *)name.ptr, name.len);
-    if (computed != hash || hash < d->last_hash)
+    if (computed != hash)
         return fail(h->err, CKPT_EFORMAT, record.pos,
                     "the link \"%.*s\" is listed with the hash {%08x}, but has {=%08x}", STR_ARG(name), hash,
                     computed);
+    if (hash < d->last_hash)
+        return fail(h->err, CKPT_EFORMAT, record.pos,
+                    "the link \"%.*s\" is listed with the hash {%08x} after a link with {=%08x}",
+                    STR_ARG(name), hash, d->last_hash);
     d->last_hash = hash;
     return CKPT_OK;
 }

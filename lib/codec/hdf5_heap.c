@@ -1,21 +1,22 @@
 /*
- * hdf5_heap.c - reads the heaps of HDF5, the nodes of its version 1 B-trees, and its version 2 B-trees.
+ * hdf5_heap.c - reads the heaps of HDF5, the nodes of its version 1 B-trees, and its version 2 B-trees. A
+ * number after a field is its size in bytes, a number in parentheses its value.
  *
  * Fractal heap, whose objects are links and attributes: "FRHP", and blocks in a table of WIDTH columns.
- * Blocks in rows 0 and 1 have the starting size, in each further row twice that of the row before. A block
- * that is larger than the largest direct block is a table itself. Offsets count the bytes of all blocks.
- *   "FHIB"  version 1 (0), address of the heap 8, offset of the block, addresses 8 each, checksum 4
- *   "FHDB"  version 1 (0), address of the heap 8, offset of the block, (checksum 4), objects
- * Version 2 B-tree: "BTHD" with the size of its nodes and records; "BTIN" and "BTLF": version 1 (0), type 1,
- * records; in "BTIN" then the children, each: address 8, number of its records, (number of all records below
- * it); checksum 4. A number after a field is its size in bytes, a number in parentheses its value.
- * Global heap, whose objects are texts: "GCOL", version 1 (1), 3 zeros, size 8; objects: index 2, references
- * 2, 4 zeros, size 8, bytes, padded to a multiple of 8. Index 0 is free space.
+ * Blocks in rows 0 and 1 have the starting size, which doubles with each further row. A block that is larger
+ * than the largest direct block is a table itself. Offsets count the bytes of all blocks.
+ *   table   "FHIB", version 1 (0), address of the heap 8, offset of the block, addresses 8 each, checksum 4
+ *   direct  "FHDB", version 1 (0), address of the heap 8, offset of the block, checksum 4 (optional), objects
+ * Version 2 B-tree: "BTHD" with the size of its nodes and records. Inner node: "BTIN", version 1 (0), type 1,
+ * records, children, checksum 4; each child: address 8, number of its records and, unless the child is a
+ * leaf, number of the records in it and below it. Leaf: "BTLF", version 1 (0), type 1, records, checksum 4.
+ * Global heap, whose objects are texts: "GCOL", version 1 (1), zeros 3, size 8; objects: index 2, references
+ * 2, zeros 4, size 8, bytes, padded to a multiple of 8. Index 0 is free space.
  */
 #include "base/checked.h"
 #include "codec/hdf5_internal.h"
 
-#define MAX_HEAP_MEMORY      ((uint64_t)32 << 20) /* at so many bytes, global heap collections are freed */
+#define MAX_HEAP_MEMORY      ((uint64_t)32 << 20) /* with more bytes, all loaded collections are freed */
 #define MAX_LEVELS           8u /* most levels of tables in a fractal heap, or of nodes in a B-tree */
 #define MAX_ROWS             64u
 #define BLOCK_HEAD           13u /* bytes of a block's signature, version and heap address */
@@ -170,8 +171,8 @@ static ckpt_status load_table(struct hdf5 *h, struct hdf5_heap *p, uint64_t addr
     return add_block(h, p, addr, *out);
 }
 
-/* find_in_table - replaces *BLOCK, a table of ROWS rows, by the block in that table that has byte OFFSET of
- * all its blocks. */
+/* find_in_table - replaces *BLOCK, a table of ROWS rows, by that block in the table which has byte OFFSET,
+ * counted over all blocks in the table. */
 static ckpt_status find_in_table(struct hdf5 *h, struct hdf5_heap *p, struct heap_block *block,
                                  uint64_t offset, uint32_t rows)
 {
@@ -208,7 +209,7 @@ static ckpt_status find_block(struct hdf5 *h, struct hdf5_heap *p, uint64_t *off
         CKPT_TRY(find_in_table(h, p, block, *offset, rows));
         *offset -= block->begin;
         rows = get_log2(block->size) - get_log2(p->start_size * p->width) +
-               1; /* bounded: sizes were checked */
+               1; /* bounded: checked below, unless unused */
         if (!block->is_direct && (block->size < p->start_size * p->width || rows > MAX_ROWS))
             return fail(h->err, CKPT_EFORMAT, block->addr, "{a table} of a heap is smaller than {=one row}");
     }
@@ -270,8 +271,8 @@ struct btree2 {
     struct hdf5 *h;
     const struct hdf5_records *r;
     uint32_t node_size, depth;
-    /* A node has two numbers for each child: the records in the child, stored in count_width bytes, and the
-     * records in all nodes from the child down, stored in total_widths[level of the child] bytes. */
+    /* A node has two numbers for each child: how many records are in the child, stored in count_width
+     * bytes, and how many are in it and below it, stored in total_widths[level of the child] bytes. */
     uint32_t count_width, total_widths[MAX_LEVELS + 1];
     uint64_t unread; /* number of records that are still to be read */
 };
@@ -286,7 +287,7 @@ struct btree2_node {
  * subtree. False: a node is too small for a record. */
 static bool set_widths(struct btree2 *t)
 {
-    if (t->node_size < BTREE2_NODE_OVERHEAD + t->r->size) /* bounded: a record has 16 bits of size */
+    if (t->node_size < BTREE2_NODE_OVERHEAD + t->r->size) /* bounded: the size of a record has 16 bits */
         return false;
     uint64_t max_records = (t->node_size - BTREE2_NODE_OVERHEAD) / t->r->size, max_total = max_records;
     t->count_width = count_bytes(max_records);
@@ -381,9 +382,12 @@ ckpt_status hdf5_visit_dense(struct hdf5 *h, cursor c, const struct hdf5_dense *
                              const struct hdf5_records *r)
 {
     unsigned version = cursor_u8(&c), flags = cursor_u8(&c);
+    if (!c.bad && version)
+        return fail(h->err, CKPT_EUNSUPPORTED, c.pos, "%s of version {%u}; {=0} is read", dense->what,
+                    version);
     (void)cursor_take(&c, flags & 1 ? dense->index_size : 0);
     uint64_t heap = cursor_u64(&c), tree = cursor_u64(&c);
-    if (c.bad || version)
+    if (c.bad)
         return hdf5_fail_short(h, &c, dense->what);
     if (heap == HDF5_NOWHERE)
         return CKPT_OK;
@@ -423,7 +427,7 @@ static bool take_object(cursor *c, uint32_t *index, cursor *object)
     return *index && !c->bad;
 }
 
-/* index_objects - sets X to the objects in C, by their indexes. */
+/* index_objects - puts the objects in C into x->objects, each at its index. */
 static ckpt_status index_objects(struct hdf5 *h, cursor c, struct hdf5_collection *x)
 {
     cursor all = c, object;
@@ -444,7 +448,7 @@ static ckpt_status index_objects(struct hdf5 *h, cursor c, struct hdf5_collectio
     return CKPT_OK;
 }
 
-/* load_collection - sets *OUT to the collection at ADDR, whose bytes and index are in h->heaps. */
+/* load_collection - loads the collection at ADDR into h->heaps, and sets *OUT to it. */
 static ckpt_status load_collection(struct hdf5 *h, uint64_t addr, struct hdf5_collection **out)
 {
     static const struct hdf5_kind kind = {"GCOL", 1, "a global heap"};

@@ -1,5 +1,5 @@
-/* hdf5_internal.h - what the files of HDF5 share: reading structures within a budget, object headers,
- * heaps. */
+/* hdf5_internal.h - what the source files of the HDF5 reader share: reading structures within a budget,
+ * object headers, heaps. */
 #ifndef CODEC_HDF5_INTERNAL_H
 #define CODEC_HDF5_INTERNAL_H
 
@@ -14,18 +14,18 @@
 /* A file that is being visited. An address is an offset from the signature. The positions of cursors are
  * addresses, too. */
 struct hdf5 {
-    source *src; /* the file from the signature on */
-    arena *a;
+    source *src;           /* the file from the signature on */
+    arena *a;              /* memory for results */
     arena *scratch;        /* memory for one object */
     arena *heaps;          /* holds the global heap collections */
     map *collection_index; /* address -> index into collections */
     struct hdf5_collection **collections;
     size_t ncollections, cap_collections;
     struct hdf5_heap *open_heap; /* the fractal heap that was opened last, in scratch memory */
-    map *heap_block_numbers;     /* address of a block of that heap -> number of the block */
+    map *heap_block_numbers;     /* address of a block of that heap -> index into its loaded blocks */
     struct window window;
     uint64_t structure_bytes_left; /* bytes of structures that may still be read */
-    uint64_t data_left; /* stored bytes that further data sets may have, because data sets do not overlap */
+    uint64_t data_left; /* bytes that the next data sets may have in the file, as data sets do not overlap */
     const struct hdf5_visitor *visitor;
     ckpt_error *err;  /* its offset is an address, unless read_failed */
     bool read_failed; /* a read of the source failed */
@@ -53,11 +53,11 @@ uint32_t hdf5_checksum(const unsigned char *bytes, size_t n);
  * one. */
 ckpt_status hdf5_compare_sums(struct hdf5 *h, uint64_t addr, const char *what, uint32_t computed,
                               uint32_t recorded);
-/* hdf5_cut_checksum - compares the checksum in the last four bytes of ALL with the bytes before it. *C
- * must end where ALL ends; the checksum is removed from it. Errors name the structure WHAT. */
+/* hdf5_cut_checksum - compares the checksum in the last four bytes of ALL with that of the bytes before them.
+ * *C must end where ALL ends; the checksum is removed from *C. Errors name the structure WHAT. */
 ckpt_status hdf5_cut_checksum(struct hdf5 *h, cursor all, const char *what, cursor *c);
 /* hdf5_take_padded - returns a cursor on the next N bytes of C. Moves C after them and after the padding to a
- * multiple of UNIT bytes, which may be missing at the end. */
+ * multiple of UNIT bytes; at the end of C, padding may be missing. */
 cursor hdf5_take_padded(cursor *c, size_t n, size_t unit);
 /* hdf5_fail_short - fails because the structure WHAT, which C reads, ends too early. */
 ckpt_status hdf5_fail_short(struct hdf5 *h, const cursor *c, const char *what);
@@ -90,7 +90,7 @@ struct hdf5_space {
 };
 
 ckpt_status hdf5_read_space(struct hdf5 *h, cursor c, struct hdf5_space *out);
-/* hdf5_read_type - reads the datatype message M, or the message of another object if M refers to one. */
+/* hdf5_read_type - reads the datatype message M or, if M refers to another object, the one of that object. */
 ckpt_status hdf5_read_type(struct hdf5 *h, struct hdf5_message m, struct hdf5_type *out);
 
 /* ------------------------------------------------------------------ groups and heaps */
@@ -144,7 +144,7 @@ struct hdf5_dense {
 };
 ckpt_status hdf5_visit_dense(struct hdf5 *h, cursor c, const struct hdf5_dense *dense,
                              const struct hdf5_records *r);
-/* hdf5_read_heap_object - sets *C to read the object of ID, of id_size bytes, in the heap that is open. */
+/* hdf5_read_heap_object - sets *C to read the object of ID in the open heap. ID has id_size bytes. */
 ckpt_status hdf5_read_heap_object(struct hdf5 *h, const unsigned char *id, cursor *c);
 
 /* hdf5_read_heap_text - sets *OUT to object INDEX of the global heap collection at ADDR; it is valid until
@@ -153,7 +153,7 @@ ckpt_status hdf5_read_heap_text(struct hdf5 *h, uint64_t addr, uint32_t index, c
 
 /* ---------------------------------------------------------------------- values, data */
 
-/* hdf5_read_texts - sets the texts of D, which has ELEMENTS of them. Refuses more than 64 MiB. */
+/* hdf5_read_texts - sets the texts of D, which has ELEMENTS of them. More than 64 MiB make D unreadable. */
 ckpt_status hdf5_read_texts(struct hdf5 *h, struct hdf5_dataset *d, uint64_t elements);
 /* hdf5_read_attribute - reads name, type and value of the attribute message C. */
 struct hdf5_attribute {
@@ -173,7 +173,7 @@ struct hdf5_index {
     uint64_t single_size;            /* stored size of the one chunk of SINGLE */
     uint32_t single_skipped_filters; /* hdf5_chunk.skipped_filters of that chunk */
 };
-/* hdf5_read_chunks - sets the chunks of D, whose shape, chunk shape and filters are set, from INDEX. */
+/* hdf5_read_chunks - sets the chunks of D from INDEX. D must have its shape, chunk shape and filters. */
 ckpt_status hdf5_read_chunks(struct hdf5 *h, const struct hdf5_index *index, struct hdf5_dataset *d);
 
 #endif

@@ -3,19 +3,19 @@
  * filters were applied to the chunks. A number after a field is its size in bytes, a number in parentheses
  * its value.
  *
- *   layout 3    class 1: compact (0): size 2, bytes; contiguous (1): address 8, size 8; chunked (2): rank
- *               and 1, address 8, sizes of a chunk 4 each, bytes of an element 4
- *   layout 4    chunked: flags 1, rank and 1, width, sizes of a chunk and bytes of an element, kind of index
- *               1 (1 single chunk, 2 implicit, 3 fixed array, 4 extensible array, 5 B-tree), its parameters,
- *               address
- *   layout 1, 2 rank 1, class 1, 5 zeros, address 8 unless compact, sizes 4 each
- *   filters     version 1 (1, 2), how many 1; each: id 2, length of its name 2, flags 2, parameters 2, name,
- *               parameters 4 each
+ *   layout 3    class 1, then by class: 0 (compact): size 2, bytes; 1 (contiguous): address 8, size 8; 2
+ *               (chunked): N 1, address 8, N sizes 4 each. N is rank + 1; the last size is that of an element
+ *   layout 4    chunked: flags 1, N 1, width 1, N sizes of that width each, kind of index 1 (1 single chunk,
+ *               2 implicit, 3 fixed array, 4 extensible array, 5 B-tree), its parameters, address 8
+ *   layout 1, 2 N 1 (rank, or rank + 1 if chunked), class 1, zeros 5, address 8 unless compact, N sizes 4
+ *               each; then, if compact, size 4, bytes
+ *   filters     version 1 (1, 2), number of filters 1; each: id 2, length of its name 2, flags 2, number of
+ *               parameters 2, name, parameters 4 each
  *   fill value  version 1, …, size 4, an element
  *
- * Refused for the data set: filters other than those of hdf5_filter.c, extensible arrays. Refused for
- * the file: elements in other files (external storage, virtual data sets), more elements than the stored
- * bytes can decode to, sizes that contradict each other, bytes that belong to two data sets.
+ * Filters other than those of hdf5_filter.c and extensible arrays make only the data set unreadable. Errors:
+ * elements in other files (external storage, virtual data sets), more elements than the stored bytes can
+ * decode to, sizes that contradict each other, bytes that belong to two data sets.
  */
 #include "base/checked.h"
 #include "codec/hdf5_internal.h"
@@ -123,7 +123,7 @@ static ckpt_status fail_bomb(struct hdf5 *h, uint64_t pos, uint64_t declared, ui
                 (unsigned long long)declared, (unsigned long long)stored);
 }
 
-/* compute_declared_bytes - sets *OUT to the bytes of the elements by shape and dtype; false: 2^64 or more. */
+/* compute_declared_bytes - sets *OUT to the size of all elements by shape and dtype; false: 2^64 or more. */
 static bool compute_declared_bytes(const struct hdf5_dataset *d, uint64_t *out)
 {
     *out = 0;
@@ -245,7 +245,7 @@ static ckpt_status read_layout4(struct hdf5 *h, cursor c, struct hdf5_dataset *d
                     "the sizes of a chunk have {%u bytes} each, {=1 to 8} are allowed", width);
     CKPT_TRY(set_chunk_shape(h, &c, n, width, d));
     if (flags & 1 && !d->why_unreadable)
-        d->why_unreadable = "chunked with filters that spare the chunks at the edges, which is not read";
+        d->why_unreadable = "unfiltered chunks at the edges, which this version does not read";
     unsigned kind = cursor_u8(&c);
     switch (kind) {
     case 1: index.kind = HDF5_SINGLE; break;
@@ -283,8 +283,8 @@ static ckpt_status read_old_layout(struct hdf5 *h, cursor c, struct hdf5_dataset
     }
     (void)cursor_take(&c, 4 * (size_t)n);
     if (class == 1)
-        return c.bad || !compute_declared_bytes(d, &declared) ? hdf5_fail_short(h, &c, "a layout")
-                                                              : set_range(h, d, addr, declared, pos);
+        return c.bad ? hdf5_fail_short(h, &c, "a layout")
+                     : set_range(h, d, addr, compute_declared_bytes(d, &declared) ? declared : 0, pos);
     uint32_t size = cursor_u32(&c);
     if (c.bad || class > 2 || c.left < size)
         return hdf5_fail_short(h, &c, "a layout");
@@ -307,8 +307,8 @@ ckpt_status hdf5_read_layout(struct hdf5 *h, const struct hdf5_object *o, struct
     if (version == 1 || version == 2)
         return read_old_layout(h, c, d);
     unsigned class = cursor_u8(&c);
-    if (version > 4 || class > 3)
-        return fail(h->err, CKPT_EUNSUPPORTED, pos, "a layout of version {%u}, class %u; {=up to 4} are read",
+    if (version < 1 || version > 4 || class > 3)
+        return fail(h->err, CKPT_EUNSUPPORTED, pos, "a layout of version {%u}, class %u; {=1 to 4} are read",
                     version, class);
     d->in_other_files = class == 3;
     if (class == 3)

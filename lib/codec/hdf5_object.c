@@ -4,15 +4,15 @@
  *   version 1                                    version 2
  *   0   1  version, 1                            0   4  "OHDR"
  *   2   2  number of messages                    4   1  version, 2
- *   4   4  number of references                  5   1  flags: 3: width of the size, 4: order, 16, 32: see 6
- *   8   4  size of the first block               6      16 bytes of times if flag 32; 4 if flag 16
+ *   4   4  number of references                  5   1  flags: 4: messages have an order; others: below
+ *   8   4  size of the first block               6      if flag 32: times 16; if flag 16: limits 4
  *   16     messages: type 2, size 2, flags 1,    …      size of the first block, 1 << (flags & 3) bytes
- *          3 zeros, body                         …      messages: type 1, size 2, flags 1, 4: order 2, body
+ *          3 zeros, body                         …      messages: type 1, size 2, flags 1, (order 2,) body
  *                                                …   4  checksum
  *
  * A message of type 16 is the address and size of another block, which in version 2 begins with "OCHK" and
  * ends with a checksum. A dataspace, each field followed by its size in bytes: version 1 (1 or 2), rank 1,
- * flags 1; in version 1 zeros 5, in version 2 kind 1 (0: one element, 1: elements of a shape, 2: null, no
+ * flags 1; in version 1: zeros 5; in version 2: kind 1 (0: one element, 1: elements of a shape, 2: null, no
  * element); the shape, 8 for each dimension.
  *
  * Refused: two messages of one type, shared messages other than datatypes, unknown messages with flags

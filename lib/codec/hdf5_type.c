@@ -16,9 +16,9 @@
  *
  * Nested datatypes are read with a stack, not by recursion.
  *
- * Not supported, and named in errors: integers with padding, floats other than those of dtype.def and the
- * long double of x86-64, times, bit fields, references, complex numbers of HDF5 2, sequences that are no
- * texts.
+ * Not supported, and named in errors: integers with padding, floats that are not in float_layouts, times, bit
+ * fields, references, complex numbers of HDF5 2, arrays, sequences that are no texts, records with members
+ * that are texts of variable length, sequences or references.
  */
 #include <stdio.h>
 
@@ -71,7 +71,7 @@ struct type_reader {
     uint32_t depth;
     struct hdf5_type last_read;
     struct member first_members[2]; /* first two members of the outermost record */
-    bool has_pointers;              /* true: a record has texts, sequences or references in it */
+    bool has_pointers;              /* true: a member is a text of variable length, sequence or reference */
     buf members_text;               /* describes the members of the outermost record */
 };
 
@@ -195,7 +195,7 @@ static const char *get_type_text(const struct hdf5_type *type, char room[24])
     }
 }
 
-/* read_name - returns a name that ends in NUL. Before VERSION 3, skips its padding to eight bytes. */
+/* read_name - returns the next name, which ends in NUL. Before version 3, skips the padding to 8 bytes. */
 static ckpt_str read_name(struct type_reader *t, uint8_t version)
 {
     const unsigned char *start = t->c->p, *end = memchr(start, 0, t->c->left);
@@ -213,8 +213,7 @@ static void begin_member(struct type_reader *t, const struct enclosing_type *rec
     for (uint32_t high = record->header.size >> 8; high && width < 4; high >>= 8)
         width++;
     uint32_t offset = (uint32_t)cursor_number(t->c, record->header.version < 3 ? 4 : width);
-    if (record->header.version ==
-        1) { /* a rank, its dimensions and a permutation, which nothing writes any more */
+    if (record->header.version == 1) { /* rank, dimensions and permutation, which nothing writes any more */
         t->has_pointers |= cursor_u8(t->c) != 0;
         (void)cursor_take(t->c, 27);
     }
@@ -257,7 +256,7 @@ static void end_enum(struct type_reader *t, const struct type_header *header)
         if (i < 2)
             named_false_true[i] = str_is(name, i ? "TRUE" : "FALSE");
     }
-    uint64_t values_size = (uint64_t)n * header->size; /* bounded: N has 16 bits, size 30 */
+    uint64_t values_size = (uint64_t)n * header->size; /* bounded: 2^16 numbers of 2^30 bytes */
     const unsigned char *values = values_size <= t->c->left ? cursor_take(t->c, (size_t)values_size) : NULL;
     t->c->bad |= !values;
     bool is_0_1 = values && n == 2 && header->size == 1 && values[0] == 0 && values[1] == 1;

@@ -1,12 +1,11 @@
 /*
- * hdf5_value.c - reads attributes of HDF5 as values, and texts. A number after a field is its size in bytes.
- *
- * A text of variable length is stored as its length 4, and the address 8 and index 4 of an object in a global
- * heap.
- *
- * An attribute: version 1 (1 to 3), flags 1 (1: its datatype is shared, 2: its dataspace), sizes of name,
- * datatype and dataspace 2 each, in version 3 a character set 1; then name, datatype and dataspace, each
- * padded to 8 bytes in version 1; then the elements.
+ * hdf5_value.c - reads the values of HDF5 attributes, and the texts of data sets. An attribute:
+ *   0  1  version: 1, 2 or 3
+ *   1  1  flags from version 2 on: bit 0: the datatype is shared; bit 1: the dataspace is shared
+ *   2  6  three sizes of 2 bytes: of the name, of the datatype, of the dataspace
+ *   8  1  character set; only in version 3
+ *   …     name, datatype, dataspace, each padded to 8 bytes in version 1; then the elements
+ * A text of variable length: u32 length, u64 address of a global heap collection, u32 index of its object.
  */
 #include "base/buf.h"
 #include "base/checked.h"
@@ -16,7 +15,7 @@
 #define MAX_ELEMENTS 65536u               /* most elements of an attribute that becomes a list */
 #define MAX_TEXTS    ((uint64_t)64 << 20) /* most bytes of the texts of a data set */
 
-/* trim_text - returns the text of type T at B without its padding, NULs or spaces. */
+/* trim_text - returns the text of type T at B without its padding of NULs or spaces. */
 static ckpt_str trim_text(const struct hdf5_type *t, const unsigned char *b)
 {
     size_t n = t->size;
@@ -121,8 +120,7 @@ static ckpt_status read_element(struct hdf5 *h, const struct hdf5_type *t, curso
     return *out ? CKPT_OK : fail_memory(h->err);
 }
 
-/* nest_items - returns lists in lists that have the items of LIST and the shape of SPACE; NULL: out of
- * memory. */
+/* nest_items - returns the items of LIST as nested lists with the shape of SPACE; NULL: out of memory. */
 static ckpt_value *nest_items(struct hdf5 *h, ckpt_value *list, const struct hdf5_space *space)
 {
     for (uint32_t k = space->ndim; k-- > 1 && list;) {
@@ -139,14 +137,13 @@ static ckpt_value *nest_items(struct hdf5 *h, ckpt_value *list, const struct hdf
     return list;
 }
 
-/* find_why_no_value - returns why a ckpt_value cannot hold elements of type T and shape SPACE; NULL: it
- * can. */
+/* find_why_no_value - returns why a ckpt_value cannot hold elements of type T and shape SPACE, or NULL. */
 static const char *find_why_no_value(const struct hdf5_type *t, const struct hdf5_space *space)
 {
     if (t->kind == HDF5_UNREADABLE)
         return t->what.ptr;
     if (t->kind == HDF5_LONGDOUBLE || (t->kind == HDF5_NUMBER && dtype_info(t->dtype)->klass == 'c'))
-        return "number without a value of its own";
+        return "complex number or long double";
     return space->elements > MAX_ELEMENTS ? "more than 65,536 elements" : NULL;
 }
 

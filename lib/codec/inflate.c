@@ -1,6 +1,6 @@
-/* inflate.c - see inflate.h. Uses zlib, whose header no other file includes. DEFLATE is RFC 1951, zlib RFC
- * 1950, gzip RFC 1952. Members of zip archives are inflated by zip_inflate.c; this file is for all other
- * deflated data, and for members of damaged archives that no central directory lists. */
+/* inflate.c - see inflate.h. Only this file includes zlib.h. Formats: DEFLATE (RFC 1951), zlib (RFC 1950),
+ * gzip (RFC 1952). Members of zip archives are inflated by zip_inflate.c; this file is for all other deflated
+ * data, and for those members of damaged archives that are not listed in the central directory. */
 #include "codec/inflate.h"
 
 #include <pthread.h>
@@ -37,8 +37,8 @@ static bool has_next_member(struct inflate_state *w, enum inflate_kind kind)
            magic[0] == 0x1f && magic[1] == 0x8b;
 }
 
-/* inflate_step - inflates at most N bytes to OUT and sets *GOT to their number; sets *IS_LAST if the stream
- * ends after them. */
+/* inflate_step - writes at most N inflated bytes to OUT, and sets *GOT to their number. Sets *IS_LAST to
+ * whether the stream ends after them. */
 static ckpt_status inflate_step(struct inflate_state *w, unsigned char *out, size_t n, size_t *got,
                                 bool *is_last, ckpt_error *err)
 {
@@ -107,7 +107,7 @@ ckpt_status inflate_into(source *src, uint64_t off, uint64_t n, enum inflate_kin
     if (!w)
         return fail_memory(err);
     ckpt_status st = inflate_all(w, kind, to, err);
-    *used = w->pos - off - w->z.avail_in; /* bounded: as many bytes were read */
+    *used = w->pos - off - w->z.avail_in; /* bounded: AVAIL_IN bytes after OFF were read */
     free_state(w);
     return st;
 }
@@ -126,7 +126,7 @@ ckpt_status inflate_measure(source *src, uint64_t off, uint64_t n, uint64_t *use
         *size += got; /* bounded: at most 1,032 times N */
     }
     if (w)
-        *used = w->pos - off - w->z.avail_in; /* bounded: as many bytes were read */
+        *used = w->pos - off - w->z.avail_in; /* bounded: AVAIL_IN bytes after OFF were read */
     free_state(w);
     return st;
 }
@@ -148,7 +148,7 @@ static ckpt_status inflate_exactly(inflate_reader *u, unsigned char *out, size_t
         CKPT_TRY(inflate_step(u->state, out, n, &got, &is_last, err));
         out += got;
         n -= got;
-        u->inflated += got; /* bounded: the size of the source */
+        u->inflated += got; /* bounded: at most s.size */
         if (is_last && n)
             return fail(err, CKPT_ETRUNCATED, source_pos(u->src, u->off),
                         "its deflated bytes give {%llu} bytes, they must give {=%llu}",
@@ -157,7 +157,7 @@ static ckpt_status inflate_exactly(inflate_reader *u, unsigned char *out, size_t
     return CKPT_OK;
 }
 
-/* inflate_range - reads N bytes at OFF; the caller has locked U. */
+/* inflate_range - reads N bytes at OFF of the inflated data; the caller has locked U. */
 static ckpt_status inflate_range(inflate_reader *u, uint64_t off, void *out, size_t n, ckpt_error *err)
 {
     ckpt_status st = CKPT_OK;
@@ -219,19 +219,19 @@ ckpt_status inflate_source(source *src, uint64_t off, uint64_t n, uint64_t size,
 struct deflate_state {
     z_stream z;
     sink *out;
-    unsigned char in[BLOCK], block[BLOCK];
+    unsigned char in[BLOCK], deflated[BLOCK];
 };
 
-static ckpt_status deflate_block(struct deflate_state *w, size_t n, bool is_last, ckpt_error *err)
+static ckpt_status deflate_input(struct deflate_state *w, size_t n, bool is_last, ckpt_error *err)
 {
     w->z.next_in = w->in;
     w->z.avail_in = (uInt)n;
     do {
-        w->z.next_out = w->block;
+        w->z.next_out = w->deflated;
         w->z.avail_out = BLOCK;
         (void)deflate(&w->z, is_last ? Z_FINISH : Z_NO_FLUSH); /* cannot fail: the state is valid */
-        CKPT_TRY(sink_write(w->out, w->block, BLOCK - w->z.avail_out,
-                            err)); /* bounded: avail_out is at most BLOCK */
+        size_t size = BLOCK - w->z.avail_out; /* bounded: avail_out is at most BLOCK */
+        CKPT_TRY(sink_write(w->out, w->deflated, size, err));
     } while (w->z.avail_out == 0);
     return CKPT_OK;
 }
@@ -252,7 +252,7 @@ ckpt_status deflate_written(sink *from, uint64_t at, uint64_t n, sink *out, ckpt
         n -= chunk;
         is_last = n == 0;
         if (st == CKPT_OK)
-            st = deflate_block(w, chunk, is_last, err);
+            st = deflate_input(w, chunk, is_last, err);
     }
     (void)deflateEnd(&w->z);
     free(w);

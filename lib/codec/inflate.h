@@ -18,8 +18,8 @@ ckpt_status inflate_into(source *src, uint64_t off, uint64_t n, enum inflate_kin
  * inflate_into. */
 ckpt_status inflate_measure(source *src, uint64_t off, uint64_t n, uint64_t *used, uint64_t *size,
                             uint32_t *crc, ckpt_error *err);
-/* inflate_source - sets *OUT to a source of the SIZE bytes that the N bytes of raw DEFLATE at OFF of SRC
- * inflate to. Reading forward is one pass; reading backward starts again. */
+/* inflate_source - sets *OUT to a source that inflates the N bytes of raw DEFLATE at OFF of SRC, which must
+ * give SIZE bytes. Reading forward is one pass; reading backward starts again. */
 ckpt_status inflate_source(source *src, uint64_t off, uint64_t n, uint64_t size, source **out,
                            ckpt_error *err);
 /* deflate_written - reads back the N bytes that were written to FROM at AT, and appends them to OUT as raw

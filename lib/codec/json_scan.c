@@ -1,6 +1,6 @@
 /* json_scan.c - see json_scan.h. A state machine that returns one event at a time.
  *
- * Refused, because readers disagree about it and a header must have one meaning: a byte order mark, raw
+ * Refused, because readers disagree about these, and a header must have one meaning: a byte order mark, raw
  * control characters, bytes that are not UTF-8, escapes of half a surrogate pair, leading zeros, fractions
  * without digits, comments, trailing commas, anything after the document, nesting deeper than JSON_DEPTH.
  * Duplicate keys are legal here; the caller decides about them. Numbers stay text, so that an integer is
@@ -185,7 +185,7 @@ static char decode_short_escape(unsigned char c)
     }
 }
 
-/* unescape_string - sets j->str to the decoded string in [POS, END), which is not longer than its escapes. */
+/* unescape_string - decodes the string in [POS, END) to j->str. No escape is shorter than its character. */
 static bool unescape_string(json_scan *j, size_t pos, size_t end)
 {
     char *out = arena_alloc(j->a, end - pos);
@@ -200,8 +200,8 @@ static bool unescape_string(json_scan *j, size_t pos, size_t end)
             out[n++] = (char)c;
             continue;
         }
-        size_t start = pos; /* scan_string found a byte after every backslash */
-        c = j->text[pos++];
+        size_t start = pos;
+        c = j->text[pos++]; /* scan_string found a byte after every backslash */
         if (c == 'u') {
             uint32_t cp = parse_unicode_escape(j, &pos, end);
             if (cp == UTF8_BAD)

@@ -34,7 +34,7 @@ typedef struct {
     uint8_t state;
     uint8_t state_before; /* the state before json_fail */
     bool may_resync;      /* json_fail was called, and json_resync may continue */
-    ckpt_str str;         /* text of KEY and STRING, unescaped, may contain NUL; digits of NUMBER */
+    ckpt_str str;         /* decoded text of a KEY or STRING, may contain NUL; text of a NUMBER */
     size_t event_at;      /* offset of the event's first byte in text */
     ckpt_error *err;
 } json_scan;

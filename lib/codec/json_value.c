@@ -7,7 +7,7 @@ struct json_builder {
     json_scan j;
     arena *a;
     ckpt_value *containers[JSON_DEPTH]; /* the containers around the next value, the innermost last */
-    ckpt_value *keys[JSON_DEPTH];       /* for each of these that is a dict, the key whose value is next */
+    ckpt_value *keys[JSON_DEPTH];       /* [i]: if containers[i] is a dict, the last key read in it */
     uint32_t depth;
 };
 

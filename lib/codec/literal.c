@@ -3,7 +3,7 @@
  * brackets on a stack:
  *   {key: value, …}  [item, …]  (item, …)  (item), which is the item; a comma may follow the last item
  *   'text' "text" u'text', concatenated where they are adjacent, with the escapes of Python
- *   12 0x1f 0o7 0b1 1_000 -3, with the L of Python 2 after it
+ *   12 0x1f 0o7 0b1 1_000 -3; the L of Python 2 may follow an integer
  *   True False None, comments, white space
  * Refused: names, calls and operators, bytes, raw and formatted texts, sets, floats, integers beyond 64 bits,
  * nesting beyond LITERAL_MAX_DEPTH. The functions take_… read what the unread text begins with.
@@ -17,7 +17,7 @@
 /* A bracket that is not closed yet. */
 struct bracket {
     ckpt_value *container; /* DICT or LIST; the items of a tuple are in a LIST until the tuple ends */
-    ckpt_value *key;       /* the key of a DICT whose value comes next; NULL: none */
+    ckpt_value *key;       /* in a DICT, a key whose value is not read yet; NULL: none */
     char closing;          /* the character that closes the bracket */
     bool has_comma;        /* a comma follows the last value that was read */
 };
@@ -26,7 +26,7 @@ struct literal {
     arena *a;
     ckpt_str unread;  /* the text that is still to be read */
     size_t total_len; /* length of the whole text */
-    char *text_room;  /* room for the longest quoted text */
+    char *text_room;  /* buffer to decode quoted texts in */
     uint64_t offset;  /* offset of the text in the file */
     struct bracket brackets[LITERAL_MAX_DEPTH];
     uint32_t depth;
@@ -105,8 +105,8 @@ static int64_t take_escape(struct literal *l)
     return v < 0 || v > 0x10ffff || surrogate ? BAD_ESCAPE : v;
 }
 
-/* take_quoted - appends one quoted text to OUT, which has *N bytes. There is room for it, because no escape
- * is shorter than the UTF-8 of its character. */
+/* take_quoted - appends one quoted text to the *N bytes in OUT. OUT is large enough, because no escape is
+ * shorter than the UTF-8 of its character. */
 static ckpt_status take_quoted(struct literal *l, char *out, size_t *n)
 {
     char quote = l->unread.ptr[0];
@@ -229,7 +229,7 @@ static ckpt_status open_bracket(struct literal *l)
     return b->container ? CKPT_OK : fail_memory(l->err);
 }
 
-/* close_bracket - closes the innermost bracket, and sets *OUT to the dict, list, tuple or item in it. */
+/* close_bracket - closes the innermost bracket, and sets *OUT to its dict, list or tuple, or to x for (x). */
 static ckpt_status close_bracket(struct literal *l, ckpt_value **out)
 {
     const struct bracket *b = &l->brackets[--l->depth];
@@ -267,9 +267,9 @@ static bool may_close(const struct literal *l)
     return b->has_comma || value_count(b->container) == 0;
 }
 
-/* finish_value - adds *V to the innermost bracket. If that bracket ends, *V becomes its container, which is
- * added to the bracket around it, and so on. *DONE: no bracket is open, and *V is the value of the
- * literal. */
+/* finish_value - adds *V to the innermost bracket. If that bracket ends, *V becomes the value of the bracket,
+ * which is added to the next outer bracket, and so on. Sets *DONE if no bracket is open: then *V is the value
+ * of the literal. */
 static ckpt_status finish_value(struct literal *l, ckpt_value **v, bool *done)
 {
     while (l->depth) {

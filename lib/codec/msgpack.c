@@ -1,11 +1,12 @@
 /*
  * msgpack.c - MessagePack (github.com/msgpack/msgpack, spec.md):
- *   00-7f, e0-ff  a small number       80-8f, de, df  a map: its keys follow, each before its value
- *   90-9f, dc, dd an array             a0-bf, d9-db   a text
- *   c4-c6         bytes                c7-c9, d4-d8   an extension: length, type, bytes
- *   c0, c2, c3    nil, false, true     ca, cb; cc-d3  a float of 4, 8 bytes; an integer of 1, 2, 4, 8
- * Lengths and numbers are big-endian. One number counts the values that are still to be read at any depth of
- * nesting; it may not be greater than the number of bytes left.
+ *   00-7f, e0-ff   a small integer          80-8f, de, df  a map: its keys follow, each before its value
+ *   90-9f, dc, dd  an array                 a0-bf, d9-db   a text
+ *   c0, c2, c3     nil, false, true         c4-c6          bytes
+ *   ca, cb         a float of 4 or 8 bytes  cc-d3          an integer of 1, 2, 4 or 8 bytes
+ *   c7-c9          an extension: length, type, bytes; d4-d8 are five fixed lengths: type, bytes
+ * Lengths and numbers are big-endian. Refused: more values than there are bytes left, counting the items of
+ * all containers that were begun.
  */
 #include "codec/msgpack.h"
 
@@ -20,8 +21,8 @@ struct msgpack_walk {
     ckpt_error *err;
 };
 
-/* By the first byte of a value, from c0 to df: its kind, and the bytes of the number or length that
- * follows. */
+/* For the first bytes c0 to df of a value: the kind of the value, and the size in bytes of the number or
+ * length after that byte. */
 static const struct {
     uint8_t kind, width;
 } forms[] = {

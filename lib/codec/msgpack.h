@@ -21,10 +21,10 @@ enum msgpack_kind {
 
 struct msgpack_value {
     enum msgpack_kind kind;
-    uint8_t width;    /* bytes of a number after the first byte of the value */
+    uint8_t width;    /* size in bytes of the number or length after the first byte */
     int8_t type;      /* type of an EXT */
-    uint64_t at;      /* offset of its first byte */
-    uint64_t bits;    /* bits of a number: of an INT in two's complement, of a FLOAT as it is stored */
+    uint64_t at;      /* offset of the value */
+    uint64_t bits;    /* bits of a number: an INT is in two's complement, a FLOAT is as stored */
     uint64_t count;   /* number of the items of an ARRAY, or of the pairs of a MAP */
     uint64_t data, n; /* offset and number of the bytes of a TEXT, BYTES or EXT */
 };

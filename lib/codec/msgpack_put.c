@@ -1,5 +1,5 @@
-/* msgpack_put.c - the first bytes of values of MessagePack, in the shortest form, as Python's msgpack packs
- * them. The forms are those of msgpack.c. */
+/* msgpack_put.c - writes values of MessagePack in their shortest form, as Python's msgpack does. msgpack.c
+ * lists the forms. */
 #include <string.h>
 
 #include "codec/msgpack.h"
@@ -8,11 +8,11 @@
 static void put_number(buf *b, uint64_t n, unsigned width)
 {
     while (width--)
-        buf_byte(b, (unsigned char)(n >> 8 * width)); /* bounded: below 8 bytes */
+        buf_byte(b, (unsigned char)(n >> 8 * width)); /* bounded: WIDTH is below 8 */
 }
 
-/* put_form - appends N with the shortest head: FIRST and 1 byte, FIRST + 1 and 2 bytes, or FIRST + 2 and 4
- * bytes. */
+/* put_form - appends N in its shortest form: the byte FIRST, then N in 1 byte; or the byte FIRST + 1, then N
+ * in 2 bytes; or the byte FIRST + 2, then N in 4 bytes. */
 static void put_form(buf *b, unsigned first, uint64_t n)
 {
     unsigned form = n <= UINT8_MAX ? 0 : n <= UINT16_MAX ? 1 : 2;
@@ -22,8 +22,8 @@ static void put_form(buf *b, unsigned first, uint64_t n)
     put_number(b, n, 1u << form);
 }
 
-/* put_count - appends the head of a container of N items: up to 15, FIX with N in it; else WIDE and 2 bytes,
- * or WIDE + 1 and 4 bytes. */
+/* put_count - appends the head of a container of N items: the byte FIX | N if N is at most 15; else the byte
+ * WIDE, then N in 2 bytes; or the byte WIDE + 1, then N in 4 bytes. */
 static void put_count(buf *b, unsigned fix, unsigned wide, uint32_t n)
 {
     bool is_large = n > UINT16_MAX;

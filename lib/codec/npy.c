@@ -1,16 +1,17 @@
 /*
  * npy.c - reads the headers of NumPy's .npy files (numpy/lib/format.py):
- *   0  6  93 "NUMPY"        6  2  version: 1.0, 2.0 or 3.0
+ *   0  6  93 "NUMPY"
+ *   6  2  version: 1.0, 2.0 or 3.0
  *   8  2  length of the header; 4 bytes from version 2 on
  *   …     the header: a Python dict with descr, fortran_order, shape; Latin-1, from version 3 on UTF-8
- *   …     the elements; of arrays of objects, one pickle instead
+ *   …     the elements; an array of objects has one pickle instead
  *
  * The header is an expression, which NumPy evaluates. npy_read, by which a scan decides what it may skip,
  * accepts only the form that NumPy itself writes; npy_read_array accepts every literal that numpy.load does.
- * descr is a type code, or a list of fields (name, type code or fields[, shape]), where name may be (title,
- * name).
+ * descr is a type code, several with commas between them, or a list of fields: (name, type[, shape]), where
+ * type is a type code or a list of fields, and name may be (title, name).
  *
- * Refused: other versions, other keys or types of values, a code that numpy does not have, more than
+ * Refused: other versions, other keys, values of other types, a code that numpy does not have, more than
  * NPY_DIMENSIONS sizes, elements of more than 2^31 bytes, sizes whose product does not fit 63 bits.
  */
 #include "codec/npy.h"
@@ -33,7 +34,7 @@ static bool take_number(ckpt_str *t, uint64_t *n)
     return digits > 0;
 }
 
-/* take_text - skips TEXT, if *T begins with it. */
+/* take_text - skips TEXT; false: *T does not begin with it. */
 static bool take_text(ckpt_str *t, const char *text)
 {
     if (!str_starts(*t, str_c(text)))
@@ -60,7 +61,7 @@ static bool take_type(ckpt_str *t, uint64_t *size)
     return !is_unicode || checked_mul(*size, 4, size);
 }
 
-/* take_shape - sets the shape of X to that in *T, and multiplies X->nbytes, the size of an element, by it. */
+/* take_shape - sets the shape of X from *T. X->nbytes is first the size of one element, then of all. */
 static bool take_shape(ckpt_str *t, struct npy *x)
 {
     uint64_t n;
@@ -83,7 +84,7 @@ static bool read_simple_header(ckpt_str t, struct npy *x)
     x->descr = t;
     if (!take_type(&t, &x->nbytes))
         return false;
-    x->descr.len -= t.len; /* bounded: T is the end of descr */
+    x->descr.len -= t.len; /* bounded: both end where the header ends */
     if (!take_text(&t, "', 'fortran_order': "))
         return false;
     x->fortran_order = take_text(&t, "True");
@@ -102,10 +103,14 @@ ckpt_status npy_read(source *src, arena *a, struct npy *out, ckpt_error *err)
     out->version = head[6];
     uint64_t header_at = out->version < 2 ? 10 : 12;
     uint64_t n = out->version < 2 ? load_u16le(head + 8) : load_u32le(head + 8);
-    if (n > MAX_SIMPLE_HEADER || n > src->size - header_at) /* bounded: 12 bytes were read */
+    uint64_t available = src->size - header_at; /* bounded: 12 bytes were read */
+    if (n > available)
         return fail(err, CKPT_EFORMAT, source_pos(src, 8),
-                    "a header of {%" PRIu64 " bytes}, but the file has {=%" PRIu64 "}; numpy reads 10000", n,
-                    src->size - header_at);
+                    "a header of {%" PRIu64 " bytes}, but the file has {=%" PRIu64 "} there", n, available);
+    if (n > MAX_SIMPLE_HEADER)
+        return fail(err, CKPT_EFORMAT, source_pos(src, 8),
+                    "a header of {%" PRIu64 " bytes}; {=at most %u} are allowed, of which numpy reads 10000",
+                    n, MAX_SIMPLE_HEADER);
     char *text = arena_alloc(a, (size_t)n + 1); /* bounded: 64 KiB */
     if (!text)
         return fail_memory(err);
@@ -163,8 +168,8 @@ struct fields {
     uint64_t times; /* how many times the list occurs in an element: the product of the shapes around it */
 };
 
-/* multiply_by_shape - multiplies *TIMES by the sizes in SHAPE, a tuple of integers, one integer or NULL.
- * False: SHAPE is none of these, or the product is too large. */
+/* multiply_by_shape - multiplies *TIMES by the sizes in SHAPE: a tuple of integers, one integer, or NULL for
+ * no sizes. False: SHAPE is anything else, or the product is too large. */
 static bool multiply_by_shape(const ckpt_value *shape, uint64_t *times)
 {
     bool is_tuple = shape && shape->type == CKPT_V_TUPLE;

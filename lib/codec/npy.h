@@ -13,9 +13,9 @@
 
 struct npy {
     unsigned version;
-    uint64_t data_offset; /* offset of the elements; of an array of objects, of its pickle */
+    uint64_t data_offset; /* offset of the elements, or of the pickle of an array of objects */
     /* is_simple - the header has the form that NumPy writes for a simple type. If not, the fields below are
-     * not set: descr may be a record, or hide the type "object" ("object", '\x4f', a second 'descr'). */
+     * not set: descr may be a record, or mean objects without an O ('object', '\x4f', a second 'descr'). */
     bool is_simple;
     ckpt_str descr; /* "<f4" */
     bool fortran_order;
@@ -44,9 +44,9 @@ struct npy_array {
 ckpt_status npy_read_array(source *src, uint64_t offset, arena *a, struct npy_array *out, ckpt_error *err);
 
 #define LITERAL_MAX_DEPTH 64u
-/* literal_read - sets *OUT to TEXT, which is UTF-8 and comes from OFFSET of a file, as nodes of A: dicts,
- * lists, tuples, texts, integers, True, False and None. CKPT_EFORMAT: TEXT is anything else, even if Python
- * could evaluate it. */
+/* literal_read - sets *OUT to the value graph of TEXT, in A: dicts, lists, tuples, texts, integers, True,
+ * False and None. TEXT is UTF-8. OFFSET is where TEXT is in the file, for errors. CKPT_EFORMAT: TEXT is
+ * anything else, even if Python could evaluate it. */
 ckpt_status literal_read(arena *a, ckpt_str text, uint64_t offset, ckpt_value **out, ckpt_error *err);
 
 #endif

@@ -3,7 +3,7 @@
  * (tensorstore/kvstore/ocdbt/format and its documentation), as Orbax writes it.
  *
  *   manifest.ocdbt          kind 0: configuration and newest versions; kind 1: the configuration only
- *   manifest.<16 digits>    of kind 1: the versions; the file with the greatest number counts
+ *   manifest.<16 digits>    for kind 1: the same as in kind 0; the file with the greatest number counts
  *   d/<32 digits>           nodes of the tree, and values that are not in a node
  *   ocdbt.process_N/…       the database of each process that wrote; the manifest refers to its files
  *
@@ -13,24 +13,24 @@
  *   12  v   version: 0
  *       v   compression: 0 none, 1 zstd
  *       …   content
- *   -4  4   CRC-32C of all before
+ *   -4  4   CRC-32C of all bytes before
  *
  * Numbers are varints (v), and stored in columns: the first numbers of all entries, then the second numbers.
  * Texts are two columns of lengths (how many bytes a text shares with the start of the text before it, and
  * how many more it has), then the bytes of all texts that are not shared.
  *   manifest   uuid[16], v kind, v largest value that is in a node, v size of nodes, u8 arity, v compression,
- *              for zstd i32 level; files; versions, the newest last: v count, v generation, u8 height,
- *              locations, statistics, u64 time; nodes of older versions: v count, v generation, locations,
- *              v generations in it, u8 height, u64 time
+ *              for zstd i32 level; files; versions; nodes of older versions
+ *     versions, the newest last: v count, v generation, u8 height, locations, statistics, u64 time
+ *     nodes of older versions: v count, v generation, locations, v number of generations, u8 height, u64 time
  *   files      v count, paths; a third column of lengths divides each into a base folder and a name in it
  *   locations  v file, v offset, v length; an empty tree is at 2^64 - 1
  *   node       u8 height, files, v count, keys
- *     leaf     v length, u8 kind; for kind 1, a value in a file, v file, v offset; then the bytes of all
- *              values of kind 0
- *     inner    a third column of lengths with the keys: the bytes of a key with which all keys in the child
- *              begin, and which the child does not store; locations, statistics
+ *     leaf     v length, u8 kind (1: the value is in a file); for kind 1: v file, v offset; then the bytes of
+ *              all values of kind 0
+ *     inner    the keys have a third column of lengths: how many bytes of the key are the prefix of all keys
+ *              in the child, which does not store them; then locations, statistics
  *
- * Heights fall by one from node to node, keys ascend. Refused: another order, wrong checksums, locations
+ * Heights fall by one from parent to child, keys ascend. Refused: another order, wrong checksums, locations
  * beyond the end of their file, bytes after the last entry of a record, nodes that take more than max_decoded
  * bytes of memory in all.
  */
@@ -48,7 +48,7 @@
 #define NODE       0x0cdb20deu
 #define VERSIONS   0x0cdb1234u
 #define HEAD       12u                 /* bytes of a record before its version */
-#define CHECKSUM   4u                  /* bytes of the CRC-32C after a record */
+#define CHECKSUM   4u                  /* bytes of the CRC-32C at the end of a record */
 #define MAX_RECORD ((uint64_t)1 << 28) /* most bytes of a record */
 #define NOWHERE    UINT64_MAX          /* the offset of an empty tree */
 #define MAX_NODES  1000000u
@@ -61,7 +61,7 @@ struct ocdbt_location {
 
 /* A subtree that is not read yet. */
 struct ocdbt_child {
-    ckpt_str prefix; /* all keys in it begin with this, and are stored without it */
+    ckpt_str prefix; /* start of all keys in the subtree, which does not store it */
     struct ocdbt_location location;
 };
 
@@ -76,7 +76,7 @@ struct ocdbt_record {
     struct ocdbt *o;
     cursor c;
     uint64_t pos;                 /* position of the record in its file, for errors */
-    const uint32_t *file_indexes; /* the files that it refers to, as indexes into ocdbt.files */
+    const uint32_t *file_indexes; /* the files that the record lists, as indexes into ocdbt.files */
     size_t nfiles;
     ckpt_error *err;
 };
@@ -92,13 +92,14 @@ static ckpt_status fail_crc(ckpt_error *err, uint64_t pos, uint32_t crc, uint32_
                 "a record has the CRC-32C {%08" PRIx32 "}, it stores {=%08" PRIx32 "}", crc, stored);
 }
 
-/* check_record - fails unless the N bytes at P are a record of KIND, with its length and checksum. */
-static ckpt_status check_record(const struct ocdbt_record *r, uint32_t kind, const unsigned char *p, size_t n)
+/* check_record - fails unless the N bytes at P are a record with this MAGIC, its length and its checksum. */
+static ckpt_status check_record(const struct ocdbt_record *r, uint32_t magic, const unsigned char *p,
+                                size_t n)
 {
-    uint32_t magic = (uint32_t)load_number(p, 4, true);
-    if (magic != kind)
+    uint32_t found = (uint32_t)load_number(p, 4, true);
+    if (found != magic)
         return fail(r->err, CKPT_EFORMAT, r->pos,
-                    "a record begins with {%08" PRIx32 "}, not {=%08" PRIx32 "}", magic, kind);
+                    "a record begins with {%08" PRIx32 "}, not {=%08" PRIx32 "}", found, magic);
     if (load_u64le(p + 4) != n)
         return fail(r->err, load_u64le(p + 4) > n ? CKPT_ETRUNCATED : CKPT_EFORMAT, r->pos,
                     "a record of {=%" PRIu64 " bytes}, but there are {%zu}", load_u64le(p + 4), n);
@@ -141,13 +142,13 @@ static ckpt_status unpack_content(struct ocdbt_record *r, const unsigned char *p
     return st;
 }
 
-/* open_record - sets r->c to read the content of the record of KIND in the N bytes at P, which are at AT of
- * SRC. */
-static ckpt_status open_record(struct ocdbt_record *r, uint32_t kind, const unsigned char *p, size_t n,
+/* open_record - checks the record with MAGIC in the N bytes at P, which were read at AT of SRC, and sets r->c
+ * to read its content. */
+static ckpt_status open_record(struct ocdbt_record *r, uint32_t magic, const unsigned char *p, size_t n,
                                source *src, uint64_t at)
 {
-    CKPT_TRY(check_record(r, kind, p, n));
-    cursor c = cursor_of(p + HEAD, n - HEAD - CHECKSUM, r->pos); /* bounded: read_record compared N */
+    CKPT_TRY(check_record(r, magic, p, n));
+    cursor c = cursor_of(p + HEAD, n - HEAD - CHECKSUM, r->pos); /* bounded: read_record checked N */
     uint64_t version = cursor_varint(&c), compression = cursor_varint(&c);
     if (c.bad || version != 0 || compression > 1)
         return fail(r->err, CKPT_EUNSUPPORTED, r->pos,
@@ -159,8 +160,8 @@ static ckpt_status open_record(struct ocdbt_record *r, uint32_t kind, const unsi
                : take_content(r, src, at + (n - CHECKSUM - c.left), c.left); /* bounded: within the record */
 }
 
-/* read_record - sets r->c to read the content of the record of KIND in the N bytes at AT of SRC. */
-static ckpt_status read_record(struct ocdbt_record *r, uint32_t kind, source *src, uint64_t at, uint64_t n)
+/* read_record - sets r->c to read the content of the record with MAGIC in the N bytes at AT of SRC. */
+static ckpt_status read_record(struct ocdbt_record *r, uint32_t magic, source *src, uint64_t at, uint64_t n)
 {
     r->pos = source_pos(src, at);
     if (!range_within(at, n, src->size))
@@ -175,11 +176,11 @@ static ckpt_status read_record(struct ocdbt_record *r, uint32_t kind, source *sr
     if (!bytes)
         return fail_memory(r->err);
     r->o->stored_bytes += n; /* bounded: MAX_RECORD times MAX_NODES */
-    if (r->o->callbacks->on_nodes_read)
-        r->o->callbacks->on_nodes_read(r->o->callbacks->user, r->o->stored_bytes);
+    if (r->o->callbacks->on_record_read)
+        r->o->callbacks->on_record_read(r->o->callbacks->user, r->o->stored_bytes);
     ckpt_status st = source_read(src, at, bytes, (size_t)n, r->err);
     if (st == CKPT_OK)
-        st = open_record(r, kind, bytes, (size_t)n, src, at);
+        st = open_record(r, magic, bytes, (size_t)n, src, at);
     free(bytes);
     return st;
 }
@@ -222,7 +223,7 @@ static ckpt_status take_numbers(struct ocdbt_record *r, size_t n, uint64_t **out
     return *out ? CKPT_OK : fail_memory(r->err);
 }
 
-/* take_count - reads the number of entries, and refuses more than there are bytes. */
+/* take_count - reads the number of entries, and refuses more than there are bytes left. */
 static ckpt_status take_count(struct ocdbt_record *r, size_t *n)
 {
     uint64_t count = cursor_varint(&r->c);
@@ -261,8 +262,8 @@ static ckpt_status take_texts(struct ocdbt_record *r, size_t n, ckpt_str prefix,
     return texts ? CKPT_OK : fail_memory(r->err);
 }
 
-/* add_file - sets *INDEX to the number of the file PATH, which it adds unless it was added before. For
- * BASE_LEN, see ocdbt_file. */
+/* add_file - sets *INDEX to the index of the file PATH in ocdbt.files, and adds the file if it is not there.
+ * For BASE_LEN, see ocdbt_file. */
 static ckpt_status add_file(const struct ocdbt_record *r, ckpt_str path, size_t base_len, uint32_t *index)
 {
     struct ocdbt *o = r->o;
@@ -277,21 +278,21 @@ static ckpt_status add_file(const struct ocdbt_record *r, ckpt_str path, size_t 
     return ok ? CKPT_OK : fail_memory(r->err);
 }
 
-/* take_files - reads the list of files that R refers to. Their paths are relative to FOLDER, the base of the
- * file that has R. */
+/* take_files - reads the list of files that R refers to. Their paths are relative to FOLDER, the base folder
+ * of the file in which R is. */
 static ckpt_status take_files(struct ocdbt_record *r, ckpt_str folder)
 {
     ckpt_str *paths = NULL;
-    uint64_t *bases = NULL;
+    uint64_t *base_lens = NULL;
     CKPT_TRY(take_count(r, &r->nfiles));
     if (r->nfiles)
-        CKPT_TRY(take_texts(r, r->nfiles, folder, &paths, &bases));
+        CKPT_TRY(take_texts(r, r->nfiles, folder, &paths, &base_lens));
     uint32_t *indexes = arena_array(r->o->a, r->nfiles, sizeof *indexes);
     for (size_t i = 0; indexes && i < r->nfiles; i++) {
-        if (bases[i] > paths[i].len - folder.len) /* bounded: the path begins with FOLDER */
+        if (base_lens[i] > paths[i].len - folder.len) /* bounded: the path begins with FOLDER */
             return fail_record(r, "a base longer than its path", "the first bytes of the path");
-        CKPT_TRY(
-            add_file(r, paths[i], folder.len + (size_t)bases[i], &indexes[i])); /* bounded: in the path */
+        size_t base_len = folder.len + (size_t)base_lens[i]; /* bounded: in the path */
+        CKPT_TRY(add_file(r, paths[i], base_len, &indexes[i]));
     }
     r->file_indexes = indexes;
     return indexes ? CKPT_OK : fail_memory(r->err);
@@ -322,7 +323,7 @@ static ckpt_status take_locations(struct ocdbt_record *r, size_t n, struct ocdbt
     return p ? CKPT_OK : fail_memory(r->err);
 }
 
-/* skip_statistics - skips three columns of N numbers: how many keys, and bytes of nodes and of values. */
+/* skip_statistics - skips three columns of N numbers: keys, bytes of nodes, bytes of values. */
 static void skip_statistics(struct ocdbt_record *r, size_t n)
 {
     for (size_t i = 0; i < n && !r->c.bad; i++)
@@ -428,7 +429,7 @@ static ckpt_status read_node(struct ocdbt *o, const struct ocdbt_child *c, unsig
 static ckpt_status read_tree(struct ocdbt *o, struct ocdbt_child *root, unsigned height, ckpt_error *err)
 {
     struct ocdbt_level levels[257] = {{.children = root, .n = 1}}; /* the root, and a level for each height */
-    unsigned depth = 0; /* of the level whose next child is read: HEIGHT - DEPTH above the leaves */
+    unsigned depth = 0; /* the next child of levels[depth] is read; its height is HEIGHT - DEPTH */
     for (;;) {
         struct ocdbt_level *l = &levels[depth];
         if (l->next == l->n && depth-- == 0)
@@ -467,7 +468,7 @@ static ckpt_status take_config(struct ocdbt_record *r, bool *is_numbered)
     return CKPT_OK;
 }
 
-/* take_versions - sets ROOT and *HEIGHT, its height above the leaves, to the newest version in R. */
+/* take_versions - sets ROOT to the root of the newest version in R, and *HEIGHT to its height. */
 static ckpt_status take_versions(struct ocdbt_record *r, struct ocdbt_child *root, unsigned *height)
 {
     uint64_t *generations, *numbers;

@@ -11,17 +11,17 @@
 
 struct ocdbt_file {
     ckpt_str path;     /* path in the folder of the database */
-    size_t base_len;   /* names in the nodes of this file are relative to the first BASE_LEN bytes of PATH */
+    size_t base_len;   /* paths in the nodes of this file are relative to the first BASE_LEN bytes of PATH */
     source *src;       /* NULL: not opened yet */
     const char *shown; /* its path as errors show it; NULL: there is none */
 };
 
-/* How the files of a database are opened. All callbacks but open_file may be NULL. */
+/* Callbacks of ocdbt_read. All but open_file may be NULL. */
 struct ocdbt_callbacks {
     /* open_file - sets F->shown, and F->src to the file at F->path, which lives as long as the database. */
     ckpt_status (*open_file)(void *user, struct ocdbt_file *f, ckpt_error *err);
-    /* on_nodes_read - is called before each node is parsed. N: bytes of this and all earlier nodes. */
-    void (*on_nodes_read)(void *user, uint64_t n);
+    /* on_record_read - is called before each manifest or node is read. N: bytes of all up to this one. */
+    void (*on_record_read)(void *user, uint64_t n);
     /* find_newest_manifest - sets *NAME to the manifest with the greatest number; empty: there is none. */
     ckpt_status (*find_newest_manifest)(void *user, ckpt_str *name, ckpt_error *err);
     /* on_fault - is called if a subtree cannot be read because of ST and ERR. Returns CKPT_OK to leave the
@@ -46,11 +46,11 @@ struct ocdbt {
     map *paths;                  /* path -> index into files */
     struct ocdbt_entry *entries; /* sorted by key */
     size_t n, cap;
-    uint64_t nodes_read, stored_bytes; /* number of nodes that were read, and their bytes in the files */
+    uint64_t nodes_read, stored_bytes; /* nodes that were read; bytes in the files of these and manifests */
 };
 
 /* ocdbt_measure_record - sets *N to the size of the record at AT of SRC. Refuses bytes that are no record, a
- * record that ends after SRC, and a wrong checksum. */
+ * record that ends beyond the end of SRC, and a wrong checksum. */
 ckpt_status ocdbt_measure_record(source *src, uint64_t at, uint64_t *n, ckpt_error *err);
 bool ocdbt_has_magic(source *src);
 /* ocdbt_read - reads the newest version of the database with this MANIFEST into O, of which the caller has

@@ -9,15 +9,15 @@
  *   NodeProto       2 output, 4 op_type, 5 attribute, 7 domain
  *   AttributeProto  1 name, 5 t, 6 g, 10 tensors, 11 graphs, 22 sparse_tensor, 23 sparse_tensors
  *   SparseTensorProto  1 values, 2 indices, 3 dims
- *   TensorProto     1 dims, 2 data_type, 3 segment, 4 to 7, 10, 11 values by type, 8 name, 9 raw_data,
- *                   13 external_data, 14 data_location (1: EXTERNAL)
+ *   TensorProto     1 dims, 2 data_type, 3 segment, 8 name, 9 raw_data, 13 external_data,
+ *                   14 data_location (1: EXTERNAL); 4 to 7, 10 and 11 hold values, depending on data_type
  *
  * The name of a tensor in an attribute is its own or, if it has none, the first output of its node, by which
  * other nodes refer to it. Fields that are not listed, or have another wire type, are skipped, as in
  * protobuf.
  *
  * Refused: what protobuf refuses, messages deeper than ONNX_DEPTH, unknown data types, negative sizes, more
- * than ONNX_RANK of them, segments, several fields of values, keys of external_data that come twice.
+ * than ONNX_RANK sizes, segments, several fields of values, keys of external_data that come twice.
  */
 #include "codec/onnx.h"
 
@@ -26,7 +26,7 @@
 #include "base/checked.h"
 #include "codec/protobuf.h"
 
-/* TENSOR and SPARSE are last, because only the messages before them have frames; these are read at once. */
+/* TENSOR and SPARSE are last: they are read at once. Only the kinds before TENSOR have frames. */
 enum message { MODEL, GRAPH, FUNCTION, TRAINING, NODE, ATTRIBUTE, TENSOR, SPARSE };
 
 /* A message that is being read. */
@@ -145,7 +145,7 @@ static ckpt_status read_name(struct onnx_walk *w, uint64_t n, ckpt_str *out)
                                      "a name of {%" PRIu64 " bytes}; {=%u} are allowed", n, ONNX_NAME_MAX);
 }
 
-/* read_pair - reads a message of N bytes that has two texts, fields 1 and 2, or a text and a number. */
+/* read_pair - reads a message of N bytes: its field 1 is a text, its field 2 a text or a number. */
 static ckpt_status read_pair(struct onnx_walk *w, uint64_t n, struct onnx_pair *p)
 {
     ckpt_str bytes;
@@ -242,9 +242,9 @@ static ckpt_status add_values(struct onnx_walk *w, const struct proto_field *f, 
                               struct onnx_tensor *t)
 {
     enum onnx_field field = (enum onnx_field)f->number;
-    /* bytes of a number that is not packed; of a varint, its last byte counts */
+    /* size in bytes of a number that is not packed; a varint is counted as one byte, its last */
     static const uint8_t widths[] = {[PROTO_VARINT] = 1, [PROTO_FIXED64] = 8, [PROTO_FIXED32] = 4};
-    uint64_t begin = f->wire == PROTO_BYTES ? w->r.pos : end - widths[f->wire]; /* bounded: they were read */
+    uint64_t begin = f->wire == PROTO_BYTES ? w->r.pos : end - widths[f->wire]; /* bounded: it was read */
     if (t->field && t->field != field)
         return fail(w->err, CKPT_EFORMAT, get_field_offset(w),
                     "values in {fields %d and %d}; {=one field} is allowed", (int)t->field, (int)field);
@@ -258,7 +258,7 @@ static ckpt_status add_values(struct onnx_walk *w, const struct proto_field *f, 
     return CKPT_OK;
 }
 
-/* take_tensor_field - reads F, a field of T, whose content ends at END. */
+/* take_tensor_field - reads the field F of T; the content of F ends at END. */
 static ckpt_status take_tensor_field(struct onnx_walk *w, const struct proto_field *f, uint64_t end,
                                      struct onnx_tensor *t)
 {
@@ -448,7 +448,7 @@ static ckpt_status leave_message(struct onnx_walk *w)
                : CKPT_OK;
 }
 
-/* take_model_field - reads F, a field of the model whose content has N bytes. */
+/* take_model_field - reads the field F of the model; the content of F has N bytes. */
 static ckpt_status take_model_field(struct onnx_walk *w, const struct proto_field *f, uint64_t n)
 {
     struct onnx *o = w->o;
@@ -468,7 +468,7 @@ static ckpt_status take_model_field(struct onnx_walk *w, const struct proto_fiel
     }
 }
 
-/* take_name - reads the name of the message FRAME, and of a node its op_type and domain, if F has it. */
+/* take_name - if F is the name of the message FRAME, or op_type or domain of a node, reads its N bytes. */
 static ckpt_status take_name(struct onnx_walk *w, const struct proto_field *f, uint64_t n,
                              struct message_frame *frame)
 {

@@ -24,11 +24,11 @@ enum onnx_field {
 /* A data type of TensorProto. */
 struct onnx_type {
     const char *name;
-    ckpt_dtype dtype;      /* has at least a byte for each element; CKPT_DT_NAMED: strings */
+    ckpt_dtype dtype;      /* of the elements, unpacked to a byte or more each; NAMED: strings */
     uint8_t bits;          /* bits of an element in raw data */
     enum onnx_field field; /* field that has the values if raw_data is absent */
-    uint8_t width;         /* bytes of a number of that field: of an element, or of half a complex one */
-    bool holds_packed;     /* true: the numbers of that field hold packed elements, as raw_data does */
+    uint8_t width;         /* bytes that a number of that field gives: an element, or half a complex one */
+    bool holds_packed;     /* true: a number of that field is a byte of packed elements, as in raw_data */
 };
 
 struct onnx_tensor {
@@ -39,12 +39,12 @@ struct onnx_tensor {
     uint32_t ndim;
     uint64_t shape[ONNX_RANK];
     uint64_t at, end;                              /* offsets of the TensorProto's beginning and end */
-    enum onnx_field field;                         /* the field that has its values; 0: none */
-    uint64_t nfields;                              /* number of times that field occurs */
-    uint64_t values, bytes;                        /* offset of its last occurrence; bytes of all */
-    bool is_external;                              /* true: its values are in another file */
-    uint64_t external_at;                          /* offset of external_data, which has these texts: */
-    ckpt_str location, offset, length, checksum;   /* missing if .ptr is NULL */
+    enum onnx_field field;                         /* the field that has the values; 0: none */
+    uint64_t nfields;                              /* number of times FIELD occurs */
+    uint64_t values, bytes;                        /* offset of its last occurrence; bytes of all of them */
+    bool is_external;                              /* true: the values are in another file */
+    uint64_t external_at;                          /* offset of the last entry of external_data */
+    ckpt_str location, offset, length, checksum;   /* entries of external_data; .ptr is NULL: no such entry */
     uint64_t sparse_ndim, sparse_shape[ONNX_RANK]; /* shape of the tensor of ONNX_SPARSE_VALUES */
 };
 
@@ -56,7 +56,7 @@ struct onnx_pair {
 struct onnx {
     source *src;
     arena *a;
-    bool may_be_damaged; /* true: read what is valid in malformed messages, truncate messages too long */
+    bool may_be_damaged; /* true: read what is valid in malformed messages; cut messages that are too long */
     /* Callbacks, each of which may be NULL. on_fault is called with the error of a tensor; if it returns
      * CKPT_OK, reading continues after that tensor. */
     ckpt_status (*on_tensor)(void *user, const struct onnx_tensor *t, ckpt_error *err);

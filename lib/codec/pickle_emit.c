@@ -10,7 +10,7 @@
 
 #define CHUNK 8192u
 
-/* get_site_offset - returns the offset of SITE, whose high bits follow from first_sites. */
+/* get_site_offset - returns the offset of SITE. Its high bits follow from first_sites. */
 static size_t get_site_offset(const pickle_writer *w, size_t site)
 {
     size_t high = 0; /* stays 0 unless the pickle has more than 2 GiB */
@@ -159,7 +159,7 @@ static bool emit_get_if_known_content(pickle_writer *w, map *m, ckpt_str key)
 {
     uint32_t site = MAP_NONE;
     if (w->status != CKPT_OK || !buf_ok(w->out))
-        return true; /* keys are compared with the output, which may be incomplete */
+        return true; /* keys cannot be compared with the output: it may be incomplete */
     if (!map_put(m, key, (uint32_t)w->nput_sites, &site))
         pickle_writer_fail_memory(w);
     if (site != MAP_NONE)
@@ -215,7 +215,7 @@ static void emit_long(pickle_writer *w, const void *bytes, size_t n)
     buf_put(w->out, bytes, n);
 }
 
-/* emit_wide - writes LONG1 of U and after it SIGN, a byte 0 or ff, without superfluous bytes. */
+/* emit_wide - writes as LONG1 the integer that has the low bytes U and the high byte SIGN (0 or ff). */
 static void emit_wide(pickle_writer *w, uint64_t u, unsigned char sign)
 {
     unsigned char bytes[9];
@@ -407,7 +407,7 @@ static void emit_latin1_chars(pickle_writer *w, const unsigned char *bytes, size
     }
 }
 
-/* replace_text_by_get - replaces the text just written by a GET if an equal text was written before. The
+/* replace_text_by_get - if the text just written is equal to an earlier text, puts a GET in its place. The
  * opcode of the text is at OPCODE_AT, its content at BEGIN. */
 static void replace_text_by_get(pickle_writer *w, size_t opcode_at, size_t begin)
 {

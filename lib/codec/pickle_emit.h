@@ -1,9 +1,9 @@
 /* pickle_emit.h - writes the scalars, strings, names and memo opcodes of a pickle. Private to pickle_emit.c
  * and pickle_write.c.
  *
- * A PUT is needed only if a GET follows, which is not known when the value is written. Therefore the offset
- * after each value is recorded as a "put site". A GET gives its site a memo index. At the end, a PUT is
- * inserted at each site that has an index. */
+ * A PUT is needed only if a GET follows, which is not known when the value is written. Therefore a value that
+ * may be used again is recorded as a "put site". A GET gives the site of its value a memo index. At the end,
+ * a PUT is inserted after the value of each site that has an index. */
 #ifndef CODEC_PICKLE_EMIT_H
 #define CODEC_PICKLE_EMIT_H
 
@@ -12,9 +12,8 @@
 #include "codec/pickle_ops.h"
 #include "codec/pickle_write.h"
 
-/* Where a PUT may be inserted: after a value in the output. Of its offset, only the low 31 bits are kept, to
- * save memory: there is a site for each text. The offset of each site is at least that of the site before
- * it. */
+/* A value in the output after which a PUT may be inserted. Only the low 31 bits of its offset are kept, to
+ * save memory: there is a site for each text. The offsets of the sites never decrease. */
 struct put_site {
     uint32_t low31 : 31;
     uint32_t is_end : 1; /* the offset is the end of the value; else the opcode of a text or global */
@@ -25,15 +24,15 @@ struct pickle_writer {
     const struct pickle_hooks *hooks;
     struct put_site *put_sites;
     size_t nput_sites, cap_put_sites;
-    size_t *first_sites; /* [k]: number of the first site at offset (k + 1) * 2^31 or beyond */
+    size_t *first_sites; /* [k]: index of the first site at offset (k + 1) * 2^31 or beyond */
     size_t nfirst_sites; /* number of first_sites */
     uint32_t nmemo;
     map *memo;          /* put site -> memo index, if a GET uses it */
     map *nodes;         /* node -> put site */
-    map *texts, *bytes; /* content of a STR, or of a STR8 -> put site */
-    map *globals;       /* module, newline, name -> put site */
+    map *texts, *bytes; /* texts: content of a STR -> put site; bytes: the same of STR8 */
+    map *globals;       /* module, newline, name, newline -> put site */
     map *begin_counts;  /* node that contains itself -> how often it was begun before it was complete */
-    buf name;           /* the global being written: module, newline, name, newline */
+    buf name;           /* the global being written, as a key of GLOBALS */
     struct pickle_frame *frames; /* pickle_write.c */
     size_t nframes, cap_frames;
     bool widens_next_int; /* write the next int below 256 as BININT2 */
@@ -49,7 +48,7 @@ void pickle_writer_fail_memory(pickle_writer *w);
 void add_put_site_after(pickle_writer *w, const ckpt_value *v);
 /* emit_get_if_known - if V was written before, writes a GET for it and returns true. */
 bool emit_get_if_known(pickle_writer *w, const ckpt_value *v);
-/* emit_text - writes S by OP, BINUNICODE or BINSTRING, or a GET if an equal text was written before. */
+/* emit_text - writes S with OP (BINUNICODE or BINSTRING), or a GET if an equal text was written before. */
 void emit_text(pickle_writer *w, enum pickle_opcode op, ckpt_str s);
 void emit_float(pickle_writer *w, double f);
 void emit_bigint(pickle_writer *w, ckpt_str twos_complement);
@@ -57,7 +56,7 @@ void emit_bigint(pickle_writer *w, ckpt_str twos_complement);
 void emit_span(pickle_writer *w, enum pickle_opcode op, const struct value_span *s);
 /* emit_bytes - writes BYTES or BYTEARRAY V as Python 3 does in protocol 2. */
 void emit_bytes(pickle_writer *w, const ckpt_value *v);
-/* pickle_writer_finish - writes STOP, then inserts a PUT at each site that is used. */
+/* pickle_writer_finish - writes STOP, then inserts a PUT at each site that a GET uses. */
 void pickle_writer_finish(pickle_writer *w);
 
 #endif

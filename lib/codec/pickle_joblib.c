@@ -1,14 +1,14 @@
 /*
- * pickle_joblib.c - reads an array in a pickle of joblib.dump (joblib/numpy_pickle.py). It follows the BUILD
- * of a NumpyArrayWrapper, whose state has subclass, shape, order, dtype, allow_mmap and, since joblib 1.2,
- * numpy_array_alignment_bytes:
+ * pickle_joblib.c - reads an array in a pickle of joblib.dump (joblib/numpy_pickle.py). The array follows the
+ * BUILD of a NumpyArrayWrapper, whose state has subclass, shape, order, dtype, allow_mmap and, since joblib
+ * 1.2, numpy_array_alignment_bytes:
  *
  *   1     since 1.2: number of bytes of padding, then the padding
- *   …     the elements, in the order of `order`; for objects, a pickle of the array replaces all above
+ *   …     the elements, in the order of `order`
  *   …     the outer pickle continues
  *
- * The node of the wrapper becomes that of the array as numpy pickles it, so that other code reads one
- * form only.
+ * An array of objects has neither padding nor elements, but a pickle of the array in their place. The node of
+ * the wrapper becomes the array in the form in which numpy pickles it, so that other code reads one form.
  *
  * Refused: other subclasses than ndarray, memmap and matrix, a frame that does not end before the array,
  * missing elements, a pickle of objects that makes no array.
@@ -31,8 +31,8 @@ static bool is_array_class(const ckpt_value *v)
            value_is_global(v, "numpy", "matrix") || value_is_global(v, "numpy.matrixlib.defmatrix", "matrix");
 }
 
-/* count_bytes - sets *OUT to the bytes of all elements, by their SHAPE and dtype D. False: SHAPE is no
- * shape, or 2^64 bytes or more. */
+/* count_bytes - sets *OUT to the bytes of an array of SHAPE and dtype D. False: SHAPE is no shape, or the
+ * array has 2^64 bytes or more. */
 static bool count_bytes(const ckpt_value *shape, const struct numpy_dtype *d, uint64_t *out)
 {
     uint64_t n;
@@ -45,7 +45,7 @@ static bool count_bytes(const ckpt_value *shape, const struct numpy_dtype *d, ui
     return true;
 }
 
-/* take_elements - skips the next N bytes and returns them as a BYTES node, a span of the file; or NULL. */
+/* take_elements - skips the next N bytes, and returns a BYTES node that is a span of them, or NULL. */
 static ckpt_value *take_elements(struct machine *m, uint64_t n)
 {
     ckpt_value *v = value_new(m->u.a, CKPT_V_BYTES, unpickler_offset(&m->u));

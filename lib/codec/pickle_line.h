@@ -9,11 +9,11 @@
 struct pickle_line {
     bool unicode;         /* true: the line follows UNICODE; false: STRING */
     unsigned char state;  /* position within an escape; 0: not in an escape */
-    unsigned char digits; /* number of digits that must follow */
+    unsigned char digits; /* digits not read yet; an octal escape may end before them */
     uint32_t value;       /* value of the digits read so far */
 };
 
-/* pickle_line_escape - decodes C as pickle_line_next does, if C is part of an escape. */
+/* pickle_line_escape - does what pickle_line_next does, if C is a backslash or the line is in an escape. */
 int pickle_line_escape(struct pickle_line *l, unsigned char c, uint32_t out[2]);
 /* pickle_line_next - decodes the next byte C of the line: sets OUT to up to two code points, which are bytes
  * if the line is of STRING, and returns their number; -1: malformed. */
@@ -24,8 +24,8 @@ static inline int pickle_line_next(struct pickle_line *l, unsigned char c, uint3
 }
 /* pickle_line_end - ends the line: decodes an escape that the line ends in, as pickle_line_next does. */
 int pickle_line_end(struct pickle_line *l, uint32_t out[2]);
-/* pickle_line_spool - sets *OUT to a source of the bytes that the line V of SRC encodes, in latin1 if it
- * follows UNICODE; NULL: it encodes no bytes. */
+/* pickle_line_spool - sets *OUT to a source of the bytes that the line V of SRC encodes, those of UNICODE in
+ * latin1; to NULL if the line is malformed or has a character above U+00FF. */
 ckpt_status pickle_line_spool(const struct trace_payload *v, source *src, source **out, ckpt_error *err);
 
 #endif

@@ -10,8 +10,8 @@
 
 #define FIRST_SLAB     1024u
 #define LAST_SLAB      16384u
-#define BYTES_PER_CALL 64u /* a pickle has about one call for so many bytes */
-#define FEW_FACTS      4u  /* number of facts for which a short list gets room */
+#define BYTES_PER_CALL 64u /* a pickle has about one call in this many bytes */
+#define FEW_FACTS      4u  /* fewest elements by which a list of facts grows */
 
 void *machine_alloc_slow(struct machine *m, struct slab *s, size_t n)
 {
@@ -168,10 +168,10 @@ ckpt_value *machine_new_call(struct machine *m, enum value_call_kind how, ckpt_v
 
 bool machine_grow_facts(struct machine *m, ckpt_value ***list, size_t n, size_t *cap)
 {
-    /* Calls and persids are many in most pickles, globals are few. */
-    bool is_short = n || list == &m->facts->globals;
+    /* Most pickles have few globals, but many calls and persids: an empty list of these gets room for all. */
+    bool expects_many = n == 0 && list != &m->facts->globals;
     /* bounded: N nodes are in memory */
-    size_t wanted = is_short ? n + FEW_FACTS : unpickler_estimate_items(&m->u, BYTES_PER_CALL);
+    size_t wanted = expects_many ? unpickler_estimate_items(&m->u, BYTES_PER_CALL) : n + FEW_FACTS;
     ckpt_value **grown = arena_grow(m->u.a, *list, n, cap, wanted, sizeof *grown);
     if (grown)
         *list = grown;

@@ -44,8 +44,8 @@ struct machine {
  * arena if N is large. */
 void *machine_alloc_slow(struct machine *m, struct slab *s, size_t n);
 bool machine_copy_text(struct machine *m, ckpt_str s, ckpt_str *out);
-/* machine_reserve - returns the array OLD, which has N elements in the arena, or a larger copy, with room for
- * ADD more elements; or NULL. */
+/* machine_reserve - makes room for ADD elements after the N that the array OLD has. Returns OLD or a larger
+ * copy of it, in the arena; NULL: failed. */
 void *machine_reserve(struct machine *m, void *old, uint32_t n, uint32_t *cap, size_t add, size_t size);
 ckpt_value *machine_get_int(struct machine *m, int64_t i);
 ckpt_value *machine_get_global(struct machine *m, ckpt_str module, ckpt_str name);
@@ -75,7 +75,7 @@ bool joblib_take_array(struct machine *m, ckpt_value *v);
 
 /* machine_grow_facts - makes room in *LIST, a list of N nodes in the facts, for more. */
 bool machine_grow_facts(struct machine *m, ckpt_value ***list, size_t n, size_t *cap);
-/* machine_add_mutation - adds to the facts that the current opcode changes TARGET. */
+/* machine_add_mutation - records in the facts a change of TARGET by the current opcode. */
 bool machine_add_mutation(struct machine *m, const ckpt_value *target);
 
 ckpt_status machine_init(struct machine *m, arena *a, source *src, uint64_t pos, uint64_t end,

@@ -322,7 +322,7 @@ static bool op_build(struct machine *m)
     if (!states)
         return false;
     if (extra->nstates == 0)
-        extra->items_before_build = extra->nitems > UINT32_MAX - extra->npairs
+        extra->entries_before_build = extra->nitems > UINT32_MAX - extra->npairs
                                         ? UINT32_MAX
                                         : extra->nitems + extra->npairs;
     extra->states = states;

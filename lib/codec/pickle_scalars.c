@@ -1,5 +1,4 @@
-/* pickle_scalars.c - runs the opcodes that push a constant. They read their argument from the stream and pop
- * nothing from the stack. */
+/* pickle_scalars.c - runs the opcodes that push a constant: they read their argument and pop nothing. */
 #include <stdlib.h>
 
 #include "base/buf.h"
@@ -12,8 +11,7 @@
 #define MAX_WORD_LEN 16u
 #define MAX_LINE_LEN ((size_t)256 << 20) /* protocol 0 writes a numpy array as one line */
 
-/* get_shared_constant - returns the node in *SLOT, which all equal constants share, and makes it if it is
- * NULL. */
+/* get_shared_constant - returns *SLOT, the node that all equal constants share. If it is NULL, makes one. */
 static ckpt_value *get_shared_constant(struct machine *m, ckpt_value **slot, ckpt_value_type type, bool b)
 {
     if (!*slot && (*slot = machine_new_node(m, type)) && type == CKPT_V_BOOL)
@@ -272,7 +270,7 @@ static bool push_span(struct machine *m, ckpt_value_type type, uint64_t n)
     return count_characters(m, n, &s->count) && machine_push(m, v);
 }
 
-/* get_word_slot - returns the slot of m->recent_words for the text S; NULL: S is too long. Recent
+/* get_word_slot - returns the slot of m->recent_words for the text S; NULL: S is empty or too long. Recent
  * short texts share nodes, because every tensor has the texts "storage" and "cpu", which not all writers
  * memoize. */
 static ckpt_value **get_word_slot(struct machine *m, ckpt_str s)
@@ -285,7 +283,7 @@ static ckpt_value **get_word_slot(struct machine *m, ckpt_str s)
 }
 
 /* is_memoized - returns true if a PUT follows: this writer memoizes texts, and would have used GET for an
- * object that it wrote before. So an equal text is a different object and must not share its node. */
+ * object that it wrote before. So even a text that was seen is a new object, which needs its own node. */
 static bool is_memoized(const struct machine *m)
 {
     return m->u.p < m->u.lim && (*m->u.p == PICKLE_BINPUT || *m->u.p == PICKLE_LONG_BINPUT);

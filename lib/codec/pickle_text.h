@@ -8,14 +8,14 @@
 
 /* pickle_text_trim - returns S without white space at its ends. */
 ckpt_str pickle_text_trim(ckpt_str s);
-/* pickle_text_int - parses an integer as Python's int(line, 0) does. False: it is none, or too large. */
+/* pickle_text_int - parses an integer as Python's int(line, 0) does. False: not an integer, or too large. */
 bool pickle_text_int(ckpt_str line, int64_t *out);
 /* pickle_text_bigint - parses an integer of any size to little-endian two's complement in OUT, which must
  * have room for line.len / 2 + 16 bytes. Returns the number of bytes, trimmed, or PICKLE_TEXT_BAD: not an
  * integer, or more digits than Python accepts. */
 size_t pickle_text_bigint(ckpt_str line, unsigned char *out);
-/* integer_trimmed_size - returns how many of the N > 0 bytes at AT, a little-endian two's complement integer,
- * are needed; at least 1. */
+/* integer_trimmed_size - returns how many of the N bytes at AT, a little-endian two's complement integer, are
+ * needed; at least 1, unless N is 0. */
 size_t integer_trimmed_size(const unsigned char *at, size_t n);
 /* integer_load - returns the value of the N <= 8 bytes at AT, a little-endian two's complement integer. */
 int64_t integer_load(const unsigned char *at, size_t n);
@@ -23,7 +23,7 @@ int64_t integer_load(const unsigned char *at, size_t n);
 bool pickle_text_float(ckpt_str line, double *out);
 /* pickle_text_decode - decodes the line of STRING, a Python 2 repr ('…' or "…" with escapes), to the
  * bytes that it encodes, or if UNICODE, a line of the raw-unicode-escape codec to UTF-8 (each surrogate by
- * itself). Returns the number of bytes, which it writes to OUT (may be NULL), or PICKLE_TEXT_BAD. */
+ * itself). Writes the bytes to OUT, unless it is NULL; returns their number, or PICKLE_TEXT_BAD. */
 size_t pickle_text_decode(ckpt_str line, bool unicode, char *out);
 
 #endif

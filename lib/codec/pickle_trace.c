@@ -228,7 +228,7 @@ static bool op_newobj_ex(struct tracer *t)
     return push_call(t, callable, args, kwargs);
 }
 
-/* op_obj - runs OBJ and INST: the items above the mark are the arguments, after the class in OBJ. */
+/* op_obj - runs OBJ and INST. Above the mark are the arguments; in OBJ, the class comes before them. */
 static bool op_obj(struct tracer *t, trace_ref klass)
 {
     size_t bottom;
@@ -275,8 +275,8 @@ static bool report_change(struct tracer *t, trace_ref target, trace_ref operand)
     return tracer_report(t, &s);
 }
 
-/* add_state - adds STATE, with which BUILD changes TARGET, to TARGET if that is a call. The first states are
- * kept. */
+/* add_state - adds STATE, with which BUILD changes TARGET, to TARGET if that is a call. Only the first state
+ * is kept. */
 static bool add_state(struct tracer *t, trace_ref target, trace_ref state)
 {
     const trace_ref none = 0;
@@ -340,14 +340,14 @@ static bool add_above_mark(struct tracer *t)
     return unpickler_pop_mark(&t->u, &bottom) && add_to_container(t, bottom);
 }
 
-/* push_constant - pushes the constant of the current opcode. If its argument was not read from right after
- * the opcode, it cannot be read again, so an opaque value is pushed. */
+/* push_constant - pushes the constant of the current opcode. If the argument was read after the loader's
+ * buffer, a report could not find it again after the opcode, so an opaque value is pushed. */
 static bool push_constant(struct tracer *t)
 {
     return t->argument_after_buffer ? push_opaque(t) : tracer_push(t, tracer_constant_ref(t));
 }
 
-/* op_counted - pushes text or bytes that follow a length of WIDTH bytes. */
+/* op_counted - pushes a text, bytes or integer; before its bytes is their number, in WIDTH bytes. */
 static bool op_counted(struct tracer *t, size_t width, bool is_signed)
 {
     const unsigned char *b = tracer_take(t, width);
@@ -425,7 +425,7 @@ static bool op_pop(struct tracer *t)
     return unpickler_need(&t->u, 1) && drop_items(t, t->u.top - 1);
 }
 
-/* op_memo - calls RUN, tracer_get_memo or tracer_put_memo, with the memo index in the next WIDTH bytes. */
+/* op_memo - calls RUN (tracer_get_memo, tracer_put_memo) with the memo index in the next WIDTH bytes. */
 static bool op_memo(struct tracer *t, size_t width, bool (*run)(struct tracer *, uint64_t))
 {
     const unsigned char *b = tracer_take(t, width);
@@ -513,8 +513,8 @@ static bool run_op(struct tracer *t)
     }
 }
 
-/* end_exceeded_frame - ends the frame. If the opcode that just ran began in the frame, reports that it
- * exceeds it. */
+/* end_exceeded_frame - ends the frame. If the opcode that just ran began in the frame, reports that its
+ * argument crosses the end. */
 static bool end_exceeded_frame(struct tracer *t)
 {
     bool began_inside = t->u.at < t->buffer_end;

@@ -7,12 +7,12 @@
  *                 contain themselves)
  *   …       1     STOP
  *
- * The nodes that are being written are on a stack of frames, because a hostile file may nest them deeper than
- * the C stack allows. A list, dict or object is put into the memo before its items are written, so that it
- * may contain itself. A tuple exists only after its items. If it contains itself, it is written a second time
- * among its own items; once the outer one has all its items, these are popped, and a GET of the inner one
- * takes their place, as CPython's pickler does (Lib/pickle.py, save_tuple and save_reduce). The same is done
- * for sets: every value inside a shared set gets a put site.
+ * The nodes that are being written are on a stack of pickle_frames, because a hostile file may nest them
+ * deeper than the C stack allows. A list, dict or object is put into the memo before its items are written,
+ * so that it may contain itself. A tuple exists only after its items. If it contains itself, it is written a
+ * second time among its own items; once the outer one has all its items, these are popped, and a GET of the
+ * inner one takes their place, as CPython's pickler does (Lib/pickle.py, save_tuple and save_reduce). A set
+ * is written like a tuple; every value inside a shared set gets a put site (pickle_emit.h).
  */
 #include "codec/pickle_write.h"
 
@@ -257,14 +257,15 @@ static bool emit_call(pickle_writer *w, struct pickle_frame *f)
     return false;
 }
 
+/* m->entries_before_build counts items and pairs together; the items are taken to come first. */
 static uint32_t count_items_before_build(const struct value_extra *m)
 {
-    return m->nstates == 0 || m->items_before_build > m->nitems ? m->nitems : m->items_before_build;
+    return m->nstates == 0 || m->entries_before_build > m->nitems ? m->nitems : m->entries_before_build;
 }
 
 static uint32_t count_pairs_before_build(const struct value_extra *m)
 {
-    uint32_t pairs = m->nstates == 0 ? m->npairs : m->items_before_build - count_items_before_build(m);
+    uint32_t pairs = m->nstates == 0 ? m->npairs : m->entries_before_build - count_items_before_build(m);
     return pairs > m->npairs ? m->npairs : pairs;
 }
 
@@ -294,7 +295,7 @@ static const ckpt_value *get_next_operand(pickle_writer *w, struct pickle_frame 
     }
 }
 
-/* begin_call_phase - begins phase P, which is one after CALL_MAKE. */
+/* begin_call_phase - begins phase P: CALL_ITEMS or a later one. */
 static void begin_call_phase(pickle_writer *w, struct pickle_frame *f, uint8_t p)
 {
     const struct value_extra *m = value_extra_of(f->v);
@@ -359,7 +360,7 @@ static ckpt_status check_call(const ckpt_value *v, ckpt_error *err)
                                               count_pairs_before_build(m) < m->npairs);
     if (changed_after_build && m->nstates > 1)
         return fail_lossy(v, err, "was changed by BUILD, then by other opcodes, then by BUILD again");
-    if (changed_after_build && m->items_before_build && m->nitems && m->npairs)
+    if (changed_after_build && m->entries_before_build && m->nitems && m->npairs)
         return fail_lossy(v, err, "was given items and pairs both before and after its BUILD");
     return CKPT_OK;
 }
@@ -489,7 +490,7 @@ static ckpt_status write_all(pickle_writer *w, const ckpt_value *root, ckpt_erro
     return fail_memory(err);
 }
 
-/* fill_with_puts writes at most so many PUTs of two bytes: it fills less than 10 bytes with them. */
+/* fill_with_puts writes at most this many PUTs of two bytes: it fills less than 10 bytes with them. */
 #define SHORT_PUTS 4u
 
 /* write_pickle - writes ROOT with memo indexes from *MEMO on, and sets *MEMO to the next unused index.

@@ -2,7 +2,7 @@
  * protobuf.c - the wire format of protobuf (protobuf.dev, "Encoding"). A message is a sequence of fields:
  *
  *   varint   tag: number << 3 | wire type
- *   …        VARINT a varint, FIXED64 8 bytes, BYTES a varint and so many bytes, FIXED32 4 bytes
+ *   …        value: VARINT a varint; FIXED64 8 bytes; FIXED32 4 bytes; BYTES a varint, then that many bytes
  *
  * Refused: field 0, groups (wire types 3 and 4), values that are cut off.
  */

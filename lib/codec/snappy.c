@@ -3,13 +3,13 @@
  *
  *   varint   decoded size
  *   …        elements; the two low bits of the first byte are the kind, its six other bits N:
- *            0   literal of N + 1 bytes; N 60 to 63: the length less one is in the next 1 to 4 bytes
- *            1   copy of 4 + (N & 7) bytes from (N >> 3) << 8 | next byte before
- *            2   copy of N + 1 bytes; the next 2 bytes are the distance back to its beginning
- *            3   the same with 4 bytes
+ *            0   literal of N + 1 bytes; if N is 60 to 63, the next 1 to 4 bytes are its length - 1
+ *            1   copy of (N & 7) + 4 bytes; distance: (N >> 3) << 8 | the next byte
+ *            2   copy of N + 1 bytes; distance: the next 2 bytes
+ *            3   copy of N + 1 bytes; distance: the next 4 bytes
  *
- * A copy may overlap what it writes. Refused: a copy from before the beginning, elements that are cut off,
- * more or fewer bytes than announced.
+ * A copy reads the output from DISTANCE bytes before its end on, and may read what it has just written.
+ * Refused: a copy from before the beginning, elements that are cut off, more or fewer bytes than announced.
  */
 #include "codec/snappy.h"
 
@@ -67,9 +67,9 @@ static bool add_element(struct decoded *d, cursor *c)
     switch (first & 3) {
     case 0: return add_literal(d, c, n);
     case 1:
-        return add_copy(d, 4 + (n & 7), (n >> 3) << 8 | (size_t)cursor_number(c, 1)); /* bounded: 11 bits */
-    case 2: return add_copy(d, n + UINT64_C(1), (size_t)cursor_number(c, 2));         /* bounded: 6 bits */
-    default: return add_copy(d, n + UINT64_C(1), (size_t)cursor_number(c, 4));        /* bounded: 6 bits */
+        return add_copy(d, 4 + (n & 7), (n >> 3) << 8 | (size_t)cursor_number(c, 1)); /* bounded: N < 64 */
+    case 2: return add_copy(d, n + UINT64_C(1), (size_t)cursor_number(c, 2));         /* bounded: N < 64 */
+    default: return add_copy(d, n + UINT64_C(1), (size_t)cursor_number(c, 4));        /* bounded: N < 64 */
     }
 }
 

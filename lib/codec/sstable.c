@@ -10,15 +10,17 @@
  *            4   CRC-32C of the bytes as they are stored and of the type, masked: rotated right by 15, plus
  *                0xa282ead8
  *   …   …    a block of metadata, which is ignored
- *   …   …    the index: the handle of each block, under a key from its last key to the first of the next
+ *   …   …    the index, a block whose values are the handles of the data blocks; each key is at least
+ *            the last key of its data block, and less than the first key of the next
  *   -48 …    handle of the block of metadata, handle of the index, zeros
  *   -8  8    57 fb 80 8b 24 75 47 db
  *
- * An entry is three varints, the bytes that its key shares with the previous key, those it does not share,
- * and those of its value; then the bytes not shared, and the value. A handle is two varints, offset and size.
+ * An entry begins with three varints: how many bytes its key shares with the previous key, how many it does
+ * not share, and how many the value has. Then come the bytes not shared, and the value. A handle is two
+ * varints, offset and size.
  *
  * Refused: keys that do not ascend, blocks that overlap or are out of order, other types of compression,
- * blocks that are longer than their entries.
+ * entries that reach beyond their block, and more restarts than fit in it.
  */
 #include "codec/sstable.h"
 
@@ -39,8 +41,8 @@ uint32_t sstable_unmask(uint32_t masked)
     return rotated >> 17 | rotated << 15;
 }
 
-/* check_block - fails unless the N stored bytes at P, at OFFSET of the file, have the checksum that follows
- * them. */
+/* check_block - fails unless the N stored bytes at P and the type after them have the checksum that follows.
+ * OFFSET is where the block is in the file. */
 static ckpt_status check_block(const unsigned char *p, size_t n, uint64_t offset, ckpt_error *err)
 {
     uint32_t stored = sstable_unmask(load_u32le(p + n + 1)),
@@ -109,8 +111,8 @@ static ckpt_status load_block(source *src, uint64_t offset, uint64_t size, struc
 ckpt_status sstable_load(const struct sstable *t, size_t i, struct sstable_block *b, ckpt_error *err)
 {
     ckpt_status st = load_block(t->src, t->blocks[i].offset, t->blocks[i].size, b, err);
-    b->last_key = t->blocks[i].last_key;
-    b->keys_after = i ? t->blocks[i - 1].last_key : str_of(NULL, 0); /* bounded: I is above 0 */
+    b->max_key = t->blocks[i].max_key;
+    b->keys_after = i ? t->blocks[i - 1].max_key : str_of(NULL, 0); /* bounded: I is above 0 */
     return st;
 }
 
@@ -122,7 +124,7 @@ void sstable_unload(struct sstable_block *b)
 }
 
 /* read_key - sets the key of B to the first SHARED bytes of the previous key and the next OTHERS bytes. Sets
- * *ASCENDS if it is greater than the previous key. */
+ * *ASCENDS to whether it is greater than the previous key. False: the bytes are not there. */
 static bool read_key(struct sstable_block *b, uint64_t shared, uint64_t others, bool *ascends)
 {
     if (shared > b->key.len || others > b->entries.left)
@@ -152,7 +154,7 @@ ckpt_status sstable_next(struct sstable_block *b, ckpt_str *key, cursor *value, 
         return fail(err, CKPT_EFORMAT, b->at, "an entry reaches beyond {the end} of {=its block}");
     *key = buf_view(&b->key);
     *value = cursor_sub(c, (size_t)size);
-    bool is_in_block = !b->last_key.ptr || str_compare(*key, b->last_key) <= 0;
+    bool is_in_block = !b->max_key.ptr || str_compare(*key, b->max_key) <= 0;
     return ascends && is_in_block
                ? CKPT_OK
                : fail(err, CKPT_EFORMAT, b->at, "the keys {do not ascend} at \"%.*s\", as {=they must}",
@@ -166,8 +168,7 @@ bool sstable_has_magic(source *src)
            load_u64le(last) == MAGIC;
 }
 
-/* add_handle - adds the block whose handle is VALUE and whose last key is KEY. It must be after the
- * others. */
+/* add_handle - adds the block of the index entry KEY, VALUE. It must be stored after the blocks before. */
 static ckpt_status add_handle(struct sstable *t, arena *a, ckpt_str key, cursor value, size_t *cap,
                               ckpt_error *err)
 {
@@ -180,13 +181,13 @@ static ckpt_status add_handle(struct sstable *t, arena *a, ckpt_str key, cursor 
         return fail(err, CKPT_EFORMAT, h.offset,
                     "a block at {%" PRIu64 " of %" PRIu64 " bytes}; {=%" PRIu64 " to %" PRIu64 "} are left",
                     h.offset, h.size, before, t->src->size);
-    h.last_key = arena_str(a, key);
-    return h.last_key.ptr && arena_push(a, &t->blocks, &t->nblocks, cap, &h, sizeof h) ? CKPT_OK
-                                                                                       : fail_memory(err);
+    h.max_key = arena_str(a, key);
+    return h.max_key.ptr && arena_push(a, &t->blocks, &t->nblocks, cap, &h, sizeof h) ? CKPT_OK
+                                                                                      : fail_memory(err);
 }
 
-/* count_bytes_outside - sets t->outside, the number of bytes that are in no block. METADATA and INDEX are the
- * sizes of the blocks of metadata and index. */
+/* count_bytes_outside - sets t->bytes_outside. METADATA and INDEX are the sizes of the blocks of metadata and
+ * index. */
 static void count_bytes_outside(struct sstable *t, uint64_t metadata, uint64_t index)
 {
     uint64_t all = SSTABLE_FOOTER + 2 * TRAILER;
@@ -234,7 +235,7 @@ size_t sstable_find(const struct sstable *t, ckpt_str key)
     size_t low = 0, high = t->nblocks; /* the result is in [low, high] */
     while (low < high) {
         size_t mid = low + (high - low) / 2;
-        if (str_compare(t->blocks[mid].last_key, key) < 0)
+        if (str_compare(t->blocks[mid].max_key, key) < 0)
             low = mid + 1;
         else
             high = mid;

@@ -10,9 +10,9 @@
 
 #define SSTABLE_FOOTER 48u /* bytes at the end of the file */
 
-/* Where a block is stored: SIZE bytes at OFFSET, before its type and checksum. */
+/* Where a block is stored: SIZE bytes at OFFSET; its type and checksum follow them. */
 struct sstable_handle {
-    ckpt_str last_key; /* no key of the block is greater than this, none of the next is smaller */
+    ckpt_str max_key; /* no key of the block is greater; all keys of the next block are */
     uint64_t offset, size;
 };
 
@@ -26,11 +26,11 @@ struct sstable {
 /* A block in memory, and the entry that was read last. */
 struct sstable_block {
     unsigned char *bytes; /* uncompressed */
-    cursor entries;       /* those that follow */
+    cursor entries;       /* those not read yet */
     buf key;
-    bool at_first_entry;           /* no entry was read yet */
-    ckpt_str keys_after, last_key; /* the index allows keys above AFTER, up to LAST; .ptr NULL: any key */
-    uint64_t at;          /* of the block in the file */
+    bool at_first_entry;          /* no entry was read yet */
+    ckpt_str keys_after, max_key; /* the index allows keys > keys_after and <= max_key; .ptr NULL: no limit */
+    uint64_t at;          /* offset of the block in the file */
 };
 
 /* sstable_unmask - returns the CRC-32C that a table stores as MASKED. */
@@ -46,8 +46,8 @@ size_t sstable_find(const struct sstable *t, ckpt_str key);
 /* sstable_load - reads block I of T, and checks its CRC-32C. The caller frees B with sstable_unload, also
  * after a failure. */
 ckpt_status sstable_load(const struct sstable *t, size_t i, struct sstable_block *b, ckpt_error *err);
-/* sstable_next - reads the next entry: *KEY is valid until the next call, *VALUE as long as B. Sets *MORE to
- * false at the end of the block. Refuses a key that is not greater than the one before it. */
+/* sstable_next - reads the next entry: *KEY is valid until the next call, *VALUE until B is unloaded. Sets
+ * *MORE to false at the end of the block. Refuses a key that is not greater than the one before it. */
 ckpt_status sstable_next(struct sstable_block *b, ckpt_str *key, cursor *value, bool *more, ckpt_error *err);
 void sstable_unload(struct sstable_block *b);
 

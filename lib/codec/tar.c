@@ -3,7 +3,7 @@
  *
  * Each member is a header of 512 bytes and a payload, padded with zeros to a multiple of 512:
  * OFFSET SIZE DESCRIPTION
- *   0   100  name           124 12  size, octal, or big-endian if the first byte is 80 or more
+ *   0   100  name           124 12  size: octal text, or big-endian if its top bit is set
  *   148 8    checksum       156 1   type
  *   257 8    "ustar\0" 00, or "ustar  " (GNU)
  *   345 155  prefix, put before the name with '/' (not in GNU's dialect)
@@ -20,16 +20,16 @@
 #include "base/checked.h"
 #include "base/cursor.h"
 
-#define BLOCK          512u
-#define LONG_MAX_BYTES (1u << 20)
+#define BLOCK         512u
+#define MAX_EXTENSION (1u << 20) /* bytes of a payload of type L or x */
 
 struct tar_listing {
     source *src;
     arena *a;
     uint64_t pos;
-    ckpt_str next_name; /* from a member of type L or x before the next member; .ptr NULL: none */
-    uint64_t next_size; /* from a member of type x before it */
-    bool has_next_size;
+    ckpt_str next_name; /* of the next member, by type L or x; .ptr NULL: none was given */
+    uint64_t next_size; /* of the next member, by type x */
+    bool has_next_size; /* next_size was given */
     struct tar_entry *entries;
     size_t n, cap;
     bool lenient; /* see tar_list */
@@ -124,11 +124,10 @@ static bool read_pax(struct tar_listing *t, ckpt_str text)
 /* read_extension - reads the payload of a member of type 'L' or 'x', which describes the next member. */
 static ckpt_status read_extension(struct tar_listing *t, char type, uint64_t data, uint64_t size)
 {
-    if (size > LONG_MAX_BYTES)
+    if (size > MAX_EXTENSION)
         return tar_fail(t, "a name or pax record of more than {=1 MiB}: {%llu bytes}",
                         (unsigned long long)size);
-    /* bounded: at most 1 MiB */
-    char *text = arena_alloc(t->a, (size_t)size + 1);
+    char *text = arena_alloc(t->a, (size_t)size + 1); /* bounded: at most 1 MiB */
     if (!text)
         return fail_memory(t->err);
     CKPT_TRY(source_read(t->src, data, text, (size_t)size, t->err));

@@ -5,17 +5,17 @@
  * (core/protobuf/trackable_object_graph.proto).
  *
  *   TensorShapeProto   2 dim {1 size}, 3 unknown_rank
- *   TensorSliceProto   1 extent {1 start, 2 length}, one for each dimension; without a length: all of it
+ *   TensorSliceProto   1 extent {1 start, 2 length}, one for each dimension; no length: all of the dimension
  *
  *   TrackableObjectGraph  1 nodes
  *   TrackableObject       2 attributes
  *   SerializedTensor      2 full_name "dense/kernel", 3 checkpoint_key
  *
  * The key of a slice is in OrderedCode, whose bytes sort as the values do: the number 0, the name, the rank,
- * and for each dimension start and length as signed numbers, 0 and -1 if the slice has all of it.
- *   number   a byte with the number of bytes that follow, then these, big-endian; 0 has none
+ * and for each dimension start and length as signed numbers. They are 0 and -1 if the extent has no length.
+ *   number   a byte with the number of bytes that follow, then these, big-endian; the number 0 is one byte 00
  *   text     its bytes, 00 as 00 FF and FF as FF 00, then 00 01
- *   signed   one byte 80 ^ v for -64 to 63; for others, one more bit at the top for each further byte
+ *   signed   v in n bytes: n set bits, a clear bit, 7 n - 1 bits of v; v < 0 as ~v, with all bits inverted
  */
 #include "codec/tensorflow.h"
 
@@ -175,8 +175,7 @@ static void put_text(buf *key, ckpt_str s)
     buf_put(key, "\0\1", 2);
 }
 
-/* put_signed - appends V >= 0 as a signed number of OrderedCode, which has n bytes: n bits that are set, a
- * bit that is clear, and 7 n - 1 bits with V. */
+/* put_signed - appends V >= 0 as a signed number of OrderedCode. */
 static void put_signed(buf *key, uint64_t v)
 {
     unsigned n = 1;
@@ -185,8 +184,8 @@ static void put_signed(buf *key, uint64_t v)
         n++;
     for (unsigned i = 0; i < 8 && i < n; i++)
         bytes[n - 1 - i] = (unsigned char)(v >> (8 * i));
-    for (unsigned i = 0; i < n; i++) /* bounded: i / 8 is 0 or 1 */
-        bytes[i / 8] |= (unsigned char)(0x80 >> i % 8);
+    for (unsigned i = 0; i < n; i++)
+        bytes[i / 8] |= (unsigned char)(0x80 >> i % 8); /* bounded: i / 8 is 0 or 1 */
     buf_put(key, bytes, n);
 }
 
@@ -204,14 +203,13 @@ void tf_put_slice_key(buf *key, ckpt_str name, const struct tf_slice *s, uint32_
     }
 }
 
-/* The callback for each variable in the graph of objects. */
-struct naming {
-    tf_name_variable *on_name;
+struct variable_callback {
+    tf_name_variable *call;
     void *user;
     ckpt_error *err;
 };
 
-static ckpt_status read_attribute(const struct naming *n, cursor c)
+static ckpt_status read_attribute(const struct variable_callback *each, cursor c)
 {
     struct proto_field f;
     ckpt_str variable = {NULL, 0}, key = {NULL, 0};
@@ -222,25 +220,25 @@ static ckpt_status read_attribute(const struct naming *n, cursor c)
             key = proto_text(&f);
     }
     if (c.bad)
-        return fail_message(n->err, c.pos, "attribute of the object graph");
-    return variable.len && key.len ? n->on_name(n->user, key, variable, n->err) : CKPT_OK;
+        return fail_message(each->err, c.pos, "attribute of the object graph");
+    return variable.len && key.len ? each->call(each->user, key, variable, each->err) : CKPT_OK;
 }
 
-static ckpt_status read_node(const struct naming *n, cursor c)
+static ckpt_status read_node(const struct variable_callback *each, cursor c)
 {
     struct proto_field f;
     while (proto_next(&c, &f))
         if (proto_is(&f, 2, PROTO_BYTES))
-            CKPT_TRY(read_attribute(n, f.bytes));
-    return c.bad ? fail_message(n->err, c.pos, "object of the object graph") : CKPT_OK;
+            CKPT_TRY(read_attribute(each, f.bytes));
+    return c.bad ? fail_message(each->err, c.pos, "object of the object graph") : CKPT_OK;
 }
 
-ckpt_status tf_read_object_graph(cursor c, tf_name_variable *name, void *user, ckpt_error *err)
+ckpt_status tf_read_object_graph(cursor c, tf_name_variable *call, void *user, ckpt_error *err)
 {
-    const struct naming n = {name, user, err};
+    const struct variable_callback each = {call, user, err};
     struct proto_field f;
     while (proto_next(&c, &f))
         if (proto_is(&f, 1, PROTO_BYTES))
-            CKPT_TRY(read_node(&n, f.bytes));
+            CKPT_TRY(read_node(&each, f.bytes));
     return c.bad ? fail_message(err, c.pos, "object graph") : CKPT_OK;
 }

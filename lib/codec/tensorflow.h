@@ -12,7 +12,7 @@ struct tf_dtype {
     const char *name;
     ckpt_dtype dtype; /* CKPT_DT_NAMED: torch has no such type, and NAME is its name */
     uint8_t width;    /* bytes of an element; 0: not fixed */
-    uint8_t swap;     /* the unit that byte order applies to */
+    uint8_t swap;     /* bytes of the unit that byte order applies to */
     uint8_t field;    /* the field of TensorProto with the values, in files of TensorFlow 1; 0: none */
 };
 
@@ -27,7 +27,7 @@ struct tf_shape {
 /* A slice of a partitioned tensor: in each dimension SIZE elements from OFFSET on. */
 struct tf_slice {
     uint64_t *offset, *size;
-    bool *covers_all; /* by dimension: stored without offset and size, which means all elements */
+    bool *covers_all; /* [i]: the slice has all of dimension i, and is stored without offset and size there */
 };
 
 /* tf_find_dtype - returns the element type NUMBER of DataType; NULL: there is none. */
@@ -55,16 +55,16 @@ struct tf_bytes {
 /* tf_checked_source - sets *OUT to a source of the bytes of B, which compares their checksum at the first
  * read. */
 ckpt_status tf_checked_source(const struct tf_bytes *b, source **out, ckpt_error *err);
-/* tf_strings_source - sets *OUT to a source of the COUNT strings of B: for each its length, 64 bits
- * little-endian, and its bytes. It compares checksums as tf_checked_source does. Lengths are in A. Refuses
- * lengths that do not add up to the size of B. */
+/* tf_strings_source - sets *OUT to a source of the COUNT strings of B. Each string is its length (64 bits,
+ * little-endian), then its bytes. Compares checksums as tf_checked_source does. Allocates from A. Refuses
+ * lengths that do not add up to the bytes that B has after them. */
 ckpt_status tf_strings_source(arena *a, const struct tf_bytes *b, uint64_t count, source **out,
                               ckpt_error *err);
 
 /* Called for each variable of an object graph: the tensor KEY of the checkpoint has the name VARIABLE in the
  * model. */
 typedef ckpt_status tf_name_variable(void *user, ckpt_str key, ckpt_str variable, ckpt_error *err);
-/* tf_read_object_graph - calls NAME with USER for each variable of the TrackableObjectGraph C. */
-ckpt_status tf_read_object_graph(cursor c, tf_name_variable *name, void *user, ckpt_error *err);
+/* tf_read_object_graph - calls CALL with USER for each variable of the TrackableObjectGraph C. */
+ckpt_status tf_read_object_graph(cursor c, tf_name_variable *call, void *user, ckpt_error *err);
 
 #endif

@@ -1,13 +1,13 @@
 /*
- * tensorflow_bytes.c - sources of entries whose checksum is not that of one storage: slices of
- * partitioned tensors, and strings (tensorflow/core/util/tensor_bundle/tensor_bundle.cc, WriteStringTensor).
- * The checksum is compared once, before the first byte is read.
+ * tensorflow_bytes.c - sources that compare the checksum of their entry themselves, because the storage has
+ * the bytes of several entries (slices of a partitioned tensor) or other bytes than the entry (strings; see
+ * tensorflow/core/util/tensor_bundle/tensor_bundle.cc, WriteStringTensor).
  *
  * Strings are stored as
  *   …   the length of each, a varint
  *   4   masked CRC-32C of the lengths, each taken as 4 bytes, or as 8 if it is beyond 32 bits
- *   …   their bytes
- * and the checksum of the entry covers the lengths, taken in the same way, those 4 bytes, and the bytes.
+ *   …   the bytes of the strings
+ * The checksum of the entry covers the lengths, taken in the same way, the masked CRC-32C, and the strings.
  */
 #include <inttypes.h>
 #include <pthread.h>
@@ -23,9 +23,9 @@
 struct checked_source {
     source s;
     struct tf_bytes b;
-    uint64_t text_at;     /* of strings: offset in B of their bytes, after the lengths; else 0 */
-    uint32_t crc_before;  /* CRC-32C of the bytes before text_at */
-    const uint64_t *ends; /* of strings: offset of the end of each, from text_at; NULL: no strings */
+    uint64_t text_at;     /* if B has strings: offset in B of their bytes, after the lengths; else 0 */
+    uint32_t crc_before;  /* if B has strings: CRC-32C of the lengths and their masked CRC-32C; else 0 */
+    const uint64_t *ends; /* if B has strings: end of each, relative to text_at; else NULL */
     uint64_t count;       /* number of strings */
     pthread_mutex_t lock; /* held while the checksum is compared */
     atomic_bool checked;
@@ -58,19 +58,19 @@ static ckpt_status check_once(struct checked_source *s, ckpt_error *err)
     return st;
 }
 
-/* get_string_begin - returns the offset of string I, with the length before it, in the decoded bytes. */
-static uint64_t get_string_begin(const struct checked_source *s, uint64_t i)
+/* get_record_offset - returns the offset in S of record I, which is the length and the bytes of string I. */
+static uint64_t get_record_offset(const struct checked_source *s, uint64_t i)
 {
     return 8 * i + (i ? s->ends[i - 1] : 0); /* bounded: the size of the source */
 }
 
-/* find_string - returns the number of the string that has byte OFF of the decoded bytes. */
-static uint64_t find_string(const struct checked_source *s, uint64_t off)
+/* find_record - returns the number of the record that has byte OFF of S. */
+static uint64_t find_record(const struct checked_source *s, uint64_t off)
 {
     uint64_t low = 0, high = s->count;
     while (high - low > 1) {
         uint64_t mid = low + (high - low) / 2;
-        if (get_string_begin(s, mid) <= off)
+        if (get_record_offset(s, mid) <= off)
             low = mid;
         else
             high = mid;
@@ -78,14 +78,14 @@ static uint64_t find_string(const struct checked_source *s, uint64_t off)
     return low;
 }
 
-/* read_string - reads up to *N bytes from byte AT of string I, with its length before it, to OUT. Sets *N to
- * the number of bytes read. */
-static ckpt_status read_string(struct checked_source *s, uint64_t i, uint64_t at, unsigned char *out,
+/* read_record - reads up to *N bytes, from byte AT of record I on, to OUT. Sets *N to the number of bytes
+ * read. */
+static ckpt_status read_record(struct checked_source *s, uint64_t i, uint64_t at, unsigned char *out,
                                size_t *n, ckpt_error *err)
 {
     unsigned char length[8];
     uint64_t begin = i ? s->ends[i - 1] : 0, size = s->ends[i] - begin; /* bounded: ends rise */
-    uint64_t left = at < 8 ? 8 - at : 8 + size - at;                  /* bounded: inside of the string */
+    uint64_t left = at < 8 ? 8 - at : 8 + size - at;                  /* bounded: inside of the record */
     uint64_t from = s->b.at + s->text_at + begin;                     /* bounded: inside of the entry */
     *n = left < *n ? (size_t)left : *n;
     if (at >= 8)
@@ -98,13 +98,13 @@ static ckpt_status read_string(struct checked_source *s, uint64_t i, uint64_t at
 static ckpt_status read_strings(struct checked_source *s, uint64_t off, unsigned char *out, size_t n,
                                 ckpt_error *err)
 {
-    for (uint64_t i = find_string(s, off); n;) {
+    for (uint64_t i = find_record(s, off); n;) {
         size_t got = n;
-        CKPT_TRY(read_string(s, i, off - get_string_begin(s, i), out, &got, err));
+        CKPT_TRY(read_record(s, i, off - get_record_offset(s, i), out, &got, err));
         out += got;
         off += got; /* bounded: inside of the source */
         n -= got;
-        if (i + 1 < s->count && off >= get_string_begin(s, i + 1))
+        if (i + 1 < s->count && off >= get_record_offset(s, i + 1))
             i++;
     }
     return CKPT_OK;
@@ -188,25 +188,25 @@ static ckpt_status read_lengths(reader *r, uint64_t count, uint64_t *end, uint32
     return CKPT_OK;
 }
 
-/* read_string_head - reads the lengths, compares their checksum, and sets where the bytes begin. */
-static ckpt_status read_string_head(struct checked_source *s, uint64_t *end, ckpt_error *err)
+/* read_all_lengths - reads the lengths to END, compares their checksum, and sets text_at and crc_before. */
+static ckpt_status read_all_lengths(struct checked_source *s, uint64_t *end, ckpt_error *err)
 {
     reader r;
     uint32_t crc;
-    const unsigned char *sum = NULL;
+    const unsigned char *masked_crc = NULL;
     CKPT_TRY(
         reader_init(&r, s->b.src, s->b.at, s->b.at + s->b.size, err)); /* bounded: inside of the source */
     ckpt_status st = read_lengths(&r, s->count, end, &crc, err);
     if (st == CKPT_OK) {
-        sum = reader_take(&r, 4);
+        masked_crc = reader_take(&r, 4);
         st = r.status;
     }
-    if (st == CKPT_OK && sstable_unmask(load_u32le(sum)) != crc && !s->b.file->ignore_crc)
+    if (st == CKPT_OK && sstable_unmask(load_u32le(masked_crc)) != crc && !s->b.file->ignore_crc)
         st = fail(err, CKPT_ECHECKSUM, r.pos - 4,
                   "the lengths have the CRC-32C {%08" PRIx32 "}, {=%08" PRIx32 "} is recorded", crc,
-                  sstable_unmask(load_u32le(sum)));
+                  sstable_unmask(load_u32le(masked_crc)));
     if (st == CKPT_OK)
-        s->crc_before = crc_update(CRC_32C, crc, sum, 4);
+        s->crc_before = crc_update(CRC_32C, crc, masked_crc, 4);
     s->text_at = r.pos - s->b.at; /* bounded: the reader began at AT */
     reader_free(&r);
     return st;
@@ -225,7 +225,7 @@ ckpt_status tf_strings_source(arena *a, const struct tf_bytes *b, uint64_t count
         return fail_memory(err);
     s->count = count;
     s->s.is_serial = 1; /* elements have no common size, by which several threads would share them */
-    ckpt_status st = read_string_head(s, end, err);
+    ckpt_status st = read_all_lengths(s, end, err);
     s->ends = end;
     uint64_t bytes = st == CKPT_OK && count ? end[count - 1] : 0;
     if (st == CKPT_OK && bytes != b->size - s->text_at)

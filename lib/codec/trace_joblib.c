@@ -25,8 +25,8 @@ static bool is_global(trace_ref r, const char *module, const char *name)
     return g && g->has_constant_name && str_is(g->module, module) && str_is(g->name, name);
 }
 
-/* read_integer - reads the constant R. False: not an integer, or it cannot be read; then the status of the
- * tracer is set. */
+/* read_integer - reads the constant R. False: R is not an integer; or, if the status of the tracer is set, it
+ * cannot be read. */
 static bool read_integer(struct tracer *t, trace_ref r, int64_t *out)
 {
     if (trace_node(r))
@@ -49,8 +49,8 @@ static enum joblib classify_dtype(struct tracer *t, trace_ref r, uint64_t *size)
         t->u.status = arena_full(t->u.a) ? CKPT_ELIMIT : st;
         return JOBLIB_UNCLEAR;
     }
-    bool is_as_written = n && n->nitems == 4 && !d.contradiction &&
-                         !d.subarray; /* callable, arguments, no keywords, one state */
+    bool is_as_written = n && n->nitems == 4 && /* callable, arguments, no keywords, one state */
+                         !d.contradiction && !d.subarray;
     if (!is_as_written || d.holds == HOLDS_UNKNOWN || (d.holds == HOLDS_NUMBERS && d.size == UINT64_MAX))
         return JOBLIB_UNCLEAR;
     return d.holds == HOLDS_OBJECTS ? JOBLIB_OBJECTS : JOBLIB_NUMBERS;
@@ -108,7 +108,7 @@ static enum joblib read_wrapper(struct tracer *t, trace_ref target, trace_ref st
     return has_shape && is_array_class && checked_mul(count, size, bytes) ? kind : JOBLIB_UNCLEAR;
 }
 
-/* follow_objects - follows the pickle of an array of objects as pickle.load, by which joblib reads it. */
+/* follow_objects - follows the pickle of an array of objects, which joblib reads by pickle.load. */
 static bool follow_objects(struct tracer *t)
 {
     struct trace_options o = *t->options;
@@ -126,8 +126,8 @@ static bool follow_objects(struct tracer *t)
     return t->u.status == CKPT_OK;
 }
 
-/* report_bytes - reports the bytes from here on as a payload, because a reader that takes the array for one
- * of objects runs them as a pickle. */
+/* report_bytes - reports the bytes from here on as a payload, because a reader that expects objects in the
+ * array runs them as a pickle. */
 static bool report_bytes(struct tracer *t)
 {
     struct trace_payload v = {.start = unpickler_offset(&t->u),

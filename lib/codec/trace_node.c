@@ -12,8 +12,8 @@ static struct trace_node *as_unshared(trace_ref r)
     return v && !v->shared && v->kind != TRACE_GLOBAL ? v : NULL;
 }
 
-/* node_from_link - returns the node whose address is in the field n of a node in a list. */
-static struct trace_node *node_from_link(uint64_t n) { return (struct trace_node *)(uintptr_t)n; }
+/* node_from_link - returns the node at ADDRESS. Nodes in a list have the address of the next in nitems. */
+static struct trace_node *node_from_link(uint64_t address) { return (struct trace_node *)(uintptr_t)address; }
 
 struct trace_node *node_new(struct tracer *t, enum trace_kind kind)
 {
@@ -71,7 +71,7 @@ static bool reserve_items(struct tracer *t, struct trace_node *v, size_t n)
     if (!grown)
         return false;
     if (v->cap) {
-        memcpy(grown, v->items, v->nkept * sizeof *grown); /* bounded: kept < N */
+        memcpy(grown, v->items, v->nkept * sizeof *grown); /* bounded: nkept < N */
         free_items(t, v->items, get_size_class(v->cap));
     }
     v->items = grown;
@@ -103,7 +103,7 @@ bool node_report_globals(struct tracer *t, const trace_ref *from, size_t n)
     return true;
 }
 
-/* The nodes that are still to be released are linked by their field n, which is no longer needed. */
+/* The nodes that are still to be released are linked by nitems, which is no longer needed. */
 void node_release(struct tracer *t, trace_ref r)
 {
     struct trace_node *v = as_unshared(r), *item, *next;

@@ -1,6 +1,6 @@
-/* trace_payload.c - see tracer.h. A value is reported if it begins like a pickle of protocol 2 to 5 or
- * a compressed file or program, as it is, in base64 or in hexadecimal; or if its first byte can begin a
- * pickle of protocol 0 or 1 and a newline or STACK_GLOBAL follows, because every import has one of them. */
+/* trace_payload.c - see tracer.h. A value is reported if it begins like a compressed file, a program, or a
+ * pickle of protocol 2 to 5 (some of these also in base64 or hexadecimal). It is also reported if its first
+ * byte can begin a pickle and a newline or STACK_GLOBAL follows, because every import has one of them. */
 #include "codec/tracer.h"
 
 #include "codec/pickle_line.h"
@@ -8,7 +8,7 @@
 
 #define FILE_MIN   16u   /* bytes of the smallest value that is reported as a file */
 #define PICKLE_MIN 8u    /* likewise, as a pickle */
-#define SEARCHED   4096u /* bytes searched for a newline */
+#define SEARCHED   4096u /* bytes searched for a newline or STACK_GLOBAL */
 
 static bool has_magic(const unsigned char *b, size_t n)
 {
@@ -25,8 +25,8 @@ static bool has_magic(const unsigned char *b, size_t n)
                                         "8003",
                                         "8004",
                                         "8005",
-                                        "UEsDB", /* PK 3 and 1f 8b 08 in base64 */
-                                        "H4sI"};
+                                        "UEsDB", /* PK\3\4 in base64 */
+                                        "H4sI"}; /* 1f 8b 08 in base64 */
     if (n < 5)
         return false;
     if (b[0] == 0x80 && b[1] >= 2 && b[1] <= 5)
@@ -63,10 +63,13 @@ static bool report_if_payload(struct tracer *t, struct trace_payload *v, bool ma
     return !(is_file || (kinds & MAY_BE_PICKLE && may_import)) || tracer_report(t, &s);
 }
 
-/* has_import - returns true if B has a newline or STACK_GLOBAL, as every import has. */
-static bool has_import(const unsigned char *b, size_t n) { return memchr(b, '\n', n) || memchr(b, 0x93, n); }
+/* could_import - returns true if B has a newline or STACK_GLOBAL, as every import has. */
+static bool could_import(const unsigned char *b, size_t n)
+{
+    return memchr(b, '\n', n) || memchr(b, 0x93, n);
+}
 
-/* decode_latin1_head - sets the head of V from UTF-8 text whose first N bytes are at B. */
+/* decode_latin1_head - sets the head of V to the first N bytes of UTF-8 text, at B, encoded in Latin-1. */
 static void decode_latin1_head(struct trace_payload *v, const unsigned char *b, size_t n)
 {
     for (size_t i = 0; i < n && v->nhead < sizeof v->head; i++) {
@@ -98,11 +101,11 @@ bool payload_report_bytes(struct tracer *t, uint64_t n)
         v.nhead = searched < sizeof v.head ? searched : sizeof v.head;
         memcpy(v.head, t->u.p, v.nhead);
     }
-    return report_if_payload(t, &v, has_import(t->u.p, searched));
+    return report_if_payload(t, &v, could_import(t->u.p, searched));
 }
 
-/* decode_line_head - sets the head of V from the line whose first N bytes are at B. Returns has_import of
- * the decoded bytes; false if they cannot be decoded. */
+/* decode_line_head - sets the head of V from the line whose first N bytes are at B. Returns true if it can be
+ * decoded, and could_import. */
 static bool decode_line_head(struct trace_payload *v, const unsigned char *b, size_t n)
 {
     struct pickle_line l = {.unicode = v->encoding == TRACE_ENC_UNICODE};

@@ -32,13 +32,13 @@ bool tracer_skip(struct tracer *t, uint64_t n, bool crosses_frames)
 }
 
 /* The bytes of a line: those that fit, or all if the buffer can grow. */
-struct tracer_text {
+struct line_buffer {
     char *bytes;
     size_t n, cap;
     bool can_grow; /* bytes is from malloc */
 };
 
-static bool append_to_line(struct tracer *t, struct tracer_text *l, size_t n)
+static bool append_to_line(struct tracer *t, struct line_buffer *l, size_t n)
 {
     while (l->can_grow && l->cap - l->n < n)
         if (!unpickler_grow(&t->u, &l->bytes, &l->cap, 1))
@@ -50,9 +50,9 @@ static bool append_to_line(struct tracer *t, struct tracer_text *l, size_t n)
     return true;
 }
 
-/* read_to_newline - reads to L up to the next newline, which is skipped, or up to END. Sets *N to the number
- * of bytes that were read, without the newline, and *FOUND to whether there was one. */
-static bool read_to_newline(struct tracer *t, uint64_t end, struct tracer_text *l, uint64_t *n, bool *found)
+/* read_to_newline - reads into L the bytes before the next newline, which is skipped, or before END. Sets *N
+ * to their number, even if not all fit in L, and *FOUND to whether there was a newline. */
+static bool read_to_newline(struct tracer *t, uint64_t end, struct line_buffer *l, uint64_t *n, bool *found)
 {
     *n = l->n = 0;
     *found = false;
@@ -74,9 +74,9 @@ static bool read_to_newline(struct tracer *t, uint64_t end, struct tracer_text *
     return true;
 }
 
-/* read_line - reads the next line to L. If the source ends before a newline, pickle.py drops the last byte as
- * if it were the newline; C unpicklers refuse the line. */
-static bool read_line(struct tracer *t, struct tracer_text *l)
+/* read_line - reads the next line into L. If the source ends before a newline, pickle.py drops the last byte
+ * as if it were the newline; C unpicklers refuse the line. */
+static bool read_line(struct tracer *t, struct line_buffer *l)
 {
     uint64_t n;
     bool found;
@@ -100,7 +100,7 @@ static bool read_line(struct tracer *t, struct tracer_text *l)
 
 bool tracer_read_line(struct tracer *t, char *copy, size_t *ncopy)
 {
-    struct tracer_text l = {.bytes = copy, .cap = copy ? LONGEST_NAME : 0};
+    struct line_buffer l = {.bytes = copy, .cap = copy ? LONGEST_NAME : 0};
     bool ok = read_line(t, &l);
     if (ncopy)
         *ncopy = l.n < LONGEST_NAME ? l.n : utf8_complete_length(copy, l.n);
@@ -151,8 +151,8 @@ bool tracer_get_memo(struct tracer *t, uint64_t index)
 }
 
 /* parse_index - sets *OUT to the digits, without leading zeros, of the memo index that Python's int() reads
- * in S. Only the bytes before a NUL count, as in the C unpickler. The digits are moved to LINE, the start of
- * S. False: not a number. */
+ * in S. Only the bytes before a NUL count, as in the C unpickler. The digits are moved to LINE, where S
+ * begins. False: S is no number, or a negative one. */
 static bool parse_index(ckpt_str s, char *line, ckpt_str *out)
 {
     size_t n = 0;
@@ -180,8 +180,8 @@ static bool parse_index(ckpt_str s, char *line, ckpt_str *out)
 }
 
 /* get_index - sets *OUT to the memo index DIGITS. Indexes >= 2^63, which pickle.py accepts, get the numbers
- * from 2^63 on, in the order of their first PUT; UINT64_MAX: there was none. IS_PUT: adds DIGITS if there
- * was none. */
+ * from 2^63 on, in the order of their first PUT; UINT64_MAX: there was no PUT. IS_PUT: the current opcode is
+ * one. */
 static bool get_index(struct tracer *t, ckpt_str digits, bool is_put, uint64_t *out)
 {
     const uint64_t first = (uint64_t)1 << 63;
@@ -207,7 +207,7 @@ static bool get_index(struct tracer *t, ckpt_str digits, bool is_put, uint64_t *
 
 bool tracer_run_memo_line(struct tracer *t)
 {
-    struct tracer_text l = {.bytes = t->line, .cap = t->cap_line, .can_grow = true};
+    struct line_buffer l = {.bytes = t->line, .cap = t->cap_line, .can_grow = true};
     ckpt_str digits;
     uint64_t index;
     bool ok = read_line(t, &l);

@@ -11,22 +11,22 @@
 #define SEEN_NAMES   256u /* a power of two */
 
 struct tracer {
-    struct trace t; /* first: steps point to it */
+    struct trace t; /* the first field: trace_step.t points to it, and is cast to the tracer */
     const struct trace_options *options;
     struct trace_end *result;
     struct unpickler u;
     trace_ref *stack; /* u.top items */
     size_t cap_stack;
     map *huge_indexes;   /* digits of a memo index >= 2^63 -> how many such indexes came before it */
-    uint64_t buffer_end; /* buffer_frames: of the loader's buffer; else of the frame, UINT64_MAX: in none */
+    uint64_t buffer_end; /* end of the loader's buffer (buffer_frames), or of the frame; UINT64_MAX: none */
     struct trace_global *seen_by_name[SEEN_NAMES]; /* recently seen, by a hash of module and name */
     struct trace_global *seen_by_refs[SEEN_NAMES]; /* recently seen, by a hash of STACK_GLOBAL's operands */
-    trace_ref seen_refs[SEEN_NAMES][2];            /* these operands */
-    char *line;                                    /* of GET and PUT */
+    trace_ref seen_refs[SEEN_NAMES][2];            /* [i]: the operands of seen_by_refs[i] */
+    char *line;                                    /* the index of GET or PUT, as text */
     size_t cap_line;
     struct trace_node *spare_nodes; /* for reuse */
     trace_ref *spare_items[9];      /* [i]: an array of 2^i items, for reuse */
-    bool argument_after_buffer;     /* the argument was read there, not from right after the opcode */
+    bool argument_after_buffer;     /* the argument is not right after the opcode, but after the buffer */
 };
 
 /* tracer_ensure_buffered - with options->buffer_frames, prepares to read N bytes. If the buffer has fewer,
@@ -38,14 +38,14 @@ bool tracer_skip(struct tracer *t, uint64_t n, bool crosses_frames);
  * sets *NCOPY to the length of the copy. A longer line is truncated after a character. COPY and NCOPY may be
  * NULL. */
 bool tracer_read_line(struct tracer *t, char *copy, size_t *ncopy);
-/* tracer_read_text - reads the text of the constant R as pickle_copy_text does. False: R is not a text, or
- * cannot be read; then the status of the tracer is set. */
+/* tracer_read_text - reads the text of the constant R as pickle_copy_text does. False: R is not a text; or,
+ * if the status of the tracer is set, it cannot be read. */
 bool tracer_read_text(struct tracer *t, trace_ref r, char *out, size_t cap, size_t *n);
 bool tracer_put_memo(struct tracer *t, uint64_t index);
 bool tracer_get_memo(struct tracer *t, uint64_t index);
 /* tracer_run_memo_line - runs GET or PUT, whose index is a line. */
 bool tracer_run_memo_line(struct tracer *t);
-/* tracer_report - reports S, in which the caller has set what, subject, with, number and payload. */
+/* tracer_report - reports S. The caller has set the fields `what`, subject, operand, number and payload. */
 bool tracer_report(struct tracer *t, struct trace_step *s);
 bool tracer_report_number(struct tracer *t, enum trace_what what, uint64_t number);
 
@@ -88,7 +88,7 @@ bool node_add_items(struct tracer *t, struct trace_node *v, const trace_ref *fro
 /* node_report_globals - reports each of the N values at FROM that is a class or function, because they become
  * part of a value whose code may call them. */
 bool node_report_globals(struct tracer *t, const trace_ref *from, size_t n);
-/* node_release - drops a reference to R, and frees R unless it is shared. */
+/* node_release - drops the reference R, and frees its node unless that is shared. */
 void node_release(struct tracer *t, trace_ref r);
 
 /* trace_payload.c: texts and bytes of a pickle that may be files or pickles themselves. */

@@ -176,7 +176,7 @@ static ckpt_status fail_libarchive(const struct unpack_input *in, ckpt_error *er
                : fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "%s", why);
 }
 
-/* spool_entry - appends all bytes of the current entry to TO, which keeps those before a failure. */
+/* spool_entry - appends the bytes of the current entry to TO; after a failure, those read before it. */
 static ckpt_status spool_entry(const struct unpack_input *in, spool *to, ckpt_error *err)
 {
     unsigned char *block = malloc(BLOCK);
@@ -190,7 +190,7 @@ static ckpt_status spool_entry(const struct unpack_input *in, spool *to, ckpt_er
     return st;
 }
 
-/* unpack_entry - sets *OUT to all bytes of the current entry, or, after a failure, to those before it. */
+/* unpack_entry - sets *OUT to the bytes of the current entry; after a failure, to those read before it. */
 static ckpt_status unpack_entry(const struct unpack_input *in, struct unpack *u, source **out,
                                 ckpt_error *err)
 {
@@ -254,8 +254,8 @@ ckpt_status unpack_archive(source *src, struct unpack *u, ckpt_error *err)
     return st;
 }
 
-/* unpack_frames - decompresses the zstd frames of IN to TO. The filter is set, not recognized, because
- * libarchive would also undo a second compression. */
+/* unpack_frames - decompresses the zstd frames of IN to TO. Sets the filter: if libarchive recognized
+ * filters, it would also undo a second compression. */
 static ckpt_status unpack_frames(struct unpack_input *in, spool *to, ckpt_error *err)
 {
     struct archive_entry *e;

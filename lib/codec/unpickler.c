@@ -10,12 +10,11 @@
 #include "base/text.h"
 #include "codec/pickle_ops.h"
 
-#define FIRST_WINDOW 4096u
-#define FREE_SCRATCH                                                                                         \
-    ((uint64_t)64 << 20) /* bytes that the stack, the marks or the memo may have in any pickle */
-#define BYTES_A_PUT  16u                  /* a pickle has about one PUT for so many bytes */
-#define MAX_ESTIMATE ((size_t)1 << 19)
-#define DENSE_MEMO   1024u /* indexes below this, or below twice memo_count, are in the array memo */
+#define FIRST_WINDOW   4096u
+#define ALWAYS_ALLOWED ((uint64_t)64 << 20) /* bytes of stack, marks or memo in even the smallest pickle */
+#define BYTES_A_PUT    16u                  /* a pickle has about one PUT for so many bytes */
+#define MAX_ESTIMATE   ((size_t)1 << 19)
+#define DENSE_MEMO     1024u /* indexes below this, or below twice memo_count, are in the array memo */
 
 ckpt_status unpickler_init(struct unpickler *u, arena *a, source *src, uint64_t pos, uint64_t end,
                            ckpt_error *err)
@@ -103,7 +102,7 @@ bool unpickler_grow(struct unpickler *u, void *array, size_t *cap, size_t size)
     size_t n;
     memcpy(&old, array, sizeof old);
     bool fits = checked_mul(new_cap, size, &bytes) && checked_size(bytes, &n);
-    if (fits && bytes > FREE_SCRATCH && bytes / 16 > unpickler_offset(u) - u->start)
+    if (fits && bytes > ALWAYS_ALLOWED && bytes / 16 > unpickler_offset(u) - u->start)
         return unpickler_fail(u, CKPT_ELIMIT,
                               "needs {more} than {=16 bytes of memory for each one} that was read");
     void *grown = fits ? realloc(old, n) : NULL;

@@ -1,6 +1,6 @@
-/* unpickler.h - what the two readers of pickles share: pickle_machine.h, which builds a value graph, and
- * tracer.h, which follows what loaders do. The window over the stream, the MARKs on the stack, the memo.
- * Functions that return false, NULL or 0 have set status and error. */
+/* unpickler.h - the window over the stream, the MARKs on the stack and the memo, for both readers of pickles:
+ * pickle_machine.h, which builds a value graph, and tracer.h, which follows what loaders do. Functions that
+ * return false, NULL or 0 have set status and error. */
 #ifndef CODEC_UNPICKLER_H
 #define CODEC_UNPICKLER_H
 
@@ -51,8 +51,8 @@ bool unpickler_fail_length(struct unpickler *u, int32_t n);
 /* unpickler_fail_opcode - fails because the current byte is not an opcode. */
 bool unpickler_fail_opcode(struct unpickler *u);
 
-/* unpickler_grow - doubles an array of elements of SIZE bytes from malloc. ARRAY is the address of its
- * pointer. */
+/* unpickler_grow - doubles *CAP, the capacity of an array from malloc with elements of SIZE bytes. ARRAY is
+ * the address of the pointer to it. */
 bool unpickler_grow(struct unpickler *u, void *array, size_t *cap, size_t size);
 /* unpickler_estimate_items - returns how many items of EACH bytes could still follow in the pickle. Lists are
  * allocated for so many items at once: a list that grows is copied, while memory that is not used costs

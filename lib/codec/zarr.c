@@ -4,16 +4,16 @@
  *   2   zarr_format 2, shape, chunks, dtype as numpy's type codes, order C or F, compressor null or {id},
  *       filters null, fill_value, dimension_separator "." or "/"
  *   3   zarr_format 3, node_type array, shape, data_type, chunk_grid regular {chunk_shape},
- *       chunk_key_encoding default or v2 {separator}, fill_value, codecs: transpose {order}, then bytes
- *       {endian} or, around codecs of its own, sharding_indexed {chunk_shape, codecs, index_codecs,
- *       index_location}, then compressors
+ *       chunk_key_encoding default or v2 {separator}, fill_value, codecs: transpose {order}, bytes {endian},
+ *       compressors; or only sharding_indexed {chunk_shape, codecs, index_codecs, index_location}, whose
+ *       codecs are those of the chunks in a shard
  *
  * The key of a chunk is its index in the grid, 0.1 in version 2, c/0/1 in version 3; the chunk of a scalar
  * has the key 0, or c. Chunks at the edges have the same number of elements as all others. The elements of a
  * missing chunk are the fill value.
  *
  * A shard has its chunks in any order, and at its end (or beginning) an index: the offset and length of each
- * chunk, u64, all ones if it is missing, and usually a CRC-32C of the index.
+ * chunk, u64, all ones if the chunk is missing, and usually a CRC-32C of these numbers.
  */
 #include "codec/zarr.h"
 
@@ -133,7 +133,7 @@ static ckpt_status read_dtype(const struct zarr_reading *r, const ckpt_value *v)
                : fail_at(r, CKPT_EFORMAT, get_field(r->root, "shape"), "the shape", "fewer than 2^63 bytes");
 }
 
-/* put_bits - writes to OUT the bits of an element of SIZE bytes, which the text V has, such as 0x7fc00000.
+/* put_bits - writes to OUT the element of SIZE bytes whose bits the text V gives, such as "0x7fc00000".
  * False: V is no such text. */
 static bool put_bits(ckpt_str v, uint32_t size, unsigned char *out)
 {
@@ -166,7 +166,7 @@ static bool put_float(ckpt_dtype dtype, const ckpt_value *v, unsigned char *out)
     memcpy(&bits, &x, sizeof bits);
     store_u64le(in, bits);
     if (bits == 0 && dtype != CKPT_DT_F8_E8M0)
-        return true;
+        return true; /* OUT is zeroed */
     if (dtype != CKPT_DT_F64 && !conversion_init(&c, CKPT_DT_F64, dtype))
         return false;
     if (dtype == CKPT_DT_F64)
@@ -187,7 +187,7 @@ static bool put_integer(const struct dtype_info *d, const ckpt_value *v, unsigne
     return true;
 }
 
-/* put_element - writes V as an element of Z to OUT, which is zeroed, little-endian; false: V is no such
+/* put_element - writes V to OUT, which is zeroed, as a little-endian element of Z; false: V is no such
  * element. */
 static bool put_element(const struct zarr_array *z, const ckpt_value *v, unsigned char *out)
 {
@@ -231,9 +231,9 @@ static ckpt_status add_compressor(const struct zarr_reading *r, struct zarr_enco
     return fail_field(r, v, "a codec", "zstd, gzip, zlib, blosc, crc32c");
 }
 
-/* read_codec_name - returns the name of the codec V, which is empty if it has none, and sets *CONFIG to its
- * configuration or to NULL. */
-static ckpt_str read_codec_name(const ckpt_value *v, const ckpt_value **config)
+/* get_name - returns the name in V, a codec, grid or key encoding; it is empty if V has none. Sets *CONFIG to
+ * the configuration in V or to NULL. */
+static ckpt_str get_name(const ckpt_value *v, const ckpt_value **config)
 {
     ckpt_str name = {"", 0};
     *config = get_field(v, "configuration");
@@ -261,7 +261,7 @@ static ckpt_status read_transpose(const struct zarr_reading *r, struct zarr_enco
     return CKPT_OK;
 }
 
-/* read_endian - reads the byte order from CONFIG, the configuration of a bytes codec. *BIG: it is
+/* read_endian - sets *BIG to whether the byte order in CONFIG, the configuration of a bytes codec, is
  * big-endian. */
 static ckpt_status read_endian(const struct zarr_reading *r, const ckpt_value *config, bool *big)
 {
@@ -272,32 +272,32 @@ static ckpt_status read_endian(const struct zarr_reading *r, const ckpt_value *c
                : fail_field(r, endian, "the byte order", "little or big");
 }
 
-/* read_codecs - sets E to the codecs in LIST. If they are sharding_indexed, sets *SHARD to its configuration;
- * SHARD is NULL if shards are not allowed. */
+/* read_codecs - sets E to the codecs in LIST. If the only one is sharding_indexed, sets *SHARD to its
+ * configuration; SHARD is NULL if shards are not allowed. */
 static ckpt_status read_codecs(const struct zarr_reading *r, const ckpt_value *list, struct zarr_encoding *e,
                                const ckpt_value **shard)
 {
-    bool has_bytes = false, is_transposed = false; /* codecs so far */
+    bool is_bytes = false, is_transposed = false; /* the array after the codecs so far */
     for (uint32_t i = 0; list && i < value_count(list); i++) {
         const ckpt_value *v = value_item(list, i), *config;
-        ckpt_str name = read_codec_name(v, &config);
+        ckpt_str name = get_name(v, &config);
         bool sharding = shard && str_is(name, "sharding_indexed") && !is_transposed && value_count(list) == 1;
-        if (!has_bytes && str_is(name, "transpose")) {
+        if (!is_bytes && str_is(name, "transpose")) {
             is_transposed = true;
             CKPT_TRY(read_transpose(r, e, config));
-        } else if (!has_bytes && str_is(name, "bytes")) {
-            has_bytes = true;
+        } else if (!is_bytes && str_is(name, "bytes")) {
+            is_bytes = true;
             CKPT_TRY(read_endian(r, config, &e->big_endian));
         } else if (sharding && config) {
-            has_bytes = true;
+            is_bytes = true;
             *shard = config;
-        } else if (has_bytes) {
+        } else if (is_bytes) {
             CKPT_TRY(add_compressor(r, e, name, v));
         } else {
             return fail_field(r, v, "a codec", "transpose, bytes, or sharding_indexed alone");
         }
     }
-    return has_bytes ? CKPT_OK : fail_at(r, CKPT_EFORMAT, list, "the list of codecs", "one with bytes");
+    return is_bytes ? CKPT_OK : fail_at(r, CKPT_EFORMAT, list, "the list of codecs", "one with bytes");
 }
 
 /* read_shards - reads CONFIG, the configuration of sharding_indexed: shape and codecs of the chunks in a
@@ -380,14 +380,14 @@ static ckpt_status read_v3(const struct zarr_reading *r)
     CKPT_TRY(check_fields(r));
     if (!is_text(get_field(r->root, "node_type"), "array"))
         return fail_field(r, get_field(r->root, "node_type"), "the type of the node", "array");
-    if (!str_is(read_codec_name(grid, &config), "regular"))
+    if (!str_is(get_name(grid, &config), "regular"))
         return fail_field(r, grid, "the grid of chunks", "a regular one");
     CKPT_TRY(read_shape(r, get_field(config, "chunk_shape"), "the shape of chunks"));
     CKPT_TRY(read_dtype(r, get_field(r->root, "data_type")));
-    z->keys_begin_with_c = str_is(read_codec_name(keys, &config), "default");
+    z->keys_begin_with_c = str_is(get_name(keys, &config), "default");
     const ckpt_value *separator = get_field(config, "separator");
     z->separator = is_text(separator, "/") || (!separator && z->keys_begin_with_c) ? "/" : ".";
-    if ((!z->keys_begin_with_c && !str_is(read_codec_name(keys, &config), "v2")) ||
+    if ((!z->keys_begin_with_c && !str_is(get_name(keys, &config), "v2")) ||
         (separator && !is_text(separator, z->separator)))
         return fail_field(r, keys, "the encoding of keys", "default or v2");
     if (!is_null(transformers) && value_count(transformers))
@@ -458,21 +458,20 @@ void zarr_get_strides(const struct zarr_array *z, uint64_t *stride)
     }
 }
 
-/* check_crc - appends IN to TO without the CRC-32C at its end, and fails unless that is the CRC-32C of the
- * bytes before it. */
-static ckpt_status check_crc(source *in, spool *to, ckpt_error *err)
+/* strip_crc - appends IN to TO without the CRC-32C at its end, which must be that of the bytes before it. */
+static ckpt_status strip_crc(source *in, spool *to, ckpt_error *err)
 {
-    unsigned char chunk[4096], stored[CRC_BYTES];
+    unsigned char block[4096], stored[CRC_BYTES];
     uint32_t crc = 0;
     if (in->size < CRC_BYTES)
         return fail(err, CKPT_ETRUNCATED, source_pos(in, 0),
                     "{%" PRIu64 " bytes}, of which {=4} are a CRC-32C", in->size);
     uint64_t size = in->size - CRC_BYTES;          /* bounded: compared above */
     for (uint64_t at = 0, n; at < size; at += n) { /* bounded: SIZE */
-        n = size - at < sizeof chunk ? size - at : sizeof chunk;
-        CKPT_TRY(source_read(in, at, chunk, (size_t)n, err));
-        CKPT_TRY(spool_write(to, chunk, (size_t)n, err));
-        crc = crc_update(CRC_32C, crc, chunk, (size_t)n);
+        n = size - at < sizeof block ? size - at : sizeof block;
+        CKPT_TRY(source_read(in, at, block, (size_t)n, err));
+        CKPT_TRY(spool_write(to, block, (size_t)n, err));
+        crc = crc_update(CRC_32C, crc, block, (size_t)n);
     }
     CKPT_TRY(source_read(in, size, stored, sizeof stored, err));
     return crc == load_u32le(stored)
@@ -517,13 +516,13 @@ static ckpt_status undo_codec(enum zarr_codec codec, source *in, uint64_t max_by
     case ZARR_GZIP: return inflate_all(in, INFLATE_GZIP, to, err);
     case ZARR_ZLIB: return inflate_all(in, INFLATE_ZLIB, to, err);
     case ZARR_BLOSC: return unpack_blosc(in, max_bytes, to, err);
-    default: return check_crc(in, to, err);
+    default: return strip_crc(in, to, err);
     }
 }
 
 ckpt_status zarr_decode(const struct zarr_encoding *e, source *stored, spool *to, ckpt_error *err)
 {
-    /* bounded: bytes is below 2^63, which a codec enlarges by less than 1/64 and 4 KiB */
+    /* bounded: decoded_bytes is below 2^63; a codec enlarges its input by less than 1/64 and 4 KiB */
     uint64_t max_bytes = e->decoded_bytes + e->decoded_bytes / 64 + 4096;
     source *in = stored, *decoded = NULL;
     ckpt_status st = CKPT_OK;
@@ -546,9 +545,10 @@ bool zarr_has_checksums(const struct zarr_encoding *e)
     return false;
 }
 
-/* read_chunks - sets CHUNKS to the entries of the index INDEX of a shard, which is N bytes at AT of SRC. */
-static ckpt_status read_chunks(const struct zarr_array *z, const unsigned char *index, source *src,
-                               uint64_t at, uint64_t n, struct zarr_stored_chunk *chunks, ckpt_error *err)
+/* parse_shard_index - sets CHUNKS to the entries of INDEX. The shard is the N bytes at AT of SRC. */
+static ckpt_status parse_shard_index(const struct zarr_array *z, const unsigned char *index, source *src,
+                                     uint64_t at, uint64_t n, struct zarr_stored_chunk *chunks,
+                                     ckpt_error *err)
 {
     for (uint64_t i = 0; i < z->chunks_in_shard;
          i++, index += INDEX_ENTRY) { /* bounded: the index is in memory */
@@ -580,12 +580,12 @@ ckpt_status zarr_read_index(const struct zarr_array *z, source *src, uint64_t at
         return fail_memory(err);
     uint64_t from = z->index_is_first ? at : at + (n - size); /* bounded: in the shard */
     CKPT_TRY(source_read(src, from, bytes, (size_t)size, err));
-    size_t checked = (size_t)size - crc_size;
-    uint32_t computed = crc_update(CRC_32C, 0, bytes, checked); /* bounded: SIZE counts the CRC */
-    uint32_t stored = crc_size ? load_u32le(bytes + checked) : computed;
+    size_t crc_at = (size_t)size - crc_size;
+    uint32_t computed = crc_update(CRC_32C, 0, bytes, crc_at);
+    uint32_t stored = crc_size ? load_u32le(bytes + crc_at) : computed; /* bounded: SIZE counts the CRC */
     if (computed != stored)
         return fail(err, CKPT_ECHECKSUM, source_pos(src, from),
                     "the index of a shard has the CRC-32C {%08" PRIx32 "}, it stores {=%08" PRIx32 "}",
                     computed, stored);
-    return read_chunks(z, bytes, src, at, n, *out, err);
+    return parse_shard_index(z, bytes, src, at, n, *out, err);
 }

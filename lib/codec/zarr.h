@@ -24,10 +24,10 @@ struct zarr_encoding {
 struct zarr_array {
     uint32_t ndim;
     uint64_t *shape;
-    uint64_t *key_shape;   /* the shape that is stored under one key: of a shard, else of a chunk */
+    uint64_t *key_shape;   /* of what one key stores: a shard if is_sharded, else a chunk */
     uint64_t *chunk_shape; /* of a chunk; if there are shards, of a chunk in a shard */
     bool is_sharded;       /* the value of a key is an index and the chunks of a shard */
-    bool index_is_first;   /* it is before the chunks, else after them */
+    bool index_is_first;   /* the index is before the chunks, else after them */
     bool index_has_crc, index_big_endian;
     uint64_t chunks_in_shard; /* 1 if not sharded */
     const char *separator;
@@ -43,12 +43,12 @@ struct zarr_array {
 #define ZARR_V2 ".zarray"
 #define ZARR_V3 "zarr.json"
 
-/* zarr_read - sets *OUT to the array with the metadata TEXT, of ZARR_V3 if V3, else of ZARR_V2; allocates
- * from A. Refuses more than 2^63 bytes and chunks without elements. Errors name the codecs and dtypes that
- * are not supported. */
+/* zarr_read - sets *OUT to the array whose metadata are TEXT, the content of ZARR_V3 if V3, else of ZARR_V2.
+ * Allocates from A. Refuses 2^63 bytes or more, and chunks without elements. Errors name the codecs and
+ * dtypes that are not supported. */
 ckpt_status zarr_read(ckpt_str text, bool v3, arena *a, struct zarr_array *out, ckpt_error *err);
-/* zarr_is_chunk_key - returns true if KEY, without the prefix of the array Z, is the key of one of its
- * chunks, and sets FIRST to the index of the first element of that chunk, by dimension. */
+/* zarr_is_chunk_key - returns true if KEY, without the prefix of the array Z, is the key of one of its chunks
+ * (or shards), and sets FIRST to the index of the first element there, by dimension. */
 bool zarr_is_chunk_key(const struct zarr_array *z, ckpt_str key, uint64_t *first);
 /* zarr_get_strides - sets STRIDE to the strides of the elements in a decoded chunk, by dimension. */
 void zarr_get_strides(const struct zarr_array *z, uint64_t *stride);
@@ -62,8 +62,8 @@ struct zarr_stored_chunk {
     uint64_t at, nbytes; /* offset in the shard, and size; both UINT64_MAX: the chunk is missing */
 };
 
-/* zarr_read_index - reads the index of a shard, which is N bytes at AT of SRC. Sets *OUT to its
- * Z->chunks_in_shard chunks, allocated from A. Refuses a chunk that ends after the shard. */
+/* zarr_read_index - reads the index of the shard in the N bytes at AT of SRC. Sets *OUT to the
+ * Z->chunks_in_shard chunks of the shard, allocated from A. Refuses a chunk that ends after the shard. */
 ckpt_status zarr_read_index(const struct zarr_array *z, source *src, uint64_t at, uint64_t n, arena *a,
                             struct zarr_stored_chunk **out, ckpt_error *err);
 

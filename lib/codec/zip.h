@@ -15,7 +15,7 @@ struct zip_entry {
     uint64_t header_offset; /* of the local header */
     uint64_t data_offset;   /* of the payload; set by zip_locate_payload */
     uint64_t csize, usize;
-    uint64_t next_at; /* offset of the next entry or of the central directory: its bytes end before */
+    uint64_t next_at; /* of the next local header or of the central directory; the payload ends before it */
     uint32_t crc;
     uint16_t method, flags;
     atomic_bool is_located; /* data_offset is set, and does not change any more */
@@ -31,7 +31,7 @@ typedef struct zip {
     struct zip_entry *entries; /* central directory order */
     size_t n;
     map *names;           /* exact name -> first entry; NULL after zip_free_names */
-    map *names_by_lower_case; /* zip_index_case_folded: for names with capitals, in lower case -> entry */
+    map *names_by_lower_case; /* a name with capitals, in lower case -> entry; set by zip_index_case_folded */
     char *lookup_name;    /* room for the name that zip_find_case_folded builds */
     size_t longest_name;  /* in bytes */
     pthread_mutex_t lock; /* protects window, all_located, sequential, and entries until is_located */
@@ -54,8 +54,8 @@ zip *zip_new(source *src, arena *a);
  * a valid archive are allowed: see prefix_size and archive_end. */
 ckpt_status zip_open(source *src, arena *a, zip **out, ckpt_error *err);
 /* zip_salvage - opens an archive like zip_open, by its central directory if that is valid, else by its
- * local headers. Reads every record and compares its checksum. Sets the fault of each record that is not
- * intact; zip_open_member fails with this fault. */
+ * local headers. Reads every member and compares its checksum. Sets the fault of each entry whose member is
+ * not intact; zip_open_member fails with this fault. */
 ckpt_status zip_salvage(source *src, arena *a, zip **out, ckpt_error *err);
 void zip_close(zip *z); /* NULL is allowed */
 typedef ckpt_status zip_entry_visitor(void *user, size_t i, const struct zip_entry *e, ckpt_error *err);
@@ -84,8 +84,8 @@ ckpt_status zip_locate_payload(zip *z, size_t i, ckpt_error *err);
  * faults: zip_locate_payload reports them later. */
 void zip_locate_all(zip *z);
 /* zip_open_member - opens entry I as a source: its bytes if stored, inflated on the fly (never beyond usize)
- * if deflated. Other methods and encryption are refused by name. The local header is read with the first
- * byte, or by source_locate, so that listing many members reads none. The zip must outlive the source. */
+ * if deflated. Refuses encryption and most other methods, and names them. The local header is read with the
+ * first byte, or by source_locate: listing many members reads none. The zip must outlive the source. */
 ckpt_status zip_open_member(zip *z, size_t i, source **out, ckpt_error *err);
 /* zip_load_member - reads entry I, at most MAX bytes, into the arena, and checks its CRC unless crc_none. */
 ckpt_status zip_load_member(zip *z, size_t i, uint64_t max, ckpt_str *out, ckpt_error *err);

@@ -9,7 +9,7 @@
  *     extra field (0x7075), which some readers prefer; invalid UTF-8 despite the flag
  *   extra fields that are truncated, zip64 values for sizes that fit 32 bits
  *   data descriptors and times that differ, comments, in which bytes can hide
- * Local headers of torch have 0 for CRC and sizes, with or without bit 3 of the flags: a 0 is not compared.
+ * Local headers of torch have 0 for CRC and sizes, with or without bit 3 of the flags: not reported.
  */
 #include "codec/zip_audit.h"
 
@@ -51,8 +51,7 @@ static void report_flaw(struct zip_audit *z, ckpt_str name, uint64_t at, const c
     z->flaw(z->user, &f);
 }
 
-/* report_bytes - reports the flaw TEXT at AT: the N bytes at FROM have no known purpose, and will be
- * scanned. */
+/* report_bytes - reports the flaw TEXT at AT, with the N bytes at FROM, which are to be scanned. */
 static void report_bytes(struct zip_audit *z, ckpt_str name, uint64_t at, const char *text, uint64_t from,
                          uint64_t n)
 {
@@ -245,7 +244,7 @@ static ckpt_status find_other_end_records(struct zip_audit *z, const struct zip_
             start + i == end->record_at) /* bounded: in the tail */
             continue;
         struct zip_end_record r = zip_parse_end(tail + i);
-        if (r.entries == 0 || zip_has_signature(z->src, r.offset, ZIP_CENTRAL)) /* bounded: in the tail */
+        if (r.entries == 0 || zip_has_signature(z->src, r.offset, ZIP_CENTRAL))
             report_flaw(z, str_of("", 0), start + i, "is a second end record; the archive's is at byte",
                         end->record_at);
     }
@@ -258,10 +257,10 @@ static void check_locator(struct zip_audit *z, const struct zip_end *end)
 {
     unsigned char b[ZIP64_LOCATOR_SIZE];
     uint64_t at, from = end->record_at - sizeof b; /* bounded: used only if a locator was read there */
-    if (end->records_at == end->record_at || source_read(z->src, from, b, sizeof b, NULL) != CKPT_OK)
+    if (end->first_record_at == end->record_at || source_read(z->src, from, b, sizeof b, NULL) != CKPT_OK)
         return;
     uint64_t offset = zip64_parse_locator(b).offset;
-    if (!checked_add(offset, end->prefix_size, &at) || at != end->records_at)
+    if (!checked_add(offset, end->prefix_size, &at) || at != end->first_record_at)
         report_flaw(z, str_of("", 0), from,
                     "the zip64 end record is not at the offset in its locator:", offset);
 }
@@ -318,7 +317,7 @@ static bool compare_headers(struct zip_audit *z, const struct zip_view *v, const
     if (local->crc != v->crc)
         report_hexadecimal(z, v, "the CRC-32", local->crc, v->crc);
     if (local->csize != v->csize)
-        report_difference(z, v, "the stored size", local->csize, v->csize);
+        report_difference(z, v, "the compressed size", local->csize, v->csize);
     if (local->usize != v->usize)
         report_difference(z, v, "the size", local->usize, v->usize);
     return true;
@@ -476,7 +475,7 @@ static ckpt_status check_gap(struct zip_audit *z, const struct zip_view *before,
     return CKPT_OK;
 }
 
-/* check_extents - reports listed members that overlap, and what is between them and up to DIRECTORY. */
+/* check_extents - reports listed members that overlap, and bytes before DIRECTORY that are in none. */
 static ckpt_status check_extents(struct zip_audit *z, uint64_t directory, struct local_header *l,
                                  ckpt_error *err)
 {
@@ -486,7 +485,7 @@ static ckpt_status check_extents(struct zip_audit *z, uint64_t directory, struct
     struct zip_view **order = n ? calloc(n, sizeof(struct zip_view *)) : NULL;
     struct zip_view *copy = arena_array(z->a, n, sizeof *copy); /* check_gap may move the list */
     ckpt_status st = (n && !order) || !copy ? fail_memory(err) : CKPT_OK;
-    uint64_t last = 0;
+    uint64_t max_end = 0; /* of the members so far */
     z->first_member_at = directory;
     const struct zip_view *before = NULL;
     for (size_t i = 0; st == CKPT_OK && i < n; i++) {
@@ -500,17 +499,18 @@ static ckpt_status check_extents(struct zip_audit *z, uint64_t directory, struct
         if (!v->reachable)
             continue;
         z->first_member_at = before ? z->first_member_at : v->local_header_at;
-        if (v->local_header_at < last)
-            report_flaw(z, v->name, v->local_header_at, "overlaps the previous member, which ends at", last);
+        if (v->local_header_at < max_end)
+            report_flaw(z, v->name, v->local_header_at, "overlaps the previous member, which ends at",
+                        max_end);
         else
-            st = check_gap(z, before, last, v->local_header_at, l, err);
+            st = check_gap(z, before, max_end, v->local_header_at, l, err);
         uint64_t end = v->data_offset + v->csize; /* bounded: reachable */
         end += check_descriptor(z, v);            /* bounded: the descriptor was read there */
-        last = end > last ? end : last;
+        max_end = end > max_end ? end : max_end;
         before = v;
     }
-    if (st == CKPT_OK && directory >= last)
-        st = check_gap(z, before, last, directory, l, err);
+    if (st == CKPT_OK && directory >= max_end)
+        st = check_gap(z, before, max_end, directory, l, err);
     free(order);
     return st;
 }
@@ -549,8 +549,8 @@ static ckpt_status audit_without_directory(struct zip_audit *z, struct local_hea
     return find_unlisted_headers(z, z->n ? stop : 0, z->src->size, l, &found, err);
 }
 
-/* audit_directory - adds the members in the central directory to which END leads, and those between them,
- * and reports their flaws. */
+/* audit_directory - adds the members in the central directory to which END leads, and unlisted members
+ * between them, and reports their flaws. */
 static ckpt_status audit_directory(struct zip_audit *z, struct local_header *l, const struct zip_end *end,
                                    ckpt_error *err)
 {

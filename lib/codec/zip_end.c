@@ -5,9 +5,9 @@
  * torch writes all three, however small the file.
  *
  * If the size and offset of the central directory do not fit the position of the record, readers disagree:
- * miniz uses the offset, Python the size. Here both must lead to the same one. There may be bytes
- * before the archive (then all offsets are too small by the same amount) and after it. If the bytes before
- * it begin like an archive, the archive found is one inside a truncated archive, and is refused.
+ * miniz uses the offset, Python the size. Here only one of the two may lead to a central directory. There may
+ * be bytes before the archive (then all offsets are too small by the same amount) and after it. If the bytes
+ * before it begin like an archive, the archive found is one inside a truncated archive, and is refused.
  */
 #include "codec/zip_end.h"
 
@@ -30,9 +30,9 @@ struct tail {
 
 static uint64_t to_file_offset(const struct tail *t, uint64_t off) { return source_pos(t->src, off); }
 
-/* read_tail_bytes - copies N <= ZIP64_END_SIZE bytes at OFF to OUT; false: the file ends before, or cannot be
- * read. */
-static bool read_tail_bytes(const struct tail *t, uint64_t off, unsigned char *out, size_t n)
+/* read_bytes - copies the N <= ZIP64_END_SIZE bytes at OFF of the file to OUT, from the tail if it has them.
+ * False: the file ends before, or cannot be read. */
+static bool read_bytes(const struct tail *t, uint64_t off, unsigned char *out, size_t n)
 {
     if (!range_within(off, n, t->src->size))
         return false;
@@ -47,7 +47,7 @@ static bool read_tail_bytes(const struct tail *t, uint64_t off, unsigned char *o
 static bool has_signature(const struct tail *t, uint64_t off, uint32_t signature)
 {
     unsigned char b[4];
-    return read_tail_bytes(t, off, b, 4) && load_u32le(b) == signature;
+    return read_bytes(t, off, b, 4) && load_u32le(b) == signature;
 }
 
 /* read_end_record - parses the end of central directory at OFF. Its signature is not checked. False: the
@@ -55,7 +55,7 @@ static bool has_signature(const struct tail *t, uint64_t off, uint32_t signature
 static bool read_end_record(const struct tail *t, uint64_t off, struct zip_end_record *r)
 {
     unsigned char b[ZIP_END_SIZE];
-    bool was_read = read_tail_bytes(t, off, b, sizeof b);
+    bool was_read = read_bytes(t, off, b, sizeof b);
     *r = was_read ? zip_parse_end(b) : (struct zip_end_record){0};
     return was_read;
 }
@@ -63,17 +63,17 @@ static bool read_end_record(const struct tail *t, uint64_t off, struct zip_end_r
 static bool read_zip64_end(const struct tail *t, uint64_t off, struct zip_end_record *r)
 {
     unsigned char b[ZIP64_END_SIZE];
-    bool was_read = read_tail_bytes(t, off, b, sizeof b);
+    bool was_read = read_bytes(t, off, b, sizeof b);
     *r = was_read ? zip64_parse_end(b) : (struct zip_end_record){0};
     return was_read && r->signature == ZIP64_END;
 }
 
-/* read_locator - reads the zip64 locator that ends where the end record at END begins. False: there is
+/* read_locator - reads the zip64 locator that ends at END, where the end record begins. False: there is
  * none. */
 static bool read_locator(const struct tail *t, uint64_t end, struct zip64_locator *l)
 {
     unsigned char b[ZIP64_LOCATOR_SIZE];
-    bool was_read = end >= sizeof b && read_tail_bytes(t, end - sizeof b, b, sizeof b);
+    bool was_read = end >= sizeof b && read_bytes(t, end - sizeof b, b, sizeof b);
     *l = was_read ? zip64_parse_locator(b) : (struct zip64_locator){0};
     return was_read && l->signature == ZIP64_LOCATOR;
 }
@@ -85,7 +85,7 @@ static bool is_same_number(uint64_t narrow, uint64_t saturated, uint64_t wide)
     return narrow == saturated || narrow == wide;
 }
 
-/* read_zip64 - reads the zip64 record to which the locator before the end record points, if there is one. */
+/* read_zip64 - if there is a locator before the end record, reads the zip64 record to which it points. */
 static ckpt_status read_zip64(const struct tail *t, struct zip_end *e, ckpt_error *err)
 {
     struct zip64_locator l;
@@ -121,7 +121,7 @@ static ckpt_status read_zip64(const struct tail *t, struct zip_end *e, ckpt_erro
     e->entries = r.entries;
     e->directory_size = r.size;
     e->directory_at = r.offset;
-    e->records_at = at;
+    e->first_record_at = at;
     return CKPT_OK;
 }
 
@@ -129,30 +129,30 @@ static ckpt_status read_zip64(const struct tail *t, struct zip_end *e, ckpt_erro
 static ckpt_status resolve_directory(const struct tail *t, struct zip_end *e, ckpt_error *err)
 {
     uint64_t end;
-    bool fits = checked_add(e->directory_at, e->directory_size, &end) && end <= e->records_at;
+    bool fits = checked_add(e->directory_at, e->directory_size, &end) && end <= e->first_record_at;
     if (e->entries > e->directory_size / ZIP_CENTRAL_SIZE)
         return fail(err, CKPT_EFORMAT, to_file_offset(t, e->record_at),
                     "{%llu entries} cannot be in {=%llu bytes}",
                     (unsigned long long)e->entries, (unsigned long long)e->directory_size);
-    if ((fits && end == e->records_at) || (fits && e->entries == 0))
+    if ((fits && end == e->first_record_at) || (fits && e->entries == 0))
         return CKPT_OK;
     bool by_offset = fits && has_signature(t, e->directory_at, ZIP_CENTRAL);
-    bool by_size = e->directory_size >= 4 && e->directory_size <= e->records_at &&
-                   e->directory_at <= e->records_at - e->directory_size &&
-                   has_signature(t, e->records_at - e->directory_size, ZIP_CENTRAL);
+    bool by_size = e->directory_size >= 4 && e->directory_size <= e->first_record_at &&
+                   e->directory_at <= e->first_record_at - e->directory_size &&
+                   has_signature(t, e->first_record_at - e->directory_size, ZIP_CENTRAL);
     if (by_offset && by_size)
         return fail(err, CKPT_EFORMAT, to_file_offset(t, e->record_at),
                     "two central directories: one {=at %llu}, one {at %llu}; readers would disagree",
                     (unsigned long long)e->directory_at,
-                    (unsigned long long)(e->records_at - e->directory_size));
+                    (unsigned long long)(e->first_record_at - e->directory_size));
     if (by_offset)
         return CKPT_OK;
     if (!by_size)
         return fail(err, CKPT_EFORMAT, to_file_offset(t, e->record_at),
                     "the entries are {not where} the end record has them ({=%llu bytes at %llu})",
                     (unsigned long long)e->directory_size, (unsigned long long)e->directory_at);
-    e->prefix_size = e->records_at - e->directory_size - e->directory_at;
-    e->directory_at = e->records_at - e->directory_size;
+    e->prefix_size = e->first_record_at - e->directory_size - e->directory_at;
+    e->directory_at = e->first_record_at - e->directory_size;
     if (has_signature(t, 0, ZIP_LOCAL))
         return fail(
             err, CKPT_ETRUNCATED, to_file_offset(t, t->src->size),
@@ -168,7 +168,7 @@ static ckpt_status read_end(const struct tail *t, uint64_t at, struct zip_end *e
     if (!read_end_record(t, at, &r))
         return fail(err, CKPT_EIO, to_file_offset(t, at), "the end record cannot be read");
     *e = (struct zip_end){.record_at = at,
-                          .records_at = at,
+                          .first_record_at = at,
                           .entries = r.entries,
                           .directory_size = r.size,
                           .directory_at = r.offset};

@@ -53,17 +53,17 @@ bool zip_has_signature(source *src, uint64_t at, uint32_t signature)
 
 bool zip64_resolve(struct zip_header *h, cursor extra, size_t *unused)
 {
-    bool usize = h->usize == FULL32, csize = h->csize == FULL32, offset = h->offset == FULL32;
+    bool no_usize = h->usize == FULL32, no_csize = h->csize == FULL32, no_offset = h->offset == FULL32;
     while (extra.left >= 4) {
         uint16_t id = cursor_u16(&extra), n = cursor_u16(&extra);
         cursor field = cursor_sub(&extra, n);
         if (extra.bad)
-            return !usize && !csize && !offset;
+            return !no_usize && !no_csize && !no_offset;
         if (id != ZIP_FIELD_ZIP64)
             continue;
-        h->usize = usize ? cursor_u64(&field) : h->usize;
-        h->csize = csize ? cursor_u64(&field) : h->csize;
-        h->offset = offset ? cursor_u64(&field) : h->offset;
+        h->usize = no_usize ? cursor_u64(&field) : h->usize;
+        h->csize = no_csize ? cursor_u64(&field) : h->csize;
+        h->offset = no_offset ? cursor_u64(&field) : h->offset;
         if (unused)
             *unused = field.left;
         return !field.bad;

@@ -1,6 +1,7 @@
 /*
  * zip_header.h - the headers of a zip archive as named fields, for every reader and writer of one.
- * Source: PKWARE APPNOTE.TXT, by the sections given. Numbers are little-endian.
+ * Source: PKWARE APPNOTE.TXT, sections in parentheses. Numbers are little-endian. A field without a
+ * description is described to its left.
  *
  *   local header (4.3.7)               central header (4.3.12), one for each entry of the central directory
  *    0  4  50 4B 03 04                  0  4  50 4B 01 02
@@ -20,14 +21,14 @@
  *                                      42  4  offset of the local header
  *   30     name, extra, payload        46     name, extra, comment
  *
- *   extra field (4.5): 2 bytes of id, 2 of length, data. Id 0001 is zip64 (4.5.3): in 64 bits those of
- *     uncompressed size, compressed size and offset that are FFFFFFFF in the header, in this order.
+ *   extra field (4.5): 2 bytes of id, 2 of length, data. Id 0001 is zip64 (4.5.3): uncompressed size,
+ *     compressed size and offset in 64 bits, in this order, each only if the header has FFFFFFFF for it.
  *   data descriptor (4.3.9), after the payload if bit 3 of the flags is set: 50 4B 07 08 (optional),
  *     CRC-32, compressed and uncompressed size; the sizes have 4 bytes each, or 8
  *
  *   end of central directory (4.3.16)  zip64 end of central directory (4.3.14)
  *    0  4  50 4B 05 06                  0  4  50 4B 06 06
- *                                       4  8  bytes that follow these 12
+ *                                       4  8  size of this record after these 12 bytes
  *                                      12  2  version made by  14  2  version needed
  *    4  2  number of this disk         16  4
  *    6  2  central directory: disk     20  4
@@ -35,12 +36,10 @@
  *   10  2  entries                     32  8
  *   12  4  central directory: size     40  8
  *   16  4  central directory: offset   48  8
- *   20  2  length of comment           56
+ *   20  2  length of comment           56     extensible data
  *   22     comment
  *   zip64 locator (4.3.15), before the end of central directory:
  *    0  4  50 4B 06 07    4  4  disk of the zip64 end    8  8  its offset   16  4  number of disks
- *
- * No headers are compared here; that is for the caller.
  */
 #ifndef CODEC_ZIP_HEADER_H
 #define CODEC_ZIP_HEADER_H
@@ -60,17 +59,17 @@
 #define ZIP_END_SIZE       22u
 #define ZIP64_END_SIZE     56u
 #define ZIP64_LOCATOR_SIZE 20u
-#define ZIP_LOCAL_CRC      14u /* offset in the header, for patches */
-#define ZIP_CENTRAL_CRC    16u
+#define ZIP_LOCAL_CRC      14u /* offset of the CRC-32 in a local header, for patches */
+#define ZIP_CENTRAL_CRC    16u /* offset of the CRC-32 in a central header */
 #define ZIP_STORED         0u
 #define ZIP_DEFLATED       8u
-#define ZIP_MAX_NAME       65535u  /* also of extra fields and comment: their lengths have 16 bits */
-#define ZIP_VERSION        10u     /* version needed and made by … */
-#define ZIP_VERSION_ZIP64  45u     /* … with zip64 fields */
+#define ZIP_MAX_NAME       65535u  /* longest name, extra fields or comment: a length has 16 bits */
+#define ZIP_VERSION        10u     /* versions needed and made by, without zip64 fields */
+#define ZIP_VERSION_ZIP64  45u     /* versions needed and made by, with zip64 fields */
 #define ZIP64_END_LEAD     12u     /* bytes of the zip64 end record that its size field does not count */
 #define ZIP_DISK_IN_ZIP64  0xFFFFu /* the number of the disk is in the zip64 field */
 #define ZIP_FIELD_ZIP64    0x0001u
-#define ZIP_FIELD_UNICODE  0x7075u     /* Info-ZIP Unicode Path (4.6.9): another name */
+#define ZIP_FIELD_UNICODE  0x7075u     /* Info-ZIP Unicode Path (4.6.9): a name that some readers prefer */
 #define ZIP_1980           0x00210000u /* 1980-01-01 00:00, the first MS-DOS date */
 
 /* Bits of the flags (4.4.4). */
@@ -78,7 +77,7 @@
 #define ZIP_FLAG_DESCRIPTOR 0x0008u /* CRC-32 and sizes follow the payload */
 #define ZIP_FLAG_PATCH      0x0020u
 #define ZIP_FLAG_UTF8       0x0800u
-#define ZIP_FLAGS_ENCRYPTED 0x2041u /* encrypted, strongly, with the central directory */
+#define ZIP_FLAGS_ENCRYPTED 0x2041u /* encrypted, strongly encrypted, central directory encrypted */
 #define ZIP_FLAGS_OPAQUE    (ZIP_FLAGS_ENCRYPTED | ZIP_FLAG_PATCH)
 
 /* A local or a central header; made_by, comment_len, disk, attributes and offset are 0 in a local one. */
@@ -108,16 +107,16 @@ ckpt_status zip_read_local(source *src, uint64_t at, struct zip_header *h, ckpt_
 /* zip_has_signature - returns true if the bytes at AT of SRC are SIGNATURE. */
 bool zip_has_signature(source *src, uint64_t at, uint32_t signature);
 
-/* zip64_resolve - replaces the sizes and offset of H that are FFFFFFFF by those of the first zip64 field in
- * EXTRA, if there is one; those that the field lacks become 0. Sets *UNUSED, unless it is NULL, to the number
- * of bytes in the field that were not needed. False: the field lacks a number, or EXTRA is truncated. */
+/* zip64_resolve - if EXTRA has a zip64 field, replaces the sizes and offset of H that are FFFFFFFF by the
+ * numbers in the first such field, and sets *UNUSED, unless it is NULL, to the number of bytes left in it.
+ * False: the field has too few numbers (the missing ones become 0), or EXTRA is truncated before it. */
 bool zip64_resolve(struct zip_header *h, cursor extra, size_t *unused);
 /* zip64_length - returns the size of the zip64 field that H needs; 0: none. */
 uint16_t zip64_length(const struct zip_header *h);
 
-/* zip_put_local - writes H for a member called NAME, with a zip64 field if a size needs one, and as its last
- * extra field PAD bytes of padding. Computes the lengths and the version needed. */
-#define ZIP_PAD_FIELD 4u /* bytes of id and length of the extra field of padding */
+/* zip_put_local - writes H as the local header of a member called NAME. Its extra fields are a zip64 field,
+ * if a size needs one, and a field with PAD bytes of padding. Computes lengths and version needed. */
+#define ZIP_PAD_FIELD 4u /* size of the padding field without the padding: id and length */
 void zip_put_local(buf *b, const struct zip_header *h, ckpt_str name, uint16_t pad);
 /* zip_output_local_size - returns how many bytes zip_put_local writes for a name of NAME_LEN bytes, without
  * the padding. */
@@ -125,7 +124,7 @@ size_t zip_output_local_size(const struct zip_header *h, size_t name_len);
 /* zip_put_central - writes H as a central header, without padding or comment. */
 void zip_put_central(buf *b, const struct zip_header *h, ckpt_str name);
 
-/* The forms of a data descriptor, as bits: it begins with a signature; its sizes have 64 bits. */
+/* Bits of the form of a data descriptor. SIGNED: it begins with a signature. WIDE: its sizes have 64 bits. */
 enum { ZIP_SIGNED = 1, ZIP_WIDE = 2 };
 
 struct zip_descriptor {
@@ -142,12 +141,12 @@ bool zip_parse_descriptor(const unsigned char *bytes, size_t n, unsigned form, s
 /* zip_put_descriptor - writes a descriptor with a signature and 32-bit sizes. */
 void zip_put_descriptor(buf *b, uint32_t crc, uint32_t csize, uint32_t usize);
 
-/* An end of central directory, or the zip64 one. */
+/* An "end of central directory" record or a "zip64 end of central directory" record. */
 struct zip_end_record {
     uint32_t signature, disk, directory_disk;
-    uint64_t disk_entries, entries, size, offset;
-    uint64_t follows;     /* zip64 only: bytes that follow this field */
-    uint16_t comment_len; /* not in zip64 */
+    uint64_t disk_entries, entries, size, offset; /* of the central directory */
+    uint64_t follows;                             /* zip64 only: bytes that follow this field */
+    uint16_t comment_len;                         /* not in zip64 */
 };
 
 struct zip64_locator {

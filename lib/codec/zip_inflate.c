@@ -16,21 +16,21 @@
 #define SKIP_CHUNK (64u * 1024u)
 
 struct inflater {
-    pthread_mutex_t lock; /* protects all fields below, and those of its members */
+    pthread_mutex_t lock; /* protects all fields below, and those of each inflated_member */
     zip_t *archive;
     source *src;
     uint64_t libzip_pos;   /* where libzip reads next */
     zip_error_t error;     /* of the callback */
     ckpt_error read_error; /* of the source, if a read of it failed */
     unsigned char *cached_bytes;
-    size_t cached_index; /* number of the member in CACHED; SIZE_MAX: none */
+    size_t cached_index; /* of the member in CACHED_BYTES; SIZE_MAX: none */
 };
 
 struct inflated_member {
     source s;
     inflater *f;
     size_t index;
-    uint64_t data_pos; /* of the deflated bytes, for errors */
+    uint64_t data_pos; /* file offset of the deflated bytes, for errors */
     zip_file_t *stream; /* NULL: not open */
     uint64_t inflated; /* bytes inflated so far */
 };

@@ -2,9 +2,9 @@
  * zip_layout.c - reads the central directory of an archive and checks where its members are. The layout of
  * the headers is in zip_header.h.
  *
- * torch (its copy of miniz) leaves CRC and sizes 0 in local headers, sets bit 3 of the flags, writes dates
- * of 0, and beyond 4 GiB a zip64 field that does not follow the APPNOTE. So sizes are taken from the central
- * header; those in the local header are compared with it only if they are not 0.
+ * torch (its copy of miniz) leaves CRC and sizes 0 in local headers, sets bit 3 of the flags and writes dates
+ * of 0. Beyond 4 GiB it writes a zip64 field that does not follow the APPNOTE. So sizes are taken from the
+ * central header; those in the local header are compared with them, unless all are 0 or bit 3 is set.
  *
  * Refused: entries that reach beyond the file or overlap (also two entries for one payload), local headers
  * whose name or method differs from the central directory (CVE-2025-1944), stored members whose two sizes
@@ -25,9 +25,9 @@
 #include "io/reader.h"
 
 #define WINDOW            (256u * 1024u)
-#define MAX_HEADER_GAP    4096u /* local headers closer than this are read through the window */
-#define ALIGNMENT_EXTRA   128u  /* torch writes no more after a name to align the payload */
-#define ENTRIES_PER_ARENA 1024u /* whose names zip_visit_entries keeps in memory at a time */
+#define MAX_HEADER_GAP    4096u /* if the next header is not farther, a full window is read */
+#define ALIGNMENT_EXTRA   128u  /* torch writes at most so many bytes after a name to align the payload */
+#define ENTRIES_PER_ARENA 1024u /* zip_visit_entries keeps the names of so many in memory */
 #define DEFLATE_MAX       1032u /* one deflated byte inflates to at most so many bytes */
 
 struct zip_window {
@@ -38,7 +38,7 @@ struct zip_window {
 
 static uint64_t to_file_offset(const zip *z, uint64_t off) { return source_pos(z->src, off); }
 
-/* add_entry_name - adds the name of E to the error ST, which it returns. */
+/* add_entry_name - adds the name of E to ERR. Returns ST. */
 static ckpt_status add_entry_name(const struct zip_entry *e, ckpt_status st, ckpt_error *err)
 {
     error_add_where(err, "%.*s", STR_ARG(e->name));
@@ -46,7 +46,7 @@ static ckpt_status add_entry_name(const struct zip_entry *e, ckpt_status st, ckp
     return st;
 }
 
-/* zip_fail - fails as fail does because of the entry E, with the offset AT of the archive. */
+/* zip_fail - fails because of the entry E, with AT as the offset in the archive. */
 CKPT_PRINTF(5, 6)
 static ckpt_status zip_fail(const zip *z, const struct zip_entry *e, uint64_t at, ckpt_error *err,
                             const char *fmt, ...)
@@ -90,8 +90,8 @@ static ckpt_status read_entry(zip *z, reader *r, struct zip_entry *e, ckpt_error
         return fail_memory(err);
     if (!zip64_resolve(&h, cursor_of(b + ZIP_CENTRAL_SIZE + h.name_len, h.extra_len, 0), NULL))
         return zip_fail(z, e, at, err,
-                        "its extra fields have a length of {%u}, must be {=enough for the zip64 sizes "
-                        "that they stand for}",
+                        "its extra fields, {%u bytes}, lack {=the 64-bit value} of a size or offset that is "
+                        "FFFFFFFF",
                         h.extra_len);
     e->flags = h.flags;
     e->method = h.method;
@@ -158,20 +158,20 @@ static ckpt_status read_entries(zip *z, reader *r, ckpt_error *err)
 }
 
 /* Where the local header of an entry is. */
-struct extent {
-    uint64_t header;
+struct header_position {
+    uint64_t offset;
     uint32_t entry;
 };
 
-static int compare_extents(const void *a, const void *b)
+static int compare_header_positions(const void *a, const void *b)
 {
-    const struct extent *x = a, *y = b;
-    if (x->header != y->header)
-        return x->header < y->header ? -1 : 1;
+    const struct header_position *x = a, *y = b;
+    if (x->offset != y->offset)
+        return x->offset < y->offset ? -1 : 1;
     return x->entry < y->entry ? -1 : x->entry > y->entry;
 }
 
-static ckpt_status sort_entries(zip *z, ckpt_error *err)
+static ckpt_status fill_entries_by_offset(zip *z, ckpt_error *err)
 {
     bool is_sorted = true; /* as in most archives */
     for (size_t i = 0; i < z->n; i++) {
@@ -180,15 +180,15 @@ static ckpt_status sort_entries(zip *z, ckpt_error *err)
     }
     if (is_sorted)
         return CKPT_OK;
-    struct extent *extents = calloc(z->n, sizeof *extents);
-    if (!extents)
+    struct header_position *headers = calloc(z->n, sizeof *headers);
+    if (!headers)
         return fail_memory(err);
     for (size_t i = 0; i < z->n; i++)
-        extents[i] = (struct extent){z->entries[i].header_offset, (uint32_t)i};
-    qsort(extents, z->n, sizeof *extents, compare_extents);
+        headers[i] = (struct header_position){z->entries[i].header_offset, (uint32_t)i};
+    qsort(headers, z->n, sizeof *headers, compare_header_positions);
     for (size_t i = 0; i < z->n; i++)
-        z->entries_by_offset[i] = extents[i].entry;
-    free(extents);
+        z->entries_by_offset[i] = headers[i].entry;
+    free(headers);
     return CKPT_OK;
 }
 
@@ -204,11 +204,11 @@ static uint64_t find_central_header(const zip *z, size_t i)
     return at;
 }
 
-/* check_extents - fails if an entry overlaps the next one. The local headers are not read yet, so no extra
- * fields are counted; zip_locate_payload checks again with them. */
+/* check_extents - sets next_at of each entry. Fails if an entry overlaps the next one. The extra fields of
+ * local headers are not counted, because they are not read yet; zip_locate_payload checks again with them. */
 static ckpt_status check_extents(zip *z, ckpt_error *err)
 {
-    CKPT_TRY(sort_entries(z, err));
+    CKPT_TRY(fill_entries_by_offset(z, err));
     uint64_t limit = z->directory_at;
     for (size_t i = z->n; i-- > 0;) {
         struct zip_entry *e = &z->entries[z->entries_by_offset[i]];
@@ -355,8 +355,9 @@ static void make_lowercase(char *p, size_t n)
 
 #define EACH(byte) ((uint64_t)(byte)*0x0101010101010101u)
 
-/* has_capital - returns true if S contains a letter from 'A' to 'Z'. Tests eight bytes at a time, each by
- * its high bit: set in FROM_A from 'A' on, in ABOVE_Z after 'Z', in BYTES if the byte is not ASCII. */
+/* has_capital - returns true if S contains a letter from 'A' to 'Z'. Tests eight bytes at a time. The
+ * high bit of each is set in FROM_A if its low 7 bits are at least 'A', in ABOVE_Z if they are above 'Z', and
+ * in BYTES if it is not ASCII. */
 static bool has_capital(ckpt_str s)
 {
     size_t i = 0;
@@ -444,8 +445,8 @@ static ckpt_status fail_header_differs(const zip *z, const struct zip_entry *e, 
                     (unsigned long long)local, (unsigned long long)central);
 }
 
-/* check_sizes - fails if the local header H has CRC and sizes that differ from those in the central
- * directory. */
+/* check_sizes - fails if CRC or sizes in the local header H differ from the central directory, unless all of
+ * them are 0 or they follow the payload. EXTRA has the extra fields of H. */
 static ckpt_status check_sizes(zip *z, const struct zip_entry *e, struct zip_header h, cursor extra,
                                ckpt_error *err)
 {
@@ -456,11 +457,11 @@ static ckpt_status check_sizes(zip *z, const struct zip_entry *e, struct zip_hea
     if (h.crc != e->crc)
         return fail_header_differs(z, e, "the CRC-32", h.crc, e->crc, err);
     if (h.csize != e->csize)
-        return fail_header_differs(z, e, "the stored size", h.csize, e->csize, err);
+        return fail_header_differs(z, e, "the compressed size", h.csize, e->csize, err);
     return h.usize == e->usize ? CKPT_OK : fail_header_differs(z, e, "the size", h.usize, e->usize, err);
 }
 
-/* check_local - reads the local header of E, compares it with the central directory, and sets e->data,
+/* check_local - reads the local header of E, compares it with the central directory, and sets e->data_offset,
  * unless that was done before. The caller has locked Z. */
 static ckpt_status check_local(zip *z, struct zip_entry *e, ckpt_error *err)
 {
@@ -607,7 +608,7 @@ static ckpt_status check_readable(const zip *z, const struct zip_entry *e, ckpt_
             e, fail(err, CKPT_ECHECKSUM, to_file_offset(z, e->header_offset), "%s", e->fault), err);
     if (e->flags & ZIP_FLAGS_ENCRYPTED)
         (void)fail(err, CKPT_EUNSUPPORTED, to_file_offset(z, e->header_offset),
-                   "it is {encrypted (flags 0x%04x)}; {=what is not} is read", e->flags);
+                   "it is {encrypted (flags 0x%04x)}; only {=unencrypted members} are read", e->flags);
     else if (e->flags & ZIP_FLAG_PATCH)
         (void)fail(err, CKPT_EUNSUPPORTED, to_file_offset(z, e->header_offset),
                    "it is {a patch to another file (flags 0x%04x)}; {=complete files} are read", e->flags);

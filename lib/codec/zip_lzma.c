@@ -1,11 +1,11 @@
 /*
- * zip_lzma.c - see zip_lzma.h. The data of such a member (APPNOTE.TXT, 5.8.8):
+ * zip_lzma.c - see zip_lzma.h. The data of a member in LZMA (APPNOTE.TXT, 5.8.8):
  *   0  2  version of the SDK      2  2  size of the properties: 5
- *   4  5  properties: one byte, and the size of the dictionary
+ *   4  5  properties: lc, lp and pb in one byte, the size of the dictionary in four
  *   9  …  the stream, with an end marker if bit 1 of the flags is set
  *
- * libarchive reads the .lzma files of the SDK, so the data are converted to one: the same properties, 8 bytes
- * for the unpacked size (all ones: there is an end marker), the same stream.
+ * libarchive reads the .lzma files of the SDK, so the data are converted to such a file: the properties, 8
+ * bytes for the unpacked size (all ones if there is an end marker), the stream.
  */
 #include "codec/zip_lzma.h"
 

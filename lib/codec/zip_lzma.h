@@ -9,15 +9,15 @@
 /* Where the data of a member are, and what its header states about them. */
 struct zip_lzma {
     source *src;
-    uint64_t data, csize, usize;
+    uint64_t data, csize, usize; /* data: offset in SRC */
     uint16_t flags;
 };
 
 /* zip_lzma_open_file - sets *OUT to the data of M in the form of a .lzma file, which unpack_archive
  * unpacks. */
 ckpt_status zip_lzma_open_file(const struct zip_lzma *m, source **out, ckpt_error *err);
-/* zip_lzma_open_member - unpacks entry I of Z, whose method is ZIP_LZMA, into *OUT. CKPT_EUNSUPPORTED: it is
- * encrypted, or libarchive is not installed. */
+/* zip_lzma_open_member - unpacks entry I of Z into *OUT. The entry must have the method ZIP_LZMA and must not
+ * be encrypted. CKPT_EUNSUPPORTED: libarchive is not installed. */
 ckpt_status zip_lzma_open_member(zip *z, size_t i, source **out, ckpt_error *err);
 
 #endif

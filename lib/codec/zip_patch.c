@@ -1,10 +1,11 @@
 /*
- * zip_patch.c - see zip_patch.h. The patches change these fields of the layout in zip_header.h: the name, and
- * the CRC-32 if it is not 0, in the local header; the payload; the CRC-32 in the data descriptor; name and
- * CRC-32 in the central header. After a longer central directory, new end records are written.
+ * zip_patch.c - see zip_patch.h. The layout is in zip_header.h. zip_patch_replace changes the payload, and
+ * its CRC-32 in the central header, in the data descriptor, and in the local header if it is not 0 there.
+ * zip_patch_append changes the name in the local header, and overwrites the central directory and the end
+ * records with the new member, a longer central directory and new end records.
  *
- * Refused: junk before or after the archive, comments, anything between central directory and end records, a
- * descriptor that contradicts the central directory.
+ * Refused: junk before or after the archive, a comment of the archive, anything between central directory and
+ * end records, a descriptor that contradicts the central directory.
  */
 #include "codec/zip_patch.h"
 
@@ -35,7 +36,7 @@ static ckpt_status refuse_in_place(ckpt_error *err, uint64_t at, const char *why
 static void measure_directory(const zip *z, reader *r, size_t i, struct directory *d)
 {
     for (size_t k = 0; k < z->n && r->status == CKPT_OK; k++) {
-        size_t at = (size_t)(r->pos - z->directory_at); /* bounded: R began at directory */
+        size_t at = (size_t)(r->pos - z->directory_at); /* bounded: R began there */
         const unsigned char *b = reader_peek(r, ZIP_CENTRAL_SIZE);
         struct zip_header h = b ? zip_parse_central(b) : (struct zip_header){0};
         (void)reader_skip(r, zip_central_length(&h));
@@ -131,9 +132,9 @@ ckpt_status zip_patch_replace(zip *z, size_t i, ckpt_str bytes, struct patches *
     CKPT_TRY(find_central_entry(z, i, &d, err));
     CKPT_TRY(zip_read_local(z->src, e->header_offset, &local, err));
     ckpt_str crc = make_u32le(z->a, crc32_update(0, bytes.ptr, bytes.len));
-    bool has_crc = !z->crc_none, in_local_header = has_crc && local.crc == e->crc && e->crc;
+    bool has_crc = !z->crc_none, local_has_crc = has_crc && local.crc == e->crc && e->crc;
     out->old_size = out->new_size = z->src->size;
-    if (in_local_header) /* bounded: the header was read */
+    if (local_has_crc) /* bounded: the header was read */
         CKPT_TRY(add_patch(out, e->header_offset + ZIP_LOCAL_CRC, crc, err));
     CKPT_TRY(add_patch(out, e->data_offset, bytes, err));
     if (has_crc && (local.flags & ZIP_FLAG_DESCRIPTOR)) {
@@ -170,20 +171,20 @@ static bool local_headers_match(zip *z)
     return match;
 }
 
-/* undoes_append - returns true if UNDO restores the name of entry I and all bytes from the central directory
- * on. Only the last three letters of the name may differ in NOW. */
+/* undoes_append - returns true if UNDO restores the name of entry I and everything after the members. In NOW,
+ * only the last three letters of the name may be different. */
 static bool undoes_append(zip *z, size_t i, source *now, const struct patches *undo)
 {
     const struct zip_entry *e = &z->entries[i];
     struct directory d = {0};
-    const struct patch *name = &undo->patch[0], *end = &undo->patch[1];
+    const struct patch *name_patch = &undo->patch[0], *tail = &undo->patch[1];
     char current[65536];
     size_t stem = e->name.len > 3 ? e->name.len - 3 : 0;
     /* bounded: the header was read; a name has 16 bits of length */
     return undo->n == 2 && undo->old_size > undo->new_size && find_central_entry(z, i, &d, NULL) == CKPT_OK &&
-           name->offset == e->header_offset + ZIP_LOCAL_SIZE && str_eq(name->bytes, e->name) &&
-           end->offset == z->directory_at && end->bytes.len == undo->new_size - z->directory_at &&
-           source_read(now, name->offset, current, stem, NULL) == CKPT_OK &&
+           name_patch->offset == e->header_offset + ZIP_LOCAL_SIZE && str_eq(name_patch->bytes, e->name) &&
+           tail->offset == z->directory_at && tail->bytes.len == undo->new_size - z->directory_at &&
+           source_read(now, name_patch->offset, current, stem, NULL) == CKPT_OK &&
            memcmp(current, e->name.ptr, stem) == 0;
 }
 
@@ -206,8 +207,8 @@ bool zip_patch_is_consistent(zip *z, size_t i)
            zip_patch_replace(z, i, bytes, &made, NULL) == CKPT_OK;
 }
 
-/* append_member - appends to B the local header H, which will be at z->directory, the payload BYTES, and a
- * data descriptor if the flags of H require one. */
+/* append_member - appends to B the local header H, the payload BYTES, and a data descriptor if the flags of H
+ * require one. B will begin at z->directory_at of the file. */
 static void append_member(const zip *z, struct zip_header h, ckpt_str name, ckpt_str bytes, buf *b)
 {
     /* bounded: an offset in the file, and a name */
@@ -244,19 +245,18 @@ ckpt_status zip_patch_append(zip *z, size_t i, ckpt_str new_name, ckpt_str bytes
                            .offset = z->directory_at};
     buf_init(&b, SIZE_MAX / 2);
     append_member(z, h, e->name, bytes, &b);
-    size_t name_at = d.header_at + ZIP_CENTRAL_SIZE; /* bounded: the header is in the central directory */
-    uint64_t directory = z->directory_at + b.len;    /* bounded: the size of the file, and bytes in memory */
+    size_t name_at = d.header_at + ZIP_CENTRAL_SIZE;     /* bounded: the header is in the central directory */
+    uint64_t new_directory_at = z->directory_at + b.len; /* bounded: a file, and bytes in memory */
     buf_put(&b, old_directory, name_at);
     buf_put_str(&b, new_name);
     size_t name_end = name_at + new_name.len; /* bounded: likewise */
     buf_put(&b, old_directory + name_end, d.size - name_end);
     free(old_directory);
     zip_put_central(&b, &h, e->name);
-    uint64_t end = z->directory_at + b.len; /* bounded: as above */
-    zip_put_ends(
-        &b,
-        &(struct zip_end_record){.entries = (uint64_t)z->n + 1, .size = end - directory, .offset = directory},
-        end);
+    uint64_t ends_at = z->directory_at + b.len; /* bounded: as above */
+    struct zip_end_record ends = {
+        .entries = (uint64_t)z->n + 1, .size = ends_at - new_directory_at, .offset = new_directory_at};
+    zip_put_ends(&b, &ends, ends_at);
     ckpt_str appended = buf_ok(&b) ? arena_str(z->a, buf_view(&b)) : str_of(NULL, 0);
     buf_free(&b);
     out->old_size = z->src->size;

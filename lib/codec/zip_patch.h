@@ -10,9 +10,9 @@
 /* zip_patch_replace - replaces the payload of entry I by BYTES of the same length: payload and CRC-32
  * change, every size and offset stays. */
 ckpt_status zip_patch_replace(zip *z, size_t i, ckpt_str bytes, struct patches *out, ckpt_error *err);
-/* zip_patch_append - renames entry I to NEW_NAME, which must be as long as its name, and appends an entry of
- * the old name with BYTES. The appended entry overwrites the central directory, and a new one follows it,
- * so that no byte of the file is unused. */
+/* zip_patch_append - renames entry I to NEW_NAME, which must be as long as its name, and appends an entry
+ * with the old name and the payload BYTES. That entry overwrites the central directory, and a new central
+ * directory follows it, so that no byte of the file is unused. */
 ckpt_status zip_patch_append(zip *z, size_t i, ckpt_str new_name, ckpt_str bytes, struct patches *out,
                              ckpt_error *err);
 /* zip_patch_undoes - returns true if UNDO restores exactly what zip_patch_replace or zip_patch_append of

@@ -4,16 +4,16 @@
  * both sizes.
  *
  * Without a valid central directory, the file is searched for the signatures of local headers and
- * descriptors. A record ends at the first descriptor that states exactly the size from its payload up to
- * there; any other signature may be bytes of a payload and is ignored. The last record of a truncated file
- * has no descriptor and extends to the end of the file; the caller knows how many bytes it needs, and
- * checks that there are enough. Source: caffe2/serialize/inline_container.cc, miniz, APPNOTE.TXT.
+ * descriptors. The payload of a record ends at the first descriptor that states exactly the size up to there;
+ * any other signature may be bytes of a payload and is ignored. The last record of a truncated file has no
+ * descriptor and extends to the end of the file; the caller knows how many bytes it needs, and checks that
+ * there are enough. Source: caffe2/serialize/inline_container.cc, miniz, APPNOTE.TXT.
  *
  * With a valid central directory, a record whose local header is damaged is located backwards from the next
- * record, with a descriptor between them or without: the position is right if the checksum matches, or, if
- * there is no checksum, if a descriptor states its size. A local header that the central directory does not
- * list belongs to a deleted record or is inside a payload, and is ignored. If the central directory lists
- * it under a different name, one of the two names is damaged.
+ * record, with or without a descriptor between them. The position is right if the checksum matches or, if
+ * there is no checksum, if a descriptor states the size. A local header that the central directory does not
+ * list belongs to a deleted record or is inside a payload, and is ignored. If a local header has a different
+ * name than the central directory, one of the two names is damaged.
  *
  * Refused: a checksum that does not match, a size that exceeds the file, an archive inside a payload whose
  * end is unknown, two intact records of one name that differ.
@@ -37,15 +37,15 @@ struct signature {
 struct salvage {
     source *src;
     arena *a;
-    struct signature *signatures; /* in file order, as are the records found */
+    struct signature *signatures; /* in file order */
     size_t nsignatures, cap_signatures;
-    struct zip_entry *records;
+    struct zip_entry *records; /* those found, in file order */
     size_t nrecords, cap_records;
     unsigned char *chunk;
     map *names;            /* name -> the first record found */
-    uint64_t bytes_wasted; /* bytes read of records that are not intact */
-    bool end_unknown;      /* the end of a record is unknown: the records after it may be inside it */
-    bool inside_other_record; /* the records to come are inside that record, because a name came again */
+    uint64_t bytes_wasted; /* bytes read of damaged records, and 1/16 of all inflated bytes */
+    bool end_unknown;      /* of a record that was found: the records after it may be inside it */
+    bool inside_other_record; /* later records are inside the one without an end: a name was repeated */
     ckpt_error *err;
 };
 
@@ -87,8 +87,8 @@ static ckpt_status find_signatures(struct salvage *w)
 }
 
 /* compute_member_crc - sets *CRC to the CRC-32 of the payload of E at AT, inflated if E is deflated. Sets
- * *FITS to true if the payload has the sizes of E, or if the end of E was unknown: then it sets the sizes of
- * E. */
+ * *FITS to whether the payload has the sizes of E. If E is deflated and its end is unknown, sets its sizes to
+ * those of the payload. */
 static ckpt_status compute_member_crc(struct salvage *w, struct zip_entry *e, uint64_t at, uint32_t *crc,
                                       bool *fits)
 {
@@ -98,7 +98,7 @@ static ckpt_status compute_member_crc(struct salvage *w, struct zip_entry *e, ui
     if (e->method == ZIP_STORED)
         return source_crc(w->src, at, e->csize, CRC_32, crc, w->err);
     ckpt_status st = inflate_measure(w->src, at, e->csize, &used, &size, crc, w->err);
-    w->bytes_wasted += size / 16; /* bounded: by the file size; inflating is as fast as reading */
+    w->bytes_wasted += size / 16; /* bounded: DEFLATE gives at most 1032 times csize */
     *fits = st == CKPT_OK && (e->crc_unknown || (used == e->csize && size == e->usize));
     if (*fits) {
         e->csize = used;
@@ -150,11 +150,11 @@ static void find_end_by_descriptor(struct salvage *w, size_t i, struct zip_entry
     }
 }
 
-/* overlaps_next_header - returns true if a second header begins before AT, the end of the header at
+/* overlaps_next_header - returns true if a second header begins before END, the end of the header at
  * signature I. Then the header at I is damaged. */
-static bool overlaps_next_header(const struct salvage *w, size_t i, uint64_t at)
+static bool overlaps_next_header(const struct salvage *w, size_t i, uint64_t end)
 {
-    while (++i < w->nsignatures && w->signatures[i].at < at)
+    while (++i < w->nsignatures && w->signatures[i].at < end)
         if (w->signatures[i].is_header)
             return true;
     return false;
@@ -171,7 +171,7 @@ static ckpt_status read_header(struct salvage *w, size_t i, struct zip_entry *e,
     if (left < ZIP_LOCAL_SIZE)
         return CKPT_OK;
     CKPT_TRY(zip_read_local(w->src, at, &h, w->err));
-    uint64_t data = at + zip_local_length(&h); /* bounded: LEFT is compared next */
+    uint64_t data = at + zip_local_length(&h); /* bounded: in the file, and 18 bits */
     if (left < zip_local_length(&h) || !h.name_len || overlaps_next_header(w, i, data))
         return CKPT_OK;
     char *text = arena_alloc(w->a, h.name_len);
@@ -214,13 +214,13 @@ static bool has_header_after(const struct salvage *w, const struct zip_entry *e)
 static ckpt_status check_record(struct salvage *w, struct zip_entry *e, bool has_descriptor)
 {
     uint32_t crc;
-    bool fits, end_unknown = e->crc_unknown;
+    bool fits, end_unknown = e->crc_unknown; /* set so far only if no descriptor was found */
     if (e->fault || (end_unknown && e->method == ZIP_STORED))
         return CKPT_OK;
     if (e->method != ZIP_STORED && e->method != ZIP_DEFLATED)
         e->fault = "it is compressed by a method that ckpt does not unpack";
     else if (w->bytes_wasted / 64 > w->src->size)
-        e->fault = "so much of the archive is damaged that it was not looked at";
+        e->fault = "it was not read, because too much of the archive is damaged";
     if (e->fault)
         return CKPT_OK;
     e->avoids_libzip = e->method == ZIP_DEFLATED;
@@ -322,16 +322,17 @@ static bool find_described_payload(struct salvage *w, const struct zip_entry *e,
         uint64_t room = e->next_at - e->header_offset; /* bounded: zip_open saw room for it */
         if (room < headers || room - headers < e->csize)
             continue;
-        uint64_t at = e->next_at - descriptor_lengths[i]; /* bounded: by the line above, as is the next */
-        *data = at - e->csize;
-        if (read_descriptor_of_size(w, at, e->csize, &described))
+        uint64_t at = e->next_at - descriptor_lengths[i]; /* bounded: ROOM is large enough */
+        if (read_descriptor_of_size(w, at, e->csize, &described)) {
+            *data = at - e->csize; /* bounded: as for AT */
             return true;
+        }
     }
     return false;
 }
 
-/* is_member_intact - returns true if the checksum of entry I of a valid central directory matches its bytes
- * or, if there is none, its descriptor follows its payload. */
+/* is_member_intact - compares the bytes of entry I of a valid central directory with its checksum. In an
+ * archive without checksums, checks that no descriptor before the next record puts the payload elsewhere. */
 static bool is_member_intact(struct salvage *w, zip *z, size_t i)
 {
     const struct zip_entry *e = &z->entries[i];
@@ -347,7 +348,7 @@ static bool is_member_intact(struct salvage *w, zip *z, size_t i)
 }
 
 /* locate_by_next_record - locates the payload of E backwards from the next record, because a header of E is
- * damaged. AT_OFFSET is what was read from its local header, or NULL. */
+ * damaged. AT_OFFSET is the record found at the header offset of E, or NULL. */
 static ckpt_status locate_by_next_record(struct salvage *w, const zip *z, struct zip_entry *e,
                                          const struct zip_entry *at_offset)
 {
@@ -368,7 +369,7 @@ static ckpt_status locate_by_next_record(struct salvage *w, const zip *z, struct
         uint64_t headers = ZIP_LOCAL_SIZE + e->name.len + descriptor_lengths[i];
         if (room < headers || room - headers < e->csize)
             continue;
-        e->data_offset = e->next_at - descriptor_lengths[i] - e->csize; /* bounded: by the line above */
+        e->data_offset = e->next_at - descriptor_lengths[i] - e->csize; /* bounded: ROOM is large enough */
         CKPT_TRY(compute_member_crc(w, e, e->data_offset, &crc, &fits));
         found = fits && crc == e->crc;
     }
@@ -415,9 +416,9 @@ static const struct zip_entry *find_replacement(const struct salvage *w, const s
     return is_same ? same_name : NULL;
 }
 
-/* repair_entry - repairs entry I of the central directory from the records. If directory and local header
- * have different names, the entry keeps the name that is in the folder of the other entries and that no
- * other entry has; *ALIAS becomes a copy with the second name. */
+/* repair_entry - repairs entry I of the central directory from the records. If its local header has another
+ * name, the entry keeps its own only if that is unique and in the folder of the other entries. *ALIAS becomes
+ * a copy of the entry with the name that it does not keep, or has a NULL name. */
 static ckpt_status repair_entry(struct salvage *w, zip *z, size_t i, struct zip_entry *alias)
 {
     struct zip_entry *e = &z->entries[i];
@@ -443,7 +444,7 @@ static ckpt_status repair_entry(struct salvage *w, zip *z, size_t i, struct zip_
 /* add_aliases - adds the N aliases of repaired entries, except those whose name an entry has already. */
 static ckpt_status add_aliases(struct salvage *w, zip *z, const struct zip_entry *aliases, size_t n)
 {
-    CKPT_TRY(zip_index_names(z, w->err));                             /* repairs changed names */
+    CKPT_TRY(zip_index_names(z, w->err));                             /* the names may have changed */
     struct zip_entry *all = arena_array(w->a, z->n + n, sizeof *all); /* bounded: both are in memory */
     if (!all)
         return fail_memory(w->err);
@@ -460,8 +461,8 @@ static ckpt_status add_aliases(struct salvage *w, zip *z, const struct zip_entry
     return CKPT_OK;
 }
 
-/* clear_lone_crc - removes the checksum of an entry if it is the only one: no checksums were computed, and
- * this field is damaged. */
+/* clear_lone_crc - if only one of many entries has a checksum, clears it: the program that wrote the archive
+ * computed none, so that field is damaged. */
 static void clear_lone_crc(zip *z)
 {
     size_t ncrcs = 0, nmissing = 0, last = 0;

@@ -8,7 +8,7 @@
 
 typedef struct zip_writer zip_writer;
 
-#define ZIP_NAME 64u /* longest name, and longest TOP, with the NUL */
+#define ZIP_NAME 64u /* room for the longest name or TOP, with its NUL */
 
 /* zip_writer_new - begins an archive with the folder TOP, a text that must live as long as *W. */
 ckpt_status zip_writer_new(sink *out, const char *top, zip_writer **w, ckpt_error *err);
@@ -18,8 +18,8 @@ struct zip_output_member {
     char name[ZIP_NAME]; /* without TOP */
     uint64_t size;
     uint64_t source_offset; /* offset of its payload in the input file; CKPT_NO_OFFSET: none */
-    uint64_t header_offset; /* in the sink, as data_offset: set by zip_writer_reserve_member */
-    uint64_t data_offset;   /* of the payload */
+    uint64_t header_offset; /* in the sink; zip_writer_reserve_member sets both offsets */
+    uint64_t data_offset;   /* of the payload, in the sink */
     uint32_t crc;           /* for the central directory */
 };
 

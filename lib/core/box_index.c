@@ -121,7 +121,7 @@ enum box_finding box_find_overlap(const struct box_index *x, size_t *a, size_t *
     return BOX_NONE;
 }
 
-/* A stack of regions that no box may cover completely. */
+/* A stack of regions that still have to be searched for holes. */
 struct regions {
     uint64_t *box;
     size_t n, cap;
@@ -150,7 +150,7 @@ static enum box_finding push_uncovered(struct regions *r, uint64_t *region, cons
             *from = *end;
             *end = full_end;
         }
-        if (found == BOX_NONE && cover[r->ndim + k] < *end) { /* the box after it */
+        if (found == BOX_NONE && cover[r->ndim + k] < *end) { /* the box after COVER */
             uint64_t covered_from = *from;
             *from = cover[r->ndim + k];
             found = push_region(r, region);

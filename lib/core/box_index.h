@@ -8,14 +8,13 @@
 
 #define BOX_DIMS   64u /* at most */
 #define BOX_FANOUT 8u
-#define BOX_LEVELS 12u /* more than 2^32 boxes need, because 8^11 = 2^33 */
+#define BOX_LEVELS 12u /* enough for more than 2^32 boxes: 8^11 = 2^33 */
 
 /* A box is stored as NDIM lower bounds, followed by NDIM upper bounds, which are exclusive. */
 struct box_index {
     uint32_t ndim, levels;
-    size_t count[BOX_LEVELS]; /* number of boxes in each level */
-    uint64_t
-        *box[BOX_LEVELS]; /* level 0: the boxes; a box of level L+1 encloses eight consecutive ones of L */
+    size_t count[BOX_LEVELS];  /* number of boxes in each level */
+    uint64_t *box[BOX_LEVELS]; /* level 0: the boxes; a box of level L+1 encloses 8 consecutive ones of L */
 };
 
 struct box_search {
@@ -41,7 +40,7 @@ bool box_index_init(struct box_index *x, arena *a, uint32_t ndim, uint64_t *box,
 void box_search_begin(struct box_search *s, const struct box_index *x, const uint64_t *box);
 /* box_search_next - sets *I to the number of the next box found, in rising order; false: no more. */
 bool box_search_next(struct box_search *s, size_t *i);
-/* box_find_overlap - looks for two boxes that intersect. BOX_FOUND: the boxes *A and *B do, *A < *B.
+/* box_find_overlap - looks for two boxes that intersect. BOX_FOUND: the boxes *A < *B intersect.
  * BOX_TOO_IRREGULAR: comparing them all would take too long. */
 enum box_finding box_find_overlap(const struct box_index *x, size_t *a, size_t *b);
 /* box_find_hole - looks for a box inside of WHOLE that no box intersects. BOX_FOUND: HOLE is such a box. */

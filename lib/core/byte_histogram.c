@@ -10,7 +10,7 @@
 #pragma STDC FP_CONTRACT OFF /* gcc does not fuse under -std=c11 */
 #endif
 
-#define COUNTED_AT_ONCE (3u << 28) /* bytes; fits the 32-bit counts, and is a multiple of every block */
+#define COUNTED_AT_ONCE (3u << 28) /* bytes; fits the 32-bit counts; a multiple of the block sizes 1 and 3 */
 
 static bool is_f6(ckpt_dtype dt) { return dt == CKPT_DT_F6_E2M3 || dt == CKPT_DT_F6_E3M2; }
 
@@ -19,7 +19,7 @@ bool byte_histogram_supports(ckpt_dtype dt)
     return is_f6(dt) || (number_lanes(dt) && dtype_info(dt)->block_bytes == 1);
 }
 
-/* count_bytes - counts in four tables, so that an increment need not wait for the one of an equal byte. */
+/* count_bytes - counts in four tables, so that the counts of equal bytes need not wait for each other. */
 static void count_bytes(uint64_t *count, const unsigned char *p, size_t n)
 {
     uint32_t counts[4][256] = {{0}};
@@ -65,7 +65,7 @@ void byte_histogram_merge(struct byte_histogram *h, const struct byte_histogram 
         h->count[i] += added->count[i];
 }
 
-/* decode_pattern - decodes the bit pattern B to OUT; returns the number of values in it. */
+/* decode_pattern - decodes the elements in the bit pattern B to OUT; returns how many numbers they have. */
 static size_t decode_pattern(ckpt_dtype dt, unsigned b, double out[4])
 {
     unsigned char block[3] = {(unsigned char)b};

@@ -2,7 +2,7 @@
 #include "core/check.h"
 
 #define MAX_BYTES   (UINT64_C(1) << 30) /* memory for the texts of findings and the list of records */
-#define CHANGE_CHECKS 100u /* findings, the first ones, at which the file is checked for changes */
+#define CHANGE_CHECKS 100u /* at each of this many first findings, the files are checked for changes */
 
 static const struct {
     const char *name, *text;
@@ -55,7 +55,7 @@ bool check_is_fault(ckpt_status st)
     return st == CKPT_EFORMAT || st == CKPT_ETRUNCATED || st == CKPT_ECHECKSUM;
 }
 
-/* note_finding - notes the finding E. *UNSEEN: none like it was noted, whatever record contained it. */
+/* note_finding - notes E. *UNSEEN: no finding noted before has its file, offset, innermost `where`, text. */
 static ckpt_status note_finding(struct check *c, const ckpt_error *e, bool *unseen, ckpt_error *err)
 {
     uint32_t old;

@@ -1,5 +1,5 @@
-/* check.h - reports what is wrong with a file, for `ckpt verify` and `ckpt doctor`. A file opened with a
- * check continues after each fault that it can step over, and reports it here. */
+/* check.h - reports what is wrong with a file, for `ckpt verify` and `ckpt doctor`. The reader of a file
+ * that is opened with a check reports here each fault that it can step over, and reads on. */
 #ifndef CORE_CHECK_H
 #define CORE_CHECK_H
 
@@ -55,10 +55,10 @@ ckpt_status check_report(struct check *c, enum check_rule rule, const char *file
                          ckpt_error *err);
 /* check_report_fault - reports a finding as check_report does, under the rule for the status of E. */
 ckpt_status check_report_fault(struct check *c, const char *file, const ckpt_error *e, ckpt_error *err);
-/* check_report_finding - reports F, whose error is complete but for the hint that check_set_hint has set. */
+/* check_report_finding - reports F under RULE. A hint of check_set_hint replaces the one in F's error. */
 ckpt_status check_report_finding(struct check *c, enum check_rule rule, ckpt_finding *f, ckpt_error *err);
-/* check_add_record - adds R, with copies of its texts, to the records to be read: the file that it was found
- * in may be refused, and freed, before that. Takes over R's source. */
+/* check_add_record - adds R to the records to be read. Copies R's texts, because the file in which R was
+ * found may be refused and freed before R is read. Takes over R's source. */
 ckpt_status check_add_record(struct check *c, const struct check_record *r, ckpt_error *err);
 /* check_watch_source - takes over SRC, a file that is being checked. */
 ckpt_status check_watch_source(struct check *c, source *src, ckpt_error *err);
@@ -67,15 +67,15 @@ ckpt_status check_unchanged(const struct check *c, ckpt_error *err);
 /* check_keep_object - keeps OBJECT until check_free, which passes it to c->free_object. */
 ckpt_status check_keep_object(struct check *c, void *object, ckpt_error *err);
 
-/* file_report_fault - returns ST; if F is being checked and ST is a fault, reports ERR, returns CKPT_OK. */
+/* file_report_fault - if F is being checked and ST is a fault, reports ERR and returns CKPT_OK; else ST. */
 ckpt_status file_report_fault(ckpt_file *f, ckpt_status st, ckpt_error *err);
 /* file_report_fault_as - does what file_report_fault does, under RULE instead of the rule for the status. */
 ckpt_status file_report_fault_as(ckpt_file *f, enum check_rule rule, ckpt_status st, ckpt_error *err);
 /* file_report_lost - does what file_report_fault does, unless F is salvaged and ST is a fault: then it adds a
  * notice that WHAT is lost, and returns CKPT_OK. */
 ckpt_status file_report_lost(ckpt_file *f, ckpt_status st, ckpt_str what, ckpt_error *err);
-/* file_add_row - adds a tensor as table_add_row does; if F is being checked, a tensor that exceeds its
- * storage is reported and added without data. */
+/* file_add_row - does what table_add_row does, but if F is being checked, a tensor that exceeds its storage
+ * is reported and added without data. */
 ckpt_status file_add_row(ckpt_file *f, const struct row *r, uint32_t *index, ckpt_error *err);
 
 #endif

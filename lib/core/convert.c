@@ -5,11 +5,11 @@
  * float64 that becomes 16 or 8 bits is rounded twice. Only integer to float64 is direct.
  *
  * float8_e4m3fn has no Inf: values above 448 become 448 (older torch made them NaN). The two fnuz types
- * have neither Inf nor a negative zero, and such values become NaN.
+ * have neither Inf nor a negative zero: Inf and values above the largest become NaN, and -0.0 becomes 0.
  *
  * q8_0 is made as gguf-py and llama.cpp make it (ggml-quants.c, quantize_row_q8_0_ref), to the bit: a block
- * has 32 numbers; its scale, a float16, is the largest magnitude divided by 127, and each number is divided
- * by the scale before that is rounded.
+ * has 32 numbers; its scale is the largest magnitude divided by 127. The numbers are divided by the scale as
+ * a float32; the block has it rounded to float16.
  *
  * A NaN stays a quiet NaN, with its sign and the payload bits that fit. torch keeps less of the payload,
  * and not the same on every CPU.
@@ -118,7 +118,6 @@ static void f32_to_f16(const unsigned char *in, size_t n, unsigned char *out)
         store_u16le(out + 2 * i, (uint16_t)half_from_float(load_u32le(in + 4 * i)));
 }
 
-/* f32_to_bf16 - converts N floats, and returns the bits of the largest, without its sign. */
 static uint32_t f32_to_bf16(const unsigned char *in, size_t n, unsigned char *out)
 {
     uint32_t largest_bits = 0;
@@ -167,8 +166,8 @@ static uint64_t count_in_range(const unsigned char *in, size_t n, uint32_t low, 
 const struct convert_kernels convert_scalar = {f32_to_f16,  f32_to_bf16, f32_to_f8,     f16_to_f32,
                                                bf16_to_f32, f64_to_f32,  count_in_range};
 
-/* f32_to_q8_0 - converts N floats, whole blocks, to q8_0. If the scale of a block or its inverse is NaN or
- * infinite, its numbers become 0. Returns how many finite floats have an infinite scale. */
+/* f32_to_q8_0 - converts N floats, whole blocks. If a scale is NaN or infinite, or its inverse is, the
+ * numbers of the block become 0. Returns how many floats are in finite blocks whose float16 scale is Inf. */
 static uint64_t f32_to_q8_0(const unsigned char *in, size_t n, unsigned char *out)
 {
     uint64_t overflowed = 0;
@@ -217,8 +216,8 @@ const char *convert_overflow_name(ckpt_dtype to)
     return !n || n->overflow_to == 0x7c ? "inf" : n->overflow_to == 0x80 ? "nan" : "448";
 }
 
-/* decode_small_float - returns the float32 of B, which has EXP bits of exponent, biased by BIAS, and MAN
- * bits of mantissa. It has no special values. */
+/* decode_small_float - returns the float32 of B, a finite number with EXP bits of exponent, biased by BIAS,
+ * and MAN bits of mantissa. */
 static uint32_t decode_small_float(uint32_t b, uint32_t exp, uint32_t man, int bias)
 {
     uint32_t m = b & ((1u << man) - 1u), e = b >> man & ((1u << exp) - 1u);
@@ -227,7 +226,7 @@ static uint32_t decode_small_float(uint32_t b, uint32_t exp, uint32_t man, int b
     return as_bits(v) | (b >> (exp + man) & 1u) << 31;
 }
 
-/* decode_ieee_float - returns the float32 of B, a byte with EXP exponent bits, all ones for Inf and NaN. */
+/* decode_ieee_float - returns the float32 of B, a byte with EXP exponent bits, all set in Inf and NaN. */
 static uint32_t decode_ieee_float(uint32_t b, uint32_t exp)
 {
     uint32_t inf = ((1u << exp) - 1u) << (7 - exp), a = b & 0x7fu, sign = (b & 0x80u) << 24;
@@ -236,7 +235,7 @@ static uint32_t decode_ieee_float(uint32_t b, uint32_t exp)
     return decode_small_float(b, exp, 7 - exp, (1 << (exp - 1)) - 1);
 }
 
-uint32_t f32_bits_of_f8(ckpt_dtype from, uint32_t b)
+uint32_t f32_bits_of_byte(ckpt_dtype from, uint32_t b)
 {
     switch (from) {
     case CKPT_DT_F8_E4M3:
@@ -289,7 +288,7 @@ bool conversion_init_float_or_q8_0(struct conversion *c, ckpt_dtype from, ckpt_d
                              .in_elems = a->block_elems,
                              .in_width = a->block_bytes,
                              .out_width = (uint8_t)b->block_bytes};
-    /* blocks of ggml have multiples of 32 elements */
+    /* The larger one is a multiple of the other: blocks have 1 element or, in ggml, multiples of 32. */
     c->unit.elems = a->block_elems > b->block_elems ? a->block_elems : b->block_elems;
     c->unit.in_bytes = (uint16_t)(c->unit.elems / a->block_elems * a->block_bytes);
     c->unit.out_bytes = (uint16_t)(c->unit.elems / b->block_elems * b->block_bytes);
@@ -303,11 +302,11 @@ bool conversion_init_float_or_q8_0(struct conversion *c, ckpt_dtype from, ckpt_d
         c->overflow_start = to == CKPT_DT_F16 ? 0x477ff000u : to == CKPT_DT_BF16 ? 0x7f7f8000u : INF32;
     }
     for (uint32_t i = 0; a->block_bytes == 1 && i < 256; i++)
-        c->f32_of_byte[i] = f32_bits_of_f8(from, i);
+        c->f32_of_byte[i] = f32_bits_of_byte(from, i);
     return true;
 }
 
-/* load_integer - returns the element at IN, of more than one byte, as its low 64 bits; *IS_SIGNED is set. */
+/* load_integer - extends the integer at IN, of 2, 4 or 8 bytes, to 64 bits. *IS_SIGNED: it has a sign. */
 static uint64_t load_integer(const struct conversion *c, const unsigned char *in, bool *is_signed)
 {
     *is_signed = dtype_info(c->from)->klass == 'i';
@@ -375,7 +374,8 @@ static void narrow_from_f32(const struct conversion *c, const unsigned char *in,
         t->overflowed += c->kernels->count_in_range(in, n, c->overflow_start, c->overflow_end);
 }
 
-/* count_overflowed_doubles - returns the number of finite doubles that became Inf as float32. */
+/* count_overflowed_doubles - returns the number of finite doubles at IN that became Inf in FLOATS; 0 if
+ * every Inf overflows TO, because then narrow_from_f32 counts them. */
 static uint64_t count_overflowed_doubles(const struct conversion *c, const unsigned char *in, size_t n,
                                          const unsigned char *floats)
 {
@@ -392,20 +392,20 @@ static uint64_t count_overflowed_doubles(const struct conversion *c, const unsig
 static void convert_block(const struct conversion *c, const unsigned char *in, size_t n, unsigned char *out,
                           struct convert_tally *t)
 {
-    unsigned char floats[BLOCK_FLOATS * 4];
-    const unsigned char *from = in;
+    unsigned char buffer[BLOCK_FLOATS * 4];
+    const unsigned char *floats = in;
     if (c->from != CKPT_DT_F32) {
-        unsigned char *to = c->to == CKPT_DT_F32 ? out : floats;
-        widen_to_f32(c, in, n, to);
-        from = to;
+        unsigned char *widened = c->to == CKPT_DT_F32 ? out : buffer;
+        widen_to_f32(c, in, n, widened);
+        floats = widened;
     }
-    t->overflowed += count_overflowed_doubles(c, in, n, from);
+    t->overflowed += count_overflowed_doubles(c, in, n, floats);
     if (c->to != CKPT_DT_F32) {
-        narrow_from_f32(c, from, n, out, t);
+        narrow_from_f32(c, floats, n, out, t);
         return;
     }
     if (c->overflow_start < c->overflow_end)
-        t->overflowed += c->kernels->count_in_range(from, n, c->overflow_start, c->overflow_end);
+        t->overflowed += c->kernels->count_in_range(floats, n, c->overflow_start, c->overflow_end);
     if (c->from == CKPT_DT_F32)
         memcpy(out, in, n * 4);
 }
@@ -446,15 +446,15 @@ static ckpt_status read_f32(source *s, uint64_t off, void *out, size_t n, ckpt_e
     struct convert_tally tally = {0};
     while (n) {
         size_t skip = off % 4, room = sizeof f32 - skip, take = n < room ? n : room;
-        size_t count = (skip + take + 3) / 4; /* bounded: of F32 */
-        uint64_t from = f->from_offset + off / 4 * 2; /* bounded: its element is in the tensor */
-        CKPT_TRY(source_read(f->from, from, in, 2 * count, err));
+        size_t count = (skip + take + 3) / 4; /* bounded: by the number of floats in F32 */
+        uint64_t at = f->from_offset + off / 4 * 2; /* bounded: the element at AT is in FROM */
+        CKPT_TRY(source_read(f->from, at, in, 2 * count, err));
         if (f->big_endian)
             swap_bytes(in, 2 * count, 2);
         convert_run(&f->conversion, in, count, f32, &tally);
-        memcpy(to, f32 + skip, take); /* bounded: of F32, and of N */
+        memcpy(to, f32 + skip, take); /* bounded: skip + take <= sizeof f32 */
         to += take;
-        off += take; /* bounded: of N */
+        off += take; /* bounded: the caller has checked off + n */
         n -= take;
     }
     return CKPT_OK;

@@ -20,7 +20,7 @@ struct f8_format {
 /* Each kernel takes N little-endian elements at any address; IN and OUT do not overlap. */
 struct convert_kernels {
     void (*f32_to_f16)(const unsigned char *in, size_t n, unsigned char *out);
-    /* returns the bits of the largest float without sign: if that does not overflow, none does */
+    /* returns the bits of the largest magnitude: if that does not overflow, no float does */
     uint32_t (*f32_to_bf16)(const unsigned char *in, size_t n, unsigned char *out);
     void (*f32_to_f8)(const struct f8_format *to, const unsigned char *in, size_t n, unsigned char *out);
     void (*f16_to_f32)(const unsigned char *in, size_t n, unsigned char *out);
@@ -33,9 +33,9 @@ struct convert_kernels {
 struct conversion {
     ckpt_dtype from, to;
     uint16_t in_elems, in_width; /* elements (mostly 1) and bytes of a block of FROM */
-    uint8_t out_width;           /* bytes of an element, or of a block of q8_0 */
+    uint8_t out_width;           /* bytes of an element of TO, or of a block if TO is q8_0 */
     struct {
-        uint16_t elems, in_bytes, out_bytes; /* its elements; their bytes as FROM and as TO */
+        uint16_t elems, in_bytes, out_bytes; /* elements in a unit; their bytes as FROM and as TO */
     } unit;                      /* the smallest amount that can be converted */
     uint32_t overflow_start;     /* a float overflows TO if its bits without sign are in … */
     uint32_t overflow_end;       /* … [overflow_start, overflow_end) */
@@ -45,14 +45,14 @@ struct conversion {
 };
 
 struct convert_tally {
-    uint64_t overflowed; /* elements above the largest value of the target, or Inf where it has none */
+    uint64_t overflowed; /* elements above the largest value of TO; also infinite ones if TO has no Inf */
 };
 
-/* conversion_init - prepares the conversion of FROM, a type of floats, ints, bools or ggml's blocks, to TO, a
- * type of floats. TO cannot be float8_e8m0fnu, which has no sign and no zero, or a float of less than eight
- * bits. False: not supported. */
+/* conversion_init - prepares the conversion of FROM, a type of floats, ints, bools or ggml's blocks, to TO:
+ * float64, float32, float16, bfloat16, or a type that struct f8_format can describe: float8_e4m3fn, _e5m2,
+ * _e4m3fnuz or _e5m2fnuz. False: not supported. */
 bool conversion_init(struct conversion *c, ckpt_dtype from, ckpt_dtype to);
-/* conversion_init_float_or_q8_0 - prepares a conversion as conversion_init does, but TO may also be q8_0. */
+/* conversion_init_float_or_q8_0 - does what conversion_init does, but TO may also be q8_0. */
 bool conversion_init_float_or_q8_0(struct conversion *c, ckpt_dtype from, ckpt_dtype to);
 /* convert_run - converts N elements, which are whole units, and counts overflows in T. */
 void convert_run(const struct conversion *c, const void *in, size_t n, void *out, struct convert_tally *t);
@@ -63,14 +63,14 @@ static inline float float_of_bits(uint32_t bits)
     memcpy(&f, &bits, sizeof f);
     return f;
 }
-/* f32_bits_of_half, f32_bits_of_f8 - convert a float16, or B, an 8-bit float of dtype FROM, to a float32. */
+/* f32_bits_of_half, f32_bits_of_byte - convert a float16, or B, an element of FROM, to float32 bits. */
 uint32_t f32_bits_of_half(uint32_t half);
-uint32_t f32_bits_of_f8(ckpt_dtype from, uint32_t b);
+uint32_t f32_bits_of_byte(ckpt_dtype from, uint32_t b);
 /* convert_overflow_name - returns what a value above TO's largest becomes: "inf", "nan" or "448". */
 const char *convert_overflow_name(ckpt_dtype to);
 
-/* convert_source_f32 - returns a source of SIZE bytes of float32, which are converted when they are read,
- * from elements of DTYPE, 16-bit floats, at OFFSET of FROM. NULL: no memory. */
+/* convert_source_f32 - returns a source of SIZE bytes of float32. Reading it reads elements of DTYPE, a
+ * 16-bit float, from OFFSET of FROM on, and converts them. NULL: no memory. */
 source *convert_source_f32(source *from, uint64_t offset, ckpt_dtype dtype, bool big_endian, uint64_t size);
 
 extern const struct convert_kernels convert_scalar;

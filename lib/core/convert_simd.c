@@ -78,8 +78,8 @@ AVX INLINE __m256i f8_lanes(const struct f8_format *to, __m256i f)
     __m256i a = _mm256_and_si256(f, _mm256_set1_epi32(ABS32));
     __m128i shift = _mm_cvtsi32_si128((int)to->shift);
     __m256i odd = _mm256_and_si256(_mm256_srl_epi32(a, shift), _mm256_set1_epi32(1));
-    __m256i half = _mm256_set1_epi32((int)(to->rebias + (1u << (to->shift - 1)) - 1u));
-    __m256i r = _mm256_srl_epi32(_mm256_add_epi32(_mm256_add_epi32(a, half), odd), shift);
+    __m256i rounding = _mm256_set1_epi32((int)(to->rebias + (1u << (to->shift - 1)) - 1u));
+    __m256i r = _mm256_srl_epi32(_mm256_add_epi32(_mm256_add_epi32(a, rounding), odd), shift);
     __m256i magic = _mm256_set1_epi32((int)to->magic);
     __m256 sum = _mm256_add_ps(_mm256_castsi256_ps(a), _mm256_castsi256_ps(magic));
     __m256i small = _mm256_sub_epi32(_mm256_castps_si256(sum), magic);
@@ -137,7 +137,7 @@ AVX static void f64_to_f32(const unsigned char *in, size_t n, unsigned char *out
     convert_scalar.f64_to_f32(in + 8 * i, n - i, out + 4 * i);
 }
 
-/* Comparisons are signed, which is right because HIGH is at most the bits of Inf + 1. N is at most 2^32. */
+/* Signed comparisons are right: HIGH is at most INF32 + 1. Lanes cannot overflow: N is at most 2^32. */
 AVX static uint64_t count_in_range(const unsigned char *in, size_t n, uint32_t low, uint32_t high)
 {
     const __m256i below = _mm256_set1_epi32((int)low - 1), end = _mm256_set1_epi32((int)high);

@@ -35,7 +35,7 @@ struct copy_pool {
 struct copy_result {
     struct convert_tally tally;
     uint64_t nbytes;
-    uint32_t crc; /* CRC-32 of the written bytes, if the job or the header has it */
+    uint32_t crc; /* CRC-32 of the written bytes, if job->crcs is set */
 };
 
 /* The range of an item that one worker copies, and its progress. */
@@ -45,8 +45,8 @@ struct copy_range {
     struct parallel_context *run;
     size_t number; /* index of the item in the job */
     struct copy_item item;
-    stream *stream;      /* reads a tensor; NULL: a storage */
-    uint64_t pos, end;   /* bytes [POS, END) of the item, before a conversion, are still to be copied */
+    stream *stream;      /* reads the tensor; NULL: ITEM is a storage */
+    uint64_t pos, end;   /* bytes [POS, END) of the item, as they are read, are still to be copied */
     uint64_t offset;     /* where in the sink the byte at POS goes */
     uint32_t stored_crc; /* CRC of the stored bytes that were read, see stream_crc */
     struct copy_result result;
@@ -78,8 +78,8 @@ static struct parallel_item get_parallel_item(void *user, size_t i)
 /* converted_size - returns the size of N input bytes after conversion. */
 static uint64_t converted_size(const struct copy_range *r, uint64_t n)
 {
-    const struct conversion *c = r->conversion; /* bounded: the writer laid out all items */
-    return c ? n / c->unit.in_bytes * c->unit.out_bytes : n;
+    const struct conversion *c = r->conversion;
+    return c ? n / c->unit.in_bytes * c->unit.out_bytes : n; /* bounded: the writer laid out all items */
 }
 
 /* name_storage_if_failed - adds the name of the first tensor in S to ERR if ST is an error and ERR has no
@@ -115,7 +115,7 @@ struct block {
     size_t n; /* bytes in IN; before reading: how many fit */
 };
 
-/* reserve_block - makes room for a read of K->n bytes. */
+/* reserve_block - sets K to buffers for one read, and K->n to how many bytes it may read. */
 static ckpt_status reserve_block(const struct copy_range *r, struct block *k, ckpt_error *err)
 {
     CKPT_TRY(buffered_get_space(&r->worker->out, &k->out, &k->n, err));
@@ -135,8 +135,8 @@ static ckpt_status reserve_block(const struct copy_range *r, struct block *k, ck
 /* needs_crc - returns true if the CRC of the stored bytes of R, a storage, is needed. */
 static bool needs_crc(const struct copy_range *r) { return r->pool->job->crcs || r->item.storage->has_crc; }
 
-/* read_elements - reads up to K->n bytes of R, a tensor: whole units of its conversion, as long as there are
- * elements; K->n is set to how many. */
+/* read_elements - reads at most K->n bytes of R, a tensor, and sets K->n to how many it has read: whole units
+ * of the conversion, or 0 at the end. */
 static ckpt_status read_elements(const struct copy_range *r, struct block *k, ckpt_error *err)
 {
     size_t room = k->n, got, unit = r->conversion ? r->conversion->unit.in_bytes : 1;
@@ -148,7 +148,7 @@ static ckpt_status read_elements(const struct copy_range *r, struct block *k, ck
     return CKPT_OK;
 }
 
-/* read_block - reads the next K->n bytes of R, or fewer: K->n is set to how many. */
+/* read_block - reads at most the next K->n bytes of R, and sets K->n to how many it has read. */
 static ckpt_status read_block(struct copy_range *r, struct block *k, ckpt_error *err)
 {
     const struct storage *s = r->item.storage;
@@ -158,8 +158,8 @@ static ckpt_status read_block(struct copy_range *r, struct block *k, ckpt_error 
     k->n = k->n < left ? k->n : (size_t)left;
     if (s->swap_width > 1 && k->n > s->swap_width)
         k->n -= k->n % s->swap_width;
-    ckpt_status st = window_read(&r->worker->window, s->src, s->off + r->pos, k->in, k->n,
-                                 err); /* bounded: inside */
+    uint64_t at = s->off + r->pos; /* bounded: inside its source */
+    ckpt_status st = window_read(&r->worker->window, s->src, at, k->in, k->n, err);
     CKPT_TRY(name_storage_if_failed(r->pool, s, st, err));
     if (needs_crc(r))
         r->stored_crc = crc_update(storage_crc_kind(s), r->stored_crc, k->in, k->n);
@@ -179,7 +179,7 @@ static ckpt_status fail_wrong_size(const struct copy_range *r, size_t n, ckpt_er
 /* advance_range - counts N bytes of R as copied. */
 static ckpt_status advance_range(struct copy_range *r, uint64_t n, ckpt_error *err)
 {
-    r->pos += n; /* bounded: up to end, as are the next two */
+    r->pos += n; /* bounded: up to END; the two output sizes: the writer laid out all items */
     r->offset += converted_size(r, n);
     r->result.nbytes += converted_size(r, n);
     return parallel_advance(r->run, n) ? CKPT_OK
@@ -190,7 +190,7 @@ static ckpt_status advance_range(struct copy_range *r, uint64_t n, ckpt_error *e
 static ckpt_status copy_range(struct copy_range *r, ckpt_error *err)
 {
     const struct storage *s = r->item.storage;
-    bool as_stored = s && !s->swap_width && !r->conversion && !s->is_crc32c;
+    bool same_crc = s && !s->swap_width && !r->conversion && !s->is_crc32c; /* of read and written bytes */
     CKPT_TRY(buffered_seek(&r->worker->out, r->offset, err));
     while (r->pos < r->end) {
         struct block k;
@@ -203,15 +203,15 @@ static ckpt_status copy_range(struct copy_range *r, ckpt_error *err)
             convert_run(r->conversion, k.in, k.n / r->conversion->unit.in_bytes * r->conversion->unit.elems,
                         k.out, &r->result.tally);
         if (r->pool->job->crcs)
-            r->result.crc = as_stored ? r->stored_crc : crc32_update(r->result.crc, k.out, len);
+            r->result.crc = same_crc ? r->stored_crc : crc32_update(r->result.crc, k.out, len);
         buffered_add(&r->worker->out, len);
         CKPT_TRY(advance_range(r, k.n, err));
     }
     return CKPT_OK;
 }
 
-/* share_blocks - lets the sink share the blocks of bytes [*FROM, *END) of R, a storage, with the input; an
- * empty range if the file system cannot. */
+/* share_blocks - lets the sink share with the input the blocks of R, a storage, from *FROM to *END. The two
+ * are equal if the file system cannot share any. */
 static void share_blocks(const struct copy_range *r, uint64_t *from, uint64_t *end)
 {
     const struct storage *s = r->item.storage;
@@ -225,13 +225,13 @@ static void share_blocks(const struct copy_range *r, uint64_t *from, uint64_t *e
         return;
     uint64_t before = (SINK_PAGE - at % SINK_PAGE) % SINK_PAGE;
     n = (n - before) / SINK_PAGE * SINK_PAGE;
-    if (!sink_clone(out, r->offset + before, fd, at + before, n)) /* bounded: below n */
+    if (!sink_clone(out, r->offset + before, fd, at + before, n)) /* bounded: inside R */
         return;
     *from = r->pos + before; /* bounded: inside R */
     *end = *from + n;
 }
 
-/* compute_shared_crc - computes the CRC-32 of R up to END, whose blocks are shared. */
+/* compute_shared_crc - reads R up to END, where the blocks are shared, and adds these bytes to its CRCs. */
 static ckpt_status compute_shared_crc(struct copy_range *r, uint64_t end, ckpt_error *err)
 {
     const struct storage *s = r->item.storage;
@@ -264,7 +264,7 @@ static ckpt_status copy_storage(struct copy_range *r, ckpt_error *err)
 
 /* -------------------------------------------------------------------- items */
 
-/* start_range - sets R to CHUNK of item I, or to all of it if CHUNK is NULL, for the worker of its run. */
+/* start_range - makes R the range CHUNK of item I (NULL: all of the item), for the worker of this thread. */
 static ckpt_status start_range(struct copy_range *r, size_t i, const struct parallel_chunk *chunk,
                                ckpt_error *err)
 {
@@ -277,7 +277,7 @@ static ckpt_status start_range(struct copy_range *r, size_t i, const struct para
     r->conversion = converts ? &r->worker->conversion : NULL;
     const ckpt_tensor *t = x->storage ? NULL : &p->job->file->table.rows[x->row].t;
     uint64_t width = t ? dtype_info((ckpt_dtype)t->dtype)->block_bytes : 1;
-    r->pos = chunk ? chunk->first * width : 0; /* bounded: inside the item, as is the next */
+    r->pos = chunk ? chunk->first * width : 0; /* bounded: chunks are inside their item */
     r->end = chunk ? r->pos + chunk->count * width : t ? t->nbytes : x->storage->nbytes;
     r->offset = x->offset + converted_size(r, r->pos);
     if (r->worker->out.block)

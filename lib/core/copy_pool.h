@@ -1,5 +1,5 @@
-/* copy_pool.h - copies tensors into a sink on several threads, for the writer of any format: it lists
- * items and their offsets in the sink, and calls copy_items. */
+/* copy_pool.h - copies tensors into a sink on several threads, for the writer of any format, which chooses
+ * the items and their offsets in the sink, and calls copy_items. */
 #ifndef CORE_COPY_POOL_H
 #define CORE_COPY_POOL_H
 
@@ -14,21 +14,21 @@
 struct copy_item {
     struct storage *storage; /* the storage to copy, which no other item has; NULL: ROW is copied */
     uint32_t row;
-    ckpt_dtype from, to; /* differ if elements are converted, as conversion_init_float_or_q8_0 can */
-    uint64_t offset;     /* where it goes in the sink; its range was skipped */
-    uint64_t crc_offset; /* sink offset at which the CRC-32 of the written bytes is stored; 0: none */
+    ckpt_dtype from, to; /* differ if elements are converted, by conversion_init_float_or_q8_0 */
+    uint64_t offset;     /* in the sink, of the written bytes; sink_skip has skipped their range */
+    uint64_t crc_offset; /* sink offset of the CRC-32 of the written bytes; 0: none; needs .crcs of the job */
     ckpt_str name;       /* named in errors of reading the item; .len 0: none */
 };
 
 struct copy_job {
     ckpt_file *file; /* the file of all items; NULL: the storages are of no file */
     struct stream_options read_options;
-    sink *out; /* NULL: a dry run, which only reads items that are converted or have a checksum */
+    sink *out; /* NULL: a dry run; of the items, it reads those that are converted or have a checksum */
     size_t n;
     struct copy_item (*get_item)(const void *user, size_t i); /* called often, on any thread */
-    /* put_header - appends to OUT the bytes that end where item I begins; called once, before the item is
-     * copied. NULL: no headers. */
-    ckpt_status (*put_header)(const void *user, size_t i, buf *out, ckpt_error *err);
+    /* put_header - appends to HEADER the bytes that end in the sink where item I begins; called once, before
+     * the item is copied. NULL: no headers. */
+    ckpt_status (*put_header)(const void *user, size_t i, buf *header, ckpt_error *err);
     const void *user;
     uint32_t *crcs;                    /* by item: CRC-32 of the written bytes; NULL: not needed */
     struct convert_tally *tallies;     /* by item: results of its conversion; NULL: not needed */

@@ -1,11 +1,11 @@
 /*
  * dequantize.c - decodes ggml's blocks (ggml-quants.c, dequantize_row_*; gguf-py quants.py). Numbers are
- * rounded to float32 after each operation, in ggml's order, so that the results equal theirs to the bit.
+ * rounded to float32 after each operation, in ggml's order, so that the results equal ggml's to the bit.
  *
  * The comment before each function has the layout of a block: its fields in order, with their bytes in
  * brackets. d (the scale) and m (the minimum) are float16. In the code, b is the block, q its packed numbers
- * and y the output. The K and IQ types have 256 elements, in sub-blocks of 16 or 32 with a scale each. The
- * IQ1, IQ2 and IQ3 types look up four or eight elements at a time in the tables of dequantize_grids.c.
+ * and y the output. The K and IQ types except iq4_nl have 256 elements, in sub-blocks of 16 or 32 with a
+ * scale each. The entries of IQ1, IQ2 and IQ3 are indices of points of 4 or 8 elements in dequantize_grids.c.
  *
  * All of it is compiled twice, once for AVX2. There is no fused multiplication, so both give the same bits.
  */
@@ -26,7 +26,7 @@ INLINE unsigned bits_of(unsigned number, int shift, unsigned mask) { return numb
 
 /* ------------------------------------------------------------------- 32 elements */
 
-/* d, (m,) (fifth bits [4],) nibbles [16]: low nibbles, then high ones. Without m, BIAS is subtracted. */
+/* d, (m,) (fifth bits [4],) nibbles [16]: elements 0 to 15 are the low ones. BIAS is 0 if there is m. */
 INLINE void q4_or_q5(const unsigned char *b, bool has_m, bool has_fifth, int bias, float *y)
 {
     float d = half_at(b), m = has_m ? half_at(b + 2) : 0;
@@ -49,7 +49,7 @@ INLINE void q8_0(const unsigned char *b, float *y)
         y[j] = signed_byte(b[2 + j]) * d;
 }
 
-/* look_up_nibbles - looks up the 2 * N nibbles of the N bytes at Q in VALUES. */
+/* look_up_nibbles - writes D * VALUES[nibble] for the low nibbles of N bytes at Q, then for the high ones. */
 INLINE void look_up_nibbles(float d, const int8_t values[16], const unsigned char *q, int n, float *y)
 {
     for (int j = 0; j < n; j++) {
@@ -89,7 +89,7 @@ INLINE void nvfp4(const unsigned char *b, float *y)
 INLINE void q2_k(const unsigned char *b, float *y)
 {
     float d = half_at(b + 80), m = half_at(b + 82);
-    for (int i = 0; i < 16; i++) { /* sub-blocks; neighbours are in the same 32 bytes, with the same shift */
+    for (int i = 0; i < 16; i++) { /* sub-blocks; 2k and 2k + 1 have the same 32 bytes and shift */
         const unsigned char *q = b + 16 + i / 8 * 32 + i % 2 * 16;
         float scale = d * (float)(b[i] & 15), minimum = m * (float)(b[i] >> 4);
         for (int l = 0; l < 16; l++)
@@ -161,7 +161,7 @@ INLINE void q6_k(const unsigned char *b, float *y)
 
 /* ---------------------------------------------------------------------- IQ4, TQ */
 
-/* d, two high bits of each scale (16 bits), four low bits [4], nibbles [128] */
+/* d, high two bits of each of the eight scales [2], low four bits of each [4], nibbles [128] */
 INLINE void iq4_xs(const unsigned char *b, float *y)
 {
     float d = half_at(b);
@@ -172,7 +172,7 @@ INLINE void iq4_xs(const unsigned char *b, float *y)
     }
 }
 
-/* read_trits - extracts digit K of the N bytes at Q, which are fractions in base 3. */
+/* read_trits - extracts digit K of each of the N bytes at Q. Each byte is a fraction in base 3. */
 INLINE float *read_trits(float d, const unsigned char *q, int n, int k, float *y)
 {
     static const unsigned char powers[5] = {1, 3, 9, 27, 81};
@@ -230,7 +230,7 @@ static const unsigned char grid2_values[4] = {8, 25, 43, 0};
 static const unsigned char grid3_xxs_values[8] = {4, 12, 20, 28, 36, 44, 52, 62};
 static const unsigned char grid3_s_values[8] = {1, 3, 5, 7, 9, 11, 13, 15};
 
-/* d, then for each 32: entries [4], signs and scale (4 * 7 + 4 bits) */
+/* d, then for each 32 elements: entries [4], signs and scale (4 * 7 + 4 bits) [4] */
 INLINE void iq2_xxs(const unsigned char *b, float *y)
 {
     float d = half_at(b);
@@ -244,7 +244,7 @@ INLINE void iq2_xxs(const unsigned char *b, float *y)
     }
 }
 
-/* d, entries (9 bits) with signs (7) [64], scales (4 bits) of 16 [8] */
+/* d, entries (9 bits) with their signs (7 bits) [64], scales (4 bits for 16 elements) [8] */
 INLINE void iq2_xs(const unsigned char *b, float *y)
 {
     float d = half_at(b);
@@ -255,7 +255,7 @@ INLINE void iq2_xs(const unsigned char *b, float *y)
     }
 }
 
-/* d, entries, low bits [32], signs [32], entries, two high bits [8], scales (4 bits) of 16 [8] */
+/* d, entries: low 8 bits [32], signs [32], entries: high 2 bits [8], scales (4 bits for 16 elements) [8] */
 INLINE void iq2_s(const unsigned char *b, float *y)
 {
     float d = half_at(b);
@@ -267,7 +267,7 @@ INLINE void iq2_s(const unsigned char *b, float *y)
     }
 }
 
-/* d, entries [64], for each 32 signs and scale (4 * 7 + 4 bits) [32] */
+/* d, entries [64], signs and scale (4 * 7 + 4 bits for each 32 elements) [32] */
 INLINE void iq3_xxs(const unsigned char *b, float *y)
 {
     float d = half_at(b);
@@ -279,7 +279,7 @@ INLINE void iq3_xxs(const unsigned char *b, float *y)
     }
 }
 
-/* d, entries, low bits [64], entries, ninth bits [8], signs [32], scales (4 bits) of 32 [4] */
+/* d, entries: low 8 bits [64], entries: ninth bits [8], signs [32], scales (4 bits for 32 elements) [4] */
 INLINE void iq3_s(const unsigned char *b, float *y)
 {
     float d = half_at(b);
@@ -291,7 +291,7 @@ INLINE void iq3_s(const unsigned char *b, float *y)
     }
 }
 
-/* put_ternary - writes D times eight numbers from -1 to 1 of ENTRY, each raised by 1/8, or lowered if
+/* put_ternary - writes D * (digit - 1 + delta) for the eight digits of ENTRY; delta is 1/8, or -1/8 if
  * MINUS. */
 INLINE void put_ternary(float d, unsigned entry, bool minus, float *y)
 {
@@ -299,7 +299,8 @@ INLINE void put_ternary(float d, unsigned entry, bool minus, float *y)
         y[i] = d * ((float)((int)(entry >> (2 * i) & 3) - 1) + (minus ? -0.125f : 0.125f));
 }
 
-/* d, entries, low bits [32], for each 32 three high bits of its entries, scale (3), sign of delta [16] */
+/* d, low 8 bits of the entries [32], then 16 bits for each 32 elements [16]: the high 3 bits of their four
+ * entries, scale (3 bits), sign of delta */
 INLINE void iq1_s(const unsigned char *b, float *y)
 {
     float d = half_at(b);
@@ -309,8 +310,8 @@ INLINE void iq1_s(const unsigned char *b, float *y)
     }
 }
 
-/* entries, low bits [32], high bits and signs of delta (4 bits) [16], scales (3 bits) of 16, with four bits
- * of d after each four [8] */
+/* low 8 bits of the entries [32], high 3 bits of each with the sign of its delta [16], four times 16 bits
+ * [8]: four scales (3 bits for each 16 elements) and 4 bits of d */
 INLINE void iq1_m(const unsigned char *b, float *y)
 {
     unsigned bits = 0;

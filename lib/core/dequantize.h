@@ -11,11 +11,11 @@
 bool dequantize_supports(ckpt_dtype dt);
 /* dequantize - converts N blocks of DT at IN to little-endian float32 at OUT; both at any address. */
 void dequantize(ckpt_dtype dt, const unsigned char *in, size_t n, unsigned char *out);
-/* dequantize_scalar - as dequantize, with the same bits, but without vector instructions; for tests. */
+/* dequantize_scalar - does the same, to the bit, without vector instructions; for tests. */
 void dequantize_scalar(ckpt_dtype dt, const unsigned char *in, size_t n, unsigned char *out);
 
-/* The points that ggml's IQ types choose from: the elements of a point as digits, the first in the lowest
- * bits. IQ1 and IQ2 have eight of two bits, IQ3 four of three. */
+/* The points that ggml's IQ types choose from. The elements of a point are digits, the first in the lowest
+ * bits: eight digits of two bits for IQ1 and IQ2, four digits of three bits for IQ3. */
 extern const uint16_t grid_iq2_xxs[256];
 extern const uint16_t grid_iq2_xs[512];
 extern const uint16_t grid_iq2_s[1024];

@@ -1,6 +1,6 @@
 /* dequantize_grids.c - the tables that dequantize.h declares. The points are part of the format: ggml chose
- * them by experiment (ggml-common.h has them as bytes, gguf-py's quants.py as digits), and no rule makes
- * them. */
+ * them by experiment (ggml-common.h has them as bytes, gguf-py's quants.py as digits), and no rule
+ * generates them. */
 #include "core/dequantize.h"
 
 const uint16_t grid_iq2_xxs[256] = {

@@ -8,16 +8,16 @@ struct tolerance {
     double abs, rel;
 };
 
-/* Totals over N pairs (a, b): the distances |a - b| are summed in eight lanes, pair i in lane i % 8. If
- * any number or distance is not finite, a lane is not finite, and no field is valid. */
+/* Totals over N pairs (a, b): the distances |a - b| are summed in eight lanes, pair i in lane i % 8. If any
+ * number or distance is not finite, a lane of SUM is not finite: then no field is valid. */
 struct distance {
     double sum[8];
-    double max_abs, max_rel; /* the largest |a - b| / |b| that is not NaN */
+    double max_abs, max_rel; /* the largest |a - b|; the largest |a - b| / |b| that is not NaN */
     uint64_t differing;      /* pairs that differ by more than abs + rel * |b| */
 };
 
 /* distance_kernel - computes the totals of N pairs at A and B, which need not be aligned: native doubles
- * as DT F64, or stored elements of a DT that dtype_has_kernels. */
+ * if DT is F64, else stored elements of DT, for which dtype_has_kernels is true. */
 typedef void distance_kernel(ckpt_dtype dt, const unsigned char *a, const unsigned char *b, size_t n,
                              const struct tolerance *t, struct distance *out);
 
@@ -28,20 +28,20 @@ distance_kernel *distance_best_kernel(void);
 
 /* distance_add - adds N more pairs, the first in lane 0. */
 void distance_add(struct distance *d, const double *a, const double *b, size_t n, const struct tolerance *t);
+/* distance_sum - returns the sum of the lanes, always added up in the same order. */
+double distance_sum(const struct distance *d);
+
 /* Sums over pairs (a, b): a*a, b*b, a*b and (a - b)*(a - b). */
 struct norms {
     double aa, bb, ab, dd;
 };
 
-/* norms_add - adds N more pairs to TO, summed in eight lanes that are added up in a fixed order. Pairs
- * with a number that is not finite do not count: both numbers are set to 0. */
+/* norms_add - adds N more pairs to TO, summed in eight lanes that are added up in a fixed order. A pair with
+ * a number that is not finite does not count: both of its numbers are set to 0 in A and B. */
 void norms_add(struct norms *to, double *a, double *b, size_t n);
 /* norms_distance - returns |a - b| / |b|; NaN: the sums overflowed. */
 double norms_distance(const struct norms *s);
 /* norms_cosine - returns a.b / (|a| |b|); NaN: the sums overflowed, or a norm is 0. */
 double norms_cosine(const struct norms *s);
-
-/* distance_sum - returns the sum of the lanes, always added up in the same order. */
-double distance_sum(const struct distance *d);
 
 #endif

@@ -1,11 +1,11 @@
-/* distance_simd.c - the kernels of distance.h for AVX2: lanes add in the same order as the scalar code. */
+/* distance_simd.c - the kernels of distance.h for AVX2: pair i is added in lane i % 8, as in scalar code. */
 #include "core/distance.h"
 #include "core/number.h"
 #include "core/simd.h"
 
 #if defined(__x86_64__)
 
-/* add_tail - adds the last N < 8 pairs, which fill no register. */
+/* add_tail - adds the last N pairs, fewer than 8, by scalar code. */
 static void add_tail(ckpt_dtype dt, const unsigned char *a, const unsigned char *b, size_t n,
                      const struct tolerance *t, struct distance *out)
 {

@@ -11,7 +11,6 @@ static const struct dtype_info dtypes[DTYPE_COUNT] = {
 #undef DTYPE
 };
 
-/* torch's aliases. */
 static const struct {
     const char *name;
     ckpt_dtype dtype;
@@ -66,8 +65,7 @@ bool dtype_bytes(ckpt_dtype dt, uint64_t elems, uint64_t *out)
     const struct dtype_info *d = dtype_info(dt);
     if (d->block_bytes == 0)
         return false;
-    if (d->block_elems >
-        1) { /* rarely true: this condition usually saves the two divisions, which are slow */
+    if (d->block_elems > 1) { /* rarely true: most calls avoid the two divisions, which are slow */
         if (elems % d->block_elems != 0)
             return false;
         elems /= d->block_elems;

@@ -95,7 +95,7 @@ void element_transform_apply(const struct element_transform *e, unsigned char *b
     if (e->swap_width)
         swap_bytes(bytes, n, e->swap_width);
     switch ((enum negation)e->negation) {
-    case NEGATE_NOT: return;
+    case NEGATE_NONE: return;
     case NEGATE_FLIP:
         for (size_t i = 0; i < n; i++)
             bytes[i] ^= e->flip_mask[i % sizeof e->flip_mask];

@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "core/dtype.h"
 
-enum negation { NEGATE_NOT, NEGATE_FLIP, NEGATE_INT, NEGATE_FNUZ };
+enum negation { NEGATE_NONE, NEGATE_FLIP, NEGATE_INT, NEGATE_FNUZ };
 
 struct element_transform {
     uint8_t swap_width;     /* bytes of the unit whose bytes are reversed; 0: none */
@@ -14,8 +14,9 @@ struct element_transform {
     unsigned char flip_mask[16]; /* NEGATE_FLIP: the sign bits to invert, repeated over 16 bytes */
 };
 
-/* element_transform_init - prepares E for a view, CONJ or NEG, of elements of DT, each WIDTH bytes. Units of
- * SWAP bytes are stored in reverse order (0 and 1: none). CKPT_EUNSUPPORTED if DT has no such values. */
+/* element_transform_init - prepares E for a view that conjugates (CONJ) or negates (NEG) elements of DT, of
+ * WIDTH bytes each. In each unit of SWAP bytes, the stored bytes are in reverse order (0 and 1: no units).
+ * CKPT_EUNSUPPORTED: an element is not whole units, or values of DT cannot be negated. */
 ckpt_status element_transform_init(struct element_transform *e, ckpt_dtype dt, uint32_t width, uint8_t swap,
                                    bool conj, bool neg, ckpt_error *err);
 /* swap_bytes - reverses each unit of WIDTH bytes in the N bytes at P, but not an incomplete last unit. */

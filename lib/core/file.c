@@ -309,7 +309,7 @@ static ckpt_str get_row_name(const void *user, uint32_t i)
     return table_name(&f->table, i);
 }
 
-/* index_names - does what file_index_names does, under the lock. */
+/* index_names - does what file_index_names does; the caller holds the lock. */
 static bool index_names(ckpt_file *f)
 {
     if (f->names)

@@ -16,10 +16,10 @@ struct pickle_facts {
     ckpt_str record;         /* "archive/data.pkl"; empty: the file itself */
     int protocol;            /* of its PROTO opcode, -1: none */
     uint64_t first_use[256]; /* offset of each opcode's first use, UINT64_MAX: not used */
-    ckpt_value **globals;    /* GLOBAL nodes in order of execution; of one name, at least the first */
+    ckpt_value **globals;    /* GLOBAL nodes in order of execution; for each name at least its first */
     ckpt_value **calls;      /* CALL nodes in order of execution */
     ckpt_value **persids;    /* PERSID nodes in order of execution */
-    /* BUILD, APPEND(S) … in order, of anything but a plain list, dict or set. */
+    /* BUILD, APPEND(S) … in order of execution; none on a list, dict or set of the builtin type */
     struct pickle_mutation *mutations;
     size_t nglobals, ncalls, npersids, nmutations;
     size_t cap_globals, cap_calls, cap_persids, cap_mutations;
@@ -35,14 +35,14 @@ struct ckpt_file {
     arena *a;
     char *path;
     const char *folder; /* if PATH is a folder: where its files are, PATH or a folder in it */
-    size_t holders;     /* how often file_hold was called without file_release */
+    size_t holders;     /* calls of file_hold that had no file_release yet */
     source *src; /* NULL for directories */
     uint64_t nbytes;
     const struct format *format;
     ckpt_limits limits; /* defaults filled in */
     ckpt_value *root;   /* NULL: the file has only tensors */
-    /* Nodes that cannot be written as they are (nn.Module, ScriptModule) -> index into replacements: the
-     * state dict that is written instead, as an OrderedDict. */
+    /* node that cannot be written as it is (nn.Module, ScriptModule) -> index into REPLACEMENTS of the
+     * OrderedDict, its state dict, that is written instead */
     map *replacement_of;
     ckpt_value **replacements;
     size_t nreplacements, cap_replacements;
@@ -55,19 +55,19 @@ struct ckpt_file {
     ckpt_ranks ranks; /* how many ranks wrote it, and how; .ranks is 0 if that is unknown */
     bool executes_code;
     bool for_torch_load;     /* torch.load reads this kind of file */
-    ckpt_str torch_load_refusal; /* non-empty: torch.load refuses it whatever it holds */
+    ckpt_str torch_load_refusal; /* why torch.load refuses the file, whatever it holds; empty: no reason */
     bool flat_names;         /* names are keys as they stand (safetensors): '.' does not nest */
     bool narrowed;           /* by ckpt_file_narrow: it can be read, but not written */
     bool names_only;         /* only the names of its tensors are known */
-    uint64_t unaccounted;    /* bytes of storages that no tensor can show */
-    uint64_t data_offset;    /* only tensors follow from here to the end of SRC; 0: not in this format */
+    uint64_t unaccounted;    /* bytes in the records of storages that no tensor has */
+    uint64_t data_offset;    /* only tensors from here to the end of SRC; 0: the format has no such offset */
     struct pickle_facts **pickles;
     size_t npickles, cap_pickles;
     ckpt_value *metadata; /* safetensors __metadata__, the pairs of GGUF … as a DICT of str, or NULL */
-    ckpt_value *metadata_values; /* the same keys with values of other types; NULL: there are none */
-    uint32_t object_graph; /* the tensor that is no weight: how the objects of tf.train.Checkpoint refer to
-                              each other, or CKPT_NO_TENSOR */
-    uint32_t nties;       /* number of ties in METADATA: the last tensors of the table */
+    ckpt_value *metadata_values; /* the keys of METADATA with values of their own types; NULL: all are str */
+    uint32_t object_graph; /* the tensor, not a weight, that describes how the objects of tf.train.Checkpoint
+                              refer to each other; CKPT_NO_TENSOR: none */
+    uint32_t nties;       /* number of ties in METADATA; they are the last rows of the table */
     bool ignore_crc;
     ckpt_dtype digest_dtype; /* as ckpt_file_digest_as set it; NONE: each tensor has its own */
     bool ignore_case;     /* ckpt_file_narrow ignores the case of ASCII letters */
@@ -76,7 +76,7 @@ struct ckpt_file {
     map *names;          /* joined name -> number of the tensor, made on first use */
     map *storage_keys;   /* torch: storage key -> storage, of the first nindexed_storages */
     size_t nindexed_storages;
-    ckpt_str last_key;   /* the last key given to file_storage_add, if keys are ordered as numbers */
+    ckpt_str last_key;   /* the greatest key given to file_storage_add, in the order of numbers */
     map *node_storages;  /* node that holds bytes itself (numpy array, stream in a bytes object) -> storage */
     void *container;     /* what the format keeps, such as its archive */
     void (*container_free)(void *);
@@ -86,7 +86,7 @@ struct ckpt_file {
     struct source_watch *watch; /* during open only; may be NULL */
     struct check *check;        /* faults are reported there and reading continues; usually NULL */
     bool salvage;               /* damaged tensors are lost, not an error */
-    bool *row_lost;             /* by tensor: it is lost; NULL: none is */
+    bool *row_lost;             /* by row: whether it is lost; NULL: none is */
     ckpt_lost *lost;
     size_t nlost, cap_lost;
     arena *inspect_arena; /* holds what the last ckpt_inspect found: */
@@ -100,7 +100,7 @@ struct ckpt_file {
 ckpt_status file_new(const char *path, source *src, const ckpt_limits *limits, ckpt_file **out,
                      ckpt_error *err);
 void file_free(ckpt_file *f);
-/* file_take_over - moves all that OTHER has into F; frees what F had, and OTHER. */
+/* file_take_over - frees what F has, except its probe, moves all that OTHER has into F, and frees OTHER. */
 void file_take_over(ckpt_file *f, ckpt_file *other);
 /* file_hold, file_release - count the holders of F; the last file_release frees it. Only for ckpt_close and
  * for plans: files that the library opens for itself are freed by file_free. */
@@ -109,17 +109,17 @@ void file_release(ckpt_file *f);
 /* file_or_empty - returns F or, if F is NULL, a file without tensors, storages, values and notices, for
  * getters. */
 const ckpt_file *file_or_empty(const ckpt_file *f);
-/* file_row_is_tie - returns true if ROW is a tie, a name of a tensor that only the metadata record. */
+/* file_row_is_tie - returns true if ROW is a tie, whose name the file has only in its metadata. */
 static inline bool file_row_is_tie(const ckpt_file *f, uint32_t row)
 {
-    return f->nties && row >= f->table.nrows - f->nties; /* bounded: by rows */
+    return f->nties && row >= f->table.nrows - f->nties; /* bounded: ties are rows */
 }
-/* file_explain_full_arena - returns ST, or the error of F's arena if its limit stopped an allocation. */
+/* file_explain_full_arena - returns ST; but CKPT_ELIMIT if ST is CKPT_ENOMEM because F's arena is full. */
 ckpt_status file_explain_full_arena(const ckpt_file *f, ckpt_status st, ckpt_error *err);
 /* file_check_unchanged - calls source_check_unchanged for F and all its shards; returns the first error. */
 ckpt_status file_check_unchanged(ckpt_file *f, ckpt_error *err);
-/* file_status_after_read - returns ST, the status of reading F after it was opened; but CKPT_ECHANGED if F
- * was written to meanwhile, and ST is CKPT_OK or a fault of F's content. */
+/* file_status_after_read - returns ST, the status of reading from F when it was already open; but
+ * CKPT_ECHANGED if F has changed since it was opened and ST is CKPT_OK or a status about F's content. */
 ckpt_status file_status_after_read(ckpt_file *f, ckpt_status st, ckpt_error *err);
 /* file_notice - adds a formatted notice, escaped, unless FILE has an equal one. FILE is a ckpt_file *,
  * untyped so that this function can serve as a callback. */
@@ -128,7 +128,7 @@ void file_notice(void *file, const char *fmt, ...) CKPT_PRINTF(2, 3);
 ckpt_status file_add_leaf(ckpt_file *f, const ckpt_path_elem *path, uint32_t n, const ckpt_value *v,
                           ckpt_error *err);
 struct pickle_facts *file_add_pickle(ckpt_file *f, ckpt_str record); /* NULL: no memory */
-/* file_add_pickles_of - adds the facts of the pickles of FROM, which lives as long as F. */
+/* file_add_pickles_of - adds to F the facts of the pickles of FROM, which must live as long as F. */
 ckpt_status file_add_pickles_of(ckpt_file *f, const ckpt_file *from, ckpt_error *err);
 /* file_needs_protocol_3 - returns true if a pickle of F, of protocol 3 or later, has a name that Python 3
  * would translate to a different name in a pickle of an earlier protocol. */
@@ -156,8 +156,8 @@ void file_set_view_limit(ckpt_file *f);
 /* file_max_unpacked - returns how many bytes PACKED compressed bytes of F may unpack to: max_expanded of its
  * limits, else 1 GiB or 100 times PACKED, whichever is more. */
 uint64_t file_max_unpacked(const ckpt_file *f, uint64_t packed);
-/* file_raise_budget - limits the memory for parsing METADATA_BYTES of metadata to 16 times that and 64 MiB,
- * unless the caller set a limit. Bytes beyond max_header do not count. */
+/* file_raise_budget - raises the maximum of F's arena to 16 * METADATA_BYTES + 64 MiB for parsing metadata of
+ * this size, unless the caller set a maximum. Bytes beyond max_header do not count. */
 void file_raise_budget(ckpt_file *f, uint64_t metadata_bytes);
 
 #endif

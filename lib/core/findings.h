@@ -1,5 +1,5 @@
-/* findings.h - the findings of `ckpt scan`: the scanners of lib/scan and its judge of pickles report them
- * here, and they are passed on to the caller. */
+/* findings.h - passes the findings of `ckpt scan` to the caller. The scanners of lib/scan and its judge of
+ * pickles report them here. */
 #ifndef CORE_FINDINGS_H
 #define CORE_FINDINGS_H
 
@@ -30,23 +30,23 @@ struct scan {
     bool gave_up;          /* a possible pickle was not followed to its end: opcodes or memory ran out */
     ckpt_error failure;    /* the first failure of memory or disk, which makes the findings incomplete */
     ckpt_scan_result *result;
-    /* scan/judge.c sets these: begin a pickle, pass its steps, end it. A pickle is followed twice: the first
-     * pass only judges how it ends, the second one is REPORTING. ERROR_AT: where the first one failed. */
-    bool (*judge_step)(void *judge, const struct trace_step *judge_step);
+    /* scan/judge.c sets these: begin a pickle, pass a step of it, end it. Only the second pass over a pickle
+     * is REPORTING. ERROR_AT is where the first one failed, or CKPT_NO_OFFSET. */
     ckpt_status (*judge_begin)(void *judge, const struct scan_pickle *p, bool reporting, uint64_t error_at);
-    /* judge_end - judges the end of the trace; returns true if there is anything to report */
-    bool (*judge_end)(void *judge, const struct trace_end *judge_end);
-    /* is_known_exec - returns true if G is known to run code: enough to take bytes for a pickle. */
+    bool (*judge_step)(void *judge, const struct trace_step *step); /* false: stop */
+    /* judge_end - ends a pass; the first one returns true if a second one is needed, to report. */
+    bool (*judge_end)(void *judge, const struct trace_end *end);
+    /* is_known_exec - returns true if G can run code: bytes that import it are taken for a pickle. */
     bool (*is_known_exec)(const struct trace_global *g);
     void *judge;
 };
 
-/* scan_note_system_failure - returns true if ST is a failure of memory or disk, not a fault of the file; S
- * records it: callers that return a bool may ignore the result. */
+/* scan_note_system_failure - returns true if ST is a failure of memory or disk, not a fault of the file.
+ * Keeps the failure in S, so that callers that return a bool need not pass it on. */
 bool scan_note_system_failure(struct scan *s, ckpt_status st, const ckpt_error *why);
 /* scan_read - reads N bytes at OFF, which are inside SRC. False: the read failed; S keeps the error. */
 bool scan_read(struct scan *s, source *src, uint64_t off, void *to, size_t n);
-/* scan_is_torch_stream - returns true if the bytes begin as torch.save before 1.6: a pickled magic number. */
+/* scan_is_torch_stream - returns true if HEAD has the pickled magic number of torch.save before 1.6. */
 bool scan_is_torch_stream(const unsigned char *head, size_t n);
 const ckpt_scan_rule *scan_rule(enum scan_rule rule);
 /* scan_report_record - counts RECORD and passes it to the caller's report(); a finding takes level and

@@ -1,5 +1,5 @@
-/* finite.c - see finite.h. Nearly always all numbers are finite, and that is checked eight bytes at a
- * time: only an exponent of all ones is not. */
+/* finite.c - see finite.h. Nearly always all numbers are finite, and that is checked eight bytes at a time:
+ * only NaN and Inf have an exponent of all ones. */
 #include "core/finite.h"
 
 #include "base/cursor.h"
@@ -13,8 +13,8 @@ bool finite_applies_to(ckpt_dtype dt)
     return (c == 'f' || c == 'c' || c == 'k') && number_lanes(dt) != 0;
 }
 
-/* are_all_finite - returns true if no element has an exponent of all ones. Masks sign and fraction away
- * and adds one to the lowest exponent bit: only an exponent of all ones carries into the bit above it. */
+/* are_all_finite - returns true if no element has an exponent of all ones. Keeps the bits of EXPONENT and
+ * adds LOWEST, the lowest one in each element: only an exponent of all ones carries into the bit above it. */
 static bool are_all_finite(const unsigned char *p, size_t n, uint64_t exponent, uint64_t lowest)
 {
     uint64_t carry = 0;

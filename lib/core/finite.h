@@ -6,8 +6,8 @@
 
 struct finite {
     uint64_t seen;        /* elements seen so far */
-    uint64_t nan, inf;    /* a complex element is NaN if either component is, else infinite */
-    uint64_t first_index; /* index of the first of either; UINT64_MAX: none */
+    uint64_t nan, inf;    /* elements; a complex one is NaN if either component is, else Inf if either is */
+    uint64_t first_index; /* index of the first element that is NaN or infinite; UINT64_MAX: none */
 };
 
 /* finite_applies_to - returns true if an element of DT can be NaN or infinite. */

@@ -6,8 +6,8 @@
  * more than a second read would; its elements are then copied from the window to their places in the
  * output.
  *
- * The view was checked against its storage before: the largest index times the width fits 64 bits, so every
- * sum and product of indexes below does. */
+ * The view was checked against its storage before: the largest index times the width fits 64 bits, so no
+ * sum or product of indexes below overflows. */
 #include "core/gather.h"
 
 #include <stdlib.h>
@@ -92,16 +92,16 @@ size_t gather_block_size(const struct gather *g)
     return (size_t)(is_far_apart ? 4 : 1) << 20;
 }
 
-/* copy_line - copies N elements of WIDTH bytes that are FROM bytes apart in IN and TO bytes apart in OUT. */
-static void copy_line(const unsigned char *in, size_t from, unsigned char *out, size_t to, uint64_t n,
-                      size_t width)
+/* copy_line - copies N elements of WIDTH bytes that are IN_STEP bytes apart in IN, OUT_STEP bytes in OUT. */
+static void copy_line(const unsigned char *in, size_t in_step, unsigned char *out, size_t out_step,
+                      uint64_t n, size_t width)
 {
 #define LINE(w)                                                                                              \
     case w:                                                                                                  \
-        for (; n; n--, in += from, out += to)                                                                \
+        for (; n; n--, in += in_step, out += out_step)                                                       \
             memcpy(out, in, w);                                                                              \
         return
-    if (from == width && to == width) {
+    if (in_step == width && out_step == width) {
         memcpy(out, in, (size_t)n * width);
         return;
     }
@@ -114,14 +114,14 @@ static void copy_line(const unsigned char *in, size_t from, unsigned char *out, 
         LINE(32);
         LINE(64);
     default:
-        for (; n; n--, in += from, out += to)
+        for (; n; n--, in += in_step, out += out_step)
             memcpy(out, in, width);
     }
 #undef LINE
 }
 
-/* choose_line - returns the dimension for copy_line: the longest, or one that is contiguous on both sides and
- * long enough for memcpy. */
+/* choose_line - returns the dimension for copy_line: one that is contiguous on both sides and long enough for
+ * memcpy; if there is none, the longest. */
 static uint32_t choose_line(const struct gather_dim *dim, uint32_t ndim, size_t width)
 {
     uint32_t line = 0;
@@ -188,9 +188,9 @@ static void choose_piece(struct gather_box *b, size_t width)
         const struct gather_dim *d = &b->dim[b->ninner];
         if (d->stride > b->span && d->stride - b->span > MAX_GAP / width)
             return;
-        uint64_t steps = d->stride ? (max - b->span) / d->stride : UINT64_MAX;
-        if (steps < d->size - 1) {
-            b->steps = steps + 1;
+        uint64_t more_steps = d->stride ? (max - b->span) / d->stride : UINT64_MAX; /* after the first */
+        if (more_steps < d->size - 1) {
+            b->steps = more_steps + 1;
             return;
         }
         b->span += (d->size - 1) * d->stride;
@@ -236,7 +236,7 @@ static ckpt_status copy_box(struct gather *g, struct gather_box *b, uint64_t fro
             steps = b->dim[first].size - index[first];
         CKPT_TRY(read_piece(g, b, from, steps, out + to * g->width, err));
         uint32_t k = first;
-        for (; k < b->ndim; k++, steps = 1) { /* only the first of them advances by more than 1 */
+        for (; k < b->ndim; k++, steps = 1) { /* dimensions after FIRST advance by 1 */
             const struct gather_dim *d = &b->dim[k];
             from += steps * d->stride;
             to += steps * d->out_stride;
@@ -252,7 +252,7 @@ static ckpt_status copy_box(struct gather *g, struct gather_box *b, uint64_t fro
 }
 
 /* make_block - makes B the largest box that begins at element FIRST of the output and has at most COUNT
- * elements. Returns how many it has; sets *FROM to the index of the first of them in the storage. */
+ * elements. Returns how many it has; sets *FROM to the position of its first element in the storage. */
 static uint64_t make_block(const struct gather *g, uint64_t first, uint64_t count, struct gather_box *b,
                            uint64_t *from)
 {

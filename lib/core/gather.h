@@ -1,10 +1,10 @@
-/* gather.h - reads the elements of a view with any strides in row-major order, in few and large reads. */
+/* gather.h - reads the elements of a view in row-major order, whatever its strides, in a few large reads. */
 #ifndef CORE_GATHER_H
 #define CORE_GATHER_H
 
 #include "core/table.h"
 
-#define GATHER_MAX_DIMS 64 /* no more sizes above 1 can have a product that fits 64 bits */
+#define GATHER_MAX_DIMS 64 /* the product of more sizes above 1 does not fit 64 bits */
 
 struct gather_dim {
     uint64_t size;
@@ -16,7 +16,7 @@ struct gather {
     source *src;
     uint64_t data_offset; /* byte of src at which the first element of the view begins */
     uint32_t width;       /* bytes of an element, at most 64 */
-    uint32_t ndim;        /* dimensions of size 1 are left out, and adjacent ones merged if possible */
+    uint32_t ndim;        /* without those of size 1; adjacent dimensions are merged if possible */
     struct gather_dim dim[GATHER_MAX_DIMS]; /* outermost first */
     unsigned char *window; /* allocated on first use */
 };
@@ -32,7 +32,7 @@ void gather_free(struct gather *g);
 /* gather_is_contiguous - returns true if the elements are contiguous in the storage. */
 bool gather_is_contiguous(const struct gather *g);
 /* gather_period - returns the number of elements after which the output repeats, for a view that is
- * expanded in its outermost dimension; 0: it does not. */
+ * expanded in its outermost dimension; 0: it is not expanded there. */
 uint64_t gather_period(const struct gather *g);
 /* gather_block_size - returns how many bytes a call of gather_read should read at most, for speed. */
 size_t gather_block_size(const struct gather *g);

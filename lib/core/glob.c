@@ -1,5 +1,5 @@
 /* glob.c - matches names against a pattern. After a mismatch only the last `*` is tried with a longer match,
- * because other matches of an earlier one would not help. Therefore the time is at most the length of the
+ * because other matches of an earlier `*` would not help. Therefore the time is at most the length of the
  * pattern times the length of the name. */
 #include "base/str.h"
 #include "base/utf8.h"

@@ -1,4 +1,4 @@
-/* graph_visit.h - visits every node reachable from others in the value graph, each once. */
+/* graph_visit.h - visits every node of the value graph that is reachable from given nodes, each once. */
 #ifndef CORE_GRAPH_VISIT_H
 #define CORE_GRAPH_VISIT_H
 
@@ -10,7 +10,7 @@ bool graph_visit_children(const ckpt_value *v, bool (*visit)(void *user, const c
                           void *user);
 
 /* A visit of each node once. It skips values without children, except texts of Python 2 (STR8). Initialize
- * with zeros and SEEN with map_new(). */
+ * SEEN with map_new() and the other fields with zeros. */
 struct graph_visit {
     const ckpt_value **waiting;
     size_t n, cap;

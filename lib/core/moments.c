@@ -1,7 +1,7 @@
 /*
  * moments.c - see moments.h.
  *
- * A block of numbers is summed up as differences from its first: with x0 one of the numbers, the sum of
+ * A block of n numbers is summed up as differences from its first, x0. As x0 is one of them, the sum of
  * (x - x0)^2 is at most n + 1 times that of (x - mean)^2, so the subtraction that gives the latter loses at
  * most twelve bits, however far from zero the numbers are. Blocks are merged by the formula of Chan, Golub
  * and LeVeque, "Updating Formulae and a Pairwise Algorithm for Computing Sample Variances", 1979. Eight
@@ -21,9 +21,7 @@
 #define DOWNSCALE      0x1p-540 /* differences of any doubles, times this, can be squared and summed */
 #define DOWNSCALE_BITS 540
 
-/* ------------------------------------------------------------------ decoding */
-
-/* magnitude_of - returns |re + i im|. The last bit of the C library's hypot differs between systems. */
+/* magnitude_of - returns |re + i im|, without hypot(), whose last bit differs between C libraries. */
 static double magnitude_of(double re, double im)
 {
     re = fabs(re);
@@ -60,8 +58,6 @@ size_t moments_decode(ckpt_dtype dt, const unsigned char *p, size_t n, double *o
     return n * number_lanes(dt);
 }
 
-/* ---------------------------------------------------------------- scalar sums */
-
 void moment_sums_add(struct moment_sums *s, const double *x, size_t n, double shift)
 {
     for (size_t i = 0; i < n; i++) {
@@ -86,9 +82,7 @@ void moments_scalar(ckpt_dtype dt, const unsigned char *p, size_t n, double shif
     }
 }
 
-/* -------------------------------------------------------------------- blocks */
-
-/* finish_block - sets mean, m2 and squares of B from the sums of x - SHIFT. */
+/* finish_block - sets mean, m2 and squares of B from SUM and SQUARE, the sums of x - SHIFT and its square. */
 static void finish_block(struct moments *b, double sum, double square, double shift)
 {
     double n = (double)b->finite, d = sum / n, m2 = square - sum * d; /* D: the mean of x - SHIFT */
@@ -117,7 +111,7 @@ static void count_block(struct moments *b, const double *x, size_t n, double *fi
     }
 }
 
-/* sum_scaled - sets *SUM to the sum of (x - SHIFT) * SCALE over the finite X; returns that of the squares. */
+/* sum_scaled - sets *SUM to the sum of (x - SHIFT) * SCALE over the finite X; returns the sum of squares. */
 static double sum_scaled(const double *x, size_t n, double shift, double scale, double *sum)
 {
     double sums[8] = {0}, squares[8] = {0};
@@ -130,8 +124,9 @@ static double sum_scaled(const double *x, size_t n, double shift, double scale, 
     return number_add_lanes(squares);
 }
 
-/* add_block_slow - adds a block of any numbers: infinities, NaN, and numbers whose squares overflow. */
-static void add_block_slow(struct moments *b, const double *x, size_t n)
+/* sum_block_slow - sums up in B, which is zero, any numbers: also infinities, NaN, and finite numbers whose
+ * squares overflow. */
+static void sum_block_slow(struct moments *b, const double *x, size_t n)
 {
     double first = 0, sum;
     count_block(b, x, n, &first);
@@ -150,8 +145,8 @@ static void add_block_slow(struct moments *b, const double *x, size_t n)
     b->squares = ldexp(small.squares, 2 * DOWNSCALE_BITS);
 }
 
-/* add_block_fast - adds a block by KERNEL; false: a number is not finite, or too large. */
-static bool add_block_fast(struct moments *b, moments_kernel *kernel, ckpt_dtype dt, const unsigned char *p,
+/* sum_block_fast - sums up numbers in B, which is zero, by KERNEL; false: one is not finite or too large. */
+static bool sum_block_fast(struct moments *b, moments_kernel *kernel, ckpt_dtype dt, const unsigned char *p,
                            size_t n, double first)
 {
     struct moment_sums s;
@@ -197,8 +192,6 @@ void moments_merge(struct moments *m, const struct moments *added)
         m->mean = old.mean * ((double)old.finite / n) + added->mean * weight;
 }
 
-/* ------------------------------------------------------------------- choosing */
-
 void moments_add_by(moments_kernel *kernel, struct moments *m, ckpt_dtype dt, const unsigned char *p,
                     size_t n)
 {
@@ -211,11 +204,11 @@ void moments_add_by(moments_kernel *kernel, struct moments *m, ckpt_dtype dt, co
         const unsigned char *elements = p + i / d->block_elems * d->block_bytes;
         struct moments block = {0};
         size_t decoded = moments_decode(dt, elements, reads_stored ? 1 : count, x);
-        bool added = reads_stored ? add_block_fast(&block, kernel, dt, elements, count, x[0])
-                                  : add_block_fast(&block, kernel, CKPT_DT_F64, (const unsigned char *)x,
-                                                   decoded, x[0]);
-        if (!added)
-            add_block_slow(&block, x, moments_decode(dt, elements, count, x));
+        bool summed = reads_stored ? sum_block_fast(&block, kernel, dt, elements, count, x[0])
+                                   : sum_block_fast(&block, kernel, CKPT_DT_F64, (const unsigned char *)x,
+                                                    decoded, x[0]);
+        if (!summed)
+            sum_block_slow(&block, x, moments_decode(dt, elements, count, x));
         moments_merge(m, &block);
     }
 }

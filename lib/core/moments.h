@@ -5,7 +5,7 @@
 
 #include "core/dtype.h"
 
-#define MOMENTS_BLOCK 4096u /* numbers summed up at once, before they are merged */
+#define MOMENTS_BLOCK 4096u /* numbers that are summed up at once; then blocks are merged */
 
 struct moments {
     uint64_t finite, nan, inf, zeros;
@@ -14,26 +14,26 @@ struct moments {
     double squares;        /* sum of x^2 */
 };
 
-/* moments_add - adds N elements of DT at P: little-endian, complete blocks of dtype.def, cut into blocks
- * of MOMENTS_BLOCK from the first on (cut elsewhere, the last bits may differ). Complex elements count
- * by their magnitude, each float4 pair is two numbers, quantised types are their stored integers. */
+/* moments_add - adds N elements of DT at P, little-endian and in complete blocks (dtype.def). MOMENTS_BLOCK
+ * numbers at a time are summed up, from P on; calls that cut elsewhere may differ in the last bits. A complex
+ * element counts by its magnitude, a float4 pair as two numbers, a quantised one as its stored integer. */
 void moments_add(struct moments *m, ckpt_dtype dt, const unsigned char *p, size_t n);
 void moments_merge(struct moments *m, const struct moments *added);
 
-/* moments_decode - writes the numbers that moments_add counts in N elements to OUT, at most
- * number_lanes(DT) for each, of complex ones the magnitude. Returns how many. */
+/* moments_decode - writes to OUT the numbers that moments_add counts for N elements: the magnitude of each
+ * complex element, number_lanes(DT) numbers for any other. Returns how many. */
 size_t moments_decode(ckpt_dtype dt, const unsigned char *p, size_t n, double *out);
 
 /* Totals of a kernel over N numbers, summed in eight lanes, number i in lane i % 8. If any number is not
- * finite, the squares are not finite, and no field is valid. */
+ * finite, SQUARE is not finite, and no field is valid. */
 struct moment_sums {
-    double sum[8], square[8]; /* of x - shift */
+    double sum[8], square[8]; /* the sums of x - shift, and of (x - shift)^2 */
     double min, max;
     uint64_t zeros;
 };
 
-/* moments_kernel - computes the totals of N numbers at P, which need not be aligned: native doubles as DT
- * F64, or stored elements of a DT that dtype_has_kernels. */
+/* moments_kernel - computes the totals of N numbers at P, which need not be aligned: native doubles if DT
+ * is F64, or stored elements if dtype_has_kernels(DT). */
 typedef void moments_kernel(ckpt_dtype dt, const unsigned char *p, size_t n, double shift,
                             struct moment_sums *out);
 
@@ -41,7 +41,7 @@ typedef void moments_kernel(ckpt_dtype dt, const unsigned char *p, size_t n, dou
 moments_kernel moments_scalar;
 /* moments_best_kernel - returns the fastest kernel that this CPU can run. */
 moments_kernel *moments_best_kernel(void);
-/* moments_add_by - does what moments_add does, by KERNEL. */
+/* moments_add_by - does what moments_add does, with KERNEL. */
 void moments_add_by(moments_kernel *kernel, struct moments *m, ckpt_dtype dt, const unsigned char *p,
                     size_t n);
 /* moment_sums_add - adds N more doubles, the first in lane 0. */

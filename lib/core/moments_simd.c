@@ -1,4 +1,4 @@
-/* moments_simd.c - the sums of moments.h in AVX2's registers. Eight lanes of doubles are two of them, and
+/* moments_simd.c - the sums of moments.h in AVX2's registers. Eight lanes of doubles fill two, and
  * each lane adds in the same order as the scalar code. AVX-512 gains nothing where memory is the limit. */
 #include <math.h>
 
@@ -88,8 +88,8 @@ AVX INLINE struct avx_floats avx_floats_begin(double shift)
                                _mm256_setzero_si256()};
 }
 
-/* avx_add_8 - adds eight floats. Zeros are found by comparing integers, because clang 14 compares floats
- * that were converted from float16 one by one. */
+/* avx_add_8 - adds eight floats. Zeros are found by comparing integers, because clang 14 does not compare
+ * floats in parallel if they were converted from float16. */
 AVX INLINE void avx_add_8(struct avx_floats *f, __m256 x)
 {
     __m256i bits = _mm256_castps_si256(x), without_sign = _mm256_add_epi32(bits, bits);

@@ -38,7 +38,7 @@ static double double_of(uint32_t float_bits) { return (double)float_of_bits(floa
 static double load_f32(const unsigned char *p) { return double_of(load_u32le(p)); }
 static double load_bf16(const unsigned char *p) { return double_of((uint32_t)load_u16le(p) << 16); }
 static double load_f16(const unsigned char *p) { return double_of(f32_bits_of_half(load_u16le(p))); }
-static double decode_byte(ckpt_dtype dt, unsigned b) { return double_of(f32_bits_of_f8(dt, b)); }
+static double decode_byte(ckpt_dtype dt, unsigned b) { return double_of(f32_bits_of_byte(dt, b)); }
 
 static void decode_bytes(ckpt_dtype dt, const unsigned char *in, size_t n, double *out)
 {
@@ -54,7 +54,8 @@ static void decode_bytes(ckpt_dtype dt, const unsigned char *in, size_t n, doubl
         out[i] = table[in[i]];
 }
 
-/* decode_f6 - decodes four values of six bits in three bytes, low bits first; DT is their dtype in a byte. */
+/* decode_f6 - decodes N values of six bits, four in each three bytes, low bits first. DT is the dtype of such
+ * a value in a byte of its own. */
 static void decode_f6(ckpt_dtype dt, const unsigned char *in, size_t n, double *out)
 {
     for (size_t i = 0; i + 4 <= n; i += 4, in += 3) {
@@ -134,7 +135,7 @@ void number_decode(ckpt_dtype dt, const unsigned char *in, size_t elems, double 
     case CKPT_DT_QU2X4: decode_packed(4, in, n, out); break;
     case CKPT_DT_NONE:
     case CKPT_DT_NAMED: break;
-    default: /* ggml's blocks, or float and integer types of at most eight bits, each in a byte */
+    default: /* ggml's blocks; or floats and integers of at most eight bits, a byte for each */
         (dtype_info(dt)->klass == 'k' ? decode_blocks : decode_bytes)(dt, in, n, out);
     }
 }

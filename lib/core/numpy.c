@@ -1,9 +1,8 @@
-/* numpy.c - the forms of numpy/core/src/multiarray/descriptor.c
- * (arraydescr_reduce) and scalartypes.c.src (gentype_reduce):
+/* numpy.c - reads what descriptor.c (arraydescr_reduce) and scalartypes.c.src (gentype_reduce) in
+ * numpy/core/src/multiarray write into pickles:
  *
  *   dtype   REDUCE(numpy.dtype, ("f8", False, True)) BUILD((3, "<", …))
- *   scalar  REDUCE(numpy.core.multiarray.scalar, (dtype, bytes)); numpy 2:
- *           numpy._core
+ *   scalar  REDUCE(numpy.core.multiarray.scalar, (dtype, bytes)); from numpy 2 on numpy._core.…
  */
 #include "core/numpy.h"
 
@@ -12,7 +11,7 @@
 static const struct {
     char kind;
     uint8_t bytes; /* 0: any */
-    char code;     /* the code of one letter on x86-64; 0: none */
+    char code;     /* the type's one-letter code on x86-64; 0: none */
     ckpt_dtype dtype;
     const char *name;
 } numpy_types[] = {
@@ -33,7 +32,7 @@ static const struct {
 
 /* ------------------------------------------------------------------ type codes */
 
-/* find_unit - returns the unit of dates with the name T; NULL: there is none. */
+/* find_unit - returns the unit of time named T; NULL: there is none. */
 static const char *find_unit(ckpt_str t)
 {
     static const char *const units[] = {"Y",  "M",  "W",  "D",  "h",  "m", "s",
@@ -44,7 +43,7 @@ static const char *find_unit(ckpt_str t)
     return NULL;
 }
 
-/* take_number - removes the digits that T begins with; *N is their value. False: none, or too many. */
+/* take_number - removes the digits that T begins with; *N is their value. False: none, or above INT32_MAX. */
 static bool take_number(ckpt_str *t, uint32_t *n)
 {
     uint64_t v = 0;
@@ -90,7 +89,8 @@ static bool has_size(const struct numpy_dtype *d)
     }
 }
 
-/* find_by_name - returns the index of the type whose name, "float32", or code letter is T; NTYPES: none. */
+/* find_by_name - returns the index of the type that has a code letter and whose name (such as "float32") or
+ * code letter is T; NTYPES: none. */
 static size_t find_by_name(ckpt_str t)
 {
     size_t i = 0;
@@ -116,7 +116,7 @@ bool numpy_dtype_parse(ckpt_str code, struct numpy_dtype *out)
         d.bytes = numpy_types[type_index].bytes ? numpy_types[type_index].bytes : d.kind == 'c' ? 32 : 16;
     } else if (d.kind == 'M' || d.kind == 'm') {
         ok = parse_date(code, &d);
-    } else if (d.kind == 'f' && str_is(code, "1")) { /* ml_dtypes makes numpy save this type so */
+    } else if (d.kind == 'f' && str_is(code, "1")) { /* numpy saves ml_dtypes.float8_e5m2 so */
         d.bytes = 1;
         d.extended = "float8_e5m2";
     } else if (d.kind == 'O') {
@@ -305,7 +305,7 @@ size_t copy_small_bytes(const ckpt_value *v, unsigned char *out, size_t cap)
 {
     ckpt_str text;
     if (latin1_of(v, &text)) {
-        uint64_t count; /* LEN / 2 at least: a longer text need not be decoded */
+        uint64_t count; /* characters, of at most two bytes each: if LEN / 2 > CAP, they are too many */
         bool fits = text.len / 2 <= cap && utf8_check(text, false, &count) && count <= cap;
         return fits ? utf8_latin1(text, out) : SIZE_MAX;
     }

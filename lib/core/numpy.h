@@ -41,9 +41,9 @@ const char *numpy_name(const struct numpy_dtype *d);
 /* numpy_torch_dtype - returns the torch dtype with the same elements, or CKPT_DT_NONE. */
 ckpt_dtype numpy_torch_dtype(const struct numpy_dtype *d);
 
-/* copy_small_bytes - copies the bytes that V stands for to OUT: BYTES, BYTEARRAY, Python 2 str, and
+/* copy_small_bytes - copies to OUT the bytes that V stands for. V may be BYTES, BYTEARRAY, a Python 2 str, or
  * _codecs.encode(text, 'latin1'), which is how Python 3 pickles bytes in protocol <= 2. Returns their
- * number, or SIZE_MAX if V has no bytes, more than CAP, or they were left in the file. */
+ * number. SIZE_MAX: V is none of these, or has more than CAP bytes, or its bytes were left in the file. */
 size_t copy_small_bytes(const ckpt_value *v, unsigned char *out, size_t cap);
 /* is_latin1 - returns true if CODEC is a name of latin1. */
 bool is_latin1(ckpt_str codec);

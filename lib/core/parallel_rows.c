@@ -25,7 +25,7 @@ struct chunked_item {
 struct task {
     uint32_t group;
     struct chunked_item *chunked; /* NULL: the task is all of the group */
-    uint32_t chunk;               /* index in CHUNKED */
+    uint32_t chunk;               /* index in chunked->chunks */
 };
 
 struct parallel_state {
@@ -73,7 +73,8 @@ struct parallel_context {
 
 struct group_builder {
     uint32_t *parent; /* by item: an earlier item of its group; the item itself if it is the first */
-    uint32_t *first_reader, *first_reader_of_other; /* by storage of that file: the first item reading it */
+    /* By storage of the items' FILE, and of their OTHER: the first item that reads it. */
+    uint32_t *first_reader, *first_reader_of_other;
 };
 
 /* find_leader - returns the first item of the group of item I. */
@@ -121,9 +122,9 @@ static ckpt_status list_groups(struct parallel_state *t, uint32_t *parent, ckpt_
     uint32_t n = (uint32_t)t->job->n;
     for (uint32_t i = 0; i < n; i++) {
         uint32_t leader = find_leader(parent, i);
-        t->order[i] = leader == i ? (uint32_t)t->ngroups++ : t->order[leader]; /* its group, at first */
+        t->order[i] = leader == i ? (uint32_t)t->ngroups++ : t->order[leader]; /* at first, the group of I */
     }
-    t->starts = calloc(t->ngroups + 1, sizeof *t->starts); /* bounded: below n */
+    t->starts = calloc(t->ngroups + 1, sizeof *t->starts); /* bounded: n + 1 */
     if (!t->starts)
         return fail_memory(err);
     for (uint32_t i = 0; i < n; i++) { /* from here on PARENT is the group of each item */
@@ -166,7 +167,7 @@ static uint64_t count_item_elements(const struct parallel_item *x)
     return x->storage ? x->storage->nbytes : x->file->table.rows[x->row].t.elements;
 }
 
-/* get_item_width - returns the larger get_element_width of X's one or two tensors; 0 if one of them is 0. */
+/* get_item_width - returns the larger element width of X's one or two tensors; 0 if one of the two is 0. */
 static uint64_t get_item_width(const struct parallel_item *x)
 {
     uint64_t a = get_element_width(x, 0), b = x->other ? get_element_width(x, 1) : a;
@@ -198,7 +199,7 @@ static uint64_t count_chunks(const struct parallel_state *t, uint32_t g)
     return per_chunk ? n / per_chunk + (n % per_chunk != 0) : 1;
 }
 
-static ckpt_status split_item(struct parallel_state *t, uint32_t group, uint32_t first, uint64_t n,
+static ckpt_status split_item(struct parallel_state *t, uint32_t group, uint32_t first_task, uint64_t n,
                               ckpt_error *err)
 {
     struct parallel_item x = get_item(t, get_group_item(t, get_group_begin(t, group)));
@@ -208,7 +209,7 @@ static ckpt_status split_item(struct parallel_state *t, uint32_t group, uint32_t
     if (!c->chunks)
         return fail_memory(err);
     c->group = group;
-    c->first_task = first;
+    c->first_task = first_task;
     c->nchunks = (uint32_t)n;
     atomic_init(&c->chunks_left, c->nchunks);
     for (uint32_t i = 0; i < c->nchunks; i++) {
@@ -315,7 +316,7 @@ ckpt_status parallel_check_crc(const struct parallel_item *x, const struct paral
 
 /* ------------------------------------------------------------------- grouping */
 
-/* group_rows - puts items that read the same storage into one group. */
+/* group_rows - groups the items by the storages with an unchecked CRC that they read. */
 static ckpt_status group_rows(struct parallel_state *t, struct group_builder *g, ckpt_file *file,
                               ckpt_file *other, ckpt_error *err)
 {
@@ -335,7 +336,7 @@ static ckpt_status group_rows(struct parallel_state *t, struct group_builder *g,
     return list_groups(t, g->parent, err);
 }
 
-/* make_groups - groups the items, which all have the same files, or are all storages. */
+/* make_groups - makes the groups and their tasks. The items all have the same files, or are all storages. */
 static ckpt_status make_groups(struct parallel_state *t, ckpt_error *err)
 {
     struct parallel_item x = get_item(t, 0);
@@ -444,7 +445,7 @@ static void free_chunks(struct chunked_item *c)
     c->chunks = NULL;
 }
 
-/* set_item_ready - makes item I, which is processed, ready to be reported. */
+/* set_item_ready - records that item I was processed. On the calling thread, reports all items ready. */
 static void set_item_ready(struct parallel_state *t, size_t i, const struct parallel_context *run)
 {
     if (t->is_ready)
@@ -453,7 +454,7 @@ static void set_item_ready(struct parallel_state *t, size_t i, const struct para
         report_or_cancel(t, run->pool);
 }
 
-/* run_chunk - processes a chunk, and after the last chunk of an item joins them. */
+/* run_chunk - processes a chunk; after the last one of an item, joins all chunks of the item. */
 static ckpt_status run_chunk(struct parallel_state *t, const struct task *k, struct parallel_context *run,
                              ckpt_error *err)
 {
@@ -512,7 +513,7 @@ static ckpt_status run_all_tasks(struct parallel_state *t, ckpt_error *err)
         .n = t->ntasks, .weigh = get_task_bytes, .task = run_task, .idle = report_while_idle, .user = t};
     job.threads = choose_threads(t);
     ckpt_status st = pool_run(&job, err);
-    report_ready_items(t); /* after a failure, the items before the failed one, as a single thread would */
+    report_ready_items(t); /* after a failure: those before the failed item, as a single thread would */
     if (st == CKPT_OK && t->stopped)
         st = fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped on request");
     return check_unchanged_files(t, st, err);

@@ -22,7 +22,7 @@ struct parallel_context;
 /* A chunk of an item whose elements are contiguous (in both tensors). */
 struct parallel_chunk {
     uint64_t first, count; /* elements */
-    uint32_t crc[2]; /* CRC of the stored bytes, of the tensor and of the other one, see stream_open_range */
+    uint32_t crc[2]; /* of the stored bytes: [0] of the tensor, [1] of the other one; see stream_open_range */
     void *out;       /* the result: one block from malloc, which is freed after join_chunks */
 };
 
@@ -35,8 +35,8 @@ struct parallel_job {
     /* process - processes item I, on any thread, but never two items at a time that share a storage with an
      * unchecked CRC. It calls parallel_advance for the bytes that it has read. */
     ckpt_status (*process)(void *user, size_t i, struct parallel_context *run, ckpt_error *err);
-    /* process_chunk - processes one chunk of item I, on any thread, several chunks at a time; NULL: tensors
-     * are not split. join_chunks - joins the results of all chunks of I, on the thread that processed the
+    /* process_chunk - processes one chunk of item I, on any thread, several chunks at a time; NULL: no item
+     * is split. join_chunks - joins the results of all chunks of I, on the thread that processed the
      * last one; it should call parallel_check_crc first. */
     ckpt_status (*process_chunk)(void *user, size_t i, struct parallel_chunk *c, struct parallel_context *run,
                                  ckpt_error *err);
@@ -48,8 +48,8 @@ struct parallel_job {
     void *user, *progress_user;
 };
 
-/* parallel_run - processes all items. It uses one thread for files below 8 MiB, for compressed files, and if
- * wrong checksums are ignored, so that their notices come in order. */
+/* parallel_run - processes all items. It uses one thread for less than 8 MiB in total, for compressed files,
+ * and if wrong checksums are ignored, so that their notices come in order. */
 ckpt_status parallel_run(const struct parallel_job *job, ckpt_error *err);
 static inline uint64_t parallel_chunk_elements(uint64_t width) { return PARALLEL_CHUNK_BYTES / width; }
 /* parallel_combine_crc - returns the CRC of X's tensor, or of the other one if SIDE is 1, from CHUNKS. */

@@ -7,7 +7,7 @@
  *
  * A read is split into boxes that are as large as possible. For each box, core/gather reads the bytes that
  * each piece has of it, in few and large reads. Columns are read fast only if many rows are read at a time,
- * so source.block is large. Narrow columns are not copied one after the other, because each cache line would
+ * so block_size is large. Narrow columns are not copied one after the other, because each cache line would
  * be written once for each column in it. They are read into a buffer, and then copied a few rows at a time.
  *
  * No sum or product of positions can overflow, because these checks come first: the tensor's size in bytes
@@ -32,8 +32,8 @@
 #define TILE_BYTES     32768u /* as many bytes of the output stay in the L1 cache */
 
 /* Dimensions FIRST_DIM to LAST_DIM of the tensor. They are one dimension of the boxes, because every piece
- * spans all of them, except perhaps FIRST_DIM. That dimension is counted in steps: a step is one index of
- * LAST_DIM, or one byte if the group includes the bytes of an element. */
+ * spans all of them, except perhaps FIRST_DIM. Boxes are measured in steps of the group: a step is one index
+ * of LAST_DIM, or one byte if the group includes the bytes of an element. */
 struct group {
     uint32_t first_dim, last_dim; /* NO_DIM: the bytes of an element */
     uint64_t first_steps; /* steps from one index of FIRST_DIM to the next */
@@ -78,16 +78,16 @@ static uint64_t next_box(const struct assembled *s, uint64_t first, uint64_t cou
     return (box[n + k] - box[k]) * s->step_bytes[k];
 }
 
-/* add_dim - adds a dimension outside of those of G, or joins it with the last one if it continues it. */
-static void add_dim(struct gather *g, uint64_t n, uint64_t stride, uint64_t out)
+/* add_dim - adds a dimension of N indexes outside of those of G, or joins the two outermost if possible. */
+static void add_dim(struct gather *g, uint64_t n, uint64_t stride, uint64_t out_stride)
 {
     struct gather_dim *last = g->ndim ? &g->dim[g->ndim - 1] : NULL;
     if (n == 1)
         return;
-    if (last && stride == last->size * last->stride && out == last->size * last->out_stride)
+    if (last && stride == last->size * last->stride && out_stride == last->size * last->out_stride)
         last->size *= n;
     else
-        g->dim[g->ndim++] = (struct gather_dim){n, stride, out};
+        g->dim[g->ndim++] = (struct gather_dim){n, stride, out_stride};
 }
 
 /* widen_elements - makes one element of the bytes that are contiguous on both sides. */
@@ -134,14 +134,15 @@ static uint64_t get_intersection(const struct assembled *s, size_t i, const uint
 /* A column that was read: rows of ROW elements, one after the other. */
 struct column {
     const unsigned char *in;
-    uint32_t row, width;        /* width: bytes of an element */
-    uint64_t pitch, out_offset; /* bytes of the output: from one row to the next; before the next row */
+    uint32_t row, width; /* width: bytes of an element */
+    uint64_t pitch;      /* bytes from one row to the next in the output */
+    uint64_t out_offset; /* byte of the output at which the next row begins */
     uint64_t rows_left;
 };
 
 /* Columns of a box that are read before they are copied together. */
 struct band {
-    unsigned char *bytes; /* BAND_BYTES of them; NULL: none was needed */
+    unsigned char *bytes; /* BAND_BYTES of them, allocated on first use */
     size_t used, n;
     struct column column[BAND_COLUMNS];
 };
@@ -176,14 +177,14 @@ static void skip_rows(struct column *c, uint64_t n)
 static void copy_rows(struct column *c, uint64_t n, unsigned char *out)
 {
     const struct gather_dim dim[2] = {{c->row, 1, 1}, {n, c->row, c->pitch / c->width}};
-    uint32_t outer = c->row == 1; /* the first dimension to copy: a row of one element has none */
+    uint32_t first = c->row == 1; /* without dim[0] if a row is one element */
     if (n)
-        gather_scatter(dim + outer, 2 - outer, c->in, out + c->out_offset, c->width);
+        gather_scatter(dim + first, 2 - first, c->in, out + c->out_offset, c->width);
     skip_rows(c, n);
 }
 
-/* are_neighbours - returns true if eight columns from C on have one element each, next to each other in all
- * their rows, and are equally far apart in memory. */
+/* are_neighbours - returns true if the eight columns from C on have one element in each row, are next to each
+ * other in the output, and are equally far apart in the band. */
 static bool are_neighbours(const struct column *c)
 {
     bool yes = c->row == 1 && c->width <= 4;
@@ -239,7 +240,7 @@ static void flush_band(struct band *b, unsigned char *out, uint64_t n)
     b->n = b->used = 0;
 }
 
-/* add_column - reads G, which is narrow, into B. flush_band copies it to byte TO of OUT, which has N. */
+/* add_column - reads G, which is narrow, into B. flush_band copies it to byte TO of the N bytes at OUT. */
 static ckpt_status add_column(struct band *b, const struct gather *g, uint64_t to, unsigned char *out,
                               uint64_t n, ckpt_error *err)
 {
@@ -389,14 +390,13 @@ static const char *name_box(const struct pieces *p, const uint64_t *offset, cons
     buf b;
     buf_init(&b, 1u << 16);
     for (uint32_t k = 0; k < p->ndim; k++) {
-        uint64_t end = UINT64_MAX;
         buf_put_cstr(&b, k ? ", " : "");
         if (!offset)
             buf_printf(&b, "%" PRIu64, size[k]);
         else if (offset[k] == 0 && size[k] == p->shape[k])
             buf_put_cstr(&b, ":");
-        else if (checked_add(offset[k], size[k], &end) || end)
-            buf_printf(&b, "%" PRIu64 ":%" PRIu64, offset[k], end);
+        else
+            buf_printf(&b, "%" PRIu64 ":%" PRIu64, offset[k], size_add(offset[k], size[k]));
     }
     ckpt_str s = buf_view(&b);
     (void)snprintf(text, 256, "[%.*s]", STR_ARG(s));
@@ -428,8 +428,8 @@ static ckpt_status measure_tensor(struct pieces_builder *x)
                 p->ndim);
 }
 
-/* compute_byte_strides - computes the strides of C, which is not empty, in bytes; *SPAN: bytes from its
- * first element to the end of its last. False: more than 64 bits. */
+/* compute_byte_strides - computes the strides in bytes of C, which is not empty. Sets *SPAN to the bytes from
+ * the start of its first element to the end of its last. False: more than 64 bits. */
 static bool compute_byte_strides(const struct pieces *p, const struct piece *c, uint64_t *stride,
                                  uint64_t *span)
 {
@@ -472,7 +472,8 @@ static ckpt_status check_bytes(struct pieces_builder *x, size_t i)
                       c->at < c->src->size ? c->src->size - c->at : 0);
 }
 
-/* check_piece - fails unless piece I is in the tensor and its bytes are in its source. */
+/* check_piece - fails unless piece I is in the tensor and its bytes are in its source. Adds it to x->order,
+ * unless it is empty. */
 static ckpt_status check_piece(struct pieces_builder *x, size_t i)
 {
     const struct pieces *p = x->pieces;
@@ -493,7 +494,7 @@ static ckpt_status check_piece(struct pieces_builder *x, size_t i)
 
 /* --------------------------------------------------- sorting boxes in row-major order */
 
-static int compare_sizes(const uint64_t *a, const uint64_t *b, uint32_t n)
+static int compare_numbers(const uint64_t *a, const uint64_t *b, uint32_t n)
 {
     for (uint32_t k = 0; k < n; k++)
         if (a[k] != b[k])
@@ -503,11 +504,11 @@ static int compare_sizes(const uint64_t *a, const uint64_t *b, uint32_t n)
 
 static int compare_boxes(const struct pieces *p, uint32_t a, uint32_t b)
 {
-    int by_offset = compare_sizes(p->piece[a].offset, p->piece[b].offset, p->ndim);
-    return by_offset ? by_offset : compare_sizes(p->piece[a].size, p->piece[b].size, p->ndim);
+    int by_offset = compare_numbers(p->piece[a].offset, p->piece[b].offset, p->ndim);
+    return by_offset ? by_offset : compare_numbers(p->piece[a].size, p->piece[b].size, p->ndim);
 }
 
-/* merge_runs - merges the sorted runs [FROM, MID) and [MID, END) of ORDER into OUT; it is stable. */
+/* merge_runs - merges the sorted runs [FROM, MID) and [MID, END) of ORDER into OUT, stably. */
 static void merge_runs(const struct pieces *p, const uint32_t *order, size_t from, size_t mid, size_t end,
                        uint32_t *out)
 {
@@ -516,8 +517,8 @@ static void merge_runs(const struct pieces *p, const uint32_t *order, size_t fro
         out[k] = j == end || (i < mid && compare_boxes(p, order[i], order[j]) <= 0) ? order[i++] : order[j++];
 }
 
-/* sort_boxes - sorts the boxes by merging, in n log n steps for any order. Usually they are sorted in the
- * file. False: no memory. */
+/* sort_boxes - sorts the boxes by merging, in n log n steps for any order. Usually they are sorted
+ * already. False: no memory. */
 static bool sort_boxes(struct pieces_builder *x)
 {
     bool sorted = true;
@@ -552,7 +553,7 @@ static void drop_replicas(struct pieces_builder *x)
     x->nboxes = n;
 }
 
-/* --------------------------------------------------------- dimensions as few groups */
+/* ----------------------------------------------------------- groups of dimensions */
 
 static bool all_pieces_span_dim(const struct pieces_builder *x, uint32_t k)
 {
@@ -577,12 +578,12 @@ static bool continues_group(const struct pieces_builder *x, uint32_t k, const st
     return continues;
 }
 
-/* group_dims - groups the dimensions into as few groups as possible, without those of size 1. */
+/* group_dims - puts the dimensions, except those of size 1, into as few groups as possible. */
 static void group_dims(struct pieces_builder *x)
 {
     const struct pieces *p = x->pieces;
     struct group g = {NO_DIM, NO_DIM, 1, p->width};
-    bool joinable = true; /* each piece spans all of the last dimension of G */
+    bool joinable = true; /* each piece spans all of g.first_dim */
     for (uint32_t k = p->ndim; k-- > 0;) {
         uint64_t size = p->shape[k];
         if (size == 1)
@@ -590,7 +591,7 @@ static void group_dims(struct pieces_builder *x)
         if (joinable && continues_group(x, k, &g)) {
             g = (struct group){k, g.last_dim, g.steps, g.steps * size};
         } else {
-            x->group[x->ngroups++] = g; /* bounded: of BOX_DIMS - 1 dimensions, and the bytes */
+            x->group[x->ngroups++] = g; /* bounded: BOX_DIMS - 1 dimensions and the bytes */
             g = (struct group){k, k, 1, size};
         }
         joinable = all_pieces_span_dim(x, k);
@@ -608,7 +609,7 @@ static void convert_box(const struct pieces_builder *x, const struct piece *c, u
     }
 }
 
-/* convert_strides - converts the strides of C to bytes of a step of each group. */
+/* convert_strides - sets TO, by group, to the bytes from one step to the next where C is stored. */
 static void convert_strides(const struct pieces_builder *x, const struct piece *c, uint64_t *to)
 {
     uint64_t stride[BOX_DIMS], span;
@@ -732,7 +733,7 @@ static void join_runs(struct assembled *s)
     s->index.count[0] = n;
 }
 
-/* compute_read_block - returns how many bytes to read at a time: complete rows of the cut dimensions. */
+/* compute_read_block - returns the block_size of the source: complete rows of the cut dimensions. */
 static uint32_t compute_read_block(const struct assembled *s)
 {
     uint32_t k = 0;

@@ -1,6 +1,6 @@
 /* pieces.h - makes a source of the row-major bytes of a tensor that many ranks, or a chunked format, wrote in
- * pieces: boxes that are stored apart. Several threads can read it at any position; a read takes 256 KiB of
- * memory, or 2.3 MiB for narrow columns, whatever the tensor's size. */
+ * pieces: boxes that are stored apart. Several threads can read it at any position. Whatever the tensor's
+ * size, a read allocates at most 320 KiB, and a list of the pieces to read if pieces overlap. */
 #ifndef CORE_PIECES_H
 #define CORE_PIECES_H
 
@@ -17,17 +17,17 @@ struct piece {
 struct pieces {
     const uint64_t *shape;
     uint32_t ndim;
-    uint32_t width; /* bytes of an element; of packed types, bytes of a block, which the last size counts */
+    uint32_t width; /* bytes of an element; for packed types, of a block: the last size counts blocks */
     const struct piece *piece;
     size_t n;
-    bool may_overlap; /* if pieces overlap, the first one counts; else overlapping is an error */
+    bool may_overlap; /* where pieces overlap, the first one counts; false: an overlap is an error */
     const void *fill; /* the element that fills what no piece covers; NULL: a gap is an error */
 };
 
 /* pieces_source - sets *OUT to a source that has the tensor from byte *AT on: a new one, whose index is
  * allocated in A, or the source of the only piece. Refuses a piece that is not inside of the tensor, or
- * whose bytes are not inside of its source (CKPT_ETRUNCATED), pieces that overlap, and a tensor that they
- * do not cover; errors name pieces by number and boxes as Python slices. *OUT keeps nothing of P but
+ * whose bytes are not inside of its source (CKPT_ETRUNCATED); and, unless P allows them, overlaps and gaps.
+ * Errors name pieces by number and boxes as Python slices. *OUT keeps nothing of P but
  * references to the sources. */
 ckpt_status pieces_source(arena *a, const struct pieces *p, source **out, uint64_t *at, ckpt_error *err);
 

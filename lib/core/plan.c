@@ -181,7 +181,7 @@ void plan_note_shared(ckpt_plan *p, size_t n)
                     n, n == 1 ? "" : "s", n == 1 ? "was" : "were", n == 1 ? "s" : "");
 }
 
-/* index_entries_by_row - allocates, by tensor, the index of its entry, or UINT32_MAX if it is not written. */
+/* index_entries_by_row - allocates an array by tensor: the index of its entry; UINT32_MAX: not written. */
 static uint32_t *index_entries_by_row(ckpt_plan *p)
 {
     size_t rows = p->file->table.nrows;
@@ -346,7 +346,7 @@ ckpt_status plan_note_renamed(ckpt_plan *p, const ckpt_rename *rename, ckpt_erro
 
 ckpt_status plan_keep_old_names(ckpt_plan *p, ckpt_error *err)
 {
-    if (!p->root_depth) /* the names in the table are complete */
+    if (!p->root_depth) /* then those in the table are the old names */
         return CKPT_OK;
     CKPT_TRY(plan_update_entries(p, err));
     p->old_names = arena_array(p->a, p->file->table.nrows, sizeof *p->old_names);
@@ -535,12 +535,12 @@ ckpt_status plan_note_cast(ckpt_plan *p, ckpt_str name, uint32_t row, uint64_t e
     return ok ? CKPT_OK : fail_memory(err);
 }
 
-ckpt_status plan_check_lossless(const ckpt_plan *p, size_t before, ckpt_error *err)
+ckpt_status plan_check_lossless(const ckpt_plan *p, size_t first, ckpt_error *err)
 {
     const ckpt_cast *cast = NULL;
     size_t others = 0;
     char text_of_others[48] = "";
-    for (size_t i = before; i < p->ncasts; i++) {
+    for (size_t i = first; i < p->ncasts; i++) {
         if (!p->casts[i].overflowed)
             continue;
         others += cast != NULL;

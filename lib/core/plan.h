@@ -18,7 +18,7 @@ struct edit {
 
 struct plan_entry {
     uint32_t row;
-    ckpt_str name; /* its path below the root after the edits, joined */
+    ckpt_str name; /* the row's path below the root after the edits, joined */
 };
 
 /* A pair of the file's metadata. */
@@ -31,11 +31,11 @@ struct plan_pair {
 struct ckpt_plan {
     arena *a;
     ckpt_file *file;
-    const ckpt_value *root;          /* the node to write, after file_replacement_of() */
+    const ckpt_value *root;          /* the node to write, as file_replacement_of() returns it */
     const ckpt_path_elem *root_path; /* the root's own path, of ROOT_DEPTH elements */
     uint32_t root_depth;
     ckpt_str root_name;
-    ckpt_str prefix;    /* the prefix that strip removed, if the user's lacked its dot */
+    ckpt_str prefix;    /* what strip removed, if the user's prefix lacked the dot at the end; else NULL */
     bool has_root;      /* --root was given */
     bool omits_values;  /* `--root auto` leaves out all values that are not tensors, with a report */
     map *edit_of; /* node -> index into edits */
@@ -47,7 +47,7 @@ struct ckpt_plan {
     const bool *is_weights;     /* by tensor: the cast without a glob applies to it */
     bool object_graph_dropped;  /* plan_drop_object_graph was called */
     bool keep_called;           /* ckpt_plan_keep was called */
-    bool renaming;              /* an operation renames; a value without names is copied unchanged */
+    bool renaming;              /* an operation renames; if no name changes, safetensors are copied */
     struct plan_entry *entries; /* made by plan_update_entries, in document order */
     size_t nentries;
     bool entries_stale;
@@ -73,7 +73,7 @@ struct ckpt_plan {
     size_t ncasts, cap_casts;
     ckpt_sanitized *sanitized; /* made by op/sanitize */
     size_t nsanitized, cap_sanitized;
-    /* approve - checks F before the writer of a pickle writes the only pickle of F; may be NULL. */
+    /* approve - checks F, which has only the pickle that is about to be written; may be NULL. */
     ckpt_status (*approve)(ckpt_file *f, ckpt_error *err);
 };
 
@@ -107,17 +107,17 @@ ckpt_status plan_open_sink(ckpt_plan *p, const struct write_job *job, sink **out
 bool plan_root_is_module(const ckpt_plan *p);
 /* plan_note_module - adds a notice that a module is written as its state dict. */
 void plan_note_module(ckpt_plan *p);
-/* plan_find_or_add_edit - returns the edit of NODE, of N entries, and adds it if needed. NULL: no memory. */
+/* plan_find_or_add_edit - finds or adds the edit of NODE, which has N entries. NULL: no memory. */
 struct edit *plan_find_or_add_edit(ckpt_plan *p, const ckpt_value *node, uint32_t n);
 const struct edit *plan_find_edit(const ckpt_plan *p, const ckpt_value *node);
-/* plan_edit_entry - applies the edits of PLAN to entry I of container V, as the hook `entry` of a pickle
+/* plan_edit_entry - applies the edits of PLAN to entry I of container V, as the hook `keep_entry` of a pickle
  * writer: returns false if the entry is dropped, and sets *TEXT if it is renamed. */
 bool plan_edit_entry(void *plan, const ckpt_value *v, uint32_t i, ckpt_str *text);
 bool plan_is_below_root(const ckpt_plan *p, const ckpt_path_elem *path, uint32_t n);
 /* plan_includes_leaf - returns true if LEAF is below the root and `--root auto` does not leave it out. */
 bool plan_includes_leaf(const ckpt_plan *p, const ckpt_leaf *leaf);
 /* plan_edit_path - applies the edits to ROW's path below the root. OUT gets the new path and has room for
- * it, or is NULL; *CHANGED: an edit applied. False: the tensor is dropped. */
+ * it, or is NULL. *CHANGED: an edit applied, or there is a root. False: the tensor is dropped. */
 bool plan_edit_path(const ckpt_plan *p, const struct row *row, ckpt_path_elem *out, bool *changed);
 ckpt_status plan_update_entries(ckpt_plan *p, ckpt_error *err);
 /* plan_count_entries - returns the number of entries without listing them. It allocates nothing, so that a
@@ -130,8 +130,8 @@ ckpt_status plan_metadata(ckpt_plan *p, struct plan_pair **out, size_t *n, ckpt_
 /* plan_begin_renaming - prepares for renames by a rule, before its first plan_note_renamed: a name that an
  * earlier rule changed and this rule changes again is one rename in the report. */
 ckpt_status plan_begin_renaming(ckpt_plan *p, ckpt_error *err);
-/* plan_note_renamed - records a rename of anything but a tensor for the report; its texts outlive the
- * plan. */
+/* plan_note_renamed - records, for the report, RENAME of something that is not a tensor. Its texts outlive
+ * the plan. */
 ckpt_status plan_note_renamed(ckpt_plan *p, const ckpt_rename *rename, ckpt_error *err);
 /* plan_keep_old_names - records the names that the tensors have before the first of them is renamed. */
 ckpt_status plan_keep_old_names(ckpt_plan *p, ckpt_error *err);
@@ -152,8 +152,8 @@ bool plan_storage_nbytes(const ckpt_plan *p, uint32_t row, uint64_t *out);
 /* plan_note_cast - records, for the report, that NAME, which is ROW, got another dtype. */
 ckpt_status plan_note_cast(ckpt_plan *p, ckpt_str name, uint32_t row, uint64_t elements, uint64_t overflowed,
                            ckpt_error *err);
-/* plan_check_lossless - returns CKPT_ELOSSY if values overflowed in casts recorded from number BEFORE on. */
-ckpt_status plan_check_lossless(const ckpt_plan *p, size_t before, ckpt_error *err);
+/* plan_check_lossless - returns CKPT_ELOSSY if values overflowed in casts recorded from number FIRST on. */
+ckpt_status plan_check_lossless(const ckpt_plan *p, size_t first, ckpt_error *err);
 /* plan_fail_cast_conflict - returns the error that A and B, which share bytes, would get different dtypes. */
 ckpt_status plan_fail_cast_conflict(const ckpt_plan *p, const struct plan_entry *a,
                                     const struct plan_entry *b, ckpt_error *err);

@@ -4,8 +4,8 @@
 
 #include "base/str.h"
 
-/* python2_translate - replaces *MODULE and *NAME by what Python 3 imports below protocol 3; false: it has no
- * other name for them. */
+/* python2_translate - replaces the Python 2 names *MODULE and *NAME by those that Python 3 imports for them
+ * below protocol 3. False: they are the same in Python 3. */
 bool python2_translate(ckpt_str *module, ckpt_str *name);
 
 #endif

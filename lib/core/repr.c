@@ -1,5 +1,5 @@
-/* repr.c - see repr.h. Floats get the fewest digits that read back as the same number, found by trying, in
- * the format of Python's float.__repr__. */
+/* repr.c - see repr.h. Floats are written in the format of Python's float.__repr__, with the fewest digits
+ * that read back as the same number; these are found by trying. */
 #include "core/repr.h"
 
 #include <math.h>
@@ -12,7 +12,7 @@ struct repr_decimal {
     int point; /* the decimal point is after this many digits */
 };
 
-/* rounds_to_half - returns true if Y rounds to X as float16: it is nearer to X than to X's neighbours, or
+/* rounds_to_half - returns true if Y, rounded to float16, is X: Y is nearer to X than to X's neighbours, or
  * halfway and X is even. */
 static bool rounds_to_half(double y, double x)
 {
@@ -34,8 +34,8 @@ static bool reads_back(const char *text, double x, enum repr_width width)
     return width == REPR_HALF ? rounds_to_half(y, x) : y == x;
 }
 
-/* increment_last_digit - increments the last digit of TEXT, unless it is a 9: the sum would end in 0, and
- * was tried with one digit less. */
+/* increment_last_digit - increments the last digit of TEXT. A 9 stays: the sum would end in 0, and the same
+ * number with one digit less was tried before. */
 static void increment_last_digit(char *text)
 {
     char *last = strchr(text, 'e') - 1;
@@ -43,8 +43,8 @@ static void increment_last_digit(char *text)
         ++*last;
 }
 
-/* find_shortest - finds the shortest digits for X, finite and not negative. Only digits and the exponent are
- * read, because the locale may use any decimal point. */
+/* find_shortest - returns the fewest digits that read back as X, which is finite and not negative. Only
+ * digits and the exponent of TEXT are used, because the locale may use any decimal point. */
 static struct repr_decimal find_shortest(double x, enum repr_width width)
 {
     char text[64];
@@ -115,7 +115,7 @@ static struct repr_magnitude load_magnitude(ckpt_str le)
         carry += m.limbs[i];
         m.limbs[i] = (uint32_t)carry;
     }
-    return m; /* -2^(8n-1) fits: its magnitude needs no more bits unsigned */
+    return m; /* even -2^(8n-1), the least number of n bytes, fits: its magnitude has 8n bits */
 }
 
 size_t repr_big(ckpt_str le, char out[REPR_BIG_ROOM])

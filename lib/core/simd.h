@@ -1,4 +1,4 @@
-/* simd.h - helpers of the x86-64 kernels, with AVX2 and F16C: call them only if simd_has_avx() is true. */
+/* simd.h - helpers of the x86-64 kernels. Call functions marked AVX only if simd_has_avx() is true. */
 #ifndef CORE_SIMD_H
 #define CORE_SIMD_H
 
@@ -43,11 +43,12 @@ INLINE double get_max(const double *x, unsigned n)
 
 static inline bool detect_avx(void)
 {
-    unsigned a, b, c = 0, d; /* clang 14's __builtin_cpu_supports has no "f16c" */
+    unsigned a, b, c = 0, d;
+    /* F16C by cpuid, because clang 14's __builtin_cpu_supports has no "f16c" */
     return __builtin_cpu_supports("avx2") && __get_cpuid(1, &a, &b, &c, &d) && c & bit_F16C;
 }
 
-/* simd_has_avx - returns true if this CPU can run AVX functions. It asks once: cpuid in a VM takes 30 us. */
+/* simd_has_avx - returns true if this CPU can run functions marked AVX. Cached: cpuid in a VM takes 30 us. */
 static inline bool simd_has_avx(void)
 {
     enum { UNKNOWN, NO, YES };

@@ -1,5 +1,5 @@
 /* stream.c - see stream.h. A contiguous view is read straight into the caller's buffer; any other view is
- * gathered into a block of at most 4 MiB. */
+ * gathered into a buffer of the stream, of at most 4 MiB. */
 #include "core/stream.h"
 
 #include <inttypes.h>
@@ -10,14 +10,14 @@
 #include "core/elements.h"
 #include "core/gather.h"
 
-/* A tensor that is open for reading. */
+/* An open tensor, in units: elements, bytes of packed types, or for CKPT_DT_NAMED see split_elements. */
 struct row_reader {
     const ckpt_tensor *tensor;
     struct storage *storage;
-    struct gather gather;       /* where its units are: elements, or bytes of packed types */
+    struct gather gather;       /* where the units are */
     uint64_t total_units;       /* of gather.width bytes each */
-    uint32_t block_units;       /* units in a block, because stream_next returns whole blocks */
-    bool is_contiguous;         /* its units are contiguous */
+    uint32_t block_units;       /* units in a block (dtype.def): stream_next returns whole blocks */
+    bool is_contiguous;
     struct element_transform transform; /* from stored elements: byte order and sign */
     struct window *window;      /* contiguous tensors are read through it; NULL: directly */
 };
@@ -26,15 +26,15 @@ struct stream {
     struct row_reader row;
     struct stream_options opts;
     uint64_t next_unit, end_unit;
-    bool is_range;      /* stream_open_range: the CRC is left to the caller */
-    bool checks_crc;    /* reading computes the CRC, see stream_checks_crc */
-    bool crc_deferred;  /* the caller computes it, see stream_defer_crc */
+    bool is_range;      /* stream_open_range: the caller compares the CRC */
+    bool computes_crc;  /* the CRC of the stored bytes is computed while they are read */
+    bool crc_deferred;  /* the caller computes that CRC, see stream_defer_crc */
     uint32_t crc;
-    unsigned char *block; /* gathered units: block_returned of its block_len bytes have been returned */
-    size_t block_cap, block_returned, block_len;
-    bool repeats;               /* all blocks have the same bytes, because the view is expanded */
-    bool block_filled;          /* the first block was read */
-    struct window own_window;   /* used for a source with a block size, if the caller has none */
+    unsigned char *buffer; /* gathered units: buffer_returned of its buffer_len bytes have been returned */
+    size_t buffer_cap, buffer_returned, buffer_len;
+    bool repeats;               /* the buffer gets the same bytes each time, because the view is expanded */
+    bool buffer_filled;         /* the buffer was filled at least once */
+    struct window own_window;   /* used for a source with a block size, if the caller has no window */
 };
 
 static ckpt_status fail_no_bytes(const ckpt_tensor *t, ckpt_error *err)
@@ -82,8 +82,8 @@ static ckpt_status open_strided(struct row_reader *r, const struct dtype_info *d
     return CKPT_OK;
 }
 
-/* split_elements - makes the units smaller than an element of CKPT_DT_NAMED, which has no fixed size: a unit
- * has the bytes that a change of byte order reverses, or one byte. */
+/* split_elements - sets the units of a tensor of CKPT_DT_NAMED, whose elements have no fixed size: a unit is
+ * as many bytes as a change of byte order reverses, or one byte. */
 static ckpt_status split_elements(struct row_reader *r, ckpt_error *err)
 {
     uint32_t unit = r->storage->swap_width > 1 ? r->storage->swap_width : 1;
@@ -208,8 +208,8 @@ static ckpt_status begin_stream(struct stream *s, struct table *t, uint32_t row,
     CKPT_TRY(stream_check_limit(t, s->row.tensor, err));
     const struct row_reader *r = &s->row;
     s->end_unit = r->total_units;
-    s->checks_crc = has_unchecked_crc(r->storage) && covers_storage(r);
-    if (!s->checks_crc)
+    s->computes_crc = has_unchecked_crc(r->storage) && covers_storage(r);
+    if (!s->computes_crc)
         CKPT_TRY(storage_check_crc(t, r->tensor->storage, &s->opts, err));
     if (r->is_contiguous && r->total_units * r->gather.width > STREAM_CHUNK)
         source_advise_sequential(r->gather.src);
@@ -217,13 +217,13 @@ static ckpt_status begin_stream(struct stream *s, struct table *t, uint32_t row,
         return CKPT_OK;
     size_t max = gather_block_size(&r->gather);
     uint64_t period = gather_period(&r->gather);
-    s->block_cap = r->total_units < max / r->gather.width ? (size_t)r->total_units * r->gather.width
-                                                          : max - max % r->gather.width;
-    s->repeats = period && period <= s->block_cap / r->gather.width;
+    s->buffer_cap = r->total_units < max / r->gather.width ? (size_t)r->total_units * r->gather.width
+                                                           : max - max % r->gather.width;
+    s->repeats = period && period <= s->buffer_cap / r->gather.width;
     if (s->repeats)
-        s->block_cap -= s->block_cap % (size_t)(period * r->gather.width); /* bounded: it fits the block */
-    s->block = malloc(s->block_cap);
-    return s->block ? CKPT_OK : fail_memory(err);
+        s->buffer_cap -= s->buffer_cap % (size_t)(period * r->gather.width); /* bounded: one period fits */
+    s->buffer = malloc(s->buffer_cap);
+    return s->buffer ? CKPT_OK : fail_memory(err);
 }
 
 ckpt_status stream_open(struct table *t, uint32_t row, const struct stream_options *o, stream **out,
@@ -268,7 +268,7 @@ ckpt_status stream_open_range(struct table *t, uint32_t row, uint64_t first, uin
     }
     s->is_range = true;
     choose_window(s);
-    s->checks_crc = has_unchecked_crc(s->row.storage);
+    s->computes_crc = has_unchecked_crc(s->row.storage);
     s->next_unit = first;
     s->end_unit = first + count; /* bounded: range_within */
     source_advise_sequential(s->row.gather.src);
@@ -283,7 +283,7 @@ static ckpt_status next_run(stream *s, unsigned char *out, uint64_t units, ckpt_
     struct row_reader *r = &s->row;
     size_t n = (size_t)(units * r->gather.width);
     CKPT_TRY(read_units(r, s->next_unit, units, out, err));
-    if (!s->checks_crc || s->crc_deferred)
+    if (!s->computes_crc || s->crc_deferred)
         return CKPT_OK;
     s->crc = crc_update(storage_crc_kind(r->storage), s->crc, out, n);
     return s->is_range || s->next_unit + units < s->end_unit
@@ -291,18 +291,17 @@ static ckpt_status next_run(stream *s, unsigned char *out, uint64_t units, ckpt_
                : storage_compare_crc(r->storage, s->crc, &s->opts, err);
 }
 
-/* refill_block - gathers the next block of elements. */
-static ckpt_status refill_block(stream *s, ckpt_error *err)
+static ckpt_status refill_buffer(stream *s, ckpt_error *err)
 {
     struct row_reader *r = &s->row;
-    uint64_t units = s->block_cap / r->gather.width;
+    uint64_t units = s->buffer_cap / r->gather.width;
     if (units > r->total_units - s->next_unit)
         units = r->total_units - s->next_unit;
-    s->block_returned = s->block_len = 0;
-    if (!s->repeats || !s->block_filled)
-        CKPT_TRY(read_units(r, s->next_unit, units, s->block, err));
-    s->block_filled = true;
-    s->block_len = (size_t)(units * r->gather.width);
+    s->buffer_returned = s->buffer_len = 0;
+    if (!s->repeats || !s->buffer_filled)
+        CKPT_TRY(read_units(r, s->next_unit, units, s->buffer, err));
+    s->buffer_filled = true;
+    s->buffer_len = (size_t)(units * r->gather.width);
     return CKPT_OK;
 }
 
@@ -316,12 +315,12 @@ static ckpt_status next_chunk(stream *s, unsigned char *out, size_t cap, size_t 
     if (r->is_contiguous) {
         CKPT_TRY(next_run(s, out, units, err));
     } else {
-        if (s->block_returned == s->block_len)
-            CKPT_TRY(refill_block(s, err));
-        uint64_t ready = (s->block_len - s->block_returned) / r->gather.width;
+        if (s->buffer_returned == s->buffer_len)
+            CKPT_TRY(refill_buffer(s, err));
+        uint64_t ready = (s->buffer_len - s->buffer_returned) / r->gather.width;
         units = units < ready ? units : ready;
-        memcpy(out, s->block + s->block_returned, (size_t)(units * r->gather.width));
-        s->block_returned += (size_t)(units * r->gather.width);
+        memcpy(out, s->buffer + s->buffer_returned, (size_t)(units * r->gather.width));
+        s->buffer_returned += (size_t)(units * r->gather.width);
     }
     *got = (size_t)(units * r->gather.width);
     s->next_unit += units;
@@ -341,7 +340,7 @@ ckpt_status stream_next(stream *s, void *out, size_t cap, size_t *got, ckpt_erro
 
 bool stream_checks_crc(const stream *s)
 {
-    return s->checks_crc && !s->row.transform.swap_width && s->row.transform.negation == NEGATE_NOT;
+    return s->computes_crc && !s->row.transform.swap_width && s->row.transform.negation == NEGATE_NONE;
 }
 
 void stream_defer_crc(stream *s) { s->crc_deferred = true; }
@@ -360,7 +359,7 @@ void stream_close(stream *s)
         return;
     gather_free(&s->row.gather);
     window_close(&s->own_window);
-    free(s->block);
+    free(s->buffer);
     free(s);
 }
 

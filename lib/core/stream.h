@@ -1,5 +1,5 @@
-/* stream.h - reads the elements of a tensor in row-major order, in chunks, whatever its strides:
- * contiguous, little-endian, conj and neg applied. Errors do not name the tensor: the caller adds the name
+/* stream.h - reads the elements of a tensor of any strides in chunks: in row-major order, without gaps,
+ * little-endian, with conj and neg applied. Errors do not name the tensor: the caller adds the name
  * that it uses (error_add_where). */
 #ifndef CORE_STREAM_H
 #define CORE_STREAM_H
@@ -8,7 +8,7 @@
 #include "io/window.h"
 
 #define STREAM_CHUNK     (256u * 1024u) /* bytes that callers read at a time */
-#define STREAM_BLOCK_MAX 512u           /* bytes of an element or block, at most */
+#define STREAM_BLOCK_MAX 512u           /* maximum bytes of an element or block (dtype.def) */
 
 typedef struct stream stream;
 
@@ -19,21 +19,21 @@ struct stream_options {
     struct window *window; /* the caller's window for the file; may be NULL */
 };
 
-/* stream_open - opens tensor ROW of T. If its storage has an unchecked CRC, reading a tensor that covers the
- * storage checks it; for other tensors, all of the storage is read first. */
+/* stream_open - opens tensor ROW of T. If the CRC of its storage is not checked yet, it is checked: while the
+ * tensor is read, if that covers the storage; else by this function, which reads all of the storage. */
 ckpt_status stream_open(struct table *t, uint32_t row, const struct stream_options *o, stream **out,
                         ckpt_error *err);
 /* stream_open_range - opens elements [FIRST, FIRST + COUNT) of a tensor for which stream_can_split is true.
- * An unchecked CRC is left to the caller: stream_crc returns that of this range. */
+ * The CRC of the storage is left to the caller: stream_crc returns the CRC of the range. */
 ckpt_status stream_open_range(struct table *t, uint32_t row, uint64_t first, uint64_t count, stream **out,
                               ckpt_error *err);
 /* stream_can_split - returns true if several threads can read ranges of tensor ROW: its elements are one
- * contiguous run and, if its CRC is not checked yet, cover the storage. */
+ * contiguous run and, if the CRC of the storage is not checked yet, cover the storage. */
 bool stream_can_split(struct table *t, uint32_t row);
 /* stream_crc - returns the CRC of the stored bytes read so far, if the storage has a CRC to check. */
 uint32_t stream_crc(const stream *s);
-/* stream_next - reads whole elements and blocks (dtype.def) to OUT, at most CAP bytes; an element or block
- * has at most STREAM_BLOCK_MAX. *GOT is 0 at the end. */
+/* stream_next - reads at most CAP bytes to OUT: whole elements or blocks, of at most STREAM_BLOCK_MAX bytes
+ * each; of CKPT_DT_NAMED also a part of an element. *GOT is 0 at the end. */
 ckpt_status stream_next(stream *s, void *out, size_t cap, size_t *got, ckpt_error *err);
 void stream_close(stream *s);
 /* stream_checks_crc - returns true if S computes the CRC of its storage while reading, from bytes that it
@@ -44,7 +44,7 @@ void stream_defer_crc(stream *s);
 enum crc_kind stream_crc_kind(const stream *s); /* the kind of its storage's CRC */
 /* stream_finish_crc - compares CRC with the recorded one; for a range, keeps it for stream_crc instead. */
 ckpt_status stream_finish_crc(stream *s, uint32_t crc, ckpt_error *err);
-/* stream_read - reads COUNT elements from FIRST; checks no CRC. */
+/* stream_read - reads COUNT elements, or bytes of packed types, from FIRST; checks no CRC. */
 ckpt_status stream_read(struct table *t, uint32_t row, uint64_t first, uint64_t count, void *out,
                         ckpt_error *err);
 /* stream_borrow - sets *OUT to the *N bytes of tensor ROW where they are stored; CKPT_EUNSUPPORTED if they
@@ -57,7 +57,7 @@ ckpt_status storage_compare_crc(struct storage *st, uint32_t crc, const struct s
  * together exceed max_expanded. This limits the work that a few bytes of a file can cause. Only reading all
  * of V is limited; a range of V can be read. */
 ckpt_status stream_check_limit(const struct table *t, const ckpt_tensor *v, ckpt_error *err);
-/* storage_check_crc - reads all of STORAGE if its CRC is not checked yet. */
+/* storage_check_crc - checks the CRC of STORAGE, if that is not done yet, by reading all of it. */
 ckpt_status storage_check_crc(struct table *t, uint32_t storage, const struct stream_options *o,
                               ckpt_error *err);
 

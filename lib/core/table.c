@@ -37,11 +37,11 @@ const char *ckpt_kind_name(ckpt_kind kind)
     return (size_t)kind < sizeof names / sizeof *names ? names[kind] : "";
 }
 
-#define MAX_EXPECTED 65536u /* no more room is reserved in advance, because a file may announce any number */
+#define MAX_RESERVED 65536u /* maximum reserved in advance, because a file may announce any number */
 
 void table_reserve(struct table *t, size_t n)
 {
-    n = n < MAX_EXPECTED ? n : MAX_EXPECTED;
+    n = n < MAX_RESERVED ? n : MAX_RESERVED;
     struct row *rows = arena_grow(t->a, t->rows, t->nrows, &t->cap_rows, t->nrows + n, sizeof *rows);
     struct storage *storages = arena_grow(t->a, t->storages, t->nstorages, &t->cap_storages, t->nstorages + n,
                                           sizeof *storages);
@@ -163,19 +163,19 @@ ckpt_str path_join(arena *a, const ckpt_path_elem *path, uint32_t n)
 }
 
 bool path_of_entry(arena *a, const ckpt_value *mapping, const ckpt_path_elem *prefix,
-                   const struct step *steps, uint32_t n, ckpt_str key, ckpt_path_elem **path,
-                   struct step **to)
+                   const struct step *prefix_steps, uint32_t n, ckpt_str key, ckpt_path_elem **path,
+                   struct step **steps)
 {
     *path = arena_array(a, (uint64_t)n + 1, sizeof **path); /* bounded: 64 bits hold 2^32 */
-    *to = arena_array(a, (uint64_t)n + 1, sizeof **to);
-    if (!*path || !*to)
+    *steps = arena_array(a, (uint64_t)n + 1, sizeof **steps);
+    if (!*path || !*steps)
         return false;
     for (uint32_t i = 0; i < n; i++) {
         (*path)[i] = prefix[i];
-        (*to)[i] = steps[i];
+        (*steps)[i] = prefix_steps[i];
     }
     (*path)[n].str = key;
-    (*to)[n] = (struct step){mapping, value_count(mapping)};
+    (*steps)[n] = (struct step){mapping, value_count(mapping)};
     return true;
 }
 
@@ -392,7 +392,7 @@ static bool may_alias(const ckpt_tensor *v)
     return v->storage != CKPT_NO_STORAGE && v->has_data && v->elements;
 }
 
-/* count_storage_users - sets *USERS to the number of tensors that use each storage, counted up to 2. */
+/* count_storage_users - sets (*USERS)[I] to the number of tensors that use storage I, counted up to 2. */
 static bool count_storage_users(const struct table *t, uint8_t **users, bool *any_shared)
 {
     *users = calloc(t->nstorages + 1, 1);
@@ -408,7 +408,7 @@ static bool count_storage_users(const struct table *t, uint8_t **users, bool *an
 #define MAX_CHAIN 64 /* comparisons for each tensor, so that ten thousand views of one storage are not slow */
 
 /* find_aliases - sets alias_of. Tensors whose storage, offset and size have the same hash form a chain: its
- * first tensor is in FIRST_OF_HASH, and NEXT has the one after each. */
+ * first tensor is in FIRST_OF_HASH, and NEXT[I] is the tensor after I. */
 static bool find_aliases(struct table *t, const uint8_t *users, map *first_of_hash, uint32_t *next)
 {
     bool ok = first_of_hash && next;

@@ -21,7 +21,7 @@ struct row {
 
 /* What few storages have. */
 struct storage_extra {
-    ckpt_str file;    /* its shard, or empty */
+    ckpt_str file;    /* name of its shard, or empty */
     const char *lost_why; /* salvage: why its bytes are lost (src is NULL then), or NULL */
     uint64_t lost_at; /* offset of the damage in the file, or CKPT_NO_OFFSET */
 };
@@ -29,7 +29,7 @@ struct storage_extra {
 struct storage {
     uint64_t nbytes;
     ckpt_str key, location; /* as in ckpt_storage */
-    source *src; /* the storage is [off, off + nbytes) of it; owned reference; NULL: no bytes (meta) */
+    source *src; /* the storage is [off, off + nbytes) of it; owned reference; NULL: no bytes (meta, lost) */
     uint64_t off;
     uint64_t numel;                  /* the size in its persistent id, in elements of DTYPE */
     const ckpt_value *pid;           /* PERSID node, or NULL */
@@ -78,9 +78,9 @@ struct table {
     uint64_t max_expanded;
 };
 
-/* table_reserve - prepares for about N tensors and N storages: arrays that grow leave copies in the arena. */
+/* table_reserve - reserves room for about N rows and storages: a growing array leaves copies in the arena. */
 void table_reserve(struct table *t, size_t n);
-/* table_add_storage - adds a storage and takes over its reference to the source; *INDEX is its number. */
+/* table_add_storage - adds S as storage *INDEX; takes over S's reference to its source, even on failure. */
 ckpt_status table_add_storage(struct table *t, const struct storage *s, uint32_t *index, ckpt_error *err);
 /* table_same_place - returns true if A and B are the same tensor, perhaps under two names: the same view and
  * dtype at the same file offset. Call table_locate first. */
@@ -89,19 +89,19 @@ bool table_same_place(const ckpt_tensor *a, const ckpt_tensor *b);
 bool table_same_places(const struct table *a, const struct table *b);
 /* tensor_is_expanded - returns true if V has more bytes than its storage. */
 bool tensor_is_expanded(const struct table *t, const ckpt_tensor *v);
-/* table_add_lost - adds a lost storage, described by LOST, as *INDEX. */
+/* table_add_lost - adds a lost storage, described by LOST, as storage *INDEX. */
 ckpt_status table_add_lost(struct table *t, struct storage_extra lost, uint32_t *index, ckpt_error *err);
 /* table_set_lost - makes S lost, without bytes, because of the error WHY. */
 ckpt_status table_set_lost(struct table *t, struct storage *s, const ckpt_error *why, ckpt_error *err);
-/* table_add_row - adds a tensor. Sets name from the path, elements and nbytes from shape and dtype (overflow:
- * CKPT_EFORMAT), and file_offset. A tensor with has_data must be within its storage, which must be in the
- * table: the bytes up to element offset + sum((size - 1) * stride) must be in it. Shape, stride, path and
- * steps must be in the arena. *INDEX may be NULL. */
+/* table_add_row - adds a tensor as row *INDEX; INDEX may be NULL. Sets name from the path, elements and
+ * nbytes from shape and dtype (overflow: CKPT_EFORMAT), and file_offset. If it has_data, its storage must be
+ * in the table and contain the view, up to element storage_offset + sum((size - 1) * stride). Shape, stride,
+ * path and steps must be in the arena. */
 ckpt_status table_add_row(struct table *t, const struct row *r, uint32_t *index, ckpt_error *err);
 /* table_locate_sources - calls source_locate for all storages; no tensor or storage changes. */
 ckpt_status table_locate_sources(const struct table *t, ckpt_error *err);
-/* table_locate - sets file_offset of all tensors, for which it may have to read the file: the position of an
- * archive's member is only known from its local header. */
+/* table_locate - sets file_offset of all tensors. It may read the file, because the position of an archive's
+ * member is only known from its local header. */
 ckpt_status table_locate(struct table *t, ckpt_error *err);
 /* table_finish - sets alias_of of every tensor. */
 ckpt_status table_finish(struct table *t, ckpt_error *err);
@@ -113,7 +113,7 @@ void table_close(struct table *t);                      /* drops the source refe
 /* path_elem_from_key - converts KEY of a mapping to a path element: text and ints as they are, other keys as
  * text in A. */
 ckpt_status path_elem_from_key(arena *a, const ckpt_value *key, ckpt_path_elem *out, ckpt_error *err);
-/* path_copy - returns a copy of the N elements in the arena; NULL only without memory. */
+/* path_copy - returns a copy of PATH, N elements, allocated in A; NULL: no memory. */
 ckpt_path_elem *path_copy(arena *a, const ckpt_path_elem *path, uint32_t n);
 /* path_begins - returns true if PATH, of N elements, begins with HEAD, of NHEAD. */
 bool path_begins(const ckpt_path_elem *path, uint32_t n, const ckpt_path_elem *head, uint32_t nhead);
@@ -121,22 +121,22 @@ bool path_begins(const ckpt_path_elem *path, uint32_t n, const ckpt_path_elem *h
 size_t path_elem_len(const ckpt_path_elem *e);
 /* path_join - returns PATH joined with '.', NUL-terminated, in the arena; .ptr NULL: no memory. */
 ckpt_str path_join(arena *a, const ckpt_path_elem *path, uint32_t n);
-/* path_of_entry - sets *PATH and *TO to the path and steps that the next entry of MAPPING, under KEY, will
- * have: the N elements of PREFIX and of STEPS, which are MAPPING's own, and one more. False: no memory. */
+/* path_of_entry - sets *PATH and *STEPS to those that the next entry of MAPPING, under KEY, will have:
+ * those of MAPPING (PREFIX and PREFIX_STEPS, N each) and one more. False: no memory. */
 bool path_of_entry(arena *a, const ckpt_value *mapping, const ckpt_path_elem *prefix,
-                   const struct step *steps, uint32_t n, ckpt_str key, ckpt_path_elem **path,
-                   struct step **to);
+                   const struct step *prefix_steps, uint32_t n, ckpt_str key, ckpt_path_elem **path,
+                   struct step **steps);
 /* tensor_bytes - computes the size of ELEMENTS elements of T's dtype in bytes; for CKPT_DT_NAMED from T's own
  * nbytes and elements. False: overflow, or no whole number of bytes. */
 bool tensor_bytes(const ckpt_tensor *t, uint64_t elements, uint64_t *out);
-/* tensor_is_string - returns true if T's elements are texts of any length. The bytes of each are its length,
- * as 64 bits little-endian, and the text. */
+/* tensor_is_string - returns true if T's elements are texts of any length. Each is stored as its length (u64,
+ * little-endian) and the text. */
 bool tensor_is_string(const ckpt_tensor *t);
 /* tensor_same_dtype - returns true if A and B have the same dtype. CKPT_DT_NAMED is compared by name and by
  * note, which describes the fields of records. */
 bool tensor_same_dtype(const ckpt_tensor *a, const ckpt_tensor *b);
-/* tensor_view_end - sets *END to the index after the last element of the view in its storage, 0 if it is
- * empty. False: more than 64 bits, which table_add_row refuses. */
+/* tensor_view_end - sets *END to the index after the last element of the view in its storage, 0 if the
+ * view is empty. False: more than 64 bits, which table_add_row refuses. */
 bool tensor_view_end(const ckpt_tensor *t, uint64_t *end);
 
 #endif

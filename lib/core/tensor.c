@@ -13,9 +13,8 @@ struct stream_options tensor_stream_options(ckpt_file *f)
 
 ckpt_status name_tensor_if_failed(const ckpt_file *f, uint32_t i, ckpt_status st, ckpt_error *err)
 {
-    error_add_where(err, "%.*s", STR_ARG(f->table.rows[i].t.name));
-    error_add_file(err, f->path);
-    return st;
+    error_add_where(st == CKPT_OK ? NULL : err, "%.*s", STR_ARG(f->table.rows[i].t.name));
+    return name_file_if_failed(st, f->path, err);
 }
 
 /* check_has_data - fails unless tensor I exists and has bytes of its own. */
@@ -40,12 +39,12 @@ ckpt_status ckpt_tensor_read(ckpt_file *f, uint32_t i, uint64_t first, uint64_t 
     CKPT_REQUIRE(err, f && (out || !count));
     CKPT_TRY(check_has_data(f, i, err));
     ckpt_status st = file_status_after_read(f, stream_read(&f->table, i, first, count, out, err), err);
-    return st == CKPT_OK ? st : name_tensor_if_failed(f, i, st, err);
+    return name_tensor_if_failed(f, i, st, err);
 }
 
-#define CONVERTED_AT_ONCE 4096u /* elements; whole blocks of any dtype */
+#define CONVERTED_AT_ONCE 4096u /* elements; a multiple of block_elems of each dtype */
 
-/* Room for elements as they are stored and converted. */
+/* Room for elements before and after conversion. */
 struct conversion_buffers {
     unsigned char in[CONVERTED_AT_ONCE * 8], out[CONVERTED_AT_ONCE * 8];
 };
@@ -61,7 +60,7 @@ static ckpt_status read_converted(ckpt_file *f, uint32_t i, const struct convers
     while (st == CKPT_OK && count) {
         uint64_t block = first / c->in_elems, skip = first % c->in_elems;
         uint64_t n = CONVERTED_AT_ONCE - skip < count ? CONVERTED_AT_ONCE - skip : count;
-        uint64_t blocks = (skip + n + c->in_elems - 1) / c->in_elems; /* bounded: CONVERTED_AT_ONCE */
+        uint64_t blocks = (skip + n + c->in_elems - 1) / c->in_elems; /* bounded: below 2 * 4096 */
         st = stream_read(&f->table, i, block * units, blocks * units, b->in, err);
         if (st != CKPT_OK)
             break;
@@ -92,7 +91,7 @@ ckpt_status ckpt_tensor_read_as(ckpt_file *f, uint32_t i, ckpt_dtype dtype, uint
                   (unsigned long long)count, (unsigned long long)first, (unsigned long long)t->elements);
     else
         st = file_status_after_read(f, read_converted(f, i, &c, first, count, out, err), err);
-    return st == CKPT_OK ? st : name_tensor_if_failed(f, i, st, err);
+    return name_tensor_if_failed(f, i, st, err);
 }
 
 ckpt_status ckpt_tensor_borrow(ckpt_file *f, uint32_t i, const void **bytes, size_t *n, ckpt_error *err)
@@ -112,12 +111,12 @@ ckpt_status ckpt_tensor_borrow(ckpt_file *f, uint32_t i, const void **bytes, siz
     return name_tensor_if_failed(f, i, st, err);
 }
 
-/* pass_chunks - passes all bytes of S, at most NBYTES, to TAKE. */
+/* pass_chunks - passes all bytes of S, of which there are at most NBYTES, to TAKE. */
 static ckpt_status pass_chunks(stream *s, uint64_t nbytes,
                                int (*take)(void *user, const void *bytes, size_t n), void *user,
                                ckpt_error *err)
 {
-    /* bounded: less than both */
+    /* bounded: below STREAM_CHUNK + STREAM_BLOCK_MAX */
     size_t cap = nbytes < STREAM_CHUNK ? (size_t)nbytes + STREAM_BLOCK_MAX : STREAM_CHUNK, got = 1;
     unsigned char *chunk = malloc(cap);
     ckpt_status st = chunk ? CKPT_OK : fail_memory(err);
@@ -141,7 +140,7 @@ ckpt_status ckpt_tensor_stream(ckpt_file *f, uint32_t i, int (*take)(void *user,
     if (st == CKPT_OK)
         st = pass_chunks(s, f->table.rows[i].t.nbytes, take, user, err);
     stream_close(s);
-    return st == CKPT_OK ? st : name_tensor_if_failed(f, i, st, err);
+    return name_tensor_if_failed(f, i, st, err);
 }
 
 ckpt_status tensor_stream_range(ckpt_file *f, uint32_t i, uint64_t first, uint64_t count, uint32_t *crc,
@@ -155,5 +154,5 @@ ckpt_status tensor_stream_range(ckpt_file *f, uint32_t i, uint64_t first, uint64
     if (st == CKPT_OK)
         *crc = stream_crc(s);
     stream_close(s);
-    return st == CKPT_OK ? st : name_tensor_if_failed(f, i, st, err);
+    return name_tensor_if_failed(f, i, st, err);
 }

@@ -1,17 +1,16 @@
-/* trace.h - what a loader would do when it runs a pickle, as steps reported while the pickle is read. No
- * object is created: a value is an offset in the file or a node that keeps what a report shows.
- * codec/pickle_trace.c makes these steps. */
+/* trace.h - what a loader would do when it runs a pickle, as steps that codec/pickle_trace.c reports while it
+ * reads the pickle. No object is created: a node keeps of a value what a report shows. */
 #ifndef CORE_TRACE_H
 #define CORE_TRACE_H
 
 #include "core/value.h"
 
-/* A value: a constant, as its opcode and the offset of the opcode, or a struct trace_node. */
+/* Refers to a value: a constant by its opcode and that opcode's offset, others by the trace_node; 0: none. */
 typedef uint64_t trace_ref;
 
 enum trace_kind {
     TRACE_GLOBAL, /* struct trace_global */
-    TRACE_CALL, /* items: callable, arguments, keywords (0: none), operands of BUILD; as many as there are */
+    TRACE_CALL,   /* items: callable, arguments[, keywords (0: none)[, operand of the first BUILD]] */
     TRACE_PERSID, /* items: the id */
     TRACE_TUPLE,
     TRACE_LIST,
@@ -25,7 +24,7 @@ struct trace_node {
     uint8_t kind; /* enum trace_kind */
     bool shared;  /* it is in the memo, or on the stack twice */
     uint16_t cap;
-    uint32_t nkept;  /* how many items, the first ones, are in ITEMS */
+    uint32_t nkept;  /* only the first NKEPT items are in ITEMS */
     uint64_t nitems; /* number of all items */
     trace_ref *items;
 };
@@ -33,7 +32,7 @@ struct trace_node {
 struct trace_global {
     struct trace_node node;
     ckpt_str module, name; /* as spelled in the file */
-    uint8_t protocol;    /* of the pickle: below 3, Python 2 names are mapped; from 4 on, dots are followed */
+    uint8_t protocol; /* of the pickle; below 3, Python 2 names are mapped; from 4 on, NAME may be dotted */
     bool has_constant_name; /* false: an operand of STACK_GLOBAL is not a constant */
     int32_t verdict;     /* scan/judge caches its verdict here; -1: none yet */
     ckpt_str python3[2]; /* module and name that Python 3 imports */
@@ -42,7 +41,7 @@ struct trace_global {
 enum trace_what {
     TRACE_STEP_IMPORT, /* subject: the global */
     TRACE_STEP_CALL,   /* subject: the call, which is a new value */
-    TRACE_STEP_CHANGE, /* BUILD, APPEND … on SUBJECT, which is no builtin container, with OPERAND */
+    TRACE_STEP_CHANGE, /* subject: the target of BUILD, or of APPEND … unless it is a builtin container */
     TRACE_STEP_PERSID, /* subject: the id */
     TRACE_STEP_EXTENSION,
     TRACE_STEP_BUFFER,
@@ -80,12 +79,12 @@ struct trace_step {
     uint8_t protocol;
     uint64_t offset; /* of the opcode in its source */
     uint64_t number;
-    trace_ref subject, operand;
+    trace_ref subject, operand; /* operand: of TRACE_STEP_CHANGE, the state or the first item added */
     const struct trace_payload *payload;
 };
 
 struct trace {
-    /* value - returns REF as nodes in A, at most NODES. NULL: out of memory, or it could not be read
+    /* value - returns REF as nodes in A, at most NODES. NULL: out of memory, or the pickle could not be read
      * again; ERR is set. */
     ckpt_value *(*value)(const struct trace *t, trace_ref ref, arena *a, size_t nodes, ckpt_error *err);
 };
@@ -94,7 +93,7 @@ struct trace {
 struct trace_end {
     uint64_t next_offset;  /* offset after STOP, or where the trace failed */
     bool reached_stop;     /* STOP was reached */
-    bool by_frame_differs; /* a loader that reads frame by frame runs other opcodes */
+    bool by_frame_differs; /* a loader that reads frame by frame runs different opcodes */
     uint64_t opcodes, calls;
     uint64_t narrays; /* joblib arrays, whose bytes are skipped */
     uint64_t array_bytes;

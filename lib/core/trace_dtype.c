@@ -1,25 +1,25 @@
 /*
  * trace_dtype.c - see trace_dtype.h.
  *
- * numpy.dtype("f8", False, True) with a BUILD of (version, byte order, subdtype, names, fields, size,
- * alignment, flags[, metadata]), numpy/_core/src/multiarray/descriptor.c, arraydescr_setstate. numpy
- * trusts the flags: bit 0 (references are counted), 1 (an array is pickled as a list) and 3 (memory is
- * cleared first) are set for a dtype that contains objects, and for no other; if they are missing, the
- * bytes of an array are used as addresses of objects. For states below version 3 numpy computes the flags,
- * and any that are not 0 make every item an object.
+ * A dtype is pickled as numpy.dtype("f8", False, True) and a BUILD with the state (version, byte order,
+ * subdtype, names, fields, size, alignment, flags[, metadata]); see arraydescr_setstate in
+ * numpy/_core/src/multiarray/descriptor.c. numpy trusts the flags. Bits 0 (references are counted), 1 (an
+ * array is pickled as a list) and 3 (memory is cleared first) are set for a dtype that contains objects, and
+ * for no other; if they are missing, the bytes of an array are used as addresses of objects. For a state
+ * below version 3 numpy computes the flags: if any is set, every item is an object.
  *
- * A structure is correct if each field is and its flags are the union of theirs: so dtypes are checked one
- * by one, from a list of those not checked yet, at any depth of nesting.
+ * A structure is correct if each of its fields is correct, and its flags are the union of the fields' flags.
+ * So dtypes are checked one by one, at any depth of nesting, from a list of those not checked yet.
  */
 #include "core/trace_dtype.h"
 
 #include "base/checked.h"
 
-#define OBJECT_FLAGS 0x0bu
-#define NUMBER_FLAGS 0x07u /* a dtype of numbers has none of these; bit 2 is an older flag for objects */
-#define MAX_WAITING  1024u /* dtypes waiting to be checked */
+#define OBJECT_FLAGS     0x0bu /* a dtype that contains objects has all of these */
+#define NON_NUMBER_FLAGS 0x07u /* a dtype of numbers has none of these; bit 2: an item is a pointer */
+#define MAX_WAITING      1024u /* dtypes waiting to be checked */
 
-/* One dtype without its fields. */
+/* One dtype, whose fields were not read yet. */
 struct shallow_dtype {
     char kind; /* numpy's letter; T: a named type of numpy or ml_dtypes; 0: unknown */
     uint64_t size;
@@ -136,7 +136,7 @@ static void apply_state(struct dtype_check *c, trace_ref state, struct shallow_d
     }
 }
 
-/* read_dtype - reads the dtype R without its fields. */
+/* read_dtype - reads the dtype R, but not its fields. STATE: as of trace_dtype. */
 static void read_dtype(struct dtype_check *c, trace_ref r, trace_ref state, struct shallow_dtype *out)
 {
     const struct trace_node *d = trace_as_call_of(r, "numpy", "dtype");
@@ -183,7 +183,7 @@ static const char *check_fields(struct dtype_check *c, const struct shallow_dtyp
                             : "its fields are not dtypes and offsets";
     }
     bool has_objects = s->kind == 'O' || flags & 1;
-    int64_t wanted_flags = has_objects ? OBJECT_FLAGS : 0, mask = has_objects ? OBJECT_FLAGS : NUMBER_FLAGS;
+    int64_t mask = has_objects ? OBJECT_FLAGS : NON_NUMBER_FLAGS, wanted_flags = has_objects ? mask : 0;
     if (contradiction || (s->flags & mask) == wanted_flags)
         return contradiction;
     return has_objects ? "its flags deny that it holds objects: numpy would use bytes of the file as pointers"

@@ -6,7 +6,7 @@
 #include "core/trace.h"
 
 enum trace_holds {
-    HOLDS_UNKNOWN, /* no pickler writes a dtype so, or the dtype is not in the file */
+    HOLDS_UNKNOWN, /* no pickler writes a dtype this way, or the dtype is not in the file */
     HOLDS_NUMBERS,
     HOLDS_OBJECTS /* at least as a component of each item */
 };

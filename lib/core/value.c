@@ -171,7 +171,7 @@ bool value_add_state(arena *a, ckpt_value *v, ckpt_value *state)
     if (!extra)
         return false;
     if (extra->nstates == 0)
-        extra->items_before_build = extra->nitems > UINT32_MAX - extra->npairs
+        extra->entries_before_build = extra->nitems > UINT32_MAX - extra->npairs
                                         ? UINT32_MAX
                                         : extra->nitems + extra->npairs;
     return append(a, &extra->states, &extra->nstates, &extra->cap_states, &state, sizeof state);

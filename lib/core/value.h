@@ -16,8 +16,8 @@ enum value_flag {
     VALUE_SHARED = 2,         /* reached more than once: a rewrite must memoize it */
     VALUE_NOT_REWRITABLE = 4, /* because of BUILD on an object that is no CALL, or ADDITEMS on a CALL */
     VALUE_DOTTED = 8,         /* GLOBAL of protocol >= 4: its name is looked up at each dot */
-    VALUE_PYTHON3_NAME = 16, /* GLOBAL of protocol >= 3: no name of Python 2 (core/python2.h) */
-    VALUE_ON_PATH = 16, /* not a GLOBAL: on the path from the root to the node that torch/graph.c visits */
+    VALUE_PYTHON3_NAME = 16, /* GLOBAL of protocol >= 3: its name is not one of Python 2 (core/python2.h) */
+    VALUE_ON_PATH = 16, /* other nodes: on the path from the root to the node that torch/graph.c visits */
     VALUE_ROW = 32,     /* TENSOR created for a plan: ROW is in the table of the plan's own file */
     VALUE_ABBREVIATED = 64 /* STR in place of a value of the metadata that is too long to be shown */
 };
@@ -42,7 +42,7 @@ struct value_extra {
     ckpt_value **items;  /* APPEND(S), ADDITEMS */
     uint32_t nstates, npairs, nitems;
     uint32_t cap_states, cap_pairs, cap_items;
-    uint32_t items_before_build; /* items and pairs added before the first BUILD: a rewrite keeps the order */
+    uint32_t entries_before_build; /* number of items and pairs added before the first BUILD */
 };
 
 struct value_call {
@@ -107,7 +107,7 @@ bool value_append(arena *a, ckpt_value *seq_or_call, ckpt_value *item);
 bool value_put(arena *a, ckpt_value *dict_or_call, ckpt_value *key, ckpt_value *val);
 bool value_add_state(arena *a, ckpt_value *call, ckpt_value *state);
 
-/* Reading: each of these functions accepts any node. */
+/* Reading: each of the functions below accepts any node. */
 /* value_is_sequence - returns true if V is a LIST, TUPLE, SET or FROZENSET. */
 static inline bool value_is_sequence(const ckpt_value *v)
 {
@@ -116,8 +116,8 @@ static inline bool value_is_sequence(const ckpt_value *v)
 }
 ckpt_str value_module(const ckpt_value *v); /* of a GLOBAL, else empty */
 ckpt_str value_name(const ckpt_value *v);
-/* value_text_or_type - writes V to BUF for a message, as ckpt_value_text does. If no text fits, because
- * digits of a number are never cut off, writes V's type. */
+/* value_text_or_type - writes V to BUF for a message, as ckpt_value_text does. If nothing fits, because
+ * a number is never cut off, writes V's type. */
 void value_text_or_type(const ckpt_value *v, size_t nodes, char *buf, size_t cap);
 bool value_is_global(const ckpt_value *v, const char *module, const char *name);
 /* value_calls - returns true if V is a CALL of GLOBAL MODULE NAME with at least NARGS arguments. */
@@ -139,7 +139,7 @@ static inline uint32_t value_nargs(const ckpt_value *v)
     return v && v->type == CKPT_V_CALL && value_is_sequence(v->u.call.args) ? v->u.call.args->u.seq.n : 0;
 }
 uint32_t value_count(const ckpt_value *v);               /* items of a sequence, pairs of a mapping */
-/* value_pairs - returns the *N pairs of a DICT, or set on a CALL (OrderedDict); NULL for other nodes. */
+/* value_pairs - returns the *N pairs of a DICT or, from SETITEM and SETITEMS, of a CALL; else NULL. */
 const value_pair *value_pairs(const ckpt_value *v, uint32_t *n);
 /* value_get - returns the last value under the text key NAME (STR or STR8), or NULL. */
 ckpt_value *value_get(const ckpt_value *mapping, const char *name);

@@ -42,14 +42,14 @@ static void put_float(struct text_sink *out, double x, enum repr_width width)
     text_put(out, text, repr_float(x, width, text));
 }
 
-/* put_complex_part - writes a part of a complex number, without ".0" as in Python. */
-static void put_complex_part(struct text_sink *out, double x, enum repr_width width, bool sign)
+/* put_complex_part - writes the real or imaginary part of a complex number: as Python, without ".0". */
+static void put_complex_part(struct text_sink *out, double x, enum repr_width width, bool with_plus)
 {
     char text[REPR_FLOAT_ROOM];
     ckpt_str s = str_of(text, repr_float(x, width, text));
     if (str_ends(s, STR_LIT(".0")))
         s.len -= 2;
-    if (sign && text[0] != '-')
+    if (with_plus && text[0] != '-')
         text_put_literal(out, "+");
     text_put(out, s.ptr, s.len);
 }
@@ -70,7 +70,7 @@ static void put_quoted(struct text_sink *out, ckpt_str s, enum text_style style)
     bool is_cut = s.len > TEXT_MAX;
     if (is_cut) {
         s.len = TEXT_MAX;
-        /* not inside of a UTF-8 sequence, which has at most four bytes */
+        /* no cut inside of a UTF-8 sequence, which has at most four bytes */
         while (style == TEXT_QUOTED && s.len > TEXT_MAX - 4 && ((unsigned char)s.ptr[s.len] & 0xc0) == 0x80)
             s.len--;
     }
@@ -117,7 +117,7 @@ static void put_global(struct text_sink *out, const ckpt_value *global)
     text_put_escaped(out, python3_name(global), TEXT_NAME);
 }
 
-/* put_short_class - writes the last component of the name of the class that the CALL V creates. */
+/* put_short_class - writes the last component of the name of view_class(V). */
 static void put_short_class(struct text_sink *out, const ckpt_value *v)
 {
     const ckpt_value *class_node = view_class(v);
@@ -133,7 +133,7 @@ static void put_short_class(struct text_sink *out, const ckpt_value *v)
         text_put_literal(out, "object");
 }
 
-/* put_numpy_text - writes text of 4-byte characters, or bytes, without the NULs that pad the end. */
+/* put_numpy_text - writes a scalar of dtype "S" (bytes) or "U" (4-byte characters) without its last NULs. */
 static void put_numpy_text(struct text_sink *out, const struct numpy_dtype *d, unsigned char *bytes)
 {
     char text[SCALAR_MAX];
@@ -491,7 +491,7 @@ static const char *const builtin_types[] = {
     [CKPT_V_SET] = "set",       [CKPT_V_FROZENSET] = "frozenset", [CKPT_V_TENSOR] = "tensor",
 };
 
-/* Functions whose objects have a class of a different name. */
+/* Functions, and the class of the objects that each returns. */
 static const struct {
     const char *module, *name, *type;
 } known_functions[] = {
@@ -506,7 +506,7 @@ static const struct {
     {"torch._utils", "_rebuild_parameter_with_state", "torch.nn.parameter.Parameter"},
 };
 
-/* is_dtype - returns true if torch.NAME is a dtype; int1..int7 and uint1..uint7 are, of no tensor. */
+/* is_dtype - returns true if torch.NAME is a dtype. No tensor has the dtypes int1..int7 and uint1..uint7. */
 static bool is_dtype(ckpt_str name)
 {
     ckpt_str rest = str_skip(name, str_starts(name, STR_LIT("u")));
@@ -515,7 +515,7 @@ static bool is_dtype(ckpt_str name)
     return is_narrow_int || dtype_by_name(name) != CKPT_DT_NONE;
 }
 
-/* put_reference_type - writes the kind of object that Python has under the name of the global G. */
+/* put_reference_type - writes the type of the Python object that the GLOBAL G names. */
 static void put_reference_type(struct text_sink *out, const ckpt_value *g)
 {
     bool is_torch = str_is(value_module(g), "torch");
@@ -531,8 +531,8 @@ static void put_reference_type(struct text_sink *out, const ckpt_value *g)
     }
 }
 
-/* put_full_class - writes the module and name of the class K. getattr(CLASS, 'NAME') is a class nested in
- * CLASS if it is called, else usually an enum member. */
+/* put_full_class - writes the module and name of the class K. K may be a CALL of getattr(CLASS, 'NAME'): a
+ * class that is nested in CLASS. */
 static void put_full_class(struct text_sink *out, const ckpt_value *k)
 {
     ckpt_str inner;

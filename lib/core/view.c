@@ -1,14 +1,15 @@
-/* view.c - objects as containers. The forms are those of object.__reduce_ex__
- * and the __reduce__ methods of collections and torch:
+/* view.c - objects as containers. The forms are those of object.__reduce_ex__ and the __reduce__ methods of
+ * collections and torch:
  *
- *   OrderedDict   REDUCE(OrderedDict, ()) SETITEMS; Python 2: one argument, a
- *                 list of [key, value] lists
- *   Counter       REDUCE(Counter, (dict,))     defaultdict  REDUCE(…, (factory,)) SETITEMS
- *   set, deque    REDUCE(set, (list,))         torch.Size   REDUCE(Size, (tuple,))
- *   subclass      NEWOBJ(cls, …) SETITEMS or APPENDS
- *   protocol 0, 1 REDUCE(copy_reg._reconstructor, (cls, base, state of base))
+ *   OrderedDict   REDUCE(OrderedDict, ()) SETITEMS; Python 2: one argument, a list of [key, value] lists
+ *   Counter       REDUCE(Counter, (dict,))
+ *   defaultdict   REDUCE(defaultdict, (factory,)) SETITEMS
+ *   set, deque    REDUCE(set, (list,))
+ *   torch.Size    REDUCE(Size, (tuple,))
+ *   subclass      of dict or list: NEWOBJ(cls, …) SETITEMS or APPENDS
  *   instance      NEWOBJ(cls, ()) BUILD(dict) or BUILD((dict or None, slots dict))
- */
+ *
+ * In protocols 0 and 1, REDUCE(copy_reg._reconstructor, (cls, base, state of base)) replaces NEWOBJ. */
 #include "core/view.h"
 
 static bool is_call(const ckpt_value *v) { return v && v->type == CKPT_V_CALL; }
@@ -18,7 +19,7 @@ bool is_builtin(const ckpt_value *v, const char *name)
     return value_is_global(v, "builtins", name) || value_is_global(v, "__builtin__", name);
 }
 
-bool is_reconstructor(const ckpt_value *v)
+bool calls_reconstructor(const ckpt_value *v)
 {
     return value_calls(v, "copy_reg", "_reconstructor", 3) || value_calls(v, "copyreg", "_reconstructor", 3);
 }
@@ -33,7 +34,7 @@ const ckpt_value *view_class(const ckpt_value *v)
 {
     if (!is_call(v))
         return NULL;
-    return is_reconstructor(v) || calls_newobj(v) ? value_arg(v, 0) : v->u.call.callable;
+    return calls_reconstructor(v) || calls_newobj(v) ? value_arg(v, 0) : v->u.call.callable;
 }
 
 const ckpt_value *view_ordered_dict_argument(const ckpt_value *v)
@@ -68,10 +69,11 @@ static struct view view_mapping(const ckpt_value *v, enum view_kind kind)
     return view;
 }
 
-/* view_constructor_argument - returns the argument of a constructor that copies it; LEAF for others. */
+/* view_constructor_argument - returns the children in the argument of V, if V calls a constructor that copies
+ * them, such as set(); else VIEW_LEAF. */
 static struct view view_constructor_argument(const ckpt_value *v)
 {
-    const ckpt_value *class_node = view_class(v), *arg = value_arg(v, is_reconstructor(v) ? 2 : 0);
+    const ckpt_value *class_node = view_class(v), *arg = value_arg(v, calls_reconstructor(v) ? 2 : 0);
     bool takes_pairs = value_is_global(class_node, "collections", "OrderedDict") ||
                        value_is_global(class_node, "collections", "Counter") ||
                        value_is_global(class_node, "collections", "defaultdict") ||
@@ -80,7 +82,7 @@ static struct view view_constructor_argument(const ckpt_value *v)
                        is_builtin(class_node, "list") || is_builtin(class_node, "tuple") ||
                        value_is_global(class_node, "collections", "deque") ||
                        value_is_global(class_node, "torch", "Size");
-    if (is_reconstructor(v)) {
+    if (calls_reconstructor(v)) {
         takes_pairs = arg && arg->type == CKPT_V_DICT;
         takes_items = value_is_sequence(arg);
     }
@@ -91,8 +93,7 @@ static struct view view_constructor_argument(const ckpt_value *v)
     return (struct view){VIEW_LEAF, false, {{0}}, 0};
 }
 
-/* view_attributes - returns the attributes in STATE, the operand of the last BUILD: earlier ones are
- * overwritten. */
+/* view_attributes - returns the attributes in STATE, the operand of the last BUILD. */
 static struct view view_attributes(const ckpt_value *state)
 {
     if (!state || state->type != CKPT_V_TUPLE || state->u.seq.n != 2)
@@ -130,7 +131,7 @@ static struct view view_call(const ckpt_value *v)
     }
     if (view.kind == VIEW_LEAF)
         view = view_attributes(value_state(v));
-    if (view.kind == VIEW_LEAF && !is_reconstructor(v) && (v->call != CALL_REDUCE || calls_newobj(v))) {
+    if (view.kind == VIEW_LEAF && !calls_reconstructor(v) && (v->call != CALL_REDUCE || calls_newobj(v))) {
         struct view args = view_arguments(v);
         if (args.n)
             return args;

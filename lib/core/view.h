@@ -29,7 +29,7 @@ struct view {
 
 /* view_of - returns the view of V, in constant time. */
 struct view view_of(const ckpt_value *v);
-/* view_item - sets *KEY and *VAL to child I; *KEY is NULL in a sequence. False: past the end. */
+/* view_item - sets *VAL to child I and *KEY to its key, NULL in a sequence. False: past the end. */
 bool view_item(const struct view *view, size_t i, const ckpt_value **key, const ckpt_value **val);
 /* view_arguments - returns the arguments of a CALL as a sequence. */
 struct view view_arguments(const ckpt_value *v);
@@ -42,8 +42,8 @@ const ckpt_value *view_ordered_dict_argument(const ckpt_value *v);
 const ckpt_value *view_class(const ckpt_value *v);
 /* is_builtin - returns true if V is the global NAME of module builtins, in Python 2 __builtin__. */
 bool is_builtin(const ckpt_value *v, const char *name);
-/* is_reconstructor - returns true if V is a call of copyreg._reconstructor(class, base, state of base), which
- * creates the instances in protocols 0 and 1. */
-bool is_reconstructor(const ckpt_value *v);
+/* calls_reconstructor - returns true if V is a call of copyreg._reconstructor(class, base, state of base),
+ * which creates the instances in protocols 0 and 1. */
+bool calls_reconstructor(const ckpt_value *v);
 
 #endif

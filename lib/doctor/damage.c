@@ -11,8 +11,6 @@
 
 static const ckpt_fix salvage = {.action = CKPT_FIX_SALVAGE}, convert = {.action = CKPT_FIX_CONVERT};
 
-/* --------------------------------------------------------- not a checkpoint */
-
 static const struct signature *recognize_file(const struct doctor *d)
 {
     struct probe p = {.size = 0};
@@ -55,8 +53,6 @@ ckpt_status doctor_report_compressed(struct doctor *d, ckpt_error *err)
     return s ? doctor_report_foreign(d, &e, err) : CKPT_OK;
 }
 
-/* ----------------------------------------------------------------- truncated */
-
 /* is_cut_off - returns true if the end of E was not found in a file of SIZE bytes. */
 static bool is_cut_off(const struct zip_entry *e, uint64_t size)
 {
@@ -70,11 +66,11 @@ static ckpt_status report_end_of_records(struct doctor *d, const struct diagnosi
     size_t i = 0;
     while (i < z->n && !is_cut_off(&z->entries[i], z->src->size))
         i++;
-    const struct zip_entry *e = &z->entries[i < z->n ? i : z->n - 1]; /* bounded: there is one */
+    const struct zip_entry *e = &z->entries[i < z->n ? i : z->n - 1]; /* bounded: Z has entries */
     if (i < z->n)
         return doctor_report(
             d, diagnosis, err,
-            "cut off inside record %.*s, which begins at byte %llu; the %zu before it are intact",
+            "cut off inside record %.*s, which begins at byte %llu; intact records before it: %zu",
             STR_ARG(e->name), (unsigned long long)e->header_offset, i);
     return doctor_report(d, diagnosis, err,
                          "cut off at byte %llu, after its last intact record, number %zu (%.*s)",
@@ -108,9 +104,7 @@ static ckpt_status report_truncated(struct doctor *d, ckpt_error *err)
     return doctor_report_error(d, &diagnosis, &s->first, err);
 }
 
-/* ------------------------------------------------------ headers of safetensors */
-
-/* find_oversized_header - returns the length of a header longer than safetensors allows; 0: it is not. */
+/* find_oversized_header - returns the length of the header if safetensors forbids one so long, else 0. */
 static uint64_t find_oversized_header(const struct doctor *d)
 {
     struct probe p = {.size = 0};
@@ -125,15 +119,13 @@ static ckpt_status report_oversized_header(struct doctor *d, uint64_t length, ck
     const struct diagnosis diagnosis = {.id = "header-too-large"};
     if (length < d->src->size)
         return doctor_report(d, &diagnosis, err,
-                             "the header has %llu bytes, safetensors allows 100000000: save it in shards",
+                             "the header has %llu bytes, safetensors allows 100000000: save in shards",
                              (unsigned long long)length);
     return doctor_report(d, &diagnosis, err,
                          "the header has %llu bytes, the file %llu, and safetensors allows 100000000: "
                          "overwritten or cut off, get the file again",
                          (unsigned long long)length, (unsigned long long)d->src->size);
 }
-
-/* ---------------------------------------------------------------------- damage */
 
 static bool has_record(const struct check *c, const char *end)
 {
@@ -150,7 +142,7 @@ static bool is_failed_save(const struct doctor *d)
 }
 
 /* report_rule - reports the first finding of RULE, and how many there are. The hint for values that are NaN
- * or infinite is the command that lists them, because none restores them. */
+ * or infinite is the command that lists them, because no command restores them. */
 static ckpt_status report_rule(struct doctor *d, enum check_rule rule, const char *id, ckpt_fix fix,
                                ckpt_error *err)
 {
@@ -160,7 +152,7 @@ static ckpt_status report_rule(struct doctor *d, enum check_rule rule, const cha
     ckpt_error e = s->first;
     if (!s->n)
         return CKPT_OK;
-    doctor_drop_file(d, &e);
+    doctor_drop_file_name(d, &e);
     if (s->n > 1)
         (void)snprintf(more, sizeof more, " (and %llu more: ckpt verify%s)", (unsigned long long)(s->n - 1),
                        not_finite ? " --finite" : "");

@@ -10,8 +10,6 @@
 #include "op/sanitize.h"
 #include "op/verify.h"
 
-/* ---------------------------------------------------------------- trying fixes */
-
 /* plan_fix - plans F as FIX would write it to PATH, up to the layout of the output; fails where FIX would. */
 static ckpt_status plan_fix(ckpt_file *f, const ckpt_fix *fix, const char *path, ckpt_error *err)
 {
@@ -48,7 +46,7 @@ static ckpt_status try_salvage(const struct doctor *d, const ckpt_fix *fix, ckpt
     return st;
 }
 
-/* try_fix - tries FIX without writing, and sets *WHY to what stops it. Fails only if memory or disk fails. */
+/* try_fix - rehearses FIX, and sets *WHY to what stops it. Fails if memory or disk fails or files changed. */
 static ckpt_status try_fix(struct doctor *d, const ckpt_fix *fix, ckpt_error *why, ckpt_error *err)
 {
     if (fix->action == CKPT_FIX_SALVAGE) {
@@ -66,7 +64,7 @@ static ckpt_status try_fix(struct doctor *d, const ckpt_fix *fix, ckpt_error *wh
     return why->status;
 }
 
-/* drop_useless_fix - removes the fix from DIAGNOSIS if it would fail, and makes the reason its hint. */
+/* drop_useless_fix - removes a fix that would fail from DIAGNOSIS. *WHY becomes the hint if it has none. */
 static ckpt_status drop_useless_fix(struct doctor *d, ckpt_diagnosis *diagnosis, ckpt_error *why,
                                     ckpt_error *err)
 {
@@ -92,9 +90,7 @@ static ckpt_status drop_useless_fix(struct doctor *d, ckpt_diagnosis *diagnosis,
     return CKPT_OK;
 }
 
-/* ----------------------------------------------------------------- diagnoses */
-
-void doctor_drop_file(const struct doctor *d, ckpt_error *e)
+void doctor_drop_file_name(const struct doctor *d, ckpt_error *e)
 {
     char shown[sizeof e->file];
     text_fit(str_c(d->path), shown, sizeof shown);
@@ -147,12 +143,10 @@ ckpt_status doctor_report_error(struct doctor *d, const struct diagnosis *diagno
 {
     char text[2048];
     ckpt_error error_copy = *e;
-    doctor_drop_file(d, &error_copy);
+    doctor_drop_file_name(d, &error_copy);
     (void)ckpt_error_text(&error_copy, text, sizeof text);
     return report_diagnosis(d, diagnosis, text, error_copy.hint, err);
 }
-
-/* ---------------------------------------------------------------- ckpt_doctor */
 
 /* count_finding - counts findings by rule and keeps the first of each, as the callback of verifying. */
 static int count_finding(void *user, const ckpt_finding *f)

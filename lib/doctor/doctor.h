@@ -39,8 +39,8 @@ ckpt_status doctor_report(struct doctor *d, const struct diagnosis *diagnosis, c
 /* doctor_report_error - reports DIAGNOSIS with the text and the hint of E. */
 ckpt_status doctor_report_error(struct doctor *d, const struct diagnosis *diagnosis, const ckpt_error *e,
                                 ckpt_error *err);
-/* doctor_drop_file - removes the name of the diagnosed file from E: lines of the report begin with it. */
-void doctor_drop_file(const struct doctor *d, ckpt_error *e);
+/* doctor_drop_file_name - removes the name of the diagnosed file from E: it is above each diagnosis. */
+void doctor_drop_file_name(const struct doctor *d, ckpt_error *e);
 
 /* doctor_report_foreign - reports that the file is not a checkpoint, for the reason E. */
 ckpt_status doctor_report_foreign(struct doctor *d, const ckpt_error *e, ckpt_error *err);

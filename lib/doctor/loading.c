@@ -115,9 +115,7 @@ static ckpt_status check_wrappers(struct doctor *d, ckpt_error *err)
     return CKPT_OK;
 }
 
-/* --------------------------------------------------- offsets that torch computes */
-
-/* get_storage_key - sets *KEY to the number of the storage that the record R is; false: R is no storage. */
+/* get_storage_key - sets *KEY to the number in the name of R, if R is a storage. False: it is none. */
 static bool get_storage_key(const struct check_record *r, uint64_t *key)
 {
     size_t at = str_find(r->name, STR_LIT("/data/"), 0);
@@ -139,14 +137,14 @@ static uint64_t read_storage_alignment(const struct check *c)
 }
 
 /* predict_offset - returns the offset at which torch expects the next storage (getRecordOffsetNoRead of
- * caffe2/serialize/inline_container.cc): after END, the end of the previous one, come its data descriptor, a
+ * caffe2/serialize/inline_container.cc): after END, the end of a storage, come its data descriptor, a
  * local header, a name of NAME_LEN bytes and an extra field that aligns the data to ALIGN. 0: unknown,
- * because the rules differ beyond 4 GiB. */
+ * because END is beyond 4 GiB, where other rules apply. */
 static uint64_t predict_offset(uint64_t end, uint64_t name_len, uint64_t align)
 {
     if (end > UINT32_MAX)
         return 0;
-    /* a descriptor of 16 bytes, the header of the extra field of 4; bounded: by the line above */
+    /* 16 bytes of descriptor, 4 of header of the extra field; bounded: END < 4 GiB, ALIGN <= 1 MiB */
     uint64_t at = end + 16 + ZIP_LOCAL_SIZE + name_len + 4;
     return at % align ? at + align - at % align : at;
 }
@@ -157,7 +155,7 @@ static ckpt_status check_offsets(struct doctor *d, ckpt_error *err)
 {
     const struct check *c = &d->check;
     const struct diagnosis diagnosis = {.id = "stale-format-version", .fix = convert};
-    uint64_t align = read_storage_alignment(c), end = 0, next = 0, key;
+    uint64_t align = read_storage_alignment(c), end = 0, next_key = 0, key;
     bool has_version = false;
     for (size_t i = 0; i < c->nrecords; i++)
         has_version |= str_ends(c->records[i].name, STR_LIT("/.format_version"));
@@ -167,7 +165,7 @@ static ckpt_status check_offsets(struct doctor *d, ckpt_error *err)
         const struct check_record *r = &c->records[i];
         if (!get_storage_key(r, &key))
             continue;
-        if (key != next++ || r->file_offset == CKPT_NO_OFFSET || r->src->size == 0)
+        if (key != next_key++ || r->file_offset == CKPT_NO_OFFSET || r->src->size == 0)
             return CKPT_OK; /* torch does not compute offsets in such archives */
         uint64_t expected = end ? predict_offset(end, r->name.len, align) : r->file_offset;
         if (expected && expected != r->file_offset)
@@ -210,8 +208,8 @@ static ckpt_status check_suffix(struct doctor *d, ckpt_error *err)
     if (format_of_name->flat && f->for_torch_load) {
         diagnosis.fix.suffix = ".safetensors";
         return doctor_report(d, &diagnosis, err,
-                             "named .safetensors, but it is a %s: loaders that go by the name refuse it",
-                             f->format->title);
+                             "named %s, but it is a %s: loaders that go by the name refuse it",
+                             strrchr(d->path, '.'), f->format->title); /* format_by_suffix found a suffix */
     }
     diagnosis.fix.format = format_of_name->name;
     return f->format->flat ? doctor_report(d, &diagnosis, err,

@@ -21,14 +21,14 @@ struct ckpt_builder {
     ckpt_file *f;
     struct kit *dicts; /* the open dicts: [0] is the root, and each further dict is in the one before it */
     size_t ndicts, cap_dicts;
-    map *rows; /* joined name -> row */
+    map *rows; /* full name, such as "model.w" -> row */
     uint64_t nbytes;
     ckpt_status status; /* of the first call that failed */
     ckpt_error err;     /* the error of that call */
 };
 
-/* return_latched - returns the status and error of the first call on B that failed; if none has, ST, the
- * result of this call. */
+/* return_latched - records ST, the status of this call on B, if no earlier call failed. Returns the status
+ * and error of the first call that failed, or CKPT_OK. */
 static ckpt_status return_latched(ckpt_builder *b, ckpt_status st, ckpt_error *err)
 {
     if (b->status == CKPT_OK && st != CKPT_OK) {
@@ -211,7 +211,7 @@ ckpt_status ckpt_builder_add_tie(ckpt_builder *b, const char *key, const char *t
 
 /* -------------------------------------------------------------------------- values */
 
-/* add_leaf - adds a value under KEY that has the type and the number or text of CONTENT. */
+/* add_leaf - adds a value under KEY with the type and the number of CONTENT. */
 static ckpt_status add_leaf(ckpt_builder *b, const char *key, ckpt_value content, ckpt_error *err)
 {
     ckpt_str name;

@@ -113,7 +113,7 @@ static ckpt_status collect_items(struct flat_writer *w, const bool *drop, ckpt_e
     return nunfit ? refuse_unfit_tensors(w, &unfit, nunfit - 1, err) : CKPT_OK;
 }
 
-/* make_path_text - returns the path of ROW as ["model"][0]; without memory, an empty text. */
+/* make_path_text - returns the path of ROW, such as ["model"][0], or empty text if memory ran out. */
 static ckpt_str make_path_text(const struct flat_writer *w, uint32_t row)
 {
     const ckpt_tensor *t = &w->p->file->table.rows[row].t;
@@ -272,7 +272,9 @@ static ckpt_status put_output(struct flat_writer *w, sink *out, ckpt_error *err)
         CKPT_TRY(sink_reserve(out, w->size, err));
     CKPT_TRY(w->rules->put_contents(w, out, err));
     CKPT_TRY(record_casts(w, err));
-    return w->job->has_index ? CKPT_OK : file_check_unchanged(w->p->file, err); /* the set is checked once */
+    if (w->job->has_index) /* then the writer of the shards checks once, after the last */
+        return CKPT_OK;
+    return file_check_unchanged(w->p->file, err);
 }
 
 static ckpt_status write_output(struct flat_writer *w, ckpt_error *err)

@@ -33,7 +33,7 @@ struct flat_rules {
     const char *float_dtype;   /* what to cast unsupported floats to; NULL: all are supported */
     bool records_ties;         /* a tie is written once, and its other names are recorded */
     bool needs_crcs;
-    bool size_unknown; /* put_contents sets w->size, not lay_out, so no disk space is reserved */
+    bool size_unknown; /* w->size is set only by put_contents, so no disk space is reserved */
     /* keeps_values - returns true if the output can hold values that are not tensors, and equal names at
      * different paths. NULL: it cannot. */
     bool (*keeps_values)(const struct flat_writer *w);
@@ -50,11 +50,9 @@ struct flat_rules {
  * of W. The report of the plan lists what was left out. */
 ckpt_status flat_write(struct flat_writer *w, ckpt_error *err);
 const ckpt_tensor *flat_get_tensor(const struct flat_writer *w, const struct flat_item *x);
-/* flat_item_nbytes - returns the bytes of X in the output. lay_out has checked that their sum fits 64
- * bits. */
+/* flat_item_nbytes - returns the bytes of X in the output. lay_out has checked the sum over all items. */
 uint64_t flat_item_nbytes(const struct flat_writer *w, const struct flat_item *x);
-/* flat_lay_out_item - sets x->begin to the next multiple of ALIGN after w->nbytes, and w->nbytes to the end
- * of X. */
+/* flat_lay_out_item - sets x->begin to w->nbytes aligned up to ALIGN, and w->nbytes to the end of X. */
 ckpt_status flat_lay_out_item(struct flat_writer *w, struct flat_item *x, uint64_t align, ckpt_error *err);
 ckpt_status flat_fail_too_large(ckpt_error *err);
 /* flat_copy_items - copies all items to OUT, where the caller has skipped their ranges. */

@@ -1,10 +1,11 @@
 /* folder.c - finds the checkpoint in a folder by the file names of Hugging Face (transformers
  * modeling_utils.py, diffusers, peft).
  *
- * The checkpoint is model.safetensors, pytorch_model.bin, … or one index of shards. Ignored are shards
- * (*-00001-of-00005.*), variants of the same weights (model.fp16.safetensors, consolidated.00.pth), and what
- * trainers write for themselves (optimizer.pt, … of transformers, Accelerate, torchtune, verl). Any other
- * checkpoint, or the folder of a step, makes the folder ambiguous. */
+ * The checkpoint is an index of shards, or a single file: model.safetensors, pytorch_model.bin, … Shards
+ * (*-00001-of-00005.*) and variants of the same weights (model.fp16.safetensors, consolidated.00.pth) are
+ * ignored, and so is what trainers write for themselves (optimizer.pt, … of transformers, Accelerate,
+ * torchtune, verl). Without an index, any other checkpoint makes the folder ambiguous; without an index and a
+ * single file, so does the folder of a step. */
 #include "format/folder.h"
 
 #include <dirent.h>
@@ -18,7 +19,7 @@
 #include "base/text.h"
 #include "format/hub/shards.h"
 
-/* Files that have all weights, if there is no index; preferred ones first. */
+/* The names of a checkpoint in a single file, the preferred ones first. */
 static const char *const single_files[] = {
     "model.safetensors",
     "pytorch_model.bin",
@@ -53,8 +54,8 @@ static void consider_index(struct folder *d, ckpt_str name)
         memcpy(d->index_file, name.ptr, name.len + 1); /* bounded: it fits */
 }
 
-/* consider_single_file - counts NAME if it is in single_files, and lowers *BEST to its index there. False: it
- * is not in them. */
+/* consider_single_file - counts NAME if it is in single_files, and sets *BEST to the smaller of *BEST and the
+ * position of NAME there. False: NAME is not in single_files. */
 static bool consider_single_file(struct folder *d, ckpt_str name, size_t *best)
 {
     for (size_t i = 0; i < NSINGLE; i++)
@@ -82,8 +83,8 @@ bool folder_is_companion(ckpt_str name)
            str_matches_word(name, begins, str_starts) || str_find(name, STR_LIT("-of-"), 0) != SIZE_MAX;
 }
 
-/* is_step_folder - returns true if a trainer gives a step or epoch the folder name NAME: "checkpoint-500",
- * "epoch_2". */
+/* is_step_folder - returns true for names that trainers give to the folder of a step or epoch, such as
+ * "checkpoint-500" and "epoch_2". */
 static bool is_step_folder(ckpt_str name)
 {
     static const char *const words[] = {"checkpoint", "epoch", "step", "global_step", "iter"};
@@ -97,8 +98,8 @@ static bool is_step_folder(ckpt_str name)
     return false;
 }
 
-/* consider_other - counts NAME and keeps the first by name, so that the result does not depend on the order
- * of the folder. */
+/* consider_other - counts NAME, and keeps the smallest of these names (str_compare), so that the result does
+ * not depend on the order of the calls. */
 static void consider_other(struct folder *d, ckpt_str name)
 {
     d->nothers++;
@@ -156,11 +157,11 @@ ckpt_status folder_list(arena *a, const char *path, bool (*match)(ckpt_str name)
     return st;
 }
 
-static bool is_file_name(ckpt_str name) { return !str_is(name, ".") && !str_is(name, ".."); }
+static bool is_not_dot_name(ckpt_str name) { return !str_is(name, ".") && !str_is(name, ".."); }
 
 ckpt_status folder_list_all(arena *a, const char *path, ckpt_str **out, size_t *n, ckpt_error *err)
 {
-    return folder_list(a, path, is_file_name, out, n, err);
+    return folder_list(a, path, is_not_dot_name, out, n, err);
 }
 
 bool probe_has(const struct probe *p, const char *name)

@@ -5,15 +5,15 @@
 #include "format/format.h"
 
 struct folder {
-    char index_file[256], single_file[256]; /* names of the preferred ones; empty: none */
     unsigned nindexes, nsingle;             /* how many indexes and single files there are */
+    char index_file[256], single_file[256]; /* the preferred index and single file; empty: none */
     unsigned safetensors_indexes;
-    unsigned nothers; /* how many other checkpoints, without companions (folder_is_companion) */
-    char other[256];  /* the first of them by name; empty: none */
-    unsigned nsteps;  /* how many folders have the name of a trainer's step or epoch */
+    unsigned nothers; /* other checkpoints; companions (folder_is_companion) do not count */
+    char other[256];  /* the first other checkpoint by name; empty: none */
+    unsigned nsteps;  /* how many names are those of a trainer's folder of a step or epoch */
 };
 
-/* folder_list - lists the names in the folder PATH that MATCH, in natural order. Allocates from A. */
+/* folder_list - lists the names in the folder PATH that MATCH accepts, in natural order. Allocates from A. */
 ckpt_status folder_list(arena *a, const char *path, bool (*match)(ckpt_str name), ckpt_str **out, size_t *n,
                         ckpt_error *err);
 /* folder_list_all - lists all names except "." and "..". */
@@ -31,19 +31,19 @@ bool probe_has(const struct probe *p, const char *name);
 bool probe_matches(const struct probe *p, bool (*match)(ckpt_str name));
 /* probe_open - opens the file NAME of the folder P. NULL: there is no such file, or it cannot be read. */
 source *probe_open(const struct probe *p, const char *name);
-/* probe_read_head - reads the first bytes of the file NAME of the folder P to HEAD, at most SIZE, and returns
- * them. Empty: there is no such file, or it cannot be read. */
+/* probe_read_head - reads at most SIZE bytes from the beginning of the file NAME of the folder P into HEAD,
+ * and returns them. Empty: there is no such file, or it cannot be read. */
 ckpt_str probe_read_head(const struct probe *p, const char *name, char *head, size_t size);
-/* folder_count - returns how many checkpoints D has, by their names. */
+/* folder_count - returns how many names in D are those of checkpoints, without the indexes. */
 static inline unsigned folder_count(const struct folder *d) { return d->nothers + d->nsingle + d->nsteps; }
-/* folder_is_checkpoint - returns true if NAME has the suffix of a checkpoint, or is that of an index or of
- * the folder of a step. */
+/* folder_is_checkpoint - returns true if NAME has the suffix of a checkpoint, or is the name of an index or
+ * of a step's folder. */
 bool folder_is_checkpoint(ckpt_str name);
-/* folder_fail_ambiguous - fails with CKPT_EUSAGE because the folder PATH has N checkpoints, whose names
- * MATCH, and any could be meant. */
+/* folder_fail_ambiguous - fails with CKPT_EUSAGE because the folder PATH has N checkpoints and any could be
+ * meant. The hint is that of folder_hint. */
 ckpt_status folder_fail_ambiguous(const char *path, unsigned n, bool (*match)(ckpt_str name),
                                   ckpt_error *err);
-/* folder_hint - sets the hint of ERR to the names in PATH that MATCH, as many as fit. */
+/* folder_hint - sets the hint of ERR to the names in PATH that MATCH accepts, as many as fit. */
 void folder_hint(const char *path, bool (*match)(ckpt_str name), ckpt_error *err);
 /* folder_find_prefix - returns the file that PATH, which does not exist, stands for: PATH.index if PATH is
  * the prefix of a TensorFlow checkpoint, or the first shard if PATH is a pattern NAME-?????-of-00003. The
@@ -59,7 +59,7 @@ struct shard_name {
 /* shard_name_parse - sets *OUT to the parts of NAME. False: NAME has a different form. The number "?????" is
  * read as 0. */
 bool shard_name_parse(ckpt_str name, struct shard_name *out);
-/* shard_name_make - returns the name of shard NUMBER, in A. .ptr NULL: no memory. */
+/* shard_name_make - returns the name S with the number NUMBER, allocated from A. .ptr NULL: no memory. */
 ckpt_str shard_name_make(arena *a, const struct shard_name *s, uint64_t number);
 
 #endif

@@ -13,7 +13,7 @@ static ckpt_status refuse_as(ckpt_error *err, const char *what)
     return recognize_refuse(&s, err);
 }
 
-/* get_pointer_value - returns the value in the line "KEY VALUE\n" of a Git LFS pointer. */
+/* get_pointer_value - returns the text from after KEY, such as "\noid ", to the end of the line; or empty. */
 static ckpt_str get_pointer_value(ckpt_str text, const char *key)
 {
     size_t at = str_find(text, str_c(key), 0);
@@ -35,12 +35,12 @@ static ckpt_status refuse_lfs_pointer(const struct probe *p, ckpt_error *err)
     else
         (void)fail(err, CKPT_EUNKNOWN, CKPT_NO_OFFSET,
                    "{Git LFS pointer} without its %s line, not {=a checkpoint}", oid.len ? "size" : "oid");
-    char word[SHELL_WORD_MAX]; /* without wildcards, because --include takes patterns */
+    char word[SHELL_WORD_MAX]; /* "FILE" if the path has wildcards: --include takes patterns */
     error_add_hint(err, "git lfs pull --include %s", shell_word(str_c(p->path), "*?[]!\\,", "FILE", word));
     return CKPT_EUNKNOWN;
 }
 
-/* refuse_zip - fails with what the zip archive P, which no format recognizes, may be. */
+/* refuse_zip - refuses P, a zip archive that no format recognizes; the error names what P may be. */
 static ckpt_status refuse_zip(const struct probe *p, ckpt_error *err)
 {
     size_t npy = 0;
@@ -82,7 +82,7 @@ static ckpt_status refuse_folder(const struct probe *p, ckpt_error *err)
     return CKPT_EUNKNOWN;
 }
 
-/* quote_beginning - returns the first N bytes of PATH and END as a word for a shell, see shell_path. */
+/* quote_beginning - returns the first N bytes of PATH, followed by END, as shell_path quotes them. */
 static const char *quote_beginning(const char *path, size_t n, const char *end, char word[SHELL_WORD_MAX])
 {
     char text[4096];
@@ -114,14 +114,14 @@ static ckpt_status refuse_unknown(const struct probe *p, ckpt_error *err)
     return CKPT_EUNKNOWN;
 }
 
-/* refuse_data_file - refuses a .distcp file alone, because only .metadata next to it has the offset of each
- * item of the Distributed Checkpoint. */
+/* refuse_data_file - refuses P, a single .distcp file: the offset of each item of a Distributed Checkpoint is
+ * in .metadata next to it. */
 static ckpt_status refuse_data_file(const struct probe *p, ckpt_error *err)
 {
     char word[SHELL_WORD_MAX];
-    size_t n = strlen(p->path) - str_after_last(str_c(p->path), '/').len; /* bounded: its end */
+    size_t n = strlen(p->path) - str_after_last(str_c(p->path), '/').len; /* bounded: the name ends PATH */
     return fail(err, CKPT_EUNKNOWN, 0,
-                "{a data file} of a Distributed Checkpoint, which {=its folder} lists\n"
+                "{a data file} of a Distributed Checkpoint, not {=its folder}\n"
                 "name the folder: %s",
                 quote_beginning(p->path, n, n ? "" : ".", word));
 }

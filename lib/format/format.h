@@ -13,7 +13,7 @@
 
 /* What the probe of a format may look at. */
 struct probe {
-    const char *path; /* for messages, and for formats without distinct bytes */
+    const char *path; /* for messages, for probes by the suffix, and to open files in a folder */
     bool is_folder;
     bool salvage;    /* the file may be truncated or damaged */
     ckpt_str *names; /* of the files in a folder, in natural order */
@@ -23,19 +23,19 @@ struct probe {
     uint64_t size;
     unsigned char head[PROBE_HEAD];
     size_t nhead;
-    zip *zip;           /* the archive, if the head is PK; else NULL */
+    zip *zip;           /* the archive; NULL: the file is none, or zip_err is set */
     ckpt_error zip_err; /* why ZIP is NULL although the head is PK */
 };
 
 /* A replacement of the metadata of a file. */
 struct metadata_job {
-    const ckpt_pair *pairs; /* the new metadata; all keys differ */
+    const ckpt_pair *pairs; /* the new metadata; no key is in it twice */
     size_t n;
     const char *path; /* of the copy to write; NULL: edit in place */
     const ckpt_write_options *opts;
     buf header; /* for an edit in place: the bytes that the format puts at offset AT of the file */
     uint64_t at;
-    uint64_t length; /* bytes of the new header */
+    uint64_t length; /* bytes of the complete new header, also of a copy */
 };
 
 /* metadata_check_text - fails if the key or the text of X is not UTF-8. */
@@ -54,18 +54,18 @@ struct format {
     ckpt_status (*write)(ckpt_plan *p, const struct write_job *job, ckpt_error *err);
     bool compresses; /* write supports the option `compress` */
     bool flat;       /* the format holds named tensors and texts, no graph */
-    /* holds_dtype - for a flat format: returns true if it supports the dtype of T, one that safetensors
-     * lacks. NULL: it supports no such dtype. */
+    /* holds_dtype - for a flat format: returns true if it supports the dtype of T. Called only for dtypes
+     * that safetensors lacks. NULL: the format supports none of these. */
     bool (*holds_dtype)(const ckpt_tensor *t);
-    /* in_place - adds the patches to OUT that rename tensors as P does. Their bytes live as long as the file.
-     * NULL: files of the format must be rewritten. */
+    /* in_place - adds the patches to OUT that rename tensors as P does. The bytes of the patches live as long
+     * as P. NULL: files of the format must be rewritten. */
     ckpt_status (*in_place)(ckpt_plan *p, struct patches *out, ckpt_error *err);
-    /* undoes - returns true if UNDO may be the undo journal of an edit by in_place. OLD is the file that UNDO
-     * restores from NOW, the current bytes; CURRENT is NOW read as a file, or NULL if that fails. NULL if
-     * in_place is NULL. */
+    /* undoes - returns true if UNDO may be the undo journal of an edit by in_place. NOW has the current
+     * bytes; CURRENT is NOW read as a file, or NULL if that fails; OLD is the file after UNDO is applied to
+     * NOW. A format without in_place has no `undoes`. */
     bool (*undoes)(const ckpt_file *old, const ckpt_file *current, source *now, const struct patches *undo);
-    /* write_metadata - writes the copy of JOB or, for an edit in place, only makes job->header. NULL: the
-     * format has no metadata that can be edited. */
+    /* write_metadata - writes the copy to job->path or, for an edit in place, only makes job->header. Sets
+     * job->length. NULL: the format has no metadata that can be edited. */
     ckpt_status (*write_metadata)(ckpt_file *f, struct metadata_job *job, ckpt_error *err);
 };
 
@@ -78,13 +78,13 @@ const struct format *format_by_suffix(const char *path);
 /* format_written_at - returns the name for --to of the I-th format that can be written, or NULL after the
  * last. Sharded output is not a format of its own. */
 const char *format_written_at(size_t i);
-/* format_target - sets *OUT to the format for writing P to PATH: the format named ASKED, else by the suffix
- * of PATH, else that of the input if it can be written, else torch zip. Without PATH, it is ASKED or the
- * format of the input. */
+/* format_target - sets *OUT to the format for writing P to PATH: the format named ASKED; if ASKED is NULL,
+ * the format for the suffix of PATH; else that of the input, if it can be written; else torch zip. If PATH is
+ * NULL, *OUT is the format named ASKED or that of the input. */
 ckpt_status format_target(const ckpt_plan *p, const char *path, const char *asked, const struct format **out,
                           ckpt_error *err);
-/* format_fail_unrecognized - fails with what P is instead of a checkpoint, such as a Git LFS pointer
- * (foreign.c). */
+/* format_fail_unrecognized - fails with an error that names what P is instead of a checkpoint, such as a Git
+ * LFS pointer (foreign.c). */
 ckpt_status format_fail_unrecognized(const struct probe *p, ckpt_error *err);
 /* shards_write - writes P as shards of at most opts->max_shard tensor bytes, each a file in FORMAT, and their
  * index (hub/write.c). */
@@ -108,8 +108,8 @@ ckpt_status format_open(const struct opening *o, ckpt_file **out, ckpt_error *er
 /* format_open_source - opens the file PATH. Fails if its undo journal shows an unfinished edit; sets NOTE if
  * there is a journal that is not of this file. Sets *OUT to NULL if PATH is a folder. */
 ckpt_status format_open_source(const char *path, struct journal_note *note, source **out, ckpt_error *err);
-/* format_note_journal - returns ST, the result of reading the file of NOTE, and adds the text of NOTE as a
- * notice to F (may be NULL), or as the hint of a fault. */
+/* format_note_journal - returns ST, the result of reading F (may be NULL). Adds the text of NOTE to F as a
+ * notice or, if ST is a fault, to ERR as the hint. */
 ckpt_status format_note_journal(const struct journal_note *note, ckpt_file *f, ckpt_status st,
                                 ckpt_error *err);
 /* format_open_path - does format_open_source and format_open for the path of O, whose source is not set. If
@@ -118,13 +118,12 @@ ckpt_status format_open_path(const struct opening *o, bool names, ckpt_file **ou
 /* format_open_or_names - does format_open and, if that fails, opens O as a text file of tensor names. ERR
  * must not be NULL. */
 ckpt_status format_open_or_names(const struct opening *o, ckpt_file **out, ckpt_error *err);
-/* format_journal_judge - returns the function that checks whether an undo journal belongs to an edit in place
- * of PATH. */
+/* format_journal_judge - returns what checks whether an undo journal belongs to an edit in place of PATH. */
 struct journal_judge format_journal_judge(const char *path);
 /* format_journal_options - returns the options for editing F in place, with a check that F is unchanged. */
 struct journal_options format_journal_options(const ckpt_write_options *o, ckpt_file *f);
 /* format_set_container - lets F, which is being read, keep CONTAINER until RELEASE (may be NULL) frees it.
- * Closes the zip archive of the probe: the format found something else. */
+ * Closes the zip archive of the probe, which is the container otherwise. */
 void format_set_container(ckpt_file *f, void *container, void (*release)(void *container));
 /* format_open_part - opens a shard or embedded file of F, which is being read, in the mode of F: verify,
  * salvage or strict. Sets *OUT to NULL if its fault was reported already. */
@@ -141,11 +140,11 @@ ckpt_status names_open(const char *path, source *src, const ckpt_limits *limits,
  * SRC was opened. */
 ckpt_status verify_records(const char *path, source *src, uint64_t findings_before, struct check *c,
                            ckpt_error *err);
-/* format_verify - opens PATH, adds its records to C and reports faults there. Sets *OUT to NULL if PATH
- * cannot be opened. */
+/* format_verify - opens PATH, and adds its records and faults to C. Sets *OUT to NULL if PATH cannot be
+ * opened. */
 ckpt_status format_verify(const char *path, struct check *c, ckpt_file **out, ckpt_error *err);
 /* salvage_rows - lists the rows of F whose storages are lost, and replaces them by None in lists and tuples,
- * so that indexes do not change. Called after F was read. */
+ * so that the items after them keep their positions. Called after F was read. */
 ckpt_status salvage_rows(ckpt_file *f, ckpt_error *err);
 /* salvage_note_no_checksums - adds a notice to F if changed bytes cannot be detected. */
 void salvage_note_no_checksums(ckpt_file *f);

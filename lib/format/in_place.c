@@ -1,9 +1,7 @@
-/* in_place.c - edits a file in place: checks that only names change, reads the result before a byte is
- * written, and checks whether an undo journal can be of such an edit. */
+/* in_place.c - edits a file in place: checks that only names change, and reads the result before a byte is
+ * written. Also checks whether an undo journal can be of such an edit. */
 #include "base/sized.h"
 #include "format/format.h"
-
-/* ------------------------------------------------------------------- journals */
 
 /* reopen_bytes - opens SRC as *OUT, or sets it to NULL if SRC is not a checkpoint. PATH is for messages. */
 static ckpt_status reopen_bytes(const char *path, source *src, ckpt_file **out, ckpt_error *err)
@@ -18,13 +16,13 @@ static ckpt_status reopen_bytes(const char *path, source *src, ckpt_file **out, 
     return CKPT_OK;
 }
 
-/* journal_accepts_undo - sets *ACCEPTED if the format of the file that UNDO would restore may have written
- * UNDO, for journal_judge. */
-static ckpt_status journal_accepts_undo(void *user, source *now, source *after, const struct patches *undo,
-                                        bool *accepted, ckpt_error *err)
+/* journal_accepts_undo - the function accepts_undo of struct journal_judge. The format of RESTORED_BYTES, the
+ * file after UNDO, decides whether an edit in place may have written UNDO. USER is the path. */
+static ckpt_status journal_accepts_undo(void *user, source *now, source *restored_bytes,
+                                        const struct patches *undo, bool *accepted, ckpt_error *err)
 {
     ckpt_file *current = NULL, *restored = NULL;
-    ckpt_status st = reopen_bytes(user, after, &restored, err);
+    ckpt_status st = reopen_bytes(user, restored_bytes, &restored, err);
     if (st == CKPT_OK)
         st = reopen_bytes(user, now, &current, err);
     *accepted = st == CKPT_OK && restored && restored->format->undoes &&
@@ -67,8 +65,6 @@ ckpt_status ckpt_recover(const char *path, const ckpt_write_options *opts, ckpt_
     return st;
 }
 
-/* --------------------------------------------------------------------- editing */
-
 /* check_only_names - fails unless P changes names alone and its file can be edited in place. */
 static ckpt_status check_only_names(const ckpt_plan *p, ckpt_error *err)
 {
@@ -78,7 +74,7 @@ static ckpt_status check_only_names(const ckpt_plan *p, ckpt_error *err)
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "only a single file on disk is edited in place");
     if (!f->format->in_place)
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
-                    "a %s file; torch zip and safetensors are edited in place", f->format->title);
+                    "a %s file; torch zip, safetensors and GGUF are edited in place", f->format->title);
     if (p->cast_to)
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "dtypes would change; in place only names can change");
     if (p->root_depth || p->nentries != f->table.nrows)
@@ -108,8 +104,7 @@ static bool has_same_tensors(const ckpt_plan *p, const ckpt_file *f)
     return same;
 }
 
-/* check_result - reads the file as it will be after PATCHES, and fails unless it has the tensors
- * of P. */
+/* check_result - reads the file as it will be after PATCHES, and fails unless it has the tensors of P. */
 static ckpt_status check_result(const ckpt_plan *p, const struct patches *patches, ckpt_error *err)
 {
     ckpt_file *f = NULL;

@@ -200,7 +200,7 @@ struct list_walk {
     uint32_t depth;
 };
 
-/* add_leaf - adds the leaf V; its path is the N elements of PATH and then the items of W. */
+/* add_leaf - adds the leaf V; its path is the N elements of PATH, then the current items of W. */
 static ckpt_status add_leaf(struct kit *k, const ckpt_path_elem *path, uint32_t n, const struct list_walk *w,
                             const ckpt_value *v)
 {
@@ -213,7 +213,7 @@ static ckpt_status add_leaf(struct kit *k, const ckpt_path_elem *path, uint32_t 
     return file_add_leaf(k->f, own, n + w->depth, v, k->err); /* bounded: allocated above */
 }
 
-/* add_leaves - adds the leaves of V at PATH: each item of a list, as in a pickle, or an empty list itself. */
+/* add_leaves - adds V at PATH as one leaf, or if V is a list with items, each item as one, as in a pickle. */
 static ckpt_status add_leaves(struct kit *k, const ckpt_path_elem *path, uint32_t n, const ckpt_value *v)
 {
     struct list_walk w = {.depth = 0};
@@ -253,8 +253,8 @@ static uint64_t *copy_sizes(arena *a, const uint64_t *sizes, uint32_t n)
     return copy;
 }
 
-/* make_path - sets *PATH and *STEPS to those of X, an entry of the mapping, an item of the list, or the root
- * itself. False: no memory. */
+/* make_path - sets *PATH and *STEPS to those of X, whether X is an entry of a dict, an item of a list, or the
+ * root. False: no memory. */
 static bool make_path(const struct kit *k, const struct kit_tensor *x, ckpt_path_elem **path,
                       struct step **steps)
 {
@@ -266,7 +266,7 @@ static bool make_path(const struct kit *k, const struct kit_tensor *x, ckpt_path
     return true;
 }
 
-/* make_row - sets *ROW for X, whose node is V, without the storage. */
+/* make_row - sets *ROW, except for its storage, to the row of X, whose node is V. */
 static ckpt_status make_row(const struct kit *k, const struct kit_tensor *x, ckpt_value *v, struct row *row)
 {
     ckpt_path_elem *path;
@@ -275,11 +275,12 @@ static ckpt_status make_row(const struct kit *k, const struct kit_tensor *x, ckp
     uint64_t n;
     *row = (struct row){.t = x->t};
     row->t.shape = copy_sizes(a, x->t.shape, x->t.ndim);
+    bool makes_strides = !x->t.stride && x->column_major && x->t.ndim > 1 && count_bytes(&x->t, &n) && n;
     if (x->t.stride)
         row->t.stride = copy_sizes(a, x->t.stride, x->t.ndim);
-    else if (x->column_major && x->t.ndim > 1 && count_bytes(&x->t, &n) && n)
+    else if (makes_strides)
         row->t.stride = kit_strides(a, x->t.shape, x->t.ndim, true);
-    bool has_strides = row->t.stride || !x->t.stride;
+    bool has_strides = row->t.stride || !(x->t.stride || makes_strides);
     if (!row->t.shape || !has_strides || !make_path(k, x, &path, &steps))
         return fail_memory(k->err);
     row->t.path = path;
@@ -312,7 +313,7 @@ ckpt_status kit_add_faulty(struct kit *k, struct kit_tensor *t, ckpt_status st)
     error_add_position(k->err, t->described_at, t->name);
     if (k->f->salvage && check_is_fault(st)) {
         ckpt_error why = *k->err;
-        why.where[0] = 0; /* the row has its name */
+        why.where[0] = 0; /* the row has that name already */
         t->lost = &why;
         st = kit_add_tensor(k, t);
     }

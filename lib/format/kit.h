@@ -35,15 +35,15 @@ struct kit {
  * arrays are copied and sources referenced. */
 struct kit_tensor {
     ckpt_str name;
-    /* dtype, ndim, shape; for CKPT_DT_NAMED dtype_name and nbytes; if known, stride, storage_offset, kind,
-     * parameter, note … */
+    /* dtype, ndim, shape; dtype_name and nbytes if the dtype is CKPT_DT_NAMED; if known, stride,
+     * storage_offset, kind, parameter, note … */
     ckpt_tensor t;
     bool column_major; /* Fortran order; ignored if t has strides */
     bool big_endian;
-    uint8_t swap_bytes;                   /* for CKPT_DT_NAMED: bytes of a big-endian unit; 1: none */
+    uint8_t swap_bytes;                   /* for CKPT_DT_NAMED: bytes of a unit to reverse; 1: none */
     uint64_t described_at;                /* file offset of the tensor's description, for errors */
     source *src;                          /* has the storage; NULL: no storage, as for a meta tensor */
-    const struct storage_extra *src_file; /* names the file of SRC if it is not f->src; or NULL */
+    const struct storage_extra *src_file; /* names the file of SRC; NULL: it is that of f */
     uint64_t src_offset;
     uint64_t nbytes;            /* from src_offset on; KIT_AS_NEEDED: as many bytes as dtype and shape take */
     ckpt_str key;               /* of the storage, which tensors with this key share; empty: not shared */
@@ -60,8 +60,8 @@ struct kit_tensor {
 };
 
 /* kit_read_metadata - reads the N bytes at OFF of SRC, such as a header or a JSON file, to *TEXT in the arena
- * of F, with a NUL after them. They count towards the memory that F may use (file_raise_budget). Fails if SRC
- * is shorter or N exceeds max_header of the limits. */
+ * of F, with a NUL after them. Raises the memory that F may use accordingly (file_raise_budget). Fails if SRC
+ * does not have these bytes or N exceeds max_header of the limits. */
 ckpt_status kit_read_metadata(ckpt_file *f, source *src, uint64_t off, uint64_t n, ckpt_str *text,
                               ckpt_error *err);
 /* kit_begin - makes ROOT the root of F and begins to fill it. ROOT NULL: fails for lack of memory. */
@@ -71,8 +71,8 @@ ckpt_status kit_begin_mapping(struct kit *k, const struct kit *parent, ckpt_str 
 /* kit_end - ends the mapping of K and returns ST, the result of filling it, or its own failure. */
 ckpt_status kit_end(struct kit *k, ckpt_status st);
 /* kit_add_tensor - adds T to the mapping. Fails if SRC does not have the bytes, if dtype and shape take a
- * different number of bytes, if a view exceeds its storage, or if the name exists. In `verify` reports the
- * fault and adds a row without data; in salvage adds a lost tensor. */
+ * different number of bytes, if a view exceeds its storage, or if the name exists. `verify` reports a fault
+ * of the bytes and adds a row without data instead; salvage adds a lost tensor. */
 ckpt_status kit_add_tensor(struct kit *k, const struct kit_tensor *t);
 /* kit_add_faulty - handles T, which could not be parsed because of ST and k->err; adds the name of T to the
  * error. If ST is a fault of the file (CKPT_EFORMAT, CKPT_ETRUNCATED, CKPT_ECHECKSUM), reports it in `verify`
@@ -81,8 +81,8 @@ ckpt_status kit_add_faulty(struct kit *k, struct kit_tensor *t, ckpt_status st);
 /* kit_add_value - adds V, which is not a tensor, under KEY. Each item of a list becomes a leaf, as in a
  * pickle. V NULL: fails for lack of memory. */
 ckpt_status kit_add_value(struct kit *k, ckpt_str key, ckpt_value *v);
-/* kit_strides - returns the row-major or COLUMN_MAJOR strides of N sizes, whose product must fit 64 bits, in
- * A. NULL: no memory. */
+/* kit_strides - returns the strides, row-major or COLUMN_MAJOR, of the N sizes SHAPE, allocated in A. The
+ * product of the sizes must fit 64 bits. NULL: no memory. */
 uint64_t *kit_strides(arena *a, const uint64_t *shape, uint32_t n, bool column_major);
 
 #endif

@@ -1,5 +1,4 @@
-/* metadata.c - lists the text metadata of a file, and replaces them in a copy or in place through its
- * format. */
+/* metadata.c - lists the text metadata of a file; replaces it, in a copy or in place, as the format does. */
 #include "base/map.h"
 #include "base/sized.h"
 #include "base/utf8.h"
@@ -31,7 +30,7 @@ ckpt_status metadata_check_text(const ckpt_pair *x, ckpt_error *err)
 {
     if (utf8_check(x->key, false, NULL) && utf8_check(x->text, false, NULL))
         return CKPT_OK;
-    return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "the text of \"%.*s\" is not UTF-8, as metadata are",
+    return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "\"%.*s\" or its text is not UTF-8; metadata must be UTF-8",
                 STR_ARG(x->key));
 }
 
@@ -63,13 +62,13 @@ static ckpt_status write_in_place(ckpt_file *f, const struct metadata_job *job, 
 
 static ckpt_status refuse_metadata_edit(const ckpt_file *f, ckpt_error *err)
 {
-    bool set = f->nparts != 0;
+    bool is_sharded = f->nparts != 0;
     (void)fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
-               set ? "a set of shards has metadata in its index and in each of its files"
-                   : "the metadata of a %s file cannot be edited, only that of safetensors and GGUF",
+               is_sharded ? "a set of shards has metadata in its index and in each of its files"
+                          : "the metadata of a %s file cannot be edited, only that of safetensors and GGUF",
                f->format->title);
-    error_add_hint(err, set ? "name one of its .safetensors files; the index is JSON, for any editor"
-                            : "convert it first: `ckpt convert FILE OUT.safetensors`");
+    error_add_hint(err, is_sharded ? "name one of its .safetensors files; the index is JSON, for any editor"
+                                   : "convert it first: `ckpt convert FILE OUT.safetensors`");
     return CKPT_EUNSUPPORTED;
 }
 

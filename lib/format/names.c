@@ -1,6 +1,6 @@
 /*
  * names.c - reads a text of tensor names, which is no checkpoint: `print(name)` for each key of a model,
- * or what `ckpt ls` prints. It is not in formats.def, because nearly every text would be one.
+ * or what `ckpt ls` prints. The format is not in formats.def, because nearly every text would match it.
  *
  *   LINE   NAME [TAB or two spaces, and anything] [CR] LF
  *

@@ -1,8 +1,8 @@
 /* nested.c - see nested.h. */
 #include "format/nested.h"
 
-/* add_node - adds V, a container or NULL, to the nodes, and its index to t->child_of by t->child_key. False:
- * no memory. */
+/* add_node - adds V, a container or NULL, to t->nodes, and its index there to t->child_of under the key
+ * t->child_key. False: no memory. */
 static bool add_node(struct nested *t, ckpt_value *v)
 {
     ckpt_str key = arena_str(t->a, buf_view(&t->child_key));
@@ -37,7 +37,7 @@ static void set_child_key(struct nested *t, uint32_t container, const ckpt_path_
         buf_put_str(&t->child_key, e->str);
 }
 
-/* put_item - makes V item I of LIST, and appends None for items before it that are missing. */
+/* put_item - sets item I of LIST to V. Appends None first for each item before I that is missing. */
 static bool put_item(arena *a, ckpt_value *list, uint64_t i, ckpt_value *v)
 {
     if (i < value_count(list)) {

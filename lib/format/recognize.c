@@ -1,6 +1,6 @@
 /* recognize.c - see recognize.h. Most formats begin with a magic number, listed in signatures.def. The tests
  * here are for the others:
- *   safetensors  the length of its header (safetensors/read.c), zeros above 32 bits, then JSON
+ *   safetensors  64 bits of header length (safetensors/read.c), of which the upper 32 are 0, then JSON
  *   zlib, LZMA   a header of 2 or 13 bytes without a magic number (RFC 1950; the LZMA SDK's lzma.txt)
  *   protobuf     the fields of the message are walked to the last byte of the file, and must all be fields of
  *                ONNX's ModelProto (onnx.proto), Core ML's Model (Model.proto) or TensorFlow's SavedModel
@@ -33,8 +33,8 @@ ckpt_status recognize_fill(struct probe *p, const char *path, source *src, ckpt_
 
 /* ---------------------------------------------------------------- safetensors */
 
-/* get_first_characters - sets TWO to the first two characters that are not white space of the header, which
- * ends at END, and returns how many there are. */
+/* get_first_characters - sets TWO to the first two characters, other than white space, of the header, which
+ * ends at END. Returns how many there are. */
 static size_t get_first_characters(const struct probe *p, uint64_t end, unsigned char two[2])
 {
     reader r;
@@ -54,9 +54,8 @@ static size_t get_first_characters(const struct probe *p, uint64_t end, unsigned
     return n;
 }
 
-/* A length beyond the file is a truncated download, which the reader reports. Tried before pickle and zip: a
- * header of 640 bytes begins with the bytes of a protocol 2 pickle, a header of 67324752 with those of a
- * zip. */
+/* A length beyond the file is a truncated download, which the reader reports. Tried before pickle and zip:
+ * the length 640 has the first bytes of a protocol 2 pickle, the length 67324752 those of a zip. */
 bool recognize_safetensors(const struct probe *p)
 {
     unsigned char two[2];
@@ -103,8 +102,8 @@ static bool is_zlib(const struct probe *p)
     return any && (st == CKPT_OK || st == CKPT_ELIMIT);
 }
 
-/* is_lzma - returns true if P begins with properties 5d, a dictionary of at least 64 KiB and a size: 64 set
- * bits if it is unknown, else less than a tebibyte. */
+/* is_lzma - returns true if P begins with properties 5d, a dictionary size that is a multiple of 64 KiB, and
+ * an unpacked size of less than a tebibyte, or of 64 set bits if that size is unknown. */
 static bool is_lzma(const struct probe *p)
 {
     return str_starts(probe_head(p), STR_LIT("\x5d\0\0")) && p->nhead > 13 &&
@@ -119,14 +118,13 @@ bool recognize_legacy(const struct probe *p)
            scan_is_torch_stream(p->head, p->nhead);
 }
 
-/* Protocols 2 to 5 begin with a PROTO opcode. Older pickles begin as text may, too. */
+/* Protocols 2 to 5 begin with a PROTO opcode. Older pickles do not: text may begin with the same bytes. */
 bool recognize_pickle(const struct probe *p)
 {
     return p->nhead >= 2 && p->head[0] == 0x80 && p->head[1] >= 2 && p->head[1] <= 5;
 }
 
-/* is_joblib_head - returns true for a pickle that imports joblib's class for arrays, whose bytes follow as
- * they are. */
+/* is_joblib_head - returns true if P is a pickle whose head names the module of joblib's class for arrays. */
 static bool is_joblib_head(const struct probe *p)
 {
     return p->nhead > 2 && p->head[0] == 0x80 &&
@@ -172,19 +170,19 @@ static bool is_message(const struct probe *p, const struct message *m)
     return ok;
 }
 
-/* ModelProto: ir_version, producer_name, producer_version, domain, model_version, doc_string, graph,
- * opset_import, metadata_props 14, training_info 20, functions 25, configuration 26. */
+/* ModelProto: 1 ir_version, 2 producer_name, 3 producer_version, 4 domain, 5 model_version, 6 doc_string,
+ * 7 graph, 8 opset_import, 14 metadata_props, 20 training_info, 25 functions, 26 configuration. */
 static bool is_onnx_field(uint64_t n, unsigned wire)
 {
-    bool number = n == 1 || n == 5;
-    return wire == (number ? PROTO_VARINT : PROTO_BYTES) &&
+    bool is_varint = n == 1 || n == 5;
+    return wire == (is_varint ? PROTO_VARINT : PROTO_BYTES) &&
            ((n >= 1 && n <= 8) || n == 14 || n == 20 || n == 25 || n == 26);
 }
 
 static bool is_onnx_graph(uint64_t n) { return n == 7; }
 
-/* GraphProto: node, name, initializer 5, doc_string 10, input, output, value_info, quantization_annotation,
- * sparse_initializer 15. */
+/* GraphProto: 1 node, 2 name, 5 initializer, 10 doc_string, 11 input, 12 output, 13 value_info,
+ * 14 quantization_annotation, 15 sparse_initializer. */
 static bool is_in_onnx_graph(uint64_t n) { return n == 1 || n == 2 || n == 5 || (n >= 10 && n <= 15); }
 
 static bool is_onnx(const struct probe *p)
@@ -192,8 +190,8 @@ static bool is_onnx(const struct probe *p)
     return is_message(p, &(struct message){64, is_onnx_field, is_onnx_graph, is_in_onnx_graph});
 }
 
-/* Model: specificationVersion, description, functions 3, defaultFunctionName 4, isUpdatable 10, and one model
- * of 200 on. */
+/* Model: 1 specificationVersion, 2 description, 3 functions, 4 defaultFunctionName, 10 isUpdatable; from 200
+ * on, a field for each kind of model, of which one is set. */
 static bool is_core_ml_field(uint64_t n, unsigned wire)
 {
     return n == 1 || n == 10 ? wire == PROTO_VARINT
@@ -207,7 +205,7 @@ static bool is_core_ml(const struct probe *p)
     return is_message(p, &(struct message){64, is_core_ml_field, is_core_ml_kind, NULL});
 }
 
-/* SavedModel: saved_model_schema_version, meta_graphs. */
+/* SavedModel: 1 saved_model_schema_version, 2 meta_graphs. */
 static bool is_saved_model_field(uint64_t n, unsigned wire)
 {
     return n == 1 ? wire == PROTO_VARINT : n == 2 && wire == PROTO_BYTES;
@@ -242,7 +240,7 @@ static bool is_all_zero(const struct probe *p)
     return true;
 }
 
-/* begins_with - returns true if the text of P, in lower case, begins with one of the lines of BEGINNINGS. */
+/* begins_with - returns true if the text of P begins with a line of BEGINNINGS, in upper or lower case. */
 static bool begins_with(const struct probe *p, const char *beginnings)
 {
     ckpt_str text = get_text(p);

@@ -54,19 +54,18 @@ bool recognize_archive(const struct probe *p);
 bool recognize_as(const struct probe *p, enum signature_kind kind);
 /* recognize_pickle - returns true if P begins as a pickle of protocol 2 to 5. */
 bool recognize_pickle(const struct probe *p);
-/* recognize_json - returns true if the first character of P begins a JSON object or array, or if its head has
- * only white space. */
+/* recognize_json - returns true if the first character of P begins a JSON object or array, or if the head has
+ * only white space and is not the entire file. */
 bool recognize_json(const struct probe *p);
-/* recognize_zlib - returns true if P begins with a zlib header. The header has two bytes, so text may match,
- * too. */
+/* recognize_zlib - returns true if P begins with a zlib header. Text may begin with the same two bytes. */
 bool recognize_zlib(const struct probe *p);
 /* recognize_refuse - fails because S is not a checkpoint. */
 ckpt_status recognize_refuse(const struct signature *s, ckpt_error *err);
-/* recognize_compression - returns the signature of the compression of P, or NULL: P is an archive or not
- * compressed. */
+/* recognize_compression - returns the signature of the compression of P. NULL: P is an archive (7-Zip, RAR)
+ * or is not compressed. */
 const struct signature *recognize_compression(const struct probe *p);
-/* unpack_head - sets *OUT to the first MAX bytes that SRC, which is compressed as S describes, unpacks
- * to. Even on failure *OUT has what could be unpacked, or is NULL. CKPT_ELIMIT: SRC unpacks to more.
+/* unpack_head - unpacks SRC, which is compressed as S describes, and sets *OUT to the first MAX bytes of the
+ * result. After a failure, *OUT has what could be unpacked, or is NULL. CKPT_ELIMIT: there are more bytes.
  * CKPT_EUNSUPPORTED: ckpt was built without libarchive. */
 ckpt_status unpack_head(source *src, const struct signature *s, uint64_t max, source **out, ckpt_error *err);
 /* unpack_all - sets *OUT to all that F unpacks to. Refuses more than file_max_unpacked. */

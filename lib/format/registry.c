@@ -28,7 +28,7 @@ const struct format *format_recognize(const struct probe *p)
     return NULL;
 }
 
-/* detect_format - sets *OUT to the format of P, which must be ONLY unless that is NULL. */
+/* detect_format - sets *OUT to the format of P. Tries the format ONLY; NULL: tries all. */
 static ckpt_status detect_format(const struct probe *p, const struct format *only, const struct format **out,
                                  ckpt_error *err)
 {
@@ -75,8 +75,8 @@ static void hint_writable_formats(ckpt_error *err)
     error_add_hint(err, "formats that can be written: %s", names);
 }
 
-/* check_blocks - refuses casts of P to block-quantized types of ggml unless TO is GGUF. */
-static ckpt_status check_blocks(const ckpt_plan *p, const struct format *to, ckpt_error *err)
+/* check_block_casts - refuses casts of P to block-quantized types of ggml unless TO is GGUF. */
+static ckpt_status check_block_casts(const ckpt_plan *p, const struct format *to, ckpt_error *err)
 {
     if (!p->cast_to || str_is(str_c(to->name), "gguf"))
         return CKPT_OK;
@@ -108,7 +108,7 @@ ckpt_status format_target(const ckpt_plan *p, const char *path, const char *aske
                     "set format to torch-zip or safetensors",
                     p->file->format->name);
     *out = f ? f : format_by_name("torch-zip");
-    return check_blocks(p, *out, err);
+    return check_block_casts(p, *out, err);
 }
 
 static void close_zip(void *z) { zip_close(z); }
@@ -179,7 +179,7 @@ static ckpt_status end_watch(ckpt_file *f, ckpt_status st, ckpt_error *err)
 
 static ckpt_status read_open_source(ckpt_file *f, const struct opening *o, struct probe *p, ckpt_error *err)
 {
-    bool outermost = o->how == OPEN_SALVAGE;
+    bool salvages_outermost = o->how == OPEN_SALVAGE;
     f->check = o->check;
     f->salvage = o->how != OPEN_WHOLE;
     f->watch = o->watch;
@@ -188,9 +188,9 @@ static ckpt_status read_open_source(ckpt_file *f, const struct opening *o, struc
     ckpt_status st = check_journal(f, file_explain_full_arena(f, read_file(f, p, o->only, err), err), err);
     st = end_watch(f, st, err);
     f->check = NULL;
-    if (st != CKPT_OK && st != CKPT_ECANCELLED && outermost && p->zip)
+    if (st != CKPT_OK && st != CKPT_ECANCELLED && salvages_outermost && p->zip)
         salvage_hint_raw_bytes(p->zip, err);
-    if (st == CKPT_OK && outermost)
+    if (st == CKPT_OK && salvages_outermost)
         salvage_note_no_checksums(f);
     return st;
 }
@@ -239,13 +239,13 @@ ckpt_status format_note_journal(const struct journal_note *note, ckpt_file *f, c
     return st;
 }
 
-/* open_names - opens the source of O, which failed to open with ERR, as a text file of names, and releases
- * it. Returns the status of ERR if it is not such a file. */
+/* open_names - after O failed to open with ERR: opens its source as a text file of names, and releases the
+ * source. Returns the status of ERR if the source is not such a text. */
 static ckpt_status open_names(const struct opening *o, ckpt_file **out, const ckpt_error *err)
 {
     ckpt_status why = err->status;
-    bool may_be = why == CKPT_EUNKNOWN || why == CKPT_EFORMAT || why == CKPT_ETRUNCATED;
-    if (may_be && names_open(o->path, source_ref(o->src), o->limits, out) == CKPT_OK)
+    bool may_be_names = why == CKPT_EUNKNOWN || why == CKPT_EFORMAT || why == CKPT_ETRUNCATED;
+    if (may_be_names && names_open(o->path, source_ref(o->src), o->limits, out) == CKPT_OK)
         why = CKPT_OK;
     source_unref(o->src);
     return why;
@@ -274,8 +274,8 @@ ckpt_status format_open_path(const struct opening *given, bool names, ckpt_file 
     return format_note_journal(&note, *out, st, err);
 }
 
-/* is_about_content - returns true if ST is about the content of the file. It is reported as a finding only if
- * there are others; alone, it is an error. */
+/* is_about_content - returns true if ST is about the content of the file. A failure with such a status is
+ * reported as a finding if there are other findings; without any, it is an error. */
 static bool is_about_content(ckpt_status st)
 {
     return st == CKPT_EUNKNOWN || st == CKPT_EUNSUPPORTED || st == CKPT_ELIMIT || st == CKPT_ELOSSY;
@@ -288,7 +288,7 @@ ckpt_status format_check(const char *path, source *src, const ckpt_limits *limit
     err = err ? err : &local_error;
     *out = NULL;
     source *watched = c ? src : NULL;
-    uint64_t before = c ? c->result->findings : 0;
+    uint64_t findings_before = c ? c->result->findings : 0;
     ckpt_status st = watched ? check_watch_source(c, source_ref(watched), err) : CKPT_OK;
     if (st != CKPT_OK) {
         source_unref(src);
@@ -301,7 +301,7 @@ ckpt_status format_check(const char *path, source *src, const ckpt_limits *limit
         st = check_report_fault(c, path, &reported, err);
     }
     if (watched && st == CKPT_OK)
-        st = verify_records(path, watched, before, c, err);
+        st = verify_records(path, watched, findings_before, c, err);
     if (st != CKPT_OK) {
         file_free(*out);
         *out = NULL;

@@ -1,5 +1,5 @@
 /* salvage.c - finds the lost rows of a damaged file. If a storage is lost, so are its tensors and the objects
- * that hold it. If a component is lost, so are its composite and the other components. */
+ * that hold the storage. If a component is lost, so are its composite and the other components. */
 #include "format/format.h"
 #include "format/torch/graph.h"
 

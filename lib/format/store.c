@@ -15,8 +15,6 @@
 
 #define MAX_DEPTH 64u /* of folders */
 
-/* ------------------------------------------------------------------------- files */
-
 static ckpt_status add_part(struct store *s, ckpt_str name, ckpt_file **part)
 {
     ckpt_str path = arena_printf(s->f->a, "%s%.*s", s->folder.ptr, (int)name.len, name.ptr);
@@ -62,7 +60,7 @@ static bool is_numbered_manifest(ckpt_str name)
     return ok;
 }
 
-/* join_path - returns the path of NAME, in the folder of S, which the caller frees. NULL: no memory. */
+/* join_path - returns the path of NAME in the folder of S. The caller frees the path. NULL: no memory. */
 static char *join_path(const struct store *s, ckpt_str name)
 {
     char *folder = shards_join_path(str_c(s->f->folder), s->folder);
@@ -84,8 +82,8 @@ static ckpt_status list_names(struct store *s, ckpt_str subfolder, bool (*match)
     return st;
 }
 
-/* find_newest_manifest - sets *NEWEST to the name with the greatest number. It is the last name, because all
- * have the same number of digits. */
+/* find_newest_manifest - sets *NEWEST to the name with the greatest number: the last in the order of bytes,
+ * because every name has 16 digits. */
 static ckpt_status find_newest_manifest(void *user, ckpt_str *newest, ckpt_error *err)
 {
     struct store *s = user;
@@ -97,8 +95,6 @@ static ckpt_status find_newest_manifest(void *user, ckpt_str *newest, ckpt_error
         *newest = str_compare(*newest, names[i]) < 0 ? names[i] : *newest;
     return CKPT_OK;
 }
-
-/* ------------------------------------------------------------------------- folders */
 
 static bool add_entry(struct store *s, ckpt_str name)
 {
@@ -125,7 +121,7 @@ static ckpt_status add_folder(struct store *s, struct folder_walk *w, ckpt_str n
     return arena_push(s->f->a, &w->names, &w->n, &w->cap, &name, sizeof name) ? CKPT_OK : fail_memory(s->err);
 }
 
-/* add_name - adds NAME, which is in FOLDER: a folder to the folders W, any other file as an entry. */
+/* add_name - adds NAME of FOLDER: a folder to W; a regular file or a link as an entry of S. */
 static ckpt_status add_name(struct store *s, struct folder_walk *w, ckpt_str folder, ckpt_str name)
 {
     struct stat file_stat;
@@ -165,13 +161,11 @@ static ckpt_status open_folder(struct store *s)
     return CKPT_OK;
 }
 
-/* --------------------------------------------------------------------------- values */
-
 ckpt_status store_open(struct store *s, bool is_ocdbt)
 {
     struct ocdbt_file manifest = {.path = STR_LIT(OCDBT_MANIFEST)};
-    s->files = (struct ocdbt_callbacks){open_file, raise_budget, find_newest_manifest, report_fault, s};
-    s->db = (struct ocdbt){.a = s->f->a, .callbacks = &s->files, .max_decoded = s->f->limits.max_header};
+    s->callbacks = (struct ocdbt_callbacks){open_file, raise_budget, find_newest_manifest, report_fault, s};
+    s->db = (struct ocdbt){.a = s->f->a, .callbacks = &s->callbacks, .max_decoded = s->f->limits.max_header};
     if (!is_ocdbt)
         return open_folder(s);
     CKPT_TRY(open_file(s, &manifest, s->err));

@@ -14,14 +14,14 @@ struct store {
     ckpt_str folder;     /* within f->folder: empty, or with '/' at its end */
     const char *trusted; /* as for part_file_path */
     struct ocdbt db;     /* the entries of the database or the folder, sorted by key */
-    struct ocdbt_callbacks files;
+    struct ocdbt_callbacks callbacks;
 };
 
 /* store_open - lists the files in and below the folder or, if IS_OCDBT, reads the database there. The caller
  * sets f, err, folder and trusted of S. */
 ckpt_status store_open(struct store *s, bool is_ocdbt);
 void store_close(struct store *s);
-/* store_find - returns the index of the first entry whose key is not less than KEY. */
+/* store_find - returns the index of the first entry whose key is not less than KEY; s->db.n: none. */
 size_t store_find(const struct store *s, ckpt_str key);
 /* store_find_bytes - finds the value of entry I: *N bytes at *AT of *SRC, to which the caller gets a
  * reference. */

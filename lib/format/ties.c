@@ -7,12 +7,12 @@
  * view is written as a copy.
  *
  * Of the names of a tie the smallest stays, but never lm_head if there is another: loaders tie the output
- * layer to the embedding, which they expect under its own name. A tie that the input recorded stays as it is
- * as long as its tensor does.
+ * layer to the embedding, which they expect under its own name. In a tie that the input recorded, the name of
+ * the tensor stays as long as it is written.
  *
- * Read: the pair {"name": "tensor"} is a tie if "name" is not a tensor and "tensor" is a tensor, not a tie
- * itself. The key "format" names the program that wrote the file; __metadata__ cannot be the name of a
- * tensor. */
+ * Read: the pair {"alias": "name"} is a tie if "name" is the name of a tensor in the file and "alias" is not.
+ * No alias is called "format", the key for the program that wrote the file, or "__metadata__", which cannot
+ * be the name of a tensor. */
 #include "format/ties.h"
 
 #include <stdlib.h>
@@ -21,39 +21,41 @@
 #include "core/check.h"
 #include "core/dtype.h"
 
-bool ties_is_tensor_name(ckpt_str key) { return !str_is(key, "format") && !str_is(key, "__metadata__"); }
+bool ties_can_record_name(ckpt_str key) { return !str_is(key, "format") && !str_is(key, "__metadata__"); }
 
 /* --------------------------------------------------------------- read */
 
-/* What the row of a tie has of its own; its other fields are those of the tensor's row. */
-struct tie_row {
+/* What the row of an alias has of its own; its other fields are those of the tensor's row. */
+struct alias_row {
     ckpt_path_elem path;
     struct step step;
     ckpt_value val;
 };
 
-/* add_tie - adds a row called NAME, the text of KEY, with the same view as TENSOR_ROW. */
-static ckpt_status add_tie(ckpt_file *f, ckpt_value *key, ckpt_str name, uint32_t tensor_row, ckpt_error *err)
+/* add_alias - adds a row called NAME, the text of KEY, with the same view as TENSOR_ROW. */
+static ckpt_status add_alias(ckpt_file *f, ckpt_value *key, ckpt_str name, uint32_t tensor_row,
+                             ckpt_error *err)
 {
     uint32_t new_row;
     struct row row = f->table.rows[tensor_row];
-    struct tie_row *tie = ARENA_NEW(f->a, struct tie_row);
-    if (!tie)
+    struct alias_row *alias = ARENA_NEW(f->a, struct alias_row);
+    if (!alias)
         return fail_memory(err);
-    tie->path = (ckpt_path_elem){.str = name};
+    alias->path = (ckpt_path_elem){.str = name};
     row.t.name = name;
-    row.t.path = &tie->path;
+    row.t.path = &alias->path;
     row.t.npath = 1;
     if (row.t.value) { /* a row that is lost with its shard has no value */
-        tie->step = (struct step){.node = f->root, .index = value_count(f->root)};
-        tie->val = (ckpt_value){.type = CKPT_V_TENSOR, .row = CKPT_NO_TENSOR, .offset = row.t.value->offset};
-        row.steps = &tie->step;
-        row.t.value = &tie->val;
-        if (!value_put(f->a, f->root, key, &tie->val))
+        alias->step = (struct step){.node = f->root, .index = value_count(f->root)};
+        alias->val =
+            (ckpt_value){.type = CKPT_V_TENSOR, .row = CKPT_NO_TENSOR, .offset = row.t.value->offset};
+        row.steps = &alias->step;
+        row.t.value = &alias->val;
+        if (!value_put(f->a, f->root, key, &alias->val))
             return fail_memory(err);
     }
     CKPT_TRY(file_add_row(f, &row, &new_row, err));
-    tie->val.row = new_row;
+    alias->val.row = new_row;
     f->table.rows[new_row].t.alias_of = tensor_row;
     f->nties++; /* bounded: by rows */
     return CKPT_OK;
@@ -67,14 +69,14 @@ ckpt_status ties_add_rows(ckpt_file *f, ckpt_error *err)
     for (uint32_t i = 0; i < n; i++) {
         ckpt_str key, original;
         if (!value_text(pairs[i].key, &key) || !value_text(pairs[i].val, &original) ||
-            !ties_is_tensor_name(key))
+            !ties_can_record_name(key))
             continue;
         if (!file_index_names(f))
             return fail_memory(err);
         uint32_t row = map_get(f->names, original);
         if (row == MAP_NONE || row >= tensors || map_get(f->names, key) != MAP_NONE)
             continue;
-        CKPT_TRY(add_tie(f, pairs[i].key, key, row, err));
+        CKPT_TRY(add_alias(f, pairs[i].key, key, row, err));
         if (!map_put(f->names, key, (uint32_t)f->table.nrows - 1, NULL))
             return fail_memory(err);
     }
@@ -107,15 +109,15 @@ static uint32_t get_first_row(const ckpt_plan *p, uint32_t row)
     return first == CKPT_NO_TENSOR ? row : first;
 }
 
-/* is_better_name - returns true if ENTRY_A should keep its name rather than ENTRY_B. A recorded tie does
- * not. */
+/* is_better_name - returns true if the name of ENTRY_A should stay rather than that of ENTRY_B. An alias that
+ * the input recorded never displaces the tensor's own name. */
 static bool is_better_name(const ckpt_plan *p, size_t entry_a, size_t entry_b)
 {
     ckpt_str a = p->entries[entry_a].name, b = p->entries[entry_b].name;
-    bool tie_a = file_row_is_tie(p->file, p->entries[entry_a].row),
-         tie_b = file_row_is_tie(p->file, p->entries[entry_b].row);
-    if (tie_a != tie_b)
-        return tie_b;
+    bool is_alias_a = file_row_is_tie(p->file, p->entries[entry_a].row),
+         is_alias_b = file_row_is_tie(p->file, p->entries[entry_b].row);
+    if (is_alias_a != is_alias_b)
+        return is_alias_b;
     bool head_a = str_find(a, STR_LIT("lm_head"), 0) != SIZE_MAX,
          head_b = str_find(b, STR_LIT("lm_head"), 0) != SIZE_MAX;
     return head_a != head_b ? head_b : str_compare(a, b) < 0;
@@ -131,13 +133,13 @@ static ckpt_status refuse_shared_bytes(const ckpt_plan *p, size_t a, size_t b, c
         STR_ARG(p->entries[a].name), STR_ARG(p->entries[b].name), relation);
 }
 
-/* find_ties - sets DROP for all names of a tie but one. KEPT: first row with the view -> entry that stays. */
+/* find_ties - sets DROP for all names of a tie but one. KEPT: first row with a view -> entry that stays. */
 static ckpt_status find_ties(ckpt_plan *p, ckpt_ties how, bool *drop, map *kept, ckpt_error *err)
 {
     for (size_t i = 0; i < p->nentries; i++) {
         uint32_t first = get_first_row(p, p->entries[i].row), other;
-        bool can_record = how != CKPT_TIES_DROP || ties_is_tensor_name(p->entries[i].name);
-        if (!has_own_bytes(get_tensor(p, i)) || !can_record)
+        bool is_unrecordable = how == CKPT_TIES_DROP && !ties_can_record_name(p->entries[i].name);
+        if (!has_own_bytes(get_tensor(p, i)) || is_unrecordable)
             continue;
         if (!map_put_num(kept, first, (uint32_t)i, &other))
             return fail_memory(err);
@@ -236,7 +238,7 @@ static uint64_t count_copied_bytes(const ckpt_plan *p, const bool *drop, bool *s
         if (!checked_add(written, t->nbytes, &written))
             return UINT64_MAX;
         if (!seen[t->storage] && !checked_add(stored, p->file->table.storages[t->storage].nbytes, &stored))
-            return 0; /* that many bytes are read anyway */
+            return 0; /* at least 2^64 bytes are stored: not fewer than are written */
         seen[t->storage] = true;
     }
     return written > stored ? written - stored : 0;
@@ -287,16 +289,16 @@ struct recording {
     const ckpt_alias *aliases;
     size_t naliases;
     bool *is_recorded; /* by alias: there is a pair for it */
-    map *alias_of;     /* name of an alias -> its index */
+    map *alias_index;  /* name of an alias -> its index */
 };
 
-/* update_recorded_ties - removes pairs of ties that no longer exist and updates the others. */
+/* update_recorded_ties - removes pairs of ties that no longer exist and updates the pairs of other ties. */
 static ckpt_status update_recorded_ties(struct recording *r, ckpt_error *err)
 {
     size_t kept = 0;
     for (size_t i = 0; i < r->npairs; i++) {
         struct plan_pair *pair = &r->pairs[i];
-        uint32_t alias = map_get(r->alias_of, pair->key);
+        uint32_t alias = map_get(r->alias_index, pair->key);
         if (alias != MAP_NONE && !pair->tie)
             return fail(err, CKPT_EEXIST, CKPT_NO_OFFSET,
                         "the metadata have \"%.*s\" already: it cannot be recorded as a second name of "
@@ -316,9 +318,9 @@ static ckpt_status update_recorded_ties(struct recording *r, ckpt_error *err)
 
 static ckpt_status merge_recorded_ties(struct recording *r, size_t *added, ckpt_error *err)
 {
-    bool ok = r->is_recorded && r->alias_of;
+    bool ok = r->is_recorded && r->alias_index;
     for (size_t i = 0; ok && i < r->naliases; i++)
-        ok = map_put(r->alias_of, r->aliases[i].name, (uint32_t)i, NULL);
+        ok = map_put(r->alias_index, r->aliases[i].name, (uint32_t)i, NULL);
     if (!ok)
         return fail_memory(err);
     CKPT_TRY(update_recorded_ties(r, err));
@@ -343,10 +345,10 @@ ckpt_status ties_update_metadata(ckpt_plan *p, size_t from, struct plan_pair **p
     if (*n)
         memcpy(r.pairs, *pairs, *n * sizeof *r.pairs);
     r.is_recorded = calloc(r.naliases + 1, sizeof *r.is_recorded);
-    r.alias_of = map_new(r.naliases);
+    r.alias_index = map_new(r.naliases);
     ckpt_status st = merge_recorded_ties(&r, added, err);
     free(r.is_recorded);
-    map_free(r.alias_of);
+    map_free(r.alias_index);
     *pairs = r.pairs;
     *n = r.npairs;
     return st;

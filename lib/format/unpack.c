@@ -60,8 +60,6 @@ ckpt_status unpack_all(ckpt_file *f, const struct signature *s, source **out, ck
     return st;
 }
 
-/* ---------------------------------------------------------------------------- format */
-
 static bool probe(const struct probe *p)
 {
     const struct signature *s = p->is_folder || p->zip ? NULL : recognize_compression(p);
@@ -97,15 +95,15 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
     if (st == CKPT_EUNSUPPORTED)
         error_replace_hint(err, s->hint);
     ckpt_error why = *err;
-    bool cut = st != CKPT_OK && st != CKPT_ELIMIT && f->salvage && unpacked && unpacked->size;
+    bool is_partial = st != CKPT_OK && st != CKPT_ELIMIT && f->salvage && unpacked && unpacked->size;
     uint64_t n = unpacked ? unpacked->size : 0;
     if (st == CKPT_OK && !n)
         st = fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{nothing} in {=a compressed file}");
-    if (st == CKPT_OK || cut)
+    if (st == CKPT_OK || is_partial)
         st = read_unpacked(f, unpacked, err);
     else
         source_unref(unpacked);
-    if (st == CKPT_OK && cut)
+    if (st == CKPT_OK && is_partial)
         file_notice(f, "only %" PRIu64 " bytes can be unpacked: %s", n, why.what);
     if (st != CKPT_OK)
         error_add_position(err, 0, STR_LIT("compressed data"));

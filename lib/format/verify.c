@@ -3,11 +3,9 @@
 #include "core/check.h"
 #include "format/recognize.h"
 
-/* ------------------------------------------------------------------ archives */
-
 static void close_zip(void *z) { zip_close(z); }
 
-/* report_fault - reports ST and ERR if that is a fault; otherwise returns ST. */
+/* report_fault - if ST is a fault, reports ERR. Otherwise returns ST. */
 static ckpt_status report_fault(struct check *c, const char *path, ckpt_status st, ckpt_error *err)
 {
     ckpt_error e;
@@ -52,8 +50,8 @@ static ckpt_status check_duplicates(const zip *z, const char *path, struct check
     return CKPT_OK;
 }
 
-/* find_folders_with_crc - returns the folders in which some record has a CRC-32 that is not 0. All are 0 if
- * torch was set to compute none. NULL: no memory. */
+/* find_folders_with_crc - returns the folders in which some record has a CRC-32 that is not 0. The CRC-32s
+ * are all 0 if torch was set to compute none. NULL: no memory. */
 static map *find_folders_with_crc(const zip *z)
 {
     map *folders = map_new(16);
@@ -65,7 +63,7 @@ static map *find_folders_with_crc(const zip *z)
     return folders;
 }
 
-/* add_record - checks the headers of entry I, and adds it to the records to be read if it has a CRC-32. */
+/* add_record - checks the headers of entry I. If its folder has CRC-32s, adds it to C, to be read. */
 static ckpt_status add_record(zip *z, size_t i, const map *crc_folders, const char *path, struct check *c,
                               ckpt_error *err)
 {

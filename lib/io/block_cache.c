@@ -1,13 +1,13 @@
 /* block_cache.c - see block_cache.h.
  *
  * A tensor that is cut into columns is read a band of rows at a time, and each band needs a little of every
- * block of those rows: decoded again for each band they would be decoded a hundred times. So a block that
- * leaves memory before all of it was read is moved to a temporary file, which is a ring: a block that is
- * added replaces the oldest ones. A block of which all was read is the first to leave memory, and is freed.
+ * block that has some of its rows. If each band decoded its blocks again, a block would be decoded a hundred
+ * times. So a block that leaves memory before all of it was read is moved to a temporary file, which is a
+ * ring: a new block replaces the oldest ones. A fully read block leaves memory first, and is freed.
  *
- * A block is BUSY while one thread makes or moves it, and PINNED while it is read; both are done without the
- * lock. A thread that waits has pinned nothing, and a thread that makes a block waits only for
- * threads that read or move other blocks: no two threads can wait for each other. */
+ * A block is BUSY while one thread makes or moves it, and has PINS while it is read; threads make, move and
+ * read without the lock. A thread that waits has pinned nothing, and a thread that makes a block waits only
+ * for threads that read or move other blocks: no two threads can wait for each other. */
 #include "io/block_cache.h"
 
 #include <inttypes.h>
@@ -29,9 +29,9 @@ struct cached_block {
 };
 
 struct block_cache {
+    int refs; /* changed without the lock, but never by two threads at the same time */
     pthread_mutex_t lock;  /* protects the fields below */
     pthread_cond_t block_released; /* signalled when a block is no longer busy or pinned */
-    int refs;
     uint64_t max_memory_bytes, max_file_bytes;
     struct cached_block memory_list; /* head of the blocks in memory; the block after it leaves next */
     struct cached_block file_list;   /* head of the blocks in the file, the oldest block first */
@@ -107,7 +107,7 @@ static bool reserve_in_file(block_cache *c, struct cached_block *b)
         return false;
     for (;;) {
         struct cached_block *oldest = c->file_list.next;
-        /* The space up to the end is too short for B: drop the blocks there, begin anew. */
+        /* If B does not fit before the end of the ring, drop the blocks up to there and go on at offset 0. */
         bool wraps = c->next_offset &&
                      (c->next_offset > c->max_file_bytes || b->size > c->max_file_bytes - c->next_offset);
         if (oldest != &c->file_list && oldest->file_offset >= c->next_offset &&
@@ -166,8 +166,8 @@ static void reserve_in_memory(block_cache *c, struct cached_block *b)
 
 /* ------------------------------------------------------------------------- reading */
 
-/* The stored bytes of a block. It is on the stack of the thread that decodes it, because several threads may
- * not count references. */
+/* A source of the stored bytes of a block. It takes no reference to b->src and is on the stack of the thread
+ * that decodes the block, because several threads must not count references at the same time. */
 struct stored_source {
     source source;
     const struct block *b;

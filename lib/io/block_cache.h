@@ -9,24 +9,24 @@
 typedef struct block_cache block_cache;
 struct cached_block;
 
-/* A block as it is stored: STORED bytes at OFFSET of SRC, which decode to SIZE. */
+/* A block as it is stored: STORED bytes at OFFSET of SRC, which decode to SIZE bytes. */
 struct block {
     source *src;
     uint64_t offset, stored, size;
-    uint64_t start;   /* offset of its decoded bytes in the source, set by source_blocks */
+    uint64_t start;   /* offset of its decoded bytes in the source that source_blocks makes */
     const char *file; /* name of the file SRC, for errors; NULL: the file that was opened */
 };
 
-/* A decoder of blocks. decode - decodes STORED, the stored bytes of one block, to TO; several threads may
+/* A decoder of blocks. decode - decodes FROM, the stored bytes of one block, to TO; several threads may
  * call it at the same time. */
 struct block_decoder {
     const char *name; /* "zlib", for errors */
-    ckpt_status (*decode)(void *user, source *stored, spool *to, ckpt_error *err);
+    ckpt_status (*decode)(void *user, source *from, spool *to, ckpt_error *err);
     void *user;
 };
 
-#define BLOCKS_IN_MEMORY ((uint64_t)8 << 20)
-#define BLOCKS_IN_FILE   ((uint64_t)4 << 30)
+#define BLOCKS_IN_MEMORY ((uint64_t)8 << 20) /* bytes */
+#define BLOCKS_IN_FILE   ((uint64_t)4 << 30) /* bytes */
 
 /* block_cache_new - returns a cache with one reference that keeps at most MAX_MEMORY decoded bytes in memory
  * and MAX_FILE in a file, which is made when it is needed. NULL: no memory. */

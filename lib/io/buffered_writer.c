@@ -8,11 +8,11 @@
 #include "io/fd.h"
 
 #define PAGE      4096u
-#define MIN_SPACE 1024u /* bytes; the largest block of a dtype has less, converted or not */
+#define MIN_SPACE 1024u /* bytes; more than a quantization block of any dtype has, converted or not */
 
 ckpt_status buffered_open(struct buffered_writer *w, sink *to, ckpt_error *err)
 {
-    *w = (struct buffered_writer){.to = to, .block = aligned_alloc(PAGE, FD_CHUNK), .room = FD_CHUNK};
+    *w = (struct buffered_writer){.to = to, .block = aligned_alloc(PAGE, FD_CHUNK), .capacity = FD_CHUNK};
     return w->block ? CKPT_OK : fail_memory(err);
 }
 
@@ -26,7 +26,7 @@ static void start_block_at(struct buffered_writer *w, uint64_t pos)
 {
     w->pos = pos;
     w->len = 0;
-    w->room = FD_CHUNK - (size_t)(pos % PAGE);
+    w->capacity = FD_CHUNK - (size_t)(pos % PAGE);
 }
 
 ckpt_status buffered_flush(struct buffered_writer *w, ckpt_error *err)
@@ -49,9 +49,9 @@ ckpt_status buffered_seek(struct buffered_writer *w, uint64_t pos, ckpt_error *e
 ckpt_status buffered_get_space(struct buffered_writer *w, unsigned char **space, size_t *room,
                                ckpt_error *err)
 {
-    if (w->room - w->len < MIN_SPACE)
+    if (w->capacity - w->len < MIN_SPACE)
         CKPT_TRY(buffered_flush(w, err));
-    *room = w->room - w->len;
+    *room = w->capacity - w->len;
     *space = w->block + w->len;
     return CKPT_OK;
 }

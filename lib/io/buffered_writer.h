@@ -1,4 +1,4 @@
-/* buffered_writer.h - collects what one thread writes into skipped ranges of a sink for few large writes. */
+/* buffered_writer.h - collects what one thread writes into skipped ranges of a sink, for few large writes. */
 #ifndef IO_BUFFERED_WRITER_H
 #define IO_BUFFERED_WRITER_H
 
@@ -8,12 +8,12 @@ struct buffered_writer {
     sink *to; /* NULL: bytes are discarded */
     unsigned char *block;
     uint64_t pos;     /* sink offset of the first byte of BLOCK */
-    size_t len, room; /* bytes in BLOCK; its capacity */
+    size_t len, capacity; /* bytes in BLOCK; the most that it can hold */
 };
 
 ckpt_status buffered_open(struct buffered_writer *w, sink *to, ckpt_error *err);
 ckpt_status buffered_seek(struct buffered_writer *w, uint64_t pos, ckpt_error *err);
-/* buffered_get_space - *SPACE has room for the next *ROOM >= 1024 bytes; buffered_add counts those used. */
+/* buffered_get_space - sets *SPACE to where *ROOM >= 1024 more bytes fit; buffered_add counts those used. */
 ckpt_status buffered_get_space(struct buffered_writer *w, unsigned char **space, size_t *room,
                                ckpt_error *err);
 void buffered_add(struct buffered_writer *w, size_t n);

@@ -14,7 +14,7 @@
 
 static size_t cap_transfer(size_t left) { return left < MAX_TRANSFER ? left : MAX_TRANSFER; }
 
-/* read_fully - reads N bytes, from *OFF or, if that is NULL, from the position of FD. */
+/* read_fully - reads N bytes of FD: those at *OFF or, if OFF is NULL, those at its position. */
 static bool read_fully(int fd, void *out, size_t n, const uint64_t *off, size_t *got)
 {
     *got = 0;

@@ -1,4 +1,4 @@
-/* fd.h - reads and writes all bytes asked for, whatever short counts, EINTR and limits of the kernel. */
+/* fd.h - reads and writes all bytes asked for, in spite of short counts, EINTR and limits of the kernel. */
 #ifndef IO_FD_H
 #define IO_FD_H
 

@@ -5,22 +5,22 @@
  *
  *   1  the journal          without a name; FILE was not touched
  *   2  its name             so a journal that has its name was complete once
- *   3  FILE, changed        from here on the edit is done, and reported so
+ *   3  FILE, changed        from here on the edit is done, and reported as done
  *   4  journal removed      this need not reach the disk now
  *
- * So a journal may be there again after a power cut though the edit was done. The
- * next run compares the file with it, sector by sector; a disk writes a sector
- * completely or not at all:
+ * So a journal may be there again after a power cut though the edit was done. The next run compares FILE
+ * with it, sector by sector; a disk writes a sector completely or not at all:
  *
- *   all are the new ones    it writes FILE out and removes the journal
- *   each is old or new      it puts the old ones back, if the journal is of this inode
- *   anything else           a backup copied over FILE, another file of that name:
- *                           both stay as they are
+ *   all are new             it syncs FILE and removes the journal
+ *   all are old             it removes the journal
+ *   some old, others new,   it puts the old ones back and removes the journal
+ *   inode as in the journal
+ *   anything else           FILE and the journal stay as they are: FILE may be a backup that was copied back
  *
- * Nothing else is ever removed: a damaged journal may be all that is left of the old
+ * The next run removes nothing else: a damaged journal may be all that is left of the old
  * bytes, and a file that is not a journal is not ours.
  *
- * A folder may be open to others, so a file with that name proves nothing. It counts only if it
+ * A folder may be open to others, so the name of a journal proves nothing. A journal counts only if it
  * is a regular file with one name, belongs to the owner of FILE or to us, and nobody else may
  * write to it; and, if FILE is to be changed, only if journal_judge finds that an edit can have
  * left it. A journal that does not count is reported, and stays.
@@ -29,11 +29,10 @@
  * editor's lock and a new mtime. The journal exists from before the first change until
  * after the last, and the edit changes mtime (advance_mtime), so readers miss no edit.
  *
- * A sector that is to change and still has the old bytes never counts as new, whatever
- * its CRC-32. Readers go on when all sectors are old or all are new, and when
- * FILE has something else and a different inode: it replaced the edited file. A damaged
- * journal is an error for them, because it shows neither. The device number is not compared: it may change
- * when the machine starts again, and the journal is in the folder of its file anyway.
+ * A sector that is to change and still has the old bytes never counts as new, whatever its CRC-32. Readers
+ * go on when all sectors are old or all are new, and when FILE has something else and a different inode: it
+ * replaced the edited file. A damaged journal is an error for them: it cannot show which. The device number
+ * is not compared: it may change when the machine starts again, and the journal is in its file's folder.
  */
 #include "io/journal.h"
 
@@ -59,7 +58,7 @@ struct edited_file {
     const char *asked_path;
     char path[PATH_MAX]; /* ASKED_PATH, its links resolved */
     const char *base_name; /* the last component of PATH */
-    char journal[NAME_MAX + 1];
+    char journal[NAME_MAX + 1]; /* its name in the folder */
     int dir, fd;    /* the folder and the file; -1: closed */
     struct stat st; /* attributes of the file */
 };
@@ -69,8 +68,8 @@ struct edited_file {
 enum file_state {
     FILE_OLD,     /* the old bytes in all of them; any inode */
     FILE_NEW,     /* the new bytes in all of them; any inode */
-    FILE_MIXED,   /* old bytes in some and new bytes in others; the inode of the journal */
-    FILE_CHANGED, /* as MIXED, but a different inode; or other bytes, but the inode of the journal */
+    FILE_MIXED,   /* old bytes in some, new bytes in the others, and the inode of the journal */
+    FILE_CHANGED, /* as FILE_MIXED, but a different inode; or other bytes, but the inode of the journal */
     FILE_REPLACED /* other bytes and a different inode: a file that replaced the edited one */
 };
 
@@ -242,7 +241,7 @@ static ckpt_status parse_open_journal(const struct edited_file *e, int fd, struc
     return CKPT_OK;
 }
 
-/* load_journal - reads the journal of E, whose st is set; J is complete only if *KIND is JOURNAL_VALID. */
+/* load_journal - reads the journal of E, E->st being set; J is complete only if *KIND is JOURNAL_VALID. */
 static ckpt_status load_journal(const struct edited_file *e, struct journal *j, enum journal_kind *kind,
                                 ckpt_error *err)
 {
@@ -264,7 +263,7 @@ static ckpt_status load_journal(const struct edited_file *e, struct journal *j, 
     return s;
 }
 
-/* -------------------------------------------------------------- comparing it */
+/* ----------------------------------------------- comparing file and journal */
 
 /* compare_piece - compares P with the file of E by journal_compare_piece. REWRITE: writes the same bytes once
  * more, so that they reach the disk. */
@@ -355,7 +354,7 @@ static struct patches make_undo_patches(const struct journal *j)
 {
     struct patches p = {.old_size = j->new_size, .new_size = j->old_size};
     for (size_t i = 0; i < j->n; i++)
-        if (j->pieces[i].old_size) /* bounded: as many as there are patches */
+        if (j->pieces[i].old_size) /* patches_add cannot fail: J has at most PATCHES_MAX pieces */
             (void)patches_add(&p, j->pieces[i].offset,
                               str_of((const char *)j->pieces[i].old, j->pieces[i].old_size));
     return p;
@@ -372,7 +371,7 @@ static ckpt_status judge_edit(const struct edited_file *e, const struct journal 
         return CKPT_OK;
     CKPT_TRY(source_file_open(e->path, &file, err));
     source *now = source_patched(file, &none), *after = source_patched(file, &undo);
-    /* NOW is not the file itself: our own lock and the journal must not stop its readers */
+    /* NOW has no path: readers of FILE itself would stop at our own lock and the journal */
     ckpt_status st = now && after ? how->accepts_undo(how->user, now, after, &undo, &accepted, err)
                                   : fail_memory(err);
     source_unref(after);
@@ -389,7 +388,7 @@ static ckpt_status recover_file(const struct edited_file *e, const struct journa
     CKPT_TRY(find_state(e, j, &state, err));
     if (state == FILE_CHANGED || state == FILE_REPLACED)
         return refuse_recovery(e, state, err);
-    if (state == FILE_MIXED) /* only then a byte of it changes */
+    if (state == FILE_MIXED) /* only then does a byte of the file change */
         CKPT_TRY(judge_edit(e, j, &o->judge, err));
     if (!o->dry_run)
         CKPT_TRY(state == FILE_NEW ? finish_edit(e, j, o->no_sync, err)
@@ -509,7 +508,7 @@ static ckpt_status check_open_file(const struct edited_file *e, struct journal_n
     else if (s == CKPT_OK && relevant && !j.unreadable)
         s = refuse_journal(e, &j, kind, err);
     if (s != CKPT_OK && relevant && (is_locked_by_editor(e) || !is_same_journal(e, &j)))
-        s = fail_being_edited(err); /* that edit has ended, and a new one may have begun */
+        s = fail_being_edited(err); /* J's edit was not cut short: it goes on, or has ended */
     note_journal(note, &j, state, e->asked_path);
     free(j.bytes);
     return s;
@@ -567,16 +566,16 @@ void journal_remove_stale(int dir, const char *base)
     enum journal_kind kind;
     if (!name_journal(&e) || fstatat(dir, base, &e.st, AT_SYMLINK_NOFOLLOW) != 0)
         return;
-    if (load_journal(&e, &j, &kind, NULL) == CKPT_OK && kind >= JOURNAL_DAMAGED)
+    if (load_journal(&e, &j, &kind, NULL) == CKPT_OK && kind >= JOURNAL_DAMAGED) /* or intact */
         unlinkat(dir, e.journal, 0);
     free(j.bytes);
 }
 
 /* ------------------------------------------------------------------- editing */
 
-/* will_be_trusted - gives the journal, open as FD, to the owner of the file if this process may. Returns true
+/* make_trusted - gives the journal, open as FD, to the owner of the file if this process may. Returns true
  * if readers will trust it after a crash. */
-static bool will_be_trusted(const struct edited_file *e, int fd)
+static bool make_trusted(const struct edited_file *e, int fd)
 {
     struct stat st;
     if (e->st.st_uid != geteuid() && fchown(fd, e->st.st_uid, (gid_t)-1) != 0)
@@ -594,7 +593,7 @@ static ckpt_status create_journal(struct edited_file *e, const struct patches *p
     *base = '\0'; /* temp_open takes the path of the folder */
     bool ok = temp_open(&t, e->path, e->journal, 0600, NULL), is_placed = false;
     *base = first_letter;
-    if (ok && !will_be_trusted(e, t.fd)) {
+    if (ok && !make_trusted(e, t.fd)) {
         temp_close(&t);
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
                     "others could write to its undo journal; it cannot be edited in place\n"
@@ -618,7 +617,7 @@ static ckpt_status create_journal(struct edited_file *e, const struct patches *p
                       e->journal);
 }
 
-/* advance_mtime - waits until mtime differs from that of the last change, because the clock of a file
+/* advance_mtime - waits until mtime differs from that before the edit, because the clock of a file
  * system may be coarse. Gives up after 20 ms: the clock may count seconds. */
 static void advance_mtime(const struct edited_file *e)
 {

@@ -15,7 +15,7 @@ struct patch {
     ckpt_str bytes;  /* the new bytes there */
 };
 
-/* An edit of a file: patches that do not overlap, in ascending order. The new size is never smaller. */
+/* An edit of a file: patches that do not overlap, in ascending order. Only an undo has a smaller new size. */
 struct patches {
     struct patch patch[PATCHES_MAX];
     size_t n;
@@ -25,7 +25,7 @@ struct patches {
 /* Checks that need to know the format of the file; each may be NULL, ERR never is. */
 struct journal_judge {
     void *user;
-    /* unchanged - fails unless the file, locked now, is the one that the patches were made for. */
+    /* check_unchanged - fails unless the file, locked now, is the one that the patches were made for. */
     ckpt_status (*check_unchanged)(void *user, ckpt_error *err);
     /* accepts_undo - sets *ACCEPTED to true if an edit can have replaced exactly the bytes in UNDO. NOW is
      * the file, half edited; AFTER is the file once these old bytes are restored. */
@@ -48,7 +48,7 @@ struct journal_note {
 /* patches_add - adds a patch; false: there are PATCHES_MAX already. */
 bool patches_add(struct patches *p, uint64_t offset, ckpt_str bytes);
 /* journal_apply - applies all patches to the file PATH, or none. It saves the old bytes in a journal next to
- * the file first. CKPT_ECHANGED: the file is not patches->old_size long. */
+ * the file first. CKPT_ECHANGED: the file is not P->old_size bytes long. */
 ckpt_status journal_apply(const char *path, const struct patches *p, const struct journal_options *o,
                           ckpt_error *err);
 /* journal_recover - undoes an interrupted edit of PATH, or finishes it if all bytes were written; sets

@@ -6,17 +6,17 @@
  *   8       4     1, the version      12  4  number of pieces
  *   16      8     inode of FILE
  *   24      8     size of FILE before the edit
- *   32      8     and after it
+ *   32      8     size of FILE after the edit
  *   40      8     length of the journal
- *   48      ...   pieces: offset (8), length (8), the old bytes as far as FILE had
- *                 any there, then 4 bytes for each segment; sectors of 512 and the old
- *                 end of FILE divide a piece into segments. Bits 0-30: those of the
- *                 CRC-32 of the new bytes; bit 31: they differ from the old ones, or
- *                 from zeros
+ *   48      ...   pieces, each: offset in FILE (8), length (8), the bytes that FILE had
+ *                 there before the edit, 4 bytes for each segment. A segment ends where
+ *                 a sector of 512 bytes ends, and at the old end of FILE. Bits 0-30 are
+ *                 bits 0-30 of the CRC-32 of the segment's new bytes. Bit 31 is set if
+ *                 these differ from the old bytes or, after the old end, from zeros
  *   -4      4     CRC-32 of all before it
  *
- * Refused, because no edit leaves such a journal: no pieces, empty ones, pieces that overlap or are not in
- * ascending order, a size that grows by more than the pieces cover.
+ * Refused, because no edit leaves such a journal: a count of 0 pieces, an empty piece, pieces that overlap or
+ * are not in ascending order, a size that grows by more than the pieces cover.
  *
  * The journal is written piece by piece, so that memory does not grow with it.
  */
@@ -42,7 +42,7 @@ enum { VERSION_AT = 8, COUNT_AT = 12, INODE_AT = 16, OLD_SIZE_AT = 24, NEW_SIZE_
 static size_t get_segment_end(const struct journal_piece *p, size_t from)
 {
     size_t end = from < p->old_size ? p->old_size : p->size;
-    size_t left = SECTOR - (size_t)((p->offset + from) % SECTOR); /* bounded: it is within a file */
+    size_t left = SECTOR - (size_t)((p->offset + from) % SECTOR); /* bounded: a position in a file */
     return end - from < left ? end : from + left;
 }
 
@@ -53,7 +53,7 @@ static uint64_t count_sectors(uint64_t at, uint64_t n)
 
 static uint64_t count_segments(const struct journal_piece *p)
 {
-    /* bounded: as above */
+    /* bounded: the piece is within a file */
     return count_sectors(p->offset, p->old_size) +
            count_sectors(p->offset + p->old_size, p->size - p->old_size);
 }
@@ -70,10 +70,8 @@ static bool equals_old(const unsigned char *old, const unsigned char *now, size_
     return n == 0;
 }
 
-/* ------------------------------------------------------------------- reading */
-
-/* parse_pieces - parses the pieces. LAST_END is the end of the previous piece, COVERED the end of the bytes
- * that are old or in a piece. */
+/* parse_pieces - parses the pieces. LAST_END is the end of the previous piece. COVERED is the old size or, if
+ * that is larger, LAST_END: a piece that begins after COVERED would leave a gap. */
 static bool parse_pieces(struct journal *j, cursor c)
 {
     uint64_t last_end = 0, covered = j->old_size;
@@ -97,7 +95,7 @@ static bool parse_pieces(struct journal *j, cursor c)
     return j->n && j->n <= PATCHES_MAX && !c.bad && c.left == 0 && covered == j->new_size;
 }
 
-/* classify_damaged - returns JOURNAL_DAMAGED if B was a journal: a wrong byte or a missing end is allowed. */
+/* classify_damaged - returns JOURNAL_DAMAGED if the signature or the length in B is right. */
 static enum journal_kind classify_damaged(const unsigned char *b, size_t size)
 {
     bool is_ours = memcmp(b, SIGNATURE, size < 8 ? size : 8) == 0 ||
@@ -128,7 +126,7 @@ void journal_compare_piece(const struct journal_piece *p, const unsigned char *n
     const unsigned char *sum = p->checksums;
     for (size_t from = 0, to; from < p->size; from = to, sum += 4) {
         to = get_segment_end(p, from);
-        bool present = got >= to; /* bounded: they are in memory */
+        bool present = got >= to; /* bounded: the arrays below are in memory */
         bool is_old = present && equals_old(from < p->old_size ? p->old + from : NULL, now + from, to - from);
         bool is_new = present && !(is_old && (load_u32le(sum) & DIFFERS)) &&
                       ((crc32_update(0, now + from, to - from) ^ load_u32le(sum)) & ~DIFFERS) == 0;
@@ -140,15 +138,13 @@ void journal_compare_piece(const struct journal_piece *p, const unsigned char *n
     }
 }
 
-/* ------------------------------------------------------------------- writing */
-
 /* The journal that is being written. */
 struct journal_writer {
-    int to, from;         /* the journal, the file */
+    int to, from;         /* descriptors of the journal and of the file */
     int write_errno;      /* errno of the first failure, or 0 */
     uint32_t crc;
     size_t n;             /* bytes in BYTES that are not written yet */
-    unsigned char *bytes; /* WINDOW of them, then WINDOW for the old ones, then checksums */
+    unsigned char *bytes; /* WINDOW bytes to write, WINDOW old bytes of the file, checksums of a piece */
 };
 
 static void flush_bytes(struct journal_writer *w)
@@ -179,8 +175,8 @@ static void add_number(struct journal_writer *w, uint64_t v, size_t n)
     add_bytes(w, b, n);
 }
 
-/* make_checksums - appends the checksums of the segments in [FROM, TO) of P to SUMS. OLD: the old bytes, or
- * NULL for zeros. */
+/* make_checksums - writes the checksums of the segments of P in [FROM, TO) to SUMS; returns their end. BYTES
+ * are the new bytes of all of P. OLD are the old bytes from FROM on; NULL: zeros. */
 static unsigned char *make_checksums(const struct journal_piece *p, const unsigned char *bytes,
                                      const unsigned char *old, size_t from, size_t to, unsigned char *sums)
 {
@@ -202,7 +198,7 @@ static ckpt_status add_piece(struct journal_writer *w, const struct journal_piec
     add_number(w, p->offset, 8);
     add_number(w, p->size, 8);
     for (size_t from = 0, to, got; from < p->old_size; from = to) {
-        size_t max = WINDOW - (size_t)((p->offset + from) % SECTOR); /* bounded: it is within a file */
+        size_t max = WINDOW - (size_t)((p->offset + from) % SECTOR); /* bounded: a position in a file */
         to = p->old_size - from < max ? p->old_size : from + max;
         /* bounded: likewise */
         if (!fd_pread(w->from, old, to - from, p->offset + from, &got) || got != to - from)
@@ -219,7 +215,7 @@ static ckpt_status add_piece(struct journal_writer *w, const struct journal_piec
  * journal; *MAX_SUMS is the largest number of checksums in a piece. */
 static uint64_t plan_pieces(const struct patches *p, struct journal_piece *out, uint64_t *max_sums)
 {
-    /* bounded: by twice what is in memory; a segment of 512 bytes has a checksum of 4 */
+    /* bounded: the patches are in memory, and the checksum of a segment of up to 512 bytes has 4 */
     uint64_t total = HEADER_SIZE + 4;
     *max_sums = 0;
     for (size_t i = 0; i < p->n; i++) {
@@ -240,7 +236,7 @@ static ckpt_status add_journal(struct journal_writer *w, uint64_t inode, const s
     struct journal_piece pieces[PATCHES_MAX];
     uint64_t max_sums, total = plan_pieces(p, pieces, &max_sums);
     if (total > JOURNAL_MAX)
-        return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "its undo journal has {%llu} bytes, at most {=%u} may",
+        return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "its undo journal has {%llu} bytes; {=%u} are allowed",
                     (unsigned long long)total, JOURNAL_MAX);
     w->bytes = malloc(2 * WINDOW + (size_t)max_sums * 4); /* bounded: by the journal's length */
     if (!w->bytes)

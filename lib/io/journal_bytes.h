@@ -8,7 +8,7 @@
 
 #define JOURNAL_MAX (1u << 30)
 
-/* A range of the file that is changed. */
+/* A range of bytes that the edit changes. */
 struct journal_piece {
     uint64_t offset;
     size_t size, old_size;     /* bytes; how many of them the old file had */
@@ -29,7 +29,7 @@ enum journal_kind {
 /* A journal in memory. */
 struct journal {
     unsigned char *bytes;
-    uint64_t inode, old_size, new_size;
+    uint64_t inode, old_size, new_size; /* of the edited file */
     struct journal_piece pieces[PATCHES_MAX];
     size_t n;             /* number of pieces */
     const char *distrust; /* JOURNAL_UNTRUSTED: why */
@@ -38,12 +38,13 @@ struct journal {
 };
 
 enum journal_kind journal_parse(struct journal *j, size_t size);
-/* journal_compare_piece - compares NOW, the GOT bytes that the file has of P, with the old and new ones.
- * Clears *OLD unless all are old, *NEW unless all are new, *FITS unless each sector is old or new. */
+/* journal_compare_piece - compares NOW, the GOT bytes that the file has at P, with the old and the new bytes.
+ * Clears *NEW unless all bytes of P are new. Of the bytes before the old end of the file, clears *OLD unless
+ * all are old, and *FITS unless each segment is old or new. */
 void journal_compare_piece(const struct journal_piece *p, const unsigned char *now, size_t got, bool *old,
                            bool *new, bool *fits);
-/* journal_write - writes the journal for the patches P of the file INODE, open as FD, to TO. Sets *WHY to 0
- * or the errno of a failed write to TO. */
+/* journal_write - writes to TO the journal for applying P to the file FD, whose inode number is INODE. If a
+ * write to TO fails, returns CKPT_OK and sets *WHY to its errno; else *WHY is 0. */
 ckpt_status journal_write(int to, int *why, int fd, uint64_t inode, const struct patches *p, ckpt_error *err);
 
 #endif

@@ -25,7 +25,7 @@ struct pool {
     pthread_cond_t thread_done; /* signalled when a thread has run out of tasks */
     atomic_size_t first_failed; /* lowest task that failed; SIZE_MAX: none */
     atomic_bool cancelled;
-    ckpt_error *err; /* the error of that task */
+    ckpt_error *err; /* the error of the task FIRST_FAILED */
 };
 
 struct worker {
@@ -71,7 +71,7 @@ static void assign_shares(struct pool *p)
     }
 }
 
-/* steal_tasks - moves half of the remaining tasks of the thread that has the most to MINE. */
+/* steal_tasks - moves to MINE half of the tasks of the thread that has most left; false: none has any. */
 static bool steal_tasks(struct pool *p, struct share *mine)
 {
     struct share *fullest = mine;
@@ -134,7 +134,7 @@ static void *run_worker(void *arg)
     return NULL;
 }
 
-/* start_thread - starts a thread with all signals blocked: the caller's threads get them. */
+/* start_thread - starts a thread with all signals blocked, so that other threads of the program get them. */
 static bool start_thread(struct worker *w, pthread_t *thread)
 {
     sigset_t all, old;

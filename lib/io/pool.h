@@ -8,7 +8,7 @@
 struct pool;
 
 struct pool_job {
-    size_t n;               /* tasks, in the order in which one thread would run them */
+    size_t n;               /* number of tasks; one thread would run them from 0 on */
     uint64_t (*weigh)(void *user, size_t i); /* returns the weight of task I, such as its bytes */
     unsigned threads;                        /* as pool_threads returned it */
     /* task - runs task I on thread WORKER < THREADS; 0 is the thread that called pool_run. */
@@ -25,9 +25,9 @@ unsigned pool_threads(unsigned wanted);
 /* pool_run - runs all tasks. Each thread starts with consecutive tasks, so that files are read in long runs,
  * and then takes tasks from the others. ERR is never NULL. */
 ckpt_status pool_run(const struct pool_job *job, ckpt_error *err);
-/* pool_task_stopped - returns true if an earlier task than I failed, or the job was cancelled. */
+/* pool_task_stopped - returns true if a task before task I failed, or the job was cancelled. */
 bool pool_task_stopped(const struct pool *p, size_t i);
-/* pool_cancel - starts no further task: pool_run returns CKPT_ECANCELLED. */
+/* pool_cancel - makes pool_run start no further task, and return CKPT_ECANCELLED unless a task failed. */
 void pool_cancel(struct pool *p);
 
 #endif

@@ -29,8 +29,8 @@ const unsigned char *reader_peek(reader *r, size_t n);
 /* reader_u32, reader_u64 - read a little-endian number; 0 after a failure. */
 uint32_t reader_u32(reader *r);
 uint64_t reader_u64(reader *r);
-/* reader_varint - reads a number as cursor_varint does; false: it is cut off, which fails as reader_take
- * does, or has more than 64 bits. */
+/* reader_varint - reads a number as cursor_varint does. False: it is cut off, which is latched as by
+ * reader_take, or it has more than 64 bits, which is not latched. */
 bool reader_varint(reader *r, uint64_t *v);
 /* reader_skip - skips N bytes, which must exist. */
 bool reader_skip(reader *r, uint64_t n);

@@ -6,7 +6,7 @@
 
 ckpt_status sink_reserve(sink *s, uint64_t size, ckpt_error *err) { return s->ops->reserve(s, size, err); }
 
-static ckpt_status grow_length(const sink *s, uint64_t n, uint64_t *new_len, ckpt_error *err)
+static ckpt_status compute_new_length(const sink *s, uint64_t n, uint64_t *new_len, ckpt_error *err)
 {
     if (checked_add(s->len, n, new_len) && *new_len <= INT64_MAX)
         return CKPT_OK;
@@ -16,7 +16,7 @@ static ckpt_status grow_length(const sink *s, uint64_t n, uint64_t *new_len, ckp
 ckpt_status sink_write(sink *s, const void *bytes, size_t n, ckpt_error *err)
 {
     uint64_t len = 0;
-    CKPT_TRY(grow_length(s, n, &len, err));
+    CKPT_TRY(compute_new_length(s, n, &len, err));
     if (n)
         CKPT_TRY(s->ops->write(s, bytes, n, err));
     s->len = len;
@@ -26,7 +26,7 @@ ckpt_status sink_write(sink *s, const void *bytes, size_t n, ckpt_error *err)
 ckpt_status sink_skip(sink *s, uint64_t n, ckpt_error *err)
 {
     uint64_t len = 0;
-    CKPT_TRY(grow_length(s, n, &len, err));
+    CKPT_TRY(compute_new_length(s, n, &len, err));
     if (n)
         CKPT_TRY(s->ops->skip(s, n, err));
     s->len = len;

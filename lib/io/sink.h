@@ -26,12 +26,12 @@ struct sink {
     uint64_t len; /* bytes written */
 };
 
-/* Files that are useful only together, such as shards and their index. The commit of each completes it, and
- * sink_batch_commit makes all of them visible. All zero: no file. */
+/* Files that are useful only together, such as shards and their index. sink_commit completes one of them,
+ * sink_batch_commit makes all of them visible. A batch is empty when all its fields are 0. */
 struct sink_batch {
     sink *first, *last;
     size_t n;                             /* number of files; each keeps two descriptors open */
-    struct cleaned_folder cleaned_folder; /* the folder of most files, whose leftovers were removed */
+    struct cleaned_folder cleaned_folder; /* the folder of most files, already without leftovers */
 };
 
 struct sink_options {
@@ -43,9 +43,9 @@ struct sink_options {
     struct sink_batch *batch; /* if not NULL, regular files wait in it for sink_batch_commit */
 };
 
-/* sink_file - opens PATH for writing; "-" is standard output, spooled and copied on commit. The target must
- * not exist unless force; then its mode, owner and xattrs carry over, and a symlink is followed to the file
- * it names. */
+/* sink_file - opens PATH for writing; "-" is standard output, spooled and copied on commit. If PATH is a
+ * symlink, the target is the file that it names. A regular file or block device must not exist unless force;
+ * the mode, owner and xattrs of a regular file that is replaced carry over. */
 ckpt_status sink_file(const char *path, const struct sink_options *opts, sink **out, ckpt_error *err);
 /* sink_file_check - refuses, for a dry run, what sink_file would refuse, as far as that can be found out
  * without creating a file. */
@@ -65,8 +65,8 @@ ckpt_str sink_mem_view(const sink *s);
 /* sink_reserve - reserves SIZE bytes, so that a full disk is noticed now. */
 ckpt_status sink_reserve(sink *s, uint64_t size, ckpt_error *err);
 ckpt_status sink_write(sink *s, const void *bytes, size_t n, ckpt_error *err);
-/* sink_skip - skips N bytes, which are zeros until sink_patch writes them. The last bytes of the file must be
- * written. */
+/* sink_skip - skips N bytes, which are zeros until sink_patch writes them. The last byte of the output
+ * must be written. */
 ckpt_status sink_skip(sink *s, uint64_t n, ckpt_error *err);
 /* sink_patch - overwrites bytes already written or skipped. Several threads may patch
  * different bytes at a time, while no other call uses S. */
@@ -75,15 +75,16 @@ ckpt_status sink_patch(sink *s, uint64_t off, const void *bytes, size_t n, ckpt_
 #define SINK_PAGE 4096u
 /* SINK_CLONE_LEAST - fewer bytes are copied faster than shared. */
 #define SINK_CLONE_LEAST (1u << 20)
-/* sink_clone - makes N bytes at OFF, which were skipped, share the blocks of those at FROM of the file FD;
- * all three are multiples of SINK_PAGE. False: the file system cannot do that; nothing changed. Several
- * threads may call it as they may sink_patch. */
+/* sink_clone - makes N bytes at OFF, which were skipped, share the blocks of the N bytes at FROM of the file
+ * FD; N, OFF and FROM are multiples of SINK_PAGE. False: the file system cannot do that; nothing changed.
+ * Several threads may call it under the same conditions as sink_patch. */
 bool sink_clone(sink *s, uint64_t off, int fd, uint64_t from, uint64_t n);
 /* sink_tell - returns the number of bytes written so far, which is the offset of the next. */
 uint64_t sink_tell(const sink *s);
 /* sink_read - reads back bytes already written (verification before commit). */
 ckpt_status sink_read(sink *s, uint64_t off, void *out, size_t n, ckpt_error *err);
-/* sink_commit - flushes, syncs and renames. It always frees S; after a failure the target is unchanged. */
+/* sink_commit - flushes, syncs and renames; takes S, even if it fails. After a failure a file is unchanged,
+ * except if only the sync of its folder failed. */
 ckpt_status sink_commit(sink *s, ckpt_error *err);
 /* sink_abort - removes the temporary, leaves the target alone, frees S. NULL allowed. */
 void sink_abort(sink *s);
@@ -92,7 +93,7 @@ ckpt_status sink_end(sink *s, ckpt_status st, ckpt_error *err);
 ckpt_status sink_write_whole_file(const char *path, const struct sink_options *opts, ckpt_str bytes,
                                   ckpt_error *err);
 /* sink_batch_commit - moves all files into place, in the order of their commits, and empties B. After a
- * failure the first *PLACED files are in place, and the others are removed. */
+ * failure the first *PLACED files are in place; the targets of the others are unchanged. */
 ckpt_status sink_batch_commit(struct sink_batch *b, size_t *placed, ckpt_error *err);
 void sink_batch_abort(struct sink_batch *b);
 /* sink_hint_folder - if the folder DIR does not exist, sets ERR's hint to the command that makes it. */

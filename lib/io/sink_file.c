@@ -1,6 +1,6 @@
 /* sink_file.c - output to a path, standard output, a pipe, a device, a given descriptor. A file
  * appears complete or not at all; the other targets get their bytes on commit, from an
- * unlinked temporary file, so that a failure before it leaves them untouched. */
+ * unlinked temporary file, so that a failure before the commit leaves them untouched. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -27,7 +27,7 @@ struct file_sink {
     struct temp temp; /* the new file of a regular target */
     int fd;           /* temp.fd, or the spool of a stream */
     int stream;       /* descriptor that gets the bytes on commit; -1: regular target */
-    bool keep_open;   /* STREAM is not closed */
+    bool keep_open;   /* STREAM stays open after the commit or abort */
     char *path;       /* as the caller spells it */
     char *target;     /* PATH with its symlinks resolved */
     struct sink_options opts;
@@ -45,7 +45,7 @@ struct file_sink {
 static struct file_sink *file_of(sink *s) { return (struct file_sink *)s; }
 
 /* hint_free_space - if errno means a full disk or quota, adds a hint with the NEED and the bytes that are
- * free. Adds the path, and returns ST. */
+ * free. In any case, adds the path of F to ERR, and returns ST. */
 static ckpt_status hint_free_space(const struct file_sink *f, uint64_t need, ckpt_status st, ckpt_error *err)
 {
     struct statvfs v;
@@ -66,7 +66,7 @@ static ckpt_status fail_write(struct file_sink *f, const char *doing, ckpt_error
     return hint_free_space(f, f->reserved > f->sink.len ? f->reserved : f->sink.len, st, err);
 }
 
-/* has_free_space - returns true if there is enough room now, on file systems that cannot reserve it. */
+/* has_free_space - checks for room without reserving it; true if it is enough now, or is not known. */
 static bool has_free_space(int fd, uint64_t size)
 {
     struct statvfs v;
@@ -245,7 +245,7 @@ static void report_new_owner(const struct file_sink *f)
 }
 
 /* keep_attributes - gives the new file the owner, mode and xattrs of the old one, as far as this user may set
- * them: a failure is no reason to lose the output. A changed owner must not inherit set-user-id. */
+ * them: a failure is no reason to lose the output. If the owner changes, set-user-id must not be kept. */
 static void keep_attributes(const struct file_sink *f)
 {
     mode_t mode = f->old.st_mode & 07777;
@@ -289,7 +289,7 @@ static const char *get_base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* move_into_place - moves the new file to its target. *PLACED: it is there, even if a later step fails. */
+/* move_into_place - moves the new file to its target, and sets *PLACED. Later steps may still fail. */
 static ckpt_status move_into_place(struct file_sink *f, bool *placed, ckpt_error *err)
 {
     if (!temp_place(&f->temp, get_base_name(f->target), f->opts.force))
@@ -298,13 +298,12 @@ static ckpt_status move_into_place(struct file_sink *f, bool *placed, ckpt_error
     /* Some file systems cannot sync a folder, and a folder that may not be listed is open with O_PATH. */
     if (!f->opts.no_sync && fsync(f->temp.dir) != 0 && errno != EINVAL && errno != EBADF && errno != EROFS)
         return fail_write(f, "flush the folder of the finished output to disk", err);
-    /* Only now: an old file that a power cut brings back needs its journal. A batch is synced later. */
+    /* Only now, and not in a batch: an old file that a power cut or an undo brings back needs its journal. */
     if (f->existed && !f->opts.batch)
         journal_remove_stale(f->temp.dir, get_base_name(f->target));
     return CKPT_OK;
 }
 
-/* copy_to_stream - copies the spool to the stream. */
 static ckpt_status copy_to_stream(struct file_sink *f, ckpt_error *err)
 {
     CKPT_TRY(finish_file(f, err));
@@ -486,8 +485,8 @@ static ckpt_status open_regular(struct file_sink *f, ckpt_error *err)
     return st;
 }
 
-/* find_existing - finds out what exists at the path of F. Fails if that is a regular file, unless the
- * options force it to be replaced. */
+/* find_existing - finds out what exists at the path of F. Fails if that is a regular file, unless opts.force
+ * is set. */
 static ckpt_status find_existing(struct file_sink *f, ckpt_error *err)
 {
     f->existed = stat(f->path, &f->old) == 0;
@@ -548,7 +547,7 @@ ckpt_status sink_file(const char *path, const struct sink_options *opts, sink **
              : name_file_if_failed(fail_memory(err), name, err);
 }
 
-/* check_target - checks as open_regular does, without creating the file. The target need not exist. */
+/* check_target - fails if open_target would, as far as can be found out without creating a file. */
 static ckpt_status check_target(struct file_sink *f, ckpt_error *err)
 {
     char *dir = NULL;

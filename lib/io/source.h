@@ -32,7 +32,7 @@ struct source_ops {
     ckpt_status (*locate)(source *s, ckpt_error *err);
     void (*advise_sequential)(source *s); /* see source_advise_sequential; may be NULL */
     bool (*extent)(source *s, uint64_t off, int *fd, uint64_t *at); /* see source_extent; may be NULL */
-    /* map - see source_map; NULL: the bytes are not stored as they are read. */
+    /* map - see source_map; NULL: the bytes are encoded, or in several pieces. */
     ckpt_status (*map)(source *s, uint64_t off, const unsigned char **out, ckpt_error *err);
     void (*watch)(source *s, struct source_watch *w); /* see source_watch; may be NULL */
 };
@@ -45,7 +45,7 @@ struct source {
     _Atomic uint64_t position;
     int refs;
     uint32_t is_serial : 1; /* reading changes its state, under a lock: several threads are no faster */
-    uint32_t block_size : 31; /* if not 0: reads of BLOCK bytes at multiples of BLOCK are much cheaper */
+    uint32_t block_size : 31; /* if not 0: reads of this many bytes, at multiples of it, are much cheaper */
 };
 
 /* source_read - reads N bytes at OFF; CKPT_ETRUNCATED if they are not all there. */
@@ -69,12 +69,12 @@ bool source_extent(source *s, uint64_t off, int *fd, uint64_t *at);
 /* source_map - sets *OUT to the N >= 1 bytes at OFF without a copy, valid as long as S. A file is mapped:
  * if another program truncates it, reading raises SIGBUS. CKPT_EUNSUPPORTED: the bytes are encoded. */
 ckpt_status source_map(source *s, uint64_t off, size_t n, const unsigned char **out, ckpt_error *err);
-/* source_watch - makes W, or none if it is NULL, receive the progress of reading S, if S is a file, memory or
- * callbacks, or slices of S. */
+/* source_watch - makes W (NULL: no one) receive the progress of reading S and slices of S. Kinds of source
+ * other than files, memory and callbacks report none. */
 void source_watch(source *s, struct source_watch *w);
 /* source_watch_read - reports to W (may be NULL) that N more bytes were read; CKPT_ECANCELLED: stop. */
 ckpt_status source_watch_read(struct source_watch *w, uint64_t n, ckpt_error *err);
-/* source_watch_add - adds N bytes that are going to be read to W, which may be NULL. */
+/* source_watch_add - adds N to the bytes to be read, in W (may be NULL). */
 void source_watch_add(struct source_watch *w, uint64_t n);
 
 /* source_is_folder - returns true if PATH is a folder; "-" is not. */
@@ -99,18 +99,18 @@ ckpt_status source_check_not_written(source *s, ckpt_error *err);
 /* source_mem - makes a source of the SIZE bytes at DATA, which outlive it. POSITION: see struct source. NULL:
  * no memory. */
 source *source_mem(const void *data, size_t size, uint64_t position);
-/* source_callbacks - makes a source of bytes that the program reads itself by FROM. FROM is not closed before
- * source_finish_opening. */
+/* source_callbacks - makes a source of bytes that the program reads itself, by FROM->read_at. Closing it
+ * calls FROM->close only after source_finish_opening succeeded. */
 ckpt_status source_callbacks(const ckpt_callbacks *from, source **out, ckpt_error *err);
-/* source_finish_opening - ends the opening of S, whose status is ST. With CKPT_OK, FROM is closed together
- * with S. Fails if a read failed and opening went on without its bytes, unless SALVAGE. */
+/* source_finish_opening - ends the opening of S, a source of callbacks; ST is the status of opening. Unless
+ * SALVAGE, fails if a read failed and opening went on without those bytes. */
 ckpt_status source_finish_opening(source *s, ckpt_status st, bool salvage, ckpt_error *err);
 /* source_slice - makes a source of [OFF, OFF+SIZE) of PARENT, to which it takes a reference; fails unless
  * PARENT has all of the range. */
 ckpt_status source_slice(source *parent, uint64_t off, uint64_t size, source **out, ckpt_error *err);
 /* source_root - returns the source that S is a slice of, or S itself; *OFF is where S begins in it. */
 const source *source_root(const source *s, uint64_t *off);
-/* source_patched - makes a source of PARENT with the patches P applied; both must outlive it. */
+/* source_patched - makes a source of PARENT with the patches P applied; P must outlive it. */
 source *source_patched(source *parent, const struct patches *p);
 /* source_latin1 - makes a source of the COUNT bytes whose values are the code points of the UTF-8 text at
  * [OFF, OFF+SIZE) of PARENT: this is how Python 3 pickles bytes in protocol <= 2 (pickle.py save_bytes).

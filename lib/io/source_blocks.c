@@ -35,7 +35,7 @@ static ckpt_status blocks_read(source *src, uint64_t off, void *to, size_t n, ck
     unsigned char *out = to;
     for (size_t i = find_block(s, off); n; i++) {
         const struct block *b = &s->block[i];
-        uint64_t left = b->start + b->size - off; /* bounded: of all sizes together */
+        uint64_t left = b->start + b->size - off; /* bounded: at most the sum of all sizes */
         size_t count = left < n ? (size_t)left : n;
         if (count)
             CKPT_TRY(block_cache_read(s->cache, &s->slot[i], b, s->decoder, off - b->start, out, count, err));
@@ -69,7 +69,7 @@ static void blocks_close(source *src)
 static const struct source_ops blocks_ops = {
     .read_at = blocks_read, .close = blocks_close, .advise_sequential = blocks_advise};
 
-/* check_blocks - checks that stored bytes are in their sources; sets the START of each block, and *SIZE. */
+/* check_blocks - checks that the sources have the stored bytes; sets the START of each block, and *SIZE. */
 static ckpt_status check_blocks(struct block *block, size_t n, uint64_t *size, ckpt_error *err)
 {
     *size = 0;

@@ -1,5 +1,5 @@
 /* source_callbacks.c - a source of bytes that the program reads itself, see ckpt_callbacks of ckpt.h. Each
- * result of its read_at is checked against what was asked for. */
+ * result of the program's read_at is checked against what was asked for. */
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
@@ -15,21 +15,21 @@ struct callback_source {
     ckpt_callbacks callbacks;
     pthread_mutex_t lock; /* held during read_at if only one call at a time is allowed */
     struct source_watch *watch;
-    bool is_open;       /* the file was opened: callbacks_close calls its close */
+    bool is_open;       /* opening succeeded: callbacks_close calls callbacks.close */
     int read_errno;     /* errno of the first read that failed while the file was being opened */
     uint64_t failed_offset; /* offset of that read */
 };
 
-static ckpt_status fail_read_at(uint64_t at, int64_t got, ckpt_error *err)
+static ckpt_status fail_read_at(uint64_t at, int64_t result, ckpt_error *err)
 {
-    errno = got < -LARGEST_ERRNO ? EIO : (int)-got;
+    errno = result < -LARGEST_ERRNO ? EIO : (int)-result;
     (void)fail_errno(err, at, "the program's read_at failed");
     if (err)
         err->status = CKPT_EIO;
     return CKPT_EIO;
 }
 
-/* read_some - reads 1 to N bytes at AT; *GOT of them. */
+/* read_some - reads at least one and at most N bytes at AT; sets *GOT to their number. */
 static ckpt_status read_some(const struct callback_source *c, uint64_t at, void *out, size_t n, size_t *got,
                              ckpt_error *err)
 {

@@ -19,9 +19,9 @@ struct file_source {
     source source;
     int fd;                 /* -1: parked */
     bool is_named;          /* it has a path, by which changes can be seen */
-    atomic_bool advised_sequential; /* posix_fadvise was called */
+    atomic_bool advised_sequential; /* source_advise_sequential was called */
     atomic_int read_errno;  /* of a failed read: source_check_unchanged reports it to callers that went on */
-    const char *_Atomic change; /* how it changed; set once */
+    const char *_Atomic change; /* how the file changed, such as "removed"; NULL: not that we know */
     struct stat opened_stat;
     char *path;
     struct source_watch *watch;
@@ -44,7 +44,7 @@ static bool same_time(const struct timespec *a, const struct timespec *b)
     return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
 }
 
-static bool same_bytes(const struct stat *a, const struct stat *b)
+static bool same_size_and_mtime(const struct stat *a, const struct stat *b)
 {
     return a->st_size == b->st_size && same_time(&a->st_mtim, &b->st_mtim);
 }
@@ -54,12 +54,13 @@ static bool same_file(const struct stat *a, const struct stat *b)
     return a->st_ino == b->st_ino && a->st_dev == b->st_dev;
 }
 
-/* compare_parked - returns how NOW differs from the file that was parked; NULL: it does not. The inode number
- * of a closed file may be used again, with the same size and, by utimensat, mtime, but not with the same
+/* compare_parked - returns how NOW differs from the file that was parked; NULL: it does not. A new file may
+ * get the inode number of a removed one, the same size and, by utimensat, the same mtime, but not the same
  * ctime. */
 static const char *compare_parked(const struct file_source *f, const struct stat *now)
 {
-    bool same = same_bytes(now, &f->opened_stat) && same_time(&now->st_ctim, &f->opened_stat.st_ctim);
+    bool same =
+        same_size_and_mtime(now, &f->opened_stat) && same_time(&now->st_ctim, &f->opened_stat.st_ctim);
     return !same_file(now, &f->opened_stat) ? "replaced" : same ? NULL : "changed";
 }
 
@@ -71,7 +72,7 @@ static ckpt_status fail_changed(const struct file_source *f, const char *how, ck
     return name_file_if_failed(st, f->path, err);
 }
 
-/* borrow_fd - opens *FD for one read, until return_fd, without waiting for a pipe in place of the file. */
+/* borrow_fd - sets *FD to f->fd or, if F is parked, opens the file until return_fd. */
 static ckpt_status borrow_fd(struct file_source *f, int *fd, ckpt_error *err)
 {
     struct stat now;
@@ -79,7 +80,7 @@ static ckpt_status borrow_fd(struct file_source *f, int *fd, ckpt_error *err)
     ckpt_status st = CKPT_OK;
     if ((*fd = f->fd) >= 0)
         return CKPT_OK;
-    *fd = open_for_reading(f->path, O_NONBLOCK);
+    *fd = open_for_reading(f->path, O_NONBLOCK); /* a pipe may be in its place now */
     if (*fd < 0 && (errno == ENOENT || errno == ENOTDIR)) {
         how = "removed";
     } else if (*fd < 0 || fstat(*fd, &now) != 0) {
@@ -127,7 +128,7 @@ static ckpt_status file_read(source *s, uint64_t off, void *out, size_t n, ckpt_
         atomic_store(&f->read_errno, errno);
         st = fail_errno(err, off, "cannot read %zu bytes", n);
     } else if (got < n) {
-        atomic_store(&f->read_errno, EIO); /* also if stat does not show changes */
+        atomic_store(&f->read_errno, EIO); /* reported even if stat shows no change */
         st = fail_shrank(f, fd, off + got, err);
     }
     return_fd(f, fd);
@@ -161,8 +162,8 @@ static bool file_extent(source *s, uint64_t off, int *fd, uint64_t *at)
     return *fd >= 0;
 }
 
-/* map_file - maps all of F, which is not empty, at *OUT. If two threads map it at once, one of them
- * unmaps its mapping again. */
+/* map_file - maps all of F, which is not empty, and sets *OUT to the mapping. If two threads do so at once,
+ * one of them unmaps its own again, and both use the other. */
 static ckpt_status map_file(struct file_source *f, void **out, ckpt_error *err)
 {
     size_t size;
@@ -336,7 +337,7 @@ ckpt_status source_check_not_written(source *s, ckpt_error *err)
         return CKPT_OK;
     if (fstat(f->fd, &now) != 0)
         return fail_stat(f, err);
-    return same_bytes(&now, &f->opened_stat) ? CKPT_OK : fail_changed(f, WRITTEN, err);
+    return same_size_and_mtime(&now, &f->opened_stat) ? CKPT_OK : fail_changed(f, WRITTEN, err);
 }
 
 /* find_change - sets *HOW to what happened to the file, or to NULL. Fails if stat does. */
@@ -346,7 +347,7 @@ static ckpt_status find_change(const struct file_source *f, const char **how, ck
     bool parked = f->fd < 0;
     if (!parked && fstat(f->fd, &now) != 0)
         return fail_stat(f, err);
-    if (!parked && !same_bytes(&now, &f->opened_stat))
+    if (!parked && !same_size_and_mtime(&now, &f->opened_stat))
         *how = WRITTEN;
     else if (stat(f->path, &there) != 0 && errno != ENOENT && errno != ENOTDIR)
         return fail_stat(f, err);
@@ -383,8 +384,8 @@ ckpt_status source_read_whole_file(const char *path, uint64_t max, arena *a, ckp
     char *text = arena_alloc(a, n);
     ckpt_status st;
     if (src->size > max)
-        st = fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "has {%" PRIu64 "} bytes, at most {=%" PRIu64 "}",
-                  src->size, max);
+        st = fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET,
+                  "has {%" PRIu64 "} bytes; at most {=%" PRIu64 "} are allowed", src->size, max);
     else
         st = text ? source_read(src, 0, text, n, err) : fail_memory(err);
     source_unref(src);

@@ -1,4 +1,4 @@
-/* source_slice.c - a source that is a byte range of a source. */
+/* source_slice.c - a source that is a byte range of another source. */
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -42,9 +42,8 @@ static bool slice_extent(source *s, uint64_t off, int *fd, uint64_t *at)
 static ckpt_status slice_map(source *s, uint64_t off, const unsigned char **out, ckpt_error *err)
 {
     const struct slice_source *sl = (const struct slice_source *)s;
-    size_t length =
-        1; /* any: source_map, the caller, has checked it, and the address does not depend on it */
-    return source_map(sl->parent, sl->off + off, length, out, err); /* bounded: inside the parent */
+    /* Any length would do: our caller, source_map, has checked the range. */
+    return source_map(sl->parent, sl->off + off, 1, out, err); /* bounded: inside the parent */
 }
 
 static const struct source_ops slice_ops = {.read_at = slice_read,

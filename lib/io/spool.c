@@ -21,13 +21,13 @@ struct spool {
     bool full;               /* a write failed because of max */
 };
 
-static spool *new_spool(uint64_t max, uint64_t in_memory, int fd, uint64_t off)
+static spool *new_spool(uint64_t max, uint64_t max_in_memory, int fd, uint64_t off)
 {
     spool *s = calloc(1, sizeof *s);
     if (!s)
         return NULL;
-    *s = (spool){.max = max, .max_in_memory = in_memory, .fd = fd, .off = off, .borrowed = fd >= 0};
-    buf_init(&s->bytes, in_memory < SIZE_MAX ? (size_t)in_memory : SIZE_MAX);
+    *s = (spool){.max = max, .max_in_memory = max_in_memory, .fd = fd, .off = off, .borrowed = fd >= 0};
+    buf_init(&s->bytes, max_in_memory < SIZE_MAX ? (size_t)max_in_memory : SIZE_MAX);
     return s;
 }
 

@@ -22,8 +22,8 @@ uint64_t spool_size(const spool *s);
 bool spool_is_full(const spool *s);
 /* spool_source - returns a source of all bytes written, which takes over the spool. */
 source *spool_source(spool *s);
-/* spool_move - writes what S, the source of a spool in memory, has to byte OFF of the open file FD, which
- * remains the caller's. False: it could not be written, and S is unchanged. */
+/* spool_move - moves the bytes of S, the source of a spool in memory, to byte OFF of the open file FD, which
+ * remains the caller's. False: they could not be written, and S is unchanged. */
 bool spool_move(source *s, int fd, uint64_t off);
 void spool_free(spool *s); /* NULL is allowed */
 

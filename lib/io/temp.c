@@ -1,8 +1,8 @@
 /* temp.c - see temp.h.
  *
  * A named temporary is locked (flock) by the process that writes it. A temporary that can be locked was left
- * by a crash and is removed. Between creating and locking a file, another process may mistake it for such a
- * leftover, and lock or unlink it: then the file is created anew. */
+ * by a crash and is removed. Before a new file is locked, another process may mistake it for such a leftover,
+ * and lock or unlink it: then another file is created. */
 #include "io/temp.h"
 
 #include <dirent.h>
@@ -43,7 +43,7 @@ struct temp_name {
 
 static _Atomic(struct temp_name *) live_names;
 
-/* claim_name - returns an entry for a name in the folder DIR, which no other temporary uses; NULL: errno. */
+/* claim_name - returns an entry that no other temporary uses, for a name in the folder DIR; NULL: errno. */
 static struct temp_name *claim_name(int dir)
 {
     for (struct temp_name *n = atomic_load(&live_names); n; n = n->next) {
@@ -77,7 +77,7 @@ static void release_name(struct temp_name **name)
 #define ENTRY_LENGTH 16u
 #define ENTRY_NAME   19u
 
-/* unlink_listed - unlinks the files in ENTRIES, N bytes, of the folder FD; false: there were none. */
+/* unlink_listed - unlinks the files that ENTRIES, N bytes, list of the folder FD; false: it unlinked none. */
 static bool unlink_listed(int fd, const char *entries, size_t n)
 {
     bool any_unlinked = false;
@@ -89,8 +89,8 @@ static bool unlink_listed(int fd, const char *entries, size_t n)
     return any_unlinked;
 }
 
-/* unlink_files - unlinks the files in the folder FD; *ANY: there were some. False: it could not be listed.
- * Async-signal-safe, which readdir is not. */
+/* unlink_files - unlinks the files in the folder FD; sets *ANY if it unlinked one. False: FD could not be
+ * listed. Async-signal-safe, which readdir is not. */
 static bool unlink_files(int fd, bool *any)
 {
     char entries[4096];
@@ -100,9 +100,9 @@ static bool unlink_files(int fd, bool *any)
     return n == 0;
 }
 
-/* remove_folder - removes the folder NAME and the files in it, in the folder DIR; false: it is still
- * there. The folder is listed again until no file is left, because some file systems skip entries while
- * others are removed; what fails is tried once more. Async-signal-safe. */
+/* remove_folder - removes the folder NAME of the folder DIR, and the files in it; false: it is still there.
+ * The folder is listed again until nothing more is unlinked, because some file systems skip entries while
+ * others are removed. A failure to list it is tolerated once. Async-signal-safe. */
 static bool remove_folder(int dir, const char *name)
 {
     bool again = true;
@@ -160,12 +160,12 @@ static void choose_name(struct temp_name *n, const char *base)
 
 static ckpt_str stem_of(const char *base) { return str_of(base, (size_t)compute_stem_len(base)); }
 
-/* parse_temp_name - returns the stem in the name of a temporary; empty: NAME is not one. */
+/* parse_temp_name - returns the stem in NAME; empty: NAME is not the name of a temporary. */
 static ckpt_str parse_temp_name(const char *name)
 {
     size_t len = strlen(name), tail = INFIX_LEN + RANDOM_LEN;
-    const char *infix = name + len - tail; /* bounded: read only if len > 1 + tail */
-    bool is_ours = len > 1 + tail && name[0] == '.' && memcmp(infix, INFIX, INFIX_LEN) == 0 &&
+    const char *infix = len > 1 + tail ? name + len - tail : NULL; /* bounded: inside NAME */
+    bool is_ours = infix && name[0] == '.' && memcmp(infix, INFIX, INFIX_LEN) == 0 &&
                    strspn(infix + INFIX_LEN, "abcdefghijklmnopqrstuvwxyz0123456789") == RANDOM_LEN;
     return is_ours ? str_of(name + 1, len - 1 - tail) : str_of("", 0);
 }
@@ -194,7 +194,7 @@ static void remove_leftover(int dir, const char *name)
     close(fd);
 }
 
-/* remove_leftovers - removes the leftovers of the target with STEM or, if STEMS is not NULL, of all these. */
+/* remove_leftovers - removes the leftovers of targets with a stem in STEMS or, if that is NULL, with STEM. */
 static void remove_leftovers(int dir, ckpt_str stem, const map *stems)
 {
     int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -255,7 +255,7 @@ static bool lock_new_file(int fd)
     struct stat st;
     if (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
         return false;
-    return fstat(fd, &st) != 0 || st.st_nlink > 0; /* if fstat fails, it is ours, to be removed later */
+    return fstat(fd, &st) != 0 || st.st_nlink > 0; /* if fstat fails: the file is ours */
 }
 
 static bool open_named(struct temp *t, const char *base, mode_t mode)
@@ -266,7 +266,7 @@ static bool open_named(struct temp *t, const char *base, mode_t mode)
     sigfillset(&all);
     for (int tries = 0; tries < MAX_TRIES; tries++) {
         choose_name(t->name, base);
-        /* No signal may come between the file and its entry in the list. */
+        /* No signal may come between creating the file and adding it to the list. */
         pthread_sigmask(SIG_BLOCK, &all, &old);
         t->fd = openat(t->dir, t->name->text, O_CREAT | O_EXCL | O_NOFOLLOW | O_RDWR | O_CLOEXEC, mode);
         int saved_errno = errno;
@@ -455,15 +455,15 @@ bool temp_folder_place(struct temp *t, const char *base, bool replace, bool sync
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &old);
     bool done = renameat(t->dir, t->name->text, t->dir, base) == 0;
-    bool is_in_use = !done && (errno == ENOTEMPTY || errno == EEXIST);
-    if (is_in_use && replace)
+    bool target_has_files = !done && (errno == ENOTEMPTY || errno == EEXIST);
+    if (target_has_files && replace)
         done = renameat2(t->dir, t->name->text, t->dir, base, RENAME_EXCHANGE) == 0;
-    int saved_errno = is_in_use && !replace ? EEXIST : errno;
-    if (done && !is_in_use)
+    int saved_errno = target_has_files && !replace ? EEXIST : errno;
+    if (done && !target_has_files)
         release_name(&t->name); /* else the name is that of the old folder */
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (done && sync)
-        (void)sync_folder(t->dir); /* it is complete either way */
+        (void)sync_folder(t->dir); /* BASE is complete either way */
     errno = saved_errno;
     return done;
 }

@@ -1,6 +1,6 @@
 /* temp.h - a temporary file or folder that replaces its target when it is finished. A file has no name if
- * the file system allows that (O_TMPFILE), else the hidden name `.NAME.ckpt-XXXXXX` next to the target, as
- * folders always have. */
+ * the file system allows that (O_TMPFILE). Otherwise it has the hidden name `.NAME.ckpt-XXXXXX` next to the
+ * target. Folders always have such a name. */
 #ifndef IO_TEMP_H
 #define IO_TEMP_H
 
@@ -11,11 +11,11 @@ struct temp_name;
 
 struct temp {
     int dir;                /* the target's folder; -1: closed */
-    int fd;                 /* the file, for reading and writing, or the folder; locked; -1: closed */
+    int fd;                 /* the file (open for reading and writing) or folder; locked; -1: closed */
     struct temp_name *name; /* NULL: it has none, or was placed */
 };
 
-/* A folder from which leftovers were removed already. */
+/* A folder from which leftovers were removed already, if DONE. */
 struct cleaned_folder {
     bool done;
     dev_t dev;
@@ -27,13 +27,13 @@ struct cleaned_folder {
 bool temp_open(struct temp *t, const char *dir, const char *base, mode_t mode,
                const struct cleaned_folder *cleaned_folder);
 /* temp_clean_folder - removes what crashed runs left in DIR for the targets PATHS, in one pass, before many
- * temp_open. If it fails, each temp_open does so for its own target. */
+ * temp_open. If it fails, each temp_open removes what was left for its own target. */
 void temp_clean_folder(struct cleaned_folder *t, const char *dir, const char *const *paths, size_t n);
 /* temp_place - gives the file the name BASE atomically; fails with EEXIST if BASE exists, unless REPLACE.
  * False: errno, and BASE is unchanged. */
 bool temp_place(struct temp *t, const char *base, bool replace);
-/* temp_close - closes a file or folder, and removes it if it was not placed, or the folder that it replaced.
- * False: that folder is still there. */
+/* temp_close - closes a file or folder. Removes it if it was not placed; removes the old folder if it
+ * replaced one. False: the folder to be removed is still there. */
 bool temp_close(struct temp *t);
 /* temp_emergency - async-signal-safe: removes every temporary that has a name. */
 void temp_emergency(void);
@@ -41,7 +41,7 @@ void temp_emergency(void);
 /* temp_folder_open - makes a temporary folder for the target BASE in the folder DIR. It is for files, not for
  * other folders. Leftovers of crashed runs for the same target are removed. False: errno. */
 bool temp_folder_open(struct temp *t, const char *dir, const char *base);
-/* temp_folder_name - returns the name of the folder T in the folder DIR. */
+/* temp_folder_name - returns the name that the folder T has until it is placed. */
 const char *temp_folder_name(const struct temp *t);
 /* temp_folder_place - gives the folder the name BASE atomically; SYNC: syncs it to the disk before. An empty
  * folder BASE is replaced. If BASE has files, fails with EEXIST unless REPLACE: then the two exchange their

@@ -1,7 +1,7 @@
 /* window.c - see window.h. A piece that is not in the window is read directly, so that faults
- * are reported as without a window. Runs of pieces may be short or out of order: the window grows
- * while pieces are consecutive, starts before the last piece once one came before its
- * predecessor, and pauses, longer each time, when little of it was requested. */
+ * are reported as without a window. Runs of pieces may be short or out of order: windows grow while
+ * pieces are consecutive, and begin before the last piece once a piece lay before its predecessor. If
+ * little of a window was requested, pieces are read without one for a while, longer each time. */
 #include "io/window.h"
 
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "io/fd.h"
 
 #define MAX_PIECE   ((size_t)16 * 1024) /* copying a larger piece costs more than a system call */
-#define MAX_GAP     ((size_t)48 * 1024) /* from the end of the last piece */
+#define MAX_GAP     ((size_t)48 * 1024) /* from the end of the last piece to the next */
 #define MIN_WINDOW  ((size_t)64 * 1024) /* bytes of a window */
 #define MAX_BACKOFF 1024u
 
@@ -35,7 +35,7 @@ static bool should_prefetch(struct window *w, uint64_t at)
     return !w->backoff_left || !w->backoff_left--;
 }
 
-/* move_window - moves the window to the end of the last piece; false: the N bytes at AT are not in it. */
+/* move_window - reads the next window; false: the N bytes at AT are not in it. */
 static bool move_window(struct window *w, uint64_t at, size_t n)
 {
     size_t got;

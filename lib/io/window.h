@@ -1,4 +1,4 @@
-/* window.h - reads small pieces that are close to each other in a file in few large reads, for one thread. */
+/* window.h - joins reads of small pieces, near each other in a file, into few large reads, for one thread. */
 #ifndef IO_WINDOW_H
 #define IO_WINDOW_H
 
@@ -9,20 +9,20 @@ struct window {
     unsigned char *bytes;
     int fd; /* the file whose bytes [pos, pos + len) are in BYTES */
     uint64_t pos;
-    size_t len, requested; /* bytes in BYTES; how many of these callers have read */
+    size_t len, requested; /* bytes in BYTES; how many of them were requested */
     size_t window_size;    /* bytes to read for the next window */
     uint64_t last_end;     /* where the last piece ended */
-    bool descending;       /* a piece came before its predecessor */
+    bool descending;       /* a piece lay before its predecessor in the file */
     unsigned backoff;      /* after a window of which little was read: number of pieces to read without one */
     unsigned backoff_left; /* how many of them are still to be read */
     unsigned char *block;  /* bytes [block_pos, block_pos + block_len) of BLOCK_SOURCE */
-    const source *block_source; /* the last source that is best read in blocks */
+    const source *block_source; /* the source of the bytes in BLOCK */
     uint64_t block_pos;
     size_t block_len, block_cap;
 };
 
-/* window_read - reads as source_read does, but a small piece shortly after the last one together with those
- * around it, and a source with a block size in whole blocks. Every source outlives W. */
+/* window_read - does what source_read does, but reads a small piece close to the last one together with the
+ * bytes around it, and reads a source that has a block size in whole blocks. Every source outlives W. */
 ckpt_status window_read(struct window *w, source *s, uint64_t off, void *out, size_t n, ckpt_error *err);
 void window_close(struct window *w);
 

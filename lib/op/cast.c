@@ -26,8 +26,8 @@ static const char *why_not_castable(const ckpt_tensor *t, ckpt_dtype dtype)
                : "has a last size that is no multiple of 32";
 }
 
-/* is_vector_for_blocks - returns true if T is of one dimension and DTYPE has blocks. ggml computes with
- * norms and biases as floats, so they become blocks only by their full names. */
+/* is_vector_for_blocks - returns true if T has at most one dimension and DTYPE has blocks. ggml computes with
+ * norms and biases as floats, so a cast makes them blocks only if it gives their full names. */
 static bool is_vector_for_blocks(const ckpt_tensor *t, ckpt_dtype dtype)
 {
     return t->has_shape && t->ndim <= 1 && dtype_info(dtype)->klass == 'k';
@@ -66,14 +66,14 @@ static bool is_counter(const struct plan_entry *e, const ckpt_tensor *t)
 
 /* The tensors that a cast by a pattern, or of the weights, leaves unchanged. */
 struct skipped {
-    const struct plan_entry *first; /* the first tensor that cannot become the dtype */
+    const struct plan_entry *first; /* the first of N tensors that cannot become the dtype */
     const char *why;                /* the reason why it cannot */
     size_t n, counters, scales, vectors;
 };
 
 static void notice_skipped(ckpt_plan *p, const struct skipped *skipped)
 {
-    char more[48] = "";
+    char more[64] = "";
     if (skipped->counters)
         plan_notice(p, "%zu step counter%s not cast: --cast casts a counter only by its full name",
                     skipped->counters, skipped->counters == 1 ? " was" : "s were");
@@ -88,12 +88,13 @@ static void notice_skipped(ckpt_plan *p, const struct skipped *skipped)
         return;
     const ckpt_tensor *t = &p->file->table.rows[skipped->first->row].t;
     if (skipped->n > 1)
-        (void)snprintf(more, sizeof more, ", and so do %zu others", skipped->n - 1);
+        (void)snprintf(more, sizeof more, "; %zu more cannot be cast", skipped->n - 1);
     plan_notice(p, "\"%.*s\" (%s) stays %s: it %s%s", STR_ARG(skipped->first->name),
                 ckpt_kind_name((ckpt_kind)t->kind), ckpt_tensor_dtype_name(t), skipped->why, more);
 }
 
-/* cast_or_skip - casts E, or counts it in SKIPPED if it is not cast, or only by its full name. */
+/* cast_or_skip - casts E, unless E cannot become DTYPE or is cast only by its full name. Then counts it in
+ * SKIPPED if the user needs a notice about it. */
 static void cast_or_skip(ckpt_plan *p, const struct plan_entry *e, ckpt_dtype dtype, struct skipped *skipped)
 {
     const ckpt_tensor *t = &p->file->table.rows[e->row].t;
@@ -123,7 +124,7 @@ static ckpt_status cast_named(ckpt_plan *p, const struct plan_entry *e, ckpt_dty
     return CKPT_OK;
 }
 
-/* cast_matching - casts the tensors that match GLOB. Sets *ANY to whether there are any. */
+/* cast_matching - casts the tensors that match GLOB. Sets *ANY to true if there are any. */
 static ckpt_status cast_matching(ckpt_plan *p, const char *glob, ckpt_dtype dtype, bool *any, ckpt_error *err)
 {
     struct skipped skipped = {0};
@@ -214,8 +215,8 @@ void cast_notice_skipped(ckpt_plan *p)
     for (size_t i = 0; i < p->nentries; i++) {
         const struct plan_entry *e = &p->entries[i];
         const ckpt_tensor *t = &p->file->table.rows[e->row].t;
-        bool is_cast = p->is_weights[e->row] || p->cast_to[e->row] || t->dtype == p->weights_dtype;
-        if (is_cast || !dtype_is_float((ckpt_dtype)t->dtype) || t->part_of != CKPT_NO_TENSOR ||
+        bool is_handled = p->is_weights[e->row] || p->cast_to[e->row] || t->dtype == p->weights_dtype;
+        if (is_handled || !dtype_is_float((ckpt_dtype)t->dtype) || t->part_of != CKPT_NO_TENSOR ||
             is_counter(e, t))
             continue;
         add_first_component(&components, e->name);

@@ -1,5 +1,5 @@
-/* compare.c - compares the values of two rows for `ckpt diff`. Both rows are read at the same time, and only
- * batches whose bytes or dtypes differ are decoded into numbers. */
+/* compare.c - compares the values of two rows for `ckpt diff`. Both rows are read at the same time. Batches
+ * with equal bytes and dtypes are decoded into numbers only if norms are requested. */
 #include "op/compare.h"
 
 #include <math.h>
@@ -22,10 +22,10 @@ struct compared_row {
     uint32_t crc;
     ckpt_dtype dtype;
     size_t block_elems, block_bytes;
-    double numbers[2 * BATCH]; /* the decoded elements of the current batch; complex: pairs */
+    double numbers[2 * BATCH]; /* the current batch, decoded; complex or float4: pairs */
 };
 
-/* The comparison so far. */
+/* A comparison in progress. */
 struct totals {
     const ckpt_diff_options *opts;
     struct tolerance tolerance;
@@ -77,8 +77,8 @@ static void close_row(struct compared_row *s)
     free(s->buf);
 }
 
-/* fill_row - reads the next bytes of S if all that were read have been compared, and adds their number to
- * *BYTES. Sets *N to the number of elements to compare, 0 at the end. */
+/* fill_row - if all bytes in S's buffer have been compared, reads the next ones and adds their number to
+ * *BYTES. Sets *N to the number of elements in the buffer that are still to be compared; 0: the end. */
 static ckpt_status fill_row(struct compared_row *s, size_t *n, uint64_t *bytes, ckpt_error *err)
 {
     ckpt_status st = CKPT_OK;
@@ -97,7 +97,7 @@ static size_t bytes_of(const struct compared_row *s, size_t elems)
     return elems / s->block_elems * s->block_bytes;
 }
 
-/* add_difference - adds DELTA, the distance of the elements I of the batch, which is relative to BASE. */
+/* add_difference - adds DELTA, which is |a-b| of the elements I of the batch. BASE is |b|. */
 static void add_difference(struct totals *t, size_t i, double delta, double base)
 {
     struct distance *d = &t->batch;
@@ -124,7 +124,7 @@ static void add_batch(struct totals *t)
     t->batch = (struct distance){0};
 }
 
-/* compare_number - compares two elements whose bytes or dtypes differ. */
+/* compare_number - compares A and B, the numbers I of the batch, which are not NaNs with the same bytes. */
 static void compare_number(struct totals *t, size_t i, double a, double b)
 {
     if (a == b)
@@ -148,7 +148,7 @@ static void compare_complex(struct totals *t, size_t i, const double a[2], const
     add_difference(t, i, hypot(re, im), hypot(b[0], b[1]));
 }
 
-/* compare_int64s - compares N 64-bit integers, which a double cannot hold; their differences are exact. */
+/* compare_int64s - compares N 64-bit integers as integers, because a double does not hold all of them. */
 static void compare_int64s(struct totals *t, ckpt_dtype dt, const unsigned char *bytes_a,
                            const unsigned char *bytes_b, size_t n)
 {
@@ -184,7 +184,8 @@ static void compare_float4s(struct totals *t, const double *a, const double *b, 
     }
 }
 
-/* is_same_element - returns true if elements I have the same bytes and dtype: then even NaNs are equal. */
+/* is_same_element - returns true if elements I have the same WIDTH bytes; then even NaNs are equal. WIDTH is
+ * 0 if the dtypes differ or have blocks: returns false. */
 static bool is_same_element(size_t width, const unsigned char *bytes_a, const unsigned char *bytes_b,
                             size_t i)
 {
@@ -232,14 +233,14 @@ static void add_norms(struct totals *t, struct compared_row *a, struct compared_
     norms_add(&t->result->norms, a->numbers, b->numbers, n * (complex ? 2 : number_lanes(a->dtype)));
 }
 
-/* compare_batch - compares N <= BATCH elements whose bytes or dtypes differ. */
+/* compare_batch - compares a batch of N elements. Its bytes differ in A and B, or the dtypes do. */
 static void compare_batch(struct totals *t, struct compared_row *a, struct compared_row *b,
                           const unsigned char *bytes_a, const unsigned char *bytes_b, size_t n)
 {
     distance_kernel *kernel = distance_best_kernel();
     bool complex = number_is_complex(a->dtype) || number_is_complex(b->dtype);
-    bool dtype_has_kernel = a->dtype == b->dtype && kernel != distance_scalar && dtype_has_kernels(a->dtype);
-    if (dtype_has_kernel && try_kernel(t, kernel, a->dtype, bytes_a, bytes_b, n))
+    bool kernel_fits_dtype = a->dtype == b->dtype && kernel != distance_scalar && dtype_has_kernels(a->dtype);
+    if (kernel_fits_dtype && try_kernel(t, kernel, a->dtype, bytes_a, bytes_b, n))
         return;
     if (a->dtype == b->dtype && number_is_wide(a->dtype)) {
         compare_int64s(t, a->dtype, bytes_a, bytes_b, n);
@@ -249,7 +250,7 @@ static void compare_batch(struct totals *t, struct compared_row *a, struct compa
     decode_row(b, bytes_b, n, complex);
     if (number_lanes(a->dtype) == 2 && !complex)
         compare_float4s(t, a->numbers, b->numbers, n);
-    else if (complex || dtype_has_kernel || !try_kernel(t, kernel, CKPT_DT_F64, a->numbers, b->numbers, n))
+    else if (complex || kernel_fits_dtype || !try_kernel(t, kernel, CKPT_DT_F64, a->numbers, b->numbers, n))
         compare_decoded(t, a, b, bytes_a, bytes_b, n);
 }
 
@@ -261,7 +262,7 @@ static void compare_bytes(struct totals *t, const unsigned char *bytes_a, const 
         t->result->differing += bytes_a[i] != bytes_b[i];
 }
 
-/* compare_next - compares the next N elements; returns true if both rows have the same bytes and dtype. */
+/* compare_next - compares the next N elements; returns true if their bytes and dtypes are the same. */
 static bool compare_next(struct totals *t, struct compared_row *a, struct compared_row *b, size_t n)
 {
     const unsigned char *bytes_a = a->buf + a->pos, *bytes_b = b->buf + b->pos;
@@ -327,7 +328,7 @@ static ckpt_status compare_streams(struct totals *t, struct compared_row *a, str
         if (n == 0)
             return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "one tensor ends before the other");
         bool equal = compare_next(t, a, b, n);
-        if (with_crc) /* of one dtype, so that all bytes of both buffers have been compared */
+        if (with_crc) /* A and B have one dtype, so all bytes of both buffers were compared */
             update_crcs(a, b, a->len, equal);
     }
     if (with_crc) {

@@ -7,7 +7,7 @@
 
 /* The result of comparing two rows, or parts of them. */
 struct comparison {
-    uint64_t differing; /* elements beyond the tolerance */
+    uint64_t differing; /* elements beyond the tolerance; bytes that differ if they are not numbers */
     bool identical;     /* byte for byte */
     double max_abs, max_rel;
     double sum;         /* of the finite |a-b| */
@@ -21,8 +21,8 @@ bool can_compare_rows(const ckpt_tensor *a, const ckpt_tensor *b);
  *
  * Elements with the same bytes in the same dtype are equal, NaN included. Other elements are compared as
  * numbers: complex ones by the modulus of their difference, 64-bit integers exactly. They are equal if |a-b|
- * <= atol + rtol*|b|, or if both are NaN and OPTS has equal_nan. A difference with a NaN or an infinity
- * counts as infinite in max_abs and max_rel, and not in the sum. */
+ * <= atol + rtol*|b|, or if both are NaN and OPTS has equal_nan. If |a-b| is not finite, it counts as
+ * infinite in max_abs and max_rel, and not in the sum. Two NaNs that are unequal count only in differing. */
 ckpt_status compare_rows(const struct parallel_item *pair, struct parallel_chunk *chunk,
                          const ckpt_diff_options *opts, struct parallel_context *run, struct comparison *out,
                          ckpt_error *err);

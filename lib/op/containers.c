@@ -183,7 +183,7 @@ static void count_entry(const struct containers *tree, struct container *p, cons
     p->tensors_with_dims += row < tree->file->table.nrows && tree->file->table.rows[row].t.ndim > 0;
 }
 
-/* classify - sets the fields of P that depend on its entries, before the children of P inherit them. */
+/* classify - sets the fields of P that depend on its entries. add_children() needs is_optimizer. */
 static void classify(struct containers *tree, struct container *p)
 {
     struct entry e;

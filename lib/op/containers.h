@@ -1,4 +1,4 @@
-/* containers.h - lists the containers in a file's graph, each once, and which of them are state dicts or
+/* containers.h - lists the containers in a file's graph, each once, and finds those that are state dicts or
  * optimizers: for `ckpt info`, --root, strip, add and rename. */
 #ifndef OP_CONTAINERS_H
 #define OP_CONTAINERS_H
@@ -11,20 +11,20 @@
 struct container {
     const ckpt_value *node; /* after file_replacement_of() */
     uint32_t parent;        /* NO_CONTAINER: it is the root */
-    ckpt_path_elem elem;    /* of the path: the last one, which leads from the parent to here */
-    uint32_t first, nchildren; /* its children in the list */
-    uint32_t entries;          /* of a mapping */
+    ckpt_path_elem elem;    /* the key or index under which PARENT has it */
+    uint32_t first, nchildren; /* its children are list[first .. first + nchildren) */
+    uint32_t entries;          /* number of entries; 0 unless it is a mapping */
     uint32_t text_key_tensors; /* entries that are tensors under a text key */
-    uint32_t dotted_tensors;   /* those of them under a key with a dot, as parameters of modules have */
-    uint32_t tensors_with_dims; /* those of them with at least one dimension */
+    uint32_t dotted_tensors;   /* those of text_key_tensors with a dot in their key: "fc.weight" */
+    uint32_t tensors_with_dims; /* those of text_key_tensors with at least one dimension */
     uint32_t tensor_entries;    /* entries or items that are tensors, under any key */
     uint64_t tensors_below;     /* tensors in it and below, except inside optimizers and extra states */
     bool is_mapping;
     bool has_metadata;  /* has _metadata, as torch.nn.Module.state_dict makes it */
-    bool is_state_dict; /* text keys, at least half of them tensors; or has _metadata */
+    bool is_state_dict; /* at least half of the entries are tensors with text keys; or has _metadata */
     bool is_optimizer;  /* {state: …, param_groups: […]} */
-    bool in_optimizer;
-    bool extra_state; /* a module's `_extra_state`, or below one */
+    bool in_optimizer;  /* below an optimizer, or at or below a name such as "optimizer" */
+    bool extra_state;   /* is a module's `_extra_state`, or below one */
 };
 
 struct containers {
@@ -62,8 +62,8 @@ uint32_t container_of_node(const struct containers *tree, const ckpt_value *v);
 /* is_tensor_node - returns true if V, or its replacement, is a tensor. */
 bool is_tensor_node(const struct containers *tree, const ckpt_value *v);
 
-/* mapping_count, mapping_entry - return the number of entries, and entry I, of a dict or of an object that
- * behaves like a dict, including an OrderedDict as Python 2 pickles it (a list of pairs). */
+/* mapping_count - returns the number of entries of a dict or of an object that behaves like one, including an
+ * OrderedDict as Python 2 pickles it (a list of pairs). mapping_entry - sets *E to entry I; false: none. */
 uint32_t mapping_count(const ckpt_value *v);
 bool mapping_entry(const ckpt_value *v, uint32_t i, struct entry *e);
 /* mapping_get - returns the last value with the text key NAME, or NULL. */

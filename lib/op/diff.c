@@ -10,7 +10,7 @@
 #include "op/diff_names.h"
 #include "op/value_equal.h"
 
-/* One line of the result: a row of one file, or of both. */
+/* One line of the result: a row that only one file has, or two rows with the same name. */
 struct row_pair {
     ckpt_str name;
     uint32_t a, b;       /* rows, or CKPT_NO_TENSOR */
@@ -100,8 +100,8 @@ static int compare_unmatched_rows(const void *x, const void *y)
     return c ? c : (a->pair > b->pair) - (a->pair < b->pair);
 }
 
-/* match_same_bytes - matches rows A[0..NA) and B[0..NB), which all have the same bytes, in the order of
- * their names: all of them if NA equals NB, else those with the same last component. */
+/* match_same_bytes - matches A[0..NA) with B[0..NB) in the order of their names. All these rows have the same
+ * bytes. If NA and NB differ, rows match only if the last components of their names are equal. */
 static void match_same_bytes(struct diff *d, const struct unmatched *a, size_t na, const struct unmatched *b,
                              size_t nb)
 {
@@ -246,9 +246,9 @@ static void fill_values(struct diff *d, const struct row_pair *p, ckpt_diff_even
         e->cosine = norms_cosine(&c->norms);
     }
     e->values_differ |= c->differing != 0;
-    bool bytes_differ = !c->identical &&
-                        (!e->dtype_differs || c->max_abs > 0); /* else only the dtypes differ */
-    e->within_tolerance = bytes_differ && !e->values_differ && !is_dtype_changed(d, e);
+    bool only_dtypes_differ = e->dtype_differs && !(c->max_abs > 0);
+    bool contents_differ = !c->identical && !only_dtypes_differ;
+    e->within_tolerance = contents_differ && !e->values_differ && !is_dtype_changed(d, e);
 }
 
 static void fill_event(struct diff *d, const struct row_pair *p, ckpt_diff_event *e)
@@ -258,8 +258,9 @@ static void fill_event(struct diff *d, const struct row_pair *p, ckpt_diff_event
     e->dtype_differs = !names_only && !tensor_same_dtype(a, b);
     e->shape_differs = !names_only && !have_same_shape(a, b);
     if (!d->o->keys_only) {
-        bool numeric = a->has_data && b->has_data && a->kind != CKPT_QUANTIZED && b->kind != CKPT_QUANTIZED;
-        e->values_differ = !numeric && (!have_same_form(a, b) || p->array_differs);
+        bool quantized = a->kind == CKPT_QUANTIZED || b->kind == CKPT_QUANTIZED;
+        bool bytes_suffice = a->has_data && b->has_data && !quantized;
+        e->values_differ = !bytes_suffice && (!have_same_form(a, b) || p->array_differs);
         if (p->item != CKPT_NO_TENSOR)
             fill_values(d, p, e);
         else if (!e->shape_differs && a->has_data && b->has_data)
@@ -301,7 +302,7 @@ static bool report_pair(struct diff *d, const struct row_pair *p)
     return send_event(d, &e);
 }
 
-/* report_pairs - passes the pairs before END to the callback, once each. False: it requested to stop. */
+/* report_pairs - passes the pairs before END to the callback, once each. False: the callback stopped it. */
 static bool report_pairs(struct diff *d, size_t end)
 {
     while (d->nreported < end)

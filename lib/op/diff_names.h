@@ -20,7 +20,7 @@ struct diff_join {
     size_t next_a, next_b; /* indices of the next names */
 };
 
-/* diff_name_matches - returns true if NAME, shortened, matches the globs. */
+/* diff_name_matches - returns true if the globs select NAME, which is shortened already. */
 bool diff_name_matches(const ckpt_diff_options *o, ckpt_str name);
 /* diff_list_rows, diff_list_leaves - set *OUT to the selected names, in natural order. */
 ckpt_status diff_list_rows(const ckpt_file *f, const ckpt_diff_options *o, const struct root *root,
@@ -29,10 +29,10 @@ ckpt_status diff_list_leaves(const ckpt_file *f, const ckpt_diff_options *o, con
                              struct diff_names *out, ckpt_error *err);
 /* diff_has_leaf - returns true if F has a value whose name is selected. */
 bool diff_has_leaf(const ckpt_file *f, const ckpt_diff_options *o, const struct root *root);
-/* diff_has_name_below - returns true if one of NAMES begins with NAME and a dot. If NAME is empty: if one of
- * them is not empty. */
+/* diff_has_name_below - returns true if one of NAMES begins with NAME and a dot. For an empty NAME: returns
+ * true if one of NAMES is not empty. */
 bool diff_has_name_below(const struct diff_names *names, ckpt_str name);
-/* diff_next_pair - sets *A and *B to the next name in each list; NULL: the list lacks it. False: the end. */
+/* diff_next_pair - sets *A and *B to the next name in order; NULL: that list lacks it. False: the end. */
 bool diff_next_pair(struct diff_join *join, const struct diff_name **a, const struct diff_name **b);
 
 #endif

@@ -111,8 +111,8 @@ static size_t name_length_below(const struct leaf_container *c)
     return c->leaf->name.len - c->name_len - (c->depth != 0);
 }
 
-/* compare_containers - compares the containers on the paths of leaves A and B, which are both called NAME,
- * from the root on. It compares two containers if the same part of NAME follows them. */
+/* compare_containers - compares the containers on the paths of leaves A and B, from the root on. NAME is the
+ * shortened name of both leaves. Two containers are compared if the same part of NAME is below them. */
 static ckpt_status compare_containers(struct value_diff *d, ckpt_str name, const ckpt_leaf *a,
                                       const ckpt_leaf *b, ckpt_error *err)
 {
@@ -182,12 +182,12 @@ static ckpt_status report_leaf(struct value_diff *d, const struct diff_name *a, 
     ckpt_diff_value e = {.name = a ? a->name : b->name,
                          .a = a ? &d->a.f->leaves[a->index] : NULL,
                          .b = b ? &d->b.f->leaves[b->index] : NULL};
-    bool has_content = false;
+    bool other_has_content = false; /* below this name */
     if (a && b)
         return compare_leaves(d, a->index, b->index, &e, err);
     if (is_empty_container(a ? e.a->value : e.b->value))
-        CKPT_TRY(has_content_below(a ? &d->b : &d->a, d->o, e.name, &has_content, err));
-    if (has_content) /* what the other file has below that name is reported, or is a tensor */
+        CKPT_TRY(has_content_below(a ? &d->b : &d->a, d->o, e.name, &other_has_content, err));
+    if (other_has_content) /* its values are reported by their own names, its tensors by ckpt_diff */
         return CKPT_OK;
     e.what = a ? CKPT_DIFF_ONLY_A : CKPT_DIFF_ONLY_B;
     d->totals->only_a += a != NULL;

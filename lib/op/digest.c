@@ -2,8 +2,8 @@
  * digest.c - SHA-256 and XXH3-128 of tensors and files, for `ckpt hash`, verify and scan. The only file that
  * includes openssl.
  *
- * A tensor's digest is that of its row-major contiguous little-endian bytes. A file's digest is that of one
- * record for each row. The records are sorted by the bytes of the names, rows of one name in document order:
+ * A tensor's digest is that of its row-major contiguous little-endian bytes. A file's digest is that of
+ * its records, one for each row, sorted by the bytes of the names; rows of one name are in document order:
  *
  *   SIZE      DESCRIPTION
  *   8         length of the name
@@ -14,7 +14,7 @@
  *   8 each    dimensions, outermost first
  *   32 or 16  the tensor's digest (SHA-256, or XXH3-128 in canonical form)
  *
- * The record of a quantised tensor has two texts before its digest: its kind and its note, each with its
+ * The record of a quantised tensor has two texts before its digest: its kind and its note, each after its
  * length. The note has scale and zero point; by their bytes alone, two tensors of different values would be
  * equal. The record of a row without bytes (sparse, nested, meta …) has the two texts instead of a digest.
  *
@@ -86,7 +86,7 @@ ckpt_status hash_end(struct hash *h, ckpt_status st, uint8_t out[CKPT_DIGEST_MAX
 
 /* ---- tensors as another dtype */
 
-/* is_castable - returns true if T, a tensor of floats, is digested in the dtype of ckpt_file_digest_as. */
+/* is_castable - returns true if T has data of a float dtype, so that ckpt_file_digest_as applies to it. */
 static bool is_castable(const ckpt_tensor *t) { return t->has_data && dtype_is_float((ckpt_dtype)t->dtype); }
 
 ckpt_dtype ckpt_digest_dtype(const ckpt_file *file, uint32_t i)
@@ -173,7 +173,7 @@ ckpt_status ckpt_digest_tensor(ckpt_file *file, uint32_t i, ckpt_algorithm alg, 
     return digest_row(file, i, alg, NULL, out, err);
 }
 
-/* All rows of a file that have bytes. */
+/* What digest_item needs; OUT has CKPT_DIGEST_MAX bytes for each row of the file. */
 struct digests {
     ckpt_algorithm alg;
     const struct parallel_item *items;

@@ -10,12 +10,12 @@
 
 /* ---- wrappers */
 
-/* Keys of one mapping, counted by whether they have a prefix. */
+/* How many keys of tensors in one mapping have a prefix. */
 struct prefix_counts {
-    uint64_t at_start; /* keys that begin with the prefix */
-    uint64_t anywhere; /* keys that contain it */
-    uint64_t tensors;  /* all keys of tensors */
-    bool inner;        /* a key contains it after its start */
+    uint64_t at_start;   /* keys that begin with the prefix */
+    uint64_t containing; /* keys with it at the start of any component */
+    uint64_t total;      /* all keys except n_averaged */
+    bool inner;          /* a key has it after the start */
 };
 
 static ckpt_status count_prefix(const struct containers *tree, const struct container *p, ckpt_str prefix,
@@ -36,8 +36,8 @@ static ckpt_status count_prefix(const struct containers *tree, const struct cont
         bool inner = contains_prefix(bare, prefix);
         out->at_start += at_start;
         out->inner |= inner;
-        out->anywhere += at_start || inner;
-        out->tensors += !str_is(bare, "n_averaged"); /* AveragedModel's own counter */
+        out->containing += at_start || inner;
+        out->total += !str_is(bare, "n_averaged"); /* AveragedModel's own counter */
     }
     return CKPT_OK;
 }
@@ -49,13 +49,13 @@ static ckpt_status add_wrappers(const struct containers *tree, uint32_t at, ckpt
         struct prefix_counts counts;
         ckpt_str prefix = str_c(wrapper_names[i].prefix);
         CKPT_TRY(count_prefix(tree, &tree->list[at], prefix, &counts, err));
-        if (!counts.anywhere)
+        if (!counts.containing)
             continue;
-        bool all_begin = counts.at_start == counts.tensors && !counts.inner && str_is(prefix, "module.");
+        bool all_begin = counts.at_start == counts.total && !counts.inner && str_is(prefix, "module.");
         const ckpt_wrapper found = {.prefix = prefix,
                                     .where = container_name(tree, at),
-                                    .tensors = counts.anywhere,
-                                    .of = counts.tensors > counts.anywhere ? counts.tensors : counts.anywhere,
+                                    .tensors = counts.containing,
+                                    .of = counts.total > counts.containing ? counts.total : counts.containing,
                                     .anywhere = counts.inner,
                                     .certain = wrapper_names[i].certain || all_begin};
         if (!found.where.ptr || !arena_push(tree->a, list, &out->nwrappers, cap, &found, sizeof found))
@@ -88,8 +88,8 @@ static void add_row_size(const ckpt_tensor *t, uint64_t *elements, uint64_t *byt
     *bytes = size_add(*bytes, t->nbytes);
 }
 
-/* count_rows - adds each row of FILE to the item of LIST for its container. CONTAINER is by row, and
- * WEIGHTS_INDEX, the index in LIST, by container. */
+/* count_rows - adds each row of FILE to the item of LIST for its container. CONTAINER[i] is the container of
+ * row i, or NO_CONTAINER; WEIGHTS_INDEX[c] is the index in LIST of container c. */
 static void count_rows(const ckpt_file *file, const uint32_t *container, const uint32_t *weights_index,
                        ckpt_weights *list)
 {
@@ -105,8 +105,8 @@ static void count_rows(const ckpt_file *file, const uint32_t *container, const u
 
 /* First components of the keys of one mapping, with their dots. */
 struct first_component_votes {
-    ckpt_str majority; /* the component that most keys begin with */
-    ckpt_str averaged; /* the first component that is a name of averaged copies */
+    ckpt_str majority; /* the one that more than half of the keys begin with, if any */
+    ckpt_str averaged; /* the one that is a name of averaged copies; of several, the first found */
     uint64_t votes, with_majority, with_averaged;
     uint64_t nested; /* keys with MAJORITY and more than one component after it */
 };
@@ -146,7 +146,8 @@ static void count_component(struct first_component_votes *counts, ckpt_str key)
     counts->nested += has_majority && first_component(str_skip(key, first.len)).len;
 }
 
-/* set_prefix - sets the prefix if most keys begin with the name of a network or copy, not of a layer. */
+/* set_prefix - sets the prefix to the majority if 3/4 of the keys have it, more than half of these with two
+ * components after it (a network, not a layer); else to that of averaged copies if 1/4 of keys have it. */
 static void set_prefix(ckpt_weights *weights, const struct first_component_votes *counts)
 {
     if (counts->with_majority > 1 && counts->with_majority >= weights->tensors - weights->tensors / 4 &&
@@ -163,7 +164,7 @@ static void set_prefix(ckpt_weights *weights, const struct first_component_votes
     }
 }
 
-/* find_prefixes - sets the prefix of the N items of LIST. The other arrays are as in count_rows. */
+/* find_prefixes - sets the prefix of each of the N items of LIST. For the other arrays, see count_rows. */
 static ckpt_status find_prefixes(const struct containers *tree, const uint32_t *container,
                                  const uint32_t *weights_index, ckpt_weights *list, size_t n, ckpt_error *err)
 {
@@ -261,70 +262,70 @@ static ckpt_status find_optimizer(const struct containers *tree, ckpt_info *out,
 
 /* ---- bytes */
 
-/* The bytes of a storage that a row covers. */
-struct span {
+/* The bytes of a storage that one row covers. */
+struct covered_range {
     uint32_t storage;
     uint64_t from, to;
 };
 
-static uint64_t block_bytes(ckpt_dtype dt, uint64_t elems, bool round_up)
+static uint64_t size_of_blocks(ckpt_dtype dt, uint64_t elems, bool round_up)
 {
     const struct dtype_info *d = dtype_info(dt);
     uint64_t blocks = d->block_elems ? elems / d->block_elems + (round_up && elems % d->block_elems) : 0;
     return size_mul(blocks, d->block_bytes);
 }
 
-static bool find_covered_span(const ckpt_tensor *t, uint64_t size, struct span *s)
+static bool find_covered_range(const ckpt_tensor *t, uint64_t size, struct covered_range *s)
 {
     uint64_t end;
     if (!t->has_data || t->storage == CKPT_NO_STORAGE || !tensor_view_end(t, &end) || end == 0)
         return false;
-    *s = (struct span){.storage = t->storage, .to = size};
+    *s = (struct covered_range){.storage = t->storage, .to = size};
     if (dtype_info((ckpt_dtype)t->dtype)->block_bytes) {
-        s->from = block_bytes((ckpt_dtype)t->dtype, t->storage_offset, false);
-        s->to = block_bytes((ckpt_dtype)t->dtype, end, true);
+        s->from = size_of_blocks((ckpt_dtype)t->dtype, t->storage_offset, false);
+        s->to = size_of_blocks((ckpt_dtype)t->dtype, end, true);
     }
     if (s->to > size)
         s->to = size;
     return s->from < s->to;
 }
 
-static int compare_spans(const void *x, const void *y)
+static int compare_ranges(const void *x, const void *y)
 {
-    const struct span *a = x, *b = y;
+    const struct covered_range *a = x, *b = y;
     if (a->storage != b->storage)
         return a->storage < b->storage ? -1 : 1;
     return (a->from > b->from) - (a->from < b->from);
 }
 
-/* count_unreferenced - sets *OUT to the bytes of storages that no row covers. Bytes between the elements of a
- * strided row count as covered. */
+/* count_unreferenced - sets *OUT to the bytes of storages that no row covers, plus f->unaccounted. Bytes
+ * between the elements of a strided row count as covered. */
 static ckpt_status count_unreferenced(const ckpt_file *f, uint64_t *out, ckpt_error *err)
 {
     const struct table *t = &f->table;
-    struct span *spans = calloc(t->nrows + 1, sizeof *spans);
+    struct covered_range *ranges = calloc(t->nrows + 1, sizeof *ranges);
     size_t n = 0;
     uint64_t total = 0, covered = 0, end = 0;
-    if (!spans)
+    if (!ranges)
         return fail_memory(err);
     for (size_t i = 0; i < t->nrows; i++) {
         const ckpt_tensor *row = &t->rows[i].t;
         n += row->storage < t->nstorages &&
-             find_covered_span(row, t->storages[row->storage].nbytes, &spans[n]);
+             find_covered_range(row, t->storages[row->storage].nbytes, &ranges[n]);
     }
     for (size_t i = 0; i < t->nstorages; i++)
         total = size_add(total, t->storages[i].src ? t->storages[i].nbytes : 0);
-    qsort(spans, n, sizeof *spans, compare_spans);
+    qsort(ranges, n, sizeof *ranges, compare_ranges);
     for (size_t i = 0; i < n; i++) {
-        if (i == 0 || spans[i].storage != spans[i - 1].storage)
+        if (i == 0 || ranges[i].storage != ranges[i - 1].storage)
             end = 0;
-        uint64_t from = spans[i].from > end ? spans[i].from : end;
-        if (spans[i].to > from)
-            covered += spans[i].to - from; /* at most total */
-        if (spans[i].to > end)
-            end = spans[i].to;
+        uint64_t from = ranges[i].from > end ? ranges[i].from : end;
+        if (ranges[i].to > from)
+            covered += ranges[i].to - from; /* bounded: by total */
+        if (ranges[i].to > end)
+            end = ranges[i].to;
     }
-    free(spans);
+    free(ranges);
     *out = size_add(total > covered ? total - covered : 0, f->unaccounted);
     return CKPT_OK;
 }

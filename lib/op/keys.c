@@ -92,7 +92,7 @@ static bool is_parameter_entry(const struct containers *tree, const struct entry
 static ckpt_status gather_entries(struct renaming *job, const ckpt_value *container, uint32_t n,
                                   struct slots *slots, ckpt_error *err)
 {
-    uint32_t domain = (uint32_t)job->ndomains; /* bounded: as many are in the graph */
+    uint32_t domain = (uint32_t)job->ndomains; /* bounded: at most one for each node of the graph */
     struct entry e;
     struct slot slot;
     if (!arena_push(job->rule->plan->a, &job->domains, &job->ndomains, &job->cap_domains, &container,
@@ -104,7 +104,7 @@ static ckpt_status gather_entries(struct renaming *job, const ckpt_value *contai
             continue;
         slot.domain = domain;
         slot.index = i;
-        slot.has_no_tensor = !holds_tensors(&job->containers, e.val);
+        slot.has_tensor = holds_tensors(&job->containers, e.val);
         if (!arena_push(NULL, &slots->list, &slots->n, &slots->cap, &slot, sizeof slot))
             return fail_memory(err);
     }
@@ -127,8 +127,8 @@ static bool holds_text(const ckpt_value *list)
     return false;
 }
 
-/* skip_number_keys - excludes from renaming the keys of `state` that are numbers, unless a parameter group
- * has names in its lists. A distributed checkpoint has the numbers of parameters as texts. */
+/* skip_number_keys - excludes from renaming the keys of `state` that are texts of digits (the numbers of
+ * parameters in a distributed checkpoint), unless a parameter group has names in its lists. */
 static void skip_number_keys(struct group *g, const ckpt_value *groups)
 {
     uint64_t number;
@@ -156,7 +156,7 @@ static ckpt_status gather_optimizer(struct renaming *job, struct group *g, const
     return CKPT_OK;
 }
 
-/* gather_weights - gathers the keys of P, a state dict. Without _metadata, some may keep their names. */
+/* gather_weights - gathers P's keys. Without _metadata, those that name no parameter keep their names. */
 static ckpt_status gather_weights(struct renaming *job, struct group *g, const struct container *p,
                                   ckpt_error *err)
 {
@@ -168,7 +168,7 @@ static ckpt_status gather_weights(struct renaming *job, struct group *g, const s
     return CKPT_OK;
 }
 
-/* gather_metadata - gathers the module paths in the _metadata of MAPPING, once for each _metadata. */
+/* gather_metadata - gathers the module paths in the _metadata of MAPPING, only once if mappings share it. */
 static ckpt_status gather_metadata(struct renaming *job, struct group *g, const ckpt_value *mapping,
                                    ckpt_error *err)
 {
@@ -253,8 +253,8 @@ static ckpt_status make_key_names(struct rename_rule *rule, const struct slots *
 
 static bool is_renamed(const struct slot *slot) { return !str_eq(slot->old_name, slot->new_name); }
 
-/* overlap_length - returns the length of the longest beginning of PREFIX, but not all of it, that PATH
- * followed by a dot ends with: 4 ("b.c.") for "a.b.c" and "b.c.d."; 0: none. */
+/* overlap_length - returns how many bytes at the start of PREFIX, but not all, are also the end of "PATH.":
+ * 4 ("b.c.") if PATH is "a.b.c" and PREFIX is "b.c.d."; 0: none. */
 static size_t overlap_length(ckpt_str path, ckpt_str prefix)
 {
     for (size_t n = prefix.len; n-- > 1;) {
@@ -280,8 +280,8 @@ static ckpt_status index_modules(const struct group *g, map *modules, ckpt_error
 }
 
 /* strip_module_paths - renames modules whose paths end in only the first part of the stripped prefix. If
- * "_orig_mod.module." was removed from all keys, no key is below the module "_orig_mod" any more, and it gets
- * the path that the module "_orig_mod.module" gets. */
+ * "_orig_mod.module." was removed from all keys, no key is below the module "_orig_mod" any more: that module
+ * gets the path that the module "_orig_mod.module" gets. */
 static ckpt_status strip_module_paths(struct rename_rule *rule, struct group *g, ckpt_error *err)
 {
     map *modules = NULL;
@@ -296,7 +296,7 @@ static ckpt_status strip_module_paths(struct rename_rule *rule, struct group *g,
             st = (modules = map_new(g->keys.n)) ? index_modules(g, modules, err) : fail_memory(err);
         if (st != CKPT_OK || map_get(modules, slot->old_name) != MAP_NONE)
             continue;
-        /* what the prefix has after the overlap is appended, with the dot before it */
+        /* appends the dot at the end of the overlap, and what follows it in the prefix */
         completed = concat_texts(rule->plan->a, slot->old_name, str_skip(rule->stripped_prefix, overlap - 1));
         st = completed.ptr ? rule->rename_key(rule, completed, &renamed, err) : fail_memory(err);
         if (st == CKPT_OK && !str_eq(completed, renamed))
@@ -411,7 +411,7 @@ static ckpt_status apply_rename(struct renaming *job, const struct group *g, con
     }
     e->names[at->index] = slot->new_name;
     job->rule->nchanged++;
-    if (!in_metadata && !slot->has_no_tensor) /* plan_count_renames reports rows */
+    if (!in_metadata && slot->has_tensor) /* plan_count_renames finds the renamed tensors */
         return CKPT_OK;
     CKPT_TRY(join_name(job, g, slot->old_name, &renamed.from, err));
     CKPT_TRY(join_name(job, g, slot->new_name, &renamed.to, err));

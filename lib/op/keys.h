@@ -7,14 +7,14 @@
 #include "op/containers.h"
 #include "op/prefix.h"
 
-/* One key: of a state dict, of optimizer state by name, or a name in a list of param_groups. */
+/* A key of a state dict, its _metadata or an optimizer's `state`, or an item of a list in param_groups. */
 struct slot {
     ckpt_str old_name, new_name;
-    uint32_t domain;    /* number of its container; two slots of one domain may not get the same name */
-    uint32_t index;     /* of its entry in the container */
-    bool dropped;       /* only in _metadata: a different entry overwrites it */
-    bool keeps_name;    /* it does not name a parameter; no other key may get its name */
-    bool has_no_tensor; /* its entry has no tensor, or it is in a list of names */
+    uint32_t domain; /* number of its container; two slots of one domain may not get the same name */
+    uint32_t index;  /* of its entry in the container */
+    bool dropped;    /* only in _metadata: a different entry overwrites it */
+    bool keeps_name; /* it does not name a parameter; no other key may get its name */
+    bool has_tensor; /* its value is or contains a tensor; false in a list of names */
 };
 
 struct slots {
@@ -22,7 +22,7 @@ struct slots {
     size_t n, cap;
 };
 
-/* The names of one model: a state dict, or one optimizer's. */
+/* The names in one state dict or in one optimizer. */
 struct group {
     ckpt_str where;         /* joined name of the mapping, or of the optimizer */
     uint32_t container;     /* the index of that container */
@@ -32,7 +32,6 @@ struct group {
     struct slots modules; /* the keys of _metadata, which are the paths of modules */
 };
 
-/* A rule by which keys are renamed. */
 struct rename_rule {
     ckpt_plan *plan;
     /* rename_key - sets *OUT to the new name of KEY, or to KEY. */
@@ -49,15 +48,15 @@ struct rename_rule {
     void *user;
 };
 
-/* keys_rename - renames all keys by RULE; after an error the plan is unchanged. */
+/* keys_rename - renames all keys by RULE; after an error the plan has no new names, unless memory ran out. */
 ckpt_status keys_rename(struct rename_rule *rule, ckpt_error *err);
 /* rename_module_paths - renames G's module paths as its keys were renamed: if a.b.w became x.b.w, the module
- * a.b becomes x.b and a becomes x, and so do modules below them that have no keys of their own. */
+ * a.b becomes x.b and a becomes x. Modules below them without keys of their own move with them. */
 ckpt_status rename_module_paths(arena *a, struct group *g, ckpt_error *err);
 /* is_edited_out - returns true if an edit of P leaves out the entry or item AT. */
 bool is_edited_out(const ckpt_plan *p, const struct edit_target *at);
-/* plan_notice_no_match - adds the notice that no key VERB PATTERN (VERB: "begins with", "contains" …), and
- * that lists the prefixes in SEEN. */
+/* plan_notice_no_match - adds the notice `no key VERB "PATTERN"`, with the prefixes in SEEN. VERB: "begins
+ * with", "contains" … */
 void plan_notice_no_match(ckpt_plan *plan, const char *verb, ckpt_str pattern, const struct prefixes *seen);
 /* concat_texts - returns a copy in A of FIRST followed by SECOND; .ptr NULL: out of memory. */
 ckpt_str concat_texts(arena *a, ckpt_str first, ckpt_str second);

@@ -1,14 +1,14 @@
 /*
- * manifest.c - writes and compares the manifests of `ckpt verify`: texts that list the tensors of a file, so
- * that this file, or a file of a different format, can be compared with it later:
+ * manifest.c - writes and checks the manifests of `ckpt verify`. A manifest is a text that lists the tensors
+ * of a file. That file, or a file of a different format, can be compared with the manifest later:
  *
  *   # ckpt manifest 1: …                      lines that begin with # are skipped
  *   DIGEST  DTYPE [SHAPE]  NAME               one for each row, in natural order of names
  *
  * DIGEST is that of `ckpt hash`: SHA-256 (64 digits) or XXH3-128 (32) over the row-major contiguous
  * little-endian bytes; `-` for a row without bytes of its own. Kind and note follow the shape where the
- * bytes alone do not determine the values. Names are escaped, so that each is one line. Two blanks separate
- * the three fields.
+ * bytes alone do not determine the values. Names are escaped, so that each fits in its line. Two blanks
+ * separate the three fields.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +24,7 @@
 
 #define MANIFEST_HEADER "# ckpt manifest 1: "
 
-/* A row and its line. */
+/* A row of the file. */
 struct manifest_entry {
     ckpt_str name; /* escaped */
     ckpt_str raw;  /* not escaped */
@@ -42,7 +42,7 @@ struct manifest {
     size_t n;
     map *names;          /* escaped name -> index of its first entry */
     size_t digest_size;  /* bytes */
-    struct root weights; /* for a hint: the manifest may only list names below it */
+    struct root weights; /* for a hint: perhaps the manifest lists only names below it */
     ckpt_error *err;
 };
 
@@ -158,7 +158,6 @@ static ckpt_status read_manifest_text(const char *path, struct manifest_text *ou
     return st;
 }
 
-/* A line of a manifest. */
 struct manifest_line {
     ckpt_str digest, description, name;
     uint64_t offset; /* in the manifest */
@@ -214,7 +213,7 @@ static bool next_line(ckpt_str text, size_t *pos, struct manifest_line *out, ckp
 
 static const char *display_path(const char *path) { return strcmp(path, "-") == 0 ? "standard input" : path; }
 
-/* find_algorithm - sets *OUT by the length of the first digest. Refuses a text without lines and header. */
+/* find_algorithm - sets *OUT by the length of the first digest. Refuses a text without a line or header. */
 static ckpt_status find_algorithm(ckpt_str text, ckpt_algorithm *out, ckpt_error *err)
 {
     struct manifest_line line;

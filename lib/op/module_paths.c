@@ -25,8 +25,8 @@ static ckpt_str parent_path(ckpt_str s)
     return str_of(s.ptr, n ? n - 1 : 0);
 }
 
-/* add_move - adds the move of module FROM to TO. Sets *IS_OLD to true if it was added before, together with
- * the moves of its parent modules. */
+/* add_move - adds the move of module FROM to TO. Sets *IS_OLD to true if it was added before: then the moves
+ * of its parent modules were added, too. */
 static ckpt_status add_move(struct moves *m, ckpt_str from, ckpt_str to, bool *is_old, ckpt_error *err)
 {
     uint32_t old;

@@ -1,7 +1,7 @@
 /* plain.c - decides which values are plain data, for `ckpt sanitize`. The check goes depth first, with a
  * stack instead of recursion. If a node is bad, so are all nodes on the path to it, and these verdicts are
  * kept for later checks. The other verdicts of a check that found a bad node are dropped, because a loop may
- * lead from them to nodes that were not visited yet. */
+ * lead from their nodes to nodes that were not visited yet. */
 #include "op/plain.h"
 
 #include <stdlib.h>
@@ -61,7 +61,7 @@ bool is_torch_constant(const ckpt_value *v)
            weights_only_allows(value_module(v), name);
 }
 
-/* holds_storage - returns true if V is a call that makes the bytes of a storage: the storage is written. */
+/* holds_storage - returns true if V is a call that makes the bytes of a storage, which is written instead. */
 static bool holds_storage(const ckpt_file *f, const ckpt_value *v)
 {
     bool held = file_storage_loaded_by(f, v) != CKPT_NO_STORAGE;

@@ -1,5 +1,5 @@
-/* plain.h - finds values that are not plain data, which torch.load(weights_only=True) accepts (constants,
- * lists, dicts, tensors …), and makes plain data of numpy scalars and paths. */
+/* plain.h - finds values that are not plain data, and converts numpy scalars and paths to plain data. Plain
+ * data are what torch.load(weights_only=True) accepts: constants, lists, tuples, dicts, sets, tensors … */
 #ifndef OP_PLAIN_H
 #define OP_PLAIN_H
 
@@ -11,13 +11,12 @@ struct plain_checker {
     map *verdicts;              /* node -> enum verdict */
     struct plain_step *waiting; /* the nodes still to be checked, as a stack */
     size_t n, cap;
-    const ckpt_value **visited; /* by the current call */
+    const ckpt_value **visited; /* nodes, by the current check_plain() */
     size_t nvisited, cap_visited;
-    uint64_t work; /* steps of all calls, which are limited */
+    uint64_t work; /* steps of all check_plain() together, which are limited */
 };
 
-/* check_plain - sets *BAD to the first node at or below V that is not plain data, or NULL. Plain data are
- * constants, lists, tuples, dicts, sets, and calls by which torch describes a tensor or a size. */
+/* check_plain - sets *BAD to the first node at or below V that is not plain data, or NULL. */
 ckpt_status check_plain(struct plain_checker *p, const ckpt_value *v, const ckpt_value **bad,
                         ckpt_error *err);
 void plain_checker_free(struct plain_checker *p);
@@ -25,7 +24,7 @@ void plain_checker_free(struct plain_checker *p);
 /* What a class or callable makes, by plain.def. */
 enum plain_kind { PLAIN_OTHER, PLAIN_VALUE, PLAIN_TENSOR, PLAIN_POSIX, PLAIN_WINDOWS, PLAIN_NAMESPACE };
 
-enum plain_kind plain_kind_of(const ckpt_value *global); /* PLAIN_OTHER also if GLOBAL is not a name */
+enum plain_kind plain_kind_of(const ckpt_value *global); /* PLAIN_OTHER also if it is not a GLOBAL */
 /* is_plain_value_call - returns true if V is a call that makes plain data, but no tensor: torch.Size … */
 bool is_plain_value_call(const ckpt_value *v);
 /* is_torch_constant - returns true if V is the global name of a torch dtype, or of a quantisation scheme. */
@@ -33,7 +32,7 @@ bool is_torch_constant(const ckpt_value *v);
 /* plain_from_scalar - sets *OUT to the numpy scalar V as a Python number or text in A; NULL: V is not a numpy
  * scalar, or cannot be converted. False: out of memory. */
 bool plain_from_scalar(arena *a, const ckpt_value *v, ckpt_value **out);
-/* plain_from_path - sets *OUT to a pathlib path as text; NULL and false as in plain_from_scalar. */
+/* plain_from_path - sets *OUT to the pathlib path V as text; NULL and false as in plain_from_scalar. */
 bool plain_from_path(arena *a, const ckpt_value *v, ckpt_value **out);
 
 #endif

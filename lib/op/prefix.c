@@ -1,13 +1,12 @@
-/* prefix.c - prefixes of parameter names that wrappers of modules add, and how to remove them. */
+/* prefix.c - prefixes that wrappers of modules add to parameter names, and how to remove them. */
 #include "op/prefix.h"
 
 #include <stdio.h>
 
 /* From torch/nn/parallel/data_parallel.py, torch/_dynamo/eval_frame.py,
- * torch/distributed/fsdp/_common_utils.py, torch 1.13's
- * fsdp/flatten_params_wrapper.py and fairscale,
- * torch/distributed/algorithms/_checkpoint/checkpoint_wrapper.py, Lightning's
- * _FabricModule, Opacus' GradSampleModule. */
+ * torch/distributed/fsdp/_common_utils.py, torch 1.13's fsdp/flatten_params_wrapper.py and fairscale,
+ * torch/distributed/algorithms/_checkpoint/checkpoint_wrapper.py, Lightning's _FabricModule, Opacus'
+ * GradSampleModule. */
 const struct wrapper_name wrapper_names[] = {
     {"module.", false},
     {"_orig_mod.", true},
@@ -35,8 +34,8 @@ bool contains_prefix(ckpt_str s, ckpt_str prefix)
 }
 
 /* strip_components - copies S to OUT without PREFIX, which ends in a dot; returns the length. Whenever the
- * copied components end in PREFIX, they are removed again. So one pass also finds a prefix that forms when a
- * prefix inside it is removed. */
+ * copy ends in PREFIX, this PREFIX is cut off again. So one pass also finds a prefix that forms when a prefix
+ * inside it is removed. */
 static size_t strip_components(ckpt_str s, ckpt_str prefix, char *out)
 {
     size_t len = 0;
@@ -52,7 +51,7 @@ static size_t strip_components(ckpt_str s, ckpt_str prefix, char *out)
     return len;
 }
 
-/* strip_partial - strips a PREFIX that ends inside a component, wherever a component begins with it. */
+/* strip_partial - copies S to OUT without PREFIX, which does not end in a dot, at starts of components. */
 static size_t strip_partial(ckpt_str s, ckpt_str prefix, char *out)
 {
     size_t len = 0;
@@ -132,11 +131,11 @@ void prefixes_add(struct prefixes *seen, ckpt_str name)
 
 const char *prefixes_text(const struct prefixes *seen, char *out, size_t cap)
 {
-    enum { SHOWN = 3 };
+    enum { MAX_SHOWN = 3 };
     bool shown[PREFIXES_MAX] = {false};
     size_t len = 0;
     out[0] = '\0';
-    for (int k = 0; k < SHOWN; k++) {
+    for (int k = 0; k < MAX_SHOWN; k++) {
         size_t best = PREFIXES_MAX;
         for (size_t i = 0; i < seen->n; i++)
             if (!shown[i] && (best == PREFIXES_MAX || seen->count[i] > seen->count[best]))

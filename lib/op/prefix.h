@@ -1,4 +1,4 @@
-/* prefix.h - prefixes of parameter names that wrappers of modules add. */
+/* prefix.h - prefixes that wrappers of modules add to parameter names. */
 #ifndef OP_PREFIX_H
 #define OP_PREFIX_H
 
@@ -15,17 +15,17 @@ extern const size_t nwrapper_names;
 /* find_wrapper - returns the wrapper name that is PREFIX, or NULL. */
 const struct wrapper_name *find_wrapper(ckpt_str prefix);
 
-/* prefix_strip - returns S without PREFIX at its start or, if ANYWHERE, at each component boundary until none
- * is left; S itself if it has none. .ptr NULL: out of memory. */
+/* prefix_strip - returns S without PREFIX at its start or, if ANYWHERE, at the start of each component: once
+ * or, if PREFIX ends in a dot, until none is left. Returns S if there is none. .ptr NULL: out of memory. */
 ckpt_str prefix_strip(arena *a, ckpt_str s, ckpt_str prefix, bool anywhere);
 /* prefix_strip_certain - returns S without the certain wrapper names. */
 ckpt_str prefix_strip_certain(arena *a, ckpt_str s);
-/* contains_prefix - returns true if a component of S begins with PREFIX. */
+/* contains_prefix - returns true if PREFIX is in S at the start of a component. */
 bool contains_prefix(ckpt_str s, ckpt_str prefix);
 
 #define PREFIXES_MAX 8
 
-/* The first PREFIXES_MAX distinct first components of names, and how often each of them occurs. */
+/* What names begin with: up to PREFIXES_MAX different components, and how often each of them occurs. */
 struct prefixes {
     ckpt_str component[PREFIXES_MAX]; /* with the dot */
     uint64_t count[PREFIXES_MAX];

@@ -7,7 +7,7 @@
 #include "op/keys.h"
 
 #define MAX_PATTERN 1000u /* bytes of an expression */
-#define MAX_REPEATS 4096u /* largest product of its bounds {m,n}: each multiplies the size of the automaton */
+#define MAX_REPEATS 4096u /* largest product of all {m,n} of an expression: each multiplies the automaton */
 #define MAX_SUBJECT 65536u /* bytes of a key, old or new */
 #define GROUPS      10     /* \0 to \9 */
 
@@ -16,7 +16,7 @@ struct expression {
     const char *replacement;
     buf out;              /* the new key */
     char *subject;        /* the key, NUL-terminated */
-    bool no_memory;       /* regexec() had not enough */
+    bool no_memory;       /* regexec() ran out of it */
     struct prefixes seen; /* the first components of all keys, for a hint */
 };
 
@@ -56,7 +56,7 @@ static ckpt_status check_replacement(const char *replacement, size_t groups, ckp
     return CKPT_OK;
 }
 
-/* regcomp_error - returns the text of CODE of regcomp(); those of regerror() differ between C libraries. */
+/* regcomp_error - returns a text for CODE of regcomp(). Texts of regerror() differ between C libraries. */
 static const char *regcomp_error(int code)
 {
     static const struct {
@@ -124,8 +124,8 @@ static void append_replacement(struct expression *expr, const char *subject, con
     }
 }
 
-/* replace_all - replaces each match in the LEN bytes of expr->subject; after an empty match, copies one byte.
- * Sets *MATCHED to whether there was a match. False: the result is too long, or out of memory. */
+/* replace_all - copies the LEN bytes of expr->subject to expr->out with each match replaced; after an empty
+ * match, copies a byte. *MATCHED: there was a match. False: the result is too long, or out of memory. */
 static bool replace_all(struct expression *expr, size_t len, bool *matched)
 {
     const char *s = expr->subject;
@@ -154,7 +154,7 @@ static ckpt_status rename_key_by_regex(struct rename_rule *rule, ckpt_str key, c
     bool matched;
     prefixes_add(&expr->seen, key);
     *out = key;
-    if (key.len && memchr(key.ptr, '\0', key.len)) /* POSIX expressions end at a NUL */
+    if (key.len && memchr(key.ptr, '\0', key.len)) /* at which regexec() would stop */
         return CKPT_OK;
     if (key.len > MAX_SUBJECT)
         return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET,

@@ -1,4 +1,4 @@
-/* rename.c - `ckpt strip`, add, and rename by a map: computes new names of keys; keys.c edits the plan. */
+/* rename.c - `ckpt strip`, `add`, `rename` by a map: computes new names of keys; keys.c edits the plan. */
 #include "base/text.h"
 #include "base/utf8.h"
 #include "codec/json_scan.h"
@@ -6,7 +6,7 @@
 
 #define MODULE_PREFIX STR_LIT("module.")
 
-/* The prefix that strip removes or add puts before each key. */
+/* The prefix that `strip` removes from keys, or that `add` puts before them. */
 struct prefix_rule {
     ckpt_str prefix;
     bool anywhere;        /* strip: at the start of any component, not only of the key */
@@ -113,7 +113,7 @@ struct auto_strip {
     ckpt_str first_inner; /* … and the first of them */
 };
 
-/* strip_leading_modules - returns KEY without up to *N leading `module.`, never empty; updates *N. */
+/* strip_leading_modules - removes up to *N leading `module.`, but never all of KEY. *N: number removed. */
 static ckpt_str strip_leading_modules(ckpt_str key, unsigned *n)
 {
     unsigned removed = 0;
@@ -123,7 +123,7 @@ static ckpt_str strip_leading_modules(ckpt_str key, unsigned *n)
     return key;
 }
 
-/* count_shared_modules - counts the leading `module.` that all keys of G have, except n_averaged. */
+/* count_shared_modules - counts the leading `module.` that all keys of G except n_averaged have. */
 static ckpt_status count_shared_modules(struct rename_rule *rule, const struct group *g, ckpt_error *err)
 {
     struct auto_strip *strip = rule->user;
@@ -154,7 +154,7 @@ static ckpt_status strip_wrappers(struct rename_rule *rule, ckpt_str key, ckpt_s
     ckpt_str bare = prefix_strip_certain(rule->plan->a, key);
     if (!bare.ptr)
         return fail_memory(err);
-    /* "module." alone is the path of a wrapper in _metadata and becomes ""; no key has only wrappers */
+    /* if only "module." is left, KEY is the path of a wrapper in _metadata: no parameter is called so */
     *out = strip_leading_modules(bare, &nstripped);
     if (nstripped < strip->nmodules && str_eq(*out, MODULE_PREFIX))
         *out = STR_LIT("");
@@ -200,9 +200,9 @@ ckpt_status ckpt_plan_strip_auto(ckpt_plan *plan, ckpt_error *err)
 struct rename_map {
     map *pair_of; /* old name -> index of its pair */
     ckpt_pair *pairs;
-    bool *used;     /* [i]: pair i named a key */
+    bool *used;     /* [i]: the old name of pair i is that of a key */
     ckpt_str where; /* the name of the current mapping */
-    map *mappings;  /* node of a mapping -> index of its first name */
+    map *mappings;  /* node of a mapping -> index in first_names */
     /* The first name of each mapping. A shared mapping has more names, but keys are looked up by this one. */
     ckpt_str *first_names;
     size_t nfirst_names, cap_first_names;
@@ -256,14 +256,14 @@ static ckpt_status rename_key_by_map(struct rename_rule *rule, ckpt_str key, ckp
     return CKPT_OK;
 }
 
-/* index_other_names - adds to OTHERS every name of a mapping that occurs in the name of a row, with the index
- * of the first name of that mapping. */
+/* index_other_names - adds to OTHERS each beginning of a row's name that is the name of a mapping, with the
+ * index of this mapping in first_names. */
 static ckpt_status index_other_names(const ckpt_plan *p, const struct rename_map *renames, map *others,
                                      ckpt_error *err)
 {
     for (size_t i = 0; i < p->file->table.nrows; i++) {
         const struct row *r = &p->file->table.rows[i];
-        size_t from = p->root_depth ? p->root_name.len + 1 : 0, end = 0; /* bounded: plan_is_below_root */
+        size_t from = p->root_depth ? p->root_name.len + 1 : 0, end = 0; /* bounded: checked below */
         if (!r->steps || !plan_is_below_root(p, r->t.path, r->t.npath))
             continue;
         for (uint32_t k = 0; k + 1 < r->t.npath; k++) {
@@ -279,15 +279,15 @@ static ckpt_status index_other_names(const ckpt_plan *p, const struct rename_map
     return CKPT_OK;
 }
 
-/* replace_start - replaces the first N bytes of *NAME, which are a name of its mapping, by WHERE. */
+/* replace_start - replaces the first N bytes of *NAME by WHERE: both are names of one mapping. */
 static bool replace_start(arena *a, ckpt_str where, size_t n, ckpt_str *name)
 {
     *name = concat_texts(a, where, str_skip(*name, n));
     return name->ptr != NULL;
 }
 
-/* use_first_name - if both names of pair I are below a mapping's name in OTHERS, replaces the mapping's name
- * in both by its first name. */
+/* use_first_name - if the old name of pair I is below a mapping's name in OTHERS, replaces that name by the
+ * mapping's first name, in both names of the pair. Refuses a new name that is not below it. */
 static ckpt_status use_first_name(ckpt_plan *p, struct rename_map *renames, const map *others, uint32_t i,
                                   ckpt_error *err)
 {
@@ -317,7 +317,7 @@ static ckpt_status use_first_name(ckpt_plan *p, struct rename_map *renames, cons
     return CKPT_OK;
 }
 
-/* use_first_names - calls use_first_name() for each pair that has not named a key so far. */
+/* use_first_names - calls use_first_name() for each pair that is not used yet. */
 static ckpt_status use_first_names(ckpt_plan *p, size_t n, struct rename_map *renames, ckpt_error *err)
 {
     map *other_names = map_new(0);
@@ -329,7 +329,7 @@ static ckpt_status use_first_names(ckpt_plan *p, size_t n, struct rename_map *re
     return st;
 }
 
-/* find_unused - returns the index of the first of the N pairs that names no key, or N. */
+/* find_unused - returns the index of the first of the N pairs that is not used, or N. */
 static size_t find_unused(const struct rename_map *renames, size_t n)
 {
     size_t i = 0;
@@ -392,7 +392,7 @@ static ckpt_status rename_pairs(ckpt_plan *p, const ckpt_pair *pairs, size_t n, 
     return st;
 }
 
-/* copy_name - sets *OUT to a copy of GIVEN, a text of the caller, that lives as long as P. */
+/* copy_name - checks GIVEN, a text of the caller, and sets *OUT to a copy that lives as long as P. */
 static ckpt_status copy_name(ckpt_plan *p, ckpt_str given, ckpt_str *out, ckpt_error *err)
 {
     CKPT_REQUIRE(err, given.ptr || !given.len);

@@ -37,7 +37,7 @@ bool root_contains(const struct root *r, ckpt_str name, const ckpt_path_elem *pa
     return !r->name.len || (is_below_root(r->name, name) && path_begins(path, npath, r->path, r->depth));
 }
 
-/* count_containers - returns how many elements of PATH make up ROOT, and in *LEN their joined length. */
+/* count_containers - returns how many elements of PATH fit into ROOT; *LEN: their joined length. */
 static uint32_t count_containers(ckpt_str root, const ckpt_path_elem *path, uint32_t npath, size_t *len)
 {
     uint32_t depth = 0;
@@ -52,8 +52,8 @@ static uint32_t count_containers(ckpt_str root, const ckpt_path_elem *path, uint
     return depth;
 }
 
-/* consider_split - if NAME is below WANTED, splits WANTED into containers as PATH, the path of NAME, does.
- * Returns true if that is a better split than *OUT, and sets *OUT to it. */
+/* consider_split - if NAME is below WANTED, splits WANTED where PATH splits NAME. If this split is better
+ * than *OUT, sets *OUT to it and returns true. */
 static bool consider_split(struct root *out, ckpt_str wanted, ckpt_str name, const ckpt_path_elem *path,
                            uint32_t npath)
 {
@@ -68,7 +68,7 @@ static bool consider_split(struct root *out, ckpt_str wanted, ckpt_str name, con
     return true;
 }
 
-/* split_root - sets *OUT to the best split of WANTED into containers. No name: nothing is below WANTED. */
+/* split_root - sets *OUT to the best split of WANTED into containers; no change if nothing is below it. */
 static void split_root(const ckpt_file *f, ckpt_str wanted, struct root *out)
 {
     for (size_t i = 0; i < f->table.nrows; i++) {
@@ -83,7 +83,7 @@ static void split_root(const ckpt_file *f, ckpt_str wanted, struct root *out)
     }
 }
 
-/* find_weights_root - sets *WANTED to the name of the weights, and *ONLY_OWN_TENSORS as in struct root. */
+/* find_weights_root - if there are weights, sets *WANTED to their name, and *ONLY_OWN_TENSORS. */
 static ckpt_status find_weights_root(ckpt_file *f, ckpt_str *wanted, bool *only_own_tensors, ckpt_error *err)
 {
     struct containers tree;
@@ -114,8 +114,6 @@ ckpt_status root_find(ckpt_file *f, const char *root, struct root *out, ckpt_err
     out->only_own_tensors = only_own_tensors;
     return CKPT_OK;
 }
-
-/* ---- narrowing a file */
 
 struct narrowing {
     ckpt_file *f;
@@ -161,7 +159,7 @@ static bool shorten_to_root(const struct narrowing *job, ckpt_str *name, const c
     return true;
 }
 
-/* renumber_node - sets the row of NODE, which was OLD_ROW, to NEW_ROW or CKPT_NO_TENSOR. */
+/* renumber_node - sets the row of NODE to NEW_ROW if it is OLD_ROW, or if its earlier rows were left out. */
 static void renumber_node(const ckpt_value *node, size_t old_row, uint32_t new_row)
 {
     ckpt_value *v = (ckpt_value *)(uintptr_t)node;
@@ -188,13 +186,13 @@ static bool narrow_rows(const struct narrowing *job)
         renumber_node(r.t.value, i, selected ? (uint32_t)nkept : CKPT_NO_TENSOR);
         if (!selected)
             continue;
-        nties += file_row_is_tie(job->f, (uint32_t)i); /* rows of recorded ties stay the last */
+        nties += file_row_is_tie(job->f, (uint32_t)i); /* recorded ties are the last rows, and stay so */
         r.t.npath = npath;
         r.steps = NULL;
         r.t.part_of = composite == CKPT_NO_TENSOR ? composite : new_row[composite];
         r.t.alias_of = alias_of == CKPT_NO_TENSOR ? alias_of : new_row[alias_of];
         if (alias_of != CKPT_NO_TENSOR && new_row[alias_of] == CKPT_NO_TENSOR)
-            new_row[alias_of] = (uint32_t)nkept; /* the first remaining alias */
+            new_row[alias_of] = (uint32_t)nkept; /* the first alias that is kept replaces it */
         new_row[i] = (uint32_t)nkept;
         t->rows[nkept++] = r;
     }

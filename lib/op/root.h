@@ -9,13 +9,13 @@
 struct root {
     ckpt_str name;              /* joined; empty: all of the file */
     size_t containers_len;      /* length of the part of NAME that is containers */
-    const ckpt_path_elem *path; /* the containers */
-    uint32_t depth;             /* number of them */
+    const ckpt_path_elem *path; /* its first elements are the containers */
+    uint32_t depth;             /* number of containers */
     const ckpt_value *node;     /* the last container; NULL: not known */
     bool only_own_tensors;      /* only the tensors of the last container: see struct weights */
 };
 
-/* root_find - sets *OUT to the root that ROOT names (NULL: all of F; "auto": the weights). Its name is empty
+/* root_find - sets *OUT to the root that ROOT names (NULL: all of F; "auto": the weights). out->name is empty
  * if nothing is below ROOT. If a name can be split into containers in several ways, the longest part that is
  * containers is chosen, then the fewest containers, then the first in the file. */
 ckpt_status root_find(ckpt_file *f, const char *root, struct root *out, ckpt_error *err);
@@ -34,7 +34,7 @@ struct wanted_names {
 /* is_wanted - returns true if NAME is selected by the globs. If all globs begin with '!', or there are none,
  * every name is selected that is not excluded. */
 bool is_wanted(const struct wanted_names *w, ckpt_str name);
-/* glob_selects - returns true if GLOB matches NAME, or NAME up to one of its dots: a container. */
+/* glob_selects - returns true if GLOB matches NAME, or a container of NAME, which is NAME up to a dot. */
 bool glob_selects(const char *glob, ckpt_str name);
 
 #endif

@@ -2,22 +2,24 @@
  * sanitize.c - `ckpt sanitize`: makes a new value graph of tensors and plain data from that of the plan.
  * Each value on the left becomes what is on the right:
  *
- *   constant, list, tuple, dict, set     the same; OrderedDict keeps _metadata
- *   tensor made by calls of torch        the same; by other calls, if the table has its bytes:
- *                                        a new description
- *   composite tensor                     dict of its components, by the names that ls shows
+ *   constant, list, tuple, dict, set     the same
+ *   OrderedDict, Counter                 the same; an OrderedDict keeps _metadata
+ *   tensor made by calls of torch        the same
+ *   tensor made by other calls           a new description, if the table has its bytes
+ *   composite tensor made by other calls dict of its components, by the names that ls shows
  *   nn.Module, ScriptModule              its state dict
- *   numpy array, scalar                  tensor; number
+ *   numpy array                          tensor
+ *   numpy scalar                         number or text
  *   str of Python 2                      text; bytes if it is not UTF-8
- *   dict, list, set by another class     dict, list, set
+ *   frozenset                            set
+ *   other class like a dict or list      dict or list
+ *   named tuple with tensors in it       tuple
  *   pathlib path                         text
- *   object with tensors in it, Namespace dict of its attributes
- *   anything else                        left out; None in a list or tuple, so that
- *                                        other items keep their indices
+ *   Namespace, object with tensors       dict of its attributes
+ *   anything else                        left out; None in a list or tuple, to keep the indices
  *
  * The conversion does not recurse: it has a stack of frames. The result of a container is recorded before
- * its entries are converted, so that it may contain itself. All that is left out or changed is reported with
- * its path.
+ * its entries are converted, so that it may contain itself. What is left out or changed is reported.
  *
  * For formats of dense tensors by name, sanitize_flat leaves out and reports other tensors; the writer
  * reports the values that are not tensors.
@@ -41,7 +43,7 @@ struct frame {
     size_t next;             /* index of the next entry of the view, or of the next row */
     uint32_t composite;      /* the row whose components are converted, or CKPT_NO_TENSOR */
     const ckpt_value *state; /* attributes of an OrderedDict, not converted yet */
-    ckpt_value *out;         /* the container that its entries are added to */
+    ckpt_value *out;         /* the container to which converted entries are added */
     ckpt_path_elem elem;     /* its path element */
     bool has_elem;
 };
@@ -64,14 +66,14 @@ struct sanitize {
 /* The conversion of one value. */
 struct value_job {
     const ckpt_value *v;
-    const ckpt_path_elem *elem; /* the path element of V; NULL: its path is that of the frame */
+    const ckpt_path_elem *elem; /* the path element of V; NULL: V has the path of the frame */
     ckpt_value *result;         /* NULL: V is left out */
 };
 
-/* ------------------------------------------------------------------- notes */
+/* ----------------------------------------------------------------- reports */
 
-/* locate_value - returns V as a leaf. Its path is that of the frames, then ELEM and the attribute name ATTR,
- * each unless it is NULL. name.ptr NULL: out of memory. */
+/* locate_value - returns V as a leaf. Its path is that of the innermost frame, then ELEM, then the attribute
+ * name ATTR; either may be NULL. name.ptr NULL: out of memory. */
 static ckpt_leaf locate_value(struct sanitize *s, const ckpt_path_elem *elem, const char *attr,
                               const ckpt_value *v)
 {
@@ -107,8 +109,8 @@ static ckpt_str name_callable(arena *a, const ckpt_value *v)
 /* What happened to a value that is reported. */
 enum { CHANGED = false, LOST = true };
 
-/* add_report - reports that LEAF became INSTEAD or, if LOST, is left out. REASON: the node that is the
- * reason; NULL: the value of LEAF. */
+/* add_report - reports that LEAF became INSTEAD or, if LOST, is left out; then INSTEAD is what takes its
+ * place, or "". REASON: the node whose callable is reported; NULL: the value of LEAF. */
 static ckpt_status add_report(struct sanitize *s, const ckpt_leaf *leaf, const ckpt_value *reason,
                               const char *instead, bool lost)
 {
@@ -135,7 +137,7 @@ static ckpt_status report(struct sanitize *s, const struct value_job *job, const
 /* keep_node - returns V as a result that is not changed. */
 static ckpt_value *keep_node(const ckpt_value *v) { return (ckpt_value *)(uintptr_t)v; }
 
-/* set_result - sets the result of JOB, also for other references to its value. NULL: it is left out. */
+/* set_result - sets the result of JOB, also for other references to its value. MADE NULL: it is left out. */
 static ckpt_status set_result(struct sanitize *s, struct value_job *job, ckpt_value *made)
 {
     bool ok = s->nresults < MAP_NONE && map_set_num(s->done, ptr_key(job->v), (uint32_t)s->nresults) &&
@@ -197,8 +199,8 @@ static bool has_components(const struct sanitize *s, uint32_t row)
     return row + 1 < t->nrows && t->rows[row + 1].t.part_of == row; /* bounded: row < nrows */
 }
 
-/* rebuild_tensor - makes a new description of the tensor of ROW, which calls of other libraries may have
- * made. A composite becomes a dict of its components. */
+/* rebuild_tensor - describes the tensor of ROW anew, as its node is not plain data. A composite becomes a
+ * dict of its components; any other tensor without bytes is left out. */
 static ckpt_status rebuild_tensor(struct sanitize *s, struct value_job *job, uint32_t row)
 {
     const ckpt_tensor *t = row_tensor(s, row);
@@ -239,7 +241,7 @@ static ckpt_status convert_tensor(struct sanitize *s, struct value_job *job, uin
 
 /* ------------------------------------------------------------------ objects */
 
-/* report_attributes - reports that the attributes of a list or dict by another class are left out. */
+/* report_attributes - reports that the attributes of JOB, of a class like a list or dict, are left out. */
 static ckpt_status report_attributes(struct sanitize *s, const struct value_job *job)
 {
     const ckpt_value *state = value_state(job->v);
@@ -264,6 +266,7 @@ static ckpt_status convert_mapping(struct sanitize *s, struct value_job *job)
         ckpt_value *args = value_tuple(a, 1, &out);
         out->flags = 0;
         made = name && args ? value_call(a, CALL_REDUCE, name, args, job->v->offset) : NULL;
+        CKPT_TRY(report_attributes(s, job));
     } else {
         CKPT_TRY(report(s, job, "dict", CHANGED));
         CKPT_TRY(report_attributes(s, job));
@@ -282,8 +285,8 @@ static bool state_holds_tensor(const struct sanitize *s, const ckpt_value *v)
     return holds;
 }
 
-/* convert_sequence - converts a list, set or tuple by another class. If its items are the ARGUMENTS of its
- * call, as in a named tuple, it is left out unless tensors are among them. */
+/* convert_sequence - converts a call that makes what is like a list, set or tuple. If ARGUMENTS, the items
+ * are the arguments of the call, as in a named tuple: it is left out unless there are tensors in them. */
 static ckpt_status convert_sequence(struct sanitize *s, struct value_job *job, bool arguments)
 {
     const ckpt_value *klass = view_class(job->v), *args = job->v->u.call.args;
@@ -291,7 +294,7 @@ static ckpt_status convert_sequence(struct sanitize *s, struct value_job *job, b
     if (arguments && map_get_num(s->has_tensor_below, ptr_key(args)) == MAP_NONE)
         return omit_value(s, job);
     bool tuple = arguments || is_builtin(klass, "tuple") ||
-                 (is_reconstructor(job->v) && is_builtin(value_arg(job->v, 1), "tuple"));
+                 (calls_reconstructor(job->v) && is_builtin(value_arg(job->v, 1), "tuple"));
     if (!is_builtin(klass, "set"))
         CKPT_TRY(report(s, job, set ? "set" : tuple ? "tuple" : "list", CHANGED));
     CKPT_TRY(report_attributes(s, job));
@@ -336,7 +339,7 @@ static ckpt_status convert_object(struct sanitize *s, struct value_job *job)
 
 /* ------------------------------------------------------------------- values */
 
-/* convert_python2_str - converts a str of Python 2 to text if it is UTF-8, else to bytes. */
+/* convert_python2_str - converts a str of Python 2 to text if it is UTF-8 in memory, else to bytes. */
 static ckpt_status convert_python2_str(struct sanitize *s, struct value_job *job)
 {
     const ckpt_value *v = job->v;
@@ -403,7 +406,7 @@ static ckpt_status convert_value(struct sanitize *s, struct value_job *job)
 }
 
 /* convert_key - sets *OUT to the result of V, a key of a dict or an item of a set; NULL: it is left out,
- * because what it becomes is not hashable. */
+ * because it is not plain data, or what it becomes is not hashable. */
 static ckpt_status convert_key(struct sanitize *s, const ckpt_value *v, const ckpt_path_elem *elem,
                                ckpt_value **out)
 {
@@ -457,7 +460,7 @@ static ckpt_status convert_item(struct sanitize *s, ckpt_value *out, size_t i, c
     return !job.result || value_append(s->p->a, out, job.result) ? CKPT_OK : fail_memory(s->err);
 }
 
-/* convert_next_component - converts the next component of F's composite, if any: then *HAD_NEXT is true. */
+/* convert_next_component - converts the next component of F's composite; *HAD_NEXT: there was one. */
 static ckpt_status convert_next_component(struct sanitize *s, struct frame *f, bool *had_next)
 {
     const struct table *t = &s->p->file->table;
@@ -521,7 +524,7 @@ static ckpt_status convert_next_entry(struct sanitize *s)
     return CKPT_OK;
 }
 
-/* ------------------------------------------------------------------- begin */
+/* -------------------------------------------------------------- whole graph */
 
 static ckpt_status index_rows(struct sanitize *s)
 {
@@ -537,7 +540,7 @@ static ckpt_status index_rows(struct sanitize *s)
     return CKPT_OK;
 }
 
-/* is_attribute_row - returns true if ROW is in an attribute of TENSOR: its path begins with TENSOR's. */
+/* is_attribute_row - returns true if ROW is in an attribute of TENSOR: ROW's path begins with TENSOR's. */
 static bool is_attribute_row(const struct row *row, const struct row *tensor)
 {
     for (uint32_t k = 0; k < tensor->t.npath && k < row->t.npath; k++)
@@ -594,7 +597,7 @@ static ckpt_status convert_root(struct sanitize *s)
 
 /* ------------------------------------------------------------ unused calls */
 
-/* report_calls_not_in - reports the calls in the pickles of F whose results are not in VISITED. */
+/* report_calls_not_in - reports the calls in F's pickles that are not in VISITED and that torch refuses. */
 static ckpt_status report_calls_not_in(const struct graph_visit *visited, struct sanitize *s,
                                        const ckpt_file *f)
 {
@@ -608,7 +611,7 @@ static ckpt_status report_calls_not_in(const struct graph_visit *visited, struct
     return CKPT_OK;
 }
 
-/* report_unused_calls - reports calls that loading would run and whose results are not used. */
+/* report_unused_calls - reports calls that loading would run, but whose results nothing uses. */
 static ckpt_status report_unused_calls(struct sanitize *s)
 {
     const ckpt_file *f = s->p->file;

@@ -30,7 +30,7 @@ static ckpt_status set_root_container(ckpt_plan *p, const struct containers *tre
     return path ? set_root(p, tree, at, path, depth, err) : fail_memory(err);
 }
 
-/* drop_other_entries - leaves out the entries of container AT that are not tensors: it is a state dict with
+/* drop_other_entries - leaves out the entries of container AT that are not tensors. AT is a state dict with
  * an optimizer among its entries. */
 static ckpt_status drop_other_entries(ckpt_plan *p, const struct containers *tree, uint32_t at,
                                       ckpt_error *err)
@@ -96,8 +96,8 @@ static ckpt_status fail_root_not_found(const ckpt_plan *p, const struct containe
                 shown ? "state dicts in this file: " : "`ckpt ls` lists the names", STR_ARG(names));
 }
 
-/* strip_keys - removes PREFIX and its dot from the keys of MAPPING; keys without it are left out. If
- * IS_METADATA, the key PREFIX itself is the path of the new root module, "". */
+/* strip_keys - removes PREFIX and its dot from the keys of MAPPING; other entries are left out. If
+ * IS_METADATA, the key PREFIX itself becomes "", the path of the root module. */
 static ckpt_status strip_keys(ckpt_plan *p, const ckpt_value *mapping, ckpt_str prefix, bool is_metadata,
                               ckpt_error *err)
 {
@@ -108,16 +108,16 @@ static ckpt_status strip_keys(ckpt_plan *p, const ckpt_value *mapping, ckpt_str 
             continue;
         bool text = value_text(e.key, &key), below = text && is_below_root(prefix, key);
         bool same = is_metadata && text && str_eq(key, prefix);
-        const struct edit_target *at = below || same ? &e.key_edit : &e.entry_edit;
-        struct edit *edit = plan_find_or_add_edit(p, at->node, at->count);
+        const struct edit_target *target = below || same ? &e.key_edit : &e.entry_edit;
+        struct edit *edit = plan_find_or_add_edit(p, target->node, target->count);
         if (!edit)
             return fail_memory(err);
         if (below)
-            edit->names[at->index] = str_skip(key, prefix.len + 1); /* bounded: is_below_root */
+            edit->names[target->index] = str_skip(key, prefix.len + 1); /* bounded: is_below_root */
         else if (same)
-            edit->names[at->index] = STR_LIT("");
+            edit->names[target->index] = STR_LIT("");
         else
-            edit->dropped[at->index] = true;
+            edit->dropped[target->index] = true;
     }
     return CKPT_OK;
 }
@@ -137,13 +137,13 @@ static ckpt_status find_root_container(const struct containers *tree, const stru
     return CKPT_OK;
 }
 
-/* strip_root_prefix - removes what R has after its containers from the names in MAPPING and _metadata. */
+/* strip_root_prefix - removes R's prefix of names from the keys of MAPPING and of its _metadata. */
 static ckpt_status strip_root_prefix(ckpt_plan *p, const ckpt_value *mapping, const struct root *r,
                                      ckpt_error *err)
 {
     const ckpt_value *meta = mapping_metadata(mapping);
-    size_t containers_len = r->containers_len + (r->containers_len != 0); /* with their dot */
-    ckpt_str prefix = arena_str(p->a, str_skip(r->name, containers_len));
+    size_t prefix_start = r->containers_len + (r->containers_len != 0); /* after the dot, if any */
+    ckpt_str prefix = arena_str(p->a, str_skip(r->name, prefix_start));
     if (!prefix.ptr)
         return fail_memory(err);
     p->has_root = true;
@@ -157,7 +157,7 @@ static ckpt_status set_named_root(ckpt_plan *p, const struct containers *tree, c
     struct root r;
     CKPT_TRY(root_find(p->file, path, &r, err));
     bool found = r.name.len != 0;
-    if (!found) /* it may be an empty container */
+    if (!found) /* PATH may be an empty container */
         r = (struct root){.name = str_c(path), .containers_len = strlen(path)};
     uint32_t at;
     CKPT_TRY(find_root_container(tree, &r, &at, err));
@@ -182,8 +182,8 @@ ckpt_status ckpt_plan_root(ckpt_plan *plan, const char *path, ckpt_error *err)
 
 /* ---- keep, drop */
 
-/* match_rows - sets MATCHES of each row whose name, or the name of its composite, matches GLOB. Sets *ANY to
- * whether there is such a row. */
+/* match_rows - sets matches[row], for each row that is an entry of P, to whether GLOB selects the row or its
+ * composite. Sets *ANY to whether it selects any. */
 static ckpt_status match_rows(ckpt_plan *p, const char *glob, bool *matches, bool *any, ckpt_error *err)
 {
     CKPT_TRY(plan_update_entries(p, err));
@@ -202,7 +202,7 @@ static ckpt_status fail_no_tensor_matches(const ckpt_plan *p, const char *glob, 
     ckpt_status st = fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "no tensor matches \"%s\"", glob);
     if (p->root_name.len)
         error_add_hint(err, "names are relative to \"%.*s\"", STR_ARG(p->root_name));
-    error_add_hint(err, "`ckpt ls` lists the names"); /* not added after the hint above */
+    error_add_hint(err, "`ckpt ls` lists the names"); /* no effect if there is a hint */
     return name_file_if_failed(st, p->file->path, err);
 }
 
@@ -250,7 +250,8 @@ struct dropping {
     ckpt_str first_emptied; /* … and the first of them */
 };
 
-/* drop_entry - leaves out E of container AT: a container that the glob selects, or a value of that name. */
+/* drop_entry - leaves out entry E of container AT if E is a container that the glob selects, or if E is
+ * another value, not a tensor, and the glob is its exact name. */
 static ckpt_status drop_entry(struct dropping *d, uint32_t at, const struct entry *e, ckpt_error *err)
 {
     uint32_t child = container_of_node(&d->tree, e->val);
@@ -325,8 +326,7 @@ static void notice_emptied(const struct dropping *d)
 }
 
 /* notice_shared - adds a notice of rows that no glob selected, but that are left out because their mapping
- * has several names in the file. WAS_ENTRY is true for each row that was an entry of P; the function changes
- * it. */
+ * has several names in the file. WAS_ENTRY: by row, whether it was an entry of P; is overwritten. */
 static ckpt_status notice_shared(ckpt_plan *p, bool *was_entry, ckpt_error *err)
 {
     uint32_t first = CKPT_NO_TENSOR;

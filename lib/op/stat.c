@@ -3,9 +3,9 @@
  *
  * Sums are taken over blocks that begin at fixed elements, so that the last bit is the same for any strides,
  * format and number of threads. The histogram needs the extremes first, and elements are not read twice. So
- * it is made of a sample of up to SAMPLE elements: the row is divided into that many equal stretches, and
- * one element at a pseudo-random position is taken from each. The positions depend only on the number of
- * elements. Unlike every n-th element, they are not all in one column of a matrix. Types of at most eight
+ * it is made of a sample: the row is divided into up to SAMPLE_SIZE equal stretches, and one element at a
+ * pseudo-random position is taken from each. The positions depend only on the number of elements. They are
+ * not all in one column of a matrix, as every n-th element could be. Types of at most eight
  * bits are counted by value and need no sample.
  */
 #include <math.h>
@@ -26,14 +26,14 @@ struct tally {
     ckpt_dtype dtype;        /* of the numbers that are added; float32 for ggml's blocks */
     ckpt_dtype block_dtype;  /* of ggml's blocks; NONE: elements are added as they are stored */
     bool one_byte_elements;  /* they are counted by value, in byte_counts */
-    size_t element_bytes, unit_bytes; /* of an element; of the elements that are added at a time */
+    size_t element_bytes, unit_bytes; /* of an element; of a unit, which is added at a time */
     uint64_t position;       /* index of the next element */
-    uint64_t chunk_elements; /* of a chunk of a row, whether it is read in chunks or not */
-    uint64_t stretch_elements; /* of a stretch of the row, of which one element is in the sample */
-    struct moments chunk_moments;   /* of this chunk */
-    struct moments earlier_moments; /* of the chunks before it */
+    uint64_t chunk_elements; /* of a chunk, also if the row is not read in chunks */
+    uint64_t stretch_elements; /* of a stretch, which has one element in the sample */
+    struct moments chunk_moments;   /* of the current chunk */
+    struct moments earlier_moments; /* of the earlier chunks */
     struct byte_histogram byte_counts;
-    uint64_t int_min, int_max; /* of 64-bit integers; of signed ones with the sign bit inverted */
+    uint64_t int_min, int_max; /* of 64-bit integers; the sign bit of int64 is inverted */
     unsigned char *pending;    /* allocated after SAMPLE: bytes that do not make a unit yet */
     size_t npending;
     struct parallel_context *run;
@@ -41,7 +41,7 @@ struct tally {
     double sample[];
 };
 
-/* ------------------------------------------------------------------- reading */
+/* -------------------------------------------------------------------- adding */
 
 /* sample_index - returns the element of stretch J that is sampled, by splitmix64 (Steele et al. 2014). */
 static uint64_t sample_index(const struct tally *t, uint64_t j)
@@ -156,7 +156,7 @@ static int add_chunk(void *user, const void *bytes, size_t n)
     return !parallel_advance(t->run, n);
 }
 
-/* ------------------------------------------------------------------- summing */
+/* ------------------------------------------------------------------- results */
 
 /* find_bin - returns the bin of X in ckpt_stats. Halves all numbers, so that no difference overflows. */
 static size_t find_bin(const void *user, double x)
@@ -191,7 +191,7 @@ static void fill_stats(const struct tally *t, ckpt_stats *s)
     s->norm = sqrt(m.squares);
     s->wide = number_is_wide(t->dtype) && m.finite;
     if (s->wide) {
-        /* int64 are compared as unsigned, with their sign bit inverted */
+        /* the extremes of int64 have their sign bit inverted: see add_int64_extremes() */
         uint64_t sign_bit = t->dtype == CKPT_DT_I64 ? UINT64_C(1) << 63 : 0;
         s->min_bits = t->int_min ^ sign_bit;
         s->max_bits = t->int_max ^ sign_bit;
@@ -310,7 +310,7 @@ static ckpt_status merge_chunk_tallies(void *user, size_t i, const struct parall
 static bool has_numbers(const ckpt_tensor *t) { return t->has_data && number_lanes((ckpt_dtype)t->dtype); }
 
 /* list_rows_to_read - sets ITEMS to the rows to read: of rows that share their bytes, only one. Sets FIRST,
- * by row, to the index in ROWS of the row that is read for it. */
+ * by row that is not an alias, to the index in ROWS of the row that is read for it and its aliases. */
 static ckpt_status list_rows_to_read(ckpt_file *f, const uint32_t *rows, size_t n,
                                      struct parallel_item *items, uint32_t *first, size_t *nitems,
                                      ckpt_error *err)
@@ -353,7 +353,7 @@ static ckpt_status stat_rows(ckpt_file *f, const uint32_t *rows, size_t n, const
     return CKPT_OK;
 }
 
-/* copy_stats - copies N items to the array OUT, whose items have the size of the caller's ckpt.h. */
+/* copy_stats - copies the N items of LIST to OUT, whose items have the size in the caller's ckpt.h. */
 static void copy_stats(const ckpt_stats *list, size_t n, ckpt_stats *out)
 {
     uint32_t stride = n ? sized_struct_size(out) : 0;
@@ -379,7 +379,7 @@ ckpt_status ckpt_stat(ckpt_file *file, const uint32_t *rows, size_t nrows, const
     for (size_t i = 0; first && i < file->table.nrows; i++)
         first[i] = UINT32_MAX;
     bool ok = items && first && own;
-    if (own) /* all zero, in case of an error */
+    if (own) /* so that OUT is all zero after an error */
         copy_stats(own, nrows, out);
     ckpt_status st = ok ? stat_rows(file, rows, nrows, &work, items, first, own, err) : fail_memory(err);
     if (st == CKPT_OK)

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/checked.h"
 #include "base/text.h"
 
 /* --------------------------------------------------------------------- members */
@@ -55,7 +56,7 @@ static void put_hex(struct text_sink *s, const char *key, ckpt_str bytes)
     text_put_literal(s, "\"");
 }
 
-/* put_json_text - writes a text after its key, and its exact bytes if it is not UTF-8. */
+/* put_json_text - writes TEXT; if it is not UTF-8, also its exact bytes, as a member KEY_hex. */
 static void put_json_text(struct text_sink *s, const char *key, ckpt_str text)
 {
     if (!text_json(s, text))
@@ -96,7 +97,7 @@ static void put_path(struct text_sink *s, const ckpt_path_elem *path, uint32_t n
 
 /* ------------------------------------------------------------------------ rows */
 
-/* put_stride - writes the stride of T, which it first computes in STRIDE, of t->ndim numbers. */
+/* put_stride - writes the stride of T. Computes it in STRIDE, which has room for t->ndim numbers. */
 static void put_stride(struct text_sink *s, const ckpt_tensor *t, uint64_t *stride)
 {
     uint64_t step = 1; /* may wrap around if a size is 0 */
@@ -214,8 +215,8 @@ static bool add_row(struct document *d, uint32_t row)
     const ckpt_tensor *t = &d->table->f->table.rows[row].t;
     d->tensors += t->part_of == CKPT_NO_TENSOR;
     if (t->has_data && t->alias_of == CKPT_NO_TENSOR) {
-        d->elements += t->elements; /* bounded: as in the sums of all commands */
-        d->bytes += t->nbytes;
+        d->elements = size_add(d->elements, t->elements);
+        d->bytes = size_add(d->bytes, t->nbytes);
     }
     return true;
 }

@@ -12,13 +12,14 @@
 #include "core/view.h"
 
 #define MAX_WORK (UINT64_C(1) << 26) /* pairs of nodes */
-#define KEY_TEXT_MAX 160u /* bytes of the text by which other keys than text and int are sorted */
+#define KEY_TEXT_MAX 160u /* bytes by which keys are sorted that are not text or int */
 
 /* What a node is compared as. */
 enum form { FORM_NONE, FORM_BOOL, FORM_INT, FORM_FLOAT, FORM_TEXT, FORM_BYTES, FORM_BYTEARRAY, FORM_GLOBAL,
             FORM_PERSID, FORM_OBJECT };
 
-/* latin1_argument - returns the text argument of V, maybe followed by "latin1" (Python 2), or NULL. */
+/* latin1_argument - returns the text in the arguments of V: _codecs.encode(text, "latin1") or, from Python 2,
+ * text, "latin1". NULL: they are something else. */
 static const ckpt_value *latin1_argument(const ckpt_value *v)
 {
     ckpt_str codec;
@@ -32,7 +33,7 @@ static const ckpt_value *latin1_argument(const ckpt_value *v)
 /* Bytes or text, in any of the forms that they have in pickles. */
 struct octets {
     const ckpt_value *node; /* the node with the bytes; NULL: empty */
-    bool latin1;            /* text whose code points are one byte each */
+    bool latin1;            /* NODE is text; each code point stands for one byte */
 };
 
 /* read_called_bytes - sets *OUT to the bytes that the call V makes; false: it makes something else. */
@@ -105,7 +106,7 @@ static bool same_real(double a, double b) { return a == b || (isnan(a) && isnan(
 /* Reads the bytes of one of the two nodes in pieces. */
 struct octet_reader {
     struct octets octets;
-    uint64_t off, size; /* of the stored bytes: how many were read, and all */
+    uint64_t off, size; /* OFF of the SIZE stored bytes were read */
     size_t pos, len;    /* buf[pos..len) is not compared yet */
     bool malformed;     /* a code point is above U+00FF */
     char buf[4096];
@@ -143,7 +144,7 @@ static size_t decode_latin1(struct octet_reader *r, size_t n)
     return pos;
 }
 
-/* octets_fill - fills the buffer of R if all of it was compared and not all was read. */
+/* octets_fill - fills the buffer of R if all of its content was compared and stored bytes are left. */
 static ckpt_status octets_fill(struct octet_reader *r, ckpt_error *err)
 {
     uint64_t left = r->size - r->off;
@@ -240,7 +241,7 @@ static ckpt_status push_nodes(struct value_equal *e, const ckpt_value *a, const 
     return pushed ? CKPT_OK : fail_memory(err);
 }
 
-/* push_optional - pushes a pair unless both are NULL; *SAME becomes false if only one is. */
+/* push_optional - pushes A and B if neither is NULL; *SAME becomes false if only one is NULL. */
 static ckpt_status push_optional(struct value_equal *e, const ckpt_value *a, const ckpt_value *b, bool *same,
                                  ckpt_error *err)
 {
@@ -263,7 +264,7 @@ static ckpt_status push_ordered(struct value_equal *e, const struct view *a, con
 /* ------------------------------------------------------ contents in any order */
 
 struct keyed_child {
-    const ckpt_value *key, *val; /* NULL in a set */
+    const ckpt_value *key, *val; /* of a set: the item and NULL */
     size_t index;
 };
 
@@ -275,7 +276,7 @@ static int compare_key_text(const ckpt_value *a, const ckpt_value *b)
     return strcmp(in_a, in_b);
 }
 
-/* key_group - returns a number by which keys are sorted first: texts, ints, other forms. */
+/* key_group - returns the first criterion by which keys are sorted: texts, then ints, then other forms. */
 static int key_group(const ckpt_value *key)
 {
     ckpt_str text;
@@ -341,13 +342,13 @@ static bool is_set(const ckpt_value *v)
 static bool has_contents_as_arguments(const ckpt_value *v)
 {
     const ckpt_value *k = view_class(v);
-    return is_reconstructor(v) || is_set(v) || value_is_global(k, "collections", "OrderedDict") ||
+    return calls_reconstructor(v) || is_set(v) || value_is_global(k, "collections", "OrderedDict") ||
            value_is_global(k, "collections", "Counter") || is_builtin(k, "dict") || is_builtin(k, "list") ||
            is_builtin(k, "tuple");
 }
 
-/* push_call_parts - pushes the classes of two calls, and the arguments and ATTRIBUTES that their views do
- * not have. */
+/* push_call_parts - pushes the classes and keyword arguments of two calls; their arguments, unless these are
+ * the contents; and their attributes if ATTRIBUTES. */
 static ckpt_status push_call_parts(struct value_equal *e, const ckpt_value *a, const ckpt_value *b,
                                    bool attributes, bool *same, ckpt_error *err)
 {
@@ -366,7 +367,7 @@ static ckpt_status compare_objects(struct value_equal *e, const ckpt_value *a, c
 {
     char type_a[256], type_b[256];
     bool united, outermost = !e->nparents, both_calls = a->type == CKPT_V_CALL && b->type == CKPT_V_CALL;
-    CKPT_TRY(unite_sets(e, a, b, &united, err)); /* after OUTERMOST is set, because it numbers nodes */
+    CKPT_TRY(unite_sets(e, a, b, &united, err)); /* adds to e->parent: after OUTERMOST */
     if (!united)
         return CKPT_OK;
     struct view in_a = view_of(a), in_b = view_of(b);
@@ -377,8 +378,8 @@ static ckpt_status compare_objects(struct value_equal *e, const ckpt_value *a, c
     if (!*same)
         return CKPT_OK;
     if (both_calls) {
-        bool metadata = value_is_global(view_class(a), "collections", "OrderedDict"); /* has _metadata */
-        bool attributes = in_a.kind != VIEW_ATTRS && !metadata && !(outermost && e->no_attributes);
+        bool ordered_dict = value_is_global(view_class(a), "collections", "OrderedDict"); /* skip _metadata */
+        bool attributes = in_a.kind != VIEW_ATTRS && !ordered_dict && !(outermost && e->no_attributes);
         CKPT_TRY(push_call_parts(e, a, b, attributes, same, err));
     }
     if (skips_view)
@@ -388,9 +389,9 @@ static ckpt_status compare_objects(struct value_equal *e, const ckpt_value *a, c
     return push_unordered(e, &in_a, &in_b, err);
 }
 
-/* compare_storages - compares persistent ids ('storage', type, key, location, size) by type and size. */
-static ckpt_status compare_storages(struct value_equal *e, const ckpt_value *a, const ckpt_value *b,
-                                    bool *same, ckpt_error *err)
+/* compare_persids - compares persistent ids: of ('storage', type, key, location, size) only type and size. */
+static ckpt_status compare_persids(struct value_equal *e, const ckpt_value *a, const ckpt_value *b,
+                                   bool *same, ckpt_error *err)
 {
     const ckpt_value *in_a = a->u.pid, *in_b = b->u.pid;
     ckpt_str what;
@@ -403,7 +404,7 @@ static ckpt_status compare_storages(struct value_equal *e, const ckpt_value *a, 
     return push_optional(e, value_item(in_a, 4), value_item(in_b, 4), same, err);
 }
 
-/* resolve_source_class - returns the class in V, a legacy persistent id of a class with source; else V. */
+/* resolve_source_class - returns the class if V is a legacy persistent id of a class with source; else V. */
 static const ckpt_value *resolve_source_class(const ckpt_value *v)
 {
     const ckpt_value *class = v->type == CKPT_V_PERSID ? value_source_class(v->u.pid) : NULL;
@@ -416,10 +417,10 @@ static ckpt_status compare_nodes(struct value_equal *e, const ckpt_value *a, con
     a = resolve_source_class(a);
     b = resolve_source_class(b);
     enum form form = form_of(a);
-    bool row_a = a->row != CKPT_NO_TENSOR || a->type == CKPT_V_TENSOR,
-         row_b = b->row != CKPT_NO_TENSOR || b->type == CKPT_V_TENSOR;
-    *same = row_a == row_b && (row_a || form == form_of(b));
-    if (!*same || row_a)
+    bool is_tensor_a = a->row != CKPT_NO_TENSOR || a->type == CKPT_V_TENSOR,
+         is_tensor_b = b->row != CKPT_NO_TENSOR || b->type == CKPT_V_TENSOR;
+    *same = is_tensor_a == is_tensor_b && (is_tensor_a || form == form_of(b));
+    if (!*same || is_tensor_a)
         return CKPT_OK;
     switch (form) {
     case FORM_NONE: return CKPT_OK;
@@ -430,7 +431,7 @@ static ckpt_status compare_nodes(struct value_equal *e, const ckpt_value *a, con
     case FORM_BYTES:
     case FORM_BYTEARRAY: return compare_octets(a, b, same, err);
     case FORM_GLOBAL: *same = is_same_global(a, b); return CKPT_OK;
-    case FORM_PERSID: return compare_storages(e, a, b, same, err);
+    case FORM_PERSID: return compare_persids(e, a, b, same, err);
     default: return compare_objects(e, a, b, same, err);
     }
 }
@@ -462,7 +463,7 @@ ckpt_status value_equal(struct value_equal *e, const ckpt_value *a, const ckpt_v
     return compare_waiting(e, same, err);
 }
 
-/* push_dtypes - pushes code and state of two numpy dtypes, which are all that matters of them. */
+/* push_dtypes - pushes code and state of two numpy dtypes; their other arguments do not matter. */
 static ckpt_status push_dtypes(struct value_equal *e, const ckpt_value *a, const ckpt_value *b, bool *same,
                                ckpt_error *err)
 {

@@ -23,15 +23,14 @@ struct value_equal {
 /* value_equal - sets *SAME to whether A and B have the same value and type in Python. An int is not a float
  * or a bool, but NaN equals NaN, 0.0 equals -0.0, text of Python 2 equals that of Python 3, bytes and sets
  * are the same in any protocol. Order counts in lists, not in mappings and sets. Objects and calls are
- * compared by class, arguments, contents and attributes (attributes only below the outermost object with
- * no_attributes). Tensors count as equal here, because they are compared as rows; storages are compared by
- * type and size. Takes O(nodes) steps, with loops too; CKPT_ELIMIT if all comparisons together take too
- * many. */
+ * compared by class, arguments, contents and attributes, but not by the _metadata of an OrderedDict. Tensors
+ * count as equal here, because they are compared as rows; storages are compared by type and size. Takes
+ * O(nodes) steps, with loops too; CKPT_ELIMIT if all comparisons together take too many. */
 ckpt_status value_equal(struct value_equal *e, const ckpt_value *a, const ckpt_value *b, bool *same,
                         ckpt_error *err);
-/* array_equal - sets *SAME to whether rows A and B hold the same if they are arrays or scalars of numpy whose
- * bytes cannot be compared (text, dates, records, objects); all other rows count as equal. Compares dtype,
- * order and elements; the caller compares the shapes. */
+/* array_equal - sets *SAME to whether A and B, numpy arrays or scalars, have the same dtype, order and
+ * elements; other nodes count as equal. For arrays whose bytes the caller cannot compare (text, dates,
+ * records, objects); the caller compares the shapes. */
 ckpt_status array_equal(struct value_equal *e, const ckpt_value *a, const ckpt_value *b, bool *same,
                         ckpt_error *err);
 void value_equal_free(struct value_equal *e);

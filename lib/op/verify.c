@@ -1,6 +1,6 @@
-/* verify.c - `ckpt verify`: checks the data of a file. It first reads the tensors whose numbers have to be
- * finite or are compared with a manifest, each once, and checks the CRC-32 of their records as it does so.
- * Then it reads all other records. */
+/* verify.c - `ckpt verify`: checks the data of a file. It first reads, each once, the tensors whose numbers
+ * have to be finite, that are hashed for a manifest, or that have checksums of their own in the file, and it
+ * checks the CRCs of their records as it does so. Then it reads all other records. */
 #include "op/verify.h"
 
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 /* The result of reading one tensor. */
 struct row_result {
     struct finite finite;
-    ckpt_error *fault; /* why it could not be read to its end; NULL: it could */
+    ckpt_error *fault; /* why it could not be read to its end; NULL: it was */
 };
 
 struct verify_job {
@@ -30,8 +30,8 @@ struct verify_job {
     struct manifest_text manifest;
     bool *bad_crc; /* by storage */
     ckpt_error *err;
-    ckpt_status status;        /* of check_report, which adds a finding */
-    ckpt_error report_failure; /* if STATUS is not CKPT_OK */
+    ckpt_status status;        /* of the last report of a finding */
+    ckpt_error report_failure; /* its error, if STATUS is not CKPT_OK */
     uint64_t tensor_bytes;     /* of the rows in ITEMS */
     uint64_t bytes_before;     /* for progress: bytes read before the current parallel_run */
     uint64_t total;            /* for progress: all bytes */
@@ -99,8 +99,8 @@ static ckpt_status read_row(struct verify_job *job, size_t i, struct parallel_co
     return st;
 }
 
-/* keep_fault - sets *FAULT to a copy of ERR and returns CKPT_OK if ST is a fault of the file, which is a
- * finding. Returns ST if the disk failed, or if there is no memory for the copy. */
+/* keep_fault - if ST is a fault of the file, which is a finding, sets *FAULT to a copy of ERR and returns
+ * CKPT_OK. Else, or if there is no memory for the copy, returns ST. */
 static ckpt_status keep_fault(ckpt_status st, ckpt_error **fault, const ckpt_error *err)
 {
     if (!check_is_fault(st) || !(*fault = malloc(sizeof *err)))
@@ -118,17 +118,15 @@ static ckpt_status verify_row(void *user, size_t i, struct parallel_context *run
     return st;
 }
 
-/* put_index - appends the index of element N of T as "0, 17". */
+/* put_index - appends the index of element N of T, which has elements, as "0, 17". */
 static void put_index(const ckpt_tensor *t, uint64_t n, buf *out)
 {
-    uint64_t index[16];
-    uint32_t nd = t->ndim < 16 ? t->ndim : 16;
-    for (uint32_t k = nd; k-- > 0;) {
-        index[k] = t->shape[k] ? n % t->shape[k] : 0;
-        n = t->shape[k] ? n / t->shape[k] : 0;
+    uint64_t below = t->elements; /* elements that have the same index in the first K dimensions */
+    for (uint32_t k = 0; k < t->ndim; k++) {
+        below /= t->shape[k];
+        buf_printf(out, "%s%llu", k ? ", " : "", (unsigned long long)(n / below));
+        n %= below;
     }
-    for (uint32_t k = 0; k < nd; k++)
-        buf_printf(out, "%s%llu", k ? ", " : "", (unsigned long long)index[k]);
     buf_byte(out, 0);
 }
 
@@ -177,7 +175,7 @@ static bool any_has_own_checksums(const struct verify_job *job)
     return false;
 }
 
-/* list_rows - lists the rows to read, aliases of the same bytes once. */
+/* list_rows - lists the rows to read; of rows that share their bytes, only the first. */
 static ckpt_status list_rows(struct verify_job *job)
 {
     const struct table *t = &job->f->table;
@@ -252,8 +250,8 @@ static bool add_location(const struct verify_job *job, const struct storage *s, 
     return key.ptr && map_put(locations, key, 1, NULL);
 }
 
-/* add_done_storages - adds to LOCATIONS the storages whose CRC was checked and is right and, of a narrowed
- * file, those of rows that are not selected. */
+/* add_done_storages - adds to LOCATIONS the storages whose bytes need not be read: their CRC was checked and
+ * is right, or the file is narrowed and no row uses them. */
 static ckpt_status add_done_storages(const struct verify_job *job, map *locations, ckpt_error *err)
 {
     const struct table *t = &job->f->table;
@@ -297,7 +295,7 @@ static ckpt_status list_unread_records(const struct verify_job *job, struct chec
 
 static enum crc_kind record_crc_kind(const struct check_record *r) { return r->is_crc32c ? CRC_32C : CRC_32; }
 
-/* A record as it is read. */
+/* The result of reading one record. */
 struct record_result {
     struct storage storage; /* the record as an item of parallel_run */
     uint32_t crc;
@@ -372,7 +370,7 @@ static ckpt_status read_records(struct verify_job *job)
 {
     struct record_job all = {.verify = job};
     ckpt_status st = list_unread_records(job, &all.records, &all.n, job->err);
-    struct parallel_job parallel = {.defers_check = true, /* verify_all checks all files */
+    struct parallel_job parallel = {.defers_check = true, /* verify_all() does it for all files */
                                     .get_item = get_record_item,
                                     .n = all.n,
                                     .threads = job->c->opts->how->threads,

@@ -4,7 +4,7 @@
 
 #include "core/check.h"
 
-/* verify_data - reads the data of F (NULL: it was not opened) and the records of C, and reports faults. */
+/* verify_data - checks the data of F (NULL: it was not opened) and the records that C lists. */
 ckpt_status verify_data(struct check *c, ckpt_file *f, ckpt_error *err);
 
 /* The text of a manifest. */
@@ -14,7 +14,7 @@ struct manifest_text {
     ckpt_algorithm algorithm; /* of its digests */
 };
 
-/* manifest_check - compares the tensors of F, with DIGESTS by row, with TEXT, the manifest of C's options. */
+/* manifest_check - compares the tensors of F with the manifest TEXT. DIGESTS: CKPT_DIGEST_MAX bytes a row. */
 ckpt_status manifest_check(struct check *c, ckpt_file *f, const uint8_t *digests,
                            const struct manifest_text *text, ckpt_error *err);
 /* manifest_write - writes a manifest of F to c->opts->write_manifest. */

@@ -1,19 +1,18 @@
 /*
  * weights.c - finds the weights in a file by the names and structures that trainers use.
  *
- * `--root auto` selects the mapping with a known name (the table below), else the only mapping with tensors,
- * else everything; averaged copies only if there is nothing else, and never optimizer state.
+ * `--root auto` selects the mapping with a known name (weights_names), else the only mapping with tensors,
+ * else everything. Averaged copies are taken only if nothing else is there; optimizer state is never taken.
  *
  * These mappings count as weights: the state dicts at or below that root, those of other networks next to it
  * (a GAN has several), and averaged copies wherever they are. A mapping next to the weights counts if it has
- * _metadata, a usual name, or names of parameters ("fc.weight"); {loss, acc} or {scale, growth} does not. A
+ * _metadata, a network's name, or keys that name parameters ("fc.weight"); {loss, acc} does not count. A
  * value of a state dict (_extra_state) never counts, nor does anything in it.
  */
 #include "op/weights.h"
 
-/* Names of the weights, best first. From the checkpoints of PyTorch's tutorials and examples,
- * Lightning, timm, torchvision, mmengine, fairseq, DeepSpeed, Megatron-LM,
- * Opacus, BasicSR, DINO. */
+/* Names of the weights, best first. From the checkpoints of PyTorch's tutorials and examples, Lightning,
+ * timm, torchvision, mmengine, fairseq, DeepSpeed, Megatron-LM, Opacus, BasicSR, DINO. */
 static const char *const weights_names[] = {
     "state_dict", "model_state_dict",  "model_state",   "model_states", "model",
     "module",     "module_state_dict", "net",           "network",      "net_state_dict",
@@ -75,7 +74,7 @@ bool is_averaged_name(const ckpt_path_elem *e)
     return has_any_word(e, words, sizeof words / sizeof *words);
 }
 
-static bool is_other_name(const ckpt_path_elem *e)
+static bool is_non_weights(const ckpt_path_elem *e)
 {
     return has_any_word(e, non_weights_names, sizeof non_weights_names / sizeof *non_weights_names);
 }
@@ -93,7 +92,7 @@ static bool may_be_weights(const struct container *p)
     return p->tensors_below && !p->in_optimizer && !p->is_optimizer && !p->extra_state;
 }
 
-/* find_known_child - returns the child with the best known name, or NO_CONTAINER. */
+/* find_known_child - returns the child mapping whose name is first in weights_names, or NO_CONTAINER. */
 static uint32_t find_known_child(const struct containers *tree, uint32_t at)
 {
     const struct container *parent = &tree->list[at];
@@ -111,16 +110,16 @@ static uint32_t find_known_child(const struct containers *tree, uint32_t at)
 }
 
 /* find_only_child - returns the only child with tensors, or NO_CONTAINER. Averaged copies count only if there
- * is no other child, metrics and the like only if there are no averaged copies. */
+ * is no other child; children with a name of NON_WEIGHTS_NAMES count only if there are no averaged copies. */
 static uint32_t find_only_child(const struct containers *tree, uint32_t at)
 {
     const struct container *parent = &tree->list[at];
-    uint32_t last[3], n[3] = {0}; /* by kind: any other, averaged, with a name of NON_WEIGHTS_NAMES */
+    uint32_t last[3], n[3] = {0}; /* by kind: 1: averaged; 2: a name of NON_WEIGHTS_NAMES; 0: neither */
     for (uint32_t i = parent->first; i < parent->first + parent->nchildren; i++) {
         const struct container *p = &tree->list[i];
         if (!may_be_weights(p))
             continue;
-        unsigned kind = is_averaged_name(&p->elem) ? 1 : is_other_name(&p->elem) ? 2 : 0;
+        unsigned kind = is_averaged_name(&p->elem) ? 1 : is_non_weights(&p->elem) ? 2 : 0;
         last[kind] = i;
         n[kind]++;
     }
@@ -137,7 +136,7 @@ static bool has_parameter_names(const struct container *p)
            (p->tensors_with_dims && p->dotted_tensors >= p->text_key_tensors - p->dotted_tensors);
 }
 
-/* has_weights_itself - returns true if the entries of container AT are the weights, not a mapping in it. */
+/* has_weights_itself - returns true if the weights are entries of container AT, not of a mapping in it. */
 static bool has_weights_itself(const struct containers *tree, uint32_t at)
 {
     const struct container *p = &tree->list[at];
@@ -145,8 +144,7 @@ static bool has_weights_itself(const struct containers *tree, uint32_t at)
         return false;
     if (has_parameter_names(p))
         return true;
-    /* a few arrays without names of parameters, next to a mapping with a name of weights, are not the
-     * weights */
+    /* arrays not named like parameters, next to a mapping with a name of weights, are not the weights */
     return (p->is_state_dict || p->tensors_with_dims) && find_known_child(tree, at) == NO_CONTAINER;
 }
 
@@ -159,7 +157,7 @@ static bool has_optimizer(const struct containers *tree, uint32_t at)
     return false;
 }
 
-/* set_found - sets *OUT to container AT, found by HOW; NULL: it is the top level. */
+/* set_found - sets *OUT to container AT. HOW describes how AT was found; NULL: AT is the top level. */
 static ckpt_status set_found(const struct containers *tree, uint32_t at, const char *how, struct weights *out,
                              ckpt_error *err)
 {
@@ -211,8 +209,8 @@ static ckpt_status find_root(const struct containers *tree, struct weights *out,
 enum region {
     REGION_OUTSIDE,   /* not below the root of the weights: it has a role only if it looks like a network */
     REGION_WEIGHTS,   /* at or below the root of the weights: every state dict has a role */
-    REGION_AVERAGED,  /* below a name of averaged copies */
-    REGION_ENTRY,     /* inside an entry of a mapping that has a role */
+    REGION_AVERAGED,  /* at or below a name of averaged copies */
+    REGION_FLAT,      /* a flat mapping that has a role: below it, only averaged copies have one */
     REGION_NO_WEIGHTS /* in an optimizer, an extra state, metrics …: it has no role */
 };
 
@@ -220,7 +218,7 @@ struct roles {
     const struct containers *tree;
     uint32_t main;          /* the root of the weights */
     bool main_is_chosen;    /* false: main is the whole file by default */
-    bool any_state_dict;    /* every state dict REGION_OUTSIDE has a role, whatever its name */
+    bool any_state_dict;    /* in REGION_OUTSIDE, every state dict has a role, whatever its name */
     uint8_t *region, *role; /* by container */
 };
 
@@ -234,11 +232,11 @@ static enum region find_region(const struct roles *roles, uint32_t i)
         return REGION_NO_WEIGHTS;
     if (i == roles->main && roles->main_is_chosen)
         return REGION_WEIGHTS;
-    if (parent_region == REGION_ENTRY)
+    if (parent_region == REGION_FLAT)
         return is_averaged_name(&p->elem) ? REGION_AVERAGED : REGION_NO_WEIGHTS;
     if (p->parent != NO_CONTAINER && is_averaged_name(&p->elem))
         return REGION_AVERAGED;
-    return parent_region == REGION_OUTSIDE && is_other_name(&p->elem) ? REGION_NO_WEIGHTS : parent_region;
+    return parent_region == REGION_OUTSIDE && is_non_weights(&p->elem) ? REGION_NO_WEIGHTS : parent_region;
 }
 
 /* is_network - returns true if the entries of container I, in REGION, are the parameters of a network. */
@@ -266,16 +264,16 @@ static bool is_flat(const struct container *p)
            (has_parameter_names(p) || p->text_key_tensors >= p->tensors_below - p->text_key_tensors);
 }
 
-/* set_roles - sets the role of each container, parents first. Returns false if none of them is a network. */
+/* set_roles - sets the role of each container, parents first. Returns false if none is WEIGHTS_MODEL. */
 static bool set_roles(struct roles *roles)
 {
     bool has_model = false;
     for (uint32_t i = 0; i < roles->tree->n; i++) {
         enum region region = find_region(roles, i);
-        bool in_network = is_network(roles, i, region);
+        bool has_role = is_network(roles, i, region);
         enum weights_role role = region == REGION_AVERAGED ? WEIGHTS_AVERAGED : WEIGHTS_MODEL;
-        roles->role[i] = (uint8_t)(in_network ? role : WEIGHTS_NO_ROLE);
-        roles->region[i] = (uint8_t)(in_network && is_flat(&roles->tree->list[i]) ? REGION_ENTRY : region);
+        roles->role[i] = (uint8_t)(has_role ? role : WEIGHTS_NO_ROLE);
+        roles->region[i] = (uint8_t)(has_role && is_flat(&roles->tree->list[i]) ? REGION_FLAT : region);
         has_model |= roles->role[i] == WEIGHTS_MODEL;
     }
     return has_model;
@@ -315,7 +313,7 @@ ckpt_status weights_below(const struct containers *tree, struct weights *out, ck
 
 /* ---- rows */
 
-/* index_entries - maps each node that the last step of a row in container I can have to I. */
+/* index_entries - maps to I each node that may be in the last step of a row in container I. */
 static bool index_entries(const struct containers *tree, uint32_t i, map *by_node)
 {
     const struct container *p = &tree->list[i];

@@ -13,7 +13,7 @@ enum weights_role {
 
 struct weights {
     uint32_t container; /* what `--root auto` selects; NO_CONTAINER: nothing looks like weights */
-    bool only_own_tensors; /* only its own tensors are weights: an optimizer is among its entries, too */
+    bool only_own_tensors; /* of CONTAINER's entries, only tensors are weights; there is an optimizer, too */
     const char *why;    /* NUL-terminated, in the arena of the containers */
     /* [i]: enum weights_role of container i. Containers below a mapping with a role have none, except for
      * averaged copies and the branches of a tree of dicts. */
@@ -26,8 +26,8 @@ ckpt_status weights_find(const struct containers *tree, struct weights *out, ckp
 ckpt_status weights_below(const struct containers *tree, struct weights *out, ckpt_error *err);
 /* is_averaged_name - returns true if E is a name of averaged copies: "ema", "model_ema", "swa_model". */
 bool is_averaged_name(const ckpt_path_elem *e);
-/* weights_rows - sets *OUT to an array: for each row, the container with a role of which the row (or its
- * composite) is an entry, or NO_CONTAINER. ROOT: the joined name of the node where TREE begins. */
+/* weights_rows - sets *OUT to an array with an item for each row: the container that has a role and the row
+ * (or its composite) as an entry, or NO_CONTAINER. ROOT: the joined name of the node where TREE begins. */
 ckpt_status weights_rows(const struct containers *tree, const struct weights *weights, ckpt_str root,
                          uint32_t **out, ckpt_error *err);
 

@@ -1,8 +1,8 @@
 /*
- * weights_only.c - predicts whether torch.load(weights_only=True) loads a file. It has an unpickler of its
- * own (torch/_weights_only_unpickler.py) with 34 opcodes, imports and calls of the names in a list only,
- * BUILD, APPEND and SETITEM on few types, and storages as the only persistent ids. This file checks what
- * codec/pickle_read recorded (struct pickle_facts) by these rules, and reports the first violation.
+ * weights_only.c - predicts whether torch.load(weights_only=True) loads a file. torch's unpickler for that
+ * (torch/_weights_only_unpickler.py) runs 34 opcodes, imports and calls only names in a list, allows BUILD,
+ * APPEND and SETITEM for few types, and accepts only storages as persistent ids. This file applies these
+ * rules to what codec/pickle_read recorded (struct pickle_facts), and reports the first violation.
  */
 #include "op/weights_only.h"
 
@@ -13,7 +13,7 @@
 #include "base/utf8.h"
 #include "core/graph_visit.h"
 
-/* What a call makes, by the name of its callable. */
+/* What a call makes, by the name of its callable. REFUSED: the name is not allowed. */
 enum made_kind { REFUSED, OTHER, TYPE, ORDERED_DICT, COUNTER, TENSOR, PARAMETER };
 
 static const struct allowed {
@@ -41,7 +41,7 @@ struct violation {
     char text[512];
 };
 
-/* report_violation - sets *FIRST to the violation at OFFSET, unless it has one at a smaller offset. */
+/* report_violation - sets *FIRST to the violation at OFFSET, unless it has one at OFFSET or before. */
 static void CKPT_PRINTF(3, 4) report_violation(struct violation *first, uint64_t offset, const char *fmt, ...)
 {
     va_list ap;
@@ -55,7 +55,7 @@ static void CKPT_PRINTF(3, 4) report_violation(struct violation *first, uint64_t
 
 /* ---- names */
 
-/* python3_module - returns the name in Python 3 of MODULE, for the modules of Python 2 with allowed names. */
+/* python3_module - returns the Python 3 name of a Python 2 module with allowed names; else MODULE itself. */
 static ckpt_str python3_module(ckpt_str module)
 {
     if (str_is(module, "__builtin__"))
@@ -154,8 +154,8 @@ static void check_calls(const struct pickle_facts *p, struct violation *first)
     }
 }
 
-/* may_change - returns true if torch allows BUILD (opcode b), SETITEM and SETITEMS (s, u), or APPEND and
- * APPENDS (a, e) for the target of M. */
+/* may_change - returns true if torch allows the opcode of M for its target: BUILD (b), SETITEM (s),
+ * SETITEMS (u), APPEND (a) or APPENDS (e). */
 static bool may_change(const struct pickle_mutation *m)
 {
     const ckpt_value *v = m->target;
@@ -241,7 +241,7 @@ static ckpt_status check_texts(const ckpt_value *root, const struct pickle_facts
     struct graph_visit visit = {.seen = map_new(0)};
     const ckpt_value *v = NULL;
     bool ok = visit.seen && graph_visit_add(&visit, root);
-    for (size_t i = 0; ok && i < p->ncalls; i++) /* with those that cannot be reached from the root */
+    for (size_t i = 0; ok && i < p->ncalls; i++) /* also calls that the root does not reach */
         ok = graph_visit_add(&visit, p->calls[i]);
     while (ok && (v = graph_visit_next(&visit, &ok)) != NULL) {
         ckpt_str s;

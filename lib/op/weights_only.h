@@ -12,8 +12,8 @@ ckpt_status weights_only_verdict(ckpt_file *f, arena *a, int *verdict, ckpt_str 
 bool weights_only_allows(ckpt_str module, ckpt_str name);
 /* weights_only_allowed_name - returns the I-th allowed name, or NULL. */
 const char *weights_only_allowed_name(size_t i);
-/* name_verdict - returns the verdict on importing MODULE.NAME, in the spelling of Python 3. A name with a dot
- * is on no list, since Python resolves it attribute by attribute. */
+/* name_verdict - returns the verdict on importing MODULE.NAME, in the spelling of Python 3. A NAME with a dot
+ * is not allowed, since Python resolves it attribute by attribute; KNOWN_EXEC if its first part is. */
 ckpt_scan_verdict name_verdict(ckpt_str module, ckpt_str name);
 /* names_sha256 - computes the SHA-256 of the allow-listed names, torch's and then ours, one "MODULE.NAME" a
  * line. Reports with the same sum were made with the same lists. */

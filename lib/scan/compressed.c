@@ -18,7 +18,7 @@
 
 #define LZ4_MAGIC            0x184d2204u
 #define LZ4_SKIPPABLE        0x184d2a50u /* … to 0x184d2a5f */
-#define LZ4_BLOCK_CHECKSUM   0x10u       /* FLG, and the next three */
+#define LZ4_BLOCK_CHECKSUM   0x10u       /* bits of FLG: this and the next three */
 #define LZ4_CONTENT_SIZE     0x08u
 #define LZ4_CONTENT_CHECKSUM 0x04u
 #define LZ4_DICT_ID          0x01u

@@ -53,9 +53,10 @@ ckpt_status scan_gguf(struct scanner *x, source *src, ckpt_str where, uint64_t *
         st = gguf_check_end(&g, &why);
     }
     if (st == CKPT_OK) {
+        bool has_data = g.data_offset < src->size; /* false if all tensors are empty */
         scan_count_bytes(src, &x->scan->result->in_tensors,
-                         src->size - g.data_offset); /* bounded: just read */
-        *known_bytes += src->size;                   /* bounded: the sum is at most the size of the file */
+                         has_data ? src->size - g.data_offset : 0); /* bounded: by HAS_DATA */
+        *known_bytes += src->size; /* bounded: the sum is at most the size of the file */
         return CKPT_OK;
     }
     return scan_report_read_error(x, (struct scan_place){src, g.error_offset}, where, &why, err);

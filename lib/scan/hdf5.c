@@ -3,7 +3,7 @@
  * JSON: every attribute that may be JSON is scanned as text, whatever its name. Links to files outside of the
  * folder are reported, because loaders follow them.
  *
- * If anything cannot be read, the caller searches the bytes of the file instead (opaque_formats.c).
+ * If anything cannot be read, the caller also searches the bytes of the file (opaque_formats.c).
  */
 #include "codec/hdf5.h"
 #include "scan/scan.h"
@@ -22,7 +22,7 @@ static bool may_be_json(ckpt_str text)
     return text.len && (text.ptr[0] == '{' || text.ptr[0] == '[');
 }
 
-/* scan_attribute - scans VALUE, attribute NAME of the object at PATH. WHY it cannot be read may be NULL. */
+/* scan_attribute - scans VALUE, attribute NAME of the object at PATH. NULL: it cannot be read, see WHY. */
 static ckpt_status scan_attribute(void *user, ckpt_str path, ckpt_str name, ckpt_value *value,
                                   const char *why, ckpt_error *err)
 {

@@ -3,13 +3,13 @@
  *
  * A name is harmless only if it is listed as harmless. A checkpoint needs few names (typically fewer than
  * fifteen), while there are millions of callables, and one that resolves names gives access to all others.
- * The lists are torch's (op/weights_only.def) and ckpt's (op/known_names.def), of exact pairs of module and
- * name. Neither has a name with a dot, because loaders resolve those attribute by attribute from protocol 4
+ * The lists, torch's (op/weights_only.def) and ckpt's (op/known_names.def), hold exact pairs of module and
+ * name. No name in them has a dot, because loaders resolve such names attribute by attribute from protocol 4
  * on.
  *
  * For some listed names the arguments matter, too: _codecs.encode imports the codec that its second argument
- * names, _rebuild_from_type_v2 calls its first argument. Arguments of other listed names can do no harm: if
- * they were made by calls, these calls were judged.
+ * names, _rebuild_from_type_v2 calls its first argument; for numpy's see judge_numpy.c. Arguments of other
+ * listed names can do no harm: if they were made by calls, these calls were judged.
  */
 #include "scan/judge.h"
 
@@ -36,8 +36,8 @@ struct judge {
     bool needs_report;     /* the first pass found something to report */
     unsigned reported;     /* flags REPORTED_…: findings that are reported once for a pickle */
     arena *names;
-    map *called;   /* names on no list that are called */
-    map *imported; /* names on no list whose import was reported */
+    map *called;   /* names with a call that is a finding */
+    map *imported; /* names whose import was reported */
     map *payloads; /* constants that are scanned as files of their own */
     struct numpy_judge numpy;
     map *results;         /* trace_ref of a result -> number of its call */
@@ -169,7 +169,7 @@ static const char *find_unusual_arguments(struct scan *scan, const struct trace_
     const struct trace_node *n = trace_node(args);
     struct full_name python3 = get_python3_name(g);
     if (!n || (n->kind >= TRACE_LIST && n->kind <= TRACE_FROZENSET))
-        return "its arguments are not a tuple, which only pickle.py and joblib accept";
+        return "its arguments are not a tuple: only pickle.py and joblib accept that";
     if (n->kind != TRACE_TUPLE)
         return "its arguments are computed while loading";
     if (str_is(python3.module, "_codecs") && n->nitems > 1 &&
@@ -181,8 +181,8 @@ static const char *find_unusual_arguments(struct scan *scan, const struct trace_
 
 #define NESTED_MAX 16u /* calls of _rebuild_from_type_v2 within each other; torch nests none */
 
-/* check_call_arguments - returns what is unusual about ARGS, also in the call that _rebuild_from_type_v2
- * makes of its first argument; NULL: nothing. */
+/* check_call_arguments - returns what is unusual about ARGS for G; NULL: nothing. If G is
+ * _rebuild_from_type_v2, which calls its first argument, checks that call, too. */
 static const char *check_call_arguments(struct scan *scan, const struct trace_step *step,
                                         const struct trace_global *g, trace_ref args)
 {
@@ -318,9 +318,9 @@ static bool judge_import(struct judge *j, const struct trace_step *step)
 
 /* ----------------------------------------------------------------- changes
  * BUILD calls __setstate__, APPEND and APPENDS call append and extend, ADDITEMS calls add. Loaders look these
- * methods up in the object: if the file sets its attributes (by BUILD or as arguments), it can choose the
- * function that is called. Picklers write the items of an object before its state, the state once, and items
- * only for a type that has items. */
+ * methods up in the object: a file that sets the object's attributes (by BUILD or as arguments) can choose
+ * the function that is called. Picklers write the items of an object before its state, the state once, and
+ * items only for a type that has items. */
 
 #define ADDITEMS "\x90"
 
@@ -343,7 +343,7 @@ static bool takes_items(ckpt_str module, ckpt_str name, uint8_t opcode)
     return false;
 }
 
-/* arguments_set_attributes - returns true if the arguments of N, a call of NAME, become its attributes. */
+/* arguments_set_attributes - returns true if N, a call of NAME, stores its arguments as attributes. */
 static bool arguments_set_attributes(const struct trace_node *n, ckpt_str name)
 {
     const struct trace_node *args = trace_node(n->items[1]);
@@ -418,12 +418,12 @@ static bool judge_change(struct judge *j, const struct trace_step *step)
         return report_step(j, step, SCAN_IMPORT_CHANGED, NULL, step->operand,
                            "changes an object that is not in the file");
     g = n && n->kind == TRACE_CALL ? find_called_name(j->scan, step, n->items[0]) : NULL;
-    /* more than callable, arguments and keywords: no pickler changes an object after BUILD */
+    /* a fourth item is the operand of an earlier BUILD: no pickler changes an object after BUILD */
     if (n && n->nitems > 3)
         return report_step(j, step, SCAN_UNRESOLVED_CALLABLE, g, step->operand,
                            "changes it once more after BUILD: that may call what its state holds");
     if (!g || get_verdict(g) != CKPT_SCAN_ALLOW_LISTED)
-        return true; /* the call is a finding */
+        return true; /* no call, or the call is a finding */
     struct full_name python3 = get_python3_name(g);
     const char *why = find_unusual_change(step, n, python3.module, python3.name), *numpy_why;
     ckpt_status st = numpy_judge_build(&j->numpy, step, python3.module, python3.name, &numpy_why);
@@ -453,7 +453,7 @@ static bool is_torch_id(struct scan *scan, const struct trace_step *step, trace_
     return is_id;
 }
 
-/* judge_persid - reports an id that is not a number, ('storage', …) or ('module', …), as torch writes. */
+/* judge_persid - reports any id but a number, ('storage', …) and ('module', …), which torch writes. */
 static bool judge_persid(struct judge *j, const struct trace_step *step)
 {
     const struct trace_node *n = trace_node(step->subject);

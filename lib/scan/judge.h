@@ -21,8 +21,8 @@ struct numpy_judge {
     ckpt_error err;                       /* set if a function below fails */
 };
 
-/* numpy_judge_build, numpy_judge_call - set *WHY to what is dangerous about STEP, the BUILD of an object that
- * MODULE.NAME made, or a call of MODULE.NAME; NULL: nothing. */
+/* numpy_judge_build, numpy_judge_call - set *WHY to what is dangerous about STEP; to NULL if nothing is. For
+ * the first, STEP changes an object that MODULE.NAME made; for the second, STEP calls MODULE.NAME. */
 ckpt_status numpy_judge_build(struct numpy_judge *j, const struct trace_step *step, ckpt_str module,
                               ckpt_str name, const char **why);
 ckpt_status numpy_judge_call(struct numpy_judge *j, const struct trace_step *step, ckpt_str module,

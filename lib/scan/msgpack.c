@@ -3,8 +3,8 @@
  * extensions of type 1 (array), 2 (complex number) and 3 (numpy scalar). Nothing in it runs: flax makes only
  * arrays of numbers.
  *
- * MessagePack has no magic number. Bytes are recognized as it if they begin with a map whose first key is a
- * text, and end with the last value of that map.
+ * MessagePack has no magic number. Bytes are taken for MessagePack if they begin with a map whose first key
+ * is a text, and end with the last value of that map.
  */
 #include "codec/msgpack.h"
 
@@ -19,7 +19,7 @@ struct msgpack_visit {
     source *src;
     ckpt_str where;
     uint64_t array_bytes;
-    bool has_unknown_extension;
+    bool has_unknown_extension, is_too_deep;
 };
 
 /* scan_msgpack_value - scans the bytes of V, which may be a file. */
@@ -29,8 +29,12 @@ static ckpt_status scan_msgpack_value(struct msgpack_visit *m, const struct msgp
     uint64_t known_bytes = 0;
     source *value;
     ckpt_str where;
-    if (v->n < VALUE_MIN || x->depth >= x->scan->opts->max_depth)
+    if (v->n < VALUE_MIN || m->is_too_deep)
         return CKPT_OK;
+    m->is_too_deep = x->depth >= x->scan->opts->max_depth;
+    if (m->is_too_deep)
+        return scan_found(x->scan, SCAN_NOT_OPENED, m->where, m->src, v->data,
+                          "its values are nested too deep to be opened");
     CKPT_TRY(scan_join_names(x, m->where, arena_printf(x->a, "value@0x%" PRIx64, v->data), &where, err));
     CKPT_TRY(source_slice(m->src, v->data, v->n, &value, err));
     ckpt_status st = scan_bytes(x, value, where, SCAN_VALUE, &known_bytes, err);

@@ -14,8 +14,8 @@
 static ckpt_status scan_elements(struct scanner *x, source *src, ckpt_str where, const struct npy *a,
                                  uint64_t *known_bytes, ckpt_error *err)
 {
-    uint64_t left = src->size - a->data_offset,
-             size = a->nbytes; /* bounded: the header is inside the source */
+    uint64_t left = src->size - a->data_offset; /* bounded: the header is inside the source */
+    uint64_t size = a->nbytes;
     scan_count_bytes(src, &x->scan->result->in_tensors, size < left ? size : left);
     if (size >= left) {
         *known_bytes += src->size; /* bounded: the sum is at most the size of the file */

@@ -1,7 +1,7 @@
 /*
  * onnx.c - scans ONNX, as codec/onnx reads it. Nothing in it runs when it is loaded; but some operators of
- * ONNX Runtime call Python, and the values of a tensor can be in a separate file: by an absolute path or ".."
- * in any file of the user (CVE-2022-25882, CVE-2024-27318).
+ * ONNX Runtime call Python, and the values of a tensor can be in another file, whose path may be absolute or
+ * have "..", and so lead to any file of the user (CVE-2022-25882, CVE-2024-27318).
  */
 #include "codec/onnx.h"
 

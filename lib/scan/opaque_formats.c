@@ -1,6 +1,6 @@
 /*
- * opaque_formats.c - searches files that `ckpt scan` does not take apart for the bytes of dangerous features,
- * and reports each with its offset. The files stay INCOMPLETE:
+ * opaque_formats.c - in files that `ckpt scan` does not take apart, searches for the bytes of dangerous
+ * features, and reports each with its offset. Such a file is INCOMPLETE all the same. The features:
  *   HDF5     Keras keeps the description of a model in an attribute, as JSON in one piece: a Lambda layer
  *            holds bytecode, and .h5 is loaded without safe mode (CVE-2025-9905)
  *   ONNX     (only if codec/onnx cannot read it) a tensor's "location" (onnx.proto,
@@ -40,7 +40,7 @@ struct search {
     unsigned nfound;
 };
 
-/* read_bytes_at - reads at most N bytes from AT on to TO, and returns them. */
+/* read_bytes_at - reads at most N bytes at AT into TO, and returns them. */
 static ckpt_str read_bytes_at(const struct search *s, uint64_t at, char *to, size_t n)
 {
     uint64_t left = at < s->src->size ? s->src->size - at : 0;
@@ -48,7 +48,7 @@ static ckpt_str read_bytes_at(const struct search *s, uint64_t at, char *to, siz
     return str_of(to, scan_read(s->x->scan, s->src, at, to, n) ? n : 0);
 }
 
-/* check_keras_class - reports the class after the key "class_name" at AT if it is one that holds code. */
+/* check_keras_class - reports the class name at AFTER if that class holds code. AT: the key "class_name". */
 static ckpt_status check_keras_class(struct search *s, uint64_t at, uint64_t after)
 {
     static const char *const code_classes[] = {"\"Lambda\"", "\"__lambda__\"", "\"TorchModuleWrapper\""};
@@ -120,7 +120,7 @@ static ckpt_status search_patterns(struct search *s, const struct pattern *patte
     CKPT_TRY(reader_init(&r, s->src, 0, s->src->size, err));
     while (st == CKPT_OK && reader_left(&r)) {
         size_t window_size = reader_left(&r) < READER_WINDOW ? (size_t)reader_left(&r) : READER_WINDOW;
-        /* bounded: a full window; matches that begin in its last bytes are found in the next window */
+        /* bounded: the window is full; matches that begin in its last bytes are found in the next window */
         size_t step = window_size == reader_left(&r) ? window_size : window_size - PATTERN_MAX;
         const unsigned char *window = reader_peek(&r, window_size), *match;
         for (size_t i = 0; window && st == CKPT_OK && i < n; i++)

@@ -1,7 +1,7 @@
 /*
- * pickle.c - scans streams of pickles. Each pickle is followed twice: first to find how it ends and whether
- * there is anything to report, then to report, so that the report of a call can include where a later error
- * would stop the loader.
+ * pickle.c - scans streams of pickles. Each pickle is followed once to find how it ends and whether there is
+ * anything to report. If there is, it is followed again to report that, so that the report of a call can
+ * include where a later error would stop the loader.
  *
  * A file may hold several pickles, one after the other; a loader that is called again reads the next one.
  * Bytes after the last one are reported.
@@ -47,10 +47,10 @@ static ckpt_status report_broken_pickle(struct scanner *x, const struct scan_pic
     return scan_found(x->scan, rule, p->where, p->src, end->next_offset, "%s", why->what);
 }
 
-/* follow_twice - follows P as one kind of loader reads it, and judges it. If there is anything to report,
- * follows it a second time. */
-static ckpt_status follow_twice(struct pickle_scan *ps, const struct scan_pickle *p, struct trace_end *end,
-                                ckpt_error *err)
+/* follow_pickle - follows P as the kind of loader that its flags choose, and judges it. If there is anything
+ * to report, follows P a second time. */
+static ckpt_status follow_pickle(struct pickle_scan *ps, const struct scan_pickle *p, struct trace_end *end,
+                                 ckpt_error *err)
 {
     struct scan *s = ps->x->scan;
     struct trace_options o = {.buffer_frames = p->by_frame,
@@ -111,7 +111,7 @@ static bool count_latin1(struct scan *s, source *src, uint64_t start, uint64_t n
     return ok && lead == 0;
 }
 
-/* open_payload_source - sets *OUT to the decoded bytes of V; NULL: a character is above U+00FF. */
+/* open_payload_source - sets *OUT to the decoded bytes of V; NULL: malformed, or a character above U+00FF. */
 static ckpt_status open_payload_source(struct scan *s, source *src, const struct trace_payload *v,
                                        source **out, ckpt_error *err)
 {
@@ -156,7 +156,7 @@ static ckpt_status open_payload(struct pickle_scan *ps, const struct scan_pickle
         source_unref(bytes);
         return CKPT_OK;
     }
-    /* base64 text is scanned without decoding, too: "UEsDB" is also SHORT_BINSTRING */
+    /* what looks like base64 is also scanned as it is: the "U" of "UEsDB" is the opcode SHORT_BINSTRING */
     ckpt_status st = CKPT_OK;
     if (looks_encoded(x->scan, bytes))
         st = scan_found(x->scan, SCAN_EMBEDDED_FILE, p->where, p->src, v->start,
@@ -225,9 +225,9 @@ static bool try_step(void *user, const struct trace_step *step)
 
 /* -------------------------------------------------------------- one pickle */
 
-/* scan_arrays_as_opcodes - joblib.load skips the bytes of arrays, the first of which is at FIRST_ARRAY, but
- * pickle.load would run them as opcodes. If these import or call anything, scans P a second time, as
- * pickle.load runs it. */
+/* scan_arrays_as_opcodes - scans P again as pickle.load runs it, which reads the bytes of arrays as opcodes;
+ * joblib.load skips them. Does nothing if there is an array of numbers, the first at FIRST_ARRAY, and no
+ * opcode from there on imports or calls anything. */
 static ckpt_status scan_arrays_as_opcodes(struct pickle_scan *ps, struct scan_pickle *p,
                                           uint64_t first_array, ckpt_error *err)
 {
@@ -248,7 +248,7 @@ static ckpt_status scan_arrays_as_opcodes(struct pickle_scan *ps, struct scan_pi
         CKPT_TRY(scan_found(x->scan, SCAN_TWO_FORMATS, p->where, p->src, first_array,
                             "what joblib.load takes for an array, pickle.load takes for opcodes"));
     p->joblib_arrays_as_opcodes = true;
-    return follow_twice(ps, p, &end, err);
+    return follow_pickle(ps, p, &end, err);
 }
 
 ckpt_status scan_one_pickle(struct scanner *x, source *src, ckpt_str where, uint64_t *pos, bool *stopped,
@@ -256,7 +256,7 @@ ckpt_status scan_one_pickle(struct scanner *x, source *src, ckpt_str where, uint
 {
     struct pickle_scan *ps = arena_alloc(x->a, sizeof *ps);
     struct scan_pickle p = {.where = where, .src = src, .pos = *pos};
-    struct trace_end end, flat_end;
+    struct trace_end end, by_frame_end;
     if (!ps)
         return fail_memory(err);
     ps->x = x;
@@ -269,11 +269,11 @@ ckpt_status scan_one_pickle(struct scanner *x, source *src, ckpt_str where, uint
                                .error_offset = CKPT_NO_OFFSET};
     if (!scan_report_record(x->scan, &record))
         return CKPT_ECANCELLED;
-    CKPT_TRY(follow_twice(ps, &p, &end, err));
+    CKPT_TRY(follow_pickle(ps, &p, &end, err));
     *stopped = end.reached_stop;
     if (end.by_frame_differs) {
         p.by_frame = true;
-        CKPT_TRY(follow_twice(ps, &p, &flat_end, err));
+        CKPT_TRY(follow_pickle(ps, &p, &by_frame_end, err));
     }
     if (end.narrays) {
         x->format = x->depth || strcmp(x->format, "pickle") != 0 ? x->format : "joblib";
@@ -288,8 +288,8 @@ ckpt_status scan_one_pickle(struct scanner *x, source *src, ckpt_str where, uint
     return open_payloads(ps, &p, err);
 }
 
-/* runs_as_pickle - returns true if there is a pickle at POS that is not one by chance: one that calls
- * something, imports a name known to run code or, if IS_FIRST in a stream, ends with the stream. */
+/* runs_as_pickle - returns true if the bytes at POS run as a pickle, and not merely by chance: they call
+ * something, import a name known to run code or, if IS_FIRST in a stream, import any name or end with it. */
 static bool runs_as_pickle(const struct scanner *x, source *src, uint64_t pos, uint64_t end, bool is_first,
                            struct trace_end *e, ckpt_error *why)
 {
@@ -373,7 +373,7 @@ ckpt_status scan_pickles(struct scanner *x, source *src, ckpt_str where, uint64_
                          ckpt_error *err)
 {
     uint64_t pos = 0;
-    uint64_t acting_at = 0; /* offset of the next pickle that imports or calls: all before it are pickles */
+    uint64_t acting_at = 0; /* of the next pickle that imports or calls; those before it are scanned, too */
     struct scan_trial trial;
     bool stopped = true;
     for (uint32_t i = 0; i < PICKLES_MAX && stopped && pos < src->size; i++) {

@@ -114,7 +114,7 @@ ckpt_status scan_check_format(struct scanner *x, source *src, ckpt_str where, co
         return st;
     }
     if (st != CKPT_EFORMAT && st != CKPT_ETRUNCATED && st != CKPT_ECHECKSUM)
-        return CKPT_OK; /* no fault: the reader only does not support it */
+        return CKPT_OK; /* not a fault of the file: its reader does not support it */
     uint64_t base = source_pos(src, 0);
     bool has_offset = base != CKPT_NO_OFFSET && why.offset != CKPT_NO_OFFSET && why.offset >= base &&
                       why.offset - base <= src->size; /* bounded: offset >= base */
@@ -172,7 +172,7 @@ static ckpt_status read_data_end(struct scanner *x, source *src, uint64_t *end, 
     *end = 0;
     CKPT_TRY(source_read(src, 0, head, sizeof head, err));
     length = load_u64le(head);
-    if (length > (uint64_t)16 << 20 || length > src->size - 8) /* bounded: it has them */
+    if (length > (uint64_t)16 << 20 || length > src->size - 8) /* bounded: 8 bytes were read */
         return CKPT_OK;
     char *text = arena_alloc(x->a, (size_t)length + 1); /* bounded: 16 MiB */
     if (!text)
@@ -185,7 +185,7 @@ static ckpt_status read_data_end(struct scanner *x, source *src, uint64_t *end, 
         else if (e == JSON_NUMBER && in_data_offsets && json_get_uint(&json, &offset) && offset > last)
             last = offset;
     }
-    if (last && checked_add(last, length + 8, &last) && last < src->size) /* bounded: both inside the file */
+    if (last && checked_add(last, length + 8, &last) && last < src->size) /* bounded: at most src->size */
         *end = last;
     return CKPT_OK;
 }
@@ -209,10 +209,10 @@ static ckpt_status scan_safetensors(struct scanner *x, source *src, ckpt_str whe
                                                       : CKPT_OK;
 }
 
-/* report_unrecognized - reports that P was not scanned, or only its attributes, and what it is, if
- * SIGNATURE (may be NULL) or a format recognizes it. */
-static ckpt_status report_unrecognized(struct scanner *x, const struct probe *p,
-                                       const struct signature *signature, ckpt_str where, ckpt_error *err)
+/* scan_unrecognized - scans the attributes of P, if it is HDF5, or searches its bytes; reports that nothing
+ * else was scanned, and what P is, if SIGNATURE (may be NULL) or a format recognizes it. */
+static ckpt_status scan_unrecognized(struct scanner *x, const struct probe *p,
+                                     const struct signature *signature, ckpt_str where, ckpt_error *err)
 {
     char found[TEXT_BYTES_SIZE];
     bool is_hdf5 = signature && signature->kind == SIGN_HDF5, all_read = false;
@@ -255,7 +255,7 @@ static scan_function *find_container_scanner(const struct probe *p, const struct
     }
 }
 
-/* scan_as_pickle_too - scans the container P as a pickle if it can be loaded as one, because the length of a
+/* scan_as_pickle_too - scans the container P as a pickle, too, if it can be loaded as one: the length of a
  * header, a name in a tar or a number in GGUF can be opcodes. Reports nothing if the pickle ends or fails
  * before its first call. A zip archive needs no such scan: "PK" begins with the opcode PERSID, which
  * pickle.load refuses, and bytes before or between its members are scanned on their own. */
@@ -347,7 +347,7 @@ static ckpt_status scan_by_trial(struct scanner *x, const struct probe *p, ckpt_
         return count_all_as_known(x, src, NULL, known_bytes);
     bool is_msgpack;
     CKPT_TRY(scan_msgpack(x, src, where, &is_msgpack, known_bytes, err));
-    return is_msgpack ? CKPT_OK : report_unrecognized(x, p, signature, where, err);
+    return is_msgpack ? CKPT_OK : scan_unrecognized(x, p, signature, where, err);
 }
 
 static ckpt_status scan_content(struct scanner *x, source *src, ckpt_str where, enum scan_role role,

@@ -10,20 +10,21 @@ enum scan_role {
     SCAN_FILE,    /* the file that the caller named */
     SCAN_MEMBER,  /* a member of an archive */
     SCAN_STORAGE, /* a record data/<key> of a torch archive: the numbers of a tensor */
-    SCAN_VALUE    /* a text or bytes value of a pickle */
+    SCAN_VALUE    /* a text or bytes value of a pickle or of MessagePack, or stray bytes */
 };
 
 /* A zip archive that was found, so that it is scanned only once. Readers find an archive by its end record
  * and central directory; the offsets of both are in ROOT, see source_root. */
 struct opened_zip {
     const source *root;
-    uint64_t end_record, directory; /* UINT64_MAX: still being scanned, or there is none */
-    bool is_stray;                  /* found in bytes that belong to nothing else in ROOT */
+    uint64_t end_record; /* UINT64_MAX: there is none */
+    uint64_t directory;  /* UINT64_MAX: the archive is still being scanned */
+    bool is_stray;       /* found in bytes that belong to nothing else in ROOT */
 };
 
-/* Where the bytes of a member are. */
 struct scan_extent {
-    uint64_t offset, size; /* in the file; offset CKPT_NO_OFFSET: the member is compressed */
+    uint64_t offset; /* of a member's bytes in the file; CKPT_NO_OFFSET: they are compressed there */
+    uint64_t size;   /* uncompressed */
 };
 
 /* The state of the scan of one file; `x` in all of lib/scan. */
@@ -53,7 +54,7 @@ scan_function scan_pickles, scan_legacy, scan_tar, scan_npy, scan_sstable, scan_
  * level deeper than the bytes around it. */
 ckpt_status scan_bytes(struct scanner *x, source *src, ckpt_str where, enum scan_role role,
                        uint64_t *known_bytes, ckpt_error *err);
-/* scan_msgpack - sets *IS_MSGPACK if SRC is MessagePack from the first byte to the last. */
+/* scan_msgpack - scans SRC and sets *IS_MSGPACK to true if SRC is MessagePack from first byte to last. */
 ckpt_status scan_msgpack(struct scanner *x, source *src, ckpt_str where, bool *is_msgpack,
                          uint64_t *known_bytes, ckpt_error *err);
 /* scan_hdf5 - scans the attributes of SRC, an HDF5 file; sets *ALL_READ if all of its objects were read. */
@@ -87,8 +88,8 @@ struct scan_trial {
     ckpt_error why;
 };
 
-/* scan_is_pickle - returns true if the bytes from POS up to END run as a pickle, and not merely by chance. If
- * HEAD, PROTO and a protocol number are enough; otherwise, because the bytes may be numbers, they are not. */
+/* scan_is_pickle - returns true if the bytes from POS up to END run as a pickle, and not merely by chance.
+ * HEAD: PROTO and a protocol number at POS are enough, because the bytes are not likely to be numbers. */
 bool scan_is_pickle(const struct scanner *x, source *src, uint64_t pos, uint64_t end, bool head);
 /* scan_try_pickle - does what scan_is_pickle does. If it returns false, it sets *TRIAL for the first pickle;
  * trial->opcodes is 0 if that pickle reached STOP. */
@@ -100,8 +101,8 @@ bool scan_is_pickle_name(ckpt_str path);
 ckpt_status scan_check_suffix(struct scanner *x);
 /* scan_count_bytes - adds N bytes of SRC to *COUNT if they are stored in the file uncompressed. */
 void scan_count_bytes(const source *src, uint64_t *count, uint64_t n);
-/* scan_hash_member - reports the member SRC with its sha256, if the caller of ckpt_scan wants members, and
- * copies the sha256 to KEPT unless that is NULL. */
+/* scan_hash_member - if the option sha256 of ckpt_scan is set: reports the member SRC with its sha256, and
+ * copies the sha256 to KEPT unless KEPT is NULL. */
 ckpt_status scan_hash_member(struct scanner *x, source *src, ckpt_str where, unsigned readers, uint8_t *kept,
                              ckpt_error *err);
 /* scan_report_member - reports a member at AT whose sha256 SUM is known. */
@@ -117,8 +118,8 @@ ckpt_status scan_stray_bytes(struct scanner *x, source *src, ckpt_str outer, uin
  * failure of scanning itself (memory, disk), returns it instead. */
 ckpt_status scan_report_read_error(struct scanner *x, struct scan_place at, ckpt_str where, ckpt_error *why,
                                    ckpt_error *err);
-/* scan_check_format - opens SRC with the reader of FORMAT (NULL: any) and reports its error as a finding.
- * Else sets *END, unless END is NULL, to the end of the last storage, at least 1. */
+/* scan_check_format - opens SRC with the reader of FORMAT (NULL: any), and reports a fault as a finding. If
+ * there is no error, sets *END, unless END is NULL, to the end of the last storage; to 1 if there is none. */
 ckpt_status scan_check_format(struct scanner *x, source *src, ckpt_str where, const char *format,
                               uint64_t *end, ckpt_error *err);
 

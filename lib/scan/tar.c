@@ -30,12 +30,12 @@ static ckpt_status scan_next_pickle(struct torch_member *m, ckpt_value **v)
     return CKPT_OK;
 }
 
-/* skip_numbers - skips what follows the pickle V of a storage or TENSOR. False: it is not complete. */
-static bool skip_numbers(struct torch_member *m, const ckpt_value *v, bool tensor)
+/* skip_numbers - skips the numbers after the pickle with the value V. False: they are not complete. */
+static bool skip_numbers(struct torch_member *m, const ckpt_value *v, bool is_tensor)
 {
     struct torch_tar_numbers n = {.offset = 0};
     ckpt_error why;
-    ckpt_status st = v ? torch_tar_read_numbers(m->src, v, tensor, m->pos, &n, &why) : CKPT_EFORMAT;
+    ckpt_status st = v ? torch_tar_read_numbers(m->src, v, is_tensor, m->pos, &n, &why) : CKPT_EFORMAT;
     (void)scan_note_system_failure(m->x->scan, st, &why);
     if (n.offset)
         m->pos = n.offset + n.nbytes; /* bounded: torch_tar_read_numbers added them */
@@ -44,7 +44,7 @@ static bool skip_numbers(struct torch_member *m, const ckpt_value *v, bool tenso
 
 /* scan_pickles_and_numbers - scans the member "tensors" or "storages": a count, then as many pickles, each
  * followed by numbers; in "storages", one more pickle. */
-static ckpt_status scan_pickles_and_numbers(struct torch_member *m, bool tensor, uint64_t *known_bytes)
+static ckpt_status scan_pickles_and_numbers(struct torch_member *m, bool is_tensor, uint64_t *known_bytes)
 {
     ckpt_value *v;
     int64_t n = 0;
@@ -52,9 +52,9 @@ static ckpt_status scan_pickles_and_numbers(struct torch_member *m, bool tensor,
     bool ok = v && value_integer(v, &n) && n >= 0;
     for (int64_t i = 0; ok && i < n; i++) {
         CKPT_TRY(scan_next_pickle(m, &v));
-        ok = skip_numbers(m, v, tensor);
+        ok = skip_numbers(m, v, is_tensor);
     }
-    if (ok && !tensor)
+    if (ok && !is_tensor)
         CKPT_TRY(scan_next_pickle(m, &v));
     if (ok && m->pos == m->src->size) {
         *known_bytes += m->src->size; /* bounded: the sum is at most the size of the file */
@@ -64,13 +64,13 @@ static ckpt_status scan_pickles_and_numbers(struct torch_member *m, bool tensor,
                       m->pos < m->src->size ? m->pos : m->src->size, "no tensors of torch 0.1 from here on");
 }
 
-static ckpt_status scan_torch_member(struct scanner *x, source *part, ckpt_str where, bool tensor,
+static ckpt_status scan_torch_member(struct scanner *x, source *part, ckpt_str where, bool is_tensor,
                                      uint64_t *known_bytes, ckpt_error *err)
 {
     struct torch_member m = {
         .x = x, .src = part, .where = where, .a = arena_new((uint64_t)64 << 20), .err = err};
     x->depth++;
-    ckpt_status st = m.a ? scan_pickles_and_numbers(&m, tensor, known_bytes) : fail_memory(err);
+    ckpt_status st = m.a ? scan_pickles_and_numbers(&m, is_tensor, known_bytes) : fail_memory(err);
     x->depth--;
     arena_free(m.a);
     return st;
@@ -157,7 +157,7 @@ ckpt_status scan_tar(struct scanner *x, source *src, ckpt_str where, uint64_t *k
     }
     if (st == CKPT_OK)
         st = check_padding(x, src, where, end, src->size, err);
-    payload_bytes -= known_inside;             /* bounded: known_inside is the size of some of the members */
-    *known_bytes += src->size - payload_bytes; /* bounded: members are inside the source */
+    /* bounded: known_inside is the size of some of the members, which are inside the source */
+    *known_bytes += src->size - (payload_bytes - known_inside);
     return st == CKPT_OK && is_torch ? scan_check_format(x, src, where, "torch-tar", NULL, err) : st;
 }

@@ -18,7 +18,7 @@
 /* A JSON object that is not closed yet. */
 struct open_object {
     ckpt_str module, class_name;
-    ckpt_str key; /* the last one; empty after a text */
+    ckpt_str key; /* the last key; empty after a value that is a text */
 };
 
 static bool is_keras_module(ckpt_str module)
@@ -65,7 +65,7 @@ static ckpt_status judge_object(struct scanner *x, const struct open_object *o, 
     return CKPT_OK;
 }
 
-/* set_object_text - sets module or class_name of O to TEXT if the last key of O was that. */
+/* set_object_text - sets o->module or o->class_name to TEXT if the last key has that name. */
 static void set_object_text(struct open_object *o, ckpt_str text)
 {
     if (str_is(o->key, "module"))
@@ -95,8 +95,8 @@ static ckpt_status scan_json(struct scanner *x, json_scan *json, struct open_obj
     return st;
 }
 
-/* accept_python_json - replaces what Python's json accepts and RFC 8259 does not by valid JSON of the same
- * length: a byte order mark, NaN and Infinity, lone surrogates. */
+/* accept_python_json - overwrites a byte order mark, NaN, Infinity and lone surrogates, which Python's json
+ * accepts although RFC 8259 does not, with valid JSON of the same length. */
 static void accept_python_json(char *text, size_t n)
 {
     bool in_string = false;

@@ -70,7 +70,7 @@ static bool is_written_by_torch(const struct zip_audit *z)
     return false;
 }
 
-/* get_role - returns SCAN_STORAGE for a member in a folder in which torch only writes storages. */
+/* get_role - returns SCAN_STORAGE if torch writes only storages under such a NAME, else SCAN_MEMBER. */
 static enum scan_role get_role(const struct zip_scan *archive, ckpt_str name)
 {
     bool storage = is_in_folder(name, "data/") || is_in_folder(name, "tensors/") ||
@@ -133,7 +133,8 @@ static void report_zip_flaw(void *user, const struct zip_flaw *f)
 
 /* ------------------------------------------------------------------ members */
 
-/* inflate_member - sets *OUT to the bytes of the deflated V. Reports damage, and a size other than stated. */
+/* inflate_member - sets *OUT to the bytes of the deflated V; of a storage, to the first STORAGE_PREFIX bytes.
+ * Reports damage, and a size other than the stated one. */
 static ckpt_status inflate_member(struct zip_scan *archive, const struct zip_view *v, ckpt_str where,
                                   enum scan_role role, source **out, ckpt_error *err)
 {
@@ -144,20 +145,21 @@ static ckpt_status inflate_member(struct zip_scan *archive, const struct zip_vie
         limit = archive->max_unpacked;
         left = limit - archive->unpacked;
     }
-    uint64_t max_size = role == SCAN_STORAGE ? STORAGE_PREFIX : v->usize < left ? v->usize : left;
+    uint64_t wanted = role == SCAN_STORAGE ? STORAGE_PREFIX : v->usize;
+    uint64_t max_size = wanted < left ? wanted : left;
     spool *unpacked = spool_new(max_size);
     if (!unpacked)
         return fail_memory(err);
     ckpt_status st = inflate_into(archive->src, v->data_offset, v->csize, INFLATE_RAW, unpacked, &used, &why);
     x->unpacked += spool_size(unpacked);       /* bounded: by left */
-    archive->unpacked += spool_size(unpacked); /* bounded: by left */
+    archive->unpacked += spool_size(unpacked); /* bounded: likewise */
     if (st == CKPT_EIO || st == CKPT_ENOMEM) {
         spool_free(unpacked);
         *err = why;
         return st;
     }
     ckpt_status found = CKPT_OK;
-    if (st == CKPT_ELIMIT && role != SCAN_STORAGE && max_size == left && left < v->usize)
+    if (st == CKPT_ELIMIT && left < wanted)
         found = scan_found(x->scan, SCAN_NOT_OPENED, where, archive->src, v->local_header_at,
                            "unpacks to {more} than {=%" PRIu64 " bytes} in all", limit);
     else if (st == CKPT_ELIMIT && role != SCAN_STORAGE)
@@ -313,7 +315,7 @@ static ckpt_status open_member(struct zip_scan *archive, const struct zip_view *
 
 /* ------------------------------------------------------------------ archive */
 
-/* report_code_members - reports how many members end in one of SUFFIXES: WHAT, which runs when loaded. */
+/* report_code_members - reports how many names end in one of SUFFIXES. WHAT: what such members hold. */
 static ckpt_status report_code_members(struct zip_scan *archive, const char *suffixes, const char *what)
 {
     size_t n = 0;
@@ -520,7 +522,7 @@ static ckpt_status scan_archive(struct scanner *x, source *src, ckpt_str where, 
         st = check_torch_layout(archive, err);
     if (st == CKPT_OK)
         st = report_code_members(archive, ".py", "program text");
-    /* AOTInductor puts a shared library into a .pt2 next to the weights, which torch loads to run it */
+    /* AOTInductor puts a shared library into a .pt2, and torch loads that library to run the model */
     if (st == CKPT_OK)
         st = report_code_members(archive, ".so .dylib .dll .pyd .pyc .cubin .hsaco", "machine or byte code");
     *known_bytes += known_here; /* bounded: concatenated archives do not overlap */
@@ -530,8 +532,8 @@ static ckpt_status scan_archive(struct scanner *x, source *src, ckpt_str where, 
                : st;
 }
 
-/* The offsets at which concatenated archives begin, without that of the first, in reverse order. They fill a
- * source up to its end or to a safetensors file. .n 0: it is a single archive. */
+/* The offsets at which concatenated archives begin, without that of the first, in reverse order. The archives
+ * fill a source up to its end or to a safetensors file. .n 0: there is a single archive. */
 struct concatenated {
     uint64_t *starts;
     size_t n, cap;
@@ -552,8 +554,8 @@ static ckpt_status find_concatenated(struct scanner *x, source *src, uint64_t en
     return CKPT_OK;
 }
 
-/* find_end_record - moves *END to the end of the next end record without a comment that begins at *END or
- * later; to the size of SRC if there is none. */
+/* find_end_record - moves *END to the end of the next end record at or after *END, not counting its comment;
+ * to the size of SRC if there is none. */
 static ckpt_status find_end_record(source *src, uint64_t *end, ckpt_error *err)
 {
     reader r;

@@ -20,9 +20,9 @@ overwrite() { dd of="$1" bs=1 seek="$2" conv=notrunc 2>/dev/null; }
 # crc32_of - prints the CRC-32 of standard input: gzip ends with it and with the size, of 4 bytes each
 crc32_of() { gzip -c | tail -c 8 | od -An -N 4 -t u4 | tr -d ' '; }
 
-# print_segment_crcs OLD NEW OFFSET SIZE - prints the 4 bytes that a piece has for each of its segments: the CRC-32 of
-# the new bytes, of which bit 31 is set if the segment changes. A segment is a sector; if OLD ends within a sector,
-# the parts before and after that end are segments.
+# print_segment_crcs OLD NEW OFFSET SIZE - prints the 4 bytes that a piece has for each of its segments: bits 0 to 30
+# of the CRC-32 of the new bytes, and bit 31, which is set if the segment changes. A segment is a sector; if OLD, of
+# $old_size bytes, ends within a sector, the parts before and after that end are segments.
 print_segment_crcs()
 {
     begin=$3 piece_end=$(($3 + $4))
@@ -60,7 +60,7 @@ write_journal()
     chmod 600 "$1.ckpt-undo"
     rm -f .pieces .before-crc
 }
-# make_journal FILE OLD NEW OFFSET:SIZE… - writes the journal of FILE for an edit that made NEW of OLD by
+# make_journal FILE OLD NEW OFFSET:SIZE… - writes the journal of FILE for an edit that turned OLD into NEW by
 # changing these ranges
 make_journal()
 {
@@ -78,9 +78,9 @@ make_journal()
     done | write_journal "$file" $# "$old_size" "$(wc -c <"$new")"
 }
 # changed_ranges OLD NEW - prints the ranges that an edit in place changed. In safetensors this is the header.
-# In a torch zip the pickle is the first record. If the file kept its size, the pickle, its data descriptor and its CRC
-# in the central directory changed. If the file grew, the name in the local header changed, and all bytes from the
-# central directory on.
+# In a torch zip the pickle is the first record. If the file kept its size, the pickle changed, and its CRC in the data
+# descriptor and in the central directory. If the file grew, the name in the local header changed, and all bytes from
+# the central directory on.
 changed_ranges()
 {
     if [ "$(head -c 2 "$1")" != PK ]; then

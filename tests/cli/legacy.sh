@@ -1,5 +1,5 @@
 # legacy.sh - makes files as torch.save wrote them before 1.6. Sourced.
-# print_tensor N - prints in protocol 0 a tensor of four floats, which are those from 4 * N on of storage 0
+# print_tensor N - prints in protocol 0 a tensor of four floats: those at 4 * N to 4 * N + 3 in storage 0
 print_tensor()
 {
     printf 'ctorch._utils\n_rebuild_tensor_v2\n((Vstorage\nctorch\nFloatStorage\nV0\nVcpu\nI64\nNtQ'

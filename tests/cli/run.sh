@@ -1,10 +1,11 @@
 #!/bin/sh
 # run.sh - golden tests of the command line: tests/cli/run.sh [--set] [NAME…]
 #
-# Each tests/cli/<command>/<what>.sh runs in an empty folder, with `ckpt` in PATH and links to data/, the examples, and
-# to corpus/. Its output must be that of <what>.stdout and <what>.stderr (no file: no output), its exit code that of
-# <what>.exit (no file: 0). A test that cannot run here prints the reason and exits with 77, and is skipped. --set
-# writes these files from the output: read the difference before you commit it. JOBS tests (default: 1) run at a time.
+# Each tests/cli/<command>/<what>.sh runs in an empty folder, with `ckpt` in PATH and two links: data, to
+# tests/data/examples, and corpus, to tests/corpus. Its output must be that of <what>.stdout and <what>.stderr (no
+# file: no output), its exit code that of <what>.exit (no file: 0). A test that cannot run here prints the reason and
+# exits with 77, and is skipped. --set writes these files from the output: read the difference before you commit it.
+# JOBS tests (default: 1) run at a time.
 set -u
 top=$PWD
 CKPT=${CKPT:-$top/${B:-build}/ckpt}
@@ -94,7 +95,7 @@ is_wanted()
     return 1
 }
 
-# run_share N - runs each JOBS-th test, beginning with the Nth, in the folder $all/N, and writes the counts there
+# run_share N - runs the tests whose number modulo JOBS is N, in the folder $all/N, and writes the counts there
 run_share()
 {
     work=$all/$1 turn=0

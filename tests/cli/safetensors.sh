@@ -1,5 +1,6 @@
 # safetensors.sh - makes safetensors files. Sourced.
-# print_safetensors HEADER BYTES - prints a file: the length of HEADER in 8 bytes, HEADER, then BYTES by printf
+# print_safetensors HEADER BYTES - prints a file: the length of HEADER in 8 bytes, HEADER, then BYTES, in which printf
+# replaces escapes
 print_safetensors()
 {
     header_length=$(printf %s "$1" | wc -c)

@@ -1,4 +1,4 @@
-# view_4gb.sh - big.pt: 456 bytes, a view of stride 0 that shows 4 GB of the float 1.5. Sourced.
+# view_4gb.sh - sourced: writes big.pt, 456 bytes, whose tensor is a view of stride 0: 4 GB of the float 1.5.
 base64 -d >big.pt <<'X'
 UEsDBBQAAAAAAAAAIQDuMeNNjgAAAI4AAAAKAAAAYS9kYXRhLnBrbIACfVgBAAAAeGN0b3JjaC5fdXRpbHMKX3JlYnVpbGRfdGVuc29yX3YyCigo
 WAcAAABzdG9yYWdlY3RvcmNoCkZsb2F0U3RvcmFnZQpYAQAAADBYAwAAAGNwdUsCdFFLAChKAMqaO3QoSgAAAAB0iWNjb2xsZWN0aW9ucwpPcmRl

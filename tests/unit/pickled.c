@@ -113,7 +113,8 @@ static void put_global(struct compiler *c)
     c->at += n;
 }
 
-/* put_memo - writes #N as BINGET, and #N=x or #N~x as the value x and BINPUT. */
+/* put_memo - writes #N as BINGET, and #N=x or #N~x as the value x and BINPUT. The calls, states and items
+ * after x come before BINPUT in #N=x, and after BINPUT in #N~x. */
 static void put_memo(struct compiler *c)
 {
     unsigned char slot = (unsigned char)strtoul(c->at, (char **)(uintptr_t)&c->at, 10);

@@ -6,19 +6,25 @@
 #include "unit.h"
 
 /* put_pickle - appends to B the pickle of TEXT:
- *   None True False 12 -3 1.5 'text' s'Python 2' b'bytes' [a,b] (a,b) {k:v};
- *                   in a text, \ and two hexadecimal digits are one byte
+ *   None True False 12 -3 1.5 [a,b] (a,b) {k:v}
+ *   'text' s'Python 2' b'bytes'   in which \ and two hexadecimal digits are one byte
  *   %12 <k:v>       a number and a dict as torch.save writes them
- *   module.name     a global       f(a,b)   a call         new C(a,b)   NEWOBJ    obj C(a,b)   OBJ
+ *   module.name     a global
+ *   f(a,b)          a call (REDUCE)
  *   f|x             a call of f whose arguments x are not a tuple
- *   x+[a,b] x+{k:v} items added to x         x!state       BUILD
- *   @pid            a persistent id          #3=x, #3      x put into the memo, and got from it;
- *                                            #3~[]+[#3] puts the list there while it is empty
- *   ^x              sets caret_offset to the offset of x in this pickle
+ *   new C(a,b)      NEWOBJ
+ *   obj C(a,b)      OBJ
+ *   x+[a,b] x+{k:v} items added to x
+ *   x!state         BUILD
+ *   @pid            a persistent id
+ *   #3=x            x, which is put into slot 3 of the memo
+ *   #3              what slot 3 of the memo holds
+ *   #3~[]+[#3]      a list that is put into slot 3 while it is empty, and so can be added to itself
+ *   ^x              x; sets caret_offset to the offset in this pickle of the opcode that makes x
  */
 void put_pickle(buf *b, const char *text);
 extern size_t caret_offset;
-#define PICKLE_OFFSET 64u /* offset of the bytes of data.pkl in an archive that this file makes */
+#define PICKLE_OFFSET 64u /* offset of the bytes of data.pkl in an archive that begins with it */
 
 /* Texts for put_pickle. STORAGE - the persistent id of a storage of NUMEL elements. TENSOR_V2 - a view of
  * STORAGE as a tensor. FLOAT_TENSOR - the tensor of the numbers 1 2 3 4, which FLOAT_STORAGE (data/0) holds.
@@ -53,11 +59,12 @@ struct test_file make_archive(const struct record *r, size_t n, const ckpt_limit
  * MADE again. */
 void replace_in_file(struct test_file *made, const char *from, const char *to);
 /* make_torch_zip - makes a file as torch.save writes it, of the pickle TEXT and three storages of 16 bytes,
- * and opens it. make_torch_zip_of - the same, with a given byte order and LIMITS. */
+ * and opens it. make_torch_zip_of - does the same with LIMITS; if BIG_ENDIAN, the record `byteorder` is
+ * "big", but the bytes of the storages are not swapped. */
 struct test_file make_torch_zip(const char *text);
 struct test_file make_torch_zip_of(const char *text, bool big_endian, const ckpt_limits *limits);
-/* make_torch_legacy - makes a file in torch's legacy format, of the pickles TEXT and KEYS and N bytes of
- * STORAGES, and opens it. */
+/* make_torch_legacy - makes a file in torch's legacy format, of the pickles TEXT and KEYS and the N bytes
+ * at STORAGES, and opens it. */
 struct test_file make_torch_legacy(const char *text, const char *keys, const void *storages, size_t n);
 /* make_pickle - makes a file that is only the pickle TEXT, and opens it. */
 struct test_file make_pickle(const char *text);
@@ -68,15 +75,16 @@ void close_file(struct test_file *made);
 /* check_tensors - checks that MADE has the tensors WANT, each in the form
  * "name kind dtype[shape]@storage+offset flags <class> (note);". */
 void check_tensors(struct test_file *made, const char *want);
-/* check_numbers - checks that the tensor NAME of F, of at most 16 float32 numbers, holds WANT, such as "1 2.5
- * ". */
+/* check_numbers - checks that the tensor NAME of F, of at most 16 float32 numbers, holds WANT: the numbers,
+ * each with a blank after it. */
 void check_numbers(ckpt_file *f, const char *name, const char *want);
 /* check_opens - checks that the file make_torch_zip(TEXT) has the tensors WANT. check_refused - checks that
  * the file is refused with the status WANT and a message that contains WORDS, at the offset of ^ in TEXT. */
 void check_opens(const char *text, const char *want);
 void check_refused(const char *text, ckpt_status want, const char *words);
 /* check_damaged_json - damages JSON, of SIZE bytes, and opens the file that MAKE builds from it. Wherever
- * JSON is cut, the file must be refused as truncated. If one byte is changed, it must be read or refused. */
+ * JSON is cut, the file must be refused as truncated. If one byte is changed, the file must be opened, or
+ * refused as malformed or truncated. */
 void check_damaged_json(const char *json, size_t size,
                         struct test_file (*make)(const char *text, const ckpt_limits *limits));
 

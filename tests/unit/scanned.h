@@ -20,8 +20,7 @@ struct scan_results {
     ckpt_error err;
     ckpt_scan_result result;
     size_t findings; /* number of findings, of which ALL has the first MAX_FINDINGS */
-    size_t records;  /* number of calls of the callback, for findings and members */
-    size_t members;  /* number of members that have a checksum */
+    size_t members;  /* number of members that were reported with their SHA-256 */
     struct scanned_finding {
         char rule[32]; /* name of the rule, such as "malformed" */
         char where[64], text[256];
@@ -31,8 +30,8 @@ struct scan_results {
 };
 
 /* scan_buffer - scans a file of the SIZE bytes at DATA, and stops after STOP_AT findings (0: never). If the
- * variable KEEP_SCANNED names a folder, that folder gets a copy of the file. scan_buffer_as - scans a file
- * whose name ends in SUFFIX, with the options OPTS; either may be NULL. */
+ * variable KEEP_SCANNED names a folder, it gets a copy of the file, unless that has more than 20,000 bytes.
+ * scan_buffer_as - scans a file whose name ends in SUFFIX, with the options OPTS; either may be NULL. */
 struct scan_results scan_buffer(const void *data, size_t size, size_t stop_at);
 struct scan_results scan_buffer_as(ckpt_str bytes, const char *suffix, const ckpt_scan_options *opts,
                                    size_t stop_at);

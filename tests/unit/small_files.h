@@ -27,8 +27,8 @@ void close_plan(ckpt_plan *p);
  * until the next call. */
 const char *names_of(ckpt_plan *p);
 
-/* quoted - returns TEXT with each apostrophe replaced by a quotation mark, so that JSON is readable in C. Its
- * last two results are valid. */
+/* quoted - returns TEXT with each apostrophe replaced by a quotation mark, so that JSON is readable in C. The
+ * results of the last two calls are valid. */
 static inline const char *quoted(const char *text)
 {
     static char out[2][1024];

@@ -12,7 +12,7 @@ static void put_varint(buf *b, uint64_t v)
 
 static void put_entry(buf *b, ckpt_str key, ckpt_str value)
 {
-    put_varint(b, 0); /* bytes that the key shares with the previous key */
+    put_varint(b, 0); /* number of bytes that the key shares with the previous key */
     put_varint(b, key.len);
     put_varint(b, value.len);
     buf_put_str(b, key);
@@ -31,8 +31,8 @@ void string_table_add(struct string_table *t, ckpt_str key, ckpt_str value)
     put_entry(&t->block, key, value);
 }
 
-/* put_block - appends the block BYTES of compression TYPE with its CRC to FILE, and its offset and size to
- * HANDLE. */
+/* put_block - appends to FILE the block BYTES, the byte TYPE of its compression, and a CRC. Appends to HANDLE
+ * the offset and the size of the block. */
 static void put_block(buf *file, ckpt_str bytes, unsigned char type, buf *handle)
 {
     size_t at = file->len;
@@ -50,7 +50,7 @@ static void end_entries(buf *b)
     buf_u32le(b, 1); /* the number of restart points */
 }
 
-void string_table_end_packed(struct string_table *t, ckpt_str last, ckpt_str packed, unsigned char type)
+void string_table_add_block(struct string_table *t, ckpt_str last, ckpt_str packed, unsigned char type)
 {
     buf handle;
     buf_init(&handle, 64);
@@ -62,7 +62,7 @@ void string_table_end_packed(struct string_table *t, ckpt_str last, ckpt_str pac
 void string_table_end_block(struct string_table *t, ckpt_str last)
 {
     end_entries(&t->block);
-    string_table_end_packed(t, last, buf_view(&t->block), 0);
+    string_table_add_block(t, last, buf_view(&t->block), 0);
     buf_free(&t->block);
 }
 

@@ -4,16 +4,16 @@
 #include <stdio.h>
 #include <string.h>
 
-/* offsets of fields in a header */
-enum { SIZE_FIELD = 124, CHECKSUM_FIELD = 148, TYPE_FIELD = 156, MAGIC_FIELD = 257, PREFIX_FIELD = 345 };
+/* offsets in a header */
+enum { SIZE_OFFSET = 124, CHECKSUM_OFFSET = 148, TYPE_OFFSET = 156, MAGIC_OFFSET = 257, PREFIX_OFFSET = 345 };
 
 void tar_seal(unsigned char *header)
 {
     unsigned sum = 0;
-    memset(header + CHECKSUM_FIELD, ' ', 8);
+    memset(header + CHECKSUM_OFFSET, ' ', 8);
     for (int i = 0; i < 512; i++)
         sum += header[i];
-    snprintf((char *)header + CHECKSUM_FIELD, 8, "%06o", sum);
+    snprintf((char *)header + CHECKSUM_OFFSET, 8, "%06o", sum);
 }
 
 void tar_put(buf *b, const char *name, const char *prefix, char type, const char *size_field,
@@ -21,10 +21,10 @@ void tar_put(buf *b, const char *name, const char *prefix, char type, const char
 {
     unsigned char header[512] = {0};
     snprintf((char *)header, 100, "%s", name);
-    snprintf((char *)header + SIZE_FIELD, 13, "%s", size_field);
-    header[TYPE_FIELD] = (unsigned char)type;
-    memcpy(header + MAGIC_FIELD, "ustar\00000", 8);
-    snprintf((char *)header + PREFIX_FIELD, 155, "%s", prefix);
+    snprintf((char *)header + SIZE_OFFSET, 13, "%s", size_field);
+    header[TYPE_OFFSET] = (unsigned char)type;
+    memcpy(header + MAGIC_OFFSET, "ustar\00000", 8);
+    snprintf((char *)header + PREFIX_OFFSET, 155, "%s", prefix);
     tar_seal(header);
     buf_put(b, header, sizeof header);
     buf_put_str(b, payload);

@@ -67,6 +67,7 @@ static void formats_are_found_by_name_and_suffix(void)
         graph_found = graph_found || (!ckpt_write_format_is_flat(name) && strcmp(name, "torch-zip") == 0);
     }
     CU_ASSERT(n > 1 && flat_found && graph_found);
+    /* formats that are read, but cannot be written */
     CU_ASSERT(!ckpt_write_format_is_flat("mxnet") && !ckpt_write_format_suffixes("onnx"));
 }
 

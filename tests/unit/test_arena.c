@@ -83,7 +83,7 @@ static void arrays_grow(void)
     arena_free(a);
 }
 
-/* Beyond 2 MiB, chunks are mapped, both for a growing array and for many small allocations. */
+/* Chunks of more than 1 MiB are mapped, whether for a growing array or for many small allocations. */
 static void large_chunks_are_mapped(void)
 {
     enum { ELEMENTS = 3u << 20 };
@@ -219,7 +219,8 @@ static void the_given_allocation_fails(void)
     arena_free(a);
 }
 
-/* Appends to an array in an arena, then, with NULL as arena, to an array from malloc. */
+/* Appends to an array in an arena, then to an array from malloc (NULL as arena), then in an arena that is too
+ * small. */
 static void elements_are_appended_one_by_one(void)
 {
     for (int heap = 0; heap < 2; heap++) {

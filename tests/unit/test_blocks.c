@@ -22,7 +22,7 @@ static uint32_t random_below(uint32_t limit)
     return (seed >> 8) % limit;
 }
 
-/* The compressed blocks of a test, and the bytes that they must decode to. */
+/* The compressed blocks of a test. */
 static struct {
     struct block blocks[MAX_BLOCKS];
     size_t nblocks;
@@ -90,7 +90,7 @@ static struct block *add_block(uint64_t length, uint64_t size)
 
 static void put_run(uint32_t n, unsigned char byte)
 {
-    buf_u32le(&sample.compressed, n);
+    buf_u32le(&sample.compressed, n); /* 24 bits of the count, and a byte 0: the run is not damaged */
     buf_byte(&sample.compressed, byte);
     for (uint32_t i = 0; i < n; i++)
         buf_byte(&sample.want, byte);
@@ -107,13 +107,14 @@ static struct block *add_runs(uint32_t size)
     return add_block(sample.compressed.len - before, size);
 }
 
-/* add_deflated - adds a block of SIZE bytes in deflate's stored blocks, which need no compressor. */
+/* add_deflated - adds a block that decodes to SIZE bytes. Its compressed bytes are a deflate stream that only
+ * has stored blocks, for which the test needs no compressor. */
 static void add_deflated(uint32_t size)
 {
     size_t before = sample.compressed.len;
     for (uint32_t left = size, n = 1; n || left; left -= n) {
         n = left < 60000 ? left : 60000;
-        buf_byte(&sample.compressed, n == 0);
+        buf_byte(&sample.compressed, n == 0); /* BTYPE 0, and BFINAL: set in the last one, which is empty */
         buf_u16le(&sample.compressed, (uint16_t)n);
         buf_u16le(&sample.compressed, (uint16_t)~n);
         for (uint32_t i = 0; i < n; i++) {
@@ -166,6 +167,8 @@ static bool all_bytes_are_correct(void)
     return ok;
 }
 
+/* Each of two codecs with each of three caches: one that holds all blocks in memory, and two with little
+ * memory and a temporary file. */
 static void blocks_are_decoded(void)
 {
     for (uint32_t turn = 0; turn < 48; turn++) {
@@ -220,8 +223,8 @@ static void blocks_of_wrong_size_are_refused(void)
         CU_ASSERT(both_reads_fail(at, "a block (runs) decodes to 100 bytes, it must have 101"));
         CU_ASSERT(range_is_correct(sample.src, 0, 100));
         tear_down();
-        set_up(memory_bytes, BLOCKS_IN_FILE); /* 5 bytes decode to 16 MB */
-        put_run(0xFFFFFF, 7);
+        set_up(memory_bytes, BLOCKS_IN_FILE);
+        put_run(0xFFFFFF, 7); /* 5 bytes that decode to almost 16 MiB */
         (void)add_block(5, 1000);
         CU_ASSERT_EQUAL_FATAL(open_blocks(&runs, NULL), CKPT_OK);
         CU_ASSERT(both_reads_fail(FIRST_OFFSET, "a block (runs) decodes to more than 1000 bytes"));
@@ -235,7 +238,7 @@ static void blocks_of_wrong_size_are_refused(void)
     }
 }
 
-static void truncated_blocks_are_refused(void)
+static void truncated_and_too_large_blocks_are_refused(void)
 {
     ckpt_error err;
     char byte;
@@ -250,7 +253,7 @@ static void truncated_blocks_are_refused(void)
     CU_ASSERT_EQUAL(source_blocks(sample.cache, sample.blocks, 1, &deflated, &sample.src, &err),
                     CKPT_ETRUNCATED);
     CU_ASSERT_STRING_EQUAL(err.what, "block 0 needs 50011 bytes, 50010 are left");
-    sample.blocks[0].stored = 10;
+    sample.blocks[0].stored = 10; /* all stored bytes exist, but the decoded size is too large */
     sample.blocks[0].size = UINT64_MAX;
     CU_ASSERT_EQUAL(source_blocks(sample.cache, sample.blocks, 1, &deflated, &sample.src, &err),
                     CKPT_EFORMAT);
@@ -269,12 +272,12 @@ static void without_a_temporary_file_only_small_blocks_are_read(void)
     set_up(20000, BLOCKS_IN_FILE);
     for (int i = 0; i < 9; i++)
         (void)add_runs(10000);
-    (void)add_runs(10001);
+    (void)add_runs(10001); /* more than half of the cache's memory: it must go to the file */
     CU_ASSERT_EQUAL_FATAL(open_blocks(&runs, NULL), CKPT_OK);
     for (uint64_t i = 0; i < 18; i++)
         CU_ASSERT(range_is_correct(sample.src, i * 10000 % 90000 + 10, 100));
-    CU_ASSERT_EQUAL(sample.decode_calls, 18);
-    CU_ASSERT_EQUAL(source_read(sample.src, 90000, &byte, 1, &err) == CKPT_OK, false);
+    CU_ASSERT_EQUAL(sample.decode_calls, 18); /* 9 blocks, each decoded again for its second read */
+    CU_ASSERT_NOT_EQUAL(source_read(sample.src, 90000, &byte, 1, &err), CKPT_OK);
     CU_ASSERT(strstr(err.hint, "TMPDIR") != NULL);
     tear_down();
     if (dir)
@@ -331,17 +334,18 @@ static void threads_read_blocks(void)
 /* resident_kib - returns the resident memory of this process in KiB, or 0 if it is not known. */
 static unsigned long resident_kib(void)
 {
-    unsigned long all, now = 0;
+    unsigned long total, resident = 0; /* pages */
     FILE *f = fopen("/proc/self/statm", "r");
-    if (!f || fscanf(f, "%lu %lu", &all, &now) != 2)
-        now = 0;
+    if (!f || fscanf(f, "%lu %lu", &total, &resident) != 2)
+        resident = 0;
     if (f)
         fclose(f);
-    return now * (unsigned long)sysconf(_SC_PAGESIZE) / 1024;
+    return resident * (unsigned long)sysconf(_SC_PAGESIZE) / 1024;
 }
 
-/* A tensor of 64 MB is read row by row. Each of its blocks holds 128 columns and is decoded once. The memory
- * used does not exceed what the cache may take. */
+/* A tensor of 64 MiB is read from its first row to its last, 1 MiB at a time. Each of its blocks holds 128
+ * columns, so each read needs all blocks, but each block is decoded only once. Resident memory grows by less
+ * than 16 MiB. */
 static void columns_are_decoded_once(void)
 {
     enum { N = 64, ROWS = 8192, WIDTH = 128 };
@@ -388,7 +392,7 @@ void suite_blocks(void)
 {
     UNIT(blocks_are_decoded);
     UNIT(blocks_of_wrong_size_are_refused);
-    UNIT(truncated_blocks_are_refused);
+    UNIT(truncated_and_too_large_blocks_are_refused);
     UNIT(without_a_temporary_file_only_small_blocks_are_read);
     UNIT(threads_read_blocks);
     UNIT(columns_are_decoded_once);

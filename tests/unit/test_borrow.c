@@ -54,7 +54,8 @@ static void borrowed_bytes_equal_copied_bytes(void)
     CU_ASSERT(nborrowed > 3000 && nrefused > 100);
 }
 
-/* get_refusal - returns the error of borrowing the tensor NAME ("": the first one) of a corpus file. */
+/* get_refusal - borrows the tensor NAME ("": the first one) of a corpus file. Returns the error message, or
+ * "" if the bytes were borrowed. */
 static const char *get_refusal(const char *corpus_file, const char *name)
 {
     static ckpt_error err;
@@ -113,7 +114,7 @@ static void memory_is_borrowed_but_bytes_of_callbacks_are_not(void)
     CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "read_at"));
     CU_ASSERT(err.offset == size - 3 && strcmp(err.file, "callbacks") == 0 && strcmp(err.where, "t") == 0);
     ckpt_close(f);
-    /* the bytes remain valid while a plan of the file exists */
+    /* while a plan of the file exists, reading the bytes must not fault */
     CU_ASSERT_EQUAL_FATAL(ckpt_open(unit_corpus_path("torch/badexp/01_ok.pt"), NULL, &f, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_tensor_borrow(f, 0, &bytes, &n, NULL), CKPT_OK);
     CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &p, NULL), CKPT_OK);

@@ -290,7 +290,7 @@ static void plans_edit_a_built_file(void)
     CU_ASSERT_EQUAL(ckpt_plan_cast(p, NULL, CKPT_DT_BF16, &err), CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_plan_write_in_place(p, NULL, NULL, &err), CKPT_EUNSUPPORTED);
     CU_ASSERT_EQUAL(ckpt_plan_write_memory(p, NULL, &bytes, &n, NULL, &err),
-                    CKPT_EUSAGE); /* the options name no format */
+                    CKPT_EUSAGE); /* no format: there are no options, and a built file has none */
     CU_ASSERT_EQUAL_FATAL(ckpt_plan_write_memory(p, &o, &bytes, &n, NULL, &err), CKPT_OK);
     ckpt_plan_free(p);
     ckpt_close(f);
@@ -360,6 +360,7 @@ static int64_t make_numbers(void *user, uint64_t offset, void *buf, size_t n)
 
 static void count_close(void *user) { ((struct numbers *)user)->nclosed++; }
 
+/* add_numbers - adds a tensor of N bytes. They come from callbacks, which offer SIZE bytes. */
 static ckpt_status add_numbers(ckpt_builder *b, struct numbers *x, uint64_t n, uint64_t size)
 {
     const ckpt_callbacks callbacks = {.struct_size = sizeof callbacks,
@@ -449,7 +450,7 @@ static ckpt_status make_invalid_call(ckpt_builder *b, int i)
     case 7: return add_tensor(b, "t", (ckpt_dtype)1234, 1, two, "ab", 2);
     case 8:
         return add_tensor(b, "t", CKPT_DT_F6_E2M3, 1, three, "ab",
-                          2); /* 3 elements of 6 bits do not fill bytes */
+                          2); /* 3 elements of 6 bits end within a byte */
     case 9: return add_tensor(b, "t", CKPT_DT_U8, 1, NULL, "ab", 2); /* one dimension, but no shape */
     case 10: return ckpt_builder_add_tensor(b, "t", &data_and_callbacks, &err);
     case 11: return ckpt_builder_add_tensor(b, "t", &no_struct_size, &err);

@@ -7,7 +7,7 @@
 #include "core/number.h"
 #include "unit.h"
 
-/* return_one_bin - a callback that returns the bin of a value, which is always *USER. */
+/* return_one_bin - the callback BIN_OF of byte_histogram_fill_bins: it puts every number into bin *USER. */
 static size_t return_one_bin(const void *user, double x)
 {
     (void)x;
@@ -47,15 +47,15 @@ static void histograms_have_the_statistics_of_the_elements(void)
         unsigned char elements[768];
         for (unsigned i = 0; i < sizeof elements; i++)
             elements[i] = (unsigned char)(i * 37 + i / 256);
-        size_t elements_per_block = dtype_info(dt)->block_elems, width = dtype_info(dt)->block_bytes;
-        for (size_t n = 0; n * width <= sizeof elements; n++) {
-            unsigned char *at = unit_guard(elements, n * width);
-            check_same_statistics(dt, at, n * elements_per_block);
-            unit_guard_free(at, n * width);
+        size_t elements_per_block = dtype_info(dt)->block_elems, block_bytes = dtype_info(dt)->block_bytes;
+        for (size_t nblocks = 0; nblocks * block_bytes <= sizeof elements; nblocks++) {
+            unsigned char *at = unit_guard(elements, nblocks * block_bytes);
+            check_same_statistics(dt, at, nblocks * elements_per_block);
+            unit_guard_free(at, nblocks * block_bytes);
         }
     }
-    /* 8 dtypes are fp8, f6 or f4; 3 are int8, uint8 and bool; 2 are qint8 and quint8; 2 are quint4x2 and
-     * quint2x4; 4 are bits8 to bits4x2; 12 are those of ml_dtypes */
+    /* 8: float8, float6 and float4 of torch or safetensors; 3: int8, uint8, bool; 2: qint8, quint8;
+     * 2: quint4x2, quint2x4; 4: bits8, bits1x8, bits2x4, bits4x2; 12: the dtypes of ml_dtypes */
     CU_ASSERT_EQUAL(nsupported, 8 + 3 + 2 + 2 + 4 + 12);
     CU_ASSERT(!byte_histogram_supports(CKPT_DT_F16) && !byte_histogram_supports(CKPT_DT_NAMED) &&
               !byte_histogram_supports(CKPT_DT_QI32));

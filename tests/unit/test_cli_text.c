@@ -40,9 +40,9 @@ static void sizes_are_formatted_as_by_printf(void)
     nwrong = 0;
     for (uint64_t n = 0; n < 1u << 18; n++)
         check_size(&t, n);
+    /* sizes around K/20 * 2^SHIFT: where rounding goes to the next tenth, and where the next unit begins */
     for (unsigned shift = 10; shift < 64; shift++)
-        for (uint64_t k = 0; k < 20500 && k << shift >> shift == k;
-             k += 3) /* sizes around the middle of two tenths, and around the limits of every unit */
+        for (uint64_t k = 0; k < 20500 && k << shift >> shift == k; k += 3)
             for (uint64_t delta = 0; delta < 5; delta++)
                 check_size(&t, (k << shift) / 20 + delta - 2);
     for (int i = 0; i < 100000; i++) {

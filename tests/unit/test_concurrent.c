@@ -95,8 +95,9 @@ static void every_edit_is_noticed(void)
 #define ENTRY(name, from, to)                                                                                \
     "\"" name "\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[" from "," to "]}"
 
-/* read_during_edit - reads a safetensors file while another program edits its header, of which it has written
- * only NEW_BYTES, at offset 10. If LOCKED, that program has locked the file and written a journal. */
+/* read_during_edit - reads a safetensors file while another program edits its header. So far, that program
+ * has written only NEW_BYTES, at offset 10 of the file. If LOCKED, it has also locked the file and written a
+ * journal. */
 static void read_during_edit(const char *new_bytes, bool locked)
 {
     static const char unedited[] = "\x6a\0\0\0\0\0\0\0" /* the length of the header */
@@ -172,7 +173,7 @@ static void metadata_do_not_overwrite_another_edit(void)
 static int fail_on_finding(void *user, const ckpt_finding *f)
 {
     (void)user;
-    CU_FAIL("the scan of a file that is being edited reports a finding");
+    CU_FAIL("verify reports a finding in a file that is being edited");
     CU_ASSERT_PTR_NOT_NULL(f);
     return 0;
 }

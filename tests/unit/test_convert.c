@@ -1,5 +1,5 @@
-/* Casts must round to the nearest even value, and each vector kernel must equal the scalar one for all
- * float16 and fp8 values, 2^24 floats, every length up to 256, and unaligned addresses. */
+/* Casts must round to nearest, ties to even. Each vector kernel must equal the scalar one for all float16 and
+ * bfloat16 values, 2^24 floats, random doubles, every length up to 256, and unaligned addresses. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,7 @@ static void put_float(unsigned char *to, float f)
 }
 
 /* q8_0 blocks must equal those of gguf-py 0.19.0: 512 blocks of all magnitudes (compared by CRC-32), a block
- * of ties, and blocks whose scale is 0, infinite or NaN. */
+ * of rounding ties, and blocks whose scale is 0, infinite or NaN. */
 static void q8_0_blocks_equal_those_of_gguf(void)
 {
     enum { N = 32 * 512 };
@@ -31,8 +31,8 @@ static void q8_0_blocks_equal_those_of_gguf(void)
         0x00, 0x3c, 0x7f, 0x81, 0xf1, 0xf2, 0xf3, 0xf4, 0xf5, 0xf6, 0xf7, 0xf8, 0xf9, 0xfa, 0xfb, 0xfc, 0xfd,
         0xfe, 0xff, 0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, 0x09, 0x0a, 0x0b, 0x0c, 0x0d, 0x0e, 0x0f};
     static const struct {
-        float other_elements, element_3;
-        unsigned char scale[2], element_0; /* the float16 scale and the first element of the block */
+        float other_elements, element_3;       /* the input: element 3 of the block, and all others */
+        unsigned char scale[2], first_element; /* the output: the float16 scale, and element 0 */
         uint64_t overflowed;
     } cases[] = {{0, 0, {0, 0}, 0, 0},
                  {1e-42f, 1e-42f, {0, 0}, 0, 0},
@@ -60,7 +60,7 @@ static void q8_0_blocks_equal_those_of_gguf(void)
         t.overflowed = 0;
         convert_run(&c, in, 32, out, &t);
         CU_ASSERT_EQUAL(memcmp(out, cases[k].scale, 2), 0);
-        CU_ASSERT_EQUAL(out[2], cases[k].element_0);
+        CU_ASSERT_EQUAL(out[2], cases[k].first_element);
         CU_ASSERT_EQUAL(t.overflowed, cases[k].overflowed);
     }
 }
@@ -93,19 +93,19 @@ static unsigned round_to(ckpt_dtype to, double d, uint64_t *overflowed)
     *overflowed = convert_one(CKPT_DT_F32, to, f4, b);
     unsigned bits = b[0] | (unsigned)b[1] << 8;
     unsigned char from_float64[2] = {0, 0};
-    (void)convert_one(CKPT_DT_F64, to, d8, from_float64); /* D is exact as a float */
+    (void)convert_one(CKPT_DT_F64, to, d8, from_float64); /* also rounds D to a float first */
     CU_ASSERT_EQUAL(bits, from_float64[0] | (unsigned)from_float64[1] << 8);
     return bits;
 }
 
-/* A value of the target dtype stays the same. The middle of two values is rounded to the even value, and a
- * float next to the middle is rounded to the nearer value. */
+/* A value of the target dtype stays the same. The middle of two adjacent values is rounded to the even one,
+ * and a float next to the middle to the nearer one. The float above the middle is tested as negative. */
 static void casts_round_to_nearest_even(void)
 {
     for (unsigned k = 0; k < TARGETS; k++) {
-        unsigned n = ckpt_dtype_bits(targets[k]) == 16 ? 0x8000 : 0x80, nwrong = 0;
+        unsigned sign_bit = ckpt_dtype_bits(targets[k]) == 16 ? 0x8000 : 0x80, nwrong = 0;
         uint64_t overflowed, overflow_count = 0;
-        for (unsigned b = 0; b + 1 < n; b++) {
+        for (unsigned b = 0; b + 1 < sign_bit; b++) {
             double value = decode_value(targets[k], b), next = decode_value(targets[k], b + 1),
                    middle = (value + next) / 2;
             if (!isfinite(value) || !isfinite(next))
@@ -117,7 +117,7 @@ static void casts_round_to_nearest_even(void)
             nwrong += round_to(targets[k], (double)nextafterf((float)middle, 0), &overflowed) != b;
             overflow_count += overflowed;
             nwrong += round_to(targets[k], -(double)nextafterf((float)middle, INFINITY), &overflowed) !=
-                      (b + 1) + n;
+                      (b + 1) + sign_bit;
             overflow_count += overflowed;
         }
         CU_ASSERT_EQUAL(nwrong, 0);
@@ -174,7 +174,7 @@ static void float64_is_rounded_twice(void)
     CU_ASSERT_EQUAL(convert_one(CKPT_DT_F64, CKPT_DT_F32, in, out), 1);
     CU_ASSERT_EQUAL(convert_one(CKPT_DT_F64, CKPT_DT_F8_E4M3, in, out), 1);
     CU_ASSERT_EQUAL(out[0], 0xfe);
-    int64_t i = (INT64_C(1) << 53) + 3;
+    int64_t i = (INT64_C(1) << 53) + 3; /* int64 does not pass through float32: it is rounded once */
     memcpy(in, &i, 8);
     unit_to_host_order(in, 1, 8);
     CU_ASSERT_EQUAL(convert_one(CKPT_DT_I64, CKPT_DT_F64, in, out), 0);
@@ -221,12 +221,12 @@ static void unsupported_casts_are_refused(void)
 
 /* ------------------------------------------------------- kernels on this CPU */
 
-/* The values to convert, the results of the scalar kernels, and those of the best kernels for this CPU. These
- * begin at by_kernel + 1, which is not aligned. */
+/* The values to convert, the results of the scalar kernels, and those of the best kernels for this CPU. The
+ * results in by_kernel begin at its byte 1, which is not aligned. */
 static unsigned char sample[SAMPLE_VALUES * 8 + 16], by_scalar[SAMPLE_VALUES * 4 + 16],
     by_kernel[SAMPLE_VALUES * 4 + 16];
 
-static int narrow_kernels_agree(size_t n, const unsigned char *from)
+static int kernels_from_f32_agree(size_t n, const unsigned char *from)
 {
     const struct convert_kernels *best = convert_best_kernels(), *scalar = &convert_scalar;
     unsigned nwrong = 0;
@@ -248,7 +248,7 @@ static int narrow_kernels_agree(size_t n, const unsigned char *from)
     return nwrong == 0;
 }
 
-static int widen_kernels_agree(size_t n, const unsigned char *from)
+static int kernels_to_f32_agree(size_t n, const unsigned char *from)
 {
     const struct convert_kernels *best = convert_best_kernels(), *scalar = &convert_scalar;
     unsigned nwrong = 0;
@@ -275,7 +275,7 @@ static void kernels_agree_on_floats(void)
                                 : low * 0x9e37u % 0x10000u;
         for (uint32_t high = 0; high < SAMPLE_VALUES; high++)
             set_sample_number(high, high << 16 | bits);
-        nwrong += !narrow_kernels_agree(SAMPLE_VALUES, sample);
+        nwrong += !kernels_from_f32_agree(SAMPLE_VALUES, sample);
     }
     CU_ASSERT_EQUAL(nwrong, 0);
 }
@@ -287,15 +287,16 @@ static void kernels_agree_on_small_types_and_doubles(void)
         sample[2 * i] = (unsigned char)i;
         sample[2 * i + 1] = (unsigned char)(i >> 8);
     }
-    CU_ASSERT_TRUE(widen_kernels_agree(SAMPLE_VALUES, sample)); /* all float16 values */
+    CU_ASSERT_TRUE(kernels_to_f32_agree(SAMPLE_VALUES, sample)); /* all float16 values */
     for (unsigned pass = 0; pass < 16; pass++) {
         for (unsigned i = 0; i < SAMPLE_VALUES; i++) {
             seed = seed * 6364136223846793005u + 1442695040888963407u;
+            /* all bits are random, or the exponent is in or near the range of float32 */
             uint64_t bits = pass & 1 ? seed
                                      : (seed & 0x800fffffffffffffu) | ((uint64_t)(890 + i % 270) << 52);
             store_u64le(sample + 8 * i, bits);
         }
-        CU_ASSERT_TRUE(widen_kernels_agree(SAMPLE_VALUES, sample));
+        CU_ASSERT_TRUE(kernels_to_f32_agree(SAMPLE_VALUES, sample));
     }
 }
 
@@ -308,7 +309,7 @@ static void kernels_agree_on_any_length_and_alignment(void)
     for (size_t n = 0; n <= 256; n++)
         for (size_t at = 0; at < 8; at++) {
             memset(by_kernel, 0x5a, 2048);
-            nwrong += !narrow_kernels_agree(n, sample + at) || !widen_kernels_agree(n, sample + at);
+            nwrong += !kernels_from_f32_agree(n, sample + at) || !kernels_to_f32_agree(n, sample + at);
             nwrong += by_kernel[0] != 0x5a || by_kernel[1 + 4 * n] != 0x5a;
         }
     CU_ASSERT_EQUAL(nwrong, 0);

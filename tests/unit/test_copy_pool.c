@@ -153,8 +153,8 @@ static void progress_never_decreases(void)
     close_open_files();
 }
 
-/* Two buffered writers write the halves of a file. Each patches its headers, some before and some after they
- * are flushed. */
+/* Two buffered writers write the halves of a file. Each puts pieces that begin with up to four zeros, which
+ * it patches at once. It also patches bytes that it has flushed before. */
 static void buffered_writers_write_one_file(void)
 {
     enum { N = 1 << 20 };
@@ -175,7 +175,7 @@ static void buffered_writers_write_one_file(void)
             if (n > 4)
                 CU_ASSERT_EQUAL(buffered_put(&writers[half], want + at + 4, n - 4, NULL), CKPT_OK);
             CU_ASSERT_EQUAL(buffered_patch(&writers[half], at, want + at, n < 4 ? n : 4, NULL), CKPT_OK);
-            if (at > half * N / 2 + 300000) /* these bytes were flushed before */
+            if (at > half * N / 2 + 300000) /* these bytes are flushed already */
                 CU_ASSERT_EQUAL(buffered_patch(&writers[half], at - 300000, want + at - 300000, 9, NULL),
                                 CKPT_OK);
         }
@@ -189,10 +189,10 @@ static void buffered_writers_write_one_file(void)
 
 /* --------------------------------------------------- copies without a file format */
 
-#define HEADER 8u /* size of the header of an item: "HEAD" and its CRC-32 */
+#define HEADER 8u /* size of the header of an item: "HEAD" and the CRC-32 of the item's bytes */
 
-/* Where the copies of all tensors of F are written, in reverse order. They are copied as storages, or as
- * tensors, of which every other one is cast to bfloat16. */
+/* The items that copy all tensors of F; the last tensor is the first in the sink. Either all items are
+ * storages, or all are tensors, and then every other tensor is cast to bfloat16. */
 struct layout {
     ckpt_file *f;
     struct copy_item items[SMALL_TENSORS + 1];
@@ -228,7 +228,7 @@ static ckpt_status put_header(const void *user, size_t i, buf *out, ckpt_error *
 }
 
 static bool item_is_written(const struct layout *l, uint32_t i, const unsigned char *written,
-                            uint32_t copied_crc)
+                            uint32_t reported_crc)
 {
     const ckpt_tensor *t = &l->f->table.rows[i].t;
     const struct copy_item *x = &l->items[i];
@@ -242,7 +242,7 @@ static bool item_is_written(const struct layout *l, uint32_t i, const unsigned c
         memcpy(want, bf16, n /= 2);
     }
     uint32_t crc = crc32_update(0, want, n);
-    same = same && memcmp(written + x->offset, want, n) == 0 && copied_crc == crc &&
+    same = same && memcmp(written + x->offset, want, n) == 0 && reported_crc == crc &&
            memcmp(written + x->offset - HEADER, "HEAD", 4) == 0 && load_u32le(written + x->crc_offset) == crc;
     free(want);
     free(bf16);

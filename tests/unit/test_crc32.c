@@ -112,7 +112,8 @@ static void crcs_of_pieces_can_be_combined(void)
                                   n - at) == compute_crc32(0, b, n));
     CU_ASSERT(crc_combine(CRC_32, 0x12345678, 0, 0) == 0x12345678);
     CU_ASSERT(crc_combine(CRC_32, 0, 0x12345678, UINT64_MAX) == 0x12345678);
-    /* B followed by zeros, whose number is doubled up to 300 * 2^50 and exceeds any memory */
+    /* B followed by zeros, which are added in two halves or at once: up to 300 * 2^50, more than any memory
+     * has */
     uint32_t crc_of_b = compute_crc32(0, b, N), crc_of_zeros = compute_crc32(0, zeros, sizeof zeros),
              combined = crc_of_b;
     uint64_t size = sizeof zeros;

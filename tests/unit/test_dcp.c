@@ -8,8 +8,9 @@
 #include "pickled.h"
 #include "unit.h"
 
-/* Pickles of .metadata, as texts for put_pickle. STORED - an entry of storage_data: the LENGTH bytes AT an
- * offset of FILE hold the chunk of NAME at OFFSET. */
+/* Pickles of .metadata, as texts for put_pickle. STORED - an entry of storage_data: LENGTH bytes, from byte
+ * AT of FILE on, hold the chunk of the tensor NAME that begins at the indices OFFSET. If OFFSET is "None",
+ * they hold the value NAME. */
 #define META    "torch.distributed.checkpoint.metadata."
 #define SIZE(s) "torch.Size((" s "))"
 #define METADATA(tensors, paths, items)                                                                      \
@@ -27,12 +28,13 @@
     "}:new torch.distributed.checkpoint.filesystem._StorageInfo()!{'relative_path':'" file "','offset':" at  \
     ",'length':" length "}"
 /* ITEM - an entry of storage_data: item N of FILE, a tensor of the numbers 1 2 3 4, holds the chunk of NAME
- * at OFFSET. put_metadata replaces $N by the offset of the item in FILE, and $1 by its length. */
+ * that begins at OFFSET. All items have the same length. put_metadata replaces $1 by this length, and $N by N
+ * times the length, which is the offset of item N in FILE. */
 #define ITEM(name, offset, file, n) STORED(name, SIZE(offset), file, "$" #n, "$1")
 
 static char dir[64];
 
-/* put_file - writes to the file NAME of the folder the N bytes of BYTES, TIMES times. */
+/* put_file - writes the N bytes of BYTES, TIMES times, to the file NAME of the folder. */
 static void put_file(const char *name, const void *bytes, size_t n, int times)
 {
     char path[256];
@@ -73,7 +75,8 @@ static void put_metadata(const char *name, const char *text, size_t length)
 /* The tensor in each item of the .distcp files. */
 #define ITEM_TENSOR TENSOR_V2(FLOAT_STORAGE, 0, "(4,)", "(1,)")
 
-/* make_folder - makes a folder of a.distcp with four items, b.distcp with two, and TEXT as .metadata. */
+/* make_folder - makes a folder of three files: a.distcp has four items, b.distcp has two, and .metadata has
+ * the pickle of TEXT. */
 static void make_folder(const char *text)
 {
     struct test_file item = make_torch_zip(ITEM_TENSOR);
@@ -192,7 +195,7 @@ static void chunks_must_cover_the_tensor(void)
 
 /* 21 tensors share a list of 52 chunks. The first three of them have 156 chunks, more than .metadata has
  * values. */
-static void lists_of_chunks_are_not_shared(void)
+static void shared_lists_of_chunks_are_refused(void)
 {
 #define FIVE_TIMES(item) item "," item "," item "," item "," item ","
 #define FIVE_ALIASES(n)  "'" n "0':#2,'" n "1':#2,'" n "2':#2,'" n "3':#2,'" n "4':#2,"
@@ -209,8 +212,8 @@ static void lists_of_chunks_are_not_shared(void)
  * by the size of .metadata. */
 static void ten_million_chunks_are_refused(void)
 {
-    static const char placeholder[] =
-        "X\4\0\0\0here"; /* the pickle of the text 'here', which the chunks replace */
+    /* the pickle of the text 'here'; it is replaced by the chunks */
+    static const char placeholder[] = "X\4\0\0\0here";
     ckpt_file *f;
     ckpt_error err = {0};
     char path[256], chunks[20000];
@@ -273,7 +276,7 @@ static void items_must_match_the_metadata(void)
         {METADATA(TENSOR_OF("torch.int32", "w", "4,", CHUNK("0,", "4,")), "", ITEM("w", "0,", "a.distcp", 0)),
          "an item of float32; .metadata has int32"},
         {METADATA(TENSOR("w", "4,", CHUNK("0,", "4,")), "", STORED("w", SIZE("0,"), "a.distcp", "1", "300")),
-         ""},
+         ""}, /* no item begins at byte 1: any message */
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         uint8_t sum[CKPT_DIGEST_MAX];
@@ -318,7 +321,7 @@ static void zstd_items_may_not_exceed_their_chunk(void)
     remove_folder();
 }
 
-/* The item of a value must be a pickle, and so must meta.pt. Here, they are safetensors files. */
+/* The item of a value must be a pickle, and so must meta.pt. Here, one of the two is a safetensors file. */
 static void values_must_be_pickles(void)
 {
     static const char safetensors[] = "\x69\0\0\0\0\0\0\0" /* the length of the header */
@@ -370,7 +373,7 @@ static void torch_files_in_a_bytesio_are_read(void)
     check_numbers(f, "v.0", "1 2 3 4 ");
     ckpt_close(f);
     remove_folder();
-    make_folder_of_stream(inner.bytes, inner.size - 1); /* a truncated stream stays a value */
+    make_folder_of_stream(inner.bytes, inner.size - 1); /* a truncated torch file stays a value */
     CU_ASSERT_EQUAL_FATAL(ckpt_open(dir, NULL, &f, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_tensor_count(f), 0);
     ckpt_close(f);
@@ -538,6 +541,9 @@ static void mappings_are_written_as_folders(void)
     check_write("{(1,2):" ITEM_TENSOR "}", "no text or number");
     check_write("{'a.b':" ITEM_TENSOR ",'a':{'b':1}}", "both be called \"a.b\"");
     check_write("{'1':" ITEM_TENSOR ",1:2}", "both be called \"1\"");
+    /* a view of 2^64 - 1 bytes, whose strides are 0 */
+    check_write("{'a':" TENSOR_V2(STORAGE("Byte", "0", 16), 0, "(3,6148914691236517205)", "(0,0)") "}",
+                "more than 2^63 bytes");
 }
 
 void suite_dcp(void)
@@ -545,7 +551,7 @@ void suite_dcp(void)
     UNIT(chunks_are_assembled);
     UNIT(names_are_those_of_planner_data);
     UNIT(chunks_must_cover_the_tensor);
-    UNIT(lists_of_chunks_are_not_shared);
+    UNIT(shared_lists_of_chunks_are_refused);
     UNIT(ten_million_chunks_are_refused);
     UNIT(more_than_63_dimensions_are_refused);
     UNIT(items_must_be_inside_of_their_files);

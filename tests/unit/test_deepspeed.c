@@ -9,12 +9,12 @@
 #include "pickled.h"
 #include "unit.h"
 
+#define SIZE(s) "torch.Size((" s "))"
 /* MODEL - the pickle of a model file. ZERO2, ZERO3 - the pickle of an optimizer file of ZeRO stage 2 or 3.
  * FLATS are the partitions of one rank, one per group; COUNT is the number of ranks. */
-#define SIZE(s) "torch.Size((" s "))"
 #define MODEL(module, shapes, extra)                                                                         \
     "{'module':{" module "},'buffer_names':[],'param_shapes':[" shapes "],'shared_params':{}" extra "}"
-/* FLAT - a partition of the numbers 1 2 3 4. PARTITION - its first N numbers. */
+/* FLAT - a partition that holds the numbers 1 2 3 4. PARTITION - one that holds the first N of them. */
 #define FLAT         TENSOR_V2(FLOAT_STORAGE, 0, "(4,)", "(1,)")
 #define PARTITION(n) TENSOR_V2(FLOAT_STORAGE, 0, "(" #n ",)", "(1,)")
 #define ZERO2(count, flats, state)                                                                           \
@@ -150,6 +150,7 @@ static void inconsistent_partitions_are_refused(void)
     check_open(false, model, ZERO2("[2]", "'a'", ""), CKPT_EFORMAT, "no tensor for each group");
     check_open(false, model, ZERO2("[2]", TENSOR_V2(FLOAT_STORAGE, 0, "(2,2)", "(2,1)"), ""),
                CKPT_EUNSUPPORTED, "no contiguous 1-d tensor");
+    /* states of any name, and unknown keys in the optimizer file, are accepted */
     check_open(false, model, ZERO2("[2]", FLAT, "'exp_avg':" FLAT ",'b':" PARTITION(4)) "+{'x':1}", CKPT_OK,
                "");
     check_open(false, MODEL("'a':" FLOAT_TENSOR, "{'a':" SIZE("8,") "}", ""), optim, CKPT_EFORMAT,

@@ -61,7 +61,7 @@ static void known_blocks_are_decoded(void)
     unsigned char q4[18] = {0x00, 0x40, 0x8f, 0x08}; /* the scale 2; a nibble N stands for N - 8 */
     number_decode(CKPT_DT_Q4_0, q4, 32, x);
     CU_ASSERT(x[0] == 14 && x[1] == 0 && x[2] == -16 && x[16] == 0 && x[17] == -16);
-    unsigned char mx[17] = {128, 0x31}; /* the scale 2 to the power of 128 - 127; float4 numbers */
+    unsigned char mx[17] = {128, 0x31}; /* the scale 2^(128 - 127), then float4 numbers */
     number_decode(CKPT_DT_MXFP4, mx, 32, x);
     CU_ASSERT(x[0] == 1 && x[16] == 3);
 }

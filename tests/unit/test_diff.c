@@ -203,7 +203,7 @@ static void renames_are_found_by_their_bytes(void)
     close_open_files();
 }
 
-/* Both tensors of B have the bytes of the tensor of A, but neither has the last component of its name. */
+/* Both tensors of B have the bytes of x.bias in A, but the name of neither ends in "bias". */
 static void equal_bytes_alone_are_no_rename(void)
 {
     const char *a = "{\"x.bias\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}";
@@ -305,7 +305,7 @@ static void differences_of_long_tensors_are_exact(void)
         CU_ASSERT(e->differing == differing && e->max_abs == max_abs && e->max_rel == max_rel);
         CU_ASSERT(fabs(e->mean_abs - sum / N) < 1e-12 * sum / N);
     }
-    a[30000] = b[30000] = (float)NAN; /* equal, because their bytes are */
+    a[30000] = b[30000] = (float)NAN; /* equal, because their bytes are equal */
     b[30007] = (float)INFINITY;
     const ckpt_diff_event *e = diff_floats(a, b, N, NULL);
     CU_ASSERT_EQUAL(e->differing, differing + (30007 % 7 != 0) - (30000 % 7 == 0));
@@ -321,7 +321,7 @@ static void norms_do_not_depend_on_threads(void)
     enum { N = 3000001 }; /* several chunks of work */
     ckpt_diff_options o = {.struct_size = sizeof o, .norms = true, .threads = 1};
     float *a = malloc(N * sizeof *a), *b = malloc(N * sizeof *b);
-    double bb = 0, ab = 0, aa = 0, dd = 0; /* sums of products; d is a - b */
+    double bb = 0, ab = 0, aa = 0, dd = 0; /* sums of products; dd is that of (a - b)^2 */
     for (size_t i = 0; i < N; i++) {
         a[i] = (float)(i * 2654435761u % 1000003u) / 1000.0f - 500;
         b[i] = i / 4096 % 2 ? a[i] : a[i] + 3;
@@ -344,11 +344,11 @@ static void norms_do_not_depend_on_threads(void)
     CU_ASSERT(isinf(diff_floats(a, b, N, &o)->rel_l2));
     free(a);
     free(b);
-    const float c[] = {3, 4, 0, 0}, d[] = {0, 5, 0, 0};
-    e = diff_tensors("C64", c, 16, "C64", d, 16, 2, &o);
+    const float complex_a[] = {3, 4, 0, 0}, complex_b[] = {0, 5, 0, 0};
+    e = diff_tensors("C64", complex_a, 16, "C64", complex_b, 16, 2, &o);
     CU_ASSERT(e->rel_l2 == sqrt(10) / 5 && e->cosine == 0.8);
-    const int64_t i64[] = {3, 4}, other[] = {3, 5};
-    e = diff_tensors("I64", i64, 16, "I64", other, 16, 2, &o);
+    const int64_t int_a[] = {3, 4}, int_b[] = {3, 5};
+    e = diff_tensors("I64", int_a, 16, "I64", int_b, 16, 2, &o);
     CU_ASSERT(e->rel_l2 == 1 / sqrt(34) && e->cosine == 29 / (5 * sqrt(34)));
     e = diff_tensors("U8", "\3\4", 2, "U8", "\3\5", 2, 2, &o);
     CU_ASSERT(e->rel_l2 == 1 / sqrt(34) && e->cosine == 29 / (5 * sqrt(34)));
@@ -375,7 +375,7 @@ static void a_wrong_crc_is_reported(void)
               *b = open_corpus_file("torch/exp/01_pyzip_stored.pt");
     ckpt_error err;
     CU_ASSERT_EQUAL(compare_files(a, b, NULL), CKPT_ECHECKSUM);
-    for (int i = 0; i < 2; i++) { /* one of the files has a wrong CRC, or both have one */
+    for (int i = 0; i < 2; i++) { /* 0: only one of the files has a wrong CRC; 1: both have it */
         CU_ASSERT_EQUAL(ckpt_diff(i ? a : b, a, NULL, record_event, NULL, NULL, &err), CKPT_ECHECKSUM);
         CU_ASSERT(strstr(err.file, "26_bad_crc_data") != NULL);
     }

@@ -28,7 +28,8 @@ static ckpt_status compare_files(struct test_file *a, struct test_file *b, const
     return st;
 }
 
-/* check_events - comparing the pickles A and B must give the events WANT. */
+/* check_events - comparing the pickles A and B must give the events WANT. Comparing A with itself must give
+ * none. */
 static void check_events(const char *a, const char *b, const char *want)
 {
     struct test_file in_a = make_pickle(a), in_b = make_pickle(b);
@@ -221,7 +222,7 @@ static void long_bytes_of_any_protocol_are_compared(void)
     }
 }
 
-/* A legacy file stores with the name of a class its source code. */
+/* A legacy file stores the source code of a class next to its name. */
 static void the_source_of_a_class_is_ignored(void)
 {
     check_same("{'v':m.C}", "{'v':@('module',m.C,'m.py','class C')}");
@@ -302,6 +303,7 @@ static void roots_prefixes_and_globs_select_values(void)
     CU_ASSERT_STRING_EQUAL(events, "~0.lr;");
     o = (ckpt_diff_options){
         .struct_size = sizeof(ckpt_diff_options), .ignore_prefix = "a.", .globs = globs, .nglobs = 2};
+    /* "*r" matches 'momentur', but "!mo*" excludes it */
     a = make_pickle("{'a':{'lr':1,'momentur':1,'x':1}}");
     b = make_pickle("{'lr':2,'momentur':2,'x':2}");
     CU_ASSERT_EQUAL(compare_files(&a, &b, &o), CKPT_OK);
@@ -319,8 +321,8 @@ static void roots_prefixes_and_globs_select_values(void)
     TYPE("V4", "|",                                                                                          \
          "None,('" field "',),{'" field "':(" TYPE("i4", "<", "None,None,None,-1,-1,0") ",0)},4,1,16")
 
-/* Arrays of numpy's text and time types are compared by their bytes, arrays of objects and records by their
- * pickles. */
+/* Arrays of numpy's text and time types are compared by their bytes. Arrays of objects and arrays of records
+ * are compared by their pickles. */
 static void numpy_arrays_without_numbers_are_compared(void)
 {
     static const char *const files[] = {

@@ -97,8 +97,8 @@ static void digest_file(ckpt_file *f, ckpt_algorithm alg, uint8_t out[CKPT_DIGES
 static void file_digest_is_as_documented(void)
 {
     uint8_t got[CKPT_DIGEST_MAX], want[CKPT_DIGEST_MAX], tensor[CKPT_DIGEST_MAX];
-    /* the length of the name and the name, that of the dtype and the dtype, the number of dimensions, the
-     * sizes [1, 3], and the digest of the bytes; each number takes 8 bytes */
+    /* the length of the name, the name, the length of the dtype, the dtype, the number of dimensions, the
+     * sizes 1 and 3, and the digest of the bytes; each number takes 8 bytes */
     unsigned char record[8 + 1 + 8 + 5 + 8 + 16 + 16] = {1, 0, 0, 0, 0,   0,   0,   0,   't', 5, 0, 0, 0,
                                                          0, 0, 0, 0, 'u', 'i', 'n', 't', '8', 2, 0, 0, 0,
                                                          0, 0, 0, 0, 1,   0,   0,   0,   0,   0, 0, 0, 3};
@@ -145,7 +145,8 @@ static void digests_do_not_depend_on_the_format(void)
     close_open_files();
 }
 
-/* The digest must cover the scale of a quantized tensor, and whether a sparse tensor is coalesced. */
+/* The digest must cover the note of a tensor, such as the scale of a quantized tensor, or whether a sparse
+ * tensor is coalesced. */
 static void digests_cover_properties_outside_the_bytes(void)
 {
     uint8_t before[CKPT_DIGEST_MAX], after[CKPT_DIGEST_MAX];
@@ -159,7 +160,7 @@ static void digests_cover_properties_outside_the_bytes(void)
                 r = &f->table.rows[k];
         CU_ASSERT_PTR_NOT_NULL_FATAL(r);
         digest_file(f, CKPT_XXH3, before);
-        r->t.note = STR_LIT("another scale");
+        r->t.note = STR_LIT("another note");
         digest_file(f, CKPT_XXH3, after);
         CU_ASSERT(memcmp(before, after, 16) != 0);
     }

@@ -1,4 +1,5 @@
-/* Every kernel computes the same bits of a distance as the scalar code, and the scalar code is correct. */
+/* The kernel for this CPU computes the same distances as the scalar code, bit for bit, and the scalar code is
+ * correct. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -66,8 +67,8 @@ static void kernels_agree_on_any_length_and_alignment(void)
     }
 }
 
-/* Each float16 and bfloat16 value is compared with values close to it and with random values, and each of
- * 2^20 float32 values with values close to it. */
+/* Each float16 and bfloat16 value is compared with values close to it and with random values. Each of 2^20
+ * float32 values is compared with values close to it. */
 static void kernels_agree_on_bit_patterns(void)
 {
     unsigned char x[32], y[32];
@@ -120,8 +121,8 @@ static void scalar_distances_are_correct(void)
     CU_ASSERT(differing > 100 && differing < 600);
 }
 
-/* At any position, one value that is not finite makes the sum infinite or NaN, and so do two equal
- * infinities. */
+/* At any position, one value that is not finite makes the sum infinite or NaN. So do two equal infinities,
+ * and two numbers whose distance overflows. */
 static void values_that_are_not_finite_are_noticed(void)
 {
     const double pairs[][2] = {{INFINITY, 1}, {1, -INFINITY}, {INFINITY, INFINITY}, {NAN, 1},
@@ -140,13 +141,13 @@ static void values_that_are_not_finite_are_noticed(void)
             }
 }
 
-/* The sums for relative distance and cosine are added in one call and in steps, and compared with a simple
- * loop. */
+/* The sums for relative distance and cosine are computed in two calls and in many, and both results are
+ * compared with those of a simple loop. */
 static void norms_are_correct(void)
 {
     double a[MAX_ELEMENTS], b[MAX_ELEMENTS];
     long double aa = 0, bb = 0, ab = 0, dd = 0;
-    struct norms in_one_call = {0}, in_steps = {0};
+    struct norms in_two_calls = {0}, in_many_calls = {0};
     for (size_t i = 0; i < MAX_ELEMENTS; i++) {
         a[i] = (double)(int64_t)next_random() * 0x1p-63;
         b[i] = a[i] + (double)(int64_t)next_random() * 0x1p-66;
@@ -155,16 +156,16 @@ static void norms_are_correct(void)
         ab += (long double)a[i] * b[i];
         dd += ((long double)a[i] - b[i]) * ((long double)a[i] - b[i]);
     }
-    norms_add(&in_one_call, a, b, MAX_ELEMENTS - 3);
+    norms_add(&in_two_calls, a, b, MAX_ELEMENTS - 3);
     for (size_t at = 0; at < MAX_ELEMENTS - 3; at += 64)
-        norms_add(&in_steps, a + at, b + at, MAX_ELEMENTS - 3 - at < 64 ? MAX_ELEMENTS - 3 - at : 64);
-    norms_add(&in_one_call, a + MAX_ELEMENTS - 3, b + MAX_ELEMENTS - 3, 3);
-    norms_add(&in_steps, a + MAX_ELEMENTS - 3, b + MAX_ELEMENTS - 3, 3);
-    CU_ASSERT(fabsl(in_one_call.aa - aa) < 1e-12L * aa && fabsl(in_one_call.bb - bb) < 1e-12L * bb);
-    CU_ASSERT(fabsl(in_one_call.ab - ab) < 1e-12L * ab && fabsl(in_one_call.dd - dd) < 1e-12L * dd);
-    CU_ASSERT(fabsl((long double)norms_distance(&in_one_call) - sqrtl(dd / bb)) < 1e-12L);
-    CU_ASSERT(fabsl((long double)norms_cosine(&in_steps) - ab / sqrtl(aa * bb)) < 1e-12L);
-    CU_ASSERT(fabs(norms_distance(&in_one_call) - norms_distance(&in_steps)) < 1e-13);
+        norms_add(&in_many_calls, a + at, b + at, MAX_ELEMENTS - 3 - at < 64 ? MAX_ELEMENTS - 3 - at : 64);
+    norms_add(&in_two_calls, a + MAX_ELEMENTS - 3, b + MAX_ELEMENTS - 3, 3);
+    norms_add(&in_many_calls, a + MAX_ELEMENTS - 3, b + MAX_ELEMENTS - 3, 3);
+    CU_ASSERT(fabsl(in_two_calls.aa - aa) < 1e-12L * aa && fabsl(in_two_calls.bb - bb) < 1e-12L * bb);
+    CU_ASSERT(fabsl(in_two_calls.ab - ab) < 1e-12L * ab && fabsl(in_two_calls.dd - dd) < 1e-12L * dd);
+    CU_ASSERT(fabsl((long double)norms_distance(&in_two_calls) - sqrtl(dd / bb)) < 1e-12L);
+    CU_ASSERT(fabsl((long double)norms_cosine(&in_many_calls) - ab / sqrtl(aa * bb)) < 1e-12L);
+    CU_ASSERT(fabs(norms_distance(&in_two_calls) - norms_distance(&in_many_calls)) < 1e-13);
 }
 
 /* The eight lanes are added in a fixed order, as in distances, so the result is the same on all CPUs. */
@@ -182,17 +183,19 @@ static void norms_are_added_in_a_fixed_order(void)
     CU_ASSERT(s.aa == want && s.dd == want && s.bb == 0 && s.ab == 0);
 }
 
-static void norms_skip_pairs_that_are_not_finite_and_may_be_nan(void)
+/* The relative distance and the cosine are NaN if the sums overflow. The cosine is NaN, too, if a norm is
+ * 0. */
+static void pairs_that_are_not_finite_are_skipped(void)
 {
     double a[] = {3, NAN, 1, INFINITY, -4}, b[] = {3, 2, -INFINITY, INFINITY, -4};
-    struct norms s = {0}, zero = {0}, big = {0};
+    struct norms s = {0}, no_pairs = {0}, zero_b = {0}, big = {0};
     norms_add(&s, a, b, 5);
     CU_ASSERT(s.aa == 25 && s.bb == 25 && s.ab == 25 && s.dd == 0);
     CU_ASSERT(norms_distance(&s) == 0 && norms_cosine(&s) == 1);
-    CU_ASSERT(norms_distance(&zero) == 0 && isnan(norms_cosine(&zero)));
+    CU_ASSERT(norms_distance(&no_pairs) == 0 && isnan(norms_cosine(&no_pairs)));
     double x[] = {1, 0x1p600}, y[] = {0, 0x1p599};
-    norms_add(&zero, x, y, 1);
-    CU_ASSERT(isinf(norms_distance(&zero)) && isnan(norms_cosine(&zero)));
+    norms_add(&zero_b, x, y, 1);
+    CU_ASSERT(isinf(norms_distance(&zero_b)) && isnan(norms_cosine(&zero_b)));
     norms_add(&big, x + 1, y + 1, 1);
     CU_ASSERT(isnan(norms_distance(&big)) && isnan(norms_cosine(&big)));
 }
@@ -206,5 +209,5 @@ void suite_distance(void)
     UNIT(values_that_are_not_finite_are_noticed);
     UNIT(norms_are_correct);
     UNIT(norms_are_added_in_a_fixed_order);
-    UNIT(norms_skip_pairs_that_are_not_finite_and_may_be_nan);
+    UNIT(pairs_that_are_not_finite_are_skipped);
 }

@@ -54,7 +54,7 @@ static void truncated_files_have_a_diagnosis(void)
     static unsigned char b[1 << 16];
     FILE *from = fopen(unit_corpus_path("torch/t215/state_dict.pt"), "rb");
     CU_ASSERT_PTR_NOT_NULL_FATAL(from);
-    size_t n = fread(b, 1, sizeof b, from), nreported = 0;
+    size_t n = fread(b, 1, sizeof b, from), ntruncated = 0;
     ckpt_doctor_result r = CKPT_INIT(ckpt_doctor_result);
     struct diagnoses h = {0};
     (void)fclose(from);
@@ -66,9 +66,9 @@ static void truncated_files_have_a_diagnosis(void)
         write_file(b, cut);
         CU_ASSERT_EQUAL(diagnose(&h, &r), CKPT_OK);
         CU_ASSERT(r.problems >= 1);
-        nreported += strcmp(h.id, "truncated") == 0;
+        ntruncated += strcmp(h.id, "truncated") == 0;
     }
-    CU_ASSERT(nreported + 8 > n / 7); /* all but the shortest files, which do not look like an archive */
+    CU_ASSERT(ntruncated + 8 > n / 7); /* all but the shortest files, which do not look like an archive */
     (void)unlink(path);
 }
 
@@ -87,18 +87,18 @@ static void many_data_descriptors_are_searched_once(void)
     write_file(b.data, b.len);
     CU_ASSERT_EQUAL(diagnose(&h, &r), CKPT_OK);
     CU_ASSERT_STRING_EQUAL(h.id, "truncated");
-    CU_ASSERT_PTR_NOT_NULL(strstr(h.text, "the 0 before it are intact"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(h.text, "intact records before it: 0"));
     buf_free(&b);
     (void)unlink(path);
 }
 
-/* RECORD is a local header. DESCRIPTOR_32 and DESCRIPTOR_64 are data descriptors, with sizes of 32 and of 64
- * bits. The intact records are counted, and the damaged one is located. */
+/* The intact records are counted. A truncated record is located. DESCRIPTOR_32 and DESCRIPTOR_64 are data
+ * descriptors, with sizes of 32 and of 64 bits. */
 static void records_with_data_descriptors_are_counted(void)
 {
-#define RECORD(name)  "PK\3\4\0\0\10\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\1\0\0\0" name
-#define DESCRIPTOR_32 "PK\7\10crc1\4\0\0\0\4\0\0\0"
-#define DESCRIPTOR_64 "PK\7\10crc1\4\0\0\0\0\0\0\0\4\0\0\0\0\0\0\0"
+#define LOCAL_HEADER(name) "PK\3\4\0\0\10\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\1\0\0\0" name
+#define DESCRIPTOR_32      "PK\7\10crc1\4\0\0\0\4\0\0\0"
+#define DESCRIPTOR_64      "PK\7\10crc1\4\0\0\0\0\0\0\0\4\0\0\0\0\0\0\0"
 #define CASE(bytes, words)                                                                                   \
     {                                                                                                        \
         bytes, sizeof(bytes) - 1, words                                                                      \
@@ -108,14 +108,15 @@ static void records_with_data_descriptors_are_counted(void)
         size_t n;
         const char *words;
     } cases[] = {
-        CASE(RECORD("a") "AAAA" DESCRIPTOR_32 RECORD("b") "BB, then no data descriptor",
-             "inside record b, which begins at byte 51; the 1 before it are intact"),
-        CASE(RECORD("a") "AAAA" DESCRIPTOR_64 RECORD("b") "BB, then no data descriptor",
-             "inside record b, which begins at byte 59; the 1 before it are intact"),
-        CASE(RECORD("a") "AAAA" DESCRIPTOR_32 "PK\1\2 and so on to the end",
+        CASE(LOCAL_HEADER("a") "AAAA" DESCRIPTOR_32 LOCAL_HEADER("b") "BB, then no data descriptor",
+             "inside record b, which begins at byte 51; intact records before it: 1"),
+        CASE(LOCAL_HEADER("a") "AAAA" DESCRIPTOR_64 LOCAL_HEADER("b") "BB, then no data descriptor",
+             "inside record b, which begins at byte 59; intact records before it: 1"),
+        CASE(LOCAL_HEADER("a") "AAAA" DESCRIPTOR_32 "PK\1\2 and so on to the end",
              "after its last intact record, number 1 (a)"),
-        CASE(RECORD("a") "AAAA" DESCRIPTOR_32 "no record", "after its last intact record, number 1 (a)"),
-        CASE(RECORD("a") "AAAAPK\7\10crc1\5\0\0\0\4\0\0\0" RECORD("b"), "inside record a"),
+        CASE(LOCAL_HEADER("a") "AAAA" DESCRIPTOR_32 "no record",
+             "after its last intact record, number 1 (a)"),
+        CASE(LOCAL_HEADER("a") "AAAAPK\7\10crc1\5\0\0\0\4\0\0\0" LOCAL_HEADER("b"), "inside record a"),
     };
     make_empty_file();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -69,7 +69,7 @@ static void other_spellings_are_found(void)
     CU_ASSERT_EQUAL(ckpt_dtype_parse(STR_LIT("fp16")), CKPT_DT_F16);
     CU_ASSERT_EQUAL(ckpt_dtype_parse(STR_LIT("FP64")), CKPT_DT_F64);
     CU_ASSERT_EQUAL(ckpt_dtype_parse(STR_LIT("f8_e4m3fnuz")), CKPT_DT_F8_E4M3FNUZ);
-    CU_ASSERT_EQUAL(dtype_by_safetensors(STR_LIT("bf16")), CKPT_DT_NONE);
+    CU_ASSERT_EQUAL(dtype_by_safetensors(STR_LIT("bf16")), CKPT_DT_NONE); /* must be in capitals */
     CU_ASSERT_EQUAL(dtype_by_storage(STR_LIT("UntypedStorage")), CKPT_DT_U8);
 }
 

@@ -150,12 +150,12 @@ static void text_from_a_file_is_escaped(void)
 static void long_text_is_cut_between_characters(void)
 {
     ckpt_error e;
-    char umlauts[2001];
+    char long_text[2001];
     for (size_t i = 0; i < 2000; i += 2)
-        memcpy(umlauts + i, "\xc3\xa4", 2);
-    umlauts[2000] = '\0';
+        memcpy(long_text + i, "\xc3\xa4", 2);
+    long_text[2000] = '\0';
     for (int shift = 0; shift < 4; shift++) {
-        fail(&e, CKPT_EFORMAT, 0, "%.*s%s", shift, "abc", umlauts);
+        fail(&e, CKPT_EFORMAT, 0, "%.*s%s", shift, "abc", long_text);
         size_t n = strlen(e.what);
         CU_ASSERT(n < sizeof e.what && n > sizeof e.what - 8);
         CU_ASSERT_STRING_EQUAL(e.what + n - 3, "\xe2\x80\xa6");
@@ -166,8 +166,8 @@ static void long_text_is_cut_between_characters(void)
     CU_ASSERT(strlen(e.where) < sizeof e.where);
     CU_ASSERT_NSTRING_EQUAL(e.where, "level 99: level 98: ", 20);
     CU_ASSERT_EQUAL(e.innermost, strlen(e.where));
-    memset(umlauts, 0x1b, 2000);
-    error_add_file(&e, umlauts);
+    memset(long_text, 0x1b, 2000);
+    error_add_file(&e, long_text);
     CU_ASSERT(strlen(e.file) < sizeof e.file);
     CU_ASSERT_PTR_NOT_NULL(strstr(e.file, "}\xe2\x80\xa6"));
 }

@@ -12,8 +12,8 @@
     "\xc7\x15\x01\x93\x91\x02\xa7"                                                                           \
     "float32\xc4\x08"                                                                                        \
     "\0\0\x80\x3f\0\0\x80\x3f"
-/* {"a": a chunked array [2] of one chunk}. KEY is the first key of the chunked array, and valid only if it is
- * CHUNKED_KEY. */
+/* {"a": {KEY: true, "shape": {"0": 2}, "chunks": {"0": ARRAY}}}. If KEY is CHUNKED_KEY, "a" is a chunked
+ * array of one chunk. */
 #define CHUNKED(key)                                                                                         \
     "\x81\xa1"                                                                                               \
     "a\x83" key "\xc3\xa5shape\x81\xa1"                                                                      \
@@ -35,7 +35,8 @@ static int count_tensors(ckpt_str bytes, ckpt_error *err)
     return n;
 }
 
-/* With a damaged key, the chunks would be read as tensors. */
+/* A key that is nearly CHUNKED_KEY is refused, because the chunks would be read as tensors. Other keys are
+ * accepted. */
 static void a_damaged_chunked_array_key_is_refused(void)
 {
     ckpt_error err;
@@ -192,12 +193,12 @@ static void values_keep_their_bytes(void)
     }
 }
 
-/* The values have a length of two or four bytes: str, bin, ext and array. */
+/* Values of the types str, bin, ext and array whose length is stored in two or four bytes. */
 static void long_values_keep_their_bytes(void)
 {
     static const struct {
         const char *head;
-        size_t head_len, n; /* number of bytes in HEAD, and of the bytes after it */
+        size_t head_len, n; /* number of bytes in HEAD, and after it */
     } values[] = {{"\xda\1\0", 3, 256},       {"\xdb\0\1\0\0", 5, 65536}, {"\xc5\xff\xff", 3, 65535},
                   {"\xc6\0\1\0\0", 5, 65536}, {"\xc8\1\0\5", 4, 256},     {"\xc9\0\1\0\0\5", 6, 65536},
                   {"\xdd\0\1\0\0", 5, 65536}};
@@ -224,7 +225,7 @@ static void arrays_keep_their_bytes(void)
         TEXT("\x81\xa1z\xc7\x13\x02\x92\xcb\x3f\xf8\0\0\0\0\0\0\xcb\x3f\xf8\0\0\0\0\0\0")));
 }
 
-/* jax cannot sort keys of text and numbers. */
+/* jax cannot sort the keys of a map that has both texts and numbers. */
 static void writing_keys_of_text_and_numbers_is_refused(void)
 {
     ckpt_error err;

@@ -1,4 +1,4 @@
-/* The error about a file that is not a checkpoint names its format, and the hint what to do with it. */
+/* The error about a file that is not a checkpoint names its format. The hint is what to do with the file. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -25,7 +25,7 @@ static void check_head(ckpt_str bytes, ckpt_status want, const char *what, const
 }
 #define CHECK_HEAD(bytes, want, what, hint) check_head(TEXT(bytes), want, what, hint, __LINE__)
 
-static void server_responses_are_recognized(void)
+static void empty_files_and_texts_are_recognized(void)
 {
     static const char download_failed[] = "the download failed";
     CHECK_HEAD("", CKPT_EUNKNOWN, "empty file", "get the file again");
@@ -118,11 +118,13 @@ static void archives_are_recognized_by_their_members(void)
 static void folders_are_recognized_by_their_files(void)
 {
     static const struct {
-        const char *file, *words;
+        const char *file;
+        ckpt_status status;
+        const char *words;
     } cases[] = {
-        {"coremldata.bin", "compiled Core ML model"},
-        {"shard-1.bin", "folder with 1 checkpoint: it is not clear"},
-        {"model.safetensors", "without a recognized checkpoint"},
+        {"coremldata.bin", CKPT_EUNSUPPORTED, "compiled Core ML model"},
+        {"shard-1.bin", CKPT_EUSAGE, "folder with 1 checkpoint: it is not clear"},
+        {"model.safetensors", CKPT_EUNKNOWN, "without a recognized checkpoint"},
     };
     char folder[] = "/tmp/ckpt-foreign-XXXXXX", file[128];
     CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(folder));
@@ -134,8 +136,7 @@ static void folders_are_recognized_by_their_files(void)
         ckpt_str name = str_c(cases[i].file);
         p.names = &name;
         p.nnames = 1;
-        ckpt_status want = i < 1 ? CKPT_EUNSUPPORTED : i == 1 ? CKPT_EUSAGE : CKPT_EUNKNOWN;
-        check_refused(&p, want, cases[i].words, "", __LINE__);
+        check_refused(&p, cases[i].status, cases[i].words, "", __LINE__);
         unlink(file);
     }
     rmdir(folder);
@@ -152,7 +153,7 @@ static void folders_are_recognized_by_their_files(void)
 
 void suite_foreign(void)
 {
-    UNIT(server_responses_are_recognized);
+    UNIT(empty_files_and_texts_are_recognized);
     UNIT(lfs_pointers_are_recognized);
     UNIT(models_of_other_programs_are_recognized);
     UNIT(archives_are_recognized_by_their_members);

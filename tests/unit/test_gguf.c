@@ -83,7 +83,7 @@ static void unchanged_files_are_written_as_they_were(void)
     }
 }
 
-/* Lengths have 4 bytes in version 1, and 8 in version 3. The pairs are a = "xy" and b = ["z"]. */
+/* Counts and lengths have 4 bytes in version 1, and 8 in version 3. The pairs are a = "xy" and b = ["z"]. */
 static void older_files_become_version_3(void)
 {
     static const char version_1[] = "GGUF" U32("\x01") U32("\0") U32("\x02") U32("\x01") "a" U32("\x08")

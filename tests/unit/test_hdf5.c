@@ -110,8 +110,8 @@ static void the_checksum_is_lookup3(void)
     CU_ASSERT_EQUAL(hdf5_checksum((const unsigned char *)"", 0), 0xdeadbeef);
 }
 
-/* find_last - returns the offset of the last TEXT, of SIZE bytes, that begins in the first N - SIZE bytes of
- * the file. */
+/* find_last - returns the offset of the last occurrence of TEXT, of SIZE bytes, in the first N bytes of the
+ * file. */
 static size_t find_last(size_t n, const char *text, size_t size)
 {
     for (size_t i = n - size; i > 0; i--)
@@ -135,8 +135,8 @@ static ckpt_status hash_tensor(size_t n, const char *name, ckpt_error *err)
     return st;
 }
 
-/* find_checksummed_byte - returns the first offset at which a change makes a checksum of NAME fail, or 0 if
- * there is none. */
+/* find_checksummed_byte - changes every seventh byte in turn, until a checksum of the tensor NAME fails.
+ * Returns the offset of that byte, or 0 if there is none. */
 static size_t find_checksummed_byte(size_t n, const char *name)
 {
     ckpt_error err;
@@ -163,8 +163,9 @@ static void fletcher32_is_compared(void)
     CU_ASSERT_EQUAL(hash_tensor(n, "chunk_edge", &err), CKPT_OK);
 }
 
-/* The B-tree of the root group is made its own child, so that its level does not decrease. A node has its
- * type at byte 4 (0: names), its level at byte 5, and the file offset of its first child at byte 32. */
+/* The root node of a group's B-tree is made its own child, so that the level does not decrease from parent
+ * to child. A node has its type at byte 4 (0: names), its level at byte 5, and the file offset of its first
+ * child at byte 32. */
 static void cyclic_trees_are_refused(void)
 {
     ckpt_error err;

@@ -36,10 +36,10 @@ static struct inflated unpack(const buf *b, enum inflate_kind kind, size_t skip,
     struct inflated u = {0};
     unsigned char *bytes = unit_guard(b->data, b->len);
     source *src = source_mem(bytes, b->len, 0);
-    spool *inflated = spool_new(max);
-    u.st = inflate_into(src, skip, b->len - skip, kind, inflated, &u.used, &u.err);
-    u.size = spool_size(inflated);
-    source *out = spool_source(inflated);
+    spool *written = spool_new(max);
+    u.st = inflate_into(src, skip, b->len - skip, kind, written, &u.used, &u.err);
+    u.size = spool_size(written);
+    source *out = spool_source(written);
     CU_ASSERT_EQUAL(source_read(out, 0, u.text, u.size < 63 ? (size_t)u.size : 63, NULL), CKPT_OK);
     source_unref(out);
     source_unref(src);
@@ -85,10 +85,10 @@ static void gzip_members_are_joined(void)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         b.len = 0;
         put_gzip(&b, STR_LIT("one"));
-        uint64_t complete_size = b.len;
+        uint64_t member_size = b.len;
         buf_put_cstr(&b, cases[i].suffix);
         struct inflated u = unpack(&b, INFLATE_GZIP, 0, 100);
-        CU_ASSERT(u.st == CKPT_OK && u.used == complete_size && strcmp(u.text, cases[i].text) == 0);
+        CU_ASSERT(u.st == CKPT_OK && u.used == member_size && strcmp(u.text, cases[i].text) == 0);
     }
     b.len = 0;
     put_gzip(&b, STR_LIT("one"));
@@ -130,7 +130,7 @@ static void damaged_streams_are_refused(void)
     buf_free(&b);
 }
 
-/* A stream of four blocks is a source, which can be read at any offset, up to its end. */
+/* A stream of four blocks is read through inflate_source(), at any offset. */
 static void streams_are_read_as_sources(void)
 {
     enum { BLOCKS = 4, BLOCK_SIZE = 50000 };
@@ -145,7 +145,7 @@ static void streams_are_read_as_sources(void)
         inflated[i] = (unsigned char)(i * i >> 7);
     for (int i = 0; i < BLOCKS; i++) {
         put_stored(&b, str_of((const char *)inflated + i * BLOCK_SIZE, BLOCK_SIZE));
-        b.data[b.len - BLOCK_SIZE - 5] = i == BLOCKS - 1; /* the mark of the last block */
+        b.data[b.len - BLOCK_SIZE - 5] = i == BLOCKS - 1; /* only the last block is marked as the last */
     }
     uint64_t stream_size = b.len - 6, used, size;
     buf_put_cstr(&b, "after");

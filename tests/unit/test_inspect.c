@@ -92,7 +92,7 @@ static void overlapping_views_are_counted_once(void)
 {
     ckpt_info info = inspect(open_corpus_file("torch/badexp/07_overlap.pt"));
     CU_ASSERT(info.unreferenced < info.nbytes);
-    info = inspect(open_corpus_file("torch/t26/expanded.pt")); /* its view is larger than its storage */
+    info = inspect(open_corpus_file("torch/t26/expanded.pt")); /* the view is larger than the storage */
     CU_ASSERT_EQUAL(info.unreferenced, 0);
     close_open_files();
 }

@@ -17,8 +17,8 @@
 
 #define ALL_SECTORS 0x1Fu /* a bit for each of the five sectors of 512 bytes of the file after the edit */
 
-/* put_checksum - appends the checksum of the new bytes from offset FROM up to TO, which are in one sector, as
- * a journal has it. Its highest bit is set if the new bytes differ from the old bytes. */
+/* put_checksum - appends the checksum that a journal has for the new bytes from offset FROM up to TO, which
+ * are in one sector. Its highest bit is set if the new bytes differ from the old bytes. */
 static void put_checksum(buf *b, size_t from, size_t to)
 {
     uint32_t sum = crc32_update(0, changed + from, to - from) & 0x7FFFFFFF;
@@ -26,7 +26,7 @@ static void put_checksum(buf *b, size_t from, size_t to)
 }
 
 /* put_journal - writes to B a journal as io/journal_bytes.c describes it, of an edit that changes bytes 100
- * to 1400 and the last ten, and appends 500. */
+ * to 1399 and the last ten, and appends 500 bytes. */
 static void put_journal(buf *b)
 {
     struct stat st;
@@ -55,7 +55,7 @@ static void put_journal(buf *b)
     buf_u32le(b, crc32_update(0, b->data, b->len));
 }
 
-/* fix_checksum - replaces the checksum of B by the correct one. */
+/* fix_checksum - makes the last checksum of the journal B, which is that of all bytes before it, correct. */
 static void fix_checksum(buf *b)
 {
     b->len -= 4;
@@ -159,7 +159,8 @@ static void the_journal_of_a_complete_edit_undoes_nothing(void)
     end_edit();
 }
 
-/* A sector whose old and new bytes have the same CRC-32 may not have been written. */
+/* If the old and new bytes of a sector have the same CRC-32, its checksum does not show whether the new bytes
+ * were written. */
 static void sectors_of_equal_checksums_are_recovered(void)
 {
     /* the generator polynomial: changing these bits keeps the CRC-32 */
@@ -177,14 +178,14 @@ static void sectors_of_equal_checksums_are_recovered(void)
     end_edit();
 }
 
-/* check_not_applied - checks that the journal of SIZE BYTES is not applied, that the file keeps its N bytes
- * CURRENT, and that journal_check() returns READER_STATUS to readers of the file. */
-static void check_not_applied(const void *bytes, size_t size, const char *current, size_t n,
+/* check_not_applied - checks that a journal of JOURNAL_SIZE bytes at JOURNAL is not applied, that the file
+ * keeps its N bytes CURRENT, and that journal_check() returns READER_STATUS to readers of the file. */
+static void check_not_applied(const void *journal, size_t journal_size, const char *current, size_t n,
                               ckpt_status reader_status)
 {
     ckpt_recovered recovered = CKPT_RECOVERED_OLD;
     ckpt_error err;
-    put_file(journal_path, bytes, size);
+    put_file(journal_path, journal, journal_size);
     CU_ASSERT_EQUAL(journal_check(path, NULL, NULL), reader_status);
     for (int dry_run = 0; dry_run < 2; dry_run++) {
         struct journal_options o = {.no_sync = true, .dry_run = dry_run};
@@ -194,7 +195,7 @@ static void check_not_applied(const void *bytes, size_t size, const char *curren
         CU_ASSERT_EQUAL(recovered, CKPT_RECOVERED_NOTHING);
     }
     CU_ASSERT(file_is(path, current, n));
-    CU_ASSERT(file_is(journal_path, bytes, size));
+    CU_ASSERT(file_is(journal_path, journal, journal_size));
 }
 
 /* check_blocks_readers - checks that the journal B is not applied, that the file keeps its N bytes CURRENT,
@@ -331,8 +332,8 @@ static void only_half_changed_copies_block_readers(void)
     end_edit();
 }
 
-/* replace_file - writes the N BYTES to a file that has the name of the journal, then replaces the file.
- * MUST_REMOVE: the journal must be removed with the old file. */
+/* replace_file - makes the file half changed, writes the N BYTES to the path of its journal, and replaces the
+ * file by a new one. MUST_REMOVE: what is at the path of the journal must then be removed. */
 static void replace_file(const void *bytes, size_t n, bool must_remove)
 {
     struct sink_options o = {.force = true};
@@ -489,8 +490,8 @@ static void journals_of_other_users_are_not_applied(void)
     end_edit();
 }
 
-/* put_pieces - writes to B a journal of an edit that changes no bytes, but the size of the file from OLD_SIZE
- * to NEW_SIZE. It has N pieces, whose offsets and lengths are in PIECES. */
+/* put_pieces - writes to B a journal of an edit that changes the size of the file from OLD_SIZE to NEW_SIZE
+ * and no bytes. The journal has N pieces, whose offsets and lengths are in PIECES. */
 static void put_pieces(buf *b, uint64_t old_size, uint64_t new_size, size_t n, const uint64_t (*pieces)[2])
 {
     struct stat st;
@@ -511,7 +512,7 @@ static void put_pieces(buf *b, uint64_t old_size, uint64_t new_size, size_t n, c
         buf_u64le(b, length);
         buf_put(b, before, (size_t)(up_to_old_end < length ? up_to_old_end : length));
         for (size_t k = 0; k < (crosses_old_end ? 2 : 1); k++)
-            buf_u32le(b, 0); /* the checksum of a sector */
+            buf_u32le(b, 0); /* the checksum of a segment */
     }
     for (size_t i = 0; i < 8; i++)
         b->data[40 + i] = (unsigned char)((uint64_t)(b->len + 4) >> 8 * i);
@@ -527,16 +528,16 @@ static void inconsistent_pieces_are_refused(void)
         size_t npieces;
         uint64_t pieces[2][2]; /* the offset and length of each */
     } cases[] = {
-        {0, SIZE + 1, 0, {{0, 0}}}, /* no piece has the appended bytes */
-        {SIZE, SIZE, 0, {{0, 0}}},
-        {SIZE, SIZE, 1, {{10, 0}}}, /* an empty piece */
-        {10, SIZE, 1, {{0, 10}}},
-        {10, SIZE, 1, {{0, 20}}},
-        {10, SIZE, 2, {{0, 20}, {SIZE - 20, 20}}},
-        {SIZE, SIZE, 2, {{10, 20}, {29, 2}}}, /* the pieces overlap */
-        {SIZE, SIZE, 2, {{100, 2}, {10, 2}}}, /* the offsets descend */
-        {SIZE, SIZE - 1, 1, {{0, 10}}},       /* the file becomes smaller */
-        {SIZE, SIZE, 1, {{SIZE - 1, 2}}},     /* a piece beyond the end of the file */
+        {0, SIZE + 1, 0, {{0, 0}}},                /* no piece has the appended bytes */
+        {SIZE, SIZE, 0, {{0, 0}}},                 /* no pieces */
+        {SIZE, SIZE, 1, {{10, 0}}},                /* an empty piece */
+        {10, SIZE, 1, {{0, 10}}},                  /* no piece has the appended bytes */
+        {10, SIZE, 1, {{0, 20}}},                  /* the piece has too few of the appended bytes */
+        {10, SIZE, 2, {{0, 20}, {SIZE - 20, 20}}}, /* the pieces have too few of the appended bytes */
+        {SIZE, SIZE, 2, {{10, 20}, {29, 2}}},      /* the pieces overlap */
+        {SIZE, SIZE, 2, {{100, 2}, {10, 2}}},      /* the offsets descend */
+        {SIZE, SIZE - 1, 1, {{0, 10}}},            /* the file becomes smaller */
+        {SIZE, SIZE, 1, {{SIZE - 1, 2}}},          /* a piece beyond the end of the file */
     };
     ckpt_error err;
     ckpt_recovered recovered;
@@ -571,7 +572,7 @@ static ckpt_status judge_undo(void *user, source *current, source *restored, con
     return source_read(restored, 0, judgement->offered_bytes, SIZE, err);
 }
 
-/* The judge decides whether the bytes to be restored can be those of the file. */
+/* The judge decides whether the bytes that an undo would restore can be those that the edit replaced. */
 static void the_judge_is_called_before_an_edit_is_undone(void)
 {
     struct judgement judgement = {.accept = false};

@@ -40,7 +40,7 @@ static void close_toy(void) { ckpt_close(toy.file); }
 /* make_tensor - returns a float32 tensor NAME of ROWS x COLUMNS at OFFSET of the file. */
 static struct kit_tensor make_tensor(const char *name, uint64_t rows, uint64_t columns, uint64_t offset)
 {
-    static uint64_t shape[8][2];
+    static uint64_t shape[8][2]; /* of the last eight tensors */
     static unsigned turn;
     uint64_t *s = shape[turn++ % 8];
     s[0] = rows;
@@ -113,12 +113,12 @@ static void tensors_and_values_are_added(void)
     close_toy();
 }
 
-/* make_list - returns a list of one-character strings, the characters of TEXTS. */
-static ckpt_value *make_list(const char *texts)
+/* make_list - returns a list of strings, one for each of CHARACTERS. */
+static ckpt_value *make_list(const char *characters)
 {
     ckpt_value *list = value_new(toy.file->a, CKPT_V_LIST, 0);
-    for (; *texts; texts++)
-        CU_ASSERT_FATAL(value_append(toy.file->a, list, value_str(toy.file->a, str_of(texts, 1))));
+    for (; *characters; characters++)
+        CU_ASSERT_FATAL(value_append(toy.file->a, list, value_str(toy.file->a, str_of(characters, 1))));
     return list;
 }
 
@@ -166,7 +166,8 @@ static void the_number_of_values_is_limited(void)
     close_toy();
 }
 
-/* add_fails - returns true if adding X fails with the status ST and a message that contains WHAT. */
+/* add_fails - returns true if adding X fails with the status ST and a message that contains WHAT. Closes the
+ * toy file. */
 static bool add_fails(const struct kit_tensor *x, ckpt_status st, const char *what)
 {
     bool ok = kit_add_tensor(&toy.kit, x) == st && strstr(toy.err.what, what) &&
@@ -222,8 +223,8 @@ static void inconsistent_tensors_are_refused(void)
 
 /* ---------------------------------------------------------------------------- pieces */
 
-/* make_tensor_stored_in_pieces - returns the tensor w of 6 x 8 floats. It puts its four pieces of 3 x 4
- * floats, which are stored from byte 1000 on, into LIST. */
+/* make_tensor_stored_in_pieces - returns the tensor w of 6 x 8 floats, and sets LIST to its four pieces
+ * of 3 x 4 floats. The pieces are stored from byte 1000 on. */
 static struct kit_tensor make_tensor_stored_in_pieces(struct piece list[4])
 {
     static const uint64_t offset[4][2] = {{0, 0}, {0, 4}, {3, 0}, {3, 4}}, size[2] = {3, 4};
@@ -246,8 +247,8 @@ static void digest_file(ckpt_file *f, uint8_t out[CKPT_DIGEST_MAX])
     CU_ASSERT_EQUAL(ckpt_digest_file(f, CKPT_XXH3, tensor_digests, out, NULL), CKPT_OK);
 }
 
-/* check_convert - writes the file to FOLDER/NAME, without the prefix "module." if WITHOUT_PREFIX. The digest
- * must stay the same unless a name changes. */
+/* check_convert - writes the toy file to FOLDER/NAME and opens that. If WITHOUT_PREFIX, the names of tensors
+ * lose the prefix "module.", which must change the digest. Otherwise the digest must be the same. */
 static void check_convert(const char *folder, const char *name, bool without_prefix)
 {
     char path[64];
@@ -309,7 +310,8 @@ static ckpt_status decode_inverted(void *user, source *compressed, spool *out, c
     return spool_write(out, bytes, n, err);
 }
 
-/* compress_pieces - replaces the pieces of LIST by BLOCKS that decode to them. */
+/* compress_pieces - inverts the bytes of the pieces of LIST in the toy file, and sets BLOCKS to them. The
+ * pieces of LIST then refer to the decoded blocks, which have the original bytes. */
 static void compress_pieces(struct piece *list, struct block blocks[4], block_cache *cache)
 {
     static const struct block_decoder inverted = {.name = "inverted", .decode = decode_inverted};
@@ -349,7 +351,7 @@ static void tensors_in_compressed_pieces_are_treated_as_any_tensor(void)
             source_unref(list[0].src);
         finish_toy(CKPT_OK);
         digest_file(toy.file, is_compressed ? compressed : uncompressed);
-        if (is_compressed) {
+        if (is_compressed) { /* PATH has the uncompressed tensor, from the first turn of the loop */
             CU_ASSERT_EQUAL_FATAL(ckpt_open(path, NULL, &f, &err), CKPT_OK);
             CU_ASSERT_EQUAL(ckpt_diff(toy.file, f, &options, NULL, NULL, &totals, &err), CKPT_OK);
             CU_ASSERT(totals.same == 1 && totals.changed == 0);

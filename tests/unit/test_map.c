@@ -57,7 +57,7 @@ static ckpt_str word_of(const void *user, uint32_t i)
     return str_of(word, strlen(word));
 }
 
-/* An index stores no keys, but numbers. It gets the key of a number by a callback, also while it grows. */
+/* An index stores only the values. A callback returns the key of a value, also while the index grows. */
 static void an_index_gets_its_keys_by_a_callback(void)
 {
     static char words[5000][8];
@@ -83,15 +83,15 @@ static void an_index_gets_its_keys_by_a_callback(void)
     map_free(m);
 }
 
-static void numbers_can_be_replaced(void)
+static void values_of_number_keys_can_be_replaced(void)
 {
     map *m = map_new(0);
     uint32_t previous;
     for (uint64_t i = 0; i < 5000; i++)
         CU_ASSERT_FATAL(map_put_num(m, i << 32, (uint32_t)i, NULL));
-    CU_ASSERT(map_put_num(m, 0, 7, &previous));
+    CU_ASSERT(map_put_num(m, 0, 7, &previous)); /* keeps the value that the key has */
     CU_ASSERT_EQUAL(previous, 0);
-    CU_ASSERT(map_set_num(m, 0, 7));
+    CU_ASSERT(map_set_num(m, 0, 7)); /* replaces it */
     CU_ASSERT(map_set_num(m, UINT64_MAX, 8));
     CU_ASSERT_EQUAL(map_get_num(m, 0), 7);
     CU_ASSERT_EQUAL(map_get_num(m, UINT64_MAX), 8);
@@ -138,6 +138,6 @@ void suite_map(void)
     UNIT(keys_of_any_bytes_are_distinct);
     UNIT(keys_are_not_read_beyond_their_end);
     UNIT(an_index_gets_its_keys_by_a_callback);
-    UNIT(numbers_can_be_replaced);
+    UNIT(values_of_number_keys_can_be_replaced);
     UNIT(a_million_names_are_fast);
 }

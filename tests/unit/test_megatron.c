@@ -80,7 +80,7 @@ static void describe(ckpt_file *f, char *out, size_t cap)
 }
 
 /* check_folder - checks that the folder is described as WANT, or that it is refused with WANT in the
- * message. */
+ * message. Removes the folder. */
 static void check_folder(const char *want)
 {
     char got[1024];
@@ -128,7 +128,8 @@ static void tensors_of_ranks_are_merged(void)
 #define QKV_BIAS(offset, version)                                                                            \
     "{'model':{'x.attention.query_key_value.bias':" FLOATS_AT(offset, 3) "}" version "}"
 
-/* Up to version 0, a rank stores its queries, then its keys, then its values. */
+/* Before checkpoint_version 1, a rank stores its queries, then its keys, then its values. A file without a
+ * checkpoint_version has version 0. */
 static void qkv_is_reordered_by_version(void)
 {
     check_ranks(QKV_BIAS(0, ",'checkpoint_version':0"), QKV_BIAS(1, ""),
@@ -162,6 +163,7 @@ static void layers_are_numbered_across_stages(void)
                  "{'model':{" NORM_OF_LAYER(0, 2) "}}",
                  "decoder.layers.0.input_layernorm.weight 1; decoder.layers.1.input_layernorm.weight 2; "
                  "decoder.layers.2.input_layernorm.weight 3; ");
+    /* interleaved stages: the layers of model0 in all stages come before those of model1 */
     check_stages("{'model0':{" NORM_OF_LAYER(0, 0) "},'model1':{" NORM_OF_LAYER(0, 2) "}}",
                  "{'model0':{" NORM_OF_LAYER(0, 1) "},'model1':{" NORM_OF_LAYER(0, 3) "}}",
                  "decoder.layers.0.input_layernorm.weight 1; decoder.layers.1.input_layernorm.weight 2; "

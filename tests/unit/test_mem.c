@@ -28,7 +28,8 @@ static bool ends_with(const char *name, const char *end)
     return end && strlen(name) >= strlen(end) && strcmp(name + strlen(name) - strlen(end), end) == 0;
 }
 
-/* put_tensor - adds the float32 tensor NAME of the shape [A, B, C, D], which ends before the first 0. */
+/* put_tensor - adds the float32 tensor NAME of the shape [A, B, C, D], which ends before the first 0. If
+ * n->change applies to NAME, omits the tensor, renames it or makes it int8. */
 static void put_tensor(struct network *n, const char *name, uint64_t a, uint64_t b, uint64_t c, uint64_t d)
 {
     const uint64_t shape[] = {a, b, c, d};
@@ -119,7 +120,8 @@ static void put_norm(struct network *n, const char *name, uint64_t width)
     }
 }
 
-/* put_conv - adds the convolution CONV of block 0 of STAGE, and the BatchNorm NORM. */
+/* put_conv - adds the convolution CONV of block 0 of STAGE, and the BatchNorm NORM. SHAPE: output channels,
+ * input channels, and size of the kernel in both directions. */
 static void put_conv(struct network *n, unsigned stage, const char *conv, const char *norm, uint64_t shape[3])
 {
     char name[256];
@@ -161,8 +163,8 @@ static uint64_t total_of(ckpt_mem *m, const ckpt_mem_run *run)
 
 /* ---- refusals */
 
-/* check_refused - checks that a network was refused with REASON in the message: either when M was made, with
- * the status ST, or when its training with RUN is estimated. */
+/* check_refused - checks that a network is refused with REASON in the message. ST is the result of making M.
+ * If it is CKPT_OK, estimating the training of M with RUN must fail. Frees M. */
 static void check_refused(ckpt_status st, ckpt_mem *m, const ckpt_mem_run *run, const char *reason)
 {
     uint64_t total = st == CKPT_OK ? total_of(m, run) : 0;
@@ -250,29 +252,29 @@ static void adapters_without_their_model_are_refused(void)
     ckpt_mem_free(m);
 }
 
-static void options_of_other_families_are_refused(void)
+static void options_that_do_not_fit_the_network_are_refused(void)
 {
     ckpt_mem *llama, *resnet;
     CU_ASSERT_EQUAL(make_llama(NULL, 2, NULL, &llama), CKPT_OK);
     CU_ASSERT_EQUAL(make_resnet(NULL, &resnet), CKPT_OK);
     ckpt_mem_run run = llama_run;
     CU_ASSERT(total_of(llama, &run) > 0);
-    run.height = run.width = 64;
+    run.height = run.width = 64; /* LLaMA takes no images */
     CU_ASSERT_EQUAL(total_of(llama, &run), 0);
     run = llama_run;
-    run.dropout = CKPT_MEM_DROPOUT_ON;
+    run.dropout = CKPT_MEM_DROPOUT_ON; /* LLaMA is not estimated with dropout */
     CU_ASSERT_EQUAL(total_of(llama, &run), 0);
     run = llama_run;
-    run.heads = 3;
+    run.heads = 3; /* queries of width 32 cannot be split into 3 heads */
     CU_ASSERT_EQUAL(total_of(llama, &run), 0);
     run = llama_run;
-    run.checkpoint = CKPT_MEM_PLAN; /* without ckpt_mem_plan() */
+    run.checkpoint = CKPT_MEM_PLAN; /* ckpt_mem_plan() was not called */
     CU_ASSERT_EQUAL(total_of(llama, &run), 0);
     run = resnet_run;
-    run.seq = 8;
+    run.seq = 8; /* ResNet takes no sequences */
     CU_ASSERT_EQUAL(total_of(resnet, &run), 0);
     run = resnet_run;
-    run.attention = CKPT_MEM_EAGER;
+    run.attention = CKPT_MEM_EAGER; /* ResNet has no attention */
     CU_ASSERT_EQUAL(total_of(resnet, &run), 0);
     run = resnet_run;
     run.batch = run.height = run.width = UINT32_MAX;
@@ -303,8 +305,8 @@ static void a_tied_head_is_counted_once(void)
     CU_ASSERT_EQUAL(totals[0], totals[2]);
 }
 
-/* The head is tied to the embedding, so that freezing the head freezes both. A buffer is not trained, so that
- * it cannot be frozen. */
+/* The head is tied to the embedding: freezing the head freezes both. A buffer is not trained, and so cannot
+ * be frozen. */
 static void a_frozen_name_freezes_its_storage(void)
 {
     static const char *const head[] = {"lm_head*"}, *const buffers[] = {"*running_mean"};
@@ -432,11 +434,11 @@ static void optimizer_states_match_sums_by_hand(void)
     } cases[] = {
         {"sgd", 0, 0, true},
         {"sgd-momentum", 544, 0, true},
-        {"adam", 1088, 1024, true}, /* 2 * 512 for [16, 8], which is updated alone */
+        {"adam", 1088, 1024, true}, /* transient: 2 * 512 for [16, 8], which is updated alone */
         {"adamw-foreach", 1088, 544, true},
-        {"adamw-fused", 1096, 0, true},
+        {"adamw-fused", 1096, 0, true}, /* states: 1088, and for each tensor its step in 4 bytes */
         {"adamw-amsgrad", 1632, 1024, true},
-        {"rmsprop", 552, 544, true}, /* 512 + 32 */
+        {"rmsprop", 552, 544, true}, /* states: 544 and two steps; transient: 512 + 32 */
         {"adafactor", 4 * (16 + 8 + 8), 0, false},
         {"adamw8bit", 1088, 0, false}, /* states of tensors below 4096 elements are float32 */
     };
@@ -463,7 +465,7 @@ void suite_mem(void)
     UNIT(networks_that_resemble_a_llama_are_refused);
     UNIT(networks_that_resemble_a_resnet_are_refused);
     UNIT(adapters_without_their_model_are_refused);
-    UNIT(options_of_other_families_are_refused);
+    UNIT(options_that_do_not_fit_the_network_are_refused);
     UNIT(a_tied_head_is_counted_once);
     UNIT(a_frozen_name_freezes_its_storage);
     UNIT(tensors_shared_with_an_earlier_dict_are_counted);

@@ -55,7 +55,7 @@ static void kernels_agree_at_block_ends(void)
 
 /* ---------------------------------------------------------------- patterns */
 
-/* Each of the 2^16 patterns is repeated 16 times, in a block of its own. */
+/* For each of the 2^16 patterns, a kernel is called with 16 elements of this pattern. */
 static void kernels_agree_on_every_float16(void)
 {
     unsigned char bytes[32];
@@ -158,7 +158,7 @@ static void moments_of_every_dtype_are_right(void)
 {
     static unsigned char bytes[16 * 5000];
     for (ckpt_dtype dt = CKPT_DT_F64; dt < CKPT_DT_NAMED; dt++) {
-        size_t n = 5000 / 4 * 4;
+        size_t n = 5000; /* a multiple of 4: complete blocks of packed dtypes */
         for (size_t i = 0; i < sizeof bytes; i++)
             bytes[i] = (unsigned char)(next_random() >> 16);
         /* larger exponents are tested in the_largest_doubles_may_overflow() */

@@ -1,4 +1,4 @@
-/* Headers of .npy files are read as Python literals with dtypes, and malformed ones are refused. */
+/* Python literals and headers of .npy files, which are such literals, are read. All other text is refused. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -6,6 +6,7 @@
 #include "codec/npy.h"
 #include "unit.h"
 
+/* check_literal - checks that TEXT is read as the literal WANT, or refused with the message WANT. */
 static void check_literal(const char *text, const char *want)
 {
     arena *a = arena_new(1 << 20);
@@ -140,6 +141,7 @@ static void valid_headers_are_read(void)
     CU_ASSERT(read_array(3, HEADER("[('a', [('b', '|O')])]", "False", "()"), &x, NULL) == CKPT_OK &&
               x.holds_objects);
     CU_ASSERT(read_array(1, HEADER("'O'", "False", "(0,)"), &x, NULL) == CKPT_OK && x.holds_objects);
+    /* the product of all sizes but 0 and of the bytes of an element must be below 2^63 */
     CU_ASSERT(read_array(1, HEADER("'<f4'", "False", "(0, 4611686018427387903)"), &x, NULL) == CKPT_EFORMAT);
     CU_ASSERT(read_array(1, HEADER("'|u1'", "False", "(0, 9223372036854775807)"), &x, NULL) == CKPT_OK &&
               x.nbytes == 0);

@@ -17,7 +17,8 @@ static struct valid {
     ckpt_error err;
 } valid;
 
-/* new_builder - returns a new empty builder, because a builder keeps its first failure. */
+/* new_builder - returns a new empty builder. Each call needs its own, because a builder keeps its first
+ * failure. */
 static ckpt_builder *new_builder(void)
 {
     ckpt_builder_free(valid.builder);
@@ -25,7 +26,7 @@ static ckpt_builder *new_builder(void)
     return valid.builder;
 }
 
-/* new_owned_builder - returns a new builder that the call frees. */
+/* new_owned_builder - returns a new builder for ckpt_builder_finish(), which frees it even if it fails. */
 static ckpt_builder *new_owned_builder(void)
 {
     ckpt_builder *b = new_builder();
@@ -41,9 +42,9 @@ static int take_bytes(void *user, const void *bytes, size_t n)
     return 0;
 }
 
-/* CALL(name, result, call): CALL must return CKPT_EUSAGE and clear RESULT, one of `results`, or NULL if the
- * function has no result. NAME is the function and the wrong argument; without an argument, the first is
- * wrong. "out_of_range" is an enumerator that does not exist. */
+/* CALL(name, result, call): CALL must return CKPT_EUSAGE and clear RESULT, which is one of `results`. RESULT
+ * is NULL if the call must clear none of them. NAME is the function, followed by the wrong argument; if it is
+ * only the function, the first argument is wrong. "out_of_range" means an enumerator that does not exist. */
 #define REFUSED_CALLS                                                                                        \
     CALL(open, &opened, ckpt_open(NULL, NULL, &opened, err))                                                 \
     CALL(open_out, NULL, ckpt_open("/", NULL, NULL, err))                                                    \
@@ -57,7 +58,7 @@ static int take_bytes(void *user, const void *bytes, size_t n)
     CALL(open_callbacks, &opened, ckpt_open_callbacks(NULL, "c", NULL, &opened, err))                        \
     CALL(open_callbacks_name, &opened, ckpt_open_callbacks(&callbacks, NULL, NULL, &opened, err))            \
     CALL(open_callbacks_out, NULL, ckpt_open_callbacks(&callbacks, "c", NULL, NULL, err))                    \
-    CALL(open_callbacks_read, &opened, ckpt_open_callbacks(&no_callbacks, "c", NULL, &opened, err))          \
+    CALL(open_callbacks_read, &opened, ckpt_open_callbacks(&no_read_at, "c", NULL, &opened, err))            \
     CALL(open_with, &opened, ckpt_open_with(NULL, NULL, &opened, err))                                       \
     CALL(open_with_out, NULL, ckpt_open_with("/", NULL, NULL, err))                                          \
     CALL(open_with_data_and_callbacks, &opened, ckpt_open_with("/", &data_and_callbacks, &opened, err))      \
@@ -75,7 +76,7 @@ static int take_bytes(void *user, const void *bytes, size_t n)
     CALL(borrow_out, NULL, ckpt_tensor_borrow(valid.file, 0, NULL, &size, err))                              \
     CALL(borrow_size, NULL, ckpt_tensor_borrow(valid.file, 0, &borrowed, NULL, err))                         \
     CALL(table_json, &json, ckpt_table_json(NULL, NULL, &json, &size, err))                                  \
-    CALL(table_json_rows, &json, ckpt_table_json(valid.file, &no_rows, &json, &size, err))                   \
+    CALL(table_json_rows, &json, ckpt_table_json(valid.file, &null_rows, &json, &size, err))                 \
     CALL(table_json_row, &json, ckpt_table_json(valid.file, &out_of_range_rows, &json, &size, err))          \
     CALL(table_json_out, NULL, ckpt_table_json(valid.file, NULL, NULL, &size, err))                          \
     CALL(table_json_size, NULL, ckpt_table_json(valid.file, NULL, &json, NULL, err))                         \
@@ -180,14 +181,14 @@ static int take_bytes(void *user, const void *bytes, size_t n)
     CALL(recover, &recovered, ckpt_recover(NULL, NULL, &recovered, err))                                     \
     CALL(diff, &totals, ckpt_diff(NULL, valid.file, NULL, NULL, NULL, &totals, err))                         \
     CALL(diff_b, &totals, ckpt_diff(valid.file, NULL, NULL, NULL, NULL, &totals, err))                       \
-    CALL(diff_globs, &totals, ckpt_diff(valid.file, valid.file, &no_globs, NULL, NULL, &totals, err))        \
+    CALL(diff_globs, &totals, ckpt_diff(valid.file, valid.file, &null_globs, NULL, NULL, &totals, err))      \
     CALL(diff_values, &values, ckpt_diff_values(NULL, valid.file, NULL, NULL, NULL, &values, err))           \
     CALL(diff_values_b, &values, ckpt_diff_values(valid.file, NULL, NULL, NULL, NULL, &values, err))         \
     CALL(diff_values_globs, &values,                                                                         \
-         ckpt_diff_values(valid.file, valid.file, &no_globs, NULL, NULL, &values, err))                      \
+         ckpt_diff_values(valid.file, valid.file, &null_globs, NULL, NULL, &values, err))                    \
     CALL(mem_new, &mem, ckpt_mem_new(NULL, NULL, &mem, err))                                                 \
     CALL(mem_new_out, NULL, ckpt_mem_new(valid.file, NULL, NULL, err))                                       \
-    CALL(mem_new_frozen, &mem, ckpt_mem_new(valid.file, &no_frozen, &mem, err))                              \
+    CALL(mem_new_frozen, &mem, ckpt_mem_new(valid.file, &null_frozen, &mem, err))                            \
     CALL(mem_estimate, &estimated, ckpt_mem_estimate(NULL, NULL, &estimated, err))                           \
     CALL(mem_estimate_out, NULL, ckpt_mem_estimate(valid.mem, NULL, NULL, err))                              \
     CALL(mem_estimate_out_of_range, &estimated,                                                              \
@@ -202,7 +203,7 @@ static int take_bytes(void *user, const void *bytes, size_t n)
     CALL(scan_out, NULL, ckpt_scan("/dev/null", NULL, NULL, NULL, NULL, err))                                \
     CALL(verify, &verified, ckpt_verify(NULL, NULL, NULL, NULL, &verified, err))                             \
     CALL(verify_out, NULL, ckpt_verify("/dev/null", NULL, NULL, NULL, NULL, err))                            \
-    CALL(verify_globs, &verified, ckpt_verify("/dev/null", &verify_no_globs, NULL, NULL, &verified, err))    \
+    CALL(verify_globs, &verified, ckpt_verify("/dev/null", &verify_null_globs, NULL, NULL, &verified, err))  \
     CALL(verify_out_of_range, &verified,                                                                     \
          ckpt_verify("/dev/null", &out_of_range_algorithm, NULL, NULL, &verified, err))                      \
     CALL(doctor, &diagnosed, ckpt_doctor(NULL, NULL, NULL, NULL, &diagnosed, err))                           \
@@ -225,7 +226,7 @@ static ckpt_doctor_result diagnosed;
 static ckpt_recovered recovered;
 static ckpt_mem *mem;
 static ckpt_mem_result estimated;
-static const ckpt_mem_options no_frozen = {.struct_size = sizeof no_frozen, .nfrozen = 1};
+static const ckpt_mem_options null_frozen = {.struct_size = sizeof null_frozen, .nfrozen = 1};
 static const ckpt_mem_run out_of_range_run = {.struct_size = sizeof out_of_range_run,
                                               .precision = OUT_OF_RANGE};
 static uint64_t bytes;
@@ -244,21 +245,21 @@ static int64_t read_at_that_is_not_called(void *user, uint64_t offset, void *buf
 }
 static const ckpt_callbacks callbacks = {.struct_size = sizeof callbacks,
                                          .read_at = read_at_that_is_not_called},
-                            no_callbacks = {.struct_size = sizeof no_callbacks};
+                            no_read_at = {.struct_size = sizeof no_read_at};
 static const ckpt_open_options data_and_callbacks = {.struct_size = sizeof data_and_callbacks,
                                                      .data = "",
                                                      .callbacks = &callbacks},
                                salvage_and_names = {
                                    .struct_size = sizeof data_and_callbacks, .salvage = 1, .names = 1};
 static const uint32_t row = 0, out_of_range_row = OUT_OF_RANGE;
-static const ckpt_table_json_options no_rows = {.struct_size = sizeof no_rows, .nrows = 1},
-                                     out_of_range_rows = {.struct_size = sizeof no_rows,
+static const ckpt_table_json_options null_rows = {.struct_size = sizeof null_rows, .nrows = 1},
+                                     out_of_range_rows = {.struct_size = sizeof null_rows,
                                                           .rows = &out_of_range_row,
                                                           .nrows = 1};
 static const ckpt_write_options out_of_range_ties = {
     .struct_size = sizeof out_of_range_ties, .dry_run = 1, .ties = OUT_OF_RANGE};
-static const ckpt_diff_options no_globs = {.struct_size = sizeof no_globs, .nglobs = 1};
-static const ckpt_verify_options verify_no_globs = {.struct_size = sizeof verify_no_globs, .nglobs = 1},
+static const ckpt_diff_options null_globs = {.struct_size = sizeof null_globs, .nglobs = 1};
+static const ckpt_verify_options verify_null_globs = {.struct_size = sizeof verify_null_globs, .nglobs = 1},
                                  out_of_range_algorithm = {.struct_size = sizeof out_of_range_algorithm,
                                                            .algorithm = OUT_OF_RANGE};
 

@@ -16,7 +16,7 @@ struct database {
     uint64_t max_decoded;
 };
 
-/* put_record - appends a record of CONTENT that begins with MAGIC. */
+/* put_record - appends to B a record with the signature MAGIC and this CONTENT. */
 static void put_record(buf *b, const char *magic, ckpt_str content)
 {
     size_t at = b->len;
@@ -46,10 +46,10 @@ static void put_manifest(struct database *db, ckpt_str files, unsigned height, u
     buf_put_str(&b, files);
     buf_put(&b, "\1\1", 2); /* one version, generation 1 */
     buf_byte(&b, (unsigned char)height);
-    buf_byte(&b, 0);
+    buf_byte(&b, 0); /* the first file */
     buf_byte(&b, (unsigned char)at);
     buf_byte(&b, (unsigned char)length);
-    buf_put(&b, "\1\1\1\0\0\0\0\0\0\0\0\0", 12); /* statistics, the time, no references */
+    buf_put(&b, "\1\1\1\0\0\0\0\0\0\0\0\0", 12); /* statistics, the time, no nodes of older versions */
     put_record(&db->manifest, MANIFEST, buf_view(&b));
     buf_free(&b);
 }
@@ -93,6 +93,7 @@ static void free_database(struct database *db)
     buf_free(&db->nodes);
 }
 
+/* check_entries - checks that DB has the entries WANT, as list_entries writes them, and frees DB. */
 static void check_entries(struct database *db, const char *want)
 {
     char got[400];
@@ -103,6 +104,7 @@ static void check_entries(struct database *db, const char *want)
     free_database(db);
 }
 
+/* check_refused - checks that reading DB fails with WANT, and WORDS in the message, and frees DB. */
 static void check_refused(struct database *db, ckpt_status want, const char *words)
 {
     char got[400];
@@ -114,9 +116,14 @@ static void check_refused(struct database *db, ckpt_status want, const char *wor
     free_database(db);
 }
 
-/* A leaf with "k1" = "A" and "k2" = "BC": height 0, no files, 2 entries; 1 byte that the second key shares
- * with the first; 2 and 1 bytes of the keys that are not shared; these bytes; the lengths of the values,
- * their kinds (0: in this node) and their bytes. */
+/* A leaf with "k1" = "A" and "k2" = "BC":
+ *   0 0 2   height, number of files, number of entries
+ *   1       how many bytes the second key shares with the first
+ *   2 1     how many other bytes each key has
+ *   k12     these other bytes
+ *   1 2     the lengths of the values
+ *   0 0     the kinds of the values (0: in this node)
+ *   ABC     the bytes of the values */
 #define LEAF        "\0\0\2\1\2\1k12\1\2\0\0ABC"
 #define LEAF_LENGTH (EMPTY_RECORD_SIZE + (unsigned)sizeof LEAF - 1)
 
@@ -156,7 +163,7 @@ static void keys_must_ascend(void)
 {
     struct database db;
     begin_database(&db);
-    /* LEAF, whose second key is "k1", too */
+    /* LEAF, but the second key is also "k1" */
     put_node(&db, TEXT("\0\0\2\1\2\1k11\1\2\0\0ABC"));
     put_manifest(&db, ONE_FILE, 0, 0, (unsigned)db.nodes.len);
     check_refused(&db, CKPT_EFORMAT, "the keys do not ascend at \"k1\"");
@@ -175,12 +182,12 @@ static void counts_and_lengths_must_fit_the_node(void)
     put_manifest(&db, ONE_FILE, 0, 0, (unsigned)db.nodes.len);
     check_refused(&db, CKPT_EFORMAT, "a column that is cut off");
     begin_database(&db);
-    /* LEAF with wrong lengths of keys */
+    /* LEAF, but the second key shares 3 bytes with the first, which has 2 */
     put_node(&db, TEXT("\0\0\2\3\2\1k12\1\2\0\0ABC"));
     put_manifest(&db, ONE_FILE, 0, 0, (unsigned)db.nodes.len);
     check_refused(&db, CKPT_EFORMAT, "a text that is cut off");
     begin_database(&db);
-    /* LEAF, whose second value has 127 bytes */
+    /* LEAF, but the length of the second value is 127 */
     put_node(&db, TEXT("\0\0\2\1\2\1k12\1\x7f\0\0ABC"));
     put_manifest(&db, ONE_FILE, 0, 0, (unsigned)db.nodes.len);
     check_refused(&db, CKPT_EFORMAT, "a value that is cut off");
@@ -202,6 +209,7 @@ static void offsets_and_file_numbers_must_exist(void)
     put_manifest(&db, NO_FILES, 0, 0, LEAF_LENGTH);
     check_refused(&db, CKPT_EFORMAT, "a file that is not listed");
     begin_database(&db);
+    /* a leaf that lists no files, but whose only value is in its first file */
     put_node(&db, TEXT("\0\0\1\2k1\1\1\0\0"));
     put_manifest(&db, ONE_FILE, 0, 0, (unsigned)db.nodes.len);
     check_refused(&db, CKPT_EFORMAT, "a file that is not listed");

@@ -1,6 +1,14 @@
 /* ONNX: values are read from every field of a TensorProto, constants get names, and malformed messages are
- * refused. In a TensorProto, \x08 and \x0a begin dims, \x10 data_type, \x22 and \x25 float_data, \x28 and
- * \x2a int32_data, \x42 name, \x4a raw_data, \x6a external_data and \x70 data_location. */
+ * refused. These bytes begin the fields of a TensorProto:
+ *
+ *   \x08 dims,       \x0a packed      \x42 name
+ *   \x10 data_type                    \x4a raw_data
+ *   \x1a segment                      \x51 double_data
+ *   \x25 float_data, \x22 packed      \x58 uint64_data
+ *   \x28 int32_data, \x2a packed      \x6a external_data
+ *   \x32 string_data                  \x70 data_location
+ *   \x38 int64_data
+ */
 #include "base/buf.h"
 #include "bytes.h"
 #include "format/format.h"
@@ -78,7 +86,7 @@ static bool is_refused(ckpt_str tensor, ckpt_status status, const char *found)
 
 static void values_in_every_field_are_read(void)
 {
-    /* float32 [2]: packed, unpacked, and both */
+    /* float32 [2]: two packed values, two unpacked, one of each; float32 [1]: one unpacked */
     CU_ASSERT_TRUE(tensor_is(TEXT("\x08\x02\x10\x01\x22\x08"
                                   "abcdefgh"),
                              TEXT("abcdefgh")));
@@ -101,7 +109,7 @@ static void values_in_every_field_are_read(void)
                                   "abcd\x25"
                                   "efgh"),
                              TEXT("abcdefgh")));
-    /* int8 [3] in int32_data: one unpacked and two packed values, of which -1 takes ten bytes; packed dims */
+    /* int8 [3], its dims packed, in int32_data: 1 unpacked, then 2 and -1 packed; -1 takes ten bytes */
     CU_ASSERT_TRUE(
         tensor_is(TEXT("\x0a\x01\x03\x10\x03\x28\x01\x2a\x0b\x02\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"),
                   TEXT("\x01\x02\xff")));
@@ -111,6 +119,7 @@ static void values_in_every_field_are_read(void)
     CU_ASSERT_TRUE(tensor_is(TEXT("\x08\x03\x10\x15\x4a\x02\x21\x03"), TEXT("\1\2\3")));
     CU_ASSERT_TRUE(tensor_is(TEXT("\x08\x05\x10\x19\x2a\x03\xe4\x01\x01"), TEXT("\0\1\2\3\1")));
     CU_ASSERT_TRUE(tensor_is(TEXT("\x08\x05\x10\x1b\x4a\x04\x40\x20\x0c\x04"), TEXT("\0\1\2\3\4")));
+    /* string [2]: "" and "ab", each of which is read as its length in 8 bytes, then the text */
     CU_ASSERT_TRUE(tensor_is(TEXT("\x08\x02\x10\x08\x32\0\x32\x02"
                                   "ab"),
                              TEXT("\0\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0ab")));
@@ -119,20 +128,25 @@ static void values_in_every_field_are_read(void)
 
 static void malformed_tensors_are_refused(void)
 {
+    /* no data_type; a data_type that does not exist; no values; float32 in int32_data */
     CU_ASSERT_TRUE(is_refused(TEXT("\x08\x01"), CKPT_EFORMAT, "no"));
     CU_ASSERT_TRUE(is_refused(TEXT("\x08\x01\x10\x1d"), CKPT_EUNSUPPORTED, "29"));
     CU_ASSERT_TRUE(is_refused(TEXT("\x08\x01\x10\x01"), CKPT_EFORMAT, "no values"));
     CU_ASSERT_TRUE(is_refused(TEXT("\x08\x01\x10\x01\x28\x01"), CKPT_EFORMAT, "field 5"));
+    /* float32 [2] with one value */
     CU_ASSERT_TRUE(is_refused(TEXT("\x08\x02\x10\x01\x25"
                                    "abcd"),
                               CKPT_EFORMAT, "4 bytes"));
+    /* int8 [1] with two values, int32 [2] with one, int8 [3] with two, a value that is cut off */
     CU_ASSERT_TRUE(is_refused(TEXT("\x08\x01\x10\x03\x2a\x02\1\2"), CKPT_EFORMAT, "more"));
     CU_ASSERT_TRUE(is_refused(TEXT("\x08\x02\x10\x06\x2a\x02\x80\1"), CKPT_EFORMAT, "fewer"));
     CU_ASSERT_TRUE(is_refused(TEXT("\x08\x03\x10\x03\x2a\x02\1\2"), CKPT_EFORMAT, "2 bytes"));
     CU_ASSERT_TRUE(is_refused(TEXT("\x08\x01\x10\x03\x2a\x01\x80\x10\x03"), CKPT_EFORMAT, "malformed"));
+    /* string [2] with one text; string [1] in raw_data; uint4 [3] in one byte */
     CU_ASSERT_TRUE(is_refused(TEXT("\x08\x02\x10\x08\x32\0"), CKPT_EFORMAT, "1 texts"));
     CU_ASSERT_TRUE(is_refused(TEXT("\x08\x01\x10\x08\x4a\x01x"), CKPT_EFORMAT, "raw data"));
     CU_ASSERT_TRUE(is_refused(TEXT("\x08\x03\x10\x15\x4a\x01\x21"), CKPT_EFORMAT, "1 bytes"));
+    /* a segment of a tensor; packed dims that are cut off; raw_data that is cut off */
     CU_ASSERT_TRUE(is_refused(TEXT("\x08\x01\x10\x01\x1a\0\x4a\x04"
                                    "abcd"),
                               CKPT_EUNSUPPORTED, "a segment"));
@@ -151,7 +165,7 @@ static void malformed_tensors_are_refused(void)
     CU_ASSERT_TRUE(is_refused(TEXT("\x6a\x03\x0a\x06o"), CKPT_EFORMAT, "malformed"));
 }
 
-/* The error has the name of the tensor, which comes after its dims. */
+/* The error names the tensor, although in the file the name comes after the dims. */
 static void too_many_dims_are_refused(void)
 {
     buf b;

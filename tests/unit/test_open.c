@@ -135,7 +135,7 @@ static const char *const samples[] = {
 };
 #define NSAMPLES (sizeof samples / sizeof *samples)
 
-/* convert - opens PATH with O, casts it and writes it to OUT as FORMAT. */
+/* convert - opens PATH with O, casts the tensors whose names have an "e", and writes all to OUT as FORMAT. */
 static ckpt_status convert(const char *path, const ckpt_open_options *o, const char *out, const char *format)
 {
     ckpt_file *f;
@@ -168,7 +168,7 @@ static void callbacks_are_compared_and_written(void)
 {
     static const char *const formats[] = {"torch-zip", "safetensors"};
     for (size_t i = 0; i < NSAMPLES; i++) {
-        struct callback_file b, from_path = {0}, from_callbacks = {0};
+        struct callback_file b, path_output = {0}, callbacks_output = {0};
         const char *path = unit_corpus_path(samples[i]), *out[2] = {"/tmp/unit-open-a", "/tmp/unit-open-b"};
         CU_ASSERT_FATAL(load_callback_file(&b, path));
         ckpt_callbacks callbacks = callbacks_of(&b);
@@ -177,13 +177,13 @@ static void callbacks_are_compared_and_written(void)
         for (int k = 0; k < 2; k++) {
             ckpt_status st = convert(path, NULL, out[0], formats[k]);
             CU_ASSERT_EQUAL(convert(path, &o, out[1], formats[k]), st);
-            if (st == CKPT_OK && load_callback_file(&from_path, out[0]) &&
-                load_callback_file(&from_callbacks, out[1]))
-                CU_ASSERT(from_path.size == from_callbacks.size &&
-                          memcmp(from_path.data, from_callbacks.data, from_path.size) == 0);
-            free(from_path.data);
-            free(from_callbacks.data);
-            from_path.data = from_callbacks.data = NULL;
+            if (st == CKPT_OK && load_callback_file(&path_output, out[0]) &&
+                load_callback_file(&callbacks_output, out[1]))
+                CU_ASSERT(path_output.size == callbacks_output.size &&
+                          memcmp(path_output.data, callbacks_output.data, path_output.size) == 0);
+            free(path_output.data);
+            free(callbacks_output.data);
+            path_output.data = callbacks_output.data = NULL;
             remove(out[0]);
             remove(out[1]);
         }
@@ -191,8 +191,9 @@ static void callbacks_are_compared_and_written(void)
     }
 }
 
-/* check_failures - reads PATH by callbacks, then once more for each call of read_at that this took, which
- * returns FAILURE. */
+/* check_failures - reads PATH by callbacks and counts the calls of read_at. Then reads PATH once for each of
+ * these calls, and lets that call return FAILURE. This must give CKPT_EIO or the same tensors, unless SALVAGE
+ * opens what can be read. */
 static void check_failures(const char *path, int64_t failure, bool salvage)
 {
     struct callback_file b;
@@ -250,11 +251,11 @@ static void callbacks_are_closed_with_the_last_plan(void)
     ckpt_plan_free(p);
     CU_ASSERT_EQUAL(b.ncloses, 1);
     callbacks = callbacks_of(&b);
-    callbacks.close = NULL;
+    callbacks.close = NULL; /* which is allowed */
     callbacks.serialize = 1;
     CU_ASSERT_EQUAL_FATAL(ckpt_open_callbacks(&callbacks, "callbacks", NULL, &f, NULL), CKPT_OK);
     ckpt_close(f);
-    b.ncloses = 0;
+    b.ncloses = 0; /* close is not called if opening fails */
     callbacks = callbacks_of(&b);
     callbacks.size = 3; /* too short for any format */
     b.size = 3;

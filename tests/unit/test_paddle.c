@@ -3,8 +3,8 @@
 #include "format/format.h"
 #include "unit.h"
 
-/* HEADER - the version and the number LEVELS of LoD levels, then the version and the length N of the
- * description of the tensor. FLOAT32_2 - the description float32 [2]. */
+/* HEADER - what comes before the description of a tensor: the version, the number LEVELS of LoD levels, the
+ * inner version, and the length N of the description. FLOAT32_2 - the description float32 [2]. */
 #define HEADER(levels, n)                                                                                    \
     "\0\0\0\0" levels "\0\0\0\0\0\0\0"                                                                       \
     "\0\0\0\0" n "\0\0\0"
@@ -43,6 +43,7 @@ static int count_salvaged(ckpt_str bytes)
     return n;
 }
 
+/* One tensor without a name is the root. Several are refused, except by salvage. */
 static void several_tensors_need_names(void)
 {
     ckpt_tensor t = CKPT_INIT(ckpt_tensor);
@@ -61,9 +62,10 @@ static void several_tensors_need_names(void)
                     2);
 }
 
-static void packed_sizes_and_levels_are_read(void)
+static void packed_sizes_and_lod_levels_are_read(void)
 {
     CU_ASSERT_EQUAL(count_tensors(TEXT(HEADER("\0", "\x06") "\x08\x05\x12\x02\x01\x02" TWO_FLOATS)), 1);
+    /* one LoD level, of 16 bytes */
     CU_ASSERT_EQUAL(count_tensors(TEXT("\0\0\0\0\1\0\0\0\0\0\0\0\x10\0\0\0\0\0\0\0"
                                        "0123456789abcdef"
                                        "\0\0\0\0\4\0\0\0" FLOAT32_2 TWO_FLOATS)),
@@ -72,10 +74,12 @@ static void packed_sizes_and_levels_are_read(void)
 
 static void malformed_parameters_are_refused(void)
 {
+    /* version 1; a description without a data type */
     CU_ASSERT_EQUAL(count_tensors(TEXT("\1\0\0\0" HEADER("\0", "\x04") FLOAT32_2 TWO_FLOATS)), -1);
     CU_ASSERT_EQUAL(err.status, CKPT_EUNKNOWN);
     CU_ASSERT_EQUAL(count_tensors(TEXT(HEADER("\0", "\x02") "\x10\x02" TWO_FLOATS)), -1);
     CU_ASSERT_EQUAL(err.status, CKPT_EUNKNOWN);
+    /* the second tensor has a truncated header; version 1; data type 7; a description without a data type */
     CU_ASSERT_EQUAL(count_salvaged(TEXT(HEADER("\0", "\x04") FLOAT32_2 TWO_FLOATS "\0\0\0\0")), -1);
     CU_ASSERT_STRING_EQUAL(err.where, "tensor 1");
     CU_ASSERT_EQUAL(
@@ -93,6 +97,6 @@ static void malformed_parameters_are_refused(void)
 void suite_paddle(void)
 {
     UNIT(several_tensors_need_names);
-    UNIT(packed_sizes_and_levels_are_read);
+    UNIT(packed_sizes_and_lod_levels_are_read);
     UNIT(malformed_parameters_are_refused);
 }

@@ -56,7 +56,7 @@ static void statistics_do_not_depend_on_threads(void)
     free(numbers);
 }
 
-/* A negated tensor is split into the same chunks, so its sums are exactly the negatives. */
+/* A negated tensor is split into the same chunks, so its mean is negated without a rounding error. */
 static void negated_rows_have_the_same_chunks(void)
 {
     float *numbers = make_numbers();

@@ -86,7 +86,6 @@ static const struct program valid_programs[] = {
     READ_AS("}.", "{}"),
     READ_AS("(K\x01Nd.", "{1:N}"),
     READ_AS("}K\x01Ns.", "{1:N}"),
-    REFUSED("}(K\x01NK\x01Tu.", CKPT_ETRUNCATED, "BINSTRING"), /* T is BINSTRING, not a value */
     READ_AS("}(K\x01NK\x01\x88u.", "{1:N,1:T}"),
     READ_AS("}(u.", "{}"),
     READ_AS("\x8f(K\x01K\x02\x90.", "set(1,2)"),
@@ -129,7 +128,7 @@ static const struct program valid_programs[] = {
             "([],N)"),
     READ_AS("]q\x01N\x94"
             "0h\x01.",
-            "N"), /* MEMOIZE stores at the number of entries, here 1 */
+            "N"), /* the index of MEMOIZE is the number of entries, here 1 */
     READ_AS("]q\x01q\x01N\x94"
             "0h\x01.",
             "N"), /* an entry that is put twice counts once */
@@ -205,7 +204,7 @@ static const struct program refused_programs[] = {
     REFUSED("N", CKPT_ETRUNCATED, "without STOP"),
     REFUSED(".", CKPT_EFORMAT, "STOP takes 1 value from the stack, where 0 are"),
     REFUSED("N(.", CKPT_EFORMAT, "above the last MARK"),
-    /* operands of the wrong type */
+    /* values on the stack that have the wrong type */
     REFUSED("K\x01)R.", CKPT_EFORMAT, "REDUCE calls an int made at byte 0x0"),
     REFUSED("cm\nn\n]R.", CKPT_EFORMAT, "REDUCE has a list for arguments"),
     REFUSED("])\x81.", CKPT_EFORMAT, "NEWOBJ calls a list"),
@@ -240,7 +239,7 @@ static const struct program refused_programs[] = {
     REFUSED("Np-1\n.", CKPT_EFORMAT, "PUT has '-1'"),
     REFUSED("Np18446744073709551616\n.", CKPT_EFORMAT, "PUT has"),
     REFUSED("Np\n.", CKPT_EFORMAT, "PUT has ''"),
-    /* arguments */
+    /* arguments of opcodes, and names */
     REFUSED("Ix\n.", CKPT_EFORMAT, "INT has 'x' where an integer belongs"),
     REFUSED("I010\n.", CKPT_EFORMAT, "INT has '010'"),
     REFUSED("I\n.", CKPT_EFORMAT, "INT has ''"),
@@ -263,6 +262,7 @@ static const struct program refused_programs[] = {
     REFUSED("\x8e\xff\xff\xff\xff\xff\xff\xff\x7f.", CKPT_ETRUNCATED, "BINBYTES8 needs"),
     REFUSED("\x96\xff\xff\xff\xff\xff\xff\xff\xff.", CKPT_ETRUNCATED, "BYTEARRAY8 needs"),
     REFUSED("\x8b\xff\xff\xff\x7f.", CKPT_ETRUNCATED, "LONG4 needs"),
+    REFUSED("}(K\x01NK\x01Tu.", CKPT_ETRUNCATED, "BINSTRING"), /* T is BINSTRING, not True */
     REFUSED("X\x02\x00\x00\x00\xc0\x80.", CKPT_EFORMAT, "not UTF-8"),
     REFUSED("X\x01\x00\x00\x00\xc3.", CKPT_EFORMAT, "not UTF-8"),
     REFUSED("\x8c\x01\xff.", CKPT_EFORMAT, "SHORT_BINUNICODE has text that is not UTF-8"),
@@ -341,8 +341,8 @@ static void an_empty_stack_is_reported_as_underflow(void)
         if (takes_to_mark)
             CU_ASSERT(error_contains(&g, "MARK, and none is on the stack"));
         graph_free(&g);
-        /* Of three lists below a MARK, none may be taken. POP may take the MARK, and GETs take from the
-         * memo. */
+        /* None of three lists below a MARK may be taken. This is not tested with POP, which may take the
+         * MARK, nor with GETs, which take from the memo. */
         if (!takes_values || op == '0' || strchr("hgj", (char)op))
             continue;
         memmove(bytes + 4, bytes, n);
@@ -396,7 +396,7 @@ static void failing_allocations_are_reported(void)
         if (done)
             break;
     }
-    CU_ASSERT(failing_allocation > 6); /* allocations of nodes, text and four lists of facts */
+    CU_ASSERT(failing_allocation > 6); /* at least nodes, text and four lists of facts */
     CU_ASSERT_EQUAL(g.status, CKPT_OK);
     graph_read_limited(&g, BYTES("(((((]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]t."), 1024, 0);
     CU_ASSERT_EQUAL(g.status, CKPT_ELIMIT);
@@ -492,7 +492,7 @@ static void opcodes_may_cross_windows(void)
         const ckpt_value *call = g.root->u.seq.items[2 * i], *number = g.root->u.seq.items[2 * i + 1];
         as_expected = as_expected && value_calls(call, "module.name", "class", 0) &&
                       number->u.i == (int64_t)i &&
-                      call->offset == 1 + i * 24 + 20; /* a call has 24 bytes, with REDUCE at byte 20 */
+                      call->offset == 1 + i * 24 + 20; /* of these 24 bytes, REDUCE is byte 20 */
     }
     CU_ASSERT(as_expected);
     CU_ASSERT_EQUAL(g.facts.ncalls, 40000);
@@ -525,7 +525,7 @@ static void long_lines_are_refused(void)
     CU_ASSERT(error_contains(&g, "LONG has a line of more than 65535 bytes"));
     graph_free(&g);
     buf_free(&b);
-    buf_init(&b, SIZE_MAX); /* UNICODE has no limit: protocol 0 stores an array in it */
+    buf_init(&b, SIZE_MAX); /* UNICODE has no limit: in protocol 0 its line may be an array */
     buf_put_cstr(&b, "V");
     put_repeated(&b, "\\u0041\xe9", 7, 100000);
     buf_put_cstr(&b, "\n.");
@@ -642,8 +642,8 @@ static void facts_are_collected_in_order(void)
     graph_free(&g);
     graph_read(&g, BYTES("cm\nn\n)R](K\x01"
                          "eN\x86"
-                         "b.")); /* no items before BUILD */
-    CU_ASSERT_EQUAL(value_extra_of(g.root)->items_before_build, 0);
+                         "b.")); /* the list in the state has an item, the object has none */
+    CU_ASSERT_EQUAL(value_extra_of(g.root)->entries_before_build, 0);
     graph_free(&g);
     graph_read(&g, BYTES("]Nb."));
     CU_ASSERT_EQUAL(g.root->flags, VALUE_NOT_REWRITABLE);

@@ -27,7 +27,7 @@ struct sample {
     uint64_t shape[MAX_DIMS];
     uint64_t piece_offset[MAX_PIECES][MAX_DIMS], piece_size[MAX_PIECES][MAX_DIMS],
         piece_stride[MAX_PIECES][MAX_DIMS];
-    struct piece piece[MAX_PIECES]; /* have pointers into these arrays */
+    struct piece piece[MAX_PIECES]; /* they point into the arrays above */
     struct pieces pieces;
     uint64_t nbytes;
     unsigned char *expected; /* bytes of the tensor */
@@ -77,12 +77,12 @@ static void cut_box(const uint64_t *offset, const uint64_t *size, uint32_t n)
     cut_box(half_offset, half_size, n - n / 2);
 }
 
-/* cut_grid - cuts the tensor into an uneven grid, in which some rows may be empty. */
+/* cut_grid - cuts the tensor into an uneven grid, in which cells may be empty. */
 static void cut_grid(void)
 {
-    uint64_t lines[MAX_DIMS][4] = {{0}},
-             index[MAX_DIMS] = {0}; /* the lines between cells; the current cell */
-    uint32_t n[MAX_DIMS], k = 0;    /* number of cells in each dimension */
+    uint64_t lines[MAX_DIMS][4] = {{0}}; /* where the cells begin and end in each dimension */
+    uint64_t index[MAX_DIMS] = {0};      /* of the current cell */
+    uint32_t n[MAX_DIMS], k = 0;         /* n: number of cells in each dimension */
     for (uint32_t j = 0; j < sample.pieces.ndim; j++) {
         n[j] = 1 + random_below(3);
         lines[j][n[j]] = sample.shape[j];
@@ -123,7 +123,8 @@ static uint64_t set_strides(size_t i)
     return span;
 }
 
-/* find_element - returns element E of piece I in its file, and sets IN_TENSOR to its index in the tensor. */
+/* find_element - returns a pointer to element E of piece I in the bytes of a file, and sets *IN_TENSOR to the
+ * index of this element in the tensor. */
 static unsigned char *find_element(size_t i, uint64_t e, uint64_t *in_tensor)
 {
     const struct piece *piece = &sample.piece[i];
@@ -263,7 +264,7 @@ static void random_pieces_are_assembled(void)
             sample.piece[j] = swapped;
         }
         if (sample.pieces.fill && sample.pieces.n > 1)
-            sample.pieces.n -= 1; /* the last piece leaves a hole, which is filled with pieces.fill */
+            sample.pieces.n -= 1; /* the hole where the last piece was gets pieces.fill */
         fill_files(turn % 4 == 1);
         ckpt_status st = assemble(&err);
         CU_ASSERT_EQUAL_FATAL(st, CKPT_OK);
@@ -272,7 +273,8 @@ static void random_pieces_are_assembled(void)
     }
 }
 
-/* Each column of pieces, one to three elements wide, is cut in two, at a fixed or a random row. */
+/* The pieces are one to three elements wide. In each column there are two, an upper and a lower one, which
+ * meet at a fixed or a random row. */
 static void narrow_pieces_are_assembled(void)
 {
     for (uint32_t turn = 0; turn < 14; turn++) {
@@ -438,7 +440,7 @@ static const struct source_ops zeros_ops = {.read_at = zeros_read, .close = zero
 static struct zeros zeros = {.base = {.ops = &zeros_ops, .size = UINT64_MAX, .refs = 1}};
 
 /* make_grid - returns ROWS x COLUMNS pieces of SIZE x SIZE elements. The pieces point into NUMBERS, which
- * gets the size of all pieces, then the offset of each piece. */
+ * gets the size that all pieces have, then the offset of each piece. */
 static struct piece *make_grid(uint64_t rows, uint64_t columns, uint64_t size, uint64_t *numbers)
 {
     struct piece *list = calloc((size_t)(rows * columns), sizeof *list);
@@ -465,7 +467,7 @@ static void a_million_pieces_are_assembled(void)
     uint64_t at;
     ckpt_error err;
     unsigned char out[64];
-    for (size_t i = 0; i < n; i += 2) { /* the pieces are put out of order */
+    for (size_t i = 0; i < n; i += 2) { /* every other piece changes places */
         struct piece swapped = list[i];
         list[i] = list[n - 1 - i];
         list[n - 1 - i] = swapped;
@@ -486,8 +488,8 @@ static void a_million_pieces_are_assembled(void)
     free(numbers);
 }
 
-/* The pieces are tall columns in random order. Each begins one row below the piece before it, so that a
- * search for the piece of an element would visit most pieces. */
+/* The pieces are columns of half the height of the tensor. Each begins one row below the previous piece in
+ * the list, but in a distant column, so that a search for the piece of an element would visit most pieces. */
 static void pieces_that_are_slow_to_search_are_refused(void)
 {
     size_t n = 200000;

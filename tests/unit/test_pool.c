@@ -62,6 +62,7 @@ static void each_task_runs_once(void)
     }
 }
 
+/* The first failure is that of the task with the lowest index, even if another task fails earlier. */
 static void the_first_failure_is_reported(void)
 {
     for (int round = 0; round < 20; round++)
@@ -91,7 +92,7 @@ static void the_number_of_threads_is_limited(void)
     CU_ASSERT(pool_threads(4000000000u) <= 256);
 }
 
-/* ---- parallel_run() on the 40 tensors of a file, each of 256 KiB, enough to be read by several threads */
+/* ---- several threads read a file of 40 tensors; they do so only because each tensor has 256 KiB */
 
 enum { TENSORS = 40, TENSOR_BYTES = 256 * 1024 };
 

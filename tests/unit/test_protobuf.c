@@ -51,8 +51,8 @@ static void malformed_messages_are_refused(void)
     }
 }
 
-/* count_fields - reads BYTES from a source until a field fails. Returns the number of fields that were read,
- * and sets *ST to the last status. */
+/* count_fields - reads BYTES from a source, to the end or to a field that fails. Returns the number of fields
+ * that were read, and sets *ST to the last status. */
 static unsigned count_fields(ckpt_str bytes, ckpt_status *st)
 {
     reader r;

@@ -75,7 +75,7 @@ static void rewritten_names_keep_their_meaning(void)
              "B\x86R."),
 #undef CASE
     };
-    static const struct pickle_hooks literal = {.has_literal_names = true};
+    static const struct pickle_hooks protocol_3 = {.has_literal_names = true};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct graph g;
         ckpt_error err;
@@ -83,7 +83,7 @@ static void rewritten_names_keep_their_meaning(void)
         graph_read(&g, cases[i].in, cases[i].nin);
         CU_ASSERT_EQUAL_FATAL(g.status, CKPT_OK);
         buf_init(&out, SIZE_MAX);
-        CU_ASSERT_EQUAL(pickle_write(g.root, &literal, &out, &err), CKPT_OK);
+        CU_ASSERT_EQUAL(pickle_write(g.root, &protocol_3, &out, &err), CKPT_OK);
         CU_ASSERT(out.len == cases[i].nwant && memcmp(out.data, cases[i].want, out.len) == 0);
         buf_free(&out);
         graph_free(&g);

@@ -77,6 +77,7 @@ static void the_first_error_is_kept(void)
     open_source(100);
     reader r;
     ckpt_error err;
+    /* ranges that end after the source, or before they begin */
     CU_ASSERT(reader_init(&r, src, 0, 101, &err) == CKPT_ETRUNCATED);
     reader_free(&r);
     CU_ASSERT(reader_init(&r, src, 90, 80, &err) == CKPT_ETRUNCATED);

@@ -32,8 +32,8 @@ static bool has_notice(const ckpt_plan *p, const char *words)
     return false;
 }
 
-/* open_keys - opens a safetensors file of N tensors of one byte with the names KEYS. OPEN_KEYS calls it with
- * the names that are its arguments. */
+/* open_keys - opens a safetensors file of N tensors of one byte with the names KEYS. The arguments of
+ * OPEN_KEYS are these names. */
 static ckpt_file *open_keys(size_t n, const char *const *keys)
 {
     buf b;
@@ -117,7 +117,7 @@ static void names_and_metadata_are_stripped(void)
     close_plan(p);
 }
 
-static void strip_and_add_undo_each_other(void)
+static void strip_undoes_add(void)
 {
     ckpt_plan *p = plan_of(open_corpus_file("torch/t26/state_dict.pt"));
     char before[2048];
@@ -363,7 +363,7 @@ static ckpt_file *open_graph(ckpt_value *(*make)(arena *a))
 }
 
 /* new_named_optimizer - returns a dict: "model" and "again" are one state dict, "optim" is an optimizer whose
- * state and param_groups use names, and "self" is the dict itself. */
+ * state and param_groups have names of parameters, not numbers, and "self" is the dict itself. */
 static ckpt_value *new_named_optimizer(arena *a)
 {
     ckpt_value *root = new_dict(a), *optimizer = new_dict(a), *state = new_dict(a), *state_of_w = new_dict(a),
@@ -392,8 +392,9 @@ static void names_in_optimizers_are_renamed(void)
     CU_ASSERT_EQUAL(p->nedits, 3); /* one each for the shared state dict, state and params */
     for (size_t i = 0; i < p->nedits; i++)
         CU_ASSERT(p->edits[i].n == 1 && str_is(p->edits[i].names[0], "w"));
+    /* only the name in params counts: the keys would count by their rows, and F has none */
     CU_ASSERT_FATAL(ckpt_plan_rename_count(p) == 1);
-    CU_ASSERT(ckpt_plan_rename_at(p, 0)->value != 0); /* this name is an item of params, not a key */
+    CU_ASSERT(ckpt_plan_rename_at(p, 0)->value != 0);
     CU_ASSERT_STRING_EQUAL(ckpt_plan_rename_at(p, 0)->from.ptr, "optim.module.w");
     CU_ASSERT_STRING_EQUAL(ckpt_plan_rename_at(p, 0)->to.ptr, "optim.w");
     ckpt_plan_free(p);
@@ -570,7 +571,7 @@ static void pairs_may_use_any_name_of_a_shared_mapping(void)
 {
     static const char shared[] = "{'a':#1={'x':" FLOAT_TENSOR ",'y':" FLOAT_TENSOR "},'b':#1}",
                       outer[] = "{'a':#1={'state_dict':{'x':" FLOAT_TENSOR "}},'b':#1,'c':{'d.e':#1}}",
-                      literal[] = "{'model':#1={'x':" FLOAT_TENSOR ",'b.x':" FLOAT_TENSOR "},'b':#1}";
+                      dotted_key[] = "{'model':#1={'x':" FLOAT_TENSOR ",'b.x':" FLOAT_TENSOR "},'b':#1}";
     CHECK_PAIRS(shared, NULL, "a.z,a.y,b.z,b.y", PAIR("a.x", "a.z"));
     CHECK_PAIRS(shared, NULL, "a.z,a.y,b.z,b.y", PAIR("b.x", "b.z"));
     CHECK_PAIRS(shared, NULL, "a.z,a.y,b.z,b.y", PAIR("a.x", "a.z"), PAIR("b.x", "b.z"));
@@ -582,7 +583,7 @@ static void pairs_may_use_any_name_of_a_shared_mapping(void)
     CHECK_PAIRS(outer, NULL, "a.state_dict.z,b.state_dict.z,c.d.e.state_dict.z",
                 PAIR("c.d.e.state_dict.x", "c.d.e.state_dict.z"));
     CHECK_PAIRS("{'top':{'a':#1={'x':" FLOAT_TENSOR "},'b':#1}}", "top", "a.z,b.z", PAIR("b.x", "b.z"));
-    CHECK_PAIRS(literal, NULL, "model.x,model.z,b.x,b.z", PAIR("b.x", "z"));
+    CHECK_PAIRS(dotted_key, NULL, "model.x,model.z,b.x,b.z", PAIR("b.x", "z"));
 }
 
 void suite_rename(void)
@@ -590,7 +591,7 @@ void suite_rename(void)
     UNIT(prefixes_are_found_at_boundaries);
     UNIT(stripping_takes_linear_time);
     UNIT(names_and_metadata_are_stripped);
-    UNIT(strip_and_add_undo_each_other);
+    UNIT(strip_undoes_add);
     UNIT(keys_without_the_prefix_stay);
     UNIT(inner_prefixes_are_stripped_with_anywhere);
     UNIT(collisions_are_refused);

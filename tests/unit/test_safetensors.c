@@ -409,7 +409,7 @@ static void ties_are_dropped_copied_or_refused(void)
     ckpt_write_result r = CKPT_INIT(ckpt_write_result);
     size_t n;
     char *bytes = write_plan(plan, NULL, &r, &n);
-    CU_ASSERT_EQUAL(r.tensors, 6);
+    CU_ASSERT_EQUAL(r.tensors, 6); /* b counts, although its bytes are not written */
     CU_ASSERT_EQUAL_FATAL(r.naliases, 1);
     CU_ASSERT(str_is(ckpt_plan_alias_at(plan, 0)->name, "b") && str_is(ckpt_plan_alias_at(plan, 0)->of, "a"));
     const char *begin = quoted("{'__metadata__':{'b':'a','format':'pt'},'a':");
@@ -484,9 +484,9 @@ static void recorded_ties_follow_renames_and_drops(void)
 }
 
 /* edit_header - replaces the prefix "m." of the names in HEADER with PREFIX, in place. Writes the new header
- * to OUT, and the size of the old header to *OLD_SIZE. */
+ * to OUT, and the size of the old header to *OLD_HEADER_SIZE. */
 static ckpt_status edit_header(const char *header, const char *prefix, char *out, size_t cap,
-                               size_t *old_size)
+                               size_t *old_header_size)
 {
     ckpt_file *f = open_safetensors(header, "ab", 2);
     ckpt_plan *plan = NULL;
@@ -496,9 +496,10 @@ static ckpt_status edit_header(const char *header, const char *prefix, char *out
     CU_ASSERT(!*prefix || ckpt_plan_add(plan, prefix, &err) == CKPT_OK);
     CU_ASSERT_EQUAL_FATAL(plan_update_entries(plan, &err), CKPT_OK);
     ckpt_status st = safetensors_in_place(plan, &list, &err);
-    *old_size = (size_t)f->src->size - 8 - 2; /* the length before the header has 8 bytes, the data have 2 */
+    /* the length before the header has 8 bytes, the data have 2 */
+    *old_header_size = (size_t)f->src->size - 8 - 2;
     if (st == CKPT_OK) {
-        CU_ASSERT(list.n == 1 && list.patch[0].offset == 8 && list.patch[0].bytes.len == *old_size);
+        CU_ASSERT(list.n == 1 && list.patch[0].offset == 8 && list.patch[0].bytes.len == *old_header_size);
         CU_ASSERT(list.old_size == f->src->size && list.new_size == f->src->size);
         snprintf(out, cap, "%.*s", (int)list.patch[0].bytes.len, list.patch[0].bytes.ptr);
     }
@@ -507,7 +508,8 @@ static ckpt_status edit_header(const char *header, const char *prefix, char *out
     return st;
 }
 
-/* With the prefixes, the new names are shorter than the old names, as long (twice), and one byte longer. */
+/* The first prefix makes the names shorter, the next two keep their length, and the last makes them one byte
+ * longer. */
 static void a_header_is_rewritten_within_its_old_size(void)
 {
     static const char header[] = "{\"__metadata__\":{\"m.c\":\"m.a\",\"note\":\"m.\"},"
@@ -516,17 +518,17 @@ static void a_header_is_rewritten_within_its_old_size(void)
     static const char *const prefixes[] = {"", "m.", "n_", "n.."};
     for (size_t i = 0; i < 4; i++) {
         char got[512] = "", want[512];
-        size_t old_size;
-        ckpt_status st = edit_header(header, prefixes[i], got, sizeof got, &old_size);
+        size_t old_header_size;
+        ckpt_status st = edit_header(header, prefixes[i], got, sizeof got, &old_header_size);
         snprintf(want, sizeof want,
                  quoted("{'__metadata__':{'%sc':'%sa','note':'m.'},"
                         "'%sa':{'dtype':'U8','shape':[1],'data_offsets':[0,1]},"
                         "'%sb':{'dtype':'U8','shape':[1],'data_offsets':[1,2]}}"),
                  prefixes[i], prefixes[i], prefixes[i], prefixes[i]);
-        CU_ASSERT_EQUAL(st, strlen(want) > old_size ? CKPT_EUNSUPPORTED : CKPT_OK);
+        CU_ASSERT_EQUAL(st, strlen(want) > old_header_size ? CKPT_EUNSUPPORTED : CKPT_OK);
         CU_ASSERT_EQUAL(st == CKPT_OK, i < 3);
-        CU_ASSERT(st != CKPT_OK || (strncmp(got, want, strlen(want)) == 0 && strlen(got) == old_size &&
-                                    strspn(got + strlen(want), " ") == old_size - strlen(want)));
+        CU_ASSERT(st != CKPT_OK || (strncmp(got, want, strlen(want)) == 0 && strlen(got) == old_header_size &&
+                                    strspn(got + strlen(want), " ") == old_header_size - strlen(want)));
         CU_ASSERT(st == CKPT_OK || strstr(err.what, "all data would have to move"));
     }
 }
@@ -649,7 +651,7 @@ static void names_that_safetensors_cannot_hold_are_refused(void)
     }
 }
 
-/* stop_at_once - cancels the write; sets *USER to TOTAL. */
+/* stop_at_once - cancels the write after its first bytes; sets *USER to TOTAL. */
 static int stop_at_once(void *user, uint64_t done, uint64_t total)
 {
     uint64_t *seen_total = user;

@@ -39,8 +39,8 @@ static ckpt_file *open_header(const buf *b)
     return f;
 }
 
-/* put_long_header - writes a header of a long metadata text and TENSORS tensors of one byte, whose names have
- * an escape. */
+/* put_long_header - writes a header with a long metadata text and TENSORS tensors, whose names have an
+ * escape. The data are one byte for each tensor. */
 static void put_long_header(buf *b)
 {
     static char note[NOTE_LENGTH + 1];
@@ -53,9 +53,9 @@ static void put_long_header(buf *b)
     end_header(b, TENSORS);
 }
 
-/* has_own_name - returns whether tensor I of F has the name, the dtype and the shape from put_long_header(),
- * and its name, its path and its key in the root are the same bytes. */
-static bool has_own_name(const ckpt_file *f, uint32_t i)
+/* is_tensor_of_long_header - returns whether tensor I of F has the name, dtype and shape that
+ * put_long_header() writes, and its name, path and key in the root point to one copy of the name. */
+static bool is_tensor_of_long_header(const ckpt_file *f, uint32_t i)
 {
     char name[64];
     uint32_t n;
@@ -75,11 +75,11 @@ static void names_are_stored_once(void)
     ckpt_file *f = open_header(&b);
     CU_ASSERT_EQUAL(ckpt_tensor_count(f), TENSORS);
     for (uint32_t i = 0; i < TENSORS; i++)
-        if (!has_own_name(f, i))
-            CU_FAIL_FATAL("a tensor does not have its own name");
+        if (!is_tensor_of_long_header(f, i))
+            CU_FAIL_FATAL("a tensor differs from the header, or its name is stored twice");
     CU_ASSERT_FATAL(value_text(value_get(f->metadata, "k\n"), &note));
     CU_ASSERT_EQUAL(note.len, NOTE_LENGTH + 1);
-    CU_ASSERT_EQUAL(note.ptr[NOTE_LENGTH], '"'); /* is an escape in the header */
+    CU_ASSERT_EQUAL(note.ptr[NOTE_LENGTH], '"'); /* the header has it as \" */
     CU_ASSERT(arena_used(f->a) < (uint64_t)TENSORS * 640 + 2 * NOTE_LENGTH);
     ckpt_close(f);
     buf_free(&b);
@@ -123,7 +123,7 @@ static bool has_long_name_and_shape(const ckpt_file *f, uint32_t i, size_t lengt
 
 static void names_and_shapes_of_any_length_are_read(void)
 {
-    /* the lengths around those that need one more byte as a varint */
+    /* around 2^7, 2^14 and 2^21 */
     static const int lengths[] = {126, 127, 128, 129, 16383, 16384, 16385, 2097151, 2097152};
     enum { NLENGTHS = sizeof lengths / sizeof *lengths };
     buf b;
@@ -153,7 +153,7 @@ static void names_and_shapes_of_any_length_are_read(void)
     buf_free(&b);
 }
 
-/* The last name can be stored, the others cannot. */
+/* A tensor is renamed: the last name can be stored, the others cannot. */
 static void renaming_in_place_checks_names(void)
 {
     static const struct {

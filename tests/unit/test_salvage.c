@@ -140,7 +140,7 @@ static void truncated_deflated_files_lose_only_truncated_tensors(void)
         arena *a = arena_new(1 << 24);
         CU_ASSERT_EQUAL_FATAL(zip_open(src, a, &z, NULL), CKPT_OK);
         zip_locate_all(z);
-        uint32_t salvaged = 0; /* tensors that the last salvage of a shorter file kept */
+        uint32_t salvaged = 0; /* number of tensors salvaged at the previous length */
         for (size_t n = 0; n <= o.size; n++) {
             ckpt_file *f = NULL;
             if (salvage_source("damaged.pt", source_mem(o.bytes, n, 0), &f, NULL) != CKPT_OK) {
@@ -219,7 +219,8 @@ static void the_central_directory_is_not_needed(void)
 {
     struct original o;
     load_original(&o, "torch/t26/state_dict.pt");
-    /* finds the last name "version" before the last central header, and changes each byte from there on */
+    /* finds the name in the central header before the last one, "version", and changes each byte from that
+     * name on */
     size_t at = o.size;
     while (at > 4 && memcmp(o.bytes + at - 4, "PK\1\2", 4) != 0)
         at--;
@@ -248,8 +249,8 @@ static bool is_payload_byte(zip *z, uint64_t at)
     return false;
 }
 
-/* check_unneeded_bytes - changes each STEP-th byte unless tensors need it: in headers, descriptors, padding,
- * the central directory and other members. No tensor may be lost. */
+/* check_unneeded_bytes - changes each STEP-th byte, except bytes that tensors need. Those that remain are in
+ * headers, descriptors, padding, the central directory and other members. No tensor may be lost. */
 static void check_unneeded_bytes(const char *corpus_file, size_t step)
 {
     static const unsigned char masks[] = {0x01, 0x10, 0x80, 0xff};
@@ -293,7 +294,7 @@ static void bytes_that_no_tensor_needs_lose_nothing(void)
     check_unneeded_bytes("torch/t10/torchscript_trace.pt", 11);
 }
 
-static void tar_headers_need_only_their_name(void)
+static void most_fields_of_tar_headers_are_not_needed(void)
 {
     static const unsigned char masks[] = {0x01, 0x10, 0x80, 0xff};
     enum { AFTER_NAME = 100, TYPE_FLAG = 156, MAGIC = 257, PREFIX = 345 }; /* offsets in a header */
@@ -400,7 +401,7 @@ static void check_salvaged(const char *text, const char *lost_names, const char 
 #define SALVAGED_W "w dense float32[4]@0+0;"
 
 /* If an object refers to a lost storage, as little of the object as possible is lost. In the pickles, x!state
- * is BUILD; #1=x is a value x to which #1 refers again, and #1~x one that may contain itself. */
+ * is BUILD; #1=x is a value x, #1 the same value again, and #1~x a value x that may contain #1. */
 static void objects_lose_only_what_needs_a_lost_storage(void)
 {
     check_salvaged("{'w':" FLOAT_TENSOR ",'o':my.C(" DAMAGED_STORAGE "),'n':5}", "o;", SALVAGED_W, "5;");
@@ -408,18 +409,20 @@ static void objects_lose_only_what_needs_a_lost_storage(void)
                    "1;None;2;");
     check_salvaged("{'w':" FLOAT_TENSOR ",'t':(1,my.C((2,[" DAMAGED_STORAGE "])))}", "t.1;", SALVAGED_W,
                    "1;None;");
-    /* an unknown object loses only the attribute, an object of torch is lost completely */
+    /* an unknown object loses only the attribute; an object of torch, and one whose state is not a dict, are
+     * lost completely */
     check_salvaged("{'w':" FLOAT_TENSOR ",'o':new my.C()!{'a':1,'b':my.D(" DAMAGED_STORAGE ")}}", "o.b;",
                    SALVAGED_W, "C(a=1);1;");
     check_salvaged("{'w':" FLOAT_TENSOR ",'o':new torch.C()!{'a':1,'b':my.D(" DAMAGED_STORAGE ")}}", "o;",
                    SALVAGED_W, "");
     check_salvaged("{'w':" FLOAT_TENSOR ",'o':my.C()!(1,None," DAMAGED_STORAGE ")}", "o;", SALVAGED_W, "");
-    /* an object with two names, and one that contains itself */
+    /* an object with two names */
     check_salvaged("{'w':" FLOAT_TENSOR ",'a':#1=my.C(" DAMAGED_STORAGE "),'l':[#1]}", "a;l.0;", SALVAGED_W,
                    "None;");
     check_salvaged("{'w':" FLOAT_TENSOR ",'a':#1=my.C(" DAMAGED_STORAGE
                    "),'b':{'c':#1},'d':my.C(" FLOAT_STORAGE ")}",
                    "a;b.c;", SALVAGED_W, "{};C(<storage>);");
+    /* objects that contain themselves */
     check_salvaged("{'w':" FLOAT_TENSOR ",'o':#1~my.C(" DAMAGED_STORAGE
                    ")!{'me':#1},'n':#2~my.C()!{'me':#2}}",
                    "o;", SALVAGED_W, "C(me=my.C);my.C;");
@@ -431,7 +434,7 @@ static void objects_lose_only_what_needs_a_lost_storage(void)
 
 /* ---------------------------------------------------------------------- shards */
 
-static char folder[64]; /* holds symbolic links to the shards in the corpus */
+static char folder[64]; /* path of a folder with symbolic links to the shards in the corpus */
 
 static void link_into_folder(const char *path)
 {
@@ -455,8 +458,8 @@ static void copy_first_bytes(const char *from, const char *to, uint64_t size)
 }
 
 /* check_truncated_shard - truncates SHARD, a file of SET, to SIZE bytes or, if MISSING, removes it. Salvages
- * the set, and checks that the lost tensors are all those of the shard or, if it is not missing, those that
- * end after SIZE. */
+ * the set, and checks that exactly the tensors of the shard are lost, or exactly those of them that end after
+ * SIZE; the latter is allowed only if the shard is not missing. Then restores the shard. */
 static void check_truncated_shard(const struct original *set, const ckpt_file *shard, uint64_t size,
                                   bool missing)
 {
@@ -537,7 +540,7 @@ void suite_salvage(void)
     UNIT(composite_tensors_are_lost_completely);
     UNIT(the_central_directory_is_not_needed);
     UNIT(bytes_that_no_tensor_needs_lose_nothing);
-    UNIT(tar_headers_need_only_their_name);
+    UNIT(most_fields_of_tar_headers_are_not_needed);
     UNIT(a_damaged_pickle_is_refused);
     UNIT(objects_lose_only_what_needs_a_lost_storage);
     UNIT(sets_with_a_truncated_or_missing_shard_are_salvaged);

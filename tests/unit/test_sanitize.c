@@ -94,14 +94,14 @@ static void calls_are_lost(void)
                                 "ctorch\nSize\n" CALL_SYSTEM "\x85Rs.",
                                 &leaves),
                     1);
-    /* an attribute of an allowed class, by a dotted name */
+    /* the callable is an attribute of an allowed class, Size.x */
     CU_ASSERT_EQUAL(LOST_VALUES("\x80\4}\x8c\1a\x8c\5torch\x8c\6Size.x\x93)Rs.", &leaves), 1);
     /* the result of an allowed call is called */
     CU_ASSERT_EQUAL(LOST_VALUES("\x80\2}X\1\0\0\0a"
                                 "ccollections\nOrderedDict\n)R)Rs.",
                                 &leaves),
                     1);
-    /* a function of torch is a value, and is not called */
+    /* a function of torch is lost, too, if it is not called but is a value of the dict */
     CU_ASSERT_EQUAL(LOST_VALUES("\x80\2}X\1\0\0\0a"
                                 "ctorch._utils\n_rebuild_tensor_v2\ns.",
                                 &leaves),

@@ -80,7 +80,7 @@ static void skippable_frames_are_skipped(void)
     CU_ASSERT_EQUAL(s.result.accounted, s.result.bytes);
     s = scan((ckpt_str)CONSTANT(LZ4 SKIPPABLE_FRAME LZ4));
     CHECK_ONLY_FINDING(s, "archive-opened", 0, "lz4 data, unpacked and scanned");
-    /* the size in the last frame, which has 11 bytes, is one byte too large */
+    /* the skippable frame has 11 bytes; its size field is one too large */
     CHECK_ONLY_FINDING(scan((ckpt_str)CONSTANT(LZ4 "\x5f\x2a\x4d\x18\x04\0\0\0abc")), "malformed", 0,
                        "11 bytes follow the compressed ones");
 }
@@ -142,7 +142,8 @@ static void unpacking_is_limited(void)
     buf_free(&b);
 }
 
-/* zlib has a signature of two bytes, here "8O", and lzma one of three bytes, so other data may begin so. */
+/* zlib has a signature of two bytes, here "8O", and lzma has one of three bytes, so other data may
+ * begin with these bytes. */
 static void data_that_only_begin_like_a_format_are_not_unpacked(void)
 {
     struct scan_results s = scan(TEXT("8O as text begins"));
@@ -152,7 +153,7 @@ static void data_that_only_begin_like_a_format_are_not_unpacked(void)
     CHECK_ONLY_FINDING(scan(TEXT("\x5d\0\0\x04\0\xff\xff\xff\xff\xff\xff\xff\xff")), "unknown-format", 0,
                        ""); /* 13 bytes, one too few for lzma */
     CHECK_ONLY_FINDING(scan(TEXT("\x5d\0\0\x04\0\xff\xff\xff\xff\xff\xff\xff\x7f\0")), "unknown-format", 0,
-                       "");
+                       ""); /* the unpacked size is 2^63 - 1, too large for lzma */
     CHECK_ONLY_FINDING(scan(TEXT("\x5d\0\0\x04\0\x0a\0\0\0\0\0\0\0\0")), "not-opened", 0, "lzma data: ");
 #define NPY "\x93NUMPY\x01\0\x38\0{'descr': '|u1', 'fortran_order': False, 'shape': (), }\n"
     CHECK_ONLY_FINDING(scan(TEXT(NPY "1" LZMA)), "malformed", 67,
@@ -210,8 +211,8 @@ static void members_of_seven_zip_are_scanned(void)
     CU_ASSERT(strcmp(s.first_finding.where, "folder/a") == 0 && s.result.accounted == 0);
 }
 
-/* An archive without files is only a signature header. In it, the other header has 0 bytes and an offset,
- * here 4; the 4 bytes before that offset belong to no header. */
+/* An archive without files is only a signature header. It states that the other header has 0 bytes and begins
+ * 4 bytes after it; these 4 bytes belong to no header. */
 static void bytes_after_an_empty_seven_zip_are_reported(void)
 {
     unsigned char s7[32 + 4];

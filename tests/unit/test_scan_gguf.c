@@ -55,17 +55,22 @@ static void check_valid(ckpt_str bytes, size_t size, int line)
 
 static void valid_files_are_accounted_for_completely(void)
 {
-    /* the second header and the last three are padded; 32 bytes of data follow the last two */
     CHECK_VALID(HEADER("\0", "\0"), 24);
-    CHECK_VALID(HEADER("\0", "\0"), 32);
+    CHECK_VALID(HEADER("\0", "\0"), 32); /* padded to the default alignment */
     CHECK_VALID(FILE_OF_PAIR(UINT8, "x"), 38);
     CHECK_VALID(FILE_OF_PAIR(FLOAT64, "12345678"), 45);
     CHECK_VALID(FILE_OF_PAIR(STRING, U64("\x03") "abc"), 48);
     CHECK_VALID(FILE_OF_PAIR(ARRAY, U32(UINT32) U64("\x02") "12345678"), 57);
     CHECK_VALID(FILE_OF_PAIR(ARRAY, U32(STRING) U64("\x02") U64("\x01") "a" U64("\0")), 66);
+    /* padded to an alignment of 64 */
     CHECK_VALID(HEADER("\0", "\x01") KEY("\x11", "general.alignment") U32(UINT32) U32("\x40"), 64);
+    /* a tensor: its description is padded, and 32 bytes of data follow */
     CHECK_VALID(HEADER("\x01", "\0") MATRIX_2X2 U64("\0"), 96 + 32);
     CHECK_VALID(HEADER("\x01", "\0") TENSOR_NAME("\x01", "t", "\0") U32(F32) U64("\0"), 64 + 32);
+    /* a tensor without elements, whose data would begin at byte 64 */
+    struct scan_results s = scan(TEXT(HEADER("\x01", "\0") TENSOR_NAME("\x01", "t", "\x01") U64("\0") U32(F32)
+                                          U64("\0")));
+    CU_ASSERT(s.status == CKPT_OK && s.result.bytes == 57 && s.result.in_tensors == 0);
 }
 
 static void malformed_headers_are_reported_with_offsets(void)
@@ -147,8 +152,8 @@ static void control_characters_and_templates_are_reported(void)
 }
 
 /* FILE_OF_TENSORS - a file with the descriptions of N tensors. VECTOR - 33 bytes: the description of a tensor
- * of SIZE elements, whose NAME has one letter, and whose data are at OFFSET of the data. The descriptions are
- * at 24, 57 and so on. In each, the number of dimensions follows after 9 bytes, and the sizes after 13. */
+ * of SIZE elements, whose NAME has one letter, and whose data begin at OFFSET in the data of all tensors. The
+ * descriptions are at 24, 57 and so on. In each, the number of dimensions is at 9, the sizes are at 13. */
 #define FILE_OF_TENSORS(n, descriptions) HEADER(n, "\0") descriptions
 #define VECTOR(name, size, type, offset) TENSOR_NAME("\x01", name, "\x01") size U32(type) offset
 

@@ -77,8 +77,9 @@ static void arrays_of_unknown_size_end_the_scan(void)
     static const ckpt_str unknown_size[] = {
         CONSTANT(WRAPPER "Nb."), /* the state is not a dict */
         CONSTANT(WRAPPER "]b."),
-        CONSTANT(WRAPPER "}b}b."),              /* two states */
-        CONSTANT(DUMP(SHAPE_2X3 DTYPE_F4) "."), /* no array class, or an unknown one */
+        CONSTANT(WRAPPER "}b}b."), /* two states */
+        /* no array class, or an unknown one */
+        CONSTANT(DUMP(SHAPE_2X3 DTYPE_F4) "."),
         CONSTANT(DUMP(SUBCLASS_KEY "N" SHAPE_2X3 DTYPE_F4) "."),
         CONSTANT(DUMP(SUBCLASS_KEY "cnumpy\nrecarray\n" SHAPE_2X3 DTYPE_F4) "."),
         CONSTANT(DUMP(SUBCLASS_KEY "cnot\nndarray\n" SHAPE_2X3 DTYPE_F4) "."),
@@ -117,7 +118,7 @@ static void arrays_of_unknown_size_end_the_scan(void)
             DUMP(CLASS_NDARRAY SHAPE_2X3 DTYPE(NAME_ARGS("\x02", "f4"), "K\x03U\x01<N)NK\x04K\0K\0")) "."),
         CONSTANT(
             DUMP(CLASS_NDARRAY SHAPE_2X3 DTYPE(NAME_ARGS("\x02", "f4"), "K\x03U\x01<NN)K\x04K\0K\0")) "."),
-        /* a name without a size, with a size that is no number or too large, or of an unknown kind */
+        /* a name without a size, a name whose size is no number or too large, a name of an unknown kind */
         CONSTANT(
             DUMP(CLASS_NDARRAY SHAPE_2X3 DTYPE(NAME_ARGS("\x01", "f"), DTYPE_STATE("K\x04", "K\0"))) "."),
         CONSTANT(
@@ -157,8 +158,8 @@ static void arrays_of_unknown_size_end_the_scan(void)
     }
 }
 
-/* The scanner keeps a limited number of items: too few for the shape of the first file and the dict of the
- * second. In the third, the name of the class is computed. */
+/* In the first file, the shape has more items than the scanner keeps; in the second file, the dict of the
+ * attributes has. In the third, the name of the class is computed. */
 static void arrays_without_constant_attributes_are_not_followed(void)
 {
     buf b;
@@ -204,7 +205,8 @@ static void arrays_that_pickle_load_executes_are_reported(void)
     CU_ASSERT(s.status == CKPT_OK && s.findings == 0);
 }
 
-/* The opcodes in the array run with an empty stack and memo, but fail after the opcodes before the array. */
+/* The bytes of the array are a pickle of its own, which a loader runs if it expects an array of objects. In
+ * the second file, pickle.load does not get that far: it fails at the padding. */
 static void arrays_that_are_pickles_of_their_own_are_reported(void)
 {
     struct scan_results s = scan(TEXT(DUMP(CLASS_NDARRAY SHAPE_2X3 DTYPE_F4) "]p000\ncos\nsystem\n(K\1tR0."
@@ -340,14 +342,14 @@ static void several_arrays_are_skipped(void)
 
 static void truncated_arrays_are_reported(void)
 {
-    enum { PADDING_OFFSET = sizeof(DUMP(CLASS_NDARRAY SHAPE_2X3 DTYPE_F4 PADDING_KEY "K\x10")) - 2 };
+    enum { BUILD_OFFSET = sizeof(DUMP(CLASS_NDARRAY SHAPE_2X3 DTYPE_F4 PADDING_KEY "K\x10")) - 2 };
     CHECK_ONLY_FINDING(scan(TEXT(DUMP(CLASS_NDARRAY SHAPE_2X3 DTYPE_F4) "0123.")), "broken-pickle",
                        sizeof(DUMP(CLASS_NDARRAY SHAPE_2X3 DTYPE_F4)) - 2,
                        "BUILD needs 24 more bytes, 5 are left");
     CHECK_ONLY_FINDING(scan(TEXT(DUMP(CLASS_NDARRAY SHAPE_2X3 DTYPE_F4 PADDING_KEY "K\x10"))),
-                       "broken-pickle", PADDING_OFFSET, "needs 1 more bytes, 0 are left");
+                       "broken-pickle", BUILD_OFFSET, "needs 1 more bytes, 0 are left");
     CHECK_ONLY_FINDING(scan(TEXT(DUMP(CLASS_NDARRAY SHAPE_2X3 DTYPE_F4 PADDING_KEY "K\x10") "\xc8" DATA ".")),
-                       "broken-pickle", PADDING_OFFSET, "needs 200 more bytes, 25 are left");
+                       "broken-pickle", BUILD_OFFSET, "needs 200 more bytes, 25 are left");
 }
 
 /* The opcode FRAME with its size, a number below 256. joblib reads the bytes of an array between two frames.

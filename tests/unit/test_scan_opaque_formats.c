@@ -9,8 +9,8 @@
 
 static struct scan_results scan(ckpt_str bytes) { return scan_buffer(bytes.ptr, bytes.len, 0); }
 
-/* check_incomplete - checks that BYTES have one finding (of the level INCOMPLETE), and that their format is
- * unknown or bytes of them are not accounted for. */
+/* check_incomplete - checks that the finding of the level INCOMPLETE is the only one of BYTES, and that the
+ * format is unknown or some of the bytes are not accounted for. */
 static void check_incomplete(ckpt_str bytes)
 {
     struct scan_results s = scan(bytes);
@@ -32,7 +32,7 @@ static void classes_of_keras_are_found(void)
     check_incomplete(TEXT(HDF5 "\"class_nam\":\"Lambda\""));
 }
 
-static void locations_of_values_are_found(void)
+static void locations_outside_of_the_folder_are_found(void)
 {
     CHECK_FINDING(scan(TEXT(ONNX LOCATION "\x02\\a")), 2, "external-path", 11, "\\a");
     CHECK_FINDING(scan(TEXT(ONNX LOCATION "\x02..")), 2, "external-path", 11,
@@ -60,7 +60,7 @@ static void long_locations_are_found(void)
         buf_byte(&b, 'd');
     buf_put_cstr(&b, "/..");
     CHECK_FINDING(scan(str_of((const char *)b.data, b.len)), 2, "external-path", 11, "ddd");
-    b.data[sizeof ONNX LOCATION - 1] = 0xff; /* the path ends before the second dot */
+    b.data[sizeof ONNX LOCATION - 1] = 0xff; /* 127, in two bytes: the path ends before "/.." */
     b.data[sizeof ONNX LOCATION] = 0;
     check_incomplete(str_of((const char *)b.data, b.len));
     buf_free(&b);
@@ -99,7 +99,7 @@ static void findings_are_limited(void)
 void suite_scan_opaque_formats(void)
 {
     UNIT(classes_of_keras_are_found);
-    UNIT(locations_of_values_are_found);
+    UNIT(locations_outside_of_the_folder_are_found);
     UNIT(long_locations_are_found);
     UNIT(operations_are_found);
     UNIT(findings_are_limited);

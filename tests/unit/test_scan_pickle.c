@@ -1,4 +1,5 @@
-/* Scanning pickles: which bytes are recognised as a pickle, and the bytes after it and in its values. */
+/* Scanning pickles: which bytes are recognised as a pickle, and how the bytes after STOP and in its values
+ * are scanned. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -197,7 +198,7 @@ static void persistent_ids_that_are_text_are_reported(void)
     CU_ASSERT_EQUAL(scan(TEXT("\x80\2K\1Q.")).findings, 0);
 }
 
-static void types_of_numpy_and_torch_version_are_harmless(void)
+static void numpy_types_and_torchversion_are_harmless(void)
 {
     CU_ASSERT_EQUAL(scan(TEXT("ctorch.torch_version\nTorchVersion\n(S'2.1'\nt\x81.")).findings, 0);
     CU_ASSERT_EQUAL(scan(TEXT("(cnumpy\nfloat64\ncnumpy\nint32\ncnumpy\nbool_\nt.")).findings, 0);
@@ -373,7 +374,7 @@ void suite_scan_pickle(void)
     UNIT(load_from_bytes_must_be_called_at_once);
     UNIT(unusual_changes_of_objects_are_reported);
     UNIT(persistent_ids_that_are_text_are_reported);
-    UNIT(types_of_numpy_and_torch_version_are_harmless);
+    UNIT(numpy_types_and_torchversion_are_harmless);
     UNIT(pickles_in_bytes_objects_are_scanned);
     UNIT(bytes_stored_as_text_are_scanned);
     UNIT(truncated_legacy_files_are_reported);

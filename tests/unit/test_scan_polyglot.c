@@ -40,16 +40,16 @@ static void put_safetensors(buf *b, const char *header, ckpt_str data)
  * mark before a name. In the name, each "C" is SHORT_BINBYTES. The bytes of the last "C" end in the data. */
 static void a_pickle_that_begins_with_the_header_length_is_found(void)
 {
-    /* LAST_SKIP: bytes that the last "C" skips. AFTER_LAST: offset in the header after that "C" and its
-     * length */
-    enum { HEADER_LENGTH = 0x558, LAST_SKIP = 127, AFTER_LAST = HEADER_LENGTH - 60 };
+    /* SKIP_MAX: the most bytes that a "C" skips; the last one skips as many. AFTER_LAST: the offset in the
+     * header after the last "C" and its length */
+    enum { HEADER_LENGTH = 0x558, SKIP_MAX = 127, AFTER_LAST = HEADER_LENGTH - 60 };
     static const char description[] = "\":{\"dtype\":\"U8\",\"shape\":[119],\"data_offsets\":[0,119]}}";
     buf header, b;
     buf_init(&header, 1 << 16);
     buf_init(&b, 1 << 16);
     buf_put_cstr(&header, "{\"");
     for (size_t left; (left = AFTER_LAST - 2 - header.len);) {
-        size_t size = left > 2 * LAST_SKIP ? LAST_SKIP + 2 : left > LAST_SKIP + 2 ? left / 2 : left;
+        size_t size = left > 2 * SKIP_MAX ? SKIP_MAX + 2 : left > SKIP_MAX + 2 ? left / 2 : left;
         size_t skip = size - 2; /* without "C" and its length */
         buf_byte(&header, 'C');
         buf_byte(&header, (unsigned char)skip);
@@ -57,7 +57,7 @@ static void a_pickle_that_begins_with_the_header_length_is_found(void)
             buf_byte(&header, 'x');
     }
     buf_put_cstr(&header, "C\x7f");
-    size_t skipped_data = header.len + LAST_SKIP -
+    size_t skipped_data = header.len + SKIP_MAX -
                           HEADER_LENGTH; /* bytes of the data that the last "C" skips */
     buf_put_cstr(&header, description);
     unsigned char data[119] = {0};
@@ -66,7 +66,7 @@ static void a_pickle_that_begins_with_the_header_length_is_found(void)
     put_padded(&b, buf_view(&header), HEADER_LENGTH, str_of((const char *)data, sizeof data));
     struct scan_results s = scan(&b);
     CU_ASSERT_EQUAL(s.result.verdict, CKPT_SCAN_KNOWN_EXEC);
-    /* 8 bytes with its length are before the header; REDUCE is 16 bytes after the import begins */
+    /* the header is at 8, after its length; REDUCE is 16 bytes after the GLOBAL that imports os.system */
     CHECK_FINDING(s, 4, "known-exec", 8 + HEADER_LENGTH + skipped_data + 16, "");
     CHECK_FINDING(s, 4, "two-formats", 0, "polyglot: also a valid pickle");
     CU_ASSERT(is_format(&s, "safetensors"));
@@ -121,8 +121,8 @@ static void put_archive(buf *b, size_t before, size_t comment_size)
         buf_byte(b, 'c');
 }
 
-/* check_appended_archive - appends an archive as put_archive does, checks that scanning B as FORMAT reports
- * it and its pickle, and empties B. */
+/* check_appended_archive - appends an archive as put_archive does, scans B, and empties it. Checks
+ * that the format is FORMAT, and that the archive and its pickle are reported. */
 static void check_appended_archive(buf *b, const char *format, size_t before, size_t comment_size, int line)
 {
     put_archive(b, before, comment_size);
@@ -263,7 +263,7 @@ static void an_archive_after_a_member_of_unknown_size_is_scanned(void)
 }
 
 /* The last member of the tar archive is a zip archive, so readers of zip can open the whole file. */
-static void a_zip_archive_at_the_end_of_a_tar_is_a_note(void)
+static void a_zip_archive_at_the_end_of_a_tar_is_reported_as_a_note(void)
 {
     struct member m = {.name = "a.txt", .bytes = CONSTANT("just text\n")};
     buf b, zip;
@@ -273,7 +273,7 @@ static void a_zip_archive_at_the_end_of_a_tar_is_a_note(void)
     tar_member(&b, "m.zip", '0', buf_view(&zip));
     tar_end(&b);
     struct scan_results s = scan(&b);
-    /* the offset is that of the end record: 22 bytes before the end of the member, which has a tar header */
+    /* the offset of the end record, the last 22 bytes of the member, whose tar header has 512 bytes */
     CHECK_ONLY_FINDING(s, "zip-at-end", 512 + zip.len - 22, "readers of zip open");
     CU_ASSERT(s.result.found[CKPT_SCAN_NOTE] == 1 && s.result.accounted == s.result.bytes);
     buf_free(&zip);
@@ -306,10 +306,12 @@ static void a_zlib_stream_that_looks_like_text_is_scanned(void)
     struct scan_results s = scan(&b);
     CU_ASSERT(s.status == CKPT_OK && s.result.verdict == CKPT_SCAN_KNOWN_EXEC);
     CU_ASSERT(is_format(&s, "zlib"));
-    b.len -= 6; /* without the checksum, loaders that decompress on demand still run the pickle */
+    /* without the checksum and two blanks, loaders that decompress on demand still run the pickle */
+    b.len -= 6;
     s = scan(&b);
     CU_ASSERT(s.status == CKPT_OK && s.result.verdict == CKPT_SCAN_KNOWN_EXEC);
     buf_free(&b);
+    /* "x^" is 78 5e */
     s = scan_buffer_as(TEXT("x^2 + y^2 = z^2\n"), NULL, NULL, 0);
     CU_ASSERT(IS_CLEAN(s));
     CU_ASSERT(is_format(&s, "text"));
@@ -325,6 +327,6 @@ void suite_scan_polyglot(void)
     UNIT(bytes_that_no_reader_opens_are_no_archive);
     UNIT(an_archive_is_found_as_far_as_readers_search);
     UNIT(an_archive_after_a_member_of_unknown_size_is_scanned);
-    UNIT(a_zip_archive_at_the_end_of_a_tar_is_a_note);
+    UNIT(a_zip_archive_at_the_end_of_a_tar_is_reported_as_a_note);
     UNIT(a_zlib_stream_that_looks_like_text_is_scanned);
 }

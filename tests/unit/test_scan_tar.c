@@ -3,7 +3,7 @@
 #include "scanned.h"
 #include "torch01.h"
 
-static struct scan_results scan(buf *b, size_t stop_at)
+static struct scan_results scan_and_free(buf *b, size_t stop_at)
 {
     struct scan_results s = scan_buffer(b->data, b->len, stop_at);
     buf_free(b);
@@ -17,7 +17,7 @@ static struct scan_results scan_member(char type, ckpt_str payload, size_t stop_
     buf_init(&b, 1 << 20);
     tar_member(&b, "name", type, payload);
     tar_end(&b);
-    return scan(&b, stop_at);
+    return scan_and_free(&b, stop_at);
 }
 
 static void members_are_scanned(void)
@@ -58,11 +58,11 @@ static void damaged_archives_are_reported(void)
     buf_init(&b, 1 << 20);
     tar_member(&b, "name", '0', TEXT("text"));
     b.data[3] ^= 1;
-    CHECK_ONLY_FINDING(scan(&b, 0), "malformed", CKPT_NO_OFFSET,
+    CHECK_ONLY_FINDING(scan_and_free(&b, 0), "malformed", CKPT_NO_OFFSET,
                        "tar: the checksum of a member's header is wrong: \"003564\", its bytes make 003563");
 }
 
-/* Scans archives nested one level deeper than allowed. */
+/* The archives are nested one level deeper than the options allow. */
 static void deeply_nested_archives_are_reported(void)
 {
     buf b, outer;
@@ -81,20 +81,20 @@ static void deeply_nested_archives_are_reported(void)
     CU_ASSERT_EQUAL(s.result.members, 2);
     CU_ASSERT_EQUAL(scan_buffer_as(str_of((const char *)b.data, b.len), NULL, &two_levels, 1).status,
                     CKPT_ECANCELLED);
-    CU_ASSERT_EQUAL(scan(&b, 0).findings, 0);
+    CU_ASSERT_EQUAL(scan_and_free(&b, 0).findings, 0);
 }
 
-/* scan_torch_tar - scans an archive of torch 0.1 in which BYTES replace the payload of member AT (-1: of
- * none), and which lacks member OMITTED (-1: none). */
-static struct scan_results scan_torch_tar(int at, ckpt_str bytes, int omitted, size_t stop_at)
+/* scan_torch_tar - scans an archive of torch 0.1 in which BYTES replace the payload of member REPLACED (-1:
+ * of none), and which lacks member OMITTED (-1: none). */
+static struct scan_results scan_torch_tar(int replaced, ckpt_str bytes, int omitted, size_t stop_at)
 {
     ckpt_str members[3];
     buf b;
     buf_init(&b, 1 << 20);
     for (int i = 0; i < 3; i++)
-        members[i] = i == omitted ? (ckpt_str){NULL, 0} : i == at ? bytes : torch01_valid_members[i];
+        members[i] = i == omitted ? (ckpt_str){NULL, 0} : i == replaced ? bytes : torch01_valid_members[i];
     torch01_put(&b, members);
-    return scan(&b, stop_at);
+    return scan_and_free(&b, stop_at);
 }
 
 /* A valid archive has 3 pickles in "storages", 2 in "tensors" and 1 in "pickle". */
@@ -108,18 +108,18 @@ static void valid_archives_of_torch_are_read_to_the_last_byte(void)
         CU_ASSERT_STRING_EQUAL(scan_torch_tar(-1, TEXT(""), i, 0).result.format, "tar");
 }
 
-/* check_malformed - checks that reading stops at OFFSET of member AT, with FINDINGS findings, if BYTES
- * replace its payload. */
-static void check_malformed(int at, ckpt_str bytes, uint64_t offset, size_t findings, int line)
+/* check_malformed - replaces the payload of MEMBER with BYTES. Checks that reading stops at OFFSET in these
+ * bytes, with FINDINGS findings. */
+static void check_malformed(int member, ckpt_str bytes, uint64_t offset, size_t findings, int line)
 {
-    struct scan_results s = scan_torch_tar(at, bytes, -1, 0);
+    struct scan_results s = scan_torch_tar(member, bytes, -1, 0);
     CU_ASSERT(
         scan_has_finding(&s, findings, "malformed", offset, "no tensors of torch 0.1 from here on", line));
     CU_ASSERT(s.result.accounted < s.result.bytes);
     for (size_t i = 1; i <= findings; i++)
-        CU_ASSERT_EQUAL(scan_torch_tar(at, bytes, -1, i).status, CKPT_ECANCELLED);
+        CU_ASSERT_EQUAL(scan_torch_tar(member, bytes, -1, i).status, CKPT_ECANCELLED);
 }
-#define CHECK_MALFORMED(at, bytes, offset, n) check_malformed(at, TEXT(bytes), offset, n, __LINE__)
+#define CHECK_MALFORMED(member, bytes, offset, n) check_malformed(member, TEXT(bytes), offset, n, __LINE__)
 
 static void malformed_members_of_torch_are_reported(void)
 {
@@ -135,21 +135,23 @@ static void malformed_members_of_torch_are_reported(void)
     CHECK_MALFORMED(STORAGES, "\x80\x02K\x01\x85R.", 5, 3);        /* a pickle with an invalid call */
     CHECK_MALFORMED(STORAGES, COUNT_1 "\x80\x02N.", AFTER_COUNT + 4,
                     2); /* not a tuple, and nothing after it */
-    CHECK_MALFORMED(STORAGES, COUNT_1 STORAGE_7 "\x04\0\0", AFTER_STORAGE, 2); /* no number of elements */
-    /* not a tuple: reading stops after its pickle of 4 bytes and the number of elements */
+    CHECK_MALFORMED(STORAGES, COUNT_1 STORAGE_7 "\x04\0\0", AFTER_STORAGE,
+                    2); /* a truncated number of elements */
+    /* a pickle that is not a tuple has 4 bytes; reading stops after it and the number of elements */
     CHECK_MALFORMED(STORAGES, COUNT_1 "\x80\x02N." FOUR_ELEMENTS DATA, AFTER_COUNT + 4 + 8, 2);
-    /* an unknown class: the pickle has 23 bytes */
+    /* a pickle with an unknown class has 23 bytes */
     CHECK_MALFORMED(STORAGES, COUNT_1 "\x80\x02NNctorch\nNoStorage\n\x87." FOUR_ELEMENTS DATA,
                     AFTER_COUNT + 23 + 8, 3);
     CHECK_MALFORMED(STORAGES, COUNT_1 STORAGE_7 FOUR_ELEMENTS "0123", AFTER_STORAGE + 12,
-                    2); /* fewer elements */
+                    2); /* fewer elements than the number before them */
     /* 2^64 - 1 elements, and 2^62 - 1 elements of 4 bytes */
     CHECK_MALFORMED(STORAGES, COUNT_1 STORAGE_7 "\xff\xff\xff\xff\xff\xff\xff\xff" DATA, AFTER_STORAGE + 8,
                     2);
     CHECK_MALFORMED(STORAGES, COUNT_1 STORAGE_7 "\xff\xff\xff\xff\xff\xff\xff\x3f" DATA, AFTER_STORAGE + 8,
                     2);
-    /* 2^32 - 1 dimensions; bytes after the last tensor */
+    /* 2^32 - 1 dimensions */
     CHECK_MALFORMED(TENSORS, COUNT_1 TENSOR_8 "\xff\xff\xff\xff\0\0\0\0", AFTER_TENSOR + 8, 2);
+    /* bytes after the last tensor */
     CHECK_MALFORMED(TENSORS, COUNT_1 TENSOR_8 SHAPE_2X2 OFFSET_0 "more", AFTER_TENSOR + 40 + 8, 1);
 }
 

@@ -116,6 +116,9 @@ static void unpacking_is_limited(void)
     CHECK_FINDING(scan(m, 1, &nine_bytes), 2, "not-opened", 0, "unpacks to more than 9 bytes in all");
     if (unpack_archive_available())
         CHECK_FINDING(scan(m + 1, 1, &nine_bytes), 2, "not-opened", 0, "it is compressed by method 12: ");
+    struct member torch[] = {{.name = "a/data.pkl", .bytes = CONSTANT("\x80\x02N.")}, m[0]};
+    torch[1].name = "a/data/0"; /* a storage */
+    CHECK_FINDING(scan(torch, 2, &nine_bytes), 2, "not-opened", 44, "unpacks to more than 9 bytes in all");
 }
 
 static void members_that_cannot_be_unpacked_are_reported(void)
@@ -149,8 +152,8 @@ static void bytes_of_overlapping_members_are_counted_once(void)
     zip_put(&b, m, 2, 0);
     struct scan_results s = scan_buffer(b.data, b.len, 0);
     CU_ASSERT_EQUAL(s.result.accounted, s.result.bytes - 2 * 16);
-    /* With both sizes of 150 bytes, the first member reaches over the second. The central directory follows
-     * two members of 31 + 16 bytes. */
+    /* Both sizes of the first member, compressed and uncompressed, become 150 bytes, so that it reaches over
+     * the second. The central directory follows two members of 31 + 16 bytes. */
     unsigned char *local = b.data, *central = b.data + 2 * (31 + 16);
     for (int i = 0; i < 4; i++)
         local[18 + i] = local[22 + i] = i ? 0 : 150;
@@ -172,7 +175,7 @@ static void members_that_torch_never_writes_are_reported(void)
                           .usize = UNCOMPRESSED_SIZE,
                           .crc = UNCOMPRESSED_CRC}};
     struct scan_results s = scan(m, 3, NULL);
-    /* both are reported at the offsets of their central headers */
+    /* the offsets are those of the central headers */
     CHECK_FINDING(s, 2, "zip-structure", 191,
                   "is outside of the folder \"t\", where torch writes all records");
     CHECK_FINDING(s, 2, "zip-structure", 246,
@@ -362,7 +365,7 @@ static void bytes_before_a_malformed_archive_are_scanned(void)
     CU_ASSERT(s.status == CKPT_OK && s.result.verdict == CKPT_SCAN_KNOWN_EXEC);
 }
 
-/* The last byte of the central directory is missing, so that its last entry has no name. */
+/* The central directory lacks its last byte, so that the scanner cannot read the name of the last entry. */
 static void archives_of_torch_with_a_truncated_directory_are_scanned(void)
 {
     struct member m[] = {{.name = "t/data.pkl", .bytes = CONSTANT(PICKLE)},

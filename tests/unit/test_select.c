@@ -6,7 +6,7 @@
 #include "pickled.h"
 #include "small_files.h"
 
-/* check_found_root - checks that `--root auto` finds ROOT in FILE, and whether it adds a notice. */
+/* check_found_root - checks that `--root auto` finds ROOT in FILE, and adds a notice only if HAS_NOTICE. */
 static void check_found_root(const char *file, const char *root, bool has_notice)
 {
     ckpt_plan *p = plan_of(open_corpus_file(file));
@@ -130,7 +130,7 @@ static void containers_come_before_prefixes(void)
     check_root(both, "a", "x");
     check_root(both, "e", "z"); /* the container is empty, so the prefix is used */
     check_root(split, "a", "b.c.x,b.q");
-    check_root(split, "a.b", "d,c.z"); /* the path with the fewest containers is used */
+    check_root(split, "a.b", "d,c.z"); /* of two containers, the one whose path has fewer keys is used */
     check_root(split, "a.b.c", "x");
     check_root("{'a':{'b.c':" FLOAT_TENSOR "},'a.b.c':" FLOAT_TENSOR ",'a.b':{'c.d':" FLOAT_TENSOR
                ",'e':" FLOAT_TENSOR "}}",
@@ -146,7 +146,8 @@ static void globs_match_containers(void)
     ckpt_plan *p = plan_of(open_corpus_file("torch/t26/general_checkpoint.tar"));
     CU_ASSERT_EQUAL(ckpt_plan_drop(p, "optimizer_state_dict", NULL), CKPT_OK);
     CU_ASSERT(ckpt_plan_tensor_count(p) == 10 && p->notices.n == 0);
-    CU_ASSERT_EQUAL(ckpt_plan_drop(p, "ep?ch", &err), CKPT_ENOTFOUND); /* a glob does not match a leaf */
+    /* a leaf is dropped only by its exact name */
+    CU_ASSERT_EQUAL(ckpt_plan_drop(p, "ep?ch", &err), CKPT_ENOTFOUND);
     CU_ASSERT_EQUAL(ckpt_plan_drop(p, "epoch", NULL), CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_plan_drop(p, "model_state_dict.*", NULL), CKPT_OK);
     CU_ASSERT(p->notices.n == 1 && strstr(p->notices.text[0], "\"model_state_dict\" is left empty"));

@@ -69,7 +69,7 @@ static void make_dir(void)
     CU_ASSERT_FATAL(mkdtemp(dir) != NULL);
 }
 
-/* remove_dir - removes the folder, which must have only the files A and B. */
+/* remove_dir - removes the files A and B (NULL: none) and the folder, which must have no others. */
 static void remove_dir(const char *a, const char *b)
 {
     if (a)
@@ -189,6 +189,7 @@ static void a_lost_owner_is_noticed(void)
                   WEXITSTATUS(status) == 3); /* the notices of the owner and of the group */
         CU_ASSERT(file_is("out", "new"));
     }
+    /* this process can keep the owner: no notice */
     int notices = 0;
     struct sink_options o = {.force = true, .no_sync = true, .notice = record_notice, .user = &notices};
     CU_ASSERT(write_file(path_of("out"), &o, "newer", &err) == CKPT_OK && notices == 0);

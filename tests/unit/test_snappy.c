@@ -29,10 +29,10 @@ static void each_kind_of_element_is_decoded(void)
     check_decode(STR_LIT("\3\10abc"), "abc");
     check_decode(STR_LIT("\3\360\2abc"), "abc");            /* a literal with one byte of length */
     check_decode(STR_LIT("\3\374\2\0\0\0abc"), "abc");      /* a literal with four bytes of length */
-    check_decode(STR_LIT("\7\10abc\1\3"), "abcabca");       /* a copy that repeats itself */
+    check_decode(STR_LIT("\7\10abc\1\3"), "abcabca");       /* a copy of 4 bytes with offset 3 */
     check_decode(STR_LIT("\6\10abc\12\3\0"), "abcabc");     /* a copy with two bytes of offset */
     check_decode(STR_LIT("\6\10abc\13\3\0\0\0"), "abcabc"); /* a copy with four bytes of offset */
-    check_decode(STR_LIT("\14\0a\52\1\0"), "aaaaaaaaaaaa"); /* a copy of 11 bytes from the previous byte */
+    check_decode(STR_LIT("\14\0a\52\1\0"), "aaaaaaaaaaaa"); /* a copy of 11 bytes with offset 1 */
 }
 
 static void malformed_input_is_refused(void)

@@ -93,10 +93,10 @@ static void a_parked_file_is_opened_for_each_read(void)
     unlink(path);
 }
 
-enum change { TRUNCATED, REMOVED, BECAME_FIFO, BECAME_FOLDER, REPLACED, OVERWRITTEN, CHANGES };
+enum change { TRUNCATED, REMOVED, BECAME_FIFO, BECAME_FOLDER, REPLACED, OVERWRITTEN, CHANGE_COUNT };
 
-/* change_file - changes the file at PATH; REPLACED and OVERWRITTEN keep its size and times. Returns the word
- * for the change in the error message. */
+/* change_file - changes the file at PATH; REPLACED and OVERWRITTEN keep its size, atime and mtime. Returns
+ * the word for the change in the error message. */
 static const char *change_file(enum change change)
 {
     char new_path[80];
@@ -127,12 +127,12 @@ static void a_parked_file_that_was_changed_is_not_read(void)
 {
     ckpt_error err;
     char out[8] = "", words[64];
-    for (int i = 0; i < 2 * CHANGES; i++) { /* each change, with and without a read after it */
+    for (int i = 0; i < 2 * CHANGE_COUNT; i++) { /* each change, with and without a read after it */
         source *s = NULL;
         put_file(TEXT, TEXT_SIZE);
         CU_ASSERT_FATAL(source_file_open(path, &s, &err) == CKPT_OK);
         source_file_park(s);
-        usleep(20000); /* so that the time of the change is a new one */
+        usleep(20000); /* so that the change sets a new ctime */
         snprintf(words, sizeof words, "was %s while", change_file((enum change)(i / 2)));
         if (i % 2)
             CU_ASSERT(source_read(s, 0, out, 5, &err) == CKPT_ECHANGED && strstr(err.what, words));
@@ -194,13 +194,14 @@ static void a_fifo_is_spooled(void)
     CU_ASSERT(s->size == SIZE);
     source_file_park(s); /* ignored: a FIFO cannot be opened again */
     CU_ASSERT(source_read(s, SIZE - 2, b, 2, &err) == CKPT_OK && b[0] == (SIZE - 2) % 251);
-    CU_ASSERT(source_read(s, 262143, b, 2, &err) == CKPT_OK && b[1] == 262144 % 251); /* across 256 KiB */
+    /* one byte on each side of the offset 256 KiB */
+    CU_ASSERT(source_read(s, 262143, b, 2, &err) == CKPT_OK && b[1] == 262144 % 251);
     CU_ASSERT(source_check_unchanged(s, &err) == CKPT_OK);
     source_unref(s);
     unlink(path);
 }
 
-static void slices_stay_inside(void)
+static void slices_stay_inside_their_source(void)
 {
     ckpt_error err;
     char out[8] = "";
@@ -220,7 +221,7 @@ static void slices_stay_inside(void)
     unit_guard_free(data, 19);
 }
 
-/* The text is the UTF-8 of N characters below U+0100. Reads the last byte first, then all bytes, then
+/* The text is the UTF-8 of N characters below U+0100. The test reads the last byte, then all bytes, then
  * ranges. */
 static void latin1_text_is_read_as_bytes(void)
 {
@@ -277,7 +278,7 @@ void suite_source(void)
     UNIT(a_parked_file_that_cannot_be_opened_is_reported);
     UNIT(other_files_are_refused);
     UNIT(a_fifo_is_spooled);
-    UNIT(slices_stay_inside);
+    UNIT(slices_stay_inside_their_source);
     UNIT(latin1_text_is_read_as_bytes);
     UNIT(text_outside_of_latin1_is_refused);
 }

@@ -70,13 +70,13 @@ static void compressed_blocks_are_read(void)
     struct string_table t;
     string_table_begin(&t);
     /* type 1 is Snappy, here a literal of 13 bytes; type 2 is unknown */
-    string_table_end_packed(&t, STR_LIT("z"), STR_LIT("\15\60\0\1\1ay\0\0\0\0\1\0\0\0"), 1);
+    string_table_add_block(&t, STR_LIT("z"), STR_LIT("\15\60\0\1\1ay\0\0\0\0\1\0\0\0"), 1);
     check_entries(&t, "a=y ");
-    string_table_begin(&t);
-    string_table_end_packed(&t, STR_LIT("z"), STR_LIT("\15\60\0\1\1ay\0\0\0\0\1\0\0"), 1);
+    string_table_begin(&t); /* the literal lacks its last byte */
+    string_table_add_block(&t, STR_LIT("z"), STR_LIT("\15\60\0\1\1ay\0\0\0\0\1\0\0"), 1);
     check_refused(&t, CKPT_EFORMAT, "Snappy");
     string_table_begin(&t);
-    string_table_end_packed(&t, STR_LIT("z"), STR_LIT("\0\1\1ay\0\0\0\0\1\0\0\0"), 2);
+    string_table_add_block(&t, STR_LIT("z"), STR_LIT("\0\1\1ay\0\0\0\0\1\0\0\0"), 2);
     check_refused(&t, CKPT_EUNSUPPORTED, "compression 2");
 }
 
@@ -93,11 +93,11 @@ static void keys_must_ascend(void)
     buf_put(&t.block, "\1\0\0", 3);
     string_table_end_block(&t, STR_LIT("c"));
     check_refused(&t, CKPT_EFORMAT, "do not ascend");
-    string_table_begin(&t); /* a key after the last key of its block in the index */
+    string_table_begin(&t); /* a key after the key that the index has for its block */
     string_table_add(&t, STR_LIT("d"), STR_LIT("1"));
     string_table_end_block(&t, STR_LIT("c"));
     check_refused(&t, CKPT_EFORMAT, "do not ascend");
-    string_table_begin(&t); /* a key that is not after those of the previous block */
+    string_table_begin(&t); /* a key not after the key that the index has for the previous block */
     string_table_add(&t, STR_LIT("a"), STR_LIT("1"));
     string_table_end_block(&t, STR_LIT("m"));
     string_table_add(&t, STR_LIT("b"), STR_LIT("1"));
@@ -107,10 +107,10 @@ static void keys_must_ascend(void)
 
 static void lengths_must_fit(void)
 {
-    /* each block is an entry (bytes shared with the previous key, further bytes, length of the value), then
-     * one restart at 0, and the number of restarts */
+    /* Each block is an entry of three sizes (key bytes shared with the previous key, other key bytes, value
+     * bytes), one restart offset, which is 0, and the number of restarts. */
     static const ckpt_str bad[] = {
-        {"\1\0\0\0\0\0\0\1\0\0\0", 11},  /* begins with a byte of a previous key */
+        {"\1\0\0\0\0\0\0\1\0\0\0", 11},  /* shares a byte with a previous key: there is none */
         {"\0\11\0\0\0\0\0\1\0\0\0", 11}, /* a key longer than the block */
         {"\0\0\11\0\0\0\0\1\0\0\0", 11}, /* a value longer than the block */
         {"\0\0\377\377\377\377\377\377\377\377\377\1\0\0\0\0\1\0\0\0", 20}, /* a value of 2^64 - 1 bytes */
@@ -118,21 +118,24 @@ static void lengths_must_fit(void)
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct string_table t;
         string_table_begin(&t);
-        string_table_end_packed(&t, STR_LIT("z"), bad[i], 0);
+        string_table_add_block(&t, STR_LIT("z"), bad[i], 0);
         check_refused(&t, CKPT_EFORMAT, "beyond the end");
     }
-    /* the number of restarts is 2, but there is one; the number has only 3 bytes; the number is 2^32 - 1 */
-    static const ckpt_str restarts[] = {{"\0\0\0\0\2\0\0\0", 8}, {"\0\0\0", 3}, {"\377\377\377\377", 4}};
+    static const ckpt_str restarts[] = {
+        {"\0\0\0\0\2\0\0\0", 8}, /* one restart, but their number is 2 */
+        {"\0\0\0", 3},           /* a number of restarts with only 3 bytes */
+        {"\377\377\377\377", 4}, /* 2^32 - 1 restarts */
+    };
     for (size_t i = 0; i < sizeof restarts / sizeof *restarts; i++) {
         struct string_table t;
         string_table_begin(&t);
-        string_table_end_packed(&t, STR_LIT("z"), restarts[i], 0);
+        string_table_add_block(&t, STR_LIT("z"), restarts[i], 0);
         check_refused(&t, CKPT_EFORMAT, "restarts");
     }
 }
 
-/* add_index_entry - adds an entry to the index: KEY, and the HANDLE (offset and size as varints) of a block,
- * which may be invalid. */
+/* add_index_entry - adds an entry to the index: KEY, and HANDLE, the offset and size of a block as varints.
+ * HANDLE may be invalid. */
 static void add_index_entry(struct string_table *t, const char *key, ckpt_str handle)
 {
     buf_byte(&t->index, 0);
@@ -148,7 +151,7 @@ static void block_handles_must_be_valid(void)
     string_table_begin(&t);
     string_table_add(&t, STR_LIT("a"), STR_LIT("1"));
     string_table_end_block(&t, STR_LIT("b"));
-    add_index_entry(&t, "c", STR_LIT("\0\14")); /* the same block again */
+    add_index_entry(&t, "c", STR_LIT("\0\14")); /* overlaps the block that "b" has */
     check_refused(&t, CKPT_EFORMAT, "a block at 0");
     string_table_begin(&t);
     add_index_entry(&t, "c", STR_LIT("\0\377\377\3")); /* a block larger than the file */

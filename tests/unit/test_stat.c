@@ -35,16 +35,16 @@ static void statistics_of_a_large_tensor_are_right(void)
     struct moments expected = {0};
     for (size_t i = 0; i < n; i++)
         numbers[i] = (float)((i * 7919) % 1000) - 250;
-    unit_to_host_order(numbers, n, sizeof *numbers);
+    unit_to_host_order(numbers, n, sizeof *numbers); /* to little-endian, for moments_add() */
     moments_add(&expected, CKPT_DT_F32, (const unsigned char *)numbers, n);
-    unit_to_host_order(numbers, n, sizeof *numbers);
+    unit_to_host_order(numbers, n, sizeof *numbers); /* back to host byte order */
     ckpt_stats s = stat_of("F32", n, numbers, n * sizeof *numbers);
     CU_ASSERT(s.numeric && s.finite == n && s.min == -250 && s.max == 749 && s.zeros == expected.zeros &&
               !s.wide);
     CU_ASSERT(s.mean == expected.mean && s.norm == sqrt(expected.squares) &&
               s.std == sqrt(expected.m2 / (double)(n - 1)));
     CU_ASSERT(s.sampled == sum_of_bins(s.histogram) && s.sampled <= 4096 && s.sampled >= 4000);
-    for (size_t i = 0; i < CKPT_STAT_BINS; i++) /* uniform values: about 256 in each bin */
+    for (size_t i = 0; i < CKPT_STAT_BINS; i++) /* uniform values: about 256 samples in each bin */
         CU_ASSERT(s.histogram[i] > 180 && s.histogram[i] < 330);
     ckpt_stats repeated = stat_of("F32", n, numbers, n * sizeof *numbers);
     CU_ASSERT(memcmp(&s, &repeated, sizeof s) == 0);

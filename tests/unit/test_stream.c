@@ -116,7 +116,8 @@ static void set_random_view(uint64_t size[6], uint64_t stride[6])
 {
     ckpt_dtype dt = dtype_of_each_width[random_below(5)];
     uint32_t ndim = random_below(7);
-    uint64_t run = 1, last = random_below(2) * random_below(50), offset = last;
+    uint64_t run = 1, offset = random_below(2) * random_below(50);
+    uint64_t last = offset; /* of the last element of the view, counted in elements */
     for (uint32_t k = 0; k < ndim; k++) {
         size[k] = random_below(20) == 0 ? 0 : 1 + random_below(random_below(4) ? 6 : 30);
         switch (random_below(6)) {
@@ -292,8 +293,9 @@ static void packed_types_are_counted_in_bytes(void)
     free_tensor();
 }
 
-/* apply_flags - conjugates and negates the N bytes of numbers at BYTES, which are in host byte order, and
- * reverses each SWAP bytes of them (0: none). */
+/* apply_flags - transforms the N bytes of elements at BYTES: reverses each unit of SWAP bytes (0: none), and
+ * conjugates (CONJ) and negates (NEG) the elements. Before and after, they are in host byte order, but with
+ * SWAP or for C32 as in a storage. */
 static void apply_flags(ckpt_dtype dt, uint8_t swap, bool conj, bool neg, void *bytes, size_t n)
 {
     struct element_transform e;
@@ -313,8 +315,9 @@ static void conj_neg_and_byte_order_are_applied(void)
     double c128[] = {1, -2};
     int32_t i32[] = {1, -2, 0, INT32_MIN};
     int8_t i8[] = {1, -2, 0, INT8_MIN};
-    unsigned char c32[] = {0, 0x3C, 0, 0xBC};           /* 1 - 1j */
-    unsigned char f8_fnuz[] = {0x00, 0x80, 0x01, 0x81}; /* 0, NaN (there is no -0), the least numbers */
+    unsigned char c32[] = {0, 0x3C, 0, 0xBC}; /* 1 - 1j */
+    /* 0, NaN in place of -0, the least positive number, its negative */
+    unsigned char f8_fnuz[] = {0x00, 0x80, 0x01, 0x81};
     unsigned char bytes[] = {1, 2, 3, 4, 5, 6, 7, 8};
     apply_flags(CKPT_DT_C64, 0, true, false, c64, sizeof c64);
     CU_ASSERT(c64[0] == 1 && c64[1] == -2 && c64[2] == -3 && c64[3] == 4);
@@ -404,8 +407,8 @@ static void bytes_of_any_width_are_swapped(void)
         }
 }
 
-/* The CRC-32 of the storage is checked while a tensor is streamed in full, and before a part of it or an
- * empty tensor is read. */
+/* While a tensor of all bytes of a storage is streamed, the CRC-32 of the storage is checked. For a tensor of
+ * some or none of its bytes, the CRC-32 is checked before. */
 static void checksums_are_checked(void)
 {
     static const uint64_t all[] = {25000}, first_elements[] = {5000}, none[] = {0}, contiguous[] = {1};

@@ -1,6 +1,6 @@
-/* ckpt_tensor_json and ckpt_table_json write the JSON of each tensor once. ckpt_tensor_json truncates it to
- * the size of the buffer, as snprintf does. The tests of `ckpt ls --json`, which prints this JSON, check its
- * values. */
+/* ckpt_tensor_json writes the JSON of one tensor, truncated to the size of the buffer as by snprintf.
+ * ckpt_table_json writes a document with this JSON of each tensor, once. The tests of `ckpt ls --json`, which
+ * prints the document, check its values. */
 #include <stdlib.h>
 
 #include "base/str.h"

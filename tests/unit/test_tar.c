@@ -37,8 +37,9 @@ static void free_listing(struct listing *l)
     unit_guard_free(l->bytes, l->size);
 }
 
-/* put_archive - writes an archive of six members, whose sizes are octal. A GNU 'L' header replaces the name
- * of the third, and a pax 'x' header the name and size of the fourth. */
+/* put_archive - writes an archive of six members. A GNU 'L' header replaces the name of the third member; a
+ * pax 'x' header replaces the name and size of the fourth. The size of the last is in base 256, the others
+ * are octal. */
 static void put_archive(buf *b)
 {
     buf_init(b, 1 << 20);
@@ -55,7 +56,7 @@ static void put_archive(buf *b)
 static void ustar_gnu_and_pax_members_are_listed(void)
 {
     static const char *const names[] = {"storages", "folder/name", "longer", "renam", "link", "base256"};
-    static const uint64_t sizes[] = {5, 1, 2, 3, 0, 0};
+    static const uint64_t sizes[] = {5, 1, 2, 3, 0, 0}; /* a link has no payload, whatever its size field */
     buf b;
     put_archive(&b);
     struct listing l = list_members(b.data, b.len);
@@ -111,14 +112,16 @@ static void check_size(const char *size, char type, ckpt_str payload, ckpt_statu
 
 static void members_with_wrong_sizes_are_refused(void)
 {
-    /* the payload is padded to 512 bytes, so octal 1001 is one byte too many */
     check_size("77777777777", '0', STR_LIT("x"), CKPT_ETRUNCATED);
+    /* the payload is padded to 512 bytes, so octal 1001 is one byte too many */
     check_size("00000001001", '0', STR_LIT("x"), CKPT_ETRUNCATED);
-    /* a negative number in base 256, and a digit that is not octal */
+    /* a negative number in base 256 */
     check_size("\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", '0', STR_LIT("x"), CKPT_EFORMAT);
+    /* a character that is no octal digit */
     check_size("0000000000x", '0', STR_LIT("x"), CKPT_EFORMAT);
-    /* a malformed pax record; a pax record with the size of a member that does not follow */
+    /* a malformed pax record */
     check_size("00000000004", 'x', STR_LIT("9999"), CKPT_EFORMAT);
+    /* a pax record with the size of a next member; that this member is missing is no error */
     check_size("00000000013", 'x', STR_LIT("11 size=99\n"), CKPT_OK);
 }
 
@@ -146,8 +149,8 @@ static void every_truncation_is_read_safely(void)
     buf_free(&b);
 }
 
-/* check_refused - checks that the archive B is refused with the status WANT, and WHAT in the message, at
- * offset AT. */
+/* check_refused - checks that the archive B is refused at offset AT, with the status WANT and a message that
+ * contains WHAT. */
 static void check_refused(const buf *b, ckpt_status want, uint64_t at, const char *what)
 {
     struct listing l = list_members(b->data, b->len);
@@ -165,20 +168,20 @@ static void malformed_headers_are_refused_with_their_offset(void)
         char type;
     } cases[] = {
         {"77777777777", "x", "8589934591 bytes, of which the file has 512", CKPT_ETRUNCATED, '0'},
-        {"\xc0\0\0\0\0\0\0\0\0\0\0\1", "x", "must be a number", CKPT_EFORMAT, '0'},
-        {"\x80\1", "x", "must be a number", CKPT_EFORMAT, '0'}, /* 2^80 */
+        {"\xc0\0\0\0\0\0\0\0\0\0\0\1", "x", "must be a number", CKPT_EFORMAT, '0'}, /* negative */
+        {"\x80\1", "x", "must be a number", CKPT_EFORMAT, '0'},                     /* 2^80 */
         {"0000000000x", "x", "must be a number", CKPT_EFORMAT, '0'},
-        {"00000000007", "9 a=\n\n\n\n", "pax record", CKPT_EFORMAT, 'x'},
-        {"00000000011", "8 a=bcd.\n", "pax record", CKPT_EFORMAT, 'x'}, /* does not end with a line feed */
-        {"00000000010", "8 a.bcd\n", "pax record", CKPT_EFORMAT, 'x'},  /* no '=' */
-        {"00000000014", "12 size=1x2\n", "pax record", CKPT_EFORMAT, 'x'},
-        {"00000000013", "000000011 a", "pax record", CKPT_EFORMAT, 'x'}, /* the length has nine digits */
-        {"00000000002", "12", "pax record", CKPT_EFORMAT, 'x'},          /* the record has only a length */
-        {"00000000003", "x=1", "pax record", CKPT_EFORMAT, 'x'},
-        {"00000000003", "3=1", "pax record", CKPT_EFORMAT, 'x'},
-        {"00000000003", "2 =", "pax record", CKPT_EFORMAT, 'x'},
-        {"00000000004", "9 a=", "pax record", CKPT_EFORMAT, 'x'},
-        {"00000000003", "/ =", "pax record", CKPT_EFORMAT, 'x'},
+        {"00000000007", "9 a=\n\n\n\n", "pax record", CKPT_EFORMAT, 'x'},  /* the length 9 exceeds the size */
+        {"00000000011", "8 a=bcd.\n", "pax record", CKPT_EFORMAT, 'x'},    /* does not end with a line feed */
+        {"00000000010", "8 a.bcd\n", "pax record", CKPT_EFORMAT, 'x'},     /* no '=' */
+        {"00000000014", "12 size=1x2\n", "pax record", CKPT_EFORMAT, 'x'}, /* the value is no number */
+        {"00000000013", "000000011 a", "pax record", CKPT_EFORMAT, 'x'},   /* the length has nine digits */
+        {"00000000002", "12", "pax record", CKPT_EFORMAT, 'x'},            /* the record has only a length */
+        {"00000000003", "x=1", "pax record", CKPT_EFORMAT, 'x'},           /* no length */
+        {"00000000003", "3=1", "pax record", CKPT_EFORMAT, 'x'},           /* no blank after the length */
+        {"00000000003", "2 =", "pax record", CKPT_EFORMAT, 'x'},           /* the record ends at the blank */
+        {"00000000004", "9 a=", "pax record", CKPT_EFORMAT, 'x'},          /* the length 9 exceeds the size */
+        {"00000000003", "/ =", "pax record", CKPT_EFORMAT, 'x'},           /* '/' comes before '0' in ASCII */
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         buf b;
@@ -186,7 +189,7 @@ static void malformed_headers_are_refused_with_their_offset(void)
         tar_put(&b, "first", "", '0', "0", STR_LIT(""));
         tar_put(&b, "m", "", cases[i].type, "", str_c(cases[i].payload));
         size_t n = strlen(cases[i].size);
-        /* a size in base 256 contains NUL bytes and fills the field */
+        /* the negative size has NUL bytes inside, so strlen() does not give its length */
         memcpy(b.data + 512 + SIZE_FIELD, cases[i].size, cases[i].size[0] == '\xc0' ? 12 : n);
         tar_seal(b.data + 512);
         check_refused(&b, cases[i].status, 512, cases[i].what);

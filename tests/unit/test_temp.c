@@ -263,7 +263,7 @@ static void temporary_names_of_long_names_fit(void)
     remove_dir();
 }
 
-/* open_folder - opens a temporary folder for the target "out", with a file NAME that holds NAME. */
+/* open_folder - opens a temporary folder for the target "out", with a file NAME; its content is NAME, too. */
 static void open_folder(struct temp *t, const char *name)
 {
     char path[400];

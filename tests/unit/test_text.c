@@ -152,7 +152,7 @@ static void names_are_quoted_for_a_shell(void)
     CU_ASSERT_STRING_EQUAL(shell_word(STR_LIT("\xff"), "", "PLACEHOLDER", out), "PLACEHOLDER");
     CU_ASSERT_STRING_EQUAL(shell_path("-rf", out), "./-rf");
     CU_ASSERT_STRING_EQUAL(shell_path("-", out), "-");
-    /* a name with a character of globs or an equals sign is replaced by the word NAME */
+    /* a name with a glob character or an equals sign is replaced by the word NAME */
     CU_ASSERT_STRING_EQUAL(shell_glob(STR_LIT("fc.*"), out), "NAME");
     CU_ASSERT_STRING_EQUAL(shell_glob(STR_LIT("a=b"), out), "NAME");
     memset(name, '\'', sizeof name);

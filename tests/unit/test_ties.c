@@ -7,8 +7,8 @@
 
 static ckpt_error err;
 
-/* put_file - writes a safetensors file of HEADER and SIZE zero bytes of data to AT; returns the size of the
- * file. HEADER has at most 127 bytes, and apostrophes for quotation marks. */
+/* put_file - writes a safetensors file of HEADER and SIZE zero bytes of data to the memory at AT; returns the
+ * size of the file. HEADER has at most 127 bytes, and apostrophes for quotation marks. */
 static size_t put_file(char *at, const char *header, size_t size)
 {
     size_t n = strlen(header);
@@ -25,8 +25,8 @@ static ckpt_status dry_run(ckpt_plan *plan, ckpt_ties ties)
     return ckpt_plan_write(plan, "/tmp/ckpt-ties-nonexistent.safetensors", &o, NULL, &err);
 }
 
-/* check_ties - checks the tensors of a file with METADATA and the tensors "e", "f" and the empty "z": each is
- * "name", or "name=other" if tied. */
+/* check_ties - makes a file with METADATA and the tensors "e", "f" and "z" (which is empty), and checks that
+ * its list of tensors is WANT: each is " NAME", or " NAME=TARGET" if it is a tie. */
 static void check_ties(const char *metadata, const char *want)
 {
     char header[512], got[256] = "";
@@ -75,7 +75,7 @@ static void copies_of_ties_are_limited(void)
     char bytes[1024];
     ckpt_file *f = NULL;
     ckpt_plan *plan = NULL;
-    /* copies of a as b and c would have 800 bytes */
+    /* the copies for the names "b" and "c" would have 800 bytes */
     size_t n = put_file(bytes, "{'__metadata__':{'b':'a','c':'a'},'a':['U8',[400],[0,400]]}", 400);
     for (uint64_t max_expanded = 799; max_expanded <= 800; max_expanded++) {
         const ckpt_limits limits = {.struct_size = sizeof limits, .max_expanded = max_expanded};

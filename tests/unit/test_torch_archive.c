@@ -1,4 +1,5 @@
-/* torch's archives and streams: duplicate record names, several checkpoints in a file, malformed lists. */
+/* torch's zip archives and legacy files: duplicate record names, several checkpoints in an archive, packages,
+ * malformed lists of storages, and a damaged record "byteorder". */
 #include <stdio.h>
 
 #include "core/file.h"
@@ -90,7 +91,7 @@ static void packages_are_read(void)
     close_file(&made);
 }
 
-/* ------------------------------------------------------------------ streams */
+/* ------------------------------------------------------------- legacy files */
 
 static void malformed_storage_lists_are_refused(void)
 {
@@ -107,6 +108,7 @@ static void malformed_storage_lists_are_refused(void)
         make_torch_legacy(TENSOR_OF_ID("('storage',torch.DoubleStorage,'0','cpu',4611686018427387904)"),
                           "['0']", "\0\0\0\0\0\0\0\x40", 8),
         CKPT_EFORMAT, "storages", "storage \"0\" of 4611686018427387904 elements does not fit 64 bits");
+    /* accepted: an integer key, and a persistent id of a module */
     struct test_file made = make_torch_legacy(
         "[" TENSOR_OF_ID("('storage',torch.FloatStorage,7,'cpu',2)") ",@('module',my.Net,'f','s')]", "['7']",
         two_storages, 16);
@@ -131,7 +133,7 @@ static void a_damaged_byteorder_is_recognized_by_its_length(void)
         float v[4] = {0};
         CU_ASSERT_EQUAL(ckpt_tensor_read(f, 0, 0, 4, v, &err), CKPT_OK);
         unit_to_host_order(v, 4, 4);
-        CU_ASSERT_EQUAL(v[0] == 1, !big_endian);
+        CU_ASSERT_EQUAL(v[0] == 1, !big_endian); /* the stored numbers are little-endian in any case */
         bool has_notice = false;
         for (size_t i = 0; i < f->notices.n; i++)
             has_notice |= strstr(f->notices.text[i], "byteorder is damaged") &&

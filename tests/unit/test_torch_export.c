@@ -87,6 +87,7 @@ static void malformed_configs_are_refused(void)
                 CKPT_ETRUNCATED, "the record \"data/weights/weight_1\" is missing");
     check_fails(CONFIG_OF("\"w\":{\"path_name\":\"weight_1\",\"use_pickle\":true}"), CKPT_ETRUNCATED,
                 "the record \"data/weights/weight_1\" is missing");
+    /* use_pickle: the record must be an archive of torch.save */
     check_fails(CONFIG_OF("\"w\":{\"path_name\":\"weight_0\",\"use_pickle\":true}"), CKPT_EUNKNOWN, "");
     check_fails(CONFIG_OF(WEIGHT("w", "{\"dtype\":7,\"sizes\":[5],\"strides\":[1]}")), CKPT_EFORMAT,
                 "the view reaches byte 20 of storage \"archive/data/weights/weight_0\", which has 16");
@@ -101,6 +102,7 @@ static void malformed_tensor_meta_is_refused(void)
     check_fails(CONFIG_OF(WEIGHT("w", "{\"dtype\":14}")), CKPT_EFORMAT, dtype_error);
     check_fails(CONFIG_OF(WEIGHT("w", "{\"dtype\":99}")), CKPT_EFORMAT, dtype_error);
     check_fails(CONFIG_OF(WEIGHT("w", "{\"device\":\"cpu\"}")), CKPT_EFORMAT, "device must be an object");
+    /* a device type that is no text is skipped; the sizes are missing */
     check_fails(CONFIG_OF(WEIGHT("w", "{\"device\":{\"type\":5}}")), CKPT_EFORMAT, "0 sizes, 0 strides");
     check_fails(CONFIG_OF(WEIGHT("w", "{\"sizes\":4}")), CKPT_EFORMAT, "sizes and strides must be arrays");
     check_fails(CONFIG_OF(WEIGHT("w", "{\"sizes\":[\"4\"]}")), CKPT_EFORMAT, "must be {\"as_int\": n}");

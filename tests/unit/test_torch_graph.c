@@ -23,7 +23,7 @@ static void tensors_in_containers_are_found(void)
     check_opens("collections.OrderedDict([['w'," FLOAT_TENSOR "],('v'," FLOAT_TENSOR ")])",
                 "w" FLOAT_LISTING "v" FLOAT_LISTING);
     check_opens("collections.OrderedDict([['w'," FLOAT_TENSOR "]])+{'v':" FLOAT_TENSOR "}",
-                "v" FLOAT_LISTING); /* the list is not read if there are pairs */
+                "v" FLOAT_LISTING); /* the argument is not read if pairs are added */
     check_opens("collections.Counter({'w':" FLOAT_TENSOR "})", "w" FLOAT_LISTING);
     check_opens("collections.Counter([" FLOAT_TENSOR "])", "");
     check_opens("new my.Pair(1," FLOAT_TENSOR ")", "1" FLOAT_LISTING);
@@ -44,7 +44,7 @@ static void tensors_in_attributes_are_found(void)
                 "w" FLOAT_LISTING "v" FLOAT_LISTING);
     check_opens("my.Thing()!5", "");
     check_opens("torch.Thing()!{'w':" FLOAT_TENSOR "}", "w" FLOAT_LISTING);
-    /* a shard has the name of its tensor: here, none */
+    /* the tensor of a Shard is listed with the name of the Shard, which is empty here */
     check_opens("my.Shard()!{'tensor':" FLOAT_TENSOR ",'other':1}", " dense float32[4]@0+0;");
     check_opens("my.Shard()!{'w':" FLOAT_TENSOR "}", "w" FLOAT_LISTING);
 }
@@ -74,6 +74,7 @@ static void cycles_are_read_once(void)
 
 static void modules_are_listed_as_state_dicts(void)
 {
+    /* entries with the value None, or a key that is no text, are not listed */
     check_opens(MODULE("{'w':" PARAMETER(FLOAT_TENSOR) ",'none':None,3:" FLOAT_TENSOR "}",
                        "{'b':" FLOAT_TENSOR "}", "{}", ""),
                 "w" FLOAT_LISTING "b" FLOAT_LISTING);
@@ -92,6 +93,7 @@ static void modules_are_listed_as_state_dicts(void)
     check_opens(MODULE("{'w':" PARAMETER(PARAMETER(PARAMETER(PARAMETER(PARAMETER(FLOAT_TENSOR))))) "}", "{}",
                        "{}", ""),
                 "w dense float32[4]@0+0 parameter grad;");
+    /* nor are submodules with a key that is no text, or a value that is no module */
     check_opens(MODULE("{}", "{}",
                        "{4:" MODULE("{'x':" FLOAT_TENSOR "}", "{}", "{}", "") ",'n':None,"
                                                                               "'o':my.Thing()}",
@@ -202,6 +204,7 @@ static void too_little_memory_is_an_error(void)
 
 static void sizes_are_tuples_of_integers(void)
 {
+    /* a list or a torch.Size of a tuple is accepted, too */
     check_opens(TENSOR_V2(FLOAT_STORAGE, 0, "[2,2]", "torch.Size((2,1))"), " dense float32[2,2]@0+0;");
     check_refused(TENSOR_V2(FLOAT_STORAGE, 0, "^torch.Size()", "(1,)"), CKPT_EFORMAT,
                   "size is a torch.Size, it must be a tuple");

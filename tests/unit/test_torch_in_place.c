@@ -37,8 +37,9 @@ static void compute_patches(struct edited_file *e)
     e->status = torch_zip_in_place(e->plan, &e->patches, &e->err);
 }
 
-/* get_edit - returns the edit that the plan of E has for the N entries of NODE. The test may change it. */
-static struct edit *get_edit(struct edited_file *e, const ckpt_value *node, uint32_t n)
+/* find_or_add_edit - returns the edit of the first N entries of NODE in the plan of E. If there is none, adds
+ * one that changes nothing. */
+static struct edit *find_or_add_edit(struct edited_file *e, const ckpt_value *node, uint32_t n)
 {
     struct edit *edit = plan_find_or_add_edit(e->plan, node, n);
     CU_ASSERT_PTR_NOT_NULL_FATAL(edit);
@@ -110,15 +111,15 @@ static void an_edit_changes_only_its_own_entries(void)
 {
     /* the key 'm.w' is also a value, which must not change */
     struct edited_file e = plan_rename(make_torch_zip("{#1='m.w':" FLOAT_TENSOR ",'k':#1}"), NULL, NULL);
-    get_edit(&e, e.made.file->root, 2)->names[0] = STR_LIT("w");
+    find_or_add_edit(&e, e.made.file->root, 2)->names[0] = STR_LIT("w");
     check_edited(&e, "w" FLOAT_LISTING, false);
     /* the edit drops one of two pairs */
     e = plan_rename(make_torch_zip("{'w':" FLOAT_TENSOR ",'dropped':" FLOAT_TENSOR "}"), NULL, NULL);
-    get_edit(&e, e.made.file->root, 2)->dropped[1] = true;
+    find_or_add_edit(&e, e.made.file->root, 2)->dropped[1] = true;
     check_edited(&e, "w" FLOAT_LISTING, false);
     /* the edit replaces a key that is a number by a text */
     e = plan_rename(make_torch_zip("{1:" FLOAT_TENSOR "}"), NULL, NULL);
-    get_edit(&e, e.made.file->root, 1)->names[0] = STR_LIT("one");
+    find_or_add_edit(&e, e.made.file->root, 1)->names[0] = STR_LIT("one");
     check_edited(&e, "one" FLOAT_LISTING, false);
 }
 
@@ -131,13 +132,13 @@ static void names_in_lists_are_edited(void)
     for (size_t i = 0; i < 2; i++)
         for (uint32_t n = 2; n < 4; n++) {
             struct edited_file e = plan_rename(make_torch_zip(pickles[i]), NULL, NULL);
-            get_edit(&e, value_get(e.made.file->root, "l"), n)->names[n - 1] = STR_LIT("z");
+            find_or_add_edit(&e, value_get(e.made.file->root, "l"), n)->names[n - 1] = STR_LIT("z");
             check_edited(&e, "w" FLOAT_LISTING, false);
         }
 }
 
-/* check_metadata - checks that the entries of _metadata in the patched file of E are WANT, each
- * "key=version,". */
+/* check_metadata - edits the file of E and closes E. The entries of _metadata in the edited file must be
+ * WANT, each as "key=version,". */
 static void check_metadata(struct edited_file *e, const char *want)
 {
     char got[256] = "";
@@ -166,9 +167,8 @@ static void check_metadata(struct edited_file *e, const char *want)
     "collections.OrderedDict()+{'module.w':" FLOAT_TENSOR ",'module.b':" FLOAT_TENSOR "}!{'_metadata':"      \
     "collections.OrderedDict()+{" metadata "}}"
 
-/* In _metadata, the wrapper has the entry "". Without the prefix, the module's entry gets the same name. In
- * the pickles, <k:v> and %1 are a dict and a number as torch.save writes them; #1='x' is a text 'x' to which
- * #1 refers again. */
+/* In _metadata, the entry of a wrapper (DataParallel) is called "", and that of its module "module". Without
+ * the prefix, both are called "". See put_pickle in pickled.h for the notation of the pickles. */
 static void of_two_entries_with_one_name_the_last_is_kept(void)
 {
     static const struct {
@@ -181,15 +181,17 @@ static void of_two_entries_with_one_name_the_last_is_kept(void)
         {STATE_DICT("'':<#1='version':%1>,'module':<#1:%2>,'module.a':<#1:%2>"), "=2,a=2,"},
         {STATE_DICT("'':<#1='version':%1>,'module.a':<#1:%2>,'module':<#1:%1>"), "a=2,=1,"},
         {STATE_DICT("'module':<#1='version':%1>,'':<#1:%1>,'module.a':<#1:%2>"), "=1,a=2,"},
-        /* the entries also have "x", or have no number; their keys are not in the memo; their values are
-         * shared */
+        /* the entries have one more key, "x" */
         {STATE_DICT("'':<#1='version':%1,#2='x':%1>,'module':<#1:%1,#2:%1>"), "=1,"},
+        /* the version is not a number */
         {STATE_DICT("'':<#1='version':True>,'module':<#1:True>"), "=1,"},
+        /* the text "version" is not in the memo */
         {STATE_DICT("'':<'version':%1>,'module':<'version':%1>"), "=1,"},
+        /* the two entries share their dict; a third entry shares it; another dict shares the key */
         {STATE_DICT("'':#2=<'version':%1>,'module':#2"), "=1,"},
         {STATE_DICT("'':<#1='version':%1>,'module':#2=<#1:%1>,'a':#2"), "=1,a=1,"},
         {STATE_DICT("'':<#1='version':%1>,#2='module':<#1:%1>") "+{'k':#2}", "=1,"},
-        /* dicts that torch.save does not write: by DICT, and with a memo entry */
+        /* torch.save writes neither the opcode DICT nor BINPUT after the items of a dict */
         {STATE_DICT("'':<#1='version':%1>,'module':{#1:%1}"), "=1,"},
         {STATE_DICT("'':<#1='version':%1>,'module':#2=<#1:%1>"), "=1,"},
     };
@@ -254,7 +256,7 @@ static void the_old_pickle_gets_an_unused_name(void)
         if (used < 100) {
             char want[32];
             snprintf(want, sizeof want, used ? "archive/data.o%02zu" : "archive/data.old", used);
-            /* the first patch replaces the name in the first local header, after its 30 bytes */
+            /* the first patch replaces the name in the first local header: 30 is the offset of the name */
             CU_ASSERT(e.patches.patch[0].offset == 30 && str_is(e.patches.patch[0].bytes, want));
         }
         close_edited_file(&e);

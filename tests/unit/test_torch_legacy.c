@@ -20,7 +20,7 @@ static ckpt_status open_changed(size_t at, unsigned char new_byte, ckpt_error *e
     return status;
 }
 
-/* Without the check, the file would be a valid pickle of an int, without tensors. */
+/* If the number were not checked, the file would be read as a pickle of an int, without tensors. */
 static void a_stream_without_its_magic_number_is_refused(void)
 {
     ckpt_error err = {0};

@@ -4,7 +4,7 @@
 
 #include "pickled.h"
 
-static const char no_tuple[] = "is in the place of ('storage', class, key, location, numel)";
+static const char wrong_id[] = "is in the place of ('storage', class, key, location, numel)";
 
 #define TENSOR_OF_ID(id)   "torch._utils._rebuild_tensor_v2(^@" id ",0,(2,),(1,),False," ORDERED_DICT ")"
 #define TENSOR_OF(storage) "torch._utils._rebuild_tensor_v2(" storage ",0,(2,),(1,),False," ORDERED_DICT ")"
@@ -16,18 +16,18 @@ static void ids_may_be_tuples(void)
     check_opens(TENSOR_OF_ID("('storage',torch.FloatStorage,'0','cpu',4,None)"), " dense float32[2]@0+0;");
     check_opens(TENSOR_OF_ID("('storage',torch.FloatStorage,'0','cpu',4,('v',1,3))"),
                 " dense float32[2]@0+1;");
-    check_refused("torch._utils._rebuild_tensor(^5,0,(),())", CKPT_EFORMAT, no_tuple);
-    check_refused(TENSOR_OF_ID("('storage',torch.FloatStorage,'0','cpu')"), CKPT_EFORMAT, no_tuple);
-    check_refused(TENSOR_OF_ID("['storage',torch.FloatStorage,'0','cpu',4]"), CKPT_EFORMAT, no_tuple);
-    check_refused(TENSOR_OF_ID("(1,torch.FloatStorage,'0','cpu',4)"), CKPT_EFORMAT, no_tuple);
-    check_refused(TENSOR_OF_ID("('module',torch.FloatStorage,'0','cpu',4)"), CKPT_EFORMAT, no_tuple);
-    check_refused(TENSOR_OF_ID("('storage','FloatStorage','0','cpu',4)"), CKPT_EFORMAT, no_tuple);
-    check_refused(TENSOR_OF_ID("('storage',torch.FloatStorage,0.5,'cpu',4)"), CKPT_EFORMAT, no_tuple);
-    check_refused(TENSOR_OF_ID("('storage',torch.FloatStorage,'0','cpu',-4)"), CKPT_EFORMAT, no_tuple);
-    check_refused(TENSOR_OF_ID("('storage',torch.FloatStorage,'0','cpu','4')"), CKPT_EFORMAT, no_tuple);
+    check_refused("torch._utils._rebuild_tensor(^5,0,(),())", CKPT_EFORMAT, wrong_id);
+    check_refused(TENSOR_OF_ID("('storage',torch.FloatStorage,'0','cpu')"), CKPT_EFORMAT, wrong_id);
+    check_refused(TENSOR_OF_ID("['storage',torch.FloatStorage,'0','cpu',4]"), CKPT_EFORMAT, wrong_id);
+    check_refused(TENSOR_OF_ID("(1,torch.FloatStorage,'0','cpu',4)"), CKPT_EFORMAT, wrong_id);
+    check_refused(TENSOR_OF_ID("('module',torch.FloatStorage,'0','cpu',4)"), CKPT_EFORMAT, wrong_id);
+    check_refused(TENSOR_OF_ID("('storage','FloatStorage','0','cpu',4)"), CKPT_EFORMAT, wrong_id);
+    check_refused(TENSOR_OF_ID("('storage',torch.FloatStorage,0.5,'cpu',4)"), CKPT_EFORMAT, wrong_id);
+    check_refused(TENSOR_OF_ID("('storage',torch.FloatStorage,'0','cpu',-4)"), CKPT_EFORMAT, wrong_id);
+    check_refused(TENSOR_OF_ID("('storage',torch.FloatStorage,'0','cpu','4')"), CKPT_EFORMAT, wrong_id);
     check_refused(TENSOR_OF_ID("('storage',torch.FloatStorage,'0','cpu',4,('v',-1,3))"), CKPT_EFORMAT,
-                  no_tuple);
-    check_refused(TENSOR_OF_ID("('storage',torch.FloatStorage,'0','cpu',4,('v',1))"), CKPT_EFORMAT, no_tuple);
+                  wrong_id);
+    check_refused(TENSOR_OF_ID("('storage',torch.FloatStorage,'0','cpu',4,('v',1))"), CKPT_EFORMAT, wrong_id);
     check_refused(TENSOR_OF_ID("('storage',torch.FloatStorage,'0','cpu',4,('v',1,4))"), CKPT_EFORMAT,
                   "storage view [1, +4) is outside of its storage of 4 elements");
     check_refused(TENSOR_OF_ID("('storage',torch.OddStorage,'0','cpu',4)"), CKPT_EFORMAT,
@@ -45,19 +45,19 @@ static void ids_may_be_text(void)
     check_opens(
         TENSOR_OF_ID("'(\\27storage\\27, <class \\27torch.FloatStorage\\27>, \\270\\27, \\27cpu\\27, 4'"),
         " dense float32[2]@0+0;");
-    check_refused(TENSOR_OF_ID("'(\\27module\\27)'"), CKPT_EFORMAT, no_tuple);
-    check_refused(TENSOR_OF_ID("'(\\27storage\\27, <class \\27'"), CKPT_EFORMAT, no_tuple);
-    check_refused(TENSOR_OF_ID("'(\\27storage\\27, <class \\27torch.FloatStorage'"), CKPT_EFORMAT, no_tuple);
+    check_refused(TENSOR_OF_ID("'(\\27module\\27)'"), CKPT_EFORMAT, wrong_id);
+    check_refused(TENSOR_OF_ID("'(\\27storage\\27, <class \\27'"), CKPT_EFORMAT, wrong_id);
+    check_refused(TENSOR_OF_ID("'(\\27storage\\27, <class \\27torch.FloatStorage'"), CKPT_EFORMAT, wrong_id);
     check_refused(TENSOR_OF_ID("'(\\27storage\\27, <class \\27torch.FloatStorage\\27>'"), CKPT_EFORMAT,
-                  no_tuple);
+                  wrong_id);
     check_refused(TENSOR_OF_ID("'(\\27storage\\27, <class \\27torch.FloatStorage\\27>, \\270\\27, cpu'"),
-                  CKPT_EFORMAT, no_tuple);
+                  CKPT_EFORMAT, wrong_id);
     check_refused(
         TENSOR_OF_ID("'(\\27storage\\27, <class \\27torch.FloatStorage\\27>, \\270\\27, \\27cpu\\27'"),
-        CKPT_EFORMAT, no_tuple);
+        CKPT_EFORMAT, wrong_id);
     check_refused(
         TENSOR_OF_ID("'(\\27storage\\27, <class \\27torch.FloatStorage\\27>, \\270\\27, \\27cpu\\27, x)'"),
-        CKPT_EFORMAT, no_tuple);
+        CKPT_EFORMAT, wrong_id);
 }
 
 static void ids_of_other_objects_are_accepted(void)
@@ -65,8 +65,8 @@ static void ids_of_other_objects_are_accepted(void)
     check_opens("[@('module',my.Net,'net.py','source'),@5,@(1,2),@'text']", "");
 }
 
-/* A location that is not UTF-8 is dropped, because it cannot be written as text. */
-static void locations_must_be_text(void)
+/* A location that is not UTF-8 could not be written as text. */
+static void locations_that_are_not_utf8_are_dropped(void)
 {
     struct test_file made = make_torch_legacy(TENSOR_OF("@('storage',torch.FloatStorage,'0',s'\\ff',4)"),
                                               "['0']", "\4\0\0\0\0\0\0\0abcdefghijklmnop", 24);
@@ -79,9 +79,9 @@ static void locations_must_be_text(void)
 
 /* ------------------------------------------------------- streams in a pickle */
 
-/* The components of a file in the legacy format. LEGACY_HEADER - the magic number, protocol version and
- * sys_info. STORAGE_ID - the persistent id of a storage. STORAGE_KEYS - the list of its key. STORAGE_DATA -
- * the number of its elements, 2, and their bytes. */
+/* LEGACY_STREAM - a file in the legacy format. LEGACY_HEADER - its magic number, protocol version and
+ * sys_info. STORAGE_ID - the persistent id of storage "0". STORAGE_KEYS - the list of all storage keys: "0".
+ * STORAGE_DATA - the number of elements of storage "0", which is 2, and their bytes. */
 #define LEGACY_HEADER "\\80\\02\\8a\\0a\\6c\\fc\\9c\\46\\f9\\20\\6a\\a8\\50\\19.\\80\\02M\\e9\\03.\\80\\02}."
 #define LEGACY_STREAM(pid, keys, data)                                                                       \
     "torch.storage._load_from_bytes(b'" LEGACY_HEADER "\\80\\02" pid ".\\80\\02" keys "." data "')"
@@ -142,7 +142,7 @@ void suite_torch_pid(void)
     UNIT(ids_may_be_tuples);
     UNIT(ids_may_be_text);
     UNIT(ids_of_other_objects_are_accepted);
-    UNIT(locations_must_be_text);
+    UNIT(locations_that_are_not_utf8_are_dropped);
     UNIT(storages_may_be_nested_streams);
     UNIT(malformed_nested_streams_are_refused);
 }

@@ -59,7 +59,7 @@ static void check_big_endian(const char *text, const char *want, const char *not
     close_file(&made);
 }
 
-static void untyped_storages_are_swapped_by_their_first_tensor(void)
+static void untyped_storages_are_swapped_by_the_dtype_of_their_first_tensor(void)
 {
     static const char notice[] = "big-endian untyped storage \"0\" is swapped by its tensor's dtype";
     unsigned char first[8];
@@ -69,7 +69,7 @@ static void untyped_storages_are_swapped_by_their_first_tensor(void)
         "0 dense float32[2]@0+0;1 dense int32[2]@0+0;", notice);
     check_big_endian(TENSOR_V3(UNTYPED_STORAGE, "torch.uint8"), " dense uint8[2]@0+0;", NULL);
     check_big_endian(TENSOR_V2(STORAGE("Char", "0", 16), 0, "(2,)", "(1,)"), " dense int8[2]@0+0;", NULL);
-    /* data/0 has little-endian floats, so their bytes are swapped */
+    /* data/0 has little-endian floats, but `byteorder` is "big", so that reading swaps their bytes */
     struct test_file made = make_torch_zip_of(TENSOR_V3(UNTYPED_STORAGE, "torch.float32"), true, NULL);
     CU_ASSERT_EQUAL_FATAL(made.status, CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_tensor_read(made.file, 0, 0, 2, first, NULL), CKPT_OK);
@@ -406,7 +406,7 @@ void suite_torch_rebuild(void)
 {
     UNIT(dense_tensors_are_read_and_checked);
     UNIT(conj_and_neg_bits_are_read_and_checked);
-    UNIT(untyped_storages_are_swapped_by_their_first_tensor);
+    UNIT(untyped_storages_are_swapped_by_the_dtype_of_their_first_tensor);
     UNIT(an_untyped_storage_of_two_widths_is_refused);
     UNIT(parameters_are_read_and_checked);
     UNIT(parameters_of_old_versions_are_read_and_checked);

@@ -24,7 +24,7 @@
 struct rewrite {
     ckpt_dtype to;                  /* the dtype of the cast; CKPT_DT_NONE: no cast */
     const char *glob, *root, *drop; /* the tensors to cast, the root, the tensors to drop */
-    bool strict, sanitize, stop;
+    bool strict, sanitize, cancel;
     bool safetensors; /* writes safetensors instead of torch's zip format */
     ckpt_ties ties;
 };
@@ -49,7 +49,7 @@ static ckpt_status write_plan(ckpt_file *f, const char *path, struct rewrite opt
                             .threads = 1,
                             .strict = opts.strict,
                             .ties = opts.ties,
-                            .progress = opts.stop ? stop_at_once : NULL};
+                            .progress = opts.cancel ? stop_at_once : NULL};
     ckpt_write_result r = CKPT_INIT(ckpt_write_result);
     bool found = !notice;
     CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &p, err), CKPT_OK);
@@ -142,7 +142,7 @@ static void all_views_of_a_storage_are_cast_together(void)
                   "a dense float16[2]@0+0 neg;", NULL);
 }
 
-static void views_that_disagree_are_refused(void)
+static void impossible_casts_are_refused(void)
 {
     static const char two_views[] = "{'a':" FLOAT_TENSOR
                                     ",'b':" TENSOR_V2(FLOAT_STORAGE, 1, "(2,)", "(1,)") "}";
@@ -196,7 +196,7 @@ static void meta_tensors_stay_without_bytes(void)
 
 /* ------------------------------------------------------------ without casts */
 
-static void storages_of_classes_that_torch_lacks_become_typed_tensors(void)
+static void storages_of_classes_that_torch_lacks_become_untyped(void)
 {
     check_rewrite("{'a':" TENSOR_V2(STORAGE("Float8_e5m2", "0", 16), 0, "(2,)",
                                     "(1,)") ",'b':torch._utils._rebuild_tensor(" STORAGE("Float8_e5m2", "1",
@@ -251,8 +251,8 @@ static void objects_keep_the_tensors_they_hold(void)
     "torch._tensor._rebuild_from_type_v2(torch._utils._rebuild_tensor_v2,my.Tensor,(" storage                \
     ",0,(2,),(1,),True," ORDERED_DICT "," meta "),{'a':1})"
 
-/* --sanitize replaces a tensor subclass by a builtin tensor. */
-static void sanitized_tensors_keep_conj_and_neg(void)
+/* --sanitize replaces a tensor subclass or a numpy array by a builtin tensor, which keeps conj and neg. */
+static void sanitized_tensors_are_builtin(void)
 {
     check_rewrite("{'w':" TENSOR_SUBCLASS(FLOAT_STORAGE,
                                           "{'neg':True}") ",'p':" TENSOR_SUBCLASS(FLOAT_STORAGE, "{}") "}",
@@ -270,6 +270,12 @@ static void sanitized_tensors_keep_conj_and_neg(void)
     check_rewrite("{'w':" TENSOR_SUBCLASS(FLOAT_STORAGE, "{'neg':True}") "}",
                   (struct rewrite){.to = CKPT_DT_F16, .sanitize = true}, "w dense float16[2]@0+0 grad neg;",
                   NULL);
+    check_rewrite("{'p':torch._utils._rebuild_parameter(" TENSOR_SUBCLASS(STORAGE("Float", "1", 4),
+                                                                          "{}") ",True," ORDERED_DICT ")}",
+                  sanitized, "p dense float32[2]@0+0 parameter grad;", NULL);
+    check_rewrite("{'w':torch._tensor._rebuild_from_type_v2(torch._utils._rebuild_tensor_v3,my.Tensor,"
+                  "(" UNTYPED_STORAGE(15) ",0,(2,),(1,),False," ORDERED_DICT ",torch.float32),{'a':1})}",
+                  sanitized, "w dense float32[2]@0+0;", NULL);
 }
 
 static void dropped_tensors_take_their_entries_with_them(void)
@@ -277,6 +283,7 @@ static void dropped_tensors_take_their_entries_with_them(void)
     check_rewrite("{'a':" FLOAT_TENSOR ",'b':[1," FLOAT_TENSOR "],'o':my.List()+[" FLOAT_TENSOR
                   ",2],'d':my.Dict()+{'x':" FLOAT_TENSOR "}+[1]}",
                   (struct rewrite){.drop = "*.?"}, "a dense float32[4]@0+0;", NULL);
+    /* a list that is also called b keeps its entry, which is dropped only as a.0 */
     check_rewrite("{'a':#1=[" FLOAT_TENSOR
                   "],'b':#1,'c':" TENSOR_V2(STORAGE("Float", "1", 4), 0, "(4,)", "(1,)") "}",
                   (struct rewrite){.drop = "a.0"},
@@ -294,25 +301,20 @@ static void malformed_calls_are_kept_and_unknown_persistent_ids_refused(void)
                   "torch._utils._rebuild_tensor_v3(" UNTYPED_STORAGE(16) ",0,(2,),(1,),False," ORDERED_DICT
                                                                          "))}",
                   unchanged, "w dense float32[4]@0+0;", NULL);
-    check_rewrite("{'p':torch._utils._rebuild_parameter(" TENSOR_SUBCLASS(STORAGE("Float", "1", 4),
-                                                                          "{}") ",True," ORDERED_DICT ")}",
-                  sanitized, "p dense float32[2]@0+0 parameter grad;", NULL);
-    check_rewrite("{'w':torch._tensor._rebuild_from_type_v2(torch._utils._rebuild_tensor_v3,my.Tensor,"
-                  "(" UNTYPED_STORAGE(15) ",0,(2,),(1,),False," ORDERED_DICT ",torch.float32),{'a':1})}",
-                  sanitized, "w dense float32[2]@0+0;", NULL);
 }
 
 static void writing_stops_on_request(void)
 {
-    check_status("{'w':" FLOAT_TENSOR "}", (struct rewrite){.stop = true}, CKPT_ECANCELLED,
+    check_status("{'w':" FLOAT_TENSOR "}", (struct rewrite){.cancel = true}, CKPT_ECANCELLED,
                  "stopped on request");
-    check_status("{'w':" FLOAT_TENSOR "}", (struct rewrite){.stop = true, .safetensors = true},
+    check_status("{'w':" FLOAT_TENSOR "}", (struct rewrite){.cancel = true, .safetensors = true},
                  CKPT_ECANCELLED, "stopped on request");
 }
 
 /* ------------------------------------------------------------ shared blocks */
 
-/* __wrap_ioctl - replaces ioctl() and copies the range to clone, because most file systems cannot clone. */
+/* __wrap_ioctl - replaces ioctl(). If can_clone, it copies the bytes that are to be cloned, because most
+ * file systems cannot clone. */
 CKPT_API int __wrap_ioctl(int fd, unsigned request, struct file_clone_range *r); /* ld exports it */
 static bool can_clone;
 static uint64_t cloned_bytes;
@@ -420,7 +422,7 @@ static void shared_bytes_are_reported(void)
     check_lossy("{'a':" FLOAT_TENSOR ",'b':" FLOAT_TENSOR "}", refusing_ties, "are one tensor");
     check_rewrite("{'e':" FLOAT_TENSOR ",'format':" FLOAT_TENSOR "}", to_safetensors,
                   "e dense float32[4]@0+0;format dense float32[4]@1+0;",
-                  NULL); /* "format" is reserved in the metadata */
+                  NULL); /* no tie is recorded: the key "format" of the metadata is reserved */
     check_rewrite("{'w':" FLOAT_TENSOR ",'v':" FLOAT_TENSOR "}", to_safetensors,
                   "v dense float32[4]@0+0;w dense float32[4]@0+0;", NULL);
     check_lossy("{'e':" FLOAT_TENSOR ",'format':" FLOAT_TENSOR "}", refusing_ties, "are one tensor");
@@ -450,7 +452,7 @@ static struct test_file make_legacy_floats(const char *text)
     return make_torch_legacy(text, "['0']", storage, sizeof storage);
 }
 
-/* A tensor at OFFSET of a view, which begins at VIEW_OFFSET of the storage. */
+/* A tensor at OFFSET of a storage view that begins at VIEW_OFFSET of the storage. */
 #define VIEW_TENSOR(view_offset, offset)                                                                     \
     "torch._utils._rebuild_tensor(" STORAGE_VIEW(view_offset) "," offset ",(1,),(1,))"
 
@@ -483,24 +485,24 @@ static void legacy_storages_that_no_tensor_uses_are_written(void)
     close_file(&rewritten);
 }
 
-#define OBJECT_WITH_TENSOR                                                                                   \
+#define TENSOR_WITH_TENSOR                                                                                   \
     "{'q':torch._tensor._rebuild_from_type_v2(torch._utils._rebuild_tensor_v2,torch.Tensor,(" FLOAT_STORAGE  \
     ",0,(2,),(1,),False," ORDERED_DICT "),{'t':" FLOAT_TENSOR ",'n':1})}"
 
 static void attributes_that_are_tensors_are_written(void)
 {
     static const char want[] = "q dense float32[2]@0+0;q.t dense float32[4]@0+0;";
-    struct test_file made = make_legacy_floats(OBJECT_WITH_TENSOR),
+    struct test_file made = make_legacy_floats(TENSOR_WITH_TENSOR),
                      rewritten = rewrite_file(&made, unchanged, NULL);
     check_tensors(&rewritten, want);
     CU_ASSERT_EQUAL(rewritten.file ? ckpt_leaf_count(rewritten.file) : 0, 1);
     close_file(&rewritten);
-    check_rewrite(OBJECT_WITH_TENSOR, unchanged, want, NULL);
-    check_rewrite(OBJECT_WITH_TENSOR, sanitized, want, NULL);
-    check_rewrite(OBJECT_WITH_TENSOR, (struct rewrite){.drop = "q.t"}, "q dense float32[2]@0+0;", NULL);
-    check_rewrite(OBJECT_WITH_TENSOR, (struct rewrite){.safetensors = true},
+    check_rewrite(TENSOR_WITH_TENSOR, unchanged, want, NULL);
+    check_rewrite(TENSOR_WITH_TENSOR, sanitized, want, NULL);
+    check_rewrite(TENSOR_WITH_TENSOR, (struct rewrite){.drop = "q.t"}, "q dense float32[2]@0+0;", NULL);
+    check_rewrite(TENSOR_WITH_TENSOR, (struct rewrite){.safetensors = true},
                   "q dense float32[2]@0+0;q.t dense float32[4]@1+0;", NULL);
-    check_lossy(OBJECT_WITH_TENSOR, (struct rewrite){.safetensors = true, .strict = true},
+    check_lossy(TENSOR_WITH_TENSOR, (struct rewrite){.safetensors = true, .strict = true},
                 "\"q.n\" (int) is not a tensor");
 }
 
@@ -545,14 +547,14 @@ static void storages_pickled_as_bytes_become_records(void)
 
 /* ------------------------------------------------------ tensors of other files */
 
-static struct test_file make_safetensors(const char *header, size_t size)
+static struct test_file make_safetensors(const char *header, size_t data_size)
 {
     char bytes[4096] = {0};
     size_t n = strlen(header);
     bytes[0] = (char)n;
     bytes[1] = (char)(n >> 8);
     memcpy(bytes + 8, header, n);
-    return open_bytes(bytes, 8 + n + size, NULL);
+    return open_bytes(bytes, 8 + n + data_size, NULL);
 }
 
 static void safetensors_files_are_written_as_torch(void)
@@ -605,9 +607,9 @@ static void embedded_archives_are_cast_too(void)
 
 #define TWO_NAMES "{'m':#1={'v':" FLOAT_TENSOR ",'w':" FLOAT_TENSOR "},'s':#1}"
 
-/* If a dict has two names and one of its entries is dropped by one name, the other name keeps the entry or
- * loses it, too; a notice reports which. Names outside of the root do not count. */
-static void entries_of_a_dict_with_two_names_are_kept(void)
+/* A dict has two names, and an entry is dropped by one of them. Both names keep the entry, or both lose it,
+ * and a notice reports which. Names outside of the root do not count. */
+static void entries_of_a_dict_with_two_names_are_kept_or_dropped_in_both(void)
 {
     check_rewrite(TWO_NAMES, (struct rewrite){.root = "m", .drop = "w"}, "v dense float32[4]@0+0;", NULL);
     check_rewrite(TWO_NAMES, (struct rewrite){.root = "m", .drop = "v"}, "w dense float32[4]@0+0;", NULL);
@@ -622,15 +624,15 @@ static void entries_of_a_dict_with_two_names_are_kept(void)
 
 void suite_torch_rewrite(void)
 {
-    UNIT(entries_of_a_dict_with_two_names_are_kept);
+    UNIT(entries_of_a_dict_with_two_names_are_kept_or_dropped_in_both);
     UNIT(all_views_of_a_storage_are_cast_together);
-    UNIT(views_that_disagree_are_refused);
+    UNIT(impossible_casts_are_refused);
     UNIT(numpy_arrays_are_not_cast);
     UNIT(float8_tensors_lose_requires_grad);
     UNIT(meta_tensors_stay_without_bytes);
-    UNIT(storages_of_classes_that_torch_lacks_become_typed_tensors);
+    UNIT(storages_of_classes_that_torch_lacks_become_untyped);
     UNIT(objects_keep_the_tensors_they_hold);
-    UNIT(sanitized_tensors_keep_conj_and_neg);
+    UNIT(sanitized_tensors_are_builtin);
     UNIT(malformed_calls_are_kept_and_unknown_persistent_ids_refused);
     UNIT(writing_stops_on_request);
     UNIT(unchanged_storages_are_cloned);

@@ -9,7 +9,7 @@ static const char data[16];
 /* ------------------------------------------------------------- torch >= 1.4 */
 
 #define NET_WITH(attributes) "new __torch__.Net()!{" attributes "}"
-/* The name of the class Netz begins with "Net", but it is another class. */
+/* Netz is another class than Net, although its name begins with "Net". */
 #define NET_CODE                                                                                             \
     "class Netz(Module):\n  __parameters__ = [\"x\"]\nclass Net(Module):\n  __parameters__ = [\"w\","        \
     " ]\n"                                                                                                   \
@@ -115,7 +115,7 @@ static void check_fails(const char *text, const ckpt_limits *limits, ckpt_status
     close_file(&made);
 }
 
-static void limits_are_enforced(void)
+static void a_root_that_is_not_a_module_is_refused(void)
 {
     struct test_file made = make_script("^[1]", NET_CODE, "()", NULL);
     CU_ASSERT_EQUAL(made.status, CKPT_EFORMAT);
@@ -124,11 +124,15 @@ static void limits_are_enforced(void)
     CU_ASSERT_STRING_EQUAL(made.err.where, "archive/data.pkl");
     CU_ASSERT_EQUAL(made.err.offset, PICKLE_OFFSET + caret_offset);
     close_file(&made);
+}
+
+static void limits_are_enforced(void)
+{
     check_fails(NET_WITH("'a':" NET_WITH("'b':" NET_WITH(""))),
                 &(ckpt_limits){.struct_size = sizeof(ckpt_limits), .max_depth = 2}, CKPT_ELIMIT,
                 "modules are nested deeper than 2");
-    made = make_script(NET_WITH("'a':" NET_WITH("'b':^" NET_WITH(""))), NET_CODE, "()",
-                       &(ckpt_limits){.struct_size = sizeof(ckpt_limits), .max_depth = 2});
+    struct test_file made = make_script(NET_WITH("'a':" NET_WITH("'b':^" NET_WITH(""))), NET_CODE, "()",
+                                        &(ckpt_limits){.struct_size = sizeof(ckpt_limits), .max_depth = 2});
     CU_ASSERT_EQUAL(made.err.offset, PICKLE_OFFSET + caret_offset);
     close_file(&made);
     check_fails(NET_WITH("'a':" NET_WITH("") ",'b':" NET_WITH("") ","
@@ -289,6 +293,7 @@ void suite_torch_script(void)
     UNIT(the_code_lists_parameters_and_buffers);
     UNIT(all_kinds_of_tensors_are_read);
     UNIT(tensors_of_submodules_are_found);
+    UNIT(a_root_that_is_not_a_module_is_refused);
     UNIT(limits_are_enforced);
     UNIT(constants_are_noticed);
     UNIT(model_json_is_read);

@@ -13,8 +13,8 @@ static const ckpt_str *original_members = torch01_valid_members;
 static const ckpt_limits *limits = NULL;
 static buf archive;
 
-/* open_with - opens an archive whose member number MEMBER (STORAGES, TENSORS or PICKLE; -1: none) has
- * BYTES. */
+/* open_with - opens an archive of the original members, in which BYTES replace MEMBER (STORAGES, TENSORS or
+ * PICKLE; -1: none). */
 static ckpt_status open_with(int member, ckpt_str bytes, ckpt_file **file, ckpt_error *err)
 {
     ckpt_str members[3];
@@ -43,8 +43,8 @@ static void a_valid_archive_is_read(void)
     ckpt_close(file);
 }
 
-/* The pickle of the first archive has storage 7 twice, by the ids 7 and "7". In the other archives, storage
- * 7 has a view. */
+/* The pickle of the first archive has storage 7 twice, by the ids 7 and "7". In the second archive, storage 7
+ * has a view. */
 static void storages_and_views_are_listed(void)
 {
     ckpt_file *file;
@@ -58,9 +58,6 @@ static void storages_and_views_are_listed(void)
     CU_ASSERT_EQUAL(tensor_at(file, 0).kind, CKPT_STORAGE);
     CU_ASSERT_EQUAL(tensor_at(file, 1).alias_of, 0);
     ckpt_close(file);
-    CU_ASSERT_EQUAL_FATAL(
-        open_with(STORAGES, TEXT(COMPLETE_STORAGE "\x80\x02](K\x09K\x07K\x01K\x02tae."), &file, &err),
-        CKPT_EFORMAT); /* APPENDS without a MARK */
     CU_ASSERT_EQUAL_FATAL(
         open_with(STORAGES, TEXT(COMPLETE_STORAGE VIEWS("K\x09", "K\x07", "K\x01", "K\x02")), &file, &err),
         CKPT_OK);
@@ -121,6 +118,8 @@ static void malformed_views_are_refused(void)
     CHECK_REFUSED(STORAGES, COMPLETE_STORAGE VIEWS("K\x09", "K\x07", "K\x01", "K\x04"), CKPT_EFORMAT, words);
     CHECK_REFUSED(STORAGES, COMPLETE_STORAGE VIEWS("K\x07", "K\x07", "K\x01", "K\x02"), CKPT_EFORMAT,
                   "key 7 comes twice");
+    CHECK_REFUSED(STORAGES, COMPLETE_STORAGE "\x80\x02](K\x09K\x07K\x01K\x02tae.", CKPT_EFORMAT,
+                  "APPENDS goes back to a MARK, and none is on the stack");
 }
 
 static void malformed_tensors_are_refused(void)
@@ -152,7 +151,7 @@ static void keys_may_be_text(void)
 {
     ckpt_file *file;
     ckpt_error err = {0};
-    /* the location need not be text */
+    /* the key is the text "7", and the location is None */
     CU_ASSERT_EQUAL_FATAL(open_with(STORAGES,
                                     TEXT(COUNT_1 "\x80\x02U\x01"
                                                  "7Nctorch\nFloatStorage\n\x87." FOUR_ELEMENTS DATA NO_VIEWS),
@@ -185,7 +184,8 @@ static void the_storage_of_a_tensor_may_not_be_a_tensor(void)
                   CKPT_EFORMAT, "a tensor must be (key, storage key, class)");
 }
 
-/* The offset of a tensor counts from the beginning of the view, here of element 1, so the sum overflows. */
+/* The offset of a tensor counts from the beginning of its view. This view begins at element 1 of the storage,
+ * and the offset in it is 2^64 - 1: the sum overflows. */
 static void storage_offsets_beyond_64_bits_are_refused(void)
 {
     ckpt_file *file;
@@ -222,7 +222,7 @@ static void members_are_found_by_name_and_type(void)
     static const char *const wrong_names[3][3] = {{"storage", "tensors", "pickle"},
                                                   {"storages", "tensor", "pickle"},
                                                   {"storages", "tensors", "pickles"}};
-    /* the types 0 and NUL are regular files, 2 is a symbolic link */
+    /* the types '0' and NUL are regular files, '2' is a symbolic link */
     CU_ASSERT_EQUAL(open_members(torch01_names, "000"), CKPT_OK);
     CU_ASSERT_EQUAL(open_members(dotted, "\0\0\0"), CKPT_OK);
     CU_ASSERT_EQUAL(open_members(torch01_names, "002"), CKPT_EUNSUPPORTED);
@@ -230,7 +230,7 @@ static void members_are_found_by_name_and_type(void)
         CU_ASSERT_EQUAL(open_members(wrong_names[i], "000"), CKPT_EUNSUPPORTED);
 }
 
-static int record_fault(void *user, const ckpt_finding *f)
+static int count_fault(void *user, const ckpt_finding *f)
 {
     (void)f;
     ++*(int *)user;
@@ -262,7 +262,7 @@ static void faults_are_reported_once(void)
         CU_ASSERT_EQUAL(open_with(bad[i].member, bad[i].bytes, &file, &err), CKPT_EFORMAT);
         CU_ASSERT_FATAL(fd >= 0 && write(fd, archive.data, archive.len) == (ssize_t)archive.len);
         close(fd);
-        CU_ASSERT_EQUAL(ckpt_verify(path, &o, record_fault, &nfound, &r, &err), CKPT_OK);
+        CU_ASSERT_EQUAL(ckpt_verify(path, &o, count_fault, &nfound, &r, &err), CKPT_OK);
         CU_ASSERT_EQUAL(nfound, bad[i].findings);
         unlink(path);
     }

@@ -71,8 +71,8 @@ static char *make_archive(const char *top, const struct record *r, size_t n, siz
 
 #define SIXTEEN_BYTES "0123456789abcdef"
 
-/* put_three_tensors - appends a pickle of w, 4 floats of storage 0, v, the last two of these floats, and x, 2
- * longs of storage 1. */
+/* put_three_tensors - makes B a pickle of three tensors: w has the 4 floats of storage 0, v the last 2 of
+ * them, and x the 2 longs of storage 1. */
 static void put_three_tensors(buf *b)
 {
     buf_init(b, 1 << 16);

@@ -58,7 +58,7 @@ static void memo_numbers_are_read_as_int_does(void)
         int n = snprintf(pickle, sizeof pickle, "Np12\n0g%s\n.", cases[i].line);
         uint64_t next = 0;
         CU_ASSERT_EQUAL(trace(pickle, (size_t)n, &next), cases[i].is_12 ? CKPT_OK : CKPT_EFORMAT);
-        CU_ASSERT_EQUAL(next, cases[i].is_12 ? (uint64_t)n : 6); /* the offset of GET */
+        CU_ASSERT_EQUAL(next, cases[i].is_12 ? (uint64_t)n : 6); /* 6: the offset of GET */
     }
 }
 
@@ -96,7 +96,7 @@ static void memo_numbers_of_any_size_are_read(void)
         }
 }
 
-/* A line may cross the end of the window; without a line feed, the pickle is truncated. */
+/* A line may cross the end of the window. If its line feed is missing, the pickle is refused as truncated. */
 static void lines_that_cross_a_window_are_read(void)
 {
     for (size_t pad = 65000; pad < 65560; pad += 7) {
@@ -176,7 +176,7 @@ static bool stop_at_step(void *user, const struct trace_step *s)
 }
 
 /* trace_limited - traces BYTES until step STOP_AT (0: to the end) within MEMORY bytes (0: no limit). If
- * BUFFER_FRAMES, it does what a loader that reads whole frames does. */
+ * BUFFER_FRAMES, it follows a loader that reads each frame into a buffer. Sets STOP->nsteps. */
 static ckpt_status trace_limited(const ckpt_str *bytes, bool buffer_frames, size_t stop_at, uint64_t memory,
                                  struct stop *stop)
 {
@@ -210,7 +210,7 @@ static void the_caller_can_stop_at_any_step(void)
         }
 }
 
-/* With any memory limit, the result is the same or CKPT_ELIMIT. */
+/* With any memory limit, the result is CKPT_ELIMIT or the same as without a limit. */
 static void memory_is_limited(void)
 {
     struct stop stop;

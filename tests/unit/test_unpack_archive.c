@@ -44,7 +44,7 @@ static void every_member_is_reported(void)
     CU_ASSERT_STRING_EQUAL(t.text, "folder/a=the first;b=the second;"); /* folders are not reported */
 }
 
-static void the_callback_can_cancel(void)
+static void the_callback_and_a_limit_end_unpacking(void)
 {
     struct reported_members t = {{0}, CKPT_ECANCELLED};
     ckpt_error err;
@@ -55,7 +55,7 @@ static void the_callback_can_cancel(void)
               strcmp(err.what, "enough") == 0);
     t = (struct reported_members){{0}, CKPT_OK};
     CU_ASSERT_EQUAL(unpack(sample_7z, SAMPLE_7Z_SIZE, 12, &t, &err),
-                    CKPT_ELIMIT); /* inside the second member */
+                    CKPT_ELIMIT); /* byte 12 is in the second member */
     CU_ASSERT_STRING_EQUAL(t.text, "folder/a=the first;b=the;");
 }
 
@@ -78,7 +78,8 @@ static void damaged_archives_are_read_or_refused(void)
         }
 }
 
-/* decompress - decompresses the first N bytes of a zstd frame of 14 bytes to OUT, to at most MAX bytes. */
+/* decompress - decompresses the first N of 15 bytes, a zstd frame of 14 bytes and one byte more, to at most
+ * MAX bytes in OUT. */
 static ckpt_status decompress(size_t n, uint64_t max, char out[32], ckpt_error *err)
 {
     static const unsigned char frame[] = "\x28\xb5\x2f\xfd\x20\5\x29\0\0\x28\xb5\x2f\xfdx?";
@@ -112,6 +113,6 @@ void suite_unpack_archive(void)
 {
     UNIT(frames_are_decompressed_once);
     UNIT(every_member_is_reported);
-    UNIT(the_callback_can_cancel);
+    UNIT(the_callback_and_a_limit_end_unpacking);
     UNIT(damaged_archives_are_read_or_refused);
 }

@@ -87,7 +87,7 @@ static void text_is_checked_and_counted(void)
     CU_ASSERT(utf8_check(STR_LIT("\xed\xa0\x80"), true, NULL));
 }
 
-static void latin1_is_decoded_to_bytes(void)
+static void text_is_converted_to_latin1(void)
 {
     unsigned char out[512];
     char text[512];
@@ -144,7 +144,7 @@ void suite_utf8(void)
     UNIT(malformed_sequences_are_refused);
     UNIT(truncated_characters_are_refused);
     UNIT(text_is_checked_and_counted);
-    UNIT(latin1_is_decoded_to_bytes);
+    UNIT(text_is_converted_to_latin1);
     UNIT(characters_that_affect_terminals_are_unsafe);
     UNIT(invisible_characters_are_unsafe);
 }

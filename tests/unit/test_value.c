@@ -1,5 +1,5 @@
-/* The value graph: all kinds of Python objects in real files, built as pickle builds them, and malformed
- * objects. */
+/* The value graph: each kind of Python object that real files contain, built as pickle builds it, and
+ * malformed objects. */
 #include <math.h>
 
 #include "core/numpy.h"
@@ -142,7 +142,7 @@ static void floats_have_the_shortest_text_that_reads_back(void)
         {INFINITY, "inf"},
         {-INFINITY, "-inf"},
         {NAN, "nan"},
-        {0x1p-1017, "7.120236347223045e-307"}, /* not the nearest 16 digits, but they read back */
+        {0x1p-1017, "7.120236347223045e-307"}, /* …044e-307 is nearer, but another float */
         {9007199254740993.0, "9007199254740992.0"},
         {76.13, "76.13"},
     };
@@ -550,7 +550,7 @@ static void constructed_values_are_read(void)
     with_state(od, new_none());
     CU_ASSERT(value_append(test_arena, od, new_int(1)));
     with_state(od, d);
-    CU_ASSERT_EQUAL(value_extra_of(od)->items_before_build, 2);
+    CU_ASSERT_EQUAL(value_extra_of(od)->entries_before_build, 2);
     CU_ASSERT_PTR_EQUAL(value_state(od), d);
     CU_ASSERT(!value_add_state(test_arena, d, d));
     CU_ASSERT(!value_append(test_arena, d, d));

@@ -54,7 +54,7 @@ static void nan_and_inf_are_counted(void)
     uint32_t x = 1;
     for (size_t k = 0; k < sizeof floats / sizeof *floats; k++) {
         CU_ASSERT(finite_applies_to(floats[k]));
-        for (size_t i = 0; i < sizeof b; i++) { /* random bytes, of which many are exponents of all ones */
+        for (size_t i = 0; i < sizeof b; i++) { /* random; a quarter are 0x7f or 0xff, for NaN and Inf */
             x = x * 1664525 + 1013904223;
             b[i] = x >> 30 ? (unsigned char)(x >> 16) : (unsigned char)(0x7f | x >> 8);
         }
@@ -127,7 +127,7 @@ static ckpt_status verify(const ckpt_verify_options *o, struct findings *found, 
     return ckpt_verify(path, o, record_verify_finding, found, r, NULL);
 }
 
-/* make_empty_file - creates the file PATH, which write_file then fills. */
+/* make_empty_file - creates the file that write_file then fills, and stores its name in path. */
 static void make_empty_file(void)
 {
     (void)snprintf(path, sizeof path, "/tmp/ckpt-verify-XXXXXX");
@@ -148,7 +148,7 @@ static void each_changed_byte_of_a_record_is_found(void)
     CU_ASSERT_EQUAL(r.findings, 0);
     CU_ASSERT_EQUAL(r.checksums, 1);
     for (size_t at = 0; at + ZIP_LOCAL_SIZE < n; at++) {
-        if (memcmp(b + at, "PK\3\4", 4) != 0) /* a local header */
+        if (memcmp(b + at, "PK\3\4", 4) != 0) /* not a local header */
             continue;
         size_t name_length = b[at + 26] + 256u * b[at + 27], extra_length = b[at + 28] + 256u * b[at + 29];
         size_t data = at + ZIP_LOCAL_SIZE + name_length + extra_length;

@@ -87,10 +87,11 @@ static void other_dicts_of_tensors_are_no_weights(void)
     ",'metrics':{'loss':" FLOAT_SCALAR ",'acc':" FLOAT_SCALAR "},'scaler':{'scale':" FLOAT_TENSOR            \
     ",'growth':" FLOAT_TENSOR "},"                                                                           \
     "'hyper_parameters':{'pos.weight':" FLOAT_TENSOR "},'rng_state':{'cpu':" FLOAT_TENSOR                    \
-    "},'optimizer':" OPTIMIZER "}"
-    check_weights("{'state_dict':" FC_WEIGHTS OTHER_VALUES, "state_dict:2");
-    check_weights("{'my_thing':" FC_WEIGHTS OTHER_VALUES, "my_thing:2");
-    check_weights("{'netG':" FC_WEIGHTS ",'netD':{'weight':" FLOAT_TENSOR "}" OTHER_VALUES, "netG:2,netD:1");
+    "},'optimizer':" OPTIMIZER
+    check_weights("{'state_dict':" FC_WEIGHTS OTHER_VALUES "}", "state_dict:2");
+    check_weights("{'my_thing':" FC_WEIGHTS OTHER_VALUES "}", "my_thing:2");
+    check_weights("{'netG':" FC_WEIGHTS ",'netD':{'weight':" FLOAT_TENSOR "}" OTHER_VALUES "}",
+                  "netG:2,netD:1");
     check_weights("{'rng':" FLOAT_TENSOR ",'cuda_rng':" FLOAT_TENSOR ",'state_dict':{'weight':" FLOAT_TENSOR
                   "}}",
                   "state_dict:1");

@@ -1,5 +1,5 @@
-/* Whether torch.load accepts a pickle with weights_only: pickles that break one rule each, and every corpus
- * file for which the result of torch 2.15 is recorded. */
+/* Whether torch.load(weights_only=True) accepts a pickle: pickles that keep the rules or break one, and every
+ * corpus file for which the result of torch 2.15 is recorded. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -45,7 +45,7 @@ static void pickles_are_accepted(void)
                            ""); /* torch joins module and name before it compares them */
     CU_ASSERT_STRING_EQUAL(VIOLATION("\x80\x02"
                                      "cUserDict\nOrderedDict\n."),
-                           "");
+                           ""); /* torch replaces this module of Python 2 by collections */
     CU_ASSERT_STRING_EQUAL(VIOLATION("\x80\x02"
                                      "(X\7\0\0\0storagectorch\nFloatStorage\nX\1\0\0\0"
                                      "0X\3\0\0\0cpuK\1tQ."),
@@ -102,8 +102,8 @@ static void the_first_violation_is_reported(void)
 
 /* ---- the corpus */
 
-/* copy_field - copies the text value of KEY in the JSON LINE to OUT, up to its first quotation mark. Returns
- * 0 if there is no KEY. */
+/* copy_field - copies the text value of KEY in the JSON LINE to OUT, up to the first quotation mark, even an
+ * escaped one. Returns 0 if there is no KEY. */
 static int copy_field(const char *line, const char *key, char *out, size_t cap)
 {
     char pattern[64];
@@ -122,9 +122,9 @@ struct score {
     unsigned missed;        /* files for which we have no result */
 };
 
-/* is_about_pickle - returns whether torch accepted the file or refused its pickle; if not, torch refused the
- * archive. */
-static int is_about_pickle(const char *result)
+/* is_pickle_verdict - returns whether RESULT is torch's verdict on the pickle: it loaded the file or refused
+ * the pickle. Otherwise it refused the archive. */
+static int is_pickle_verdict(const char *result)
 {
     return strcmp(result, "ok") == 0 || strncmp(result, "UnpicklingError", 15) == 0;
 }
@@ -139,7 +139,7 @@ static void compare_with_torch(const char *line, struct score *s)
         !copy_field(line, "kind", kind, sizeof kind))
         return;
     bool is_torch_save = strcmp(kind, "zip") == 0 || strcmp(kind, "legacy") == 0;
-    if (!is_torch_save || !is_about_pickle(result))
+    if (!is_torch_save || !is_pickle_verdict(result))
         return;
     snprintf(path, sizeof path, "%s", unit_corpus_path(file));
     if (ckpt_open(path, NULL, &f, NULL) != CKPT_OK)
@@ -149,7 +149,7 @@ static void compare_with_torch(const char *line, struct score *s)
     } else {
         char why[512];
         snprintf(why, sizeof why, "%.*s", (int)info.weights_only_why.len, info.weights_only_why.ptr);
-        /* when torch's result was recorded, the module was imported */
+        /* when torch's result was recorded, torch.distributed.tensor was imported */
         int depends_on_import = strstr(why, "to be imported first") != NULL;
         int same = (info.weights_only == 1) == (strcmp(result, "ok") == 0) || depends_on_import;
         /* "GLOBAL <name> was not an allowed global": our reason must contain the name */

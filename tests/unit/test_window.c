@@ -9,7 +9,7 @@
 
 #define FILE_SIZE  3000000u /* bytes of the file */
 #define PIECE_SIZE 4000u    /* bytes of a read */
-#define PIECES     700u     /* the number of pieces that each order below reads */
+#define PIECES     700u     /* the number of reads in each order below */
 
 /* A source that counts the reads of its file. */
 struct counting_source {
@@ -66,7 +66,7 @@ static bool check_piece(struct window *w, struct counting_source *c, uint64_t at
     return true;
 }
 
-/* read_in_order - reads all pieces in the given ORDER; returns how often the source was read. */
+/* read_in_order - reads PIECES pieces in the given ORDER; returns how often the source was read. */
 static unsigned read_in_order(unsigned (*order)(unsigned))
 {
     struct counting_source c = open_counting_source();
@@ -78,7 +78,7 @@ static unsigned read_in_order(unsigned (*order)(unsigned))
     return c.reads;
 }
 
-/* Orders of reading: each function returns the number of the piece that is read as number I. */
+/* Orders of reading: each function returns which piece is the I-th to be read. */
 static unsigned ascending(unsigned i) { return i; }
 static unsigned backwards(unsigned i) { return PIECES - 1 - i; }
 static unsigned shuffled_by_nines(unsigned i)
@@ -89,7 +89,7 @@ static unsigned shuffled_by_nines(unsigned i)
 static unsigned scattered(unsigned i) { return i * 389 % PIECES; }
 static unsigned each_twelfth(unsigned i) { return i * 12 % PIECES; }
 
-/* Without a window, each order would need a read for each of the 700 pieces. */
+/* Without a window, the source would be read 700 times in each order. */
 static void close_pieces_are_read_together(void)
 {
     CU_ASSERT_EQUAL(read_in_order(ascending), 1);
@@ -127,7 +127,7 @@ static void reads_beyond_the_source_fail(void)
     struct counting_source c = open_counting_source();
     struct window w = {0};
     char out[200];
-    c.base.size = FILE_SIZE - 1000; /* the source ends before the file */
+    c.base.size = FILE_SIZE - 1000; /* the source is shorter than the file */
     CU_ASSERT(check_piece(&w, &c, FILE_SIZE - 1200, 100) && check_piece(&w, &c, FILE_SIZE - 1100, 100));
     CU_ASSERT_EQUAL(window_read(&w, &c.base, FILE_SIZE - 1050, out, 100, NULL), CKPT_ETRUNCATED);
     CU_ASSERT_EQUAL(window_read(&w, &c.base, UINT64_MAX - 10, out, 100, NULL), CKPT_ETRUNCATED);

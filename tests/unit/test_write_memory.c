@@ -20,7 +20,7 @@ static ckpt_write_options options_for(const char *format)
         .struct_size = sizeof(ckpt_write_options), .format = format, .force = 1, .no_sync = 1};
 }
 
-/* make_file - creates an empty file, stores its name in PATH, and opens it for reading and writing. */
+/* make_file - creates an empty file, stores its name in path, and opens it for reading and writing. */
 static int make_file(void)
 {
     memcpy(path + sizeof path - 7, "XXXXXX", 6);
@@ -84,11 +84,11 @@ static void the_default_format_is_that_of_the_input(void)
     CU_ASSERT(n > 8 + 5 &&
               memcmp((char *)bytes + n - 5, "abcde", 5) == 0); /* there is a header before the data */
     ckpt_free(bytes);
-    o.max_shard = 3;
+    o.max_shard = 3; /* memory cannot hold several files */
     CU_ASSERT_EQUAL(ckpt_plan_write_memory(p, &o, &bytes, &n, NULL, &err), CKPT_EUSAGE);
     CU_ASSERT(!bytes && n == 0);
     close_plan(p);
-    p = plan_of(open_corpus_file("torch/t26/dtype_float32_legacy.pt"));
+    p = plan_of(open_corpus_file("torch/t26/dtype_float32_legacy.pt")); /* a format that is not written */
     CU_ASSERT_EQUAL(ckpt_plan_write_memory(p, NULL, &bytes, &n, NULL, &err), CKPT_EUSAGE);
     CU_ASSERT(strstr(err.hint, "safetensors") != NULL);
     close_plan(p);
@@ -111,7 +111,8 @@ static void a_dry_run_returns_no_bytes(void)
     close_plan(p);
 }
 
-/* Writing begins at the current offset of the descriptor, and leaves it open after the written bytes. */
+/* Writing begins at the current offset of the descriptor. Afterwards the descriptor is still open, and its
+ * offset is the end of the written bytes. */
 static void writing_starts_at_the_current_offset(void)
 {
     const ckpt_write_options o = options_for("safetensors");
@@ -153,7 +154,7 @@ static void a_failure_leaves_the_file_unchanged(void)
     CU_ASSERT_EQUAL(ckpt_plan_write_fd(p, full, &o, NULL, &err), CKPT_EIO);
     CU_ASSERT(strstr(err.file, "descriptor ") == err.file && err.sys_errno != 0);
     CU_ASSERT_EQUAL(ckpt_plan_write_fd(p, read_only, &o, NULL, &err), CKPT_EUSAGE);
-    close(read_only); /* now the number is that of no open descriptor */
+    close(read_only); /* from here on, READ_ONLY is not an open descriptor */
     CU_ASSERT_EQUAL(ckpt_plan_write_fd(p, read_only, &o, NULL, &err), CKPT_EUSAGE);
     close(fd);
     close(full);

@@ -164,10 +164,10 @@ static ckpt_status decode_blosc(ckpt_str bytes, uint64_t max_bytes, char out[64]
     return st;
 }
 
-/* A Blosc buffer. Its header has the versions, flags, element size, size, block size and compressed size; the
- * first block is at offset 20. */
-#define BLOSC(flags, element, size, block, compressed, blocks)                                               \
-    TEXT("\2\1" flags element size "\0\0\0" block "\0\0\0" compressed "\0\0\0\x14\0\0\0" blocks)
+/* A Blosc buffer. Its header has the versions, the flags, the element size, the decoded size, the block size
+ * and the size of the buffer. Then come the offset of the only block, 20, and the block. */
+#define BLOSC(flags, element, size, block_size, buffer_size, block)                                          \
+    TEXT("\2\1" flags element size "\0\0\0" block_size "\0\0\0" buffer_size "\0\0\0\x14\0\0\0" block)
 
 static void blosc_is_decoded(void)
 {
@@ -175,7 +175,7 @@ static void blosc_is_decoded(void)
     /* flags 2: not compressed */
     CU_ASSERT_EQUAL(decode_blosc(TEXT("\2\1\2\1\3\0\0\0\3\0\0\0\x13\0\0\0xyz"), 3, out), CKPT_OK);
     CU_ASSERT_STRING_EQUAL(out, "xyz");
-    /* LZ4: "ab" and 8 bytes copied from 2 bytes back. The other buffers have shuffled elements of 2 bytes. */
+    /* LZ4: "ab", 8 bytes copied from 2 bytes back, and "c" */
     CU_ASSERT_EQUAL(decode_blosc(BLOSC("\x30", "\1", "\x0b", "\x0b", "\x1f",
                                        "\7\0\0\0\x24"
                                        "ab\2\0\x10"
@@ -184,6 +184,7 @@ static void blosc_is_decoded(void)
                     CKPT_OK);
     CU_ASSERT_STRING_EQUAL(out, "ababababab"
                                 "c");
+    /* shuffled elements of 2 bytes: in one stream, then in a stream for each byte of an element */
     CU_ASSERT_EQUAL(decode_blosc(BLOSC("\x31", "\2", "\5", "\5", "\x1d",
                                        "\5\0\0\0"
                                        "acbde"),
@@ -220,7 +221,7 @@ static void malformed_blosc_is_refused(void)
                                        "c"),
                                  11, out),
                     CKPT_EFORMAT); /* the block has 127 bytes, of which 7 are there */
-    /* uncompressed: a compressed size of 20, but there are 19 bytes; a size of 4, but there are 3 bytes */
+    /* not compressed: the size of the buffer is 20 instead of 19; the decoded size is 4 instead of 3 */
     CU_ASSERT_EQUAL(decode_blosc(TEXT("\2\1\2\1\3\0\0\0\3\0\0\0\x14\0\0\0xyz"), 3, out), CKPT_EFORMAT);
     CU_ASSERT_EQUAL(decode_blosc(TEXT("\2\1\2\1\4\0\0\0\4\0\0\0\x13\0\0\0xyz"), 3, out), CKPT_EFORMAT);
     CU_ASSERT_EQUAL(decode_blosc(BLOSC("\0", "\1", "\1", "\1", "\x15", "x"), 3, out), CKPT_EUNSUPPORTED);
@@ -240,9 +241,9 @@ static ckpt_status read_index(const unsigned char *p, size_t n, struct zarr_stor
 
 static void the_index_of_a_shard_is_read(void)
 {
-    /* a chunk of 8 bytes, then the index: for each of two chunks the offset and size, and the CRC-32C */
+    /* a chunk of 8 bytes, then the index: the offset and size of each of two chunks, then one CRC-32C */
     enum { INDEX_SIZE = 2 * 16 + 4, SHARD_SIZE = 8 + INDEX_SIZE };
-    unsigned char shard[SHARD_SIZE + 4] = "01234567", *index = shard + 8;
+    unsigned char shard[SHARD_SIZE] = "01234567", *index = shard + 8;
     struct zarr_stored_chunk *chunks;
     memset(index, 0, 16);
     index[8] = 8;                 /* the first chunk has 8 bytes at offset 0 */
@@ -256,6 +257,7 @@ static void the_index_of_a_shard_is_read(void)
     CU_ASSERT_EQUAL(read_index(shard, INDEX_SIZE - 1, &chunks), CKPT_ETRUNCATED);
     index[0] = 1;
     CU_ASSERT_EQUAL(read_index(shard, SHARD_SIZE, &chunks), CKPT_ECHECKSUM);
+    /* from here on, the shard begins with the index, which has no CRC-32C */
     CU_ASSERT_EQUAL(
         parse(METADATA_V3(SHARDING_CODEC("\"index_location\":\"start\",\"index_codecs\":[\"bytes\"]"))),
         CKPT_OK);

@@ -20,14 +20,15 @@ struct archive {
     unsigned members;
 };
 
-/* A member. If local_name, local_method, local_flags or bad_local_crc is not 0, the local header differs
- * from the central header in it. */
+/* A member. Unless they are 0, local_name, local_method and local_flags are in the local header instead of
+ * name, method and flags. */
 struct member {
     const char *name, *local_name;
     uint16_t method, local_method, flags, local_flags;
     int add_csize, add_usize; /* numbers added to the true sizes in the central header */
     int add_offset;           /* a number added to the true offset of the local header */
-    bool no_crc, bad_local_crc;
+    bool no_crc;              /* the CRC-32 is 0 in both headers */
+    bool bad_local_crc;       /* the CRC-32 in the local header is wrong */
 };
 
 static void archive_init(struct archive *archive)
@@ -304,7 +305,8 @@ static void an_archive_between_other_bytes_is_found(void)
     archive_free(&archive);
 }
 
-/* The end record has the offset of one central directory and the size of another. */
+/* The central directory is there twice: the end record has the offset of the first copy, and follows the
+ * second. */
 static void two_directories_are_refused(void)
 {
     struct archive archive;

@@ -46,8 +46,8 @@ static const char *member_name(const struct archive_changes *o, int i)
     return changed ? changed : i ? "b" : "a";
 }
 
-/* put_header - appends the fields after the signature of a header of member I (0 or 1): of its local header
- * if LOCAL; otherwise of its central header, up to the field with the offset of the local one. */
+/* put_header - appends fields of a header of member I (0 or 1), beginning with the version needed: if LOCAL,
+ * all of the local header; otherwise those of the central header before the offset of the local header. */
 static void put_header(buf *b, const struct archive_changes *o, int i, ckpt_str extra, bool local)
 {
     const char *name = member_name(o, i);
@@ -169,7 +169,9 @@ static struct reported_flaws audit_changed_archive(const struct archive_changes 
     return t;
 }
 
-/* A changed archive, and the flaw that must be reported: a part of reported_flaws.lines. */
+/* A changed archive, and the flaw that must be reported: a part of reported_flaws.lines. A line that begins
+ * with ": " is about the archive or a member without a name. Byte 70 is CENTRAL_A, 117 CENTRAL_B, 164 END and
+ * 186 ARCHIVE_SIZE. */
 struct flaw_case {
     struct archive_changes changes;
     const char *line;
@@ -211,7 +213,8 @@ static void differences_of_local_and_central_headers_are_reported(void)
         {{.at = CENTRAL_A + FLAGS, .width = 2, .value = 2}, "a: the flags: 0 (byte 0), 2 (byte 70)\n"},
         {{.at = CENTRAL_A + TIME, .width = 4, .value = 7}, "a: the time: 0 (byte 0), 7 (byte 70)\n"},
         {{.at = CENTRAL_A + CRC, .width = 4, .value = 9}, "a: the CRC-32: "},
-        {{.at = CENTRAL_A + CSIZE, .width = 4, .value = 3}, "a: the stored size: 4 (byte 0), 3 (byte 70)\n"},
+        {{.at = CENTRAL_A + CSIZE, .width = 4, .value = 3},
+         "a: the compressed size: 4 (byte 0), 3 (byte 70)\n"},
         {{.at = CENTRAL_A + CSIZE, .width = 4, .value = 3},
          "a: is stored uncompressed, but its uncompressed size is not its stored size: 4 (byte 70)"},
         {{.at = CENTRAL_A + USIZE, .width = 4, .value = 3}, "a: the size: 4 (byte 0), 3 (byte 70)\n"},
@@ -231,8 +234,6 @@ static void differences_of_local_and_central_headers_are_reported(void)
     CHECK_FLAWS(cases);
 }
 
-/* Byte 70 is CENTRAL_A, 117 CENTRAL_B, 164 END and 186 ARCHIVE_SIZE. A line that begins with ": " is about
- * the archive, not a member. */
 static void unusual_entries_are_reported(void)
 {
     static const struct flaw_case cases[] = {
@@ -243,7 +244,7 @@ static void unusual_entries_are_reported(void)
          ": the archive has a comment, which can hide data; its length is 6 (byte 164)"},
         {{.after_archive = "hidden"}, ": bytes after the archive: 6 (byte 186)"},
         {{.name = "\xff", .at = CENTRAL_A + FLAGS, .width = 2, .value = 0x800},
-         ": its name is flagged as UTF-8, but is not valid UTF-8 (byte 70)"},
+         "\xff: its name is flagged as UTF-8, but is not valid UTF-8 (byte 70)"},
         {{.at = CENTRAL_B, .width = 1, .value = 'Q'},
          ": the central directory has bytes that belong to no entry: 47 (byte 117)"},
         {{.at = CENTRAL_B + NAME_LENGTH, .width = 2, .value = 60000},
@@ -257,14 +258,17 @@ static void unusual_entries_are_reported(void)
 }
 
 #define EIGHT_ZEROS "\0\0\0\0\0\0\0\0"
-/* The comment of the archive holds an end record of 22 bytes and its own comment ".". It is reported if the
- * central directory that it records exists or is empty. */
+/* The comment of the archive is an end record of 22 bytes, followed by "." as the comment of that record. One
+ * of the two records is taken for the archive's. The other is reported if it leads to a central directory, or
+ * records no entries. */
 static void second_end_records_are_reported(void)
 {
     static const struct flaw_case cases[] = {
+        /* the length of its comment, 1, is right, so it is taken for the archive's */
         {{.end_comment = {"PK\5\6" EIGHT_ZEROS EIGHT_ZEROS "\1\0.", 23}},
          ": is a second end record; the archive's is at byte 186 (byte 164)"},
-        /* one entry, 47 bytes at offset 70: the central header of "a" */
+        /* the length of its comment, 7, is wrong. It has one entry, 47 bytes at offset 70: the central header
+         * of "a". */
         {{.end_comment = {"PK\5\6\0\0\0\0\1\0\1\0\x2f\0\0\0\x46\0\0\0\7\0.", 23}},
          ": is a second end record; the archive's is at byte 164 (byte 186)"},
     };
@@ -325,27 +329,24 @@ static void malformed_extra_fields_are_reported(void)
 /* Each number that is 0xffffffff in the entry is read from the zip64 field. */
 static void zip64_fields_are_read(void)
 {
-    static const struct flaw_case cases[] = {
-        /* The field has the id 1 and 8 bytes: the size 4 in the first case, the stored size 4 in the second,
-         * and the offset 0 in the third. */
-        {{.central_extra = {"\1\0\10\0\4\0\0\0\0\0\0\0", 12},
-          .at = CENTRAL_A + USIZE,
-          .width = 4,
-          .value = UINT32_MAX},
-         ""},
-        {{.central_extra = {"\1\0\10\0\4\0\0\0\0\0\0\0", 12},
-          .at = CENTRAL_A + CSIZE,
-          .width = 4,
-          .value = UINT32_MAX},
-         ""},
-        {{.central_extra = {"\1\0\10\0\0\0\0\0\0\0\0\0", 12},
-          .at = CENTRAL_A + LOCAL_OFFSET,
-          .width = 4,
-          .value = UINT32_MAX},
-         ""},
+    static const struct archive_changes changes[] = {
+        /* The field has the id 1 and 8 bytes: the size 4 in the first case, the compressed size 4 in the
+         * second, and the offset 0 in the third. */
+        {.central_extra = {"\1\0\10\0\4\0\0\0\0\0\0\0", 12},
+         .at = CENTRAL_A + USIZE,
+         .width = 4,
+         .value = UINT32_MAX},
+        {.central_extra = {"\1\0\10\0\4\0\0\0\0\0\0\0", 12},
+         .at = CENTRAL_A + CSIZE,
+         .width = 4,
+         .value = UINT32_MAX},
+        {.central_extra = {"\1\0\10\0\0\0\0\0\0\0\0\0", 12},
+         .at = CENTRAL_A + LOCAL_OFFSET,
+         .width = 4,
+         .value = UINT32_MAX},
     };
     for (size_t i = 0; i < 3; i++) {
-        struct reported_flaws t = audit_changed_archive(&cases[i].changes);
+        struct reported_flaws t = audit_changed_archive(&changes[i]);
         CU_ASSERT(!t.lines[0]);
     }
 }
@@ -368,15 +369,16 @@ static void bytes_between_members_are_reported(void)
     CHECK_FLAWS(cases);
 }
 
-/* check_unlisted - checks a file without a central directory: bytes that only begin like a header, then a
- * local header and its payload. The member must be found. If DESCRIPTOR, its size is in a data descriptor. */
-static void check_unlisted(bool descriptor)
+/* check_unlisted - checks that a member is found in a file without a central directory: bytes that only begin
+ * like a header, then the local header and the payload. Unless HAS_SIZE, the size was in a data descriptor,
+ * which is cut off. */
+static void check_unlisted(bool has_size)
 {
     buf archive, file;
     struct reported_flaws t = {{0}, 0};
     ckpt_error err;
     build_archive(&archive,
-                  &(struct archive_changes){.name = "hidden", .descriptor = descriptor ? "" : NULL});
+                  &(struct archive_changes){.name = "hidden", .descriptor = has_size ? NULL : ""});
     archive.len = 40; /* the first local header with its name and 4 bytes of payload */
     buf_init(&file, 1 << 20);
     buf_put_cstr(&file, "PK\3\4 begins like a header, and goes on with words");
@@ -399,8 +401,8 @@ static void check_unlisted(bool descriptor)
 
 static void members_that_are_not_listed_are_found(void)
 {
-    check_unlisted(false);
     check_unlisted(true);
+    check_unlisted(false);
 }
 
 void suite_zip_audit(void)

@@ -2,9 +2,9 @@
 #include "codec/zip_header.h"
 #include "unit.h"
 
-/* Headers in which each byte of a field is different: signature; made by (central only) and version needed;
- * flags and method; time and date; CRC-32; both sizes; lengths of name and extra field; in the central
- * header, also the length of the comment, disk, attributes and the offset of the local header. */
+/* Headers whose fields all have different values: signature; made by (central only) and version needed; flags
+ * and method; time and date; CRC-32; both sizes; lengths of name and extra field; in the central header, also
+ * the length of the comment, disk, internal and external attributes and the offset of the local header. */
 #define LOCAL                                                                                                \
     "PK\3\4\x2d\0\x08\x08\x08\0\x01\x02\x21\x54\xaa\xbb\xcc\xdd\x11\x22\x33\x44\x55\x66\x77\x88\3\0\x0c\1"
 #define CENTRAL                                                                                              \
@@ -56,7 +56,7 @@ static bool resolve_zip64(const char *extra, size_t n, struct zip_header *h, siz
     return zip64_resolve(h, cursor_of(extra, n, 0), unused);
 }
 
-/* Numbers of 8 bytes. */
+/* The numbers 0x100000001, 0x200000002 and 0x300000003, each in 8 bytes. */
 #define BYTES_100000001 "\1\0\0\0\1\0\0\0"
 #define BYTES_200000002 "\2\0\0\0\2\0\0\0"
 #define BYTES_300000003 "\3\0\0\0\3\0\0\0"
@@ -88,8 +88,8 @@ static void zip64_fields_replace_saturated_numbers(void)
         {"\1\0\x10\0" BYTES_100000001, 12, SATURATED, 7, 6, false, SATURATED, 7, 6,
          0}, /* longer than the extra fields */
         {"FB\x0e\0ZZ\1\0\x08\0" BYTES_100000001, 18, SATURATED, 7, 6, true, SATURATED, 7, 6,
-         0},                                          /* bytes of a different field */
-        {"FB\x70\0ZZ", 6, 5, 7, 6, true, 5, 7, 6, 0}, /* truncated, but not needed */
+         0},                                          /* only bytes of field "FB" look like zip64 */
+        {"FB\x70\0ZZ", 6, 5, 7, 6, true, 5, 7, 6, 0}, /* a truncated field, but no number is saturated */
         {"FB\x70\0ZZ", 6, 5, 7, SATURATED, false, 5, 7, SATURATED, 0},
         {"\1\0\x08", 3, SATURATED, 7, 6, true, SATURATED, 7, 6, 0},
         {"", 0, SATURATED, 7, 6, true, SATURATED, 7, 6, 0},
@@ -151,26 +151,26 @@ static void headers_are_written_and_read_back(void)
 
 static void descriptors_have_four_forms(void)
 {
-    /* descriptors: a signature, a CRC-32, the stored size and the size; the sizes have 4 bytes, or 8 */
-    static const char sizes_of_32_bits[] = "PK\7\x08\1\2\3\4\x10\0\0\0\x20\0\0\0",
-                      sizes_of_64_bits[] = "PK\7\x08\1\2\3\4" BYTES_100000001 BYTES_200000002;
+    /* descriptors: a signature, a CRC-32, the compressed and the uncompressed size, in 4 or 8 bytes each */
+    static const char descriptor32[] = "PK\7\x08\1\2\3\4\x10\0\0\0\x20\0\0\0",
+                      descriptor64[] = "PK\7\x08\1\2\3\4" BYTES_100000001 BYTES_200000002;
     struct zip_descriptor d;
-    CU_ASSERT(zip_parse_descriptor(bytes_of(sizes_of_32_bits), 16, ZIP_SIGNED, &d) && d.length == 16);
+    CU_ASSERT(zip_parse_descriptor(bytes_of(descriptor32), 16, ZIP_SIGNED, &d) && d.length == 16);
     CU_ASSERT(d.crc == 0x04030201 && d.csize == 16 && d.usize == 32);
-    CU_ASSERT(zip_parse_descriptor(bytes_of(sizes_of_32_bits) + 4, 12, 0, &d) && d.length == 12 &&
+    CU_ASSERT(zip_parse_descriptor(bytes_of(descriptor32) + 4, 12, 0, &d) && d.length == 12 &&
               d.usize == 32);
-    CU_ASSERT(zip_parse_descriptor(bytes_of(sizes_of_64_bits), 24, ZIP_SIGNED | ZIP_WIDE, &d) &&
+    CU_ASSERT(zip_parse_descriptor(bytes_of(descriptor64), 24, ZIP_SIGNED | ZIP_WIDE, &d) &&
               d.length == 24);
     CU_ASSERT(d.crc == 0x04030201 && d.csize == 0x100000001 && d.usize == 0x200000002);
-    CU_ASSERT(zip_parse_descriptor(bytes_of(sizes_of_64_bits) + 4, 20, ZIP_WIDE, &d) && d.length == 20);
-    CU_ASSERT(!zip_parse_descriptor(bytes_of(sizes_of_32_bits), 15, ZIP_SIGNED, &d));
-    CU_ASSERT(!zip_parse_descriptor(bytes_of(sizes_of_64_bits), 23, ZIP_SIGNED | ZIP_WIDE, &d));
-    CU_ASSERT(!zip_parse_descriptor(bytes_of(sizes_of_64_bits) + 4, 20, ZIP_SIGNED, &d));
-    CU_ASSERT(!zip_parse_descriptor(bytes_of(sizes_of_32_bits), 0, 0, &d));
+    CU_ASSERT(zip_parse_descriptor(bytes_of(descriptor64) + 4, 20, ZIP_WIDE, &d) && d.length == 20);
+    CU_ASSERT(!zip_parse_descriptor(bytes_of(descriptor32), 15, ZIP_SIGNED, &d));
+    CU_ASSERT(!zip_parse_descriptor(bytes_of(descriptor64), 23, ZIP_SIGNED | ZIP_WIDE, &d));
+    CU_ASSERT(!zip_parse_descriptor(bytes_of(descriptor64) + 4, 20, ZIP_SIGNED, &d));
+    CU_ASSERT(!zip_parse_descriptor(bytes_of(descriptor32), 0, 0, &d));
     buf b;
     buf_init(&b, 100);
     zip_put_descriptor(&b, 0x04030201, 16, 32);
-    CU_ASSERT(b.len == 16 && memcmp(b.data, sizes_of_32_bits, 16) == 0);
+    CU_ASSERT(b.len == 16 && memcmp(b.data, descriptor32, 16) == 0);
     buf_free(&b);
 }
 
@@ -178,24 +178,24 @@ static void descriptors_have_four_forms(void)
  * record (56 bytes), which has the true numbers, and its locator (20 bytes). */
 static void end_records_are_saturated(void)
 {
-    static const uint64_t above_32_bits = UINT64_C(1) << 32;
+    static const uint64_t two_to_32 = UINT64_C(1) << 32;
     for (int is_large = 0; is_large < 2; is_large++) {
         const struct zip_end_record in = {.entries = is_large ? 65535 : 65534,
-                                          .size = is_large ? above_32_bits - 1 : 7,
-                                          .offset = is_large ? above_32_bits : above_32_bits - 2};
+                                          .size = is_large ? two_to_32 - 1 : 7,
+                                          .offset = is_large ? two_to_32 : two_to_32 - 2};
         buf b;
         buf_init(&b, 200);
-        zip_put_ends(&b, &in, above_32_bits);
+        zip_put_ends(&b, &in, two_to_32);
         CU_ASSERT_EQUAL_FATAL(b.len, ZIP_ENDS_SIZE);
         struct zip_end_record zip64_end = zip64_parse_end(b.data),
                               end = zip_parse_end(b.data + ZIP64_END_SIZE + ZIP64_LOCATOR_SIZE);
         struct zip64_locator locator = zip64_parse_locator(b.data + ZIP64_END_SIZE);
-        /* 44 bytes of the record follow the field with this number */
+        /* 44 bytes of the record come after the field "follows" */
         CU_ASSERT(zip64_end.signature == ZIP64_END && zip64_end.follows == 44 && !zip64_end.disk &&
                   !zip64_end.directory_disk);
         CU_ASSERT(zip64_end.entries == in.entries && zip64_end.disk_entries == in.entries);
         CU_ASSERT(zip64_end.size == in.size && zip64_end.offset == in.offset);
-        CU_ASSERT(locator.signature == ZIP64_LOCATOR && locator.offset == above_32_bits && !locator.disk &&
+        CU_ASSERT(locator.signature == ZIP64_LOCATOR && locator.offset == two_to_32 && !locator.disk &&
                   locator.disks == 1);
         CU_ASSERT(end.signature == ZIP_END && !end.disk && !end.directory_disk && !end.comment_len);
         CU_ASSERT(end.entries == (is_large ? 0xffff : 65534) && end.disk_entries == end.entries);

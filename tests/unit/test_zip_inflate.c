@@ -28,8 +28,8 @@ static void put_shared_fields(buf *b, uint32_t crc, uint32_t csize, uint32_t usi
     buf_u16le(b, 0); /* length of the extra field */
 }
 
-/* put_archive - writes an archive of one member "m" of MEMBER_SIZE bytes. In its headers, the size is
- * DECLARED_SIZE. */
+/* put_archive - writes an archive of one member "m" of MEMBER_SIZE bytes. Its headers have the uncompressed
+ * size DECLARED_SIZE. */
 static void put_archive(buf *b, uint32_t declared_size)
 {
     buf bytes, packed;
@@ -149,7 +149,7 @@ static void libzip_must_find_the_same_member(void)
         ckpt_str name;
         uint64_t size;
     } cases[] = {
-        /* the archive has one member, {0, "m", MEMBER_SIZE}; each case has one other value */
+        /* the archive has one member, {0, "m", MEMBER_SIZE}; each case differs from it in one value */
         {1, {"m", 1}, MEMBER_SIZE},
         {0, {"n", 1}, MEMBER_SIZE},
         {0, {"m", 1}, MEMBER_SIZE - 1},

@@ -163,7 +163,7 @@ static bool descriptor_has_crc(struct edit *e, size_t i, const struct archive_fo
 
 static void replacing_changes_only_payload_and_checksums(void)
 {
-    /* patches for each form: the payload, and the CRC-32 at two offsets unless it is 0 */
+    /* the number of patches for each form: 1 for the payload, and 2 for the CRC-32 unless that is 0 */
     static const size_t npatches[] = {3, 3, 3, 1, 3, 3};
     for (size_t k = 0; k < sizeof forms / sizeof *forms; k++) {
         struct edit e = open_archive(&forms[k]);
@@ -258,7 +258,7 @@ static void archives_that_differ_from_what_was_opened_are_refused(void)
     check_replace_refused(&e, "the data descriptor of its pickle is missing");
     struct patches patches = {0};
     e.status = zip_patch_append(e.zip, 0, STR_LIT("a/old"), str_of("", 0xFFFFFFFFu), &patches, &e.err);
-    CU_ASSERT_EQUAL(e.status, CKPT_ELIMIT);
+    CU_ASSERT_EQUAL(e.status, CKPT_ELIMIT); /* the payload is too long for a header without zip64 */
     close_edit(&e);
     /* 76 bytes, as many as a zip64 end record and its locator have */
     e = open_archive(&(struct archive_form){.before_end_record = "0123456789012345678901234567890123456789"

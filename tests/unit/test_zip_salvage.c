@@ -14,7 +14,7 @@ struct record {
     int add_csize;            /* a number added to the stored size */
     uint16_t add_name_length; /* a number added to the length of the name in the header */
     bool zip64;               /* the descriptor has sizes of 8 bytes */
-    bool no_descriptor;       /* there is no descriptor, although flags has it */
+    bool no_descriptor;       /* the descriptor is missing, although the flag is set */
     bool no_crc;              /* the CRC-32 is 0 */
     bool deflated; /* the payload is one deflate block of type "stored", with a header of 5 bytes */
 };
@@ -186,8 +186,8 @@ static void deflated_records_need_no_descriptor(void)
         put_record(
             &b, &(struct record){
                     .name = "last", .payload = "12345678", .flags = ZIP_FLAG_DESCRIPTOR, .deflated = true});
-        b.len -= 16 - 2; /* two bytes of the descriptor are left */
-        b.len -= missing_bytes;
+        b.len -= 16 - 2;        /* two bytes of the descriptor are left */
+        b.len -= missing_bytes; /* the first two of these are the rest of the descriptor */
         struct salvaged_archive s = salvage(&b);
         CU_ASSERT_FATAL(s.status == CKPT_OK && s.zip->n == 1);
         CU_ASSERT(missing_bytes <= 2 ? entry_is(&s, "last", "12345678") && s.zip->entries[0].crc_unknown
@@ -243,7 +243,7 @@ static void records_of_embedded_archives_are_ignored(void)
         {.name = "a/data/0", .payload = "nor this", .flags = ZIP_FLAG_DESCRIPTOR},
         {.name = "a/data/1", .payload = "nor that", .flags = ZIP_FLAG_DESCRIPTOR},
     };
-    enum { NOTHING_FOLLOWS, A_RECORD_FOLLOWS, WITHOUT_DATA_PKL, CASES };
+    enum { NOTHING_FOLLOWS, A_RECORD_FOLLOWS, INNER_HAS_NO_DATA_PKL, CASES };
     for (int variant = 0; variant < CASES; variant++) {
         buf b;
         buf_init(&b, 1 << 20);
@@ -252,7 +252,7 @@ static void records_of_embedded_archives_are_ignored(void)
         put_record(
             &b, &(struct record){
                     .name = "a/data/0", .payload = "", .flags = ZIP_FLAG_DESCRIPTOR, .no_descriptor = true});
-        for (size_t i = variant == WITHOUT_DATA_PKL; i < 3; i++)
+        for (size_t i = variant == INNER_HAS_NO_DATA_PKL; i < 3; i++)
             put_record(&b, &inner[i]);
         if (variant == A_RECORD_FOLLOWS)
             put_record(&b, &(struct record){

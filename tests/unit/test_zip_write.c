@@ -89,7 +89,7 @@ static void equal_members_give_equal_archives(void)
     sink_abort(b);
 }
 
-/* A member of more than 4 GiB has 20 bytes more in its local header, which moves the aligned payload by 64,
+/* A member of 4 GiB - 1 or more has 20 bytes more in its local header, which moves the aligned payload by 64,
  * and 20 more in the central directory. A member after it has 12 bytes more in the central directory. */
 static void zip64_fields_are_part_of_the_computed_size(void)
 {
@@ -208,8 +208,8 @@ static void zip64_fields_have_the_sizes_and_offsets(void)
     uint64_t tail = members[1].data_offset + members[1].size;
     CU_ASSERT_EQUAL(zip_writer_finish(w, copy_reserved, members, &err), CKPT_OK);
     CU_ASSERT_EQUAL(e.tail_offset, tail);
-    /* A central header has its name and a zip64 field after it: for "a/first" of two numbers, for "a/second"
-     * of three, of which the last is the offset of the local header. */
+    /* A name and a zip64 field follow each central header. The field of "a/first" has two numbers, that of
+     * "a/second" has three: the last is the offset of the local header. */
     enum {
         FIRST_NAME = sizeof "a/first" - 1,
         SECOND_NAME = sizeof "a/second" - 1,

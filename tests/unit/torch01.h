@@ -6,7 +6,7 @@
 #include "tarball.h"
 
 /* The member "storages": the number of storages; for each, the pickle of (key, "cpu", class), the number of
- * its elements and their bytes; then the views. Keys are BININT1: "K\x07" is 7. */
+ * its elements, and their bytes; then the views. Keys are BININT1: "K\x07" is 7. */
 #define COUNT_1       "\x80\x02K\x01."
 #define STORAGE_7     "\x80\x02K\x07X\x03\0\0\0cpuctorch\nFloatStorage\n\x87."
 #define FOUR_ELEMENTS "\x04\0\0\0\0\0\0\0"
@@ -28,8 +28,9 @@
 /* The member "pickle": {"w": the tensor of key 8}. */
 #define ROOT_OBJECT "\x80\x02}U\x01wK\x08Qs."
 
-/* torch01_put - appends an archive of MEMBERS with the names torch01_names; skips those whose .ptr is NULL.
- * torch01_valid_members has the members of a valid archive: the tensor w of 2 x 2 floats in DATA. */
+/* torch01_put - appends an archive of MEMBERS, which are in the order of the enum and get the names
+ * torch01_names; skips those whose .ptr is NULL. torch01_valid_members has the members of a valid archive:
+ * the tensor w of 2 x 2 floats in DATA. */
 enum { STORAGES, TENSORS, PICKLE };
 extern const char *const torch01_names[3];
 extern const ckpt_str torch01_valid_members[3];

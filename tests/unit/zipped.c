@@ -22,7 +22,7 @@ static void put_header(buf *b, const struct member *m, bool local)
 
 void zip_put(buf *b, const struct member *m, size_t n, size_t before)
 {
-    static const unsigned char no_comment_disk_attributes[10] = {0}; /* fields of a central header */
+    static const unsigned char zeros[10] = {0}; /* length of the comment, disk, attributes */
     buf directory;
     uint32_t at = 0;
     buf_init(&directory, 1 << 20);
@@ -34,7 +34,7 @@ void zip_put(buf *b, const struct member *m, size_t n, size_t before)
             buf_put_str(b, m[i].bytes);
         }
         put_header(&directory, &m[i], false);
-        buf_put(&directory, no_comment_disk_attributes, sizeof no_comment_disk_attributes);
+        buf_put(&directory, zeros, sizeof zeros);
         buf_u32le(&directory, at);
         buf_put_cstr(&directory, m[i].name);
     }

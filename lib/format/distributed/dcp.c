@@ -1,17 +1,17 @@
 /* dcp.c - reads Distributed Checkpoints of torch: a folder that many ranks have written.
  *
  *   .metadata         the chunks that each tensor is cut into, and where they are (dcp_metadata.c); or
- *   __R.metadata      the same of rank R alone, if the save used no collectives: all of them are read
+ *   __R.metadata      the chunks of rank R alone, if the save used no collectives: all such files are read
  *   __R_N.distcp      items of rank R, one after the other. An item is a torch.save archive of one chunk of a
- *                     tensor or of one value, or a zstd frame of that archive. Or: archives of values, then
- *                     one safetensors file with all tensors of the rank
+ *                     tensor or of one value, or a zstd frame of that archive. If the save used safetensors,
+ *                     archives of values, then one safetensors file with all tensors of the rank
  *   meta.pt, common.pt     values of a trainer (dcp_extra_values.c)
  *
  * Sources: torch/distributed/checkpoint/filesystem.py, default_planner.py, _nested_dict.py.
  *
- * Values are read at once, each like a file of its own, and join the graph. The archives of tensors are
- * opened by dcp_items.c when their bytes are read; until then only the sizes of the .distcp files are
- * checked.
+ * Values are read when the checkpoint is opened, each like a file of its own, and join the graph. Archives
+ * of tensors are opened by dcp_items.c when their bytes are read; until then only the sizes of the .distcp
+ * files are checked.
  *
  * Refused: files outside the folder, items that overlap or end after their file, chunks that overlap,
  * exceed the tensor or leave a gap in it, a chunk without an item, unknown transformations. Chunks with the
@@ -48,19 +48,19 @@ struct dcp_chunk {
     const uint64_t *offset, *size;
 };
 
-/* An entry of storage_data: the file, offset and length of an item. */
+/* A _StorageInfo of storage_data: the file, offset and length of an item. */
 struct dcp_storage_info {
     const uint64_t *offset; /* of the chunk in its tensor; NULL: a value */
     uint64_t file_offset, length;
     uint32_t ndim, file;
-    uint32_t order : 31; /* of the entries with one name: if two are of the same chunk, the last one counts */
+    uint32_t order : 31; /* among the infos of its entry: of two for the same chunk, the later counts */
     uint32_t is_zstd : 1;
     uint32_t item_number; /* 1 + index of the dcp_item that was made of it; 0: none yet */
 };
 
-/* A name (fqn) of the checkpoint, which is a tensor or another value. */
+/* What a name (fqn) of the checkpoint stands for: a tensor or another value. */
 struct dcp_entry {
-    struct joined_tensor tensor;                     /* shape NULL: a value; node: of either */
+    struct joined_tensor tensor;                     /* shape NULL: a value, of which it has name and node */
     const struct dcp_metadata *path_meta;            /* the metadata that PATH is in; NULL: no path */
     dcp_word path;                                   /* in planner_data */
     size_t first_chunk, nchunks, first_info, ninfos; /* in dcp.chunks and dcp.infos */
@@ -130,7 +130,7 @@ static bool probe(const struct probe *p)
     if (has_torch_metadata(p) || probe_matches(p, is_data_or_rank_metadata))
         return true;
     folder_scan(p->names, p->nnames, &d);
-    /* a damaged .metadata, if no other checkpoint is in the folder */
+    /* a damaged .metadata is accepted if no other checkpoint is in the folder */
     return probe_has(p, METADATA) && !d.nindexes && !d.nsingle;
 }
 
@@ -274,7 +274,7 @@ static ckpt_status read_entry(struct dcp *dcp, const struct dcp_metadata *meta, 
     (void)dcp_elements(meta, dcp_field(meta, value, DCP_TENSOR, TENSOR_CHUNKS), &nchunks);
     dcp->entries[i].nchunks += nchunks; /* bounded: compared with nwords below */
     dcp->nchunks += nchunks;            /* bounded: likewise */
-    if (dcp->nchunks > dcp->nwords)     /* a pickle can have one list, of many chunks, in many tensors */
+    if (dcp->nchunks > dcp->nwords)     /* in a pickle, many tensors can share one list of chunks */
         return fail_entry(dcp, name, "{%zu chunks} up to this tensor, in metadata of {=%zu values}",
                           dcp->nchunks, dcp->nwords);
     return read_shape(dcp, &dcp->entries[i], meta, value);
@@ -415,7 +415,7 @@ static ckpt_status read_storage_info(struct dcp *dcp, const struct dcp_metadata 
     return prefix_where_if_failed(st, entry->tensor.name, dcp->err);
 }
 
-/* read_entries - fills entry, chunk and infos from all metadata: counts first, then stores. */
+/* read_entries - fills entries, chunks and infos from all metadata: counts first, then stores. */
 static ckpt_status read_entries(struct dcp *dcp)
 {
     size_t nchunks = 0, ninfos = 0;
@@ -428,7 +428,7 @@ static ckpt_status read_entries(struct dcp *dcp)
         entry->first_info = ninfos;
         nchunks += entry->nchunks;
         ninfos += entry->ninfos;
-        entry->nchunks = entry->ninfos = 0;
+        entry->nchunks = entry->ninfos = 0; /* counted again as they are stored */
     }
     dcp->chunks = calloc(dcp->nchunks + 1, sizeof *dcp->chunks);
     dcp->infos = calloc(ninfos + 1, sizeof *dcp->infos);
@@ -440,7 +440,8 @@ static ckpt_status read_entries(struct dcp *dcp)
 
 /* -------------------------------------------------------------------------- items */
 
-/* name_file_in_error - names the only metadata file in dcp->err if ST is an error that names no file. */
+/* name_file_in_error - if ST is a failure and there is only one metadata file, names that file in dcp->err,
+ * unless another is named there. */
 static void name_file_in_error(struct dcp *dcp, ckpt_status st)
 {
     error_add_file(st != CKPT_OK && dcp->nmeta == 1 ? dcp->err : NULL, dcp->meta_file->path);
@@ -469,14 +470,14 @@ static int compare_offsets(const void *a, const void *b)
     return (x->order > y->order) - (x->order < y->order);
 }
 
-/* find_storage_info - returns the last entry of ENTRY whose chunk begins at OFFSET, or NULL. */
+/* find_storage_info - returns the last info of ENTRY whose chunk begins at OFFSET, or NULL. */
 static struct dcp_storage_info *find_storage_info(const struct dcp *dcp, const struct dcp_entry *entry,
                                                   const uint64_t *offset)
 {
     struct dcp_storage_info *list = dcp->infos + entry->first_info,
                             key = {.offset = offset, .ndim = entry->tensor.ndim};
     size_t low = 0, high = entry->ninfos;
-    key.order = 0x7fffffff; /* after all entries of that offset */
+    key.order = 0x7fffffff; /* after all infos with that offset */
     while (low < high) {
         size_t mid = low + (high - low) / 2;
         if (compare_offsets(&list[mid], &key) <= 0)
@@ -510,8 +511,8 @@ static ckpt_status check_range(struct dcp *dcp, const struct dcp_storage_info *i
     uint64_t size = in->part ? in->part->src->size : 0;
     ckpt_status st = CKPT_OK;
     if (!in->part)
-        return fail(dcp->err, CKPT_ETRUNCATED, CKPT_NO_OFFSET, "{=the file %.*s}, where it is, is {missing}",
-                    STR_ARG(in->name));
+        return fail(dcp->err, CKPT_ETRUNCATED, CKPT_NO_OFFSET,
+                    "{=the file %.*s}, which holds it, is {missing}", STR_ARG(in->name));
     if (dcp->in_safetensors && info->offset)
         return CKPT_OK;
     if (!range_within(info->file_offset, info->length, size))
@@ -537,7 +538,7 @@ static ckpt_status add_item(struct dcp *dcp, const struct dcp_entry *entry, cons
         return fail(dcp->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "chunks of {more} than {=2^63 bytes}");
     if (info->item_number &&
         same_sizes(dcp->items[info->item_number - 1].size, chunk->size, entry->tensor.ndim))
-        return CKPT_OK;                /* a replica; a chunk of a different size would overlap */
+        return CKPT_OK;                /* a replica; a chunk of another size overlaps and is refused later */
     info->item_number = (uint32_t)dcp->nitems + 1; /* bounded: metadata have fewer than 2^31 words */
     CKPT_TRY(check_range(dcp, info, need));
     struct dcp_item *item = &dcp->items[dcp->nitems];
@@ -693,8 +694,8 @@ static ckpt_status find_in_safetensors(struct dcp *dcp, const struct dcp_entry *
     return CKPT_OK;
 }
 
-/* check_items - opens all archives of ENTRY, for `verify` and salvage. Sets *HAS_CRCS to true if all have
- * checksums. */
+/* check_items - opens all archives of ENTRY, for `verify` and salvage. Sets *PIECES_HAVE_CRCS to whether all
+ * have checksums. */
 static ckpt_status check_items(struct dcp *dcp, const struct dcp_entry *entry, bool *pieces_have_crcs)
 {
     *pieces_have_crcs = true;
@@ -751,8 +752,8 @@ static ckpt_status add_tensors(struct dcp *dcp)
 
 /* ------------------------------------------------------------------------- values */
 
-/* open_bytesio - if *PART holds an io.BytesIO that torch.save wrote into, as Megatron-LM keeps objects,
- * replaces *PART by that archive. */
+/* open_bytesio - if *PART is an io.BytesIO with a torch.save archive, as Megatron-LM keeps objects, replaces
+ * *PART by that archive. */
 static ckpt_status open_bytesio(struct dcp *dcp, ckpt_file **part)
 {
     ckpt_file *inner;
@@ -868,23 +869,23 @@ static bool describe(void *user, const ckpt_value *v, struct row *row)
 
 /* --------------------------------------------------------------------------- read */
 
-/* note_unused_files - adds a notice if no item is in a .distcp file of the folder, and if the folder has the
- * metadata of an unfinished save. */
+/* note_unused_files - adds a notice if the folder has .distcp files without items of the checkpoint, and
+ * another if it has the metadata of an unfinished save. */
 static ckpt_status note_unused_files(struct dcp *dcp)
 {
     ckpt_file *f = dcp->f;
     ckpt_str *list;
-    size_t n, others = 0, first = 0;
+    size_t n, nunused = 0, first_unused = 0;
     CKPT_TRY(folder_list(f->a, f->folder, is_data_file, &list, &n, dcp->err));
     for (size_t i = n; i-- > 0;)
         if (map_get(dcp->file_of, list[i]) == MAP_NONE) {
-            first = i;
-            others++;
+            first_unused = i;
+            nunused++;
         }
-    if (others)
-        file_notice(f,
-                    "no item of the checkpoint is in %.*s%s: an earlier save by more ranks may have left it",
-                    STR_ARG(list[first]), others > 1 ? " or in other .distcp files" : "");
+    if (nunused)
+        file_notice(f, "%.*s%s no item of the checkpoint: an earlier save by more ranks may have left %s",
+                    STR_ARG(list[first_unused]), nunused > 1 ? " and other .distcp files have" : " has",
+                    nunused > 1 ? "them" : "it");
     CKPT_TRY(folder_list(f->a, f->folder, is_unfinished_metadata, &list, &n, dcp->err));
     if (n)
         file_notice(f, "%.*s is of a later save that did not finish, which may have replaced items",

@@ -28,10 +28,7 @@ struct tensor_pickle {
     const ckpt_tensor *t;
     ckpt_dtype dtype;
     uint64_t nbytes;
-    const ckpt_plan *plan;
 };
-
-/* ------------------------------------------------------------------------ pickle */
 
 static uint64_t get_row_major_stride(const ckpt_tensor *t, uint32_t k)
 {
@@ -93,8 +90,6 @@ static ckpt_status put_tensor(void *user, pickle_writer *w, const ckpt_value *v,
     return CKPT_OK;
 }
 
-/* ----------------------------------------------------------------------- archive */
-
 static struct zip_header make_header(const struct member *member)
 {
     return (struct zip_header){.made_by = ZIP_VERSION_ZIP64,
@@ -105,11 +100,11 @@ static struct zip_header make_header(const struct member *member)
                                .offset = member->offset};
 }
 
-/* put_member - appends the local header of MEMBER to B, padded so that the data after it are aligned. B
- * begins at offset BASE of the archive. */
-static void put_member(buf *b, uint64_t base, struct member *member)
+/* put_local_header - appends the local header of MEMBER to B, padded so that the data after it are aligned.
+ * B begins at offset BASE of the archive. */
+static void put_local_header(buf *b, uint64_t base, struct member *member)
 {
-    member->offset = base + b->len; /* bounded: below 2^63 and what is in memory */
+    member->offset = base + b->len; /* bounded: 2^63 bytes of a tensor, and bytes in memory */
     struct zip_header h = make_header(member);
     ckpt_str name = str_c(member->name);
     uint64_t data = member->offset + zip_output_local_size(&h, name.len); /* bounded: as above */
@@ -127,14 +122,14 @@ static void put_zip_end(buf *b, uint64_t base, struct member *members, uint32_t 
 {
     ckpt_str version = STR_LIT("3\n");
     members[n - 1] = make_member("archive/version", version);
-    put_member(b, base, &members[n - 1]);
+    put_local_header(b, base, &members[n - 1]);
     buf_put_str(b, version);
-    uint64_t directory = base + b->len; /* bounded: as in put_member */
+    uint64_t directory = base + b->len; /* bounded: as in put_local_header */
     for (uint32_t i = 0; i < n; i++) {
         struct zip_header h = make_header(&members[i]);
         zip_put_central(b, &h, str_c(members[i].name));
     }
-    uint64_t end = base + b->len; /* bounded: as in put_member */
+    uint64_t end = base + b->len; /* bounded: as in put_local_header */
     zip_put_ends(b, &(struct zip_end_record){.entries = n, .size = end - directory, .offset = directory},
                  end);
 }
@@ -145,10 +140,10 @@ static void begin_archive(struct dcp_archive *archive, ckpt_str pickle, struct m
     buf_init(&archive->prefix, MAX_PICKLE);
     buf_init(&archive->suffix, MAX_PICKLE);
     members[0] = make_member("archive/data.pkl", pickle);
-    put_member(&archive->prefix, 0, &members[0]);
+    put_local_header(&archive->prefix, 0, &members[0]);
     buf_put_str(&archive->prefix, pickle);
     members[1] = make_member("archive/byteorder", order);
-    put_member(&archive->prefix, 0, &members[1]);
+    put_local_header(&archive->prefix, 0, &members[1]);
     buf_put_str(&archive->prefix, order);
 }
 
@@ -158,7 +153,8 @@ void dcp_archive_free(struct dcp_archive *archive)
     buf_free(&archive->suffix);
 }
 
-/* end_archive - returns ST, or a failure if a buffer of ARCHIVE is incomplete; then frees ARCHIVE. */
+/* end_archive - frees PICKLE. Returns ST, or a failure if a buffer of ARCHIVE is incomplete. Frees ARCHIVE if
+ * it returns a failure. */
 static ckpt_status end_archive(struct dcp_archive *archive, buf *pickle, ckpt_status st, ckpt_error *err)
 {
     buf_free(pickle);
@@ -185,10 +181,10 @@ ckpt_status dcp_archive_tensor(struct dcp_archive *archive, const ckpt_plan *p, 
     if (st == CKPT_OK) {
         begin_archive(archive, buf_view(&pickle), members);
         members[2] = (struct member){.name = "archive/data/0", .size = t.nbytes, .crc = crc};
-        put_member(&archive->prefix, 0, &members[2]);
-        archive->crc_offset = members[2].offset + ZIP_LOCAL_CRC;               /* bounded: in memory */
-        put_zip_end(&archive->suffix, archive->prefix.len + t.nbytes, members,
-                    4); /* bounded: just compared */
+        put_local_header(&archive->prefix, 0, &members[2]);
+        archive->crc_offset = members[2].offset + ZIP_LOCAL_CRC; /* bounded: in memory */
+        uint64_t suffix_at = archive->prefix.len + t.nbytes;     /* bounded: nbytes was compared above */
+        put_zip_end(&archive->suffix, suffix_at, members, 4);
     }
     return end_archive(archive, &pickle, st, err);
 }

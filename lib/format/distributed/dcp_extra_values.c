@@ -1,8 +1,8 @@
 /* dcp_extra_values.c - reads values that a trainer keeps in a file of its own, next to the checkpoint:
  *
  *   meta.pt      Lightning: everything except `model` and `optimizer_N`, which are distributed
- *   common.pt    Megatron-LM's torch_dist: args, iteration, param_groups; newer releases keep it as an object
- *                of the checkpoint itself, COMMON
+ *   common.pt    Megatron-LM's torch_dist: args, iteration, param_groups; newer releases have this dict in
+ *                the checkpoint itself, under the name COMMON, instead
  *
  * Both are dicts saved by torch.save. Lightning (fabric/utilities/load.py) and Megatron-LM
  * (core/dist_checkpointing/serialization.py) merge them with the distributed state dict in the same way. */
@@ -12,9 +12,9 @@
 #include "format/distributed/part_files.h"
 #include "format/folder.h"
 
-#define COMMON "common_state/shard_0_1" /* of shape (1,), at (0,) */
+#define COMMON "common_state/shard_0_1" /* a list whose only item is the dict */
 
-/* put_values - adds the pairs of VALUES, the dict in the file NAME, to f->root, unless KEYS has the key. */
+/* put_values - adds each pair of VALUES, the dict in the file NAME, to f->root, unless KEYS has its key. */
 static ckpt_status put_values(ckpt_file *f, const char *name, const ckpt_value *values, map *keys,
                               ckpt_error *err)
 {

@@ -31,7 +31,7 @@ struct flattener {
     struct flatten_frame *frames;      /* from the root to the container that is visited */
     ckpt_path_elem *path, *input_path; /* of the current child, as in dcp_leaf */
     uint32_t depth, max_depth;         /* frames in use, and how many there may be */
-    uint32_t from_root;                /* length of the path from the root of the input to that of the plan */
+    uint32_t from_root;                /* length of the path from the input's root to the plan's root */
     map *names;                        /* of the leaves */
     ckpt_error *err;
 };
@@ -45,8 +45,8 @@ struct flatten_child {
 
 /* ------------------------------------------------------------------------- graph */
 
-/* get_replacement - returns the node to write instead of V, which may be of a file that F was put together
- * from. */
+/* get_replacement - returns the node to write instead of V; usually V itself. V is a node of F or of one of
+ * its parts. */
 static const ckpt_value *get_replacement(const ckpt_file *f, const ckpt_value *v)
 {
     const ckpt_value *replacement = file_replacement_of(f, v);
@@ -78,16 +78,16 @@ static bool get_child(const ckpt_plan *p, const ckpt_value *v, const struct edit
 {
     uint32_t n;
     const value_pair *pairs = value_pairs(v, &n);
-    const ckpt_value *given = n ? NULL : view_ordered_dict_argument(v);
+    const ckpt_value *pair_list = n ? NULL : view_ordered_dict_argument(v);
     *child = (struct flatten_child){0};
     if (i < n) {
         child->key = pairs[i].key;
         child->val = pairs[i].val;
-    } else if (given && i < value_count(given)) { /* both the list of pairs and each pair may have edits */
-        const ckpt_value *pair = value_item(given, i);
+    } else if (pair_list && i < value_count(pair_list)) { /* it and each pair may have edits */
+        const ckpt_value *pair = value_item(pair_list, i);
         child->key = value_item(pair, 0);
         child->val = value_item(pair, 1);
-        apply_edit(plan_find_edit(p, given), i, child);
+        apply_edit(plan_find_edit(p, pair_list), i, child);
         apply_edit(plan_find_edit(p, pair), 0, child);
         return child->key && child->val;
     } else {
@@ -123,8 +123,8 @@ static bool is_flattened(const ckpt_file *f, const ckpt_value *list, bool *ok)
     return found;
 }
 
-/* has_no_tensor - for graph_visit_children, which stops at the first node for which this is false. */
-static bool has_no_tensor(void *user, const ckpt_value *v)
+/* is_not_tensor - for graph_visit_children, which stops at the first V that is a tensor or a storage. */
+static bool is_not_tensor(void *user, const ckpt_value *v)
 {
     (void)user;
     return !v || (!is_tensor(v) && v->type != CKPT_V_PERSID);
@@ -134,10 +134,10 @@ static bool has_no_tensor(void *user, const ckpt_value *v)
 static bool holds_tensors(const ckpt_value *v, bool *ok)
 {
     struct graph_visit visit = {.seen = map_new(16)};
-    bool found = !has_no_tensor(NULL, v);
+    bool found = !is_not_tensor(NULL, v);
     *ok = visit.seen && graph_visit_add(&visit, v);
     while (*ok && !found && (v = graph_visit_next(&visit, ok)))
-        found = !graph_visit_children(v, has_no_tensor, NULL) || !has_no_tensor(NULL, v);
+        found = !graph_visit_children(v, is_not_tensor, NULL) || !is_not_tensor(NULL, v);
     graph_visit_free(&visit);
     return found;
 }
@@ -161,7 +161,7 @@ static ckpt_status check_tensor(const struct flattener *w, struct dcp_leaf *leaf
 {
     const ckpt_tensor *t = &w->leaves->plan->file->table.rows[leaf->row].t;
     if (t->kind == CKPT_DTENSOR || t->kind == CKPT_SHARDED)
-        return fail_leaf(leaf, t, "is one rank's shard of it; open the files of all ranks together", w->err);
+        return fail_leaf(leaf, t, "is only one rank's shard; open the files of all ranks together", w->err);
     if (t->kind != CKPT_DENSE && (t->kind != CKPT_NDARRAY || leaf->node->type != CKPT_V_TENSOR)) {
         leaf->row = CKPT_NO_TENSOR;
         leaf->holds_tensors = true;

@@ -14,8 +14,8 @@ static bool is_not_dcp_file(ckpt_str name)
            !str_ends(name, STR_LIT(".metadata")) && !str_ends(name, STR_LIT(".metadata.tmp"));
 }
 
-/* check_replaceable - refuses to replace the folder PATH unless it is empty, or `force` is set and no file
- * in it is of a different kind. */
+/* check_replaceable - refuses to replace the folder PATH unless it is empty, or `force` is set and PATH has
+ * only files of a Distributed Checkpoint. */
 static ckpt_status check_replaceable(const struct dcp_folder *folder, const char *path, ckpt_error *err)
 {
     ckpt_str *list;
@@ -121,18 +121,18 @@ ckpt_status dcp_folder_note_output(const struct dcp_folder *folder, const char *
     return path ? plan_note_output(folder->plan, path, err) : fail_memory(err);
 }
 
-/* name_final_file - replaces the path of the temporary folder in ERR by the final one. */
+/* name_final_file - replaces the path of the temporary folder in ERR by the path of the output. */
 static void name_final_file(const struct dcp_folder *folder, ckpt_error *err)
 {
-    const char *in = dcp_folder_path(folder, ""), *path;
-    size_t n = in ? strlen(in) : 0;
-    if (!err || !n || strncmp(err->file, in, n) != 0 || !(path = make_final_path(folder, err->file + n)))
+    const char *temp = dcp_folder_path(folder, ""), *path;
+    size_t n = temp ? strlen(temp) : 0;
+    if (!err || !n || strncmp(err->file, temp, n) != 0 || !(path = make_final_path(folder, err->file + n)))
         return;
     err->file[0] = '\0';
     error_add_file(err, path);
 }
 
-/* rename_to_output - gives the temporary folder the name of the output, in exchange for an old folder. */
+/* rename_to_output - renames the temporary folder to the output; an old output gets the temporary name. */
 static ckpt_status rename_to_output(struct dcp_folder *folder, ckpt_error *err)
 {
     const ckpt_write_options *o = folder->job->opts;
@@ -152,14 +152,14 @@ ckpt_status dcp_folder_end(struct dcp_folder *folder, ckpt_status st, ckpt_error
 {
     if (!folder->temp_exists)
         return st;
-    ckpt_str old = arena_printf(folder->arena, "%s%s", folder->parent.ptr, temp_folder_name(&folder->temp));
+    ckpt_str temp = arena_printf(folder->arena, "%s%s", folder->parent.ptr, temp_folder_name(&folder->temp));
     if (st == CKPT_OK)
         st = rename_to_output(folder, err);
     else
         name_final_file(folder, err);
     if (!temp_close(&folder->temp) && st == CKPT_OK)
         plan_notice(folder->plan, "the folder that was replaced cannot be removed, and stays as %.*s",
-                    STR_ARG(old));
+                    STR_ARG(temp));
     folder->temp_exists = false;
     return st;
 }

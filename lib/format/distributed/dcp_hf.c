@@ -4,7 +4,7 @@
  *   shard-RRRRR-model-IIIII-of-NNNNN.safetensors   file I of N of rank R - 1; I and R count from 1
  *   __metadata__: {"DCP_SHARDING_INFO": JSON text {"NAME": {"saved_offsets": [0, 4]}, …}, …}
  *
- * No file has the shape of a complete tensor: it is taken to be the smallest that contains all shards.
+ * The shape of a complete tensor is in no file: it is taken to be the smallest that contains all shards.
  * Source: torch/distributed/checkpoint/hf_storage.py. Refused: a missing file or rank, shards that overlap
  * or leave a gap in their tensor. */
 #include <inttypes.h>
@@ -35,14 +35,15 @@ static bool probe(const struct probe *p)
     return probe_matches(p, is_shard) && !d.nindexes && !d.nsingle;
 }
 
-/* check_complete - refuses the sorted LIST of N files if it has a gap. In salvage the tensors report gaps. */
+/* check_complete - refuses the sorted LIST of N files if it has a gap. Salvage reports gaps by tensor. */
 static ckpt_status check_complete(const ckpt_file *f, const ckpt_str *list, size_t n, ckpt_error *err)
 {
-    uint64_t rank = 1, file = 1, number[3]; /* in the name: its rank, file and count of files */
+    uint64_t rank = 1, file = 1; /* of the name that comes next if none is missing */
+    uint64_t number[3];          /* in the name: rank, file and count of files */
     size_t i = 0;
     for (; i < n && parse_name(list[i], number) && number[0] == rank && number[1] == file; i++) {
-        rank += number[1] >= number[2];               /* bounded: the name before was of this rank */
-        file = number[1] >= number[2] ? 1 : file + 1; /* bounded: likewise */
+        rank += number[1] >= number[2];               /* bounded: by N */
+        file = number[1] >= number[2] ? 1 : file + 1; /* bounded: by N */
     }
     if (f->salvage || (i == n && file == 1))
         return CKPT_OK;
@@ -50,14 +51,11 @@ static ckpt_status check_complete(const ckpt_file *f, const ckpt_str *list, size
     return fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
                 "{=file %" PRIu64 " of rank %" PRIu64 "} is {missing}%s%.*s\n"
                 "put all files of the save into the folder",
-                file, rank - 1, next.len ? ", which precedes " : "",
-                STR_ARG(next)); /* bounded: names count ranks from 1 */
+                file, rank - 1, next.len ? ", which precedes " : "", STR_ARG(next)); /* bounded: RANK >= 1 */
 }
 
-/* ------------------------------------------------------------------------ offsets */
-
-/* read_offset - reads the saved_offsets of T to OFFSET. Only skips them if T is NULL. */
-static ckpt_status read_offset(json_scan *j, const ckpt_tensor *t, uint64_t *offset)
+/* read_saved_offsets - reads the saved_offsets of T to OFFSET. If T is NULL, only skips them. */
+static ckpt_status read_saved_offsets(json_scan *j, const ckpt_tensor *t, uint64_t *offset)
 {
     enum json_event e;
     uint32_t n = 0;
@@ -78,8 +76,8 @@ static ckpt_status read_offset(json_scan *j, const ckpt_tensor *t, uint64_t *off
                : json_fail(j, "\"saved_offsets\" with {fewer numbers} than {=one for each dimension}");
 }
 
-/* read_offsets - reads DCP_SHARDING_INFO: sets OFFSET[I] to the saved_offsets of row I of PART. */
-static ckpt_status read_offsets(ckpt_file *f, ckpt_file *part, json_scan *j, const uint64_t **offset)
+/* read_sharding_info - reads DCP_SHARDING_INFO: sets OFFSET[I] to the saved_offsets of row I of PART. */
+static ckpt_status read_sharding_info(ckpt_file *f, ckpt_file *part, json_scan *j, const uint64_t **offset)
 {
     enum json_event e;
     CKPT_TRY(json_expect(j, JSON_OBJECT, "DCP_SHARDING_INFO", "an object"));
@@ -95,7 +93,7 @@ static ckpt_status read_offsets(ckpt_file *f, ckpt_file *part, json_scan *j, con
                 CKPT_TRY(json_skip(j, json_next(j)));
                 continue;
             }
-            CKPT_TRY(read_offset(j, t, at));
+            CKPT_TRY(read_saved_offsets(j, t, at));
             if (t)
                 offset[row] = at;
         }
@@ -115,7 +113,7 @@ static ckpt_status add_shards_of_file(struct sharded_tensors *all, ckpt_file *pa
         return fail_memory(all->err);
     if (part->metadata && value_text(value_get(part->metadata, "DCP_SHARDING_INFO"), &text)) {
         json_init(&j, text, 0, f->a, all->err);
-        ckpt_status st = read_offsets(f, part, &j, offset);
+        ckpt_status st = read_sharding_info(f, part, &j, offset);
         if (st != CKPT_OK) {
             error_add_where(all->err, "DCP_SHARDING_INFO");
             return st == CKPT_ENOMEM ? fail_memory(all->err) : st;
@@ -143,7 +141,7 @@ static ckpt_status read_shards(struct sharded_tensors *all)
         ckpt_status st = part ? add_shards_of_file(all, part) : CKPT_OK;
         CKPT_TRY(name_file_if_failed(st, part ? part->path : "", all->err));
     }
-    uint64_t last[3] = {0, 0, 0}; /* the numbers in a file's name: its rank comes first, counted from 1 */
+    uint64_t last[3] = {0, 0, 0}; /* in the last name; the first, its rank, is the number of ranks */
     if (n)
         (void)parse_name(list[n - 1], last);
     f->ranks.ranks = last[0];

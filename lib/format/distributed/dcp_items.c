@@ -1,9 +1,9 @@
 /* dcp_items.c - reads the elements of tensors from the items of a Distributed Checkpoint.
  *
- * In an archive that torch wrote, the bytes of the chunk are stored as they are: after it was opened once,
- * only their offset is kept, and the file is read directly. An archive that is a zstd frame or deflated, or
- * whose tensor has gaps, other strides or a conjugate bit, is kept open, MAX_OPEN of them at a time, and read
- * under the lock. */
+ * In an archive that torch wrote, the bytes of the chunk are stored as they are. Such an archive is opened
+ * once; then only the offset of these bytes is kept, and the file is read directly. A different archive is
+ * kept open and is read under the lock; at most MAX_OPEN are open. It is a zstd frame or deflated, or its
+ * tensor is not in row-major order or has a conjugate bit. */
 #include "format/distributed/dcp.h"
 
 #include <inttypes.h>
@@ -19,7 +19,7 @@
 #include "format/torch/zip.h"
 
 #define MAX_OPEN     16u
-#define INDIRECT     UINT64_MAX /* data_position: the bytes of the chunk are not in the file as they are */
+#define INDIRECT     UINT64_MAX /* a data_position: the bytes of the chunk are not in the file as they are */
 #define MAX_OVERHEAD ((uint64_t)1 << 20) /* bytes that an archive may have in addition to its tensor */
 #define MAX_RANGES   256u                /* reading a column reads some bytes of each of many items */
 #define NO_ITEM      SIZE_MAX
@@ -39,12 +39,13 @@ struct item_source {
         size_t item;
         ckpt_file *file;
     } open_archives[MAX_OPEN];
-    unsigned next_archive;
-    struct read_range ranges[MAX_RANGES]; /* of items that threads have read incompletely */
+    unsigned next_archive;                /* slot to replace next, modulo MAX_OPEN */
+    struct read_range ranges[MAX_RANGES]; /* of items of which some bytes are not read yet */
     unsigned nranges, next_range;
 };
 
-static uint64_t item_end(const struct dcp_items *items, size_t i)
+/* chunk_end - returns where the chunk of item I ends in the source. */
+static uint64_t chunk_end(const struct dcp_items *items, size_t i)
 {
     return i + 1 < items->nitems ? items->items[i + 1].source_offset : items->nbytes;
 }
@@ -84,7 +85,7 @@ ckpt_status dcp_unpack_zstd(source **src, uint64_t max_bytes, ckpt_error *err)
 static uint64_t max_unpacked_bytes(const struct dcp_items *items, size_t i)
 {
     uint64_t max_bytes = UINT64_MAX;
-    (void)checked_add(item_end(items, i) - items->items[i].source_offset, MAX_OVERHEAD,
+    (void)checked_add(chunk_end(items, i) - items->items[i].source_offset, MAX_OVERHEAD,
                       &max_bytes); /* bounded: offsets ascend */
     return max_bytes;
 }
@@ -159,25 +160,24 @@ static void keep_open_archive(struct item_source *self, size_t i, ckpt_file *f)
     self->open_archives[k].file = f;
 }
 
-/* read_elements - reads N bytes at OFF of the row-major bytes of row 0 of F, which may have any strides. */
+/* read_elements - reads N of the row-major bytes of row 0 of F, from OFF on. The row may have any strides. */
 static ckpt_status read_elements(ckpt_file *f, uint64_t off, unsigned char *out, size_t n, ckpt_error *err)
 {
     uint32_t width = dtype_info((ckpt_dtype)f->table.rows[0].t.dtype)->block_bytes;
     unsigned char element[32];
     while (n) {
-        uint64_t first = off / width, skip = off % width, count = n / width;
+        uint64_t first = off / width, skip = off % width, count = n / width, nread;
         if (skip == 0 && count) {
             CKPT_TRY(stream_read(&f->table, 0, first, count, out, err));
-            skip = count * width; /* bounded: by N */
+            nread = count * width; /* bounded: by N */
         } else {
             CKPT_TRY(stream_read(&f->table, 0, first, 1, element, err));
-            uint64_t left = width - skip < n ? width - skip : n;
-            memcpy(out, element + skip, (size_t)left); /* bounded: inside of one element */
-            skip = left;
+            nread = width - skip < n ? width - skip : n;
+            memcpy(out, element + skip, (size_t)nread); /* bounded: inside of one element */
         }
-        out += skip;
-        off += skip;       /* bounded: inside of the item */
-        n -= (size_t)skip; /* bounded: at most N */
+        out += nread;
+        off += nread;       /* bounded: inside of the item */
+        n -= (size_t)nread; /* bounded: at most N */
     }
     return CKPT_OK;
 }
@@ -194,7 +194,7 @@ static ckpt_status read_indirect(struct item_source *self, size_t i, uint64_t of
     return read_elements(f, off, out, n, err);
 }
 
-/* copy_crc - copies the checksum in F, the archive of ITEM, if it covers the chunk and nothing else. */
+/* copy_crc - copies the checksum in F, the archive of ITEM, to ITEM if it covers exactly the chunk. */
 static void copy_crc(struct dcp_item *item, const ckpt_file *f)
 {
     const ckpt_tensor *t = &f->table.rows[0].t;
@@ -243,16 +243,16 @@ static void join_ranges(struct item_source *self, struct read_range *range)
     }
 }
 
-/* keep_range - keeps RANGE until the bytes next to it are read. Without room it replaces the range that was
- * kept longest, whose item then is not checked. */
+/* keep_range - keeps RANGE until the bytes next to it are read. If there is no room, RANGE replaces another
+ * range, whose item is then not checked. */
 static void keep_range(struct item_source *self, const struct read_range *range)
 {
     unsigned k = self->nranges < MAX_RANGES ? self->nranges++ : self->next_range++ % MAX_RANGES;
     self->ranges[k] = *range;
 }
 
-/* add_range - notes that N bytes at OFF of item I were read. Once all bytes were, in any order, checks their
- * checksum. */
+/* add_range - notes that N bytes at OFF of item I were read. When all bytes of the item were read, in any
+ * order, checks their checksum. */
 static ckpt_status add_range(struct item_source *self, size_t i, uint64_t off, const void *bytes, size_t n,
                              ckpt_error *err)
 {
@@ -263,7 +263,7 @@ static ckpt_status add_range(struct item_source *self, size_t i, uint64_t off, c
     pthread_mutex_lock(&self->lock);
     join_ranges(self, &range);
     bool all = range.start == 0 &&
-               range.end == item_end(&self->items, i) - item->source_offset; /* bounded: offsets ascend */
+               range.end == chunk_end(&self->items, i) - item->source_offset; /* bounded: offsets ascend */
     if (all)
         atomic_store(&item->crc_checked, range.crc == item->crc);
     else
@@ -299,7 +299,7 @@ static ckpt_status items_read(source *src, uint64_t off, void *to, size_t n, ckp
     struct item_source *self = (struct item_source *)src;
     unsigned char *out = to;
     for (size_t i = find_item(&self->items, off); n; i++) {
-        uint64_t left = item_end(&self->items, i) - off;
+        uint64_t left = chunk_end(&self->items, i) - off;
         size_t chunk_size = left < n ? (size_t)left : n;
         if (chunk_size)
             CKPT_TRY(read_item(self, i, off - self->items.items[i].source_offset, out, chunk_size, err));
@@ -346,8 +346,8 @@ static ckpt_status check_item_crc(const struct dcp_items *items, size_t i, ckpt_
     return name_file_if_failed(st, items->files[item->file]->path, err);
 }
 
-/* fill_record - sets *OUT to where the elements of item I are. F is the torch archive of the item, which is
- * embedded in a file of the checkpoint. If they are compressed, checks their CRC and leaves out->src NULL. */
+/* fill_record - sets *OUT to where the elements of item I are in its file; F is the archive of the item. If
+ * the elements are compressed, checks their CRC instead and leaves out->src NULL. */
 static ckpt_status fill_record(const struct dcp_items *items, size_t i, ckpt_file *f,
                                struct check_record *out, ckpt_error *err)
 {
@@ -360,7 +360,7 @@ static ckpt_status fill_record(const struct dcp_items *items, size_t i, ckpt_fil
                                  .crc = s->crc};
     if (items->items[i].is_zstd || out->file_offset == CKPT_NO_OFFSET)
         return check_item_crc(items, i, f, err);
-    return source_slice(in->src, out->file_offset, s->nbytes, &out->src, err); /* F is closed soon */
+    return source_slice(in->src, out->file_offset, s->nbytes, &out->src, err); /* F closes s->src */
 }
 
 static ckpt_status check_open_archive(struct item_source *self, size_t i, bool compare, ckpt_file *f,

@@ -8,11 +8,11 @@
  *   _StorageInfo{relative_path, offset, length, transform_descriptors}
  *
  * Source: torch/distributed/checkpoint/metadata.py and filesystem.py; before torch 2.0 the same classes are
- * in torch.distributed._shard. They are recognized by name; any other value of the pickle is DCP_OTHER.
+ * in torch.distributed._shard. They are recognized by name; an object of any other class is DCP_OTHER.
  *
- * A chunk takes about 300 bytes while the pickle is read: BUILD moves the state of an object to its fields
- * and frees the dict, recently seen texts and sizes are kept once, a memo entry is one word. The opcodes are
- * those that pickle.dump writes from protocol 2 on; no opcode reaches below the last MARK. */
+ * A chunk takes about 300 bytes while the pickle is read. BUILD moves the state of an object to its fields
+ * and frees the dict. Texts and sizes that were seen recently are kept once. A memo entry is one word. The
+ * opcodes are those that pickle.dump writes from protocol 2 on; no opcode reaches below the last MARK. */
 #include "format/distributed/dcp_metadata.h"
 
 #include <inttypes.h>
@@ -29,9 +29,9 @@
 #define SMALL_DICT   8u     /* words of a new dict, enough for the state of most objects */
 #define MAX_TEXT     65536u /* longer text is DCP_OTHER */
 #define MAX_INT      ((int64_t)1 << 58)
-#define MAX_COUNT    ((uint64_t)1 << 31) /* words, memo entries … */
-#define CONSUMED_CAP UINT32_MAX          /* cap of a dict that BUILD moved to an object */
-#define FIRST_DTYPE  64u                 /* a DCP_CLASS word with this value or above is a dtype */
+#define MAX_COUNT    ((uint64_t)1 << 31) /* of words, of memo entries … */
+#define CONSUMED_CAP UINT32_MAX          /* cap_words of a dict that BUILD moved to an object */
+#define FIRST_DTYPE  64u                 /* the value of a DCP_CLASS word is a dcp_class, or this + a dtype */
 
 static const struct {
     const char *name;
@@ -56,16 +56,16 @@ struct dcp_machine {
     reader r;
     arena *a;
     ckpt_error *err;
-    uint64_t op_offset; /* offset of the opcode */
+    uint64_t op_offset; /* offset of the current opcode */
     uint8_t op;
     dcp_word *stack, *memo;
     size_t *marks; /* size of the stack at each MARK */
     size_t stack_size, cap_stack, nmemo, cap_memo, nmarks, cap_marks;
-    size_t size_at_mark;  /* of the stack at the last MARK: no opcode pops below it */
-    size_t first_free;    /* first block of SMALL_DICT words to reuse; its first word is the next. 0: none */
-    uint32_t *text_cache; /* cache of CACHE_SLOTS entries: 1 + index of a text; 0: empty */
-    dcp_word *size_cache; /* cache of CACHE_SLOTS entries */
-    uint64_t memory_left; /* bytes that may still be allocated */
+    size_t size_at_mark;   /* of the stack at the last MARK: no opcode pops below it */
+    size_t first_free;     /* index of a free block of SMALL_DICT words, whose first is the next; 0: none */
+    uint32_t *text_cache;  /* CACHE_SLOTS entries: 1 + index of a text; 0: empty */
+    dcp_word *sizes_cache; /* CACHE_SLOTS entries: a DCP_SIZES word; 0: empty */
+    uint64_t memory_left;  /* bytes that may still be allocated */
 };
 
 CKPT_PRINTF(3, 4) static bool fail_op(struct dcp_machine *m, ckpt_status status, const char *fmt, ...)
@@ -94,8 +94,8 @@ static bool grow(struct dcp_machine *m, void *array, size_t n, size_t *cap, size
     void *old;
     if (more <= *cap - n)
         return true;
-    uint64_t want = (uint64_t)n + more, twice = *cap < MAX_COUNT / 2 ? *cap * 2 : MAX_COUNT,
-             bytes; /* bounded */
+    uint64_t want = (uint64_t)n + more, bytes; /* bounded: both are below 2^32 */
+    uint64_t twice = *cap < MAX_COUNT / 2 ? *cap * 2 : MAX_COUNT;
     want = want > twice ? want : twice;
     want = want < 64 ? 64 : want;
     if (want > MAX_COUNT || (want - *cap) * size > m->memory_left) /* bounded: by MAX_COUNT */
@@ -274,19 +274,19 @@ static bool push_text(struct dcp_machine *m, uint64_t n)
     return keep_text(m, s, &index) && push(m, make_word(DCP_TEXT, index));
 }
 
-static bool skip_bytes(struct dcp_machine *m, uint64_t n)
+static bool push_skipped(struct dcp_machine *m, uint64_t n)
 {
     return reader_skip(&m->r, n) && push(m, DCP_OTHER);
 }
 
 /* find_cached_sizes - returns the cache entry for the tuple of the N integers from stack index FIRST on.
- * *KNOWN: the entry is that tuple. */
+ * Sets *KNOWN if the entry is that tuple. */
 static dcp_word *find_cached_sizes(struct dcp_machine *m, size_t first, size_t n, bool *known)
 {
     uint64_t hash = n;
     for (size_t i = 0; i < n; i++)
         hash = (hash ^ m->stack[first + i]) * 0x9e3779b97f4a7c15u; /* bounded: a hash may wrap */
-    dcp_word *slot = &m->size_cache[hash >> 48 & (CACHE_SLOTS - 1)];
+    dcp_word *slot = &m->sizes_cache[hash >> 48 & (CACHE_SLOTS - 1)];
     const dcp_word *have = *slot ? m->out->words + dcp_value(*slot) : NULL;
     *known = have && have[0] == n;
     for (size_t i = 0; *known && i < n; i++)
@@ -344,11 +344,11 @@ static bool push_container(struct dcp_machine *m, enum dcp_type type)
     return push(m, make_word(type, out->ncontainers++));
 }
 
-static bool reserve_words(struct dcp_machine *m, struct dcp_container *list, size_t more)
+static bool reserve_words(struct dcp_machine *m, struct dcp_container *container, size_t more)
 {
-    size_t want = (size_t)list->nwords + more, at = m->first_free,
-           cap = list->cap_words < 32 ? SMALL_DICT : (size_t)list->cap_words * 2;
-    if (want <= list->cap_words)
+    size_t want = (size_t)container->nwords + more, at = m->first_free,
+           cap = container->cap_words < 32 ? SMALL_DICT : (size_t)container->cap_words * 2;
+    if (want <= container->cap_words)
         return true;
     cap = cap > want ? cap : want;
     if (cap > MAX_COUNT)
@@ -358,14 +358,14 @@ static bool reserve_words(struct dcp_machine *m, struct dcp_container *list, siz
     else if (!add_words(m, cap, &at))
         return false;
     dcp_word *words = m->out->words;
-    if (list->nwords) /* bounded: nwords < cap */
-        memcpy(&words[at], &words[list->first_word], list->nwords * sizeof *words);
-    list->first_word = at;
-    list->cap_words = (uint32_t)cap; /* bounded: just compared */
+    if (container->nwords) /* bounded: nwords < cap */
+        memcpy(&words[at], &words[container->first_word], container->nwords * sizeof *words);
+    container->first_word = at;
+    container->cap_words = (uint32_t)cap; /* bounded: just compared */
     return true;
 }
 
-/* append_to_container - moves the values from stack index FROM on to the list or dict below them. */
+/* append_to_container - moves the values at stack index FROM and above to the list or dict below them. */
 static bool append_to_container(struct dcp_machine *m, size_t from, enum dcp_type type)
 {
     size_t n = m->stack_size - from;
@@ -379,14 +379,14 @@ static bool append_to_container(struct dcp_machine *m, size_t from, enum dcp_typ
         return fail_op(m, CKPT_EFORMAT,
                        "{cannot add} %zu item%s to the value on the stack, which is no {=%s}", n,
                        n == 1 ? "" : "s", type == DCP_DICT ? "dict for pairs" : "list");
-    struct dcp_container *list = &m->out->containers[dcp_value(to)];
-    if (list->cap_words == CONSUMED_CAP)
+    struct dcp_container *container = &m->out->containers[dcp_value(to)];
+    if (container->cap_words == CONSUMED_CAP)
         return fail_op(m, CKPT_EUNSUPPORTED, "changes the dict that was the state of an object");
-    if (!reserve_words(m, list, n))
+    if (!reserve_words(m, container, n))
         return false;
     /* bounded: reserve_words made room */
-    memcpy(m->out->words + list->first_word + list->nwords, m->stack + from, n * sizeof(dcp_word));
-    list->nwords += (uint32_t)n; /* bounded: reserve_words */
+    memcpy(m->out->words + container->first_word + container->nwords, m->stack + from, n * sizeof(dcp_word));
+    container->nwords += (uint32_t)n; /* bounded: reserve_words */
     return true;
 }
 
@@ -408,7 +408,7 @@ static bool run_list_or_dict(struct dcp_machine *m, enum dcp_type type)
     return append_to_container(m, from + 1, type);
 }
 
-/* drop_above_mark - removes the values above the last MARK; if PUSH_OTHER, pushes DCP_OTHER instead. */
+/* drop_above_mark - replaces the values above the last MARK by nothing or, if PUSH_OTHER, DCP_OTHER. */
 static bool drop_above_mark(struct dcp_machine *m, bool push_other)
 {
     size_t from = 0;
@@ -500,29 +500,29 @@ static bool run_call(struct dcp_machine *m, size_t nargs)
     return push_tuple(m, n);
 }
 
-/* free_state - frees the words of LIST, the state of an object, after BUILD has set the fields. */
-static void free_state(struct dcp_machine *m, struct dcp_container *list)
+/* free_state - frees the words of STATE, a dict whose values BUILD has moved to the fields of an object. */
+static void free_state(struct dcp_machine *m, struct dcp_container *state)
 {
-    if (list->cap_words == SMALL_DICT) {
-        m->out->words[list->first_word] = m->first_free;
-        m->first_free = list->first_word;
+    if (state->cap_words == SMALL_DICT) {
+        m->out->words[state->first_word] = m->first_free;
+        m->first_free = state->first_word;
     }
-    *list = (struct dcp_container){0, 0, CONSUMED_CAP};
+    *state = (struct dcp_container){0, 0, CONSUMED_CAP};
 }
 
-static bool set_fields(struct dcp_machine *m, enum dcp_class class, size_t to, struct dcp_container *list)
+static bool set_fields(struct dcp_machine *m, enum dcp_class class, size_t to, struct dcp_container *state)
 {
     ckpt_str key;
-    if (list->cap_words == CONSUMED_CAP)
+    if (state->cap_words == CONSUMED_CAP)
         return fail_op(m, CKPT_EUNSUPPORTED, "uses a dict that was the state of another object");
-    for (size_t i = 0; i + 1 < list->nwords; i += 2) {
-        const dcp_word *pair = m->out->words + list->first_word + i; /* bounded: the dict has so many */
+    for (size_t i = 0; i + 1 < state->nwords; i += 2) {
+        const dcp_word *pair = m->out->words + state->first_word + i; /* bounded: the dict has this pair */
         bool named = dcp_text(m->out, pair[0], &key);
         for (unsigned k = 0; named && k < classes[class].fields; k++)
             if (str_is(key, classes[class].field[k]))
                 m->out->words[to + k] = pair[1];
     }
-    free_state(m, list);
+    free_state(m, state);
     return true;
 }
 
@@ -536,7 +536,7 @@ static bool run_build(struct dcp_machine *m)
     if (dcp_type(to) != DCP_OBJECT)
         return true;
     enum dcp_class class = (enum dcp_class)(dcp_value(to) & 15);
-    size_t at = (size_t)(dcp_value(to) >> 4); /* bounded: as many are in memory */
+    size_t at = (size_t)(dcp_value(to) >> 4); /* bounded: an index into words */
     if (dcp_type(state) == DCP_DICT)
         return set_fields(m, class, at, &m->out->containers[dcp_value(state)]);
     const dcp_word *item = dcp_elements(m->out, state, &n);
@@ -585,7 +585,7 @@ static bool run_scalar_op(struct dcp_machine *m)
     case PICKLE_LONG4: n = take_number(m, m->op == PICKLE_LONG1 ? 1 : 4); return is_ok(m) && push_long(m, n);
     case PICKLE_INT:
     case PICKLE_LONG: return push_int_line(m);
-    case PICKLE_BINFLOAT: return skip_bytes(m, 8);
+    case PICKLE_BINFLOAT: return push_skipped(m, 8);
     case PICKLE_SHORT_BINUNICODE:
     case PICKLE_BINUNICODE:
     case PICKLE_BINUNICODE8:
@@ -600,7 +600,7 @@ static bool run_scalar_op(struct dcp_machine *m)
         n = take_number(m, m->op == PICKLE_SHORT_BINBYTES || m->op == PICKLE_SHORT_BINSTRING ? 1
                            : m->op == PICKLE_BINBYTES || m->op == PICKLE_BINSTRING           ? 4
                                                                                              : 8);
-        return is_ok(m) && skip_bytes(m, n);
+        return is_ok(m) && push_skipped(m, n);
     default:
         return fail_op(m, CKPT_EUNSUPPORTED, "is not an opcode of the .metadata of a distributed checkpoint");
     }
@@ -677,17 +677,17 @@ ckpt_status dcp_metadata_read(arena *a, source *src, uint64_t max, struct dcp_me
     struct dcp_machine m = {.out = out, .a = a, .err = err, .memory_left = max};
     *out = (struct dcp_metadata){0};
     m.text_cache = calloc(CACHE_SLOTS, sizeof *m.text_cache);
-    m.size_cache = calloc(CACHE_SLOTS, sizeof *m.size_cache);
+    m.sizes_cache = calloc(CACHE_SLOTS, sizeof *m.sizes_cache);
     ckpt_status st = reader_init(&m.r, src, 0, src->size, err);
-    size_t none;
-    if (st == CKPT_OK && (!m.text_cache || !m.size_cache))
+    size_t unused;
+    if (st == CKPT_OK && (!m.text_cache || !m.sizes_cache))
         st = fail_memory(err);
-    if (st == CKPT_OK && add_words(&m, 1, &none)) /* index 0 stands for none */
+    if (st == CKPT_OK && add_words(&m, 1, &unused)) /* word 0, because index 0 means none */
         run(&m);
     st = st == CKPT_OK ? m.r.status : st;
     reader_free(&m.r);
     free(m.text_cache);
-    free(m.size_cache);
+    free(m.sizes_cache);
     free(m.stack);
     free(m.memo);
     free(m.marks);

@@ -6,8 +6,8 @@
 #include "base/arena.h"
 #include "io/source.h"
 
-/* A value of the pickle. The lowest four bits are its dcp_type, the others an integer or an index into one
- * of the arrays of dcp_metadata. */
+/* A value of the pickle. The lowest four bits are its dcp_type, the others an integer, a class, or an index
+ * into an array of dcp_metadata. In an object, the index is followed by four bits for its dcp_class. */
 typedef uint64_t dcp_word;
 
 enum dcp_type {
@@ -26,7 +26,7 @@ enum dcp_type {
 /* Classes of torch.distributed, with the fields that are kept. */
 enum dcp_class {
     DCP_CLASS_OTHER,
-    DCP_SIZE,           /* torch.Size */
+    DCP_SIZE,           /* torch.Size, whose instances are DCP_SIZES */
     DCP_METADATA,       /* Metadata: state_dict_metadata, planner_data, storage_data */
     DCP_TENSOR,         /* TensorStorageMetadata: properties, size, chunks */
     DCP_BYTES,          /* BytesStorageMetadata */
@@ -63,8 +63,8 @@ struct dcp_metadata {
     dcp_word root;
 };
 
-/* dcp_metadata_read - reads SRC into *OUT, which the caller frees, and its texts into A. Takes at most MAX
- * bytes of memory. */
+/* dcp_metadata_read - reads SRC into *OUT, which the caller frees, and its texts into A. The arrays
+ * of *OUT, the stack and the memo together take at most MAX bytes of memory. */
 ckpt_status dcp_metadata_read(arena *a, source *src, uint64_t max, struct dcp_metadata *out, ckpt_error *err);
 void dcp_metadata_free(struct dcp_metadata *meta);
 
@@ -80,8 +80,9 @@ static inline bool dcp_int(dcp_word word, uint64_t *out)
 bool dcp_text(const struct dcp_metadata *meta, dcp_word word, ckpt_str *out);
 /* dcp_sizes - returns the *N integers of the tuple WORD. NULL: WORD is not DCP_SIZES. */
 const uint64_t *dcp_sizes(const struct dcp_metadata *meta, dcp_word word, uint32_t *n);
-/* dcp_elements - returns the *N items of the list or tuple WORD; of a dict, each key and after it its value.
- * NULL and 0 for other values, also DCP_SIZES. The items are valid until META is freed. */
+/* dcp_elements - returns the *N items of the list or tuple WORD, or the *N words of the dict WORD, in which
+ * each key is followed by its value. They are valid until META is freed. Returns NULL and sets *N to 0 for
+ * other values, also for DCP_SIZES. */
 const dcp_word *dcp_elements(const struct dcp_metadata *meta, dcp_word word, size_t *n);
 static inline bool dcp_is_instance(dcp_word word, enum dcp_class class)
 {

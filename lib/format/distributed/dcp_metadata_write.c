@@ -72,9 +72,9 @@ static void put_properties(pickle_writer *w, ckpt_dtype dtype, bool requires_gra
     pickle_put_op(w, PICKLE_TUPLE);
     pickle_put_op(w, PICKLE_REDUCE);
     pickle_put_bool(w, requires_grad);
-    pickle_put_global(w, METADATA, STR_LIT("_MEM_FORMAT_ENCODING")); /* 0: contiguous */
+    pickle_put_global(w, METADATA, STR_LIT("_MEM_FORMAT_ENCODING"));
     pickle_put_op(w, PICKLE_MARK);
-    pickle_put_int(w, 0);
+    pickle_put_int(w, 0); /* contiguous */
     pickle_put_op(w, PICKLE_TUPLE);
     pickle_put_op(w, PICKLE_REDUCE);
     pickle_put_bool(w, false); /* pinned memory */
@@ -103,7 +103,7 @@ static void put_tensor(pickle_writer *w, const ckpt_plan *p, uint32_t row)
     end_object(w);
 }
 
-static void put_names(pickle_writer *w, const struct metadata_pickle *x)
+static void put_state_dict_metadata(pickle_writer *w, const struct metadata_pickle *x)
 {
     begin_dict(w);
     for (size_t i = 0; i < x->leaves->nleaves; i++) {
@@ -117,7 +117,7 @@ static void put_names(pickle_writer *w, const struct metadata_pickle *x)
     pickle_put_op(w, PICKLE_SETITEMS);
 }
 
-static void put_paths(pickle_writer *w, const struct metadata_pickle *x)
+static void put_planner_data(pickle_writer *w, const struct metadata_pickle *x)
 {
     begin_dict(w);
     for (size_t i = 0; i < x->leaves->nleaves; i++) {
@@ -172,16 +172,16 @@ static void put_storage_data(pickle_writer *w, const struct metadata_pickle *x)
     pickle_put_op(w, PICKLE_SETITEMS);
 }
 
-/* put_metadata - writes the object Metadata; pickle_write calls it for the root node, as its `leaf` hook. */
+/* put_metadata - writes the object Metadata; pickle_write calls this hook for the root node. */
 static ckpt_status put_metadata(void *user, pickle_writer *w, const ckpt_value *v, ckpt_error *err)
 {
     (void)v;
     (void)err;
     begin_object(w, METADATA, STR_LIT("Metadata"));
     pickle_put_text(w, STR_LIT("state_dict_metadata"));
-    put_names(w, user);
+    put_state_dict_metadata(w, user);
     pickle_put_text(w, STR_LIT("planner_data"));
-    put_paths(w, user);
+    put_planner_data(w, user);
     pickle_put_text(w, STR_LIT("storage_data"));
     put_storage_data(w, user);
     end_object(w);
@@ -193,6 +193,6 @@ ckpt_status dcp_metadata_write(const struct dcp_leaves *leaves, const struct dcp
 {
     struct metadata_pickle x = {leaves, ranges};
     const struct pickle_hooks hooks = {.user = &x, .write_leaf = put_metadata};
-    const ckpt_value all = {.type = CKPT_V_TENSOR, .row = CKPT_NO_TENSOR};
-    return pickle_write(&all, &hooks, out, err);
+    const ckpt_value root = {.type = CKPT_V_TENSOR, .row = CKPT_NO_TENSOR};
+    return pickle_write(&root, &hooks, out, err);
 }

@@ -45,8 +45,8 @@ static void put_text_element(buf *b, ckpt_str text)
     buf_put_str(b, text);
 }
 
-/* make_planner_key - sets B to the key of PATH, a path in planner_data. Returns false if an element is
- * neither text nor an integer. */
+/* make_planner_key - sets B to the key of PATH, a path in planner_data. Returns false if PATH is empty or an
+ * element is neither text nor an integer. */
 static bool make_planner_key(buf *b, const ckpt_value *path)
 {
     int64_t number;
@@ -76,8 +76,7 @@ static bool make_path_key(buf *b, const ckpt_path_elem *path, uint32_t n)
     return buf_ok(b);
 }
 
-/* is_input_leaf - returns true if the container at PATH is one value of the input, for
- * dcp_leaves.is_single_value. */
+/* is_input_leaf - returns true if the container at PATH is one entry of the input: is_single_value. */
 static bool is_input_leaf(const void *user, const ckpt_path_elem *path, uint32_t n)
 {
     struct dcp_renamer *r = (struct dcp_renamer *)(uintptr_t)user; /* path_key changes */
@@ -85,7 +84,7 @@ static bool is_input_leaf(const void *user, const ckpt_path_elem *path, uint32_t
            map_get(r->entry_of_path, buf_view(&r->path_key)) != MAP_NONE;
 }
 
-/* index_entry - indexes entry I. Sets *CAN_RENAME if its name is text and its name and path are unique. */
+/* index_entry - adds entry I to the maps. *CAN_RENAME: its name is text, and name and path are unique. */
 static ckpt_status index_entry(struct dcp_renamer *r, uint32_t i, bool *can_rename)
 {
     ckpt_str fqn;
@@ -139,7 +138,7 @@ static ckpt_status match_leaves(struct dcp_renamer *r, bool *can_rename)
                           : MAP_NONE;
         *can_rename = at != MAP_NONE && !r->leaf_of[at];
         if (*can_rename)
-            r->leaf_of[at] = (uint32_t)i + 1; /* bounded: at most nnames */
+            r->leaf_of[at] = (uint32_t)i + 1; /* bounded: at most nentries */
     }
     return CKPT_OK;
 }
@@ -220,8 +219,8 @@ static ckpt_file *find_part_by_name(const struct dcp_renamer *r, ckpt_str name)
     return NULL;
 }
 
-/* is_archive - returns true if the item of PART that INFO describes is a torch.save archive. It may also be a
- * safetensors file, which torch does not read. */
+/* is_archive - returns true if the item of PART that INFO describes is a torch.save archive. It returns false
+ * for a safetensors file, which has '{' at byte 8 and which torch does not read. */
 static bool is_archive(const ckpt_file *part, const ckpt_value *info)
 {
     int64_t at;
@@ -231,7 +230,7 @@ static bool is_archive(const ckpt_file *part, const ckpt_value *info)
            source_read(part->src, (uint64_t)at, head, sizeof head, NULL) == CKPT_OK && head[8] != '{';
 }
 
-/* list_files - lists the files in storage_data. Sets *CAN_RENAME if all of them exist and have archives. */
+/* list_files - lists the files in storage_data. Sets *CAN_RENAME if all exist and hold archives. */
 static ckpt_status list_files(struct dcp_renamer *r, bool *can_rename)
 {
     r->part_of = map_new(64);
@@ -324,8 +323,8 @@ static ckpt_status read_graph(struct dcp_renamer *r, bool *can_rename)
     return CKPT_OK;
 }
 
-/* only_names_changed - returns true if P writes all of a distributed checkpoint without a cast. */
-static bool only_names_changed(const ckpt_plan *p)
+/* keeps_all_tensors - returns true if P writes all tensors of a distributed checkpoint without a cast. */
+static bool keeps_all_tensors(const ckpt_plan *p)
 {
     return p->file->format->write == dcp_write && p->root == p->file->root && !p->root_depth && !p->cast_to &&
            !p->file->nlost && plan_count_entries(p) == p->file->table.nrows;
@@ -355,7 +354,7 @@ ckpt_status dcp_write_renamed(ckpt_plan *p, struct dcp_folder *d, bool *done, ck
     *done = false;
     buf_init(&r.path_key, SIZE_MAX / 2);
     ckpt_status st = r.entry_of_path && r.entry_of_name ? CKPT_OK : fail_memory(err);
-    if (st == CKPT_OK && only_names_changed(p) && !d->job->opts->shards)
+    if (st == CKPT_OK && keeps_all_tensors(p) && !d->job->opts->shards)
         st = write_renamed(&r, done);
     buf_free(&r.path_key);
     map_free(r.entry_of_path);

@@ -24,7 +24,7 @@ struct dcp_writer {
     struct dcp_folder folder;
     struct dcp_leaves leaves;
     struct dcp_item_range *ranges; /* by leaf */
-    uint64_t *tensor_starts;       /* by leaf: bytes of the archive before those of its tensor */
+    uint64_t *tensor_starts;       /* by leaf: where its tensor begins in the archive */
     size_t *tensors;               /* indices of the leaves that are tensors */
     size_t ntensors;
     uint32_t nfiles;                       /* without the files of write_value_with_tensors */
@@ -36,7 +36,7 @@ struct dcp_writer {
 
 /* ------------------------------------------------------------------------ layout */
 
-static bool is_value(const struct dcp_leaf *l) { return l->row == CKPT_NO_TENSOR && !l->holds_tensors; }
+static bool is_tensorless(const struct dcp_leaf *l) { return l->row == CKPT_NO_TENSOR && !l->holds_tensors; }
 
 /* assign_range - sets *AT to the next LENGTH bytes of FILE, from *END on, and moves *END after them. False:
  * the file would exceed 2^63 bytes. */
@@ -55,7 +55,7 @@ static ckpt_status lay_out_values(struct dcp_writer *w, uint64_t *end, ckpt_erro
 {
     struct dcp_archive archive;
     for (size_t i = 0; i < w->leaves.nleaves; i++) {
-        if (!is_value(&w->leaves.leaves[i]))
+        if (!is_tensorless(&w->leaves.leaves[i]))
             continue;
         CKPT_TRY(dcp_archive_value(&archive, w->plan, w->leaves.leaves[i].node, err));
         bool ok = assign_range(&w->ranges[i], 0, archive.prefix.len, end);
@@ -66,13 +66,14 @@ static ckpt_status lay_out_values(struct dcp_writer *w, uint64_t *end, ckpt_erro
     return CKPT_OK;
 }
 
-/* lay_out_tensors - distributes the tensors over w->nfiles files of about the same size. END is the
+/* lay_out_tensors - distributes the tensors over up to w->nfiles files of about the same size. END is the
  * number of bytes that the values take in the first file. */
 static ckpt_status lay_out_tensors(struct dcp_writer *w, uint64_t end, ckpt_error *err)
 {
     struct dcp_archive archive;
-    uint64_t before = 0, nbytes, share = w->tensor_bytes / w->nfiles + 1; /* bounded: below 2^64 */
+    uint64_t before = 0, nbytes, share = w->tensor_bytes / w->nfiles;
     uint32_t file = 0;
+    share += share < UINT64_MAX; /* bounded: by the condition */
     for (size_t t = 0; t < w->ntensors; t++) {
         size_t i = w->tensors[t];
         uint32_t row = w->leaves.leaves[i].row;
@@ -94,7 +95,7 @@ static ckpt_status lay_out_tensors(struct dcp_writer *w, uint64_t end, ckpt_erro
     return CKPT_OK;
 }
 
-static ckpt_status count_tensors(struct dcp_writer *w, ckpt_error *err)
+static ckpt_status list_tensors(struct dcp_writer *w, ckpt_error *err)
 {
     w->ranges = calloc(w->leaves.nleaves + 1, sizeof *w->ranges);
     w->tensor_starts = calloc(w->leaves.nleaves + 1, sizeof *w->tensor_starts);
@@ -119,7 +120,7 @@ static ckpt_status lay_out(struct dcp_writer *w, ckpt_error *err)
 {
     uint64_t end = 0;
     uint64_t files = w->job->opts->shards ? w->job->opts->shards : 1;
-    CKPT_TRY(count_tensors(w, err));
+    CKPT_TRY(list_tensors(w, err));
     if (!w->leaves.nleaves || (!w->ntensors && w->plan->file->table.nrows && !plan_count_entries(w->plan)))
         return plan_fail_no_tensors(err);
     files = files < w->ntensors ? files : w->ntensors; /* no file is empty */
@@ -182,8 +183,8 @@ static ckpt_status copy_tensors(struct dcp_file_copy *copy, size_t n, sink *out,
     return CKPT_OK;
 }
 
-/* put_archives - writes the zip headers and pickles around the N tensors of COPY, because their CRCs are
- * known after the elements were copied. */
+/* put_archives - writes the zip headers and pickles around the N tensors of COPY. They are written last,
+ * because they contain CRCs, which are known only when the elements have been copied. */
 static ckpt_status put_archives(const struct dcp_file_copy *copy, size_t n, sink *out, ckpt_error *err)
 {
     const struct dcp_writer *w = copy->writer;
@@ -209,7 +210,7 @@ static ckpt_status put_values(const struct dcp_writer *w, sink *out, ckpt_error 
 {
     struct dcp_archive archive;
     for (size_t i = 0; i < w->leaves.nleaves; i++) {
-        if (!is_value(&w->leaves.leaves[i]))
+        if (!is_tensorless(&w->leaves.leaves[i]))
             continue;
         CKPT_TRY(dcp_archive_value(&archive, w->plan, w->leaves.leaves[i].node, err));
         ckpt_status st = sink_write(out, archive.prefix.data, archive.prefix.len, err);
@@ -219,13 +220,13 @@ static ckpt_status put_values(const struct dcp_writer *w, sink *out, ckpt_error 
     return CKPT_OK;
 }
 
-/* get_end - returns the size of FILE, whose tensors are the N of COPY; the values are in file 0. */
-static uint64_t get_end(const struct dcp_file_copy *copy, size_t n, uint32_t file)
+/* get_file_size - returns the size of FILE, whose tensors are the N of COPY; file 0 also has the values. */
+static uint64_t get_file_size(const struct dcp_file_copy *copy, size_t n, uint32_t file)
 {
     const struct dcp_writer *w = copy->writer;
     uint64_t end = 0;
     for (size_t i = 0; !file && !n && i < w->leaves.nleaves; i++)
-        if (is_value(&w->leaves.leaves[i]))
+        if (is_tensorless(&w->leaves.leaves[i]))
             end = w->ranges[i].offset + w->ranges[i].length; /* bounded: placed */
     if (!n)
         return end;
@@ -237,7 +238,7 @@ static uint64_t get_end(const struct dcp_file_copy *copy, size_t n, uint32_t fil
 static ckpt_status write_contents(struct dcp_file_copy *copy, size_t n, uint32_t file, sink *out,
                                   ckpt_error *err)
 {
-    uint64_t size = get_end(copy, n, file);
+    uint64_t size = get_file_size(copy, n, file);
     CKPT_TRY(sink_reserve(out, size, err));
     if (!file)
         CKPT_TRY(put_values(copy->writer, out, err));
@@ -256,7 +257,7 @@ static ckpt_status write_file(struct dcp_writer *w, uint32_t file, size_t *first
     while (*first + n < w->ntensors && w->ranges[w->tensors[*first + n]].file == file)
         n++;
     *first += n;
-    w->file_bytes += get_end(&copy, n, file); /* bounded: as files, they would fill a disk */
+    w->file_bytes += get_file_size(&copy, n, file); /* bounded: as files, they would fill a disk */
     if (w->job->opts->dry_run)
         return copy_tensors(&copy, n, NULL, err);
     dcp_file_name(file, name);
@@ -331,14 +332,14 @@ static ckpt_status verify_folder(const struct dcp_writer *w, ckpt_error *err)
     ckpt_file *f;
     const struct opening o = {.path = dcp_folder_path(&w->folder, ""), .limits = &w->plan->file->limits};
     CKPT_TRY(o.path ? format_open(&o, &f, err) : fail_memory(err));
-    bool indexed = file_index_names(f), same = f->table.nrows >= w->ntensors;
-    for (size_t t = 0; indexed && same && t < w->ntensors; t++)
-        same = file_find_tensor(f, w->leaves.leaves[w->tensors[t]].name) != CKPT_NO_TENSOR;
+    bool indexed = file_index_names(f), complete = f->table.nrows >= w->ntensors;
+    for (size_t t = 0; indexed && complete && t < w->ntensors; t++)
+        complete = file_find_tensor(f, w->leaves.leaves[w->tensors[t]].name) != CKPT_NO_TENSOR;
     file_free(f);
-    return !indexed ? fail_memory(err)
-           : same   ? CKPT_OK
-                    : fail(err, CKPT_EIO, CKPT_NO_OFFSET,
-                           "the folder that was written does not contain all tensors");
+    return !indexed   ? fail_memory(err)
+           : complete ? CKPT_OK
+                      : fail(err, CKPT_EIO, CKPT_NO_OFFSET,
+                             "the folder that was written does not contain all tensors");
 }
 
 static ckpt_status note_outputs(struct dcp_writer *w, uint32_t nfiles, ckpt_error *err)
@@ -373,15 +374,15 @@ static ckpt_status write_all(struct dcp_writer *w, ckpt_error *err)
     return verify_folder(w, err);
 }
 
-static void note_ties(struct dcp_writer *w)
+static void note_changes(struct dcp_writer *w)
 {
-    size_t shared = 0;
+    size_t ntied = 0;
     for (size_t t = 0; t < w->ntensors; t++)
-        shared += w->plan->file->table.rows[w->leaves.leaves[w->tensors[t]].row].t.alias_of != CKPT_NO_TENSOR;
-    if (shared)
+        ntied += w->plan->file->table.rows[w->leaves.leaves[w->tensors[t]].row].t.alias_of != CKPT_NO_TENSOR;
+    if (ntied)
         plan_notice(w->plan,
                     "%zu name%s of shared tensors written again: a distributed checkpoint has no ties",
-                    shared, shared == 1 ? "" : "s");
+                    ntied, ntied == 1 ? "" : "s");
     if (w->leaves.has_int_keys)
         plan_notice(w->plan,
                     "keys that are numbers become texts in a distributed checkpoint, as torch writes them");
@@ -395,7 +396,7 @@ static ckpt_status write_anew(struct dcp_writer *w, ckpt_error *err)
     if (p->file->metadata)
         CKPT_TRY(torch_drop_metadata(p, w->job->opts->strict, err));
     CKPT_TRY(lay_out(w, err));
-    note_ties(w);
+    note_changes(w);
     if (w->job->layout_only)
         return CKPT_OK;
     ckpt_status st = dcp_folder_end(&w->folder, write_all(w, err), err);

@@ -39,26 +39,26 @@ struct dcp_leaves {
 /* dcp_flatten - appends the leaves of the plan in the order of its graph. Flattens the same mappings and
  * lists as torch (_nested_dict.py, _traverse.py). Refuses a plan whose root is not a mapping, a key that is
  * neither text nor a number, two leaves with the same name, and a DTensor or ShardedTensor, because the
- * file has the shard of one rank alone. */
+ * file has only the shard of one rank. */
 ckpt_status dcp_flatten(struct dcp_leaves *leaves, ckpt_error *err);
 
 /* ---- the output folder (dcp_folder.c) */
 
-/* The output folder. It is written under a temporary name and renamed at the end, so that it appears with all
- * its files or not at all. */
+/* The folder is written under a temporary name and renamed at the end, so that it appears with all its files
+ * or not at all. */
 struct dcp_folder {
     ckpt_plan *plan;
     const struct write_job *job;
     arena *arena;
-    ckpt_str output_path;  /* the path of JOB without slashes at its end */
+    ckpt_str output_path;       /* the path of JOB without slashes at its end */
     ckpt_str parent, base_name; /* the same path with links followed; PARENT ends in a slash or is empty */
-    struct temp temp;      /* the folder under its temporary name, if TEMP_EXISTS */
+    struct temp temp;           /* the folder under its temporary name, if TEMP_EXISTS */
     bool temp_exists;
 };
 
 /* dcp_folder_prepare - sets up FOLDER for the output path of JOB, which writes the plan P. Refuses the path
- * "-", an existing file, and a folder that is not empty, unless the option `force` is set and the folder has
- * only files of a Distributed Checkpoint. */
+ * "-" and an existing file. Refuses a folder that is not empty, unless the option `force` is set and the
+ * folder has only files of a Distributed Checkpoint. */
 ckpt_status dcp_folder_prepare(struct dcp_folder *folder, ckpt_plan *p, const struct write_job *job,
                                ckpt_error *err);
 /* dcp_folder_begin - makes the folder under a temporary name. */
@@ -87,14 +87,14 @@ void dcp_archive_free(struct dcp_archive *archive);
  * the checksum CRC. */
 ckpt_status dcp_archive_tensor(struct dcp_archive *archive, const ckpt_plan *p, uint32_t row, uint32_t crc,
                                ckpt_error *err);
-/* dcp_archive_value - sets ARCHIVE to the archive of the value V of P, which must not hold a tensor. The
- * archive is in archive->prefix; suffix is empty. */
+/* dcp_archive_value - sets archive->prefix to the complete archive of the value V of P, and leaves
+ * archive->suffix empty. V must not hold a tensor. */
 ckpt_status dcp_archive_value(struct dcp_archive *archive, const ckpt_plan *p, const ckpt_value *v,
                               ckpt_error *err);
 
 /* ---- .metadata (dcp_metadata_write.c) */
 
-/* Where an item is: LENGTH bytes at offset AT of file number FILE. */
+/* Where an item is: LENGTH bytes at OFFSET of file number FILE. */
 struct dcp_item_range {
     uint32_t file;
     uint64_t offset, length;

@@ -8,13 +8,13 @@
  *   layer_NN-…              the state dict of one layer of a pipeline, whose keys get "NN." in front
  *   …expert_E_mp_rank_…     the state dict of one expert
  *
- * The graph is a dict of parameters by name, with the values that zero_to_fp32 gives: in float32 if the
- * optimizer has them, buffers as float32, frozen parameters as they are. The dict also has the other values
+ * The graph is a dict of parameters by name, with the values that zero_to_fp32 gives: parameters of the
+ * optimizer and buffers in float32, frozen parameters as they are. The dict also has the other values
  * of the first model file, and `optimizer`: {state: {name: {exp_avg: tensor}}, param_groups}, as torch has
  * it, but with names instead of numbers.
  *
- * Refused: tensor parallelism, because the files do not have the dimension along which a tensor is cut;
- * missing ranks. */
+ * Refused: missing ranks; tensor parallelism, because the files do not record the dimension along which a
+ * tensor is cut. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -77,8 +77,8 @@ static ckpt_status index_buffer_names(struct deepspeed *ds)
     return CKPT_OK;
 }
 
-/* fail_not_in_partitions - fails because the parameter NAME, T in PART, is in no partition although it has no
- * elements, as ZeRO 3 leaves it in the model file. */
+/* fail_not_in_partitions - fails because no file has the elements of the parameter NAME: no partition has
+ * them, and ZeRO 3 leaves none of them in the model file PART, where the parameter is T. */
 static ckpt_status fail_not_in_partitions(struct deepspeed *ds, const ckpt_file *part, const ckpt_tensor *t,
                                           ckpt_str name)
 {
@@ -89,8 +89,8 @@ static ckpt_status fail_not_in_partitions(struct deepspeed *ds, const ckpt_file 
     return file_report_fault(ds->f, CKPT_EFORMAT, ds->err);
 }
 
-/* choose_entry - sets *OUT to the value that NAME gets, which is V in the state dict of PART: the parameter
- * that was assembled, a buffer as float32, or V itself. NULL: NAME is left out. */
+/* choose_entry - sets *OUT to what is written under NAME, the name of V in the state dict of PART: the
+ * assembled parameter, a buffer as float32, or V itself. NULL: NAME is left out. */
 static ckpt_status choose_entry(struct deepspeed *ds, const ckpt_file *part, ckpt_str name, ckpt_value *v,
                                 ckpt_value **out)
 {
@@ -101,7 +101,7 @@ static ckpt_status choose_entry(struct deepspeed *ds, const ckpt_file *part, ckp
         assembled = find_assembled_tensor(ds, resolve_shared_name(ds, name));
     if (assembled) {
         *out = assembled->node;
-        /* Universal checkpoints have joined the tensor-parallel ranks, model files have not. */
+        /* In a universal checkpoint the tensor-parallel ranks are joined; in model files they are not. */
         bool must_match = ds->zero_stage < 3 && !ds->save.universal;
         bool same = t && t->has_shape && t->ndim == assembled->ndim &&
                     same_sizes(t->shape, assembled->shape, t->ndim);
@@ -143,8 +143,8 @@ static ckpt_status put_module(struct deepspeed *ds, const ckpt_file *part, const
     return CKPT_OK;
 }
 
-/* put_remaining_parameters - adds the parameters that are in no module, the first of each name, and the names
- * tied to them. */
+/* put_remaining_parameters - adds the parameters that are in no module, and the names tied to them.
+ * ds->tensors also has optimizer states and buffers, which are skipped. */
 static ckpt_status put_remaining_parameters(struct deepspeed *ds)
 {
     uint32_t n = 0;
@@ -236,24 +236,24 @@ static ckpt_status put_files(struct deepspeed *ds, enum ds_kind kind)
     return CKPT_OK;
 }
 
-/* refuse_tensor_parallel - refuses a save whose layers are cut over several files. */
+/* refuse_tensor_parallel - refuses a save whose tensors are cut over several files. */
 static ckpt_status refuse_tensor_parallel(struct deepspeed *ds)
 {
     bool pipeline = ds_next_file(&ds->save, DS_LAYER, DS_ANY_RANK, NULL);
-    uint64_t max_elements = 0;
+    uint64_t max_rank = 0;
     for (size_t i = 0; i < ds->save.nfiles; i++)
-        if ((!pipeline || ds->save.files[i].kind == DS_LAYER) && ds->save.files[i].mp_rank > max_elements)
-            max_elements = ds->save.files[i].mp_rank;
-    if (!max_elements || ds->save.universal)
+        if ((!pipeline || ds->save.files[i].kind == DS_LAYER) && ds->save.files[i].mp_rank > max_rank)
+            max_rank = ds->save.files[i].mp_rank;
+    if (!max_rank || ds->save.universal)
         return CKPT_OK;
     (void)fail(ds->err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
-               "tensors cut over {%llu tensor-parallel ranks}: along which dimension is in {=no file}\n"
+               "tensors cut over {%llu tensor-parallel ranks}; {=no file} records along which dimension\n"
                "`python -m deepspeed.checkpoint.ds_to_universal` puts them together; or name one file",
-               (unsigned long long)max_elements + 1);
+               (unsigned long long)max_rank + 1);
     return name_file_if_failed(CKPT_EUNSUPPORTED, ds->f->path, ds->err);
 }
 
-/* check_without_zero - refuses MODEL if it was saved with ZeRO, because there are no optimizer files. */
+/* check_without_zero - refuses MODEL if it was saved with ZeRO: then the optimizer files are missing. */
 static ckpt_status check_without_zero(struct deepspeed *ds, const ckpt_file *model)
 {
     if (!ds_get(model->root, "param_shapes"))

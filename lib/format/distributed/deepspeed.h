@@ -1,6 +1,6 @@
 /* deepspeed.h - declarations for the files that read the checkpoints of DeepSpeed. With ZeRO, no file has a
- * complete parameter: w of 6 elements and b of 3 are one flat tensor of 10 elements, the last one padding, of
- * which rank 0 has saved elements 0 to 4 and rank 1 elements 5 to 9. */
+ * complete parameter: w of 6 elements, b of 3 and 1 element of padding are one flat tensor. Rank 0 has saved
+ * its elements 0 to 4, and rank 1 has saved elements 5 to 9. */
 #ifndef FORMAT_DISTRIBUTED_DEEPSPEED_H
 #define FORMAT_DISTRIBUTED_DEEPSPEED_H
 
@@ -21,7 +21,7 @@ enum ds_kind {
 };
 
 struct ds_file {
-    ckpt_str name; /* from the folder on: "global_step2/mp_rank_00_model_states.pt" */
+    ckpt_str name; /* path in the folder that is read: "global_step2/mp_rank_00_model_states.pt" */
     enum ds_kind kind;
     bool has_dp_rank; /* the name begins with zero_pp_rank_D: only data-parallel rank D saved the file */
     uint64_t dp_rank, mp_rank, layer, expert; /* D, M, N and E in the names above */
@@ -43,8 +43,8 @@ bool ds_is_folder(const struct probe *p);
 #define DS_ANY_RANK UINT64_MAX
 const struct ds_file *ds_next_file(const struct ds_save *s, enum ds_kind kind, uint64_t mp,
                                    const struct ds_file *after);
-/* ds_find_save - sets *OUT to the last save in the folder of F, or to that folder. Allocates from F's
- * arena. */
+/* ds_find_save - sets *OUT to the last save in the folder of F, or to that folder if it is a save itself.
+ * Allocates from F's arena. */
 ckpt_status ds_find_save(ckpt_file *f, struct ds_save *out, ckpt_error *err);
 
 /* ---- tensors that are assembled from partitions (deepspeed_tensors.c) */
@@ -56,7 +56,7 @@ struct ds_partition {
     uint64_t start, nelements; /* its first element in the flat tensor, and how many it has */
 };
 
-/* The parameters of a group of the optimizer, or one of their states such as exp_avg, one after the other. */
+/* A flat tensor: the parameters of one optimizer group, or their states of one kind such as exp_avg. */
 struct ds_flat {
     struct ds_partition *partitions;
     size_t npartitions, cap;
@@ -78,15 +78,15 @@ struct deepspeed {
     struct piece *pieces;    /* of the tensor that is being assembled */
     struct ds_range *ranges; /* of each piece */
     size_t npieces, cap_pieces, nranges, cap_ranges;
-    bool is_incomplete, lacks_crc; /* a piece of a tensor is missing, has no checksum */
-    map *weights;                  /* parameter name -> index into tensor */
-    ckpt_value *state, *groups;    /* of the optimizer: dict by parameter name; param_groups */
+    bool is_incomplete, lacks_crc; /* a piece of that tensor is missing; a piece has no checksum */
+    map *weights;                  /* parameter name -> index into TENSORS */
+    ckpt_value *state, *groups;    /* of the optimizer: its states by parameter name; its param_groups */
     ckpt_file *model;              /* the first model file that could be read */
     ckpt_value *root;              /* of the graph that is being made */
     map *root_keys;                /* of ROOT, a dict */
     map *buffers;                  /* names of the model's buffers */
     size_t dp_ranks;               /* number of data-parallel ranks */
-    size_t pipeline_stages;        /* number of pipeline stages */
+    size_t pipeline_stages;        /* model-parallel ranks, all of which are stages: no tensor is cut */
     unsigned zero_stage;           /* of ZeRO, by the layout of the files: 0, 3, or 2 for stages 1 and 2 */
     int64_t stored_stage;          /* zero_stage in the files; 0: they have none */
 };
@@ -114,8 +114,8 @@ ckpt_status ds_flat_add(struct deepspeed *ds, struct ds_flat *flat, const ckpt_f
  * AT. */
 ckpt_status ds_add_slice(struct deepspeed *ds, const struct ds_flat *flat, uint64_t from, uint64_t n,
                          uint64_t at);
-/* ds_end_tensor - adds to ds->tensor a copy of T that has the slices added before and a node, and sets *NODE
- * to that node. */
+/* ds_end_tensor - ends the assembly of the tensor T: adds a copy of T to ds->tensors, with the slices that
+ * were added before and with a new node, and sets *NODE to that node. */
 ckpt_status ds_end_tensor(struct deepspeed *ds, const struct joined_tensor *t, ckpt_value **node);
 /* ds_end_parameter - ends the parameter T as ds_end_tensor does, and adds its name to ds->weights. */
 ckpt_status ds_end_parameter(struct deepspeed *ds, const struct joined_tensor *t);

@@ -1,8 +1,8 @@
 /* deepspeed_files.c - finds the last save in a folder of DeepSpeed, and the kind of each file by its name
  * (deepspeed/runtime/engine.py, runtime/pipe/module.py, checkpoint/ds_to_universal.py).
  *
- *   latest              text: the name of the folder of the last save; latest_universal: of a universal one
- *   TAG/…_states.pt     of one kind of enum ds_kind (deepspeed.h), by its name
+ *   latest              text: the name of the folder of the last save; latest_universal: of a universal save
+ *   TAG/…_states.pt     files whose names give their enum ds_kind (deepspeed.h)
  *   TAG/zero/           universal checkpoints: a folder for each parameter
  *
  * Refused: a tag that leads out of the folder or to nothing. */
@@ -15,8 +15,6 @@
 #include "format/hub/shards.h"
 
 static const char *const trackers[] = {"latest", "latest_universal"};
-
-/* ------------------------------------------------------------------------ names */
 
 static enum ds_kind parse_layer_name(ckpt_str s, struct ds_file *f)
 {
@@ -63,8 +61,6 @@ static bool is_file_of_rank(ckpt_str name)
     return kind == DS_MODEL || kind == DS_OPTIM;
 }
 
-/* ---------------------------------------------------------------------- folders */
-
 /* find_tracker - returns the name of the file in P that names the last save, or NULL. */
 static const char *find_tracker(const struct probe *p)
 {
@@ -84,22 +80,20 @@ static ckpt_status check_tag(const ckpt_file *f, const char *tracker, ckpt_str t
 {
     char *path = shards_join_path(str_c(f->path), tag);
     struct stat file_stat;
-    bool leaves = is_path_outside_folder(tag),
-         there = path && !leaves && stat(path, &file_stat) == 0 && S_ISDIR(file_stat.st_mode);
+    bool outside = is_unsafe_path(tag),
+         exists = path && !outside && stat(path, &file_stat) == 0 && S_ISDIR(file_stat.st_mode);
     free(path);
-    if (there)
+    if (exists)
         return CKPT_OK;
     if (!path)
         return fail_memory(err);
-    (void)fail(err, leaves ? CKPT_EFORMAT : CKPT_ENOTFOUND, CKPT_NO_OFFSET,
-               leaves ? "%s names {a folder outside of} {=this one}: \"%.*s\""
-                      : "%s names the folder \"%.*s\", which is {not} {=here}\n"
-                        "that save was deleted, or not copied; name the folder of a different save",
+    (void)fail(err, outside ? CKPT_EFORMAT : CKPT_ENOTFOUND, CKPT_NO_OFFSET,
+               outside ? "%s names {a folder outside of} {=this one}: \"%.*s\""
+                       : "%s names the folder \"%.*s\", which is {not} {=here}\n"
+                         "that save was deleted, or not copied; name the folder of a different save",
                tracker, STR_ARG(tag));
     return name_file_if_failed(err->status, f->path, err);
 }
-
-/* ------------------------------------------------------------------------- list */
 
 /* add_names - adds the N files in LIST, which are in the folder of the save, to S. */
 static ckpt_status add_names(ckpt_file *f, struct ds_save *s, const ckpt_str *list, size_t n)
@@ -155,7 +149,7 @@ ckpt_status ds_find_save(ckpt_file *f, struct ds_save *out, ckpt_error *err)
     *out = (struct ds_save){.tag = str_of("", 0), .trusted = tracker};
     if (tracker) {
         const struct tracker_file file = {.name = tracker,
-                                          .expected = "name of a folder of up to 4096 bytes"};
+                                          .expected = "name of a folder in at most 4096 bytes"};
         CKPT_TRY(tracker_file_read(f, &file, &out->tag, err));
         CKPT_TRY(check_tag(f, tracker, out->tag, err));
     }

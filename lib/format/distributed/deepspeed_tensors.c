@@ -180,15 +180,15 @@ ckpt_status ds_add_slice(struct deepspeed *ds, const struct ds_flat *flat, uint6
                     (unsigned long long)flat->nelements);
     for (const struct ds_partition *partition = n ? find_partition(flat, from) : NULL; n; partition++) {
         uint64_t skip = from - partition->start,
-                 left = partition->nelements - skip; /* bounded: FROM is in it */
-        uint64_t part_length = left < n ? left : n;
-        if (!partition->part && part_length)
+                 left = partition->nelements - skip; /* bounded: FROM is in the partition */
+        uint64_t piece_length = left < n ? left : n;
+        if (!partition->part && piece_length)
             ds->is_incomplete = true;
-        else if (part_length)
-            CKPT_TRY(add_piece(ds, partition, skip, part_length, at));
-        from += part_length; /* bounded: in FLAT */
-        at += part_length;
-        n -= part_length;
+        else if (piece_length)
+            CKPT_TRY(add_piece(ds, partition, skip, piece_length, at));
+        from += piece_length; /* bounded: in FLAT */
+        at += piece_length;
+        n -= piece_length;
     }
     return CKPT_OK;
 }
@@ -203,7 +203,7 @@ static ckpt_status store_tensor(struct deepspeed *ds, struct joined_tensor *t)
     if (ds->is_incomplete)
         return fail(ds->err, CKPT_ETRUNCATED, CKPT_NO_OFFSET,
                     "{a partition of it} is in a file that is missing or cannot be read");
-    for (size_t i = 0; i < ds->npieces; i++) { /* only now, because the array grew before */
+    for (size_t i = 0; i < ds->npieces; i++) { /* only now, because ds->ranges moved when it grew */
         ds->pieces[i].offset = &ds->ranges[i].first;
         ds->pieces[i].size = &ds->ranges[i].nelements;
     }
@@ -236,7 +236,7 @@ ckpt_status ds_end_tensor(struct deepspeed *ds, const struct joined_tensor *t, c
 ckpt_status ds_end_parameter(struct deepspeed *ds, const struct joined_tensor *t)
 {
     ckpt_value *node;
-    uint32_t at = (uint32_t)ds->ntensors; /* bounded: a table has fewer rows */
+    uint32_t at = (uint32_t)ds->ntensors; /* bounded: a table has fewer than 2^32 rows */
     uint32_t before;
     CKPT_TRY(ds_end_tensor(ds, t, &node));
     if (!map_put(ds->weights, t->name, at, &before))
@@ -259,7 +259,7 @@ ckpt_status ds_add_copy(struct deepspeed *ds, const ckpt_file *part, const ckpt_
         .name = key, .dtype = (ckpt_dtype)t->dtype, .ndim = t->ndim, .shape = t->shape};
     if (t->elements)
         CKPT_TRY(add_piece(ds, &(struct ds_partition){.part = part, .row = v->row}, 0, t->elements, 0));
-    return ds_end_tensor(ds, &copy, node); /* add_piece has set missing_data for a lost one */
+    return ds_end_tensor(ds, &copy, node); /* if LOST, add_piece has set ds->is_incomplete */
 }
 
 /* ------------------------------------------------------------------------ float32 */

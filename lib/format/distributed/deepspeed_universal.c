@@ -1,7 +1,7 @@
-/* deepspeed_universal.c - reads universal checkpoints, which ds_to_universal makes of all partitions.
+/* deepspeed_universal.c - reads universal checkpoints, which ds_to_universal makes from all partitions.
  *
- *   zero/NAME/fp32.pt       {param: tensor, …}, or the tensor itself; of ZeRO 3 flat: its shape is in
- *                           param_shapes of the model file
+ *   zero/NAME/fp32.pt       {param: tensor, …}, or the tensor itself. After ZeRO 3 the tensor is flat, and
+ *                           param_shapes of the model file has its shape
  *   zero/NAME/exp_avg.pt …  a state of the optimizer in the same form; step.pt is a 0-d tensor
  *   zero/optimizer_state.pt {param_groups, …}
  *   …_model_states.pt       as in the original save: buffers, frozen and tied parameters, param_shapes
@@ -22,14 +22,14 @@
 /* A universal checkpoint, while it is read. */
 struct universal {
     struct deepspeed *ds;
-    const value_pair **entries; /* of param_shapes: a name and its shape */
+    const value_pair **entries; /* in param_shapes: each a name and its shape */
     map *entry_of;              /* name -> index into ENTRIES */
     size_t nentries;
 };
 
 static bool is_not_hidden(ckpt_str name) { return name.ptr[0] != '.'; }
 
-static bool is_state_file(ckpt_str name) { return str_ends(name, STR_LIT(SUFFIX)); }
+static bool is_pt_file(ckpt_str name) { return str_ends(name, STR_LIT(SUFFIX)); }
 
 static ckpt_status list_folder_of_save(struct universal *u, ckpt_str path, bool (*match)(ckpt_str),
                                        ckpt_str **out, size_t *n)
@@ -48,8 +48,6 @@ static ckpt_str join_path(struct universal *u, ckpt_str path, ckpt_str name)
                         (int)name.len, name.ptr);
 }
 
-/* ------------------------------------------------------------------------- shapes */
-
 static ckpt_status add_shapes(struct universal *u, const ckpt_value *group)
 {
     uint32_t n = 0;
@@ -58,7 +56,7 @@ static ckpt_status add_shapes(struct universal *u, const ckpt_value *group)
     for (uint32_t i = 0; i < n; i++) {
         if (!value_text(pairs[i].key, &name))
             continue;
-        if (!map_put(u->entry_of, name, (uint32_t)u->nentries, NULL)) /* bounded: a map has fewer */
+        if (!map_put(u->entry_of, name, (uint32_t)u->nentries, NULL)) /* bounded: a map has < 2^32 */
             return fail_memory(u->ds->err);
         u->entries[u->nentries++] = &pairs[i];
     }
@@ -103,8 +101,6 @@ static ckpt_status set_shape(struct universal *u, ckpt_str name)
     return CKPT_OK;
 }
 
-/* --------------------------------------------------------------------- parameters */
-
 static ckpt_status fail_no_tensor(struct universal *u, const ckpt_file *part)
 {
     (void)fail(u->ds->err, CKPT_EFORMAT, 0, "{no} {=dense tensor} is in the file");
@@ -122,7 +118,7 @@ static ckpt_value *get_param(const ckpt_file *part)
 static ckpt_status add_weight(struct universal *u, const ckpt_file *part, ckpt_str name)
 {
     ckpt_value *node;
-    uint32_t at = (uint32_t)u->ds->ntensors; /* bounded: a table has fewer rows */
+    uint32_t at = (uint32_t)u->ds->ntensors; /* bounded: a table has < 2^32 rows */
     CKPT_TRY(ds_add_copy(u->ds, part, get_param(part), name, &node));
     if (!node)
         return fail_no_tensor(u, part);
@@ -131,7 +127,7 @@ static ckpt_status add_weight(struct universal *u, const ckpt_file *part, ckpt_s
     return set_shape(u, name);
 }
 
-/* add_state - adds the optimizer state KEY of the parameter NAME, whose file is PART, to the dict STATE. */
+/* add_state - adds the state KEY of the parameter NAME, read from PART, to the dict STATE. */
 static ckpt_status add_state(struct universal *u, const ckpt_file *part, ckpt_str name, ckpt_str key,
                              ckpt_value *state)
 {
@@ -166,8 +162,7 @@ static ckpt_status add_param(struct universal *u, ckpt_str path, ckpt_str name)
     size_t n;
     ckpt_file *part;
     ckpt_value *state = value_new(ds->f->a, CKPT_V_DICT, 0), *name_key = value_str(ds->f->a, name);
-    CKPT_TRY(state && name_key ? list_folder_of_save(u, path, is_state_file, &files, &n)
-                               : fail_memory(ds->err));
+    CKPT_TRY(state && name_key ? list_folder_of_save(u, path, is_pt_file, &files, &n) : fail_memory(ds->err));
     for (size_t i = 0; i < n; i++) {
         ckpt_str file = join_path(u, path, files[i]);
         ckpt_str key = arena_str(ds->f->a, str_of(files[i].ptr, files[i].len - strlen(SUFFIX)));
@@ -189,7 +184,7 @@ static ckpt_status add_params(struct universal *u)
         ckpt_str path = join_path(u, zero, names[i]);
         if (!path.ptr)
             return fail_memory(u->ds->err);
-        if (!is_state_file(names[i]) && !is_frozen_or_tied(u, names[i]))
+        if (!is_pt_file(names[i]) && !is_frozen_or_tied(u, names[i]))
             CKPT_TRY(add_param(u, path, names[i]));
     }
     return CKPT_OK;
@@ -214,7 +209,7 @@ static ckpt_status add_param_groups_if_saved(struct universal *u, const ckpt_val
     ckpt_file *part;
     ckpt_str *names, zero = join_path(u, ds->save.tag, STR_LIT("zero"));
     size_t n;
-    CKPT_TRY(zero.ptr ? list_folder_of_save(u, zero, is_state_file, &names, &n) : fail_memory(ds->err));
+    CKPT_TRY(zero.ptr ? list_folder_of_save(u, zero, is_pt_file, &names, &n) : fail_memory(ds->err));
     for (size_t i = 0; i < n; i++) {
         if (!str_is(names[i], "optimizer_state.pt"))
             continue;

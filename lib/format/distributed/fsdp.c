@@ -1,13 +1,13 @@
 /* fsdp.c - reads a folder in which each rank has saved its state dict by torch.save. The tensors are DTensors
  * (FSDP2, tensor parallelism) or ShardedTensors (SHARDED_STATE_DICT of FSDP).
  *
- *   NAME0.pt, NAME1.pt, …   of rank 0, 1 …, with the same keys; other values are read from rank 0
+ *   NAME0.pt, NAME1.pt, …   of rank 0, 1 …, with the same keys; what is not sharded is read from rank 0
  *   model_world_size_W_rank_R.pt, pytorch_model_fsdp_0_rankR.bin       the file names of verl and Accelerate
- *   optim_world_size_W_rank_R.pt, optimizer_0_rankR.bin, …             not read: folder_is_companion
+ *   optim_world_size_W_rank_R.pt, optimizer_0_rankR.bin, …             not read; see folder_is_companion
  *
  * A folder of such files is one checkpoint. Its graph is the graph of rank 0, with complete tensors in place
- * of DTensors and ShardedTensors. Refused: a missing rank, Partial placements, LOCAL_STATE_DICT, because only
- * the model has the shapes in its flat parameters. */
+ * of DTensors and ShardedTensors. Refused: a missing rank; Partial placements; LOCAL_STATE_DICT, whose flat
+ * parameters contain tensors with shapes that only the model has. */
 #include "format/distributed/part_files.h"
 #include "format/distributed/sharded_tensors.h"
 #include "format/folder.h"
@@ -20,8 +20,8 @@ struct fsdp {
     ckpt_file *first; /* of rank 0 */
 };
 
-/* get_stem - returns NAME without its rank and suffix, "model" for "model0.pt"; of a name that is a number,
- * the first digit. Empty: NAME has no rank, or is not the name of a model. */
+/* get_stem - returns NAME without its rank and suffix: "model" for "model0.pt". If the rank is all of NAME,
+ * as in "12.pt", returns its first digit. Empty: NAME has no rank, or is not the name of a model. */
 static ckpt_str get_stem(ckpt_str name)
 {
     static const char *const suffixes[] = {".pt", ".pth", ".bin", ".ckpt"};
@@ -38,7 +38,7 @@ static ckpt_str get_stem(ckpt_str name)
 
 static bool has_stem(ckpt_str name) { return get_stem(name).len != 0; }
 
-static const char *find_trainer_by_stem(ckpt_str name)
+static const char *find_trainer_by_name(ckpt_str name)
 {
     return str_starts(name, STR_LIT("model_world_size_"))     ? "verl"
            : str_starts(name, STR_LIT("pytorch_model_fsdp_")) ? "Accelerate"
@@ -59,7 +59,7 @@ static bool probe(const struct probe *p)
             return false;
     }
     folder_scan(p->names, p->nnames, &d);
-    return (n > 1 || find_trainer_by_stem(stem)) && !d.nindexes && !d.nsingle && d.nothers == n;
+    return (n > 1 || find_trainer_by_name(stem)) && !d.nindexes && !d.nsingle && d.nothers == n;
 }
 
 static bool is_sharded(const ckpt_tensor *t) { return t->kind == CKPT_DTENSOR || t->kind == CKPT_SHARDED; }
@@ -93,7 +93,7 @@ static ckpt_status check_has_all_ranks(struct fsdp *fsdp, const ckpt_file *part,
     return prefix_where_if_failed(CKPT_ENOTFOUND, t->name, fsdp->err);
 }
 
-/* add_row - adds the local tensors of row ROW of PART, a DTensor or ShardedTensor, as shards. */
+/* add_row - adds as shards the local tensors of the DTensor or ShardedTensor in row ROW of PART. */
 static ckpt_status add_row(struct fsdp *fsdp, const ckpt_file *part, uint32_t row)
 {
     const ckpt_tensor *t = &part->table.rows[row].t;
@@ -132,7 +132,7 @@ static ckpt_status add_rank(struct fsdp *fsdp, const ckpt_file *part, size_t nfi
     return CKPT_OK;
 }
 
-/* replace_nodes - makes each DTensor or ShardedTensor node of rank 0 the node of the complete tensor. */
+/* replace_nodes - turns each DTensor or ShardedTensor node of rank 0 into the node of the complete tensor. */
 static void replace_nodes(struct fsdp *fsdp)
 {
     struct table *t = &fsdp->first->table;
@@ -143,7 +143,7 @@ static void replace_nodes(struct fsdp *fsdp)
         if (at == MAP_NONE || !v || v->type == CKPT_V_TENSOR)
             continue;
         v->type = CKPT_V_TENSOR; /* the fields of a call are no longer used */
-        v->offset = at;
+        v->offset = at;          /* for sharded_tensors_describe */
     }
 }
 
@@ -182,7 +182,7 @@ static ckpt_status read_all(struct fsdp *fsdp)
     CKPT_TRY(part_graph_take(f, fsdp->first, &f->root, fsdp->err));
     f->add_opaque_storages = part_graph_add_unreferenced;
     part_file_set_step(f, "global_step_");
-    f->producer = find_trainer_by_stem(list[0]) ? str_c(find_trainer_by_stem(list[0]))
+    f->producer = find_trainer_by_name(list[0]) ? str_c(find_trainer_by_name(list[0]))
                                                 : fsdp->first->producer;
     f->ranks.ranks = f->nparts;
     return torch_walk_graph(f, f->root, &input, fsdp->err);

@@ -6,15 +6,15 @@
  *     model_optim_rng.pt, model_rng.pt       torch.save of {"model", "args", "iteration"};
  *                                            "model0", "model1" … if stages are interleaved: each stage
  *                                            has several chunks of the model
- *   iter_0000100/.metadata, metadata.json    the format torch_dist instead, which dcp.c reads
+ *   iter_0000100/.metadata, metadata.json    in place of the ranks: format torch_dist, read by dcp.c
  *
  * The result is the complete model, with the names below "model". The rules in megatron_rules.def, or those
  * of the user, state which part of a tensor each rank has. Every stage numbers its layers from 0, so they
  * are renumbered. Left out: the copy of a tied embedding in the last stage, optimizers, random states.
  *
- * Refused: a missing rank, expert parallelism, a tensor without a rule. The number of ranks is checked by
- * the rows of the embedding and the number of layers in `args`. The tensor_model_parallel_size in `args`
- * is not reliable, because a conversion may not have updated it.
+ * Refused: a missing rank, expert parallelism, a tensor without a rule. The rows of the embedding on all
+ * tensor-parallel ranks must add up to padded_vocab_size in `args`, the layers of all stages to num_layers.
+ * tensor_model_parallel_size is not reliable, because a conversion may not have updated it.
  *
  * Sources: megatron/training/checkpointing.py, core/transformer/transformer_block.py. */
 #include <inttypes.h>
@@ -60,11 +60,11 @@ struct megatron {
     uint64_t stages;           /* how many pipeline stages */
     uint64_t chunks;           /* how many chunks of the model each stage has */
     const ckpt_value *args;    /* state of the Namespace `args` of the first rank, or NULL */
-    double checkpoint_version; /* checkpoint_version */
+    double checkpoint_version; /* 0: the file has none */
     map *stack_of;             /* prefix -> index into stacks */
     struct layer_stack *stacks;
     size_t nstacks, cap_stacks;
-    map *stage_of;                /* name of a tensor -> chunk * stages + stage of the ranks that have it */
+    map *virtual_stage_of;        /* tensor name -> chunk * stages + stage of the ranks that have it */
     ckpt_str unmatched_text;      /* tensors without a rule, as text for the error */
     uint64_t nunmatched, nlisted; /* how many they are, and how many are in the text */
     bool has_stages;              /* the names of the folders have the number of a stage */
@@ -192,7 +192,7 @@ static ckpt_status find_stack(struct megatron *m, ckpt_str prefix, struct layer_
         return fail_memory(m->err);
     if (i == MAP_NONE) {
         const struct layer_stack empty = {0, 0};
-        i = (uint32_t)m->nstacks; /* bounded: a map has fewer */
+        i = (uint32_t)m->nstacks; /* bounded: a map has < 2^32 */
         if (!arena_push(m->f->a, &m->stacks, &m->nstacks, &m->cap_stacks, &empty, sizeof empty))
             return fail_memory(m->err);
     }
@@ -240,7 +240,7 @@ struct model_name {
 static ckpt_status make_name(struct megatron *m, const ckpt_path_elem *path, uint32_t n,
                              struct model_name *out)
 {
-    out->path = path_copy(m->f->a, path + 1, n - 1); /* bounded: parse_chunk */
+    out->path = path_copy(m->f->a, path + 1, n - 1); /* bounded: parse_chunk refuses N < 2 */
     out->npath = n - 1;
     if (!out->path)
         return fail_memory(m->err);
@@ -259,13 +259,13 @@ static ckpt_str name_next_layer(arena *a, ckpt_str name)
     static const char *const layers[][2] = {{"linear_fc1.", "linear_fc2."},
                                             {"dense_h_to_4h.", "dense_4h_to_h."}};
     for (size_t i = 0; i < 2; i++) {
-        ckpt_str first = str_c(layers[i][0]), last = str_of("", 0);
+        ckpt_str first = str_c(layers[i][0]), tail;
         size_t at = str_find(name, first, 0);
         if (at == SIZE_MAX)
             continue;
-        last = str_skip(name, at + first.len); /* bounded: found there */
-        last = str_skip(last, strlen(str_starts(last, STR_LIT("bias")) ? "bias" : "weight"));
-        return arena_printf(a, "%.*s%sweight%.*s", (int)at, name.ptr, layers[i][1], (int)last.len, last.ptr);
+        tail = str_skip(name, at + first.len); /* bounded: found there */
+        tail = str_skip(tail, strlen(str_starts(tail, STR_LIT("bias")) ? "bias" : "weight"));
+        return arena_printf(a, "%.*s%sweight%.*s", (int)at, name.ptr, layers[i][1], (int)tail.len, tail.ptr);
     }
     return str_of("", 0);
 }
@@ -296,12 +296,12 @@ static ckpt_status list_unmatched_tensor(struct megatron *m, ckpt_str name, cons
     size_t n = 0;
     for (uint32_t k = 0; k < t->ndim && n + 24 < sizeof shape; k++) /* bounded: a number has 22 */
         n += (size_t)snprintf(shape + n, sizeof shape - n, k ? ", %" PRIu64 : "%" PRIu64, t->shape[k]);
-    if (m->nunmatched++ && m->unmatched_text.len + name.len + n > MAX_TEXT) /* bounded: both are in memory */
+    if (m->nunmatched++ && m->unmatched_text.len + name.len + n > MAX_TEXT) /* bounded: in memory */
         return CKPT_OK;
     m->nlisted++;
     m->unmatched_text = arena_printf(m->f->a, "%.*s%s%.*s [%s]", (int)m->unmatched_text.len,
                                      m->unmatched_text.ptr, m->unmatched_text.len ? ", " : "", STR_ARG(name),
-                                     shape); /* bounded: MAX_TEXT */
+                                     shape); /* bounded: MAX_TEXT, or one tensor */
     return m->unmatched_text.ptr ? CKPT_OK : fail_memory(m->err);
 }
 
@@ -313,7 +313,7 @@ static ckpt_status fail_unmatched_tensors(struct megatron *m)
                "{%" PRIu64 " tensor%s} without {=a rule} for how %" PRIu64 " ranks divide %s: %.*s%s",
                m->nunmatched, m->nunmatched == 1 ? "" : "s", m->tensor_ranks,
                m->nunmatched == 1 ? "it" : "them", (int)m->unmatched_text.len, m->unmatched_text.ptr,
-               m->nunmatched > m->nlisted ? ", …" : ""); /* bounded: MAX_TEXT */
+               m->nunmatched > m->nlisted ? ", …" : ""); /* bounded: MAX_TEXT, or one tensor */
     error_add_hint(m->err,
                    "--parallel FILE.json with {\"GLOB\": 0} for what is cut along dimension 0, null for "
                    "copies; `ckpt ls` of a rank's file lists its parts");
@@ -347,7 +347,7 @@ static ckpt_status find_division(struct megatron *m, const ckpt_file *part, ckpt
                 t->ndim == 1 ? "" : "s", out->dim, out->parts, out->parts == 1 ? "" : "s");
 }
 
-/* add_shards - adds row ROW of RANK, which has DIVISION->parts shards of the tensor NAME. */
+/* add_shards - adds the DIVISION->parts shards of the tensor NAME that are in row ROW of RANK. */
 static ckpt_status add_shards(struct megatron *m, const struct megatron_rank *rank, uint32_t row,
                               ckpt_str name, const struct division *division)
 {
@@ -366,7 +366,7 @@ static ckpt_status add_shards(struct megatron *m, const struct megatron_rank *ra
         uint64_t *offset = arena_array(m->f->a, 2 * (uint64_t)t->ndim, sizeof *offset);
         if (!offset)
             return fail_memory(m->err);
-        uint64_t *block_offset = offset + t->ndim; /* bounded: as above */
+        uint64_t *block_offset = offset + t->ndim; /* bounded: twice ndim, too */
         if (division->is_cut) {
             block_offset[division->dim] = begin;
             offset[division->dim] = begin * m->tensor_ranks;                  /* bounded: in the shape */
@@ -379,10 +379,10 @@ static ckpt_status add_shards(struct megatron *m, const struct megatron_rank *ra
     return CKPT_OK;
 }
 
-/* is_tied_embedding - returns true if NAME of STAGE is a copy of the embedding in the first stage. */
-static bool is_tied_embedding(const struct megatron *m, ckpt_str name, uint32_t stage)
+/* is_tied_embedding - returns true if NAME of VIRTUAL_STAGE is a copy of the embedding in the first one. */
+static bool is_tied_embedding(const struct megatron *m, ckpt_str name, uint32_t virtual_stage)
 {
-    if (m->stages == 1 || stage == 0)
+    if (m->stages == 1 || virtual_stage == 0)
         return false;
     if (str_ends(name, STR_LIT("word_embeddings.weight")))
         return map_get(m->sharded.index_of, name) != MAP_NONE;
@@ -391,20 +391,20 @@ static bool is_tied_embedding(const struct megatron *m, ckpt_str name, uint32_t 
     return str_is(name, "output_layer.weight") && !is_arg_true(m, "untie_embeddings_and_output_weights");
 }
 
-/* add_node_once - adds a node for the tensor NAME to the tree, unless a rank of the same STAGE has the
- * tensor, too. Refuses a tensor that two stages have. */
-static ckpt_status add_node_once(struct megatron *m, const struct model_name *name, uint32_t stage)
+/* add_node_once - adds a node for the tensor NAME to the tree, unless an earlier rank of VIRTUAL_STAGE had
+ * the tensor, too. Refuses a tensor that two virtual stages have. */
+static ckpt_status add_node_once(struct megatron *m, const struct model_name *name, uint32_t virtual_stage)
 {
     uint32_t before;
-    if (!map_put(m->stage_of, name->joined, stage, &before))
+    if (!map_put(m->virtual_stage_of, name->joined, virtual_stage, &before))
         return fail_memory(m->err);
-    if (before == stage)
+    if (before == virtual_stage)
         return CKPT_OK;
     if (before != MAP_NONE)
         return fail(m->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
                     "both in {=stage %" PRIu64 "} and in {stage %" PRIu64 "}", before % m->stages,
-                    stage % m->stages);
-    ckpt_value *v = value_new(m->f->a, CKPT_V_TENSOR, m->sharded.ntensors);
+                    virtual_stage % m->stages);
+    ckpt_value *v = value_new(m->f->a, CKPT_V_TENSOR, m->sharded.ntensors); /* as add_shards numbers it */
     return v ? nested_put(&m->tree, name->path, name->npath, v, m->err) : fail_memory(m->err);
 }
 
@@ -415,12 +415,17 @@ static ckpt_status add_tensor(struct megatron *m, const struct megatron_rank *ra
                               uint64_t chunk)
 {
     const ckpt_tensor *t = &rank->part->table.rows[row].t;
-    uint32_t stage = (uint32_t)(chunk * m->stages + rank->stage); /* bounded: 10^5 squared, or refused */
+    uint64_t number = chunk * m->stages + rank->stage; /* bounded: 10^10 */
+    uint32_t virtual_stage = (uint32_t)number;
     struct model_name name = {0};
     struct division division;
     bool known = false;
+    if (number >= MAP_NONE)
+        return fail(m->err, CKPT_ELIMIT, CKPT_NO_OFFSET, "virtual stage {%" PRIu64 "}; {=%u} are allowed",
+                    number, MAP_NONE);
     CKPT_TRY(make_name(m, t->path, t->npath, &name));
-    if (is_tied_embedding(m, name.joined, stage) || (is_extra_state(name.joined) && rank->tensor_rank))
+    if (is_tied_embedding(m, name.joined, virtual_stage) ||
+        (is_extra_state(name.joined) && rank->tensor_rank))
         return CKPT_OK;
     if (t->kind != CKPT_DENSE)
         return fail(m->err, CKPT_EUNSUPPORTED, t->file_offset,
@@ -431,7 +436,7 @@ static ckpt_status add_tensor(struct megatron *m, const struct megatron_rank *ra
         CKPT_TRY(find_division(m, rank->part, name.joined, t, &division, &known));
     if (!known && !is_extra_state(name.joined))
         return CKPT_OK;
-    CKPT_TRY(add_node_once(m, &name, stage));
+    CKPT_TRY(add_node_once(m, &name, virtual_stage));
     return add_shards(m, rank, row, name.joined, &division);
 }
 
@@ -450,7 +455,7 @@ static ckpt_status add_tensors(struct megatron *m, const struct megatron_rank *r
     return CKPT_OK;
 }
 
-/* add_values - adds the other values in the model chunk CHUNK of RANK, the first rank of its stage. */
+/* add_values - adds the leaves in the model chunk CHUNK of RANK, the first rank of its stage. */
 static ckpt_status add_values(struct megatron *m, struct megatron_rank *rank, uint64_t chunk)
 {
     for (size_t i = 0; i < rank->part->nleaves; i++) {
@@ -471,7 +476,7 @@ static ckpt_status add_values(struct megatron *m, struct megatron_rank *rank, ui
 
 /* ---------------------------------------------------------------------- all ranks */
 
-/* open_rank - opens the file of RANK, whose folder is NAME. *TRUSTED becomes the file of the first rank. */
+/* open_rank - opens the file of RANK in the folder NAME. Sets *TRUSTED to its path if *TRUSTED is empty. */
 static ckpt_status open_rank(struct megatron *m, ckpt_str name, ckpt_str *trusted, struct megatron_rank *rank)
 {
     static const char *const files[] = {"model_optim_rng.pt", "model_rng.pt"};
@@ -534,21 +539,21 @@ static uint64_t count_embedding_rows(const struct megatron_rank *rank)
 }
 
 /* check_tensor_ranks - checks that the tensor-parallel ranks have all rows of the vocabulary or, if its size
- * is unknown, that there are as many as in `args`. If a rank is missing, sets m->tensor_ranks to the
- * number in `args`. */
+ * is unknown, that there are as many ranks as in `args`. If ranks are missing, sets m->tensor_ranks to the
+ * number in `args`, if that is greater. */
 static ckpt_status check_tensor_ranks(struct megatron *m, const struct megatron_rank *first)
 {
-    uint64_t vocabulary, rows = count_embedding_rows(first), in_args = m->tensor_ranks;
+    uint64_t vocabulary, found, rows = count_embedding_rows(first), in_args = m->tensor_ranks;
     bool has_arg = find_positive_arg(m, "tensor_model_parallel_size", &in_args);
     bool by_rows = rows && find_positive_arg(m, "padded_vocab_size", &vocabulary);
-    bool has_all_ranks = by_rows ? rows * m->tensor_ranks == vocabulary /* a product that wraps differs */
+    bool has_all_ranks = by_rows ? checked_mul(rows, m->tensor_ranks, &found) && found == vocabulary
                                  : in_args == m->tensor_ranks;
     if (has_all_ranks) {
         if (has_arg && in_args != m->tensor_ranks)
             file_notice(m->f,
                         "args has tensor_model_parallel_size %" PRIu64 ", which is left from before a "
-                        "conversion: %" PRIu64 " ha%s the whole vocabulary",
-                        in_args, m->tensor_ranks, m->tensor_ranks == 1 ? "s" : "ve");
+                        "conversion: the whole vocabulary is in %" PRIu64 " rank%s",
+                        in_args, m->tensor_ranks, m->tensor_ranks == 1 ? "" : "s");
         return CKPT_OK;
     }
     if (by_rows)
@@ -638,8 +643,7 @@ static ckpt_status count_chunks(struct megatron *m)
     return m->chunks ? CKPT_OK : fail(m->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{no tensor} below {=\"model\"}");
 }
 
-/* check_experts - refuses a model whose experts are cut over a different number of ranks than other layers.
- */
+/* check_experts - refuses a model whose experts are cut over more or fewer ranks than its other layers. */
 static ckpt_status check_experts(const struct megatron *m)
 {
     uint64_t experts, tensor;
@@ -726,17 +730,21 @@ static ckpt_status read_all(struct megatron *m)
 
 static ckpt_status read(ckpt_file *f, ckpt_error *err)
 {
-    struct megatron m = {
-        .f = f, .err = err, .stack_of = map_new(16), .stage_of = map_new(64), .unmatched_text = {"", 0}};
+    struct megatron m = {.f = f,
+                         .err = err,
+                         .stack_of = map_new(16),
+                         .virtual_stage_of = map_new(64),
+                         .unmatched_text = {"", 0}};
     ckpt_status st = sharded_tensors_begin(&m.sharded, f, err);
-    if (st == CKPT_OK && (!m.stack_of || !m.stage_of || !nested_begin(&m.tree, f->a, f->limits.max_tensors)))
+    bool has_maps = m.stack_of && m.virtual_stage_of;
+    if (st == CKPT_OK && !(has_maps && nested_begin(&m.tree, f->a, f->limits.max_tensors)))
         st = fail_memory(err);
     if (st == CKPT_OK)
         st = read_all(&m);
     sharded_tensors_end(&m.sharded);
     nested_end(&m.tree);
     map_free(m.stack_of);
-    map_free(m.stage_of);
+    map_free(m.virtual_stage_of);
     return st;
 }
 

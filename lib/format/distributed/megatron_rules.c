@@ -31,7 +31,7 @@ const struct megatron_rule *megatron_rules_find(const struct megatron_rules *r, 
     return NULL;
 }
 
-/* read_number - sets *OUT to the number of event E. Refuses numbers below LEAST and above MOST. */
+/* read_number - sets *OUT to the number of event E. Refuses numbers below LEAST or above MOST. */
 static ckpt_status read_number(json_scan *j, enum json_event e, uint32_t least, uint32_t most, uint32_t *out)
 {
     uint64_t n = 0;

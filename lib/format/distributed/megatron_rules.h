@@ -1,22 +1,22 @@
 /* megatron_rules.h - finds out by the name of a tensor how the tensor-parallel ranks of Megatron-LM divide
- * it: of "*.linear_proj.weight", cut along dimension 1, rank 1 of 2 has the second half of the columns. */
+ * it: "*.linear_proj.weight" is cut along dimension 1, so rank 1 of 2 has the right half of its columns. */
 #ifndef FORMAT_DISTRIBUTED_MEGATRON_RULES_H
 #define FORMAT_DISTRIBUTED_MEGATRON_RULES_H
 
 #include "base/arena.h"
 #include "base/error.h"
 
-/* How tensors are divided whose names match a glob. */
+/* How tensors whose names match a glob are divided. */
 struct megatron_rule {
     ckpt_str glob; /* matches the name of the tensor */
     enum megatron_how {
         MEGATRON_COPIED, /* every rank has all of it */
         MEGATRON_CUT,    /* rank 0 has the first part, and so on */
-        MEGATRON_GATED,  /* as CUT; if the layer is gated (SwiGLU), gate and up projection each by itself */
-        MEGATRON_FUSED   /* as CUT; before checkpoint_version 1, query, key and value each by itself */
+        MEGATRON_GATED,  /* as CUT; if the layer is gated (SwiGLU), gate and up projection are each cut */
+        MEGATRON_FUSED   /* as CUT; before checkpoint_version 1, query, key and value are each cut */
     } how;
     uint32_t dim;   /* along which the tensor is cut */
-    uint32_t parts; /* how many matrices, each cut by itself, follow each other along DIM: 1, 2 or 3 */
+    uint32_t parts; /* how many matrices follow each other along DIM; each of them is cut */
 };
 
 /* Rules of the user, which are tried before those of Megatron-LM. */

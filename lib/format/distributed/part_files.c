@@ -15,13 +15,13 @@
 bool part_file_set_folder(ckpt_file *f)
 {
     const char *slash = strrchr(f->path, '/');
-    size_t n = slash ? (size_t)(slash - f->path) : 0; /* of "/" itself: 1 */
-    ckpt_str folder = slash ? arena_str(f->a, str_of(f->path, n ? n : 1)) : STR_LIT(".");
+    size_t n = slash ? (size_t)(slash - f->path) : 0;
+    ckpt_str folder = slash ? arena_str(f->a, str_of(f->path, n ? n : 1)) : STR_LIT("."); /* 1: "/" */
     f->folder = folder.ptr;
     return folder.ptr != NULL;
 }
 
-bool is_path_outside_folder(ckpt_str name)
+bool is_unsafe_path(ckpt_str name)
 {
     size_t from = 0;
     if (!name.len || name.ptr[0] == '/' || memchr(name.ptr, 0, name.len))
@@ -61,7 +61,7 @@ static bool is_in_same_folder(const char *a, const char *b)
 }
 
 /* is_inside_or_trusted - returns true if PATH, after links are followed, is below FOLDER or in the same
- * folder as its file TRUSTED. */
+ * folder as FOLDER/TRUSTED. */
 static bool is_inside_or_trusted(const char *folder, const char *trusted, const char *path)
 {
     char *real_folder = realpath(folder, NULL), *real = realpath(path, NULL);
@@ -80,7 +80,7 @@ ckpt_status part_file_path(const char *folder, const char *trusted, ckpt_str nam
                            ckpt_error *err)
 {
     *path = NULL;
-    if (is_path_outside_folder(name))
+    if (is_unsafe_path(name))
         return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "names {a file outside of} {=the folder}: \"%.*s\"",
                     STR_ARG(name));
     if (!(*path = shards_join_path(str_c(folder), name)))

@@ -10,15 +10,15 @@ struct torch_pid;
 
 /* part_file_set_folder - sets f->folder to the folder that has the file F. False: no memory. */
 bool part_file_set_folder(ckpt_file *f);
-/* is_path_outside_folder - returns true if NAME is empty, absolute or has ".." or a zero byte in it. */
-bool is_path_outside_folder(ckpt_str name);
+/* is_unsafe_path - returns true if NAME is empty, absolute or has ".." or a zero byte in it. */
+bool is_unsafe_path(ckpt_str name);
 /* part_name_skip - removes TEXT and the decimal number after it from the start of *NAME, such as "mp_rank_"
  * and 3 from "mp_rank_03_001", and sets *NUMBER. False: *NAME does not begin so, and is unchanged. */
 bool part_name_skip(ckpt_str *name, const char *text, uint64_t *number);
 /* part_file_path - sets *PATH, which the caller frees, to the path of NAME in FOLDER; the file need not
- * exist. Refuses a NAME that leaves the folder. Refuses a symbolic link that leaves it, unless it leads to
- * the same folder as the link TRUSTED, the name of a file in FOLDER that is read anyway, or NULL: in caches
- * such as that of the Hugging Face Hub, FOLDER has links alone, and one other folder has all files. */
+ * exist. Refuses a NAME that leaves FOLDER, and a link that leaves it, unless TRUSTED is a link to the same
+ * other folder. TRUSTED (NULL: none) is the name of a file in FOLDER that is read anyway. In caches such as
+ * that of the Hugging Face Hub, FOLDER has only links, and one other folder has all files. */
 ckpt_status part_file_path(const char *folder, const char *trusted, ckpt_str name, char **path,
                            ckpt_error *err);
 /* part_file_open - finds the path of NAME as part_file_path does, and opens the file as *OUT. The caller
@@ -32,7 +32,7 @@ struct tracker_file {
     const char *name;
     const char *expected;             /* what the file must hold, for the error */
     bool (*accept)(ckpt_str content); /* NULL: any text that is not empty */
-    bool (*is_save)(ckpt_str name);   /* the folders next to it that tracker_file_enter suggests */
+    bool (*is_save)(ckpt_str name);   /* true for the folders that tracker_file_enter suggests */
 };
 #define TRACKER_FILE_MAX 4096u
 /* tracker_file_read - sets *OUT to the content of the file TRACKER in f->folder, without white space around
@@ -42,8 +42,7 @@ ckpt_status tracker_file_read(ckpt_file *f, const struct tracker_file *tracker, 
 /* part_file_enter - changes f->folder to its folder NAME. Refuses the same names and links as part_file_path.
  * CKPT_ENOTFOUND: f->folder has no folder NAME. */
 ckpt_status part_file_enter(ckpt_file *f, ckpt_str name, ckpt_error *err);
-/* tracker_file_enter - enters, as part_file_enter does, the folder NAME that the file TRACKER of f->folder
- * names. */
+/* tracker_file_enter - enters the folder NAME, which the file TRACKER names, as part_file_enter does. */
 ckpt_status tracker_file_enter(ckpt_file *f, const struct tracker_file *tracker, ckpt_str name,
                                ckpt_error *err);
 /* part_file_set_step - sets the training step of F to the number after PREFIX in the path f->folder, such
@@ -57,7 +56,7 @@ ckpt_status part_file_keep(ckpt_file *f, ckpt_file *part, ckpt_error *err);
  * the file is damaged and `verify` has reported that. */
 ckpt_status part_file_read(ckpt_file *f, const char *trusted, ckpt_str name, ckpt_file **out,
                            ckpt_error *err);
-/* part_file_accept_missing - handles ERR, that a file of F is missing: returns CKPT_OK if `verify` has
+/* part_file_accept_missing - handles ERR, which reports a missing file of F: returns CKPT_OK if `verify` has
  * reported it, or if salvage goes on with the other files; otherwise CKPT_ENOTFOUND. */
 ckpt_status part_file_accept_missing(ckpt_file *f, ckpt_error *err);
 /* part_file_check_pickle - refuses PART if its tensors are not in a pickle, which part_graph_take needs. */
@@ -69,7 +68,7 @@ ckpt_status part_file_read_pickle(ckpt_file *f, const char *trusted, ckpt_str na
  * its bytes. */
 ckpt_status part_file_add(ckpt_file *f, const char *trusted, ckpt_str name, ckpt_file **out, ckpt_error *err);
 
-/* ---- one value graph of the pickles in several parts, as every rank of FSDP or Megatron-LM saves one */
+/* ---- joining the pickles of several parts, such as the ranks of FSDP or Megatron-LM, into one graph */
 
 /* part_graph_take - moves the pickles of PART, one of f->parts, to F and sets *ROOT to the root of its
  * graph. The nodes of tensors no longer refer to rows of PART, because torch_walk_graph adds rows to the
@@ -77,12 +76,11 @@ ckpt_status part_file_add(ckpt_file *f, const char *trusted, ckpt_str name, ckpt
  * file counts its storages from 0. */
 ckpt_status part_graph_take(ckpt_file *f, ckpt_file *part, ckpt_value **root, ckpt_error *err);
 /* part_graph_find_storage - sets *S to the storage whose key PID has, such as "3/0"; for
- * torch_storages.find_storage. USER points to a struct whose first member is the pointer to the
- * checkpoint. */
+ * torch_graph_input.find_storage. USER points to a struct whose first member is the pointer to the file. */
 ckpt_status part_graph_find_storage(void *user, const struct torch_pid *pid, struct storage *s,
                                     ckpt_error *err);
-/* part_graph_add_unreferenced - adds the storages of F that no tensor refers to, but a different object does;
- * f->resolve. */
+/* part_graph_add_unreferenced - adds the storages of F to which only objects that are not tensors refer; for
+ * f->add_opaque_storages. */
 ckpt_status part_graph_add_unreferenced(ckpt_file *f, ckpt_error *err);
 
 #endif

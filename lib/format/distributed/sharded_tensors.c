@@ -1,5 +1,4 @@
-/* sharded_tensors.c - collects the shards of all ranks by tensor, and makes a storage of those of each
- * tensor. */
+/* sharded_tensors.c - collects the shards of all ranks by tensor, and makes one storage for each tensor. */
 #include "format/distributed/sharded_tensors.h"
 
 #include "base/checked.h"
@@ -30,8 +29,8 @@ void sharded_tensors_end(struct sharded_tensors *all)
     map_free(all->seen_shards);
 }
 
-/* find_tensor - sets *OUT to the tensor NAME, and adds it if it is new. Refuses T, a shard of it, if its
- * dtype or number of dimensions differs, and a different SHAPE. */
+/* find_tensor - sets *OUT to the tensor NAME, and adds it if it is new. Refuses T, the row of a
+ * shard, if its dtype, its number of dimensions or SHAPE differs from that of earlier shards. */
 static ckpt_status find_tensor(struct sharded_tensors *all, ckpt_str name, const ckpt_tensor *t,
                                const uint64_t *shape, struct sharded_tensor **out)
 {
@@ -39,7 +38,7 @@ static ckpt_status find_tensor(struct sharded_tensors *all, ckpt_str name, const
     if (!map_put(all->index_of, name, (uint32_t)all->ntensors, &i))
         return fail_memory(all->err);
     if (i == MAP_NONE) {
-        i = (uint32_t)all->ntensors; /* bounded: a map has fewer */
+        i = (uint32_t)all->ntensors; /* bounded: a map has < 2^32 */
         const struct sharded_tensor first = {
             .joined = {name, (ckpt_dtype)t->dtype, t->ndim, shape, CKPT_NO_STORAGE, NULL}};
         if (!arena_push(all->f->a, &all->tensors, &all->ntensors, &all->cap, &first, sizeof first))
@@ -80,7 +79,7 @@ static ckpt_status note_shard(struct sharded_tensors *all, const struct sharded_
 static ckpt_status locate_shard(struct sharded_tensors *all, const struct tensor_shard *shard,
                                 const ckpt_tensor *t, const struct storage *stored, struct piece *p)
 {
-    uint64_t skip = t->storage_offset, step = 0;
+    uint64_t element = t->storage_offset, step = 0, nbytes = 0;
     *p = (struct piece){.offset = shard->offset, .size = t->shape, .stride = t->stride, .src = stored->src};
     if (shard->block_offset) {
         p->size = shard->block_size;
@@ -90,8 +89,10 @@ static ckpt_status locate_shard(struct sharded_tensors *all, const struct tensor
     }
     bool fits = true;
     for (uint32_t k = 0; fits && shard->block_offset && k < t->ndim; k++)
-        fits = checked_mul(shard->block_offset[k], p->stride[k], &step) && checked_add(skip, step, &skip);
-    fits = fits && dtype_bytes((ckpt_dtype)t->dtype, skip, &skip) && checked_add(stored->off, skip, &p->at);
+        fits = checked_mul(shard->block_offset[k], p->stride[k], &step) &&
+               checked_add(element, step, &element);
+    fits = fits && dtype_bytes((ckpt_dtype)t->dtype, element, &nbytes) &&
+           checked_add(stored->off, nbytes, &p->at);
     return fits ? CKPT_OK : fail(all->err, CKPT_EFORMAT, t->file_offset, "its bytes are {beyond} {=2^64}");
 }
 
@@ -139,8 +140,6 @@ static ckpt_status compute_shape(struct sharded_tensors *all, struct sharded_ten
     tensor->joined.shape = shape;
     return CKPT_OK;
 }
-
-/* ----------------------------------------------------------------------- storages */
 
 ckpt_status sharded_storage_add(ckpt_file *f, struct joined_tensor *t, const struct pieces *p,
                                 bool pieces_have_crcs, ckpt_error *err)

@@ -14,7 +14,7 @@ struct joined_tensor {
     ckpt_dtype dtype;
     uint32_t ndim;
     const uint64_t *shape; /* NULL: not known yet */
-    uint32_t storage;      /* its bytes, in the table of the complete checkpoint; or CKPT_NO_STORAGE */
+    uint32_t storage;      /* index in the table of the complete checkpoint, or CKPT_NO_STORAGE */
     ckpt_value *node;      /* the node of the tensor in the graph; NULL: not made yet */
 };
 /* same_sizes - returns true if the N sizes or offsets at A and B are the same. */
@@ -65,11 +65,11 @@ ckpt_status sharded_tensors_add(struct sharded_tensors *all, ckpt_str name, cons
  * by sharded_storage_accept_fault. */
 ckpt_status sharded_tensors_store(struct sharded_tensors *all);
 /* sharded_tensors_describe - fills ROW from the tensor for which the node V stands: v->offset is its index.
- * USER is the struct sharded_tensors. False: V stands for no tensor. For torch_storages.describe_node. */
+ * USER is the struct sharded_tensors. False: V is no such node. For torch_graph_input.describe_node. */
 bool sharded_tensors_describe(void *user, const ckpt_value *v, struct row *row);
 
-/* sharded_storage_add - adds a storage with the bytes of the pieces P to the table of F, for T. HAS_CRCS:
- * every piece has a checksum. */
+/* sharded_storage_add - adds a storage with the bytes of the pieces P to the table of F, and sets T->storage.
+ * PIECES_HAVE_CRCS: every piece has a checksum. */
 ckpt_status sharded_storage_add(ckpt_file *f, struct joined_tensor *t, const struct pieces *p,
                                 bool pieces_have_crcs, ckpt_error *err);
 /* sharded_storage_accept_fault - handles ST and ERR, the outcome of making the storage NAME. Returns CKPT_OK

@@ -1,8 +1,9 @@
-/* trainer.c - finds the model in a folder that a trainer has written, next to folders of the optimizer:
+/* trainer.c - finds the model in a folder that a trainer has written, which also has optimizer states:
  *
  *   pytorch_model_fsdp_0/ optimizer_0/ …      Accelerate's save_state with FSDP
  *   latest_checkpointed_iteration.txt         verl: the number N of the last step
- *   global_step_N/actor/ …/critic/ data.pt    its models; with Megatron-LM in actor/dist_ckpt
+ *   global_step_N/actor/, …/critic/           the models of step N; Megatron-LM's in …/dist_ckpt
+ *   global_step_N/data.pt                     state of the data loader, not read
  *
  * Opening such a folder opens the model in it. Refused: several models, because any could be meant.
  *

@@ -3,11 +3,11 @@
  *   *_model_states.pt   param_shapes: for each group of the optimizer the names and shapes of its parameters
  *   *_optim_states.pt   optimizer_state_dict, of one rank:
  *     partition_count                  the number of ranks, or a list with one for each group
- *     single_partition_of_fp32_groups  ZeRO 1 and 2: a flat tensor for each group, and
- *     base_optimizer_state               {state: {group: {exp_avg: flat, …}}, param_groups}, or a list of
- *                                        what `state` has
- *     fp32_flat_groups                 ZeRO 3: a flat tensor for each group, and
- *     optimizer_state_dict               as base_optimizer_state
+ *     single_partition_of_fp32_groups  ZeRO 1 and 2: a flat tensor for each group
+ *     base_optimizer_state             ZeRO 1 and 2: {state: {group: {exp_avg: flat, …}}, param_groups}, or
+ *                                      a list of {exp_avg: flat, …}, one for each group
+ *     fp32_flat_groups                 ZeRO 3: a flat tensor for each group
+ *     optimizer_state_dict             ZeRO 3: the same as base_optimizer_state
  *
  * ZeRO 1 and 2: the partitions of a group, joined in the order of the ranks, are its parameters in the order
  * of param_shapes, then padding. ZeRO 3: each rank has ceil(N / ranks) elements of every parameter of N
@@ -30,9 +30,9 @@
 
 /* The files of one data-parallel rank. */
 struct zero_rank {
-    ckpt_file *model, *optim; /* NULL: missing, or unreadable and reported */
-    bool has_model, has_optim;
-    const ckpt_value *state; /* optimizer_state_dict in OPTIM */
+    ckpt_file *model, *optim;  /* NULL: missing, or unreadable and reported */
+    bool has_model, has_optim; /* the file exists, readable or not */
+    const ckpt_value *state;   /* optimizer_state_dict in OPTIM */
 };
 
 /* A parameter of the groups that are being read. */
@@ -52,11 +52,11 @@ struct zero {
     size_t first_present_rank; /* the first rank whose optimizer file could be read */
     const ckpt_value *shapes;  /* param_shapes */
     uint32_t ngroups;
-    const char *flat_key; /* the key of the partitions in the state */
+    const char *flat_key; /* of the partitions in optimizer_state_dict */
     struct zero_param *params;
     size_t nparams;
-    struct ds_flat *flats;        /* of the state that is being read; ZeRO 3: one for each rank; else one */
-    struct ds_flat *weight_flats; /* the same of the parameters */
+    struct ds_flat *flats;        /* of the parameters or state being read: one; in ZeRO 3 one per rank */
+    struct ds_flat *weight_flats; /* of the parameters */
     size_t nflats;
     bool has_omitted_state; /* a state was left out because it is not partitioned like its parameter */
 };
@@ -139,8 +139,7 @@ static ckpt_status find_state(struct zero *z, struct zero_rank *rank)
     return CKPT_OK;
 }
 
-/* check_ranks - checks that both files of each rank exist, and sets the state of each, and
- * z->first_present_rank. */
+/* check_ranks - checks that both files of each rank exist; sets rank->state and z->first_present_rank. */
 static ckpt_status check_ranks(struct zero *z)
 {
     char what[96];
@@ -164,7 +163,7 @@ static ckpt_status check_ranks(struct zero *z)
                : fail(z->ds->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{no} file of {=an optimizer} can be read");
 }
 
-/* read_stage_and_ranks - takes both from the first optimizer file that can be read. */
+/* read_stage_and_ranks - sets ds->zero_stage and allocates z->ranks, by the first readable optimizer file. */
 static ckpt_status read_stage_and_ranks(struct zero *z)
 {
     struct deepspeed *ds = z->ds;
@@ -334,7 +333,7 @@ static ckpt_status fill_flats(struct zero *z, uint32_t from, uint32_t n, const c
     for (size_t i = 1; i < z->nflats; i++)
         if (z->flats[i].nelements != z->flats[0].nelements)
             return fail(z->ds->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
-                        "rank %zu has partitions of {%" PRIu64 " elements}, the first one of {=%" PRIu64 "}",
+                        "rank %zu has partitions of {%" PRIu64 " elements}, rank 0 of {=%" PRIu64 "}",
                         i, z->flats[i].nelements, z->flats[0].nelements);
     return CKPT_OK;
 }
@@ -364,7 +363,7 @@ static ckpt_status check_padding(struct zero *z, uint64_t end)
         fits = (end - 1) / unit == (total - 1) / unit;
     for (size_t i = 0; i < z->nranks; i++)
         if (!z->ranks[i].optim)
-            return CKPT_OK; /* guess_length made up the length of its partition */
+            return CKPT_OK; /* guess_length invented the length of this rank's partition */
     return fits ? CKPT_OK
                 : fail(z->ds->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
                        "the partitions have {%" PRIu64 " elements}, the parameters take {=%" PRIu64 "}",
@@ -422,8 +421,7 @@ ckpt_str ds_state_name(struct deepspeed *ds, ckpt_str name, ckpt_str key)
                         key.ptr);
 }
 
-/* put_flat_state - adds the state KEY of N groups from FROM on, which is partitioned as their parameters
- * are. */
+/* put_flat_state - adds the state KEY, partitioned like the parameters, of N groups from FROM on. */
 static ckpt_status put_flat_state(struct zero *z, uint32_t from, uint32_t n, ckpt_str key)
 {
     ckpt_value *node;
@@ -448,8 +446,7 @@ static bool is_scalar(const ckpt_value *v)
            v->type == CKPT_V_BOOL || v->type == CKPT_V_STR || v->type == CKPT_V_NONE;
 }
 
-/* put_common_state - adds the state KEY, which is the same for all parameters of the groups, such as
- * `step`. */
+/* put_common_state - adds the state KEY, such as `step`, which all parameters of the groups share. */
 static ckpt_status put_common_state(struct zero *z, ckpt_str key, ckpt_value *v)
 {
     for (size_t i = 0; i < z->nparams; i++) {
@@ -554,8 +551,7 @@ static ckpt_status read_all_groups(struct zero *z)
 
 /* ------------------------------------------------------------------------ frozen */
 
-/* get_frozen_share - returns the share that RANK has of the frozen parameter NAME, which usually is entry
- * I. */
+/* get_frozen_share - returns RANK's share of the frozen parameter NAME, which usually is entry I. */
 static const ckpt_value *get_frozen_share(const struct zero_rank *rank, uint32_t i, ckpt_str name)
 {
     uint32_t n;

@@ -21,7 +21,7 @@
 #define CHUNKED_KEY "__msgpack_chunked_array__"
 #define CHUNKS_MAX  65536u
 
-/* An array of the file. Its TENSOR node has its index as the offset. */
+/* An array of the file. The offset of its TENSOR node is its index in r->arrays. */
 struct stored_array {
     struct flax_array array;
     uint32_t storage; /* CKPT_NO_STORAGE: not added yet */
@@ -64,8 +64,8 @@ static ckpt_status add_array(struct flax_reading *r, const struct flax_array *x,
                : fail_memory(r->input.err);
 }
 
-/* add_storage - adds the storage KEY of X, whose elements are at OFFSET of SRC, a reference that is taken
- * over; *INDEX is its number. */
+/* add_storage - adds the storage KEY of X, whose elements are at OFFSET of SRC, and sets *INDEX to its index.
+ * Takes over the reference SRC. */
 static ckpt_status add_storage(struct flax_reading *r, const struct flax_array *x, ckpt_str key, source *src,
                                uint64_t offset, uint32_t *index)
 {
@@ -94,20 +94,26 @@ static ckpt_status add_storages_of_unchunked(struct flax_reading *r)
 }
 
 /* list_by_number - sets *OUT to the *N values of MAPPING (may be NULL), whose keys are "0" to "N - 1", in the
- * order of those numbers. False: it has other keys, or too many. */
-static bool list_by_number(arena *a, const ckpt_value *mapping, ckpt_value ***out, uint32_t *n)
+ * order of those numbers; to NULL if it has other keys, or too many. */
+static ckpt_status list_by_number(struct flax_reading *r, const ckpt_value *mapping, ckpt_value ***out,
+                                  uint32_t *n)
 {
     ckpt_str key;
     uint64_t at;
     const value_pair *pairs = value_pairs(mapping, n);
-    if (!pairs || *n > CHUNKS_MAX || !(*out = arena_array(a, *n, sizeof **out)))
-        return false;
+    *out = NULL;
+    if (!pairs || *n > CHUNKS_MAX)
+        return CKPT_OK;
+    ckpt_value **values = arena_array(r->input.f->a, *n, sizeof *values);
+    if (!values)
+        return fail_memory(r->input.err);
     for (uint32_t i = 0; i < *n; i++) {
-        if (!value_text(pairs[i].key, &key) || !str_uint(key, &at) || at >= *n || (*out)[at])
-            return false;
-        (*out)[at] = pairs[i].val;
+        if (!value_text(pairs[i].key, &key) || !str_uint(key, &at) || at >= *n || values[at])
+            return CKPT_OK;
+        values[at] = pairs[i].val;
     }
-    return true;
+    *out = values;
+    return CKPT_OK;
 }
 
 /* add_chunks - adds a storage for X, whose elements of WIDTH bytes are in the N arrays CHUNKS. */
@@ -134,8 +140,8 @@ static ckpt_status add_chunks(struct flax_reading *r, const struct flax_array *x
     return add_storage(r, x, key, src, at, index);
 }
 
-/* read_sizes - sets shape and size of X to those of the NDIM nodes SIZES, whose elements have WIDTH bytes;
- * false: they are no sizes, or too large. */
+/* read_sizes - sets the shape of X to the NDIM integers in SIZES, and x->nbytes for elements of WIDTH bytes.
+ * False: SIZES are no sizes, or too large. */
 static bool read_sizes(struct flax_array *x, ckpt_value *const *sizes, uint32_t ndim, uint64_t width)
 {
     int64_t size;
@@ -153,9 +159,9 @@ static ckpt_status join_chunks(struct flax_reading *r, const ckpt_value *dict, c
     ckpt_value **sizes, **chunks;
     uint32_t ndim, n, storage;
     uint64_t have = 0;
-    if (!list_by_number(r->input.f->a, value_get(dict, "shape"), &sizes, &ndim) || ndim > NPY_DIMENSIONS ||
-        !list_by_number(r->input.f->a, value_get(dict, "chunks"), &chunks, &n) || n == 0 ||
-        chunks[0]->type != CKPT_V_TENSOR)
+    CKPT_TRY(list_by_number(r, value_get(dict, "shape"), &sizes, &ndim));
+    CKPT_TRY(list_by_number(r, value_get(dict, "chunks"), &chunks, &n));
+    if (!sizes || ndim > NPY_DIMENSIONS || !chunks || n == 0 || chunks[0]->type != CKPT_V_TENSOR)
         return fail(r->input.err, CKPT_EFORMAT, dict->offset,
                     "an array in chunks with {no} {=shape and chunks}");
     struct flax_array x = r->arrays[chunks[0]->offset].array;
@@ -200,7 +206,7 @@ static ckpt_status enter_container(struct flax_reading *r, const struct msgpack_
 }
 
 /* is_nearly_chunked - returns true if KEY differs from CHUNKED_KEY in a few bytes. Then KEY is damaged: its
- * map is an array in chunks, which must not be listed as tensors of their own. */
+ * map is an array in chunks, and the chunks must not be listed as tensors. */
 static bool is_nearly_chunked(ckpt_str key)
 {
     size_t same = 0;

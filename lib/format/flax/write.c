@@ -114,7 +114,7 @@ static ckpt_status add_item(struct flat_writer *w, struct nested *t, const struc
                       STR_ARG(x->name));
 }
 
-/* make_tree - makes the root of W, maps of tensors, out of the paths of the items. */
+/* make_tree - sets the root of the output to maps of tensors, which it makes from the paths of the items. */
 static ckpt_status make_tree(struct flat_writer *w, ckpt_error *err)
 {
     struct flax_output *output = w->user;
@@ -138,8 +138,7 @@ static bool is_left_out(const struct flax_output *output, const struct flax_fram
     return dropped || (v->type == CKPT_V_TENSOR && find_item(output, v) == MAP_NONE);
 }
 
-/* get_entry - returns entry I of the container F, and sets *KEY to its key, NULL in a list. NULL: there is no
- * entry I. */
+/* get_entry - returns entry I of F, or NULL after the last, and sets *KEY to its key (NULL in a list). */
 static const ckpt_value *get_entry(const struct flax_frame *f, uint32_t i, const ckpt_value **key)
 {
     uint32_t n;
@@ -148,8 +147,8 @@ static const ckpt_value *get_entry(const struct flax_frame *f, uint32_t i, const
     return i < n ? pairs[i].val : f->node->type == CKPT_V_LIST ? value_item(f->node, i) : NULL;
 }
 
-/* get_new_name - returns the new key of entry I of the container F, or the new text that entry I of a list
- * is; .ptr NULL: it is unchanged. */
+/* get_new_name - returns the new key of entry I of the container F or, in a list, the text that replaces the
+ * entry. .ptr NULL: it is unchanged. */
 static ckpt_str get_new_name(const struct flax_frame *f, uint32_t i)
 {
     return f->edit && i < f->edit->n ? f->edit->names[i] : str_of(NULL, 0);
@@ -191,8 +190,7 @@ static ckpt_status put_value(struct flat_writer *w, const ckpt_value *v, ckpt_er
     return CKPT_OK;
 }
 
-/* write_next - writes the next entry of the innermost container, or leaves that container after its last
- * entry. */
+/* write_next - writes the next entry of the innermost container, or leaves it after its last entry. */
 static ckpt_status write_next(struct flat_writer *w, ckpt_error *err)
 {
     struct flax_output *output = w->user;
@@ -207,7 +205,7 @@ static ckpt_status write_next(struct flat_writer *w, ckpt_error *err)
         msgpack_put_text(&output->skeleton, name);
     else if (key)
         CKPT_TRY(put_value(w, key, err));
-    return key || !name.ptr ? put_value(w, v, err) : CKPT_OK; /* a text in a list was replaced by NAME */
+    return key || !name.ptr ? put_value(w, v, err) : CKPT_OK; /* in a list, NAME replaces V */
 }
 
 /* check_beginning - fails unless a reader would recognize the output, whose beginning may have been

@@ -80,8 +80,6 @@ ckpt_status gguf_in_place(ckpt_plan *p, struct patches *out, ckpt_error *err)
     return bytes.ptr && patches_add(out, FIXED_SIZE, bytes) ? CKPT_OK : fail_memory(err);
 }
 
-/* ------------------------------------------------------------------------ pairs */
-
 static const struct gguf_pair *find_pair(const struct gguf_file *gguf, ckpt_str key)
 {
     for (size_t i = 0; i < gguf->n; i++)
@@ -90,8 +88,8 @@ static const struct gguf_pair *find_pair(const struct gguf_file *gguf, ckpt_str 
     return NULL;
 }
 
-/* make_pair - adds X to EDITED. WAS is the pair of the same key in the file; NULL: there is none, and the key
- * must not be in EDITED yet. */
+/* make_pair - makes the next pair of EDITED from X; the caller counts it. WAS is the pair with the key of X
+ * in the file; NULL: the file has none, and EDITED must not have one. */
 static ckpt_status make_pair(ckpt_file *f, const ckpt_pair *x, const struct gguf_pair *was,
                              struct gguf_file *edited, ckpt_error *err)
 {
@@ -109,8 +107,8 @@ static ckpt_status make_pair(ckpt_file *f, const ckpt_pair *x, const struct gguf
     return gguf_make_pair(f->a, key, type, element, x->text, &edited->pairs[edited->n], err);
 }
 
-/* edit_pair - adds X to EDITED. A pair that the file has with the same text stays unchanged; one with another
- * text keeps its type. *NEXT is the number of the pair in the file that is expected to have the key. */
+/* edit_pair - adds X to EDITED. A pair of the file with the same key and text stays unchanged; one with
+ * the same key and a different text keeps its type. *NEXT is the pair of the file that is compared first. */
 static ckpt_status edit_pair(ckpt_file *f, const ckpt_pair *x, size_t *next, struct gguf_file *edited,
                              ckpt_error *err)
 {
@@ -133,7 +131,7 @@ static ckpt_status set_alignment(struct gguf_file *edited, ckpt_error *err)
     const struct gguf_pair *p = find_pair(edited, STR_LIT("general.alignment"));
     if (!p)
         edited->header.alignment = GGUF_ALIGNMENT;
-    if (!p || !p->bytes)
+    if (!p || !p->bytes) /* a pair without bytes is that of the file, unchanged */
         return CKPT_OK;
     uint64_t n = edited->header.alignment = p->type == GGUF_U32 ? gguf_get_integer(p, false) : 0;
     bool power = n && (n & (n - 1)) == 0; /* bounded: not 0 */
@@ -163,10 +161,10 @@ static ckpt_status make_header(const struct gguf_file *original, const struct gg
 {
     uint64_t from = original->n ? original->pairs[original->n - 1].end_offset
                                 : FIXED_SIZE + 8, /* 8: the number of pairs */
-        n = original->header.header_end - from;   /* bounded: in this order */
+        n = original->header.header_end - from;   /* bounded: the infos end there */
     CKPT_TRY(put_pairs(edited, b, err));
-    unsigned char *entries = buf_extend(b, (size_t)n);
-    CKPT_TRY(entries ? source_read(original->header.src, from, entries, (size_t)n, err) : fail_memory(err));
+    unsigned char *infos = buf_extend(b, (size_t)n);
+    CKPT_TRY(infos ? source_read(original->header.src, from, infos, (size_t)n, err) : fail_memory(err));
     return pad_header(edited, b, err);
 }
 

@@ -1,12 +1,12 @@
 /*
  * read.c - reads GGUF (codec/gguf.c has the layout): its tensors, and its key-value pairs as the metadata of
- * the file. Dimensions are stored innermost first, and are reversed here, as torch has them.
+ * the file. Dimensions are stored innermost first; they are reversed here, to the order of torch.
  *
  * A split model is a set of files PREFIX-00001-of-00003.gguf …, each a GGUF of its own with the pairs
  * split.no (from 0), split.count and split.tensors.count; all other pairs are in the first (llama.cpp,
  * gguf-split.cpp). Opening the first part opens the whole set; any other part is opened alone.
  *
- * Refused: what codec/gguf.c refuses; a part that is missing, or that its pairs assign to a different set or
+ * Refused: what codec/gguf.c refuses; a part that is missing, or whose pairs are of a different set or part
  * number; a number of tensors that is not split.tensors.count; version 1 with bytes after the last tensor.
  * What ggml refuses but can be read is reported by a notice.
  */
@@ -33,9 +33,7 @@ struct gguf_reading {
     uint64_t part_number, parts, total_tensors; /* split.no, split.count, split.tensors.count */
 };
 
-/* ------------------------------------------------------------------------ one file */
-
-/* take_split - sets number, parts or total of R if P is the split.* pair for that field. */
+/* take_split - if P is a split.* pair, sets its field of R. */
 static void take_split(struct gguf_reading *r, const struct gguf_pair *p)
 {
     uint64_t *field = str_is(p->key, "split.no")              ? &r->part_number
@@ -95,8 +93,8 @@ static ckpt_status add_tensor(struct kit *k, const struct gguf *g, const struct 
     return kit_add_tensor(k, &x);
 }
 
-/* note_deviations - adds notices about R that ggml refuses, and bytes after the tensors. Fails for a version
- * 1 file that is longer than its tensors: its data may have been laid out by other rules, and no program
+/* note_deviations - adds a notice if ggml refuses the file R, and one if bytes follow its tensors. Fails if
+ * bytes follow the tensors of version 1: the data may have been laid out by other rules, and no program
  * writes such files any more. */
 static ckpt_status note_deviations(struct gguf_reading *r, ckpt_error *err)
 {
@@ -111,7 +109,7 @@ static ckpt_status note_deviations(struct gguf_reading *r, ckpt_error *err)
     if (g->version > 1 || !after)
         return CKPT_OK;
     return fail(err, CKPT_EFORMAT, source_pos(g->src, g->data_end),
-                "{%" PRIu64 " bytes} follow {=the last tensor} of version 1", after);
+                "{%" PRIu64 " byte%s} after {=the last tensor} of version 1", after, after == 1 ? "" : "s");
 }
 
 static ckpt_status read_file(struct kit *k, struct gguf_reading *r, source *src)
@@ -131,8 +129,6 @@ static ckpt_status read_file(struct kit *k, struct gguf_reading *r, source *src)
     return CKPT_OK;
 }
 
-/* ------------------------------------------------------------------------- the set */
-
 static ckpt_status check_part(const struct gguf_reading *first, const struct gguf_reading *r, uint64_t number,
                               ckpt_error *err)
 {
@@ -142,8 +138,8 @@ static ckpt_status check_part(const struct gguf_reading *first, const struct ggu
                 "is part {%" PRIu64 " of %" PRIu64 " with %" PRIu64 " tensors}, not {=%" PRIu64 " of %" PRIu64
                 " with %" PRIu64 "}\n"
                 "the files of two sets were mixed: get all parts of one set again",
-                r->part_number + 1, r->parts, r->total_tensors, number, first->parts,
-                first->total_tensors); /* bounded: from a u16 */
+                r->part_number + 1, r->parts, r->total_tensors, /* bounded: may wrap, but is only shown */
+                number, first->parts, first->total_tensors);
 }
 
 /* read_part - reads the file NAME, part NUMBER of the set (from 1), and adds the number of its tensors to

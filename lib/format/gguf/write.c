@@ -5,8 +5,8 @@
  *
  * The pairs of a GGUF are written unchanged, but the split.* pairs are left out when parts are merged. The
  * metadata of another format become texts; then general.architecture, by which programs choose what to do
- * with a GGUF, must be given, or be in the metadata. Names and values stay the same, so a file of another
- * format does not become one that llama.cpp runs.
+ * with a GGUF, must be given, or be in the metadata. Tensors keep their names and values, so a file of
+ * another format does not become one that llama.cpp runs.
  *
  * A file of a set has split.no, split.count and split.tensors.count, and only the first has other pairs.
  *
@@ -29,8 +29,6 @@ struct gguf_output {
     size_t n;
     buf header; /* freed when it is written */
 };
-
-/* ------------------------------------------------------------------- what can be held */
 
 static const char *find_unfit_reason(const struct flat_writer *w, const struct flat_item *x)
 {
@@ -55,8 +53,6 @@ ckpt_status gguf_check_name(ckpt_str name, const ckpt_tensor *t, bool from_gguf,
                 "`ckpt rename` or `ckpt strip` makes it shorter",
                 STR_ARG(name), name.len, GGML_NAME_MAX);
 }
-
-/* ------------------------------------------------------------------------- pairs */
 
 static bool is_split_key(ckpt_str key)
 {
@@ -89,11 +85,11 @@ static ckpt_status add_split(struct flat_writer *w, ckpt_error *err)
 static void add_input_pairs(struct flat_writer *w)
 {
     struct gguf_output *o = w->user;
-    bool splits = w->p->file->nparts || w->job->shard.count;
+    bool drop_split_keys = w->p->file->nparts || w->job->shard.count;
     for (size_t i = 0; i < o->input->n; i++) {
         const struct gguf_pair *pair = &o->input->pairs[i];
         bool replaced = w->job->opts->architecture && str_is(pair->key, ARCHITECTURE);
-        if (replaced || (splits && is_split_key(pair->key)))
+        if (replaced || (drop_split_keys && is_split_key(pair->key)))
             continue;
         o->pairs[o->n++] = *pair;
         if (w->p->cast_to && str_is(pair->key, "general.file_type"))
@@ -148,8 +144,6 @@ static ckpt_status make_pairs(struct flat_writer *w, ckpt_error *err)
     return w->job->shard.count ? add_split(w, err) : CKPT_OK;
 }
 
-/* ------------------------------------------------------------------------ layout */
-
 static ckpt_status make_header(struct flat_writer *w, ckpt_error *err)
 {
     struct gguf_output *o = w->user;
@@ -182,15 +176,13 @@ static ckpt_status lay_out(struct flat_writer *w, ckpt_error *err)
     return fits ? CKPT_OK : flat_fail_too_large(err);
 }
 
-/* ------------------------------------------------------------------------- bytes */
-
 static ckpt_status put_contents(struct flat_writer *w, sink *out, ckpt_error *err)
 {
     struct gguf_output *o = w->user;
     uint64_t header = o->header.len;
     CKPT_TRY(sink_write(out, o->header.data, o->header.len, err));
     buf_free(&o->header);
-    CKPT_TRY(sink_skip(out, w->size - header, err)); /* bounded: lay_out added it up */
+    CKPT_TRY(sink_skip(out, w->size - header, err)); /* bounded: lay_out added HEADER to it */
     if (w->size > header) /* so that the file has its size even if it ends in padding, which is skipped */
         CKPT_TRY(sink_patch(out, w->size - 1, "", 1, err));
     return flat_copy_items(w, out, err);

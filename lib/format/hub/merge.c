@@ -47,9 +47,9 @@ ckpt_status shards_check_regular(const char *path, ckpt_error *err)
 ckpt_status shards_open(const ckpt_file *f, const char *path, struct journal_note *note, source **out,
                         ckpt_error *err)
 {
-    const char *at = strcmp(path, "-") == 0 ? "./-" : path;
-    CKPT_TRY(shards_check_regular(at, err));
-    CKPT_TRY(format_open_source(at, note, out, err));
+    const char *file_path = strcmp(path, "-") == 0 ? "./-" : path;
+    CKPT_TRY(shards_check_regular(file_path, err));
+    CKPT_TRY(format_open_source(file_path, note, out, err));
     ckpt_status st = f->check ? check_set_hint(f->check, note->text, err) : CKPT_OK;
     if (st != CKPT_OK)
         source_unref(*out);
@@ -116,7 +116,7 @@ void shards_warn_of_old_index(ckpt_plan *p, const char *path)
                 path[stem_len] ? shell_word(str_c(path + stem_len), "", "", suffix_word) : "");
 }
 
-/* count_shards - returns the number of shards in the file name PATH; 0: it is not the name of a shard. */
+/* count_shards - returns the number of shards by the file name in PATH; 0: it is not the name of a shard. */
 static uint64_t count_shards(const char *path)
 {
     struct shard_name s;
@@ -236,7 +236,7 @@ static ckpt_status open_shard(struct index *x, struct shard *s)
         source_unref(kept);
     }
     if (st == CKPT_OK && !s->file)
-        x->is_incomplete = true; /* its fault was reported */
+        x->is_incomplete = true; /* the fault of S was reported, or is in s->why_unreadable */
     if (st == CKPT_OK && s->file) {
         f->parts = grown;
         grown[f->nparts++] = s->file;
@@ -293,7 +293,7 @@ static ckpt_status index_shard(struct index *x, struct shard *s)
     const value_pair *metadata = s->file->metadata ? value_pairs(s->file->metadata, &nmetadata) : NULL;
     const ckpt_value *root = s->file->root ? file_replacement_of(s->file, s->file->root) : NULL;
     s->pairs = root ? value_pairs(root, &s->npairs) : NULL;
-    s->npairs -= s->file->nties; /* bounded: they are the last; ties are read from the set */
+    s->npairs -= s->file->nties; /* bounded: ties are the last pairs; the set has its own ties */
     s->pair_of = map_new(s->npairs);
     s->metadata_of = map_new(nmetadata);
     s->is_merged = arena_array(a, s->npairs, sizeof *s->is_merged);
@@ -422,7 +422,7 @@ static ckpt_status add_lost_row(struct index *x, const struct weight *w)
                                                                    : "the shard is missing",
                                      .lost_at = CKPT_NO_OFFSET};
         CKPT_TRY(table_add_lost(&f->table, lost, &s->lost_storage, x->err));
-        s->lost_storage++; /* bounded: by the number of storages */
+        s->lost_storage++; /* 0 is none; bounded: by the number of storages */
     }
     struct row r = {.t.npath = 1, .t.part_of = CKPT_NO_TENSOR, .t.storage = s->lost_storage - 1};
     ckpt_path_elem *path = ARENA_NEW(f->a, ckpt_path_elem);
@@ -460,7 +460,7 @@ static ckpt_status add_weight(struct index *x, const struct weight *w)
     struct shard *s = &x->shards[w->shard];
     if (!s->file)
         return x->f->salvage ? add_lost_row(x, w) : CKPT_OK;
-    if (w->is_group) /* its tensors are found in the shards */
+    if (w->is_group) /* add_unlisted_pairs adds its tensors */
         return CKPT_OK;
     uint32_t k = find_weight(s, w->key);
     if (k == MAP_NONE && s->is_damaged)
@@ -484,9 +484,9 @@ static ckpt_status report_extra(const struct index *x, const struct shard *s, ck
     return file_report_fault_as(x->f, CHECK_EXTRA_TENSOR, CKPT_EFORMAT, x->err);
 }
 
-/* add_extra - adds pair K of S, which is not in the index, and its KEY to the weights, so that a second
- * shard with that key is reported. GROUP_LISTED: the index has the group of KEY. */
-static ckpt_status add_extra(struct index *x, struct shard *s, uint32_t k, ckpt_str key, bool group_listed)
+/* add_extra - adds pair K of S, whose key KEY the index does not list, to the set. Adds KEY to the weights,
+ * so that a second shard with KEY is reported. IS_EXPECTED: the index need not list KEY. */
+static ckpt_status add_extra(struct index *x, struct shard *s, uint32_t k, ckpt_str key, bool is_expected)
 {
     uint32_t before;
     if (!map_put(x->keys, key, (uint32_t)x->nweights, &before))
@@ -499,7 +499,7 @@ static ckpt_status add_extra(struct index *x, struct shard *s, uint32_t k, ckpt_
         x->is_incomplete = true;
         return file_report_fault_as(x->f, CHECK_DUPLICATE, CKPT_EFORMAT, x->err);
     }
-    if (!group_listed)
+    if (!is_expected)
         CKPT_TRY(report_extra(x, s, key));
     const struct weight w = {.key = key, .at = CKPT_NO_OFFSET, .shard = (uint32_t)(s - x->shards)};
     if (!arena_push(x->f->a, &x->weights, &x->nweights, &x->cap_weights, &w, sizeof w))
@@ -522,7 +522,7 @@ static bool find_group(struct index *x, ckpt_str key)
     return false;
 }
 
-/* check_groups - checks that each group among the NLISTED weights of the index is in a shard. */
+/* check_groups - checks that each group in the index, the first NLISTED weights, is in a shard. */
 static ckpt_status check_groups(struct index *x, size_t nlisted)
 {
     for (size_t i = 0; i < nlisted; i++) {
@@ -535,8 +535,8 @@ static ckpt_status check_groups(struct index *x, size_t nlisted)
     return CKPT_OK;
 }
 
-/* is_repeated_value - returns true if pair K of S, KEY, is an attribute of the HDF5 file that an earlier
- * shard has, too, because the attribute of the first shard is used. */
+/* is_repeated_value - returns true if pair K of S, with the key KEY, is an attribute of an HDF5 file that an
+ * earlier shard has, too. The attribute of the first shard is used. */
 static bool is_repeated_value(const struct index *x, const struct shard *s, uint32_t k, ckpt_str key)
 {
     return is_hdf5(s) && s->row_of[k] == MAP_NONE && map_get(x->keys, key) != MAP_NONE;
@@ -548,15 +548,18 @@ static ckpt_status add_unlisted_pairs(struct index *x, struct shard *s)
     ckpt_str key, first = STR_LIT("");
     for (uint32_t k = 0; k < s->npairs; k++)
         if (!s->is_merged[k] && value_text(s->pairs[k].key, &key) && !is_repeated_value(x, s, k, key)) {
-            bool listed = find_group(x, key) || (is_hdf5(s) && s->row_of[k] == MAP_NONE);
-            if (!listed && extra++ == 0)
+            bool is_expected = find_group(x, key) || (is_hdf5(s) && s->row_of[k] == MAP_NONE);
+            if (!is_expected && extra++ == 0)
                 first = key;
-            CKPT_TRY(add_extra(x, s, k, key, listed));
+            CKPT_TRY(add_extra(x, s, k, key, is_expected));
         }
     if (s->nrows != s->file->table.nrows - s->file->nties && !x->is_incomplete)
         return fail(x->err, CKPT_EUNSUPPORTED, s->at, "{shard %.*s} is not {=a mapping of names to tensors}",
                     STR_ARG(s->name));
-    if (extra)
+    if (extra == 1)
+        file_notice(x->f, "%.*s holds \"%.*s\", which the index does not list; it is read all the same",
+                    STR_ARG(s->name), STR_ARG(first));
+    if (extra > 1)
         file_notice(
             x->f, "%.*s holds \"%.*s\" and %zu more that the index does not list; they are read all the same",
             STR_ARG(s->name), STR_ARG(first), extra - 1);
@@ -608,8 +611,8 @@ static ckpt_status check_total(const struct index *x)
     return file_report_fault_as(x->f, CHECK_TOTAL_SIZE, CKPT_EFORMAT, x->err);
 }
 
-/* add_notices_and_pickles - adds to x->f what S has apart from tensors: notices, pickles, why torch cannot
- * load it. */
+/* add_notices_and_pickles - adds to x->f what S has apart from tensors: notices, pickles, and why torch.load
+ * refuses S. */
 static ckpt_status add_notices_and_pickles(struct index *x, const struct shard *s)
 {
     ckpt_file *f = x->f, *part = s->file;
@@ -631,8 +634,8 @@ static bool records_tie(const ckpt_file *f, const value_pair *pair)
     return row != MAP_NONE && file_row_is_tie(f, row);
 }
 
-/* merge_metadata - adds the metadata of the first shard (`format`) and the ties of all shards, unless the
- * index has the key. */
+/* merge_metadata - adds the metadata of the first shard (`format`) and the ties of all shards, except keys
+ * that the index has. */
 static ckpt_status merge_metadata(struct index *x)
 {
     const ckpt_file *first = get_first_file(x);

@@ -4,7 +4,7 @@
  *   2. the old index is replaced by an index with the second names;
  *   3. the new shards are moved into place; no index refers to these names now;
  *   4. the new index is moved into place;
- *   5. second names and shards that only the old index has are removed, the second name of the index last.
+ *   5. shards only in the old index are removed, and all second names, that of the index last.
  *
  * Until 4 the index is that of the old set, then that of the new set. Files that a killed run leaves are
  * removed in 5 of the next run, because until then the old index may need them.
@@ -37,7 +37,7 @@
 /* A file of the new set, and the old file of the same name. */
 struct replaced_file {
     const char *path;        /* of the new file */
-    const char *base_name;        /* its name without the folder */
+    const char *base_name;   /* the end of PATH: its name without the folder */
     const char *second_path; /* of the second name of the old file */
     bool existed;            /* there was an old file */
     bool has_second_name;    /* the old file has its second name */
@@ -50,15 +50,15 @@ struct replaced {
     ckpt_str folder, stem, ext;
     ckpt_str index_text; /* of the old index; empty: there is none */
     map *listed_names;   /* the names of the shards in the old index */
-    /* Before list_old_shards, these names and those in an index that a run killed in step 5 left; after it,
-     * the first names of the files to remove. */
+    /* Until list_old_shards: the shards in the old index, and those in an index that a run killed in step 5
+     * left. After list_old_shards: the first names of the files to remove. */
     ckpt_str *names;
     size_t nnames, cap_names;
     char *path_buf; /* FOLDER, and space after it for one of NAMES or its second name */
     bool sync;
-    bool was_rewritten;     /* the old index has second names already */
+    bool was_rewritten;     /* a killed run rewrote the old index: it lists second names */
     bool made_second_names; /* new second names were made */
-    char *moved_index_path; /* the path of the old index if it has only its second name; else NULL */
+    char *moved_index_path; /* from where the old index was moved to its second name; NULL: was not moved */
 };
 
 static const char *make_second_path(struct replaced *r, ckpt_str base)
@@ -116,7 +116,7 @@ static bool find_next_shard(json_scan *j, bool *found_map)
     return json_next(j) == JSON_KEY && json_next(j) == JSON_STRING;
 }
 
-/* read_old_index - reads the text of PATH, or empty text if it is not an index, and adds its shard names. */
+/* read_old_index - sets *OUT to the text of PATH, empty if that is no index; adds its shards to r->names. */
 static ckpt_status read_old_index(struct replaced *r, const char *path, map *named, ckpt_str *out,
                                   ckpt_error *err)
 {
@@ -133,7 +133,7 @@ static ckpt_status read_old_index(struct replaced *r, const char *path, map *nam
     json_init(&j, str_of(text, n), 0, r->a, &why);
     while (find_next_shard(&j, &found_map))
         CKPT_TRY(add_shard_name(r, named, j.str, err));
-    if (why.status == CKPT_ENOMEM) /* a damaged index is used up to the fault */
+    if (why.status == CKPT_ENOMEM) /* any other fault: the index is used up to there */
         return fail_memory(err);
     *out = str_of(text, found_map ? n : 0);
     return CKPT_OK;
@@ -163,7 +163,7 @@ static ckpt_status make_rewritten_index(struct replaced *r, buf *b, ckpt_error *
     json_scan j;
     bool found_map = false;
     size_t copied = 0;            /* bytes of r->index_text that are in B */
-    map *file_of = map_new(r->n); /* first name -> index into r->files */
+    map *file_of = map_new(r->n); /* first name -> position in r->files */
     bool ok = file_of != NULL;
     for (size_t i = 0; ok && i + 1 < r->n; i++)
         if (r->files[i].has_second_name)
@@ -258,7 +258,7 @@ static bool keep_old_file(struct replaced_file *p)
     return p->has_second_name;
 }
 
-/* keep_old_files - gives all files of the old set their second names. False: a file has none. */
+/* keep_old_files - gives second names to the old files that the new set replaces. False: errno is why. */
 static bool keep_old_files(struct replaced *r)
 {
     struct stat st;
@@ -275,7 +275,7 @@ static bool keep_old_files(struct replaced *r)
                 return false;
         }
     }
-    /* An index with second names gets no second name, because they must stay for restoring it. */
+    /* An index that lists second names gets none: replaced_undo would restore it, then remove those names. */
     if (!r->was_rewritten)
         return keep_old_file(index) || !r->made_second_names;
     index->has_second_name = lstat(index->second_path, &st) == 0;
@@ -289,9 +289,9 @@ static bool means_no_hard_links(int why)
            why == ENAMETOOLONG || why == EINVAL;
 }
 
-/* remove_old_index - removes the old index, or the target of a symbolic link. If possible it keeps its second
- * name, so that a later run finds the files to remove. Second names are removed after the index, because it
- * may use them. */
+/* remove_old_index - removes the old index or, if that is a symbolic link, its target. If possible it is
+ * moved to its second name instead, so that a later run finds the files to remove. The second names of shards
+ * are removed after the index, because it may list them. */
 static ckpt_status remove_old_index(struct replaced *r, ckpt_error *err)
 {
     const struct replaced_file *index = &r->files[r->n - 1];
@@ -415,7 +415,7 @@ void replaced_undo(struct replaced *r, size_t placed)
     bool can_move_back = !placed && !r->was_rewritten;
     if (r->moved_index_path && !(can_move_back && rename(index->second_path, r->moved_index_path) == 0))
         (void)unlink(index->second_path);
-    /* If this fails, the index uses the second names, which then stay. */
+    /* Second names stay if a file was not restored, or if the index still lists them. */
     if (intact && (index->has_second_name ? rename(index->second_path, index->path) == 0 : !r->was_rewritten))
         remove_second_names(r);
     replaced_free(r);

@@ -1,8 +1,8 @@
 /* shard_layout.c - assigns tensors to shards, as huggingface_hub does (serialization/_base.py, _torch.py).
  *
- * The layout is greedy, in the order of the keys: a tensor larger than the limit gets a shard of its own,
- * numbered before the open one; a tensor that would exceed the limit closes the open shard. Tensors that
- * share a storage are in one shard and count once.
+ * The layout is greedy, in the order of the keys. A tensor larger than the limit gets a shard of its own,
+ * numbered before the open one. A tensor for which the open shard has too little space left closes it and
+ * begins the next. Tensors that share a storage are in one shard and count once.
  *
  * For a format without shared storages, ties are resolved first. */
 #include "format/hub/shard_layout.h"
@@ -19,8 +19,6 @@ static const ckpt_tensor *get_tensor(const struct shard_layout *c, size_t entry)
 {
     return &c->p->file->table.rows[c->entries[entry].row].t;
 }
-
-/* ------------------------------------------------------------------ units */
 
 static uint32_t find_head(struct shard_layout *c, uint32_t u)
 {
@@ -41,8 +39,8 @@ static void unite_units(struct shard_layout *c, uint32_t a, uint32_t b)
         c->units[a].parent = b;
 }
 
-/* grow_unit - adds ENTRY to unit U, and joins U with the group of the unit in OWNER that has the same
- * storage. */
+/* grow_unit - adds ENTRY to unit U. If OWNER (storage -> unit) has a unit for the storage of ENTRY, joins
+ * U with the group of that unit. */
 static ckpt_status grow_unit(struct shard_layout *c, uint32_t u, size_t entry, map *owner, ckpt_error *err)
 {
     const ckpt_tensor *t = get_tensor(c, entry);
@@ -102,24 +100,24 @@ static ckpt_status find_root_pair(const struct shard_layout *c, const map *keys,
     return CKPT_OK;
 }
 
-/* assign_pair_units - makes a unit for each pair of the root. UNIT_OF: pair -> unit. */
-static ckpt_status assign_pair_units(struct shard_layout *c, const map *keys, map *owner, uint32_t *unit_of,
-                                     ckpt_error *err)
+/* assign_pair_units - makes a unit for each pair of the root that has a tensor. PAIR_UNITS: pair -> unit. */
+static ckpt_status assign_pair_units(struct shard_layout *c, const map *keys, map *owner,
+                                     uint32_t *pair_units, ckpt_error *err)
 {
     for (size_t i = 0; i < c->n; i++) {
         uint32_t pair;
         ckpt_str name;
         CKPT_TRY(find_root_pair(c, keys, i, &pair, &name, err));
-        if (unit_of[pair] == MAP_NONE)
-            unit_of[pair] = add_unit(c, name);
-        CKPT_TRY(grow_unit(c, unit_of[pair], i, owner, err));
+        if (pair_units[pair] == MAP_NONE)
+            pair_units[pair] = add_unit(c, name);
+        CKPT_TRY(grow_unit(c, pair_units[pair], i, owner, err));
     }
     return CKPT_OK;
 }
 
-/* drop_pairs - reports pairs of the root without a tensor as dropped, because an index cannot list them. */
+/* drop_pairs - drops the pairs of the root that have no tensor, because an index cannot list them. */
 static ckpt_status drop_pairs(struct shard_layout *c, const value_pair *pairs, uint32_t n,
-                              const uint32_t *unit_of, ckpt_error *err)
+                              const uint32_t *pair_units, ckpt_error *err)
 {
     ckpt_plan *p = c->p;
     struct edit *edit = plan_find_or_add_edit(p, p->root, n);
@@ -128,7 +126,7 @@ static ckpt_status drop_pairs(struct shard_layout *c, const value_pair *pairs, u
         return fail_memory(err);
     for (uint32_t i = 0; i < n; i++) {
         ckpt_path_elem key;
-        if (unit_of[i] != MAP_NONE || edit->dropped[i])
+        if (pair_units[i] != MAP_NONE || edit->dropped[i])
             continue;
         edit->dropped[i] = true;
         CKPT_TRY(path_elem_from_key(p->a, pairs[i].key, &key, err));
@@ -151,24 +149,22 @@ static ckpt_status make_pair_units(struct shard_layout *c, ckpt_error *err)
     uint32_t n = 0;
     const value_pair *pairs = c->p->root ? value_pairs(c->p->root, &n) : NULL;
     map *keys = map_new(n), *owner = map_new(c->n);
-    uint32_t *unit_of = arena_array(c->p->a, n, sizeof *unit_of);
-    ckpt_status st = keys && owner && unit_of ? CKPT_OK : fail_memory(err);
+    uint32_t *pair_units = arena_array(c->p->a, n, sizeof *pair_units);
+    ckpt_status st = keys && owner && pair_units ? CKPT_OK : fail_memory(err);
     for (uint32_t i = 0; st == CKPT_OK && i < n; i++) {
         ckpt_str key;
-        unit_of[i] = MAP_NONE;
+        pair_units[i] = MAP_NONE;
         if (value_text(pairs[i].key, &key) && !map_put(keys, key, i, NULL))
             st = fail_memory(err);
     }
     if (st == CKPT_OK)
-        st = assign_pair_units(c, keys, owner, unit_of, err);
+        st = assign_pair_units(c, keys, owner, pair_units, err);
     if (st == CKPT_OK && n)
-        st = drop_pairs(c, pairs, n, unit_of, err);
+        st = drop_pairs(c, pairs, n, pair_units, err);
     map_free(keys);
     map_free(owner);
     return st;
 }
-
-/* ----------------------------------------------------------------- shards */
 
 static ckpt_status sum_group_sizes(struct shard_layout *c, ckpt_error *err)
 {
@@ -187,18 +183,18 @@ static ckpt_status sum_group_sizes(struct shard_layout *c, ckpt_error *err)
 static ckpt_status assign_shards(struct shard_layout *c, ckpt_error *err)
 {
     uint64_t max = c->opts->max_shard, open_size = 0;
-    uint32_t open_shard = UINT32_MAX; /* the number of the open shard, until that is closed */
+    uint32_t open_shard = UINT32_MAX; /* stands for the number of the open shard until that is closed */
     bool is_open = false;
     CKPT_TRY(sum_group_sizes(c, err));
     for (uint32_t u = 0, open_begin = 0; u <= c->nunits; u++) {
-        bool end = u == c->nunits, head = !end && c->units[u].parent == u;
-        uint64_t size = head ? c->units[u].size : 0;
+        bool is_end = u == c->nunits, is_head = !is_end && c->units[u].parent == u;
+        uint64_t size = is_head ? c->units[u].size : 0;
         if (size > max) {
             c->units[u].shard = c->nshards++;
             continue;
         }
         bool is_full = size > max - open_size;
-        if (is_open && (end || is_full)) {
+        if (is_open && (is_end || is_full)) {
             for (uint32_t k = open_begin; k < u; k++)
                 if (c->units[k].parent == k && c->units[k].shard == open_shard)
                     c->units[k].shard = c->nshards;
@@ -207,7 +203,7 @@ static ckpt_status assign_shards(struct shard_layout *c, ckpt_error *err)
             open_size = 0;
             is_open = false;
         }
-        if (head) {
+        if (is_head) {
             c->units[u].shard = open_shard;
             open_size += size; /* bounded: by max */
             is_open = true;
@@ -221,9 +217,7 @@ static ckpt_status assign_shards(struct shard_layout *c, ckpt_error *err)
                 c->nshards, (unsigned long long)max, MAX_SHARDS);
 }
 
-/* -------------------------------------------------------------------- all */
-
-/* drop_ties - removes ties that the format cannot hold from the plan's mask, until plan_restore. */
+/* drop_ties - takes ties that the format cannot hold out of the plan's mask, until plan_restore. */
 static ckpt_status drop_ties(struct shard_layout *c, ckpt_error *err)
 {
     ckpt_plan *p = c->p;

@@ -8,9 +8,9 @@
  * are a group, whose first unit is its head; the group is in one shard, too. */
 struct unit {
     ckpt_str name;   /* in the weight_map */
-    uint32_t parent; /* union-find: an earlier unit that shares a storage; the unit itself: the head */
+    uint32_t parent; /* union-find: an earlier unit of the group; of the head, the head itself */
     uint32_t shard;
-    uint64_t size; /* of the unit; of the head: of its group */
+    uint64_t size; /* of the unit; sum_group_sizes adds the units of a group to its head */
 };
 
 struct shard_layout {

@@ -3,9 +3,9 @@
  * NAME.index.json: {"metadata": {"total_size": bytes}, "weight_map": {"tensor": "file", …}} with files
  * like model-00001-of-00005.safetensors, pytorch_model-00001-of-00005.bin or tf_model-00001-of-00002.h5
  * next to it. Keras' NAME.weights.json is alike, but has groups of tensors, each with a list of files.
- * In a folder with model.safetensors (or pytorch_model.bin) and no index, that file is opened; if there are
- * both, the one that transformers loads. Sources: huggingface_hub serialization/_base.py and _torch.py,
- * transformers modeling_utils.py (_get_resolved_checkpoint_files).
+ * In a folder with model.safetensors (or pytorch_model.bin) and no index, that file is opened. If there is an
+ * index, too, the one of the two that transformers loads is opened. Sources: huggingface_hub
+ * serialization/_base.py and _torch.py, transformers modeling_utils.py (_get_resolved_checkpoint_files).
  *
  * The shards are merged into one file (merge.c).
  *
@@ -83,7 +83,7 @@ ckpt_status shards_turn_into_file(ckpt_file *f, ckpt_str folder, ckpt_str name, 
     st = name_file_if_failed(st, path, err);
     free(path);
     CKPT_TRY(st);
-    if (!shard) /* reported */
+    if (!shard) /* its fault was reported */
         return err->status;
     file_take_over(f, shard);
     return CKPT_OK;
@@ -117,8 +117,8 @@ static ckpt_status read_folder(ckpt_file *f, ckpt_error *err)
 {
     struct folder d;
     folder_scan(f->probe->names, f->probe->nnames, &d);
-    bool safe = str_find(str_c(d.index_file), STR_LIT(".safetensors."), 0) != SIZE_MAX;
-    if (d.safetensors_indexes > 1 || (!safe && d.nindexes > 1))
+    bool is_safetensors = str_find(str_c(d.index_file), STR_LIT(".safetensors."), 0) != SIZE_MAX;
+    if (d.safetensors_indexes > 1 || (!is_safetensors && d.nindexes > 1))
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
                     "folder with %u indexes of shards, each a checkpoint of its own\n"
                     "name one of them, such as %s",
@@ -140,7 +140,7 @@ static const char *find_name_fault(ckpt_str name)
         return "goes on after a NUL, where a file name ends";
     if (memchr(name.ptr, '\\', name.len))
         return "has a backslash, which separates folders on some systems";
-    return is_path_outside_folder(name) ? "leaves the folder of the index" : NULL;
+    return is_unsafe_path(name) ? "leaves the folder of the index" : NULL;
 }
 
 static ckpt_status find_shard(struct index *x, ckpt_str name, uint32_t *out)
@@ -172,7 +172,7 @@ static ckpt_status add_listed(struct index *x, ckpt_str key, uint64_t at, bool i
     return ok ? CKPT_OK : fail_memory(x->err);
 }
 
-/* read_group - reads the list of files of the group KEY, which begins with a '/'. */
+/* read_group - reads the list of files of the group KEY. */
 static ckpt_status read_group(struct index *x, ckpt_str key, uint64_t at)
 {
     enum json_event e;
@@ -189,7 +189,7 @@ static ckpt_status read_weight(struct index *x, ckpt_str key)
     bool is_group = e == JSON_ARRAY;
     if (e != JSON_STRING && !is_group)
         return json_unexpected(&x->j, e, "a value of \"weight_map\"", "the name of a file");
-    if (is_group)
+    if (is_group) /* Keras writes "/group" */
         key = str_skip(key, key.len && key.ptr[0] == '/');
     if (!map_put(x->keys, key, (uint32_t)x->nweights, &before))
         return fail_memory(x->err);

@@ -24,7 +24,7 @@ struct shard {
     bool is_damaged;             /* a part of it cannot be read, which was reported */
     size_t nrows;                /* rows merged so far */
     bool *is_merged;             /* by pair: it was merged */
-    bool *own_row;               /* by row: its value refers to it, not to an earlier row of the same value */
+    bool *own_row;               /* by row: t.value->row is this row, not an earlier row of that value */
     uint32_t *row_of;            /* by pair: its first row, or MAP_NONE; the others follow */
     uint32_t *leaf_of;           /* by pair: its first leaf, or MAP_NONE; the others follow */
     struct storage_extra *extra; /* what its storages share: the name of the shard */
@@ -48,7 +48,7 @@ struct index {
     struct shard *shards;
     size_t nshards, cap_shards;
     map *keys, *names;  /* key -> weight; name -> shard */
-    map *metadata_keys; /* metadata of the set by key */
+    map *metadata_keys; /* the keys of the metadata of the set */
     bool has_weight_map, has_total_size;
     bool is_incomplete; /* in `verify` and salvage: tensors are missing, which was reported */
     uint64_t total_size, total_size_at;
@@ -89,8 +89,8 @@ void shards_warn_if_incomplete(ckpt_plan *p, const char *output);
 ckpt_status shards_add_metadata(struct index *x, ckpt_value *key, ckpt_value *text);
 /* shards_merge - opens the shards of X and merges them into x->f (hub/merge.c). */
 ckpt_status shards_merge(struct index *x);
-/* shards_write_as_read - writes one file in the format of the shards, in the folder PATH if that is one
- * (hub/write.c). */
+/* shards_write_as_read - writes P as one file in the format of its shards. If job->path is a folder, the file
+ * is put into it (hub/write.c). */
 ckpt_status shards_write_as_read(ckpt_plan *p, const struct write_job *job, ckpt_error *err);
 
 #endif

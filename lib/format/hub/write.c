@@ -149,7 +149,7 @@ static ckpt_status write_metadata(struct shard_set *s, buf *b, size_t first_alia
     return CKPT_OK;
 }
 
-/* By which the units of the weight_map are sorted: by the first field, then by the next. */
+/* The sort key of a unit in the weight_map; the fields are compared in this order. */
 struct map_position {
     uint32_t shard, follows_head, unit;
 };
@@ -164,7 +164,7 @@ static int compare_map_positions(const void *pa, const void *pb)
     return (a->unit > b->unit) - (a->unit < b->unit);
 }
 
-/* write_weight_map - writes the units by shard; within a shard the head of a group precedes its others. */
+/* write_weight_map - writes the units in the order of the shards; within a shard, heads of groups first. */
 static ckpt_status write_weight_map(const struct shard_set *s, buf *b, ckpt_error *err)
 {
     struct map_position *positions = calloc(s->layout.nunits, sizeof *positions);
@@ -272,15 +272,15 @@ static ckpt_status check_outputs(struct shard_set *s, ckpt_error *err)
 {
     map *inodes;
     ckpt_status st = list_inodes(s->p->file, &inodes, err);
-    for (uint32_t k = 0; st == CKPT_OK && k < count_files(s); k++) /* one shard replaces an old index */
+    for (uint32_t k = 0; st == CKPT_OK && k < count_files(s); k++) /* index, too: a single shard removes it */
         st = check_output(s, k, inodes, err);
     map_free(inodes);
     CKPT_TRY(st);
     return s->layout.nshards > 1 && s->kind->has_index ? find_single_file(s, err) : CKPT_OK;
 }
 
-/* rename_old_set - renames the old set, when all new files are finished. */
-static ckpt_status rename_old_set(struct shard_set *s, ckpt_error *err)
+/* keep_old_set - gives the old set second names, before the first file of the new set is placed. */
+static ckpt_status keep_old_set(struct shard_set *s, ckpt_error *err)
 {
     const ckpt_write_options *o = s->job->opts;
     if (s->replaced || !o->force || !s->kind->has_index)
@@ -307,7 +307,7 @@ static ckpt_status make_folder(struct shard_set *s, ckpt_error *err)
 static ckpt_status place_files(struct shard_set *s, ckpt_error *err)
 {
     size_t placed = 0;
-    ckpt_status st = rename_old_set(s, err);
+    ckpt_status st = keep_old_set(s, err);
     if (st == CKPT_OK)
         st = sink_batch_commit(&s->batch, &placed, err);
     s->nplaced += placed; /* bounded: the files of this set */
@@ -453,7 +453,7 @@ static ckpt_status write_set(struct shard_set *s, size_t first_alias, ckpt_error
     }
     s->p->file->metadata = input_metadata;
     if (st == CKPT_OK)
-        st = file_check_unchanged(s->p->file, err); /* once, for all shards: both sides may have thousands */
+        st = file_check_unchanged(s->p->file, err); /* once: input and output may have thousands of files */
     if (st == CKPT_OK && s->kind->has_index)
         st = write_index(s, first_alias, err);
     s->job->result->tensors += s->p->naliases - first_alias; /* the index records them */

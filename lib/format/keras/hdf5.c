@@ -1,12 +1,12 @@
 /*
  * hdf5.c - reads HDF5 files (codec/hdf5.c) of Keras, h5py and the TensorFlow models of transformers:
  * .weights.h5, whole models as .h5 or .hdf5, tf_model.h5. A tensor's name is its path without the first '/',
- * as "model_weights/dense/dense/kernel:0". An attribute is the value "PATH@NAME", of the root "@NAME", and a
- * list if it is an array.
+ * as "model_weights/dense/dense/kernel:0". An attribute is the value "PATH@NAME", or "@NAME" if it is one of
+ * the root. An array in an attribute is a list.
  *
- * Texts are tensors of dtype "string", records of "struct", opaque bytes of "V16"; two opaque bytes with the
- * attribute dtype "bfloat16" are bfloat16, as Keras writes it. Chunks are decoded when they are read, and
- * their checksums compared then.
+ * The dtype of texts is "string", that of records is "struct", that of 16 opaque bytes is "V16". Two opaque
+ * bytes are a bfloat16 if the data set has the attribute dtype = "bfloat16", which Keras writes. Chunks are
+ * decoded, and their checksums are compared, when they are read.
  *
  * What HDF5 allows but Keras never writes (szip, references …) is listed without data, with the reason in a
  * note. Soft and external links are values, and are not followed. Refused: data in other files.
@@ -84,10 +84,10 @@ static ckpt_status add_values(struct reading *r)
 
 /* ----------------------------------------------------------------------------- chunks */
 
-/* Decodes chunks that have the same filters applied. */
+/* Decodes the chunks to which the same filters were applied. */
 struct decoder {
     struct hdf5_decoding how;
-    struct block_decoder decoder;
+    struct block_decoder block_decoder;
     struct block *blocks; /* in the file's arena */
     size_t nblocks;
     source *src;
@@ -97,7 +97,7 @@ struct chunks {
     struct reading *reading;
     const struct hdf5_dataset *dataset;
     arena *a;                                         /* freed when the tensor was added */
-    struct decoder *decoders[1u << HDF5_MAX_FILTERS]; /* by the filters that were skipped */
+    struct decoder *decoders[1u << HDF5_MAX_FILTERS]; /* index: get_skipped_filters of a chunk */
     struct piece *pieces;
 };
 
@@ -117,7 +117,7 @@ static bool is_stored_raw(const struct hdf5_dataset *dataset, const struct hdf5_
     return get_skipped_filters(dataset, c) == (1u << dataset->nfilters) - 1; /* bounded: HDF5_MAX_FILTERS */
 }
 
-/* make_decoder - makes a decoder for CHUNKS that skip the filters SKIPPED. */
+/* make_decoder - makes a decoder for those of CHUNKS to which just the filters SKIPPED were not applied. */
 static ckpt_status make_decoder(struct chunks *chunks, uint32_t skipped)
 {
     const struct hdf5_dataset *dataset = chunks->dataset;
@@ -132,7 +132,7 @@ static ckpt_status make_decoder(struct chunks *chunks, uint32_t skipped)
         return fail_memory(chunks->reading->k->err);
     memcpy(filters, dataset->filters, sizeof dataset->filters);
     decoder->how = (struct hdf5_decoding){filters, dataset->nfilters, skipped, dataset->chunk_bytes};
-    decoder->decoder = (struct block_decoder){"HDF5 chunk", decode_chunk, &decoder->how};
+    decoder->block_decoder = (struct block_decoder){"HDF5 chunk", decode_chunk, &decoder->how};
     decoder->blocks = block;
     chunks->decoders[skipped] = decoder;
     return CKPT_OK;
@@ -157,7 +157,7 @@ static ckpt_status add_blocks_to_decode(struct chunks *chunks)
     for (uint32_t i = 0; i < 1u << HDF5_MAX_FILTERS; i++)
         if (chunks->decoders[i])
             CKPT_TRY(source_blocks(chunks->reading->cache, chunks->decoders[i]->blocks,
-                                   chunks->decoders[i]->nblocks, &chunks->decoders[i]->decoder,
+                                   chunks->decoders[i]->nblocks, &chunks->decoders[i]->block_decoder,
                                    &chunks->decoders[i]->src, chunks->reading->k->err));
     return CKPT_OK;
 }
@@ -178,7 +178,7 @@ static ckpt_status set_pieces(struct chunks *chunks)
         const uint64_t *offset = dataset->chunk_offsets + i * rank;
         uint32_t skipped = get_skipped_filters(dataset, &dataset->chunks[i]);
         for (uint32_t k = 0; k < rank; k++) {
-            uint64_t left = dataset->shape[k] - offset[k]; /* bounded: chunks begin inside of it */
+            uint64_t left = dataset->shape[k] - offset[k]; /* bounded: a chunk begins in the data set */
             size[k] = left < dataset->chunk_shape[k] ? left : dataset->chunk_shape[k];
         }
         chunks->pieces[i] = (struct piece){.offset = offset, .size = size, .stride = stride};
@@ -206,8 +206,8 @@ static bool has_checksum(const struct hdf5_dataset *dataset)
     return false;
 }
 
-/* add_chunked - adds T, which is the chunked data set DATASET. Elements whose chunk is not stored have the
- * fill value. */
+/* add_chunked - adds T, the data set DATASET, which is chunked or unwritten. Elements that are not stored
+ * have the fill value. */
 static ckpt_status add_chunked(struct reading *r, const struct hdf5_dataset *dataset, struct kit_tensor *t)
 {
     static const struct piece none;
@@ -270,7 +270,7 @@ static ckpt_status add_row_without_data(struct reading *r, const struct hdf5_dat
     return kit_add_tensor(r->k, t);
 }
 
-/* add_bytes - adds T with the bytes of SRC (a reference, taken over). */
+/* add_bytes - adds T with the bytes of SRC, and releases SRC. SRC NULL: fails for lack of memory. */
 static ckpt_status add_bytes(struct reading *r, struct kit_tensor *t, source *src)
 {
     if (!src)
@@ -299,7 +299,7 @@ static ckpt_status add_tensor(struct reading *r, struct hdf5_dataset *dataset, s
         t->t.note = STR_LIT("unwritten");
     if (dataset->nbytes && (dataset->is_chunked || dataset->is_unwritten))
         return add_chunked(r, dataset, t);
-    if (dataset->type.is_short_float) {  /* h5py reads bfloat16 as float32 */
+    if (dataset->type.is_short_float) {  /* h5py reads this type as float32 */
         t->nbytes = 2 * dataset->nbytes; /* bounded: the file has nbytes */
         source *src = convert_source_f32(dataset->src, dataset->data_offset, CKPT_DT_BF16, t->big_endian,
                                          t->nbytes);
@@ -321,7 +321,7 @@ static ckpt_status take_dataset(void *user, const struct hdf5_dataset *found, ck
     uint32_t row = (uint32_t)r->k->f->table.nrows, before;
     if (!map_put_num(r->row_of, dataset.header_addr, row, &before))
         return fail_memory(err);
-    if (before != MAP_NONE && !dataset.why_unreadable) /* a hard link to it was read */
+    if (before != MAP_NONE && !dataset.why_unreadable) /* row BEFORE is another hard link to it */
         t.key = table_name(&r->k->f->table, before);
     t.t.ndim = dataset.is_null ? 0 : dataset.ndim;
     t.t.shape = dataset.shape;

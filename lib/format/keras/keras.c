@@ -32,10 +32,8 @@ static bool probe(const struct probe *p)
            (zip_find(p->zip, WEIGHTS) >= 0 || zip_find(p->zip, NPZ) >= 0);
 }
 
-/* --------------------------------------------------------------------------- metadata */
-
-/* find_producer - sets the producer of F to the version of Keras in METADATA, the text of metadata.json. */
-static void find_producer(ckpt_file *f, ckpt_str metadata)
+/* set_producer - sets the producer of F to the version of Keras in METADATA, the text of metadata.json. */
+static void set_producer(ckpt_file *f, ckpt_str metadata)
 {
     ckpt_value *all;
     ckpt_str version;
@@ -47,11 +45,9 @@ static void find_producer(ckpt_file *f, ckpt_str metadata)
 static ckpt_status add_text_value(struct kit *k, const char *name, ckpt_str text)
 {
     if (strcmp(name, "metadata.json") == 0)
-        find_producer(k->f, text);
+        set_producer(k->f, text);
     return kit_add_value(k, str_c(name), value_str(k->f->a, text));
 }
-
-/* ---------------------------------------------------------------------------- archive */
 
 static ckpt_status add_member(struct kit *k, zip *z, const char *name)
 {
@@ -66,7 +62,7 @@ static ckpt_status add_member(struct kit *k, zip *z, const char *name)
     return file_report_fault(k->f, st, k->err);
 }
 
-/* unpack - replaces *MEMBER, the compressed bytes of entry E, by a source of what they unpack to. */
+/* unpack - replaces *MEMBER, which inflates entry E while it is read, by a source of the inflated bytes. */
 static ckpt_status unpack(ckpt_file *f, const struct zip_entry *e, source **member, ckpt_error *err)
 {
     uint64_t max_size = file_max_unpacked(f, e->csize);
@@ -119,8 +115,6 @@ static ckpt_status read_archive(struct kit *k, zip *z)
     CKPT_TRY(add_member(k, z, "config.json"));
     return read_weights(k, z, (size_t)weights);
 }
-
-/* ----------------------------------------------------------------------------- folder */
 
 static ckpt_status open_file_of_folder(struct kit *k, const char *name, source **out)
 {

@@ -15,14 +15,15 @@
  *   4   0xF993FAC8: only the shape follows, as above; no storage
  *   4   any other value: a file without versions; these 4 bytes are the rank, and sizes take 4 bytes
  * then
- *   4   kind of device, 4 its number, 4 dtype
+ *   8   device: kind (4) and number (4)
+ *   4   dtype
  *   …   sparse: dtype (4) and shape of each index array: indptr and indices of CSR, indices of row-sparse
  *   …   the values, then the index arrays
  * A name is its length (8) and its bytes. Numbers are little-endian. "arg:" and "aux:" are part of the names.
  *
  * A sparse array is listed as its components, w.data, w.indices and w.indptr. Refused: arrays without a
- * shape, unknown dtypes, more or fewer names than arrays, names that are empty or have a NUL. Bytes after
- * the names are reported.
+ * shape, unknown dtypes, more or fewer names than arrays, names that are empty or have a NUL, bytes after
+ * arrays without names. Bytes after the last name are reported.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -42,7 +43,7 @@
 #define MAX_COMPONENTS 3u
 
 struct component {
-    const char *suffix; /* of its name; "" of a dense array */
+    const char *suffix; /* of the name of the component's row; "" for a dense array */
     struct kit_tensor tensor;
 };
 
@@ -108,9 +109,9 @@ static ckpt_status read_dtype(struct params *p, struct kit_tensor *t)
                                              "the dtype {%" PRIu32 "}; {=0 to 7 and 12} are known", number);
 }
 
-/* skip_values - sets src, src_offset and nbytes of T to its values, which begin at the position of p->reader,
- * and skips them. */
-static ckpt_status skip_values(struct params *p, struct kit_tensor *t)
+/* locate_values - sets src, src_offset and nbytes of T to its values, which begin at the position of
+ * p->reader, and skips them. */
+static ckpt_status locate_values(struct params *p, struct kit_tensor *t)
 {
     uint64_t elements, bytes;
     if (!checked_product(t->t.shape, t->t.ndim, &elements) ||
@@ -122,7 +123,7 @@ static ckpt_status skip_values(struct params *p, struct kit_tensor *t)
     return reader_skip(&p->reader, bytes) ? CKPT_OK : p->reader.status;
 }
 
-/* read_body - reads device, dtype, indices and values of ARRAY, whose shapes were read. */
+/* read_body - reads what follows the shape of ARRAY: the device, the dtype, the indices and the values. */
 static ckpt_status read_body(struct params *p, struct array *array)
 {
     (void)reader_skip(&p->reader, 8); /* device */
@@ -133,7 +134,7 @@ static ckpt_status read_body(struct params *p, struct array *array)
         CKPT_TRY(read_rank_and_sizes(p, &array->components[i].tensor));
     }
     for (uint32_t i = 0; i < array->ncomponents; i++)
-        CKPT_TRY(skip_values(p, &array->components[i].tensor));
+        CKPT_TRY(locate_values(p, &array->components[i].tensor));
     return CKPT_OK;
 }
 
@@ -187,9 +188,9 @@ static ckpt_status read_arrays(struct params *p)
         return fail(p->err, CKPT_EFORMAT, 16, "{%" PRIu64 " arrays} in {=%" PRIu64 " bytes}", p->narrays,
                     reader_left(&p->reader));
     file_raise_budget(p->f, p->f->src->size);
-    size_t cap = 0, read = 0;
+    size_t cap = 0, nread = 0;
     for (uint64_t i = 0; i < p->narrays; i++) {
-        struct array *added = arena_append(p->f->a, &p->arrays, &read, &cap, sizeof *added);
+        struct array *added = arena_append(p->f->a, &p->arrays, &nread, &cap, sizeof *added);
         ckpt_status st = added ? read_array(p, added) : fail_memory(p->err);
         if (st != CKPT_OK)
             error_add_where(p->err, "array %" PRIu64, i);

@@ -8,7 +8,7 @@
 #include "format/recognize.h"
 #include "format/torch/graph.h"
 
-#define HEAD_BYTES 65536u /* of a dump of arrays: they import joblib's wrapper class */
+#define HEAD_BYTES 65536u /* in which a dump of arrays imports joblib's wrapper class */
 
 /* is_dump - returns true if BYTES, which may be truncated, begin as a file of joblib.dump. */
 static bool is_dump(source *bytes)

@@ -13,8 +13,8 @@
 
 static bool probe(const struct probe *p) { return !p->is_folder && recognize_as(p, SIGN_NPY); }
 
-/* copy_array - sets dtype and shape of T to copies of those of X in the arena of F, because the arena of X is
- * temporary. */
+/* copy_array - copies dtype and shape of X to T. Allocates the copies in the arena of F, because the arena of
+ * X is temporary. */
 static ckpt_status copy_array(ckpt_file *f, const struct npy_array *x, struct kit_tensor *t, ckpt_error *err)
 {
     ckpt_dtype known = numpy_torch_dtype(&x->dtype);
@@ -69,7 +69,7 @@ static bool begins_array(source *src, uint64_t offset)
            memcmp(magic, NPY_MAGIC, sizeof magic) == 0;
 }
 
-/* read_arrays - adds T and all arrays after END. */
+/* read_arrays - adds T, the first array, and all arrays from END on. */
 static ckpt_status read_arrays(struct kit *k, struct kit_tensor *t, uint64_t end)
 {
     source *src = k->f->src;

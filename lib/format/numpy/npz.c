@@ -20,7 +20,7 @@
 static bool probe(const struct probe *p)
 {
     bool is_empty = p->nhead >= 4 && !p->salvage && memcmp(p->head, "PK\5\6", 4) == 0;
-    bool found = is_empty; /* numpy writes no arrays as an archive without members */
+    bool found = is_empty; /* for no arrays, numpy writes an archive without members */
     if (!p->zip || (!is_empty && (p->nhead < 4 || memcmp(p->head, "PK\3\4", 4) != 0)))
         return false;
     for (size_t i = 0; i < p->zip->n && !found; i++)
@@ -45,8 +45,8 @@ static ckpt_status check_expansion(const ckpt_file *f, const zip *z, ckpt_error 
                 total, packed, max);
 }
 
-/* set_crc - sets *CRC to the CRC-32 of the elements of T. It is calculated from the CRC-32 of the member E,
- * which the archive has, and that of the header before the elements, because CRC-32 is linear. */
+/* set_crc - sets *CRC to the CRC-32 of the bytes of T. CRC-32 is linear, so it can be calculated from the
+ * CRC-32 of the member, which E has, and that of the header before the elements. */
 static ckpt_status set_crc(source *member, const struct zip_entry *e, struct kit_tensor *t, uint32_t *crc,
                            ckpt_error *err)
 {
@@ -88,7 +88,7 @@ static ckpt_status add_member(struct kit *k, zip *z, size_t i, source *member, s
     }
     if (!is_array)
         return fail(k->err, CKPT_EFORMAT, e->header_offset,
-                    "it begins with {%s}, an array of numpy with {=934e554d5059}",
+                    "it begins with {%s}; a numpy array begins with {=934e554d5059}",
                     magic.len ? text_describe_bytes(magic.ptr, magic.len, found) : "nothing");
     key.len -= has_suffix ? SUFFIX.len : 0; /* bounded: it ends so */
     CKPT_TRY(numpy_describe(k->f, member, 0, &t, &end, k->err));

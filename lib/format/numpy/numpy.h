@@ -12,7 +12,6 @@ ckpt_status numpy_describe(ckpt_file *f, source *src, uint64_t offset, struct ki
                            ckpt_error *err);
 
 bool numpy_has_dtype(const ckpt_tensor *t);
-/* npy_write, npz_write - the writers of the two formats. */
 ckpt_status npy_write(ckpt_plan *p, const struct write_job *job, ckpt_error *err);
 ckpt_status npz_write(ckpt_plan *p, const struct write_job *job, ckpt_error *err);
 

@@ -23,7 +23,7 @@
 #include "format/numpy/numpy.h"
 
 #define HEADER_ALIGN  64u
-#define HEADER_OFFSET 10u    /* offset of the header: after magic, version and its length, of 16 bits */
+#define HEADER_OFFSET 10u    /* offset of the header: after magic, version and header length (16 bits) */
 #define HEADER_MAX    65535u /* bytes before the elements */
 #define SIZE_DIGITS   21u    /* digits that the first size has room for */
 #define MAX_KEY_BYTES 60000u /* bytes; a name of zip has at most 65535 */
@@ -132,8 +132,8 @@ static ckpt_str get_member_name(const struct flat_writer *w, const struct flat_i
     return arena_printf(w->p->a, "%.*s.npy", STR_ARG(x->name));
 }
 
-/* make_item_headers - writes the headers before the elements of item I: in an archive the local header *H,
- * then numpy's. CRC is that of the elements. */
+/* make_item_headers - writes the headers before the elements of item I to B: in an archive first the local
+ * header, of which *H is a copy; then numpy's header. CRC is that of the elements. */
 static ckpt_status make_item_headers(const struct flat_writer *w, size_t i, uint32_t crc, buf *b,
                                      struct zip_header *h, ckpt_error *err)
 {
@@ -166,7 +166,7 @@ static const char *find_unfit_reason(const struct flat_writer *w, const struct f
     if (flat_get_tensor(w, x)->ndim > NPY_DIMENSIONS)
         return "has more dimensions than numpy allows";
     if (x->name.len > MAX_KEY_BYTES)
-        return "has a name longer than a member's";
+        return "has a name too long for a zip member";
     return has_dtype(get_dtype_name(w, x)) ? NULL : "has a type that numpy lacks";
 }
 
@@ -179,7 +179,7 @@ static ckpt_status check_count(const struct flat_writer *w, ckpt_error *err)
         return plan_fail_no_tensors(err);
     return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
                 "a .npy holds {=one array}, there are {%zu tensors}\n"
-                "pick one, --keep %s, or write a .npz",
+                "pick one with --keep %s, or write a .npz",
                 w->n, shell_glob(w->items[0].name, word));
 }
 
@@ -225,7 +225,7 @@ static void put_end_records(const struct flat_writer *w, uint64_t size, buf *b)
     static const unsigned char nothing[ZIP_END_SIZE - 4];
     struct zip_end_record r = {.entries = w->n, .size = size, .offset = w->nbytes};
     if (w->n) {
-        zip_put_ends(b, &r, w->nbytes + size); /* bounded: they are in memory */
+        zip_put_ends(b, &r, w->nbytes + size); /* bounded: a file offset and a size in memory */
         return;
     }
     buf_u32le(b, ZIP_END);
@@ -240,8 +240,8 @@ static void put_entry(buf *directory, struct zip_header *h, ckpt_str name)
     zip_put_central(directory, h, name);
 }
 
-/* put_item_headers - writes the headers of item I, whose CRC is known now, and appends its central header to
- * DIRECTORY. */
+/* put_item_headers - writes the headers of item I, whose CRC is known now. In an archive also appends the
+ * central header to DIRECTORY. */
 static ckpt_status put_item_headers(const struct flat_writer *w, size_t i, buf *directory, sink *out,
                                     ckpt_error *err)
 {
@@ -287,26 +287,26 @@ static ckpt_status put_contents(struct flat_writer *w, sink *out, ckpt_error *er
 /* ------------------------------------------------------------------- compression */
 
 /* deflate_member - deflates item I of the archive STORED to the end of OUT and appends its central header to
- * DIRECTORY. Keeps room for a local header with a full zip64 field, which it writes when the deflated size is
- * known. */
+ * DIRECTORY. First skips room for a local header with a full zip64 field, and writes the header there once
+ * the deflated size is known. */
 static ckpt_status deflate_member(const struct flat_writer *w, size_t i, sink *stored, sink *out,
                                   buf *directory, ckpt_error *err)
 {
     const struct zip_header widest = {.csize = UINT32_MAX, .usize = UINT32_MAX};
     struct zip_header h = {0};
     ckpt_str name = get_member_name(w, &w->items[i]);
-    uint64_t header_offset = sink_tell(out), data_offset = get_header_offset(w, i);
+    uint64_t header_offset = sink_tell(out), data_offset;
     buf b;
     buf_init(&b, SIZE_MAX / 2);
     ckpt_status st = name.ptr ? make_item_headers(w, i, w->crcs[i], &b, &h, err) : fail_memory(err);
     size_t room = zip_output_local_size(&widest, name.len);
-    data_offset += zip_output_local_size(&h, name.len); /* bounded: as written */
+    data_offset = get_header_offset(w, i) + zip_output_local_size(&h, name.len); /* bounded: in STORED */
     if (st == CKPT_OK)
         st = sink_skip(out, room, err);
     if (st == CKPT_OK)
         st = deflate_written(stored, data_offset, h.usize, out, err);
     h.method = ZIP_DEFLATED;
-    h.csize = sink_tell(out) - header_offset - room; /* bounded: after it */
+    h.csize = sink_tell(out) - header_offset - room; /* bounded: sink_skip passed the room */
     h.offset = header_offset;
     b.len = 0;
     zip_put_local(&b, &h, name, (uint16_t)(room - zip_output_local_size(&h, name.len)));

@@ -1,12 +1,11 @@
-/* onnx.h - sources that present the values of a TensorProto as raw data where they are stored in another
- * form. */
+/* onnx.h - sources that convert values of a TensorProto to whole elements, one after the other. */
 #ifndef FORMAT_ONNX_ONNX_H
 #define FORMAT_ONNX_ONNX_H
 
 #include "codec/onnx.h"
 
-/* onnx_unpack - sets *OUT to a source of the COUNT elements of SRC, which have BITS bits each, one per
- * byte. */
+/* onnx_unpack - sets *OUT to a source with one byte for each of the COUNT elements that SRC has, packed, in
+ * BITS bits each. */
 ckpt_status onnx_unpack(source *src, uint64_t count, unsigned bits, source **out, ckpt_error *err);
 /* onnx_decode - sets *OUT to a source, in A, of the COUNT numbers of T, which SRC has in a typed field such
  * as float_data. */

@@ -2,8 +2,8 @@
  * read.c - reads ONNX models (codec/onnx.h): the initializers of the graph and its subgraphs, and the tensors
  * in attributes of nodes. The model is one protobuf message; values are in it, or in files of its folder.
  *
- *   raw_data     row-major, little-endian; elements of 2, 4 and 6 bits packed (values.c)
- *   float_data … one field for each of several types (values.c)
+ *   raw_data     row-major, little-endian; elements of 2, 4 and 6 bits are packed (values.c)
+ *   float_data … typed fields, each for the values of one or more data types (values.c)
  *   external     location: a file of the folder; offset, length: decimal numbers, by default 0 and the size
  *                that dtype and shape take; checksum: SHA-1, not compared
  *
@@ -12,9 +12,9 @@
  * note, and in the name if their own is taken. ir_version, opset_import, … are values; metadata_props are
  * the metadata.
  *
- * Refused, in addition to what codec/onnx.c refuses: values in a field that is not for their data type, or
- * whose length is not what dtype and shape take; files outside of the folder; offsets and lengths that are
- * not decimal; a model of IR version 3 or later without opset_import, which shows that its end is missing.
+ * Refused, in addition to what codec/onnx.c refuses: values in a field that is not for their data type;
+ * values whose length is not what dtype and shape take; files outside of the folder; offsets and lengths that
+ * are not decimal; a model of IR version 3 or later without opset_import: its end must be missing.
  */
 #include <inttypes.h>
 
@@ -38,9 +38,9 @@ struct onnx_reading {
     ckpt_file *f;
     ckpt_error *err;
     struct kit k;
-    bool second_pass; /* the first pass adds the initializers of the main graph, the second all others */
+    bool second_pass; /* the first pass adds the main graph's initializers, the second all other tensors */
     bool needs_second_pass;
-    map *file_index; /* location -> index of file */
+    map *file_index; /* location -> index into FILES */
     struct values_file **files;
     size_t nfiles, cap;
 };
@@ -191,7 +191,7 @@ static ckpt_status find_stored_values(struct onnx_reading *r, const struct onnx_
 }
 
 /* unpack_values - replaces STORED, the N elements of T packed in RAW bytes, by a source that has a byte for
- * each. */
+ * each element. */
 static ckpt_status unpack_values(struct onnx_reading *r, const struct onnx_tensor *t, uint64_t n,
                                  uint64_t raw, struct stored_values *stored)
 {
@@ -211,7 +211,8 @@ static ckpt_status unpack_values(struct onnx_reading *r, const struct onnx_tenso
 /* ----------------------------------------------------------------------------- tensors */
 
 /* make_name - returns the name for T: its own, with ".values" or ".indices" for a part of a sparse tensor. If
- * that is empty or taken and T is not in the main graph, begins with the path of T ("node3/then_branch"). */
+ * that is empty or taken and T is not in the main graph, the path of T ("node3/then_branch") comes before it,
+ * and if the result is taken, "#" and a number after it. */
 static ckpt_str make_name(struct onnx_reading *r, const struct onnx_tensor *t)
 {
     arena *a = r->f->a;
@@ -264,7 +265,7 @@ static ckpt_status add_stored_tensor(struct onnx_reading *r, const struct onnx_t
         stored.src = NULL;
         error_add_position(r->err, CKPT_NO_OFFSET, out->name);
         why = *r->err;
-        why.where[0] = 0; /* the row has its name */
+        why.where[0] = 0; /* the row has that name already */
         if (r->f->salvage && (check_is_fault(st) || st == CKPT_ENOTFOUND || st == CKPT_EIO))
             out->lost = &why;
         else

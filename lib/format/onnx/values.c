@@ -1,7 +1,7 @@
 /*
- * values.c - decodes values of ONNX that are not stored one element after the other (onnx/onnx.proto,
- * TensorProto):
- *   raw data    elements of 2, 4 and 6 bits, one after the other, the least significant bits first
+ * values.c - decodes those values of a TensorProto (onnx/onnx.proto) that are not whole bytes in raw_data:
+ *
+ *   raw_data    elements of 2, 4 and 6 bits, packed, the least significant bits first
  *   int32_data, int64_data, uint64_data   varints: numbers, bits of floats, or bytes of packed elements
  *   float_data, double_data  numbers of 4 and 8 bytes, in one field or one by one
  *   string_data a field for each text
@@ -14,8 +14,6 @@
 #include "base/checked.h"
 #include "base/store.h"
 #include "codec/protobuf.h"
-
-/* ------------------------------------------------------------------------------ packed */
 
 struct unpacked_source {
     source s;
@@ -66,8 +64,6 @@ ckpt_status onnx_unpack(source *src, uint64_t count, unsigned bits, source **out
     *out = &unpacked->s;
     return CKPT_OK;
 }
-
-/* ----------------------------------------------------------------------------- decoded */
 
 struct decoding {
     const struct onnx_tensor *t;
@@ -138,7 +134,7 @@ static ckpt_status put_fields(struct decoding *decoding)
     while (decoding->r.pos < decoding->t->end) {
         CKPT_TRY(proto_read(&decoding->r, &f));
         if (f.number == decoding->t->field &&
-            f.wire != PROTO_BYTES) /* of the wire type: the codec checked it */
+            f.wire != PROTO_BYTES) /* the codec checked the wire type */
             CKPT_TRY(put_number(decoding, f.value));
         else if (f.number == decoding->t->field && decoding->t->field == ONNX_STRINGS)
             CKPT_TRY(put_text(decoding, f.value));
@@ -175,7 +171,7 @@ ckpt_status onnx_decode(arena *a, source *src, const struct onnx_tensor *t, uint
         return fail(err, CKPT_EFORMAT, source_pos(src, t->values),
                     "{%" PRIu64 " bytes} of values; dtype and shape take {=%" PRIu64 " values}", t->bytes,
                     count);
-    return decode(a, src, t, count, count * t->type->width, out, err); /* bounded: 8 times those bytes */
+    return decode(a, src, t, count, count * t->type->width, out, err); /* bounded: 8 * t->bytes */
 }
 
 ckpt_status onnx_decode_texts(arena *a, source *src, const struct onnx_tensor *t, uint64_t count,
@@ -184,5 +180,5 @@ ckpt_status onnx_decode_texts(arena *a, source *src, const struct onnx_tensor *t
     if (count != t->nfields)
         return fail(err, CKPT_EFORMAT, source_pos(src, t->values),
                     "{%" PRIu64 " texts}; the shape takes {=%" PRIu64 "}", t->nfields, count);
-    return decode(a, src, t, count, 8 * count + t->bytes, out, err); /* bounded: each is in the message */
+    return decode(a, src, t, count, 8 * count + t->bytes, out, err); /* bounded: all texts are in SRC */
 }

@@ -6,7 +6,7 @@
  *   STEP/ITEM/_METADATA           JSON: tree_metadata {key: {key_metadata [{key, key_type}], value_metadata
  *                                 {value_type}}}, use_ocdbt, store_array_data_equal_to_fill_value
  *   STEP/ITEM/manifest.ocdbt …    a database (codec/ocdbt.c) of Zarr arrays (codec/zarr.c); or a folder for
- *                                 each
+ *                                 each array
  *   STEP/ITEM/_strings.json       texts
  *   STEP/ITEM/metadata            the value of an item that is one JSON file
  *   STEP.orbax-checkpoint-tmp…    a save that did not finish
@@ -192,7 +192,7 @@ static ckpt_status read_path(struct orbax *orbax, const ckpt_value *keys, ckpt_p
                                               sizeof *path); /* bounded: in memory */
     if (!path)
         return fail_memory(orbax->err);
-    path[0].str = STR_LIT(""); /* of all paths, because the item itself may be a list or a single value */
+    path[0].str = STR_LIT(""); /* begins all paths, because the item itself may be a list or a single value */
     if (orbax->is_named)
         path[1].str = orbax->item;
     for (uint32_t i = 0; i < nkeys; i++) {
@@ -207,7 +207,7 @@ static ckpt_status read_path(struct orbax *orbax, const ckpt_value *keys, ckpt_p
             return fail(orbax->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
                         "key {%u} of a path is not {=a text with a key_type}", i);
         elem->num = (int64_t)number;
-        if (!(elem->str = arena_str(orbax->f->a, elem->str)).ptr) /* with a NUL after it, as names are */
+        if (!(elem->str = arena_str(orbax->f->a, elem->str)).ptr) /* with a NUL after it, as names have */
             return fail_memory(orbax->err);
     }
     *n = before + nkeys;
@@ -286,7 +286,7 @@ static ckpt_status read_json_item(struct orbax *orbax)
     return nested_put(&orbax->tree, path, 2, node, orbax->err);
 }
 
-/* read_item - reads the item in FOLDER, relative to that of the file; it is empty or ends in '/'. */
+/* read_item - reads the item in FOLDER, which is relative to f->folder, and is empty or ends in '/'. */
 static ckpt_status read_item(struct orbax *orbax, ckpt_str folder)
 {
     bool is_json = orbax->is_named && !has_file(orbax->f->folder, folder, ITEM_METADATA, &orbax->no_memory);

@@ -9,15 +9,15 @@
 struct paddle_pickle {
     ckpt_file *f;
     bool is_paddle;
-    struct paddle_tensor *tensors; /* indexed by u.i of the TENSOR node made for it */
+    struct paddle_tensor *tensors; /* indexed by u.i of their TENSOR nodes */
     size_t ntensors, cap;
 };
 
-/* paddle_find - sets PADDLE->is_paddle. If true, replaces each call in the graph of F that paddle.load turns
- * into a tensor by a TENSOR node, joins the slices of big parameters, and removes the table of parameter
- * names from the graph. */
-ckpt_status paddle_find(struct paddle_pickle *paddle, ckpt_file *f, struct pickle_facts *facts, source *src,
-                        ckpt_error *err);
+/* paddle_make_tensors - sets PADDLE->is_paddle. If true, replaces each call in the graph of F that
+ * paddle.load turns into a tensor by a TENSOR node, joins the slices of big parameters, and removes the
+ * table of parameter names from the graph. */
+ckpt_status paddle_make_tensors(struct paddle_pickle *paddle, ckpt_file *f, struct pickle_facts *facts,
+                                source *src, ckpt_error *err);
 /* paddle_describe - describes a tensor for torch_walk_graph; USER is a struct paddle_pickle. */
 ckpt_status paddle_describe(void *user, struct graph *g, const ckpt_value *v, struct tensor_description *m);
 

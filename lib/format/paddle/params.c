@@ -1,20 +1,21 @@
 /*
- * params.c - reads parameters as Paddle's executor keeps them: .pdiparams of paddle.jit.save, __params__ and
- * the files of one variable of fluid (paddle/phi/core/framework/dense_tensor_serialize.cc). Tensors follow
- * one after the other, each with
+ * params.c - reads parameters as Paddle's executor keeps them: .pdiparams of paddle.jit.save, and of fluid
+ * __params__ and files with one variable each (paddle/phi/core/framework/dense_tensor_serialize.cc). Tensors
+ * follow one after the other, each with
  *
  *   SIZE DESCRIPTION
  *   4    version: 0
- *   8    number of levels of its LoD; for each level 8 bytes of length, and as many bytes of offsets
+ *   8    number of levels of its LoD; for each level its length in bytes (8), then that many bytes of offsets
  *   4    version of what follows: 0
- *   4    length of its description, a protobuf (framework.proto, TensorDesc): 1 data type, 2 sizes
+ *   4    length of its description
+ *   …    its description, a protobuf (framework.proto, TensorDesc): field 1 data type, field 2 sizes
  *   …    its values, row-major
  *
  * Numbers are little-endian. There are no names: the tensors are in the order of the sorted names of the
  * program's parameters (program.c). The program is next to the file: NAME.json, NAME.pdmodel or __model__.
  * One tensor without a program is the root.
  *
- * A folder of fluid has __model__, and __params__ or a file for each parameter, which has its name.
+ * A folder of fluid has __model__, and __params__ or for each parameter a file of the same name.
  *
  * Refused: other versions and data types, a program with another number of parameters, several tensors
  * without a program (in salvage, their names are numbers).
@@ -123,7 +124,7 @@ static ckpt_status read_header(const ckpt_file *f, reader *r, struct kit_tensor 
     return CKPT_OK;
 }
 
-/* count_value_bytes - returns the bytes that the values of T take; UINT64_MAX: more than 64 bits. */
+/* count_value_bytes - returns the bytes that the values of T take; UINT64_MAX: 2^64 or more. */
 static uint64_t count_value_bytes(const ckpt_tensor *t)
 {
     uint64_t n, bytes;
@@ -144,7 +145,7 @@ static ckpt_status read_tensors(struct params *p, struct kit *k)
         bool alone = n == 0 && !p->program && size == reader_left(&p->reader);
         if (!alone && !p->program && !p->f->salvage)
             return fail(p->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
-                        "{several tensors without names}: these are in {=a program next to the file}\n"
+                        "{several tensors without names}: the names are in {=a program next to the file}\n"
                         "put NAME.json or NAME.pdmodel next to NAME.pdiparams, __model__ next to "
                         "__params__; `ckpt salvage` numbers the tensors");
         if (n == 0)
@@ -170,24 +171,24 @@ static ckpt_status read_tensors(struct params *p, struct kit *k)
 
 static ckpt_status read_adjacent_program(struct params *p)
 {
-    static const char *const names[][2] = {
+    static const char *const endings[][2] = {
         {".pdiparams", ".json"}, {".pdiparams", ".pdmodel"}, {PARAMS_NAME, MODEL_NAME}};
     ckpt_str path = str_c(p->f->path);
-    for (size_t i = 0; !p->program && i < sizeof names / sizeof *names; i++) {
+    for (size_t i = 0; !p->program && i < sizeof endings / sizeof *endings; i++) {
         source *src = NULL;
-        if (!str_ends(path, str_c(names[i][0])))
+        if (!str_ends(path, str_c(endings[i][0])))
             continue;
-        ckpt_str at = arena_printf(p->f->a, "%.*s%s", (int)(path.len - strlen(names[i][0])), path.ptr,
-                                   names[i][1]);
-        if (!at.ptr)
+        ckpt_str program = arena_printf(p->f->a, "%.*s%s", (int)(path.len - strlen(endings[i][0])), path.ptr,
+                                        endings[i][1]);
+        if (!program.ptr)
             return fail_memory(p->err);
-        if (source_file_open(at.ptr, &src, NULL) != CKPT_OK)
+        if (source_file_open(program.ptr, &src, NULL) != CKPT_OK)
             continue;
-        p->program = at.ptr;
+        p->program = program.ptr;
         ckpt_status st = paddle_read_program(p->f, src, &p->names, p->err);
         source_unref(src);
         if (st != CKPT_OK) {
-            error_add_file(p->err, at.ptr);
+            error_add_file(p->err, program.ptr);
             error_add_position(p->err, 0, STR_LIT("program"));
         }
         CKPT_TRY(st);

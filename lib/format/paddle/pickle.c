@@ -25,8 +25,8 @@
 #include "format/kit.h"
 #include "format/torch/internal.h"
 
-#define NAMES_KEY "StructuredToParameterName@@"
-#define BIG       "UnpackBigParamInfor@@"
+#define NAMES_KEY  "StructuredToParameterName@@"
+#define SLICES_KEY "UnpackBigParamInfor@@"
 
 struct paddle_tensor {
     const ckpt_value *array;   /* the call that makes the array; NULL: a parameter in slices */
@@ -111,16 +111,16 @@ static bool is_array_or_dtype(const ckpt_value *v)
     return is_number_array(v) || numpy_dtype_of(v, &d);
 }
 
-/* make_tensors - makes tensors of all pairs or, if there are none, of all arrays, and takes their calls out
- * of FACTS. */
-static ckpt_status make_tensors(struct paddle_pickle *paddle, struct pickle_facts *facts, bool pairs,
+/* make_tensors - makes tensors of all pairs if IN_PAIRS, else of all arrays. Removes the calls of tensors,
+ * arrays and dtypes from FACTS. */
+static ckpt_status make_tensors(struct paddle_pickle *paddle, struct pickle_facts *facts, bool in_pairs,
                                 ckpt_error *err)
 {
     size_t left = 0;
     for (size_t i = 0; i < facts->ncalls; i++) {
         ckpt_value *v = facts->calls[i];
-        const ckpt_value *pair = pairs ? find_pair(v) : NULL;
-        if (pairs ? pair != NULL : is_number_array(v))
+        const ckpt_value *pair = in_pairs ? find_pair(v) : NULL;
+        if (in_pairs ? pair != NULL : is_number_array(v))
             CKPT_TRY(make_tensor(paddle, v, pair, err));
         else if (!is_array_or_dtype(v))
             facts->calls[left++] = v;
@@ -147,7 +147,7 @@ static ckpt_value *remove_entry(ckpt_value *dict, const char *key)
 struct state_dict {
     struct paddle_pickle *paddle;
     ckpt_value *root;
-    map *keys; /* of the root, before parameters were added */
+    map *keys; /* of the root, before parameters in slices were added */
     uint32_t nkeys;
     bool *is_slice; /* by entry: the array is a slice of a larger parameter */
     source *src;
@@ -217,7 +217,7 @@ static ckpt_status join_slices(const struct state_dict *dict, ckpt_value *key, c
     return CKPT_OK;
 }
 
-/* join_all_slices - adds the parameters that BIG describes to the root, and removes their slices from it. */
+/* join_all_slices - adds to the root the parameters that BIG describes, and removes their slices from it. */
 static ckpt_status join_all_slices(struct state_dict *dict, const ckpt_value *big)
 {
     uint32_t n, left = 0;
@@ -243,7 +243,7 @@ static ckpt_status join_all_slices(struct state_dict *dict, const ckpt_value *bi
 static ckpt_status read_state_dict(struct paddle_pickle *paddle, ckpt_value *root, source *src,
                                    ckpt_error *err)
 {
-    const ckpt_value *names = remove_entry(root, NAMES_KEY), *big = remove_entry(root, BIG);
+    const ckpt_value *names = remove_entry(root, NAMES_KEY), *big = remove_entry(root, SLICES_KEY);
     struct state_dict dict = {.paddle = paddle, .root = root, .src = src, .err = err};
     dict.keys = value_index_keys(root);
     dict.nkeys = value_count(root);
@@ -255,15 +255,15 @@ static ckpt_status read_state_dict(struct paddle_pickle *paddle, ckpt_value *roo
     return st;
 }
 
-ckpt_status paddle_find(struct paddle_pickle *paddle, ckpt_file *f, struct pickle_facts *facts, source *src,
-                        ckpt_error *err)
+ckpt_status paddle_make_tensors(struct paddle_pickle *paddle, ckpt_file *f, struct pickle_facts *facts,
+                                source *src, ckpt_error *err)
 {
     ckpt_value *root = f->root;
-    bool pairs = has_pairs(facts), is_dict = root->type == CKPT_V_DICT;
-    bool has_tables = is_dict && (value_get(root, NAMES_KEY) || value_get(root, BIG));
-    *paddle = (struct paddle_pickle){.f = f, .is_paddle = pairs || has_tables || has_suffix(f->path)};
+    bool in_pairs = has_pairs(facts), is_dict = root->type == CKPT_V_DICT;
+    bool has_tables = is_dict && (value_get(root, NAMES_KEY) || value_get(root, SLICES_KEY));
+    *paddle = (struct paddle_pickle){.f = f, .is_paddle = in_pairs || has_tables || has_suffix(f->path)};
     if (paddle->is_paddle)
-        CKPT_TRY(make_tensors(paddle, facts, pairs, err));
+        CKPT_TRY(make_tensors(paddle, facts, in_pairs, err));
     return has_tables ? read_state_dict(paddle, root, src, err) : CKPT_OK;
 }
 
@@ -282,7 +282,7 @@ static ckpt_status describe_array(struct graph *g, const ckpt_value *v, struct t
 }
 
 /* open_slices - sets PIECE to the bytes of the slices of TENSOR, BOX to two numbers for each slice (begin and
- * size), *D to the dtype of these arrays, and *TOTAL to the number of elements. The caller releases the
+ * size), *D to the dtype of the slices, and adds their number of elements to *TOTAL. The caller releases the
  * sources. */
 static ckpt_status open_slices(struct graph *g, const struct paddle_tensor *tensor, struct numpy_dtype *d,
                                struct piece *piece, uint64_t *box, uint64_t *total)
@@ -309,8 +309,8 @@ static ckpt_status open_slices(struct graph *g, const struct paddle_tensor *tens
     return CKPT_OK;
 }
 
-/* add_slices - adds the storage of TOTAL elements of the tensor TENSOR, whose row is ROW; the slices PIECE
- * have its elements. */
+/* add_slices - adds the storage of TENSOR, whose row is ROW: the TOTAL elements of the slices PIECE. Sets the
+ * shape and the storage of ROW. */
 static ckpt_status add_slices(struct graph *g, const struct paddle_tensor *tensor, const struct piece *piece,
                               uint64_t total, ckpt_tensor *row)
 {

@@ -1,8 +1,8 @@
 /*
- * program.c - reads the names of a program's parameters, in the order of the parameters in their file. A
- * program is NAME.json of Paddle 3, in which each operation "p" is a parameter, or a protobuf
- * (framework.proto, ProgramDesc), NAME.pdmodel or __model__: 1 blocks, 3 vars, 1 name, 2 type (1 kind), 3
- * persistable.
+ * program.c - reads the names of a program's parameters and sorts them: the parameter file has that order.
+ *   NAME.json                of Paddle 3; each operation {"#": "p", …} is a parameter
+ *   NAME.pdmodel, __model__  protobuf (framework.proto): ProgramDesc {1 blocks {3 vars
+ *                            {1 name, 2 type {1 kind}, 3 persistable}}}
  */
 #include <stdlib.h>
 

@@ -39,7 +39,7 @@ static ckpt_status write_header(ckpt_plan *p, uint64_t data_offset, map *seen, b
             continue; /* the tie is in the metadata */
         if (i || meta)
             buf_byte(out, ',');
-        /* bounded: the reader found each storage after the header, and its end */
+        /* bounded: the reader found that each storage begins after the header and ends in the file */
         uint64_t begin = t->storages[x->storage].off - data_offset, end = begin + x->nbytes;
         safetensors_put_entry(out, p->entries[i].name, x, (ckpt_dtype)x->dtype, begin, end);
     }
@@ -47,7 +47,7 @@ static ckpt_status write_header(ckpt_plan *p, uint64_t data_offset, map *seen, b
     return CKPT_OK;
 }
 
-/* in_place replaces the bytes of the header, whose length it keeps, and nothing else. */
+/* The journal of safetensors_in_place has one patch: the entire header, whose length stays the same. */
 bool safetensors_undoes(const ckpt_file *old, const ckpt_file *current, source *now,
                         const struct patches *undo)
 {

@@ -2,8 +2,8 @@
  * metadata.c - replaces the value of __metadata__ in a header; the rest of the header, and the data, stay the
  * same.
  *
- * In place, the new value must fit into the header, which may have spaces after its JSON. A copy has a header
- * of the same length if the value fits, else the next multiple of eight.
+ * In place, the new value must fit into the header, which may have spaces after its JSON. In a copy, the
+ * header keeps its length if the value fits; else its length becomes the next multiple of eight.
  */
 #include <stdlib.h>
 
@@ -21,14 +21,12 @@
 /* The old header, and where __metadata__ is in it. */
 struct old_header {
     char *text;
-    uint64_t len;                  /* with the spaces after it */
+    uint64_t len;                  /* with the spaces after the JSON */
     size_t value_begin, value_end; /* of __metadata__; both 0: there is none */
     size_t pairs_begin;            /* offset after the { of the header */
     size_t object_end;             /* offset after the } of the header */
-    bool has_tensors;              /* the header has other keys */
+    bool has_tensors;              /* the header has keys other than __metadata__ */
 };
-
-/* ------------------------------------------------------------- the header */
 
 static ckpt_status fail_changed(ckpt_error *err)
 {
@@ -105,22 +103,20 @@ static ckpt_status make_header(ckpt_file *f, const ckpt_pair *pairs, size_t n, b
     return st;
 }
 
-/* -------------------------------------------------------------- written */
-
 static ckpt_status write_all(ckpt_file *f, const buf *header, sink *out, const ckpt_write_options *o,
                              ckpt_error *err)
 {
     unsigned char length[8];
-    uint64_t old, size;
+    uint64_t data_begin, size;
     CKPT_TRY(source_read(f->src, 0, length, sizeof length, err));
-    old = 8 + load_u64le(length); /* bounded: make_header found it in the file */
+    data_begin = 8 + load_u64le(length); /* bounded: make_header read the header from the file */
     store_u64le(length, header->len);
-    CKPT_TRY(checked_add(8 + (uint64_t)header->len, f->src->size - old, &size)
+    CKPT_TRY(checked_add(8 + (uint64_t)header->len, f->src->size - data_begin, &size)
                  ? sink_reserve(out, size, err)
                  : fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "more than 2^64 bytes"));
     CKPT_TRY(sink_write(out, length, sizeof length, err));
     CKPT_TRY(sink_write(out, header->data, header->len, err));
-    return copy_file_tail(f, old, out, o, err);
+    return copy_file_tail(f, data_begin, out, o, err);
 }
 
 static ckpt_status write_copy(ckpt_file *f, const buf *header, const char *path, const ckpt_write_options *o,

@@ -17,8 +17,8 @@
  * reader, which takes the last one. It is read, with a notice.
  *
  * A pair of the metadata records a tie if its value is the name of a tensor and its key is not:
- * save_model of the official library writes such pairs. The key becomes the name of a row, after
- * the rows of the header (ties.c).
+ * save_model of the official library writes such pairs. The key becomes the name of one more row,
+ * listed after the tensors of the header (ties.c).
  */
 #include <stdlib.h>
 
@@ -60,7 +60,7 @@ struct header {
     ckpt_dtype dtype;        /* the value of last_dtype */
     bool has_metadata;
     bool has_ties;         /* the metadata records tied names */
-    bool has_faulty_entry; /* an entry was reported as faulty: its data offsets are not known */
+    bool has_faulty_entry; /* an entry could not be parsed: its data offsets are not known */
     ckpt_error *err;
 };
 
@@ -176,8 +176,8 @@ static uint64_t get_event_pos(const struct header *h)
     return source_pos(h->f->src, 8 + h->j.event_at); /* bounded: by the header's length */
 }
 
-/* terminate_text - terminates the current text by a NUL; it lives as long as the file. It is in the header,
- * where the NUL replaces the closing quote, or, if it had escapes, in the arena. */
+/* terminate_text - terminates the current text by a NUL. The text lives as long as the file: in the header,
+ * where the NUL replaces the closing quote, or in the arena if the text had escapes. */
 static ckpt_str terminate_text(struct header *h)
 {
     char *end = (char *)(uintptr_t)h->j.str.ptr + h->j.str.len; /* bounded: inside what the scan has passed */
@@ -304,7 +304,7 @@ static bool records_ties(const struct header *h)
     const value_pair *pairs = h->f->metadata ? value_pairs(h->f->metadata, &n) : NULL;
     for (uint32_t i = 0; i < n; i++)
         if (value_text(pairs[i].key, &key) && value_text(pairs[i].val, &original) &&
-            ties_is_tensor_name(key) && map_get(h->names, original) != MAP_NONE &&
+            ties_can_record_name(key) && map_get(h->names, original) != MAP_NONE &&
             map_get(h->names, key) == MAP_NONE)
             return true;
     return false;
@@ -334,7 +334,7 @@ static int compare_offsets(const void *pa, const void *pb)
     return (a->pos > b->pos) - (a->pos < b->pos);
 }
 
-/* sort_entries - sorts the entries by data_offsets, and finds the end of the data. */
+/* sort_entries - sorts the entries by data_offsets, and sets described_size. */
 static void sort_entries(struct header *h)
 {
     bool sorted = true;
@@ -363,8 +363,8 @@ static ckpt_status fail_cut_off(const struct header *h, const struct header_entr
     return CKPT_ETRUNCATED;
 }
 
-/* check_size - fails unless the size of X is that of its shape and dtype, in whole bytes. Bits are multiplied
- * from left to right, as in the reference implementation. */
+/* check_size - fails unless X has as many bytes as its shape and dtype need. The sizes are multiplied from
+ * left to right, as in the reference implementation, so that the same shapes overflow. */
 static ckpt_status check_size(const struct header *h, const struct header_entry *x)
 {
     uint64_t bits = 1;
@@ -388,7 +388,7 @@ static ckpt_status check_size(const struct header *h, const struct header_entry 
     return CKPT_OK;
 }
 
-/* check_data_begin - fails unless X begins at START, the end of the tensor before it. */
+/* check_data_begin - fails unless X begins at START, where PREV ends, the tensor before X. */
 static ckpt_status check_data_begin(const struct header *h, const struct header_entry *x, ckpt_str prev,
                                     uint64_t start)
 {
@@ -413,7 +413,7 @@ static ckpt_status check_data_end(const struct header *h, const struct header_en
     return x->end > h->data_size && !h->f->salvage ? fail_cut_off(h, x) : CKPT_OK;
 }
 
-/* check_entry - checks offsets and size of X; *PREV is the tensor that ends at *START. */
+/* check_entry - checks offsets and size of X. Before and after: *PREV is the tensor that ends at *START. */
 static ckpt_status check_entry(const struct header *h, struct header_entry *x, ckpt_str *prev,
                                uint64_t *start)
 {
@@ -488,7 +488,7 @@ static ckpt_status add_storage(ckpt_file *f, const struct header_entry *x, uint3
     struct storage s = {.dtype = x->dtype, .numel = x->end - x->begin};
     s.nbytes = x->end - x->begin;
     s.key = x->name;
-    if (x->end > data_size) { /* salvage: its end is missing */
+    if (x->end > data_size) { /* salvage: the end of the tensor is missing */
         CKPT_TRY(add_lost_storage(f, x, data_size, &s, err));
     } else {
         s.off = f->data_offset + x->begin; /* bounded: inside the file */
@@ -582,7 +582,7 @@ static ckpt_status read_length(const ckpt_file *f, uint64_t *n, ckpt_error *err)
 
 static ckpt_status read_entries(struct header *h, const char *text, size_t n)
 {
-    size_t likely = n / 96 + 1; /* the usual length of an entry */
+    size_t likely = n / 96 + 1; /* entries: 96 bytes are usual for one */
     json_init(&h->j, str_of(text, n), source_pos(h->f->src, 8), h->f->a, h->err);
     h->temp = arena_new(UINT64_MAX); /* bounded: by the header's length */
     h->entries = h->temp ? arena_grow(h->temp, NULL, 0, &h->cap_entries, likely, sizeof *h->entries) : NULL;

@@ -9,7 +9,7 @@
 /* The clients of the Hugging Face Hub refuse a header that is longer. */
 #define SAFETENSORS_HUB_HEADER 25000000u
 
-/* The functions of these names in struct format. */
+/* The functions write, in_place, undoes and write_metadata of struct format. */
 ckpt_status safetensors_write(ckpt_plan *p, const struct write_job *job, ckpt_error *err);
 ckpt_status safetensors_in_place(ckpt_plan *p, struct patches *out, ckpt_error *err);
 bool safetensors_undoes(const ckpt_file *old, const ckpt_file *current, source *now,
@@ -22,8 +22,8 @@ void safetensors_put_entry(buf *out, ckpt_str name, const ckpt_tensor *t, ckpt_d
 void safetensors_put_metadata(buf *out, const struct plan_pair *pairs, size_t n);
 /* safetensors_put_pair - appends the pair KEY: TEXT of the metadata, after a comma unless it is the FIRST. */
 void safetensors_put_pair(buf *out, ckpt_str key, ckpt_str text, bool first);
-/* safetensors_pad_header - appends spaces to the header B up to ROOM bytes, the length of the old header. If
- * B is longer, pads it to a multiple of eight if the data MAY_MOVE, and fails if not. */
+/* safetensors_pad_header - appends spaces to the header B up to ROOM bytes, the length of the old header. A
+ * longer B is padded to a multiple of eight if the data MAY_MOVE; else the function fails. */
 ckpt_status safetensors_pad_header(buf *b, uint64_t room, bool may_move, ckpt_error *err);
 
 #endif

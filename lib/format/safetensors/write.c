@@ -2,13 +2,13 @@
  * write.c - writes the same bytes as the official library for the same tensors.
  *
  * The library sorts tensors by the alignment of their dtype (safetensors_order in dtype.h), then by the bytes
- * of their names (serialize in tensor.rs). Its JSON is compact, begins with __metadata__, has the fields
- * dtype, shape, data_offsets, and is padded with spaces to a multiple of eight. The library writes metadata
- * in the order of a hash table, so its bytes can be matched only if there is one pair; here, pairs have the
- * order of the input, and new pairs are sorted.
+ * of their names (serialize in tensor.rs). Its JSON is compact, begins with __metadata__, has the fields in
+ * the order dtype, shape, data_offsets, and is padded with spaces to a multiple of eight. The library writes
+ * metadata in the order of a hash table, so its bytes can be matched only if there is one pair; here, pairs
+ * have the order of the input, and new pairs are sorted.
  *
- * `format` is written with any other metadata: transformers refuses a file whose metadata do not have it,
- * but reads one without metadata.
+ * The pair "format": "pt" is added if there are other pairs (transformers refuses metadata without "format",
+ * but reads a file without metadata), or if the input is a file of torch or has nested names.
  *
  * Refused: tensors without bytes of their own, types without a name in the format, two tensors with the
  * same joined name, a tensor named __metadata__ (which the official writer accepts and its reader refuses),
@@ -31,8 +31,6 @@ struct header {
     size_t nmeta;
     buf bytes; /* with length and padding; freed when it is written */
 };
-
-/* ------------------------------------------------------- what can be held */
 
 static const char *find_unfit_reason(const struct flat_writer *w, const struct flat_item *x)
 {
@@ -58,8 +56,6 @@ static ckpt_status check_names(struct flat_writer *w, ckpt_error *err)
     return CKPT_OK;
 }
 
-/* --------------------------------------------------------------- metadata */
-
 static bool has_key(const struct header *h, ckpt_str key)
 {
     for (size_t i = 0; i < h->nmeta; i++)
@@ -68,7 +64,7 @@ static bool has_key(const struct header *h, ckpt_str key)
     return false;
 }
 
-static bool looks_like_tie(const struct plan_pair *x) { return !x->tie && ties_is_tensor_name(x->key); }
+static bool may_be_read_as_tie(const struct plan_pair *x) { return !x->tie && ties_can_record_name(x->key); }
 
 static map *index_item_names(const struct flat_writer *w)
 {
@@ -88,14 +84,15 @@ static ckpt_status notice_accidental_ties(const struct flat_writer *w, size_t n,
 {
     const struct plan_pair *meta = ((const struct header *)w->user)->meta;
     size_t i = 0;
-    while (i < n && !looks_like_tie(&meta[i]))
+    while (i < n && !may_be_read_as_tie(&meta[i]))
         i++;
     map *names = i < n ? index_item_names(w) : NULL;
     if (i < n && !names)
         return fail_memory(err);
     for (; i < n; i++) {
         const struct plan_pair *x = &meta[i];
-        if (looks_like_tie(x) && map_get(names, x->text) != MAP_NONE && map_get(names, x->key) == MAP_NONE)
+        if (may_be_read_as_tie(x) && map_get(names, x->text) != MAP_NONE &&
+            map_get(names, x->key) == MAP_NONE)
             plan_notice(w->p, "the text \"%.*s\" of the metadata now reads as a second name of \"%.*s\"",
                         STR_ARG(x->key), STR_ARG(x->text));
     }
@@ -103,8 +100,8 @@ static ckpt_status notice_accidental_ties(const struct flat_writer *w, size_t n,
     return CKPT_OK;
 }
 
-/* make_metadata - makes the pairs of the header: those of the input in their order, then new ties, and
- * `format`. */
+/* make_metadata - makes the pairs of the header: those of the input in their order; then, sorted, new ties
+ * and `format`. */
 static ckpt_status make_metadata(struct flat_writer *w, ckpt_error *err)
 {
     struct header *h = w->user;
@@ -120,9 +117,7 @@ static ckpt_status make_metadata(struct flat_writer *w, ckpt_error *err)
     return CKPT_OK;
 }
 
-/* ----------------------------------------------------------------- layout */
-
-/* An item with its rank, because qsort has no argument for the table. */
+/* An item with the rank of its dtype. compare_ranks cannot look the rank up: it gets only two items. */
 struct ranked_item {
     struct flat_item item;
     uint8_t rank;
@@ -160,7 +155,7 @@ void safetensors_put_entry(buf *out, ckpt_str name, const ckpt_tensor *t, ckpt_d
     json_quote(out, name);
     buf_printf(out, ":{\"dtype\":\"%s\",\"shape\":[", d->safetensors);
     for (uint32_t k = 0; k < t->ndim; k++) {
-        uint64_t size = t->shape[k]; /* doubled, that of a packed tensor still fits, because its bytes do */
+        uint64_t size = t->shape[k]; /* of a packed dtype, the last size is written as a count of values */
         if (k + 1 == t->ndim && !checked_mul(size, d->safetensors_dim_factor, &size))
             out->failed = true;
         buf_printf(out, k ? ",%llu" : "%llu", (unsigned long long)size);
@@ -226,8 +221,8 @@ static ckpt_status make_header(struct flat_writer *w, ckpt_error *err)
     return CKPT_OK;
 }
 
-/* is_byte_copy - returns true if the plan renames tensors but changes no name: then the file is copied byte
- * for byte. */
+/* is_byte_copy - returns true if the file is copied byte for byte: the plan is to rename, but neither a name
+ * nor anything else changes. */
 static bool is_byte_copy(const ckpt_plan *p)
 {
     return p->renaming && !p->nrenames && !p->nedits && !p->cast_to && !p->root_depth && p->file->src &&

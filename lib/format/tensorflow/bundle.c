@@ -3,9 +3,9 @@
  * tf.train.Checkpoint and SavedModel write (tensorflow/core/util/tensor_bundle,
  * core/protobuf/tensor_bundle.proto).
  *
- *   PREFIX.index               a table (codec/sstable.h) of protobuf messages by name, the empty one first:
- *     BundleHeaderProto        1 num_shards, 2 endianness (1: big), 3 version {1 producer, 2 min_consumer}
- *     BundleEntryProto         1 dtype, 2 shape, 3 shard_id, 4 offset, 5 size, 6 masked CRC-32C, 7 slices
+ *   PREFIX.index               a table (codec/sstable.h) of protobuf messages by name:
+ *     "": BundleHeaderProto    1 num_shards, 2 endianness (1: big), 3 version {1 producer, 2 min_consumer}
+ *     others: BundleEntryProto 1 dtype, 2 shape, 3 shard_id, 4 offset, 5 size, 6 masked CRC-32C, 7 slices
  *   PREFIX.data-00000-of-00001 the bytes of the tensors, row-major, one file for each shard
  *
  * A partitioned tensor has slices in place of bytes; each slice is an entry of its own, whose key
@@ -15,7 +15,7 @@
  *
  * Refused: entries whose size is not that of dtype and shape, or whose bytes are not in their shard; slices
  * that overlap or do not cover their tensor; shards beyond num_shards; tables that need a later reader.
- * Variants and partitioned strings, which TensorFlow itself cannot read, are listed without data.
+ * Variants are listed without data; so are partitioned strings, which TensorFlow itself cannot read.
  */
 #include <inttypes.h>
 
@@ -59,10 +59,10 @@ struct bundle {
     struct entry *entries;
     size_t nentries, cap_entries;
     bool has_header, big_endian;
-    uint64_t shard_count;
-    ckpt_str prefix;  /* PREFIX in the layout above, without its folder */
-    map *shard_index; /* number -> index of SHARD */
-    struct shard **shards;
+    uint64_t num_shards;
+    ckpt_str prefix;       /* PREFIX in the layout above, without its folder */
+    map *shard_index;      /* number -> index into SHARDS */
+    struct shard **shards; /* those that were needed so far */
     size_t nshards, cap_shards;
     map *slice_index; /* key of a slice -> its entry */
 };
@@ -90,7 +90,7 @@ static ckpt_status read_header(struct bundle *b, cursor c)
     b->has_header = true;
     while (proto_next(&c, &f)) {
         if (proto_is(&f, 1, PROTO_VARINT))
-            b->shard_count = f.value;
+            b->num_shards = f.value;
         else if (proto_is(&f, 2, PROTO_VARINT))
             b->big_endian = f.value == 1;
         else if (proto_is(&f, 3, PROTO_BYTES))
@@ -99,7 +99,7 @@ static ckpt_status read_header(struct bundle *b, cursor c)
     return c.bad ? fail(b->err, CKPT_EFORMAT, pos, "{malformed} {=header}") : CKPT_OK;
 }
 
-/* read_fields - sets ENTRY by the BundleEntryProto C; *TYPE: the number of its dtype. */
+/* read_fields - sets ENTRY from the BundleEntryProto C, and *TYPE to the number of its dtype. */
 static ckpt_status read_fields(struct bundle *b, cursor c, struct entry *entry, uint64_t *type)
 {
     struct proto_field f;
@@ -180,8 +180,8 @@ static ckpt_status read_block(struct bundle *b, const struct sstable *t, size_t 
     return file_report_fault(b->f, st, b->err);
 }
 
-/* count_shards - sets the number of data files to that in the name of one of them, for salvage. */
-static void count_shards(struct bundle *b)
+/* find_num_shards - for salvage: takes the number of data files from the name of one of them. */
+static void find_num_shards(struct bundle *b)
 {
     ckpt_str *names;
     size_t n;
@@ -190,7 +190,7 @@ static void count_shards(struct bundle *b)
     for (size_t i = 0; i < n; i++)
         if (shard_name_parse(names[i], &s) && str_starts(s.stem, b->prefix) &&
             str_is(str_skip(s.stem, b->prefix.len), ".data"))
-            b->shard_count = s.count;
+            b->num_shards = s.count;
 }
 
 static ckpt_status read_table(struct bundle *b)
@@ -200,8 +200,8 @@ static ckpt_status read_table(struct bundle *b)
     CKPT_TRY(sstable_open(b->f->src, b->f->a, &t, b->err));
     for (size_t i = 0; i < t.nblocks; i++)
         CKPT_TRY(read_block(b, &t, i));
-    if (b->f->salvage && !b->shard_count)
-        count_shards(b);
+    if (b->f->salvage && !b->num_shards)
+        find_num_shards(b);
     return CKPT_OK;
 }
 
@@ -215,7 +215,7 @@ static ckpt_status open_shard(struct bundle *b, uint64_t number, struct shard *s
     ckpt_str index = arena_printf(f->a, "%.*s.index", (int)b->prefix.len, b->prefix.ptr);
     *shard = (struct shard){.name.file = arena_printf(f->a, "%.*s.data-%05" PRIu64 "-of-%05" PRIu64,
                                                       (int)b->prefix.len, b->prefix.ptr, number,
-                                                      b->shard_count)};
+                                                      b->num_shards)};
     if (!index.ptr || !shard->name.file.ptr)
         return fail_memory(b->err);
     shard->path = shard->name.file.ptr;
@@ -259,9 +259,9 @@ static ckpt_status find_shard(struct bundle *b, uint64_t number, struct shard **
 static ckpt_status find_bytes(struct bundle *b, const struct entry *entry, struct shard **shard,
                               struct tf_bytes *bytes)
 {
-    if (entry->shard >= b->shard_count)
+    if (entry->shard >= b->num_shards)
         return fail(b->err, CKPT_EFORMAT, entry->described_at,
-                    "is in the data file {%" PRIu64 "} of {=%" PRIu64 "}", entry->shard, b->shard_count);
+                    "is in the data file {%" PRIu64 "} of {=%" PRIu64 "}", entry->shard, b->num_shards);
     CKPT_TRY(find_shard(b, entry->shard, shard));
     *bytes = (struct tf_bytes){(*shard)->src, entry->offset, entry->size, entry->crc, (*shard)->path, b->f};
     return CKPT_OK;
@@ -276,8 +276,8 @@ static ckpt_status check_size(const struct bundle *b, const struct entry *entry)
     return CKPT_OK;
 }
 
-/* add_record - adds the bytes of ENTRY to the records that `verify` reads. Strings and slices are left out,
- * because reading them compares their checksums. */
+/* add_record - adds the bytes of ENTRY to the records that `verify` reads. Not called for strings and slices:
+ * whatever reads those compares their checksums. */
 static ckpt_status add_record(struct bundle *b, const struct entry *entry, const struct shard *shard)
 {
     struct check_record r = {.name = entry->name, .path = shard->path, .crc = entry->crc, .is_crc32c = true};
@@ -451,8 +451,8 @@ static void name_by_path(struct entry *entry)
                              entry->key.len - strlen(ATTRIBUTE_SUFFIX)); /* bounded: it is longer */
 }
 
-/* name_by_variable - names an entry as its variable, for tf_read_object_graph; USER is a struct naming. A
- * name that two entries would have is given to neither. */
+/* name_by_variable - called by tf_read_object_graph; USER is a struct naming. Names the entry KEY after its
+ * VARIABLE, but gives a name that two entries would have to neither. */
 static ckpt_status name_by_variable(void *user, ckpt_str key, ckpt_str variable, ckpt_error *err)
 {
     struct naming *naming = user;
@@ -470,7 +470,7 @@ static ckpt_status name_by_variable(void *user, ckpt_str key, ckpt_str variable,
     return CKPT_OK;
 }
 
-/* read_graph - sets *C to the text of ENTRY, the object graph; it lives as long as the file. */
+/* read_graph - sets *C to the message in ENTRY, the object graph. Its bytes live as long as the file. */
 static ckpt_status read_graph(struct bundle *b, const struct entry *entry, cursor *c)
 {
     struct shard *shard;

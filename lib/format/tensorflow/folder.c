@@ -9,7 +9,7 @@
  *                    all_model_checkpoint_timestamps (seconds since 1970)
  *   *.index          the only one, in a folder without the two files above
  *
- * Paths are relative to the folder. Of an absolute path, only the last name is used, because the folder may
+ * Paths are relative to the folder. Of an absolute path, only the last part is used, because the folder may
  * have moved since. Refused: names that lead out of the folder.
  */
 #include <inttypes.h>
@@ -27,7 +27,7 @@
 
 #define STATE_NAME "checkpoint"
 #define STATE_MAX  (1u << 20) /* bytes of the state file */
-#define MAX_LISTED 8u         /* other checkpoints in a notice */
+#define MAX_LISTED 8u         /* checkpoints in a notice */
 
 static bool begins_as_state(ckpt_str text) { return str_starts(text, STR_LIT("model_checkpoint_path:")); }
 
@@ -46,8 +46,6 @@ static unsigned count_indexes(const struct probe *p, const char **name)
     return n;
 }
 
-/* ------------------------------------------------------------------------ the state */
-
 struct state {
     arena *a;
     ckpt_str latest;
@@ -56,8 +54,7 @@ struct state {
     size_t npaths, cap_paths, ntimes, cap_times;
 };
 
-/* read_octal - returns the number of up to three octal digits that S begins with, and sets *N to the number
- * of digits. */
+/* read_octal - returns the value of the octal digits, at most three, that S begins with; *N: how many. */
 static unsigned char read_octal(ckpt_str s, size_t *n)
 {
     unsigned v = 0;
@@ -66,7 +63,7 @@ static unsigned char read_octal(ckpt_str s, size_t *n)
     return (unsigned char)v;
 }
 
-/* unquote - returns the text in the quotes that S begins with. .ptr NULL: S has none, or no memory. */
+/* unquote - returns the quoted text that S begins with. .ptr NULL: S has no such text, or memory ran out. */
 static ckpt_str unquote(arena *a, ckpt_str s)
 {
     ckpt_str none = {NULL, 0};
@@ -152,9 +149,8 @@ static void format_time(double seconds, char out[64])
         (void)strftime(out, 64, " (%Y-%m-%d %H:%M:%S UTC)", &tm);
 }
 
-/* notice_other_checkpoints - lists the checkpoints in the state file, the latest first, if there are
- * several. */
-static void notice_other_checkpoints(ckpt_file *f, const struct state *state)
+/* notice_checkpoints - lists the checkpoints in the state file, the latest first, if there are several. */
+static void notice_checkpoints(ckpt_file *f, const struct state *state)
 {
     buf b;
     char time_text[64] = "";
@@ -177,7 +173,7 @@ static ckpt_status open_latest(ckpt_file *f, ckpt_str folder, const struct state
     ckpt_str name = state->latest;
     if (name.ptr[0] == '/')
         name = str_after_last(name, '/');
-    if (is_path_outside_folder(name))
+    if (is_unsafe_path(name))
         return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
                     "the state file names {\"%.*s\"}, which is not {=in its folder}", STR_ARG(state->latest));
     ckpt_status st = shards_turn_into_file(f, folder, name, err);
@@ -191,7 +187,8 @@ static ckpt_status open_latest(ckpt_file *f, ckpt_str folder, const struct state
     return st;
 }
 
-/* read_state_file - replaces F, the state file SRC or its FOLDER, by the latest checkpoint. */
+/* read_state_file - replaces F by the latest checkpoint that the state file SRC names. F is that file or its
+ * FOLDER. */
 static ckpt_status read_state_file(ckpt_file *f, ckpt_str folder, source *src, ckpt_error *err)
 {
     struct state state = {.a = arena_new(STATE_MAX * UINT64_C(32))};
@@ -200,15 +197,13 @@ static ckpt_status read_state_file(ckpt_file *f, ckpt_str folder, source *src, c
     if (st == CKPT_OK)
         st = open_latest(f, str_c(kept), &state, err);
     if (st == CKPT_OK)
-        notice_other_checkpoints(f, &state);
+        notice_checkpoints(f, &state);
     else if (!err->file[0])
         error_add_position(err, 0, STR_LIT("state file"));
     free(kept);
     arena_free(state.a);
     return st;
 }
-
-/* ------------------------------------------------------------------------------ all */
 
 static bool has_state_file(const struct probe *p)
 {

@@ -8,14 +8,14 @@
  *     other keys  keys of slices (codec/tensorflow.c); data: SavedSlice {1 name, 2 slice,
  *                 3 data: TensorProto}
  *
- * Only the values of TensorProto are set, in the field for its type (codec/tensorflow.def), as packed
+ * Of TensorProto, only the values are set, in the field for their type (codec/tensorflow.def), as packed
  * numbers: floats in binary, integers as varints, half-precision numbers as their bits, complex numbers as
  * pairs. Of a sharded checkpoint, each file NAME-00000-of-00003 … is such a table with some of the slices;
  * opening the first opens all.
  *
- * Values are decoded when they are read, a slice at a time; strings when the file is opened. Refused: more or
- * fewer values than the slice has elements, values that its type cannot hold, slices that overlap or do not
- * cover their tensor.
+ * Numbers are decoded when they are read, a slice at a time; strings are decoded when the file is opened.
+ * Refused: more or fewer values than the slice has elements, values that its type cannot hold, slices that
+ * overlap or do not cover their tensor.
  */
 #include <inttypes.h>
 
@@ -108,10 +108,10 @@ static ckpt_status put_varints(struct values *values, cursor c)
     return c.bad ? fail(values->err, CKPT_EFORMAT, pos, "{malformed} {=values}") : CKPT_OK;
 }
 
-/* Fields of TensorProto with numbers that are not varints; a complex number is two of them. */
+/* The fields of TensorProto with floating-point values; a complex number is two values. */
 enum { FLOAT_VAL = 5, DOUBLE_VAL = 6, SCOMPLEX_VAL = 9, DCOMPLEX_VAL = 12 };
 
-/* get_float_width - returns the bytes of each number of T, or 0 if numbers are stored as varints. */
+/* get_float_width - returns how many bytes a value of T takes, or 0 if values are stored as varints. */
 static uint8_t get_float_width(const struct tf_dtype *t)
 {
     return t->field == FLOAT_VAL || t->field == SCOMPLEX_VAL    ? 4
@@ -125,7 +125,8 @@ static ckpt_status put_packed(struct values *values, cursor c)
     if (!width)
         return put_varints(values, c);
     if (c.left % width)
-        return fail(values->err, CKPT_EFORMAT, c.pos, "{%zu bytes} of numbers of {=%u}", c.left, width);
+        return fail(values->err, CKPT_EFORMAT, c.pos, "{%zu bytes} of numbers of {=%u bytes} each", c.left,
+                    width);
     values->count += c.left / width; /* bounded: by the message */
     return spool_write(values->to, c.p, c.left, values->err);
 }
@@ -154,7 +155,7 @@ static ckpt_status put_tensor_proto(struct values *values, cursor c)
     return c.bad ? fail(values->err, CKPT_EFORMAT, pos, "{malformed} {=tensor}") : CKPT_OK;
 }
 
-/* find_message - returns field NUMBER of C, a message in the message; empty if C has no such field. */
+/* find_message - returns the message in field NUMBER of the message C; empty if C has no such field. */
 static cursor find_message(cursor c, uint64_t number)
 {
     struct proto_field f;
@@ -200,7 +201,7 @@ static ckpt_status decode_slice(void *user, source *stored, spool *to, ckpt_erro
     return st;
 }
 
-/* --------------------------------------------------------------------------- names */
+/* ------------------------------------------------------------- the list of tensors */
 
 static ckpt_status add_slice(struct saver *s, const struct sstable *t, struct saved_tensor *tensor, cursor c)
 {
@@ -442,8 +443,8 @@ static ckpt_status read_all(struct saver *s)
 
 /* ------------------------------------------------------------------------------ all */
 
-/* begins_with_meta - returns true if the first entry of T is a SavedTensorSlices. In a bundle, its field 1 is
- * a number. */
+/* begins_with_meta - returns true if the first entry of T is a SavedTensorSlices. The first entry of a bundle
+ * is another message, whose field 1 is a number. */
 static bool begins_with_meta(const struct sstable *t)
 {
     struct sstable_block b;
@@ -459,7 +460,7 @@ static bool begins_with_meta(const struct sstable *t)
     return found;
 }
 
-/* is_saver_table - returns true if SRC is a table of the first format that can be read. */
+/* is_saver_table - returns true if SRC can be opened as a table of TensorFlow's first format. */
 static bool is_saver_table(source *src)
 {
     struct sstable t;

@@ -3,12 +3,12 @@
  *
  *   <top>/data.pkl          one pickle (torch.save, TorchScript)
  *   <top>/data/<key>        the bytes of one storage, nothing else
- *   <top>/tensors/<key>     the same, torch 1.4
+ *   <top>/tensors/<key>     the same, in archives of torch 1.4
  *   <top>/byteorder         "little" or "big"; absent before 2.1: little
  *
  * Refused: a storage without a record, two records of one name (readers disagree on which one counts), an
  * unknown byte order. If a record is longer than its persistent id states, only the stated bytes are used, as
- * torch did up to 2.9. The caller refuses a record that is shorter.
+ * torch did up to 2.9. persistent_id.c refuses a record that is shorter.
  */
 #include "format/torch/archive.h"
 
@@ -52,7 +52,7 @@ static void archive_free(void *user)
 }
 
 /* has_no_storage_crcs - returns true if the CRCs of all storages are 0: then torch computed none
- * (torch.serialization.set_crc32_options). */
+ * (torch.serialization.set_crc32_options). ta->record_name must hold the folder of the storages. */
 static bool has_no_storage_crcs(const struct torch_archive *ta)
 {
     ckpt_str folder = buf_view(&ta->record_name);
@@ -121,11 +121,11 @@ int64_t torch_archive_find(struct torch_archive *ta, const char *name)
 
 ckpt_status torch_archive_require(struct torch_archive *ta, const char *name, size_t *i, ckpt_error *err)
 {
-    int64_t at = torch_archive_find(ta, name);
-    *i = (size_t)at;
-    return at >= 0 ? CKPT_OK
-                   : fail(err, CKPT_ETRUNCATED, source_pos(ta->z->src, ta->z->directory_at),
-                          "{=the record \"%s\"} is {missing}", name);
+    int64_t entry = torch_archive_find(ta, name);
+    *i = (size_t)entry;
+    return entry >= 0 ? CKPT_OK
+                      : fail(err, CKPT_ETRUNCATED, source_pos(ta->z->src, ta->z->directory_at),
+                             "{=the record \"%s\"} is {missing}", name);
 }
 
 bool torch_archive_has(struct torch_archive *ta, const char *name)
@@ -305,7 +305,7 @@ static ckpt_status handle_missing_record(struct torch_archive *ta, const struct 
     return file_report_fault(ta->f, CKPT_ETRUNCATED, err);
 }
 
-/* use_record - sets S from entry I, which may be longer than PID states. */
+/* use_record - makes entry I the bytes of storage S. The entry may be longer than PID states. */
 static ckpt_status use_record(struct torch_archive *ta, const struct torch_pid *pid, size_t i,
                               struct storage *s, ckpt_error *err)
 {
@@ -319,7 +319,7 @@ static ckpt_status use_record(struct torch_archive *ta, const struct torch_pid *
         return CKPT_OK;
     s->nbytes = need;
     s->has_crc = false; /* the CRC is of the whole record */
-    if (e->crc_unknown) /* the record may extend to where the file was cut */
+    if (e->crc_unknown) /* salvage may have taken the end of the file for that of the record */
         return CKPT_OK;
     if (!checked_add(ta->f->unaccounted, e->usize - need, &ta->f->unaccounted))
         ta->f->unaccounted = UINT64_MAX;
@@ -391,7 +391,7 @@ ckpt_status torch_archive_add_tensor(struct torch_archive *ta, struct kit *k, ck
 struct torch_graph_input torch_archive_get_graph_input(struct torch_archive *ta)
 {
     struct torch_graph_input input = {.user = ta, .find_storage = find_storage, .big_endian = ta->big_endian};
-    if (ta->npickle_sources == 1) { /* of several pickles, a node may be in any */
+    if (ta->npickle_sources == 1) { /* if there are several, the pickle of a node is unknown */
         input.pickle = ta->pickle_sources[0];
         input.pickle_offset = source_pos(ta->z->src, ta->last_pickle->data_offset);
         input.pickle_name = ta->last_pickle->name;
@@ -399,7 +399,7 @@ struct torch_graph_input torch_archive_get_graph_input(struct torch_archive *ta)
     return input;
 }
 
-static ckpt_status resolve_storages(ckpt_file *f, ckpt_error *err)
+static ckpt_status add_opaque_archive_storages(ckpt_file *f, ckpt_error *err)
 {
     struct torch_archive *ta = f->container;
     struct torch_graph_input input = torch_archive_get_graph_input(ta);
@@ -410,7 +410,7 @@ static ckpt_status resolve_storages(ckpt_file *f, ckpt_error *err)
 
 void torch_archive_count_unused(struct torch_archive *ta)
 {
-    ta->f->add_opaque_storages = resolve_storages;
+    ta->f->add_opaque_storages = add_opaque_archive_storages;
     begin_record_name(ta, ta->storage_folder);
     for (size_t i = 0; i < ta->z->n; i++) {
         const struct zip_entry *e = &ta->z->entries[i];

@@ -17,8 +17,8 @@ struct torch_archive {
     bool big_endian;
     bool no_storage_crcs; /* no storage record has a CRC-32 */
     bool *used_entries;   /* [i]: entry i was read */
-    size_t next_entry;       /* entry after the last storage that was found, probably the next storage */
-    buf record_name;         /* name of the last record that was looked up */
+    size_t next_entry;       /* 1 + index of the last storage that was found: probably the next storage */
+    buf record_name;         /* buffer for the name of a record, or for the folder of the storages */
     source **pickle_sources; /* the pickles that were read: spans of nodes refer to them */
     size_t npickle_sources, cap_pickle_sources;
     const struct zip_entry *last_pickle; /* the last pickle that was read */
@@ -27,28 +27,28 @@ struct torch_archive {
 /* torch_has_folder - returns true if Z has an entry whose name begins with TOP and FOLDER ("data/"). */
 bool torch_has_folder(const zip *z, ckpt_str top, const char *folder);
 /* torch_archive_find_top - finds the folder whose data.pkl is the checkpoint: the folder of the first entry,
- * which torch uses, else the only folder that has a data.pkl. False: no folder has one. Sets *AMBIGUOUS if
- * several folders have one, but that of the first entry does not. */
+ * which torch uses, or, if that has no data.pkl, the first folder that has one. In the latter case,
+ * *AMBIGUOUS is true if another folder has one, too. False: no folder has one. */
 bool torch_archive_find_top(const zip *z, ckpt_str *top, bool *ambiguous);
 /* torch_archive_new - makes an archive of the zip that F's probe opened. F frees it. TOP must live as long as
  * the zip. */
 ckpt_status torch_archive_new(ckpt_file *f, ckpt_str top, struct torch_archive **out, ckpt_error *err);
-/* torch_archive_find - returns the entry of record NAME (without top), or -1. Case is ignored. */
+/* torch_archive_find - returns the index of record NAME (without top) in z->entries, or -1. Ignores case. */
 int64_t torch_archive_find(struct torch_archive *ta, const char *name);
-/* torch_archive_require - sets *I to the entry of record NAME; CKPT_ETRUNCATED if it is missing. */
+/* torch_archive_require - sets *I to the index of record NAME; CKPT_ETRUNCATED if it is missing. */
 ckpt_status torch_archive_require(struct torch_archive *ta, const char *name, size_t *i, ckpt_error *err);
 /* torch_archive_note_refusal - records WHY torch.load refuses this file; the first reason counts. */
 void torch_archive_note_refusal(struct torch_archive *ta, ckpt_str why);
 bool torch_archive_has(struct torch_archive *ta, const char *name);
 /* torch_archive_open_record - opens entry I; refuses it if a second entry has the same name. */
 ckpt_status torch_archive_open_record(struct torch_archive *ta, size_t i, source **out, ckpt_error *err);
-/* torch_archive_payload_offset - returns the file offset of the bytes of entry I, which was read;
- * CKPT_NO_OFFSET if they are compressed. */
+/* torch_archive_payload_offset - returns the file offset of the bytes of entry I. CKPT_NO_OFFSET: they are
+ * compressed, or the entry is not located yet. */
 uint64_t torch_archive_payload_offset(const struct torch_archive *ta, size_t i);
-/* torch_archive_add_context - adds the name of entry I to the error, and its offset if there is none. */
+/* torch_archive_add_context - adds the name of entry I to *ERR, and its offset if *ERR has none. */
 void torch_archive_add_context(const struct torch_archive *ta, size_t i, ckpt_error *err);
-/* torch_archive_read_text - reads record NAME; sets OUT->ptr to NULL if it is missing or has more than MAX
- * bytes. */
+/* torch_archive_read_text - reads record NAME. OUT->ptr is NULL if the record is missing, is longer than MAX
+ * bytes, or has a fault that salvage found. */
 ckpt_status torch_archive_read_text(struct torch_archive *ta, const char *name, uint64_t max, ckpt_str *out,
                                     ckpt_error *err);
 /* torch_archive_read_byteorder - sets big_endian from the record "byteorder", if there is one. */
@@ -60,8 +60,8 @@ ckpt_status torch_archive_run_pickle(struct torch_archive *ta, size_t i, ckpt_va
 ckpt_status torch_archive_add_tensor(struct torch_archive *ta, struct kit *k, ckpt_str name,
                                      const char *record, const ckpt_tensor *t);
 struct torch_graph_input torch_archive_get_graph_input(struct torch_archive *ta);
-/* torch_archive_count_unused - counts the bytes of storage records that were not used, and sets
- * ckpt_file.resolve for those that only opaque objects use. */
+/* torch_archive_count_unused - adds the bytes of the unused storage records to f->unaccounted. Sets
+ * f->add_opaque_storages. */
 void torch_archive_count_unused(struct torch_archive *ta);
 
 /* torch_embed_archive - opens the record <top>/RECORD, a torch.save archive, and puts its root into MAPPING

@@ -71,21 +71,21 @@ static ckpt_status add_embedded_row(const struct embedding *e, size_t i)
 
 static ckpt_status add_leaves_and_facts(const struct embedding *e)
 {
-    ckpt_file *f = e->f, *part = e->embedded;
-    for (size_t i = 0; i < part->nleaves; i++) {
-        ckpt_path_elem *path = prepend_path(e, part->leaves[i].path, part->leaves[i].npath);
+    ckpt_file *f = e->f, *inner = e->embedded;
+    for (size_t i = 0; i < inner->nleaves; i++) {
+        ckpt_path_elem *path = prepend_path(e, inner->leaves[i].path, inner->leaves[i].npath);
         if (!path)
             return fail_memory(e->err);
-        CKPT_TRY(file_add_leaf(f, path, part->leaves[i].npath + e->nprefix, part->leaves[i].value, e->err));
+        CKPT_TRY(file_add_leaf(f, path, inner->leaves[i].npath + e->nprefix, inner->leaves[i].value, e->err));
     }
-    CKPT_TRY(file_add_pickles_of(f, part, e->err));
-    for (size_t i = 0; i < part->notices.n; i++)
-        file_notice(f, "%s", part->notices.text[i]);
-    return checked_add(f->unaccounted, part->unaccounted, &f->unaccounted) ? CKPT_OK : fail_memory(e->err);
+    CKPT_TRY(file_add_pickles_of(f, inner, e->err));
+    for (size_t i = 0; i < inner->notices.n; i++)
+        file_notice(f, "%s", inner->notices.text[i]);
+    return checked_add(f->unaccounted, inner->unaccounted, &f->unaccounted) ? CKPT_OK : fail_memory(e->err);
 }
 
-/* add_contents - adds storages, rows, leaves and notices of the embedded file to the outer one. Their nodes
- * stay in the embedded file. */
+/* add_contents - adds storages, rows, leaves and notices of the embedded file to the outer one. The nodes of
+ * these rows and leaves stay in the arena of the embedded file. */
 static ckpt_status add_contents(struct embedding *e)
 {
     e->first_row = (uint32_t)e->f->table.nrows;

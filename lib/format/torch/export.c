@@ -7,7 +7,7 @@
  * 2.8:
  *   <top>/archive_format                "pt2"
  *   <top>/data/weights/model.pt         torch.save archive of the state dict
- *   <top>/data/constants/model.pt       of the constants
+ *   <top>/data/constants/model.pt       torch.save archive of the constants
  * From 2.9 on:
  *   <top>/archive_format                "pt2"
  *   <top>/data/weights/weight_<n>       one storage each
@@ -15,10 +15,10 @@
  *   <top>/data/constants/tensor_<n>, model_constants_config.json
  * where a config has, for each name, {"path_name", "is_param", "use_pickle",
  * "tensor_meta": {"dtype": 7, "sizes": [{"as_int": 2}], "strides", "storage_offset",
- * "requires_grad", "device"}}; with use_pickle the record is a torch.save archive.
+ * "requires_grad", "device"}}; if use_pickle is true, the record is a torch.save archive.
  * Source: torch/export/pt2_archive/_package.py, torch/_export/serde/schema.py.
  *
- * The state dict and the constants are listed, below these two names. The graph (models/model.json) is not
+ * The tensors are listed below "state_dict" and "constants". The graph (models/model.json) is not
  * read, and no compiled code is loaded.
  */
 #include "codec/json_scan.h"
@@ -26,13 +26,13 @@
 
 #define OLD_STATE_DICT "serialized_state_dict.pt" /* up to 2.7 */
 
-/* The reading of the state dict or of the constants. */
+/* The state dict or the constants, while they are read. */
 struct section {
     struct torch_archive *ta;
     const char *name;   /* "state_dict" */
     const char *folder; /* "data/weights/" */
-    struct kit *root;
-    struct kit k;
+    struct kit *root; /* adds NAME to the root */
+    struct kit k;     /* adds the tensors to NAME */
     json_scan j;
     ckpt_error *err;
 };
@@ -74,7 +74,7 @@ static bool probe_export(const struct probe *p)
 
 /* ------------------------------------------------------------------- config */
 
-/* get_dtype_by_code - returns the dtype of a ScalarType of torch/_export/serde/schema.py. */
+/* get_dtype_by_code - returns the dtype of CODE, a ScalarType of torch/_export/serde/schema.py. */
 static ckpt_dtype get_dtype_by_code(uint64_t code)
 {
     static const uint8_t dtypes[] = {

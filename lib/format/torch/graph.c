@@ -4,15 +4,15 @@
  *
  *   dict, OrderedDict, dict subclass   one step per key, then the attributes
  *   list, tuple, namedtuple, deque     one step per index
- *   nn.Module                          its state_dict(): _parameters, _buffers
- *                                      but the non-persistent ones, _modules
- *   another object                     a leaf; its attributes are walked unless
- *                                      its class is torch's or Python's own
+ *   nn.Module                          its state_dict(): _parameters, persistent
+ *                                      _buffers, those of _modules
+ *   another object                     a leaf if it has no items; its attributes are walked,
+ *                                      those of torch's and Python's objects only for tensors
  *   set                                a leaf
  *   tensor                             a row; its Python attributes are walked
  *
- * The walk keeps its own list of pending nodes, so that deep files do not use the stack. A node has the flag
- * VALUE_ON_PATH while its children are visited, so that cycles end. A container with two paths is listed
+ * The walk keeps its own list of pending nodes, so that deep files do not use the C stack. A node has the
+ * flag VALUE_ON_PATH while its children are visited, so that cycles end. A container with two paths is listed
  * under both.
  */
 #include <stdarg.h>
@@ -32,7 +32,7 @@ struct pending_node {
     bool has_key;      /* step.index is that of a pair, not of an item */
     bool is_exit;      /* the walk comes to this entry when it has visited all children of V */
     bool tensors_only; /* V is inside an object of torch's own: its tensors are listed, its leaves are not */
-    bool is_component; /* V is a component of a composite: a list of numbers is a tensor there */
+    bool is_component; /* V is a component of a composite: if V is a list of numbers, it is a tensor */
 };
 
 struct torch_walk {
@@ -43,7 +43,7 @@ struct torch_walk {
     struct step *steps;
     const ckpt_value **ancestors; /* [d]: the node at depth d on the way from the root to the current node */
     uint32_t cap_path;
-    size_t first_child; /* index of the first child of the current node in pending */
+    size_t first_child; /* index in PENDING of the first child of the current node */
 };
 
 uint64_t graph_offset(const struct graph *g, const ckpt_value *v)
@@ -75,12 +75,12 @@ ckpt_status graph_fail_expected(struct graph *g, const ckpt_value *v, const char
 ckpt_status torch_read_sizes(struct graph *g, const ckpt_value *v, const char *what, uint32_t *n,
                              const uint64_t **out)
 {
-    char type[64];
+    char shown[64];
     if (v && v->type == CKPT_V_CALL && value_nargs(v) == 1) /* torch.Size((…)) */
         v = value_arg(v, 0);
     if (v && v->type != CKPT_V_TUPLE && v->type != CKPT_V_LIST)
         return graph_fail(g, v, "%s is {a %s}, it must be {=a tuple of integers}", what,
-                          ckpt_value_type_name(v, type, sizeof type));
+                          ckpt_value_type_name(v, shown, sizeof shown));
     size_t ncached = sizeof g->cached_sizes / sizeof *g->cached_sizes;
     struct cached_sizes *cached = &g->cached_sizes[ptr_key(v) / sizeof *v % ncached];
     *n = v ? value_count(v) : 0;
@@ -92,8 +92,8 @@ ckpt_status torch_read_sizes(struct graph *g, const ckpt_value *v, const char *w
         return fail_memory(g->err);
     for (uint32_t i = 0; i < *n; i++)
         if (!value_size(value_item(v, i), &sizes[i])) {
-            value_text_or_type(value_item(v, i), 4, type, sizeof type);
-            return graph_fail(g, v, "%s[%u] is {%s}, it must be {=an integer >= 0}", what, i, type);
+            value_text_or_type(value_item(v, i), 4, shown, sizeof shown);
+            return graph_fail(g, v, "%s[%u] is {%s}, it must be {=an integer >= 0}", what, i, shown);
         }
     *cached = (struct cached_sizes){v, sizes};
     *out = sizes;
@@ -310,7 +310,7 @@ static bool is_module(const ckpt_value *v)
 static bool set_contains(const ckpt_value *set, ckpt_str name)
 {
     ckpt_str s;
-    /* set([…]) is a call before protocol 4 */
+    /* before protocol 4, a set is the call set([…]) */
     const ckpt_value *items = set && set->type == CKPT_V_CALL ? value_arg(set, 0) : set;
     for (uint32_t i = 0; items && i < value_count(items); i++)
         if (value_text(value_item(items, i), &s) && str_eq(s, name))
@@ -336,14 +336,14 @@ static ckpt_status add_module_entries(struct torch_walk *w, const ckpt_value *mo
 {
     uint32_t n;
     const value_pair *pairs;
-    const ckpt_value *skipped = strcmp(attr, "_buffers") == 0
-                                    ? object_attr(module, "_non_persistent_buffers_set")
-                                    : NULL;
+    const ckpt_value *non_persistent = strcmp(attr, "_buffers") == 0
+                                           ? object_attr(module, "_non_persistent_buffers_set")
+                                           : NULL;
     CKPT_TRY(get_module_dict(w, module, attr, &pairs, &n));
     for (uint32_t i = 0; i < n; i++) {
         ckpt_str name;
         if (!value_text(pairs[i].key, &name) || pairs[i].val->type == CKPT_V_NONE ||
-            set_contains(skipped, name))
+            set_contains(non_persistent, name))
             continue;
         if (!torch_put_entry(w->g.f->a, out, prefix, name, torch_parameter_data(pairs[i].val)))
             return fail_memory(w->g.err);
@@ -431,7 +431,7 @@ bool graph_hides_attributes(const ckpt_value *klass)
     return false;
 }
 
-/* push_attribute_dict - pushes the attributes of P, the entries of DICT, but not _metadata, which describes
+/* push_attribute_dict - pushes the entries of DICT, which are attributes of P. Omits _metadata: it describes
  * the keys of a state dict. */
 static ckpt_status push_attribute_dict(struct torch_walk *w, const struct pending_node *p,
                                        const ckpt_value *dict, bool tensors_only)
@@ -461,7 +461,7 @@ static ckpt_status push_attributes(struct torch_walk *w, const struct pending_no
 }
 
 /* move_pairs_to_call - if V is a call OrderedDict([(key, value), …]), makes these pairs entries of the node
- * V, as those of every other mapping are. */
+ * V. In all other mappings they are that already. */
 static ckpt_status move_pairs_to_call(struct torch_walk *w, ckpt_value *v)
 {
     const ckpt_value *pair_list = view_ordered_dict_argument(v);
@@ -483,7 +483,7 @@ static ckpt_status visit_object(struct torch_walk *w, const struct pending_node 
     ckpt_value *v = (ckpt_value *)(uintptr_t)p->v;
     const struct value_call *c = &v->u.call;
     CKPT_TRY(move_pairs_to_call(w, v));
-    const struct value_extra *extra = value_extra_of(v); /* not before, move_pairs_to_call may make it */
+    const struct value_extra *extra = value_extra_of(v); /* not earlier: move_pairs_to_call may make it */
     if (str_is(value_name(c->callable), "Shard") && object_attr(v, "tensor")) { /* of a ShardedTensor */
         struct pending_node inner = *p;
         inner.v = object_attr(v, "tensor");
@@ -496,7 +496,7 @@ static ckpt_status visit_object(struct torch_walk *w, const struct pending_node 
     CKPT_TRY(push_items(w, p, v, extra->items, extra->nitems));
     if (has_argument_items(v))
         CKPT_TRY(push_items(w, p, c->args, c->args->u.seq.items, c->args->u.seq.n));
-    else if (is_reconstructor(v) && value_arg(v, 2)->type == CKPT_V_TUPLE)
+    else if (calls_reconstructor(v) && value_arg(v, 2)->type == CKPT_V_TUPLE)
         CKPT_TRY(push_items(w, p, value_arg(v, 2), value_arg(v, 2)->u.seq.items, value_arg(v, 2)->u.seq.n));
     bool is_container = has_children(w);
     CKPT_TRY(push_attributes(w, p));
@@ -613,7 +613,7 @@ static void end_walk(struct torch_walk *w)
     free(w->ancestors);
 }
 
-/* estimate_storage_count - estimates the number of storages in F. That of tensors is near it. */
+/* estimate_storage_count - estimates the number of storages in F. It is close to the number of tensors. */
 static size_t estimate_storage_count(const ckpt_file *f)
 {
     size_t max = 0;

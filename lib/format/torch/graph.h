@@ -1,5 +1,5 @@
-/* graph.h - finds the tensors in the value graph of a torch pickle, their storages and names; and functions
- * of torch's other readers that the folders next to this one use. */
+/* graph.h - finds the tensors in the value graph of a torch pickle, their storages and names. Also declares
+ * what other files and folders use of torch's other readers. */
 #ifndef FORMAT_TORCH_GRAPH_H
 #define FORMAT_TORCH_GRAPH_H
 
@@ -14,8 +14,8 @@ struct torch_pid {
     ckpt_str key, location;
     char digits[24]; /* holds the text of KEY if the pickle has it as a number, see torch_pid_copy_key */
     uint64_t numel;  /* elements of dtype; bytes for UntypedStorage */
-    bool has_view;   /* legacy: offset and size of a view, in elements */
-    uint64_t view_offset, view_numel;
+    bool has_view;   /* the id names a view of the storage; only in legacy streams */
+    uint64_t view_offset, view_numel; /* in elements */
 };
 
 struct graph;
@@ -36,8 +36,8 @@ struct torch_graph_input {
     ckpt_status (*describe_tensor)(void *user, struct graph *g, const ckpt_value *v,
                                    struct tensor_description *m);
     bool big_endian;
-    source *pickle;         /* the bytes in which nodes have their offsets; or NULL */
-    uint64_t pickle_offset; /* of the pickle in the file; errors get it if the pickle is compressed; or 0 */
+    source *pickle;         /* node offsets are relative to its start; may be NULL */
+    uint64_t pickle_offset; /* of the pickle in the file, for errors if the pickle is compressed; 0: none */
     ckpt_str pickle_name;   /* in errors */
 };
 
@@ -70,11 +70,11 @@ struct torch_modules {
 /* torch_push_submodule - appends OBJECT, the submodule NAME of PARENT, to LIST, which is allocated in A. */
 ckpt_status torch_push_submodule(arena *a, struct torch_modules *list, const struct torch_module *parent,
                                  ckpt_str name, const ckpt_value *object, ckpt_error *err);
-/* torch_put_entry - adds V to the state dict DICT, its key is PREFIX and NAME joined. False: no memory. */
+/* torch_put_entry - adds V to the state dict DICT under the key PREFIX + NAME. False: no memory. */
 bool torch_put_entry(arena *a, ckpt_value *dict, ckpt_str prefix, ckpt_str name, ckpt_value *v);
 
 /* torch_find_unrecoverable_objects - adds a lost row for each object that is no tensor and holds a lost
- * storage. Sets f->lost_row of the tensors that are lost with such an object. The array f->lost_row does not
+ * storage. Sets f->row_lost of the tensors that are lost with such an object. The array f->row_lost does not
  * grow: it has no entries for the added rows. */
 ckpt_status torch_find_unrecoverable_objects(ckpt_file *f, ckpt_error *err);
 
@@ -94,19 +94,18 @@ struct torch_tar_numbers {
     uint64_t offset, nbytes; /* the position of the numbers in the member */
 };
 
-/* torch_tar_find - returns the file NAME of the N members in LIST, or NULL. */
+/* torch_tar_find - finds the regular file NAME among the N members in LIST; NULL: there is none. */
 const struct tar_entry *torch_tar_find(const struct tar_entry *list, size_t n, const char *name);
-/* torch_tar_read_numbers - fills *OUT for the pickle that ends at POS of the member SRC. V, its value, is
- * that of a tensor if IS_TENSOR, else that of a storage. Fails if the member ends before the numbers do.
+/* torch_tar_read_numbers - fills *OUT for the pickle that ends at POS of the member SRC. V, its value,
+ * describes a tensor if IS_TENSOR, else a storage. Fails if the member ends before the numbers do.
  * Fields of *OUT that cannot be read or do not fit 64 bits are 0. */
 ckpt_status torch_tar_read_numbers(source *src, const ckpt_value *v, bool is_tensor, uint64_t pos,
                                    struct torch_tar_numbers *out, ckpt_error *err);
 
-/* torch_pid_parse - parses the PERSID node V, which may be a text of protocol 0. False: V names no
- * storage. */
+/* torch_pid_parse - parses the PERSID node V; its id may be a text (protocol 0). False: it is no storage. */
 bool torch_pid_parse(const ckpt_value *v, struct torch_pid *out);
-/* torch_storage_bytes - sets *OUT to the bytes of a storage of NUMEL elements of DTYPE. NUMEL of packed
- * quantized elements (QUInt4x2Storage) counts bytes. False: more than 2^64. */
+/* torch_storage_bytes - sets *OUT to the size in bytes of a storage of NUMEL elements of DTYPE. For packed
+ * quantized elements (QUInt4x2Storage) NUMEL counts bytes. False: it does not fit 64 bits. */
 bool torch_storage_bytes(ckpt_dtype dtype, uint64_t numel, uint64_t *out);
 /* torch_pid_copy_key - if the key of PID is in pid->digits, copies it to A, where it outlives PID. */
 ckpt_status torch_pid_copy_key(arena *a, struct torch_pid *pid, ckpt_error *err);
@@ -117,9 +116,9 @@ ckpt_status torch_pid_copy_key(arena *a, struct torch_pid *pid, ckpt_error *err)
  * whose size is not the one that its placement gives it. */
 ckpt_status torch_get_part_offset(arena *a, const ckpt_file *f, uint32_t row, uint32_t component,
                                   uint32_t component_row, const uint64_t **offset, ckpt_error *err);
-/* torch_count_shard_ranks - returns the number of ranks over which row ROW is sharded; 0: one, or unknown. */
+/* torch_count_shard_ranks - returns how many ranks hold row ROW, a DTensor or ShardedTensor; 0: unknown. */
 uint64_t torch_count_shard_ranks(const ckpt_file *f, uint32_t row);
-/* torch_note_missing_ranks - adds a notice to F if it has the shards of only one of several ranks. */
+/* torch_note_missing_ranks - adds a notice to F if F has the shards of only one of several ranks. */
 void torch_note_missing_ranks(ckpt_file *f);
 
 #endif

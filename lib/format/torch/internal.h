@@ -27,7 +27,7 @@ struct component {
 #define MAX_COMPONENTS 5
 #define MAX_WRAPPERS   4 /* calls that may be around a tensor or a bytes object; files have one or two */
 
-/* What the arguments of a node say about the tensor that it makes. */
+/* The tensor that a node makes, as described by the node's arguments. */
 struct tensor_description {
     bool is_tensor;
     struct row row; /* without path and steps */
@@ -60,23 +60,22 @@ ckpt_status torch_add_memory_storage(struct graph *g, ckpt_str bytes, ckpt_dtype
 ckpt_status torch_describe_numpy(struct graph *g, const ckpt_value *v, struct tensor_description *m);
 
 /* torch_get_storage - sets *INDEX to the index in the table of the storage that node V names, *DTYPE to the
- * dtype of its class and *NUMEL to its elements. If V names a legacy view, *NUMEL and *VIEW_OFFSET are those
- * of the view; else *VIEW_OFFSET is 0. CKPT_EFORMAT if V is no storage. */
+ * dtype of its class and *NUMEL to its number of elements. If V names a legacy view, *NUMEL and *VIEW_OFFSET
+ * are those of the view; else *VIEW_OFFSET is 0. CKPT_EFORMAT if V is no storage. */
 ckpt_status torch_get_storage(struct graph *g, const ckpt_value *v, uint32_t *index, ckpt_dtype *dtype,
                               uint64_t *numel, uint64_t *view_offset);
 bool torch_is_storage(const ckpt_value *v);
 
-/* graph_open_bytes - opens the bytes of V as a source: BYTES, BYTEARRAY, Python 2 str, or a call of
- * _codecs.encode, which Python 3 writes for bytes in protocol <= 2. *OUT is NULL if V is none of these. */
+/* graph_open_bytes - opens the bytes of V as a source. V is BYTES, BYTEARRAY, a Python 2 str, or a call of
+ * bytes, bytearray or _codecs.encode (Python 3's bytes in protocol <= 2); else *OUT is NULL. */
 ckpt_status graph_open_bytes(struct graph *g, const ckpt_value *v, source **out);
 
-/* torch_read_sizes - sets *OUT to the *N integers >= 0 in V, a tuple, list or torch.Size. Errors call it
- * WHAT. */
+/* torch_read_sizes - sets *OUT to the *N integers >= 0 in V (tuple, list, torch.Size). Errors call V WHAT. */
 ckpt_status torch_read_sizes(struct graph *g, const ckpt_value *v, const char *what, uint32_t *n,
                              const uint64_t **out);
 
 /* object_attr - returns attribute NAME of the object V, or NULL. Searches the state that BUILD sets: a dict,
- * or both of a pair (dict, slots). */
+ * or both of a pair (dict, slots). V may also be the state itself. */
 const ckpt_value *object_attr(const ckpt_value *v, const char *name);
 /* value_class - returns the class or function that V calls; NULL: V is no CALL. */
 const ckpt_value *value_class(const ckpt_value *v);
@@ -88,8 +87,8 @@ static inline bool has_argument_items(const ckpt_value *v)
            (v->call == CALL_NEWOBJ || v->call == CALL_OBJ || v->call == CALL_INST);
 }
 
-/* graph_hides_attributes - returns true if the attributes of KLASS are not listed (hooks, configuration),
- * because it is a class of Python or torch itself. */
+/* graph_hides_attributes - returns true if KLASS is a class of Python or torch itself. Of the attributes
+ * of its objects (hooks, configuration) only tensors are listed. */
 bool graph_hides_attributes(const ckpt_value *klass);
 
 /* graph_offset - returns the file offset of the opcode that made node V. */

@@ -6,7 +6,7 @@
  *   pickle  0x1950a86a20f9469cfc6c          magic
  *   pickle  1001                            protocol version
  *   pickle  {protocol_version, little_endian, type_sizes}   ignored, as torch does
- *   pickle  the object, storages as persistent ids
+ *   pickle  the object, with storages as persistent ids: the main pickle
  *   pickle  [key, …]                        the order of the storages
  *   per key: i64 elements, then elements * item size raw little-endian bytes
  *
@@ -73,7 +73,7 @@ static ckpt_status collect_pids(struct legacy *l)
     return CKPT_OK;
 }
 
-/* compute_storage_size - sets s->nbytes. COUNT is the number of elements in the stream at offset AT. */
+/* compute_storage_size - sets s->nbytes. COUNT is the number of elements that the stream states at AT. */
 static ckpt_status compute_storage_size(struct legacy *l, struct legacy_storage *s, uint64_t count,
                                         uint64_t at)
 {
@@ -113,9 +113,9 @@ static ckpt_status locate_storage(struct legacy *l, const ckpt_value *key, uint6
         return fail(l->err, CKPT_EFORMAT, at, "storage \"%.*s\" comes {twice}, {=once} is allowed",
                     STR_ARG(text));
     CKPT_TRY(source_read(l->src, *pos, count_bytes, sizeof count_bytes, l->err));
-    uint64_t n = load_u64le(count_bytes);
+    uint64_t count = load_u64le(count_bytes);
     s->off = *pos + sizeof count_bytes; /* bounded: just read */
-    CKPT_TRY(compute_storage_size(l, s, n, at));
+    CKPT_TRY(compute_storage_size(l, s, count, at));
     if (!range_within(s->off, s->nbytes, l->src->size))
         return fail(l->err, CKPT_ETRUNCATED, at,
                     "storage \"%.*s\" needs {=%llu bytes}, the file has {%llu} left\n"
@@ -150,8 +150,8 @@ static ckpt_status locate_storages(struct legacy *l, const ckpt_value *keys, uin
     return file_report_fault_as(l->f, CHECK_STRAY, CKPT_EFORMAT, l->err);
 }
 
-/* read_one_pickle - reads one of the five pickles, which WHAT names in errors. Adds its facts to the file,
- * because torch.load runs all five. IS_MAIN: it is the main pickle, whose facts become l->facts. */
+/* read_one_pickle - reads one of the five pickles, which WHAT names in errors. Adds its facts to the file
+ * unless l->embedded: torch.load runs all five. IS_MAIN: it is the main pickle, whose facts l->facts gets. */
 static ckpt_status read_one_pickle(struct legacy *l, const char *what, bool is_main, uint64_t *pos,
                                    ckpt_value **out)
 {
@@ -230,10 +230,10 @@ static struct torch_graph_input get_graph_input(struct legacy *l)
                                       .pickle_name = STR_LIT("main pickle")};
 }
 
-static ckpt_status resolve_legacy_storages(ckpt_file *f, ckpt_error *err)
+static ckpt_status add_opaque_legacy_storages(ckpt_file *f, ckpt_error *err)
 {
     struct legacy *l = f->container;
-    l->f = f; /* not the file that was read, if a folder has taken over its content */
+    l->f = f; /* may differ from the file that was opened: a folder can take over its content */
     l->err = err;
     struct torch_graph_input input = get_graph_input(l);
     return torch_add_unreferenced_storages(f, &input, err);
@@ -260,7 +260,7 @@ static ckpt_status read_legacy(ckpt_file *f, ckpt_error *err)
     f->root = l->root;
     f->for_torch_load = true;
     f->producer = STR_LIT("torch 0.1.10 to 1.5, or a later one asked for the legacy format");
-    f->add_opaque_storages = resolve_legacy_storages;
+    f->add_opaque_storages = add_opaque_legacy_storages;
     if (has_module_ids(l->facts))
         file_notice(f, "it holds a whole model and the source text of its classes, which ckpt does not run");
     struct torch_graph_input input = get_graph_input(l);

@@ -1,10 +1,13 @@
 /* mobile.c - TorchScript for mobile devices as a FlatBuffer (.ptl): the tensors of the module, by the names
  * that they have in its state_dict.
  *
- *   4  4  "PTMF"; all else is tables, see codec/flatbuffer.c
- *   Module          3 state_obj, an index into 4 ivalues; 6 storage_data; 7 object_types
- *   IValue          0 type, 1 value; List, Tuple 0 items; Dict 0 keys, 1 values
- *   Object          0 type_index, 1 state, 2 attrs; ObjectType 2 attr_names
+ *   4  4  "PTMF"; all else is tables, see codec/flatbuffer.c. Their fields, by number:
+ *   Module          3 state_obj (an index into ivalues), 4 ivalues, 6 storage_data, 7 object_types
+ *   IValue          0 type, 1 value
+ *   List, Tuple     0 items
+ *   Dict            0 keys, 1 values
+ *   Object          0 type_index, 1 state, 2 attrs
+ *   ObjectType      2 attr_names
  *   TensorMetadata  0 storage, 1 scalar type, 2 storage_offset, 3 sizes, 4 strides, 5 requires_grad,
  *                   6 quantized_schema
  *
@@ -42,7 +45,6 @@ enum tensor_field {
 enum object_type_field { OBJECT_TYPE_ATTR_NAMES = 2 };
 enum object_field { OBJECT_TYPE, OBJECT_STATE, OBJECT_ATTRS };
 
-/* A value that is still to be visited. */
 struct pending_value {
     uint32_t index, depth; /* INDEX: of the value in m->values */
     ckpt_str name;
@@ -59,7 +61,7 @@ struct mobile {
 
 static bool probe(const struct probe *p) { return p->nhead >= 8 && memcmp(p->head + 4, "PTMF", 4) == 0; }
 
-/* get_dtype - returns the dtype of a type NUMBER of c10/core/ScalarType.h. */
+/* get_dtype - returns the dtype of NUMBER, a ScalarType of c10/core/ScalarType.h. */
 static ckpt_dtype get_dtype(uint64_t number)
 {
     static const uint8_t dtypes[] = {
@@ -78,7 +80,7 @@ static ckpt_status push_value(struct mobile *m, uint32_t index, const struct pen
     arena *a = m->b.a;
     ckpt_str name = arena_printf(a, "%.*s%s%.*s", (int)parent->name.len, parent->name.ptr,
                                  parent->name.len ? "." : "", (int)key.len,
-                                 key.ptr);                     /* bounded: texts have 2^20 bytes */
+                                 key.ptr);                     /* bounded: a key has at most 2^20 bytes */
     const struct pending_value p = {index, parent->depth + 1, name}; /* bounded: by max_depth */
     bool ok = name.ptr && arena_push(a, &m->stack, &m->nstack, &m->cap_stack, &p, sizeof p);
     return ok ? CKPT_OK : fail_memory(m->b.err);
@@ -254,8 +256,8 @@ static ckpt_status visit_value(struct mobile *m, const struct pending_value *p)
     return type == IVALUE_DICT ? push_pairs(m, &t, p) : push_items(m, &t, p);
 }
 
-/* visit_values - visits value STATE and all values in it. There may be as many visits as bytes in the file,
- * because values may contain themselves, or many values the same one. */
+/* visit_values - visits value STATE and all values in it. Visits at most as many as the file has bytes,
+ * because a value may contain itself, or be contained in many others. */
 static ckpt_status visit_values(struct mobile *m, uint32_t state)
 {
     const ckpt_file *f = m->k->f;

@@ -1,13 +1,13 @@
 /*
- * numpy.c - reads numpy arrays and scalars inside pickles, as numpy's __reduce__ writes them. In many files
- * they are the weights:
+ * numpy.c - reads numpy arrays and scalars inside pickles. In many files they are the weights. numpy's
+ * __reduce__ writes these calls:
  *
  *   _reconstruct(ndarray, (0,), b'b')  BUILD (1, shape, dtype, fortran_order, bytes | list)
  *   _frombuffer(bytes, dtype, shape, 'C'|'F')          protocol 5
  *   scalar(dtype, bytes)
  *   dtype('f4', False, True)           BUILD (3, '<', None, None, None, -1, -1, 0)
  *
- * in module numpy.core.multiarray, numpy._core.multiarray from numpy 2 on.
+ * dtype is in module numpy, the others are in numpy.core.*, from numpy 2 on in numpy._core.*.
  */
 #include "base/checked.h"
 #include "base/utf8.h"
@@ -57,7 +57,7 @@ static ckpt_status get_array_storage(struct graph *g, const ckpt_value *v, const
     return map_set_num(f->node_storages, ptr_key(v), t->storage) ? CKPT_OK : fail_memory(g->err);
 }
 
-/* make_fields_text - returns the fields of DTYPE, a record, as a text; .ptr NULL: out of memory. */
+/* make_fields_text - returns the fields of DTYPE, a record type, as a text; .ptr NULL: out of memory. */
 static ckpt_str make_fields_text(struct graph *g, const ckpt_value *dtype)
 {
     char text[512];

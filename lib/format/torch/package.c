@@ -1,11 +1,11 @@
 /*
- * package.c - reads the archives of torch.package: pickles with the source of their classes.
+ * package.c - reads the archives of torch.package: pickles with the source code of their classes.
  *
  *   <top>/.data/version          "6\n"
  *   <top>/.data/extern_modules   names of modules that the package does not carry
  *   <top>/.data/<key>.storage    storages, shared by all pickles
  *   <top>/<package>/<name>       what was saved: pickles (*.pkl), text, bytes
- *   <top>/<package>/<name>.py    source
+ *   <top>/<package>/<name>.py    source code
  *
  * Storage keys in persistent ids are ints. Source: torch/package/package_exporter.py.
  *

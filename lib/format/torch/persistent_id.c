@@ -40,8 +40,7 @@ ckpt_status torch_pid_copy_key(arena *a, struct torch_pid *pid, ckpt_error *err)
     return pid->key.ptr ? CKPT_OK : fail_memory(err);
 }
 
-/* parse_view - sets the view of OUT from V, None or (view_key, offset, view_numel). The view_key is
- * unused. */
+/* parse_view - sets the view of OUT from V: None, or (view_key, offset, view_numel) with an unused key. */
 static bool parse_view(const ckpt_value *v, struct torch_pid *out)
 {
     if (!v || v->type == CKPT_V_NONE)
@@ -148,14 +147,14 @@ static ckpt_status require_storage_bytes(struct graph *g, const ckpt_value *v, c
                 (unsigned long long)numel, ckpt_dtype_name(dtype));
 }
 
-/* add_storage_by_key - adds the storage that PID names to the table. In a big-endian archive the class of a
- * typed storage gives the width to swap; that of an untyped one comes from its tensor, see rebuild.c. */
+/* add_storage_by_key - adds the storage that PID names to the table. In a big-endian archive, a typed storage
+ * has its swap width from its class; an untyped one gets it from its first tensor, see rebuild.c. */
 static ckpt_status add_storage_by_key(struct graph *g, const ckpt_value *v, const struct torch_pid *pid,
                                       uint32_t *index)
 {
     struct storage s = {0};
     s.key = pid->key;
-    if (utf8_check(pid->location, false, NULL)) /* as the name of a device is */
+    if (utf8_check(pid->location, false, NULL)) /* names of devices are UTF-8 */
         s.location = pid->location;
     s.dtype = pid->dtype;
     s.numel = pid->numel;
@@ -259,8 +258,8 @@ ckpt_status torch_add_memory_storage(struct graph *g, ckpt_str bytes, ckpt_dtype
 
 /* ------------------------------------------------------- unreferenced storages */
 
-/* add_unreferenced_storage - adds the storage that V names unless it is in the table. If it is not, no row
- * refers to it, only an object of an unknown class. A writer that copies this object needs its bytes. */
+/* add_unreferenced_storage - adds the storage that V names unless it is in the table. A storage that is not
+ * belongs to no row, but to another object. A writer that copies this object needs the storage's bytes. */
 static ckpt_status add_unreferenced_storage(struct graph *g, const ckpt_value *v)
 {
     struct torch_pid pid;

@@ -69,7 +69,7 @@ static ckpt_status fail_no_magic(ckpt_file *f, uint64_t next, ckpt_error *err)
     return prefix_where_if_failed(st, STR_LIT("magic number"), err);
 }
 
-/* is_joblib - returns true if FACTS list a joblib class, whose arrays follow its import in the stream. */
+/* is_joblib - returns true if FACTS list a class of joblib. */
 static bool is_joblib(const struct pickle_facts *facts)
 {
     for (size_t i = 0; i < facts->nglobals; i++)
@@ -100,7 +100,7 @@ ckpt_status torch_read_pickle(ckpt_file *f, source *src, ckpt_error *err)
     if (next != src->size)
         file_notice(f, "%llu bytes after the end of the pickle are ignored",
                     (unsigned long long)(src->size - next));
-    status = paddle_find(&paddle, f, facts, src, err);
+    status = paddle_make_tensors(&paddle, f, facts, src, err);
     if (status != CKPT_OK)
         error_add_position(err, 0, input.pickle_name);
     CKPT_TRY(status);

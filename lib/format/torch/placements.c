@@ -11,13 +11,13 @@
 
 #define MAX_MESH_DIMS 8u
 
-/* A rank in its mesh. */
+/* The mesh of a DTensor, and the coordinates of the rank that saved it. */
 struct mesh {
     uint32_t ndim;
     uint64_t shape[MAX_MESH_DIMS], coordinate[MAX_MESH_DIMS];
 };
 
-/* get_state - returns the argument of __setstate__ for V, a tensor of a subclass or a Parameter of one. */
+/* get_state - returns the state of V, a tensor of a subclass or a Parameter that holds one. */
 static const ckpt_value *get_state(const ckpt_value *v)
 {
     for (int i = 0; i < MAX_WRAPPERS && v; i++) {
@@ -28,7 +28,7 @@ static const ckpt_value *get_state(const ckpt_value *v)
     return value_arg(v, 3);
 }
 
-/* read_axis_size - sets *OUT to the size of AXIS, part of a _MeshLayout. Its shape is an int or a tuple. */
+/* read_axis_size - sets *OUT to the size of a _MeshLayout's AXIS: the product of its shape (int or tuple). */
 static bool read_axis_size(const ckpt_value *axis, uint64_t *out)
 {
     const ckpt_value *shape = object_attr(axis, "shape");
@@ -48,7 +48,7 @@ static bool read_mesh(const ckpt_value *spec, struct mesh *m)
     const ckpt_value *mesh = object_attr(spec, "mesh"),
                      *coordinates = object_attr(mesh, "_coordinate_on_dim"),
                      *axes = object_attr(object_attr(mesh, "_layout"), "axes"),
-                     *sizes = value_arg(object_attr(mesh, "mesh"), 2);
+                     *sizes = value_arg(object_attr(mesh, "mesh"), 2); /* size of the tensor "mesh" */
     uint32_t n = axes ? value_count(axes) : value_count(sizes);
     m->ndim = n;
     if (!coordinates || !(axes || sizes) || n > MAX_MESH_DIMS || value_count(coordinates) != n)
@@ -74,8 +74,8 @@ static void narrow_to_shard(uint64_t n, uint64_t number, uint64_t *offset, uint6
     *size = *size - start < shard_size ? *size - start : shard_size;
 }
 
-/* apply_placement - narrows OFFSET and SIZE by P, the placement for dimension I of the mesh M. Of two passes,
- * the first applies each Shard, the STRIDED_PASS each _StridedShard. False: the class of P is unknown. */
+/* apply_placement - narrows OFFSET and SIZE by P, the placement for dimension I of the mesh M. Applies only
+ * Shards, or in the STRIDED_PASS, which must come last, only _StridedShards. False: P is unknown. */
 static bool apply_placement(const ckpt_tensor *t, const ckpt_value *p, const struct mesh *m, uint32_t i,
                             bool strided_pass, uint64_t *offset, uint64_t *size)
 {
@@ -174,7 +174,7 @@ uint64_t torch_count_shard_ranks(const ckpt_file *f, uint32_t row)
     uint64_t n = 1;
     const ckpt_tensor *t = &f->table.rows[row].t;
     if (t->kind == CKPT_SHARDED)
-        return count_shards(get_state(t->value)); /* if each rank has one shard */
+        return count_shards(get_state(t->value)); /* supposes that each rank has one shard */
     if (t->kind != CKPT_DTENSOR || !read_mesh(object_attr(get_state(t->value), "_spec"), &m))
         return 0;
     for (uint32_t i = 0; i < m.ndim; i++)
@@ -184,7 +184,7 @@ uint64_t torch_count_shard_ranks(const ckpt_file *f, uint32_t row)
 }
 
 /* count_deepspeed_ranks - returns the number of ranks over which DeepSpeed's ZeRO divided the parameters; 0:
- * by its name, F is not the file of one rank. */
+ * F is not named as the file of one rank, or the number is unknown. */
 static uint64_t count_deepspeed_ranks(const ckpt_file *f)
 {
     if (!f->root || str_find(str_after_last(str_c(f->path), '/'), STR_LIT("zero_pp_rank_"), 0) == SIZE_MAX)

@@ -1,6 +1,6 @@
 /*
  * rebuild.c - turns the calls by which pickles make tensors into descriptions of these tensors. The arguments
- * of the calls, by torch/_utils.py:
+ * of the calls, from torch/_utils.py:
  *
  *   _rebuild_tensor      (storage, offset, size, stride)
  *   _rebuild_tensor_v2   (storage, offset, size, stride, requires_grad, hooks[, metadata])
@@ -15,8 +15,8 @@
  *   _rebuild_wrapper_subclass (class, dtype, size, stride, offset, layout, device, requires_grad):
  *                          no bytes of its own; its tensors are in the state
  *
- * metadata is {'conj': True} and/or {'neg': True}: the tensor is the conjugate or negative of the stored
- * bytes.
+ * metadata is a dict. With 'conj': True the tensor is the conjugate of what is stored, with 'neg': True its
+ * negative.
  */
 #include "base/store.h"
 #include "core/dtype.h"
@@ -59,7 +59,7 @@ static ckpt_status read_shape(struct graph *g, const ckpt_value *v, ckpt_tensor 
     return torch_read_sizes(g, v, "size", &t->ndim, &t->shape);
 }
 
-/* read_shape_and_stride - sets shape and strides of T from argument FIRST of CALL and the next one. */
+/* read_shape_and_stride - sets shape and strides of T from arguments FIRST and FIRST + 1 of CALL. */
 static ckpt_status read_shape_and_stride(struct graph *g, const ckpt_value *call, uint32_t first,
                                          ckpt_tensor *t)
 {
@@ -80,8 +80,8 @@ static void read_metadata(const ckpt_value *meta, ckpt_tensor *t)
     t->neg = is_true(value_get(meta, "neg"));
 }
 
-/* set_untyped_swap - in a big-endian archive, sets the width in which the bytes of the untyped storage S are
- * swapped to that of DTYPE, the dtype of its first tensor. torch never swaps it, so it misreads it. */
+/* set_untyped_swap - in a big-endian archive, gives the untyped storage S the swap width of DTYPE, the dtype
+ * of its first tensor. torch never swaps the bytes of untyped storages, so it misreads them. */
 static ckpt_status set_untyped_swap(struct graph *g, const ckpt_value *call, struct storage *s,
                                     ckpt_dtype dtype)
 {
@@ -209,7 +209,7 @@ static ckpt_status read_qtensor(struct graph *g, const ckpt_value *call, struct 
     return m->row.t.note.ptr ? CKPT_OK : fail_memory(g->err);
 }
 
-/* store_number - stores V, a float or int, as eight little-endian bytes. False: V has another type. */
+/* store_number - stores V, a float if AS_FLOAT, else an int, little-endian. False: V has another type. */
 static bool store_number(const ckpt_value *v, bool as_float, unsigned char out[8])
 {
     uint64_t bits;
@@ -441,7 +441,7 @@ static ckpt_status describe_sharded(struct graph *g, const ckpt_value *state, st
 
 static const struct rebuild *find_rebuild(struct graph *g, const ckpt_value *global);
 
-/* add_wrapper_components - adds the tensors in STATE, that of an unknown wrapper subclass, as components. */
+/* add_wrapper_components - adds the tensors in the STATE of an unknown wrapper subclass as components. */
 static ckpt_status add_wrapper_components(struct graph *g, const ckpt_value *state,
                                           struct tensor_description *m)
 {
@@ -531,7 +531,7 @@ static const struct rebuild *find_rebuild(struct graph *g, const ckpt_value *glo
 
 const ckpt_value *torch_wrapped_tensor(struct graph *g, const ckpt_value *v, const ckpt_value **state)
 {
-    const ckpt_value *klass = value_class(v), *func;
+    const ckpt_value *klass = value_class(v), *tensor;
     const struct rebuild *r = klass ? find_rebuild(g, klass) : NULL;
     *state = r ? value_state(v) : NULL;
     if (r && r->read == read_parameter) {
@@ -544,8 +544,8 @@ const ckpt_value *torch_wrapped_tensor(struct graph *g, const ckpt_value *v, con
         return NULL;
     }
     *state = value_arg(v, 3);
-    func = find_rebuild(g, value_arg(v, 0)) ? value_item(value_arg(v, 2), 0) : NULL;
-    return func && func->type == CKPT_V_CALL ? func : NULL;
+    tensor = find_rebuild(g, value_arg(v, 0)) ? value_item(value_arg(v, 2), 0) : NULL;
+    return tensor && tensor->type == CKPT_V_CALL ? tensor : NULL;
 }
 
 /* read_setstate_tensor - reads a tensor of torch 0.1-0.3 from the argument of Tensor.__setstate__:

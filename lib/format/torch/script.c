@@ -13,18 +13,17 @@
  * attributes are parameters and buffers:
  *   __parameters__ = ["weight", "bias", ]
  *   __buffers__ = ["running_mean", ]          from 1.6 on
+ * Of the code only these lines are read. It is never run.
+ *
  * state_dict() has, for each module, its parameters, its buffers, then its submodules, each in the order of
  * the attributes. In a class without __buffers__ every tensor that is no parameter counts as a buffer here,
- * so that the BatchNorm statistics in files of 1.4 are listed, which torch.jit.load leaves out. Source:
+ * so that the BatchNorm statistics in files of 1.4 are listed. torch.jit.load leaves them out. Source:
  * torch/csrc/jit/serialization/export_module.cpp, import.cpp, python_print.cpp.
- *
- * Only these two lines of the code are read; it is never run.
  */
 #include "format/torch/archive.h"
 
 #define MAX_CODE_BYTES (16u << 20)
 
-/* One class of the code. */
 struct script_class {
     bool has_code;  /* the archive defines it */
     bool is_module; /* derived from Module, or has no code */
@@ -53,8 +52,8 @@ static bool has_entry(const zip *z, ckpt_str top, const char *name)
     return false;
 }
 
-/* probe_script - returns true if P is TorchScript. A checkpoint may hold a record called constants.pkl, but
- * no code. */
+/* probe_script - returns true if P is TorchScript. An archive of torch.save may hold a record called
+ * constants.pkl, too, but no folder code/. */
 static bool probe_script(const struct probe *p)
 {
     ckpt_str top;
@@ -104,8 +103,8 @@ static bool find_class_body(ckpt_str code, ckpt_str name, ckpt_str *body)
     return false;
 }
 
-/* find_list - finds KEY, such as "__buffers__ = [", in BODY. Sets *OUT to the text from its end to the "]" in
- * the same line. */
+/* find_list - finds KEY, such as "__buffers__ = [", in BODY. Sets *OUT to the text from the end of KEY to the
+ * "]" in the same line. */
 static bool find_list(ckpt_str body, ckpt_str key, ckpt_str *out)
 {
     size_t at = str_find(body, key, 0);
@@ -194,8 +193,8 @@ static bool is_object(const ckpt_value *v)
            value_state(v) && value_state(v)->type == CKPT_V_DICT;
 }
 
-/* make_detached_copy - returns a copy of tensor V without requires_grad, which state_dict() has; NULL: out of
- * memory. */
+/* make_detached_copy - returns a copy of tensor V with requires_grad False, as state_dict() holds it; V
+ * itself if no call of _rebuild_tensor_v2 makes it. NULL: out of memory. */
 static ckpt_value *make_detached_copy(struct script *s, ckpt_value *v)
 {
     ckpt_value *items[9];

@@ -22,7 +22,7 @@ struct json_parameter {
 };
 
 struct json_module {
-    ckpt_str prefix; /* "fc." */
+    ckpt_str prefix; /* the name of the module; join_prefixes makes it "layer.fc." */
     uint32_t parent;
     uint32_t first_parameter, last_parameter; /* indexes; MAP_NONE: it has none */
 };
@@ -69,7 +69,7 @@ static ckpt_status report_fault(struct json_model *m, ckpt_status st)
     return file_report_fault(m->ta->f, st, m->err);
 }
 
-/* read_int - sets *OUT to the integer of event E: a number, or a text, as protobuf writes 64 bits. */
+/* read_int - sets *OUT to the integer of event E: a number, or a text, as protobuf writes 64-bit numbers. */
 static ckpt_status read_int(json_scan *j, enum json_event e, uint64_t *out)
 {
     return (e == JSON_NUMBER || e == JSON_STRING) && json_get_uint(j, out)
@@ -125,8 +125,8 @@ static ckpt_status read_parameters(struct json_model *m, uint32_t module)
     return e == JSON_ARRAY_END ? CKPT_OK : json_unexpected(&m->j, e, "a parameter", "an object");
 }
 
-/* read_module_key - reads one pair of a module. Prefixes are joined at the end, because the name of a module
- * may follow its submodules. */
+/* read_module_key - reads one pair of a module; of "submodules" only the "[". The name of a module may follow
+ * its submodules, so join_prefixes comes after all modules. */
 static ckpt_status read_module_key(struct json_model *m, uint32_t module)
 {
     ckpt_str key = m->j.str;
@@ -141,8 +141,8 @@ static ckpt_status read_module_key(struct json_model *m, uint32_t module)
     return CKPT_OK;
 }
 
-/* read_modules - reads mainModule and all modules in it, without recursion: each object is a module, the end
- * of an array is that of a list of submodules. */
+/* read_modules - reads mainModule and all modules in it, without recursion: each object is a module, each
+ * array is a list of submodules. */
 static ckpt_status read_modules(struct json_model *m)
 {
     uint32_t current;
@@ -227,7 +227,7 @@ static ckpt_status read_tensor(struct json_model *m)
         CKPT_TRY(report_fault(m, json_fail(&m->j,
                                            "tensor %zu {lacks} {=its data, its type or some of its strides}",
                                            m->ntensors)));
-        (void)json_resync(&m->j); /* the JSON has no fault, so the tensors after this one can be read */
+        (void)json_resync(&m->j); /* the JSON is well-formed, so the tensors after this one can be read */
         x.record.ptr = NULL; /* the tensor is added without data, because parameters name tensors by number */
     }
     if (!x.nstrides)

@@ -9,8 +9,8 @@
  *             int or its decimal text
  *   sys_info  ignored
  *
- * Numbers are little-endian. There are no checksums: if a file is cut or damaged, the storages before the
- * damage are intact. Source: torch/serialization.py, legacy_load inside _legacy_load.
+ * Numbers are little-endian. There are no checksums. If a file is cut or damaged at some byte, the storages
+ * before that byte are intact. Source: torch/serialization.py, legacy_load inside _legacy_load.
  */
 #include <stdio.h>
 
@@ -26,7 +26,7 @@
 struct tar_object {
     bool is_tensor;   /* false: a storage or a view of one */
     uint32_t storage; /* index in the table */
-    uint64_t offset;  /* index of its first element in that storage */
+    uint64_t offset;  /* element of that storage where it begins; in a tensor: where its view begins */
     uint64_t numel;   /* unset in a tensor */
     struct row row;   /* set only in a tensor */
 };
@@ -101,7 +101,7 @@ ckpt_status torch_tar_read_numbers(source *src, const ckpt_value *v, bool is_ten
     CKPT_TRY(source_read(src, pos, count_bytes, sizeof count_bytes, err));
     out->count = is_tensor ? load_u32le(count_bytes) : load_u64le(count_bytes);
     out->offset = pos + sizeof count_bytes;                   /* bounded: just read */
-    uint64_t n = is_tensor ? 2 * out->count + 1 : out->count; /* bounded: 32 bits */
+    uint64_t n = is_tensor ? 2 * out->count + 1 : out->count; /* bounded: a tensor's has 32 bits */
     uint64_t end;
     bool is_size_known = dtype != CKPT_DT_NONE && dtype_bytes(dtype, n, &out->nbytes) &&
                          checked_add(out->offset, out->nbytes, &end);
@@ -149,7 +149,7 @@ static ckpt_status fail_entry_format(struct tar_file *t, source *s, const ckpt_v
                 text);
 }
 
-/* read_count - sets *N to the number of entries, which a member begins with. */
+/* read_count - reads the pickle that a member begins with, and sets *N to it: the number of entries. */
 static ckpt_status read_count(struct tar_file *t, source *s, uint64_t *pos, uint64_t *n)
 {
     ckpt_value *v;
@@ -159,8 +159,8 @@ static ckpt_status read_count(struct tar_file *t, source *s, uint64_t *pos, uint
                : fail_entry_format(t, s, v, "a member must begin with", "the number of its entries");
 }
 
-/* add_keyed_lost_storage - when salvaging, adds S under KEY as lost because of t->err. Always returns that
- * error. */
+/* add_keyed_lost_storage - when salvaging, adds S under KEY as lost because of t->err. Even then returns the
+ * status of t->err, or a new error. */
 static ckpt_status add_keyed_lost_storage(struct tar_file *t, int64_t key, struct storage *s)
 {
     struct tar_object o = {.numel = s->numel};
@@ -256,25 +256,25 @@ static ckpt_status read_geometry(struct tar_file *t, source *s, const ckpt_value
 {
     reader r;
     struct torch_tar_numbers n;
-    ckpt_tensor *v = &o->row.t;
+    ckpt_tensor *tensor = &o->row.t;
     CKPT_TRY(torch_tar_read_numbers(s, entry, true, *pos, &n, t->err));
     *pos = n.offset + n.nbytes; /* bounded: in the member */
     CKPT_TRY(reader_init(&r, s, n.offset, *pos, t->err));
-    v->ndim = (uint32_t)n.count; /* bounded: 32 bits */
-    ckpt_status st = read_dims(t, &r, v->ndim, &v->shape);
+    tensor->ndim = (uint32_t)n.count; /* bounded: 32 bits */
+    ckpt_status st = read_dims(t, &r, tensor->ndim, &tensor->shape);
     if (st == CKPT_OK)
-        st = read_dims(t, &r, v->ndim, &v->stride);
+        st = read_dims(t, &r, tensor->ndim, &tensor->stride);
     uint64_t offset = st == CKPT_OK ? reader_u64(&r) : 0; /* an error of read_dims is kept */
     if (st == CKPT_OK)
         st = r.status;
-    if (st == CKPT_OK && !checked_add(o->offset, offset, &v->storage_offset))
+    if (st == CKPT_OK && !checked_add(o->offset, offset, &tensor->storage_offset))
         st = fail(t->err, CKPT_EFORMAT, source_pos(s, *pos), "a storage offset is {beyond} {=2^64}");
     reader_free(&r);
     return st;
 }
 
-/* add_missing_storage - adds the storage that V, the entry (key, storage key, class) of a tensor, names, as
- * lost. */
+/* add_missing_storage - adds as lost the storage that V names. V is the entry (key, storage key, class) of a
+ * tensor. */
 static ckpt_status add_missing_storage(struct tar_file *t, const ckpt_value *v)
 {
     char name[64];
@@ -282,7 +282,7 @@ static ckpt_status add_missing_storage(struct tar_file *t, const ckpt_value *v)
     struct storage s = {0};
     ckpt_str klass = value_name(value_item(v, 2));
     size_t n = str_find(klass, STR_LIT("Tensor"), 0);
-    if (!get_key_number(value_item(v, 1), &key) || n > 32) /* the class is none of torch's */
+    if (!get_key_number(value_item(v, 1), &key) || n > 32) /* no key, or no class of torch */
         return CKPT_OK;
     (void)snprintf(name, sizeof name, "%.*sStorage", (int)n, klass.ptr);
     s.dtype = dtype_by_storage(str_c(name));
@@ -331,7 +331,7 @@ static ckpt_status read_tensors(struct tar_file *t, source *s)
     return CKPT_OK;
 }
 
-/* add_unnamed_lost_storage - adds a storage without a key that is lost, WHY says why. *INDEX is its index. */
+/* add_unnamed_lost_storage - adds a lost storage without a key as *INDEX. WHY and AT describe the loss. */
 static void add_unnamed_lost_storage(struct tar_file *t, const char *why, uint64_t at, uint32_t *index)
 {
     struct storage_extra lost = {.lost_why = why, .lost_at = at};
@@ -354,8 +354,8 @@ static bool describe_lost_object(struct tar_file *t, const ckpt_value *v, struct
     return true;
 }
 
-/* mark_oversized_row_lost - when salvaging, makes ROW lost if it extends beyond its storage. Then a size is
- * damaged. */
+/* mark_oversized_row_lost - when salvaging, makes ROW lost if it extends beyond its storage, because then
+ * a size is damaged. */
 static void mark_oversized_row_lost(struct tar_file *t, struct row *row)
 {
     uint64_t end, end_byte;
@@ -449,7 +449,7 @@ static ckpt_status read_object(struct tar_file *t, source *s)
     if (!facts)
         return fail_memory(t->err);
     CKPT_TRY(pickle_read(t->f->a, s, 0, s->size, facts, &t->f->root, &next, t->err));
-    if (!t->incomplete) /* in an incomplete file they may name lost objects */
+    if (!t->incomplete) /* else persistent ids may name lost objects */
         CKPT_TRY(check_persistent_ids(t, facts, s));
     CKPT_TRY(torch_walk_graph(t->f, t->f->root, &input, t->err));
     return t->out_of_memory ? fail_memory(t->err) : CKPT_OK;

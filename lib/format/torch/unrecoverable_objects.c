@@ -4,14 +4,14 @@
  * smallest entry that contains such an object is dropped (a pair of a mapping, an item, an attribute) and
  * becomes a lost row.
  *
- * First the edges of the graph are followed backward from each lost storage, to find all nodes from which one
- * can be reached. Then the graph is walked from the root as in torch/graph.c, through these nodes only.
+ * First the edges of the graph are followed backward from the lost storages, to find all nodes that lead to
+ * one of them. Then the graph is walked from the root as in torch/graph.c, through these nodes only.
  */
 
 #include "core/graph_visit.h"
 #include "format/torch/internal.h"
 
-/* One of the edges to a child, which form a list. */
+/* An edge from node PARENT to a child. The edges to one child form a list. */
 struct edge {
     uint32_t parent, next_edge; /* indexes; NEXT_EDGE: MAP_NONE in the last edge */
 };
@@ -65,8 +65,8 @@ static bool add_node(void *user, const ckpt_value *v)
     return arena_push(x->a, &x->edges, &x->nedges, &x->cap_edges, &edge, sizeof edge);
 }
 
-/* find_lost_storage - returns the index of the storage that the persistent id V names if it is lost, or
- * MAP_NONE. */
+/* find_lost_storage - returns the index of the lost storage that V names. MAP_NONE: V is no persistent id, or
+ * its storage is not lost. */
 static uint32_t find_lost_storage(const ckpt_file *f, const ckpt_value *v)
 {
     struct torch_pid pid;
@@ -156,8 +156,8 @@ static ckpt_status add_lost_row(struct lost_search *x, uint32_t parent, struct s
     return table_add_row(&x->f->table, &r, NULL, x->err);
 }
 
-/* can_drop_entries - returns true if V is a container that could be written without some of its entries. It
- * cannot if a lost storage can be reached from the class or the arguments of a call. */
+/* can_drop_entries - returns true if V is a container in which lost storages can be reached through entries
+ * only, and not from the class of a call, say. Then V can be written without these entries. */
 static bool can_drop_entries(const struct lost_search *x, const ckpt_value *v)
 {
     if (v->type == CKPT_V_DICT || v->type == CKPT_V_LIST || v->type == CKPT_V_TUPLE)
@@ -167,7 +167,7 @@ static bool can_drop_entries(const struct lost_search *x, const ckpt_value *v)
         return false;
     const struct value_extra *m = value_extra_of(v);
     if (reaches_lost_storage(x, m->kwargs) ||
-        (m->npairs && m->nitems)) /* no class of Python has pairs and items */
+        (m->npairs && m->nitems)) /* no class of Python has both */
         return false;
     for (uint32_t i = 0; i < m->nstates; i++)
         if (reaches_lost_storage(x, m->states[i]) &&

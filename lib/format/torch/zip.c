@@ -1,7 +1,7 @@
 /*
  * zip.c - reads the archives of torch.save since 1.6, and the opt-in form of 1.4 and 1.5.
  *
- *   <top>/data.pkl                one pickle, protocol 2 unless the caller chose
+ *   <top>/data.pkl                one pickle; protocol 2 unless the caller chose another
  *   <top>/.format_version         "1", from 2.7 on
  *   <top>/.storage_alignment      "64", from 2.7 on
  *   <top>/byteorder               "little" or "big", from 2.1 on
@@ -27,9 +27,7 @@ static bool probe_zip(const struct probe *p)
     return p->zip && torch_archive_find_top(p->zip, &top, &ambiguous);
 }
 
-/* ------------------------------------------------- what torch.load refuses */
-
-/* check_version - notes that torch refuses the archive if its version is not 1 to 10. */
+/* check_version - if the version of the archive is not 1 to 10, notes that torch refuses it. */
 static ckpt_status check_version(struct torch_archive *ta, ckpt_error *err)
 {
     ckpt_str s;
@@ -51,11 +49,11 @@ static ckpt_status check_version(struct torch_archive *ta, ckpt_error *err)
     return CKPT_OK;
 }
 
-#define TORCH_END_SEARCH_BYTES 65536u /* the last bytes, in which torch's miniz searches the end record */
+#define TORCH_END_SEARCH_BYTES 65536u /* how many last bytes torch's miniz searches for the end record */
 
-/* check_top_folder - notes that torch refuses the archive if a record is outside of the folder of the first
- * entry, or if the archive begins or ends elsewhere than torch expects. */
-static void check_top_folder(struct torch_archive *ta)
+/* check_layout - notes that torch refuses the archive if torch does not expect the name of a record, or bytes
+ * before or after the archive. Also adds a notice if the archive is big-endian. */
+static void check_layout(struct torch_archive *ta)
 {
     if (ta->z->prefix_size)
         torch_archive_note_refusal(ta, arena_printf(ta->f->a, "the archive begins at byte %llu of the file",
@@ -116,7 +114,7 @@ static ckpt_status fail_two_checkpoints(const zip *z, ckpt_error *err)
 {
     ckpt_status st = fail(
         err, CKPT_EFORMAT, source_pos(z->src, z->entries[0].header_offset),
-        "several folders of the archive hold {=a \"data.pkl\"}, that of the first entry {does not}\n"
+        "several folders of the archive hold {=a \"data.pkl\"}, the folder of the first entry {does not}\n"
         "`unzip` it and name the one checkpoint that is meant");
     return prefix_where_if_failed(st, z->entries[0].name, err);
 }
@@ -133,7 +131,7 @@ static ckpt_status read_zip(ckpt_file *f, ckpt_error *err)
     CKPT_TRY(torch_archive_new(f, top, &ta, err));
     CKPT_TRY(torch_archive_read_byteorder(ta, err));
     CKPT_TRY(check_version(ta, err));
-    check_top_folder(ta);
+    check_layout(ta);
     size_t pickle;
     CKPT_TRY(torch_archive_require(ta, "data.pkl", &pickle, err));
     CKPT_TRY(torch_archive_run_pickle(ta, pickle, &f->root, err));

@@ -2,8 +2,8 @@
  * zip_cast.c - decides which storages of an archive are cast to a different dtype.
  *
  * Tensors that share a storage continue to share it: the storage is cast once, so all its tensors must have
- * the same dtype before and after. If shards are merged, each of their pickles refers to the storages of its
- * own table; these are matched with the storages of the merged file by the position of their bytes.
+ * one dtype before the cast and one after it. If shards are merged, the pickle of each shard refers to the
+ * storages of that shard; these are matched with those of the merged file by the position of their bytes.
  */
 #include "base/text.h"
 #include "core/convert.h"

@@ -3,8 +3,8 @@
  *
  * The pickle is written again from its graph, with the same storage keys:
  *
- *   If the new pickle is no longer than the old one, it replaces the old one. Unused PUTs fill it up, so that
- *   no size, offset or other record changes.
+ *   If the new pickle is not longer than the old one, it replaces the old one. Unused PUTs fill it up, so
+ *   that no size, offset or other record changes.
  *   If the new pickle is longer, the old record is renamed to <top>/data.old, in its local header too, and a
  *   new <top>/data.pkl and the central directory are written after the storages.
  *
@@ -23,7 +23,7 @@ static ckpt_status refuse_in_place(ckpt_error *err, const char *why)
     return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "%s; it cannot be edited in place", why);
 }
 
-/* check_editable - fails if the edit of F cannot be one of its pickle E alone. */
+/* check_editable - fails unless an edit of F has to change only its pickle, which is entry E. */
 static ckpt_status check_editable(const ckpt_file *f, const struct zip_entry *e, ckpt_error *err)
 {
     if (f->nreplacements)
@@ -95,13 +95,13 @@ ckpt_status torch_zip_in_place(ckpt_plan *p, struct patches *out, ckpt_error *er
 }
 
 /* -------------------------------------------------------------- undo journals
- * An undo journal of an edit in place restores the pickle and its CRC-32 in both headers; or the name of its
- * record and the central directory, and removes the bytes that the edit appended. An edit changes neither
- * storages nor their local headers, so the old central directory can be compared with these.
+ * If an edit replaced the pickle, its journal restores the pickle, and the CRC-32 in both headers. If an edit
+ * appended a pickle, its journal restores the name of the old record and the central directory, and removes
+ * the new bytes. No edit changes storages or their local headers: the old central directory must match them.
  *
  * While an edit is half done, the pickle does not match its CRC-32, or its local header and the central
  * directory give it different names. If neither is so, no edit was interrupted, and the journal is refused.
- * Without a CRC-32 this cannot be checked. */
+ * In an archive without CRC-32s this cannot be checked, and the journal is accepted. */
 
 /* find_zip_and_pickle - returns the zip of F and sets *I to the entry of its pickle; NULL: it has none. */
 static zip *find_zip_and_pickle(const ckpt_file *f, size_t *i)

@@ -3,8 +3,8 @@
  *
  * The graph is written unchanged, except for the edits of the plan and for:
  *   modules               are replaced by their state dicts
- *   storages              get new numbers and little-endian bytes; if only torch's C++ writer has their
- *                         class, UntypedStorage, and their tensors become calls of _rebuild_tensor_v3
+ *   storages              get new numbers and little-endian bytes. If torch has no storage class for their
+ *                         dtype, they become UntypedStorage, and their tensors calls of _rebuild_tensor_v3
  *   legacy storage views  become storage offsets
  *   _load_from_bytes      storages inside bytes objects become records
  */
@@ -69,8 +69,8 @@ static bool is_in_cast_call(const struct torch_writer *w, const ckpt_value *node
     return i != MAP_NONE && w->node_storages[i].in_cast_call;
 }
 
-/* map_pickle_storages - maps the nodes of one pickle of F to their storages, except nodes whose storage is
- * found by its key in the file that is rewritten. */
+/* map_pickle_storages - maps the nodes of one pickle of F to their storages, except those whose storage
+ * find_node_storage finds by its key. */
 static ckpt_status map_pickle_storages(struct torch_writer *w, ckpt_file *f, const struct pickle_facts *facts,
                                        ckpt_error *err)
 {
@@ -112,7 +112,7 @@ static ckpt_status map_all_storages(struct torch_writer *w, ckpt_file *f, ckpt_e
 static ckpt_status assign_storage_number(struct torch_writer *w, struct storage *s, uint32_t *out,
                                          ckpt_error *err)
 {
-    *out = s->output_number ? s->output_number - 1 : (uint32_t)w->nstorages; /* 0: none yet */
+    *out = s->output_number ? s->output_number - 1 : (uint32_t)w->nstorages; /* output_number 0: none yet */
     if (s->output_number)
         return CKPT_OK;
     if (!arena_push(w->p->a, &w->storages, &w->nstorages, &w->cap_storages, &s, sizeof s))
@@ -188,8 +188,8 @@ static ckpt_status mask_dropped_entries(struct torch_writer *w, ckpt_error *err)
     return CKPT_OK;
 }
 
-/* keep_entry - returns false if entry I of V is masked or the plan drops it. Else edits its key *TEXT as the
- * plan says. The hook `entry`. */
+/* keep_entry - returns false if entry I of V is masked or the plan drops it. Else applies the
+ * edits of the plan to its key *TEXT. The hook `keep_entry`. */
 static bool keep_entry(void *user, const ckpt_value *v, uint32_t i, ckpt_str *text)
 {
     const struct torch_writer *w = user;
@@ -422,7 +422,7 @@ static ckpt_status put_persistent_id(struct torch_writer *w, pickle_writer *pw, 
     return put_storage(w, pw, s, pid.dtype, value_module(value_item(v->u.pid, 1)), pid.klass, err);
 }
 
-/* write_leaf - writes V, a storage, a tensor that no call makes, or a class with source; the hook `leaf`. */
+/* write_leaf - writes V: a storage, a tensor that no call makes, or a class with its source. A hook. */
 static ckpt_status write_leaf(void *user, pickle_writer *pw, const ckpt_value *v, ckpt_error *err)
 {
     struct torch_writer *w = user;
@@ -487,8 +487,8 @@ static bool add_view_offset(struct torch_writer *w, struct rebuild_call *r, uint
 }
 
 /* make_cast_call - turns R, a call of _rebuild_tensor_v2 or (if V3) _v3 for the storage of NODE, into a call
- * for the cast of this storage. Clears requires_grad for _v3, which fails with it (torch 2.15); that of a
- * parameter is in the call of _rebuild_parameter. */
+ * for the cast of this storage. If the new call is one of _v3, clears requires_grad, with which _v3 fails
+ * (torch 2.15). A parameter keeps it, because it is in the call of _rebuild_parameter. */
 static void make_cast_call(struct torch_writer *w, struct rebuild_call *r, const ckpt_value *node, bool v3)
 {
     struct storage *s = find_node_storage(w, node);
@@ -571,17 +571,18 @@ static bool is_rebuild_from_type(const ckpt_value *v)
            value_calls(v, "torch.tensor", "_rebuild_from_type", 4);
 }
 
-/* rewrite_inner_call - replaces *ARGS if func(*args) in the call V of _rebuild_from_type_v2 has to change. */
-static ckpt_status rewrite_inner_call(struct torch_writer *w, const ckpt_value *v, ckpt_value **args,
+/* rewrite_inner_call - V is a call of _rebuild_from_type_v2, which calls func(*args). If that inner call has
+ * to change, sets *V_ARGS to the new arguments of V. */
+static ckpt_status rewrite_inner_call(struct torch_writer *w, const ckpt_value *v, ckpt_value **v_args,
                                       ckpt_error *err)
 {
-    ckpt_value *func = value_arg(v, 0), *inner = value_arg(v, 2);
-    CKPT_TRY(rewrite_args(w, &func, &inner, err));
-    if (inner == value_arg(v, 2))
+    ckpt_value *func = value_arg(v, 0), *inner_args = value_arg(v, 2);
+    CKPT_TRY(rewrite_args(w, &func, &inner_args, err));
+    if (inner_args == value_arg(v, 2))
         return CKPT_OK;
-    ckpt_value *items[4] = {func, value_arg(v, 1), inner, value_arg(v, 3)};
-    *args = value_tuple(w->p->a, 4, items);
-    return *args ? CKPT_OK : fail_memory(err);
+    ckpt_value *items[4] = {func, value_arg(v, 1), inner_args, value_arg(v, 3)};
+    *v_args = value_tuple(w->p->a, 4, items);
+    return *v_args ? CKPT_OK : fail_memory(err);
 }
 
 /* rewrite_call - sets *OUT to the node to write instead of the CALL V, usually V itself. */
@@ -678,7 +679,7 @@ ckpt_status torch_zip_pickle(struct torch_writer *w, ckpt_error *err)
     for (size_t i = 0; i < w->nstorages; i++)
         w->storages[i]->output_number = 0;
     if (st == CKPT_OK && w->bad_arguments)
-        return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, /* any pickle of the file may have this id */
+        return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, /* the id may be in any pickle, so no offset */
                     "a persistent id in the place of the arguments of a call cannot be written");
     return st == CKPT_OK && w->out_of_memory ? fail_memory(err) : st;
 }

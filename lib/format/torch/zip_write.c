@@ -1,6 +1,6 @@
 /*
- * zip_write.c - writes a plan as a torch.save archive that torch.load reads in every mode
- * (weights_only, mmap), from 1.6 on.
+ * zip_write.c - writes a plan as a torch.save archive that torch.load of torch >= 1.6 reads in every mode
+ * (weights_only, mmap).
  *
  *   archive/data.pkl     protocol 2, only what the restricted unpickler accepts
  *                        unless the input holds more
@@ -163,7 +163,7 @@ static void written_source_close(source *s) { (void)s; }
 static const struct source_ops written_source_ops = {.read_at = written_source_read,
                                                      .close = written_source_close};
 
-/* check_member - fails unless entry I is the member that was written. */
+/* check_member - fails unless E is the member that was written as entry I. */
 static ckpt_status check_member(void *user, size_t i, const struct zip_entry *e, ckpt_error *err)
 {
     static const char *const fixed_names[] = {PICKLE, BYTEORDER, VERSION};

@@ -120,24 +120,24 @@ static ckpt_status add_piece(struct assembly *array, const uint64_t *at, const s
     return CKPT_OK;
 }
 
-/* add_shard - adds the chunks in the shard CHUNK, which begins at element AT of the array. */
-static ckpt_status add_shard(struct assembly *array, const uint64_t *at, const struct stored_chunk *chunk)
+/* add_shard - adds the chunks in SHARD, which begins at element AT of the array. */
+static ckpt_status add_shard(struct assembly *array, const uint64_t *at, const struct stored_chunk *shard)
 {
     const struct zarr_array *meta = &array->meta;
-    struct zarr_stored_chunk *part;
+    struct zarr_stored_chunk *list;
     uint64_t grid[ZARR_DIMS] = {0}, begin[ZARR_DIMS];
-    CKPT_TRY(zarr_read_index(meta, chunk->src, chunk->offset, chunk->nbytes, array->a, &part, array->err));
+    CKPT_TRY(zarr_read_index(meta, shard->src, shard->offset, shard->nbytes, array->a, &list, array->err));
     for (uint64_t i = 0; i < meta->chunks_in_shard; i++) {
-        bool inside = part[i].at != UINT64_MAX;
+        bool inside = list[i].at != UINT64_MAX; /* else the chunk is missing */
         for (uint32_t k = 0; k < meta->ndim; k++) {
             begin[k] = at[k] + grid[k]; /* bounded: both are below 2^63 */
             inside = inside && begin[k] < meta->shape[k];
         }
-        /* bounded: zarr_read_index */
-        const struct stored_chunk part_chunk = {chunk->src, chunk->offset + part[i].at, part[i].nbytes,
-                                                chunk->file};
+        /* bounded: zarr_read_index refuses a chunk that ends after the shard */
+        const struct stored_chunk chunk = {shard->src, shard->offset + list[i].at, list[i].nbytes,
+                                           shard->file};
         if (inside)
-            CKPT_TRY(add_piece(array, begin, &part_chunk));
+            CKPT_TRY(add_piece(array, begin, &chunk));
         for (uint32_t k = meta->ndim; k-- > 0;) {
             grid[k] += meta->chunk_shape[k]; /* bounded: below 2^63, as above */
             if (grid[k] < meta->key_shape[k])
@@ -260,7 +260,7 @@ static ckpt_status assemble(struct zarr_arrays *arrays, const struct zarr_source
 
 /* --------------------------------------------------------------------------- tensors */
 
-/* add_tensor - sets *NODE to a node for a new tensor, *T. */
+/* add_tensor - adds a tensor, sets *T to it, and *NODE to a node whose offset is its index. */
 static ckpt_status add_tensor(struct zarr_arrays *arrays, ckpt_value **node, struct joined_tensor **t)
 {
     *node = value_new(arrays->f->a, CKPT_V_TENSOR, arrays->ntensors);
@@ -272,7 +272,7 @@ static ckpt_status add_tensor(struct zarr_arrays *arrays, ckpt_value **node, str
     return CKPT_OK;
 }
 
-/* get_swap_unit - returns how many bytes of META are swapped together, or 0 if it is little-endian. */
+/* get_swap_unit - returns how many bytes of an element are swapped together; 0: it is little-endian. */
 static uint8_t get_swap_unit(const struct zarr_array *meta)
 {
     return meta->encoding.big_endian ? dtype_info(meta->dtype)->swap_bytes : 0;

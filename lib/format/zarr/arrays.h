@@ -23,16 +23,17 @@ enum zarr_missing {
 
 ckpt_status zarr_arrays_begin(struct zarr_arrays *arrays, ckpt_file *f, ckpt_error *err);
 void zarr_arrays_end(struct zarr_arrays *arrays);
-/* Where an array is: under the keys of S that begin with PREFIX. NAME is its name in messages. */
+/* Where an array is: under the keys of STORE that begin with PREFIX. NAME is its name in messages. */
 struct zarr_source {
     struct store *store;
     ckpt_str prefix, name;
     enum zarr_missing missing;
 };
-/* zarr_add_array - sets *NODE to a new tensor for the array FROM. A fault of the array is returned as the
- * error, is reported if the file is checked, and makes the tensor lost if the file is salvaged. */
+/* zarr_add_array - sets *NODE to a new tensor for the array FROM. A fault of the array makes the tensor lost
+ * if the file is salvaged, is reported if the file is checked, and otherwise is returned. */
 ckpt_status zarr_add_array(struct zarr_arrays *arrays, const struct zarr_source *from, ckpt_value **node);
-/* zarr_read_scalar - sets *NODE to the number in FROM, an array of one element. */
+/* zarr_read_scalar - sets *NODE to the number in the array FROM. If that has dimensions, or a dtype that no
+ * number of the graph has, does what zarr_add_array does. *NODE is NULL if the number is lost. */
 ckpt_status zarr_read_scalar(struct zarr_arrays *arrays, const struct zarr_source *from, ckpt_value **node);
 /* zarr_add_bytes - sets *NODE to a new tensor of bytes for the value of entry I of STORE. */
 ckpt_status zarr_add_bytes(struct zarr_arrays *arrays, struct store *store, size_t i, ckpt_value **node);

@@ -1,6 +1,6 @@
 /*
- * read.c - reads a folder with one Zarr array (codec/zarr.c), as TensorStore and zarr-python write it, and
- * any OCDBT database (codec/ocdbt.c), each of whose values is a tensor of bytes.
+ * read.c - reads a folder with one Zarr array (codec/zarr.c), as TensorStore and zarr-python write it; and
+ * any OCDBT database (codec/ocdbt.c). Each value of the database becomes a tensor of bytes.
  */
 #include "codec/zarr.h"
 #include "format/folder.h"

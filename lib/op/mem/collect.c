@@ -64,9 +64,7 @@ static ckpt_status add_row(ckpt_mem *m, const ckpt_tensor *r, ckpt_str name, ckp
     return CKPT_OK;
 }
 
-/* ---- the file's optimizer */
-
-/* add_state - adds the bytes of the state R to the group of its parameter, element N of R's path. */
+/* add_state - adds the bytes of state R to the group of its parameter, whose number is the key R->path[N]. */
 static void add_state(struct mem_own_optimizer *own, const ckpt_value *groups, const ckpt_tensor *r,
                       uint32_t n)
 {

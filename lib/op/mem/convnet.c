@@ -2,14 +2,14 @@
  * from that of the image before it. In the backward pass, each operation first allocates gradients and then
  * frees what it used.
  *
- * Conv keeps its input, BatchNorm its input with mean and 1/std in fp32, ReLU its output (in place, which is
- * the next Conv's input), MaxPool 8-byte indices. Padding is that of the kernel; the stride of a stage is in
- * its first block, at the first kernel wider than 1. */
+ * Conv keeps its input; BatchNorm its input, and mean and 1/std in fp32; ReLU (in place) its output, which is
+ * the next Conv's input; MaxPool 8-byte indices. Padding is half of the kernel. The first block of a
+ * stage has its stride, at the first convolution with a kernel wider than 1. */
 #include "op/mem/states.h"
 #include "op/mem/timeline.h"
 
 #define CONVS_MAX 8
-/* The most that a block may keep, so that sums fit into int64_t; beyond it the network is TOO_LARGE. */
+/* The most that a block may keep, so that sums fit into int64_t. A network that keeps more is TOO_LARGE. */
 #define PASS_MAX (INT64_MAX / 16)
 
 struct image {
@@ -20,7 +20,7 @@ struct image {
 struct conv {
     uint64_t nweights;
     uint64_t out_bytes;
-    uint64_t kept_bytes; /* of BatchNorm's input and statistics, and of the cast weight */
+    uint64_t kept_bytes; /* for BatchNorm: its input and statistics; for the convolution: the cast weight */
     uint64_t multiply_adds;
 };
 
@@ -214,7 +214,7 @@ static ckpt_status fill_stem(const struct convnet *net, struct image *image, str
         t->input_bytes = TOO_LARGE;
         return CKPT_OK;
     }
-    memory.live = memory.peak = (int64_t)output; /* the gradient of the pool */
+    memory.live = memory.peak = (int64_t)output; /* the gradient of MaxPool's output */
     simulate_op(&memory, c.out_bytes, output + indices);
     simulate_op(&memory, c.out_bytes, 2 * c.out_bytes); /* ReLU */
     simulate_op(&memory, c.out_bytes, 2 * c.out_bytes); /* BatchNorm */
@@ -239,16 +239,16 @@ static uint32_t count_blocks(const ckpt_mem *m, uint32_t stage)
 static ckpt_status check_stages(const ckpt_mem *m, uint32_t n, ckpt_error *err)
 {
     uint32_t all = 0;
-    const char *first = m->family->convs[1].name; /* of each block */
+    const char *first_conv = m->family->convs[1].name; /* of each block, after the stem's */
     for (size_t i = 0; i < m->ntensors; i++)
-        all += is_conv(&m->tensors[i], first, false);
+        all += is_conv(&m->tensors[i], first_conv, false);
     if (all == n && n <= BLOCKS_MAX)
         return CKPT_OK;
     return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
                 "{%u} blocks, of which {=%u} are in the stages of %s, from 0 on", all, n, m->family->title);
 }
 
-/* name_block - sets the name of block I as Python has it, for messages. */
+/* name_block - names block I of the network, which is block BLOCK of stage STAGE, as Python does. */
 static bool name_block(ckpt_mem *m, uint32_t i, uint32_t stage, uint32_t block)
 {
     m->block_names[i] = arena_printf(m->a, "layer%u[%u]", stage, block).ptr;
@@ -304,7 +304,7 @@ ckpt_status convnet_timeline(ckpt_mem *m, const struct letters *dims, uint32_t s
             t->input_bytes = TOO_LARGE;
         if (i + 1 == t->n)
             break;
-        /* the next block counts it as its input, and it still exists in the backward pass of this block */
+        /* the output is counted as input of the next block, and still exists in this block's backward pass */
         t->blocks[i].kept_bytes -= t->blocks[i].output_bytes;
         t->blocks[i].backward_bytes += t->blocks[i].output_bytes;
     }

@@ -9,9 +9,10 @@
  *   U        S rounded up to a multiple of 32
  *   c r e    bytes of an element: of an operand of a matrix product, of the residual stream, of a parameter
  *   V h f L  vocabulary, hidden size, width of the MLP, number of blocks
- *   A K G    width of all queries; of all keys; of all keys as the kernel takes them, repeated for each query
- *   a k d    attention heads, heads of keys and values, width of a head
+ *   A K G    width of all query heads; of all key heads; G is A if the kernel repeats the keys, else K
+ *   a k d i  query heads, heads of keys and values, width of a head, half of that width
  *   n p C    positions, side of a patch, classes
+ *   t w      token types, channels after the first convolution
  *   H W      height and width of the images
  *   P I      probabilities of one attention, B a S S; elements of the batch of images */
 #ifndef OP_MEM_FAMILY_H
@@ -22,7 +23,6 @@
 
 #define TOO_LARGE UINT64_MAX
 
-/* The number that each letter stands for. */
 struct letters {
     uint64_t value[128];
     bool known[128];
@@ -50,13 +50,13 @@ enum {
     ANY = 0,
     FP32 = 1 << 0, MIXED = 1 << 1, HALF = 1 << 2,              /* precision */
     SDPA = 1 << 3, EAGER = 1 << 4,                             /* the implementation of attention */
-    ATTENTION_DROPOUT = 1 << 5, NO_ATTENTION_DROPOUT = 1 << 6, /* is this dropout's probability above 0? */
-    RESIDUAL_DROPOUT = 1 << 7, NO_RESIDUAL_DROPOUT = 1 << 8,   /* … of the residual stream's dropouts */
+    ATTENTION_DROPOUT = 1 << 5, NO_ATTENTION_DROPOUT = 1 << 6, /* is the probability above 0? */
+    RESIDUAL_DROPOUT = 1 << 7, NO_RESIDUAL_DROPOUT = 1 << 8,   /* the same of the residual stream */
     EMBEDDING_DROPOUT = 1 << 9, NO_EMBEDDING_DROPOUT = 1 << 10,
     GELU_WRITTEN_OUT = 1 << 11, GELU_FUSED = 1 << 12,
     ONE_SEQUENCE = 1 << 13, SEQUENCES = 1 << 14,          /* is B 1? */
     CHECKPOINTED = 1 << 15, NOT_CHECKPOINTED = 1 << 16,   /* is any segment recomputed? */
-    QK_NORM = 1 << 17, NO_QK_NORM = 1 << 18,              /* tensors that only some of a family have */
+    QK_NORM = 1 << 17, NO_QK_NORM = 1 << 18,              /* tensors that only some networks have */
     QKV_BIAS = 1 << 19, NO_QKV_BIAS = 1 << 20,
     OUT_BIAS = 1 << 21, NO_OUT_BIAS = 1 << 22,
     MLP_BIAS = 1 << 23, NO_MLP_BIAS = 1 << 24,
@@ -67,7 +67,7 @@ enum {
 
 /* The part of the network that a tensor belongs to, or that keeps something for the backward pass. That pass
  * goes through the loss, the head, the blocks from the last to the first, and the input, and frees what each
- * of them kept. */
+ * of them kept. Each tensor of a block of a convnet belongs to ATTENTION. */
 enum mem_part {
     INPUT,     /* the embeddings; also what is kept to the end of the backward pass */
     ATTENTION, /* of each block: freed when the gradient of the softmax is computed */
@@ -85,7 +85,7 @@ enum mem_tensor_kind {
     BUFFER
 };
 
-/* A tensor by name, `#` being the number of a block, and shape: "V,3h". */
+/* A tensor of a family: its name, in which `#` is the number of a block, and its shape, "V,3h". */
 struct mem_tensor_rule {
     uint8_t part, kind; /* enum mem_part, mem_tensor_kind */
     uint32_t conditions;      /* ANY: in each network of this family */
@@ -95,7 +95,7 @@ struct mem_tensor_rule {
 /* Memory that the network uses if the CONDITIONS hold: what an operation of a part keeps for the
  * backward pass, or what exists at a moment in addition. */
 struct mem_usage {
-    uint8_t part_or_moment; /* enum mem_part: kept by it; enum mem_moment: exists then */
+    uint8_t part_or_moment; /* enum mem_part in part_usage, enum mem_moment in moment_usage */
     uint32_t conditions;
     const char *bytes; /* a product of sizes: "4TV" is 4 * T * V */
     const char *what;  /* a description for readers of the table */
@@ -106,10 +106,10 @@ enum mem_moment {
     HELD, /* what the training loop holds during the whole step */
     FORWARD_END,
     LOSS_BACKWARD,
-    HEAD_BACKWARD, /* after what LOSS kept is freed */
+    HEAD_BACKWARD, /* what LOSS kept is freed by then */
     HEAD_CAST,     /* the head's gradient is cast to its parameter's dtype */
     BLOCK_BACKWARD,
-    SOFTMAX_BACKWARD, /* after what MLP kept is freed; its gradients exist */
+    SOFTMAX_BACKWARD, /* what MLP kept is freed by then; the gradients of its parameters exist */
     BACKWARD_END,
     MEM_MOMENTS
 };
@@ -117,20 +117,20 @@ enum mem_moment {
 /* What the value of a key of config.json sets. */
 enum mem_config_kind {
     CONFIG_SIZE, /* the size that LETTER stands for */
-    CONFIG_ATTENTION_DROPOUT,
+    CONFIG_ATTENTION_DROPOUT, /* each dropout: a probability, taken to be above 0 if the key is missing */
     CONFIG_RESIDUAL_DROPOUT,
-    CONFIG_EMBEDDING_DROPOUT, /* a probability; 0.1 if the key is missing */
-    CONFIG_ACTIVATION,        /* sets CONDITIONS if it is VALUE; any other value needs a different row */
-    CONFIG_BIT,               /* sets CONDITIONS if it is true */
-    CONFIG_NONE,              /* is refused unless it is absent, null, false or 0 */
-    CONFIG_WINDOW             /* a window of attention: longer sequences are refused */
+    CONFIG_EMBEDDING_DROPOUT,
+    CONFIG_ACTIVATION, /* CONDITIONS if it is VALUE; each value that is not refused has a row */
+    CONFIG_BIT,        /* CONDITIONS if it is VALUE, or, without a VALUE, if it is true */
+    CONFIG_NONE,       /* nothing: the key must be absent, null, false or 0 */
+    CONFIG_WINDOW      /* a window of attention: longer sequences are refused */
 };
 struct mem_config_rule {
     uint8_t kind; /* enum mem_config_kind */
     char letter;
     uint32_t conditions;
-    const char *keys;  /* "hidden_size|n_embd": the first one that the file has counts */
-    const char *value; /* see mem_config_kind; of CONFIG_SIZE: the size if the key is missing, "4h" */
+    const char *keys;  /* "hidden_size|n_embd": of those in config.json, the first is used */
+    const char *value; /* see mem_config_kind; of CONFIG_SIZE: the default, such as "4h", or NULL */
 };
 
 /* A convolution of a residual network, listed in running order. Padding is half of the kernel. */
@@ -143,8 +143,8 @@ struct mem_conv {
 
 struct mem_family {
     const char *name, *title;
-    const char *recognized_by; /* a tensor name that no other family has, without BASE */
-    const char *base_prefix;   /* prefix that a model saved without its head lacks: "transformer." */
+    const char *recognized_by; /* a tensor name that no other family has, without base_prefix */
+    const char *base_prefix;   /* "transformer."; names lack it if the model was saved without its head */
     const char *blocks;        /* the list of blocks in Python: "transformer.h" */
     const char *setup;         /* what a user must set in Python for training, or NULL */
     const char *model_types;   /* values of model_type in config.json: "llama|mistral" */
@@ -155,7 +155,7 @@ struct mem_family {
     uint32_t conditions;       /* those that hold for all networks of the family */
     const struct mem_tensor_rule *tensors; /* each list ends with an empty row */
     const struct mem_usage *part_usage;   /* by part */
-    const struct mem_usage *moment_usage; /* by moment, in addition to what is saved */
+    const struct mem_usage *moment_usage; /* by moment, in addition to what the parts keep */
     const struct mem_config_rule *config;
     const struct mem_conv *convs;
     const uint8_t *stage_strides; /* of the first block of each stage, 0 at the end */

@@ -155,7 +155,7 @@ static ckpt_status set_precision(struct estimate *est, ckpt_error *err)
     return CKPT_OK;
 }
 
-/* set_image_size - sets the size of an image: that of the run, or the square of the position embedding. */
+/* set_image_size - sets the size of an image: that of the run, or a square with a position for each patch. */
 static ckpt_status set_image_size(struct estimate *est, ckpt_error *err)
 {
     struct letters *letters = &est->dims;
@@ -163,7 +163,7 @@ static ckpt_status set_image_size(struct estimate *est, ckpt_error *err)
              n = letter_get(letters, 'n');
     if (!h && n > 1) {
         uint64_t side = (uint64_t)sqrt((double)(n - 1));
-        if (side * side != n - 1) /* bounded: a root */
+        if (side * side != n - 1) /* bounded: side is the root of n - 1 */
             return fail_with_option(
                 err, "--image HEIGHTxWIDTH",
                 "the position embedding is not of a square image: an image size has to be given");
@@ -357,7 +357,7 @@ static ckpt_status make_segments(struct estimate *est, struct mem_segments *out,
     *out = (struct mem_segments){
         .list = list, .reentrant = how == CKPT_MEM_BLOCK_REENTRANT, .selective = how == CKPT_MEM_SELECTIVE};
     if (how == CKPT_MEM_PLAN) {
-        CKPT_REQUIRE(err, est->m->plan.list); /* ckpt_mem_plan was called before */
+        CKPT_REQUIRE(err, est->m->plan.list); /* ckpt_mem_plan must have been called */
         out->list = est->m->plan.list;
         out->n = est->m->plan.n;
         return CKPT_OK;
@@ -415,13 +415,13 @@ static void fill_states(struct estimate *est)
     r->precision = precisions[est->run.precision];
 }
 
-/* is_type_assumed - returns true if several model_types have these names, and no config gives the type. */
+/* is_type_assumed - returns true if the family has model_types, but no config gives one. */
 static bool is_type_assumed(const ckpt_mem *m)
 {
     return m->family && m->family->model_types[0] && !m->has_model_type;
 }
 
-/* note_states - adds the lines about what was assumed for the states. */
+/* note_states - adds the notices about what was assumed, and about what is not known. */
 static void note_states(struct estimate *est)
 {
     ckpt_mem *m = est->m;
@@ -519,7 +519,7 @@ static ckpt_status check_run(const ckpt_mem_run *r, ckpt_error *err)
     return CKPT_OK;
 }
 
-/* divide_timeline - divides the final gradients among ZeRO's ranks; adds what ZeRO 3 gathers. */
+/* divide_timeline - divides the gradients at the end among ZeRO's ranks; sets what ZeRO 3 gathers. */
 static void divide_timeline(struct estimate *est)
 {
     if (est->run.zero >= 2)
@@ -584,7 +584,7 @@ ckpt_status ckpt_mem_estimate(ckpt_mem *m, const ckpt_mem_run *run, ckpt_mem_res
 }
 
 /* find_plan - finds the cheapest segments whose total is at most LIMIT, or those with the lowest peak if
- * there are none or LIMIT is 0. *FITS: the total is at most LIMIT. */
+ * there are none or LIMIT is 0. Sets *FITS to true if the total is at most LIMIT or LIMIT is 0. */
 static ckpt_status find_plan(struct estimate *est, uint64_t limit, bool *fits, ckpt_error *err)
 {
     ckpt_mem *m = est->m;

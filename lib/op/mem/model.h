@@ -22,7 +22,7 @@ struct mem_tensor {
     uint32_t stage, block;              /* the numbers in its name; a single number is the block */
 };
 
-#define BLOCKS_MAX 2000u /* a limit, because planning takes time proportional to its square */
+#define BLOCKS_MAX 2000u /* planning takes time proportional to the square of their number */
 
 /* The optimizer whose states the file holds. */
 struct mem_own_optimizer {

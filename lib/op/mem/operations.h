@@ -11,7 +11,7 @@
 #define CONVS(...)     (const struct mem_conv[]){__VA_ARGS__, {0}}
 #define STRIDES(...)   (const uint8_t[]){__VA_ARGS__, 0}
 
-/* Tensors of a BatchNorm; not of a GroupNorm, which has no running mean and keeps other tensors. */
+/* The tensors of a BatchNorm. A GroupNorm is refused: it has no running mean, and keeps other tensors. */
 #define BATCH_NORM(part, when, name)                                                                         \
     {part, ELEMENTWISE, when, name ".weight", ""}, {part, ELEMENTWISE, when, name ".bias", ""},              \
     {part, ELEMENTWISE, when, name ".running_mean", ""}, {part, ELEMENTWISE, when, name ".running_var", ""}, \
@@ -29,8 +29,8 @@
     {part, ANY, "Thr", "input of a LayerNorm"},                                                              \
     {part, ANY, "8T", "its mean and 1/std, fp32"}
 
-/* As transformers computes it, operation by operation: the input in fp32, which is a copy unless that is its
- * dtype, and the normalized value. */
+/* RMSNorm of transformers, operation by operation: the normalized value, and the input in fp32, which is a
+ * copy if the input has another dtype. */
 #define RMS_NORM(part)                                                                                       \
     {part, FP32 | MIXED, "8Th", "RMSNorm: fp32 input, normalized value"},                                    \
     {part, HALF, "6Th", "RMSNorm: fp32 copy of the input, normalized value"},                                \
@@ -41,13 +41,13 @@
 #define GELU(part, when)                                                                                     \
     {part, when, "Tfc", "input of gelu"},                                                                    \
     {part, when, "Tfc", "input of the second Linear"}
-/* gelu_new in Python: five tensors with the input of the next Linear; pow gives fp32 under autocast. */
+/* gelu_new in Python: five tensors, one of them the next Linear's input; autocast runs pow in fp32. */
 #define GELU_IN_PYTHON(part)                                                                                 \
     {part, GELU_WRITTEN_OUT | FP32 | HALF, "5Tfc", "gelu_new written out, with the input of c_proj"},        \
     {part, GELU_WRITTEN_OUT | MIXED, "16Tf", "the same, partly in fp32"}
 #define SWIGLU(part) {part, ANY, "4Tfc", "gate, silu(gate), up, their product"}
 
-/* Flash attention in half precision; in fp32 the memory-efficient kernel, which repeats keys. */
+/* In half precision, the kernel is flash attention; in fp32, the memory-efficient one, which repeats keys. */
 #define ATTENTION_SDPA                                                                                       \
     {ATTENTION, SDPA, "2TAc", "queries, and the output, which is the input of the projection"},              \
     {ATTENTION, SDPA, "2TGc", "keys and values"},                                                            \
@@ -56,13 +56,13 @@
     {ATTENTION, SDPA | FP32, "16", "seed and offset"},                                                       \
     {ATTENTION, SDPA | MIXED | HALF, "24", "seed and offset"}
 
-/* Rows of MLP in the macros of attention follow the softmax: they are free as early as those of the MLP. */
+/* Rows of attention with the part MLP come after the softmax; they are freed as early as those of the MLP. */
 #define ATTENTION_EAGER                                                                                      \
-    {ATTENTION, EAGER, "3TAc", "queries, keys, values, repeated for each query"},                            \
+    {ATTENTION, EAGER, "3TAc", "queries; keys and values, repeated for each query head"},                    \
     {MLP, EAGER, "TAc", "the output, which is the input of the projection"},                                 \
     {MLP, EAGER | ATTENTION_DROPOUT, "P", "mask of the dropout of probabilities"},                           \
     {MLP, EAGER | ATTENTION_DROPOUT, "Pc", "probabilities as the operand of the product"}
-/* Softmax in the dtype of its input, which autocast makes fp32. */
+/* Softmax in the dtype of its input, or in fp32 under autocast. */
 #define SOFTMAX                                                                                              \
     {ATTENTION, EAGER | FP32 | HALF, "Pc", "output of the softmax"},                                         \
     {ATTENTION, EAGER | MIXED, "4P", "output of the softmax, fp32"},                                         \
@@ -72,7 +72,7 @@
     {ATTENTION, EAGER, "4P", "output of the softmax, fp32"},                                                 \
     {MLP, EAGER | MIXED | HALF | NO_ATTENTION_DROPOUT, "Pc", "probabilities as the operand"}
 
-/* Causal language models of transformers: logits in fp32, labels shifted (of one sequence a view). */
+/* The loss of causal language models in transformers. The shifted labels of one sequence are a view. */
 #define CAUSAL_LM_LOSS                                                                                       \
     {LOSS, ANY, "4TV", "log-softmax of the logits, fp32"},                                                   \
     {INPUT, ANY, "8T", "shifted labels"},                                                                    \
@@ -85,8 +85,7 @@
     {FORWARD_END, MIXED | HALF, "2TV", "logits"},                                                            \
     {LOSS_BACKWARD, ANY, "8TV", "gradients of the loss, fp32"}
 
-/* Gradients of the logits and of the head's weight; autocast casts the
- * latter after the gradient of the logits is freed. */
+/* When autocast casts the gradient of the head's weight, the gradient of the logits is already freed. */
 #define HEAD_ALIVE                                                                                           \
     {HEAD_BACKWARD, FP32 | HALF, "TVc", "gradient of the logits"},                                           \
     {HEAD_BACKWARD, FP32 | HALF, "Vhe", "gradient of the head"},                                             \
@@ -94,8 +93,7 @@
     {HEAD_BACKWARD, MIXED, "2Vh", "gradient of the head"},                                                   \
     {HEAD_CAST, MIXED, "4Vh", "gradient of the head, cast to fp32"}
 
-/* The gradients of the head and of the embedding exist at the same time, before they are added. */
-#define TIED_ALIVE {BACKWARD_END, TIED, "2Vhe", "gradients of head and embedding, before they are one"}
+#define TIED_ALIVE {BACKWARD_END, TIED, "2Vhe", "gradients of head and embedding, before they are added"}
 
 #define SOFTMAX_ALIVE                                                                                        \
     {SOFTMAX_BACKWARD, EAGER | FP32 | HALF, "2Pc", "gradients of the probabilities"},                        \
@@ -110,11 +108,11 @@
     {BLOCK_BACKWARD, ANY, "Thr", "gradient of the residual stream"},                                         \
     {BLOCK_BACKWARD, MIXED, "Thc", "the same, cast"}
 #define MLP_WEIGHT_ALIVE                                                                                     \
-    {BLOCK_BACKWARD, ANY, "Tfc", "gradient of the MLP's second input"},                                      \
-    {BLOCK_BACKWARD, FP32 | HALF, "hfe", "gradient of its weight"},                                          \
-    {BLOCK_BACKWARD, MIXED, "2hf", "gradient of its weight"}
+    {BLOCK_BACKWARD, ANY, "Tfc", "gradient of the input of the second Linear"},                              \
+    {BLOCK_BACKWARD, FP32 | HALF, "hfe", "gradient of the weight of that Linear"},                           \
+    {BLOCK_BACKWARD, MIXED, "2hf", "gradient of the weight of that Linear"}
 
-/* A classifier over images: the batch, cross entropy over C classes. */
+/* A classifier of images keeps the batch, and what cross entropy over C classes needs. */
 #define IMAGE_LOSS                                                                                           \
     {INPUT, ANY, "Ic", "images"},                                                                            \
     {INPUT, CHECKPOINTED | MIXED, "4I", "images as they came, fp32"},                                        \

@@ -2,22 +2,21 @@
  *
  * A plan cuts blocks 0..n-1 into segments. stored(j) is what the segments before block j keep: the input of
  * each recomputed segment, and all of each kept block. During the backward pass of a segment [i, j), the
- * later segments have been freed. The most memory is needed at one of its blocks t:
+ * later segments have been freed. The most memory is needed at one block t of the segment:
  *     outside + stored(i) + kept(i..t) + backward(t) + gradients(after t) = outside + stored(i) + need(i, j)
  * A kept block needs the same as a segment of one block. Before the backward pass of the blocks, stored(n)
- * exists together with head and loss. At the end of the forward pass, the cast copies of recomputed weights
- * are added, which autocast caches until then: forward(n).
+ * exists together with head and loss. At the end of the forward pass, forward(n) exists: stored(n) and the
+ * cast copies of the weights of recomputed blocks, which autocast caches until then.
  *
  * A way to cut the blocks before j is never worse for the later blocks if it stores less. So the lowest peak
  * is found by bisection of a limit: for each j, only the way with the least stored(j) has to be known
- * (plan_fits). The cheapest plan below a limit needs, for each j, all ways that no other way beats in work
- * done again, stored and forward together (struct search). They are a Pareto front, which is computed
- * from the fronts of earlier blocks. Two kinds of ways are left out, so that fronts stay short:
- *  - those that cost more than a plan that is already known: the shortest beginning recomputed, and all
- *    later blocks kept;
- *  - block i-1 kept and [i, j) recomputed, if the blocks i-1 to j-1 are alike: [i-1, j-1) recomputed
- *    and j-1 kept stores the same, and needs no more at any of them. Ways that end with a kept block and
- *    ways that end with a recomputed block have separate fronts, so that the way that replaces it is kept. */
+ * (find_partition). The cheapest plan below a limit needs, for each j, all ways that no other way beats in
+ * all three costs: work done again, stored and forward (struct search). They are a Pareto front, which is
+ * computed from the fronts of earlier blocks. Two kinds of ways are left out, so that fronts stay short:
+ *  - those that do more work again than the plan of find_fewest_recomputed, which is already known;
+ *  - block i-1 kept and [i, j) recomputed, if the blocks i-1 to j-1 are alike: instead, [i-1, j-1) recomputed
+ *    and j-1 kept stores the same, and needs no more at any of these blocks. Ways that end with a kept block
+ *    have fronts of their own, so that this replacement is not dropped for an equal way. */
 #include "op/mem/plan.h"
 
 #include <stdlib.h>
@@ -84,7 +83,7 @@ static ckpt_status init_needs(struct needs *needs, const struct mem_timeline *t,
 
 /* The cuts that store least, if the blocks from KEPT_FROM on are kept and all others recomputed. */
 struct partition {
-    uint64_t *stored_before; /* [i]: stored(i), before block i; UINT64_MAX: above the limit */
+    uint64_t *stored_before; /* [i]: stored(i); UINT64_MAX: no cuts fit into the limit */
     uint32_t *segment_start; /* [i]: the first block of the segment that ends before block i */
 };
 
@@ -95,7 +94,7 @@ static bool init_partition(struct partition *partition, uint32_t n, arena *a)
     return partition->stored_before && partition->segment_start;
 }
 
-/* find_best_cut - sets the least stored before J if all blocks before J are recomputed. */
+/* find_best_cut - finds the least stored(J) within LIMIT, if all blocks before J are recomputed. */
 static void find_best_cut(const struct needs *needs, uint64_t limit, struct partition *partition, uint32_t j)
 {
     uint64_t peak_need = 0, room = limit - needs->outside_blocks;
@@ -105,17 +104,18 @@ static void find_best_cut(const struct needs *needs, uint64_t limit, struct part
         uint64_t need = peak_need - needs->kept_before[i];
         if (need > room)
             return; /* a longer segment needs no less */
-        if (partition->stored_before[i] > room - need ||
-            partition->stored_before[i] + needs->t->blocks[i].input_bytes >= partition->stored_before[j])
-            continue; /* bounded: by stored(n), which is no more than all blocks keep */
-        partition->stored_before[j] = partition->stored_before[i] + needs->t->blocks[i].input_bytes;
+        uint64_t before = partition->stored_before[i];
+        uint64_t stored = before + needs->t->blocks[i].input_bytes; /* bounded: by what all blocks keep */
+        if (before > room - need || stored >= partition->stored_before[j])
+            continue;
+        partition->stored_before[j] = stored;
         partition->segment_start[j] = i;
     }
 }
 
-/* plan_fits - fills in *PARTITION, with the blocks from KEPT_FROM on kept. False: its peak is above LIMIT. */
-static bool plan_fits(const struct needs *needs, uint64_t limit, uint32_t kept_from,
-                      struct partition *partition)
+/* find_partition - fills in *PARTITION for KEPT_FROM. False: no such cuts have a peak of at most LIMIT. */
+static bool find_partition(const struct needs *needs, uint64_t limit, uint32_t kept_from,
+                           struct partition *partition)
 {
     if (limit < needs->fixed_peak || limit < needs->outside_blocks)
         return false;
@@ -153,7 +153,7 @@ struct point {
     uint8_t last; /* enum last_block */
 };
 
-/* The ways to cut the blocks before a block that no other way beats in all costs: a Pareto front. */
+/* A Pareto front: ways to cut the blocks before one block, without those that others beat in all costs. */
 struct front {
     struct point *points; /* sorted, see is_before */
     size_t n, cap;
@@ -185,8 +185,8 @@ static bool is_before(const struct point *a, const struct point *b)
     return a->stored != b->stored ? a->stored < b->stored : a->forward_end <= b->forward_end;
 }
 
-/* merge - adds to FRONT the points of search->added, both sorted, and removes points that an earlier point
- * beats in all costs. False: out of memory. */
+/* merge - adds the points of search->added to FRONT, and removes points that an earlier point beats in all
+ * costs. Both are sorted. False: out of memory. */
 static bool merge(struct search *search, struct front *front)
 {
     const struct front *added = &search->added;
@@ -208,7 +208,7 @@ static bool merge(struct search *search, struct front *front)
     return true;
 }
 
-/* A last segment: the blocks from FIRST up to END, not included. */
+/* A last segment: the blocks from FIRST to END - 1. */
 struct last_segment {
     uint32_t first, end;
     enum last_block how;
@@ -252,7 +252,7 @@ static bool extend(struct search *search, const struct last_segment *segment, en
     return !search->added.n || merge(search, front_at(search, segment->end, segment->how));
 }
 
-/* fill_front - computes the fronts of J blocks. False: out of memory. */
+/* fill_front - computes both fronts of the first J blocks. False: out of memory. */
 static bool fill_front(struct search *search, uint32_t j)
 {
     const struct needs *needs = search->needs;
@@ -303,13 +303,13 @@ static const struct front *find_best_front(const struct search *search)
     return is_before(&a->points[0], &b->points[0]) ? a : b;
 }
 
-/* The segments of a plan, collected from its end. */
+/* The segments of a plan, in reverse order until reverse() is called. */
 struct segment_list {
     ckpt_mem_segment *segments;
     size_t n;
 };
 
-/* prepend_segment - adds a segment before those of LIST, or extends the first of them if both are kept. */
+/* prepend_segment - adds a segment before those of the plan, or extends the first if both are kept. */
 static void prepend_segment(struct segment_list *list, uint32_t first, uint32_t end, bool recomputed)
 {
     ckpt_mem_segment *next = list->n ? &list->segments[list->n - 1] : NULL;
@@ -361,16 +361,16 @@ static void list_front_segments(const struct search *search, const struct front 
 static uint32_t find_fewest_recomputed(const struct needs *needs, uint64_t limit, struct partition *partition)
 {
     uint32_t low = 0, high = needs->n;
-    if (!plan_fits(needs, limit, needs->n, partition))
+    if (!find_partition(needs, limit, needs->n, partition))
         return needs->n + 1;
     while (low + 1 < high) {
         uint32_t middle = low + (high - low) / 2;
-        if (plan_fits(needs, limit, middle, partition))
+        if (find_partition(needs, limit, middle, partition))
             high = middle;
         else
             low = middle;
     }
-    plan_fits(needs, limit, high, partition);
+    find_partition(needs, limit, high, partition);
     return high;
 }
 
@@ -429,7 +429,7 @@ ckpt_status find_lowest_peak(const struct mem_timeline *t, arena *a, uint64_t *p
     CKPT_TRY(init_needs(&needs, t, a, err));
     while (low < high) {
         uint64_t middle = low + (high - low) / 2;
-        if (plan_fits(&needs, middle, t->n, &partition))
+        if (find_partition(&needs, middle, t->n, &partition))
             high = middle;
         else
             low = middle + 1;

@@ -55,7 +55,7 @@ static size_t read_number(ckpt_str name, size_t at, uint32_t *out)
 }
 
 /* matches_rule - returns true if NAME matches PATTERN, in which `#` stands for a number and a final `*` for
- * anything. Sets NUMBERS to the numbers, the last one at index 1. */
+ * anything. Sets NUMBERS[1] to the last number, and NUMBERS[0] to the one before it. */
 static bool matches_rule(const char *pattern, ckpt_str name, uint32_t numbers[2])
 {
     size_t at = 0;
@@ -96,7 +96,7 @@ static const struct mem_tensor *find_recognizing_tensor(const ckpt_mem *m, const
     return NULL;
 }
 
-/* make_table_name - returns NAME as in the table of F: no PREFIX, but the base. .ptr NULL: out of memory. */
+/* make_table_name - returns NAME without PREFIX and with the base, as in F's table, or NULL in .ptr. */
 static ckpt_str make_table_name(const ckpt_mem *m, const struct mem_family *f, ckpt_str name, ckpt_str prefix,
                                 bool bare)
 {
@@ -150,7 +150,7 @@ static bool assign_rules(ckpt_mem *m, const struct mem_family *f, ckpt_str prefi
         ckpt_str name = str_starts(t->name, prefix) ? make_table_name(m, f, t->name, prefix, bare)
                                                     : STR_LIT("");
         for (const struct mem_tensor_rule *r = f->tensors; r->name && !t->rule; r++) {
-            /* a head is next to the base, not below it: its name in the table does not begin with the base */
+            /* a head such as lm_head is next to the base, not below it: its name lacks the base prefix */
             bool is_outside_base = r->part == HEAD && bare &&
                                    !str_starts(str_c(r->name), str_c(f->base_prefix));
             if (matches_rule(r->name, is_outside_base ? str_skip(t->name, prefix.len) : name, numbers)) {
@@ -168,7 +168,7 @@ static bool assign_rules(ckpt_mem *m, const struct mem_family *f, ckpt_str prefi
     return true;
 }
 
-/* count_rule_tensors - returns how many tensors have rule R. Sets *BLOCKS to their last block number + 1. */
+/* count_rule_tensors - returns how many tensors have R. Raises *BLOCKS to their last block number + 1. */
 static size_t count_rule_tensors(const ckpt_mem *m, const struct mem_tensor_rule *r, uint32_t *blocks)
 {
     size_t n = 0;
@@ -271,7 +271,7 @@ static struct mem_tensor *find_embedding(const ckpt_mem *m, const struct mem_ten
 }
 
 /* find_tie - clears UNTIED if the head has no weight of its own: it shares memory with the embedding, or the
- * config ties them, which some files cannot represent. */
+ * config ties the two (some formats cannot record that they share memory). */
 static void find_tie(ckpt_mem *m)
 {
     const struct mem_config_entry *tie = config_get(&m->config, TIE_KEY);
@@ -280,7 +280,7 @@ static void find_tie(ckpt_mem *m)
         struct mem_tensor *embedding = t->rule->conditions & UNTIED ? find_embedding(m, t) : NULL;
         if (!embedding)
             continue;
-        if (embedding->tied_to == t) { /* the file has the head first */
+        if (embedding->tied_to == t) { /* the head is before the embedding in the file */
             embedding->tied_to = NULL;
             t->tied_to = embedding;
         }
@@ -306,7 +306,7 @@ static ckpt_status refuse_entry(const ckpt_mem *m, const struct mem_config_entry
     return st;
 }
 
-/* apply_size - sets the size of rule R from the config, unless the shapes have given it. */
+/* apply_size - sets the size of rule R to E of the config. Refuses E if the shapes give another size. */
 static ckpt_status apply_size(ckpt_mem *m, const struct mem_config_rule *r, const struct mem_config_entry *e,
                               ckpt_error *err)
 {
@@ -344,7 +344,7 @@ static ckpt_status apply_probability(ckpt_mem *m, const struct mem_config_entry 
     return CKPT_OK;
 }
 
-/* apply_flag - sets the conditions of R. Only a network without tensors needs them. */
+/* apply_flag - sets the conditions of R if there is no file; in a file, they follow from the tensors. */
 static ckpt_status apply_flag(ckpt_mem *m, const struct mem_config_rule *r, const struct mem_config_entry *e,
                               ckpt_error *err)
 {
@@ -371,7 +371,7 @@ static ckpt_status apply_entry(ckpt_mem *m, const struct mem_config_rule *r, con
         if (e->type != CONFIG_FALSE && !config_is_zero(e))
             refuse(m, "%s is not estimated with %.*s", m->family->title, STR_ARG(e->key));
         break;
-    default: /* CONFIG_WINDOW is checked when the sequence is known */
+    default: /* CONFIG_WINDOW, which mem.c compares with the length of the sequence */
         if (e->type != CONFIG_NUMBER || !str_uint(e->text, &window))
             return refuse_entry(m, e, "a whole number or null", err);
     }
@@ -431,10 +431,10 @@ static ckpt_status apply_config(ckpt_mem *m, ckpt_error *err)
 
 static void set_family_conditions(ckpt_mem *m, const struct mem_family *f)
 {
-    uint32_t drop = ATTENTION_DROPOUT | RESIDUAL_DROPOUT | EMBEDDING_DROPOUT;
+    uint32_t on = ATTENTION_DROPOUT | RESIDUAL_DROPOUT | EMBEDDING_DROPOUT;
     m->conditions = f->conditions;
     if (!(m->conditions & (NO_RESIDUAL_DROPOUT | RESIDUAL_DROPOUT)))
-        m->conditions |= f->has_dropout ? drop : drop << 1; /* NO_…_DROPOUT is the bit after …_DROPOUT */
+        m->conditions |= f->has_dropout ? on : on << 1; /* NO_…_DROPOUT is the bit after …_DROPOUT */
 }
 
 static void set_if_unknown(struct letters *letters, char name, uint64_t value)
@@ -481,8 +481,9 @@ static void derive_head_widths(ckpt_mem *m)
         refuse(m, "%llu heads cannot share the keys and values of %llu", (unsigned long long)a,
                (unsigned long long)k);
     if (size_mul(a, d) != letter_get(letters, 'A') || size_mul(k, d) != letter_get(letters, 'K'))
-        refuse(m, "heads of %llu do not make queries of %llu and keys of %llu", (unsigned long long)d,
-               (unsigned long long)letter_get(letters, 'A'), (unsigned long long)letter_get(letters, 'K'));
+        refuse(m, "heads of width %llu do not make queries of width %llu and keys of width %llu",
+               (unsigned long long)d, (unsigned long long)letter_get(letters, 'A'),
+               (unsigned long long)letter_get(letters, 'K'));
 }
 
 /* ---- refusals, and the choice of the family */
@@ -490,7 +491,7 @@ static void derive_head_widths(ckpt_mem *m)
 /* has_adapted_weight - returns true if M has the weight that ADAPTER adapts, maybe in a base_layer. */
 static bool has_adapted_weight(const ckpt_mem *m, ckpt_str adapter)
 {
-    size_t n = str_find(adapter, STR_LIT("lora_"), 0); /* the glob that ADAPTER matches has it, too */
+    size_t n = str_find(adapter, STR_LIT("lora_"), 0); /* ADAPTER matches a glob with lora_ */
     ckpt_str module = str_of(adapter.ptr, n);
     for (size_t i = 0; i < m->ntensors; i++) {
         ckpt_str name = m->tensors[i].name;

@@ -4,7 +4,7 @@
 enum state_kind {
     STATE_LIKE_PARAMETER, /* the parameter's shape and dtype */
     STATE_FACTORED,       /* for a matrix one number for each row and one for each column */
-    STATE_8_BITS          /* bytes, and a scale for each block of 256; tensors below 4096 elements in fp32 */
+    STATE_8_BITS          /* bytes, with an fp32 scale for each 256; below 4096 elements, fp32 instead */
 };
 
 enum step_kind {
@@ -66,8 +66,8 @@ static uint64_t state_bytes(const struct optimizer *optimizer, const struct mem_
     return size_add(size_mul(size_mul(optimizer->states, item_bytes), n), step_bytes);
 }
 
-/* step_temporaries - returns the bytes of the temporaries of step() for a tensor of BYTES, with those of the
- * tensor before it, of BEFORE bytes, that are not freed yet. */
+/* step_temporaries - returns the bytes of the temporaries while step() updates a tensor: each has BYTES, and
+ * one of the tensor before it, of BEFORE bytes, is not freed yet. */
 static uint64_t step_temporaries(enum step_kind step, uint64_t bytes, uint64_t before)
 {
     if (step == STEP_TWO_TEMPORARIES)
@@ -75,7 +75,7 @@ static uint64_t step_temporaries(enum step_kind step, uint64_t bytes, uint64_t b
     return step == STEP_ONE_TEMPORARY ? size_add(bytes, before) : 0;
 }
 
-/* add_parameter - adds T. *BYTES_BEFORE, the size of the trained tensor before it, becomes that of T. */
+/* add_parameter - adds T. *BYTES_BEFORE: the temporary of the previous trained tensor; becomes that of T. */
 static void add_parameter(const struct mem_tensor *t, const struct optimizer *optimizer, uint32_t precision,
                           struct mem_states *s, uint64_t *bytes_before)
 {
@@ -95,9 +95,9 @@ static void add_parameter(const struct mem_tensor *t, const struct optimizer *op
     if (!optimizer)
         return;
     s->optimizer = size_add(s->optimizer, state_bytes(optimizer, t, bytes.state));
-    uint64_t step_bytes = step_temporaries(optimizer->step, temporary_bytes, *bytes_before);
+    uint64_t live_bytes = step_temporaries(optimizer->step, temporary_bytes, *bytes_before);
     s->transient = optimizer->step == STEP_FOREACH ? size_add(s->transient, temporary_bytes)
-                   : step_bytes > s->transient     ? step_bytes
+                   : live_bytes > s->transient     ? live_bytes
                                                    : s->transient;
     *bytes_before = temporary_bytes;
 }

@@ -11,7 +11,7 @@ struct mem_bytes {
 
 /* Bytes of all parameters, before ZeRO divides them. */
 struct mem_states {
-    uint64_t trained_elements, frozen_elements, trained_tensors; /* how many */
+    uint64_t trained_elements, frozen_elements, trained_tensors; /* counts, not bytes */
     uint64_t parameters, master, buffers, gradients, optimizer;
     uint64_t transient; /* what step() allocates, and frees again */
     bool transient_known, transient_exact, optimizer_exact;

@@ -1,7 +1,7 @@
 /* timeline.c - computes what one training step keeps, and its peak, for a network cut into segments. The
  * backward pass goes from the last block to the first. Of a segment that is recomputed, only the input was
- * kept: the backward pass recomputes all that its blocks keep, and frees that of one block after the other
- * from its end. */
+ * kept: the backward pass recomputes all that its blocks keep, then frees it block by block, from the last of
+ * the segment to the first. */
 #include "op/mem/timeline.h"
 
 uint64_t usage_sum(const struct mem_usage *list, unsigned part_or_moment, const struct letters *dims,
@@ -61,8 +61,8 @@ static void raise_peak(struct mem_peak *peak, uint64_t bytes, enum mem_moment mo
         *peak = (struct mem_peak){bytes, moment, block};
 }
 
-/* raise_peak_by_segment - raises *PEAK to what the backward pass of SEGMENT takes. LIVE: the bytes that
- * exist then besides those of SEGMENT, after the later blocks were freed. */
+/* raise_peak_by_segment - raises *PEAK to what the backward pass of SEGMENT takes, and adds the gradients of
+ * its parameters to *GRADIENTS. LIVE: what exists besides, now that the later segments are freed. */
 static void raise_peak_by_segment(const struct mem_timeline *t, const struct mem_segments *s,
                                   const ckpt_mem_segment *segment, uint64_t live, uint64_t *gradients,
                                   struct mem_peak *peak)

@@ -9,7 +9,7 @@ struct mem_block {
     uint64_t kept_bytes;     /* all that it keeps, with its input and the cast copies of its weights */
     uint64_t input_bytes;    /* its input alone: all that is kept of a recomputed segment that begins here */
     uint64_t output_bytes;   /* its output, which a reentrant segment keeps */
-    uint64_t copy_bytes;     /* cast copies of weights, which autocast caches until its end */
+    uint64_t copy_bytes;     /* cast copies of weights, which autocast caches until the forward pass ends */
     uint64_t gradient_bytes; /* of its parameters */
     uint64_t backward_bytes; /* the most that its backward pass needs beyond what it keeps */
     uint64_t multiply_adds;  /* of its forward pass */
@@ -19,11 +19,11 @@ struct mem_block {
 struct mem_timeline {
     struct mem_block *blocks;
     uint32_t n;
-    uint64_t input_bytes, head_bytes, loss_bytes; /* kept outside of blocks, by enum mem_part */
+    uint64_t input_bytes, head_bytes, loss_bytes; /* kept by INPUT, HEAD and LOSS */
     uint64_t checkpoint_bytes; /* kept in addition if a segment is recomputed: the loss, positions, masks */
-    uint64_t moment_bytes[MEM_MOMENTS]; /* in addition; of HELD: only if no segment is recomputed */
-    uint64_t head_gradient, gradients;  /* bytes: of the parameters of the head, of all */
-    uint64_t end_bytes;     /* the most at the end of the backward pass, without gradients of blocks */
+    uint64_t moment_bytes[MEM_MOMENTS]; /* existing besides; HELD counts only if no segment is recomputed */
+    uint64_t head_gradient, gradients;  /* bytes for the parameters of the head; for all parameters */
+    uint64_t end_bytes;     /* the most that exists besides GRADIENTS at the end of the backward pass */
     uint64_t multiply_adds; /* of a forward pass */
 };
 

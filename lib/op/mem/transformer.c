@@ -2,14 +2,14 @@
 #include "op/mem/states.h"
 #include "op/mem/timeline.h"
 
-/* Sums over the tensors of one part of a network, or of one block. */
+/* Sums over the tensors of one part, outside of the blocks or in one block. */
 struct weights_sum {
     uint64_t gradient_bytes;
     uint64_t matrix_elements; /* of the matrices, which autocast casts */
     uint64_t out_features;    /* of the Linears with these matrices */
 };
 
-/* The sums of one block by part; those of the parts outside of blocks are with block 0. */
+/* The sums of one block by part. Those of block 0 include the parts outside of blocks. */
 typedef struct weights_sum part_sums[MEM_PARTS];
 
 static void add_weight(struct weights_sum *sum, const struct mem_tensor *t, uint32_t precision)
@@ -19,7 +19,7 @@ static void add_weight(struct weights_sum *sum, const struct mem_tensor *t, uint
     if (!t->tied_to && !t->frozen)
         sum->gradient_bytes = size_add(sum->gradient_bytes, gradient_bytes);
     if (!matrix || (t->tied_to && (t->rule->conditions & UNTIED)))
-        return; /* a tied head is counted with the embedding */
+        return; /* a tied head is added by transformer_timeline */
     sum->matrix_elements = size_add(sum->matrix_elements, t->elements);
     sum->out_features = size_add(sum->out_features, t->shape[t->rule->kind == CONV1D ? t->ndim - 1 : 0]);
 }

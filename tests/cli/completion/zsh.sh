@@ -1,4 +1,4 @@
-# zsh accepts its rules; an option that may be repeated excludes no others, because _arguments would refuse such a rule.
+# zsh accepts its rules; after the '*' of an option that may be repeated comes no list of excluded options, which _arguments would refuse there.
 command -v zsh >/dev/null || { echo 'no zsh'; exit 77; }
 ckpt completion zsh >c.zsh
 grep -n "'\*(" c.zsh

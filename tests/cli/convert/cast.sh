@@ -1,4 +1,4 @@
-# --cast converts floats, and other dtypes only by a glob; the last glob that matches counts; --strict refuses overflow.
+# --cast DTYPE converts floats, GLOB=DTYPE any dtype; the last matching glob counts; --strict refuses overflow.
 header='{"n":{"dtype":"I32","shape":[2],"data_offsets":[0,8]},"m.w":{"dtype":"F32","shape":[4],"data_offsets":[8,24]},'
 header=$header'"m.b":{"dtype":"BF16","shape":[1],"data_offsets":[24,26]}}'
 {
@@ -16,9 +16,9 @@ ckpt convert --strict --dry-run --cast f16 x.safetensors c.safetensors; echo $?
 ckpt convert --strict --cast f16 --cast m.w=bf16 x.safetensors d.safetensors; echo $?
 ckpt convert --max-shard-size 9B --cast f16 x.safetensors shards; ckpt ls shards
 ls
-# An unknown dtype, a dtype that --cast cannot convert to, and a glob that matches nothing are refused.
+# An unknown dtype, a dtype that --cast cannot convert to, and a glob that matches nothing are refused. n* is accepted.
 for c in f17 i32 f8_e8m0 '*=' m.x=f16 =f16 'n*=f16'; do ckpt convert --cast "$c" x.safetensors c.safetensors; echo $?; done
-# Tied names must get the same dtype; a tensor without numbers is left as it is, or refused if a glob names it.
+# Tied names must get the same dtype, unless safetensors gets a copy for each name (--ties copy).
 f=corpus/torch/t26/tied.pt
 ckpt ls $f
 first=$(ckpt ls --tsv $f | head -n 1 | cut -f 1)

@@ -1,4 +1,5 @@
-# If OUT is a folder, the file in it has the input's name and the suffix of its format; shards are written there, too.
+# If OUT is a folder, the output is written into it, with the input's name and the suffix of the output's format. Shards
+# are written there, too.
 mkdir out
 ckpt convert data/train.pt out; echo $?
 ckpt convert data/train.pt out/; echo $?
@@ -21,7 +22,7 @@ ckpt convert -q --max-shard-size 10kB data/train.pt missing/deeper; echo $?
 ckpt convert -q --to safetensors data/train.pt data/train.pt/x; echo $?
 ckpt convert data/train.pt data/; echo $?
 ls out
-# suffixes
+# suffixes in capitals, .pth.tar; .tar alone is of no format
 ckpt convert -q data/train.pt a.SafeTensors && ckpt info a.SafeTensors | head -n 1
 ckpt convert -q a.SafeTensors b.PTH && ckpt convert -q a.SafeTensors c.pth.tar && ckpt info b.PTH c.pth.tar | grep zip
 ckpt convert -q data/train.pt d.tar; echo $?

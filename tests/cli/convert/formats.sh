@@ -1,4 +1,4 @@
-# The suffix of OUT, --to or -o chooses the format; converting there and back keeps all tensors.
+# The suffix of OUT, also of -o OUT, or --to chooses the format; converting there and back keeps all tensors.
 ckpt convert data/train.pt a.safetensors
 ckpt convert a.safetensors b.pt
 ckpt diff a.safetensors b.pt

@@ -1,4 +1,5 @@
-# GGUF is written: gguf-py's own files byte for byte, renamed tensors, shards, and tensors of other formats.
+# convert writes GGUF. A file of gguf-py becomes the same bytes; tensors can be renamed, divided into shards,
+# or come from other formats.
 gguf=corpus/gguf
 for f in quantised metadata align64 align4096 rank1_4 rand_all no_tensors odd_zero; do
     ckpt convert -q $gguf/$f.gguf o.gguf -f 2>/dev/null; cmp $gguf/$f.gguf o.gguf && echo same
@@ -9,14 +10,14 @@ ckpt convert $gguf/bigendian.gguf b.gguf; ckpt diff -q $gguf/bigendian.gguf b.gg
 ckpt convert $gguf/edge/v2.gguf o.gguf -f; ckpt diff -q $gguf/edge/v2.gguf o.gguf; echo $?
 ckpt convert $gguf/rand_Q8_1.gguf q.gguf; echo $?
 ckpt convert --cast f16 $gguf/quantised.gguf h.gguf --keep '*.BF16'; ckpt ls h.gguf
-# parts
+# shards
 mkdir s; ckpt convert --max-shard-size=2KB $gguf/quantised.gguf s; ckpt meta s/model-00002-of-*.gguf
 ckpt diff -q s/model-00001-of-*.gguf $gguf/quantised.gguf; echo $?
 ckpt convert s/model-00001-of-*.gguf one.gguf; ckpt meta one.gguf
 ckpt convert -f --max-shard-size=2KB $gguf/quantised.gguf s; echo $?
 ckpt add x. -i s/model-00001-of-*.gguf; echo $?
 ckpt add x. s/model-00002-of-*.gguf -o p2.gguf; ckpt meta p2.gguf
-# of other formats
+# tensors of other formats
 ckpt convert data/train.pt t.gguf; echo $?
 ckpt convert --architecture=net data/train.pt t.gguf; ckpt meta t.gguf; ckpt diff -q --root auto data/train.pt t.gguf; echo $?
 ckpt convert --json --architecture=net --max-shard-size=10KB data/train.pt t/m.gguf | cut -c1-160; ckpt meta t/m-00001-of-*.gguf

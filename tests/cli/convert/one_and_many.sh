@@ -1,4 +1,4 @@
-# A set written over a single file of its name removes that file, which some loaders prefer, unless it is the input.
+# Writing a set removes the single file that it replaces, which some loaders would prefer, unless that is the input.
 ckpt convert -q --root auto data/train.pt old.safetensors
 mkdir out
 cp old.safetensors out/model.safetensors
@@ -15,7 +15,7 @@ mkdir out
 cp old.safetensors out/model.safetensors
 ckpt convert -f --max-shard-size 10kB out/model.safetensors out | tail -n 1
 cmp old.safetensors out/model.safetensors && ckpt diff old.safetensors out/model.safetensors.index.json
-# The proposed commands work for any name.
+# The commands that the notices propose quote a name with a space.
 cp old.safetensors 'a b.safetensors'
 ckpt convert --max-shard-size 10kB 'a b.safetensors' 'a b.safetensors' | tail -n 1
 ckpt convert --root auto data/train.pt -f 'a b.safetensors'

@@ -1,4 +1,4 @@
-# A file left half changed by an edit in place is refused until it is undone; a new output removes the undo journal.
+# A file left half changed by an edit in place is refused until that is undone; a new output removes the undo journal.
 . "$TESTS/interrupt_edit.sh"
 cp data/train.pt w.pt
 interrupt_edit w.pt

@@ -17,7 +17,7 @@ ckpt salvage -f m.safetensors.index.json -o "$1"; echo $?
 ckpt convert -f --max-shard-size 5GB m.safetensors.index.json "$1"; echo $?
 ckpt convert -f --max-shard-size 5GB m.safetensors.index.json m.safetensors; echo $?
 [ "$before" = "$(sha256sum m*)" ] && echo 'as it was'
-# A folder stands for the set in it, and a set of one shard has the name that a merged set gets.
+# With OUT a folder, the output is called model.safetensors. Here this is the set's only shard, so that it is refused.
 mkdir one
 ckpt convert -q --root auto data/train.pt one/model.safetensors
 printf '{"weight_map": {' >one/model.safetensors.index.json

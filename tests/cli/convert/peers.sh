@@ -1,8 +1,7 @@
 # convert avoids mistakes that other tools make: bytes from outside a view (transposed, sliced, expanded,
-# channels_last), lost parameters, ties and integer keys, widened half types. Each tensor written is compared with what
-# torch reads from the input.
-# check_digests INPUT OUTPUT - checks that torch reads a tensor with the same digest from INPUT for each tensor of
-# OUTPUT
+# channels_last), loss of parameters, of ties and of integer keys, widening of half types. Each tensor written is
+# compared with what torch reads from the input.
+# check_digests INPUT OUTPUT - checks that each tensor of OUTPUT has the digest of a tensor that torch reads from INPUT
 check_digests()
 {
     line=$(grep -h "\"file\": *\"torch/$1\"" corpus/truth/torch-*.jsonl)
@@ -20,13 +19,14 @@ for f in channels_last expanded view_of_big parameter keys_nonstring tied tied_e
 done
 # no name of a tie is lost without a notice
 ckpt convert corpus/torch/t215/tied.pt b.safetensors
-# no list is truncated, and an empty one comes with a reason
+# ls lists each tensor, and if there is none gives the reason
 for f in nested ints keys_nonstring dtype_bool dtype_int8 dtype_complex64; do ckpt ls corpus/torch/t215/$f.pt | wc -l | tr -d ' '; done
 # a truncated file, or one with a flipped bit, is never reported as intact
 head -c 3000 corpus/torch/t215/state_dict.pt >half.pt
 ckpt hash half.pt
 ckpt hash corpus/torch/exp/26_bad_crc_data.pt
 ckpt convert corpus/torch/exp/26_bad_crc_data.pt c.safetensors
+# a pointer of Git LFS is no checkpoint, and two of them are not equal
 printf 'version https://git-lfs.github.com/spec/v1\noid sha256:%064d\nsize 12345\n' 7 >lfs.pt
 ckpt info lfs.pt
 ckpt diff lfs.pt lfs.pt

@@ -1,4 +1,5 @@
-# A pickle keeps its protocol if it has a name that Python 3 would translate from Python 2 in a protocol below 3.
+# A pickle is written in protocol 2; but one of protocol 3 or later is written in protocol 3 if it has a name that
+# Python 3 would take for one of Python 2, and translate, in protocol 2.
 # print_legacy MAIN - prints a legacy stream whose main pickle is MAIN, and whose storage 0 has 2 floats
 print_legacy()
 {
@@ -11,14 +12,14 @@ set='X\001\000\000\000s\217(K\001\220'
 thing='X\001\000\000\000tccommands\nThing\n)\201'
 # print_names FILE - prints the protocol of the pickle in FILE, and the modules it names
 print_names() { od -An -tx1 -j64 -N2 "$1"; grep -aoE '(commands|subprocess|__builtin__|builtins)$' "$1"; }
-print_legacy "\200\004}(${w}${set}${thing}u." >three.pt
-ckpt strip no.such. three.pt -qfo out.pt; print_names out.pt
+print_legacy "\200\004}(${w}${set}${thing}u." >translated.pt
+ckpt strip no.such. translated.pt -qfo out.pt; print_names out.pt
 ckpt add a.longer.prefix. -iq out.pt
 ckpt ls out.pt
 grep -aoE '(commands|subprocess|__builtin__|builtins)$' out.pt | sort | uniq -c | sed 's/^ *//'
-# in protocol 2 the name means the module of Python 2, and the output keeps it
-print_legacy "\200\002}(${w}${thing}u." >two.pt
-ckpt strip no.such. two.pt -qfo out.pt; print_names out.pt
+# in a pickle of protocol 2 the same name means the module of Python 2: it is written in protocol 2
+print_legacy "\200\002}(${w}${thing}u." >python2.pt
+ckpt strip no.such. python2.pt -qfo out.pt; print_names out.pt
 # a pickle without such a name is written in protocol 2
-print_legacy "\200\004}(${w}${set}u." >four.pt
-ckpt strip no.such. four.pt -qfo out.pt; print_names out.pt
+print_legacy "\200\004}(${w}${set}u." >untranslated.pt
+ckpt strip no.such. untranslated.pt -qfo out.pt; print_names out.pt

@@ -1,4 +1,5 @@
-# --cast q8_0 makes blocks of 32 numbers for GGUF; a tensor whose rows do not fit stays, or is refused if a glob names it.
+# --cast q8_0 makes blocks of 32 numbers for GGUF; a tensor whose rows are no multiple of 32
+# keeps its dtype, or is refused if --cast gives its full name.
 printf '{"a":{"dtype":"F32","shape":[2,64],"data_offsets":[0,512]},"b":{"dtype":"F32","shape":[4,5],"data_offsets":[512,592]},"n":{"dtype":"F32","shape":[32],"data_offsets":[592,720]}}' >head
 { printf '\260\0\0\0\0\0\0\0'; cat head; awk 'BEGIN {for (i = 0; i < 180; i++) printf "%c%c%c%c", 65 + i % 20, 66, 67 + i % 7, 60 + i % 7}' | head -c 720; } >in.safetensors
 ckpt convert --cast q8_0 --architecture net in.safetensors w.gguf
@@ -10,7 +11,7 @@ ckpt convert --cast '?=q8_0' --architecture net in.safetensors g.gguf; echo $?
 ckpt convert --cast q8_0 in.safetensors out.pt; echo $?
 ckpt convert --cast q8_0 in.safetensors out.safetensors; echo $?
 ckpt convert --cast q8_0 --dry-run --architecture net in.safetensors d.gguf
-# A tensor in column-major order gives the same blocks as one in row-major order, also from half floats and other blocks.
+# Half floats give the same blocks in column-major and in row-major order. Blocks cast to float32 and back are equal.
 { printf '\223NUMPY\1\0\166\0'; printf "%-117s\n" "{'descr': '<f2', 'fortran_order': True, 'shape': (33, 96), }"
   awk 'BEGIN {for (i = 0; i < 3168; i++) printf "%c%c", 1 + i * 7 % 120, 48 + i % 13}'; } >f.npy
 ckpt convert f.npy c.npy

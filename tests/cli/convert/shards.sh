@@ -15,7 +15,7 @@ done
 rm 1012.safetensors
 # Several files cannot be written to standard output.
 ckpt convert --max-shard-size 1MB data/train.pt - --to safetensors; echo $?
-# A set that replaces a different one removes its other shards, but no file that belongs to neither.
+# Writing a set over an old one removes the shards of the old set, but no file that belongs to neither set.
 touch model-00001-of-00099.safetensors
 ckpt convert -f -q --max-shard-size 20kB data/train.pt model.safetensors
 ls

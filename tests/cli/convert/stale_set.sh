@@ -1,4 +1,4 @@
-# Writing a single file in the place of a set removes all of the set, but no file that is not part of it.
+# With --max-shard-size, writing a single file in the place of a set removes all of the set, but no other file.
 for to in model.safetensors pytorch_model.bin; do
     mkdir out
     ckpt convert -q --root auto --max-shard-size 10kB data/train.pt --to "$([ $to = model.safetensors ] &&

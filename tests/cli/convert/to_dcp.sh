@@ -13,6 +13,6 @@ ckpt diff --root-b '' three.safetensors flat
 # Tensors that ranks wrote in several chunks become one chunk each, in one file.
 ckpt convert $dist/dcp_dtensor --to=dcp --shards 1 merged
 ckpt diff $dist/dcp_dtensor merged
-# A dry run prints the same and writes nothing.
+# A dry run prints the same report as the conversion, and writes nothing.
 ckpt convert -n data/train.pt --to=dcp nothing
 test -e nothing || echo nothing written

@@ -11,7 +11,7 @@ rm out/config.json
 ckpt convert -f out --to=dcp out --drop '*.momentum_buffer' --quiet
 ckpt ls out
 ls -A
-# An existing file, standard output and a pipe are refused, because they are no folders.
+# An existing file and standard output are refused, because they are no folders, and so is a path in a missing folder.
 touch file
 ckpt convert -f data/train.pt --to=dcp file
 ckpt convert data/train.pt --to=dcp -
@@ -22,6 +22,7 @@ ckpt convert data/train.pt --to=dcp empty --keep '*.fc.*'
 ln -s empty link
 ckpt convert -f data/train.pt --to=dcp link --keep '*.conv1.*'
 test -L link && ckpt ls empty
+# Options for other formats are refused, as is an output without tensors and a root that is a tensor.
 ckpt convert data/train.pt --to=dcp x --max-shard-size 1MB
 ckpt convert data/train.pt --shards 2 x.pt
 ckpt convert data/train.pt --to=dcp x --keep nothing

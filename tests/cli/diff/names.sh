@@ -12,7 +12,7 @@ ckpt diff --keys-only keys.txt other.txt; echo $?
 # a list of names is recognized even if it could be the beginning of a pickle
 printf 'conv.weight\nconv.bias\n' >conv.txt
 ckpt diff --keys-only conv.txt conv.txt; echo $?
-# a list is refused without --keys-only, as is text that is no list of names
+# without --keys-only a list is refused; with it, text that is no list of names is
 ckpt diff w.safetensors keys.txt; echo $?
 printf '{"conv.weight": 1}\n' >keys.json
 ckpt diff --keys-only w.safetensors keys.json; echo $?

@@ -1,4 +1,4 @@
-# diff exits 2 if either file cannot be read, or if it is used wrongly.
+# diff exits 2 if either file cannot be read, or if the arguments are wrong.
 ckpt diff data/train.pt missing.pt; echo $?
 ckpt diff missing.pt data/train.pt; echo $?
 ckpt diff data/train.pt; echo $?

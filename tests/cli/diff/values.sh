@@ -12,14 +12,14 @@ ckpt diff --tensors-only -g epoch a.pkl b.pkl; echo $?
 printf "(dS'o'\nccollections\nOrderedDict\n(tRsS'd'\nccollections\ndeque\n((lI5\ntRs." >c.pkl
 printf "(dS'o'\n(dsS'd'\nccollections\ndeque\n((lI6\ntRs." >d.pkl
 ckpt diff c.pkl d.pkl
-# one file has no values
+# one file is of a format that cannot hold values
 ckpt convert -q data/train.pt w.safetensors
 ckpt diff -g '*fc*' --root-a state_dict data/train.pt w.safetensors; echo $?
 ckpt diff -g '*nothing' --root auto data/train.pt w.safetensors; echo $?
 ckpt diff data/train.pt w.safetensors | tail -n 1
 ckpt diff --tensors-only data/train.pt w.safetensors | tail -n 1
 ckpt diff --json data/train.pt w.safetensors | grep -o '"values":null}$'
-# a format that cannot hold values is not compared, with a notice
+# the same with a file of no tensors: the values are not compared, and a notice reports it
 printf '\002\000\000\000\000\000\000\000{}' >none.safetensors
 ckpt diff none.safetensors a.pkl; echo $?
 # containers of different types differ
@@ -27,7 +27,7 @@ printf '(dS"a"\n(lI1\nasS"b"\n(I1\nts.' >lt.pkl
 printf '(dS"a"\n(I1\ntsS"b"\n(I1\nts.' >tt.pkl
 ckpt diff lt.pkl tt.pkl; echo $?
 ckpt diff --json lt.pkl tt.pkl | grep -o '"values":{"only_a".*'
-# a class equals itself with its source, which legacy files hold
+# a class with its source text, which legacy files hold, equals the same class without it
 ckpt convert -q corpus/torch/legexp/k_module_pid.pt m.pt 2>/dev/null
 ckpt diff corpus/torch/legexp/k_module_pid.pt m.pt; echo $?
 ckpt ls --values corpus/torch/legexp/k_module_pid.pt

@@ -12,7 +12,7 @@ run_fixes()
     done <advice
     echo "$# files, $nfixes commands, $nfailed failed"
 }
-# cut_and_run_fixes FILE - runs them for FILE cut to 0, 1, … 23 24ths of its size
+# cut_and_run_fixes FILE - cuts copies of FILE to 0/24, 1/24, … 23/24 of its size, and calls run_fixes for them
 cut_and_run_fixes()
 {
     part=0 size=$(wc -c <"$1")

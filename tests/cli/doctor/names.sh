@@ -17,7 +17,8 @@ ln -s nowhere fixed-4.pt
 run_fix fixed.pt
 ls -1 fixed*
 rm fixed*
-# names with control characters before digits, quotes, a bidirectional override, bytes that are not UTF-8
+# names with control characters (one before a digit), a quote, a bidirectional override, a byte that is not UTF-8, and
+# syntax of the shell
 for name in '\033]0;x\007.pt' 'a\n1b.pt' "it's\\\\\\t.pt" '\342\200\256tp.pt' '\377\0610.pt' '$(touch ran);`id`.pt' '*.pt'; do
     name=$(printf "$name")
     cp data/train.pt "$name"

@@ -1,4 +1,4 @@
-# doctor exits 2 if a file cannot be read.
+# doctor exits 2 if a file cannot be read, and if two options contradict each other.
 ckpt doctor nowhere.pt
 echo $?
 ckpt doctor --quick --finite data/train.pt

@@ -9,6 +9,6 @@ for f in /dev/null empty nowhere dcp; do
 done
 ckpt doctor --json /dev/null 2>/dev/null
 echo $?
-# A pipe has no name for an advised command.
+# For a pipe the advised command has FILE in place of a name.
 printf '' | ckpt doctor -
 printf 'version https://git-lfs.github.com/spec/v1\noid sha256:07\nsize 4\n' | ckpt doctor -

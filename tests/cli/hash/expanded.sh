@@ -1,10 +1,10 @@
-# Commands that write, hash or check views larger than their storages refuse a file beyond --max-expanded; ls and show
-# still work.
-for f in 63 64 16GB; do
+# Commands that write, hash or check each element of a view refuse a file if its views that are larger than their
+# storages exceed --max-expanded together; ls and show still work.
+for limit in 63 64 16GB; do
     for c in "hash" "stat --tsv" "convert -nf -o x.safetensors" "convert -fo x.safetensors" "strip w. -fo x.safetensors" \
         verify "verify --finite" "verify -f --write-manifest x.txt" "doctor --finite" \
         "salvage -fo x.safetensors" "sanitize -fo x.safetensors" "sanitize -fo x.pt"; do
-        ckpt $c --max-expanded $f corpus/torch/t215/expanded.pt >out 2>err; echo "$f $c: $?"
+        ckpt $c --max-expanded $limit corpus/torch/t215/expanded.pt >out 2>err; echo "$limit $c: $?"
         grep -v '^hint' err | cut -d: -f 2-
     done
 done

@@ -1,4 +1,5 @@
-# --hub-name prints the file name with torch.hub's digits, new or replaced; --check-name compares them.
+# --hub-name prints the file name with the digits of the SHA-256 that torch.hub checks: added, or in place of digits in
+# the name. --check-name compares the digits in the name with the SHA-256.
 mkdir a-b.c
 cp corpus/torch/t26/tied.pt a-b.c/net.pth
 cp corpus/torch/t26/tied.pt net-a.pth

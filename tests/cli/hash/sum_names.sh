@@ -11,6 +11,6 @@ sha256sum --quiet -c sums && echo all
 printf x >>plain.pt
 sha256sum --quiet -c sums 2>/dev/null
 ckpt hash --json --file-sha256 "$(printf 'a\nb.pt')"
-# a name that looks like an escaped name is not confused with it
+# a name with a backslash and an n is not confused with one with a newline
 cp plain.pt 'a\nb.pt'
 ckpt hash --file-sha256 'a\nb.pt' | sha256sum --quiet -c && ckpt hash --file-sha256 'a\nb.pt' | cut -c 66-

@@ -46,7 +46,7 @@ cp -r $deepspeed/emulated/universal_zero2_bf16 universal
 chmod -R u+w universal
 rm -r universal/global_step2_universal/zero/odd
 ckpt ls universal
-# The names of layers without tensor parallelism have no model_MM.
+# Without tensor parallelism the names of the files of layers have no model_MM.
 cp -r $deepspeed/emulated/pipeline layers
 chmod -R u+w layers
 for f in layers/*/layer_*; do

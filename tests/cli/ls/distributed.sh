@@ -20,7 +20,8 @@ ckpt info --json $dist/dcp_fsdp2 | grep -o '"format":"[^"]*"'
 # The data file of one rank is read alone.
 ckpt ls $dist/dcp_fsdp2/__0_0.distcp $dist/dcp_fsdp2/__1_0.distcp
 ckpt doctor $dist/dcp_fsdp2/__1_0.distcp
-# Four ranks in a mesh of 2 by 2 are joined: sharded in two dimensions, twice in one, replicated, and by _StridedShard.
+# The files of four ranks in a mesh of 2 by 2 are joined. Their tensors are sharded in two dimensions, sharded twice in
+# one dimension, replicated, or sharded by _StridedShard.
 ckpt diff data/mesh_2x2 data/mesh_whole/full.pt
 cp -r data/mesh_2x2 three
 rm -f three/model_rank2.pt

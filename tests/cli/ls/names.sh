@@ -1,4 +1,4 @@
-# Control characters, bidirectional overrides and bad bytes in names are escaped in text, and exact in JSON.
+# Control characters, bidirectional overrides and backslashes in names are escaped in text, and exact in JSON.
 printf '%s' '{"a\u001b[31m\u202eb\\c\"d":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}' >header
 # safetensors pads its header with spaces to a multiple of 8 bytes
 length=$(wc -c <header)

@@ -10,7 +10,7 @@ ckpt diff $paddle/dtypes.pdparams renamed.pkl
 for f in $paddle/bad/*; do
     ckpt ls "$f"
 done
-# neither the pairs nor uint16 are written to an output
+# an output has an array in place of each pair, and bfloat16 in place of uint16
 for f in dtypes nested bigparam_p2 list; do
     ckpt convert $paddle/$f.pdparams -o $f.safetensors
     ckpt diff --tensors-only $paddle/$f.pdparams $f.safetensors

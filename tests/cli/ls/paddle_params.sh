@@ -1,4 +1,4 @@
-# Paddle's .pdiparams gets its names from the program next to it; a program of other parameters is refused.
+# Paddle's .pdiparams gets its names from the program next to it; a program that has different parameters is refused.
 infer=corpus/paddle/infer
 ckpt ls $infer/net.pdiparams
 ckpt info $infer/net.pdiparams
@@ -8,8 +8,8 @@ cp $infer/net.pdiparams alone.pdiparams
 ckpt ls alone.pdiparams
 ckpt salvage alone.pdiparams -o numbered.pt
 ckpt ls numbered.pt
-# Each tensor is float32 [2]. The program, in protobuf, has the variables "b", "t", which does not persist, one that is
-# fed with the input, and "a": "b" and "a" are the parameters.
+# Each tensor is float32 [2]. The program, in protobuf, has four variables: "b"; "t", which does not persist; one that
+# is fed with the input; and "a". So its parameters are "b" and "a".
 tensor='\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\004\0\0\0\010\005\020\002\0\0\200\077\0\0\0\100'
 printf "$tensor$tensor" | tee old.pdiparams >__params__
 printf '\012\051\032\011\012\001b\022\002\010\007\030\001\032\007\012\001t\022\002\010\007\032\010\012\000\022\002\010\011\030\001\032\011\012\001a\022\002\010\007\030\001' >old.pdmodel
@@ -24,7 +24,7 @@ ckpt ls old.pdiparams
 printf '\012\377' >old.pdmodel
 ckpt ls old.pdiparams
 rm old.pdmodel
-# programs in JSON: the name of the last parameter is a number; the text is cut off
+# two programs in JSON: one has a number as the name of the last parameter, the other is cut off
 echo '{"ops": [{"#": "p", "A": [0, 1, 1, 7]}]}' >old.json
 ckpt ls old.pdiparams
 echo '{"ops": [' >old.json
@@ -39,7 +39,7 @@ ckpt ls --json fluid
 ckpt info fluid
 ckpt convert fluid -o fluid.pt
 ckpt diff fluid fluid.pt
-# The file of "b" is missing, has a byte too many, is cut off, and is a link.
+# The file of "b" in turn is missing, has a byte too many, is cut off, and is a link.
 mv fluid/b b
 ckpt ls fluid
 ckpt verify fluid

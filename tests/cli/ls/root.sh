@@ -15,7 +15,6 @@ ckpt verify --root $root --write-manifest m.txt data/train.pt; cut -d ' ' -f 3- 
 ckpt verify --manifest m.txt fc.safetensors
 ckpt verify --finite -g '*fc*' data/train.pt
 for command in ls hash stat verify; do ckpt $command --root nowhere data/train.pt; echo $?; done
-# If containers and a common prefix of names are both called as --root is, the containers are meant.
 echo -- containers and a common prefix of the same name: the containers
 . "$TESTS/legacy.sh"
 write_legacy both.pt "}Va

@@ -1,4 +1,4 @@
-# TensorFlow checkpoints are found by prefix, index, state file, folder or pattern; errors are reported for others.
+# TensorFlow checkpoints are found by prefix, index, state file, folder or pattern; other paths are refused.
 tensorflow=corpus/tensorflow
 ckpt ls $tensorflow/v2/slices $tensorflow/v2/variant.index
 ckpt ls $tensorflow/v1/shards.ckpt-00000-of-00003
@@ -21,7 +21,7 @@ ckpt ls $tensorflow/savedmodel_v2
 ckpt ls $tensorflow/savedmodel_v2/variables
 ckpt ls --json $tensorflow/emulated/bigendian.index
 ckpt ls $tensorflow/v2
-# A state file may have paths in the folder that was moved here. \142 is the letter b.
+# A state file may have absolute paths that were right before the folder was moved here. \142 is the letter b.
 mkdir moved empty out
 printf 'model_checkpoint_path: "/elsewhere/run/a\\142c"\nall_model_checkpoint_paths: "/elsewhere/run/abc"\n' >moved/checkpoint
 for suffix in index data-00000-of-00001; do cp $tensorflow/v2/remap.$suffix moved/abc.$suffix; done

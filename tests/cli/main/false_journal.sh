@@ -88,7 +88,8 @@ sed 's/"shape":\[16,3,3,3\]/"shape":[16,9,3]  /' s.safetensors >.was
 cmp -s .was s.safetensors && echo 'no such shape'
 make_false_journal .was s.safetensors "8:$header"
 check_unused 'safetensors: another shape' s.safetensors
-# A correct journal of a half changed file is not used if others may write to it or know it by a different name.
+# A correct journal of a half changed file is not used if others may write to it, or if it has hard links
+# or is no regular file.
 cp data/train.pt w.pt
 interrupt_edit w.pt
 cp w.pt .good

@@ -1,5 +1,5 @@
-# If an edit of one rank's file was interrupted, each command that reads the folder reports it with the command that
-# undoes it; a journal that does not come from an edit of the file changes nothing.
+# If an edit of one rank's file was interrupted, each command that reads the folder reports this and the command that
+# undoes the edit; a journal that does not come from an edit of the file changes nothing.
 . "$TESTS/interrupt_edit.sh"
 mkdir good
 cp corpus/torch/t215/dist/fsdp2_rank[01].pt good

@@ -1,5 +1,5 @@
-# Undo journals next to the files of a set that do not come from an edit in place are reported. No command restores
-# anything from them, and no hint suggests a command that would.
+# An undo journal that does not come from an edit in place is reported also if it is next to a file of a set. No command
+# restores anything from it, and no hint suggests a command that would.
 . "$TESTS/interrupt_edit.sh"
 prefix=a.prefix.for.long.headers.
 ckpt add $prefix -q data/train.pt -o long.pt

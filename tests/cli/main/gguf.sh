@@ -1,4 +1,4 @@
-# GGUF is read: quantized blocks are shown as numbers, pairs are metadata, and split models are one checkpoint.
+# GGUF is read: quantized blocks are shown as numbers, key-value pairs as metadata, and a split model as one checkpoint.
 gguf=corpus/gguf
 ckpt ls $gguf/quantised.gguf
 ckpt ls --json $gguf/bigendian_q.gguf

@@ -15,7 +15,7 @@ make_sparse()
     truncate -s $((1008 + 8 * size)) "$1"
 }
 
-# wait_for_progress PID - sends SIGUSR1 until the progress is printed; false: the process has ended
+# wait_for_progress PID - sends SIGUSR1 until the progress is printed; fails if the process ends before
 wait_for_progress()
 {
     while ! grep -q ' of ' err; do
@@ -50,8 +50,8 @@ interrupt INT ckpt convert write.safetensors out/w.pt
 interrupt TERM ckpt convert write.safetensors out/w.pt
 interrupt HUP ckpt strip --auto write.safetensors -o out/w.safetensors
 
-# The log of the pseudo-terminal: how often the line was drawn, and what was left at the end. One processor, to take
-# long enough.
+# The log of the pseudo-terminal: how often the line was drawn, and what was left at the end. The command has only
+# one processor, so that it takes long enough.
 cpu=$(taskset -cp $$ | sed 's/.*: *\([0-9]*\).*/\1/')
 before=$(date +%s)
 TERM=xterm script -qec "taskset -c $cpu ckpt hash -t hash.safetensors" /dev/null >log

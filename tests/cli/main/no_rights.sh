@@ -28,7 +28,7 @@ if [ "$(id -u)" = 0 ]; then # only root can give a file to another user
     chmod u+w foreign.pt
     chown 65534:65534 foreign.pt
     try strip --auto -fo foreign.pt foreign.pt 2>&1 | sed 's/user 0 now/user N now/; s/group 0 now/group N now/'
-else
+else # print what root gets
     cat <<END
 ckpt: foreign.pt: its owner, user 65534, could not be kept; it belongs to user N now
 ckpt: foreign.pt: its group 65534 could not be kept; it has group N now

@@ -1,4 +1,4 @@
-# ckpt alone prints help and fails, suggests the right word for a misspelled one, and prints its version.
+# ckpt alone prints help and fails. It suggests the right word for a misspelled one. --version prints its version.
 ckpt 2>overview; echo $?
 sed '/^  [a-z]*  /d' overview >&2
 ckpt --help | head -n 1

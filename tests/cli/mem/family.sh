@@ -54,12 +54,13 @@ ckpt mem gpt2.safetensors --config '' | tail -n 1
 printf '{"model_type":"llama","n_embd":8}' >config.json
 ckpt mem gpt2.safetensors -b 2 -s 16; echo "exit $?"
 rm config.json
-# With a tensor that GPT-2 does not have, or of a block that is missing, the model is not recognized.
+# With a tensor that GPT-2 does not have, or one of a block that lacks all others, the model is not recognized.
 make_gpt2 transformer. 2 transformer.h.0.attn.lora_A.weight
 ckpt mem gpt2.safetensors -b 2 -s 16; echo "exit $?"
 make_gpt2 transformer. 2 transformer.extra
 ckpt mem gpt2.safetensors -b 2 -s 16; echo "exit $?"
 make_gpt2 transformer. 2 transformer.h.3.ln_1.weight
 ckpt mem gpt2.safetensors -b 2 -s 16; echo "exit $?"
+# A control character in the prefix is escaped.
 make_gpt2 '\u001b[31m.transformer.' 2
 ckpt mem gpt2.safetensors | head -n 1

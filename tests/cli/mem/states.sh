@@ -13,7 +13,7 @@ ckpt mem data/train.pt --zero 2 --ranks 4 --optimizer adamw-foreach
 ckpt mem corpus/torch/t215/tied.pt --json --optimizer sgd
 # If the optimizer states of the file are in another precision, their size is an estimate, not exact to the byte.
 ckpt mem data/train.pt --precision bf16 --json | grep -o '"optimizer":{[^}]*}'
-# --code goes with neither --json nor --table, and a table needs a sequence length.
+# Options that contradict each other, lack another or are out of range are refused; --table --fits gives an exit code.
 ckpt mem data/gpt2.json -b 1 -s 8 --code --json; echo "exit $?"
 ckpt mem data/gpt2.json --table --json; echo "exit $?"
 ckpt mem data/gpt2.json -s 1024 --table --fits 2GiB | tail -n 1

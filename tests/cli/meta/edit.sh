@@ -21,7 +21,9 @@ ckpt meta a.safetensors by=m -i --json; header a.safetensors
 ckpt meta a.safetensors by=a_long_text_for_which_there_is_no_room -i; echo $?
 ckpt meta a.safetensors b2=a -i; ckpt ls a.safetensors
 ckpt meta a.safetensors --unset b2 -i; ckpt ls a.safetensors
-echo '-- how many tensors are listed before and after a change of the tie t, of a new key, of format, of a tensor'
+# t is a second name of the tensor a: t=b makes it one of b, t=c a mere text. new=b makes a second name. The other three
+# do not: t is no tensor, format is never a second name, and a is a tensor itself.
+echo '-- the number of tensors before and after each change'
 print_safetensors '{"a":["U8",[1],[0,1]],"b":["U8",[1],[1,2]],"__metadata__":{"t":"a"}}' xy >t.safetensors
 for change in t=b t=c new=b new=t format=b a=b; do
     ckpt meta -q t.safetensors "$change" -fo u.safetensors; ckpt meta -n t.safetensors "$change" -o u.safetensors

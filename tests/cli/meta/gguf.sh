@@ -20,3 +20,7 @@ cp corpus/gguf/split_size-*.gguf .
 ckpt meta -i -q split_size-00001-of-00003.gguf general.architecture=abcd; ckpt meta split_size-00001-of-00003.gguf
 ckpt diff -q split_size-00001-of-00003.gguf corpus/gguf/split_size-00001-of-00003.gguf; echo $?
 ckpt meta --json --check m.gguf k.u8=9 2>/dev/null | cut -c1-140; echo $?
+# Arrays above 4 KiB are abbreviated to the first elements that end within the first 4 KiB.
+long=$(printf '%03000d' 0)
+ckpt meta -q -o l.gguf m.gguf "one.list:[str]=[\"$long\", \"$long\", \"c\"]" "no.list:[str]=[\"$long$long\", \"b\"]" 2>/dev/null
+ckpt meta l.gguf 2>/dev/null | grep list= | tr -s 0

@@ -1,4 +1,4 @@
-# meta names what it cannot do, and what it can.
+# The errors of meta name what is refused, and what is possible instead.
 . "$TESTS/safetensors.sh"
 print_safetensors '{"a":["U8",[1],[0,1]]}' x >a.safetensors
 try() { ckpt meta "$@"; echo $?; }

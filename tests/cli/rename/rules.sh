@@ -6,6 +6,6 @@ ckpt rename -s "(=>x" data/train.pt -o b.pt; echo $?
 ckpt rename -s "nothing=>x" data/train.pt -o b.pt; echo $?
 ckpt rename -s ".*=>x" data/train.pt -o c.pt; echo $?
 ckpt rename data/train.pt -o d.pt; echo $?
-# The report prints a component that is a number with the name before it.
+# The report does not print a number alone as a part of a name, but with the part before it: "mlp.0.".
 ckpt rename -q -s '^module\.=>blocks.0.mlp.' -s 'bn1=>0' -s 'bn2=>2' data/train.pt -o n.pt
 ckpt rename -n -s 'mlp\.0\.=>mlp.fc1.' -s 'mlp\.2=>mlp.fc2' n.pt

@@ -13,8 +13,8 @@ head -c 100 c.safetensors >i.safetensors; ckpt salvage i.safetensors -o j.pt; ec
 echo no >k; ckpt salvage k -o l.pt; echo $?
 ckpt salvage a.pt; echo $?
 ckpt salvage a.pt -o b.pt; echo $?
-# a tar of torch 0.1, cut after its first storage, in the descriptions of tensors, in the object; then one damaged
-# header
+# a tar of torch 0.1, cut in the second storage, and before the contents of its members storages, tensors and pickle;
+# then a wrong byte in the header of tensors
 f=corpus/torch/legexp/t_tar.pt
 for n in 3693 3100 2000 1100; do head -c $n $f >m.pt; ckpt salvage -f m.pt -o n.pt; echo $?; done
 { head -c 2181 $f; printf X; tail -c +2183 $f; } >o.pt; ckpt salvage o.pt -o p.pt; echo $?; ckpt diff $f p.pt

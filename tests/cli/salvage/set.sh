@@ -1,5 +1,5 @@
-# salvage reads sets in which a shard is missing, cut, without its header or a web page, or the index is cut; what is
-# lost is listed with its shard.
+# salvage reads a set if a shard is missing, is cut off, has no complete header or is a web page, and if the index is
+# cut off. It lists each lost tensor with its shard.
 mkdir set bin
 ckpt convert -q --root state_dict --max-shard-size 8KB data/train.pt set/model.safetensors
 ckpt convert -q --root state_dict --max-shard-size 8KB data/train.pt bin/pytorch_model.bin

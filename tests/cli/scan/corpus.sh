@@ -1,7 +1,7 @@
 # scan accepts what torch and related libraries wrote. The output lists the exceptions, each of which has its reason:
 # whole modules, packages and objects name their classes (PKL001), as do tensors of classes that are not torch's own;
 # sharded tensors and enumerations are looked up by getattr (PKL002, PKL003); TorchScript contains code (SRC001).
-# The rest: a save that failed, mobile models that are no pickles, a set that mixes archives and safetensors.
+# The others are a save that failed, mobile models that are no pickles, and a set that mixes archives and safetensors.
 for dir in corpus/torch/t[0-9]* corpus/torch/dist26 corpus/torch/misc2; do
     ckpt scan --json "$dir/" 2>/dev/null | awk -v dir="$dir" '
         /\/dcp_zstd\/__/ { next } # libarchive.sh has those
@@ -17,9 +17,9 @@ for dir in corpus/torch/t[0-9]* corpus/torch/dist26 corpus/torch/misc2; do
                 if (index(ids, id) == 0)
                     ids = ids " " id
             }
-            code = $0
-            sub(/^.*"exit":/, "", code)
-            print file, code + 0 ids
+            exit_code = $0
+            sub(/^.*"exit":/, "", exit_code)
+            print file, exit_code + 0 ids
         }
         END { print dir ": " n " files, " fine " fine" }'
 done

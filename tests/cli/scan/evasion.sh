@@ -12,7 +12,7 @@ scan_pickle additems.pkl "\\200\\005\\226\\003\\000\\000\\000\\000\\000\\000\\00
 # pickle.py, which joblib uses, calls with any iterable as arguments
 scan_pickle list.pkl 'ccollections\nOrderedDict\n]R0cos\nsystem\n(S"id"\nlR.'
 scan_pickle number.pkl 'ccollections\nOrderedDict\nK\001R0cos\nsystem\n(S"id"\ntR.'
-# as an index of the memo, int() accepts -0, and the C unpickler stops at a NUL
+# the index after PUT and GET: int() accepts -0, the C unpickler stops at a NUL, and both refuse -1
 scan_pickle minus.pkl 'I1\np-0\n0g-0\n0cos\nsystem\n(S"id"\ntR.'
 scan_pickle nul.pkl 'I1\np0\000x\n0g0\n0cos\nsystem\n(S"id"\ntR.'
 scan_pickle negative.pkl 'I1\np-1\n0cos\nsystem\n(S"id"\ntR.'
@@ -22,7 +22,7 @@ scan_pickle encoded.pkl "${torch}c_codecs\\nencode\\nX${hidden}X\\006\\000\\000\
 scan_pickle import_alone.pkl "${torch}C\\021\\200\\002cmymodule\\nmain\\n\\205R."
 # a known constructor calls a function that is its argument
 scan_pickle codec.pkl '\200\002ctorch._tensor\n_rebuild_from_type_v2\n(c_codecs\nencode\nctorch\nTensor\n(X\001\000\000\000xX\003\000\000\000bz2t}tR.'
-# pickles that call nothing, before one that does; an import alone, in a file with the name of a pickle
+# pickles that call nothing, before one that does; an import alone, in a file named as a pickle, and text that looks like one
 scan_pickle second.txt '(lp0\n.N.cos\nsystem\n(S"id"\ntR.'
 scan_pickle import.pkl 'cmymodule\nmain\n'
 scan_pickle words.txt 'cat\ndog\n'
@@ -36,7 +36,7 @@ chmod u+w comment.pt
 printf '\026' | dd of=comment.pt bs=1 seek=$(($(wc -c <comment.pt) - 2)) conv=notrunc 2>/dev/null
 printf 'cos\nsystem\n(S"id"\ntR.\n' >>comment.pt
 ckpt scan comment.pt
-# pickles after the end of a tar, after tensors, after the only pickle
+# a pickle after the end of a tar, after tensors and, compressed, after another pickle
 echo text >text
 tar -cf plain.tar --format=ustar text
 { cat plain.tar; printf 'cos\nsystem\n(S"id"\ntR.'; } >behind.tar

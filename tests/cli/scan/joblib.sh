@@ -1,4 +1,4 @@
-# scan skips arrays in a pickle's stream of joblib 1.6.0, and reports arrays with a wrong size or with opcodes in their bytes.
+# scan skips arrays in a pickle stream of joblib 1.6.0, and reports those of a wrong size or with opcodes in their bytes.
 base64 -d >genuine.joblib <<'X'
 gASV2AAAAAAAAAB9lCiMAXeUjBNqb2JsaWIubnVtcHlfcGlja2xllIwRTnVtcHlBcnJheVdyYXBwZXKUk5QpgZR9lCiMCHN1YmNs
 YXNzlIwFbnVtcHmUjAduZGFycmF5lJOUjAVzaGFwZZRLA4WUjAVvcmRlcpSMAUOUjAVkdHlwZZRoCIwFZHR5cGWUk5SMAmY4lImI

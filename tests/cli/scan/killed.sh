@@ -31,6 +31,7 @@ for sig in KILL TERM HUP INT; do
     env --default-signal=INT,HUP,TERM ckpt scan --json --sha256 big >out 2>err &
     scan=$!
     child_of $scan
+    # scan cannot pass SIGKILL on: wait until the child limits its time, before which it arranges to end with its parent
     [ $sig = KILL ] && while ! grep -q 'Max cpu time *4696 ' "/proc/$child/limits"; do kill -0 "$child" || break; done
     kill -$sig $scan
     { wait $scan; } 2>/dev/null

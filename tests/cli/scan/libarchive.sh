@@ -7,7 +7,7 @@ echo $?
 head -c 40 evil.xz >cut.xz
 ckpt scan -q cut.xz >/dev/null
 echo $?
-# A zip holds the pickle above by methods 12, 14 and 93; then one of these members is cut.
+# A zip holds the pickle above by methods 12, 14 and 93; then the first of these members is damaged.
 base64 -d >three.zip <<'X'
 UEsDBD8AAAAMAAAAIQCqxLinPQAAABUAAAAFAAAAYi5wa2xCWmg5MUFZJlNZRzF0/gAABNOAABAQQRgADiKMICAAIiGhtE8pimAA
 KLyOBCS4JX6ZNYu5IpwoSCOYun8AUEsDBD8AAgAOAAAAIQCqxLinKgAAABUAAAAFAAAAbC5wa2wJBAUAXQAAgAAAMZvKxrJ8Zd/f

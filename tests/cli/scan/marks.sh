@@ -7,7 +7,7 @@ ckpt scan lambda.h5 dense.h5 window.h5
 # byte NUMBER - prints a byte
 byte() { printf "\\$(printf %03o "$1")"; }
 # onnx PATH - prints a ModelProto whose one tensor has its values in the file PATH. Each nested message begins with its
-# length: that of PATH, and of the fields around it.
+# length, which is that of PATH plus a constant.
 onnx()
 {
     n=${#1}

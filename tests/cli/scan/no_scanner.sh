@@ -1,2 +1,2 @@
-# A format that ckpt reads but does not scan is reported as incomplete, with its name.
+# scan reports a file of a format that ckpt reads but does not scan as incomplete, and names the format.
 ckpt scan corpus/mxnet/named.params

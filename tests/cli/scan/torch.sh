@@ -1,4 +1,4 @@
-# scan accepts files of torch that weights_only loads; for whole modules it names the classes, and TorchScript is code.
+# scan accepts files of torch that weights_only loads; for whole modules it names the classes. TorchScript is code.
 torch=corpus/torch/t26
 ckpt scan $torch/tied.pt $torch/state_dict_legacy.pt $torch/whole_model.pt $torch/torchscript_script.pt $torch/numpy.pt
 echo $?

@@ -18,7 +18,7 @@ pkl discarded '\200\002cos\nsystem\nX\002\000\000\000id\205R0N.'
 pkl broken '\200\002cos\nsystem\nX\002\000\000\000id\205R\377'
 pkl codec '\200\002c_codecs\nencode\nX\001\000\000\000aX\003\000\000\000hex\206R.'
 pkl rebuilt '\200\002ctorch._tensor\n_rebuild_from_type_v2\n(cos\nsystem\nctorch\nTensor\n)NtR.'
-# Text is no pickle, even source code or text that begins like one, unless it makes a call.
+# Source code and text that begins like a pickle are accepted as text, unless they make a call if read as a pickle.
 printf 'cmy_mod\nx\n' >import.txt
 printf 'import os\nos.system("id")\n' >run.py
 printf 'cmy_mod\nx\n)R' >call.pkl

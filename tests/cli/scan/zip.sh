@@ -12,32 +12,33 @@ scan_patched()
     echo $?
 }
 size=$(wc -c <corpus/torch/t26/tied.pt)
-first=$(LC_ALL=C grep -abo 'PK..' corpus/torch/t26/tied.pt | LC_ALL=C grep -a 'PK'$(printf '\001\002') | head -n 1 | cut -d: -f1)
+# the offset of the first central header
+central_header=$(LC_ALL=C grep -abo 'PK..' corpus/torch/t26/tied.pt | LC_ALL=C grep -a 'PK'$(printf '\001\002') | head -n 1 | cut -d: -f1)
 scan_patched local_name 30 X
 scan_patched local_method 8 '\010'
 scan_patched local_flags 6 '\001'
 scan_patched local_crc 14 '\001\002\003\004'
-scan_patched directory_name $((first + 46)) X
-scan_patched directory_method $((first + 10)) '\010'
-scan_patched directory_crc $((first + 16)) '\001\002\003\004'
-scan_patched directory_size $((first + 20)) '\001\002\000\000'
-scan_patched directory_offset $((first + 42)) '\001'
-scan_patched link $((first + 38)) '\000\000\000\240'
+scan_patched directory_name $((central_header + 46)) X
+scan_patched directory_method $((central_header + 10)) '\010'
+scan_patched directory_crc $((central_header + 16)) '\001\002\003\004'
+scan_patched directory_size $((central_header + 20)) '\001\002\000\000'
+scan_patched directory_offset $((central_header + 42)) '\001'
+scan_patched link $((central_header + 38)) '\000\000\000\240'
 scan_patched count $((size - 12)) '\001'
 scan_patched local_time 10 '\001\002\003\004'
 scan_patched descriptor 453 '\001\002\003\004'
-scan_patched utf8 $((first + 46)) '\377'
-scan_patched absolute $((first + 46)) /
-scan_patched disk $((first + 34)) '\001'
-scan_patched packed $((first + 10)) '\143'
+scan_patched utf8 $((central_header + 46)) '\377'
+scan_patched absolute $((central_header + 46)) /
+scan_patched disk $((central_header + 34)) '\001'
+scan_patched packed $((central_header + 10)) '\143'
 scan_patched outside $((size - 22 - 20 - 56 - 20)) x
 scan_patched comment $((size - 2)) '\001'
 scan_patched extra 28 '\377\000'
-scan_patched directory_extra $((first + 30)) '\004\000'
+scan_patched directory_extra $((central_header + 30)) '\004\000'
 scan_patched zip64 $((size - 22 - 20 - 56 + 32)) '\011'
 scan_patched locator $((size - 22 - 20 + 8)) '\001\000'
 scan_patched directory_length $((size - 22 + 12)) '\001\000'
-scan_patched magic $first X
+scan_patched magic $central_header X
 cat data/train.pt corpus/torch/t26/tied.pt >two.pt
 ckpt scan two.pt
 echo $?

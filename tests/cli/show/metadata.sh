@@ -26,7 +26,7 @@ ckpt convert --strict c.safetensors c.pt; echo $?
 ckpt diff a.safetensors data/train.pt | tail -n 1
 ckpt diff a.safetensors c.safetensors; echo $?; ckpt diff --tensors-only a.safetensors c.safetensors; echo $?
 ckpt diff b.safetensors c.safetensors; echo $?
-echo -- sets keep them in their index
+echo -- sets of shards keep metadata in their index
 print_safetensors '{"__metadata__":{"by":"me"},"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"b":{"dtype":"U8","shape":[2],"data_offsets":[2,4]}}   ' abcd >e.safetensors
 ckpt convert --strict --max-shard-size 2 --to torch-zip e.safetensors set; ckpt info set | grep metadata
 ckpt convert set one.bin --to torch-zip

@@ -1,4 +1,4 @@
-# stat --root reads only what is below that container; auto stands for the weights.
+# stat --root reads only what is below the container that it names; auto stands for the weights.
 ckpt stat --root state_dict --tsv data/train.pt | cut -f 1 | head -n 3
 ckpt stat --root auto --tsv data/train.pt | wc -l
 ckpt stat --root nowhere data/train.pt; echo $?

@@ -1,4 +1,4 @@
-# stat prints the same bytes for any number of threads, any format and any strides.
+# stat prints the same bytes for any number of threads, and for safetensors and .pt.
 n=$((1 << 20))
 head=$(printf '{"a":{"dtype":"F32","shape":[%d],"data_offsets":[0,%d]},' $n $((4 * n))
     printf '"b":{"dtype":"BF16","shape":[2,%d],"data_offsets":[%d,%d]},' $n $((4 * n)) $((8 * n))

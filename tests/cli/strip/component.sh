@@ -1,4 +1,5 @@
-# A prefix without a dot means a component; if no key has it, or a rule matches none, the error lists those there are.
+# A prefix without its dot is completed if keys have the prefix with the dot. If no key matches a prefix or a rule, a
+# notice lists the prefixes that keys have.
 ckpt strip -n module data/train.pt; echo $?
 ckpt strip -n modul. data/train.pt; echo $?
 ckpt strip -n modul data/train.pt; echo $?

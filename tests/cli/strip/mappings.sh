@@ -1,5 +1,5 @@
-# strip and add report each mapping on a line: the weights, an averaged copy, optimizer states by name. They count
-# tensors, and with --json the renamed and the unchanged rows are all rows.
+# strip and add print a line for each mapping that they change, as the weights and an averaged copy of them. --json also
+# lists optimizers; the renamed and the unchanged rows together are all rows.
 ckpt add x. corpus/torch/t215/eco/timm_last.pth.tar -o a.pt
 ckpt strip --auto --check a.pt
 ckpt strip x. a.pt -o b.pt

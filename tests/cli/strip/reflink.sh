@@ -1,4 +1,5 @@
-# If the file system can clone ranges, records of 1 MiB and more share blocks with the input; the output is the same.
+# If the file system can clone ranges, records of 1 MiB and more share blocks with the input. The output has the
+# same bytes as without cloning.
 mkfs=$(command -v mkfs.xfs || command -v mkfs.btrfs) || { echo 'no mkfs.xfs and no mkfs.btrfs'; exit 77; }
 truncate -s 400M image
 "$mkfs" -q image >/dev/null 2>&1 || { echo "$mkfs fails"; exit 77; }

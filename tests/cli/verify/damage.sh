@@ -1,4 +1,4 @@
-# verify finds all damage, not only the first, and still reads the rest: bytes of two records, and the pickle.
+# verify finds all damage, not only the first: in two records, then also in the pickle. It still reads all tensors.
 ckpt convert -q --root state_dict data/train.pt t.pt
 chmod u+w t.pt
 overwrite() { dd of=t.pt bs=1 seek="$1" conv=notrunc 2>/dev/null; } # overwrite OFFSET <BYTES

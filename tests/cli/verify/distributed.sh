@@ -3,14 +3,15 @@ cp -r corpus/torch/t215/dist/dcp_dtensor d
 chmod -R u+w d
 ckpt verify d
 ckpt doctor d
-cp d/__1_0.distcp whole
+cp d/__1_0.distcp rank_1
 rm d/__0_0.distcp
 ckpt ls d
 ckpt verify d
 ckpt salvage d -o two.pt
 cp d/.metadata d/.metadata.tmp
-cp whole d/__0_0.distcp
-cp whole d/__7_0.distcp
+# a file of a wrong rank, a file that .metadata does not list, and the metadata of an unfinished save
+cp rank_1 d/__0_0.distcp
+cp rank_1 d/__7_0.distcp
 ckpt ls d | tail -n 1
 head -c 500 d/.metadata.tmp >d/.metadata
 ckpt ls d

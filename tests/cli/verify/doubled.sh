@@ -1,5 +1,5 @@
-# Two archives one after the other are refused: by the offset in the zip64 locator of the second, the end record is in
-# the first archive, but some readers use the record directly before the locator.
+# Two archives one after the other are refused: the offset in the last zip64 locator leads to the zip64 end record of
+# the first archive, but some readers use the zip64 end record directly before the locator.
 cat data/train.pt data/train.pt >two.pt
 ckpt verify two.pt
 ckpt ls two.pt

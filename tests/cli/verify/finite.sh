@@ -1,4 +1,4 @@
-# --finite reports NaN and Inf for each tensor, with counts and the index of the first; without it they do not matter.
+# --finite reports NaN and Inf for each tensor, with counts and the index of the first; otherwise they do not matter.
 ckpt convert -q --root state_dict data/train.pt s.safetensors
 offset=$(ckpt ls --json s.safetensors | tr '{' '\n' | grep '"module.fc.weight"' | sed 's/.*"file_offset":\([0-9]*\).*/\1/')
 # NaN and Inf are elements 37 and 38 of fc.weight, -Inf is the last element of the tensor before it.

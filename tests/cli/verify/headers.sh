@@ -16,5 +16,5 @@ for f in corpus/torch/exp/49_dup_record.pt corpus/torch/exp/27_prefix_junk.pt co
 done
 # storages that are too short or missing are reported
 ckpt verify corpus/torch/exp/20_storage_short.pt corpus/torch/exp/22_storage_missing.pt
-# no checksums were written
+# an intact file without checksums: a notice reports that it has none
 ckpt verify corpus/torch/t215/nocrc.pt

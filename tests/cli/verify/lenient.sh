@@ -7,7 +7,7 @@ end_record=$(($(wc -c <few.pt) - 22))
 printf '\011\0\011' | dd of=few.pt bs=1 seek=$((end_record + 8)) conv=notrunc 2>/dev/null
 ckpt verify few.pt
 ckpt scan few.pt
-# the same, but neither directory lists the byteorder
+# the same, but the entry of byteorder in the central directory is damaged, too
 name=$(LC_ALL=C grep -abo 'state_dict/byteorder' few.pt | tail -n 1 | cut -d: -f1)
 central_header=$((name - 46))
 printf 'XX' | dd of=few.pt bs=1 seek=$central_header conv=notrunc 2>/dev/null

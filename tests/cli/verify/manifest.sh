@@ -6,7 +6,7 @@ ckpt verify --manifest m.txt s.safetensors
 ckpt verify -q --manifest m.txt --root state_dict data/train.pt
 ckpt verify -q --write-manifest x.txt --xxh3 s.safetensors
 ckpt verify --manifest x.txt s.safetensors
-# a tensor changed, one renamed, one of another type, one left out
+# a tensor has other bytes; another is renamed, too; one has a different dtype, and one is not in the manifest
 printf X | dd of=s.safetensors bs=1 seek=22000 conv=notrunc 2>/dev/null
 ckpt verify --manifest m.txt s.safetensors
 ckpt rename -q -s 'fc.bias=>fc.b' s.safetensors -o r.safetensors

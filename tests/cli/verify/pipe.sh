@@ -8,7 +8,7 @@ ckpt verify --manifest pipe data/train.pt
 wait
 ckpt verify -q --xxh3 --write-manifest - data/train.pt | ckpt verify --manifest /dev/stdin data/train.pt
 ckpt verify --manifest m.txt - <data/train.pt
-# a manifest from a pipe that differs from the file, or is none, is reported
+# from a pipe: a manifest that lacks a tensor, a text that is no manifest, and nothing
 sed '$d' m.txt | ckpt verify --manifest - data/train.pt
 echo $?
 echo hello | ckpt verify --manifest - data/train.pt

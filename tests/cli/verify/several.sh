@@ -1,5 +1,5 @@
 # verify reports all faults, not only the first: of a tar of torch 0.1, in which a tensor has no storage and another is
-# too long; of an early TorchScript archive; of an archive that contradicts itself three times.
+# too long; of an early TorchScript archive; of a zip archive whose central directory has a wrong size and CRC-32.
 edit() { printf "$3" | dd of="$1" bs=1 seek="$2" conv=notrunc 2>/dev/null; }
 find_in() { LC_ALL=C grep -abo "$2" "$1" | head -n 1 | cut -d: -f1; }
 cp corpus/torch/legexp/t_tar.pt tar.pt
@@ -11,7 +11,7 @@ edit tar.pt 2676 '\11'
 ckpt verify tar.pt
 edit script.pt "$(find_in script.pt FLOAT)" FLOTA
 edit script.pt "$(($(find_in script.pt '"tensorId":"7"') + 12))" 9
-# the CRC-32 is corrected: gzip ends with the same one
+# corrects the CRC-32 of model.json in script.pt: the last 8 bytes of gzip's output are the CRC-32 and the length
 from=$(find_in script.pt '{"protoVersion') size=1943
 for at in $(LC_ALL=C grep -aboP '\x32\x95\xac\x71' script.pt | cut -d: -f1); do
     tail -c +$((from + 1)) script.pt | head -c $size | gzip -c | tail -c 8 | head -c 4 |

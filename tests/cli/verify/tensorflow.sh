@@ -5,7 +5,7 @@ for f in crc_wrong crc_zero data_flip data_missing data_short index_flip shard_9
     ckpt verify $tensorflow/bad/$f.index
 done
 ckpt verify $tensorflow/bad/slice_overlap.ckpt
-# a bit of a slice, of a string, and of the lengths of strings
+# a wrong byte in a slice
 cp $tensorflow/v2/slices.* .
 printf '\377' | dd of=slices.data-00000-of-00001 bs=1 seek=4000 conv=notrunc 2>/dev/null
 ckpt verify slices
