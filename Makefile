@@ -187,7 +187,7 @@ $(B)/tests/fail/ckpt-oom: $(B)/obj/tests/fail/oom.o $(CLI_OBJ) $(B)/libckpt.a
 	@mkdir -p $(@D)
 	$(Q)$(LINK) $(OOM_WRAP) -o $@ $(filter %.o %.a,$^) $(LDFLAGS) $(CLI_LIBS) $(LIB_LIBS) -pthread
 
-# each_call runs the fuzz targets; each call of these functions fails once.
+# each_call runs the fuzz targets many times, so that each call of the functions in FAIL_WRAP fails once.
 FAIL_WRAP     = $(patsubst %,-Wl$(comma)--wrap=%,arena_alloc arena_array arena_grow arena_str arena_printf buf_ok \
     scan_source map_put map_put_num map_set_num sink_patch sink_skip sink_write source_read \
     fd_pread fsync link linkat lstat mkdir open realpath rename renameat renameat2 stat unlink unlinkat)
@@ -307,7 +307,7 @@ bench-gates: setup
 	+@$(SUB) all $(BENCH_PROGRAMS)
 	@$(ENV) sh tests/bench/gates.sh
 
-## check-oracle: check what ckpt writes with torch, safetensors and other libraries (ORACLE_PYTHON)
+## check-oracle: let torch, safetensors and other libraries check what ckpt writes (ORACLE_PYTHON)
 check-oracle:
 	+@$(SUB) all $(B)/tests/oracle/create
 	@$(ENV) ORACLE_PYTHON="$(ORACLE_PYTHON)" sh tests/oracle/run.sh

@@ -19,7 +19,7 @@ static int print_finding(void *user, const ckpt_scan_record *r)
     return 0;
 }
 
-/* scan - scans PATH, and sets *FINE if nothing was found and the purpose of each byte is known. */
+/* scan - scans PATH, and sets *FINE if there are only notes and the purpose of each byte is known. */
 static ckpt_status scan(const char *path, bool *fine, ckpt_error *err)
 {
     ckpt_scan_result result = CKPT_INIT(ckpt_scan_result);

@@ -19,7 +19,7 @@ static ckpt_status write_weights(ckpt_plan *plan, const char *output_path, ckpt_
 {
     ckpt_write_options options = CKPT_INIT(ckpt_write_options);
     ckpt_write_result result = CKPT_INIT(ckpt_write_result);
-    options.force = 1; /* replaces TO, which stays unchanged if writing fails */
+    options.force = 1; /* replaces an existing output, which stays unchanged if writing fails */
     ckpt_status status = ckpt_plan_write(plan, output_path, &options, &result, err);
     if (status != CKPT_OK)
         return status;

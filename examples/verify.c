@@ -1,4 +1,4 @@
-/* verify.c - checks the structure and checksums of a checkpoint, and that it has no NaN. Prints every finding.
+/* verify.c - checks the structure and checksums of a checkpoint, and that all numbers are finite.
  *
  *     cc verify.c $(pkg-config --cflags --libs libckpt) -o verify && ./verify model.pt
  */

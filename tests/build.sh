@@ -11,7 +11,7 @@ part=build
 export CCACHE_DISABLE=1
 unset MAKEFLAGS MFLAGS MAKELEVEL CFLAGS CPPFLAGS LDFLAGS DESTDIR PREFIX LIBDIR OBJCOPY AR || :
 
-# make_tree DIR - makes a small source tree with the project's layout; the functions below work in the last one
+# make_tree DIR - makes a small source tree with the project's layout; the functions below work in the tree made last
 make_tree()
 {
     dir=$1
@@ -149,7 +149,7 @@ check 'OBJCOPY and AR of the caller are used' check_tools_of_caller
 check 'different flags compile everything again, the same flags nothing' check_recompiling
 check 'DESTDIR with a space, LIBDIR' check_install
 check 'the .pc file: libdir below prefix, Requires.private' check_pc_file
-check 'uninstall from there' check_uninstall
+check 'uninstall with DESTDIR and LIBDIR' check_uninstall
 check 'install does not run the program' check_foreign_install
 check 'builds in two folders have the same bytes' check_same_bytes
 check 'clean removes B, but never the sources' check_clean

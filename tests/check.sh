@@ -26,7 +26,7 @@ skip()
     skipped=$((skipped + 1))
 }
 
-# summary - prints the last line of the part and returns its status
+# summary - prints the last line of the part; fails if a check has failed
 summary()
 {
     echo "$part: $passed passed, $failed failed, $skipped skipped"

@@ -32,7 +32,7 @@ void __wrap__exit(int status)
 bool __wrap_sandbox_enter(void) { return true; }
 bool __wrap_sandbox_self_test(void) { return false; }
 
-static void exit_without_counts(int status, void *unused)
+static void exit_if_counts_are_limited(int status, void *unused)
 {
     (void)unused;
     if (can_write_counts())
@@ -41,4 +41,4 @@ static void exit_without_counts(int status, void *unused)
     __real__exit(status);
 }
 
-__attribute__((constructor)) static void register_exit(void) { on_exit(exit_without_counts, NULL); }
+__attribute__((constructor)) static void register_exit(void) { on_exit(exit_if_counts_are_limited, NULL); }

@@ -2,7 +2,7 @@
 # coverage.sh - reports, file by file, how many branches of lib/codec, format, scan and doctor the tests take. `make
 # coverage` builds with --coverage, without optimization so that each branch is one of the source, and runs this.
 # Processes that run at the same time share the counts, which gcov locks. A failed test does not fail the run, because
-# some tests limit what a process may write, and so what gcov may.
+# some tests limit what a process may write, and that limits gcov, too.
 set -u
 B=${B:-build/coverage}
 CKPT=$PWD/$B/ckpt
@@ -13,7 +13,7 @@ trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
 export B CKPT GCOV_ERROR_FILE="$work/gcov"
 
-# run NAME COMMAND… - runs COMMAND and prints NAME, its last line and its time, and more lines if it failed
+# run NAME COMMAND… - runs COMMAND and prints NAME, the last line of output and the time; more lines if it failed
 run()
 {
     name=$1 begin=$(date +%s)

@@ -1,6 +1,6 @@
 #!/bin/sh
 # demo.sh - strips, converts and checks a real training checkpoint: a small net trained under DataParallel and saved
-# with its optimizer by tests/data/examples/make_train.py. Prints each command before it runs and checks its result.
+# with its optimizer by tests/data/examples/make_train.py. Prints each command, runs it, and stops if it fails.
 set -eu
 
 B=${B:-build}
@@ -27,5 +27,5 @@ say 'The weights alone, as safetensors:'
 run ckpt convert fixed.pt fixed.safetensors
 run ckpt ls fixed.safetensors
 
-say 'The same numbers? The names differ by the prefix, which diff can look through; the optimizer stayed in the .pt:'
+say 'The same numbers? The names differ by the prefix, which diff ignores here; the optimizer stayed in the .pt:'
 run ckpt diff --root state_dict --ignore-prefix module. train.pt fixed.safetensors

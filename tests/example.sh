@@ -1,6 +1,6 @@
 #!/bin/sh
-# example.sh - checks that the programs of examples/ build against ckpt.h and the library alone and do what their
-# first lines describe, and that each page of section 3 shows functions of them, line for line.
+# example.sh - checks that the programs of examples/ build with only ckpt.h and the library, and do what their first
+# lines describe. Checks that each function shown in a page of section 3 is in one of these programs, line for line.
 set -u
 B=${B:-build} CC=${CC:-cc}
 part=example
@@ -45,7 +45,7 @@ check 'create, safetensors' prints '3 tensors as safetensors, 3 entries left out
 check 'strip of what create wrote' prints '3 tensors' strip "$tmp/new.pt" "$tmp/new-weights.safetensors"
 check 'diff of what create wrote' run diff "$tmp/new.pt" "$tmp/new-weights.safetensors"
 check 'diff of two models' fails_with '- ' diff "$train" "$tmp/new.pt"
-check 'cancel converts' run cancel "$train" "$tmp/whole.safetensors"
+check 'cancel, not interrupted' run cancel "$train" "$tmp/whole.safetensors"
 
 # check_cancel - interrupts `cancel` while it waits for its input: the first progress callback must stop the
 # conversion
@@ -63,7 +63,7 @@ check_cancel()
 }
 check 'cancel, interrupted' check_cancel
 
-# check_page PAGE - checks that each function shown in PAGE is in the program that PAGE names above it, line for line
+# check_page PAGE - checks that each function shown in PAGE is, line for line, in the program that PAGE names (.Pa)
 check_page()
 {
     program=$(sed -n 's/^\.Pa \(examples\/[a-z]*\.c\) ,$/\1/p' "$1")

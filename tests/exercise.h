@@ -49,9 +49,9 @@ static inline unsigned exercise_optional_fields(ckpt_status status)
     }
 }
 
-/* exercise_check_refusal - aborts unless ERR has an offset, the part of the file, the values found and
- * allowed, and a hint. ERR is why the file NAME of SIZE bytes could not be opened; SIZE_MAX: NAME is a
- * folder. */
+/* exercise_check_refusal - aborts unless ERR, with which opening the file NAME of SIZE bytes failed, has an
+ * offset, the part of the file, the values found and allowed, and a hint, except for fields that are optional
+ * (exercise_optional_fields). If SIZE is SIZE_MAX, NAME is a folder. */
 static inline void exercise_check_refusal(const ckpt_error *err, const char *name, size_t size)
 {
     unsigned optional_for_folder = size == SIZE_MAX ? EXERCISE_NO_OFFSET | EXERCISE_NO_WHERE : 0;

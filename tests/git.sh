@@ -1,6 +1,6 @@
 #!/bin/sh
-# git.sh - tests the README's git setup in a real repository: `git diff` shows names, shapes and digests by
-# textconv, and the changes by the diff driver; it also works for a file that is not a checkpoint.
+# git.sh - tests the README's git setup in a real repository. With textconv, `git diff` shows names, shapes and
+# digests; with the diff driver, it shows the changes. Both also work for a file that is not a checkpoint.
 set -u
 part=git
 . tests/check.sh

@@ -1,6 +1,6 @@
 #!/bin/sh
-# install.sh - tests `make install` into an empty folder: every file is installed where systems expect it, a program
-# builds with pkg-config alone, shared and static, and `make uninstall` removes every file.
+# install.sh - tests `make install` into an empty folder: every file is installed where systems expect it, programs
+# build with pkg-config's flags against the shared and the static library, and `make uninstall` removes every file.
 set -u
 B=${B:-build} CC=${CC:-cc} MAKE=${MAKE:-make}
 part=install
@@ -22,8 +22,8 @@ runs_shared()
         LD_LIBRARY_PATH=$root$prefix/lib ldd "$tmp/shared" | grep -q "$root$prefix/lib/libckpt.so.0"
 }
 
-# runs_static - builds with the static library, but with shared libraries of its dependencies, because distributions
-# do not have static ones of all
+# runs_static - links libckpt.a, but the shared libraries of its dependencies, because distributions do not have static
+# libraries for all of them
 runs_static()
 {
     private=$(sed -n 's/^Libs.private: *//p' "$root$prefix/lib/pkgconfig/libckpt.pc")
@@ -61,7 +61,7 @@ leaves_nothing() { [ -z "$(find "$root" ! -type d)" ]; }
 check install run_make install
 check 'bin/ckpt runs' runs
 check 'soname' has_soname
-check 'links to the shared library' has_links
+check 'symlinks to the shared library' has_links
 check 'man pages' has_pages
 check 'schemas' has_schemas
 check 'examples' has_examples

@@ -3,10 +3,10 @@
  *
  *   mem [-v] FOLDER
  *
- * FOLDER/truth.jsonl has a line for each case; FOLDER/<model>.json has the names, shapes, dtypes, ties and
- * config of a model. Parameters, gradients, optimizer states, the temporary memory of step() and saved
- * activations must equal torch's to the byte, with every kind of activation checkpointing that has a formula;
- * the peak must be within 3 %, for ResNets 5 %. Lines with `kind: optimizer` compare optimizer states only.
+ * FOLDER/<model>.json has the config of a model, and the names, shapes and dtypes of its tensors.
+ * FOLDER/truth.jsonl has a line for each case. In a line with `kind: optimizer`, the optimizer states and the
+ * temporary memory of step() must equal torch's to the byte. In any other line, parameters, gradients and
+ * kept activations must equal torch's to the byte; the peak must be within 3 %, for ResNets within 5 %.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -90,7 +90,8 @@ static const char *find_tie(const cJSON *model, const char *name)
     return NULL;
 }
 
-/* add_tensor - adds the tensor ROW of MODEL, [name, shape, dtype], without data. */
+/* add_tensor - adds ROW, a tensor [name, shape, dtype] of MODEL, without data. If it is tied, adds a tie
+ * instead. */
 static void add_tensor(ckpt_builder *b, const cJSON *model, const cJSON *row)
 {
     ckpt_error err;
@@ -227,22 +228,23 @@ static void check_case(ckpt_mem *m, const cJSON *c)
     check_near(label, "peak", r.peak, get_number(c, "peak_with_grads_bytes"), is_resnet ? 0.05 : 0.03);
 }
 
-/* check_optimizer - compares the bytes of the states of each optimizer in C, a line of truth.jsonl. */
+/* check_optimizer - compares, for each optimizer in C, a line of truth.jsonl, the bytes of its states and of
+ * the temporary memory of its step(). */
 static void check_optimizer(ckpt_mem *m, const cJSON *c)
 {
-    const cJSON *by_dtype, *state;
-    cJSON_ArrayForEach(by_dtype, get_item(c, "optimizer")) cJSON_ArrayForEach(state, by_dtype)
+    const cJSON *by_dtype, *optimizer; /* by_dtype: {name of an optimizer: bytes of its states} */
+    cJSON_ArrayForEach(by_dtype, get_item(c, "optimizer")) cJSON_ArrayForEach(optimizer, by_dtype)
     {
         char label[256];
         ckpt_error err;
-        ckpt_mem_run run = {.struct_size = sizeof run, .optimizer = state->string};
+        ckpt_mem_run run = {.struct_size = sizeof run, .optimizer = optimizer->string};
         ckpt_mem_result r = CKPT_INIT(ckpt_mem_result);
         const cJSON *step = get_item(get_item(get_item(c, "step_transient"), by_dtype->string),
-                                     state->string);
+                                     optimizer->string);
         run.precision = parse_precision(by_dtype->string);
-        snprintf(label, sizeof label, "%s %s %s", get_text(c, "model"), by_dtype->string, state->string);
+        snprintf(label, sizeof label, "%s %s %s", get_text(c, "model"), by_dtype->string, optimizer->string);
         exit_on_error(ckpt_mem_estimate(m, &run, &r, &err), &err, label);
-        check_exact(label, "optimizer", r.optimizer_states, (uint64_t)state->valuedouble);
+        check_exact(label, "optimizer", r.optimizer_states, (uint64_t)optimizer->valuedouble);
         if (step)
             check_exact(label, "step transient", r.step_transient, (uint64_t)step->valuedouble);
     }

@@ -61,7 +61,7 @@ static void compare_offset(struct row_difference *d, const char *field, uint64_t
         compare_number(d, field, before, after);
 }
 
-/* key_text - returns KEY as a text: its own, or the digits of a number, which are written to BUFFER. */
+/* key_text - returns the text of KEY. The text of a number is its digits, which are written to BUFFER. */
 static ckpt_str key_text(ckpt_path_elem key, char buffer[24])
 {
     if (!key.is_int)
@@ -221,9 +221,9 @@ void outcome_describe(const ckpt_file *original, const ckpt_file *damaged, char 
 
 /* argument_of - returns which argument opcode OP has, as in Python's pickletools; NULL if OP is no opcode:
  *   "0"   none
- *   "4"   a number of 4 bytes
- *   "m4"  a memo index of 4 bytes
- *   "c4"  a length of 4 bytes, and then as many bytes
+ *   "4"   a number of 4 bytes, "1", "2" and "8" likewise
+ *   "m4"  a memo index of 4 bytes, "m1" likewise
+ *   "c4"  a length of 4 bytes, and then that many bytes; "c1" and "c8" likewise
  *   "l"   one line
  *   "L"   two lines */
 static const char *argument_of(unsigned char op)
@@ -262,9 +262,9 @@ static size_t skip_lines(const unsigned char *data, size_t size, size_t at, int 
     return at;
 }
 
-/* skip_argument - returns the offset after the argument of the opcode before offset AT, or 0 if that byte is
- * no opcode or the data end in the argument. Sets *IS_NUMBER to whether the argument is a number (not text, a
- * length or a memo index). */
+/* skip_argument - AT is the offset after an opcode. Returns the offset after its argument, or 0 if the byte
+ * before AT is no opcode or the data end in the argument. Sets *IS_NUMBER to whether the argument is a number
+ * (not text, a length or a memo index). */
 static size_t skip_argument(const unsigned char *data, size_t size, size_t at, bool *is_number)
 {
     const char *kind = data[at - 1] ? argument_of(data[at - 1]) : NULL;
@@ -311,19 +311,20 @@ static size_t mark_zip_header(const unsigned char *data, size_t size, size_t at,
     bool local = size - at >= 30 && memcmp(data + at, "PK\3\4", 4) == 0;
     if (!local && (size - at < 46 || memcmp(data + at, "PK\1\2", 4) != 0))
         return at;
-    size_t head = local ? 30 : 46, name = read_u16(data + at + head - (local ? 4 : 18));
-    size_t extra = read_u16(data + at + head - (local ? 2 : 16));
-    if (name + extra > size - at - head)
+    size_t head = local ? 30 : 46, name_length = read_u16(data + at + head - (local ? 4 : 18));
+    size_t extra_length = read_u16(data + at + head - (local ? 2 : 16));
+    if (name_length + extra_length > size - at - head)
         return at;
-    memset(structure + at + head, 1, name);
-    return at + head + name + extra;
+    memset(structure + at + head, 1, name_length);
+    return at + head + name_length + extra_length;
 }
 
 bool *outcome_structure(const unsigned char *data, size_t size)
 {
     bool *structure = calloc(size + 4, sizeof *structure);
     size_t at = 0;
-    size_t previous_end = 0; /* of a zip header or a pickle: only there may a pickle without PROTO begin */
+    /* A pickle without PROTO may begin only here: at 0, or at the end of a zip header or another pickle. */
+    size_t previous_end = 0;
     while (structure && at < size) {
         bool has_proto = data[at] == 0x80 && at + 1 < size && data[at + 1] <= 5;
         size_t end = mark_zip_header(data, size, at, structure);

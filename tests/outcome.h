@@ -1,14 +1,15 @@
-/* outcome.h - compares the table of a damaged file that could still be opened with the table of the original:
+/* outcome.h - compares the tables of an original file and of a damaged copy that could be opened:
  *
  *   same        names, types, shapes and offsets are equal: the damaged bytes do not affect them
- *   one change  one property changed, to a value that the format permits: of one tensor (and of the tensors
- *               that a quantized or sparse one consists of), of the tensors of one storage, or in the same
- *               way of every tensor that differs
+ *   one change  the tensors that differ are one tensor (with those that a quantized or sparse one consists
+ *               of), or share one storage, or all differ in the same way: the damage changed one value to
+ *               another that the format permits
  *   several     more than that changed; tensors may be missing or new. Only damage to the file's structure
  *               may do this: to its first four bytes; to opcodes, memo indices, lengths and strings of a
  *               pickle (a class with a changed name makes no tensor); to names of members of a zip archive
  *
- * A truncated file must be refused or have the same table. */
+ * A truncated file must be refused or have the same table. robust.c makes exceptions: an ONNX file may be
+ * truncated, and a file may differ if there is a notice that bytes are ignored. */
 #ifndef OUTCOME_H
 #define OUTCOME_H
 

@@ -40,14 +40,17 @@ convert()
     out=$1 in=$2
     shift 2
     rm -rf "$out"
-    if "$CKPT" convert -q --no-sync "$@" "$in" "$out" 2>"$tmp/messages"; then
-        return 0
-    fi
-    refused=$((refused + 1))
+    status=0
+    "$CKPT" convert -q --no-sync "$@" "$in" "$out" 2>"$tmp/messages" || status=$?
+    case $status in
+    0) return 0 ;;
+    2) refused=$((refused + 1)) ;;
+    *) fail "$in: convert to $(basename "$out") exits with $status" ;;
+    esac
     return 1
 }
 
-# check_file IN - converts IN to each format
+# check_file IN - converts IN to a torch zip archive, safetensors, shards and GGUF
 check_file()
 {
     convert "$tmp/out.pt" "$1" -j1 || return
@@ -62,7 +65,7 @@ check_file()
     check_same "$tmp/out.safetensors" "$tmp/out.gguf"
 }
 
-# check_flax IN - converts IN to Flax's .msgpack, and checks that a conversion of that has the same bytes
+# check_flax IN - converts IN to Flax's .msgpack, and this .msgpack to .msgpack, which must give the same bytes
 check_flax()
 {
     convert "$tmp/out.msgpack" "$1" -j4 || return
@@ -71,7 +74,7 @@ check_flax()
     fail "$1: its .msgpack, converted to .msgpack again, has different bytes"
 }
 
-# check_gguf IN - converts IN to GGUF, that to split GGUF, and that to one file again
+# check_gguf IN - converts IN to GGUF, the GGUF to split GGUF, and the split GGUF to one file again
 check_gguf()
 {
     convert "$tmp/out.gguf" "$1" -j4 || return

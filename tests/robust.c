@@ -2,12 +2,14 @@
  * robust.c - opens damaged files. Each must be refused, or read with no more differences from the original
  * than outcome.h permits. No run may crash, hang, leak memory or read out of bounds.
  *
- *   robust [-j N] [-f FLIPS] DIR…    each file of at most 4 KiB (-m BYTES): truncated to every length, and
- *                                    with every byte changed in FLIPS (1) of four ways: ^01, ^80, 00, ff. A
- *                                    file refused for a CRC is opened again with its CRCs corrected
- *   robust [-j N] -x DIR…            each file with extreme numbers instead: of 2, 4 and 8 bytes at every
- *                                    offset, and in place of every decimal number
- *   robust [-j N] --replay DIR…      opens each file and folder once, undamaged
+ *   robust [-j N] [-f FLIPS] DIR…    opens each file of at most 4 KiB (-m BYTES: another limit) truncated
+ *                                    to every length, and with every byte changed in FLIPS (default: 1) of
+ *                                    four ways: ^01, ^80, 00, ff. A file refused for a CRC is opened again
+ *                                    with its CRCs corrected
+ *   robust [-j N] -x DIR…            opens each of these files with extreme numbers: binary ones of 2, 4
+ *                                    and 8 bytes at every offset, decimal ones in place of every decimal
+ *                                    number
+ *   robust [-j N] --replay DIR…      opens each file and folder undamaged
  * -j N: runs N workers at a time (default: one for each processor).
  * -e N: tests only every N-th file.
  * -l: limits the address space to 64 MiB (not under ASan), the stack to 256 KiB, the descriptors to 8.
@@ -75,7 +77,7 @@ struct shared {
 /* The undamaged file. `file` is NULL if even this is refused, or with --replay. */
 static struct {
     ckpt_file *file;
-    ckpt_file *located; /* opened again and after ckpt_file_locate(): with the offsets of zip members */
+    ckpt_file *located; /* opened again, for ckpt_file_locate(), which adds the offsets of zip members */
     unsigned char *data;
     bool *structure; /* for each byte, see outcome_structure() */
 } original;
@@ -166,8 +168,8 @@ static bool is_in_structure(const struct test_case *test)
     return false;
 }
 
-/* has_ignored_notice - returns whether FILE has a notice that bytes are ignored, which UNDAMAGED does not
- * have. */
+/* has_ignored_notice - returns whether FILE has more notices than UNDAMAGED, and the last one is that bytes
+ * are ignored. */
 static bool has_ignored_notice(const ckpt_file *undamaged, const ckpt_file *file)
 {
     const char *last = NULL;
@@ -348,7 +350,7 @@ static void try_decimal_numbers(struct test_case *test, const unsigned char *dat
                                           "0.5",
                                           "01"};
     unsigned char *copy = malloc(size + 32);
-    uint64_t header_length = 0; /* if the file is a safetensors file */
+    uint64_t header_length = 0; /* the first 8 bytes, as in a safetensors file */
     if (!copy)
         die("copy");
     test->width = end - begin;
@@ -412,8 +414,8 @@ static void open_original(const unsigned char *data, size_t size)
     if (!original.structure ||
         ckpt_open_memory(original.data, size, "original", NULL, &original.located, &err) != CKPT_OK)
         die("original");
-    /* All bytes count as structure: joblib's pickle continues after each array; tables of a FlatBuffer refer
-     * to each other by numbers; a protobuf field with an unknown number is skipped. */
+    /* In three formats, all bytes count as structure: joblib's pickle continues after each array; tables of a
+     * FlatBuffer refer to each other by numbers; a protobuf field with an unknown number is skipped. */
     const char *format = ckpt_file_format(original.file);
     if (strcmp(format, "joblib") == 0 || strcmp(format, "torchscript-flatbuffer") == 0 || is_protobuf())
         memset(original.structure, 1, size);

@@ -3,12 +3,13 @@
 # runs two, `^robust` all but one. `make check` and `make check-all` (T='unit cli') build first and set the variables
 # used below.
 #
-# Without --all, the parts robust, threats, faults and rewrite take only every N-th file. If the parts without --all
-# have passed, and no source file has changed since, --all adds their counts instead of running them again.
+# Without --all, the parts robust, threats, faults and rewrite take only every N-th file. If a run without --all has
+# passed, and no source file has changed since, --all adds the counts of that run. It then runs only these four parts,
+# with every file, and the parts that run with --all only.
 #
 # The output of a part ends with "NAME: N passed, N failed[, N skipped][ (more)]"; a part that fails without that line
-# counts as one failure. Its output is shown if something failed or was skipped. CHECK_JOBS parts run at a time (one
-# for each processor, two at most).
+# counts as one failure. The output of a part is shown if something in it failed; if something was only skipped, the
+# lines about that are shown. Two parts run at a time if CHECK_JOBS (default: the number of processors) is 2 or more.
 set -u
 
 B=${B:-build}
@@ -134,7 +135,7 @@ run_unclaimed_parts()
     done
 }
 
-# is_unchanged - succeeds if no source file has changed since the parts without --all passed
+# is_unchanged - succeeds if no source file has changed since the last run without --all that passed
 is_unchanged()
 {
     [ -e "$B/check.passed" ] || return

@@ -1,11 +1,11 @@
 /*
- * schema.c - schema FOLDER <LINES: validates every line that is a JSON object with a "schema" key against
- * that document in FOLDER; other lines are skipped. Ends with "schema: N passed, N failed".
+ * schema.c - schema FOLDER <LINES: validates every line that is a JSON object with a "schema" key against the
+ * document in FOLDER that this key names; other lines are skipped. Ends with "schema: N passed, N failed".
  *
  * It implements the keywords of JSON Schema that man/schema uses: type, properties, required, items,
  * additionalProperties, enum, const, minimum, anyOf and $ref. Any other keyword is an error, because it would
- * go unchecked. Stricter than the standard, it fails for a property that the document does not list, except
- * NAME_hex next to a listed NAME, and for a listed property that no line has.
+ * go unchecked. Stricter than the standard, it fails for a property that the document does not list (but
+ * NAME_hex is permitted if NAME is listed), and for a listed property that no line has.
  */
 #include <cjson/cJSON.h>
 #include <math.h>
@@ -25,7 +25,7 @@ static const char *folder;
 static struct doc docs[MAX_DOCS];
 static size_t ndocs;
 static size_t passed, failed;
-static bool quiet; /* print no faults: the alternatives of an anyOf are tried */
+static bool quiet; /* print no faults; set while the alternatives of an anyOf are tried */
 
 static _Noreturn void die(const char *what, const char *name)
 {
@@ -199,8 +199,9 @@ static bool check_required(const cJSON *value, const cJSON *names, const char *w
 /* check_value - validates VALUE against each keyword of SCHEMA. */
 static bool check_value(const cJSON *value, cJSON *schema, struct doc *doc, const char *where)
 {
-    static const char *const ignored[] = {"description", "title", "$schema",
-                                          "$id",         "$defs", "additionalProperties"};
+    /* these do not restrict VALUE, except additionalProperties, which check_properties() reads */
+    static const char *const not_checked_here[] = {"description", "title", "$schema",
+                                                   "$id",         "$defs", "additionalProperties"};
     cJSON *word;
     bool ok = true;
     cJSON_ArrayForEach(word, schema)
@@ -208,8 +209,8 @@ static bool check_value(const cJSON *value, cJSON *schema, struct doc *doc, cons
         const char *name = word->string;
         struct doc *to = doc;
         bool known = false;
-        for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++)
-            known = known || strcmp(name, ignored[i]) == 0;
+        for (size_t i = 0; i < sizeof not_checked_here / sizeof *not_checked_here; i++)
+            known = known || strcmp(name, not_checked_here[i]) == 0;
         if (strcmp(name, "type") == 0)
             ok = check_type(value, word, where) && ok;
         else if (strcmp(name, "const") == 0)

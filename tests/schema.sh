@@ -1,6 +1,7 @@
 #!/bin/sh
 # schema.sh - validates what --json prints against man/schema, by schema.c: the expected outputs of all cases of
-# tests/cli, every command with samples of the corpus, and an output with each property that is in none of these.
+# tests/cli, the outputs of commands for samples of the corpus, and outputs for files that are made here, because
+# schema.c fails for a property that is in no output.
 set -u
 B=${B:-build}
 CKPT=${CKPT:-$PWD/$B/ckpt}
@@ -38,7 +39,8 @@ print_json()
     ckpt info "$top/tests/corpus/megatron/tp2_pp2" "$top/tests/corpus/deepspeed/zero3_fp32"
     head -c 20000 "$train" >cut.pt
     ckpt ls cut.pt
-    # a name of 2000 characters; a frame that ends within an opcode; an array after a pickle of joblib
+    # an argument of 2000 characters; a frame that ends within an opcode; in a pickle of joblib, an array whose bytes
+    # look like an opcode
     printf '\200\004\225\003\0\0\0\0\0\0\0cos\nsystem\n(S"%02000d"\ntR.' 0 >long.pkl
     ckpt scan long.pkl
     printf '\200\004\225\002\0\0\0\0\0\0\0]X\010\0\0\0\0\0\0\0N.cos\nsystem\n(S"id"\ntR.' >frame.pkl

@@ -4,7 +4,7 @@
 set -u
 
 what=${1:-setup}
-missing= wanted=  # words of the table below: what is required, what is optional
+missing= wanted=  # words of the table below that are not installed: those that are required, those that are optional
 
 # WORD, and its packages for apt, dnf, apk, pacman, brew; "-": there is none
 table='
@@ -36,8 +36,8 @@ venv      python3-venv python3        python3        python         python
 # command_needed NAME WORD - adds WORD to $missing if there is no command NAME
 command_needed() { command -v "$1" >/dev/null 2>&1 || missing="$missing $2"; }
 
-# header_needed HEADER WORD - adds WORD to $missing if the compiler, or the usual folders if there is no compiler,
-# have no HEADER
+# header_needed HEADER WORD - adds WORD to $missing if the compiler does not find HEADER. If there is no compiler, looks
+# for HEADER in the usual folders
 header_needed()
 {
     if command -v "${CC:-cc}" >/dev/null 2>&1; then
@@ -66,7 +66,7 @@ find_missing()
         python3 -c 'import venv, ensurepip' >/dev/null 2>&1 || missing=venv
         return
     fi
-    if [ "$what" = cross ]; then # all are optional: run.sh skips a target that lacks something
+    if [ "$what" = cross ]; then # all are optional: cross/run.sh skips a target that lacks something
         command_needed i686-linux-gnu-gcc i386
         command_needed s390x-linux-gnu-gcc s390x
         command_needed aarch64-linux-gnu-gcc arm64
@@ -95,7 +95,7 @@ find_missing()
     command_wanted abidiff abigail
 }
 
-# packages COLUMN - prints the packages of $missing by their names in that column, for one package manager
+# packages COLUMN - prints the packages of $missing and $wanted by their names in COLUMN, for one package manager
 packages()
 {
     for word in $missing $wanted; do
@@ -103,7 +103,8 @@ packages()
     done | sort -u | tr '\n' ' ' | sed 's/ $//'
 }
 
-# hint_and_exit HINT - prints what is missing and HINT, unless all of it is optional, and exits
+# hint_and_exit HINT - exits with 0 if only optional packages are missing; else prints what is missing and HINT, and
+# exits with 1
 hint_and_exit()
 {
     [ -n "$missing" ] || exit 0

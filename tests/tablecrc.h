@@ -58,12 +58,12 @@ static inline void tablecrc_fix(unsigned char *data, size_t size)
         return;
     (void)tablecrc_read_varint(data, size, &offset);
     (void)tablecrc_read_varint(data, size, &offset);
-    uint64_t index = tablecrc_read_varint(data, size, &offset);
+    uint64_t index_offset = tablecrc_read_varint(data, size, &offset);
     uint64_t index_length = tablecrc_read_varint(data, size, &offset);
-    if (index > size || index_length > size - index || index_length + TYPE_AND_CRC > size - index ||
-        index_length < 4)
+    if (index_offset > size || index_length > size - index_offset ||
+        index_length + TYPE_AND_CRC > size - index_offset || index_length < 4)
         return;
-    offset = (size_t)index;
+    offset = (size_t)index_offset;
     end = offset + (size_t)index_length;
     tablecrc_set(data + offset, (size_t)index_length + TYPE);
     while (offset + 8 < end) {
@@ -72,11 +72,12 @@ static inline void tablecrc_fix(unsigned char *data, size_t size)
         uint64_t value_length = tablecrc_read_varint(data, end, &offset);
         if (key_length > end - offset || value_length > end - offset - key_length)
             return;
-        size_t value = offset + (size_t)key_length;
-        uint64_t block = tablecrc_read_varint(data, end, &value);
-        uint64_t length = tablecrc_read_varint(data, end, &value);
-        if (block < size && length < size - block && length + TYPE_AND_CRC <= size - block)
-            tablecrc_set(data + block, (size_t)length + TYPE);
+        size_t value_offset = offset + (size_t)key_length;
+        uint64_t block_offset = tablecrc_read_varint(data, end, &value_offset);
+        uint64_t block_length = tablecrc_read_varint(data, end, &value_offset);
+        if (block_offset < size && block_length < size - block_offset &&
+            block_length + TYPE_AND_CRC <= size - block_offset)
+            tablecrc_set(data + block_offset, (size_t)block_length + TYPE);
         offset += (size_t)(key_length + value_length);
     }
 }

@@ -1,4 +1,4 @@
-/* tensor.h - returns rows and storages as values, for tests that know that these exist. */
+/* tensor.h - returns rows and storages by value, for tests that have checked that these exist. */
 #ifndef TENSOR_H
 #define TENSOR_H
 

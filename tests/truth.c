@@ -8,7 +8,7 @@
  *   - ckpt lists every tensor of the entry that has a digest, with the same path, name, dtype, shape and
  *     sha256;
  *   - ckpt lists no other tensor, except where that README permits it;
- *   - the same tensors share storages.
+ *   - two tensors share a storage in ckpt's table exactly if they do in the entry.
  * A file whose entry says "refuse" passes if ckpt refuses it with a reason.
  */
 #include <dirent.h>
@@ -47,7 +47,7 @@ struct check {
     ckpt_file *file;
     bool *expected; /* for each tensor that ckpt lists: the truth has it, too */
     char difference[800]; /* the first difference from the truth; empty: there is none */
-    bool skipped; /* this build cannot unpack the file */
+    bool cannot_unpack; /* this build lacks libarchive, which the file needs */
 };
 
 static void __attribute__((format(printf, 2, 3))) report_difference(struct check *c, const char *fmt, ...)
@@ -285,7 +285,7 @@ static void check_tensors(struct check *c)
         if (find_row(c, get_item(entry, "path"), &row))
             check_row(c, entry, row);
         else if (get_item(entry, "sha256") &&
-                 !get_item(entry, "part")) /* ckpt may list a part only as the tensor that it belongs to */
+                 !get_item(entry, "part")) /* instead of a part, ckpt may list the tensor that has it */
             report_difference(c, "%s is not listed", get_text(entry, "name"));
     }
     cJSON_ArrayForEach(entry, get_item(c->truth, "leaves")) /* numpy arrays and scalars */
@@ -320,7 +320,7 @@ static bool has_custom_classes(const struct check *c)
     return !is_one_of(root, " dict collections.OrderedDict list tuple collections.defaultdict ") && root[0];
 }
 
-/* is_part - returns whether T is below an entry without a digest: a tensor that consists of other tensors. */
+/* is_part - returns whether the path of T is below that of an entry without a digest: a tensor with parts. */
 static bool is_part(const struct check *c, const ckpt_tensor *t)
 {
     const cJSON *entry;
@@ -426,8 +426,9 @@ static bool needs_libarchive(const char *what)
     return strstr(what, "compressed") || strstr(what, "without libarchive");
 }
 
-/* check_verdict - compares ST, the result of opening the file, and its content with the verdict of the entry:
- * "ok" and "readable" must be read, "refuse" must be refused, "either" may be, "none" has no tensors. */
+/* check_verdict - compares ST, the result of opening the file, and the content of the file with the verdict
+ * of the entry. "ok", "readable": the file must be read; "refuse": it must be refused; "either": both are
+ * right; "none": it has no tensors. */
 static void check_verdict(struct check *c, ckpt_status st, ckpt_error *err)
 {
     const char *verdict = get_text(c->truth, "verdict");
@@ -438,7 +439,7 @@ static void check_verdict(struct check *c, ckpt_status st, ckpt_error *err)
     if (st == CKPT_OK && must_refuse)
         st = read_tensors(c->file, err);
     ckpt_error_text(err, line, sizeof line);
-    c->skipped = !HAS_LIBARCHIVE && st == CKPT_EUNSUPPORTED && needs_libarchive(err->what);
+    c->cannot_unpack = !HAS_LIBARCHIVE && st == CKPT_EUNSUPPORTED && needs_libarchive(err->what);
     if (st != CKPT_OK && !err->what[0])
         report_difference(c, "was refused without a reason");
     if (st == CKPT_OK && must_refuse) {
@@ -476,7 +477,7 @@ static void check_entry(const cJSON *truth)
     ckpt_status st = ckpt_open(path, NULL, &c.file, &err);
     check_verdict(&c, st, &err);
     ckpt_close(c.file);
-    if (c.skipped && c.difference[0]) {
+    if (c.cannot_unpack && c.difference[0]) {
         printf("truth skipped %s: this build has no libarchive\n", get_text(truth, "file"));
         nskipped++;
         return;

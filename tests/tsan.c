@@ -79,7 +79,7 @@ static void read_row(struct shared *s, uint32_t row)
     (void)storage_at(s->f, t.storage);
 }
 
-/* check_statistics - compares the statistics of all rows, computed by NTHREADS threads. */
+/* check_statistics - compares the statistics of all rows, computed by THREADS threads. */
 static void check_statistics(struct shared *s, unsigned threads)
 {
     uint32_t rows[ROWS_MAX];
@@ -116,7 +116,7 @@ static void *run_reader(void *user)
     (void)pthread_barrier_wait(&s->begin);
     if (r->number == 0)
         check_statistics(s, 2);
-    for (uint32_t i = 0; i < n; i++) { /* each thread in another order: those with odd numbers in reverse */
+    for (uint32_t i = 0; i < n; i++) { /* threads with even numbers begin with different rows */
         bool reverse = r->number % 2 == 1;
         read_row(s, reverse ? n - 1 - i : (i + r->number) % n);
     }
@@ -128,10 +128,10 @@ static void *run_reader(void *user)
 
 /* ------------------------------------------------------------------------------ files */
 
-/* A file that is read by callbacks. */
+/* How a file is read: by its path, or by callbacks. */
 struct callback_file {
-    FILE *stream; /* NULL: the file is read by its path */
-    bool serialize;
+    FILE *stream; /* what the callbacks read; NULL: the file is read by its path */
+    bool serialize; /* ckpt_callbacks.serialize: one callback at a time */
     atomic_uint ninside, ninside_max; /* threads in a callback: now, and at most */
 };
 

@@ -1,6 +1,6 @@
 #!/bin/sh
-# tsan.sh - reads samples of every format in several threads at once under ThreadSanitizer (tests/tsan.c). A data race
-# ends the program with exit status 66.
+# tsan.sh - reads samples of torch's formats, and one safetensors file, in several threads at once under ThreadSanitizer
+# (tests/tsan.c). A data race ends the program with exit status 66.
 set -u
 B=${B:-build}
 corpus=tests/corpus/torch

@@ -43,33 +43,33 @@ enum zipcrc_local {
     LOCAL_CRC = 14,
     LOCAL_NAME_LENGTH = 26,
     LOCAL_EXTRA_LENGTH = 28,
-    LOCAL_SIZE = 30
+    LOCAL_HEADER_SIZE = 30
 };
 enum zipcrc_central {
     CENTRAL_METHOD = 10,
     CENTRAL_CRC = 16,
-    CENTRAL_LENGTH = 20,
-    CENTRAL_OFFSET = 42,
-    CENTRAL_SIZE = 46
+    CENTRAL_COMPRESSED_SIZE = 20,
+    CENTRAL_LOCAL_OFFSET = 42,
+    CENTRAL_HEADER_SIZE = 46
 };
 
 /* zipcrc_fix - corrects the CRC of every stored member that a central header in DATA lists: in that header,
- * and in the local header or the data descriptor. Returns how many CRCs were wrong. */
+ * and in the local header or the data descriptor. Returns how many central headers had a wrong CRC. */
 static inline int zipcrc_fix(unsigned char *data, size_t size)
 {
     int changed = 0;
-    for (size_t i = 0; i + CENTRAL_SIZE <= size; i++) {
+    for (size_t i = 0; i + CENTRAL_HEADER_SIZE <= size; i++) {
         unsigned char *central = data + i;
         if (*central != 'P' || memcmp(central, "PK\1\2", 4) != 0)
             continue;
         if (zipcrc_get(central + CENTRAL_METHOD, 2) != 0)
             continue;
-        uint64_t offset = zipcrc_get(central + CENTRAL_OFFSET, 4);
-        uint64_t length = zipcrc_get(central + CENTRAL_LENGTH, 4);
-        if (offset + LOCAL_SIZE > size || memcmp(data + offset, "PK\3\4", 4) != 0)
+        uint64_t offset = zipcrc_get(central + CENTRAL_LOCAL_OFFSET, 4);
+        uint64_t length = zipcrc_get(central + CENTRAL_COMPRESSED_SIZE, 4);
+        if (offset + LOCAL_HEADER_SIZE > size || memcmp(data + offset, "PK\3\4", 4) != 0)
             continue;
         unsigned char *local = data + offset;
-        uint64_t begin = offset + LOCAL_SIZE + zipcrc_get(local + LOCAL_NAME_LENGTH, 2) +
+        uint64_t begin = offset + LOCAL_HEADER_SIZE + zipcrc_get(local + LOCAL_NAME_LENGTH, 2) +
                          zipcrc_get(local + LOCAL_EXTRA_LENGTH, 2);
         if (begin > size || length > size - begin)
             continue;

@@ -1,6 +1,6 @@
-/* program.c - passes every struct that programs allocate to functions of ckpt.h, and prints the results.
+/* program.c - calls functions of ckpt.h with every struct that a program allocates, and prints the results.
  * These must be the same if header and library are of different versions. After each struct are bytes that
- * the library must not change. GROWN is defined if each struct of the header has one more field at its end,
+ * the library must not change. GROWN is defined if each struct of the header ends with an additional field
  * "grown". */
 #include <stdio.h>
 #include <stdlib.h>
@@ -99,7 +99,7 @@ static void print_statistics(ckpt_file *f)
     CHECK_GUARD(work);
 }
 
-/* write_and_compare - writes F to OUT with all kinds of edits, and compares F with the written file. */
+/* write_and_compare - writes F's weights to OUT, stripped and cast, and compares F with the written file. */
 static void write_and_compare(ckpt_file *f, const char *out)
 {
     ckpt_plan *p;

@@ -9,8 +9,8 @@ part=abi
 . tests/check.sh
 sample=tests/data/examples/train.pt
 
-# The ckpt.h of a later version has one more field at the end of each struct, except of four structs of fixed size. Of
-# these, ckpt_error has the new field in its reserved bytes.
+# The ckpt.h of a later version: each struct has one more field at its end. Only four structs keep their size; one of
+# these, ckpt_error, has the new field in its reserved bytes.
 mkdir "$tmp/later"
 sed -e '/^} ckpt_\(str\|pair\|path_elem\|error\);/!s/^} \(ckpt_[a-z_]*\);/    unsigned char grown[64];\n} \1;/' \
     lib/ckpt.h |

@@ -10,7 +10,7 @@
  * records, each aligned to 64 bytes by an extra field "FB", with CRCs, and with zip64 if needed.
  *
  * Prints the size of the metadata: of a .safetensors, its header; of a .pt, its pickle, its central directory
- * and the records after the directory.
+ * and the end of central directory records.
  */
 #include <fcntl.h>
 #include <inttypes.h>
@@ -192,8 +192,8 @@ static void append_pickle_str(struct text *p, const char *s)
     append_pickle_put(p);
 }
 
-/* append_pickle_shared - appends S, which all tensors use: as a text or as a GLOBAL; from the second call
- * with S on, as a BINGET from the memo. */
+/* append_pickle_shared - appends S, which all tensors use: the first time a text or, if GLOBAL, the opcode
+ * GLOBAL; later only a BINGET of its memo index. */
 static void append_pickle_shared(struct text *p, const char *s, bool global)
 {
     static struct {
@@ -316,12 +316,12 @@ static void append_shared_fields(struct text *t, uint32_t crc, uint64_t size, si
 static void write_record(const char *record, const struct text *data, uint64_t i)
 {
     char name[64];
-    struct text local = {0}, extra = {0}, central = {0};
+    struct text local = {0}, extra = {0}, central_extra = {0}, crc_field = {0};
     uint64_t offset = (uint64_t)ftello(out), size = data ? data->len : elements_per_tensor * 4;
     snprintf(name, sizeof name, "archive/%s", record);
     append_zip64_extra(&extra, size, 0, false);
-    /* The data begin after the local header of 30 bytes, name, extra field, and an "FB" field of 4 bytes and
-     * padding. */
+    /* Before the data are 30 bytes of local header, the name, the extra field of zip64, and the extra field
+     * "FB" of 4 + PAD bytes. */
     size_t pad = (size_t)(64 - (offset + 30 + strlen(name) + extra.len + 4) % 64) % 64;
     append_le(&extra, 0x4246, 2); /* "FB" */
     append_le(&extra, pad, 2);
@@ -339,26 +339,27 @@ static void write_record(const char *record, const struct text *data, uint64_t i
         crc = write_data(i);
     if (!data && crc) {
         uint64_t end = (uint64_t)ftello(out);
-        append_le(&local, crc, 4);
-        fseeko(out, (off_t)offset + 14, SEEK_SET); /* the CRC-32 of the local header */
-        flush_text(&local);
+        append_le(&crc_field, crc, 4);
+        fseeko(out, (off_t)offset + 14, SEEK_SET); /* the field CRC-32 in the local header */
+        flush_text(&crc_field);
         fseeko(out, (off_t)end, SEEK_SET);
     }
-    append_zip64_extra(&central, size, offset, true);
+    append_zip64_extra(&central_extra, size, offset, true);
     append_le(&central_directory, 0x02014b50, 4);
     append_le(&central_directory, 45, 2);
-    append_shared_fields(&central_directory, crc, size, strlen(name), central.len);
+    append_shared_fields(&central_directory, crc, size, strlen(name), central_extra.len);
     append_le(&central_directory, 0, 10);
     append_le(&central_directory, limit_to_32_bits(offset), 4);
     append_str(&central_directory, name);
-    append(&central_directory, central.bytes, central.len);
+    append(&central_directory, central_extra.bytes, central_extra.len);
     nentries++;
     free(local.bytes);
     free(extra.bytes);
-    free(central.bytes);
+    free(central_extra.bytes);
+    free(crc_field.bytes);
 }
 
-/* write_central_directory - writes the central directory and the records after it. */
+/* write_central_directory - writes the central directory and the end of central directory records. */
 static void write_central_directory(void)
 {
     uint64_t start = (uint64_t)ftello(out), size = central_directory.len;
@@ -368,17 +369,17 @@ static void write_central_directory(void)
     append_le(t, 44, 8);         /* size of this record after this field */
     append_le(t, 45, 2);         /* version made by */
     append_le(t, 45, 2);         /* version needed */
-    append_le(t, 0, 8);          /* disks */
-    append_le(t, nentries, 8);   /* records on this disk */
-    append_le(t, nentries, 8);   /* records */
+    append_le(t, 0, 8);          /* this disk, disk of the directory */
+    append_le(t, nentries, 8);   /* entries on this disk */
+    append_le(t, nentries, 8);   /* entries */
     append_le(t, size, 8);
     append_le(t, start, 8);
     append_le(t, 0x07064b50, 4); /* zip64 end of central directory locator */
-    append_le(t, 0, 4);          /* disk */
+    append_le(t, 0, 4);          /* disk of the zip64 end of central directory record */
     append_le(t, start + size, 8); /* offset of the zip64 end of central directory record */
-    append_le(t, 1, 4);            /* disks */
+    append_le(t, 1, 4);            /* total number of disks */
     append_le(t, 0x06054b50, 4); /* end of central directory record */
-    append_le(t, 0, 4);          /* disks */
+    append_le(t, 0, 4);          /* this disk, disk of the directory */
     append_le(t, count_16_bits, 2);
     append_le(t, count_16_bits, 2);
     append_le(t, limit_to_32_bits(size), 4);

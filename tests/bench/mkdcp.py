@@ -1,5 +1,5 @@
-"""mkdcp.py FOLDER KIND BYTES - writes a Distributed Checkpoint of about BYTES (such as 64M or 1G) as torch does: in each
-file the chunks of tensors, each by torch.save, one after the other; and .metadata. KIND:
+"""mkdcp.py FOLDER KIND BYTES - writes a Distributed Checkpoint of about BYTES (such as 64M or 1G) as torch does: each
+file holds chunks of tensors one after the other, each saved by torch.save, and .metadata describes them. KIND:
 
     ranks     128 tensors, each sharded along dimension 0 over the files of 8 ranks
     first     4 tensors in one file, each in 64 chunks along the first dimension
@@ -89,7 +89,7 @@ def main(folder, kind, size):
     else:
         write_tensors(checkpoint, ntensors=4, rows=rows // 4 // 64 * 64, nchunks=64, dim=0 if kind == "first" else 1,
                       file_of=lambda i: "__0_0.distcp")
-    checkpoint.write_metadata()  # last, because bench/run.sh takes a folder with it as complete
+    checkpoint.write_metadata()  # last: a folder with .metadata is complete for bench/run.sh
 
 
 main(*sys.argv[1:])

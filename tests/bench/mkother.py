@@ -1,5 +1,5 @@
 """mkother.py tf|h5 FILE BYTES - writes a checkpoint of about BYTES (such as 64M or 1G) in 291 tensors of float32:
-tf     FILE.index and FILE.data-00000-of-00001, as TensorFlow's tensor_bundle does
+tf     FILE.index and FILE.data-00000-of-00001, as TensorFlow's tensor_bundle writes them
 h5     HDF5 with a dataset for each tensor, in groups; nothing if h5py is not installed
 All tensors have the same random numbers, so that their CRC-32C is computed once."""
 import os
@@ -61,13 +61,13 @@ class Table:
         body, restarts = b"", []
         for key, value in entries:
             restarts.append(len(body))
-            shared = b"\0"  # bytes of the previous key
+            shared = b"\0"  # bytes shared with the previous key: 0
             body += shared + varint(len(key)) + varint(len(value)) + key + value
         restarts = restarts or [0]
         body += struct.pack(f"<{len(restarts)}I", *restarts) + struct.pack("<I", len(restarts))
         handle = varint(self.file.tell()) + varint(len(body))
-        uncompressed = b"\0"
-        self.file.write(body + uncompressed + struct.pack("<I", masked_crc32c(body + uncompressed)))
+        block_type = b"\0"  # not compressed
+        self.file.write(body + block_type + struct.pack("<I", masked_crc32c(body + block_type)))
         return handle
 
     def close(self, blocks):
@@ -88,7 +88,7 @@ def write_tensorflow(path, rows, data):
             entry = message((1, 1), (2, shape), (4, f.tell()), (5, len(data)), (6, (crc,)))
             entries.append((name.encode(), entry))
             f.write(data)
-    table = Table(f"{path}.index")  # last, because bench/run.sh takes a checkpoint with it as complete
+    table = Table(f"{path}.index")  # last: a checkpoint with an index is complete for bench/run.sh
     table.close([(entries[-1][0], table.write_block(entries))])
 
 

@@ -1,5 +1,5 @@
 """mkzero.py FOLDER BYTES - writes a ZeRO-3 checkpoint of eight ranks, of about BYTES (such as 64M or 1G), like
-DeepSpeed's runtime/zero/stage3.py: parameters and Adam's states of random numbers, by torch.save."""
+DeepSpeed's runtime/zero/stage3.py. Parameters and Adam's states are random numbers, saved by torch.save."""
 import math
 import os
 import sys
@@ -11,7 +11,7 @@ RANKS, LAYERS = 8, 128
 
 def main(folder, size):
     unit = {"M": 1 << 20, "G": 1 << 30}[size[-1]]
-    elements = int(size[:-1]) * unit // (3 * 4 * LAYERS)  # of each parameter: 3 for float32 weights, exp_avg, exp_avg_sq
+    elements = int(size[:-1]) * unit // (3 * 4 * LAYERS)  # of a parameter: weights, exp_avg, exp_avg_sq in float32
     shapes = {f"model.layers.{i}.mlp.up_proj.weight": torch.Size([elements // 128, 128]) for i in range(LAYERS)}
     partition = sum(math.ceil(shape.numel() / RANKS) for shape in shapes.values())  # elements that a rank has
     step = os.path.join(folder, "global_step1")
@@ -26,7 +26,7 @@ def main(folder, size):
         name = f"zero_pp_rank_{rank}_mp_rank_00_"
         torch.save(model, os.path.join(step, name + "model_states.pt"))
         torch.save({"optimizer_state_dict": optim}, os.path.join(step, "bf16_" + name + "optim_states.pt"))
-    # last, because bench/run.sh takes a folder with it as complete
+    # last: a folder with `latest` is complete for bench/run.sh
     with open(os.path.join(folder, "latest"), "w", encoding="ascii") as f:
         f.write("global_step1")
 

@@ -2,7 +2,7 @@
 # bench/run.sh - measures time and memory on generated files, next to common tools (cp, cmp, cksum, xxhsum, openssl)
 # and, if a Python with torch is found, next to the same job in Python.
 #
-#   make bench                256 MB files in build/bench (BENCH_DIR elsewhere)
+#   make bench                256 MB files in build/bench, or in BENCH_DIR if it is set
 #   make bench BENCH_BIG=1    2 GB files
 #   make bench-results        2 GB files, and the table kept in tests/bench/RESULTS.md
 #   make bench CASES=diff     only the cases whose name has "diff"
@@ -19,7 +19,7 @@ bin=$B/tests/bench
 CASES=${CASES:-}
 status=0
 
-# touch_bytes: bytes of memory to touch before each run of a case that writes (see reset_row)
+# touch_bytes: bytes of memory to touch before each run of a case that writes (runner.c gives the reason)
 # write_runs, read_runs, peer_runs: runs in a batch of a case that writes, of a case that reads, and of peer.py
 if [ "${BENCH_BIG:-}" ]; then
     bytes=2G size='2 GB' touch_bytes=3200000000 write_runs=1 read_runs=3 peer_runs=1
@@ -143,7 +143,7 @@ print_row()
 prepare_write() { prepare="rm -f $dir/out*" touched=$touch_bytes runs=$write_runs threads=${1:-1}; }
 
 # prepare_edit FILE - sets up a row that edits FILE in place: before each run, FILE is made again and flushed to disk,
-# so that the edit does not wait for other bytes
+# so that the edit, which flushes FILE, waits only for the bytes that it has changed
 prepare_edit() { prepare="rm -f $dir/out* && $mkckpt -n 1000 -b 100G --sparse -p module. $1 >/dev/null && sync $1"; }
 
 # --------------------------------------------------------------------- files
@@ -233,6 +233,7 @@ bench_listing()
     set_peer ls "$many.pt"
     tensors=20000 print_row 'ls, 20000 tensors .pt' '1/40 peer' "zipinfo -1 $many.pt" "$ckpt" ls "$many.pt"
     tensors=20000 print_row 'ls, 20000 tensors .safetensors' - - "$ckpt" ls "$many.safetensors"
+    # the memory limit is 150 MiB
     tensors=144384 print_row 'ls, 100 MB safetensors header, one text' '1000 ms' "cat $long.text.safetensors" \
         "$ckpt" ls "$long.text.safetensors"
     tensors=893000 print_row 'ls, 100 MB safetensors header, 893000 tensors' '1500 ms' "cat $long.safetensors" \
@@ -310,7 +311,7 @@ bench_folders()
     tensors=22528 print_row "convert, $size Distributed Checkpoint of 8 ranks to .safetensors, -j 2" 1.3 \
         "cp -r $dcp.ranks $dir/copy" "$ckpt" convert -j 2 --no-sync "$dcp.ranks" "$dir/out.safetensors"
     # The output is /dev/null, because the kernel's time for the pages of a new file varies by more than the two
-    # commands differ. In the memory limit, each chunk counts as a tensor.
+    # commands differ. The memory limit is 12 MiB.
     threads=2
     tensors=2048 print_row "convert, $size cut along the last dimension in 64" 2 \
         "$ckpt convert --to safetensors $dcp.first /dev/null" \
@@ -319,6 +320,7 @@ bench_folders()
     tensors=400384 print_row 'ls, Distributed Checkpoint of 1000000 chunks in 4096 files' '6000 ms' - \
         "$ckpt" ls "$dcp.chunks"
     prepare_folder_write
+    # the memory limit is 12 MiB
     tensors=3072 print_row "convert, $size DeepSpeed ZeRO 3 of 8 ranks to .pt" 1.5 "cp -r $zero $dir/copy" \
         "$ckpt" convert --no-sync "$zero" "$dir/out.pt"
     rm -rf "$dir/copy"
@@ -349,10 +351,11 @@ bench_reading()
 make_files
 printf '# What `make bench` measured\n\n'
 print_machine
-printf '\nTimes of ckpt and of the yardstick and their ratio are medians of 5 batches run in turn, with the lowest and
-the highest ratio. Files are in the page cache, and nothing waits for the disk (`--no-sync`, as `cp`), except
-`--in-place`. Peer: the time of the same job in Python (tests/bench/peer.py) over that of ckpt, with its time
-and peak memory. Peak memory of ckpt: at most 8 MiB + 1 KiB per tensor + 1 MiB per thread.\n\n'
+printf '\nThe times of ckpt and of the yardstick are medians of all runs, which alternate. The ratio is the time of
+ckpt over that of the yardstick: the median of 5 batches, with the lowest and the highest. Files are in the page
+cache, and nothing waits for the disk (`--no-sync`, as `cp`), except `--in-place`. Peer: the time of the same job in
+Python (tests/bench/peer.py) over that of ckpt; in parentheses, the time and peak memory of Python. Peak memory of
+ckpt: at most 8 MiB + 1 KiB per tensor + 1 MiB per thread.\n\n'
 echo '| case | ckpt | yardstick | ratio | goal | peer | peak memory |'
 echo '|---|---|---|---|---|---|---|'
 bench_listing

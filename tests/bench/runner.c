@@ -132,7 +132,7 @@ static void measure(struct command *ours, struct command *yardstick, long batche
     }
     printf("%.3f %ld %d", median(ours->ms, batches * runs), ours->peak_kib, ours->highest_status);
     if (yardstick->argv) {
-        double median_ratio = median(ratio, batches);
+        double median_ratio = median(ratio, batches); /* sorts the ratios */
         printf(" %.3f %.4f %.4f %.4f", median(yardstick->ms, batches * runs), median_ratio, ratio[0],
                ratio[batches - 1]);
     }

@@ -2,8 +2,8 @@
 # cross/run.sh [TARGET…] - tests ckpt on other processors and a different C library: i386, s390x (big-endian),
 # arm64, musl. Each must compile without a warning, install, pass truth, unit and cli, and write the same bytes as
 # this machine. A target that cannot run here (no network, no emulator) is skipped with a message. CROSS_EVERY=1
-# converts all files of the corpus, not every tenth. As many as JOBS run at a time: of the cases of tests/cli, or of
-# the processes of unit tests.
+# converts all files of the corpus, not every tenth. JOBS is the number of cases of tests/cli, and of processes
+# of unit tests, that run at a time.
 set -u
 B=${B:-build} MAKE=${MAKE:-make} JOBS=${JOBS:-$(nproc)}
 top=$PWD
@@ -76,7 +76,7 @@ set_target()
 }
 
 # find_emulator - sets $emulator to the path of an installed emulator, or to nothing if this machine itself can run
-# programs of the target; fails if it can neither
+# programs of the target; fails if neither is possible
 find_emulator()
 {
     printf 'int main(void) { return 0; }\n' >"$tmp/try.c"
@@ -84,7 +84,7 @@ find_emulator()
     $command -static -o "$tmp/try" "$tmp/try.c" || return 1
     if "$tmp/try" 2>/dev/null; then
         emulator=
-        # Without an emulator, programs run by the loader and the libraries of the target's sysroot.
+        # Without an emulator, a program has to find the loader and the libraries in the target's sysroot itself.
         [ "$arch" != i386 ] || command="$command -Wl,--dynamic-linker=$dir/sysroot/lib/ld-linux.so.2 \
             -Wl,--disable-new-dtags -Wl,-rpath,$dir/sysroot/lib/i386-linux-gnu:$dir/sysroot/usr/lib/i386-linux-gnu"
         return

@@ -1,11 +1,11 @@
 /*
  * each_call.c - processes each input many times. In the first run the first call fails, in the second run the
  * second call and so on. The calls are allocations (also of arenas, buffers and maps), reads of a source,
- * writes to a sink, and the callback that gets each record of a scan, which then stops the scan. Each run
- * must return a result, or an error with a reason: no crash, no hang, and under ASan no leak.
+ * writes to a sink, and calls of the callback for the records of a scan; if one of these fails, the scan
+ * stops. Each run must return a result, or an error with a reason: no crash, no hang, and under ASan no leak.
  *
  *   FUZZ_TARGET=NAME each_call [-w] [-m BYTES] FILE|PACK…  runs a fuzz target on inputs up to BYTES (20000)
- *   each_call -e [-w] [-m BYTES] FILE|PACK…                reads inputs as a program does, by exercise.h
+ *   each_call -e [-w] [-m BYTES] FILE|PACK…                reads inputs by public functions (exercise.h)
  *   each_call -s [-w] FILE|FOLDER…                         writes and reads sets of shards; see sets.c
  * -w: of all calls with the same stack of callers, only the first one fails.
  */
@@ -41,10 +41,10 @@ static struct shared {
 static size_t input_max = 20000; /* bytes; longer inputs are skipped */
 static bool use_api, use_sets; /* -e, -s */
 
-#define STACKS_MAX (1u << 21)           /* at most a quarter is used */
+#define STACKS_MAX (1u << 21)           /* slots of failed_stacks, a hash table */
 static _Atomic uint64_t *failed_stacks; /* hashes of the stacks of calls that failed; NULL: without -w */
-static _Thread_local bool in_backtrace; /* calls that backtrace() makes do not fail */
-static _Atomic bool call_has_failed;   /* a call of the current run */
+static _Thread_local bool in_backtrace; /* the current call comes from backtrace(), and must not fail */
+static _Atomic bool call_has_failed;    /* with -w: a call of the current run has failed */
 
 void *__real_arena_alloc(arena *a, size_t n);
 void *__real_arena_array(arena *a, uint64_t count, size_t size);
@@ -147,7 +147,7 @@ bool __wrap_map_set_num(map *m, uint64_t key, uint32_t value)
     return !call_should_fail() && __real_map_set_num(m, key, value);
 }
 
-/* buf_ok() is where a failed append to a buffer is noticed. From then on, the buffer counts as failed. */
+/* A caller notices by buf_ok() that an append to a buffer has failed. This marks the buffer as if one had. */
 bool __wrap_buf_ok(const buf *b)
 {
     if (call_should_fail())
@@ -177,12 +177,12 @@ static uint64_t hash_callers(void)
     int n = backtrace(callers, (int)(sizeof callers / sizeof *callers));
     for (int i = 0; i < n; i++)
         hash = (hash ^ (uint64_t)(uintptr_t)callers[i]) * 1099511628211u, hash ^= hash >> 29;
-    return hash | 1; /* 0 is an empty slot of failed_stacks */
+    return hash | 1; /* not 0, which is an empty slot of failed_stacks */
 }
 
-/* is_new_stack - returns whether no call with the current stack of callers has failed yet, and records the
- * stack in failed_stacks. Returns true at most once in a run. */
-static bool is_new_stack(void)
+/* record_new_stack - records the current stack of callers in failed_stacks and returns true, so that the call
+ * fails. Returns false if that stack was recorded earlier, or if a call of this run has already failed. */
+static bool record_new_stack(void)
 {
     if (in_backtrace || atomic_load(&call_has_failed))
         return false;
@@ -202,14 +202,14 @@ static bool is_new_stack(void)
 }
 
 /* run_once - processes the input once; call number FAILING_CALL fails. With -w, the call that fails is the
- * first one from that number on for which is_new_stack() returns true. */
+ * first one from that number on for which record_new_stack() returns true. */
 static void run_once(const uint8_t *data, size_t size, long failing_call)
 {
     alarm(CASE_SECONDS);
     if (use_sets) {
         oom_set(NULL, NULL);
         sets_restore();
-        oom_set(&shared->oom, failed_stacks ? is_new_stack : NULL);
+        oom_set(&shared->oom, failed_stacks ? record_new_stack : NULL);
     }
     atomic_store(&shared->oom.ncalls, 0);
     atomic_store(&call_has_failed, false);
@@ -248,8 +248,8 @@ static void run_input(const uint8_t *data, size_t size)
 }
 
 /* run_in_children - runs the input in a child process, and after a crash continues with the next call in
- * another; returns the number of crashes. PATH is the input's file; INDEX its offset in a pack, or with -s
- * the number of the scenario. */
+ * another; returns the number of crashes. PATH is the file of the input. INDEX is the input's offset in a
+ * pack, or with -s the number of the scenario. */
 static long run_in_children(const uint8_t *data, size_t size, const char *path, size_t index)
 {
     long crashes = 0, *last_failed = &shared->last_failed;
@@ -274,8 +274,8 @@ static long run_in_children(const uint8_t *data, size_t size, const char *path, 
             printf("%s, %s %zu: call %ld failed: %s %d\n", path, use_sets ? "scenario" : "input at", index,
                    *last_failed, WIFSIGNALED(status) ? "signal" : "exit",
                    WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
-        if (*last_failed == last_before ||
-            *last_failed == LONG_MAX) /* crashed before the first or after the last call */
+        /* crashed before a call could fail, or with -w in a run in which none failed */
+        if (*last_failed == last_before || *last_failed == LONG_MAX)
             return crashes;
     }
 }
@@ -293,7 +293,7 @@ static void run_file(const char *path, long *crashes)
     }
     fclose(f);
     for (size_t offset = 0, n = size; offset < size; offset += n) {
-        if (is_pack) { /* each input follows its length: 4 bytes, little-endian, of which the last is 0 */
+        if (is_pack) { /* each input follows its length: 4 bytes, little-endian, the last of them 0 */
             n = data[offset] | (size_t)data[offset + 1] << 8 | (size_t)data[offset + 2] << 16;
             offset += 4;
         }
@@ -336,7 +336,7 @@ int main(int argc, char **argv)
     if (use_sets)
         sets_begin();
     else
-        oom_set(&shared->oom, once_per_stack ? is_new_stack : NULL);
+        oom_set(&shared->oom, once_per_stack ? record_new_stack : NULL);
     if (!use_api && !use_sets)
         LLVMFuzzerInitialize(&argc, &argv);
     for (int i = optind; i < argc; i++)

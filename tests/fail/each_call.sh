@@ -1,10 +1,11 @@
 #!/bin/sh
 # each_call.sh PROGRAM UNIT [INPUT_STEP [FILE_STEP]] - runs PROGRAM, which is each_call.c, on inputs: in each run of an
 # input another call fails. UNIT is the program of the unit tests. The inputs are:
-#   - the corpus of the fuzz targets, tests/fuzz/corpus: each call fails;
-#   - $torch_files, files that UNIT makes, and every FILE_STEP-th (1) small file of tests/corpus. Of these together,
-#     every INPUT_STEP-th (1) is used. Of the calls with the same stack of callers, one fails (-w);
-#   - sets of shards (-s): also with -w, and for one set each call fails.
+#   - the corpus of the fuzz targets, tests/fuzz/corpus. Each call fails in some run;
+#   - the files in $torch_files; the files that UNIT scans or makes; every FILE_STEP-th (1) small file of tests/corpus
+#     and tests/data. Only every INPUT_STEP-th (1) of these is used. Of the calls with the same stack of callers, only
+#     one fails (-w);
+#   - sets of shards that are written from $sets or read from there (-s), with -w. For one set, each call fails.
 set -u
 program=$1 unit=$2 input_step=${3:-1} file_step=${4:-1}
 packs=tests/fuzz/corpus
@@ -25,11 +26,12 @@ trap 'rm -rf "$work"' EXIT
 # every N - sorts the NUL-terminated names in its input and prints every N-th
 every() { sort -z | sed -nz "0~$1p"; }
 
-# suites PREFIX - prints the suites of the unit tests whose names begin with PREFIX
+# suites PREFIX - prints those suites of the unit tests whose own names begin with PREFIX
 suites() { sed -n "s/^SUITE(\($1[a-z_]*\)).*/\1/p" tests/unit/suites.def; }
 
 mkdir "$work/scanned" "$work/made"
-# With KEEP_SCANNED and KEEP_MADE, the unit tests write the files that they scan or make to that folder.
+# The unit tests write a copy of each file that they scan to the folder KEEP_SCANNED, and of each that they make to the
+# folder KEEP_MADE.
 KEEP_SCANNED=$work/scanned "$unit" $(suites scan) >/dev/null
 KEEP_MADE=$work/made "$unit" $(suites torch) >/dev/null
 {

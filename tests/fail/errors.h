@@ -13,8 +13,8 @@ enum {
 /* errors_of_call - returns an array of the errors with which the call C may fail: values of errno, ERRORS_EOF
  * and ERRORS_SHORT. ERRORS_END ends the array. */
 const int *errors_of_call(const struct trace_call *c);
-/* errors_uses_input - returns whether the call C may read the input or its size, or write bytes that were
- * read from the input. */
+/* errors_uses_input - returns whether the call C may read the input or its size, or may write data of the
+ * input, sync them or reserve space for them. */
 bool errors_uses_input(const struct trace_call *c);
 /* errors_loses_attributes - returns whether the new file may lack the owner, mode or extended attributes of
  * the file that it replaces if the call C fails. */

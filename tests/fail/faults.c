@@ -2,20 +2,20 @@
  * faults.c - faults [-j WORKERS] [-e N] [-k KINDS] [-s STEP] CKPT PT: runs each command of faults.def, or
  * every N-th, again and again, each time with one fault. CKPT is the program, PT a small torch.save archive.
  * KINDS is a sum of:
- *    1  kill     SIGKILL before one of its system calls. For edits in place, also a power cut: some sectors
- *                of the edit have reached the disk, and the undo journal has not been removed
+ *    1  kill     SIGKILL before a system call of the command. For edits in place, also a power cut:
+ *                some sectors of the edit have reached the disk, and the undo journal has not been removed
  *    2  error    one system call fails with one of its errors, or transfers half of its bytes
  *    4  full     one write and all later ones fail: the disk is full, over quota or broken
- *    8  modify   the input is truncated, emptied, extended, changed or replaced before one call that reads it
+ *    8  modify   the input is truncated, emptied, extended, inverted or replaced before one call that uses it
  *   16  memory   one allocation fails, alone or with all after it; every STEP-th is tried. CKPT must be
  *                linked with oom.c
  *
- * Afterwards the folder must be exactly as before or exactly as after a run without faults, with owner, mode
- * and extended attributes. After exit status 0 (1 of a salvage), it must be as after a run without faults;
- * exit status 2 must come with a line "ckpt: ...". No other file may be left, and no signal may end the
- * command. After a SIGKILL a temporary file or a journal may stay: the next run must then complete or undo
- * the edit. If the output is a set of shards, a reader must find the complete old or the complete new set
- * even before that run.
+ * Afterwards the folder must be exactly as before the run, or exactly as a run without faults leaves it,
+ * including owners, modes and extended attributes. If the command exits as without faults (0; 1 if its input
+ * is damaged), the folder must be as a run without faults leaves it. If it exits with 2, it must print a line
+ * "ckpt: ...". No other file may be left, and no signal may end the command. After a SIGKILL a temporary file
+ * or a journal may stay: the next run must then complete or undo the edit. If the output is a set of shards,
+ * a reader must find the complete old or the complete new set even before that run.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -52,8 +52,8 @@ enum {
     SHARDS = 4,       /* writes a set of shards; a complete old or new set can be read at any time */
     READ_ONLY = 8,    /* writes nothing */
     MEMORY_ONLY = 16, /* run with failing allocations only */
-    EXITS_1 = 32,     /* exits 1 without any fault: its input is damaged */
-    NO_LINKS = 64,    /* hard links are refused: a set of shards has no index while it is replaced */
+    EXITS_1 = 32,     /* may exit with 1 in a run without faults, to report what is wrong with its input */
+    NO_LINKS = 64,    /* hard links are refused: a set has no index file while it is being replaced */
 };
 
 struct job {
@@ -87,9 +87,9 @@ struct fixture {
     char printed[OUTPUT_MAX]; /* the output that was last read from them */
     int expected_exit;     /* exit status of a run without faults */
     char expected_output[OUTPUT_MAX];                /* standard output of that run */
-    /* output of `ckpt hash` for the shards before the command and after it without faults; empty: no set */
+    /* output of `ckpt hash` for the set before the command, and after a run without faults; empty: no set */
     char hashes_before[OUTPUT_MAX], hashes_after[OUTPUT_MAX];
-    struct folder old, new, now; /* before the command, after it without faults, after the last run */
+    struct folder old, new, now; /* before the command, after a run without faults, after the last run */
     struct trace trace;
     int nfailures; /* of the current kind of fault */
 };
@@ -285,7 +285,7 @@ static const char *check_each_file(struct fixture *fx, enum leftovers leftovers,
         const char *name = fx->old.file[i].name;
         bool should_stay = folder_find(&fx->new, name) != NULL;
         if ((fx->job->flags & NO_LINKS) && strstr(name, ".index.json"))
-            should_stay = false; /* the index is removed while the set is replaced */
+            should_stay = false; /* the index file is removed while the set is being replaced */
         if (should_stay && !folder_find(&fx->now, name))
             return "removes a file that should stay";
     }
@@ -334,8 +334,8 @@ static const char *check_old_or_new(struct fixture *fx, enum leftovers leftovers
     return fx->job->flags & NO_LINKS ? check_set_readable(fx) : "leaves a mixture of old and new files";
 }
 
-/* check_recovery - checks, after a run of the command was killed, that the next run makes the folder as after
- * a run without faults, and that before the next run no command reads a partly edited file. */
+/* check_recovery - checks, after a run was killed or failed, that ckpt ls refuses a partly edited file, and
+ * then that the next run leaves the folder as a run without faults does. */
 static const char *check_recovery(struct fixture *fx)
 {
     static char ls[] = "ls", file[] = "f", quiet[] = "-q", force[] = "-f";
@@ -343,9 +343,9 @@ static const char *check_recovery(struct fixture *fx)
     rewind_output(fx);
     if (fx->job->flags & IN_PLACE) {
         const struct folder_file *f = folder_find(&fx->now, "f");
-        bool complete = f && (folder_file_equals(f, folder_find(&fx->old, "f"), FOLDER_CONTENT) ||
-                              folder_file_equals(f, folder_find(&fx->new, "f"), FOLDER_CONTENT));
-        if (!complete && trace_run_untraced(fx->dir, fx->out, fx->err, ls_argv) == 0)
+        bool old_or_new = f && (folder_file_equals(f, folder_find(&fx->old, "f"), FOLDER_CONTENT) ||
+                                folder_file_equals(f, folder_find(&fx->new, "f"), FOLDER_CONTENT));
+        if (!old_or_new && trace_run_untraced(fx->dir, fx->out, fx->err, ls_argv) == 0)
             return "a reader accepts a partly edited file";
     }
     size_t nfiles = fx->now.n;
@@ -385,9 +385,9 @@ static bool has_message(struct fixture *fx)
            strstr(fx->printed, "\"ckpt.error.v1\"");
 }
 
-/* is_scan_with_findings - returns whether a scan exited with 1 because it had findings. A scan that failed to
- * read the file to its end exits with 1, too, unless it lacked memory. */
-static bool is_scan_with_findings(const struct fixture *fx)
+/* exit_1_is_allowed - returns whether the command is a scan and exited with 1. It does so if it has findings,
+ * even if it then failed to read the file to its end. If memory ran out, it must exit with 2. */
+static bool exit_1_is_allowed(const struct fixture *fx)
 {
     return fx->trace.code == 1 && kinds != 1 << MEMORY && is_scan(fx);
 }
@@ -414,7 +414,7 @@ static const char *check_result(struct fixture *fx, enum failed_calls failed_cal
                    ? NULL
                    : "exits as after a complete run, but the folder is not complete";
     }
-    if (fx->trace.code != 2 && !is_scan_with_findings(fx))
+    if (fx->trace.code != 2 && !exit_1_is_allowed(fx))
         return "exits with a different code";
     if (!has_message(fx))
         return "prints no message";
@@ -588,7 +588,7 @@ static const char *check_after_modification(struct fixture *fx, const char *inpu
     folder_read(&fx->now, fx->dir);
     if (fx->trace.signal)
         return "is ended by a signal";
-    if (fx->trace.code != fx->expected_exit && fx->trace.code != 2 && !is_scan_with_findings(fx))
+    if (fx->trace.code != fx->expected_exit && fx->trace.code != 2 && !exit_1_is_allowed(fx))
         return "exits with a different code";
     if (fx->trace.code != fx->expected_exit && !has_message(fx))
         return "prints no message";
@@ -619,7 +619,7 @@ static void modify_before_each_read(struct fixture *fx)
     if (!modification.old || S_ISDIR(modification.old->st.st_mode))
         return;
     struct trace_call *calls = list_calls(fx, &ncalls);
-    /* before the first_read pread(), the input is not open */
+    /* the input is not open before the first pread() */
     while (first_read < ncalls && calls[first_read].number != SYS_pread64)
         first_read++;
     snprintf(modification.path, sizeof modification.path, "%s/in", fx->dir);
@@ -643,8 +643,8 @@ static void modify_before_each_read(struct fixture *fx)
     free(calls);
 }
 
-/* fail_each_allocation - runs the command once for each allocation, which fails: alone, then with all after
- * it. */
+/* fail_each_allocation - runs the command twice for every allocation_step-th allocation: in one run only this
+ * allocation fails, in the other also all after it. */
 static void fail_each_allocation(struct fixture *fx)
 {
     char fd_text[16];

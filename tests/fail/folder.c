@@ -57,7 +57,7 @@ static void read_content(int dir, struct folder_file *f)
 
 static bool is_dots(const char *name) { return strcmp(name, ".") == 0 || strcmp(name, "..") == 0; }
 
-/* add_entry - adds the file or folder NAME below the folder ROOT. */
+/* add_entry - adds to F the file or folder at the path NAME, which begins in the open folder ROOT. */
 static struct folder_file *add_entry(struct folder *f, int root, const char *name)
 {
     struct folder_file *entry = &f->file[f->n];
@@ -72,7 +72,8 @@ static struct folder_file *add_entry(struct folder *f, int root, const char *nam
     return entry;
 }
 
-/* add_folder - adds all entries of the folder PARENT ("" or "NAME/") below ROOT. */
+/* add_folder - adds to F all entries of a folder: of ROOT itself if PARENT is "", of the folder NAME in ROOT
+ * if PARENT is "NAME/". */
 static void add_folder(struct folder *f, int root, const char *parent)
 {
     int fd = openat(root, *parent ? parent : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

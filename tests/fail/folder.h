@@ -40,13 +40,13 @@ bool folder_equals(const struct folder *a, const struct folder *b, enum folder_c
  * writes all of NEW. */
 void folder_write_torn(const char *path, const struct folder_file *old, const struct folder_file *new,
                        unsigned seed);
-/* folder_modify - modifies a file; MODIFICATION is a struct folder_modification. */
 enum { MODIFY_TRUNCATE, MODIFY_EMPTY, MODIFY_APPEND, MODIFY_INVERT, MODIFY_REPLACE, MODIFY_WAYS };
 struct folder_modification {
     char path[512];
     int way;                       /* MODIFY_TRUNCATE, … */
-    const struct folder_file *old; /* the file at `path` */
+    const struct folder_file *old; /* the file at `path` before it is modified */
 };
+/* folder_modify - modifies a file as MODIFICATION, a struct folder_modification, describes. */
 void folder_modify(void *modification);
 /* folder_write - creates or overwrites the regular file PATH. */
 void folder_write(const char *path, const void *bytes, size_t n);

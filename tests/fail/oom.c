@@ -1,6 +1,6 @@
 /* oom.c - see oom.h. Replaces malloc() and the like for the objects that are linked into the program; under
  * ASan, which replaces them itself, the linker's --wrap redirects the calls. Allocations in shared libraries
- * do not fail: libarchive would then end the program. */
+ * do not fail, because libarchive ends the program if one of its own fails. */
 #include "oom.h"
 
 #include <errno.h>

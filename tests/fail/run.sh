@@ -1,5 +1,6 @@
 #!/bin/sh
-# run.sh - tests all commands that write: with a full disk, failing calls, SIGKILL and a modified input (faults.c).
+# run.sh - tests commands with a full disk, failing calls, SIGKILL, a modified input and failing allocations (faults.c),
+# and the library with failing calls (each_call.c).
 set -u
 each=${EACH:-1} # runs every EACH-th job; if this is not 1, ASan and each_call are left out
 B=${B:-build}
@@ -73,8 +74,8 @@ fi
 
 "$B/tests/fail/faults" -e "$each" "$CKPT" $sample >"$work/log"
 add_counts "$work/log" faults
-# -k 16: allocations fail. In the normal build, each allocation fails in some run; under ASan, which also finds leaks,
-# every OOM_STEP-th (11).
+# -k 16: allocations fail. In the normal build, each allocation fails in some run. Under ASan, which also finds leaks,
+# only every OOM_STEP-th (11) does.
 for options in "-s 1 $B/tests/fail/ckpt-oom" "-s ${OOM_STEP:-11} $B/asan/tests/fail/ckpt-oom"; do
     program=${options##* }
     [ -x "$program" ] || continue
@@ -84,8 +85,8 @@ for options in "-s 1 $B/tests/fail/ckpt-oom" "-s ${OOM_STEP:-11} $B/asan/tests/f
         "$B/tests/fail/faults" -e "$each" -k 16 $options $sample >"$work/log"
     add_counts "$work/log" faults
 done
-# Each call of a reader fails once, for every second input and every 24th file of the corpus; under ASan, which is slow,
-# for every 24th input.
+# Each call of the library fails in some run. The numbers are the INPUT_STEP and FILE_STEP of each_call.sh. ASan is slow
+# and gets fewer inputs.
 for arguments in "$B/tests/fail/each_call $B/unit 2 24" "$B/asan/tests/fail/each_call $B/unit 24 24"; do
     [ -x "${arguments%% *}" ] && [ "$each" = 1 ] || continue
     # shellcheck disable=SC2086

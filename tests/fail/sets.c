@@ -1,7 +1,7 @@
 /*
  * sets.c - see sets.h. System calls fail when call_should_fail() returns true. After that, the folder must
  * contain the old files or the new files, byte for byte. If a file could not be removed, or hard links are
- * refused, it may contain other files, but not the old index with new shards or the reverse.
+ * refused, it may also contain other files, but never the index of one set with shards of the other.
  */
 #include "sets.h"
 
@@ -27,21 +27,24 @@ enum content {
     ONE_FILE, /* an old file with all tensors */
     /* THREE_SHARDS after a run that was killed while it replaced them: */
     KILLED_EARLY,        /* before it wrote the new index */
-    KILLED_NO_OLD_INDEX, /* the same, and the backup of the old index is missing */
+    KILLED_NO_OLD_INDEX, /* as KILLED_EARLY, and the backup of the old index is missing */
     KILLED_LATE,         /* after it wrote the new index */
     BAD_INDEX,           /* THREE_SHARDS with a malformed index */
     LINKED_INDEX,        /* THREE_SHARDS, the index is a symbolic link */
     INPUT_ITSELF,        /* the input is the file that is replaced */
-    /* A set of the new tensors; the run reads it and writes nothing into it: */
-    READ,
-    READ_LACKING, /* a shard is missing */
-    READ_RENAMED, /* the index has a tensor under a wrong name */
-    READ_FEW      /* the reader may have only FEW_FILES open */
+    /* A set that the run reads. The run adds files to the folder, but must not change those of the set. */
+    READ_SET,
+    READ_SHARD_MISSING,   /* a shard is missing */
+    READ_TENSOR_RENAMED,  /* the index has a tensor under a wrong name */
+    READ_FEW_DESCRIPTORS, /* the reader may have only FEW_DESCRIPTORS files open */
 };
+static bool reads_set(enum content before) { return before >= READ_SET; }
+
 enum options {
     FORCE = 1,    /* existing files may be replaced */
     NO_LINKS = 2, /* link() is refused */
-    STRICT = 4,   /* these options are as in ckpt_write_options */
+    /* These four set fields of ckpt_write_options; see write_set(). */
+    STRICT = 4,
     REFUSE_TIES = 8,
     COPY_TIES = 16,
     SYNC = 32,
@@ -56,7 +59,7 @@ enum options {
 static const struct scenario {
     enum content before;
     unsigned options;
-    unsigned shards; /* how many are written; 1: all tensors fit into one; 0: max_shard is 0 */
+    unsigned shards; /* how many are written. 1: all tensors fit into one; 0: max_shard is 0, no maximum */
 } scenarios[] = {
     /* before, options, shards */
     {EMPTY, SYNC, 3},
@@ -90,13 +93,13 @@ static const struct scenario {
     {LINKED_INDEX, FORCE | NO_LINKS, 1},
     {INPUT_ITSELF, FORCE, 3},
     {INPUT_ITSELF, 0, 3},
-    {READ, 0, 3},
-    {READ_LACKING, 0, 3},
-    {READ_RENAMED, 0, 3},
-    {READ_FEW, 0, 7},
+    {READ_SET, 0, 3},
+    {READ_SHARD_MISSING, 0, 3},
+    {READ_TENSOR_RENAMED, 0, 3},
+    {READ_FEW_DESCRIPTORS, 0, 7},
 };
-#define FEW_FILES  20 /* how many files READ_FEW may have open: enough for five of seven shards */
-#define NSCENARIOS (sizeof scenarios / sizeof *scenarios)
+#define FEW_DESCRIPTORS 20 /* enough to open five of seven shards at a time */
+#define NSCENARIOS      (sizeof scenarios / sizeof *scenarios)
 
 static struct {
     char root[64], folder[80], in[PATH_MAX], out[160], index[160];
@@ -106,7 +109,7 @@ static struct {
     uint64_t max_shard;
     bool running;        /* sets_run() runs: calls may fail */
     bool removal_failed; /* the call that failed was to remove or rename a file */
-    pid_t owner;         /* the process that removes the folder at its end */
+    pid_t owner;         /* the process that removes the folder when it ends; its children do not */
     struct folder before, after; /* before the run, and after a run without failing calls */
     struct folder now;           /* after the last run */
     ckpt_file *file;
@@ -321,16 +324,16 @@ static void format_shard_paths(unsigned k, char path[160], char backup[160])
     snprintf(backup, 160, "%s/.%s.ckpt-old", test.folder, base);
 }
 
-/* write_old_index - writes the index of the old set to PATH, without its last CUT bytes. If BACKUP, it names
- * the backup links of the shards. */
-static void write_old_index(const char *path, bool backup, size_t cut)
+/* write_old_index - writes the index of the old set to PATH, without its last CUT bytes. The index names the
+ * shards, or with NAME_BACKUPS their backup links. */
+static void write_old_index(const char *path, bool name_backups, size_t cut)
 {
     char text[1024];
     int n = snprintf(text, sizeof text, "{\"metadata\": {\"total_size\": 24}, \"weight_map\": {");
     for (unsigned k = 1; k <= 3; k++)
         n += snprintf(text + n, sizeof text - (size_t)n, "%s\"%c\": \"%s%s-0000%u-of-00003%s%s\"",
-                      k > 1 ? ", " : "", "xyz"[k - 1], backup ? "." : "", test.stem, k, test.ext,
-                      backup ? ".ckpt-old" : "");
+                      k > 1 ? ", " : "", "xyz"[k - 1], name_backups ? "." : "", test.stem, k, test.ext,
+                      name_backups ? ".ckpt-old" : "");
     n += snprintf(text + n, sizeof text - (size_t)n, "}}");
     folder_write(path, text, (size_t)n - cut);
 }
@@ -453,19 +456,19 @@ static bool ends_with(const char *name, const char *end)
  * Returns false if F holds no set. */
 static bool damage_set(struct folder *f)
 {
-    size_t json = 0, shard = 0; /* the index of the set and a shard, as indices in F */
+    size_t json = 0, shard = 0; /* where in f->file the index file of the set and a shard are */
     while (json < f->n && !ends_with(f->file[json].name, ".json"))
         json++;
     while (shard < f->n && ends_with(f->file[shard].name, ".json"))
         shard++;
     if (json == f->n || shard == f->n)
         return false;
-    if (test.scenario.before == READ_LACKING) {
+    if (test.scenario.before == READ_SHARD_MISSING) {
         free(f->file[shard].bytes);
         memmove(&f->file[shard], &f->file[shard + 1], (--f->n - shard) * sizeof *f->file);
         return true;
     }
-    if (test.scenario.before != READ_RENAMED)
+    if (test.scenario.before != READ_TENSOR_RENAMED)
         return true;
     char *text = f->file[json].bytes, *end = text + f->file[json].size;
     static const char key[] = "\"weight_map\"";
@@ -478,14 +481,14 @@ static bool damage_set(struct folder *f)
     return true;
 }
 
-/* Each scenario runs twice: its even number is with safetensors, its odd number with torch.save archives. */
+/* Number K is scenario K / 2 of the table: with safetensors if K is even, with torch.save archives if odd. */
 size_t sets_count(void) { return 2 * NSCENARIOS; }
 
 bool sets_set_up(const char *path, size_t k)
 {
     struct stat st;
     bool is_set = stat(path, &st) == 0 && S_ISDIR(st.st_mode);
-    if (is_set && scenarios[k / 2].before < READ)
+    if (is_set && !reads_set(scenarios[k / 2].before))
         return false;
     test.scenario = scenarios[k / 2];
     test.scenario_number = k;
@@ -511,7 +514,7 @@ bool sets_set_up(const char *path, size_t k)
     if (is_set) {
         folder_read(&test.before, path);
         snprintf(test.in, sizeof test.in, "%s", test.folder);
-    } else if (test.scenario.before >= READ) {
+    } else if (reads_set(test.scenario.before)) {
         if (write_set(test.file, test.out, test.max_shard, 0, NULL) != CKPT_OK)
             return false;
         snprintf(test.in, sizeof test.in, "%s", test.folder);
@@ -519,13 +522,14 @@ bool sets_set_up(const char *path, size_t k)
     } else {
         read_test_folder(&test.before);
     }
-    if (test.scenario.before > READ && !damage_set(&test.before))
+    if (reads_set(test.scenario.before) && test.scenario.before != READ_SET && !damage_set(&test.before))
         return false;
     test.findings_known = false;
     sets_restore();
     sets_run();
     if (test.status == CKPT_EIO &&
-        (test.scenario.options & (NO_FOLDER_SYNC | NO_FOLDER_OPEN) || test.scenario.before == READ_FEW))
+        (test.scenario.options & (NO_FOLDER_SYNC | NO_FOLDER_OPEN) ||
+         test.scenario.before == READ_FEW_DESCRIPTORS))
         die("the scenario fails without a failing call");
     read_test_folder(&test.after);
     return true;
@@ -538,7 +542,7 @@ void sets_restore(void)
     folder_restore(&test.before, test.folder);
     if (test.scenario.before == ABSENT && rmdir(test.folder) != 0)
         die(test.folder);
-    if (test.scenario.before < READ)
+    if (!reads_set(test.scenario.before))
         open_input(test.in);
 }
 
@@ -549,7 +553,8 @@ static int on_finding(void *user, const ckpt_finding *f)
     return call_should_fail();
 }
 
-/* verify_set - runs ckpt_verify() and checks that it reports as many findings each time that it succeeds. */
+/* verify_set - runs ckpt_verify() and checks that it reports the same number of findings each time that it
+ * succeeds. */
 static void verify_set(void)
 {
     ckpt_error err = {0};
@@ -559,12 +564,14 @@ static void verify_set(void)
         exercise_check_error(st, &err);
     else if (test.findings_known && r.findings != test.expected_findings)
         exercise_abort("the number of findings has changed");
-    else if (!r.findings && (test.scenario.before == READ_LACKING || test.scenario.before == READ_RENAMED))
+    else if (!r.findings && (test.scenario.before == READ_SHARD_MISSING ||
+                             test.scenario.before == READ_TENSOR_RENAMED))
         exercise_abort("a damaged set has no finding");
     test.findings_known |= st == CKPT_OK;
     test.expected_findings = st == CKPT_OK ? r.findings : test.expected_findings;
 }
 
+/* read_set - verifies and reads the set, and writes its tensors to two other files in the folder. */
 static void read_set(void)
 {
     ckpt_file *file = NULL;
@@ -585,7 +592,7 @@ static void read_set(void)
     ckpt_close(file);
 }
 
-/* limit_open_files - limits the number of open files to N; 0 restores the limit from before. */
+/* limit_open_files - limits the number of open files to N; 0 restores the original limit. */
 static void limit_open_files(rlim_t n)
 {
     static struct rlimit original;
@@ -598,12 +605,12 @@ static void limit_open_files(rlim_t n)
 
 void sets_run(void)
 {
-    bool few_descriptors = test.scenario.before == READ_FEW;
+    bool few_descriptors = test.scenario.before == READ_FEW_DESCRIPTORS;
     test.removal_failed = false;
     if (few_descriptors)
-        limit_open_files(FEW_FILES);
+        limit_open_files(FEW_DESCRIPTORS);
     test.running = true;
-    if (test.scenario.before >= READ)
+    if (reads_set(test.scenario.before))
         read_set();
     else
         test.status = write_set(test.file, test.out, test.max_shard, test.scenario.options, NULL);
@@ -670,15 +677,16 @@ static bool is_mixed_set(void)
 void sets_check(void)
 {
     read_test_folder(&test.now);
-    bool as_before = test.scenario.before >= READ ? has_all_files_of(&test.before)
-                                                  : folder_equals(&test.now, &test.before, FOLDER_CONTENT);
+    bool as_before = reads_set(test.scenario.before)
+                         ? has_all_files_of(&test.before)
+                         : folder_equals(&test.now, &test.before, FOLDER_CONTENT);
     bool as_after = folder_equals(&test.now, &test.after, FOLDER_CONTENT);
     if (test.removal_failed || test.scenario.options & NO_LINKS || test.scenario.before == LINKED_INDEX) {
         if (is_mixed_set())
             report_and_abort("the index is of one set, and the shards are of the other");
-    } else if (test.scenario.before >= READ) {
+    } else if (reads_set(test.scenario.before)) {
         if (!as_before)
-            report_and_abort("reading changed the folder");
+            report_and_abort("reading changed a file of the set");
     } else if (test.status == CKPT_OK) {
         if (!as_after)
             report_and_abort("writing succeeded, but the folder is not as after a complete run");
@@ -687,6 +695,6 @@ void sets_check(void)
             report_and_abort("neither set can be read");
     } else if (!as_before && !as_after && test.scenario.before != BAD_INDEX) {
         /* with BAD_INDEX, shards that no index names may be replaced */
-        report_and_abort("the folder is as neither before nor after a complete run");
+        report_and_abort("the folder is neither as before the run nor as after a complete run");
     }
 }

@@ -1,5 +1,5 @@
-/* sets.h - scenarios for each_call.c: a set of shards is written to a folder that may already contain files,
- * or read from it. */
+/* sets.h - scenarios for each_call.c. Some write a set of shards to a folder that may already contain files;
+ * the others read a set from a folder. */
 #ifndef FAIL_SETS_H
 #define FAIL_SETS_H
 
@@ -10,12 +10,12 @@
 void sets_begin(void);
 /* sets_count - returns the number of scenarios. */
 size_t sets_count(void);
-/* sets_set_up - sets up scenario number K with the checkpoint or the set of shards at PATH. Returns false if
- * the scenario does not apply to what is at PATH. */
+/* sets_set_up - sets up scenario number K with the checkpoint or the set of shards at PATH, and runs it once
+ * without failing calls. Returns false if the scenario does not apply to what is at PATH. */
 bool sets_set_up(const char *path, size_t k);
 /* sets_restore - restores the folder to its state at the beginning of the scenario. */
 void sets_restore(void);
-/* sets_run - writes or reads the set; one of the calls in it may fail. */
+/* sets_run - writes or reads the set; one of the calls that this makes may fail. */
 void sets_run(void);
 /* sets_check - aborts unless the folder is in a state that the scenario permits after sets_run(). */
 void sets_check(void);

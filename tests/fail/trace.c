@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #define EXIT_CANNOT_RUN 125 /* exit status of a child that could not start the command */
-#define KEEP_RESULT     1   /* the call is to run; no call that fails returns 1 */
+#define KEEP_RESULT     1   /* the call runs and keeps its result; injected results are 0 or -errno */
 
 #ifdef __x86_64__
 
@@ -46,7 +46,7 @@ static bool halve_length(pid_t pid, const struct trace_call *c)
     return set_register(pid, is_copy ? REG(r8) : REG(rdx), (c->arg[is_copy ? 4 : 2] + 1) / 2);
 }
 
-#else /* registers are known for x86-64 only, and trace_is_allowed() returns false */
+#else /* other processors: these are never called, because trace_is_allowed() returns false */
 
 static struct trace_call read_call(pid_t pid)
 {
@@ -150,7 +150,7 @@ static bool trace_child(pid_t pid, struct trace *t)
         if (!ok)
             break;
     }
-    /* The child was killed between two stops. */
+    /* The child may have been killed between two stops. */
     if (waitpid(pid, &status, WNOHANG) == pid && WIFSIGNALED(status)) {
         t->signal = WTERMSIG(status);
         return true;

@@ -31,11 +31,11 @@ struct trace {
      * the dynamic loader, are not in it. */
     struct trace_call *calls;
     size_t ncalls, cap_calls;
-    int code;   /* exit status of the command; -1: a signal ended it */
-    int signal; /* the signal that ended it, or 0 */
+    int code;   /* exit status of the command; -1: a signal ended the command */
+    int signal; /* the signal that ended the command, or 0 */
 };
 
-/* trace_is_allowed - returns whether processes can be traced here, and their calls changed. */
+/* trace_is_allowed - returns whether this machine permits tracing a process and changing its calls. */
 bool trace_is_allowed(void);
 
 /* trace_run - runs ARGV in folder DIR, with standard output and error to the descriptors OUT and ERR, and

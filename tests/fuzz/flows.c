@@ -1,6 +1,6 @@
 /*
  * flows.c - fuzz targets for complete operations, such as to write a file and read it back. They check that a
- * written file has the same tensors, that a repaired file is complete, and that each refusal has a reason.
+ * written file has the same tensors, that a patched file can be read, and that each refusal has a reason.
  * Files are in a temporary folder.
  */
 #include "parts.h"
@@ -26,7 +26,7 @@ static struct {
     char in[256], out_pt[256], out_st[256], out_flax[256], out_dcp[256], ranks[256];
     char index[256], shard[256], edited[256], journal[280];
     int in_fd;
-    pid_t owner;    /* the process that removes the folder when it ends */
+    pid_t owner;    /* the process that removes the folder when it ends; its children do not */
     uint64_t inode; /* of files.edited */
     unsigned char original[EDITED_SIZE]; /* the content of files.edited */
     ckpt_file *file;                     /* the file `shard`, opened */
@@ -186,8 +186,8 @@ static ckpt_file *write_and_reopen(ckpt_plan *plan, const char *path)
     return back;
 }
 
-/* write_outputs - writes F to each path of OUTPUTS, a list that NULL ends, and opens the written file. All
- * tensors are cast to DTYPE; if it is CKPT_DT_NONE, the written tensors must equal those of F. */
+/* write_outputs - writes F to each path of OUTPUTS, a list that NULL ends, and opens the written file. Casts
+ * all tensors to DTYPE. If that is CKPT_DT_NONE, casts none, and the written tensors must equal F's. */
 static void write_outputs(ckpt_file *f, ckpt_dtype dtype, const char *const *outputs)
 {
     ckpt_file *back;
@@ -379,7 +379,7 @@ void fuzz_doctor(const uint8_t *data, size_t size)
 
 /* --------------------------------------------------------------- many ranks */
 
-/* make_folders - makes the folders of files.ranks that contain PATH. */
+/* make_folders - makes the folders below files.ranks in which the file PATH is to be. */
 static void make_folders(char *path)
 {
     for (char *slash = path + strlen(files.ranks) + 1; (slash = strchr(slash, '/')); slash++) {
@@ -389,13 +389,13 @@ static void make_folders(char *path)
     }
 }
 
-/* unpack_file - writes the member ENTRY of the tar DATA to a file; if it is a zip archive, with corrected
- * CRCs. */
+/* unpack_file - writes the member ENTRY of the tar DATA to a file. If the member is a zip archive, corrects
+ * its CRCs. */
 static void unpack_file(const uint8_t *data, const struct tar_entry *entry)
 {
     char path[512];
     int path_length = snprintf(path, sizeof path, "%s/%.*s", files.ranks, STR_ARG(entry->name));
-    bool is_file = entry->type == '0' && !is_path_outside_folder(entry->name);
+    bool is_file = entry->type == '0' && !is_unsafe_path(entry->name);
     uint8_t *copy = malloc(entry->size + 1);
     if (copy && is_file && (size_t)path_length < sizeof path) {
         memcpy(copy, data + entry->data, entry->size);
@@ -610,8 +610,8 @@ static ckpt_file *make_small_llama(void)
     return llama;
 }
 
-/* check_plans - aborts if a checkpointing plan needs more memory than a run without checkpointing, or more
- * than the limit that it was made for. */
+/* check_plans - aborts if a plan of activation checkpointing needs more memory than the run without it, or
+ * more than the limit for which the plan was made. */
 static void check_plans(ckpt_mem *m, ckpt_mem_run run)
 {
     ckpt_error err;
@@ -633,7 +633,7 @@ static void check_plans(ckpt_mem *m, ckpt_mem_run run)
         }
 }
 
-/* fuzz_mem - estimates memory with the bytes as config.json, for a small LLaMA and without a checkpoint. */
+/* fuzz_mem - estimates memory with the bytes as config.json: for a small LLaMA, then without a checkpoint. */
 void fuzz_mem(const uint8_t *data, size_t size)
 {
     const ckpt_mem_options o = {.struct_size = sizeof o, .config = files.in};

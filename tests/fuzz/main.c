@@ -1,15 +1,16 @@
 /*
  * main.c - runs a fuzz target without libFuzzer: once with each input, then for SECONDS with mutated copies.
+ * It is linked into each PROGRAM of this folder: open, parts, scan and write.
  *
- *   open [-t SECONDS] [-s SEED] [-o FOLDER] FILE|DIR|PACK…
- *   open -p PACK FILE|DIR|PACK…      writes the inputs to the file PACK, and runs nothing
- *   open -u FOLDER FILE|DIR|PACK…    writes each input to a file in FOLDER, and runs nothing
+ *   PROGRAM [-t SECONDS] [-s SEED] [-o FOLDER] FILE|DIR|PACK…
+ *   PROGRAM -p PACK FILE|DIR|PACK…      writes the inputs to the file PACK, and runs nothing
+ *   PROGRAM -u FOLDER FILE|DIR|PACK…    writes each input to a file in FOLDER, and runs nothing
  *
- * A PACK is a file of many small inputs, each after its length in four bytes, little-endian.
+ * A PACK is a file of many small inputs. Before each is its length in four bytes, little-endian.
  *
- * The target runs in a child process. An input that crashes the child, or takes longer than 20 s, is saved in
- * FOLDER (.) as crash-N, and another child continues with the next input. The same seed and files give the
- * same inputs. To run the target with libFuzzer instead:
+ * The target runs in a child process. An input that crashes the child, or takes longer than 20 s, is saved as
+ * crash-N in the FOLDER of -o (default: .), and another child continues with the next input. The same seed
+ * and files give the same inputs. To run the target with libFuzzer instead:
  *   clang -fsanitize=fuzzer,address -Ilib tests/fuzz/open.c build/asan/libckpt.a -lzip -lcrypto -lm
  */
 #include <dirent.h>

@@ -1,7 +1,7 @@
 /*
  * parts.c - fuzz targets for single readers, in memory; FUZZ_TARGET names the one to run. Each checks that a
  * reader either refuses the bytes with a reason or gives a valid result: members are inside the file, escaped
- * text has no control characters, and written data read back unchanged.
+ * text has no control characters, and what was written is unchanged when it is read back.
  */
 #include "parts.h"
 
@@ -41,8 +41,8 @@ void check_reason(ckpt_status st, const ckpt_error *err)
         exercise_check_error(st, err);
 }
 
-/* source_of_bytes - returns a source of the bytes, or NULL without memory: each_call.c makes allocations
- * fail. */
+/* source_of_bytes - returns a source of the bytes, or NULL if there is no memory for it. (each_call.c makes
+ * allocations fail.) */
 static source *source_of_bytes(const uint8_t *data, size_t size) { return source_mem(data, size, 0); }
 
 bool is_environment_error(const ckpt_error *err)
@@ -52,7 +52,8 @@ bool is_environment_error(const ckpt_error *err)
 
 /* ------------------------------------------------------------------- text */
 
-/* fuzz_text - checks that escaped text is UTF-8 without control characters, and matches a glob. */
+/* fuzz_text - escapes the bytes, which must give UTF-8 without control characters. Also calls the matcher of
+ * globs, without checking its result. */
 static void fuzz_text(const uint8_t *data, size_t size)
 {
     char shown[1024];
@@ -292,7 +293,8 @@ static void fuzz_salvage(const uint8_t *data, size_t size)
 static const struct patches no_patches;
 static const uint8_t zeros[60000];
 
-/* fuzz_zip_patch - computes patches that replace members in place and append one. */
+/* fuzz_zip_patch - for each of the first members, computes the patches that replace its payload in place, and
+ * the patches that append an entry with another payload. */
 static void fuzz_zip_patch(const uint8_t *data, size_t size)
 {
     ckpt_error err = {0};
@@ -322,12 +324,12 @@ static void get_reserved_member(const void *user, size_t i, struct zip_output_me
     *member = *(const struct zip_output_member *)user;
 }
 
-/* write_members - writes an archive of three members. The first holds the bytes, the second zeros; space for
- * the third is only reserved. */
+/* write_members - writes an archive of three members. The first holds the bytes, the second holds zeros,
+ * and the third is only reserved space. */
 static ckpt_status write_members(zip_writer *w, const uint8_t *data, size_t size, ckpt_error *err)
 {
     ckpt_str bytes = str_of((const char *)data, size);
-    struct zip_output_member member = {.name = "skipped", .size = size, .source_offset = 100, .crc = 1};
+    struct zip_output_member member = {.name = "reserved", .size = size, .source_offset = 100, .crc = 1};
     buf header;
     CKPT_TRY(zip_writer_write_member(w, "member", bytes, err));
     CKPT_TRY(zip_writer_write_member(w, "large", str_of((const char *)zeros, sizeof zeros), err));
@@ -386,9 +388,9 @@ static void fuzz_snappy(const uint8_t *data, size_t size)
 
 /* ------------------------------------------------------- databases, arrays */
 
-/* fix_ocdbt_crcs - corrects the CRC-32C of every record of OCDBT: with a wrong CRC, damaged bytes would not
- * be parsed. A record begins with the bytes 0c db. Its length is at offset 4, in 8 bytes; its last 4 bytes
- * are the CRC. */
+/* fix_ocdbt_crcs - corrects the CRC-32C of every record of OCDBT, because the reader does not parse a record
+ * with a wrong CRC. A record begins with the bytes 0c db. Its length is at offset 4, in 8 bytes; its last 4
+ * bytes are the CRC. */
 static void fix_ocdbt_crcs(uint8_t *data, size_t size)
 {
     for (size_t at = 0; at + 16 <= size; at++) {
@@ -442,7 +444,7 @@ static void fuzz_ocdbt(const uint8_t *data, size_t size)
     free(copy);
 }
 
-/* decode_chunk - decodes SRC, a chunk or shard of the array Z; of a shard, also reads its index. */
+/* decode_chunk - decodes SRC, a chunk or shard of the array Z. If it is a shard, reads its index first. */
 static void decode_chunk(const struct zarr_array *z, source *src, arena *a)
 {
     ckpt_error err = {0};
@@ -529,7 +531,8 @@ static void fuzz_torch_mobile(const uint8_t *data, size_t size)
 {
     fuzz_format(data, size, "torchscript-flatbuffer");
 }
-/* fuzz_paddle_pickle - opens the bytes by a suffix for which any pickle is a file of paddle.save. */
+/* fuzz_paddle_pickle - opens the bytes under a name with the suffix .pdparams: any pickle with this suffix is
+ * read as a file of paddle.save. */
 static void fuzz_paddle_pickle(const uint8_t *data, size_t size)
 {
     open_as("fuzz.pdparams", data, size, "pickle");
@@ -733,7 +736,7 @@ static void fix_tar_checksums(uint8_t *data, size_t size)
  * that have a wrong checksum. */
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max, unsigned seed)
 {
-    static const char sstable_magic[] = "\x57\xfb\x80\x8b\x24\x75\x47\xdb"; /* ends a file of TensorFlow */
+    static const char sstable_magic[] = "\x57\xfb\x80\x8b\x24\x75\x47\xdb"; /* ends an sstable */
     size = LLVMFuzzerMutate(data, size, max);
     if (seed % 4 && size > 2 && data[0] == 'P' && data[1] == 'K')
         (void)zipcrc_fix(data, size);

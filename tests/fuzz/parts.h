@@ -1,4 +1,4 @@
-/* parts.h - the fuzz targets in flows.c, and helpers that it shares with parts.c. */
+/* parts.h - the fuzz targets that flows.c defines for parts.c, and helpers that both files use. */
 #ifndef FUZZ_PARTS_H
 #define FUZZ_PARTS_H
 
@@ -9,8 +9,8 @@ void check_reason(ckpt_status st, const ckpt_error *err);
 /* is_environment_error - returns whether ERR is a lack of memory or an I/O error, which no input causes. */
 bool is_environment_error(const ckpt_error *err);
 
-/* make_target_files - makes the files that the targets in flows.c need. They are in a new folder below
- * FUZZ_FOLDER (/tmp), which the process removes when it ends. */
+/* make_target_files - makes the files that the targets in flows.c need. They are in a new folder, made
+ * in the folder FUZZ_FOLDER (by default /tmp); the process removes the new folder when it ends. */
 void make_target_files(void);
 
 void fuzz_cast(const uint8_t *data, size_t size);

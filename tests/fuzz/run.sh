@@ -1,10 +1,11 @@
 #!/bin/sh
 # run.sh - runs the fuzz targets.
-#   run.sh          for `make check`: replays the kept inputs and mutates them for a few seconds, with any compiler
+#   run.sh          for `make check`: every target replays its kept inputs; open, scan_file and write also mutate them
+#                   for a few seconds. Needs no libFuzzer
 #   run.sh --long   for `make fuzz`: runs every target for its share of FUZZ_SECONDS, as many at a time as there are
-#                   processors, by libFuzzer if $B/fuzz was built with it, and adds a line of totals to LEDGER.
+#                   processors. Uses libFuzzer if $B/fuzz was built with it. Adds a line of totals to LEDGER.
 #                   FUZZ_TARGETS='ranks 2 zarr 1' runs only these targets, with these shares
-#   run.sh --keep   after --long: adds the new inputs that reach more code to tests/fuzz/corpus, smallest first
+#   run.sh --keep   after --long: adds to tests/fuzz/corpus those new inputs that reach more code, smallest first
 # Inputs that fail are saved in tests/fuzz/found (build/fuzz/found by `make check`). To run one again:
 #   FUZZ_TARGET=TARGET build/asan/tests/fuzz/parts FILE
 # Once the bug is fixed, move FILE to tests/fuzz/corpus as TARGET-what-was-wrong.
@@ -13,8 +14,8 @@ B=${B:-build}
 seconds=${FUZZ_SECONDS:-10}
 corpus=tests/fuzz/corpus
 
-# TARGET SHARE…: each target of parts.c, or format, with its share of the time. Slow or complex targets have larger
-# shares. Targets with small shares come last, so that all processors end at about the same time.
+# TARGET SHARE…: each target of parts.c and each format, with its share of the time. Slow or complex targets have
+# larger shares. Targets with small shares come last, so that all processors end at about the same time.
 targets='scan 12 scan_zip 12 any 10 torch_legacy 9 torch_zip 9 trace 9 pickle 9 round_trip 9 pickle_back 8 names 8
          safetensors 8 zip 8 json 7 salvage 8 packed 8 hdf5 7 in_place 6 sanitize 6 scan_tar 6 scan_gguf 6
          torch_tar 6 torch_mobile 4 dcp 6 ranks 8 doctor 5 verify 5 scan_npy 5 index 5 manifest 5 map 4
@@ -22,7 +23,8 @@ targets='scan 12 scan_zip 12 any 10 torch_legacy 9 torch_zip 9 trace 9 pickle 9 
          snappy 2 ocdbt 4 zarr 4 paddle 3 paddle_pickle 4 scan_msgpack 4 mem 4 cast 4 number 3 tar 2 zip_write 2'
 targets=$(echo ${FUZZ_TARGETS:-$targets})
 
-# make_rank_tars - makes a tar of each folder of the corpus that several ranks wrote, and of each pair of rank files
+# make_rank_tars - makes a tar of each folder of the corpus that several ranks wrote, and of each pair of rank files;
+# prints the paths of the tars below 64 KiB
 make_rank_tars()
 {
     mkdir -p "$work/ranks.tars"
@@ -40,8 +42,8 @@ make_rank_tars()
     find "$work/ranks.tars" -type f -size -128
 }
 
-# seeds_of TARGET - prints the files whose inputs the target runs first: those in tests/fuzz/corpus, and samples of the
-# format
+# seeds_of TARGET - prints the files whose inputs the target runs first: samples of the format, and those in
+# tests/fuzz/corpus
 seeds_of()
 {
     case $1 in
@@ -55,7 +57,7 @@ seeds_of()
     snappy | sstable) echo tests/corpus/tensorflow/v1/*.ckpt tests/corpus/tensorflow/bad/*.ckpt ;;
     tf_bundle) echo tests/corpus/tensorflow/*/*.index ;;
     zip_write) echo "$corpus/text.pack" ;;
-    *) [ ! -d "tests/corpus/$1" ] || find "tests/corpus/$1" -type f -size -8k ;; # a format
+    *) [ ! -d "tests/corpus/$1" ] || find "tests/corpus/$1" -type f -size -8k ;; # TARGET is a format
     esac
     for file in "$corpus/$1.pack" "$corpus/$1"-*; do
         [ ! -f "$file" ] || echo "$file"
@@ -111,7 +113,7 @@ print_seconds()
             END {for (i = 1; i <= NR; i++) printf "%s %d\n", name[i], total_seconds * share[i] / sum + 0.5}'
 }
 
-# run_long - runs all targets, one on each processor
+# run_long - runs all targets, as many at a time as there are processors
 run_long()
 {
     jobs=$(nproc 2>/dev/null || echo 2)
@@ -135,11 +137,11 @@ print_findings()
     echo "inputs that fail, in $found:"
     find "$found" -type f | sed 's/^/  /'
     echo "to run one again: FUZZ_TARGET=$(awk '$3 {print $1; exit}' "$work/all") $B/asan/tests/fuzz/parts FILE"
-    echo "once it is fixed: git mv it to $corpus/TARGET-what-was-wrong, which make check runs again"
+    echo "once the bug is fixed: move FILE to $corpus/TARGET-what-was-wrong, which make check runs again"
 }
 
-# add_inputs TARGET - adds inputs that reach new code to the pack of the target, smallest first, at most FUZZ_KEEP
-# bytes (25,000) in all
+# add_inputs TARGET - adds to the pack of the target those inputs that reach new code, smallest first, at most
+# FUZZ_KEEP bytes (25,000) in all
 add_inputs()
 {
     mkdir -p "$work/$1/old" "$work/$1/pack" "$B/fuzz/corpus/$1"

@@ -9,7 +9,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* check_record - aborts if a finding has no rule, or an argument of a call no value. */
+/* check_record - aborts if a finding has no rule, or if an argument of a call has no value. */
 static int check_record(void *user, const ckpt_scan_record *record)
 {
     uint64_t *nrecords = user;

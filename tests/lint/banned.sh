@@ -1,5 +1,6 @@
-# banned.sh - functions that may not be called: nowhere, because they write or parse without bounds, have a race or
-# start a shell; in the library, because they print, end or change the process, read its environment or load code.
+# banned.sh - functions that may not be called. Those of banned_everywhere write or parse without bounds, have a race or
+# start a shell. Those of banned_in_library print, end or change the process, read its environment or load code. Nor may
+# the library use stdout, stderr, environ or variable static data.
 banned_everywhere='strcpy strcat sprintf vsprintf gets atoi atol atoll atof strtok strtok_r sscanf vsscanf scanf
 alloca tmpnam mktemp system popen'
 banned_in_library='printf vprintf puts putchar perror exit _exit abort assert getenv secure_getenv setenv unsetenv
@@ -21,8 +22,8 @@ for call in $(find_calls "$banned_everywhere" $(find lib cli tests -type f -name
     echo "$call: calls a function that is banned"
 done
 for call in $(find_calls "$banned_in_library" $(find lib -name '*.[ch]')); do
-    # Copies of pipes are made in the folder TMPDIR. libarchive is loaded only when needed, because linking it would
-    # slow the start of every command, and only by the names in an array.
+    # Two exceptions. TMPDIR is the folder for copies of pipes. libarchive is loaded when it is needed, by the names in
+    # an array, because linking it would slow the start of every command.
     case $call in
     lib/codec/unpack_archive.c:*) allowed='dlopen(names\[i\]\|dlsym(lib, function_table\[i\].name)' ;;
     *) allowed='getenv("TMPDIR")' ;;

@@ -1,5 +1,6 @@
 # braces.sh - in the format of an error, {…} encloses the value found and {=…} what is allowed (base/error.h).
-# Braces must be closed, there may be one pair of each kind, and only for functions that interpret them, as fail() does.
+# Braces must be closed, and a format may have only one pair of each kind. {=…} may be passed only to functions that
+# interpret it, as fail() does.
 for file in $(find lib -name '*.[ch]'); do
     awk -v file="$file" '
     # check_text(name) - checks "text", an argument of a call of "name"; the first text of a call is its format.

@@ -1,5 +1,5 @@
 #!/bin/sh
-# lint/run.sh [NAME…] - runs the lints, all of them and their self-test by default. A lint prints "file:line: what"
+# lint/run.sh [NAME…] - runs the lints NAME…, or else all lints and their self-test. A lint prints "file:line: what"
 # for each violation, and nothing if there is none.
 set -u
 B=${B:-build}

@@ -4,7 +4,7 @@
 
 numpy writes MODELS random .npz files, and the safetensors library as many .safetensors files. ckpt converts each to both
 formats, and one of its arrays to .npy. The libraries must load equal arrays, numpy with allow_pickle=False. Then ckpt
-converts each file of CORPUS in one of FORMATS to safetensors: the bytes of each tensor must have the digest that
+converts each file in the folders FORMATS of CORPUS to safetensors: the bytes of each tensor must have the digest that
 `ckpt hash` prints for the source. The object graph of tf.train.Checkpoint is not compared.
 """
 import hashlib
@@ -90,7 +90,7 @@ def digests(checks, path):
 
 
 def check_corpus_file(checks, path):
-    """Converts PATH to safetensors and compares the tensors that the library loads with those of PATH."""
+    """Converts PATH to a safetensors file, opens that with the library, and compares the digests of all tensors."""
     out = checks.path("out.safetensors")
     expected = digests(checks, path)
     if not expected or checks.run("convert", "--root", "", "--ties", "copy", path, out) is None:

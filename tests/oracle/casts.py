@@ -45,8 +45,8 @@ def find_sharing(tensors):
 
 
 def test_values(name, generator):
-    """Returns all bit patterns of a dtype of at most 16 bits; of a wider dtype random numbers, and floats that a cast
-    must round."""
+    """Returns every bit pattern of the dtype NAME if it has at most 16 bits. If it is wider, returns random
+    integers, or floats that a cast must round."""
     dtype = getattr(torch, name)
     if name == "bool":
         return torch.tensor([False, True])

@@ -20,7 +20,7 @@ class Checks:
         return None if done.returncode else done.stdout
 
     def expect(self, ok, title):
-        """Counts a check, which passed if OK, else prints TITLE and the errors of the last command."""
+        """Counts a check as passed if OK, else as failed; then prints TITLE and the errors of the last command, too."""
         self.passed += bool(ok)
         self.failed += not ok
         if not ok:

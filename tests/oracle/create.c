@@ -1,7 +1,7 @@
-/* oracle/create FILE [GLOB]... - writes a checkpoint that is built by ckpt_builder, for created.py to load,
- * without the tensors that a GLOB matches. The checkpoint has a dict "model" and some values. The dict has:
- *   - a tensor of shape [3, 4] for each dtype of torch except bool, named after the dtype; every other one
- *     gets its bytes from a callback instead of memory
+/* oracle/create FILE [GLOB]... - builds a checkpoint with ckpt_builder and writes it to FILE, without the
+ * tensors that a GLOB matches. created.py checks FILE. It has a dict "model" and some values. The dict has:
+ *   - a tensor of shape [3, 4] for each dtype of torch except bool, named after the dtype; if the dtype's
+ *     number is odd, the bytes come from a callback, else from memory
  *   - a scalar, an empty tensor, a tie and an empty dict */
 #include <stdio.h>
 
@@ -41,7 +41,8 @@ static void add_tensor(ckpt_builder *b, const char *name, ckpt_dtype dtype, uint
     ckpt_builder_add_tensor(b, name, &t, err);
 }
 
-/* takes_any_bytes - returns whether torch has DTYPE, and any bytes are valid elements, unlike for bool. */
+/* takes_any_bytes - returns whether torch has DTYPE and takes any bytes as its elements. (As bools, torch
+ * takes only the bytes 0 and 1.) */
 static bool takes_any_bytes(int dtype)
 {
     return dtype != CKPT_DT_F6_E2M3 && dtype != CKPT_DT_F6_E3M2 && dtype != CKPT_DT_BOOL;
@@ -59,7 +60,7 @@ static void add_all(ckpt_builder *b, ckpt_error *err)
     add_tensor(b, "scalar", CKPT_DT_U8, 0, NULL, err);
     add_tensor(b, "empty", CKPT_DT_F32, 2, empty, err);
     ckpt_builder_add_tie(b, "tied", "model.float32", err);
-    ckpt_builder_begin_dict(b, "nothing", err);
+    ckpt_builder_begin_dict(b, "empty_dict", err);
     ckpt_builder_end_dict(b, err);
     ckpt_builder_end_dict(b, err);
     ckpt_builder_add_none(b, "none", err);

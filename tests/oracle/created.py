@@ -1,4 +1,4 @@
-"""Loads the files that oracle/create writes, with torch and the official safetensors library, and checks them."""
+"""Checks that torch and the official safetensors library load what oracle/create has put into its files."""
 import subprocess
 import warnings
 
@@ -34,7 +34,7 @@ def find_wrong_tensor(model, dtypes):
     """Returns what in MODEL differs from the tensors that create.c adds, or None. DTYPES are those expected."""
     tensors = {name: (name, [3, 4]) for name in dtypes}
     tensors.update(scalar=("uint8", []), empty=("float32", [0, 5]), tied=("float32", [3, 4]))
-    if set(tensors) != {k for k in model if k != "nothing"}:
+    if set(tensors) != {k for k in model if k != "empty_dict"}:
         return f"names {sorted(model)}"
     found = [find_wrong_bytes(name, model[name], dtype, shape) for name, (dtype, shape) in tensors.items()]
     return next((f for f in found if f), None)
@@ -47,7 +47,7 @@ def check_torch(path):
         found = find_wrong_tensor(model, FLOATS + OTHERS + COMPLEX)
         if found:
             return found
-        if model["tied"].data_ptr() != model["float32"].data_ptr() or model["nothing"] != {}:
+        if model["tied"].data_ptr() != model["float32"].data_ptr() or model["empty_dict"] != {}:
             return "the tie or the empty dict is wrong"
         if list(values) != list(VALUES) or any(type(values[k]) is not type(v) or values[k] != v
                                                for k, v in VALUES.items()):

@@ -1,10 +1,10 @@
-"""Compares distributed checkpoints that ckpt reads and writes with torch.distributed.checkpoint.
+"""Checks that ckpt and torch.distributed.checkpoint read the same from checkpoints that either of them has written.
 
   samples    ckpt reads what dcp_to_torch_save reads, from every sample of the corpus that torch can load
   random     torch's planner and writer save tensors of 1 to 8 ranks, sharded along random dimensions in uneven parts,
              replicated, or empty on some ranks: ckpt reads the tensors as they were before sharding
-  written    dcp_to_torch_save loads what --to=dcp writes; so does dcp.load into a dict and into a module, and in two
-             processes that load half of each tensor
+  written    dcp_to_torch_save loads what --to=dcp writes; so does dcp.load into a dict, into a module, and in two
+             processes, each of which loads half of each tensor
   renamed    dcp_to_torch_save loads what `ckpt add` and `ckpt strip` write
 """
 import io
@@ -44,7 +44,7 @@ def first_text(texts):
 
 
 def difference(a, b, path=""):
-    """Returns the first difference of B from A, or None. The order of keys and shared storages are not compared."""
+    """Returns the first difference of B from A, or None. Ignores the order of keys and the sharing of storages."""
     if isinstance(a, torch.Tensor):
         if not isinstance(b, torch.Tensor) or a.dtype != b.dtype or a.shape != b.shape:
             return f"{path}: {getattr(a, 'dtype', a)} {getattr(a, 'shape', '')}, {getattr(b, 'dtype', b)}"
@@ -93,7 +93,7 @@ class Ckpt:
 
 
 def load_embedded(value):
-    """Returns VALUE with each item replaced that Megatron stores as bytes of torch.save: by what torch.load reads."""
+    """Returns VALUE with what torch.load reads in place of each item that Megatron stores as bytes of torch.save."""
     if isinstance(value, dict):
         return {key: load_embedded(item) for key, item in value.items()}
     return torch.load(io.BytesIO(value.getvalue()), weights_only=False) if isinstance(value, io.BytesIO) else value
@@ -137,7 +137,7 @@ def wrong_renamed(ckpt, folder):
 # -------------------------------------------------------------------------------------------------- random
 
 class RankShards:
-    """The shards of the tensor WHOLE that a rank has, with the methods that torch's planner calls. Each of BOXES is
+    """The shards that one rank has of the tensor WHOLE, with the methods that torch's planner calls. Each of BOXES is
     (offsets, sizes), with a number for each dimension."""
     def __init__(self, whole, boxes):
         self.whole, self.boxes = whole, boxes
@@ -205,10 +205,10 @@ def random_boxes(rng, t, ranks):
         for _ in range(1 if rng.random() < 0.9 else 2):  # some boxes are saved by two ranks
             if 0 not in sizes:
                 boxes[rng.randrange(ranks)].append((offsets, sizes))
-    if len(dims) == 1 and rng.random() < 0.2:  # a rank that has no rows
+    if len(dims) == 1 and rng.random() < 0.2:  # a rank also gets an empty box
         end_of_dim = replaced([0] * t.dim(), dims[0], t.shape[dims[0]])
         boxes[rng.randrange(ranks)].append((end_of_dim, replaced(t.shape, dims[0], 0)))
-    # a rank has one box at an offset
+    # a rank can have only one box at each offset
     return [list({tuple(offsets): (offsets, sizes) for offsets, sizes in of_rank}.values()) for of_rank in boxes]
 
 
@@ -293,7 +293,7 @@ def wrong_load(saved, path):
 
 
 def load_half(rank, rendezvous, path):
-    """Loads half of each tensor of the model in process RANK of two, and compares the tensors that both have together.
+    """As process RANK of two, loads half of each tensor of the model, and compares the tensors made up of both halves.
     RENDEZVOUS is a file by which the processes find each other."""
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.tensor import Shard, distribute_tensor
@@ -312,7 +312,7 @@ def load_half(rank, rendezvous, path):
 
 
 def wrong_in_two_processes(ckpt, path):
-    """Runs this file as a program in two processes, see its end."""
+    """Calls load_half in two processes, which run this file as a program (see its end)."""
     rendezvous = ckpt.path()
     processes = [subprocess.Popen([sys.executable, os.path.abspath(__file__), str(rank), rendezvous, path],
                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for rank in range(2)]

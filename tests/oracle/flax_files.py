@@ -1,9 +1,9 @@
-"""Checks .msgpack files that ckpt writes with Python's msgpack, and with flax if it is installed.
+"""Checks that Python's msgpack, and flax if it is installed, load what ckpt has written to .msgpack files.
 
     flax_files.py CKPT
 
-Packs MODELS random nested maps as flax.serialization does: a copy by ckpt must have the same bytes. For each map, ckpt
-also renames a key of a small map, and converts a random safetensors file to .msgpack, which must hold the same arrays.
+Packs MODELS random nested maps as flax.serialization does: a copy by ckpt must have the same bytes. As many times,
+ckpt renames a key of a small map, and converts a random safetensors file to .msgpack, which must hold the same arrays.
 """
 import json
 import os

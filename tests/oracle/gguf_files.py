@@ -2,9 +2,9 @@
 
     gguf_files.py CKPT CORPUS
 
-Takes each GGUF file of the corpus that both can read, and MODELS random files that gguf-py writes. ckpt copies each file,
-adds a prefix to its names, and splits and merges it. Of random files, ckpt also edits the pairs, and converts the file to
-safetensors and back.
+Takes each GGUF file of the corpus that both ckpt and gguf-py can read, and MODELS random files that gguf-py writes.
+ckpt copies each file, adds a prefix to its names, and splits and merges it. If the file is a random one, ckpt also
+edits its pairs, and converts it to safetensors and back.
 """
 import os
 import random
@@ -19,7 +19,7 @@ from gguf.quants import quantize
 from checks import Checks
 
 MODELS = int(os.environ.get("MODELS", 200))
-DTYPES = {Type.F32: "f4", Type.F16: "f2", Type.F64: "f8", Type.I8: "i1", Type.I32: "i4", Type.I64: "i8"}  # numpy's
+DTYPES = {Type.F32: "f4", Type.F16: "f2", Type.F64: "f8", Type.I8: "i1", Type.I32: "i4", Type.I64: "i8"}  # for numpy
 QUANTIZED = [Type.BF16, Type.Q8_0, Type.Q4_0, Type.Q5_1]
 SPLIT_KEYS = {"split.no": Value.UINT16, "split.count": Value.UINT16, "split.tensors.count": Value.INT32}
 
@@ -43,7 +43,7 @@ def is_same(model, other, prefix=""):
 
 def check_split(checks, source, model, what):
     """Splits SOURCE into files named as llama.cpp names them, and merges these."""
-    size = max([t.n_bytes for t in model.tensors] + [1])  # so that a shard holds any tensor
+    size = max([t.n_bytes for t in model.tensors] + [1])  # so that every tensor fits into one shard
     if len(model.tensors) < 2:
         return
     if checks.run("convert", f"--max-shard-size={size}", source, checks.path("split.gguf")) is None:
@@ -61,7 +61,7 @@ def check_split(checks, source, model, what):
         good = good and numbers == [i, len(shards), len(model.tensors)]
         good = good and [types for types, _ in split_pairs] == [[int(t)] for t in SPLIT_KEYS.values()]
         other_pairs = {key: value for key, value in pairs(model).items() if key not in SPLIT_KEYS}
-        good = good and found == (other_pairs if i == 0 else {})  # the first shard has the pairs of the model
+        good = good and found == (other_pairs if i == 0 else {})  # only the first shard has the model's pairs
     checks.expect(good, f"{what}: split")
     merged = checks.path("merged.gguf")
     done = checks.run("convert", checks.path(names[0]), merged)
@@ -74,7 +74,7 @@ def remove_files(checks):
 
 
 def check_file(checks, source, what):
-    """Checks a copy of SOURCE, the file with a prefix added to its names, and its shards. WHAT is the title."""
+    """Checks what ckpt makes of SOURCE: a copy, a file with a prefix added to names, and shards. WHAT is the title."""
     model, copy, added = GGUFReader(source), checks.path("copy.gguf"), checks.path("added.gguf")
     if checks.run("convert", source, copy) is None:
         return

@@ -50,7 +50,7 @@ def write_text(text, *names):
 
 
 def random_states(step):
-    """Returns the states of random generators as Accelerate saves them, with few bytes of torch's."""
+    """Returns the states of random generators as Accelerate saves them, but only 8 bytes of torch's state."""
     random.seed(0)
     return {"step": step, "random_state": random.getstate()[2], "torch_manual_seed": torch.get_rng_state()[:8].clone()}
 

@@ -8,10 +8,10 @@ For every file of the corpus that torch.load(weights_only=True) accepts:
   convert      the output of `ckpt convert` to .pt loads as an equal object, too
   in_place     if the format permits edits in place: `ckpt add -i` and then `ckpt strip -i` give the original again
   prefix       `ckpt add` adds a prefix to the keys of every state dict; `ckpt strip` gives the original again
-  safetensors  converted to .safetensors: the official library loads equal tensors and writes the same bytes; converted
-               back to .pt, the object is equal
+  safetensors  from the output of `ckpt convert` to .safetensors, the official library loads equal tensors and writes
+               the same bytes; converted back to .pt, it has equal tensors
   shards       converted to shards, .safetensors and .bin, the index and the shards load as equal tensors
-  cast         with floats of a different type, the values are those of torch's .to(), with the same ties and strides
+  cast         the output of `ckpt convert --cast` has the values of torch's .to(), and the original's ties and strides
   sanitize     `ckpt sanitize` does not change the object
   stat         min, max, mean, std, norm and counts equal torch's in double precision
 For the other files that torch can load:
@@ -72,7 +72,8 @@ def refusal_reason(error):
 class Oracle:
     def __init__(self, ckpt, folder):
         self.ckpt, self.folder = ckpt, folder
-        self.counts = collections.Counter()  # of (kind of check, "passed", "failed" or why it does not apply)
+        # The outcome is "passed", "failed" or the reason of NotApplicable.
+        self.counts = collections.Counter()  # {(kind of check, outcome): count}
         self.refused = []  # messages of conversions to safetensors that ckpt refused
 
     def path(self, name):
@@ -141,8 +142,9 @@ def fail_if(difference_found):
         raise Failure(difference_found)
 
 
-# Each function check_… gets the path of a file and what torch or safetensors loads from it (of the checks repair and
-# sanitize_to_builtins: its row of the corpus's truth). It raises Failure or NotApplicable, or else has passed.
+# Each function check_… that Oracle.check() calls gets the path of a file and what torch or safetensors loads from it.
+# check_repair and check_sanitize_to_builtins get the file's row of the corpus's truth instead. A check that does not
+# pass raises Failure or NotApplicable.
 
 def check_copy(oracle, path, original):
     out = oracle.path("copy.pt")
@@ -173,7 +175,7 @@ def check_prefix(oracle, path, original):
         names = [name for name in with_prefix if name.startswith("p.")]
         if len(names) != len(original):
             raise Failure(f"{len(names)} of {len(original)} keys got the prefix")
-        if not hasattr(original, "_metadata"):  # there, ckpt also renames the entry of the module itself
+        if not hasattr(original, "_metadata"):  # in _metadata, ckpt also renames the entry of the module itself
             fail_if(difference(original, with_prefix, lambda where, key: "p." + key if where == "root" else key))
     oracle.run_ok("strip", "p.", added, "-o", stripped)
     fail_if(difference(original, oracle.load(stripped)))
@@ -224,7 +226,8 @@ def is_same(a, b):
 
 
 # In a legacy file a storage can be a view of another storage. A zip archive has no such views: there the tensor gets an
-# offset into the whole storage, and so the same elements, but torch loads a larger storage.
+# offset into the whole storage, and so the same elements, but torch loads a larger storage. So these files
+# are checked by check_safetensors only.
 STORAGE_VIEWS = {"torch/legexp/h_view_metadata.pt"}
 
 
@@ -253,7 +256,7 @@ def check_official_bytes(path):
         if ours != official:
             raise Failure("the official writer gives different bytes")
         return
-    # The official writer gives several keys of metadata no fixed order: all else must be equal.
+    # The official writer writes the keys of the metadata in no fixed order. All else must be equal.
     official_header, official_elements = split_header(official)
     header.pop("__metadata__"), official_header.pop("__metadata__")
     if list(header.items()) != list(official_header.items()) or elements != official_elements:
@@ -359,7 +362,7 @@ def check_shards(oracle, path, original):
         folder = os.path.join(oracle.folder, "shards")
         shutil.rmtree(folder, ignore_errors=True)
         os.mkdir(folder)
-        limit = max(t.numel() * t.element_size() for t in original.values()) + 1  # so that a shard holds any tensor
+        limit = max(t.numel() * t.element_size() for t in original.values()) + 1  # every tensor fits into one shard
         oracle.run_ok("convert", "--ties=copy", "--max-shard-size", str(limit), path, os.path.join(folder, name))
         files = os.listdir(folder)
         if len(files) == 1:
@@ -419,7 +422,7 @@ def check_cast(oracle, path, original):
             fail_if(wrong and f"{name}: {wrong}")
             same_layout = type(t) is type(result) and t.stride() == result.stride() and \
                 t.storage_offset() == result.storage_offset()
-            # ckpt may cast a tensor that is no Parameter to float8 without requires_grad
+            # in float8, a tensor that is no Parameter may lack requires_grad
             check_grad = dtype.itemsize > 1 or type(t) is torch.nn.Parameter
             if not same_layout or check_grad and t.requires_grad != result.requires_grad:
                 raise Failure(f"{dtype_name}: {name} has a different class, stride, offset or requires_grad")
@@ -428,7 +431,8 @@ def check_cast(oracle, path, original):
 
 
 def check_cast_of_samples(oracle, _, samples):
-    """Casts SAMPLES of every dtype to every float dtype, in .pt, .safetensors and shards; integers by their names."""
+    """Casts SAMPLES of every dtype to every float dtype, in .pt, .safetensors and shards. --cast converts an integer
+    sample only by its full name, which is that of its dtype."""
     path = oracle.path("samples.pt")
     torch.save(samples, path)
     for dtype_name in casts.FLOATS:

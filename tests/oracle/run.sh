@@ -1,12 +1,13 @@
 #!/bin/sh
-# oracle/run.sh [--sample] - runs the checks against Python libraries, each with the first Python that has the modules
-# it needs: ORACLE_PYTHON, that of `make oracle-env`, or python3. A check for which there is none is skipped.
+# oracle/run.sh [--sample] - runs the checks against Python libraries. Each check is run with the first of these Pythons
+# that has the modules it needs: $ORACLE_PYTHON, the Python of `make oracle-env`, python3. If none of them has the
+# modules, the check is skipped. --sample is passed to oracle.py.
 set -u
 B=${B:-build}
 export PYTHONDONTWRITEBYTECODE=1
 
 # check NAME MODULES SCRIPT [ARG]... - runs SCRIPT, which needs MODULES. If no Python has them, prints that NAME
-# is skipped; if NAME is oracle, also a line of totals, with which oracle.py ends.
+# is skipped. If NAME is oracle, it then also prints the line of totals that oracle.py would have printed last.
 check()
 {
     name=$1 modules=$2 script=tests/oracle/$3

@@ -15,7 +15,8 @@ class Comparison:
     """Each method returns a text about the first difference between A and B, or None."""
 
     def __init__(self, rename=None):
-        self.address_in_b, self.address_in_a = {}, {}  # of the storage that corresponds to one of A, and of B
+        self.address_in_b = {}  # {address of a storage of A: address of the corresponding storage of B}
+        self.address_in_a = {}  # {address of a storage of B: address of the corresponding storage of A}
         self.seen = set()  # pairs of the ids of containers that were compared
         self.rename = rename or (lambda path, key: key)
 

@@ -24,7 +24,7 @@ def is_close(a, b, scale):
 
 
 def find_wrong_value(row, t):
-    """Returns which value of ROW is wrong for T, or None."""
+    """Returns a text about the first statistic in ROW that is wrong for the tensor T, or None."""
     values = as_doubles(t)
     if values is None:
         return None

@@ -75,7 +75,7 @@ static const struct attack attacks[] = {
     ATTACK("held-loader", "held_memo.pkl", KNOWN_EXEC, LOAD_FROM_BYTES "p7\n0](g7\ne."),
     ATTACK("held-loader", "held_bytes.pkl", KNOWN_EXEC, LOAD_FROM_BYTES "(C\x17" OS_SYSTEM_2 "tR."),
 
-    /* opcodes that call a function in an object's state, as `append` */
+    /* opcodes that call a method, such as append, that the object's state has replaced by a function */
     ATTACK("state-called", "state_append.pkl", UNRESOLVED_CALLABLE,
            SIMPLE_NAMESPACE "}S'append'\nc_codecs\nencode\nsbS'a'\na."),
     ATTACK("state-called", "state_appends.pkl", UNRESOLVED_CALLABLE,
@@ -112,7 +112,8 @@ static const struct attack attacks[] = {
     ATTACK("memo-replaced", "memo_replaced.pkl", KNOWN_EXEC,
            "ccollections\nOrderedDict\np0\n0cos\nsystem\np0\n0g0\n(S'id'\ntR."),
 
-    /* pickles in bytes, of protocols 0 and 1, which have no PROTO opcode, as arguments of loaders */
+    /* texts and bytes that are pickles of protocols 0 and 1, which have no PROTO opcode; in the last file, a
+     * pickle of protocol 2 after torch's magic number */
     ATTACK("old-payload", "payload_p0.pkl", KNOWN_EXEC,
            "\x80\x03"
            "C\x15" OS_SYSTEM_0 "."),
@@ -214,7 +215,7 @@ static const struct attack attacks[] = {
     ATTACK("disguise", "disguise.safetensors", KNOWN_EXEC, OS_SYSTEM_2),
     ATTACK("disguise", "disguise_odd_name.pkl", KNOWN_EXEC, "ctorch.ops\na-b\n0" OS_SYSTEM_0),
 
-    /* two formats in one file */
+    /* two pickles in one file, of which the second calls the function */
     ATTACK("concatenated", "after_stop.pkl", KNOWN_EXEC, "\x80\x02N." OS_SYSTEM_2),
     ATTACK("concatenated", "after_text.pkl", KNOWN_EXEC, "N." OS_SYSTEM_0),
 
@@ -405,8 +406,8 @@ static void make_polyglot(void)
 {
     enum {
         TEXT_LENGTH = 32,                         /* length of the text of BINUNICODE */
-        HEADER_LENGTH = 'X' + (TEXT_LENGTH << 8), /* the opcode BINUNICODE, then its length */
-        FILLER = 80,                              /* bytes of tensor data before the call */
+        HEADER_LENGTH = 'X' + (TEXT_LENGTH << 8), /* the opcode BINUNICODE, then the length of its text */
+        FILLER = 80,                              /* bytes of tensor data around the call */
     };
     char tail[80];
     int tail_length = snprintf(tail, sizeof tail,

@@ -1,7 +1,7 @@
 #!/bin/sh
-# attacks.sh - scans files that make a loader call functions, and harmless ones that look similar, from attacks.c:
-# each must get the exit code and the finding that attacks.c prints for it. If python3 is installed, oracle.py
-# compares the reports with what Python's unpicklers call.
+# attacks.sh - scans the files that attacks.c writes: files that make a loader call functions, and harmless ones that
+# look similar. The scan of each must give the exit code and the finding that attacks.c prints for it. If python3 is
+# installed, oracle.py compares the reports with what Python's unpicklers call.
 set -u
 B=${B:-build}
 CKPT=${CKPT:-$PWD/$B/ckpt}

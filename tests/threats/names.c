@@ -201,7 +201,7 @@ static void put_pickle_text(struct content *content, const char *name, bool pyth
         put_byte(content, (unsigned char)(name[i] == 1 ? 0 : name[i]));
 }
 
-/* make_pickle - writes a pickle of {NAME: NAME, 'f': NAME.NAME()}, or with {NAME: NAME, 'f': None} if NAME
+/* make_pickle - writes a pickle of {NAME: NAME, 'f': NAME.NAME()}, or of {NAME: NAME, 'f': None} if NAME
  * contains a newline, which GLOBAL cannot hold. If PYTHON2, the key and value NAME are Python 2's str. */
 static void make_pickle(struct content *content, const char *name, bool python2)
 {
