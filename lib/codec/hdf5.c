@@ -1,8 +1,8 @@
 /*
  * hdf5.c - HDF5 (file format specification, versions 1 and 2): the superblock, and the walk over all objects.
- * The superblock, by offset and size:
+ * The superblock, by offset and size; in version 1, four more bytes are at 24 and move what follows:
  *
- *   version 0 (1: 4 bytes more at 24)            version 2, 3
+ *   version 0, 1                                 version 2, 3
  *   0   8  89 "HDF\r\n" 1a "\n"                  0   8  the same
  *   8   1  version                               8   1  version
  *   13  1  size of an address, 8                 9   1  size of an address, 8

@@ -5,8 +5,8 @@
  *   c0, c2, c3     nil, false, true         c4-c6          bytes
  *   ca, cb         a float of 4 or 8 bytes  cc-d3          an integer of 1, 2, 4 or 8 bytes
  *   c7-c9          an extension: length, type, bytes; d4-d8 are five fixed lengths: type, bytes
- * Lengths and numbers are big-endian. Refused: more values than there are bytes left, counting the items of
- * all containers that were begun.
+ * Lengths and numbers are big-endian. No value begins with c1. Refused: a container with more items than the
+ * bytes that are left, minus one byte for each item that the containers around it still lack.
  */
 #include "codec/msgpack.h"
 
@@ -26,7 +26,7 @@ struct msgpack_walk {
 static const struct {
     uint8_t kind, width;
 } forms[] = {
-    {MSGPACK_NIL, 0},   {MSGPACK_NONE, 0},  {MSGPACK_BOOL, 0}, {MSGPACK_BOOL, 0},  {MSGPACK_BYTES, 1},
+    {MSGPACK_NIL, 0},   {MSGPACK_INVALID, 0},  {MSGPACK_BOOL, 0}, {MSGPACK_BOOL, 0},  {MSGPACK_BYTES, 1},
     {MSGPACK_BYTES, 2}, {MSGPACK_BYTES, 4}, {MSGPACK_EXT, 1},  {MSGPACK_EXT, 2},   {MSGPACK_EXT, 4},
     {MSGPACK_FLOAT, 4}, {MSGPACK_FLOAT, 8}, {MSGPACK_UINT, 1}, {MSGPACK_UINT, 2},  {MSGPACK_UINT, 4},
     {MSGPACK_UINT, 8},  {MSGPACK_INT, 1},   {MSGPACK_INT, 2},  {MSGPACK_INT, 4},   {MSGPACK_INT, 8},
@@ -85,7 +85,7 @@ static ckpt_status read_value(struct msgpack_walk *w, struct msgpack_value *v)
         v->type = (int8_t)read_number(&w->r, 1);
     v->data = w->r.pos;
     switch (v->kind) {
-    case MSGPACK_NONE: return msgpack_fail(w, v);
+    case MSGPACK_INVALID: return msgpack_fail(w, v);
     case MSGPACK_TEXT:
     case MSGPACK_BYTES:
     case MSGPACK_EXT: v->n = n; break;

@@ -87,7 +87,7 @@ ckpt_value *machine_get_global(struct machine *m, ckpt_str module, ckpt_str name
         return NULL;
     }
     const unsigned char *c = (const unsigned char *)name.ptr;
-    size_t hash = module.len * 7 + name.len * 31; /* bounded: a hash may wrap */
+    size_t hash = module.len * 7 + name.len * 31; /* bounded: a hash, modulo 2^N */
     hash += c[0] * 5u + c[name.len / 2] * 3u + c[name.len - 1];
     uint16_t flags = m->u.protocol >= 4 && memchr(name.ptr, '.', name.len) ? VALUE_DOTTED : 0;
     flags |= m->u.protocol >= 3 ? VALUE_PYTHON3_NAME : 0;

@@ -7,8 +7,8 @@
  *   …       1     STOP: the topmost item is the result; items below it are dropped
  *
  * Follows CPython's Modules/_pickle.c (no opcode reaches below the last mark, POP removes a mark, MEMOIZE
- * counts entries, PUT may replace one), and Lib/pickle.py where that is stricter: an argument that crosses
- * the end of its FRAME is refused, and so is a FRAME inside another.
+ * takes the number of memo entries as its index, PUT may replace an entry), and Lib/pickle.py where that is
+ * stricter: an argument that crosses the end of its FRAME is refused, and so is a FRAME inside another.
  * Refused: lengths beyond the end, negative lengths, text that is not UTF-8 (and from protocol 3 on, names
  * that are not), operands of a type that the opcode cannot have, memo entries that were never put.
  * Not supported: EXT1/2/4 (numbers in a registry that is not in the file) and the out-of-band buffers of

@@ -278,7 +278,7 @@ static ckpt_value **get_word_slot(struct machine *m, ckpt_str s)
     if (s.len == 0 || s.len > MAX_WORD_LEN)
         return NULL;
     const unsigned char *c = (const unsigned char *)s.ptr;
-    size_t hash = s.len * 37 + c[0] * 5u + c[s.len / 2] * 11u + c[s.len - 1]; /* bounded: a hash may wrap */
+    size_t hash = s.len * 37 + c[0] * 5u + c[s.len / 2] * 11u + c[s.len - 1]; /* bounded: modulo 2^N */
     return &m->recent_words[hash % MACHINE_WORDS];
 }
 

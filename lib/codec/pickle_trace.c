@@ -96,9 +96,9 @@ static struct trace_global *new_global(struct tracer *t, ckpt_str module, ckpt_s
 /* import_global - reports the import of a class or function, and returns a reference to it; 0: failed. */
 static trace_ref import_global(struct tracer *t, ckpt_str module, ckpt_str name)
 {
-    size_t hash = module.len * 7 + name.len * 31; /* bounded: a hash may wrap */
+    size_t hash = module.len * 7 + name.len * 31; /* bounded: a hash, modulo 2^N */
     for (size_t i = 0; i < name.len; i++)
-        hash = hash * 33 + (unsigned char)name.ptr[i]; /* bounded: a hash may wrap */
+        hash = hash * 33 + (unsigned char)name.ptr[i]; /* bounded: a hash, modulo 2^N */
     struct trace_global **slot = &t->seen_by_name[hash % SEEN_NAMES], *g = *slot;
     if (!g || g->protocol != t->u.protocol || !str_eq(g->module, module) || !str_eq(g->name, name))
         g = *slot = new_global(t, module, name, true);

@@ -60,7 +60,7 @@ ckpt_status source_slice(source *parent, uint64_t off, uint64_t size, source **o
                     "needs {=%" PRIu64 " bytes}, {%" PRIu64 "} are left", size,
                     off < parent->size ? parent->size - off : 0);
     uint64_t base = source_pos(parent, off);
-    /* A slice of a slice refers to the outermost source: reading takes no longer with nesting. */
+    /* A slice of a slice refers to the outermost source, so that nested slices are not slower to read. */
     while (parent->ops == &slice_ops) {
         off += ((struct slice_source *)parent)->off;
         parent = ((struct slice_source *)parent)->parent;

@@ -2,8 +2,8 @@
  * digest.c - SHA-256 and XXH3-128 of tensors and files, for `ckpt hash`, verify and scan. The only file that
  * includes openssl.
  *
- * A tensor's digest is that of its row-major contiguous little-endian bytes. A file's digest is that of
- * its records, one for each row, sorted by the bytes of the names; rows of one name are in document order:
+ * A tensor's digest is that of its row-major contiguous little-endian bytes. The digest of
+ * a file is over a record for each row, sorted by the bytes of the names, then in document order:
  *
  *   SIZE      DESCRIPTION
  *   8         length of the name

@@ -185,8 +185,8 @@ check_edits()
     check_edit "convert of 20,000 tensors, .$1 to .safetensors" convert "$input" "$tmp/out.safetensors"
 }
 
-# check_many KIND LIMIT - checks the costs of commands for 20,000 tensors, and of ls for 40,000, too; LIMIT is of the
-# instructions of ls for 20,000
+# check_many KIND LIMIT - checks the costs of commands for 20,000 tensors, and of ls for 40,000, too; LIMIT is the
+# maximum number of instructions that ls may execute for 20,000 tensors
 check_many()
 {
     make_file -n 40000 -b 80M --sparse -p module. "$tmp/twice.$1" || exit 2

@@ -196,7 +196,7 @@ static void zip64_fields_have_the_sizes_and_offsets(void)
         CU_ASSERT_EQUAL(zip_put_output_header(w, &members[i], &header, &err), CKPT_OK);
         CU_ASSERT(header.len == members[i].data_offset - members[i].header_offset &&
                   members[i].data_offset % 64 == 0);
-        /* The header needs the version of zip64, and both of its sizes are 2^32 - 1. The first extra field is
+        /* The field "version needed" is that of zip64, and both sizes are 2^32 - 1. The first extra field is
          * the zip64 field, which has both sizes. */
         CU_ASSERT(header.data[4] == ZIP_VERSION_ZIP64 &&
                   memcmp(header.data + 18, "\xff\xff\xff\xff\xff\xff\xff\xff", 8) == 0);

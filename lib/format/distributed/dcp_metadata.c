@@ -244,7 +244,7 @@ static bool keep_text(struct dcp_machine *m, ckpt_str s, uint32_t *index)
     struct dcp_metadata *out = m->out;
     uint32_t hash = 2166136261u; /* FNV-1a */
     for (size_t i = 0; i < s.len; i++)
-        hash = (hash ^ (unsigned char)s.ptr[i]) * 16777619u; /* bounded: a hash may wrap */
+        hash = (hash ^ (unsigned char)s.ptr[i]) * 16777619u; /* bounded: a hash, modulo 2^32 */
     uint32_t *slot = &m->text_cache[(hash ^ hash >> 16) % CACHE_SLOTS];
     if (*slot && str_eq(out->texts[*slot - 1], s)) {
         *index = *slot - 1;
@@ -285,7 +285,7 @@ static dcp_word *find_cached_sizes(struct dcp_machine *m, size_t first, size_t n
 {
     uint64_t hash = n;
     for (size_t i = 0; i < n; i++)
-        hash = (hash ^ m->stack[first + i]) * 0x9e3779b97f4a7c15u; /* bounded: a hash may wrap */
+        hash = (hash ^ m->stack[first + i]) * 0x9e3779b97f4a7c15u; /* bounded: a hash, modulo 2^N */
     dcp_word *slot = &m->sizes_cache[hash >> 48 & (CACHE_SLOTS - 1)];
     const dcp_word *have = *slot ? m->out->words + dcp_value(*slot) : NULL;
     *known = have && have[0] == n;

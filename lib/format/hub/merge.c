@@ -1,11 +1,11 @@
-/* merge.c - merges shards into one file. Its root has the pairs of all shards in the order of the
- * weight_map, its table has the rows of each pair, and each storage has the name of its shard.
+/* merge.c - merges shards into one file. The mapping at the top of its graph has the keys and values of all
+ * shards in the order of the weight_map, its table has their rows; each storage has the name of its shard.
  *
  * Refused: a tensor in two shards, and a tensor that is not in its shard, unless the metadata of the shard
  * record it as a tie. A tensor that is not in the index is read, as in transformers. Ties that the index or
  * a shard records are rows after all others (ties.c).
  *
- * In salvage, the tensors that the index lists for missing and unreadable shards are lost. */
+ * In salvage, the tensors that the index lists for missing and unreadable shards are rows marked as lost. */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -449,7 +449,7 @@ static ckpt_status report_missing_tensor(struct index *x, const struct weight *w
 {
     (void)fail(x->err, CKPT_EFORMAT, w->at,
                "the weight_map lists {=\"%.*s\"} in %.*s, which {does not have it}\n"
-               "index and shards are from different saves, or a shard has the name of a different one",
+               "index and shards are from different saves, or a shard is in the place of a different one",
                STR_ARG(w->key), STR_ARG(x->shards[w->shard].name));
     x->is_incomplete = true;
     return file_report_fault_as(x->f, CHECK_MISSING_TENSOR, CKPT_EFORMAT, x->err);
@@ -484,8 +484,8 @@ static ckpt_status report_extra(const struct index *x, const struct shard *s, ck
     return file_report_fault_as(x->f, CHECK_EXTRA_TENSOR, CKPT_EFORMAT, x->err);
 }
 
-/* add_extra - adds pair K of S, whose key KEY the index does not list, to the set. Adds KEY to the weights,
- * so that a second shard with KEY is reported. IS_EXPECTED: the index need not list KEY. */
+/* add_extra - adds pair K of S to the merged file; the index does not list its key KEY. Adds KEY to x->keys,
+ * so that a second shard with KEY is reported. IS_EXPECTED: no finding, because the index may omit KEY. */
 static ckpt_status add_extra(struct index *x, struct shard *s, uint32_t k, ckpt_str key, bool is_expected)
 {
     uint32_t before;

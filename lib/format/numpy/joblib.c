@@ -8,7 +8,7 @@
 #include "format/recognize.h"
 #include "format/torch/graph.h"
 
-#define HEAD_BYTES 65536u /* in which a dump of arrays imports joblib's wrapper class */
+#define HEAD_BYTES 65536u /* the name of joblib's wrapper class is within so many first bytes */
 
 /* is_dump - returns true if BYTES, which may be truncated, begin as a file of joblib.dump. */
 static bool is_dump(source *bytes)
@@ -45,7 +45,7 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
     format_set_container(f, unpacked, free_unpacked);
     if (st == CKPT_OK)
         st = torch_read_pickle(f, unpacked, err);
-    if (st != CKPT_OK) /* nothing of what is unpacked has an offset in the file */
+    if (st != CKPT_OK) /* the offset in the unpacked bytes means nothing in the file */
         error_add_position(err, 0, STR_LIT("compressed data"));
     return st;
 }

@@ -114,8 +114,8 @@ static ckpt_status fail_two_checkpoints(const zip *z, ckpt_error *err)
 {
     ckpt_status st = fail(
         err, CKPT_EFORMAT, source_pos(z->src, z->entries[0].header_offset),
-        "several folders of the archive hold {=a \"data.pkl\"}, the folder of the first entry {does not}\n"
-        "`unzip` it and name the one checkpoint that is meant");
+        "the folder of the first entry has {no} {=\"data.pkl\"}, but several other folders have one\n"
+        "leave one of them in a copy: zip -d COPY 'FOLDER/*' removes another");
     return prefix_where_if_failed(st, z->entries[0].name, err);
 }
 

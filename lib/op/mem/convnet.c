@@ -3,8 +3,8 @@
  * frees what it used.
  *
  * Conv keeps its input; BatchNorm its input, and mean and 1/std in fp32; ReLU (in place) its output, which is
- * the next Conv's input; MaxPool 8-byte indices. Padding is half of the kernel. The first block of a
- * stage has its stride, at the first convolution with a kernel wider than 1. */
+ * the next Conv's input; MaxPool 8-byte indices. Padding is half of the kernel. The stride of
+ * a stage is applied in its first block, by the first convolution there whose kernel is wider than 1. */
 #include "op/mem/states.h"
 #include "op/mem/timeline.h"
 
@@ -128,6 +128,7 @@ static uint64_t gradient_bytes(const struct convnet *net, const struct mem_tenso
                : size_mul(mem_bytes_of(t, net->precision).gradient, t->elements);
 }
 
+/* sum_block_gradients - sums the gradients of one block, all of whose tensors have the part ATTENTION. */
 static uint64_t sum_block_gradients(const struct convnet *net, uint32_t stage, uint32_t block)
 {
     uint64_t sum = 0;
