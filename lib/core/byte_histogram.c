@@ -16,7 +16,7 @@ static bool is_f6(ckpt_dtype dt) { return dt == CKPT_DT_F6_E2M3 || dt == CKPT_DT
 
 bool byte_histogram_supports(ckpt_dtype dt)
 {
-    return is_f6(dt) || (number_lanes(dt) && dtype_info(dt)->block_bytes == 1);
+    return is_f6(dt) || (numbers_per_element(dt) && dtype_info(dt)->block_bytes == 1);
 }
 
 /* count_bytes - counts in four tables, so that the counts of equal bytes need not wait for each other. */
@@ -70,7 +70,7 @@ static size_t decode_pattern(ckpt_dtype dt, unsigned b, double out[4])
 {
     unsigned char block[3] = {(unsigned char)b};
     number_decode(dt, block, dtype_info(dt)->block_elems, out);
-    return is_f6(dt) ? 1 : dtype_info(dt)->block_elems * number_lanes(dt);
+    return is_f6(dt) ? 1 : dtype_info(dt)->block_elems * numbers_per_element(dt);
 }
 
 /* The current position: number NEXT of the N numbers that the bit pattern PATTERN decodes to. */

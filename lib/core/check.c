@@ -2,7 +2,7 @@
 #include "core/check.h"
 
 #define MAX_BYTES   (UINT64_C(1) << 30) /* memory for the texts of findings and the list of records */
-#define CHANGE_CHECKS 100u /* at each of this many first findings, the files are checked for changes */
+#define CHANGE_CHECKS 100u /* each of the first 100 findings makes sure that no file has changed meanwhile */
 
 static const struct {
     const char *name, *text;

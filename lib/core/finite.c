@@ -10,7 +10,7 @@
 bool finite_applies_to(ckpt_dtype dt)
 {
     char c = dtype_info(dt)->klass;
-    return (c == 'f' || c == 'c' || c == 'k') && number_lanes(dt) != 0;
+    return (c == 'f' || c == 'c' || c == 'k') && numbers_per_element(dt) != 0;
 }
 
 /* are_all_finite - returns true if no element has an exponent of all ones. Keeps the bits of EXPONENT and
@@ -27,7 +27,7 @@ static bool are_all_finite(const unsigned char *p, size_t n, uint64_t exponent, 
 static void decode_and_count(struct finite *f, ckpt_dtype dt, const unsigned char *p, size_t n)
 {
     double x[2 * DECODED_AT_ONCE];
-    unsigned lanes = number_lanes(dt);
+    unsigned lanes = numbers_per_element(dt);
     number_decode(dt, p, n, x);
     for (size_t i = 0; i < n; i++) {
         bool nan = false, inf = false;

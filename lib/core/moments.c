@@ -55,7 +55,7 @@ size_t moments_decode(ckpt_dtype dt, const unsigned char *p, size_t n, double *o
     if (number_is_complex(dt))
         return decode_magnitudes(dt, p, n, out);
     number_decode(dt, p, n, out);
-    return n * number_lanes(dt);
+    return n * numbers_per_element(dt);
 }
 
 void moment_sums_add(struct moment_sums *s, const double *x, size_t n, double shift)
@@ -198,7 +198,8 @@ void moments_add_by(moments_kernel *kernel, struct moments *m, ckpt_dtype dt, co
     const struct dtype_info *d = dtype_info(dt);
     bool reads_stored = kernel != moments_scalar && dtype_has_kernels(dt); /* else it reads decoded doubles */
     double x[MOMENTS_BLOCK];
-    size_t lanes = number_is_complex(dt) ? 1 : number_lanes(dt), step = lanes ? MOMENTS_BLOCK / lanes : 0;
+    size_t lanes = number_is_complex(dt) ? 1 : numbers_per_element(dt);
+    size_t step = lanes ? MOMENTS_BLOCK / lanes : 0;
     for (size_t i = 0; step && i < n; i += step) {
         size_t count = n - i < step ? n - i : step;
         const unsigned char *elements = p + i / d->block_elems * d->block_bytes;

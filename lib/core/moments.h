@@ -21,7 +21,7 @@ void moments_add(struct moments *m, ckpt_dtype dt, const unsigned char *p, size_
 void moments_merge(struct moments *m, const struct moments *added);
 
 /* moments_decode - writes to OUT the numbers that moments_add counts for N elements: the magnitude of each
- * complex element, number_lanes(DT) numbers for any other. Returns how many. */
+ * complex element, numbers_per_element(DT) numbers for any other. Returns how many. */
 size_t moments_decode(ckpt_dtype dt, const unsigned char *p, size_t n, double *out);
 
 /* Totals of a kernel over N numbers, summed in eight lanes, number i in lane i % 8. If any number is not

@@ -5,7 +5,7 @@
 #include "core/convert.h"
 #include "core/dequantize.h"
 
-unsigned number_lanes(ckpt_dtype dt)
+unsigned numbers_per_element(ckpt_dtype dt)
 {
     switch (dt) {
     case CKPT_DT_NONE:

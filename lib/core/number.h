@@ -4,14 +4,14 @@
 
 #include "core/dtype.h"
 
-/* number_lanes - returns the number of doubles for one element (as the shape counts it): usually 1;
+/* numbers_per_element - returns the number of doubles for one element (as the shape counts it): usually 1;
  * 2 for complex (re, im) and float4 pairs; 0 for what is not a number. */
-unsigned number_lanes(ckpt_dtype dt);
+unsigned numbers_per_element(ckpt_dtype dt);
 bool number_is_complex(ckpt_dtype dt);
 /* number_is_wide - returns true if DT is a 64-bit integer, which a double may not hold exactly. */
 bool number_is_wide(ckpt_dtype dt);
 /* number_decode - decodes ELEMS elements at IN, which is little-endian and holds complete blocks
- * (dtype.def), to ELEMS * number_lanes(dt) doubles at OUT. Exact except for 64-bit integers above 2^53.
+ * (dtype.def), to ELEMS * numbers_per_element(dt) doubles at OUT. Exact but for 64-bit integers above 2^53.
  * Quantised types give their stored integers; ggml's blocks are dequantized. */
 void number_decode(ckpt_dtype dt, const unsigned char *in, size_t elems, double *out);
 /* number_add_lanes - returns the sum of eight numbers, always added up in the same order. */

@@ -25,8 +25,8 @@ struct compared_row {
     double numbers[2 * BATCH]; /* the current batch, decoded; complex or float4: pairs */
 };
 
-/* A comparison in progress. */
-struct totals {
+/* What the batches of a comparison share. */
+struct batch_context {
     const ckpt_diff_options *opts;
     struct tolerance tolerance;
     struct comparison *result;
@@ -47,7 +47,8 @@ bool can_compare_rows(const ckpt_tensor *a, const ckpt_tensor *b)
     if (dtype_a == dtype_b)
         return dtype_info(dtype_a)->block_bytes != 0 || a->nbytes == b->nbytes;
     /* CKPT_DT_F4 packs two numbers in a byte: it can only be compared with itself */
-    return number_lanes(dtype_a) && number_lanes(dtype_b) && dtype_a != CKPT_DT_F4 && dtype_b != CKPT_DT_F4;
+    bool numeric = numbers_per_element(dtype_a) && numbers_per_element(dtype_b);
+    return numeric && dtype_a != CKPT_DT_F4 && dtype_b != CKPT_DT_F4;
 }
 
 static ckpt_status open_row(struct compared_row *s, ckpt_file *file, uint32_t row,
@@ -98,7 +99,7 @@ static size_t bytes_of(const struct compared_row *s, size_t elems)
 }
 
 /* add_difference - adds DELTA, which is |a-b| of the elements I of the batch. BASE is |b|. */
-static void add_difference(struct totals *t, size_t i, double delta, double base)
+static void add_difference(struct batch_context *t, size_t i, double delta, double base)
 {
     struct distance *d = &t->batch;
     double relative = delta / base;
@@ -114,7 +115,7 @@ static void add_difference(struct totals *t, size_t i, double delta, double base
     d->differing += !finite || !(delta <= t->tolerance.abs + t->tolerance.rel * base);
 }
 
-static void add_batch(struct totals *t)
+static void add_batch(struct batch_context *t)
 {
     struct comparison *c = t->result;
     c->sum += distance_sum(&t->batch);
@@ -125,7 +126,7 @@ static void add_batch(struct totals *t)
 }
 
 /* compare_number - compares A and B, the numbers I of the batch, which are not NaNs with the same bytes. */
-static void compare_number(struct totals *t, size_t i, double a, double b)
+static void compare_number(struct batch_context *t, size_t i, double a, double b)
 {
     if (a == b)
         return;
@@ -136,7 +137,7 @@ static void compare_number(struct totals *t, size_t i, double a, double b)
     add_difference(t, i, fabs(a - b), fabs(b));
 }
 
-static void compare_complex(struct totals *t, size_t i, const double a[2], const double b[2])
+static void compare_complex(struct batch_context *t, size_t i, const double a[2], const double b[2])
 {
     if (a[0] == b[0] && a[1] == b[1])
         return;
@@ -149,7 +150,7 @@ static void compare_complex(struct totals *t, size_t i, const double a[2], const
 }
 
 /* compare_int64s - compares N 64-bit integers as integers, because a double does not hold all of them. */
-static void compare_int64s(struct totals *t, ckpt_dtype dt, const unsigned char *bytes_a,
+static void compare_int64s(struct batch_context *t, ckpt_dtype dt, const unsigned char *bytes_a,
                            const unsigned char *bytes_b, size_t n)
 {
     bool is_signed = dt == CKPT_DT_I64;
@@ -173,7 +174,7 @@ static void widen_to_complex(double *num, size_t n)
 }
 
 /* compare_float4s - compares N elements, each a pair of float4 numbers; counts an element once. */
-static void compare_float4s(struct totals *t, const double *a, const double *b, size_t n)
+static void compare_float4s(struct batch_context *t, const double *a, const double *b, size_t n)
 {
     for (size_t i = 0; i < 2 * n; i += 2) {
         uint64_t before = t->batch.differing;
@@ -193,7 +194,7 @@ static bool is_same_element(size_t width, const unsigned char *bytes_a, const un
 }
 
 /* try_kernel - compares by KERNEL. Returns false if it cannot: a number or a distance is not finite. */
-static bool try_kernel(struct totals *t, distance_kernel *kernel, ckpt_dtype dt, const void *bytes_a,
+static bool try_kernel(struct batch_context *t, distance_kernel *kernel, ckpt_dtype dt, const void *bytes_a,
                        const void *bytes_b, size_t n)
 {
     kernel(dt, bytes_a, bytes_b, n, &t->tolerance, &t->batch);
@@ -203,8 +204,9 @@ static bool try_kernel(struct totals *t, distance_kernel *kernel, ckpt_dtype dt,
     return false;
 }
 
-static void compare_decoded(struct totals *t, const struct compared_row *a, const struct compared_row *b,
-                            const unsigned char *bytes_a, const unsigned char *bytes_b, size_t n)
+static void compare_decoded(struct batch_context *t, const struct compared_row *a,
+                            const struct compared_row *b, const unsigned char *bytes_a,
+                            const unsigned char *bytes_b, size_t n)
 {
     bool complex = number_is_complex(a->dtype) || number_is_complex(b->dtype);
     size_t width = a->dtype == b->dtype && a->block_elems == 1 ? a->block_bytes : 0;
@@ -224,17 +226,17 @@ static void decode_row(struct compared_row *s, const unsigned char *p, size_t n,
 }
 
 /* add_norms - adds N <= BATCH elements to the norms, whether they differ or not. */
-static void add_norms(struct totals *t, struct compared_row *a, struct compared_row *b,
+static void add_norms(struct batch_context *t, struct compared_row *a, struct compared_row *b,
                       const unsigned char *bytes_a, const unsigned char *bytes_b, size_t n)
 {
     bool complex = number_is_complex(a->dtype) || number_is_complex(b->dtype);
     decode_row(a, bytes_a, n, complex);
     decode_row(b, bytes_b, n, complex);
-    norms_add(&t->result->norms, a->numbers, b->numbers, n * (complex ? 2 : number_lanes(a->dtype)));
+    norms_add(&t->result->norms, a->numbers, b->numbers, n * (complex ? 2 : numbers_per_element(a->dtype)));
 }
 
 /* compare_batch - compares a batch of N elements. Its bytes differ in A and B, or the dtypes do. */
-static void compare_batch(struct totals *t, struct compared_row *a, struct compared_row *b,
+static void compare_batch(struct batch_context *t, struct compared_row *a, struct compared_row *b,
                           const unsigned char *bytes_a, const unsigned char *bytes_b, size_t n)
 {
     distance_kernel *kernel = distance_best_kernel();
@@ -248,14 +250,14 @@ static void compare_batch(struct totals *t, struct compared_row *a, struct compa
     }
     decode_row(a, bytes_a, n, complex);
     decode_row(b, bytes_b, n, complex);
-    if (number_lanes(a->dtype) == 2 && !complex)
+    if (numbers_per_element(a->dtype) == 2 && !complex)
         compare_float4s(t, a->numbers, b->numbers, n);
     else if (complex || kernel_fits_dtype || !try_kernel(t, kernel, CKPT_DT_F64, a->numbers, b->numbers, n))
         compare_decoded(t, a, b, bytes_a, bytes_b, n);
 }
 
 /* compare_bytes - compares elements that are not numbers: counts bytes that differ. */
-static void compare_bytes(struct totals *t, const unsigned char *bytes_a, const unsigned char *bytes_b,
+static void compare_bytes(struct batch_context *t, const unsigned char *bytes_a, const unsigned char *bytes_b,
                           size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -263,20 +265,20 @@ static void compare_bytes(struct totals *t, const unsigned char *bytes_a, const 
 }
 
 /* compare_next - compares the next N elements; returns true if their bytes and dtypes are the same. */
-static bool compare_next(struct totals *t, struct compared_row *a, struct compared_row *b, size_t n)
+static bool compare_next(struct batch_context *t, struct compared_row *a, struct compared_row *b, size_t n)
 {
     const unsigned char *bytes_a = a->buf + a->pos, *bytes_b = b->buf + b->pos;
     size_t nbytes_a = bytes_of(a, n), nbytes_b = bytes_of(b, n);
     bool same_dtype = a->dtype == b->dtype, equal = same_dtype && memcmp(bytes_a, bytes_b, nbytes_a) == 0;
     a->pos += nbytes_a;
     b->pos += nbytes_b;
-    for (size_t at = 0; t->opts->norms && number_lanes(a->dtype) && at < n; at += BATCH)
+    for (size_t at = 0; t->opts->norms && numbers_per_element(a->dtype) && at < n; at += BATCH)
         add_norms(t, a, b, bytes_a + bytes_of(a, at), bytes_b + bytes_of(b, at),
                   n - at < BATCH ? n - at : BATCH);
     if (equal)
         return true;
     t->result->identical = false;
-    if (!number_lanes(a->dtype)) {
+    if (!numbers_per_element(a->dtype)) {
         compare_bytes(t, bytes_a, bytes_b, nbytes_a);
         return false;
     }
@@ -305,7 +307,7 @@ static ckpt_status check_row_crc(struct compared_row *s, ckpt_error *err)
     return name_file_if_failed(stream_finish_crc(s->stream, s->crc, err), s->file->path, err);
 }
 
-static ckpt_status compare_streams(struct totals *t, struct compared_row *a, struct compared_row *b,
+static ckpt_status compare_streams(struct batch_context *t, struct compared_row *a, struct compared_row *b,
                                    struct parallel_context *run, ckpt_error *err)
 {
     bool with_crc = a->dtype == b->dtype && stream_checks_crc(a->stream) && stream_checks_crc(b->stream);
@@ -356,7 +358,7 @@ ckpt_status compare_rows(const struct parallel_item *pair, struct parallel_chunk
                          ckpt_error *err)
 {
     struct compared_row *a = calloc(2, sizeof *a), *b = a + 1;
-    struct totals t = {.opts = opts, .tolerance = {opts->atol, opts->rtol}, .result = out};
+    struct batch_context t = {.opts = opts, .tolerance = {opts->atol, opts->rtol}, .result = out};
     if (!a)
         return fail_memory(err);
     ckpt_status st = open_row(a, pair->file, pair->row, chunk, err);

@@ -231,7 +231,7 @@ static void fill_values(struct diff *d, const struct row_pair *p, ckpt_diff_even
 {
     const struct comparison *c = &d->compared[p->item];
     const ckpt_tensor *a = row_a(d, p);
-    if (!number_lanes((ckpt_dtype)a->dtype)) { /* no numbers: only their bytes were compared */
+    if (!numbers_per_element((ckpt_dtype)a->dtype)) { /* no numbers: only their bytes were compared */
         e->values_differ = !c->identical;
         return;
     }

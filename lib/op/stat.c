@@ -307,7 +307,10 @@ static ckpt_status merge_chunk_tallies(void *user, size_t i, const struct parall
     return st;
 }
 
-static bool has_numbers(const ckpt_tensor *t) { return t->has_data && number_lanes((ckpt_dtype)t->dtype); }
+static bool has_numbers(const ckpt_tensor *t)
+{
+    return t->has_data && numbers_per_element((ckpt_dtype)t->dtype);
+}
 
 /* list_rows_to_read - sets ITEMS to the rows to read: of rows that share their bytes, only one. Sets FIRST,
  * by row that is not an alias, to the index in ROWS of the row that is read for it and its aliases. */

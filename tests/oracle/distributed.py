@@ -282,7 +282,7 @@ def make_state():
             "f8": torch.ones(3).to(torch.float8_e5m2), "words": torch.arange(4).to(torch.uint16), "none": None}
 
 
-def wrong_load(saved, path):
+def find_load_error(saved, path):
     """Checks dcp.load into a dict of the same structure, and into a module."""
     state = {"model": {name: torch.empty_like(t) for name, t in saved["model"].items()}, "epoch": 0}
     dcp.load(state, checkpoint_id=path)
@@ -311,7 +311,7 @@ def load_half(rank, rendezvous, path):
     return wrong
 
 
-def wrong_in_two_processes(ckpt, path):
+def find_error_in_two_processes(ckpt, path):
     """Calls load_half in two processes, which run this file as a program (see its end)."""
     rendezvous = ckpt.path()
     processes = [subprocess.Popen([sys.executable, os.path.abspath(__file__), str(rank), rendezvous, path],
@@ -321,18 +321,18 @@ def wrong_in_two_processes(ckpt, path):
                       for process, (out, err) in zip(processes, printed))
 
 
-def wrong_written(ckpt, shards):
+def find_error_of_written(ckpt, shards):
     state, pt, path = make_state(), ckpt.path(".pt"), ckpt.path()
     torch.save(state, pt)
     ckpt.run("convert", "--no-sync", "--to=dcp", f"--shards={shards}", pt, "-o", path)
-    return (difference(with_text_keys(state), load_by_torch(ckpt, path)) or wrong_load(state, path) or
-            wrong_in_two_processes(ckpt, path))
+    return (difference(with_text_keys(state), load_by_torch(ckpt, path)) or find_load_error(state, path) or
+            find_error_in_two_processes(ckpt, path))
 
 
 def outcomes(program, corpus, folder, sample):
     """Yields (name, what is wrong or None) for each case. SAMPLE: only a tenth of the random checkpoints."""
     ckpt = Ckpt(program, folder)
-    jobs = [(f"written in {n} files", wrong_written, n) for n in (1, 3)]
+    jobs = [(f"written in {n} files", find_error_of_written, n) for n in (1, 3)]
     jobs += [(f"sample {os.path.relpath(s, corpus)}", wrong_sample, s) for s in samples(corpus)]
     jobs += [(f"renamed {os.path.relpath(s, corpus)}", wrong_renamed, s) for s in samples(corpus)]
     jobs += [(f"random {seed}", wrong_random, seed) for seed in range(RANDOM_CHECKPOINTS // (10 if sample else 1))]
@@ -345,7 +345,7 @@ def outcomes(program, corpus, folder, sample):
             yield name, f"{type(e).__name__}: {e}"
 
 
-if __name__ == "__main__":  # one of the processes of wrong_in_two_processes
+if __name__ == "__main__":  # one of the processes of find_error_in_two_processes
     found = load_half(int(sys.argv[1]), sys.argv[2], sys.argv[3])
     print(found or "")
     sys.exit(1 if found else 0)

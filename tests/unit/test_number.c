@@ -123,7 +123,7 @@ static void wide_and_complex_types_are_decoded(void)
     CU_ASSERT(out[0] == 1 && out[1] == -2);
 }
 
-/* number_decode() reads only the bytes of the elements, and writes number_lanes() values per element. */
+/* number_decode() reads only the bytes of the elements, and writes numbers_per_element() values for each. */
 static void two_blocks_are_decoded_within_bounds(void)
 {
     for (ckpt_dtype dt = CKPT_DT_NONE; dt < DTYPE_COUNT; dt++) {
@@ -137,7 +137,7 @@ static void two_blocks_are_decoded_within_bounds(void)
         unsigned char *guarded = unit_guard(zero, size);
         number_decode(dt, guarded, elements, out);
         unit_guard_free(guarded, size);
-        size_t lanes = elements * number_lanes(dt);
+        size_t lanes = elements * numbers_per_element(dt);
         CU_ASSERT(out[lanes] == unwritten);
         CU_ASSERT(lanes == 0 || out[lanes - 1] != unwritten);
     }
