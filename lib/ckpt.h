@@ -174,7 +174,8 @@ typedef enum {
 typedef struct {
     uint32_t struct_size;
     uint32_t max_depth;    /* nesting of containers: 1000 */
-    uint64_t max_metadata; /* heap for parsed metadata: 64 MiB + 16 x min(their size, max_header) */
+    uint64_t max_metadata; /* heap for parsed metadata: 64 MiB, and 16 bytes for each byte of metadata in
+                              the file, of which at most max_header count */
     uint64_t max_header;   /* a JSON header, index or map: 256 MiB */
     uint64_t max_tensors;  /* tensors: 10,000,000 */
     uint64_t max_expanded; /* bytes of all views that are larger than their storages: 64 MiB, or 8 times

@@ -1,6 +1,6 @@
 #!/bin/sh
-# header.sh - checks that ckpt.h compiles without a warning as C11, C23 and C++, in a file that includes nothing else,
-# and includes it twice. Checks also that a C++ program links against the C library.
+# header.sh - checks that a file with nothing but two includes of ckpt.h compiles without a warning as C11, C23 and C++.
+# Checks also that a C++ program links against the C library.
 set -u
 CC=${CC:-cc}
 part=header

@@ -207,7 +207,7 @@ ckpt_status inflate_source(source *src, uint64_t off, uint64_t n, uint64_t size,
     if (!u)
         return fail_memory(err);
     u->s = (source){
-        .ops = &inflated_ops, .size = size, .position = CKPT_NO_OFFSET, .refs = 1, .is_serial = true};
+        .ops = &inflated_ops, .size = size, .position = CKPT_NO_OFFSET, .refs = 1, .serializes_reads = true};
     pthread_mutex_init(&u->lock, NULL);
     u->src = source_ref(src);
     u->off = off;

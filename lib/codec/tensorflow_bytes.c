@@ -224,7 +224,7 @@ ckpt_status tf_strings_source(arena *a, const struct tf_bytes *b, uint64_t count
     if (!s)
         return fail_memory(err);
     s->count = count;
-    s->s.is_serial = 1; /* elements have no common size, by which several threads would share them */
+    s->s.serializes_reads = 1; /* elements have no common size, by which several threads would share them */
     ckpt_status st = read_all_lengths(s, end, err);
     s->ends = end;
     uint64_t bytes = st == CKPT_OK && count ? end[count - 1] : 0;

@@ -287,7 +287,7 @@ ckpt_status inflater_open_member(inflater *f, size_t index, ckpt_str name, uint6
     if (!m)
         return fail_memory(err);
     m->s = (source){
-        .ops = &inflated_ops, .size = size, .position = CKPT_NO_OFFSET, .refs = 1, .is_serial = true};
+        .ops = &inflated_ops, .size = size, .position = CKPT_NO_OFFSET, .refs = 1, .serializes_reads = true};
     m->f = f;
     m->index = index;
     m->data_pos = pos;

@@ -649,7 +649,7 @@ ckpt_status zip_open_member(zip *z, size_t i, source **out, ckpt_error *err)
     if (!m)
         return fail_memory(err);
     m->s = (source){.ops = &member_ops, .size = e->usize, .position = CKPT_NO_OFFSET, .refs = 1};
-    m->s.is_serial = z->src->is_serial;
+    m->s.serializes_reads = z->src->serializes_reads;
     if (e->is_located)
         m->s.position = source_pos(z->src, e->data_offset);
     m->z = z;

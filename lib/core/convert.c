@@ -475,7 +475,8 @@ source *convert_source_f32(source *from, uint64_t offset, ckpt_dtype dtype, bool
         return NULL;
     }
     f->source = (source){
-        .ops = &ops, .size = size, .position = CKPT_NO_OFFSET, .refs = 1, .is_serial = from->is_serial};
+        .ops = &ops, .size = size, .position = CKPT_NO_OFFSET, .refs = 1,
+        .serializes_reads = from->serializes_reads};
     f->from = source_ref(from);
     f->from_offset = offset;
     f->big_endian = big_endian;

@@ -56,7 +56,7 @@ struct ckpt_file {
     bool executes_code;
     bool for_torch_load;     /* torch.load reads this kind of file */
     ckpt_str torch_load_refusal; /* why torch.load refuses the file, whatever it holds; empty: no reason */
-    bool flat_names;         /* names are keys as they stand (safetensors): '.' does not nest */
+    bool dots_are_literal;   /* names are keys as they stand (safetensors): '.' does not nest */
     bool narrowed;           /* by ckpt_file_narrow: it can be read, but not written */
     bool names_only;         /* only the names of its tensors are known */
     uint64_t unaccounted;    /* bytes in the records of storages that no tensor has */

@@ -177,7 +177,7 @@ static uint64_t get_item_width(const struct parallel_item *x)
 static bool can_split(const struct parallel_item *x)
 {
     if (x->storage)
-        return x->storage->src && !x->storage->src->is_serial;
+        return x->storage->src && !x->storage->src->serializes_reads;
     return stream_can_split(&x->file->table, x->row) &&
            (!x->other || stream_can_split(&x->other->table, x->other_row));
 }
@@ -369,7 +369,7 @@ static bool can_read_parallel(ckpt_file *f)
     if (f->ignore_crc || table_locate_sources(&f->table, NULL) != CKPT_OK)
         return false;
     for (size_t i = 0; i < f->table.nstorages; i++)
-        if (f->table.storages[i].src && f->table.storages[i].src->is_serial)
+        if (f->table.storages[i].src && f->table.storages[i].src->serializes_reads)
             return false;
     return true;
 }
@@ -380,7 +380,7 @@ static bool can_read_storages_parallel(const struct parallel_state *t)
     for (size_t i = 0; i < t->job->n; i++) {
         struct parallel_item x = get_item(t, i);
         source *src = x.storage ? x.storage->src : NULL;
-        if (src && (src->is_serial || source_locate(src, NULL) != CKPT_OK))
+        if (src && (src->serializes_reads || source_locate(src, NULL) != CKPT_OK))
             return false;
     }
     return true;

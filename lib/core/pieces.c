@@ -637,7 +637,7 @@ static ckpt_status fill_index(struct pieces_builder *x, struct assembled *s)
         if (stride)
             convert_strides(x, c, stride + i * dims);
         s->location[i] = (struct location){c->src, c->at};
-        s->as_source.is_serial = s->as_source.is_serial || c->src->is_serial;
+        s->as_source.serializes_reads = s->as_source.serializes_reads || c->src->serializes_reads;
     }
     s->ndim = x->ngroups;
     for (uint32_t k = s->ndim, j = 0; k-- > 0; j++)

@@ -554,7 +554,7 @@ ckpt_status plan_check_lossless(const ckpt_plan *p, size_t first, ckpt_error *er
     char word[SHELL_WORD_MAX];
     return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
                 "\"%.*s\": %llu of %llu values overflow %s (would become %s)%s; nothing written\n"
-                "--cast %s=%s leaves it as it is; without --strict they are written and listed",
+                "--cast %s=%s keeps its dtype; without --strict, such values are written and listed",
                 STR_ARG(cast->name), (unsigned long long)cast->overflowed, (unsigned long long)cast->elements,
                 ckpt_dtype_name((ckpt_dtype)cast->to), cast->became, text_of_others,
                 shell_glob(cast->name, word), ckpt_dtype_name((ckpt_dtype)cast->from));

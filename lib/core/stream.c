@@ -247,7 +247,8 @@ bool stream_can_split(struct table *t, uint32_t row)
 {
     struct row_reader r;
     bool can_split = open_row_reader(&r, t, row, NULL) == CKPT_OK && r.is_contiguous &&
-                     r.total_units == r.tensor->elements && r.storage->src && !r.storage->src->is_serial;
+                     r.total_units == r.tensor->elements && r.storage->src &&
+                     !r.storage->src->serializes_reads;
     can_split = can_split && (!has_unchecked_crc(r.storage) || covers_storage(&r));
     gather_free(&r.gather);
     return can_split;

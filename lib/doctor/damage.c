@@ -97,7 +97,7 @@ static ckpt_status report_truncated(struct doctor *d, ckpt_error *err)
     const struct diagnosis diagnosis = {.id = "truncated", .fix = salvage, .hint = s->first.hint};
     if (!d->f && signature && signature->kind == SIGN_ZIP && s->first.offset != CKPT_NO_OFFSET)
         return report_truncated_zip(d, &diagnosis, err);
-    if (d->f && d->f->flat_names && d->f->src)
+    if (d->f && d->f->dots_are_literal && d->f->src)
         return doctor_report(d, &diagnosis, err, "cut off: %llu of %llu tensors are lost; %s",
                              (unsigned long long)s->n, (unsigned long long)(s->n + d->f->table.nrows),
                              s->first.what);

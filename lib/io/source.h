@@ -44,7 +44,7 @@ struct source {
      * located yet. */
     _Atomic uint64_t position;
     int refs;
-    uint32_t is_serial : 1; /* reading changes its state, under a lock: several threads are no faster */
+    uint32_t serializes_reads : 1; /* a read locks it: several threads are no faster than one */
     uint32_t block_size : 31; /* if not 0: reads of this many bytes, at multiples of it, are much cheaper */
 };
 

@@ -109,7 +109,7 @@ ckpt_status source_blocks(block_cache *c, struct block *block, size_t n, const s
     block_cache_ref(c);
     for (size_t i = 0; i < n; i++) {
         (void)source_ref(block[i].src);
-        s->source.is_serial = s->source.is_serial || block[i].src->is_serial;
+        s->source.serializes_reads = s->source.serializes_reads || block[i].src->serializes_reads;
     }
     *out = &s->source;
     return CKPT_OK;

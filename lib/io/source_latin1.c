@@ -152,7 +152,7 @@ ckpt_status source_latin1(source *parent, uint64_t off, uint64_t size, uint64_t 
         return fail_memory(err);
     }
     l->source = (source){
-        .ops = &latin1_ops, .size = count, .position = CKPT_NO_OFFSET, .refs = 1, .is_serial = true};
+        .ops = &latin1_ops, .size = count, .position = CKPT_NO_OFFSET, .refs = 1, .serializes_reads = true};
     pthread_mutex_init(&l->lock, NULL);
     l->text = text;
     l->seek_points = seek_points;

@@ -68,7 +68,7 @@ ckpt_status source_slice(source *parent, uint64_t off, uint64_t size, source **o
     struct slice_source *sl = malloc(sizeof *sl);
     if (!sl)
         return fail_memory(err);
-    sl->source = (source){&slice_ops, size, base, 1, parent->is_serial, parent->block_size};
+    sl->source = (source){&slice_ops, size, base, 1, parent->serializes_reads, parent->block_size};
     sl->parent = source_ref(parent);
     sl->off = off;
     *out = &sl->source;

@@ -25,17 +25,17 @@ static ckpt_str parent_path(ckpt_str s)
     return str_of(s.ptr, n ? n - 1 : 0);
 }
 
-/* add_move - adds the move of module FROM to TO. Sets *IS_OLD to true if it was added before: then the moves
- * of its parent modules were added, too. */
-static ckpt_status add_move(struct moves *m, ckpt_str from, ckpt_str to, bool *is_old, ckpt_error *err)
+/* add_move - adds the move of module FROM to TO. Sets *WAS_KNOWN to true if the same move was added before:
+ * then the moves of its parent modules were added, too. */
+static ckpt_status add_move(struct moves *m, ckpt_str from, ckpt_str to, bool *was_known, ckpt_error *err)
 {
     uint32_t old;
-    *is_old = false;
+    *was_known = false;
     if (!map_put(m->index, from, (uint32_t)m->n, &old))
         return fail_memory(err);
     if (old != MAP_NONE) {
-        *is_old = str_eq(m->list[old].to, to);
-        m->list[old].ambiguous |= !*is_old;
+        *was_known = str_eq(m->list[old].to, to);
+        m->list[old].ambiguous |= !*was_known;
         return CKPT_OK;
     }
     const struct move added = {.from = from, .to = to};
@@ -47,13 +47,13 @@ static ckpt_status add_move(struct moves *m, ckpt_str from, ckpt_str to, bool *i
  * the same component, that component is removed from both, and the remaining paths are a move. */
 static ckpt_status add_moves_of_key(struct moves *m, ckpt_str from, ckpt_str to, ckpt_error *err)
 {
-    bool is_old = false;
-    for (int i = 0;
-         i < MAX_LEVELS && !is_old && from.len && to.len && str_eq(last_component(from), last_component(to));
-         i++) {
+    bool was_known = false;
+    for (int i = 0; i < MAX_LEVELS && !was_known && from.len && to.len; i++) {
+        if (!str_eq(last_component(from), last_component(to)))
+            break;
         from = parent_path(from);
         to = parent_path(to);
-        CKPT_TRY(add_move(m, from, to, &is_old, err));
+        CKPT_TRY(add_move(m, from, to, &was_known, err));
     }
     return CKPT_OK;
 }

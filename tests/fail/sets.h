@@ -11,7 +11,7 @@ void sets_begin(void);
 /* sets_count - returns the number of scenarios. */
 size_t sets_count(void);
 /* sets_set_up - sets up scenario number K with the checkpoint or the set of shards at PATH, and runs it once
- * without failing calls. Returns false if the scenario does not apply to what is at PATH. */
+ * without failing calls. Returns false if PATH is a set and the scenario reads none. */
 bool sets_set_up(const char *path, size_t k);
 /* sets_restore - restores the folder to its state at the beginning of the scenario. */
 void sets_restore(void);

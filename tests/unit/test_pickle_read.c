@@ -170,7 +170,7 @@ static void check_program(const struct program *p)
     graph_free(&g);
 }
 
-static void every_opcode_creates_its_node(void)
+static void valid_programs_have_all_opcodes(void)
 {
     bool is_used[256] = {false};
     unsigned opcode_count = 0;
@@ -686,7 +686,7 @@ static void a_pickle_ends_at_its_stop(void)
 
 void suite_pickle_read(void)
 {
-    UNIT(every_opcode_creates_its_node);
+    UNIT(valid_programs_have_all_opcodes);
     UNIT(malformed_pickles_are_refused);
     UNIT(an_empty_stack_is_reported_as_underflow);
     UNIT(every_prefix_is_refused);

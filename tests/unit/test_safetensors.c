@@ -197,7 +197,7 @@ static void tensors_are_listed_in_the_order_of_their_data(void)
     CU_ASSERT_EQUAL(byte, 5);
     CU_ASSERT_EQUAL(ckpt_value_count(ckpt_file_root(f)), 2);
     CU_ASSERT(str_is(f->producer, "safetensors, format=np"));
-    CU_ASSERT(f->flat_names);
+    CU_ASSERT(f->dots_are_literal);
     close_open_files();
 }
 

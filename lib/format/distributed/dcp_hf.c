@@ -174,7 +174,7 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
 {
     struct sharded_tensors all;
     ckpt_status st = sharded_tensors_begin(&all, f, err);
-    f->flat_names = true;
+    f->dots_are_literal = true;
     if (st == CKPT_OK)
         st = read_all(&all);
     f->producer = STR_LIT("torch.distributed.checkpoint");

@@ -291,7 +291,7 @@ static ckpt_status read_file(ckpt_file *f, ckpt_error *err)
     struct index x = {.f = f, .err = err};
     if (!f->src)
         return read_folder(f, err);
-    f->flat_names = true;
+    f->dots_are_literal = true;
     ckpt_status st = read_index_file(&x, f->src), changed = source_check_unchanged(f->src, err);
     if (changed != CKPT_OK) /* the set was replaced while it was read; any other error follows from that */
         st = changed;

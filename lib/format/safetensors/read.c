@@ -605,7 +605,7 @@ static ckpt_status read_file(ckpt_file *f, ckpt_error *err)
     if (!text)
         return fail_memory(err);
     CKPT_TRY(source_read(f->src, 8, text, (size_t)n, err));
-    f->flat_names = true;
+    f->dots_are_literal = true;
     f->data_offset = 8 + n; /* bounded: in the file */
     struct header h = {.f = f, .data_size = f->src->size - f->data_offset, .err = err};
     st = read_entries(&h, text, (size_t)n);

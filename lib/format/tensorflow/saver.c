@@ -346,7 +346,7 @@ static ckpt_status add_strings(struct saver *s, const struct saved_tensor *tenso
         return kit_add_tensor(&s->k, t);
     }
     CKPT_TRY(decode_strings(s, tensor, &t->src));
-    t->src->is_serial = 1; /* elements have no common size */
+    t->src->serializes_reads = 1; /* elements have no common size */
     t->nbytes = t->t.nbytes = t->src->size;
     t->checks_itself = true;
     ckpt_status st = kit_add_tensor(&s->k, t);

@@ -149,6 +149,6 @@ ckpt_status mem_collect(ckpt_mem *m, ckpt_file *file, const char *root, ckpt_err
         if (!first_tensor[first_row] && was_added)
             first_tensor[first_row] = t;
     }
-    m->in_parameter_order = !file->flat_names;
+    m->in_parameter_order = !file->dots_are_literal;
     return collect_optimizer(m, file, &info, err);
 }

@@ -13,8 +13,8 @@ head -c 100 c.safetensors >i.safetensors; ckpt salvage i.safetensors -o j.pt; ec
 echo no >k; ckpt salvage k -o l.pt; echo $?
 ckpt salvage a.pt; echo $?
 ckpt salvage a.pt -o b.pt; echo $?
-# a tar of torch 0.1, cut in the second storage, and before the contents of its members storages, tensors and pickle;
-# then a wrong byte in the header of tensors
+# a tar of torch 0.1: it is cut inside its second storage, inside the tar header of its member "storages", before that of
+# "tensors", and inside that of "pickle"; then a byte in the tar header of "tensors" is wrong
 f=corpus/torch/legexp/t_tar.pt
 for n in 3693 3100 2000 1100; do head -c $n $f >m.pt; ckpt salvage -f m.pt -o n.pt; echo $?; done
 { head -c 2181 $f; printf X; tail -c +2183 $f; } >o.pt; ckpt salvage o.pt -o p.pt; echo $?; ckpt diff $f p.pt
