@@ -174,8 +174,8 @@ uint32_t ckpt_tensor_find(const ckpt_file *f, ckpt_str name)
 
 ckpt_status ckpt_plan_sanitize(ckpt_plan *p, const char *format, ckpt_error *err)
 {
-    CKPT_REQUIRE(err, p);
     const struct format *f = format ? format_by_name(format) : NULL;
+    CKPT_REQUIRE(err, p && (f || !format));
     return name_file_if_failed(sanitize_plan(p, f && f->flat, f ? f->holds_dtype : NULL, err), p->file->path,
                                err);
 }
@@ -287,10 +287,11 @@ ckpt_status ckpt_table_json(const ckpt_file *file, const ckpt_table_json_options
                             size_t *len, ckpt_error *err)
 {
     struct table_json json = {.f = file};
-    CKPT_REQUIRE(err, text && len);
-    *text = NULL;
-    *len = 0;
-    CKPT_REQUIRE(err, file);
+    if (text)
+        *text = NULL;
+    if (len)
+        *len = 0;
+    CKPT_REQUIRE(err, file && text && len);
     CKPT_TRY(sized_struct_copy_in(opts, &json.o, sizeof json.o, err));
     CKPT_REQUIRE(err, json.o.rows || !json.o.nrows);
     json.format = file->format->name;

@@ -27,8 +27,8 @@
  *    versions add fields at the end; in options 0 is the default of each field. A struct_size that
  *    was not set, or an option that a newer program sets and this library does not have, is
  *    CKPT_EUSAGE. Structs that only the library makes are passed by pointer and grow, too.
- *    ckpt_str, ckpt_pair, ckpt_path_elem and ckpt_error never change their size and have no
- *    struct_size.
+ *    ckpt_str, ckpt_pair, ckpt_path_elem, ckpt_error, ckpt_mem_amount, ckpt_mem_segment and
+ *    ckpt_mem_group never change their size and have no struct_size.
  *  - Enums grow: a program has to accept values that are not in its header. A flag is 0 or 1.
  */
 #ifndef CKPT_H
@@ -318,6 +318,7 @@ typedef enum {
     CKPT_V_TENSOR     /* a tensor of a format without a pickle */
 } ckpt_value_type;
 
+/* ckpt_value_get_type - returns the type of V; CKPT_V_NONE if V is NULL. */
 CKPT_API ckpt_value_type ckpt_value_get_type(const ckpt_value *v);
 
 /* ckpt_value_type_name - writes the name of V's type in Python into BUF of CAP bytes,
@@ -385,6 +386,8 @@ typedef struct {
     uint64_t offset; /* of the damage, or CKPT_NO_OFFSET */
     ckpt_str shard;  /* the file of a set that OFFSET is in; empty: the file that was opened */
 } ckpt_lost;
+/* ckpt_lost_count, ckpt_lost_at - return the number of tensors that are lost, and number I of them; NULL past
+ * the end. */
 CKPT_API size_t ckpt_lost_count(const ckpt_file *file);
 CKPT_API const ckpt_lost *ckpt_lost_at(const ckpt_file *file, size_t i);
 
@@ -442,11 +445,12 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_open_with(const char *path, const ckpt
  * allowed. */
 CKPT_API void ckpt_close(ckpt_file *file);
 
+/* ckpt_file_path - returns the path, or the name, with which FILE was opened. */
 CKPT_API const char *ckpt_file_path(const ckpt_file *file);
 CKPT_API const char *ckpt_file_format(const ckpt_file *file); /* "torch-zip", "safetensors" … */
 CKPT_API const char *ckpt_file_title(const ckpt_file *file);  /* the same for people: "torch zip" */
 CKPT_API uint64_t ckpt_file_bytes(const ckpt_file *file);     /* on disk, all shards */
-CKPT_API uint32_t ckpt_tensor_count(const ckpt_file *file);
+CKPT_API uint32_t ckpt_tensor_count(const ckpt_file *file);   /* rows, with components and ties */
 
 /* ckpt_tensor_at - sets *OUT to tensor I in document order. What it points to exists until FILE
  * is closed. False: past the end, and *OUT is empty. */
@@ -482,10 +486,13 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_table_json(const ckpt_file *file,
 
 /* ckpt_tensor_find - returns the number of the first tensor with the joined name NAME, or CKPT_NO_TENSOR. */
 CKPT_API uint32_t ckpt_tensor_find(const ckpt_file *file, ckpt_str name);
+/* ckpt_storage_count - returns the number of storages, for ckpt_storage_at. */
 CKPT_API uint32_t ckpt_storage_count(const ckpt_file *file);
 CKPT_API bool ckpt_storage_at(const ckpt_file *file, uint32_t i, ckpt_storage *out); /* as ckpt_tensor_at */
 /* ckpt_file_root - returns the root of the value graph; NULL: there is none. */
 CKPT_API const ckpt_value *ckpt_file_root(const ckpt_file *file);
+/* ckpt_leaf_count, ckpt_leaf_at - return the number of values that are not tensors, and number I of them;
+ * NULL past the end. */
 CKPT_API size_t ckpt_leaf_count(const ckpt_file *file);
 CKPT_API const ckpt_leaf *ckpt_leaf_at(const ckpt_file *file, size_t i);
 
@@ -823,17 +830,21 @@ typedef struct {
     uint32_t lost;
     ckpt_str type, callable, instead;
 } ckpt_sanitized;
+/* ckpt_plan_sanitized_count, ckpt_plan_sanitized_at - return the number of values that ckpt_plan_sanitize
+ * changed or left out, and number I of them; NULL past the end. */
 CKPT_API size_t ckpt_plan_sanitized_count(const ckpt_plan *plan);
 CKPT_API const ckpt_sanitized *ckpt_plan_sanitized_at(const ckpt_plan *plan, size_t i);
-/* ckpt_plan_rename_at - returns rename I; the list is made on first use. NULL: past the end, or out of
- * memory. */
+/* ckpt_plan_rename_count, ckpt_plan_rename_at - return the number of new names, and number I of them; NULL
+ * past the end, or out of memory, because the list is made on first use. */
 CKPT_API size_t ckpt_plan_rename_count(const ckpt_plan *plan);
 CKPT_API const ckpt_rename *ckpt_plan_rename_at(const ckpt_plan *plan, size_t i);
 CKPT_API size_t ckpt_plan_mapping_count(const ckpt_plan *plan); /* 0 before anything was renamed */
 /* ckpt_plan_prefix - returns the prefix that ckpt_plan_strip removed if its PREFIX lacked the dot at the end,
  * else NULL. */
 CKPT_API const char *ckpt_plan_prefix(const ckpt_plan *plan);
+/* ckpt_plan_mapping_at - returns mapping I that was searched for names; NULL past the end. */
 CKPT_API const ckpt_mapping *ckpt_plan_mapping_at(const ckpt_plan *plan, size_t i);
+/* ckpt_plan_tensor_count - returns the number of tensors that PLAN writes. */
 CKPT_API uint64_t ckpt_plan_tensor_count(const ckpt_plan *plan);
 
 /* ckpt_plan_notice_at - returns notice I of the operations on PLAN, as ckpt_notice_at does. */
@@ -985,7 +996,7 @@ typedef struct {
     uint32_t equal_nan;    /* any two NaN are equal (identical bytes always are) */
     uint32_t keys_only;    /* names, dtypes and shapes; no data is read */
     uint32_t ignore_dtype; /* a different dtype alone is no difference: the numbers are compared */
-    uint32_t tensors_only; /* ckpt_diff_values will not be called: the globs must match a tensor */
+    uint32_t tensors_only; /* the caller will not compare values: a glob must match a tensor, not a value */
     uint32_t norms;        /* compute rel_l2 and cosine, for which equal tensors have to be decoded, too */
     uint32_t threads;      /* as in ckpt_work */
     uint32_t reserved;

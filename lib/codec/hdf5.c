@@ -231,7 +231,7 @@ static ckpt_status check_superblock(struct hdf5 *h, const struct superblock *s, 
                     "the base address is {%llu}, but the signature is at {=%llu}",
                     (unsigned long long)s->base, (unsigned long long)base);
     if (s->driver != HDF5_NOWHERE)
-        return fail(h->err, CKPT_EUNSUPPORTED, 48,
+        return fail(h->err, CKPT_EUNSUPPORTED, s->base_at + 24, /* bounded: in the superblock */
                     "{driver information}: its data are in several files; only {=single files} are read");
     if (!checked_add(base, h->src->size, &end) || s->end > end)
         return fail(h->err, CKPT_ETRUNCATED, s->base_at + 16, /* bounded: in the superblock */

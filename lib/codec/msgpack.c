@@ -26,7 +26,7 @@ struct msgpack_walk {
 static const struct {
     uint8_t kind, width;
 } forms[] = {
-    {MSGPACK_NIL, 0},   {MSGPACK_INVALID, 0},  {MSGPACK_BOOL, 0}, {MSGPACK_BOOL, 0},  {MSGPACK_BYTES, 1},
+    {MSGPACK_NIL, 0},   {MSGPACK_NEVER, 0}, {MSGPACK_BOOL, 0}, {MSGPACK_BOOL, 0},  {MSGPACK_BYTES, 1},
     {MSGPACK_BYTES, 2}, {MSGPACK_BYTES, 4}, {MSGPACK_EXT, 1},  {MSGPACK_EXT, 2},   {MSGPACK_EXT, 4},
     {MSGPACK_FLOAT, 4}, {MSGPACK_FLOAT, 8}, {MSGPACK_UINT, 1}, {MSGPACK_UINT, 2},  {MSGPACK_UINT, 4},
     {MSGPACK_UINT, 8},  {MSGPACK_INT, 1},   {MSGPACK_INT, 2},  {MSGPACK_INT, 4},   {MSGPACK_INT, 8},
@@ -85,7 +85,7 @@ static ckpt_status read_value(struct msgpack_walk *w, struct msgpack_value *v)
         v->type = (int8_t)read_number(&w->r, 1);
     v->data = w->r.pos;
     switch (v->kind) {
-    case MSGPACK_INVALID: return msgpack_fail(w, v);
+    case MSGPACK_NEVER: return msgpack_fail(w, v);
     case MSGPACK_TEXT:
     case MSGPACK_BYTES:
     case MSGPACK_EXT: v->n = n; break;

@@ -6,7 +6,7 @@
 #include "io/source.h"
 
 enum msgpack_kind {
-    MSGPACK_INVALID, /* the byte c1, with which no value begins */
+    MSGPACK_NEVER, /* the byte c1, with which no value begins */
     MSGPACK_NIL,
     MSGPACK_BOOL,
     MSGPACK_UINT,

@@ -45,6 +45,9 @@ ckpt_status file_new(const char *path, source *src, const ckpt_limits *limits, c
     f->src = src;
     f->object_graph = CKPT_NO_TENSOR;
     ckpt_status st = sized_struct_copy_in(limits, &f->limits, sizeof f->limits, err);
+    if (st == CKPT_OK && (uint32_t)f->limits.names > CKPT_NAMES_VARIABLE)
+        st = fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "names of ckpt_limits is {%d}, no value of {=ckpt_names}",
+                  f->limits.names);
     if (st != CKPT_OK) {
         file_free(f);
         return st;

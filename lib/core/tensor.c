@@ -78,7 +78,7 @@ ckpt_status ckpt_tensor_read_as(ckpt_file *f, uint32_t i, ckpt_dtype dtype, uint
                                 void *out, ckpt_error *err)
 {
     struct conversion c;
-    CKPT_REQUIRE(err, f && (out || !count));
+    CKPT_REQUIRE(err, f && (out || !count) && (!dtype || *ckpt_dtype_name(dtype)));
     CKPT_TRY(check_has_data(f, i, err));
     const ckpt_tensor *t = &f->table.rows[i].t;
     ckpt_status st;
@@ -96,10 +96,11 @@ ckpt_status ckpt_tensor_read_as(ckpt_file *f, uint32_t i, ckpt_dtype dtype, uint
 
 ckpt_status ckpt_tensor_borrow(ckpt_file *f, uint32_t i, const void **bytes, size_t *n, ckpt_error *err)
 {
-    CKPT_REQUIRE(err, bytes && n);
-    *bytes = NULL;
-    *n = 0;
-    CKPT_REQUIRE(err, f);
+    if (bytes)
+        *bytes = NULL;
+    if (n)
+        *n = 0;
+    CKPT_REQUIRE(err, f && bytes && n);
     CKPT_TRY(check_has_data(f, i, err));
     ckpt_status st = file_status_after_read(f, stream_borrow(&f->table, i, bytes, n, err), err);
     if (st == CKPT_OK)

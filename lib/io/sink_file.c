@@ -553,7 +553,7 @@ static ckpt_status check_target(struct file_sink *f, ckpt_error *err)
     char *dir = NULL;
     CKPT_TRY(find_existing(f, err));
     if (f->existed && S_ISDIR(f->old.st_mode))
-        return open_special(f, err);
+        return open_special(f, err); /* fails, as a folder cannot be opened for writing */
     if (f->existed && !S_ISREG(f->old.st_mode))
         return CKPT_OK;
     ckpt_status st = find_target(f, &dir, err);

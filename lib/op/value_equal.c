@@ -489,7 +489,7 @@ ckpt_status array_equal(struct value_equal *e, const ckpt_value *a, const ckpt_v
     e->n = 0;
     e->no_attributes = false;
     if (!a || !b || !numpy_array_of(a, &in_a) || !numpy_array_of(b, &in_b))
-        return CKPT_OK;
+        return CKPT_OK; /* only arrays have elements that could differ */
     *same = in_a.fortran == in_b.fortran || value_count(in_a.shape) < 2;
     CKPT_TRY(push_dtypes(e, in_a.dtype, in_b.dtype, same, err));
     if (!is_bytes(in_a.data) || !is_bytes(in_b.data))

@@ -101,9 +101,23 @@ static void integers_and_shapes_are_formatted(void)
     text_free(&t);
 }
 
+/* Long words are checked in parts, which do not divide a character. */
+static void long_words_are_printable(void)
+{
+    char word[301] = "";
+    for (int i = 0; i < 100; i++)
+        memcpy(word + 3 * i, "\xe8\xaa\x9e", 3);
+    CU_ASSERT(text_is_printable(word));
+    word[299] = '\0';
+    CU_ASSERT(!text_is_printable(word)); /* the last character is cut */
+    word[298] = '\x1b';
+    CU_ASSERT(!text_is_printable(word));
+}
+
 void suite_cli_text(void)
 {
     UNIT(sizes_are_formatted_as_by_printf);
     UNIT(halves_round_to_the_even_tenth);
     UNIT(integers_and_shapes_are_formatted);
+    UNIT(long_words_are_printable);
 }

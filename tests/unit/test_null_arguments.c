@@ -74,12 +74,12 @@ static int take_bytes(void *user, const void *bytes, size_t n)
     CALL(borrow, &borrowed, ckpt_tensor_borrow(NULL, 0, &borrowed, &size, err))                              \
     CALL(borrow_row, &borrowed, ckpt_tensor_borrow(valid.file, OUT_OF_RANGE, &borrowed, &size, err))         \
     CALL(borrow_out, NULL, ckpt_tensor_borrow(valid.file, 0, NULL, &size, err))                              \
-    CALL(borrow_size, NULL, ckpt_tensor_borrow(valid.file, 0, &borrowed, NULL, err))                         \
+    CALL(borrow_size, &borrowed, ckpt_tensor_borrow(valid.file, 0, &borrowed, NULL, err))                    \
     CALL(table_json, &json, ckpt_table_json(NULL, NULL, &json, &size, err))                                  \
     CALL(table_json_rows, &json, ckpt_table_json(valid.file, &null_rows, &json, &size, err))                 \
     CALL(table_json_row, &json, ckpt_table_json(valid.file, &out_of_range_rows, &json, &size, err))          \
     CALL(table_json_out, NULL, ckpt_table_json(valid.file, NULL, NULL, &size, err))                          \
-    CALL(table_json_size, NULL, ckpt_table_json(valid.file, NULL, &json, NULL, err))                         \
+    CALL(table_json_size, &json, ckpt_table_json(valid.file, NULL, &json, NULL, err))                        \
     CALL(stream, NULL, ckpt_tensor_stream(NULL, 0, take_bytes, NULL, err))                                   \
     CALL(stream_take, NULL, ckpt_tensor_stream(valid.file, 0, NULL, NULL, err))                              \
     CALL(inspect, &info, ckpt_inspect(NULL, &info, err))                                                     \

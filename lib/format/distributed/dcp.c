@@ -3,8 +3,8 @@
  *   .metadata         the chunks that each tensor is cut into, and where they are (dcp_metadata.c); or
  *   __R.metadata      the chunks of rank R alone, if the save used no collectives: all such files are read
  *   __R_N.distcp      items of rank R, one after the other. An item is a torch.save archive of one chunk of a
- *                     tensor or of one value, or a zstd frame of that archive. If the save used safetensors,
- *                     archives of values, then one safetensors file with all tensors of the rank
+ *                     tensor or of one value, or a zstd frame of that archive. A save with safetensors has
+ *                     first archives of values, and after them one safetensors file of all tensors
  *   meta.pt, common.pt     values of a trainer (dcp_extra_values.c)
  *
  * Sources: torch/distributed/checkpoint/filesystem.py, default_planner.py, _nested_dict.py.

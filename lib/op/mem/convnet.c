@@ -128,13 +128,13 @@ static uint64_t gradient_bytes(const struct convnet *net, const struct mem_tenso
                : size_mul(mem_bytes_of(t, net->precision).gradient, t->elements);
 }
 
-/* sum_block_gradients - sums the gradients of one block, all of whose tensors have the part ATTENTION. */
+/* sum_block_gradients - sums the gradients of one block. */
 static uint64_t sum_block_gradients(const struct convnet *net, uint32_t stage, uint32_t block)
 {
     uint64_t sum = 0;
     for (size_t i = 0; i < net->m->ntensors; i++) {
         const struct mem_tensor *t = &net->m->tensors[i];
-        if (t->rule->part == ATTENTION && t->stage == stage && t->block == block)
+        if (t->rule->part == CONV_BLOCK && t->stage == stage && t->block == block)
             sum = size_add(sum, gradient_bytes(net, t));
     }
     return sum;

@@ -67,10 +67,11 @@ enum {
 
 /* The part of the network that a tensor belongs to, or that keeps something for the backward pass. That pass
  * goes through the loss, the head, the blocks from the last to the first, and the input, and frees what each
- * of them kept. Each tensor of a block of a convnet belongs to ATTENTION. */
+ * of them kept. */
 enum mem_part {
     INPUT,     /* the embeddings; also what is kept to the end of the backward pass */
     ATTENTION, /* of each block: freed when the gradient of the softmax is computed */
+    CONV_BLOCK = ATTENTION, /* of a convnet: all of each block */
     MLP,       /* of each block, with all that follows the softmax: freed before ATTENTION */
     HEAD,      /* after the blocks: freed before the backward pass of the last block */
     LOSS,      /* freed before the backward pass of the head */
@@ -95,7 +96,7 @@ struct mem_tensor_rule {
 /* Memory that the network uses if the CONDITIONS hold: what an operation of a part keeps for the
  * backward pass, or what exists at a moment in addition. */
 struct mem_usage {
-    uint8_t part_or_moment; /* enum mem_part in part_usage, enum mem_moment in moment_usage */
+    uint8_t part_or_moment; /* enum mem_part in usage_by_part, enum mem_moment in usage_by_moment */
     uint32_t conditions;
     const char *bytes; /* a product of sizes: "4TV" is 4 * T * V */
     const char *what;  /* a description for readers of the table */
@@ -135,9 +136,10 @@ struct mem_config_rule {
 
 /* A convolution of a residual network, listed in running order. Padding is half of the kernel. */
 enum mem_conv_role { CONV_STEM, CONV_MAIN, CONV_SHORTCUT };
+enum { STRIDE_OF_STAGE = 0 };
 struct mem_conv {
     uint8_t role;     /* enum mem_conv_role */
-    uint8_t stride;   /* 0: the stride of its stage */
+    uint8_t stride;   /* or STRIDE_OF_STAGE, which counts in the first block of a stage */
     const char *name; /* in a block: without "layer1.0." */
 };
 
@@ -154,8 +156,8 @@ struct mem_family {
     bool has_dropout;          /* it has dropout unless the config turns it off */
     uint32_t conditions;       /* those that hold for all networks of the family */
     const struct mem_tensor_rule *tensors; /* each list ends with an empty row */
-    const struct mem_usage *part_usage;   /* by part */
-    const struct mem_usage *moment_usage; /* by moment, in addition to what the parts keep */
+    const struct mem_usage *usage_by_part;   /* by part */
+    const struct mem_usage *usage_by_moment; /* by moment, in addition to what the parts keep */
     const struct mem_config_rule *config;
     const struct mem_conv *convs;
     const uint8_t *stage_strides; /* of the first block of each stage, 0 at the end */

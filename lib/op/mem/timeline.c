@@ -18,13 +18,13 @@ void fill_outside(const struct mem_family *f, const struct letters *dims, uint32
                   struct mem_timeline *t)
 {
     uint32_t not_checkpointed = (state & ~(uint32_t)CHECKPOINTED) | NOT_CHECKPOINTED;
-    t->input_bytes = usage_sum(f->part_usage, INPUT, dims, not_checkpointed);
-    t->head_bytes = usage_sum(f->part_usage, HEAD, dims, not_checkpointed);
-    t->loss_bytes = usage_sum(f->part_usage, LOSS, dims, not_checkpointed);
-    t->checkpoint_bytes = usage_sum(f->part_usage, INPUT, dims, state | CHECKPOINTED) -
-                          usage_sum(f->part_usage, INPUT, dims, state & ~(uint32_t)CHECKPOINTED);
+    t->input_bytes = usage_sum(f->usage_by_part, INPUT, dims, not_checkpointed);
+    t->head_bytes = usage_sum(f->usage_by_part, HEAD, dims, not_checkpointed);
+    t->loss_bytes = usage_sum(f->usage_by_part, LOSS, dims, not_checkpointed);
+    t->checkpoint_bytes = usage_sum(f->usage_by_part, INPUT, dims, state | CHECKPOINTED) -
+                          usage_sum(f->usage_by_part, INPUT, dims, state & ~(uint32_t)CHECKPOINTED);
     for (unsigned i = 0; i < MEM_MOMENTS; i++)
-        t->moment_bytes[i] = usage_sum(f->moment_usage, i, dims, state);
+        t->moment_bytes[i] = usage_sum(f->usage_by_moment, i, dims, state);
 }
 
 /* sum_stored - returns the bytes that SEGMENT keeps until its backward pass. */

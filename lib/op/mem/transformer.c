@@ -63,14 +63,14 @@ static void fill_block(const struct mem_family *f, const struct letters *dims, u
 {
     struct weights_sum attention = sums[ATTENTION], mlp = sums[MLP];
     uint64_t attention_copies = cast_copy_bytes(&attention, state), mlp_copies = cast_copy_bytes(&mlp, state);
-    uint64_t mlp_kept = size_add(usage_sum(f->part_usage, MLP, dims, state), mlp_copies);
-    uint64_t attention_kept = size_add(usage_sum(f->part_usage, ATTENTION, dims, state), attention_copies);
+    uint64_t mlp_kept = size_add(usage_sum(f->usage_by_part, MLP, dims, state), mlp_copies);
+    uint64_t attention_kept = size_add(usage_sum(f->usage_by_part, ATTENTION, dims, state), attention_copies);
     b->copy_bytes = size_add(attention_copies, mlp_copies);
     b->kept_bytes = size_add(attention_kept, mlp_kept);
     b->input_bytes = b->output_bytes = product("Thr", dims);
     b->gradient_bytes = size_add(attention.gradient_bytes, mlp.gradient_bytes);
-    b->backward_bytes = usage_sum(f->moment_usage, BLOCK_BACKWARD, dims, state);
-    uint64_t softmax_bytes = usage_sum(f->moment_usage, SOFTMAX_BACKWARD, dims, state);
+    b->backward_bytes = usage_sum(f->usage_by_moment, BLOCK_BACKWARD, dims, state);
+    uint64_t softmax_bytes = usage_sum(f->usage_by_moment, SOFTMAX_BACKWARD, dims, state);
     softmax_bytes = size_add(softmax_bytes, mlp.gradient_bytes);
     if ((state & EAGER) && softmax_bytes > mlp_kept && softmax_bytes - mlp_kept > b->backward_bytes)
         b->backward_bytes = softmax_bytes - mlp_kept;
