@@ -234,15 +234,25 @@ static ckpt_value *build_container(struct show_state *s, const struct trace_node
     return ok ? v : NULL;
 }
 
+/* build_subject - returns REF, the callable of a call or a persistent id, as a node. At depth 0, a call or
+ * persistent id in that place is "?", because any number of them may follow each other. */
+static ckpt_value *build_subject(struct show_state *s, trace_ref ref, unsigned depth)
+{
+    const struct trace_node *n = trace_node(ref);
+    if (depth == 0 && n && (n->kind == TRACE_CALL || n->kind == TRACE_PERSID))
+        return value_global(s->a, STR_LIT("?"), STR_LIT("?"), 0);
+    return build_node(s, ref, depth ? depth - 1 : 0);
+}
+
 static ckpt_value *build_call(struct show_state *s, const struct trace_node *n, unsigned depth)
 {
-    ckpt_value *callable = build_node(s, n->items[0], depth - 1);
-    ckpt_value *args = build_node(s, n->items[1], depth - 1);
+    ckpt_value *callable = build_subject(s, n->items[0], depth);
+    ckpt_value *args = depth ? build_node(s, n->items[1], depth - 1) : value_new(s->a, CKPT_V_TUPLE, 0);
     return callable && args ? value_call(s->a, CALL_REDUCE, callable, args, 0) : NULL;
 }
 
-/* build_node - returns REF as a node. Below DEPTH levels, containers are empty, and a call or a persistent id
- * is "?". NULL: out of memory, or s->err is set. */
+/* build_node - returns REF as a node; containers below DEPTH levels are empty, and calls have no arguments.
+ * NULL: out of memory, or s->err is set. */
 static ckpt_value *build_node(struct show_state *s, trace_ref ref, unsigned depth)
 {
     const struct trace_node *n = trace_node(ref);
@@ -252,16 +262,15 @@ static ckpt_value *build_node(struct show_state *s, trace_ref ref, unsigned dept
         return build_constant(s->src, ref, s->a, s->err);
     if (g)
         return value_global(s->a, g->module, g->name, 0);
-    bool is_container = n->kind != TRACE_CALL && n->kind != TRACE_PERSID;
-    if (n->kind == TRACE_OPAQUE || (!is_container && depth == 0))
-        return value_global(s->a, STR_LIT("?"), STR_LIT("?"), 0);
-    if (is_container)
-        return build_container(s, n, depth);
     if (n->kind == TRACE_CALL)
         return build_call(s, n, depth);
+    if (n->kind == TRACE_OPAQUE)
+        return value_global(s->a, STR_LIT("?"), STR_LIT("?"), 0);
+    if (n->kind != TRACE_PERSID)
+        return build_container(s, n, depth);
     ckpt_value *v = value_new(s->a, CKPT_V_PERSID, 0);
     if (v)
-        v->u.pid = build_node(s, n->items[0], depth - 1);
+        v->u.pid = build_subject(s, n->items[0], depth);
     return v && v->u.pid ? v : NULL;
 }
 
