@@ -179,7 +179,8 @@ static void add_box_dim(struct gather_box *b, struct gather_dim d)
     b->dim[k] = d;
 }
 
-/* choose_piece - sets the piece of B: the dimensions and steps that a read of at most WINDOW bytes covers. */
+/* choose_piece - sets the piece of B: as many dimensions as a read of WINDOW bytes covers, and as many
+ * indexes of the next dimension. */
 static void choose_piece(struct gather_box *b, size_t width)
 {
     uint64_t max = WINDOW / width;

@@ -221,7 +221,8 @@ static ckpt_status check_overlaps(ckpt_plan *p, ckpt_ties how, const bool *drop,
     if (found)
         plan_notice(
             p,
-            "\"%.*s\" and \"%.*s\" share bytes but are different views; each is written in full (%zu of %zu)",
+            "\"%.*s\" and \"%.*s\" share bytes but are different views; each is written in full "
+            "(%zu of %zu tensors)",
             STR_ARG(p->entries[pair[1]].name), STR_ARG(p->entries[pair[0]].name), found, p->nentries);
     return CKPT_OK;
 }

@@ -417,7 +417,8 @@ static void shared_bytes_are_reported(void)
     check_rewrite(OVERLAP, to_safetensors,
                   "a dense float32[3]@0+0;b dense float32[2]@1+0;e dense float32[0]@2+0;"
                   "o dense float32[4]@3+0;",
-                  "\"b\" and \"a\" share bytes but are different views; each is written in full (1 of 4)");
+                  "\"b\" and \"a\" share bytes but are different views; each is written in full "
+                  "(1 of 4 tensors)");
     check_lossy(OVERLAP, refusing_ties, "share bytes");
     check_lossy("{'a':" FLOAT_TENSOR ",'b':" FLOAT_TENSOR "}", refusing_ties, "are one tensor");
     check_rewrite("{'e':" FLOAT_TENSOR ",'format':" FLOAT_TENSOR "}", to_safetensors,

@@ -323,7 +323,7 @@ static ckpt_status fail_unmatched_tensors(struct megatron *m)
 /* How the ranks divide a tensor. */
 struct division {
     bool is_cut;         /* each rank has a part; false: each rank has a copy */
-    uint32_t dim, parts; /* as in megatron_rule */
+    uint32_t dim, parts; /* as in megatron_rule: matrices along DIM, each of which the ranks divide */
 };
 
 /* find_division - sets *OUT to how the ranks divide T, a row of PART that is NAME in the model. Sets *KNOWN
