@@ -74,6 +74,18 @@ bool recognize_safetensors(const struct probe *p)
     return n && two[0] == '{' && (n < 2 || two[1] == '"' || two[1] == '}' || fits_file);
 }
 
+bool recognize_safetensors_at(source *src, uint64_t at)
+{
+    source *rest;
+    struct probe p = {.size = 0};
+    uint64_t n = at < src->size ? src->size - at : 0; /* bounded: by the condition */
+    if (!n || source_slice(src, at, n, &rest, NULL) != CKPT_OK)
+        return false;
+    bool is_safetensors = recognize_fill(&p, "", rest, NULL) == CKPT_OK && recognize_safetensors(&p);
+    source_unref(rest);
+    return is_safetensors;
+}
+
 /* ------------------------------------------------------- archives, compression */
 
 bool recognize_archive(const struct probe *p)

@@ -45,6 +45,8 @@ const struct signature *recognize_folder(const char *path);
 /* recognize_safetensors - returns true if P begins with a header length and JSON, with or without white
  * space. */
 bool recognize_safetensors(const struct probe *p);
+/* recognize_safetensors_at - returns true if a safetensors file begins at byte AT of SRC. */
+bool recognize_safetensors_at(source *src, uint64_t at);
 /* recognize_legacy - returns true if P begins with the magic number that torch.save wrote before 1.6. A tar
  * may begin with it, too, and torch.load tries tar first. */
 bool recognize_legacy(const struct probe *p);

@@ -576,18 +576,6 @@ static ckpt_status find_end_record(source *src, uint64_t *end, ckpt_error *err)
     return st;
 }
 
-/* is_safetensors_from - returns true if a safetensors file begins at byte AT of SRC. */
-static bool is_safetensors_from(source *src, uint64_t at)
-{
-    source *rest;
-    struct probe p = {.size = 0};
-    if (source_slice(src, at, src->size - at, &rest, NULL) != CKPT_OK) /* bounded: AT is inside */
-        return false;
-    bool is_safetensors = recognize_fill(&p, "", rest, NULL) == CKPT_OK && recognize_safetensors(&p);
-    source_unref(rest);
-    return is_safetensors;
-}
-
 /* find_safetensors - sets *AT to the offset of a safetensors file that follows archives, which are
  * concatenated from the first byte of SRC on, as in a .distcp file; to the size of SRC if there is none. */
 static ckpt_status find_safetensors(source *src, uint64_t *at, ckpt_error *err)
@@ -600,7 +588,7 @@ static ckpt_status find_safetensors(source *src, uint64_t *at, ckpt_error *err)
         CKPT_TRY(find_end_record(src, &end, err));
         if (end == src->size || !zip_find_concatenated(src, end, &start) || start != archives_end)
             continue; /* the end record is among the bytes of a member */
-        if (is_safetensors_from(src, end)) {
+        if (recognize_safetensors_at(src, end)) {
             *at = end;
             return CKPT_OK;
         }

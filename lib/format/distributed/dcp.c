@@ -35,6 +35,7 @@
 #include "format/distributed/sharded_tensors.h"
 #include "format/folder.h"
 #include "format/nested.h"
+#include "format/recognize.h"
 #include "format/torch/graph.h"
 #include "format/torch/zip.h"
 
@@ -579,11 +580,8 @@ static ckpt_status add_items(struct dcp *dcp, struct dcp_entry *entry)
 /* looks_like_safetensors - returns true if a safetensors file begins at the offset of INFO. */
 static bool looks_like_safetensors(const struct dcp *dcp, const struct dcp_storage_info *info)
 {
-    unsigned char head[9];
     const ckpt_file *in = dcp->files[info->file].part;
-    return in && !info->is_zstd &&
-           source_read(in->src, info->file_offset, head, sizeof head, NULL) == CKPT_OK && head[8] == '{' &&
-           range_within(8, load_u64le(head), in->src->size);
+    return in && !info->is_zstd && recognize_safetensors_at(in->src, info->file_offset);
 }
 
 /* detect_safetensors - sets dcp->in_safetensors by the first item of the first tensor. */

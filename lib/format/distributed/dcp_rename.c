@@ -12,6 +12,7 @@
 #include "core/copy_pool.h"
 #include "format/distributed/dcp_write.h"
 #include "format/hub/shards.h"
+#include "format/recognize.h"
 
 struct dcp_renamer {
     ckpt_plan *plan;
@@ -220,14 +221,13 @@ static ckpt_file *find_part_by_name(const struct dcp_renamer *r, ckpt_str name)
 }
 
 /* is_archive - returns true if the item of PART that INFO describes is a torch.save archive. It returns false
- * for a safetensors file, which has '{' at byte 8 and which torch does not read. */
+ * for a safetensors file, which torch does not read. */
 static bool is_archive(const ckpt_file *part, const ckpt_value *info)
 {
     int64_t at;
-    unsigned char head[9];
     const ckpt_value *state = value_state(info);
     return state && value_integer(value_get(state, "offset"), &at) && at >= 0 &&
-           source_read(part->src, (uint64_t)at, head, sizeof head, NULL) == CKPT_OK && head[8] != '{';
+           (uint64_t)at < part->src->size && !recognize_safetensors_at(part->src, (uint64_t)at);
 }
 
 /* list_files - lists the files in storage_data. Sets *CAN_RENAME if all exist and hold archives. */
