@@ -212,8 +212,8 @@ static void shared_lists_of_chunks_are_refused(void)
  * by the size of .metadata. */
 static void ten_million_chunks_are_refused(void)
 {
-    /* the pickle of the text 'here'; it is replaced by the chunks */
-    static const char placeholder[] = "X\4\0\0\0here";
+    /* the opcodes of the text 'here', at which the chunks are inserted instead */
+    static const char pickled_here[] = "X\4\0\0\0here";
     ckpt_file *f;
     ckpt_error err = {0};
     char path[256], chunks[20000];
@@ -221,8 +221,8 @@ static void ten_million_chunks_are_refused(void)
     buf_init(&b, 1 << 20);
     put_pickle(&b, METADATA(TENSOR("w", "4,", "#1=" CHUNK("0,", "4,") ",'here'"), "",
                             STORED("w", SIZE("0,"), "a.distcp", "0", "100")));
-    size_t at = str_find(buf_view(&b), str_of(placeholder, sizeof placeholder - 1), 0),
-           after = at + sizeof placeholder - 1;
+    size_t at = str_find(buf_view(&b), str_of(pickled_here, sizeof pickled_here - 1), 0),
+           after = at + sizeof pickled_here - 1;
     CU_ASSERT_FATAL(at != SIZE_MAX);
     for (size_t i = 0; i < sizeof chunks; i += 2)
         memcpy(chunks + i, "h\1", 2);

@@ -142,14 +142,14 @@ static void the_order_is_total_and_transitive(void)
 static void names_are_quoted_for_a_shell(void)
 {
     char out[SHELL_WORD_MAX], name[256];
-    CU_ASSERT_STRING_EQUAL(shell_word(STR_LIT("a/b-c.pt"), "", "PLACEHOLDER", out), "a/b-c.pt");
-    CU_ASSERT_STRING_EQUAL(shell_word(STR_LIT(""), "", "PLACEHOLDER", out), "''");
-    CU_ASSERT_STRING_EQUAL(shell_word(STR_LIT("a b"), "", "PLACEHOLDER", out), "'a b'");
-    CU_ASSERT_STRING_EQUAL(shell_word(STR_LIT("~"), "", "PLACEHOLDER", out), "'~'");
-    CU_ASSERT_STRING_EQUAL(shell_word(STR_LIT("it's"), "", "PLACEHOLDER", out), "'it'\\''s'");
-    CU_ASSERT_STRING_EQUAL(shell_word(STR_LIT("a\nb"), "", "PLACEHOLDER", out), "PLACEHOLDER");
-    CU_ASSERT_STRING_EQUAL(shell_word(STR_LIT("a\0b"), "", "PLACEHOLDER", out), "PLACEHOLDER");
-    CU_ASSERT_STRING_EQUAL(shell_word(STR_LIT("\xff"), "", "PLACEHOLDER", out), "PLACEHOLDER");
+    CU_ASSERT_STRING_EQUAL(shell_word(STR_LIT("a/b-c.pt"), "", "FALLBACK", out), "a/b-c.pt");
+    CU_ASSERT_STRING_EQUAL(shell_word(STR_LIT(""), "", "FALLBACK", out), "''");
+    CU_ASSERT_STRING_EQUAL(shell_word(STR_LIT("a b"), "", "FALLBACK", out), "'a b'");
+    CU_ASSERT_STRING_EQUAL(shell_word(STR_LIT("~"), "", "FALLBACK", out), "'~'");
+    CU_ASSERT_STRING_EQUAL(shell_word(STR_LIT("it's"), "", "FALLBACK", out), "'it'\\''s'");
+    CU_ASSERT_STRING_EQUAL(shell_word(STR_LIT("a\nb"), "", "FALLBACK", out), "FALLBACK");
+    CU_ASSERT_STRING_EQUAL(shell_word(STR_LIT("a\0b"), "", "FALLBACK", out), "FALLBACK");
+    CU_ASSERT_STRING_EQUAL(shell_word(STR_LIT("\xff"), "", "FALLBACK", out), "FALLBACK");
     CU_ASSERT_STRING_EQUAL(shell_path("-rf", out), "./-rf");
     CU_ASSERT_STRING_EQUAL(shell_path("-", out), "-");
     /* a name with a glob character or an equals sign is replaced by the word NAME */
@@ -157,8 +157,8 @@ static void names_are_quoted_for_a_shell(void)
     CU_ASSERT_STRING_EQUAL(shell_glob(STR_LIT("a=b"), out), "NAME");
     memset(name, '\'', sizeof name);
     for (size_t n = 0; n <= sizeof name; n++) { /* no word is truncated; an apostrophe takes 4 characters */
-        const char *word = shell_word(str_of(name, n), "", "PLACEHOLDER", out);
-        CU_ASSERT(strcmp(word, "PLACEHOLDER") == 0 || strlen(word) == 2 + 4 * n);
+        const char *word = shell_word(str_of(name, n), "", "FALLBACK", out);
+        CU_ASSERT(strcmp(word, "FALLBACK") == 0 || strlen(word) == 2 + 4 * n);
     }
 }
 
