@@ -5,6 +5,7 @@
 
 #include "codec/pickle_line.h"
 #include "codec/pickle_ops.h"
+#include "codec/zip_header.h"
 
 #define FILE_MIN   16u   /* bytes of the smallest value that is reported as a file */
 #define PICKLE_MIN 8u    /* likewise, as a pickle */
@@ -12,7 +13,7 @@
 
 static bool has_magic(const unsigned char *b, size_t n)
 {
-    static const char *const magic[] = {"PK\3\4",
+    static const char *const magic[] = {ZIP_LOCAL_BYTES,
                                         "\x1f\x8b\x08",
                                         "BZh",
                                         "7z\xbc\xaf",
@@ -25,7 +26,7 @@ static bool has_magic(const unsigned char *b, size_t n)
                                         "8003",
                                         "8004",
                                         "8005",
-                                        "UEsDB", /* PK\3\4 in base64 */
+                                        "UEsDB", /* ZIP_LOCAL_BYTES in base64 */
                                         "H4sI"}; /* 1f 8b 08 in base64 */
     if (n < 5)
         return false;

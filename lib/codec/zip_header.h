@@ -54,6 +54,8 @@
 #define ZIP_END            0x06054B50u
 #define ZIP64_END          0x06064B50u
 #define ZIP64_LOCATOR      0x07064B50u
+#define ZIP_LOCAL_BYTES    "PK\3\4" /* ZIP_LOCAL and ZIP_END as they are in a file */
+#define ZIP_END_BYTES      "PK\5\6"
 #define ZIP_LOCAL_SIZE     30u
 #define ZIP_CENTRAL_SIZE   46u
 #define ZIP_END_SIZE       22u

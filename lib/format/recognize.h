@@ -12,6 +12,7 @@ enum signature_kind {
     SIGN_ZIP,
     SIGN_LEGACY, /* torch.save before 1.6 */
     SIGN_TAR,
+    SIGN_MOBILE, /* TorchScript as a FlatBuffer */
     SIGN_GGUF,
     SIGN_NPY,
     SIGN_HDF5,

@@ -564,7 +564,7 @@ static ckpt_status find_end_record(source *src, uint64_t *end, ckpt_error *err)
     while (signature_at == SIZE_MAX && reader_left(&r) >= ZIP_END_SIZE) {
         size_t window_size = reader_left(&r) < READER_WINDOW ? (size_t)reader_left(&r) : READER_WINDOW;
         const unsigned char *window = reader_peek(&r, window_size);
-        signature_at = window ? str_find(str_of((const char *)window, window_size), STR_LIT("PK\5\6"), 0)
+        signature_at = window ? str_find(str_of((const char *)window, window_size), STR_LIT(ZIP_END_BYTES), 0)
                               : SIZE_MAX;
         /* the last 3 bytes may begin a signature; bounded: an end record is longer */
         (void)reader_skip(&r, signature_at != SIZE_MAX ? signature_at : window_size - 3);

@@ -11,16 +11,16 @@
  * What ggml refuses but can be read is reported by a notice.
  */
 #include <inttypes.h>
-#include <string.h>
 
 #include "core/check.h"
 #include "format/distributed/part_files.h"
 #include "format/folder.h"
 #include "format/gguf/gguf.h"
+#include "format/recognize.h"
 
 #define PARTS_MAX 10000u
 
-static bool probe(const struct probe *p) { return p->nhead >= 4 && memcmp(p->head, "GGUF", 4) == 0; }
+static bool probe(const struct probe *p) { return recognize_as(p, SIGN_GGUF); }
 
 /* A file that is being read; of a split model, one part. */
 struct gguf_reading {

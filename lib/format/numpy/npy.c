@@ -11,7 +11,7 @@
 #include "format/numpy/numpy.h"
 #include "format/recognize.h"
 
-static bool probe(const struct probe *p) { return !p->is_folder && recognize_as(p, SIGN_NPY); }
+static bool probe(const struct probe *p) { return recognize_as(p, SIGN_NPY); }
 
 /* copy_array - copies dtype and shape of X to T. Allocates the copies in the arena of F, because the arena of
  * X is temporary. */

@@ -10,6 +10,7 @@
 #include "base/checked.h"
 #include "base/crc32.h"
 #include "base/text.h"
+#include "codec/zip_header.h"
 #include "codec/zip_lzma.h"
 #include "core/check.h"
 #include "format/format.h"
@@ -19,9 +20,10 @@
 
 static bool probe(const struct probe *p)
 {
-    bool is_empty = p->nhead >= 4 && !p->salvage && memcmp(p->head, "PK\5\6", 4) == 0;
-    bool found = is_empty; /* for no arrays, numpy writes an archive without members */
-    if (!p->zip || (!is_empty && (p->nhead < 4 || memcmp(p->head, "PK\3\4", 4) != 0)))
+    if (!p->zip)
+        return false;
+    bool found = !p->salvage && zip_has_signature(p->src, 0, ZIP_END); /* what numpy writes for no arrays */
+    if (!found && !zip_has_signature(p->src, 0, ZIP_LOCAL))
         return false;
     for (size_t i = 0; i < p->zip->n && !found; i++)
         found = str_ends(p->zip->entries[i].name, SUFFIX);

@@ -418,7 +418,7 @@ static ckpt_status read_model(struct onnx_reading *r)
     return add_model(r, &model);
 }
 
-static bool probe(const struct probe *p) { return !p->is_folder && recognize_as(p, SIGN_ONNX); }
+static bool probe(const struct probe *p) { return recognize_as(p, SIGN_ONNX); }
 
 static ckpt_status read(ckpt_file *f, ckpt_error *err)
 {

@@ -18,6 +18,7 @@
 #include "codec/flatbuffer.h"
 #include "format/format.h"
 #include "format/kit.h"
+#include "format/recognize.h"
 
 enum module_field { MODULE_STATE = 3, MODULE_IVALUES = 4, MODULE_STORAGES = 6, MODULE_TYPES = 7 };
 enum ivalue {
@@ -59,7 +60,7 @@ struct mobile {
     uint64_t visits;
 };
 
-static bool probe(const struct probe *p) { return p->nhead >= 8 && memcmp(p->head + 4, "PTMF", 4) == 0; }
+static bool probe(const struct probe *p) { return recognize_as(p, SIGN_MOBILE); }
 
 /* get_dtype - returns the dtype of NUMBER, a ScalarType of c10/core/ScalarType.h. */
 static ckpt_dtype get_dtype(uint64_t number)
