@@ -409,7 +409,7 @@ static ckpt_status find_unlisted_headers(struct zip_audit *z, uint64_t from, uin
     CKPT_TRY(reader_init(&r, z->src, from, end, err));
     while (reader_left(&r) >= ZIP_LOCAL_SIZE) {
         size_t n = reader_left(&r) < READER_WINDOW ? (size_t)reader_left(&r) : READER_WINDOW;
-        const unsigned char *w = reader_peek(&r, n), *p = w ? memmem(w, n, "PK\3\4", 4) : NULL;
+        const unsigned char *w = reader_peek(&r, n), *p = w ? memmem(w, n, ZIP_LOCAL_BYTES, 4) : NULL;
         uint64_t next;
         if (!w || !p) {
             if (!w || !reader_skip(&r, n > 3 ? n - 3 : n) || n <= ZIP_LOCAL_SIZE)
@@ -542,7 +542,8 @@ static ckpt_status audit_without_directory(struct zip_audit *z, struct local_hea
 {
     bool found;
     uint64_t last = 0, stop = 0;
-    report_flaw(z, str_of("", 0), why->offset == CKPT_NO_OFFSET ? 0 : why->offset, why->what, 0);
+    if (!z->open_reported)
+        report_flaw(z, str_of("", 0), why->offset == CKPT_NO_OFFSET ? 0 : why->offset, why->what, 0);
     CKPT_TRY(read_candidate_directories(z, l, &last, &stop, err));
     if (z->n)
         CKPT_TRY(check_extents(z, last, l, err));

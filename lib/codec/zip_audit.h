@@ -37,6 +37,7 @@ struct zip_audit {
     void (*flaw)(void *user, const struct zip_flaw *f);
     void *user;
     bool names_are_keys;    /* as in .npz, not paths: only equal names are a flaw */
+    bool open_reported;     /* zip_open failed, and its error is reported already */
     struct zip_view *views; /* in the order of their entries, then those not in the central directory */
     size_t n, cap;
     /* Offsets; archive_end is that of the first byte after the end record, end_record_at is 0 if there is no

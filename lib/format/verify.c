@@ -86,7 +86,6 @@ static ckpt_status add_record(zip *z, size_t i, const map *crc_folders, const ch
 struct zip_report {
     struct check *c;
     const char *path;
-    const ckpt_error *reported; /* the fault that reading the archive reported already, or NULL */
     ckpt_error *err;
     ckpt_status status;
 };
@@ -106,8 +105,6 @@ static void report_zip_flaw(void *user, const struct zip_flaw *f)
                    f->what, (unsigned long long)f->value, (unsigned long long)f->other_value,
                    (unsigned long long)f->other_at);
     error_add_where(&e, "%.*s", STR_ARG(f->name));
-    if (t->reported && e.offset == t->reported->offset && strcmp(e.what, t->reported->what) == 0)
-        return;
     t->status = check_report(t->c, CHECK_MALFORMED, t->path, &e, t->err);
 }
 
@@ -121,12 +118,16 @@ static bool holds_arrays(const zip *z)
 }
 
 /* audit_zip - reports contradictions that do not affect reading: descriptors, times, flags, members that are
- * not in the central directory. ARRAYS: SRC is an .npz. Call it only if no other fault than t->reported was
- * reported. */
-static ckpt_status audit_zip(source *src, struct zip_report *t, bool arrays)
+ * not in the central directory. ARRAYS: SRC is an .npz. OPEN_REPORTED: zip_open failed, and its error was
+ * reported. Call it only if no other fault was reported. */
+static ckpt_status audit_zip(source *src, struct zip_report *t, bool arrays, bool open_reported)
 {
-    struct zip_audit z = {
-        .src = src, .a = t->c->a, .flaw = report_zip_flaw, .user = t, .names_are_keys = arrays};
+    struct zip_audit z = {.src = src,
+                          .a = t->c->a,
+                          .flaw = report_zip_flaw,
+                          .user = t,
+                          .names_are_keys = arrays,
+                          .open_reported = open_reported};
     ckpt_status st = zip_audit(&z, t->err);
     return t->status != CKPT_OK ? t->status : check_is_fault(st) ? CKPT_OK : st;
 }
@@ -148,9 +149,7 @@ ckpt_status verify_records(const char *path, source *src, uint64_t findings_befo
         return fail_memory(err);
     ckpt_status st = zip_open(src, c->a, &z, err);
     if (st == CKPT_EFORMAT) { /* opening the file reported this fault; the audit finds the others */
-        ckpt_error fault = *err;
-        struct zip_report audited = {.c = c, .path = path_copy, .reported = &fault, .err = err};
-        return audit_zip(src, &audited, false);
+        return audit_zip(src, &(struct zip_report){.c = c, .path = path_copy, .err = err}, false, true);
     }
     if (st != CKPT_OK)
         return st == CKPT_ENOMEM ? st : CKPT_OK;
@@ -166,7 +165,8 @@ ckpt_status verify_records(const char *path, source *src, uint64_t findings_befo
     map_free(crc_folders);
     if (st != CKPT_OK || c->result->findings != findings_before)
         return st;
-    return audit_zip(src, &(struct zip_report){.c = c, .path = path_copy, .err = err}, holds_arrays(z));
+    return audit_zip(src, &(struct zip_report){.c = c, .path = path_copy, .err = err}, holds_arrays(z),
+                     false);
 }
 
 ckpt_status format_verify(const char *path, struct check *c, ckpt_file **out, ckpt_error *err)
