@@ -135,7 +135,8 @@ static void scan_text_record(const ckpt_scan_record *r)
     text_bytes(&key, r->text.ptr ? r->text.ptr : "", r->text.len);
     if (r->level == CKPT_SCAN_ERROR) /* os.system('ls') must not stand for os.system('rm -rf x') */
         scan_message(&key, r);
-    struct finding *old = scan_all_calls ? NULL : find_finding(key.ptr, &slot);
+    bool is_abbreviated = r->level == CKPT_SCAN_ERROR && strstr(key.ptr, "…"); /* may differ in the rest */
+    struct finding *old = scan_all_calls || is_abbreviated ? NULL : find_finding(key.ptr, &slot);
     if (old || nfindings == MAX_LINES) {
         if (old)
             old->times++;
@@ -148,7 +149,7 @@ static void scan_text_record(const ckpt_scan_record *r)
     findings[nfindings] = (struct finding){.key = key, .times = 1};
     add_finding_line(&findings[nfindings].line, r);
     nfindings++;
-    if (!scan_all_calls)
+    if (slot)
         *slot = (uint32_t)nfindings;
 }
 

@@ -177,13 +177,13 @@ bool scan_is_compressed(struct scanner *x, source *src, const char *kind)
     ckpt_error why;
     ckpt_status st;
     if (!zlib && strcmp(kind, "gzip") != 0) {
-        st = unpack_with_libarchive(x->scan, src, kind, &u, &why);
+        st = unpack_archive(src, &u, &why);
     } else {
         spool *unpacked = spool_new(max);
         st = unpacked
                  ? inflate_into(src, 0, src->size, zlib ? INFLATE_ZLIB : INFLATE_GZIP, unpacked, &used, &why)
                  : fail_memory(&why);
-        unpacked_size = unpacked && used == src->size ? spool_size(unpacked) : 0;
+        unpacked_size = unpacked ? spool_size(unpacked) : 0;
         spool_free(unpacked);
     }
     (void)scan_note_system_failure(x->scan, st, &why);

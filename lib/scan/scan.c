@@ -292,7 +292,7 @@ static const char *find_compression(struct scanner *x, const struct probe *p,
 }
 
 /* find_storage_compression - returns the kind of compression of P, a storage; NULL: none. Numbers may begin
- * like compressed data by chance, so all of P must decompress. */
+ * like compressed data by chance, so these must decompress to their end. */
 static const char *find_storage_compression(struct scanner *x, const struct probe *p,
                                             const struct signature *signature)
 {

@@ -66,7 +66,7 @@ ckpt_status scan_byte_patterns(struct scanner *x, source *src, ckpt_str where, b
 /* scan_compressed - unpacks and scans SRC. KIND: "gzip", "zlib", "bzip2" … */
 ckpt_status scan_compressed(struct scanner *x, source *src, ckpt_str where, const char *kind,
                             uint64_t *known_bytes, ckpt_error *err);
-/* scan_is_compressed - returns true if SRC decompresses as KIND, to its last byte. */
+/* scan_is_compressed - returns true if SRC begins with data that decompress as KIND. */
 bool scan_is_compressed(struct scanner *x, source *src, const char *kind);
 /* scan_max_unpacked - returns how many bytes SIZE compressed bytes may still unpack to. */
 uint64_t scan_max_unpacked(const struct scanner *x, uint64_t size);

@@ -188,7 +188,7 @@ static void members_that_torch_never_writes_are_reported(void)
     CU_ASSERT_EQUAL(scan(m, 2, NULL).status, CKPT_OK);
 }
 
-/* A storage is decompressed and scanned if it is compressed data up to its last byte. */
+/* A storage is decompressed and scanned if it begins with compressed data that are complete. */
 static void compressed_data_in_storages_are_scanned(void)
 {
     static const ckpt_str packed[] = {
@@ -209,6 +209,13 @@ static void compressed_data_in_storages_are_scanned(void)
         CU_ASSERT(s.result.verdict == CKPT_SCAN_KNOWN_EXEC && s.result.pickles == 2);
         m[1].bytes.len--;
         CU_ASSERT_EQUAL(scan(m, 2, NULL).findings, 0);
+        char padded[64] = {0};
+        memcpy(padded, packed[i].ptr, packed[i].len);
+        m[1].bytes = (ckpt_str){padded, sizeof padded};
+        s = scan(m, 2, NULL);
+        CHECK_FINDING(s, 2, "malformed", 0,
+                      i ? "zlib data: 36 bytes follow" : "gzip data: 24 bytes follow");
+        CU_ASSERT(s.result.verdict == CKPT_SCAN_KNOWN_EXEC && s.result.pickles == 2);
     }
 }
 
