@@ -103,8 +103,7 @@ static void print_overflows(const ckpt_plan *p, const char *input)
 /* writes_folder - returns true if --to or the suffix of OUT selects a format that is a folder. */
 static bool writes_folder(void)
 {
-    const char *format = ckpt_write_format(writing.format ? writing.format : writing.output);
-    return format && strcmp(format, "torch-dcp") == 0;
+    return ckpt_write_format_is_folder(ckpt_write_format(writing.format ? writing.format : writing.output));
 }
 
 /* is_output_folder - returns true if OUT is a folder in which the output gets the name of the input. Shards

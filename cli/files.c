@@ -203,7 +203,7 @@ static bool visit_folder(void *user, const char *path)
         return false;
     const char *format = ckpt_file_format(f);
     bool has_shards = strncmp(format, "hf-", 3) == 0; /* each of which is a checkpoint, too */
-    bool is_file_format = ckpt_write_format(format) && strcmp(format, "torch-dcp") != 0;
+    bool is_file_format = ckpt_write_format(format) && !ckpt_write_format_is_folder(format);
     bool is_one_checkpoint = !has_shards && !is_file_format;
     ckpt_close(f);
     if (is_one_checkpoint)

@@ -327,6 +327,12 @@ bool ckpt_write_format_is_flat(const char *name)
     return f && f->flat;
 }
 
+bool ckpt_write_format_is_folder(const char *name)
+{
+    const struct format *f = find_write_format(name);
+    return f && f->is_folder;
+}
+
 bool ckpt_scan_preload(void)
 {
     uint8_t unused[CKPT_DIGEST_MAX]; /* the first digest loads parts of libcrypto */

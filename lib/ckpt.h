@@ -693,7 +693,7 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_digest_tensor(ckpt_file *file, uint32_
     uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err);
 
 /* ckpt_digest_tensors - computes the digests of all tensors that have data. The digest of tensor I
- * is at DIGESTS + I * CKPT_DIGEST_MAX. HOW may be NULL. */
+ * is at DIGESTS + I * CKPT_DIGEST_MAX; there are zeros if it has no data. HOW may be NULL. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_digest_tensors(ckpt_file *file, ckpt_algorithm alg,
     const ckpt_work *how, uint8_t *digests, ckpt_error *err);
 
@@ -984,6 +984,10 @@ CKPT_API const char *ckpt_write_format_suffixes(const char *name);
 /* ckpt_write_format_is_flat - returns true if the format NAME can be written and has only named tensors and
  * texts. NAME may be NULL. */
 CKPT_API bool ckpt_write_format_is_flat(const char *name);
+
+/* ckpt_write_format_is_folder - returns true if the format NAME can be written, as a folder of several files.
+ * NAME may be NULL. */
+CKPT_API bool ckpt_write_format_is_folder(const char *name);
 
 /* ckpt_emergency_cleanup - removes the temporary files of all writes that are in progress, which can only
  * fail afterwards. Async-signal-safe: for a signal handler that ends the process. */

@@ -8,7 +8,7 @@
  *
  * Refused: an array of a dtype that Flax cannot read; an array whose elements do not have the size that its
  * dtype and shape give; text that is not UTF-8; a timestamp of a length that MessagePack does not have; an
- * array in an extension of another type.
+ * extension of another type whose bytes are an array as in type 1, which Flax would not read as one.
  */
 #include "codec/flax.h"
 

@@ -35,7 +35,7 @@ struct pickle_frame {
     bool has_mark, is_single;    /* a MARK was written for the batch; or its only entry needs none */
     bool value_is_next;          /* the key of the current pair was written */
     uint32_t next_entry, end;    /* number of the run's next entry, and of its last plus 1 */
-    uint32_t current;            /* number of the current entry; in CALL_STATES, of the next state */
+    uint32_t current;            /* number of the current entry; in CALL_STATES, of the next state to write */
     uint32_t count;              /* number of entries of the run or batch that were written */
     ckpt_str replacement;        /* text that replaces entry next_entry; .ptr NULL: none */
 };

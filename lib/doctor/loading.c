@@ -58,7 +58,7 @@ static ckpt_status check_folder(struct doctor *d, ckpt_error *err)
 {
     const struct diagnosis diagnosis = {
         .id = "dcp-folder", .fix = {.action = CKPT_FIX_CONVERT, .suffix = ".pt"}, .is_note = true};
-    if (strcmp(d->f->format->name, "torch-dcp") != 0)
+    if (!d->f->format->is_folder)
         return CKPT_OK;
     return doctor_report(d, &diagnosis, err,
                          "torch.distributed.checkpoint loads this folder, torch.load does not");

@@ -54,6 +54,7 @@ struct format {
     ckpt_status (*write)(ckpt_plan *p, const struct write_job *job, ckpt_error *err);
     bool compresses; /* write supports the option `compress` */
     bool flat;       /* the format holds named tensors and texts, no graph */
+    bool is_folder;  /* write makes a folder, which torch.load does not read */
     /* holds_dtype - for a flat format: returns true if it supports the dtype of T. Called only for dtypes
      * that safetensors lacks. NULL: the format supports none of these. */
     bool (*holds_dtype)(const ckpt_tensor *t);

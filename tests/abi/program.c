@@ -173,6 +173,28 @@ static void check_file(const char *path)
     CHECK_GUARD(limits);
 }
 
+/* estimate_memory - estimates the memory that training F takes. */
+static void estimate_memory(ckpt_file *f)
+{
+    ckpt_mem *m;
+    ckpt_mem_group group;
+    GUARDED(ckpt_mem_options, opts);
+    GUARDED(ckpt_mem_run, run);
+    GUARDED(ckpt_mem_result, estimate);
+    run.it.precision = CKPT_MEM_BF16;
+    run.it.optimizer = ckpt_mem_optimizer_at(0);
+    check_status(ckpt_mem_new(f, &opts.it, &m, NULL), CKPT_OK, "ckpt_mem_new");
+    check_status(ckpt_mem_estimate(m, &run.it, &estimate.it, NULL), CKPT_OK, "ckpt_mem_estimate");
+    printf("%s %s %llu %llu\n", estimate.it.optimizer, estimate.it.precision,
+           (unsigned long long)estimate.it.trained, (unsigned long long)estimate.it.parameters.bytes);
+    for (size_t i = 0; ckpt_mem_group_at(m, i, &group); i++)
+        printf("group of %llu\n", (unsigned long long)group.parameters);
+    ckpt_mem_free(m);
+    CHECK_GUARD(opts);
+    CHECK_GUARD(run);
+    CHECK_GUARD(estimate);
+}
+
 static int64_t read_file(void *user, uint64_t offset, void *buf, size_t n)
 {
     return fseek(user, (long)offset, SEEK_SET) == 0 ? (int64_t)fread(buf, 1, n, user) : -1;
@@ -282,6 +304,7 @@ int main(int argc, char **argv)
     print_info(f);
     print_statistics(f);
     write_and_compare(f, argv[2]);
+    estimate_memory(f);
     ckpt_close(f);
     check_file(argv[1]);
     open_by_callbacks(argv[1]);

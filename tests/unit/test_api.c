@@ -64,6 +64,7 @@ static void formats_are_found_by_name_and_suffix(void)
         snprintf(suffix, sizeof suffix, "x%.*s", (int)strcspn(suffixes, " "), suffixes);
         CU_ASSERT_STRING_EQUAL(ckpt_write_format(suffix), ckpt_write_format(name));
         flat_found = flat_found || (ckpt_write_format_is_flat(name) && strcmp(name, "safetensors") == 0);
+        CU_ASSERT_EQUAL(ckpt_write_format_is_folder(name), strcmp(name, "dcp") == 0);
         graph_found = graph_found || (!ckpt_write_format_is_flat(name) && strcmp(name, "torch-zip") == 0);
     }
     CU_ASSERT(n > 1 && flat_found && graph_found);

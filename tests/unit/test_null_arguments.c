@@ -389,7 +389,7 @@ static void getters_accept_a_null_file(void)
     CU_ASSERT(ckpt_lost_count(NULL) == 0 && !ckpt_lost_at(NULL, 0));
     CU_ASSERT(!ckpt_weights_at(NULL, 0) && !ckpt_wrapper_at(NULL, 0));
     CU_ASSERT(ckpt_metadata_count(NULL) == 0 && !ckpt_metadata_at(NULL, 0, &pair) && is_empty(pair.key));
-    CU_ASSERT(!ckpt_metadata_is_tie(NULL, 0));
+    CU_ASSERT(!ckpt_metadata_is_tie(NULL, 0) && ckpt_digest_dtype(NULL, 0) == CKPT_DT_NONE);
     ckpt_file_ignore_crc(NULL, true);
     ckpt_file_ignore_case(NULL, true);
     ckpt_close(NULL);
@@ -399,6 +399,7 @@ static void getters_accept_a_null_result(void)
 {
     open_valid_arguments();
     CU_ASSERT(!ckpt_tensor_at(valid.file, 0, NULL) && !ckpt_storage_at(valid.file, 0, NULL));
+    CU_ASSERT(!ckpt_mem_group_at(valid.mem, 0, NULL));
     CU_ASSERT(!ckpt_metadata_at(valid.file, 0, NULL));
     CU_ASSERT(is_empty(ckpt_tensor_name(valid.file, OUT_OF_RANGE)));
     CU_ASSERT_EQUAL(ckpt_tensor_find(valid.file, (ckpt_str){NULL, 0}), CKPT_NO_TENSOR);
@@ -415,6 +416,15 @@ static void getters_accept_a_null_plan(void)
     ckpt_plan_free(NULL);
     ckpt_free(NULL);
     ckpt_builder_free(NULL);
+}
+
+static void getters_accept_a_null_estimate(void)
+{
+    ckpt_mem_group group = {1, 1};
+    CU_ASSERT(!ckpt_mem_group_at(NULL, 0, &group) && group.parameters == 0 && group.bytes == 0);
+    CU_ASSERT(!ckpt_mem_assumed_at(NULL, 0) && !ckpt_mem_unknown_at(NULL, 0));
+    CU_ASSERT(!ckpt_mem_block_name(NULL, 0) && !ckpt_mem_optimizer_at(SIZE_MAX));
+    ckpt_mem_free(NULL);
 }
 
 static void getters_accept_a_null_value(void)
@@ -438,6 +448,8 @@ static void text_functions_accept_null(void)
     bool unsafe;
     char out[8];
     CU_ASSERT(ckpt_text_escape(none, NULL, 0) == 0 && ckpt_text_escape(a, NULL, 9) == 1);
+    CU_ASSERT(ckpt_text_json(none, NULL, 0, NULL) == 2 && ckpt_text_json(a, NULL, 9, NULL) == 3);
+    CU_ASSERT_STRING_EQUAL(ckpt_tensor_dtype_name(NULL), "");
     CU_ASSERT(ckpt_text_next(a, NULL, &unsafe) == UINT32_MAX && ckpt_text_next(a, &at, NULL) == 'a');
     CU_ASSERT(ckpt_text_next(a, &beyond_end, &unsafe) == UINT32_MAX && beyond_end == 1);
     CU_ASSERT(ckpt_natural_compare(none, none) == 0 && ckpt_natural_compare(none, a) < 0);
@@ -448,7 +460,7 @@ static void text_functions_accept_null(void)
     CU_ASSERT_EQUAL(ckpt_dtype_parse(none), CKPT_DT_NONE);
     CU_ASSERT(!ckpt_finding_text(NULL) && !ckpt_write_format(NULL) && !ckpt_scan_rule_at(SIZE_MAX));
     CU_ASSERT(!ckpt_write_format_at(SIZE_MAX) && !ckpt_write_format_suffixes(NULL));
-    CU_ASSERT(!ckpt_write_format_is_flat(NULL));
+    CU_ASSERT(!ckpt_write_format_is_flat(NULL) && !ckpt_write_format_is_folder(NULL));
 }
 
 static void unknown_enumerators_have_no_names(void)
@@ -471,6 +483,7 @@ void suite_null_arguments(void)
     UNIT(getters_accept_a_null_file);
     UNIT(getters_accept_a_null_result);
     UNIT(getters_accept_a_null_plan);
+    UNIT(getters_accept_a_null_estimate);
     UNIT(getters_accept_a_null_value);
     UNIT(text_functions_accept_null);
     UNIT(unknown_enumerators_have_no_names);

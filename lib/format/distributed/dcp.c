@@ -951,6 +951,7 @@ const struct format format_dcp = {
     .title = "PyTorch Distributed Checkpoint",
     .other_name = "dcp",
     .suffixes = ".dcp",
+    .is_folder = true,
     .probe = probe,
     .read = read,
     .write = dcp_write,
