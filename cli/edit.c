@@ -356,11 +356,11 @@ int edit_run(const char *cmd, const char *input, ckpt_status (*apply)(ckpt_plan 
     ckpt_file *f;
     ckpt_plan *p;
     ckpt_error err;
+    if (prefix && access(prefix, F_OK) == 0 && access(input, F_OK) != 0)
+        return usage_error(cmd, "PREFIX comes first, then FILE");
     int status = edit_check_options(cmd, input);
     if (status != EXIT_OK)
         return status;
-    if (prefix && access(prefix, F_OK) == 0 && access(input, F_OK) != 0)
-        return usage_error(cmd, "PREFIX comes first, then FILE");
     ckpt_recovered what = CKPT_RECOVERED_NOTHING;
     if (writing.in_place && !edit_recover(input, &what))
         return EXIT_TROUBLE;

@@ -367,7 +367,7 @@ static ckpt_status compare_arrays(struct diff *d, ckpt_error *err)
         bool in_both = p->a != CKPT_NO_TENSOR && p->b != CKPT_NO_TENSOR;
         if (!in_both || row_a(d, p)->kind != CKPT_NDARRAY || row_a(d, p)->has_data || row_b(d, p)->has_data)
             continue;
-        st = array_equal(&equal, row_a(d, p)->value, row_b(d, p)->value, &same, err);
+        st = numpy_array_equal(&equal, row_a(d, p)->value, row_b(d, p)->value, &same, err);
         (void)prefix_where_if_failed(st, p->name, err);
         p->array_differs = !same;
     }

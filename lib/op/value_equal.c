@@ -481,8 +481,8 @@ static bool is_bytes(const ckpt_value *v)
     return form == FORM_BYTES || form == FORM_BYTEARRAY;
 }
 
-ckpt_status array_equal(struct value_equal *e, const ckpt_value *a, const ckpt_value *b, bool *same,
-                        ckpt_error *err)
+ckpt_status numpy_array_equal(struct value_equal *e, const ckpt_value *a, const ckpt_value *b, bool *same,
+                              ckpt_error *err)
 {
     struct numpy_array in_a, in_b;
     *same = true;

@@ -28,11 +28,11 @@ struct value_equal {
  * O(nodes) steps, with loops too; CKPT_ELIMIT if all comparisons together take too many. */
 ckpt_status value_equal(struct value_equal *e, const ckpt_value *a, const ckpt_value *b, bool *same,
                         ckpt_error *err);
-/* array_equal - sets *SAME to whether A and B, numpy arrays or scalars, have the same dtype, order and
- * elements; other nodes count as equal. For arrays whose bytes the caller cannot compare (text, dates,
+/* numpy_array_equal - sets *SAME to whether A and B, numpy arrays or scalars, have the same dtype, order and
+ * elements; true if A or B is something else. For arrays whose bytes the caller cannot compare (text, dates,
  * records, objects); the caller compares the shapes. */
-ckpt_status array_equal(struct value_equal *e, const ckpt_value *a, const ckpt_value *b, bool *same,
-                        ckpt_error *err);
+ckpt_status numpy_array_equal(struct value_equal *e, const ckpt_value *a, const ckpt_value *b, bool *same,
+                              ckpt_error *err);
 void value_equal_free(struct value_equal *e);
 
 #endif

@@ -8,4 +8,4 @@ ckpt strip --auto data/train.pt -o; echo $?
 ckpt strip -x; echo $?
 ckpt strip --auto a b c; echo $?
 ckpt strip --auto data/train.pt -o a.xyz --to onnx; echo $?
-ckpt strip data/train.pt module. -n; echo $? # the wrong way round
+ckpt strip data/train.pt module.; echo $? # the wrong way round
