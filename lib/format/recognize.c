@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #include "base/cursor.h"
+#include "codec/hdf5.h"
 #include "codec/inflate.h"
 #include "codec/json_scan.h"
 #include "codec/protobuf.h"
@@ -93,6 +94,12 @@ bool recognize_archive(const struct probe *p)
     const struct signature *s = recognize(p);
     return (s && s->kind == SIGN_ZIP) ||
            (p->size >= ZIP_END_SIZE && zip_has_signature(p->src, p->size - ZIP_END_SIZE, ZIP_END));
+}
+
+static bool is_hdf5(const struct probe *p)
+{
+    uint64_t base;
+    return hdf5_find(p->src, &base, NULL) == CKPT_OK;
 }
 
 bool recognize_zlib(const struct probe *p)

@@ -15,6 +15,7 @@
 #include "base/sized.h"
 #include "base/text.h"
 #include "base/utf8.h"
+#include "codec/hdf5.h"
 #include "codec/json_scan.h"
 #include "codec/ocdbt.h"
 #include "codec/sstable.h"
@@ -210,12 +211,13 @@ static ckpt_status scan_safetensors(struct scanner *x, source *src, ckpt_str whe
 }
 
 /* scan_unrecognized - scans the attributes of P, if it is HDF5, or searches its bytes; reports that nothing
- * else was scanned, and what P is, if SIGNATURE (may be NULL) or a format recognizes it. */
-static ckpt_status scan_unrecognized(struct scanner *x, const struct probe *p,
-                                     const struct signature *signature, ckpt_str where, ckpt_error *err)
+ * else was scanned, and what P is, if a signature or a format recognizes it. */
+static ckpt_status scan_unrecognized(struct scanner *x, const struct probe *p, ckpt_str where,
+                                     ckpt_error *err)
 {
     char found[TEXT_BYTES_SIZE];
-    bool is_hdf5 = signature && signature->kind == SIGN_HDF5, all_read = false;
+    const struct signature *signature = recognize(p);
+    bool is_hdf5 = recognize_as(p, SIGN_HDF5), all_read = false;
     if (is_hdf5)
         CKPT_TRY(scan_hdf5(x, p->src, where, &all_read, err));
     if (!all_read)
@@ -273,6 +275,20 @@ static ckpt_status scan_as_pickle_too(struct scanner *x, const struct probe *p, 
     return st;
 }
 
+/* scan_as_hdf5_too - scans the attributes of P if it is HDF5, too: its readers skip any bytes that precede it
+ * up to byte 512, 1024, 2048 … So a tar whose first member is HDF5 is HDF5, too: that is no polyglot. */
+static ckpt_status scan_as_hdf5_too(struct scanner *x, const struct probe *p, ckpt_str where, ckpt_error *err)
+{
+    uint64_t base;
+    bool all_read;
+    if (hdf5_find(p->src, &base, NULL) != CKPT_OK)
+        return CKPT_OK;
+    if (!recognize_as(p, SIGN_TAR))
+        CKPT_TRY(scan_found(x->scan, SCAN_TWO_FORMATS, where, p->src, base, "polyglot: also HDF5"));
+    CKPT_TRY(scan_hdf5(x, p->src, where, &all_read, err));
+    return all_read ? CKPT_OK : scan_byte_patterns(x, p->src, where, true, err);
+}
+
 /* find_compression - returns the kind of compression of P, by its SIGNATURE or, if it may begin with a zlib
  * header, by inflating it; NULL: none. A text may begin with the two bytes of such a header: it is zlib data
  * only if it inflates to a pickle. */
@@ -313,9 +329,10 @@ static ckpt_status report_failed_trial(struct scanner *x, source *src, ckpt_str 
                       "text that has a pickle's file name and begins like a pickle: %s", t->why.what);
 }
 
-/* scan_by_trial - tries the formats without a certain signature, and scans P as the first that fits. */
+/* scan_by_trial - tries the formats without a certain signature, and scans P as the first that fits. Sets
+ * *FOUND to false if none does. */
 static ckpt_status scan_by_trial(struct scanner *x, const struct probe *p, ckpt_str where,
-                                 enum scan_role role, uint64_t *known_bytes, ckpt_error *err)
+                                 enum scan_role role, bool *found, uint64_t *known_bytes, ckpt_error *err)
 {
     source *src = p->src;
     const struct signature *signature = recognize(p);
@@ -345,9 +362,7 @@ static ckpt_status scan_by_trial(struct scanner *x, const struct probe *p, ckpt_
     }
     if (role == SCAN_VALUE)
         return count_all_as_known(x, src, NULL, known_bytes);
-    bool is_msgpack;
-    CKPT_TRY(scan_msgpack(x, src, where, &is_msgpack, known_bytes, err));
-    return is_msgpack ? CKPT_OK : scan_unrecognized(x, p, signature, where, err);
+    return scan_msgpack(x, src, where, found, known_bytes, err);
 }
 
 static ckpt_status scan_content(struct scanner *x, source *src, ckpt_str where, enum scan_role role,
@@ -359,9 +374,14 @@ static ckpt_status scan_content(struct scanner *x, source *src, ckpt_str where, 
                    ? scan_found(x->scan, SCAN_UNKNOWN_FORMAT, where, NULL, CKPT_NO_OFFSET, "an empty file")
                    : CKPT_OK;
     CKPT_TRY(recognize_fill(&p, x->path, src, err));
+    bool found = true;
     scan_function *scan_container = find_container_scanner(&p, recognize(&p), role);
     CKPT_TRY(scan_container ? scan_container(x, src, where, known_bytes, err)
-                            : scan_by_trial(x, &p, where, role, known_bytes, err));
+                            : scan_by_trial(x, &p, where, role, &found, known_bytes, err));
+    if (!found)
+        CKPT_TRY(scan_unrecognized(x, &p, where, err));
+    else if (role == SCAN_FILE)
+        CKPT_TRY(scan_as_hdf5_too(x, &p, where, err));
     if (scan_container == scan_zip)
         return CKPT_OK;
     if (scan_container)

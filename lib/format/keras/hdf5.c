@@ -16,6 +16,7 @@
 #include "core/convert.h"
 #include "format/format.h"
 #include "format/keras/keras.h"
+#include "format/recognize.h"
 
 struct reading {
     struct kit *k;
@@ -361,11 +362,7 @@ ckpt_status keras_read_hdf5(struct kit *k, source *src)
     return st;
 }
 
-static bool probe(const struct probe *p)
-{
-    uint64_t base;
-    return !p->is_folder && !p->zip && hdf5_find(p->src, &base, NULL) == CKPT_OK;
-}
+static bool probe(const struct probe *p) { return !p->zip && recognize_as(p, SIGN_HDF5); }
 
 static ckpt_status read(ckpt_file *f, ckpt_error *err)
 {
