@@ -361,7 +361,7 @@ ckpt_status ckpt_verify(const char *path, const ckpt_verify_options *opts,
     CKPT_TRY(sized_struct_clear(result, err));
     CKPT_TRY(sized_struct_copy_in(opts, &o, sizeof o, err));
     CKPT_TRY(sized_struct_copy_in(o.how, &how, sizeof how, err));
-    CKPT_REQUIRE(err, path && (o.globs || !o.nglobs) && o.algorithm <= CKPT_XXH3);
+    CKPT_REQUIRE(err, path && has_no_null(o.globs, o.nglobs) && o.algorithm <= CKPT_XXH3);
     o.how = &how;
     ckpt_status st = check_init(&c, &o, &found, err);
     c.report = report;
@@ -378,7 +378,8 @@ ckpt_status ckpt_verify(const char *path, const ckpt_verify_options *opts,
         c.result->tensors = f->table.nrows;
     if (st == CKPT_OK)
         st = verify_data(&c, f, err);
-    sized_struct_copy_out(result, &found, sizeof found);
+    if (st == CKPT_OK)
+        sized_struct_copy_out(result, &found, sizeof found);
     file_free(f);
     check_free(&c);
     return name_file_if_failed(st, path, err);

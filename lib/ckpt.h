@@ -8,8 +8,9 @@
  *  - An argument may be NULL only where its function's comment allows it. Otherwise, and for an
  *    enumerator that does not exist, a function that returns ckpt_status returns CKPT_EUSAGE, and any
  *    other function returns 0, false, an empty text or NULL. A function first sets its results (*OUT,
- *    a digest) to NULL or 0, and leaves them so if it fails. Options and limits may always be
- *    NULL, which means 0 for each of their fields. Callbacks that report and their USER may be NULL.
+ *    a digest) to NULL or 0, and leaves them so if it fails; only ckpt_scan and ckpt_mem_plan set
+ *    some even then. Options and limits may always be NULL, which means 0 for each of their fields.
+ *    Callbacks that report and their USER may be NULL.
  *  - A ckpt_str carries its length and may hold NUL bytes. Print text from a file
  *    through ckpt_text_escape(), because it could control the terminal.
  *  - A pointer obtained from a file or plan belongs to it and is valid until the file is closed or the
@@ -1167,7 +1168,8 @@ CKPT_API bool ckpt_scan_preload(void);
 
 /* ckpt_scan - follows every pickle in the file at PATH without running it, and passes what a loader would do
  * to REPORT (nonzero stops with CKPT_ECANCELLED). CKPT_OK: it was scanned as far as RESULT states; it is fine
- * if no finding is above CKPT_SCAN_NOTE and accounted equals bytes. */
+ * if no finding is above CKPT_SCAN_NOTE and accounted equals bytes. If it fails, RESULT has what was found
+ * until then. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_scan(const char *path, const ckpt_scan_options *opts,
     int (*report)(void *user, const ckpt_scan_record *), void *user,
     ckpt_scan_result *result, ckpt_error *err);

@@ -65,3 +65,11 @@ bool str_ends_any_case(ckpt_str s, ckpt_str suffix)
     }
     return true;
 }
+
+bool has_no_null(const char *const *texts, size_t n)
+{
+    size_t i = 0;
+    while (texts && i < n && texts[i])
+        i++;
+    return i == n;
+}

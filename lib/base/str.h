@@ -61,6 +61,8 @@ static inline unsigned str_digit(char c)
            : low >= 'a' && low <= 'f' ? (unsigned)(low - 'a') + 10
                                       : 99;
 }
+/* has_no_null - returns true if TEXTS has N texts; TEXTS may be NULL if N is 0. */
+bool has_no_null(const char *const *texts, size_t n);
 /* str_uint - parses S, which must be decimal digits only. False: it is not a number, or it does not fit. */
 bool str_uint(ckpt_str s, uint64_t *out);
 

@@ -215,7 +215,8 @@ ckpt_status ckpt_doctor(const char *path, const ckpt_doctor_options *opts,
     found.tensors = verified.tensors;
     found.bytes = verified.bytes;
     found.read = verified.read;
-    sized_struct_copy_out(result, &found, sizeof found);
+    if (st == CKPT_OK)
+        sized_struct_copy_out(result, &found, sizeof found);
     file_free(d.f);
     check_free(&d.check);
     return name_file_if_failed(st, path, err);

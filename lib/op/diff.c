@@ -480,9 +480,9 @@ ckpt_status ckpt_diff(ckpt_file *a, ckpt_file *b, const ckpt_diff_options *opts,
     struct diff d = {.a = a, .b = b, .o = &o, .event = event, .user = user, .totals = &local_totals};
     CKPT_TRY(totals ? sized_struct_clear(totals, err) : CKPT_OK);
     CKPT_TRY(sized_struct_copy_in(opts, &o, sizeof o, err));
-    CKPT_REQUIRE(err, a && b && (o.globs || !o.nglobs));
+    CKPT_REQUIRE(err, a && b && has_no_null(o.globs, o.nglobs));
     ckpt_status st = diff_files(&d, err);
-    if (totals)
+    if (totals && st == CKPT_OK)
         sized_struct_copy_out(totals, &local_totals, sizeof local_totals);
     free(d.pairs);
     free(d.items);

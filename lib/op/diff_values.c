@@ -230,13 +230,13 @@ ckpt_status ckpt_diff_values(ckpt_file *a, ckpt_file *b, const ckpt_diff_options
         .a = {.f = a}, .b = {.f = b}, .o = &o, .event = event, .user = user, .totals = &local_totals};
     CKPT_TRY(totals ? sized_struct_clear(totals, err) : CKPT_OK);
     CKPT_TRY(sized_struct_copy_in(opts, &o, sizeof o, err));
-    CKPT_REQUIRE(err, a && b && (o.globs || !o.nglobs));
+    CKPT_REQUIRE(err, a && b && has_no_null(o.globs, o.nglobs));
     ckpt_status st = open_value_side(&d.a, d.o->root_a, d.o, err);
     if (st == CKPT_OK)
         st = open_value_side(&d.b, d.o->root_b, d.o, err);
     if (st == CKPT_OK)
         st = report_all_leaves(&d, err);
-    if (totals)
+    if (totals && st == CKPT_OK)
         sized_struct_copy_out(totals, &local_totals, sizeof local_totals);
     close_value_side(&d.a);
     close_value_side(&d.b);

@@ -200,9 +200,9 @@ ckpt_status ckpt_digest_tensors(ckpt_file *file, ckpt_algorithm alg, const ckpt_
                                 ckpt_error *err)
 {
     ckpt_work work;
-    CKPT_REQUIRE(err, file && (digests || !file->table.nrows) && alg <= CKPT_XXH3);
-    if (digests)
+    if (file && digests)
         memset(digests, 0, (size_t)file->table.nrows * CKPT_DIGEST_MAX);
+    CKPT_REQUIRE(err, file && (digests || !file->table.nrows) && alg <= CKPT_XXH3);
     CKPT_TRY(sized_struct_copy_in(how, &work, sizeof work, err));
     struct parallel_item *items = calloc(file->table.nrows + 1, sizeof *items);
     struct digests d = {alg, items, digests};

@@ -66,6 +66,7 @@ static int take_bytes(void *user, const void *bytes, size_t n)
     CALL(locate, NULL, ckpt_file_locate(NULL, err))                                                          \
     CALL(narrow, NULL, ckpt_file_narrow(NULL, NULL, NULL, 0, err))                                           \
     CALL(narrow_globs, NULL, ckpt_file_narrow(valid.file, NULL, NULL, 1, err))                               \
+    CALL(narrow_null_glob, NULL, ckpt_file_narrow(valid.file, NULL, &no_text, 1, err))                       \
     CALL(read, NULL, ckpt_tensor_read(NULL, 0, 0, 1, digest, err))                                           \
     CALL(read_as, NULL, ckpt_tensor_read_as(NULL, 0, CKPT_DT_F32, 0, 1, digest, err))                        \
     CALL(digest_as, NULL, ckpt_file_digest_as(NULL, CKPT_DT_F32, err))                                       \
@@ -90,7 +91,7 @@ static int take_bytes(void *user, const void *bytes, size_t n)
          ckpt_digest_tensor(valid.file, 0, (ckpt_algorithm)OUT_OF_RANGE, digest, err))                       \
     CALL(digest_tensors, NULL, ckpt_digest_tensors(NULL, CKPT_SHA256, NULL, digest, err))                    \
     CALL(digest_tensors_out, NULL, ckpt_digest_tensors(valid.file, CKPT_SHA256, NULL, NULL, err))            \
-    CALL(digest_tensors_algorithm, NULL,                                                                  \
+    CALL(digest_tensors_algorithm, digest,                                                                   \
          ckpt_digest_tensors(valid.file, (ckpt_algorithm)OUT_OF_RANGE, NULL, digest, err))                   \
     CALL(digest_file, digest, ckpt_digest_file(NULL, CKPT_SHA256, digest, digest, err))                      \
     CALL(digest_file_in, digest, ckpt_digest_file(valid.file, CKPT_SHA256, NULL, digest, err))               \
@@ -204,6 +205,8 @@ static int take_bytes(void *user, const void *bytes, size_t n)
     CALL(verify, &verified, ckpt_verify(NULL, NULL, NULL, NULL, &verified, err))                             \
     CALL(verify_out, NULL, ckpt_verify("/dev/null", NULL, NULL, NULL, NULL, err))                            \
     CALL(verify_globs, &verified, ckpt_verify("/dev/null", &verify_null_globs, NULL, NULL, &verified, err))  \
+    CALL(verify_no_size, &verified, ckpt_verify("Makefile", &verify_no_size, NULL, NULL, &verified, err))    \
+    CALL(doctor_no_size, &diagnosed, ckpt_doctor("Makefile", &doctor_no_size, NULL, NULL, &diagnosed, err))  \
     CALL(verify_out_of_range, &verified,                                                                     \
          ckpt_verify("/dev/null", &out_of_range_algorithm, NULL, NULL, &verified, err))                      \
     CALL(doctor, &diagnosed, ckpt_doctor(NULL, NULL, NULL, NULL, &diagnosed, err))                           \
@@ -226,7 +229,9 @@ static ckpt_doctor_result diagnosed;
 static ckpt_recovered recovered;
 static ckpt_mem *mem;
 static ckpt_mem_result estimated;
-static const ckpt_mem_options null_frozen = {.struct_size = sizeof null_frozen, .nfrozen = 1};
+static const char *const no_text = NULL;
+static const ckpt_mem_options null_frozen = {
+    .struct_size = sizeof null_frozen, .frozen = &no_text, .nfrozen = 1};
 static const ckpt_mem_run out_of_range_run = {.struct_size = sizeof out_of_range_run,
                                               .precision = OUT_OF_RANGE};
 static uint64_t bytes;
@@ -258,8 +263,11 @@ static const ckpt_table_json_options null_rows = {.struct_size = sizeof null_row
                                                           .nrows = 1};
 static const ckpt_write_options out_of_range_ties = {
     .struct_size = sizeof out_of_range_ties, .dry_run = 1, .ties = OUT_OF_RANGE};
+static const ckpt_limits no_size = {.struct_size = 0};
+static const ckpt_doctor_options doctor_no_size = {.struct_size = sizeof doctor_no_size, .limits = &no_size};
 static const ckpt_diff_options null_globs = {.struct_size = sizeof null_globs, .nglobs = 1};
-static const ckpt_verify_options verify_null_globs = {.struct_size = sizeof verify_null_globs, .nglobs = 1},
+static const ckpt_verify_options verify_no_size = {.struct_size = sizeof verify_no_size, .limits = &no_size},
+                                 verify_null_globs = {.struct_size = sizeof verify_null_globs, .nglobs = 1},
                                  out_of_range_algorithm = {.struct_size = sizeof out_of_range_algorithm,
                                                            .algorithm = OUT_OF_RANGE};
 

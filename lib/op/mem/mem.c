@@ -75,7 +75,7 @@ ckpt_status ckpt_mem_new(ckpt_file *file, const ckpt_mem_options *opts, ckpt_mem
     CKPT_REQUIRE(err, out);
     *out = NULL;
     CKPT_TRY(sized_struct_copy_in(opts, &o, sizeof o, err));
-    CKPT_REQUIRE(err, (file || o.config) && (o.frozen || !o.nfrozen));
+    CKPT_REQUIRE(err, (file || o.config) && has_no_null(o.frozen, o.nfrozen));
     ckpt_mem *m = calloc(1, sizeof *m);
     if (!m)
         return fail_memory(err);
