@@ -67,10 +67,9 @@ static ckpt_status check_folder(struct doctor *d, ckpt_error *err)
 static ckpt_status check_weights_only(struct doctor *d, ckpt_error *err)
 {
     ckpt_file *f = d->f;
-    int verdict;
-    ckpt_str why;
-    CKPT_TRY(weights_only_verdict(f, f->a, &verdict, &why, err));
-    if (verdict != 0)
+    struct weights_only loading;
+    CKPT_TRY(weights_only_check(f, f->a, &loading, err));
+    if (loading.verdict != 0)
         return CKPT_OK;
     struct diagnosis diagnosis = {
         .fix = convert, .hint = "weights_only=False runs whatever the file holds: ckpt scan lists that"};
@@ -79,7 +78,7 @@ static ckpt_status check_weights_only(struct doctor *d, ckpt_error *err)
         diagnosis.is_note = f->executes_code;
         diagnosis.id = diagnosis.is_note ? "torchscript" : "torch-refuses";
         what = diagnosis.is_note ? "torch.load does not read it" : "torch.load refuses it";
-    } else if (str_starts(why, STR_LIT("opcode "))) {
+    } else if (loading.is_opcode) {
         diagnosis.id = "protocol";
         diagnosis.fix = has_only_allowed_imports(f) ? convert : sanitize;
         what = "torch.load(weights_only=True) refuses its pickle";
@@ -87,7 +86,7 @@ static ckpt_status check_weights_only(struct doctor *d, ckpt_error *err)
         diagnosis.id = "weights-only";
         diagnosis.fix = sanitize;
     }
-    return doctor_report(d, &diagnosis, err, "%s: %.*s", what, STR_ARG(why));
+    return doctor_report(d, &diagnosis, err, "%s: %.*s", what, STR_ARG(loading.why));
 }
 
 static ckpt_status check_wrappers(struct doctor *d, ckpt_error *err)

@@ -392,9 +392,14 @@ ckpt_status ckpt_inspect(ckpt_file *file, ckpt_info *out, ckpt_error *err)
     containers_free(&tree);
     if (st == CKPT_OK)
         st = count_unreferenced(file, &info.unreferenced, err);
+    struct weights_only loading;
     if (st == CKPT_OK)
-        st = weights_only_verdict(file, file->inspect_arena, &info.weights_only, &info.weights_only_why, err);
-    sum_rows(file, &info);
-    sized_struct_copy_out(out, &info, sizeof info);
+        st = weights_only_check(file, file->inspect_arena, &loading, err);
+    if (st == CKPT_OK) {
+        info.weights_only = loading.verdict;
+        info.weights_only_why = loading.why;
+        sum_rows(file, &info);
+        sized_struct_copy_out(out, &info, sizeof info);
+    }
     return name_file_if_failed(st, file->path, err);
 }

@@ -633,15 +633,14 @@ static ckpt_status report_unused_calls(struct sanitize *s)
 /* check_output_loads - refuses to write a pickle that torch.load(weights_only=True) would refuse. */
 static ckpt_status check_output_loads(ckpt_file *f, ckpt_error *err)
 {
-    int verdict;
-    ckpt_str why;
-    CKPT_TRY(weights_only_verdict(f, f->a, &verdict, &why, err));
-    if (verdict == 1)
+    struct weights_only loading;
+    CKPT_TRY(weights_only_check(f, f->a, &loading, err));
+    if (loading.verdict == 1)
         return CKPT_OK;
     return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
                 "torch.load(weights_only=True) would refuse the output: %.*s\n"
                 "a .safetensors output holds the tensors alone",
-                STR_ARG(why));
+                STR_ARG(loading.why));
 }
 
 ckpt_status sanitize_plan(ckpt_plan *p, bool flat, has_dtype *holds, ckpt_error *err)

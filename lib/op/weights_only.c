@@ -38,6 +38,7 @@ static const unsigned char allowed_opcodes[] = {
 
 struct violation {
     uint64_t offset; /* UINT64_MAX: none */
+    bool is_opcode;  /* it is an opcode that torch does not support */
     char text[512];
 };
 
@@ -48,6 +49,7 @@ static void CKPT_PRINTF(3, 4) report_violation(struct violation *first, uint64_t
     if (offset >= first->offset)
         return;
     first->offset = offset;
+    first->is_opcode = false;
     va_start(ap, fmt);
     (void)vsnprintf(first->text, sizeof first->text, fmt, ap);
     va_end(ap);
@@ -137,6 +139,7 @@ static void check_opcodes(const struct pickle_facts *p, struct violation *first)
             continue;
         report_violation(first, p->first_use[op], "opcode %u at 0x%" PRIx64 " is not supported%s", op,
                          p->first_use[op], op == 0x95 ? " (pickle protocol 4 or 5)" : "");
+        first->is_opcode |= first->offset == p->first_use[op];
     }
 }
 
@@ -268,23 +271,20 @@ static ckpt_status check_pickle(const ckpt_file *f, const struct pickle_facts *p
     return p->first_use['U'] == UINT64_MAX ? CKPT_OK : check_texts(f->root, p, first, err);
 }
 
-ckpt_status weights_only_verdict(ckpt_file *f, arena *a, int *verdict, ckpt_str *why, ckpt_error *err)
+ckpt_status weights_only_check(ckpt_file *f, arena *a, struct weights_only *out, ckpt_error *err)
 {
     struct violation first = {.offset = UINT64_MAX};
-    *why = STR_LIT("");
-    *verdict = f->for_torch_load ? 1 : -1;
+    *out = (struct weights_only){.verdict = f->for_torch_load ? 1 : -1, .why = STR_LIT("")};
     if (!f->for_torch_load)
         return CKPT_OK;
     if (f->torch_load_refusal.len) {
-        *verdict = 0;
-        *why = f->torch_load_refusal;
+        *out = (struct weights_only){.why = f->torch_load_refusal};
         return CKPT_OK;
     }
     for (size_t i = 0; i < f->npickles && first.offset == UINT64_MAX; i++)
         CKPT_TRY(check_pickle(f, f->pickles[i], &first, err));
     if (first.offset == UINT64_MAX)
         return CKPT_OK;
-    *verdict = 0;
-    *why = arena_str(a, str_c(first.text));
-    return why->ptr ? CKPT_OK : fail_memory(err);
+    *out = (struct weights_only){.why = arena_str(a, str_c(first.text)), .is_opcode = first.is_opcode};
+    return out->why.ptr ? CKPT_OK : fail_memory(err);
 }

@@ -5,9 +5,13 @@
 
 #include "core/file.h"
 
-/* weights_only_verdict - sets *VERDICT to 1 if torch 2.15 would load F, to 0 if it would refuse F, and to -1
- * if F is not a file of torch.load. *WHY, in A, is the first reason for a refusal. */
-ckpt_status weights_only_verdict(ckpt_file *f, arena *a, int *verdict, ckpt_str *why, ckpt_error *err);
+struct weights_only {
+    int verdict;    /* 1: torch 2.15 would load it; 0: would refuse it; -1: it is not a file of torch.load */
+    ckpt_str why;   /* the first reason for a refusal */
+    bool is_opcode; /* that reason is an opcode that torch does not support */
+};
+/* weights_only_check - predicts whether torch loads F. out->why is in A or a field of F. */
+ckpt_status weights_only_check(ckpt_file *f, arena *a, struct weights_only *out, ckpt_error *err);
 /* weights_only_allows - returns true if torch 2.15 allows the import MODULE.NAME, as spelled in a pickle. */
 bool weights_only_allows(ckpt_str module, ckpt_str name);
 /* weights_only_allowed_name - returns the I-th allowed name, or NULL. */

@@ -225,8 +225,7 @@ void fuzz_sanitize(const uint8_t *data, size_t size)
     ckpt_file *f = NULL, *back = NULL;
     ckpt_plan *p = NULL;
     ckpt_error err = {0};
-    ckpt_str why;
-    int accepted = 1;
+    struct weights_only loading;
     if (ckpt_open_memory(data, size, "fuzz", NULL, &f, NULL) != CKPT_OK)
         return;
     ckpt_status st = ckpt_plan_new(f, &p, &err);
@@ -235,9 +234,9 @@ void fuzz_sanitize(const uint8_t *data, size_t size)
     check_reason(st, &err);
     if (st == CKPT_OK && (back = write_and_reopen(p, files.out_pt))) {
         check_tensors(f, back);
-        st = weights_only_verdict(back, back->a, &accepted, &why, &err);
+        st = weights_only_check(back, back->a, &loading, &err);
         check_reason(st, &err);
-        if (st == CKPT_OK && accepted != 1)
+        if (st == CKPT_OK && loading.verdict != 1)
             exercise_abort("torch.load(weights_only=True) would refuse the sanitized file");
         ckpt_close(back);
     }

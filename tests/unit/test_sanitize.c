@@ -42,14 +42,13 @@ static void make_temp_file(char path[32])
 static bool loads_with_weights_only(const char *path, size_t *leaves)
 {
     ckpt_file *f = NULL;
-    int verdict = 0;
-    ckpt_str why;
+    struct weights_only loading;
     if (ckpt_open(path, NULL, &f, NULL) != CKPT_OK)
         return false;
-    CU_ASSERT_EQUAL(weights_only_verdict(f, f->a, &verdict, &why, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(weights_only_check(f, f->a, &loading, NULL), CKPT_OK);
     *leaves = ckpt_leaf_count(f);
     ckpt_close(f);
-    return verdict == 1;
+    return loading.verdict == 1;
 }
 
 /* sanitize_pickle - sanitizes the pickle of SIZE bytes as sanitize_file does. Returns the number of lost

@@ -14,18 +14,18 @@
 static const char *find_violation(const void *pickle, size_t size)
 {
     static char text[512];
-    int loads;
     uint64_t next;
-    ckpt_str why;
+    struct weights_only loading;
     ckpt_file *f = NULL;
     source *src = source_mem(pickle, size, 0);
     CU_ASSERT_EQUAL(file_new("made.pt", src, NULL, &f, NULL), CKPT_OK);
     f->for_torch_load = true;
     struct pickle_facts *facts = file_add_pickle(f, str_of("", 0));
     CU_ASSERT_EQUAL(pickle_read(f->a, src, 0, size, facts, &f->root, &next, NULL), CKPT_OK);
-    CU_ASSERT_EQUAL(weights_only_verdict(f, f->a, &loads, &why, NULL), CKPT_OK);
-    CU_ASSERT_EQUAL(loads, why.len == 0);
-    snprintf(text, sizeof text, "%.*s", (int)why.len, why.ptr);
+    CU_ASSERT_EQUAL(weights_only_check(f, f->a, &loading, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(loading.verdict, loading.why.len == 0);
+    CU_ASSERT_EQUAL(loading.is_opcode, str_starts(loading.why, STR_LIT("opcode ")));
+    snprintf(text, sizeof text, "%.*s", (int)loading.why.len, loading.why.ptr);
     file_free(f);
     return text;
 }
