@@ -55,6 +55,7 @@ struct format {
     bool compresses; /* write supports the option `compress` */
     bool flat;       /* the format holds named tensors and texts, no graph */
     bool is_folder;  /* write makes a folder, which torch.load does not read */
+    bool names_are_keys; /* names in its zip archive are no paths: any name is legal */
     /* holds_dtype - for a flat format: returns true if it supports the dtype of T. Called only for dtypes
      * that safetensors lacks. NULL: the format supports none of these. */
     bool (*holds_dtype)(const ckpt_tensor *t);
@@ -137,10 +138,10 @@ ckpt_status format_check(const char *path, source *src, const ckpt_limits *limit
  * and nothing else. CKPT_EUNKNOWN: SRC is not such a text. There is no ckpt_error to fill in. */
 ckpt_status names_open(const char *path, source *src, const ckpt_limits *limits, ckpt_file **out);
 /* verify_records - if SRC is a zip archive: compares central directory and local headers, checks names and
- * bytes around the archive, and adds its records to C. FINDINGS_BEFORE is how many findings C had before
- * SRC was opened. */
-ckpt_status verify_records(const char *path, source *src, uint64_t findings_before, struct check *c,
-                           ckpt_error *err);
+ * bytes around the archive, and adds its records to C. NAMES_ARE_KEYS: as in struct format. FINDINGS_BEFORE
+ * is how many findings C had before SRC was opened. */
+ckpt_status verify_records(const char *path, source *src, bool names_are_keys, uint64_t findings_before,
+                           struct check *c, ckpt_error *err);
 /* format_verify - opens PATH, and adds its records and faults to C. Sets *OUT to NULL if PATH cannot be
  * opened. */
 ckpt_status format_verify(const char *path, struct check *c, ckpt_file **out, ckpt_error *err);

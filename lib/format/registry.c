@@ -301,7 +301,7 @@ ckpt_status format_check(const char *path, source *src, const ckpt_limits *limit
         st = check_report_fault(c, path, &reported, err);
     }
     if (watched && st == CKPT_OK)
-        st = verify_records(path, watched, findings_before, c, err);
+        st = verify_records(path, watched, *out && (*out)->format->names_are_keys, findings_before, c, err);
     if (st != CKPT_OK) {
         file_free(*out);
         *out = NULL;

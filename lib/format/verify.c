@@ -108,25 +108,17 @@ static void report_zip_flaw(void *user, const struct zip_flaw *f)
     t->status = check_report(t->c, CHECK_MALFORMED, t->path, &e, t->err);
 }
 
-/* holds_arrays - returns true if Z is an .npz, whose members are keys: any name is legal. */
-static bool holds_arrays(const zip *z)
-{
-    bool all = z->n > 0;
-    for (size_t i = 0; all && i < z->n; i++)
-        all = str_ends(z->entries[i].name, STR_LIT(".npy"));
-    return all;
-}
-
 /* audit_zip - reports contradictions that do not affect reading: descriptors, times, flags, members that are
- * not in the central directory. ARRAYS: SRC is an .npz. OPEN_REPORTED: zip_open failed, and its error was
+ * not in the central directory. NAMES_ARE_KEYS: as in struct format. OPEN_REPORTED: zip_open failed, and its error was
  * reported. Call it only if no other fault was reported. */
-static ckpt_status audit_zip(source *src, struct zip_report *t, bool arrays, bool open_reported)
+static ckpt_status audit_zip(source *src, struct zip_report *t, bool names_are_keys,
+                             bool open_reported)
 {
     struct zip_audit z = {.src = src,
                           .a = t->c->a,
                           .flaw = report_zip_flaw,
                           .user = t,
-                          .names_are_keys = arrays,
+                          .names_are_keys = names_are_keys,
                           .open_reported = open_reported};
     ckpt_status st = zip_audit(&z, t->err);
     return t->status != CKPT_OK ? t->status : check_is_fault(st) ? CKPT_OK : st;
@@ -138,8 +130,8 @@ static bool is_archive(const char *path, source *src)
     return recognize_fill(&p, path, src, NULL) == CKPT_OK && recognize_archive(&p);
 }
 
-ckpt_status verify_records(const char *path, source *src, uint64_t findings_before, struct check *c,
-                           ckpt_error *err)
+ckpt_status verify_records(const char *path, source *src, bool names_are_keys, uint64_t findings_before,
+                           struct check *c, ckpt_error *err)
 {
     zip *z;
     if (!is_archive(path, src))
@@ -165,8 +157,8 @@ ckpt_status verify_records(const char *path, source *src, uint64_t findings_befo
     map_free(crc_folders);
     if (st != CKPT_OK || c->result->findings != findings_before)
         return st;
-    return audit_zip(src, &(struct zip_report){.c = c, .path = path_copy, .err = err}, holds_arrays(z),
-                     false);
+    return audit_zip(src, &(struct zip_report){.c = c, .path = path_copy, .err = err},
+                     names_are_keys, false);
 }
 
 ckpt_status format_verify(const char *path, struct check *c, ckpt_file **out, ckpt_error *err)
