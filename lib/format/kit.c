@@ -310,6 +310,10 @@ ckpt_status kit_add_tensor(struct kit *k, const struct kit_tensor *x)
 
 ckpt_status kit_add_faulty(struct kit *k, struct kit_tensor *t, ckpt_status st)
 {
+    if (!t->name.ptr)
+        t->name = arena_printf(k->f->a, "tensor at byte 0x%" PRIx64, t->described_at);
+    if (!t->name.ptr)
+        return fail_memory(k->err);
     error_add_position(k->err, t->described_at, t->name);
     if (k->f->salvage && check_is_fault(st)) {
         ckpt_error why = *k->err;

@@ -109,10 +109,9 @@ static void report_zip_flaw(void *user, const struct zip_flaw *f)
 }
 
 /* audit_zip - reports contradictions that do not affect reading: descriptors, times, flags, members that are
- * not in the central directory. NAMES_ARE_KEYS: as in struct format. OPEN_REPORTED: zip_open failed, and its error was
- * reported. Call it only if no other fault was reported. */
-static ckpt_status audit_zip(source *src, struct zip_report *t, bool names_are_keys,
-                             bool open_reported)
+ * not in the central directory. NAMES_ARE_KEYS: as in struct format. OPEN_REPORTED: zip_open failed, and its
+ * error was reported. Call it only if no other fault was reported. */
+static ckpt_status audit_zip(source *src, struct zip_report *t, bool names_are_keys, bool open_reported)
 {
     struct zip_audit z = {.src = src,
                           .a = t->c->a,

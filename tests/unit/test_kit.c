@@ -371,6 +371,26 @@ static void tensors_in_compressed_pieces_are_treated_as_any_tensor(void)
     remove(folder);
 }
 
+/* A tensor whose name cannot be read is named by the offset of its description. */
+static void tensors_without_names_are_lost(void)
+{
+    open_toy();
+    toy.file->salvage = true;
+    for (uint64_t at = 16; at <= 32; at += 16) {
+        struct kit_tensor x = make_tensor("", 3, 4, 8);
+        x.name = (ckpt_str){NULL, 9};
+        x.described_at = at;
+        ckpt_status st = fail(&toy.err, CKPT_ETRUNCATED, at, "the name is cut off");
+        CU_ASSERT_EQUAL(kit_add_faulty(&toy.kit, &x, st), CKPT_OK);
+    }
+    finish_toy(CKPT_OK);
+    CU_ASSERT_EQUAL(salvage_rows(toy.file, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL_FATAL(ckpt_lost_count(toy.file), 2);
+    CU_ASSERT_STRING_EQUAL(ckpt_tensor_name(toy.file, ckpt_lost_at(toy.file, 1)->row).ptr,
+                           "tensor at byte 0x20");
+    close_toy();
+}
+
 static int record_finding(void *user, const ckpt_finding *finding)
 {
     *(ckpt_finding *)user = *finding;
@@ -429,5 +449,6 @@ void suite_kit(void)
     UNIT(inconsistent_tensors_are_refused);
     UNIT(tensors_stored_in_pieces_are_read);
     UNIT(tensors_in_compressed_pieces_are_treated_as_any_tensor);
+    UNIT(tensors_without_names_are_lost);
     UNIT(missing_pieces_are_reported);
 }
