@@ -135,11 +135,13 @@ run_unclaimed_parts()
     done
 }
 
-# is_unchanged - succeeds if no source file has changed since the last run without --all that passed
+# is_unchanged - succeeds if no source file, and neither compiler nor flags, has changed since the last run without
+# --all that passed
 is_unchanged()
 {
     [ -e "$B/check.passed" ] || return
-    newer=$(find lib cli tests man completion examples Makefile ./*.md -newer "$B/check.passed" 2>/dev/null)
+    newer=$(find lib cli tests man completion examples Makefile ./*.in ./*.md "$B/compile.flags" "$B/link.flags" \
+        -newer "$B/check.passed" 2>/dev/null)
     [ -z "$newer" ]
 }
 

@@ -75,8 +75,9 @@ ckpt_status kit_end(struct kit *k, ckpt_status st);
  * of the bytes and adds a row without data instead; salvage adds a lost tensor. */
 ckpt_status kit_add_tensor(struct kit *k, const struct kit_tensor *t);
 /* kit_add_faulty - handles T, which could not be parsed because of ST and k->err; adds the name of T to the
- * error. If the name is what could not be read, its ptr is NULL; T gets a name by its described_at. If ST is a fault of the file (CKPT_EFORMAT, CKPT_ETRUNCATED, CKPT_ECHECKSUM), reports it in `verify`
- * and adds T as lost in salvage; else, and in all other commands, returns ST, and reading ends. */
+ * error. If the name could not be read, its ptr is NULL, and T is named by its described_at. If ST is a fault
+ * of the file (CKPT_EFORMAT, CKPT_ETRUNCATED, CKPT_ECHECKSUM), reports it in `verify` and adds T as lost in
+ * salvage; else, and in all other commands, returns ST, and reading ends. */
 ckpt_status kit_add_faulty(struct kit *k, struct kit_tensor *t, ckpt_status st);
 /* kit_add_value - adds V, which is not a tensor, under KEY. Each item of a list becomes a leaf, as in a
  * pickle. V NULL: fails for lack of memory. */
