@@ -95,8 +95,8 @@ typedef struct {
 CKPT_API size_t ckpt_text_escape(ckpt_str text, char *out, size_t cap);
 
 /* ckpt_text_json - writes TEXT into OUT as a JSON string with its quotes, which cannot act on a terminal
- * either. Returns and cuts as ckpt_text_escape does. Each byte that is not UTF-8 becomes U+FFFD; *EXACT,
- * which may be NULL, is false then. */
+ * either. Returns the full length as ckpt_text_escape does; if OUT is too small, it has a part of unspecified
+ * length. Each byte that is not UTF-8 becomes U+FFFD; *EXACT, which may be NULL, is false then. */
 CKPT_API size_t ckpt_text_json(ckpt_str text, char *out, size_t cap, bool *exact);
 
 /* ckpt_text_next - returns the code point at TEXT[*POS], where *POS < TEXT.len, and moves *POS after it.
@@ -331,9 +331,12 @@ CKPT_API const char *ckpt_value_type_name(const ckpt_value *v, char *buf, size_t
  * ("0.001", "'adam'", "{…} 3 items"), with "…" for what follows the first NODES
  * nodes. Returns the full length as ckpt_text_escape does. */
 CKPT_API size_t ckpt_value_text(const ckpt_value *v, size_t nodes, char *buf, size_t cap);
-CKPT_API bool ckpt_value_bool(const ckpt_value *v);    /* BOOL */
-CKPT_API int64_t ckpt_value_int(const ckpt_value *v);  /* INT, BOOL */
-CKPT_API double ckpt_value_float(const ckpt_value *v); /* FLOAT, INT, BOOL */
+
+/* ckpt_value_bool, ckpt_value_int, ckpt_value_float - return the value of a BOOL; of an INT or BOOL; of a
+ * FLOAT, INT or BOOL. For other types, and integers beyond 64 bits, they return false or 0. */
+CKPT_API bool ckpt_value_bool(const ckpt_value *v);
+CKPT_API int64_t ckpt_value_int(const ckpt_value *v);
+CKPT_API double ckpt_value_float(const ckpt_value *v);
 
 /* ckpt_value_str - returns the text of a STR, STR8 or BYTES; empty if it was not read into memory. */
 CKPT_API ckpt_str ckpt_value_str(const ckpt_value *v);
@@ -448,10 +451,14 @@ CKPT_API void ckpt_close(ckpt_file *file);
 
 /* ckpt_file_path - returns the path, or the name, with which FILE was opened. */
 CKPT_API const char *ckpt_file_path(const ckpt_file *file);
-CKPT_API const char *ckpt_file_format(const ckpt_file *file); /* "torch-zip", "safetensors" … */
-CKPT_API const char *ckpt_file_title(const ckpt_file *file);  /* the same for people: "torch zip" */
-CKPT_API uint64_t ckpt_file_bytes(const ckpt_file *file);     /* on disk, all shards */
-CKPT_API uint32_t ckpt_tensor_count(const ckpt_file *file);   /* rows, with components and ties */
+/* ckpt_file_format, ckpt_file_title - return the name of FILE's format, "torch-zip", and the same for people,
+ * "torch zip". */
+CKPT_API const char *ckpt_file_format(const ckpt_file *file);
+CKPT_API const char *ckpt_file_title(const ckpt_file *file);
+/* ckpt_file_bytes - returns the size of FILE on disk, with all its shards. */
+CKPT_API uint64_t ckpt_file_bytes(const ckpt_file *file);
+/* ckpt_tensor_count - returns the number of tensors, including components and ties. */
+CKPT_API uint32_t ckpt_tensor_count(const ckpt_file *file);
 
 /* ckpt_tensor_at - sets *OUT to tensor I in document order. What it points to exists until FILE
  * is closed. False: past the end, and *OUT is empty. */
@@ -487,9 +494,10 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_table_json(const ckpt_file *file,
 
 /* ckpt_tensor_find - returns the number of the first tensor with the joined name NAME, or CKPT_NO_TENSOR. */
 CKPT_API uint32_t ckpt_tensor_find(const ckpt_file *file, ckpt_str name);
-/* ckpt_storage_count - returns the number of storages, for ckpt_storage_at. */
+/* ckpt_storage_count, ckpt_storage_at - return the number of storages, and set *OUT to storage I, as
+ * ckpt_tensor_at does for tensors. False: past the end. */
 CKPT_API uint32_t ckpt_storage_count(const ckpt_file *file);
-CKPT_API bool ckpt_storage_at(const ckpt_file *file, uint32_t i, ckpt_storage *out); /* as ckpt_tensor_at */
+CKPT_API bool ckpt_storage_at(const ckpt_file *file, uint32_t i, ckpt_storage *out);
 /* ckpt_file_root - returns the root of the value graph; NULL: there is none. */
 CKPT_API const ckpt_value *ckpt_file_root(const ckpt_file *file);
 /* ckpt_leaf_count, ckpt_leaf_at - return the number of values that are not tensors, and number I of them;
@@ -596,6 +604,7 @@ CKPT_API ckpt_status ckpt_builder_add_text(ckpt_builder *b, const char *key, con
  * in it, and their joined names begin with "KEY.". Formats that hold only tensors have the joined
  * names. Dicts may be nested 1000 deep. */
 CKPT_API ckpt_status ckpt_builder_begin_dict(ckpt_builder *b, const char *key, ckpt_error *err);
+/* ckpt_builder_end_dict - closes the dict that was opened last. CKPT_EUSAGE: none is open. */
 CKPT_API ckpt_status ckpt_builder_end_dict(ckpt_builder *b, ckpt_error *err);
 
 /* ckpt_builder_add_metadata - adds a pair to the metadata, which safetensors have; other formats leave it
@@ -839,7 +848,9 @@ CKPT_API const ckpt_sanitized *ckpt_plan_sanitized_at(const ckpt_plan *plan, siz
  * past the end, or out of memory, because the list is made on first use. */
 CKPT_API size_t ckpt_plan_rename_count(const ckpt_plan *plan);
 CKPT_API const ckpt_rename *ckpt_plan_rename_at(const ckpt_plan *plan, size_t i);
-CKPT_API size_t ckpt_plan_mapping_count(const ckpt_plan *plan); /* 0 before anything was renamed */
+/* ckpt_plan_mapping_count - returns the number of mappings, for ckpt_plan_mapping_at; 0 before anything was
+ * renamed. */
+CKPT_API size_t ckpt_plan_mapping_count(const ckpt_plan *plan);
 /* ckpt_plan_prefix - returns the prefix that ckpt_plan_strip removed if its PREFIX lacked the dot at the end,
  * else NULL. */
 CKPT_API const char *ckpt_plan_prefix(const ckpt_plan *plan);
@@ -1081,14 +1092,16 @@ typedef enum {
     CKPT_SCAN_UNRESOLVED,       /* a name is computed while loading, and cannot be read from the file */
     CKPT_SCAN_KNOWN_EXEC        /* a call is known to run code */
 } ckpt_scan_verdict;
-CKPT_API const char *ckpt_scan_verdict_name(ckpt_scan_verdict verdict); /* "DATA-ONLY" … */
+/* ckpt_scan_verdict_name - returns the name of VERDICT, such as "DATA-ONLY"; "" if there is none. */
+CKPT_API const char *ckpt_scan_verdict_name(ckpt_scan_verdict verdict);
 
 typedef enum {
     CKPT_SCAN_NONE, CKPT_SCAN_NOTE,
     CKPT_SCAN_INCOMPLETE, /* could not be inspected */
     CKPT_SCAN_WARNING, CKPT_SCAN_ERROR
 } ckpt_scan_level;
-CKPT_API const char *ckpt_scan_level_name(ckpt_scan_level level); /* "note" … */
+/* ckpt_scan_level_name - returns the name of LEVEL, such as "note"; "" if there is none. */
+CKPT_API const char *ckpt_scan_level_name(ckpt_scan_level level);
 
 typedef struct {
     const char *id;   /* "PKL002"; never changes */
@@ -1097,7 +1110,8 @@ typedef struct {
     uint32_t level;   /* ckpt_scan_level */
     uint32_t verdict; /* ckpt_scan_verdict */
 } ckpt_scan_rule;
-CKPT_API const ckpt_scan_rule *ckpt_scan_rule_at(size_t i); /* NULL past the end */
+/* ckpt_scan_rule_at - returns rule I of those that `scan` reports by; NULL past the end. */
+CKPT_API const ckpt_scan_rule *ckpt_scan_rule_at(size_t i);
 
 typedef enum {
     CKPT_SCAN_PICKLE,  /* a pickle begins: the records up to the next pickle belong to it */
