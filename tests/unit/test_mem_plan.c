@@ -108,16 +108,13 @@ static struct best_results try_all_cuts(const struct mem_timeline *t, uint64_t l
     return best;
 }
 
-/* is_optimal - returns true if no way to cut has better results than the plans for T. */
-static bool is_optimal(const struct mem_timeline *t)
+/* is_optimal - returns true if no way to cut has better results than the plans for T: the one with the lowest
+ * peak and the cheapest one with a peak of at most LIMIT. */
+static bool is_optimal(const struct mem_timeline *t, uint64_t limit)
 {
     arena *a = arena_new(1 << 20);
     struct mem_segments s;
     struct mem_plan plan;
-    uint64_t kept_bytes = 0;
-    for (uint32_t i = 0; i < t->n; i++)
-        kept_bytes += t->blocks[i].kept_bytes;
-    uint64_t limit = 60 + random_below(kept_bytes + 200);
     struct best_results best = try_all_cuts(t, limit);
     bool ok = plan_lowest_peak(t, a, &plan, NULL) == CKPT_OK;
     s = (struct mem_segments){.list = plan.list, .n = plan.n};
@@ -139,9 +136,31 @@ static void plans_are_optimal(void)
         /* most cases are short: for 14 blocks, try_all_cuts() goes through 3.2 million choices */
         uint32_t n = i < 4 ? 14 : i < 40 ? 11 + (uint32_t)random_below(2) : 1 + (uint32_t)random_below(8);
         struct mem_timeline t = random_timeline(blocks, n, i % 5 == 0, i % 2 == 0);
-        nwrong += !is_optimal(&t);
+        uint64_t kept_bytes = 0;
+        for (uint32_t k = 0; k < n; k++)
+            kept_bytes += blocks[k].kept_bytes;
+        nwrong += !is_optimal(&t, 60 + random_below(kept_bytes + 200));
     }
     CU_ASSERT_EQUAL(nwrong, 0);
+}
+
+/* Only block 2 alone is cheapest: it saves 6 of stored and 3 of forward, for 5 multiply-adds. For 4, block 0
+ * saves 10 and 0, block 1 saves 4 and 4; at least 5 and 2 have to be saved. Before the last block, which has
+ * to be kept, all of these fit. Each cost of block 2 is no less than one of the other two. */
+static void a_point_that_no_single_point_beats_is_kept(void)
+{
+    struct mem_block blocks[] = {
+        {.input_bytes = 1, .kept_bytes = 11, .copy_bytes = 10, .multiply_adds = 4},
+        {.input_bytes = 1, .kept_bytes = 5, .multiply_adds = 4},
+        {.input_bytes = 1, .kept_bytes = 7, .copy_bytes = 3, .multiply_adds = 5},
+        {.input_bytes = 1, .kept_bytes = 2, .multiply_adds = 100},
+        {.input_bytes = 1, .kept_bytes = 10, .multiply_adds = 100},
+    };
+    struct mem_timeline t = {.blocks = blocks, .n = sizeof blocks / sizeof *blocks};
+    t.moment_bytes[LOSS_BACKWARD] = 100;
+    t.moment_bytes[FORWARD_END] = 97;
+    CU_ASSERT_EQUAL(try_all_cuts(&t, 130).least_recomputation, 5);
+    CU_ASSERT(is_optimal(&t, 130));
 }
 
 /* deep_timeline - returns 200 blocks as in a transformer or, if UNEVEN, as in a ResNet. */
@@ -231,6 +250,7 @@ void suite_mem_plan(void);
 void suite_mem_plan(void)
 {
     UNIT(plans_are_optimal);
+    UNIT(a_point_that_no_single_point_beats_is_kept);
     UNIT(planning_takes_milliseconds);
     UNIT(plans_that_are_not_proven_optimal_are_marked);
 }

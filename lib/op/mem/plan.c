@@ -163,7 +163,7 @@ struct search {
     const struct needs *needs;
     uint64_t limit, most_extra_work;
     struct front *fronts; /* [LAST_BLOCK_KINDS * j + last]: of the first j blocks, see front_at */
-    struct front added, merged;
+    struct front added, merged, least; /* least: see trim_least */
     size_t npoints; /* of all fronts */
     bool too_many;  /* more than PLAN_POINTS_MAX: the search was stopped */
 };
@@ -175,7 +175,10 @@ static struct front *front_at(const struct search *search, uint32_t j, enum last
 
 static bool front_add(struct front *front, const struct point *p)
 {
-    return arena_push(NULL, &front->points, &front->n, &front->cap, p, sizeof *p);
+    if (front->n == front->cap)
+        return arena_push(NULL, &front->points, &front->n, &front->cap, p, sizeof *p);
+    front->points[front->n++] = *p; /* most points, faster than by the call */
+    return true;
 }
 
 static bool is_before(const struct point *a, const struct point *b)
@@ -185,21 +188,29 @@ static bool is_before(const struct point *a, const struct point *b)
     return a->stored != b->stored ? a->stored < b->stored : a->forward_end <= b->forward_end;
 }
 
+/* trim_least - removes from LEAST the points that P beats in stored and forward_end. False: one beats P. */
+static bool trim_least(struct front *least, const struct point *p)
+{
+    for (size_t i = least->n; i-- > 0;) {
+        struct point *q = &least->points[i];
+        if (q->stored <= p->stored && q->forward_end <= p->forward_end)
+            return false; /* and P beats none, because no point of LEAST beats another */
+        if (q->stored >= p->stored && q->forward_end >= p->forward_end)
+            *q = least->points[--least->n]; /* what Q beats, P beats, too */
+    }
+    return true;
+}
+
 /* merge - adds the points of search->added to FRONT, and removes points that an earlier point beats in all
- * costs. Both are sorted. False: out of memory. */
+ * costs: since both are sorted, one of search->least (in tests, up to 24 points). False: out of memory. */
 static bool merge(struct search *search, struct front *front)
 {
     const struct front *added = &search->added;
-    uint64_t least_stored = UINT64_MAX, least_forward = UINT64_MAX;
-    search->merged.n = 0;
+    search->merged.n = search->least.n = 0;
     for (size_t i = 0, k = 0; i < front->n || k < added->n;) {
         bool from_front = k == added->n || (i < front->n && is_before(&front->points[i], &added->points[k]));
         const struct point *p = from_front ? &front->points[i++] : &added->points[k++];
-        if (p->stored >= least_stored && p->forward_end >= least_forward)
-            continue;
-        least_stored = p->stored < least_stored ? p->stored : least_stored;
-        least_forward = p->forward_end < least_forward ? p->forward_end : least_forward;
-        if (!front_add(&search->merged, p))
+        if (trim_least(&search->least, p) && !(front_add(&search->least, p) && front_add(&search->merged, p)))
             return false;
     }
     struct front old = *front;
@@ -291,6 +302,7 @@ static void search_free(struct search *search)
     free(search->fronts);
     free(search->added.points);
     free(search->merged.points);
+    free(search->least.points);
 }
 
 /* find_best_front - returns the front whose first point is the cheapest way to cut all blocks, or NULL. */
