@@ -316,6 +316,18 @@ check_memory_of_commands()
     check_memory 'rename --in-place' 291 4 "$ckpt" rename --in-place -s '^module=>m' "$st"
 }
 
+# check_mem_plan - checks the cost of a plan for 200 blocks
+check_mem_plan()
+{
+    if ! can_count_instructions; then
+        skip 'instructions of mem --fits: neither valgrind nor perf'
+        return
+    fi
+    sed 's/"n_layer": 12/"n_layer": 200/' tests/data/examples/gpt2.json >"$tmp/deep.json"
+    instructions=$(count_instructions "$ckpt" mem -b 8 -s 1024 --fits=100G "$tmp/deep.json")
+    check_limit 'plan of 200 blocks: instructions' "$instructions" 40000000
+}
+
 "$bin/count" true >/dev/null 2>"$tmp/reason"
 if [ $? -eq 77 ]; then
     tracing=
@@ -332,6 +344,7 @@ check_many pt 200000000
 check_many safetensors 160000000
 check_long_headers
 check_scan
+check_mem_plan
 make_file -n 291 -b 2G --sparse -p module. "$tmp/big.pt" || exit 2
 make_file -n 291 -b 2G --sparse -p module. "$tmp/big.safetensors" || exit 2
 check_rewrite

@@ -3,7 +3,6 @@
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "codec/json_scan.h"
 #include "unit.h"
@@ -214,28 +213,6 @@ static void strings_are_quoted_as_by_serde_and_python(void)
     buf_free(&b);
 }
 
-static void a_hundred_megabytes_are_scanned_in_a_second(void)
-{
-    static const char entry[] = "\"model.layers.%07zu.weight\":{\"dtype\":\"F32\",\"shape\":[4096,4096],"
-                                "\"data_offsets\":[%010zu,%010zu]},";
-    size_t cap = unit_checks_time() ? 100u * 1000 * 1000 : 1000 * 1000, n = 1, i = 0;
-    char *text = malloc(cap + 200);
-    if (!text)
-        return;
-    for (text[0] = '{'; n < cap; i++)
-        n += (size_t)snprintf(text + n, 200, entry, i, i + 1000000000, i + 1000000001);
-    text[n - 1] = '}';
-    json_scan j;
-    json_init(&j, str_of(text, n), 0, NULL, NULL);
-    clock_t start = clock();
-    CU_ASSERT_EQUAL(json_skip(&j, json_next(&j)), CKPT_OK);
-    double seconds = (double)(clock() - start) / CLOCKS_PER_SEC;
-    CU_ASSERT_EQUAL(json_next(&j), JSON_END);
-    CU_ASSERT(!unit_checks_time() || seconds < 1.0);
-    printf(" [%zu MB in %.2f s] ", n / 1000000, seconds);
-    free(text);
-}
-
 /* --------------------------------------------------------- JSONTestSuite */
 
 /* is_accepted - returns true if the file at PATH is scanned without an error. */
@@ -329,6 +306,5 @@ void suite_json_scan(void)
     UNIT(errors_have_an_offset);
     UNIT(truncated_documents_are_refused);
     UNIT(strings_are_quoted_as_by_serde_and_python);
-    UNIT(a_hundred_megabytes_are_scanned_in_a_second);
     UNIT(json_test_suite_passes);
 }

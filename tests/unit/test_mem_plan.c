@@ -3,7 +3,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "op/mem/plan.h"
 #include "pseudo_random.h"
@@ -163,62 +162,6 @@ static void a_point_that_no_single_point_beats_is_kept(void)
     CU_ASSERT(is_optimal(&t, 130));
 }
 
-/* deep_timeline - returns 200 blocks as in a transformer or, if UNEVEN, as in a ResNet. */
-static struct mem_timeline deep_timeline(struct mem_block *blocks, bool uneven)
-{
-    struct mem_timeline t = {
-        .blocks = blocks, .n = 200, .input_bytes = 1000, .head_bytes = 5000, .loss_bytes = 20000};
-    t.moment_bytes[LOSS_BACKWARD] = 30000;
-    for (uint32_t i = 0; i < t.n; i++) {
-        uint64_t stage = uneven ? 8u >> (i / 50) : 1u;
-        blocks[i] = (struct mem_block){.input_bytes = 200 * stage,
-                                       .kept_bytes = 3400 * stage + (uneven ? i % 7 * 100 : 0),
-                                       .backward_bytes = 400,
-                                       .multiply_adds = 1000,
-                                       .gradient_bytes = 700,
-                                       .copy_bytes = 300};
-        t.gradients += 700;
-    }
-    return t;
-}
-
-/* measure_planning - returns the CPU time in milliseconds that a plan for T takes, the least of five runs,
- * because other work shares the machine. LIMIT is the highest peak allowed; if it is 0, the lowest peak is
- * planned. */
-static double measure_planning(const struct mem_timeline *t, uint64_t limit)
-{
-    double least_ms = INFINITY;
-    for (int run = 0; run < 5; run++) {
-        arena *a = arena_new(1 << 24);
-        struct mem_plan plan;
-        clock_t start = clock();
-        CU_ASSERT_EQUAL(limit ? plan_cheapest(t, limit, a, &plan, NULL) : plan_lowest_peak(t, a, &plan, NULL),
-                        CKPT_OK);
-        double ms = (double)(clock() - start) * 1000 / CLOCKS_PER_SEC;
-        least_ms = ms < least_ms ? ms : least_ms;
-        arena_free(a);
-    }
-    return least_ms;
-}
-
-static void planning_takes_milliseconds(void)
-{
-    struct mem_block blocks[200];
-    for (int uneven = 0; uneven < 2; uneven++) {
-        struct mem_timeline t = deep_timeline(blocks, uneven);
-        ckpt_mem_segment one_segment = {.blocks = 200};
-        struct mem_segments s = {.list = &one_segment, .n = 1};
-        uint64_t peak = timeline_peak(&t, &s).bytes; /* if nothing is recomputed */
-        for (unsigned tenths = 1; tenths <= 10; tenths++) {
-            /* the limit is TENTHS of PEAK; in the last turn, the lowest peak is planned */
-            double ms = measure_planning(&t, tenths == 10 ? 0 : peak * tenths / 10);
-            if (getenv("MEM_PLAN_TIMES"))
-                printf("\nuneven %d, limit %u/10: %.2f ms", uneven, tenths, ms);
-            CU_ASSERT(!unit_checks_time() || ms < 10);
-        }
-    }
-}
-
 /* If 200 blocks all differ, there are more ways than the planner tries. */
 static void plans_that_are_not_proven_optimal_are_marked(void)
 {
@@ -235,11 +178,7 @@ static void plans_that_are_not_proven_optimal_are_marked(void)
     }
     arena *a = arena_new(1 << 24);
     struct mem_plan plan;
-    clock_t start = clock();
     CU_ASSERT_EQUAL(plan_cheapest(&t, kept_bytes / 2, a, &plan, NULL), CKPT_OK);
-    if (getenv("MEM_PLAN_TIMES"))
-        printf("\nall differ: %.2f ms, proven %d", (double)(clock() - start) * 1000 / CLOCKS_PER_SEC,
-               plan.proven);
     struct mem_segments s = {.list = plan.list, .n = plan.n};
     CU_ASSERT(!plan.proven);
     CU_ASSERT(plan.list && timeline_peak(&t, &s).bytes <= kept_bytes / 2);
@@ -251,6 +190,5 @@ void suite_mem_plan(void)
 {
     UNIT(plans_are_optimal);
     UNIT(a_point_that_no_single_point_beats_is_kept);
-    UNIT(planning_takes_milliseconds);
     UNIT(plans_that_are_not_proven_optimal_are_marked);
 }

@@ -24,9 +24,9 @@ void unit_guard_free(unsigned char *at, size_t size);
 /* unit_to_host_order - converts N elements of WIDTH bytes from little-endian to host byte order, or back. */
 void unit_to_host_order(void *at, size_t n, size_t width);
 
-/* unit_checks_time - returns true if a test may check how long its code runs: in an optimized build,
- * without sanitizers, valgrind or an emulator. */
-bool unit_checks_time(void);
+/* unit_measures_memory - returns true if a test may check how much memory its process takes: without
+ * sanitizers or valgrind, which need more. */
+bool unit_measures_memory(void);
 
 /* unit_corpus_path - returns the path of a file of the test corpus, in a static buffer. NAME is its path from
  * the folder of the corpus. */
