@@ -112,6 +112,7 @@ void folder_scan(const ckpt_str *names, size_t n, struct folder *out)
     size_t best = NSINGLE;
     *out = (struct folder){.nindexes = 0};
     for (size_t i = 0; i < n; i++) {
+        out->nlisted += folder_is_checkpoint(names[i]);
         if (is_index_name(names[i]))
             consider_index(out, names[i]);
         else if (!consider_single_file(out, names[i], &best) && has_checkpoint_suffix(names[i]) &&

@@ -11,6 +11,7 @@ struct folder {
     unsigned nothers; /* other checkpoints; companions (folder_is_companion) do not count */
     char other[256];  /* the first other checkpoint by name; empty: none */
     unsigned nsteps;  /* how many names are those of a trainer's folder of a step or epoch */
+    unsigned nlisted; /* how many names folder_is_checkpoint accepts */
 };
 
 /* folder_list - lists the names in the folder PATH that MATCH accepts, in natural order. Allocates from A. */
@@ -34,8 +35,6 @@ source *probe_open(const struct probe *p, const char *name);
 /* probe_read_head - reads at most SIZE bytes from the beginning of the file NAME of the folder P into HEAD,
  * and returns them. Empty: there is no such file, or it cannot be read. */
 ckpt_str probe_read_head(const struct probe *p, const char *name, char *head, size_t size);
-/* folder_count - returns how many names in D are those of checkpoints, without the indexes. */
-static inline unsigned folder_count(const struct folder *d) { return d->nothers + d->nsingle + d->nsteps; }
 /* folder_is_checkpoint - returns true if NAME has the suffix of a checkpoint, or is the name of an index or
  * of a step's folder. */
 bool folder_is_checkpoint(ckpt_str name);

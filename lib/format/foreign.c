@@ -76,7 +76,7 @@ static ckpt_status refuse_folder(const struct probe *p, ckpt_error *err)
     struct folder d;
     folder_scan(p->names, p->nnames, &d);
     if (d.nothers || d.nsteps)
-        return folder_fail_ambiguous(p->path, folder_count(&d), folder_is_checkpoint, err);
+        return folder_fail_ambiguous(p->path, d.nlisted, folder_is_checkpoint, err);
     (void)fail(err, CKPT_EUNKNOWN, CKPT_NO_OFFSET, "directory without a recognized checkpoint");
     folder_hint(p->path, folder_is_checkpoint, err);
     return CKPT_EUNKNOWN;

@@ -157,7 +157,7 @@ static ckpt_status open_ranks(struct fsdp *fsdp, const ckpt_str *list, size_t n)
         if (!fsdp->first && n > 1 && !has_sharded(part)) { /* each file is a checkpoint of its own */
             struct folder d;
             folder_scan(fsdp->f->probe->names, fsdp->f->probe->nnames, &d);
-            return folder_fail_ambiguous(fsdp->f->folder, folder_count(&d), folder_is_checkpoint, fsdp->err);
+            return folder_fail_ambiguous(fsdp->f->folder, d.nlisted, folder_is_checkpoint, fsdp->err);
         }
         fsdp->first = fsdp->first ? fsdp->first : part;
         ckpt_status st = add_rank(fsdp, part, n);

@@ -124,7 +124,7 @@ static ckpt_status read_folder(ckpt_file *f, ckpt_error *err)
                     "name one of them, such as %s",
                     d.nindexes, d.index_file);
     if (d.nothers && !d.nindexes)
-        return folder_fail_ambiguous(f->path, folder_count(&d), folder_is_checkpoint, err);
+        return folder_fail_ambiguous(f->path, d.nlisted, folder_is_checkpoint, err);
     const char *name = d.nindexes && !prefers_single_file(&d) ? d.index_file : d.single_file;
     return open_folder_file(f, &d, name, err);
 }

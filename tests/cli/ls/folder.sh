@@ -37,3 +37,7 @@ mkdir set; ckpt convert -q --max-shard-size 1KB --root state_dict data/train.pt 
 ckpt ls set 2>&1 | wc -l
 cp d/a.pt set/other.pt; ckpt info set 2>&1 | head -n 1
 mkdir lone; cp corpus/flax/params.msgpack lone; ckpt ls lone 2>&1 || :
+# The error counts the names that its hint lists.
+mkdir five two
+for name in five/a.pt five/b.pt five/1.npz five/2.npz five/3.npz two/a.pt two/b.gguf; do : >$name; done
+for folder in five two; do ckpt ls $folder 2>&1; echo $?; done
