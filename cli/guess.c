@@ -240,8 +240,13 @@ bool guess_file(const char *path, char *hint, size_t cap)
     const char *slash = strrchr(path, '/');
     size_t n = slash ? (size_t)(slash - path) + 1 : 0;
     text_bytes(&folder, path, n);
-    bool found = access(path, F_OK) != 0 && find_nearest_file(n ? folder.ptr : ".", path + n, name);
-    if (found) {
+    bool is_glob = strpbrk(path, "*?[") && answer_fits(ui.cmd, "-g");
+    bool found = access(path, F_OK) != 0 && (is_glob || find_nearest_file(n ? folder.ptr : ".", path + n, name));
+    if (found && is_glob) {
+        text_clear(&folder);
+        text_shell(&folder, path);
+        snprintf(hint, cap, "to select tensors by name, use -g %s", folder.ptr);
+    } else if (found) {
         text_add(&folder, name);
         snprintf(hint, cap, "did you mean '%s'?", escape_name(str_of(folder.ptr)));
     }

@@ -13,7 +13,8 @@ int report_unknown_command(int argc, char **argv);
 /* report_unknown_option - reports that CMD does not have the option --WORD. Returns EXIT_TROUBLE. */
 int report_unknown_option(const struct cmd *cmd, const char *word);
 /* guess_file - finds the file that was probably meant by PATH, which does not exist, and writes a hint that
- * names it. Returns false if there is none. In a large folder only the first names are compared. */
+ * names it; or -g, if PATH is a glob and the command has that option. Returns false if there is none. In a
+ * large folder only the first names are compared. */
 bool guess_file(const char *path, char *hint, size_t cap);
 /* guess_option_value - returns the value of --OPTION that was probably meant by VALUE, or NULL. */
 const char *guess_option_value(const char *option, const char *value);

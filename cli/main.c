@@ -98,7 +98,7 @@ static int run_command(int argc, char **argv)
         ckpt_text_escape(str_of(word), shown, sizeof shown);
         return usage_error(NULL, "the command comes first, not '%s'", shown);
     }
-    const struct cmd *cmd = cmd_find(word);
+    const struct cmd *cmd = ui.cmd = cmd_find(word);
     if (!cmd)
         return report_unknown_command(argc - 1, argv + 1);
     int n, code = opt_parse(cmd, argc - 2, argv + 2, &n);

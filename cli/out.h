@@ -12,6 +12,7 @@ struct ui {
     const char *prefix;      /* what each line about a file begins with: its escaped name, or "" */
     bool ignore_case;        /* globs match ASCII letters of either case */
     uint64_t jobs;           /* threads; 0: the library decides */
+    const struct cmd *cmd;   /* the command that runs; NULL: none was recognized */
     const char *root;        /* --root of the inputs, or NULL */
     ckpt_limits limits;      /* for opening the inputs; a field of 0 has the library's default */
     bool tty, color;         /* of stdout */

@@ -13,3 +13,7 @@ ckpt strip --auto modl.pt -o out.pt 2>&1
 i=0
 while [ $i -lt 300 ]; do : >many/step-$i.pt; i=$((i + 1)); done
 ckpt info many/step-77.p 2>&1
+# a glob is for -g, if the command has it
+for command in 'ls model.pt' 'diff model.pt' info; do ckpt $command 'it*s' 2>&1 >/dev/null; done
+for glob in 'model?pt' "it's [ab]"; do ckpt ls "$glob" 2>&1; done
+: >'a*'; ckpt ls 'a*' 2>&1
