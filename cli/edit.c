@@ -75,9 +75,9 @@ static int fail_format(const char *name)
     const char *shown = escape_name(str_of(name)), *meant = guess_option_value("to", name);
     text_formats(&formats, ", ", " or ");
     if (meant)
-        usage_error(NULL, "--to '%.200s': did you mean --to=%s?", shown, meant);
+        usage_error(ui.cmd->name, "--to '%.200s': did you mean --to=%s?", shown, meant);
     else
-        usage_error(NULL, "--to: '%.200s' is not a format that can be written (expected %s)", shown,
+        usage_error(ui.cmd->name, "--to: '%.200s' is not a format that can be written (expected %s)", shown,
                     formats.ptr);
     text_free(&formats);
     return EXIT_TROUBLE;
