@@ -124,13 +124,13 @@ int report_error(const ckpt_error *err, const char *path)
     ckpt_error shown = *err;
     ui.last_error = err->status;
     if (!shown.file[0] && path)
-        ckpt_text_escape(str_of(path), shown.file, sizeof shown.file);
+        ckpt_text_escape(str_of(*path || ui.json ? path : "''"), shown.file, sizeof shown.file);
     if (!shown.hint[0] && path && err->sys_errno == ENOENT)
         (void)guess_file(path, shown.hint, sizeof shown.hint);
     if (ui.json) {
         json *j = json_schema("ckpt.error.v1");
         json_text(j, "code", ckpt_status_name(err->status));
-        if (shown.file[0])
+        if (shown.file[0] || path)
             json_text(j, "file", shown.file);
         json_error(j, &shown);
         fflush(stdout);

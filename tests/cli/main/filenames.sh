@@ -12,3 +12,5 @@ for c in 'ls -g *fc.b* -g s' 'ls --tsv -g *fc.b* -g s' 'ls --values -g epoch -g 
     ckpt $c -H 'b c.pt' | cut -c 1-70 | head -n 2
 done
 ckpt ls --json -H a.pt 'b c.pt' | cut -c 1-40
+# An empty name is shown as ''.
+for command in ls 'ls --json' 'diff data/train.pt' doctor; do ckpt $command '' 2>&1 || :; done
