@@ -43,10 +43,7 @@ static bool check_casts(void)
     for (size_t i = 0; i < opts.casts.n; i++) {
         if (parse_cast_dtype(opts.casts.items[i]) != CKPT_DT_NONE)
             continue;
-        usage_error("convert",
-                    "--cast: '%.200s' is not a dtype (expected DTYPE or GLOB=DTYPE, like bf16 or "
-                    "'*.norm.*=f32')",
-                    escape_name(str_of(opts.casts.items[i])));
+        opt_bad_value("cast", opts.casts.items[i], "DTYPE or GLOB=DTYPE, like bf16 or '*.norm.*=f32'");
         return false;
     }
     return true;

@@ -330,7 +330,7 @@ int run_hash(int n, char **operand)
     if (opts.file_sha256 + opts.payload_sha256 + opts.hub_name + opts.check_name > 1)
         return usage_error("hash", "only one of --file-sha256, --payload-sha256, --hub-name, --check-name");
     if (opts.cast && (cast_dtype = ckpt_dtype_parse(str_of(opts.cast))) == CKPT_DT_NONE)
-        return usage_error("hash", "--cast: '%.200s' is not a dtype (like bf16 or float32)", opts.cast);
+        return opt_bad_value("cast", opts.cast, "a dtype like bf16 or float32");
     if (hash_bytes && (opts.xxh3 || opts.cast || opts.total || opts.ignore_crc || opts.globs.n || ui.root))
         return usage_error("hash", "--xxh3, --cast, --total, --ignore-crc, --glob and --root are about "
                                    "tensors, not a file's bytes");

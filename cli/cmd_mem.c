@@ -3,6 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "guess.h"
 #include "json.h"
 #include "out.h"
 #include "cmd.h"
@@ -103,14 +104,6 @@ static bool parse_checkpoint(ckpt_mem_run *run)
     return false;
 }
 
-static bool is_optimizer(const char *name)
-{
-    for (size_t i = 0; ckpt_mem_optimizer_at(i); i++)
-        if (strcmp(name, ckpt_mem_optimizer_at(i)) == 0)
-            return true;
-    return false;
-}
-
 static bool ends_with(const char *s, const char *end)
 {
     size_t n = strlen(s), m = strlen(end);
@@ -149,9 +142,9 @@ static int parse_run(const char *path, ckpt_mem_run *run)
         return usage_error(
             "mem", "--checkpoint takes none, block, block-reentrant, sqrt, k=N, seq=N or selective; not '%s'",
             escape_name(str_of(opts.checkpoint_as)));
-    if (run->optimizer && !is_optimizer(run->optimizer))
-        return usage_error("mem", "unknown optimizer '%s'; --optimizer list prints the names",
-                           escape_name(str_of(opts.optimizer)));
+    const char *nearest = run->optimizer ? guess_option_value("optimizer", run->optimizer) : NULL;
+    if (run->optimizer && (!nearest || strcmp(nearest, run->optimizer) != 0))
+        return opt_bad_value("optimizer", opts.optimizer, "a name that --optimizer list prints");
     bool has_both_or_none = (opts.zero != 0) == (opts.ranks != 0);
     if (opts.zero > 3 || opts.ranks > UINT32_MAX || !has_both_or_none)
         return usage_error("mem", "--zero takes 1, 2 or 3, and --ranks the number of devices: both or none");

@@ -4,7 +4,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "guess.h"
 #include "progress.h"
 
 struct writing writing;
@@ -72,15 +71,10 @@ static void print_dropped(const ckpt_plan *p, const char *input, const ckpt_writ
 static int fail_format(const char *name)
 {
     struct text formats = {0};
-    const char *shown = escape_name(str_of(name)), *meant = guess_option_value("to", name);
     text_formats(&formats, ", ", " or ");
-    if (meant)
-        usage_error(ui.cmd->name, "--to '%.200s': did you mean --to=%s?", shown, meant);
-    else
-        usage_error(ui.cmd->name, "--to: '%.200s' is not a format that can be written (expected %s)", shown,
-                    formats.ptr);
+    int status = opt_bad_value("to", name, formats.ptr);
     text_free(&formats);
-    return EXIT_TROUBLE;
+    return status;
 }
 
 ckpt_write_options edit_write_options(void)

@@ -191,11 +191,14 @@ const char *guess_option_value(const char *option, const char *value)
 {
     struct nearest best = {.typed = *value == '.' ? value + 1 : value}; /* --to=.npz is --to=npz */
     const char *meant = NULL;
-    for (size_t i = 0; option && i < COUNT(value_guesses); i++)
+    for (size_t i = 0; i < COUNT(value_guesses); i++)
         if (strcmp(value_guesses[i].option, option) == 0 &&
             (replace_if_nearer(&best, value_guesses[i].value) ||
              replace_if_nearer(&best, value_guesses[i].typed)))
             meant = value_guesses[i].value;
+    for (size_t i = 0; strcmp(option, "optimizer") == 0 && ckpt_mem_optimizer_at(i); i++)
+        if (replace_if_nearer(&best, ckpt_mem_optimizer_at(i)))
+            meant = ckpt_mem_optimizer_at(i);
     return meant;
 }
 
@@ -241,7 +244,8 @@ bool guess_file(const char *path, char *hint, size_t cap)
     size_t n = slash ? (size_t)(slash - path) + 1 : 0;
     text_bytes(&folder, path, n);
     bool is_glob = strpbrk(path, "*?[") && answer_fits(ui.cmd, "-g");
-    bool found = access(path, F_OK) != 0 && (is_glob || find_nearest_file(n ? folder.ptr : ".", path + n, name));
+    bool found = access(path, F_OK) != 0 &&
+                 (is_glob || find_nearest_file(n ? folder.ptr : ".", path + n, name));
     if (found && is_glob) {
         text_clear(&folder);
         text_shell(&folder, path);

@@ -16,7 +16,8 @@ int report_unknown_option(const struct cmd *cmd, const char *word);
  * names it; or -g, if PATH is a glob and the command has that option. Returns false if there is none. In a
  * large folder only the first names are compared. */
 bool guess_file(const char *path, char *hint, size_t cap);
-/* guess_option_value - returns the value of --OPTION that was probably meant by VALUE, or NULL. */
+/* guess_option_value - returns the value of --OPTION that was probably meant by VALUE (VALUE itself if
+ * it is one), or NULL. */
 const char *guess_option_value(const char *option, const char *value);
 
 #endif

@@ -91,19 +91,24 @@ static bool set_option(const struct opt *o, const char *value)
     return false;
 }
 
-static int fail_bad_value(const struct cmd *cmd, const struct opt *o, const char *value)
+int opt_bad_value(const char *name, const char *value, const char *expected)
+{
+    const char *shown = escape_name(str_of(value)), *equals = strrchr(shown, '=');
+    int n = equals ? (int)(equals + 1 - shown) : 0; /* bytes of "GLOB=" */
+    const char *meant = guess_option_value(name, shown + n);
+    if (meant)
+        return usage_error(ui.cmd->name, "--%s '%.200s': did you mean --%s=%.*s%s?", name, shown, name, n,
+                           shown, meant);
+    return usage_error(ui.cmd->name, "--%s: invalid value '%.200s' (expected %s)", name, shown, expected);
+}
+
+static int fail_bad_value(const struct opt *o, const char *value)
 {
     const char *expected = o->type == OPT_SIZE    ? "a size like 5GB, 512MiB, 2G or 1000000"
                            : o->type == OPT_COUNT ? "a whole number"
                            : o->type == OPT_REAL  ? "a number that is not negative"
                                                   : o->arg;
-    char letter[2] = {o->letter, 0}, shown[128];
-    const char *meant = o->type == OPT_CHOICE ? guess_option_value(o->name, value) : NULL;
-    ckpt_text_escape(str_of(value), shown, sizeof shown);
-    if (meant)
-        return usage_error(cmd->name, "--%s '%s': did you mean --%s=%s?", o->name, shown, o->name, meant);
-    return usage_error(cmd->name, "%s%s: invalid value '%s' (expected %s)", o->name ? "--" : "-",
-                       o->name ? o->name : letter, shown, expected);
+    return opt_bad_value(o->name, value, expected);
 }
 
 static const struct opt *find_long(const struct cmd *cmd, const char *word)
@@ -144,7 +149,7 @@ static int parse_long_option(const struct cmd *cmd, int argc, char **argv, int *
     if (o->arg && !eq && *index + 1 >= argc)
         return usage_error(cmd->name, "--%s needs %s", o->name, o->arg);
     const char *value = !o->arg ? NULL : eq ? eq + 1 : argv[++*index];
-    return set_option(o, value) ? OPT_PARSED : fail_bad_value(cmd, o, value);
+    return set_option(o, value) ? OPT_PARSED : fail_bad_value(o, value);
 }
 
 /* parse_short_options - parses "-ql", "-oFILE" or "-o" FILE at argv[*INDEX]. */
@@ -168,7 +173,7 @@ static int parse_short_options(const struct cmd *cmd, int argc, char **argv, int
         if (!p[1] && *index + 1 >= argc)
             return usage_error(cmd->name, "-%c needs %s", *p, o->arg);
         const char *value = p[1] ? p + 1 : argv[++*index];
-        return set_option(o, value) ? OPT_PARSED : fail_bad_value(cmd, o, value);
+        return set_option(o, value) ? OPT_PARSED : fail_bad_value(o, value);
     }
     return OPT_PARSED;
 }

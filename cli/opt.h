@@ -41,6 +41,9 @@ struct opt {
  * operands to the front of ARGV; *N counts them. Returns OPT_PARSED, or an exit code if help or an error
  * was printed. */
 int opt_parse(const struct cmd *cmd, int argc, char **argv, int *n);
+/* opt_bad_value - reports that VALUE, "[GLOB=]WORD", is wrong for the option --NAME: what was probably meant,
+ * or EXPECTED. Returns EXIT_TROUBLE. */
+int opt_bad_value(const char *name, const char *value, const char *expected);
 /* opt_usage - prints "usage: ckpt ls [options] FILE…" and the options. */
 void opt_usage(const struct cmd *cmd, FILE *stream);
 /* opt_help - adds the help of O to OUT, with the formats' names in place of {formats}. */

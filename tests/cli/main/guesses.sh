@@ -9,6 +9,10 @@ done
 ckpt list --json m.pt 2>&1
 cp data/train.pt 'my m.pt'
 ckpt 'my m.pt' 2>&1
+# A misspelled dtype or optimizer is suggested, too; the glob of a dtype stays.
+for line in 'convert --cast flaot16 data/train.pt x.npz' 'convert --cast *.bias=bf61 data/train.pt x.npz' \
+    'hash --cast fp33 data/train.pt' 'convert --cast xyzzy data/train.pt x.npz' 'mem --optimizer addam data/train.pt' \
+    'mem --optimizer AdamW data/train.pt' 'mem --optimizer xyzzy data/train.pt'; do ckpt $line 2>&1; done
 # Each answer in the table of commands names a command that exists.
 sed -n 's/^GUESS_COMMAND("\([^"]*\)".*/\1/p' "$TESTS/../../cli/guesses.def" | while read -r typed; do
     answer=$(ckpt "$typed" 2>&1 | sed -n 's/^hint: //p')
