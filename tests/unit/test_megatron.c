@@ -16,20 +16,16 @@
 #define ARGS_WITH(text)      "'args':new argparse.Namespace()!{" text "}"
 
 static char dir[64];
-
-/* put_folder_name - writes to PATH the path of the folder of a rank. STAGE is -1 if folders have no stage. */
-static void put_folder_name(char path[128], int tensor_rank, int stage)
-{
-    int n = snprintf(path, 128, "%s/mp_rank_%02d", dir, tensor_rank);
-    if (stage >= 0)
-        snprintf(path + n, 128 - (size_t)n, "_%03d", stage);
-}
+static char rank_folders[4][128]; /* the folders of ranks in it */
+static size_t nrank_folders;
 
 /* put_rank - writes the pickle TEXT to the file of a rank. STAGE is -1 if folders have no stage. */
 static void put_rank(int tensor_rank, int stage, const char *text)
 {
-    char folder[128], path[160];
-    put_folder_name(folder, tensor_rank, stage);
+    char path[160], *folder = rank_folders[nrank_folders++];
+    int n = snprintf(folder, sizeof rank_folders[0], "%s/mp_rank_%02d", dir, tensor_rank);
+    if (stage >= 0)
+        snprintf(folder + n, sizeof rank_folders[0] - (size_t)n, "_%03d", stage);
     snprintf(path, sizeof path, "%s/model_optim_rng.pt", folder);
     struct test_file made = make_torch_zip(text);
     CU_ASSERT_EQUAL(mkdir(folder, 0700), 0);
@@ -48,14 +44,12 @@ static void make_folder(void)
 
 static void remove_folder(void)
 {
-    for (int tensor_rank = 0; tensor_rank < 2; tensor_rank++)
-        for (int stage = -1; stage < 2; stage++) {
-            char folder[128], path[160];
-            put_folder_name(folder, tensor_rank, stage);
-            snprintf(path, sizeof path, "%s/model_optim_rng.pt", folder);
-            unlink(path);
-            rmdir(folder);
-        }
+    while (nrank_folders) {
+        char path[160], *folder = rank_folders[--nrank_folders];
+        snprintf(path, sizeof path, "%s/model_optim_rng.pt", folder);
+        unlink(path);
+        rmdir(folder);
+    }
     CU_ASSERT_EQUAL(rmdir(dir), 0);
 }
 
@@ -209,6 +203,34 @@ static void inconsistent_ranks_are_refused(void)
                 "expert_tensor_parallel_size 1 and tensor_model_parallel_size 2");
 }
 
+/* The smallest number of rows whose triple is 2 modulo 2^64. There are no bytes, because the tensor has no
+ * columns. */
+#define HUGE_EMBEDDING                                                                                       \
+    "'embedding.word_embeddings.weight':" TENSOR_V2(FLOAT_STORAGE, 0, "(6148914691236517206,0)", "(1,1)")
+
+static void a_product_that_wraps_is_not_the_vocabulary(void)
+{
+    make_folder();
+    for (int rank = 0; rank < 3; rank++)
+        put_rank(rank, -1, "{'model':{" HUGE_EMBEDDING "}," ARGS_WITH("'padded_vocab_size':2") "}");
+    check_folder("3 tensor-parallel ranks have 6148914691236517206 rows each of the embedding, which has 2");
+}
+
+/* Chunk 65535 of stage 65535 of 65536. Only salvage reads the folder, because the stages between are
+ * missing. */
+static void numbers_of_stages_are_limited(void)
+{
+    ckpt_file *f = NULL;
+    ckpt_error err = {0};
+    make_folder();
+    put_rank(0, 0, "{'model':{" EMBEDDING "}}");
+    put_rank(0, 65535, "{'model65535':{" NORM_OF_LAYER(0, 0) "}}");
+    CU_ASSERT_EQUAL(ckpt_salvage(dir, NULL, &f, &err), CKPT_ELIMIT);
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "virtual stage 4294967295; 4294967295 are allowed"));
+    ckpt_close(f);
+    remove_folder();
+}
+
 void suite_megatron(void)
 {
     UNIT(tensors_of_ranks_are_merged);
@@ -217,4 +239,6 @@ void suite_megatron(void)
     UNIT(layers_are_numbered_across_stages);
     UNIT(copies_of_the_embedding_are_dropped);
     UNIT(inconsistent_ranks_are_refused);
+    UNIT(a_product_that_wraps_is_not_the_vocabulary);
+    UNIT(numbers_of_stages_are_limited);
 }
