@@ -4,6 +4,7 @@
 
 #include "bytes.h"
 #include "core/plan.h"
+#include "format/flax/flax.h"
 #include "unit.h"
 
 #define CHUNKED_KEY "\xb9__msgpack_chunked_array__"
@@ -239,6 +240,28 @@ static void writing_keys_of_text_and_numbers_is_refused(void)
     ckpt_free(out);
 }
 
+/* Each of the first 99 allocations fails in one round; reading needs fewer. */
+static void a_chunked_array_is_not_malformed_without_memory(void)
+{
+    const ckpt_str bytes = TEXT(CHUNKED(CHUNKED_KEY));
+    ckpt_status st = CKPT_ENOMEM;
+    for (uint64_t failing = 1; failing < 100; failing++) {
+        ckpt_file *f;
+        ckpt_error err = {0};
+        struct probe probe = {.path = "test"};
+        source *src = source_mem(bytes.ptr, bytes.len, 0);
+        CU_ASSERT_EQUAL_FATAL(file_new("test", src, NULL, &f, NULL), CKPT_OK);
+        f->format = &format_flax;
+        f->probe = &probe;
+        arena_fail_at(f->a, failing);
+        st = format_flax.read(f, &err);
+        CU_ASSERT(st == CKPT_ENOMEM || (st == CKPT_OK && f->table.nrows == 1));
+        arena_fail_at(f->a, 0);
+        ckpt_close(f);
+    }
+    CU_ASSERT_EQUAL(st, CKPT_OK);
+}
+
 void suite_flax(void)
 {
     UNIT(values_keep_their_bytes);
@@ -249,4 +272,5 @@ void suite_flax(void)
     UNIT(a_damaged_extension_type_is_refused);
     UNIT(maps_with_text_and_number_keys_are_refused);
     UNIT(negative_sizes_are_refused);
+    UNIT(a_chunked_array_is_not_malformed_without_memory);
 }

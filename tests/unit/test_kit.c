@@ -440,6 +440,24 @@ static void missing_pieces_are_reported(void)
     close_toy();
 }
 
+/* Each of the first 29 allocations fails in one round; adding the tensor needs fewer. */
+static void column_major_order_is_not_lost_without_memory(void)
+{
+    ckpt_status st = CKPT_ENOMEM;
+    for (uint64_t failing = 1; failing < 30; failing++) {
+        open_toy();
+        struct kit_tensor x = make_tensor("w", 3, 4, 100);
+        x.column_major = true;
+        arena_fail_at(toy.file->a, failing);
+        st = kit_add_tensor(&toy.kit, &x);
+        arena_fail_at(toy.file->a, 0);
+        CU_ASSERT(st == CKPT_ENOMEM || (st == CKPT_OK && toy.file->table.rows[0].t.stride));
+        CU_ASSERT_EQUAL(kit_end(&toy.kit, st), st);
+        close_toy();
+    }
+    CU_ASSERT_EQUAL(st, CKPT_OK);
+}
+
 void suite_kit(void)
 {
     UNIT(tensors_and_values_are_added);
@@ -451,4 +469,5 @@ void suite_kit(void)
     UNIT(tensors_in_compressed_pieces_are_treated_as_any_tensor);
     UNIT(tensors_without_names_are_lost);
     UNIT(missing_pieces_are_reported);
+    UNIT(column_major_order_is_not_lost_without_memory);
 }
