@@ -68,7 +68,8 @@ bool unpickler_fail_underflow(struct unpickler *u, size_t n)
 bool unpickler_fail_pairs(struct unpickler *u, size_t n)
 {
     return unpickler_fail(u, CKPT_EFORMAT,
-                          "finds {%zu items} above the MARK; keys and values come {=in pairs}", n);
+                          "finds {%zu item%s} above the MARK; keys and values come {=in pairs}", n,
+                          n == 1 ? "" : "s");
 }
 
 bool unpickler_fail_length(struct unpickler *u, int32_t n)

@@ -223,10 +223,10 @@ static const struct program refused_programs[] = {
     REFUSED("](K\x01\x90.", CKPT_EFORMAT, "ADDITEMS adds to a list made at byte 0x0; a set or an object"),
     REFUSED("]K\x01Ns.", CKPT_EFORMAT, "SETITEM sets items of a list made at byte 0x0; a dict"),
     REFUSED("](K\x01Nu.", CKPT_EFORMAT, "SETITEMS sets items of a list"),
-    REFUSED("}(K\x01u.", CKPT_EFORMAT, "SETITEMS finds 1 items above the MARK"),
+    REFUSED("}(K\x01u.", CKPT_EFORMAT, "SETITEMS finds 1 item above the MARK"),
     REFUSED("(K\x01"
             "d.",
-            CKPT_EFORMAT, "DICT finds 1 items above the MARK"),
+            CKPT_EFORMAT, "DICT finds 1 item above the MARK"),
     REFUSED("K\x01U\x01n\x93.", CKPT_EFORMAT, "STACK_GLOBAL must have two texts, a module and a name"),
     REFUSED("U\x01mC\x01n\x93.", CKPT_EFORMAT, "found a str and bytes"),
     REFUSED("U\x00U\x01n\x93.", CKPT_EFORMAT, "STACK_GLOBAL empty module or name"),
