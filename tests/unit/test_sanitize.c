@@ -122,6 +122,17 @@ static void values_of_builtin_types_are_kept(void)
     CU_ASSERT_EQUAL(LOST_VALUES("}S'\\xff\\xfe'\nI1\ns.", &leaves), 0); /* a str that is not UTF-8 */
 }
 
+/* {'a': Counter({'k': 1})}, in which BUILD gives the counter the attribute x: it keeps its items only. */
+static void attributes_of_a_counter_are_lost(void)
+{
+    size_t leaves;
+    CU_ASSERT_EQUAL(LOST_VALUES("\x80\2}X\1\0\0\0a"
+                                "ccollections\nCounter\n}X\1\0\0\0kK\1s\x85R}X\1\0\0\0xK\2sbs.",
+                                &leaves),
+                    1);
+    CU_ASSERT_EQUAL(leaves, 1);
+}
+
 /* In the first pickle, lists are nested 900 deep. In the second, the keys of a dict share one large tuple
  * with a call in it, so that all 50000 keys are lost. */
 static void deep_and_shared_values_are_fast(void)
@@ -226,6 +237,7 @@ void suite_sanitize(void)
 {
     UNIT(calls_are_lost);
     UNIT(values_of_builtin_types_are_kept);
+    UNIT(attributes_of_a_counter_are_lost);
     UNIT(deep_and_shared_values_are_fast);
     UNIT(corpus_files_can_be_loaded_afterwards);
     UNIT(output_that_torch_would_refuse_is_not_written);
