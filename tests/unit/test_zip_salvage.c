@@ -1,9 +1,12 @@
-/* Salvaging zip archives without a central directory, by local headers and data descriptors. */
+/* Salvaging zip archives by local headers and data descriptors, mostly without a central directory. */
 #include "base/buf.h"
 #include "base/crc32.h"
+#include "base/store.h"
+#include "bytes.h"
 #include "codec/zip.h"
 #include "codec/zip_header.h"
 #include "unit.h"
+#include "zipped.h"
 
 /* A local header with its payload, and what is wrong in them. A data descriptor follows the payload if flags
  * has ZIP_FLAG_DESCRIPTOR. */
@@ -336,6 +339,26 @@ static void reading_overlapping_records_is_limited(void)
     buf_free(&b);
 }
 
+/* No deflate stream begins with 0xff, and there is no CRC-32. After the payload of 8 bytes there is room for a
+ * descriptor, but none is there. */
+static void the_payload_stays_where_the_local_header_puts_it(void)
+{
+    static const struct member m = {
+        "a", CONSTANT("\xff these bytes are not deflated, and no descriptor"), .method = ZIP_DEFLATED, .usize = 8};
+    const size_t data = ZIP_LOCAL_SIZE + 1;
+    buf b;
+    buf_init(&b, 1 << 16);
+    zip_put(&b, &m, 1, 0);
+    store_u32le(b.data + 18, 8); /* the compressed size, in the local header and in the central directory */
+    store_u32le(b.data + data + m.bytes.len + 20, 8);
+    struct salvaged_archive s = salvage(&b);
+    CU_ASSERT_FATAL(s.status == CKPT_OK && s.zip->n == 1);
+    CU_ASSERT(is_lost(&s, "a", "do not have the checksum"));
+    CU_ASSERT(s.zip->entries[0].is_located && s.zip->entries[0].data_offset == data);
+    close_salvaged(&s);
+    buf_free(&b);
+}
+
 void suite_zip_salvage(void)
 {
     UNIT(intact_records_are_found);
@@ -347,4 +370,5 @@ void suite_zip_salvage(void)
     UNIT(malformed_headers_are_skipped);
     UNIT(the_search_for_a_descriptor_is_limited);
     UNIT(reading_overlapping_records_is_limited);
+    UNIT(the_payload_stays_where_the_local_header_puts_it);
 }
