@@ -5,6 +5,8 @@
 
 #include "base/store.h"
 #include "codec/hdf5_internal.h"
+#include "core/check.h"
+#include "format/keras/keras.h"
 #include "pseudo_random.h"
 #include "unit.h"
 
@@ -191,6 +193,35 @@ static void sizes_beyond_the_file_are_refused(void)
     CU_ASSERT_PTR_NOT_NULL(strstr(err.where, "superblock"));
 }
 
+/* verify reports a data set whose name a value has already, as config.json of a .keras archive may have. The
+ * data set gets no row, and then u8, a hard link to it, must not get the bytes of u4, the next row. */
+static void a_hard_link_to_a_duplicate_name_has_its_own_bytes(void)
+{
+    /* a symbol begins with the offset of its name and that of its object header */
+    enum { U2 = 11592 + 8 + 40, U8 = U2 + 2 * 40 };
+    struct kit k;
+    struct check c;
+    ckpt_file *f;
+    ckpt_error err;
+    ckpt_verify_result result = CKPT_INIT(ckpt_verify_result);
+    size_t n = load_corpus_file("keras/hdf5/types.h5");
+    memcpy(bytes + U8 + 8, bytes + U2 + 8, 8);
+    CU_ASSERT_EQUAL_FATAL(file_new("test", source_mem(bytes, n, 0), NULL, &f, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL_FATAL(check_init(&c, NULL, &result, NULL), CKPT_OK);
+    f->check = &c;
+    CU_ASSERT_EQUAL_FATAL(kit_begin(&k, f, value_new(f->a, CKPT_V_DICT, 0), &err), CKPT_OK);
+    CU_ASSERT_EQUAL(kit_add_value(&k, STR_LIT("u2"), value_new(f->a, CKPT_V_NONE, 0)), CKPT_OK);
+    CU_ASSERT_EQUAL(kit_end(&k, keras_read_hdf5(&k, f->src)), CKPT_OK);
+    CU_ASSERT_EQUAL(table_finish(&f->table, NULL), CKPT_OK);
+    const ckpt_tensor u4 = tensor_at(f, ckpt_tensor_find(f, STR_LIT("u4")));
+    const ckpt_tensor u8 = tensor_at(f, ckpt_tensor_find(f, STR_LIT("u8")));
+    CU_ASSERT_EQUAL(result.findings, 1);
+    CU_ASSERT(u8.dtype == CKPT_DT_U16 && u8.has_data && u8.file_offset != u4.file_offset);
+    check_free(&c);
+    f->check = NULL;
+    ckpt_close(f);
+}
+
 void suite_hdf5(void)
 {
     UNIT(mutants_are_read_or_refused);
@@ -198,4 +229,5 @@ void suite_hdf5(void)
     UNIT(fletcher32_is_compared);
     UNIT(cyclic_trees_are_refused);
     UNIT(sizes_beyond_the_file_are_refused);
+    UNIT(a_hard_link_to_a_duplicate_name_has_its_own_bytes);
 }

@@ -319,14 +319,14 @@ static ckpt_status take_dataset(void *user, const struct hdf5_dataset *found, ck
     struct hdf5_dataset dataset = *found;
     struct kit_tensor t = {.name = dataset.path,
                            .described_at = source_pos(dataset.src, dataset.header_addr)};
-    uint32_t row = (uint32_t)r->k->f->table.nrows, before;
-    if (!map_put_num(r->row_of, dataset.header_addr, row, &before))
-        return fail_memory(err);
+    uint32_t row = (uint32_t)r->k->f->table.nrows, before = map_get_num(r->row_of, dataset.header_addr);
     if (before != MAP_NONE && !dataset.why_unreadable) /* row BEFORE is another hard link to it */
         t.key = table_name(&r->k->f->table, before);
     t.t.ndim = dataset.is_null ? 0 : dataset.ndim;
     t.t.shape = dataset.shape;
-    return add_tensor(r, &dataset, &t);
+    CKPT_TRY(add_tensor(r, &dataset, &t));
+    bool has_row = r->k->f->table.nrows > row; /* false: a duplicate name was reported */
+    return !has_row || map_put_num(r->row_of, dataset.header_addr, row, NULL) ? CKPT_OK : fail_memory(err);
 }
 
 static ckpt_status take_fault(void *user, ckpt_str path, ckpt_status st, ckpt_error *err)
