@@ -21,22 +21,20 @@ static bool has_magic(const unsigned char *b, size_t n)
                                         "7zX",
                                         "\x28\xb5\x2f\xfd",
                                         "\x7f"
-                                        "ELF",
-                                        "8002", /* pickles in hexadecimal */
-                                        "8003",
-                                        "8004",
-                                        "8005",
-                                        "UEsDB", /* ZIP_LOCAL_BYTES in base64 */
-                                        "H4sI"}; /* 1f 8b 08 in base64 */
-    if (n < 5)
-        return false;
-    if (b[0] == 0x80 && b[1] >= 2 && b[1] <= 5)
-        return true;
-    for (size_t i = 0; i < sizeof magic / sizeof *magic; i++)
+                                        "ELF"};
+    for (size_t i = 0; n >= 5 && i < sizeof magic / sizeof *magic; i++)
         if (memcmp(b, magic[i], strlen(magic[i])) == 0)
             return true;
-    return b[0] == 'g' && b[1] == 'A' && b[2] >= 'I' &&
-           b[2] <= 'X'; /* a pickle of protocol 2 to 5 in base64 */
+    return n >= 5 && b[0] == 0x80 && b[1] >= 2 && b[1] <= 5;
+}
+
+/* looks_encoded - returns true if B begins like a pickle of protocol 2 to 5 in hexadecimal or base64, or like
+ * ZIP_LOCAL_BYTES or 1f 8b 08 in base64. */
+static bool looks_encoded(const unsigned char *b, size_t n)
+{
+    return n >= 5 && ((memcmp(b, "800", 3) == 0 && b[3] >= '2' && b[3] <= '5') ||
+                      (b[0] == 'g' && b[1] == 'A' && b[2] >= 'I' && b[2] <= 'X') ||
+                      memcmp(b, "UEsDB", 5) == 0 || memcmp(b, "H4sI", 4) == 0);
 }
 
 enum { MAY_BE_FILE = 1, MAY_BE_PICKLE = 2 };
@@ -58,7 +56,9 @@ static unsigned get_possible_kinds(unsigned char b)
 static bool report_if_payload(struct tracer *t, struct trace_payload *v, bool may_import)
 {
     unsigned kinds = v->nhead ? get_possible_kinds(v->head[0]) : 0;
-    bool is_file = kinds & MAY_BE_FILE && v->size >= FILE_MIN && has_magic(v->head, v->nhead);
+    v->looks_encoded = looks_encoded(v->head, v->nhead);
+    bool is_file = kinds & MAY_BE_FILE && v->size >= FILE_MIN &&
+                   (v->looks_encoded || has_magic(v->head, v->nhead));
     struct trace_step s = {.what = TRACE_STEP_PAYLOAD, .subject = tracer_constant_ref(t), .payload = v};
     v->may_be_pickle = !is_file;
     return !(is_file || (kinds & MAY_BE_PICKLE && may_import)) || tracer_report(t, &s);

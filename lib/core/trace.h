@@ -65,6 +65,7 @@ struct trace_payload {
     uint64_t start, size;
     enum trace_encoding encoding;
     bool may_be_pickle;     /* it does not begin like a file, but may run as a pickle */
+    bool looks_encoded;     /* it begins like a pickle, zip or gzip in base64 or hexadecimal digits */
     unsigned char head[64]; /* the first bytes, decoded */
     size_t nhead;
 };

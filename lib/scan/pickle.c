@@ -126,20 +126,6 @@ static ckpt_status open_payload_source(struct scan *s, source *src, const struct
                : CKPT_OK;
 }
 
-/* looks_encoded - returns true if the text BYTES begins like a pickle, zip or gzip in base64 or hex. */
-static bool looks_encoded(struct scan *s, source *bytes)
-{
-    static const char *const beginnings[] = {"8002", "8003", "8004", "8005", "UEsDB", "H4sI"};
-    char head[5];
-    if (!scan_read(s, bytes, 0, head, sizeof head)) /* unreachable: payloads have at least 16 bytes */
-        return false;
-    for (size_t i = 0; i < sizeof beginnings / sizeof *beginnings; i++)
-        if (memcmp(head, beginnings[i], strlen(beginnings[i])) == 0)
-            return true;
-    /* PROTO (0x80) and a protocol from 2 to 5 in base64 */
-    return head[0] == 'g' && head[1] == 'A' && head[2] >= 'I' && head[2] <= 'X';
-}
-
 static ckpt_status open_payload(struct pickle_scan *ps, const struct scan_pickle *p,
                                 const struct trace_payload *v, ckpt_error *err)
 {
@@ -158,7 +144,7 @@ static ckpt_status open_payload(struct pickle_scan *ps, const struct scan_pickle
     }
     /* what looks like base64 is also scanned as it is: the "U" of "UEsDB" is the opcode SHORT_BINSTRING */
     ckpt_status st = CKPT_OK;
-    if (looks_encoded(x->scan, bytes))
+    if (v->looks_encoded)
         st = scan_found(x->scan, SCAN_EMBEDDED_FILE, p->where, p->src, v->start,
                         "text that looks like a pickle or archive in base64 or hexadecimal digits");
     if (st == CKPT_OK)
