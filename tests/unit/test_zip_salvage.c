@@ -339,12 +339,14 @@ static void reading_overlapping_records_is_limited(void)
     buf_free(&b);
 }
 
-/* No deflate stream begins with 0xff, and there is no CRC-32. After the payload of 8 bytes there is room for a
- * descriptor, but none is there. */
+/* No deflate stream begins with 0xff, and there is no CRC-32. After the payload of 8 bytes there is room for
+ * a descriptor, but none is there. */
 static void the_payload_stays_where_the_local_header_puts_it(void)
 {
-    static const struct member m = {
-        "a", CONSTANT("\xff these bytes are not deflated, and no descriptor"), .method = ZIP_DEFLATED, .usize = 8};
+    static const struct member m = {.name = "a",
+                                    .bytes = CONSTANT("\xff not deflated, and without any descriptor"),
+                                    .method = ZIP_DEFLATED,
+                                    .usize = 8};
     const size_t data = ZIP_LOCAL_SIZE + 1;
     buf b;
     buf_init(&b, 1 << 16);
