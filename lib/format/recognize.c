@@ -143,11 +143,17 @@ bool recognize_pickle(const struct probe *p)
     return p->nhead >= 2 && p->head[0] == 0x80 && p->head[1] >= 2 && p->head[1] <= 5;
 }
 
-/* is_joblib_head - returns true if P is a pickle whose head names the module of joblib's class for arrays. */
+bool recognize_joblib(source *bytes)
+{
+    char head[JOBLIB_HEAD];
+    size_t n = bytes->size < sizeof head ? (size_t)bytes->size : sizeof head;
+    return n > 2 && source_read(bytes, 0, head, n, NULL) == CKPT_OK && head[0] == (char)0x80 &&
+           str_find(str_of(head, n), STR_LIT("joblib.numpy_pickle"), 0) != SIZE_MAX;
+}
+
 static bool is_joblib_head(const struct probe *p)
 {
-    return p->nhead > 2 && p->head[0] == 0x80 &&
-           str_find(probe_head(p), STR_LIT("joblib.numpy_pickle"), 0) != SIZE_MAX;
+    return p->nhead && p->head[0] == 0x80 && recognize_joblib(p->src);
 }
 
 /* ------------------------------------------------------------------- protobuf */

@@ -57,6 +57,10 @@ bool recognize_archive(const struct probe *p);
 bool recognize_as(const struct probe *p, enum signature_kind kind);
 /* recognize_pickle - returns true if P begins as a pickle of protocol 2 to 5. */
 bool recognize_pickle(const struct probe *p);
+/* recognize_joblib - returns true if BYTES begin as a file of joblib.dump: a pickle that names the module of
+ * joblib's class for arrays in its first JOBLIB_HEAD bytes. */
+#define JOBLIB_HEAD 65536u
+bool recognize_joblib(source *bytes);
 /* recognize_json - returns true if the first character of P begins a JSON object or array, or if the head has
  * only white space and is not the entire file. */
 bool recognize_json(const struct probe *p);

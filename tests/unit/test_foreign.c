@@ -81,6 +81,20 @@ static void models_of_other_programs_are_recognized(void)
     CHECK_UNKNOWN("x^2 + y^2"); /* begins with the bytes of a zlib header, but cannot be inflated */
 }
 
+/* The class for arrays may be named long after the first bytes, because other objects precede the first. */
+static void joblib_dumps_are_recognized_by_a_distant_name(void)
+{
+    static const char name[] = "cjoblib.numpy_pickle\nNumpyArrayWrapper\n.";
+    char bytes[65536] = "\x80\x03X\x70\x17\0\0"; /* BINUNICODE of 6,000 bytes */
+    struct probe p = {.size = 0};
+    memset(bytes + 7, 'x', sizeof bytes - 7);
+    memcpy(bytes + 6007, name, sizeof name - 1);
+    source *src = source_mem(bytes, sizeof bytes, 0);
+    CU_ASSERT_FATAL(src && recognize_fill(&p, "file", src, NULL) == CKPT_OK);
+    CU_ASSERT(recognize_as(&p, SIGN_JOBLIB));
+    source_unref(src);
+}
+
 static void archives_are_recognized_by_their_members(void)
 {
     static const struct {
@@ -153,6 +167,7 @@ void suite_foreign(void)
     UNIT(empty_files_and_texts_are_recognized);
     UNIT(lfs_pointers_are_recognized);
     UNIT(models_of_other_programs_are_recognized);
+    UNIT(joblib_dumps_are_recognized_by_a_distant_name);
     UNIT(archives_are_recognized_by_their_members);
     UNIT(folders_are_recognized_by_their_files);
 }

@@ -8,17 +8,6 @@
 #include "format/recognize.h"
 #include "format/torch/graph.h"
 
-#define HEAD_BYTES 65536u /* the name of joblib's wrapper class is within so many first bytes */
-
-/* is_dump - returns true if BYTES, which may be truncated, begin as a file of joblib.dump. */
-static bool is_dump(source *bytes)
-{
-    char head[HEAD_BYTES];
-    size_t n = bytes->size < sizeof head ? (size_t)bytes->size : sizeof head;
-    return n > 2 && source_read(bytes, 0, head, n, NULL) == CKPT_OK && head[0] == (char)0x80 &&
-           str_find(str_of(head, n), STR_LIT("joblib.numpy_pickle"), 0) != SIZE_MAX;
-}
-
 static bool probe(const struct probe *p)
 {
     source *head = NULL;
@@ -27,8 +16,8 @@ static bool probe(const struct probe *p)
     const struct signature *s = recognize_compression(p);
     if (!s)
         return recognize_as(p, SIGN_JOBLIB) && !p->zip;
-    (void)unpack_head(p->src, s, HEAD_BYTES, &head, NULL);
-    bool found = head && is_dump(head);
+    (void)unpack_head(p->src, s, JOBLIB_HEAD, &head, NULL);
+    bool found = head && recognize_joblib(head);
     source_unref(head);
     return found;
 }
