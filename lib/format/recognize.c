@@ -245,9 +245,8 @@ static bool is_saved_model(const struct probe *p)
 
 /* ----------------------------------------------------- text, failed downloads */
 
-static ckpt_str get_text(const struct probe *p)
+ckpt_str recognize_skip_space(ckpt_str s)
 {
-    ckpt_str s = probe_head(p);
     if (str_starts(s, STR_LIT("\xef\xbb\xbf")))
         s = str_skip(s, 3);
     while (s.len && json_is_space((unsigned char)s.ptr[0]))
@@ -255,6 +254,7 @@ static ckpt_str get_text(const struct probe *p)
     return s;
 }
 
+static ckpt_str get_text(const struct probe *p) { return recognize_skip_space(probe_head(p)); }
 static bool is_empty(const struct probe *p) { return p->size == 0; }
 
 static bool is_all_zero(const struct probe *p)
@@ -286,7 +286,11 @@ static bool is_server_error(const struct probe *p)
                                            "not found\nrepository not found\nunauthorized\n"
                                            "too many requests\n");
 }
-static bool is_tensorflow_state(const struct probe *p) { return begins_with(p, "model_checkpoint_path:\n"); }
+bool recognize_tensorflow_state(ckpt_str head)
+{
+    return str_starts(recognize_skip_space(head), STR_LIT("model_checkpoint_path:"));
+}
+static bool is_tensorflow_state(const struct probe *p) { return recognize_tensorflow_state(probe_head(p)); }
 static bool is_json_error(const struct probe *p) { return begins_with(p, "{\"error\"\n{\"message\"\n"); }
 
 bool recognize_json(const struct probe *p)

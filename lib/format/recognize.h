@@ -64,6 +64,11 @@ bool recognize_joblib(source *bytes);
 /* recognize_json - returns true if the first character of P begins a JSON object or array, or if the head has
  * only white space and is not the entire file. */
 bool recognize_json(const struct probe *p);
+/* recognize_skip_space - returns S without the byte order mark and the white space that it begins with. */
+ckpt_str recognize_skip_space(ckpt_str s);
+/* recognize_tensorflow_state - returns true if HEAD begins a state file of TensorFlow, which names the latest
+ * checkpoint. */
+bool recognize_tensorflow_state(ckpt_str head);
 /* recognize_zlib - returns true if P begins with a zlib header. Text may begin with the same two bytes. */
 bool recognize_zlib(const struct probe *p);
 /* recognize_refuse - fails because S is not a checkpoint. */

@@ -45,6 +45,9 @@ static void empty_files_and_texts_are_recognized(void)
     CHECK_HEAD("[1]", CKPT_EUNKNOWN, "JSON text without a weight_map", "index.json");
     CHECK_HEAD("model_checkpoint_path: \"x\"", CKPT_EUNSUPPORTED, "TensorFlow checkpoint state",
                "only names");
+    CHECK_HEAD("\xef\xbb\xbf\n model_checkpoint_path: \"x\"", CKPT_EUNSUPPORTED,
+               "TensorFlow checkpoint state", "only names");
+    CHECK_HEAD("Model_checkpoint_path: \"x\"", CKPT_EUNKNOWN, "it begins", ""); /* TensorFlow refuses it */
     CHECK_HEAD("  \n ", CKPT_EUNKNOWN, "it begins with \"  \\n \"", "");
     CHECK_HEAD("0123456789abcdefg", CKPT_EUNKNOWN, "it begins with \"0123456789abcdef\"", "");
 }
@@ -93,6 +96,26 @@ static void joblib_dumps_are_recognized_by_a_distant_name(void)
     CU_ASSERT_FATAL(src && recognize_fill(&p, "file", src, NULL) == CKPT_OK);
     CU_ASSERT(recognize_as(&p, SIGN_JOBLIB));
     source_unref(src);
+}
+
+/* A format that reads a file must recognize it by the same test as the error for files that none reads. */
+static void state_files_of_tensorflow_are_opened(void)
+{
+    static const char *const beginnings[] = {"", " ", "\n\t", "\xef\xbb\xbf", "\xef\xbb\xbf \r\n"};
+    char folder[] = "/tmp/ckpt-foreign-XXXXXX", file[128];
+    CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(folder));
+    snprintf(file, sizeof file, "%s/checkpoint", folder);
+    for (size_t i = 0; i < 2 * (sizeof beginnings / sizeof *beginnings); i++) {
+        ckpt_file *opened = NULL;
+        ckpt_error err = {0};
+        FILE *f = fopen(file, "w");
+        CU_ASSERT_FATAL(f && fprintf(f, "%smodel_checkpoint_path:\t\"gone\"\n", beginnings[i / 2]) > 0);
+        CU_ASSERT_FATAL(fclose(f) == 0);
+        CU_ASSERT_EQUAL(ckpt_open(i % 2 ? file : folder, NULL, &opened, &err), CKPT_ENOTFOUND);
+        CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "no file of the checkpoint gone"));
+    }
+    unlink(file);
+    rmdir(folder);
 }
 
 static void archives_are_recognized_by_their_members(void)
@@ -168,6 +191,7 @@ void suite_foreign(void)
     UNIT(lfs_pointers_are_recognized);
     UNIT(models_of_other_programs_are_recognized);
     UNIT(joblib_dumps_are_recognized_by_a_distant_name);
+    UNIT(state_files_of_tensorflow_are_opened);
     UNIT(archives_are_recognized_by_their_members);
     UNIT(folders_are_recognized_by_their_files);
 }

@@ -23,13 +23,12 @@
 #include "format/distributed/part_files.h"
 #include "format/folder.h"
 #include "format/hub/shards.h"
+#include "format/recognize.h"
 #include "format/tensorflow/tensorflow.h"
 
 #define STATE_NAME "checkpoint"
 #define STATE_MAX  (1u << 20) /* bytes of the state file */
 #define MAX_LISTED 8u         /* checkpoints in a notice */
-
-static bool begins_as_state(ckpt_str text) { return str_starts(text, STR_LIT("model_checkpoint_path:")); }
 
 static bool is_index(ckpt_str name) { return str_ends(name, STR_LIT(".index")) && name.len <= 255; }
 
@@ -98,11 +97,10 @@ static bool add_time(struct state *state, ckpt_str number)
 /* read_line - reads LINE into STATE; false: no memory, or a path without quotes. */
 static bool read_line(struct state *state, ckpt_str line)
 {
+    line = recognize_skip_space(line);
     size_t colon = str_find(line, STR_LIT(":"), 0);
     ckpt_str key = str_of(line.ptr, colon < line.len ? colon : 0),
-             value = str_skip(line, key.len + 1); /* bounded: in memory */
-    while (value.len && value.ptr[0] == ' ')
-        value = str_skip(value, 1);
+             value = recognize_skip_space(str_skip(line, key.len + 1)); /* bounded: in memory */
     if (str_is(key, "all_model_checkpoint_timestamps"))
         return add_time(state, value);
     bool latest = str_is(key, "model_checkpoint_path");
@@ -207,15 +205,15 @@ static ckpt_status read_state_file(ckpt_file *f, ckpt_str folder, source *src, c
 
 static bool has_state_file(const struct probe *p)
 {
-    char head[32];
-    return begins_as_state(probe_read_head(p, STATE_NAME, head, sizeof head));
+    char head[PROBE_HEAD];
+    return recognize_tensorflow_state(probe_read_head(p, STATE_NAME, head, sizeof head));
 }
 
 static bool probe(const struct probe *p)
 {
     const char *name;
     if (!p->is_folder)
-        return begins_as_state(str_of((const char *)p->head, p->nhead));
+        return recognize_tensorflow_state(probe_head(p));
     return probe_has(p, "saved_model.pb") || has_state_file(p) || count_indexes(p, &name);
 }
 
