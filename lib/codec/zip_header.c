@@ -191,9 +191,20 @@ struct zip64_locator zip64_parse_locator(const unsigned char b[ZIP64_LOCATOR_SIZ
                                   .disks = load_u32le(b + 16)};
 }
 
-void zip_put_ends(buf *b, const struct zip_end_record *r, uint64_t at)
+void zip_put_end(buf *b, const struct zip_end_record *r)
 {
     uint16_t entries = r->entries < FULL16 ? (uint16_t)r->entries : FULL16;
+    buf_u32le(b, ZIP_END);
+    buf_u32le(b, 0); /* both disks */
+    buf_u16le(b, entries);
+    buf_u16le(b, entries);
+    buf_u32le(b, saturate_u32(r->size));
+    buf_u32le(b, saturate_u32(r->offset));
+    buf_u16le(b, 0); /* comment */
+}
+
+void zip_put_ends(buf *b, const struct zip_end_record *r, uint64_t at)
+{
     buf_u32le(b, ZIP64_END);
     buf_u64le(b, ZIP64_END_SIZE - ZIP64_END_LEAD);
     buf_u16le(b, ZIP_VERSION_ZIP64);
@@ -207,11 +218,5 @@ void zip_put_ends(buf *b, const struct zip_end_record *r, uint64_t at)
     buf_u32le(b, 0);
     buf_u64le(b, at);
     buf_u32le(b, 1);
-    buf_u32le(b, ZIP_END);
-    buf_u32le(b, 0);
-    buf_u16le(b, entries);
-    buf_u16le(b, entries);
-    buf_u32le(b, saturate_u32(r->size));
-    buf_u32le(b, saturate_u32(r->offset));
-    buf_u16le(b, 0);
+    zip_put_end(b, r);
 }

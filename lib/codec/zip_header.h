@@ -63,6 +63,7 @@
 #define ZIP64_LOCATOR_SIZE 20u
 #define ZIP_LOCAL_CRC      14u /* offset of the CRC-32 in a local header, for patches */
 #define ZIP_CENTRAL_CRC    16u /* offset of the CRC-32 in a central header */
+#define ZIP_DESCRIPTOR_CRC 4u  /* offset of the CRC-32 in a data descriptor with a signature */
 #define ZIP_STORED         0u
 #define ZIP_DEFLATED       8u
 #define ZIP_MAX_NAME       65535u  /* longest name, extra fields or comment: a length has 16 bits */
@@ -73,6 +74,8 @@
 #define ZIP_FIELD_ZIP64    0x0001u
 #define ZIP_FIELD_UNICODE  0x7075u     /* Info-ZIP Unicode Path (4.6.9): a name that some readers prefer */
 #define ZIP_1980           0x00210000u /* 1980-01-01 00:00, the first MS-DOS date */
+#define ZIP_UNIX_VERSION   0x0314u     /* version made by: Unix, version 2.0 */
+#define ZIP_UNIX_FILE      0x01800000u /* external attributes: a file that its owner reads and writes */
 
 /* Bits of the flags (4.4.4). */
 #define ZIP_FLAG_ENCRYPTED  0x0001u
@@ -135,7 +138,8 @@ struct zip_descriptor {
     uint32_t length; /* of the descriptor */
 };
 
-#define ZIP_DESCRIPTOR_MAX 24u
+#define ZIP_DESCRIPTOR_SIZE 16u /* with a signature and 32-bit sizes */
+#define ZIP_DESCRIPTOR_MAX  24u
 
 /* zip_parse_descriptor - parses the N bytes as a descriptor of this FORM. False: too few bytes, or they lack
  * the signature. */
@@ -163,5 +167,7 @@ struct zip64_locator zip64_parse_locator(const unsigned char bytes[ZIP64_LOCATOR
  * of R. AT is the offset that the zip64 end record has in the archive. */
 #define ZIP_ENDS_SIZE (ZIP64_END_SIZE + ZIP64_LOCATOR_SIZE + ZIP_END_SIZE)
 void zip_put_ends(buf *b, const struct zip_end_record *r, uint64_t at);
+/* zip_put_end - writes only the end record. */
+void zip_put_end(buf *b, const struct zip_end_record *r);
 
 #endif

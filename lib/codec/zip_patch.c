@@ -109,17 +109,16 @@ static ckpt_str make_u32le(arena *a, uint32_t v)
 /* find_descriptor_crc - sets *AT to the offset of the CRC-32 in the data descriptor of E. */
 static ckpt_status find_descriptor_crc(zip *z, const struct zip_entry *e, uint64_t *at, ckpt_error *err)
 {
-    unsigned char b[8];
+    unsigned char b[ZIP_DESCRIPTOR_SIZE];
+    struct zip_descriptor d;
     uint64_t end = e->data_offset + e->csize; /* bounded: zip_locate_payload compared it with next_at */
-    if (!range_within(end, sizeof b, e->next_at))
-        return refuse_in_place(err, end, "the data descriptor of its pickle is missing");
-    CKPT_TRY(source_read(z->src, end, b, sizeof b, err));
-    bool is_signed = load_u32le(b) == ZIP_DESCRIPTOR && load_u32le(b + 4) == e->crc;
-    *at = is_signed ? end + 4 : end; /* bounded: by range_within */
-    if (is_signed || load_u32le(b) == e->crc)
+    size_t n = e->next_at - end < sizeof b ? (size_t)(e->next_at - end) : sizeof b; /* bounded: likewise */
+    CKPT_TRY(source_read(z->src, end, b, n, err));
+    bool is_signed = zip_parse_descriptor(b, n, ZIP_SIGNED, &d) && d.crc == e->crc;
+    *at = is_signed ? end + ZIP_DESCRIPTOR_CRC : end; /* bounded: in the descriptor */
+    if (is_signed || (zip_parse_descriptor(b, n, 0, &d) && d.crc == e->crc))
         return CKPT_OK;
-    return refuse_in_place(err, end,
-                           "the data descriptor of its pickle has another CRC-32 than the central directory");
+    return refuse_in_place(err, end, "no data descriptor with the CRC-32 of its pickle");
 }
 
 ckpt_status zip_patch_replace(zip *z, size_t i, ckpt_str bytes, struct patches *out, ckpt_error *err)

@@ -314,7 +314,7 @@ static ckpt_status build_archive(struct salvage *w, zip **out)
  * the offset of the payload before it and returns true. */
 static bool find_described_payload(struct salvage *w, const struct zip_entry *e, uint64_t *data)
 {
-    static const unsigned descriptor_lengths[] = {16, 24};
+    static const unsigned descriptor_lengths[] = {ZIP_DESCRIPTOR_SIZE, ZIP_DESCRIPTOR_MAX};
     for (size_t i = 0; i < sizeof descriptor_lengths / sizeof *descriptor_lengths; i++) {
         struct zip_entry described;
         /* bounded: a name has 16 bits */
@@ -352,7 +352,7 @@ static bool is_member_intact(struct salvage *w, zip *z, size_t i)
 static ckpt_status locate_by_next_record(struct salvage *w, const zip *z, struct zip_entry *e,
                                          const struct zip_entry *at_offset)
 {
-    static const unsigned descriptor_lengths[] = {16, 24, 0}; /* 0: no descriptor */
+    static const unsigned descriptor_lengths[] = {ZIP_DESCRIPTOR_SIZE, ZIP_DESCRIPTOR_MAX, 0}; /* 0: no descriptor */
     uint64_t room = e->next_at - e->header_offset;            /* bounded: zip_open saw room for it */
     bool found = false, fits = true;
     uint32_t crc;

@@ -143,8 +143,8 @@ static uint64_t predict_offset(uint64_t end, uint64_t name_len, uint64_t align)
 {
     if (end > UINT32_MAX)
         return 0;
-    /* 16 bytes of descriptor, 4 of header of the extra field; bounded: END < 4 GiB, ALIGN <= 1 MiB */
-    uint64_t at = end + 16 + ZIP_LOCAL_SIZE + name_len + 4;
+    /* bounded: END < 4 GiB, ALIGN <= 1 MiB */
+    uint64_t at = end + ZIP_DESCRIPTOR_SIZE + ZIP_LOCAL_SIZE + name_len + ZIP_PAD_FIELD;
     return at % align ? at + align - at % align : at;
 }
 

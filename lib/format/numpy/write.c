@@ -117,8 +117,7 @@ static bool put_header(const struct flat_writer *w, const struct flat_item *x, b
 
 static struct zip_header make_member_header(uint64_t offset, uint64_t size, uint32_t crc)
 {
-    return (struct zip_header){.signature = ZIP_LOCAL,
-                               .flags = ZIP_FLAG_UTF8,
+    return (struct zip_header){.flags = ZIP_FLAG_UTF8,
                                .method = ZIP_STORED,
                                .time = ZIP_1980,
                                .crc = crc,
@@ -222,21 +221,17 @@ static ckpt_status lay_out(struct flat_writer *w, ckpt_error *err)
  * recognizes an empty archive only if it is nothing but an end record. */
 static void put_end_records(const struct flat_writer *w, uint64_t size, buf *b)
 {
-    static const unsigned char nothing[ZIP_END_SIZE - 4];
     struct zip_end_record r = {.entries = w->n, .size = size, .offset = w->nbytes};
-    if (w->n) {
+    if (w->n)
         zip_put_ends(b, &r, w->nbytes + size); /* bounded: a file offset and a size in memory */
-        return;
-    }
-    buf_u32le(b, ZIP_END);
-    buf_put(b, nothing, sizeof nothing);
+    else
+        zip_put_end(b, &r);
 }
 
 static void put_entry(buf *directory, struct zip_header *h, ckpt_str name)
 {
-    h->signature = ZIP_CENTRAL;
-    h->attributes = 0x01800000; /* a file that its owner reads and writes */
-    h->made_by = 0x0314;        /* Unix, version 2.0 */
+    h->attributes = ZIP_UNIX_FILE;
+    h->made_by = ZIP_UNIX_VERSION;
     zip_put_central(directory, h, name);
 }
 
