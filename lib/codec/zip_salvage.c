@@ -352,7 +352,7 @@ static bool is_member_intact(struct salvage *w, zip *z, size_t i)
 static ckpt_status locate_by_next_record(struct salvage *w, const zip *z, struct zip_entry *e,
                                          const struct zip_entry *at_offset)
 {
-    static const unsigned descriptor_lengths[] = {ZIP_DESCRIPTOR_SIZE, ZIP_DESCRIPTOR_MAX, 0}; /* 0: no descriptor */
+    static const unsigned descriptor_lengths[] = {ZIP_DESCRIPTOR_SIZE, ZIP_DESCRIPTOR_MAX, 0}; /* 0: none */
     uint64_t room = e->next_at - e->header_offset;            /* bounded: zip_open saw room for it */
     bool found = false, fits = true;
     uint32_t crc;
