@@ -153,7 +153,7 @@ bool recognize_joblib(source *bytes)
 
 static bool is_joblib_head(const struct probe *p)
 {
-    return p->nhead && p->head[0] == 0x80 && recognize_joblib(p->src);
+    return p->src && p->nhead && p->head[0] == 0x80 && recognize_joblib(p->src);
 }
 
 /* ------------------------------------------------------------------- protobuf */
