@@ -57,7 +57,7 @@ struct ckpt_file {
     bool for_torch_load;     /* torch.load reads this kind of file */
     ckpt_str torch_load_refusal; /* why torch.load refuses the file, whatever it holds; empty: no reason */
     bool dots_are_literal;   /* names are keys as they stand (safetensors): '.' does not nest */
-    bool narrowed;           /* by ckpt_file_narrow: it can be read, but not written */
+    bool narrowed;           /* reduced to some of its tensors by ckpt_file_narrow; it cannot be written */
     bool names_only;         /* only the names of its tensors are known */
     uint64_t unaccounted;    /* bytes in the records of storages that no tensor has */
     uint64_t data_offset;    /* only tensors from here to the end of SRC; 0: the format has no such offset */

@@ -131,10 +131,10 @@ static uint64_t get_intersection(const struct assembled *s, size_t i, const uint
 
 /* ------------------------------------------------------------------------- narrow columns */
 
-/* A column that was read: rows of ROW elements, one after the other. */
+/* A column that was read: its rows, one after the other. */
 struct column {
     const unsigned char *in;
-    uint32_t row, width; /* width: bytes of an element */
+    uint32_t row_elements, width; /* width: bytes of an element */
     uint64_t pitch;      /* bytes from one row to the next in the output */
     uint64_t out_offset; /* byte of the output at which the next row begins */
     uint64_t rows_left;
@@ -169,15 +169,15 @@ static uint64_t count_rows_before(const struct column *c, uint64_t end)
 
 static void skip_rows(struct column *c, uint64_t n)
 {
-    c->in += n * c->row * c->width; /* bounded: as many were read */
+    c->in += n * c->row_elements * c->width; /* bounded: as many were read */
     c->out_offset += n * c->pitch;
     c->rows_left -= n;
 }
 
 static void copy_rows(struct column *c, uint64_t n, unsigned char *out)
 {
-    const struct gather_dim dim[2] = {{c->row, 1, 1}, {n, c->row, c->pitch / c->width}};
-    uint32_t first = c->row == 1; /* without dim[0] if a row is one element */
+    const struct gather_dim dim[2] = {{c->row_elements, 1, 1}, {n, c->row_elements, c->pitch / c->width}};
+    uint32_t first = c->row_elements == 1; /* without dim[0] if a row is one element */
     if (n)
         gather_scatter(dim + first, 2 - first, c->in, out + c->out_offset, c->width);
     skip_rows(c, n);
@@ -187,9 +187,9 @@ static void copy_rows(struct column *c, uint64_t n, unsigned char *out)
  * other in the output, and are equally far apart in the band. */
 static bool are_neighbours(const struct column *c)
 {
-    bool yes = c->row == 1 && c->width <= 4;
+    bool yes = c->row_elements == 1 && c->width <= 4;
     for (size_t k = 1; k < 8 && yes; k++)
-        yes = c[k].row == 1 && c[k].width == c->width && c[k].pitch == c->pitch &&
+        yes = c[k].row_elements == 1 && c[k].width == c->width && c[k].pitch == c->pitch &&
               c[k].out_offset == c->out_offset + k * c->width && c[k].rows_left == c->rows_left &&
               c[k].in - c[k - 1].in == c[1].in - c->in;
     return yes;
@@ -251,7 +251,7 @@ static ckpt_status add_column(struct band *b, const struct gather *g, uint64_t t
     if (b->n == BAND_COLUMNS || size > BAND_BYTES - b->used)
         flush_band(b, out, n);
     b->column[b->n++] = (struct column){.in = b->bytes + b->used,
-                                        .row = (uint32_t)rows->stride,
+                                        .row_elements = (uint32_t)rows->stride,
                                         .width = g->width,
                                         .pitch = rows->out_stride * g->width,
                                         .out_offset = to,

@@ -80,7 +80,7 @@ static void malformed_headers_are_reported_with_offsets(void)
     CHECK_ONLY_FINDING(scan(TEXT("GGUF\0\0\0\x04")), "format-not-scanned", 4,
                        "GGUF of version 4; 1 to 3 are read"); /* the version is big-endian */
     CHECK_ONLY_FINDING(scan(TEXT("GGUF" U32("\x01") "\0\0\0\0\0\0\0\0")), "malformed", 4,
-                       "version 1; ggml reads");
+                       "version 1; ggml reads 2 and 3");
     CHECK_ONLY_FINDING(scan(TEXT("GGUF" U32("\x02") "1234")), "malformed", 8,
                        "the file ends inside its header");
     CHECK_ONLY_FINDING(scan(TEXT(HEADER("\x09", "\0"))), "malformed", 8,
