@@ -2,6 +2,7 @@
 #ifndef CODEC_PICKLE_OPS_H
 #define CODEC_PICKLE_OPS_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 enum pickle_opcode {
@@ -31,7 +32,12 @@ struct pickle_op {
     uint8_t argument; /* enum pickle_argument */
 };
 
+extern const struct pickle_op pickle_ops[256]; /* by opcode; without a name: there is none */
+
 /* pickle_op - returns the description of the opcode CODE; NULL: there is none. */
-const struct pickle_op *pickle_op(uint8_t code);
+static inline const struct pickle_op *pickle_op(uint8_t code)
+{
+    return pickle_ops[code].name ? &pickle_ops[code] : NULL;
+}
 
 #endif
