@@ -11,7 +11,7 @@
  *                                    number
  *   robust [-j N] --replay DIR…      opens each file and folder undamaged
  * -j N: runs N workers at a time (default: one for each processor).
- * -e N: tests only every N-th file.
+ * -e N: tests only every N-th file; -e -N: only the others.
  * -l: limits the address space to 64 MiB (not under ASan), the stack to 256 KiB, the descriptors to 8.
  *
  * Build it with ASan and UBSan. Each worker is a child process; if it dies, its case is reported and a new
@@ -88,7 +88,7 @@ static size_t npaths, cap_paths;
 static bool replay;
 static int changes_per_byte = 1; /* -f */
 static off_t file_size_max = 4096;
-static long every_nth = 1;        /* -e */
+static long file_step = 1;        /* -e */
 static bool use_extremes, use_low_limits; /* -x, -l */
 
 static void die(const char *what)
@@ -560,12 +560,13 @@ static long run_workers(int workers)
     return failed;
 }
 
-/* keep_every_nth - keeps every N-th of the sorted files. */
-static void keep_every_nth(void)
+/* keep_files - keeps every file_step-th of the sorted files; if file_step is negative, the others. */
+static void keep_files(void)
 {
     size_t kept = 0;
-    for (size_t i = 0; i < npaths; i += (size_t)every_nth)
-        paths[kept++] = paths[i];
+    for (size_t i = 0; i < npaths; i++)
+        if (((long)i % file_step == 0) == (file_step > 0))
+            paths[kept++] = paths[i];
     npaths = kept;
 }
 
@@ -597,16 +598,16 @@ int main(int argc, char **argv)
         else if (strcmp(argv[arg], "-f") == 0 && arg + 1 < argc)
             changes_per_byte = (int)strtol(argv[++arg], NULL, 10);
         else if (strcmp(argv[arg], "-e") == 0 && arg + 1 < argc)
-            every_nth = strtol(argv[++arg], NULL, 10);
+            file_step = strtol(argv[++arg], NULL, 10);
     }
-    if (arg == argc || workers < 1 || every_nth < 1) {
+    if (arg == argc || workers < 1 || !file_step) {
         fprintf(stderr, "usage: robust [-j N] [-e N] [-f FLIPS] [-l] [-m BYTES] [-x] [--replay] DIR...\n");
         return 2;
     }
     for (int i = arg; i < argc; i++)
         collect_files(argv[i]);
     qsort(paths, npaths, sizeof *paths, compare_paths);
-    keep_every_nth();
+    keep_files();
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED)
         die("mmap");

@@ -4,8 +4,8 @@
 # used below.
 #
 # Without --all, the parts robust, threats, faults and rewrite take only every N-th file. If a run without --all has
-# passed, and no source file has changed since, --all adds the counts of that run. It then runs only these four parts,
-# with every file, and the parts that run with --all only.
+# passed, and no source file has changed since, --all adds the counts of that run. It then runs only the parts that run
+# with --all only, and these four with the files that they have not taken.
 #
 # The output of a part ends with "NAME: N passed, N failed[, N skipped][ (more)]"; a part that fails without that line
 # counts as one failure. The output of a part is shown if something in it failed; if something was only skipped, the
@@ -27,10 +27,18 @@ sampled='robust faults threats rewrite' # take every N-th file without --all
 slow='unit-asan gates fuzz oracle'      # run with --all only
 
 all=
-[ "${1:-}" = --all ] && { all=1; shift; }
+files='every N-th' # that the sampled parts take
+[ "${1:-}" = --all ] && { all=1 files=all; shift; }
 
-# file_step N - prints 1 with --all, else N: a part takes every N-th file
-file_step() { [ "$all" ] && echo 1 || echo "$1"; }
+# file_step N - prints N for every N-th file, 1 for all, -N for those that are left by N
+file_step()
+{
+    case $files in
+    all) echo 1 ;;
+    others) echo "-$1" ;;
+    *) echo "$1" ;;
+    esac
+}
 
 work=$(mktemp -d) || exit 2
 trap 'rm -rf "$work"' EXIT
@@ -150,7 +158,7 @@ parts=$quick
 if [ "$all" ]; then
     parts="$slow $quick"
     if [ $# -eq 0 ] && is_unchanged; then
-        parts="$sampled $slow"
+        parts="$sampled $slow" files=others
         cat "$B/check.passed" >"$work/counts"
         echo "make check passed: its parts are counted, not run again"
     fi

@@ -248,7 +248,7 @@ ckpt_status zip_patch_append(zip *z, size_t i, ckpt_str new_name, ckpt_str bytes
     uint64_t new_directory_at = z->directory_at + b.len; /* bounded: a file, and bytes in memory */
     buf_put(&b, old_directory, name_at);
     buf_put_str(&b, new_name);
-    size_t name_end = name_at + new_name.len; /* bounded: likewise */
+    size_t name_end = name_at + new_name.len; /* bounded: as long as the old name */
     buf_put(&b, old_directory + name_end, d.size - name_end);
     free(old_directory);
     zip_put_central(&b, &h, e->name);

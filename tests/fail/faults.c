@@ -1,6 +1,7 @@
 /*
  * faults.c - faults [-j WORKERS] [-e N] [-k KINDS] [-s STEP] CKPT PT: runs each command of faults.def, or
- * every N-th, again and again, each time with one fault. CKPT is the program, PT a small torch.save archive.
+ * every N-th (-N: the others), again and again, each time with one fault. CKPT is the program, PT a small
+ * torch.save archive.
  * KINDS is a sum of:
  *    1  kill     SIGKILL before a system call of the command. For edits in place, also a power cut:
  *                some sectors of the edit have reached the disk, and the undo journal has not been removed
@@ -76,7 +77,7 @@ static struct shared {
 static const char *ckpt, *sample; /* the program; a small torch.save archive */
 static int kinds = ALL_BUT_MEMORY; /* the bits of the kinds of faults to test */
 static long allocation_step = 1;   /* every allocation_step-th allocation fails */
-static size_t job_step = 1;        /* every job_step-th job runs */
+static long job_step = 1;          /* every job_step-th job runs; if negative, the others */
 
 /* One command under test, in one worker. */
 struct fixture {
@@ -695,11 +696,16 @@ static const struct {
     [MEMORY] = {NO_TMPFILE, fail_each_allocation},
 };
 
+static bool job_is_chosen(size_t i)
+{
+    return ((long)i % job_step == 0) == (job_step > 0);
+}
+
 static void run_jobs(void)
 {
     static struct fixture fx;
     for (size_t i; (i = atomic_fetch_add(&shared->next_job, 1)) < NJOBS;) {
-        if (i % job_step != 0)
+        if (!job_is_chosen(i))
             continue;
         if (fixture_make(&fx, &jobs[i]))
             for (int k = 0; k < NKINDS; k++)
@@ -720,8 +726,8 @@ int main(int argc, char **argv)
             kinds = (int)strtol(optarg, NULL, 10);
         else if (opt == 's')
             allocation_step = strtol(optarg, NULL, 10);
-        else if (opt == 'e' && strtol(optarg, NULL, 10) > 0)
-            job_step = (size_t)strtol(optarg, NULL, 10);
+        else if (opt == 'e' && strtol(optarg, NULL, 10) != 0)
+            job_step = strtol(optarg, NULL, 10);
         else
             return 2;
     }
@@ -747,7 +753,9 @@ int main(int argc, char **argv)
     while (wait(&status) > 0)
         if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
             atomic_fetch_add(&shared->failed, 1);
-    size_t njobs = (NJOBS + job_step - 1) / job_step;
+    size_t njobs = 0;
+    for (size_t i = 0; i < NJOBS; i++)
+        njobs += job_is_chosen(i);
     long all = 0;
     for (int k = 0; k < NKINDS; k++)
         all += atomic_load(&shared->cases[k]);

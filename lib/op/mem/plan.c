@@ -177,7 +177,7 @@ static bool front_add(struct front *front, const struct point *p)
 {
     if (front->n == front->cap)
         return arena_push(NULL, &front->points, &front->n, &front->cap, p, sizeof *p);
-    front->points[front->n++] = *p; /* most points, faster than by the call */
+    front->points[front->n++] = *p; /* no call for most points */
     return true;
 }
 
