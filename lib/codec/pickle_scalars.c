@@ -282,11 +282,12 @@ static ckpt_value **get_word_slot(struct machine *m, ckpt_str s)
     return &m->recent_words[hash % MACHINE_WORDS];
 }
 
-/* is_memoized - returns true if a PUT follows: this writer memoizes texts, and would have used GET for an
- * object that it wrote before. So even a text that was seen is a new object, which needs its own node. */
+/* is_memoized - returns true if a PUT or MEMOIZE follows: this writer memoizes texts, and would have used GET
+ * for an object that it wrote before. So even a text seen before is a new object and needs its own node. */
 static bool is_memoized(const struct machine *m)
 {
-    return m->u.p < m->u.lim && (*m->u.p == PICKLE_BINPUT || *m->u.p == PICKLE_LONG_BINPUT);
+    return m->u.p < m->u.lim && (*m->u.p == PICKLE_BINPUT || *m->u.p == PICKLE_LONG_BINPUT ||
+                                 *m->u.p == PICKLE_MEMOIZE);
 }
 
 static bool push_content(struct machine *m, ckpt_value_type type, uint64_t n)

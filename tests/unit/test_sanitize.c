@@ -133,6 +133,17 @@ static void attributes_of_a_counter_are_lost(void)
     CU_ASSERT_EQUAL(leaves, 1);
 }
 
+/* {'a': 'x', 'b': 'x'}: BUILD of None does nothing to the second 'x', which is not rewritten, however. The
+ * first is another object, whether PUT or MEMOIZE follows, and is kept. */
+static void an_equal_text_is_not_lost_with_another(void)
+{
+    size_t leaves;
+    CU_ASSERT_EQUAL(LOST_VALUES("\x80\2}q\0(X\1\0\0\0aX\1\0\0\0xq\1X\1\0\0\0bX\1\0\0\0xq\2Nbu.", &leaves), 1);
+    CU_ASSERT_EQUAL(leaves, 1);
+    CU_ASSERT_EQUAL(LOST_VALUES("\x80\4}\x94(\x8c\1a\x8c\1x\x94\x8c\1b\x8c\1x\x94Nbu.", &leaves), 1);
+    CU_ASSERT_EQUAL(leaves, 1);
+}
+
 /* In the first pickle, lists are nested 900 deep. In the second, the keys of a dict share one large tuple
  * with a call in it, so that all 50000 keys are lost. */
 static void deep_and_shared_values_are_fast(void)
@@ -238,6 +249,7 @@ void suite_sanitize(void)
     UNIT(calls_are_lost);
     UNIT(values_of_builtin_types_are_kept);
     UNIT(attributes_of_a_counter_are_lost);
+    UNIT(an_equal_text_is_not_lost_with_another);
     UNIT(deep_and_shared_values_are_fast);
     UNIT(corpus_files_can_be_loaded_afterwards);
     UNIT(output_that_torch_would_refuse_is_not_written);
