@@ -15,6 +15,7 @@
 struct probe {
     const char *path; /* for messages, for probes by the suffix, and to open files in a folder */
     bool is_folder;
+    bool is_storage; /* numbers in a torch archive, in which no loader looks for HDF5 */
     bool salvage;    /* the file may be truncated or damaged */
     ckpt_str *names; /* of the files in a folder, in natural order */
     size_t nnames;

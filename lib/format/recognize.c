@@ -99,7 +99,7 @@ bool recognize_archive(const struct probe *p)
 static bool is_hdf5(const struct probe *p)
 {
     uint64_t base;
-    return p->src && hdf5_find(p->src, &base, NULL) == CKPT_OK;
+    return p->src && !p->is_storage && hdf5_find(p->src, &base, NULL) == CKPT_OK;
 }
 
 bool recognize_zlib(const struct probe *p)

@@ -368,7 +368,7 @@ static ckpt_status scan_by_trial(struct scanner *x, const struct probe *p, ckpt_
 static ckpt_status scan_content(struct scanner *x, source *src, ckpt_str where, enum scan_role role,
                                 uint64_t *known_bytes, ckpt_error *err)
 {
-    struct probe p = {.size = 0};
+    struct probe p = {.is_storage = role == SCAN_STORAGE};
     if (src->size == 0)
         return role == SCAN_FILE
                    ? scan_found(x->scan, SCAN_UNKNOWN_FORMAT, where, NULL, CKPT_NO_OFFSET, "an empty file")

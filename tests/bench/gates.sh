@@ -250,9 +250,13 @@ print_pickle()
     printf 'e.'
 }
 
-# check_scan - checks the memory that a scan of three million opcodes takes, and the instructions for each opcode
+# check_scan - checks the system calls for each storage, the memory that a scan of three million opcodes takes, and the
+# instructions for each opcode
 check_scan()
 {
+    make_file -n 1000 -b 80M --sparse -p module. "$tmp/small.pt" || exit 2
+    measure 'scan of 1,000 storages' "$ckpt" scan --sandbox=off "$tmp/small.pt" || return
+    [ -z "$tracing" ] || check_limit 'scan of 1,000 storages: system calls' "$calls" 7000
     print_pickle 375 >"$tmp/many.pkl"
     measure 'scan of 3 million opcodes' "$ckpt" scan --sandbox=off "$tmp/many.pkl" || return
     check_limit 'scan of 3 million opcodes: exit code' "$status" 0
@@ -267,7 +271,7 @@ check_scan()
     instructions=$(count_instructions "$ckpt" scan --sandbox=off "$tmp/few.pkl")
     instructions_twice=$(count_instructions "$ckpt" scan --sandbox=off "$tmp/twice.pkl")
     check_limit 'scan: instructions per opcode' $(((instructions_twice - instructions) / 200000)) 200
-    rm -f "$tmp"/*.pkl "$tmp/records"
+    rm -f "$tmp"/*.pkl "$tmp/records" "$tmp/small.pt"
 }
 
 # ----------------------------------------------------------------- rewrite
