@@ -12,7 +12,7 @@ enum pickle_opcode {
 };
 
 enum pickle_argument {
-    PICKLE_ARG_NONE,
+    PICKLE_ARG_NONE = 1, /* 0: not an opcode */
     PICKLE_ARG_U1,
     PICKLE_ARG_U2,
     PICKLE_ARG_U4,
@@ -32,12 +32,12 @@ struct pickle_op {
     uint8_t argument; /* enum pickle_argument */
 };
 
-extern const struct pickle_op pickle_ops[256]; /* by opcode; without a name: there is none */
+extern const struct pickle_op pickle_ops[256]; /* by opcode; all 0: there is none */
 
 /* pickle_op - returns the description of the opcode CODE; NULL: there is none. */
 static inline const struct pickle_op *pickle_op(uint8_t code)
 {
-    return pickle_ops[code].name ? &pickle_ops[code] : NULL;
+    return pickle_ops[code].argument ? &pickle_ops[code] : NULL;
 }
 
 #endif
