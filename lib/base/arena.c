@@ -327,6 +327,21 @@ ckpt_str arena_str(arena *a, ckpt_str s)
     return at ? str_of(at, s.len) : str_of(NULL, 0);
 }
 
+ckpt_str arena_join(arena *a, const ckpt_str *parts, size_t n)
+{
+    uint64_t total = 0;
+    size_t used = 0;
+    for (size_t i = 0; i < n; i++)
+        total = size_add(total, parts[i].len);
+    char *at = total < SIZE_MAX ? alloc_aligned(a, (size_t)total + 1, 1, false) : NULL;
+    for (size_t i = 0; at && i < n; i++) {
+        if (parts[i].len)
+            memcpy(at + used, parts[i].ptr, parts[i].len);
+        used += parts[i].len; /* bounded: by TOTAL */
+    }
+    return at ? str_of(at, used) : str_of(NULL, 0);
+}
+
 ckpt_str arena_printf(arena *a, const char *fmt, ...)
 {
     va_list args, again;

@@ -37,8 +37,16 @@ bool arena_push(arena *a, void *array, size_t *n, size_t *cap, const void *eleme
 void arena_shrink(arena *a, void *at, size_t n);
 /* arena_str - returns a NUL-terminated copy of S. .ptr is NULL: out of memory. */
 ckpt_str arena_str(arena *a, ckpt_str s);
-/* arena_printf - returns formatted, NUL-terminated text. .ptr is NULL: out of memory. */
+/* arena_printf - returns formatted, NUL-terminated text. .ptr is NULL: out of memory. FMT has no "%.*s",
+ * which would end at a NUL: ARENA_CONCAT keeps texts whole. */
 ckpt_str arena_printf(arena *a, const char *fmt, ...) CKPT_PRINTF(2, 3);
+/* arena_join - returns the N texts at PARTS one after the other, NUL-terminated, with all their bytes, also
+ * NUL. A part whose .ptr is NULL is empty. .ptr of the result is NULL: out of memory. */
+ckpt_str arena_join(arena *a, const ckpt_str *parts, size_t n);
+/* ARENA_CONCAT - calls arena_join with the texts that follow A. */
+#define ARENA_CONCAT(a, ...)                                                                                 \
+    arena_join((a), (const ckpt_str[]){__VA_ARGS__},                                                         \
+               sizeof((const ckpt_str[]){__VA_ARGS__}) / sizeof(ckpt_str))
 uint64_t arena_used(const arena *a);
 /* arena_full - returns true if an allocation was refused because of the ceiling. */
 bool arena_full(const arena *a);

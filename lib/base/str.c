@@ -1,6 +1,9 @@
 /* str.c - see str.h. */
 #include "base/str.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+
 #include "base/checked.h"
 
 size_t str_find(ckpt_str s, ckpt_str needle, size_t from)
@@ -64,6 +67,11 @@ bool str_ends_any_case(ckpt_str s, ckpt_str suffix)
             return false;
     }
     return true;
+}
+
+ckpt_str format_number(uint64_t n, char out[STR_NUMBER_MAX])
+{
+    return str_of(out, (size_t)snprintf(out, STR_NUMBER_MAX, "%" PRIu64, n));
 }
 
 bool has_no_null(const char *const *texts, size_t n)

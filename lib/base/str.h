@@ -25,6 +25,8 @@ static inline bool str_ends(ckpt_str s, ckpt_str suffix)
     return s.len >= suffix.len &&
            (suffix.len == 0 || memcmp(s.ptr + s.len - suffix.len, suffix.ptr, suffix.len) == 0);
 }
+/* str_first - returns the first N bytes of S, or all of a shorter S. */
+static inline ckpt_str str_first(ckpt_str s, size_t n) { return str_of(s.ptr, s.len < n ? s.len : n); }
 static inline ckpt_str str_skip(ckpt_str s, size_t n)
 {
     return n >= s.len ? (ckpt_str){"", 0} : (ckpt_str){s.ptr + n, s.len - n};
@@ -63,6 +65,9 @@ static inline unsigned str_digit(char c)
 }
 /* has_no_null - returns true if TEXTS has N texts; TEXTS may be NULL if N is 0. */
 bool has_no_null(const char *const *texts, size_t n);
+/* format_number - writes N in decimal digits to OUT and returns them. */
+enum { STR_NUMBER_MAX = 24 };
+ckpt_str format_number(uint64_t n, char out[STR_NUMBER_MAX]);
 /* str_uint - parses S, which must be decimal digits only. False: it is not a number, or it does not fit. */
 bool str_uint(ckpt_str s, uint64_t *out);
 

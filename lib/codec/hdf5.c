@@ -500,7 +500,7 @@ static ckpt_status visit_next(struct hdf5_walk *w)
     struct pending x = w->pending[--w->npending];
     uint32_t index = map_get_num(w->visited_index, x.addr);
     if (index != MAP_NONE && w->visited[index].is_group) {
-        ckpt_str first_path = arena_printf(h->a, "/%.*s", STR_ARG(w->visited[index].path));
+        ckpt_str first_path = ARENA_CONCAT(h->a, STR_LIT("/"), w->visited[index].path);
         return first_path.ptr ? report_link(w, x.path, "hard link", first_path) : fail_memory(h->err);
     }
     if (w->nvisited >= MAX_OBJECTS)

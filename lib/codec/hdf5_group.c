@@ -186,7 +186,7 @@ static bool join_external(struct hdf5 *h, ckpt_str *target)
     ckpt_str path = nul ? str_skip(file, (size_t)(nul - file.ptr) + 1) : str_of("", 0);
     file.len = nul ? (size_t)(nul - file.ptr) : file.len;
     path.len -= path.len && !path.ptr[path.len - 1]; /* bounded: PATH has a byte */
-    *target = arena_printf(h->scratch, "%.*s:%.*s", STR_ARG(file), STR_ARG(path));
+    *target = ARENA_CONCAT(h->scratch, file, STR_LIT(":"), path);
     return target->ptr != NULL;
 }
 

@@ -221,8 +221,11 @@ static void begin_member(struct type_reader *t, const struct enclosing_type *rec
         t->first_members[i].name = name.len == 1 ? name.ptr[0] : 0;
         t->first_members[i].offset = offset;
     }
-    if (t->members_text.len < MAX_TEXT)
-        buf_printf(&t->members_text, "%s%.*s ", t->members_text.len ? ", " : "", STR_ARG(name));
+    if (t->members_text.len < MAX_TEXT) {
+        buf_put_cstr(&t->members_text, t->members_text.len ? ", " : "");
+        buf_put_str(&t->members_text, str_first(name, 200));
+        buf_byte(&t->members_text, ' ');
+    }
 }
 
 /* begin_nested - begins the datatype of HEADER, in which others are nested: reads all before the first of

@@ -317,18 +317,18 @@ static ckpt_status read_tensor(struct onnx_walk *w, uint64_t end, struct onnx_te
  * slashes: "node3/then_branch". */
 static ckpt_str make_graph_path(const struct onnx_walk *w)
 {
+    char number[STR_NUMBER_MAX];
     ckpt_str text = STR_LIT("");
     for (uint32_t i = w->depth > 1 && w->frames[1].kind == GRAPH ? 2 : 1; text.ptr && i < w->depth; i++) {
         const struct message_frame *f = &w->frames[i];
         const char *slash = text.len ? "/" : "";
         if (f->kind == ATTRIBUTE || f->kind == FUNCTION)
-            text = arena_printf(w->o->a, "%.*s%s%s%.*s", (int)text.len, text.ptr, slash, f->label,
-                                STR_ARG(f->name));
+            text = ARENA_CONCAT(w->o->a, text, str_c(slash), str_c(f->label), f->name);
         else if (f->kind != GRAPH || w->frames[i - 1].kind != ATTRIBUTE)
-            text = arena_printf(w->o->a, f->kind == GRAPH ? "%.*s%s%s" : "%.*s%s%s%" PRIu64, (int)text.len,
-                                text.ptr, slash, f->label, f->number);
+            text = ARENA_CONCAT(w->o->a, text, str_c(slash), str_c(f->label),
+                                f->kind == GRAPH ? STR_LIT("") : format_number(f->number, number));
         else if (f->number)
-            text = arena_printf(w->o->a, "%.*s[%" PRIu64 "]", (int)text.len, text.ptr, f->number);
+            text = ARENA_CONCAT(w->o->a, text, STR_LIT("["), format_number(f->number, number), STR_LIT("]"));
     }
     return text;
 }

@@ -144,7 +144,7 @@ static ckpt_str read_name(struct tar_listing *t, const unsigned char *b)
     ckpt_str name = read_text(b, 100), prefix = read_text(b + 345, 155);
     if (memcmp(b + 257, "ustar\0", 6) != 0 || prefix.len == 0)
         return arena_str(t->a, name);
-    return arena_printf(t->a, "%.*s/%.*s", (int)prefix.len, prefix.ptr, (int)name.len, name.ptr);
+    return ARENA_CONCAT(t->a, prefix, STR_LIT("/"), name);
 }
 
 static ckpt_status add_entry(struct tar_listing *t, const unsigned char *b, uint64_t data, uint64_t size)

@@ -299,8 +299,8 @@ static bool compare_headers(struct zip_audit *z, const struct zip_view *v, const
     uint64_t characters;
     check_extra(z, v->name, v->local_header_at, get_local_extra(l));
     if (!str_eq(get_local_name(l), v->name)) {
-        ckpt_str other = arena_printf(z->a, "is called \"%.*s\" by its local header",
-                                      l->h.name_len > 200 ? 200 : (int)l->h.name_len, (const char *)l->bytes);
+        ckpt_str other = ARENA_CONCAT(z->a, STR_LIT("is called \""), str_first(get_local_name(l), 200),
+                                      STR_LIT("\" by its local header"));
         if (!other.ptr)
             return false;
         report_flaw(z, v->name, v->local_header_at, other.ptr, 0);

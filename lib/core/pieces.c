@@ -398,8 +398,8 @@ static const char *name_box(const struct pieces *p, const uint64_t *offset, cons
         else
             buf_printf(&b, "%" PRIu64 ":%" PRIu64, offset[k], size_add(offset[k], size[k]));
     }
-    ckpt_str s = buf_view(&b);
-    (void)snprintf(text, 256, "[%.*s]", STR_ARG(s));
+    buf_byte(&b, 0);
+    (void)snprintf(text, 256, "[%.200s]", buf_ok(&b) ? (const char *)b.data : "");
     buf_free(&b);
     return text;
 }

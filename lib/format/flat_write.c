@@ -75,7 +75,7 @@ static ckpt_status refuse_unfit_tensors(const struct flat_writer *w, const struc
     (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "%s cannot hold \"%.*s\" (%s, %s): it %s%s",
                w->rules->format_name, STR_ARG(first->name), ckpt_kind_name((ckpt_kind)t->kind),
                t->dtype ? ckpt_tensor_dtype_name(t) : "no dtype", find_unfit_reason(w, first), more);
-    if (cast)
+    if (cast && strcmp(cast, ckpt_tensor_dtype_name(t)) != 0)
         error_add_hint(err, "--cast '*=%s' makes it a type that %s has", cast, w->rules->format_name);
     else if (first->name.len)
         error_add_hint(err, "--drop %s leaves it out%s", shell_glob(first->name, word),

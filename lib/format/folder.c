@@ -308,6 +308,7 @@ bool shard_name_parse(ckpt_str name, struct shard_name *out)
 
 ckpt_str shard_name_make(arena *a, const struct shard_name *s, uint64_t number)
 {
-    return arena_printf(a, "%.*s-%05" PRIu64 "-of-%05" PRIu64 "%.*s", STR_ARG(s->stem), number, s->count,
-                        STR_ARG(s->ext));
+    char numbers[64];
+    (void)snprintf(numbers, sizeof numbers, "-%05" PRIu64 "-of-%05" PRIu64, number, s->count);
+    return ARENA_CONCAT(a, s->stem, str_c(numbers), s->ext);
 }

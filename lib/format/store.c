@@ -17,7 +17,7 @@
 
 static ckpt_status add_part(struct store *s, ckpt_str name, ckpt_file **part)
 {
-    ckpt_str path = arena_printf(s->f->a, "%s%.*s", s->folder.ptr, (int)name.len, name.ptr);
+    ckpt_str path = ARENA_CONCAT(s->f->a, s->folder, name);
     if (!path.ptr)
         return fail_memory(s->err);
     return part_file_add(s->f, s->trusted, path, part, s->err);
@@ -125,7 +125,7 @@ static ckpt_status add_folder(struct store *s, struct folder_walk *w, ckpt_str n
 static ckpt_status add_name(struct store *s, struct folder_walk *w, ckpt_str folder, ckpt_str name)
 {
     struct stat file_stat;
-    ckpt_str key = arena_printf(s->f->a, "%.*s%.*s", (int)folder.len, folder.ptr, (int)name.len, name.ptr);
+    ckpt_str key = ARENA_CONCAT(s->f->a, folder, name);
     char *path = key.ptr ? join_path(s, key) : NULL;
     ckpt_status st = path ? CKPT_OK : fail_memory(s->err);
     bool found = path && lstat(path, &file_stat) == 0;
@@ -136,7 +136,7 @@ static ckpt_status add_name(struct store *s, struct folder_walk *w, ckpt_str fol
         return add_entry(s, key) ? CKPT_OK : fail_memory(s->err);
     if (!S_ISDIR(file_stat.st_mode))
         return CKPT_OK;
-    ckpt_str inner = arena_printf(s->f->a, "%.*s/", (int)key.len, key.ptr);
+    ckpt_str inner = ARENA_CONCAT(s->f->a, key, STR_LIT("/"));
     return inner.ptr ? add_folder(s, w, inner) : fail_memory(s->err);
 }
 

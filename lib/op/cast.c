@@ -227,9 +227,9 @@ void cast_notice_skipped(ckpt_plan *p)
     ckpt_str options = STR_LIT("");
     for (size_t i = 0; options.ptr && i < components.n; i++) {
         char word[SHELL_WORD_MAX];
-        options = arena_printf(p->a, "%.*s%s--cast %s=%s", STR_ARG(options), i ? " " : "",
-                               shell_glob(components.name[i], word),
-                               ckpt_dtype_name((ckpt_dtype)p->weights_dtype));
+        options = ARENA_CONCAT(p->a, options, str_c(i ? " " : ""), STR_LIT("--cast "),
+                               str_c(shell_glob(components.name[i], word)), STR_LIT("="),
+                               str_c(ckpt_dtype_name((ckpt_dtype)p->weights_dtype)));
     }
     const char *as = n == 1 ? "it is" : "they are", *them = n == 1 ? "it" : "those";
     plan_notice(p, "left %zu tensor%s outside the weights as %s: %.*s%s casts %s", n, n == 1 ? "" : "s", as,

@@ -254,8 +254,10 @@ static ckpt_status find_optimizer(const struct containers *tree, ckpt_info *out,
     const ckpt_value *group = value_item(mapping_get(tree->list[first].node, "param_groups"), 0);
     out->optimizer = arena_printf(tree->a, "%s, %u state%s", optimizer_name(any ? e.val : NULL, group), n,
                                   n == 1 ? "" : "s");
+    char number[STR_NUMBER_MAX];
     if (out->optimizer.ptr && count > 1)
-        out->optimizer = arena_printf(tree->a, "%.*s; %u more", STR_ARG(out->optimizer), count - 1);
+        out->optimizer = ARENA_CONCAT(tree->a, out->optimizer, STR_LIT("; "),
+                                      format_number(count - 1, number), STR_LIT(" more"));
     out->optimizer_path = container_name(tree, first);
     return out->optimizer.ptr && out->optimizer_path.ptr ? CKPT_OK : fail_memory(err);
 }

@@ -91,8 +91,10 @@ static void put_description(buf *b, const ckpt_tensor *t)
     if (t->has_data && t->kind != CKPT_QUANTIZED)
         return;
     buf_printf(b, " %s", ckpt_kind_name((ckpt_kind)t->kind));
-    if (t->note.len)
-        buf_printf(b, " %.*s", STR_ARG(t->note));
+    if (!t->note.len)
+        return;
+    buf_byte(b, ' ');
+    buf_put_str(b, t->note);
 }
 
 static void put_digest(buf *b, const struct manifest *m, uint32_t row)
@@ -246,14 +248,18 @@ ckpt_status manifest_load(const char *path, struct manifest_text *out, ckpt_erro
     return st;
 }
 
+CKPT_PRINTF(5, 6)
 static ckpt_status report_mismatch(struct manifest *m, enum check_rule rule, ckpt_str name, uint64_t at,
-                                   const char *text)
+                                   const char *fmt, ...)
 {
+    va_list args;
     ckpt_error e = {0};
     char word[SHELL_WORD_MAX], safe[512]; /* NAME, which is escaped already */
     int n = name.len < sizeof safe ? (int)name.len : (int)sizeof safe - 1;
     (void)snprintf(safe, sizeof safe, "%.*s", n, name.ptr);
-    (void)fail(&e, CKPT_EFORMAT, at, "%s", text);
+    va_start(args, fmt);
+    (void)fail_v(&e, CKPT_EFORMAT, at, fmt, args);
+    va_end(args);
     error_add_where(&e, "%s", safe);
     if (m->weights.name.len && rule == CHECK_MANIFEST_MISSING)
         error_add_hint(&e, "if the manifest is of the weights alone: --root %s",
@@ -271,7 +277,6 @@ static ckpt_status compare_entry(struct manifest *m, struct manifest_entry *e,
                                  const struct manifest_line *line)
 {
     const ckpt_tensor *t = &m->f->table.rows[e->row].t;
-    char text[384];
     buf description, digest;
     ckpt_status st = CKPT_OK;
     buf_init(&description, 1u << 20);
@@ -282,14 +287,14 @@ static ckpt_status compare_entry(struct manifest *m, struct manifest_entry *e,
     if (!buf_ok(&description) || !buf_ok(&digest)) {
         st = fail_memory(m->err);
     } else if (!str_eq(buf_view(&description), line->description)) {
-        (void)snprintf(text, sizeof text, "it is %.*s, the manifest has %.*s",
-                       STR_ARG(buf_view(&description)), STR_ARG(line->description));
-        st = report_mismatch(m, CHECK_MANIFEST_DIFFERS, line->name, t->file_offset, text);
+        st = report_mismatch(m, CHECK_MANIFEST_DIFFERS, line->name, t->file_offset,
+                             "it is %.*s, the manifest has %.*s", STR_ARG(buf_view(&description)),
+                             STR_ARG(line->description));
     } else if (!str_eq(buf_view(&digest), line->digest)) {
         ckpt_str computed = abbreviate_digest(buf_view(&digest)), recorded = abbreviate_digest(line->digest);
-        (void)snprintf(text, sizeof text, "its digest is %.*s%s, the manifest has %.*s%s", STR_ARG(computed),
-                       computed.len > 1 ? "…" : "", STR_ARG(recorded), recorded.len > 1 ? "…" : "");
-        st = report_mismatch(m, CHECK_MANIFEST_DIFFERS, line->name, t->file_offset, text);
+        st = report_mismatch(m, CHECK_MANIFEST_DIFFERS, line->name, t->file_offset,
+                             "its digest is %.*s%s, the manifest has %.*s%s", STR_ARG(computed),
+                             computed.len > 1 ? "…" : "", STR_ARG(recorded), recorded.len > 1 ? "…" : "");
     }
     buf_free(&description);
     buf_free(&digest);

@@ -100,7 +100,7 @@ static ckpt_str name_callable(arena *a, const ckpt_value *v)
     char text[256];
     const ckpt_value *class = v->type == CKPT_V_CALL ? view_class(v) : v;
     if (class->type == CKPT_V_GLOBAL)
-        return arena_printf(a, "%.*s.%.*s", STR_ARG(value_module(class)), STR_ARG(value_name(class)));
+        return ARENA_CONCAT(a, value_module(class), STR_LIT("."), value_name(class));
     if (v->type != CKPT_V_CALL)
         return STR_LIT("");
     return arena_str(a, str_c(ckpt_value_type_name(class, text, sizeof text)));

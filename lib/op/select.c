@@ -90,7 +90,7 @@ static ckpt_status fail_root_not_found(const ckpt_plan *p, const struct containe
         ckpt_str name = container_name(tree, i);
         if (!name.ptr)
             return fail_memory(err);
-        names = arena_printf(tree->a, "%.*s%s%.*s", STR_ARG(names), shown++ ? ", " : "", STR_ARG(name));
+        names = ARENA_CONCAT(tree->a, names, str_c(shown++ ? ", " : ""), name);
     }
     return fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "nothing is called \"%s\"\n%s%.*s", path,
                 shown ? "state dicts in this file: " : "`ckpt ls` lists the names", STR_ARG(names));

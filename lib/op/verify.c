@@ -233,8 +233,8 @@ static ckpt_status read_rows(struct verify_job *job)
 /* location_key - returns the location of bytes, a file and an offset in it, as a key. */
 static ckpt_str location_key(arena *a, ckpt_str folder, ckpt_str file, uint64_t at)
 {
-    return arena_printf(a, "%llx %.*s%.*s", (unsigned long long)at, (int)folder.len, folder.ptr,
-                        (int)file.len, file.ptr);
+    char number[STR_NUMBER_MAX];
+    return ARENA_CONCAT(a, format_number(at, number), STR_LIT(" "), folder, file);
 }
 
 /* add_location - adds the location of storage S to LOCATIONS, if it has one; false: out of memory. */

@@ -32,8 +32,8 @@ static ckpt_status scan_attribute(void *user, ckpt_str path, ckpt_str name, ckpt
     s->all_read &= !why;
     if (!value || !value_text(value, &text) || !may_be_json(text))
         return CKPT_OK;
-    ckpt_str where = arena_printf(s->x->a, "%.*s%s%.*s@%.*s", STR_ARG(s->where), s->where.len ? ": " : "",
-                                  STR_ARG(path), STR_ARG(name));
+    ckpt_str where = ARENA_CONCAT(s->x->a, s->where, str_c(s->where.len ? ": " : ""), path, STR_LIT("@"),
+                                  name);
     source *bytes = where.ptr ? source_mem(text.ptr, text.len, CKPT_NO_OFFSET) : NULL;
     if (!bytes)
         return fail_memory(err);

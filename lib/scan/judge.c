@@ -95,8 +95,7 @@ static const ckpt_scan_rule *get_broken_rule(ckpt_scan_verdict v)
  * repeats a line of the report, or memory ran out, which is noted for the end of the scan. */
 static ckpt_str make_name_key(struct judge *j, const struct trace_global *g)
 {
-    ckpt_str key = arena_printf(j->names, "%.*s\n%.*s", (int)g->module.len, g->module.ptr, (int)g->name.len,
-                                g->name.ptr);
+    ckpt_str key = ARENA_CONCAT(j->names, g->module, STR_LIT("\n"), g->name);
     if (!key.ptr && !arena_full(j->names))
         (void)scan_note_system_failure(j->scan, CKPT_ENOMEM, NULL);
     return key;

@@ -31,8 +31,7 @@ ckpt_status scan_join_names(struct scanner *x, ckpt_str outer, ckpt_str name, ck
 {
     if (!name.ptr)
         return fail_memory(err);
-    *out = outer.len ? arena_printf(x->a, "%.*s!%.*s", (int)(outer.len > 4096 ? 4096 : outer.len), outer.ptr,
-                                    (int)(name.len > 4096 ? 4096 : name.len), name.ptr)
+    *out = outer.len ? ARENA_CONCAT(x->a, str_first(outer, 4096), STR_LIT("!"), str_first(name, 4096))
                      : arena_str(x->a, name);
     return out->ptr ? CKPT_OK : fail_memory(err);
 }

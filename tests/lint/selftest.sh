@@ -33,9 +33,10 @@ make_clean_tree()
     write_file lib/base/b.h '#include <stddef.h>\n'
     write_file lib/codec/c.c '#include <zip.h>\n#include "base/b.h"\n/* strcpy(a, b); len * 2 */\nchar *x="atoi(1)";\n'
     write_file lib/op/o.c '#include "base/b.h"\nint o(void) { return fail(e, g("a"), "{%s}, not {=%s}", "{", "}"); }\n'
+    write_file lib/op/n.c 'int n(void) { return fail(e, "%.*s", STR_ARG(g(2))); }\n'
     write_file lib/format/f.c '#include "codec/c.h"\nint f(int size) { return size - 1; }\n'
     write_file lib/scan/s.c '#include "op/o.h"\nint s(void) { return 0; }\n'
-    write_file lib/README.md '| `ckpt.h` |\n| `api.c` |\n| `base/b` |\n| `codec/c` |\n| `op/o.c` |\n'
+    write_file lib/README.md '| `ckpt.h` |\n| `api.c` |\n| `base/b` |\n| `codec/c` |\n| `op/o.c` |\n| `op/n.c` |\n'
     printf '| `format/f` |\n| `format/toy/toy.c` |\n| `scan/s.c` |\n' >>"$tree/lib/README.md"
     write_file lib/format/toy/toy.c 'const struct format format_toy = {.name = "toy"};\n'
     write_file cli/cmds.def 'CMD(ls)\n'
@@ -76,13 +77,14 @@ check_rejects()
 }
 
 compile codec/c 'int c(void) { return 0; }'
+compile op/n 'int n(void) { return 0; }'
 compile op/o 'int o(void) { return 0; }'
 compile format/f 'int c(void); int f(void) { return c(); }'
 compile scan/s 'int o(void); int s(void) { return o(); }'
 compile format/toy/toy 'int toy;'
 make_clean_tree
-for name in floors third_party symbols banned arithmetic braces text listed_files make_help commands comments options \
-    manual mdoc; do
+for name in floors third_party symbols banned arithmetic braces message_text text listed_files make_help commands \
+    comments options manual mdoc; do
     check_lint accepts "$name" 'rejects the tree without violations'
 done
 
@@ -114,6 +116,10 @@ check_rejects braces lib/op/o.c 'int f(void) {\n    return fail(e, 1, 2, "{%" PR
 check_rejects braces lib/op/o.c 'int f(void) { return fail(e, 1, 2, "{%u} is {%u}", 3, 4); }\n'
 check_rejects braces lib/op/o.c 'int f(void) { return fail(e, 1, 2, "{=%u} is {=%u}", 3, 4); }\n'
 check_rejects braces lib/op/o.c 'void f(void) { error_add_hint(e, "take {=%u}", 3); }\n'
+check_rejects message_text lib/op/o.c 'char *f(ckpt_str s) { return arena_printf(a, "%s", STR_ARG(s)); }\n'
+check_rejects message_text lib/op/o.c 'void f(ckpt_str s) {\n    fail(e, 1, 2, "%s",\n    g(STR_ARG(s)));\n}\n'
+check_rejects message_text lib/op/o.c 'void f(ckpt_str s) { use(STR_ARG(s)); }\n'
+check_rejects message_text lib/op/o.c 'void f(ckpt_str s) {\n    buf_printf(b,\n    "%.*s", (int)s.len, s.ptr);\n}\n'
 check_rejects text lib/op/o.c '/* TO''DO */\n'
 check_rejects text lib/op/o.c 'int a; \n'
 check_rejects text lib/op/o.c '\tint a;\n'

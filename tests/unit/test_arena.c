@@ -245,6 +245,21 @@ static void elements_are_appended_one_by_one(void)
     arena_free(small);
 }
 
+static void texts_are_joined_with_all_bytes(void)
+{
+    char longer[300];
+    memset(longer, 'x', sizeof longer);
+    arena *a = arena_new(1000), *small = arena_new(100);
+    const ckpt_str text = str_of(longer, sizeof longer), none = {NULL, 0};
+    ckpt_str joined = ARENA_CONCAT(a, STR_LIT("a\0b"), none, text, STR_LIT("c"));
+    CU_ASSERT_EQUAL(joined.len, 304);
+    CU_ASSERT(joined.ptr && memcmp(joined.ptr, "a\0bx", 4) == 0 && memcmp(joined.ptr + 302, "xc", 3) == 0);
+    CU_ASSERT_PTR_NULL(ARENA_CONCAT(small, text, text).ptr);
+    CU_ASSERT_PTR_NULL(ARENA_CONCAT(a, str_of("", SIZE_MAX - 1), STR_LIT("ab")).ptr);
+    arena_free(a);
+    arena_free(small);
+}
+
 void suite_arena(void)
 {
     UNIT(memory_is_zeroed_and_aligned);
@@ -257,6 +272,7 @@ void suite_arena(void)
     UNIT(only_own_mappings_are_unmapped);
     UNIT(arrays_grow_up_to_the_limit);
     UNIT(text_is_copied);
+    UNIT(texts_are_joined_with_all_bytes);
     UNIT(unused_memory_is_trimmed);
     UNIT(large_allocations_are_shrunk);
     UNIT(the_given_allocation_fails);

@@ -499,8 +499,8 @@ static const char *format_chunk(const struct dcp_entry *entry, const struct dcp_
         (void)checked_add(chunk->offset[k], chunk->size[k], &end);
         buf_printf(&b, "%s%" PRIu64 ":%" PRIu64, k ? ", " : "", chunk->offset[k], end);
     }
-    ckpt_str s = buf_view(&b);
-    (void)snprintf(text, 256, "[%.*s]", STR_ARG(s));
+    buf_byte(&b, 0);
+    (void)snprintf(text, 256, "[%.200s]", buf_ok(&b) ? (const char *)b.data : "");
     buf_free(&b);
     return text;
 }

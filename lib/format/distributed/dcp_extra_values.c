@@ -46,7 +46,7 @@ static ckpt_status set_step_and_producer(ckpt_file *f, const ckpt_value *values,
     }
     if (!value_text(value_get(values, "pytorch-lightning_version"), &version))
         return CKPT_OK;
-    f->producer = arena_printf(f->a, "Lightning %.*s", STR_ARG(version));
+    f->producer = ARENA_CONCAT(f->a, STR_LIT("Lightning "), version);
     return f->producer.ptr ? CKPT_OK : fail_memory(err);
 }
 

@@ -92,8 +92,7 @@ const char *dcp_folder_path(const struct dcp_folder *folder, const char *name)
 
 static const char *make_final_path(const struct dcp_folder *folder, const char *name)
 {
-    int n = (int)folder->output_path.len; /* bounded: PATH_MAX */
-    return arena_printf(folder->arena, "%.*s/%s", n, folder->output_path.ptr, name).ptr;
+    return ARENA_CONCAT(folder->arena, folder->output_path, STR_LIT("/"), str_c(name)).ptr;
 }
 
 ckpt_status dcp_folder_begin(struct dcp_folder *folder, ckpt_error *err)

@@ -133,7 +133,7 @@ static ckpt_status put_module(struct deepspeed *ds, const ckpt_file *part, const
             file_notice(ds->f, "a key of the state dict that is not text is left out");
             continue;
         }
-        ckpt_str key = *prefix ? arena_printf(ds->f->a, "%s%.*s", prefix, (int)name.len, name.ptr) : name;
+        ckpt_str key = *prefix ? ARENA_CONCAT(ds->f->a, str_c(prefix), name) : name;
         if (!key.ptr)
             return fail_memory(ds->err);
         CKPT_TRY(choose_entry(ds, part, key, pairs[i].val, &v));
@@ -324,7 +324,7 @@ static ckpt_status set_producer(struct deepspeed *ds)
     ckpt_str version = STR_LIT("");
     (void)value_text(ds_get(ds->model->root, "ds_version"), &version);
     int64_t stage = ds->zero_stage == 3 ? 3 : ds->stored_stage;
-    ckpt_str name = arena_printf(ds->f->a, "DeepSpeed%s%.*s", version.len ? " " : "", STR_ARG(version));
+    ckpt_str name = ARENA_CONCAT(ds->f->a, STR_LIT("DeepSpeed"), str_c(version.len ? " " : ""), version);
     if (name.ptr && ds->save.universal)
         name = arena_printf(ds->f->a, "%s, universal", name.ptr);
     else if (name.ptr && stage)

@@ -102,9 +102,8 @@ static ckpt_status add_names(ckpt_file *f, struct ds_save *s, const ckpt_str *li
     for (size_t i = 0; s->files && i < n; i++) {
         struct ds_file *file = &s->files[s->nfiles++];
         file->kind = parse_name(list[i], file);
-        file->name = s->tag.len ? arena_printf(f->a, "%.*s/%.*s", (int)s->tag.len, s->tag.ptr,
-                                              (int)list[i].len, list[i].ptr)
-                               : list[i]; /* bounded: a tag has at most TRACKER_FILE_MAX bytes, a name 255 */
+        file->name = s->tag.len ? ARENA_CONCAT(f->a, s->tag, STR_LIT("/"), list[i])
+                                : list[i]; /* bounded: a tag has at most TRACKER_FILE_MAX bytes, a name 255 */
         if (!file->name.ptr)
             return CKPT_ENOMEM;
     }

@@ -44,8 +44,7 @@ static ckpt_status list_folder_of_save(struct universal *u, ckpt_str path, bool 
 /* join_path - returns PATH/NAME, or NAME if PATH is empty. */
 static ckpt_str join_path(struct universal *u, ckpt_str path, ckpt_str name)
 {
-    return arena_printf(u->ds->f->a, "%.*s%s%.*s", (int)path.len, path.ptr, path.len ? "/" : "",
-                        (int)name.len, name.ptr);
+    return ARENA_CONCAT(u->ds->f->a, path, str_c(path.len ? "/" : ""), name);
 }
 
 static ckpt_status add_shapes(struct universal *u, const ckpt_value *group)
@@ -192,13 +191,12 @@ static ckpt_status add_params(struct universal *u)
 
 static ckpt_status check_all_params_read(struct universal *u)
 {
-    char what[300];
     ckpt_str name;
     for (size_t i = 0; i < u->nentries; i++) {
         if (!value_text(u->entries[i]->key, &name) || map_get(u->ds->weights, name) != MAP_NONE)
             continue;
-        (void)snprintf(what, sizeof what, "zero/%.*s/fp32.pt", STR_ARG(name));
-        CKPT_TRY(ds_fail_missing(u->ds, what));
+        ckpt_str what = ARENA_CONCAT(u->ds->f->a, STR_LIT("zero/"), name, STR_LIT("/fp32.pt"));
+        CKPT_TRY(what.ptr ? ds_fail_missing(u->ds, what.ptr) : fail_memory(u->ds->err));
     }
     return CKPT_OK;
 }

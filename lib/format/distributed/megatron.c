@@ -216,9 +216,9 @@ static ckpt_status renumber_layer(struct megatron *m, ckpt_path_elem *elem)
     s->end_layer = n + 1 > s->end_layer ? n + 1 : s->end_layer; /* bounded: compared */
     if (!s->first_layer)
         return CKPT_OK;
-    ckpt_str end = str_skip(elem->str, to);
-    elem->str = arena_printf(m->f->a, "%.*s%" PRIu64 "%.*s", (int)from, elem->str.ptr, n, (int)end.len,
-                             end.ptr);
+    char number[STR_NUMBER_MAX];
+    elem->str = ARENA_CONCAT(m->f->a, str_of(elem->str.ptr, from), format_number(n, number),
+                             str_skip(elem->str, to));
     return elem->str.ptr ? CKPT_OK : fail_memory(m->err);
 }
 
@@ -265,7 +265,7 @@ static ckpt_str name_next_layer(arena *a, ckpt_str name)
             continue;
         tail = str_skip(name, at + first.len); /* bounded: found there */
         tail = str_skip(tail, strlen(str_starts(tail, STR_LIT("bias")) ? "bias" : "weight"));
-        return arena_printf(a, "%.*s%sweight%.*s", (int)at, name.ptr, layers[i][1], (int)tail.len, tail.ptr);
+        return ARENA_CONCAT(a, str_of(name.ptr, at), str_c(layers[i][1]), STR_LIT("weight"), tail);
     }
     return str_of("", 0);
 }
@@ -299,9 +299,9 @@ static ckpt_status list_unmatched_tensor(struct megatron *m, ckpt_str name, cons
     if (m->nunmatched++ && m->unmatched_text.len + name.len + n > MAX_TEXT) /* bounded: in memory */
         return CKPT_OK;
     m->nlisted++;
-    m->unmatched_text = arena_printf(m->f->a, "%.*s%s%.*s [%s]", (int)m->unmatched_text.len,
-                                     m->unmatched_text.ptr, m->unmatched_text.len ? ", " : "", STR_ARG(name),
-                                     shape); /* bounded: MAX_TEXT, or one tensor */
+    m->unmatched_text = ARENA_CONCAT(m->f->a, m->unmatched_text, str_c(m->unmatched_text.len ? ", " : ""),
+                                     name, STR_LIT(" ["), str_c(shape),
+                                     STR_LIT("]")); /* bounded: MAX_TEXT, or one tensor */
     return m->unmatched_text.ptr ? CKPT_OK : fail_memory(m->err);
 }
 
@@ -482,7 +482,7 @@ static ckpt_status open_rank(struct megatron *m, ckpt_str name, ckpt_str *truste
     static const char *const files[] = {"model_optim_rng.pt", "model_rng.pt"};
     ckpt_status st = CKPT_ENOTFOUND;
     for (size_t i = 0; st == CKPT_ENOTFOUND && i < 2; i++) {
-        ckpt_str path = arena_printf(m->f->a, "%.*s/%s", STR_ARG(name), files[i]);
+        ckpt_str path = ARENA_CONCAT(m->f->a, name, STR_LIT("/"), str_c(files[i]));
         if (!path.ptr)
             return fail_memory(m->err);
         *m->err = (ckpt_error){.offset = CKPT_NO_OFFSET};

@@ -260,13 +260,14 @@ static ckpt_status rename_storages(ckpt_file *f, const ckpt_file *part, size_t i
 {
     for (size_t k = 0; k < part->npickles; k++)
         for (size_t n = 0; n < part->pickles[k]->npersids; n++) {
+            char number[STR_NUMBER_MAX];
             struct torch_pid pid;
             ckpt_value *v = part->pickles[k]->persids[n], *item[6];
             if (!torch_pid_parse(v, &pid) || v->u.pid->type != CKPT_V_TUPLE || value_count(v->u.pid) > 6)
                 continue;
             for (uint32_t t = 0; t < value_count(v->u.pid); t++)
                 item[t] = value_item(v->u.pid, t);
-            ckpt_str key = arena_printf(f->a, "%zu/%.*s", i, STR_ARG(pid.key));
+            ckpt_str key = ARENA_CONCAT(f->a, format_number(i, number), STR_LIT("/"), pid.key);
             item[2] = key.ptr ? value_str(f->a, key) : NULL;
             v->u.pid = item[2] ? value_tuple(f->a, value_count(v->u.pid), item) : NULL;
             if (!v->u.pid)

@@ -79,7 +79,7 @@ static ckpt_status enter_tracked_step(ckpt_file *f, ckpt_error *err)
     ckpt_str number;
     const struct tracker_file tracker = {TRACKER, "number of a step", is_number, is_step};
     CKPT_TRY(tracker_file_read(f, &tracker, &number, err));
-    ckpt_str name = arena_printf(f->a, STEP "%.*s", STR_ARG(number));
+    ckpt_str name = ARENA_CONCAT(f->a, STR_LIT(STEP), number);
     return name.ptr ? tracker_file_enter(f, &tracker, name, err) : fail_memory(err);
 }
 

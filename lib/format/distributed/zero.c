@@ -417,8 +417,7 @@ static ckpt_status put_state(struct zero *z, struct zero_param *param, ckpt_str 
 
 ckpt_str ds_state_name(struct deepspeed *ds, ckpt_str name, ckpt_str key)
 {
-    return arena_printf(ds->f->a, "optimizer.state.%.*s.%.*s", (int)name.len, name.ptr, (int)key.len,
-                        key.ptr);
+    return ARENA_CONCAT(ds->f->a, STR_LIT("optimizer.state."), name, STR_LIT("."), key);
 }
 
 /* put_flat_state - adds the state KEY, partitioned like the parameters, of N groups from FROM on. */

@@ -63,7 +63,7 @@ struct replaced {
 
 static const char *make_second_path(struct replaced *r, ckpt_str base)
 {
-    return arena_printf(r->a, "%.*s.%.*s" OLD_SUFFIX, STR_ARG(r->folder), STR_ARG(base)).ptr;
+    return ARENA_CONCAT(r->a, r->folder, STR_LIT("."), base, STR_LIT(OLD_SUFFIX)).ptr;
 }
 
 static ckpt_str get_base(const char *path) { return str_after_last(str_c(path), '/'); }

@@ -54,9 +54,8 @@ static ckpt_status take_attribute(void *user, ckpt_str path, ckpt_str name, ckpt
         return CKPT_OK;
     }
     if (!path.len && str_is(name, "keras_version") && value_text(value, &text) && !f->producer.len)
-        f->producer = arena_printf(f->a, "Keras %.*s", STR_ARG(text));
-    return keep_value(r, arena_printf(f->a, "%.*s@%.*s", (int)path.len, path.ptr, (int)name.len, name.ptr),
-                      value);
+        f->producer = ARENA_CONCAT(f->a, STR_LIT("Keras "), text);
+    return keep_value(r, ARENA_CONCAT(f->a, path, STR_LIT("@"), name), value);
 }
 
 static ckpt_status take_link(void *user, ckpt_str path, const char *kind, ckpt_str target, ckpt_error *err)
@@ -64,7 +63,7 @@ static ckpt_status take_link(void *user, ckpt_str path, const char *kind, ckpt_s
     struct reading *r = user;
     arena *a = r->k->f->a;
     (void)err;
-    ckpt_str text = arena_printf(a, target.len ? "%s to %.*s" : "%s", kind, STR_ARG(target));
+    ckpt_str text = ARENA_CONCAT(a, str_c(kind), str_c(target.len ? " to " : ""), target);
     file_notice(r->k->f, "\"%.*s\" is not followed: %.*s", STR_ARG(path), STR_ARG(text));
     return keep_value(r, path, text.ptr ? value_str(a, text) : NULL);
 }
@@ -247,7 +246,7 @@ static bool set_dtype(arena *a, const struct hdf5_dataset *dataset, struct kit_t
     case HDF5_OPAQUE: t->t.dtype_name = arena_printf(a, "V%u", type->size).ptr; break;
     case HDF5_RECORD:
         t->t.dtype_name = "struct";
-        t->t.note = arena_printf(a, "fields %.*s", STR_ARG(type->what));
+        t->t.note = ARENA_CONCAT(a, STR_LIT("fields "), type->what);
         break;
     default: t->t.dtype = CKPT_DT_NONE; break;
     }

@@ -39,7 +39,7 @@ static void set_producer(ckpt_file *f, ckpt_str metadata)
     ckpt_str version;
     if (json_read_value(metadata, 0, f->a, &all, NULL) == CKPT_OK && all->type == CKPT_V_DICT &&
         value_text(value_get(all, "keras_version"), &version))
-        f->producer = arena_printf(f->a, "Keras %.*s", STR_ARG(version));
+        f->producer = ARENA_CONCAT(f->a, STR_LIT("Keras "), version);
 }
 
 static ckpt_status add_text_value(struct kit *k, const char *name, ckpt_str text)

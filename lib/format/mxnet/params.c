@@ -226,7 +226,7 @@ static ckpt_status add_array(struct params *p, struct array *array, ckpt_str nam
     for (uint32_t i = 0; i < array->ncomponents; i++) {
         struct kit_tensor *t = &array->components[i].tensor;
         t->name = array->components[i].suffix[0]
-                      ? arena_printf(p->f->a, "%.*s%s", (int)name.len, name.ptr, array->components[i].suffix)
+                      ? ARENA_CONCAT(p->f->a, name, str_c(array->components[i].suffix))
                       : name;
         if (!t->name.ptr)
             return fail_memory(p->err);

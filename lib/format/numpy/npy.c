@@ -31,7 +31,7 @@ static ckpt_status copy_array(ckpt_file *f, const struct npy_array *x, struct ki
     t->t.nbytes = x->nbytes;
     t->swap_bytes = numpy_swap_bytes(&x->dtype);
     t->t.dtype_name = numpy_dtype_text(f->a, &x->dtype);
-    t->t.note = x->fields.len ? arena_printf(f->a, "fields %.*s", STR_ARG(x->fields)) : str_of("", 0);
+    t->t.note = x->fields.len ? ARENA_CONCAT(f->a, STR_LIT("fields "), x->fields) : str_of("", 0);
     return t->t.dtype_name && t->t.note.ptr ? CKPT_OK : fail_memory(err);
 }
 

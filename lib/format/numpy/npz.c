@@ -63,7 +63,7 @@ static ckpt_status set_crc(source *member, const struct zip_entry *e, struct kit
  * numpy.load then returns the bytes of E. */
 static ckpt_status check_key_free(struct kit *k, const zip *z, const struct zip_entry *e)
 {
-    ckpt_str name = arena_printf(k->f->a, "%.*s.npy", STR_ARG(e->name));
+    ckpt_str name = ARENA_CONCAT(k->f->a, e->name, STR_LIT(".npy"));
     if (!name.ptr)
         return fail_memory(k->err);
     if (zip_find(z, name) < 0)

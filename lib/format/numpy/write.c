@@ -55,7 +55,8 @@ static bool put_descr(ckpt_str name, buf *b)
     if (str_starts(name, STR_LIT("datetime64")) || str_starts(name, STR_LIT("timedelta64"))) {
         bool is_date = name.ptr[0] == 'd';
         ckpt_str unit = str_skip(name, is_date ? strlen("datetime64") : strlen("timedelta64"));
-        buf_printf(b, "<%c8%.*s", is_date ? 'M' : 'm', STR_ARG(unit));
+        buf_put_cstr(b, is_date ? "<M8" : "<m8");
+        buf_put_str(b, unit);
         return true;
     }
     if (str_is(name, "float128") || str_is(name, "complex256")) {
@@ -128,7 +129,7 @@ static struct zip_header make_member_header(uint64_t offset, uint64_t size, uint
 
 static ckpt_str get_member_name(const struct flat_writer *w, const struct flat_item *x)
 {
-    return arena_printf(w->p->a, "%.*s.npy", STR_ARG(x->name));
+    return ARENA_CONCAT(w->p->a, x->name, STR_LIT(".npy"));
 }
 
 /* make_item_headers - writes the headers before the elements of item I to B: in an archive first the local
@@ -166,6 +167,8 @@ static const char *find_unfit_reason(const struct flat_writer *w, const struct f
         return "has more dimensions than numpy allows";
     if (x->name.len > MAX_KEY_BYTES)
         return "has a name too long for a zip member";
+    if (writes_npz(w) && memchr(x->name.ptr, 0, x->name.len))
+        return "has a NUL in its name, where Python ends the name of a zip member";
     return has_dtype(get_dtype_name(w, x)) ? NULL : "has a type that numpy lacks";
 }
 

@@ -218,15 +218,14 @@ static ckpt_str make_name(struct onnx_reading *r, const struct onnx_tensor *t)
     arena *a = r->f->a;
     ckpt_str name = t->name;
     if (t->component)
-        name = arena_printf(a, t->component == ONNX_SPARSE_VALUES ? "%.*s.values" : "%.*s.indices",
-                            (int)name.len, name.ptr);
+        name = ARENA_CONCAT(a, name, str_c(t->component == ONNX_SPARSE_VALUES ? ".values" : ".indices"));
     if (!t->graph_path.len || !name.ptr || (name.len && map_get(r->k.names, name) == MAP_NONE))
         return name;
-    name = arena_printf(a, "%.*s%s%.*s", (int)t->graph_path.len, t->graph_path.ptr, name.len ? "/" : "",
-                        (int)name.len, name.ptr);
+    name = ARENA_CONCAT(a, t->graph_path, str_c(name.len ? "/" : ""), name);
     if (!name.ptr || map_get(r->k.names, name) == MAP_NONE)
         return name;
-    return arena_printf(a, "%.*s#%zu", (int)name.len, name.ptr, r->f->table.nrows);
+    char number[STR_NUMBER_MAX];
+    return ARENA_CONCAT(a, name, STR_LIT("#"), format_number(r->f->table.nrows, number));
 }
 
 /* make_note - sets *NOTE to a text about where T is, the sparse tensor that it is a part of, and its
@@ -243,8 +242,10 @@ static ckpt_status make_note(struct onnx_reading *r, const struct onnx_tensor *t
         buf_printf(&b, "%s%" PRIu64, i ? ", " : " of shape [", t->sparse_shape[i]);
     if (t->sparse_ndim)
         buf_put_cstr(&b, "]");
-    if (t->checksum.len)
-        buf_printf(&b, "%sSHA-1 %.*s", b.len ? ", " : "", STR_ARG(t->checksum));
+    if (t->checksum.len) {
+        buf_put_cstr(&b, b.len ? ", SHA-1 " : "SHA-1 ");
+        buf_put_str(&b, str_first(t->checksum, 200));
+    }
     *note = arena_str(r->f->a, buf_view(&b));
     bool ok = note->ptr && buf_ok(&b);
     buf_free(&b);
@@ -381,9 +382,8 @@ static ckpt_status add_properties(struct onnx_reading *r, const struct onnx *mod
 static ckpt_status add_model(struct onnx_reading *r, const struct onnx *model)
 {
     ckpt_file *f = r->f;
-    f->producer = arena_printf(f->a, model->producer_version.len ? "%.*s %.*s" : "%.*s",
-                               (int)model->producer.len, model->producer.ptr,
-                               (int)model->producer_version.len, model->producer_version.ptr);
+    f->producer = ARENA_CONCAT(f->a, model->producer, str_c(model->producer_version.len ? " " : ""),
+                               model->producer_version);
     if (!f->producer.ptr)
         return fail_memory(r->err);
     CKPT_TRY(add_number(r, "ir_version", model->ir_version));

@@ -170,8 +170,8 @@ static ckpt_status read_value(struct orbax *orbax, ckpt_str name, ckpt_str type,
         }
     if (str_is(type, "string"))
         return read_text(orbax, name, node);
-    const struct zarr_source from = {
-        &orbax->store, arena_printf(orbax->f->a, "%.*s/", (int)name.len, name.ptr), name, orbax->missing};
+    const struct zarr_source from = {&orbax->store, ARENA_CONCAT(orbax->f->a, name, STR_LIT("/")), name,
+                                     orbax->missing};
     if (!from.prefix.ptr)
         return fail_memory(orbax->err);
     return str_is(type, "scalar") ? zarr_read_scalar(&orbax->arrays, &from, node)
@@ -313,7 +313,7 @@ static ckpt_status read_items(struct orbax *orbax, ckpt_str folder)
         if (!has_file(path, name[i], ITEM_METADATA, &orbax->no_memory) &&
             !has_file(path, name[i], JSON_ITEM, &orbax->no_memory))
             continue;
-        ckpt_str in = arena_printf(orbax->f->a, "%s%.*s/", folder.ptr, (int)name[i].len, name[i].ptr);
+        ckpt_str in = ARENA_CONCAT(orbax->f->a, folder, name[i], STR_LIT("/"));
         orbax->item = name[i];
         orbax->is_named = true;
         items++;
@@ -351,7 +351,7 @@ static ckpt_status read_last_step(struct orbax *orbax)
     if (unfinished)
         file_notice(orbax->f, "%.*s%s: a save that did not finish", STR_ARG(p->names[first]),
                     unfinished > 1 ? " and others" : "");
-    ckpt_str folder = arena_printf(orbax->f->a, "%.*s/", (int)name.len, name.ptr);
+    ckpt_str folder = ARENA_CONCAT(orbax->f->a, name, STR_LIT("/"));
     return folder.ptr ? read_step(orbax, folder) : fail_memory(orbax->err);
 }
 

@@ -178,8 +178,8 @@ static ckpt_status read_adjacent_program(struct params *p)
         source *src = NULL;
         if (!str_ends(path, str_c(endings[i][0])))
             continue;
-        ckpt_str program = arena_printf(p->f->a, "%.*s%s", (int)(path.len - strlen(endings[i][0])), path.ptr,
-                                        endings[i][1]);
+        ckpt_str program = ARENA_CONCAT(p->f->a, str_of(path.ptr, path.len - strlen(endings[i][0])),
+                                        str_c(endings[i][1])); /* bounded: PATH ends so */
         if (!program.ptr)
             return fail_memory(p->err);
         if (source_file_open(program.ptr, &src, NULL) != CKPT_OK)

@@ -361,7 +361,7 @@ ckpt_status paddle_describe(void *user, struct graph *g, const ckpt_value *v, st
     const struct paddle_tensor *tensor = &paddle->tensors[v->u.i];
     CKPT_TRY(tensor->array ? describe_array(g, tensor->array, m) : describe_slices(g, tensor, &m->row.t));
     if (tensor->parameter.len && !m->row.t.note.len &&
-        !(m->row.t.note = arena_printf(g->f->a, "parameter %.*s", STR_ARG(tensor->parameter))).ptr)
+        !(m->row.t.note = ARENA_CONCAT(g->f->a, STR_LIT("parameter "), tensor->parameter)).ptr)
         return fail_memory(g->err);
     m->is_tensor = true;
     return CKPT_OK;

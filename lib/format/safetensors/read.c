@@ -553,7 +553,7 @@ static ckpt_status set_producer(ckpt_file *f, ckpt_error *err)
     if (!f->metadata)
         return CKPT_OK;
     if (value_text(value_get(f->metadata, "format"), &framework))
-        f->producer = arena_printf(f->a, "safetensors, format=%.*s", STR_ARG(framework));
+        f->producer = ARENA_CONCAT(f->a, STR_LIT("safetensors, format="), framework);
     if (value_get(f->metadata, "DCP_SHARDING_INFO"))
         file_notice(f, "one rank's part of a distributed checkpoint: shapes are those of the parts");
     return f->producer.ptr ? CKPT_OK : fail_memory(err);

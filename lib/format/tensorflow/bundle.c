@@ -18,6 +18,7 @@
  * Variants are listed without data; so are partitioned strings, which TensorFlow itself cannot read.
  */
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "base/checked.h"
 #include "codec/protobuf.h"
@@ -212,10 +213,10 @@ static ckpt_status read_table(struct bundle *b)
 static ckpt_status open_shard(struct bundle *b, uint64_t number, struct shard *shard)
 {
     ckpt_file *f = b->f, *part = NULL;
-    ckpt_str index = arena_printf(f->a, "%.*s.index", (int)b->prefix.len, b->prefix.ptr);
-    *shard = (struct shard){.name.file = arena_printf(f->a, "%.*s.data-%05" PRIu64 "-of-%05" PRIu64,
-                                                      (int)b->prefix.len, b->prefix.ptr, number,
-                                                      b->num_shards)};
+    ckpt_str index = ARENA_CONCAT(f->a, b->prefix, STR_LIT(".index"));
+    char ending[64];
+    (void)snprintf(ending, sizeof ending, ".data-%05" PRIu64 "-of-%05" PRIu64, number, b->num_shards);
+    *shard = (struct shard){.name.file = ARENA_CONCAT(f->a, b->prefix, str_c(ending))};
     if (!index.ptr || !shard->name.file.ptr)
         return fail_memory(b->err);
     shard->path = shard->name.file.ptr;

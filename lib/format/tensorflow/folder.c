@@ -156,7 +156,9 @@ static void notice_checkpoints(ckpt_file *f, const struct state *state)
     buf_init(&b, 65536);
     for (size_t i = state->npaths; i-- > 0 && shown < MAX_LISTED;) {
         format_time(i < state->ntimes ? state->times[i] : -1, time_text);
-        buf_printf(&b, "%s%.*s%s", shown++ ? ", " : "", STR_ARG(state->paths[i]), time_text);
+        buf_put_cstr(&b, shown++ ? ", " : "");
+        buf_put_str(&b, state->paths[i]);
+        buf_put_cstr(&b, time_text);
     }
     if (state->npaths > shown)
         buf_printf(&b, " and %zu more", state->npaths - shown);

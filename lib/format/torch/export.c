@@ -183,7 +183,7 @@ static ckpt_status read_weight(struct section *s, ckpt_str name)
         return s->err->status;
     if (!w.record.ptr || !(w.has_meta || w.is_pickled))
         return json_fail(&s->j, "\"%.*s\" {lacks} {=path_name or tensor_meta}", STR_ARG(name));
-    ckpt_str record = arena_printf(s->ta->f->a, "%s%.*s", s->folder, (int)w.record.len, w.record.ptr);
+    ckpt_str record = ARENA_CONCAT(s->ta->f->a, str_c(s->folder), w.record);
     if (!record.ptr)
         return fail_memory(s->err);
     if (w.is_pickled)

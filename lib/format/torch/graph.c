@@ -353,7 +353,7 @@ static ckpt_status add_module_entries(struct torch_walk *w, const ckpt_value *mo
 
 bool torch_put_entry(arena *a, ckpt_value *dict, ckpt_str prefix, ckpt_str name, ckpt_value *v)
 {
-    ckpt_str full = arena_printf(a, "%.*s%.*s", (int)prefix.len, prefix.ptr, (int)name.len, name.ptr);
+    ckpt_str full = ARENA_CONCAT(a, prefix, name);
     ckpt_value *key = full.ptr ? value_str(a, full) : NULL;
     return key && value_put(a, dict, key, v);
 }
@@ -361,8 +361,7 @@ bool torch_put_entry(arena *a, ckpt_value *dict, ckpt_str prefix, ckpt_str name,
 ckpt_status torch_push_submodule(arena *a, struct torch_modules *list, const struct torch_module *parent,
                                  ckpt_str name, const ckpt_value *object, ckpt_error *err)
 {
-    ckpt_str prefix = arena_printf(a, "%.*s%.*s.", (int)parent->prefix.len, parent->prefix.ptr, (int)name.len,
-                                   name.ptr);
+    ckpt_str prefix = ARENA_CONCAT(a, parent->prefix, name, STR_LIT("."));
     const struct torch_module module = {object, prefix, parent->depth + 1};
     bool ok = prefix.ptr && arena_push(a, &list->modules, &list->n, &list->cap, &module, sizeof module);
     return ok ? CKPT_OK : fail_memory(err);

@@ -79,9 +79,8 @@ static ckpt_status push_value(struct mobile *m, uint32_t index, const struct pen
                               ckpt_str key)
 {
     arena *a = m->b.a;
-    ckpt_str name = arena_printf(a, "%.*s%s%.*s", (int)parent->name.len, parent->name.ptr,
-                                 parent->name.len ? "." : "", (int)key.len,
-                                 key.ptr);                     /* bounded: a key has at most 2^20 bytes */
+    ckpt_str name = ARENA_CONCAT(a, parent->name, str_c(parent->name.len ? "." : ""),
+                                 key); /* bounded: a key has at most 2^20 bytes */
     const struct pending_value p = {index, parent->depth + 1, name}; /* bounded: by max_depth */
     bool ok = name.ptr && arena_push(a, &m->stack, &m->nstack, &m->cap_stack, &p, sizeof p);
     return ok ? CKPT_OK : fail_memory(m->b.err);

@@ -18,6 +18,8 @@
  * metadata is a dict. With 'conj': True the tensor is the conjugate of what is stored, with 'neg': True its
  * negative.
  */
+#include <stdio.h>
+
 #include "base/store.h"
 #include "core/dtype.h"
 #include "format/torch/internal.h"
@@ -203,9 +205,9 @@ static ckpt_status read_qtensor(struct graph *g, const ckpt_value *call, struct 
     char scale[32], zero[32];
     value_text_or_type(value_item(quantizer, 1), 1, scale, sizeof scale);
     value_text_or_type(value_item(quantizer, 2), 1, zero, sizeof zero);
-    m->row.t.note = m->ncomponents ? arena_printf(g->f->a, "%.*s", STR_ARG(scheme))
-                                   : arena_printf(g->f->a, "%.*s, scale %s, zero_point %s", STR_ARG(scheme),
-                                                  scale, zero);
+    m->row.t.note = m->ncomponents ? ARENA_CONCAT(g->f->a, scheme)
+                                   : ARENA_CONCAT(g->f->a, scheme, STR_LIT(", scale "), str_c(scale),
+                                                  STR_LIT(", zero_point "), str_c(zero));
     return m->row.t.note.ptr ? CKPT_OK : fail_memory(g->err);
 }
 
@@ -386,10 +388,11 @@ static ckpt_status read_wrapper(struct graph *g, const ckpt_value *call, struct 
 /* make_shape_text - returns the shape of T as "[8, 4]"; .ptr NULL: out of memory. */
 static ckpt_str make_shape_text(arena *a, const ckpt_tensor *t)
 {
+    char number[STR_NUMBER_MAX];
     ckpt_str s = STR_LIT("[");
     for (uint32_t k = 0; s.ptr && k < t->ndim; k++)
-        s = arena_printf(a, "%.*s%s%llu", (int)s.len, s.ptr, k ? ", " : "", (unsigned long long)t->shape[k]);
-    return s.ptr ? arena_printf(a, "%.*s]", (int)s.len, s.ptr) : s;
+        s = ARENA_CONCAT(a, s, str_c(k ? ", " : ""), format_number(t->shape[k], number));
+    return s.ptr ? ARENA_CONCAT(a, s, STR_LIT("]")) : s;
 }
 
 /* make_placements_text - returns ", Shard(0), Replicate" for a DTensorSpec; .ptr NULL: out of memory. */
@@ -401,9 +404,10 @@ static ckpt_str make_placements_text(arena *a, const ckpt_value *spec)
         const ckpt_value *p = value_item(placements, i), *klass = p ? value_class(p) : NULL;
         int64_t d;
         ckpt_str name = klass ? value_name(klass) : STR_LIT("?");
-        s = value_integer(object_attr(p, "dim"), &d)
-                ? arena_printf(a, "%.*s, %.*s(%lld)", (int)s.len, s.ptr, STR_ARG(name), (long long)d)
-                : arena_printf(a, "%.*s, %.*s", (int)s.len, s.ptr, STR_ARG(name));
+        char dim[32] = "";
+        if (value_integer(object_attr(p, "dim"), &d))
+            (void)snprintf(dim, sizeof dim, "(%lld)", (long long)d);
+        s = ARENA_CONCAT(a, s, STR_LIT(", "), name, str_c(dim));
     }
     return s;
 }
@@ -416,7 +420,7 @@ static ckpt_status describe_dtensor(struct graph *g, const ckpt_value *state, st
     m->components[m->ncomponents++] = (struct component){"_local_tensor",
                                                          object_attr(state, "_local_tensor")};
     if (shape.ptr && placements.ptr)
-        m->row.t.note = arena_printf(g->f->a, "local part of %.*s%.*s", STR_ARG(shape), STR_ARG(placements));
+        m->row.t.note = ARENA_CONCAT(g->f->a, STR_LIT("local part of "), shape, placements);
     return m->row.t.note.ptr ? CKPT_OK : fail_memory(g->err);
 }
 
@@ -435,7 +439,7 @@ static ckpt_status describe_sharded(struct graph *g, const ckpt_value *state, st
     if (size)
         CKPT_TRY(read_shape(g, size, &m->row.t));
     ckpt_str text = make_shape_text(g->f->a, &m->row.t);
-    m->row.t.note = text.ptr ? arena_printf(g->f->a, "local part of %.*s", STR_ARG(text)) : text;
+    m->row.t.note = text.ptr ? ARENA_CONCAT(g->f->a, STR_LIT("local part of "), text) : text;
     return m->row.t.note.ptr ? CKPT_OK : fail_memory(g->err);
 }
 
@@ -500,8 +504,7 @@ static ckpt_status read_from_type(struct graph *g, const ckpt_value *call, struc
     if (value_is_global(klass, "torch.nn.parameter", "Parameter"))
         m->row.t.parameter = true;
     if (!is_builtin_class(klass) && klass->type == CKPT_V_GLOBAL)
-        m->row.t.klass = arena_printf(g->f->a, "%.*s.%.*s", STR_ARG(value_module(klass)),
-                                      STR_ARG(value_name(klass)));
+        m->row.t.klass = ARENA_CONCAT(g->f->a, value_module(klass), STR_LIT("."), value_name(klass));
     /* In old versions of torch, ShardedTensor is not a wrapper subclass. */
     if (m->row.t.kind == CKPT_WRAPPER || str_is(value_name(klass), "ShardedTensor"))
         return add_subclass_components(g, klass, value_arg(call, 3), m);

@@ -152,7 +152,7 @@ static ckpt_status read_class(struct script *s, const ckpt_value *klass, struct 
 static ckpt_status get_class(struct script *s, const ckpt_value *klass, struct script_class *out)
 {
     ckpt_str module = value_module(klass), class_name = value_name(klass);
-    ckpt_str name = arena_printf(s->f->a, "%.*s.%.*s", STR_ARG(module), STR_ARG(class_name));
+    ckpt_str name = ARENA_CONCAT(s->f->a, module, STR_LIT("."), class_name);
     if (!name.ptr)
         return fail_memory(s->err);
     uint32_t at = map_get(s->class_of, name);

@@ -168,10 +168,8 @@ static ckpt_status join_prefixes(struct json_model *m)
     for (size_t i = 0; i < m->nmodules; i++) {
         struct json_module *mod = &m->modules[i];
         ckpt_str parent_prefix = mod->parent == MAP_NONE ? str_of("", 0) : m->modules[mod->parent].prefix;
-        mod->prefix = mod->parent == MAP_NONE
-                          ? parent_prefix
-                          : arena_printf(m->a, "%.*s%.*s.", (int)parent_prefix.len, parent_prefix.ptr,
-                                         (int)mod->prefix.len, mod->prefix.ptr);
+        mod->prefix = mod->parent == MAP_NONE ? parent_prefix
+                                              : ARENA_CONCAT(m->a, parent_prefix, mod->prefix, STR_LIT("."));
         if (!mod->prefix.ptr)
             return fail_memory(m->err);
     }
@@ -264,8 +262,7 @@ static ckpt_status read_model(struct json_model *m)
 static ckpt_status add_parameter_tensor(struct json_model *m, const struct json_module *mod,
                                         const struct json_parameter *p)
 {
-    ckpt_str name = arena_printf(m->a, "%.*s%.*s", (int)mod->prefix.len, mod->prefix.ptr, (int)p->name.len,
-                                 p->name.ptr);
+    ckpt_str name = ARENA_CONCAT(m->a, mod->prefix, p->name);
     if (p->tensor >= m->ntensors)
         return fail(m->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
                     "\"%.*s\" has {tensorId %llu}, it must be {=below %zu}", STR_ARG(p->name),

@@ -68,8 +68,8 @@ static void check_layout(struct torch_archive *ta)
         torch_archive_note_refusal(ta, STR_LIT("more than 64 KiB follow the archive"));
     for (size_t i = 0; ta->top.len && i < ta->z->n; i++)
         if (!str_starts(ta->z->entries[i].name, ta->top)) {
-            torch_archive_note_refusal(ta, arena_printf(ta->f->a, "\"%.*s\" is outside the folder %.*s",
-                                                        STR_ARG(ta->z->entries[i].name), STR_ARG(ta->top)));
+            torch_archive_note_refusal(ta, ARENA_CONCAT(ta->f->a, STR_LIT("\""), ta->z->entries[i].name,
+                                                        STR_LIT("\" is outside the folder "), ta->top));
             break;
         }
     if (torch_archive_has(ta, "constants.pkl"))

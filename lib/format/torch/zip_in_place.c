@@ -45,7 +45,7 @@ static ckpt_status name_old_pickle(const zip *z, ckpt_str name, ckpt_str *out, c
         if (k)
             (void)snprintf(suffix, sizeof suffix, "o%02u", k);
         /* bounded: the name ends in data.pkl */
-        ckpt_str candidate = arena_printf(z->a, "%.*s%s", (int)(name.len - 3), name.ptr, suffix);
+        ckpt_str candidate = ARENA_CONCAT(z->a, str_of(name.ptr, name.len - 3), str_c(suffix));
         if (!candidate.ptr)
             return fail_memory(err);
         if (candidate.len == name.len && zip_find(z, candidate) < 0) {

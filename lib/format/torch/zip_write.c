@@ -264,7 +264,7 @@ ckpt_status torch_drop_metadata(ckpt_plan *p, bool strict, ckpt_error *err)
         if (pairs[i].tie || str_is(pairs[i].key, "format"))
             continue;
         const ckpt_path_elem path[] = {{.str = STR_LIT("__metadata__")}, {.str = pairs[i].key}};
-        ckpt_str name = arena_printf(p->a, "__metadata__.%.*s", STR_ARG(pairs[i].key));
+        ckpt_str name = ARENA_CONCAT(p->a, STR_LIT("__metadata__."), pairs[i].key);
         CKPT_TRY(name.ptr ? CKPT_OK : fail_memory(err));
         ckpt_leaf leaf = {.path = path, .npath = 2, .name = name, .value = pairs[i].value};
         CKPT_TRY(plan_note_dropped(p, &leaf, "metadata: a torch file has no place for it", err));

@@ -49,8 +49,7 @@ static ckpt_status find_metadata(struct assembly *array, size_t *i, bool *v3)
     const struct store *store = array->from->store;
     static const char *const names[] = {ZARR_V2, ZARR_V3};
     for (unsigned k = 0; k < 2; k++) {
-        ckpt_str key = arena_printf(array->a, "%.*s%s", (int)array->from->prefix.len, array->from->prefix.ptr,
-                                    names[k]);
+        ckpt_str key = ARENA_CONCAT(array->a, array->from->prefix, str_c(names[k]));
         if (!key.ptr)
             return fail_memory(array->err);
         *i = store_find(store, key);

@@ -103,7 +103,7 @@ static ckpt_str make_table_name(const ckpt_mem *m, const struct mem_family *f, c
     ckpt_str rest = str_skip(name, prefix.len);
     if (!bare)
         return rest;
-    return arena_printf(m->a, "%s%.*s", f->base_prefix, (int)(rest.len < 4096 ? rest.len : 4096), rest.ptr);
+    return ARENA_CONCAT(m->a, str_c(f->base_prefix), rest);
 }
 
 /* ---- shapes */
@@ -593,8 +593,10 @@ static ckpt_status add_tensor(ckpt_mem *m, const struct mem_tensor_rule *r, uint
     struct mem_tensor *t = &m->tensors[m->ntensors];
     uint64_t *shape = arena_array(m->a, 8 /* more than any rule has */, sizeof *shape);
     const char *number = strchr(r->name, '#');
+    char text_of_i[STR_NUMBER_MAX];
     *t = (struct mem_tensor){.rule = r, .shape = shape, .item_bytes = item_bytes, .elements = 1, .block = i};
-    t->name = number ? arena_printf(m->a, "%.*s%u%s", (int)(number - r->name), r->name, i, number + 1)
+    t->name = number ? ARENA_CONCAT(m->a, str_of(r->name, (size_t)(number - r->name)),
+                                    format_number(i, text_of_i), str_c(number + 1))
                      : arena_str(m->a, str_c(r->name));
     if (!shape || !t->name.ptr)
         return fail_memory(err);
