@@ -177,7 +177,7 @@ struct superblock {
     unsigned address_size, length_size;
     uint64_t base, end, driver, root;
     uint64_t sizes_at, base_at; /* offsets of the two sizes and of the base address */
-    bool is_open; /* true if its writer has not closed the file */
+    bool is_open;               /* true if its writer has not closed the file */
 };
 
 static ckpt_status read_superblock(struct hdf5 *h, struct superblock *s)
@@ -432,7 +432,7 @@ static ckpt_status describe_dataset(struct hdf5 *h, const struct hdf5_object *o,
         d->why_unreadable = d->type.what.ptr;
     if (d->is_null)
         return CKPT_OK;
-    CKPT_TRY(hdf5_read_layout(h, o, d));
+    CKPT_TRY(hdf5_read_layout(h, o, space.max_shape, d));
     if (!is_text(&d->type) || d->why_unreadable)
         return CKPT_OK;
     if (d->is_chunked || d->is_unwritten)

@@ -37,8 +37,7 @@ struct hdf5_heap {
     size_t nblocks, cap_blocks;
 };
 
-/* get_log2 - returns the binary logarithm of N, rounded down. */
-static uint32_t get_log2(uint64_t n)
+uint32_t hdf5_get_log2(uint64_t n)
 {
     uint32_t bits = 0;
     while (n >>= 1)
@@ -47,15 +46,16 @@ static uint32_t get_log2(uint64_t n)
 }
 
 /* count_bytes - returns how many bytes are needed to store the number N. */
-static uint32_t count_bytes(uint64_t n) { return get_log2(n) / 8 + 1; }
+static uint32_t count_bytes(uint64_t n) { return hdf5_get_log2(n) / 8 + 1; }
 
-static bool is_power_of_two(uint64_t n) { return n && !(n & (n - 1)); }
+bool hdf5_is_power_of_two(uint64_t n) { return n && !(n & (n - 1)); }
 
 static ckpt_status check_heap(struct hdf5 *h, const struct hdf5_heap *p, uint32_t offset_bits, uint64_t addr)
 {
     uint64_t start = p->start_size, max = p->max_direct_size;
-    bool valid_sizes = is_power_of_two(start) && is_power_of_two(max) && start <= max && max <= 1u << 30;
-    bool valid_table = is_power_of_two(p->width) && p->width <= 1024 && p->rows <= MAX_ROWS;
+    bool valid_sizes = hdf5_is_power_of_two(start) && hdf5_is_power_of_two(max) && start <= max &&
+                       max <= 1u << 30;
+    bool valid_table = hdf5_is_power_of_two(p->width) && p->width <= 1024 && p->rows <= MAX_ROWS;
     return valid_sizes && valid_table && offset_bits && offset_bits <= 64
                ? CKPT_OK
                : fail(h->err, CKPT_EFORMAT, addr,
@@ -94,9 +94,11 @@ static ckpt_status open_heap_at(struct hdf5 *h, uint64_t addr, uint32_t id_size)
                     found_id_size, id_size);
     CKPT_TRY(check_heap(h, p, offset_bits, addr));
     p->offset_width = (offset_bits + 7) / 8;
-    uint32_t block_width = (get_log2(p->max_direct_size) + 7) / 8, object_width = count_bytes(max_managed);
+    uint32_t block_width = (hdf5_get_log2(p->max_direct_size) + 7) / 8;
+    uint32_t object_width = count_bytes(max_managed);
     p->length_width = block_width < object_width ? block_width : object_width;
-    p->direct_rows = 2 + get_log2(p->max_direct_size) - get_log2(p->start_size); /* bounded: check_heap */
+    p->direct_rows = 2 + hdf5_get_log2(p->max_direct_size) - /* bounded: check_heap */
+                     hdf5_get_log2(p->start_size);
     h->open_heap = p;
     return CKPT_OK;
 }
@@ -208,7 +210,7 @@ static ckpt_status find_block(struct hdf5 *h, struct hdf5_heap *p, uint64_t *off
                         MAX_LEVELS);
         CKPT_TRY(find_in_table(h, p, block, *offset, rows));
         *offset -= block->begin;
-        rows = get_log2(block->size) - get_log2(p->start_size * p->width) +
+        rows = hdf5_get_log2(block->size) - hdf5_get_log2(p->start_size * p->width) +
                1; /* bounded: checked below, unless unused */
         if (!block->is_direct && (block->size < p->start_size * p->width || rows > MAX_ROWS))
             return fail(h->err, CKPT_EFORMAT, block->addr, "{a table} of a heap is smaller than {=one row}");

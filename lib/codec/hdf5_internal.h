@@ -59,6 +59,9 @@ ckpt_status hdf5_cut_checksum(struct hdf5 *h, cursor all, const char *what, curs
 /* hdf5_take_padded - returns a cursor on the next N bytes of C. Moves C after them and after the padding to a
  * multiple of UNIT bytes; at the end of C, padding may be missing. */
 cursor hdf5_take_padded(cursor *c, size_t n, size_t unit);
+/* hdf5_get_log2 - returns the binary logarithm of N, rounded down. */
+uint32_t hdf5_get_log2(uint64_t n);
+bool hdf5_is_power_of_two(uint64_t n);
 /* hdf5_fail_short - fails because the structure WHAT, which C reads, ends too early. */
 ckpt_status hdf5_fail_short(struct hdf5 *h, const cursor *c, const char *what);
 
@@ -86,8 +89,10 @@ struct hdf5_space {
     bool is_null; /* no elements and no shape */
     uint32_t ndim;
     uint64_t shape[HDF5_MAX_RANK];
-    uint64_t elements; /* the product of SHAPE */
+    uint64_t max_shape[HDF5_MAX_RANK]; /* the sizes to which it may grow; HDF5_UNLIMITED: no limit */
+    uint64_t elements;                 /* the product of SHAPE */
 };
+#define HDF5_UNLIMITED UINT64_MAX
 
 ckpt_status hdf5_read_space(struct hdf5 *h, cursor c, struct hdf5_space *out);
 /* hdf5_read_type - reads the datatype message M or, if M refers to another object, the one of that object. */
@@ -163,17 +168,50 @@ struct hdf5_attribute {
 };
 ckpt_status hdf5_read_attribute(struct hdf5 *h, cursor c, struct hdf5_attribute *out);
 
-/* hdf5_read_layout - finds out where the elements of D are, from the messages of its object O. */
-ckpt_status hdf5_read_layout(struct hdf5 *h, const struct hdf5_object *o, struct hdf5_dataset *d);
+/* hdf5_read_layout - finds out where the elements of D are, from the messages of its object O. MAX_SHAPE: see
+ * struct hdf5_space. */
+ckpt_status hdf5_read_layout(struct hdf5 *h, const struct hdf5_object *o, const uint64_t *max_shape,
+                             struct hdf5_dataset *d);
 
 /* The index of a chunked layout, by which its chunks are found. */
 struct hdf5_index {
-    enum { HDF5_BTREE1, HDF5_SINGLE, HDF5_IMPLICIT, HDF5_FIXED_ARRAY, HDF5_BTREE2 } kind;
+    enum {
+        HDF5_BTREE1,
+        HDF5_SINGLE,
+        HDF5_IMPLICIT,
+        HDF5_FIXED_ARRAY,
+        HDF5_EXTENSIBLE_ARRAY,
+        HDF5_BTREE2
+    } kind;
     uint64_t addr;
+    const uint64_t *max_shape;       /* arrays number the chunks of these sizes, not those of the shape */
+    uint32_t size_width;             /* bytes of the field "stored size"; 0: no filters, and no such field */
+    bool edges_are_unfiltered;       /* true: no filter was applied to chunks that reach over an edge */
     uint64_t single_size;            /* stored size of the one chunk of SINGLE */
     uint32_t single_skipped_filters; /* hdf5_chunk.skipped_filters of that chunk */
 };
 /* hdf5_read_chunks - sets the chunks of D from INDEX. D must have its shape, chunk shape and filters. */
 ckpt_status hdf5_read_chunks(struct hdf5 *h, const struct hdf5_index *index, struct hdf5_dataset *d);
+
+/* The chunks of a data set that were read so far. */
+struct hdf5_chunk_list {
+    struct hdf5 *h;
+    struct hdf5_dataset *d;
+    const struct hdf5_index *index;
+    struct hdf5_chunk *chunks; /* in scratch memory */
+    uint64_t *offsets;         /* offset of the first element of each chunk, ndim numbers */
+    size_t n, cap, cap_offsets;
+    uint64_t last_offset[HDF5_MAX_RANK]; /* offset of the chunk that was read last from a tree */
+    bool has_last;                       /* true: last_offset is set */
+};
+/* hdf5_add_chunk - adds C, whose first element is at OFFSET in the data set, unless C is outside of the data
+ * set. */
+ckpt_status hdf5_add_chunk(struct hdf5_chunk_list *list, const struct hdf5_chunk *c, const uint64_t *offset);
+/* hdf5_read_chunk_entry - returns address, size and skipped filters of the chunk of the next entry or record
+ * in C. */
+struct hdf5_chunk hdf5_read_chunk_entry(const struct hdf5_chunk_list *list, cursor *c);
+/* hdf5_read_numbered_chunks - reads the chunks by an index that is a single chunk, implicit or an array: they
+ * have no offsets, but numbers. */
+ckpt_status hdf5_read_numbered_chunks(struct hdf5_chunk_list *list);
 
 #endif

@@ -5,7 +5,7 @@
  *
  *   layout 3    class 1, then by class: 0 (compact): size 2, bytes; 1 (contiguous): address 8, size 8; 2
  *               (chunked): N 1, address 8, N sizes 4 each. N is rank + 1; the last size is that of an element
- *   layout 4    chunked: flags 1, N 1, width 1, N sizes of that width each, kind of index 1 (1 single chunk,
+ *   layout 4, 5 chunked: flags 1, N 1, width 1, N sizes of that width each, kind of index 1 (1 single chunk,
  *               2 implicit, 3 fixed array, 4 extensible array, 5 B-tree), its parameters, address 8
  *   layout 1, 2 N 1 (rank, or rank + 1 if chunked), class 1, zeros 5, address 8 unless compact, N sizes 4
  *               each; then, if compact, size 4, bytes
@@ -13,9 +13,9 @@
  *               parameters 2, name, parameters 4 each
  *   fill value  version 1, …, size 4, an element
  *
- * Filters other than those of hdf5_filter.c and extensible arrays make only the data set unreadable. Errors:
- * elements in other files (external storage, virtual data sets), more elements than the stored bytes can
- * decode to, sizes that contradict each other, bytes that belong to two data sets.
+ * Filters other than those of hdf5_filter.c make only the data set unreadable. Errors: elements in other
+ * files (external storage, virtual data sets), more elements than the stored bytes can decode to, sizes that
+ * contradict each other, bytes that belong to two data sets.
  */
 #include "base/checked.h"
 #include "codec/hdf5_internal.h"
@@ -171,7 +171,7 @@ static ckpt_status set_chunk_shape(struct hdf5 *h, cursor *c, uint32_t n, uint32
                                    struct hdf5_dataset *d)
 {
     uint64_t *shape = arena_array(h->scratch, HDF5_MAX_RANK, sizeof *shape), bytes = d->type.size;
-    bool valid = n == d->ndim + 1; /* bounded: ndim is at most HDF5_MAX_RANK */
+    bool valid = d->ndim && n == d->ndim + 1; /* bounded: ndim is at most HDF5_MAX_RANK */
     if (!shape)
         return fail_memory(h->err);
     for (uint32_t i = 0; i < d->ndim && valid; i++) {
@@ -233,39 +233,47 @@ static ckpt_status read_layout3(struct hdf5 *h, cursor c, struct hdf5_dataset *d
     return read_chunked(h, &index, d, pos);
 }
 
-/* read_layout4 - reads a layout of version 4, in which chunks have one of the newer indexes. */
-static ckpt_status read_layout4(struct hdf5 *h, cursor c, struct hdf5_dataset *d)
+/* get_size_width - returns how many bytes the stored size of a chunk of D has in an index: one more than the
+ * size of a decoded chunk needs, and in layouts from version 5 on always 8. */
+static uint32_t get_size_width(const struct hdf5_dataset *d, unsigned version)
 {
+    uint32_t width = 2 + hdf5_get_log2(d->chunk_bytes) / 8;
+    return !d->nfilters ? 0 : version > 4 || width > 8 ? 8 : width;
+}
+
+/* read_layout4 - reads a layout of VERSION 4 or 5, in which chunks have one of the newer indexes. */
+static ckpt_status read_layout4(struct hdf5 *h, cursor c, unsigned version, const uint64_t *max_shape,
+                                struct hdf5_dataset *d)
+{
+    static const struct {
+        uint8_t kind, parameters; /* bytes between the kind and the address, which are in the index, too */
+    } kinds[] = {[1] = {HDF5_SINGLE, 0},
+                 [2] = {HDF5_IMPLICIT, 0},
+                 [3] = {HDF5_FIXED_ARRAY, 1},
+                 [4] = {HDF5_EXTENSIBLE_ARRAY, 5},
+                 [5] = {HDF5_BTREE2, 6}};
     uint64_t pos = c.pos;
-    struct hdf5_index index = {.kind = HDF5_BTREE2};
     unsigned flags = cursor_u8(&c);
     uint32_t n = cursor_u8(&c), width = cursor_u8(&c);
     if (width < 1 || width > 8)
         return fail(h->err, CKPT_EFORMAT, pos,
                     "the sizes of a chunk have {%u bytes} each, {=1 to 8} are allowed", width);
     CKPT_TRY(set_chunk_shape(h, &c, n, width, d));
-    if (flags & 1 && !d->why_unreadable)
-        d->why_unreadable = "unfiltered chunks at the edges, which this version does not read";
     unsigned kind = cursor_u8(&c);
-    switch (kind) {
-    case 1: index.kind = HDF5_SINGLE; break;
-    case 2: index.kind = HDF5_IMPLICIT; break;
-    case 3: index.kind = HDF5_FIXED_ARRAY, (void)cursor_take(&c, 1); break;
-    case 4:
-        d->why_unreadable = d->why_unreadable ? d->why_unreadable
-                                              : "indexed by an extensible array, which is not read";
-        break;
-    case 5: (void)cursor_take(&c, 6); break;
-    default:
+    if (!c.bad && (kind < 1 || kind > 5))
         return fail(h->err, CKPT_EFORMAT, pos, "an index of chunks is of kind {%u}, but {=1 to 5} exist",
                     kind);
-    }
-    index.single_size = d->chunk_bytes;
+    struct hdf5_index index = {.kind = kinds[c.bad ? 1 : kind].kind,
+                               .max_shape = max_shape,
+                               .size_width = get_size_width(d, version),
+                               .edges_are_unfiltered = flags & 1,
+                               .single_size = d->chunk_bytes};
+    (void)cursor_take(&c, kinds[c.bad ? 1 : kind].parameters);
     if (kind == 1 && flags & 2) {
         index.single_size = cursor_u64(&c);
         index.single_skipped_filters = cursor_u32(&c);
     }
-    index.addr = d->why_unreadable ? 0 : cursor_u64(&c);
+    index.addr = cursor_u64(&c);
     return c.bad ? hdf5_fail_short(h, &c, "a layout") : read_chunked(h, &index, d, pos);
 }
 
@@ -291,7 +299,8 @@ static ckpt_status read_old_layout(struct hdf5 *h, cursor c, struct hdf5_dataset
     return set_range(h, d, c.pos, size, pos);
 }
 
-ckpt_status hdf5_read_layout(struct hdf5 *h, const struct hdf5_object *o, struct hdf5_dataset *d)
+ckpt_status hdf5_read_layout(struct hdf5 *h, const struct hdf5_object *o, const uint64_t *max_shape,
+                             struct hdf5_dataset *d)
 {
     cursor c = o->layout.body;
     uint64_t pos = c.pos;
@@ -307,13 +316,14 @@ ckpt_status hdf5_read_layout(struct hdf5 *h, const struct hdf5_object *o, struct
     if (version == 1 || version == 2)
         return read_old_layout(h, c, d);
     unsigned class = cursor_u8(&c);
-    if (version < 1 || version > 4 || class > 3)
-        return fail(h->err, CKPT_EUNSUPPORTED, pos, "a layout of version {%u}, class %u; {=1 to 4} are read",
+    if (version < 1 || version > 5 || class > 3)
+        return fail(h->err, CKPT_EUNSUPPORTED, pos, "a layout of version {%u}, class %u; {=1 to 5} are read",
                     version, class);
     d->in_other_files = class == 3;
     if (class == 3)
         return fail(
             h->err, CKPT_EUNSUPPORTED, pos,
             "its elements are {in other files} (virtual data set); only those {=in this file} are read");
-    return version == 4 && class == 2 ? read_layout4(h, c, d) : read_layout3(h, c, d, class);
+    return version > 3 && class == 2 ? read_layout4(h, c, version, max_shape, d)
+                                     : read_layout3(h, c, d, class);
 }

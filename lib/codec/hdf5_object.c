@@ -13,7 +13,7 @@
  * A message of type 16 is the address and size of another block, which in version 2 begins with "OCHK" and
  * ends with a checksum. A dataspace, each field followed by its size in bytes: version 1 (1 or 2), rank 1,
  * flags 1; in version 1: zeros 5; in version 2: kind 1 (0: one element, 1: elements of a shape, 2: null, no
- * element); the shape, 8 for each dimension.
+ * element); the shape, 8 for each dimension; if flag 1 is set, the sizes to which it may grow, likewise.
  *
  * Refused: two messages of one type, shared messages other than datatypes, unknown messages with flags
  * that require a reader to know them, more than MAX_BLOCKS blocks or MAX_MESSAGES messages.
@@ -231,13 +231,16 @@ ckpt_status hdf5_read_object(struct hdf5 *h, uint64_t addr, struct hdf5_object *
     return r.is_version1 ? read_version1(&r) : read_version2(&r);
 }
 
-static ckpt_status read_sizes(struct hdf5 *h, cursor *c, struct hdf5_space *s)
+/* read_sizes - reads the shape of S and, if HAS_MAX, the sizes to which it may grow. */
+static ckpt_status read_sizes(struct hdf5 *h, cursor *c, bool has_max, struct hdf5_space *s)
 {
     if (s->ndim > HDF5_MAX_RANK)
         return fail(h->err, CKPT_EFORMAT, c->pos, "a rank of {%u}, up to {=%u} are allowed", s->ndim,
                     HDF5_MAX_RANK);
     for (uint32_t i = 0; i < s->ndim; i++)
         s->shape[i] = cursor_u64(c);
+    for (uint32_t i = 0; i < s->ndim; i++)
+        s->max_shape[i] = has_max ? cursor_u64(c) : s->shape[i];
     if (c->bad)
         return hdf5_fail_short(h, c, "a dataspace");
     if (checked_product(s->shape, s->ndim, &s->elements))
@@ -269,5 +272,5 @@ ckpt_status hdf5_read_space(struct hdf5 *h, cursor c, struct hdf5_space *out)
     if (version == 1 && flags & 2)
         return fail(h->err, CKPT_EUNSUPPORTED, c.pos,
                     "{permuted dimensions}; only {=dimensions in order} are read");
-    return read_sizes(h, &c, out);
+    return read_sizes(h, &c, flags & 1, out);
 }

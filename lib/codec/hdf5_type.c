@@ -2,7 +2,7 @@
  * hdf5_type.c - reads datatypes of HDF5: numbers, texts, opaque bytes, records.
  *
  * OFFSET SIZE DESCRIPTION (a number after a field is its size in bytes)
- *   0   1  class, and 16 times the version (1 to 3)
+ *   0   1  class, and 16 times the version (1 to 5; 4 differs from 3 in references, 5 has complex numbers)
  *   1   3  flags of the class
  *   4   4  size of an element
  *   8      properties of the class:
@@ -13,11 +13,15 @@
  *          enum       datatype of the numbers, names, numbers
  *          vlen       datatype of the elements
  *          array      dimensions, datatype of the elements
+ *          complex    datatype of the two parts
  *
  * Nested datatypes are read with a stack, not by recursion.
  *
- * Not supported, and named in errors: integers with padding, floats that are not in float_layouts, times, bit
- * fields, references, complex numbers of HDF5 2, arrays, sequences that are no texts, records with members
+ * An integer may have less bits than its bytes (padding). hdf5r writes the factors of R as enums of such
+ * integers, whose padding is zero.
+ *
+ * Not supported, and named in errors: other integers with padding, floats that are not in float_layouts,
+ * times, bit fields, references, arrays, sequences that are no texts, records with members
  * that are texts of variable length, sequences or references.
  */
 #include <stdio.h>
@@ -41,7 +45,8 @@ enum class {
     CLASS_REFERENCE,
     CLASS_ENUM,
     CLASS_VLEN,
-    CLASS_ARRAY
+    CLASS_ARRAY,
+    CLASS_COMPLEX
 };
 
 /* The first eight bytes of a datatype. */
@@ -81,9 +86,9 @@ static ckpt_status read_header(struct type_reader *t, struct type_header *out)
     if (!b)
         return hdf5_fail_short(t->h, t->c, "a datatype");
     *out = (struct type_header){b[0] & 15, b[0] >> 4, {b[1], b[2], b[3]}, load_u32le(b + 4)};
-    if (out->version < 1 || out->version > 3 || out->class > CLASS_ARRAY)
+    if (out->version < 1 || out->version > 5 || out->class > CLASS_COMPLEX)
         return fail(t->h->err, CKPT_EUNSUPPORTED, t->c->pos,
-                    "a datatype of {class %u, version %u}; {=classes 0 to 10, versions 1 to 3} are read",
+                    "a datatype of {class %u, version %u}; {=classes 0 to 11, versions 1 to 5} are read",
                     out->class, out->version);
     return CKPT_OK;
 }
@@ -106,13 +111,17 @@ static void read_integer(struct type_reader *t, const struct type_header *header
     static const ckpt_dtype signed_dtypes[] = {CKPT_DT_I8, CKPT_DT_I16, CKPT_DT_I32, CKPT_DT_I64};
     static const ckpt_dtype unsigned_dtypes[] = {CKPT_DT_U8, CKPT_DT_U16, CKPT_DT_U32, CKPT_DT_U64};
     uint32_t offset = cursor_u16(t->c), precision = cursor_u16(t->c), i = 0;
+    bool is_in_enum = t->depth && t->enclosing[t->depth - 1].header.class == CLASS_ENUM;
+    bool is_signed = header->flags[0] & 8;
+    bool is_zero_padded = is_in_enum && !is_signed && !(header->flags[0] & 6);
     while (i < 4 && header->size != 1u << i)
         i++;
     t->last_read.big_endian = header->flags[0] & 1;
-    if (i == 4 || offset || precision != 8 * header->size) /* bounded: size is 8 at most */
+    uint32_t bits = i == 4 ? 0 : 8u << i;
+    if (i == 4 || offset || precision > bits || (precision < bits && !is_zero_padded))
         set_unreadable(t, "integer with padding");
     else
-        set_number(t, header->flags[0] & 8 ? signed_dtypes[i] : unsigned_dtypes[i]);
+        set_number(t, is_signed ? signed_dtypes[i] : unsigned_dtypes[i]);
 }
 
 static const struct float_layout {
@@ -267,6 +276,20 @@ static void end_enum(struct type_reader *t, const struct type_header *header)
         t->last_read.dtype = CKPT_DT_BOOL;
 }
 
+/* get_complex_dtype - returns the dtype of a complex number whose parts are of type PART; NONE: there is
+ * none. */
+static ckpt_dtype get_complex_dtype(const struct hdf5_type *part)
+{
+    if (part->kind != HDF5_NUMBER || part->is_short_float)
+        return CKPT_DT_NONE;
+    switch (part->dtype) {
+    case CKPT_DT_F16: return CKPT_DT_C32;
+    case CKPT_DT_F32: return CKPT_DT_C64;
+    case CKPT_DT_F64: return CKPT_DT_C128;
+    default: return CKPT_DT_NONE;
+    }
+}
+
 /* end_record - sets the datatype of the record of HEADER: a complex number if its members are two floats r
  * and i. */
 static void end_record(struct type_reader *t, const struct type_header *header)
@@ -274,11 +297,7 @@ static void end_record(struct type_reader *t, const struct type_header *header)
     const struct member *real = &t->first_members[0], *imaginary = &t->first_members[1];
     const struct hdf5_type *component = &real->type;
     uint32_t n = header->flags[0] | (uint32_t)header->flags[1] << 8;
-    ckpt_dtype dtype = component->dtype == CKPT_DT_F16   ? CKPT_DT_C32
-                       : component->dtype == CKPT_DT_F32 ? CKPT_DT_C64
-                                                         : CKPT_DT_C128;
-    bool is_float = component->kind == HDF5_NUMBER && dtype_info(component->dtype)->klass == 'f' &&
-                    !component->is_short_float;
+    ckpt_dtype dtype = get_complex_dtype(component);
     bool same_types = imaginary->type.kind == HDF5_NUMBER && imaginary->type.dtype == component->dtype &&
                       imaginary->type.big_endian == component->big_endian;
     bool fill_record = !real->offset && imaginary->offset == header->size / 2 &&
@@ -287,10 +306,22 @@ static void end_record(struct type_reader *t, const struct type_header *header)
     t->last_read = (struct hdf5_type){.kind = t->has_pointers ? HDF5_UNREADABLE : HDF5_RECORD};
     t->last_read.what = STR_LIT("record of texts, sequences or references");
     bool are_named = n == 2 && real->name == 'r' && imaginary->name == 'i';
-    if (t->depth || !are_named || !is_float || !same_types || !fill_record)
+    if (t->depth || !are_named || dtype == CKPT_DT_NONE || !same_types || !fill_record)
         return;
     set_number(t, dtype);
     t->last_read.big_endian = big_endian;
+}
+
+/* end_complex - sets the datatype of the complex number of HEADER, whose parts are of the type that was read
+ * last. */
+static void end_complex(struct type_reader *t, const struct type_header *header)
+{
+    ckpt_dtype dtype = get_complex_dtype(&t->last_read);
+    bool is_rectangular = !(header->flags[0] & 6);
+    if (is_rectangular && dtype != CKPT_DT_NONE && header->size / 2 == t->last_read.size)
+        set_number(t, dtype);
+    else
+        set_unreadable(t, "complex number of another layout");
 }
 
 /* end_nested - sets the datatype of HEADER, after the datatypes nested in it were read. */
@@ -300,6 +331,8 @@ static void end_nested(struct type_reader *t, const struct type_header *header)
         end_enum(t, header);
     else if (header->class == CLASS_RECORD)
         end_record(t, header);
+    else if (header->class == CLASS_COMPLEX)
+        end_complex(t, header);
     else if (header->class == CLASS_VLEN && (header->flags[0] & 15) == 1)
         t->last_read.kind = HDF5_TEXT;
     else
@@ -322,8 +355,7 @@ static ckpt_status read_next(struct type_reader *t)
     if (!header.size || (header.size > 1u << 30))
         return fail(t->h->err, CKPT_EFORMAT, t->c->pos, "a datatype of {%u bytes}; {=1 to 2^30} are allowed",
                     header.size);
-    if (header.class == CLASS_RECORD || header.class == CLASS_ENUM || header.class == CLASS_VLEN ||
-        header.class == CLASS_ARRAY)
+    if (header.class == CLASS_RECORD || (header.class >= CLASS_ENUM && header.class <= CLASS_COMPLEX))
         return begin_nested(t, &header);
     read_simple(t, &header);
     return CKPT_OK;

@@ -11,7 +11,7 @@
 #include "unit.h"
 
 #define MAX_BYTES 65536u
-#define MUTANTS   490u /* number of damaged copies of each of the 14 files */
+#define MUTANTS   490u /* number of damaged copies of each of the 18 files */
 
 static const char *const sample_files[] = {
     "keras/hdf5/links.h5",
@@ -28,6 +28,10 @@ static const char *const sample_files[] = {
     "keras/k3/own_vars.weights.h5",
     "keras/k3/bad/extra.weights.h5",
     "keras/hdf5/dense_group_latest.h5",
+    "keras/hdf5/index_v110.h5",
+    "keras/hdf5/index_v200.h5",
+    "keras/hdf5/array_pages.h5",
+    "keras/hdf5/r_factors.h5",
 };
 
 /* The file that is being tested. In the functions below, N is the number of its bytes. */
