@@ -129,6 +129,21 @@ static bool may_be_any_object(trace_ref r)
                  n->kind == TRACE_OPAQUE);
 }
 
+/* is_never_text - returns true if R is a class that is not str, or an instance of it. In a dump of joblib, the
+ * pickle of an array of objects refers to its own memo; pickle.load, which goes on with the memo of the dump,
+ * finds there what is no text. */
+static bool is_never_text(trace_ref r)
+{
+    static const char *const classes[][2] = {
+        {"joblib.numpy_pickle", "NumpyArrayWrapper"}, {"numpy", "ndarray"}, {"numpy", "dtype"}};
+    const struct trace_node *n = trace_node(r);
+    const struct trace_global *g = trace_global(n && n->kind == TRACE_CALL ? n->items[0] : r);
+    for (size_t i = 0; g && g->has_constant_name && i < sizeof classes / sizeof *classes; i++)
+        if (str_is(g->module, classes[i][0]) && str_is(g->name, classes[i][1]))
+            return true;
+    return false;
+}
+
 static const char *get_kind_name(trace_ref r)
 {
     static const char *const names[] = {
@@ -148,7 +163,8 @@ static bool op_stack_global(struct tracer *t)
     size_t module_len = 0, name_len = 0,
            slot = (size_t)((trace_offset(module_ref) * 31 + trace_offset(name_ref)) % SEEN_NAMES);
     t->u.top -= 2;
-    if (may_be_any_object(module_ref) || may_be_any_object(name_ref)) {
+    bool has_texts = !is_never_text(module_ref) && !is_never_text(name_ref);
+    if (has_texts && (may_be_any_object(module_ref) || may_be_any_object(name_ref))) {
         if (!may_be_any_object(module_ref))
             (void)tracer_read_text(t, module_ref, module, sizeof module, &module_len);
         if (!may_be_any_object(name_ref))
@@ -162,7 +178,7 @@ static bool op_stack_global(struct tracer *t)
     if (seen && t->seen_refs[slot][0] == module_ref && t->seen_refs[slot][1] == name_ref &&
         seen->protocol == t->u.protocol)
         return tracer_push(t, report_import(t, seen));
-    if (!tracer_read_text(t, module_ref, module, sizeof module, &module_len) ||
+    if (!has_texts || !tracer_read_text(t, module_ref, module, sizeof module, &module_len) ||
         !tracer_read_text(t, name_ref, name, sizeof name, &name_len))
         return t->u.status == CKPT_OK &&
                fail_op(t, "takes {=two texts, a module and a name}, found {%s and %s}",

@@ -89,6 +89,15 @@ static bool parse_type_code(ckpt_str s, struct shallow_dtype *out)
     return true;
 }
 
+/* get_extended_size - returns the bytes of an item of the type NAME of ml_dtypes; UINT64_MAX: it is unknown. */
+static uint64_t get_extended_size(ckpt_str name)
+{
+    if (str_is(name, "bfloat16"))
+        return 2;
+    bool is_byte = str_starts(name, STR_LIT("float8_")) || str_is(name, "int4") || str_is(name, "uint4");
+    return is_byte ? 1 : UINT64_MAX;
+}
+
 /* read_spelling - reads the first argument of numpy.dtype. */
 static void read_spelling(struct dtype_check *c, trace_ref spelling, struct shallow_dtype *out)
 {
@@ -100,6 +109,8 @@ static void read_spelling(struct dtype_check *c, trace_ref spelling, struct shal
     *out = (struct shallow_dtype){.size = UINT64_MAX};
     if (g && g->has_constant_name && (str_is(g->module, "numpy") || str_is(g->module, "ml_dtypes")))
         out->kind = 'T';
+    if (out->kind && str_is(g->module, "ml_dtypes"))
+        out->size = get_extended_size(g->name);
 }
 
 /* apply_state - changes OUT as BUILD with STATE does. */

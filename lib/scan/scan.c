@@ -361,6 +361,9 @@ static ckpt_status scan_by_trial(struct scanner *x, const struct probe *p, ckpt_
     }
     if (role == SCAN_VALUE)
         return count_all_as_known(x, src, NULL, known_bytes);
+    CKPT_TRY(scan_arrays_after_line(x, src, where, found, known_bytes, err));
+    if (*found)
+        return CKPT_OK;
     return scan_msgpack(x, src, where, found, known_bytes, err);
 }
 

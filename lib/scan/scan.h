@@ -57,6 +57,10 @@ ckpt_status scan_bytes(struct scanner *x, source *src, ckpt_str where, enum scan
 /* scan_msgpack - scans SRC and sets *IS_MSGPACK to true if SRC is MessagePack from first byte to last. */
 ckpt_status scan_msgpack(struct scanner *x, source *src, ckpt_str where, bool *is_msgpack,
                          uint64_t *known_bytes, ckpt_error *err);
+/* scan_arrays_after_line - scans SRC and sets *FOUND to true if SRC is a line of JSON and then arrays of numpy,
+ * as Equinox writes them; the line is at most as long as a reader's window. */
+ckpt_status scan_arrays_after_line(struct scanner *x, source *src, ckpt_str where, bool *found,
+                                   uint64_t *known_bytes, ckpt_error *err);
 /* scan_hdf5 - scans the attributes of SRC, an HDF5 file; sets *ALL_READ if all of its objects were read. */
 ckpt_status scan_hdf5(struct scanner *x, source *src, ckpt_str where, bool *all_read, ckpt_error *err);
 /* scan_path_leaves_folder - returns true if PATH leads out of the folder of the file that holds it. */

@@ -239,6 +239,34 @@ static void object_arrays_are_followed_by_a_pickle(void)
     CU_ASSERT(s.status == CKPT_OK && s.findings == 0 && s.result.accounted == s.result.bytes);
 }
 
+/* pickle.load goes on with the memo of the dump, in which the pickle of the objects finds the wrapper instead
+ * of a text: STACK_GLOBAL (\x93) then fails. If it finds a text, it imports what joblib.load does not. */
+static void memo_entries_that_are_no_text_are_no_names(void)
+{
+#define PUT_WRAPPER                                                                                          \
+    "\x80\x04"                                                                                               \
+    "cjoblib.numpy_pickle\nNumpyArrayWrapper\n)\x81"
+#define OBJECTS_AFTER(memo) PUT_WRAPPER memo "}(" CLASS_NDARRAY SHAPE_2X3 DTYPE_OBJECTS "ub"
+    struct scan_results s = scan(TEXT(OBJECTS_AFTER("q\0") "\x80\x04U\x05numpyq\0"
+                                                           "0h\0U\x05"
+                                                           "dtype\x93.."));
+    CU_ASSERT(s.status == CKPT_OK && s.findings == 0 && s.result.accounted == s.result.bytes);
+    s = scan(TEXT(PUT_WRAPPER "U\x02osq\0"
+                              "0}(" CLASS_NDARRAY SHAPE_2X3 DTYPE_OBJECTS "ub"
+                              "\x80\x04h\0U\x06system\x93.."));
+    CU_ASSERT_EQUAL(s.result.verdict, CKPT_SCAN_KNOWN_EXEC);
+}
+
+static void arrays_of_ml_dtypes_are_skipped(void)
+{
+    struct scan_results s = scan(TEXT(DUMP(CLASS_NDARRAY SHAPE_2X3 DTYPE(
+        "cml_dtypes\nbfloat16\n\x89\x88\x87", DTYPE_STATE("K\x02", "K\0"))) "0123456789ab."));
+    CU_ASSERT(s.status == CKPT_OK && s.findings == 0 && s.result.in_tensors == 12);
+    s = scan(TEXT(DUMP(CLASS_NDARRAY SHAPE_2X3 DTYPE("cml_dtypes\nfloat8_e5m2\n\x89\x88\x87",
+                                                     DTYPE_STATE("K\x01", "K\0"))) "012345."));
+    CU_ASSERT(s.status == CKPT_OK && s.findings == 0 && s.result.in_tensors == 6);
+}
+
 /* NUMPY_ARRAY - an array of one element as numpy pickles it; DATA are eight bytes or a list. FIELD_A - the
  * names and fields of a struct of one field "a". STRUCT_DTYPE - a struct of 8 bytes. Flags: "K\x3f" objects,
  * "K\x10" a struct, "K\x1b" a struct with objects. */
@@ -377,6 +405,8 @@ void suite_scan_joblib(void)
     UNIT(arrays_that_are_pickles_of_their_own_are_reported);
     UNIT(inconsistent_dtypes_are_reported);
     UNIT(object_arrays_are_followed_by_a_pickle);
+    UNIT(memo_entries_that_are_no_text_are_no_names);
+    UNIT(arrays_of_ml_dtypes_are_skipped);
     UNIT(several_arrays_are_skipped);
     UNIT(truncated_arrays_are_reported);
     UNIT(frames_must_end_before_arrays);

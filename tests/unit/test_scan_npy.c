@@ -72,6 +72,51 @@ static void bytes_after_the_elements_are_scanned(void)
     CU_ASSERT_EQUAL(scan(1, simple_headers[0], TEXT("0123456789abcdef more"), 1).status, CKPT_ECANCELLED);
 }
 
+#define ARRAY_OF(header, data) "\x93NUMPY\x01\0" header data
+#define HEADER_OF_4_FLOATS     "\x3a\0{'descr': '<f4', 'fortran_order': False, 'shape': (4,), }\n"
+#define FLOATS_4               ARRAY_OF(HEADER_OF_4_FLOATS, "0123456789abcdef")
+#define RECORD                                                                                               \
+    ARRAY_OF("\x48\0{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (4,), }     \n",              \
+             "0123456789abcdef")
+
+/* numpy.load of an open file reads one array after the other; Equinox writes a line of JSON before them. */
+static void arrays_in_a_row_are_data(void)
+{
+    static const ckpt_str rows[] = {
+        CONSTANT(FLOATS_4 FLOATS_4),
+        CONSTANT(FLOATS_4 RECORD FLOATS_4),
+        CONSTANT("{\"depth\": 2}\n" FLOATS_4 FLOATS_4),
+        CONSTANT("{}\n" FLOATS_4),
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct scan_results s = scan_buffer(rows[i].ptr, rows[i].len, 0);
+        CU_ASSERT(s.status == CKPT_OK && s.findings == 0);
+        CU_ASSERT_EQUAL(s.result.accounted, s.result.bytes);
+        CU_ASSERT_STRING_EQUAL(s.result.format, "npy");
+    }
+}
+
+static void what_follows_arrays_in_a_row_is_scanned(void)
+{
+    struct scan_results s = scan_buffer(FLOATS_4 FLOATS_4 CALL_OS_SYSTEM,
+                                        sizeof(FLOATS_4 FLOATS_4 CALL_OS_SYSTEM) - 1, 0);
+    CHECK_FINDING(s, 2, "malformed", 2 * (sizeof(FLOATS_4) - 1), "20 bytes follow the elements");
+    CU_ASSERT_EQUAL(s.result.verdict, CKPT_SCAN_KNOWN_EXEC);
+    /* the second array is a pickle */
+    s = scan_buffer(FLOATS_4 "\x93NUMPY\x01\0\x02\0{}" CALL_OS_SYSTEM,
+                    sizeof(FLOATS_4) + 11 + sizeof(CALL_OS_SYSTEM) - 1, 0);
+    CU_ASSERT_EQUAL(s.result.verdict, CKPT_SCAN_KNOWN_EXEC);
+    CU_ASSERT_EQUAL(s.result.accounted, s.result.bytes);
+    /* the line describes a Lambda layer */
+    s = scan_buffer("{\"class_name\": \"Lambda\"}\n" FLOATS_4, 25 + sizeof(FLOATS_4) - 1 + 0, 0);
+    CHECK_ONLY_FINDING(s, "keras-code", 23, "");
+    /* no array follows the line */
+    s = scan_buffer("{}\n\x93NUMPX\x01\0\x02\0{}", 15, 0);
+    CHECK_ONLY_FINDING(s, "unknown-format", 0, "");
+    CU_ASSERT_EQUAL(scan_buffer(FLOATS_4 FLOATS_4 "more", 2 * sizeof(FLOATS_4) + 2, 1).status,
+                    CKPT_ECANCELLED);
+}
+
 static void sizes_that_overflow_are_reported(void)
 {
     static const char *const headers[] = {
@@ -148,12 +193,10 @@ static void a_header_longer_than_the_file_is_reported(void)
     struct scan_results s = scan_buffer("\x93NUMPY\x01\x00\xff\x7f{}", 12, 0);
     CU_ASSERT_STRING_EQUAL(s.first_finding.rule, "malformed");
     CU_ASSERT_EQUAL(s.first_finding.offset, 8);
-    CU_ASSERT_STRING_EQUAL(s.first_finding.text,
-                           "a header of 32767 bytes, but the file has 2 there");
+    CU_ASSERT_STRING_EQUAL(s.first_finding.text, "a header of 32767 bytes, but the file has 2 there");
     s = scan_buffer("\x93NUMPY\x02\x00\xff\xff\xff\xff", 12, 1);
     CU_ASSERT_EQUAL(s.status, CKPT_ECANCELLED);
-    CU_ASSERT_STRING_EQUAL(s.first_finding.text,
-                           "a header of 4294967295 bytes, but the file has 0 there");
+    CU_ASSERT_STRING_EQUAL(s.first_finding.text, "a header of 4294967295 bytes, but the file has 0 there");
     unsigned char *large = calloc(1, 70000);
     CU_ASSERT_PTR_NOT_NULL_FATAL(large);
     memcpy(large, "\x93NUMPY\x03\x00\x01\x00\x01\x00", 12);
@@ -168,6 +211,8 @@ void suite_scan_npy(void)
     UNIT(elements_that_fill_the_file_are_data);
     UNIT(missing_elements_are_reported);
     UNIT(bytes_after_the_elements_are_scanned);
+    UNIT(arrays_in_a_row_are_data);
+    UNIT(what_follows_arrays_in_a_row_is_scanned);
     UNIT(sizes_that_overflow_are_reported);
     UNIT(pickles_after_unusual_headers_are_found);
     UNIT(pickles_after_truncated_headers_are_found);
