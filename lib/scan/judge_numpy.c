@@ -8,7 +8,9 @@
  *   scalar(dtype, bytes)
  *   _frombuffer(bytes, dtype, shape, order)
  *
- * The last three take bytes for pointers to objects if the dtype has objects but its flags deny it.
+ * The last three take bytes for pointers to objects if the dtype has objects but its flags deny it. A file can
+ * also call ndarray(shape, dtype, bytes), which does so whatever the flags are, and BUILD a second state for
+ * what any of these functions made.
  */
 #include "scan/judge.h"
 
@@ -67,15 +69,17 @@ ckpt_status numpy_judge_build(struct numpy_judge *j, const struct trace_step *st
     bool is_array = (str_is(name, "_reconstruct") && is_multiarray(module)) ||
                     (str_is(name, "ndarray") && str_is(module, "numpy"));
     *why = NULL;
-    if (step->opcode != 'b')
+    if (step->opcode != 'b' || !(str_is(module, "numpy") || str_starts(module, STR_LIT("numpy."))))
         return CKPT_OK;
-    if (str_is(name, "dtype") && str_is(module, "numpy")) {
+    if (str_is(name, "dtype")) {
         CKPT_TRY(read_array_dtype(j, step, step->subject, step->operand, &d));
         *why = d.contradiction;
         return CKPT_OK;
     }
-    if (!is_array)
+    if (!is_array) {
+        *why = "a state for an array or scalar that is complete: no pickler writes that";
         return CKPT_OK;
+    }
     if (!state || state->kind != TRACE_TUPLE || state->nitems != state->nkept || state->nitems < 4) {
         *why = "a part of the state of an array is not in the file";
         return CKPT_OK;
@@ -85,13 +89,28 @@ ckpt_status numpy_judge_build(struct numpy_judge *j, const struct trace_step *st
     return check_bytes(j, step, state->items[last - 2], state->items[last], why);
 }
 
+/* check_ndarray - checks the call CALL of ndarray, whose arguments are ARGS: (shape[, dtype[, bytes …]]). */
+static ckpt_status check_ndarray(struct numpy_judge *j, const struct trace_step *step,
+                                 const struct trace_node *call, const struct trace_node *args,
+                                 const char **why)
+{
+    bool has_keywords = call->nitems > 2 && call->nkept > 2 && call->items[2];
+    if (has_keywords || args->nitems != args->nkept)
+        *why = "an array is made with arguments that no pickler writes";
+    return *why || args->nitems < 3 ? CKPT_OK : check_bytes(j, step, args->items[1], args->items[2], why);
+}
+
 ckpt_status numpy_judge_call(struct numpy_judge *j, const struct trace_step *step, ckpt_str module,
                              ckpt_str name, const char **why)
 {
     const struct trace_node *c = trace_node(step->subject), *args = trace_node(c->items[1]);
     bool is_scalar = str_is(name, "scalar") && is_multiarray(module), is_buffer = str_is(name, "_frombuffer");
     *why = NULL;
-    if ((!is_scalar && !is_buffer) || !args || args->kind != TRACE_TUPLE || args->nkept < 2)
+    if (!args || args->kind != TRACE_TUPLE)
+        return CKPT_OK;
+    if (str_is(name, "ndarray") && str_is(module, "numpy"))
+        return check_ndarray(j, step, c, args, why);
+    if ((!is_scalar && !is_buffer) || args->nkept < 2)
         return CKPT_OK;
     trace_ref first = args->items[0], second = args->items[1];
     return is_buffer ? check_bytes(j, step, second, first, why)  /* _frombuffer(bytes, dtype, …) */

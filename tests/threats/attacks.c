@@ -51,6 +51,7 @@ struct attack {
     "\x80\x02"                                                                                               \
     "cnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\nK\0\x85U\x01"                                   \
     "btR(K\x01K\x01\x85" dtype "\x89" data "tb."
+#define NDARRAY "cnumpy\nndarray\n"
 #define EIGHT_BYTES                                                                                          \
     "U\x08"                                                                                                  \
     "AAAAAAAA"
@@ -157,6 +158,34 @@ static const struct attack attacks[] = {
            "cnumpy._core.numeric\n_frombuffer\n(" EIGHT_BYTES DTYPE(
                "\x02", "O8", STATE("\x03", "\x08", "\0")) "K\x01\x85U\x01"
                                                           "CtR."),
+
+    /* arrays of objects that other calls make from bytes */
+    ATTACK("numpy-bytes", "numpy_ndarray.pkl", NUMPY_OBJECTS,
+           "\x80\x02" NDARRAY "(K\x01\x85" DTYPE("\x02", "O8", STATE("\x03", "\x08", "\x3f")) EIGHT_BYTES
+           "tR."),
+    ATTACK("numpy-bytes", "numpy_newobj.pkl", NUMPY_OBJECTS,
+           "\x80\x02" NDARRAY "(K\x01\x85" DTYPE("\x02", "O8", STATE("\x03", "\x08", "\x3f")) EIGHT_BYTES
+           "t\x81."),
+    ATTACK("numpy-bytes", "numpy_dtype_text.pkl", NUMPY_OBJECTS,
+           "\x80\x02" NDARRAY "(K\x01\x85U\x01O" EIGHT_BYTES "tR."),
+    ATTACK("numpy-bytes", "numpy_keywords.pkl", NUMPY_OBJECTS,
+           "\x80\x04" NDARRAY "K\x01\x85\x85}(U\x05"
+           "dtypeU\x01OU\x06"
+           "buffer" EIGHT_BYTES "u\x92."),
+    ATTACK("numpy-bytes", "numpy_state.pkl", NUMPY_OBJECTS,
+           "\x80\x02"
+           "cnumpy._core.numeric\n_frombuffer\n(" EIGHT_BYTES DTYPE(
+               "\x02", "f8",
+               STATE("\x03", "\x08", "\0")) "K\x01\x85U\x01"
+                                            "CtR(K\x01K\x01\x85" DTYPE(
+                                                "\x02", "O8",
+                                                STATE("\x03", "\x08", "\x3f")) "\x89" EIGHT_BYTES "tb."),
+    ATTACK("numpy-bytes", "numpy_from_type.pkl", UNUSUAL_ARGUMENTS,
+           "\x80\x02"
+           "ctorch._tensor\n_rebuild_from_type_v2\n(" NDARRAY NDARRAY
+           "(K\x01\x85" DTYPE("\x02", "O8", STATE("\x03", "\x08", "\x3f")) EIGHT_BYTES "t}tR."),
+    HARMLESS("numpy_ndarray_numbers.pkl", "\x80\x02" NDARRAY "(K\x01\x85" DTYPE(
+                                              "\x02", "f8", STATE("\x03", "\x08", "\0")) EIGHT_BYTES "tR."),
 
     /* the opcodes that call */
     ATTACK("opcode", "call_reduce.pkl", KNOWN_EXEC, OS_SYSTEM_2),
