@@ -129,9 +129,9 @@ static bool may_be_any_object(trace_ref r)
                  n->kind == TRACE_OPAQUE);
 }
 
-/* is_never_text - returns true if R is a class that is not str, or an instance of it. In a dump of joblib, the
- * pickle of an array of objects refers to its own memo; pickle.load, which goes on with the memo of the dump,
- * finds there what is no text. */
+/* is_never_text - returns true if R is a class that is not str, or an instance of it. In a dump of joblib,
+ * the pickle of an array of objects refers to its own memo; pickle.load, which goes on with the memo of the
+ * dump, finds there what is no text. */
 static bool is_never_text(trace_ref r)
 {
     static const char *const classes[][2] = {

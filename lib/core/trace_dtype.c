@@ -89,7 +89,7 @@ static bool parse_type_code(ckpt_str s, struct shallow_dtype *out)
     return true;
 }
 
-/* get_extended_size - returns the bytes of an item of the type NAME of ml_dtypes; UINT64_MAX: it is unknown. */
+/* get_extended_size - returns the bytes of an item of NAME, a type of ml_dtypes; UINT64_MAX: unknown. */
 static uint64_t get_extended_size(ckpt_str name)
 {
     if (str_is(name, "bfloat16"))

@@ -190,11 +190,10 @@ static const char *check_call_arguments(struct scan *scan, const struct trace_st
         g = trace_global(get_tuple_item(args, 0));
         if (!g || get_verdict(g) != CKPT_SCAN_ALLOW_LISTED || i == NESTED_MAX)
             return "it calls its first argument, which is on no list";
-        if (!str_starts(g->module,
-                        STR_LIT("torch."))) /* others, such as numpy's, are checked only if called */
-            return "it calls its first argument, which is not a function of torch";
         args = get_tuple_item(args, 2);
         why = find_unusual_arguments(scan, step, g, args);
+        if (!why && str_starts(g->module, STR_LIT("numpy")))
+            why = "it makes an array of numpy, which torch does not do this way";
     }
     return why;
 }

@@ -8,9 +8,9 @@
  *   scalar(dtype, bytes)
  *   _frombuffer(bytes, dtype, shape, order)
  *
- * The last three take bytes for pointers to objects if the dtype has objects but its flags deny it. A file can
- * also call ndarray(shape, dtype, bytes), which does so whatever the flags are, and BUILD a second state for
- * what any of these functions made.
+ * The last three take bytes for pointers to objects if the dtype has objects but its flags deny it. A file
+ * can also call ndarray(shape, dtype, bytes), which does so whatever the flags are, and BUILD a second state
+ * for what any of these functions made.
  */
 #include "scan/judge.h"
 
@@ -89,7 +89,7 @@ ckpt_status numpy_judge_build(struct numpy_judge *j, const struct trace_step *st
     return check_bytes(j, step, state->items[last - 2], state->items[last], why);
 }
 
-/* check_ndarray - checks the call CALL of ndarray, whose arguments are ARGS: (shape[, dtype[, bytes …]]). */
+/* check_ndarray - checks CALL, of ndarray with the arguments ARGS: (shape[, dtype[, bytes …]]). */
 static ckpt_status check_ndarray(struct numpy_judge *j, const struct trace_step *step,
                                  const struct trace_node *call, const struct trace_node *args,
                                  const char **why)

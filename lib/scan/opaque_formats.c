@@ -51,17 +51,16 @@ static ckpt_str read_bytes_at(const struct search *s, uint64_t at, char *to, siz
 /* check_keras_class - reports the class name at AFTER if that class holds code. AT: the key "class_name". */
 static ckpt_status check_keras_class(struct search *s, uint64_t at, uint64_t after)
 {
-    static const char *const code_classes[] = {"\"Lambda\"", "\"__lambda__\"", "\"TorchModuleWrapper\""};
-    char text[64];
+    char text[128];
     ckpt_str rest = read_bytes_at(s, after, text, sizeof text);
     while (rest.len && strchr(" \t\r\n:", rest.ptr[0]) && rest.ptr[0])
         rest = str_skip(rest, 1);
-    for (size_t i = 0; i < sizeof code_classes / sizeof *code_classes; i++)
-        if (str_starts(rest, str_c(code_classes[i]))) {
-            s->nfound++;
-            return scan_found(s->x->scan, SCAN_KERAS_CODE, s->where, s->src, at,
-                              "the class %s of a Keras model, which carries code", code_classes[i]);
-        }
+    size_t end = rest.len && rest.ptr[0] == '"' ? str_find(rest, STR_LIT("\""), 1) : SIZE_MAX;
+    const char *what = end != SIZE_MAX ? keras_describe_code(str_of(rest.ptr + 1, end - 1)) : NULL;
+    if (what) {
+        s->nfound++;
+        return scan_found(s->x->scan, SCAN_KERAS_CODE, s->where, s->src, at, "%s", what);
+    }
     return CKPT_OK;
 }
 

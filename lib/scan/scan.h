@@ -57,8 +57,8 @@ ckpt_status scan_bytes(struct scanner *x, source *src, ckpt_str where, enum scan
 /* scan_msgpack - scans SRC and sets *IS_MSGPACK to true if SRC is MessagePack from first byte to last. */
 ckpt_status scan_msgpack(struct scanner *x, source *src, ckpt_str where, bool *is_msgpack,
                          uint64_t *known_bytes, ckpt_error *err);
-/* scan_arrays_after_line - scans SRC and sets *FOUND to true if SRC is a line of JSON and then arrays of numpy,
- * as Equinox writes them; the line is at most as long as a reader's window. */
+/* scan_arrays_after_line - scans SRC and sets *FOUND to true if SRC is a line of JSON and then arrays of
+ * numpy, as Equinox writes them; the line is at most as long as a reader's window. */
 ckpt_status scan_arrays_after_line(struct scanner *x, source *src, ckpt_str where, bool *found,
                                    uint64_t *known_bytes, ckpt_error *err);
 /* scan_hdf5 - scans the attributes of SRC, an HDF5 file; sets *ALL_READ if all of its objects were read. */
@@ -126,6 +126,21 @@ ckpt_status scan_report_read_error(struct scanner *x, struct scan_place at, ckpt
  * there is no error, sets *END, unless END is NULL, to the end of the last storage; to 1 if there is none. */
 ckpt_status scan_check_format(struct scanner *x, source *src, ckpt_str where, const char *format,
                               uint64_t *end, ckpt_error *err);
+
+/* An object of JSON that may describe a part of a Keras model; see keras.c. */
+struct keras_object {
+    ckpt_str module, class_name;
+    ckpt_str function;        /* "config", if it is a text */
+    ckpt_str file_key;        /* a key whose text may be the path of a file; empty: none */
+    ckpt_str config_file_key; /* file_key of the object that is its "config" */
+};
+/* keras_describe_code - describes what CLASS_NAME holds if it is a class that holds code; else NULL.
+ * keras_note_text - notes that O has the TEXT under KEY. keras_judge - reports O, which ends at AT, if Keras
+ * runs code or uses files when it makes the object that O describes. */
+const char *keras_describe_code(ckpt_str class_name);
+void keras_note_text(struct keras_object *o, ckpt_str key, ckpt_str text);
+ckpt_status keras_judge(struct scanner *x, const struct keras_object *o, source *src, ckpt_str where,
+                        size_t at);
 
 /* scan_source - does what ckpt_scan does, for SRC, whose name is PATH. */
 ckpt_status scan_source(const char *path, source *src, struct scan *s, ckpt_error *err);

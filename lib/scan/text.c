@@ -1,9 +1,6 @@
 /*
- * text.c - scans text. Text is only data, with one exception: Keras describes a model in JSON (config.json of
- * a .keras archive) by objects of {"module", "class_name", "config"}. Its loader imports the module and calls
- * the class (keras/src/saving/serialization_lib.py, CVE-2025-1550, -8747, -9906); a "Lambda" layer holds
- * marshalled bytecode, a "TorchModuleWrapper" a pickled torch module (CVE-2025-49655), and some functions of
- * Keras itself fetch, load or unpack files (keras.utils.get_file, -8747).
+ * text.c - scans text. Text is only data, except where a loader takes it for more: JSON can describe a model
+ * of Keras (keras.c).
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -17,62 +14,17 @@
 
 /* A JSON object that is not closed yet. */
 struct open_object {
-    ckpt_str module, class_name;
+    struct keras_object keras;
     ckpt_str key; /* the last key; empty after a value that is a text */
 };
 
-static bool is_keras_module(ckpt_str module)
+/* end_object - judges O, which ends at AT, and notes in OUTER, the object around it, what it needs of O. */
+static ckpt_status end_object(struct scanner *x, const struct open_object *o, struct open_object *outer,
+                              source *src, ckpt_str where, size_t at)
 {
-    return !module.len || str_is(module, "keras") || str_starts(module, STR_LIT("keras.")) ||
-           str_starts(module, STR_LIT("keras_hub.")) || str_starts(module, STR_LIT("keras_nlp.")) ||
-           str_starts(module, STR_LIT("tf_keras."));
-}
-
-/* is_function_with_effects - returns true if O is a Keras function that does more than arithmetic. */
-static bool is_function_with_effects(const struct open_object *o)
-{
-    static const char *const modules[] = {"utils", "saving", "config", "models", "datasets", "callbacks"};
-    ckpt_str m = o->module;
-    if (!str_is(o->class_name, "function") && !str_is(o->class_name, "type") &&
-        !str_is(o->class_name, "__typespec__"))
-        return false;
-    for (size_t i = 0; i < sizeof modules / sizeof *modules; i++) {
-        ckpt_str part = str_c(modules[i]);
-        size_t at = str_find(m, part, 0);
-        if (at != SIZE_MAX && at > 0 && m.ptr[at - 1] == '.')
-            return true;
-    }
-    return false;
-}
-
-/* judge_object - reports the object O, which ends at AT, if it makes Keras run code. */
-static ckpt_status judge_object(struct scanner *x, const struct open_object *o, source *src, ckpt_str where,
-                                size_t at)
-{
-    const char *what = str_is(o->class_name, "Lambda")       ? "a Lambda layer, which carries bytecode"
-                       : str_is(o->class_name, "__lambda__") ? "a lambda function, which is bytecode"
-                       : str_is(o->class_name, "TorchModuleWrapper")
-                           ? "a torch module, which is a pickle in base64"
-                           : NULL;
-    if (what)
-        return scan_found(x->scan, SCAN_KERAS_CODE, where, src, at, "%s", what);
-    if (is_function_with_effects(o))
-        return scan_found(x->scan, SCAN_KERAS_CODE, where, src, at,
-                          "a function of %.*s, which may act outside the model", STR_ARG(o->module));
-    if (o->class_name.len && !is_keras_module(o->module))
-        return scan_found(x->scan, SCAN_KERAS_CODE, where, src, at, "the class %.*s of the module %.*s",
-                          STR_ARG(o->class_name), STR_ARG(o->module));
-    return CKPT_OK;
-}
-
-/* set_object_text - sets o->module or o->class_name to TEXT if the last key has that name. */
-static void set_object_text(struct open_object *o, ckpt_str text)
-{
-    if (str_is(o->key, "module"))
-        o->module = text;
-    if (str_is(o->key, "class_name"))
-        o->class_name = text;
-    o->key = STR_LIT("");
+    if (str_is(outer->key, "config"))
+        outer->keras.config_file_key = o->keras.file_key;
+    return keras_judge(x, &o->keras, src, where, at);
 }
 
 static ckpt_status scan_json(struct scanner *x, json_scan *json, struct open_object *open, source *src,
@@ -82,15 +34,16 @@ static ckpt_status scan_json(struct scanner *x, json_scan *json, struct open_obj
     for (enum json_event e = json_next(json); st == CKPT_OK && e != JSON_END && e != JSON_ERROR;
          e = json_next(json)) {
         struct open_object *o = &open[json->depth]; /* bounded: JSON_DEPTH at most */
-        if (e == JSON_OBJECT)
+        if (e == JSON_OBJECT) {
             *o = (struct open_object){.key = STR_LIT("")};
-        else if (e == JSON_KEY)
+        } else if (e == JSON_KEY) {
             o->key = json->str;
-        else if (e == JSON_STRING)
-            set_object_text(o, json->str);
-        else if (e == JSON_OBJECT_END)
-            st = judge_object(x, &open[json->depth + 1], src, where,
-                              json->event_at); /* bounded: it was open just now */
+        } else if (e == JSON_STRING) {
+            keras_note_text(&o->keras, o->key, json->str);
+            o->key = STR_LIT("");
+        } else if (e == JSON_OBJECT_END) { /* bounded: it was open just now */
+            st = end_object(x, &open[json->depth + 1], o, src, where, json->event_at);
+        }
     }
     return st;
 }

@@ -21,10 +21,9 @@ static void check_incomplete(ckpt_str bytes)
 
 static void classes_of_keras_are_found(void)
 {
-    CHECK_FINDING(scan(TEXT(HDF5 "\"class_name\"\t: \r\n\"Lambda\"")), 2, "keras-code", 8,
-                  "the class \"Lambda\"");
+    CHECK_FINDING(scan(TEXT(HDF5 "\"class_name\"\t: \r\n\"Lambda\"")), 2, "keras-code", 8, "a Lambda layer");
     CHECK_FINDING(scan(TEXT(HDF5 "\"class_name\":\"TorchModuleWrapper\"")), 2, "keras-code", 8,
-                  "TorchModuleWrapper");
+                  "a torch module");
     check_incomplete(TEXT(HDF5 "\"class_name\""));
     check_incomplete(TEXT(HDF5 "\"class_name\": "));
     check_incomplete(TEXT(HDF5 "\"class_name\"\0\"Lambda\""));

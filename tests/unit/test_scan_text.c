@@ -70,8 +70,14 @@ static void classes_of_keras_are_data(void)
     CHECK_IS_DATA(LAYER("keras_nlp.layers", "Bert"));
     CHECK_IS_DATA(LAYER("tf_keras.layers", "Dense"));
     CHECK_IS_DATA(LAYER("keras.src.activations", "function"));
-    CHECK_IS_DATA(LAYER("keras.myutils", "function"));
-    CHECK_IS_DATA(LAYER("keras.utils", "Dense"));
+    CHECK_IS_DATA(LAYER("keras.utils", "FeatureSpace"));
+    CHECK_IS_DATA(LAYER("keras", "layers.Dense"));
+    CHECK_IS_DATA(LAYER("keras.src.models.functional", "Functional"));
+    CHECK_IS_DATA(LAYER("keras.src.ops.numpy", "Add"));
+    CHECK_IS_DATA(LAYER("keras_hub.src.utils.keras_utils", "gelu_approximate"));
+    CHECK_IS_DATA("{\"module\": \"keras\", \"class_name\": \"function\", \"config\": \"ops.relu\"}");
+    CHECK_IS_DATA("{\"class_name\": \"StringLookup\", \"config\": {\"vocabulary\": [\"a\", \"b\"]}}");
+    CHECK_IS_DATA("{\"class_name\": \"StringLookup\", \"config\": {\"vocabulary\": null, \"name\": \"x\"}}");
 }
 
 static void dangerous_classes_are_reported(void)
@@ -89,12 +95,43 @@ static void dangerous_classes_are_reported(void)
                        "which may act outside the model");
     CHECK_ONLY_FINDING(scan(TEXT(LAYER("utils", "function"))), "keras-code", 58,
                        "the class function of the module utils");
+    CHECK_ONLY_FINDING(scan(TEXT(LAYER("keras.myutils", "function"))), "keras-code", 66, "");
     struct scan_results s = scan(
         TEXT("{\"layers\": [" LAYER("os", "a") ", " LAYER("keras", "B") ", " LAYER("", "Lambda") "]}"));
     CHECK_FINDING(s, 2, "keras-code", 60, "the class a of the module os");
     CU_ASSERT_EQUAL(s.result.verdict, CKPT_SCAN_UNKNOWN_CALLABLE);
     CU_ASSERT_STRING_EQUAL(scan_buffer("{\"class_name\":\"Lambda\"}", 23, 1).first_finding.rule,
                            "keras-code");
+}
+
+/* Keras puts "module" and "class_name" together, and looks the result up among its public names. */
+static void aliases_of_keras_are_resolved(void)
+{
+    CHECK_ONLY_FINDING(scan(TEXT(LAYER("keras", "layers.Lambda"))), "keras-code", 63,
+                       "which carries bytecode");
+    CHECK_ONLY_FINDING(scan(TEXT(LAYER("", "keras.layers.Lambda"))), "keras-code", 64,
+                       "which carries bytecode");
+    CHECK_ONLY_FINDING(scan(TEXT(LAYER("keras.layers", "TFSMLayer"))), "keras-code", 66, "a SavedModel");
+    CHECK_ONLY_FINDING(scan(TEXT(LAYER("keras", "callbacks.CSVLogger"))), "keras-code", 69,
+                       "a class of keras (callbacks.CSVLogger), which may act outside the model");
+    CHECK_ONLY_FINDING(scan(TEXT(LAYER("keras.export", "ExportArchive"))), "keras-code", 70, "a class of");
+    CHECK_ONLY_FINDING(
+        scan(TEXT("{\"module\": \"keras\", \"class_name\": \"function\", \"config\": \"utils.get_file\"}")),
+        "keras-code", 72, "a function of keras (utils.get_file)");
+    CHECK_ONLY_FINDING(scan(TEXT("{\"config\": \"load_model\", \"module\": \"keras.models\", "
+                                 "\"class_name\": \"function\"}")),
+                       "keras-code", 75, "a function of keras.models (load_model)");
+}
+
+static void classes_that_read_files_are_reported(void)
+{
+    CHECK_ONLY_FINDING(scan(TEXT("{\"module\": \"keras.layers\", \"class_name\": \"StringLookup\", "
+                                 "\"config\": {\"vocabulary\": \"/x\"}}")),
+                       "keras-code", 87, "StringLookup, which reads the file that its \"vocabulary\" names");
+    CHECK_ONLY_FINDING(scan(TEXT("{\"config\": {\"vocabulary\": \"/x\"}, "
+                                 "\"class_name\": \"layers.TextVectorization\", "
+                                 "\"module\": \"keras\"}")),
+                       "keras-code", 92, "layers.TextVectorization");
 }
 
 /* JSON that is too deep or too long is reported as not scanned. */
@@ -132,5 +169,7 @@ void suite_scan_text(void)
     UNIT(long_text_is_text);
     UNIT(classes_of_keras_are_data);
     UNIT(dangerous_classes_are_reported);
+    UNIT(aliases_of_keras_are_resolved);
+    UNIT(classes_that_read_files_are_reported);
     UNIT(too_much_json_is_reported);
 }

@@ -1,0 +1,118 @@
+/*
+ * keras.c - judges the objects {"module", "class_name", "config"} by which Keras describes a model. Its
+ * loader (keras/src/saving/serialization_lib.py, CVE-2025-1550, -8747, -9906) takes "MODULE.CLASS_NAME" for
+ * the name of a class in its public interface, or imports the module; "class_name" may be "layers.X" of the
+ * module "keras". If "class_name" is "function", "config" is the name of a function. So only the full name
+ * counts:
+ *   Lambda, __lambda__   bytecode
+ *   TorchModuleWrapper   a pickled torch module in base64 (CVE-2025-49655)
+ *   TFSMLayer            loads a SavedModel, whose graph can read and write files
+ *   areas of Keras other than those of layers, losses and so on: they fetch, load, write or unpack files
+ *                        (keras.utils.get_file, CVE-2025-8747)
+ *   StringLookup and others read a file if their "vocabulary" is a text (CVE-2025-12058)
+ */
+#include "base/text.h"
+#include "scan/scan.h"
+
+/* The parts of Keras whose classes and functions only compute. */
+static const char areas[] =
+    "activations constraints distillation dtype_policies engine initializers layers legacy "
+    "losses metrics models ops optimizers quantizers random regularizers samplers tokenizers";
+/* Keys of a "config" whose text is the path of a file that is read when the object is made. */
+static const char file_keys[] = "vocabulary proto merges vocabulary_file filepath file_path filename";
+
+static bool is_listed(ckpt_str word, const char *words) { return str_matches_word(word, words, str_eq); }
+
+/* A name as loaders put it together: MODULE.NAME, both of which may have dots. */
+struct full_name {
+    ckpt_str module, name;
+};
+
+/* take_component - removes the first component of NAME, and returns it. */
+static ckpt_str take_component(struct full_name *name)
+{
+    ckpt_str *from = name->module.len ? &name->module : &name->name;
+    size_t dot = str_find(*from, STR_LIT("."), 0);
+    ckpt_str component = str_of(from->ptr, dot == SIZE_MAX ? from->len : dot);
+    *from = str_skip(*from, dot == SIZE_MAX ? from->len : dot + 1); /* bounded: the dot is inside */
+    return component;
+}
+
+static const char roots[] = "keras keras_hub keras_nlp keras_cv tf_keras";
+
+/* get_area - returns the part of Keras that NAME is in, "layers" for keras.layers.Dense; "keras" itself for
+ * keras.Model; empty: NAME is no name of Keras. */
+static ckpt_str get_area(struct full_name name)
+{
+    ckpt_str root = take_component(&name);
+    if (!is_listed(root, roots))
+        return STR_LIT("");
+    ckpt_str area = take_component(&name);
+    while (name.name.len && is_listed(area, "src api _legacy _tf_keras keras"))
+        area = take_component(&name);
+    return name.name.len ? area : root;
+}
+
+const char *keras_describe_code(ckpt_str class_name)
+{
+    ckpt_str last = str_after_last(class_name, '.');
+    static const char *const classes[][2] = {
+        {"Lambda", "a Lambda layer, which carries bytecode"},
+        {"__lambda__", "a lambda function, which is bytecode"},
+        {"TorchModuleWrapper", "a torch module, which is a pickle in base64"},
+        {"TFSMLayer", "a SavedModel, whose graph can read and write files"},
+    };
+    for (size_t i = 0; i < sizeof classes / sizeof *classes; i++)
+        if (str_is(last, classes[i][0]))
+            return classes[i][1];
+    return NULL;
+}
+
+/* acts_outside - returns true if NAME, of a function if IS_FUNCTION, else of a class, is not in a part of
+ * Keras that only computes. */
+static bool acts_outside(struct full_name name, bool is_function)
+{
+    ckpt_str area = get_area(name);
+    if (is_listed(str_after_last(name.name, '.'),
+                  "gelu_approximate FeatureSpace")) /* in utils; they compute */
+        return false;
+    if (is_listed(area, roots) || str_is(area, "models")) /* the classes of models, load_model */
+        return is_function;
+    return !is_listed(area, areas);
+}
+
+void keras_note_text(struct keras_object *o, ckpt_str key, ckpt_str text)
+{
+    if (str_is(key, "module"))
+        o->module = text;
+    if (str_is(key, "class_name"))
+        o->class_name = text;
+    if (str_is(key, "config"))
+        o->function = text;
+    if (text.len && is_listed(key, file_keys))
+        o->file_key = key;
+}
+
+ckpt_status keras_judge(struct scanner *x, const struct keras_object *o, source *src, ckpt_str where,
+                        size_t at)
+{
+    bool is_function = is_listed(o->class_name, "function type __typespec__");
+    struct full_name name = {o->module, is_function && o->function.len ? o->function : o->class_name};
+    const char *what = keras_describe_code(o->class_name);
+    if (!o->class_name.len)
+        return CKPT_OK;
+    if (what)
+        return scan_found(x->scan, SCAN_KERAS_CODE, where, src, at, "%s", what);
+    if (o->module.len && !get_area(name).len)
+        return scan_found(x->scan, SCAN_KERAS_CODE, where, src, at, "the class %.*s of the module %.*s",
+                          STR_ARG(o->class_name), STR_ARG(o->module));
+    if (o->module.len && acts_outside(name, is_function))
+        return scan_found(x->scan, SCAN_KERAS_CODE, where, src, at,
+                          "a %s of %.*s (%.*s), which may act outside the model",
+                          is_function ? "function" : "class", STR_ARG(o->module), STR_ARG(name.name));
+    return !o->config_file_key.len
+               ? CKPT_OK
+               : scan_found(x->scan, SCAN_KERAS_CODE, where, src, at,
+                            "the class %.*s, which reads the file that its \"%.*s\" names",
+                            STR_ARG(name.name), STR_ARG(o->config_file_key));
+}
