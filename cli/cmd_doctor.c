@@ -202,6 +202,8 @@ static void print_doctor_text(const struct job *job, const ckpt_doctor_result *r
         text_addf(&t, "healthy, %s, ", r->format ? r->format : "");
     if (!r->problems) {
         text_noun(&t, r->tensors, "tensor", "tensors");
+        if (r->unread)
+            text_addf(&t, " (%llu not read)", (unsigned long long)r->unread);
         text_add(&t, ", ");
         text_size(&t, r->bytes);
     }
@@ -219,7 +221,9 @@ static void print_doctor_json(const struct job *job, const ckpt_doctor_result *r
     struct text fix = {0};
     json_format(job->document, r->format);
     json_bool(job->document, "healthy", r->problems == 0);
-    json_u64(json_add_object(job->document, "total"), "tensors", r->tensors);
+    json *total = json_add_object(job->document, "total");
+    json_u64(total, "tensors", r->tensors);
+    json_u64(total, "unread", r->unread);
     json_u64(job->document, "bytes", r->bytes);
     json_u64(job->document, "read", r->read);
     if (add_all_fixes(&fix, job))

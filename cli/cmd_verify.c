@@ -76,6 +76,7 @@ static void summary_json(const struct job *job, const ckpt_verify_result *r)
     json *total = json_add_object(document, "total");
     json_u64(total, "tensors", r->tensors);
     json_u64(total, "records", r->records);
+    json_u64(total, "unread", r->unread);
     json_u64(document, "bytes", r->bytes);
     json_u64(document, "read", r->read);
     json_bool(document, "checksums", r->checksums);
@@ -100,6 +101,11 @@ static void print_summary(const struct job *job, const ckpt_verify_result *r)
     text_add(&t, ", ");
     text_size(&t, r->read);
     text_add(&t, " read");
+    if (r->unread) {
+        text_add(&t, ", ");
+        text_noun(&t, r->unread, "tensor", "tensors");
+        text_add(&t, " not read");
+    }
     fprintf(report_stream(opts.write_manifest), "%s\n", t.ptr);
     text_free(&t);
 }

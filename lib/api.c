@@ -376,6 +376,7 @@ ckpt_status ckpt_verify(const char *path, const ckpt_verify_options *opts,
         st = fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "no tensor matches");
     if (st == CKPT_OK && f)
         c.result->tensors = f->table.nrows;
+    c.result->unread = ckpt_file_count_unread(f, NULL);
     if (st == CKPT_OK)
         st = verify_data(&c, f, err);
     if (st == CKPT_OK)

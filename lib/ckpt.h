@@ -287,6 +287,10 @@ typedef struct {
     const char *dtype_name; /* of CKPT_DT_NAMED: "S4", "U2", "datetime64[ns]", "struct" …; else NULL */
 } ckpt_tensor;
 
+/* ckpt_tensor_is_unread - returns true if TENSOR has contents that this library cannot read: it has no bytes
+ * (a meta tensor, or one of an unknown constructor or compression), no components that hold them, and is not
+ * known to be empty. Numpy arrays of objects count as read: their elements are values. */
+CKPT_API bool ckpt_tensor_is_unread(const ckpt_tensor *tensor);
 /* ckpt_tensor_dtype_name - returns dtype_name if TENSOR has one, else ckpt_dtype_name of its dtype. */
 CKPT_API const char *ckpt_tensor_dtype_name(const ckpt_tensor *tensor);
 
@@ -459,6 +463,9 @@ CKPT_API const char *ckpt_file_title(const ckpt_file *file);
 CKPT_API uint64_t ckpt_file_bytes(const ckpt_file *file);
 /* ckpt_tensor_count - returns the number of tensors, including components and ties. */
 CKPT_API uint32_t ckpt_tensor_count(const ckpt_file *file);
+/* ckpt_file_count_unread - returns for how many tensors of FILE ckpt_tensor_is_unread is true. Sets *FIRST,
+ * which may be NULL, to the number of the first; CKPT_NO_TENSOR: there is none. */
+CKPT_API uint64_t ckpt_file_count_unread(const ckpt_file *file, uint32_t *first);
 
 /* ckpt_tensor_at - sets *OUT to tensor I in document order. What it points to exists until FILE
  * is closed. False: past the end, and *OUT is empty. */
@@ -1031,7 +1038,8 @@ typedef enum {
     CKPT_DIFF_ONLY_A, CKPT_DIFF_ONLY_B,
     CKPT_DIFF_RENAMED, /* the same dtype, shape and bytes under a different name */
     CKPT_DIFF_CHANGED, /* dtype, shape or values */
-    CKPT_DIFF_SAME     /* identical, or within tolerance */
+    CKPT_DIFF_SAME,    /* identical, or within tolerance */
+    CKPT_DIFF_NOT_COMPARED /* nothing that could be read differs, but not all of it could be read */
 } ckpt_diff_what;
 
 typedef struct {
@@ -1051,6 +1059,7 @@ typedef struct {
     uint32_t struct_size;
     uint32_t reserved;
     uint64_t same, changed, only_a, only_b, renamed;
+    uint64_t not_compared; /* not counted in `same` */
 } ckpt_diff_totals;
 
 /* ckpt_diff - compares the tensors of A and B by name, in bounded memory. Calls EVENT for each tensor in
@@ -1061,7 +1070,7 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_diff(ckpt_file *a, ckpt_file *b, const
 
 /* A value (a leaf that is no tensor) that differs. */
 typedef struct {
-    uint32_t what;          /* CKPT_DIFF_ONLY_A, CKPT_DIFF_ONLY_B or CKPT_DIFF_CHANGED */
+    uint32_t what; /* CKPT_DIFF_ONLY_A, CKPT_DIFF_ONLY_B, CKPT_DIFF_CHANGED or CKPT_DIFF_NOT_COMPARED */
     ckpt_str name;
     const ckpt_leaf *a, *b; /* NULL: that file has none */
 } ckpt_diff_value;
@@ -1071,6 +1080,7 @@ typedef struct {
     uint32_t compared;   /* both files have values */
     uint64_t in_a, in_b; /* how many values each file has below the root */
     uint64_t same, changed, only_a, only_b;
+    uint64_t not_compared; /* not counted in `same` */
 } ckpt_diff_value_totals;
 
 /* ckpt_diff_values - compares the values of A and B by name: their types and contents, but not the order of
@@ -1361,6 +1371,7 @@ typedef struct {
     uint64_t findings;
     uint64_t tensors, records; /* all tensors; the records that have a checksum */
     uint64_t bytes, read;      /* of the files; of tensors and records that were read */
+    uint64_t unread;           /* tensors for which ckpt_tensor_is_unread is true */
 } ckpt_verify_result;
 
 /* ckpt_verify - checks the file or folder at PATH against the rules of its format and passes every
@@ -1414,6 +1425,7 @@ typedef struct {
     const char *format; /* as ckpt_file_format; NULL: it is no checkpoint */
     uint64_t problems, notes;
     uint64_t tensors, bytes, read;
+    uint64_t unread; /* tensors for which ckpt_tensor_is_unread is true */
 } ckpt_doctor_result;
 
 /* ckpt_doctor - finds out why PATH does not load, or is not as it should be, and passes each reason to

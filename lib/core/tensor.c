@@ -17,6 +17,32 @@ ckpt_status name_tensor_if_failed(const ckpt_file *f, uint32_t i, ckpt_status st
     return name_file_if_failed(st, f->path, err);
 }
 
+/* is_composite - returns true if T's contents are in its components, which are rows of their own. */
+static bool is_composite(const ckpt_tensor *t)
+{
+    return t->kind >= CKPT_SPARSE_COO && t->kind <= CKPT_WRAPPER;
+}
+
+bool ckpt_tensor_is_unread(const ckpt_tensor *tensor)
+{
+    if (!tensor || tensor->has_data || is_composite(tensor) || (tensor->has_shape && !tensor->elements))
+        return false;
+    bool is_null_dataspace = tensor->kind == CKPT_DENSE && !tensor->has_shape; /* of HDF5: no elements */
+    bool is_array_of_values = tensor->kind == CKPT_NDARRAY && tensor->value;
+    return !is_null_dataspace && !is_array_of_values;
+}
+
+uint64_t ckpt_file_count_unread(const ckpt_file *file, uint32_t *first)
+{
+    uint64_t n = 0;
+    if (first)
+        *first = CKPT_NO_TENSOR;
+    for (uint32_t i = 0; file && i < file->table.nrows; i++)
+        if (ckpt_tensor_is_unread(&file->table.rows[i].t) && n++ == 0 && first)
+            *first = i;
+    return n;
+}
+
 /* check_has_data - fails unless tensor I exists and has bytes of its own. */
 static ckpt_status check_has_data(ckpt_file *f, uint32_t i, ckpt_error *err)
 {

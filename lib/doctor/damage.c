@@ -188,6 +188,22 @@ static ckpt_status report_rules(struct doctor *d, ckpt_error *err)
     return CKPT_OK;
 }
 
+ckpt_status doctor_report_unread(struct doctor *d, ckpt_error *err)
+{
+    uint32_t first;
+    uint64_t n = ckpt_file_count_unread(d->f, &first);
+    if (!n)
+        return CKPT_OK;
+    const ckpt_tensor *t = &d->f->table.rows[first].t;
+    const struct diagnosis diagnosis = {
+        .id = "unread-data",
+        .is_note = true,
+        .hint = "whether these data are damaged is unknown; hash, diff and convert cannot use them"};
+    return doctor_report(d, &diagnosis, err, "%llu tensor%s cannot be read, such as \"%.*s\": %s%s%.*s",
+                         (unsigned long long)n, n == 1 ? "" : "s", STR_ARG(t->name),
+                         ckpt_kind_name((ckpt_kind)t->kind), t->note.len ? ", " : "", STR_ARG(t->note));
+}
+
 ckpt_status doctor_report_damage(struct doctor *d, ckpt_error *err)
 {
     uint64_t header = d->symptoms[CHECK_MALFORMED].n ? find_oversized_header(d) : 0;

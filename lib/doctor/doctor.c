@@ -180,6 +180,7 @@ static ckpt_status report_outcome(struct doctor *d, ckpt_status st, ckpt_error *
         CKPT_TRY(doctor_report(d, &(struct diagnosis){.id = "undo-journal", .is_note = true}, err, "%s",
                                d->check.hint));
     CKPT_TRY(doctor_report_damage(d, err));
+    CKPT_TRY(doctor_report_unread(d, err));
     return d->result->problems || !d->f ? CKPT_OK : doctor_report_refusals(d, err);
 }
 
@@ -215,6 +216,7 @@ ckpt_status ckpt_doctor(const char *path, const ckpt_doctor_options *opts,
     found.tensors = verified.tensors;
     found.bytes = verified.bytes;
     found.read = verified.read;
+    found.unread = ckpt_file_count_unread(d.f, NULL);
     if (st == CKPT_OK)
         sized_struct_copy_out(result, &found, sizeof found);
     file_free(d.f);

@@ -48,6 +48,8 @@ ckpt_status doctor_report_foreign(struct doctor *d, const ckpt_error *e, ckpt_er
 ckpt_status doctor_report_compressed(struct doctor *d, ckpt_error *err);
 /* doctor_report_damage - reports what verifying found. */
 ckpt_status doctor_report_damage(struct doctor *d, ckpt_error *err);
+/* doctor_report_unread - notes how many tensors cannot be read, so that their data were not checked. */
+ckpt_status doctor_report_unread(struct doctor *d, ckpt_error *err);
 /* doctor_report_refusals - reports what torch.load and load_state_dict will refuse in an intact file. */
 ckpt_status doctor_report_refusals(struct doctor *d, ckpt_error *err);
 
