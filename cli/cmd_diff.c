@@ -109,7 +109,9 @@ static int print_report(const struct report *r)
     if (!ui.json && !ui.quiet)
         report_prefix_hint(r);
     notice_not_compared(r);
-    return report_is_equal(r) ? EXIT_OK : EXIT_NO;
+    if (!report_is_complete(r))
+        report_incomplete(r);
+    return !report_is_complete(r) ? EXIT_TROUBLE : report_is_equal(r) ? EXIT_OK : EXIT_NO;
 }
 
 static void close_report(struct report *r, void (*close_side)(ckpt_file *f))

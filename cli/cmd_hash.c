@@ -48,7 +48,36 @@ struct job {
     size_t digest_size;                   /* of the algorithm, in bytes */
     uint8_t *digests;                     /* CKPT_DIGEST_MAX bytes for each row */
     uint8_t file_digest[CKPT_DIGEST_MAX]; /* of the tensors of the file together */
+    uint64_t nunhashed;                   /* tensors whose contents are in no digest */
+    uint32_t first_unhashed;
 };
+
+/* count_unhashed - counts the tensors whose contents are in no digest: those that cannot be read, and arrays
+ * of objects, which have values in place of bytes. */
+static void count_unhashed(struct job *job)
+{
+    for (uint32_t i = ckpt_tensor_count(job->f); i-- > 0;) {
+        const ckpt_tensor t = tensor_at(job->f, i);
+        if (ckpt_tensor_is_unread(&t) || (t.kind == CKPT_NDARRAY && !t.has_data && t.elements)) {
+            job->nunhashed++;
+            job->first_unhashed = i;
+        }
+    }
+}
+
+/* report_incomplete_digest - prints the error that not all tensors are in the digest. Returns
+ * EXIT_TROUBLE. */
+static int report_incomplete_digest(const struct job *job, const char *path)
+{
+    struct text what = {0}, hint = {0};
+    text_add(&what, "the digest is incomplete: ");
+    text_unread(&what, job->f, job->nunhashed, job->first_unhashed);
+    text_leave_out(&hint, ckpt_tensor_name(job->f, job->first_unhashed));
+    int status = report_failure(CKPT_EUNSUPPORTED, path, hint.ptr, "%s", what.ptr);
+    text_free(&what);
+    text_free(&hint);
+    return status;
+}
 
 /* digest_all - computes a digest of each tensor that matches --glob, as if converted to the dtype of --cast,
  * and one digest of all these tensors together. */
@@ -85,7 +114,8 @@ static void print_hash_text(const struct job *job, const uint32_t *rows, size_t 
     }
     text_clear(&out);
     text_hex(&out, job->file_digest, job->digest_size);
-    printf("%s  %s\n", out.ptr, escape_name(str_of(ckpt_file_path(job->f))));
+    printf("%s  %s%s\n", out.ptr, escape_name(str_of(ckpt_file_path(job->f))),
+           job->nunhashed ? " (incomplete)" : "");
     text_free(&out);
 }
 
@@ -117,6 +147,8 @@ static void print_hash_json(const struct job *job, const uint32_t *rows, size_t 
         json_row(row, stdout);
     }
     json_hex(tail, "digest", job->file_digest, job->digest_size);
+    json_bool(tail, "complete", !job->nunhashed);
+    json_u64(tail, "unread", job->nunhashed);
     json_end_rows(tail, stdout);
 }
 
@@ -136,11 +168,13 @@ static int hash_file(const char *path)
     int status = digest_all(&job, &err) == CKPT_OK ? EXIT_OK : report_error(&err, path);
     if (status == EXIT_OK) {
         uint32_t *rows = rows_select(job.f, NULL, 0, ORDER_NATURAL, &n);
+        count_unhashed(&job);
         if (ui.json)
             print_hash_json(&job, rows, n);
         else
             print_hash_text(&job, rows, n);
         free(rows);
+        status = job.nunhashed ? report_incomplete_digest(&job, path) : EXIT_OK;
     }
     free(job.digests);
     close_input(job.f);

@@ -257,6 +257,9 @@ static void print_textconv_row(ckpt_file *f, uint32_t row)
             text_add(&out, "unreadable: ");
             text_add(&out, err.what);
         }
+    } else if (ckpt_tensor_is_unread(&t)) {
+        text_add(&out, "  unreadable: ");
+        text_unread_reason(&out, &t);
     }
     printf("%s\n", out.ptr);
     text_free(&out);

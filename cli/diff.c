@@ -64,12 +64,27 @@ static bool add_quantizer_difference(struct text *out, const struct report *r, c
     return true;
 }
 
+/* add_unread_reason - adds why the values of E's tensors were not compared. */
+static void add_unread_reason(struct text *out, const struct report *r, const ckpt_diff_event *e)
+{
+    ckpt_tensor side[2] = {CKPT_INIT(ckpt_tensor), CKPT_INIT(ckpt_tensor)};
+    for (int i = 0; i < 2; i++)
+        if (ckpt_tensor_at(i ? r->b : r->a, i ? e->b : e->a, &side[i]) && ckpt_tensor_is_unread(&side[i])) {
+            text_unread_reason(out, &side[i]);
+            return;
+        }
+    text_add(out, "it contains tensors that are not listed"); /* an array of objects, or a subclass */
+}
+
 /* add_diff_remark - adds what differs besides name, dtype and shape. */
 static void add_diff_remark(struct text *out, const struct report *r, const ckpt_diff_event *e,
                             const ckpt_diff_event *const *rename_of_b)
 {
     if (e->what == CKPT_DIFF_ONLY_B && e->b != CKPT_NO_TENSOR && rename_of_b[e->b]) {
         text_addf(out, "same bytes as %s: renamed?", escape_name(rename_of_b[e->b]->name));
+    } else if (e->what == CKPT_DIFF_NOT_COMPARED) {
+        text_add(out, "not compared: ");
+        add_unread_reason(out, r, e);
     } else if ((e->within_tolerance || e->values_differ) &&
                !(e->differing == 0 && add_quantizer_difference(out, r, e))) {
         add_value_difference(out, e);
@@ -93,12 +108,14 @@ static const char *totals_text(const struct report *r, struct text *out)
     add_event_count(out, "changed", t->changed, NULL);
     add_event_count(out, "only in ", t->only_a, r->name_a);
     add_event_count(out, "only in ", t->only_b, r->name_b);
+    add_event_count(out, "not compared", t->not_compared, NULL);
     if (!v->compared)
         return out->ptr;
     text_addf(out, "; values: %llu same", (unsigned long long)v->same);
     add_event_count(out, "changed", v->changed, NULL);
     add_event_count(out, "only in ", v->only_a, r->name_a);
     add_event_count(out, "only in ", v->only_b, r->name_b);
+    add_event_count(out, "not compared", v->not_compared, NULL);
     return out->ptr;
 }
 
@@ -106,7 +123,49 @@ bool report_is_equal(const struct report *r)
 {
     const ckpt_diff_totals *t = &r->totals;
     const ckpt_diff_value_totals *v = &r->value_totals;
-    return !t->changed && !t->only_a && !t->only_b && !v->changed && !v->only_a && !v->only_b;
+    return !t->changed && !t->only_a && !t->only_b && !v->changed && !v->only_a && !v->only_b &&
+           report_is_complete(r);
+}
+
+bool report_is_complete(const struct report *r)
+{
+    return !r->totals.not_compared && !r->value_totals.not_compared;
+}
+
+/* next_event - returns the next event of kind WHAT from index *I on, or NULL; moves *I past the event. */
+static const ckpt_diff_event *next_event(const struct report *r, ckpt_diff_what what, size_t *i)
+{
+    while (*i < r->n)
+        if (r->events[(*i)++].what == what)
+            return &r->events[*i - 1];
+    return NULL;
+}
+
+/* first_not_compared - returns the name of the first tensor or value that was not compared. */
+static ckpt_str first_not_compared(const struct report *r)
+{
+    size_t i = 0, k = 0;
+    const ckpt_diff_event *e = next_event(r, CKPT_DIFF_NOT_COMPARED, &i);
+    while (!e && k + 1 < r->nvalues && r->values[k].what != CKPT_DIFF_NOT_COMPARED)
+        k++;
+    return e ? e->name : r->values[k].name;
+}
+
+void report_incomplete(const struct report *r)
+{
+    struct text t = {0}, hint = {0};
+    uint64_t tensors = r->totals.not_compared, values = r->value_totals.not_compared;
+    ckpt_str name = first_not_compared(r);
+    if (tensors)
+        text_noun(&t, tensors, "tensor", "tensors");
+    text_add(&t, tensors && values ? " and " : "");
+    if (values)
+        text_noun(&t, values, "value", "values");
+    text_addf(&t, " cannot be compared, such as \"%s\"", escape_name(name));
+    text_leave_out(&hint, name);
+    (void)report_failure(CKPT_EUNSUPPORTED, NULL, hint.ptr, "%s", t.ptr);
+    text_free(&t);
+    text_free(&hint);
 }
 
 /* -------------------------------------------------------------------- order */
@@ -163,10 +222,11 @@ void report_limit_changed(struct report *r, uint64_t max_changed)
 
 static const char *event_sign(const ckpt_diff_event *e)
 {
-    return e->what == CKPT_DIFF_ONLY_A   ? "- "
-           : e->what == CKPT_DIFF_ONLY_B ? "+ "
-           : e->within_tolerance         ? "≈ "
-                                         : "~ ";
+    return e->what == CKPT_DIFF_ONLY_A         ? "- "
+           : e->what == CKPT_DIFF_ONLY_B       ? "+ "
+           : e->what == CKPT_DIFF_NOT_COMPARED ? "? "
+           : e->within_tolerance               ? "≈ "
+                                               : "~ ";
 }
 
 enum style diff_style(ckpt_diff_what what)
@@ -217,15 +277,6 @@ static ckpt_str extra_prefix(ckpt_str a, ckpt_str b, bool *in_b)
     bool extends = n && longer.ptr[n - 1] == '.' &&
                    str_is_equal((ckpt_str){longer.ptr + n, shorter.len}, shorter);
     return extends ? (ckpt_str){longer.ptr, n} : (ckpt_str){"", 0};
-}
-
-/* next_event - returns the next event of kind WHAT from index *I on, or NULL; moves *I past the event. */
-static const ckpt_diff_event *next_event(const struct report *r, ckpt_diff_what what, size_t *i)
-{
-    while (*i < r->n)
-        if (r->events[(*i)++].what == what)
-            return &r->events[*i - 1];
-    return NULL;
 }
 
 /* find_one_sided_prefix - returns the prefix that all renamed tensors have on one side only (in r->b if
@@ -325,6 +376,9 @@ static void markdown_change(struct text *out, const struct report *r, const ckpt
             text_add(out, ", same bytes as ");
             text_markdown_name(out, rename_of_b[e->b]->name);
         }
+    } else if (e->what == CKPT_DIFF_NOT_COMPARED) {
+        text_add(out, "not compared: ");
+        add_unread_reason(out, r, e);
     } else if (e->within_tolerance || e->values_differ) {
         struct text t = {0};
         add_value_difference(&t, e);
@@ -402,6 +456,16 @@ static void add_change_json(json *list, const struct report *r, const ckpt_diff_
     json_real_or_null(v, "cosine", e->cosine);
 }
 
+static void not_compared_json(json *list, const struct report *r, const ckpt_diff_event *e)
+{
+    struct text why = {0};
+    json *item = json_add_object(list, NULL);
+    json_str(item, "name", e->name);
+    add_unread_reason(&why, r, e);
+    json_text(item, "why", why.ptr);
+    text_free(&why);
+}
+
 /* events_json - adds the list KEY of the events of kind WHAT. Its items are dtypes, shapes and differences if
  * both files have the tensor, old and new name if it was renamed, else only its name. */
 static void events_json(json *j, const char *key, const struct report *r, ckpt_diff_what what)
@@ -411,6 +475,8 @@ static void events_json(json *j, const char *key, const struct report *r, ckpt_d
     for (size_t i = 0; (e = next_event(r, what, &i));) {
         if (what == CKPT_DIFF_CHANGED || what == CKPT_DIFF_SAME)
             add_change_json(list, r, e);
+        else if (what == CKPT_DIFF_NOT_COMPARED)
+            not_compared_json(list, r, e);
         else if (what == CKPT_DIFF_RENAMED)
             json_rename(list, e->name, e->other);
         else
@@ -441,6 +507,7 @@ void report_json(const struct report *r)
     events_json(j, "only_b", r, CKPT_DIFF_ONLY_B);
     events_json(j, "changed", r, CKPT_DIFF_CHANGED);
     events_json(j, "within_tolerance", r, CKPT_DIFF_SAME); /* other rows that are the same have no event */
+    events_json(j, "not_compared", r, CKPT_DIFF_NOT_COMPARED);
     events_json(j, "renamed", r, CKPT_DIFF_RENAMED);
     prefix_json(j, r);
     json_u64(j, "same", r->totals.same);

@@ -22,8 +22,12 @@ enum diff_order { BY_NAME, BY_REL_L2, BY_MAX_ABS };
 void report_sort(struct report *r, enum diff_order order);
 /* report_limit_changed - removes all changed tensors but the first MAX_CHANGED. */
 void report_limit_changed(struct report *r, uint64_t max_changed);
-/* report_is_equal - returns true if nothing differs. */
+/* report_is_equal - returns true if all was compared and nothing differs. */
 bool report_is_equal(const struct report *r);
+/* report_is_complete - returns false if a tensor or value could not be compared. */
+bool report_is_complete(const struct report *r);
+/* report_incomplete - prints the error that a tensor or value could not be compared. */
+void report_incomplete(const struct report *r);
 
 void report_text(const struct report *r);
 void report_markdown(const struct report *r);

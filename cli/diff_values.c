@@ -12,7 +12,10 @@ enum {
 
 static const char *value_sign(const ckpt_diff_value *e)
 {
-    return e->what == CKPT_DIFF_ONLY_A ? "-" : e->what == CKPT_DIFF_ONLY_B ? "+" : "~";
+    return e->what == CKPT_DIFF_ONLY_A         ? "-"
+           : e->what == CKPT_DIFF_ONLY_B       ? "+"
+           : e->what == CKPT_DIFF_NOT_COMPARED ? "?"
+                                               : "~";
 }
 
 /* find_key_of_other_type - finds the last key in E's paths that is an int in one file and a text in the
@@ -60,6 +63,8 @@ static void add_value_texts(const ckpt_diff_value *e, struct text *a, struct tex
         text_value(a, e->a->value, MAX_NODES);
     else
         text_value(b, e->b->value, MAX_NODES);
+    if (e->what == CKPT_DIFF_NOT_COMPARED)
+        text_add(a, " (not compared: it contains tensors that are not listed)");
 }
 
 void values_text(const struct report *r)
@@ -153,7 +158,10 @@ void values_json(const struct report *r, FILE *stream)
     static const struct {
         const char *key;
         ckpt_diff_what what;
-    } lists[] = {{"only_a", CKPT_DIFF_ONLY_A}, {"only_b", CKPT_DIFF_ONLY_B}, {"changed", CKPT_DIFF_CHANGED}};
+    } lists[] = {{"only_a", CKPT_DIFF_ONLY_A},
+                 {"only_b", CKPT_DIFF_ONLY_B},
+                 {"changed", CKPT_DIFF_CHANGED},
+                 {"not_compared", CKPT_DIFF_NOT_COMPARED}};
     if (!r->value_totals.compared) {
         fputs("null", stream);
         return;

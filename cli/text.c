@@ -301,6 +301,39 @@ void text_shape(struct text *t, const ckpt_tensor *x)
         text_add(t, "?");
 }
 
+void text_leave_out(struct text *t, ckpt_str name)
+{
+    struct text glob = {0};
+    text_add(&glob, "!");
+    for (size_t i = 0; i < name.len; i++) {
+        if (name.ptr[i] && strchr("*?[\\", name.ptr[i]))
+            text_byte(&glob, '\\');
+        text_byte(&glob, name.ptr[i]);
+    }
+    text_add(t, "leave out what cannot be read: -g ");
+    text_shell(t, glob.ptr);
+    text_free(&glob);
+}
+
+void text_unread_reason(struct text *t, const ckpt_tensor *x)
+{
+    if (x->kind == CKPT_NDARRAY)
+        text_add(t, "an array of objects");
+    else if (x->kind == CKPT_META || x->kind == CKPT_UNINITIALIZED || !x->note.len)
+        text_addf(t, "%s, without data", ckpt_kind_name((ckpt_kind)x->kind));
+    else
+        text_add(t, escape_name(x->note));
+}
+
+void text_unread(struct text *t, const ckpt_file *f, uint64_t n, uint32_t first)
+{
+    ckpt_tensor x = CKPT_INIT(ckpt_tensor);
+    (void)ckpt_tensor_at(f, first, &x);
+    text_noun(t, n, "tensor", "tensors");
+    text_addf(t, " cannot be read, such as \"%s\": ", escape_name(x.name));
+    text_unread_reason(t, &x);
+}
+
 void text_dtype(struct text *t, const ckpt_tensor *x)
 {
     const char *name = ckpt_tensor_dtype_name(x);

@@ -43,6 +43,13 @@ void text_noun(struct text *t, uint64_t n, const char *singular,
 void text_dims(struct text *t, const uint64_t *dims, uint32_t n, const char *between); /* [64, 3] */
 void text_shape(struct text *t, const ckpt_tensor *x); /* "?" where there is none */
 void text_dtype(struct text *t, const ckpt_tensor *x);
+/* text_leave_out - adds "leave out what cannot be read: -g '!NAME'", a hint to paste. */
+void text_leave_out(struct text *t, ckpt_str name);
+/* text_unread_reason - adds why X, for which ckpt_tensor_is_unread is true, cannot be read. */
+void text_unread_reason(struct text *t, const ckpt_tensor *x);
+/* text_unread - adds "2 tensors cannot be read, such as "m": meta, without data", of the N unread tensors of
+ * F, of which FIRST is the first. */
+void text_unread(struct text *t, const ckpt_file *f, uint64_t n, uint32_t first);
 void text_value(struct text *t, const ckpt_value *v, size_t nodes);
 void text_shell(struct text *t, const char *word); /* quoted if a shell needs it */
 /* text_operand - adds a file name as text_shell does, after "./" if it begins with "-" but is not "-". */

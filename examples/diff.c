@@ -33,7 +33,7 @@ static ckpt_status compare(ckpt_file *a, ckpt_file *b, uint64_t *differences, ck
     options.ignore_prefix = "module.";
     options.rtol = 1e-6;
     ckpt_status status = ckpt_diff(a, b, &options, print_difference, NULL, &totals, err);
-    *differences = totals.changed + totals.only_a + totals.only_b;
+    *differences = totals.changed + totals.only_a + totals.only_b + totals.not_compared;
     return status;
 }
 

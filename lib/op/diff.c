@@ -16,7 +16,8 @@ struct row_pair {
     uint32_t a, b;       /* rows, or CKPT_NO_TENSOR */
     uint32_t renamed_to; /* of a row only in A: the pair of the row only in B with the same bytes */
     uint32_t item;       /* index in items; CKPT_NO_TENSOR: the values are not compared */
-    bool array_differs;  /* of arrays without comparable bytes: their pickled values differ */
+    bool form_differs;   /* of arrays of values: the values differ; of wrappers: class or attributes */
+    bool is_unread;      /* the values of one side or both cannot be read */
 };
 
 struct diff {
@@ -260,15 +261,15 @@ static void fill_event(struct diff *d, const struct row_pair *p, ckpt_diff_event
     if (!d->o->keys_only) {
         bool quantized = a->kind == CKPT_QUANTIZED || b->kind == CKPT_QUANTIZED;
         bool bytes_suffice = a->has_data && b->has_data && !quantized;
-        e->values_differ = !bytes_suffice && (!have_same_form(a, b) || p->array_differs);
+        e->values_differ = !p->is_unread && !bytes_suffice && (!have_same_form(a, b) || p->form_differs);
         if (p->item != CKPT_NO_TENSOR)
             fill_values(d, p, e);
         else if (!e->shape_differs && a->has_data && b->has_data)
             e->values_differ = true;
     }
     bool changed = is_dtype_changed(d, e) || e->shape_differs || e->values_differ;
-    e->what = changed ? CKPT_DIFF_CHANGED : CKPT_DIFF_SAME;
-    (*(changed ? &d->totals->changed : &d->totals->same))++;
+    e->what = changed ? CKPT_DIFF_CHANGED : p->is_unread ? CKPT_DIFF_NOT_COMPARED : CKPT_DIFF_SAME;
+    (*(changed ? &d->totals->changed : p->is_unread ? &d->totals->not_compared : &d->totals->same))++;
 }
 
 static bool send_event(const struct diff *d, const ckpt_diff_event *e)
@@ -356,20 +357,58 @@ static bool add_compare_items(struct diff *d, map *seen)
     return true;
 }
 
-/* compare_arrays - compares arrays of text, dates, records and objects by their pickled values. */
-static ckpt_status compare_arrays(struct diff *d, ckpt_error *err)
+/* compare_array - compares two arrays of text, dates, records or objects by their pickled values. */
+static ckpt_status compare_array(struct diff *d, struct row_pair *p, struct value_equal *equal,
+                                 ckpt_error *err)
+{
+    bool same = true;
+    if (row_a(d, p)->kind != CKPT_NDARRAY || row_a(d, p)->has_data || row_b(d, p)->has_data)
+        return CKPT_OK;
+    ckpt_status st = numpy_array_equal(equal, row_a(d, p)->value, row_b(d, p)->value, &same, err);
+    p->form_differs = !same;
+    p->is_unread |= equal->has_unread;
+    return prefix_where_if_failed(st, p->name, err);
+}
+
+/* subclass_call - returns the call in T that makes a tensor of a subclass: _rebuild_from_type_v2(function,
+ * class, arguments, state). NULL: T is not made so. */
+static const ckpt_value *subclass_call(const ckpt_tensor *t)
+{
+    const ckpt_value *v = t->value;
+    while (v && value_calls(v, "torch._utils", "_rebuild_parameter", 1))
+        v = value_arg(v, 0);
+    return v && value_calls(v, "torch._tensor", "_rebuild_from_type_v2", 4) ? v : NULL;
+}
+
+/* compare_wrapper - compares class and attributes of two wrapper subclasses. Their components are rows. */
+static ckpt_status compare_wrapper(struct diff *d, struct row_pair *p, struct value_equal *equal,
+                                   ckpt_error *err)
+{
+    const ckpt_value *a = subclass_call(row_a(d, p)), *b = subclass_call(row_b(d, p));
+    bool same_class = true, same_state = true;
+    if (row_a(d, p)->kind != CKPT_WRAPPER || row_b(d, p)->kind != CKPT_WRAPPER || !a || !b)
+        return CKPT_OK;
+    ckpt_status st = value_equal(equal, value_arg(a, 1), value_arg(b, 1), &same_class, err);
+    if (st == CKPT_OK)
+        st = value_equal(equal, value_arg(a, 3), value_arg(b, 3), &same_state, err);
+    p->form_differs = !same_class || !same_state;
+    p->is_unread |= equal->has_unread;
+    return prefix_where_if_failed(st, p->name, err);
+}
+
+/* compare_without_bytes - finds the pairs whose values cannot be read, and compares arrays of values. */
+static ckpt_status compare_without_bytes(struct diff *d, ckpt_error *err)
 {
     struct value_equal equal = {0};
     ckpt_status st = CKPT_OK;
     for (size_t i = 0; st == CKPT_OK && i < d->npairs && !d->o->keys_only; i++) {
         struct row_pair *p = &d->pairs[i];
-        bool same = true;
-        bool in_both = p->a != CKPT_NO_TENSOR && p->b != CKPT_NO_TENSOR;
-        if (!in_both || row_a(d, p)->kind != CKPT_NDARRAY || row_a(d, p)->has_data || row_b(d, p)->has_data)
+        if (p->a == CKPT_NO_TENSOR || p->b == CKPT_NO_TENSOR)
             continue;
-        st = numpy_array_equal(&equal, row_a(d, p)->value, row_b(d, p)->value, &same, err);
-        (void)prefix_where_if_failed(st, p->name, err);
-        p->array_differs = !same;
+        p->is_unread = ckpt_tensor_is_unread(row_a(d, p)) || ckpt_tensor_is_unread(row_b(d, p));
+        st = compare_array(d, p, &equal, err);
+        if (st == CKPT_OK)
+            st = compare_wrapper(d, p, &equal, err);
     }
     value_equal_free(&equal);
     return st;
@@ -397,7 +436,7 @@ static ckpt_status compare_all(struct diff *d, ckpt_error *err)
                                     .user = d,
                                     .progress_user = d->o->user};
     CKPT_TRY(list_items(d, err));
-    CKPT_TRY(compare_arrays(d, err));
+    CKPT_TRY(compare_without_bytes(d, err));
     parallel.items = d->items;
     parallel.n = d->nitems;
     CKPT_TRY(parallel_run(&parallel, err));

@@ -8,18 +8,25 @@ bool diff_name_matches(const ckpt_diff_options *o, ckpt_str name)
     return is_wanted(&(struct wanted_names){o->globs, o->nglobs, false}, name);
 }
 
-/* shorten_name - removes ROOT and the ignored prefix from *NAME. Returns false if it is not selected. */
-static bool shorten_name(const ckpt_diff_options *o, const struct root *root, ckpt_str *name,
-                         const ckpt_path_elem *path, uint32_t npath)
+/* shorten_name - removes the root and the ignored prefix from NAME, which is below ROOT. */
+static ckpt_str shorten_name(const ckpt_diff_options *o, const struct root *root, ckpt_str name)
 {
     ckpt_str prefix = str_c(o->ignore_prefix ? o->ignore_prefix : "");
-    if (!root_contains(root, *name, path, npath))
-        return false;
     if (root->name.len)
-        *name = str_skip(*name, root->name.len + 1);
-    if (name->len > prefix.len && str_starts(*name, prefix))
-        *name = str_skip(*name, prefix.len);
-    return diff_name_matches(o, *name);
+        name = str_skip(name, root->name.len + 1);
+    return name.len > prefix.len && str_starts(name, prefix) ? str_skip(name, prefix.len) : name;
+}
+
+/* select_row - sets *NAME to the shortened name of T. Returns false if T is not selected. A component, whose
+ * composite comes before it, is selected with the composite, which would not be compared without it. */
+static bool select_row(const ckpt_tensor *t, const ckpt_diff_options *o, const struct root *root,
+                       const bool *selected, ckpt_str *name)
+{
+    bool with_composite = t->part_of != CKPT_NO_TENSOR && selected[t->part_of];
+    if (!with_composite && !root_contains(root, t->name, t->path, t->npath))
+        return false;
+    *name = shorten_name(o, root, t->name);
+    return with_composite || diff_name_matches(o, *name);
 }
 
 static int compare_diff_names(const void *x, const void *y)
@@ -42,12 +49,16 @@ ckpt_status diff_list_rows(const ckpt_file *f, const ckpt_diff_options *o, const
                            struct diff_names *out, ckpt_error *err)
 {
     CKPT_TRY(alloc_names(out, f->table.nrows, err));
+    bool *selected = calloc(f->table.nrows + 1, sizeof *selected);
+    if (!selected)
+        return fail_memory(err); /* the caller frees OUT */
     for (uint32_t i = 0; i < f->table.nrows; i++) {
-        const ckpt_tensor *t = &f->table.rows[i].t;
-        ckpt_str name = t->name;
-        if (shorten_name(o, root, &name, t->path, t->npath))
+        ckpt_str name;
+        selected[i] = select_row(&f->table.rows[i].t, o, root, selected, &name);
+        if (selected[i])
             out->list[out->n++] = (struct diff_name){name, i};
     }
+    free(selected);
     qsort(out->list, out->n, sizeof *out->list, compare_diff_names);
     return CKPT_OK;
 }
@@ -56,8 +67,10 @@ ckpt_status diff_list_rows(const ckpt_file *f, const ckpt_diff_options *o, const
 static bool select_leaf(const ckpt_leaf *leaf, const ckpt_diff_options *o, const struct root *root,
                         ckpt_str *name)
 {
-    *name = leaf->name;
-    return !root->only_own_tensors && shorten_name(o, root, name, leaf->path, leaf->npath);
+    if (root->only_own_tensors || !root_contains(root, leaf->name, leaf->path, leaf->npath))
+        return false;
+    *name = shorten_name(o, root, leaf->name);
+    return diff_name_matches(o, *name);
 }
 
 ckpt_status diff_list_leaves(const ckpt_file *f, const ckpt_diff_options *o, const struct root *root,

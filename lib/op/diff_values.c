@@ -154,10 +154,12 @@ static ckpt_status compare_leaves(struct value_diff *d, uint32_t a, uint32_t b, 
     ckpt_status st = value_equal(&d->equal, e->a->value, e->b->value, &same, err);
     CKPT_TRY(prefix_where_if_failed(st, e->name, err));
     same = same && have_same_key_types(e->a, e->b);
-    d->totals->same += same;
+    bool unread = same && d->equal.has_unread;
+    d->totals->same += same && !unread;
+    d->totals->not_compared += unread;
     d->totals->changed += !same;
-    e->what = CKPT_DIFF_CHANGED;
-    return same ? CKPT_OK : send_value_event(d, e, err);
+    e->what = unread ? CKPT_DIFF_NOT_COMPARED : CKPT_DIFF_CHANGED;
+    return same && !unread ? CKPT_OK : send_value_event(d, e, err);
 }
 
 static bool is_empty_container(const ckpt_value *v)

@@ -399,6 +399,7 @@ static ckpt_status compare_persids(struct value_equal *e, const ckpt_value *a, c
     *same = value_is_sequence(in_a) == value_is_sequence(in_b) && value_count(in_a) == value_count(in_b);
     if (!*same || !storage)
         return *same ? push_nodes(e, in_a, in_b, err) : CKPT_OK;
+    e->has_unread = true;
     CKPT_TRY(push_optional(e, value_item(in_a, 0), value_item(in_b, 0), same, err));
     CKPT_TRY(push_optional(e, value_item(in_a, 1), value_item(in_b, 1), same, err));
     return push_optional(e, value_item(in_a, 4), value_item(in_b, 4), same, err);
@@ -420,6 +421,7 @@ static ckpt_status compare_nodes(struct value_equal *e, const ckpt_value *a, con
     bool is_tensor_a = a->row != CKPT_NO_TENSOR || a->type == CKPT_V_TENSOR,
          is_tensor_b = b->row != CKPT_NO_TENSOR || b->type == CKPT_V_TENSOR;
     *same = is_tensor_a == is_tensor_b && (is_tensor_a || form == form_of(b));
+    e->has_unread |= is_tensor_a && (a->row == CKPT_NO_TENSOR || b->row == CKPT_NO_TENSOR);
     if (!*same || is_tensor_a)
         return CKPT_OK;
     switch (form) {
@@ -459,6 +461,7 @@ ckpt_status value_equal(struct value_equal *e, const ckpt_value *a, const ckpt_v
 {
     *same = true;
     e->n = 0;
+    e->has_unread = false;
     CKPT_TRY(push_optional(e, a, b, same, err));
     return compare_waiting(e, same, err);
 }
@@ -488,8 +491,9 @@ ckpt_status numpy_array_equal(struct value_equal *e, const ckpt_value *a, const 
     *same = true;
     e->n = 0;
     e->no_attributes = false;
-    if (!a || !b || !numpy_array_of(a, &in_a) || !numpy_array_of(b, &in_b))
-        return CKPT_OK; /* only arrays have elements that could differ */
+    e->has_unread = !a || !b || !numpy_array_of(a, &in_a) || !numpy_array_of(b, &in_b);
+    if (e->has_unread)
+        return CKPT_OK;
     *same = in_a.fortran == in_b.fortran || value_count(in_a.shape) < 2;
     CKPT_TRY(push_dtypes(e, in_a.dtype, in_b.dtype, same, err));
     if (!is_bytes(in_a.data) || !is_bytes(in_b.data))

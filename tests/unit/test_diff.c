@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "pickled.h"
 #include "small_files.h"
 #include "unit.h"
 
@@ -266,18 +267,71 @@ static void tied_weights_are_compared_once(void)
     close_open_files();
 }
 
-/* The files have composite tensors, and tensors without data. */
+/* The files have composite tensors. */
 static void a_file_equals_itself(void)
 {
-    static const char *const files[] = {"torch/t26/sparse_coo.pt",    "torch/t26/quant_per_channel.pt",
-                                        "torch/t26/meta.pt",          "torch/t26/conj.pt",
-                                        "torch/t26/nested_jagged.pt", "torch/t26/lazy.pt"};
+    static const char *const files[] = {"torch/t26/sparse_coo.pt", "torch/t26/quant_per_channel.pt",
+                                        "torch/t26/conj.pt", "torch/t26/nested_jagged.pt",
+                                        "torch/t26/wrapper_subclass_ao.pt"};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         ckpt_file *a = open_corpus_file(files[i]), *b = open_corpus_file(files[i]);
         CU_ASSERT_EQUAL(compare_files(a, b, NULL), CKPT_OK);
         CU_ASSERT(nevents > 0 && totals.same == nevents && totals.changed == 0);
         close_open_files();
     }
+}
+
+/* A tensor is not the same as itself if its contents cannot be read. */
+static void unread_tensors_are_not_compared(void)
+{
+    static const struct {
+        const char *file;
+        uint64_t not_compared;
+    } files[] = {{"torch/t26/meta.pt", 1},
+                 {"torch/t26/lazy.pt", 2},
+                 {"tensorflow/v2/variant.index", 1},
+                 {"keras/hdf5/types.h5", 0},
+                 {"torch/t26/numpy.pt", 0}};
+    const ckpt_diff_options keys_only = {.struct_size = sizeof keys_only, .keys_only = 1};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        ckpt_file *a = open_corpus_file(files[i].file), *b = open_corpus_file(files[i].file);
+        CU_ASSERT_EQUAL(compare_files(a, b, NULL), CKPT_OK);
+        CU_ASSERT(totals.same == nevents - files[i].not_compared && totals.changed == 0);
+        CU_ASSERT_EQUAL(totals.not_compared, files[i].not_compared);
+        CU_ASSERT_EQUAL(ckpt_file_count_unread(a, NULL), files[i].not_compared);
+        CU_ASSERT_EQUAL(compare_files(a, b, &keys_only), CKPT_OK);
+        CU_ASSERT_EQUAL(totals.not_compared, 0);
+        close_open_files();
+    }
+}
+
+#define WRAPPER(scale)                                                                                       \
+    "{'t':torch._tensor._rebuild_from_type_v2(torch._utils._rebuild_wrapper_subclass,m.W,"                   \
+    "(m.W,torch.float32,(4,),(1,),0,torch.serialization._get_layout('torch.strided'),"                       \
+    "torch.device('cpu'),False),{'data':" FLOAT_TENSOR ",'scale':" scale "})}"
+
+/* An attribute of a wrapper subclass that is no tensor changes the values as its components do. */
+static void attributes_of_wrappers_are_compared(void)
+{
+    struct test_file a = make_torch_zip(WRAPPER("0.5")), b = make_torch_zip(WRAPPER("0.25"));
+    CU_ASSERT_EQUAL(compare_files(a.file, a.file, NULL), CKPT_OK);
+    CU_ASSERT(totals.same == 2 && totals.changed == 0);
+    CU_ASSERT_EQUAL(compare_files(a.file, b.file, NULL), CKPT_OK);
+    CU_ASSERT(totals.same == 1 && totals.changed == 1 && event_is(0, CKPT_DIFF_CHANGED, "t"));
+    close_file(&a);
+    close_file(&b);
+}
+
+/* A glob that selects a composite tensor selects its components, which hold its values. */
+static void components_are_selected_with_their_composite(void)
+{
+    const char *globs[] = {"s"};
+    const ckpt_diff_options o = {.struct_size = sizeof o, .globs = globs, .nglobs = 1};
+    ckpt_file *a = open_corpus_file("torch/t26/sparse_coo.pt"),
+              *b = open_corpus_file("torch/t26/sparse_coo.pt");
+    CU_ASSERT_EQUAL(compare_files(a, b, &o), CKPT_OK);
+    CU_ASSERT_EQUAL(totals.same, 3);
+    close_open_files();
 }
 
 /* The tensors are long enough for vector code. */
@@ -400,6 +454,9 @@ void suite_diff(void)
     UNIT(the_caller_can_stop);
     UNIT(tied_weights_are_compared_once);
     UNIT(a_file_equals_itself);
+    UNIT(unread_tensors_are_not_compared);
+    UNIT(attributes_of_wrappers_are_compared);
+    UNIT(components_are_selected_with_their_composite);
     UNIT(differences_of_long_tensors_are_exact);
     UNIT(norms_do_not_depend_on_threads);
     UNIT(a_different_dtype_may_be_ignored);
