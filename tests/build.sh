@@ -130,7 +130,8 @@ check_clean()
 
 # ----------------------------------------------------------------- ckpt itself
 
-accepts_flag() { echo | "$CC" -Werror "$1" -S -o /dev/null -x c - 2>/dev/null; }
+# shellcheck disable=SC2086 # CC may have arguments
+accepts_flag() { echo | $CC -Werror "$1" -S -o /dev/null -x c - 2>/dev/null; }
 is_position_independent() { readelf -hW "$B/ckpt" | grep -q 'Type: *DYN'; }
 has_full_relro() { readelf -dW "$1" | grep -q BIND_NOW && readelf -lW "$1" | grep -q GNU_RELRO; }
 has_stack_without_code() { readelf -lW "$1" | grep -q 'GNU_STACK.* RW '; }

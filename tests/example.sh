@@ -9,7 +9,8 @@ train=tests/data/examples/train.pt
 
 build_example()
 {
-    "$CC" -std=c11 -Wall -Wextra -Wpedantic -Werror -Ilib -o "$tmp/$1" "examples/$1.c" "$B/libckpt.a" \
+    # shellcheck disable=SC2086 # CC may have arguments
+    $CC -std=c11 -Wall -Wextra -Wpedantic -Werror -Ilib -o "$tmp/$1" "examples/$1.c" "$B/libckpt.a" \
         -lzip -lz -lcrypto -lm -ldl -pthread
 }
 run() { program=$1; shift; "$tmp/$program" "$@" 2>"$tmp/stderr"; }

@@ -21,8 +21,10 @@ check_compiler()
     fi
 }
 
-check_compiler C11 "$CC" -std=c11 -fsyntax-only "$tmp/use.c"
-check_compiler C23 "$CC" -std=c2x -fsyntax-only "$tmp/use.c"
+# shellcheck disable=SC2086 # CC may have arguments
+check_compiler C11 $CC -std=c11 -fsyntax-only "$tmp/use.c"
+# shellcheck disable=SC2086 # CC may have arguments
+check_compiler C23 $CC -std=c2x -fsyntax-only "$tmp/use.c"
 check_compiler 'clang, C11' clang -std=c11 -fsyntax-only "$tmp/use.c"
 check_compiler C++11 c++ -std=c++11 -fsyntax-only "$tmp/use.cpp"
 check_compiler 'C++20, linked' c++ -std=c++20 "$tmp/use.cpp" -o "$tmp/use" "${B:-build}/libckpt.so"

@@ -16,7 +16,8 @@ pc_flags() { PKG_CONFIG_SYSROOT_DIR=$root PKG_CONFIG_PATH=$root$prefix/lib/pkgco
 runs_shared()
 {
     # shellcheck disable=SC2046
-    "$CC" -o "$tmp/shared" "$examples/list.c" -I"$root$prefix/include" \
+    # shellcheck disable=SC2086 # CC may have arguments
+    $CC -o "$tmp/shared" "$examples/list.c" -I"$root$prefix/include" \
         -L"$root$prefix/lib" $(pc_flags --cflags --libs) &&
         LD_LIBRARY_PATH=$root$prefix/lib "$tmp/shared" tests/data/examples/train.pt &&
         LD_LIBRARY_PATH=$root$prefix/lib ldd "$tmp/shared" | grep -q "$root$prefix/lib/libckpt.so.0"
@@ -28,7 +29,8 @@ runs_static()
 {
     private=$(sed -n 's/^Libs.private: *//p' "$root$prefix/lib/pkgconfig/libckpt.pc")
     # shellcheck disable=SC2046,SC2086
-    "$CC" -o "$tmp/static" "$examples/list.c" -I"$root$prefix/include" "$root$prefix/lib/libckpt.a" \
+    # shellcheck disable=SC2086 # CC may have arguments
+    $CC -o "$tmp/static" "$examples/list.c" -I"$root$prefix/include" "$root$prefix/lib/libckpt.a" \
         $(pkg-config --libs $(pc_flags --print-requires-private)) $private && "$tmp/static" tests/data/examples/train.pt
 }
 

@@ -33,6 +33,9 @@ qemu      qemu-user-static qemu-user-static -        qemu-user-static -
 venv      python3-venv python3        python3        python         python
 '
 
+# The compiler, which may have arguments, as in CC="ccache gcc"
+CC=${CC:-cc}
+
 # command_needed NAME WORD - adds WORD to $missing if there is no command NAME
 command_needed() { command -v "$1" >/dev/null 2>&1 || missing="$missing $2"; }
 
@@ -40,8 +43,9 @@ command_needed() { command -v "$1" >/dev/null 2>&1 || missing="$missing $2"; }
 # for HEADER in the usual folders
 header_needed()
 {
-    if command -v "${CC:-cc}" >/dev/null 2>&1; then
-        printf '#include <%s>\n' "$1" | "${CC:-cc}" -E -x c - >/dev/null 2>&1 || missing="$missing $2"
+    if command -v "${CC%% *}" >/dev/null 2>&1; then
+        # shellcheck disable=SC2086
+        printf '#include <%s>\n' "$1" | $CC -E -x c - >/dev/null 2>&1 || missing="$missing $2"
     elif ! ls "/usr/include/$1" /usr/include/*/"$1" >/dev/null 2>&1; then
         missing="$missing $2"
     fi
@@ -76,7 +80,7 @@ find_missing()
         wanted=$missing missing=
         return
     fi
-    command_needed "${CC:-cc}" cc
+    command_needed "${CC%% *}" cc
     command_needed objcopy objcopy
     command_needed make make
     header_needed stdio.h libc

@@ -30,7 +30,8 @@ build_later_library()
 # in LIBRARY; its output is in $tmp/NAME.out
 run_program()
 {
-    "$CC" -std=c11 -Wall -Wextra -Werror -O1 -fstack-protector-strong ${4:+"$4"} -I"$2" -o "$tmp/program.$1" \
+    # shellcheck disable=SC2086 # CC may have arguments
+    $CC -std=c11 -Wall -Wextra -Werror -O1 -fstack-protector-strong ${4:+"$4"} -I"$2" -o "$tmp/program.$1" \
         tests/abi/program.c "$3/libckpt.so" &&
         ln -sf libckpt.so "$3/libckpt.so.0" &&
         LD_LIBRARY_PATH=$3 "$tmp/program.$1" "$sample" "$tmp/out.safetensors" >"$tmp/$1.out"
