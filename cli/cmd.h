@@ -1,11 +1,12 @@
 /* cmd.h - the description of a subcommand. cmd_<name>.c defines struct cmd cmd_<name>; main, help and
  * completion take it from its line in cmds.def. cmd_hash.c is an example.
  *
- *   files.h  runs a function for each operand, with -r for each checkpoint in a folder
- *   out.h    common options (UI_JSON_OPTION …), open_input, errors, notices, tables, rows in order
- *   text.h   lines of text; names from files are escaped
- *   json.h   JSON objects, printed as a line or row by row
- *   edit.h   opens a file, plans changes and writes the output */
+ *   files.h    runs a function for each operand, with -r for each checkpoint in a folder
+ *   out.h      common options (UI_JSON_OPTION …), open_input, errors, notices, tables, rows in order
+ *   text.h     lines of text; names from files are escaped
+ *   records.h  lines of fields for --tsv and --csv
+ *   json.h     JSON objects, printed as a line or row by row
+ *   edit.h     opens a file, plans changes and writes the output */
 #ifndef CLI_CMD_H
 #define CLI_CMD_H
 

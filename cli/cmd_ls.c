@@ -3,11 +3,12 @@
 #include "files.h"
 #include "find.h"
 #include "json.h"
+#include "records.h"
 #include "tree.h"
 
 static struct {
     struct list globs;
-    bool wide, as_tree, as_tsv, values, as_text, ignore_crc;
+    bool wide, as_tree, values, as_text, ignore_crc;
     uint64_t depth;
     int order; /* an enum row_order */
 } opts;
@@ -20,7 +21,7 @@ static const struct opt options[] = {
     {0, "tree", NULL, OPT_FLAG, &opts.as_tree, "names as a tree"},
     {0, "depth", "N", OPT_COUNT, &opts.depth, "sum up what is deeper than N levels"},
     {0, "values", NULL, OPT_FLAG, &opts.values, "also list what is not a tensor: epochs, options, …"},
-    {0, "tsv", NULL, OPT_FLAG, &opts.as_tsv, "tab-separated: name, dtype, bytes, shape"},
+    RECORDS_OPTIONS("name, dtype, bytes, shape"),
     {0, "order", "natural|file|size", OPT_CHOICE, &opts.order,
      "by name (layer.2 before layer.10), as in the file, largest first"},
     {0, "text", NULL, OPT_FLAG, &opts.as_text,
@@ -131,46 +132,45 @@ static void add_tensor_rows(struct table *table, const void *user)
 static void print_ls_table(const ckpt_file *f, const uint32_t *rows, size_t n)
 {
     struct table table = {.columns = opts.wide ? 9 : 4, .right = {false, false, false, true, true, true}};
-    table_flow(&table, add_tensor_rows, &(struct listing){f, rows, n}, stdout, ui.tty);
+    table_flow(&table, add_tensor_rows, &(struct listing){f, rows, n}, stdout, ui.tty || records.header);
     table_free(&table);
 }
 
-static void print_ls_tsv(const ckpt_file *f, const uint32_t *rows, size_t n)
+static void add_long_fields(struct record *r, const ckpt_file *f, const ckpt_tensor *t)
 {
-    struct text out = {0};
+    ckpt_storage s = CKPT_INIT(ckpt_storage);
+    bool has_storage = ckpt_storage_at(f, t->storage, &s);
+    record_field_name(r, has_storage ? s.key : (ckpt_str){0});
+    record_field_uint(r, t->storage_offset);
+    if (t->has_shape && has_storage)
+        add_stride_list(&r->text, t, ",");
+    record_field(r);
+    record_field_name(r, t->alias_of != CKPT_NO_TENSOR ? ckpt_tensor_name(f, t->alias_of) : (ckpt_str){0});
+    text_add(&r->text, ckpt_kind_name((ckpt_kind)t->kind));
+    record_field(r);
+    record_field_name(r, t->location);
+}
+
+static void print_ls_records(const ckpt_file *f, const uint32_t *rows, size_t n)
+{
+    static const char *const titles[] = {"name",   "dtype",  "bytes", "shape", "storage",
+                                         "offset", "stride", "alias", "kind",  "location"};
+    struct record r = {0};
+    records_header(titles, opts.wide ? 10 : 4);
     for (size_t i = 0; i < n; i++) {
         const ckpt_tensor t = tensor_at(f, rows[i]);
-        text_clear(&out);
-        text_name(&out, t.name);
-        text_add(&out, "\t");
-        text_dtype(&out, &t);
-        text_byte(&out, '\t');
-        text_uint(&out, t.has_data ? t.nbytes : 0);
-        text_byte(&out, '\t');
+        record_field_name(&r, t.name);
+        text_dtype(&r.text, &t);
+        record_field(&r);
+        record_field_uint(&r, t.has_data ? t.nbytes : 0);
         if (t.has_shape)
-            text_dims(&out, t.shape, t.ndim, ",");
-        if (opts.wide) {
-            ckpt_storage s = CKPT_INIT(ckpt_storage);
-            bool has_storage = ckpt_storage_at(f, t.storage, &s);
-            text_add(&out, "\t");
-            if (has_storage)
-                text_name(&out, s.key);
-            text_byte(&out, '\t');
-            text_uint(&out, t.storage_offset);
-            text_byte(&out, '\t');
-            if (t.has_shape && has_storage)
-                add_stride_list(&out, &t, ",");
-            text_add(&out, "\t");
-            if (t.alias_of != CKPT_NO_TENSOR)
-                text_name(&out, ckpt_tensor_name(f, t.alias_of));
-            text_byte(&out, '\t');
-            text_add(&out, ckpt_kind_name((ckpt_kind)t.kind));
-            text_byte(&out, '\t');
-            text_name(&out, t.location);
-        }
-        line_put(&out);
+            text_dims(&r.text, t.shape, t.ndim, ",");
+        record_field(&r);
+        if (opts.wide)
+            add_long_fields(&r, f, &t);
+        record_put(&r);
     }
-    text_free(&out);
+    record_free(&r);
 }
 
 static void notice_no_tensors(const ckpt_file *f, const char *path)
@@ -182,25 +182,40 @@ static void notice_no_tensors(const ckpt_file *f, const char *path)
         print_notice(path, "no tensors");
 }
 
-static bool print_value(const ckpt_leaf *leaf)
+/* print_value_record - prints LEAF in the columns of tensors: its dtype is "value", its shape the value. */
+static void print_value_record(const ckpt_leaf *leaf)
+{
+    struct record r = {0};
+    record_field_name(&r, leaf->name);
+    text_add(&r.text, "value");
+    record_field(&r);
+    record_field(&r);
+    text_value(&r.text, leaf->value, 100);
+    record_field(&r);
+    record_put(&r);
+    record_free(&r);
+}
+
+static void print_value_line(const ckpt_leaf *leaf)
 {
     struct text out = {0};
-    if (!globs_pass(leaf->name, opts.globs.items, opts.globs.n))
-        return false;
     text_name(&out, leaf->name);
-    text_add(&out, opts.as_tsv ? "\tvalue\t\t" : " = ");
+    text_add(&out, " = ");
     text_value(&out, leaf->value, 100);
     line_put(&out);
     text_free(&out);
-    return true;
 }
 
 static size_t print_values(const ckpt_file *f)
 {
     size_t n = 0;
     ckpt_leaf value;
-    for (size_t i = 0; next_value(f, &i, &value);)
-        n += print_value(&value);
+    for (size_t i = 0; next_value(f, &i, &value);) {
+        if (!globs_pass(value.name, opts.globs.items, opts.globs.n))
+            continue;
+        (records_option() ? print_value_record : print_value_line)(&value);
+        n++;
+    }
     return n;
 }
 
@@ -213,27 +228,125 @@ static void print_ls_totals(const ckpt_file *f, const uint32_t *rows, size_t n)
     text_free(&out);
 }
 
+static void ls_values_json(json *parent, const ckpt_file *f)
+{
+    json *list = json_add_array(parent, "values");
+    ckpt_leaf value;
+    for (size_t i = 0; next_value(f, &i, &value);)
+        if (globs_pass(value.name, opts.globs.items, opts.globs.n))
+            json_leaf(json_add_object(list, NULL), &value);
+}
+
+static json *ls_head_json(const ckpt_file *f)
+{
+    json *head = json_schema("ckpt.ls.v1");
+    json_text(head, "file", ckpt_file_path(f));
+    json_text(head, "format", ckpt_file_format(f));
+    return head;
+}
+
 static void print_ls_json(const ckpt_file *f, const uint32_t *rows, size_t n)
 {
     struct totals sum = {0};
-    json *head = json_schema("ckpt.ls.v1"), *tail = json_object();
-    json_text(head, "file", ckpt_file_path(f));
-    json_text(head, "format", ckpt_file_format(f));
-    json_begin_rows(head, "tensors", stdout);
+    json *tail = json_object();
+    json_begin_rows(ls_head_json(f), "tensors", stdout);
     for (size_t i = 0; i < n; i++) {
         const ckpt_tensor t = tensor_at(f, rows[i]);
         totals_add(&sum, &t);
         json_tensor_row(f, rows[i], stdout);
     }
     json_totals(tail, "total", sum.tensors, sum.elements, sum.bytes);
-    if (opts.values) {
-        json *list = json_add_array(tail, "values");
-        ckpt_leaf value;
-        for (size_t i = 0; next_value(f, &i, &value);)
-            if (globs_pass(value.name, opts.globs.items, opts.globs.n))
-                json_leaf(json_add_object(list, NULL), &value);
-    }
+    if (opts.values)
+        ls_values_json(tail, f);
     json_end_rows(tail, stdout);
+}
+
+/* ------------------------------------------------------------------ groups */
+
+static void group_name(struct text *out, const struct tree_group *group)
+{
+    text_name(out, group->name);
+    text_add(out, group->folded ? ".*" : "");
+}
+
+static void print_groups_json(const ckpt_file *f, const struct tree_group *groups, size_t n)
+{
+    struct totals sum = {0};
+    json *tail = json_object();
+    json_begin_rows(ls_head_json(f), "groups", stdout);
+    for (size_t i = 0; i < n; i++) {
+        const struct totals *t = &groups[i].sum;
+        json *row = json_object();
+        json_str(row, "name", groups[i].name);
+        json_bool(row, "below", groups[i].folded);
+        json_u64(row, "tensors", t->tensors);
+        json_u64(row, "elements", t->elements);
+        json_u64(row, "bytes", t->bytes);
+        json_row(row, stdout);
+        sum.tensors += t->tensors;
+        add_saturated(&sum.elements, t->elements);
+        add_saturated(&sum.bytes, t->bytes);
+    }
+    json_totals(tail, "total", sum.tensors, sum.elements, sum.bytes);
+    if (opts.values)
+        ls_values_json(tail, f);
+    json_end_rows(tail, stdout);
+}
+
+static void print_group_records(const struct tree_group *groups, size_t n)
+{
+    static const char *const titles[] = {"name", "tensors", "elements", "bytes"};
+    struct record r = {0};
+    records_header(titles, 4);
+    for (size_t i = 0; i < n; i++) {
+        group_name(&r.text, &groups[i]);
+        record_field(&r);
+        record_field_uint(&r, groups[i].sum.tensors);
+        record_field_uint(&r, groups[i].sum.elements);
+        record_field_uint(&r, groups[i].sum.bytes);
+        record_put(&r);
+    }
+    record_free(&r);
+}
+
+/* What add_group_rows() adds to a table. */
+struct group_listing {
+    const struct tree_group *groups;
+    size_t n;
+};
+
+static void add_group_rows(struct table *table, const void *user)
+{
+    static const char *const titles[] = {"NAME", "TENSORS", "ELEMENTS", "SIZE"};
+    const struct group_listing *listing = user;
+    table_header(table, titles);
+    for (size_t i = 0; i < listing->n; i++) {
+        table_row(table, PLAIN);
+        group_name(&table->text, &listing->groups[i]);
+        table_cell(table);
+        table_sum_cells(table, &listing->groups[i].sum);
+    }
+}
+
+static void print_group_table(const struct tree_group *groups, size_t n)
+{
+    struct table table = {.columns = 4, .right = {false, true, true, true}};
+    table_flow(&table, add_group_rows, &(struct group_listing){groups, n}, stdout, ui.tty || records.header);
+    table_free(&table);
+}
+
+static void print_groups(const ckpt_file *f, uint32_t *rows, size_t n)
+{
+    struct tree_group *groups = tree_groups(f, rows, n, opts.depth, &n);
+    if (opts.order == ORDER_SIZE)
+        tree_sort_groups(groups, n);
+    if (ui.json)
+        print_groups_json(f, groups, n);
+    else if (records_option())
+        print_group_records(groups, n);
+    else
+        print_group_table(groups, n);
+    free(groups);
 }
 
 /* --------------------------------------------------------------- textconv */
@@ -298,6 +411,20 @@ static void notice_same_names(const ckpt_file *f, const char *path, const uint32
     }
 }
 
+static void print_rows(const ckpt_file *f, uint32_t *rows, size_t n)
+{
+    if (opts.as_tree)
+        tree_print(f, rows, n, opts.depth, stdout);
+    else if (opts.depth)
+        print_groups(f, rows, n);
+    else if (ui.json)
+        print_ls_json(f, rows, n);
+    else if (records_option())
+        print_ls_records(f, rows, n);
+    else
+        print_ls_table(f, rows, n);
+}
+
 static int list_file(const char *path)
 {
     ckpt_file *f = open_input(path, opts.ignore_crc);
@@ -305,23 +432,14 @@ static int list_file(const char *path)
     size_t n;
     if (!f)
         return EXIT_TROUBLE;
-    if (ui.json && ckpt_file_locate(f, &err) != CKPT_OK) { /* only JSON has file offsets */
+    if (ui.json && !opts.depth && ckpt_file_locate(f, &err) != CKPT_OK) { /* only JSON has file offsets */
         close_input(f);
         return report_error(&err, path);
     }
     uint32_t *rows = rows_select(f, opts.globs.items, opts.globs.n, (enum row_order)opts.order, &n);
-    if (ui.json)
-        print_ls_json(f, rows, n);
-    else if (opts.as_tsv)
-        print_ls_tsv(f, rows, n);
-    else if (opts.as_tree)
-        tree_print(f, rows, n, opts.depth, stdout);
-    else if (opts.depth)
-        tree_groups(f, rows, n, opts.depth, opts.order == ORDER_SIZE, stdout);
-    else
-        print_ls_table(f, rows, n);
+    print_rows(f, rows, n);
     size_t found = n + (opts.values && !ui.json ? print_values(f) : 0);
-    if (ui.tty && !ui.json && !opts.as_tsv)
+    if (ui.tty && !ui.json && !records_option())
         print_ls_totals(f, rows, n);
     notice_same_names(f, path, rows, n);
     if (!ckpt_tensor_count(f) && !opts.values)
@@ -335,11 +453,17 @@ static int list_file(const char *path)
 
 static int check_ls_options(void)
 {
-    const char *sum_option = opts.as_tree ? "tree" : opts.depth ? "depth" : NULL;
-    const char *list_option = ui.json ? "json" : opts.as_tsv ? "tsv" : opts.as_text ? "text" : NULL;
-    if (sum_option && list_option)
-        return usage_error("ls", "--%s lists each tensor, so it cannot be combined with --%s", list_option,
-                           sum_option);
+    const char *other = ui.json ? "json" : opts.as_text ? "text" : records_option();
+    int status = records_check("ls");
+    if (status != EXIT_OK)
+        return status;
+    if (opts.as_text && (ui.json || records_option()))
+        return usage_error("ls", "choose --text or --%s", ui.json ? "json" : records_option());
+    if (opts.as_tree && other)
+        return usage_error("ls", "--tree is for reading; --depth N sums up and can be combined with --%s",
+                           other);
+    if (opts.depth && opts.as_text)
+        return usage_error("ls", "--text lists each tensor, so it cannot be combined with --depth");
     if (opts.as_tree && opts.order != ORDER_NATURAL)
         return usage_error("ls",
                            "--tree is in the order of names; --depth N --order=size puts the largest first");
@@ -358,5 +482,5 @@ int run_ls(int n, char **operand)
         print_textconv(operand[i]);
     if (opts.as_text)
         return EXIT_OK;
-    return files_each(n, operand, opts.as_tsv ? FILES_COLUMN : FILES_HEADING, list_file);
+    return files_each(n, operand, records_option() ? FILES_COLUMN : FILES_HEADING, list_file);
 }

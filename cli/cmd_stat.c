@@ -8,11 +8,12 @@
 #include "json.h"
 #include "number.h"
 #include "progress.h"
+#include "records.h"
 
 static struct {
     struct list globs;
     const char *fail_on;
-    bool as_tsv, ignore_crc;
+    bool ignore_crc;
 } opts;
 
 static const struct opt options[] = {
@@ -20,7 +21,7 @@ static const struct opt options[] = {
     UI_CASE_OPTION,
     UI_ROOT_OPTION,
     {0, "fail-on", "nan,inf", OPT_TEXT, &opts.fail_on, "exit with 1 if there are any"},
-    {0, "tsv", NULL, OPT_FLAG, &opts.as_tsv, "tab-separated, exact numbers"},
+    RECORDS_OPTIONS("exact numbers"),
     {0, "ignore-crc", NULL, OPT_FLAG, &opts.ignore_crc, "go on despite wrong checksums in the file"},
     FILES_RECURSIVE_OPTION,
     FILES_NAME_OPTIONS,
@@ -235,51 +236,59 @@ static void print_stat_table(const struct job *job)
         ncolumns_left_out++;
         fill_table(&table, job);
     }
-    table_print(&table, stdout, ui.tty);
+    table_print(&table, stdout, ui.tty || records.header);
     table_free(&table);
 }
 
-static void add_tsv_real(struct text *out, double x)
+static void add_real_field(struct record *r, double x)
 {
     char number[NUMBER_TEXT_SIZE];
-    text_add(out, "\t");
     if (!isnan(x))
-        text_add(out, real_text(x, false, number));
+        text_add(&r->text, real_text(x, false, number));
+    record_field(r);
 }
 
-static void add_tsv_row(struct text *out, const ckpt_tensor *t, const ckpt_stats *s)
+static void add_extreme_field(struct record *r, const ckpt_tensor *t, const ckpt_stats *s, bool max)
 {
-    text_name(out, t->name);
-    text_add(out, "\t");
-    text_dtype(out, t);
-    if (!s->numeric) {
-        text_add(out, "\t\t\t\t\t\t\t\t\t\t");
-        return;
-    }
-    text_addf(out, "\t%" PRIu64 "\t", count_numbers(s));
     if (s->finite)
-        add_extreme(out, t, s, false, true);
-    text_add(out, "\t");
-    if (s->finite)
-        add_extreme(out, t, s, true, true);
-    add_tsv_real(out, s->mean);
-    add_tsv_real(out, s->std);
-    add_tsv_real(out, s->norm);
-    text_addf(out, "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64, s->zeros, s->nan, s->inf);
+        add_extreme(&r->text, t, s, max, true);
+    record_field(r);
+}
+
+static void add_stat_fields(struct record *r, const ckpt_tensor *t, const ckpt_stats *s)
+{
+    record_field_uint(r, count_numbers(s));
+    add_extreme_field(r, t, s, false);
+    add_extreme_field(r, t, s, true);
+    add_real_field(r, s->mean);
+    add_real_field(r, s->std);
+    add_real_field(r, s->norm);
+    record_field_uint(r, s->zeros);
+    record_field_uint(r, s->nan);
+    record_field_uint(r, s->inf);
     for (size_t i = 0; i < CKPT_STAT_BINS; i++)
-        text_addf(out, "%s%" PRIu64, i ? "," : "\t", s->histogram[i]);
+        text_addf(&r->text, "%s%" PRIu64, i ? "," : "", s->histogram[i]);
+    record_field(r);
 }
 
-static void print_stat_tsv(const struct job *job)
+static void print_stat_records(const struct job *job)
 {
-    struct text out = {0};
+    static const char *const names[] = {"name", "dtype", "elements", "min", "max", "mean",
+                                        "std",  "norm",  "zeros",    "nan", "inf", "histogram"};
+    struct record r = {0};
+    records_header(names, 12);
     for (size_t i = 0; i < job->n; i++) {
         const ckpt_tensor t = tensor_at(job->f, job->rows[i]);
-        text_clear(&out);
-        add_tsv_row(&out, &t, &job->stats[i]);
-        line_put(&out);
+        record_field_name(&r, t.name);
+        text_dtype(&r.text, &t);
+        record_field(&r);
+        if (job->stats[i].numeric)
+            add_stat_fields(&r, &t, &job->stats[i]);
+        for (size_t field = 2; !job->stats[i].numeric && field < 12; field++)
+            record_field(&r);
+        record_put(&r);
     }
-    text_free(&out);
+    record_free(&r);
 }
 
 struct sums {
@@ -420,11 +429,11 @@ static void print_stats(const struct job *job)
 {
     if (ui.json)
         print_stat_json(job);
-    else if (opts.as_tsv)
-        print_stat_tsv(job);
+    else if (records_option())
+        print_stat_records(job);
     else
         print_stat_table(job);
-    if (ui.tty && !ui.json && !opts.as_tsv)
+    if (ui.tty && !ui.json && !records_option())
         print_stat_totals(job);
 }
 
@@ -477,5 +486,8 @@ int run_stat(int n, char **operand)
 {
     if (!parse_fail_on())
         return usage_error("stat", "--fail-on takes nan, inf or both, as nan,inf; not '%s'", opts.fail_on);
-    return files_each(n, operand, opts.as_tsv ? FILES_COLUMN : FILES_HEADING, stat_file);
+    int status = records_check("stat");
+    if (status != EXIT_OK)
+        return status;
+    return files_each(n, operand, records_option() ? FILES_COLUMN : FILES_HEADING, stat_file);
 }

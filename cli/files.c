@@ -7,6 +7,8 @@
 #include <strings.h>
 #include <sys/stat.h>
 
+#include "records.h"
+
 struct files_options files;
 
 struct path_list {
@@ -125,8 +127,14 @@ void files_name_lines(const char *path, enum files_layout layout, bool several, 
     bool wanted = files.with_filename || (several && (!ui.tty || layout == FILES_COLUMN));
     if (!wanted || ui.json || files.no_filename)
         return;
-    text_name(name, str_of(path));
-    text_add(name, layout == FILES_COLUMN ? "\t" : ":");
+    if (layout == FILES_COLUMN) {
+        struct record r = {0};
+        record_field_name(&r, str_of(path));
+        *name = r.text;
+    } else {
+        text_name(name, str_of(path));
+        text_add(name, ":");
+    }
     ui.prefix = name->ptr;
 }
 

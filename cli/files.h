@@ -24,7 +24,7 @@ enum files_layout {
     FILES_HEADING, /* by a line "NAME:" above each file */
     FILES_BLOCKS,  /* by an empty line: the first line about a file names it */
     FILES_LINES,   /* not at all: PROCESS prints the name in its lines if it is needed */
-    FILES_COLUMN   /* by a first column with the name, then a tab */
+    FILES_COLUMN   /* by a first field with the name in each record */
 };
 
 /* files_each - calls PROCESS with each of the N operands, or with -r with each checkpoint below them. Returns

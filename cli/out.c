@@ -617,6 +617,16 @@ struct totals totals_of_rows(const ckpt_file *f, const uint32_t *rows, size_t n)
     return sum;
 }
 
+void table_sum_cells(struct table *t, const struct totals *sum)
+{
+    text_noun(&t->text, sum->tensors, "tensor", "tensors");
+    table_cell(t);
+    text_count(&t->text, sum->elements);
+    table_cell(t);
+    text_size(&t->text, sum->bytes);
+    table_cell(t);
+}
+
 void text_totals(struct text *t, const struct totals *sum, const char *between)
 {
     text_noun(t, sum->tensors, "tensor", "tensors");

@@ -141,6 +141,8 @@ void totals_add(struct totals *sum, const ckpt_tensor *t);
 struct totals totals_of_rows(const ckpt_file *f, const uint32_t *rows, size_t n);
 /* text_totals - adds "14 tensors, 5564 elements, 21.7 KiB", with BETWEEN in place of ", ". */
 void text_totals(struct text *t, const struct totals *sum, const char *between);
+/* table_sum_cells - adds cells for SUM: tensors, elements, bytes. */
+void table_sum_cells(struct table *t, const struct totals *sum);
 /* tensor_at - returns the tensor of ROW, which exists. */
 ckpt_tensor tensor_at(const ckpt_file *f, uint32_t row);
 

@@ -15,8 +15,6 @@ struct tree {
     size_t n;
     uint64_t depth;        /* the deepest level that is printed; 0: all */
     uint8_t *shared_nodes; /* for each row: how many nodes of its path are in the path of the row before it */
-    struct group *groups; /* used by tree_groups */
-    size_t ngroups;
 };
 
 /* Visits the nodes, parents before children. The fields describe the current node. */
@@ -120,18 +118,6 @@ static struct totals sum_rows(const struct tree *tree, size_t first, size_t end)
     return totals_of_rows(tree->f, tree->rows + first, end - first);
 }
 
-/* add_sum_cells - adds the cells for the sums of the rows from FIRST up to END. */
-static void add_sum_cells(struct table *table, const struct tree *tree, size_t first, size_t end)
-{
-    const struct totals sum = sum_rows(tree, first, end);
-    text_noun(&table->text, sum.tensors, "tensor", "tensors");
-    table_cell(table);
-    text_count(&table->text, sum.elements);
-    table_cell(table);
-    text_size(&table->text, sum.bytes);
-    table_cell(table);
-}
-
 static void add_tensor_cells(struct table *table, const ckpt_tensor *x)
 {
     text_dtype(&table->text, x);
@@ -160,62 +146,12 @@ static void add_branch_rows(struct table *table, const void *user)
             const ckpt_tensor x = tensor_at(tree->f, tree->rows[walk.first]);
             add_tensor_cells(table, &x);
         } else if (folded || walk.level == 1) {
-            add_sum_cells(table, tree, walk.first, walk.end);
+            const struct totals sum = sum_rows(tree, walk.first, walk.end);
+            table_sum_cells(table, &sum);
         } else {
             for (int i = 0; i < 3; i++)
                 table_cell(table);
         }
-    }
-}
-
-/* A line of tree_groups: the rows from FIRST up to END. */
-struct group {
-    size_t first, end, name_len;
-    uint64_t bytes;
-    bool folded; /* there are tensors below the node NAME; the group is printed as "NAME.*" */
-};
-
-/* compare_sizes - orders the larger group first; equal groups as in the tree. */
-static int compare_sizes(const void *a, const void *b)
-{
-    const struct group *p = a, *q = b;
-    if (p->bytes != q->bytes)
-        return p->bytes < q->bytes ? 1 : -1;
-    return p->first < q->first ? -1 : p->first > q->first;
-}
-
-/* find_groups - finds the groups of TREE; sorts them by size if LARGEST_FIRST. */
-static void find_groups(struct tree *tree, bool largest_first)
-{
-    struct tree_walk walk = {.tree = tree};
-    tree->groups = mem_new(tree->n, sizeof *tree->groups); /* bounded: each group has at least one row */
-    while (next_node(&walk)) {
-        bool at_depth = walk.level == tree->depth; /* a group holds all rows of such a node */
-        if (walk.level > tree->depth || (!at_depth && !walk.is_tensor))
-            continue;
-        size_t end = at_depth ? walk.end : walk.first + 1;
-        tree->groups[tree->ngroups++] = (struct group){.first = walk.first,
-                                                       .end = end,
-                                                       .name_len = walk.name_len,
-                                                       .bytes = sum_rows(tree, walk.first, end).bytes,
-                                                       .folded = at_depth && has_child(&walk)};
-    }
-    if (largest_first && tree->ngroups)
-        qsort(tree->groups, tree->ngroups, sizeof *tree->groups, compare_sizes);
-}
-
-static void add_group_rows(struct table *table, const void *user)
-{
-    static const char *const headings[] = {"NAME", "TENSORS", "ELEMENTS", "SIZE"};
-    const struct tree *tree = user;
-    table_header(table, headings);
-    for (size_t i = 0; i < tree->ngroups; i++) {
-        const struct group *g = &tree->groups[i];
-        table_row(table, PLAIN);
-        text_name(&table->text, (ckpt_str){name_of(tree, g->first).ptr, g->name_len});
-        text_add(&table->text, g->folded ? ".*" : "");
-        table_cell(table);
-        add_sum_cells(table, tree, g->first, g->end);
     }
 }
 
@@ -238,15 +174,38 @@ void tree_print(const ckpt_file *f, uint32_t *rows, size_t n, uint64_t depth, FI
     free(tree.shared_nodes);
 }
 
-void tree_groups(const ckpt_file *f, uint32_t *rows, size_t n, uint64_t depth, bool largest_first,
-                 FILE *stream)
+struct tree_group *tree_groups(const ckpt_file *f, uint32_t *rows, size_t n, uint64_t depth, size_t *ngroups)
 {
-    struct table table = {.columns = 4, .right = {false, true, true, true}};
     struct tree tree = {.f = f, .rows = rows, .n = n, .depth = depth};
+    struct tree_walk walk = {.tree = &tree};
+    struct tree_group *groups = mem_new(n, sizeof *groups); /* bounded: each group has at least one row */
     sort_tree(&tree);
-    find_groups(&tree, largest_first);
-    table_flow(&table, add_group_rows, &tree, stream, ui.tty);
-    table_free(&table);
-    free(tree.groups);
+    *ngroups = 0;
+    while (next_node(&walk)) {
+        bool at_depth = walk.level == depth; /* a group holds all rows of such a node */
+        if (walk.level > depth || (!at_depth && !walk.is_tensor))
+            continue;
+        groups[(*ngroups)++] =
+            (struct tree_group){.name = {name_of(&tree, walk.first).ptr, walk.name_len},
+                                .sum = sum_rows(&tree, walk.first, at_depth ? walk.end : walk.first + 1),
+                                .folded = at_depth && has_child(&walk),
+                                .first = walk.first};
+    }
     free(tree.shared_nodes);
+    return groups;
+}
+
+/* compare_sizes - orders the larger group first; equal groups as in the tree. */
+static int compare_sizes(const void *a, const void *b)
+{
+    const struct tree_group *p = a, *q = b;
+    if (p->sum.bytes != q->sum.bytes)
+        return p->sum.bytes < q->sum.bytes ? 1 : -1;
+    return p->first < q->first ? -1 : p->first > q->first;
+}
+
+void tree_sort_groups(struct tree_group *groups, size_t n)
+{
+    if (n)
+        qsort(groups, n, sizeof *groups, compare_sizes);
 }

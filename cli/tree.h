@@ -1,5 +1,5 @@
-/* tree.h - prints tensors as a tree, whose levels are the components of their names, or as a list of the
- * nodes at one level of that tree. */
+/* tree.h - prints tensors as a tree, whose levels are the components of their names, or sums up the nodes at
+ * one level of that tree. */
 #ifndef CLI_TREE_H
 #define CLI_TREE_H
 
@@ -7,9 +7,17 @@
 
 /* tree_print - prints N ROWS of F, which it sorts, as a tree down to level DEPTH (0: all levels). */
 void tree_print(const ckpt_file *f, uint32_t *rows, size_t n, uint64_t depth, FILE *stream);
-/* tree_groups - prints one line with sums for each node at level DEPTH, and for each tensor above that level.
- * LARGEST_FIRST: sorted by bytes. */
-void tree_groups(const ckpt_file *f, uint32_t *rows, size_t n, uint64_t depth, bool largest_first,
-                 FILE *stream);
+/* A node at one level of the tree, or a tensor above that level. */
+struct tree_group {
+    ckpt_str name; /* valid as long as the file is open */
+    struct totals sum;
+    bool folded;  /* there are tensors below the node: the group stands for "NAME.*" */
+    size_t first; /* its place in the order of the tree */
+};
+/* tree_groups - returns the *NGROUPS groups at level DEPTH of the N ROWS of F, which it sorts. The caller
+ * frees them. */
+struct tree_group *tree_groups(const ckpt_file *f, uint32_t *rows, size_t n, uint64_t depth, size_t *ngroups);
+/* tree_sort_groups - sorts N groups by bytes, the largest first. */
+void tree_sort_groups(struct tree_group *groups, size_t n);
 
 #endif

@@ -142,8 +142,10 @@ static void put_row(struct text_sink *s, const ckpt_file *f, const ckpt_tensor *
     put_path(s, t->path, t->npath);
     if (t->dtype != CKPT_DT_NONE)
         put_text(s, "dtype", str_c(ckpt_tensor_dtype_name(t)));
-    if (t->has_shape)
+    if (t->has_shape) {
         put_list(s, "shape", t->shape, t->ndim);
+        put_number(s, "elements", t->elements);
+    }
     put_number(s, "bytes", t->has_data ? t->nbytes : 0);
     put_text(s, "kind", str_c(ckpt_kind_name((ckpt_kind)t->kind)));
     if (t->has_shape)

@@ -13,7 +13,7 @@
 
 #define FILE_OFFSET "123" /* 8 bytes for the length of the header, 115 for the header */
 static const char json_of_a[] =
-    "{\"name\":\"a\",\"path\":[\"a\"],\"dtype\":\"float32\",\"shape\":[1,2],\"bytes\":8,"
+    "{\"name\":\"a\",\"path\":[\"a\"],\"dtype\":\"float32\",\"shape\":[1,2],\"elements\":2,\"bytes\":8,"
     "\"kind\":\"dense\",\"stride\":[2,1],\"storage\":0,\"storage_offset\":0,"
     "\"file_offset\":" FILE_OFFSET ",\"requires_grad\":false,\"parameter\":false,"
     "\"alias_of\":null,\"part_of\":null}";
