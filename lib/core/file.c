@@ -8,6 +8,7 @@
 #include "base/checked.h"
 #include "base/sized.h"
 #include "core/python2.h"
+#include "core/view.h"
 
 #define MIB   (UINT64_C(1) << 20)
 #define VIEW_BYTES                                                                                           \
@@ -241,6 +242,8 @@ ckpt_status file_add_pickles_of(ckpt_file *f, const ckpt_file *from, ckpt_error 
 
 const ckpt_value *file_replacement_of(const ckpt_file *f, const ckpt_value *v)
 {
+    if (v->flags & VALUE_WRAPS)
+        v = view_content(v);
     if (!f->nreplacements)
         return v;
     uint32_t i = map_get_num(f->replacement_of, ptr_key(v));

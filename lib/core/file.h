@@ -133,7 +133,8 @@ ckpt_status file_add_pickles_of(ckpt_file *f, const ckpt_file *from, ckpt_error 
 /* file_needs_protocol_3 - returns true if a pickle of F, of protocol 3 or later, has a name that Python 3
  * would translate to a different name in a pickle of an earlier protocol. */
 bool file_needs_protocol_3(const ckpt_file *f);
-/* file_replacement_of - returns the node to write instead of V; usually V itself. */
+/* file_replacement_of - returns the node that V is read as; usually V itself. A writer writes it instead of
+ * V, unless V has the flag VALUE_WRAPS: then V can be written. */
 const ckpt_value *file_replacement_of(const ckpt_file *f, const ckpt_value *v);
 /* file_set_replacement - makes file_replacement_of return BY for V. False: no memory. */
 bool file_set_replacement(ckpt_file *f, const ckpt_value *v, ckpt_value *by);

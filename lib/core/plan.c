@@ -276,7 +276,8 @@ ckpt_status plan_open_sink(ckpt_plan *p, const struct write_job *job, sink **out
 bool plan_root_is_module(const ckpt_plan *p)
 {
     const ckpt_file *f = p->file;
-    return f->root && !p->root_depth && p->root != f->root && p->root == file_replacement_of(f, f->root);
+    return f->root && !p->root_depth && p->root != f->root && !(f->root->flags & VALUE_WRAPS) &&
+           p->root == file_replacement_of(f, f->root);
 }
 
 void plan_note_module(ckpt_plan *p)

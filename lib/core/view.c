@@ -117,6 +117,60 @@ struct view view_arguments(const ckpt_value *v)
     return view;
 }
 
+/* The calls that view_content looks through. */
+static const struct {
+    const char *module, *name;
+    uint32_t content; /* the argument that is the value, or whose entry KEY or OTHER_KEY is it */
+    const char *key, *other_key;
+} wrapper_calls[] = {
+    {"torch.jit._pickle", "restore_type_tag", 0, NULL, NULL},
+    {"torch.jit._pickle", "build_tensorlist", 0, NULL, NULL},
+    {"torch.jit._pickle", "build_intlist", 0, NULL, NULL},
+    {"torch.jit._pickle", "build_doublelist", 0, NULL, NULL},
+    {"torch.jit._pickle", "build_boollist", 0, NULL, NULL},
+    {"tensordict._reductions", "_make_td", 1, "_tensordict", "tensordicts"},
+};
+
+#define MAX_WRAPPER_CALLS 16u /* around each other; real files have one or two */
+#define MAX_ATTRIBUTES    32u /* of a TensorDict; real ones have 10, and each is compared */
+
+static const ckpt_value *get_tensordict_entries(const ckpt_value *attrs, const char *key, const char *other)
+{
+    if (!attrs || attrs->type != CKPT_V_DICT || attrs->u.dict.n > MAX_ATTRIBUTES)
+        return NULL;
+    const ckpt_value *entries = value_get(attrs, key);
+    return entries ? entries : value_get(attrs, other);
+}
+
+/* unwrap - returns the value directly in the call V, or NULL. */
+static const ckpt_value *unwrap(const ckpt_value *v)
+{
+    if (!is_call(v))
+        return NULL;
+    const ckpt_value *name = view_class(v);
+    ckpt_str module = value_module(name);
+    if (!str_starts(module, STR_LIT("torch.jit._pickle")) && !str_starts(module, STR_LIT("tensordict.")))
+        return NULL;
+    for (size_t i = 0; i < sizeof wrapper_calls / sizeof *wrapper_calls; i++) {
+        if (!value_calls(v, wrapper_calls[i].module, wrapper_calls[i].name, wrapper_calls[i].content + 1))
+            continue;
+        const ckpt_value *arg = value_arg(v, wrapper_calls[i].content);
+        return wrapper_calls[i].key
+                   ? get_tensordict_entries(arg, wrapper_calls[i].key, wrapper_calls[i].other_key)
+                   : arg;
+    }
+    bool was_built = str_is(value_name(name), "TensorDict"); /* by NEWOBJ and BUILD, before _make_td */
+    return was_built ? get_tensordict_entries(value_state(v), "_tensordict", "tensordicts") : NULL;
+}
+
+const ckpt_value *view_content(const ckpt_value *v)
+{
+    const ckpt_value *content = NULL, *inner = v;
+    for (unsigned i = 0; i < MAX_WRAPPER_CALLS && (inner = unwrap(inner)); i++)
+        content = inner;
+    return inner ? NULL : content;
+}
+
 static struct view view_call(const ckpt_value *v)
 {
     const struct value_extra *extra = value_extra_of(v);
@@ -139,7 +193,7 @@ static struct view view_call(const ckpt_value *v)
     return view;
 }
 
-struct view view_of(const ckpt_value *v)
+static struct view view_of_itself(const ckpt_value *v)
 {
     static const struct view leaf = {VIEW_LEAF, false, {{0}}, 0};
     if (!v || v->row != CKPT_NO_TENSOR)
@@ -153,6 +207,12 @@ struct view view_of(const ckpt_value *v)
     case CKPT_V_CALL: return view_call(v);
     default: return leaf;
     }
+}
+
+struct view view_of(const ckpt_value *v)
+{
+    const ckpt_value *content = view_content(v);
+    return view_of_itself(content ? content : v);
 }
 
 bool view_item(const struct view *view, size_t i, const ckpt_value **key, const ckpt_value **val)

@@ -27,6 +27,11 @@ struct view {
     size_t n; /* children */
 };
 
+/* view_content - returns the value that V is read as, if V is a call around it. A C++ program's
+ * torch::pickle_save calls torch.jit._pickle.restore_type_tag(value, type), build_intlist(list) and others,
+ * which return their argument (torch/jit/_pickle.py); a TensorDict has its entries in a dict or list
+ * (tensordict/_reductions.py). NULL: V is read as itself. */
+const ckpt_value *view_content(const ckpt_value *v);
 /* view_of - returns the view of V, in constant time. */
 struct view view_of(const ckpt_value *v);
 /* view_item - sets *VAL to child I and *KEY to its key, NULL in a sequence. False: past the end. */

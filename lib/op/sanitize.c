@@ -362,8 +362,31 @@ static const ckpt_value *find_state_dict(const ckpt_file *f, const ckpt_value *v
     return state_dict;
 }
 
+static ckpt_status convert_value(struct sanitize *s, struct value_job *job);
+
+/* get_content_type - returns the type of the value in WRAPPER, a call with the flag VALUE_WRAPS. */
+static const char *get_content_type(const ckpt_value *wrapper)
+{
+    switch (ckpt_value_get_type(view_content(wrapper))) {
+    case CKPT_V_LIST: return "list";
+    case CKPT_V_DICT: return "dict";
+    default: return "value";
+    }
+}
+
+/* convert_wrapper - converts the value in the call of JOB (VALUE_WRAPS), which is not such a call itself. */
+static ckpt_status convert_wrapper(struct sanitize *s, struct value_job *job)
+{
+    struct value_job content = {.v = view_content(job->v), .elem = job->elem};
+    CKPT_TRY(report(s, job, get_content_type(job->v), CHANGED));
+    CKPT_TRY(convert_value(s, &content));
+    return set_result(s, job, content.result);
+}
+
 static ckpt_status convert_call(struct sanitize *s, struct value_job *job)
 {
+    if (job->v->flags & VALUE_WRAPS)
+        return convert_wrapper(s, job);
     const ckpt_value *state_dict = find_state_dict(s->p->file, job->v);
     if (state_dict != job->v) {
         struct value_job instead = {.v = state_dict, .elem = job->elem};
@@ -576,10 +599,12 @@ static ckpt_status convert_root(struct sanitize *s)
 {
     ckpt_plan *p = s->p;
     struct value_job job = {.v = p->root};
-    if (!p->root_depth && p->root != p->file->root)
-        CKPT_TRY(add_report(
-            s, &(ckpt_leaf){.name = STR_LIT(""), .path = path_copy(p->a, NULL, 0), .value = p->file->root},
-            NULL, "state dict", CHANGED));
+    if (!p->root_depth && p->root != p->file->root) {
+        const ckpt_leaf root = {
+            .name = STR_LIT(""), .path = path_copy(p->a, NULL, 0), .value = p->file->root};
+        const char *instead = plan_root_is_module(p) ? "state dict" : get_content_type(root.value);
+        CKPT_TRY(add_report(s, &root, NULL, instead, CHANGED));
+    }
     CKPT_TRY(convert_value(s, &job));
     if (!job.result) {
         char type[256];

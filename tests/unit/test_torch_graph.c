@@ -49,6 +49,34 @@ static void tensors_in_attributes_are_found(void)
     check_opens("my.Shard()!{'w':" FLOAT_TENSOR "}", "w" FLOAT_LISTING);
 }
 
+#define TAG(value)          "torch.jit._pickle.restore_type_tag(" value ",'Dict[str, Tensor]')"
+#define TENSORDICT(entries) "tensordict._reductions._make_td(tensordict._td.TensorDict," entries ")"
+
+static void values_in_calls_are_found(void)
+{
+    check_opens(TAG("{'w':" FLOAT_TENSOR "}"), "w" FLOAT_LISTING);
+    check_opens("{'a':" TAG("[" FLOAT_TENSOR "]") "}", "a.0" FLOAT_LISTING);
+    check_opens("torch.jit._pickle.build_tensorlist([" FLOAT_TENSOR "])", "0" FLOAT_LISTING);
+    check_opens(TAG(TAG(FLOAT_TENSOR)), FLOAT_LISTING);
+    check_opens("[#1=" TAG("{'w':" FLOAT_TENSOR "}") ",#1]", "0.w" FLOAT_LISTING "1.w" FLOAT_LISTING);
+    check_opens("torch.jit._pickle.other({'w':" FLOAT_TENSOR "},1)", "");
+    check_opens(TENSORDICT("{'_tensordict':{'w':" FLOAT_TENSOR "},'_device':None}"), "w" FLOAT_LISTING);
+    check_opens(TENSORDICT("{'tensordicts':[" FLOAT_TENSOR "]}"), "0" FLOAT_LISTING);
+    check_opens("new tensordict.tensordict.TensorDict()!{'_tensordict':{'w':" FLOAT_TENSOR "}}",
+                "w" FLOAT_LISTING);
+    check_opens(TENSORDICT("1"), "");
+    check_opens(TENSORDICT("{}"), "");
+}
+
+static void calls_around_themselves_end(void)
+{
+    check_opens("#1~[]+[" TAG("#1") "," FLOAT_TENSOR "]", "1" FLOAT_LISTING);
+    check_opens("#1~{}+{'_tensordict':" TENSORDICT("#1") "}", "");
+#define FOUR(value) TAG(TAG(TAG(TAG(value))))
+    check_opens(FOUR(FOUR(FOUR(TAG(TAG(TAG(FLOAT_TENSOR)))))), FLOAT_LISTING);
+    check_opens(FOUR(FOUR(FOUR(FOUR(FOUR(FLOAT_TENSOR))))), ""); /* fewer than 16 calls are looked through */
+}
+
 static void malformed_pairs_are_refused(void)
 {
     check_refused("^collections.OrderedDict([1])", CKPT_EFORMAT,
@@ -221,6 +249,8 @@ void suite_torch_graph(void)
 {
     UNIT(tensors_in_containers_are_found);
     UNIT(tensors_in_attributes_are_found);
+    UNIT(values_in_calls_are_found);
+    UNIT(calls_around_themselves_end);
     UNIT(malformed_pairs_are_refused);
     UNIT(cycles_are_read_once);
     UNIT(modules_are_listed_as_state_dicts);

@@ -8,6 +8,8 @@
  *                                      _buffers, those of _modules
  *   another object                     a leaf if it has no items; its attributes are walked,
  *                                      those of torch's and Python's objects only for tensors
+ *   restore_type_tag(value, type), TensorDict … (core/view.h: view_content)
+ *                                      the value in it
  *   set                                a leaf
  *   tensor                             a row; its Python attributes are walked
  *
@@ -483,11 +485,14 @@ static ckpt_status visit_object(struct torch_walk *w, const struct pending_node 
     const struct value_call *c = &v->u.call;
     CKPT_TRY(move_pairs_to_call(w, v));
     const struct value_extra *extra = value_extra_of(v); /* not earlier: move_pairs_to_call may make it */
-    if (str_is(value_name(c->callable), "Shard") && object_attr(v, "tensor")) { /* of a ShardedTensor */
-        struct pending_node inner = *p;
+    struct pending_node inner = *p;
+    inner.v = view_content(v);
+    if (inner.v)
+        v->flags |= VALUE_WRAPS;
+    else if (str_is(value_name(c->callable), "Shard")) /* of a ShardedTensor */
         inner.v = object_attr(v, "tensor");
+    if (inner.v)
         return push_pending(w, &inner);
-    }
     if (extra->npairs)
         CKPT_TRY(push_mapping_entries(w, p, v, p->tensors_only));
     else if (value_calls(v, "collections", "Counter", 1) && value_arg(v, 0)->type == CKPT_V_DICT)

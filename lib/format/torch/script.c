@@ -19,6 +19,11 @@
  * the attributes. In a class without __buffers__ every tensor that is no parameter counts as a buffer here,
  * so that the BatchNorm statistics in files of 1.4 are listed. torch.jit.load leaves them out. Source:
  * torch/csrc/jit/serialization/export_module.cpp, import.cpp, python_print.cpp.
+ *
+ * torch::save of a C++ program writes the same archive; each of its classes is called Module and has no
+ * methods (torch/csrc/api/src/serialize/output-archive.cpp). There, attributes are data that the program
+ * saved: of an optimizer (api/include/torch/optim/serialize.h) the states are attributes state.N.exp_avg …,
+ * and the names and options of its parameters are in param_groups. All of these are listed.
  */
 #include "format/torch/archive.h"
 
@@ -27,6 +32,7 @@
 struct script_class {
     bool has_code;  /* the archive defines it */
     bool is_module; /* derived from Module, or has no code */
+    bool is_libtorch; /* made by torch::save of a C++ program */
     bool has_buffers;
     ckpt_str parameters, buffers; /* the text in the brackets of __parameters__ and __buffers__ */
 };
@@ -41,6 +47,8 @@ struct script {
     ckpt_value **detached;
     size_t ndetached, cap_detached;
     ckpt_value *state_dict;
+    bool is_libtorch; /* the class of the root is */
+    uint32_t nattributes; /* tensors that are neither parameters nor buffers, and are not listed */
     ckpt_error *err;
 };
 
@@ -146,6 +154,9 @@ static ckpt_status read_class(struct script *s, const ckpt_value *klass, struct 
     c->is_module = str_starts(str_skip(body, value_name(klass).len), STR_LIT("(Module)"));
     (void)find_list(body, STR_LIT("__parameters__ = ["), &c->parameters);
     c->has_buffers = find_list(body, STR_LIT("__buffers__ = ["), &c->buffers);
+    c->is_libtorch = c->is_module && str_is(value_name(klass), "Module") &&
+                     str_starts(value_module(klass), STR_LIT("__torch__")) &&
+                     str_find(body, STR_LIT("\n  def "), 0) == SIZE_MAX;
     return CKPT_OK;
 }
 
@@ -231,6 +242,7 @@ static ckpt_status add_entry(struct script *s, ckpt_str prefix, ckpt_str name, c
     return torch_put_entry(s->f->a, s->state_dict, prefix, name, detached) ? CKPT_OK : fail_memory(s->err);
 }
 
+/* add_module_tensors - adds the tensors of M that are in state_dict(). */
 static ckpt_status add_module_tensors(struct script *s, const struct torch_module *m,
                                       const struct script_class *c)
 {
@@ -243,9 +255,22 @@ static ckpt_status add_module_tensors(struct script *s, const struct torch_modul
                 continue;
             bool is_parameter = list_contains(c->parameters, name);
             bool is_buffer = !is_parameter && (!c->has_buffers || list_contains(c->buffers, name));
+            s->nattributes += !wants_buffers && !is_parameter && !is_buffer;
             if (wants_buffers ? is_buffer : is_parameter)
                 CKPT_TRY(add_entry(s, m->prefix, name, pairs[i].val));
         }
+    return CKPT_OK;
+}
+
+/* add_attributes - adds all of M that is not a module, for an archive of a C++ program. */
+static ckpt_status add_attributes(struct script *s, const struct torch_module *m)
+{
+    uint32_t n;
+    ckpt_str name;
+    const value_pair *pairs = value_pairs(value_state(m->object), &n);
+    for (uint32_t i = 0; i < n; i++)
+        if (value_text(pairs[i].key, &name) && !is_object(pairs[i].val))
+            CKPT_TRY(add_entry(s, m->prefix, name, pairs[i].val));
     return CKPT_OK;
 }
 
@@ -269,23 +294,58 @@ static ckpt_status push_submodules(struct script *s, const struct torch_module *
     return CKPT_OK;
 }
 
-static ckpt_status build_state_dict(struct script *s, const ckpt_value *root)
+/* add_modules - adds the tensors of M and its submodules to the state dict. */
+static ckpt_status add_modules(struct script *s, struct torch_module m)
 {
     struct torch_modules list = {.n = 0};
-    struct torch_module m = {.object = root, .prefix = {"", 0}};
-    s->state_dict = value_ordered_dict(s->f->a);
-    if (!s->state_dict)
-        return fail_memory(s->err);
     for (;; m = list.modules[--list.n]) {
         struct script_class c = {.has_code = false};
         CKPT_TRY(get_class(s, m.object->u.call.callable, &c));
         if (c.is_module) {
-            CKPT_TRY(add_module_tensors(s, &m, &c));
+            CKPT_TRY(s->is_libtorch ? add_attributes(s, &m) : add_module_tensors(s, &m, &c));
             CKPT_TRY(push_submodules(s, &m, &list));
         }
         if (!list.n)
             return CKPT_OK;
     }
+}
+
+/* add_optimizer - adds the values of ROOT, of an optimizer's archive; each of its submodules, state and
+ * param_groups, becomes a mapping. */
+static ckpt_status add_optimizer(struct script *s, const ckpt_value *root)
+{
+    uint32_t n;
+    ckpt_str name;
+    ckpt_value *outer = s->state_dict;
+    const value_pair *pairs = value_pairs(value_state(root), &n);
+    for (uint32_t i = 0; i < n; i++) {
+        if (!value_text(pairs[i].key, &name))
+            continue;
+        ckpt_value *entry = is_object(pairs[i].val) ? value_new(s->f->a, CKPT_V_DICT, pairs[i].val->offset)
+                                                     : pairs[i].val;
+        s->state_dict = entry;
+        if (!entry || !torch_put_entry(s->f->a, outer, STR_LIT(""), name, entry))
+            return fail_memory(s->err);
+        if (entry != pairs[i].val)
+            CKPT_TRY(add_modules(s, (struct torch_module){.object = pairs[i].val, .prefix = {"", 0}}));
+    }
+    s->state_dict = outer;
+    return CKPT_OK;
+}
+
+static ckpt_status build_state_dict(struct script *s, const ckpt_value *root)
+{
+    struct script_class c = {.has_code = false};
+    s->state_dict = value_ordered_dict(s->f->a);
+    if (!s->state_dict)
+        return fail_memory(s->err);
+    CKPT_TRY(get_class(s, root->u.call.callable, &c));
+    s->is_libtorch = c.is_libtorch;
+    const ckpt_value *state = value_get(value_state(root), "state"),
+                     *groups = value_get(value_state(root), "param_groups");
+    if (c.is_libtorch && state && is_object(state) && groups && is_object(groups))
+        return add_optimizer(s, root);
+    return add_modules(s, (struct torch_module){.object = root, .prefix = {"", 0}});
 }
 
 static ckpt_status add_constant_leaf(struct script *s, uint32_t i, const ckpt_value *v)
@@ -345,9 +405,14 @@ static ckpt_status read_module(struct script *s, const ckpt_value *root)
     CKPT_TRY(build_state_dict(s, root));
     if (!file_set_replacement(f, root, s->state_dict))
         return fail_memory(s->err);
+    if (s->is_libtorch)
+        f->producer = STR_LIT("torch::save of a C++ program");
     struct torch_graph_input input = torch_archive_get_graph_input(s->ta);
     CKPT_TRY(torch_walk_graph(f, s->state_dict, &input, s->err));
     CKPT_TRY(add_constants(s));
+    if (s->nattributes)
+        file_notice(f, "%u tensor%s of the module, which state_dict() leaves out", s->nattributes,
+                    s->nattributes == 1 ? " is a plain attribute" : "s are plain attributes");
     torch_archive_count_unused(s->ta);
     f->add_opaque_storages = NULL; /* writers only write the state dict, whose storages were all found */
     return CKPT_OK;

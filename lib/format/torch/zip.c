@@ -87,6 +87,16 @@ static bool has_pointer_keys(const struct torch_archive *ta)
     return f->table.nstorages && f->table.storages[0].key.len >= 8;
 }
 
+/* is_pickle_save - returns true if a pickle of F calls a function that only LibTorch's pickler uses. */
+static bool is_pickle_save(const ckpt_file *f)
+{
+    for (size_t i = 0; i < f->npickles; i++)
+        for (size_t k = 0; k < f->pickles[i]->nglobals; k++)
+            if (str_is(value_module(f->pickles[i]->globals[k]), "torch.jit._pickle"))
+                return true;
+    return false;
+}
+
 /* guess_producer - sets the producer to the versions of torch that write these records; leaves it unset if
  * torch did not write the archive. */
 static void guess_producer(struct torch_archive *ta, const struct zip_entry *pickle)
@@ -94,7 +104,9 @@ static void guess_producer(struct torch_archive *ta, const struct zip_entry *pic
     ckpt_str *out = &ta->f->producer;
     if (!(pickle->flags & ZIP_FLAG_DESCRIPTOR) || pickle->method != ZIP_STORED)
         return;
-    if (strcmp(ta->storage_folder, "tensors/") == 0)
+    if (is_pickle_save(ta->f))
+        *out = STR_LIT("torch::pickle_save of a C++ program");
+    else if (strcmp(ta->storage_folder, "tensors/") == 0)
         *out = STR_LIT("torch 1.4");
     else if (torch_archive_has(ta, ".format_version"))
         *out = STR_LIT("torch >= 2.7");

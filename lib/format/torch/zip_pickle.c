@@ -16,6 +16,7 @@
 #include "codec/pickle_write.h"
 #include "core/dequantize.h"
 #include "core/dtype.h"
+#include "core/view.h"
 #include "format/torch/graph.h"
 #include "format/torch/zip.h"
 
@@ -628,6 +629,8 @@ static ckpt_status remember_rewritten(struct torch_writer *w, const ckpt_value *
  * module; else V. */
 static const ckpt_value *find_replacement(const ckpt_file *f, const ckpt_value *v)
 {
+    if (v->flags & VALUE_WRAPS)
+        return v;
     const ckpt_value *replacement = file_replacement_of(f, v);
     for (size_t i = 0; replacement == v && i < f->nparts; i++)
         replacement = file_replacement_of(f->parts[i], v);
@@ -666,6 +669,14 @@ static const ckpt_value *replace_node(void *user, const ckpt_value *v)
     return rewritten;
 }
 
+/* get_root - returns the node to write as the root: that of the file, if P's root is the value in it. */
+static const ckpt_value *get_root(const ckpt_plan *p)
+{
+    const ckpt_value *root = p->file->root;
+    bool wraps = root && root->flags & VALUE_WRAPS && !p->root_depth && view_content(root) == p->root;
+    return wraps ? root : p->root;
+}
+
 ckpt_status torch_zip_pickle(struct torch_writer *w, ckpt_error *err)
 {
     struct pickle_hooks hooks = {
@@ -675,7 +686,7 @@ ckpt_status torch_zip_pickle(struct torch_writer *w, ckpt_error *err)
     CKPT_TRY(map_all_storages(w, f, err));
     CKPT_TRY(torch_zip_plan_casts(w, err));
     CKPT_TRY(mask_dropped_entries(w, err));
-    ckpt_status st = pickle_write(w->p->root, &hooks, &w->pickle, err);
+    ckpt_status st = pickle_write(get_root(w->p), &hooks, &w->pickle, err);
     for (size_t i = 0; i < w->nstorages; i++)
         w->storages[i]->output_number = 0;
     if (st == CKPT_OK && w->bad_arguments)
