@@ -49,7 +49,7 @@ ckpt_status doctor_report_compressed(struct doctor *d, ckpt_error *err)
                     && source_pos(d->src, 0) != CKPT_NO_OFFSET;
     const struct signature *s = unpacked ? recognize_file(d) : NULL;
     if (s)
-        (void)recognize_refuse(s, &e);
+        (void)recognize_refuse(s, d->path, &e);
     return s ? doctor_report_foreign(d, &e, err) : CKPT_OK;
 }
 

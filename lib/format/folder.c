@@ -31,6 +31,7 @@ static const char *const single_files[] = {
 };
 
 #define NSINGLE (sizeof single_files / sizeof *single_files)
+#define CONTENT_HEAD 65536u
 #define DIGITS  5u /* of a number in the name of a shard */
 
 /* is_index_name - returns true for names such as model.safetensors.index.json,
@@ -194,27 +195,47 @@ bool folder_has(const char *path, const char *name)
     return found;
 }
 
-source *probe_open(const struct probe *p, const char *name)
+/* open_regular_file - opens the file NAME of the folder PATH. *SRC is NULL if it is no regular file or cannot
+ * be read. False: no memory. */
+static bool open_regular_file(const char *path, const char *name, source **src)
 {
     struct stat file_stat;
+    char *full = shards_join_path(str_c(path), str_c(name));
+    bool is_file = full && stat(full, &file_stat) == 0 && S_ISREG(file_stat.st_mode);
+    *src = NULL;
+    bool no_memory = !full || (is_file && source_file_open(full, src, NULL) == CKPT_ENOMEM);
+    free(full);
+    return !no_memory;
+}
+
+/* read_head - reads at most SIZE bytes of SRC, which it releases, into HEAD, and returns them. */
+static ckpt_str read_head(source *src, char *head, size_t size)
+{
+    size_t n = !src ? 0 : src->size < size ? (size_t)src->size : size;
+    bool read = src && source_read(src, 0, head, n, NULL) == CKPT_OK;
+    source_unref(src);
+    return str_of(head, read ? n : 0);
+}
+
+bool folder_file_has(const char *path, const char *name, const char *text)
+{
+    char head[CONTENT_HEAD];
+    source *src;
+    (void)open_regular_file(path, name, &src); /* without memory the folder is described less well */
+    return str_find(read_head(src, head, sizeof head), str_c(text), 0) != SIZE_MAX;
+}
+
+source *probe_open(const struct probe *p, const char *name)
+{
     source *src = NULL;
-    if (!probe_has(p, name))
-        return NULL;
-    char *path = shards_join_path(str_c(p->path), str_c(name));
-    bool is_file = path && stat(path, &file_stat) == 0 && S_ISREG(file_stat.st_mode);
-    if (!path || (is_file && source_file_open(path, &src, NULL) == CKPT_ENOMEM))
+    if (probe_has(p, name) && !open_regular_file(p->path, name, &src))
         *p->no_memory = true;
-    free(path);
     return src;
 }
 
 ckpt_str probe_read_head(const struct probe *p, const char *name, char *head, size_t size)
 {
-    source *src = probe_open(p, name);
-    size_t n = !src ? 0 : src->size < size ? (size_t)src->size : size;
-    bool read = src && source_read(src, 0, head, n, NULL) == CKPT_OK;
-    source_unref(src);
-    return str_of(head, read ? n : 0);
+    return read_head(probe_open(p, name), head, size);
 }
 
 /* ------------------------------------------------------------------------- hint */

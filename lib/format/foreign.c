@@ -1,5 +1,6 @@
 /* foreign.c - errors for files that are not checkpoints: "Git LFS pointer, run git lfs pull" helps a user,
  * "invalid header length 2336927755350992246" does not. */
+#include <errno.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -10,7 +11,7 @@
 static ckpt_status refuse_as(ckpt_error *err, const char *what)
 {
     struct signature s = {.status = CKPT_EUNSUPPORTED, .what = what, .hint = READS};
-    return recognize_refuse(&s, err);
+    return recognize_refuse(&s, "", err);
 }
 
 /* get_pointer_value - returns the text from after KEY, such as "\noid ", to the end of the line; or empty. */
@@ -21,7 +22,9 @@ static ckpt_str get_pointer_value(ckpt_str text, const char *key)
         return str_of("", 0);
     ckpt_str v = str_skip(text, at + strlen(key)); /* bounded: the key was found there */
     size_t end = str_find(v, STR_LIT("\n"), 0);
-    return str_of(v.ptr, end < v.len ? end : v.len);
+    v.len = end < v.len ? end : v.len;
+    v.len -= str_ends(v, STR_LIT("\r")); /* git on Windows may have changed the ends of lines */
+    return v;
 }
 
 static ckpt_status refuse_lfs_pointer(const struct probe *p, ckpt_error *err)
@@ -68,11 +71,78 @@ static ckpt_status refuse_zip(const struct probe *p, ckpt_error *err)
                 p->zip->n, p->zip->n == 1 ? "" : "s");
 }
 
+static ckpt_status refuse_link(const struct probe *p, const struct signature *s, ckpt_error *err)
+{
+    return fail(err, s->status, CKPT_NO_OFFSET,
+                "{%s}, not {=a checkpoint}: it points to %.*s\n"
+                "name that file, or copy or check out again with links",
+                s->what, STR_ARG(recognize_get_link(p)));
+}
+
+/* refuse_icloud_stub - refuses P, .NAME.icloud, which stands for NAME. */
+static ckpt_status refuse_icloud_stub(const struct probe *p, const struct signature *s, ckpt_error *err)
+{
+    char word[SHELL_WORD_MAX], path[4096];
+    ckpt_str name = str_after_last(str_c(p->path), '/');
+    size_t folder = strlen(p->path) - name.len; /* bounded: the name ends PATH */
+    ckpt_str original = str_of(name.ptr + 1, name.len - strlen(".icloud") - 1); /* bounded: is_icloud_stub */
+    int n = snprintf(path, sizeof path, "%.*s%.*s", (int)folder, p->path, (int)original.len, original.ptr);
+    (void)fail(err, s->status, CKPT_NO_OFFSET, "{%s}, not {=a checkpoint}", s->what);
+    error_add_hint(err, "`brctl download %s` fetches it",
+                   (size_t)n < sizeof path ? shell_path(path, word) : "FILE");
+    return s->status;
+}
+
+/* refuse_unpacked - refuses P, the folder of the members of a torch archive. torch reads archives whose
+ * members are in one folder. */
+static ckpt_status refuse_unpacked(const struct probe *p, const struct signature *s, ckpt_error *err)
+{
+    char folder[SHELL_WORD_MAX], word[SHELL_WORD_MAX];
+    ckpt_str path = str_c(p->path);
+    while (path.len > 1 && path.ptr[path.len - 1] == '/')
+        path.len--;
+    ckpt_str last = str_after_last(path, '/'), parent = str_of(path.ptr, path.len - last.len);
+    const char *name = shell_word(last, "", "NAME", word);
+    (void)fail(err, s->status, CKPT_NO_OFFSET, "{%s}, not {=the archive}", s->what);
+    if (parent.len)
+        error_add_hint(err, "zip it again: (cd %s && zip -0qr %s.pt %s)",
+                       shell_word(parent, "", "FOLDER", folder), name, name);
+    else
+        error_add_hint(err, "zip it again: zip -0qr %s.pt %s", name, name);
+    return s->status;
+}
+
+/* refuse_hub_cache - refuses P, models--NAME of the Hub's cache; names the revision that `main` refers to. */
+static ckpt_status refuse_hub_cache(const struct probe *p, const struct signature *s, ckpt_error *err)
+{
+    char word[SHELL_WORD_MAX], path[4096], revision[64];
+    int n = snprintf(path, sizeof path, "%s/refs/main", p->path);
+    source *src = NULL;
+    size_t length = 0;
+    if ((size_t)n < sizeof path && source_file_open(path, &src, NULL) == CKPT_OK &&
+        src->size <= sizeof revision && source_read(src, 0, revision, (size_t)src->size, NULL) == CKPT_OK)
+        length = (size_t)src->size;
+    source_unref(src);
+    n = snprintf(path, sizeof path, "%s/snapshots/%.*s", p->path, (int)length, revision);
+    (void)fail(err, s->status, CKPT_NO_OFFSET, "{%s}, not {=the folder of a revision}", s->what);
+    bool found = length && (size_t)n < sizeof path && source_is_folder(path);
+    error_add_hint(err, found ? "name its revision: %s" : "name a folder in %s/snapshots",
+                   shell_path(found ? path : p->path, word));
+    return s->status;
+}
+
 static ckpt_status refuse_folder(const struct probe *p, ckpt_error *err)
 {
     const struct signature *s = recognize_folder(p->path);
-    if (s)
-        return fail(err, s->status, CKPT_NO_OFFSET, "%s, which this version does not read\n" READS, s->what);
+    if (s && s->kind == SIGN_UNPACKED)
+        return refuse_unpacked(p, s, err);
+    if (s && s->kind == SIGN_HUB_CACHE)
+        return refuse_hub_cache(p, s, err);
+    if (s) {
+        (void)fail(err, s->status, CKPT_NO_OFFSET, "%s, which this version does not read", s->what);
+        recognize_add_hint(s, p->path, err);
+        return s->status;
+    }
     struct folder d;
     folder_scan(p->names, p->nnames, &d);
     if (d.nothers || d.nsteps)
@@ -104,12 +174,35 @@ static bool hint_index(const char *path, ckpt_error *err)
     return true;
 }
 
+/* hint_description - hints at the file that describes the tensors in PATH: NAME.xml of OpenVINO if PATH is
+ * NAME.bin, or the folder if PATH is a file of weights of TensorFlow.js. */
+static bool hint_description(const char *path, ckpt_error *err)
+{
+    char word[SHELL_WORD_MAX], sibling[4096];
+    ckpt_str name = str_after_last(str_c(path), '/'), suffix = STR_LIT(".bin");
+    size_t folder = strlen(path) - name.len; /* bounded: the name ends PATH */
+    if (!str_ends(name, suffix))
+        return false;
+    int n = snprintf(sibling, sizeof sibling, "%.*s.xml", (int)(strlen(path) - suffix.len), path);
+    if ((size_t)n < sizeof sibling && access(sibling, F_OK) == 0) {
+        error_add_hint(err, "OpenVINO describes these weights in %s: name that", shell_path(sibling, word));
+        return true;
+    }
+    n = snprintf(sibling, sizeof sibling, "%.*s", (int)folder, folder ? path : "");
+    if (!str_starts(name, STR_LIT("group")) || (size_t)n >= sizeof sibling ||
+        !folder_file_has(folder ? sibling : ".", "model.json", "weightsManifest"))
+        return false;
+    error_add_hint(err, "TensorFlow.js describes these weights in model.json: name the folder, %s",
+                   quote_beginning(path, folder, folder ? "" : ".", word));
+    return true;
+}
+
 static ckpt_status refuse_unknown(const struct probe *p, ckpt_error *err)
 {
     char found[TEXT_BYTES_SIZE];
     (void)fail(err, CKPT_EUNKNOWN, 0, "not {=a recognized checkpoint format}; it begins with {%s}",
                text_describe_bytes(p->head, p->nhead, found));
-    if (!hint_index(p->path, err))
+    if (!hint_index(p->path, err) && !hint_description(p->path, err))
         error_add_hint(err, "`man ckpt-formats` lists what is read");
     return CKPT_EUNKNOWN;
 }
@@ -126,6 +219,43 @@ static ckpt_status refuse_data_file(const struct probe *p, ckpt_error *err)
                 quote_beginning(p->path, n, n ? "" : ".", word));
 }
 
+/* path_exists_beside - returns true if the folder of PATH has the file BEFORE + name of PATH + AFTER. Sets
+ * OUT to its path. */
+static bool path_exists_beside(const char *path, const char *before, const char *after, char out[4096])
+{
+    ckpt_str name = str_after_last(str_c(path), '/');
+    size_t folder = strlen(path) - name.len; /* bounded: the name ends PATH */
+    int n = snprintf(out, 4096, "%.*s%s%s%s", (int)folder, path, before, name.ptr, after);
+    return (size_t)n < 4096 && access(out, F_OK) == 0;
+}
+
+/* hint_broken_link - reports where PATH, a symbolic link, points to. */
+static void hint_broken_link(const char *path, ckpt_str target, ckpt_error *err)
+{
+    char word[SHELL_WORD_MAX];
+    (void)fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "a symbolic link to %.*s, which does not exist",
+               STR_ARG(target));
+    err->sys_errno = ENOENT;
+    if (str_find(target, STR_LIT(".git/annex/objects/"), 0) != SIZE_MAX)
+        error_add_hint(err, "`git annex get %s` fetches the file", shell_path(path, word));
+    else if (str_find(target, STR_LIT("/blobs/"), 0) != SIZE_MAX)
+        error_add_hint(err, "the Hugging Face cache has lost the file: download it again");
+    else
+        error_add_hint(err, "name the file itself, or make the link point to it");
+}
+
+void format_hint_missing(const char *path, ckpt_error *err)
+{
+    char other[4096], word[SHELL_WORD_MAX];
+    ssize_t n = readlink(path, other, sizeof other);
+    if (n > 0)
+        hint_broken_link(path, str_of(other, (size_t)n), err);
+    else if (path_exists_beside(path, "", ".dvc", other))
+        error_add_hint(err, "`dvc pull %s` fetches it", shell_path(other, word));
+    else if (path_exists_beside(path, ".", ".icloud", other))
+        error_add_hint(err, "it is only in iCloud: `brctl download %s` fetches it", shell_path(path, word));
+}
+
 ckpt_status format_fail_unrecognized(const struct probe *p, ckpt_error *err)
 {
     if (p->is_folder)
@@ -133,6 +263,10 @@ ckpt_status format_fail_unrecognized(const struct probe *p, ckpt_error *err)
     const struct signature *s = recognize(p);
     if (s && s->kind == SIGN_POINTER)
         return refuse_lfs_pointer(p, err);
+    if (s && s->kind == SIGN_LINK)
+        return refuse_link(p, s, err);
+    if (s && s->kind == SIGN_ICLOUD)
+        return refuse_icloud_stub(p, s, err);
     if (p->zip)
         return refuse_zip(p, err);
     if (p->zip_err.status != CKPT_OK && str_ends(str_c(p->path), STR_LIT(".distcp")))
@@ -141,5 +275,5 @@ ckpt_status format_fail_unrecognized(const struct probe *p, ckpt_error *err)
         *err = p->zip_err;
         return p->zip_err.status;
     }
-    return s ? recognize_refuse(s, err) : refuse_unknown(p, err);
+    return s ? recognize_refuse(s, p->path, err) : refuse_unknown(p, err);
 }

@@ -86,6 +86,9 @@ const char *format_written_at(size_t i);
  * NULL, *OUT is the format named ASKED or that of the input. */
 ckpt_status format_target(const ckpt_plan *p, const char *path, const char *asked, const struct format **out,
                           ckpt_error *err);
+/* format_hint_missing - completes ERR, that PATH does not exist: what a broken link points to, or how to
+ * fetch a file that DVC or iCloud have put a placeholder for next to PATH. */
+void format_hint_missing(const char *path, ckpt_error *err);
 /* format_fail_unrecognized - fails with an error that names what P is instead of a checkpoint, such as a Git
  * LFS pointer (foreign.c). */
 ckpt_status format_fail_unrecognized(const struct probe *p, ckpt_error *err);

@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #include "base/cursor.h"
+#include "base/text.h"
 #include "codec/hdf5.h"
 #include "codec/inflate.h"
 #include "codec/json_scan.h"
@@ -21,6 +22,8 @@
 #include "io/reader.h"
 
 #define MAX_FIELDS      65536u
+#define PATH_TEXT_MAX   4096u
+#define TFJS_HEAD       65536u /* bytes in which a TensorFlow.js model names its weights */
 #define ENOUGH_INFLATED 65536u /* random data do not inflate to so many bytes */
 
 ckpt_status recognize_fill(struct probe *p, const char *path, source *src, ckpt_error *err)
@@ -279,6 +282,19 @@ static bool begins_with(const struct probe *p, const char *beginnings)
 }
 
 static bool is_html(const struct probe *p) { return begins_with(p, "<!doctype\n<html\n<head\n<script\n"); }
+
+/* is_openvino - returns true if the root element of P, an XML document, is <net>. */
+static bool is_openvino(const struct probe *p)
+{
+    ckpt_str text = get_text(p), declaration = STR_LIT("<?");
+    if (str_starts(text, declaration)) {
+        size_t end = str_find(text, STR_LIT("?>"), declaration.len);
+        text = str_skip(text, end == SIZE_MAX ? text.len : end + 2); /* bounded: it was found */
+        text = recognize_skip_space(text);
+    }
+    return str_starts(text, STR_LIT("<net ")) && str_find(text, STR_LIT("version="), 0) != SIZE_MAX;
+}
+
 static bool is_xml(const struct probe *p) { return begins_with(p, "<?xml\n<error\n"); }
 static bool is_server_error(const struct probe *p)
 {
@@ -286,6 +302,12 @@ static bool is_server_error(const struct probe *p)
                                            "not found\nrepository not found\nunauthorized\n"
                                            "too many requests\n");
 }
+static bool is_gated_answer(const struct probe *p)
+{
+    return p->size < 1024 && begins_with(p, "access to model \naccess to dataset \nyour request to access \n"
+                                            "cannot access gated repo\n");
+}
+
 bool recognize_tensorflow_state(ckpt_str head)
 {
     return str_starts(recognize_skip_space(head), STR_LIT("model_checkpoint_path:"));
@@ -299,21 +321,159 @@ bool recognize_json(const struct probe *p)
     return s.len ? s.ptr[0] == '{' || s.ptr[0] == '[' : p->nhead < p->size;
 }
 
+/* is_tfjs_model - returns true if P is JSON that lists files of weights. The list comes after the network,
+ * which may be large. */
+static bool is_tfjs_model(const struct probe *p)
+{
+    char text[TFJS_HEAD];
+    size_t n = p->size < sizeof text ? (size_t)p->size : sizeof text;
+    return p->src && get_text(p).len && get_text(p).ptr[0] == '{' &&
+           source_read(p->src, 0, text, n, NULL) == CKPT_OK &&
+           str_find(str_of(text, n), STR_LIT("\"weightsManifest\""), 0) != SIZE_MAX;
+}
+
 static bool is_json(const struct probe *p) { return get_text(p).len && recognize_json(p); }
+
+/* ------------------------------------------------------- placeholders of a file */
+
+static bool is_dvc_pointer(const struct probe *p)
+{
+    return str_ends(str_c(p->path), STR_LIT(".dvc")) &&
+           (begins_with(p, "outs:\nmd5:\nwdir:\ndeps:\n") ||
+            str_find(probe_head(p), STR_LIT("\nouts:"), 0) != SIZE_MAX);
+}
+
+/* iCloud replaces NAME by .NAME.icloud, a property list, when the disk is full. */
+static bool is_icloud_stub(const struct probe *p)
+{
+    return str_starts(probe_head(p), STR_LIT("bplist00")) && str_ends(str_c(p->path), STR_LIT(".icloud"));
+}
+
+/* has_only_path - returns true if TEXT is one path: without control characters and, unless it begins as a
+ * path, without blanks. */
+static bool has_only_path(ckpt_str text)
+{
+    bool has_blank = false;
+    for (size_t i = 0; i < text.len; i++) {
+        if ((unsigned char)text.ptr[i] < 0x20 || text.ptr[i] == 0x7f)
+            return false;
+        has_blank = has_blank || text.ptr[i] == ' ';
+    }
+    return str_starts(text, STR_LIT("../")) || str_starts(text, STR_LIT("./")) ||
+           (!has_blank && (str_starts(text, STR_LIT("/")) || folder_is_checkpoint(text)));
+}
+
+/* Programs without symbolic links store them as files: git (core.symlinks=false) writes the target alone,
+ * Cygwin puts "!<symlink>" before it, and CIFS "XSym", its length and its MD5 on lines of their own. */
+ckpt_str recognize_get_link(const struct probe *p)
+{
+    static const char cygwin[] = "!<symlink>", cifs[] = "XSym\n";
+    const size_t before_target = 5 + 5 + 33; /* lines of CIFS */
+    ckpt_str text = probe_head(p), none = str_of("", 0);
+    if (p->size > PATH_TEXT_MAX || text.len != p->size)
+        return none;
+    if (str_starts(text, str_c(cygwin))) {
+        text = str_skip(text, sizeof cygwin - 1);
+        size_t end = str_find(text, str_of("", 1), 0);
+        text.len = end < text.len ? end : text.len;
+        return str_starts(text, STR_LIT("\xff\xfe")) ? none : text; /* UTF-16 is not shown */
+    }
+    if (str_starts(text, str_c(cifs)))
+        text = str_skip(text, before_target);
+    size_t end = str_find(text, STR_LIT("\n"), 0);
+    bool ends_line = end < text.len && recognize_skip_space(str_skip(text, end)).len == 0;
+    text = ends_line ? str_of(text.ptr, end) : text;
+    if (str_ends(text, STR_LIT("\r")))
+        text.len--;
+    return text.len && has_only_path(text) ? text : none;
+}
+
+static bool is_link_text(const struct probe *p) { return recognize_get_link(p).len > 0; }
+
+/* ------------------------------------------------------------- other programs */
+
+/* whisper.cpp writes its hyperparameters after the magic number: n_vocab, n_audio_ctx, which is 1500 for
+ * every model, n_audio_state, n_audio_head, n_audio_layer, and n_text_ctx, which is 448. */
+static bool is_whisper(const struct probe *p)
+{
+    return str_starts(probe_head(p), STR_LIT("lmgg")) && p->nhead >= 28 && load_u32le(p->head + 8) == 1500 &&
+           load_u32le(p->head + 24) == 448;
+}
+
+/* is_session_key - returns true if the packet BODY of OpenPGP has a session key for a public KEY (RFC 9580,
+ * 5.1: version 3, key id, algorithm) or for a passphrase (5.3: version 4, cipher, how the passphrase is
+ * hashed). */
+static bool is_session_key(ckpt_str body, bool for_public_key)
+{
+    const unsigned char *b = (const unsigned char *)body.ptr;
+    if (for_public_key)
+        return body.len > 9 && b[0] == 3 && (b[9] <= 2 || b[9] == 16 || b[9] == 18 || b[9] == 25);
+    return body.len > 3 && b[0] == 4 && b[1] >= 1 && b[1] <= 13 && b[2] <= 3;
+}
+
+/* is_openpgp - returns true if P begins with a packet of OpenPGP for a session key. Its tag is 1 or 3, in the
+ * upper six bits if the packet has the old form, in which the lower two are the size of its length. */
+static bool is_openpgp(const struct probe *p)
+{
+    unsigned first = p->nhead ? p->head[0] : 0, is_new = first & 0x40;
+    unsigned tag = is_new ? first & 0x3f : first >> 2 & 0xf;
+    size_t length_size = is_new || (first & 3) == 0 ? 1 : 2;
+    bool is_packet = first & 0x80 && (is_new || (first & 3) < 2) && (tag == 1 || tag == 3);
+    return is_packet && is_session_key(str_skip(probe_head(p), 1 + length_size), tag == 1); /* bounded: 3 */
+}
+
+/* is_burn - returns true if P is MessagePack of two items, of which the first names a module of burn: a map,
+ * or an array if the recorder is not a named one. */
+static bool is_burn(const struct probe *p)
+{
+    bool is_pair = str_starts(probe_head(p), STR_LIT("\x82\xa8metadata")) || (p->nhead && p->head[0] == 0x92);
+    return is_pair && (str_find(probe_head(p), STR_LIT("burn_core::record"), 0) != SIZE_MAX ||
+                       str_find(probe_head(p), STR_LIT("burn::record"), 0) != SIZE_MAX);
+}
+
+static bool is_thinc(const struct probe *p)
+{
+    return str_starts(probe_head(p), STR_LIT("\x84\xa5nodes"));
+}
+
+/* is_mindspore - returns true if P begins with a value of MindSpore's message Checkpoint (checkpoint.proto):
+ * 1 tag, 2 tensor: 1 dims, 2 tensor_type, such as "Float32". */
+static bool is_mindspore(const struct probe *p)
+{
+    static const char types[] = "Float Int UInt Bool BFloat Complex str";
+    struct proto_field f;
+    cursor c = cursor_of(p->head, p->nhead, 0);
+    bool is_value = cursor_u8(&c) == (1 << 3 | PROTO_BYTES) && cursor_varint(&c) < p->size;
+    if (!is_value || !proto_next(&c, &f) || !proto_is(&f, 1, PROTO_BYTES) || !f.bytes.left)
+        return false;
+    if (cursor_u8(&c) != (2 << 3 | PROTO_BYTES) || cursor_varint(&c) >= p->size)
+        return false;
+    while (proto_next(&c, &f) && f.number == 1)
+        continue;
+    return !c.bad && proto_is(&f, 2, PROTO_BYTES) && str_matches_word(proto_text(&f), types, str_starts);
+}
 
 /* ---------------------------------------------------------------------- signatures */
 
 #define DOWNLOAD_HINT "the download failed: fetch the file again, with a login if its server asks for one"
+#define GPG_HINT      "decrypt it first: `gpg -d FILE | ckpt ls -`"
+#define AGE_HINT      "decrypt it first: `age -d FILE | ckpt ls -`"
+#define BURN_HINT     "burn reads it: load it there, and save it by burn-store's SafetensorsStore"
+#define RDS_HINT      "R reads it: `readRDS`; save its tensors by safetensors::safe_save_file"
+#define RDATA_HINT    "R reads it: `load`; save its tensors by safetensors::safe_save_file"
+#define N5_HINT       "copy it to Zarr: `zarr.copy_all` from a `zarr.N5Store`, which zarr-python 2 has"
+#define TFJS_HINT     "`tensorflowjs_converter --input_format=tfjs_layers_model` makes a Keras file of it"
 #define JOBLIB_HINT   "joblib.load runs what the file names: run `ckpt scan FILE` first, which lists that"
 
 enum { CKPT_FIX_NONE };
 
 static const struct signature signatures[] = {
 #define MAGIC(kind, id, offset, bytes, status, what, hint, fix)                                              \
-    {SIGN_##kind, id, offset, bytes, sizeof(bytes) - 1, NULL, status, what, hint, CKPT_FIX_##fix},
+    {SIGN_##kind, id, offset, bytes, sizeof(bytes) - 1, NULL, NULL, status, what, hint, CKPT_FIX_##fix},
 #define TEST(kind, id, test, status, what, hint, fix)                                                        \
-    {SIGN_##kind, id, 0, NULL, 0, test, status, what, hint, CKPT_FIX_##fix},
-#define FOLDER(file, what) {SIGN_FOLDER, NULL, 0, file, 0, NULL, CKPT_EUNSUPPORTED, what, "", CKPT_FIX_NONE},
+    {SIGN_##kind, id, 0, NULL, 0, NULL, test, status, what, hint, CKPT_FIX_##fix},
+#define FOLDER(kind, file, content, what, hint)                                                             \
+    {SIGN_##kind, NULL, 0, file, 0, content, NULL, CKPT_EUNSUPPORTED, what, hint, CKPT_FIX_NONE},
 #include "format/signatures.def"
 #undef MAGIC
 #undef TEST
@@ -322,7 +482,7 @@ static const struct signature signatures[] = {
 
 static bool matches_signature(const struct signature *s, const struct probe *p)
 {
-    if (p->is_folder || s->kind == SIGN_FOLDER)
+    if (p->is_folder || s->kind >= SIGN_FOLDER)
         return false;
     return s->magic ? str_starts(str_skip(probe_head(p), s->offset), str_of(s->magic, s->nmagic))
                     : s->test(p);
@@ -347,14 +507,29 @@ bool recognize_as(const struct probe *p, enum signature_kind kind)
 const struct signature *recognize_folder(const char *path)
 {
     for (size_t i = 0; i < sizeof signatures / sizeof *signatures; i++)
-        if (signatures[i].kind == SIGN_FOLDER && folder_has(path, signatures[i].magic))
+        if (signatures[i].kind >= SIGN_FOLDER && folder_has(path, signatures[i].magic) &&
+            (!signatures[i].content || folder_file_has(path, signatures[i].magic, signatures[i].content)))
             return &signatures[i];
     return NULL;
 }
 
-ckpt_status recognize_refuse(const struct signature *s, ckpt_error *err)
+void recognize_add_hint(const struct signature *s, const char *path, ckpt_error *err)
+{
+    static const char placeholder[] = "FILE";
+    char word[SHELL_WORD_MAX];
+    const char *found = strstr(s->hint, placeholder);
+    if (!s->hint[0])
+        error_add_hint(err, "`man ckpt-formats` lists what is read");
+    else if (found)
+        error_add_hint(err, "%.*s%s%s", (int)(found - s->hint), s->hint, shell_path(path, word),
+                       found + strlen(placeholder));
+    else
+        error_add_hint(err, "%s", s->hint);
+}
+
+ckpt_status recognize_refuse(const struct signature *s, const char *path, ckpt_error *err)
 {
     (void)fail(err, s->status, CKPT_NO_OFFSET, "{%s}, not {=a checkpoint}", s->what);
-    error_add_hint(err, "%s", s->hint[0] ? s->hint : "`man ckpt-formats` lists what is read");
+    recognize_add_hint(s, path, err);
     return s->status;
 }

@@ -21,8 +21,15 @@ enum signature_kind {
     SIGN_COMPRESSED, /* compressed, or an archive to unpack first */
     SIGN_ZLIB,       /* zlib, which is less certain: a header of two bytes and data that can be inflated */
     SIGN_POINTER,    /* a Git LFS pointer */
-    SIGN_FOLDER,
-    SIGN_OTHER
+    SIGN_ICLOUD,
+    SIGN_LINK,
+    SIGN_OPENVINO,
+    SIGN_MINDSPORE,
+    SIGN_TENSORIZER,
+    SIGN_OTHER,
+    SIGN_FOLDER, /* this and the following: folders */
+    SIGN_UNPACKED,  /* a folder: the members of a torch archive */
+    SIGN_HUB_CACHE /* a folder with a folder for each revision of a repository */
 };
 
 struct signature {
@@ -31,6 +38,7 @@ struct signature {
     size_t offset;
     const char *magic; /* the bytes at OFFSET, or a file in the folder; NULL: TEST is called */
     size_t nmagic;
+    const char *content; /* a text in that file of the folder, or NULL */
     bool (*test)(const struct probe *p);
     ckpt_status status;
     const char *what, *hint;
@@ -71,8 +79,13 @@ ckpt_str recognize_skip_space(ckpt_str s);
 bool recognize_tensorflow_state(ckpt_str head);
 /* recognize_zlib - returns true if P begins with a zlib header. Text may begin with the same two bytes. */
 bool recognize_zlib(const struct probe *p);
-/* recognize_refuse - fails because S is not a checkpoint. */
-ckpt_status recognize_refuse(const struct signature *s, ckpt_error *err);
+/* recognize_get_link - returns the target of the symbolic link that P has as text, or an empty text. */
+ckpt_str recognize_get_link(const struct probe *p);
+/* recognize_add_hint - sets the hint of ERR to that of S, in which FILE becomes PATH, unless there is one
+ * already. */
+void recognize_add_hint(const struct signature *s, const char *path, ckpt_error *err);
+/* recognize_refuse - fails because PATH, a file as S describes, is not a checkpoint. */
+ckpt_status recognize_refuse(const struct signature *s, const char *path, ckpt_error *err);
 /* recognize_compression - returns the signature of the compression of P. NULL: P is an archive (7-Zip, RAR)
  * or is not compressed. */
 const struct signature *recognize_compression(const struct probe *p);

@@ -92,8 +92,10 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
     const struct signature *s = recognize_compression(f->probe);
     source *unpacked = NULL;
     ckpt_status st = unpack_all(f, s, &unpacked, err);
-    if (st == CKPT_EUNSUPPORTED)
-        error_replace_hint(err, s->hint);
+    if (st == CKPT_EUNSUPPORTED) {
+        err->hint[0] = '\0';
+        recognize_add_hint(s, f->path, err);
+    }
     ckpt_error why = *err;
     bool is_partial = st != CKPT_OK && st != CKPT_ELIMIT && f->salvage && unpacked && unpacked->size;
     uint64_t n = unpacked ? unpacked->size : 0;

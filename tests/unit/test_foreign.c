@@ -78,10 +78,32 @@ static void models_of_other_programs_are_recognized(void)
     CHECK_UNKNOWN("\x08\x08\x3a\x01x\x4d\0\0\0\0");            /* an unknown field */
     CHECK_UNKNOWN("\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x3a\0"); /* a version beyond 64 bits */
     CHECK_FILE("\x80\x04\x95\0\0\0\0\0\0\0\0\x8c\x13joblib.numpy_pickle\x94", "joblib dump",
-               "ckpt scan FILE");
+               "ckpt scan file");
     CHECK_FILE("\x78\x9c\xcb\x2a\x2d\x2e\x51\x28\x49\xad\x28\xe1\x02\0\x16\x01\x03\xb6", "zlib-compressed",
                "joblib.load");
     CHECK_UNKNOWN("x^2 + y^2"); /* begins with the bytes of a zlib header, but cannot be inflated */
+}
+
+/* What has no magic number is recognized by a few bytes with a meaning: with one changed, it is unknown. */
+static void near_misses_are_not_recognized(void)
+{
+    CHECK_FILE("\x8c\x0d\x04\x09\x03\x02salt", "GnuPG", "gpg -d file");
+    CHECK_FILE("\xc3\x0d\x04\x09\x03\x02salt", "GnuPG", "gpg -d file");       /* a packet of the new form */
+    CHECK_FILE("\x84\x5e\x03" "ABCDEFGH\x12", "GnuPG", "gpg -d file");          /* a public key, ECDH */
+    CHECK_UNKNOWN("\x8c\x0d\x04\x00\x03\x02salt");                            /* no such cipher */
+    CHECK_UNKNOWN("\x8c\x0d\x05\x09\x03\x02salt");                            /* another version */
+    CHECK_UNKNOWN("\x84\x5e\x03" "ABCDEFGH\x05");                               /* no such algorithm */
+    CHECK_UNKNOWN("\x8e\x0d\x04\x09\x03\x02salt");                            /* a length of 4 bytes */
+    CHECK_UNKNOWN("\x0a\x1a\x0a\x01w\x12\x15\x08\x02\x12\x05Apple\x1a\x08"); /* no type of MindSpore */
+    CHECK_UNKNOWN("\x0a\x1a\x0a\0\x12\x15\x08\x02\x12\x07" "Float32");         /* no tag */
+    CHECK_UNKNOWN("\x0a\x1a\x0a\x01w");
+    CHECK_UNKNOWN("../a/b\nc");
+    CHECK_UNKNOWN("a model.safetensors");
+    CHECK_UNKNOWN("!<symlink>\xff\xfe/\0");
+    CHECK_UNKNOWN("XSym\n0009\n");
+    check_file(TEXT("<?xml <net version="), CKPT_EUNKNOWN, "XML document", "", __LINE__);
+    check_file(TEXT("<?xml ?><network version="), CKPT_EUNKNOWN, "XML document", "", __LINE__);
+    check_file(TEXT("lmgg\0\0\0\0\xdc\5\0\0"), CKPT_EUNSUPPORTED, "llama.cpp", "", __LINE__); /* cut off */
 }
 
 /* The class for arrays may be named long after the first bytes, because other objects precede the first. */
@@ -190,6 +212,7 @@ void suite_foreign(void)
     UNIT(empty_files_and_texts_are_recognized);
     UNIT(lfs_pointers_are_recognized);
     UNIT(models_of_other_programs_are_recognized);
+    UNIT(near_misses_are_not_recognized);
     UNIT(joblib_dumps_are_recognized_by_a_distant_name);
     UNIT(state_files_of_tensorflow_are_opened);
     UNIT(archives_are_recognized_by_their_members);

@@ -16,6 +16,7 @@
 #include "base/map.h"
 #include "core/pieces.h"
 #include "format/flax/flax.h"
+#include "format/recognize.h"
 #include "format/torch/graph.h"
 
 #define CHUNKED_KEY "__msgpack_chunked_array__"
@@ -330,7 +331,7 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
 
 static bool probe(const struct probe *p)
 {
-    return !p->is_folder && flax_is_recognized(p->path, p->head, p->nhead);
+    return !p->is_folder && flax_is_recognized(p->path, p->head, p->nhead) && !recognize(p);
 }
 
 const struct format format_flax = {.name = "flax",

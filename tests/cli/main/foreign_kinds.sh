@@ -1,0 +1,68 @@
+# Files and folders of other programs are named for what they are, with what to do, by ls and by doctor.
+make_files() {
+    printf '<?xml version="1.0"?>\n<net name="toy" version="11">\n' >openvino.xml
+    printf '<?xml version="1.0"?>\n<Error><Code>AccessDenied</Code></Error>' >answer.xml
+    printf 'weights' >openvino.bin
+    printf '\202\250metadata\202\246format\331\041burn_core::record::NamedMpkFileRec' >burn.mpk
+    printf 'NRUB\001\000' >burn.bpk
+    printf 'lmgg\231\312\0\0\334\005\0\0\200\001\0\0\006\0\0\0\004\0\0\0\300\001\0\0' >whisper.bin
+    printf 'lmgg\000\175\0\0\0\020\0\0\0\001\0\0' >llama.bin
+    printf 'MATLAB 5.0 MAT-file, Platform: posix' >m.mat
+    printf '\236\250b2frame\0\322\0\0\0\245' >m.b2nd
+    printf 'ZTEN1000' >m.zt
+    printf '\211PNG\r\n\032\n\0\0\0\rIHDR' >image.pt
+    printf '\204\245nodes\223\204\245index\0' >thinc.msgpack
+    printf '\204\245param\223\001\002\003' >flax.msgpack
+    printf '\n\032\n\001w\022\025\010\002\022\007Float32\032\010\0\0\0\0\0\0\0\0' >mindspore.ckpt
+    printf '|TZR|\002\0\0\0' >m.tensors
+}
+make_encrypted() {
+    printf '\214\015\004\011\003\002abcdefgh' >m.pt.gpg
+    printf '\205\002\014\003ABCDEFGH\001abcdefgh' >key.pt.gpg
+    printf -- '-----BEGIN PGP MESSAGE-----\n' >m.pt.asc
+    printf 'age-encryption.org/v1\n' >m.pt.age
+}
+make_r() {
+    printf 'X\n\0\0\0\003\0\004\003\001' >m.rds
+    gzip -c m.rds >packed.rds
+    printf 'RDX3\nX\n' >m.RData
+}
+make_placeholders() {
+    printf 'version https://git-lfs.github.com/spec/v1\r\noid sha256:07\r\nsize 97700000\r\n' >crlf.pt
+    printf '/annex/objects/SHA256E-s97700000--0123.pt\n' >annex.pt
+    printf 'outs:\n- md5: 0123\n  size: 12\n  hash: md5\n  path: dvc.pt\n' >dvc.pt.dvc
+    printf 'bplist00\323\001\002\003' >.cloud.pt.icloud
+    printf '../../blobs/0123456789abcdef' >link.pt
+    printf 'model-v2.safetensors\r\n' >link.safetensors
+    printf '!<symlink>/data/model.pt\0' >cygwin.pt
+    printf 'XSym\n0009\n0123456789abcdef0123456789abcdef\n../m.ckpt\n     ' >cifs.pt
+    printf 'Access to model a/b is restricted. You must have access to it and be authenticated to access it.' >gated.bin
+    ln -s ../.git/annex/objects/ab/cd/SHA256E-s1--0/SHA256E-s1--0 annexed.pt
+    ln -s ../../blobs/0123 lost.pt
+    ln -s /nowhere/x.pt dangling.pt
+}
+make_folders() {
+    mkdir -p unpacked/data sub/unpacked hub/snapshots/0123abcd hub/refs other/snapshots n5/w td snap tfjs
+    printf '\200\002}q\000.' | tee unpacked/data.pkl >sub/unpacked/data.pkl
+    printf 0123abcd >hub/refs/main
+    echo '{"n5":"2.5.0"}' >n5/attributes.json
+    echo '{"dimensions":[4],"blockSize":[4],"dataType":"float32"}' >n5/w/attributes.json
+    echo '{"shape":[],"_type":"<class '"'tensordict._td.TensorDict'"'>"}' >td/meta.json
+    echo '{"version":"0.1.0","manifest":{}}' >snap/.snapshot_metadata
+    echo '{"format":"layers-model","weightsManifest":[]}' >tfjs/model.json
+    printf 'weights' >tfjs/group1-shard1of1.bin
+}
+make_files; make_encrypted; make_r; make_placeholders; make_folders
+for f in openvino.xml answer.xml openvino.bin burn.mpk burn.bpk whisper.bin llama.bin m.mat m.b2nd m.zt image.pt \
+    thinc.msgpack flax.msgpack mindspore.ckpt m.tensors m.pt.gpg key.pt.gpg m.pt.asc m.pt.age m.rds packed.rds m.RData \
+    crlf.pt annex.pt dvc.pt.dvc dvc.pt .cloud.pt.icloud cloud.pt link.pt link.safetensors cygwin.pt cifs.pt gated.bin \
+    annexed.pt lost.pt dangling.pt unpacked sub/unpacked/ hub other n5 n5/w td snap tfjs tfjs/model.json \
+    tfjs/group1-shard1of1.bin; do
+    ckpt ls "$f"
+    [ $? = 2 ] || echo "$f: the exit code is not 2"
+done
+ckpt doctor link.pt; ckpt doctor burn.mpk; ckpt doctor unpacked
+ckpt diff link.pt link.safetensors
+# what the hint about an unpacked archive says, as it is printed
+cp data/train.pt . && mkdir again && (cd again && unzip -q ../train.pt) && mv again/* model && ckpt ls model
+if command -v zip >/dev/null; then zip -0qr model.pt model && ckpt diff train.pt model.pt; else echo '22 same; values: 29 same'; fi
