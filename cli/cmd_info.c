@@ -429,6 +429,19 @@ static void print_dtypes(const struct facts *facts, struct text *out)
         line_put(out);
 }
 
+static void print_quantized(const struct facts *facts, struct text *out)
+{
+    const ckpt_quantized *q;
+    begin_label(out, "quantized");
+    for (size_t i = 0; (q = ckpt_quantized_at(facts->f, i)); i++) {
+        text_add(out, i ? ", " : "");
+        text_noun(out, q->weights, "weight by ", "weights by ");
+        text_name(out, q->scheme);
+    }
+    if (facts->info.nquantized)
+        line_put(out);
+}
+
 static void print_info_remarks(const struct facts *facts, struct text *out)
 {
     if (facts->info.aliases) {
@@ -473,6 +486,7 @@ static void print_info_text(const struct facts *facts)
     print_info_values(facts, &out);
     print_info_metadata(facts, &out);
     print_dtypes(facts, &out);
+    print_quantized(facts, &out);
     print_info_remarks(facts, &out);
     text_free(&out);
 }
@@ -556,6 +570,17 @@ static void info_values_json(json *j, const struct facts *facts)
             json_leaf(json_add_object(list, NULL), leaf);
 }
 
+static void quantized_json(json *j, const ckpt_file *f)
+{
+    json *list = json_add_array(j, "quantized");
+    const ckpt_quantized *q;
+    for (size_t i = 0; (q = ckpt_quantized_at(f, i)); i++) {
+        json *item = json_add_object(list, NULL);
+        json_str(item, "scheme", q->scheme);
+        json_u64(item, "weights", q->weights);
+    }
+}
+
 static void ranks_json(json *j, const ckpt_ranks *ranks)
 {
     struct parallel_axis axis[3];
@@ -589,6 +614,7 @@ static void print_info_json(const struct facts *facts)
             json_totals(dtypes, ckpt_dtype_name((ckpt_dtype)d), facts->by_dtype[d].tensors,
                         facts->by_dtype[d].elements, facts->by_dtype[d].bytes);
     json_totals(j, "total", facts->all.tensors, facts->all.elements, facts->all.bytes);
+    quantized_json(j, facts->f);
     optimizer_json(j, info);
     info_values_json(j, facts);
     metadata_json(j, facts->f);

@@ -206,6 +206,8 @@ static ckpt_status write_plan(ckpt_plan *p, const struct format *f, const struct
     cast_notice_skipped(p);
     if (st == CKPT_OK && job->opts->strict)
         st = sanitize_strict(p, err);
+    if (st == CKPT_OK && job->opts->strict)
+        st = cast_strict(p, err);
     if (st == CKPT_OK)
         st = plan_drop_object_graph(p, job->opts->strict, err);
     if (st == CKPT_OK && job->opts->max_shard)

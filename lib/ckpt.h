@@ -672,7 +672,14 @@ typedef struct {
     int32_t weights_only;      /* torch.load(weights_only=True) 1: accepts; 0: refuses; -1: does not apply */
     uint32_t executes_code;    /* it contains code that loading runs: TorchScript, packages */
     const ckpt_ranks *ranks;   /* of a folder that many ranks wrote; NULL: of any other file */
+    size_t nquantized;         /* how many ckpt_quantized_at returns */
 } ckpt_info;
+
+/* A scheme by which weights are quantized: their numbers need scales, which are tensors of their own. */
+typedef struct {
+    ckpt_str scheme;  /* "GPTQ", "ComfyUI scaled fp8" … */
+    uint64_t weights; /* weights that are quantized so */
+} ckpt_quantized;
 
 /* ckpt_inspect - sets all of *OUT; its texts exist until the next ckpt_inspect or ckpt_close of FILE. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_inspect(ckpt_file *file, ckpt_info *out, ckpt_error *err);
@@ -681,6 +688,9 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_inspect(ckpt_file *file, ckpt_info *ou
  * tensors. The prefixes of wrappers are in their keys. NULL past the end. */
 CKPT_API const ckpt_weights *ckpt_weights_at(const ckpt_file *file, size_t i);
 CKPT_API const ckpt_wrapper *ckpt_wrapper_at(const ckpt_file *file, size_t i);
+/* ckpt_quantized_at - returns scheme I of the quantized weights that the last ckpt_inspect of FILE found;
+ * NULL past the end. */
+CKPT_API const ckpt_quantized *ckpt_quantized_at(const ckpt_file *file, size_t i);
 
 /* ------------------------------------------------------------------- work */
 

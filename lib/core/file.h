@@ -94,6 +94,8 @@ struct ckpt_file {
     size_t nweights;
     const ckpt_wrapper *wrappers;
     size_t nwrappers;
+    const ckpt_quantized *quantized; /* schemes of quantized weights */
+    size_t nquantized;
 };
 
 /* file_new - makes a file without tensors that reads SRC (taken over; may be NULL). */

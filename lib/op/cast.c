@@ -1,8 +1,10 @@
-/* cast.c - `--cast`: selects the tensors of a plan whose dtype changes. */
+/* cast.c - `--cast`: selects the tensors of a plan whose dtype changes. The numbers of quantized weights mean
+ * nothing without their scales, so a cast leaves both as they are. */
 #include <stdio.h>
 
 #include "base/text.h"
 #include "core/convert.h"
+#include "op/quantized.h"
 #include "op/root.h"
 #include "op/sanitize.h"
 #include "op/weights.h"
@@ -46,6 +48,15 @@ static ckpt_status fail_not_castable(const struct plan_entry *e, const ckpt_tens
                     : "--cast takes dense tensors of floats, integers and bools");
 }
 
+static ckpt_status fail_quantized(const struct plan_entry *e, const ckpt_tensor *t, ckpt_dtype dtype,
+                                  const char *scheme, ckpt_error *err)
+{
+    return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
+                "\"%.*s\" (%s) cannot become %s: it is of a quantized weight (%s), whose numbers mean "
+                "nothing without its scales",
+                STR_ARG(e->name), ckpt_tensor_dtype_name(t), ckpt_dtype_name(dtype), scheme);
+}
+
 static ckpt_status check_target(ckpt_dtype dtype, ckpt_error *err)
 {
     struct conversion c;
@@ -69,6 +80,7 @@ struct skipped {
     const struct plan_entry *first; /* the first of N tensors that cannot become the dtype */
     const char *why;                /* the reason why it cannot */
     size_t n, counters, scales, vectors;
+    size_t quantized; /* tensors of quantized weights */
 };
 
 static void notice_skipped(ckpt_plan *p, const struct skipped *skipped)
@@ -84,6 +96,12 @@ static void notice_skipped(ckpt_plan *p, const struct skipped *skipped)
         plan_notice(p,
                     "%zu tensor%s of one dimension stay%s, as in ggml: --cast casts one only by full name",
                     skipped->vectors, skipped->vectors == 1 ? "" : "s", skipped->vectors == 1 ? "s" : "");
+    if (skipped->quantized)
+        plan_notice(p,
+                    "left %zu tensor%s of quantized weights (%s) as %s: the numbers of such a weight mean "
+                    "nothing without its scales",
+                    skipped->quantized, skipped->quantized == 1 ? "" : "s", p->uncast_scheme,
+                    skipped->quantized == 1 ? "it is" : "they are");
     if (!skipped->n)
         return;
     const ckpt_tensor *t = &p->file->table.rows[skipped->first->row].t;
@@ -93,12 +111,26 @@ static void notice_skipped(ckpt_plan *p, const struct skipped *skipped)
                 ckpt_kind_name((ckpt_kind)t->kind), ckpt_tensor_dtype_name(t), skipped->why, more);
 }
 
+/* find_scheme - returns the name of the scheme by which E is quantized, or a scale; NULL: neither. */
+static const char *find_scheme(const ckpt_plan *p, const struct plan_entry *e)
+{
+    uint32_t i = p->quantized->of_row[e->row];
+    if (i == QUANTIZED_BY_NONE)
+        return NULL;
+    return quantized_title(p->quantized->list[i == QUANTIZED_BY_ALL ? 0 : i].scheme);
+}
+
 /* cast_or_skip - casts E, unless E cannot become DTYPE or is cast only by its full name. Then counts it in
  * SKIPPED if the user needs a notice about it. */
 static void cast_or_skip(ckpt_plan *p, const struct plan_entry *e, ckpt_dtype dtype, struct skipped *skipped)
 {
     const ckpt_tensor *t = &p->file->table.rows[e->row].t;
-    const char *why = why_not_castable(t, dtype);
+    const char *why = why_not_castable(t, dtype), *scheme = find_scheme(p, e);
+    if (scheme) {
+        skipped->quantized++;
+        p->uncast_scheme = p->uncast_scheme ? p->uncast_scheme : scheme;
+        return;
+    }
     skipped->scales += t->dtype == CKPT_DT_F8_E8M0;
     if (!dtype_is_float((ckpt_dtype)t->dtype)) /* cast only by its full name */
         return;
@@ -117,7 +149,9 @@ static void cast_or_skip(ckpt_plan *p, const struct plan_entry *e, ckpt_dtype dt
 static ckpt_status cast_named(ckpt_plan *p, const struct plan_entry *e, ckpt_dtype dtype, ckpt_error *err)
 {
     const ckpt_tensor *t = &p->file->table.rows[e->row].t;
-    const char *why = why_not_castable(t, dtype);
+    const char *why = why_not_castable(t, dtype), *scheme = find_scheme(p, e);
+    if (scheme)
+        return fail_quantized(e, t, dtype, scheme, err);
     if (why)
         return fail_not_castable(e, t, dtype, why, err);
     p->cast_to[e->row] = dtype == t->dtype ? 0 : (uint16_t)dtype;
@@ -215,7 +249,9 @@ void cast_notice_skipped(ckpt_plan *p)
     for (size_t i = 0; i < p->nentries; i++) {
         const struct plan_entry *e = &p->entries[i];
         const ckpt_tensor *t = &p->file->table.rows[e->row].t;
-        bool is_handled = p->is_weights[e->row] || p->cast_to[e->row] || t->dtype == p->weights_dtype;
+        bool is_quantized = p->quantized->of_row[e->row] != QUANTIZED_BY_NONE;
+        bool is_handled = is_quantized || p->is_weights[e->row] || p->cast_to[e->row] ||
+                          t->dtype == p->weights_dtype;
         if (is_handled || !dtype_is_float((ckpt_dtype)t->dtype) || t->part_of != CKPT_NO_TENSOR ||
             is_counter(e, t))
             continue;
@@ -236,12 +272,23 @@ void cast_notice_skipped(ckpt_plan *p)
                 STR_ARG(options), components.has_more ? " ..." : "", them);
 }
 
+ckpt_status cast_strict(const ckpt_plan *p, ckpt_error *err)
+{
+    if (!p->uncast_scheme)
+        return CKPT_OK;
+    return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
+                "it has quantized weights (%s), which a cast leaves as they are\n"
+                "without --strict, all other tensors are cast",
+                p->uncast_scheme);
+}
+
 ckpt_status ckpt_plan_cast(ckpt_plan *p, const char *glob, ckpt_dtype dtype, ckpt_error *err)
 {
     bool any = !glob; /* a cast of the weights need not find any */
     CKPT_REQUIRE(err, p);
     CKPT_TRY(check_target(dtype, err));
     CKPT_TRY(plan_update_entries(p, err));
+    CKPT_TRY(plan_find_quantized(p, err));
     if (!p->cast_to && !(p->cast_to = arena_array(p->a, p->file->table.nrows, sizeof *p->cast_to)))
         return fail_memory(err);
     CKPT_TRY(glob ? cast_matching(p, glob, dtype, &any, err) : cast_weights(p, dtype, err));

@@ -4,6 +4,7 @@
 #include "base/checked.h"
 #include "base/sized.h"
 #include "core/dtype.h"
+#include "op/quantized.h"
 #include "op/prefix.h"
 #include "op/weights.h"
 #include "op/weights_only.h"
@@ -262,6 +263,27 @@ static ckpt_status find_optimizer(const struct containers *tree, ckpt_info *out,
     return out->optimizer.ptr && out->optimizer_path.ptr ? CKPT_OK : fail_memory(err);
 }
 
+/* ---- quantized weights */
+
+static ckpt_status list_schemes(ckpt_file *file, ckpt_info *out, ckpt_error *err)
+{
+    struct quantized_weights found;
+    size_t n[QUANTIZED_UNKNOWN + 1] = {0};
+    CKPT_TRY(quantized_find(file, file->inspect_arena, &found, err));
+    ckpt_quantized *list = arena_array(file->inspect_arena, QUANTIZED_UNKNOWN + 1, sizeof *list);
+    if (!list)
+        return fail_memory(err);
+    for (size_t i = 0; i < found.n; i++)
+        n[found.list[i].scheme]++;
+    for (unsigned i = 0; i <= QUANTIZED_UNKNOWN; i++)
+        if (n[i])
+            list[out->nquantized++] =
+                (ckpt_quantized){str_c(quantized_title((enum quantized_scheme_id)i)), n[i]};
+    file->quantized = list;
+    file->nquantized = out->nquantized;
+    return CKPT_OK;
+}
+
 /* ---- bytes */
 
 /* The bytes of a storage that one row covers. */
@@ -363,6 +385,11 @@ const ckpt_weights *ckpt_weights_at(const ckpt_file *f, size_t i)
     return i < file_or_empty(f)->nweights ? &f->weights[i] : NULL;
 }
 
+const ckpt_quantized *ckpt_quantized_at(const ckpt_file *f, size_t i)
+{
+    return i < file_or_empty(f)->nquantized ? &f->quantized[i] : NULL;
+}
+
 const ckpt_wrapper *ckpt_wrapper_at(const ckpt_file *f, size_t i)
 {
     return i < file_or_empty(f)->nwrappers ? &f->wrappers[i] : NULL;
@@ -375,7 +402,8 @@ static ckpt_status clear_inspected(ckpt_file *f, ckpt_error *err)
     f->inspect_arena = arena_new(UINT64_MAX); /* bounded: by the file's graph */
     f->weights = NULL;
     f->wrappers = NULL;
-    f->nweights = f->nwrappers = 0;
+    f->quantized = NULL;
+    f->nweights = f->nwrappers = f->nquantized = 0;
     return f->inspect_arena ? CKPT_OK : fail_memory(err);
 }
 
@@ -392,6 +420,8 @@ ckpt_status ckpt_inspect(ckpt_file *file, ckpt_info *out, ckpt_error *err)
     if (st == CKPT_OK)
         st = inspect_graph(&tree, file, &info, err);
     containers_free(&tree);
+    if (st == CKPT_OK)
+        st = list_schemes(file, &info, err);
     if (st == CKPT_OK)
         st = count_unreferenced(file, &info.unreferenced, err);
     struct weights_only loading;

@@ -17,5 +17,7 @@ ckpt_status sanitize_strict(const ckpt_plan *p, ckpt_error *err);
 /* cast_notice_skipped - adds a notice about the tensors outside the weights that a cast of the weights
  * skipped. To be called before P is written. */
 void cast_notice_skipped(ckpt_plan *p);
+/* cast_strict - fails with CKPT_ELOSSY if a cast of P left quantized weights as they are. */
+ckpt_status cast_strict(const ckpt_plan *p, ckpt_error *err);
 
 #endif

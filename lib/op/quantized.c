@@ -1,0 +1,293 @@
+/* quantized.c - see quantized.h. The names that end in the first word of a scheme's scales are few, so they
+ * are collected first; the other tensors of a weight are then looked up by name.
+ *
+ * A tensor of fp8, or of integers under a name of weights, next to scales of an unknown layout is of
+ * QUANTIZED_UNKNOWN: better left alone than read as plain numbers. */
+#include "op/quantized.h"
+
+#include <stdlib.h>
+
+#include "base/buf.h"
+
+struct scheme {
+    const char *title, *weight, *dtypes, *scales, *optional;
+};
+
+static const struct scheme schemes[] = {
+#define SCHEME(id, title, weight, dtypes, scales, optional) {title, weight, dtypes, scales, optional},
+#include "op/quantized.def"
+#undef SCHEME
+};
+
+enum { NSCHEMES = sizeof schemes / sizeof *schemes };
+
+static const char *const unrelated_scales[] = {
+#define SCHEME(id, title, weight, dtypes, scales, optional)
+#define UNRELATED_SCALE(name) name,
+#include "op/quantized.def"
+#undef SCHEME
+#undef UNRELATED_SCALE
+};
+
+const char *quantized_title(enum quantized_scheme_id scheme)
+{
+    return scheme < QUANTIZED_UNKNOWN ? schemes[scheme].title : "an unknown scheme";
+}
+
+struct finder {
+    ckpt_file *file;
+    arena *a;
+    struct quantized_weights *out;
+    uint32_t *candidates; /* rows that may be the first scale of a scheme */
+    size_t ncandidates;
+    buf name;
+};
+
+static const ckpt_tensor *get_tensor(const struct finder *f, uint32_t row)
+{
+    return &f->file->table.rows[row].t;
+}
+
+static bool belongs(const struct finder *f, uint32_t row) { return f->out->of_row[row] != QUANTIZED_BY_NONE; }
+
+/* dtype_class - returns the word for DT in the column `dtypes`; "": a type that no scheme stores weights in
+ * unless it stores them in any. */
+static const char *dtype_class(ckpt_dtype dt)
+{
+    switch (dt) {
+    case CKPT_DT_F8_E4M3:
+    case CKPT_DT_F8_E5M2:
+    case CKPT_DT_F8_E4M3FNUZ:
+    case CKPT_DT_F8_E5M2FNUZ: return "f8";
+    case CKPT_DT_F4: return "f4";
+    case CKPT_DT_I8: return "i8";
+    case CKPT_DT_U8: return "u8";
+    case CKPT_DT_I32: return "i32";
+    case CKPT_DT_U32: return "u32";
+    default: return "";
+    }
+}
+
+static bool has_word(const char *words, const char *word)
+{
+    ckpt_str list = str_c(words), next;
+    while ((next = str_take_word(&list)).len)
+        if (str_is(next, word))
+            return true;
+    return false;
+}
+
+static bool is_quantized_dtype(const struct scheme *s, ckpt_dtype dt)
+{
+    return str_is(str_c(s->dtypes), "any") || has_word(s->dtypes, dtype_class(dt));
+}
+
+/* is_stem - returns true if STEM may come before WORD: a word that is a component begins after a dot. */
+static bool is_stem(ckpt_str stem, ckpt_str word)
+{
+    bool continues_name = word.len && (word.ptr[0] == '_' || word.ptr[0] == '.');
+    return continues_name ? stem.len > 0 : !stem.len || stem.ptr[stem.len - 1] == '.';
+}
+
+/* find_row - returns the row named STEM + WORD that is no component of a composite, or CKPT_NO_TENSOR. */
+static uint32_t find_row(struct finder *f, ckpt_str stem, ckpt_str word)
+{
+    f->name.len = 0;
+    buf_put_str(&f->name, stem);
+    buf_put_str(&f->name, word);
+    uint32_t row = buf_ok(&f->name) ? file_find_tensor(f->file, buf_view(&f->name)) : CKPT_NO_TENSOR;
+    return row != CKPT_NO_TENSOR && get_tensor(f, row)->part_of == CKPT_NO_TENSOR ? row : CKPT_NO_TENSOR;
+}
+
+/* find_parts - looks for STEM + each word of WORDS, and sets the next parts of W. Returns how many exist. */
+static size_t find_parts(struct finder *f, struct quantized_weight *w, const char *words, size_t *nparts)
+{
+    ckpt_str list = str_c(words), word;
+    size_t found = 0;
+    while ((word = str_take_word(&list)).len && *nparts < QUANTIZED_PARTS_MAX) {
+        uint32_t row = find_row(f, w->stem, word);
+        found += row != CKPT_NO_TENSOR;
+        w->part[(*nparts)++] = row;
+    }
+    return found;
+}
+
+static size_t count_words(const char *words)
+{
+    ckpt_str list = str_c(words);
+    size_t n = 0;
+    while (str_take_word(&list).len)
+        n++;
+    return n;
+}
+
+static void init_parts(struct quantized_weight *w)
+{
+    for (size_t i = 0; i < QUANTIZED_PARTS_MAX; i++)
+        w->part[i] = CKPT_NO_TENSOR;
+}
+
+static ckpt_status add_weight(struct finder *f, const struct quantized_weight *w, ckpt_error *err)
+{
+    struct quantized_weights *out = f->out;
+    out->of_row[w->weight] = (uint32_t)out->n;
+    for (size_t i = 0; i < QUANTIZED_PARTS_MAX; i++)
+        if (w->part[i] != CKPT_NO_TENSOR)
+            out->of_row[w->part[i]] = (uint32_t)out->n;
+    return arena_push(f->a, &out->list, &out->n, &out->cap, w, sizeof *w) ? CKPT_OK : fail_memory(err);
+}
+
+/* try_scheme - adds the weight of scheme ID whose first scale is row SCALE, if there is one. */
+static ckpt_status try_scheme(struct finder *f, enum quantized_scheme_id id, uint32_t scale, ckpt_error *err)
+{
+    const struct scheme *s = &schemes[id];
+    struct quantized_weight w = {.scheme = id};
+    ckpt_str list = str_c(s->scales), first = str_take_word(&list), name = get_tensor(f, scale)->name;
+    size_t nparts = 0;
+    if (!str_ends(name, first))
+        return CKPT_OK;
+    w.stem = str_of(name.ptr, name.len - first.len);
+    if (!is_stem(w.stem, first) || (w.weight = find_row(f, w.stem, str_c(s->weight))) == CKPT_NO_TENSOR)
+        return CKPT_OK;
+    if (belongs(f, w.weight) || !is_quantized_dtype(s, (ckpt_dtype)get_tensor(f, w.weight)->dtype))
+        return CKPT_OK;
+    init_parts(&w);
+    if (find_parts(f, &w, s->scales, &nparts) < count_words(s->scales))
+        return CKPT_OK;
+    (void)find_parts(f, &w, s->optional, &nparts);
+    return add_weight(f, &w, err);
+}
+
+/* may_be_scale - returns true if NAME ends as the first scale of any scheme. */
+static bool may_be_scale(ckpt_str name)
+{
+    for (size_t i = 0; i < NSCHEMES; i++) {
+        ckpt_str list = str_c(schemes[i].scales);
+        if (str_ends(name, str_take_word(&list)))
+            return true;
+    }
+    return false;
+}
+
+/* ---- unknown layouts */
+
+/* get_module - returns NAME up to its last dot, with the dot. */
+static ckpt_str get_module(ckpt_str name)
+{
+    ckpt_str last = str_after_last(name, '.');
+    return str_of(name.ptr, name.len - last.len);
+}
+
+static bool contains(ckpt_str s, const char *word) { return str_find(s, str_c(word), 0) != SIZE_MAX; }
+
+static bool names_scale(ckpt_str last)
+{
+    return contains(last, "scale") || contains(last, "absmax");
+}
+
+static bool names_weight(ckpt_str last)
+{
+    return contains(last, "weight") || contains(last, "kernel");
+}
+
+static bool is_unknown_weight(const struct finder *f, uint32_t row)
+{
+    const ckpt_tensor *t = get_tensor(f, row);
+    const char *klass = dtype_class((ckpt_dtype)t->dtype);
+    ckpt_str last = str_after_last(t->name, '.');
+    if (!*klass || belongs(f, row) || t->part_of != CKPT_NO_TENSOR || t->ndim < 1 || names_scale(last))
+        return false;
+    return str_is(str_c(klass), "f8") || (t->ndim > 1 && names_weight(last));
+}
+
+/* index_scales - maps to its row, by module, each tensor that is named like a scale and not known yet. NULL:
+ * no memory. */
+static map *index_scales(const struct finder *f)
+{
+    map *scale_of = map_new(0);
+    bool ok = scale_of != NULL;
+    for (uint32_t i = 0; ok && i < f->file->table.nrows; i++) {
+        const ckpt_tensor *t = get_tensor(f, i);
+        if (!belongs(f, i) && t->part_of == CKPT_NO_TENSOR && names_scale(str_after_last(t->name, '.')))
+            ok = map_put(scale_of, get_module(t->name), i, NULL);
+    }
+    if (ok)
+        return scale_of;
+    map_free(scale_of);
+    return NULL;
+}
+
+/* find_unknown - adds the weights of unknown layouts. Each gets the first scale of its module. */
+static ckpt_status find_unknown(struct finder *f, ckpt_error *err)
+{
+    map *scale_of = index_scales(f);
+    ckpt_status st = scale_of ? CKPT_OK : fail_memory(err);
+    size_t nknown = f->out->n;
+    for (uint32_t i = 0; st == CKPT_OK && map_count(scale_of) && i < f->file->table.nrows; i++) {
+        if (!is_unknown_weight(f, i))
+            continue;
+        struct quantized_weight w = {
+            .scheme = QUANTIZED_UNKNOWN, .weight = i, .stem = get_module(get_tensor(f, i)->name)};
+        init_parts(&w);
+        w.part[0] = map_get(scale_of, w.stem);
+        if (w.part[0] != MAP_NONE)
+            st = add_weight(f, &w, err);
+    }
+    for (uint32_t i = 0; st == CKPT_OK && f->out->n > nknown && i < f->file->table.nrows; i++) {
+        ckpt_str name = get_tensor(f, i)->name;
+        uint32_t first = map_get(scale_of, get_module(name)); /* another scale of the same module */
+        if (first != MAP_NONE && !belongs(f, i) && names_scale(str_after_last(name, '.')))
+            f->out->of_row[i] = f->out->of_row[first];
+    }
+    map_free(scale_of);
+    return st;
+}
+
+static void mark_unrelated_scales(struct finder *f)
+{
+    for (uint32_t i = 0; i < f->file->table.nrows; i++)
+        for (size_t k = 0; k < sizeof unrelated_scales / sizeof *unrelated_scales; k++)
+            if (!belongs(f, i) && str_is(str_after_last(get_tensor(f, i)->name, '.'), unrelated_scales[k]))
+                f->out->of_row[i] = QUANTIZED_BY_ALL;
+}
+
+static ckpt_status find_all(struct finder *f, ckpt_error *err)
+{
+    const struct table *t = &f->file->table;
+    for (uint32_t i = 0; i < t->nrows; i++)
+        if (may_be_scale(t->rows[i].t.name))
+            f->candidates[f->ncandidates++] = i;
+    for (unsigned id = 0; id < NSCHEMES; id++)
+        for (size_t i = 0; i < f->ncandidates; i++)
+            CKPT_TRY(try_scheme(f, (enum quantized_scheme_id)id, f->candidates[i], err));
+    CKPT_TRY(find_unknown(f, err));
+    if (f->out->n)
+        mark_unrelated_scales(f);
+    return buf_ok(&f->name) ? CKPT_OK : fail_memory(err);
+}
+
+ckpt_status quantized_find(ckpt_file *file, arena *a, struct quantized_weights *out, ckpt_error *err)
+{
+    struct finder f = {.file = file, .a = a, .out = out};
+    *out = (struct quantized_weights){.of_row = arena_array(a, file->table.nrows, sizeof *out->of_row)};
+    f.candidates = calloc(file->table.nrows + 1, sizeof *f.candidates); /* bounded: the rows are in memory */
+    buf_init(&f.name, SIZE_MAX / 2);
+    bool ok = out->of_row && f.candidates && file_index_names(file);
+    for (size_t i = 0; ok && i < file->table.nrows; i++)
+        out->of_row[i] = QUANTIZED_BY_NONE;
+    ckpt_status st = ok ? find_all(&f, err) : fail_memory(err);
+    buf_free(&f.name);
+    free(f.candidates);
+    return st;
+}
+
+ckpt_status plan_find_quantized(ckpt_plan *p, ckpt_error *err)
+{
+    if (p->quantized)
+        return CKPT_OK;
+    struct quantized_weights *found = arena_alloc(p->a, sizeof *found);
+    ckpt_status st = found ? quantized_find(p->file, p->a, found, err) : fail_memory(err);
+    if (st == CKPT_OK)
+        p->quantized = found;
+    return st;
+}
