@@ -14,6 +14,7 @@
 #include "codec/json_scan.h"
 #include "core/dequantize.h"
 #include "core/dtype.h"
+#include "core/view.h"
 #include "format/ties.h"
 
 const ckpt_tensor *flat_get_tensor(const struct flat_writer *w, const struct flat_item *x)
@@ -178,11 +179,24 @@ static ckpt_status drop_leaves(const struct flat_writer *w, ckpt_error *err)
                 STR_ARG(d->name), STR_ARG(d->type), p->ndropped - before - 1, w->rules->contents_rule);
 }
 
-/* check_not_empty - fails if no tensor is written, unless the input is an empty mapping. */
+static bool keeps_values(const struct flat_writer *w)
+{
+    return w->rules->keeps_values && w->rules->keeps_values(w);
+}
+
+static bool is_empty_mapping(const ckpt_value *v)
+{
+    return v && (v->type == CKPT_V_DICT || value_calls(v, "collections", "OrderedDict", 0)) &&
+           view_of(v).n == 0;
+}
+
+/* check_not_empty - fails if no tensor is written, unless the input is an empty mapping, or one of values
+ * that are written. */
 static ckpt_status check_not_empty(const struct flat_writer *w, ckpt_error *err)
 {
     const ckpt_file *f = w->p->file;
-    bool was_empty = f->table.nrows == 0 && w->p->ndropped == 0 && f->root;
+    bool was_empty = f->table.nrows == 0 && w->p->ndropped == 0 &&
+                     (is_empty_mapping(f->root) || (f->root && keeps_values(w)));
     return w->n || was_empty ? CKPT_OK : plan_fail_no_tensors(err);
 }
 
@@ -201,7 +215,7 @@ static ckpt_status choose_items(struct flat_writer *w, ckpt_error *err)
         st = collect_items(w, drop, err);
     free(drop);
     CKPT_TRY(st);
-    if (!w->rules->keeps_values || !w->rules->keeps_values(w)) {
+    if (!keeps_values(w)) {
         CKPT_TRY(check_collisions(w, err));
         CKPT_TRY(drop_leaves(w, err));
     }

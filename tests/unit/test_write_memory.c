@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "pickled.h"
 #include "small_files.h"
 #include "unit.h"
 
@@ -225,8 +226,28 @@ static void shards_become_one_file(void)
     close_plan(p);
 }
 
+static void a_root_without_tensors_is_no_empty_file(void)
+{
+    static const char *const roots[] = {"5",     "'text'",        "None",
+                                        "(1,2)", "torch.float32", "functools.partial(builtins.len)"};
+    static const char *const formats[] = {"safetensors", "npz", "npy", "flax"};
+    for (size_t i = 0; i < sizeof roots / sizeof *roots * 4; i++) {
+        const ckpt_write_options o = options_for(formats[i % 4]);
+        struct test_file made = make_torch_zip(roots[i / 4]);
+        ckpt_plan *p;
+        void *bytes;
+        size_t n;
+        CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(made.file, &p, &err), CKPT_OK);
+        CU_ASSERT_EQUAL(ckpt_plan_write_memory(p, &o, &bytes, &n, NULL, &err), CKPT_ENOTFOUND);
+        CU_ASSERT_PTR_NULL(bytes);
+        ckpt_plan_free(p);
+        close_file(&made);
+    }
+}
+
 void suite_write_memory(void)
 {
+    UNIT(a_root_without_tensors_is_no_empty_file);
     UNIT(memory_gets_the_same_bytes_as_a_file);
     UNIT(the_default_format_is_that_of_the_input);
     UNIT(a_dry_run_returns_no_bytes);
