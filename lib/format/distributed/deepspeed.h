@@ -134,7 +134,8 @@ ckpt_status ds_add_as_float32(struct deepspeed *ds, const ckpt_file *part, const
 ckpt_str ds_state_name(struct deepspeed *ds, ckpt_str name, ckpt_str key);
 /* ds_read_zero - reads the parameters and states of model-parallel rank MP from their partitions (zero.c). */
 ckpt_status ds_read_zero(struct deepspeed *ds, uint64_t mp);
-/* ds_read_frozen_params - reads the frozen parameters of ZeRO 3, of which each model file has a share. */
+/* ds_read_frozen_params - reads the frozen parameters of ZeRO 3, of which each model file has a share, except
+ * those that are among the weights already. */
 ckpt_status ds_read_frozen_params(struct deepspeed *ds);
 /* ds_add_param_groups - appends the param_groups GROUPS of an optimizer to ds->groups, with parameter names
  * of SHAPES (param_shapes) in place of numbers. If GROUPS is NULL, makes one group for each item of

@@ -6,8 +6,8 @@
  *   zero/optimizer_state.pt {param_groups, …}
  *   …_model_states.pt       as in the original save: buffers, frozen and tied parameters, param_shapes
  *
- * Frozen and tied parameters are read from the model files: their copies in zero/ have a different dtype or
- * were rounded. Refused: a parameter without a folder, a tensor of the wrong size. */
+ * Frozen parameters without a folder, and tied ones, are read from the model files. Refused: another parameter
+ * without a folder, a tensor of the wrong size. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -24,7 +24,7 @@ struct universal {
     struct deepspeed *ds;
     const value_pair **entries; /* in param_shapes: each a name and its shape */
     map *entry_of;              /* name -> index into ENTRIES */
-    size_t nentries;
+    size_t nentries, nfrozen; /* the last NFROZEN entries are those of frozen_param_shapes */
 };
 
 static bool is_not_hidden(ckpt_str name) { return name.ptr[0] != '.'; }
@@ -62,10 +62,10 @@ static ckpt_status add_shapes(struct universal *u, const ckpt_value *group)
     return CKPT_OK;
 }
 
-static ckpt_status index_shapes(struct universal *u, const ckpt_value *shapes)
+static ckpt_status index_shapes(struct universal *u, const ckpt_value *shapes, const ckpt_value *frozen)
 {
-    size_t count = 0;
     uint32_t n = 0, groups = value_is_sequence(shapes) ? value_count(shapes) : 0;
+    size_t count = frozen ? value_count(frozen) : 0;
     for (uint32_t g = 0; g < groups; g++) {
         (void)value_pairs(value_item(shapes, g), &n);
         count += n; /* bounded: the sum of pairs in memory */
@@ -76,6 +76,9 @@ static ckpt_status index_shapes(struct universal *u, const ckpt_value *shapes)
         return fail_memory(u->ds->err);
     for (uint32_t g = 0; g < groups; g++)
         CKPT_TRY(add_shapes(u, value_item(shapes, g)));
+    size_t nparams = u->nentries;
+    CKPT_TRY(add_shapes(u, frozen));
+    u->nfrozen = u->nentries - nparams; /* bounded: it only grew */
     return CKPT_OK;
 }
 
@@ -146,12 +149,10 @@ static ckpt_status add_state(struct universal *u, const ckpt_file *part, ckpt_st
     return value_put(a, state, state_key, node) ? CKPT_OK : fail_memory(u->ds->err);
 }
 
-static bool is_frozen_or_tied(const struct universal *u, ckpt_str name)
+static bool is_tied(const struct universal *u, ckpt_str name)
 {
     ckpt_str kept;
-    const ckpt_value *root = u->ds->model->root;
-    const ckpt_value *frozen = ds_get(root, "frozen_param_shapes"), *shared = ds_get(root, "shared_params");
-    return ds_get(frozen, name.ptr) || value_text(ds_get(shared, name.ptr), &kept);
+    return value_text(ds_get(ds_get(u->ds->model->root, "shared_params"), name.ptr), &kept);
 }
 
 static ckpt_status add_param(struct universal *u, ckpt_str path, ckpt_str name)
@@ -183,7 +184,7 @@ static ckpt_status add_params(struct universal *u)
         ckpt_str path = join_path(u, zero, names[i]);
         if (!path.ptr)
             return fail_memory(u->ds->err);
-        if (!is_pt_file(names[i]) && !is_frozen_or_tied(u, names[i]))
+        if (!is_pt_file(names[i]) && !is_tied(u, names[i]))
             CKPT_TRY(add_param(u, path, names[i]));
     }
     return CKPT_OK;
@@ -192,7 +193,7 @@ static ckpt_status add_params(struct universal *u)
 static ckpt_status check_all_params_read(struct universal *u)
 {
     ckpt_str name;
-    for (size_t i = 0; i < u->nentries; i++) {
+    for (size_t i = 0; i < u->nentries - u->nfrozen; i++) { /* bounded: those are a part of them */
         if (!value_text(u->entries[i]->key, &name) || map_get(u->ds->weights, name) != MAP_NONE)
             continue;
         ckpt_str what = ARENA_CONCAT(u->ds->f->a, STR_LIT("zero/"), name, STR_LIT("/fp32.pt"));
@@ -236,7 +237,7 @@ ckpt_status ds_read_universal(struct deepspeed *ds)
     struct universal u = {.ds = ds};
     CKPT_TRY(open_first_model(ds));
     const ckpt_value *shapes = ds_get(ds->model->root, "param_shapes");
-    ckpt_status st = index_shapes(&u, shapes);
+    ckpt_status st = index_shapes(&u, shapes, ds_get(ds->model->root, "frozen_param_shapes"));
     if (st == CKPT_OK)
         st = add_params(&u);
     if (st == CKPT_OK)

@@ -3,7 +3,8 @@
  *
  *   NAME0.pt, NAME1.pt, …   of rank 0, 1 …, with the same keys; what is not sharded is read from rank 0
  *   model_world_size_W_rank_R.pt, pytorch_model_fsdp_0_rankR.bin       the file names of verl and Accelerate
- *   optim_world_size_W_rank_R.pt, optimizer_0_rankR.bin, …             not read; see folder_is_companion
+ *   optim_world_size_W_rank_R.pt, optimizer_0_rankR.bin, …             states of the optimizer: read only if
+ *                                                                      the folder has no files of a model
  *
  * A folder of such files is one checkpoint. Its graph is the graph of rank 0, with complete tensors in place
  * of DTensors and ShardedTensors. Refused: a missing rank; Partial placements; LOCAL_STATE_DICT, whose flat
@@ -20,13 +21,13 @@ struct fsdp {
     ckpt_file *first; /* of rank 0 */
 };
 
-/* get_stem - returns NAME without its rank and suffix: "model" for "model0.pt". If the rank is all of NAME,
- * as in "12.pt", returns its first digit. Empty: NAME has no rank, or is not the name of a model. */
-static ckpt_str get_stem(ckpt_str name)
+/* cut_rank - returns NAME without its rank and suffix: "model" for "model0.pt". If the rank is all of NAME,
+ * as in "12.pt", returns its first digit. Empty: NAME has no rank. */
+static ckpt_str cut_rank(ckpt_str name)
 {
     static const char *const suffixes[] = {".pt", ".pth", ".bin", ".ckpt"};
     for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
-        if (!str_ends(name, str_c(suffixes[i])) || folder_is_companion(name))
+        if (!str_ends(name, str_c(suffixes[i])))
             continue;
         size_t n = name.len - strlen(suffixes[i]), end = n;
         while (n && name.ptr[n - 1] >= '0' && name.ptr[n - 1] <= '9')
@@ -36,13 +37,24 @@ static ckpt_str get_stem(ckpt_str name)
     return str_of("", 0);
 }
 
-static bool has_stem(ckpt_str name) { return get_stem(name).len != 0; }
+static bool is_rank_of_model(ckpt_str name) { return !folder_is_companion(name) && cut_rank(name).len != 0; }
+
+static bool is_rank_of_optimizer(ckpt_str name)
+{
+    return str_matches_word(name, "optim_world_size_ optimizer_", str_starts) && cut_rank(name).len != 0;
+}
+
+/* choose_files - returns the function that selects the files to read in the folder of P. */
+static bool (*choose_files(const struct probe *p))(ckpt_str name)
+{
+    return probe_matches(p, is_rank_of_model) ? is_rank_of_model : is_rank_of_optimizer;
+}
 
 static const char *find_trainer_by_name(ckpt_str name)
 {
-    return str_starts(name, STR_LIT("model_world_size_"))     ? "verl"
-           : str_starts(name, STR_LIT("pytorch_model_fsdp_")) ? "Accelerate"
-                                                              : NULL;
+    return str_matches_word(name, "model_world_size_ optim_world_size_", str_starts) ? "verl"
+           : str_starts(name, STR_LIT("pytorch_model_fsdp_"))                        ? "Accelerate"
+                                                                                     : NULL;
 }
 
 static bool probe(const struct probe *p)
@@ -50,16 +62,18 @@ static bool probe(const struct probe *p)
     ckpt_str stem = {"", 0};
     size_t n = 0;
     struct folder d;
+    bool (*is_file)(ckpt_str name) = choose_files(p);
     for (size_t i = 0; i < p->nnames; i++) {
-        if (!has_stem(p->names[i]))
+        if (!is_file(p->names[i]))
             continue;
         if (n++ == 0)
-            stem = get_stem(p->names[i]);
-        else if (!str_eq(stem, get_stem(p->names[i])))
+            stem = cut_rank(p->names[i]);
+        else if (!str_eq(stem, cut_rank(p->names[i])))
             return false;
     }
     folder_scan(p->names, p->nnames, &d);
-    return (n > 1 || find_trainer_by_name(stem)) && !d.nindexes && !d.nsingle && d.nothers == n;
+    return (n > 1 || find_trainer_by_name(stem)) && !d.nindexes && !d.nsingle &&
+           d.nothers == (is_file == is_rank_of_model ? n : 0);
 }
 
 static bool is_sharded(const ckpt_tensor *t) { return t->kind == CKPT_DTENSOR || t->kind == CKPT_SHARDED; }
@@ -175,7 +189,7 @@ static ckpt_status read_all(struct fsdp *fsdp)
     struct torch_graph_input input = {.user = &fsdp->sharded,
                                       .find_storage = part_graph_find_storage,
                                       .describe_node = sharded_tensors_describe};
-    CKPT_TRY(folder_list(f->a, f->folder, has_stem, &list, &n, fsdp->err));
+    CKPT_TRY(folder_list(f->a, f->folder, choose_files(f->probe), &list, &n, fsdp->err));
     CKPT_TRY(open_ranks(fsdp, list, n));
     CKPT_TRY(sharded_tensors_store(&fsdp->sharded));
     replace_nodes(fsdp);

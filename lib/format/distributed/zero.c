@@ -586,6 +586,7 @@ static ckpt_status read_frozen_param(struct zero *z, const value_pair *pair, uin
 static ckpt_status read_frozen_params(struct zero *z, const ckpt_file *model)
 {
     uint32_t n = 0;
+    ckpt_str name;
     const ckpt_value *shapes = ds_get(model->root, "frozen_param_shapes");
     const value_pair *pairs = shapes ? value_pairs(shapes, &n) : NULL;
     z->nflats = z->nranks;
@@ -593,7 +594,8 @@ static ckpt_status read_frozen_params(struct zero *z, const ckpt_file *model)
     if (!z->flats)
         return fail_memory(z->ds->err);
     for (uint32_t i = 0; i < n; i++)
-        CKPT_TRY(read_frozen_param(z, &pairs[i], i));
+        if (!value_text(pairs[i].key, &name) || map_get(z->ds->weights, name) == MAP_NONE)
+            CKPT_TRY(read_frozen_param(z, &pairs[i], i));
     return CKPT_OK;
 }
 
