@@ -664,11 +664,100 @@ static ckpt_status check_overlap(struct pieces_builder *x, struct assembled *s)
     if (found == BOX_TOO_IRREGULAR)
         return fail_too_irregular(x);
     s->overlap = found == BOX_FOUND;
+    if (s->overlap && x->pieces->must_agree)
+        return CKPT_OK; /* see check_agreement */
     return !s->overlap || x->pieces->may_overlap
                ? CKPT_OK
                : fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
                       "%s {overlaps} %s, but {=each element} must be in one piece",
                       name_piece(x, x->order[b], name_b), name_piece(x, x->order[a], name_a));
+}
+
+/* ----------------------------------------------------------------------- agreement */
+
+#define COMPARED_BYTES ((size_t)64 << 10) /* of the tensor at a time */
+#define MAX_COVERS     16u /* times that the pieces may cover the tensor on average, where they must agree */
+
+/* The buffers of a comparison: bytes of the tensor, of one piece, and which of the tensor's are known. */
+struct agreement {
+    unsigned char tensor[COMPARED_BYTES], piece[COMPARED_BYTES];
+    bool known[COMPARED_BYTES];
+    struct gather gather;
+};
+
+/* take_bytes - takes over the elements of all->gather, which were copied to all->piece from byte AT on.
+ * False: the tensor has other bytes there. */
+static bool take_bytes(struct agreement *all, uint64_t at)
+{
+    uint64_t index[BOX_DIMS] = {0};
+    const struct gather *g = &all->gather;
+    for (;;) {
+        for (uint64_t i = at; i < at + g->width; i++) { /* bounded: by COMPARED_BYTES */
+            if (all->known[i] && all->tensor[i] != all->piece[i])
+                return false;
+            all->tensor[i] = all->piece[i];
+            all->known[i] = true;
+        }
+        uint32_t k = 0;
+        for (; k < g->ndim; k++) {
+            at += g->dim[k].out_stride * g->width; /* bounded: inside of the box */
+            if (++index[k] < g->dim[k].size)
+                break;
+            at -= g->dim[k].size * g->dim[k].out_stride * g->width; /* bounded: these were added */
+            index[k] = 0;
+        }
+        if (k == g->ndim)
+            return true;
+    }
+}
+
+/* compare_box - reads all pieces in BOX, of N bytes, if there are several; fails if two of them differ. */
+static ckpt_status compare_box(struct pieces_builder *x, const struct assembled *s, const uint64_t *box,
+                               size_t n, struct agreement *all)
+{
+    struct box_search search;
+    size_t i;
+    char name[300];
+    box_search_begin(&search, &s->index, box);
+    if (!box_search_next(&search, &i) || !box_search_next(&search, &i))
+        return CKPT_OK;
+    memset(all->known, 0, n);
+    box_search_begin(&search, &s->index, box);
+    while (box_search_next(&search, &i)) {
+        uint64_t to = get_intersection(s, i, box, &all->gather);
+        CKPT_TRY(gather_copy(&all->gather, all->piece + to, x->err));
+        if (!take_bytes(all, to))
+            return fail(x->err, CKPT_EFORMAT, source_pos(all->gather.src, all->gather.data_offset),
+                        "%s overlaps another with {different bytes}; where pieces overlap, they must have "
+                        "{=equal bytes}",
+                        name_piece(x, s->piece_number[i], name));
+    }
+    return CKPT_OK;
+}
+
+/* check_agreement - fails unless pieces that overlap have equal bytes there. */
+static ckpt_status check_agreement(struct pieces_builder *x, const struct assembled *s)
+{
+    uint64_t sum = 0, box[2 * BOX_DIMS], max = size_mul(x->nbytes, MAX_COVERS);
+    for (size_t i = 0; i < x->nboxes; i++)
+        sum = size_add(sum, box_volume(box_at(&s->index, i), s->ndim));
+    if (sum > max)
+        return fail(x->err, CKPT_ELIMIT, CKPT_NO_OFFSET,
+                    "its pieces have {%" PRIu64 " bytes} together; {=%u times} its size can be compared", sum,
+                    MAX_COVERS);
+    struct agreement *all = calloc(1, sizeof *all);
+    if (!all)
+        return fail_memory(x->err);
+    ckpt_status st = CKPT_OK;
+    for (uint64_t at = 0; st == CKPT_OK && at < x->nbytes;) {
+        uint64_t left = x->nbytes - at,
+                 n = next_box(s, at, left < COMPARED_BYTES ? left : COMPARED_BYTES, box);
+        st = compare_box(x, s, box, (size_t)n, all); /* bounded: by COMPARED_BYTES */
+        at += n;
+    }
+    gather_free(&all->gather);
+    free(all);
+    return st;
 }
 
 /* covers_all - returns true if the boxes, which do not overlap, cover the whole tensor. */
@@ -764,6 +853,8 @@ static ckpt_status assemble_pieces(struct pieces_builder *x, struct assembled *s
     CKPT_TRY(fill_index(x, s));
     CKPT_TRY(check_overlap(x, s));
     CKPT_TRY(check_holes(x, s));
+    if (s->overlap && x->pieces->must_agree)
+        CKPT_TRY(check_agreement(x, s));
     join_runs(s);
     if (s->index.count[0] < x->nboxes &&
         !box_index_init(&s->index, x->a, s->ndim, s->index.box[0], s->index.count[0]))

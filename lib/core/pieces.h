@@ -21,6 +21,7 @@ struct pieces {
     const struct piece *piece;
     size_t n;
     bool may_overlap; /* where pieces overlap, the first one counts; false: an overlap is an error */
+    bool must_agree;  /* pieces may overlap if they have the same bytes there, which pieces_source compares */
     const void *fill; /* the element that fills what no piece covers; NULL: a gap is an error */
 };
 

@@ -173,7 +173,7 @@ static void chunks_must_cover_the_tensor(void)
                      CKPT_EFORMAT, "w", "overlap");
     check_open_fails(METADATA(TENSOR("w", "6,", CHUNK("0,", "4,") "," CHUNK("0,", "6,")), "",
                               ITEM("w", "0,", "a.distcp", 0)),
-                     CKPT_EFORMAT, "w", "overlap");
+                     CKPT_EFORMAT, "w", "another shape than its chunk");
     check_open_fails(METADATA(TENSOR("w", "6,", CHUNK("0,", "4,") "," CHUNK("4,", "4,")), "",
                               ITEM("w", "0,", "a.distcp", 0) "," ITEM("w", "4,", "a.distcp", 1)),
                      CKPT_EFORMAT, "w", "not inside of the tensor");

@@ -13,9 +13,9 @@
  * of tensors are opened by dcp_items.c when their bytes are read; until then only the sizes of the .distcp
  * files are checked.
  *
- * Refused: files outside the folder, items that overlap or end after their file, chunks that overlap,
- * exceed the tensor or leave a gap in it, a chunk without an item, unknown transformations. Chunks with the
- * same offsets and sizes are replicas: one of them is read. */
+ * Refused: files outside the folder, items that overlap or end after their file, chunks that overlap with
+ * different bytes, exceed the tensor or leave a gap in it, a chunk without an item, unknown transformations.
+ * Chunks with the same offsets and sizes are replicas: one of them is read. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -539,7 +539,7 @@ static ckpt_status add_item(struct dcp *dcp, const struct dcp_entry *entry, cons
         return fail(dcp->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "chunks of {more} than {=2^63 bytes}");
     if (info->item_number &&
         same_sizes(dcp->items[info->item_number - 1].size, chunk->size, entry->tensor.ndim))
-        return CKPT_OK;                /* a replica; a chunk of another size overlaps and is refused later */
+        return CKPT_OK; /* a replica */
     info->item_number = (uint32_t)dcp->nitems + 1; /* bounded: metadata have fewer than 2^31 words */
     CKPT_TRY(check_range(dcp, info, need));
     struct dcp_item *item = &dcp->items[dcp->nitems];
@@ -730,7 +730,8 @@ static ckpt_status add_tensor(struct dcp *dcp, struct dcp_entry *entry)
                          .ndim = entry->tensor.ndim,
                          .width = dtype_info(entry->tensor.dtype)->block_bytes,
                          .piece = p,
-                         .n = entry->nitems};
+                         .n = entry->nitems,
+                         .must_agree = true};
     ckpt_status st = p ? fill_pieces(dcp, entry, p) : fail_memory(dcp->err);
     if (st == CKPT_OK && !dcp->in_safetensors && (dcp->f->check || dcp->f->salvage))
         st = check_items(dcp, entry, &pieces_have_crcs);

@@ -6,8 +6,8 @@
  *   zero/optimizer_state.pt {param_groups, …}
  *   …_model_states.pt       as in the original save: buffers, frozen and tied parameters, param_shapes
  *
- * Frozen parameters without a folder, and tied ones, are read from the model files. Refused: another parameter
- * without a folder, a tensor of the wrong size. */
+ * Frozen parameters without a folder, and tied ones, are read from the model files. Refused: other
+ * parameters without a folder, a tensor of the wrong size. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -3,7 +3,7 @@
  *
  *   NAME0.pt, NAME1.pt, …   of rank 0, 1 …, with the same keys; what is not sharded is read from rank 0
  *   model_world_size_W_rank_R.pt, pytorch_model_fsdp_0_rankR.bin       the file names of verl and Accelerate
- *   optim_world_size_W_rank_R.pt, optimizer_0_rankR.bin, …             states of the optimizer: read only if
+ *   optim_world_size_W_rank_R.pt, optimizer_0_rankR.bin                states of the optimizer: read only if
  *                                                                      the folder has no files of a model
  *
  * A folder of such files is one checkpoint. Its graph is the graph of rank 0, with complete tensors in place
