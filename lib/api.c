@@ -5,6 +5,7 @@
 #include "codec/unpack_archive.h"
 #include "format/format.h"
 #include "format/hub/shards.h"
+#include "format/own_files.h"
 #include "io/sink.h"
 #include "op/sanitize.h"
 #include "op/table_json.h"
@@ -184,7 +185,7 @@ static ckpt_status write_one_file(ckpt_plan *p, const struct format *f, const st
                                   ckpt_error *err)
 {
     if (job->path)
-        CKPT_TRY(shards_check_output(p->file, job->path, true, err));
+        CKPT_TRY(own_files_check_output(p->file, job->path, true, err));
     if (job->opts->dry_run && job->path)
         CKPT_TRY(sink_file_check(job->path, job->opts->force, err));
     CKPT_TRY(f->write(p, job, err));
@@ -379,6 +380,8 @@ ckpt_status ckpt_verify(const char *path, const ckpt_verify_options *opts,
     if (st == CKPT_OK && f)
         c.result->tensors = f->table.nrows;
     c.result->unread = ckpt_file_count_unread(f, NULL);
+    if (st == CKPT_OK)
+        st = f && o.write_manifest ? own_files_check_output(f, o.write_manifest, false, err) : CKPT_OK;
     if (st == CKPT_OK)
         st = verify_data(&c, f, err);
     if (st == CKPT_OK)

@@ -106,6 +106,12 @@ void file_take_over(ckpt_file *f, ckpt_file *other)
     file_free(other);
 }
 
+bool file_note_read(ckpt_file *f, const char *path)
+{
+    const char *kept = arena_str(f->a, str_c(path)).ptr;
+    return kept && arena_push(f->a, &f->read_paths, &f->nread_paths, &f->cap_read_paths, &kept, sizeof kept);
+}
+
 void file_hold(ckpt_file *f) { f->holders++; }
 
 void file_release(ckpt_file *f)

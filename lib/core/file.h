@@ -71,6 +71,9 @@ struct ckpt_file {
     bool ignore_crc;
     ckpt_dtype digest_dtype; /* as ckpt_file_digest_as set it; NONE: each tensor has its own */
     bool ignore_case;     /* ckpt_file_narrow ignores the case of ASCII letters */
+    const char **read_paths; /* files of the checkpoint that are not parts, such as DeepSpeed's `latest` */
+    size_t nread_paths, cap_read_paths;
+    bool owns_folder;     /* every file in FOLDER may belong to it, opened or not */
     ckpt_file **parts;    /* shards or embedded checkpoints, which are closed with the file */
     size_t nparts, cap_parts;
     map *names;          /* joined name -> number of the tensor, made on first use */
@@ -111,6 +114,8 @@ void file_release(ckpt_file *f);
 /* file_or_empty - returns F or, if F is NULL, a file without tensors, storages, values and notices, for
  * getters. */
 const ckpt_file *file_or_empty(const ckpt_file *f);
+/* file_note_read - notes that PATH, which is no part of F, was read and belongs to F. False: no memory. */
+bool file_note_read(ckpt_file *f, const char *path);
 /* file_row_is_tie - returns true if ROW is a tie, whose name the file has only in its metadata. */
 static inline bool file_row_is_tie(const ckpt_file *f, uint32_t row)
 {

@@ -3,6 +3,7 @@
 #include "base/sized.h"
 #include "base/utf8.h"
 #include "format/format.h"
+#include "format/own_files.h"
 
 size_t ckpt_metadata_count(const ckpt_file *f) { return value_count(file_or_empty(f)->metadata); }
 
@@ -83,6 +84,8 @@ ckpt_status ckpt_metadata_write(ckpt_file *f, const ckpt_pair *pairs, size_t n, 
     CKPT_TRY(sized_struct_copy_in(opts, &o, sizeof o, err));
     ckpt_status st = f->format->write_metadata && f->src ? check_keys(pairs, n, err)
                                                          : refuse_metadata_edit(f, err);
+    if (st == CKPT_OK && path)
+        st = own_files_check_output(f, path, true, err);
     if (st == CKPT_OK)
         st = f->format->write_metadata(f, &job, err);
     if (st == CKPT_OK && !path)

@@ -166,6 +166,7 @@ ckpt_status store_open(struct store *s, bool is_ocdbt)
     struct ocdbt_file manifest = {.path = STR_LIT(OCDBT_MANIFEST)};
     s->callbacks = (struct ocdbt_callbacks){open_file, raise_budget, find_newest_manifest, report_fault, s};
     s->db = (struct ocdbt){.a = s->f->a, .callbacks = &s->callbacks, .max_decoded = s->f->limits.max_header};
+    s->f->owns_folder = true;
     if (!is_ocdbt)
         return open_folder(s);
     CKPT_TRY(open_file(s, &manifest, s->err));

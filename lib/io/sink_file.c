@@ -485,13 +485,18 @@ static ckpt_status open_regular(struct file_sink *f, ckpt_error *err)
     return st;
 }
 
-/* find_existing - finds out what exists at the path of F. Fails if that is a regular file, unless opts.force
- * is set. */
+/* find_existing - finds out what exists at the path of F. Fails if that is a regular file or a link to
+ * nowhere, unless opts.force is set. */
 static ckpt_status find_existing(struct file_sink *f, ckpt_error *err)
 {
+    struct stat link;
     f->existed = stat(f->path, &f->old) == 0;
     if (!f->existed && errno != ENOENT)
         return fail_errno(err, CKPT_NO_OFFSET, "cannot stat");
+    if (!f->existed && !f->opts.force && lstat(f->path, &link) == 0)
+        return fail(err, CKPT_EEXIST, CKPT_NO_OFFSET,
+                    "is a symbolic link to a file that does not exist; nothing written\n"
+                    "use -f to make that file, or remove the link");
     return f->existed && S_ISREG(f->old.st_mode) && !f->opts.force ? fail_exists(f, err) : CKPT_OK;
 }
 

@@ -93,6 +93,10 @@ void source_file_park(source *s);
 ckpt_status source_check_unchanged(source *s, ckpt_error *err);
 /* source_is_named_file - returns true if S is a regular file with a path, which other programs may change. */
 bool source_is_named_file(const source *s);
+struct stat;
+/* source_opened_stat - returns what the file of S, or of which S is a slice, was when it was opened; NULL: S
+ * is not from a file. */
+const struct stat *source_opened_stat(const source *s);
 /* source_check_not_written - returns CKPT_ECHANGED if the file S, which is named, was written to since it was
  * opened (size, mtime). It does not matter if a different file is at its path now. */
 ckpt_status source_check_not_written(source *s, ckpt_error *err);

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +29,8 @@ struct file_source {
     void *_Atomic mapped; /* the mapping of the whole file; NULL: not yet */
 };
 
-#define WRITTEN "written to"
+#define WRITTEN        "written to"
+#define WRITER_WAIT_MS 3000 /* a shell that starts the writer in the background is faster */
 
 static int open_for_reading(const char *path, int flags)
 {
@@ -202,35 +204,65 @@ static const struct source_ops file_ops = {.read_at = file_read,
                                            .map = file_map,
                                            .watch = file_watch};
 
-/* copy_stream - copies everything from IN to the file TO. */
-static ckpt_status copy_stream(int in, int to, const char *dir, ckpt_error *err)
+/* await_writer - waits until a program has opened the named pipe IN, which is non-blocking, for writing, but
+ * not for ever. Reads of IN block from then on. Sets *GOT to how many bytes were read to BLOCK (FD_CHUNK). */
+static ckpt_status await_writer(int in, char *block, size_t *got, ckpt_error *err)
+{
+    bool has_writer = false;
+    for (int waited_ms = 0; !has_writer; waited_ms += 20) { /* bounded: WRITER_WAIT_MS */
+        struct pollfd p = {.fd = in, .events = POLLIN};
+        int ready = poll(&p, 1, 20);
+        ssize_t n = read(in, block, FD_CHUNK);
+        *got = n > 0 ? (size_t)n : 0;
+        has_writer = n > 0 || (n < 0 && errno == EAGAIN) || (n == 0 && ready > 0 && (p.revents & POLLHUP));
+        if (n < 0 && errno != EAGAIN && errno != EINTR)
+            return fail_errno(err, CKPT_NO_OFFSET, "cannot read");
+        if (!has_writer && waited_ms >= WRITER_WAIT_MS)
+            return fail(err, CKPT_EIO, CKPT_NO_OFFSET,
+                        "a named pipe to which {no program} writes\n"
+                        "start the program that writes to it first");
+    }
+    int flags = fcntl(in, F_GETFL);
+    return flags >= 0 && fcntl(in, F_SETFL, flags & ~O_NONBLOCK) == 0
+               ? CKPT_OK
+               : fail_errno(err, CKPT_NO_OFFSET, "cannot read");
+}
+
+static ckpt_status fail_spool(const char *dir, ckpt_error *err)
+{
+    return fail_errno(err, CKPT_NO_OFFSET,
+                      "cannot spool the pipe to %s\nset TMPDIR to a folder with room for all of it", dir);
+}
+
+/* copy_stream - copies everything from IN to the file TO in DIR. IS_NAMED_PIPE: as for await_writer. */
+static ckpt_status copy_stream(int in, bool is_named_pipe, int to, const char *dir, ckpt_error *err)
 {
     char *block = malloc(FD_CHUNK);
     if (!block)
         return fail_memory(err);
-    ckpt_status st = CKPT_OK;
-    size_t got = FD_CHUNK;
-    while (st == CKPT_OK && got == FD_CHUNK) {
+    size_t got = 0;
+    ckpt_status st = is_named_pipe ? await_writer(in, block, &got, err) : CKPT_OK;
+    if (st == CKPT_OK && !fd_write(to, block, got))
+        st = fail_spool(dir, err);
+    for (got = FD_CHUNK; st == CKPT_OK && got == FD_CHUNK;) {
         if (!fd_read(in, block, FD_CHUNK, &got))
             st = fail_errno(err, CKPT_NO_OFFSET, "cannot read");
         else if (!fd_write(to, block, got))
-            st = fail_errno(err, CKPT_NO_OFFSET,
-                            "cannot spool the pipe to %s\nset TMPDIR to a folder with room for all of it",
-                            dir);
+            st = fail_spool(dir, err);
     }
     free(block);
     return st;
 }
 
 /* spool_stream - replaces *FD, a stream, by an unlinked file with all its content. */
-static ckpt_status spool_stream(int *fd, ckpt_error *err)
+static ckpt_status spool_stream(int *fd, bool is_named_pipe, ckpt_error *err)
 {
     const char *dir;
     int to = fd_temp(&dir);
     if (to < 0)
         return fail_errno(err, CKPT_NO_OFFSET,
                           "cannot create a temporary file in %s\nset TMPDIR to a writable folder", dir);
-    ckpt_status st = copy_stream(*fd, to, dir, err);
+    ckpt_status st = copy_stream(*fd, is_named_pipe, to, dir, err);
     if (st != CKPT_OK) {
         close(to);
         return st;
@@ -262,7 +294,7 @@ static ckpt_status prepare_file(struct file_source *f, bool is_stdin, ckpt_error
     f->is_named = !is_stdin && S_ISREG(mode);
     if (!is_seekable(f->fd, mode)) {
         f->is_named = false;
-        CKPT_TRY(spool_stream(&f->fd, err));
+        CKPT_TRY(spool_stream(&f->fd, !is_stdin && S_ISFIFO(mode), err));
     }
     off_t end = lseek(f->fd, 0, SEEK_END);
     if (end < 0)
@@ -273,7 +305,11 @@ static ckpt_status prepare_file(struct file_source *f, bool is_stdin, ckpt_error
 
 static int open_input(const char *path, bool is_stdin)
 {
-    return is_stdin ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3) : open_for_reading(path, 0);
+    struct stat st;
+    /* A named pipe would make a blocking open wait for a writer. */
+    bool is_pipe = !is_stdin && stat(path, &st) == 0 && S_ISFIFO(st.st_mode);
+    return is_stdin ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)
+                    : open_for_reading(path, is_pipe ? O_NONBLOCK : 0);
 }
 
 bool source_is_folder(const char *path)
@@ -356,6 +392,13 @@ static ckpt_status find_change(const struct file_source *f, const char **how, ck
     else
         *how = parked ? compare_parked(f, &there) : same_file(&there, &now) ? NULL : "replaced";
     return CKPT_OK;
+}
+
+const struct stat *source_opened_stat(const source *s)
+{
+    uint64_t offset;
+    const struct file_source *f = (const struct file_source *)source_root(s, &offset);
+    return f->source.ops == &file_ops ? &f->opened_stat : NULL;
 }
 
 ckpt_status source_check_unchanged(source *s, ckpt_error *err)

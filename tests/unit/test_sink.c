@@ -207,7 +207,10 @@ static void symbolic_links_are_followed(void)
     CU_ASSERT(write_file(path_of("link"), &force_options, "new", &err) == CKPT_OK);
     CU_ASSERT(file_is("real", "new") && lstat(path_of("link"), &st) == 0 && S_ISLNK(st.st_mode));
     unlink(path_of("real"));
-    CU_ASSERT(write_file(path_of("link"), NULL, "made", &err) == CKPT_OK && file_is("real", "made"));
+    CU_ASSERT(write_file(path_of("link"), NULL, "made", &err) == CKPT_EEXIST);
+    CU_ASSERT(access(path_of("real"), F_OK) != 0);
+    CU_ASSERT(write_file(path_of("link"), &force_options, "made", &err) == CKPT_OK);
+    CU_ASSERT(file_is("real", "made"));
     unlink(path_of("real"));
     unlink(path_of("link"));
     CU_ASSERT(symlink("link", path_of("link")) == 0);

@@ -281,8 +281,10 @@ static ckpt_status read_without_zero(struct deepspeed *ds, uint64_t mp)
 static ckpt_status read_model_parallel_ranks(struct deepspeed *ds)
 {
     const struct ds_save *s = &ds->save;
-    if (s->universal)
+    if (s->universal) {
+        ds->f->owns_folder = true; /* it has a folder for each parameter, with files that are not read */
         return ds_read_universal(ds);
+    }
     while (ds_next_file(s, DS_MODEL, ds->pipeline_stages, NULL) ||
            ds_next_file(s, DS_OPTIM, ds->pipeline_stages, NULL))
         ds->pipeline_stages++;

@@ -118,7 +118,7 @@ ckpt_status tracker_file_read(ckpt_file *f, const struct tracker_file *tracker, 
     ckpt_status st = part_file_open(f->folder, tracker->name, str_c(tracker->name), &src, &path, err);
     size_t n = st == CKPT_OK && src->size <= sizeof text ? (size_t)src->size : 0;
     if (st == CKPT_OK) {
-        st = source_read(src, 0, text, n, err);
+        st = file_note_read(f, path) ? source_read(src, 0, text, n, err) : fail_memory(err);
         source_unref(src);
     }
     ckpt_str found = st == CKPT_OK ? trim_white_space(str_of(text, n)) : str_of("", 0);

@@ -17,6 +17,7 @@
 #include "core/check.h"
 #include "format/folder.h"
 #include "format/hub/shards.h"
+#include "format/own_files.h"
 #include "format/ties.h"
 
 char *shards_join_path(ckpt_str folder, ckpt_str name)
@@ -63,47 +64,11 @@ size_t shards_max_open(void)
     return known && max.rlim_cur / 4 < MAX_SHARDS ? (size_t)(max.rlim_cur / 4) : MAX_SHARDS;
 }
 
-static ckpt_status check_same_file(const char *path, const struct stat *other, bool *same, ckpt_error *err)
-{
-    struct stat st;
-    bool exists = path && stat(path, &st) == 0;
-    *same = exists && st.st_dev == other->st_dev && st.st_ino == other->st_ino;
-    if (exists || !path || errno == ENOENT || errno == ENOTDIR)
-        return CKPT_OK;
-    return name_file_if_failed(fail_errno(err, CKPT_NO_OFFSET, "cannot examine the input again"), path, err);
-}
-
-ckpt_status shards_contain_file(const ckpt_file *f, const struct stat *st, bool *yes, ckpt_error *err)
-{
-    *yes = false;
-    for (size_t i = 0; !*yes && i < f->nparts; i++)
-        CKPT_TRY(check_same_file(f->parts[i]->path, st, yes, err));
-    return *yes ? CKPT_OK : check_same_file(f->path, st, yes, err);
-}
-
-bool shards_contain_path(const ckpt_file *f, const char *path)
-{
-    struct stat st;
-    bool yes;
-    return stat(path, &st) == 0 && (shards_contain_file(f, &st, &yes, NULL) != CKPT_OK || yes);
-}
-
-ckpt_status shards_check_output(const ckpt_file *f, const char *path, bool only_output, ckpt_error *err)
-{
-    bool is_set = f->format->write == shards_write_as_read, may_replace_input = only_output && !is_set;
-    if (strcmp(path, "-") == 0 || may_replace_input || !shards_contain_path(f, path))
-        return CKPT_OK;
-    return name_file_if_failed(fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
-                                    "is part of the input; nothing written\n"
-                                    "write into another folder, then move it"),
-                               path, err);
-}
-
 void shards_warn_of_old_index(ckpt_plan *p, const char *path)
 {
     const char *index = arena_printf(p->a, "%s.index.json", path).ptr;
     struct stat file_stat;
-    if (!index || stat(index, &file_stat) != 0 || shards_contain_path(p->file, index))
+    if (!index || stat(index, &file_stat) != 0 || own_files_contain_path(p->file, index))
         return;
     const char *slash = strrchr(path, '/'), *dot = strrchr(slash ? slash : path, '.');
     size_t stem_len = dot ? (size_t)(dot - path) : strlen(path);

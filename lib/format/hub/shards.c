@@ -18,6 +18,7 @@
 #include "format/distributed/part_files.h"
 #include "format/folder.h"
 #include "format/hub/shards.h"
+#include "format/own_files.h"
 #include "format/recognize.h"
 
 #define MAX_INDEX_PROBE (64u << 20) /* a JSON file larger than this is not searched for a weight_map */
@@ -107,7 +108,7 @@ static ckpt_status open_folder_file(ckpt_file *f, const struct folder *d, const 
     ckpt_status st = shards_turn_into_file(f, str_c(f->path), str_c(name), err);
     if (st == CKPT_OK && d->nindexes + d->nsingle > 1)
         file_notice(f, "the folder holds more than one copy of the weights; this is %s", name);
-    else if (st == CKPT_OK && other && !shards_contain_path(f, other)) /* it is not a shard of the index */
+    else if (st == CKPT_OK && other && !own_files_contain_path(f, other)) /* it is not a shard of the index */
         file_notice(f, "the folder holds other checkpoints, too; this is %s", name);
     free(other);
     return st;

@@ -70,15 +70,6 @@ ckpt_status shards_turn_into_file(ckpt_file *f, ckpt_str folder, ckpt_str name, 
 /* shards_max_open - returns how many files of a set may stay open, so that descriptors are left for a second
  * set and for outputs. */
 size_t shards_max_open(void);
-struct stat;
-/* shards_contain_file - sets *YES if the file with the stat ST is one of the files of F. */
-ckpt_status shards_contain_file(const ckpt_file *f, const struct stat *st, bool *yes, ckpt_error *err);
-/* shards_contain_path - returns true if PATH is one of the files of F, or if that cannot be checked. */
-bool shards_contain_path(const ckpt_file *f, const char *path);
-/* shards_check_output - refuses PATH for an output if it is a file of F, because a set cannot be read after
- * one of its files was replaced. If ONLY_OUTPUT, no other file is written: PATH may be F if F is a single
- * file. */
-ckpt_status shards_check_output(const ckpt_file *f, const char *path, bool only_output, ckpt_error *err);
 /* shards_warn_of_old_index - adds a notice to P if the index of a set is next to PATH, a single file that was
  * written. */
 void shards_warn_of_old_index(ckpt_plan *p, const char *path);

@@ -24,6 +24,7 @@
 #include "format/hub/replace.h"
 #include "format/hub/shard_layout.h"
 #include "format/hub/shards.h"
+#include "format/own_files.h"
 #include "format/ties.h"
 #include "io/sink.h"
 
@@ -237,25 +238,14 @@ static ckpt_status find_single_file(struct shard_set *s, ckpt_error *err)
         return name_file_if_failed(fail_errno(err, CKPT_NO_OFFSET, "cannot examine what is to be replaced"),
                                    path, err);
     if (has_target)
-        CKPT_TRY(shards_contain_file(s->p->file, &st, &s->single_is_input, err));
+        CKPT_TRY(own_files_contain(s->p->file, &st, &s->single_is_input, err));
     s->single_path = path;
     return s->single_is_input ? CKPT_OK : check_replaceable(s, path, err);
 }
 
-static ckpt_status list_inodes(const ckpt_file *f, map **out, ckpt_error *err)
+static ckpt_status add_inode(void *user, const struct stat *st, ckpt_error *err)
 {
-    struct stat file_stat;
-    *out = map_new(f->nparts + 1);
-    for (size_t i = 0; *out && i <= f->nparts; i++) {
-        const char *path = i < f->nparts ? f->parts[i]->path : f->path;
-        bool exists = path && stat(path, &file_stat) == 0;
-        if (path && !exists && errno != ENOENT && errno != ENOTDIR)
-            return name_file_if_failed(fail_errno(err, CKPT_NO_OFFSET, "cannot examine the input again"),
-                                       path, err);
-        if (exists && !map_put_num(*out, (uint64_t)file_stat.st_ino, 0, NULL))
-            return fail_memory(err);
-    }
-    return *out ? CKPT_OK : fail_memory(err);
+    return map_put_num(user, (uint64_t)st->st_ino, 0, NULL) ? CKPT_OK : fail_memory(err);
 }
 
 /* check_output - checks that the path of file K is not a file of the input and may be replaced. */
@@ -263,15 +253,18 @@ static ckpt_status check_output(const struct shard_set *s, uint32_t k, const map
 {
     struct stat file_stat;
     bool exists = stat(s->paths[k], &file_stat) == 0;
-    if (exists && map_get_num(inodes, (uint64_t)file_stat.st_ino) != MAP_NONE)
-        CKPT_TRY(shards_check_output(s->p->file, s->paths[k], s->layout.nshards == 1, err));
+    if (exists && (map_get_num(inodes, (uint64_t)file_stat.st_ino) != MAP_NONE || s->p->file->nparts == 0))
+        CKPT_TRY(own_files_check_output(s->p->file, s->paths[k], s->layout.nshards == 1, err));
     return check_replaceable(s, s->paths[k], err);
 }
 
 static ckpt_status check_outputs(struct shard_set *s, ckpt_error *err)
 {
-    map *inodes;
-    ckpt_status st = list_inodes(s->p->file, &inodes, err);
+    map *inodes = map_new(s->p->file->nparts + 1);
+    ckpt_status st = inodes ? own_files_visit(s->p->file, add_inode, inodes, err) : fail_memory(err);
+    if (st == CKPT_OK)
+        st = own_files_check_set(s->p->file, (const char *)s->folder.data, (const char *)s->stem.data,
+                                 (const char *)s->ext.data, err);
     for (uint32_t k = 0; st == CKPT_OK && k < count_files(s); k++) /* index, too: a single shard removes it */
         st = check_output(s, k, inodes, err);
     map_free(inodes);
@@ -561,7 +554,7 @@ ckpt_status shards_write_as_read(ckpt_plan *p, const struct write_job *job, ckpt
         file_job.path = path ? arena_str(p->a, str_c(path)).ptr : NULL;
         free(path);
     }
-    ckpt_status st = file_job.path ? shards_check_output(p->file, file_job.path, true, err)
+    ckpt_status st = file_job.path ? own_files_check_output(p->file, file_job.path, true, err)
                                    : fail_memory(err);
     return st == CKPT_OK ? format->write(p, &file_job, err) : st;
 }

@@ -185,7 +185,8 @@ static ckpt_status read_adjacent_program(struct params *p)
         if (source_file_open(program.ptr, &src, NULL) != CKPT_OK)
             continue;
         p->program = program.ptr;
-        ckpt_status st = paddle_read_program(p->f, src, &p->names, p->err);
+        ckpt_status st = file_note_read(p->f, program.ptr) ? paddle_read_program(p->f, src, &p->names, p->err)
+                                                           : fail_memory(p->err);
         source_unref(src);
         if (st != CKPT_OK) {
             error_add_file(p->err, program.ptr);

@@ -224,23 +224,34 @@ static ckpt_status read_folder_state(ckpt_file *f, ckpt_error *err)
     source *src;
     char *path = shards_join_path(str_c(f->path), STR_LIT(STATE_NAME));
     ckpt_status st = path ? source_file_open(path, &src, err) : fail_memory(err);
+    if (st == CKPT_OK) {
+        st = read_state_file(f, str_c(f->path), src, err);
+        source_unref(src);
+        if (st == CKPT_OK && !file_note_read(f, path)) /* F is the checkpoint now */
+            st = fail_memory(err);
+    }
     free(path);
-    CKPT_TRY(st);
-    st = read_state_file(f, str_c(f->path), src, err);
-    source_unref(src);
+    return st;
+}
+
+static ckpt_status read_saved_model(ckpt_file *f, ckpt_error *err)
+{
+    char *graph = shards_join_path(str_c(f->path), STR_LIT("saved_model.pb"));
+    ckpt_status st = shards_turn_into_file(f, str_c(f->path), STR_LIT("variables/variables.index"), err);
+    if (st == CKPT_ENOTFOUND)
+        error_add_hint(err,
+                       "this SavedModel has no variables: its weights, if any, are constants of the graph");
+    if (st == CKPT_OK && !(graph && file_note_read(f, graph))) /* F is the checkpoint now */
+        st = fail_memory(err);
+    free(graph);
     return st;
 }
 
 static ckpt_status read_folder(ckpt_file *f, ckpt_error *err)
 {
     const char *name = NULL;
-    if (probe_has(f->probe, "saved_model.pb")) {
-        ckpt_status st = shards_turn_into_file(f, str_c(f->path), STR_LIT("variables/variables.index"), err);
-        if (st == CKPT_ENOTFOUND)
-            error_add_hint(
-                err, "this SavedModel has no variables: its weights, if any, are constants of the graph");
-        return st;
-    }
+    if (probe_has(f->probe, "saved_model.pb"))
+        return read_saved_model(f, err);
     if (has_state_file(f->probe))
         return read_folder_state(f, err);
     unsigned n = count_indexes(f->probe, &name);
