@@ -80,6 +80,76 @@ bool plan_edit_entry(void *plan, const ckpt_value *v, uint32_t i, ckpt_str *text
     return !e->dropped[i];
 }
 
+/* ---- rows by the entries that lead to them */
+
+static int compare_entry_rows(const void *x, const void *y)
+{
+    const struct entry_row *a = x, *b = y;
+    if (a->node != b->node)
+        return a->node < b->node ? -1 : 1;
+    if (a->index != b->index)
+        return a->index < b->index ? -1 : 1;
+    return (a->row > b->row) - (a->row < b->row);
+}
+
+ckpt_status plan_index_entry_rows(ckpt_plan *p, ckpt_error *err)
+{
+    const struct table *t = &p->file->table;
+    if (p->entry_rows)
+        return CKPT_OK;
+    struct entry_row *list = arena_array(p->a, t->nrows, sizeof *list);
+    if (!list)
+        return fail_memory(err);
+    for (uint32_t i = 0; i < t->nrows; i++) {
+        const struct row *r = &t->rows[i];
+        const struct step *last = r->steps && r->t.npath ? &r->steps[r->t.npath - 1] : NULL;
+        if (last && last->node && r->t.part_of == CKPT_NO_TENSOR)
+            list[p->nentry_rows++] = (struct entry_row){ptr_key(last->node), last->index, i};
+    }
+    qsort(list, p->nentry_rows, sizeof *list, compare_entry_rows);
+    p->entry_rows = list;
+    return CKPT_OK;
+}
+
+/* first_entry_row - returns the index of the first row of entry INDEX of NODE; nentry_rows: it has none. */
+static size_t first_entry_row(const ckpt_plan *p, const ckpt_value *node, uint32_t index)
+{
+    const struct entry_row wanted = {.node = ptr_key(node), .index = index};
+    size_t from = 0, to = p->nentry_rows;
+    while (from < to) {
+        size_t mid = from + (to - from) / 2;
+        if (compare_entry_rows(&p->entry_rows[mid], &wanted) < 0)
+            from = mid + 1;
+        else
+            to = mid;
+    }
+    return from;
+}
+
+static bool is_row_of_entry(const ckpt_plan *p, size_t i, const ckpt_value *node, uint32_t index)
+{
+    return i < p->nentry_rows && p->entry_rows[i].node == ptr_key(node) && p->entry_rows[i].index == index;
+}
+
+bool plan_keeps_entry(const ckpt_plan *p, const ckpt_value *node, uint32_t index)
+{
+    size_t first = first_entry_row(p, node, index), i = first;
+    while (is_row_of_entry(p, i, node, index) && !p->keep[p->entry_rows[i].row])
+        i++;
+    return i == first || is_row_of_entry(p, i, node, index);
+}
+
+uint32_t plan_find_entry_row(const ckpt_plan *p, const ckpt_value *node, uint32_t index,
+                             const ckpt_path_elem *path, uint32_t n)
+{
+    for (size_t i = first_entry_row(p, node, index); is_row_of_entry(p, i, node, index); i++) {
+        const ckpt_tensor *t = &p->file->table.rows[p->entry_rows[i].row].t;
+        if (t->npath == n + 1 && path_begins(t->path, t->npath, path, n)) /* bounded: by the limit of depth */
+            return p->entry_rows[i].row;
+    }
+    return CKPT_NO_TENSOR;
+}
+
 bool plan_is_below_root(const ckpt_plan *p, const ckpt_path_elem *path, uint32_t n)
 {
     return (n > p->root_depth || !p->root_depth) && path_begins(path, n, p->root_path, p->root_depth);

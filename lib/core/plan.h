@@ -16,6 +16,13 @@ struct edit {
     uint32_t n;
 };
 
+/* The row to which item or pair INDEX of NODE leads. One tensor may be in several containers, and one container
+ * in several places: then several rows have the same value, or the same NODE and INDEX. */
+struct entry_row {
+    uint64_t node; /* ptr_key() */
+    uint32_t index, row;
+};
+
 struct plan_entry {
     uint32_t row;
     ckpt_str name; /* the row's path below the root after the edits, joined */
@@ -42,6 +49,8 @@ struct ckpt_plan {
     struct edit *edits;
     size_t nedits, cap_edits;
     bool *keep;                 /* by tensor: it is written */
+    struct entry_row *entry_rows; /* sorted; made by plan_index_entry_rows */
+    size_t nentry_rows;
     uint16_t *cast_to;          /* by tensor: the new dtype, 0: unchanged; NULL: no casts */
     uint32_t weights_dtype;     /* the dtype of a cast without a glob, 0: none */
     const bool *is_weights;     /* by tensor: the cast without a glob applies to it */
@@ -115,6 +124,15 @@ const struct edit *plan_find_edit(const ckpt_plan *p, const ckpt_value *node);
 /* plan_edit_entry - applies the edits of PLAN to entry I of container V, as the hook `keep_entry` of a pickle
  * writer: returns false if the entry is dropped, and sets *TEXT if it is renamed. */
 bool plan_edit_entry(void *plan, const ckpt_value *v, uint32_t i, ckpt_str *text);
+/* plan_index_entry_rows - prepares for the next two functions. */
+ckpt_status plan_index_entry_rows(ckpt_plan *p, ckpt_error *err);
+/* plan_keeps_entry - returns true unless item or pair INDEX of NODE is a tensor that is left out, in every
+ * place of NODE. */
+bool plan_keeps_entry(const ckpt_plan *p, const ckpt_value *node, uint32_t index);
+/* plan_find_entry_row - returns the row of item or pair INDEX of NODE, where NODE is at PATH, N elements;
+ * CKPT_NO_TENSOR: it is no tensor. */
+uint32_t plan_find_entry_row(const ckpt_plan *p, const ckpt_value *node, uint32_t index,
+                             const ckpt_path_elem *path, uint32_t n);
 bool plan_is_below_root(const ckpt_plan *p, const ckpt_path_elem *path, uint32_t n);
 /* plan_includes_leaf - returns true if LEAF is below the root and `--root auto` does not leave it out. */
 bool plan_includes_leaf(const ckpt_plan *p, const ckpt_leaf *leaf);

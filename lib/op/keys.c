@@ -65,13 +65,6 @@ static bool make_slot(const ckpt_plan *p, const struct entry *entry, struct slot
     return true;
 }
 
-/* is_kept - returns true unless V is a tensor that --keep or --drop leave out. */
-static bool is_kept(const ckpt_plan *p, const ckpt_value *v)
-{
-    uint32_t row = v ? file_replacement_of(p->file, v)->row : CKPT_NO_TENSOR;
-    return row >= p->file->table.nrows || p->keep[row];
-}
-
 /* holds_tensors - returns true if V is a tensor, or a container with tensors in it. */
 static bool holds_tensors(const struct containers *tree, const ckpt_value *v)
 {
@@ -100,7 +93,7 @@ static ckpt_status gather_entries(struct renaming *job, const ckpt_value *contai
         return fail_memory(err);
     for (uint32_t i = 0; i < n; i++) {
         if (!container_entry(container, i, &e) || !make_slot(job->rule->plan, &e, &slot) ||
-            !is_kept(job->rule->plan, e.val))
+            !plan_keeps_entry(job->rule->plan, e.entry_edit.node, e.entry_edit.index))
             continue;
         slot.domain = domain;
         slot.index = i;
@@ -490,6 +483,7 @@ static ckpt_status gather_all(struct renaming *job, ckpt_error *err)
     ckpt_plan *p = job->rule->plan;
     if (!job->metadata_nodes)
         return fail_memory(err);
+    CKPT_TRY(plan_index_entry_rows(p, err));
     CKPT_TRY(containers_find(&job->containers, p->file, p->root, p->a, err));
     CKPT_TRY((p->has_root ? weights_below : weights_find)(&job->containers, &job->weights, err));
     for (uint32_t i = 0; i < job->containers.n; i++)

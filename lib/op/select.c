@@ -283,11 +283,9 @@ static bool is_emptied(const struct dropping *d, uint32_t at)
     const struct container *p = &d->tree.list[at];
     struct entry e;
     for (uint32_t i = 0; i < p->entries; i++) {
-        uint32_t row = CKPT_NO_TENSOR;
-        if (mapping_entry(p->node, i, &e))
-            row = file_replacement_of(d->p->file, e.val)->row;
-        bool tensor_left_out = row < d->p->file->table.nrows && !d->p->keep[row];
-        if (!tensor_left_out && !is_edited_out(d->p, &e.entry_edit))
+        if (!mapping_entry(p->node, i, &e) ||
+            (plan_keeps_entry(d->p, e.entry_edit.node, e.entry_edit.index) &&
+             !is_edited_out(d->p, &e.entry_edit)))
             return false;
     }
     return p->entries != 0;
@@ -296,6 +294,7 @@ static bool is_emptied(const struct dropping *d, uint32_t at)
 static ckpt_status drop_containers(struct dropping *d, ckpt_error *err)
 {
     struct entry e;
+    CKPT_TRY(plan_index_entry_rows(d->p, err));
     d->left_out = arena_array(d->p->a, d->tree.n, sizeof *d->left_out);
     if (!d->left_out)
         return fail_memory(err);

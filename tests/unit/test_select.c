@@ -215,6 +215,32 @@ static void globs_match_the_new_names(void)
     close_plan(p);
 }
 
+/* A tensor may have two keys, share its storage, or be in a mapping with two names. Each key that is kept is
+ * renamed, and no other, which could collide with it: "w" of the third file is left out. */
+static void kept_names_of_shared_tensors_are_renamed(void)
+{
+    static const struct {
+        const char *pickle, *keep, *names;
+    } cases[] = {
+        {"{'a.w':#1=" FLOAT_TENSOR ",'b.w':#1,'b.v':" FLOAT_TENSOR "}", "b.*", "w,v"},
+        {"{'a.w':#1=" FLOAT_TENSOR ",'b.w':#1,'b.v':" FLOAT_TENSOR "}", "a.*", "a.w"},
+        {"{'b.w':#1=" FLOAT_TENSOR ",'w':#1,'b.v':" FLOAT_TENSOR "}", "b.*", "w,v"},
+        {"{'a.w':" FLOAT_TENSOR ",'b.w':" FLOAT_TENSOR "}", "b.*", "w"},
+        {"{'b.w':{'b.x':#1=" FLOAT_TENSOR ",'b.y':#1},'c':{'b.x':#1,'b.z':#1}}", "c.b.z", "c.z"},
+        {"{'m':#1={'b.x':" FLOAT_TENSOR "},'ema':#1}", "ema.*", "ema.x"},
+        {"collections.OrderedDict([('a.w',#1=" FLOAT_TENSOR "),('b.w',#1)])", "b.*", "w"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct test_file made = make_torch_zip(cases[i].pickle);
+        ckpt_plan *p = plan_of(made.file);
+        CU_ASSERT_EQUAL(ckpt_plan_keep(p, cases[i].keep, NULL), CKPT_OK);
+        CU_ASSERT_EQUAL(ckpt_plan_strip(p, "b.", false, NULL), CKPT_OK);
+        CU_ASSERT_STRING_EQUAL(names_of(p), cases[i].names);
+        ckpt_plan_free(p);
+        close_file(&made);
+    }
+}
+
 static void components_are_dropped_with_their_composite(void)
 {
     ckpt_file *f = open_corpus_file("torch/t26/sparse_coo.pt");
@@ -241,5 +267,6 @@ void suite_select(void)
     UNIT(a_wrong_root_is_explained);
     UNIT(globs_keep_and_drop_tensors);
     UNIT(globs_match_the_new_names);
+    UNIT(kept_names_of_shared_tensors_are_renamed);
     UNIT(components_are_dropped_with_their_composite);
 }

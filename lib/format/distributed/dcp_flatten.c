@@ -39,6 +39,8 @@ struct flattener {
 /* A child of a container, with the edits of the plan. */
 struct flatten_child {
     const ckpt_value *key, *val; /* KEY is NULL for an item of a list */
+    const ckpt_value *node;      /* has it as item or pair INDEX */
+    uint32_t index, row;         /* ROW: CKPT_NO_TENSOR if VAL is no tensor */
     ckpt_str renamed;            /* the new key; .ptr NULL: not renamed */
     bool dropped;
 };
@@ -79,12 +81,13 @@ static bool get_child(const ckpt_plan *p, const ckpt_value *v, const struct edit
     uint32_t n;
     const value_pair *pairs = value_pairs(v, &n);
     const ckpt_value *pair_list = n ? NULL : view_ordered_dict_argument(v);
-    *child = (struct flatten_child){0};
+    *child = (struct flatten_child){.node = v, .index = i};
     if (i < n) {
         child->key = pairs[i].key;
         child->val = pairs[i].val;
     } else if (pair_list && i < value_count(pair_list)) { /* it and each pair may have edits */
         const ckpt_value *pair = value_item(pair_list, i);
+        child->node = pair_list;
         child->key = value_item(pair, 0);
         child->val = value_item(pair, 1);
         apply_edit(plan_find_edit(p, pair_list), i, child);
@@ -175,7 +178,8 @@ static ckpt_status check_tensor(const struct flattener *w, struct dcp_leaf *leaf
     return CKPT_OK;
 }
 
-static ckpt_status add_leaf(struct flattener *w, const ckpt_value *v)
+/* add_leaf - adds V, which is ROW or no tensor, at the current path. */
+static ckpt_status add_leaf(struct flattener *w, const ckpt_value *v, uint32_t row)
 {
     struct dcp_leaves *leaves = w->leaves;
     bool ok = true;
@@ -185,7 +189,7 @@ static ckpt_status add_leaf(struct flattener *w, const ckpt_value *v)
                             .input_path = path_copy(leaves->plan->a, w->input_path, ninput_path),
                             .ninput_path = ninput_path,
                             .node = v,
-                            .row = v->row};
+                            .row = row};
     if (!leaf.path || !leaf.input_path ||
         !(leaf.name = path_join(leaves->plan->a, leaf.path, leaf.npath)).ptr)
         return fail_memory(w->err);
@@ -259,7 +263,18 @@ static ckpt_status visit_child(struct flattener *w, const struct flatten_child *
     if (leaves->nleaves >= leaves->plan->file->limits.max_tensors)
         return fail(w->err, CKPT_ELIMIT, CKPT_NO_OFFSET, "{more} than {=%" PRIu64 " values}",
                     leaves->plan->file->limits.max_tensors);
-    return flatten ? push_container(w, v) : add_leaf(w, v);
+    return flatten ? push_container(w, v) : add_leaf(w, v, v == child->val ? child->row : v->row);
+}
+
+/* find_child_row - returns the row of CHILD; CKPT_NO_TENSOR: it is no tensor. A tensor that is in several places
+ * has a row for each; its node has the number of the first. */
+static uint32_t find_child_row(const struct flattener *w, const struct flatten_child *child)
+{
+    if (child->val->row == CKPT_NO_TENSOR)
+        return CKPT_NO_TENSOR;
+    uint32_t row = plan_find_entry_row(w->leaves->plan, child->node, child->index, w->input_path,
+                                       w->from_root + w->depth - 1); /* bounded: the root is a frame */
+    return row == CKPT_NO_TENSOR ? child->val->row : row;
 }
 
 static ckpt_status visit_next(struct flattener *w)
@@ -271,9 +286,8 @@ static ckpt_status visit_next(struct flattener *w)
         return CKPT_OK;
     }
     uint32_t i = frame->nvisited++;
-    bool omitted = child.dropped ||
-                   (child.val->row != CKPT_NO_TENSOR && !w->leaves->plan->keep[child.val->row]);
-    if (omitted)
+    child.row = find_child_row(w, &child);
+    if (child.dropped || (child.row != CKPT_NO_TENSOR && !w->leaves->plan->keep[child.row]))
         return CKPT_OK;
     if (child.key) {
         CKPT_TRY(set_key(w, &child));
@@ -293,6 +307,7 @@ static ckpt_status flatten_root(struct flattener *w)
         return fail(w->err, CKPT_ELOSSY, CKPT_NO_OFFSET,
                     "what is to be written is {no} {=mapping}, and a distributed checkpoint is one\n"
                     "--root PATH picks a mapping; `ckpt info` shows where the weights are");
+    CKPT_TRY(plan_index_entry_rows(w->leaves->plan, w->err));
     CKPT_TRY(push_container(w, root));
     while (w->depth)
         CKPT_TRY(visit_next(w));
