@@ -114,7 +114,7 @@ static void add_pair(struct text *out, ckpt_str key, ckpt_str value)
 {
     text_name(out, key);
     text_add(out, "=");
-    text_name(out, value);
+    text_readable(out, value);
 }
 
 static void print_meta_change(struct text *out, const struct change *change)
@@ -123,7 +123,7 @@ static void print_meta_change(struct text *out, const struct change *change)
     add_pair(out, change->key, change->from.ptr ? change->from : change->to);
     if (change->from.ptr && change->to.ptr) {
         text_add(out, " → ");
-        text_name(out, change->to);
+        text_readable(out, change->to);
     }
     text_add(out, "\n");
 }

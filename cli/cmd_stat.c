@@ -43,10 +43,12 @@ struct job {
     ckpt_stats *stats; /* of each row */
 };
 
+/* has_float_dtype - returns true if T's numbers have fractions: floats, complex numbers, ggml's blocks. */
 static bool has_float_dtype(const ckpt_tensor *t)
 {
-    return (t->dtype >= CKPT_DT_F64 && t->dtype <= CKPT_DT_F6_E3M2) ||
-           (t->dtype >= CKPT_DT_C32 && t->dtype <= CKPT_DT_BC32);
+    return !(t->dtype >= CKPT_DT_I64 && t->dtype <= CKPT_DT_BOOL) &&
+           !(t->dtype >= CKPT_DT_QI8 && t->dtype <= CKPT_DT_NAMED) &&
+           !(t->dtype >= CKPT_DT_I4 && t->dtype <= CKPT_DT_U1);
 }
 
 static uint64_t count_numbers(const ckpt_stats *s) { return s->finite + s->nan + s->inf; }
@@ -294,13 +296,30 @@ static void print_stat_records(const struct job *job)
 struct sums {
     struct totals all;
     uint64_t zeros, nan, inf;
-    double min, max, squares; /* of floating-point tensors */
+    double min, max;    /* of floating-point tensors */
+    double squares;     /* of the norms of floating-point tensors, each times norm_factor */
+    double norm_factor; /* a power of two, so that no square overflows or vanishes */
 };
+
+static double total_norm(const struct sums *sum) { return sqrt(sum->squares) / sum->norm_factor; }
+
+/* find_norm_factor - returns the power of two that makes the largest norm of all tensors about 1. */
+static double find_norm_factor(const struct job *job)
+{
+    int exponent = 0;
+    double largest = 0;
+    for (size_t i = 0; i < job->n; i++)
+        if (isfinite(job->stats[i].norm) && job->stats[i].norm > largest)
+            largest = job->stats[i].norm;
+    (void)frexp(largest, &exponent);
+    return ldexp(1, exponent < -1000 ? 1000 : -exponent);
+}
 
 /* sum_stats - returns the totals of all rows; the elements of a tensor that has aliases count once. */
 static struct sums sum_stats(const struct job *job)
 {
-    struct sums sum = {.min = (double)INFINITY, .max = -(double)INFINITY};
+    struct sums sum = {
+        .min = (double)INFINITY, .max = -(double)INFINITY, .norm_factor = find_norm_factor(job)};
     bool *seen = mem_new(ckpt_tensor_count(job->f), sizeof *seen);
     for (size_t i = 0; i < job->n; i++) {
         const ckpt_tensor t = tensor_at(job->f, job->rows[i]);
@@ -319,7 +338,7 @@ static struct sums sum_stats(const struct job *job)
             continue;
         sum.min = s->min < sum.min ? s->min : sum.min;
         sum.max = s->max > sum.max ? s->max : sum.max;
-        sum.squares += s->norm * s->norm;
+        sum.squares += (s->norm * sum.norm_factor) * (s->norm * sum.norm_factor);
     }
     free(seen);
     return sum;
@@ -331,7 +350,7 @@ static void print_stat_totals(const struct job *job)
     struct sums sum = sum_stats(job);
     text_totals(&out, &sum.all, " · ");
     if (sum.min <= sum.max)
-        text_addf(&found, "floats %.4g to %.4g, norm %.4g · ", sum.min, sum.max, sqrt(sum.squares));
+        text_addf(&found, "floats %.4g to %.4g, norm %.4g · ", sum.min, sum.max, total_norm(&sum));
     text_addf(&found, "%" PRIu64 " NaN, %" PRIu64 " Inf · %s", sum.nan, sum.inf, ckpt_file_title(job->f));
     bool fits = text_columns(out.ptr, out.len) + text_columns(found.ptr, found.len) + 3 <= ui.width;
     printf("%s%s%s%s%s\n", style_on(DIM), out.ptr, fits ? " · " : "\n", found.ptr, style_off(DIM));
@@ -393,7 +412,7 @@ static void print_stat_json(const struct job *job)
     bool has_numbers = sum.min <= sum.max;
     json_real_or_null(total, "min", has_numbers ? sum.min : (double)NAN);
     json_real_or_null(total, "max", has_numbers ? sum.max : (double)NAN);
-    json_real_or_null(total, "norm", has_numbers ? sqrt(sum.squares) : (double)NAN);
+    json_real_or_null(total, "norm", has_numbers ? total_norm(&sum) : (double)NAN);
     json_u64(total, "zeros", sum.zeros);
     json_u64(total, "nan", sum.nan);
     json_u64(total, "inf", sum.inf);

@@ -159,6 +159,19 @@ void text_name(struct text *t, ckpt_str s)
         ;
 }
 
+void text_readable(struct text *t, ckpt_str s)
+{
+    while (s.len) {
+        const char *backslash = memchr(s.ptr, '\\', s.len);
+        size_t n = backslash ? (size_t)(backslash - s.ptr) : s.len;
+        text_name(t, (ckpt_str){s.ptr, n});
+        if (backslash)
+            text_byte(t, '\\');
+        n += backslash != NULL;
+        s = (ckpt_str){s.ptr + n, s.len - n};
+    }
+}
+
 const char *escape_name(ckpt_str s)
 {
     static struct text names[5];

@@ -30,6 +30,9 @@ void text_add(struct text *t, const char *s);
 void text_addf(struct text *t, const char *fmt, ...) CKPT_PRINTF(2, 3);
 /* text_name - adds S, bytes of a file or of the command line, escaped. */
 void text_name(struct text *t, ckpt_str s);
+/* text_readable - adds S as text_name does, but a backslash is not doubled: for texts that nobody pastes as a
+ * name, such as values of metadata. */
+void text_readable(struct text *t, ckpt_str s);
 /* escape_name - returns S, escaped as by text_name; valid during the next four calls. */
 const char *escape_name(ckpt_str s);
 /* text_json_string - adds S as a JSON string. Returns false if bytes that are not UTF-8 were replaced. */

@@ -1059,8 +1059,9 @@ typedef struct {
     uint32_t a, b;             /* numbers of the tensors; CKPT_NO_TENSOR: that file has none */
     uint32_t dtype_differs, shape_differs, values_differ, compared;
     uint64_t differing, elements; /* how many elements differ, and how many there are */
-    double max_abs, max_rel, mean_abs;
-    /* NaN without `norms`. rel_l2: |a-b| / |b|, infinite if a difference is; cosine: a.b / (|a| |b|), NaN if
+    double max_abs, max_rel; /* NaN if a number that differs is NaN */
+    double mean_abs;
+    /* NaN without `norms`. rel_l2: |a-b| / |b|, infinite or NaN if max_abs is; cosine: a.b / (|a| |b|), NaN if
      * |a| or |b| is 0. Pairs of numbers that are not finite are left out of both. */
     double rel_l2, cosine;
 } ckpt_diff_event;

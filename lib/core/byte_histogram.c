@@ -123,7 +123,7 @@ struct moments byte_histogram_moments(const struct byte_histogram *h, ckpt_dtype
         m.zeros += x == 0 ? n : 0;
         m.min = x < m.min ? x : m.min;
         m.max = x > m.max ? x : m.max;
-        m.squares += (double)n * (x * x);
+        m.squares.value += (double)n * (x * x);
         sum += (double)n * x;
     }
     if (!m.finite) {
@@ -134,7 +134,7 @@ struct moments byte_histogram_moments(const struct byte_histogram *h, ckpt_dtype
     m.max += 0.0;
     m.mean = sum / (double)m.finite + 0.0;
     for (struct histogram_iterator it = {0}; (n = next_finite(&it, h, dt, &x));)
-        m.m2 += (double)n * ((x - m.mean) * (x - m.mean));
+        m.m2.value += (double)n * ((x - m.mean) * (x - m.mean));
     return m;
 }
 

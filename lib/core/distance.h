@@ -3,6 +3,7 @@
 #define CORE_DISTANCE_H
 
 #include "core/dtype.h"
+#include "core/scaled_sum.h"
 
 struct tolerance {
     double abs, rel;
@@ -33,15 +34,18 @@ double distance_sum(const struct distance *d);
 
 /* Sums over pairs (a, b): a*a, b*b, a*b and (a - b)*(a - b). */
 struct norms {
-    double aa, bb, ab, dd;
+    struct scaled_sum aa, bb, ab, dd;
 };
 
-/* norms_add - adds N more pairs to TO, summed in eight lanes that are added up in a fixed order. A pair with
- * a number that is not finite does not count: both of its numbers are set to 0 in A and B. */
-void norms_add(struct norms *to, double *a, double *b, size_t n);
-/* norms_distance - returns |a - b| / |b|; NaN: the sums overflowed. */
+/* norms_add - adds N more pairs to TO, summed in eight lanes that are added up in a fixed order. DIFFERENCE:
+ * their exact differences, rounded once; NULL: those of the doubles A and B. A pair with a number that is not
+ * finite does not count: both of its numbers are set to 0 in A and B. */
+void norms_add(struct norms *to, double *a, double *b, const double *difference, size_t n);
+/* norms_merge - adds the sums of ADDED to TO. */
+void norms_merge(struct norms *to, const struct norms *added);
+/* norms_distance - returns |a - b| / |b|. */
 double norms_distance(const struct norms *s);
-/* norms_cosine - returns a.b / (|a| |b|); NaN: the sums overflowed, or a norm is 0. */
+/* norms_cosine - returns a.b / (|a| |b|); NaN: a norm is 0. */
 double norms_cosine(const struct norms *s);
 
 #endif

@@ -12,14 +12,12 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/cursor.h"
 #include "core/number.h"
 
 #ifdef __clang__
 #pragma STDC FP_CONTRACT OFF /* gcc does not fuse under -std=c11 */
 #endif
-
-#define DOWNSCALE      0x1p-540 /* differences of any doubles, times this, can be squared and summed */
-#define DOWNSCALE_BITS 540
 
 /* magnitude_of - returns |re + i im|, without hypot(), whose last bit differs between C libraries. */
 static double magnitude_of(double re, double im)
@@ -82,14 +80,33 @@ void moments_scalar(ckpt_dtype dt, const unsigned char *p, size_t n, double shif
     }
 }
 
-/* finish_block - sets mean, m2 and squares of B from SUM and SQUARE, the sums of x - SHIFT and its square. */
-static void finish_block(struct moments *b, double sum, double square, double shift)
+/* set_mean - sets the mean of M from its origin and offset. */
+static void set_mean(struct moments *m)
+{
+    double mean = m->origin + m->offset;
+    m->mean = mean < m->min ? m->min : mean > m->max ? m->max : mean;
+}
+
+/* finish_block - sets mean, m2 and squares of B from SUM and SQUARE, the sums of x - SHIFT and its square, of
+ * numbers that were multiplied by the factor of SCALE. */
+static void finish_block(struct moments *b, double sum, double square, double shift, int scale)
 {
     double n = (double)b->finite, d = sum / n, m2 = square - sum * d; /* D: the mean of x - SHIFT */
-    double squares = (square + 2 * shift * sum) + n * shift * shift, mean = shift + d;
-    b->mean = mean < b->min ? b->min : mean > b->max ? b->max : mean;
-    b->m2 = m2 > 0 ? m2 : 0;
-    b->squares = isfinite(squares) ? squares : (double)INFINITY;
+    double squares = (square + 2 * shift * sum) + n * shift * shift;
+    b->m2 = (struct scaled_sum){m2 > 0 ? m2 : 0, 2 * scale};
+    b->squares = (struct scaled_sum){squares, 2 * scale};
+    b->origin = ldexp(shift, -SCALE_BITS * scale);
+    b->offset = ldexp(d, -SCALE_BITS * scale);
+    if (!isfinite(b->offset)) {
+        b->origin = ldexp(shift + d, -SCALE_BITS * scale);
+        b->offset = 0;
+    }
+    set_mean(b);
+}
+
+static double largest_magnitude(const struct moments *b)
+{
+    return -b->min > b->max ? -b->min : b->max > -b->max ? b->max : -b->max;
 }
 
 /* count_block - sets the counts and extremes of B from any N numbers, and *FIRST to the first finite one. */
@@ -125,27 +142,37 @@ static double sum_scaled(const double *x, size_t n, double shift, double scale, 
 }
 
 /* sum_block_slow - sums up in B, which is zero, any numbers: also infinities, NaN, and finite numbers whose
- * squares overflow. */
+ * squares overflow or vanish. */
 static void sum_block_slow(struct moments *b, const double *x, size_t n)
 {
     double first = 0, sum;
     count_block(b, x, n, &first);
     if (!b->finite)
         return;
-    double square = sum_scaled(x, n, first, 1, &sum);
-    if (isfinite(square)) {
-        finish_block(b, sum, square, first);
-        return;
-    }
-    struct moments small = {.finite = b->finite, .min = b->min * DOWNSCALE, .max = b->max * DOWNSCALE};
-    square = sum_scaled(x, n, first, DOWNSCALE, &sum);
-    finish_block(&small, sum, square, first * DOWNSCALE);
-    b->mean = ldexp(small.mean, DOWNSCALE_BITS);
-    b->m2 = ldexp(small.m2, 2 * DOWNSCALE_BITS);
-    b->squares = ldexp(small.squares, 2 * DOWNSCALE_BITS);
+    int scale = scale_for(largest_magnitude(b));
+    double square = sum_scaled(x, n, first, scale_factor(scale), &sum);
+    finish_block(b, sum, square, first * scale_factor(scale), scale);
 }
 
-/* sum_block_fast - sums up numbers in B, which is zero, by KERNEL; false: one is not finite or too large. */
+/* sum_block_wide - sums up in B, which is zero, 64-bit integers. Their differences from the first are exact;
+ * as doubles, many of these integers would be equal. */
+static void sum_block_wide(struct moments *b, ckpt_dtype dt, const unsigned char *p, const double *x,
+                           size_t n)
+{
+    double sums[8] = {0}, squares[8] = {0}, unused = 0;
+    uint64_t sign_bit = dt == CKPT_DT_I64 ? UINT64_C(1) << 63 : 0, first = load_u64le(p) ^ sign_bit;
+    count_block(b, x, n, &unused);
+    for (size_t i = 0; i < n; i++) {
+        double d = number_subtract(load_u64le(p + 8 * i) ^ sign_bit, first);
+        sums[i & 7] += d;
+        squares[i & 7] += d * d;
+    }
+    finish_block(b, number_add_lanes(sums), number_add_lanes(squares), x[0], 0);
+    b->wide_origin = first;
+}
+
+/* sum_block_fast - sums up numbers in B, which is zero, by KERNEL; false: one is not finite, too large
+ * or too small. */
 static bool sum_block_fast(struct moments *b, moments_kernel *kernel, ckpt_dtype dt, const unsigned char *p,
                            size_t n, double first)
 {
@@ -160,8 +187,35 @@ static bool sum_block_fast(struct moments *b, moments_kernel *kernel, ckpt_dtype
     b->zeros = s.zeros;
     b->min = s.min;
     b->max = s.max;
-    finish_block(b, number_add_lanes(s.sum), square, first);
+    if (scale_for(largest_magnitude(b)) != 0) {
+        *b = (struct moments){0};
+        return false;
+    }
+    finish_block(b, number_add_lanes(s.sum), square, first, 0);
     return true;
+}
+
+/* subtract_means - returns the mean of A - that of B, times FACTOR. */
+static double subtract_means(const struct moments *a, const struct moments *b, double factor)
+{
+    double origins = a->wide_origin || b->wide_origin
+                         ? number_subtract(a->wide_origin, b->wide_origin) * factor
+                         : a->origin * factor - b->origin * factor;
+    return origins + (a->offset * factor - b->offset * factor);
+}
+
+/* merge_means - sets the mean of M, which is that of OLD, to the mean of OLD and ADDED. DELTA: the difference
+ * of both. */
+static void merge_means(struct moments *m, const struct moments *old, const struct moments *added,
+                        double delta)
+{
+    double n = (double)m->finite, weight = (double)added->finite / n;
+    m->offset += delta * weight;
+    if (!isfinite(m->offset)) {
+        m->origin = old->mean * ((double)old->finite / n) + added->mean * weight;
+        m->offset = 0;
+    }
+    set_mean(m);
 }
 
 void moments_merge(struct moments *m, const struct moments *added)
@@ -174,22 +228,25 @@ void moments_merge(struct moments *m, const struct moments *added)
     if (!added->finite)
         return;
     if (!old.finite) {
-        m->min = added->min + 0.0; /* turns -0.0 into 0.0 */
-        m->max = added->max + 0.0;
-        m->mean = added->mean + 0.0;
-        m->m2 = added->m2;
-        m->squares = added->squares;
+        uint64_t nan = m->nan, inf = m->inf;
+        *m = *added;
+        m->nan = nan;
+        m->inf = inf;
+        m->min += 0.0; /* turns -0.0 into 0.0 */
+        m->max += 0.0;
+        m->mean += 0.0;
         return;
     }
-    double n = (double)m->finite, weight = (double)added->finite / n, delta = added->mean - old.mean;
+    double weight = (double)added->finite / (double)m->finite, delta = subtract_means(added, &old, 1);
+    int scale = isfinite(delta) ? scale_for(fabs(delta)) : -1;
+    double scaled = subtract_means(added, &old, scale_factor(scale));
+    struct scaled_sum between = {scaled * scaled * ((double)old.finite * weight), 2 * scale};
     m->min = added->min < old.min ? added->min + 0.0 : old.min;
     m->max = added->max > old.max ? added->max + 0.0 : old.max;
-    m->squares += added->squares;
-    m->m2 += added->m2 + delta * delta * ((double)old.finite * weight);
-    if (isfinite(delta))
-        m->mean += delta * weight;
-    else
-        m->mean = old.mean * ((double)old.finite / n) + added->mean * weight;
+    scaled_sum_add(&m->squares, added->squares);
+    scaled_sum_add(&between, added->m2);
+    scaled_sum_add(&m->m2, between);
+    merge_means(m, &old, added, delta);
 }
 
 void moments_add_by(moments_kernel *kernel, struct moments *m, ckpt_dtype dt, const unsigned char *p,
@@ -205,6 +262,11 @@ void moments_add_by(moments_kernel *kernel, struct moments *m, ckpt_dtype dt, co
         const unsigned char *elements = p + i / d->block_elems * d->block_bytes;
         struct moments block = {0};
         size_t decoded = moments_decode(dt, elements, reads_stored ? 1 : count, x);
+        if (number_is_wide(dt)) {
+            sum_block_wide(&block, dt, elements, x, count);
+            moments_merge(m, &block);
+            continue;
+        }
         bool summed = reads_stored ? sum_block_fast(&block, kernel, dt, elements, count, x[0])
                                    : sum_block_fast(&block, kernel, CKPT_DT_F64, (const unsigned char *)x,
                                                     decoded, x[0]);

@@ -4,14 +4,18 @@
 #define CORE_MOMENTS_H
 
 #include "core/dtype.h"
+#include "core/scaled_sum.h"
 
 #define MOMENTS_BLOCK 4096u /* numbers that are summed up at once; then blocks are merged */
 
 struct moments {
     uint64_t finite, nan, inf, zeros;
-    double min, max, mean; /* of the finite numbers, if there are any */
-    double m2;             /* sum of (x - mean)^2 */
-    double squares;        /* sum of x^2 */
+    double min, max, mean;     /* of the finite numbers, if there are any */
+    struct scaled_sum m2;      /* sum of (x - mean)^2 */
+    struct scaled_sum squares; /* sum of x^2 */
+    /* The mean is ORIGIN, which is a number of the tensor, + OFFSET: more digits than a double has. */
+    double origin, offset;
+    uint64_t wide_origin; /* of 64-bit integers, ORIGIN exactly; of int64, with its sign bit inverted */
 };
 
 /* moments_add - adds N elements of DT at P, little-endian and in complete blocks (dtype.def). MOMENTS_BLOCK

@@ -14,6 +14,11 @@ bool number_is_wide(ckpt_dtype dt);
  * (dtype.def), to ELEMS * numbers_per_element(dt) doubles at OUT. Exact but for 64-bit integers above 2^53.
  * Quantised types give their stored integers; ggml's blocks are dequantized. */
 void number_decode(ckpt_dtype dt, const unsigned char *in, size_t elems, double *out);
+/* number_subtract - returns A - B, rounded once. */
+static inline double number_subtract(uint64_t a, uint64_t b)
+{
+    return a < b ? -(double)(b - a) : (double)(a - b);
+}
 /* number_add_lanes - returns the sum of eight numbers, always added up in the same order. */
 static inline double number_add_lanes(const double *x)
 {

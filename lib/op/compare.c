@@ -98,6 +98,9 @@ static size_t bytes_of(const struct compared_row *s, size_t elems)
     return elems / s->block_elems * s->block_bytes;
 }
 
+/* max_or_nan - returns the greater of A and B; NaN if one is NaN, always with the same bits. */
+static double max_or_nan(double a, double b) { return isnan(a) || isnan(b) ? (double)NAN : a > b ? a : b; }
+
 /* add_difference - adds DELTA, which is |a-b| of the elements I of the batch. BASE is |b|. */
 static void add_difference(struct batch_context *t, size_t i, double delta, double base)
 {
@@ -107,11 +110,10 @@ static void add_difference(struct batch_context *t, size_t i, double delta, doub
     if (finite)
         d->sum[i & 7] += delta; /* eight sums, as the kernels keep them */
     else
-        delta = relative = (double)INFINITY;
-    if (delta > d->max_abs)
-        d->max_abs = delta;
-    if (relative > d->max_rel) /* 0/0 is NaN and no maximum */
-        d->max_rel = relative;
+        delta = relative = isnan(delta) ? delta : (double)INFINITY;
+    d->max_abs = max_or_nan(d->max_abs, delta);
+    if (!finite || !isnan(relative)) /* 0/0 is no maximum */
+        d->max_rel = max_or_nan(d->max_rel, relative);
     d->differing += !finite || !(delta <= t->tolerance.abs + t->tolerance.rel * base);
 }
 
@@ -119,8 +121,8 @@ static void add_batch(struct batch_context *t)
 {
     struct comparison *c = t->result;
     c->sum += distance_sum(&t->batch);
-    c->max_abs = t->batch.max_abs > c->max_abs ? t->batch.max_abs : c->max_abs;
-    c->max_rel = t->batch.max_rel > c->max_rel ? t->batch.max_rel : c->max_rel;
+    c->max_abs = max_or_nan(c->max_abs, t->batch.max_abs);
+    c->max_rel = max_or_nan(c->max_rel, t->batch.max_rel);
     c->differing += t->batch.differing;
     t->batch = (struct distance){0};
 }
@@ -130,21 +132,17 @@ static void compare_number(struct batch_context *t, size_t i, double a, double b
 {
     if (a == b)
         return;
-    if (isnan(a) && isnan(b)) {
-        t->batch.differing += !t->opts->equal_nan;
-        return;
-    }
-    add_difference(t, i, fabs(a - b), fabs(b));
+    if (!t->opts->equal_nan || !isnan(a) || !isnan(b))
+        add_difference(t, i, fabs(a - b), fabs(b));
 }
 
 static void compare_complex(struct batch_context *t, size_t i, const double a[2], const double b[2])
 {
     if (a[0] == b[0] && a[1] == b[1])
         return;
-    if ((isnan(a[0]) || isnan(a[1])) && (isnan(b[0]) || isnan(b[1]))) {
-        t->batch.differing += !t->opts->equal_nan;
+    bool both_nan = (isnan(a[0]) || isnan(a[1])) && (isnan(b[0]) || isnan(b[1]));
+    if (both_nan && t->opts->equal_nan)
         return;
-    }
     double re = a[0] == b[0] ? 0 : a[0] - b[0], im = a[1] == b[1] ? 0 : a[1] - b[1];
     add_difference(t, i, hypot(re, im), hypot(b[0], b[1]));
 }
@@ -232,7 +230,14 @@ static void add_norms(struct batch_context *t, struct compared_row *a, struct co
     bool complex = number_is_complex(a->dtype) || number_is_complex(b->dtype);
     decode_row(a, bytes_a, n, complex);
     decode_row(b, bytes_b, n, complex);
-    norms_add(&t->result->norms, a->numbers, b->numbers, n * (complex ? 2 : numbers_per_element(a->dtype)));
+    double difference[BATCH];
+    bool wide = a->dtype == b->dtype && number_is_wide(a->dtype);
+    uint64_t sign_bit = a->dtype == CKPT_DT_I64 ? UINT64_C(1) << 63 : 0;
+    for (size_t i = 0; wide && i < n; i++)
+        difference[i] = number_subtract(load_u64le(bytes_a + 8 * i) ^ sign_bit,
+                                        load_u64le(bytes_b + 8 * i) ^ sign_bit);
+    norms_add(&t->result->norms, a->numbers, b->numbers, wide ? difference : NULL,
+              n * (complex ? 2 : numbers_per_element(a->dtype)));
 }
 
 /* compare_batch - compares a batch of N elements. Its bytes differ in A and B, or the dtypes do. */
@@ -344,13 +349,10 @@ void comparison_merge(struct comparison *to, const struct comparison *next)
 {
     to->differing += next->differing;
     to->identical &= next->identical;
-    to->max_abs = next->max_abs > to->max_abs ? next->max_abs : to->max_abs;
-    to->max_rel = next->max_rel > to->max_rel ? next->max_rel : to->max_rel;
+    to->max_abs = max_or_nan(to->max_abs, next->max_abs);
+    to->max_rel = max_or_nan(to->max_rel, next->max_rel);
     to->sum += next->sum;
-    to->norms.aa += next->norms.aa;
-    to->norms.bb += next->norms.bb;
-    to->norms.ab += next->norms.ab;
-    to->norms.dd += next->norms.dd;
+    norms_merge(&to->norms, &next->norms);
 }
 
 ckpt_status compare_rows(const struct parallel_item *pair, struct parallel_chunk *chunk,

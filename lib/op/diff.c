@@ -243,11 +243,11 @@ static void fill_values(struct diff *d, const struct row_pair *p, ckpt_diff_even
     e->max_rel = c->max_rel;
     e->mean_abs = e->elements ? c->sum / (double)e->elements : 0;
     if (d->o->norms) {
-        e->rel_l2 = isinf(c->max_abs) ? c->max_abs : norms_distance(&c->norms);
+        e->rel_l2 = isfinite(c->max_abs) ? norms_distance(&c->norms) : c->max_abs;
         e->cosine = norms_cosine(&c->norms);
     }
     e->values_differ |= c->differing != 0;
-    bool only_dtypes_differ = e->dtype_differs && !(c->max_abs > 0);
+    bool only_dtypes_differ = e->dtype_differs && c->max_abs == 0;
     bool contents_differ = !c->identical && !only_dtypes_differ;
     e->within_tolerance = contents_differ && !e->values_differ && !is_dtype_changed(d, e);
 }

@@ -187,8 +187,8 @@ static void fill_stats(const struct tally *t, ckpt_stats *s)
     s->min = m.finite ? m.min : undefined;
     s->max = m.finite ? m.max : undefined;
     s->mean = m.finite ? m.mean : undefined;
-    s->std = m.finite > 1 ? sqrt(m.m2 / (double)(m.finite - 1)) : undefined;
-    s->norm = sqrt(m.squares);
+    s->std = m.finite > 1 ? scaled_sum_sqrt(&m.m2, (double)(m.finite - 1)) : undefined;
+    s->norm = scaled_sum_sqrt(&m.squares, 1);
     s->wide = number_is_wide(t->dtype) && m.finite;
     if (s->wide) {
         /* the extremes of int64 have their sign bit inverted: see add_int64_extremes() */

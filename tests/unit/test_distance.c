@@ -156,13 +156,16 @@ static void norms_are_correct(void)
         ab += (long double)a[i] * b[i];
         dd += ((long double)a[i] - b[i]) * ((long double)a[i] - b[i]);
     }
-    norms_add(&in_two_calls, a, b, MAX_ELEMENTS - 3);
+    norms_add(&in_two_calls, a, b, NULL, MAX_ELEMENTS - 3);
     for (size_t at = 0; at < MAX_ELEMENTS - 3; at += 64)
-        norms_add(&in_many_calls, a + at, b + at, MAX_ELEMENTS - 3 - at < 64 ? MAX_ELEMENTS - 3 - at : 64);
-    norms_add(&in_two_calls, a + MAX_ELEMENTS - 3, b + MAX_ELEMENTS - 3, 3);
-    norms_add(&in_many_calls, a + MAX_ELEMENTS - 3, b + MAX_ELEMENTS - 3, 3);
-    CU_ASSERT(fabsl(in_two_calls.aa - aa) < 1e-12L * aa && fabsl(in_two_calls.bb - bb) < 1e-12L * bb);
-    CU_ASSERT(fabsl(in_two_calls.ab - ab) < 1e-12L * ab && fabsl(in_two_calls.dd - dd) < 1e-12L * dd);
+        norms_add(&in_many_calls, a + at, b + at, NULL,
+                  MAX_ELEMENTS - 3 - at < 64 ? MAX_ELEMENTS - 3 - at : 64);
+    norms_add(&in_two_calls, a + MAX_ELEMENTS - 3, b + MAX_ELEMENTS - 3, NULL, 3);
+    norms_add(&in_many_calls, a + MAX_ELEMENTS - 3, b + MAX_ELEMENTS - 3, NULL, 3);
+    CU_ASSERT(fabsl(in_two_calls.aa.value - aa) < 1e-12L * aa &&
+              fabsl(in_two_calls.bb.value - bb) < 1e-12L * bb);
+    CU_ASSERT(fabsl(in_two_calls.ab.value - ab) < 1e-12L * ab &&
+              fabsl(in_two_calls.dd.value - dd) < 1e-12L * dd);
     CU_ASSERT(fabsl((long double)norms_distance(&in_two_calls) - sqrtl(dd / bb)) < 1e-12L);
     CU_ASSERT(fabsl((long double)norms_cosine(&in_many_calls) - ab / sqrtl(aa * bb)) < 1e-12L);
     CU_ASSERT(fabs(norms_distance(&in_two_calls) - norms_distance(&in_many_calls)) < 1e-13);
@@ -177,27 +180,34 @@ static void norms_are_added_in_a_fixed_order(void)
         a[i] = (double)(int64_t)next_random() * 0x1p-40;
         lanes[i % 8] += a[i] * a[i];
     }
-    norms_add(&s, a, b, 19);
+    norms_add(&s, a, b, NULL, 19);
     double want = ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) +
                   ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
-    CU_ASSERT(s.aa == want && s.dd == want && s.bb == 0 && s.ab == 0);
+    CU_ASSERT(s.aa.value == want && s.dd.value == want && s.bb.value == 0 && s.ab.value == 0);
 }
 
-/* The relative distance and the cosine are NaN if the sums overflow. The cosine is NaN, too, if a norm is
- * 0. */
+/* Sums of squares neither overflow nor vanish. The cosine is NaN if a norm is 0. */
 static void pairs_that_are_not_finite_are_skipped(void)
 {
     double a[] = {3, NAN, 1, INFINITY, -4}, b[] = {3, 2, -INFINITY, INFINITY, -4};
     struct norms s = {0}, no_pairs = {0}, zero_b = {0}, big = {0};
-    norms_add(&s, a, b, 5);
-    CU_ASSERT(s.aa == 25 && s.bb == 25 && s.ab == 25 && s.dd == 0);
+    norms_add(&s, a, b, NULL, 5);
+    CU_ASSERT(s.aa.value == 25 && s.bb.value == 25 && s.ab.value == 25 && s.dd.value == 0);
     CU_ASSERT(norms_distance(&s) == 0 && norms_cosine(&s) == 1);
     CU_ASSERT(norms_distance(&no_pairs) == 0 && isnan(norms_cosine(&no_pairs)));
     double x[] = {1, 0x1p600}, y[] = {0, 0x1p599};
-    norms_add(&zero_b, x, y, 1);
+    norms_add(&zero_b, x, y, NULL, 1);
     CU_ASSERT(isinf(norms_distance(&zero_b)) && isnan(norms_cosine(&zero_b)));
-    norms_add(&big, x + 1, y + 1, 1);
-    CU_ASSERT(isnan(norms_distance(&big)) && isnan(norms_cosine(&big)));
+    norms_add(&big, x + 1, y + 1, NULL, 1);
+    CU_ASSERT(norms_distance(&big) == 1 && norms_cosine(&big) == 1);
+    double small[] = {3e-200, 1e-200, 1e-300}, other[] = {0, 2e-200, 1e-300};
+    struct norms tiny = {0}, beside_one = {0};
+    norms_add(&tiny, small, other, NULL, 3);
+    CU_ASSERT(fabs(norms_distance(&tiny) - sqrt(10) / 2) < 1e-15);
+    CU_ASSERT(fabs(norms_cosine(&tiny) - 1 / sqrt(10)) < 1e-15);
+    double one[] = {1, 1e-200}, near_one[] = {1, 3e-200};
+    norms_add(&beside_one, one, near_one, NULL, 2);
+    CU_ASSERT(fabs(norms_distance(&beside_one) / 2e-200 - 1) < 1e-15 && norms_cosine(&beside_one) == 1);
 }
 
 void suite_distance(void)

@@ -132,8 +132,8 @@ static void check_moments(const struct moments *m, ckpt_dtype dt, const unsigned
         return;
     CU_ASSERT(m->min == (double)want.min && m->max == (double)want.max && !(m->min == 0 && signbit(m->min)));
     CU_ASSERT(is_near(m->mean, want.mean, sqrtl(want.squares / want.finite)));
-    CU_ASSERT(is_near(m->m2, want.m2, want.m2));
-    CU_ASSERT(is_near(m->squares, want.squares, want.squares));
+    CU_ASSERT(is_near(m->m2.value, want.m2, want.m2));
+    CU_ASSERT(is_near(m->squares.value, want.squares, want.squares));
     CU_ASSERT(m->mean >= m->min && m->mean <= m->max);
 }
 
@@ -161,7 +161,7 @@ static void moments_of_every_dtype_are_right(void)
         size_t n = 5000; /* a multiple of 4: complete blocks of packed dtypes */
         for (size_t i = 0; i < sizeof bytes; i++)
             bytes[i] = (unsigned char)(next_random() >> 16);
-        /* larger exponents are tested in the_largest_doubles_may_overflow() */
+        /* larger exponents are tested in the_largest_doubles_do_not_overflow() */
         for (size_t i = 7; i < sizeof bytes && (dt == CKPT_DT_F64 || dt == CKPT_DT_C128); i += 8)
             bytes[i] = (unsigned char)((bytes[i] & 0x80) | 0x3f);
         check_bytes(dt, bytes, n);
@@ -215,7 +215,7 @@ static void equal_elements_have_no_spread(void)
         for (size_t i = 0; i < n; i++)
             x[i] = 0.1;
         add_numbers(&m, CKPT_DT_F64, x, n);
-        CU_ASSERT(m.mean == 0.1 && m.m2 == 0 && m.min == 0.1 && m.max == 0.1 && m.finite == n);
+        CU_ASSERT(m.mean == 0.1 && m.m2.value == 0 && m.min == 0.1 && m.max == 0.1 && m.finite == n);
     }
 }
 
@@ -225,11 +225,11 @@ static void small_integers_are_exact(void)
     static int32_t many[10000];
     struct moments m = {0}, all = {0};
     add_numbers(&m, CKPT_DT_I32, x, 4);
-    CU_ASSERT(m.squares == 25 && m.mean == 0.25 && m.m2 == 24.75 && m.min == -4 && m.max == 2);
+    CU_ASSERT(m.squares.value == 25 && m.mean == 0.25 && m.m2.value == 24.75 && m.min == -4 && m.max == 2);
     for (int32_t i = 0; i < 10000; i++)
         many[i] = i;
     add_numbers(&all, CKPT_DT_I32, many, 10000);
-    CU_ASSERT(all.mean == 4999.5 && all.squares == 333283335000.0 && all.zeros == 1);
+    CU_ASSERT(all.mean == 4999.5 && all.squares.value == 333283335000.0 && all.zeros == 1);
 }
 
 static void elements_may_all_be_infinite_or_nan(void)
@@ -238,29 +238,87 @@ static void elements_may_all_be_infinite_or_nan(void)
     struct moments m = {0};
     check_bytes(CKPT_DT_F32, x, 4);
     add_numbers(&m, CKPT_DT_F32, x, 4);
-    CU_ASSERT(m.finite == 0 && m.nan == 2 && m.inf == 2 && m.mean == 0 && m.squares == 0);
+    CU_ASSERT(m.finite == 0 && m.nan == 2 && m.inf == 2 && m.mean == 0 && m.squares.value == 0);
     add_numbers(&m, CKPT_DT_F32, zeros, 3);
     CU_ASSERT(m.finite == 3 && m.zeros == 3 && !signbit(m.min) && !signbit(m.max) && !signbit(m.mean));
 }
 
-/* If squares overflow, the mean is still right, and the sums of squares are infinite. */
-static void the_largest_doubles_may_overflow(void)
+static double std_of(const struct moments *m) { return scaled_sum_sqrt(&m->m2, (double)(m->finite - 1)); }
+
+/* Squares of the largest doubles are summed up, too. */
+static void the_largest_doubles_do_not_overflow(void)
 {
     static const double mixed_numbers[] = {DBL_MAX, -DBL_MAX, DBL_MAX, DBL_MAX},
                         equal_numbers[] = {-DBL_MAX, -DBL_MAX, -DBL_MAX};
     struct moments mixed = {0}, equal = {0};
     add_numbers(&mixed, CKPT_DT_F64, mixed_numbers, 4);
-    CU_ASSERT(mixed.finite == 4 && mixed.inf == 0 && isinf(mixed.m2) && isinf(mixed.squares));
+    CU_ASSERT(mixed.finite == 4 && mixed.inf == 0);
+    CU_ASSERT_DOUBLE_EQUAL(std_of(&mixed) / DBL_MAX, 1, 1e-15);
+    CU_ASSERT(isinf(scaled_sum_sqrt(&mixed.squares, 1)));
     CU_ASSERT_DOUBLE_EQUAL(mixed.mean / DBL_MAX, 0.5, 1e-15);
     add_numbers(&equal, CKPT_DT_F64, equal_numbers, 3);
-    CU_ASSERT(equal.mean == -DBL_MAX && equal.m2 == 0 && isinf(equal.squares));
+    CU_ASSERT(equal.mean == -DBL_MAX && equal.m2.value == 0);
+    CU_ASSERT_DOUBLE_EQUAL(scaled_sum_sqrt(&equal.squares, 4) / DBL_MAX, sqrt(3) / 2, 1e-15);
     moments_merge(&mixed, &equal);
-    CU_ASSERT(mixed.finite == 7 && isinf(mixed.m2) && mixed.min == -DBL_MAX && mixed.max == DBL_MAX);
+    CU_ASSERT(isinf(std_of(&mixed))); /* it is above DBL_MAX */
+    CU_ASSERT(mixed.finite == 7 && mixed.min == -DBL_MAX && mixed.max == DBL_MAX);
     CU_ASSERT_DOUBLE_EQUAL(mixed.mean / DBL_MAX, -1.0 / 7, 1e-15);
     double large[] = {1e160, 3e160};
     struct moments large_moments = {0};
     add_numbers(&large_moments, CKPT_DT_F64, large, 2);
     CU_ASSERT_DOUBLE_EQUAL(large_moments.mean / 1e160, 2, 1e-15);
+    CU_ASSERT_DOUBLE_EQUAL(std_of(&large_moments) / 1e160, sqrt(2), 1e-15);
+}
+
+/* The squares of the smallest doubles do not vanish, not even next to larger numbers of other blocks. */
+static void the_smallest_doubles_do_not_vanish(void)
+{
+    static double x[2 * MOMENTS_BLOCK];
+    const double sizes[] = {1e-160, 0x1p-1074, 1e-320};
+    for (size_t k = 0; k < 3; k++) {
+        struct moments m = {0};
+        for (size_t i = 0; i < MOMENTS_BLOCK; i++)
+            x[i] = i % 2 ? sizes[k] : 3 * sizes[k];
+        add_numbers(&m, CKPT_DT_F64, x, MOMENTS_BLOCK);
+        CU_ASSERT_DOUBLE_EQUAL(m.mean / sizes[k], 2, 1e-12);
+        CU_ASSERT(fabs(std_of(&m) / sizes[k] - 1) < 1e-3);
+        CU_ASSERT(fabs(scaled_sum_sqrt(&m.squares, MOMENTS_BLOCK) / sizes[k] - sqrt(5)) < 0.5);
+    }
+    struct moments m = {0};
+    for (size_t i = 0; i < 2 * MOMENTS_BLOCK; i++)
+        x[i] = i < MOMENTS_BLOCK ? 1e-200 : 2e-200;
+    add_numbers(&m, CKPT_DT_F64, x, 2 * MOMENTS_BLOCK);
+    CU_ASSERT(fabs(std_of(&m) / 1e-200 - 0.5) < 1e-4);
+    x[MOMENTS_BLOCK] = 3;
+    m = (struct moments){0};
+    add_numbers(&m, CKPT_DT_F64, x, 2 * MOMENTS_BLOCK);
+    CU_ASSERT(scaled_sum_sqrt(&m.squares, 1) == 3);
+}
+
+/* 64-bit integers that are equal as doubles have a spread, within a block and between blocks. */
+static void wide_integers_are_subtracted_exactly(void)
+{
+    static uint64_t x[3 * MOMENTS_BLOCK];
+    const struct {
+        ckpt_dtype dtype;
+        uint64_t base;
+    } cases[] = {{CKPT_DT_I64, UINT64_C(1) << 62},
+                 {CKPT_DT_U64, UINT64_MAX - 9},
+                 {CKPT_DT_I64, UINT64_C(1) << 63},
+                 {CKPT_DT_I64, (uint64_t)-5}};
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        struct moments within = {0}, between = {0};
+        for (size_t i = 0; i < 3 * MOMENTS_BLOCK; i++)
+            x[i] = cases[k].base + i % 3;
+        unit_to_host_order(x, 3 * MOMENTS_BLOCK, sizeof *x);
+        moments_add(&within, cases[k].dtype, (const unsigned char *)x, 3 * MOMENTS_BLOCK);
+        CU_ASSERT_DOUBLE_EQUAL(within.m2.value, 2 * MOMENTS_BLOCK, 1e-6);
+        for (size_t i = 0; i < 3 * MOMENTS_BLOCK; i++)
+            x[i] = cases[k].base + i / MOMENTS_BLOCK * 4;
+        unit_to_host_order(x, 3 * MOMENTS_BLOCK, sizeof *x);
+        moments_add(&between, cases[k].dtype, (const unsigned char *)x, 3 * MOMENTS_BLOCK);
+        CU_ASSERT_DOUBLE_EQUAL(between.m2.value, 32.0 * MOMENTS_BLOCK, 1e-6);
+    }
 }
 
 static void merged_moments_equal_those_of_all_elements(void)
@@ -297,7 +355,7 @@ static void complex_numbers_are_replaced_by_their_magnitude(void)
     CU_ASSERT_DOUBLE_EQUAL(magnitudes[4] / 1e200, 5, 1e-14);
     struct moments m = {0};
     moments_add(&m, CKPT_DT_C64, (const unsigned char *)y, 2);
-    CU_ASSERT(m.min == 2 && m.max == 5 && m.squares == 29 && m.finite == 2);
+    CU_ASSERT(m.min == 2 && m.max == 5 && m.squares.value == 29 && m.finite == 2);
 }
 
 void suite_moments(void)
@@ -311,7 +369,9 @@ void suite_moments(void)
     UNIT(equal_elements_have_no_spread);
     UNIT(small_integers_are_exact);
     UNIT(elements_may_all_be_infinite_or_nan);
-    UNIT(the_largest_doubles_may_overflow);
+    UNIT(the_largest_doubles_do_not_overflow);
+    UNIT(the_smallest_doubles_do_not_vanish);
+    UNIT(wide_integers_are_subtracted_exactly);
     UNIT(merged_moments_equal_those_of_all_elements);
     UNIT(complex_numbers_are_replaced_by_their_magnitude);
 }
