@@ -1061,8 +1061,8 @@ typedef struct {
     uint64_t differing, elements; /* how many elements differ, and how many there are */
     double max_abs, max_rel; /* NaN if a number that differs is NaN */
     double mean_abs;
-    /* NaN without `norms`. rel_l2: |a-b| / |b|, infinite or NaN if max_abs is; cosine: a.b / (|a| |b|), NaN if
-     * |a| or |b| is 0. Pairs of numbers that are not finite are left out of both. */
+    /* NaN without `norms`. rel_l2: |a-b| / |b|, infinite or NaN if max_abs is; cosine: a.b / (|a| |b|), NaN
+     * if |a| or |b| is 0. Pairs of numbers that are not finite are left out of both. */
     double rel_l2, cosine;
 } ckpt_diff_event;
 

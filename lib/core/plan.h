@@ -16,8 +16,8 @@ struct edit {
     uint32_t n;
 };
 
-/* The row to which item or pair INDEX of NODE leads. One tensor may be in several containers, and one container
- * in several places: then several rows have the same value, or the same NODE and INDEX. */
+/* The row to which item or pair INDEX of NODE leads. One tensor may be in several containers, and one
+ * container in several places: then several rows have the same value, or the same NODE and INDEX. */
 struct entry_row {
     uint64_t node; /* ptr_key() */
     uint32_t index, row;

@@ -266,8 +266,8 @@ static ckpt_status visit_child(struct flattener *w, const struct flatten_child *
     return flatten ? push_container(w, v) : add_leaf(w, v, v == child->val ? child->row : v->row);
 }
 
-/* find_child_row - returns the row of CHILD; CKPT_NO_TENSOR: it is no tensor. A tensor that is in several places
- * has a row for each; its node has the number of the first. */
+/* find_child_row - returns the row of CHILD; CKPT_NO_TENSOR: it is no tensor. A tensor that is in several
+ * places has a row for each; its node has the number of the first. */
 static uint32_t find_child_row(const struct flattener *w, const struct flatten_child *child)
 {
     if (child->val->row == CKPT_NO_TENSOR)
