@@ -142,6 +142,17 @@ void keras_note_text(struct keras_object *o, ckpt_str key, ckpt_str text);
 ckpt_status keras_judge(struct scanner *x, const struct keras_object *o, source *src, ckpt_str where,
                         size_t at);
 
+/* expression_is_arithmetic - returns true if TEXT, which a loader evaluates, is an expression as torch writes
+ * it; IS_GUARD: a guard. If not, sets *FAILED_AT to the offset in TEXT of what is not allowed. */
+bool expression_is_arithmetic(ckpt_str text, bool is_guard, size_t *failed_at);
+/* scan_config_target - reports the TARGET that a configuration names at AT, unless it is known to be
+ * harmless; .ptr NULL: it is not in the file. */
+ckpt_status scan_config_target(struct scanner *x, source *src, ckpt_str where, size_t at, ckpt_str target);
+/* scan_yaml - scans TEXT, which is all of SRC, if it is YAML. IS_YAML_NAME: its name says so; then sets
+ * *ALL_READ to false if it cannot be read. */
+ckpt_status scan_yaml(struct scanner *x, source *src, ckpt_str where, ckpt_str text, bool is_yaml_name,
+                      bool *all_read, ckpt_error *err);
+
 /* scan_source - does what ckpt_scan does, for SRC, whose name is PATH. */
 ckpt_status scan_source(const char *path, source *src, struct scan *s, ckpt_error *err);
 

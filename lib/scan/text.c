@@ -9,40 +9,126 @@
 #include "format/recognize.h"
 #include "scan/scan.h"
 
-#define JSON_MAX ((uint64_t)64 << 20)
+#define TEXT_MAX   ((uint64_t)64 << 20) /* bytes of JSON and YAML */
+#define BASE64_MIN 16u                  /* characters; shorter texts cannot hold a file worth scanning */
 #define UTF8_BOM "\xef\xbb\xbf"
 
-/* A JSON object that is not closed yet. */
+/* decode_base64 - decodes TEXT, in either alphabet, to BYTES, which has room for as many bytes as TEXT, and
+ * sets *N to their number. False: TEXT is not base64. */
+static bool decode_base64(ckpt_str text, unsigned char *bytes, size_t *n)
+{
+    static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    uint32_t bits = 0;
+    unsigned nbits = 0;
+    *n = 0;
+    for (size_t i = 0; i < text.len; i++) {
+        char c = text.ptr[i] == '-' ? '+' : text.ptr[i] == '_' ? '/' : text.ptr[i];
+        const char *digit = c ? strchr(alphabet, c) : NULL;
+        if (c == '=' || c == '\n' || c == '\r')
+            continue;
+        if (!digit)
+            return false;
+        bits = bits << 6 | (uint32_t)(digit - alphabet);
+        nbits += 6;
+        if (nbits >= 8) {
+            nbits -= 8;
+            bytes[(*n)++] = (unsigned char)(bits >> nbits); /* bounded: fewer bytes than characters */
+        }
+    }
+    return true;
+}
+
+/* A JSON object or array that is not closed yet. */
 struct open_object {
     struct keras_object keras;
-    ckpt_str key; /* the last key; empty after a value that is a text */
+    ckpt_str outer_key; /* under which it is in the object around it */
+    ckpt_str key;       /* the last key; empty after a value that is a text, and in an array */
 };
 
-/* end_object - judges O, which ends at AT, and notes in OUTER, the object around it, what it needs of O. */
-static ckpt_status end_object(struct scanner *x, const struct open_object *o, struct open_object *outer,
-                              source *src, ckpt_str where, size_t at)
+struct json_visit {
+    struct scanner *x;
+    source *src;
+    ckpt_str where;
+    json_scan json;
+    struct open_object open[JSON_DEPTH + 2]; /* [depth] */
+};
+
+static ckpt_status check_expression(struct json_visit *v, bool is_guard)
+{
+    size_t failed_at;
+    ckpt_str text = v->json.str;
+    return expression_is_arithmetic(text, is_guard, &failed_at)
+               ? CKPT_OK
+               : scan_found(v->x->scan, SCAN_EVALUATED_TEXT, v->where, v->src, v->json.event_at,
+                            "{%.*s} is not {=arithmetic}: character %zu of %.*s",
+                            STR_ARG(str_skip(text, failed_at)), failed_at + 1,
+                            STR_ARG(text)); /* bounded: inside the text */
+}
+
+/* scan_base64 - decodes the current text, if it is base64, and scans the bytes. */
+static ckpt_status scan_base64(struct json_visit *v, ckpt_error *err)
+{
+    struct scanner *x = v->x;
+    uint64_t known_bytes = 0;
+    ckpt_str where, text = v->json.str;
+    size_t n = 0;
+    if (text.len < BASE64_MIN || x->depth >= x->scan->opts->max_depth)
+        return CKPT_OK;
+    unsigned char *bytes = malloc(text.len);
+    if (!bytes)
+        return fail_memory(err);
+    source *decoded = decode_base64(text, bytes, &n) ? source_mem(bytes, n, CKPT_NO_OFFSET) : NULL;
+    ckpt_status st = CKPT_OK;
+    if (decoded)
+        st = scan_join_names(x, v->where, arena_printf(x->a, "text@0x%zx", v->json.event_at), &where, err);
+    if (decoded && st == CKPT_OK)
+        st = scan_bytes(x, decoded, where, SCAN_VALUE, &known_bytes, err);
+    source_unref(decoded);
+    free(bytes);
+    return st;
+}
+
+/* visit_string - judges a text by the key of its object or array. */
+static ckpt_status visit_string(struct json_visit *v, struct open_object *o, ckpt_error *err)
+{
+    ckpt_str text = v->json.str;
+    keras_note_text(&o->keras, o->key, text);
+    if (str_is(o->key, "expr_str"))
+        CKPT_TRY(check_expression(v, false));
+    if (str_is(o->outer_key, "guards_code"))
+        CKPT_TRY(check_expression(v, true));
+    if (str_is(o->key, "_target_"))
+        CKPT_TRY(scan_config_target(v->x, v->src, v->where, v->json.event_at, text));
+    if (str_is(o->outer_key, "weight_map") && scan_path_leaves_folder(text))
+        CKPT_TRY(scan_found(v->x->scan, SCAN_EXTERNAL_PATH, v->where, v->src, v->json.event_at,
+                            "a shard is \"%.*s\", outside of the folder", STR_ARG(text)));
+    o->key = STR_LIT("");
+    return scan_base64(v, err);
+}
+
+/* end_object - judges O, which ends here, and notes in OUTER, the object around it, what it needs of O. */
+static ckpt_status end_object(struct json_visit *v, const struct open_object *o, struct open_object *outer)
 {
     if (str_is(outer->key, "config"))
         outer->keras.config_file_key = o->keras.file_key;
-    return keras_judge(x, &o->keras, src, where, at);
+    return keras_judge(v->x, &o->keras, v->src, v->where, v->json.event_at);
 }
 
-static ckpt_status scan_json(struct scanner *x, json_scan *json, struct open_object *open, source *src,
-                             ckpt_str where)
+static ckpt_status visit_json(struct json_visit *v, ckpt_error *err)
 {
     ckpt_status st = CKPT_OK;
-    for (enum json_event e = json_next(json); st == CKPT_OK && e != JSON_END && e != JSON_ERROR;
-         e = json_next(json)) {
-        struct open_object *o = &open[json->depth]; /* bounded: JSON_DEPTH at most */
-        if (e == JSON_OBJECT) {
-            *o = (struct open_object){.key = STR_LIT("")};
+    for (enum json_event e = json_next(&v->json); st == CKPT_OK && e != JSON_END && e != JSON_ERROR;
+         e = json_next(&v->json)) {
+        struct open_object *o = &v->open[v->json.depth]; /* bounded: JSON_DEPTH at most */
+        if (e == JSON_OBJECT || e == JSON_ARRAY) {
+            *o = (struct open_object){.key = STR_LIT(""),
+                                      .outer_key = o[-1].key}; /* bounded: depth is at least 1 */
         } else if (e == JSON_KEY) {
-            o->key = json->str;
+            o->key = v->json.str;
         } else if (e == JSON_STRING) {
-            keras_note_text(&o->keras, o->key, json->str);
-            o->key = STR_LIT("");
-        } else if (e == JSON_OBJECT_END) { /* bounded: it was open just now */
-            st = end_object(x, &open[json->depth + 1], o, src, where, json->event_at);
+            st = visit_string(v, o, err);
+        } else if (e == JSON_OBJECT_END) {
+            st = end_object(v, &o[1], o); /* bounded: it was open just now */
         }
     }
     return st;
@@ -74,39 +160,60 @@ static void accept_python_json(char *text, size_t n)
     }
 }
 
+/* scan_json - scans TEXT as JSON. Sets *IS_JSON to false if it is no valid JSON, which is merely text. */
+static ckpt_status scan_json(struct scanner *x, source *src, ckpt_str where, ckpt_str text, bool *is_json,
+                             ckpt_error *err)
+{
+    ckpt_error why = {.status = CKPT_OK};
+    arena *a = arena_new(2 * TEXT_MAX);
+    struct json_visit *v = calloc(1, sizeof *v);
+    ckpt_status st = a && v ? CKPT_OK : fail_memory(err);
+    if (st == CKPT_OK) {
+        v->x = x;
+        v->src = src;
+        v->where = where;
+        json_init(&v->json, text, 0, a, &why);
+        st = visit_json(v, err);
+        if (st == CKPT_OK && scan_note_system_failure(x->scan, why.status, &why))
+            st = fail(err, why.status, CKPT_NO_OFFSET, "%s", why.what);
+        else if (st == CKPT_OK && why.status == CKPT_ELIMIT)
+            st = scan_found(x->scan, SCAN_NOT_OPENED, where, src, why.offset, "%s", why.what);
+        *is_json = why.status == CKPT_OK;
+    }
+    free(v);
+    arena_free(a);
+    return st;
+}
+
+static bool has_yaml_name(const struct scanner *x, ckpt_str where)
+{
+    ckpt_str name = where.len ? where : str_c(x->path);
+    return str_ends_any_case(name, STR_LIT(".yaml")) || str_ends_any_case(name, STR_LIT(".yml"));
+}
+
 ckpt_status scan_text(struct scanner *x, source *src, ckpt_str where, uint64_t *known_bytes, ckpt_error *err)
 {
-    json_scan json;
-    ckpt_error why;
     scan_count_bytes(src, &x->scan->result->in_text, src->size);
     struct probe p = {.size = 0};
     CKPT_TRY(recognize_fill(&p, x->path, src, err));
-    if (!recognize_json(&p)) {
-        *known_bytes += src->size; /* bounded: the caller's sum is at most the size of its source */
-        return CKPT_OK;
-    }
-    if (src->size > JSON_MAX)
+    bool may_be_json = recognize_json(&p), is_yaml = has_yaml_name(x, where), is_json = false,
+         all_read = true;
+    if (src->size > TEXT_MAX && (may_be_json || is_yaml))
         return scan_found(x->scan, SCAN_NOT_OPENED, where, src, 0,
-                          "JSON of {%" PRIu64 " bytes}; up to {=64 MiB} are read", src->size);
-    size_t n = (size_t)src->size;
-    char *text = malloc(n);
-    struct open_object *open = calloc(JSON_DEPTH + 2, sizeof *open);
-    arena *a = arena_new(2 * JSON_MAX);
-    ckpt_status st = text && open && a ? source_read(src, 0, text, n, err) : fail_memory(err);
-    if (st == CKPT_OK) {
+                          "%s of {%" PRIu64 " bytes}; up to {=64 MiB} are read",
+                          may_be_json ? "JSON" : "YAML", src->size);
+    size_t n = src->size > TEXT_MAX ? 0 : (size_t)src->size;
+    uint64_t incomplete = x->scan->result->found[CKPT_SCAN_INCOMPLETE];
+    char *text = malloc(n ? n : 1);
+    ckpt_status st = text ? source_read(src, 0, text, n, err) : fail_memory(err);
+    if (st == CKPT_OK && may_be_json) {
         accept_python_json(text, n);
-        json_init(&json, str_of(text, n), 0, a, &why);
-        why.status = CKPT_OK;
-        st = scan_json(x, &json, open, src, where);
-        if (st == CKPT_OK && scan_note_system_failure(x->scan, why.status, &why))
-            st = fail(err, why.status, CKPT_NO_OFFSET, "%s", why.what);
-        else if (st == CKPT_OK && why.status == CKPT_ELIMIT) /* invalid JSON is merely text */
-            st = scan_found(x->scan, SCAN_NOT_OPENED, where, src, why.offset, "%s", why.what);
-        else
-            *known_bytes += n; /* bounded: the caller's sum is at most the size of its source */
+        st = scan_json(x, src, where, str_of(text, n), &is_json, err);
     }
-    arena_free(a);
-    free(open);
+    if (st == CKPT_OK && !is_json)
+        st = scan_yaml(x, src, where, str_of(text, n), is_yaml, &all_read, err);
+    if (all_read && incomplete == x->scan->result->found[CKPT_SCAN_INCOMPLETE])
+        *known_bytes += src->size; /* bounded: the caller's sum is at most the size of its source */
     free(text);
     return st;
 }

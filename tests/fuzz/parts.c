@@ -18,6 +18,7 @@
 #include "codec/pickle_write.h"
 #include "codec/snappy.h"
 #include "codec/tar.h"
+#include "codec/yaml_scan.h"
 #include "codec/zarr.h"
 #include "codec/zip_patch.h"
 #include "codec/zip.h"
@@ -561,7 +562,8 @@ static int check_location_length(void *user, const ckpt_scan_record *record)
     return record->where.len > ((size_t)1 << 20);
 }
 
-static void fuzz_scan(const uint8_t *data, size_t size)
+/* scan_as - scans the bytes as a file called NAME. */
+static void scan_as(const char *name, const uint8_t *data, size_t size)
 {
     ckpt_scan_options o = {
         .struct_size = sizeof o, .max_depth = 3, .max_unpacked = 1 << 20, .all_calls = true, .sha256 = true};
@@ -572,7 +574,7 @@ static void fuzz_scan(const uint8_t *data, size_t size)
     source *src = source_of_bytes(data, size);
     ckpt_status st = src ? judge_new(&s, &judge, &err) : CKPT_OK;
     if (src && st == CKPT_OK)
-        st = scan_source("fuzz", src, &s, &err);
+        st = scan_source(name, src, &s, &err);
     if (s.failure.status != CKPT_OK) /* takes precedence, as in ckpt_scan */
         check_reason(s.failure.status, &s.failure);
     else
@@ -582,6 +584,8 @@ static void fuzz_scan(const uint8_t *data, size_t size)
     judge_free(judge);
     source_unref(src);
 }
+
+static void fuzz_scan(const uint8_t *data, size_t size) { scan_as("fuzz", data, size); }
 
 /* scan_with_magic - scans a copy of the bytes, with the N bytes of MAGIC at OFFSET, so that every input gets
  * to the scanner of one format. */
@@ -638,6 +642,39 @@ static void fuzz_names(const uint8_t *data, size_t size)
     ckpt_close(f);
 }
 
+/* ------------------------------------------------------- text in checkpoints */
+
+/* fuzz_yaml - checks that the tokens of the bytes are in order and inside, and scans the bytes as YAML. */
+static void fuzz_yaml(const uint8_t *data, size_t size)
+{
+    ckpt_error err = {0};
+    yaml_scan *y = malloc(sizeof *y);
+    enum yaml_token token;
+    size_t ntokens = 0, before = 0;
+    if (!y)
+        return;
+    yaml_init(y, str_of((const char *)data, size), &err);
+    while ((token = yaml_next(y)) != YAML_END && token != YAML_ERROR) {
+        if (y->token_at < before || y->pos <= y->token_at || y->pos > size || ++ntokens > size)
+            exercise_abort("a token of YAML is out of order or empty");
+        before = y->token_at;
+    }
+    if (token == YAML_ERROR)
+        exercise_check_error(err.status, &err);
+    free(y);
+    scan_as("fuzz.yaml", data, size);
+}
+
+static void fuzz_expression(const uint8_t *data, size_t size)
+{
+    for (int is_guard = 0; is_guard < 2; is_guard++) {
+        size_t failed_at = 0;
+        bool ok = expression_is_arithmetic(str_of((const char *)data, size), is_guard, &failed_at);
+        if (failed_at > size || (ok && failed_at != size))
+            exercise_abort("an expression ends at a wrong offset");
+    }
+}
+
 /* ------------------------------------------------------------------ choice */
 
 static const struct {
@@ -649,6 +686,7 @@ static const struct {
     {"cast", fuzz_cast},
     {"dcp", fuzz_dcp},
     {"doctor", fuzz_doctor},
+    {"expression", fuzz_expression},
     {"foreign", fuzz_foreign},
     {"in_place", fuzz_in_place},
     {"index", fuzz_index},
@@ -685,6 +723,7 @@ static const struct {
     {"torch_zip", fuzz_torch_zip},
     {"trace", fuzz_trace},
     {"verify", fuzz_verify},
+    {"yaml", fuzz_yaml},
     {"zarr", fuzz_zarr},
     {"zip", fuzz_zip},
     {"zip_patch", fuzz_zip_patch},

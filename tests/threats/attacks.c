@@ -3,7 +3,8 @@
  *   TECHNIQUE  how the file tries to evade the scan; "control": the file is harmless
  *   EXIT       the exit status of `ckpt scan` that is expected
  *   RULE       the rule whose finding scan must report, or "-"
- *   LOADER     "pickle": oracle.py also reads the file by Python's unpicklers, or "-"
+ *   LOADER     "pickle": oracle.py also reads the file by Python's unpicklers; "text": by PyYAML and sympy;
+ *              or "-"
  * No test calls any of the functions that these files name. */
 #include <stdint.h>
 #include <stdio.h>
@@ -19,6 +20,11 @@
 #define FRAME_CROSSED       "PKL007"
 #define PICKLE_NOT_FOLLOWED "PKL013"
 #define NUMPY_OBJECTS       "PKL014"
+#define KERAS_CODE          "SRC002"
+#define EVALUATED_TEXT      "SRC004"
+#define CONFIG_TARGET       "SRC005"
+#define YAML_TAG            "SRC006"
+#define EXTERNAL_PATH       "EXT001"
 #define NO_FINDING          "-"
 
 /* Pickles that call os.system('id'), in protocols 0, 1 and 2. */
@@ -263,6 +269,33 @@ static const struct attack attacks[] = {
     HARMLESS("text_value.pkl", "S'a text of two lines\\nby hand'\n."),
 };
 
+/* Texts that loaders evaluate, or whose names they import. */
+static const struct attack texts[] = {
+    ATTACK("evaluated-text", "expression.json", EVALUATED_TEXT, "{\"expr_str\": \"recorder(1)\"}"),
+    ATTACK("evaluated-text", "expression_text.json", EVALUATED_TEXT,
+           "{\"expr_str\": \"Add('recorder(1)')\"}"),
+    ATTACK("evaluated-text", "guard.json", EVALUATED_TEXT, "{\"guards_code\": [\"True\", \"recorder(1)\"]}"),
+    ATTACK("config-target", "target.yaml", CONFIG_TARGET, "a:\n- _target_: recorder.record\n"),
+    ATTACK("config-target", "target.txt", CONFIG_TARGET, "{a: {\"\\x5ftarget_\": recorder.record}}\n"),
+    ATTACK("config-target", "target_alias.yaml", CONFIG_TARGET, "a: &b _target_\n*b : recorder.record\n"),
+    ATTACK("config-target", "target_folded.yaml", CONFIG_TARGET, "a: |\n_target_: recorder.record\n"),
+    ATTACK("yaml-tag", "tag.yaml", YAML_TAG, "a: !!python/name:recorder.record ''\n"),
+    ATTACK("yaml-tag", "tag_escaped.yaml", YAML_TAG, "a: !!python%2fname:recorder.record ''\n"),
+    ATTACK("yaml-tag", "tag_handle.yaml", YAML_TAG,
+           "%TAG !p! tag:yaml.org,2002:python/\n---\n!p!name:recorder.record ''\n"),
+    HARMLESS("harmless.yaml", "a: 'text: more'\nb: |\n  _target_: recorder.record\nc: [1, 2]\n"),
+    HARMLESS("expression_harmless.json", "{\"expr_str\": \"2*Symbol('s0', integer=True) + 1\"}"),
+    ATTACK("keras-alias", "alias.json", KERAS_CODE,
+           "{\"module\": \"keras\", \"class_name\": \"layers.Lambda\"}"),
+    ATTACK("keras-alias", "alias_function.json", KERAS_CODE,
+           "{\"module\": \"keras\", \"class_name\": \"function\", \"config\": \"utils.get_file\"}"),
+    ATTACK("keras-alias", "vocabulary.json", KERAS_CODE,
+           "{\"module\": \"keras.layers\", \"class_name\": \"StringLookup\", "
+           "\"config\": {\"vocabulary\": \"x\"}}"),
+    ATTACK("base64", "serialized.json", KNOWN_EXEC, "{\":serialized:\": \"gAJjb3MKc3lzdGVtClUCaWSFUi4=\"}"),
+    ATTACK("index", "shard.index.json", EXTERNAL_PATH, "{\"weight_map\": {\"a\": \"../b.safetensors\"}}"),
+};
+
 /* ------------------------------------------------- files that functions write */
 
 /* the file that is being made, until write_attack() */
@@ -287,6 +320,7 @@ static const char *folder;
 static int failed;
 
 #define LOADER_PICKLE "pickle"
+#define LOADER_TEXT   "text" /* oracle.py also reads the file by PyYAML and sympy, if they are installed */
 #define NO_LOADER     "-"
 
 /* write_attack - writes `content` to the file NAME, prints its line, and empties `content`. */
@@ -622,6 +656,10 @@ int main(int argc, char **argv)
         const struct attack *a = &attacks[i];
         put_bytes(a->bytes, a->nbytes);
         write_attack(a->technique, a->name, a->rule, LOADER_PICKLE);
+    }
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        put_bytes(texts[i].bytes, texts[i].nbytes);
+        write_attack(texts[i].technique, texts[i].name, texts[i].rule, LOADER_TEXT);
     }
     make_long_lines();
     make_long_series();

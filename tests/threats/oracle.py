@@ -5,6 +5,8 @@ ATTACKS is the program built from attacks.c. Each file that it makes for a loade
 the file, are read to their end by both unpicklers of CPython, the one written in C and the one in Python. Nothing is
 imported or run: find_class and persistent_load return classes that only record that they are called. The report must
 contain each recorded call. If the result of a call was called, the report must have a finding.
+
+Texts are read by PyYAML and by sympy, if they are installed; what these would import or call must be a finding.
 """
 import io
 import json
@@ -83,6 +85,68 @@ def record_calls(data):
     return set(calls_made)
 
 
+def recording_yaml_loader(yaml):
+    """Returns a loader of PyYAML that records the names it would import."""
+    class Loader(yaml.SafeLoader):
+        pass
+
+    def record(loader, suffix, node):
+        calls_made.add(('yaml', suffix))
+
+    for prefix in ('tag:yaml.org,2002:python/', '!'):
+        Loader.add_multi_constructor(prefix, record)
+    return Loader
+
+
+def find_targets(value):
+    """Records each value of a key "_target_" in VALUE."""
+    if isinstance(value, dict):
+        if '_target_' in value:
+            calls_made.add(('hydra', str(value['_target_'])))
+        value = value.values()
+    if not isinstance(value, str) and hasattr(value, '__iter__'):
+        for item in value:
+            find_targets(item)
+
+
+def record_expressions(value, sympify):
+    """Evaluates the text of each key "expr_str" in VALUE as torch does, with a function that records its call."""
+    def recorder(*args):
+        calls_made.add(('sympy', 'recorder'))
+        return 1
+
+    for text in [value.get('expr_str')] if isinstance(value, dict) else []:
+        if text:
+            sympify(text, locals={'recorder': recorder})
+
+
+def record_text(data):
+    """Returns what loaders of text would import or call; nothing is imported or run but recorder()."""
+    calls_made.clear()
+    try:
+        import yaml
+        for value in yaml.load_all(data.decode(), Loader=recording_yaml_loader(yaml)):
+            find_targets(value)
+    except ImportError:
+        pass
+    except Exception:
+        pass
+    try:
+        import sympy
+        record_expressions(json.loads(data.decode()), sympy.sympify)
+    except (ImportError, ValueError):
+        pass
+    return set(calls_made)
+
+
+def check_text(ckpt, path):
+    """Returns a text about a call that the file at PATH makes and scan does not report, or None."""
+    calls = record_text(open(path, 'rb').read())
+    output = subprocess.run([ckpt, 'scan', '--json', '--sandbox=off', path], stdout=subprocess.PIPE,
+                            stderr=subprocess.DEVNULL).stdout
+    return '%s' % calls if calls and json.loads(output)['exit'] == 0 else None
+
+
 def mutated_copies(data, n, generator):
     """Yields N copies of DATA with a few bytes changed, inserted, deleted or copied."""
     opcodes = b'(.0123FIJKLMNPQRSTUVXabcd}eghijl]opqrstu)GBC\x80\x81\x85\x86\x87\x88\x89\x8c\x8f\x90\x91\x92\x93\x94\n'
@@ -135,6 +199,12 @@ def main():
         os.mkdir(files)
         lines = subprocess.run([attacks, files], stdout=subprocess.PIPE, check=True, text=True).stdout.splitlines()
         for technique, name, _, _, loader in (line.split('\t') for line in lines):
+            if loader == 'text':
+                missing = check_text(ckpt, os.path.join(files, name))
+                passed += missing is None
+                failed += missing is not None
+                if missing:
+                    print('%s: %s is called, and is not reported' % (name, missing))
             if loader != 'pickle':
                 continue
             data = open(os.path.join(files, name), 'rb').read()

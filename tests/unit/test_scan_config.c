@@ -1,0 +1,234 @@
+/* Scanning text that loaders evaluate: expressions of torch.export, targets and tags of configurations, the
+ * texts in base64 of Stable-Baselines3, the files of an index. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/buf.h"
+#include "scanned.h"
+
+static struct scan_results scan(ckpt_str bytes) { return scan_buffer(bytes.ptr, bytes.len, 0); }
+static struct scan_results scan_yaml_file(ckpt_str bytes) { return scan_buffer_as(bytes, ".yaml", NULL, 0); }
+
+static struct scan_results scan_expression(const char *key, const char *expression)
+{
+    char json[512];
+    int n = snprintf(json, sizeof json,
+                     strcmp(key, "guards_code") == 0 ? "{\"%s\": [\"%s\"]}" : "{\"%s\": \"%s\"}", key,
+                     expression);
+    return scan_buffer(json, (size_t)n, 0);
+}
+
+/* Expressions as torch 2.5 to 2.15 write them. */
+static void arithmetic_is_data(void)
+{
+    static const char *const expressions[] = {
+        "s0",
+        "2*s0 + 1",
+        "-(s0//2)",
+        "s0**2 - 3*s1 + 0.5e-3",
+        "Max(1, ((s77 - 3)//2) + 1)",
+        "Ne(s0, 1) & (s0 <= 9223372036854775806)",
+        "Symbol('s77', positive=True, integer=True)",
+        "Add(FloorDiv(Add(Symbol('s77', positive=True, integer=True), Integer(-3)), Integer(2)), Integer(1))",
+        "StrictLessThan(Symbol('u0', integer=True), Integer(100))",
+        "Piecewise((1, u0 > 2), (0, True))",
+        "Float('1.5', precision=53)",
+        "IntInfinity()",
+        "not (s0 < 3) and ~u1",
+    };
+    static const char *const guards[] = {
+        "(L['x'].size()[0] // 2) <= 3*L['x'].size()[0]",
+        "(1 + (((-3) + L['x'].size()[0]) // 2)) != 1",
+        "L['args'][0]['k'].stride()[1] == 3",
+        "math.isnan(L['y'])",
+        "L['y'] == -math.inf",
+        "True",
+    };
+    for (size_t i = 0; i < sizeof expressions / sizeof *expressions; i++) {
+        struct scan_results s = scan_expression("expr_str", expressions[i]);
+        CU_ASSERT(s.status == CKPT_OK && s.findings == 0 && s.result.accounted == s.result.bytes);
+        if (s.findings)
+            printf("    %s: %s\n", expressions[i], s.first_finding.text);
+    }
+    for (size_t i = 0; i < sizeof guards / sizeof *guards; i++) {
+        struct scan_results s = scan_expression("guards_code", guards[i]);
+        CU_ASSERT(s.status == CKPT_OK && s.findings == 0);
+        if (s.findings)
+            printf("    %s: %s\n", guards[i], s.first_finding.text);
+    }
+}
+
+static void other_expressions_are_reported(void)
+{
+    static const char *const expressions[] = {
+        "f(s0)",
+        "Add('s0')",
+        "s0.is_integer",
+        "s0[0]",
+        "Symbol('a b')",
+        "lambda",
+        "x__y",
+        "Symbol('s0')()",
+        "[s0]",
+        "{s0}",
+        "s0 s1",
+        "",
+        "(s0",
+        "s0)",
+        "s0 if s1 else 2",
+        "Add(*s0)",
+        "Add(s0)(1)",
+        "'s0'",
+        "s0 = 1",
+        "s0; s1",
+        "print(1)",
+        "Max(a=f())",
+        "1.real",
+        "Symbol(\\\"s0\\\" 's1')",
+        "math.inf",
+        "s0 +",
+        "1e",
+        "\\u0131",
+    };
+    static const char *const guards[] = {
+        "L['x'].__class__", "L[f()]",       "L['x'].size(1)", "torch.load(x)",
+        "L['x y']",         "math.prod(x)", "L['x']()",       "(lambda: 1)()",
+    };
+    for (size_t i = 0; i < sizeof expressions / sizeof *expressions; i++) {
+        struct scan_results s = scan_expression("expr_str", expressions[i]);
+        CU_ASSERT(s.findings == 1 && strcmp(s.first_finding.rule, "evaluated-text") == 0);
+        if (s.findings != 1)
+            printf("    %s\n", expressions[i]);
+    }
+    for (size_t i = 0; i < sizeof guards / sizeof *guards; i++) {
+        struct scan_results s = scan_expression("guards_code", guards[i]);
+        CU_ASSERT(s.findings == 1 && strcmp(s.first_finding.rule, "evaluated-text") == 0);
+        if (s.findings != 1)
+            printf("    %s\n", guards[i]);
+    }
+    CHECK_ONLY_FINDING(scan_expression("expr_str", "s0 + f(1)"), "evaluated-text", 13,
+                       "(1) is not arithmetic: character 7 of s0 + f(1)");
+    char deep[300];
+    memset(deep, '(', sizeof deep - 1);
+    deep[sizeof deep - 1] = '\0';
+    CU_ASSERT_EQUAL(scan_expression("expr_str", deep).findings, 1);
+}
+
+#define HARMLESS_TARGET "torch.optim.AdamW"
+
+static void harmless_configurations_are_data(void)
+{
+    static const ckpt_str texts[] = {
+        CONSTANT("a: 1\nb: [x, 'y']\n"),
+        CONSTANT("optim:\n  _target_: " HARMLESS_TARGET "\n  lr: 0.1\n"),
+        CONSTANT("{optim: {\"_target_\": '" HARMLESS_TARGET "'}}\n"),
+        CONSTANT("target: &t " HARMLESS_TARGET "\n"),
+        CONSTANT("target: 5\nclass_path: x\nname: target\n"),
+        CONSTANT("a: !!str b\nc: !!python/tuple [1, 2]\nd: ! e\n"),
+        CONSTANT("a: |\n  _target_: os.system\n"),
+        CONSTANT("# _target_: os.system\n"),
+        CONSTANT(""),
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts - 1; i++) {
+        struct scan_results s = scan_yaml_file(texts[i]);
+        CU_ASSERT(s.status == CKPT_OK && s.findings == 0 && s.result.accounted == s.result.bytes);
+        if (s.findings)
+            scan_has_finding(&s, 0, "", 0, "", (int)i);
+        CU_ASSERT_EQUAL(scan(texts[i]).findings, 0);
+    }
+    CU_ASSERT_EQUAL(scan(TEXT("{\"_target_\": \"" HARMLESS_TARGET "\"}")).findings, 0);
+    /* prose about targets, which is no YAML */
+    CU_ASSERT_EQUAL(scan(TEXT("The key `_target_: x: y` of hydra\n")).findings, 0);
+}
+
+static void targets_of_configurations_are_reported(void)
+{
+    CHECK_ONLY_FINDING(scan_yaml_file(TEXT("_target_: my.thing\n")), "config-target", 10,
+                       "it names my.thing");
+    CHECK_ONLY_FINDING(scan(TEXT("a:\n  _target_: my.thing\n")), "config-target", 15, "it names my.thing");
+    CHECK_ONLY_FINDING(scan(TEXT("{\"_target_\": \"my.thing\"}")), "config-target", 13, "it names my.thing");
+    CHECK_ONLY_FINDING(scan_yaml_file(TEXT("target: my.thing\n")), "config-target", 8, "");
+    CHECK_ONLY_FINDING(scan_yaml_file(TEXT("- class_path: my.thing\n")), "config-target", 14, "");
+    CHECK_ONLY_FINDING(scan_yaml_file(TEXT("\"\\x5ftarget_\": my.thing\n")), "config-target", 15, "");
+    CHECK_ONLY_FINDING(scan_yaml_file(TEXT("? _target_\n: my.thing\n")), "config-target", 13, "");
+    CHECK_ONLY_FINDING(scan_yaml_file(TEXT("_target_: !!str my.thing\n")), "config-target", 16, "");
+    CHECK_ONLY_FINDING(scan_yaml_file(TEXT("_target_: ${a.b}\n")), "config-target", 10, "it names ${a.b}");
+    CHECK_ONLY_FINDING(scan_yaml_file(TEXT("_target_: AdamW\n")), "config-target", 10, "it names AdamW");
+    CHECK_ONLY_FINDING(scan_yaml_file(TEXT("a: &x b\n_target_: *x\n")), "config-target", 18,
+                       "computed while loading");
+    CHECK_ONLY_FINDING(scan_yaml_file(TEXT("&x target: b\n*x : my.thing\n")), "config-target", 3,
+                       "computed while loading");
+    CHECK_ONLY_FINDING(scan_yaml_file(TEXT("a: _target_\nb: c\n")), "config-target", 12,
+                       "computed while loading");
+    CHECK_ONLY_FINDING(scan_yaml_file(TEXT("_target_: [a]\n")), "config-target", 10,
+                       "computed while loading");
+    CHECK_ONLY_FINDING(scan_yaml_file(TEXT("_target_: torch.nn.Linear.x\n")), "config-target", 10, "");
+    CHECK_ONLY_FINDING(scan_yaml_file(TEXT("a: b\n...\n---\n_target_:\n  my.thing\n")), "config-target", 25,
+                       "");
+    CU_ASSERT_EQUAL(scan_buffer_as(TEXT("_target_: a.b\n"), ".yml", NULL, 1).status, CKPT_ECANCELLED);
+}
+
+static void tags_are_reported(void)
+{
+    CHECK_ONLY_FINDING(scan_yaml_file(TEXT("a: !!python/name:my.thing ''\n")), "yaml-tag", 3,
+                       "the tag !!python/name:my.thing");
+    CHECK_ONLY_FINDING(scan(TEXT("a: !!python/object:my.thing {}\n")), "yaml-tag", 3, "");
+    CHECK_ONLY_FINDING(scan_yaml_file(TEXT("a: !<tag:yaml.org,2002:python/module:my> ''\n")), "yaml-tag", 3,
+                       "");
+    CHECK_ONLY_FINDING(scan_yaml_file(TEXT("a: !!python%2Fname:my.thing ''\n")), "yaml-tag", 3,
+                       "!!python/name:my.thing");
+    CHECK_ONLY_FINDING(scan_yaml_file(TEXT("a: !new:my.thing\n")), "yaml-tag", 3, "the tag !new:my.thing");
+    CHECK_ONLY_FINDING(scan_yaml_file(TEXT("{!thing a: b}\n")), "yaml-tag", 1, "");
+    CHECK_ONLY_FINDING(scan_yaml_file(TEXT("%TAG ! tag:yaml.org,2002:python/\n--- a\n")), "yaml-tag", 0,
+                       "%TAG");
+}
+
+static void yaml_that_cannot_be_read_is_not_scanned(void)
+{
+    struct scan_results s = scan_yaml_file(TEXT("a: 'b\n"));
+    CHECK_ONLY_FINDING(s, "not-opened", 3, "YAML: line 2: quotes without an end");
+    CU_ASSERT_EQUAL(s.result.accounted, 0);
+    CHECK_ONLY_FINDING(scan_yaml_file(TEXT("{\"a\": \"b\", c: @}")), "not-opened", 14, "");
+    size_t n = ((size_t)64 << 20) + 1;
+    char *large = malloc(n);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(large);
+    memset(large, 'a', n);
+    CHECK_ONLY_FINDING(scan_yaml_file(str_of(large, n)), "not-opened", 0,
+                       "YAML of 67108865 bytes; up to 64 MiB are read");
+    free(large);
+}
+
+/* Pickles in base64: of os.system("id"), and of an empty list. */
+static void base64_in_json_is_scanned(void)
+{
+    struct scan_results s = scan(TEXT("{\"a\": {\":serialized:\": \"gAJjb3MKc3lzdGVtClUCaWSFUi4=\"}}"));
+    CHECK_ONLY_FINDING(s, "known-exec", REDUCE_OFFSET, "");
+    s = scan(TEXT("[\"gAJjb3MKc3lzdGVtClUCaWSFUi4\"]"));
+    CU_ASSERT_EQUAL(s.result.verdict, CKPT_SCAN_KNOWN_EXEC);
+    CU_ASSERT_EQUAL(
+        scan(TEXT("[\"gAJdcQAoSwFLAksDZS4=\", \"abcdefghijklmnopqrstuvwx\", \"not base64, is it?\"]"))
+            .findings,
+        0);
+}
+
+static void shards_outside_of_the_folder_are_reported(void)
+{
+    CU_ASSERT_EQUAL(
+        scan(TEXT("{\"weight_map\": {\"a\": \"model-1.safetensors\", \"b\": \"sub/x.bin\"}}")).findings, 0);
+    CHECK_ONLY_FINDING(scan(TEXT("{\"weight_map\": {\"a\": \"../x.bin\"}}")), "external-path", 21,
+                       "a shard is \"../x.bin\", outside of the folder");
+    CHECK_ONLY_FINDING(scan(TEXT("{\"weight_map\": {\"a\": \"/x.bin\"}}")), "external-path", 21, "");
+    CU_ASSERT_EQUAL(scan(TEXT("{\"other\": {\"a\": \"../x.bin\"}}")).findings, 0);
+}
+
+void suite_scan_config(void)
+{
+    UNIT(arithmetic_is_data);
+    UNIT(other_expressions_are_reported);
+    UNIT(harmless_configurations_are_data);
+    UNIT(targets_of_configurations_are_reported);
+    UNIT(tags_are_reported);
+    UNIT(yaml_that_cannot_be_read_is_not_scanned);
+    UNIT(base64_in_json_is_scanned);
+    UNIT(shards_outside_of_the_folder_are_reported);
+}
