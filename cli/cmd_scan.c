@@ -292,7 +292,7 @@ int run_scan(int n, char **operand)
         struct folder_walk walk = {.file = scan_path, .user = &job};
         walk_folder(&walk, operand[i]);
         print_skipped(&walk, operand[i]);
-        nunread += walk.nunread;
+        nunread += walk.nunread + walk.nlinks_outside;
     }
     bool complete = !job.has_unscanned && !nunread && job.files;
     int code = job.has_findings ? EXIT_NO : complete ? EXIT_OK : EXIT_TROUBLE;

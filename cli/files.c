@@ -54,9 +54,23 @@ static bool list_folder(const char *path, struct path_list *out)
     return true;
 }
 
-/* visit_entries - calls file() for the files in PATH and pushes its folders on PENDING, the first one on
- * top. */
-static void visit_entries(struct folder_walk *walk, const char *path, struct path_list *pending)
+/* skip_link - counts the link PATH, and whether it leads to a file below ROOT, which is visited itself. */
+static void skip_link(struct folder_walk *walk, const char *root, const char *path)
+{
+    char *real_root = realpath(root, NULL), *real_path = realpath(path, NULL);
+    size_t n = real_root ? strlen(real_root) : 0;
+    bool is_inside = real_root && real_path && strncmp(real_path, real_root, n) == 0 &&
+                     (real_path[n] == '/' || real_root[n - 1] == '/');
+    free(real_root);
+    free(real_path);
+    walk->nlinks++;
+    walk->nlinks_outside += !is_inside;
+}
+
+/* visit_entries - calls file() for the files in PATH, below ROOT, and pushes its folders on PENDING, the
+ * first one on top. */
+static void visit_entries(struct folder_walk *walk, const char *root, const char *path,
+                          struct path_list *pending)
 {
     struct path_list entries = {0}, folders = {0};
     struct stat st;
@@ -70,7 +84,7 @@ static void visit_entries(struct folder_walk *walk, const char *path, struct pat
         else if (S_ISDIR(st.st_mode))
             add_path(&folders, "", entries.items[i]);
         else if (S_ISLNK(st.st_mode))
-            walk->nlinks++;
+            skip_link(walk, root, entries.items[i]);
         else
             walk->nothers++;
     }
@@ -107,7 +121,7 @@ void walk_folder(struct folder_walk *walk, const char *path)
     while (pending.n) {
         char *next = pending.items[--pending.n];
         if (!walk->folder || !walk->folder(walk->user, next))
-            visit_entries(walk, next, &pending);
+            visit_entries(walk, path, next, &pending);
         free(next);
     }
     free(pending.items);

@@ -39,6 +39,7 @@ void files_unname_lines(struct text *name);
 /* A walk over the files below a folder, in an order that does not depend on the disk. */
 struct folder_walk {
     uint64_t nlinks, nothers; /* skipped symbolic links; skipped sockets, pipes and devices */
+    uint64_t nlinks_outside;  /* those of them that lead out of the folder, or nowhere */
     uint64_t nunread;         /* folders that could not be opened; an error was printed for each */
     void (*file)(void *user, const char *path);
     /* folder - returns true if the files below PATH are not to be visited. NULL: visit all. */

@@ -91,6 +91,13 @@ static bool is_checksum_right(const unsigned char *b, uint32_t *total)
     return parse_number(b + 148, 8, &stated) && (stated == sum || (int64_t)stated == signed_sum);
 }
 
+bool tar_is_header(const unsigned char *block)
+{
+    uint32_t sum;
+    uint64_t size;
+    return is_checksum_right(block, &sum) && parse_number(block + 124, 12, &size);
+}
+
 /* read_pax - reads path and size from TEXT, records of the form "LENGTH key=value\n". False: malformed. */
 static bool read_pax(struct tar_listing *t, ckpt_str text)
 {

@@ -17,4 +17,9 @@ struct tar_entry {
  * header are one member. */
 ckpt_status tar_list(source *src, arena *a, bool lenient, struct tar_entry **out, size_t *n, ckpt_error *err);
 
+#define TAR_BLOCK 512u
+/* tar_is_header - returns true if BLOCK, of TAR_BLOCK bytes, has the checksum of a member's header, as
+ * Python's tarfile requires; the signature "ustar" is not needed. */
+bool tar_is_header(const unsigned char *block);
+
 #endif

@@ -496,13 +496,15 @@ const struct signature *recognize(const struct probe *p)
     return NULL;
 }
 
-bool recognize_as(const struct probe *p, enum signature_kind kind)
+const struct signature *recognize_kind(const struct probe *p, enum signature_kind kind)
 {
     for (size_t i = 0; i < sizeof signatures / sizeof *signatures; i++)
         if (signatures[i].kind == kind && matches_signature(&signatures[i], p))
-            return true;
-    return false;
+            return &signatures[i];
+    return NULL;
 }
+
+bool recognize_as(const struct probe *p, enum signature_kind kind) { return recognize_kind(p, kind) != NULL; }
 
 const struct signature *recognize_folder(const char *path)
 {

@@ -61,7 +61,9 @@ bool recognize_safetensors_at(source *src, uint64_t at);
 bool recognize_legacy(const struct probe *p);
 /* recognize_archive - returns true if P begins as a zip archive or ends with an end record. */
 bool recognize_archive(const struct probe *p);
-/* recognize_as - returns true if a row of KIND matches P. */
+/* recognize_kind - returns the first row of KIND that matches P, or NULL; recognize_as - whether there is
+ * one. */
+const struct signature *recognize_kind(const struct probe *p, enum signature_kind kind);
 bool recognize_as(const struct probe *p, enum signature_kind kind);
 /* recognize_pickle - returns true if P begins as a pickle of protocol 2 to 5. */
 bool recognize_pickle(const struct probe *p);

@@ -19,6 +19,7 @@
 #include "codec/json_scan.h"
 #include "codec/ocdbt.h"
 #include "codec/sstable.h"
+#include "codec/tar.h"
 #include "format/recognize.h"
 #include "core/check.h"
 #include "io/journal.h"
@@ -235,6 +236,9 @@ static ckpt_status scan_unrecognized(struct scanner *x, const struct probe *p, c
                       text_describe_bytes(p->head, p->nhead, found));
 }
 
+/* has_tar_header - returns true if torch.load or tarfile would open P as tar: they need no signature. */
+static bool has_tar_header(const struct probe *p) { return p->nhead >= TAR_BLOCK && tar_is_header(p->head); }
+
 /* find_container_scanner - returns the function that scans P; NULL: its signature is not certain. */
 static scan_function *find_container_scanner(const struct probe *p, const struct signature *signature,
                                              enum scan_role role)
@@ -252,7 +256,7 @@ static scan_function *find_container_scanner(const struct probe *p, const struct
     case SIGN_NPY: return p->size >= 12 ? scan_npy : NULL; /* magic, version, length of the header */
     case SIGN_ONNX: return role != SCAN_STORAGE ? scan_onnx : NULL;
     case SIGN_SAFETENSORS: return role != SCAN_STORAGE ? scan_safetensors : NULL;
-    default: return NULL;
+    default: return !signature && has_tar_header(p) ? scan_tar : NULL;
     }
 }
 
@@ -286,6 +290,39 @@ static ckpt_status scan_as_hdf5_too(struct scanner *x, const struct probe *p, ck
         CKPT_TRY(scan_found(x->scan, SCAN_TWO_FORMATS, where, p->src, base, "polyglot: also HDF5"));
     CKPT_TRY(scan_hdf5(x, p->src, where, &all_read, err));
     return all_read ? CKPT_OK : scan_byte_patterns(x, p->src, where, true, err);
+}
+
+/* scan_as_tar_too - scans P as tar, too, if it can be opened as one: the first 512 bytes of any format can
+ * have the checksum of a tar header, and torch.load tries tar before anything but zip. */
+static ckpt_status scan_as_tar_too(struct scanner *x, const struct probe *p, ckpt_str where, ckpt_error *err)
+{
+    uint64_t known_bytes = 0;
+    if (!has_tar_header(p))
+        return CKPT_OK;
+    const char *format = x->format; /* scan_tar may change it */
+    CKPT_TRY(scan_found(x->scan, SCAN_TWO_FORMATS, where, p->src, 0, "polyglot: also a tar archive"));
+    ckpt_status st = scan_tar(x, p->src, where, &known_bytes, err);
+    x->format = format;
+    return st;
+}
+
+/* scan_as_compressed_too - unpacks and scans the container P, too, if it begins like compressed data: the
+ * length of a safetensors header or a name in a tar can be the signature of gzip. */
+static ckpt_status scan_as_compressed_too(struct scanner *x, const struct probe *p, ckpt_str where,
+                                          ckpt_error *err)
+{
+    uint64_t known_bytes = 0;
+    const struct signature *compression = recognize_kind(p, SIGN_COMPRESSED);
+    const char *kind = compression ? compression->id : NULL;
+    if (!kind && recognize_zlib(p) && scan_is_zlib(x, p->src, true))
+        kind = "zlib";
+    if (!kind)
+        return CKPT_OK;
+    const char *format = x->format; /* scan_compressed may change it */
+    CKPT_TRY(scan_found(x->scan, SCAN_TWO_FORMATS, where, p->src, 0, "polyglot: also %s data", kind));
+    ckpt_status st = scan_compressed(x, p->src, where, kind, &known_bytes, err);
+    x->format = format;
+    return st;
 }
 
 /* find_compression - returns the kind of compression of P, by its SIGNATURE or, if it may begin with a zlib
@@ -388,6 +425,10 @@ static ckpt_status scan_content(struct scanner *x, source *src, ckpt_str where, 
         return CKPT_OK;
     if (scan_container)
         CKPT_TRY(scan_as_pickle_too(x, &p, where, err));
+    if (scan_container && role != SCAN_STORAGE)
+        CKPT_TRY(scan_as_compressed_too(x, &p, where, err));
+    if (scan_container != scan_tar && role != SCAN_STORAGE)
+        CKPT_TRY(scan_as_tar_too(x, &p, where, err));
     return role == SCAN_STORAGE ? CKPT_OK : scan_archive_at_end(x, src, where, err);
 }
 

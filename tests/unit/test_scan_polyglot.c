@@ -317,8 +317,75 @@ static void a_zlib_stream_that_looks_like_text_is_scanned(void)
     CU_ASSERT(is_format(&s, "text"));
 }
 
+/* put_tar_checksum - makes the first 512 bytes of B the header of a member of SIZE bytes in a tar without
+ * signature. */
+static void put_tar_checksum(buf *b, unsigned size)
+{
+    char digits[16];
+    uint32_t sum = 0;
+    memset(b->data + 148, ' ', 8);
+    b->data[156] = '0'; /* a regular file */
+    snprintf(digits, sizeof digits, "%011o ", size);
+    memcpy(b->data + 124, digits, 12);
+    for (size_t i = 0; i < 512; i++)
+        sum += (unsigned char)b->data[i];
+    snprintf(digits, sizeof digits, "%06o  ", (unsigned)sum);
+    memcpy(b->data + 148, digits, 8);
+}
+
+/* Files of two formats, whose first block is also the header of a tar with a member: the pickle at 512. */
+static void files_that_are_tar_too_are_reported(void)
+{
+    static const struct {
+        ckpt_str begin;
+        const char *format;
+    } files[] = {
+        {CONSTANT("\xf8\x03\0\0\0\0\0\0{\"__metadata__\":{\"a\":\""), "safetensors"},
+        {CONSTANT("\x93NUMPY\x01\0\xf6\x03{'descr': '|u1', "), "npy"},
+        {CONSTANT("GGUF\3\0\0\0"), "gguf"},
+        {CONSTANT("\x1f\x8b\x08\0\0\0\0\0\0\3"), "gzip"},
+        {CONSTANT("some text\n"), "tar"},
+    };
+    buf b;
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        buf_init(&b, 1 << 20);
+        buf_put_str(&b, files[i].begin);
+        while (b.len < 512)
+            buf_byte(&b, i == 4 ? 0 : 'x');
+        buf_put_str(&b, TEXT(CALL_OS_SYSTEM));
+        while (b.len < 2048)
+            buf_byte(&b, 0);
+        put_tar_checksum(&b, sizeof CALL_OS_SYSTEM - 1);
+        struct scan_results s = scan_buffer(b.data, b.len, 0);
+        CU_ASSERT_EQUAL(s.result.verdict, CKPT_SCAN_KNOWN_EXEC);
+        CU_ASSERT_STRING_EQUAL(s.result.format ? s.result.format : "none", files[i].format);
+        buf_free(&b);
+    }
+}
+
+/* The length of a safetensors header, 0x088b1f, begins like gzip. */
+static void containers_that_are_compressed_too_are_reported(void)
+{
+    buf b;
+    buf_init(&b, 1 << 20);
+    buf_put_str(&b, TEXT("\x1f\x8b\x08\0\0\0\0\0{}"));
+    while (b.len < 0x088b1f + 8)
+        buf_byte(&b, ' ');
+    struct scan_results s = scan_buffer(b.data, b.len, 0);
+    CHECK_FINDING(s, s.findings, "two-formats", 0,
+                  s.result.format && strcmp(s.result.format, "gzip") == 0 ? "" : "polyglot: also gzip data");
+    buf_free(&b);
+    buf_init(&b, 1 << 20);
+    tar_member(&b, "\x1f\x8b\x08name", '0', TEXT("{}"));
+    s = scan_buffer(b.data, b.len, 0);
+    CU_ASSERT(s.findings > 0);
+    buf_free(&b);
+}
+
 void suite_scan_polyglot(void)
 {
+    UNIT(files_that_are_tar_too_are_reported);
+    UNIT(containers_that_are_compressed_too_are_reported);
     UNIT(a_pickle_that_begins_with_the_header_length_is_found);
     UNIT(valid_headers_are_no_pickle);
     UNIT(a_header_may_begin_with_white_space);
