@@ -480,7 +480,8 @@ static uint64_t get_opcode_budget(uint64_t size)
     return checked_mul(size, 16, &n) && checked_add(n, (uint64_t)64 << 20, &n) ? n : UINT64_MAX;
 }
 
-ckpt_status scan_source(const char *path, source *src, struct scan *s, ckpt_error *err)
+ckpt_status scan_source(const char *path, source *src, const struct scan_siblings *siblings, struct scan *s,
+                        ckpt_error *err)
 {
     struct scanner x = {.scan = s,
                         .path = path,
@@ -491,6 +492,8 @@ ckpt_status scan_source(const char *path, source *src, struct scan *s, ckpt_erro
     s->opcodes_left = get_opcode_budget(src->size);
     ckpt_status st = x.a ? scan_bytes(&x, src, str_of("", 0), SCAN_FILE, &known_bytes, err)
                          : fail_memory(err);
+    if (st == CKPT_OK && siblings && x.format && strcmp(x.format, "pickle") == 0)
+        st = scan_dcp_values(&x, src, siblings, err);
     if (st == CKPT_OK)
         st = scan_check_suffix(&x);
     if (st == CKPT_OK && s->gave_up && !s->result->found[CKPT_SCAN_INCOMPLETE])
@@ -515,6 +518,7 @@ ckpt_status ckpt_scan(const char *path, const ckpt_scan_options *opts,
     struct scan s = {.opts = &o, .report = report, .user = user, .result = &found};
     struct judge *judge = NULL;
     source *src = NULL;
+    struct scan_siblings siblings = {0};
     ckpt_error local_error;
     err = err ? err : &local_error;
     CKPT_TRY(sized_struct_clear(result, err));
@@ -524,13 +528,17 @@ ckpt_status ckpt_scan(const char *path, const ckpt_scan_options *opts,
     o.max_unpacked = o.max_unpacked ? o.max_unpacked : (uint64_t)4 << 30;
     ckpt_error edit_error;
     ckpt_status unfinished_edit = journal_check(path, NULL, &edit_error);
+    bool has_siblings = scan_has_siblings(path);
+    arena *names = has_siblings ? arena_new((uint64_t)256 << 20) : NULL;
     ckpt_status st = source_file_open(path, &src, err);
+    if (st == CKPT_OK && has_siblings)
+        st = names ? scan_siblings_open(names, path, &siblings, err) : fail_memory(err);
     if (st == CKPT_OK)
         st = judge_new(&s, &judge, err);
     if (st == CKPT_OK && o.opened && o.opened(user) != 0)
         st = fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped");
     if (st == CKPT_OK)
-        st = scan_source(path, src, &s, err);
+        st = scan_source(path, src, has_siblings ? &siblings : NULL, &s, err);
     if (st == CKPT_OK && o.sha256)
         st = digest_source(src, found.sha256, err);
     if (st == CKPT_OK)
@@ -545,6 +553,8 @@ ckpt_status ckpt_scan(const char *path, const ckpt_scan_options *opts,
     }
     sized_struct_copy_out(result, &found, sizeof found);
     judge_free(judge);
+    scan_siblings_close(&siblings);
+    arena_free(names);
     source_unref(src);
     return name_file_if_failed(st, path, err);
 }

@@ -153,7 +153,25 @@ ckpt_status scan_config_target(struct scanner *x, source *src, ckpt_str where, s
 ckpt_status scan_yaml(struct scanner *x, source *src, ckpt_str where, ckpt_str text, bool is_yaml_name,
                       bool *all_read, ckpt_error *err);
 
-/* scan_source - does what ckpt_scan does, for SRC, whose name is PATH. */
-ckpt_status scan_source(const char *path, source *src, struct scan *s, ckpt_error *err);
+/* The files in the folder of the .metadata of a distributed checkpoint, opened before the scan, which may be
+ * without the right to open files. */
+struct scan_siblings {
+    ckpt_str *names;
+    source **files; /* NULL: not opened */
+    size_t n;
+};
+/* scan_has_siblings - returns true if the file PATH lists bytes of other files in its folder. */
+bool scan_has_siblings(const char *path);
+/* scan_siblings_open - opens the files in the folder of PATH. Those that cannot be opened are NULL. Allocates
+ * from A; the caller closes *OUT, also after a failure. */
+ckpt_status scan_siblings_open(arena *a, const char *path, struct scan_siblings *out, ckpt_error *err);
+void scan_siblings_close(struct scan_siblings *siblings);
+/* scan_dcp_values - scans the values that SRC, a .metadata, lists, in SIBLINGS. */
+ckpt_status scan_dcp_values(struct scanner *x, source *src, const struct scan_siblings *siblings,
+                            ckpt_error *err);
+
+/* scan_source - does what ckpt_scan does, for SRC, whose name is PATH. SIBLINGS: see there; NULL: none. */
+ckpt_status scan_source(const char *path, source *src, const struct scan_siblings *siblings, struct scan *s,
+                        ckpt_error *err);
 
 #endif

@@ -58,7 +58,8 @@ bool __real_map_put(map *m, ckpt_str key, uint32_t value, uint32_t *old);
 bool __real_map_put_num(map *m, uint64_t key, uint32_t value, uint32_t *old);
 bool __real_map_set_num(map *m, uint64_t key, uint32_t value);
 bool __real_buf_ok(const buf *b);
-ckpt_status __real_scan_source(const char *path, source *src, struct scan *s, ckpt_error *err);
+ckpt_status __real_scan_source(const char *path, source *src, const struct scan_siblings *siblings,
+                               struct scan *s, ckpt_error *err);
 void *__wrap_arena_alloc(arena *a, size_t n);
 void *__wrap_arena_array(arena *a, uint64_t count, size_t size);
 void *__wrap_arena_grow(arena *a, void *old, size_t used, size_t *cap, size_t want, size_t size);
@@ -72,7 +73,8 @@ bool __wrap_map_put(map *m, ckpt_str key, uint32_t value, uint32_t *old);
 bool __wrap_map_put_num(map *m, uint64_t key, uint32_t value, uint32_t *old);
 bool __wrap_map_set_num(map *m, uint64_t key, uint32_t value);
 bool __wrap_buf_ok(const buf *b);
-ckpt_status __wrap_scan_source(const char *path, source *src, struct scan *s, ckpt_error *err);
+ckpt_status __wrap_scan_source(const char *path, source *src, const struct scan_siblings *siblings,
+                               struct scan *s, ckpt_error *err);
 
 void *__wrap_arena_alloc(arena *a, size_t n) { return call_should_fail() ? NULL : __real_arena_alloc(a, n); }
 
@@ -163,10 +165,11 @@ static int stop_at_record(void *user, const ckpt_scan_record *r)
 }
 
 /* Makes stop_at_record() end the scan at one of its records. */
-ckpt_status __wrap_scan_source(const char *path, source *src, struct scan *s, ckpt_error *err)
+ckpt_status __wrap_scan_source(const char *path, source *src, const struct scan_siblings *siblings,
+                               struct scan *s, ckpt_error *err)
 {
     s->report = stop_at_record;
-    return __real_scan_source(path, src, s, err);
+    return __real_scan_source(path, src, siblings, s, err);
 }
 
 /* hash_callers - returns a hash of the current stack of callers. */

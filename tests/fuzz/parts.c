@@ -574,7 +574,7 @@ static void scan_as(const char *name, const uint8_t *data, size_t size)
     source *src = source_of_bytes(data, size);
     ckpt_status st = src ? judge_new(&s, &judge, &err) : CKPT_OK;
     if (src && st == CKPT_OK)
-        st = scan_source(name, src, &s, &err);
+        st = scan_source(name, src, NULL, &s, &err);
     if (s.failure.status != CKPT_OK) /* takes precedence, as in ckpt_scan */
         check_reason(s.failure.status, &s.failure);
     else

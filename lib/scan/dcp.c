@@ -1,0 +1,189 @@
+/*
+ * dcp.c - scans the values of a distributed checkpoint of torch. Its .metadata is a pickle that lists them:
+ * file, offset and length (format/distributed/dcp_metadata.h). dcp.load unpickles these bytes, wherever they
+ * are; to the scan of that file they may be numbers of a tensor. (Tensors are loaded with weights_only.)
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "base/checked.h"
+#include "base/map.h"
+#include "format/distributed/dcp_metadata.h"
+#include "format/folder.h"
+#include "scan/scan.h"
+
+#define METADATA_MEMORY ((uint64_t)512 << 20) /* bytes, for what .metadata lists */
+#define FILES_MAX       512u                  /* open at the same time */
+#define REREAD_MAX      16u                   /* how often the bytes of the files may be scanned as values */
+
+struct dcp_scan {
+    struct scanner *x;
+    source *src; /* .metadata */
+    const struct scan_siblings *siblings;
+    struct dcp_metadata meta;
+    map *tensors, *values;  /* names with an entry of a tensor, of anything else */
+    uint64_t left, nvalues; /* bytes that may still be scanned; values that were scanned */
+    ckpt_error *err;
+};
+
+bool scan_has_siblings(const char *path) { return str_ends(str_c(path), STR_LIT(".metadata")); }
+
+static source *open_regular_file(const char *path)
+{
+    struct stat st;
+    source *file = NULL;
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode) && source_file_open(path, &file, NULL) == CKPT_OK
+               ? file
+               : NULL;
+}
+
+ckpt_status scan_siblings_open(arena *a, const char *path, struct scan_siblings *out, ckpt_error *err)
+{
+    ckpt_str folder = str_folder(str_c(path));
+    size_t nopened = 0;
+    ckpt_str path_of_folder = folder.len ? arena_str(a, folder) : STR_LIT(".");
+    *out = (struct scan_siblings){0};
+    if (!path_of_folder.ptr)
+        return fail_memory(err);
+    if (folder_list_all(a, path_of_folder.ptr, &out->names, &out->n, err) != CKPT_OK)
+        return err->status == CKPT_ENOMEM ? CKPT_ENOMEM : CKPT_OK;  /* its values are then not found */
+    out->files = arena_alloc(a, (out->n + 1) * sizeof *out->files); /* bounded: names are in memory */
+    if (!out->files)
+        return fail_memory(err);
+    for (size_t i = 0; i < out->n; i++) {
+        ckpt_str file = ARENA_CONCAT(a, path_of_folder, STR_LIT("/"), out->names[i]);
+        if (!file.ptr)
+            return fail_memory(err);
+        out->files[i] = nopened < FILES_MAX ? open_regular_file(file.ptr) : NULL;
+        nopened += out->files[i] != NULL;
+    }
+    return CKPT_OK;
+}
+
+void scan_siblings_close(struct scan_siblings *siblings)
+{
+    for (size_t i = 0; siblings->files && i < siblings->n; i++)
+        source_unref(siblings->files[i]);
+}
+
+static source *find_file(const struct dcp_scan *d, ckpt_str name)
+{
+    for (size_t i = 0; i < d->siblings->n; i++)
+        if (str_eq(d->siblings->names[i], name))
+            return d->siblings->files[i];
+    return NULL;
+}
+
+static ckpt_status report_not_opened(struct dcp_scan *d, ckpt_str name, const char *why)
+{
+    return scan_found(d->x->scan, SCAN_NOT_OPENED, str_of("", 0), d->src, 0, "the value \"%.*s\": %s",
+                      STR_ARG(name), why);
+}
+
+/* scan_value - scans the N bytes at OFFSET of FILE, called FILE_NAME, which are the value NAME. */
+static ckpt_status scan_value(struct dcp_scan *d, ckpt_str name, source *file, ckpt_str file_name,
+                              uint64_t offset, uint64_t n)
+{
+    source *bytes;
+    uint64_t known_bytes = 0, end;
+    ckpt_str where;
+    if (!checked_add(offset, n, &end) || end > file->size)
+        return scan_found(d->x->scan, SCAN_MALFORMED, str_of("", 0), d->src, 0,
+                          "the value \"%.*s\" is outside of its file: {%" PRIu64 " bytes at %" PRIu64
+                          "} of {=%" PRIu64 "}",
+                          STR_ARG(name), n, offset, file->size);
+    if (n > d->left)
+        return report_not_opened(d, name, "the values overlap, and take too long to scan");
+    d->left -= n;
+    CKPT_TRY(
+        scan_join_names(d->x, file_name, arena_printf(d->x->a, "bytes@0x%" PRIx64, offset), &where, d->err));
+    CKPT_TRY(source_slice(file, offset, n, &bytes, d->err));
+    ckpt_status st = scan_bytes(d->x, bytes, where, SCAN_MEMBER, &known_bytes, d->err);
+    if (st == CKPT_OK && known_bytes < n)
+        st = report_not_opened(d, name, "the purpose of some of its bytes is unknown");
+    source_unref(bytes);
+    return st;
+}
+
+/* scan_item - scans the item INFO of the entry KEY, unless it is of a tensor. */
+static ckpt_status scan_item(struct dcp_scan *d, dcp_word key, dcp_word info)
+{
+    ckpt_str name = {0}, path;
+    uint64_t offset, n;
+    if (dcp_text(&d->meta, dcp_field(&d->meta, key, DCP_INDEX, INDEX_FQN), &name) &&
+        map_get(d->tensors, name) != MAP_NONE && map_get(d->values, name) == MAP_NONE)
+        return CKPT_OK;
+    if (!dcp_text(&d->meta, dcp_field(&d->meta, info, DCP_STORAGE_INFO, INFO_PATH), &path) ||
+        !dcp_int(dcp_field(&d->meta, info, DCP_STORAGE_INFO, INFO_OFFSET), &offset) ||
+        !dcp_int(dcp_field(&d->meta, info, DCP_STORAGE_INFO, INFO_LENGTH), &n))
+        return report_not_opened(d, name, "its file, offset or length is not in the file");
+    if (scan_path_leaves_folder(path))
+        return scan_found(d->x->scan, SCAN_EXTERNAL_PATH, str_of("", 0), d->src, 0,
+                          "the value \"%.*s\" is in \"%.*s\", outside of the folder", STR_ARG(name),
+                          STR_ARG(path));
+    source *file = find_file(d, path);
+    return file ? scan_value(d, name, file, path, offset, n)
+                : report_not_opened(d, name, "its file is not in the folder, or cannot be opened");
+}
+
+/* sort_names - puts the names of all entries into d->tensors or d->values. */
+static ckpt_status sort_names(struct dcp_scan *d)
+{
+    size_t n;
+    const dcp_word *entries = dcp_elements(
+        &d->meta, dcp_field(&d->meta, d->meta.root, DCP_METADATA, METADATA_TENSORS), &n);
+    for (size_t i = 0; i + 1 < n; i += 2) {
+        ckpt_str name;
+        map *names = dcp_is_instance(entries[i + 1], DCP_TENSOR) ? d->tensors : d->values;
+        if (dcp_text(&d->meta, entries[i], &name) && !map_put(names, name, 1, NULL))
+            return fail_memory(d->err);
+    }
+    return CKPT_OK;
+}
+
+static ckpt_status scan_items(struct dcp_scan *d)
+{
+    size_t n;
+    dcp_word tensors = dcp_field(&d->meta, d->meta.root, DCP_METADATA, METADATA_TENSORS),
+             infos = dcp_field(&d->meta, d->meta.root, DCP_METADATA, METADATA_STORAGE_DATA);
+    if (dcp_type(tensors) != DCP_DICT || dcp_type(infos) != DCP_DICT)
+        return report_not_opened(d, STR_LIT("*"), "no dicts of names and values were found in the file");
+    CKPT_TRY(sort_names(d));
+    const dcp_word *items = dcp_elements(&d->meta, infos, &n);
+    for (size_t i = 0; i + 1 < n; i += 2)
+        CKPT_TRY(scan_item(d, items[i], items[i + 1]));
+    return CKPT_OK;
+}
+
+ckpt_status scan_dcp_values(struct scanner *x, source *src, const struct scan_siblings *siblings,
+                            ckpt_error *err)
+{
+    ckpt_error why;
+    struct dcp_scan d = {.x = x, .src = src, .siblings = siblings, .err = err};
+    uint64_t total = (uint64_t)64 << 20;
+    arena *a = arena_new(METADATA_MEMORY);
+    d.tensors = map_new(0);
+    d.values = map_new(0);
+    ckpt_status st = a && d.tensors && d.values ? CKPT_OK : fail_memory(err);
+    if (st == CKPT_OK) {
+        st = dcp_metadata_read(a, src, METADATA_MEMORY, &d.meta, &why);
+        if (st != CKPT_OK && scan_note_system_failure(x->scan, st, &why))
+            *err = why;
+        else if (st != CKPT_OK)
+            st = report_not_opened(&d, STR_LIT("*"), why.what);
+        else
+            for (size_t i = 0; i < siblings->n; i++)
+                if (siblings->files[i] && !checked_add(total, siblings->files[i]->size, &total))
+                    total = UINT64_MAX / REREAD_MAX;
+        d.left = total > UINT64_MAX / REREAD_MAX ? UINT64_MAX
+                                                 : total * REREAD_MAX; /* bounded: checked here */
+    }
+    if (st == CKPT_OK)
+        st = scan_items(&d);
+    dcp_metadata_free(&d.meta);
+    map_free(d.tensors);
+    map_free(d.values);
+    arena_free(a);
+    return st;
+}
