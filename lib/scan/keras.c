@@ -16,7 +16,7 @@
 
 /* The parts of Keras whose classes and functions only compute. */
 static const char areas[] =
-    "activations constraints distillation dtype_policies engine initializers layers legacy "
+    "activations backend constraints distillation dtype_policies engine initializers layers legacy "
     "losses metrics models ops optimizers quantizers random regularizers samplers tokenizers";
 /* Keys of a "config" whose text is the path of a file that is read when the object is made. */
 static const char file_keys[] = "vocabulary proto merges vocabulary_file filepath file_path filename";

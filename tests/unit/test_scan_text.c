@@ -74,6 +74,7 @@ static void classes_of_keras_are_data(void)
     CHECK_IS_DATA(LAYER("keras", "layers.Dense"));
     CHECK_IS_DATA(LAYER("keras.src.models.functional", "Functional"));
     CHECK_IS_DATA(LAYER("keras.src.ops.numpy", "Add"));
+    CHECK_IS_DATA(LAYER("keras.src.backend.torch.optimizers.torch_adam", "Adam"));
     CHECK_IS_DATA(LAYER("keras_hub.src.utils.keras_utils", "gelu_approximate"));
     CHECK_IS_DATA("{\"module\": \"keras\", \"class_name\": \"function\", \"config\": \"ops.relu\"}");
     CHECK_IS_DATA("{\"class_name\": \"StringLookup\", \"config\": {\"vocabulary\": [\"a\", \"b\"]}}");
