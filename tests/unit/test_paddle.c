@@ -17,7 +17,7 @@ static ckpt_error err;
 static ckpt_file *open_params(ckpt_str bytes)
 {
     ckpt_file *f = NULL;
-    return ckpt_open_memory(bytes.ptr, bytes.len, "test", NULL, &f, &err) == CKPT_OK ? f : NULL;
+    return ckpt_open_memory(bytes.ptr, bytes.len, "-", NULL, &f, &err) == CKPT_OK ? f : NULL;
 }
 
 /* count_tensors - returns how many tensors BYTES have, or -1 if BYTES are refused; err has the error. */
@@ -43,13 +43,21 @@ static int count_salvaged(ckpt_str bytes)
     return n;
 }
 
-/* One tensor without a name is the root. Several are refused, except by salvage. */
+/* One tensor has the name of its file; without one it is the root. Several are refused, except by salvage. */
 static void several_tensors_need_names(void)
 {
     ckpt_tensor t = CKPT_INIT(ckpt_tensor);
     ckpt_file *f = open_params(TEXT(HEADER("\0", "\x04") FLOAT32_2 TWO_FLOATS));
     CU_ASSERT_PTR_NOT_NULL_FATAL(f);
     CU_ASSERT_EQUAL(ckpt_tensor_count(f), 1);
+    CU_ASSERT_TRUE(ckpt_tensor_at(f, 0, &t));
+    CU_ASSERT_EQUAL(t.npath, 0);
+    ckpt_close(f);
+    ckpt_str one = TEXT(HEADER("\0", "\x04") FLOAT32_2 TWO_FLOATS);
+    CU_ASSERT_EQUAL_FATAL(ckpt_open_memory(one.ptr, one.len, "folder/fc_0.w_0", NULL, &f, &err), CKPT_OK);
+    CU_ASSERT_NOT_EQUAL(ckpt_tensor_find(f, STR_LIT("fc_0.w_0")), CKPT_NO_TENSOR);
+    ckpt_close(f);
+    CU_ASSERT_EQUAL_FATAL(ckpt_open_memory(one.ptr, one.len, "net.pdiparams", NULL, &f, &err), CKPT_OK);
     CU_ASSERT_TRUE(ckpt_tensor_at(f, 0, &t));
     CU_ASSERT_EQUAL(t.npath, 0);
     ckpt_close(f);

@@ -13,9 +13,10 @@
  *
  * Numbers are little-endian. There are no names: the tensors are in the order of the sorted names of the
  * program's parameters (program.c). The program is next to the file: NAME.json, NAME.pdmodel or __model__.
- * One tensor without a program is the root.
+ * One tensor without a program has the name of its file, as fluid writes it, unless that is NAME.pdiparams.
  *
- * A folder of fluid has __model__, and __params__ or for each parameter a file of the same name.
+ * A folder of fluid has __model__, and __params__ or for each parameter a file of the same name. Without
+ * __model__, as fluid.io.save_persistables writes it, each file of the folder must be a variable.
  *
  * Refused: other versions and data types, a program with another number of parameters, several tensors
  * without a program (in salvage, their names are numbers).
@@ -46,6 +47,7 @@ struct params {
     reader reader;
     struct paddle_program names;
     const char *program; /* the file of the program, which has the names; NULL: there is none */
+    const char *trusted; /* in a folder: the file that the user meant, part_file_add */
 };
 
 static ckpt_dtype find_dtype(uint64_t number)
@@ -132,8 +134,18 @@ static uint64_t count_value_bytes(const ckpt_tensor *t)
     return fits ? bytes : UINT64_MAX;
 }
 
+/* get_variable_name - returns the name of F's file; empty if that is not the name of a variable. */
+static ckpt_str get_variable_name(const ckpt_file *f)
+{
+    ckpt_str path = str_c(f->path);
+    ckpt_str name = str_skip(path, str_folder(path).len);
+    bool is_other = str_is(name, "-") || str_ends(name, STR_LIT(".pdiparams")) || str_is(name, PARAMS_NAME);
+    return is_other ? STR_LIT("") : name;
+}
+
 static ckpt_status read_tensors(struct params *p, struct kit *k)
 {
+    ckpt_str own_name = get_variable_name(p->f);
     uint64_t shape[MAX_RANK], n = 0;
     for (; reader_left(&p->reader); n++) {
         struct kit_tensor t;
@@ -148,10 +160,12 @@ static ckpt_status read_tensors(struct params *p, struct kit *k)
                         "{several tensors without names}: the names are in {=a program next to the file}\n"
                         "put NAME.json or NAME.pdmodel next to NAME.pdiparams, __model__ next to "
                         "__params__; `ckpt salvage` numbers the tensors");
+        bool is_root = alone && !own_name.len;
         if (n == 0)
-            CKPT_TRY(kit_begin(k, p->f, value_new(p->f->a, alone ? CKPT_V_TENSOR : CKPT_V_DICT, 0), p->err));
+            CKPT_TRY(
+                kit_begin(k, p->f, value_new(p->f->a, is_root ? CKPT_V_TENSOR : CKPT_V_DICT, 0), p->err));
         t.name = n < p->names.nnames ? p->names.names[n]
-                 : alone             ? STR_LIT("")
+                 : alone             ? own_name
                                      : arena_printf(p->f->a, "%" PRIu64, n);
         if (!t.name.ptr)
             return fail_memory(p->err);
@@ -199,12 +213,13 @@ static ckpt_status read_adjacent_program(struct params *p)
 
 /* ------------------------------------------------------------------------------ all */
 
-static bool probe(const struct probe *p)
+/* begins_with_variable - returns true if HEAD, the first bytes of a file, has the header of a tensor. */
+static bool begins_with_variable(ckpt_str head)
 {
     uint64_t shape[MAX_RANK];
     ckpt_tensor t;
-    cursor c = cursor_of(p->head, p->nhead, 0);
-    if (p->is_folder || cursor_u32(&c) != 0)
+    cursor c = cursor_of(head.ptr, head.len, 0);
+    if (cursor_u32(&c) != 0)
         return false;
     uint64_t levels = cursor_u64(&c);
     for (uint64_t i = 0; i < levels && !c.bad; i++) {
@@ -214,6 +229,11 @@ static bool probe(const struct probe *p)
     uint32_t version = cursor_u32(&c), n = cursor_u32(&c);
     cursor desc = cursor_sub(&c, n);
     return !c.bad && version == 0 && n && n <= MAX_DESC && read_desc(desc, &t, shape, NULL) == CKPT_OK;
+}
+
+static bool probe(const struct probe *p)
+{
+    return !p->is_folder && begins_with_variable(str_of((const char *)p->head, p->nhead));
 }
 
 static ckpt_status read(ckpt_file *f, ckpt_error *err)
@@ -235,11 +255,31 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
 
 /* --------------------------------------------------------------------------- folder */
 
-static bool probe_folder(const struct probe *p) { return p->is_folder && probe_has(p, MODEL_NAME); }
+static bool is_variable_name(ckpt_str name) { return name.len && name.ptr[0] != '.'; }
+
+/* has_only_variables - returns true if each file of the folder is a variable. */
+static bool has_only_variables(const struct probe *p)
+{
+    char head[PROBE_HEAD];
+    size_t n = 0;
+    for (size_t i = 0; i < p->nnames; i++) {
+        if (!is_variable_name(p->names[i]))
+            continue;
+        if (!begins_with_variable(probe_read_head(p, p->names[i].ptr, head, sizeof head)))
+            return false;
+        n++;
+    }
+    return n > 0;
+}
+
+static bool probe_folder(const struct probe *p)
+{
+    return p->is_folder && (probe_has(p, MODEL_NAME) || has_only_variables(p));
+}
 
 static ckpt_status open_variable(struct params *p, ckpt_str name, ckpt_file **out)
 {
-    ckpt_status st = part_file_add(p->f, MODEL_NAME, name, out, p->err);
+    ckpt_status st = part_file_add(p->f, p->trusted, name, out, p->err);
     if (st != CKPT_ENOTFOUND)
         return st;
     return fail(p->err, CKPT_ETRUNCATED, CKPT_NO_OFFSET,
@@ -289,12 +329,17 @@ static ckpt_status read_variables(struct params *p)
 
 static ckpt_status read_folder(ckpt_file *f, ckpt_error *err)
 {
-    struct params p = {.f = f, .err = err};
+    struct params p = {.f = f, .err = err, .trusted = MODEL_NAME};
     ckpt_file *model;
     if (probe_has(f->probe, PARAMS_NAME))
         return shards_turn_into_file(f, str_c(f->path), STR_LIT(PARAMS_NAME), err);
     f->folder = f->path;
     f->producer = STR_LIT("paddle");
+    if (!probe_has(f->probe, MODEL_NAME)) {
+        CKPT_TRY(folder_list(f->a, f->path, is_variable_name, &p.names.names, &p.names.nnames, err));
+        p.trusted = p.names.names[0].ptr; /* probe_folder found one */
+        return read_variables(&p);
+    }
     CKPT_TRY(part_file_add(f, MODEL_NAME, STR_LIT(MODEL_NAME), &model, err));
     ckpt_status st = paddle_read_program(f, model->src, &p.names, err);
     if (st != CKPT_OK) {
