@@ -48,6 +48,8 @@ ckpt_status doctor_report_compressed(struct doctor *d, ckpt_error *err)
                     source_pos(d->f->src, 0) == CKPT_NO_OFFSET /* its bytes are not in a file */
                     && source_pos(d->src, 0) != CKPT_NO_OFFSET;
     const struct signature *s = unpacked ? recognize_file(d) : NULL;
+    if (s && (s->kind == SIGN_TAR || s->kind == SIGN_ZIP)) /* doctor_report_refusals reports it */
+        return CKPT_OK;
     if (s)
         (void)recognize_refuse(s, d->path, &e);
     return s ? doctor_report_foreign(d, &e, err) : CKPT_OK;

@@ -97,6 +97,9 @@ const struct signature *recognize_compression(const struct probe *p);
 ckpt_status unpack_head(source *src, const struct signature *s, uint64_t max, source **out, ckpt_error *err);
 /* unpack_all - sets *OUT to all that F unpacks to. Refuses more than file_max_unpacked. */
 ckpt_status unpack_all(ckpt_file *f, const struct signature *s, source **out, ckpt_error *err);
+/* container_open_path - if PATH is FILE!MEMBER, sets *OUT to that member of the zip or tar archive FILE,
+ * which may be compressed. CKPT_ENOTFOUND: no part of PATH before a "!" is a file. */
+ckpt_status container_open_path(const char *path, source **out, ckpt_error *err);
 /* recognize_fill - sets P from SRC. PATH is its name in messages. */
 ckpt_status recognize_fill(struct probe *p, const char *path, source *src, ckpt_error *err);
 

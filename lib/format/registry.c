@@ -226,6 +226,14 @@ ckpt_status format_open_source(const char *path, struct journal_note *note, sour
     if (file)
         st = journal_open(file, note, out, err);
     free(file);
+    if (st == CKPT_ENOTFOUND && strchr(path, '!')) {
+        ckpt_error of_member;
+        ckpt_status found = container_open_path(path, out, &of_member);
+        if (found != CKPT_ENOTFOUND) {
+            *err = of_member;
+            return found;
+        }
+    }
     if (st == CKPT_ENOTFOUND)
         format_hint_missing(path, err);
     return name_file_if_failed(st, path, err);

@@ -531,6 +531,8 @@ ckpt_status ckpt_scan(const char *path, const ckpt_scan_options *opts,
     bool has_siblings = scan_has_siblings(path);
     arena *names = has_siblings ? arena_new((uint64_t)256 << 20) : NULL;
     ckpt_status st = source_file_open(path, &src, err);
+    if (st == CKPT_ENOTFOUND && container_open_path(path, &src, err) == CKPT_OK)
+        st = CKPT_OK;
     if (st == CKPT_OK && has_siblings)
         st = names ? scan_siblings_open(names, path, &siblings, err) : fail_memory(err);
     if (st == CKPT_OK)
