@@ -26,6 +26,8 @@ For data made here:
   mem          the bytes that torch saves for the backward pass are what `ckpt mem` estimates, within 1 %, for networks with
                two plans of `ckpt mem --code` each
   created      torch and safetensors load what CREATE (oracle/create.c) has put into a file
+  random       of 1,000 random objects that torch.save wrote, the hash of each tensor is that of what torch loads: see
+               random_objects.py
   cast_of_samples, stat_of_samples  cast and stat of tensors of every dtype
 """
 import argparse
@@ -51,6 +53,7 @@ import casts  # noqa: E402
 import created  # noqa: E402
 import distributed  # noqa: E402
 import mem  # noqa: E402
+import random_objects  # noqa: E402
 import stats  # noqa: E402
 from same import difference  # noqa: E402
 
@@ -599,7 +602,8 @@ def main():
         oracle = Oracle(os.path.abspath(arguments.ckpt), folder)
         groups = (("created", created.outcomes(os.path.abspath(arguments.create), folder)),
                   ("distributed", distributed.outcomes(oracle.ckpt, arguments.corpus, folder, arguments.sample)),
-                  ("mem", mem.outcomes(oracle.ckpt, oracle.path("mem.pt"))))
+                  ("mem", mem.outcomes(oracle.ckpt, oracle.path("mem.pt"))),
+                  ("random", random_objects.outcomes(oracle.ckpt, folder, 100 if arguments.sample else 1000)))
         for kind, outcomes in groups:
             for name, wrong in outcomes:
                 oracle.count(kind, name, wrong)
