@@ -7,8 +7,8 @@ static const struct opt options[] = {
     {0},
 };
 
-const struct cmd cmd_add = {"add",  "PREFIX FILE -o OUT", "put a prefix in front of the keys", options, 2, 2,
-                            run_add};
+const struct cmd cmd_add = {
+    "add", "PREFIX FILE… -o OUT", "put a prefix in front of the keys", options, 2, NO_LIMIT, run_add};
 
 static const char *prefix;
 
@@ -16,7 +16,6 @@ static ckpt_status add_prefix(ckpt_plan *p, ckpt_error *err) { return ckpt_plan_
 
 int run_add(int n, char **operand)
 {
-    (void)n;
     prefix = operand[0];
-    return edit_run("add", operand[1], add_prefix, prefix);
+    return edit_run("add", n - 1, operand + 1, add_prefix, prefix);
 }

@@ -1,6 +1,5 @@
 #include <string.h>
 #include <strings.h>
-#include <sys/stat.h>
 
 #include "edit.h"
 
@@ -28,8 +27,8 @@ static const struct opt options[] = {
     {0},
 };
 
-const struct cmd cmd_convert = {"convert", "IN OUT",   "write a checkpoint in another format", options, 1,
-                                2,         run_convert};
+const struct cmd cmd_convert = {"convert", "IN… OUT",  "write a checkpoint in another format", options, 1,
+                                NO_LIMIT,  run_convert};
 
 /* parse_cast_dtype - returns the dtype in TEXT, "GLOB=DTYPE" or "DTYPE"; CKPT_DT_NONE if that is none. */
 static ckpt_dtype parse_cast_dtype(const char *text)
@@ -100,18 +99,15 @@ static void print_overflows(const ckpt_plan *p, const char *input)
 /* writes_folder - returns true if --to or the suffix of OUT selects a format that is a folder. */
 static bool writes_folder(void)
 {
-    return ckpt_write_format_is_folder(ckpt_write_format(writing.format ? writing.format : writing.output));
+    return ckpt_write_format_is_folder(writing.format ? ckpt_write_format(writing.format)
+                                                      : edit_path_format(writing.output));
 }
 
 /* is_output_folder - returns true if OUT is a folder in which the output gets the name of the input. Shards
  * have names of their own. */
 static bool is_output_folder(void)
 {
-    struct stat st;
-    size_t n = strlen(writing.output);
-    if (writing.max_shard || strcmp(writing.output, "-") == 0 || writes_folder())
-        return false;
-    return writing.output[n - 1] == '/' || (stat(writing.output, &st) == 0 && S_ISDIR(st.st_mode));
+    return !writing.max_shard && !writes_folder() && edit_is_folder_path(writing.output);
 }
 
 /* length_without_suffix - returns the length of NAME (N bytes) without SUFFIX, in upper or lower case; N if
@@ -127,7 +123,7 @@ static size_t stem_length(const char *name, size_t n)
 {
     size_t len_without_tar = length_without_suffix(name, n, ".tar");
     const char *dot = strrchr(name, '.');
-    if (!ckpt_write_format(name) || !dot || dot == name)
+    if (!edit_path_format(name) || !dot || dot == name)
         return n;
     return len_without_tar < n ? length_without_suffix(name, len_without_tar, ".pth") : (size_t)(dot - name);
 }
@@ -135,7 +131,7 @@ static size_t stem_length(const char *name, size_t n)
 /* output_suffix - returns the suffix of the format by --to, else by NAME, else of F's own format. */
 static const char *output_suffix(const ckpt_file *f, const char *name)
 {
-    const char *format = ckpt_write_format(writing.format ? writing.format : name);
+    const char *format = writing.format ? ckpt_write_format(writing.format) : edit_path_format(name);
     if (!format)
         format = ckpt_write_format(ckpt_file_format(f));
     if (ckpt_write_format_is_flat(format))
@@ -160,7 +156,7 @@ static void make_output_name(const ckpt_file *f, const char *input, struct text 
         text_clear(&name);
         text_add(&name, "model");
     }
-    const char *suffix = output_suffix(f, name.ptr), *format = ckpt_write_format(name.ptr);
+    const char *suffix = output_suffix(f, name.ptr), *format = edit_path_format(name.ptr);
     size_t stem = stem_length(name.ptr, name.len);
     text_add(out, writing.output);
     if (out->ptr[out->len - 1] != '/')
@@ -177,7 +173,7 @@ static void make_output_name(const ckpt_file *f, const char *input, struct text 
 static bool is_format_known(void)
 {
     return writing.format || is_output_folder() || writing.max_shard || strcmp(writing.output, "-") == 0 ||
-           ckpt_write_format(writing.output);
+           edit_path_format(writing.output);
 }
 
 static int convert_file(ckpt_file *f, ckpt_plan *p, const char *input)
@@ -202,21 +198,82 @@ static int convert_file(ckpt_file *f, ckpt_plan *p, const char *input)
     return EXIT_OK;
 }
 
-int run_convert(int n, char **operand)
+/* keeps_format - returns true if OUT, whose name selects no format, has that of F: F is a folder of files,
+ * and OUT has no suffix. */
+static bool keeps_format(const ckpt_file *f)
+{
+    const char *slash = strrchr(writing.output, '/');
+    return !strchr(slash ? slash + 1 : writing.output, '.') &&
+           (writing.keep_shards || ckpt_write_format_is_folder(ckpt_write_format(ckpt_file_format(f))));
+}
+
+static int fail_format_unknown(void)
+{
+    return usage_error("convert",
+                       "cannot tell a format from '%.200s': end the name in .safetensors or .pt, or use --to",
+                       escape_name(str_of(writing.output)));
+}
+
+/* convert_opened - converts F, whose plan is P. INPUT is its name; IS_MERGED: that of the first of several.
+ * */
+static int convert_opened(ckpt_file *f, ckpt_plan *p, const char *input, bool is_merged)
+{
+    const char *given_output = writing.output;
+    struct text path = {0};
+    writing.keep_shards = !is_merged && edit_names_set(f);
+    if (!is_format_known() && !keeps_format(f))
+        return fail_format_unknown();
+    if (is_output_folder() && !writing.keep_shards) {
+        make_output_name(f, input, &path);
+        writing.output = path.ptr;
+    }
+    int status = convert_file(f, p, input);
+    writing.output = given_output;
+    text_free(&path);
+    return status;
+}
+
+/* convert_inputs - converts INPUTS to OUT: each on its own if N is 1, else merged. */
+static int convert_inputs(int n, char **inputs)
 {
     ckpt_file *f;
     ckpt_plan *p;
-    if (n == 2 && writing.output)
-        return usage_error("convert", "unexpected argument '%s': -o names the output already",
-                           escape_name(str_of(operand[1])));
-    if (n == 2)
-        writing.output = operand[1];
+    if (!edit_open_merged_plan(n, inputs, writing.root, &f, &p))
+        return EXIT_TROUBLE;
+    int status = convert_opened(f, p, inputs[0], n > 1);
+    ckpt_plan_free(p);
+    close_input(f);
+    return status;
+}
+
+/* convert_each - converts each of INPUTS to a file of its own in the folder OUT. */
+static int convert_each(int n, char **inputs)
+{
+    int status = EXIT_OK;
+    if (!edit_check_names(n, inputs))
+        return EXIT_TROUBLE;
+    for (int i = 0; i < n; i++) {
+        int code = convert_inputs(1, &inputs[i]);
+        status = code > status ? code : status;
+    }
+    return status;
+}
+
+int run_convert(int n, char **operand)
+{
+    if (n == 2 && !writing.output)
+        writing.output = operand[--n];
+    if (n > 1 && !writing.output)
+        return usage_error(
+            "convert",
+            "%d files, and no -o OUT: a file gets the tensors of all of them, a folder (DIR/) an "
+            "output for each",
+            n);
     if (!writing.output || !*writing.output)
         return usage_error("convert", "convert needs IN and OUT");
-    if (!is_format_known())
-        return usage_error(
-            "convert", "cannot tell a format from '%.200s': end the name in .safetensors or .pt, or use --to",
-            escape_name(str_of(writing.output)));
+    const char *slash = strrchr(writing.output, '/');
+    if (!is_format_known() && strchr(slash ? slash + 1 : writing.output, '.'))
+        return fail_format_unknown();
     if (writing.max_shard && writes_folder())
         return usage_error("convert",
                            "--max-shard-size is for sets with an index; --shards N divides a distributed "
@@ -226,16 +283,5 @@ int run_convert(int n, char **operand)
                            "--shards is for --to=dcp; --max-shard-size SIZE divides other formats");
     if (!check_casts())
         return EXIT_TROUBLE;
-    if (!edit_open_plan(operand[0], writing.root, &f, &p))
-        return EXIT_TROUBLE;
-    struct text path = {0};
-    if (is_output_folder()) {
-        make_output_name(f, operand[0], &path);
-        writing.output = path.ptr;
-    }
-    int status = convert_file(f, p, operand[0]);
-    text_free(&path);
-    ckpt_plan_free(p);
-    close_input(f);
-    return status;
+    return n > 1 && is_output_folder() ? convert_each(n, operand) : convert_inputs(n, operand);
 }

@@ -15,7 +15,8 @@ static const struct opt options[] = {
 };
 
 const struct cmd cmd_rename = {
-    "rename", "FILE -o OUT", "rename keys by regular expressions or a map", options, 1, 1, run_rename};
+    "rename", "FILE… -o OUT", "rename keys by regular expressions or a map", options, 1,
+    NO_LIMIT, run_rename};
 
 static ckpt_status rename_keys(ckpt_plan *p, ckpt_error *err)
 {
@@ -27,8 +28,7 @@ static ckpt_status rename_keys(ckpt_plan *p, ckpt_error *err)
 
 int run_rename(int n, char **operand)
 {
-    (void)n;
     if (!opts.rules.n && !opts.map)
         return usage_error("rename", "rename needs -s 'REGEX=>REPL' or --map JSON");
-    return edit_run("rename", operand[0], rename_keys, NULL);
+    return edit_run("rename", n, operand, rename_keys, NULL);
 }

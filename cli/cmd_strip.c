@@ -15,11 +15,11 @@ static const struct opt options[] = {
 };
 
 const struct cmd cmd_strip = {"strip",
-                              "PREFIX|--auto FILE -o OUT",
+                              "PREFIX|--auto FILE… -o OUT",
                               "remove a prefix from the keys: module., _orig_mod., …",
                               options,
                               1,
-                              2,
+                              NO_LIMIT,
                               run_strip};
 
 static const char *prefix;
@@ -31,7 +31,8 @@ static ckpt_status strip_prefix(ckpt_plan *p, ckpt_error *err)
 
 int run_strip(int n, char **operand)
 {
-    if (opts.automatic && n == 2)
+    if (opts.automatic && n == 2 && !writing.in_place &&
+        (!writing.output || !edit_is_folder_path(writing.output)))
         return usage_error("strip",
                            "unexpected argument '%s': --auto takes no PREFIX, and the output goes after -o",
                            escape_name(str_of(access(operand[0], F_OK) == 0 ? operand[1] : operand[0])));
@@ -40,5 +41,6 @@ int run_strip(int n, char **operand)
     if (!opts.automatic && n < 2)
         return usage_error("strip", "strip needs PREFIX and FILE, or --auto and FILE");
     prefix = opts.automatic ? NULL : operand[0];
-    return edit_run("strip", operand[n - 1], strip_prefix, prefix);
+    int first = opts.automatic ? 0 : 1;
+    return edit_run("strip", n - first, operand + first, strip_prefix, prefix);
 }

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "progress.h"
@@ -11,13 +12,34 @@ struct writing writing;
 /* The stream for the report, chosen before writing: stdout may be OUT, which is a new file afterwards. */
 static FILE *report_out;
 
+/* The inputs of edit_open_merged_plan, for open_merged, which has the parameters of ckpt_open. */
+static struct {
+    int n;
+    char **paths;
+} merged;
+
+static ckpt_status open_merged(const char *path, const ckpt_limits *limits, ckpt_file **f, ckpt_error *err)
+{
+    (void)path;
+    return ckpt_open_merged((const char *const *)merged.paths, (size_t)merged.n, limits, f, err);
+}
+
 bool edit_open_plan(const char *input, const char *root, ckpt_file **f, ckpt_plan **p)
 {
+    char *path = (char *)(uintptr_t)input;
+    return edit_open_merged_plan(1, &path, root, f, p);
+}
+
+bool edit_open_merged_plan(int n, char **inputs, const char *root, ckpt_file **f, ckpt_plan **p)
+{
     ckpt_error err;
+    const char *input = inputs[0];
     if (!writing.in_place)
         mem_return_freed(); /* each step of rewriting needs much memory and frees it */
     *p = NULL;
-    *f = open_input(input, writing.ignore_crc);
+    merged.n = n;
+    merged.paths = inputs;
+    *f = open_input_by(n > 1 ? open_merged : ckpt_open, input, writing.ignore_crc);
     if (!*f)
         return false;
     ckpt_status s = ckpt_plan_new(*f, p, &err);
@@ -41,15 +63,52 @@ ckpt_status edit_select(ckpt_plan *p, ckpt_error *err)
     return s;
 }
 
+const char *edit_path_format(const char *path)
+{
+    struct text t = {0};
+    text_add(&t, strchr(path, '/') ? "" : "./");
+    text_add(&t, path);
+    const char *format = ckpt_write_format(t.ptr);
+    text_free(&t);
+    return format;
+}
+
+bool edit_is_folder_path(const char *path)
+{
+    struct stat st;
+    size_t n = strlen(path);
+    return strcmp(path, "-") != 0 && n &&
+           (path[n - 1] == '/' || (stat(path, &st) == 0 && S_ISDIR(st.st_mode)));
+}
+
+/* names_index - returns true if --output is the name of the index of a set. */
+static bool names_index(void)
+{
+    static const char suffix[] = ".index.json";
+    size_t n = strlen(writing.output);
+    return n > strlen(suffix) && strcmp(writing.output + n - strlen(suffix), suffix) == 0;
+}
+
+bool edit_names_set(const ckpt_file *f)
+{
+    const char *path = writing.output, *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
+    const char *format = writing.format ? ckpt_write_format(writing.format) : NULL;
+    bool fits = !writing.format ||
+                (format && (strcmp(format, "safetensors") == 0 || strcmp(format, "torch-zip") == 0));
+    return fits && !writing.max_shard && strcmp(ckpt_file_format(f), "hf-shards") == 0 &&
+           (names_index() || edit_is_folder_path(path) ||
+            (*base && strcmp(path, "-") != 0 && !strchr(base, '.')));
+}
+
 const char *edit_output_format(const ckpt_file *f)
 {
-    const char *name = ckpt_write_format(writing.format ? writing.format : writing.output);
+    const char *name = writing.format ? ckpt_write_format(writing.format) : edit_path_format(writing.output);
     return name ? name : ckpt_file_format(f);
 }
 
 ckpt_status edit_narrow_if_flat(const ckpt_file *f, ckpt_plan *p, ckpt_error *err)
 {
-    bool flat = writing.max_shard || ckpt_write_format_is_flat(edit_output_format(f));
+    bool flat = writing.max_shard || names_index() || ckpt_write_format_is_flat(edit_output_format(f));
     return flat && !writing.root ? ckpt_plan_root(p, "auto", err) : CKPT_OK;
 }
 
@@ -88,6 +147,7 @@ ckpt_write_options edit_write_options(void)
         .follow_links = writing.follow_links,
         .ties = (uint32_t)writing.ties,
         .max_shard = writing.max_shard,
+        .keep_shards = writing.keep_shards,
         .shards = writing.shards,
         .architecture = writing.architecture,
         .compress = writing.compress,
@@ -336,7 +396,8 @@ static int write_output(ckpt_file *f, ckpt_plan *p, const char *input, const cha
     int status = edit_write(p, input, &r);
     if (status != EXIT_OK)
         return status;
-    if (!writing.format && !ckpt_write_format(writing.output) && strcmp(r.format, ckpt_file_format(f)) != 0)
+    if (!writing.format && !writing.keep_shards && !edit_path_format(writing.output) &&
+        strcmp(r.format, ckpt_file_format(f)) != 0)
         print_notice(input, "a %s cannot be written; the output is %s", ckpt_file_title(f), r.format);
     print_edit_report(p, input, prefix, &r);
     if (!ui.json && !ui.quiet)
@@ -344,8 +405,52 @@ static int write_output(ckpt_file *f, ckpt_plan *p, const char *input, const cha
     return EXIT_OK;
 }
 
-int edit_run(const char *cmd, const char *input, ckpt_status (*apply)(ckpt_plan *p, ckpt_error *err),
-             const char *prefix)
+void edit_join_name(const char *folder, const char *input, struct text *out)
+{
+    size_t n = strlen(input);
+    while (n > 1 && input[n - 1] == '/')
+        n--;
+    size_t begin = n; /* of the last component */
+    while (begin && input[begin - 1] != '/')
+        begin--;
+    text_add(out, folder);
+    if (folder[strlen(folder) - 1] != '/')
+        text_add(out, "/");
+    text_bytes(out, input + begin, n - begin);
+}
+
+bool edit_check_names(int n, char **inputs)
+{
+    bool ok = true;
+    for (int i = 1; ok && i < n; i++) {
+        struct text a = {0}, b = {0};
+        edit_join_name(".", inputs[i], &a);
+        for (int k = 0; ok && k < i; k++) {
+            text_clear(&b);
+            edit_join_name(".", inputs[k], &b);
+            ok = strcmp(a.ptr, b.ptr) != 0;
+            if (!ok)
+                report_failure(CKPT_EEXIST, inputs[i], "convert them one by one",
+                               "has the same name as %s, and so would their outputs; nothing written",
+                               escape_name(str_of(inputs[k])));
+        }
+        text_free(&a);
+        text_free(&b);
+    }
+    return ok;
+}
+
+/* puts_into_folder - returns true if --output is a folder, in which the output of F gets the name of the
+ * input. */
+static bool puts_into_folder(const ckpt_file *f)
+{
+    const char *format = writing.output ? edit_output_format(f) : NULL;
+    return writing.output && !writing.keep_shards && strcmp(ckpt_file_format(f), "hf-shards") != 0 &&
+           !ckpt_write_format_is_folder(format) && edit_is_folder_path(writing.output);
+}
+
+static int run_one(const char *cmd, const char *input, ckpt_status (*apply)(ckpt_plan *p, ckpt_error *err),
+                   const char *prefix)
 {
     ckpt_file *f;
     ckpt_plan *p;
@@ -360,6 +465,13 @@ int edit_run(const char *cmd, const char *input, ckpt_status (*apply)(ckpt_plan 
         return EXIT_TROUBLE;
     if (!edit_open_plan(input, writing.root, &f, &p))
         return EXIT_TROUBLE;
+    writing.keep_shards = writing.output && edit_names_set(f);
+    struct text path = {0};
+    const char *given_output = writing.output;
+    if (puts_into_folder(f)) {
+        edit_join_name(writing.output, input, &path);
+        writing.output = path.ptr;
+    }
     ckpt_status s = edit_select(p, &err);
     if (s == CKPT_OK)
         s = apply(p, &err);
@@ -385,7 +497,30 @@ int edit_run(const char *cmd, const char *input, ckpt_status (*apply)(ckpt_plan 
     }
     if (status == EXIT_OK && writing.check && changes)
         status = EXIT_NO;
+    writing.output = given_output;
+    text_free(&path);
     ckpt_plan_free(p);
     close_input(f);
+    return status;
+}
+
+int edit_run(const char *cmd, int n, char **inputs, ckpt_status (*apply)(ckpt_plan *p, ckpt_error *err),
+             const char *prefix)
+{
+    int status = EXIT_OK;
+    if (n > 1 && !writing.output && !writing.in_place && access(inputs[n - 1], F_OK) != 0)
+        return usage_error(cmd, "unexpected argument '%s': the output goes after -o",
+                           escape_name(str_of(inputs[n - 1])));
+    if (n > 1 && writing.output && !edit_is_folder_path(writing.output))
+        return usage_error(cmd,
+                           "%d files cannot become one: -o DIR/ puts an output for each into a folder "
+                           "(ckpt convert merges)",
+                           n);
+    if (n > 1 && writing.output && !edit_check_names(n, inputs))
+        return EXIT_TROUBLE;
+    for (int i = 0; i < n; i++) {
+        int code = run_one(cmd, inputs[i], apply, prefix);
+        status = code > status ? code : status;
+    }
     return status;
 }

@@ -9,6 +9,7 @@
 struct writing {
     const char *output, *format, *root, *architecture;
     bool force, strict, dry_run, check, no_sync, ignore_crc, in_place, follow_links, compress;
+    bool keep_shards; /* the output is a set with the shards of the input */
     int ties;
     uint64_t max_shard, shards;
     struct list keep, drop;
@@ -49,19 +50,34 @@ extern struct writing writing;
     WRITE_OPTIONS
 /* clang-format on */
 
+/* edit_path_format - returns the format that the suffix of PATH selects, or NULL. A PATH that is called like
+ * a format, such as "dcp", has no suffix. */
+const char *edit_path_format(const char *path);
+/* edit_is_folder_path - returns true if PATH is a folder, or ends in '/'. */
+bool edit_is_folder_path(const char *path);
+/* edit_names_set - returns true if --output names a folder or an index, in which F, a set of shards, keeps
+ * its shards. */
+bool edit_names_set(const ckpt_file *f);
+/* edit_join_name - appends FOLDER and the last component of INPUT to OUT. */
+void edit_join_name(const char *folder, const char *input, struct text *out);
+/* edit_check_names - returns false, after printing the error, if two of the N INPUTS have the same name, so
+ * that one output would replace the other. */
+bool edit_check_names(int n, char **inputs);
 /* edit_write_options - returns those options above that ckpt_write_options has, without --to. */
 ckpt_write_options edit_write_options(void);
 /* edit_open_plan - opens INPUT and makes a plan for the part of it at ROOT (NULL: all). Returns false after
  * printing the error. */
 bool edit_open_plan(const char *input, const char *root, ckpt_file **f, ckpt_plan **p);
+/* edit_open_merged_plan - does so for the N INPUTS as one checkpoint. */
+bool edit_open_merged_plan(int n, char **inputs, const char *root, ckpt_file **f, ckpt_plan **p);
 /* edit_select - applies --keep and --drop to P. */
 ckpt_status edit_select(ckpt_plan *p, ckpt_error *err);
 /* edit_check_options - refuses options of CMD that exclude each other, and a missing output. Returns EXIT_OK,
  * or EXIT_TROUBLE after printing a usage error. */
 int edit_check_options(const char *cmd, const char *input);
-/* edit_run - runs CMD (strip, add or rename) on INPUT: APPLY edits the plan. PREFIX is named in the report;
- * NULL if the names change in different ways. Returns the exit code. */
-int edit_run(const char *cmd, const char *input, ckpt_status (*apply)(ckpt_plan *p, ckpt_error *err),
+/* edit_run - runs CMD (strip, add or rename) on each of the N INPUTS: APPLY edits the plan. PREFIX is named
+ * in the report; NULL if the names change in different ways. Returns the exit code. */
+int edit_run(const char *cmd, int n, char **inputs, ckpt_status (*apply)(ckpt_plan *p, ckpt_error *err),
              const char *prefix);
 /* edit_recover - if an edit of INPUT by --in-place was interrupted, completes or undoes it. Sets *WHAT to
  * what was done. Returns false after printing the error. */

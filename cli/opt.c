@@ -212,7 +212,8 @@ int opt_parse(const struct cmd *cmd, int argc, char **argv, int *n)
         return usage_error(cmd->name, "%s needs %s", cmd->name, cmd->operands);
     if (*n > cmd->max_operands)
         return fail_too_many(cmd, argv[cmd->max_operands]);
-    for (int i = 0, nstdin = 0; cmd->max_operands > 2 && i < *n; i++) /* not the `-` of `convert - -` */
+    bool has_output = *n == 2 && strcmp(cmd->name, "convert") == 0; /* `convert - -` */
+    for (int i = 0, nstdin = 0; cmd->max_operands > 2 && !has_output && i < *n; i++)
         if (strcmp(argv[i], "-") == 0 && nstdin++)
             return usage_error(cmd->name, "standard input can be read only once, but '-' is given twice");
     return OPT_PARSED;

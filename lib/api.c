@@ -74,6 +74,15 @@ ckpt_status ckpt_open(const char *path, const ckpt_limits *limits, ckpt_file **o
     return open_by_options(path, &(ckpt_open_options){.limits = limits}, out, err);
 }
 
+ckpt_status ckpt_open_merged(const char *const *paths, size_t n, const ckpt_limits *limits, ckpt_file **out,
+                             ckpt_error *err)
+{
+    CKPT_REQUIRE(err, out);
+    *out = NULL;
+    CKPT_REQUIRE(err, n && has_no_null(paths, n));
+    return format_open_merged(paths, n, limits, out, err);
+}
+
 ckpt_status ckpt_open_names(const char *path, const ckpt_limits *limits, ckpt_file **out, ckpt_error *err)
 {
     return open_by_options(path, &(ckpt_open_options){.limits = limits, .names = 1}, out, err);
@@ -211,7 +220,7 @@ static ckpt_status write_plan(ckpt_plan *p, const struct format *f, const struct
         st = cast_strict(p, err);
     if (st == CKPT_OK)
         st = plan_drop_object_graph(p, job->opts->strict, err);
-    if (st == CKPT_OK && job->opts->max_shard)
+    if (st == CKPT_OK && shards_are_wanted(p, job))
         st = shards_write(p, f, job, err);
     else if (st == CKPT_OK)
         st = write_one_file(p, f, job, err);
@@ -380,6 +389,8 @@ ckpt_status ckpt_verify(const char *path, const ckpt_verify_options *opts,
     if (st == CKPT_OK && f)
         c.result->tensors = f->table.nrows;
     c.result->unread = ckpt_file_count_unread(f, NULL);
+    if (st == CKPT_OK)
+        st = f && o.write_manifest ? own_files_check_output(f, o.write_manifest, false, err) : CKPT_OK;
     if (st == CKPT_OK)
         st = f && o.write_manifest ? own_files_check_output(f, o.write_manifest, false, err) : CKPT_OK;
     if (st == CKPT_OK)

@@ -375,6 +375,13 @@ typedef struct ckpt_file ckpt_file;
  * temporary file). LIMITS may be NULL. The caller passes *OUT to ckpt_close(). */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_open(const char *path, const ckpt_limits *limits, ckpt_file **out,
     ckpt_error *err);
+/* ckpt_open_merged - opens the N >= 1 checkpoints PATHS, of any formats, as one that has the tensors of all,
+  * in the order of PATHS. CKPT_EEXIST: two of them have a tensor of the same name; the error names both. A
+  * value of the metadata that several of them have is that of the first, with a notice. LIMITS, *OUT and
+  * errors are as for ckpt_open. */
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_open_merged(const char *const *paths, size_t n,
+                                                      const ckpt_limits *limits, ckpt_file **out,
+                                                      ckpt_error *err);
 
 /* ckpt_open_names - opens PATH as ckpt_open does, or as a text with one name on each line. A name ends at a
  * tab, two blanks or the end of the line. The file then has tensors with these names and nothing else, for
@@ -900,7 +907,7 @@ typedef struct {
     uint64_t shards; /* number of files of a distributed checkpoint; 0: one, or as many as the input has */
     const char *architecture; /* GGUF: general.architecture; NULL: that of the input, which must have one */
     uint32_t compress; /* npz: deflate its members */
-    uint32_t reserved;
+    uint32_t keep_shards; /* of a set of shards: writes a set with the same shards, if max_shard is 0 */
 } ckpt_write_options;
 
 /* A value that a write left out, and why. */
@@ -1045,7 +1052,8 @@ typedef struct {
 } ckpt_diff_options;
 
 typedef enum {
-    CKPT_DIFF_ONLY_A, CKPT_DIFF_ONLY_B,
+    CKPT_DIFF_ONLY_A,
+    CKPT_DIFF_ONLY_B,
     CKPT_DIFF_RENAMED, /* the same dtype, shape and bytes under a different name */
     CKPT_DIFF_CHANGED, /* dtype, shape or values */
     CKPT_DIFF_SAME,    /* identical, or within tolerance */

@@ -5,7 +5,11 @@
  * (*-00001-of-00005.*) and variants of the same weights (model.fp16.safetensors, consolidated.00.pth) are
  * ignored, and so is what trainers write for themselves (optimizer.pt, … of transformers, Accelerate,
  * torchtune, verl). Without an index, any other checkpoint makes the folder ambiguous; without an index and a
- * single file, so does the folder of a step. */
+ * single file, so does the folder of a step.
+ *
+ * Without both, shards are one checkpoint if there is nothing else, and so are .safetensors whose names
+ * differ only in numbers (weights.00.safetensors … of MLX), unless a tensor is in two of them: then they
+ * are several checkpoints. */
 #include "format/folder.h"
 
 #include <dirent.h>
@@ -73,15 +77,21 @@ static bool has_checkpoint_suffix(ckpt_str name)
     return str_matches_word(name, ".pt .pth .bin .ckpt .safetensors", str_ends);
 }
 
-bool folder_is_companion(ckpt_str name)
+/* is_of_trainer - returns true for files that trainers write for themselves, and copies of the weights. */
+static bool is_of_trainer(ckpt_str name)
 {
     static const char begins[] = "optimizer. optimizer_ scheduler. scheduler_ training_args. rng_state "
                                  "random_states sampler scaler. dl_state_dict consolidated. recipe_state. "
                                  "optim_world_size_ extra_state_world_size_";
+    return str_matches_word(name, begins, str_starts);
+}
+
+bool folder_is_companion(ckpt_str name)
+{
     bool safetensors = str_ends(name, STR_LIT(".safetensors")), bin = str_ends(name, STR_LIT(".bin"));
     return (safetensors && str_starts(name, STR_LIT("model."))) ||
-           (bin && str_starts(name, STR_LIT("pytorch_model."))) ||
-           str_matches_word(name, begins, str_starts) || str_find(name, STR_LIT("-of-"), 0) != SIZE_MAX;
+           (bin && str_starts(name, STR_LIT("pytorch_model."))) || is_of_trainer(name) ||
+           str_find(name, STR_LIT("-of-"), 0) != SIZE_MAX;
 }
 
 /* is_step_folder - returns true for names that trainers give to the folder of a step or epoch, such as
@@ -332,4 +342,66 @@ ckpt_str shard_name_make(arena *a, const struct shard_name *s, uint64_t number)
     char numbers[64];
     (void)snprintf(numbers, sizeof numbers, "-%05" PRIu64 "-of-%05" PRIu64, number, s->count);
     return ARENA_CONCAT(a, s->stem, str_c(numbers), s->ext);
+}
+
+/* --------------------------------------------------------------- sets without an index */
+
+static bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+static ckpt_str skip_number(ckpt_str s)
+{
+    while (s.len && is_digit(s.ptr[0]))
+        s = str_skip(s, 1);
+    return s;
+}
+
+bool names_differ_in_numbers(ckpt_str a, ckpt_str b)
+{
+    while (a.len && b.len) {
+        bool number = is_digit(a.ptr[0]);
+        if (number != is_digit(b.ptr[0]) || (!number && a.ptr[0] != b.ptr[0]))
+            return false;
+        a = number ? skip_number(a) : str_skip(a, 1);
+        b = number ? skip_number(b) : str_skip(b, 1);
+    }
+    return !a.len && !b.len;
+}
+
+/* may_be_part - returns true if a file called NAME may be a part of a set without an index. Sets *NUMBERED if
+ * it has the name of a shard. */
+static bool may_be_part(ckpt_str name, bool *numbered)
+{
+    struct shard_name s;
+    bool is_safetensors = str_ends(name, STR_LIT(".safetensors"));
+    *numbered = shard_name_parse(name, &s) && s.count && (is_safetensors || str_is(s.ext, ".bin"));
+    return *numbered || (is_safetensors && !is_of_trainer(name));
+}
+
+bool folder_set_has(const struct folder_set *set, ckpt_str name)
+{
+    struct shard_name first, s;
+    bool numbered;
+    if (!may_be_part(name, &numbered) || numbered != set->is_numbered)
+        return false;
+    return set->is_numbered
+               ? shard_name_parse(set->first, &first) && shard_name_parse(name, &s) &&
+                     first.count == s.count && str_eq(first.stem, s.stem) && str_eq(first.ext, s.ext)
+               : names_differ_in_numbers(set->first, name);
+}
+
+bool folder_find_set(const ckpt_str *names, size_t n, struct folder_set *out)
+{
+    struct folder d;
+    bool numbered, has_others = false;
+    *out = (struct folder_set){.first = STR_LIT("")};
+    folder_scan(names, n, &d);
+    for (size_t i = 0; i < n; i++) {
+        if (may_be_part(names[i], &numbered) && !out->n)
+            *out = (struct folder_set){.first = names[i], .is_numbered = numbered};
+        bool is_part = out->first.len && folder_set_has(out, names[i]);
+        out->n += is_part;
+        has_others |= !is_part && (may_be_part(names[i], &numbered) ||
+                                   (has_checkpoint_suffix(names[i]) && !folder_is_companion(names[i])));
+    }
+    return !d.nindexes && !d.nsingle && !has_others && out->n >= (out->is_numbered ? 1 : 2);
 }

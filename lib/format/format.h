@@ -76,7 +76,9 @@ struct format {
 const struct format *format_by_name(const char *name);
 /* format_recognize - returns the first format whose probe accepts P, or NULL. */
 const struct format *format_recognize(const struct probe *p);
-/* format_by_suffix - returns the format that outputs with the suffix of PATH get, or NULL. */
+#define INDEX_SUFFIX ".index.json" /* of the index of a set, after the name that a single file would have */
+/* format_by_suffix - returns the format that outputs with the suffix of PATH get, or NULL. Of an index, that
+ * of its shards. */
 const struct format *format_by_suffix(const char *path);
 /* format_written_at - returns the name for --to of the I-th format that can be written, or NULL after the
  * last. Sharded output is not a format of its own. */
@@ -121,6 +123,10 @@ ckpt_status format_note_journal(const struct journal_note *note, ckpt_file *f, c
 /* format_open_path - does format_open_source and format_open for the path of O, whose source is not set. If
  * NAMES, also accepts a text file of tensor names. */
 ckpt_status format_open_path(const struct opening *o, bool names, ckpt_file **out, ckpt_error *err);
+/* format_open_merged - opens the N checkpoints PATHS as one, which has the tensors of all. CKPT_EEXIST: two
+ * of them have a tensor of one name. */
+ckpt_status format_open_merged(const char *const *paths, size_t n, const ckpt_limits *limits, ckpt_file **out,
+                               ckpt_error *err);
 /* format_open_or_names - does format_open and, if that fails, opens O as a text file of tensor names. ERR
  * must not be NULL. */
 ckpt_status format_open_or_names(const struct opening *o, ckpt_file **out, ckpt_error *err);

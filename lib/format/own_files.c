@@ -108,34 +108,13 @@ static bool has_rank_number(ckpt_str name)
     return false;
 }
 
-/* skip_number - returns S after the digits at its start, which are counted as one character. */
-static ckpt_str skip_number(ckpt_str s)
-{
-    while (s.len && is_digit(s.ptr[0]))
-        s = str_skip(s, 1);
-    return s;
-}
-
-/* differ_only_in_numbers - returns true if A and B are equal when all decimal numbers in them are. */
-static bool differ_only_in_numbers(ckpt_str a, ckpt_str b)
-{
-    while (a.len && b.len) {
-        bool number = is_digit(a.ptr[0]);
-        if (number != is_digit(b.ptr[0]) || (!number && a.ptr[0] != b.ptr[0]))
-            return false;
-        a = number ? skip_number(a) : str_skip(a, 1);
-        b = number ? skip_number(b) : str_skip(b, 1);
-    }
-    return !a.len && !b.len;
-}
-
 /* are_of_one_set - returns true if A and B, names of files of one folder, are those of files of one set. */
 static bool are_of_one_set(ckpt_str a, ckpt_str b)
 {
     struct shard_name x, y;
     if (shard_name_parse(a, &x) && shard_name_parse(b, &y))
         return x.count == y.count && str_eq(x.stem, y.stem) && str_eq(x.ext, y.ext);
-    return has_rank_number(a) && differ_only_in_numbers(a, b);
+    return has_rank_number(a) && names_differ_in_numbers(a, b);
 }
 
 /* are_same_folder - returns true if the files A and B are in one folder, or if that cannot be checked. */

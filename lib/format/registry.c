@@ -6,6 +6,7 @@
 #include "core/check.h"
 #include "core/dtype.h"
 #include "format/folder.h"
+#include "format/hub/shards.h"
 #include "format/recognize.h"
 
 #define FORMAT(id) extern const struct format format_##id;
@@ -50,9 +51,15 @@ const struct format *format_by_name(const char *name)
 
 const struct format *format_by_suffix(const char *path)
 {
+    const ckpt_str index_of_bin = STR_LIT(".bin" INDEX_SUFFIX);
+    ckpt_str name = str_c(path);
+    if (str_ends(name, index_of_bin))
+        return format_by_name("torch-zip");
+    if (str_ends(name, STR_LIT(INDEX_SUFFIX)))
+        name.len -= strlen(INDEX_SUFFIX); /* bounded: it ends so */
     for (size_t i = 0; i < NFORMATS; i++)
         if (formats[i]->write && formats[i]->suffixes &&
-            str_matches_word(str_c(path), formats[i]->suffixes, str_ends_any_case))
+            str_matches_word(name, formats[i]->suffixes, str_ends_any_case))
             return formats[i];
     return NULL;
 }
@@ -140,6 +147,15 @@ void format_set_container(ckpt_file *f, void *container, void (*release)(void *c
     f->container_free = release;
 }
 
+/* finish_table - ends the reading of F. */
+static ckpt_status finish_table(ckpt_file *f, ckpt_error *err)
+{
+    arena_trim(f->a);
+    CKPT_TRY(table_finish(&f->table, err));
+    file_set_view_limit(f); /* now that the sizes of all files in a folder are known */
+    return CKPT_OK;
+}
+
 static ckpt_status read_file(ckpt_file *f, struct probe *p, const struct format *only, ckpt_error *err)
 {
     bool no_memory = false;
@@ -150,9 +166,7 @@ static ckpt_status read_file(ckpt_file *f, struct probe *p, const struct format 
     ckpt_status st = f->format->read(f, err);
     f->probe = NULL;
     CKPT_TRY(st);
-    arena_trim(f->a);
-    CKPT_TRY(table_finish(&f->table, err));
-    file_set_view_limit(f); /* now that the sizes of all files in a folder are known */
+    CKPT_TRY(finish_table(f, err));
     return f->salvage ? salvage_rows(f, err) : CKPT_OK;
 }
 
@@ -215,6 +229,24 @@ ckpt_status format_open(const struct opening *o, ckpt_file **out, ckpt_error *er
     }
     free(p);
     return name_file_if_failed(st, o->path, err);
+}
+
+ckpt_status format_open_merged(const char *const *paths, size_t n, const ckpt_limits *limits, ckpt_file **out,
+                               ckpt_error *err)
+{
+    ckpt_error own;
+    ckpt_file *f;
+    err = err ? err : &own;
+    CKPT_TRY(file_new(paths[0], NULL, limits, &f, err));
+    f->format = format_by_name("hf-shards");
+    ckpt_status st = file_explain_full_arena(f, shards_merge_files(f, paths, n, err), err);
+    if (st == CKPT_OK)
+        st = finish_table(f, err);
+    if (st == CKPT_OK)
+        *out = f;
+    else
+        file_free(f);
+    return st;
 }
 
 ckpt_status format_open_source(const char *path, struct journal_note *note, source **out, ckpt_error *err)

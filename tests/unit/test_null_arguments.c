@@ -48,6 +48,9 @@ static int take_bytes(void *user, const void *bytes, size_t n)
 #define REFUSED_CALLS                                                                                        \
     CALL(open, &opened, ckpt_open(NULL, NULL, &opened, err))                                                 \
     CALL(open_out, NULL, ckpt_open("/", NULL, NULL, err))                                                    \
+    CALL(open_merged, &opened, ckpt_open_merged(NULL, 1, NULL, &opened, err))                                \
+    CALL(open_merged_n, &opened, ckpt_open_merged((const char *const[]){"/"}, 0, NULL, &opened, err))        \
+    CALL(open_merged_out, NULL, ckpt_open_merged((const char *const[]){"/"}, 1, NULL, NULL, err))            \
     CALL(open_names, &opened, ckpt_open_names(NULL, NULL, &opened, err))                                     \
     CALL(open_names_out, NULL, ckpt_open_names("/", NULL, NULL, err))                                        \
     CALL(salvage, &opened, ckpt_salvage(NULL, NULL, &opened, err))                                           \
@@ -87,7 +90,7 @@ static int take_bytes(void *user, const void *bytes, size_t n)
     CALL(inspect_out, NULL, ckpt_inspect(valid.file, NULL, err))                                             \
     CALL(digest_tensor, digest, ckpt_digest_tensor(NULL, 0, CKPT_SHA256, digest, err))                       \
     CALL(digest_tensor_out, NULL, ckpt_digest_tensor(valid.file, 0, CKPT_SHA256, NULL, err))                 \
-    CALL(digest_tensor_algorithm, digest,                                                                 \
+    CALL(digest_tensor_algorithm, digest,                                                                    \
          ckpt_digest_tensor(valid.file, 0, (ckpt_algorithm)OUT_OF_RANGE, digest, err))                       \
     CALL(digest_tensors, NULL, ckpt_digest_tensors(NULL, CKPT_SHA256, NULL, digest, err))                    \
     CALL(digest_tensors_out, NULL, ckpt_digest_tensors(valid.file, CKPT_SHA256, NULL, NULL, err))            \
@@ -96,15 +99,15 @@ static int take_bytes(void *user, const void *bytes, size_t n)
     CALL(digest_file, digest, ckpt_digest_file(NULL, CKPT_SHA256, digest, digest, err))                      \
     CALL(digest_file_in, digest, ckpt_digest_file(valid.file, CKPT_SHA256, NULL, digest, err))               \
     CALL(digest_file_out, NULL, ckpt_digest_file(valid.file, CKPT_SHA256, digest, NULL, err))                \
-    CALL(digest_file_algorithm, digest,                                                                   \
+    CALL(digest_file_algorithm, digest,                                                                      \
          ckpt_digest_file(valid.file, (ckpt_algorithm)OUT_OF_RANGE, digests, digest, err))                   \
     CALL(digest_bytes, digest, ckpt_digest_bytes(NULL, CKPT_SHA256, NULL, digest, err))                      \
     CALL(digest_bytes_out, NULL, ckpt_digest_bytes("/dev/null", CKPT_SHA256, NULL, NULL, err))               \
-    CALL(digest_bytes_algorithm, digest,                                                                  \
+    CALL(digest_bytes_algorithm, digest,                                                                     \
          ckpt_digest_bytes("/dev/null", (ckpt_algorithm)OUT_OF_RANGE, NULL, digest, err))                    \
     CALL(digest_payload, digest, ckpt_digest_payload(NULL, CKPT_SHA256, NULL, digest, err))                  \
     CALL(digest_payload_out, NULL, ckpt_digest_payload(valid.file, CKPT_SHA256, NULL, NULL, err))            \
-    CALL(digest_payload_algorithm, digest,                                                                \
+    CALL(digest_payload_algorithm, digest,                                                                   \
          ckpt_digest_payload(valid.file, (ckpt_algorithm)OUT_OF_RANGE, NULL, digest, err))                   \
     CALL(stat, &stats, ckpt_stat(NULL, &row, 1, NULL, &stats, err))                                          \
     CALL(stat_rows, &stats, ckpt_stat(valid.file, NULL, 1, NULL, &stats, err))                               \

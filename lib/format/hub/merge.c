@@ -106,7 +106,7 @@ ckpt_status shards_add_metadata(struct index *x, ckpt_value *key, ckpt_value *te
         return fail_memory(x->err);
     if (!value_text(key, &name))
         return CKPT_OK;
-    if (!map_put(x->metadata_keys, name, 0, &before) ||
+    if (!map_put(x->metadata_keys, name, value_count(f->metadata), &before) ||
         (before == MAP_NONE && !value_put(f->a, f->metadata, key, text)))
         return fail_memory(x->err);
     return CKPT_OK;
@@ -124,15 +124,25 @@ static ckpt_status report_missing(struct index *x, const struct shard *s)
                "{=the shard} is {missing}, and with it %zu tensor%s\n"
                "put all shards into the folder of the index; `ckpt salvage` writes what the others hold",
                n, n == 1 ? "" : "s");
+    if (x->has_no_index)
+        (void)fail(x->err, CKPT_ETRUNCATED, s->at,
+                   "{=the shard} is {missing}, and with it an unknown number of tensors\n"
+                   "put all shards into the folder; `ckpt salvage` writes what the others hold");
     error_add_where(x->err, "%.*s", STR_ARG(s->name));
     return file_report_fault_as(x->f, CHECK_MISSING_SHARD, CKPT_ETRUNCATED, x->err);
+}
+
+/* make_path - returns the path of S, which the caller frees; NULL: no memory. */
+static char *make_path(const struct index *x, const struct shard *s)
+{
+    return s->path ? strdup(s->path) : shards_join_path(str_folder(str_c(x->f->path)), s->name);
 }
 
 static ckpt_status check_present(struct index *x)
 {
     size_t missing = 0, first = 0;
     for (size_t i = x->nshards; i-- > 0;) {
-        char *path = shards_join_path(str_folder(str_c(x->f->path)), x->shards[i].name);
+        char *path = make_path(x, &x->shards[i]);
         if (!path)
             return fail_memory(x->err);
         bool exists = access(path, F_OK) == 0;
@@ -150,8 +160,9 @@ static ckpt_status check_present(struct index *x)
         return CKPT_OK;
     (void)fail(x->err, CKPT_ENOTFOUND, x->shards[first].at, "{=shard %.*s} is {missing} (%zu of %zu are)",
                STR_ARG(x->shards[first].name), missing, x->nshards);
-    error_add_where(x->err, "weight_map");
-    error_add_hint(x->err, "put all shards into the folder of the index%s",
+    if (!x->has_no_index)
+        error_add_where(x->err, "weight_map");
+    error_add_hint(x->err, "put all shards into the folder%s%s", x->has_no_index ? "" : " of the index",
                    missing < x->nshards ? "; `ckpt salvage` writes what the others hold" : "");
     return CKPT_ENOTFOUND;
 }
@@ -188,11 +199,14 @@ static ckpt_status open_shard(struct index *x, struct shard *s)
     ckpt_file *f = x->f;
     struct journal_note note;
     source *src;
-    char *path = shards_join_path(str_folder(str_c(f->path)), s->name);
+    char *path = make_path(x, s);
     ckpt_file **grown =
         path ? arena_grow(f->a, f->parts, f->nparts, &f->cap_parts, f->nparts + 1, sizeof *grown) : NULL;
-    ckpt_status st = grown ? open_source(x, path, &note, &src) : fail_memory(x->err);
-    if (st == CKPT_OK) {
+    ckpt_status st = grown ? CKPT_OK : fail_memory(x->err);
+    if (st == CKPT_OK && x->are_operands) {
+        const struct opening o = {.path = path, .limits = &f->limits, .watch = f->watch};
+        st = format_open_path(&o, false, &s->file, x->err);
+    } else if (st == CKPT_OK && (st = open_source(x, path, &note, &src)) == CKPT_OK) {
         source *kept = source_ref(src); /* because format_open_part takes over SRC */
         st = format_open_part(f, path, src, &s->file, x->err);
         st = give_up_shard(x, s, format_note_journal(&note, s->file, st, x->err));
@@ -458,6 +472,14 @@ static ckpt_status add_extra(struct index *x, struct shard *s, uint32_t k, ckpt_
         return fail_memory(x->err);
     if (before != MAP_NONE) {
         const struct weight *w = &x->weights[before];
+        if (x->is_guess)
+            return folder_fail_ambiguous(x->f->path, (unsigned)x->nshards, folder_is_checkpoint, x->err);
+        if (x->has_no_index)
+            return fail(
+                x->err, CKPT_EEXIST, CKPT_NO_OFFSET,
+                "\"%.*s\" is in {both} %.*s and %.*s; nothing is merged\n"
+                "ckpt add PREFIX FILE -o OUT renames the tensors of one of them",
+                STR_ARG(key), STR_ARG(x->shards[w->shard].name), STR_ARG(s->name));
         (void)fail(x->err, CKPT_EFORMAT, w->at == CKPT_NO_OFFSET ? s->at : w->at,
                    "\"%.*s\" is in {two shards}, %.*s and %.*s, {=one} is allowed", STR_ARG(key),
                    STR_ARG(x->shards[w->shard].name), STR_ARG(s->name));
@@ -513,7 +535,8 @@ static ckpt_status add_unlisted_pairs(struct index *x, struct shard *s)
     ckpt_str key, first = STR_LIT("");
     for (uint32_t k = 0; k < s->npairs; k++)
         if (!s->is_merged[k] && value_text(s->pairs[k].key, &key) && !is_repeated_value(x, s, k, key)) {
-            bool is_expected = find_group(x, key) || (is_hdf5(s) && s->row_of[k] == MAP_NONE);
+            bool is_expected = x->has_no_index || find_group(x, key) ||
+                               (is_hdf5(s) && s->row_of[k] == MAP_NONE);
             if (!is_expected && extra++ == 0)
                 first = key;
             CKPT_TRY(add_extra(x, s, k, key, is_expected));
@@ -599,6 +622,18 @@ static bool records_tie(const ckpt_file *f, const value_pair *pair)
     return row != MAP_NONE && file_row_is_tie(f, row);
 }
 
+/* note_other_metadata - adds a notice if the set has a different text for the key of PAIR, of S, already. */
+static void note_other_metadata(struct index *x, const struct shard *s, const value_pair *pair)
+{
+    uint32_t n;
+    ckpt_str key, text, other;
+    uint32_t i = value_text(pair->key, &key) ? map_get(x->metadata_keys, key) : MAP_NONE;
+    if (i != MAP_NONE && value_text(value_pairs(x->f->metadata, &n)[i].val, &text) &&
+        value_text(pair->val, &other) && !str_eq(text, other))
+        file_notice(x->f, "%.*s: the metadata \"%.*s\" is left out, because an earlier file has it, too",
+                    STR_ARG(s->name), STR_ARG(key));
+}
+
 /* merge_metadata - adds the metadata of the first shard (`format`) and the ties of all shards, except keys
  * that the index has. */
 static ckpt_status merge_metadata(struct index *x)
@@ -608,9 +643,12 @@ static ckpt_status merge_metadata(struct index *x)
         const ckpt_file *f = x->shards[k].file;
         uint32_t n = 0;
         const value_pair *pairs = f && f->metadata ? value_pairs(f->metadata, &n) : NULL;
-        for (uint32_t i = 0; i < n; i++)
-            if (f == first || records_tie(f, &pairs[i]))
+        for (uint32_t i = 0; i < n; i++) {
+            if (x->are_operands)
+                note_other_metadata(x, &x->shards[k], &pairs[i]);
+            if (f == first || x->are_operands || records_tie(f, &pairs[i]))
                 CKPT_TRY(shards_add_metadata(x, pairs[i].key, pairs[i].val));
+        }
     }
     /* in shards of torch, tied names share a storage */
     return x->f->for_torch_load ? CKPT_OK : ties_add_rows(x->f, x->err);
@@ -623,7 +661,8 @@ static uint64_t count_findings(const struct index *x)
 
 ckpt_status shards_merge(struct index *x)
 {
-    CKPT_TRY(check_present(x));
+    if (!x->are_operands) /* of those that are missing, opening says why */
+        CKPT_TRY(check_present(x));
     x->f->for_torch_load = x->nshards > 0;
     for (size_t i = 0; i < x->nshards; i++) {
         uint64_t before = count_findings(x);

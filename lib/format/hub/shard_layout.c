@@ -4,7 +4,10 @@
  * numbered before the open one. A tensor for which the open shard has too little space left closes it and
  * begins the next. Tensors that share a storage are in one shard and count once.
  *
- * For a format without shared storages, ties are resolved first. */
+ * For a format without shared storages, ties are resolved first.
+ *
+ * With keep_shards, each tensor is in the shard that it was read from; shards that would be empty are left
+ * out. */
 #include "format/hub/shard_layout.h"
 
 #include <stdlib.h>
@@ -217,6 +220,77 @@ static ckpt_status assign_shards(struct shard_layout *c, ckpt_error *err)
                 c->nshards, (unsigned long long)max, MAX_SHARDS);
 }
 
+static int compare_names(const void *a, const void *b)
+{
+    return ckpt_natural_compare(*(const ckpt_str *)a, *(const ckpt_str *)b);
+}
+
+/* number_input_shards - makes *OUT, which maps the name of each shard of the input to its number, in the
+ * order of the names: an index lists them in any order. */
+static ckpt_status number_input_shards(const struct shard_layout *c, map **out, ckpt_error *err)
+{
+    const ckpt_file *f = c->p->file;
+    ckpt_str *names = arena_array(c->p->a, f->nparts + 1, sizeof *names); /* bounded: in memory */
+    *out = map_new(f->nparts);
+    if (!names || !*out)
+        return fail_memory(err);
+    for (size_t i = 0; i < f->nparts; i++)
+        names[i] = str_after_last(str_c(f->parts[i]->path), '/');
+    qsort(names, f->nparts, sizeof *names, compare_names);
+    for (size_t i = 0; i < f->nparts; i++)
+        if (!map_put(*out, names[i], (uint32_t)i, NULL))
+            return fail_memory(err);
+    return CKPT_OK;
+}
+
+/* find_input_shard - returns the number of the shard that entry I was read from, or MAP_NONE. */
+static uint32_t find_input_shard(const struct shard_layout *c, const map *numbers, size_t i)
+{
+    const struct table *t = &c->p->file->table;
+    uint32_t storage = get_tensor(c, i)->storage;
+    const struct storage_extra *extra = storage == CKPT_NO_STORAGE ? NULL : t->storages[storage].extra;
+    return extra && extra->file.ptr ? map_get(numbers, str_after_last(extra->file, '/')) : MAP_NONE;
+}
+
+/* close_gaps - numbers the shards that have units from 0 on. */
+static ckpt_status close_gaps(struct shard_layout *c, size_t ninput, ckpt_error *err)
+{
+    uint32_t *number = calloc(ninput + 1, sizeof *number);
+    if (!number)
+        return fail_memory(err);
+    for (uint32_t u = 0; u < c->nunits; u++)
+        number[c->units[u].shard] = 1;
+    for (size_t i = 0; i < ninput; i++)
+        number[i] = number[i] ? c->nshards++ : 0;
+    for (uint32_t u = 0; u < c->nunits; u++)
+        c->units[u].shard = number[c->units[u].shard];
+    free(number);
+    return CKPT_OK;
+}
+
+/* keep_shards - assigns each group of units to the shard that its head was read from; one without bytes goes
+ * to the shard of the unit before it. */
+static ckpt_status keep_shards(struct shard_layout *c, ckpt_error *err)
+{
+    map *numbers;
+    uint32_t last = 0;
+    ckpt_status st = number_input_shards(c, &numbers, err);
+    if (st == CKPT_OK)
+        st = sum_group_sizes(c, err);
+    for (uint32_t u = 0; u < c->nunits; u++)
+        c->units[u].shard = MAP_NONE;
+    for (size_t i = 0; st == CKPT_OK && i < c->n; i++)
+        if (c->units[c->unit_of[i]].shard == MAP_NONE)
+            c->units[c->unit_of[i]].shard = find_input_shard(c, numbers, i);
+    map_free(numbers);
+    for (uint32_t u = 0; u < c->nunits; u++) {
+        const struct unit *head = &c->units[c->units[u].parent];
+        last = head->shard == MAP_NONE ? last : head->shard;
+        c->units[u].shard = last;
+    }
+    return st == CKPT_OK ? close_gaps(c, c->p->file->nparts, err) : st;
+}
+
 /* drop_ties - takes ties that the format cannot hold out of the plan's mask, until plan_restore. */
 static ckpt_status drop_ties(struct shard_layout *c, ckpt_error *err)
 {
@@ -246,7 +320,7 @@ ckpt_status shards_lay_out(ckpt_plan *p, const ckpt_write_options *opts, bool sh
         return fail_memory(err);
     memcpy(c->entries, p->entries, c->n * sizeof *c->entries);
     CKPT_TRY(shares_storages ? make_pair_units(c, err) : make_entry_units(c, err));
-    CKPT_TRY(assign_shards(c, err));
+    CKPT_TRY(opts->keep_shards ? keep_shards(c, err) : assign_shards(c, err));
     if (c->nshards == 0) /* no tensor: one empty file */
         c->nshards = 1;
     return CKPT_OK;

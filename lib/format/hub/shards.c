@@ -21,6 +21,8 @@
 #include "format/own_files.h"
 #include "format/recognize.h"
 
+extern const struct format format_shards;
+
 #define MAX_INDEX_PROBE (64u << 20) /* a JSON file larger than this is not searched for a weight_map */
 
 /* ----------------------------------------------------------------- probe */
@@ -64,8 +66,9 @@ static bool probe_shards(const struct probe *p)
     if (!p->is_folder)
         return shards_is_index(p);
     struct folder d;
+    struct folder_set set;
     folder_scan(p->names, p->nnames, &d);
-    return d.nindexes || d.nsingle;
+    return d.nindexes || d.nsingle || folder_find_set(p->names, p->nnames, &set);
 }
 
 ckpt_status shards_turn_into_file(ckpt_file *f, ckpt_str folder, ckpt_str name, ckpt_error *err)
@@ -101,6 +104,100 @@ static bool prefers_single_file(const struct folder *d)
            (str_is(single, "pytorch_model.bin") && is_bin) || (single.len && is_h5);
 }
 
+static void free_index(struct index *x)
+{
+    for (size_t i = 0; i < x->nshards; i++) {
+        map_free(x->shards[i].pair_of);
+        map_free(x->shards[i].metadata_of);
+    }
+    map_free(x->keys);
+    map_free(x->names);
+    map_free(x->metadata_keys);
+}
+
+/* merge_files - merges the shards of X, which has no index, and frees what X has. */
+static ckpt_status merge_files(struct index *x, ckpt_status st)
+{
+    x->has_no_index = true;
+    x->f->dots_are_literal = true;
+    x->keys = map_new(1024);
+    x->metadata_keys = map_new(16);
+    if (st == CKPT_OK)
+        st = x->keys && x->metadata_keys ? shards_merge(x) : fail_memory(x->err);
+    free_index(x);
+    return st;
+}
+
+/* add_file - adds the file PATH, called NAME in messages, as a shard of X. */
+static ckpt_status add_file(struct index *x, ckpt_str name, const char *path)
+{
+    const struct shard s = {.name = name, .path = path, .at = CKPT_NO_OFFSET};
+    bool ok = path && name.ptr && arena_push(x->f->a, &x->shards, &x->nshards, &x->cap_shards, &s, sizeof s);
+    return ok ? CKPT_OK : fail_memory(x->err);
+}
+
+/* add_numbered - adds all shards of the set of FIRST, also those that are missing. FROM is the number of the
+ * first: 1, or 0 if there is such a file. */
+static ckpt_status add_numbered(struct index *x, const struct shard_name *first, uint64_t from)
+{
+    ckpt_file *f = x->f;
+    if (first->count > MAX_SHARDS)
+        return fail(x->err, CKPT_ELIMIT, CKPT_NO_OFFSET, "{more} than {=%u shards}", MAX_SHARDS);
+    for (uint64_t k = 0; k < first->count; k++) {
+        ckpt_str name = shard_name_make(f->a, first, from + k); /* bounded: MAX_SHARDS */
+        char *path = name.ptr ? shards_join_path(str_c(f->path), name) : NULL;
+        ckpt_status st = path ? add_file(x, name, arena_str(f->a, str_c(path)).ptr) : fail_memory(x->err);
+        free(path);
+        CKPT_TRY(st);
+    }
+    return CKPT_OK;
+}
+
+static ckpt_status add_unnumbered(struct index *x, const struct folder_set *set)
+{
+    ckpt_file *f = x->f;
+    const struct probe *p = f->probe;
+    for (size_t i = 0; i < p->nnames; i++) {
+        if (!folder_set_has(set, p->names[i]))
+            continue;
+        char *path = shards_join_path(str_c(f->path), p->names[i]);
+        ckpt_str name = arena_str(f->a, p->names[i]);
+        ckpt_status st = path ? add_file(x, name, arena_str(f->a, str_c(path)).ptr) : fail_memory(x->err);
+        free(path);
+        CKPT_TRY(st);
+    }
+    return CKPT_OK;
+}
+
+/* read_folder_set - reads the files SET of the folder F as one checkpoint. */
+static ckpt_status read_folder_set(ckpt_file *f, const struct folder_set *set, ckpt_error *err)
+{
+    struct index x = {.f = f, .err = err, .is_guess = !set->is_numbered};
+    struct shard_name first;
+    ckpt_status st;
+    if (set->is_numbered && shard_name_parse(set->first, &first)) {
+        ckpt_str zeroth = shard_name_make(f->a, &first, 0);
+        st = zeroth.ptr ? add_numbered(&x, &first, probe_has(f->probe, zeroth.ptr) ? 0 : 1)
+                        : fail_memory(err);
+    } else {
+        st = add_unnumbered(&x, set);
+    }
+    return merge_files(&x, st);
+}
+
+ckpt_status shards_merge_files(ckpt_file *f, const char *const *paths, size_t n, ckpt_error *err)
+{
+    struct index x = {.f = f, .err = err, .are_operands = true};
+    ckpt_status st = CKPT_OK;
+    for (size_t i = 0; st == CKPT_OK && i < n; i++) {
+        ckpt_str path = arena_str(f->a, str_c(paths[i]));
+        st = add_file(&x, path, path.ptr);
+    }
+    return merge_files(&x, st);
+}
+
+bool shards_is_set(const ckpt_file *f) { return f->format == &format_shards && f->nparts; }
+
 /* open_folder_file - opens the file NAME in place of the folder F, and notes other checkpoints in F. */
 static ckpt_status open_folder_file(ckpt_file *f, const struct folder *d, const char *name, ckpt_error *err)
 {
@@ -117,7 +214,10 @@ static ckpt_status open_folder_file(ckpt_file *f, const struct folder *d, const 
 static ckpt_status read_folder(ckpt_file *f, ckpt_error *err)
 {
     struct folder d;
+    struct folder_set set;
     folder_scan(f->probe->names, f->probe->nnames, &d);
+    if (folder_find_set(f->probe->names, f->probe->nnames, &set))
+        return read_folder_set(f, &set, err);
     bool is_safetensors = str_find(str_c(d.index_file), STR_LIT(".safetensors."), 0) != SIZE_MAX;
     if (d.safetensors_indexes > 1 || (!is_safetensors && d.nindexes > 1))
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
@@ -296,13 +396,7 @@ static ckpt_status read_file(ckpt_file *f, ckpt_error *err)
     ckpt_status st = read_index_file(&x, f->src), changed = source_check_unchanged(f->src, err);
     if (changed != CKPT_OK) /* the set was replaced while it was read; any other error follows from that */
         st = changed;
-    for (size_t i = 0; i < x.nshards; i++) {
-        map_free(x.shards[i].pair_of);
-        map_free(x.shards[i].metadata_of);
-    }
-    map_free(x.keys);
-    map_free(x.names);
-    map_free(x.metadata_keys);
+    free_index(&x);
     return st;
 }
 

@@ -12,6 +12,7 @@
  * root dict: the name of a tensor and the value with that name. */
 struct shard {
     ckpt_str name;
+    const char *path; /* NULL: NAME, in the folder of the index */
     uint64_t at; /* offset of the first use of its name in the index */
     ckpt_file *file;
     const value_pair *pairs;
@@ -50,6 +51,9 @@ struct index {
     map *keys, *names;  /* key -> weight; name -> shard */
     map *metadata_keys; /* the keys of the metadata of the set */
     bool has_weight_map, has_total_size;
+    bool has_no_index;  /* the set is that of the files in the folder, or that the caller named */
+    bool are_operands;  /* the shards are checkpoints of any kind, which the caller named to be merged */
+    bool is_guess;      /* that they are a set is a guess, which fails if a name comes twice */
     bool is_incomplete; /* in `verify` and salvage: tensors are missing, which was reported */
     uint64_t total_size, total_size_at;
     ckpt_error *err;
@@ -67,6 +71,9 @@ ckpt_status shards_open(const ckpt_file *f, const char *path, struct journal_not
                         ckpt_error *err);
 /* shards_turn_into_file - opens the file NAME in FOLDER in place of F, which was opened as a folder. */
 ckpt_status shards_turn_into_file(ckpt_file *f, ckpt_str folder, ckpt_str name, ckpt_error *err);
+/* shards_are_wanted - returns true if JOB is to write P as a set: of shards of a given size, as an index, or
+ * with the shards of the input. */
+bool shards_are_wanted(const ckpt_plan *p, const struct write_job *job);
 /* shards_max_open - returns how many files of a set may stay open, so that descriptors are left for a second
  * set and for outputs. */
 size_t shards_max_open(void);
@@ -78,6 +85,11 @@ void shards_warn_of_old_index(ckpt_plan *p, const char *path);
 void shards_warn_if_incomplete(ckpt_plan *p, const char *output);
 /* shards_add_metadata - adds the pair KEY, TEXT to the metadata of the set, unless it has KEY. */
 ckpt_status shards_add_metadata(struct index *x, ckpt_value *key, ckpt_value *text);
+/* shards_merge_files - merges the checkpoints PATHS into F, which has nothing yet; no tensor may be in two of
+ * them. */
+ckpt_status shards_merge_files(ckpt_file *f, const char *const *paths, size_t n, ckpt_error *err);
+/* shards_is_set - returns true if F was read from shards. */
+bool shards_is_set(const ckpt_file *f);
 /* shards_merge - opens the shards of X and merges them into x->f (hub/merge.c). */
 ckpt_status shards_merge(struct index *x);
 /* shards_write_as_read - writes P as one file in the format of its shards. If job->path is a folder, the file

@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "format/folder.h"
 #include "format/hub/replace.h"
 #include "format/hub/shard_layout.h"
 #include "format/hub/shards.h"
@@ -28,6 +29,7 @@
 #include "format/ties.h"
 #include "io/sink.h"
 
+#define DEFAULT_MAX_SHARD UINT64_C(5000000000) /* as that of huggingface_hub */
 #define MAX_WAITING 400u
 #define OTHER_FILES 24u /* standard streams, the input, what writing one file needs */
 
@@ -72,12 +74,42 @@ static void put_terminated(buf *b, const char *text, size_t n)
     buf_byte(b, 0);
 }
 
+/* keeps_shards - returns true if the output has the shards of the input, a set. */
+static bool keeps_shards(const ckpt_plan *p, const struct write_job *job)
+{
+    return job->opts->keep_shards && !job->opts->max_shard && shards_is_set(p->file);
+}
+
+bool shards_are_wanted(const ckpt_plan *p, const struct write_job *job)
+{
+    return job->opts->max_shard || keeps_shards(p, job) ||
+           (job->path && str_ends(str_c(job->path), STR_LIT(INDEX_SUFFIX)));
+}
+
+/* is_shard_of_format - sets *NAME to the parts of the name of the input's first shard. False: it has not the
+ * name of a shard, or a suffix of another format. */
+static bool is_shard_of_format(const struct shard_set *s, struct shard_name *name)
+{
+    const ckpt_file *f = s->p->file;
+    return f->nparts && shard_name_parse(str_after_last(str_c(f->parts[0]->path), '/'), name) &&
+           str_is(name->ext, s->kind->ext);
+}
+
 /* set_output_names - sets s->folder, s->stem and s->ext from the output path: a file, or a folder that need
  * not exist. */
 static ckpt_status set_output_names(struct shard_set *s, ckpt_error *err)
 {
-    const char *path = s->job->path, *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
-    const char *dot = strrchr(base, '.');
+    const char *path = s->job->path;
+    if (str_ends(str_c(path), STR_LIT(INDEX_SUFFIX)))
+        path =
+            arena_str(s->p->a, str_of(path, strlen(path) - strlen(INDEX_SUFFIX))).ptr; /* bounded: ends so */
+    if (!path)
+        return fail_memory(err);
+    const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path, *dot = strrchr(base, '.');
+    struct shard_name first;
+    bool keeps_names = keeps_shards(s->p, s->job) && is_shard_of_format(s, &first);
+    ckpt_str stem = keeps_names ? first.stem : str_c(s->kind->stem),
+             ext = keeps_names ? first.ext : str_c(s->kind->ext);
     bool is_file = dot && dot > base && (format_by_suffix(path) || strcmp(dot, ".bin") == 0) &&
                    !source_is_folder(path);
     if (strcmp(path, "-") == 0)
@@ -88,9 +120,8 @@ static ckpt_status set_output_names(struct shard_set *s, ckpt_error *err)
     if (!is_file && *base)
         buf_byte(&s->folder, '/');
     buf_byte(&s->folder, 0);
-    put_terminated(&s->stem, is_file ? base : s->kind->stem,
-                   is_file ? (size_t)(dot - base) : strlen(s->kind->stem));
-    put_terminated(&s->ext, is_file ? dot : s->kind->ext, strlen(is_file ? dot : s->kind->ext));
+    put_terminated(&s->stem, is_file ? base : stem.ptr, is_file ? (size_t)(dot - base) : stem.len);
+    put_terminated(&s->ext, is_file ? dot : ext.ptr, is_file ? strlen(dot) : ext.len);
     return buf_ok(&s->folder) && buf_ok(&s->stem) && buf_ok(&s->ext) ? CKPT_OK : fail_memory(err);
 }
 
@@ -340,6 +371,7 @@ static ckpt_status write_shard(struct shard_set *s, uint32_t k, ckpt_error *err)
         .path = s->paths[k], .opts = &opts, .result = &result, .batch = &s->batch, .has_index = true};
     size_t dropped = s->p->ndropped;
     opts.max_shard = 0;
+    opts.keep_shards = 0;
     opts.ties = CKPT_TIES_COPY;
     if (!s->kind->has_index) {
         job.shard.number = k;
@@ -467,6 +499,7 @@ static ckpt_status write_single_shard(struct shard_set *s, ckpt_error *err)
     struct write_job job = {.path = s->paths[0], .opts = &o, .result = s->job->result, .batch = &s->batch};
     size_t outputs = s->p->noutputs;
     o.max_shard = 0;
+    o.keep_shards = 0;
     ckpt_status st = make_folder(s, err);
     st = st == CKPT_OK ? s->format->write(s->p, &job, err) : st;
     if (st == CKPT_OK && !o.dry_run)
@@ -493,6 +526,9 @@ static ckpt_status write_layout(struct shard_set *s, ckpt_error *err)
     ckpt_write_options o = *s->job->opts;
     if (!s->kind->has_index && o.ties == CKPT_TIES_DROP) /* nothing would record them */
         o.ties = CKPT_TIES_COPY;
+    o.keep_shards = keeps_shards(p, s->job);
+    if (!o.max_shard && !o.keep_shards)
+        o.max_shard = DEFAULT_MAX_SHARD;
     CKPT_TRY(plan_update_entries(p, err));
     CKPT_TRY(plan_metadata(p, &s->metadata, &s->nmetadata, err));
     CKPT_TRY(plan_save(p, &saved, err));
