@@ -1,6 +1,6 @@
 /*
- * blosc.c - decompresses Blosc 1 (Blosc/c-blosc README_CHUNK_FORMAT.rst, blosc.c), and blocks of LZ4 in it
- * (lz4/lz4 doc/lz4_Block_format.md). A buffer, by offset and size:
+ * blosc.c - decompresses Blosc 1 (Blosc/c-blosc README_CHUNK_FORMAT.rst, blosc.c). A buffer, by offset and
+ * size:
  *
  *   0   1   version of the format: 1 or 2
  *   1   1   version of the compressor
@@ -15,11 +15,8 @@
  *           each stream is its length (i32). A stream of the decompressed length is not compressed
  *
  * A shuffled block has the first bytes of all elements, then all second bytes, and so on. The bytes of an
- * incomplete element follow unchanged. A last block that is shorter is never split.
- *
- * An LZ4 sequence is a byte of two 4-bit numbers (the number of literals, and the length of the copy minus
- * 4), the literals, and the distance (u16) back to the bytes to copy. To a number that is 15, more bytes are
- * added, up to and including the first below 255: they precede the literals, or follow the distance.
+ * incomplete element follow unchanged. Shuffled bits are those of block_unshuffle_bits; bits are not shuffled
+ * in a block whose number of elements is no multiple of 8. A last block that is shorter is never split.
  */
 #include "codec/blosc.h"
 
@@ -27,8 +24,7 @@
 #include <stdlib.h>
 
 #include "base/cursor.h"
-#include "codec/inflate.h"
-#include "codec/unpack_archive.h"
+#include "codec/block_codecs.h"
 
 /* flags */
 #define BYTES_SHUFFLED 1u
@@ -36,10 +32,9 @@
 #define BITS_SHUFFLED  4u
 #define NOT_SPLIT      16u
 
-/* compressors: the upper three bits of the flags */
-#define WITH_LZ4  1u
-#define WITH_ZLIB 3u
-#define WITH_ZSTD 4u
+/* compressors, by the upper three bits of the flags */
+static const enum block_codec compressors[] = {BLOCK_BLOSCLZ, BLOCK_LZ4, BLOCK_SNAPPY, BLOCK_ZLIB,
+                                               BLOCK_ZSTD};
 
 struct blosc {
     cursor all; /* the buffer */
@@ -55,63 +50,6 @@ static ckpt_status fail_blosc(const struct blosc *b, const char *what)
                 what);
 }
 
-/* lz4_length - returns the length that begins with NIBBLE: if that is 15, the next bytes of C are added. C
- * becomes bad if it ends before the last of them. */
-static size_t lz4_length(cursor *c, unsigned nibble)
-{
-    size_t n = nibble;
-    const unsigned char *more = NULL;
-    do {
-        more = nibble == 15 ? cursor_take(c, 1) : NULL;
-        n += more ? *more : 0; /* bounded: at most 255 times the bytes in memory */
-    } while (more && *more == 255);
-    return n;
-}
-
-/* lz4_decode - decodes the LZ4 block in C to the SIZE bytes at OUT; false: the block is damaged, or has
- * another size. */
-static bool lz4_decode(cursor c, unsigned char *out, size_t size)
-{
-    size_t n = 0; /* bytes decoded */
-    while (c.left && !c.bad) {
-        const unsigned char *token = cursor_take(&c, 1);
-        size_t nliterals = lz4_length(&c, *token >> 4);
-        const unsigned char *literals = cursor_take(&c, nliterals);
-        if (!literals || nliterals > size - n)
-            return false;
-        memcpy(out + n, literals, nliterals);
-        n += nliterals;
-        if (!c.left)
-            return n == size; /* the last sequence has no copy */
-        size_t distance = cursor_u16(&c),
-               length = lz4_length(&c, *token & 15) + 4; /* bounded: see lz4_length */
-        if (c.bad || !distance || distance > n || length > size - n)
-            return false;
-        for (size_t i = 0; i < length; i++, n++)
-            out[n] = out[n - distance];
-    }
-    return false;
-}
-
-/* unpack_stream - decompresses the zlib or zstd stream in C to the SIZE bytes at OUT. */
-static ckpt_status unpack_stream(const struct blosc *b, cursor c, unsigned char *out, size_t size)
-{
-    uint64_t used;
-    source *in = source_mem(c.p, c.left, CKPT_NO_OFFSET);
-    spool *to = in ? spool_new_in_memory(size) : NULL;
-    ckpt_status st = !to ? fail_memory(b->err)
-                     : b->flags >> 5 == WITH_ZSTD
-                         ? unpack_zstd(in, to, b->err)
-                         : inflate_into(in, 0, c.left, INFLATE_ZLIB, to, &used, b->err);
-    source *result = to ? spool_source(to) : NULL;
-    if (st == CKPT_OK)
-        st = result->size == size ? source_read(result, 0, out, size, b->err)
-                                  : fail_blosc(b, "with a stream of a wrong size");
-    source_unref(result);
-    source_unref(in);
-    return st;
-}
-
 /* read_stream - decompresses the next stream of C to the SIZE bytes at OUT. */
 static ckpt_status read_stream(const struct blosc *b, cursor *c, unsigned char *out, size_t size)
 {
@@ -123,26 +61,28 @@ static ckpt_status read_stream(const struct blosc *b, cursor *c, unsigned char *
         memcpy(out, stream.p, size);
         return CKPT_OK;
     }
-    if (b->flags >> 5 != WITH_LZ4)
-        return unpack_stream(b, stream, out, size);
-    return lz4_decode(stream, out, size) ? CKPT_OK : fail_blosc(b, "with damaged LZ4 data");
+    return block_decode(compressors[b->flags >> 5], stream, out, size, b->err);
 }
 
-/* unshuffle - copies the SIZE bytes of b->scratch to b->out and puts the bytes of each element together. */
+/* unshuffle - copies the SIZE bytes of b->scratch to b->out and puts the bits or bytes of each element
+ * together. */
 static void unshuffle(const struct blosc *b, size_t size)
 {
-    size_t width = b->element_size, n = size / width;
-    for (size_t i = 0; i < n; i++)
-        for (size_t k = 0; k < width; k++)
-            b->out[i * width + k] = b->scratch[k * n + i];                /* bounded: within the block */
-    memcpy(b->out + n * width, b->scratch + n * width, size - n * width); /* bounded: within the block */
+    size_t width = b->element_size, n = size / width, done = n * width; /* bounded: at most SIZE */
+    if (b->flags & BYTES_SHUFFLED)
+        block_unshuffle_bytes(b->scratch, n, width, b->out);
+    else if (n % 8 == 0)
+        block_unshuffle_bits(b->scratch, n, width, b->out);
+    else
+        done = 0;
+    memcpy(b->out + done, b->scratch + done, size - done); /* bounded: within the block */
 }
 
 /* read_block - decompresses the block at offset AT of the buffer, and appends its SIZE bytes to TO. */
 static ckpt_status read_block(struct blosc *b, uint32_t at, size_t size, spool *to)
 {
     bool split = !(b->flags & NOT_SPLIT) && size == b->block_size && size % b->element_size == 0;
-    bool shuffled = b->flags & BYTES_SHUFFLED && b->element_size > 1;
+    bool shuffled = b->flags & BYTES_SHUFFLED ? b->element_size > 1 : b->flags & BITS_SHUFFLED;
     size_t nstreams = split ? b->element_size : 1, stream_size = size / nstreams;
     unsigned char *out = shuffled ? b->scratch : b->out;
     cursor c = b->all;
@@ -178,7 +118,6 @@ static ckpt_status read_blocks(struct blosc *b, cursor after_header, spool *to)
 
 ckpt_status blosc_decode(const unsigned char *p, size_t n, uint64_t max_size, spool *to, ckpt_error *err)
 {
-    static const char *const names[] = {"blosclz", "LZ4", "Snappy", "zlib", "zstd"};
     struct blosc b = {.all = cursor_of(p, n, 0), .err = err};
     cursor c = b.all;
     unsigned version = cursor_u8(&c);
@@ -196,13 +135,9 @@ ckpt_status blosc_decode(const unsigned char *p, size_t n, uint64_t max_size, sp
         return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
                     "a Blosc buffer of {%zu bytes in blocks of %zu}; {=%" PRIu64 " bytes} were expected",
                     b.size, b.block_size, max_size);
-    unsigned compressor = b.flags >> 5;
-    bool is_supported = compressor == WITH_LZ4 || compressor == WITH_ZLIB || compressor == WITH_ZSTD;
-    if (!(b.flags & STORED) && (!is_supported || b.flags & BITS_SHUFFLED))
+    if (!(b.flags & STORED) && b.flags >> 5 >= sizeof compressors / sizeof *compressors)
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
-                    "a Blosc buffer with {%s}; {=LZ4, zlib and zstd} with shuffled bytes can be read",
-                    is_supported                                ? "shuffled bits"
-                    : compressor < sizeof names / sizeof *names ? names[compressor]
-                                                                : "an unknown compressor");
+                    "a Blosc buffer with {compressor %u}; {=blosclz, LZ4, Snappy, zlib and zstd} can be read",
+                    b.flags >> 5);
     return read_blocks(&b, c, to);
 }

@@ -1,12 +1,11 @@
-/* blosc.h - decompresses buffers of Blosc 1, the default compressor of Zarr 2. */
+/* blosc.h - decompresses buffers of Blosc 1, the default compressor of Zarr 2, and a filter of HDF5. */
 #ifndef CODEC_BLOSC_H
 #define CODEC_BLOSC_H
 
 #include "io/spool.h"
 
 /* blosc_decode - decompresses the Blosc buffer of N bytes at P, and appends the result to TO. Refuses a
- * result of more than MAX_SIZE bytes before it allocates memory (CKPT_EFORMAT). Blosclz, Snappy and shuffled
- * bits are not supported (CKPT_EUNSUPPORTED). */
+ * result of more than MAX_SIZE bytes before it allocates memory (CKPT_EFORMAT). */
 ckpt_status blosc_decode(const unsigned char *p, size_t n, uint64_t max_size, spool *to, ckpt_error *err);
 
 #endif

@@ -28,9 +28,13 @@
 
 #define SIGNATURE     "\x89HDF\r\n\x1a\n"
 #define MAX_STRUCTURE ((uint64_t)64 << 20)
-#define MAX_DEPTH     512u
-#define MAX_PATH      16384u
-#define MAX_OBJECTS   2000000u
+/* A data set may have many more bytes than are stored: those of chunks that were not written have the fill
+ * value. All data sets may have as many as are read in the time that a hostile file of the size may take. */
+#define UNSTORED_RATIO 8192u /* bytes for each byte of the file */
+#define LEAST_UNSTORED ((uint64_t)1 << 30)
+#define MAX_DEPTH      512u
+#define MAX_PATH       16384u
+#define MAX_OBJECTS    2000000u
 
 ckpt_status hdf5_load(struct hdf5 *h, uint64_t addr, uint64_t n, const char *what, cursor *c)
 {
@@ -433,11 +437,7 @@ static ckpt_status describe_dataset(struct hdf5 *h, const struct hdf5_object *o,
     if (d->is_null)
         return CKPT_OK;
     CKPT_TRY(hdf5_read_layout(h, o, space.max_shape, d));
-    if (!is_text(&d->type) || d->why_unreadable)
-        return CKPT_OK;
-    if (d->is_chunked || d->is_unwritten)
-        d->why_unreadable = "texts in chunks or never written, which this version does not read";
-    return d->why_unreadable ? CKPT_OK : hdf5_read_texts(h, d, space.elements);
+    return is_text(&d->type) && !d->why_unreadable ? hdf5_read_texts(h, d, space.elements) : CKPT_OK;
 }
 
 /* visit_dataset - passes the data set X, with object O, to the visitor. IS_FIRST_VISIT: see visit_object. */
@@ -447,7 +447,7 @@ static ckpt_status visit_dataset(struct hdf5_walk *w, const struct pending *x, c
     struct hdf5 *h = w->h;
     struct attributes a = {.path = x->path, .should_report = is_first_visit};
     struct hdf5_dataset d = {.path = x->path, .header_addr = x->addr, .src = h->src};
-    uint64_t data_left_before = h->data_left;
+    uint64_t data_left_before = h->data_left, unstored_left_before = h->unstored_left;
     CKPT_TRY(read_attributes(h, o, &a));
     if (!o->dataspace.is_there || !o->datatype.is_there || !o->layout.is_there)
         return fail(h->err, CKPT_EFORMAT, x->addr, "a data set {lacks} one of {=type, shape and layout}");
@@ -457,8 +457,10 @@ static ckpt_status visit_dataset(struct hdf5_walk *w, const struct pending *x, c
         st = d.why_unreadable ? CKPT_OK : fail_memory(h->err);
     }
     CKPT_TRY(st);
-    if (!is_first_visit) /* its bytes were counted at the first visit */
+    if (!is_first_visit) { /* its bytes were counted at the first visit */
         h->data_left = data_left_before;
+        h->unstored_left = unstored_left_before;
+    }
     if (d.type.kind == HDF5_OPAQUE && d.type.size == 2 && a.is_bfloat16) {
         d.type.kind = HDF5_NUMBER;
         d.type.dtype = CKPT_DT_BF16;
@@ -548,6 +550,10 @@ ckpt_status hdf5_visit(source *src, arena *a, const struct hdf5_visitor *v, ckpt
     CKPT_TRY(hdf5_find(src, &base, err));
     CKPT_TRY(source_slice(src, base, src->size - base, &h.src, err)); /* bounded: the signature is at BASE */
     h.data_left = h.src->size;
+    if (!checked_mul(h.src->size, UNSTORED_RATIO, &h.unstored_left) || h.unstored_left < LEAST_UNSTORED)
+        h.unstored_left = LEAST_UNSTORED;
+    if (v->max_unstored)
+        h.unstored_left = v->max_unstored;
     bool fits = checked_mul(h.src->size, 4, &budget) && budget < UINT64_MAX / 2;
     h.structure_bytes_left = fits ? budget + 65536 : UINT64_MAX;
     ckpt_status st = visit_file(&h, base);

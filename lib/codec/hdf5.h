@@ -8,7 +8,8 @@
 #include "io/block_cache.h"
 
 #define HDF5_MAX_RANK    32u
-#define HDF5_MAX_FILTERS 4u /* deflate, shuffle, fletcher32, lzf: each once */
+#define HDF5_MAX_FILTERS 6u  /* most filters of a data set */
+#define HDF5_MAX_VALUES  10u /* parameters of a filter that are kept */
 
 struct hdf5_type {
     enum {
@@ -28,11 +29,21 @@ struct hdf5_type {
     ckpt_str what;       /* RECORD: description of its members. UNREADABLE: name of the datatype */
 };
 
-enum hdf5_filter_id { HDF5_DEFLATE = 1, HDF5_SHUFFLE = 2, HDF5_FLETCHER32 = 3, HDF5_LZF = 32000 };
+enum hdf5_filter_id {
+    HDF5_DEFLATE = 1,
+    HDF5_SHUFFLE = 2,
+    HDF5_FLETCHER32 = 3,
+    HDF5_SCALEOFFSET = 6,
+    HDF5_LZF = 32000,
+    HDF5_BLOSC = 32001,
+    HDF5_LZ4 = 32004,
+    HDF5_BITSHUFFLE = 32008,
+    HDF5_ZSTD = 32015
+};
 
 struct hdf5_filter {
     uint16_t id;
-    uint32_t element_size; /* bytes of an element, for SHUFFLE */
+    uint32_t values[HDF5_MAX_VALUES]; /* its parameters; those that the file does not have are 0 */
 };
 
 struct hdf5_chunk {
@@ -68,6 +79,8 @@ struct hdf5_dataset {
  * arena; everything else that is passed is valid until the callback returns. */
 struct hdf5_visitor {
     void *user;
+    uint64_t max_unstored; /* bytes that the data sets may have beyond those that the stored bytes can decode
+                            * to, mostly fill values; 0: 1 GiB, or 8,192 times the file */
     ckpt_status (*on_dataset)(void *user, const struct hdf5_dataset *d, ckpt_error *err);
     /* VALUE is the value of attribute NAME of the object at PATH ("" is the root). NULL: it cannot be read,
      * and WHY is the reason. */

@@ -5,6 +5,7 @@
  *   2      shuffle     byte 0 of all elements, byte 1 of all elements …; then an incomplete element
  *   3      fletcher32  a checksum after the data: two sums of big-endian words of 16 bits, modulo 65535, as
  *                      32 little-endian bits; old versions swapped the bytes of each half
+ *   6      scaleoffset, and 32001 blosc, 32004 lz4, 32008 bitshuffle, 32015 zstd: see hdf5_decompress.c
  *   32000  lzf         a byte N below 32: N + 1 literals follow. Of any other byte, the upper 3 bits are
  *                      a length (7: the next byte is added); the lower 5 bits and one more byte are a
  *                      distance. length + 2 bytes are copied from distance + 1 bytes back
@@ -13,22 +14,14 @@
  */
 #include <stdlib.h>
 
-#include "base/cursor.h"
-#include "codec/hdf5.h"
+#include "codec/hdf5_filter.h"
 #include "codec/inflate.h"
 #include "io/reader.h"
 
 #define BAND    65536u /* most bytes of elements that are unshuffled at a time */
 #define HISTORY 8192u  /* greatest distance of a copy in lzf */
 
-/* The input of a filter: the first N bytes of SRC. */
-struct input {
-    source *src;
-    uint64_t n;
-};
-
-/* fail_chunk - fails because the chunk has WHAT, which its filters would not have written. */
-static ckpt_status fail_chunk(const struct input *in, ckpt_error *err, const char *what)
+ckpt_status hdf5_fail_chunk(const struct hdf5_input *in, ckpt_error *err, const char *what)
 {
     return fail(err, CKPT_EFORMAT, source_pos(in->src, 0),
                 "a chunk has {%s}, which {=its filters} do not write", what);
@@ -47,7 +40,7 @@ static ckpt_status write_band(const unsigned char *planes, size_t count, uint32_
 
 /* unshuffle - undoes shuffle. PLANES has room for two bands of BAND bytes: one as it is stored, one
  * reordered. */
-static ckpt_status unshuffle(const struct input *in, uint32_t unit, unsigned char *planes, spool *to,
+static ckpt_status unshuffle(const struct hdf5_input *in, uint32_t unit, unsigned char *planes, spool *to,
                              ckpt_error *err)
 {
     unsigned char *out = planes + BAND;
@@ -62,12 +55,14 @@ static ckpt_status unshuffle(const struct input *in, uint32_t unit, unsigned cha
     return spool_copy(to, in->src, shuffled, in->n - shuffled, err);
 }
 
-static ckpt_status undo_shuffle(const struct input *in, uint32_t unit, spool *to, ckpt_error *err)
+static ckpt_status undo_shuffle(const struct hdf5_input *in, uint32_t unit, spool *to, ckpt_error *err)
 {
-    if (unit <= 1)
+    if (unit == 0)
+        return hdf5_fail_chunk(in, err, "shuffled elements of no bytes");
+    if (unit == 1)
         return spool_copy(to, in->src, 0, in->n, err);
     if (unit > BAND)
-        return fail_chunk(in, err, "shuffled elements of more than 64 KiB");
+        return hdf5_fail_chunk(in, err, "shuffled elements of more than 64 KiB");
     unsigned char *planes = malloc(2 * BAND);
     ckpt_status st = planes ? unshuffle(in, unit, planes, to, err) : fail_memory(err);
     free(planes);
@@ -104,12 +99,12 @@ static uint32_t fletcher_sum(struct fletcher f)
 }
 
 /* check_fletcher32 - compares the checksum in the last four bytes of *IN, and removes these from *IN. */
-static ckpt_status check_fletcher32(struct input *in, ckpt_error *err)
+static ckpt_status check_fletcher32(struct hdf5_input *in, ckpt_error *err)
 {
     unsigned char bytes[4096], stored[4];
     struct fletcher f = {0, 0};
     if (in->n < 4)
-        return fail_chunk(in, err, "no room for its checksum");
+        return hdf5_fail_chunk(in, err, "no room for its checksum");
     in->n -= 4;
     for (uint64_t at = 0; at < in->n; at += sizeof bytes) { /* bounded: n is in the source */
         size_t n = in->n - at < sizeof bytes ? (size_t)(in->n - at) : sizeof bytes;
@@ -172,20 +167,20 @@ static bool step_lzf(struct lzf *z)
     return true;
 }
 
-static ckpt_status run_lzf(struct lzf *z, const struct input *in)
+static ckpt_status run_lzf(struct lzf *z, const struct hdf5_input *in)
 {
     while (reader_left(&z->r)) {
         if (!step_lzf(z))
             return z->r.status != CKPT_OK && z->r.status != CKPT_ETRUNCATED
                        ? z->r.status
-                       : fail_chunk(in, z->err, "data of lzf that end early or copy from before them");
+                       : hdf5_fail_chunk(in, z->err, "data of lzf that end early or copy from before them");
         if (z->n >= HISTORY + BAND)
             CKPT_TRY(flush_lzf(z));
     }
     return flush_lzf(z);
 }
 
-static ckpt_status undo_lzf(const struct input *in, spool *to, ckpt_error *err)
+static ckpt_status undo_lzf(const struct hdf5_input *in, spool *to, ckpt_error *err)
 {
     struct lzf *z = calloc(1, sizeof *z);
     if (!z)
@@ -200,39 +195,44 @@ static ckpt_status undo_lzf(const struct input *in, spool *to, ckpt_error *err)
     return st;
 }
 
-static ckpt_status undo_filter(const struct hdf5_filter *f, const struct input *in, spool *to,
-                               ckpt_error *err)
+/* undo_filter - undoes F, and appends the result, of at most MAX_BYTES, to TO. */
+static ckpt_status undo_filter(const struct hdf5_filter *f, const struct hdf5_input *in, uint64_t max_bytes,
+                               spool *to, ckpt_error *err)
 {
     uint64_t used;
     switch (f->id) {
     case HDF5_DEFLATE: return inflate_into(in->src, 0, in->n, INFLATE_ZLIB, to, &used, err);
-    case HDF5_SHUFFLE: return undo_shuffle(in, f->element_size, to, err);
-    default: return undo_lzf(in, to, err);
+    case HDF5_SHUFFLE: return undo_shuffle(in, f->values[0], to, err);
+    case HDF5_LZF: return undo_lzf(in, to, err);
+    default: return hdf5_decompress(f, in, max_bytes, to, err);
     }
 }
 
 /* replace_input - undoes F, and replaces *IN by the result, of at most MAX_BYTES. */
-static ckpt_status replace_input(const struct hdf5_filter *f, struct input *in, uint64_t max_bytes,
+static ckpt_status replace_input(const struct hdf5_filter *f, struct hdf5_input *in, uint64_t max_bytes,
                                  ckpt_error *err)
 {
     spool *to = spool_new(max_bytes);
     if (!to)
         return fail_memory(err);
-    ckpt_status st = undo_filter(f, in, to, err);
+    ckpt_status st = undo_filter(f, in, max_bytes, to, err);
     if (st != CKPT_OK) {
         if (spool_is_full(to))
-            (void)fail_chunk(in, err, "more bytes than it can have");
+            (void)hdf5_fail_chunk(in, err, "more bytes than it can have");
         spool_free(to);
         return st == CKPT_ELIMIT ? CKPT_EFORMAT : st;
     }
     source *result = spool_source(to);
     source_unref(in->src);
-    *in = (struct input){result, result->size};
+    *in = (struct hdf5_input){result, result->size};
     return CKPT_OK;
 }
 
-static ckpt_status undo_filters(const struct hdf5_decoding *d, struct input *in, spool *to, ckpt_error *err)
+static ckpt_status undo_filters(const struct hdf5_decoding *d, struct hdf5_input *in, spool *to,
+                                ckpt_error *err)
 {
+    /* what a filter made of the chunk may be larger than it: by a checksum, or since it did not compress */
+    uint64_t max_bytes = d->chunk_bytes + d->chunk_bytes / 64 + 4096;   /* bounded: 256 MiB */
     uint32_t applied = ~d->skipped_filters & ((1u << d->nfilters) - 1); /* bounded: HDF5_MAX_FILTERS */
     for (uint32_t i = d->nfilters; i-- > 0;) {
         const struct hdf5_filter *f = &d->filters[i];
@@ -242,16 +242,16 @@ static ckpt_status undo_filters(const struct hdf5_decoding *d, struct input *in,
         if (f->id == HDF5_FLETCHER32)
             CKPT_TRY(check_fletcher32(in, err));
         else if (is_last)
-            return undo_filter(f, in, to, err);
+            return undo_filter(f, in, d->chunk_bytes, to, err);
         else
-            CKPT_TRY(replace_input(f, in, d->chunk_bytes + 4, err)); /* bounded: 256 MiB and a checksum */
+            CKPT_TRY(replace_input(f, in, max_bytes, err));
     }
     return spool_copy(to, in->src, 0, in->n, err);
 }
 
 ckpt_status hdf5_decode(const struct hdf5_decoding *d, source *stored, spool *to, ckpt_error *err)
 {
-    struct input in = {source_ref(stored), stored->size};
+    struct hdf5_input in = {source_ref(stored), stored->size};
     ckpt_status st = undo_filters(d, &in, to, err);
     source_unref(in.src);
     return st;

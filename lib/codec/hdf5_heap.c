@@ -4,7 +4,8 @@
  *
  * Fractal heap, whose objects are links and attributes: "FRHP", and blocks in a table of WIDTH columns.
  * Blocks in rows 0 and 1 have the starting size, which doubles with each further row. A block that is larger
- * than the largest direct block is a table itself. Offsets count the bytes of all blocks.
+ * than the largest direct block is a table itself. Offsets count the bytes of all blocks. Larger objects are
+ * outside of the blocks, and in a version 2 B-tree of type 1: address 8, size 8, number 8.
  *   table   "FHIB", version 1 (0), address of the heap 8, offset of the block, addresses 8 each, checksum 4
  *   direct  "FHDB", version 1 (0), address of the heap 8, offset of the block, checksum 4 (optional), objects
  * Version 2 B-tree: "BTHD" with the size of its nodes and records. Inner node: "BTIN", version 1 (0), type 1,
@@ -27,6 +28,7 @@
 struct hdf5_heap {
     uint64_t addr;
     uint64_t root;        /* address of a table of ROWS rows; of a direct block if ROWS is 0 */
+    uint64_t huge_tree;   /* address of the B-tree of huge objects */
     uint32_t rows, width; /* WIDTH: number of blocks in a row of any table of the heap */
     uint32_t direct_rows; /* number of rows whose blocks are direct: they hold objects */
     uint64_t start_size, max_direct_size; /* bytes of a block in row 0, and of the largest direct block */
@@ -76,7 +78,9 @@ static ckpt_status open_heap_at(struct hdf5 *h, uint64_t addr, uint32_t id_size)
     uint32_t found_id_size = cursor_u16(&c), filters = cursor_u16(&c);
     p->has_checksums = cursor_u8(&c) & 2;
     uint32_t max_managed = cursor_u32(&c);
-    (void)cursor_take(&c, 96); /* fields of huge and tiny objects and of free space */
+    (void)cursor_u64(&c);
+    p->huge_tree = cursor_u64(&c);
+    (void)cursor_take(&c, 80); /* fields of free space, and counts of objects */
     p->addr = addr;
     p->id_size = found_id_size;
     p->width = cursor_u16(&c);
@@ -218,6 +222,42 @@ static ckpt_status find_block(struct hdf5 *h, struct hdf5_heap *p, uint64_t *off
     return CKPT_OK;
 }
 
+/* The search for a huge object by its number. */
+struct huge_object {
+    uint64_t number;
+    uint64_t addr, size; /* HDF5_NOWHERE: it was not found yet */
+};
+
+static ckpt_status find_huge_object(struct hdf5 *h, void *user, cursor record)
+{
+    struct huge_object *x = user;
+    uint64_t addr = cursor_u64(&record), size = cursor_u64(&record);
+    if (cursor_u64(&record) == x->number && x->addr == HDF5_NOWHERE) {
+        x->addr = addr;
+        x->size = size;
+    }
+    return record.bad ? hdf5_fail_short(h, &record, "a huge object of a heap") : CKPT_OK;
+}
+
+/* read_huge_object - sets *OUT to read the huge object whose id C reads: its address and size or, if the id
+ * is too short for them, its number in the B-tree of huge objects. */
+static ckpt_status read_huge_object(struct hdf5 *h, const struct hdf5_heap *p, cursor c, cursor *out)
+{
+    struct huge_object x = {.addr = HDF5_NOWHERE};
+    const struct hdf5_records records = {.type = 1, .size = 24, .visit = find_huge_object, .user = &x};
+    if (c.left >= 16) {
+        x.addr = cursor_u64(&c);
+        x.size = cursor_u64(&c);
+    } else {
+        x.number = cursor_number(&c, c.left < 8 ? c.left : 8);
+        CKPT_TRY(hdf5_visit_records(h, p->huge_tree, &records));
+    }
+    if (x.addr == HDF5_NOWHERE)
+        return fail(h->err, CKPT_EFORMAT, p->addr, "a heap has {no huge object %llu}, only {=others}",
+                    (unsigned long long)x.number);
+    return hdf5_load(h, x.addr, x.size, "a huge object of a heap", out);
+}
+
 ckpt_status hdf5_read_heap_object(struct hdf5 *h, const unsigned char *id, cursor *out)
 {
     struct hdf5_heap *p = h->open_heap;
@@ -228,9 +268,11 @@ ckpt_status hdf5_read_heap_object(struct hdf5 *h, const unsigned char *id, curso
         *out = cursor_sub(&c, (size_t)(kind & 15) + 1);
         return out->bad ? hdf5_fail_short(h, &c, "an id of a heap") : CKPT_OK;
     }
-    if (kind & 0xf0) /* the id has another version, or its object is not in a block */
+    if ((kind & 0xf0) == 0x10)
+        return read_huge_object(h, p, c, out);
+    if (kind & 0xf0)
         return fail(h->err, CKPT_EUNSUPPORTED, p->addr,
-                    "{a huge object} of a heap; only {=objects in its blocks} are read");
+                    "an object of a heap is of {kind %02x}; {=00, 10 and 20} are read", kind & 0xf0);
     uint64_t offset = cursor_number(&c, p->offset_width), n = cursor_number(&c, p->length_width);
     if (c.bad)
         return hdf5_fail_short(h, &c, "an id of a heap");

@@ -26,6 +26,7 @@ struct hdf5 {
     struct window window;
     uint64_t structure_bytes_left; /* bytes of structures that may still be read */
     uint64_t data_left; /* bytes that the next data sets may have in the file, as data sets do not overlap */
+    uint64_t unstored_left; /* bytes that the next data sets may have beyond those their stored bytes give */
     const struct hdf5_visitor *visitor;
     ckpt_error *err;  /* its offset is an address, unless read_failed */
     bool read_failed; /* a read of the source failed */

@@ -20,22 +20,46 @@
 #include "base/checked.h"
 #include "codec/hdf5_internal.h"
 
-#define MAX_CHUNK ((uint64_t)256 << 20) /* most bytes of a decoded chunk */
-#define MAX_FILL  ((uint64_t)64 << 20)  /* most bytes of a data set of which none are stored */
-#define MAX_RATIO 1100u                 /* most bytes that are decoded from one byte; 1032 by deflate */
-#define HAS_FILL  0x20u                 /* flag of a fill value message: it has a value */
+#define MAX_CHUNK     ((uint64_t)256 << 20) /* most bytes of a chunk that is decoded */
+#define MAX_RAW_CHUNK ((uint64_t)1 << 40)   /* most bytes of a chunk without filters */
+#define MAX_RATIO     1100u                 /* most bytes that are decoded from one byte; 1032 by deflate */
+#define HAS_FILL      0x20u                 /* flag of a fill value message: it has a value */
 
-static const char *get_filter_text(uint32_t id)
+/* Filters that are known by name only. */
+static const struct {
+    uint32_t id;
+    const char *text;
+} unreadable_filters[] = {
+    {4, "compressed by szip (filter 4)"},        {5, "compressed by nbit (filter 5)"},
+    {307, "compressed by bzip2 (filter 307)"},   {32013, "compressed by zfp (filter 32013)"},
+    {32017, "compressed by SZ (filter 32017)"},  {32019, "compressed by fcidecomp (filter 32019)"},
+    {32024, "compressed by SZ3 (filter 32024)"}, {32026, "compressed by blosc2 (filter 32026)"}};
+
+/* get_filter_text - returns why data with filter ID cannot be read. */
+static ckpt_status get_filter_text(struct hdf5 *h, uint32_t id, const char **text)
+{
+    for (size_t i = 0; i < sizeof unreadable_filters / sizeof *unreadable_filters; i++)
+        if (unreadable_filters[i].id == id) {
+            *text = unreadable_filters[i].text;
+            return CKPT_OK;
+        }
+    *text = arena_printf(h->a, "compressed by filter %u, which is not read", id).ptr;
+    return *text ? CKPT_OK : fail_memory(h->err);
+}
+
+static bool is_supported(uint32_t id)
 {
     switch (id) {
-    case 4: return "compressed by szip (filter 4)";
-    case 5: return "compressed by nbit (filter 5)";
-    case 6: return "compressed by scaleoffset (filter 6)";
-    case 32001: return "compressed by blosc (filter 32001)";
-    case 32004: return "compressed by lz4 (filter 32004)";
-    case 32008: return "compressed by bitshuffle (filter 32008)";
-    case 32015: return "compressed by zstd (filter 32015)";
-    default: return "compressed by a filter that is not read";
+    case HDF5_DEFLATE:
+    case HDF5_SHUFFLE:
+    case HDF5_FLETCHER32:
+    case HDF5_SCALEOFFSET:
+    case HDF5_LZF:
+    case HDF5_BLOSC:
+    case HDF5_LZ4:
+    case HDF5_BITSHUFFLE:
+    case HDF5_ZSTD: return true;
+    default: return false;
     }
 }
 
@@ -58,18 +82,24 @@ static ckpt_status read_filter(struct hdf5 *h, cursor *c, unsigned version, stru
     (void)cursor_take(c, version == 1 && nparameters & 1 ? 4 : 0);
     if (c->bad)
         return hdf5_fail_short(h, c, "a list of filters");
-    bool is_supported = id == HDF5_DEFLATE || id == HDF5_SHUFFLE || id == HDF5_FLETCHER32 || id == HDF5_LZF;
-    uint32_t element_size = id == HDF5_SHUFFLE ? cursor_u32(&values) : 0;
-    if (!is_supported || d->why_unreadable)
-        d->why_unreadable = d->why_unreadable ? d->why_unreadable : get_filter_text(id);
-    else if (has_filter(d, id))
+    struct hdf5_filter f = {.id = (uint16_t)id};
+    for (uint32_t i = 0; i < nparameters && i < HDF5_MAX_VALUES; i++)
+        f.values[i] = cursor_u32(&values);
+    if (d->why_unreadable)
+        return CKPT_OK;
+    if (!is_supported(id))
+        return get_filter_text(h, id, &d->why_unreadable);
+    if (has_filter(d, id))
         return fail(h->err, CKPT_EFORMAT, c->pos, "filter %u is applied {twice}, {=once} is allowed", id);
-    else if (id == HDF5_SHUFFLE && element_size != d->type.size)
+    /* for texts of variable length, libhdf5 writes a size of 0, and then cannot shuffle any chunk */
+    if (id == HDF5_SHUFFLE && f.values[0] && f.values[0] != d->type.size)
         return fail(h->err, CKPT_EFORMAT, c->pos,
-                    "bytes are shuffled for elements of {%u bytes}, but these have {=%u}", element_size,
+                    "bytes are shuffled for elements of {%u bytes}, but these have {=%u}", f.values[0],
                     d->type.size);
+    if (d->nfilters == HDF5_MAX_FILTERS)
+        d->why_unreadable = "compressed by more than 6 filters";
     else
-        d->filters[d->nfilters++] = (struct hdf5_filter){(uint16_t)id, element_size};
+        d->filters[d->nfilters++] = f;
     return CKPT_OK;
 }
 
@@ -117,10 +147,12 @@ static ckpt_status read_fill(struct hdf5 *h, const struct hdf5_object *o, struct
 /* fail_bomb - fails because DECLARED bytes are more than can be decoded from STORED bytes. */
 static ckpt_status fail_bomb(struct hdf5 *h, uint64_t pos, uint64_t declared, uint64_t stored)
 {
-    return fail(h->err, CKPT_ELIMIT, pos,
-                "its sizes declare {%llu bytes}, but {=%llu} are stored\n"
-                "do not load the file, which no Keras wrote: it would take all memory",
-                (unsigned long long)declared, (unsigned long long)stored);
+    return fail(
+        h->err, CKPT_ELIMIT, pos,
+        "its sizes declare {%llu bytes}, but {=%llu} are stored\n"
+        "loading the file may take all memory, and Keras refuses it; to read it, raise --max-expanded "
+        "(max_expanded in ckpt_limits)",
+        (unsigned long long)declared, (unsigned long long)stored);
 }
 
 /* compute_declared_bytes - sets *OUT to the size of all elements by shape and dtype; false: 2^64 or more. */
@@ -141,6 +173,19 @@ static ckpt_status count_stored_bytes(struct hdf5 *h, uint64_t n, uint64_t pos)
     return CKPT_OK;
 }
 
+/* count_unstored_bytes - counts those of the DECLARED bytes of a data set that are more than the STORED bytes
+ * can decode to. Fails if all data sets so far have more of them than a file of this size may have. */
+static ckpt_status count_unstored_bytes(struct hdf5 *h, uint64_t declared, uint64_t stored, uint64_t pos)
+{
+    uint64_t usual;
+    if (!checked_mul(stored, MAX_RATIO, &usual) || usual >= declared)
+        return CKPT_OK;
+    if (declared - usual > h->unstored_left)
+        return fail_bomb(h, pos, declared, stored);
+    h->unstored_left -= declared - usual;
+    return CKPT_OK;
+}
+
 /* set_range - makes the N bytes at AT the elements of D. POS is the offset for errors. */
 static ckpt_status set_range(struct hdf5 *h, struct hdf5_dataset *d, uint64_t at, uint64_t n, uint64_t pos)
 {
@@ -153,7 +198,7 @@ static ckpt_status set_range(struct hdf5 *h, struct hdf5_dataset *d, uint64_t at
         return CKPT_OK;
     if (at == HDF5_NOWHERE) {
         d->is_unwritten = true;
-        return declared <= MAX_FILL ? CKPT_OK : fail_bomb(h, pos, declared, 0);
+        return count_unstored_bytes(h, declared, 0, pos);
     }
     if (n != declared)
         return fail(h->err, CKPT_EFORMAT, pos, "{%llu bytes} are stored, dtype and shape take {=%llu}",
@@ -170,13 +215,14 @@ static ckpt_status set_range(struct hdf5 *h, struct hdf5_dataset *d, uint64_t at
 static ckpt_status set_chunk_shape(struct hdf5 *h, cursor *c, uint32_t n, uint32_t width,
                                    struct hdf5_dataset *d)
 {
-    uint64_t *shape = arena_array(h->scratch, HDF5_MAX_RANK, sizeof *shape), bytes = d->type.size;
+    uint64_t max_bytes = d->nfilters ? MAX_CHUNK : MAX_RAW_CHUNK, bytes = d->type.size;
+    uint64_t *shape = arena_array(h->scratch, HDF5_MAX_RANK, sizeof *shape);
     bool valid = d->ndim && n == d->ndim + 1; /* bounded: ndim is at most HDF5_MAX_RANK */
     if (!shape)
         return fail_memory(h->err);
     for (uint32_t i = 0; i < d->ndim && valid; i++) {
         shape[i] = cursor_number(c, width);
-        valid = shape[i] && checked_mul(bytes, shape[i], &bytes) && bytes <= MAX_CHUNK;
+        valid = shape[i] && checked_mul(bytes, shape[i], &bytes) && bytes <= max_bytes;
     }
     uint64_t element_size = cursor_number(c, width);
     d->is_chunked = true;
@@ -184,10 +230,10 @@ static ckpt_status set_chunk_shape(struct hdf5 *h, cursor *c, uint32_t n, uint32
     d->chunk_bytes = bytes;
     if (c->bad || !valid || element_size != d->type.size)
         return fail(h->err, CKPT_EFORMAT, c->pos,
-                    "chunks have {rank %u, %llu bytes, elements of %llu}; {=rank %u, up to 256 MiB, %u} are "
+                    "chunks have {rank %u, %llu bytes, elements of %llu}; {=rank %u, up to %llu, %u} are "
                     "allowed",
                     n - 1, (unsigned long long)bytes, (unsigned long long)element_size, d->ndim,
-                    d->type.size);
+                    (unsigned long long)max_bytes, d->type.size);
     return CKPT_OK;
 }
 
@@ -200,17 +246,14 @@ static ckpt_status read_chunked(struct hdf5 *h, const struct hdf5_index *index, 
         return CKPT_OK;
     if (index->addr != HDF5_NOWHERE)
         CKPT_TRY(hdf5_read_chunks(h, index, d));
-    uint64_t stored = 0, decoded = 0, max_bytes, always_allowed = (uint64_t)64 << 20;
+    uint64_t stored = 0, decoded = 0;
     for (size_t i = 0; i < d->nchunks; i++)
         stored += d->chunks[i].stored_size; /* bounded: each is in the file, and has an entry there */
     CKPT_TRY(count_stored_bytes(h, stored, pos));
-    if (!checked_mul(stored, MAX_RATIO, &max_bytes) || max_bytes < always_allowed)
-        max_bytes = always_allowed;
-    if (d->nbytes > max_bytes)
-        return fail_bomb(h, pos, d->nbytes, stored);
+    CKPT_TRY(count_unstored_bytes(h, d->nbytes, stored, pos));
     /* the chunks at the edges may have elements outside of the data set, but not many */
     if (!checked_mul(d->nchunks, d->chunk_bytes, &decoded) ||
-        decoded / 8 > d->nbytes + ((uint64_t)32 << 20)) /* bounded: nbytes is at most max_bytes */
+        decoded / 8 > d->nbytes + ((uint64_t)32 << 20)) /* bounded: see count_unstored_bytes */
         return fail_bomb(h, pos, decoded, d->nbytes);
     d->is_unwritten = d->nchunks == 0;
     return CKPT_OK;

@@ -7,6 +7,8 @@
  *   …     name, datatype, dataspace, each padded to 8 bytes in version 1; then the elements
  * A text of variable length: u32 length, u64 address of a global heap collection, u32 index of its object.
  */
+#include <stdlib.h>
+
 #include "base/buf.h"
 #include "base/checked.h"
 #include "codec/hdf5_internal.h"
@@ -64,15 +66,91 @@ static ckpt_status collect_texts(struct hdf5 *h, const struct hdf5_type *t, curs
     return CKPT_OK;
 }
 
+/* The elements of a data set in chunks, loaded into memory. */
+struct loaded_chunks {
+    const struct hdf5_dataset *d;
+    unsigned char *memory;          /* d->nbytes of them, in row-major order */
+    uint64_t stride[HDF5_MAX_RANK]; /* bytes from one index of a dimension to the next */
+};
+
+/* copy_chunk - copies those elements of CHUNK, which begins at OFFSET, that are in the data set. */
+static void copy_chunk(const struct loaded_chunks *e, const unsigned char *chunk, const uint64_t *offset)
+{
+    const struct hdf5_dataset *d = e->d;
+    uint32_t last = d->ndim - 1; /* bounded: chunks have a dimension */
+    uint64_t size[HDF5_MAX_RANK], index[HDF5_MAX_RANK] = {0};
+    for (uint32_t k = 0; k < d->ndim; k++) {
+        uint64_t left = d->shape[k] - offset[k]; /* bounded: a chunk begins in the data set */
+        size[k] = left < d->chunk_shape[k] ? left : d->chunk_shape[k];
+    }
+    for (uint32_t k = 0; k <= last;) {
+        uint64_t to = offset[last] * d->type.size, from = 0; /* bounded: in nbytes */
+        for (uint32_t i = 0; i < d->ndim; i++)
+            from = from * d->chunk_shape[i] + index[i]; /* bounded: inside of a chunk */
+        for (uint32_t i = 0; i < last; i++)
+            to += (offset[i] + index[i]) * e->stride[i];                   /* bounded: inside of nbytes */
+        uint64_t row = size[last] * d->type.size;                          /* bounded: of a chunk */
+        memcpy(e->memory + to, chunk + from * d->type.size, (size_t)row);  /* bounded: inside of a chunk */
+        for (k = 1; k <= last && ++index[last - k] == size[last - k]; k++) /* bounded: K is at most LAST */
+            index[last - k] = 0;
+    }
+}
+
+/* load_chunk - decodes chunk I of the data set of E, and copies its elements. */
+static ckpt_status load_chunk(struct hdf5 *h, const struct loaded_chunks *e, size_t i)
+{
+    const struct hdf5_dataset *d = e->d;
+    const struct hdf5_chunk *chunk = &d->chunks[i];
+    const struct hdf5_decoding decoding = {d->filters, d->nfilters, chunk->skipped_filters, d->chunk_bytes};
+    source *stored, *decoded;
+    CKPT_TRY(source_slice(d->src, chunk->offset, chunk->stored_size, &stored, h->err));
+    spool *to = spool_new(d->chunk_bytes);
+    unsigned char *bytes = malloc((size_t)d->chunk_bytes);
+    ckpt_status st = to && bytes ? hdf5_decode(&decoding, stored, to, h->err) : fail_memory(h->err);
+    decoded = to ? spool_source(to) : NULL;
+    if (st == CKPT_OK && decoded->size != d->chunk_bytes)
+        st = fail(h->err, CKPT_EFORMAT, chunk->offset, "a chunk decodes to {%llu bytes}, not to {=%llu}",
+                  (unsigned long long)decoded->size, (unsigned long long)d->chunk_bytes);
+    if (st == CKPT_OK)
+        st = source_read(decoded, 0, bytes, (size_t)d->chunk_bytes, h->err);
+    if (st == CKPT_OK)
+        copy_chunk(e, bytes, d->chunk_offsets + i * d->ndim); /* bounded: as many are in memory */
+    source_unref(decoded);
+    source_unref(stored);
+    free(bytes);
+    return st == CKPT_ELIMIT ? CKPT_EFORMAT : st;
+}
+
+/* load_chunks - sets *C to read the elements of D, which are in chunks or were never written. */
+static ckpt_status load_chunks(struct hdf5 *h, const struct hdf5_dataset *d, cursor *c)
+{
+    struct loaded_chunks e = {.d = d, .memory = arena_alloc(h->scratch, (size_t)d->nbytes)};
+    uint64_t bytes = d->type.size;
+    if (!e.memory)
+        return fail_memory(h->err);
+    for (uint32_t k = d->ndim; k-- > 0; bytes *= d->shape[k]) /* bounded: at most nbytes */
+        e.stride[k] = bytes;
+    for (uint64_t at = 0; at < d->nbytes; at += d->type.size) /* bounded: at most nbytes */
+        memcpy(e.memory + at, d->fill, d->type.size);
+    for (size_t i = 0; i < d->nchunks; i++)
+        CKPT_TRY(load_chunk(h, &e, i));
+    *c = cursor_of(e.memory, (size_t)d->nbytes, d->header_addr);
+    return CKPT_OK;
+}
+
 ckpt_status hdf5_read_texts(struct hdf5 *h, struct hdf5_dataset *d, uint64_t elements)
 {
     cursor c;
     buf b;
-    if (d->nbytes > MAX_TEXTS) {
+    if (d->nbytes > MAX_TEXTS || (d->is_chunked && d->chunk_bytes > MAX_TEXTS)) {
         d->why_unreadable = "more than 64 MiB of texts";
         return CKPT_OK;
     }
-    CKPT_TRY(hdf5_load(h, d->data_offset, d->nbytes, "texts", &c));
+    if (!d->nbytes)
+        c = cursor_of(NULL, 0, d->header_addr);
+    else
+        CKPT_TRY(d->is_chunked || d->is_unwritten ? load_chunks(h, d, &c)
+                                                  : hdf5_load(h, d->data_offset, d->nbytes, "texts", &c));
     buf_init(&b, MAX_TEXTS);
     ckpt_status st = collect_texts(h, &d->type, c, elements, &b);
     if (st == CKPT_OK && !buf_ok(&b) && !b.no_memory)

@@ -1,4 +1,4 @@
-"""What array_files.py, flax_files.py and gguf_files.py share: they run ckpt in a temporary folder and count checks."""
+"""What array_files.py, flax_files.py, gguf_files.py and hdf5_files.py share: they run ckpt in a temporary folder and count checks."""
 import os
 import subprocess
 
@@ -14,7 +14,7 @@ class Checks:
 
     def run(self, command, *words):
         """Returns what a command of ckpt prints, or None if it fails."""
-        options = [] if command in ("hash", "ls") else ["-q", "-f", "--no-sync"]
+        options = [] if command in ("hash", "ls", "show") else ["-q", "-f", "--no-sync"]
         done = subprocess.run([self.ckpt, command, *options, *words], capture_output=True, text=True, errors="replace")
         self.error = done.stderr.strip()
         return None if done.returncode else done.stdout

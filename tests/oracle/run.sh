@@ -24,5 +24,6 @@ check()
 
 check oracle-gguf gguf gguf_files.py "$B/ckpt" tests/corpus || exit 1
 check oracle-flax msgpack flax_files.py "$B/ckpt" || exit 1
+check oracle-hdf5 h5py hdf5_files.py "$B/ckpt" || exit 1
 check oracle-array 'numpy, safetensors.numpy' array_files.py "$B/ckpt" tests/corpus || exit 1
 check oracle 'torch, safetensors.torch' oracle.py "$@" "$B/ckpt" tests/corpus "$B/tests/oracle/create"

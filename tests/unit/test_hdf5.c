@@ -11,7 +11,7 @@
 #include "unit.h"
 
 #define MAX_BYTES 65536u
-#define MUTANTS   490u /* number of damaged copies of each of the 18 files */
+#define MUTANTS   490u /* number of damaged copies of each of the 22 files */
 
 static const char *const sample_files[] = {
     "keras/hdf5/links.h5",
@@ -32,6 +32,10 @@ static const char *const sample_files[] = {
     "keras/hdf5/index_v200.h5",
     "keras/hdf5/array_pages.h5",
     "keras/hdf5/r_factors.h5",
+    "keras/hdf5/edges_unfiltered.h5",
+    "keras/hdf5/filters_other.h5",
+    "keras/hdf5/huge_attributes.h5",
+    "keras/hdf5/texts_chunked.h5",
 };
 
 /* The file that is being tested. In the functions below, N is the number of its bytes. */

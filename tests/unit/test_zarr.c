@@ -198,6 +198,22 @@ static void blosc_is_decoded(void)
                                  4, out),
                     CKPT_OK);
     CU_ASSERT_STRING_EQUAL(out, "abcd");
+    /* shuffled bits: bit 0 of eight elements, bit 1 of them … "c" differs from "a" in bit 1 */
+    CU_ASSERT_EQUAL(decode_blosc(BLOSC("\x34", "\1", "\x8", "\x8", "\x20",
+                                       "\x8\0\0\0"
+                                       "\xff\2\0\0\0\xff\xff\0"),
+                                 8, out),
+                    CKPT_OK);
+    CU_ASSERT_STRING_EQUAL(out, "acaaaaaa");
+    /* BloscLZ: "ab", 8 bytes copied from 2 bytes back, and "c" */
+    CU_ASSERT_EQUAL(decode_blosc(BLOSC("\x10", "\1", "\x0b", "\x0b", "\x1f",
+                                       "\7\0\0\0\1"
+                                       "ab\xc0\1\0"
+                                       "c"),
+                                 11, out),
+                    CKPT_OK);
+    CU_ASSERT_STRING_EQUAL(out, "ababababab"
+                                "c");
 }
 
 static void malformed_blosc_is_refused(void)
@@ -224,10 +240,14 @@ static void malformed_blosc_is_refused(void)
     /* not compressed: the size of the buffer is 20 instead of 19; the decoded size is 4 instead of 3 */
     CU_ASSERT_EQUAL(decode_blosc(TEXT("\2\1\2\1\3\0\0\0\3\0\0\0\x14\0\0\0xyz"), 3, out), CKPT_EFORMAT);
     CU_ASSERT_EQUAL(decode_blosc(TEXT("\2\1\2\1\4\0\0\0\4\0\0\0\x13\0\0\0xyz"), 3, out), CKPT_EFORMAT);
-    CU_ASSERT_EQUAL(decode_blosc(BLOSC("\0", "\1", "\1", "\1", "\x15", "x"), 3, out), CKPT_EUNSUPPORTED);
-    CU_ASSERT_STRING_EQUAL(err.found, "blosclz");
-    CU_ASSERT_EQUAL(decode_blosc(BLOSC("\x34", "\2", "\1", "\1", "\x15", "x"), 3, out), CKPT_EUNSUPPORTED);
-    CU_ASSERT_STRING_EQUAL(err.found, "shuffled bits");
+    /* BloscLZ: a copy from 3 bytes back, after 2 literals */
+    CU_ASSERT_EQUAL(decode_blosc(BLOSC("\x10", "\1", "\x0a", "\x0a", "\x1d",
+                                       "\5\0\0\0\1"
+                                       "ab\xc0\2"),
+                                 10, out),
+                    CKPT_EFORMAT);
+    CU_ASSERT_EQUAL(decode_blosc(BLOSC("\xb0", "\1", "\2", "\2", "\x15", "x"), 3, out), CKPT_EUNSUPPORTED);
+    CU_ASSERT_STRING_EQUAL(err.found, "compressor 5");
 }
 
 /* read_index - reads the index of the shard of N bytes at P. */

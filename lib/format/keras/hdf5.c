@@ -339,6 +339,7 @@ static ckpt_status read_objects(struct reading *r, source *src)
 {
     ckpt_file *f = r->k->f;
     const struct hdf5_visitor visitor = {.user = r,
+                                         .max_unstored = f->limits.max_expanded,
                                          .on_dataset = take_dataset,
                                          .on_attribute = take_attribute,
                                          .on_link = take_link,

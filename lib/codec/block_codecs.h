@@ -1,0 +1,21 @@
+/* block_codecs.h - decoders of small blocks of compressed bytes, as Blosc and the filters of HDF5 store them.
+ * A block does not have its decoded size, which the caller knows. */
+#ifndef CODEC_BLOCK_CODECS_H
+#define CODEC_BLOCK_CODECS_H
+
+#include "base/cursor.h"
+#include "base/error.h"
+
+enum block_codec { BLOCK_LZ4, BLOCK_BLOSCLZ, BLOCK_SNAPPY, BLOCK_ZLIB, BLOCK_ZSTD };
+
+/* block_decode - decompresses the block C to the SIZE bytes at OUT. CKPT_EFORMAT: it is damaged, or has
+ * another size. CKPT_EUNSUPPORTED: zstd, without libarchive. */
+ckpt_status block_decode(enum block_codec codec, cursor c, unsigned char *out, size_t size, ckpt_error *err);
+/* block_unshuffle_bytes - copies N elements of WIDTH bytes from IN, which has byte 0 of all elements, byte 1
+ * of all elements …, to OUT. */
+void block_unshuffle_bytes(const unsigned char *in, size_t n, size_t width, unsigned char *out);
+/* block_unshuffle_bits - does the same for bits: IN has bit 0 of byte 0 of all elements, bit 1 of all …
+ * Each of its bytes has a bit of eight elements, that of the first one lowest. N is a multiple of 8. */
+void block_unshuffle_bits(const unsigned char *in, size_t n, size_t width, unsigned char *out);
+
+#endif

@@ -1,0 +1,24 @@
+/* hdf5_filter.h - what the files that undo filters of HDF5 share. */
+#ifndef CODEC_HDF5_FILTER_H
+#define CODEC_HDF5_FILTER_H
+
+#include "base/cursor.h"
+#include "codec/hdf5.h"
+
+/* The input of a filter: the first N bytes of SRC. */
+struct hdf5_input {
+    source *src;
+    uint64_t n;
+};
+
+/* hdf5_fail_chunk - fails because the chunk has WHAT, which its filters would not have written. */
+ckpt_status hdf5_fail_chunk(const struct hdf5_input *in, ckpt_error *err, const char *what);
+/* hdf5_decompress - undoes the compressor F (lz4, bitshuffle, zstd or blosc), and appends the result, of at
+ * most MAX_BYTES, to TO. It loads IN into memory, and refuses one that is much larger than the result. */
+ckpt_status hdf5_decompress(const struct hdf5_filter *f, const struct hdf5_input *in, uint64_t max_bytes,
+                            spool *to, ckpt_error *err);
+/* hdf5_undo_scaleoffset - undoes the filter scaleoffset for the numbers in C, and appends them to TO. */
+ckpt_status hdf5_undo_scaleoffset(const struct hdf5_filter *f, const struct hdf5_input *in, cursor c,
+                                  spool *to, ckpt_error *err);
+
+#endif
