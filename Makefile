@@ -315,7 +315,7 @@ check-oracle:
 ## oracle-env: make a virtual environment in build/ with the libraries for check-oracle
 oracle-env: setup-oracle
 	python3 -m venv $(B)/oracle-env
-	$(B)/oracle-env/bin/pip install --quiet torch safetensors numpy transformers gguf msgpack h5py hdf5plugin flax
+	$(B)/oracle-env/bin/pip install --quiet torch safetensors numpy transformers gguf msgpack h5py hdf5plugin keras flax
 
 # ------------------------------------------------------------------- install
 

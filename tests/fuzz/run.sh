@@ -49,6 +49,7 @@ seeds_of()
 {
     case $1 in
     cast | doctor | in_place | round_trip | sanitize | verify | salvage) echo "$corpus/any.pack" ;;
+    hdf5) find tests/corpus/keras/hdf5 -name '*.h5' -size -32k ;;
     scan_tar) echo "$corpus/tar.pack $corpus/torch_tar.pack" ;;
     scan_zip | zip_patch) echo "$corpus/zip.pack" ;;
     container) find tests/corpus/containers -type f -size -8k ;;
@@ -81,7 +82,14 @@ run_by_main()
 }
 
 # max_length TARGET - prints the maximum length of libFuzzer's inputs
-max_length() { [ "$1" = ranks ] && echo 65536 || echo 2048; }
+max_length()
+{
+    case $1 in
+    ranks) echo 65536 ;;
+    hdf5) echo 32768 ;;
+    *) echo 2048 ;;
+    esac
+}
 
 # run_by_libfuzzer TARGET SECONDS - runs the target with libFuzzer
 run_by_libfuzzer()

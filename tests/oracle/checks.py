@@ -1,4 +1,4 @@
-"""What array_files.py, flax_files.py, gguf_files.py and hdf5_files.py share: they run ckpt in a temporary folder and count checks."""
+"""What the checks *_files.py share: they run ckpt in a temporary folder and count checks."""
 import os
 import subprocess
 

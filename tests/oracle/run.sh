@@ -4,7 +4,7 @@
 # modules, the check is skipped. --sample is passed to oracle.py.
 set -u
 B=${B:-build}
-export PYTHONDONTWRITEBYTECODE=1
+export PYTHONDONTWRITEBYTECODE=1 KERAS_BACKEND=numpy # which needs nothing but numpy
 
 # check NAME MODULES SCRIPT [ARG]... - runs SCRIPT, which needs MODULES. If no Python has them, prints that NAME
 # is skipped. If NAME is oracle, it then also prints the line of totals that oracle.py would have printed last.
@@ -25,5 +25,6 @@ check()
 check oracle-gguf gguf gguf_files.py "$B/ckpt" tests/corpus || exit 1
 check oracle-flax msgpack flax_files.py "$B/ckpt" || exit 1
 check oracle-hdf5 h5py hdf5_files.py "$B/ckpt" || exit 1
+check oracle-keras keras keras_files.py "$B/ckpt" || exit 1
 check oracle-array 'numpy, safetensors.numpy' array_files.py "$B/ckpt" tests/corpus || exit 1
 check oracle 'torch, safetensors.torch' oracle.py "$@" "$B/ckpt" tests/corpus "$B/tests/oracle/create"
