@@ -101,6 +101,15 @@ static bool decode_blosclz(cursor c, struct block_output *out)
     return false;
 }
 
+/* fail_size - fails because a block of CODEC is damaged, or does not decode to the size of OUT. */
+static ckpt_status fail_size(enum block_codec codec, const struct block_output *out, ckpt_error *err)
+{
+    static const char *const names[] = {"LZ4", "BloscLZ", "Snappy", "zlib", "zstd"};
+    return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
+                "a block of %s is {damaged, or decodes to another size} than {=%zu bytes}", names[codec],
+                out->size);
+}
+
 /* decode_stream - decompresses the zlib or zstd stream C to OUT. */
 static ckpt_status decode_stream(enum block_codec codec, cursor c, struct block_output *out, ckpt_error *err)
 {
@@ -117,12 +126,11 @@ static ckpt_status decode_stream(enum block_codec codec, cursor c, struct block_
     }
     source_unref(result);
     source_unref(in);
-    return st == CKPT_ELIMIT ? CKPT_EFORMAT : st;
+    return st == CKPT_ELIMIT ? fail_size(codec, out, err) : st;
 }
 
 ckpt_status block_decode(enum block_codec codec, cursor c, unsigned char *out, size_t size, ckpt_error *err)
 {
-    static const char *const names[] = {"LZ4", "BloscLZ", "Snappy", "zlib", "zstd"};
     struct block_output output = {.buffer = out, .size = size};
     bool is_valid = true;
     switch (codec) {
@@ -131,11 +139,7 @@ ckpt_status block_decode(enum block_codec codec, cursor c, unsigned char *out, s
     case BLOCK_SNAPPY: return snappy_decode(c, out, size, err);
     default: CKPT_TRY(decode_stream(codec, c, &output, err));
     }
-    return is_valid && output.n == size
-               ? CKPT_OK
-               : fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
-                      "a block of %s is {damaged, or decodes to %zu bytes}; it must have {=%zu}",
-                      names[codec], output.n, size);
+    return is_valid && output.n == size ? CKPT_OK : fail_size(codec, &output, err);
 }
 
 void block_unshuffle_bytes(const unsigned char *in, size_t n, size_t width, unsigned char *out)

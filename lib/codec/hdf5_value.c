@@ -118,7 +118,10 @@ static ckpt_status load_chunk(struct hdf5 *h, const struct loaded_chunks *e, siz
     source_unref(decoded);
     source_unref(stored);
     free(bytes);
-    return st == CKPT_ELIMIT ? CKPT_EFORMAT : st;
+    return st != CKPT_ELIMIT
+               ? st
+               : fail(h->err, CKPT_EFORMAT, chunk->offset, "a chunk decodes to {more} than {=%llu bytes}",
+                      (unsigned long long)d->chunk_bytes);
 }
 
 /* load_chunks - sets *C to read the elements of D, which are in chunks or were never written. */
