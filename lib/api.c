@@ -214,6 +214,10 @@ static ckpt_status write_plan(ckpt_plan *p, const struct format *f, const struct
     if (plan_root_is_module(p))
         plan_note_module(p);
     cast_notice_skipped(p);
+    if (st == CKPT_OK && job->opts->strict && p->file->leaves_out)
+        st = fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
+                  "tensors of its set are left out, which --strict refuses\n"
+                  "a notice names the file that has them; without --strict the others are written");
     if (st == CKPT_OK && job->opts->strict)
         st = sanitize_strict(p, err);
     if (st == CKPT_OK && job->opts->strict)

@@ -163,6 +163,20 @@ static ckpt_status read_part(struct kit *k, const struct gguf_reading *first, ui
     return st;
 }
 
+/* report_name - reports that the part R of a split model has not the name by which it is found. */
+static ckpt_status report_name(const struct gguf_reading *r, ckpt_error *err)
+{
+    r->f->leaves_out = true;
+    if (!r->f->check)
+        return CKPT_OK;
+    (void)fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
+               "part {%" PRIu64 "} of a split model is not called {=...-%05" PRIu64 "-of-%05" PRIu64
+               ".gguf}\n"
+               "rename it, so that loaders find all parts",
+               r->part_number + 1, r->part_number + 1, r->parts); /* bounded: may wrap, but is only shown */
+    return file_report_fault_as(r->f, CHECK_MISSING_SHARD, CKPT_EFORMAT, err);
+}
+
 static ckpt_status read_parts(struct kit *k, const struct gguf_reading *first)
 {
     uint64_t tensors = first->n;
@@ -177,7 +191,7 @@ static ckpt_status read_parts(struct kit *k, const struct gguf_reading *first)
                     "part 1 of %" PRIu64 " of a split model, but not called ...-00001-of-%05" PRIu64
                     ".gguf: the other parts were not looked for",
                     first->parts, first->parts);
-        return CKPT_OK;
+        return report_name(first, k->err);
     }
     if (!part_file_set_folder(f))
         return fail_memory(k->err);
@@ -201,11 +215,15 @@ static ckpt_status read_split_model(struct kit *k, struct gguf_file *kept)
     kept->header = r.g;
     if (r.parts > 1 && r.part_number == 0)
         return read_parts(k, &r);
-    if (r.parts > 1)
-        file_notice(k->f,
-                    "part %" PRIu64 " of %" PRIu64 " of a split model; name the first part to read them all",
-                    r.part_number + 1, r.parts); /* bounded: may wrap, but is only shown */
-    return CKPT_OK;
+    if (r.parts <= 1)
+        return CKPT_OK;
+    file_notice(k->f,
+                "part %" PRIu64 " of %" PRIu64 " of a split model; name the first part to read them all",
+                r.part_number + 1, r.parts); /* bounded: may wrap, but is only shown */
+    struct shard_name name;
+    bool is_named = shard_name_parse(str_after_last(str_c(k->f->path), '/'), &name) &&
+                    name.number - 1 == r.part_number && name.count == r.parts;
+    return is_named ? CKPT_OK : report_name(&r, k->err);
 }
 
 static ckpt_status read(ckpt_file *f, ckpt_error *err)

@@ -7,6 +7,7 @@
  *
  * In salvage, the tensors that the index lists for missing and unreadable shards are rows marked as lost. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -114,6 +115,38 @@ ckpt_status shards_add_metadata(struct index *x, ckpt_value *key, ckpt_value *te
 
 /* ------------------------------------------------------------------ open */
 
+/* hint_other_set - if none of the shards of X is there, but all of one other set are, sets the hint of x->err
+ * to the command that reads these without the index. Returns false if not. */
+static bool hint_other_set(struct index *x)
+{
+    ckpt_str *names, folder = str_folder(str_c(x->f->path));
+    const char *path = folder.len ? arena_str(x->f->a, folder).ptr : ".";
+    char prefix_word[SHELL_WORD_MAX], ext_word[SHELL_WORD_MAX], hint[sizeof x->err->hint];
+    struct folder_set set;
+    struct shard_name first;
+    size_t n = 0, kept = 0;
+    for (size_t i = 0; i < x->nshards; i++)
+        if (!x->shards[i].is_missing)
+            return false;
+    if (!path || folder_list_all(x->f->a, path, &names, &n, NULL) != CKPT_OK)
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if (!str_ends(names[i], STR_LIT(INDEX_SUFFIX)))
+            names[kept++] = names[i];
+    if (!folder_find_set(names, kept, &set) || !set.is_numbered || !shard_name_parse(set.first, &first) ||
+        set.n != first.count)
+        return false;
+    const char *prefix = ARENA_CONCAT(x->f->a, folder, first.stem).ptr;
+    if (!prefix)
+        return false;
+    (void)snprintf(
+        hint, sizeof hint,
+        "the index names other files than those there: ckpt convert %s-*-of-*%s -o fixed.safetensors",
+        shell_path(prefix, prefix_word), shell_word(first.ext, "", "", ext_word));
+    error_replace_hint(x->err, hint);
+    return true;
+}
+
 static ckpt_status report_missing(struct index *x, const struct shard *s)
 {
     size_t n = 0;
@@ -128,6 +161,8 @@ static ckpt_status report_missing(struct index *x, const struct shard *s)
         (void)fail(x->err, CKPT_ETRUNCATED, s->at,
                    "{=the shard} is {missing}, and with it an unknown number of tensors\n"
                    "put all shards into the folder; `ckpt salvage` writes what the others hold");
+    if (s == x->shards) /* once is enough */
+        (void)hint_other_set(x);
     error_add_where(x->err, "%.*s", STR_ARG(s->name));
     return file_report_fault_as(x->f, CHECK_MISSING_SHARD, CKPT_ETRUNCATED, x->err);
 }
@@ -162,6 +197,8 @@ static ckpt_status check_present(struct index *x)
                STR_ARG(x->shards[first].name), missing, x->nshards);
     if (!x->has_no_index)
         error_add_where(x->err, "weight_map");
+    if (!x->has_no_index && hint_other_set(x))
+        return CKPT_ENOTFOUND;
     error_add_hint(x->err, "put all shards into the folder%s%s", x->has_no_index ? "" : " of the index",
                    missing < x->nshards ? "; `ckpt salvage` writes what the others hold" : "");
     return CKPT_ENOTFOUND;

@@ -15,6 +15,7 @@
 #include <dirent.h>
 #include <stdlib.h>
 
+#include "core/check.h"
 #include "format/distributed/part_files.h"
 #include "format/folder.h"
 #include "format/hub/shards.h"
@@ -23,6 +24,7 @@
 
 extern const struct format format_shards;
 
+#define MAX_UNLISTED    64u         /* files next to an index that are searched for tensors of the set */
 #define MAX_INDEX_PROBE (64u << 20) /* a JSON file larger than this is not searched for a weight_map */
 
 /* ----------------------------------------------------------------- probe */
@@ -363,6 +365,69 @@ static ckpt_status read_index(struct index *x)
 
 /* ------------------------------------------------------------------- read */
 
+/* is_unlisted - returns true if NAME is the name of a shard of the set X that its index does not have. */
+static bool is_unlisted(const struct index *x, ckpt_str name)
+{
+    struct shard_name first;
+    if (!x->nshards || !shard_name_parse(x->shards[0].name, &first) || map_get(x->names, name) != MAP_NONE)
+        return false;
+    ckpt_str after_stem = str_skip(name, first.stem.len);
+    return str_starts(name, first.stem) && str_starts(after_stem, STR_LIT("-")) &&
+           str_ends(name, first.ext) && str_find(after_stem, STR_LIT("-of-"), 0) != SIZE_MAX;
+}
+
+/* report_left_out - reports the tensors of OTHER, called NAME, that the index X does not have. Those that it
+ * has are in another shard: OTHER is of an older set. */
+static ckpt_status report_left_out(struct index *x, ckpt_str name, const ckpt_file *other)
+{
+    size_t n = 0;
+    ckpt_str first = STR_LIT("");
+    for (uint32_t i = 0; i < other->table.nrows; i++) {
+        ckpt_str key = table_name(&other->table, i);
+        if (map_get(x->keys, key) == MAP_NONE && n++ == 0)
+            first = key;
+    }
+    if (!n)
+        return CKPT_OK;
+    x->f->leaves_out = true;
+    file_notice(x->f, "%.*s is not in the index: its %zu tensor%s, such as \"%.*s\", %s left out",
+                STR_ARG(name), n, n == 1 ? "" : "s", STR_ARG(first), n == 1 ? "is" : "are");
+    if (!x->f->check)
+        return CKPT_OK;
+    (void)fail(
+        x->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
+        "{%.*s} is not in {=the index}, and has %zu tensor%s that no other shard has, such as \"%.*s\"",
+        STR_ARG(name), n, n == 1 ? "" : "s", STR_ARG(first));
+    return file_report_fault_as(x->f, CHECK_EXTRA_TENSOR, CKPT_EFORMAT, x->err);
+}
+
+/* find_left_out - looks for shards next to the index X that it does not name. One that cannot be read is left
+ * to those who name it. */
+static ckpt_status find_left_out(struct index *x)
+{
+    ckpt_str *names, folder = str_folder(str_c(x->f->path));
+    size_t n;
+    ckpt_str path = folder.len ? arena_str(x->f->a, folder) : STR_LIT(".");
+    ckpt_status st = path.ptr ? folder_list_all(x->f->a, path.ptr, &names, &n, NULL) : fail_memory(x->err);
+    if (st != CKPT_OK) /* a folder may be readable by name only */
+        return st == CKPT_ENOMEM ? fail_memory(x->err) : CKPT_OK;
+    for (size_t i = 0, looked_at = 0; st == CKPT_OK && i < n && looked_at < MAX_UNLISTED; i++) {
+        ckpt_file *other = NULL;
+        if (!is_unlisted(x, names[i]))
+            continue;
+        char *file = shards_join_path(folder, names[i]);
+        const struct opening o = {.path = file, .limits = &x->f->limits};
+        if (file && shards_check_regular(file, NULL) == CKPT_OK &&
+            format_open_path(&o, false, &other, NULL) == CKPT_OK) {
+            st = report_left_out(x, names[i], other);
+            file_free(other);
+        }
+        looked_at++;
+        free(file);
+    }
+    return st;
+}
+
 static ckpt_status read_index_file(struct index *x, source *src)
 {
     ckpt_file *f = x->f;
@@ -379,8 +444,10 @@ static ckpt_status read_index_file(struct index *x, source *src)
     CKPT_TRY(source_read(src, 0, text, (size_t)src->size, x->err));
     json_init(&x->j, str_of(text, (size_t)src->size), 0, f->a, x->err);
     ckpt_status st = read_index(x);
-    if (st == CKPT_OK)
-        return shards_merge(x);
+    if (st == CKPT_OK) {
+        CKPT_TRY(shards_merge(x));
+        return find_left_out(x);
+    }
     if (x->f->salvage)
         error_add_hint(x->err, "without the index the shards are not known: salvage each shard by itself");
     error_add_position(x->err, 0, STR_LIT("index"));
