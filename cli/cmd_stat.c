@@ -419,7 +419,7 @@ static void print_stat_json(const struct job *job)
     json_end_rows(tail, stdout);
 }
 
-/* check_fail_on - checks the rows by --fail-on. Returns EXIT_NO after a notice of the first tensor that
+/* check_fail_on - checks the rows by --fail-on. Returns EXIT_NO after naming the first tensor that
  * fails, else EXIT_OK. */
 static int check_fail_on(const struct job *job, const char *path)
 {
@@ -435,7 +435,7 @@ static int check_fail_on(const struct job *job, const char *path)
         return EXIT_OK;
     struct text t = {0};
     text_noun(&t, nfailed, "tensor has", "tensors have");
-    print_notice(path, "%s %s, the first is %s", t.ptr,
+    print_reason(path, "%s %s, the first is %s", t.ptr,
                  !fail_on_inf   ? "NaN"
                  : !fail_on_nan ? "Inf"
                                 : "NaN or Inf",

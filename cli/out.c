@@ -155,16 +155,9 @@ int report_failure(ckpt_status status, const char *path, const char *hint, const
     return report_error(&err, path);
 }
 
-void print_notice(const char *path, const char *fmt, ...)
+static void print_words(const char *path, const char *words)
 {
-    if (ui.quiet)
-        return;
     struct text t = {0};
-    char words[2048];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(words, sizeof words, fmt, ap);
-    va_end(ap);
     if (ui.json) {
         json *j = json_schema("ckpt.notice.v1");
         if (path)
@@ -181,6 +174,27 @@ void print_notice(const char *path, const char *fmt, ...)
     text_add(&t, words);
     print_message(t.ptr);
     text_free(&t);
+}
+
+void print_notice(const char *path, const char *fmt, ...)
+{
+    char words[2048];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(words, sizeof words, fmt, ap);
+    va_end(ap);
+    if (!ui.quiet)
+        print_words(path, words);
+}
+
+void print_reason(const char *path, const char *fmt, ...)
+{
+    char words[2048];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(words, sizeof words, fmt, ap);
+    va_end(ap);
+    print_words(path, words);
 }
 
 /* The open inputs, and how many of their notices were printed: reading a file adds notices. */

@@ -72,6 +72,8 @@ int report_failure(ckpt_status status, const char *path, const char *hint, const
 /* print_notice - prints "ckpt: PATH: …" to stderr, unless --quiet is given; with --json, as JSON. Callers
  * escape text that comes from files. */
 void print_notice(const char *path, const char *fmt, ...) CKPT_PRINTF(2, 3);
+/* print_reason - prints, in the same way but also with --quiet, why the command's answer is no. */
+void print_reason(const char *path, const char *fmt, ...) CKPT_PRINTF(2, 3);
 void print_plan_notices(const ckpt_plan *p, const char *path);
 
 /* open_input - opens PATH as ckpt_open does, applies --root, and prints errors and notices. Returns NULL

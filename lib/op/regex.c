@@ -1,4 +1,5 @@
-/* regex.c - `ckpt rename -s 'REGEX=>REPLACEMENT'`: POSIX extended expressions on keys. */
+/* regex.c - `ckpt rename -s 'REGEX=>REPLACEMENT'`: POSIX extended expressions on keys, and of Python's what
+ * POSIX lacks and keys need: \d \D \w \W \s \S, (?:…), and (?i) at the start. */
 #include <regex.h>
 #include <stdlib.h>
 
@@ -10,9 +11,12 @@
 #define MAX_REPEATS 4096u /* largest product of all {m,n} of an expression: each multiplies the automaton */
 #define MAX_SUBJECT 65536u /* bytes of a key, old or new */
 #define GROUPS      10     /* \0 to \9 */
+#define MAX_GROUPS  64u    /* groups of an expression and its whole match, those without a number included */
 
 struct expression {
     regex_t regex;
+    size_t ngroups, ncaptures; /* groups of REGEX; those of them that have a number */
+    size_t group_of[GROUPS];   /* [number]: the group of REGEX; [0]: the whole match */
     const char *replacement;
     buf out;              /* the new key */
     char *subject;        /* the key, NUL-terminated */
@@ -36,6 +40,96 @@ static bool are_repeats_few(const char *pattern)
             return false;
     }
     return true;
+}
+
+/* ---- translation to POSIX */
+
+/* find_class - returns the bytes for a bracket expression that \LETTER stands for; NULL: none. */
+static const char *find_class(char letter)
+{
+    switch (letter) {
+    case 'd':
+    case 'D': return "0-9";
+    case 'w':
+    case 'W': return "[:alnum:]_";
+    case 's':
+    case 'S': return "[:space:]";
+    default: return NULL;
+    }
+}
+
+/* translate_bracket - copies the bracket expression at P to OUT; returns what follows it. */
+static const char *translate_bracket(const char *p, buf *out)
+{
+    const char *start = p++;
+    p += *p == '^';
+    p += *p == ']'; /* the first ] is a member */
+    buf_put(out, start, (size_t)(p - start));
+    while (*p && *p != ']') {
+        bool named = p[0] == '[' && (p[1] == ':' || p[1] == '.' || p[1] == '=');
+        const char *end = named ? strchr(p + 2, ']') : NULL;
+        const char *class = p[0] == '\\' && p[1] >= 'a' ? find_class(p[1]) : NULL; /* \D excludes: not here */
+        size_t n = end ? (size_t)(end + 1 - p) : class ? 2 : 1;
+        if (class)
+            buf_put_cstr(out, class);
+        else
+            buf_put(out, p, n);
+        p += n;
+    }
+    return p;
+}
+
+/* translate_escape - copies the escape at P to OUT; returns what follows it. */
+static const char *translate_escape(const struct expression *expr, const char *p, buf *out)
+{
+    const char *class = find_class(p[1]);
+    bool is_reference = p[1] >= '1' && p[1] <= '9' && (size_t)(p[1] - '0') <= expr->ncaptures;
+    if (class)
+        buf_printf(out, "[%s%s]", p[1] < 'a' ? "^" : "", class);
+    else if (is_reference)
+        buf_printf(out, "\\%zu", expr->group_of[p[1] - '0']);
+    else
+        buf_put(out, p, p[1] ? 2 : 1);
+    return p + (p[1] ? 2 : 1);
+}
+
+/* translate_group - copies the opening of the group at P to OUT and numbers it; returns what follows it, NULL
+ * after an error. */
+static const char *translate_group(struct expression *expr, const char *p, buf *out, ckpt_error *err)
+{
+    bool has_number = p[1] != '?';
+    if (!has_number && p[2] != ':') {
+        (void)fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
+                   "\"%.3s\" is not understood: only (?:…), and (?i) at the start of the expression", p);
+        return NULL;
+    }
+    if (++expr->ngroups >= MAX_GROUPS) {
+        (void)fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "more than %u groups", MAX_GROUPS - 1);
+        return NULL;
+    }
+    if (has_number && ++expr->ncaptures < GROUPS)
+        expr->group_of[expr->ncaptures] = expr->ngroups;
+    buf_byte(out, '(');
+    return p + (has_number ? 1 : 3);
+}
+
+/* translate - writes PATTERN as POSIX has it to OUT, NUL-terminated, and numbers its groups. */
+static ckpt_status translate(struct expression *expr, const char *pattern, buf *out, ckpt_error *err)
+{
+    for (const char *p = pattern; *p;) {
+        if (*p == '[')
+            p = translate_bracket(p, out);
+        else if (*p == '\\')
+            p = translate_escape(expr, p, out);
+        else if (*p == '(')
+            p = translate_group(expr, p, out, err);
+        else
+            buf_byte(out, (unsigned char)*p++);
+        if (!p)
+            return CKPT_EUSAGE;
+    }
+    buf_byte(out, 0);
+    return buf_ok(out) ? CKPT_OK : fail_memory(err);
 }
 
 static ckpt_status check_replacement(const char *replacement, size_t groups, ckpt_error *err)
@@ -81,6 +175,21 @@ static const char *regcomp_error(int code)
     return "malformed expression"; /* REG_BADPAT, and codes that POSIX does not have */
 }
 
+static ckpt_status compile_pattern(struct expression *expr, const char *pattern, ckpt_error *err)
+{
+    buf posix;
+    bool any_case = strncmp(pattern, "(?i)", 4) == 0;
+    buf_init(&posix, 16 * MAX_PATTERN); /* \w becomes 13 bytes */
+    ckpt_status st = translate(expr, pattern + (any_case ? 4 : 0), &posix, err);
+    if (st == CKPT_OK) {
+        int code = regcomp(&expr->regex, (const char *)posix.data, REG_EXTENDED | (any_case ? REG_ICASE : 0));
+        if (code)
+            st = fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "\"%s\": %s", pattern, regcomp_error(code));
+    }
+    buf_free(&posix);
+    return st;
+}
+
 static ckpt_status compile_rule(struct expression *expr, const char *rule, ckpt_error *err)
 {
     const char *arrow = strstr(rule, "=>");
@@ -99,11 +208,9 @@ static ckpt_status compile_rule(struct expression *expr, const char *rule, ckpt_
     if (!are_repeats_few(pattern))
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "the repetitions of \"%s\" multiply to more than %u",
                     pattern, MAX_REPEATS);
-    int code = regcomp(&expr->regex, pattern, REG_EXTENDED);
-    if (code)
-        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "\"%s\": %s", pattern, regcomp_error(code));
+    CKPT_TRY(compile_pattern(expr, pattern, err));
     expr->replacement = arrow + 2;
-    ckpt_status st = check_replacement(expr->replacement, expr->regex.re_nsub, err);
+    ckpt_status st = check_replacement(expr->replacement, expr->ncaptures, err);
     if (st != CKPT_OK)
         regfree(&expr->regex);
     return st;
@@ -117,7 +224,7 @@ static void append_replacement(struct expression *expr, const char *subject, con
         } else if (*++p == '\\') {
             buf_byte(&expr->out, '\\');
         } else {
-            const regmatch_t *group = &groups[*p - '0'];
+            const regmatch_t *group = &groups[expr->group_of[*p - '0']];
             if (group->rm_so >= 0) /* -1: the group is not in the match */
                 buf_put(&expr->out, subject + group->rm_so, (size_t)(group->rm_eo - group->rm_so));
         }
@@ -129,11 +236,12 @@ static void append_replacement(struct expression *expr, const char *subject, con
 static bool replace_all(struct expression *expr, size_t len, bool *matched)
 {
     const char *s = expr->subject;
-    regmatch_t groups[GROUPS];
+    regmatch_t groups[MAX_GROUPS];
     size_t at = 0;
     int code = 0;
     *matched = false;
-    while (at <= len && (code = regexec(&expr->regex, s + at, GROUPS, groups, at ? REG_NOTBOL : 0)) == 0) {
+    while (at <= len &&
+           (code = regexec(&expr->regex, s + at, expr->ngroups + 1, groups, at ? REG_NOTBOL : 0)) == 0) {
         size_t from = (size_t)groups[0].rm_so, to = (size_t)groups[0].rm_eo; /* relative to s + at */
         *matched = true;
         buf_put(&expr->out, s + at, from);

@@ -259,12 +259,42 @@ static void regex_replaces_every_match(void)
     close_plan(p);
 }
 
+/* What Python's expressions have and POSIX's lack; groups without a number do not shift the numbers. */
+static void expressions_of_python_are_understood(void)
+{
+    static const struct {
+        const char *rule, *name;
+    } cases[] = {
+        {"layer_\\d+=>L", "Enc.L.w (x]"},
+        {"(?:Enc|Dec)\\.(\\w+)=>\\1", "layer_10.w (x]"},
+        {"(E)(?:n)(?:c)(.)=>\\2\\1", ".Elayer_10.w (x]"},
+        {"(?i)enc\\.LAYER=>b", "b_10.w (x]"},
+        {"\\s\\S=>-", "Enc.layer_10.w-x]"},
+        {"[\\d_]+=>#", "Enc.layer#.w (x]"},
+        {"[^\\w.]=>", "Enc.layer_10.wx"},
+        {"\\D+$=>", "Enc.layer_10"},
+        {"[]x]+$=>", "Enc.layer_10.w ("},
+        {"[[:digit:]]+=>7", "Enc.layer_7.w (x]"},
+        {"\\(=>[", "Enc.layer_10.w [x]"},
+        {"(?:(1)0|(2))=>\\1\\2", "Enc.layer_1.w (x]"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ckpt_plan *p = plan_of(OPEN_KEYS("Enc.layer_10.w (x]"));
+        CU_ASSERT_EQUAL(ckpt_plan_rename_regex(p, cases[i].rule, NULL), CKPT_OK);
+        CU_ASSERT_STRING_EQUAL(names_of(p), cases[i].name);
+        close_plan(p);
+    }
+}
+
 static void malformed_rules_are_refused(void)
 {
     static const char *const rules[] = {
         "no arrow",
         "=>x",                  /* an empty pattern */
         "(=>x",                 /* no ')' */
+        "(?=w)=>x",             /* a group of Python that is not understood */
+        "w(?i)=>x",             /* not at the start */
+        "(?:w)=>\\1",           /* the group has no number */
         "a=>\\1",               /* the pattern has no group 1 */
         "a=>\\q",               /* an unknown escape */
         "a=>\\",                /* a backslash at the end */
@@ -604,6 +634,7 @@ void suite_rename(void)
     UNIT(strip_auto_keeps_ambiguous_prefixes);
     UNIT(strip_auto_renames_metadata_of_all_wrappers);
     UNIT(regex_replaces_every_match);
+    UNIT(expressions_of_python_are_understood);
     UNIT(malformed_rules_are_refused);
     UNIT(metadata_are_renamed_with_their_keys);
     UNIT(pairs_rename_by_key_or_full_name);
