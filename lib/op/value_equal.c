@@ -366,8 +366,10 @@ static ckpt_status compare_objects(struct value_equal *e, const ckpt_value *a, c
                                    bool *same, ckpt_error *err)
 {
     char type_a[256], type_b[256];
-    bool united, outermost = !e->nparents, both_calls = a->type == CKPT_V_CALL && b->type == CKPT_V_CALL;
-    CKPT_TRY(unite_sets(e, a, b, &united, err)); /* adds to e->parent: after OUTERMOST */
+    bool united, outermost = e->in_outermost,
+                 both_calls = a->type == CKPT_V_CALL && b->type == CKPT_V_CALL;
+    e->in_outermost = false;
+    CKPT_TRY(unite_sets(e, a, b, &united, err));
     if (!united)
         return CKPT_OK;
     struct view in_a = view_of(a), in_b = view_of(b);
@@ -442,7 +444,7 @@ static ckpt_status compare_nodes(struct value_equal *e, const ckpt_value *a, con
 static ckpt_status compare_waiting(struct value_equal *e, bool *same, ckpt_error *err)
 {
     ckpt_status st = CKPT_OK;
-    e->nparents = 0;
+    e->in_outermost = true;
     while (st == CKPT_OK && *same && e->n) {
         struct node_pair next = e->waiting[--e->n];
         if (++e->work > MAX_WORK)
@@ -451,8 +453,12 @@ static ckpt_status compare_waiting(struct value_equal *e, bool *same, ckpt_error
         else
             st = compare_nodes(e, next.a, next.b, same, err);
     }
-    map_free(e->numbers); /* the next comparison is of different nodes */
-    e->numbers = NULL;
+    bool all_are_equal = st == CKPT_OK && *same && !e->has_unread && !e->no_attributes;
+    if (!all_are_equal) { /* else the next comparison need not compare these nodes again */
+        map_free(e->numbers);
+        e->numbers = NULL;
+        e->nparents = 0;
+    }
     return st;
 }
 

@@ -14,8 +14,10 @@ struct value_equal {
     struct node_pair *waiting;
     size_t n, cap;
     map *numbers;     /* node -> its index in parent */
-    uint32_t *parent; /* union-find: nodes assumed equal form a tree; a root is its own parent */
+    uint32_t *parent; /* union-find: nodes that are equal, or assumed so, form a tree; a root is its own
+                       * parent. Kept for the next comparison if all assumptions were right */
     size_t nparents, cap_parents;
+    bool in_outermost;  /* the two outermost objects were not reached yet */
     uint64_t work;      /* pairs of nodes in all comparisons */
     bool no_attributes; /* ignores the attributes of the two outermost objects */
     bool has_unread;    /* set by the last comparison: *SAME is true only of what could be read */

@@ -1,5 +1,6 @@
 /* Values of two files are compared by what they mean, not by the opcodes that build them. */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "pickled.h"
 
@@ -270,6 +271,25 @@ static void graphs_with_cycles_and_shared_nodes_are_compared(void)
     check_events(deep[0], deep[1], "~v;");
 }
 
+/* Values that are in many others are compared once: 9000 times 9000 items would be more than the limit. */
+static void shared_values_are_compared_once(void)
+{
+    enum { N = 9000 };
+    char *text = malloc(N * 24 + 100);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(text);
+    size_t n = (size_t)sprintf(text, "{'v':m.f(#1~[]+[#1");
+    for (int i = 0; i < N; i++)
+        n += (size_t)sprintf(text + n, ",%d", i % 10);
+    n += (size_t)sprintf(text + n, "])");
+    for (int i = 0; i < N; i++)
+        n += (size_t)sprintf(text + n, ",'v%d':m.f(#1)", i);
+    memcpy(text + n, "}", 2);
+    struct test_file a = make_torch_zip(text), b = make_torch_zip(text);
+    CU_ASSERT_EQUAL(compare_files(&a, &b, NULL), CKPT_OK);
+    CU_ASSERT(totals.same == N + 1 && totals.changed == 0);
+    free(text);
+}
+
 /* If a name is a tensor in A and a value in B, the value is reported as one that only B has. An object that
  * contains a tensor which is no row is not compared. */
 static void tensors_are_not_compared_as_values(void)
@@ -394,6 +414,7 @@ void suite_diff_values(void)
     UNIT(long_bytes_of_any_protocol_are_compared);
     UNIT(the_source_of_a_class_is_ignored);
     UNIT(an_empty_dict_is_compared_but_not_an_empty_safetensors_file);
+    UNIT(shared_values_are_compared_once);
     UNIT(tensors_are_not_compared_as_values);
     UNIT(dicts_without_their_tensors_are_not_reported);
     UNIT(a_file_without_values_is_not_compared);
