@@ -1,5 +1,6 @@
 /* collect.c - collects the parameters and buffers of a file, which are the rows of its weights, and sums up
  * the states of the optimizer that is saved with them. */
+#include "base/map.h"
 #include "core/dtype.h"
 #include "core/file.h"
 #include "op/containers.h"
@@ -65,23 +66,33 @@ static ckpt_status add_row(ckpt_mem *m, const ckpt_tensor *r, ckpt_str name, ckp
 }
 
 /* add_state - adds the bytes of state R to the group of its parameter, whose number is the key R->path[N]. */
-static void add_state(struct mem_own_optimizer *own, const ckpt_value *groups, const ckpt_tensor *r,
-                      uint32_t n)
+static void add_state(struct mem_own_optimizer *own, const map *group_of, const ckpt_tensor *r, uint32_t n)
 {
     const ckpt_path_elem *key = &r->path[n];
+    uint32_t g = key->is_int ? map_get_num(group_of, (uint64_t)key->num) : MAP_NONE;
     own->bytes = size_add(own->bytes, r->nbytes);
-    for (size_t g = 0; g < own->ngroups && key->is_int; g++) {
-        const ckpt_value *params = mapping_get(value_item(groups, (uint32_t)g), "params"), *val, *unused_key;
-        for (uint32_t i = 0; params && ckpt_value_item(params, i, &unused_key, &val); i++)
-            if (ckpt_value_get_type(val) == CKPT_V_INT && ckpt_value_int(val) == key->num) {
-                own->groups[g].bytes = size_add(own->groups[g].bytes, r->nbytes);
-                return;
-            }
-    }
+    if (g != MAP_NONE)
+        own->groups[g].bytes = size_add(own->groups[g].bytes, r->nbytes);
 }
 
-/* make_groups - makes the groups of the optimizer NODE; add_state adds their bytes. */
-static ckpt_status make_groups(ckpt_mem *m, const ckpt_value *node, ckpt_error *err)
+/* index_parameters - adds the numbers in PARAMS, the parameters of group G, to GROUP_OF; a number that is in
+ * several groups belongs to the first. */
+static ckpt_status index_parameters(map *group_of, const ckpt_value *params, uint32_t g, ckpt_error *err)
+{
+    const ckpt_value *val, *unused_key;
+    for (uint32_t i = 0; params && ckpt_value_item(params, i, &unused_key, &val); i++) {
+        bool is_number = ckpt_value_get_type(val) == CKPT_V_INT;
+        uint64_t number = is_number ? (uint64_t)ckpt_value_int(val) : 0;
+        if (is_number && map_get_num(group_of, number) == MAP_NONE &&
+            !map_put_num(group_of, number, g, NULL))
+            return fail_memory(err);
+    }
+    return CKPT_OK;
+}
+
+/* make_groups - makes the groups of the optimizer NODE, and sets GROUP_OF by the number of each parameter;
+ * add_state adds their bytes. */
+static ckpt_status make_groups(ckpt_mem *m, const ckpt_value *node, map *group_of, ckpt_error *err)
 {
     const ckpt_value *list = mapping_get(node, "param_groups");
     size_t n = list ? ckpt_value_count(list) : 0;
@@ -93,6 +104,7 @@ static ckpt_status make_groups(ckpt_mem *m, const ckpt_value *node, ckpt_error *
                                                "params");
         ckpt_mem_group *g = &m->file_optimizer.groups[m->file_optimizer.ngroups];
         g->parameters = params ? ckpt_value_count(params) : 0;
+        CKPT_TRY(index_parameters(group_of, params, (uint32_t)m->file_optimizer.ngroups, err));
     }
     return CKPT_OK;
 }
@@ -105,20 +117,23 @@ static ckpt_status collect_optimizer(ckpt_mem *m, ckpt_file *file, const ckpt_in
     if (!info->optimizer.len || !file->root)
         return CKPT_OK;
     m->file_optimizer.title = arena_str(m->a, info->optimizer);
+    map *group_of = map_new(0);
     ckpt_status st = containers_find(&tree, file, file->root, m->a, err);
+    if (st == CKPT_OK && !group_of)
+        st = fail_memory(err);
     while (st == CKPT_OK && at < tree.n && !tree.list[at].is_optimizer)
         at++;
     const ckpt_path_elem *path = st == CKPT_OK && at < tree.n ? container_path(&tree, at, &npath) : NULL;
     if (st == CKPT_OK && path)
-        st = make_groups(m, tree.list[at].node, err);
-    const ckpt_value *groups = st == CKPT_OK && path ? mapping_get(tree.list[at].node, "param_groups") : NULL;
+        st = make_groups(m, tree.list[at].node, group_of, err);
     for (size_t i = 0; st == CKPT_OK && path && i < file->table.nrows; i++) {
         const ckpt_tensor *r = &file->table.rows[i].t;
         if (r->alias_of == CKPT_NO_TENSOR && r->part_of == CKPT_NO_TENSOR && r->npath > npath + 1 &&
             path_begins(r->path, r->npath, path, npath) && !r->path[npath].is_int &&
             str_is(r->path[npath].str, "state"))
-            add_state(&m->file_optimizer, groups, r, npath + 1);
+            add_state(&m->file_optimizer, group_of, r, npath + 1);
     }
+    map_free(group_of);
     containers_free(&tree);
     return st;
 }
