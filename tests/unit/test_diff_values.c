@@ -1,6 +1,5 @@
 /* Values of two files are compared by what they mean, not by the opcodes that build them. */
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "pickled.h"
 
@@ -275,19 +274,20 @@ static void graphs_with_cycles_and_shared_nodes_are_compared(void)
 static void shared_values_are_compared_once(void)
 {
     enum { N = 9000 };
-    char *text = malloc(N * 24 + 100);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(text);
-    size_t n = (size_t)sprintf(text, "{'v':m.f(#1~[]+[#1");
+    buf text;
+    buf_init(&text, SIZE_MAX);
+    buf_put_cstr(&text, "{'v':m.f(#1~[]+[#1");
     for (int i = 0; i < N; i++)
-        n += (size_t)sprintf(text + n, ",%d", i % 10);
-    n += (size_t)sprintf(text + n, "])");
+        buf_printf(&text, ",%d", i % 10);
+    buf_put_cstr(&text, "])");
     for (int i = 0; i < N; i++)
-        n += (size_t)sprintf(text + n, ",'v%d':m.f(#1)", i);
-    memcpy(text + n, "}", 2);
-    struct test_file a = make_torch_zip(text), b = make_torch_zip(text);
+        buf_printf(&text, ",'v%d':m.f(#1)", i);
+    buf_put(&text, "}", 2); /* and the NUL */
+    CU_ASSERT_FATAL(buf_ok(&text));
+    struct test_file a = make_torch_zip((const char *)text.data), b = make_torch_zip((const char *)text.data);
     CU_ASSERT_EQUAL(compare_files(&a, &b, NULL), CKPT_OK);
     CU_ASSERT(totals.same == N + 1 && totals.changed == 0);
-    free(text);
+    buf_free(&text);
 }
 
 /* If a name is a tensor in A and a value in B, the value is reported as one that only B has. An object that
