@@ -6,22 +6,22 @@ alloca tmpnam mktemp system popen'
 banned_in_library='printf vprintf puts putchar perror exit _exit abort assert getenv secure_getenv setenv unsetenv
 putenv dlopen dlsym fork execv execve execvp execl execlp signal sigaction setlocale rand srand'
 
-# find_calls NAMES FILE… - prints FILE:LINE for each call of one of the functions NAMES, but not in comments and
-# strings
+# strip FILE… - prints the lines of FILE… as "FILE:LINE:TEXT", without comments and what is in strings
+strip() { awk -v named=1 -f "$LINT/strip.awk" "$@"; }
+
+# find_calls NAMES - prints FILE:LINE for each call of one of the functions NAMES in the lines that strip() printed
 find_calls()
 {
-    names=$(echo $1 | tr ' ' '|')
-    shift
-    for file; do
-        awk -f "$LINT/strip.awk" "$file" | grep -nE "(^|[^A-Za-z0-9_>.])($names)[[:space:]]*\(" |
-            sed "s|^\([0-9]*\):.*|$file:\1|"
-    done
+    grep -E "^[^:]*:[0-9]*:(.*[^A-Za-z0-9_>.])?($(echo $1 | tr ' ' '|'))[[:space:]]*\(" | cut -d : -f 1,2
 }
 
-for call in $(find_calls "$banned_everywhere" $(find lib cli tests -type f -name '*.[ch]')); do
+# without_text MESSAGE - replaces the text of lines as strip() prints them by MESSAGE
+without_text() { sed "s/^\([^:]*:[0-9]*\):.*/\1: $1/"; }
+
+for call in $(strip $(find lib cli tests -type f -name '*.[ch]') | find_calls "$banned_everywhere"); do
     echo "$call: calls a function that is banned"
 done
-for call in $(find_calls "$banned_in_library" $(find lib -name '*.[ch]')); do
+for call in $(strip $(find lib -name '*.[ch]') | find_calls "$banned_in_library"); do
     # Two exceptions. TMPDIR is the folder for copies of pipes. libarchive is loaded when it is needed, by the names in
     # an array, because linking it would slow the start of every command.
     case $call in
@@ -31,11 +31,7 @@ for call in $(find_calls "$banned_in_library" $(find lib -name '*.[ch]')); do
     sed -n "${call##*:}p" "${call%:*}" | grep -q "$allowed" ||
         echo "$call: calls a function that is banned in the library"
 done
-for file in $(find lib -name '*.[ch]'); do
-    awk -f "$LINT/strip.awk" "$file" | grep -nE '(^|[^A-Za-z0-9_])(stdout|stderr|environ)([^A-Za-z0-9_]|$)' |
-        sed "s|^\([0-9]*\):.*|$file:\1: the library may not use stdout, stderr or environ|"
-done
-for file in $(find lib -name '*.c'); do
-    awk -f "$LINT/strip.awk" "$file" | grep -nE '^static [^(=;]*[=;]' | grep -vE 'const|_Atomic|inline' |
-        sed "s|^\([0-9]*\):.*|$file:\1: the library may not have a static variable that can change|"
-done
+strip $(find lib -name '*.[ch]') | grep -E '^[^:]*:[0-9]*:(.*[^A-Za-z0-9_])?(stdout|stderr|environ)([^A-Za-z0-9_]|$)' |
+    without_text 'the library may not use stdout, stderr or environ'
+strip $(find lib -name '*.c') | grep -E '^[^:]*:[0-9]*:static [^(=;]*[=;]' | grep -vE 'const|_Atomic|inline' |
+    without_text 'the library may not have a static variable that can change'

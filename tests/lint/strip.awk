@@ -1,5 +1,8 @@
-# strip.awk - prints C source, line for line, with blanks instead of comments and of what is between quotes.
-BEGIN { state = "code" }
+# strip.awk - prints C source, line for line, with blanks instead of comments and of what is between quotes. If the
+# variable "named" is set, each line begins with FILE:LINE: as grep prints it.
+function put(line) { print (named ? FILENAME ":" FNR ":" : "") line }
+FNR == 1 { state = "code" }
+state == "code" && !/["'\/]/ { put($0); next }
 {
     out = ""
     n = length($0)
@@ -20,5 +23,5 @@ BEGIN { state = "code" }
         }
     }
     if (state != "comment") state = "code"
-    print out
+    put(out)
 }
