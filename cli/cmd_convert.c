@@ -270,7 +270,7 @@ int run_convert(int n, char **operand)
             "output for each",
             n);
     if (!writing.output || !*writing.output)
-        return usage_error("convert", "convert needs IN and OUT");
+        return usage_error("convert", "no output given: ckpt convert IN OUT, or -o OUT");
     const char *slash = strrchr(writing.output, '/');
     if (!is_format_known() && strchr(slash ? slash + 1 : writing.output, '.'))
         return fail_format_unknown();

@@ -37,7 +37,7 @@ static const struct opt options[] = {
 };
 
 const struct cmd cmd_hash = {
-    "hash",   "FILE…", "digests of each tensor and of the whole, the same in any format", options, 1,
+    "hash",   "FILE…", "print digests of each tensor and of the whole, the same in any format", options, 1,
     NO_LIMIT, run_hash};
 
 /* ------------------------------------------------------------------ tensors */

@@ -6,17 +6,25 @@
 #include "json.h"
 #include "find.h"
 #include "number.h"
+#include "records.h"
 
 static const struct opt options[] = {
-    FILES_RECURSIVE_OPTION, FILES_NAME_OPTIONS, UI_READER_OPTIONS, UI_JSON_OPTION, UI_QUIET_OPTION, {0},
+    FILES_RECURSIVE_OPTION,
+    FILES_NAME_OPTIONS,
+    UI_READER_OPTIONS,
+    RECORDS_OPTIONS("a line for each file"),
+    UI_JSON_OPTION,
+    UI_QUIET_OPTION,
+    {0},
 };
 
-const struct cmd cmd_info = {"info",  "FILE…", "what a checkpoint is: weights, wrappers, optimizer, dtypes",
+const struct cmd cmd_info = {"info",  "FILE…", "describe a checkpoint: weights, wrappers, optimizer, dtypes",
                              options, 1,       NO_LIMIT,
                              run_info};
 
 enum {
     LABEL_WIDTH = 13,         /* columns of the label that a line begins with */
+    MAX_VALUE_DEPTH = 2,      /* keys that lead to a value; what is deeper is only counted */
     MAX_VALUES = 8,           /* values on a line; more are only counted */
     MAX_VALUE_BYTES = 80,     /* bytes of a value; more are cut off */
     MAX_VALUE_NODES = 6,      /* nodes of a value; more become "…" */
@@ -349,14 +357,27 @@ static void add_value(struct text *out, const ckpt_value *v)
     text_add(out, "...");
 }
 
+static bool is_in_optimizer(const struct facts *facts, const ckpt_leaf *leaf)
+{
+    return facts->info.optimizer_path.len && is_below(leaf->name, facts->info.optimizer_path);
+}
+
+/* count_deep_leaves - returns how many values are too deep to be listed, without those of the optimizer. */
+static size_t count_deep_leaves(const struct facts *facts)
+{
+    const ckpt_leaf *leaf;
+    size_t n = 0;
+    for (size_t i = 0; (leaf = ckpt_leaf_at(facts->f, i)); i++)
+        n += leaf->npath > MAX_VALUE_DEPTH && !is_in_optimizer(facts, leaf);
+    return n;
+}
+
 static void add_leaves(const struct facts *facts, struct value_list *list, uint32_t level,
                        enum interest interest)
 {
     const ckpt_leaf *leaf;
     for (size_t i = 0; (leaf = ckpt_leaf_at(facts->f, i)); i++) {
-        if (leaf->npath != level || interest_of(leaf) != interest)
-            continue;
-        if (facts->info.optimizer_path.len && is_below(leaf->name, facts->info.optimizer_path))
+        if (leaf->npath != level || interest_of(leaf) != interest || is_in_optimizer(facts, leaf))
             continue;
         if (!begin_list_item(list))
             continue;
@@ -379,10 +400,12 @@ static void print_info_values(const struct facts *facts, struct text *out)
     }
     text_free(&scalar);
     for (enum interest i = HYPER_PARAMETER; i <= INTERNAL; i++)
-        add_leaves(facts, &list, 2, i);
+        add_leaves(facts, &list, MAX_VALUE_DEPTH, i);
+    list.ncounted += count_deep_leaves(facts);
     if (list.ncounted)
-        text_addf(out, " and %zu more: ckpt ls --values", list.ncounted);
-    if (list.nshown)
+        text_addf(out, "%s%zu%s: ckpt ls --values", list.nshown ? " and " : "", list.ncounted,
+                  list.nshown ? " more" : "");
+    if (list.nshown || list.ncounted)
         line_put(out);
 }
 
@@ -424,6 +447,9 @@ static void print_dtypes(const struct facts *facts, struct text *out)
     for (size_t i = 0; i < n; i++) {
         text_addf(out, "%s%s ", i ? ", " : "", ckpt_dtype_name((ckpt_dtype)(used[i] - facts->by_dtype)));
         text_count(out, used[i]->elements);
+        text_add(out, " (");
+        text_size(out, used[i]->bytes);
+        text_add(out, ")");
     }
     if (n)
         line_put(out);
@@ -565,9 +591,9 @@ static void info_values_json(json *j, const struct facts *facts)
     json *list = json_add_array(j, "values");
     const ckpt_leaf *leaf;
     for (size_t i = 0; (leaf = ckpt_leaf_at(facts->f, i)); i++)
-        if (leaf->npath <= 2 &&
-            !(facts->info.optimizer_path.len && is_below(leaf->name, facts->info.optimizer_path)))
+        if (leaf->npath <= MAX_VALUE_DEPTH && !is_in_optimizer(facts, leaf))
             json_leaf(json_add_object(list, NULL), leaf);
+    json_u64(j, "values_left_out", count_deep_leaves(facts));
 }
 
 static void quantized_json(json *j, const ckpt_file *f)
@@ -631,6 +657,69 @@ static void print_info_json(const struct facts *facts)
     json_line(j, stdout);
 }
 
+/* ----------------------------------------------------------------- records */
+
+static void add_totals_fields(struct record *r, const struct totals *sum)
+{
+    record_field_uint(r, sum->tensors);
+    record_field_uint(r, sum->elements);
+    record_field_uint(r, sum->bytes);
+}
+
+/* add_dtypes_field - adds a field such as "float32:11028 int64:2", by the number of elements. */
+static void add_dtypes_field(struct record *r, const struct facts *facts)
+{
+    const char *gap = "";
+    for (int d = 1; d < DTYPES; d++) {
+        if (!facts->by_dtype[d].tensors)
+            continue;
+        text_addf(&r->text, "%s%s:%" PRIu64, gap, ckpt_dtype_name((ckpt_dtype)d),
+                  facts->by_dtype[d].elements);
+        gap = " ";
+    }
+    record_field(r);
+}
+
+/* add_prefix_field - adds a field with the prefixes that certainly come from a wrapper. */
+static void add_prefix_field(struct record *r, const struct facts *facts)
+{
+    const char *gap = "";
+    for (size_t i = 0; i < facts->info.nwrappers; i++) {
+        const ckpt_wrapper *wrapper = ckpt_wrapper_at(facts->f, i);
+        if (!wrapper->certain)
+            continue;
+        text_add(&r->text, gap);
+        text_name(&r->text, wrapper->prefix);
+        gap = " ";
+    }
+    record_field(r);
+}
+
+static void print_info_record(const struct facts *facts)
+{
+    static const char *const titles[] = {"format",       "producer",        "size",
+                                         "tensors",      "elements",        "bytes",
+                                         "weights_root", "weights_tensors", "weights_elements",
+                                         "weights_bytes", "dtypes",         "prefix",
+                                         "optimizer",    "weights_only"};
+    static const char *const weights_only[] = {"", "refuses", "loads"};
+    struct record r = {0};
+    records_header(titles, sizeof titles / sizeof *titles);
+    record_field_name(&r, str_of(ckpt_file_format(facts->f)));
+    record_field_name(&r, facts->info.producer);
+    record_field_uint(&r, ckpt_file_bytes(facts->f));
+    add_totals_fields(&r, &facts->all);
+    record_field_name(&r, facts->info.weights_root);
+    add_totals_fields(&r, &facts->weights);
+    add_dtypes_field(&r, facts);
+    add_prefix_field(&r, facts);
+    record_field_name(&r, facts->info.optimizer);
+    text_add(&r.text, weights_only[facts->info.weights_only < 0 ? 0 : facts->info.weights_only ? 2 : 1]);
+    record_field(&r);
+    record_put(&r);
+    record_free(&r);
+}
+
 static int print_info(const char *path)
 {
     struct facts facts = {.f = open_input(path, false), .info = CKPT_INIT(ckpt_info)};
@@ -644,6 +733,8 @@ static int print_info(const char *path)
         count_tensors(&facts);
         if (ui.json)
             print_info_json(&facts);
+        else if (records_option())
+            print_info_record(&facts);
         else
             print_info_text(&facts);
     }
@@ -651,4 +742,12 @@ static int print_info(const char *path)
     return status;
 }
 
-int run_info(int n, char **operand) { return files_each(n, operand, FILES_BLOCKS, print_info); }
+int run_info(int n, char **operand)
+{
+    int status = records_check("info");
+    if (status == EXIT_OK && records.header && !records_option())
+        status = usage_error("info", "--header is for --tsv and --csv");
+    if (status != EXIT_OK)
+        return status;
+    return files_each(n, operand, records_option() ? FILES_COLUMN : FILES_BLOCKS, print_info);
+}

@@ -45,7 +45,7 @@ static const struct opt options[] = {
 };
 
 const struct cmd cmd_mem = {
-    "mem", "FILE", "memory that training takes, and which activations to recompute so that it fits",
+    "mem", "FILE", "estimate the memory that training takes, and what to recompute so that it fits",
     options, 0, 1, run_mem};
 
 #define RESERVE ((uint64_t)1 << 30) /* bytes of the SIZE of --fits that tensors may not take */
@@ -261,7 +261,7 @@ static void print_heading(const struct job *job)
     struct text t = {0};
     const ckpt_mem_result *result = &job->result;
     text_name(&t, str_of(job->path));
-    text_addf(&t, "   %s", result->family_title ? result->family_title : "a network of no known family");
+    text_addf(&t, "   %s", result->family_title ? result->family_title : "unknown architecture");
     if (result->family) {
         text_add(&t, ", by ");
         text_name(&t, str_of(result->recognized_by));

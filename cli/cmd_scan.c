@@ -37,7 +37,7 @@ static const struct opt options[] = {
     {0},
 };
 
-const struct cmd cmd_scan = {"scan",   "FILE|DIR…", "what loading a file would run", options, 1,
+const struct cmd cmd_scan = {"scan",   "FILE|DIR…", "report what loading a file would run", options, 1,
                              NO_LIMIT, run_scan};
 
 /* The result of a child process that scanned one file, in memory that it shares with its parent. */

@@ -30,7 +30,7 @@ static const struct opt options[] = {
     {0},
 };
 
-const struct cmd cmd_stat = {"stat",  "FILE…", "minimum, maximum, mean, spread, NaN and Inf of each tensor",
+const struct cmd cmd_stat = {"stat",  "FILE…", "print minimum, maximum, mean, spread, NaN and Inf of each tensor",
                              options, 1,       NO_LIMIT,
                              run_stat};
 
@@ -356,7 +356,8 @@ static void print_stat_totals(const struct job *job)
     printf("%s%s%s%s%s\n", style_on(DIM), out.ptr, fits ? " · " : "\n", found.ptr, style_off(DIM));
     text_free(&found);
     for (unsigned i = 0; i < ncolumns_left_out; i++)
-        printf("%s%s%s%s", style_on(DIM), i ? ", " : "no room for ", titles[dispensable[i]], style_off(DIM));
+        printf("%s%s%s%s", style_on(DIM), i ? ", " : "hidden (too narrow): ",
+               titles[dispensable[i]], style_off(DIM));
     if (ncolumns_left_out)
         puts("");
     text_free(&out);

@@ -29,7 +29,7 @@ static const struct opt options[] = {
     {0},
 };
 
-const struct cmd cmd_verify = {"verify",  "FILE…", "is the file intact? lists all that is wrong with it",
+const struct cmd cmd_verify = {"verify",  "FILE…", "check integrity, and list all that is wrong with a file",
                                options,   1,       NO_LIMIT,
                                run_verify};
 

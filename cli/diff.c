@@ -330,9 +330,9 @@ void report_prefix_hint(const struct report *r)
     bool is_root = option && strcmp(option, "--root") == 0;
     text_bytes(&word, prefix.ptr, prefix.len - is_root); /* the path of --root has no dot at the end */
     if (option)
-        text_addf(&hint, "hint: the renamed ones differ by a prefix alone: ckpt diff %s=", option);
+        text_addf(&hint, "hint: the renamed ones differ only by a prefix: ckpt diff %s=", option);
     else
-        text_add(&hint, "hint: the names differ by a prefix alone: add --ignore-prefix=");
+        text_add(&hint, "hint: the names differ only by a prefix: add --ignore-prefix=");
     text_shell(&hint, word.ptr);
     for (int i = 0; option && i < 2; i++) {
         text_add(&hint, " ");

@@ -188,7 +188,10 @@ static void print_written(const ckpt_write_result *r)
     struct text out = {0};
     if (writing.dry_run)
         text_add(&out, "would write ");
-    text_name(&out, str_of(r->noutputs == 1 ? r->outputs[0] : writing.output));
+    if (strcmp(writing.output, "-") == 0)
+        text_add(&out, "standard output");
+    else
+        text_name(&out, str_of(r->noutputs == 1 ? r->outputs[0] : writing.output));
     text_add(&out, "   ");
     if (r->noutputs > 1)
         text_addf(&out, "%zu files, ", r->noutputs);

@@ -46,9 +46,12 @@ void cmd_overview(FILE *stream)
 static void handle_fatal_signal(int sig)
 {
     static const char words[] = "ckpt: interrupted; no unfinished file is left\n";
+    static const char reader_words[] = "ckpt: interrupted\n"; /* of a command without -o */
+    bool writes = ui.cmd && opt_find(ui.cmd, "output");
     ckpt_emergency_cleanup();
     progress_wipe();
-    if (sig == SIGINT && write(STDERR_FILENO, words, sizeof words - 1) < 0)
+    if (sig == SIGINT && write(STDERR_FILENO, writes ? words : reader_words,
+                               (writes ? sizeof words : sizeof reader_words) - 1) < 0)
         sig = SIGTERM;
     signal(sig, SIG_DFL);
     raise(sig);

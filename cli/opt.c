@@ -111,7 +111,7 @@ static int fail_bad_value(const struct opt *o, const char *value)
     return opt_bad_value(o->name, value, expected);
 }
 
-static const struct opt *find_long(const struct cmd *cmd, const char *word)
+const struct opt *opt_find(const struct cmd *cmd, const char *word)
 {
     size_t n = strcspn(word, "=");
     if (n == 4 && memcmp(word, "help", 4) == 0)
@@ -137,7 +137,7 @@ static const struct opt *find_letter(const struct cmd *cmd, char c)
 static int parse_long_option(const struct cmd *cmd, int argc, char **argv, int *index)
 {
     const char *word = argv[*index] + 2, *eq = strchr(word, '=');
-    const struct opt *o = find_long(cmd, word);
+    const struct opt *o = opt_find(cmd, word);
     if (!o)
         return report_unknown_option(cmd, word);
     if (o == &help_opt) {

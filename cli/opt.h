@@ -41,6 +41,8 @@ struct opt {
  * operands to the front of ARGV; *N counts them. Returns OPT_PARSED, or an exit code if help or an error
  * was printed. */
 int opt_parse(const struct cmd *cmd, int argc, char **argv, int *n);
+/* opt_find - returns the option of CMD that WORD, "NAME" or "NAME=VALUE", gives; NULL: there is none. */
+const struct opt *opt_find(const struct cmd *cmd, const char *word);
 /* opt_bad_value - reports that VALUE, "[GLOB=]WORD", is wrong for the option --NAME: what was probably meant,
  * or EXPECTED. Returns EXIT_TROUBLE. */
 int opt_bad_value(const char *name, const char *value, const char *expected);

@@ -31,7 +31,7 @@ extern struct ui ui;
      "how the tensors of a tf.train.Checkpoint are named"}
 #define UI_INPUT_OPTIONS \
     {0, "max-expanded", "SIZE", OPT_SIZE, &ui.limits.max_expanded, \
-     "refuse expanded tensors of over SIZE bytes (64MiB or 8 x file)"}, \
+     "limit for tensors made with expand() (64MiB or 8 x file)"}, \
     UI_READER_OPTIONS
 #define UI_JSON_OPTION {0, "json", NULL, OPT_FLAG, &ui.json, "print JSON, one object per line"}
 /* For commands that read the data of all tensors. */

@@ -182,7 +182,7 @@ ckpt_status ckpt_plan_strip_auto(ckpt_plan *plan, ckpt_error *err)
     CKPT_REQUIRE(err, plan);
     CKPT_TRY(keys_rename(&rule, err));
     if (!rule.nchanged)
-        plan_notice(plan, "no key begins with a wrapper's prefix; nothing renamed");
+        plan_notice(plan, "no wrapper prefix found (module., _orig_mod., …); nothing renamed");
     if (strip.has_counter)
         plan_notice(plan, "\"n_averaged\", the counter of an AveragedModel, is kept");
     if (strip.ninner)

@@ -231,7 +231,7 @@ ckpt_status ckpt_file_narrow(ckpt_file *file, const char *root, const char *cons
         return name_file_if_failed(st, file->path, err);
     }
     if (automatic && job.root.name.len)
-        notices_add(&file->notices, "weights taken from \"%.*s\"", STR_ARG(job.root.name));
+        notices_add(&file->notices, "using the weights under \"%.*s\"", STR_ARG(job.root.name));
     map_free(file->names);
     file->names = NULL;
     file->narrowed = true;

@@ -66,7 +66,8 @@ static ckpt_status set_auto_root(ckpt_plan *p, const struct containers *tree, ck
     if (found.only_own_tensors)
         CKPT_TRY(drop_other_entries(p, tree, found.container, err));
     if (p->root_name.len)
-        plan_notice(p, "weights taken from \"%.*s\": %s", STR_ARG(p->root_name), found.why);
+        plan_notice(p, "using the weights under \"%.*s\"%s%s", STR_ARG(p->root_name),
+                    found.has_common_name ? "" : ": ", found.has_common_name ? "" : found.why);
     else if (!tree->list[found.container].is_state_dict && !p->omits_values)
         plan_notice(p, "everything is taken: %s", found.why);
     return CKPT_OK;

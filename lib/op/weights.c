@@ -200,6 +200,7 @@ static ckpt_status find_root(const struct containers *tree, struct weights *out,
         }
         at = next;
     }
+    out->has_common_name = known;
     return set_found(tree, at, how, out, err);
 }
 

@@ -14,7 +14,8 @@ enum weights_role {
 struct weights {
     uint32_t container; /* what `--root auto` selects; NO_CONTAINER: nothing looks like weights */
     bool only_own_tensors; /* of CONTAINER's entries, only tensors are weights; there is an optimizer, too */
-    const char *why;    /* NUL-terminated, in the arena of the containers */
+    bool has_common_name;  /* CONTAINER was found by a common name for weights */
+    const char *why;       /* NUL-terminated, in the arena of the containers */
     /* [i]: enum weights_role of container i. Containers below a mapping with a role have none, except for
      * averaged copies and the branches of a tree of dicts. */
     uint8_t *role;

@@ -160,7 +160,7 @@ static bool assign_rules(ckpt_mem *m, const struct mem_family *f, ckpt_str prefi
             }
         }
         if (!t->rule) {
-            refuse(m, "%.*s is no tensor of %s", STR_ARG(t->name), f->title);
+            refuse(m, "%.*s is not part of the %s that is estimated", STR_ARG(t->name), f->title);
             return false;
         }
         t->is_buffer = t->is_buffer || t->rule->kind == BUFFER;
