@@ -206,9 +206,12 @@ static json *item_json(const ckpt_file *f, const ckpt_value *key, const ckpt_val
         return j;
     }
     json_text(j, "type", ckpt_value_type_name(v, type, sizeof type));
+    ckpt_value_type kind = ckpt_value_get_type(v);
     if (ckpt_value_count(v))
         json_u64(j, "length", ckpt_value_count(v));
-    else
+    if (kind == CKPT_V_LIST || kind == CKPT_V_TUPLE)
+        json_list(j, "value", v);
+    else if (!ckpt_value_count(v))
         json_value(j, "value", v);
     return j;
 }

@@ -190,6 +190,44 @@ void json_value(json *parent, const char *key, const ckpt_value *v)
     }
 }
 
+/* A list whose items are being added to an array. */
+struct open_list {
+    const ckpt_value *list;
+    json *array;
+    size_t next; /* the item that is added next */
+};
+
+static bool is_list(const ckpt_value *v)
+{
+    ckpt_value_type type = v ? ckpt_value_get_type(v) : CKPT_V_NONE;
+    return type == CKPT_V_LIST || type == CKPT_V_TUPLE;
+}
+
+void json_list(json *parent, const char *key, const ckpt_value *list)
+{
+    /* A list that is shared or contains itself could be written out without end. */
+    enum { MAX_DEPTH = 16, MAX_ITEMS = 1000000 };
+    struct open_list open[MAX_DEPTH] = {{list, (json *)check_item(cJSON_CreateArray()), 0}};
+    size_t depth = 1, nitems = 0;
+    const ckpt_value *no_key, *item;
+    while (depth && nitems < MAX_ITEMS) {
+        struct open_list *top = &open[depth - 1];
+        if (!ckpt_value_item(top->list, top->next++, &no_key, &item)) {
+            depth--;
+            continue;
+        }
+        nitems++;
+        if (is_list(item) && depth < MAX_DEPTH)
+            open[depth++] = (struct open_list){item, json_add_array(top->array, NULL), 0};
+        else
+            json_value(top->array, NULL, item);
+    }
+    if (depth)
+        json_free(open[0].array);
+    else
+        add_item(parent, key, (cJSON *)open[0].array);
+}
+
 void json_tensor(json *parent, const ckpt_tensor *t)
 {
     json_str(parent, "name", t->name);
