@@ -18,9 +18,9 @@ static const struct opt options[] = {
     {0},
 };
 
-const struct cmd cmd_info = {"info",  "FILE…", "describe a checkpoint: weights, wrappers, optimizer, dtypes",
-                             options, 1,       NO_LIMIT,
-                             run_info};
+const struct cmd cmd_info = {
+    "info", "FILE…", "describe a checkpoint: weights, wrappers, optimizer, dtypes", options, 1,
+    NO_LIMIT, run_info};
 
 enum {
     LABEL_WIDTH = 13,         /* columns of the label that a line begins with */

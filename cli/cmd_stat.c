@@ -30,9 +30,9 @@ static const struct opt options[] = {
     {0},
 };
 
-const struct cmd cmd_stat = {"stat",  "FILE…", "print minimum, maximum, mean, spread, NaN and Inf of each tensor",
-                             options, 1,       NO_LIMIT,
-                             run_stat};
+const struct cmd cmd_stat = {
+    "stat", "FILE…", "print minimum, maximum, mean, spread, NaN and Inf of each tensor", options, 1,
+    NO_LIMIT, run_stat};
 
 static bool fail_on_nan, fail_on_inf;
 

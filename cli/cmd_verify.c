@@ -29,9 +29,9 @@ static const struct opt options[] = {
     {0},
 };
 
-const struct cmd cmd_verify = {"verify",  "FILE…", "check integrity, and list all that is wrong with a file",
-                               options,   1,       NO_LIMIT,
-                               run_verify};
+const struct cmd cmd_verify = {
+    "verify", "FILE…", "check integrity, and list all that is wrong with a file", options, 1,
+    NO_LIMIT, run_verify};
 
 struct job {
     const char *path;

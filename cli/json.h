@@ -43,8 +43,8 @@ void json_leaf(json *parent, const ckpt_leaf *leaf);
 /* json_value - adds V: numbers, text, true and null as themselves, other values as the text that `ckpt show`
  * prints. */
 void json_value(json *parent, const char *key, const ckpt_value *v);
-/* json_list - adds LIST, a list or tuple, as an array; lists in it are arrays, too, down to a depth of 16. Adds
- * nothing if that would be a million items or more. */
+/* json_list - adds LIST, a list or tuple, as an array; lists in it are arrays, too, down to a depth of 16.
+ * Adds nothing if that would be a million items or more. */
 void json_list(json *parent, const char *key, const ckpt_value *list);
 
 /* json_format - adds "format"; null if the format is not known (FORMAT NULL). */

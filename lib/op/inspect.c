@@ -211,13 +211,16 @@ static ckpt_status list_weights(const struct containers *tree, const struct weig
 /* ---- optimizer */
 
 /* An optimizer is recognized by the keys of its state for each parameter: the first row of this table whose
- * keys all occur names it. From torch/optim and fairseq's Adafactor. */
+ * keys all occur names it. From torch/optim, and the Adafactor of fairseq and transformers. */
 static const struct {
     const char *name, *keys[2];
 } optimizers[] = {
+    {"Adafactor", {"RMS", "exp_avg_sq"}}, /* of a vector; transformers adds exp_avg if beta1 is given */
+    {"Adafactor", {"exp_avg_sq_row", NULL}},
+    {"Adafactor", {"row_var", "col_var"}},
+    {"Adafactor", {"variance", "step"}},
     {"Adam-like", {"exp_avg", "exp_avg_sq"}},
     {"Adamax", {"exp_avg", "exp_inf"}},
-    {"Adafactor", {"exp_avg_sq_row", NULL}},
     {"Lion-like", {"exp_avg", NULL}},
     {"Adadelta", {"square_avg", "acc_delta"}},
     {"RMSprop", {"square_avg", NULL}},
@@ -229,6 +232,9 @@ static const struct {
 
 static const char *optimizer_name(const ckpt_value *parameter_state, const ckpt_value *group)
 {
+    /* Muon's state is that of SGD; its options are those of torch.optim.Muon, or mark it beside an Adam. */
+    if (mapping_get(group, "ns_steps") || mapping_get(group, "use_muon"))
+        return "Muon";
     if (!parameter_state && mapping_get(group, "momentum"))
         return "SGD";
     if (!parameter_state && mapping_get(group, "betas"))

@@ -4,6 +4,7 @@
 
 #include "base/str.h"
 #include "core/file.h"
+#include "pickled.h"
 #include "small_files.h"
 #include "unit.h"
 
@@ -76,6 +77,27 @@ static void weights_and_optimizer_are_found(void)
     close_open_files();
 }
 
+static void optimizers_are_named_by_their_state(void)
+{
+    static const struct {
+        const char *file, *optimizer;
+    } cases[] = {
+        {"torch/t215/opt_adafactor.pt", "Adafactor, 6 states"},
+        {"torch/t215/opt_muon.pt", "Muon, 1 state"},
+        {"torch/t215/opt_adamw.pt", "Adam-like, 6 states"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ckpt_info info = inspect(open_corpus_file(cases[i].file));
+        CU_ASSERT(str_is(info.optimizer, cases[i].optimizer));
+    }
+    close_open_files();
+    /* transformers' Adafactor of a vector, with beta1 */
+    struct test_file made = make_pickle("{'state':{0:{'step':1,'exp_avg':[],'exp_avg_sq':[],'RMS':0.5}},"
+                                        "'param_groups':[{'params':[0]}]}");
+    CU_ASSERT(str_is(inspect(made.file).optimizer, "Adafactor, 1 state"));
+    close_file(&made);
+}
+
 static void bytes_are_counted_once(void)
 {
     ckpt_info info = inspect(open_corpus_file("torch/t26/tied.pt"));
@@ -102,6 +124,7 @@ void suite_inspect(void)
     UNIT(wrappers_are_counted);
     UNIT(inspecting_again_takes_no_more_memory);
     UNIT(weights_and_optimizer_are_found);
+    UNIT(optimizers_are_named_by_their_state);
     UNIT(bytes_are_counted_once);
     UNIT(overlapping_views_are_counted_once);
 }

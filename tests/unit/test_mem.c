@@ -187,14 +187,14 @@ static void networks_that_resemble_a_llama_are_refused(void)
         {{.omit = "model.norm.weight"}, "model.norm.weight is missing"},
         {{.from = "layers.1.", .to = "layers.2."}, "is there 2 times, not 3"},
         {{.from = "layers.1.", .to = "layers.01."},
-         "model.layers.01.input_layernorm.weight is no tensor of LLaMA"},
+         "model.layers.01.input_layernorm.weight is not part of the LLaMA"},
         {{.from = "layers.1.", .to = "layers.2000."}, "2001 blocks, at most 2000"},
-        {{.from = "k_proj", .to = "m_proj"}, "m_proj.weight is no tensor of LLaMA"},
+        {{.from = "k_proj", .to = "m_proj"}, "m_proj.weight is not part of the LLaMA"},
         {{.integer = "layers.0.self_attn.q_proj.weight"}, "is int8: not trained"},
         {{.extra = "model.layers.0.mlp.experts.0.w1"}, "a mixture of experts"},
         {{.extra = "model.layers.0.self_attn.q_proj.lora_A.weight"}, "LoRA adapters"},
         {{.extra = "model.layers.0.self_attn.q_proj.qweight"}, "quantized by GPTQ"},
-        {{.extra = "model.layers.0.extra"}, "model.layers.0.extra is no tensor of LLaMA"},
+        {{.extra = "model.layers.0.extra"}, "model.layers.0.extra is not part of the LLaMA"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         ckpt_mem *m;
@@ -216,8 +216,8 @@ static void networks_that_resemble_a_resnet_are_refused(void)
         {{.from = "layer4.", .to = "layer5."}, "4 blocks, of which 3 are in the stages of ResNet"},
         {{.from = "layer3.0.", .to = "layer3.1."}, "4 blocks, of which 3 are in the stages of ResNet"},
         {{.from = "layer4.0.downsample", .to = "layer4.0.shortcut"},
-         "shortcut.0.weight is no tensor of ResNet"},
-        {{.extra = "layer1.0.se.fc1.weight"}, "layer1.0.se.fc1.weight is no tensor of ResNet"},
+         "shortcut.0.weight is not part of the ResNet"},
+        {{.extra = "layer1.0.se.fc1.weight"}, "layer1.0.se.fc1.weight is not part of the ResNet"},
     };
     ckpt_mem *m;
     CU_ASSERT_EQUAL(make_resnet(NULL, &m), CKPT_OK);
@@ -442,6 +442,7 @@ static void optimizer_states_match_sums_by_hand(void)
         {"adamw-amsgrad", 1632, 1024, true},
         {"rmsprop", 552, 544, true}, /* states: 544 and two steps; transient: 512 + 32 */
         {"adafactor", 4 * (16 + 8 + 8), 0, false},
+        {"muon", 512 + 2 * 32, 0, false}, /* the bias is trained by AdamW */
         {"adamw8bit", 1088, 0, false}, /* states of tensors below 4096 elements are float32 */
     };
     struct network n = begin_network(NULL);

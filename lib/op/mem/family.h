@@ -61,7 +61,8 @@ enum {
     OUT_BIAS = 1 << 21, NO_OUT_BIAS = 1 << 22,
     MLP_BIAS = 1 << 23, NO_MLP_BIAS = 1 << 24,
     UNTIED = 1 << 25, TIED = 1 << 26,                     /* has the head a weight of its own? */
-    MAY_BE_MISSING = 1 << 27                              /* a tensor that some networks lack */
+    MAY_BE_MISSING = 1 << 27,                             /* a tensor that some networks lack */
+    SECOND_NAME = 1 << 28 | MAY_BE_MISSING                /* repeats the parameter of the row before */
 };
 #define OPTIONAL_TENSORS (QK_NORM | QKV_BIAS | OUT_BIAS | MLP_BIAS | UNTIED)
 

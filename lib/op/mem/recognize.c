@@ -270,6 +270,19 @@ static struct mem_tensor *find_embedding(const ckpt_mem *m, const struct mem_ten
     return NULL;
 }
 
+/* tie_second_names - ties each tensor that is a parameter under its second name to that parameter. */
+static void tie_second_names(ckpt_mem *m)
+{
+    for (size_t i = 0; i < m->ntensors; i++) {
+        const struct mem_tensor_rule *rule = m->tensors[i].rule;
+        if ((rule->conditions & SECOND_NAME) != SECOND_NAME || m->tensors[i].tied_to)
+            continue;
+        for (size_t k = 0; k < m->ntensors && !m->tensors[i].tied_to; k++)
+            if (m->tensors[k].rule == rule - 1 && m->tensors[k].tied_to != &m->tensors[i])
+                m->tensors[i].tied_to = &m->tensors[k];
+    }
+}
+
 /* find_tie - clears UNTIED if the head has no weight of its own: it shares memory with the embedding, or the
  * config ties the two (some formats cannot record that they share memory). */
 static void find_tie(ckpt_mem *m)
@@ -544,6 +557,7 @@ static ckpt_status try_family(ckpt_mem *m, const struct mem_family *f, ckpt_erro
     CKPT_TRY(apply_config(m, err));
     m->refused_by_config = m->refusal.len != 0;
     find_tie(m);
+    tie_second_names(m);
     set_opposite_conditions(m);
     if (!f->head_may_be_tied && (m->conditions & TIED))
         refuse(m, "%s without a weight of its head", f->title);
@@ -629,6 +643,9 @@ ckpt_status mem_from_config(ckpt_mem *m, ckpt_error *err)
     if (!type)
         return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
                     "has no model_type: not the config.json of a model of transformers");
+    refuse_config(m);
+    if (m->refusal.len)
+        return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "%.*s", STR_ARG(m->refusal));
     if (!f || f->takes_images)
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
                     "model_type {%.*s}: only {=bert, gpt2, llama, mistral, "

@@ -3,6 +3,7 @@
 
 enum state_kind {
     STATE_LIKE_PARAMETER, /* the parameter's shape and dtype */
+    STATE_OF_MUON,        /* the same for a matrix; other parameters are trained by AdamW, with two states */
     STATE_FACTORED,       /* for a matrix one number for each row and one for each column */
     STATE_8_BITS          /* bytes, with an fp32 scale for each 256; below 4096 elements, fp32 instead */
 };
@@ -60,6 +61,8 @@ static uint64_t state_bytes(const struct optimizer *optimizer, const struct mem_
         uint64_t columns = t->shape[t->ndim - 1], rows = t->shape[t->ndim - 2];
         n = size_add(columns ? n / columns : 0, rows ? n / rows : 0);
     }
+    if (optimizer->kind == STATE_OF_MUON && t->ndim != 2)
+        n = size_mul(2, n);
     if (optimizer->kind == STATE_8_BITS)
         return n < 4096 ? size_mul(4 * optimizer->states, n)
                         : size_mul(optimizer->states, size_add(n, size_mul(4, n / 256 + (n % 256 != 0))));
@@ -131,7 +134,8 @@ ckpt_status mem_states_sum(ckpt_mem *m, const ckpt_mem_run *run, struct mem_stat
                      (optimizer->step == STEP_ONE_TEMPORARY || optimizer->step == STEP_TWO_TEMPORARIES);
     out->optimizer = uses_file_optimizer ? m->file_optimizer.bytes : out->optimizer;
     out->optimizer_exact = uses_file_optimizer ? run->precision == CKPT_MEM_AS_STORED && !out->frozen_elements
-                                               : optimizer->kind != STATE_8_BITS;
+                                               : optimizer->kind != STATE_8_BITS &&
+                                                     optimizer->kind != STATE_OF_MUON;
     out->transient_known = !uses_file_optimizer && optimizer->step != STEP_UNKNOWN;
     out->transient_exact = out->transient_known && (m->in_parameter_order || !by_tensor);
     return CKPT_OK;
