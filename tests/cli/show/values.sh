@@ -6,8 +6,9 @@ ckpt show $f optimizer.param_groups.0
 ckpt show $f "optimizer.param_groups.0.params[-2:]"
 ckpt show --json $f optimizer.param_groups.0
 ckpt show --json $f best_acc1
-ckpt show $f fc.wieght
-ckpt show $f module.fc.weight
 # Lists are whole in JSON, also within lists; one that contains itself ends at some depth.
 ckpt show --json corpus/torch/t215/tuple_nested.pt
 ckpt show --json corpus/torch/t26/recursive.pt | head -c 200
+# A path that does not exist.
+ckpt show $f fc.wieght
+ckpt show $f module.fc.weight
