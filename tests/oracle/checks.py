@@ -28,3 +28,12 @@ class Checks:
 
     def print_summary(self, name):
         print(f"{name}: {self.passed} passed, {self.failed} failed")
+
+
+def visit_datasets(group, prefix=""):
+    """Yields the name and the data set of all data sets below GROUP, a group of h5py."""
+    for name, item in group.items():
+        if hasattr(item, "items"):
+            yield from visit_datasets(item, f"{prefix}{name}/")
+        else:
+            yield prefix + name, item

@@ -19,7 +19,7 @@ import tempfile
 import h5py
 import numpy
 
-from checks import Checks
+from checks import Checks, visit_datasets
 
 try:
     import hdf5plugin
@@ -146,15 +146,6 @@ def write_file(rng, path, numbers_only):
             f.attrs[f"a{i}"] = i
 
 
-def visit(group, prefix=""):
-    """Yields the name and the data set of all data sets below GROUP."""
-    for name, item in group.items():
-        if isinstance(item, h5py.Group):
-            yield from visit(item, f"{prefix}{name}/")
-        else:
-            yield prefix + name, item
-
-
 def read_dataset(dataset):
     """Returns the dtype as ckpt names it, the shape and the SHA-256 of DATASET, and its array, or None for texts."""
     array, text = numpy.asarray(dataset[()]), h5py.check_string_dtype(dataset.dtype)
@@ -171,9 +162,9 @@ def read_dataset(dataset):
 def read_by_h5py(path):
     """Returns ({name: read_dataset(…)}, {name: value of an attribute})."""
     with h5py.File(path) as f:
-        items = [("", f), *visit(f)]
+        items = [("", f), *visit_datasets(f)]
         attributes = {f"{name}@{key}": item.attrs[key] for name, item in items for key in item.attrs}
-        return {name: read_dataset(dataset) for name, dataset in visit(f)}, attributes
+        return {name: read_dataset(dataset) for name, dataset in visit_datasets(f)}, attributes
 
 
 def read_by_ckpt(checks, path):

@@ -24,7 +24,7 @@ import h5py
 import keras
 import numpy
 
-from checks import Checks
+from checks import Checks, visit_datasets
 
 MODELS = int(os.environ.get("MODELS", 200))
 LAYERS = keras.layers
@@ -95,22 +95,14 @@ def name_dtype(dtype):
     return f"V{dtype.itemsize}" if dtype.kind == "V" or dtype.name == "bfloat16" else dtype.name
 
 
-def visit(group, prefix=""):
-    """Yields the name and the data set of all data sets below GROUP."""
-    for name, item in group.items():
-        if isinstance(item, h5py.Group):
-            yield from visit(item, f"{prefix}{name}/")
-        else:
-            yield prefix + name, item
-
-
 def read_by_h5py(path):
     """Returns {name: (dtype, shape, SHA-256)}."""
     if path.endswith(".keras"):
         with zipfile.ZipFile(path) as archive:
             path = io.BytesIO(archive.read("model.weights.h5"))
     with h5py.File(path) as f:
-        return {name: describe(d.attrs.get("dtype", name_dtype(d.dtype)), numpy.asarray(d[()])) for name, d in visit(f)}
+        return {name: describe(d.attrs.get("dtype", name_dtype(d.dtype)), numpy.asarray(d[()]))
+                for name, d in visit_datasets(f)}
 
 
 def read_by_ckpt(checks, path):
