@@ -3,7 +3,10 @@
 
 #include "edit.h"
 
-static struct { struct list casts; } opts;
+static struct {
+    struct list casts;
+    bool dequantize;
+} opts;
 
 static const struct opt options[] = {
     {'o', "output", "OUT", OPT_TEXT, &writing.output, "the same as the second operand"},
@@ -12,6 +15,8 @@ static const struct opt options[] = {
     SELECT_OPTIONS,
     {0, "cast", "[GLOB=]DTYPE", OPT_LIST, &opts.casts,
      "write floats, or what matches, as f32, bf16, …; repeatable, the last one wins"},
+    {0, "dequantize", NULL, OPT_FLAG, &opts.dequantize,
+     "write quantized weights as the floats that they stand for"},
     {0, "ties", "drop|copy|error", OPT_CHOICE, &writing.ties,
      "tensors that share bytes, if OUT cannot tie them (default: drop)"},
     {0, "max-shard-size", "SIZE", OPT_SIZE, &writing.max_shard,
@@ -63,9 +68,23 @@ static ckpt_status cast_tensors(ckpt_plan *p, ckpt_error *err)
     return s;
 }
 
+static void dequantized_json(const ckpt_plan *p, json *parent)
+{
+    json *list = json_add_array(parent, "dequantized");
+    const ckpt_dequantized *d;
+    for (size_t i = 0; (d = ckpt_plan_dequantized_at(p, i)); i++) {
+        json *item = json_add_object(list, NULL);
+        json_str(item, "name", d->name);
+        json_str(item, "scheme", d->scheme);
+        json_text(item, "dtype", ckpt_dtype_name((ckpt_dtype)d->dtype));
+    }
+}
+
 static void add_convert_json(const ckpt_plan *p, json *parent)
 {
     edit_losses_json(p, parent);
+    if (opts.dequantize)
+        dequantized_json(p, parent);
     json *list = json_add_array(parent, "cast");
     const ckpt_cast *c;
     for (size_t i = 0; (c = ckpt_plan_cast_at(p, i)); i++) {
@@ -183,6 +202,8 @@ static int convert_file(ckpt_file *f, ckpt_plan *p, const char *input)
     ckpt_status s = edit_narrow_if_flat(f, p, &err);
     if (s == CKPT_OK)
         s = edit_select(p, &err);
+    if (s == CKPT_OK && opts.dequantize)
+        s = ckpt_plan_dequantize(p, &err);
     if (s == CKPT_OK)
         s = cast_tensors(p, &err);
     if (s != CKPT_OK) {

@@ -849,6 +849,21 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_rename_map(ckpt_plan *plan, const
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_cast(ckpt_plan *plan, const char *glob, ckpt_dtype dtype,
     ckpt_error *err);
 
+/* ckpt_plan_dequantize - makes quantized weights, which ckpt_quantized_at counts, the floats that they stand
+ * for: of the dtype and with the bits that their library gives them. Their scales are left out. The numbers
+ * are computed as they are written. ggml's blocks become float32. The tensors of the plan's file change, too:
+ * call it after ckpt_plan_keep and ckpt_plan_drop, before ckpt_plan_cast, and only for the last plan of a
+ * file. Fails if a weight cannot be dequantized: CKPT_EUNSUPPORTED or CKPT_EFORMAT with the reason. */
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_dequantize(ckpt_plan *plan, ckpt_error *err);
+/* A weight that ckpt_plan_dequantize changed. */
+typedef struct {
+    ckpt_str name;   /* of the quantized tensor, in the file */
+    ckpt_str scheme; /* as in ckpt_quantized */
+    uint32_t dtype;  /* ckpt_dtype that it became */
+} ckpt_dequantized;
+/* ckpt_plan_dequantized_at - returns weight I that ckpt_plan_dequantize changed; NULL past the end. */
+CKPT_API const ckpt_dequantized *ckpt_plan_dequantized_at(const ckpt_plan *plan, size_t i);
+
 /* ckpt_plan_sanitize - reduces PLAN to tensors and builtin types, as torch.load(weights_only=True) accepts
  * them. May come after ckpt_plan_root, but not with new names or dtypes. FORMAT: the format of the output;
  * NULL: torch zip. */

@@ -55,6 +55,8 @@ struct ckpt_plan {
     uint32_t weights_dtype;     /* the dtype of a cast without a glob, 0: none */
     const bool *is_weights;     /* by tensor: the cast without a glob applies to it */
     const struct quantized_weights *quantized; /* op/quantized.h; NULL: not searched for yet */
+    ckpt_dequantized *dequantized;
+    size_t ndequantized, cap_dequantized;
     const char *uncast_scheme;  /* a cast left weights of this scheme as they are; NULL: none */
     bool object_graph_dropped;  /* plan_drop_object_graph was called */
     bool keep_called;           /* ckpt_plan_keep was called */

@@ -53,7 +53,8 @@ static ckpt_status fail_quantized(const struct plan_entry *e, const ckpt_tensor 
 {
     return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
                 "\"%.*s\" (%s) cannot become %s: it is of a quantized weight (%s), whose numbers mean "
-                "nothing without its scales",
+                "nothing without its scales\n"
+                "--dequantize makes such weights floats, which can be cast",
                 STR_ARG(e->name), ckpt_tensor_dtype_name(t), ckpt_dtype_name(dtype), scheme);
 }
 
@@ -99,7 +100,7 @@ static void notice_skipped(ckpt_plan *p, const struct skipped *skipped)
     if (skipped->quantized)
         plan_notice(p,
                     "left %zu tensor%s of quantized weights (%s) as %s: the numbers of such a weight mean "
-                    "nothing without its scales",
+                    "nothing without its scales; --dequantize makes them floats",
                     skipped->quantized, skipped->quantized == 1 ? "" : "s", p->uncast_scheme,
                     skipped->quantized == 1 ? "it is" : "they are");
     if (!skipped->n)
@@ -278,7 +279,7 @@ ckpt_status cast_strict(const ckpt_plan *p, ckpt_error *err)
         return CKPT_OK;
     return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
                 "it has quantized weights (%s), which a cast leaves as they are\n"
-                "without --strict, all other tensors are cast",
+                "--dequantize makes them floats; without --strict, all other tensors are cast",
                 p->uncast_scheme);
 }
 

@@ -14,7 +14,8 @@ struct scheme {
 };
 
 static const struct scheme schemes[] = {
-#define SCHEME(id, title, weight, dtypes, scales, optional) {title, weight, dtypes, scales, optional},
+#define SCHEME(id, title, weight, result, dtypes, scales, optional, recipe)                                  \
+    {title, weight, dtypes, scales, optional},
 #include "op/quantized.def"
 #undef SCHEME
 };
@@ -22,7 +23,7 @@ static const struct scheme schemes[] = {
 enum { NSCHEMES = sizeof schemes / sizeof *schemes };
 
 static const char *const unrelated_scales[] = {
-#define SCHEME(id, title, weight, dtypes, scales, optional)
+#define SCHEME(id, title, weight, result, dtypes, scales, optional, recipe)
 #define UNRELATED_SCALE(name) name,
 #include "op/quantized.def"
 #undef SCHEME
@@ -251,6 +252,16 @@ static void mark_unrelated_scales(struct finder *f)
                 f->out->of_row[i] = QUANTIZED_BY_ALL;
 }
 
+/* mark_ties - marks other names of quantized weights, which have no scales of their own. */
+static void mark_ties(struct finder *f)
+{
+    for (uint32_t i = 0; i < f->file->table.nrows; i++) {
+        uint32_t first = get_tensor(f, i)->alias_of;
+        if (first != CKPT_NO_TENSOR && !belongs(f, i))
+            f->out->of_row[i] = f->out->of_row[first];
+    }
+}
+
 static ckpt_status find_all(struct finder *f, ckpt_error *err)
 {
     const struct table *t = &f->file->table;
@@ -261,8 +272,10 @@ static ckpt_status find_all(struct finder *f, ckpt_error *err)
         for (size_t i = 0; i < f->ncandidates; i++)
             CKPT_TRY(try_scheme(f, (enum quantized_scheme_id)id, f->candidates[i], err));
     CKPT_TRY(find_unknown(f, err));
-    if (f->out->n)
+    if (f->out->n) {
         mark_unrelated_scales(f);
+        mark_ties(f);
+    }
     return buf_ok(&f->name) ? CKPT_OK : fail_memory(err);
 }
 

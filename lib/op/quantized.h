@@ -6,7 +6,7 @@
 #include "core/plan.h"
 
 enum quantized_scheme_id {
-#define SCHEME(id, title, weight, dtypes, scales, optional) QUANTIZED_##id,
+#define SCHEME(id, title, weight, result, dtypes, scales, optional, recipe) QUANTIZED_##id,
 #include "op/quantized.def"
 #undef SCHEME
     QUANTIZED_UNKNOWN /* a tensor of fp8 or integers next to scales, by names that no scheme has */

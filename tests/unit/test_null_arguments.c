@@ -162,6 +162,7 @@ static int take_bytes(void *user, const void *bytes, size_t n)
     CALL(plan_map, NULL, ckpt_plan_rename_map(NULL, "/dev/null", err))                                       \
     CALL(plan_map_path, NULL, ckpt_plan_rename_map(valid.plan, NULL, err))                                   \
     CALL(plan_cast, NULL, ckpt_plan_cast(NULL, NULL, CKPT_DT_F32, err))                                      \
+    CALL(plan_dequantize, NULL, ckpt_plan_dequantize(NULL, err))                                             \
     CALL(plan_cast_out_of_range, NULL, ckpt_plan_cast(valid.plan, NULL, (ckpt_dtype)OUT_OF_RANGE, err))      \
     CALL(plan_cast_none, NULL, ckpt_plan_cast(valid.plan, "*", CKPT_DT_NONE, err))                           \
     CALL(plan_sanitize, NULL, ckpt_plan_sanitize(NULL, NULL, err))                                           \
@@ -423,6 +424,7 @@ static void getters_accept_a_null_plan(void)
     CU_ASSERT(ckpt_plan_mapping_count(NULL) == 0 && ckpt_plan_sanitized_count(NULL) == 0);
     CU_ASSERT(!ckpt_plan_sanitized_at(NULL, 0) && !ckpt_plan_rename_at(NULL, 0) && !ckpt_plan_prefix(NULL));
     CU_ASSERT(!ckpt_plan_mapping_at(NULL, 0) && !ckpt_plan_notice_at(NULL, 0) && !ckpt_plan_cast_at(NULL, 0));
+    CU_ASSERT(!ckpt_plan_dequantized_at(NULL, 0));
     CU_ASSERT(!ckpt_plan_dropped_at(NULL, 0) && !ckpt_plan_alias_at(NULL, 0));
     ckpt_plan_free(NULL);
     ckpt_free(NULL);

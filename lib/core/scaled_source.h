@@ -1,0 +1,59 @@
+/* scaled_source.h - a source of the floats that the codes and scales of a quantized weight stand for. The
+ * codes and scales are tensors of a file; they are read as the floats are, so that memory does not depend on
+ * the size of the weight. Any number of threads may read the source. */
+#ifndef CORE_SCALED_SOURCE_H
+#define CORE_SCALED_SOURCE_H
+
+#include "core/file.h"
+
+/* A tensor of the file as a matrix of its elements. */
+struct scaled_matrix {
+    uint32_t row;        /* of the table; CKPT_NO_TENSOR: absent */
+    uint64_t rows, cols; /* their product is the number of its elements */
+    bool transposed;     /* the tensor is stored as [cols, rows] */
+    ckpt_dtype dtype;    /* what its elements are read as, of the same size; NONE: their own dtype */
+};
+
+/* How codes are packed. */
+enum scaled_packing {
+    PACKED_NOT,    /* each element is a code, a number of its dtype */
+    PACKED_COLS,   /* the codes of a row follow each other, from the lowest bit of its first byte on */
+    PACKED_ROWS    /* each column is so packed: code i of it begins at its bit i * bits */
+};
+
+struct scaled_codes {
+    struct scaled_matrix m;
+    enum scaled_packing packing;
+    unsigned bits;      /* of a code, 1 to 8, if packed */
+    int offset;         /* added to the code, if packed and LOOKUP is NULL */
+    const float *lookup; /* the number of each code, if packed; NULL: the code itself */
+    bool high_first;    /* PACKED_COLS, 4 bits: the first code of a byte is in its high bits */
+    const uint8_t *order; /* PACKED_ROWS, 4 bits: code i of eight is at nibble order[i]; NULL: at i */
+};
+
+/* number = ((code - zero) * scale [+ bias]) * factor, each step rounded to float32. */
+struct scaled_recipe {
+    uint64_t rows, cols;   /* of the weight, with all outer dimensions among the rows */
+    uint64_t matrix_rows;  /* rows of each of several matrices; scales begin anew with each */
+    uint64_t block_rows, block_cols; /* rows and columns that share a scale */
+    struct scaled_codes codes;
+    struct scaled_codes zero;   /* a matrix like the scales; m.row CKPT_NO_TENSOR: no zeros */
+    struct scaled_matrix scale, bias, group; /* group: one row, the column of scales of each column */
+    /* scale = (nested_lookup[scale] * nested scale) + nested_offset, if NESTED is present */
+    struct scaled_matrix nested; /* one row: the scale of each nested_block scales */
+    uint64_t nested_block;
+    const float *nested_lookup;
+    float nested_offset;
+    float multiplier; /* of all scales, after the above; 1: none */
+    bool divides;     /* the scale is divided by MULTIPLIER instead */
+    float factor;     /* 1: none */
+    ckpt_dtype dtype; /* of the numbers: float32, float16 or bfloat16 */
+    bool rounds_product; /* (code - zero) * scale is rounded to DTYPE before BIAS is added */
+};
+
+/* scaled_source - sets *OUT to the source of the numbers of R, whose tables outlive it. Fails with
+ * CKPT_EFORMAT if a tensor is not of the size that R gives it, with CKPT_EUNSUPPORTED if it is strided or of
+ * a wrong dtype. FILE must outlive *OUT. */
+ckpt_status scaled_source(ckpt_file *file, const struct scaled_recipe *r, source **out, ckpt_error *err);
+
+#endif

@@ -1,0 +1,242 @@
+/* dequantize.c - `--dequantize`: makes the tensors of quantized weights those of the weights they stand for.
+ * A row of the table gets the dtype and shape of the weight, and a storage whose bytes are computed as they
+ * are read (core/scaled_source); the plan renames it, and leaves out the tensors of its scales. */
+#include "op/dequantize.h"
+
+#include "core/convert.h"
+#include "core/dequantize.h"
+#include "core/dtype.h"
+#include "op/containers.h"
+
+static const char *const results[] = {
+#define SCHEME(id, title, weight, result, dtypes, scales, optional, recipe) result,
+#include "op/quantized.def"
+#undef SCHEME
+};
+
+static const char *const suffixes[] = {
+#define SCHEME(id, title, weight, result, dtypes, scales, optional, recipe) weight,
+#include "op/quantized.def"
+#undef SCHEME
+};
+
+static uint32_t count_edited(const ckpt_value *node)
+{
+    uint32_t n = 0;
+    value_pairs(node, &n);
+    return n ? n : value_count(node);
+}
+
+/* make_key - returns the key that KEY, of a weight by SCHEME, gets; .ptr NULL: no memory, or KEY is too
+ * short. */
+static ckpt_str make_key(ckpt_plan *p, enum quantized_scheme_id scheme, ckpt_str key)
+{
+    ckpt_str suffix = str_c(suffixes[scheme]), stem = str_of(key.ptr, key.len - suffix.len);
+    if (!str_ends(key, suffix))
+        return str_of(NULL, 0);
+    if (scheme != QUANTIZED_TORCHAO)
+        return ARENA_CONCAT(p->a, stem, str_c(results[scheme]));
+    ckpt_str last = str_after_last(stem, '.'); /* "_weight" of "0._weight" */
+    return ARENA_CONCAT(p->a, str_of(stem.ptr, stem.len - last.len), str_skip(last, 1));
+}
+
+/* rename_weight - gives W the name of the weight. */
+static ckpt_status rename_weight(ckpt_plan *p, const struct quantized_weight *w, ckpt_error *err)
+{
+    const struct row *row = &p->file->table.rows[w->weight];
+    const ckpt_path_elem *key = row->t.npath ? &row->t.path[row->t.npath - 1] : NULL;
+    const struct step *step = row->steps && row->t.npath ? &row->steps[row->t.npath - 1] : NULL;
+    if (str_is(str_c(suffixes[w->scheme]), results[w->scheme]) && w->scheme != QUANTIZED_TORCHAO)
+        return CKPT_OK;
+    ckpt_str name = key && !key->is_int ? make_key(p, w->scheme, key->str) : str_of(NULL, 0);
+    if (!name.ptr || !step || !step->node)
+        return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "its name cannot be changed");
+    struct edit *edit = plan_find_or_add_edit(p, step->node, count_edited(step->node));
+    if (!edit)
+        return fail_memory(err);
+    edit->names[step->index] = name;
+    return CKPT_OK;
+}
+
+/* replace_node - makes writers of graphs write ROW as the table has it, and not by the call that made it. */
+static ckpt_status replace_node(ckpt_file *f, uint32_t row, ckpt_error *err)
+{
+    ckpt_tensor *t = &f->table.rows[row].t;
+    if (!t->value || t->value->type == CKPT_V_TENSOR)
+        return CKPT_OK;
+    ckpt_value *node = value_new(f->a, CKPT_V_TENSOR, t->value->offset);
+    if (!node || !file_set_replacement(f, t->value, node))
+        return fail_memory(err);
+    node->row = row;
+    node->flags |= VALUE_ROW;
+    return CKPT_OK;
+}
+
+/* set_row - makes ROW what D describes, with the bytes of FROM, which it takes over. */
+static ckpt_status set_row(ckpt_plan *p, uint32_t row, const struct dequantized *d, source *from,
+                           ckpt_error *err)
+{
+    ckpt_tensor *t = &p->file->table.rows[row].t;
+    const struct storage storage = {.src = from,
+                                    .nbytes = from->size,
+                                    .key = t->name,
+                                    .location = t->location,
+                                    .dtype = d->recipe.dtype,
+                                    .numel = d->recipe.rows * d->recipe.cols}; /* bounded: by its source */
+    uint32_t index;
+    CKPT_TRY(table_add_storage(&p->file->table, &storage, &index, err));
+    t->dtype = (uint16_t)d->recipe.dtype;
+    t->kind = CKPT_DENSE;
+    t->shape = d->shape;
+    t->ndim = d->ndim;
+    t->stride = d->stride;
+    t->elements = storage.numel;
+    t->nbytes = from->size;
+    t->storage = index;
+    t->storage_offset = 0;
+    t->file_offset = CKPT_NO_OFFSET;
+    t->alias_of = CKPT_NO_TENSOR;
+    t->note = str_of("", 0);
+    return replace_node(p->file, row, err);
+}
+
+static ckpt_status dequantize_weight(struct dequantizer *d, const struct quantized_weight *w, ckpt_error *err)
+{
+    struct dequantized out;
+    source *numbers;
+    const ckpt_dequantized done = {.name = d->p->file->table.rows[w->weight].t.name,
+                                   .scheme = str_c(quantized_title(w->scheme))};
+    CKPT_TRY(dequantize_make_recipe(d, w, &out, err));
+    CKPT_TRY(rename_weight(d->p, w, err));
+    CKPT_TRY(scaled_source(d->p->file, &out.recipe, &numbers, err));
+    CKPT_TRY(set_row(d->p, w->weight, &out, numbers, err));
+    for (size_t i = 0; i < QUANTIZED_PARTS_MAX; i++)
+        if (w->part[i] != CKPT_NO_TENSOR)
+            d->p->keep[w->part[i]] = false;
+    ckpt_plan *p = d->p;
+    bool ok = arena_push(p->a, &p->dequantized, &p->ndequantized, &p->cap_dequantized, &done, sizeof done);
+    if (!ok)
+        return fail_memory(err);
+    p->dequantized[p->ndequantized - 1].dtype = out.recipe.dtype;
+    return CKPT_OK;
+}
+
+/* dequantize_tie - makes ROW, another name of the weight W, which was dequantized, the same tensor. */
+static ckpt_status dequantize_tie(ckpt_plan *p, const struct quantized_weight *w, uint32_t row,
+                                  ckpt_error *err)
+{
+    ckpt_tensor *t = &p->file->table.rows[row].t, tie = p->file->table.rows[w->weight].t;
+    tie.name = t->name;
+    tie.path = t->path;
+    tie.npath = t->npath;
+    tie.value = t->value;
+    tie.alias_of = t->alias_of;
+    *t = tie;
+    return replace_node(p->file, row, err);
+}
+
+/* drop_scale - leaves out ROW, a scale of activations, if it is of a module whose weights were dequantized,
+ * or marks the file as quantized. */
+static void drop_scale(ckpt_plan *p, uint32_t row, const map *modules)
+{
+    ckpt_str name = p->file->table.rows[row].t.name, last = str_after_last(name, '.');
+    if (str_is(last, "scaled_fp8") || map_get(modules, str_of(name.ptr, name.len - last.len)) != MAP_NONE)
+        p->keep[row] = false;
+}
+
+static bool is_gap(const ckpt_plan *p, const struct quantized_weight *w) { return !p->keep[w->weight]; }
+
+/* finish - treats ties and scales of activations after all weights, and makes casts regard all tensors as
+ * plain. */
+static ckpt_status finish(ckpt_plan *p, struct quantized_weights *found, ckpt_error *err)
+{
+    map *modules = map_new(found->n);
+    ckpt_status st = modules ? CKPT_OK : fail_memory(err);
+    for (size_t i = 0; st == CKPT_OK && i < found->n; i++) {
+        ckpt_str name = p->file->table.rows[found->list[i].weight].t.name, last = str_after_last(name, '.');
+        if (!is_gap(p, &found->list[i]) && !map_put(modules, str_of(name.ptr, name.len - last.len), 0, NULL))
+            st = fail_memory(err);
+    }
+    for (uint32_t i = 0; st == CKPT_OK && i < p->file->table.nrows; i++) {
+        uint32_t of = found->of_row[i], alias = p->file->table.rows[i].t.alias_of;
+        if (of == QUANTIZED_BY_ALL)
+            drop_scale(p, i, modules);
+        else if (of != QUANTIZED_BY_NONE && alias != CKPT_NO_TENSOR && alias == found->list[of].weight)
+            st = dequantize_tie(p, &found->list[of], i, err);
+        if (of < found->n && !is_gap(p, &found->list[of]))
+            found->of_row[i] = QUANTIZED_BY_NONE;
+    }
+    map_free(modules);
+    return st;
+}
+
+/* cast_ggml_blocks - casts the tensors of ggml's blocks, which hold their scales themselves, to float32. */
+static ckpt_status cast_ggml_blocks(ckpt_plan *p, size_t *n, ckpt_error *err)
+{
+    const struct table *t = &p->file->table;
+    for (size_t i = 0; i < t->nrows; i++) {
+        if (!dequantize_supports((ckpt_dtype)t->rows[i].t.dtype) || !p->keep[i])
+            continue;
+        if (!p->cast_to && !(p->cast_to = arena_array(p->a, t->nrows, sizeof *p->cast_to)))
+            return fail_memory(err);
+        p->cast_to[i] = CKPT_DT_F32;
+        ++*n;
+    }
+    return CKPT_OK;
+}
+
+static ckpt_status dequantize_all(struct dequantizer *d, struct quantized_weights *found, ckpt_error *err)
+{
+    for (size_t i = 0; i < found->n; i++) {
+        const struct quantized_weight *w = &found->list[i];
+        if (is_gap(d->p, w)) /* --keep or --drop leave it out */
+            continue;
+        ckpt_status st = dequantize_weight(d, w, err);
+        if (st == CKPT_OK)
+            continue;
+        error_add_where(err, "%.*s", STR_ARG(d->p->file->table.rows[w->weight].t.name));
+        error_add_hint(err, "without --dequantize, quantized weights stay as they are");
+        return st;
+    }
+    d->p->entries_stale = true;
+    return finish(d->p, found, err);
+}
+
+static void notice_dequantized(ckpt_plan *p, size_t nblocks)
+{
+    size_t n = p->ndequantized;
+    if (!n && !nblocks) {
+        plan_notice(p, "--dequantize: no weight is quantized");
+        return;
+    }
+    if (n)
+        plan_notice(p, "%zu weight%s dequantized (%s); %s scales are left out", n,
+                    n == 1 ? " is" : "s are", p->dequantized[0].scheme.ptr, n == 1 ? "its" : "their");
+}
+
+ckpt_status ckpt_plan_dequantize(ckpt_plan *p, ckpt_error *err)
+{
+    struct quantized_weights found;
+    size_t nblocks = 0;
+    CKPT_REQUIRE(err, p);
+    struct dequantizer d = {.p = p};
+    ckpt_status st = quantized_find(p->file, p->a, &found, err);
+    if (st == CKPT_OK)
+        st = dequantize_all(&d, &found, err);
+    if (st == CKPT_OK)
+        st = cast_ggml_blocks(p, &nblocks, err);
+    if (st != CKPT_OK)
+        return name_file_if_failed(st, p->file->path, err);
+    notice_dequantized(p, nblocks);
+    struct quantized_weights *kept = arena_alloc(p->a, sizeof *kept);
+    if (!kept)
+        return fail_memory(err);
+    *kept = found;
+    p->quantized = kept;
+    return CKPT_OK;
+}
+
+const ckpt_dequantized *ckpt_plan_dequantized_at(const ckpt_plan *p, size_t i)
+{
+    return p && i < p->ndequantized ? &p->dequantized[i] : NULL;
+}

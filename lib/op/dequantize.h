@@ -1,0 +1,29 @@
+/* dequantize.h - the numbers of quantized weights as floats: what dequantize.c and dequantize_recipes.c
+ * share. */
+#ifndef OP_DEQUANTIZE_H
+#define OP_DEQUANTIZE_H
+
+#include "core/scaled_source.h"
+#include "op/quantized.h"
+
+/* The weights of one plan that are being dequantized. */
+struct dequantizer {
+    ckpt_plan *p;
+    const ckpt_value *config; /* the quantization_config of the model, or NULL */
+    bool config_read;
+};
+
+/* What a weight becomes. */
+struct dequantized {
+    struct scaled_recipe recipe; /* .dtype is that of the weight */
+    uint64_t *shape;
+    uint64_t *stride; /* NULL: row-major */
+    uint32_t ndim;
+};
+
+/* dequantize_make_recipe - sets *OUT to how W is dequantized. CKPT_EUNSUPPORTED or CKPT_EFORMAT: it cannot
+ * be. */
+ckpt_status dequantize_make_recipe(struct dequantizer *d, const struct quantized_weight *w,
+                                   struct dequantized *out, ckpt_error *err);
+
+#endif

@@ -1,0 +1,27 @@
+# --dequantize writes the floats of each scheme with the digests that tests/oracle/quantized_files.py prints of its library.
+for folder in corpus/quantized/*; do
+    ckpt convert -f --dequantize "$folder/model.safetensors" out.safetensors >report 2>notices
+    echo "${folder##*/}: $(ckpt ls --tsv out.safetensors | cut -f 1,2) $(ckpt hash out.safetensors | head -n 1 | cut -d ' ' -f 1)"
+    sed 's/.*model.safetensors: //' notices
+    for j in 1 3; do ckpt convert -q -j $j --dequantize "$folder/model.safetensors" - | cmp - out.safetensors; done
+done
+# The numbers are then cast like any others; scales of activations go, too. --json lists the weights.
+model=corpus/quantized/comfy/model.safetensors
+ckpt convert -f --json --dequantize --cast bf16 $model out.safetensors
+ckpt ls out.safetensors
+ckpt convert -f --strict --dequantize --cast bf16 $model strict.pt; ckpt diff out.safetensors strict.pt
+# In a torch file the names, not the graph, change; --root and --keep select what is dequantized.
+ckpt convert -q corpus/quantized/awq/model.safetensors packed.pt
+ckpt convert -q --dequantize packed.pt plain.pt; ckpt convert -qf --dequantize packed.pt out.safetensors
+ckpt diff plain.pt out.safetensors
+ckpt convert -f --dequantize --drop 'l.*' packed.pt out.safetensors; echo $?
+# A scheme that is not dequantized, and a file whose scales do not fit, are refused; nothing is written.
+rm out.safetensors
+cp corpus/quantized/mlx4_64_float16/model.safetensors alone.safetensors
+ckpt convert --dequantize alone.safetensors out.safetensors; echo $?
+ckpt rename -s 'weight_scale=>wscale' corpus/quantized/ct_fp8_channel_bfloat16/model.safetensors -o unknown.safetensors
+ckpt convert --dequantize unknown.safetensors out.safetensors; echo $?
+ls out.safetensors
+# ggml's blocks become float32, a file without quantized weights stays as it is.
+ckpt convert -f --dequantize corpus/gguf/quantised.gguf out.safetensors | sed 's/ .*//'; ckpt ls --tsv out.safetensors | cut -f 2 | sort | uniq -c
+ckpt convert -f --dequantize data/train.pt out.pt
