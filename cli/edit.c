@@ -112,16 +112,47 @@ ckpt_status edit_narrow_if_flat(const ckpt_file *f, ckpt_plan *p, ckpt_error *er
     return flat && !writing.root ? ckpt_plan_root(p, "auto", err) : CKPT_OK;
 }
 
-static void print_dropped(const ckpt_plan *p, const char *input, const ckpt_write_result *r)
+static bool has_same_reason(const ckpt_dropped *a, const ckpt_dropped *b)
 {
-    enum { MAX_SHOWN = 20 };
-    const ckpt_dropped *d;
+    return a->why.len == b->why.len && memcmp(a->why.ptr, b->why.ptr, a->why.len) == 0;
+}
+
+/* print_dropped_like - prints in one line the values that were left out for the reason of D, number FIRST of
+ * them, unless an earlier one had the same reason. */
+static void print_dropped_like(const ckpt_plan *p, const char *input, const ckpt_dropped *d, size_t first)
+{
+    enum { MAX_SHOWN = 3 };
+    const char *how = writing.dry_run ? "would be left out" : "left out";
+    struct text names = {0};
+    size_t n = 0;
+    const ckpt_dropped *other;
+    for (size_t i = 0; (other = ckpt_plan_dropped_at(p, i)); i++) {
+        if (!has_same_reason(d, other))
+            continue;
+        if (i < first)
+            return;
+        if (n++ < MAX_SHOWN) {
+            text_add(&names, n > 1 ? ", " : "");
+            text_add(&names, escape_name(other->name));
+        }
+    }
+    if (n == 1)
+        print_notice(input, "%s (%s) %s: %s", names.ptr, escape_name(d->type), how, escape_name(d->why));
+    else if (n <= MAX_SHOWN)
+        print_notice(input, "%zu values %s: %s (%s)", n, how, escape_name(d->why), names.ptr);
+    else
+        print_notice(input, "%zu values %s: %s (%s and %zu more); --json lists them", n, how,
+                     escape_name(d->why), names.ptr, n - MAX_SHOWN);
+    text_free(&names);
+}
+
+static void print_dropped(const ckpt_plan *p, const char *input)
+{
+    const ckpt_dropped *d, *last = NULL;
     const ckpt_alias *a;
-    for (size_t i = 0; (d = ckpt_plan_dropped_at(p, i)) && (i < MAX_SHOWN || !ui.err_tty); i++)
-        print_notice(input, "%s (%s) %s: %s", escape_name(d->name), escape_name(d->type),
-                     writing.dry_run ? "would be left out" : "left out", escape_name(d->why));
-    if (r->ndropped > MAX_SHOWN && ui.err_tty)
-        print_notice(input, "and %zu more left out; --json lists all", r->ndropped - MAX_SHOWN);
+    for (size_t i = 0; (d = ckpt_plan_dropped_at(p, i)); last = d, i++)
+        if (!last || !has_same_reason(last, d))
+            print_dropped_like(p, input, d, i);
     for (size_t i = 0; (a = ckpt_plan_alias_at(p, i)); i++)
         print_notice(input, "\"%s\" is the same tensor as \"%s\": written once, recorded in the metadata",
                      escape_name(a->name), escape_name(a->of));
@@ -178,7 +209,7 @@ int edit_write(ckpt_plan *p, const char *input, ckpt_write_result *r)
     if (s != CKPT_OK)
         return report_error(&err, input);
     if (!ui.json) /* the JSON report lists them */
-        print_dropped(p, input, r);
+        print_dropped(p, input);
     return EXIT_OK;
 }
 
@@ -475,7 +506,9 @@ static int run_one(const char *cmd, const char *input, ckpt_status (*apply)(ckpt
         edit_join_name(writing.output, input, &path);
         writing.output = path.ptr;
     }
-    ckpt_status s = edit_select(p, &err);
+    ckpt_status s = writing.output ? edit_narrow_if_flat(f, p, &err) : CKPT_OK;
+    if (s == CKPT_OK)
+        s = edit_select(p, &err);
     if (s == CKPT_OK)
         s = apply(p, &err);
     size_t changes = s == CKPT_OK ? ckpt_plan_rename_count(p) : 0;
