@@ -54,6 +54,25 @@ static ckpt_status drop_other_entries(ckpt_plan *p, const struct containers *tre
     return CKPT_OK;
 }
 
+/* drop_optimizer_state - leaves out the tensors below the root that only their names show to be of an
+ * optimizer's state, unless all tensors there are. */
+static ckpt_status drop_optimizer_state(ckpt_plan *p, ckpt_error *err)
+{
+    size_t n = 0;
+    CKPT_TRY(plan_update_entries(p, err));
+    for (size_t i = 0; i < p->nentries; i++)
+        n += is_optimizer_state(p->file->table.rows[p->entries[i].row].t.name);
+    if (!n || n == p->nentries)
+        return CKPT_OK;
+    for (size_t i = 0; i < p->nentries; i++)
+        if (is_optimizer_state(p->file->table.rows[p->entries[i].row].t.name))
+            p->keep[p->entries[i].row] = false;
+    p->entries_stale = true;
+    plan_notice(p, "%zu tensor%s of optimizer state %s left out", n, n == 1 ? "" : "s",
+                n == 1 ? "is" : "are");
+    return CKPT_OK;
+}
+
 static ckpt_status set_auto_root(ckpt_plan *p, const struct containers *tree, ckpt_error *err)
 {
     struct weights found;
@@ -70,7 +89,7 @@ static ckpt_status set_auto_root(ckpt_plan *p, const struct containers *tree, ck
                     found.has_common_name ? "" : ": ", found.has_common_name ? "" : found.why);
     else if (!tree->list[found.container].is_state_dict && !p->omits_values)
         plan_notice(p, "everything is taken: %s", found.why);
-    return CKPT_OK;
+    return drop_optimizer_state(p, err);
 }
 
 /* fail_root_not_found - fails because PATH is not a container; the hint lists some that are. */

@@ -312,6 +312,42 @@ ckpt_status weights_below(const struct containers *tree, struct weights *out, ck
     return find_roles(tree, out->container, true, out, err);
 }
 
+/* ---- optimizers without a container */
+
+static bool has_path_component(ckpt_str name, const char *component)
+{
+    ckpt_str wanted = str_c(component);
+    for (size_t at = str_find(name, wanted, 0); at != SIZE_MAX; at = str_find(name, wanted, at + 1)) {
+        ckpt_str after = str_skip(name, at + wanted.len); /* bounded: WANTED is in NAME */
+        bool begins = at == 0 || name.ptr[at - 1] == '/';
+        if (begins && str_starts(after, STR_LIT("/")))
+            return !str_starts(after, STR_LIT("/_trainable_variables/"));
+    }
+    return false;
+}
+
+bool is_optimizer_state(ckpt_str name)
+{
+#define PATH(text)                                                                                           \
+    if (has_path_component(name, text))                                                                      \
+        return true;
+#define START(text)                                                                                          \
+    if (str_starts(name, STR_LIT(text)))                                                                     \
+        return true;
+#define END(text)                                                                                            \
+    if (str_ends(name, STR_LIT(text)))                                                                       \
+        return true;
+#define NAME(text)                                                                                           \
+    if (str_is(name, text))                                                                                  \
+        return true;
+#include "op/optimizer_state.def"
+#undef PATH
+#undef START
+#undef END
+#undef NAME
+    return false;
+}
+
 /* ---- rows */
 
 /* index_entries - maps to I each node that may be in the last step of a row in container I. */
