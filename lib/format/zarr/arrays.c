@@ -260,15 +260,31 @@ static ckpt_status assemble(struct zarr_arrays *arrays, const struct zarr_source
 /* --------------------------------------------------------------------------- tensors */
 
 /* add_tensor - adds a tensor, sets *T to it, and *NODE to a node whose offset is its index. */
-static ckpt_status add_tensor(struct zarr_arrays *arrays, ckpt_value **node, struct joined_tensor **t)
+static ckpt_status add_tensor(struct zarr_arrays *arrays, ckpt_value **node, struct zarr_tensor **t)
 {
     *node = value_new(arrays->f->a, CKPT_V_TENSOR, arrays->ntensors);
     *t = *node ? arena_append(arrays->f->a, &arrays->tensors, &arrays->ntensors, &arrays->cap, sizeof **t)
                : NULL;
     if (!*t)
         return fail_memory(arrays->err);
-    **t = (struct joined_tensor){.storage = CKPT_NO_STORAGE};
+    **t = (struct zarr_tensor){.joined.storage = CKPT_NO_STORAGE};
     return CKPT_OK;
+}
+
+/* list_unsupported - makes T, the array NAME, a row without data, for the reason in the error; in salvage it
+ * is lost. */
+static ckpt_status list_unsupported(struct zarr_arrays *arrays, ckpt_str name, struct zarr_tensor *t)
+{
+    struct storage lost = {.key = name, .dtype = t->joined.dtype};
+    const ckpt_error why = *arrays->err;
+    if (!arrays->nunsupported++)
+        arrays->first_unsupported = name;
+    if (arrays->f->salvage) {
+        CKPT_TRY(table_set_lost(&arrays->f->table, &lost, &why, arrays->err));
+        return table_add_storage(&arrays->f->table, &lost, &t->joined.storage, arrays->err);
+    }
+    t->why_unreadable = arena_str(arrays->f->a, str_c(why.what));
+    return t->why_unreadable.ptr ? CKPT_OK : fail_memory(arrays->err);
 }
 
 /* get_swap_unit - returns how many bytes of an element are swapped together; 0: it is little-endian. */
@@ -280,13 +296,16 @@ static uint8_t get_swap_unit(const struct zarr_array *meta)
 ckpt_status zarr_add_array(struct zarr_arrays *arrays, const struct zarr_source *from, ckpt_value **node)
 {
     struct assembly array;
-    struct joined_tensor *t;
+    struct zarr_tensor *tensor;
     struct storage s = {.key = from->name};
-    CKPT_TRY(add_tensor(arrays, node, &t));
+    CKPT_TRY(add_tensor(arrays, node, &tensor));
     ckpt_status st = assemble(arrays, from, &array, &s.src, &s.off);
+    struct joined_tensor *t = &tensor->joined;
     t->dtype = array.meta.dtype;
     t->ndim = array.meta.shape ? array.meta.ndim : 0;
     t->shape = array.meta.shape;
+    if (st == CKPT_EUNSUPPORTED && arrays->lists_unsupported)
+        return list_unsupported(arrays, from->name, tensor);
     s.nbytes = array.meta.nbytes;
     s.dtype = array.meta.dtype;
     s.swap_width = get_swap_unit(&array.meta);
@@ -298,9 +317,10 @@ ckpt_status zarr_add_array(struct zarr_arrays *arrays, const struct zarr_source 
 
 ckpt_status zarr_add_bytes(struct zarr_arrays *arrays, struct store *store, size_t i, ckpt_value **node)
 {
-    struct joined_tensor *t;
+    struct zarr_tensor *tensor;
     struct storage storage = {.key = store->db.entries[i].key, .dtype = CKPT_DT_U8};
-    CKPT_TRY(add_tensor(arrays, node, &t));
+    CKPT_TRY(add_tensor(arrays, node, &tensor));
+    struct joined_tensor *t = &tensor->joined;
     ckpt_status st = store_find_bytes(store, i, &storage.src, &storage.off, &storage.nbytes);
     uint64_t *shape = arena_array(arrays->f->a, 1, sizeof *shape);
     if (!shape)
@@ -354,7 +374,12 @@ static bool describe(void *user, const ckpt_value *v, struct row *row)
     const struct zarr_arrays *arrays = user;
     if (v->type != CKPT_V_TENSOR || v->offset >= arrays->ntensors)
         return false;
-    joined_tensor_describe(arrays->f, &arrays->tensors[v->offset], row);
+    const struct zarr_tensor *t = &arrays->tensors[v->offset];
+    joined_tensor_describe(arrays->f, &t->joined, row);
+    if (t->why_unreadable.len) {
+        row->t.kind = CKPT_OPAQUE;
+        row->t.note = t->why_unreadable;
+    }
     return true;
 }
 

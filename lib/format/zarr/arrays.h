@@ -6,12 +6,21 @@
 #include "format/store.h"
 #include "io/block_cache.h"
 
+/* An array as a tensor of the file. */
+struct zarr_tensor {
+    struct joined_tensor joined; /* without name and node */
+    ckpt_str why_unreadable;     /* empty: it can be read */
+};
+
 struct zarr_arrays {
     ckpt_file *f;
     ckpt_error *err;
     block_cache *cache;
-    struct joined_tensor *tensors; /* without name and node */
+    struct zarr_tensor *tensors;
     size_t ntensors, cap;
+    bool lists_unsupported;     /* what is not supported becomes a row without data; else it is refused */
+    size_t nunsupported;        /* how many such arrays there are */
+    ckpt_str first_unsupported; /* name of the first one */
 };
 
 /* What the elements of a missing chunk are. */
