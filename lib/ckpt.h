@@ -186,6 +186,9 @@ typedef struct {
                               parallel ranks divide tensors, see ckpt-formats(7); NULL: built-in rules */
     int32_t names;         /* not a limit: a value of ckpt_names */
     uint32_t reserved;
+    const char *void_dtypes; /* not a limit: what elements without a dtype are in .npy and .npz, read while a
+                                file is opened, such as "V1=float8_e4m3fn,V2=bfloat16": a number of bytes and
+                                a dtype of that size; NULL: as described in ckpt-formats(7) */
 } ckpt_limits;
 
 /* ----------------------------------------------------------------- dtypes */

@@ -103,6 +103,7 @@ static size_t find_by_name(ckpt_str t)
 bool numpy_dtype_parse(ckpt_str code, struct numpy_dtype *out)
 {
     struct numpy_dtype d = {.bytes = 0};
+    bool is_bfloat16 = str_is(code, "<V2"); /* numpy saves ml_dtypes.bfloat16 so; a void is "|V2" */
     if (code.len && memchr("<>|=", code.ptr[0], 4)) {
         d.big_endian = code.ptr[0] == '>';
         code = str_skip(code, 1);
@@ -129,9 +130,35 @@ bool numpy_dtype_parse(ckpt_str code, struct numpy_dtype *out)
         ok = d.bytes <= INT32_MAX / 4;
         d.bytes *= ok ? 4u : 1u;
     }
+    if (is_bfloat16)
+        d.extended = "bfloat16";
     if (ok)
         *out = d;
     return ok;
+}
+
+ckpt_status numpy_find_void_dtype(const char *text, uint32_t bytes, const char **out, ckpt_error *err)
+{
+    ckpt_str rest = text ? str_c(text) : str_of("", 0);
+    *out = NULL;
+    while (rest.len) {
+        size_t comma = str_find(rest, STR_LIT(","), 0), equals = str_find(rest, STR_LIT("="), 0);
+        ckpt_str pair = str_of(rest.ptr, comma < rest.len ? comma : rest.len);
+        uint64_t size = 0;
+        bool ok = equals < pair.len && pair.ptr[0] == 'V' &&
+                  str_uint(str_of(pair.ptr + 1, equals - 1), &size); /* bounded: "V" is before it */
+        const struct dtype_info *info = dtype_info(dtype_by_name(str_skip(pair, ok ? equals + 1 : pair.len)));
+        ok = ok && info->block_elems == 1 && info->block_bytes == size && strchr("fiubc", info->klass);
+        if (!ok)
+            return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
+                        "{\"%s\"} is no list of {=a size and a dtype of that size}\n"
+                        "write it as V1=float8_e4m3fn or V2=bfloat16,V1=int4",
+                        text);
+        if (size == bytes)
+            *out = info->name;
+        rest = str_skip(rest, pair.len + 1); /* bounded: by the text */
+    }
+    return CKPT_OK;
 }
 
 /* --------------------------------------------------------------------- pickles */

@@ -41,6 +41,10 @@ const char *numpy_name(const struct numpy_dtype *d);
 /* numpy_torch_dtype - returns the torch dtype with the same elements, or CKPT_DT_NONE. */
 ckpt_dtype numpy_torch_dtype(const struct numpy_dtype *d);
 
+/* numpy_find_void_dtype - finds the dtype that TEXT, void_dtypes of ckpt_limits, gives to elements of BYTES
+ * bytes: sets *OUT to its name; NULL: to none. Fails if TEXT is malformed; NULL is valid. */
+ckpt_status numpy_find_void_dtype(const char *text, uint32_t bytes, const char **out, ckpt_error *err);
+
 /* copy_small_bytes - copies to OUT the bytes that V stands for. V may be BYTES, BYTEARRAY, a Python 2 str, or
  * _codecs.encode(text, 'latin1'), which is how Python 3 pickles bytes in protocol <= 2. Returns their
  * number. SIZE_MAX: V is none of these, or has more than CAP bytes, or its bytes were left in the file. */

@@ -6,6 +6,9 @@
  *               equinox.tree_serialise_leaves does; then the root is a list
  *   …      …    other bytes, which numpy.load ignores; they are reported
  *
+ * ml_dtypes saves its types without their names: as "<V2", which only bfloat16 is, as "<f1", which only
+ * float8_e5m2 is, and all others of one byte as "<V1", which void_dtypes of ckpt_limits can name.
+ *
  * Refused: arrays of objects, which are a pickle; truncated arrays. */
 #include "base/checked.h"
 #include "format/numpy/numpy.h"
@@ -35,6 +38,15 @@ static ckpt_status copy_array(ckpt_file *f, const struct npy_array *x, struct ki
     return t->t.dtype_name && t->t.note.ptr ? CKPT_OK : fail_memory(err);
 }
 
+/* set_void_dtype - sets the dtype that the user gives to the elements D without a dtype, if any. */
+static ckpt_status set_void_dtype(const ckpt_file *f, struct numpy_dtype *d, ckpt_error *err)
+{
+    const char *name;
+    CKPT_TRY(numpy_find_void_dtype(f->limits.void_dtypes, d->bytes, &name, err));
+    d->extended = name ? name : d->extended;
+    return CKPT_OK;
+}
+
 ckpt_status numpy_describe(ckpt_file *f, source *src, uint64_t offset, struct kit_tensor *t, uint64_t *end,
                            ckpt_error *err)
 {
@@ -44,12 +56,14 @@ ckpt_status numpy_describe(ckpt_file *f, source *src, uint64_t offset, struct ki
         return fail_memory(err);
     *t = (struct kit_tensor){.src = src, .described_at = source_pos(src, offset), .nbytes = KIT_AS_NEEDED};
     ckpt_status st = npy_read_array(src, offset, scratch, &x, err);
+    if (st == CKPT_OK && x.dtype.kind == 'V' && !x.dtype.record)
+        st = set_void_dtype(f, &x.dtype, err);
+    if (st == CKPT_OK)
+        st = copy_array(f, &x, t, err);
     if (st == CKPT_OK && x.holds_objects)
         st = fail(err, CKPT_EUNSUPPORTED, source_pos(src, x.data_offset),
                   "{an array of Python objects}: its elements are a pickle, which numpy would run\n"
                   "`ckpt scan FILE` shows what that would be");
-    if (st == CKPT_OK)
-        st = copy_array(f, &x, t, err);
     if (st == CKPT_OK) {
         t->src_offset = x.data_offset;
         t->column_major = x.fortran_order;

@@ -2,9 +2,9 @@
  * any text, even empty or with slashes. numpy.load also reads a member without that suffix as an array if it
  * begins as one, and any other member as bytes.
  *
- * Refused: two members of one key, arrays of objects, a member KEY.npy that is not an array, encryption,
- * members that unpack to more than file_max_unpacked allows. Other members that are not arrays are
- * reported. */
+ * An array of objects is listed without data. Refused: two members of one key, a member KEY.npy that is not
+ * an array, encryption, members that unpack to more than file_max_unpacked allows. Other members that are not
+ * arrays are reported. */
 #include <inttypes.h>
 
 #include "base/checked.h"
@@ -17,6 +17,11 @@
 #include "format/numpy/numpy.h"
 
 #define SUFFIX STR_LIT(".npy")
+
+/* Members that are not read as tensors. */
+struct member_counts {
+    size_t others, objects;
+};
 
 static bool probe(const struct probe *p)
 {
@@ -72,8 +77,20 @@ static ckpt_status check_key_free(struct kit *k, const zip *z, const struct zip_
                 "two members have the key {\"%.*s\"}, {=one} can have it", STR_ARG(e->name));
 }
 
-/* add_member - adds entry I of Z, opened as MEMBER, if it is an array; else increments *NOTHERS. */
-static ckpt_status add_member(struct kit *k, zip *z, size_t i, source *member, size_t *nothers)
+/* add_objects - adds T, an array of objects, without its elements; in salvage it is lost. */
+static ckpt_status add_objects(struct kit *k, struct kit_tensor *t)
+{
+    const ckpt_error why = *k->err;
+    t->src = NULL;
+    t->nbytes = 0;
+    t->lost = k->f->salvage ? &why : NULL;
+    t->t.kind = CKPT_OPAQUE;
+    t->t.note = STR_LIT("Python objects: a pickle, which numpy would run");
+    return kit_add_tensor(k, t);
+}
+
+/* add_member - adds entry I of Z, opened as MEMBER, if it is an array; else counts it in COUNTS. */
+static ckpt_status add_member(struct kit *k, zip *z, size_t i, source *member, struct member_counts *counts)
 {
     struct zip_entry *e = &z->entries[i];
     struct kit_tensor t;
@@ -85,7 +102,7 @@ static ckpt_status add_member(struct kit *k, zip *z, size_t i, source *member, s
     CKPT_TRY(source_read(member, 0, bytes, magic.len, k->err));
     bool has_suffix = str_ends(key, SUFFIX), is_array = str_eq(magic, STR_LIT(NPY_MAGIC));
     if (!has_suffix && !is_array) {
-        ++*nothers;
+        counts->others++;
         return check_key_free(k, z, e);
     }
     if (!is_array)
@@ -93,8 +110,13 @@ static ckpt_status add_member(struct kit *k, zip *z, size_t i, source *member, s
                     "it begins with {%s}; a numpy array begins with {=934e554d5059}",
                     magic.len ? text_describe_bytes(magic.ptr, magic.len, found) : "nothing");
     key.len -= has_suffix ? SUFFIX.len : 0; /* bounded: it ends so */
-    CKPT_TRY(numpy_describe(k->f, member, 0, &t, &end, k->err));
+    ckpt_status st = numpy_describe(k->f, member, 0, &t, &end, k->err);
     t.name = key;
+    if (st == CKPT_EUNSUPPORTED) {
+        counts->objects++;
+        return add_objects(k, &t);
+    }
+    CKPT_TRY(st);
     if (end > member->size) /* the kit refuses it, or in salvage adds it as lost */
         return kit_add_tensor(k, &t);
     t.key = e->name;
@@ -117,21 +139,25 @@ static ckpt_status open_member(zip *z, size_t i, source **out, ckpt_error *err)
 /* read_members - adds each array of Z. A faulty one is reported in `verify` and lost in salvage. */
 static ckpt_status read_members(struct kit *k, zip *z)
 {
-    size_t nothers = 0;
+    struct member_counts counts = {0, 0};
     for (size_t i = 0; i < z->n; i++) {
         source *member = NULL;
         ckpt_status st = open_member(z, i, &member, k->err);
         if (st == CKPT_OK)
-            st = add_member(k, z, i, member, &nothers);
+            st = add_member(k, z, i, member, &counts);
         source_unref(member);
         if (st == CKPT_OK)
             continue;
         error_add_position(k->err, z->entries[i].header_offset, z->entries[i].name);
         CKPT_TRY(file_report_lost(k->f, st, z->entries[i].name, k->err));
     }
-    if (nothers)
-        file_notice(k->f, "%zu member%s no array%s: left out", nothers, nothers == 1 ? " is" : "s are",
-                    nothers == 1 ? "" : "s");
+    if (counts.others)
+        file_notice(k->f, "%zu member%s no array%s: left out", counts.others,
+                    counts.others == 1 ? " is" : "s are", counts.others == 1 ? "" : "s");
+    if (counts.objects)
+        file_notice(k->f, "%zu array%s of Python objects, whose elements are not read: "
+                    "`ckpt scan` shows them",
+                    counts.objects, counts.objects == 1 ? "" : "s");
     return CKPT_OK;
 }
 

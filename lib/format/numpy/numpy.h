@@ -7,9 +7,12 @@
 #include "format/kit.h"
 
 /* numpy_describe - sets *T to dtype, shape and data of the array at OFFSET of SRC, and *END to the offset
- * after it. The caller sets the name. Refuses arrays of objects. */
+ * after it. The caller sets the name. CKPT_EUNSUPPORTED: it is an array of objects, of which only dtype and
+ * shape are set. */
 ckpt_status numpy_describe(ckpt_file *f, source *src, uint64_t offset, struct kit_tensor *t, uint64_t *end,
                            ckpt_error *err);
+
+extern const struct format format_npy, format_npz;
 
 bool numpy_has_dtype(const ckpt_tensor *t);
 ckpt_status npy_write(ckpt_plan *p, const struct write_job *job, ckpt_error *err);

@@ -48,8 +48,20 @@ static uint64_t get_header_offset(const struct flat_writer *w, size_t i)
 
 /* ---------------------------------------------------------------------- headers */
 
-/* put_descr - writes numpy's code for the dtype NAME. False: numpy does not have it. */
-static bool put_descr(ckpt_str name, buf *b)
+/* put_ml_dtype - writes the code by which numpy saves NAME, a type of ml_dtypes. False: it is none. */
+static bool put_ml_dtype(ckpt_str name, buf *b)
+{
+    const struct dtype_info *info = dtype_info(dtype_by_name(name));
+    bool is_byte = info->block_elems == 1 && info->block_bytes == 1 && strchr("fiu", info->klass);
+    if (!str_is(name, "bfloat16") && !is_byte)
+        return false;
+    buf_put_cstr(b, !is_byte ? "<V2" : str_is(name, "float8_e5m2") ? "<f1" : "<V1");
+    return true;
+}
+
+/* put_descr - writes numpy's code for the dtype NAME. False: numpy does not have it. FROM_NUMPY: the array
+ * was read from a file of numpy, whose types of ml_dtypes are written as they were. */
+static bool put_descr(ckpt_str name, bool from_numpy, buf *b)
 {
     struct numpy_dtype d;
     if (str_starts(name, STR_LIT("datetime64")) || str_starts(name, STR_LIT("timedelta64"))) {
@@ -63,23 +75,30 @@ static bool put_descr(ckpt_str name, buf *b)
         buf_put_cstr(b, name.ptr[0] == 'f' ? "<f16" : "<c32");
         return true;
     }
-    if (!numpy_dtype_parse(name, &d) || d.extended || d.kind == 'O')
+    if (!numpy_dtype_parse(name, &d) || d.extended)
+        return from_numpy && put_ml_dtype(name, b);
+    if (d.kind == 'O')
         return false;
     bool no_order = d.bytes == 1 || d.kind == 'S' || d.kind == 'V';
     buf_printf(b, "%c%c%u", no_order ? '|' : '<', d.kind, d.kind == 'U' ? d.bytes / 4 : d.bytes);
     return true;
 }
 
-static bool has_dtype(ckpt_str name)
+static bool has_dtype(ckpt_str name, bool from_numpy)
 {
     buf b;
     buf_init(&b, HEADER_MAX);
-    bool writable = put_descr(name, &b);
+    bool writable = put_descr(name, from_numpy, &b);
     buf_free(&b);
     return writable;
 }
 
-bool numpy_has_dtype(const ckpt_tensor *t) { return has_dtype(str_c(ckpt_tensor_dtype_name(t))); }
+bool numpy_has_dtype(const ckpt_tensor *t) { return has_dtype(str_c(ckpt_tensor_dtype_name(t)), false); }
+
+static bool reads_numpy(const struct flat_writer *w)
+{
+    return w->p->file->format == &format_npz || w->p->file->format == &format_npy;
+}
 
 static ckpt_str get_dtype_name(const struct flat_writer *w, const struct flat_item *x)
 {
@@ -94,7 +113,7 @@ static bool put_header(const struct flat_writer *w, const struct flat_item *x, b
     char first_size[SIZE_DIGITS + 1] = "";
     size_t start = b->len;
     buf_put(b, "\x93NUMPY\1\0\0\0{'descr': '", 21);
-    if (!put_descr(get_dtype_name(w, x), b))
+    if (!put_descr(get_dtype_name(w, x), reads_numpy(w), b))
         return false;
     buf_put_cstr(b, "', 'fortran_order': False, 'shape': (");
     for (uint32_t k = 0; k < t->ndim; k++)
@@ -169,7 +188,7 @@ static const char *find_unfit_reason(const struct flat_writer *w, const struct f
         return "has a name too long for a zip member";
     if (writes_npz(w) && memchr(x->name.ptr, 0, x->name.len))
         return "has a NUL in its name, where Python ends the name of a zip member";
-    return has_dtype(get_dtype_name(w, x)) ? NULL : "has a type that numpy lacks";
+    return has_dtype(get_dtype_name(w, x), reads_numpy(w)) ? NULL : "has a type that numpy lacks";
 }
 
 static ckpt_status check_count(const struct flat_writer *w, ckpt_error *err)
