@@ -13,7 +13,6 @@ make_files() {
     printf '\211PNG\r\n\032\n\0\0\0\rIHDR' >image.pt
     printf '\204\245nodes\223\204\245index\0' >thinc.msgpack
     printf '\204\245param\223\001\002\003' >flax.msgpack
-    printf '\n\032\n\001w\022\025\010\002\022\007Float32\032\010\0\0\0\0\0\0\0\0' >mindspore.ckpt
     printf '|TZR|\002\0\0\0' >m.tensors
 }
 make_encrypted() {
@@ -54,7 +53,7 @@ make_folders() {
 }
 make_files; make_encrypted; make_r; make_placeholders; make_folders
 for f in openvino.xml answer.xml openvino.bin burn.mpk burn.bpk whisper.bin llama.bin m.mat m.b2nd m.zt image.pt \
-    thinc.msgpack flax.msgpack mindspore.ckpt m.tensors m.pt.gpg key.pt.gpg m.pt.asc m.pt.age m.rds packed.rds m.RData \
+    thinc.msgpack flax.msgpack m.tensors m.pt.gpg key.pt.gpg m.pt.asc m.pt.age m.rds packed.rds m.RData \
     crlf.pt annex.pt dvc.pt.dvc dvc.pt .cloud.pt.icloud cloud.pt link.pt link.safetensors cygwin.pt cifs.pt gated.bin \
     annexed.pt lost.pt dangling.pt unpacked sub/unpacked/ hub other n5 n5/w td snap tfjs tfjs/model.json \
     tfjs/group1-shard1of1.bin; do
