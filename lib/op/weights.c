@@ -328,8 +328,9 @@ static bool has_path_component(ckpt_str name, const char *component)
 
 bool is_optimizer_state(ckpt_str name)
 {
+    bool has_slash = name.len && memchr(name.ptr, '/', name.len); /* most names have none: asked once */
 #define PATH(text)                                                                                           \
-    if (has_path_component(name, text))                                                                      \
+    if (has_slash && has_path_component(name, text))                                                         \
         return true;
 #define START(text)                                                                                          \
     if (str_starts(name, STR_LIT(text)))                                                                     \

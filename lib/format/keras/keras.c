@@ -37,7 +37,8 @@ static void set_producer(ckpt_file *f, ckpt_str metadata)
 {
     ckpt_value *all;
     ckpt_str version;
-    if (json_read_value(metadata, 0, f->a, &all, NULL) == CKPT_OK && all->type == CKPT_V_DICT &&
+    ckpt_error ignored; /* without its metadata, the version of Keras is not known */
+    if (json_read_value(metadata, 0, f->a, &all, &ignored) == CKPT_OK && all->type == CKPT_V_DICT &&
         value_text(value_get(all, "keras_version"), &version))
         f->producer = ARENA_CONCAT(f->a, STR_LIT("Keras "), version);
 }
