@@ -61,7 +61,7 @@ convert()
 optimizer_globs()
 {
     sed -n 's,^PATH("\(.*\)").*,-g !\1/* -g !*/\1/* -g !\1.*,p; s/^START("\(.*\)").*/-g !\1*/p
-        s/^END("\(.*\)").*/-g !*\1/p' lib/op/optimizer_state.def
+        s/^END("\(.*\)").*/-g !*\1/p; s/^NAME("\(.*\)").*/-g !\1/p' lib/op/optimizer_state.def
 }
 
 # check_file IN - converts IN to a torch zip archive, safetensors, shards and GGUF
@@ -70,9 +70,12 @@ check_file()
     convert "$tmp/out.pt" "$1" -j1 || return
     check_same "$1" "$tmp/out.pt"
     convert "$tmp/out.safetensors" "$1" -j4 --ties=copy || return
+    globs=
     case $1 in
-    */keras/* | */tensorflow/* | */paddle/*) globs=$(optimizer_globs) ;;
-    *) globs= ;;
+    */keras/* | */tensorflow/* | */paddle/*)
+        "$CKPT" diff -q --equal-nan --root auto "$1" "$tmp/out.safetensors" >"$tmp/messages" 2>&1 ||
+            globs=$(optimizer_globs)
+        ;;
     esac
     # shellcheck disable=SC2086
     check_same "$1" "$tmp/out.safetensors" --root auto $globs
