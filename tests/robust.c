@@ -180,7 +180,11 @@ static bool has_ignored_notice(const ckpt_file *undamaged, const ckpt_file *file
 }
 
 /* is_protobuf - returns whether the file is one protobuf message, which may end after any of its fields. */
-static bool is_protobuf(void) { return strcmp(ckpt_file_format(original.file), "onnx") == 0; }
+static bool is_protobuf(void)
+{
+    const char *format = ckpt_file_format(original.file);
+    return strcmp(format, "onnx") == 0 || strcmp(format, "mindspore") == 0;
+}
 
 /* check_outcome - aborts if FILE, which is damaged but could be opened, differs from UNDAMAGED by more than
  * outcome.h permits. */

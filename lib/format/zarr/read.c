@@ -74,8 +74,9 @@ static bool has_entry(const struct zarr_folder *z, ckpt_str key)
 static ckpt_status add_array(struct zarr_folder *z, ckpt_str prefix)
 {
     ckpt_value *node;
-    const struct zarr_source from = {
-        &z->store, prefix, str_of(prefix.ptr, prefix.len - (prefix.len > 0)), MISSING_FILL};
+    ckpt_str name = arena_str(z->arrays.f->a, str_of(prefix.ptr, prefix.len - (prefix.len > 0)));
+    const struct zarr_source from = {&z->store, prefix, name, MISSING_FILL};
+    CKPT_TRY(name.ptr ? CKPT_OK : fail_memory(z->arrays.err));
     CKPT_TRY(zarr_add_array(&z->arrays, &from, &node));
     return put_node(z, from.name, node);
 }
