@@ -140,7 +140,7 @@ static ckpt_status unpack_member(const struct container *c, const struct zip_ent
     uint64_t max = size_mul(e->csize, 100) > MAX_UNPACKED ? size_mul(e->csize, 100) : MAX_UNPACKED;
     uint32_t crc = 0;
     if (e->usize > max)
-        return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET,
+        return fail(err, CKPT_ELIMIT, source_pos(c->z->src, e->header_offset),
                     "it unpacks to {%" PRIu64 " bytes}, {=%" PRIu64 "} are read", e->usize, max);
     spool *to = spool_new(max);
     if (!to)
@@ -153,7 +153,7 @@ static ckpt_status unpack_member(const struct container *c, const struct zip_ent
     *out = spool_source(to);
     st = source_crc(*out, 0, (*out)->size, CRC_32, &crc, err);
     if (st == CKPT_OK && !c->z->crc_none && crc != e->crc)
-        st = fail(err, CKPT_ECHECKSUM, CKPT_NO_OFFSET,
+        st = fail(err, CKPT_ECHECKSUM, source_pos(c->z->src, e->header_offset),
                   "its CRC-32 is {%08x}, the central directory records {=%08x}\n"
                   "the file is damaged; fetch it again",
                   crc, e->crc);
