@@ -57,9 +57,13 @@ static inline void exercise_check_refusal(const ckpt_error *err, const char *nam
     unsigned optional_for_folder = size == SIZE_MAX ? EXERCISE_NO_OFFSET | EXERCISE_NO_WHERE : 0;
     unsigned optional = exercise_optional_fields(err->status) | optional_for_folder;
     char line[1600];
-    const char *lacks = strcmp(err->file, name) != 0                                        ? "its file"
+    size_t n = strlen(name);
+    bool is_of_name = strncmp(err->file, name, n) == 0;
+    bool is_member = is_of_name && err->file[n] == '!'; /* FILE!MEMBER, whose offsets are in the member */
+    const char *lacks = !is_of_name || (err->file[n] && !is_member)                         ? "its file"
                         : err->offset == CKPT_NO_OFFSET && !(optional & EXERCISE_NO_OFFSET) ? "an offset"
-                        : err->offset != CKPT_NO_OFFSET && err->offset > size ? "an offset within the file"
+                        : err->offset != CKPT_NO_OFFSET && !is_member && err->offset > size
+                            ? "an offset within the file"
                         : !err->where[0] && !(optional & EXERCISE_NO_WHERE)   ? "the part of the file"
                         : !err->hint[0] && !(optional & EXERCISE_NO_HINT)     ? "what to do"
                         : (!err->found[0] || !err->allowed[0]) && !(optional & EXERCISE_NO_VALUE)
