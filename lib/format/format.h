@@ -89,7 +89,7 @@ const char *format_written_at(size_t i);
 ckpt_status format_target(const ckpt_plan *p, const char *path, const char *asked, const struct format **out,
                           ckpt_error *err);
 /* format_hint_missing - completes ERR, that PATH does not exist: what a broken link points to, or how to
- * fetch a file that DVC or iCloud have put a placeholder for next to PATH. */
+ * fetch a file for which DVC or iCloud left a small one next to PATH. */
 void format_hint_missing(const char *path, ckpt_error *err);
 /* format_fail_unrecognized - fails with an error that names what P is instead of a checkpoint, such as a Git
  * LFS pointer (foreign.c). */

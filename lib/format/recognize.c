@@ -334,7 +334,7 @@ static bool is_tfjs_model(const struct probe *p)
 
 static bool is_json(const struct probe *p) { return get_text(p).len && recognize_json(p); }
 
-/* ------------------------------------------------------- placeholders of a file */
+/* ------------------------------------------------------- notes instead of a file */
 
 static bool is_dvc_pointer(const struct probe *p)
 {
@@ -517,14 +517,14 @@ const struct signature *recognize_folder(const char *path)
 
 void recognize_add_hint(const struct signature *s, const char *path, ckpt_error *err)
 {
-    static const char placeholder[] = "FILE";
+    static const char file_word[] = "FILE"; /* in a hint: the path */
     char word[SHELL_WORD_MAX];
-    const char *found = strstr(s->hint, placeholder);
+    const char *found = strstr(s->hint, file_word);
     if (!s->hint[0])
         error_add_hint(err, "`man ckpt-formats` lists what is read");
     else if (found)
         error_add_hint(err, "%.*s%s%s", (int)(found - s->hint), s->hint, shell_path(path, word),
-                       found + strlen(placeholder));
+                       found + strlen(file_word));
     else
         error_add_hint(err, "%s", s->hint);
 }
