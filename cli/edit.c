@@ -378,6 +378,9 @@ bool edit_recover(const char *input, ckpt_recovered *what)
 {
     ckpt_error err;
     const ckpt_write_options o = edit_write_options();
+    *what = CKPT_RECOVERED_NOTHING;
+    if (access(input, F_OK) != 0) /* a member of an archive, or missing: opening it tells which */
+        return true;
     if (ckpt_recover(input, &o, what, &err) != CKPT_OK) {
         report_error(&err, input);
         return false;

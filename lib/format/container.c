@@ -38,8 +38,7 @@ struct container {
     size_t n; /* members */
 };
 
-/* A member as a source of its own. Offsets in the archive are not shown, because an edit in place would take
- * them for those of a file that is the checkpoint. */
+/* A member as a source of its own: FILE!MEMBER is named, so offsets are in the member. */
 struct member_source {
     source as_source;
     source *bytes;
@@ -77,6 +76,8 @@ static const struct source_ops member_ops = {.read_at = member_read,
                                              .extent = member_extent,
                                              .map = member_map};
 
+bool container_is_member(const source *s) { return s->ops == &member_ops; }
+
 /* wrap_member - sets *OUT to a source of BYTES (taken over). */
 static ckpt_status wrap_member(source *bytes, source **out, ckpt_error *err)
 {
@@ -87,7 +88,6 @@ static ckpt_status wrap_member(source *bytes, source **out, ckpt_error *err)
     }
     s->as_source = (source){.ops = &member_ops,
                             .size = bytes->size,
-                            .position = CKPT_NO_OFFSET,
                             .refs = 1,
                             .serializes_reads = bytes->serializes_reads,
                             .block_size = bytes->block_size};
@@ -211,9 +211,9 @@ static bool is_distributed(ckpt_str name)
 
 /* The members that a container may stand for. */
 struct choice {
-    size_t first;        /* the index of the first of them; the preferred one, if there is one */
+    size_t first; /* the index of the first of them; the preferred one, if there is one */
     size_t n, npreferred;
-    size_t distributed;  /* index of a file of a distributed checkpoint, or SIZE_MAX */
+    size_t distributed; /* index of a file of a distributed checkpoint, or SIZE_MAX */
 };
 
 static void choose(const struct container *c, struct choice *out)
@@ -311,8 +311,8 @@ static ckpt_status find_member(const struct container *c, const char *path, ckpt
     if (n == 1)
         return CKPT_OK;
     if (n)
-        return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
-                    "{%zu members} are called \"%.*s\", {=one} is allowed", n, STR_ARG(wanted));
+        return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{%zu members} are called \"%.*s\", {=one} is allowed",
+                    n, STR_ARG(wanted));
     for (size_t i = 0; i < c->n; i++) /* the name of a folder? */
         if (is_distributed(get_name(c, i)) && wanted.len && str_starts(get_name(c, i), wanted))
             return fail_distributed(c, i, path, err);

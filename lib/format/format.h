@@ -132,6 +132,8 @@ ckpt_status format_open_merged(const char *const *paths, size_t n, const ckpt_li
 ckpt_status format_open_or_names(const struct opening *o, ckpt_file **out, ckpt_error *err);
 /* format_journal_judge - returns what checks whether an undo journal belongs to an edit in place of PATH. */
 struct journal_judge format_journal_judge(const char *path);
+/* format_check_own_file - fails unless F is a single file on disk: only that is edited in place. */
+ckpt_status format_check_own_file(const ckpt_file *f, ckpt_error *err);
 /* format_journal_options - returns the options for editing F in place, with a check that F is unchanged. */
 struct journal_options format_journal_options(const ckpt_write_options *o, ckpt_file *f);
 /* format_set_container - lets F, which is being read, keep CONTAINER until RELEASE (may be NULL) frees it.

@@ -2,6 +2,7 @@
  * written. Also checks whether an undo journal can be of such an edit. */
 #include "base/sized.h"
 #include "format/format.h"
+#include "format/recognize.h"
 
 /* reopen_bytes - opens SRC as *OUT, or sets it to NULL if SRC is not a checkpoint. PATH is for messages. */
 static ckpt_status reopen_bytes(const char *path, source *src, ckpt_file **out, ckpt_error *err)
@@ -65,13 +66,19 @@ ckpt_status ckpt_recover(const char *path, const ckpt_write_options *opts, ckpt_
     return st;
 }
 
+ckpt_status format_check_own_file(const ckpt_file *f, ckpt_error *err)
+{
+    if (f->src && !container_is_member(f->src) && source_pos(f->src, 0) != CKPT_NO_OFFSET &&
+        strcmp(f->path, "-") != 0)
+        return CKPT_OK;
+    return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "only a single file on disk is edited in place");
+}
+
 /* check_only_names - fails unless P changes names alone and its file can be edited in place. */
 static ckpt_status check_only_names(const ckpt_plan *p, ckpt_error *err)
 {
     const ckpt_file *f = p->file;
-    bool is_unpacked = f->src && source_pos(f->src, 0) == CKPT_NO_OFFSET;
-    if (strcmp(f->path, "-") == 0 || !f->src || is_unpacked)
-        return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "only a single file on disk is edited in place");
+    CKPT_TRY(format_check_own_file(f, err));
     if (!f->format->in_place)
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
                     "a %s file; torch zip, safetensors and GGUF are edited in place", f->format->title);

@@ -54,8 +54,6 @@ static ckpt_status write_in_place(ckpt_file *f, const struct metadata_job *job, 
 {
     const struct journal_options o = format_journal_options(job->opts, f);
     struct patches patches = {.old_size = f->src->size, .new_size = f->src->size};
-    if (strcmp(f->path, "-") == 0)
-        return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "only a single file on disk is edited in place");
     if (!patches_add(&patches, job->at, buf_view(&job->header)))
         return fail_memory(err);
     return journal_apply(f->path, &patches, &o, err);
@@ -86,6 +84,8 @@ ckpt_status ckpt_metadata_write(ckpt_file *f, const ckpt_pair *pairs, size_t n, 
                                                          : refuse_metadata_edit(f, err);
     if (st == CKPT_OK && path)
         st = own_files_check_output(f, path, true, err);
+    if (st == CKPT_OK && !path)
+        st = format_check_own_file(f, err);
     if (st == CKPT_OK)
         st = f->format->write_metadata(f, &job, err);
     if (st == CKPT_OK && !path)

@@ -100,6 +100,8 @@ ckpt_status unpack_all(ckpt_file *f, const struct signature *s, source **out, ck
 /* container_open_path - if PATH is FILE!MEMBER, sets *OUT to that member of the zip or tar archive FILE,
  * which may be compressed. CKPT_ENOTFOUND: no part of PATH before a "!" is a file. */
 ckpt_status container_open_path(const char *path, source **out, ckpt_error *err);
+/* container_is_member - returns true if S is a member of an archive, opened from the archive. */
+bool container_is_member(const source *s);
 /* recognize_fill - sets P from SRC. PATH is its name in messages. */
 ckpt_status recognize_fill(struct probe *p, const char *path, source *src, ckpt_error *err);
 

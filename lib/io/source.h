@@ -40,8 +40,8 @@ struct source_ops {
 struct source {
     const struct source_ops *ops;
     uint64_t size;
-    /* The offset of byte 0 in the outermost file; CKPT_NO_OFFSET: the bytes are encoded there, or were not
-     * located yet. */
+    /* The offset of byte 0 in the outermost file, or in the archive's member that is read as a file;
+     * CKPT_NO_OFFSET: the bytes are encoded there, or were not located yet. */
     _Atomic uint64_t position;
     int refs;
     uint32_t serializes_reads : 1; /* a read locks it: several threads are no faster than one */
@@ -60,7 +60,7 @@ static inline ckpt_status source_locate(source *s, ckpt_error *err)
 {
     return s->ops->locate ? s->ops->locate(s, err) : CKPT_OK;
 }
-/* source_pos - returns the absolute offset of OFF in the outermost file, or CKPT_NO_OFFSET. */
+/* source_pos - returns the offset of OFF where POSITION counts, or CKPT_NO_OFFSET. */
 uint64_t source_pos(const source *s, uint64_t off);
 /* source_advise_sequential - hints that much of S will be read, front to back. */
 void source_advise_sequential(source *s);
