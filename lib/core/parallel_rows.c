@@ -412,6 +412,7 @@ static void report_or_cancel(struct parallel_state *t, struct pool *p)
         pool_cancel(p);
 }
 
+/* show_progress - reports the bytes that are done; cancels P (NULL: it has ended) if that is wanted. */
 static void show_progress(struct parallel_state *t, struct pool *p)
 {
     uint64_t done = atomic_load_explicit(&t->bytes_done, memory_order_relaxed);
@@ -419,7 +420,7 @@ static void show_progress(struct parallel_state *t, struct pool *p)
     done = done < t->total_bytes ? done : t->total_bytes;
     if (!t->stopped && job->progress && job->progress(job->progress_user, done, t->total_bytes))
         t->stopped = true;
-    if (t->stopped)
+    if (t->stopped && p)
         pool_cancel(p);
 }
 
@@ -514,6 +515,8 @@ static ckpt_status run_all_tasks(struct parallel_state *t, ckpt_error *err)
     job.threads = choose_threads(t);
     ckpt_status st = pool_run(&job, err);
     report_ready_items(t); /* after a failure: those before the failed item, as a single thread would */
+    if (st == CKPT_OK)
+        show_progress(t, NULL); /* however the threads were scheduled, the end is reported */
     if (st == CKPT_OK && t->stopped)
         st = fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped on request");
     return check_unchanged_files(t, st, err);
