@@ -245,6 +245,14 @@ ckpt_status kit_add_value(struct kit *k, ckpt_str key, ckpt_value *v)
     return add_leaves(k, path, k->npath + 1, v);
 }
 
+ckpt_status kit_add_other_value(struct kit *k, ckpt_str key, ckpt_value *v)
+{
+    if (map_get(k->names, key) == MAP_NONE)
+        return kit_add_value(k, key, v);
+    file_notice(k->f, "\"%.*s\" is a tensor, too: the model's %.*s is left out", STR_ARG(key), STR_ARG(key));
+    return CKPT_OK;
+}
+
 static uint64_t *copy_sizes(arena *a, const uint64_t *sizes, uint32_t n)
 {
     uint64_t *copy = arena_array(a, n, sizeof *copy);

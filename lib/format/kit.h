@@ -82,6 +82,9 @@ ckpt_status kit_add_faulty(struct kit *k, struct kit_tensor *t, ckpt_status st);
 /* kit_add_value - adds V, which is not a tensor, under KEY. Each item of a list becomes a leaf, as in a
  * pickle. V NULL: fails for lack of memory. */
 ckpt_status kit_add_value(struct kit *k, ckpt_str key, ckpt_value *v);
+/* kit_add_other_value - does what kit_add_value does after all tensors were added; but if one of them is
+ * called KEY, only adds a notice that V is left out. */
+ckpt_status kit_add_other_value(struct kit *k, ckpt_str key, ckpt_value *v);
 /* kit_strides - returns the strides, row-major or COLUMN_MAJOR, of the N sizes SHAPE, allocated in A. The
  * product of the sizes must fit 64 bits. NULL: no memory. */
 uint64_t *kit_strides(arena *a, const uint64_t *shape, uint32_t n, bool column_major);

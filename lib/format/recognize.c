@@ -23,7 +23,7 @@
 
 #define MAX_FIELDS      65536u
 #define PATH_TEXT_MAX   4096u
-#define TFJS_HEAD       65536u /* bytes in which a TensorFlow.js model names its weights */
+#define TFJS_HEAD       65536u /* bytes in which a TensorFlow.js model names its network or weights */
 #define ENOUGH_INFLATED 65536u /* random data do not inflate to so many bytes */
 
 ckpt_status recognize_fill(struct probe *p, const char *path, source *src, ckpt_error *err)
@@ -321,15 +321,15 @@ bool recognize_json(const struct probe *p)
     return s.len ? s.ptr[0] == '{' || s.ptr[0] == '[' : p->nhead < p->size;
 }
 
-/* is_tfjs_model - returns true if P is JSON that lists files of weights. The list comes after the network,
- * which may be large. */
-static bool is_tfjs_model(const struct probe *p)
+bool recognize_tfjs(const struct probe *p)
 {
-    char text[TFJS_HEAD];
-    size_t n = p->size < sizeof text ? (size_t)p->size : sizeof text;
+    char bytes[TFJS_HEAD];
+    size_t n = p->size < sizeof bytes ? (size_t)p->size : sizeof bytes;
+    ckpt_str text = str_of(bytes, n);
     return p->src && get_text(p).len && get_text(p).ptr[0] == '{' &&
-           source_read(p->src, 0, text, n, NULL) == CKPT_OK &&
-           str_find(str_of(text, n), STR_LIT("\"weightsManifest\""), 0) != SIZE_MAX;
+           source_read(p->src, 0, bytes, n, NULL) == CKPT_OK &&
+           (str_find(text, STR_LIT("\"weightsManifest\""), 0) != SIZE_MAX ||
+            str_find(text, STR_LIT("\"modelTopology\""), 0) != SIZE_MAX);
 }
 
 static bool is_json(const struct probe *p) { return get_text(p).len && recognize_json(p); }
@@ -462,7 +462,6 @@ static bool is_mindspore(const struct probe *p)
 #define RDS_HINT      "R reads it: `readRDS`; save its tensors by safetensors::safe_save_file"
 #define RDATA_HINT    "R reads it: `load`; save its tensors by safetensors::safe_save_file"
 #define N5_HINT       "copy it to Zarr: `zarr.copy_all` from a `zarr.N5Store`, which zarr-python 2 has"
-#define TFJS_HINT     "`tensorflowjs_converter --input_format=tfjs_layers_model` makes a Keras file of it"
 #define JOBLIB_HINT   "joblib.load runs what the file names: run `ckpt scan FILE` first, which lists that"
 
 enum { CKPT_FIX_NONE };

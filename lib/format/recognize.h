@@ -74,6 +74,9 @@ bool recognize_joblib(source *bytes);
 /* recognize_json - returns true if the first character of P begins a JSON object or array, or if the head has
  * only white space and is not the entire file. */
 bool recognize_json(const struct probe *p);
+/* recognize_tfjs - returns true if P is a model.json of TensorFlow.js: a JSON object that describes a network
+ * or names files of weights. The weights come after the network, which may be large. */
+bool recognize_tfjs(const struct probe *p);
 /* recognize_skip_space - returns S without the byte order mark and the white space that it begins with. */
 ckpt_str recognize_skip_space(ckpt_str s);
 /* recognize_tensorflow_state - returns true if HEAD begins a state file of TensorFlow, which names the latest

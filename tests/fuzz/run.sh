@@ -30,8 +30,8 @@ make_rank_tars()
 {
     mkdir -p "$work/ranks.tars"
     for folder in tests/corpus/deepspeed/* tests/corpus/deepspeed/bad/* tests/corpus/deepspeed/emulated/* \
-        tests/corpus/megatron/* tests/corpus/trainers/* tests/corpus/zarr/* tests/corpus/torch/*/dist/dcp_* \
-        tests/corpus/torch/dist*/dcp_*; do
+        tests/corpus/megatron/* tests/corpus/trainers/* tests/corpus/zarr/* tests/corpus/tfjs/* \
+        tests/corpus/torch/*/dist/dcp_* tests/corpus/torch/dist*/dcp_*; do
         case $folder in */bad | */emulated) continue ;; esac
         tar -C "$folder" --format=ustar -b 1 -cf "$work/ranks.tars/$(echo "$folder" | tr / -)" .
     done

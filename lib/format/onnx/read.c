@@ -315,23 +315,14 @@ static ckpt_status take_tensor(void *user, const struct onnx_tensor *t, ckpt_err
 
 /* --------------------------------------------------------------------------- the model */
 
-/* add_value - adds V as NAME, unless a tensor has that name. */
-static ckpt_status add_value(struct onnx_reading *r, const char *name, ckpt_value *v)
-{
-    if (map_get(r->k.names, str_c(name)) == MAP_NONE)
-        return kit_add_value(&r->k, str_c(name), v);
-    file_notice(r->f, "\"%s\" is a tensor, too: the model's %s is left out", name, name);
-    return CKPT_OK;
-}
-
 static ckpt_status add_text(struct onnx_reading *r, const char *name, ckpt_str text)
 {
-    return text.len ? add_value(r, name, value_str(r->f->a, text)) : CKPT_OK;
+    return text.len ? kit_add_other_value(&r->k, str_c(name), value_str(r->f->a, text)) : CKPT_OK;
 }
 
 static ckpt_status add_number(struct onnx_reading *r, const char *name, uint64_t number)
 {
-    return number ? add_value(r, name, value_int(r->f->a, (int64_t)number)) : CKPT_OK;
+    return number ? kit_add_other_value(&r->k, str_c(name), value_int(r->f->a, (int64_t)number)) : CKPT_OK;
 }
 
 /* add_opsets - adds the opset versions by domain. The domain "" is another name of "ai.onnx". */

@@ -48,7 +48,7 @@ make_folders() {
     echo '{"dimensions":[4],"blockSize":[4],"dataType":"float32"}' >n5/w/attributes.json
     echo '{"shape":[],"_type":"<class '"'tensordict._td.TensorDict'"'>"}' >td/meta.json
     echo '{"version":"0.1.0","manifest":{}}' >snap/.snapshot_metadata
-    echo '{"format":"layers-model","weightsManifest":[]}' >tfjs/model.json
+    echo '{"format":"layers-model","weightsManifest":7}' >tfjs/model.json
     printf 'weights' >tfjs/group1-shard1of1.bin
 }
 make_files; make_encrypted; make_r; make_placeholders; make_folders
