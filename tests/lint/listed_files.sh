@@ -9,7 +9,8 @@ sed -n 's/^| `\([^`]*\)` .*/\1/p' lib/README.md | while read -r file; do
 done
 
 known='.ci .clang-format .editorconfig .gitattributes .github .gitignore .gitlab-ci.yml CHANGELOG.md
-       CONTRIBUTING.md LICENSE Makefile README.md SECURITY.md cli completion examples lib libckpt.pc.in man tests'
+       CONTRIBUTING.md LICENSE Makefile README.md SECURITY.md cli completion examples findings lib libckpt.pc.in man
+       tests'
 git ls-files 2>/dev/null | sed 's/^"//; s|/.*||' | sort -u | while read -r name; do
     case " $(echo $known) " in
     *" $name "*) ;;
