@@ -163,14 +163,10 @@ static const char *output_suffix(const ckpt_file *f, const char *name)
 static void make_output_name(const ckpt_file *f, const char *input, struct text *out)
 {
     struct text name = {0};
-    size_t n = strlen(input);
-    while (n > 1 && input[n - 1] == '/')
-        n--;
-    size_t begin = n; /* of the last component */
-    while (begin && input[begin - 1] != '/')
-        begin--;
-    n = length_without_suffix(input + begin, n - begin, ".index.json");
-    text_bytes(&name, input + begin, n);
+    size_t n;
+    const char *last = edit_last_component(input, &n);
+    n = length_without_suffix(last, n, ".index.json");
+    text_bytes(&name, last, n);
     if (strcmp(name.ptr, "-") == 0 || strcmp(name.ptr, ".") == 0 || strcmp(name.ptr, "..") == 0) {
         text_clear(&name);
         text_add(&name, "model");

@@ -442,18 +442,26 @@ static int write_output(ckpt_file *f, ckpt_plan *p, const char *input, const cha
     return EXIT_OK;
 }
 
+const char *edit_last_component(const char *path, size_t *length)
+{
+    size_t end = strlen(path);
+    while (end > 1 && path[end - 1] == '/')
+        end--;
+    size_t begin = end;
+    while (begin && path[begin - 1] != '/')
+        begin--;
+    *length = end - begin;
+    return path + begin;
+}
+
 void edit_join_name(const char *folder, const char *input, struct text *out)
 {
-    size_t n = strlen(input);
-    while (n > 1 && input[n - 1] == '/')
-        n--;
-    size_t begin = n; /* of the last component */
-    while (begin && input[begin - 1] != '/')
-        begin--;
+    size_t length;
+    const char *name = edit_last_component(input, &length);
     text_add(out, folder);
     if (folder[strlen(folder) - 1] != '/')
         text_add(out, "/");
-    text_bytes(out, input + begin, n - begin);
+    text_bytes(out, name, length);
 }
 
 bool edit_check_names(int n, char **inputs)

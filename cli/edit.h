@@ -58,6 +58,9 @@ bool edit_is_folder_path(const char *path);
 /* edit_names_set - returns true if --output names a folder or an index, in which F, a set of shards, keeps
  * its shards. */
 bool edit_names_set(const ckpt_file *f);
+/* edit_last_component - returns where the last component of PATH begins, and sets *LENGTH to its length
+ * without slashes at the end. */
+const char *edit_last_component(const char *path, size_t *length);
 /* edit_join_name - appends FOLDER and the last component of INPUT to OUT. */
 void edit_join_name(const char *folder, const char *input, struct text *out);
 /* edit_check_names - returns false, after printing the error, if two of the N INPUTS have the same name, so

@@ -1,6 +1,7 @@
 """What the checks *_files.py share: they run ckpt in a temporary folder and count checks."""
 import os
 import subprocess
+import tempfile
 
 
 class Checks:
@@ -28,6 +29,16 @@ class Checks:
 
     def print_summary(self, name):
         print(f"{name}: {self.passed} passed, {self.failed} failed")
+
+
+def check_seeds(ckpt, name, seeds, check):
+    """Calls CHECK(checks, seed) for each of SEEDS seeds, prints the summary, and returns the exit status."""
+    with tempfile.TemporaryDirectory() as folder:
+        checks = Checks(ckpt, folder)
+        for seed in range(seeds):
+            check(checks, seed)
+        checks.print_summary(name)
+        return checks.failed != 0
 
 
 def visit_datasets(group, prefix=""):

@@ -10,11 +10,10 @@ import os
 import random
 import struct
 import sys
-import tempfile
 
 import msgpack
 
-from checks import Checks
+from checks import check_seeds
 
 try:
     import flax.serialization
@@ -127,12 +126,7 @@ def check_model(checks, seed):
 def main(ckpt):
     if not flax:
         print("oracle-flax: no flax here; msgpack alone reads what is written")
-    with tempfile.TemporaryDirectory() as folder:
-        checks = Checks(ckpt, folder)
-        for seed in range(MODELS):
-            check_model(checks, seed)
-    checks.print_summary("oracle-flax")
-    return checks.failed != 0
+    return check_seeds(ckpt, "oracle-flax", MODELS, check_model)
 
 
 sys.exit(main(sys.argv[1]))

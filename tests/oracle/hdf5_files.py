@@ -14,12 +14,11 @@ import random
 import shutil
 import struct
 import sys
-import tempfile
 
 import h5py
 import numpy
 
-from checks import Checks, visit_datasets
+from checks import check_seeds, visit_datasets
 
 try:
     import hdf5plugin
@@ -215,12 +214,7 @@ def check_model(checks, seed):
 def main(ckpt):
     if not hdf5plugin:
         print("oracle-hdf5: no hdf5plugin here; its filters are not checked")
-    with tempfile.TemporaryDirectory() as folder:
-        checks = Checks(ckpt, folder)
-        for seed in range(MODELS):
-            check_model(checks, seed)
-    checks.print_summary("oracle-hdf5")
-    return checks.failed != 0
+    return check_seeds(ckpt, "oracle-hdf5", MODELS, check_model)
 
 
 sys.exit(main(sys.argv[1]))

@@ -14,7 +14,6 @@ import logging
 import os
 import random
 import sys
-import tempfile
 import zipfile
 
 os.environ.setdefault("KERAS_BACKEND", "numpy")
@@ -24,7 +23,7 @@ import h5py
 import keras
 import numpy
 
-from checks import Checks, visit_datasets
+from checks import check_seeds, visit_datasets
 
 MODELS = int(os.environ.get("MODELS", 200))
 LAYERS = keras.layers
@@ -151,12 +150,7 @@ def check_model(checks, seed):
 
 def main(ckpt):
     logging.getLogger("absl").setLevel(logging.ERROR)  # that .h5 is an old format
-    with tempfile.TemporaryDirectory() as folder:
-        checks = Checks(ckpt, folder)
-        for seed in range(MODELS):
-            check_model(checks, seed)
-    checks.print_summary("oracle-keras")
-    return checks.failed != 0
+    return check_seeds(ckpt, "oracle-keras", MODELS, check_model)
 
 
 sys.exit(main(sys.argv[1]))
