@@ -322,7 +322,8 @@ ckpt_status kit_add_faulty(struct kit *k, struct kit_tensor *t, ckpt_status st)
         t->name = arena_printf(k->f->a, "tensor at byte 0x%" PRIx64, t->described_at);
     if (!t->name.ptr)
         return fail_memory(k->err);
-    error_add_position(k->err, t->described_at, t->name);
+    bool is_of_other_file = k->err && k->err->file[0]; /* DESCRIBED_AT is no offset in it */
+    error_add_position(k->err, is_of_other_file ? CKPT_NO_OFFSET : t->described_at, t->name);
     if (k->f->salvage && check_is_fault(st)) {
         ckpt_error why = *k->err;
         why.where[0] = 0; /* the row has that name already */

@@ -122,5 +122,8 @@ source *source_patched(source *parent, const struct patches *p);
  * jumping back resumes from seek points every 64 KiB. */
 ckpt_status source_latin1(source *parent, uint64_t off, uint64_t size, uint64_t count, source **out,
                           ckpt_error *err);
+/* source_unpacked - makes a source of a byte for each of the COUNT elements that PARENT has, packed, in
+ * BITS < 8 bits each, the first ones in the least significant bits of a byte. PARENT has all COUNT. */
+ckpt_status source_unpacked(source *parent, uint64_t count, unsigned bits, source **out, ckpt_error *err);
 
 #endif

@@ -18,6 +18,7 @@
 #include "codec/pickle_write.h"
 #include "codec/snappy.h"
 #include "codec/tar.h"
+#include "codec/xml_scan.h"
 #include "codec/yaml_scan.h"
 #include "codec/zarr.h"
 #include "codec/zip_patch.h"
@@ -104,6 +105,24 @@ static void fuzz_json(const uint8_t *data, size_t size)
         if (++nevents > size + 1 || j.event_at > size)
             exercise_abort("there are more JSON events than bytes, or an event is beyond the text");
     if (event == JSON_ERROR)
+        exercise_check_error(err.status, &err);
+    arena_free(a);
+}
+
+static void fuzz_xml(const uint8_t *data, size_t size)
+{
+    ckpt_error err = {0};
+    arena *a = arena_new(ARENA_MAX);
+    xml_scan x;
+    enum xml_event event;
+    size_t nevents = 0;
+    if (!a)
+        return;
+    xml_init(&x, str_of((const char *)data, size), a, &err);
+    while ((event = xml_next(&x)) != XML_END && event != XML_ERROR)
+        if (++nevents > size || x.event_at > size || x.depth > XML_DEPTH)
+            exercise_abort("there are more XML events than bytes, or an event is beyond the text");
+    if (event == XML_ERROR)
         exercise_check_error(err.status, &err);
     arena_free(a);
 }
@@ -723,6 +742,7 @@ static const struct {
     {"torch_zip", fuzz_torch_zip},
     {"trace", fuzz_trace},
     {"verify", fuzz_verify},
+    {"xml", fuzz_xml},
     {"yaml", fuzz_yaml},
     {"zarr", fuzz_zarr},
     {"zip", fuzz_zip},

@@ -4,9 +4,6 @@
 
 #include "codec/onnx.h"
 
-/* onnx_unpack - sets *OUT to a source with one byte for each of the COUNT elements that SRC has, packed, in
- * BITS bits each. */
-ckpt_status onnx_unpack(source *src, uint64_t count, unsigned bits, source **out, ckpt_error *err);
 /* onnx_decode - sets *OUT to a source, in A, of the COUNT numbers of T, which SRC has in a typed field such
  * as float_data. */
 ckpt_status onnx_decode(arena *a, source *src, const struct onnx_tensor *t, uint64_t count, source **out,

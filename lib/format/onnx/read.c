@@ -2,7 +2,7 @@
  * read.c - reads ONNX models (codec/onnx.h): the initializers of the graph and its subgraphs, and the tensors
  * in attributes of nodes. The model is one protobuf message; values are in it, or in files of its folder.
  *
- *   raw_data     row-major, little-endian; elements of 2, 4 and 6 bits are packed (values.c)
+ *   raw_data     row-major, little-endian; elements of 2, 4 and 6 bits are packed (io/source_unpacked.c)
  *   float_data … typed fields, each for the values of one or more data types (values.c)
  *   external     location: a file of the folder; offset, length: decimal numbers, by default 0 and the size
  *                that dtype and shape take; checksum: SHA-1, not compared
@@ -200,7 +200,7 @@ static ckpt_status unpack_values(struct onnx_reading *r, const struct onnx_tenso
         return fail(r->err, CKPT_EFORMAT, source_pos(stored->src, stored->offset),
                     "{%" PRIu64 " bytes}, its dtype and shape take {=%" PRIu64 "}", stored->nbytes, raw);
     CKPT_TRY(source_slice(stored->src, stored->offset, raw, &packed, r->err));
-    ckpt_status st = onnx_unpack(packed, n, t->type->bits, &out, r->err);
+    ckpt_status st = source_unpacked(packed, n, t->type->bits, &out, r->err);
     source_unref(packed);
     CKPT_TRY(st);
     source_unref(stored->src);

@@ -1,6 +1,6 @@
 # Files and folders of other programs are named for what they are, with what to do, by ls and by doctor.
 make_files() {
-    printf '<?xml version="1.0"?>\n<net name="toy" version="11">\n' >openvino.xml
+    printf '<?xml version="1.0"?>\n<net name="toy" version="6">\n' >openvino.xml
     printf '<?xml version="1.0"?>\n<Error><Code>AccessDenied</Code></Error>' >answer.xml
     printf 'weights' >openvino.bin
     printf '\202\250metadata\202\246format\331\041burn_core::record::NamedMpkFileRec' >burn.mpk

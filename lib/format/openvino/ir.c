@@ -1,0 +1,368 @@
+/*
+ * ir.c - reads models of OpenVINO: an .xml file, which describes the network, and a .bin file of the same
+ * name, which has the values of its constants.
+ *
+ *   <net name="…" version="11">         10 and 11 are read
+ *     <layers>
+ *       <layer id="0" name="…" type="Const">
+ *         <data element_type="f32" shape="7, 5" offset="0" size="140"/>   in the .bin; decimal numbers
+ *       <layer name="…" type="Loop">    also If, TensorIterator: a <body>, <else_body> … has <layers>
+ *     <rt_info>
+ *       <Runtime_version value="…"/>
+ *
+ * Values are row-major and little-endian; those of 2 and 4 bits are packed, the first one in the least
+ * significant bits. Equal constants may share their bytes. An empty one may have a byte. The tensor of a
+ * Const is called by its layer; in a body, LAYER/BODY/NAME. If that name is taken, #ID of the layer follows.
+ * Element types of 1, 3 and 6 bits, nf4 and string are listed without data.
+ *
+ * Refused: other versions, XML that codec/xml_scan.c refuses, constants without a description, values of
+ * another size than type and shape take.
+ *
+ * Sources: openvino 2026.4 (serialize), docs "OpenVINO IR format and operation sets".
+ */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/checked.h"
+#include "codec/xml_scan.h"
+#include "core/check.h"
+#include "core/dtype.h"
+#include "format/distributed/part_files.h"
+#include "format/folder.h"
+#include "format/hub/shards.h"
+#include "format/kit.h"
+#include "format/recognize.h"
+
+#define XML_SUFFIX ".xml"
+#define BIN_SUFFIX ".bin"
+#define MODEL_NAME "openvino_model.xml" /* as optimum-intel calls it, next to those of tokenizers */
+#define MAX_RANK   32u
+
+struct element_type {
+    const char *name;
+    ckpt_dtype dtype; /* NONE: it is not read */
+    uint8_t bits;     /* if less than 8, it is packed; 0: those of DTYPE */
+};
+
+static const struct element_type element_types[] = {
+    {"f64", CKPT_DT_F64, 0},        {"f32", CKPT_DT_F32, 0},        {"f16", CKPT_DT_F16, 0},
+    {"bf16", CKPT_DT_BF16, 0},      {"f8e4m3", CKPT_DT_F8_E4M3, 0}, {"f8e5m2", CKPT_DT_F8_E5M2, 0},
+    {"f8e8m0", CKPT_DT_F8_E8M0, 0}, {"f4e2m1", CKPT_DT_F4_E2M1, 4}, {"i64", CKPT_DT_I64, 0},
+    {"i32", CKPT_DT_I32, 0},        {"i16", CKPT_DT_I16, 0},        {"i8", CKPT_DT_I8, 0},
+    {"i4", CKPT_DT_I4, 4},          {"u64", CKPT_DT_U64, 0},        {"u32", CKPT_DT_U32, 0},
+    {"u16", CKPT_DT_U16, 0},        {"u8", CKPT_DT_U8, 0},          {"u4", CKPT_DT_U4, 4},
+    {"u2", CKPT_DT_U2, 2},          {"boolean", CKPT_DT_BOOL, 0},   {"u1", CKPT_DT_NONE, 1},
+    {"u3", CKPT_DT_NONE, 3},        {"u6", CKPT_DT_NONE, 6},        {"nf4", CKPT_DT_NONE, 4},
+    {"string", CKPT_DT_NONE, 0},
+};
+
+/* An element that is open, with the attributes that matter; .ptr NULL: it has none of that name. */
+struct element {
+    ckpt_str tag;
+    ckpt_str name, type, id, version, value;    /* of a layer, the net, Runtime_version */
+    ckpt_str element_type, shape, offset, size; /* of data */
+    ckpt_str path; /* of the names in it: those of the layers and bodies around it, with '/' at its end */
+    uint64_t at;
+    bool has_data; /* a layer of the type Const has its element data */
+};
+
+struct ir {
+    ckpt_file *f;
+    ckpt_error *err;
+    struct kit k;
+    xml_scan x;
+    struct element open[XML_DEPTH]; /* the outermost first */
+    unsigned depth;                 /* of the element whose tag was read last */
+    ckpt_file *values;              /* the .bin; NULL: not opened yet */
+    struct storage_extra values_file;
+    ckpt_str net;            /* its name */
+    bool values_are_missing; /* which was reported */
+};
+
+static const struct element_type *find_type(ckpt_str name)
+{
+    for (size_t i = 0; i < sizeof element_types / sizeof *element_types; i++)
+        if (str_is(name, element_types[i].name))
+            return &element_types[i];
+    return NULL;
+}
+
+/* ----------------------------------------------------------------------------------- values */
+
+/* open_values - opens the .bin, unless that is done. Sets r->values_are_missing if there is none and that was
+ * reported, or does not matter. */
+static ckpt_status open_values(struct ir *r)
+{
+    ckpt_file *f = r->f;
+    ckpt_str name = str_after_last(str_c(f->path), '/'), suffix = STR_LIT(XML_SUFFIX);
+    if (r->values || r->values_are_missing)
+        return CKPT_OK;
+    if (!source_is_named_file(f->src) || !str_ends(name, suffix))
+        return fail(r->err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
+                    "values in a .bin file, of a model that is {no} {=file with the suffix .xml}");
+    r->values_file.file = ARENA_CONCAT(f->a, str_of(name.ptr, name.len - suffix.len),
+                                       STR_LIT(BIN_SUFFIX)); /* bounded: it ends so */
+    if (!r->values_file.file.ptr)
+        return fail_memory(r->err);
+    ckpt_status st = part_file_add(f, name.ptr, r->values_file.file, &r->values, r->err);
+    if (st != CKPT_ENOTFOUND)
+        return st;
+    error_add_hint(r->err, "the model has its values in %s: put it next to it", r->values_file.file.ptr);
+    r->values_are_missing = true;
+    return part_file_accept_missing(f, r->err);
+}
+
+/* read_shape - reads TEXT, such as "7, 5", to *SHAPE and *N. */
+static ckpt_status read_shape(struct ir *r, ckpt_str text, uint64_t **shape, uint32_t *n)
+{
+    *n = 0;
+    if (!(*shape = arena_array(r->f->a, MAX_RANK, sizeof **shape)))
+        return fail_memory(r->err);
+    for (ckpt_str rest = text; rest.len;) {
+        size_t comma = str_find(rest, STR_LIT(","), 0);
+        ckpt_str size = str_first(rest, comma);
+        while (size.len && size.ptr[0] == ' ')
+            size = str_skip(size, 1);
+        if (*n == MAX_RANK || !str_uint(size, &(*shape)[*n]))
+            return fail(r->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
+                        "the shape {\"%.*s\"}; {=up to %u sizes} are allowed", STR_ARG(text), MAX_RANK);
+        ++*n;
+        rest = comma == SIZE_MAX ? str_of("", 0) : str_skip(rest, comma + 1); /* bounded: in REST */
+    }
+    return CKPT_OK;
+}
+
+/* get_number - sets *OUT to the decimal number TEXT, the attribute WHAT. */
+static ckpt_status get_number(struct ir *r, const char *what, ckpt_str text, uint64_t *out)
+{
+    return str_uint(text, out)
+               ? CKPT_OK
+               : fail(r->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
+                      "the %s is {\"%.*s\"}; {=a decimal number} is allowed", what, STR_ARG(text));
+}
+
+/* count_stored - sets *COUNT to the elements of T, and *N to the bytes that they take in the .bin. */
+static ckpt_status count_stored(struct ir *r, const struct element_type *type, const ckpt_tensor *t,
+                                uint64_t *count, uint64_t *n)
+{
+    uint64_t bits = type->bits ? type->bits : 8 * (uint64_t)dtype_info(type->dtype)->block_bytes;
+    if (!checked_product(t->shape, t->ndim, count) || !checked_mul(*count, bits, n) || !checked_add(*n, 7, n))
+        return fail(r->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{more} bits than {=2^64}");
+    *n /= 8;
+    return CKPT_OK;
+}
+
+/* unpack_values - makes T, whose COUNT elements are packed in the N bytes at t->src_offset of the .bin, one
+ * of a byte for each. *OUT gets the reference. */
+static ckpt_status unpack_values(struct ir *r, unsigned bits, uint64_t count, uint64_t n,
+                                 struct kit_tensor *t, source **out)
+{
+    source *packed;
+    CKPT_TRY(source_slice(r->values->src, t->src_offset, n, &packed, r->err));
+    ckpt_status st = source_unpacked(packed, count, bits, out, r->err);
+    source_unref(packed);
+    CKPT_TRY(st);
+    t->src = *out;
+    t->src_offset = 0;
+    return CKPT_OK;
+}
+
+/* find_values - sets the bytes of T to those that DATA describes. *OWN gets a reference, or NULL. */
+static ckpt_status find_values(struct ir *r, const struct element *data, const struct element_type *type,
+                               struct kit_tensor *t, source **own)
+{
+    uint64_t size = 0, count = 0, n = 0;
+    *own = NULL;
+    CKPT_TRY(get_number(r, "offset", data->offset, &t->src_offset));
+    CKPT_TRY(get_number(r, "size", data->size, &size));
+    CKPT_TRY(count_stored(r, type, &t->t, &count, &n));
+    if (n != size && count)
+        return fail(r->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
+                    "{%" PRIu64 " bytes}; its type and shape take {=%" PRIu64 "}", size, n);
+    CKPT_TRY(open_values(r));
+    if (!r->values)
+        return fail(r->err, CKPT_ETRUNCATED, CKPT_NO_OFFSET, "{no file} {=%s}", r->values_file.file.ptr);
+    t->src = r->values->src;
+    t->src_file = &r->values_file;
+    t->key = arena_printf(r->f->a, "%" PRIu64 "+%" PRIu64 " %s", t->src_offset, size, type->name);
+    if (!t->key.ptr)
+        return fail_memory(r->err);
+    bool is_packed = type->bits && range_within(t->src_offset, n, r->values->src->size);
+    return is_packed ? unpack_values(r, type->bits, count, n, t, own) : CKPT_OK;
+}
+
+/* ------------------------------------------------------------------------------------ layers */
+
+/* make_name - returns the name of the tensor of LAYER. .ptr NULL: no memory. */
+static ckpt_str make_name(const struct ir *r, const struct element *layer)
+{
+    arena *a = r->f->a;
+    ckpt_str name = ARENA_CONCAT(a, layer->path, layer->name);
+    bool is_taken = name.ptr && map_get(r->k.names, name) != MAP_NONE;
+    return is_taken ? ARENA_CONCAT(a, name, STR_LIT("#"), layer->id) : name;
+}
+
+static ckpt_status describe(struct ir *r, const struct element *data, struct kit_tensor *t, source **own)
+{
+    const struct element_type *type = find_type(data->element_type);
+    uint64_t *shape;
+    CKPT_TRY(read_shape(r, data->shape, &shape, &t->t.ndim));
+    t->t.shape = shape;
+    if (!type)
+        return fail(r->err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
+                    "the element type {\"%.*s\"}; {=those of OpenVINO 2026} are known",
+                    STR_ARG(data->element_type));
+    t->t.dtype = (uint16_t)type->dtype;
+    if (type->dtype != CKPT_DT_NONE)
+        return find_values(r, data, type, t, own);
+    t->t.dtype = CKPT_DT_NAMED;
+    t->t.dtype_name = type->name;
+    t->t.note = STR_LIT("the values of this type are not read");
+    return CKPT_OK;
+}
+
+/* add_constant - adds the tensor that DATA, an element in the Const LAYER, describes. */
+static ckpt_status add_constant(struct ir *r, const struct element *layer, const struct element *data)
+{
+    source *own = NULL;
+    struct kit_tensor t = {.name = make_name(r, layer), .described_at = data->at, .nbytes = KIT_AS_NEEDED};
+    if (!t.name.ptr)
+        return fail_memory(r->err);
+    if (!layer->name.len)
+        return fail(r->err, CKPT_EFORMAT, layer->at, "a layer with {no} {=name}");
+    ckpt_status st = describe(r, data, &t, &own);
+    if (st == CKPT_ETRUNCATED && r->values_are_missing && r->f->check)
+        return CKPT_OK; /* reported once */
+    st = st == CKPT_OK ? kit_add_tensor(&r->k, &t) : kit_add_faulty(&r->k, &t, st);
+    source_unref(own);
+    return st;
+}
+
+/* take_root - checks the outermost element. */
+static ckpt_status take_root(struct ir *r, const struct element *net)
+{
+    r->net = net->name;
+    if (str_is(net->version, "10") || str_is(net->version, "11"))
+        return CKPT_OK;
+    return fail(r->err, CKPT_EUNSUPPORTED, net->at,
+                "a model of version {\"%.*s\"}; {=10 and 11} are read\n"
+                "convert it again with OpenVINO 2022.1 or later: ovc",
+                STR_ARG(net->version));
+}
+
+/* end_attributes - handles the innermost element, of which all attributes were read. */
+static ckpt_status end_attributes(struct ir *r)
+{
+    struct element *e = &r->open[r->depth - 1], *outer = r->depth > 1 ? e - 1 : NULL;
+    if (!outer)
+        return take_root(r, e);
+    if (str_is(e->tag, "data") && str_is(outer->tag, "layer") && str_is(outer->type, "Const")) {
+        outer->has_data = true;
+        return add_constant(r, outer, e);
+    }
+    bool is_version = r->depth == 3 && str_is(e->tag, "Runtime_version") && e->value.len;
+    if (is_version && !(r->f->producer = ARENA_CONCAT(r->f->a, STR_LIT("OpenVINO "), e->value)).ptr)
+        return fail_memory(r->err);
+    return CKPT_OK;
+}
+
+static ckpt_status open_element(struct ir *r)
+{
+    r->depth = r->x.depth;
+    struct element *e = &r->open[r->depth - 1];
+    const struct element *outer = r->depth > 1 ? e - 1 : NULL;
+    *e = (struct element){.tag = r->x.name, .at = r->x.event_at, .path = outer ? outer->path : STR_LIT("")};
+    if (outer && str_is(outer->tag, "layer") && str_ends(e->tag, STR_LIT("body")))
+        e->path = ARENA_CONCAT(r->f->a, outer->path, outer->name, STR_LIT("/"), e->tag, STR_LIT("/"));
+    return e->path.ptr ? CKPT_OK : fail_memory(r->err);
+}
+
+static void take_attribute(struct ir *r)
+{
+    struct element *e = &r->open[r->depth - 1];
+    const struct {
+        const char *name;
+        ckpt_str *to;
+    } known[] = {{"name", &e->name},       {"type", &e->type},     {"id", &e->id},
+                 {"version", &e->version}, {"value", &e->value},   {"element_type", &e->element_type},
+                 {"shape", &e->shape},     {"offset", &e->offset}, {"size", &e->size}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (str_is(r->x.name, known[i].name))
+            *known[i].to = r->x.value;
+}
+
+/* end_element - refuses a Const that ended without values. */
+static ckpt_status end_element(struct ir *r)
+{
+    const struct element *e = &r->open[r->x.depth]; /* bounded: the element that was open */
+    if (!str_is(e->tag, "layer") || !str_is(e->type, "Const") || e->has_data)
+        return CKPT_OK;
+    (void)fail(r->err, CKPT_EFORMAT, e->at, "a constant with {no} {=data}");
+    return file_report_lost(r->f, CKPT_EFORMAT, e->name, r->err);
+}
+
+static ckpt_status read_elements(struct ir *r)
+{
+    enum xml_event e;
+    bool in_tag = false; /* the attributes of the innermost element are being read */
+    while ((e = xml_next(&r->x)) != XML_END) {
+        if (e == XML_ERROR)
+            return r->err->status;
+        if (e == XML_ATTRIBUTE) {
+            take_attribute(r);
+            continue;
+        }
+        if (in_tag)
+            CKPT_TRY(end_attributes(r));
+        in_tag = e == XML_OPEN;
+        CKPT_TRY(in_tag ? open_element(r) : end_element(r));
+    }
+    return r->net.len ? kit_add_other_value(&r->k, STR_LIT("name"), value_str(r->f->a, r->net)) : CKPT_OK;
+}
+
+/* ------------------------------------------------------------------------------------- model */
+
+/* find_model - returns the name of the model in the folder P: the only .xml with a .bin of the same name, or
+ * openvino_model.xml. Empty: there is none, or there are several. */
+static ckpt_str find_model(const struct probe *p)
+{
+    ckpt_str found = str_of("", 0), suffix = STR_LIT(XML_SUFFIX);
+    size_t n = 0;
+    if (probe_has(p, MODEL_NAME))
+        return STR_LIT(MODEL_NAME);
+    for (size_t i = 0; i < p->nnames; i++) {
+        char values[256];
+        ckpt_str name = p->names[i];
+        if (!str_ends(name, suffix) || name.len >= sizeof values)
+            continue;
+        memcpy(values, name.ptr, name.len + 1); /* bounded: the name fits */
+        memcpy(values + name.len - suffix.len, BIN_SUFFIX, suffix.len);
+        if (probe_has(p, values) && n++ == 0)
+            found = name;
+    }
+    return n == 1 ? found : str_of("", 0);
+}
+
+static bool probe(const struct probe *p)
+{
+    return p->is_folder ? find_model(p).len > 0 : recognize_as(p, SIGN_OPENVINO);
+}
+
+static ckpt_status read(ckpt_file *f, ckpt_error *err)
+{
+    ckpt_str text;
+    if (f->probe->is_folder)
+        return shards_turn_into_file(f, str_c(f->path), find_model(f->probe), err);
+    struct ir *r = ARENA_NEW(f->a, struct ir);
+    if (!r || !part_file_set_folder(f))
+        return fail_memory(err);
+    *r = (struct ir){.f = f, .err = err};
+    f->producer = STR_LIT("OpenVINO");
+    CKPT_TRY(kit_read_metadata(f, f->src, 0, f->src->size, &text, err));
+    xml_init(&r->x, text, f->a, err);
+    CKPT_TRY(kit_begin(&r->k, f, value_new(f->a, CKPT_V_DICT, 0), err));
+    return kit_end(&r->k, read_elements(r));
+}
+
+const struct format format_openvino = {
+    .name = "openvino", .title = "OpenVINO model", .flat = true, .probe = probe, .read = read};
