@@ -42,7 +42,6 @@ static ckpt_status open_callbacks(struct opening *o, const ckpt_open_options *op
 static ckpt_status open_by_options(const char *path, const ckpt_open_options *opts, ckpt_file **out,
                                    ckpt_error *err)
 {
-    ckpt_error local_error;
     CKPT_REQUIRE(err, out);
     *out = NULL;
     struct source_watch watch = {.progress = opts->progress, .user = opts->user, .reads_all = opts->salvage};
@@ -50,7 +49,6 @@ static ckpt_status open_by_options(const char *path, const ckpt_open_options *op
                         .limits = opts->limits,
                         .watch = opts->progress ? &watch : NULL,
                         .how = opts->salvage ? OPEN_SALVAGE : OPEN_WHOLE};
-    err = err ? err : &local_error;
     CKPT_REQUIRE(err, path && !(opts->data && opts->callbacks) && !(opts->salvage && opts->names));
     if (opts->callbacks)
         return open_callbacks(&o, opts, out, err);
@@ -62,6 +60,7 @@ static ckpt_status open_by_options(const char *path, const ckpt_open_options *op
 
 ckpt_status ckpt_open_with(const char *path, const ckpt_open_options *opts, ckpt_file **out, ckpt_error *err)
 {
+    CKPT_OWN_ERROR(err);
     ckpt_open_options o;
     CKPT_REQUIRE(err, out);
     *out = NULL;
@@ -71,12 +70,14 @@ ckpt_status ckpt_open_with(const char *path, const ckpt_open_options *opts, ckpt
 
 ckpt_status ckpt_open(const char *path, const ckpt_limits *limits, ckpt_file **out, ckpt_error *err)
 {
+    CKPT_OWN_ERROR(err);
     return open_by_options(path, &(ckpt_open_options){.limits = limits}, out, err);
 }
 
 ckpt_status ckpt_open_merged(const char *const *paths, size_t n, const ckpt_limits *limits, ckpt_file **out,
                              ckpt_error *err)
 {
+    CKPT_OWN_ERROR(err);
     CKPT_REQUIRE(err, out);
     *out = NULL;
     CKPT_REQUIRE(err, n && has_no_null(paths, n));
@@ -85,17 +86,20 @@ ckpt_status ckpt_open_merged(const char *const *paths, size_t n, const ckpt_limi
 
 ckpt_status ckpt_open_names(const char *path, const ckpt_limits *limits, ckpt_file **out, ckpt_error *err)
 {
+    CKPT_OWN_ERROR(err);
     return open_by_options(path, &(ckpt_open_options){.limits = limits, .names = 1}, out, err);
 }
 
 ckpt_status ckpt_salvage(const char *path, const ckpt_limits *limits, ckpt_file **out, ckpt_error *err)
 {
+    CKPT_OWN_ERROR(err);
     return open_by_options(path, &(ckpt_open_options){.limits = limits, .salvage = 1}, out, err);
 }
 
 ckpt_status ckpt_open_memory(const void *data, size_t size, const char *name, const ckpt_limits *limits,
                              ckpt_file **out, ckpt_error *err)
 {
+    CKPT_OWN_ERROR(err);
     CKPT_REQUIRE(err, out);
     *out = NULL;
     CKPT_REQUIRE(err, data || !size);
@@ -106,6 +110,7 @@ ckpt_status ckpt_open_memory(const void *data, size_t size, const char *name, co
 ckpt_status ckpt_open_callbacks(const ckpt_callbacks *callbacks, const char *name, const ckpt_limits *limits,
                                 ckpt_file **out, ckpt_error *err)
 {
+    CKPT_OWN_ERROR(err);
     CKPT_REQUIRE(err, out);
     *out = NULL;
     CKPT_REQUIRE(err, callbacks);
@@ -128,8 +133,9 @@ uint64_t ckpt_file_bytes(const ckpt_file *f) { return file_or_empty(f)->nbytes; 
 uint32_t ckpt_tensor_count(const ckpt_file *f) { return (uint32_t)file_or_empty(f)->table.nrows; }
 bool ckpt_tensor_at(const ckpt_file *f, uint32_t i, ckpt_tensor *out)
 {
+    ckpt_error ignored;
     ckpt_tensor t;
-    if (sized_struct_check(out, NULL) != CKPT_OK)
+    if (sized_struct_check(out, &ignored) != CKPT_OK)
         return false;
     bool exists = table_copy_row(&file_or_empty(f)->table, i, &t);
     sized_struct_copy_out(out, &t, sizeof t);
@@ -139,8 +145,9 @@ ckpt_str ckpt_tensor_name(const ckpt_file *f, uint32_t i) { return table_name(&f
 uint32_t ckpt_storage_count(const ckpt_file *f) { return (uint32_t)file_or_empty(f)->table.nstorages; }
 bool ckpt_storage_at(const ckpt_file *f, uint32_t i, ckpt_storage *out)
 {
+    ckpt_error ignored;
     ckpt_storage s;
-    if (sized_struct_check(out, NULL) != CKPT_OK)
+    if (sized_struct_check(out, &ignored) != CKPT_OK)
         return false;
     bool exists = table_copy_storage(&file_or_empty(f)->table, i, &s);
     sized_struct_copy_out(out, &s, sizeof s);
@@ -154,6 +161,7 @@ const ckpt_leaf *ckpt_leaf_at(const ckpt_file *f, size_t i)
 }
 ckpt_status ckpt_file_locate(ckpt_file *f, ckpt_error *err)
 {
+    CKPT_OWN_ERROR(err);
     CKPT_REQUIRE(err, f);
     return name_file_if_failed(table_locate(&f->table, err), f->path, err);
 }
@@ -184,6 +192,7 @@ uint32_t ckpt_tensor_find(const ckpt_file *f, ckpt_str name)
 
 ckpt_status ckpt_plan_sanitize(ckpt_plan *p, const char *format, ckpt_error *err)
 {
+    CKPT_OWN_ERROR(err);
     const struct format *f = format ? format_by_name(format) : NULL;
     CKPT_REQUIRE(err, p && (f || !format));
     return name_file_if_failed(sanitize_plan(p, f && f->flat, f ? f->holds_dtype : NULL, err), p->file->path,
@@ -265,6 +274,7 @@ static ckpt_status write_with_options(ckpt_plan *p, struct write_job *job, const
 ckpt_status ckpt_plan_write(ckpt_plan *p, const char *path, const ckpt_write_options *opts,
                             ckpt_write_result *out, ckpt_error *err)
 {
+    CKPT_OWN_ERROR(err);
     struct write_job job = {.path = path};
     CKPT_TRY(out ? sized_struct_clear(out, err) : CKPT_OK);
     CKPT_REQUIRE(err, path);
@@ -274,6 +284,7 @@ ckpt_status ckpt_plan_write(ckpt_plan *p, const char *path, const ckpt_write_opt
 ckpt_status ckpt_plan_write_fd(ckpt_plan *p, int fd, const ckpt_write_options *opts, ckpt_write_result *out,
                                ckpt_error *err)
 {
+    CKPT_OWN_ERROR(err);
     struct write_job job = {.fd = fd};
     CKPT_TRY(out ? sized_struct_clear(out, err) : CKPT_OK);
     CKPT_REQUIRE(err, fd >= 0);
@@ -283,6 +294,7 @@ ckpt_status ckpt_plan_write_fd(ckpt_plan *p, int fd, const ckpt_write_options *o
 ckpt_status ckpt_plan_write_memory(ckpt_plan *p, const ckpt_write_options *opts, void **bytes, size_t *n,
                                    ckpt_write_result *out, ckpt_error *err)
 {
+    CKPT_OWN_ERROR(err);
     struct sink_bytes made = {NULL, 0};
     struct write_job job = {.memory = &made};
     if (bytes)
@@ -302,6 +314,7 @@ void ckpt_free(void *bytes) { free(bytes); }
 ckpt_status ckpt_table_json(const ckpt_file *file, const ckpt_table_json_options *opts, char **text,
                             size_t *len, ckpt_error *err)
 {
+    CKPT_OWN_ERROR(err);
     struct table_json json = {.f = file};
     if (text)
         *text = NULL;
@@ -351,13 +364,15 @@ bool ckpt_write_format_is_folder(const char *name)
 
 bool ckpt_scan_preload(void)
 {
+    ckpt_error ignored;
     uint8_t unused[CKPT_DIGEST_MAX]; /* the first digest loads parts of libcrypto */
-    bool has_sha256 = names_sha256(unused, NULL) == CKPT_OK, has_libarchive = unpack_archive_available();
+    bool has_sha256 = names_sha256(unused, &ignored) == CKPT_OK, has_libarchive = unpack_archive_available();
     return has_sha256 && has_libarchive;
 }
 
 ckpt_status ckpt_scan_lists(uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err)
 {
+    CKPT_OWN_ERROR(err);
     CKPT_REQUIRE(err, out);
     memset(out, 0, CKPT_DIGEST_MAX);
     return names_sha256(out, err);
@@ -367,13 +382,12 @@ ckpt_status ckpt_verify(const char *path, const ckpt_verify_options *opts,
                         int (*report)(void *user, const ckpt_finding *), void *user,
                         ckpt_verify_result *result, ckpt_error *err)
 {
+    CKPT_OWN_ERROR(err);
     struct check c;
     ckpt_file *f = NULL;
-    ckpt_error own;
     ckpt_verify_options o;
     ckpt_work how;
     ckpt_verify_result found;
-    err = err ? err : &own;
     CKPT_TRY(sized_struct_clear(result, err));
     CKPT_TRY(sized_struct_copy_in(opts, &o, sizeof o, err));
     CKPT_TRY(sized_struct_copy_in(o.how, &how, sizeof how, err));

@@ -15,12 +15,21 @@
             return try_;                                                      \
     } while (0)
 
+/* CKPT_OWN_ERROR - replaces ERR, the argument of a public function, by an error on the stack if it is NULL.
+ * It is the first line of each public function with such an argument. No other function gets NULL, because a
+ * callee may read from its error which status a failure had, such as that of a scanner. A call whose error is
+ * of no interest gets a variable `ignored` of the calling function, declared at its begin and not in a block,
+ * because a reader keeps the pointer. The lint `errors` checks all this. */
+#define CKPT_OWN_ERROR(err)                                                                                  \
+    ckpt_error unwanted_error;                                                                               \
+    (err) = (err) ? (err) : &unwanted_error
+
 /* CKPT_REQUIRE - returns CKPT_EUSAGE from the calling public function if CONDITION is false. CONDITION
  * tests the arguments of that function for NULL and for values that no enumerator has. */
-#define CKPT_REQUIRE(err, condition)                                          \
-    do {                                                                      \
-        if (!(condition))                                                     \
-            return fail_argument(err, #condition);                            \
+#define CKPT_REQUIRE(err, condition)                                                                         \
+    do {                                                                                                     \
+        if (!(condition))                                                                                    \
+            return fail_argument(err, #condition);                                                           \
     } while (0)
 ckpt_status fail_argument(ckpt_error *err, const char *condition);
 

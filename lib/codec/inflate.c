@@ -31,10 +31,11 @@ static ckpt_status read_input(struct inflate_state *w, ckpt_error *err)
  * ended. */
 static bool has_next_member(struct inflate_state *w, enum inflate_kind kind)
 {
+    ckpt_error ignored;
     unsigned char magic[2];
     uint64_t at = w->pos - w->z.avail_in; /* bounded: avail_in bytes before POS were read */
-    return kind == INFLATE_GZIP && w->end - at >= 18 && source_read(w->src, at, magic, 2, NULL) == CKPT_OK &&
-           magic[0] == 0x1f && magic[1] == 0x8b;
+    return kind == INFLATE_GZIP && w->end - at >= 18 &&
+           source_read(w->src, at, magic, 2, &ignored) == CKPT_OK && magic[0] == 0x1f && magic[1] == 0x8b;
 }
 
 /* inflate_step - writes at most N inflated bytes to OUT, and sets *GOT to their number. Sets *IS_LAST to

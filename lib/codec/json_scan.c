@@ -411,7 +411,7 @@ ckpt_status json_skip(json_scan *j, enum json_event e)
     unsigned outer_depth = e == JSON_OBJECT || e == JSON_ARRAY ? j->depth - 1 : j->depth;
     while (e != JSON_ERROR && j->depth > outer_depth)
         e = json_next(j);
-    return e != JSON_ERROR ? CKPT_OK : j->err ? j->err->status : CKPT_EFORMAT;
+    return e != JSON_ERROR ? CKPT_OK : j->err->status;
 }
 
 void json_quote(buf *out, ckpt_str s)

@@ -187,8 +187,9 @@ static ckpt_status read_record(struct ocdbt_record *r, uint32_t magic, source *s
 
 bool ocdbt_has_magic(source *src)
 {
+    ckpt_error ignored;
     unsigned char head[4];
-    if (src->size < sizeof head || source_read(src, 0, head, sizeof head, NULL) != CKPT_OK)
+    if (src->size < sizeof head || source_read(src, 0, head, sizeof head, &ignored) != CKPT_OK)
         return false;
     uint32_t magic = (uint32_t)load_number(head, 4, true);
     return magic == MANIFEST || magic == NODE || magic == VERSIONS;

@@ -277,10 +277,9 @@ static ckpt_value *build_node(struct show_state *s, trace_ref ref, unsigned dept
 ckpt_value *pickle_build_value(source *src, trace_ref ref, arena *a, size_t nodes, ckpt_error *err)
 {
     struct show_state s = {src, a, nodes, err};
-    if (err)
-        err->status = CKPT_OK;
+    err->status = CKPT_OK;
     ckpt_value *v = build_node(&s, ref, SHOWN_DEPTH);
-    if (!v && err && err->status == CKPT_OK)
+    if (!v && err->status == CKPT_OK)
         (void)fail_memory(err);
     return v;
 }

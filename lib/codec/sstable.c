@@ -163,8 +163,9 @@ ckpt_status sstable_next(struct sstable_block *b, ckpt_str *key, cursor *value, 
 
 bool sstable_has_magic(source *src)
 {
+    ckpt_error ignored;
     unsigned char last[8];
-    return src->size >= SSTABLE_FOOTER && source_read(src, src->size - 8, last, 8, NULL) == CKPT_OK &&
+    return src->size >= SSTABLE_FOOTER && source_read(src, src->size - 8, last, 8, &ignored) == CKPT_OK &&
            load_u64le(last) == MAGIC;
 }
 

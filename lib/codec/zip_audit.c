@@ -255,9 +255,10 @@ static ckpt_status find_other_end_records(struct zip_audit *z, const struct zip_
 /* check_locator - reports a zip64 locator that does not point to the record that was found. */
 static void check_locator(struct zip_audit *z, const struct zip_end *end)
 {
+    ckpt_error ignored;
     unsigned char b[ZIP64_LOCATOR_SIZE];
     uint64_t at, from = end->record_at - sizeof b; /* bounded: used only if a locator was read there */
-    if (end->first_record_at == end->record_at || source_read(z->src, from, b, sizeof b, NULL) != CKPT_OK)
+    if (end->first_record_at == end->record_at || source_read(z->src, from, b, sizeof b, &ignored) != CKPT_OK)
         return;
     uint64_t offset = zip64_parse_locator(b).offset;
     if (!checked_add(offset, end->prefix_size, &at) || at != end->first_record_at)
@@ -284,11 +285,12 @@ static cursor get_local_extra(const struct local_header *l)
 /* read_local - reads the local header at AT into L; false: there is none. */
 static bool read_local(struct zip_audit *z, uint64_t at, struct local_header *l)
 {
-    if (zip_read_local(z->src, at, &l->h, NULL) != CKPT_OK || l->h.signature != ZIP_LOCAL)
+    ckpt_error ignored;
+    if (zip_read_local(z->src, at, &l->h, &ignored) != CKPT_OK || l->h.signature != ZIP_LOCAL)
         return false;
     uint32_t more = zip_local_length(&l->h) - ZIP_LOCAL_SIZE;
     /* bounded: the header was read there */
-    return source_read(z->src, at + ZIP_LOCAL_SIZE, l->bytes, more, NULL) == CKPT_OK;
+    return source_read(z->src, at + ZIP_LOCAL_SIZE, l->bytes, more, &ignored) == CKPT_OK;
 }
 
 /* compare_headers - reports where V, from the central header, and LOCAL, from the local header L, differ.
@@ -437,12 +439,13 @@ static ckpt_status find_unlisted_headers(struct zip_audit *z, uint64_t from, uin
  * matches the central directory, reports that and returns 0. */
 static uint64_t check_descriptor(struct zip_audit *z, const struct zip_view *v)
 {
+    ckpt_error ignored;
     static const unsigned forms[] = {ZIP_WIDE, 0, ZIP_SIGNED | ZIP_WIDE, ZIP_SIGNED};
     uint64_t at = v->data_offset + v->csize, left = z->src->size - at; /* bounded: reachable */
     unsigned char b[ZIP_DESCRIPTOR_MAX] = {0};
     struct zip_descriptor d;
     size_t n = left < sizeof b ? (size_t)left : sizeof b;
-    if (!(v->flags & ZIP_FLAG_DESCRIPTOR) || source_read(z->src, at, b, n, NULL) != CKPT_OK)
+    if (!(v->flags & ZIP_FLAG_DESCRIPTOR) || source_read(z->src, at, b, n, &ignored) != CKPT_OK)
         return 0;
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
         if (zip_parse_descriptor(b, n, forms[i], &d) && d.crc == v->crc && d.csize == v->csize &&

@@ -34,6 +34,7 @@ static uint64_t to_file_offset(const struct tail *t, uint64_t off) { return sour
  * False: the file ends before, or cannot be read. */
 static bool read_bytes(const struct tail *t, uint64_t off, unsigned char *out, size_t n)
 {
+    ckpt_error ignored;
     if (!range_within(off, n, t->src->size))
         return false;
     if (off >= t->start && range_within(off - t->start, n, t->n)) {
@@ -41,7 +42,7 @@ static bool read_bytes(const struct tail *t, uint64_t off, unsigned char *out, s
         memcpy(out, t->bytes + (off - t->start), n);
         return true;
     }
-    return source_read(t->src, off, out, n, NULL) == CKPT_OK;
+    return source_read(t->src, off, out, n, &ignored) == CKPT_OK;
 }
 
 static bool has_signature(const struct tail *t, uint64_t off, uint32_t signature)

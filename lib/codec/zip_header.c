@@ -47,8 +47,9 @@ ckpt_status zip_read_local(source *src, uint64_t at, struct zip_header *h, ckpt_
 
 bool zip_has_signature(source *src, uint64_t at, uint32_t signature)
 {
+    ckpt_error ignored;
     unsigned char b[4];
-    return source_read(src, at, b, sizeof b, NULL) == CKPT_OK && load_u32le(b) == signature;
+    return source_read(src, at, b, sizeof b, &ignored) == CKPT_OK && load_u32le(b) == signature;
 }
 
 bool zip64_resolve(struct zip_header *h, cursor extra, size_t *unused)

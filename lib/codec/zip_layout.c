@@ -197,7 +197,8 @@ static uint64_t find_central_header(const zip *z, size_t i)
 {
     uint64_t at = z->directory_at;
     unsigned char b[ZIP_CENTRAL_SIZE];
-    while (i-- > 0 && source_read(z->src, at, b, sizeof b, NULL) == CKPT_OK) {
+    ckpt_error ignored;
+    while (i-- > 0 && source_read(z->src, at, b, sizeof b, &ignored) == CKPT_OK) {
         struct zip_header h = zip_parse_central(b);
         at += zip_central_length(&h); /* bounded: all central headers were read before */
     }
@@ -518,11 +519,12 @@ ckpt_status zip_locate_payload(zip *z, size_t i, ckpt_error *err)
 
 void zip_locate_all(zip *z)
 {
+    ckpt_error ignored;
     pthread_mutex_lock(&z->lock);
     bool was_located = z->all_located;
     z->all_located = true;
     for (size_t i = 0; !was_located && i < z->n; i++)
-        (void)check_local(z, &z->entries[z->entries_by_offset[i]], NULL);
+        (void)check_local(z, &z->entries[z->entries_by_offset[i]], &ignored);
     pthread_mutex_unlock(&z->lock);
 }
 
@@ -565,8 +567,9 @@ static void member_sequential(source *s)
 
 static bool member_extent(source *s, uint64_t off, int *fd, uint64_t *at)
 {
+    ckpt_error ignored;
     member_source *m = (member_source *)s;
-    if (zip_locate_payload(m->z, m->entry, NULL) != CKPT_OK)
+    if (zip_locate_payload(m->z, m->entry, &ignored) != CKPT_OK)
         return false;
     uint64_t from = m->z->entries[m->entry].data_offset + off; /* bounded: as in member_read */
     return source_extent(m->z->src, from, fd, at);
@@ -690,7 +693,7 @@ ckpt_status zip_load_member(zip *z, size_t i, uint64_t max, ckpt_str *out, ckpt_
         source_unref(s);
     } else
         return st;
-    if (st != CKPT_OK && err && !err->where[0]) /* errors about its headers have the name already */
+    if (st != CKPT_OK && !err->where[0]) /* errors about its headers have the name already */
         return add_entry_name(e, st, err);
     return st;
 }

@@ -148,8 +148,9 @@ ckpt_status zip_patch_replace(zip *z, size_t i, ckpt_str bytes, struct patches *
 /* load_payload - returns the payload of entry I; .ptr NULL: it is not intact. */
 static ckpt_str load_payload(zip *z, size_t i)
 {
+    ckpt_error ignored;
     ckpt_str bytes = {0};
-    return zip_load_member(z, i, z->src->size, &bytes, NULL) == CKPT_OK ? bytes : str_of(NULL, 0);
+    return zip_load_member(z, i, z->src->size, &bytes, &ignored) == CKPT_OK ? bytes : str_of(NULL, 0);
 }
 
 static bool are_same_patches(const struct patches *a, const struct patches *b)
@@ -163,10 +164,11 @@ static bool are_same_patches(const struct patches *a, const struct patches *b)
 /* local_headers_match - returns true if the local headers of all members of Z match the central directory. */
 static bool local_headers_match(zip *z)
 {
+    ckpt_error ignored;
     bool match = true;
     zip_locate_all(z);
     for (size_t k = 0; match && k < z->n; k++)
-        match = zip_locate_payload(z, k, NULL) == CKPT_OK;
+        match = zip_locate_payload(z, k, &ignored) == CKPT_OK;
     return match;
 }
 
@@ -174,36 +176,40 @@ static bool local_headers_match(zip *z)
  * only the last three letters of the name may be different. */
 static bool undoes_append(zip *z, size_t i, source *now, const struct patches *undo)
 {
+    ckpt_error ignored;
     const struct zip_entry *e = &z->entries[i];
     struct directory d = {0};
     const struct patch *name_patch = &undo->patch[0], *tail = &undo->patch[1];
     char current[65536];
     size_t stem = e->name.len > 3 ? e->name.len - 3 : 0;
     /* bounded: the header was read; a name has 16 bits of length */
-    return undo->n == 2 && undo->old_size > undo->new_size && find_central_entry(z, i, &d, NULL) == CKPT_OK &&
+    return undo->n == 2 && undo->old_size > undo->new_size &&
+           find_central_entry(z, i, &d, &ignored) == CKPT_OK &&
            name_patch->offset == e->header_offset + ZIP_LOCAL_SIZE && str_eq(name_patch->bytes, e->name) &&
            tail->offset == z->directory_at && tail->bytes.len == undo->new_size - z->directory_at &&
-           source_read(now, name_patch->offset, current, stem, NULL) == CKPT_OK &&
+           source_read(now, name_patch->offset, current, stem, &ignored) == CKPT_OK &&
            memcmp(current, e->name.ptr, stem) == 0;
 }
 
 bool zip_patch_undoes(zip *z, size_t i, source *now, const struct patches *undo)
 {
+    ckpt_error ignored;
     struct patches made = {0};
     ckpt_str bytes = load_payload(z, i);
     if (!bytes.ptr || !local_headers_match(z))
         return false;
     if (undo->old_size == undo->new_size)
-        return zip_patch_replace(z, i, bytes, &made, NULL) == CKPT_OK && are_same_patches(&made, undo);
+        return zip_patch_replace(z, i, bytes, &made, &ignored) == CKPT_OK && are_same_patches(&made, undo);
     return undoes_append(z, i, now, undo);
 }
 
 bool zip_patch_is_consistent(zip *z, size_t i)
 {
+    ckpt_error ignored;
     struct patches made = {0};
     ckpt_str bytes = load_payload(z, i);
     return bytes.ptr && !z->crc_none && local_headers_match(z) &&
-           zip_patch_replace(z, i, bytes, &made, NULL) == CKPT_OK;
+           zip_patch_replace(z, i, bytes, &made, &ignored) == CKPT_OK;
 }
 
 /* append_member - appends to B the local header H, the payload BYTES, and a data descriptor if the flags of H

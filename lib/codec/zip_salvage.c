@@ -111,11 +111,12 @@ static ckpt_status compute_member_crc(struct salvage *w, struct zip_entry *e, ui
  * returns true. AT must be in the file. */
 static bool read_descriptor_of_size(struct salvage *w, uint64_t at, uint64_t size, struct zip_entry *e)
 {
+    ckpt_error ignored;
     unsigned char b[ZIP_DESCRIPTOR_MAX];
     uint64_t left = w->src->size - at;
     size_t n = left < sizeof b ? (size_t)left : sizeof b;
     struct zip_descriptor d;
-    if (source_read(w->src, at, b, n, NULL) != CKPT_OK ||
+    if (source_read(w->src, at, b, n, &ignored) != CKPT_OK ||
         !((zip_parse_descriptor(b, n, ZIP_SIGNED | ZIP_WIDE, &d) && d.csize == size) ||
           (zip_parse_descriptor(b, n, ZIP_SIGNED, &d) && d.csize == size)))
         return false;
@@ -335,13 +336,14 @@ static bool find_described_payload(struct salvage *w, const struct zip_entry *e,
  * archive without checksums, checks that no descriptor before the next record puts the payload elsewhere. */
 static bool is_member_intact(struct salvage *w, zip *z, size_t i)
 {
+    ckpt_error ignored;
     const struct zip_entry *e = &z->entries[i];
     source *s = NULL;
     uint32_t crc = 0;
     uint64_t data;
-    if (zip_locate_payload(z, i, NULL) != CKPT_OK || zip_open_member(z, i, &s, NULL) != CKPT_OK)
+    if (zip_locate_payload(z, i, &ignored) != CKPT_OK || zip_open_member(z, i, &s, &ignored) != CKPT_OK)
         return false;
-    ckpt_status st = source_crc(s, 0, s->size, CRC_32, &crc, NULL);
+    ckpt_status st = source_crc(s, 0, s->size, CRC_32, &crc, &ignored);
     source_unref(s);
     return st == CKPT_OK &&
            (z->crc_none ? !find_described_payload(w, e, &data) || data == e->data_offset : crc == e->crc);
@@ -498,10 +500,11 @@ static ckpt_status check_directory(struct salvage *w, zip *z)
 
 ckpt_status zip_salvage(source *src, arena *a, zip **out, ckpt_error *err)
 {
+    ckpt_error ignored;
     struct salvage w = {.src = src, .a = a, .err = err, .chunk = malloc(CHUNK)};
     zip *z = NULL;
     ckpt_status st = w.chunk ? source_locate(src, err) : fail_memory(err);
-    if (st == CKPT_OK && zip_open(src, a, &z, NULL) == CKPT_OK) {
+    if (st == CKPT_OK && zip_open(src, a, &z, &ignored) == CKPT_OK) {
         st = check_directory(&w, z);
     } else if (st == CKPT_OK) {
         st = find_records(&w);

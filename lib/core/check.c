@@ -189,9 +189,10 @@ ckpt_status file_report_lost(ckpt_file *f, ckpt_status st, ckpt_str what, ckpt_e
 /* storage_offset - returns the file offset of storage I, which an archive locates on demand. */
 static uint64_t storage_offset(const ckpt_file *f, uint32_t i)
 {
+    ckpt_error ignored;
     const struct storage *s = i < f->table.nstorages ? &f->table.storages[i] : NULL;
-    return s && s->src && source_locate(s->src, NULL) == CKPT_OK ? source_pos(s->src, s->off)
-                                                                 : CKPT_NO_OFFSET;
+    return s && s->src && source_locate(s->src, &ignored) == CKPT_OK ? source_pos(s->src, s->off)
+                                                                     : CKPT_NO_OFFSET;
 }
 
 ckpt_status file_add_row(ckpt_file *f, const struct row *r, uint32_t *index, ckpt_error *err)

@@ -89,7 +89,7 @@ static ckpt_status name_storage_if_failed(const struct copy_pool *p, const struc
 {
     const ckpt_file *f = p->job->file;
     uint32_t i = 0;
-    if (st == CKPT_OK || !f || !err || err->where[0])
+    if (st == CKPT_OK || !f || err->where[0])
         return st;
     const struct table *t = &f->table;
     while (i < t->nrows &&
@@ -404,6 +404,7 @@ static ckpt_status pick_items(struct copy_pool *p, ckpt_error *err)
  * located is reported when it is read. */
 static void locate_storages(const struct copy_pool *p)
 {
+    ckpt_error ignored;
     struct table *t = p->job->file ? &p->job->file->table : NULL;
     if (!t || p->n == 0 || p->n < t->nstorages / 4)
         return;
@@ -411,7 +412,7 @@ static void locate_storages(const struct copy_pool *p)
     const struct storage *s = get_item_storage(p, &x);
     if (s && s->src)
         source_advise_sequential(s->src);
-    (void)table_locate(t, NULL);
+    (void)table_locate(t, &ignored);
 }
 
 /* report_progress - scales the bytes read so far to the bytes to be written. */

@@ -364,9 +364,10 @@ static ckpt_status make_groups(struct parallel_state *t, ckpt_error *err)
 /* can_read_parallel - locates all storages of F; returns true if several threads can read them. */
 static bool can_read_parallel(ckpt_file *f)
 {
+    ckpt_error ignored;
     if (!f)
         return true;
-    if (f->ignore_crc || table_locate_sources(&f->table, NULL) != CKPT_OK)
+    if (f->ignore_crc || table_locate_sources(&f->table, &ignored) != CKPT_OK)
         return false;
     for (size_t i = 0; i < f->table.nstorages; i++)
         if (f->table.storages[i].src && f->table.storages[i].src->serializes_reads)
@@ -377,10 +378,11 @@ static bool can_read_parallel(ckpt_file *f)
 /* can_read_storages_parallel - returns true if several threads can read the storages that are items of T. */
 static bool can_read_storages_parallel(const struct parallel_state *t)
 {
+    ckpt_error ignored;
     for (size_t i = 0; i < t->job->n; i++) {
         struct parallel_item x = get_item(t, i);
         source *src = x.storage ? x.storage->src : NULL;
-        if (src && (src->serializes_reads || source_locate(src, NULL) != CKPT_OK))
+        if (src && (src->serializes_reads || source_locate(src, &ignored) != CKPT_OK))
             return false;
     }
     return true;
@@ -524,7 +526,6 @@ static ckpt_status run_all_tasks(struct parallel_state *t, ckpt_error *err)
 
 ckpt_status parallel_run(const struct parallel_job *job, ckpt_error *err)
 {
-    ckpt_error local_error;
     struct parallel_state t = {.job = job};
     if (job->n == 0)
         return CKPT_OK;
@@ -534,7 +535,7 @@ ckpt_status parallel_run(const struct parallel_job *job, ckpt_error *err)
     atomic_init(&t.bytes_done, 0);
     ckpt_status st = t.is_ready || !job->report ? make_groups(&t, err) : fail_memory(err);
     if (st == CKPT_OK)
-        st = run_all_tasks(&t, err ? err : &local_error);
+        st = run_all_tasks(&t, err);
     for (size_t i = 0; i < t.nchunked; i++)
         free_chunks(&t.chunked_items[i]);
     free(t.chunked_items);

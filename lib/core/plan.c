@@ -12,6 +12,7 @@
 
 ckpt_status ckpt_plan_new(ckpt_file *file, ckpt_plan **out, ckpt_error *err)
 {
+    CKPT_OWN_ERROR(err);
     CKPT_REQUIRE(err, out);
     *out = NULL;
     CKPT_REQUIRE(err, file);

@@ -245,8 +245,9 @@ ckpt_status stream_open(struct table *t, uint32_t row, const struct stream_optio
 
 bool stream_can_split(struct table *t, uint32_t row)
 {
+    ckpt_error ignored;
     struct row_reader r;
-    bool can_split = open_row_reader(&r, t, row, NULL) == CKPT_OK && r.is_contiguous &&
+    bool can_split = open_row_reader(&r, t, row, &ignored) == CKPT_OK && r.is_contiguous &&
                      r.total_units == r.tensor->elements && r.storage->src &&
                      !r.storage->src->serializes_reads;
     can_split = can_split && (!has_unchecked_crc(r.storage) || covers_storage(&r));

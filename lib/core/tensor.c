@@ -62,6 +62,7 @@ static ckpt_status check_has_data(ckpt_file *f, uint32_t i, ckpt_error *err)
 ckpt_status ckpt_tensor_read(ckpt_file *f, uint32_t i, uint64_t first, uint64_t count, void *out,
                              ckpt_error *err)
 {
+    CKPT_OWN_ERROR(err);
     CKPT_REQUIRE(err, f && (out || !count));
     CKPT_TRY(check_has_data(f, i, err));
     ckpt_status st = file_status_after_read(f, stream_read(&f->table, i, first, count, out, err), err);
@@ -103,6 +104,7 @@ static ckpt_status read_converted(ckpt_file *f, uint32_t i, const struct convers
 ckpt_status ckpt_tensor_read_as(ckpt_file *f, uint32_t i, ckpt_dtype dtype, uint64_t first, uint64_t count,
                                 void *out, ckpt_error *err)
 {
+    CKPT_OWN_ERROR(err);
     struct conversion c;
     CKPT_REQUIRE(err, f && (out || !count) && (!dtype || *ckpt_dtype_name(dtype)));
     CKPT_TRY(check_has_data(f, i, err));
@@ -122,6 +124,7 @@ ckpt_status ckpt_tensor_read_as(ckpt_file *f, uint32_t i, ckpt_dtype dtype, uint
 
 ckpt_status ckpt_tensor_borrow(ckpt_file *f, uint32_t i, const void **bytes, size_t *n, ckpt_error *err)
 {
+    CKPT_OWN_ERROR(err);
     if (bytes)
         *bytes = NULL;
     if (n)
@@ -159,6 +162,7 @@ static ckpt_status pass_chunks(stream *s, uint64_t nbytes,
 ckpt_status ckpt_tensor_stream(ckpt_file *f, uint32_t i, int (*take)(void *user, const void *bytes, size_t n),
                                void *user, ckpt_error *err)
 {
+    CKPT_OWN_ERROR(err);
     stream *s = NULL;
     CKPT_REQUIRE(err, f && take);
     struct stream_options o = tensor_stream_options(f);

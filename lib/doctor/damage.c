@@ -13,10 +13,11 @@ static const ckpt_fix salvage = {.action = CKPT_FIX_SALVAGE}, convert = {.action
 
 static const struct signature *recognize_file(const struct doctor *d)
 {
+    ckpt_error ignored;
     struct probe p = {.size = 0};
     if (!d->src)
         return d->is_folder ? recognize_folder(d->path) : NULL;
-    return recognize_fill(&p, d->path, d->src, NULL) == CKPT_OK ? recognize(&p) : NULL;
+    return recognize_fill(&p, d->path, d->src, &ignored) == CKPT_OK ? recognize(&p) : NULL;
 }
 
 /* get_diagnosis_id - returns the id of the diagnosis for a file with the signature S, which may be NULL. */
@@ -109,8 +110,9 @@ static ckpt_status report_truncated(struct doctor *d, ckpt_error *err)
 /* find_oversized_header - returns the length of the header if safetensors forbids one so long, else 0. */
 static uint64_t find_oversized_header(const struct doctor *d)
 {
+    ckpt_error ignored;
     struct probe p = {.size = 0};
-    if (!d->src || recognize_fill(&p, "", d->src, NULL) != CKPT_OK || !recognize_safetensors(&p))
+    if (!d->src || recognize_fill(&p, "", d->src, &ignored) != CKPT_OK || !recognize_safetensors(&p))
         return 0;
     uint64_t length = load_u64le(p.head);
     return length > SAFETENSORS_MAX_HEADER ? length : 0;

@@ -188,13 +188,12 @@ ckpt_status ckpt_doctor(const char *path, const ckpt_doctor_options *opts,
                         int (*report)(void *user, const ckpt_diagnosis *), void *user,
                         ckpt_doctor_result *result, ckpt_error *err)
 {
+    CKPT_OWN_ERROR(err);
     ckpt_doctor_options o;
     ckpt_work how;
     ckpt_doctor_result found = {0};
     ckpt_verify_result verified = {0};
     struct doctor d = {.path = path, .report = report, .user = user, .result = &found};
-    ckpt_error local_error;
-    err = err ? err : &local_error;
     CKPT_TRY(sized_struct_clear(result, err));
     CKPT_REQUIRE(err, path);
     CKPT_TRY(sized_struct_copy_in(opts, &o, sizeof o, err));

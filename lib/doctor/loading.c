@@ -125,12 +125,13 @@ static bool get_storage_key(const struct check_record *r, uint64_t *key)
 /* read_storage_alignment - returns the number in the record .storage_alignment; 0: there is none. */
 static uint64_t read_storage_alignment(const struct check *c)
 {
+    ckpt_error ignored;
     char text[16] = "";
     uint64_t n = 0;
     for (size_t i = 0; i < c->nrecords; i++)
         if (str_ends(c->records[i].name, STR_LIT("/.storage_alignment")) &&
             c->records[i].src->size < sizeof text &&
-            source_read(c->records[i].src, 0, text, (size_t)c->records[i].src->size, NULL) == CKPT_OK)
+            source_read(c->records[i].src, 0, text, (size_t)c->records[i].src->size, &ignored) == CKPT_OK)
             return str_uint(str_c(text), &n) ? n : 0;
     return 0;
 }

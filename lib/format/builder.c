@@ -35,7 +35,7 @@ static ckpt_status return_latched(ckpt_builder *b, ckpt_status st, ckpt_error *e
         b->status = st;
         error_add_file(&b->err, b->f->path);
     }
-    if (b->status != CKPT_OK && err)
+    if (b->status != CKPT_OK)
         *err = b->err;
     return b->status;
 }
@@ -67,6 +67,7 @@ static ckpt_status begin_entry(ckpt_builder *b, const char *given, ckpt_str *key
 
 ckpt_status ckpt_builder_new(const char *name, ckpt_builder **out, ckpt_error *err)
 {
+    CKPT_OWN_ERROR(err);
     CKPT_REQUIRE(err, out);
     *out = NULL;
     CKPT_REQUIRE(err, name);
@@ -177,6 +178,7 @@ static ckpt_status add_tensor(ckpt_builder *b, ckpt_str key, const ckpt_builder_
 ckpt_status ckpt_builder_add_tensor(ckpt_builder *b, const char *key, const ckpt_builder_tensor *tensor,
                                     ckpt_error *err)
 {
+    CKPT_OWN_ERROR(err);
     ckpt_str name;
     CKPT_REQUIRE(err, b);
     ckpt_status st = begin_entry(b, key, &name);
@@ -205,6 +207,7 @@ static ckpt_status add_tie(ckpt_builder *b, const char *key, const char *tensor_
 
 ckpt_status ckpt_builder_add_tie(ckpt_builder *b, const char *key, const char *tensor_name, ckpt_error *err)
 {
+    CKPT_OWN_ERROR(err);
     CKPT_REQUIRE(err, b);
     return return_latched(b, add_tie(b, key, tensor_name), err);
 }
@@ -225,26 +228,31 @@ static ckpt_status add_leaf(ckpt_builder *b, const char *key, ckpt_value content
 
 ckpt_status ckpt_builder_add_none(ckpt_builder *b, const char *key, ckpt_error *err)
 {
+    CKPT_OWN_ERROR(err);
     return add_leaf(b, key, (ckpt_value){.type = CKPT_V_NONE}, err);
 }
 
 ckpt_status ckpt_builder_add_bool(ckpt_builder *b, const char *key, bool value, ckpt_error *err)
 {
+    CKPT_OWN_ERROR(err);
     return add_leaf(b, key, (ckpt_value){.type = CKPT_V_BOOL, .u.b = value}, err);
 }
 
 ckpt_status ckpt_builder_add_int(ckpt_builder *b, const char *key, int64_t value, ckpt_error *err)
 {
+    CKPT_OWN_ERROR(err);
     return add_leaf(b, key, (ckpt_value){.type = CKPT_V_INT, .u.i = value}, err);
 }
 
 ckpt_status ckpt_builder_add_float(ckpt_builder *b, const char *key, double value, ckpt_error *err)
 {
+    CKPT_OWN_ERROR(err);
     return add_leaf(b, key, (ckpt_value){.type = CKPT_V_FLOAT, .u.f = value}, err);
 }
 
 ckpt_status ckpt_builder_add_text(ckpt_builder *b, const char *key, const char *text, ckpt_error *err)
 {
+    CKPT_OWN_ERROR(err);
     ckpt_str name, copy;
     CKPT_REQUIRE(err, b);
     ckpt_status st = begin_entry(b, key, &name);
@@ -273,12 +281,14 @@ static ckpt_status begin_dict(ckpt_builder *b, const char *key)
 
 ckpt_status ckpt_builder_begin_dict(ckpt_builder *b, const char *key, ckpt_error *err)
 {
+    CKPT_OWN_ERROR(err);
     CKPT_REQUIRE(err, b);
     return return_latched(b, begin_dict(b, key), err);
 }
 
 ckpt_status ckpt_builder_end_dict(ckpt_builder *b, ckpt_error *err)
 {
+    CKPT_OWN_ERROR(err);
     CKPT_REQUIRE(err, b);
     ckpt_status st = b->status;
     if (st == CKPT_OK && b->ndicts == 1)
@@ -305,6 +315,7 @@ static ckpt_status add_metadata(ckpt_builder *b, const char *key, const char *te
 
 ckpt_status ckpt_builder_add_metadata(ckpt_builder *b, const char *key, const char *text, ckpt_error *err)
 {
+    CKPT_OWN_ERROR(err);
     CKPT_REQUIRE(err, b);
     return return_latched(b, add_metadata(b, key, text), err);
 }
@@ -328,6 +339,7 @@ static ckpt_status complete_file(ckpt_builder *b)
 
 ckpt_status ckpt_builder_finish(ckpt_builder *b, ckpt_file **out, ckpt_error *err)
 {
+    CKPT_OWN_ERROR(err);
     if (out)
         *out = NULL;
     CKPT_REQUIRE(err, b);

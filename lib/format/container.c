@@ -362,18 +362,18 @@ static ckpt_status open_named(source *archive, const char *path, ckpt_str name, 
 ckpt_status container_open_path(const char *path, source **out, ckpt_error *err)
 {
     ckpt_status st = CKPT_ENOTFOUND;
+    ckpt_error ignored;
     *out = NULL;
     for (const char *mark = strchr(path, SEPARATOR); mark && !*out && st == CKPT_ENOTFOUND;
          mark = strchr(mark + 1, SEPARATOR)) {
         source *archive;
-        ckpt_error why;
         size_t n = (size_t)(mark - path); /* bounded: MARK is in PATH */
         char *file = malloc(n + 1);
         if (!file)
             return fail_memory(err);
         memcpy(file, path, n);
         file[n] = '\0';
-        if (n && !source_is_folder(file) && source_file_open(file, &archive, &why) == CKPT_OK) {
+        if (n && !source_is_folder(file) && source_file_open(file, &archive, &ignored) == CKPT_OK) {
             st = name_file_if_failed(open_named(archive, file, str_c(mark + 1), out, err), file, err);
             source_unref(archive);
             if (st == CKPT_ENOTFOUND)

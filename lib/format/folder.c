@@ -209,11 +209,12 @@ bool folder_has(const char *path, const char *name)
  * be read. False: no memory. */
 static bool open_regular_file(const char *path, const char *name, source **src)
 {
+    ckpt_error ignored;
     struct stat file_stat;
     char *full = shards_join_path(str_c(path), str_c(name));
     bool is_file = full && stat(full, &file_stat) == 0 && S_ISREG(file_stat.st_mode);
     *src = NULL;
-    bool no_memory = !full || (is_file && source_file_open(full, src, NULL) == CKPT_ENOMEM);
+    bool no_memory = !full || (is_file && source_file_open(full, src, &ignored) == CKPT_ENOMEM);
     free(full);
     return !no_memory;
 }
@@ -221,8 +222,9 @@ static bool open_regular_file(const char *path, const char *name, source **src)
 /* read_head - reads at most SIZE bytes of SRC, which it releases, into HEAD, and returns them. */
 static ckpt_str read_head(source *src, char *head, size_t size)
 {
+    ckpt_error ignored;
     size_t n = !src ? 0 : src->size < size ? (size_t)src->size : size;
-    bool read = src && source_read(src, 0, head, n, NULL) == CKPT_OK;
+    bool read = src && source_read(src, 0, head, n, &ignored) == CKPT_OK;
     source_unref(src);
     return str_of(head, read ? n : 0);
 }
@@ -260,12 +262,13 @@ bool folder_is_checkpoint(ckpt_str name)
 
 void folder_hint(const char *path, bool (*match)(ckpt_str name), ckpt_error *err)
 {
+    ckpt_error ignored;
     ckpt_str *list = NULL;
     char text[sizeof err->hint - 40], word[SHELL_WORD_MAX];
     size_t n = 0, used = 0, shown = 0;
     arena *a = arena_new(UINT64_C(1) << 26);
     if (a) /* without memory the list is shorter */
-        (void)folder_list(a, path, match, &list, &n, NULL);
+        (void)folder_list(a, path, match, &list, &n, &ignored);
     for (; shown < n; shown++) {
         char *joined = shards_join_path(str_c(path), list[shown]);
         const char *name = joined ? shell_path(joined, word) : "FILE";

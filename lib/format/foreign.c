@@ -115,12 +115,13 @@ static ckpt_status refuse_unpacked(const struct probe *p, const struct signature
 /* refuse_hub_cache - refuses P, models--NAME of the Hub's cache; names the revision that `main` refers to. */
 static ckpt_status refuse_hub_cache(const struct probe *p, const struct signature *s, ckpt_error *err)
 {
+    ckpt_error ignored;
     char word[SHELL_WORD_MAX], path[4096], revision[64];
     int n = snprintf(path, sizeof path, "%s/refs/main", p->path);
     source *src = NULL;
     size_t length = 0;
-    if ((size_t)n < sizeof path && source_file_open(path, &src, NULL) == CKPT_OK &&
-        src->size <= sizeof revision && source_read(src, 0, revision, (size_t)src->size, NULL) == CKPT_OK)
+    if ((size_t)n < sizeof path && source_file_open(path, &src, &ignored) == CKPT_OK &&
+        src->size <= sizeof revision && source_read(src, 0, revision, (size_t)src->size, &ignored) == CKPT_OK)
         length = (size_t)src->size;
     source_unref(src);
     n = snprintf(path, sizeof path, "%s/snapshots/%.*s", p->path, (int)length, revision);

@@ -52,6 +52,7 @@ struct journal_options format_journal_options(const ckpt_write_options *o, ckpt_
 ckpt_status ckpt_recover(const char *path, const ckpt_write_options *opts, ckpt_recovered *what,
                          ckpt_error *err)
 {
+    CKPT_OWN_ERROR(err);
     ckpt_write_options given;
     if (what)
         *what = CKPT_RECOVERED_NOTHING;
@@ -148,15 +149,13 @@ static ckpt_status edit_in_place(ckpt_plan *p, const struct journal_options *o, 
 ckpt_status ckpt_plan_write_in_place(ckpt_plan *p, const ckpt_write_options *opts, ckpt_write_result *out,
                                      ckpt_error *err)
 {
+    CKPT_OWN_ERROR(err);
     ckpt_write_options given;
     CKPT_TRY(out ? sized_struct_clear(out, err) : CKPT_OK);
     CKPT_REQUIRE(err, p);
     CKPT_TRY(sized_struct_copy_in(opts, &given, sizeof given, err));
     const struct journal_options o = format_journal_options(&given, p->file);
     struct patches patches = {0};
-    ckpt_error local_err;
-    if (!err)
-        err = &local_err;
     p->ndropped = p->naliases = p->noutputs = p->ncasts = 0;
     CKPT_TRY(plan_update_entries(p, err));
     ckpt_status st = p->nrenames ? edit_in_place(p, &o, &patches, err) : check_only_names(p, err);

@@ -131,11 +131,12 @@ static ckpt_status add_storage(const struct kit *k, const struct kit_tensor *x, 
     s.location = x->t.location;
     uint8_t unit = x->t.dtype == CKPT_DT_NAMED ? x->swap_bytes : d->swap_bytes;
     s.swap_width = x->big_endian && unit > 1 ? unit : 0;
+    ckpt_error why;
     ckpt_status st = x->lost     ? table_set_lost(&f->table, &s, x->lost, k->err)
                      : x->pieces ? set_storage_pieces(k, x, &s)
                                  : set_storage_bytes(k, x, &s);
     if (!x->lost && st != CKPT_OK && f->salvage && check_is_fault(st)) {
-        ckpt_error why = *k->err;
+        why = *k->err;
         st = table_set_lost(&f->table, &s, &why, k->err);
     }
     CKPT_TRY(st);
@@ -318,6 +319,7 @@ ckpt_status kit_add_tensor(struct kit *k, const struct kit_tensor *x)
 
 ckpt_status kit_add_faulty(struct kit *k, struct kit_tensor *t, ckpt_status st)
 {
+    ckpt_error why;
     if (!t->name.ptr)
         t->name = arena_printf(k->f->a, "tensor at byte 0x%" PRIx64, t->described_at);
     if (!t->name.ptr)
@@ -325,7 +327,7 @@ ckpt_status kit_add_faulty(struct kit *k, struct kit_tensor *t, ckpt_status st)
     bool is_of_other_file = k->err && k->err->file[0]; /* DESCRIBED_AT is no offset in it */
     error_add_position(k->err, is_of_other_file ? CKPT_NO_OFFSET : t->described_at, t->name);
     if (k->f->salvage && check_is_fault(st)) {
-        ckpt_error why = *k->err;
+        why = *k->err;
         why.where[0] = 0; /* the row has that name already */
         t->lost = &why;
         st = kit_add_tensor(k, t);

@@ -74,6 +74,7 @@ static ckpt_status refuse_metadata_edit(const ckpt_file *f, ckpt_error *err)
 ckpt_status ckpt_metadata_write(ckpt_file *f, const ckpt_pair *pairs, size_t n, const char *path,
                                 const ckpt_write_options *opts, uint64_t *bytes, ckpt_error *err)
 {
+    CKPT_OWN_ERROR(err);
     ckpt_write_options o;
     struct metadata_job job = {.pairs = pairs, .n = n, .path = path, .opts = &o};
     if (bytes)

@@ -48,6 +48,7 @@ static bool is_name(ckpt_str name)
 
 static ckpt_status add_name(ckpt_file *f, ckpt_str name)
 {
+    ckpt_error ignored;
     ckpt_path_elem *path = ARENA_NEW(f->a, ckpt_path_elem);
     if (!path)
         return CKPT_ENOMEM;
@@ -59,13 +60,14 @@ static ckpt_status add_name(ckpt_file *f, ckpt_str name)
                             .file_offset = CKPT_NO_OFFSET,
                             .alias_of = CKPT_NO_TENSOR,
                             .part_of = CKPT_NO_TENSOR}};
-    return file_add_row(f, &row, NULL, NULL);
+    return file_add_row(f, &row, NULL, &ignored);
 }
 
 static ckpt_status read_names(ckpt_file *f)
 {
+    ckpt_error ignored;
     ckpt_str text;
-    CKPT_TRY(kit_read_metadata(f, f->src, 0, f->src->size, &text, NULL));
+    CKPT_TRY(kit_read_metadata(f, f->src, 0, f->src->size, &text, &ignored));
     while (text.len) {
         ckpt_str name = get_name(take_line(&text));
         if (name.len && !is_name(name))
@@ -78,8 +80,9 @@ static ckpt_status read_names(ckpt_file *f)
 
 ckpt_status names_open(const char *path, source *src, const ckpt_limits *limits, ckpt_file **out)
 {
+    ckpt_error ignored;
     ckpt_file *f;
-    CKPT_TRY(file_new(path, src, limits, &f, NULL));
+    CKPT_TRY(file_new(path, src, limits, &f, &ignored));
     f->format = &format_names;
     f->names_only = true;
     ckpt_status st = read_names(f);

@@ -85,9 +85,10 @@ ckpt_status own_files_contain(const ckpt_file *f, const struct stat *st, bool *y
 
 bool own_files_contain_path(const ckpt_file *f, const char *path)
 {
+    ckpt_error ignored;
     struct stat st;
     bool yes;
-    return stat(path, &st) == 0 && (own_files_contain(f, &st, &yes, NULL) != CKPT_OK || yes);
+    return stat(path, &st) == 0 && (own_files_contain(f, &st, &yes, &ignored) != CKPT_OK || yes);
 }
 
 /* -------------------------------------------------------------------------- names */
@@ -167,11 +168,12 @@ static bool is_in_folder(const ckpt_file *f, const char *path)
 
 ckpt_status own_files_check_output(const ckpt_file *f, const char *path, bool only_output, ckpt_error *err)
 {
+    ckpt_error ignored;
     struct stat st;
     if (strcmp(path, "-") == 0 || stat(path, &st) != 0 || !(S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)))
         return CKPT_OK;
     struct search s = {.sought = &st};
-    if (own_files_visit(f, compare_file, &s, NULL) != CKPT_OK)
+    if (own_files_visit(f, compare_file, &s, &ignored) != CKPT_OK)
         return refuse(path, err);
     bool may_replace_input = only_output && f->src && !s.has_others;
     bool is_own = s.found && !may_replace_input;

@@ -41,9 +41,10 @@ ckpt_status recognize_fill(struct probe *p, const char *path, source *src, ckpt_
  * ends at END. Returns how many there are. */
 static size_t get_first_characters(const struct probe *p, uint64_t end, unsigned char two[2])
 {
+    ckpt_error ignored;
     reader r;
     size_t n = 0, i;
-    if (reader_init(&r, p->src, 8, end, NULL) != CKPT_OK)
+    if (reader_init(&r, p->src, 8, end, &ignored) != CKPT_OK)
         return 0;
     while (n < 2 && reader_left(&r)) {
         size_t chunk_size = reader_left(&r) < READER_WINDOW ? (size_t)reader_left(&r) : READER_WINDOW;
@@ -80,12 +81,13 @@ bool recognize_safetensors(const struct probe *p)
 
 bool recognize_safetensors_at(source *src, uint64_t at)
 {
+    ckpt_error ignored;
     source *rest;
     struct probe p = {.size = 0};
     uint64_t n = at < src->size ? src->size - at : 0; /* bounded: by the condition */
-    if (!n || source_slice(src, at, n, &rest, NULL) != CKPT_OK)
+    if (!n || source_slice(src, at, n, &rest, &ignored) != CKPT_OK)
         return false;
-    bool is_safetensors = recognize_fill(&p, "", rest, NULL) == CKPT_OK && recognize_safetensors(&p);
+    bool is_safetensors = recognize_fill(&p, "", rest, &ignored) == CKPT_OK && recognize_safetensors(&p);
     source_unref(rest);
     return is_safetensors;
 }
@@ -101,8 +103,9 @@ bool recognize_archive(const struct probe *p)
 
 static bool is_hdf5(const struct probe *p)
 {
+    ckpt_error ignored;
     uint64_t base;
-    return p->src && !p->is_storage && hdf5_find(p->src, &base, NULL) == CKPT_OK;
+    return p->src && !p->is_storage && hdf5_find(p->src, &base, &ignored) == CKPT_OK;
 }
 
 bool recognize_zlib(const struct probe *p)
@@ -113,11 +116,12 @@ bool recognize_zlib(const struct probe *p)
 /* is_zlib - returns true if P begins as zlib and can be inflated to the end, or to ENOUGH_INFLATED bytes. */
 static bool is_zlib(const struct probe *p)
 {
+    ckpt_error ignored;
     uint64_t used;
     if (!recognize_zlib(p) || !p->src)
         return false;
     spool *inflated = spool_new(ENOUGH_INFLATED);
-    ckpt_status st = inflated ? inflate_into(p->src, 0, p->size, INFLATE_ZLIB, inflated, &used, NULL)
+    ckpt_status st = inflated ? inflate_into(p->src, 0, p->size, INFLATE_ZLIB, inflated, &used, &ignored)
                               : CKPT_ENOMEM;
     bool any = inflated && spool_size(inflated) > 0;
     spool_free(inflated);
@@ -148,9 +152,10 @@ bool recognize_pickle(const struct probe *p)
 
 bool recognize_joblib(source *bytes)
 {
+    ckpt_error ignored;
     char head[JOBLIB_HEAD];
     size_t n = bytes->size < sizeof head ? (size_t)bytes->size : sizeof head;
-    return n > 2 && source_read(bytes, 0, head, n, NULL) == CKPT_OK && head[0] == (char)0x80 &&
+    return n > 2 && source_read(bytes, 0, head, n, &ignored) == CKPT_OK && head[0] == (char)0x80 &&
            str_find(str_of(head, n), STR_LIT("joblib.numpy_pickle"), 0) != SIZE_MAX;
 }
 
@@ -181,11 +186,12 @@ static bool begins_inside(reader *r, const struct message *m)
 /* is_message - returns true if P consists of fields of M, the version first. */
 static bool is_message(const struct probe *p, const struct message *m)
 {
+    ckpt_error ignored;
     reader r;
     struct proto_field f;
     bool ok = true, has_required = false, certain = false;
     bool has_version = p->nhead >= 4 && p->head[0] == (1 << 3 | PROTO_VARINT) && p->head[1] <= m->max_version;
-    if (!has_version || !p->src || reader_init(&r, p->src, 0, p->size, NULL) != CKPT_OK)
+    if (!has_version || !p->src || reader_init(&r, p->src, 0, p->size, &ignored) != CKPT_OK)
         return false;
     for (unsigned i = 0; ok && !certain && reader_left(&r) && i < MAX_FIELDS; i++) {
         ok = proto_read(&r, &f) == CKPT_OK && m->is_allowed(f.number, f.wire);
@@ -323,11 +329,12 @@ bool recognize_json(const struct probe *p)
 
 bool recognize_tfjs(const struct probe *p)
 {
+    ckpt_error ignored;
     char bytes[TFJS_HEAD];
     size_t n = p->size < sizeof bytes ? (size_t)p->size : sizeof bytes;
     ckpt_str text = str_of(bytes, n);
     return p->src && get_text(p).len && get_text(p).ptr[0] == '{' &&
-           source_read(p->src, 0, bytes, n, NULL) == CKPT_OK &&
+           source_read(p->src, 0, bytes, n, &ignored) == CKPT_OK &&
            (str_find(text, STR_LIT("\"weightsManifest\""), 0) != SIZE_MAX ||
             str_find(text, STR_LIT("\"modelTopology\""), 0) != SIZE_MAX);
 }

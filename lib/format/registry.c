@@ -211,9 +211,7 @@ static ckpt_status read_open_source(ckpt_file *f, const struct opening *o, struc
 
 ckpt_status format_open(const struct opening *o, ckpt_file **out, ckpt_error *err)
 {
-    ckpt_error own;
     ckpt_file *f;
-    err = err ? err : &own;
     struct probe *p = calloc(1, sizeof *p);
     if (!p) {
         source_unref(o->src);
@@ -251,6 +249,7 @@ ckpt_status format_open_merged(const char *const *paths, size_t n, const ckpt_li
 
 ckpt_status format_open_source(const char *path, struct journal_note *note, source **out, ckpt_error *err)
 {
+    ckpt_error of_member;
     *out = NULL;
     *note = (struct journal_note){.judge = format_journal_judge(path)};
     ckpt_status st = source_is_folder(path) ? CKPT_OK : journal_open(path, note, out, err);
@@ -259,7 +258,6 @@ ckpt_status format_open_source(const char *path, struct journal_note *note, sour
         st = journal_open(file, note, out, err);
     free(file);
     if (st == CKPT_ENOTFOUND && strchr(path, '!')) {
-        ckpt_error of_member;
         ckpt_status found = container_open_path(path, out, &of_member);
         if (found != CKPT_ENOTFOUND) {
             *err = of_member;
@@ -307,10 +305,8 @@ ckpt_status format_open_or_names(const struct opening *o, ckpt_file **out, ckpt_
 
 ckpt_status format_open_path(const struct opening *given, bool names, ckpt_file **out, ckpt_error *err)
 {
-    ckpt_error own;
     struct opening o = *given;
     struct journal_note note;
-    err = err ? err : &own;
     CKPT_TRY(format_open_source(o.path, &note, &o.src, err));
     ckpt_status st = names ? format_open_or_names(&o, out, err) : format_open(&o, out, err);
     return format_note_journal(&note, *out, st, err);
@@ -326,8 +322,7 @@ static bool is_about_content(ckpt_status st)
 ckpt_status format_check(const char *path, source *src, const ckpt_limits *limits, struct check *c,
                          ckpt_file **out, ckpt_error *err)
 {
-    ckpt_error local_error, reported;
-    err = err ? err : &local_error;
+    ckpt_error reported;
     *out = NULL;
     source *watched = c ? src : NULL;
     uint64_t findings_before = c ? c->result->findings : 0;

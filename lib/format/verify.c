@@ -125,8 +125,9 @@ static ckpt_status audit_zip(source *src, struct zip_report *t, bool names_are_k
 
 static bool is_archive(const char *path, source *src)
 {
+    ckpt_error ignored;
     struct probe p = {.size = 0};
-    return recognize_fill(&p, path, src, NULL) == CKPT_OK && recognize_archive(&p);
+    return recognize_fill(&p, path, src, &ignored) == CKPT_OK && recognize_archive(&p);
 }
 
 ckpt_status verify_records(const char *path, source *src, bool names_are_keys, uint64_t findings_before,
@@ -156,8 +157,7 @@ ckpt_status verify_records(const char *path, source *src, bool names_are_keys, u
     map_free(crc_folders);
     if (st != CKPT_OK || c->result->findings != findings_before)
         return st;
-    return audit_zip(src, &(struct zip_report){.c = c, .path = path_copy, .err = err},
-                     names_are_keys, false);
+    return audit_zip(src, &(struct zip_report){.c = c, .path = path_copy, .err = err}, names_are_keys, false);
 }
 
 ckpt_status format_verify(const char *path, struct check *c, ckpt_file **out, ckpt_error *err)

@@ -440,6 +440,7 @@ static bool is_locked_by_editor(const struct edited_file *e)
 /* fail_cut_short - fails because an edit left E half changed; JUDGED: its journal can undo that. */
 static ckpt_status fail_cut_short(const struct edited_file *e, bool judged, ckpt_error *err)
 {
+    ckpt_error ignored;
     char word[SHELL_WORD_MAX];
     if (!judged)
         return fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET,
@@ -449,7 +450,7 @@ static ckpt_status fail_cut_short(const struct edited_file *e, bool judged, ckpt
     return fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET,
                 "an edit in place was cut short; %s can undo it\n"
                 "`ckpt strip --in-place%s no.such.prefix. %s` undoes it and changes nothing else",
-                e->journal, check_links(e, e->asked_path, NULL) == CKPT_OK ? "" : " --follow-links",
+                e->journal, check_links(e, e->asked_path, &ignored) == CKPT_OK ? "" : " --follow-links",
                 shell_path(e->asked_path, word));
 }
 
@@ -518,13 +519,14 @@ static ckpt_status check_open_file(const struct edited_file *e, struct journal_n
  * caller reports when opening it. */
 static bool open_for_check(struct edited_file *e, const char *path)
 {
+    ckpt_error ignored;
     char name[PATH_MAX];
     struct stat st;
     int n = snprintf(name, sizeof name, "%s" JOURNAL_SUFFIX, path);
     bool is_link = lstat(path, &st) == 0 && S_ISLNK(st.st_mode);
     e->dir = e->fd = -1;
     if (strcmp(path, "-") == 0 || n < 0 || (size_t)n >= sizeof name || (!is_link && access(name, F_OK)) ||
-        resolve_path(e, path, NULL) != CKPT_OK)
+        resolve_path(e, path, &ignored) != CKPT_OK)
         return false;
     e->fd = open(e->path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     return e->fd >= 0 && fstat(e->fd, &e->st) == 0 && S_ISREG(e->st.st_mode);
@@ -561,12 +563,13 @@ ckpt_status journal_check_after_read(const char *path, source *s, ckpt_error *er
 
 void journal_remove_stale(int dir, const char *base)
 {
+    ckpt_error ignored;
     struct edited_file e = {.dir = dir, .base_name = base, .fd = -1};
     struct journal j;
     enum journal_kind kind;
     if (!name_journal(&e) || fstatat(dir, base, &e.st, AT_SYMLINK_NOFOLLOW) != 0)
         return;
-    if (load_journal(&e, &j, &kind, NULL) == CKPT_OK && kind >= JOURNAL_DAMAGED) /* or intact */
+    if (load_journal(&e, &j, &kind, &ignored) == CKPT_OK && kind >= JOURNAL_DAMAGED) /* or intact */
         unlinkat(dir, e.journal, 0);
     free(j.bytes);
 }

@@ -111,8 +111,9 @@ static void note_failure(struct pool *p, size_t task, const ckpt_error *err)
 static void run_tasks(struct pool *p, unsigned worker)
 {
     size_t task;
+    ckpt_error err;
     while (take_task(p, worker, &task)) {
-        ckpt_error err = {.offset = CKPT_NO_OFFSET};
+        err = (ckpt_error){.offset = CKPT_NO_OFFSET};
         if (pool_task_stopped(p, task))
             continue;
         ckpt_status st = p->job->task(p->job->user, p, task, worker, &err);

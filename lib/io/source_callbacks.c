@@ -57,8 +57,6 @@ static ckpt_status callbacks_read(source *s, uint64_t off, void *out, size_t n, 
 {
     struct callback_source *c = (struct callback_source *)s;
     uint64_t at = off;
-    ckpt_error local_error;
-    err = err ? err : &local_error;
     if (c->callbacks.serialize)
         pthread_mutex_lock(&c->lock);
     ckpt_status st = read_all(c, off, out, n, &at, err);

@@ -243,9 +243,11 @@ static void add_first_component(struct first_components *components, ckpt_str na
 
 void cast_notice_skipped(ckpt_plan *p)
 {
+    ckpt_error ignored;
     struct first_components components = {0};
     size_t n = 0;
-    if (!p->weights_dtype || plan_update_entries(p, NULL) != CKPT_OK) /* writing the plan reports the error */
+    if (!p->weights_dtype ||
+        plan_update_entries(p, &ignored) != CKPT_OK) /* writing the plan reports the error */
         return;
     for (size_t i = 0; i < p->nentries; i++) {
         const struct plan_entry *e = &p->entries[i];
@@ -285,6 +287,7 @@ ckpt_status cast_strict(const ckpt_plan *p, ckpt_error *err)
 
 ckpt_status ckpt_plan_cast(ckpt_plan *p, const char *glob, ckpt_dtype dtype, ckpt_error *err)
 {
+    CKPT_OWN_ERROR(err);
     bool any = !glob; /* a cast of the weights need not find any */
     CKPT_REQUIRE(err, p);
     CKPT_TRY(check_target(dtype, err));

@@ -216,6 +216,7 @@ static void notice_dequantized(ckpt_plan *p, size_t nblocks)
 
 ckpt_status ckpt_plan_dequantize(ckpt_plan *p, ckpt_error *err)
 {
+    CKPT_OWN_ERROR(err);
     struct quantized_weights found;
     size_t nblocks = 0;
     CKPT_REQUIRE(err, p);

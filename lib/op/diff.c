@@ -514,6 +514,7 @@ ckpt_status ckpt_diff(ckpt_file *a, ckpt_file *b, const ckpt_diff_options *opts,
                       int (*event)(void *user, const ckpt_diff_event *), void *user, ckpt_diff_totals *totals,
                       ckpt_error *err)
 {
+    CKPT_OWN_ERROR(err);
     ckpt_diff_options o;
     ckpt_diff_totals local_totals = {0};
     struct diff d = {.a = a, .b = b, .o = &o, .event = event, .user = user, .totals = &local_totals};

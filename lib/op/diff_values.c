@@ -226,6 +226,7 @@ ckpt_status ckpt_diff_values(ckpt_file *a, ckpt_file *b, const ckpt_diff_options
                              int (*event)(void *user, const ckpt_diff_value *), void *user,
                              ckpt_diff_value_totals *totals, ckpt_error *err)
 {
+    CKPT_OWN_ERROR(err);
     ckpt_diff_options o;
     ckpt_diff_value_totals local_totals = {0};
     struct value_diff d = {

@@ -99,6 +99,7 @@ ckpt_dtype ckpt_digest_dtype(const ckpt_file *file, uint32_t i)
 
 ckpt_status ckpt_file_digest_as(ckpt_file *file, ckpt_dtype dtype, ckpt_error *err)
 {
+    CKPT_OWN_ERROR(err);
     struct conversion c;
     CKPT_REQUIRE(err, file);
     if (!conversion_init(&c, CKPT_DT_F32, dtype))
@@ -167,6 +168,7 @@ static ckpt_status digest_row(ckpt_file *file, uint32_t i, ckpt_algorithm alg, s
 ckpt_status ckpt_digest_tensor(ckpt_file *file, uint32_t i, ckpt_algorithm alg, uint8_t out[CKPT_DIGEST_MAX],
                                ckpt_error *err)
 {
+    CKPT_OWN_ERROR(err);
     CKPT_REQUIRE(err, out);
     memset(out, 0, CKPT_DIGEST_MAX);
     CKPT_REQUIRE(err, file);
@@ -199,6 +201,7 @@ void digest_aliases(const struct table *t, uint8_t *digests)
 ckpt_status ckpt_digest_tensors(ckpt_file *file, ckpt_algorithm alg, const ckpt_work *how, uint8_t *digests,
                                 ckpt_error *err)
 {
+    CKPT_OWN_ERROR(err);
     ckpt_work work;
     if (file && digests)
         memset(digests, 0, (size_t)file->table.nrows * CKPT_DIGEST_MAX);
@@ -248,6 +251,7 @@ static void hash_row(struct hash *h, const ckpt_tensor *t, ckpt_dtype dtype, con
 ckpt_status ckpt_digest_file(ckpt_file *file, ckpt_algorithm alg, const uint8_t *digests,
                              uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err)
 {
+    CKPT_OWN_ERROR(err);
     CKPT_REQUIRE(err, out);
     memset(out, 0, CKPT_DIGEST_MAX);
     CKPT_REQUIRE(err, file && (digests || !file->table.nrows));
@@ -298,6 +302,7 @@ static ckpt_status hash_source(struct hash *h, source *src, uint64_t from, const
 ckpt_status ckpt_digest_bytes(const char *path, ckpt_algorithm alg, const ckpt_work *how,
                               uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err)
 {
+    CKPT_OWN_ERROR(err);
     source *src;
     struct hash h;
     ckpt_work work;
@@ -320,6 +325,7 @@ ckpt_status ckpt_digest_bytes(const char *path, ckpt_algorithm alg, const ckpt_w
 ckpt_status ckpt_digest_payload(ckpt_file *file, ckpt_algorithm alg, const ckpt_work *how,
                                 uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err)
 {
+    CKPT_OWN_ERROR(err);
     struct hash h;
     ckpt_work work;
     CKPT_REQUIRE(err, out);

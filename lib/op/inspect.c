@@ -415,6 +415,7 @@ static ckpt_status clear_inspected(ckpt_file *f, ckpt_error *err)
 
 ckpt_status ckpt_inspect(ckpt_file *file, ckpt_info *out, ckpt_error *err)
 {
+    CKPT_OWN_ERROR(err);
     struct containers tree;
     CKPT_TRY(sized_struct_clear(out, err));
     CKPT_REQUIRE(err, file);

@@ -285,6 +285,7 @@ static ckpt_status rename_key_by_regex(struct rename_rule *rule, ckpt_str key, c
 
 ckpt_status ckpt_plan_rename_regex(ckpt_plan *plan, const char *rule, ckpt_error *err)
 {
+    CKPT_OWN_ERROR(err);
     CKPT_REQUIRE(err, plan && rule);
     struct expression expr = {.subject = malloc(MAX_SUBJECT + 1)};
     struct rename_rule by_regex = {

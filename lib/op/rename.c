@@ -50,6 +50,7 @@ void plan_notice_no_match(ckpt_plan *plan, const char *verb, ckpt_str pattern, c
 
 ckpt_status ckpt_plan_strip(ckpt_plan *plan, const char *prefix, bool anywhere, ckpt_error *err)
 {
+    CKPT_OWN_ERROR(err);
     CKPT_REQUIRE(err, plan && prefix);
     CKPT_TRY(check_prefix(prefix, err));
     bool ends_with_dot = prefix[strlen(prefix) - 1] == '.';
@@ -89,6 +90,7 @@ static ckpt_status prepend_prefix(struct rename_rule *rule, ckpt_str key, ckpt_s
 
 ckpt_status ckpt_plan_add(ckpt_plan *plan, const char *prefix, ckpt_error *err)
 {
+    CKPT_OWN_ERROR(err);
     CKPT_REQUIRE(err, plan && prefix);
     CKPT_TRY(check_prefix(prefix, err));
     struct prefix_rule given = {.prefix = arena_str(plan->a, str_c(prefix))};
@@ -172,6 +174,7 @@ static void count_inner_modules(struct rename_rule *rule, const struct group *g)
 
 ckpt_status ckpt_plan_strip_auto(ckpt_plan *plan, ckpt_error *err)
 {
+    CKPT_OWN_ERROR(err);
     struct auto_strip strip = {0};
     char word[SHELL_WORD_MAX];
     struct rename_rule rule = {.plan = plan,
@@ -404,6 +407,7 @@ static ckpt_status copy_name(ckpt_plan *p, ckpt_str given, ckpt_str *out, ckpt_e
 
 ckpt_status ckpt_plan_rename_pairs(ckpt_plan *plan, const ckpt_pair *pairs, size_t n, ckpt_error *err)
 {
+    CKPT_OWN_ERROR(err);
     CKPT_REQUIRE(err, plan && (pairs || !n));
     ckpt_pair *copies = arena_array(plan->a, n, sizeof *copies);
     if (!copies)
@@ -441,13 +445,11 @@ static ckpt_status read_pairs(json_scan *json, arena *a, ckpt_pair **pairs, size
 
 ckpt_status ckpt_plan_rename_map(ckpt_plan *plan, const char *path, ckpt_error *err)
 {
+    CKPT_OWN_ERROR(err);
     ckpt_pair *pairs = NULL;
     size_t n = 0;
     json_scan json;
-    ckpt_error local_error;
     ckpt_str text;
-    if (!err)
-        err = &local_error;
     CKPT_REQUIRE(err, plan && path);
     CKPT_TRY(source_read_whole_file(path, plan->file->limits.max_header, plan->a, &text, err));
     json_init(&json, text, 0, plan->a, err);

@@ -221,6 +221,7 @@ static bool narrow_leaves(const struct narrowing *job)
 ckpt_status ckpt_file_narrow(ckpt_file *file, const char *root, const char *const *globs, size_t nglobs,
                              ckpt_error *err)
 {
+    CKPT_OWN_ERROR(err);
     CKPT_REQUIRE(err, file && has_no_null(globs, nglobs));
     struct narrowing job = {.f = file, .names = {globs, nglobs, file->ignore_case}};
     CKPT_TRY(root_find(file, root, &job.root, err));

@@ -190,6 +190,7 @@ static ckpt_status set_named_root(ckpt_plan *p, const struct containers *tree, c
 
 ckpt_status ckpt_plan_root(ckpt_plan *plan, const char *path, ckpt_error *err)
 {
+    CKPT_OWN_ERROR(err);
     struct containers tree;
     CKPT_REQUIRE(err, plan && path);
     ckpt_status st = containers_find(&tree, plan->file, plan->file->root, plan->a, err);
@@ -244,6 +245,7 @@ static ckpt_status match_all_rows(ckpt_plan *p, const char *glob, bool *matches,
 
 ckpt_status ckpt_plan_keep(ckpt_plan *plan, const char *glob, ckpt_error *err)
 {
+    CKPT_OWN_ERROR(err);
     CKPT_REQUIRE(err, plan && glob);
     size_t n = plan->file->table.nrows;
     bool any, *matches = arena_array(plan->a, n, sizeof *matches);
@@ -367,6 +369,7 @@ static ckpt_status notice_shared(ckpt_plan *p, bool *was_entry, ckpt_error *err)
 
 ckpt_status ckpt_plan_drop(ckpt_plan *plan, const char *glob, ckpt_error *err)
 {
+    CKPT_OWN_ERROR(err);
     CKPT_REQUIRE(err, plan && glob);
     struct dropping d = {.p = plan, .glob = glob};
     size_t n = plan->file->table.nrows;

@@ -370,6 +370,7 @@ static void copy_stats(const ckpt_stats *list, size_t n, ckpt_stats *out)
 ckpt_status ckpt_stat(ckpt_file *file, const uint32_t *rows, size_t nrows, const ckpt_work *how,
                       ckpt_stats *out, ckpt_error *err)
 {
+    CKPT_OWN_ERROR(err);
     ckpt_work work;
     CKPT_TRY(nrows ? sized_struct_clear(out, err) : CKPT_OK);
     CKPT_REQUIRE(err, file && (rows || !nrows));

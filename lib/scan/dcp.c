@@ -31,9 +31,10 @@ bool scan_has_siblings(const char *path) { return str_ends(str_c(path), STR_LIT(
 
 static source *open_regular_file(const char *path)
 {
+    ckpt_error ignored;
     struct stat st;
     source *file = NULL;
-    return stat(path, &st) == 0 && S_ISREG(st.st_mode) && source_file_open(path, &file, NULL) == CKPT_OK
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode) && source_file_open(path, &file, &ignored) == CKPT_OK
                ? file
                : NULL;
 }

@@ -282,10 +282,10 @@ static bool runs_as_pickle(const struct scanner *x, source *src, uint64_t pos, u
     struct trial t = {.scan = x->scan};
     struct trace_options o = {.opcodes_left = &x->scan->opcodes_left, .step = try_step, .user = &t};
     unsigned char last = 0;
+    ckpt_error ignored;
     ckpt_status st = pickle_trace(src, pos, end, &o, e, why);
     if (e->by_frame_differs && st != CKPT_ENOMEM && st != CKPT_EIO) {
         struct trace_end ignored_end;
-        ckpt_error ignored;
         o.buffer_frames = true; /* as a loader that reads frame by frame: T counts what it does, too */
         ckpt_status buffered_st = pickle_trace(src, pos, end, &o, &ignored_end, &ignored);
         (void)scan_note_system_failure(x->scan, buffered_st, &ignored);
@@ -308,10 +308,10 @@ static bool find_acting_pickle(const struct scanner *x, source *src, uint64_t *p
                                struct scan_trial *trial)
 {
     bool stopped = true;
+    ckpt_error why;
     *trial = (struct scan_trial){.why.status = CKPT_OK};
     for (uint32_t i = 0; stopped && *pos < end; i++) {
         struct trace_end e;
-        ckpt_error why;
         if (i == PICKLES_MAX || runs_as_pickle(x, src, *pos, end, i == 0, &e, &why))
             return true;
         stopped = e.reached_stop;

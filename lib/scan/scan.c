@@ -282,9 +282,10 @@ static ckpt_status scan_as_pickle_too(struct scanner *x, const struct probe *p, 
  * up to byte 512, 1024, 2048 … So a tar whose first member is HDF5 is HDF5, too: that is no polyglot. */
 static ckpt_status scan_as_hdf5_too(struct scanner *x, const struct probe *p, ckpt_str where, ckpt_error *err)
 {
+    ckpt_error ignored;
     uint64_t base;
     bool all_read;
-    if (hdf5_find(p->src, &base, NULL) != CKPT_OK)
+    if (hdf5_find(p->src, &base, &ignored) != CKPT_OK)
         return CKPT_OK;
     if (!recognize_as(p, SIGN_TAR))
         CKPT_TRY(scan_found(x->scan, SCAN_TWO_FORMATS, where, p->src, base, "polyglot: also HDF5"));
@@ -513,14 +514,13 @@ ckpt_status ckpt_scan(const char *path, const ckpt_scan_options *opts,
                       int (*report)(void *user, const ckpt_scan_record *), void *user,
                       ckpt_scan_result *result, ckpt_error *err)
 {
+    CKPT_OWN_ERROR(err);
     ckpt_scan_options o;
     ckpt_scan_result found = {0};
     struct scan s = {.opts = &o, .report = report, .user = user, .result = &found};
     struct judge *judge = NULL;
     source *src = NULL;
     struct scan_siblings siblings = {0};
-    ckpt_error local_error;
-    err = err ? err : &local_error;
     CKPT_TRY(sized_struct_clear(result, err));
     CKPT_REQUIRE(err, path);
     CKPT_TRY(sized_struct_copy_in(opts, &o, sizeof o, err));

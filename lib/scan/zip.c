@@ -106,11 +106,12 @@ static ckpt_status check_torch_layout(struct zip_scan *archive, ckpt_error *err)
 
 static void report_zip_flaw(void *user, const struct zip_flaw *f)
 {
+    ckpt_error ignored;
     struct zip_scan *archive = user;
     const struct stray_bytes stray = {f->from, f->n};
     ckpt_str where = archive->where;
     archive->has_flaw = true;
-    if ((f->name.len && scan_join_names(archive->x, archive->where, f->name, &where, NULL) != CKPT_OK) ||
+    if ((f->name.len && scan_join_names(archive->x, archive->where, f->name, &where, &ignored) != CKPT_OK) ||
         (f->n && !arena_push(archive->x->a, &archive->strays, &archive->nstrays, &archive->cap_strays, &stray,
                              sizeof stray))) {
         (void)scan_note_system_failure(archive->scan, CKPT_ENOMEM, NULL);

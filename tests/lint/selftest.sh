@@ -84,7 +84,7 @@ compile scan/s 'int o(void); int s(void) { return o(); }'
 compile format/toy/toy 'int toy;'
 make_clean_tree
 for name in floors third_party symbols banned arithmetic braces message_text text listed_files make_help commands \
-    comments options manual mdoc; do
+    comments options manual mdoc errors; do
     check_lint accepts "$name" 'rejects the tree without violations'
 done
 
@@ -120,6 +120,12 @@ check_rejects message_text lib/op/o.c 'char *f(ckpt_str s) { return arena_printf
 check_rejects message_text lib/op/o.c 'void f(ckpt_str s) {\n    fail(e, 1, 2, "%s",\n    g(STR_ARG(s)));\n}\n'
 check_rejects message_text lib/op/o.c 'void f(ckpt_str s) { use(STR_ARG(s)); }\n'
 check_rejects message_text lib/op/o.c 'void f(ckpt_str s) {\n    buf_printf(b,\n    "%.*s", (int)s.len, s.ptr);\n}\n'
+check_rejects errors lib/op/o.c 'int g(int a, ckpt_error *err);\nint f(void) { return g(1, NULL); }\n'
+check_rejects errors lib/op/o.c 'int g(int a, ckpt_error *err);\nint f(void) { return g(h(2),\n    e ? e : NULL); }\n'
+check_rejects errors lib/op/o.c 'int f(struct s *s, int (*g)(int, ckpt_error *err)) { return s->g(1, NULL); }\n'
+check_rejects errors lib/op/o.c 'int f(void)\n{\n    return g(1, &(ckpt_error){0});\n}\n'
+check_rejects errors lib/op/o.c 'int f(void)\n{\n    if (a) {\n        ckpt_error ignored;\n    }\n}\n'
+check_rejects errors lib/api.c 'int ckpt_two(ckpt_error *err)\n{\n    return g(err);\n}\n'
 check_rejects text lib/op/o.c '/* TO''DO */\n'
 check_rejects text lib/op/o.c 'int a; \n'
 check_rejects text lib/op/o.c '\tint a;\n'

@@ -125,7 +125,7 @@ static void name_final_file(const struct dcp_folder *folder, ckpt_error *err)
 {
     const char *temp = dcp_folder_path(folder, ""), *path;
     size_t n = temp ? strlen(temp) : 0;
-    if (!err || !n || strncmp(err->file, temp, n) != 0 || !(path = make_final_path(folder, err->file + n)))
+    if (!n || strncmp(err->file, temp, n) != 0 || !(path = make_final_path(folder, err->file + n)))
         return;
     err->file[0] = '\0';
     error_add_file(err, path);

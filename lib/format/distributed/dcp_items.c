@@ -130,11 +130,12 @@ static ckpt_status open_item(const struct dcp_items *items, size_t i, ckpt_file 
 
 static uint64_t find_data_position(const struct dcp_item *item, const ckpt_file *f)
 {
+    ckpt_error ignored;
     const ckpt_tensor *t = &f->table.rows[0].t;
     const struct storage *s = &f->table.storages[t->storage];
     uint64_t at, skip;
     if (item->is_zstd || t->conj || t->neg || s->swap_width || !is_row_major(t) || !s->src ||
-        source_locate(s->src, NULL) != CKPT_OK ||
+        source_locate(s->src, &ignored) != CKPT_OK ||
         !dtype_bytes((ckpt_dtype)t->dtype, t->storage_offset, &skip) || !checked_add(s->off, skip, &skip) ||
         (at = source_pos(s->src, skip)) == CKPT_NO_OFFSET)
         return INDIRECT;

@@ -119,6 +119,7 @@ ckpt_status shards_add_metadata(struct index *x, ckpt_value *key, ckpt_value *te
  * to the command that reads these without the index. Returns false if not. */
 static bool hint_other_set(struct index *x)
 {
+    ckpt_error ignored;
     ckpt_str *names, folder = str_folder(str_c(x->f->path));
     const char *path = folder.len ? arena_str(x->f->a, folder).ptr : ".";
     char prefix_word[SHELL_WORD_MAX], ext_word[SHELL_WORD_MAX], hint[sizeof x->err->hint];
@@ -128,7 +129,7 @@ static bool hint_other_set(struct index *x)
     for (size_t i = 0; i < x->nshards; i++)
         if (!x->shards[i].is_missing)
             return false;
-    if (!path || folder_list_all(x->f->a, path, &names, &n, NULL) != CKPT_OK)
+    if (!path || folder_list_all(x->f->a, path, &names, &n, &ignored) != CKPT_OK)
         return false;
     for (size_t i = 0; i < n; i++)
         if (!str_ends(names[i], STR_LIT(INDEX_SUFFIX)))

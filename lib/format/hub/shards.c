@@ -32,11 +32,12 @@ extern const struct format format_shards;
 /* has_weight_map - returns true if there is a weight_map, or if memory runs out: reading reports that. */
 static bool has_weight_map(const char *text, size_t n)
 {
+    ckpt_error ignored;
     json_scan j;
     arena *a = arena_new(n);
     enum json_event e = JSON_ERROR;
     bool found = false;
-    json_init(&j, str_of(text, n), 0, a, NULL);
+    json_init(&j, str_of(text, n), 0, a, &ignored);
     if (a && json_next(&j) == JSON_OBJECT)
         while (!found && (e = json_next(&j)) == JSON_KEY) {
             found = str_is(j.str, "weight_map");
@@ -51,11 +52,12 @@ static bool has_weight_map(const char *text, size_t n)
 
 bool shards_is_index(const struct probe *p)
 {
+    ckpt_error ignored;
     source *src = p->src;
     if (!recognize_json(p) || src->size > MAX_INDEX_PROBE)
         return false;
     char *text = malloc((size_t)src->size);
-    bool yes = !text || (source_read(src, 0, text, (size_t)src->size, NULL) == CKPT_OK &&
+    bool yes = !text || (source_read(src, 0, text, (size_t)src->size, &ignored) == CKPT_OK &&
                          has_weight_map(text, (size_t)src->size));
     free(text);
     return yes;
@@ -405,10 +407,12 @@ static ckpt_status report_left_out(struct index *x, ckpt_str name, const ckpt_fi
  * to those who name it. */
 static ckpt_status find_left_out(struct index *x)
 {
+    ckpt_error ignored;
     ckpt_str *names, folder = str_folder(str_c(x->f->path));
     size_t n;
     ckpt_str path = folder.len ? arena_str(x->f->a, folder) : STR_LIT(".");
-    ckpt_status st = path.ptr ? folder_list_all(x->f->a, path.ptr, &names, &n, NULL) : fail_memory(x->err);
+    ckpt_status st = path.ptr ? folder_list_all(x->f->a, path.ptr, &names, &n, &ignored)
+                              : fail_memory(x->err);
     if (st != CKPT_OK) /* a folder may be readable by name only */
         return st == CKPT_ENOMEM ? fail_memory(x->err) : CKPT_OK;
     for (size_t i = 0, looked_at = 0; st == CKPT_OK && i < n && looked_at < MAX_UNLISTED; i++) {
@@ -417,8 +421,8 @@ static ckpt_status find_left_out(struct index *x)
             continue;
         char *file = shards_join_path(folder, names[i]);
         const struct opening o = {.path = file, .limits = &x->f->limits};
-        if (file && shards_check_regular(file, NULL) == CKPT_OK &&
-            format_open_path(&o, false, &other, NULL) == CKPT_OK) {
+        if (file && shards_check_regular(file, &ignored) == CKPT_OK &&
+            format_open_path(&o, false, &other, &ignored) == CKPT_OK) {
             st = report_left_out(x, names[i], other);
             file_free(other);
         }

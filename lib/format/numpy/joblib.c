@@ -10,13 +10,14 @@
 
 static bool probe(const struct probe *p)
 {
+    ckpt_error ignored;
     source *head = NULL;
     if (p->is_folder)
         return false;
     const struct signature *s = recognize_compression(p);
     if (!s)
         return recognize_as(p, SIGN_JOBLIB) && !p->zip;
-    (void)unpack_head(p->src, s, JOBLIB_HEAD, &head, NULL);
+    (void)unpack_head(p->src, s, JOBLIB_HEAD, &head, &ignored);
     bool found = head && recognize_joblib(head);
     source_unref(head);
     return found;

@@ -77,9 +77,10 @@ ckpt_status numpy_describe(ckpt_file *f, source *src, uint64_t offset, struct ki
 
 static bool begins_array(source *src, uint64_t offset)
 {
+    ckpt_error ignored;
     unsigned char magic[NPY_MAGIC_SIZE];
     return offset <= src->size && src->size - offset >= sizeof magic &&
-           source_read(src, offset, magic, sizeof magic, NULL) == CKPT_OK &&
+           source_read(src, offset, magic, sizeof magic, &ignored) == CKPT_OK &&
            memcmp(magic, NPY_MAGIC, sizeof magic) == 0;
 }
 

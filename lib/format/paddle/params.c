@@ -185,6 +185,7 @@ static ckpt_status read_tensors(struct params *p, struct kit *k)
 
 static ckpt_status read_adjacent_program(struct params *p)
 {
+    ckpt_error ignored;
     static const char *const endings[][2] = {
         {".pdiparams", ".json"}, {".pdiparams", ".pdmodel"}, {PARAMS_NAME, MODEL_NAME}};
     ckpt_str path = str_c(p->f->path);
@@ -196,7 +197,7 @@ static ckpt_status read_adjacent_program(struct params *p)
                                         str_c(endings[i][1])); /* bounded: PATH ends so */
         if (!program.ptr)
             return fail_memory(p->err);
-        if (source_file_open(program.ptr, &src, NULL) != CKPT_OK)
+        if (source_file_open(program.ptr, &src, &ignored) != CKPT_OK)
             continue;
         p->program = program.ptr;
         ckpt_status st = file_note_read(p->f, program.ptr) ? paddle_read_program(p->f, src, &p->names, p->err)
@@ -216,6 +217,7 @@ static ckpt_status read_adjacent_program(struct params *p)
 /* begins_with_variable - returns true if HEAD, the first bytes of a file, has the header of a tensor. */
 static bool begins_with_variable(ckpt_str head)
 {
+    ckpt_error ignored;
     uint64_t shape[MAX_RANK];
     ckpt_tensor t;
     cursor c = cursor_of(head.ptr, head.len, 0);
@@ -228,7 +230,7 @@ static bool begins_with_variable(ckpt_str head)
     }
     uint32_t version = cursor_u32(&c), n = cursor_u32(&c);
     cursor desc = cursor_sub(&c, n);
-    return !c.bad && version == 0 && n && n <= MAX_DESC && read_desc(desc, &t, shape, NULL) == CKPT_OK;
+    return !c.bad && version == 0 && n && n <= MAX_DESC && read_desc(desc, &t, shape, &ignored) == CKPT_OK;
 }
 
 static bool probe(const struct probe *p)

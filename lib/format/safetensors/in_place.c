@@ -51,9 +51,10 @@ static ckpt_status write_header(ckpt_plan *p, uint64_t data_offset, map *seen, b
 bool safetensors_undoes(const ckpt_file *old, const ckpt_file *current, source *now,
                         const struct patches *undo)
 {
+    ckpt_error ignored;
     unsigned char length[8];
     return undo->n == 1 && undo->patch[0].offset == 8 && undo->new_size == undo->old_size &&
-           source_read(now, 0, length, sizeof length, NULL) == CKPT_OK &&
+           source_read(now, 0, length, sizeof length, &ignored) == CKPT_OK &&
            undo->patch[0].bytes.len == load_u64le(length) &&
            (!current || table_same_places(&old->table, &current->table)); /* no edit moves the data */
 }

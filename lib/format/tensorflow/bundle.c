@@ -184,10 +184,11 @@ static ckpt_status read_block(struct bundle *b, const struct sstable *t, size_t 
 /* find_num_shards - for salvage: takes the number of data files from the name of one of them. */
 static void find_num_shards(struct bundle *b)
 {
+    ckpt_error ignored;
     ckpt_str *names;
     size_t n;
     struct shard_name s;
-    (void)folder_list_all(b->f->a, b->f->folder, &names, &n, NULL);
+    (void)folder_list_all(b->f->a, b->f->folder, &names, &n, &ignored);
     for (size_t i = 0; i < n; i++)
         if (shard_name_parse(names[i], &s) && str_starts(s.stem, b->prefix) &&
             str_is(str_skip(s.stem, b->prefix.len), ".data"))
@@ -414,8 +415,8 @@ ckpt_status tf_describe(const ckpt_file *f, const struct tf_dtype *type, const s
         return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "a tensor of {more} than {=2^64 bytes}");
     if (!f->salvage || type->dtype != CKPT_DT_NAMED)
         return CKPT_OK;
-    return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
-                "has the dtype {%s}, which {=no format} can write", type->name);
+    return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "has the dtype {%s}, which {=no format} can write",
+                type->name);
 }
 
 static ckpt_status add_tensor(struct bundle *b, const struct entry *entry, struct kit_tensor *t)

@@ -447,13 +447,14 @@ static ckpt_status read_all(struct saver *s)
  * is another message, whose field 1 is a number. */
 static bool begins_with_meta(const struct sstable *t)
 {
+    ckpt_error ignored;
     struct sstable_block b;
     struct proto_field f;
     ckpt_str key;
     cursor value;
     bool more, found = false;
-    if (sstable_load(t, 0, &b, NULL) == CKPT_OK && sstable_next(&b, &key, &value, &more, NULL) == CKPT_OK &&
-        more && !key.len)
+    if (sstable_load(t, 0, &b, &ignored) == CKPT_OK &&
+        sstable_next(&b, &key, &value, &more, &ignored) == CKPT_OK && more && !key.len)
         while (!found && proto_next(&value, &f))
             found = proto_is(&f, 1, PROTO_BYTES);
     sstable_unload(&b);
@@ -463,11 +464,12 @@ static bool begins_with_meta(const struct sstable *t)
 /* is_saver_table - returns true if SRC can be opened as a table of TensorFlow's first format. */
 static bool is_saver_table(source *src)
 {
+    ckpt_error ignored;
     struct sstable t;
     bool fits = src->size < UINT64_MAX >> 8;
     arena *a = arena_new(fits ? src->size * 16 + 65536 : UINT64_MAX); /* bounded: 60 bits */
-    bool is_table = a && sstable_has_magic(src) && sstable_open(src, a, &t, NULL) == CKPT_OK && t.nblocks &&
-              begins_with_meta(&t);
+    bool is_table = a && sstable_has_magic(src) && sstable_open(src, a, &t, &ignored) == CKPT_OK &&
+                    t.nblocks && begins_with_meta(&t);
     arena_free(a);
     return is_table;
 }

@@ -567,13 +567,14 @@ static bool is_manifest(const struct probe *p)
 
 static bool probe(const struct probe *p)
 {
+    ckpt_error ignored;
     if (!p->is_folder)
         return recognize_tfjs(p) || is_manifest(p);
     struct probe model = {.path = MODEL_NAME};
     if (!probe_has(p, MODEL_NAME))
         return probe_has(p, MANIFEST_NAME);
     model.src = probe_open(p, MODEL_NAME);
-    bool found = model.src && recognize_fill(&model, MODEL_NAME, model.src, NULL) == CKPT_OK &&
+    bool found = model.src && recognize_fill(&model, MODEL_NAME, model.src, &ignored) == CKPT_OK &&
                  recognize_tfjs(&model);
     source_unref(model.src);
     return found;

@@ -21,10 +21,11 @@ static bool may_hold_tensors(const ckpt_value *root)
 
 static bool is_single_pickle(source *src)
 {
+    ckpt_error ignored;
     arena *a = arena_new(UINT64_C(1) << 28);
     ckpt_value *root;
     uint64_t next = 0;
-    bool ok = a && pickle_read(a, src, 0, src->size, NULL, &root, &next, NULL) == CKPT_OK &&
+    bool ok = a && pickle_read(a, src, 0, src->size, NULL, &root, &next, &ignored) == CKPT_OK &&
               next == src->size && may_hold_tensors(root);
     arena_free(a);
     return ok;
@@ -32,6 +33,7 @@ static bool is_single_pickle(source *src)
 
 static bool probe_pickle(const struct probe *p)
 {
+    ckpt_error ignored;
     unsigned char last;
     if (p->is_folder || p->nhead < 2)
         return false;
@@ -41,8 +43,8 @@ static bool probe_pickle(const struct probe *p)
     if (recognize_pickle(p))
         return true;
     bool may_be_protocol_0 = strchr("(]}cli", p->head[0]) != NULL; /* these opcodes may be the first */
-    return may_be_protocol_0 && source_read(p->src, p->size - 1, &last, 1, NULL) == CKPT_OK && last == '.' &&
-           is_single_pickle(p->src);
+    return may_be_protocol_0 && source_read(p->src, p->size - 1, &last, 1, &ignored) == CKPT_OK &&
+           last == '.' && is_single_pickle(p->src);
 }
 
 static ckpt_status fail_no_storage(void *user, const struct torch_pid *pid, struct storage *s,

@@ -65,12 +65,13 @@ const struct tar_entry *torch_tar_find(const struct tar_entry *list, size_t n, c
 
 static bool probe_tar(const struct probe *p)
 {
+    ckpt_error ignored;
     struct tar_entry *list;
     size_t n;
     if (!recognize_as(p, SIGN_TAR))
         return false;
     arena *a = arena_new(UINT64_C(1) << 26);
-    ckpt_status st = a ? tar_list(p->src, a, p->salvage, &list, &n, NULL) : CKPT_ENOMEM;
+    ckpt_status st = a ? tar_list(p->src, a, p->salvage, &list, &n, &ignored) : CKPT_ENOMEM;
     bool is_torch = st == CKPT_OK && torch_tar_find(list, n, "pickle") &&
                     (p->salvage ||
                      (torch_tar_find(list, n, "storages") && torch_tar_find(list, n, "tensors")));

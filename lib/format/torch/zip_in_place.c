@@ -106,8 +106,9 @@ ckpt_status torch_zip_in_place(ckpt_plan *p, struct patches *out, ckpt_error *er
 /* find_zip_and_pickle - returns the zip of F and sets *I to the entry of its pickle; NULL: it has none. */
 static zip *find_zip_and_pickle(const ckpt_file *f, size_t *i)
 {
+    ckpt_error ignored;
     struct torch_archive *ta = f->container;
-    return torch_archive_require(ta, "data.pkl", i, NULL) == CKPT_OK ? ta->z : NULL;
+    return torch_archive_require(ta, "data.pkl", i, &ignored) == CKPT_OK ? ta->z : NULL;
 }
 
 /* is_half_changed - returns true if an interrupted edit of OLD may have made CURRENT. */

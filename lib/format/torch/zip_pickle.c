@@ -60,8 +60,9 @@ static struct storage *find_node_storage(const struct torch_writer *w, const ckp
 /* make_cast_storage_id - returns a persistent id of S for a call that make_cast_call makes, or NULL. */
 static ckpt_value *make_cast_storage_id(struct torch_writer *w, struct storage *s, uint64_t offset)
 {
+    ckpt_error ignored;
     ckpt_value *v = value_new(w->p->a, CKPT_V_PERSID, offset);
-    return v && map_node_storage(w, v, s, true, NULL) == CKPT_OK ? v : NULL;
+    return v && map_node_storage(w, v, s, true, &ignored) == CKPT_OK ? v : NULL;
 }
 
 static bool is_in_cast_call(const struct torch_writer *w, const ckpt_value *node)
@@ -651,6 +652,7 @@ static void check_argument_lists(struct torch_writer *w, const ckpt_value *call)
  * shared node must be replaced by the same node each time. */
 static const ckpt_value *replace_node(void *user, const ckpt_value *v)
 {
+    ckpt_error ignored;
     struct torch_writer *w = user;
     const ckpt_value *rewritten, *replacement = find_replacement(w->p->file, v);
     if (replacement != v && replacement->type != CKPT_V_NONE)
@@ -661,8 +663,8 @@ static const ckpt_value *replace_node(void *user, const ckpt_value *v)
     if (replacement->type != CKPT_V_CALL || w->out_of_memory)
         return replacement;
     check_argument_lists(w, replacement);
-    if (rewrite_call(w, replacement, &rewritten, NULL) != CKPT_OK ||
-        (rewritten != replacement && remember_rewritten(w, replacement, rewritten, NULL) != CKPT_OK)) {
+    if (rewrite_call(w, replacement, &rewritten, &ignored) != CKPT_OK ||
+        (rewritten != replacement && remember_rewritten(w, replacement, rewritten, &ignored) != CKPT_OK)) {
         w->out_of_memory = true;
         return replacement;
     }

@@ -41,8 +41,9 @@ struct archive_copy {
  * because they are few or other bytes are written. */
 static uint64_t get_source_offset(const struct torch_writer *w, const struct storage *s)
 {
+    ckpt_error ignored;
     bool can_clone = s->src && !s->swap_width && s->nbytes >= SINK_CLONE_LEAST && !torch_find_cast(w, s);
-    if (!can_clone || source_locate(s->src, NULL) != CKPT_OK)
+    if (!can_clone || source_locate(s->src, &ignored) != CKPT_OK)
         return CKPT_NO_OFFSET;
     return source_pos(s->src, s->off);
 }

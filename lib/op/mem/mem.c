@@ -71,6 +71,7 @@ static ckpt_status fill_model(ckpt_mem *m, ckpt_file *file, const ckpt_mem_optio
 
 ckpt_status ckpt_mem_new(ckpt_file *file, const ckpt_mem_options *opts, ckpt_mem **out, ckpt_error *err)
 {
+    CKPT_OWN_ERROR(err);
     ckpt_mem_options o;
     CKPT_REQUIRE(err, out);
     *out = NULL;
@@ -567,6 +568,7 @@ static ckpt_status begin_estimate(struct estimate *est, ckpt_mem *m, const ckpt_
 
 ckpt_status ckpt_mem_estimate(ckpt_mem *m, const ckpt_mem_run *run, ckpt_mem_result *out, ckpt_error *err)
 {
+    CKPT_OWN_ERROR(err);
     struct estimate est;
     struct mem_segments s;
     ckpt_mem_result local_result;
@@ -609,6 +611,7 @@ static ckpt_status find_plan(struct estimate *est, uint64_t limit, bool *fits, c
 ckpt_status ckpt_mem_plan(ckpt_mem *m, const ckpt_mem_run *run, uint64_t limit, ckpt_mem_result *out,
                           ckpt_error *err)
 {
+    CKPT_OWN_ERROR(err);
     struct estimate est;
     ckpt_mem_result local_result;
     bool fits = true;
@@ -646,6 +649,7 @@ static ckpt_status estimate_total(ckpt_mem *m, const ckpt_mem_run *run, ckpt_mem
 ckpt_status ckpt_mem_largest_batch(ckpt_mem *m, const ckpt_mem_run *run, uint64_t limit, uint64_t *batch,
                                    ckpt_error *err)
 {
+    CKPT_OWN_ERROR(err);
     ckpt_mem_run r;
     ckpt_mem_result result;
     uint64_t low = 0, high = (uint64_t)1 << 24;
