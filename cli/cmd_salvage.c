@@ -49,6 +49,7 @@ static void add_salvage_json(const ckpt_plan *p, json *parent)
         if (lost->offset != CKPT_NO_OFFSET)
             json_u64(item, "offset", lost->offset);
     }
+    json_u64(parent, "lost_parts", ckpt_lost_parts(salvaged));
     edit_losses_json(p, parent);
 }
 
@@ -59,7 +60,7 @@ static int write_intact(ckpt_plan *p, const char *input)
     if (status != EXIT_OK)
         return status;
     edit_print_result("ckpt.salvage.v1", input, p, &r, add_salvage_json);
-    return ckpt_lost_count(salvaged) ? EXIT_NO : EXIT_OK;
+    return ckpt_lost_count(salvaged) || ckpt_lost_parts(salvaged) ? EXIT_NO : EXIT_OK;
 }
 
 static int salvage_file(const char *input)

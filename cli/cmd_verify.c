@@ -91,20 +91,24 @@ static void print_summary(const struct job *job, const ckpt_verify_result *r)
     if (r->findings)
         text_noun(&t, r->findings, "finding", "findings");
     else
-        text_add(&t, "intact");
+        text_add(&t, r->records || r->read || !r->tensors ? "intact" : "structure intact");
     text_add(&t, ", ");
     text_noun(&t, r->tensors, "tensor", "tensors");
     if (r->records) {
         text_add(&t, ", ");
         text_noun(&t, r->records, "checksum", "checksums");
     }
-    text_add(&t, ", ");
-    text_size(&t, r->read);
-    text_add(&t, " read");
-    if (r->unread) {
+    if (r->records || r->read || !r->tensors) {
         text_add(&t, ", ");
-        text_noun(&t, r->unread, "tensor", "tensors");
-        text_add(&t, " not read");
+        text_size(&t, r->read);
+        text_add(&t, " read");
+        if (r->unread) {
+            text_add(&t, ", ");
+            text_noun(&t, r->unread, "tensor", "tensors");
+            text_add(&t, " not read");
+        }
+    } else {
+        text_add(&t, ", data not read");
     }
     fprintf(report_stream(opts.write_manifest), "%s\n", t.ptr);
     text_free(&t);
@@ -161,9 +165,8 @@ static int verify_file(const char *path)
         return report_unchecked(path, &err);
     }
     if (!r.findings && !r.checksums && r.tensors && !opts.manifest && !opts.write_manifest)
-        print_notice(
-            path,
-            "its tensors have no checksums, so damage to them cannot be seen; a manifest would show it");
+        print_notice(path, "%s have no checksums, so damage to them cannot be seen; a manifest would show it",
+                     r.records || (r.read && !opts.finite) ? "some of its tensors" : "its tensors");
     if (r.findings && opts.write_manifest)
         print_notice(path, "not intact, so no manifest was written");
     if (ui.json)

@@ -117,6 +117,7 @@ ckpt_status ckpt_open_callbacks(const ckpt_callbacks *callbacks, const char *nam
     return open_by_options(name, &(ckpt_open_options){.limits = limits, .callbacks = callbacks}, out, err);
 }
 
+uint64_t ckpt_lost_parts(const ckpt_file *f) { return file_or_empty(f)->lost_parts; }
 size_t ckpt_lost_count(const ckpt_file *f) { return file_or_empty(f)->nlost; }
 const ckpt_lost *ckpt_lost_at(const ckpt_file *f, size_t i)
 {

@@ -408,6 +408,9 @@ typedef struct {
  * the end. */
 CKPT_API size_t ckpt_lost_count(const ckpt_file *file);
 CKPT_API const ckpt_lost *ckpt_lost_at(const ckpt_file *file, size_t i);
+/* ckpt_lost_parts - returns how many parts of the file ckpt_salvage could not read without knowing which
+ * tensors they had, such as the list of the members of an archive. There is a notice about each. */
+CKPT_API uint64_t ckpt_lost_parts(const ckpt_file *file);
 
 /* ckpt_open_memory - opens the SIZE bytes at DATA, which must exist as long as the
  * file and its plans. NAME is used in error messages. */

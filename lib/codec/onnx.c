@@ -98,6 +98,7 @@ static ckpt_status skip_damaged_message(struct onnx_walk *w, ckpt_status st, uin
 {
     if (!w->o->may_be_damaged || (st != CKPT_ETRUNCATED && st != CKPT_EFORMAT))
         return st;
+    w->o->is_cut = true;
     *f = (struct proto_field){.number = 0};
     *content_end = end;
     w->r.status = CKPT_OK;
@@ -118,6 +119,7 @@ static ckpt_status next_field(struct onnx_walk *w, uint64_t end, struct proto_fi
         return fail(w->err, end == w->o->src->size ? CKPT_ETRUNCATED : CKPT_EFORMAT, get_field_offset(w),
                     "{a field} of %" PRIu64 " bytes, but {=%" PRIu64 " bytes} are left in its message", n,
                     left);
+    w->o->is_cut = w->o->is_cut || n > left;
     *content_end = w->r.pos + (n < left ? n : left); /* bounded: at most END */
     return CKPT_OK;
 }

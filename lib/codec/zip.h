@@ -20,6 +20,8 @@ struct zip_entry {
     uint16_t method, flags;
     atomic_bool is_located; /* data_offset is set, and does not change any more */
     bool duplicate;         /* another entry has the same name */
+    bool is_alias;          /* zip_salvage: the same member by the other name in its headers */
+    bool has_alias;         /* zip_salvage: one of the later entries is its alias */
     bool avoids_libzip;     /* set by zip_salvage, because libzip needs the central directory */
     bool crc_unknown;       /* zip_salvage: no intact header or descriptor has its CRC */
     const char *fault;      /* zip_salvage: why it is not intact, or NULL */
@@ -43,6 +45,7 @@ typedef struct zip {
     bool allows_other_methods; /* set by the format: opens members in bzip2, LZMA … too, if libzip can */
     bool crc_none;             /* every CRC in the central directory is 0: none was computed */
     bool all_located;          /* zip_locate_all was called */
+    bool without_directory;    /* zip_salvage: the members were found by local headers */
     bool sequential;           /* source_advise_sequential was called */
     struct inflater *inflater; /* opened on first need */
 } zip;

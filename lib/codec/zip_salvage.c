@@ -4,10 +4,11 @@
  * both sizes.
  *
  * Without a valid central directory, the file is searched for the signatures of local headers and
- * descriptors. The payload of a record ends at the first descriptor that states exactly the size up to there;
- * any other signature may be bytes of a payload and is ignored. The last record of a truncated file has no
- * descriptor and extends to the end of the file; the caller knows how many bytes it needs, and checks that
- * there are enough. Source: caffe2/serialize/inline_container.cc, miniz, APPNOTE.TXT.
+ * descriptors. The payload of a record ends at the first descriptor that states exactly the size up to
+ * there; any other signature may be bytes of a payload and is ignored. A record without such a descriptor,
+ * such as the last one of a truncated file, is not intact: its end may have been overwritten, and nothing
+ * has its checksum. A header without bit 3 has the sizes itself, in a zip64 field if they are 2^32 - 1, as
+ * in numpy's archives. Source: caffe2/serialize/inline_container.cc, miniz, APPNOTE.TXT.
  *
  * With a valid central directory, a record whose local header is damaged is located backwards from the next
  * record, with or without a descriptor between them. The position is right if the checksum matches or, if
@@ -22,6 +23,7 @@
 
 #include <stdlib.h>
 
+#include "base/checked.h"
 #include "codec/inflate.h"
 
 #define CHUNK          (256u * 1024u)
@@ -42,9 +44,9 @@ struct salvage {
     struct zip_entry *records; /* those found, in file order */
     size_t nrecords, cap_records;
     unsigned char *chunk;
-    map *names;            /* name -> the first record found */
-    uint64_t bytes_wasted; /* bytes read of damaged records, and 1/16 of all inflated bytes */
-    bool end_unknown;      /* of a record that was found: the records after it may be inside it */
+    map *names;               /* name -> the first record found */
+    uint64_t bytes_wasted;    /* bytes read of damaged records, and 1/16 of all inflated bytes */
+    bool end_unknown;         /* of a record that was found: the records after it may be inside it */
     bool inside_other_record; /* later records are inside the one without an end: a name was repeated */
     ckpt_error *err;
 };
@@ -127,8 +129,7 @@ static bool read_descriptor_of_size(struct salvage *w, uint64_t at, uint64_t siz
 }
 
 /* find_end_by_descriptor - sets sizes and next_at of E, whose header is at signature I, by the first
- * descriptor that states the size from the payload up to there. Without one, E extends to the end of the
- * file, or has a fault if more headers follow. */
+ * descriptor that states the size from the payload up to there. Without one, E has a fault. */
 static void find_end_by_descriptor(struct salvage *w, size_t i, struct zip_entry *e)
 {
     bool more_headers = false;
@@ -144,11 +145,9 @@ static void find_end_by_descriptor(struct salvage *w, size_t i, struct zip_entry
     }
     e->crc_unknown = true;
     e->csize = e->usize = w->src->size - e->data_offset;
-    e->next_at = w->src->size;
-    if (more_headers) {
-        e->fault = "its end is unknown: the size recorded after it is damaged";
-        e->next_at = e->data_offset; /* the next record may be anywhere */
-    }
+    e->next_at = more_headers ? e->data_offset : w->src->size; /* the next record may be anywhere */
+    e->fault = more_headers ? "its end is unknown: the size recorded after it is damaged"
+                            : "the file ends, or was overwritten, before its size and checksum";
 }
 
 /* overlaps_next_header - returns true if a second header begins before END, the end of the header at
@@ -159,6 +158,19 @@ static bool overlaps_next_header(const struct salvage *w, size_t i, uint64_t end
         if (w->signatures[i].is_header)
             return true;
     return false;
+}
+
+/* read_wide_sizes - replaces sizes of H, the local header at AT, that are FFFFFFFF by those of its zip64
+ * field. Sets *VALID to whether it has one then. */
+static ckpt_status read_wide_sizes(struct salvage *w, uint64_t at, struct zip_header *h, bool *valid)
+{
+    *valid = h->csize != UINT32_MAX && h->usize != UINT32_MAX;
+    if (*valid)
+        return CKPT_OK;
+    /* bounded: the caller found the header in the file; its extra fields have 16 bits, and fit the chunk */
+    CKPT_TRY(source_read(w->src, at + ZIP_LOCAL_SIZE + h->name_len, w->chunk, h->extra_len, w->err));
+    *valid = zip64_resolve(h, cursor_of(w->chunk, h->extra_len, 0), NULL);
+    return CKPT_OK;
 }
 
 /* read_header - reads the local header at signature I into E. Sets *VALID to whether it is valid, and
@@ -192,11 +204,14 @@ static ckpt_status read_header(struct salvage *w, size_t i, struct zip_entry *e,
         find_end_by_descriptor(w, i, e);
         return CKPT_OK;
     }
+    bool has_sizes;
+    CKPT_TRY(read_wide_sizes(w, at, &h, &has_sizes));
     e->crc = h.crc;
     e->csize = h.csize;
     e->usize = h.usize;
-    e->next_at = e->data_offset + e->csize; /* bounded: an offset in the file, and 32 bits */
-    if (e->csize == UINT32_MAX || e->next_at > w->src->size) {
+    if (has_sizes && range_within(e->data_offset, e->csize, w->src->size)) {
+        e->next_at = e->data_offset + e->csize; /* bounded: in the file */
+    } else {
         e->next_at = e->data_offset;
         e->fault = "it is cut off, or its size is damaged";
     }
@@ -289,6 +304,7 @@ static ckpt_status build_archive(struct salvage *w, zip **out)
         return fail_memory(w->err);
     z->directory_at = z->archive_end = w->src->size;
     z->all_located = true;
+    z->without_directory = true;
     z->entries = arena_array(w->a, w->nrecords, sizeof *z->entries);
     z->names = map_new(w->nrecords);
     bool ok = z->entries && z->names;
@@ -355,7 +371,7 @@ static ckpt_status locate_by_next_record(struct salvage *w, const zip *z, struct
                                          const struct zip_entry *at_offset)
 {
     static const unsigned descriptor_lengths[] = {ZIP_DESCRIPTOR_SIZE, ZIP_DESCRIPTOR_MAX, 0}; /* 0: none */
-    uint64_t room = e->next_at - e->header_offset;            /* bounded: zip_open saw room for it */
+    uint64_t room = e->next_at - e->header_offset; /* bounded: zip_open saw room for it */
     bool found = false, fits = true;
     uint32_t crc;
     if (at_offset && e->method != ZIP_STORED &&
@@ -438,6 +454,7 @@ static ckpt_status repair_entry(struct salvage *w, zip *z, size_t i, struct zip_
     if (e->fault || !at_offset || str_eq(at_offset->name, name))
         return CKPT_OK;
     *alias = *e;
+    alias->is_alias = e->has_alias = true;
     e->name = keeps_name ? name : at_offset->name;
     alias->name = keeps_name ? at_offset->name : name;
     return CKPT_OK;

@@ -1,6 +1,8 @@
 /* check.c - see check.h. */
 #include "core/check.h"
 
+#include "base/checked.h"
+
 #define MAX_BYTES   (UINT64_C(1) << 30) /* memory for the texts of findings and the list of records */
 #define CHANGE_CHECKS 100u /* each of the first 100 findings makes sure that no file has changed meanwhile */
 
@@ -141,6 +143,14 @@ ckpt_status check_add_record(struct check *c, const struct check_record *r, ckpt
     return fail_memory(err);
 }
 
+void check_count(struct check *c, uint64_t n, uint64_t bytes)
+{
+    if (!c)
+        return;
+    c->result->records = size_add(c->result->records, n);
+    c->result->read = size_add(c->result->read, bytes);
+}
+
 ckpt_status check_watch_source(struct check *c, source *src, ckpt_error *err)
 {
     if (arena_push(c->a, &c->watched, &c->nwatched, &c->cap_watched, &src, sizeof src))
@@ -182,7 +192,7 @@ ckpt_status file_report_lost(ckpt_file *f, ckpt_status st, ckpt_str what, ckpt_e
 {
     if (!f->salvage || !check_is_fault(st))
         return file_report_fault(f, st, err);
-    file_notice(f, "%.*s: %s; it is lost", STR_ARG(what), err->what);
+    file_note_loss(f, "%.*s: %s; it is lost", STR_ARG(what), err->what);
     return CKPT_OK;
 }
 

@@ -60,6 +60,9 @@ ckpt_status check_report_finding(struct check *c, enum check_rule rule, ckpt_fin
 /* check_add_record - adds R to the records to be read. Copies R's texts, because the file in which R was
  * found may be refused and freed before R is read. Takes over R's source. */
 ckpt_status check_add_record(struct check *c, const struct check_record *r, ckpt_error *err);
+/* check_count - adds N checksums, which were compared while the file was opened, and the BYTES that they
+ * cover to the result of C, which may be NULL. */
+void check_count(struct check *c, uint64_t n, uint64_t bytes);
 /* check_watch_source - takes over SRC, a file that is being checked. */
 ckpt_status check_watch_source(struct check *c, source *src, ckpt_error *err);
 /* check_unchanged - fails if a watched file changed or could not be read, so that findings mean nothing. */

@@ -181,6 +181,17 @@ void file_notice(void *file, const char *fmt, ...)
     va_end(args);
 }
 
+void file_note_loss(ckpt_file *f, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    pthread_mutex_lock(&f->lock);
+    notices_add_v(&f->notices, fmt, args);
+    f->lost_parts++; /* bounded: each takes bytes of the file */
+    pthread_mutex_unlock(&f->lock);
+    va_end(args);
+}
+
 const char *ckpt_notice_at(const ckpt_file *file, size_t i)
 {
     ckpt_file *f = (ckpt_file *)(uintptr_t)file; /* only its lock changes */

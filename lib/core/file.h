@@ -68,6 +68,8 @@ struct ckpt_file {
     uint32_t object_graph; /* the tensor, not a weight, that describes how the objects of tf.train.Checkpoint
                               refer to each other; CKPT_NO_TENSOR: none */
     uint32_t nties;       /* number of ties in METADATA; they are the last rows of the table */
+    bool whole_checksum; /* checksums outside of the table cover all bytes of tensors: of the compressed file,
+                            of a member with all tensors */
     bool ignore_crc;
     ckpt_dtype digest_dtype; /* as ckpt_file_digest_as set it; NONE: each tensor has its own */
     bool ignore_case;     /* ckpt_file_narrow ignores the case of ASCII letters */
@@ -90,9 +92,11 @@ struct ckpt_file {
     struct source_watch *watch; /* during open only; may be NULL */
     struct check *check;        /* faults are reported there and reading continues; usually NULL */
     bool salvage;               /* damaged tensors are lost, not an error */
+    bool salvaged_zip;          /* zip_salvage compared the members of the archive with their checksums */
     bool *row_lost;             /* by row: whether it is lost; NULL: none is */
     ckpt_lost *lost;
     size_t nlost, cap_lost;
+    uint64_t lost_parts; /* see ckpt_lost_parts */
     arena *inspect_arena; /* holds what the last ckpt_inspect found: */
     const ckpt_weights *weights;
     size_t nweights;
@@ -132,6 +136,9 @@ ckpt_status file_status_after_read(ckpt_file *f, ckpt_status st, ckpt_error *err
 /* file_notice - adds a formatted notice, escaped, unless FILE has an equal one. FILE is a ckpt_file *,
  * untyped so that this function can serve as a callback. */
 void file_notice(void *file, const char *fmt, ...) CKPT_PRINTF(2, 3);
+/* file_note_loss - adds a notice as file_notice does: a part of F, of which it is not known which tensors
+ * it had, is lost. For salvage. */
+void file_note_loss(ckpt_file *f, const char *fmt, ...) CKPT_PRINTF(2, 3);
 /* file_add_leaf - adds V under PATH, which F keeps; fails if F has max_tensors values already. */
 ckpt_status file_add_leaf(ckpt_file *f, const ckpt_path_elem *path, uint32_t n, const ckpt_value *v,
                           ckpt_error *err);

@@ -319,7 +319,7 @@ ckpt_status table_set_lost(struct table *t, struct storage *s, const ckpt_error 
     s->has_crc = false;
     if (!extra || !text.ptr)
         return fail_memory(err);
-    *extra = (struct storage_extra){.lost_why = text.ptr, .lost_at = why->offset};
+    *extra = (struct storage_extra){.file = storage_file(s), .lost_why = text.ptr, .lost_at = why->offset};
     s->extra = extra;
     return CKPT_OK;
 }

@@ -133,6 +133,7 @@ static ckpt_status fill_probe(ckpt_file *f, struct probe *p, ckpt_error *err)
                                     : zip_open(f->src, f->a, &p->zip, &p->zip_err);
         if (st != CKPT_OK)
             p->zip = NULL;
+        f->salvaged_zip = f->salvage && p->zip;
         f->container = p->zip;
         f->container_free = close_zip;
     }

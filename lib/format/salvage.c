@@ -1,5 +1,9 @@
 /* salvage.c - finds the lost rows of a damaged file. If a storage is lost, so are its tensors and the objects
  * that hold the storage. If a component is lost, so are its composite and the other components. */
+#include <inttypes.h>
+
+#include "base/crc32.h"
+#include "core/check.h"
 #include "format/format.h"
 #include "format/torch/graph.h"
 
@@ -57,9 +61,49 @@ static ckpt_status replace_by_none(ckpt_file *f, size_t row, ckpt_error *err)
 void salvage_note_no_checksums(ckpt_file *f)
 {
     for (size_t i = 0; i < f->table.nstorages; i++)
-        if (f->table.storages[i].has_crc || f->table.storages[i].pieces_have_crcs)
+        if (f->whole_checksum || f->table.storages[i].has_crc || f->table.storages[i].pieces_have_crcs)
             return;
     file_notice(f, "the file has no checksums: missing bytes are detected, changed bytes are not");
+}
+
+/* must_read - returns true if only reading S shows whether its bytes are intact. The members of a zip
+ * archive were compared with their checksums when it was opened; in a file without checksums no read can
+ * fail. */
+static bool must_read(const ckpt_file *f, const struct storage *s)
+{
+    bool is_archive = f->salvaged_zip && s->has_crc;
+    bool is_plain = !s->has_crc && !s->checks_itself && source_pos(s->src, s->off) != CKPT_NO_OFFSET;
+    return s->nbytes && !s->crc_checked && !is_archive && !is_plain;
+}
+
+/* read_storage - reads S, and fails if its bytes cannot be read or have another checksum. */
+static ckpt_status read_storage(const struct storage *s, ckpt_error *err)
+{
+    uint32_t crc = 0;
+    enum crc_kind kind = s->is_crc32c ? CRC_32C : CRC_32;
+    CKPT_TRY(source_crc(s->src, s->off, s->nbytes, kind, &crc, err));
+    if (!s->has_crc || crc == s->crc)
+        return CKPT_OK;
+    return fail(err, CKPT_ECHECKSUM, source_pos(s->src, s->off),
+                "its %s is {%08" PRIx32 "}, the file records {=%08" PRIx32 "}", crc_name(kind), crc, s->crc);
+}
+
+/* check_storages - reads the storages of F, and makes those lost whose bytes are not intact. */
+static ckpt_status check_storages(ckpt_file *f, ckpt_error *err)
+{
+    for (size_t i = 0; i < f->table.nstorages; i++) {
+        struct storage *s = &f->table.storages[i];
+        if (!s->src || !must_read(f, s))
+            continue;
+        ckpt_status st = read_storage(s, err);
+        if (st == CKPT_OK)
+            continue;
+        if (!check_is_fault(st))
+            return st;
+        const ckpt_error why = *err;
+        CKPT_TRY(table_set_lost(&f->table, s, &why, err));
+    }
+    return CKPT_OK;
 }
 
 static ckpt_status find_lost_rows(ckpt_file *f, ckpt_error *err)
@@ -68,6 +112,7 @@ static ckpt_status find_lost_rows(ckpt_file *f, ckpt_error *err)
     for (size_t i = 0; f->row_lost && i < f->table.nrows; i++) {
         const struct storage *s = get_storage(f, i);
         f->row_lost[i] = s && storage_loss(s);
+        f->table.rows[i].t.has_data = f->table.rows[i].t.has_data && !f->row_lost[i];
     }
     return f->row_lost ? CKPT_OK : fail_memory(err);
 }
@@ -91,8 +136,11 @@ ckpt_status salvage_rows(ckpt_file *f, ckpt_error *err)
 {
     if (f->row_lost) /* F has taken over a file for which this was done */
         return CKPT_OK;
+    for (size_t i = 0; i < f->nparts; i++)
+        f->lost_parts += f->parts[i]->lost_parts; /* bounded: as in file_note_loss */
     if (f->add_opaque_storages)
         CKPT_TRY(f->add_opaque_storages(f, err));
+    CKPT_TRY(check_storages(f, err));
     CKPT_TRY(find_lost_rows(f, err));
     CKPT_TRY(add_lost_objects(f, err));
     spread_losses(f);

@@ -45,7 +45,7 @@ static ckpt_status report_fault(void *user, ckpt_status st, ckpt_error *err)
     const struct store *s = user;
     if (!s->f->salvage || !check_is_fault(st))
         return file_report_fault(s->f, st, err);
-    file_notice(s->f, "a part of the database is lost: %s", err->what);
+    file_note_loss(s->f, "a part of the database is lost: %s", err->what);
     return CKPT_OK;
 }
 
@@ -170,7 +170,9 @@ ckpt_status store_open(struct store *s, bool is_ocdbt)
     if (!is_ocdbt)
         return open_folder(s);
     CKPT_TRY(open_file(s, &manifest, s->err));
-    return ocdbt_read(&s->db, manifest.src, s->err);
+    CKPT_TRY(ocdbt_read(&s->db, manifest.src, s->err));
+    check_count(s->f->check, s->db.nodes_read + 1, s->db.stored_bytes); /* bounded: 1 for the manifest */
+    return CKPT_OK;
 }
 
 void store_close(struct store *s) { ocdbt_free(&s->db); }

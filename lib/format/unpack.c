@@ -9,6 +9,7 @@
 
 #include "codec/inflate.h"
 #include "codec/unpack_archive.h"
+#include "core/check.h"
 #include "format/recognize.h"
 
 const struct signature *recognize_compression(const struct probe *p)
@@ -87,9 +88,26 @@ static ckpt_status read_unpacked(ckpt_file *f, source *unpacked, ckpt_error *err
     return CKPT_OK;
 }
 
+/* has_checksum - returns true if P, which is compressed as S describes, has a checksum of what it unpacks
+ * to. Those of xz, zstd and LZ4 are optional: a field of the header has the kind of checksum, or whether
+ * there is one. Source: xz-file-format 2.1.1.2, RFC 8878 3.1.1.1.1.5, lz4_Frame_format. */
+static bool has_checksum(const struct probe *p, const struct signature *s)
+{
+    static const struct {
+        const char *id;
+        unsigned char offset, mask; /* of the field; MASK 0: there is always a checksum */
+    } kinds[] = {{"gzip", 0, 0}, {"bzip2", 0, 0}, {"xz", 7, 0x0f}, {"zstd", 4, 0x04}, {"lz4", 4, 0x04}};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (strcmp(s->id, kinds[i].id) == 0)
+            return !kinds[i].mask || (p->nhead > kinds[i].offset && p->head[kinds[i].offset] & kinds[i].mask);
+    return false;
+}
+
 static ckpt_status read(ckpt_file *f, ckpt_error *err)
 {
+    struct check *check = f->check; /* F is replaced by the file that is unpacked */
     const struct signature *s = recognize_compression(f->probe);
+    bool checked = s && has_checksum(f->probe, s);
     source *unpacked = NULL;
     ckpt_status st = unpack_all(f, s, &unpacked, err);
     if (st == CKPT_EUNSUPPORTED) {
@@ -97,7 +115,8 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
         recognize_add_hint(s, f->path, err);
     }
     ckpt_error why = *err;
-    bool is_partial = st != CKPT_OK && st != CKPT_ELIMIT && f->salvage && unpacked && unpacked->size;
+    /* what precedes the end of a truncated file can be used; after damage, nothing shows what is right */
+    bool is_partial = st == CKPT_ETRUNCATED && f->salvage && unpacked && unpacked->size;
     uint64_t n = unpacked ? unpacked->size : 0;
     if (st == CKPT_OK && !n)
         st = fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{nothing} in {=a compressed file}");
@@ -105,8 +124,12 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
         st = read_unpacked(f, unpacked, err);
     else
         source_unref(unpacked);
+    if (st == CKPT_OK && !is_partial && checked) {
+        f->whole_checksum = true;
+        check_count(check, 1, n);
+    }
     if (st == CKPT_OK && is_partial)
-        file_notice(f, "only %" PRIu64 " bytes can be unpacked: %s", n, why.what);
+        file_note_loss(f, "only %" PRIu64 " bytes can be unpacked: %s", n, why.what);
     if (st != CKPT_OK)
         error_add_position(err, 0, STR_LIT("compressed data"));
     return st;

@@ -440,8 +440,8 @@ static ckpt_status verify_all(struct verify_job *job)
 ckpt_status verify_data(struct check *c, ckpt_file *f, ckpt_error *err)
 {
     struct verify_job job = {.c = c, .f = f, .alg = c->opts->algorithm, .err = err};
-    c->result->records = c->nrecords;
-    c->result->checksums = f && has_crc_for_all(&f->table);
+    check_count(c, c->nrecords, 0);
+    c->result->checksums = f && (f->whole_checksum || has_crc_for_all(&f->table));
     ckpt_status st = f ? table_locate(&f->table, err) : CKPT_OK;
     if (check_is_fault(st)) /* format_verify() reported it */
         st = CKPT_OK;

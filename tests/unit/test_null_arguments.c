@@ -398,7 +398,7 @@ static void getters_accept_a_null_file(void)
     CU_ASSERT_EQUAL(ckpt_tensor_find(NULL, (ckpt_str){"t", 1}), CKPT_NO_TENSOR);
     CU_ASSERT(!ckpt_file_root(NULL) && !ckpt_file_metadata(NULL) && !ckpt_notice_at(NULL, 0));
     CU_ASSERT(ckpt_leaf_count(NULL) == 0 && !ckpt_leaf_at(NULL, 0));
-    CU_ASSERT(ckpt_lost_count(NULL) == 0 && !ckpt_lost_at(NULL, 0));
+    CU_ASSERT(ckpt_lost_count(NULL) == 0 && ckpt_lost_parts(NULL) == 0 && !ckpt_lost_at(NULL, 0));
     CU_ASSERT(!ckpt_weights_at(NULL, 0) && !ckpt_wrapper_at(NULL, 0) && !ckpt_quantized_at(NULL, 0));
     CU_ASSERT(ckpt_metadata_count(NULL) == 0 && !ckpt_metadata_at(NULL, 0, &pair) && is_empty(pair.key));
     CU_ASSERT(!ckpt_metadata_is_tie(NULL, 0) && ckpt_digest_dtype(NULL, 0) == CKPT_DT_NONE);

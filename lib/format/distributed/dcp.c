@@ -457,7 +457,7 @@ static ckpt_status accept_failure(struct dcp *dcp, struct dcp_entry *entry, ckpt
     if (entry->tensor.shape || !dcp->f->salvage || !check_is_fault(st))
         return sharded_storage_accept_fault(dcp->f, entry->tensor.name, entry->tensor.dtype, st,
                                             &entry->tensor.storage, dcp->err);
-    file_notice(dcp->f, "\"%.*s\", which is not a tensor, is lost: %s", STR_ARG(entry->tensor.name),
+    file_note_loss(dcp->f, "\"%.*s\", which is not a tensor, is lost: %s", STR_ARG(entry->tensor.name),
                 dcp->err->what);
     return CKPT_OK;
 }

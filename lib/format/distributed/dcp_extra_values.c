@@ -72,7 +72,7 @@ ckpt_status dcp_read_extra_values(ckpt_file *f, const char *trusted, ckpt_error 
         if (st != CKPT_OK && !(f->salvage && check_is_fault(st)))
             return st;
         if (st != CKPT_OK)
-            file_notice(f, "%s is lost: %s", names[i], err->what);
+            file_note_loss(f, "%s is lost: %s", names[i], err->what);
     }
     return set_step_and_producer(f, value_item(value_get(f->root, COMMON), 0), err);
 }

@@ -73,7 +73,7 @@ ckpt_status ds_open_file(struct deepspeed *ds, ckpt_str name, ckpt_file **out)
     if (st == CKPT_OK || !ds->f->salvage || !check_is_fault(st))
         return st;
     *out = NULL;
-    file_notice(ds->f, "%.*s cannot be read: %s", STR_ARG(name), ds->err->what);
+    file_note_loss(ds->f, "%.*s cannot be read: %s", STR_ARG(name), ds->err->what);
     return CKPT_OK;
 }
 

@@ -112,6 +112,7 @@ static ckpt_status read_archive(struct kit *k, zip *z)
                     "its weights are {model.weights.npz}: dicts in pickles, which Keras would run; "
                     "{=model.weights.h5} is read\n"
                     "save the model again with Keras' own store: model.save(\"NAME.keras\")");
+    k->f->whole_checksum = z->entries[weights].crc != 0 && !z->entries[weights].crc_unknown;
     CKPT_TRY(add_member(k, z, "metadata.json"));
     CKPT_TRY(add_member(k, z, "config.json"));
     return read_weights(k, z, (size_t)weights);

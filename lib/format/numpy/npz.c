@@ -136,21 +136,54 @@ static ckpt_status open_member(zip *z, size_t i, source **out, ckpt_error *err)
     return lzma ? zip_lzma_open_member(z, i, out, err) : zip_open_member(z, i, out, err);
 }
 
+/* add_faulty - handles ST, the failure to read entry E: a member KEY.npy was an array, others may have
+ * been. */
+static ckpt_status add_faulty(struct kit *k, const struct zip_entry *e, ckpt_status st)
+{
+    struct kit_tensor t = {.name = e->name, .described_at = e->header_offset, .has_no_shape = true};
+    if (!str_ends(e->name, SUFFIX)) {
+        error_add_position(k->err, e->header_offset, e->name);
+        return file_report_lost(k->f, st, e->name, k->err);
+    }
+    t.name.len -= SUFFIX.len; /* bounded: it ends so */
+    error_add_position(k->err, e->header_offset, e->name);
+    return kit_add_faulty(k, &t, st);
+}
+
+/* has_listed_name - returns true if entry I is an alias of an entry whose name is that of an array. */
+static bool has_listed_name(const zip *z, size_t i)
+{
+    const struct zip_entry *e = &z->entries[i];
+    for (size_t k = 0; e->is_alias && k < i; k++)
+        if (z->entries[k].header_offset == e->header_offset && str_ends(z->entries[k].name, SUFFIX))
+            return true;
+    return false;
+}
+
 /* read_members - adds each array of Z. A faulty one is reported in `verify` and lost in salvage. */
 static ckpt_status read_members(struct kit *k, zip *z)
 {
     struct member_counts counts = {0, 0};
     for (size_t i = 0; i < z->n; i++) {
         source *member = NULL;
+        if (z->entries[i].is_alias || z->entries[i].has_alias) {
+            /* which of the two names is right is not known, but a name that is no array's is not */
+            file_note_loss(k->f,
+                           "a member has the name \"%.*s\" in one of its headers and another in the other",
+                           STR_ARG(z->entries[i].name));
+            if (!str_ends(z->entries[i].name, SUFFIX) || has_listed_name(z, i))
+                continue;
+        }
         ckpt_status st = open_member(z, i, &member, k->err);
         if (st == CKPT_OK)
             st = add_member(k, z, i, member, &counts);
         source_unref(member);
-        if (st == CKPT_OK)
-            continue;
-        error_add_position(k->err, z->entries[i].header_offset, z->entries[i].name);
-        CKPT_TRY(file_report_lost(k->f, st, z->entries[i].name, k->err));
+        if (st != CKPT_OK)
+            CKPT_TRY(add_faulty(k, &z->entries[i], st));
     }
+    if (z->without_directory)
+        file_note_loss(k->f,
+                       "the central directory is lost: there may have been more arrays than were found");
     if (counts.others)
         file_notice(k->f, "%zu member%s no array%s: left out", counts.others,
                     counts.others == 1 ? " is" : "s are", counts.others == 1 ? "" : "s");

@@ -398,6 +398,8 @@ static ckpt_status read_model(struct onnx_reading *r)
                          .user = r},
                 again = model;
     CKPT_TRY(onnx_read(&model, r->err));
+    if (model.is_cut)
+        file_note_loss(f, "a part of the model is cut off or damaged: the tensors in it are lost");
     if (model.ir_version >= 3 && !model.nopsets) {
         ckpt_status st = fail(r->err, CKPT_EFORMAT, source_pos(f->src, model.error_offset),
                               "{no} {=opset_import}");

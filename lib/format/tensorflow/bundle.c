@@ -175,7 +175,7 @@ static ckpt_status read_block(struct bundle *b, const struct sstable *t, size_t 
         return st;
     if (b->f->salvage) {
         b->has_header = true; /* the header may have been in this block */
-        file_notice(b->f, "block %zu of the index: %s; the names in it are lost", i, b->err->what);
+        file_note_loss(b->f, "block %zu of the index: %s; the names in it are lost", i, b->err->what);
         return CKPT_OK;
     }
     return file_report_fault(b->f, st, b->err);
