@@ -98,17 +98,15 @@ static void print_summary(const struct job *job, const ckpt_verify_result *r)
         text_add(&t, ", ");
         text_noun(&t, r->records, "checksum", "checksums");
     }
-    if (r->records || r->read || !r->tensors) {
-        text_add(&t, ", ");
+    bool has_read = r->records || r->read || !r->tensors;
+    text_add(&t, ", ");
+    if (has_read)
         text_size(&t, r->read);
-        text_add(&t, " read");
-        if (r->unread) {
-            text_add(&t, ", ");
-            text_noun(&t, r->unread, "tensor", "tensors");
-            text_add(&t, " not read");
-        }
-    } else {
-        text_add(&t, ", data not read");
+    text_add(&t, has_read ? " read" : "data not read");
+    if (r->unread) {
+        text_add(&t, ", ");
+        text_noun(&t, r->unread, "tensor", "tensors");
+        text_add(&t, has_read ? " not read" : " cannot be read");
     }
     fprintf(report_stream(opts.write_manifest), "%s\n", t.ptr);
     text_free(&t);

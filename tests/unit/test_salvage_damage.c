@@ -36,6 +36,7 @@ static const struct sample {
     {"gguf", "plain_types.gguf", "plain_types.gguf", NULL, false},
     {"compressed", "tiny.safetensors.gz", "tiny.safetensors.gz", NULL, false},
     {"compressed", "tiny.safetensors.xz", "tiny.safetensors.xz", NULL, true},
+    {"mindspore", "crc.ckpt", "crc.ckpt", NULL, false},
     {"flax", "params.msgpack", "params.msgpack", NULL, false},
     {"mxnet", "named.params", "named.params", NULL, false},
     {"onnx", "dtypes_raw.onnx", "dtypes_raw.onnx", NULL, false},

@@ -290,7 +290,7 @@ static ckpt_status read_values(struct mindspore *m)
 /* ------------------------------------------------------------------------------- all */
 
 /* find_end - sets *END to the end of the values, before the checksum of the file if it has one, and compares
- * that if the data are verified. */
+ * that if the data are verified or salvaged: if it is wrong, nothing shows which tensors are intact. */
 static ckpt_status find_end(ckpt_file *f, uint64_t *end, ckpt_error *err)
 {
     unsigned char tail[CRC_TAIL];
@@ -302,12 +302,15 @@ static ckpt_status find_end(ckpt_file *f, uint64_t *end, ckpt_error *err)
     if (memcmp(tail, CRC_TAG, strlen(CRC_TAG)) != 0)
         return CKPT_OK;
     *end -= sizeof tail;
-    if (!f->check)
+    if (!f->check && !f->salvage)
         return CKPT_OK;
     stored = (uint32_t)tail[13] << 24 | (uint32_t)tail[14] << 16 | (uint32_t)tail[15] << 8 | tail[16];
     CKPT_TRY(source_crc(f->src, 0, *end, CRC_32, &crc, err));
-    if (crc == stored)
+    if (crc == stored) {
+        f->whole_checksum = true;
+        check_count(f->check, 1, *end);
         return CKPT_OK;
+    }
     ckpt_status st = fail(err, CKPT_ECHECKSUM, source_pos(f->src, *end),
                           "the CRC-32 of the values is {%08" PRIx32 "}, stored is {=%08" PRIx32 "}", crc,
                           stored);
