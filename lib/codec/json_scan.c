@@ -71,6 +71,12 @@ ckpt_status json_unexpected(json_scan *j, enum json_event e, const char *what, c
     return json_fail(j, "%s must be {=%s}, found {%s}", what, must_be, found[e]);
 }
 
+ckpt_status json_check_end(json_scan *j, enum json_event e, enum json_event end)
+{
+    return e == end ? CKPT_OK
+                    : json_unexpected(j, e, "the next part of the JSON text", "an entry or the end");
+}
+
 ckpt_status json_expect(json_scan *j, enum json_event expected, const char *what, const char *must_be)
 {
     enum json_event e = json_next(j);
@@ -89,7 +95,7 @@ ckpt_status json_read_member(json_scan *j, const char *what, const char *key, ck
         else
             CKPT_TRY(json_skip(j, e));
     }
-    return e == JSON_OBJECT_END ? CKPT_OK : j->err->status;
+    return json_check_end(j, e, JSON_OBJECT_END);
 }
 
 ckpt_status json_read_list(json_scan *j, const char *what,

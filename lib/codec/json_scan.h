@@ -50,6 +50,9 @@ ckpt_status json_fail(json_scan *j, const char *fmt, ...) CKPT_PRINTF(2, 3);
 /* json_unexpected - fails with "WHAT must be MUST_BE, found …", because WHAT ("a size") is event E and not
  * MUST_BE ("a number"). If E is JSON_ERROR, returns the status of that error. */
 ckpt_status json_unexpected(json_scan *j, enum json_event e, const char *what, const char *must_be);
+/* json_check_end - returns CKPT_OK if E, the event that ended a loop over entries, is END; else fails as
+ * json_unexpected does. */
+ckpt_status json_check_end(json_scan *j, enum json_event e, enum json_event end);
 /* json_expect - returns CKPT_OK if the next event is EXPECTED; else fails as json_unexpected does. */
 ckpt_status json_expect(json_scan *j, enum json_event expected, const char *what, const char *must_be);
 /* json_read_member - reads an object, called WHAT in errors, and sets *OUT to the string that is the value of

@@ -81,5 +81,5 @@ ckpt_status json_read_value(ckpt_str text, uint64_t text_offset, arena *a, ckpt_
         if (e == JSON_OBJECT || e == JSON_ARRAY)
             b.containers[b.depth++] = v;
     }
-    return e == JSON_END ? CKPT_OK : err->status;
+    return json_check_end(&b.j, e, JSON_END);
 }

@@ -440,7 +440,7 @@ static ckpt_status read_pairs(json_scan *json, arena *a, ckpt_pair **pairs, size
         return event == JSON_ERROR ? err->status
                                    : json_fail(json, "each value of a rename map has to be a string");
     event = json_next(json);
-    return event == JSON_END ? CKPT_OK : err->status;
+    return json_check_end(json, event, JSON_END);
 }
 
 ckpt_status ckpt_plan_rename_map(ckpt_plan *plan, const char *path, ckpt_error *err)

@@ -313,7 +313,7 @@ static ckpt_status read_map(struct index *x)
     x->has_weight_map = true;
     while ((e = json_next(&x->j)) == JSON_KEY)
         CKPT_TRY(read_weight(x, x->j.str));
-    return e == JSON_OBJECT_END ? CKPT_OK : x->err->status;
+    return json_check_end(&x->j, e, JSON_OBJECT_END);
 }
 
 /* read_metadata_pair - reads total_size, or adds a text to the metadata, because huggingface_hub records
@@ -326,7 +326,7 @@ static ckpt_status read_metadata_pair(struct index *x, ckpt_str key, enum json_e
         if (e == JSON_NUMBER && str_ends(digits, STR_LIT(".0"))) /* Keras writes a float */
             digits.len -= 2;
         x->has_total_size = (e == JSON_NUMBER || e == JSON_STRING) && str_uint(digits, &x->total_size);
-        return CKPT_OK;
+        return json_skip(&x->j, e);
     }
     if (e != JSON_STRING || str_is(key, "total_parameters"))
         return json_skip(&x->j, e);
@@ -344,7 +344,7 @@ static ckpt_status read_metadata(struct index *x)
         ckpt_str key = x->j.str;
         CKPT_TRY(read_metadata_pair(x, key, json_next(&x->j)));
     }
-    return e == JSON_OBJECT_END ? CKPT_OK : x->err->status;
+    return json_check_end(&x->j, e, JSON_OBJECT_END);
 }
 
 static ckpt_status read_index(struct index *x)
@@ -362,7 +362,7 @@ static ckpt_status read_index(struct index *x)
     }
     if (e == JSON_OBJECT_END)
         e = json_next(&x->j);
-    return e == JSON_END ? CKPT_OK : x->err->status;
+    return json_check_end(&x->j, e, JSON_END);
 }
 
 /* ------------------------------------------------------------------- read */

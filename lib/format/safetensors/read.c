@@ -155,8 +155,7 @@ static ckpt_status read_object(struct header *h, struct header_entry *x)
         have[k] = true;
         CKPT_TRY(read_field[k](h, x));
     }
-    if (e != JSON_OBJECT_END)
-        return h->err->status;
+    CKPT_TRY(json_check_end(&h->j, e, JSON_OBJECT_END));
     for (size_t k = 0; k < NFIELDS; k++)
         if (!have[k])
             return json_fail(&h->j, "tensor \"%.*s\" has {no} field {=\"%s\"}", STR_ARG(x->name),
@@ -277,7 +276,7 @@ static ckpt_status read_pairs(struct header *h, map *seen)
         CKPT_TRY(json_expect(&h->j, JSON_STRING, "a value of __metadata__", "a text"));
         CKPT_TRY(add_metadata_pair(h, seen, key, terminate_text(h)));
     }
-    return e == JSON_OBJECT_END ? CKPT_OK : h->err->status;
+    return json_check_end(&h->j, e, JSON_OBJECT_END);
 }
 
 static ckpt_status read_metadata(struct header *h)
@@ -319,7 +318,7 @@ static ckpt_status read_header(struct header *h)
     if (e == JSON_OBJECT_END)
         e = json_next(&h->j);
     h->has_ties = records_ties(h);
-    return e == JSON_END ? CKPT_OK : h->err->status;
+    return json_check_end(&h->j, e, JSON_END);
 }
 
 /* --------------------------------------------------------------- the data */

@@ -105,8 +105,7 @@ static ckpt_status read_int(json_scan *j, enum json_event e, uint64_t *out)
         if (!as_int)
             CKPT_TRY(json_skip(j, e));
     }
-    if (e != JSON_OBJECT_END)
-        return j->err->status;
+    CKPT_TRY(json_check_end(j, e, JSON_OBJECT_END));
     return has_int ? CKPT_OK
                    : json_fail(j, "a size, stride or offset must have {=\"as_int\"}, which it {lacks}");
 }
@@ -144,8 +143,7 @@ static ckpt_status read_meta(struct section *s, struct weight *w, enum json_even
         return json_unexpected(&s->j, e, "tensor_meta", "an object");
     while ((e = json_next(&s->j)) == JSON_KEY)
         CKPT_TRY(read_meta_key(s, w));
-    if (e != JSON_OBJECT_END)
-        return s->err->status;
+    CKPT_TRY(json_check_end(&s->j, e, JSON_OBJECT_END));
     w->has_meta = w->t.shape && w->strides && w->nsizes == w->nstrides && w->t.dtype;
     w->t.ndim = w->nsizes;
     w->t.stride = w->strides;
@@ -179,8 +177,7 @@ static ckpt_status read_weight(struct section *s, ckpt_str name)
     CKPT_TRY(json_expect(&s->j, JSON_OBJECT, "a weight", "an object"));
     while ((e = json_next(&s->j)) == JSON_KEY)
         CKPT_TRY(read_weight_key(s, &w));
-    if (e != JSON_OBJECT_END)
-        return s->err->status;
+    CKPT_TRY(json_check_end(&s->j, e, JSON_OBJECT_END));
     if (!w.record.ptr || !(w.has_meta || w.is_pickled))
         return json_fail(&s->j, "\"%.*s\" {lacks} {=path_name or tensor_meta}", STR_ARG(name));
     ckpt_str record = ARENA_CONCAT(s->ta->f->a, str_c(s->folder), w.record);
@@ -203,12 +200,10 @@ static ckpt_status read_config(struct section *s)
         CKPT_TRY(json_expect(&s->j, JSON_OBJECT, "config", "an object"));
         while ((e = json_next(&s->j)) == JSON_KEY)
             CKPT_TRY(read_weight(s, s->j.str));
-        if (e != JSON_OBJECT_END)
-            return s->err->status;
+        CKPT_TRY(json_check_end(&s->j, e, JSON_OBJECT_END));
     }
-    if (e != JSON_OBJECT_END)
-        return s->err->status;
-    return json_next(&s->j) == JSON_END ? CKPT_OK : s->err->status;
+    CKPT_TRY(json_check_end(&s->j, e, JSON_OBJECT_END));
+    return json_check_end(&s->j, json_next(&s->j), JSON_END);
 }
 
 static int64_t find_config(const struct section *s)

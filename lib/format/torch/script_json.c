@@ -113,7 +113,8 @@ static ckpt_status read_parameter(struct json_model *m, uint32_t module)
         else
             CKPT_TRY(str_is(key, "tensorId") ? read_int(&m->j, e, &p.tensor) : json_skip(&m->j, e));
     }
-    return e == JSON_OBJECT_END ? add_parameter(m, module, &p) : m->err->status;
+    CKPT_TRY(json_check_end(&m->j, e, JSON_OBJECT_END));
+    return add_parameter(m, module, &p);
 }
 
 static ckpt_status read_parameters(struct json_model *m, uint32_t module)
@@ -219,8 +220,7 @@ static ckpt_status read_tensor(struct json_model *m)
     struct json_tensor x = {.t = {.shape = scalar_shape}, .record = {NULL, 0}};
     while ((e = json_next(&m->j)) == JSON_KEY)
         CKPT_TRY(read_tensor_key(m, &x));
-    if (e != JSON_OBJECT_END)
-        return m->err->status;
+    CKPT_TRY(json_check_end(&m->j, e, JSON_OBJECT_END));
     if (!x.record.ptr || x.t.dtype == CKPT_DT_NONE || (x.nstrides && x.nstrides != x.ndim)) {
         CKPT_TRY(report_fault(m, json_fail(&m->j,
                                            "tensor %zu {lacks} {=its data, its type or some of its strides}",
@@ -256,7 +256,9 @@ static ckpt_status read_model(struct json_model *m)
         else
             CKPT_TRY(json_skip(&m->j, json_next(&m->j)));
     }
-    return e == JSON_OBJECT_END && json_next(&m->j) == JSON_END ? join_prefixes(m) : m->err->status;
+    CKPT_TRY(json_check_end(&m->j, e, JSON_OBJECT_END));
+    CKPT_TRY(json_check_end(&m->j, json_next(&m->j), JSON_END));
+    return join_prefixes(m);
 }
 
 static ckpt_status add_parameter_tensor(struct json_model *m, const struct json_module *mod,

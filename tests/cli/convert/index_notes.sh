@@ -9,3 +9,10 @@ END
 ckpt convert model.safetensors.index.json one.safetensors; echo $?
 tail -c +9 one.safetensors | head -c 60; echo
 ckpt verify .
+
+# A total_size that is no number is not read.
+mkdir folder
+mv 1.safetensors 2.safetensors folder
+echo '{"metadata":{"total_size":[5]},"weight_map":{"a":"1.safetensors","b":"2.safetensors"}}' \
+    >folder/model.safetensors.index.json
+ckpt ls folder
