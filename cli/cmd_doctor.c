@@ -136,9 +136,11 @@ static void record_step(struct job *job, const ckpt_diagnosis *d)
         job->steps[a.command->step] = a;
 }
 
-/* add_all_fixes - adds one pipe with the fixes of all steps. Returns false if fewer than two have a fix. */
-static bool add_all_fixes(struct text *out, const struct job *job)
+/* add_all_fixes - adds one pipe with the fixes of all steps, for a file of FORMAT (NULL: unknown). Returns
+ * false if fewer than two have a fix. A folder does not fit into a pipe: a torch file passes through it. */
+static bool add_all_fixes(struct text *out, const struct job *job, const char *format)
 {
+    bool is_folder = ckpt_write_format_is_folder(ckpt_write_format(format ? format : ""));
     size_t nsteps = 0, nadded = 0;
     const char *suffix = NULL;
     for (size_t i = 0; i < NSTEPS; i++) {
@@ -150,6 +152,7 @@ static bool add_all_fixes(struct text *out, const struct job *job)
             continue;
         text_add(out, nadded ? " | " : "");
         add_command(out, job, &job->steps[i], (struct names){nadded == 0, nadded + 1 == nsteps, suffix});
+        text_add(out, is_folder && nadded == 0 ? " --to torch-zip" : "");
         nadded++;
     }
     return nsteps > 1;
@@ -162,6 +165,8 @@ static void diagnosis_json(const struct job *job, const ckpt_diagnosis *d)
     json_text(row, "code", d->id);
     json_text(row, "level", d->problem ? "problem" : "note");
     json_text(row, "message", d->text);
+    if (d->first[0])
+        json_text(row, "first", d->first);
     if (find_advice(d->fix).command) {
         add_fix_command(&fix, job, d);
         json_text(row, "fix", fix.ptr);
@@ -182,6 +187,8 @@ static int collect_diagnosis(void *user, const ckpt_diagnosis *d)
     }
     text_addf(out, "%s  %s%s%s%s  %s\n", ui.prefix, style_on(d->problem ? RED : YELLOW),
               d->problem ? "" : "note: ", d->id, style_off(d->problem ? RED : YELLOW), d->text);
+    if (d->first[0])
+        text_addf(out, "%s    first: %s\n", ui.prefix, d->first);
     if (find_advice(d->fix).command) {
         text_addf(out, "%s    fix: ", ui.prefix);
         add_fix_command(out, job, d);
@@ -212,7 +219,7 @@ static void print_doctor_text(const struct job *job, const ckpt_doctor_result *r
            job->notes.len ? job->notes.ptr : "");
     text_clear(&t);
     text_addf(&t, "  all at once: ");
-    if (add_all_fixes(&t, job))
+    if (add_all_fixes(&t, job, r->format))
         line_put(&t);
     text_free(&t);
 }
@@ -227,7 +234,7 @@ static void print_doctor_json(const struct job *job, const ckpt_doctor_result *r
     json_u64(total, "unread", r->unread);
     json_u64(job->document, "bytes", r->bytes);
     json_u64(job->document, "read", r->read);
-    if (add_all_fixes(&fix, job))
+    if (add_all_fixes(&fix, job, r->format))
         json_text(job->document, "fix", fix.ptr);
     json_line(job->document, stdout);
     text_free(&fix);

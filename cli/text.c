@@ -450,7 +450,7 @@ void text_fixed_name(struct text *out, const char *path, const char *suffix)
     struct text name = {0}, fixed = {0};
     text_bytes(&name, path, strlen(path) - compression_suffix_length(path));
     const char *slash = strrchr(name.ptr, '/'), *dot = strrchr(slash ? slash : name.ptr, '.');
-    if (!suffix && dot && strlen(dot) <= 12 &&
+    if (!suffix && dot && dot[1] && strlen(dot) <= 12 &&
         dot[1 + strspn(dot + 1, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")] == '\0')
         suffix = dot - name.ptr > 4 && strcmp(dot - 4, ".pth.tar") == 0 ? dot - 4 : dot;
     text_addf(&fixed, "fixed%s", suffix ? suffix : "");

@@ -1448,6 +1448,7 @@ typedef struct {
     const char *text;    /* one line, escaped */
     const ckpt_fix *fix; /* NULL: there is none */
     const char *hint;    /* what else can be done; may be empty */
+    const char *first;   /* what should be tried before FIX; may be empty */
 } ckpt_diagnosis;
 
 typedef struct {

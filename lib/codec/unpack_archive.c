@@ -250,6 +250,7 @@ ckpt_status unpack_archive(source *src, struct unpack *u, ckpt_error *err)
     }
     la_int64_t used = in->f.archive_filter_bytes(in->a, -1);
     u->bytes_read = used < 0 ? 0 : (uint64_t)used;
+    u->is_decoder_failed = st == CKPT_EUNSUPPORTED && in->f.archive_errno(in->a) == DECODER_FAILED;
     close_input(in);
     return st;
 }

@@ -10,7 +10,8 @@ struct unpack {
      * CKPT_OK stops. */
     ckpt_status (*member)(void *user, ckpt_str name, source *bytes, ckpt_error *err);
     void *user;
-    uint64_t bytes_read; /* of the source */
+    uint64_t bytes_read;    /* of the source */
+    bool is_decoder_failed; /* after CKPT_EUNSUPPORTED: a decoder failed, so compressed data are damaged */
 };
 
 /* unpack_archive - unpacks every member of SRC. CKPT_EUNSUPPORTED: there is no libarchive, or SRC is

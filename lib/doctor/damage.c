@@ -9,6 +9,8 @@
 #include "format/recognize.h"
 #include "format/safetensors/safetensors.h"
 
+#define PACKED_HEAD 65536u /* bytes of a compressed file that are unpacked to recognize it */
+
 static const ckpt_fix salvage = {.action = CKPT_FIX_SALVAGE}, convert = {.action = CKPT_FIX_CONVERT};
 
 static const struct signature *recognize_file(const struct doctor *d)
@@ -28,9 +30,43 @@ static const char *get_diagnosis_id(const struct signature *s)
     return s && s->id ? s->id : "foreign";
 }
 
+/* recognize_packed - sets *S to what the file, which is compressed as PACKED describes, unpacks to, or NULL.
+ * Returns false if it cannot be unpacked here. */
+static bool recognize_packed(const struct doctor *d, const struct signature *packed,
+                             const struct signature **s)
+{
+    struct probe p = {.size = 0};
+    source *head = NULL;
+    ckpt_error ignored;
+    ckpt_status st = unpack_head(d->src, packed, PACKED_HEAD, &head, &ignored);
+    bool is_unpacked = head && (st == CKPT_OK || st == CKPT_ELIMIT);
+    *s = is_unpacked && recognize_fill(&p, d->path, head, &ignored) == CKPT_OK ? recognize(&p) : NULL;
+    source_unref(head);
+    return is_unpacked;
+}
+
+/* report_packed - reports that what the compressed file unpacks to, which S describes, is not read, for the
+ * reason E. Unpacking it helps only if that is an archive or is compressed again. */
+static ckpt_status report_packed(struct doctor *d, const struct signature *s, ckpt_fix unpack,
+                                 const ckpt_error *e, ckpt_error *err)
+{
+    struct diagnosis diagnosis = {.id = get_diagnosis_id(s)};
+    ckpt_error why = *e;
+    why.hint[0] = '\0';
+    if (s && (s->kind == SIGN_COMPRESSED || s->kind == SIGN_ZIP || s->kind == SIGN_TAR))
+        diagnosis.fix = unpack;
+    else if (s && s->fix == CKPT_FIX_DOWNLOAD)
+        diagnosis.fix.action = s->fix;
+    if (s)
+        recognize_add_hint(s, "FILE", &why);
+    else
+        error_add_hint(&why, "it is not a checkpoint when it is unpacked, either");
+    return doctor_report_error(d, &diagnosis, &why, err);
+}
+
 ckpt_status doctor_report_foreign(struct doctor *d, const ckpt_error *e, ckpt_error *err)
 {
-    const struct signature *s = recognize_file(d);
+    const struct signature *s = recognize_file(d), *packed;
     struct diagnosis diagnosis = {.id = get_diagnosis_id(s)};
     if (!d->src && !s) { /* no file could be opened: that is an error, not a diagnosis */
         *err = *e;
@@ -38,22 +74,27 @@ ckpt_status doctor_report_foreign(struct doctor *d, const ckpt_error *e, ckpt_er
     }
     if (s)
         diagnosis.fix = (ckpt_fix){.action = s->fix, .packing = s->fix == CKPT_FIX_UNPACK ? s->id : NULL};
+    bool is_read = d->f || e->status == CKPT_ELIMIT; /* only its compression is the problem */
+    if (s && s->kind == SIGN_COMPRESSED && !is_read && recognize_packed(d, s, &packed))
+        return report_packed(d, packed, diagnosis.fix, e, err);
     return doctor_report_error(d, &diagnosis, e, err);
 }
 
 ckpt_status doctor_report_compressed(struct doctor *d, ckpt_error *err)
 {
-    ckpt_error e = {0};
     bool has_sources = d->f && d->src && d->f->src;
     bool unpacked = has_sources &&
                     source_pos(d->f->src, 0) == CKPT_NO_OFFSET /* its bytes are not in a file */
                     && source_pos(d->src, 0) != CKPT_NO_OFFSET;
     const struct signature *s = unpacked ? recognize_file(d) : NULL;
-    if (s && (s->kind == SIGN_TAR || s->kind == SIGN_ZIP)) /* doctor_report_refusals reports it */
+    if (!s || s->kind == SIGN_TAR || s->kind == SIGN_ZIP) /* doctor_report_refusals reports it */
         return CKPT_OK;
-    if (s)
-        (void)recognize_refuse(s, d->path, &e);
-    return s ? doctor_report_foreign(d, &e, err) : CKPT_OK;
+    return doctor_report(d,
+                         &(struct diagnosis){.id = "compressed",
+                                             .fix = {.action = s->fix,
+                                                     .packing = s->fix == CKPT_FIX_UNPACK ? s->id : NULL},
+                                             .hint = "ckpt reads it as it is"},
+                         err, "%s: ckpt reads it, torch.load and other loaders do not", s->what);
 }
 
 /* is_cut_off - returns true if the end of E was not found in a file of SIZE bytes. */
@@ -97,9 +138,11 @@ static ckpt_status report_truncated(struct doctor *d, ckpt_error *err)
 {
     const struct symptom *s = &d->symptoms[CHECK_TRUNCATED];
     const struct signature *signature = recognize_file(d);
-    const struct diagnosis diagnosis = {.id = "truncated", .fix = salvage, .hint = s->first.hint};
+    struct diagnosis diagnosis = {
+        .id = "truncated", .fix = salvage, .first = "get the file again, if it is complete elsewhere"};
     if (!d->f && signature && signature->kind == SIGN_ZIP && s->first.offset != CKPT_NO_OFFSET)
         return report_truncated_zip(d, &diagnosis, err);
+    diagnosis.hint = s->first.hint;
     if (d->f && d->f->dots_are_literal && d->f->src)
         return doctor_report(d, &diagnosis, err, "cut off: %llu of %llu tensors are lost; %s",
                              (unsigned long long)s->n, (unsigned long long)(s->n + d->f->table.nrows),
@@ -152,6 +195,10 @@ static ckpt_status report_rule(struct doctor *d, enum check_rule rule, const cha
 {
     const struct symptom *s = &d->symptoms[rule];
     char more[64] = "", text[1024], word[SHELL_WORD_MAX];
+    static const char shifted[] =
+        "get the file again: its data may be shifted, as after a download that was resumed too early, and no "
+        "checksum shows it";
+    struct diagnosis diagnosis;
     bool not_finite = rule == CHECK_NOT_FINITE;
     ckpt_error e = s->first;
     if (!s->n)
@@ -166,8 +213,10 @@ static ckpt_status report_rule(struct doctor *d, enum check_rule rule, const cha
                        "no command restores the values: take an earlier checkpoint; all such tensors: "
                        "ckpt stat --fail-on nan,inf %s",
                        shell_path(d->path, word));
-    return doctor_report(d, &(struct diagnosis){.id = id, .fix = fix, .hint = e.hint}, err, "%s%s", text,
-                         more);
+    diagnosis = (struct diagnosis){.id = id, .fix = fix, .hint = e.hint};
+    if (rule == CHECK_STRAY && !d->check.result->checksums)
+        diagnosis.first = diagnosis.hint = shifted;
+    return doctor_report(d, &diagnosis, err, "%s%s", text, more);
 }
 
 static ckpt_status report_rules(struct doctor *d, ckpt_error *err)

@@ -33,7 +33,17 @@ static ckpt_status plan_fix(ckpt_file *f, const ckpt_fix *fix, const char *path,
     return st;
 }
 
-static ckpt_status try_salvage(const struct doctor *d, const ckpt_fix *fix, ckpt_error *err)
+/* get_suffix - returns the suffix for what is written of F, which was opened as PATH, if F was merged from
+ * several files, or if it is written in a different format. NULL: that of PATH. */
+static const char *get_suffix(const ckpt_file *f, const char *path)
+{
+    bool is_merged = f->format == format_by_name("hf-shards") || strcmp(f->path, path) != 0;
+    if (is_merged)
+        return f->for_torch_load ? ".pt" : ".safetensors";
+    return f->format->write || f->for_torch_load ? NULL : ".pt";
+}
+
+static ckpt_status try_salvage(struct doctor *d, const ckpt_fix *fix, ckpt_error *err)
 {
     ckpt_file *f;
     const struct opening o = {.path = d->path,
@@ -42,6 +52,7 @@ static ckpt_status try_salvage(const struct doctor *d, const ckpt_fix *fix, ckpt
                               .how = OPEN_SALVAGE};
     CKPT_TRY(format_open(&o, &f, err));
     ckpt_status st = plan_fix(f, fix, d->path, err);
+    d->salvage_suffix = get_suffix(f, d->path);
     file_free(f);
     return st;
 }
@@ -98,28 +109,22 @@ void doctor_drop_file_name(const struct doctor *d, ckpt_error *e)
         e->file[0] = 0;
 }
 
-/* get_merged_suffix - returns the suffix for a merged folder or set of shards; NULL: one file was read. */
-static const char *get_merged_suffix(const struct doctor *d)
-{
-    const ckpt_file *f = d->f;
-    if (!f || (f->format != format_by_name("hf-shards") && strcmp(f->path, d->path) == 0))
-        return NULL;
-    return f->for_torch_load ? ".pt" : ".safetensors";
-}
-
 static ckpt_status report_diagnosis(struct doctor *d, const struct diagnosis *given, const char *text,
                                     const char *hint, ckpt_error *err)
 {
     ckpt_error why = {.status = CKPT_OK};
     ckpt_fix fix = given->fix;
-    if (!fix.suffix)
-        fix.suffix = get_merged_suffix(d);
+    if (!fix.suffix && d->f)
+        fix.suffix = get_suffix(d->f, d->path);
     ckpt_diagnosis diagnosis = {.id = given->id,
                                 .text = text,
                                 .problem = !given->is_note,
                                 .fix = fix.action ? &fix : NULL,
                                 .hint = hint};
     CKPT_TRY(drop_useless_fix(d, &diagnosis, &why, err));
+    diagnosis.first = diagnosis.fix && given->first ? given->first : "";
+    if (!fix.suffix && fix.action == CKPT_FIX_SALVAGE)
+        fix.suffix = d->salvage_suffix;
     ++*(diagnosis.problem ? &d->result->problems : &d->result->notes);
     if (!d->cancelled && d->report)
         d->cancelled = d->report(d->user, &diagnosis) != 0;

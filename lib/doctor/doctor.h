@@ -22,6 +22,7 @@ struct doctor {
     ckpt_doctor_result *result;
     bool salvage_tried; /* salvage was rehearsed, with the outcome salvage_error */
     ckpt_error salvage_error;
+    const char *salvage_suffix; /* of its output; NULL: that of PATH */
     bool cancelled;
 };
 
@@ -30,6 +31,7 @@ struct diagnosis {
     const char *id;
     ckpt_fix fix;     /* its action is 0: there is none */
     const char *hint; /* what to do if there is no fix, or NULL */
+    const char *first; /* what to try before the fix, or NULL */
     bool is_note;     /* not a problem, only worth knowing */
 };
 

@@ -34,6 +34,16 @@ static ckpt_status keep_member(void *user, ckpt_str name, source *bytes, ckpt_er
     return CKPT_OK;
 }
 
+/* unpack_by_libarchive - unpacks the compressed file SRC. Its decoder fails only if the file is damaged. */
+static ckpt_status unpack_by_libarchive(source *src, struct unpack *u, ckpt_error *err)
+{
+    ckpt_status st = unpack_archive(src, u, err);
+    if (st != CKPT_EUNSUPPORTED || !u->is_decoder_failed)
+        return st;
+    ckpt_error why = *err;
+    return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "broken {=compressed data}: {%s}", why.what);
+}
+
 ckpt_status unpack_head(source *src, const struct signature *s, uint64_t max, source **out, ckpt_error *err)
 {
     struct unpack u = {.max_bytes = max, .member = keep_member, .user = out};
@@ -41,7 +51,7 @@ ckpt_status unpack_head(source *src, const struct signature *s, uint64_t max, so
     uint64_t used;
     *out = NULL;
     if (!gzip && s->kind != SIGN_ZLIB)
-        return unpack_archive(src, &u, err);
+        return unpack_by_libarchive(src, &u, err);
     spool *to = spool_new(max);
     if (!to)
         return fail_memory(err);
