@@ -73,6 +73,8 @@ SUB       = $(MAKE) --no-print-directory $(JOBS)
 ASAN      = B=$(B)/asan CFLAGS="-O1 -g" SAN="$(SANITIZE)"
 # If programs with ThreadSanitizer do not build and run here, tests/tsan.sh is skipped.
 TSAN      = B=$(B)/tsan CFLAGS="-O1 -g" SAN=-fsanitize=thread
+# Each basic block of this build calls a function of tests/bench/steps.c.
+STEPS     = B=$(B)/steps CFLAGS=-O0 SAN=-fsanitize-coverage=trace-pc
 ENV       = B=$(B) CC="$(CC)" MAKE="$(MAKE)" VERSION=$(VERSION) CORPUS_PUBLIC="$(CORPUS_PUBLIC)"
 
 ifeq ($(V),1)
@@ -138,6 +140,14 @@ $(BENCH_PROGRAMS): $(B)/tests/bench/%: $(B)/obj/tests/bench/%.o
 $(B)/tests/bench/dequantize: $(LIB_OBJ)
 $(B)/tests/bench/dequantize: BENCH_LIBS = $(LIB_LIBS) -pthread
 
+# ckpt-steps is the ckpt command, which counts its steps.
+STEPS_WRAP = $(patsubst %,-Wl$(comma)--wrap=%,memcpy memmove memset memcmp memchr calloc realloc inflate pread64 open64 lstat64)
+$(B)/obj/tests/bench/steps.o: SAN =
+$(B)/tests/bench/ckpt-steps: $(B)/obj/tests/bench/steps.o $(CLI_OBJ) $(B)/libckpt.a $(B)/link.flags
+	$(say) LD $@
+	@mkdir -p $(@D)
+	$(Q)$(LINK) $(STEPS_WRAP) -o $@ $(filter %.o %.a,$^) $(LDFLAGS) $(CLI_LIBS) $(LIB_LIBS) -pthread
+
 $(B)/tests/fuzz/open $(B)/tests/fuzz/scan $(B)/tests/fuzz/write: $(B)/obj/tests/fuzz/main.o
 # fuzz/parts calls internal functions. FUZZER=-fsanitize=fuzzer links it with clang's libFuzzer instead of fuzz/main.c.
 FUZZ_PARTS = $(patsubst %,$(B)/obj/tests/%.o,fuzz/parts fuzz/flows fail/folder)
@@ -145,7 +155,7 @@ $(B)/tests/fuzz/parts: $(FUZZ_PARTS) $(LIB_OBJ) $(if $(FUZZER),,$(B)/obj/tests/f
 	$(say) LD $@
 	@mkdir -p $(@D)
 	$(Q)$(LINK) $(FUZZER) -o $@ $(filter %.o %.a,$^) $(LDFLAGS) $(LIB_LIBS) -pthread
-PUB_OBJ += $(FUZZ_PARTS) $(B)/obj/tests/outcome.o $(B)/obj/tests/threats/names.o $(B)/obj/tests/threats/attacks.o \
+PUB_OBJ += $(B)/obj/tests/bench/steps.o $(FUZZ_PARTS) $(B)/obj/tests/outcome.o $(B)/obj/tests/threats/names.o $(B)/obj/tests/threats/attacks.o \
     $(B)/obj/tests/fuzz/main.o $(B)/obj/tests/fail/faults.o $(B)/obj/tests/fail/oom.o $(B)/obj/tests/fail/each_call.o \
     $(B)/obj/tests/fail/sets.o $(B)/obj/tests/schema.o
 
@@ -168,7 +178,7 @@ runs      = $(if $(filter-out ^%,$(T)),$(filter $(1),$(T)),all)
 check check-all: setup-check
 	+@$(SUB) all test-programs
 	+@$(SUB) all $(if $(call runs,robust replay public threats faults fuzz truth-asan unit-asan),asan-programs) \
-	    $(if $(call runs,tsan),tsan-programs)
+	    $(if $(call runs,tsan),tsan-programs) $(if $(call runs,growth),steps-programs)
 	@$(ENV) sh tests/run.sh $(if $(filter check-all,$@),--all) $(T)
 
 ## check-all: run every test; what make check has passed is counted, not run again
@@ -221,6 +231,15 @@ tsan-programs:
 	+@mkdir -p $(B)/tsan && rm -f $(B)/tsan/can
 	+@if echo 'int main(void) { return 0; }' | $(CC) -fsanitize=thread -o $(B)/tsan/can -x c - 2>$(B)/tsan/can.log && \
 	    $(B)/tsan/can 2>>$(B)/tsan/can.log; then $(SUB) $(TSAN) $(B)/tsan/tests/tsan; else rm -f $(B)/tsan/can; fi
+
+steps-programs:
+	+@mkdir -p $(B)/steps && rm -f $(B)/steps/tests/bench/ckpt-steps
+	+@if echo 'int main(void) { return 0; }' | $(CC) -fsanitize-coverage=trace-pc -c -o $(B)/steps/can.o -x c - \
+	    2>$(B)/steps/can.log; then $(SUB) $(STEPS) $(B)/steps/tests/bench/ckpt-steps; fi
+
+## growth: check that commands take at most 2.3 times the steps for twice the tensors (part of check)
+growth: all test-programs steps-programs
+	@$(ENV) sh tests/run.sh --all growth
 
 ## tsan: read one file by several threads at once under ThreadSanitizer (part of check)
 tsan: all test-programs tsan-programs
@@ -374,4 +393,4 @@ help:
 	@sed -n 's/^## \([a-z-]*\): \(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{printf "%-22s %s\n", $$1, $$2}'
 
 .PHONY: all abi asan asan-programs bench bench-gates bench-results check check-all check-cross check-oracle clean coverage demo faults format \
-    attacks fuzz help install lint oracle-env setup setup-check setup-cross setup-oracle test-programs threats tsan tsan-programs ubsan uninstall unit valgrind
+    attacks fuzz growth help install lint oracle-env setup setup-check setup-cross setup-oracle steps-programs test-programs threats tsan tsan-programs ubsan uninstall unit valgrind

@@ -264,13 +264,22 @@ const ckpt_value *file_replacement_of(const ckpt_file *f, const ckpt_value *v)
     if (!f->nreplacements)
         return v;
     uint32_t i = map_get_num(f->replacement_of, ptr_key(v));
-    return i == MAP_NONE ? v : f->replacements[i];
+    return i == MAP_NONE ? v : f->replacements[i].by;
 }
 
 bool file_set_replacement(ckpt_file *f, const ckpt_value *v, ckpt_value *by)
 {
-    return arena_push(f->a, &f->replacements, &f->nreplacements, &f->cap_replacements, &by, sizeof by) &&
+    const struct replacement r = {.of = v, .by = by};
+    return arena_push(f->a, &f->replacements, &f->nreplacements, &f->cap_replacements, &r, sizeof r) &&
            map_set_num(f->replacement_of, ptr_key(v), (uint32_t)f->nreplacements - 1); /* bounded: not 0 */
+}
+
+bool file_add_replacements_of(ckpt_file *f, const ckpt_file *part)
+{
+    for (size_t i = 0; i < part->nreplacements; i++)
+        if (!file_set_replacement(f, part->replacements[i].of, part->replacements[i].by))
+            return false;
+    return true;
 }
 
 static ckpt_str get_storage_key(const void *user, uint32_t i)

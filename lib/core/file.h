@@ -31,6 +31,12 @@ struct pickle_mutation {
     const ckpt_value *target;
 };
 
+/* A node, and the node that is written instead. */
+struct replacement {
+    const ckpt_value *of;
+    ckpt_value *by;
+};
+
 struct ckpt_file {
     arena *a;
     char *path;
@@ -44,7 +50,7 @@ struct ckpt_file {
     /* node that cannot be written as it is (nn.Module, ScriptModule) -> index into REPLACEMENTS of the
      * OrderedDict, its state dict, that is written instead */
     map *replacement_of;
-    ckpt_value **replacements;
+    struct replacement *replacements;
     size_t nreplacements, cap_replacements;
     struct table table;
     ckpt_leaf *leaves;
@@ -153,6 +159,9 @@ bool file_needs_protocol_3(const ckpt_file *f);
 const ckpt_value *file_replacement_of(const ckpt_file *f, const ckpt_value *v);
 /* file_set_replacement - makes file_replacement_of return BY for V. False: no memory. */
 bool file_set_replacement(ckpt_file *f, const ckpt_value *v, ckpt_value *by);
+/* file_add_replacements_of - adds to F the replacements of PART, so that a node is looked up in F alone,
+ * however many parts it has. False: no memory. */
+bool file_add_replacements_of(ckpt_file *f, const ckpt_file *part);
 /* file_index_storage_keys - returns F->storage_keys with all storages that the table has; NULL: no memory. */
 map *file_index_storage_keys(ckpt_file *f);
 /* file_storage_find - sets *INDEX to the storage that file_storage_add added as KEY, or CKPT_NO_STORAGE. */

@@ -65,6 +65,8 @@ bool is_torch_constant(const ckpt_value *v)
 static bool holds_storage(const ckpt_file *f, const ckpt_value *v)
 {
     bool held = file_storage_loaded_by(f, v) != CKPT_NO_STORAGE;
+    if (!value_calls(v, "torch.storage", "_load_from_bytes", 1)) /* spares looking in all parts */
+        return false;
     for (size_t i = 0; !held && i < f->nparts; i++)
         held = file_storage_loaded_by(f->parts[i], v) != CKPT_NO_STORAGE;
     return held;

@@ -353,15 +353,6 @@ static ckpt_status convert_python2_str(struct sanitize *s, struct value_job *job
     return text ? CKPT_OK : report(s, job, "bytes", CHANGED);
 }
 
-/* find_state_dict - returns the state dict of the module V, or V itself if it is not a module. */
-static const ckpt_value *find_state_dict(const ckpt_file *f, const ckpt_value *v)
-{
-    const ckpt_value *state_dict = file_replacement_of(f, v);
-    for (size_t i = 0; state_dict == v && i < f->nparts; i++)
-        state_dict = file_replacement_of(f->parts[i], v);
-    return state_dict;
-}
-
 static ckpt_status convert_value(struct sanitize *s, struct value_job *job);
 
 /* get_content_type - returns the type of the value in WRAPPER, a call with the flag VALUE_WRAPS. */
@@ -387,7 +378,7 @@ static ckpt_status convert_call(struct sanitize *s, struct value_job *job)
 {
     if (job->v->flags & VALUE_WRAPS)
         return convert_wrapper(s, job);
-    const ckpt_value *state_dict = find_state_dict(s->p->file, job->v);
+    const ckpt_value *state_dict = file_replacement_of(s->p->file, job->v);
     if (state_dict != job->v) {
         struct value_job instead = {.v = state_dict, .elem = job->elem};
         CKPT_TRY(report(s, job, "state dict", CHANGED));

@@ -47,16 +47,6 @@ struct flatten_child {
 
 /* ------------------------------------------------------------------------- graph */
 
-/* get_replacement - returns the node to write instead of V; usually V itself. V is a node of F or of one of
- * its parts. */
-static const ckpt_value *get_replacement(const ckpt_file *f, const ckpt_value *v)
-{
-    const ckpt_value *replacement = file_replacement_of(f, v);
-    for (size_t i = 0; replacement == v && i < f->nparts; i++)
-        replacement = file_replacement_of(f->parts[i], v);
-    return replacement;
-}
-
 static bool is_mapping(const ckpt_value *v)
 {
     uint32_t n;
@@ -105,7 +95,7 @@ static bool get_child(const ckpt_plan *p, const ckpt_value *v, const struct edit
 static bool queue_lists(struct graph_visit *visit, const ckpt_file *f, const ckpt_value *list, bool *found)
 {
     for (uint32_t i = 0; i < value_count(list) && !*found; i++) {
-        const ckpt_value *v = get_replacement(f, value_item(list, i));
+        const ckpt_value *v = file_replacement_of(f, value_item(list, i));
         *found = is_mapping(v) || is_tensor(v);
         if (v->type == CKPT_V_LIST && !graph_visit_add(visit, v))
             return false;
@@ -250,7 +240,7 @@ static ckpt_status visit_child(struct flattener *w, const struct flatten_child *
 {
     struct dcp_leaves *leaves = w->leaves;
     bool ok = true;
-    const ckpt_value *v = get_replacement(leaves->plan->file, child->val);
+    const ckpt_value *v = file_replacement_of(leaves->plan->file, child->val);
     if (child->renamed.ptr && !child->key && !(v = value_str(leaves->plan->a, child->renamed)))
         return fail_memory(w->err);
     bool single = leaves->is_single_value &&
@@ -302,7 +292,7 @@ static ckpt_status visit_next(struct flattener *w)
 static ckpt_status flatten_root(struct flattener *w)
 {
     const ckpt_plan *p = w->leaves->plan;
-    const ckpt_value *root = p->root ? get_replacement(p->file, p->root) : NULL;
+    const ckpt_value *root = p->root ? file_replacement_of(p->file, p->root) : NULL;
     if (!root || !is_mapping(root))
         return fail(w->err, CKPT_ELOSSY, CKPT_NO_OFFSET,
                     "what is to be written is {no} {=mapping}, and a distributed checkpoint is one\n"

@@ -176,7 +176,7 @@ void part_file_set_step(ckpt_file *f, const char *prefix)
 
 ckpt_status part_file_keep(ckpt_file *f, ckpt_file *part, ckpt_error *err)
 {
-    if (!file_index_names(part) ||
+    if (!file_index_names(part) || !file_add_replacements_of(f, part) ||
         !arena_push(f->a, &f->parts, &f->nparts, &f->cap_parts, &part, sizeof(ckpt_file *))) {
         file_free(part);
         return fail_memory(err);

@@ -257,7 +257,8 @@ static ckpt_status open_shard(struct index *x, struct shard *s)
     if (st == CKPT_OK && s->file) {
         f->parts = grown;
         grown[f->nparts++] = s->file;
-        st = checked_add(f->nbytes, s->file->nbytes, &f->nbytes) ? CKPT_OK : fail_memory(x->err);
+        bool ok = checked_add(f->nbytes, s->file->nbytes, &f->nbytes) && file_add_replacements_of(f, s->file);
+        st = ok ? CKPT_OK : fail_memory(x->err);
     }
     error_add_file(st == CKPT_OK ? NULL : x->err, path ? path : "");
     free(path);

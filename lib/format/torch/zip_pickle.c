@@ -90,13 +90,20 @@ static ckpt_status map_pickle_storages(struct torch_writer *w, ckpt_file *f, con
     return CKPT_OK;
 }
 
+/* add_opaque_storages - calls F's function of that name, once even if F is written to many files. */
+static ckpt_status add_opaque_storages(ckpt_file *f, ckpt_error *err)
+{
+    ckpt_status st = f->add_opaque_storages ? f->add_opaque_storages(f, err) : CKPT_OK;
+    if (st == CKPT_OK)
+        f->add_opaque_storages = NULL;
+    return st;
+}
+
 static ckpt_status map_all_storages(struct torch_writer *w, ckpt_file *f, ckpt_error *err)
 {
-    if (f->add_opaque_storages)
-        CKPT_TRY(f->add_opaque_storages(f, err));
+    CKPT_TRY(add_opaque_storages(f, err));
     for (size_t k = 0; k < f->nparts; k++) {
-        if (f->parts[k]->add_opaque_storages)
-            CKPT_TRY(f->parts[k]->add_opaque_storages(f->parts[k], err));
+        CKPT_TRY(add_opaque_storages(f->parts[k], err));
         if (!file_index_storage_keys(f->parts[k]))
             return fail_memory(err);
     }
@@ -626,16 +633,11 @@ static ckpt_status remember_rewritten(struct torch_writer *w, const ckpt_value *
     return ok ? CKPT_OK : fail_memory(err);
 }
 
-/* find_replacement - returns what F or one of its shards writes instead of V, such as the state dict of a
+/* find_replacement - returns what F writes instead of V, such as the state dict of a
  * module; else V. */
 static const ckpt_value *find_replacement(const ckpt_file *f, const ckpt_value *v)
 {
-    if (v->flags & VALUE_WRAPS)
-        return v;
-    const ckpt_value *replacement = file_replacement_of(f, v);
-    for (size_t i = 0; replacement == v && i < f->nparts; i++)
-        replacement = file_replacement_of(f->parts[i], v);
-    return replacement;
+    return v->flags & VALUE_WRAPS ? v : file_replacement_of(f, v);
 }
 
 /* check_argument_lists - sets w->bad_arguments if the arguments of CALL are a persistent id that names no
