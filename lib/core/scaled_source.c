@@ -16,7 +16,10 @@
 enum {
     BOX = 64 * 1024,             /* elements decoded at a time … */
     TRANSPOSED_BOX = 512 * 1024, /* … if columns are stored as rows */
-    MAX_GROUPS = 1 << 22         /* columns of scales, if each column names its own */
+    MAX_GROUPS = 1 << 22,        /* columns of scales, if each column names its own */
+    TILE_ROWS = 128,
+    TILE_COLS = 4,
+    TILE = TILE_ROWS * TILE_COLS
 };
 
 struct matrix {
@@ -25,6 +28,7 @@ struct matrix {
     uint32_t storage;
     ckpt_dtype dtype;
     uint8_t swap_width;
+    bool tiled;
 };
 
 struct scaled {
@@ -81,12 +85,25 @@ static bool set_strides(struct matrix *m, const ckpt_tensor *t, const struct sca
     return true;
 }
 
+/* count_elements - sets *OUT to the number of elements that the tensor of FROM must have. */
+static bool count_elements(const struct scaled_matrix *from, uint64_t *out)
+{
+    uint64_t rows = from->rows, cols = from->cols;
+    if (from->tiled) {
+        if (!checked_add(rows, TILE_ROWS - 1, &rows) || !checked_add(cols, TILE_COLS - 1, &cols))
+            return false;
+        rows -= rows % TILE_ROWS;
+        cols -= cols % TILE_COLS;
+    }
+    return checked_mul(rows, cols, out);
+}
+
 static ckpt_status open_matrix(struct scaled *s, const struct scaled_matrix *from, struct matrix *m,
                                ckpt_error *err)
 {
     const struct table *table = &s->file->table;
     uint64_t elements, end, bytes, offset;
-    *m = (struct matrix){.rows = from->rows, .cols = from->cols, .dtype = from->dtype};
+    *m = (struct matrix){.rows = from->rows, .cols = from->cols, .dtype = from->dtype, .tiled = from->tiled};
     if (from->row == CKPT_NO_TENSOR)
         return CKPT_OK;
     const ckpt_tensor *t = &table->rows[from->row].t;
@@ -98,9 +115,9 @@ static ckpt_status open_matrix(struct scaled *s, const struct scaled_matrix *fro
         return fail_part(s->file, from->row, CKPT_EUNSUPPORTED, err, "is not a dense tensor with bytes");
     if (d->block_elems != 1 || d->block_bytes != stored->block_bytes || stored->block_elems != 1)
         return fail_part(s->file, from->row, CKPT_EFORMAT, err, "does not have the dtype of its scheme");
-    if (!checked_mul(from->rows, from->cols, &elements) || elements != t->elements)
+    if (!count_elements(from, &elements) || elements != t->elements)
         return fail_part(s->file, from->row, CKPT_EFORMAT, err, "does not have the shape of its scheme");
-    if (!set_strides(m, t, from))
+    if (!set_strides(m, t, from) || (from->tiled && !is_contiguous(t)))
         return fail_part(s->file, from->row, CKPT_EUNSUPPORTED, err, "is a strided view");
     const struct storage *storage = &table->storages[t->storage];
     bool fits = tensor_view_end(t, &end) && tensor_bytes(t, end, &bytes) && bytes <= storage->nbytes &&
@@ -156,9 +173,33 @@ static ckpt_status read_floats(const struct matrix *m, uint64_t first, uint64_t 
     return st;
 }
 
+/* read_tiled_box - reads box B of M, which is tiled. */
+static ckpt_status read_tiled_box(const struct matrix *m, const struct box *b, float *out, ckpt_error *err)
+{
+    uint64_t per_row = (m->cols + TILE_COLS - 1) / TILE_COLS; /* bounded: the tiles are in the file */
+    uint64_t begin = b->col / TILE_COLS, end = (b->col + b->ncols - 1) / TILE_COLS + 1, read = UINT64_MAX;
+    float *tiles = malloc((size_t)(end - begin) * TILE * sizeof *tiles); /* bounded: 128 rows of the box */
+    ckpt_status st = tiles ? CKPT_OK : fail_memory(err);
+    for (uint64_t i = 0; st == CKPT_OK && i < b->nrows; i++) {
+        uint64_t row = b->row + i, r = row % TILE_ROWS;
+        if (row / TILE_ROWS != read) {
+            read = row / TILE_ROWS;
+            st = read_floats(m, (read * per_row + begin) * TILE, (end - begin) * TILE, tiles, err);
+        }
+        for (uint64_t k = 0; st == CKPT_OK && k < b->ncols; k++) {
+            uint64_t tile = (b->col + k) / TILE_COLS - begin;
+            out[i * b->ncols + k] = tiles[tile * TILE + r % 32 * 16 + r / 32 * 4 + (b->col + k) % TILE_COLS];
+        }
+    }
+    free(tiles);
+    return st;
+}
+
 /* read_box - reads box B of M as floats. */
 static ckpt_status read_box(const struct matrix *m, const struct box *b, float *out, ckpt_error *err)
 {
+    if (m->tiled)
+        return read_tiled_box(m, b, out, err);
     if (b->col == 0 && b->ncols == m->cols)
         return read_floats(m, b->row * m->cols, b->nrows * m->cols, out, err); /* bounded: inside M */
     for (uint64_t i = 0; i < b->nrows; i++)
@@ -303,11 +344,30 @@ static ckpt_status apply_nested(const struct scaled *s, uint64_t first, uint64_t
     return st;
 }
 
+/* round_to_dtype - rounds the N floats at X to the dtype of S. */
+static void round_to_dtype(const struct scaled *s, float *x, uint64_t n)
+{
+    struct conversion there, back;
+    struct convert_tally ignored = {0};
+    unsigned char rounded[256 * 4];
+    if (!conversion_init(&there, CKPT_DT_F32, s->r.dtype) || !conversion_init(&back, s->r.dtype, CKPT_DT_F32))
+        return;
+    for (uint64_t i = 0; i < n; i += 256) {
+        size_t count = n - i < 256 ? (size_t)(n - i) : 256;
+        convert_run(&there, x + i, count, rounded, &ignored);
+        convert_run(&back, rounded, count, x + i, &ignored);
+    }
+}
+
 static void multiply_scales(const struct scaled *s, float *scale, uint64_t n)
 {
     float by = s->r.multiplier;
+    if (s->r.rounds_scale)
+        round_to_dtype(s, &by, 1);
     for (uint64_t i = 0; i < n; i++)
         scale[i] = s->r.divides ? scale[i] / by : scale[i] * by;
+    if (s->r.rounds_scale)
+        round_to_dtype(s, scale, n);
 }
 
 static ckpt_status check_groups(const struct scaled *s, const float *group, uint64_t n, ckpt_error *err)
@@ -347,21 +407,6 @@ static ckpt_status read_scales(const struct scaled *s, const struct box *b, stru
         return CKPT_OK;
     CKPT_TRY(read_floats(&s->group, b->col, b->ncols, x->group, err));
     return check_groups(s, x->group, b->ncols, err);
-}
-
-/* round_to_dtype - rounds the N floats at X to the dtype of S. */
-static void round_to_dtype(const struct scaled *s, float *x, uint64_t n)
-{
-    struct conversion there, back;
-    struct convert_tally ignored = {0};
-    unsigned char rounded[256 * 4];
-    if (!conversion_init(&there, CKPT_DT_F32, s->r.dtype) || !conversion_init(&back, s->r.dtype, CKPT_DT_F32))
-        return;
-    for (uint64_t i = 0; i < n; i += 256) {
-        size_t count = n - i < 256 ? (size_t)(n - i) : 256;
-        convert_run(&there, x + i, count, rounded, &ignored);
-        convert_run(&back, rounded, count, x + i, &ignored);
-    }
 }
 
 /* get_run - returns how many of N columns from COL on have the same scale, column *I of X. */

@@ -11,6 +11,9 @@ struct scaled_matrix {
     uint32_t row;        /* of the table; CKPT_NO_TENSOR: absent */
     uint64_t rows, cols; /* their product is the number of its elements */
     bool transposed;     /* the tensor is stored as [cols, rows] */
+    /* The tensor is padded to tiles of 128 rows and 4 columns, stored one after the other, as cuBLAS reads
+     * scales; element (r, c) of a tile is at r % 32 * 16 + r / 32 * 4 + c. */
+    bool tiled;
     ckpt_dtype dtype;    /* what its elements are read as, of the same size; NONE: their own dtype */
 };
 
@@ -46,6 +49,7 @@ struct scaled_recipe {
     float nested_offset;
     float multiplier; /* of all scales, after the above; 1: none */
     bool divides;     /* the scale is divided by MULTIPLIER instead */
+    bool rounds_scale; /* MULTIPLIER and its product with the scale are rounded to DTYPE */
     float factor;     /* 1: none */
     ckpt_dtype dtype; /* of the numbers: float32, float16 or bfloat16 */
     bool rounds_product; /* (code - zero) * scale is rounded to DTYPE before BIAS is added */

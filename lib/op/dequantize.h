@@ -11,6 +11,7 @@ struct dequantizer {
     ckpt_plan *p;
     const ckpt_value *config; /* the quantization_config of the model, or NULL */
     bool config_read;
+    bool has_noted_gptq;
 };
 
 /* What a weight becomes. */

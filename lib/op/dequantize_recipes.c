@@ -3,9 +3,9 @@
  *
  *   bitsandbytes        quant_map[code] * absmax, as the dtype in quant_state; int8: code * SCB / 127
  *   compressed-tensors  (code - zero) * scale, in the dtype of the scale; nvfp4: scale / global_scale
- *   ComfyUI, DeepSeek   code * scale in float32
+ *   ComfyUI, DeepSeek   code * scale in float32; nvfp4 and mxfp8: as bfloat16
  *   GPTQ, AWQ           (code - zero) * scale in the dtype of the scale; GPTQ may store zero - 1
- *   MLX                 code * scale + bias, in the dtype of the scale
+ *   MLX                 code * scale + bias, in the dtype of the scale; mxfp4, nvfp4, mxfp8: as bfloat16
  *   torchao             code * scale in float32, as the dtype in the metadata
  *
  * What is not in the tensors (bits, block sizes) follows from their shapes, or from a config.json next to
@@ -224,11 +224,13 @@ static ckpt_status read_scalar(struct dequantizer *d, uint32_t row, float *out, 
 /* ------------------------------------------------------------------ scales over blocks */
 
 /* find_block - sets *BLOCK to how many of N rows or columns share one of SCALES; false: it does not
- * divide. */
+ * divide. A *BLOCK above 1 is what a config gives: it stays if it fits. */
 static bool find_block(uint64_t n, uint64_t scales, uint64_t *block)
 {
     if (!scales || scales > n)
         return false;
+    if (*block > 1 && (n - 1) / *block + 1 == scales)
+        return true;
     bool is_128 = scales > 1 && scales < n && (n + 127) / 128 == scales; /* bounded: n is of a tensor */
     *block = is_128 ? 128 : scales == 1 ? n : n % scales == 0 ? n / scales : 0;
     return *block != 0;
@@ -271,6 +273,21 @@ static void read_exponents(const struct dequantizer *d, struct scaled_recipe *r)
 {
     if (get_tensor(d, r->scale.row)->dtype == CKPT_DT_U8)
         r->scale.dtype = CKPT_DT_F8_E8M0;
+}
+
+/* read_block_size - sets the blocks of R to those that the config gives for all weights, if it does. */
+static ckpt_status read_block_size(struct dequantizer *d, struct scaled_recipe *r, ckpt_error *err)
+{
+    int64_t rows, cols;
+    CKPT_TRY(read_config(d, err));
+    const ckpt_value *v = d->config ? value_get(d->config, "weight_block_size") : NULL;
+    bool ok = v && v->type == CKPT_V_LIST && v->u.seq.n == 2 && value_integer(v->u.seq.items[0], &rows) &&
+              value_integer(v->u.seq.items[1], &cols) && rows > 0 && cols > 0;
+    if (ok) {
+        r->block_rows = (uint64_t)rows;
+        r->block_cols = (uint64_t)cols;
+    }
+    return CKPT_OK;
 }
 
 /* begin_weight - sets the shape of OUT, and its recipe without scales. CODES: codes in an element of the
@@ -344,6 +361,8 @@ static ckpt_status make_scaled(struct dequantizer *d, const struct quantized_wei
     CKPT_TRY(begin_weight(d, w, is_fp4 ? 2 : 1, scaled_dtype(scale), out, err));
     if (is_fp4)
         set_fp4(&out->recipe);
+    if (is_deepseek)
+        CKPT_TRY(read_block_size(d, &out->recipe, err));
     CKPT_TRY(set_scales(&out->recipe, w->part[0], scale, out->shape, out->ndim, err));
     read_exponents(d, &out->recipe);
     if (!is_compressed)
@@ -356,17 +375,49 @@ static ckpt_status make_scaled(struct dequantizer *d, const struct quantized_wei
     return set_groups(d, &out->recipe, w->part[2], err);
 }
 
+/* make_comfy_blocks - makes nvfp4 (IS_FP4) or mxfp8: scales for 16 or 32 numbers, in the tiles of cuBLAS. The
+ * first fp4 of a byte is in its high bits. comfy_kitchen dequantizes to bfloat16. */
+static ckpt_status make_comfy_blocks(struct dequantizer *d, const struct quantized_weight *w, bool is_fp4,
+                                     struct dequantized *out, ckpt_error *err)
+{
+    const ckpt_tensor *t = get_tensor(d, w->weight);
+    struct scaled_recipe *r = &out->recipe;
+    unsigned block = is_fp4 ? 16 : 32;
+    bool is_float = dtype_info((ckpt_dtype)t->dtype)->klass == 'f';
+    bool has_dtype = is_fp4 ? t->dtype == CKPT_DT_U8 : is_float;
+    if (!has_dtype || !is_matrix(t))
+        return fail_layout("it is no matrix of the dtype of its format", err);
+    CKPT_TRY(begin_weight(d, w, is_fp4 ? 2 : 1, CKPT_DT_BF16, out, err));
+    if (r->cols % block)
+        return fail_layout("its columns are not complete blocks", err);
+    r->block_cols = block;
+    r->scale = make_matrix(w->part[1], r->rows, r->cols / block);
+    r->scale.tiled = true;
+    r->scale.dtype = is_fp4 ? CKPT_DT_F8_E4M3 : CKPT_DT_F8_E8M0;
+    if (!is_fp4)
+        return CKPT_OK;
+    set_fp4(r);
+    r->codes.high_first = true;
+    r->rounds_scale = true;
+    if (w->part[2] == CKPT_NO_TENSOR)
+        return fail_layout("it has no weight_scale_2", err);
+    return read_scalar(d, w->part[2], &r->multiplier, err);
+}
+
 static ckpt_status make_comfy(struct dequantizer *d, const struct quantized_weight *w,
-                              struct dequantized *out,
-                              ckpt_error *err)
+                              struct dequantized *out, ckpt_error *err)
 {
     const ckpt_value *state;
     struct quantized_weight scaled = *w;
     CKPT_TRY(read_json_part(d, w->part[0], &state, err));
-    if (!text_is(state, "format", "float8_e4m3fn") && !text_is(state, "format", "float8_e5m2"))
-        return fail_layout("of ComfyUI's formats, only float8_e4m3fn and float8_e5m2 are dequantized", err);
     if (w->part[1] == CKPT_NO_TENSOR)
         return fail_layout("it has no weight_scale", err);
+    if (text_is(state, "format", "nvfp4") || text_is(state, "format", "mxfp8"))
+        return make_comfy_blocks(d, w, text_is(state, "format", "nvfp4"), out, err);
+    if (!text_is(state, "format", "float8_e4m3fn") && !text_is(state, "format", "float8_e5m2"))
+        return fail_layout("of ComfyUI's formats, only float8_e4m3fn, float8_e5m2, mxfp8 and nvfp4 are "
+                           "dequantized",
+                           err);
     scaled.part[0] = w->part[1];
     return make_scaled(d, &scaled, out, err);
 }
@@ -500,6 +551,10 @@ static ckpt_status find_zero_offset(struct dequantizer *d, uint32_t zeros, unsig
                    1u << (bits - 1);
     if (all_half)
         *offset = 0;
+    if (!d->has_noted_gptq)
+        plan_notice(d->p, "no config.json says how GPTQ's zeros are stored; by their values, assuming "
+                    "checkpoint_format %s", all_half ? "gptq_v2" : "gptq");
+    d->has_noted_gptq = true;
     return CKPT_OK;
 }
 
@@ -613,6 +668,50 @@ static ckpt_status make_mlx(struct dequantizer *d, const struct quantized_weight
     r->bias = make_matrix(w->part[1], rows, scales);
     r->rounds_product = true;
     return CKPT_OK;
+}
+
+/* make_e4m3 - returns the numbers of the codes of float8_e4m3fn. NULL: no memory. */
+static const float *make_e4m3(struct dequantizer *d)
+{
+    unsigned char codes[256];
+    struct conversion c;
+    struct convert_tally ignored = {0};
+    float *numbers = arena_array(d->p->file->a, sizeof codes, sizeof *numbers);
+    if (!numbers || !conversion_init(&c, CKPT_DT_F8_E4M3, CKPT_DT_F32))
+        return NULL;
+    for (unsigned i = 0; i < sizeof codes; i++)
+        codes[i] = (unsigned char)i;
+    convert_run(&c, codes, sizeof codes, numbers, &ignored);
+    for (unsigned i = 0; i < sizeof codes; i++)
+        numbers[i] = float_of_bits(load_u32le((const unsigned char *)&numbers[i]));
+    return numbers;
+}
+
+/* make_mlx_float - uint32 [..., in * bits / 32] and scales of bytes, without biases. The mode follows from
+ * the words for each scale: 4 for mxfp4, 2 for nvfp4, 8 for mxfp8; MLX has no other sizes. It dequantizes to
+ * bfloat16. */
+static ckpt_status make_mlx_float(struct dequantizer *d, const struct quantized_weight *w,
+                                  struct dequantized *out, ckpt_error *err)
+{
+    const ckpt_tensor *t = get_tensor(d, w->weight), *scale = get_tensor(d, w->part[0]);
+    struct scaled_recipe *r = &out->recipe;
+    if (!t->ndim || t->ndim != scale->ndim || !t->elements || !scale->elements)
+        return fail_layout("its tensors do not have the same dimensions", err);
+    uint64_t words = t->shape[t->ndim - 1], scales = scale->shape[t->ndim - 1], rows = t->elements / words;
+    uint64_t words_each = words % scales ? 0 : words / scales;
+    if (scale->dtype != CKPT_DT_U8 || (words_each != 2 && words_each != 4 && words_each != 8))
+        return fail_layout("its scales are not those of MLX's mxfp4, nvfp4 or mxfp8", err);
+    unsigned bits = words_each == 8 ? 8 : 4;
+    CKPT_TRY(set_shape(d, out, t, 32, bits, err));
+    *r = make_recipe(rows, out->shape[t->ndim - 1], CKPT_DT_BF16);
+    r->codes = (struct scaled_codes){.m = make_matrix(w->weight, rows, words),
+                                     .packing = PACKED_COLS,
+                                     .bits = bits,
+                                     .lookup = bits == 4 ? e2m1 : make_e4m3(d)};
+    r->block_cols = r->cols / scales;
+    r->scale = make_matrix(w->part[0], rows, scales);
+    r->scale.dtype = words_each == 2 ? CKPT_DT_F8_E4M3 : CKPT_DT_F8_E8M0;
+    return r->codes.lookup ? CKPT_OK : fail_memory(err);
 }
 
 /* ------------------------------------------------------------------ bitsandbytes, torchao */

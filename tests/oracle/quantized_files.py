@@ -139,6 +139,33 @@ def mlx():
                        {"quantization": {"group_size": group, "bits": bits}})
 
 
+def mlx_floats():
+    import mlx.core as mx
+    import numpy
+    for mode in ("mxfp4", "nvfp4", "mxfp8"):
+        for shape in ((8, 256), (3, 5, 96)):
+            parts = mx.quantize(mx.random.normal(shape), mode=mode)
+            weight = torch.from_numpy(numpy.array(mx.dequantize(*parts, mode=mode, dtype=mx.float32)))
+            tensors = (torch.from_numpy(numpy.array(part)) for part in parts)
+            yield f"mlx_{mode}_{len(shape)}", dict(zip(("l.weight", "l.scales"), tensors)), weight.bfloat16(), {}
+
+
+def comfy_kitchen():
+    import comfy_kitchen
+    for shape in ((8, 64), (128, 128), (272, 416)):
+        weight = torch.randn(shape).bfloat16()
+        scale = weight.abs().max().float() / (6.0 * 448.0)
+        codes, blocks = comfy_kitchen.quantize_nvfp4(weight, scale)
+        state = torch.tensor(list(b'{"format": "nvfp4"}'), dtype=torch.uint8)
+        yield (f"comfy_nvfp4_{shape[0]}", {"l.weight": codes, "l.weight_scale": blocks, "l.weight_scale_2": scale,
+                                           "l.comfy_quant": state},
+               comfy_kitchen.dequantize_nvfp4(codes, scale, blocks, torch.bfloat16)[:shape[0], :shape[1]], {})
+        codes, blocks = comfy_kitchen.quantize_mxfp8(weight)
+        state = torch.tensor(list(b'{"format": "mxfp8"}'), dtype=torch.uint8)
+        yield (f"comfy_mxfp8_{shape[0]}", {"l.weight": codes, "l.weight_scale": blocks, "l.comfy_quant": state},
+               comfy_kitchen.dequantize_mxfp8(codes, blocks, torch.bfloat16)[:shape[0], :shape[1]], {})
+
+
 def torchao():
     from torchao.prototype.safetensors.safetensors_support import flatten_tensor_state_dict
     from torchao.quantization import (Float8WeightOnlyConfig, Int8WeightOnlyConfig, IntxWeightOnlyConfig, PerAxis,
@@ -192,10 +219,11 @@ def formulas():
            ((codes - zeros.repeat_interleave(group, 0)) * scales.repeat_interleave(group, 0)).t(), {})
 
 
-LIBRARIES = (bitsandbytes, compressed_tensors, transformers, mlx, torchao, formulas)
+LIBRARIES = (bitsandbytes, compressed_tensors, transformers, mlx, torchao, formulas, mlx_floats, comfy_kitchen)
 CORPUS = ("bnb_nf4_bfloat16_nested_64", "bnb_int8", "ct_fp8_channel_bfloat16", "ct_int8_zero_float16",
           "ct_pack4_zero_bfloat16", "ct_nvfp4_bfloat16", "ct_mxfp8_bfloat16", "gpt_oss", "hf_fp4", "mlx4_64_float16",
-          "torchao_fp8_bfloat16", "comfy", "gptq4_v1_float16_act", "awq")
+          "torchao_fp8_bfloat16", "comfy", "gptq4_v1_float16_act", "awq", "mlx_nvfp4_3", "mlx_mxfp8_2", "comfy_nvfp4_8",
+          "comfy_mxfp8_8")
 
 
 def digest(t):

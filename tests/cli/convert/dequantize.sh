@@ -25,3 +25,13 @@ ls out.safetensors
 # ggml's blocks become float32, a file without quantized weights stays as it is.
 ckpt convert -f --dequantize corpus/gguf/quantised.gguf out.safetensors | sed 's/ .*//'; ckpt ls --tsv out.safetensors | cut -f 2 | sort | uniq -c
 ckpt convert -f --dequantize data/train.pt out.pt
+# Without a config, how GPTQ's zeros are stored is said. The weight_block_size of a config counts, not what divides.
+cp corpus/quantized/gptq4_v1_float16_act/model.safetensors gptq.safetensors
+ckpt convert -f --dequantize gptq.safetensors out.safetensors
+mkdir blocks
+printf '\300\0\0\0\0\0\0\0%-192s' '{"w":{"dtype":"F8_E4M3","shape":[1,100],"data_offsets":[0,100]},"w_scale_inv":{"dtype":"F32","shape":[1,2],"data_offsets":[100,108]}}' >blocks/model.safetensors
+{ head -c 100 /dev/zero | tr '\0' '8'; printf '\0\0\200\077\0\0\0\100'; } >>blocks/model.safetensors # 8 is 1.0; scales 1 and 2
+ckpt convert -q --dequantize blocks/model.safetensors - | ckpt show - w[0,48:52]
+echo '{"quantization_config": {"weight_block_size": [64, 64]}}' >blocks/config.json
+ckpt convert -q --dequantize blocks/model.safetensors - | ckpt show - w[0,48:52]
+ckpt convert -q --dequantize blocks/model.safetensors - | ckpt show - w[0,62:66]
