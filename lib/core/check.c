@@ -151,6 +151,16 @@ void check_count(struct check *c, uint64_t n, uint64_t bytes)
     c->result->read = size_add(c->result->read, bytes);
 }
 
+ckpt_status check_add_slice(struct check *c, struct check_record r, source *src, uint64_t offset, uint64_t n,
+                            ckpt_error *err)
+{
+    if (!c || !range_within(offset, n, src->size))
+        return CKPT_OK;
+    CKPT_TRY(source_slice(src, offset, n, &r.src, err));
+    r.file_offset = source_pos(src, offset);
+    return check_add_record(c, &r, err);
+}
+
 ckpt_status check_watch_source(struct check *c, source *src, ckpt_error *err)
 {
     if (arena_push(c->a, &c->watched, &c->nwatched, &c->cap_watched, &src, sizeof src))

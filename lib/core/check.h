@@ -20,6 +20,7 @@ struct check_record {
     uint64_t file_offset; /* offset of its first byte in that file; CKPT_NO_OFFSET: it is compressed */
     uint32_t crc;
     bool is_crc32c; /* CRC is a CRC-32C */
+    const char *recorded_in; /* where CRC is stored, for the error; NULL: the "central directory" of a zip */
 };
 
 struct check {
@@ -63,6 +64,9 @@ ckpt_status check_add_record(struct check *c, const struct check_record *r, ckpt
 /* check_count - adds N checksums, which were compared while the file was opened, and the BYTES that they
  * cover to the result of C, which may be NULL. */
 void check_count(struct check *c, uint64_t n, uint64_t bytes);
+/* check_add_slice - adds R, whose bytes are the N at OFFSET of SRC, unless C is NULL or SRC lacks them. */
+ckpt_status check_add_slice(struct check *c, struct check_record r, source *src, uint64_t offset, uint64_t n,
+                            ckpt_error *err);
 /* check_watch_source - takes over SRC, a file that is being checked. */
 ckpt_status check_watch_source(struct check *c, source *src, ckpt_error *err);
 /* check_unchanged - fails if a watched file changed or could not be read, so that findings mean nothing. */

@@ -357,8 +357,8 @@ static int report_record(void *user, size_t i)
         (void)fail(&e, CKPT_ECHECKSUM, r->file_offset,
                    "its %s is {%08x}, the %s records {=%08x}\n"
                    "the bytes are not those that were saved: get the file again",
-                   crc_name(record_crc_kind(r)), result->crc, r->is_crc32c ? "index" : "central directory",
-                   r->crc);
+                   crc_name(record_crc_kind(r)), result->crc,
+                   r->recorded_in ? r->recorded_in : "central directory", r->crc);
     else
         return 0;
     error_add_where(&e, "%.*s", STR_ARG(r->name));

@@ -22,7 +22,8 @@ from checks import Checks
 
 MODELS = int(os.environ.get("MODELS", 200))
 DTYPES = ["?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "c8"]
-FORMATS = ["flax", "gguf", "keras", "mindspore", "mxnet", "numpy", "onnx", "openvino", "orbax", "paddle", "tensorflow", "tfjs"]
+FORMATS = ["flax", "gguf", "keras", "mindspore", "mxnet", "numpy", "onnx", "openvino", "orbax", "paddle", "tensordict", "tensorflow", "tensorizer",
+           "tfjs"]
 
 
 def random_array(rng, any_order):

@@ -282,12 +282,13 @@ static ckpt_status check_size(const struct bundle *b, const struct entry *entry)
  * whatever reads those compares their checksums. */
 static ckpt_status add_record(struct bundle *b, const struct entry *entry, const struct shard *shard)
 {
-    struct check_record r = {.name = entry->name, .path = shard->path, .crc = entry->crc, .is_crc32c = true};
-    if (!b->f->check || !shard->src || !range_within(entry->offset, entry->size, shard->src->size))
-        return CKPT_OK;
-    CKPT_TRY(source_slice(shard->src, entry->offset, entry->size, &r.src, b->err));
-    r.file_offset = source_pos(r.src, 0);
-    return check_add_record(b->f->check, &r, b->err);
+    const struct check_record r = {.name = entry->name,
+                                   .path = shard->path,
+                                   .crc = entry->crc,
+                                   .is_crc32c = true,
+                                   .recorded_in = "index"};
+    return shard->src ? check_add_slice(b->f->check, r, shard->src, entry->offset, entry->size, b->err)
+                      : CKPT_OK;
 }
 
 /* ---------------------------------------------------------------------- the tensors */

@@ -1,0 +1,305 @@
+/*
+ * tensors.c - reads files of CoreWeave's tensorizer (.tensors).
+ *
+ *   OFFSET SIZE DESCRIPTION
+ *   0      5    "|TZR|"
+ *   5      4    version, 1 to 5
+ *   9      32   flags, a number: 1 encrypted (also all of version 3), 2 an entry begins with its version
+ *   41     16   not used
+ *   57     8    number of tensors
+ *   65     8    length of the metadata, which follow: an entry for each tensor, then zeros
+ *
+ *   of an entry: [4 version] 2+n name, 1 kind (0 parameter, 1 buffer, 2 neither), 1+n dtype, 1+4n shape (8n
+ *   in entries of version 5), 8 offset of the header, 8 offset of the values, 8 length of the values
+ *   of a header: 8 its length, 2 module, 1 kind, 2+n name, 1+n dtype, 1+4n or 1+8n shape, 2+n checksums, …
+ *   of checksums: 1 how many; of each 1 type (0 CRC-32, 1 SHA-256), 1+n value
+ *
+ * Numbers are little-endian; "2+n" is a length in 2 bytes and what it counts. A dtype is numpy's, "<f4", or
+ * numpy's, a NUL and torch's, "<V2\0torch.bfloat16". A name that begins with byte 1E is a path as JSON,
+ * ["a", 0]. The checksums are of the header, in which they are zero, and the values after it. A tensor of the
+ * meta device has no values, and is listed without data; tensorizer makes zeros of it. SHA-256 is not
+ * compared.
+ *
+ * Refused: encrypted files, other versions and flags, values outside of the file, metadata that end early, a
+ * header that is not that of its entry.
+ *
+ * Source: tensorizer 2.12 (serialization.py, _tensor_path.py).
+ */
+#include <inttypes.h>
+
+#include "base/buf.h"
+#include "base/checked.h"
+#include "base/crc32.h"
+#include "codec/json_scan.h"
+#include "core/check.h"
+#include "core/numpy.h"
+#include "format/kit.h"
+#include "format/recognize.h"
+
+#define HEAD_SIZE     73u
+#define FLAGS_SIZE    32u
+#define VERSIONS      5u /* the last one */
+#define LONG_VERSION  5u /* shapes have 8 bytes for each size */
+#define CRYPT_VERSION 3u
+#define FLAG_CRYPT    1u
+#define FLAG_VERSIONS 2u
+#define PATH_MARK     '\x1e'
+#define MAX_HEADER    1048576u /* bytes: more than names of 64 KiB, and 255 sizes and checksums take */
+#define NAME_MAX_SIZE 1048576u
+
+struct entry {
+    ckpt_str name, dtype; /* as stored */
+    uint8_t kind;
+    uint32_t ndim;
+    bool is_long;
+    uint64_t *shape;
+    uint64_t header, values, nbytes;
+    uint64_t at;
+};
+
+struct tensorizer {
+    ckpt_file *f;
+    ckpt_error *err;
+    struct kit k;
+    uint64_t count;
+    bool has_versions; /* before each entry */
+};
+
+/* ------------------------------------------------------------------------------------ head */
+
+static ckpt_status read_head(struct tensorizer *r, uint64_t *metadata)
+{
+    unsigned char head[HEAD_SIZE];
+    CKPT_TRY(source_read(r->f->src, 0, head, sizeof head, r->err));
+    cursor c = cursor_of(head, sizeof head, source_pos(r->f->src, 0));
+    (void)cursor_take(&c, 5);
+    uint32_t version = cursor_u32(&c);
+    uint64_t flags = cursor_u64(&c), more_flags = 0;
+    for (size_t i = 8; i < FLAGS_SIZE; i++)
+        more_flags |= cursor_u8(&c);
+    (void)cursor_take(&c, 16);
+    r->count = cursor_u64(&c);
+    *metadata = cursor_u64(&c);
+    flags = more_flags ? UINT64_MAX : flags;
+    if (version < 1 || version > VERSIONS || flags > (FLAG_CRYPT | FLAG_VERSIONS))
+        return fail(r->err, CKPT_EUNSUPPORTED, source_pos(r->f->src, 5),
+                    "a file of version {%" PRIu32 " with flags %" PRIu64 "}; {=1 to %u, 0 to 3} are read",
+                    version, flags, VERSIONS);
+    if (version == CRYPT_VERSION || (flags & FLAG_CRYPT))
+        return fail(
+            r->err, CKPT_EUNSUPPORTED, source_pos(r->f->src, 5),
+            "the tensors are {encrypted}\n"
+            "read them with tensorizer.TensorDeserializer and DecryptionParams, and give the mapping to "
+            "torch.save");
+    r->has_versions = flags & FLAG_VERSIONS;
+    return CKPT_OK;
+}
+
+/* --------------------------------------------------------------------------------- entries */
+
+static ckpt_str take_text(cursor *c, size_t length_size)
+{
+    size_t n = (size_t)cursor_number(c, length_size);
+    const unsigned char *text = cursor_take(c, n);
+    return str_of((const char *)text, text ? n : 0);
+}
+
+/* take_shape - reads a number of sizes and, to SHAPE unless that is NULL, as many sizes. */
+static void take_shape(cursor *c, uint32_t n, bool is_long, uint64_t *shape)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t size = is_long ? cursor_u64(c) : cursor_u32(c);
+        if (shape)
+            shape[i] = size;
+    }
+}
+
+static ckpt_status read_entry(struct tensorizer *r, cursor *c, struct entry *e)
+{
+    *e = (struct entry){.at = c->pos};
+    e->is_long = r->has_versions && cursor_u32(c) >= LONG_VERSION;
+    e->name = take_text(c, 2);
+    e->kind = cursor_u8(c);
+    e->dtype = take_text(c, 1);
+    e->ndim = cursor_u8(c);
+    if (!(e->shape = arena_array(r->f->a, e->ndim, sizeof *e->shape)))
+        return fail_memory(r->err);
+    take_shape(c, e->ndim, e->is_long, e->shape);
+    e->header = cursor_u64(c);
+    e->values = cursor_u64(c);
+    e->nbytes = cursor_u64(c);
+    if (!c->bad)
+        return CKPT_OK;
+    return fail(r->err, CKPT_ETRUNCATED, e->at,
+                "the metadata {end} in an entry; {=%" PRIu64 " tensors} have one", r->count);
+}
+
+/* join_path - sets *OUT to the elements of PATH, a JSON array, with dots between them. */
+static ckpt_status join_path(struct tensorizer *r, ckpt_str path, uint64_t at, ckpt_str *out)
+{
+    json_scan j;
+    buf b;
+    enum json_event e;
+    buf_init(&b, NAME_MAX_SIZE);
+    json_init(&j, path, at, r->f->a, r->err);
+    ckpt_status st = json_expect(&j, JSON_ARRAY, "a path", "an array");
+    while (st == CKPT_OK && (e = json_next(&j)) != JSON_ARRAY_END) {
+        if (e != JSON_STRING && e != JSON_NUMBER)
+            st = json_unexpected(&j, e, "an element of a path", "a text or number");
+        else if (b.len)
+            buf_put_cstr(&b, ".");
+        if (st == CKPT_OK)
+            buf_put_str(&b, j.str);
+    }
+    if (st == CKPT_OK)
+        st = json_expect(&j, JSON_END, "a path", "one array");
+    *out = arena_str(r->f->a, buf_view(&b));
+    bool ok = buf_ok(&b) && out->ptr;
+    buf_free(&b);
+    return st != CKPT_OK || ok ? st : fail_memory(r->err);
+}
+
+static ckpt_status read_name(struct tensorizer *r, const struct entry *e, ckpt_str *out)
+{
+    if (e->name.len && e->name.ptr[0] == PATH_MARK)
+        return join_path(r, str_skip(e->name, 1), e->at, out);
+    *out = arena_str(r->f->a, e->name);
+    return out->ptr ? CKPT_OK : fail_memory(r->err);
+}
+
+/* find_dtype - sets the dtype of T to that of E. */
+static ckpt_status find_dtype(struct tensorizer *r, const struct entry *e, struct kit_tensor *t)
+{
+    struct numpy_dtype numpy = {.kind = 0};
+    size_t nul = str_find(e->dtype, STR_LIT("\0"), 0);
+    ckpt_str name = nul == SIZE_MAX ? STR_LIT("") : str_skip(e->dtype, nul + 1); /* bounded: in the dtype */
+    ckpt_dtype found = CKPT_DT_NONE;
+    if (name.len)
+        found = dtype_by_name(name);
+    else if (nul == SIZE_MAX && numpy_dtype_parse(e->dtype, &numpy))
+        found = numpy_torch_dtype(&numpy);
+    t->t.dtype = (uint16_t)found;
+    t->big_endian = numpy.big_endian;
+    if (found != CKPT_DT_NONE && dtype_info(found)->block_elems == 1)
+        return CKPT_OK;
+    return fail(r->err, CKPT_EUNSUPPORTED, e->at, "the dtype {\"%.*s\"}; {=those of torch} are read",
+                STR_ARG(e->dtype));
+}
+
+/* --------------------------------------------------------------------------------- headers */
+
+/* take_crc - reads checksums from C. Returns true if there is a CRC-32, and sets *CRC to it. The bytes of all
+ * checksums become zeros in SUMS, the SIZE bytes that C reads. */
+static bool take_crc(cursor *c, unsigned char *sums, size_t size, uint32_t *crc)
+{
+    bool found = false;
+    for (size_t n = cursor_u8(c); n && !c->bad; n--) {
+        uint8_t type = cursor_u8(c), length = cursor_u8(c);
+        size_t at = size - c->left; /* bounded: C reads SUMS */
+        const unsigned char *value = cursor_take(c, length);
+        if (!value)
+            break;
+        if (type == 0 && length == 4) {
+            *crc = load_u32le(value);
+            found = true;
+        }
+        memset(sums + at, 0, length); /* bounded: cursor_take found them */
+    }
+    return found && !c->bad;
+}
+
+/* read_header - reads the header of E, which ends where its values begin. Sets *FOUND if it has a CRC-32, and
+ * *CRC to that of the values alone. */
+static ckpt_status read_header(struct tensorizer *r, const struct entry *e, bool *found, uint32_t *crc)
+{
+    source *src = r->f->src;
+    uint64_t size = e->values - e->header; /* bounded: checked here */
+    if (e->values < e->header || size < 8 || size > MAX_HEADER)
+        return fail(r->err, CKPT_EFORMAT, e->at,
+                    "{a header at 0x%" PRIx64 ", values at 0x%" PRIx64
+                    "}; {=8 to %u bytes} apart are allowed",
+                    e->header, e->values, MAX_HEADER);
+    if (e->values > src->size)
+        return fail(r->err, CKPT_ETRUNCATED, source_pos(src, src->size),
+                    "needs {=%" PRIu64 " bytes} before its values, the file has {%" PRIu64 "}", e->values,
+                    src->size);
+    unsigned char *header = arena_alloc(r->f->a, (size_t)size);
+    if (!header)
+        return fail_memory(r->err);
+    CKPT_TRY(source_read(src, e->header, header, (size_t)size, r->err));
+    cursor c = cursor_of(header, (size_t)size, source_pos(src, e->header));
+    uint64_t stored_size = cursor_u64(&c);
+    (void)cursor_take(&c, 3);
+    ckpt_str name = take_text(&c, 2), dtype = take_text(&c, 1);
+    take_shape(&c, cursor_u8(&c), e->is_long, NULL);
+    cursor sums = cursor_sub(&c, cursor_u16(&c));
+    if (c.bad || stored_size != size || !str_eq(name, e->name) || !str_eq(dtype, e->dtype))
+        return fail(r->err, CKPT_EFORMAT, source_pos(src, e->header),
+                    "a header that is {not that} of {=its entry}");
+    size_t sums_size = sums.left, at = (size_t)size - c.left - sums_size; /* bounded: in the header */
+    *found = take_crc(&sums, header + at, sums_size, crc);
+    if (*found)
+        *crc ^= crc_combine(CRC_32, crc32_update(0, header, (size_t)size), 0, e->nbytes);
+    arena_shrink(r->f->a, header, 0);
+    return CKPT_OK;
+}
+
+/* check_values - lets `verify` compare the values of E, the tensor NAME, with CRC. */
+static ckpt_status check_values(struct tensorizer *r, const struct entry *e, ckpt_str name, uint32_t crc)
+{
+    const struct check_record record = {
+        .name = name, .path = r->f->path, .crc = crc, .recorded_in = "header"};
+    return check_add_slice(r->f->check, record, r->f->src, e->values, e->nbytes, r->err);
+}
+
+static ckpt_status add_tensor(struct tensorizer *r, const struct entry *e)
+{
+    struct kit_tensor t = {.described_at = e->at, .src_offset = e->values, .nbytes = e->nbytes};
+    uint64_t elements = 0;
+    uint32_t crc = 0;
+    bool has_crc = false;
+    CKPT_TRY(read_name(r, e, &t.name));
+    t.t.shape = e->shape;
+    t.t.ndim = e->ndim;
+    t.t.parameter = e->kind == 0;
+    ckpt_status st = find_dtype(r, e, &t);
+    bool is_meta = e->nbytes == 0 && checked_product(e->shape, e->ndim, &elements) && elements;
+    if (st == CKPT_OK && !is_meta) {
+        t.src = r->f->src;
+        st = read_header(r, e, &has_crc, &crc);
+    }
+    if (st != CKPT_OK)
+        return kit_add_faulty(&r->k, &t, st);
+    t.crc = has_crc ? &crc : NULL;
+    if (has_crc)
+        CKPT_TRY(check_values(r, e, t.name, crc));
+    return kit_add_tensor(&r->k, &t);
+}
+
+static ckpt_status read_entries(struct tensorizer *r, cursor *c)
+{
+    for (uint64_t i = 0; i < r->count; i++) {
+        struct entry e;
+        CKPT_TRY(read_entry(r, c, &e));
+        CKPT_TRY(add_tensor(r, &e));
+    }
+    return CKPT_OK;
+}
+
+static ckpt_status read(ckpt_file *f, ckpt_error *err)
+{
+    struct tensorizer r = {.f = f, .err = err};
+    ckpt_str text;
+    uint64_t size;
+    f->producer = STR_LIT("tensorizer");
+    CKPT_TRY(read_head(&r, &size));
+    CKPT_TRY(kit_read_metadata(f, f->src, HEAD_SIZE, size, &text, err));
+    cursor c = cursor_of(text.ptr, text.len, source_pos(f->src, HEAD_SIZE));
+    CKPT_TRY(kit_begin(&r.k, f, value_new(f->a, CKPT_V_DICT, 0), err));
+    return kit_end(&r.k, read_entries(&r, &c));
+}
+
+static bool probe(const struct probe *p) { return recognize_as(p, SIGN_TENSORIZER); }
+
+const struct format format_tensorizer = {
+    .name = "tensorizer", .title = "tensorizer file", .flat = true, .probe = probe, .read = read};

@@ -1,0 +1,245 @@
+/*
+ * tensordict.c - reads what TensorDict.consolidate(filename) writes.
+ *
+ *   the bytes of all tensors, row-major and little-endian
+ *   n  JSON: a node
+ *   8  n, little-endian
+ *
+ *   node     {"cls", "leaves": {NAME: LEAF}, "non_tensors": {NAME: [value, …]}, NAME: node, …}
+ *   LEAF     ["torch.float32", shape, begin, end, padding], with begin and end in the file; a sixth item if
+ *            it is a component of a jagged tensor
+ *
+ * Nodes become dicts. The components of a jagged tensor, <NJT_VALUES>NAME …, are called NAME.values,
+ * NAME.offsets and NAME.lengths. What is not a tensor is a value; classes and batch sizes are left out.
+ *
+ * Refused: a leaf of another form, bytes after the beginning of the JSON, a name that comes twice.
+ *
+ * Source: tensordict 0.15 (base.py, _reductions.py).
+ */
+#include <inttypes.h>
+
+#include "base/checked.h"
+#include "base/cursor.h"
+#include "codec/json_scan.h"
+#include "core/dtype.h"
+#include "format/kit.h"
+#include "format/recognize.h"
+
+#define BEGINNING "{\"cls\": \""
+#define TAIL_SIZE 8u
+#define MAX_DIMS  64u
+
+/* A node that is being read. */
+struct node {
+    struct kit k;
+    const value_pair *children; /* pairs of the node, of which some are nodes */
+    uint32_t nchildren, next;
+};
+
+struct tensordict {
+    ckpt_file *f;
+    ckpt_error *err;
+    source *data;      /* the bytes before the JSON */
+    struct node *open; /* the outermost first; JSON_DEPTH of them */
+    size_t depth;
+};
+
+/* ----------------------------------------------------------------------------------- leaves */
+
+/* read_sizes - reads V, a list of numbers, to the shape of T. */
+static ckpt_status read_sizes(struct tensordict *r, const ckpt_value *v, ckpt_tensor *t)
+{
+    uint32_t n = value_count(v);
+    uint64_t *shape = n <= MAX_DIMS ? arena_array(r->f->a, n, sizeof *shape) : NULL;
+    bool ok = v && v->type == CKPT_V_LIST && n <= MAX_DIMS;
+    if (ok && !shape)
+        return fail_memory(r->err);
+    for (uint32_t i = 0; ok && i < n; i++)
+        ok = value_size(value_item(v, i), &shape[i]);
+    t->ndim = n;
+    t->shape = shape;
+    return ok ? CKPT_OK
+              : fail(r->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
+                     "a shape that is {not} {=a list of up to %u sizes}", MAX_DIMS);
+}
+
+/* read_leaf - sets dtype, shape and place of T to those of LEAF. */
+static ckpt_status read_leaf(struct tensordict *r, const ckpt_value *leaf, struct kit_tensor *t)
+{
+    ckpt_str dtype;
+    uint64_t end = 0;
+    bool is_list = leaf->type == CKPT_V_LIST && (value_count(leaf) == 5 || value_count(leaf) == 6);
+    if (!is_list || !value_text(value_item(leaf, 0), &dtype) ||
+        !value_size(value_item(leaf, 2), &t->src_offset) || !value_size(value_item(leaf, 3), &end) ||
+        end < t->src_offset || end > r->data->size)
+        return fail(r->err, CKPT_EFORMAT, leaf->offset,
+                    "{not} {=a list of a dtype, a shape, a range of the first %" PRIu64
+                    " bytes, and padding}",
+                    r->data->size);
+    ckpt_dtype found = dtype_by_name(dtype);
+    t->t.dtype = (uint16_t)found;
+    t->src = r->data;
+    t->nbytes = KIT_AS_NEEDED;
+    CKPT_TRY(read_sizes(r, value_item(leaf, 1), &t->t));
+    if (found == CKPT_DT_NONE)
+        return fail(r->err, CKPT_EUNSUPPORTED, leaf->offset,
+                    "the dtype {\"%.*s\"}; {=those of torch} are read", STR_ARG(dtype));
+    uint64_t elements, need;
+    if (checked_product(t->t.shape, t->t.ndim, &elements) && dtype_bytes(found, elements, &need) &&
+        need <= end - t->src_offset) /* bounded: compared above */
+        return CKPT_OK;
+    return fail(r->err, CKPT_EFORMAT, leaf->offset,
+                "{%" PRIu64 " bytes} are fewer than {=dtype and shape} take",
+                end - t->src_offset); /* bounded: compared above */
+}
+
+/* make_name - returns the name for the leaf KEY. .ptr NULL: no memory. */
+static ckpt_str make_name(const struct tensordict *r, ckpt_str key)
+{
+    static const struct {
+        const char *prefix, *suffix;
+    } jagged[] = {{"<NJT_VALUES>", ".values"}, {"<NJT_OFFSETS>", ".offsets"}, {"<NJT_LENGTHS>", ".lengths"}};
+    for (size_t i = 0; i < sizeof jagged / sizeof *jagged; i++)
+        if (str_starts(key, str_c(jagged[i].prefix)))
+            return ARENA_CONCAT(r->f->a, str_skip(key, strlen(jagged[i].prefix)), str_c(jagged[i].suffix));
+    return arena_str(r->f->a, key);
+}
+
+static ckpt_status add_leaves(struct tensordict *r, struct kit *k, const ckpt_value *leaves)
+{
+    uint32_t n = 0;
+    const value_pair *pairs = leaves ? value_pairs(leaves, &n) : NULL;
+    for (uint32_t i = 0; i < n; i++) {
+        ckpt_str key;
+        struct kit_tensor t = {.described_at = pairs[i].val->offset};
+        if (!value_text(pairs[i].key, &key) || !(t.name = make_name(r, key)).ptr)
+            return fail_memory(r->err);
+        ckpt_status st = read_leaf(r, pairs[i].val, &t);
+        CKPT_TRY(st == CKPT_OK ? kit_add_tensor(k, &t) : kit_add_faulty(k, &t, st));
+    }
+    return CKPT_OK;
+}
+
+/* add_values - adds the values of NON_TENSORS, each the first item of a list. */
+static ckpt_status add_values(struct tensordict *r, struct kit *k, const ckpt_value *non_tensors)
+{
+    uint32_t n = 0;
+    const value_pair *pairs = non_tensors ? value_pairs(non_tensors, &n) : NULL;
+    for (uint32_t i = 0; i < n; i++) {
+        ckpt_str key;
+        ckpt_value *value = value_item(pairs[i].val, 0);
+        if (!value_text(pairs[i].key, &key) || !value)
+            return fail(r->err, CKPT_EFORMAT, pairs[i].val->offset, "{no} {=list with a value}");
+        if (!(key = arena_str(r->f->a, key)).ptr)
+            return fail_memory(r->err);
+        CKPT_TRY(kit_add_value(k, key, value));
+    }
+    return CKPT_OK;
+}
+
+/* ------------------------------------------------------------------------------------ nodes */
+
+/* open_node - begins to read V, whose entries go to the kit of the innermost node, which was begun. */
+static ckpt_status open_node(struct tensordict *r, const ckpt_value *v)
+{
+    struct node *node = &r->open[r->depth - 1];
+    node->children = value_pairs(v, &node->nchildren);
+    CKPT_TRY(add_leaves(r, &node->k, value_get(v, "leaves")));
+    return add_values(r, &node->k, value_get(v, "non_tensors"));
+}
+
+/* begin_child - begins the node V, the entry KEY of the innermost node. */
+static ckpt_status begin_child(struct tensordict *r, ckpt_str key, const ckpt_value *v)
+{
+    struct node *parent = &r->open[r->depth - 1], *child = parent + 1;
+    uint32_t before;
+    ckpt_str name = arena_str(r->f->a, key);
+    if (r->depth == JSON_DEPTH)
+        return fail(r->err, CKPT_ELIMIT, v->offset, "{more} than {=%u dicts} within each other", JSON_DEPTH);
+    if (!name.ptr || !map_put(parent->k.names, name, 0, &before))
+        return fail_memory(r->err);
+    if (before != MAP_NONE)
+        return fail(r->err, CKPT_EFORMAT, v->offset, "the name \"%.*s\" comes {twice}, {=once} is allowed",
+                    STR_ARG(name));
+    *child = (struct node){.next = 0};
+    r->depth++; /* read_nodes ends its kit even if it was not begun */
+    CKPT_TRY(kit_begin_mapping(&child->k, &parent->k, name));
+    return open_node(r, v);
+}
+
+/* is_child - returns true if pair P of a node is a node below it. */
+static bool is_child(const value_pair *p)
+{
+    ckpt_str key;
+    return p->val->type == CKPT_V_DICT && value_text(p->key, &key) &&
+           !str_matches_word(key, "leaves non_tensors cls_metadata", str_eq);
+}
+
+static ckpt_status read_nodes(struct tensordict *r, const ckpt_value *root)
+{
+    ckpt_status st = open_node(r, root);
+    while (r->depth > 1 || (st == CKPT_OK && r->open[0].next < r->open[0].nchildren)) {
+        struct node *node = &r->open[r->depth - 1];
+        if (st != CKPT_OK || node->next == node->nchildren) { /* never the outermost: its caller ends it */
+            st = kit_end(&node->k, st);
+            r->depth--;
+            continue;
+        }
+        const value_pair *pair = &node->children[node->next++];
+        ckpt_str key;
+        if (is_child(pair) && value_text(pair->key, &key))
+            st = begin_child(r, key, pair->val);
+    }
+    return st;
+}
+
+/* find_metadata - sets *AT and *N to the place of the JSON at the end of SRC. False: there is none. */
+static bool find_metadata(source *src, uint64_t *at, uint64_t *n)
+{
+    unsigned char tail[TAIL_SIZE], head[sizeof BEGINNING - 1];
+    if (src->size < TAIL_SIZE + sizeof head ||
+        source_read(src, src->size - TAIL_SIZE, tail, sizeof tail, NULL) != CKPT_OK)
+        return false;
+    *n = load_u64le(tail);
+    if (*n < sizeof head || *n > src->size - TAIL_SIZE) /* bounded: compared above */
+        return false;
+    *at = src->size - TAIL_SIZE - *n; /* bounded: compared above */
+    return source_read(src, *at, head, sizeof head, NULL) == CKPT_OK &&
+           memcmp(head, BEGINNING, sizeof head) == 0;
+}
+
+static ckpt_status read_graph(struct tensordict *r, const ckpt_value *root)
+{
+    r->depth = 1;
+    r->open[0] = (struct node){.next = 0};
+    CKPT_TRY(kit_begin(&r->open[0].k, r->f, value_new(r->f->a, CKPT_V_DICT, 0), r->err));
+    return kit_end(&r->open[0].k, read_nodes(r, root));
+}
+
+static ckpt_status read(ckpt_file *f, ckpt_error *err)
+{
+    struct tensordict r = {.f = f, .err = err};
+    uint64_t at, n;
+    ckpt_str text;
+    ckpt_value *root;
+    if (!find_metadata(f->src, &at, &n))
+        return fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET, "the file changed while it was read");
+    CKPT_TRY(kit_read_metadata(f, f->src, at, n, &text, err));
+    CKPT_TRY(json_read_value(text, source_pos(f->src, at), f->a, &root, err));
+    if (!(r.open = arena_array(f->a, JSON_DEPTH, sizeof *r.open)))
+        return fail_memory(err);
+    f->producer = STR_LIT("tensordict");
+    CKPT_TRY(source_slice(f->src, 0, at, &r.data, err));
+    ckpt_status st = read_graph(&r, root);
+    source_unref(r.data);
+    return st;
+}
+
+static bool probe(const struct probe *p)
+{
+    uint64_t at, n;
+    return p->src && !p->is_storage && find_metadata(p->src, &at, &n);
+}
+
+const struct format format_tensordict = {
+    .name = "tensordict", .title = "consolidated TensorDict", .probe = probe, .read = read};
