@@ -16,6 +16,10 @@
  * given twice or with values that are not text. A tensor given twice is legal for the Rust
  * reader, which takes the last one. It is read, with a notice.
  *
+ * Salvage reads two kinds of files that break these rules and whose tensors are all there: values of
+ * __metadata__ that are not text, as R's torch writes them, become their JSON text; and bytes between tensors
+ * may belong to none if they are all zero, as a writer leaves them that aligns tensors.
+ *
  * A pair of the metadata records a tie if its value is the name of a tensor and its key is not:
  * save_model of the official library writes such pairs. The key becomes the name of one more row,
  * listed after the tensors of the header (ties.c).
@@ -25,6 +29,7 @@
 #include "base/checked.h"
 #include "base/cursor.h"
 #include "base/map.h"
+#include "base/text.h"
 #include "codec/json_scan.h"
 #include "core/check.h"
 #include "core/dtype.h"
@@ -32,6 +37,7 @@
 #include "format/safetensors/safetensors.h"
 #include "format/ties.h"
 
+#define R_KEY  "..r" /* of the metadata that R's torch writes */
 #define DTYPES "F64, F32, F16, BF16, F8_*, F6_*, F4, C64, I64 to I8, U64 to U8, BOOL"
 
 /* The entry of one tensor in a header. */
@@ -61,6 +67,7 @@ struct header {
     bool has_metadata;
     bool has_ties;         /* the metadata records tied names */
     bool has_faulty_entry; /* an entry could not be parsed: its data offsets are not known */
+    bool has_padding;      /* salvage: zeros between two tensors, of which a notice was added */
     ckpt_error *err;
 };
 
@@ -268,13 +275,48 @@ static ckpt_status add_metadata_pair(struct header *h, map *seen, ckpt_str key, 
     return value_put(h->f->a, meta, k, v) ? CKPT_OK : fail_memory(h->err);
 }
 
+/* add_salvage_hint - adds to the error the hint that salvage writes the tensors; WHY comes before it. */
+static void add_salvage_hint(const struct header *h, const char *why)
+{
+    char word[SHELL_WORD_MAX];
+    error_add_hint(h->err, "%s`ckpt salvage %s -o OUT.safetensors` writes its tensors", why,
+                   shell_path(h->f->path, word));
+}
+
+/* read_other_value - sets *TEXT to the JSON text of the value of KEY that begins with E and is not a text;
+ * refuses it unless the file is salvaged. */
+static ckpt_status read_other_value(struct header *h, ckpt_str key, enum json_event e, ckpt_str *text)
+{
+    size_t begin = h->j.event_at;
+    if (e == JSON_ERROR || !h->f->salvage) {
+        bool is_of_r = str_is(key, R_KEY);
+        ckpt_status st = json_unexpected(
+            &h->j, e, is_of_r ? "what R's torch adds to __metadata__" : "a value of __metadata__", "a text");
+        if (e != JSON_ERROR)
+            add_salvage_hint(h, is_of_r ? "torch_load of R reads it; " : "");
+        return st;
+    }
+    CKPT_TRY(json_skip(&h->j, e));
+    *text = arena_str(h->f->a,
+                      str_of((const char *)h->j.text + begin, h->j.pos - begin)); /* bounded: scanned */
+    if (!text->ptr)
+        return fail_memory(h->err);
+    file_notice(h->f, "the value of \"%.*s\" in the metadata is no text: its JSON text is kept",
+                STR_ARG(key));
+    return CKPT_OK;
+}
+
 static ckpt_status read_pairs(struct header *h, map *seen)
 {
     enum json_event e;
     while ((e = json_next(&h->j)) == JSON_KEY) {
-        ckpt_str key = terminate_text(h);
-        CKPT_TRY(json_expect(&h->j, JSON_STRING, "a value of __metadata__", "a text"));
-        CKPT_TRY(add_metadata_pair(h, seen, key, terminate_text(h)));
+        ckpt_str key = terminate_text(h), text;
+        e = json_next(&h->j);
+        if (e != JSON_STRING)
+            CKPT_TRY(read_other_value(h, key, e, &text));
+        else
+            text = terminate_text(h);
+        CKPT_TRY(add_metadata_pair(h, seen, key, text));
     }
     return json_check_end(&h->j, e, JSON_OBJECT_END);
 }
@@ -346,7 +388,8 @@ static void sort_entries(struct header *h)
         qsort(h->entries, h->nentries, sizeof *h->entries, compare_offsets);
 }
 
-#define LL(n) ((unsigned long long)(n))
+#define LL(n)       ((unsigned long long)(n))
+#define PADDING_MAX 65536u /* bytes between two tensors that are read to see whether they are zeros */
 
 static ckpt_status fail_cut_off(const struct header *h, const struct header_entry *x)
 {
@@ -387,20 +430,56 @@ static ckpt_status check_size(const struct header *h, const struct header_entry 
     return CKPT_OK;
 }
 
+/* is_zero - sets *ZERO to whether the bytes [BEGIN, END) of the data are in the file and all zero. */
+static ckpt_status is_zero(const struct header *h, uint64_t begin, uint64_t end, bool *zero)
+{
+    unsigned char bytes[4096];
+    *zero = end <= h->data_size && end - begin <= PADDING_MAX; /* bounded: BEGIN comes before END */
+    while (*zero && begin < end) {
+        size_t n = end - begin < sizeof bytes ? (size_t)(end - begin) : sizeof bytes; /* bounded: as above */
+        uint64_t at = h->f->data_offset + begin; /* bounded: in the file */
+        CKPT_TRY(source_read(h->f->src, at, bytes, n, h->err));
+        for (size_t i = 0; i < n; i++)
+            *zero = *zero && bytes[i] == 0;
+        begin += n; /* bounded: up to END */
+    }
+    return CKPT_OK;
+}
+
+/* check_padding - handles the failure that bytes from START to the beginning of X belong to no tensor:
+ * accepts it in salvage if they are zeros; otherwise adds a hint to it. */
+static ckpt_status check_padding(struct header *h, const struct header_entry *x, uint64_t start)
+{
+    ckpt_error why = *h->err;
+    bool zero;
+    CKPT_TRY(is_zero(h, start, x->begin, &zero));
+    if (zero && h->f->salvage) {
+        if (!h->has_padding)
+            file_notice(h->f, "the zeros between tensors, with which a writer aligned them, are left out");
+        h->has_padding = true;
+        return CKPT_OK;
+    }
+    *h->err = why;
+    if (zero)
+        add_salvage_hint(h, "they are zeros: ");
+    return CKPT_EFORMAT;
+}
+
 /* check_data_begin - fails unless X begins at START, where PREV ends, the tensor before X. */
-static ckpt_status check_data_begin(const struct header *h, const struct header_entry *x, ckpt_str prev,
+static ckpt_status check_data_begin(struct header *h, const struct header_entry *x, ckpt_str prev,
                                     uint64_t start)
 {
     if (x->begin < start)
         return fail(h->err, CKPT_EFORMAT, x->pos,
                     "tensor \"%.*s\" begins at {byte %llu} of the data, but \"%.*s\" ends at {=byte %llu}",
                     STR_ARG(x->name), LL(x->begin), STR_ARG(prev), LL(start));
-    if (x->begin > start && !h->has_faulty_entry)
-        return fail(
-            h->err, CKPT_EFORMAT, x->pos,
-            "tensor \"%.*s\" begins at {byte %llu} of the data, but {=bytes %llu}..%llu belong to no tensor",
-            STR_ARG(x->name), LL(x->begin), LL(start), LL(x->begin));
-    return CKPT_OK;
+    if (x->begin == start || h->has_faulty_entry)
+        return CKPT_OK;
+    (void)fail(
+        h->err, CKPT_EFORMAT, x->pos,
+        "tensor \"%.*s\" begins at {byte %llu} of the data, but {=bytes %llu}..%llu belong to no tensor",
+        STR_ARG(x->name), LL(x->begin), LL(start), LL(x->begin));
+    return check_padding(h, x, start);
 }
 
 static ckpt_status check_data_end(const struct header *h, const struct header_entry *x)
@@ -413,8 +492,7 @@ static ckpt_status check_data_end(const struct header *h, const struct header_en
 }
 
 /* check_entry - checks offsets and size of X. Before and after: *PREV is the tensor that ends at *START. */
-static ckpt_status check_entry(const struct header *h, struct header_entry *x, ckpt_str *prev,
-                               uint64_t *start)
+static ckpt_status check_entry(struct header *h, struct header_entry *x, ckpt_str *prev, uint64_t *start)
 {
     ckpt_file *f = h->f;
     ckpt_status st = x->end < x->begin ? CKPT_OK : check_data_begin(h, x, *prev, *start);

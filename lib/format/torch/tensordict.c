@@ -197,14 +197,15 @@ static ckpt_status read_nodes(struct tensordict *r, const ckpt_value *root)
 static bool find_metadata(source *src, uint64_t *at, uint64_t *n)
 {
     unsigned char tail[TAIL_SIZE], head[sizeof BEGINNING - 1];
+    ckpt_error ignored;
     if (src->size < TAIL_SIZE + sizeof head ||
-        source_read(src, src->size - TAIL_SIZE, tail, sizeof tail, NULL) != CKPT_OK)
+        source_read(src, src->size - TAIL_SIZE, tail, sizeof tail, &ignored) != CKPT_OK)
         return false;
     *n = load_u64le(tail);
     if (*n < sizeof head || *n > src->size - TAIL_SIZE) /* bounded: compared above */
         return false;
     *at = src->size - TAIL_SIZE - *n; /* bounded: compared above */
-    return source_read(src, *at, head, sizeof head, NULL) == CKPT_OK &&
+    return source_read(src, *at, head, sizeof head, &ignored) == CKPT_OK &&
            memcmp(head, BEGINNING, sizeof head) == 0;
 }
 

@@ -10,7 +10,7 @@ echo '# one byte of a value'
 put types 2342 Z; ckpt ls t.tensors | tail -n 1; ckpt verify t.tensors; ckpt hash t.tensors
 ckpt salvage -q t.tensors -o s.pt; echo $?; ckpt ls s.pt | tail -n 3; ckpt hash --ignore-crc t.tensors | cksum
 echo '# cut off'
-head -c 2000 $d/types.tensors >t.tensors; ckpt ls t.tensors; ckpt verify t.tensors; ckpt salvage -q t.tensors -o s.pt; ckpt ls s.pt | tail -n 1
+head -c 2000 $d/types.tensors >t.tensors; ckpt ls t.tensors; ckpt verify t.tensors; ckpt salvage -qf t.tensors -o s.pt; ckpt ls s.pt | tail -n 1
 head -c 100 $d/types.tensors >t.tensors; ckpt ls t.tensors; head -c 60 $d/types.tensors >t.tensors; ckpt ls t.tensors
 echo '# what is refused'
 attempt() { put "$@"; echo "# $*"; ckpt ls t.tensors; }
