@@ -356,3 +356,26 @@ const char *text_describe_bytes(const void *p, size_t n, char out[TEXT_BYTES_SIZ
     text_end(&to);
     return out;
 }
+
+bool text_decode_base64(ckpt_str text, unsigned char *bytes, size_t *n)
+{
+    static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    uint32_t bits = 0;
+    unsigned nbits = 0;
+    *n = 0;
+    for (size_t i = 0; i < text.len; i++) {
+        char c = text.ptr[i] == '-' ? '+' : text.ptr[i] == '_' ? '/' : text.ptr[i];
+        const char *digit = c ? strchr(alphabet, c) : NULL;
+        if (c == '=' || c == '\n' || c == '\r')
+            continue;
+        if (!digit)
+            return false;
+        bits = bits << 6 | (uint32_t)(digit - alphabet);
+        nbits += 6;
+        if (nbits >= 8) {
+            nbits -= 8;
+            bytes[(*n)++] = (unsigned char)(bits >> nbits); /* bounded: fewer bytes than characters */
+        }
+    }
+    return true;
+}

@@ -47,6 +47,9 @@ const char *text_describe_bytes(const void *p, size_t n, char out[TEXT_BYTES_SIZ
 
 #define SHELL_WORD_MAX 160
 
+/* text_decode_base64 - decodes TEXT, in either alphabet, to BYTES, which has room for as many bytes as TEXT,
+ * and sets *N to their number. False: TEXT is not base64. */
+bool text_decode_base64(ckpt_str text, unsigned char *bytes, size_t *n);
 /* shell_word - returns S as one word of a command in a hint, quoted if a shell needs it. Returns FALLBACK, a
  * word such as "NAME", if S has a character of FORBIDDEN, must be escaped to be shown, or is too long. */
 const char *shell_word(ckpt_str s, const char *forbidden, const char *fallback, char out[SHELL_WORD_MAX]);

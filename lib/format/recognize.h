@@ -26,6 +26,7 @@ enum signature_kind {
     SIGN_OPENVINO,
     SIGN_MINDSPORE,
     SIGN_TENSORIZER,
+    SIGN_THINC,
     SIGN_OTHER,
     SIGN_FOLDER, /* this and the following: folders */
     SIGN_UNPACKED,  /* a folder: the members of a torch archive */

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "base/text.h"
 #include "codec/json_scan.h"
 #include "format/recognize.h"
 #include "scan/scan.h"
@@ -12,31 +13,6 @@
 #define TEXT_MAX   ((uint64_t)64 << 20) /* bytes of JSON and YAML */
 #define BASE64_MIN 16u                  /* characters; shorter texts cannot hold a file worth scanning */
 #define UTF8_BOM "\xef\xbb\xbf"
-
-/* decode_base64 - decodes TEXT, in either alphabet, to BYTES, which has room for as many bytes as TEXT, and
- * sets *N to their number. False: TEXT is not base64. */
-static bool decode_base64(ckpt_str text, unsigned char *bytes, size_t *n)
-{
-    static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    uint32_t bits = 0;
-    unsigned nbits = 0;
-    *n = 0;
-    for (size_t i = 0; i < text.len; i++) {
-        char c = text.ptr[i] == '-' ? '+' : text.ptr[i] == '_' ? '/' : text.ptr[i];
-        const char *digit = c ? strchr(alphabet, c) : NULL;
-        if (c == '=' || c == '\n' || c == '\r')
-            continue;
-        if (!digit)
-            return false;
-        bits = bits << 6 | (uint32_t)(digit - alphabet);
-        nbits += 6;
-        if (nbits >= 8) {
-            nbits -= 8;
-            bytes[(*n)++] = (unsigned char)(bits >> nbits); /* bounded: fewer bytes than characters */
-        }
-    }
-    return true;
-}
 
 /* A JSON object or array that is not closed yet. */
 struct open_object {
@@ -77,7 +53,7 @@ static ckpt_status scan_base64(struct json_visit *v, ckpt_error *err)
     unsigned char *bytes = malloc(text.len);
     if (!bytes)
         return fail_memory(err);
-    source *decoded = decode_base64(text, bytes, &n) ? source_mem(bytes, n, CKPT_NO_OFFSET) : NULL;
+    source *decoded = text_decode_base64(text, bytes, &n) ? source_mem(bytes, n, CKPT_NO_OFFSET) : NULL;
     ckpt_status st = CKPT_OK;
     if (decoded)
         st = scan_join_names(x, v->where, arena_printf(x->a, "text@0x%zx", v->json.event_at), &where, err);

@@ -23,7 +23,7 @@ from checks import Checks
 MODELS = int(os.environ.get("MODELS", 200))
 DTYPES = ["?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "c8"]
 FORMATS = ["flax", "gguf", "keras", "mindspore", "mxnet", "numpy", "onnx", "openvino", "orbax", "paddle", "tensordict", "tensorflow", "tensorizer",
-           "tfjs"]
+           "tfjs", "thinc"]
 
 
 def random_array(rng, any_order):

@@ -181,13 +181,16 @@ static ckpt_status add_storage(struct sharded_tensors *all, struct sharded_tenso
     return sharded_storage_add(all->f, &tensor->joined, &p, false, all->err);
 }
 
+ckpt_status sharded_tensor_store(struct sharded_tensors *all, struct sharded_tensor *tensor)
+{
+    return sharded_storage_accept_fault(all->f, tensor->joined.name, tensor->joined.dtype,
+                                        add_storage(all, tensor), &tensor->joined.storage, all->err);
+}
+
 ckpt_status sharded_tensors_store(struct sharded_tensors *all)
 {
-    for (size_t i = 0; i < all->ntensors; i++) {
-        struct sharded_tensor *tensor = &all->tensors[i];
-        CKPT_TRY(sharded_storage_accept_fault(all->f, tensor->joined.name, tensor->joined.dtype,
-                                              add_storage(all, tensor), &tensor->joined.storage, all->err));
-    }
+    for (size_t i = 0; i < all->ntensors; i++)
+        CKPT_TRY(sharded_tensor_store(all, &all->tensors[i]));
     return CKPT_OK;
 }
 

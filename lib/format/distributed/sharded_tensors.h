@@ -61,8 +61,9 @@ void sharded_tensors_end(struct sharded_tensors *all);
  * and its block must be inside of the row. */
 ckpt_status sharded_tensors_add(struct sharded_tensors *all, ckpt_str name, const uint64_t *shape,
                                 const struct tensor_shard *shard);
-/* sharded_tensors_store - adds a storage for each tensor to the table of the file; a fault of one is handled
- * by sharded_storage_accept_fault. */
+/* sharded_tensor_store, sharded_tensors_store - add a storage for TENSOR, or for each tensor, to the table of
+ * the file; a fault of one is handled by sharded_storage_accept_fault. */
+ckpt_status sharded_tensor_store(struct sharded_tensors *all, struct sharded_tensor *tensor);
 ckpt_status sharded_tensors_store(struct sharded_tensors *all);
 /* sharded_tensors_describe - fills ROW from the tensor for which the node V stands: v->offset is its index.
  * USER is the struct sharded_tensors. False: V is no such node. For torch_graph_input.describe_node. */

@@ -1,0 +1,235 @@
+/*
+ * model.c - reads models of thinc, as to_bytes and to_disk write them, also in pipelines of spaCy: one value
+ * of MessagePack.
+ *
+ *   {"nodes": [{"index", "name", …}, …], "attrs": […], "params": [{NAME: ARRAY or nil, …}, …],
+ *    "shims": [[…], …]}    each list has an item for each node
+ *   ARRAY  {"nd": true, "type": "<f4", "kind": "", "shape": [2, 3], "data": bytes}, as msgpack_numpy writes
+ *          it: row-major; its keys may be bytes
+ *
+ * The parameter NAME of a node is called INDEX.NODE.NAME. A parameter that is nil was not initialized, and is
+ * not listed. Attributes are left out. A shim holds a model of another library, which is not read: a notice
+ * counts these.
+ *
+ * Refused: what MessagePack refuses, other types of numpy, another number of params than of nodes, more than
+ * VALUES_MAX values.
+ *
+ * Source: thinc 9.1 (model.py), srsly 2 (_msgpack_api.py).
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "base/checked.h"
+#include "codec/msgpack.h"
+#include "core/numpy.h"
+#include "format/kit.h"
+#include "format/recognize.h"
+
+#define VALUES_MAX ((size_t)1 << 20)
+#define TEXT_MAX   4096u
+#define MAX_DIMS   64u
+
+struct thinc {
+    ckpt_file *f;
+    ckpt_error *err;
+    struct kit k;
+    struct msgpack_value *values; /* of the file, containers before their contents */
+    size_t n, cap;
+};
+
+static ckpt_status collect(void *user, const struct msgpack_value *v, ckpt_error *err)
+{
+    struct thinc *t = user;
+    if (t->n == VALUES_MAX)
+        return fail(err, CKPT_ELIMIT, v->at, "{more} than {=%zu values} of MessagePack", VALUES_MAX);
+    return arena_push(NULL, &t->values, &t->n, &t->cap, v, sizeof *v) ? CKPT_OK : fail_memory(err);
+}
+
+/* skip_value - returns the index after value I and its contents, which msgpack_read has found complete. */
+static size_t skip_value(const struct thinc *t, size_t i)
+{
+    for (uint64_t left = 1; left; left--, i++) {
+        const struct msgpack_value *v = &t->values[i];
+        uint64_t contents = v->kind == MSGPACK_ARRAY ? v->count
+                            : v->kind == MSGPACK_MAP ? 2 * v->count /* bounded: in t->values */
+                                                     : 0;
+        left += contents; /* bounded: in t->values */
+    }
+    return i;
+}
+
+/* read_text - sets *OUT to value I, a TEXT or BYTES; an empty text if it is neither, or longer than
+ * TEXT_MAX. */
+static ckpt_status read_text(const struct thinc *t, size_t i, ckpt_str *out)
+{
+    const struct msgpack_value *v = &t->values[i];
+    size_t n = (v->kind == MSGPACK_TEXT || v->kind == MSGPACK_BYTES) && v->n <= TEXT_MAX ? (size_t)v->n : 0;
+    char *text = arena_alloc(t->f->a, n + 1); /* bounded: TEXT_MAX */
+    if (!text)
+        return fail_memory(t->err);
+    *out = str_of(text, n);
+    return source_read(t->f->src, v->data, text, n, t->err);
+}
+
+/* find_key - sets *OUT to the index of the value of KEY in the map I; 0: it has none, or I is no map. */
+static ckpt_status find_key(const struct thinc *t, size_t i, const char *key, size_t *out)
+{
+    const struct msgpack_value *pairs = &t->values[i++];
+    *out = 0;
+    for (uint64_t k = 0; pairs->kind == MSGPACK_MAP && k < pairs->count; k++) {
+        ckpt_str text;
+        bool may_match = t->values[i].n == strlen(key);
+        if (may_match)
+            CKPT_TRY(read_text(t, i, &text));
+        i = skip_value(t, i);
+        if (may_match && str_is(text, key))
+            *out = i;
+        i = skip_value(t, i);
+    }
+    return CKPT_OK;
+}
+
+/* find_list - does what find_key does, and fails unless the value is an array. */
+static ckpt_status find_list(const struct thinc *t, size_t i, const char *key, size_t *out)
+{
+    CKPT_TRY(find_key(t, i, key, out));
+    if (*out && t->values[*out].kind == MSGPACK_ARRAY)
+        return CKPT_OK;
+    return fail(t->err, CKPT_EFORMAT, t->values[i].at, "{no} array {=\"%s\"}", key);
+}
+
+/* ---------------------------------------------------------------------------------- arrays */
+
+static ckpt_status read_dtype(const struct thinc *t, size_t i, struct kit_tensor *out)
+{
+    ckpt_str type;
+    struct numpy_dtype numpy = {.kind = 0};
+    CKPT_TRY(read_text(t, i, &type));
+    bool known = numpy_dtype_parse(type, &numpy);
+    out->t.dtype = (uint16_t)(known ? numpy_torch_dtype(&numpy) : CKPT_DT_NONE);
+    out->big_endian = numpy.big_endian;
+    if (out->t.dtype != CKPT_DT_NONE)
+        return CKPT_OK;
+    return fail(t->err, CKPT_EUNSUPPORTED, t->values[i].at,
+                "the type {\"%.*s\"}; {=numbers of numpy} are read", STR_ARG(type));
+}
+
+static ckpt_status read_shape(const struct thinc *t, size_t i, struct kit_tensor *out)
+{
+    const struct msgpack_value *list = &t->values[i];
+    bool ok = list->kind == MSGPACK_ARRAY && list->count <= MAX_DIMS;
+    uint64_t *shape = ok ? arena_array(t->f->a, list->count, sizeof *shape) : NULL;
+    if (ok && !shape)
+        return fail_memory(t->err);
+    for (uint32_t k = 0; ok && k < list->count; k++) {
+        ok = list[k + 1].kind == MSGPACK_UINT; /* bounded: they follow LIST */
+        shape[k] = list[k + 1].bits;           /* bounded: as above */
+    }
+    out->t.ndim = ok ? (uint32_t)list->count : 0;
+    out->t.shape = shape;
+    return ok ? CKPT_OK
+              : fail(t->err, CKPT_EFORMAT, list->at, "a shape that is {not} {=an array of up to %u sizes}",
+                     MAX_DIMS);
+}
+
+/* add_array - adds the array I as NAME. */
+static ckpt_status add_array(struct thinc *t, size_t i, ckpt_str name)
+{
+    struct kit_tensor out = {.name = name, .described_at = t->values[i].at, .src = t->f->src};
+    size_t type, shape, data;
+    CKPT_TRY(find_key(t, i, "type", &type));
+    CKPT_TRY(find_key(t, i, "shape", &shape));
+    CKPT_TRY(find_key(t, i, "data", &data));
+    ckpt_status st = type && shape && data && t->values[data].kind == MSGPACK_BYTES
+                         ? read_dtype(t, type, &out)
+                         : fail(t->err, CKPT_EFORMAT, t->values[i].at,
+                                "{no array} with {=type, shape and data}");
+    if (st == CKPT_OK)
+        st = read_shape(t, shape, &out);
+    if (st != CKPT_OK)
+        return kit_add_faulty(&t->k, &out, st);
+    out.src_offset = t->values[data].data;
+    out.nbytes = t->values[data].n;
+    return kit_add_tensor(&t->k, &out);
+}
+
+/* add_params - adds the parameters in the map I of the node NODE. */
+static ckpt_status add_params(struct thinc *t, size_t i, size_t node)
+{
+    const struct msgpack_value *pairs = &t->values[i];
+    size_t index, name;
+    ckpt_str node_name = str_of("", 0), param;
+    char number[STR_NUMBER_MAX];
+    CKPT_TRY(find_key(t, node, "index", &index));
+    CKPT_TRY(find_key(t, node, "name", &name));
+    if (pairs->kind != MSGPACK_MAP || !index || t->values[index].kind != MSGPACK_UINT)
+        return fail(t->err, CKPT_EFORMAT, pairs->at, "{no map} of parameters of a node with {=an index}");
+    if (name)
+        CKPT_TRY(read_text(t, name, &node_name));
+    ckpt_str prefix = format_number(t->values[index].bits, number);
+    i++;
+    for (uint64_t k = 0; k < pairs->count; k++) {
+        CKPT_TRY(read_text(t, i, &param));
+        i = skip_value(t, i);
+        ckpt_str full = ARENA_CONCAT(t->f->a, prefix, STR_LIT("."), node_name, STR_LIT("."), param);
+        if (!full.ptr)
+            return fail_memory(t->err);
+        if (t->values[i].kind != MSGPACK_NIL)
+            CKPT_TRY(add_array(t, i, full));
+        i = skip_value(t, i);
+    }
+    return CKPT_OK;
+}
+
+/* note_shims - adds a notice if the lists in the array I, one for each node, are not all empty. */
+static void note_shims(const struct thinc *t, size_t i)
+{
+    const struct msgpack_value *list = &t->values[i++];
+    uint64_t n = 0;
+    for (uint64_t k = 0; list->kind == MSGPACK_ARRAY && k < list->count; k++, i = skip_value(t, i))
+        n += t->values[i].kind == MSGPACK_ARRAY && t->values[i].count;
+    if (n)
+        file_notice(t->f, "%" PRIu64 " node%s of another library, which %s not read", n,
+                    n == 1 ? " is a model" : "s are models", n == 1 ? "is" : "are");
+    t->f->leaves_out = t->f->leaves_out || n;
+}
+
+static ckpt_status read_nodes(struct thinc *t)
+{
+    size_t nodes, params, shims;
+    CKPT_TRY(find_list(t, 0, "nodes", &nodes));
+    CKPT_TRY(find_list(t, 0, "params", &params));
+    CKPT_TRY(find_key(t, 0, "shims", &shims));
+    uint64_t n = t->values[nodes].count;
+    if (t->values[params].count != n)
+        return fail(t->err, CKPT_EFORMAT, t->values[params].at,
+                    "params of {%" PRIu64 " nodes}; there are {=%" PRIu64 "}", t->values[params].count, n);
+    if (shims)
+        note_shims(t, shims);
+    nodes++;
+    params++;
+    for (uint64_t i = 0; i < n; i++) {
+        CKPT_TRY(add_params(t, params, nodes));
+        nodes = skip_value(t, nodes);
+        params = skip_value(t, params);
+    }
+    return CKPT_OK;
+}
+
+static ckpt_status read(ckpt_file *f, ckpt_error *err)
+{
+    struct thinc t = {.f = f, .err = err};
+    f->producer = STR_LIT("thinc");
+    ckpt_status st = msgpack_read(f->src, collect, &t, err);
+    if (st == CKPT_OK)
+        st = kit_begin(&t.k, f, value_new(f->a, CKPT_V_DICT, 0), err);
+    if (st == CKPT_OK)
+        st = kit_end(&t.k, read_nodes(&t));
+    free(t.values);
+    return st;
+}
+
+static bool probe(const struct probe *p) { return recognize_as(p, SIGN_THINC); }
+
+const struct format format_thinc = {
+    .name = "thinc", .title = "thinc model", .flat = true, .probe = probe, .read = read};
