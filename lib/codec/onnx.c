@@ -46,6 +46,7 @@ struct onnx_walk {
     ckpt_error *err;
     struct message_frame frames[ONNX_DEPTH];
     uint32_t depth;
+    uint64_t cut_at; /* where the content begins that was cut off or damaged last, if o->is_cut */
     size_t cap_opsets, cap_properties;
 };
 
@@ -99,6 +100,7 @@ static ckpt_status skip_damaged_message(struct onnx_walk *w, ckpt_status st, uin
     if (!w->o->may_be_damaged || (st != CKPT_ETRUNCATED && st != CKPT_EFORMAT))
         return st;
     w->o->is_cut = true;
+    w->cut_at = w->r.pos;
     *f = (struct proto_field){.number = 0};
     *content_end = end;
     w->r.status = CKPT_OK;
@@ -119,7 +121,10 @@ static ckpt_status next_field(struct onnx_walk *w, uint64_t end, struct proto_fi
         return fail(w->err, end == w->o->src->size ? CKPT_ETRUNCATED : CKPT_EFORMAT, get_field_offset(w),
                     "{a field} of %" PRIu64 " bytes, but {=%" PRIu64 " bytes} are left in its message", n,
                     left);
-    w->o->is_cut = w->o->is_cut || n > left;
+    if (n > left) {
+        w->o->is_cut = true;
+        w->cut_at = w->r.pos;
+    }
     *content_end = w->r.pos + (n < left ? n : left); /* bounded: at most END */
     return CKPT_OK;
 }
@@ -296,6 +301,10 @@ static ckpt_status read_tensor(struct onnx_walk *w, uint64_t end, struct onnx_te
     *t = (struct onnx_tensor){.name = STR_LIT(""), .at = w->r.pos, .end = end};
     while (w->r.pos < end) {
         CKPT_TRY(next_field(w, end, &f, &content_end));
+        if (proto_is(&f, 8, PROTO_BYTES) && w->o->is_cut && w->cut_at == w->r.pos) {
+            w->r.pos = end; /* a part of the name is no name */
+            break;
+        }
         if (st == CKPT_OK && (st = take_tensor_field(w, &f, content_end, t)) != CKPT_OK) {
             first_error = *w->err;
             error_at = w->o->error_offset;
@@ -310,6 +319,8 @@ static ckpt_status read_tensor(struct onnx_walk *w, uint64_t end, struct onnx_te
         w->o->error_offset = error_at;
         return st;
     }
+    if (w->o->is_cut && w->cut_at >= t->at && !t->name.len)
+        return fail(w->err, CKPT_ETRUNCATED, source_pos(w->o->src, t->at), "it is {cut off} before its name");
     return t->type
                ? CKPT_OK
                : fail(w->err, CKPT_EFORMAT, source_pos(w->o->src, t->at), "a tensor has {no} {=data type}");

@@ -20,11 +20,12 @@ struct zip_entry {
     uint16_t method, flags;
     atomic_bool is_located; /* data_offset is set, and does not change any more */
     bool duplicate;         /* another entry has the same name */
-    bool is_alias;          /* zip_salvage: the same member by the other name in its headers */
-    bool has_alias;         /* zip_salvage: one of the later entries is its alias */
+    bool is_alias;          /* zip_salvage: the same member as an earlier entry, by the other name */
     bool avoids_libzip;     /* set by zip_salvage, because libzip needs the central directory */
     bool crc_unknown;       /* zip_salvage: no intact header or descriptor has its CRC */
     const char *fault;      /* zip_salvage: why it is not intact, or NULL */
+    const ckpt_str *other_name; /* zip_salvage: the name in its other header if it differs, or NULL */
+    atomic_bool is_reported;    /* its fault was returned as an error */
 };
 
 typedef struct zip {

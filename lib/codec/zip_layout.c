@@ -604,11 +604,13 @@ static const char *get_method_name(uint16_t method)
 }
 
 /* check_readable - fails if E has a fault, or is encrypted or compressed in a way that is not supported. */
-static ckpt_status check_readable(const zip *z, const struct zip_entry *e, ckpt_error *err)
+static ckpt_status check_readable(const zip *z, struct zip_entry *e, ckpt_error *err)
 {
-    if (e->fault)
+    if (e->fault) {
+        e->is_reported = true;
         return add_entry_name(
             e, fail(err, CKPT_ECHECKSUM, to_file_offset(z, e->header_offset), "%s", e->fault), err);
+    }
     if (e->flags & ZIP_FLAGS_ENCRYPTED)
         (void)fail(err, CKPT_EUNSUPPORTED, to_file_offset(z, e->header_offset),
                    "it is {encrypted (flags 0x%04x)}; only {=unencrypted members} are read", e->flags);
@@ -643,7 +645,7 @@ static ckpt_status open_deflated(zip *z, size_t i, source **out, ckpt_error *err
 
 ckpt_status zip_open_member(zip *z, size_t i, source **out, ckpt_error *err)
 {
-    const struct zip_entry *e = &z->entries[i];
+    struct zip_entry *e = &z->entries[i];
     CKPT_TRY(check_readable(z, e, err));
     if (e->method != ZIP_STORED)
         return e->avoids_libzip ? inflate_source(z->src, e->data_offset, e->csize, e->usize, out, err)

@@ -173,6 +173,12 @@ static ckpt_status read_wide_sizes(struct salvage *w, uint64_t at, struct zip_he
     return CKPT_OK;
 }
 
+/* holds_archive - returns true if the payload of E is an archive, whose records are not those of this one. */
+static bool holds_archive(const struct salvage *w, const struct zip_entry *e)
+{
+    return e->method == ZIP_STORED && zip_has_signature(w->src, e->data_offset, ZIP_LOCAL);
+}
+
 /* read_header - reads the local header at signature I into E. Sets *VALID to whether it is valid, and
  * *HAS_DESCRIPTOR to whether its sizes are in a data descriptor. */
 static ckpt_status read_header(struct salvage *w, size_t i, struct zip_entry *e, bool *valid,
@@ -212,7 +218,7 @@ static ckpt_status read_header(struct salvage *w, size_t i, struct zip_entry *e,
     if (has_sizes && range_within(e->data_offset, e->csize, w->src->size)) {
         e->next_at = e->data_offset + e->csize; /* bounded: in the file */
     } else {
-        e->next_at = e->data_offset;
+        e->next_at = holds_archive(w, e) ? w->src->size : e->data_offset;
         e->fault = "it is cut off, or its size is damaged";
     }
     return CKPT_OK;
@@ -251,7 +257,7 @@ static ckpt_status check_record(struct salvage *w, struct zip_entry *e, bool has
         e->flags = 0; /* the CRC matches, so it is not encrypted, even if a damaged flag indicates that */
     if (e->fault) {
         w->bytes_wasted += e->csize; /* bounded: check_record stops adding beyond 64 times the file size */
-        if (!has_descriptor && !has_header_after(w, e))
+        if (!has_descriptor && !holds_archive(w, e) && !has_header_after(w, e))
             e->next_at = e->data_offset;
     }
     return CKPT_OK;
@@ -453,10 +459,17 @@ static ckpt_status repair_entry(struct salvage *w, zip *z, size_t i, struct zip_
     e->name = name;
     if (e->fault || !at_offset || str_eq(at_offset->name, name))
         return CKPT_OK;
+    ckpt_str *names = arena_array(w->a, 2, sizeof *names);
+    if (!names)
+        return fail_memory(w->err);
+    names[0] = keeps_name ? name : at_offset->name;
+    names[1] = keeps_name ? at_offset->name : name;
+    e->name = names[0];
+    e->other_name = &names[1];
     *alias = *e;
-    alias->is_alias = e->has_alias = true;
-    e->name = keeps_name ? name : at_offset->name;
-    alias->name = keeps_name ? at_offset->name : name;
+    alias->is_alias = true;
+    alias->name = names[1];
+    alias->other_name = &names[0];
     return CKPT_OK;
 }
 

@@ -98,7 +98,7 @@ struct ckpt_file {
     struct source_watch *watch; /* during open only; may be NULL */
     struct check *check;        /* faults are reported there and reading continues; usually NULL */
     bool salvage;               /* damaged tensors are lost, not an error */
-    bool salvaged_zip;          /* zip_salvage compared the members of the archive with their checksums */
+    struct zip *salvaged_zip;   /* the archive whose members zip_salvage compared with their checksums */
     bool *row_lost;             /* by row: whether it is lost; NULL: none is */
     ckpt_lost *lost;
     size_t nlost, cap_lost;

@@ -160,6 +160,9 @@ ckpt_status format_verify(const char *path, struct check *c, ckpt_file **out, ck
 /* salvage_rows - lists the rows of F whose storages are lost, and replaces them by None in lists and tuples,
  * so that the items after them keep their positions. Called after F was read. */
 ckpt_status salvage_rows(ckpt_file *f, ckpt_error *err);
+/* salvage_note_stray - notes as a loss N bytes after the last WHAT, "tensor" or "storage", of a file without
+ * checksums: a download that was resumed too early inserts bytes, and what follows them is shifted. */
+void salvage_note_stray(ckpt_file *f, uint64_t n, const char *what);
 /* salvage_note_no_checksums - adds a notice to F if changed bytes cannot be detected. */
 void salvage_note_no_checksums(ckpt_file *f);
 /* salvage_hint_raw_bytes - sets the hint of ERR: how many intact bytes of Z have no names. */

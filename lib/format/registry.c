@@ -133,7 +133,7 @@ static ckpt_status fill_probe(ckpt_file *f, struct probe *p, ckpt_error *err)
                                     : zip_open(f->src, f->a, &p->zip, &p->zip_err);
         if (st != CKPT_OK)
             p->zip = NULL;
-        f->salvaged_zip = f->salvage && p->zip;
+        f->salvaged_zip = f->salvage ? p->zip : NULL;
         f->container = p->zip;
         f->container_free = close_zip;
     }
@@ -144,6 +144,7 @@ void format_set_container(ckpt_file *f, void *container, void (*release)(void *c
 {
     close_zip(f->probe->zip);
     f->probe->zip = NULL;
+    f->salvaged_zip = NULL;
     f->container = container;
     f->container_free = release;
 }

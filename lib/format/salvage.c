@@ -35,10 +35,23 @@ static void spread_losses(ckpt_file *f)
     }
 }
 
+/* cannot_be_written - returns true if T, a row of F, is a tensor whose data cannot be read, or whose dtype no
+ * format can write. The objects of a pickle are written as they are. */
+static bool cannot_be_written(const ckpt_file *f, const ckpt_tensor *t)
+{
+    return f->format->flat && t->part_of == CKPT_NO_TENSOR &&
+           ((t->kind == CKPT_OPAQUE && !t->has_data) || t->dtype == CKPT_DT_NAMED);
+}
+
 static ckpt_status add_lost_row(ckpt_file *f, size_t row, ckpt_error *err)
 {
     const struct storage *s = get_storage(f, row);
     ckpt_lost l = {.row = (uint32_t)row, .why = STR_LIT("a part of it is lost"), .offset = CKPT_NO_OFFSET};
+    const ckpt_tensor *t = &f->table.rows[row].t;
+    if (cannot_be_written(f, t))
+        l.why = t->dtype == CKPT_DT_NAMED ? STR_LIT("no format can write its dtype")
+                : t->note.len             ? t->note
+                                          : STR_LIT("its data cannot be read");
     if (s && storage_loss(s))
         l = (ckpt_lost){(uint32_t)row, str_c(s->extra->lost_why), s->extra->lost_at, s->extra->file};
     return arena_push(f->a, &f->lost, &f->nlost, &f->cap_lost, &l, sizeof l) ? CKPT_OK : fail_memory(err);
@@ -64,6 +77,15 @@ void salvage_note_no_checksums(ckpt_file *f)
         if (f->whole_checksum || f->table.storages[i].has_crc || f->table.storages[i].pieces_have_crcs)
             return;
     file_notice(f, "the file has no checksums: missing bytes are detected, changed bytes are not");
+}
+
+void salvage_note_stray(ckpt_file *f, uint64_t n, const char *what)
+{
+    file_note_loss(f,
+                   "%" PRIu64
+                   " unreferenced byte%s after the last %s: if they were inserted before, the data after "
+                   "them are shifted; fetch the file again",
+                   n, n == 1 ? "" : "s", what);
 }
 
 /* must_read - returns true if only reading S shows whether its bytes are intact. The members of a zip
@@ -111,7 +133,7 @@ static ckpt_status find_lost_rows(ckpt_file *f, ckpt_error *err)
     f->row_lost = arena_array(f->a, f->table.nrows, sizeof *f->row_lost);
     for (size_t i = 0; f->row_lost && i < f->table.nrows; i++) {
         const struct storage *s = get_storage(f, i);
-        f->row_lost[i] = s && storage_loss(s);
+        f->row_lost[i] = (s && storage_loss(s)) || cannot_be_written(f, &f->table.rows[i].t);
         f->table.rows[i].t.has_data = f->table.rows[i].t.has_data && !f->row_lost[i];
     }
     return f->row_lost ? CKPT_OK : fail_memory(err);
@@ -132,6 +154,22 @@ static ckpt_status add_lost_objects(ckpt_file *f, ckpt_error *err)
     return CKPT_OK;
 }
 
+/* note_damaged_members - notes the damaged members of an archive that are no tensors, such as the code of a
+ * TorchScript model. The reader has not used them, or has done without. */
+static void note_damaged_members(ckpt_file *f)
+{
+    enum { MAX_NOTED = 8 };
+    const zip *z = f->salvaged_zip;
+    size_t n = 0;
+    for (size_t i = 0; z && i < z->n; i++) {
+        const struct zip_entry *e = &z->entries[i];
+        if (e->fault && !e->is_reported && !e->is_alias && n++ < MAX_NOTED)
+            file_note_loss(f, "%.*s is lost: %s", STR_ARG(e->name), e->fault);
+    }
+    if (n > MAX_NOTED)
+        file_note_loss(f, "%zu other members of the archive are lost", n - MAX_NOTED);
+}
+
 ckpt_status salvage_rows(ckpt_file *f, ckpt_error *err)
 {
     if (f->row_lost) /* F has taken over a file for which this was done */
@@ -141,6 +179,7 @@ ckpt_status salvage_rows(ckpt_file *f, ckpt_error *err)
     if (f->add_opaque_storages)
         CKPT_TRY(f->add_opaque_storages(f, err));
     CKPT_TRY(check_storages(f, err));
+    note_damaged_members(f);
     CKPT_TRY(find_lost_rows(f, err));
     CKPT_TRY(add_lost_objects(f, err));
     spread_losses(f);

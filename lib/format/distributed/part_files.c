@@ -294,6 +294,20 @@ ckpt_status part_graph_take(ckpt_file *f, ckpt_file *part, ckpt_value **root, ck
     return CKPT_OK;
 }
 
+/* copy_loss - makes S lost for the reason of LOSS, of part I of F. */
+static ckpt_status copy_loss(ckpt_file *f, uint64_t i, const struct storage_extra *loss, struct storage *s,
+                             ckpt_error *err)
+{
+    struct storage_extra *extra = ARENA_NEW(f->a, struct storage_extra);
+    if (!extra)
+        return fail_memory(err);
+    *extra = *loss;
+    if (!extra->file.len)
+        extra->file = str_after_last(str_c(f->parts[i]->path), '/');
+    s->extra = extra;
+    return CKPT_OK;
+}
+
 ckpt_status part_graph_find_storage(void *user, const struct torch_pid *pid, struct storage *s,
                                     ckpt_error *err)
 {
@@ -314,7 +328,10 @@ ckpt_status part_graph_find_storage(void *user, const struct torch_pid *pid, str
     s->has_crc = from->has_crc;
     s->crc = from->crc;
     s->swap_width = from->swap_width;
-    return CKPT_OK;
+    s->is_crc32c = from->is_crc32c;
+    s->pieces_have_crcs = from->pieces_have_crcs;
+    s->checks_itself = from->checks_itself;
+    return storage_loss(from) ? copy_loss(f, i, from->extra, s, err) : CKPT_OK;
 }
 
 ckpt_status part_graph_add_unreferenced(ckpt_file *f, ckpt_error *err)

@@ -60,7 +60,7 @@ static ckpt_status add_member(struct kit *k, zip *z, const char *name)
     if (st == CKPT_OK)
         return add_text_value(k, name, text);
     error_add_position(k->err, z->entries[i].header_offset, str_c(name));
-    return file_report_fault(k->f, st, k->err);
+    return file_report_lost(k->f, st, str_c(name), k->err);
 }
 
 /* unpack - replaces *MEMBER, which inflates entry E while it is read, by a source of the inflated bytes. */

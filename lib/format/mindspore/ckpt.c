@@ -326,6 +326,11 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
     file_raise_budget(f, f->src->size);
     f->producer = STR_LIT("mindspore.save_checkpoint");
     CKPT_TRY(find_end(f, &end, err));
+    if (f->salvage && !f->whole_checksum)
+        file_notice(
+            f,
+            "the file does not record how many tensors it has: if it ends between two of them, the missing "
+            "ones are not detected");
     CKPT_TRY(reader_init(&m.reader, f->src, 0, end, err));
     ckpt_status st = kit_begin(&m.k, f, value_new(f->a, CKPT_V_DICT, 0), err);
     if (st == CKPT_OK)

@@ -150,14 +150,21 @@ static ckpt_status add_faulty(struct kit *k, const struct zip_entry *e, ckpt_sta
     return kit_add_faulty(k, &t, st);
 }
 
-/* has_listed_name - returns true if entry I is an alias of an entry whose name is that of an array. */
-static bool has_listed_name(const zip *z, size_t i)
+/* check_name - in salvage, fails if the headers of entry I of Z have two names of arrays: nothing shows which
+ * one is right. A name that is no array's is not: it is noted, and *SKIP is set. */
+static ckpt_status check_name(struct kit *k, const zip *z, size_t i, bool *skip)
 {
     const struct zip_entry *e = &z->entries[i];
-    for (size_t k = 0; e->is_alias && k < i; k++)
-        if (z->entries[k].header_offset == e->header_offset && str_ends(z->entries[k].name, SUFFIX))
-            return true;
-    return false;
+    *skip = e->other_name && !str_ends(e->name, SUFFIX);
+    if (*skip)
+        file_note_loss(k->f,
+                       "the name of a member is \"%.*s\" in one of its headers and \"%.*s\" in the other",
+                       STR_ARG(e->name), STR_ARG(*e->other_name));
+    if (!e->other_name || *skip || !str_ends(*e->other_name, SUFFIX))
+        return CKPT_OK;
+    return fail(k->err, CKPT_EFORMAT, e->header_offset,
+                "{its other header has the name \"%.*s\"}, {=both must have the same}",
+                STR_ARG(*e->other_name));
 }
 
 /* read_members - adds each array of Z. A faulty one is reported in `verify` and lost in salvage. */
@@ -166,15 +173,12 @@ static ckpt_status read_members(struct kit *k, zip *z)
     struct member_counts counts = {0, 0};
     for (size_t i = 0; i < z->n; i++) {
         source *member = NULL;
-        if (z->entries[i].is_alias || z->entries[i].has_alias) {
-            /* which of the two names is right is not known, but a name that is no array's is not */
-            file_note_loss(k->f,
-                           "a member has the name \"%.*s\" in one of its headers and another in the other",
-                           STR_ARG(z->entries[i].name));
-            if (!str_ends(z->entries[i].name, SUFFIX) || has_listed_name(z, i))
-                continue;
-        }
-        ckpt_status st = open_member(z, i, &member, k->err);
+        bool skip;
+        ckpt_status st = check_name(k, z, i, &skip);
+        if (skip)
+            continue;
+        if (st == CKPT_OK)
+            st = open_member(z, i, &member, k->err);
         if (st == CKPT_OK)
             st = add_member(k, z, i, member, &counts);
         source_unref(member);

@@ -519,8 +519,14 @@ static ckpt_status check_entries(struct header *h)
     for (size_t i = 0; i < h->nentries; i++)
         if (!h->entries[i].is_faulty)
             CKPT_TRY(check_entry(h, &h->entries[i], &prev, &end));
-    if (end >= h->data_size || h->has_faulty_entry || h->f->salvage)
+    if (end >= h->data_size || h->has_faulty_entry)
         return CKPT_OK;
+    if (h->f->salvage) {
+        bool is_of_r = h->f->metadata && value_get(h->f->metadata, R_KEY); /* then an R object follows */
+        if (!is_of_r)
+            salvage_note_stray(h->f, h->data_size - end, "tensor"); /* bounded: end < data_size */
+        return CKPT_OK;
+    }
     /* bounded: end < data_size */
     uint64_t at = h->f->check ? source_pos(h->f->src, h->f->data_offset + end) : CKPT_NO_OFFSET;
     (void)fail(h->err, CKPT_EFORMAT, at, "{%llu unreferenced bytes} after {=the last tensor}",

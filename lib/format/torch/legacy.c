@@ -142,7 +142,11 @@ static ckpt_status locate_storages(struct legacy *l, const ckpt_value *keys, uin
         if (st != CKPT_OK) /* the storages after a faulty one cannot be located */
             return CKPT_OK;
     }
-    if (!l->f->check || pos >= l->src->size || l->src != l->f->src)
+    if (pos >= l->src->size || l->src != l->f->src)
+        return CKPT_OK;
+    if (l->f->salvage)
+        salvage_note_stray(l->f, l->src->size - pos, "storage"); /* bounded: by the condition */
+    if (!l->f->check)
         return CKPT_OK;
     (void)fail(l->err, CKPT_EFORMAT, source_pos(l->src, pos),
                "{%llu unreferenced bytes} follow {=the last storage}",

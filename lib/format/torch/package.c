@@ -45,6 +45,23 @@ static ckpt_status add_pickle(struct torch_archive *ta, size_t i, ckpt_error *er
     return key && value_put(ta->f->a, ta->f->root, key, root) ? CKPT_OK : fail_memory(err);
 }
 
+/* add_pickles - adds all pickles. In salvage, one whose headers have two names is lost: nothing shows which
+ * of the names is right. */
+static ckpt_status add_pickles(struct torch_archive *ta, ckpt_error *err)
+{
+    for (size_t i = 0; i < ta->z->n; i++) {
+        const struct zip_entry *e = &ta->z->entries[i];
+        if (!is_pickle(ta, e->name))
+            continue;
+        if (!e->other_name)
+            CKPT_TRY(add_pickle(ta, i, err));
+        else
+            file_note_loss(ta->f, "%.*s is lost: its other header has the name \"%.*s\"", STR_ARG(e->name),
+                           STR_ARG(*e->other_name));
+    }
+    return CKPT_OK;
+}
+
 static ckpt_status read_package(ckpt_file *f, ckpt_error *err)
 {
     ckpt_str top = {0};
@@ -59,9 +76,7 @@ static ckpt_status read_package(ckpt_file *f, ckpt_error *err)
     f->root = value_new(f->a, CKPT_V_DICT, 0);
     if (!f->root)
         return fail_memory(err);
-    for (size_t i = 0; i < ta->z->n; i++)
-        if (is_pickle(ta, ta->z->entries[i].name))
-            CKPT_TRY(add_pickle(ta, i, err));
+    CKPT_TRY(add_pickles(ta, err));
     struct torch_graph_input input = torch_archive_get_graph_input(ta);
     CKPT_TRY(torch_walk_graph(f, f->root, &input, err));
     torch_archive_count_unused(ta);

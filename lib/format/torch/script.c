@@ -176,7 +176,12 @@ static ckpt_status get_class(struct script *s, const ckpt_value *klass, struct s
     if (!map_put(s->class_of, name, (uint32_t)s->nclasses, NULL) ||
         !arena_push(s->f->a, &s->classes, &s->nclasses, &s->cap_classes, out, sizeof *out))
         return fail_memory(s->err);
-    if (!out->has_code)
+    if (!out->has_code &&
+        s->f->salvage) /* its code may be lost, and with it what is no tensor of the state dict */
+        file_note_loss(s->f,
+                       "the archive does not define class %.*s; every tensor of such an object is listed",
+                       STR_ARG(name));
+    else if (!out->has_code)
         file_notice(s->f, "the archive does not define class %.*s; every tensor of such an object is listed",
                     STR_ARG(name));
     return CKPT_OK;
