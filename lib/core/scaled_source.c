@@ -109,7 +109,8 @@ static ckpt_status open_matrix(struct scaled *s, const struct scaled_matrix *fro
     const ckpt_tensor *t = &table->rows[from->row].t;
     m->dtype = from->dtype ? from->dtype : (ckpt_dtype)t->dtype;
     const struct dtype_info *d = dtype_info(m->dtype), *stored = dtype_info((ckpt_dtype)t->dtype);
-    bool has_bytes = (t->kind == CKPT_DENSE || t->kind == CKPT_NDARRAY) && t->has_data &&
+    bool has_bytes = (t->kind == CKPT_DENSE || t->kind == CKPT_NDARRAY || t->kind == CKPT_QUANTIZED) &&
+                     t->has_data &&
                      t->storage < table->nstorages && table->storages[t->storage].src;
     if (!has_bytes || t->conj || t->neg)
         return fail_part(s->file, from->row, CKPT_EUNSUPPORTED, err, "is not a dense tensor with bytes");
@@ -394,7 +395,10 @@ static ckpt_status read_scales(const struct scaled *s, const struct box *b, stru
     ok = ok && (!s->group.src || (x->group = malloc((size_t)(b->ncols + 1) * sizeof(float))));
     if (!ok)
         return fail_memory(err);
-    CKPT_TRY(read_box(&s->scale, &x->box, x->scale, err));
+    for (size_t i = 0; !s->scale.src && i < n; i++)
+        x->scale[i] = 1;
+    if (s->scale.src)
+        CKPT_TRY(read_box(&s->scale, &x->box, x->scale, err));
     if (s->nested.src)
         CKPT_TRY(apply_nested(s, row * s->scale.cols + begin, n, x->scale, err));
     if (s->r.multiplier != 1)
@@ -429,7 +433,7 @@ static void scale_row(const struct scaled *s, const struct scales *x, uint64_t r
     uint64_t first = row * x->box.ncols, i, run;
     for (uint64_t k = 0; k < n; k += run) {
         run = get_run(s, x, k, col, n, &i);
-        float scale = x->scale[first + i], zero = x->zero ? x->zero[first + i] : 0;
+        float scale = x->scale[first + i], zero = x->zero ? x->zero[first + i] : s->r.constant_zero;
         for (uint64_t c = k; c < k + run; c++)
             out[c] = (out[c] - zero) * scale; /* -0 - 0 is -0 */
     }
@@ -535,7 +539,8 @@ static ckpt_status check_recipe(const struct scaled *s, ckpt_error *err)
         return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "its scales have no rows or columns");
     uint64_t scale_rows = find_scale_row(s, r->rows - 1) + 1;
     uint64_t scale_cols = (r->cols - 1) / r->block_cols + 1;
-    bool fits = s->scale.src && s->scale.rows == scale_rows && (s->group.src || s->scale.cols == scale_cols);
+    bool fits = s->scale.src ? s->scale.rows == scale_rows && (s->group.src || s->scale.cols == scale_cols)
+                             : scale_rows == 1 && scale_cols == 1;
     if (!fits || (s->group.src && s->scale.cols > MAX_GROUPS))
         return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
                     "its scales have {%" PRIu64 " rows and %" PRIu64 " columns}, {=%" PRIu64 " and %" PRIu64

@@ -40,14 +40,15 @@ struct scaled_recipe {
     uint64_t matrix_rows;  /* rows of each of several matrices; scales begin anew with each */
     uint64_t block_rows, block_cols; /* rows and columns that share a scale */
     struct scaled_codes codes;
-    struct scaled_codes zero;   /* a matrix like the scales; m.row CKPT_NO_TENSOR: no zeros */
+    struct scaled_codes zero;   /* a matrix like the scales; m.row CKPT_NO_TENSOR: CONSTANT_ZERO instead */
+    float constant_zero;
     struct scaled_matrix scale, bias, group; /* group: one row, the column of scales of each column */
     /* scale = (nested_lookup[scale] * nested scale) + nested_offset, if NESTED is present */
     struct scaled_matrix nested; /* one row: the scale of each nested_block scales */
     uint64_t nested_block;
     const float *nested_lookup;
     float nested_offset;
-    float multiplier; /* of all scales, after the above; 1: none */
+    float multiplier; /* of all scales, after the above; 1: none. The scale itself, if SCALE is absent */
     bool divides;     /* the scale is divided by MULTIPLIER instead */
     bool rounds_scale; /* MULTIPLIER and its product with the scale are rounded to DTYPE */
     float factor;     /* 1: none */

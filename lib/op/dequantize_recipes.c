@@ -1,6 +1,7 @@
 /* dequantize_recipes.c - how the numbers of each scheme of quantized.def are computed from its tensors. The
  * dtype and the rounding are those of the library that wrote the weights:
  *
+ *   torch               (code - zero) * scale in float32
  *   bitsandbytes        quant_map[code] * absmax, as the dtype in quant_state; int8: code * SCB / 127
  *   compressed-tensors  (code - zero) * scale, in the dtype of the scale; nvfp4: scale / global_scale
  *   ComfyUI, DeepSeek   code * scale in float32; nvfp4 and mxfp8: as bfloat16
@@ -820,6 +821,87 @@ static ckpt_status make_torchao(struct dequantizer *d, const struct quantized_we
     CKPT_TRY(set_scales(&out->recipe, w->part[0], scale, out->shape, out->ndim, err));
     if (w->part[1] != CKPT_NO_TENSOR)
         out->recipe.zero.m = make_matrix(w->part[1], out->recipe.scale.rows, out->recipe.scale.cols);
+    return CKPT_OK;
+}
+
+/* find_quantizer - returns the quantizer (scheme, scale, zero_point[, axis]) in the call that makes V; NULL:
+ * there is none. */
+static const ckpt_value *find_quantizer(const ckpt_value *v)
+{
+    if (v && value_calls(v, "torch._utils", "_rebuild_parameter", 1))
+        v = value_arg(v, 0);
+    const ckpt_value *quantizer =
+        v && value_calls(v, "torch._utils", "_rebuild_qtensor", 5) ? value_arg(v, 4) : NULL;
+    bool ok = quantizer && quantizer->type == CKPT_V_TUPLE && value_count(quantizer) >= 3 &&
+              value_item(quantizer, 0)->type == CKPT_V_GLOBAL;
+    return ok ? quantizer : NULL;
+}
+
+/* set_channels - sets the scales and zeros of R, one for each index of dimension AXIS of the
+ * weight. */
+static ckpt_status set_channels(const struct dequantizer *d, const struct quantized_weight *w,
+                                const ckpt_value *axis, struct scaled_recipe *r, ckpt_error *err)
+{
+    int64_t dim;
+    const ckpt_tensor *t = get_tensor(d, w->weight);
+    bool ok = w->part[0] != CKPT_NO_TENSOR && w->part[1] != CKPT_NO_TENSOR && axis &&
+              value_integer(axis, &dim) && t->ndim;
+    if (!ok || (dim != 0 && dim != (int64_t)t->ndim - 1))
+        return fail_layout("its scales are not those of the first or last dimension", err);
+    uint64_t channels = t->shape[dim];
+    r->matrix_rows = r->rows;
+    if (dim) {
+        r->block_rows = r->rows;
+        r->scale = make_matrix(w->part[0], 1, channels);
+    } else {
+        r->block_rows = r->rows / channels;
+        r->block_cols = r->cols;
+        r->scale = make_matrix(w->part[0], channels, 1);
+    }
+    r->zero.m = make_matrix(w->part[1], r->scale.rows, r->scale.cols);
+    return CKPT_OK;
+}
+
+/* get_qtensor_codes - returns the dtype that elements of DT are stored in, or NONE: several in a byte. */
+static ckpt_dtype get_qtensor_codes(ckpt_dtype dt)
+{
+    switch (dt) {
+    case CKPT_DT_QI8: return CKPT_DT_I8;
+    case CKPT_DT_QU8: return CKPT_DT_U8;
+    case CKPT_DT_QI32: return CKPT_DT_I32;
+    default: return CKPT_DT_NONE;
+    }
+}
+
+/* make_qtensor - torch's quint8, qint8 and qint32, with one scale and zero or those of each channel, as
+ * float32. */
+static ckpt_status make_qtensor(struct dequantizer *d, const struct quantized_weight *w,
+                                struct dequantized *out, ckpt_error *err)
+{
+    const ckpt_tensor *t = get_tensor(d, w->weight);
+    const ckpt_value *quantizer = find_quantizer(t->value);
+    struct scaled_recipe *r = &out->recipe;
+    int64_t zero;
+    if (!quantizer)
+        return fail_layout("the call that makes it has no quantizer", err);
+    ckpt_str scheme = value_name(value_item(quantizer, 0));
+    const ckpt_value *scale = value_item(quantizer, 1);
+    ckpt_dtype codes = get_qtensor_codes((ckpt_dtype)t->dtype);
+    if (!codes)
+        return fail_layout("packed numbers of torch are not dequantized", err);
+    CKPT_TRY(begin_weight(d, w, 1, CKPT_DT_F32, out, err));
+    r->codes.m.dtype = codes;
+    if (str_is(scheme, "per_channel_affine"))
+        return set_channels(d, w, value_count(quantizer) > 3 ? value_item(quantizer, 3) : NULL, r, err);
+    bool ok = str_is(scheme, "per_tensor_affine") && scale->type == CKPT_V_FLOAT &&
+              value_integer(value_item(quantizer, 2), &zero) && zero >= -(1 << 24) && zero <= 1 << 24;
+    if (!ok)
+        return fail_layout("its scheme is neither per_tensor_affine nor per_channel_affine", err);
+    r->matrix_rows = r->block_rows = r->rows;
+    r->block_cols = r->cols;
+    r->scale = absent;
+    r->multiplier = (float)scale->u.f;
+    r->constant_zero = (float)zero;
     return CKPT_OK;
 }
 

@@ -145,7 +145,7 @@ static ckpt_status try_scheme(struct finder *f, enum quantized_scheme_id id, uin
     struct quantized_weight w = {.scheme = id};
     ckpt_str list = str_c(s->scales), first = str_take_word(&list), name = get_tensor(f, scale)->name;
     size_t nparts = 0;
-    if (!str_ends(name, first))
+    if (!first.len || !str_ends(name, first))
         return CKPT_OK;
     w.stem = str_of(name.ptr, name.len - first.len);
     if (!is_stem(w.stem, first) || (w.weight = find_row(f, w.stem, str_c(s->weight))) == CKPT_NO_TENSOR)
@@ -159,12 +159,36 @@ static ckpt_status try_scheme(struct finder *f, enum quantized_scheme_id id, uin
     return add_weight(f, &w, err);
 }
 
+/* find_torch - adds the quantized tensors of torch, whose scales and zeros are their components if there is
+ * one for each channel. */
+static ckpt_status find_torch(struct finder *f, ckpt_error *err)
+{
+    static const char *const components[] = {".scales", ".zero_points"};
+    for (uint32_t i = 0; i < f->file->table.nrows; i++) {
+        const ckpt_tensor *t = get_tensor(f, i);
+        struct quantized_weight w = {.scheme = QUANTIZED_TORCH, .stem = t->name, .weight = i};
+        if (t->kind != CKPT_QUANTIZED || t->alias_of != CKPT_NO_TENSOR)
+            continue;
+        init_parts(&w);
+        for (size_t k = 0; k < sizeof components / sizeof *components; k++) {
+            f->name.len = 0;
+            buf_put_str(&f->name, t->name);
+            buf_put_str(&f->name, str_c(components[k]));
+            uint32_t row = buf_ok(&f->name) ? file_find_tensor(f->file, buf_view(&f->name)) : CKPT_NO_TENSOR;
+            if (row != CKPT_NO_TENSOR && get_tensor(f, row)->part_of == i)
+                w.part[k] = row;
+        }
+        CKPT_TRY(add_weight(f, &w, err));
+    }
+    return CKPT_OK;
+}
+
 /* may_be_scale - returns true if NAME ends as the first scale of any scheme. */
 static bool may_be_scale(ckpt_str name)
 {
     for (size_t i = 0; i < NSCHEMES; i++) {
-        ckpt_str list = str_c(schemes[i].scales);
-        if (str_ends(name, str_take_word(&list)))
+        ckpt_str list = str_c(schemes[i].scales), first = str_take_word(&list);
+        if (first.len && str_ends(name, first))
             return true;
     }
     return false;
@@ -268,6 +292,7 @@ static ckpt_status find_all(struct finder *f, ckpt_error *err)
     for (uint32_t i = 0; i < t->nrows; i++)
         if (may_be_scale(t->rows[i].t.name))
             f->candidates[f->ncandidates++] = i;
+    CKPT_TRY(find_torch(f, err));
     for (unsigned id = 0; id < NSCHEMES; id++)
         for (size_t i = 0; i < f->ncandidates; i++)
             CKPT_TRY(try_scheme(f, (enum quantized_scheme_id)id, f->candidates[i], err));

@@ -657,7 +657,7 @@ static const ckpt_value *replace_node(void *user, const ckpt_value *v)
     ckpt_error ignored;
     struct torch_writer *w = user;
     const ckpt_value *rewritten, *replacement = find_replacement(w->p->file, v);
-    if (replacement != v && replacement->type != CKPT_V_NONE)
+    if (replacement != v && replacement->type != CKPT_V_NONE && replacement->type != CKPT_V_TENSOR)
         plan_note_module(w->p);
     uint32_t i = w->nreplacements ? map_get_num(w->replacement_of, ptr_key(replacement)) : MAP_NONE;
     if (i != MAP_NONE)

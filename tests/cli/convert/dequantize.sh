@@ -35,3 +35,10 @@ ckpt convert -q --dequantize blocks/model.safetensors - | ckpt show - w[0,48:52]
 echo '{"quantization_config": {"weight_block_size": [64, 64]}}' >blocks/config.json
 ckpt convert -q --dequantize blocks/model.safetensors - | ckpt show - w[0,48:52]
 ckpt convert -q --dequantize blocks/model.safetensors - | ckpt show - w[0,62:66]
+# Quantized tensors of torch hold their scales; a cast leaves them. These digests are those that torch gives; packed ones are refused.
+for file in t26/quant_per_tensor t26/quant_per_channel t14py2/quant t28/quant t26/quant_4x2; do
+    ckpt convert -f --dequantize "corpus/torch/$file.pt" out.pt
+    ckpt convert -qf --dequantize "corpus/torch/$file.pt" out.safetensors && ckpt diff out.pt out.safetensors && ckpt hash out.pt
+done
+ckpt info corpus/torch/t28/quant.pt | grep '^quantized'
+ckpt convert -f --cast bf16 corpus/torch/t26/quant_per_channel.pt out.pt; ckpt ls out.pt
