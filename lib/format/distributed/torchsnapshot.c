@@ -40,9 +40,10 @@
 #include "format/recognize.h"
 #include "format/torch/graph.h"
 
-#define METADATA  ".snapshot_metadata"
-#define MAX_DIMS  64u
-#define MAX_DEPTH 128u /* of containers */
+#define METADATA     ".snapshot_metadata"
+#define MISSING_HINT "put all files of the snapshot into its folder"
+#define MAX_DIMS     64u
+#define MAX_DEPTH    128u /* of containers */
 
 /* An entry of the manifest. */
 struct entry {
@@ -102,7 +103,10 @@ static ckpt_status open_part(struct snapshot *s, ckpt_str location, ckpt_file **
         *out = s->parts[i];
         return CKPT_OK;
     }
-    CKPT_TRY(part_file_add(f, METADATA, location, out, s->all.err));
+    ckpt_status st = part_file_add(f, METADATA, location, out, s->all.err);
+    if (st == CKPT_ENOTFOUND)
+        error_add_hint(s->all.err, MISSING_HINT);
+    CKPT_TRY(st);
     ckpt_str name = arena_str(f->a, location);
     if (!name.ptr || !map_put(s->part_of, name, (uint32_t)s->nparts, NULL) ||
         !arena_push(f->a, &s->parts, &s->nparts, &s->cap_parts, out, sizeof *out))
@@ -122,7 +126,10 @@ static ckpt_status read_object(struct snapshot *s, const struct entry *e, ckpt_v
         !str_is(serializer, "torch_save"))
         return fail(s->all.err, CKPT_EUNSUPPORTED, e->description->offset,
                     "an object with {no} location and {=serializer torch_save}");
-    CKPT_TRY(part_file_read_pickle(s->all.f, METADATA, location, &part, s->all.err));
+    ckpt_status st = part_file_read_pickle(s->all.f, METADATA, location, &part, s->all.err);
+    if (st == CKPT_ENOTFOUND)
+        error_add_hint(s->all.err, MISSING_HINT);
+    CKPT_TRY(st);
     return part ? part_graph_take(s->all.f, part, node, s->all.err) : CKPT_OK;
 }
 
@@ -555,6 +562,8 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
         st = s.temp && s.entry_of && s.part_of ? read_entries(&s) : fail_memory(err);
     if (s.manifest_path)
         st = name_file_if_failed(st, s.manifest_path, err);
+    if (st != CKPT_OK)
+        error_add_position(err, CKPT_NO_OFFSET, STR_LIT("manifest"));
     map_free(s.part_of);
     map_free(s.entry_of);
     arena_free(s.temp);

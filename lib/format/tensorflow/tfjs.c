@@ -542,20 +542,28 @@ static ckpt_status read_model(struct tfjs *m, const ckpt_value *model)
     return m->f->producer.ptr ? add_values(m, model) : fail_memory(m->err);
 }
 
-static ckpt_status read(ckpt_file *f, ckpt_error *err)
+static ckpt_status read_file(ckpt_file *f, ckpt_error *err)
 {
     struct tfjs m = {.f = f, .err = err};
     ckpt_str text;
     ckpt_value *model;
-    if (f->probe->is_folder)
-        return shards_turn_into_file(
-            f, str_c(f->path), str_c(probe_has(f->probe, MODEL_NAME) ? MODEL_NAME : MANIFEST_NAME), err);
     if (!part_file_set_folder(f))
         return fail_memory(err);
     CKPT_TRY(kit_read_metadata(f, f->src, 0, f->src->size, &text, err));
     CKPT_TRY(json_read_value(text, 0, f->a, &model, err));
     CKPT_TRY(kit_begin(&m.k, f, value_new(f->a, CKPT_V_DICT, 0), err));
     return kit_end(&m.k, read_model(&m, model));
+}
+
+static ckpt_status read(ckpt_file *f, ckpt_error *err)
+{
+    if (f->probe->is_folder)
+        return shards_turn_into_file(
+            f, str_c(f->path), str_c(probe_has(f->probe, MODEL_NAME) ? MODEL_NAME : MANIFEST_NAME), err);
+    ckpt_status st = read_file(f, err);
+    if (st != CKPT_OK)
+        error_add_position(err, CKPT_NO_OFFSET, STR_LIT("model"));
+    return st;
 }
 
 /* is_manifest - returns true if P is called weights_manifest.json and begins as a list of groups. */

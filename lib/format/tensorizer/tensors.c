@@ -286,7 +286,7 @@ static ckpt_status read_entries(struct tensorizer *r, cursor *c)
     return CKPT_OK;
 }
 
-static ckpt_status read(ckpt_file *f, ckpt_error *err)
+static ckpt_status read_file(ckpt_file *f, ckpt_error *err)
 {
     struct tensorizer r = {.f = f, .err = err};
     ckpt_str text;
@@ -297,6 +297,14 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
     cursor c = cursor_of(text.ptr, text.len, source_pos(f->src, HEAD_SIZE));
     CKPT_TRY(kit_begin(&r.k, f, value_new(f->a, CKPT_V_DICT, 0), err));
     return kit_end(&r.k, read_entries(&r, &c));
+}
+
+static ckpt_status read(ckpt_file *f, ckpt_error *err)
+{
+    ckpt_status st = read_file(f, err);
+    if (st != CKPT_OK)
+        error_add_position(err, CKPT_NO_OFFSET, STR_LIT("metadata"));
+    return st;
 }
 
 static bool probe(const struct probe *p) { return recognize_as(p, SIGN_TENSORIZER); }

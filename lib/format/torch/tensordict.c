@@ -217,7 +217,7 @@ static ckpt_status read_graph(struct tensordict *r, const ckpt_value *root)
     return kit_end(&r->open[0].k, read_nodes(r, root));
 }
 
-static ckpt_status read(ckpt_file *f, ckpt_error *err)
+static ckpt_status read_file(ckpt_file *f, ckpt_error *err)
 {
     struct tensordict r = {.f = f, .err = err};
     uint64_t at, n;
@@ -233,6 +233,14 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
     CKPT_TRY(source_slice(f->src, 0, at, &r.data, err));
     ckpt_status st = read_graph(&r, root);
     source_unref(r.data);
+    return st;
+}
+
+static ckpt_status read(ckpt_file *f, ckpt_error *err)
+{
+    ckpt_status st = read_file(f, err);
+    if (st != CKPT_OK)
+        error_add_position(err, CKPT_NO_OFFSET, STR_LIT("metadata"));
     return st;
 }
 
