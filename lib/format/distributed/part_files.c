@@ -229,6 +229,14 @@ ckpt_status part_file_read(ckpt_file *f, const char *trusted, ckpt_str name, ckp
     return st == CKPT_OK && *out ? part_file_keep(f, *out, err) : st;
 }
 
+ckpt_status part_file_explain_missing(ckpt_status st, ckpt_str name, const char *hint, ckpt_error *err)
+{
+    if (st != CKPT_ENOTFOUND)
+        return st;
+    return fail(err, st, CKPT_NO_OFFSET, "{no file} {=\"%.*s\"}, which is a part of it\n%s", STR_ARG(name),
+                hint);
+}
+
 ckpt_status part_file_accept_missing(ckpt_file *f, ckpt_error *err)
 {
     if (f->salvage)

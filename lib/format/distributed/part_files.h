@@ -59,6 +59,9 @@ ckpt_status part_file_read(ckpt_file *f, const char *trusted, ckpt_str name, ckp
 /* part_file_accept_missing - handles ERR, which reports a missing file of F: returns CKPT_OK if `verify` has
  * reported it, or if salvage goes on with the other files; otherwise CKPT_ENOTFOUND. */
 ckpt_status part_file_accept_missing(ckpt_file *f, ckpt_error *err);
+/* part_file_explain_missing - returns ST. If it is CKPT_ENOTFOUND, the error becomes that NAME, a file that
+ * another one names, is missing; HINT is what to do. */
+ckpt_status part_file_explain_missing(ckpt_status st, ckpt_str name, const char *hint, ckpt_error *err);
 /* part_file_check_pickle - refuses PART if its tensors are not in a pickle, which part_graph_take needs. */
 ckpt_status part_file_check_pickle(const ckpt_file *part, ckpt_error *err);
 /* part_file_read_pickle - reads NAME as part_file_read does, then calls part_file_check_pickle. */

@@ -104,9 +104,7 @@ static ckpt_status open_part(struct snapshot *s, ckpt_str location, ckpt_file **
         return CKPT_OK;
     }
     ckpt_status st = part_file_add(f, METADATA, location, out, s->all.err);
-    if (st == CKPT_ENOTFOUND)
-        error_add_hint(s->all.err, MISSING_HINT);
-    CKPT_TRY(st);
+    CKPT_TRY(part_file_explain_missing(st, location, MISSING_HINT, s->all.err));
     ckpt_str name = arena_str(f->a, location);
     if (!name.ptr || !map_put(s->part_of, name, (uint32_t)s->nparts, NULL) ||
         !arena_push(f->a, &s->parts, &s->nparts, &s->cap_parts, out, sizeof *out))
@@ -127,9 +125,7 @@ static ckpt_status read_object(struct snapshot *s, const struct entry *e, ckpt_v
         return fail(s->all.err, CKPT_EUNSUPPORTED, e->description->offset,
                     "an object with {no} location and {=serializer torch_save}");
     ckpt_status st = part_file_read_pickle(s->all.f, METADATA, location, &part, s->all.err);
-    if (st == CKPT_ENOTFOUND)
-        error_add_hint(s->all.err, MISSING_HINT);
-    CKPT_TRY(st);
+    CKPT_TRY(part_file_explain_missing(st, location, MISSING_HINT, s->all.err));
     return part ? part_graph_take(s->all.f, part, node, s->all.err) : CKPT_OK;
 }
 

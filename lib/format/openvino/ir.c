@@ -107,7 +107,7 @@ static ckpt_status open_values(struct ir *r)
     ckpt_status st = part_file_add(f, name.ptr, r->values_file.file, &r->values, r->err);
     if (st != CKPT_ENOTFOUND)
         return st;
-    error_add_hint(r->err, "the model has its values in %s: put it next to it", r->values_file.file.ptr);
+    (void)part_file_explain_missing(st, r->values_file.file, "put it next to the model", r->err);
     r->values_are_missing = true;
     return part_file_accept_missing(f, r->err);
 }
@@ -206,7 +206,9 @@ static ckpt_status describe(struct ir *r, const struct element *data, struct kit
 {
     const struct element_type *type = find_type(data->element_type);
     uint64_t *shape;
-    CKPT_TRY(read_shape(r, data->shape, &shape, &t->t.ndim));
+    uint32_t ndim;
+    CKPT_TRY(read_shape(r, data->shape, &shape, &ndim));
+    t->t.ndim = ndim;
     t->t.shape = shape;
     if (!type)
         return fail(r->err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,

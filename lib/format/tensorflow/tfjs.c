@@ -180,11 +180,11 @@ static ckpt_status open_shards(struct tfjs *m, struct tfjs_group *g, const ckpt_
             return fail(m->err, CKPT_EFORMAT, paths->offset, "\"paths\" with {other values} than {=texts}");
         if (!(name = arena_str(m->f->a, name)).ptr)
             return fail_memory(m->err);
-        ckpt_status st = open_shard(m, g, name);
+        ckpt_status st = part_file_explain_missing(open_shard(m, g, name), name,
+                                                   "put the files of the weights next to the model", m->err);
         if (st != CKPT_OK && !m->err->file[0])
             error_add_position(m->err, value_item(paths, i)->offset, STR_LIT("paths"));
         if (st == CKPT_ENOTFOUND) {
-            error_add_hint(m->err, "the model has its weights in other files: put them next to it");
             st = part_file_accept_missing(m->f, m->err);
             *complete = false;
         }

@@ -56,7 +56,7 @@ static ckpt_status read_sizes(struct tensordict *r, const ckpt_value *v, ckpt_te
         return fail_memory(r->err);
     for (uint32_t i = 0; ok && i < n; i++)
         ok = value_size(value_item(v, i), &shape[i]);
-    t->ndim = n;
+    t->ndim = ok ? n : 0;
     t->shape = shape;
     return ok ? CKPT_OK
               : fail(r->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
