@@ -357,25 +357,38 @@ const char *text_describe_bytes(const void *p, size_t n, char out[TEXT_BYTES_SIZ
     return out;
 }
 
-bool text_decode_base64(ckpt_str text, unsigned char *bytes, size_t *n)
+/* get_base64_digit - returns the value of the digit C, URL_SAFE or not; 64: it is none. */
+static uint32_t get_base64_digit(char c, bool url_safe)
 {
-    static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    if (c >= 'A' && c <= 'Z')
+        return (uint32_t)(c - 'A');
+    if (c >= 'a' && c <= 'z')
+        return (uint32_t)(c - 'a') + 26;
+    if (c >= '0' && c <= '9')
+        return (uint32_t)(c - '0') + 52;
+    if (c == '+' || (url_safe && c == '-'))
+        return 62;
+    return c == '/' || (url_safe && c == '_') ? 63 : 64;
+}
+
+bool text_decode_base64(ckpt_str text, bool url_safe, unsigned char *bytes, size_t *n)
+{
     uint32_t bits = 0;
     unsigned nbits = 0;
+    bool is_base64 = true;
     *n = 0;
     for (size_t i = 0; i < text.len; i++) {
-        char c = text.ptr[i] == '-' ? '+' : text.ptr[i] == '_' ? '/' : text.ptr[i];
-        const char *digit = c ? strchr(alphabet, c) : NULL;
-        if (c == '=' || c == '\n' || c == '\r')
+        uint32_t digit = get_base64_digit(text.ptr[i], url_safe);
+        if (digit == 64) {
+            is_base64 = is_base64 && text.ptr[i] && strchr("=\n\r", text.ptr[i]);
             continue;
-        if (!digit)
-            return false;
-        bits = bits << 6 | (uint32_t)(digit - alphabet);
+        }
+        bits = bits << 6 | digit;
         nbits += 6;
         if (nbits >= 8) {
             nbits -= 8;
             bytes[(*n)++] = (unsigned char)(bits >> nbits); /* bounded: fewer bytes than characters */
         }
     }
-    return true;
+    return is_base64;
 }

@@ -142,6 +142,16 @@ void keras_note_text(struct keras_object *o, ckpt_str key, ckpt_str text);
 ckpt_status keras_judge(struct scanner *x, const struct keras_object *o, source *src, ckpt_str where,
                         size_t at);
 
+/* A text of JSON. */
+struct scan_text_value {
+    ckpt_str text;
+    size_t at;          /* offset in the source */
+    bool is_serialized; /* its key is ":serialized:", which Stable-Baselines3 gives to a pickle in base64 */
+};
+/* scan_base64 - scans VALUE, at WHERE in SRC, if it may be a file or pickle in base64. Reports one that is
+ * serialized and no pickle. */
+ckpt_status scan_base64(struct scanner *x, source *src, ckpt_str where, struct scan_text_value value,
+                        ckpt_error *err);
 /* expression_is_arithmetic - returns true if TEXT, which a loader evaluates, is an expression as torch writes
  * it; IS_GUARD: a guard. If not, sets *FAILED_AT to the offset in TEXT of what is not allowed. */
 bool expression_is_arithmetic(ckpt_str text, bool is_guard, size_t *failed_at);

@@ -5,13 +5,11 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "base/text.h"
 #include "codec/json_scan.h"
 #include "format/recognize.h"
 #include "scan/scan.h"
 
-#define TEXT_MAX   ((uint64_t)64 << 20) /* bytes of JSON and YAML */
-#define BASE64_MIN 16u                  /* characters; shorter texts cannot hold a file worth scanning */
+#define TEXT_MAX ((uint64_t)64 << 20) /* bytes of JSON and YAML */
 #define UTF8_BOM "\xef\xbb\xbf"
 
 /* A JSON object or array that is not closed yet. */
@@ -41,29 +39,6 @@ static ckpt_status check_expression(struct json_visit *v, bool is_guard)
                             STR_ARG(text)); /* bounded: inside the text */
 }
 
-/* scan_base64 - decodes the current text, if it is base64, and scans the bytes. */
-static ckpt_status scan_base64(struct json_visit *v, ckpt_error *err)
-{
-    struct scanner *x = v->x;
-    uint64_t known_bytes = 0;
-    ckpt_str where, text = v->json.str;
-    size_t n = 0;
-    if (text.len < BASE64_MIN || x->depth >= x->scan->opts->max_depth)
-        return CKPT_OK;
-    unsigned char *bytes = malloc(text.len);
-    if (!bytes)
-        return fail_memory(err);
-    source *decoded = text_decode_base64(text, bytes, &n) ? source_mem(bytes, n, CKPT_NO_OFFSET) : NULL;
-    ckpt_status st = CKPT_OK;
-    if (decoded)
-        st = scan_join_names(x, v->where, arena_printf(x->a, "text@0x%zx", v->json.event_at), &where, err);
-    if (decoded && st == CKPT_OK)
-        st = scan_bytes(x, decoded, where, SCAN_VALUE, &known_bytes, err);
-    source_unref(decoded);
-    free(bytes);
-    return st;
-}
-
 /* visit_string - judges a text by the key of its object or array. */
 static ckpt_status visit_string(struct json_visit *v, struct open_object *o, ckpt_error *err)
 {
@@ -78,8 +53,9 @@ static ckpt_status visit_string(struct json_visit *v, struct open_object *o, ckp
     if (str_is(o->outer_key, "weight_map") && scan_path_leaves_folder(text))
         CKPT_TRY(scan_found(v->x->scan, SCAN_EXTERNAL_PATH, v->where, v->src, v->json.event_at,
                             "a shard is \"%.*s\", outside of the folder", STR_ARG(text)));
+    struct scan_text_value value = {text, v->json.event_at, str_is(o->key, ":serialized:")};
     o->key = STR_LIT("");
-    return scan_base64(v, err);
+    return scan_base64(v->x, v->src, v->where, value, err);
 }
 
 /* end_object - judges O, which ends here, and notes in OUTER, the object around it, what it needs of O. */

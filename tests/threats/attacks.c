@@ -293,6 +293,7 @@ static const struct attack texts[] = {
            "{\"module\": \"keras.layers\", \"class_name\": \"StringLookup\", "
            "\"config\": {\"vocabulary\": \"x\"}}"),
     ATTACK("base64", "serialized.json", KNOWN_EXEC, "{\":serialized:\": \"gAJjb3MKc3lzdGVtClUCaWSFUi4=\"}"),
+    ATTACK("base64", "skipped.json", KNOWN_EXEC, "{\":serialized:\": \"--g!AJjb3MK c3lzdGVtClUCaWSFUi4=!\"}"),
     ATTACK("index", "shard.index.json", EXTERNAL_PATH, "{\"weight_map\": {\"a\": \"../b.safetensors\"}}"),
 };
 

@@ -211,6 +211,51 @@ static void base64_in_json_is_scanned(void)
         0);
 }
 
+/* Python's base64.b64decode skips every character that is no digit, so that a loader sees a pickle in all of these. */
+static void foreign_characters_do_not_hide_base64(void)
+{
+    static const ckpt_str texts[] = {
+        CONSTANT("!gAJjb3MKc3lzdGVtClUCaWSFUi4="),
+        CONSTANT("----gAJjb3MKc3lzdGVtClUCaWSFUi4="),
+        CONSTANT("gAJjb3MK*c3lzdGVtClUCaWSFUi4="),
+        CONSTANT("g!A!J!j!b!3!M!K!c!3!l!z!d!G!V!t!C!l!U!C!a!W!S!F!U!i!4!="),
+        CONSTANT("gAJjb3MK\xc2\xa0"
+                 "c3lzdGVtClUCaWSFUi4="),
+        CONSTANT("gAJjb3MK \\tc3lzdGVtClUCaWSFUi4="),
+        CONSTANT("gAJjb3MKc3lzdGVtClUCaWSFUi4=!!"),
+        CONSTANT("gAJjb3MK\\u0000c3lzdGVtClUCaWSFUi4="),
+        CONSTANT("gAJj=b3MKc3lzdGVtClUCaWSFUi4="),
+        CONSTANT("gAJjb3MKc3lzdGVtClUCaWSFUi4=AAAA"),
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        char json[256];
+        for (int serialized = 0; serialized < 2; serialized++) {
+            int n = snprintf(json, sizeof json, serialized ? "{\":serialized:\": \"%s\"}" : "{\"a\": \"%s\"}",
+                             texts[i].ptr);
+            struct scan_results s = scan_buffer(json, (size_t)n, 0);
+            CU_ASSERT_EQUAL(s.result.verdict, CKPT_SCAN_KNOWN_EXEC);
+            if (s.result.verdict != CKPT_SCAN_KNOWN_EXEC)
+                printf("    %s\n", json);
+        }
+    }
+    /* a short one, "cos\nabort\n.", and one whose digits are URL-safe: BINBYTES of ff fb, POP, os.abort */
+    CU_ASSERT_EQUAL(scan(TEXT("[\"Y29zCmFib3J0Ci4=\"]")).result.verdict, CKPT_SCAN_KNOWN_EXEC);
+    CU_ASSERT_EQUAL(scan(TEXT("[\"gARDAv_7MGNvcwphYm9ydAou\"]")).result.verdict, CKPT_SCAN_KNOWN_EXEC);
+    /* prose, names and numbers are data */
+    CU_ASSERT_EQUAL(scan(TEXT("[\"The quick brown fox: jumps over - the_lazy dog, 12 times.\", "
+                              "\"model.layers.0.self_attn.q_proj.weight\", \"2024-01-01T00:00:00\"]"))
+                        .findings,
+                    0);
+}
+
+static void serialized_values_that_are_no_pickle_are_not_scanned(void)
+{
+    CU_ASSERT_EQUAL(scan(TEXT("{\":serialized:\": \"gARLAS4=\"}")).findings, 0);
+    CHECK_ONLY_FINDING(scan(TEXT("{\":serialized:\": \"\"}")), "not-opened", 17, "not a pickle in base64");
+    CHECK_ONLY_FINDING(scan(TEXT("{\":serialized:\": \"???\"}")), "not-opened", 17, "");
+    CHECK_ONLY_FINDING(scan(TEXT("{\":serialized:\": \"c29tZSB0ZXh0IGhlcmU=\"}")), "not-opened", 17, "");
+}
+
 static void shards_outside_of_the_folder_are_reported(void)
 {
     CU_ASSERT_EQUAL(
@@ -230,5 +275,7 @@ void suite_scan_config(void)
     UNIT(tags_are_reported);
     UNIT(yaml_that_cannot_be_read_is_not_scanned);
     UNIT(base64_in_json_is_scanned);
+    UNIT(foreign_characters_do_not_hide_base64);
+    UNIT(serialized_values_that_are_no_pickle_are_not_scanned);
     UNIT(shards_outside_of_the_folder_are_reported);
 }

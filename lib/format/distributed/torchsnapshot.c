@@ -281,7 +281,7 @@ static ckpt_status make_bytes(struct snapshot *s, ckpt_str text, ckpt_str *out)
     unsigned char *bytes = arena_alloc(s->all.f->a, text.len + 1); /* bounded: in memory */
     if (!bytes)
         return fail_memory(s->all.err);
-    if (!text_decode_base64(text, bytes, &n))
+    if (!text_decode_base64(text, true, bytes, &n))
         return fail(s->all.err, CKPT_EFORMAT, CKPT_NO_OFFSET, "a value that is {not} {=base64}");
     *out = str_of((const char *)bytes, n);
     return CKPT_OK;

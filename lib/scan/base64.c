@@ -1,0 +1,81 @@
+/*
+ * base64.c - scans texts of JSON that may be bytes in base64. Stable-Baselines3 writes pickles so, under the key
+ * ":serialized:", and loads what Python's base64.b64decode makes of the text. That function reads any text: it
+ * skips each character that is no digit of base64. A pad ("=") that completes four characters ends what older
+ * Pythons decode; newer ones go on, so that they see the same bytes and more.
+ *   standard reading   digits A-Z a-z 0-9 + /; skips "-" and "_"
+ *   URL-safe reading   "-" and "_" are the digits + and /, as by urlsafe_b64decode
+ */
+#include <stdlib.h>
+
+#include "base/text.h"
+#include "scan/scan.h"
+
+#define TEXT_MIN   8u  /* characters; a pickle that imports something has 6 bytes at least */
+#define BASE64_MIN 16u /* characters of a text of nothing but base64 that is scanned as a file of any format */
+
+/* The bytes of a text, decoded in one reading. */
+struct decoded {
+    unsigned char *bytes; /* room for as many as the text has characters */
+    size_t n;
+    bool skipped; /* characters other than digits, pads and line breaks */
+};
+
+/* is_worth_scanning - returns true if D, decoded from TEXT, may be a file. Prose can be decoded as well: what
+ * skips characters, or is short, counts only if it runs as a pickle, which needs a line or STACK_GLOBAL. */
+static bool is_worth_scanning(const struct scanner *x, ckpt_str text, const struct decoded *d, source *src,
+                              bool is_serialized)
+{
+    if (is_serialized)
+        return scan_is_pickle(x, src, 0, d->n, true);
+    if (!d->skipped && text.len >= BASE64_MIN && x->depth < x->scan->opts->max_depth)
+        return true;
+    return (memchr(d->bytes, '\n', d->n) || memchr(d->bytes, 0x93, d->n)) &&
+           scan_is_pickle(x, src, 0, d->n, false);
+}
+
+/* scan_decoded - scans D, decoded from TEXT at AT, if it may be a file; then sets *FOUND to true. */
+static ckpt_status scan_decoded(struct scanner *x, source *src, ckpt_str where, struct scan_text_value value,
+                                const struct decoded *d, bool *found, ckpt_error *err)
+{
+    uint64_t known_bytes = 0;
+    ckpt_str inner;
+    source *bytes = d->n ? source_mem(d->bytes, d->n, CKPT_NO_OFFSET) : NULL;
+    ckpt_status st = CKPT_OK;
+    if (d->n && !bytes)
+        return fail_memory(err);
+    if (bytes && is_worth_scanning(x, value.text, d, bytes, value.is_serialized)) {
+        *found = true;
+        st = scan_join_names(x, where, arena_printf(x->a, "text@0x%zx", value.at), &inner, err);
+        if (st == CKPT_OK && x->depth >= x->scan->opts->max_depth)
+            st = scan_found(x->scan, SCAN_NOT_OPENED, inner, src, value.at,
+                            "is nested too deep to be opened");
+        else if (st == CKPT_OK)
+            st = scan_bytes(x, bytes, inner, SCAN_VALUE, &known_bytes, err);
+    }
+    source_unref(bytes);
+    return st;
+}
+
+ckpt_status scan_base64(struct scanner *x, source *src, ckpt_str where, struct scan_text_value value,
+                        ckpt_error *err)
+{
+    bool found = false;
+    ckpt_str text = value.text;
+    if (text.len < TEXT_MIN && !value.is_serialized)
+        return CKPT_OK;
+    struct decoded d = {.bytes = malloc(text.len + 1)}; /* bounded: a text in memory */
+    if (!d.bytes)
+        return fail_memory(err);
+    d.skipped = !text_decode_base64(text, false, d.bytes, &d.n);
+    ckpt_status st = scan_decoded(x, src, where, value, &d, &found, err);
+    if (st == CKPT_OK && text.len && (memchr(text.ptr, '-', text.len) || memchr(text.ptr, '_', text.len))) {
+        d.skipped = !text_decode_base64(text, true, d.bytes, &d.n);
+        st = scan_decoded(x, src, where, value, &d, &found, err);
+    }
+    free(d.bytes);
+    return st != CKPT_OK || found || !value.is_serialized
+               ? st
+               : scan_found(x->scan, SCAN_NOT_OPENED, where, src, value.at,
+                            "the value of \":serialized:\" is not a {=pickle in base64}");
+}
