@@ -231,15 +231,19 @@ static enum yaml_token scan_quoted(yaml_scan *y)
 }
 
 /* read_block_header - reads the indicators after | or >, and the rest of their line. *INCREMENT: the
- * indentation that it states, 0: none. */
-static bool read_block_header(yaml_scan *y, unsigned *increment)
+ * indentation that it states, 0: none. *CHOMPING: '-', which drops line breaks at the end of the scalar, '+',
+ * which keeps them, or '\0', which keeps one. */
+static bool read_block_header(yaml_scan *y, unsigned *increment, char *chomping)
 {
     *increment = 0;
+    *chomping = '\0';
     step(y, 1);
     for (int i = 0; i < 2; i++) {
         if (is_in(peek(y, 0), "123456789"))
             *increment = (unsigned)(peek(y, 0) - '0');
-        else if (!is_in(peek(y, 0), "+-"))
+        else if (is_in(peek(y, 0), "+-"))
+            *chomping = peek(y, 0);
+        else
             break;
         step(y, 1);
     }
@@ -262,13 +266,22 @@ static size_t measure_block(const yaml_scan *y)
     return most;
 }
 
+static void keep_breaks(yaml_scan *y, size_t n)
+{
+    for (size_t i = 0; i < n && !y->text_is_cut; i++)
+        keep(y, "\n", 1);
+}
+
+/* scan_block - reads a block scalar. Its lines are not folded: a name that folding would change is none. */
 static enum yaml_token scan_block(yaml_scan *y)
 {
     unsigned increment;
-    size_t at = y->pos;
+    char chomping;
+    size_t at = y->pos, breaks = 0; /* line breaks that are kept if a line follows */
+    bool has_text = false;
     y->allows_key = true;
     current_key(y)->possible = false;
-    if (!read_block_header(y, &increment))
+    if (!read_block_header(y, &increment, &chomping))
         return fail_at(y, at, "a block scalar whose line has more than indicators");
     size_t least = y->indent < 0 ? 1 : (size_t)y->indent + 1; /* bounded: a column */
     size_t measured = measure_block(y);
@@ -278,18 +291,24 @@ static enum yaml_token scan_block(yaml_scan *y)
     for (;;) {
         while (y->column < indent && peek(y, 0) == ' ')
             step(y, 1);
-        if (step_break(y))
+        if (step_break(y)) {
+            breaks++;
             continue;
+        }
         if (at_end(y) || y->column < indent)
-            return YAML_SCALAR;
+            break;
+        keep_breaks(y, breaks);
         size_t n = 0;
         while (y->pos + n < y->bytes.len && !is_break(peek(y, n))) /* bounded: inside */
             n++;
         keep(y, y->bytes.ptr + y->pos, n);
         step(y, n);
-        keep(y, "\n", 1);
-        (void)step_break(y);
+        has_text = true;
+        breaks = step_break(y);
     }
+    if (chomping == '+' || (chomping == '\0' && has_text && breaks))
+        keep_breaks(y, chomping ? breaks : 1);
+    return YAML_SCALAR;
 }
 
 /* ------------------------------------------------- tags, anchors, directives */

@@ -126,6 +126,7 @@ static void harmless_configurations_are_data(void)
         CONSTANT("target: 5\nclass_path: x\nname: target\n"),
         CONSTANT("a: !!str b\nc: !!python/tuple [1, 2]\nd: ! e\n"),
         CONSTANT("a: |\n  _target_: os.system\n"),
+        CONSTANT("_target_: |-\n  " HARMLESS_TARGET "\n"),
         CONSTANT("# _target_: os.system\n"),
         CONSTANT(""),
     };
@@ -151,6 +152,13 @@ static void targets_of_configurations_are_reported(void)
     CHECK_ONLY_FINDING(scan_yaml_file(TEXT("- class_path: my.thing\n")), "config-target", 14, "");
     CHECK_ONLY_FINDING(scan_yaml_file(TEXT("\"\\x5ftarget_\": my.thing\n")), "config-target", 15, "");
     CHECK_ONLY_FINDING(scan_yaml_file(TEXT("? _target_\n: my.thing\n")), "config-target", 13, "");
+    CHECK_ONLY_FINDING(scan_yaml_file(TEXT("? |-\n  _target_\n: my.thing\n")), "config-target", 18, "");
+    CHECK_ONLY_FINDING(scan(TEXT("a:\n  ? >-\n    _target_\n  : my.thing\n")), "config-target", 27, "");
+    CHECK_ONLY_FINDING(scan_yaml_file(TEXT("- ? |-2\n    _target_\n  : my.thing\n")), "config-target", 25, "");
+    CHECK_ONLY_FINDING(scan_yaml_file(TEXT("? |-\n  target\n: my.thing\n")), "config-target", 16, "");
+    CHECK_ONLY_FINDING(scan_yaml_file(TEXT("? |-\n  class_path\n: >-\n  my.thing\n")), "config-target", 20,
+                       "it names my.thing");
+    CHECK_ONLY_FINDING(scan_yaml_file(TEXT("target: |-\n  my.thing\n")), "config-target", 8, "");
     CHECK_ONLY_FINDING(scan_yaml_file(TEXT("_target_: !!str my.thing\n")), "config-target", 16, "");
     CHECK_ONLY_FINDING(scan_yaml_file(TEXT("_target_: ${a.b}\n")), "config-target", 10, "it names ${a.b}");
     CHECK_ONLY_FINDING(scan_yaml_file(TEXT("_target_: AdamW\n")), "config-target", 10, "it names AdamW");

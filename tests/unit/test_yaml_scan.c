@@ -67,13 +67,27 @@ static void scalars_end_where_yaml_says(void)
 /* A block scalar goes on only in lines that are indented more than the collection around it. */
 static void block_scalars_end_with_their_indentation(void)
 {
-    CHECK_TOKENS("a: |\n  b: c\n\n   d\ne: f", "(a):(b: c\n d\n)(e):(f)");
+    CHECK_TOKENS("a: |\n  b: c\n\n   d\ne: f", "(a):(b: c\n\n d\n)(e):(f)");
     CHECK_TOKENS("a: |\nb: c\n", "(a):()(b):(c)");
     CHECK_TOKENS("- a: >-\n  b: c\n", "(a):()(b):(c)");
     CHECK_TOKENS("- |\n b\n- c", "(b\n)(c)");
     CHECK_TOKENS("a: |\n      \n  b: c\n", "(a):()(b):(c)"); /* an empty line is longer */
     CHECK_TOKENS("a: |2 # d\n   b\n", "(a):( b\n)");
     CHECK_TOKENS("a: | b\n", "(a):!!");
+}
+
+/* "-" drops line breaks at the end, "+" keeps all; a line without an end has none. */
+static void block_scalars_end_as_their_header_says(void)
+{
+    CHECK_TOKENS("? |-\n  a\n: b\n", "(a)=(b)");
+    CHECK_TOKENS("? >-\n  a\n\n: b\n", "(a)=(b)");
+    CHECK_TOKENS("- ? |-2\n     a\n  : b\n", "( a)=(b)");
+    CHECK_TOKENS("- ? |2-\n    a\n  : b\n", "(a)=(b)");
+    CHECK_TOKENS("? |\n  a\n\n: b\n", "(a\n)=(b)");
+    CHECK_TOKENS("? |+\n  a\n\n: b\n", "(a\n\n)=(b)");
+    CHECK_TOKENS("? |-\n\n  a\n: b\n", "(\na)=(b)");
+    CHECK_TOKENS("a: |\n  b", "(a):(b)");
+    CHECK_TOKENS("a: |\n\nb: |+\n\nc: d", "(a):()(b):(\n)(c):(d)");
 }
 
 static void what_is_no_yaml_is_refused(void)
@@ -116,6 +130,7 @@ void suite_yaml_scan(void)
 {
     UNIT(scalars_end_where_yaml_says);
     UNIT(block_scalars_end_with_their_indentation);
+    UNIT(block_scalars_end_as_their_header_says);
     UNIT(what_is_no_yaml_is_refused);
     UNIT(long_scalars_are_cut);
 }
