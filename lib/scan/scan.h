@@ -152,6 +152,12 @@ struct scan_text_value {
  * serialized and no pickle. */
 ckpt_status scan_base64(struct scanner *x, source *src, ckpt_str where, struct scan_text_value value,
                         ckpt_error *err);
+/* scan_treespec - reports the modules that torch imports when it reads VALUE, a treespec. Allocates from A. */
+ckpt_status scan_treespec(struct scanner *x, source *src, ckpt_str where, struct scan_text_value value,
+                          arena *a, ckpt_error *err);
+/* scan_accept_python_json - overwrites a byte order mark, NaN, Infinity and lone surrogates in the N bytes at
+ * TEXT, which Python's json accepts although RFC 8259 does not, with valid JSON of the same length. */
+void scan_accept_python_json(char *text, size_t n);
 /* expression_is_arithmetic - returns true if TEXT, which a loader evaluates, is an expression as torch writes
  * it; IS_GUARD: a guard. If not, sets *FAILED_AT to the offset in TEXT of what is not allowed. */
 bool expression_is_arithmetic(ckpt_str text, bool is_guard, size_t *failed_at);

@@ -54,6 +54,8 @@ static ckpt_status visit_string(struct json_visit *v, struct open_object *o, ckp
         CKPT_TRY(scan_found(v->x->scan, SCAN_EXTERNAL_PATH, v->where, v->src, v->json.event_at,
                             "a shard is \"%.*s\", outside of the folder", STR_ARG(text)));
     struct scan_text_value value = {text, v->json.event_at, str_is(o->key, ":serialized:")};
+    if (str_is(o->key, "in_spec") || str_is(o->key, "out_spec"))
+        CKPT_TRY(scan_treespec(v->x, v->src, v->where, value, v->json.a, err));
     o->key = STR_LIT("");
     return scan_base64(v->x, v->src, v->where, value, err);
 }
@@ -86,9 +88,7 @@ static ckpt_status visit_json(struct json_visit *v, ckpt_error *err)
     return st;
 }
 
-/* accept_python_json - overwrites a byte order mark, NaN, Infinity and lone surrogates, which Python's json
- * accepts although RFC 8259 does not, with valid JSON of the same length. */
-static void accept_python_json(char *text, size_t n)
+void scan_accept_python_json(char *text, size_t n)
 {
     bool in_string = false;
     if (n >= 3 && memcmp(text, UTF8_BOM, 3) == 0)
@@ -159,7 +159,7 @@ ckpt_status scan_text(struct scanner *x, source *src, ckpt_str where, uint64_t *
     char *text = malloc(n ? n : 1);
     ckpt_status st = text ? source_read(src, 0, text, n, err) : fail_memory(err);
     if (st == CKPT_OK && may_be_json) {
-        accept_python_json(text, n);
+        scan_accept_python_json(text, n);
         st = scan_json(x, src, where, str_of(text, n), &is_json, err);
     }
     if (st == CKPT_OK && !is_json)

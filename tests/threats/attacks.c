@@ -281,6 +281,9 @@ static const struct attack texts[] = {
     ATTACK("config-target", "target_folded.yaml", CONFIG_TARGET, "a: |\n_target_: recorder.record\n"),
     ATTACK("config-target", "target_block.yaml", CONFIG_TARGET,
            "a:\n  - ? |-\n      _target_\n    : recorder.record\n"),
+    ATTACK("config-target", "treespec.json", CONFIG_TARGET,
+           "{\"in_spec\": \"[1, {\\\"type\\\": \\\"collections.defaultdict\\\", \\\"context\\\": "
+           "{\\\"default_factory_module\\\": \\\"recorder\\\"}}]\"}"),
     ATTACK("yaml-tag", "tag.yaml", YAML_TAG, "a: !!python/name:recorder.record ''\n"),
     ATTACK("yaml-tag", "tag_escaped.yaml", YAML_TAG, "a: !!python%2fname:recorder.record ''\n"),
     ATTACK("yaml-tag", "tag_handle.yaml", YAML_TAG,

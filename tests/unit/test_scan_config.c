@@ -264,6 +264,39 @@ static void serialized_values_that_are_no_pickle_are_not_scanned(void)
     CHECK_ONLY_FINDING(scan(TEXT("{\":serialized:\": \"c29tZSB0ZXh0IGhlcmU=\"}")), "not-opened", 17, "");
 }
 
+/* torch.export writes a treespec as JSON in a text, in which the context of most types is a text of JSON again. */
+#define SPEC(text)            TEXT("{\"signature\": {\"in_spec\": \"" text "\"}}")
+#define NODE(type, context)   "[1, {\\\"type\\\": \\\"" type "\\\", \\\"context\\\": " context ", \\\"children_spec\\\": []}]"
+#define FACTORY(module, name) "{\\\"default_factory_module\\\": \\\"" module "\\\", \\\"default_factory_name\\\": \\\"" name "\\\"}"
+#define ENUM(fqn)                                                                                            \
+    "\\\"[{\\\\\\\"__enum__\\\\\\\": true, \\\\\\\"fqn\\\\\\\": \\\\\\\"" fqn "\\\\\\\", \\\\\\\"name\\\\\\\": "      \
+    "\\\\\\\"x\\\\\\\"}]\\\""
+
+static void modules_of_treespecs_are_reported(void)
+{
+    static const ckpt_str harmless[] = {
+        CONSTANT("{\"in_spec\": \"\", \"out_spec\": \"[1, null]\"}"),
+        CONSTANT("{\"in_spec\": \"" NODE("builtins.dict", "\\\"[\\\\\\\"a\\\\\\\"]\\\"") "\"}"),
+        CONSTANT("{\"in_spec\": \"" NODE("builtins.dict", ENUM("torch.a:E")) "\"}"),
+        CONSTANT("{\"in_spec\": \"" NODE("collections.defaultdict", FACTORY("builtins", "list")) "\"}"),
+        CONSTANT("{\"in_spec\": \"" NODE("collections.namedtuple", "\\\"a.b\\\"") "\"}"),
+    };
+    for (size_t i = 0; i < sizeof harmless / sizeof *harmless; i++)
+        CU_ASSERT_EQUAL(scan(harmless[i]).findings, 0);
+    CHECK_ONLY_FINDING(scan(SPEC(NODE("builtins.dict", ENUM("inert_mod:E")))), "config-target", 26,
+                       "the \"fqn\" of a treespec names inert_mod:E");
+    CHECK_ONLY_FINDING(scan(TEXT("{\"out_spec\": \"" NODE("builtins.dict", ENUM("inert_mod")) "\"}")),
+                       "config-target", 13, "");
+    CHECK_ONLY_FINDING(scan(SPEC(NODE("builtins.dict", ENUM("torchx:E")))), "config-target", 26, "");
+    CHECK_ONLY_FINDING(scan(SPEC(NODE("collections.defaultdict", FACTORY("inert_mod", "list")))),
+                       "config-target", 26, "the \"default_factory_module\" of a treespec names inert_mod");
+    CHECK_ONLY_FINDING(scan(SPEC(NODE("collections.defaultdict", FACTORY("builtins", "breakpoint")))),
+                       "config-target", 26, "names breakpoint");
+    /* Python's json also reads NaN; what no one reads is not scanned */
+    CHECK_ONLY_FINDING(scan(SPEC("[NaN, {\\\"fqn\\\": \\\"inert_mod:E\\\"}]")), "config-target", 26, "");
+    CHECK_ONLY_FINDING(scan(SPEC("[1, {")), "not-opened", 26, "a treespec that is not JSON");
+}
+
 static void shards_outside_of_the_folder_are_reported(void)
 {
     CU_ASSERT_EQUAL(
@@ -285,5 +318,6 @@ void suite_scan_config(void)
     UNIT(base64_in_json_is_scanned);
     UNIT(foreign_characters_do_not_hide_base64);
     UNIT(serialized_values_that_are_no_pickle_are_not_scanned);
+    UNIT(modules_of_treespecs_are_reported);
     UNIT(shards_outside_of_the_folder_are_reported);
 }
