@@ -47,9 +47,9 @@ const char *text_describe_bytes(const void *p, size_t n, char out[TEXT_BYTES_SIZ
 
 #define SHELL_WORD_MAX 160
 
-/* text_decode_base64 - decodes the digits in TEXT to BYTES, which has room for as many bytes as TEXT, and sets *N
- * to their number. URL_SAFE: "-" and "_" are digits, too. Skips other characters, and returns false if any of
- * them is not "=" or the end of a line: then TEXT is not base64, though Python's b64decode takes it. */
+/* text_decode_base64 - decodes the digits in TEXT to BYTES, which has room for as many bytes as TEXT, and
+ * sets *N to their number. URL_SAFE: "-" and "_" are digits, too. Skips other characters, and returns false
+ * if any of them is not "=" or the end of a line: TEXT is not base64, though Python's b64decode takes it. */
 bool text_decode_base64(ckpt_str text, bool url_safe, unsigned char *bytes, size_t *n);
 /* shell_word - returns S as one word of a command in a hint, quoted if a shell needs it. Returns FALLBACK, a
  * word such as "NAME", if S has a character of FORBIDDEN, must be escaped to be shown, or is too long. */

@@ -1,8 +1,8 @@
 /*
- * base64.c - scans texts of JSON that may be bytes in base64. Stable-Baselines3 writes pickles so, under the key
- * ":serialized:", and loads what Python's base64.b64decode makes of the text. That function reads any text: it
- * skips each character that is no digit of base64. A pad ("=") that completes four characters ends what older
- * Pythons decode; newer ones go on, so that they see the same bytes and more.
+ * base64.c - scans texts of JSON that may be bytes in base64. Stable-Baselines3 writes pickles so, under the
+ * key ":serialized:", and loads what Python's base64.b64decode makes of the text. That function reads any
+ * text: it skips each character that is no digit of base64. A pad ("=") that completes four characters ends
+ * what older Pythons decode; newer ones go on, so that they see the same bytes and more.
  *   standard reading   digits A-Z a-z 0-9 + /; skips "-" and "_"
  *   URL-safe reading   "-" and "_" are the digits + and /, as by urlsafe_b64decode
  */
@@ -12,7 +12,7 @@
 #include "scan/scan.h"
 
 #define TEXT_MIN   8u  /* characters; a pickle that imports something has 6 bytes at least */
-#define BASE64_MIN 16u /* characters of a text of nothing but base64 that is scanned as a file of any format */
+#define BASE64_MIN 16u /* characters of a text of only base64 that is scanned as a file of any format */
 
 /* The bytes of a text, decoded in one reading. */
 struct decoded {

@@ -152,7 +152,7 @@ struct scan_text_value {
  * serialized and no pickle. */
 ckpt_status scan_base64(struct scanner *x, source *src, ckpt_str where, struct scan_text_value value,
                         ckpt_error *err);
-/* scan_treespec - reports the modules that torch imports when it reads VALUE, a treespec. Allocates from A. */
+/* scan_treespec - reports the modules that torch imports when it reads VALUE, a treespec. Allocates in A. */
 ckpt_status scan_treespec(struct scanner *x, source *src, ckpt_str where, struct scan_text_value value,
                           arena *a, ckpt_error *err);
 /* scan_accept_python_json - overwrites a byte order mark, NaN, Infinity and lone surrogates in the N bytes at

@@ -1,11 +1,11 @@
 /*
- * treespec.c - scans the texts "in_spec" and "out_spec" in the JSON of an exported program. torch.export.load reads
- * them by treespec_loads (torch/utils/_pytree.py), which imports modules that they name:
+ * treespec.c - scans the texts "in_spec" and "out_spec" in the JSON of an exported program. torch.export.load
+ * reads them by treespec_loads (torch/utils/_pytree.py), which imports modules that they name:
  *   [1, {"type": …, "context": …, "children_spec": […]}]
  *   "context"                  JSON in a text, for most types; an object {"__enum__", "fqn", "name"} in it
  *   "fqn"                      "MODULE:CLASS", imported
- *   "default_factory_module"   imported, in the "context" of a collections.defaultdict; "default_factory_name" is
- *                              the attribute that makes its missing values
+ *   "default_factory_module"   imported, in the "context" of a collections.defaultdict
+ *   "default_factory_name"     the attribute of that module that makes missing values
  * Types themselves are looked up in a registry of torch, and not imported.
  */
 #include "base/text.h"
@@ -79,15 +79,16 @@ static ckpt_status visit_context(const struct spec *outer, ckpt_str text, arena 
 /* visit_spec - checks the names in TEXT and in the contexts in it. */
 static ckpt_status visit_spec(struct spec *s, ckpt_str text, arena *a, ckpt_error *why)
 {
+    ckpt_error context_error;
     CKPT_TRY(begin_text(s, text, a, why));
     for (enum json_event e = json_next(&s->json); e != JSON_END && e != JSON_ERROR; e = json_next(&s->json)) {
-        ckpt_error context_error = {.status = CKPT_OK};
         if (e == JSON_KEY)
             s->key = s->json.str;
         if (e == JSON_STRING)
             CKPT_TRY(check_name(s, s->json.str));
         if (e != JSON_STRING || !str_is(s->key, "context"))
             continue;
+        context_error.status = CKPT_OK;
         ckpt_status st = visit_context(s, s->json.str, a, &context_error);
         if (st != CKPT_OK) {
             *why = context_error;

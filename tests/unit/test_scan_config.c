@@ -154,7 +154,8 @@ static void targets_of_configurations_are_reported(void)
     CHECK_ONLY_FINDING(scan_yaml_file(TEXT("? _target_\n: my.thing\n")), "config-target", 13, "");
     CHECK_ONLY_FINDING(scan_yaml_file(TEXT("? |-\n  _target_\n: my.thing\n")), "config-target", 18, "");
     CHECK_ONLY_FINDING(scan(TEXT("a:\n  ? >-\n    _target_\n  : my.thing\n")), "config-target", 27, "");
-    CHECK_ONLY_FINDING(scan_yaml_file(TEXT("- ? |-2\n    _target_\n  : my.thing\n")), "config-target", 25, "");
+    CHECK_ONLY_FINDING(scan_yaml_file(TEXT("- ? |-2\n    _target_\n  : my.thing\n")), "config-target", 25,
+                       "");
     CHECK_ONLY_FINDING(scan_yaml_file(TEXT("? |-\n  target\n: my.thing\n")), "config-target", 16, "");
     CHECK_ONLY_FINDING(scan_yaml_file(TEXT("? |-\n  class_path\n: >-\n  my.thing\n")), "config-target", 20,
                        "it names my.thing");
@@ -219,7 +220,7 @@ static void base64_in_json_is_scanned(void)
         0);
 }
 
-/* Python's base64.b64decode skips every character that is no digit, so that a loader sees a pickle in all of these. */
+/* Python's base64.b64decode skips every character that is no digit: these are pickles for a loader. */
 static void foreign_characters_do_not_hide_base64(void)
 {
     static const ckpt_str texts[] = {
@@ -264,13 +265,15 @@ static void serialized_values_that_are_no_pickle_are_not_scanned(void)
     CHECK_ONLY_FINDING(scan(TEXT("{\":serialized:\": \"c29tZSB0ZXh0IGhlcmU=\"}")), "not-opened", 17, "");
 }
 
-/* torch.export writes a treespec as JSON in a text, in which the context of most types is a text of JSON again. */
-#define SPEC(text)            TEXT("{\"signature\": {\"in_spec\": \"" text "\"}}")
-#define NODE(type, context)   "[1, {\\\"type\\\": \\\"" type "\\\", \\\"context\\\": " context ", \\\"children_spec\\\": []}]"
-#define FACTORY(module, name) "{\\\"default_factory_module\\\": \\\"" module "\\\", \\\"default_factory_name\\\": \\\"" name "\\\"}"
+/* torch.export writes a treespec as JSON in a text; the context of most types is a text of JSON again. */
+#define SPEC(text) TEXT("{\"signature\": {\"in_spec\": \"" text "\"}}")
+#define NODE(type, context)                                                                                  \
+    "[1, {\\\"type\\\": \\\"" type "\\\", \\\"context\\\": " context ", \\\"children_spec\\\": []}]"
+#define FACTORY(module, name)                                                                                \
+    "{\\\"default_factory_module\\\": \\\"" module "\\\", \\\"default_factory_name\\\": \\\"" name "\\\"}"
 #define ENUM(fqn)                                                                                            \
-    "\\\"[{\\\\\\\"__enum__\\\\\\\": true, \\\\\\\"fqn\\\\\\\": \\\\\\\"" fqn "\\\\\\\", \\\\\\\"name\\\\\\\": "      \
-    "\\\\\\\"x\\\\\\\"}]\\\""
+    "\\\"[{\\\\\\\"__enum__\\\\\\\": true, \\\\\\\"fqn\\\\\\\": \\\\\\\"" fqn \
+    "\\\\\\\", \\\\\\\"name\\\\\\\": \\\\\\\"x\\\\\\\"}]\\\""
 
 static void modules_of_treespecs_are_reported(void)
 {
