@@ -11,7 +11,7 @@ struct dequantizer {
     ckpt_plan *p;
     const ckpt_value *config; /* the quantization_config of the model, or NULL */
     bool config_read;
-    bool has_noted_gptq;
+    bool has_noted_gptq, has_noted_blocks;
 };
 
 /* What a weight becomes. */

@@ -11,6 +11,8 @@
  *
  * What is not in the tensors (bits, block sizes) follows from their shapes, or from a config.json next to
  * them. */
+#include <inttypes.h>
+
 #include "base/checked.h"
 #include "base/cursor.h"
 #include "codec/json_scan.h"
@@ -224,25 +226,107 @@ static ckpt_status read_scalar(struct dequantizer *d, uint32_t row, float *out, 
 
 /* ------------------------------------------------------------------ scales over blocks */
 
-/* find_block - sets *BLOCK to how many of N rows or columns share one of SCALES; false: it does not
- * divide. A *BLOCK above 1 is what a config gives: it stays if it fits. */
-static bool find_block(uint64_t n, uint64_t scales, uint64_t *block)
+/* Rows and columns with their scales, and the blocks that share a scale: those of a config that fit. */
+struct block_choice {
+    uint64_t rows, cols, scale_rows, scale_cols;
+    uint64_t block_rows, block_cols;
+    unsigned n; /* different blocks that fit */
+};
+
+/* is_block_size - returns true if N rows or columns have SCALES blocks of SIZE, of which the last may be
+ * smaller. */
+static bool is_block_size(uint64_t n, uint64_t size, uint64_t scales)
 {
-    if (!scales || scales > n)
-        return false;
-    if (*block > 1 && (n - 1) / *block + 1 == scales)
-        return true;
-    bool is_128 = scales > 1 && scales < n && (n + 127) / 128 == scales; /* bounded: n is of a tensor */
-    *block = is_128 ? 128 : scales == 1 ? n : n % scales == 0 ? n / scales : 0;
-    return *block != 0;
+    return n && size && (n - 1) / size + 1 == scales;
 }
 
-/* set_scales - sets the scale of R, whose rows and columns are set, from T: one for all, one for each of the
- * outermost dimension of SHAPE (NDIM sizes), or one for each block of the last two dimensions. */
-static ckpt_status set_scales(struct scaled_recipe *r, uint32_t scale, const ckpt_tensor *t,
-                              const uint64_t *shape,
-                              uint32_t ndim, ckpt_error *err)
+static void offer_blocks(struct block_choice *c, uint64_t rows, uint64_t cols)
 {
+    if (!is_block_size(c->rows, rows, c->scale_rows) || !is_block_size(c->cols, cols, c->scale_cols))
+        return;
+    rows = rows < c->rows ? rows : c->rows;
+    cols = cols < c->cols ? cols : c->cols;
+    if (c->n && rows == c->block_rows && cols == c->block_cols)
+        return;
+    c->block_rows = rows;
+    c->block_cols = cols;
+    c->n++;
+}
+
+/* offer_config_blocks - offers the blocks that KEY of MAPPING, which may be NULL, gives: the list
+ * [rows, columns], or the number of columns. */
+static void offer_config_blocks(struct block_choice *c, const ckpt_value *mapping, const char *key)
+{
+    int64_t rows = 1, cols;
+    const ckpt_value *v = mapping ? value_get(mapping, key) : NULL;
+    bool is_pair = v && v->type == CKPT_V_LIST && v->u.seq.n == 2;
+    if (!v || (is_pair && !value_integer(v->u.seq.items[0], &rows)) ||
+        !value_integer(is_pair ? v->u.seq.items[1] : v, &cols) || rows < 1 || cols < 1)
+        return;
+    offer_blocks(c, (uint64_t)rows, (uint64_t)cols);
+}
+
+/* find_config_blocks - offers C all that the config says about blocks: of transformers' fp8, of GPTQ, of the
+ * groups of compressed-tensors. */
+static ckpt_status find_config_blocks(struct dequantizer *d, struct block_choice *c, ckpt_error *err)
+{
+    uint32_t n = 0;
+    CKPT_TRY(read_config(d, err));
+    offer_config_blocks(c, d->config, "weight_block_size");
+    offer_config_blocks(c, d->config, "group_size");
+    const ckpt_value *groups = d->config ? value_get(d->config, "config_groups") : NULL;
+    const value_pair *pairs = groups ? value_pairs(groups, &n) : NULL;
+    for (uint32_t i = 0; i < n; i++) {
+        const ckpt_value *weights = value_get(pairs[i].val, "weights");
+        offer_config_blocks(c, weights, "block_structure");
+        offer_config_blocks(c, weights, "group_size");
+    }
+    return c->n <= 1 ? CKPT_OK
+                     : fail_layout("its config.json names several sizes of blocks that fit", err);
+}
+
+/* guess_block - returns how many of N rows or columns share one of SCALES: all, the power of two that fits,
+ * or an equal part; 0: it does not divide. *EXACT: the blocks are of one size, as far as N shows it. */
+static uint64_t guess_block(uint64_t n, uint64_t scales, bool *exact)
+{
+    *exact = scales == 1 || scales == n;
+    if (!scales || scales > n)
+        return 0;
+    if (*exact)
+        return n / scales;
+    for (uint64_t size = 2; size < n; size *= 2) /* bounded: below twice n, a size of a tensor */
+        if (is_block_size(n, size, scales)) {
+            *exact = n % size == 0;
+            return size;
+        }
+    return n % scales == 0 ? n / scales : 0;
+}
+
+/* choose_blocks - sets the blocks of R for the rows, columns and scales of C. Without a config that fits,
+ * guesses, and says so if the sizes allow others. */
+static ckpt_status choose_blocks(struct dequantizer *d, struct block_choice *c, struct scaled_recipe *r,
+                                 ckpt_error *err)
+{
+    bool exact_rows, exact_cols;
+    CKPT_TRY(find_config_blocks(d, c, err));
+    r->block_rows = c->n ? c->block_rows : guess_block(c->rows, c->scale_rows, &exact_rows);
+    r->block_cols = c->n ? c->block_cols : guess_block(c->cols, c->scale_cols, &exact_cols);
+    if (!r->block_rows || !r->block_cols)
+        return fail_layout("its scales do not divide its rows and columns into blocks", err);
+    if (c->n || (exact_rows && exact_cols) || d->has_noted_blocks)
+        return CKPT_OK;
+    d->has_noted_blocks = true;
+    plan_notice(d->p, "no config.json gives the size of blocks with a scale; by the shapes, assuming %" PRIu64
+                " x %" PRIu64, r->block_rows, r->block_cols);
+    return CKPT_OK;
+}
+
+/* set_scales - sets the scale of R, whose rows and columns are set, from row SCALE: one for all, one for each
+ * of the outermost dimension of SHAPE (NDIM sizes), or one for each block of the last two dimensions. */
+static ckpt_status set_scales(struct dequantizer *d, struct scaled_recipe *r, uint32_t scale,
+                              const uint64_t *shape, uint32_t ndim, ckpt_error *err)
+{
+    const ckpt_tensor *t = get_tensor(d, scale);
     if (t->elements == 1) {
         r->matrix_rows = r->block_rows = r->rows;
         r->block_cols = r->cols;
@@ -259,13 +343,15 @@ static ckpt_status set_scales(struct scaled_recipe *r, uint32_t scale, const ckp
     bool same_outer = t->ndim == ndim && ndim >= 2;
     for (uint32_t k = 0; same_outer && k + 2 < ndim; k++)
         same_outer = t->shape[k] == shape[k];
-    uint64_t scale_rows = same_outer ? t->shape[ndim - 2] : 0;
-    uint64_t scale_cols = same_outer ? t->shape[ndim - 1] : 0;
-    if (!find_block(same_outer ? shape[ndim - 2] : 0, scale_rows, &r->block_rows) ||
-        !find_block(r->cols, scale_cols, &r->block_cols))
-        return fail_layout("its scales do not divide its rows and columns into blocks", err);
-    r->matrix_rows = shape[ndim - 2];
-    r->scale = make_matrix(scale, t->elements / scale_cols, scale_cols);
+    struct block_choice blocks = {.cols = r->cols};
+    if (same_outer) {
+        blocks.rows = shape[ndim - 2];
+        blocks.scale_rows = t->shape[ndim - 2];
+        blocks.scale_cols = t->shape[ndim - 1];
+    }
+    CKPT_TRY(choose_blocks(d, &blocks, r, err));
+    r->matrix_rows = blocks.rows;
+    r->scale = make_matrix(scale, t->elements / blocks.scale_cols, blocks.scale_cols);
     return CKPT_OK;
 }
 
@@ -274,21 +360,6 @@ static void read_exponents(const struct dequantizer *d, struct scaled_recipe *r)
 {
     if (get_tensor(d, r->scale.row)->dtype == CKPT_DT_U8)
         r->scale.dtype = CKPT_DT_F8_E8M0;
-}
-
-/* read_block_size - sets the blocks of R to those that the config gives for all weights, if it does. */
-static ckpt_status read_block_size(struct dequantizer *d, struct scaled_recipe *r, ckpt_error *err)
-{
-    int64_t rows, cols;
-    CKPT_TRY(read_config(d, err));
-    const ckpt_value *v = d->config ? value_get(d->config, "weight_block_size") : NULL;
-    bool ok = v && v->type == CKPT_V_LIST && v->u.seq.n == 2 && value_integer(v->u.seq.items[0], &rows) &&
-              value_integer(v->u.seq.items[1], &cols) && rows > 0 && cols > 0;
-    if (ok) {
-        r->block_rows = (uint64_t)rows;
-        r->block_cols = (uint64_t)cols;
-    }
-    return CKPT_OK;
 }
 
 /* begin_weight - sets the shape of OUT, and its recipe without scales. CODES: codes in an element of the
@@ -362,9 +433,7 @@ static ckpt_status make_scaled(struct dequantizer *d, const struct quantized_wei
     CKPT_TRY(begin_weight(d, w, is_fp4 ? 2 : 1, scaled_dtype(scale), out, err));
     if (is_fp4)
         set_fp4(&out->recipe);
-    if (is_deepseek)
-        CKPT_TRY(read_block_size(d, &out->recipe, err));
-    CKPT_TRY(set_scales(&out->recipe, w->part[0], scale, out->shape, out->ndim, err));
+    CKPT_TRY(set_scales(d, &out->recipe, w->part[0], out->shape, out->ndim, err));
     read_exponents(d, &out->recipe);
     if (!is_compressed)
         return CKPT_OK;
@@ -431,7 +500,7 @@ static ckpt_status make_fp4(struct dequantizer *d, const struct quantized_weight
     bool is_modelopt = w->scheme == QUANTIZED_NVFP4, has_global = w->scheme != QUANTIZED_CT_MXFP4;
     CKPT_TRY(begin_weight(d, w, 2, is_modelopt ? CKPT_DT_F32 : CKPT_DT_BF16, out, err));
     set_fp4(r);
-    CKPT_TRY(set_scales(r, w->part[0], get_tensor(d, w->part[0]), out->shape, out->ndim, err));
+    CKPT_TRY(set_scales(d, r, w->part[0], out->shape, out->ndim, err));
     if (r->block_rows != 1 || (r->block_cols != 16 && r->block_cols != 32))
         return fail_layout("its scales are not of 16 or 32 numbers", err);
     read_exponents(d, r);
@@ -516,7 +585,7 @@ static ckpt_status make_packed(struct dequantizer *d, const struct quantized_wei
                                      .packing = PACKED_COLS,
                                      .bits = bits,
                                      .offset = -(1 << (bits - 1))};
-    CKPT_TRY(set_scales(r, w->part[0], scale, out->shape, 2, err));
+    CKPT_TRY(set_scales(d, r, w->part[0], out->shape, 2, err));
     if (w->part[2] != CKPT_NO_TENSOR) {
         const ckpt_tensor *zero = get_tensor(d, w->part[2]);
         r->zero = r->codes;
@@ -580,12 +649,13 @@ static ckpt_status make_gptq(struct dequantizer *d, const struct quantized_weigh
     r->codes = (struct scaled_codes){
         .m = make_transposed(w->weight, rows, t->shape[0]), .packing = PACKED_COLS, .bits = (unsigned)bits};
     r->scale = make_transposed(w->part[0], rows, groups);
-    r->block_cols = (cols + groups - 1) / groups;
     r->zero = (struct scaled_codes){.m = make_transposed(w->part[1], zero->shape[1], groups),
                                     .packing = PACKED_ROWS,
                                     .bits = (unsigned)bits};
     CKPT_TRY(find_zero_offset(d, w->part[1], (unsigned)bits, &r->zero.offset, err));
-    return set_groups(d, r, w->part[2], err);
+    CKPT_TRY(set_groups(d, r, w->part[2], err));
+    struct block_choice blocks = {.rows = rows, .cols = cols, .scale_rows = rows, .scale_cols = groups};
+    return r->group.row == CKPT_NO_TENSOR ? choose_blocks(d, &blocks, r, err) : CKPT_OK;
 }
 
 /* make_awq - qweight [in, out / 8], qzeros [groups, out / 8], scales [groups, out]; 4 bits, interleaved. */
@@ -783,7 +853,7 @@ static ckpt_status make_bnb_int8(struct dequantizer *d, const struct quantized_w
     unsigned char *format;
     uint64_t n;
     CKPT_TRY(begin_weight(d, w, 1, CKPT_DT_F32, out, err));
-    CKPT_TRY(set_scales(&out->recipe, w->part[0], get_tensor(d, w->part[0]), out->shape, out->ndim, err));
+    CKPT_TRY(set_scales(d, &out->recipe, w->part[0], out->shape, out->ndim, err));
     out->recipe.factor = 7.874015718698502e-3f; /* 1 / 127, as bitsandbytes rounds it */
     if (w->part[1] == CKPT_NO_TENSOR)
         return CKPT_OK;
@@ -797,7 +867,6 @@ static ckpt_status make_torchao(struct dequantizer *d, const struct quantized_we
                                 ckpt_error *err)
 {
     const ckpt_file *f = d->p->file;
-    const ckpt_tensor *scale = get_tensor(d, w->part[0]);
     ckpt_str last = str_after_last(w->stem, '.'), text; /* "_weight" of "0._weight" */
     if (!last.len || last.ptr[0] != '_' || !f->metadata)
         return fail_layout("its metadata do not describe it", err);
@@ -818,7 +887,7 @@ static ckpt_status make_torchao(struct dequantizer *d, const struct quantized_we
     if (!dtype)
         return fail_layout("its metadata do not name its dtype", err);
     CKPT_TRY(begin_weight(d, w, 1, dtype, out, err));
-    CKPT_TRY(set_scales(&out->recipe, w->part[0], scale, out->shape, out->ndim, err));
+    CKPT_TRY(set_scales(d, &out->recipe, w->part[0], out->shape, out->ndim, err));
     if (w->part[1] != CKPT_NO_TENSOR)
         out->recipe.zero.m = make_matrix(w->part[1], out->recipe.scale.rows, out->recipe.scale.cols);
     return CKPT_OK;

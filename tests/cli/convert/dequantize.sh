@@ -25,16 +25,22 @@ ls out.safetensors
 # ggml's blocks become float32, a file without quantized weights stays as it is.
 ckpt convert -f --dequantize corpus/gguf/quantised.gguf out.safetensors | sed 's/ .*//'; ckpt ls --tsv out.safetensors | cut -f 2 | sort | uniq -c
 ckpt convert -f --dequantize data/train.pt out.pt
-# Without a config, how GPTQ's zeros are stored is said. The weight_block_size of a config counts, not what divides.
+# Without a config, how GPTQ's zeros are stored is said, and the size of blocks if the last is smaller. The sizes of a
+# config count; only one of them may fit.
 cp corpus/quantized/gptq4_v1_float16_act/model.safetensors gptq.safetensors
 ckpt convert -f --dequantize gptq.safetensors out.safetensors
 mkdir blocks
 printf '\300\0\0\0\0\0\0\0%-192s' '{"w":{"dtype":"F8_E4M3","shape":[1,100],"data_offsets":[0,100]},"w_scale_inv":{"dtype":"F32","shape":[1,2],"data_offsets":[100,108]}}' >blocks/model.safetensors
 { head -c 100 /dev/zero | tr '\0' '8'; printf '\0\0\200\077\0\0\0\100'; } >>blocks/model.safetensors # 8 is 1.0; scales 1 and 2
+ckpt convert --dequantize blocks/model.safetensors - | ckpt show - w[0,62:66]
+echo '{"quantization_config": {"weight_block_size": [50, 50]}}' >blocks/config.json
 ckpt convert -q --dequantize blocks/model.safetensors - | ckpt show - w[0,48:52]
-echo '{"quantization_config": {"weight_block_size": [64, 64]}}' >blocks/config.json
-ckpt convert -q --dequantize blocks/model.safetensors - | ckpt show - w[0,48:52]
-ckpt convert -q --dequantize blocks/model.safetensors - | ckpt show - w[0,62:66]
+echo '{"quantization_config": {"config_groups": {"a": {"weights": {"block_structure": [96, 96]}},
+    "b": {"weights": {"group_size": 16}}}}}' >blocks/config.json
+ckpt convert -q --dequantize blocks/model.safetensors - | ckpt show - w[0,94:98]
+echo '{"quantization_config": {"config_groups": {"a": {"weights": {"block_structure": [96, 96]}},
+    "b": {"weights": {"group_size": 64}}}}}' >blocks/config.json
+ckpt convert -q --dequantize blocks/model.safetensors out.safetensors; echo $?
 # Quantized tensors of torch hold their scales; a cast leaves them. These digests are those that torch gives; packed ones are refused.
 for file in t26/quant_per_tensor t26/quant_per_channel t14py2/quant t28/quant t26/quant_4x2; do
     ckpt convert -f --dequantize "corpus/torch/$file.pt" out.pt
