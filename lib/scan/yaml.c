@@ -50,6 +50,15 @@ ckpt_status scan_config_target(struct scanner *x, source *src, ckpt_str where, s
                             "it names what is computed while loading");
 }
 
+/* is_data_file_name - returns true if TEXT ends in a suffix of data files: it is no class or function. */
+static bool is_data_file_name(ckpt_str text)
+{
+    return str_matches_word(str_after_last(text, '.'),
+                            "ckpt csv gguf h5 hdf5 jpeg jpg json jsonl mp3 mp4 npy npz onnx parquet pdf png "
+                            "pt pth safetensors tsv txt wav yaml yml",
+                            str_eq);
+}
+
 /* is_dotted_name - returns true if TEXT is identifiers with dots between them, at least two. */
 static bool is_dotted_name(ckpt_str text)
 {
@@ -123,7 +132,8 @@ static ckpt_status visit_scalar(struct yaml_visit *v)
     bool is_target = str_is(text, "_target_");
     bool may_be_target = v->is_yaml_name && (str_is(text, "target") || str_is(text, "class_path"));
     ckpt_status st = CKPT_OK;
-    if (v->state == BEFORE_VALUE && (v->is_certain || !text.ptr || is_dotted_name(text)))
+    bool is_name = !text.ptr || (is_dotted_name(text) && !is_data_file_name(text));
+    if (v->state == BEFORE_VALUE && (v->is_certain || is_name))
         st = report_target(v, text);
     else if (v->state == AFTER_TARGET && v->is_certain) /* the key was no key */
         st = report_target(v, (ckpt_str){NULL, 0});

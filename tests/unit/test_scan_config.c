@@ -123,6 +123,7 @@ static void harmless_configurations_are_data(void)
         CONSTANT("optim:\n  _target_: " HARMLESS_TARGET "\n  lr: 0.1\n"),
         CONSTANT("{optim: {\"_target_\": '" HARMLESS_TARGET "'}}\n"),
         CONSTANT("target: &t " HARMLESS_TARGET "\n"),
+        CONSTANT("target: labels.csv\nclass_path: model.pt\n"),
         CONSTANT("target: 5\nclass_path: x\nname: target\n"),
         CONSTANT("a: !!str b\nc: !!python/tuple [1, 2]\nd: ! e\n"),
         CONSTANT("a: |\n  _target_: os.system\n"),
