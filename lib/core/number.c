@@ -139,3 +139,17 @@ void number_decode(ckpt_dtype dt, const unsigned char *in, size_t elems, double 
         (dtype_info(dt)->klass == 'k' ? decode_blocks : decode_bytes)(dt, in, n, out);
     }
 }
+
+void number_decode_low(ckpt_dtype dt, const unsigned char *in, size_t elems, double *out)
+{
+    bool is_signed = dt == CKPT_DT_I64;
+    for (size_t i = 0; i < elems; i++) {
+        uint64_t u = load_u64le(in + 8 * i), decoded;
+        double high = is_signed ? (double)(int64_t)u : (double)u;
+        if (is_signed) /* the largest integers are rounded to 2^63 or 2^64, beyond their type */
+            decoded = high < 0x1p63 ? (uint64_t)(int64_t)high : UINT64_C(1) << 63;
+        else
+            decoded = high < 0x1p64 ? (uint64_t)high : 0;
+        out[i] = (double)(int64_t)(u - decoded); /* bounded: at most 1024, modulo 2^64 */
+    }
+}

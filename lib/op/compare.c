@@ -23,6 +23,7 @@ struct compared_row {
     ckpt_dtype dtype;
     size_t block_elems, block_bytes;
     double numbers[2 * BATCH]; /* the current batch, decoded; complex or float4: pairs */
+    double low[2 * BATCH];     /* what must be added to NUMBERS; 0 unless the dtype is wide */
 };
 
 /* What the batches of a comparison share. */
@@ -127,38 +128,33 @@ static void add_batch(struct batch_context *t)
     t->batch = (struct distance){0};
 }
 
-/* compare_number - compares A and B, the numbers I of the batch, which are not NaNs with the same bytes. */
-static void compare_number(struct batch_context *t, size_t i, double a, double b)
+/* subtract_numbers - returns the difference of number I of A's and B's batches, which is 0 only if they are
+ * equal: if both parts of a wide integer count, no rounding hides a difference. */
+static double subtract_numbers(const struct compared_row *a, const struct compared_row *b, size_t i)
 {
-    if (a == b)
-        return;
-    if (!t->opts->equal_nan || !isnan(a) || !isnan(b))
-        add_difference(t, i, fabs(a - b), fabs(b));
+    double high = a->numbers[i] == b->numbers[i] ? 0 : a->numbers[i] - b->numbers[i];
+    return high + (a->low[i] - b->low[i]);
 }
 
-static void compare_complex(struct batch_context *t, size_t i, const double a[2], const double b[2])
+/* compare_number - compares number I of A's and B's batches, which are not NaNs with the same bytes. */
+static void compare_number(struct batch_context *t, const struct compared_row *a,
+                           const struct compared_row *b, size_t i)
 {
-    if (a[0] == b[0] && a[1] == b[1])
-        return;
-    bool both_nan = (isnan(a[0]) || isnan(a[1])) && (isnan(b[0]) || isnan(b[1]));
-    if (both_nan && t->opts->equal_nan)
-        return;
-    double re = a[0] == b[0] ? 0 : a[0] - b[0], im = a[1] == b[1] ? 0 : a[1] - b[1];
-    add_difference(t, i, hypot(re, im), hypot(b[0], b[1]));
+    double difference = subtract_numbers(a, b, i);
+    bool both_nan = isnan(a->numbers[i]) && isnan(b->numbers[i]);
+    if (difference != 0 && !(both_nan && t->opts->equal_nan))
+        add_difference(t, i, fabs(difference), fabs(b->numbers[i]));
 }
 
-/* compare_int64s - compares N 64-bit integers as integers, because a double does not hold all of them. */
-static void compare_int64s(struct batch_context *t, ckpt_dtype dt, const unsigned char *bytes_a,
-                           const unsigned char *bytes_b, size_t n)
+/* compare_complex - compares element I of A's and B's batches of complex numbers. */
+static void compare_complex(struct batch_context *t, const struct compared_row *a,
+                            const struct compared_row *b, size_t i)
 {
-    bool is_signed = dt == CKPT_DT_I64;
-    for (size_t i = 0; i < n; i++) {
-        uint64_t a = load_u64le(bytes_a + 8 * i), b = load_u64le(bytes_b + 8 * i);
-        bool a_less = is_signed ? (int64_t)a < (int64_t)b : a < b;
-        if (a != b)
-            add_difference(t, i, (double)(a_less ? b - a : a - b),
-                           is_signed ? fabs((double)(int64_t)b) : (double)b);
-    }
+    const double *pair_a = a->numbers + 2 * i, *pair_b = b->numbers + 2 * i;
+    double re = subtract_numbers(a, b, 2 * i), im = subtract_numbers(a, b, 2 * i + 1);
+    bool both_nan = (isnan(pair_a[0]) || isnan(pair_a[1])) && (isnan(pair_b[0]) || isnan(pair_b[1]));
+    if ((re != 0 || im != 0) && !(both_nan && t->opts->equal_nan))
+        add_difference(t, i, hypot(re, im), hypot(pair_b[0], pair_b[1]));
 }
 
 /* widen_to_complex - converts N numbers in place to N pairs with imaginary part 0. */
@@ -172,12 +168,13 @@ static void widen_to_complex(double *num, size_t n)
 }
 
 /* compare_float4s - compares N elements, each a pair of float4 numbers; counts an element once. */
-static void compare_float4s(struct batch_context *t, const double *a, const double *b, size_t n)
+static void compare_float4s(struct batch_context *t, const struct compared_row *a,
+                            const struct compared_row *b, size_t n)
 {
     for (size_t i = 0; i < 2 * n; i += 2) {
         uint64_t before = t->batch.differing;
-        compare_number(t, i, a[i], b[i]);
-        compare_number(t, i + 1, a[i + 1], b[i + 1]);
+        compare_number(t, a, b, i);
+        compare_number(t, a, b, i + 1);
         if (t->batch.differing > before)
             t->batch.differing = before + 1;
     }
@@ -210,17 +207,21 @@ static void compare_decoded(struct batch_context *t, const struct compared_row *
     size_t width = a->dtype == b->dtype && a->block_elems == 1 ? a->block_bytes : 0;
     for (size_t i = 0; complex && i < n; i++)
         if (!is_same_element(width, bytes_a, bytes_b, i))
-            compare_complex(t, i, a->numbers + 2 * i, b->numbers + 2 * i);
+            compare_complex(t, a, b, i);
     for (size_t i = 0; !complex && i < n; i++)
         if (!isnan(a->numbers[i]) || !is_same_element(width, bytes_a, bytes_b, i))
-            compare_number(t, i, a->numbers[i], b->numbers[i]);
+            compare_number(t, a, b, i);
 }
 
 static void decode_row(struct compared_row *s, const unsigned char *p, size_t n, bool complex)
 {
     number_decode(s->dtype, p, n, s->numbers);
-    if (complex && !number_is_complex(s->dtype))
+    if (number_is_wide(s->dtype))
+        number_decode_low(s->dtype, p, n, s->low);
+    if (complex && !number_is_complex(s->dtype)) {
         widen_to_complex(s->numbers, n);
+        widen_to_complex(s->low, n);
+    }
 }
 
 /* add_norms - adds N <= BATCH elements to the norms, whether they differ or not. */
@@ -230,14 +231,15 @@ static void add_norms(struct batch_context *t, struct compared_row *a, struct co
     bool complex = number_is_complex(a->dtype) || number_is_complex(b->dtype);
     decode_row(a, bytes_a, n, complex);
     decode_row(b, bytes_b, n, complex);
-    double difference[BATCH];
-    bool wide = a->dtype == b->dtype && number_is_wide(a->dtype);
-    uint64_t sign_bit = a->dtype == CKPT_DT_I64 ? UINT64_C(1) << 63 : 0;
-    for (size_t i = 0; wide && i < n; i++)
-        difference[i] = number_subtract(load_u64le(bytes_a + 8 * i) ^ sign_bit,
-                                        load_u64le(bytes_b + 8 * i) ^ sign_bit);
-    norms_add(&t->result->norms, a->numbers, b->numbers, wide ? difference : NULL,
-              n * (complex ? 2 : numbers_per_element(a->dtype)));
+    size_t nnumbers = n * (complex ? 2 : numbers_per_element(a->dtype));
+    double difference[2 * BATCH];
+    bool wide = number_is_wide(a->dtype) || number_is_wide(b->dtype);
+    for (size_t i = 0; wide && i < nnumbers; i++) {
+        difference[i] = subtract_numbers(a, b, i);
+        if (!isfinite(difference[i])) /* norms_add() leaves out such a pair */
+            difference[i] = 0;
+    }
+    norms_add(&t->result->norms, a->numbers, b->numbers, wide ? difference : NULL, nnumbers);
 }
 
 /* compare_batch - compares a batch of N elements. Its bytes differ in A and B, or the dtypes do. */
@@ -246,18 +248,16 @@ static void compare_batch(struct batch_context *t, struct compared_row *a, struc
 {
     distance_kernel *kernel = distance_best_kernel();
     bool complex = number_is_complex(a->dtype) || number_is_complex(b->dtype);
+    bool wide = number_is_wide(a->dtype) || number_is_wide(b->dtype);
     bool kernel_fits_dtype = a->dtype == b->dtype && kernel != distance_scalar && dtype_has_kernels(a->dtype);
     if (kernel_fits_dtype && try_kernel(t, kernel, a->dtype, bytes_a, bytes_b, n))
         return;
-    if (a->dtype == b->dtype && number_is_wide(a->dtype)) {
-        compare_int64s(t, a->dtype, bytes_a, bytes_b, n);
-        return;
-    }
     decode_row(a, bytes_a, n, complex);
     decode_row(b, bytes_b, n, complex);
     if (numbers_per_element(a->dtype) == 2 && !complex)
-        compare_float4s(t, a->numbers, b->numbers, n);
-    else if (complex || kernel_fits_dtype || !try_kernel(t, kernel, CKPT_DT_F64, a->numbers, b->numbers, n))
+        compare_float4s(t, a, b, n);
+    else if (complex || wide || kernel_fits_dtype ||
+             !try_kernel(t, kernel, CKPT_DT_F64, a->numbers, b->numbers, n))
         compare_decoded(t, a, b, bytes_a, bytes_b, n);
 }
 

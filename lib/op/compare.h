@@ -20,9 +20,10 @@ bool can_compare_rows(const ckpt_tensor *a, const ckpt_tensor *b);
  * RUN. CHUNK, which may be NULL, limits the comparison to some elements; its crc is set.
  *
  * Elements with the same bytes in the same dtype are equal, NaN included. Other elements are compared as
- * numbers: complex ones by the modulus of their difference, 64-bit integers exactly. They are equal if |a-b|
- * <= atol + rtol*|b|, or if both are NaN and OPTS has equal_nan. If |a-b| is not finite, max_abs
- * and max_rel are infinite, or NaN if one of the two is NaN, and it does not count in the sum. */
+ * numbers: complex ones by the modulus of their difference, 64-bit integers exactly, whatever the other dtype
+ * is. They are equal if |a-b| <= atol + rtol*|b|, or if both are NaN and OPTS has equal_nan. If |a-b| is not
+ * finite, max_abs and max_rel are infinite, or NaN if one of the two is NaN, and it does not count in the
+ * sum. */
 ckpt_status compare_rows(const struct parallel_item *pair, struct parallel_chunk *chunk,
                          const ckpt_diff_options *opts, struct parallel_context *run, struct comparison *out,
                          ckpt_error *err);

@@ -108,6 +108,42 @@ static void integers_of_64_bits_are_exact(void)
     CU_ASSERT_EQUAL(diff_tensors("U64", c, 8, "U64", d, 8, 1, NULL)->max_abs, 0x1p64);
 }
 
+/* Each pair is equal as doubles; no rounding may hide that it differs. */
+static void integers_are_exact_next_to_other_dtypes(void)
+{
+    const int64_t i[] = {(INT64_C(1) << 53) + 1, INT64_MAX, (INT64_C(1) << 62) + 1, -1, 7};
+    const double f[] = {0x1p53, 0x1p63, 0x1p62, -1, 7};
+    const uint64_t u[] = {(UINT64_C(1) << 53) + 2, INT64_MAX, UINT64_C(1) << 62, UINT64_MAX, 7};
+    const uint64_t v[] = {UINT64_MAX, (UINT64_C(1) << 53) + 1, 7};
+    const double w[] = {0x1p64, 0x1p53, 7};
+    float c[10] = {0};
+    ckpt_diff_options o = {.struct_size = sizeof o, .ignore_dtype = true, .norms = true};
+    for (size_t k = 0; k < 5; k++)
+        c[2 * k] = (float)f[k];
+    const ckpt_diff_event *e = diff_tensors("I64", i, 40, "F64", f, 40, 5, &o);
+    CU_ASSERT(e->what == CKPT_DIFF_CHANGED && e->differing == 3 && e->max_abs == 1 && e->rel_l2 > 0);
+    e = diff_tensors("F64", f, 40, "I64", i, 40, 5, &o);
+    CU_ASSERT(e->differing == 3 && e->max_abs == 1 && e->mean_abs == 3.0 / 5 && e->rel_l2 > 0);
+    e = diff_tensors("I64", i, 40, "U64", u, 40, 5, &o);
+    CU_ASSERT(e->differing == 3 && e->max_abs == 0x1p64); /* INT64_MAX and 7 are the same */
+    e = diff_tensors("U64", v, 24, "F64", w, 24, 3, &o);
+    CU_ASSERT(e->differing == 2 && e->max_abs == 1 && e->rel_l2 > 0);
+    e = diff_tensors("I64", i, 40, "C64", c, 40, 5, &o);
+    CU_ASSERT(e->differing == 3 && e->max_abs == 1 && e->rel_l2 > 0);
+    o.atol = 1;
+    e = diff_tensors("I64", i, 40, "F64", f, 40, 5, &o);
+    CU_ASSERT(e->what == CKPT_DIFF_SAME && e->differing == 0 && e->max_abs == 1);
+}
+
+static void infinity_and_nan_next_to_integers_are_left_out_of_norms(void)
+{
+    const int64_t i[] = {3, 3, 4};
+    const double f[] = {INFINITY, NAN, 4};
+    ckpt_diff_options o = {.struct_size = sizeof o, .ignore_dtype = true, .norms = true};
+    const ckpt_diff_event *e = diff_tensors("I64", i, 24, "F64", f, 24, 3, &o);
+    CU_ASSERT(e->differing == 2 && isnan(e->max_abs) && isnan(e->rel_l2) && e->cosine == 1);
+}
+
 static void complex_numbers_are_measured_by_modulus(void)
 {
     const float a[] = {3, 4, 1, 1}, b[] = {0, 0, 1, 1};
@@ -444,6 +480,8 @@ void suite_diff(void)
     UNIT(tolerance_is_that_of_numpy_allclose);
     UNIT(nan_and_infinity_are_compared);
     UNIT(integers_of_64_bits_are_exact);
+    UNIT(integers_are_exact_next_to_other_dtypes);
+    UNIT(infinity_and_nan_next_to_integers_are_left_out_of_norms);
     UNIT(complex_numbers_are_measured_by_modulus);
     UNIT(errors_of_a_cast_are_measured);
     UNIT(the_last_chunk_is_compared);

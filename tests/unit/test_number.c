@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/store.h"
 #include "core/number.h"
 #include "core/dtype.h"
 #include "unit.h"
@@ -123,6 +124,28 @@ static void wide_and_complex_types_are_decoded(void)
     CU_ASSERT(out[0] == 1 && out[1] == -2);
 }
 
+static void low_part_is_what_a_double_rounds_off(void)
+{
+    const struct {
+        ckpt_dtype dt;
+        uint64_t u;
+        double low;
+    } cases[] = {
+        {CKPT_DT_I64, (uint64_t)INT64_MAX, -1},      {CKPT_DT_I64, UINT64_C(1) << 63, 0},
+        {CKPT_DT_I64, (UINT64_C(1) << 63) + 511, 511}, {CKPT_DT_I64, UINT64_MAX, 0},
+        {CKPT_DT_I64, (UINT64_C(1) << 53) + 3, -1},  {CKPT_DT_U64, UINT64_MAX, -1},
+        {CKPT_DT_U64, UINT64_MAX - 1023, -1024},     {CKPT_DT_U64, (UINT64_C(1) << 63) + 1, 1},
+        {CKPT_DT_U64, 0, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        unsigned char bytes[8];
+        double low = 0.5;
+        store_u64le(bytes, cases[i].u);
+        number_decode_low(cases[i].dt, bytes, 1, &low);
+        CU_ASSERT_EQUAL(low, cases[i].low);
+    }
+}
+
 /* number_decode() reads only the bytes of the elements, and writes numbers_per_element() values for each. */
 static void two_blocks_are_decoded_within_bounds(void)
 {
@@ -150,5 +173,6 @@ void suite_number(void)
     UNIT(many_elements_are_decoded_like_one);
     UNIT(packed_types_are_decoded);
     UNIT(wide_and_complex_types_are_decoded);
+    UNIT(low_part_is_what_a_double_rounds_off);
     UNIT(two_blocks_are_decoded_within_bounds);
 }

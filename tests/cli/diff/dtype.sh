@@ -7,3 +7,8 @@ ckpt diff a.safetensors h.safetensors; echo $?
 ckpt diff --ignore-dtype a.safetensors h.safetensors; echo $?
 ckpt diff --ignore-dtype --rtol 1e-3 a.safetensors h.safetensors; echo $?
 ckpt diff --ignore-dtype --keys-only a.safetensors h.safetensors; echo $?
+# equal as doubles, but 2^53+1 is not 2^53
+print_safetensors '{"x":{"dtype":"I64","shape":[1],"data_offsets":[0,8]}}' '\001\000\000\000\000\000\040\000' >i.safetensors
+print_safetensors '{"x":{"dtype":"F64","shape":[1],"data_offsets":[0,8]}}' '\000\000\000\000\000\000\100\103' >f.safetensors
+ckpt diff --ignore-dtype -l i.safetensors f.safetensors; echo $?
+ckpt diff --ignore-dtype -l f.safetensors i.safetensors; echo $?
