@@ -226,9 +226,14 @@ static bool keeps_format(const ckpt_file *f)
 
 static int fail_format_unknown(void)
 {
+    const char *name = escape_name(str_of(writing.output));
+    if (ckpt_write_format(writing.output))
+        return usage_error("convert",
+                           "'%.200s' is the name of a format, not of a file: use --to=%.200s and -o OUT",
+                           name, name);
     return usage_error("convert",
                        "cannot tell a format from '%.200s': end the name in .safetensors or .pt, or use --to",
-                       escape_name(str_of(writing.output)));
+                       name);
 }
 
 /* convert_opened - converts F, whose plan is P. INPUT is its name; IS_MERGED: that of the first of several.

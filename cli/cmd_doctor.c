@@ -88,7 +88,9 @@ static void add_input(struct text *out, const struct job *job)
 static void add_output(struct text *out, const struct job *job, const struct advice *a, const char *suffix)
 {
     bool convert = a->fix.action == CKPT_FIX_CONVERT;
-    text_fixed_name(out, job->path, !suffix && convert && !edit_path_format(job->path) ? ".pt" : suffix);
+    if (!suffix && convert && !edit_path_format(job->path))
+        suffix = ".pt";
+    text_new_name(out, "fixed", job->path, suffix);
 }
 
 /* Which names a command line has. In a pipe, only the first has an input, and only the last has an output. */

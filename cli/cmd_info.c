@@ -212,7 +212,7 @@ static void add_fix(const struct facts *facts, const ckpt_wrapper *wrapper, bool
     }
     text_operand(out, ckpt_file_path(facts->f));
     text_add(out, " -o ");
-    text_fixed_name(out, ckpt_file_path(facts->f), merged_suffix(facts));
+    text_new_name(out, "fixed", ckpt_file_path(facts->f), merged_suffix(facts));
 }
 
 /* add_prefix - adds PREFIX, which N of ALL tensors have, and WHERE, the name of their mapping or empty. */
@@ -260,7 +260,7 @@ static void add_prefix_command(const struct facts *facts, const ckpt_weights *we
     text_add(out, " ");
     text_operand(out, ckpt_file_path(facts->f));
     text_add(out, is_copy ? " " : " -o ");
-    text_fixed_name(out, ckpt_file_path(facts->f), merged_suffix(facts));
+    text_new_name(out, "fixed", ckpt_file_path(facts->f), merged_suffix(facts));
     text_free(&path);
 }
 

@@ -5,6 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "edit.h"
+
 /* Damerau-Levenshtein distance, where two swapped neighbours count once. Keeps three rows of the matrix. */
 int guess_distance(const char *typed, const char *meant)
 {
@@ -53,68 +55,238 @@ static bool replace_if_nearer(struct nearest *best, const char *word)
 }
 
 static const struct {
-    const char *typed, *command, *operands;
+    const char *typed, *line, *word;
 } command_guesses[] = {
-#define GUESS_COMMAND(typed, command, operands) {typed, command, operands},
+#define GUESS_COMMAND(typed, line, word) {typed, line, word},
 #include "guesses.def"
 };
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-/* is_option_value - returns true if WORD is probably no file, but a value for the option in COMMAND. */
-static bool is_option_value(const char *command, const char *word)
+/* What was given to an unknown command: the operands, by what they probably are in the command line that is
+ * suggested. */
+struct given {
+    const char *files[64];
+    size_t nfiles;
+    const char *word, *output; /* NULL: not given */
+    struct text options;       /* those that the suggested command has, too */
+    bool is_unclear;           /* something is neither of these: suggest placeholders */
+};
+
+/* How a suggested command line is made from LINE, a template of guesses.def. */
+struct suggestion {
+    const char *line, *word; /* WORD: what stands for WORD in the line if none is given */
+    const struct cmd *cmd;   /* NULL: none, as for --version */
+    struct given given;
+};
+
+static const struct cmd *find_command(const char *line)
 {
-    return strpbrk(command, "'=") && access(word, F_OK) != 0;
+    size_t n = strcspn(line, " ");
+    for (size_t i = 0; cmd_list[i]; i++)
+        if (strlen(cmd_list[i]->name) == n && strncmp(cmd_list[i]->name, line, n) == 0)
+            return cmd_list[i];
+    return NULL;
 }
 
-/* add_operands - adds the operands in ARGV; PLACEHOLDERS if there are none or COMMAND does not take them. */
-static void add_operands(struct text *out, const char *command, int argc, char **argv,
-                         const char *placeholders)
+static const struct opt *find_option(const struct cmd *cmd, const char *option)
 {
-    bool takes_given = argc > 1 && !strchr(placeholders, '-') && !is_option_value(command, argv[1]);
-    for (int i = 1; i < argc; i++)
-        takes_given = takes_given && argv[i][0] != '-';
-    if (!takes_given)
-        text_addf(out, "%s%s", *placeholders ? " " : "", placeholders);
-    for (int i = 1; takes_given && i < argc; i++) {
-        text_add(out, " ");
-        text_operand(out, argv[i]);
+    const char *name = option + 2;
+    for (const struct opt *o = cmd ? cmd->opts : NULL; o && o->help; o++)
+        if (option[1] != '-' ? o->letter == option[1]
+                             : o->name && strlen(o->name) == strcspn(name, "=") &&
+                                   strncmp(o->name, name, strlen(o->name)) == 0)
+            return o;
+    return NULL;
+}
+
+static bool is_path(const char *word)
+{
+    return strcmp(word, "-") == 0 || access(word, F_OK) == 0 || strpbrk(word, "/!") || edit_path_format(word);
+}
+
+/* is_word - returns true if WORD may stand for WORD in S: a size, a dtype or any name, as s->word is. */
+static bool is_word(const struct suggestion *s, const char *word)
+{
+    if (!strstr(s->line, "WORD") || s->given.word || is_path(word))
+        return false;
+    if (s->word[0] >= '0' && s->word[0] <= '9')
+        return word[0] >= '0' && word[0] <= '9';
+    return !guess_option_value("cast", s->word) || guess_option_value("cast", word);
+}
+
+/* takes_file - returns true if WORD is a further file that S reads, and no output. */
+static bool takes_file(const struct suggestion *s, const char *word)
+{
+    bool has_output = strstr(s->line, "OUT"), takes_many = !has_output || strstr(s->line, "FILES");
+    if (s->given.nfiles == COUNT(s->given.files) || (s->given.word && !is_path(word)))
+        return false;
+    return s->given.nfiles == 0 || (takes_many && (!has_output || access(word, F_OK) == 0));
+}
+
+/* sort_option - keeps the option ARGV[0], and returns how many words it takes; 0: the command has no such
+ * option. */
+static int sort_option(struct suggestion *s, int argc, char **argv)
+{
+    const struct opt *o = find_option(s->cmd, argv[0]);
+    bool has_value = argv[0][1] == '-' ? strchr(argv[0], '=') != NULL : argv[0][2] != '\0';
+    bool takes_next = o && o->arg && !has_value;
+    if (!o || (takes_next && argc < 2))
+        return 0;
+    if (o->letter == 'o' && takes_next) {
+        s->given.output = argv[1];
+        return 2;
+    }
+    for (int i = 0; i < 1 + takes_next; i++) {
+        text_add(&s->given.options, " ");
+        text_shell(&s->given.options, argv[i]);
+    }
+    return 1 + takes_next;
+}
+
+static void sort_given(struct suggestion *s, int argc, char **argv)
+{
+    struct given *g = &s->given;
+    for (int i = 0, n = 1; i < argc; i += n, n = 1) {
+        const char *word = argv[i];
+        if (word[0] == '-' && word[1]) {
+            n = sort_option(s, argc - i, argv + i);
+            g->is_unclear = g->is_unclear || !n;
+            n = n ? n : 1;
+        } else if (is_word(s, word)) {
+            const char *dtype = guess_option_value("cast", s->word) ? guess_option_value("cast", word) : NULL;
+            g->word = dtype ? dtype : word;
+        } else if (takes_file(s, word)) {
+            g->files[g->nfiles++] = word;
+        } else if (strstr(s->line, "OUT") && g->nfiles && !g->output) {
+            g->output = word;
+        } else {
+            g->is_unclear = true;
+        }
     }
 }
 
-/* suggest_command_line - sets OUT to the command line that was probably meant by ARGV, and returns its
- * command, or NULL if none is near. */
-static const char *suggest_command_line(struct text *out, int argc, char **argv)
+/* add_output - adds the output that was given, or the name of a new file. The name must select a format. */
+static void add_output(struct text *out, const struct suggestion *s)
 {
-    struct nearest best = {.typed = argv[0]};
-    const char *command = NULL, *operands = NULL;
+    const struct given *g = &s->given;
+    bool convert = strcmp(s->cmd->name, "convert") == 0;
+    const char *suffix = convert ? ".safetensors" : ".pt";
+    struct text name = {0};
+    if (g->nfiles && edit_path_format(g->files[0]))
+        suffix = NULL;
+    if (!g->nfiles) {
+        text_addf(out, "OUT%s", convert ? ".safetensors" : "");
+    } else if (!g->output) {
+        text_new_name(out, "out", g->files[0], suffix);
+    } else {
+        bool has_format = edit_path_format(g->output) || edit_is_folder_path(g->output);
+        text_addf(&name, "%s%s", g->output, convert && !has_format ? ".safetensors" : "");
+        text_operand(out, name.ptr);
+    }
+    text_free(&name);
+}
+
+static void add_files(struct text *out, const struct suggestion *s, const char *placeholder)
+{
+    if (!s->given.nfiles)
+        text_add(out, placeholder);
+    for (size_t i = 0; i < s->given.nfiles; i++) {
+        text_add(out, i ? " " : "");
+        text_operand(out, s->given.files[i]);
+    }
+}
+
+/* add_token - adds the N bytes at TOKEN, a word of the template, with what stands for WORD in it. */
+static void add_token(struct text *out, const struct suggestion *s, const char *token, size_t n)
+{
+    struct text filled = {0};
+    const char *at = strstr(token, "WORD");
+    size_t before = at && at < token + n ? (size_t)(at - token) : n;
+    text_bytes(&filled, token, before);
+    if (before < n) {
+        text_add(&filled, s->given.word ? s->given.word : s->word);
+        text_bytes(&filled, at + strlen("WORD"), n - before - strlen("WORD"));
+    }
+    text_shell(out, filled.ptr);
+    text_free(&filled);
+}
+
+/* add_command_line - adds the command line of S, or only the words before the first file. */
+static void add_command_line(struct text *out, const struct suggestion *s, bool only_command)
+{
+    text_add(out, "ckpt");
+    for (const char *token = s->line; *token; token += strspn(token, " ")) {
+        size_t n = strcspn(token, " ");
+        bool is_file = strncmp(token, "FILE", 4) == 0, is_output = n == 3 && strncmp(token, "OUT", 3) == 0;
+        if (only_command && (is_file || is_output || strncmp(token, "-o", n) == 0))
+            break;
+        text_add(out, " ");
+        if (is_file)
+            add_files(out, s, n > 4 ? "A B" : "FILE");
+        else if (is_output)
+            add_output(out, s);
+        else
+            add_token(out, s, token, n);
+        token += n;
+    }
+    if (!only_command && s->given.options.len)
+        text_add(out, s->given.options.ptr);
+}
+
+/* find_template - sets LINE and WORD of S to the template for TYPED, and returns true if it comes from
+ * guesses.def; else LINE is the name of the command that is nearest, or NULL. */
+static bool find_template(struct suggestion *s, const char *typed)
+{
+    struct nearest best = {.typed = typed};
+    bool is_listed = false;
     for (size_t i = 0; cmd_list[i]; i++)
-        if (replace_if_nearer(&best, cmd_list[i]->name)) {
-            command = cmd_list[i]->name;
-            operands = "--help";
-        }
+        if (replace_if_nearer(&best, cmd_list[i]->name))
+            s->line = cmd_list[i]->name;
     for (size_t i = 0; i < COUNT(command_guesses); i++)
         if (replace_if_nearer(&best, command_guesses[i].typed)) {
-            command = command_guesses[i].command;
-            operands = command_guesses[i].operands;
+            s->line = command_guesses[i].line;
+            s->word = command_guesses[i].word;
+            is_listed = true;
         }
-    if (!command)
-        return NULL;
-    text_addf(out, "ckpt %s", command);
-    add_operands(out, command, argc, argv, operands);
-    return command;
+    return is_listed;
+}
+
+/* suggest_command_line - sets OUT to the command line that was probably meant by ARGV, and COMMAND to its
+ * beginning. Returns false if no command is near. */
+static bool suggest_command_line(struct text *out, struct text *command, int argc, char **argv)
+{
+    struct suggestion s = {.line = NULL};
+    bool is_listed = find_template(&s, argv[0]);
+    if (!s.line)
+        return false;
+    s.cmd = find_command(s.line);
+    if (is_listed)
+        sort_given(&s, argc - 1, argv + 1);
+    if (s.given.is_unclear) {
+        text_free(&s.given.options);
+        s.given = (struct given){.nfiles = 0};
+    }
+    add_command_line(command, &s, true);
+    add_command_line(out, &s, false);
+    for (int i = 1; !is_listed && i < argc; i++) { /* a misspelled command: its operands are right */
+        text_add(out, " ");
+        text_shell(out, argv[i]);
+    }
+    text_add(out, !is_listed && argc == 1 ? " --help" : "");
+    text_free(&s.given.options);
+    return true;
 }
 
 int report_unknown_command(int argc, char **argv)
 {
-    struct text answer = {0};
+    struct text answer = {0}, command = {0};
     char shown[128];
     int status;
     ckpt_text_escape(str_of(argv[0]), shown, sizeof shown);
-    const char *meant = suggest_command_line(&answer, argc, argv);
-    if (meant) {
-        status = usage_error_suggest(answer.ptr, "unknown command '%s'; did you mean `ckpt %s`?", shown,
-                                     meant);
+    if (suggest_command_line(&answer, &command, argc, argv)) {
+        status = usage_error_suggest(answer.ptr, "unknown command '%s'; did you mean `%s`?", shown,
+                                     command.ptr);
     } else if (access(argv[0], F_OK) == 0) {
         text_add(&answer, "ckpt info ");
         text_operand(&answer, argv[0]);
@@ -123,6 +295,7 @@ int report_unknown_command(int argc, char **argv)
         status = usage_error(NULL, "unknown command '%s'", shown);
     }
     text_free(&answer);
+    text_free(&command);
     return status;
 }
 

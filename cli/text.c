@@ -445,21 +445,21 @@ static bool is_taken(const char *name)
     return lstat(name, &st) == 0;
 }
 
-void text_fixed_name(struct text *out, const char *path, const char *suffix)
+void text_new_name(struct text *out, const char *stem, const char *path, const char *suffix)
 {
-    struct text name = {0}, fixed = {0};
+    struct text name = {0}, unused = {0};
     text_bytes(&name, path, strlen(path) - compression_suffix_length(path));
     const char *slash = strrchr(name.ptr, '/'), *dot = strrchr(slash ? slash : name.ptr, '.');
     if (!suffix && dot && dot[1] && strlen(dot) <= 12 &&
         dot[1 + strspn(dot + 1, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")] == '\0')
         suffix = dot - name.ptr > 4 && strcmp(dot - 4, ".pth.tar") == 0 ? dot - 4 : dot;
-    text_addf(&fixed, "fixed%s", suffix ? suffix : "");
-    for (int i = 2; i < MAX_FIXED_NAMES && is_taken(fixed.ptr); i++) {
-        text_clear(&fixed);
-        text_addf(&fixed, "fixed-%d%s", i, suffix ? suffix : "");
+    text_addf(&unused, "%s%s", stem, suffix ? suffix : "");
+    for (int i = 2; i < MAX_FIXED_NAMES && is_taken(unused.ptr); i++) {
+        text_clear(&unused);
+        text_addf(&unused, "%s-%d%s", stem, i, suffix ? suffix : "");
     }
-    text_add(out, fixed.ptr);
-    text_free(&fixed);
+    text_add(out, unused.ptr);
+    text_free(&unused);
     text_free(&name);
 }
 

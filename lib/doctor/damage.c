@@ -214,6 +214,8 @@ static ckpt_status report_rule(struct doctor *d, enum check_rule rule, const cha
                        "ckpt stat --fail-on nan,inf %s",
                        shell_path(d->path, word));
     diagnosis = (struct diagnosis){.id = id, .fix = fix, .hint = e.hint};
+    if (rule == CHECK_MISSING_SHARD)
+        diagnosis.first = diagnosis.hint;
     if (rule == CHECK_STRAY && !d->check.result->checksums)
         diagnosis.first = diagnosis.hint = shifted;
     return doctor_report(d, &diagnosis, err, "%s%s", text, more);
@@ -226,7 +228,7 @@ static ckpt_status report_rules(struct doctor *d, ckpt_error *err)
         const char *id;
         ckpt_fix fix;
     } rules[] = {
-        {CHECK_MISSING_SHARD, "missing-shard", {0}},
+        {CHECK_MISSING_SHARD, "missing-shard", salvage},
         {CHECK_MISSING_TENSOR, "missing-tensor", {0}},
         {CHECK_EXTRA_TENSOR, "extra-tensor", {0}},
         {CHECK_TOTAL_SIZE, "total-size", {0}},

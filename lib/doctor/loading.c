@@ -1,5 +1,9 @@
 /* loading.c - diagnoses for `ckpt doctor`: why torch.load, load_state_dict or a loader that chooses
  * the format by the suffix refuses an intact file. */
+#include <stdio.h>
+
+#include "base/text.h"
+#include "codec/pickle_ops.h"
 #include "codec/zip_header.h"
 #include "core/python2.h"
 #include "doctor/doctor.h"
@@ -64,6 +68,15 @@ static ckpt_status check_folder(struct doctor *d, ckpt_error *err)
                          "torch.distributed.checkpoint loads this folder, torch.load does not");
 }
 
+/* has_wide_integer - returns true if F has an integer of more than 255 bytes, which only LONG4 pushes. */
+static bool has_wide_integer(const ckpt_file *f)
+{
+    for (size_t i = 0; i < f->npickles; i++)
+        if (f->pickles[i]->first_use[PICKLE_LONG4] != UINT64_MAX)
+            return true;
+    return false;
+}
+
 static ckpt_status check_weights_only(struct doctor *d, ckpt_error *err)
 {
     ckpt_file *f = d->f;
@@ -71,8 +84,11 @@ static ckpt_status check_weights_only(struct doctor *d, ckpt_error *err)
     CKPT_TRY(weights_only_check(f, f->a, &loading, err));
     if (loading.verdict != 0)
         return CKPT_OK;
-    struct diagnosis diagnosis = {
-        .fix = convert, .hint = "weights_only=False runs whatever the file holds: ckpt scan lists that"};
+    char word[SHELL_WORD_MAX], hint[256];
+    (void)snprintf(hint, sizeof hint,
+                   "weights_only=False runs whatever the file holds; `ckpt scan %s` lists that",
+                   shell_path(d->path, word));
+    struct diagnosis diagnosis = {.fix = convert, .hint = hint};
     const char *what = "torch.load(weights_only=True) refuses it";
     if (f->torch_load_refusal.len) {
         diagnosis.is_note = f->executes_code;
@@ -81,6 +97,8 @@ static ckpt_status check_weights_only(struct doctor *d, ckpt_error *err)
     } else if (loading.is_opcode) {
         diagnosis.id = "protocol";
         diagnosis.fix = has_only_allowed_imports(f) ? convert : sanitize;
+        if (has_wide_integer(f)) /* it would be written by the same opcode */
+            diagnosis.fix = (ckpt_fix){.action = 0};
         what = "torch.load(weights_only=True) refuses its pickle";
     } else {
         diagnosis.id = "weights-only";
@@ -183,8 +201,10 @@ static ckpt_status check_offsets(struct doctor *d, ckpt_error *err)
 static ckpt_status check_imports(struct doctor *d, ckpt_error *err)
 {
     const ckpt_file *f = d->f;
-    const struct diagnosis diagnosis = {.id = "runs-code",
-                                        .hint = "do not load it; ckpt scan lists what it would do"};
+    char word[SHELL_WORD_MAX], hint[256];
+    (void)snprintf(hint, sizeof hint, "do not load it; `ckpt scan %s` lists what it would do",
+                   shell_path(d->path, word));
+    const struct diagnosis diagnosis = {.id = "runs-code", .fix = sanitize, .hint = hint, .first = hint};
     for (size_t i = 0; i < f->npickles; i++)
         for (size_t k = 0; k < f->pickles[i]->nglobals; k++) {
             const ckpt_value *g = f->pickles[i]->globals[k];

@@ -25,7 +25,46 @@ sed -n 's/^GUESS_OPTION("\([a-z|]*\)", "\([^"]*\)".*/\1 \2/p' "$TESTS/../../cli/
         grep -q "unknown option '--$typed'; use" messages || echo "$command --$typed: $(cat messages)"
     done
 done
-# A word that names no file is not put into the answer as the input.
-ckpt find fc data/train.pt 2>&1
-ckpt cast bf16 data/train.pt 2>&1
-ckpt drop optimizer data/train.pt 2>&1
+# run_hint WORD… - prints what is suggested for an unknown command, and runs that
+run_hint()
+{
+    ckpt "$@" 2>messages
+    sed -n 's/^hint: //p' messages | tee command
+    sh ./command >output 2>&1 || { echo "exit $?:"; cat output; }
+    rm -rf out*
+}
+# Operands go where they belong: a file, a name, a dtype, a size, an output. The suggested command runs as it is printed.
+cp data/train.pt m.pt
+ckpt convert -q --root auto m.pt a.safetensors
+ckpt rename -q -s '^=>b.' a.safetensors -o b.safetensors
+run_hint list -l m.pt
+run_hint find conv m.pt
+run_hint grep fc m.pt
+run_hint cat m.pt state_dict.module.fc.bias
+run_hint get state_dict.module.fc.bias m.pt
+run_hint split m.pt
+run_hint split 10kB m.pt
+run_hint shard m.pt out_parts
+run_hint merge a.safetensors b.safetensors
+run_hint join a.safetensors b.safetensors out.pt
+run_hint cast bf16 m.pt
+run_hint cast m.pt fp16
+run_hint half m.pt -o out-half.pt
+run_hint extract conv m.pt
+run_hint extract m.pt fc
+run_hint drop optimizer m.pt
+run_hint export m.pt out.npz
+run_hint remove-prefix state_dict. a.safetensors
+run_hint add-prefix net. a.safetensors
+run_hint unwrap m.pt
+run_hint sed 'conv=>c' m.pt
+run_hint clean m.pt
+run_hint recover m.pt
+run_hint nan 'my m.pt'
+run_hint compare m.pt 'my m.pt'
+run_hint man strip
+run_hint stirp --auto m.pt -o out.pt
+# What is unclear is left to placeholders.
+for line in 'mv conv c m.pt' 'cast --dtype bf16 m.pt' 'picklescan -p m.pt' 'find conv'; do ckpt $line 2>&1; done
+# A format is not a name of a file.
+ckpt convert m.pt dcp 2>&1
