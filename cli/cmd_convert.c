@@ -13,6 +13,7 @@ static const struct opt options[] = {
     TO_OPTION,
     ROOT_OPTION,
     SELECT_OPTIONS,
+    UI_NONE_OPTION,
     {0, "cast", "[GLOB=]DTYPE", OPT_LIST, &opts.casts,
      "write floats, or what matches, as f32, bf16, …; repeatable, the last one wins"},
     {0, "dequantize", NULL, OPT_FLAG, &opts.dequantize,

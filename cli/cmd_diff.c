@@ -29,6 +29,7 @@ static const struct opt options[] = {
     {0, "root-b", "PATH", OPT_TEXT, &diff_options.root_b, "the same for B alone"},
     {0, "ignore-prefix", "P", OPT_TEXT, &diff_options.ignore_prefix,
      "remove P from the names on both sides first"},
+    UI_NONE_OPTION,
     {'l', "long", NULL, OPT_FLAG, &opts.wide, "also the relative L2 distance and the cosine"},
     {0, "sort", "name|rel-l2|max-abs", OPT_CHOICE, &opts.order, "what changed most first (default: by name)"},
     {0, "top", "N", OPT_COUNT, &opts.top, "only the N tensors that changed most"},
@@ -73,6 +74,7 @@ static ckpt_status compare_files(struct report *r, ckpt_error *err)
     diff_options.ignore_dtype = opts.ignore_dtype;
     diff_options.keys_only = opts.keys_only;
     diff_options.tensors_only = opts.tensors_only;
+    diff_options.allow_none = ui.allow_none;
     opts.order = opts.order >= 0 ? opts.order : opts.top ? BY_REL_L2 : BY_NAME;
     diff_options.norms = opts.wide || ui.json || opts.order == BY_REL_L2;
     progress_begin("comparing");

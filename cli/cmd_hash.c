@@ -16,6 +16,7 @@ static ckpt_dtype cast_dtype;
 static const struct opt options[] = {
     {'g', "glob", "GLOB", OPT_LIST, &opts.globs, "only names that match; '!GLOB' excludes; repeatable"},
     UI_CASE_OPTION,
+    UI_NONE_OPTION,
     UI_ROOT_OPTION,
     {0, "xxh3", NULL, OPT_FLAG, &opts.xxh3, "XXH3-128 instead of SHA-256: faster, no proof against forgery"},
     {0, "cast", "DTYPE", OPT_TEXT, &opts.cast, "hash floats and ggml's blocks as if converted to DTYPE"},
@@ -160,10 +161,9 @@ static int hash_file(const char *path)
     job.f = open_input(path, opts.ignore_crc);
     if (!job.f)
         return EXIT_TROUBLE;
-    if (opts.globs.n && !any_row_matches(job.f, opts.globs.items, opts.globs.n)) {
-        notice_no_match(job.f, opts.globs.items, opts.globs.n);
+    if (!check_globs(job.f, opts.globs.items, opts.globs.n, false)) {
         close_input(job.f);
-        return EXIT_NO;
+        return EXIT_TROUBLE;
     }
     int status = digest_all(&job, &err) == CKPT_OK ? EXIT_OK : report_error(&err, path);
     if (status == EXIT_OK) {

@@ -16,6 +16,7 @@ static struct {
 static const struct opt options[] = {
     {'g', "glob", "GLOB", OPT_LIST, &opts.globs, "only names that match; '!GLOB' excludes; repeatable"},
     UI_CASE_OPTION,
+    UI_NONE_OPTION,
     UI_ROOT_OPTION,
     {'l', "long", NULL, OPT_FLAG, &opts.wide, "also show storage, offset, stride, ties, location"},
     {0, "tree", NULL, OPT_FLAG, &opts.as_tree, "names as a tree"},
@@ -436,19 +437,22 @@ static int list_file(const char *path)
         close_input(f);
         return report_error(&err, path);
     }
+    if (!check_globs(f, opts.globs.items, opts.globs.n, opts.values)) {
+        close_input(f);
+        return EXIT_TROUBLE;
+    }
     uint32_t *rows = rows_select(f, opts.globs.items, opts.globs.n, (enum row_order)opts.order, &n);
     print_rows(f, rows, n);
-    size_t found = n + (opts.values && !ui.json ? print_values(f) : 0);
+    if (opts.values && !ui.json)
+        print_values(f);
     if (ui.tty && !ui.json && !records_option())
         print_ls_totals(f, rows, n);
     notice_same_names(f, path, rows, n);
     if (!ckpt_tensor_count(f) && !opts.values)
         notice_no_tensors(f, path);
-    if (!found && opts.globs.n)
-        notice_no_match(f, opts.globs.items, opts.globs.n);
     free(rows);
     close_input(f);
-    return found || !opts.globs.n ? EXIT_OK : EXIT_NO;
+    return EXIT_OK;
 }
 
 static int check_ls_options(void)

@@ -15,6 +15,7 @@ static struct {
 static const struct opt options[] = {
     {'g', "glob", "GLOB", OPT_LIST, &opts.globs, "show all whose names match; '!GLOB' excludes; repeatable"},
     UI_CASE_OPTION,
+    UI_NONE_OPTION,
     UI_ROOT_OPTION,
     {0, "full", NULL, OPT_FLAG, &opts.full, "all elements, not only the edges of a large tensor"},
     {0, "exact", NULL, OPT_FLAG, &opts.exact,
@@ -362,8 +363,7 @@ static int show_pattern(ckpt_file *f, char *path)
     text_add(&full_path, path);
     if (!show_matches(&m) && (!(m.slice = take_slice(path)) || !show_matches(&m))) {
         glob = full_path.ptr;
-        notice_no_match(f, &glob, 1);
-        m.status = EXIT_NO;
+        m.status = check_globs(f, &glob, 1, true) ? EXIT_OK : EXIT_TROUBLE;
     }
     text_free(&full_path);
     return m.status;
@@ -372,10 +372,10 @@ static int show_pattern(ckpt_file *f, char *path)
 static int show_globs(ckpt_file *f)
 {
     struct matches m = {.f = f, .globs = opts.globs.items, .nglobs = opts.globs.n, .status = EXIT_OK};
-    if (show_matches(&m))
-        return m.status;
-    notice_no_match(f, opts.globs.items, opts.globs.n);
-    return EXIT_NO;
+    if (!check_globs(f, opts.globs.items, opts.globs.n, true))
+        return EXIT_TROUBLE;
+    (void)show_matches(&m);
+    return m.status;
 }
 
 /* name_after_prefix - returns what follows PREFIX and a dot in the name of ROW; empty if the name begins

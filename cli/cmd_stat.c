@@ -19,6 +19,7 @@ static struct {
 static const struct opt options[] = {
     {'g', "glob", "GLOB", OPT_LIST, &opts.globs, "only names that match; '!GLOB' excludes; repeatable"},
     UI_CASE_OPTION,
+    UI_NONE_OPTION,
     UI_ROOT_OPTION,
     {0, "fail-on", "nan,inf", OPT_TEXT, &opts.fail_on, "exit with 1 if there are any"},
     RECORDS_OPTIONS("exact numbers"),
@@ -461,10 +462,8 @@ static int compute_and_print(struct job *job, const char *path)
 {
     const ckpt_work how = ui_work();
     ckpt_error err;
-    if (!job->n && opts.globs.n) {
-        notice_no_match(job->f, opts.globs.items, opts.globs.n);
-        return EXIT_NO;
-    }
+    if (!check_globs(job->f, opts.globs.items, opts.globs.n, false))
+        return EXIT_TROUBLE;
     job->stats = mem_new(job->n + 1, sizeof *job->stats);
     job->stats->struct_size = sizeof *job->stats;
     progress_begin("reading");

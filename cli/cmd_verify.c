@@ -22,6 +22,7 @@ static const struct opt options[] = {
     {'g', "glob", "GLOB", OPT_LIST, &opts.globs,
      "check only the data of tensors that match; '!GLOB' excludes"},
     UI_CASE_OPTION,
+    UI_NONE_OPTION,
     {0, "root", "PATH", OPT_TEXT, &opts.root, "only what is below PATH, named from there; auto: the weights"},
     FILES_RECURSIVE_OPTION,
     UI_WORK_OPTIONS,
@@ -112,23 +113,18 @@ static void print_summary(const struct job *job, const ckpt_verify_result *r)
     text_free(&t);
 }
 
-/* report_unchecked - prints why the file PATH could not be checked: ERR or, if no tensor matches the globs, a
- * message with the nearest names. Returns EXIT_TROUBLE. */
-static int report_unchecked(const char *path, const ckpt_error *err)
+/* check_names - returns false, after printing the error, if a glob matches nothing in PATH. Of a pipe, which
+ * can be read only once, and a file that cannot be read, ckpt_verify() reports it. */
+static bool check_names(const char *path)
 {
-    struct text t = {0};
     ckpt_file *f = NULL;
-    ckpt_error reopen_error;
-    if (err->status == CKPT_ENOTFOUND && opts.globs.n && strcmp(path, "-") != 0 &&
-        ckpt_open(path, &ui.limits, &f, &reopen_error) == CKPT_OK) {
-        bool narrowed = !opts.root || ckpt_file_narrow(f, opts.root, NULL, 0, &reopen_error) == CKPT_OK;
-        if (narrowed && !any_row_matches(f, opts.globs.items, opts.globs.n))
-            text_no_match(&t, f, opts.globs.items, opts.globs.n);
-    }
+    ckpt_error err;
+    if (!opts.globs.n || strcmp(path, "-") == 0 || ckpt_open(path, &ui.limits, &f, &err) != CKPT_OK)
+        return true;
+    bool is_narrowed = !opts.root || ckpt_file_narrow(f, opts.root, NULL, 0, &err) == CKPT_OK;
+    bool ok = !is_narrowed || check_globs(f, opts.globs.items, opts.globs.n, false);
     ckpt_close(f);
-    int status = t.len ? report_failure(CKPT_ENOTFOUND, path, NULL, "%s", t.ptr) : report_error(err, path);
-    text_free(&t);
-    return status;
+    return ok;
 }
 
 static int verify_file(const char *path)
@@ -143,12 +139,15 @@ static int verify_file(const char *path)
                              .root = opts.root,
                              .globs = opts.globs.items,
                              .nglobs = opts.globs.n,
+                             .allow_none = ui.allow_none,
                              .ignore_case = ui.ignore_case,
                              .algorithm = opts.xxh3 ? CKPT_XXH3 : CKPT_SHA256,
                              .how = &how,
                              .limits = &ui.limits};
     ckpt_verify_result r = CKPT_INIT(ckpt_verify_result);
     ckpt_error err;
+    if (!check_names(path))
+        return EXIT_TROUBLE;
     if (ui.json) {
         job.document = json_schema("ckpt.verify.v1");
         json_text(job.document, "file", path);
@@ -160,7 +159,7 @@ static int verify_file(const char *path)
     if (st != CKPT_OK) {
         json_free(job.document);
         text_free(&job.hint);
-        return report_unchecked(path, &err);
+        return report_error(&err, path);
     }
     if (!r.findings && !r.checksums && r.tensors && !opts.manifest && !opts.write_manifest)
         print_notice(path, "%s have no checksums, so damage to them cannot be seen; a manifest would show it",

@@ -43,6 +43,7 @@ bool edit_open_merged_plan(int n, char **inputs, const char *root, ckpt_file **f
     if (!*f)
         return false;
     ckpt_status s = ckpt_plan_new(*f, p, &err);
+    ckpt_plan_allow_none(*p, ui.allow_none || writing.check); /* what matches nothing changes nothing */
     if (s == CKPT_OK && root)
         s = ckpt_plan_root(*p, root, &err);
     if (s == CKPT_OK)

@@ -40,6 +40,7 @@ extern struct writing writing;
 
 #define EDIT_OPTIONS \
     SELECT_OPTIONS, \
+    UI_NONE_OPTION, \
     OUTPUT_OPTION, \
     {'i', "in-place", NULL, OPT_FLAG, &writing.in_place, "change the names in FILE itself"}, \
     {0, "follow-links", NULL, OPT_FLAG, &writing.follow_links, "with --in-place: edit a linked file too"}, \

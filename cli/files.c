@@ -7,6 +7,7 @@
 #include <strings.h>
 #include <sys/stat.h>
 
+#include "find.h"
 #include "records.h"
 
 struct files_options files;
@@ -131,7 +132,6 @@ void walk_folder(struct folder_walk *walk, const char *path)
 struct reports {
     int (*process)(const char *path);
     enum files_layout layout;
-    bool several;                 /* there may be more than one file */
     uint64_t nreported, nskipped; /* files reported on; files that are not checkpoints */
     int status;                   /* the highest exit code so far */
 };
@@ -161,7 +161,7 @@ void files_unname_lines(struct text *name)
 static void print_heading(const struct reports *r, const char *path)
 {
     bool separated = r->layout == FILES_HEADING || r->layout == FILES_BLOCKS;
-    if (!separated || !r->several || !ui.tty || ui.json || ui.prefix[0])
+    if (!separated || !files.several || !ui.tty || ui.json || ui.prefix[0])
         return;
     if (r->nreported)
         putchar('\n');
@@ -173,7 +173,7 @@ static void print_heading(const struct reports *r, const char *path)
 static void report_file(struct reports *r, const char *path)
 {
     struct text name = {0};
-    files_name_lines(path, r->layout, r->several, &name);
+    files_name_lines(path, r->layout, files.several, &name);
     print_heading(r, path);
     int code = r->process(path);
     r->status = code > r->status ? code : r->status;
@@ -277,12 +277,13 @@ static void report_operand(struct reports *r, const char *path)
 
 int files_each(int n, char **operand, enum files_layout layout, int (*process)(const char *path))
 {
-    struct reports r = {.process = process, .layout = layout, .several = n > 1 || files.recursive};
+    files.several = n > 1 || files.recursive;
+    struct reports r = {.process = process, .layout = layout};
     for (int i = 0; i < n; i++) {
         if (files.recursive && is_folder(operand[i]))
             report_files_below(&r, operand[i]);
         else
             report_operand(&r, operand[i]);
     }
-    return r.status;
+    return check_globs_of_all() ? r.status : EXIT_TROUBLE;
 }

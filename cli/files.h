@@ -8,6 +8,7 @@
 /* The values of the options below. */
 struct files_options {
     bool recursive, with_filename, no_filename;
+    bool several; /* set by files_each: there may be more than one file */
 };
 extern struct files_options files;
 

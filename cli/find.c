@@ -1,8 +1,10 @@
 #include "find.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
+#include "files.h"
 #include "guess.h"
 #include "out.h"
 
@@ -225,10 +227,16 @@ static bool contains_word(ckpt_str name, ckpt_str word)
     return false;
 }
 
-bool any_row_matches(const ckpt_file *f, const char *const *globs, size_t nglobs)
+/* any_name_passes - returns true if the name of a tensor of F or, with VALUES, of another value passes the
+ * globs. */
+static bool any_name_passes(const ckpt_file *f, const char *const *globs, size_t nglobs, bool values)
 {
+    ckpt_leaf value;
     for (uint32_t row = 0; row < ckpt_tensor_count(f); row++)
         if (globs_pass(ckpt_tensor_name(f, row), globs, nglobs))
+            return true;
+    for (size_t i = 0; values && next_value(f, &i, &value);)
+        if (globs_pass(value.name, globs, nglobs))
             return true;
     return false;
 }
@@ -308,7 +316,7 @@ static void add_suggestion(struct text *out, const ckpt_file *f, const char *glo
     }
     if (found) {
         text_addf(&pattern, "*%.*s*", (int)word.len, word.ptr);
-        bool other_case = !any_row_matches(f, (const char *const *)&pattern.ptr, 1);
+        bool other_case = !any_name_passes(f, (const char *const *)&pattern.ptr, 1, false);
         text_add(out, other_case ? "; did you mean -i -g " : "; did you mean -g ");
         text_shell(out, pattern.ptr);
         text_addf(out, " (%s)?", names.ptr);
@@ -317,28 +325,69 @@ static void add_suggestion(struct text *out, const ckpt_file *f, const char *glo
     text_free(&pattern);
 }
 
-void text_no_match(struct text *out, const ckpt_file *f, const char *const *globs, size_t nglobs)
+/* The globs that check_globs() has found to match nothing so far. */
+static struct {
+    const char *const *globs;
+    size_t n;
+    bool *matched; /* by glob; NULL: check_globs() was not called */
+    bool any_passed; /* something in an input passed all globs */
+} unmatched;
+
+/* find_unmatched - returns the first glob that is to match and has matched nothing: in F, or in any input if
+ * F is NULL. Returns NULL if there is none. */
+static const char *find_unmatched(const ckpt_file *f, bool values)
 {
-    const char *unmatched = NULL;
-    bool excludes = false;
-    for (size_t i = 0; i < nglobs; i++) {
-        excludes = excludes || globs[i][0] == '!';
-        if (!unmatched && globs[i][0] != '!' && !any_row_matches(f, &globs[i], 1))
-            unmatched = globs[i];
+    for (size_t i = 0; i < unmatched.n; i++) {
+        const char *glob = unmatched.globs[i];
+        if (f ? glob[0] != '!' && !any_name_passes(f, &glob, 1, values) : !unmatched.matched[i])
+            return glob;
     }
-    if (unmatched) {
-        text_addf(out, "no tensor matches '%s'", escape_name(str_of(unmatched)));
-        add_suggestion(out, f, unmatched);
-    } else {
-        text_add(out, "no tensor matches");
-        text_add(out, excludes ? ": patterns that begin with ! exclude all that is left" : "");
-    }
+    return NULL;
 }
 
-void notice_no_match(const ckpt_file *f, const char *const *globs, size_t nglobs)
+static void match_globs(const ckpt_file *f, const char *const *globs, size_t nglobs, bool values)
+{
+    if (!unmatched.matched || unmatched.globs != globs) {
+        free(unmatched.matched);
+        unmatched.matched = mem_new(nglobs, sizeof *unmatched.matched);
+        unmatched.globs = globs;
+        unmatched.n = nglobs;
+    }
+    for (size_t i = 0; i < nglobs; i++)
+        unmatched.matched[i] = unmatched.matched[i] || globs[i][0] == '!' ||
+                               any_name_passes(f, &globs[i], 1, values);
+}
+
+bool check_globs(const ckpt_file *f, const char *const *globs, size_t nglobs, bool values)
 {
     struct text t = {0};
-    text_no_match(&t, f, globs, nglobs);
-    print_notice(ckpt_file_path(f), "%s", t.ptr);
+    if (!nglobs)
+        return true;
+    match_globs(f, globs, nglobs, values);
+    bool any_passes = any_name_passes(f, globs, nglobs, values);
+    unmatched.any_passed = unmatched.any_passed || any_passes;
+    const char *glob = any_passes && files.several ? NULL : find_unmatched(f, values);
+    if (glob) {
+        text_addf(&t, "no tensor matches '%s'", escape_name(str_of(glob)));
+        add_suggestion(&t, f, glob);
+    } else if (!any_passes) {
+        text_add(&t, "no tensor matches: patterns that begin with ! exclude all that is left");
+    }
+    if (t.len && ui.allow_none)
+        print_notice(ckpt_file_path(f), "%s", t.ptr);
+    else if (t.len)
+        report_failure(CKPT_ENOTFOUND, ckpt_file_path(f), NULL, "%s", t.ptr);
+    bool ok = !t.len || ui.allow_none;
     text_free(&t);
+    return ok;
+}
+
+bool check_globs_of_all(void)
+{
+    const char *glob = find_unmatched(NULL, false);
+    if (!files.several || !glob || !unmatched.any_passed || ui.allow_none) /* or each input had an error */
+        return true;
+    report_failure(CKPT_ENOTFOUND, NULL, NULL, "no tensor of any file matches '%s'",
+                   escape_name(str_of(glob)));
+    return false;
 }

@@ -18,13 +18,14 @@ bool find_path(const ckpt_file *f, ckpt_str root, ckpt_str name, struct found *o
 /* find_similar_name - returns the name of a tensor or value that ends in NAME, else the name that is nearest
  * to NAME; empty if none is near. */
 ckpt_str find_similar_name(const ckpt_file *f, const char *name);
-/* notice_no_match - prints a notice that no tensor of F passes the globs. It names the first glob that
- * matches nothing, and the names nearest to that glob. */
-void notice_no_match(const ckpt_file *f, const char *const *globs, size_t nglobs);
-/* text_no_match - adds the text of that notice to OUT. */
-void text_no_match(struct text *out, const ckpt_file *f, const char *const *globs, size_t nglobs);
-/* any_row_matches - returns true if any tensor of F passes the globs. */
-bool any_row_matches(const ckpt_file *f, const char *const *globs, size_t nglobs);
+/* check_globs - returns true if the globs select a tensor of F or, with VALUES, another value, and each of
+ * them without '!' matches one: in F or, with several inputs, in any of them, which check_globs_of_all()
+ * finds. Otherwise prints the first glob that matches nothing and the names nearest to it: as an error, and
+ * returns false; with --allow-none as a notice. */
+bool check_globs(const ckpt_file *f, const char *const *globs, size_t nglobs, bool values);
+/* check_globs_of_all - after check_globs() of several inputs, returns false, after printing the error, if a
+ * glob matched in none of them. */
+bool check_globs_of_all(void);
 /* text_key - adds KEY, the key of a mapping, as it is written in a path. */
 void text_key(struct text *t, const ckpt_value *key);
 

@@ -11,6 +11,7 @@ struct ui {
     ckpt_status last_error;  /* status of the last error that was printed */
     const char *prefix;      /* what each line about a file begins with: its escaped name, or "" */
     bool ignore_case;        /* globs match ASCII letters of either case */
+    bool allow_none;         /* a glob, prefix or rule may match nothing */
     uint64_t jobs;           /* threads; 0: the library decides */
     const struct cmd *cmd;   /* the command that runs; NULL: none was recognized */
     const char *root;        /* --root of the inputs, or NULL */
@@ -45,6 +46,9 @@ extern struct ui ui;
     {0, "root", "PATH", OPT_TEXT, &ui.root, "only what is below PATH, named from there; auto: the weights"}
 #define UI_CASE_OPTION \
     {'i', "ignore-case", NULL, OPT_FLAG, &ui.ignore_case, "let globs match upper and lower case alike"}
+/* For commands with globs, prefixes or rules: one that matches nothing is an error. */
+#define UI_NONE_OPTION \
+    {0, "allow-none", NULL, OPT_FLAG, &ui.allow_none, "go on if a glob, prefix or rule matches nothing"}
 #define UI_QUIET_OPTION {'q', "quiet", NULL, OPT_FLAG, &ui.quiet, "no notices; errors are still shown"}
 /* clang-format on */
 

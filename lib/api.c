@@ -403,7 +403,7 @@ ckpt_status ckpt_verify(const char *path, const ckpt_verify_options *opts,
         f->ignore_case = o.ignore_case;
     if (st == CKPT_OK && f && (o.root || o.nglobs))
         st = ckpt_file_narrow(f, o.root, o.globs, o.nglobs, err);
-    if (st == CKPT_OK && f && o.nglobs && !f->table.nrows)
+    if (st == CKPT_OK && f && o.nglobs && !f->table.nrows && !o.allow_none)
         st = fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "no tensor matches");
     if (st == CKPT_OK && f)
         c.result->tensors = f->table.nrows;

@@ -815,6 +815,10 @@ CKPT_API void ckpt_plan_free(ckpt_plan *plan);
  * the weights, which a notice names. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_root(ckpt_plan *plan, const char *path, ckpt_error *err);
 
+/* ckpt_plan_allow_none - sets whether a glob, prefix or rule of the calls below may match nothing: that is
+ * only a notice then. By default the call fails: CKPT_ENOTFOUND. */
+CKPT_API void ckpt_plan_allow_none(ckpt_plan *plan, bool allow);
+
 /* ckpt_plan_keep, ckpt_plan_drop - keep only, or leave out, the tensors whose names match
  * GLOB; further calls keep, or leave out, more. CKPT_ENOTFOUND: GLOB matches nothing. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_keep(ckpt_plan *plan, const char *glob, ckpt_error *err);
@@ -823,14 +827,16 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_drop(ckpt_plan *plan, const char 
 /* ckpt_plan_strip, _strip_auto, _add - remove PREFIX, or the prefixes of known wrappers, or add PREFIX: in
  * the mappings that ckpt_weights_at lists, in their _metadata and in optimizer state keyed by name; or, after
  * ckpt_plan_root, in every state dict below the root. Nothing inside a value of a mapping is renamed.
- * CKPT_EEXIST names both keys of a collision. */
+ * CKPT_EEXIST names both keys of a collision. CKPT_ENOTFOUND: no key has PREFIX, or there is none to add it
+ * to; _strip_auto gives a notice instead. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_strip(ckpt_plan *plan, const char *prefix, bool anywhere,
     ckpt_error *err);
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_strip_auto(ckpt_plan *plan, ckpt_error *err);
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_add(ckpt_plan *plan, const char *prefix, ckpt_error *err);
 
 /* ckpt_plan_rename_regex - replaces each match in each key. RULE is "REGEX=>REPL": a POSIX
- * extended expression, and a text with \1..\9 for its groups and \0 for the match. */
+ * extended expression, and a text with \1..\9 for its groups and \0 for the match. CKPT_ENOTFOUND: no key
+ * matches. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_rename_regex(ckpt_plan *plan, const char *rule,
     ckpt_error *err);
 
@@ -1070,6 +1076,8 @@ typedef struct {
     size_t nglobs;
     int (*progress)(void *user, uint64_t done, uint64_t total);
     void *user;
+    uint32_t allow_none; /* ignore_prefix or a glob may match nothing; otherwise that is CKPT_ENOTFOUND */
+    uint32_t reserved2;
 } ckpt_diff_options;
 
 typedef enum {
@@ -1402,6 +1410,8 @@ typedef struct {
     const ckpt_limits *limits;  /* or NULL */
     const char *const *globs;   /* and of these only those that match; the structure is always checked */
     size_t nglobs;
+    uint32_t allow_none; /* the globs may select nothing; otherwise that is CKPT_ENOTFOUND */
+    uint32_t reserved2;
 } ckpt_verify_options;
 
 typedef struct {

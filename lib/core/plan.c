@@ -322,6 +322,28 @@ void plan_notice(ckpt_plan *p, const char *fmt, ...)
     va_end(ap);
 }
 
+ckpt_status plan_no_match(ckpt_plan *p, ckpt_error *err, const char *fmt, ...)
+{
+    ckpt_error found;
+    va_list ap;
+    va_start(ap, fmt);
+    ckpt_status st = fail_v(&found, CKPT_ENOTFOUND, CKPT_NO_OFFSET, fmt, ap);
+    va_end(ap);
+    if (p->allow_none) {
+        plan_notice(p, "%s", found.what);
+        return CKPT_OK;
+    }
+    if (err)
+        *err = found;
+    return name_file_if_failed(st, p->file->path, err);
+}
+
+void ckpt_plan_allow_none(ckpt_plan *p, bool allow)
+{
+    if (p)
+        p->allow_none = allow;
+}
+
 struct stream_options plan_stream_options(ckpt_plan *p)
 {
     return (struct stream_options){

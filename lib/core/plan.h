@@ -60,6 +60,7 @@ struct ckpt_plan {
     const char *uncast_scheme;  /* a cast left weights of this scheme as they are; NULL: none */
     bool object_graph_dropped;  /* plan_drop_object_graph was called */
     bool keep_called;           /* ckpt_plan_keep was called */
+    bool allow_none;            /* a glob, prefix or rule may match nothing */
     bool renaming;              /* an operation renames; if no name changes, safetensors are copied */
     struct plan_entry *entries; /* made by plan_update_entries, in document order */
     size_t nentries;
@@ -108,6 +109,9 @@ struct write_job {
 };
 
 void plan_notice(ckpt_plan *p, const char *fmt, ...) CKPT_PRINTF(2, 3);
+/* plan_no_match - fails as fail() does with CKPT_ENOTFOUND, because a glob, prefix or rule matches nothing.
+ * If that is allowed, adds the message without its hint as a notice and returns CKPT_OK. */
+ckpt_status plan_no_match(ckpt_plan *p, ckpt_error *err, const char *fmt, ...) CKPT_PRINTF(3, 4);
 /* plan_note_shared - adds a notice that N tensors that were to be left out are written under other names. */
 void plan_note_shared(ckpt_plan *p, size_t n);
 /* plan_stream_options - returns options by which a wrong checksum is an error, or a notice of P if checksums

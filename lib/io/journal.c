@@ -449,7 +449,8 @@ static ckpt_status fail_cut_short(const struct edited_file *e, bool judged, ckpt
                     e->journal, shell_path(e->asked_path, word));
     return fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET,
                 "an edit in place was cut short; %s can undo it\n"
-                "`ckpt strip --in-place%s no.such.prefix. %s` undoes it and changes nothing else",
+                "`ckpt strip --in-place%s --allow-none no.such.prefix. %s` undoes it and changes nothing "
+                "else",
                 e->journal, check_links(e, e->asked_path, &ignored) == CKPT_OK ? "" : " --follow-links",
                 shell_path(e->asked_path, word));
 }

@@ -478,22 +478,53 @@ static ckpt_status find_roots(const ckpt_diff_options *o, struct diff_side *a, s
     return CKPT_OK;
 }
 
-static bool has_selected_value(const struct diff_side *s, const ckpt_diff_options *o)
+static bool has_selected(const struct diff_side *s, const ckpt_diff_options *o)
 {
-    return !o->tensors_only && !o->keys_only && diff_has_leaf(s->f, o, &s->root);
+    return diff_has_row(s->f, o, &s->root) ||
+           (!o->tensors_only && !o->keys_only && diff_has_leaf(s->f, o, &s->root));
+}
+
+/* any_side_has - returns true if A or B has a name that N of O's globs, from FIRST on, select. */
+static bool any_side_has(const struct diff_side *a, const struct diff_side *b, const ckpt_diff_options *o,
+                         size_t first, size_t n)
+{
+    ckpt_diff_options some = *o;
+    some.globs = o->globs + first;
+    some.nglobs = n;
+    return has_selected(a, &some) || has_selected(b, &some);
+}
+
+/* check_matches - fails if a glob or the ignored prefix matches nothing: a mistyped one must not make two
+ * files equal, or different. */
+static ckpt_status check_matches(const ckpt_diff_options *o, const struct diff_side *a,
+                                 const struct diff_side *b, ckpt_error *err)
+{
+    if (o->allow_none)
+        return CKPT_OK;
+    if (o->ignore_prefix && *o->ignore_prefix && !diff_has_prefix(a->f, o, &a->root) &&
+        !diff_has_prefix(b->f, o, &b->root))
+        return fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
+                    "in neither file a name begins with \"%s\"\n"
+                    "`ckpt ls` lists the names",
+                    o->ignore_prefix);
+    for (size_t i = 0; i < o->nglobs; i++)
+        if (o->globs[i][0] != '!' && !any_side_has(a, b, o, i, 1))
+            return fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
+                        "neither file has a tensor that matches \"%s\"\n"
+                        "`ckpt ls` lists the names",
+                        o->globs[i]);
+    if (o->nglobs && !any_side_has(a, b, o, 0, o->nglobs))
+        return fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
+                    "neither file has a tensor that matches: patterns that begin with ! exclude all");
+    return CKPT_OK;
 }
 
 static ckpt_status list_pairs(struct diff *d, struct diff_side *a, struct diff_side *b, ckpt_error *err)
 {
     CKPT_TRY(find_roots(d->o, a, b, err));
+    CKPT_TRY(check_matches(d->o, a, b, err));
     CKPT_TRY(diff_list_rows(a->f, d->o, &a->root, &a->names, err));
     CKPT_TRY(diff_list_rows(b->f, d->o, &b->root, &b->names, err));
-    if (d->o->nglobs && !a->names.n && !b->names.n && !has_selected_value(a, d->o) &&
-        !has_selected_value(b, d->o)) /* a mistyped glob must not make two files equal */
-        return fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
-                    "neither file has a tensor that matches \"%s\"%s\n"
-                    "`ckpt ls` lists the names",
-                    d->o->globs[0], d->o->nglobs > 1 ? " and the other globs" : "");
     return pair_rows(d, &a->names, &b->names, err);
 }
 

@@ -84,6 +84,39 @@ ckpt_status diff_list_leaves(const ckpt_file *f, const ckpt_diff_options *o, con
     return CKPT_OK;
 }
 
+bool diff_has_row(const ckpt_file *f, const ckpt_diff_options *o, const struct root *root)
+{
+    for (size_t i = 0; i < f->table.nrows; i++) {
+        const ckpt_tensor *t = &f->table.rows[i].t;
+        if (root_contains(root, t->name, t->path, t->npath) &&
+            diff_name_matches(o, shorten_name(o, root, t->name)))
+            return true;
+    }
+    return false;
+}
+
+/* is_shortened - returns true if shorten_name() removes the ignored prefix from NAME. */
+static bool is_shortened(const ckpt_diff_options *o, const struct root *root, ckpt_str name)
+{
+    size_t below_root = name.len - (root->name.len ? root->name.len + 1 : 0); /* bounded: NAME is below it */
+    return shorten_name(o, root, name).len < below_root;
+}
+
+bool diff_has_prefix(const ckpt_file *f, const ckpt_diff_options *o, const struct root *root)
+{
+    for (size_t i = 0; i < f->table.nrows; i++) {
+        const ckpt_tensor *t = &f->table.rows[i].t;
+        if (root_contains(root, t->name, t->path, t->npath) && is_shortened(o, root, t->name))
+            return true;
+    }
+    for (size_t i = 0; i < f->nleaves; i++) {
+        const ckpt_leaf *leaf = &f->leaves[i];
+        if (root_contains(root, leaf->name, leaf->path, leaf->npath) && is_shortened(o, root, leaf->name))
+            return true;
+    }
+    return false;
+}
+
 bool diff_has_leaf(const ckpt_file *f, const ckpt_diff_options *o, const struct root *root)
 {
     ckpt_str name;

@@ -55,9 +55,10 @@ ckpt_status keys_rename(struct rename_rule *rule, ckpt_error *err);
 ckpt_status rename_module_paths(arena *a, struct group *g, ckpt_error *err);
 /* is_edited_out - returns true if an edit of P leaves out the entry or item AT. */
 bool is_edited_out(const ckpt_plan *p, const struct edit_target *at);
-/* plan_notice_no_match - adds the notice `no key VERB "PATTERN"`, with the prefixes in SEEN. VERB: "begins
- * with", "contains" … */
-void plan_notice_no_match(ckpt_plan *plan, const char *verb, ckpt_str pattern, const struct prefixes *seen);
+/* plan_no_key_matches - calls plan_no_match with `no key VERB "PATTERN"` and the prefixes in SEEN. VERB:
+ * "begins with", "contains" … */
+ckpt_status plan_no_key_matches(ckpt_plan *plan, const char *verb, ckpt_str pattern,
+                                const struct prefixes *seen, ckpt_error *err);
 /* concat_texts - returns a copy in A of FIRST followed by SECOND; .ptr NULL: out of memory. */
 ckpt_str concat_texts(arena *a, ckpt_str first, ckpt_str second);
 

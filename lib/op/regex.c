@@ -21,6 +21,7 @@ struct expression {
     buf out;              /* the new key */
     char *subject;        /* the key, NUL-terminated */
     bool no_memory;       /* regexec() ran out of it */
+    bool any_matched;     /* some key has a match */
     struct prefixes seen; /* the first components of all keys, for a hint */
 };
 
@@ -279,6 +280,7 @@ static ckpt_status rename_key_by_regex(struct rename_rule *rule, ckpt_str key, c
                     STR_ARG(key), MAX_SUBJECT);
     if (!matched)
         return CKPT_OK;
+    expr->any_matched = true;
     *out = arena_str(rule->plan->a, buf_view(&expr->out));
     return out->ptr ? CKPT_OK : fail_memory(err);
 }
@@ -298,7 +300,8 @@ ckpt_status ckpt_plan_rename_regex(ckpt_plan *plan, const char *rule, ckpt_error
         regfree(&expr.regex);
     }
     free(expr.subject);
-    if (st == CKPT_OK && !by_regex.nchanged)
-        plan_notice_no_match(plan, "matches", str_of(rule, (size_t)(strstr(rule, "=>") - rule)), &expr.seen);
+    if (st == CKPT_OK && !expr.any_matched)
+        return plan_no_key_matches(plan, "matches", str_of(rule, (size_t)(strstr(rule, "=>") - rule)),
+                                   &expr.seen, err);
     return st;
 }

@@ -40,12 +40,15 @@ static ckpt_status strip_prefix(struct rename_rule *rule, ckpt_str key, ckpt_str
     return CKPT_OK;
 }
 
-void plan_notice_no_match(ckpt_plan *plan, const char *verb, ckpt_str pattern, const struct prefixes *seen)
+ckpt_status plan_no_key_matches(ckpt_plan *plan, const char *verb, ckpt_str pattern,
+                                const struct prefixes *seen, ckpt_error *err)
 {
     char prefixes[300];
     (void)prefixes_text(seen, prefixes, sizeof prefixes);
-    plan_notice(plan, "no key %s \"%.*s\"; nothing renamed%s%s", verb, STR_ARG(pattern),
-                *prefixes ? "; keys begin with " : "", prefixes);
+    return plan_no_match(plan, err,
+                         "no key %s \"%.*s\"%s%s\n"
+                         "--allow-none goes on without it",
+                         verb, STR_ARG(pattern), *prefixes ? "; keys begin with " : "", prefixes);
 }
 
 ckpt_status ckpt_plan_strip(ckpt_plan *plan, const char *prefix, bool anywhere, ckpt_error *err)
@@ -73,8 +76,9 @@ ckpt_status ckpt_plan_strip(ckpt_plan *plan, const char *prefix, bool anywhere, 
     }
     CKPT_TRY(keys_rename(&rule, err));
     if (!rule.nchanged)
-        plan_notice_no_match(plan, anywhere ? "contains" : "begins with", str_c(prefix), &given.seen);
-    else if (!ends_with_dot)
+        return plan_no_key_matches(plan, anywhere ? "contains" : "begins with", str_c(prefix), &given.seen,
+                                   err);
+    if (!ends_with_dot)
         plan_notice(plan, "the prefix \"%s\" does not end with a dot", prefix);
     return CKPT_OK;
 }
@@ -100,8 +104,8 @@ ckpt_status ckpt_plan_add(ckpt_plan *plan, const char *prefix, ckpt_error *err)
         return fail_memory(err);
     CKPT_TRY(keys_rename(&rule, err));
     if (!rule.nchanged)
-        plan_notice(plan, "no state dict to add \"%s\" to; nothing renamed", prefix);
-    else if (given.prefix.ptr[given.prefix.len - 1] != '.')
+        return plan_no_match(plan, err, "no state dict to add \"%s\" to", prefix);
+    if (given.prefix.ptr[given.prefix.len - 1] != '.')
         plan_notice(plan, "the prefix \"%s\" does not end with a dot", prefix);
     return CKPT_OK;
 }
@@ -369,10 +373,10 @@ static ckpt_status rename_by_map(ckpt_plan *p, const ckpt_pair *given, size_t n,
     }
     size_t unused = find_unused(renames, n);
     if (unused < n)
-        return fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
-                    "no key is called \"%.*s\"\n"
-                    "`ckpt ls` lists the names; the path of the state dict may be left out",
-                    STR_ARG(given[unused].key));
+        CKPT_TRY(plan_no_match(p, err,
+                               "no key is called \"%.*s\"\n"
+                               "`ckpt ls` lists the names; the path of the state dict may be left out",
+                               STR_ARG(given[unused].key)));
     by_map.dry_run = false;
     CKPT_TRY(keys_rename(&by_map, err));
     if (!by_map.nchanged)

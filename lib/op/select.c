@@ -218,13 +218,14 @@ static ckpt_status match_rows(ckpt_plan *p, const char *glob, bool *matches, boo
     return CKPT_OK;
 }
 
-static ckpt_status fail_no_tensor_matches(const ckpt_plan *p, const char *glob, ckpt_error *err)
+static ckpt_status no_tensor_matches(ckpt_plan *p, const char *glob, ckpt_error *err)
 {
-    ckpt_status st = fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "no tensor matches \"%s\"", glob);
-    if (p->root_name.len)
+    ckpt_status st = plan_no_match(p, err, "no tensor matches \"%s\"", glob);
+    if (st != CKPT_OK && p->root_name.len)
         error_add_hint(err, "names are relative to \"%.*s\"", STR_ARG(p->root_name));
-    error_add_hint(err, "`ckpt ls` lists the names"); /* no effect if there is a hint */
-    return name_file_if_failed(st, p->file->path, err);
+    if (st != CKPT_OK)
+        error_add_hint(err, "`ckpt ls` lists the names"); /* no effect if there is a hint */
+    return st;
 }
 
 /* match_all_rows - does what match_rows does, also for rows that an earlier glob left out. */
@@ -254,7 +255,7 @@ ckpt_status ckpt_plan_keep(ckpt_plan *plan, const char *glob, ckpt_error *err)
     CKPT_TRY(plan->keep_called ? match_all_rows(plan, glob, matches, &any, err)
                                : match_rows(plan, glob, matches, &any, err));
     if (!any)
-        return fail_no_tensor_matches(plan, glob, err);
+        CKPT_TRY(no_tensor_matches(plan, glob, err));
     for (size_t i = 0; i < n; i++)
         plan->keep[i] = matches[i] || (plan->keep_called && plan->keep[i]);
     plan->keep_called = true;
@@ -388,7 +389,7 @@ ckpt_status ckpt_plan_drop(ckpt_plan *plan, const char *glob, ckpt_error *err)
         st = drop_containers(&d, err);
     containers_free(&d.tree);
     if (st == CKPT_OK && !any && !d.any_dropped)
-        return fail_no_tensor_matches(plan, glob, err);
+        return no_tensor_matches(plan, glob, err);
     notice_emptied(&d);
     plan->entries_stale = true;
     return st == CKPT_OK ? notice_shared(plan, was_entry, err) : st;

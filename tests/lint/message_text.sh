@@ -2,8 +2,9 @@
 # in the library STR_ARG is allowed only among the arguments of a function that makes a message (message_functions),
 # and "%.*s" not in the formats of functions that make texts in memory: those take whole texts by ARENA_CONCAT and
 # buf_put_str.
-message_functions='fail file_notice file_note_loss plan_notice json_fail doctor_report refuse scan_found unpickler_fail
-fail_op error_add_where error_add_hint tar_fail report_violation report_mismatch graph_fail notices_add zip_fail notice'
+message_functions='fail file_notice file_note_loss plan_notice plan_no_match json_fail doctor_report refuse scan_found
+unpickler_fail fail_op error_add_where error_add_hint tar_fail report_violation report_mismatch graph_fail notices_add
+zip_fail notice'
 text_functions='arena_printf buf_printf'
 
 for file in $(find lib -name '*.[ch]'); do

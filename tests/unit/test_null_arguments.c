@@ -427,6 +427,7 @@ static void getters_accept_a_null_plan(void)
     CU_ASSERT(!ckpt_plan_dequantized_at(NULL, 0));
     CU_ASSERT(!ckpt_plan_dropped_at(NULL, 0) && !ckpt_plan_alias_at(NULL, 0));
     ckpt_plan_free(NULL);
+    ckpt_plan_allow_none(NULL, true);
     ckpt_free(NULL);
     ckpt_builder_free(NULL);
 }

@@ -110,8 +110,10 @@ static void names_and_metadata_are_stripped(void)
         for (uint32_t k = 0; k < p->edits[i].n; k++)
             dropped += p->edits[i].dropped[k];
     CU_ASSERT_EQUAL(dropped, 1);
-    /* stripping again renames nothing, and adds a notice */
+    /* stripping again fails, or renames nothing and adds a notice */
     size_t before = ckpt_plan_rename_count(p);
+    CU_ASSERT_EQUAL(ckpt_plan_strip(p, "module.", false, NULL), CKPT_ENOTFOUND);
+    ckpt_plan_allow_none(p, true);
     CU_ASSERT_EQUAL(ckpt_plan_strip(p, "module.", false, NULL), CKPT_OK);
     CU_ASSERT(ckpt_plan_rename_count(p) == before && has_notice(p, "no key begins with \"module.\""));
     close_plan(p);
@@ -141,7 +143,7 @@ static void keys_without_the_prefix_stay(void)
 static void inner_prefixes_are_stripped_with_anywhere(void)
 {
     ckpt_plan *p = plan_of(open_corpus_file("torch/t26/midkey_dataparallel.pt"));
-    CU_ASSERT_EQUAL(ckpt_plan_strip(p, "module.", false, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(ckpt_plan_strip(p, "module.", false, NULL), CKPT_ENOTFOUND);
     CU_ASSERT_EQUAL(ckpt_plan_rename_count(p), 0);
     CU_ASSERT_EQUAL(ckpt_plan_strip(p, "module.", true, NULL), CKPT_OK);
     CU_ASSERT_STRING_EQUAL(names_of(p),
@@ -248,6 +250,9 @@ static void regex_replaces_every_match(void)
     CU_ASSERT_STRING_EQUAL(names_of(p), "blk0.w,blk10.w,head.b");
     CU_ASSERT_EQUAL(ckpt_plan_rename_regex(p, "[a-z]=><\\0>", NULL), CKPT_OK);
     CU_ASSERT_STRING_EQUAL(names_of(p), "<b><l><k>0.<w>,<b><l><k>10.<w>,<h><e><a><d>.<b>");
+    CU_ASSERT_EQUAL(ckpt_plan_rename_regex(p, "zzz=>y", NULL), CKPT_ENOTFOUND);
+    CU_ASSERT_EQUAL(ckpt_plan_rename_regex(p, "k=>k", NULL), CKPT_OK); /* matches, but changes nothing */
+    ckpt_plan_allow_none(p, true);
     CU_ASSERT_EQUAL(ckpt_plan_rename_regex(p, "zzz=>y", NULL), CKPT_OK);
     CU_ASSERT(has_notice(p, "no key matches \"zzz\""));
     close_plan(p);

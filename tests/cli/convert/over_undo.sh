@@ -18,7 +18,7 @@ ckpt strip -i --auto --check -q w.pt; echo $?
 cmp torn.pt w.pt && cmp wrong w.pt.ckpt-undo
 cp journal w.pt.ckpt-undo
 # With a prefix that no name has, the edit is undone and nothing else happens.
-ckpt strip -i no.such.prefix. w.pt; echo $?
+ckpt strip -i --allow-none no.such.prefix. w.pt; echo $?
 cmp data/train.pt w.pt; ls *undo 2>/dev/null
 # An output of ckpt that replaces the file removes the journal.
 interrupt_edit w.pt

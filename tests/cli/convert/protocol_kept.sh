@@ -13,13 +13,13 @@ thing='X\001\000\000\000tccommands\nThing\n)\201'
 # print_names FILE - prints the protocol of the pickle in FILE, and the modules it names
 print_names() { od -An -tx1 -j64 -N2 "$1"; grep -aoE '(commands|subprocess|__builtin__|builtins)$' "$1"; }
 print_legacy "\200\004}(${w}${set}${thing}u." >translated.pt
-ckpt strip no.such. translated.pt -qfo out.pt; print_names out.pt
+ckpt strip --allow-none no.such. translated.pt -qfo out.pt; print_names out.pt
 ckpt add a.longer.prefix. -iq out.pt
 ckpt ls out.pt
 grep -aoE '(commands|subprocess|__builtin__|builtins)$' out.pt | sort | uniq -c | sed 's/^ *//'
 # in a pickle of protocol 2 the same name means the module of Python 2: it is written in protocol 2
 print_legacy "\200\002}(${w}${thing}u." >python2.pt
-ckpt strip no.such. python2.pt -qfo out.pt; print_names out.pt
+ckpt strip --allow-none no.such. python2.pt -qfo out.pt; print_names out.pt
 # a pickle without such a name is written in protocol 2
 print_legacy "\200\004}(${w}${set}u." >untranslated.pt
-ckpt strip no.such. untranslated.pt -qfo out.pt; print_names out.pt
+ckpt strip --allow-none no.such. untranslated.pt -qfo out.pt; print_names out.pt

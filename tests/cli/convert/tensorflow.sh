@@ -13,4 +13,4 @@ ckpt diff --names=object $tensorflow/obj/write model.safetensors
 ckpt convert --drop model/tup/0 --names=variable --json $tensorflow/obj/write -o model.pt
 ckpt ls model.pt
 ckpt convert $tensorflow/v2/dtypes -o dtypes.pt
-ckpt strip leaf $tensorflow/v2/names -o names.pt
+ckpt strip --allow-none leaf $tensorflow/v2/names -o names.pt

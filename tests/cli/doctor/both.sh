@@ -5,7 +5,7 @@ ckpt doctor 'my t.pt'; echo $?
 ckpt doctor 'my t.pt' | sed -n 's/^  all at once: //p' >fix
 ckpt doctor --json 'my t.pt' | sed 's/.*"fix":"\(.*\)"}$/\1/' | diff - fix
 sh fix 2>/dev/null; ckpt doctor fixed.pt; rm fixed.pt
-cp corpus/torch/t215/python_objs.pt o.pt; ckpt add -q module. o.pt -o p.pt; ckpt doctor p.pt; cp corpus/torch/t215/state_dict_p4.pt p4.pt; ckpt doctor p4.pt
+cp corpus/torch/t215/python_objs.pt o.pt; ckpt add -q --allow-none module. o.pt -o p.pt; ckpt doctor p.pt; cp corpus/torch/t215/state_dict_p4.pt p4.pt; ckpt doctor p4.pt
 ckpt strip -q --auto data/train.pt -o n.pt
 ckpt convert -q --root state_dict n.pt n.safetensors
 for at in 22000 21000; do printf '\377\377\377\377' | dd of=n.safetensors bs=1 seek=$at conv=notrunc 2>/dev/null; done

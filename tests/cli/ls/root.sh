@@ -31,5 +31,5 @@ for root in a b; do
     ckpt stat --tsv --root $root both.pt | cut -f 1
     ckpt convert -q --root $root both.pt $root.safetensors; ckpt ls $root.safetensors
     ckpt diff --root $root both.pt $root.safetensors
-    ckpt strip -q none --root $root both.pt -o $root.pt; ckpt ls $root.pt
+    ckpt strip -q --allow-none none --root $root both.pt -o $root.pt; ckpt ls $root.pt
 done

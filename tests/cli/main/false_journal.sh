@@ -109,5 +109,5 @@ check_unused 'a pipe' w.pt
 # With its mode as before, the journal undoes the edit.
 chmod 600 .journal
 mv .journal w.pt.ckpt-undo
-ckpt strip -iq no.such.prefix. w.pt; echo $?
+ckpt strip -iq --allow-none no.such.prefix. w.pt; echo $?
 cmp data/train.pt w.pt

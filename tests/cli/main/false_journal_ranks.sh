@@ -20,7 +20,7 @@ check_unused()
 begin_case 'half changed'
 interrupt_edit $one add a.
 check_unused
-run strip -iq no.such.prefix. $one
+run strip -iq --allow-none no.such.prefix. $one
 run ls -q set
 begin_case 'half changed, but others may write to the journal'
 interrupt_edit $one add a.

@@ -71,25 +71,25 @@ begin_case 'two at once: each is undone, then the set is read'
 interrupt_edit $one strip $prefix
 interrupt_edit $two strip $prefix
 run ls -q set
-ckpt strip -iq no.such.prefix. $one
+ckpt strip -iq --allow-none no.such.prefix. $one
 run ls -q set
-ckpt strip -iq no.such.prefix. $two
+ckpt strip -iq --allow-none no.such.prefix. $two
 ckpt ls set | wc -l
 diff -r good set
 begin_case 'an old journal, put back after a complete edit'
 interrupt_edit $two strip $prefix
 cp $two.ckpt-undo kept
-ckpt strip -iq no.such.prefix. $two
+ckpt strip -iq --allow-none no.such.prefix. $two
 ckpt strip -iq $prefix $two
 mv kept $two.ckpt-undo
-run ls -q $two; run strip -iq no.such.prefix. $two
+run ls -q $two; run strip -iq --allow-none no.such.prefix. $two
 ckpt ls -g '*bn2.bias' $two; ls set/*undo 2>/dev/null
 begin_case 'a shard that is a link: the journal of the file is used, a journal of the link is not'
 mkdir set/blobs
 mv $two set/blobs/two
 ln -s blobs/two $two
 interrupt_edit set/blobs/two strip $prefix
-run ls -q set; run strip -i no.such.prefix. $two; run strip -i --follow-links no.such.prefix. $two
+run ls -q set; run strip -i --allow-none no.such.prefix. $two; run strip -i --follow-links --allow-none no.such.prefix. $two
 interrupt_edit set/blobs/two strip $prefix
 mv set/blobs/two.ckpt-undo $two.ckpt-undo
 cat good/model-00002-of-00003.safetensors >set/blobs/two
@@ -98,7 +98,7 @@ rm set/blobs/two $two $two.ckpt-undo
 cp good/model-00002-of-00003.safetensors $two
 ln $two set/other
 make_false_journal $two $two "8:$header"
-run ls -q set | head -n 2; run strip -iq no.such.prefix. $two; ls set/*undo
+run ls -q set | head -n 2; run strip -iq --allow-none no.such.prefix. $two; ls set/*undo
 begin_case 'no regular file'
 for make in mkdir mkfifo 'ln -s ../good/model-00001-of-00003.safetensors'; do
     $make $two.ckpt-undo

@@ -1,7 +1,7 @@
 # In a pipe, lines about several files begin with the file name, as those of grep do; -H and --no-filename override this.
 cp data/train.pt a.pt; cp corpus/torch/t26/zero_dim.pt 'b c.pt'
-for c in 'ls -g *fc.b* -g s' 'ls --tsv -g *fc.b* -g s' 'ls --values -g epoch -g s' 'ls --depth 1' 'ls --tree --depth 1' 'info' 'hash' 'hash -t' \
-    'stat -g s -g *fc.b*' 'stat --tsv -g s -g *fc.b*' 'doctor' 'verify'; do
+for c in 'ls --allow-none -g *fc.b* -g s' 'ls --tsv --allow-none -g *fc.b* -g s' 'ls --values --allow-none -g epoch -g s' 'ls --depth 1' 'ls --tree --depth 1' 'info' 'hash' 'hash -t' \
+    'stat --allow-none -g s -g *fc.b*' 'stat --tsv --allow-none -g s -g *fc.b*' 'doctor' 'verify'; do
     set -f
     echo "== $c"
     ckpt $c a.pt 'b c.pt' >out

@@ -29,6 +29,6 @@ for command in ls verify doctor 'convert -o o.pt'; do
     echo "$command: $? $messages"
 done
 # strip undoes the interrupted edit, and then finds no key with this prefix to remove.
-ckpt strip -i no.such.prefix. w.pt; echo $?
+ckpt strip -i --allow-none no.such.prefix. w.pt; echo $?
 ckpt scan -q w.pt; echo $?
 ckpt salvage w.pt -o o.pt; echo $?

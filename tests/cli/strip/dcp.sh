@@ -5,10 +5,10 @@ for f in $dist/dcp_dtensor/*.distcp; do cmp $f added/${f##*/} && echo the same; 
 ckpt ls added
 ckpt strip --json net. added -o stripped
 ckpt diff $dist/dcp_dtensor stripped
-ckpt rename -s 'fc(\d)=>linear\1' $dist/dcp_dtensor -o renamed --quiet
+ckpt rename --allow-none -s 'fc(\d)=>linear\1' $dist/dcp_dtensor -o renamed --quiet
 ckpt ls renamed
 # If only some tensors are kept, or names in a value change, new files are written.
-ckpt strip foo. --drop optim $dist/dcp_dtensor -o part
+ckpt strip --allow-none foo. --drop optim $dist/dcp_dtensor -o part
 ls -A part
 ckpt add net. $dist/dcp_fsdp2 -o deeper
 ls -A deeper
