@@ -54,7 +54,7 @@ run_hint extract conv m.pt
 run_hint extract m.pt fc
 run_hint drop optimizer m.pt
 run_hint export m.pt out.npz
-run_hint remove-prefix state_dict. a.safetensors
+run_hint remove-prefix module. a.safetensors
 run_hint add-prefix net. a.safetensors
 run_hint unwrap m.pt
 run_hint sed 'conv=>c' m.pt
