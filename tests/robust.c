@@ -418,10 +418,12 @@ static void open_original(const unsigned char *data, size_t size)
     if (!original.structure ||
         ckpt_open_memory(original.data, size, "original", NULL, &original.located, &err) != CKPT_OK)
         die("original");
-    /* In three formats, all bytes count as structure: joblib's pickle continues after each array; tables of a
-     * FlatBuffer refer to each other by numbers; a protobuf field with an unknown number is skipped. */
+    /* In four formats, all bytes count as structure: joblib's pickle continues after each array; tables of a
+     * FlatBuffer refer to each other by numbers; a protobuf field with an unknown number is skipped; the name
+     * of a node of thinc is in the names of all its parameters. */
     const char *format = ckpt_file_format(original.file);
-    if (strcmp(format, "joblib") == 0 || strcmp(format, "torchscript-flatbuffer") == 0 || is_protobuf())
+    if (strcmp(format, "joblib") == 0 || strcmp(format, "torchscript-flatbuffer") == 0 ||
+        strcmp(format, "thinc") == 0 || is_protobuf())
         memset(original.structure, 1, size);
     if (ckpt_file_locate(original.located, &err) != CKPT_OK) { /* a local header is malformed */
         ckpt_close(original.located);

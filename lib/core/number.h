@@ -14,8 +14,8 @@ bool number_is_wide(ckpt_dtype dt);
  * (dtype.def), to ELEMS * numbers_per_element(dt) doubles at OUT. Exact but for 64-bit integers above 2^53.
  * Quantised types give their stored integers; ggml's blocks are dequantized. */
 void number_decode(ckpt_dtype dt, const unsigned char *in, size_t elems, double *out);
-/* number_decode_low - sets the ELEMS numbers at OUT to what number_decode() rounds off: the element is exactly
- * the sum of both numbers. DT is wide. */
+/* number_decode_low - sets the ELEMS numbers at OUT to what number_decode() rounds off: the element is
+ * exactly the sum of both numbers. DT is wide. */
 void number_decode_low(ckpt_dtype dt, const unsigned char *in, size_t elems, double *out);
 /* number_subtract - returns A - B, rounded once. */
 static inline double number_subtract(uint64_t a, uint64_t b)

@@ -20,8 +20,8 @@
  * meta device has no values, and is listed without data; tensorizer makes zeros of it. SHA-256 is not
  * compared.
  *
- * Refused: encrypted files, other versions and flags, values outside of the file, metadata that end early, a
- * header that is not that of its entry.
+ * Refused: encrypted files, other versions and flags, values outside of the file, metadata that end early or
+ * have more entries, a header that is not that of its entry.
  *
  * Source: tensorizer 2.12 (serialization.py, _tensor_path.py).
  */
@@ -276,6 +276,20 @@ static ckpt_status add_tensor(struct tensorizer *r, const struct entry *e)
     return kit_add_tensor(&r->k, &t);
 }
 
+/* check_padding - refuses anything but zeros after the last entry, at C: the number of tensors is wrong. */
+static ckpt_status check_padding(const struct tensorizer *r, cursor *c)
+{
+    while (c->left) {
+        uint64_t at = c->pos;
+        uint8_t byte = cursor_u8(c);
+        if (byte)
+            return fail(r->err, CKPT_EFORMAT, at,
+                        "{the byte 0x%02x} after the entries of %" PRIu64 " tensors; {=zeros} may follow",
+                        byte, r->count);
+    }
+    return CKPT_OK;
+}
+
 static ckpt_status read_entries(struct tensorizer *r, cursor *c)
 {
     for (uint64_t i = 0; i < r->count; i++) {
@@ -283,7 +297,7 @@ static ckpt_status read_entries(struct tensorizer *r, cursor *c)
         CKPT_TRY(read_entry(r, c, &e));
         CKPT_TRY(add_tensor(r, &e));
     }
-    return CKPT_OK;
+    return check_padding(r, c);
 }
 
 static ckpt_status read_file(ckpt_file *f, ckpt_error *err)

@@ -11,8 +11,8 @@
  * not listed. Attributes are left out. A shim holds a model of another library, which is not read: a notice
  * counts these.
  *
- * Refused: what MessagePack refuses, other types of numpy, another number of params than of nodes, more than
- * VALUES_MAX values.
+ * Refused: what MessagePack refuses, other types of numpy, another number of params than of nodes, a node
+ * without name or with another index than its place, more than VALUES_MAX values.
  *
  * Source: thinc 9.1 (model.py), srsly 2 (_msgpack_api.py).
  */
@@ -153,20 +153,28 @@ static ckpt_status add_array(struct thinc *t, size_t i, ckpt_str name)
     return kit_add_tensor(&t->k, &out);
 }
 
-/* add_params - adds the parameters in the map I of the node NODE. */
-static ckpt_status add_params(struct thinc *t, size_t i, size_t node)
+/* read_node_name - sets *OUT to the name of node NUMBER, the map I. */
+static ckpt_status read_node_name(const struct thinc *t, size_t i, uint64_t number, ckpt_str *out)
+{
+    size_t index, name;
+    CKPT_TRY(find_key(t, i, "index", &index));
+    CKPT_TRY(find_key(t, i, "name", &name));
+    if (!name || !index || t->values[index].kind != MSGPACK_UINT || t->values[index].bits != number)
+        return fail(t->err, CKPT_EFORMAT, t->values[i].at,
+                    "{no} node with a name and {=the index %" PRIu64 "}", number);
+    return read_text(t, name, out);
+}
+
+/* add_params - adds the parameters in the map I of node NUMBER, whose map is NODE. */
+static ckpt_status add_params(struct thinc *t, size_t i, size_t node, uint64_t number)
 {
     const struct msgpack_value *pairs = &t->values[i];
-    size_t index, name;
-    ckpt_str node_name = str_of("", 0), param;
-    char number[STR_NUMBER_MAX];
-    CKPT_TRY(find_key(t, node, "index", &index));
-    CKPT_TRY(find_key(t, node, "name", &name));
-    if (pairs->kind != MSGPACK_MAP || !index || t->values[index].kind != MSGPACK_UINT)
-        return fail(t->err, CKPT_EFORMAT, pairs->at, "{no map} of parameters of a node with {=an index}");
-    if (name)
-        CKPT_TRY(read_text(t, name, &node_name));
-    ckpt_str prefix = format_number(t->values[index].bits, number);
+    ckpt_str node_name, param;
+    char digits[STR_NUMBER_MAX];
+    CKPT_TRY(read_node_name(t, node, number, &node_name));
+    if (pairs->kind != MSGPACK_MAP)
+        return fail(t->err, CKPT_EFORMAT, pairs->at, "parameters of a node that are {no} {=map}");
+    ckpt_str prefix = format_number(number, digits);
     i++;
     for (uint64_t k = 0; k < pairs->count; k++) {
         CKPT_TRY(read_text(t, i, &param));
@@ -209,7 +217,7 @@ static ckpt_status read_nodes(struct thinc *t)
     nodes++;
     params++;
     for (uint64_t i = 0; i < n; i++) {
-        CKPT_TRY(add_params(t, params, nodes));
+        CKPT_TRY(add_params(t, params, nodes, i));
         nodes = skip_value(t, nodes);
         params = skip_value(t, params);
     }

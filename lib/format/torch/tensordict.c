@@ -5,14 +5,16 @@
  *   n  JSON: a node
  *   8  n, little-endian
  *
- *   node     {"cls", "leaves": {NAME: LEAF}, "non_tensors": {NAME: [value, …]}, NAME: node, …}
+ *   node     {"cls", "leaves": {NAME: LEAF}, "non_tensors": {NAME: [value, …]}, "cls_metadata": {…},
+ *             NAME: node, …}
  *   LEAF     ["torch.float32", shape, begin, end, padding], with begin and end in the file; a sixth item if
  *            it is a component of a jagged tensor
  *
  * Nodes become dicts. The components of a jagged tensor, <NJT_VALUES>NAME …, are called NAME.values,
  * NAME.offsets and NAME.lengths. What is not a tensor is a value; classes and batch sizes are left out.
  *
- * Refused: a leaf of another form, bytes after the beginning of the JSON, a name that comes twice.
+ * Refused: a node without one of these, a leaf of another form, bytes after the beginning of the JSON, a name
+ * that comes twice.
  *
  * Source: tensordict 0.15 (base.py, _reductions.py).
  */
@@ -108,7 +110,7 @@ static ckpt_str make_name(const struct tensordict *r, ckpt_str key)
 static ckpt_status add_leaves(struct tensordict *r, struct kit *k, const ckpt_value *leaves)
 {
     uint32_t n = 0;
-    const value_pair *pairs = leaves ? value_pairs(leaves, &n) : NULL;
+    const value_pair *pairs = value_pairs(leaves, &n);
     for (uint32_t i = 0; i < n; i++) {
         ckpt_str key;
         struct kit_tensor t = {.described_at = pairs[i].val->offset};
@@ -124,7 +126,7 @@ static ckpt_status add_leaves(struct tensordict *r, struct kit *k, const ckpt_va
 static ckpt_status add_values(struct tensordict *r, struct kit *k, const ckpt_value *non_tensors)
 {
     uint32_t n = 0;
-    const value_pair *pairs = non_tensors ? value_pairs(non_tensors, &n) : NULL;
+    const value_pair *pairs = value_pairs(non_tensors, &n);
     for (uint32_t i = 0; i < n; i++) {
         ckpt_str key;
         ckpt_value *value = value_item(pairs[i].val, 0);
@@ -139,10 +141,23 @@ static ckpt_status add_values(struct tensordict *r, struct kit *k, const ckpt_va
 
 /* ------------------------------------------------------------------------------------ nodes */
 
+/* check_node - refuses V unless it has the three mappings that tensordict needs of each node. */
+static ckpt_status check_node(struct tensordict *r, const ckpt_value *v)
+{
+    static const char *const keys[] = {"leaves", "non_tensors", "cls_metadata"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        const ckpt_value *mapping = value_get(v, keys[i]);
+        if (!mapping || mapping->type != CKPT_V_DICT)
+            return fail(r->err, CKPT_EFORMAT, v->offset, "a node {without} {=a mapping \"%s\"}", keys[i]);
+    }
+    return CKPT_OK;
+}
+
 /* open_node - begins to read V, whose entries go to the kit of the innermost node, which was begun. */
 static ckpt_status open_node(struct tensordict *r, const ckpt_value *v)
 {
     struct node *node = &r->open[r->depth - 1];
+    CKPT_TRY(check_node(r, v));
     node->children = value_pairs(v, &node->nchildren);
     CKPT_TRY(add_leaves(r, &node->k, value_get(v, "leaves")));
     return add_values(r, &node->k, value_get(v, "non_tensors"));

@@ -24,3 +24,5 @@ attempt types 106 '\377'
 attempt types 114 '\031'
 attempt nested 76 '{'
 attempt nested 77 '['
+# The number of tensors is that of the entries.
+{ head -c 57 $d/types.tensors; printf '\r'; tail -c +59 $d/types.tensors; } >thirteen.tensors; ckpt ls thirteen.tensors
