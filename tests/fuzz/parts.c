@@ -10,6 +10,7 @@
 #include "../tablecrc.h"
 #include "../zipcrc.h"
 
+#include "base/regexp.h"
 #include "base/utf8.h"
 #include "codec/json_scan.h"
 #include "codec/ocdbt.h"
@@ -626,6 +627,37 @@ static void fuzz_scan_npy(const uint8_t *data, size_t size) { SCAN_AS(0, "\x93NU
 static void fuzz_scan_tar(const uint8_t *data, size_t size) { SCAN_AS(257, "ustar"); }
 static void fuzz_scan_zip(const uint8_t *data, size_t size) { SCAN_AS(0, "PK\3\4"); }
 
+/* fuzz_regexp - compiles the first line as an expression and finds all its matches in the rest. */
+static void fuzz_regexp(const uint8_t *data, size_t size)
+{
+    const uint8_t *newline = size ? memchr(data, '\n', size) : NULL;
+    char pattern[REGEXP_MAX_PATTERN + 1];
+    size_t n = newline ? (size_t)(newline - data) : 0;
+    regexp *re;
+    ckpt_error err = {0};
+    if (!n || n > REGEXP_MAX_PATTERN)
+        return;
+    memcpy(pattern, data, n);
+    pattern[n] = '\0';
+    ckpt_status st = regexp_compile(pattern, &re, &err);
+    check_reason(st, &err);
+    if (st != CKPT_OK)
+        return;
+    ckpt_str text = str_of((const char *)newline + 1, size - n - 1);
+    struct regexp_group groups[REGEXP_GROUPS] = {{0, 0}};
+    regexp_begin(re, text);
+    for (size_t at = 0; st == CKPT_OK && at <= text.len && groups[0].start != REGEXP_NO_MATCH; at++) {
+        st = regexp_find(re, text, at, groups, &err);
+        if (st != CKPT_OK || groups[0].start == REGEXP_NO_MATCH)
+            break;
+        if (groups[0].start < at || groups[0].end < groups[0].start || groups[0].end > text.len)
+            exercise_abort("a match is outside of the text");
+        at = groups[0].end;
+    }
+    check_reason(st, &err);
+    regexp_free(re);
+}
+
 /* reverses_rename - returns whether R reverses one of the first N renames of the plan P. */
 static bool reverses_rename(const ckpt_plan *p, size_t n, const ckpt_rename *r)
 {
@@ -722,6 +754,7 @@ static const struct {
     {"pickle", fuzz_pickle},
     {"pickle_back", fuzz_pickle_back},
     {"ranks", fuzz_ranks},
+    {"regexp", fuzz_regexp},
     {"round_trip", fuzz_round_trip},
     {"salvage", fuzz_salvage},
     {"sanitize", fuzz_sanitize},

@@ -305,7 +305,7 @@ static void malformed_rules_are_refused(void)
         "a=>\\",                /* a backslash at the end */
         "a=>\xff",              /* not UTF-8 */
         "(a{1,200}){1,200}=>b", /* too many states */
-        "w.=>w",                /* the '.' matches one byte of the two of "ü" */
+        "(w)\\1=>x",            /* a reference in the expression */
         ".*=>",                 /* the new name is empty */
     };
     ckpt_plan *p = plan_of(OPEN_KEYS("wü"));
