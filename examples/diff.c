@@ -31,6 +31,7 @@ static ckpt_status compare(ckpt_file *a, ckpt_file *b, uint64_t *differences, ck
     ckpt_diff_totals totals = CKPT_INIT(ckpt_diff_totals);
     options.root = "auto";
     options.ignore_prefix = "module.";
+    options.allow_none = 1; /* neither file has to have that prefix */
     options.rtol = 1e-6;
     ckpt_status status = ckpt_diff(a, b, &options, print_difference, NULL, &totals, err);
     *differences = totals.changed + totals.only_a + totals.only_b + totals.not_compared;
