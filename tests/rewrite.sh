@@ -72,7 +72,7 @@ check_file()
     convert "$tmp/out.safetensors" "$1" -j4 --ties=copy || return
     globs=
     case $1 in
-    */keras/* | */tensorflow/* | */paddle/*)
+    */keras/* | */tensorflow/* | */tfjs/* | */paddle/*)
         "$CKPT" diff -q --equal-nan --root auto "$1" "$tmp/out.safetensors" >"$tmp/messages" 2>&1 ||
             globs=$(optimizer_globs)
         ;;
