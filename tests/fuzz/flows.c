@@ -275,10 +275,11 @@ static bool has_planned_graph(const ckpt_plan *p, const ckpt_file *f)
 {
     struct pickle_hooks edited = {.user = (void *)(uintptr_t)p, .keep_entry = get_planned_name};
     buf planned, found;
+    ckpt_error ignored;
     buf_init(&planned, 64u << 20);
     buf_init(&found, 64u << 20);
-    ckpt_status planned_status = pickle_write(p->root, &edited, &planned, NULL);
-    ckpt_status found_status = pickle_write(f->root, NULL, &found, NULL);
+    ckpt_status planned_status = pickle_write(p->root, &edited, &planned, &ignored);
+    ckpt_status found_status = pickle_write(f->root, NULL, &found, &ignored);
     bool same = planned_status == found_status;
     if (same && planned_status == CKPT_OK)
         same = str_eq(buf_view(&planned), buf_view(&found));
@@ -411,12 +412,13 @@ static void unpack_file(const uint8_t *data, const struct tar_entry *entry)
  * DATA is a tar. */
 static bool unpack_tar(const uint8_t *data, size_t size)
 {
+    ckpt_error ignored;
     arena *a = arena_new(1 << 20);
     source *src = source_mem(data, size, 0);
     struct tar_entry *entries;
     size_t nentries = 0;
     bool unpacked = a && src && remove_folder(files.ranks) && mkdir(files.ranks, 0700) == 0 &&
-                    tar_list(src, a, true, &entries, &nentries, NULL) == CKPT_OK;
+                    tar_list(src, a, true, &entries, &nentries, &ignored) == CKPT_OK;
     for (size_t i = 0; unpacked && i < nentries && i < 64; i++)
         unpack_file(data, &entries[i]);
     source_unref(src);

@@ -327,7 +327,7 @@ static void fuzz_zip_patch(const uint8_t *data, size_t size)
     for (size_t i = 0; st == CKPT_OK && i < z->n && i < 8; i++) {
         struct patches replacing = no_patches, appending = no_patches;
         ckpt_str name = z->entries[i].name, bytes;
-        if (zip_load_member(z, i, 1 << 16, &bytes, NULL) == CKPT_OK) {
+        if (zip_load_member(z, i, 1 << 16, &bytes, &err) == CKPT_OK) {
             ckpt_status done = zip_patch_replace(z, i, bytes, &replacing, &err);
             check_reason(done, &err);
         }
@@ -448,8 +448,8 @@ static void fuzz_ocdbt(const uint8_t *data, size_t size)
     if (copy)
         fix_ocdbt_crcs(copy, size);
     manifest_size = manifest_size < size ? manifest_size : size;
-    if (all && a && source_slice(all, 0, manifest_size, &manifest, NULL) == CKPT_OK &&
-        source_slice(all, manifest_size, size - manifest_size, &file, NULL) == CKPT_OK) {
+    if (all && a && source_slice(all, 0, manifest_size, &manifest, &err) == CKPT_OK &&
+        source_slice(all, manifest_size, size - manifest_size, &file, &err) == CKPT_OK) {
         const struct ocdbt_callbacks callbacks = {.open_file = open_any_data_file, .user = file};
         struct ocdbt o = {.a = a, .callbacks = &callbacks, .max_decoded = ARENA_MAX / 4};
         check_reason(ocdbt_read(&o, manifest, &err), &err);
