@@ -441,8 +441,9 @@ static void count_case(int kind) { atomic_fetch_add(&shared->cases[kind], 1); }
  * which. */
 static const char *check_power_cut(struct fixture *fx, const struct folder_file *journal, unsigned cut)
 {
-    static char strip[] = "strip", in_place[] = "-i", prefix[] = "no.such.", file[] = "f";
-    char *argv[] = {fx->argv[0], strip, in_place, prefix, file, NULL}, path[512], undo[512];
+    static char strip[] = "strip", in_place[] = "-i", allow_none[] = "--allow-none";
+    static char prefix[] = "no.such.", file[] = "f";
+    char *argv[] = {fx->argv[0], strip, in_place, allow_none, prefix, file, NULL}, path[512], undo[512];
     const struct folder_file *old = folder_find(&fx->old, "f"), *new = folder_find(&fx->new, "f"), *f;
     snprintf(path, sizeof path, "%s/f", fx->dir);
     snprintf(undo, sizeof undo, "%s/%s", fx->dir, journal->name);
