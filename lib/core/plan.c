@@ -132,6 +132,14 @@ static bool is_row_of_entry(const ckpt_plan *p, size_t i, const ckpt_value *node
     return i < p->nentry_rows && p->entry_rows[i].node == ptr_key(node) && p->entry_rows[i].index == index;
 }
 
+bool plan_leaves_rows_out(const ckpt_plan *p)
+{
+    for (size_t i = 0; i < p->file->table.nrows; i++)
+        if (!p->keep[i])
+            return true;
+    return false;
+}
+
 bool plan_keeps_entry(const ckpt_plan *p, const ckpt_value *node, uint32_t index)
 {
     size_t first = first_entry_row(p, node, index), i = first;

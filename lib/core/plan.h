@@ -130,7 +130,10 @@ const struct edit *plan_find_edit(const ckpt_plan *p, const ckpt_value *node);
 /* plan_edit_entry - applies the edits of PLAN to entry I of container V, as the hook `keep_entry` of a pickle
  * writer: returns false if the entry is dropped, and sets *TEXT if it is renamed. */
 bool plan_edit_entry(void *plan, const ckpt_value *v, uint32_t i, ckpt_str *text);
-/* plan_index_entry_rows - prepares for the next two functions. */
+/* plan_leaves_rows_out - returns true if a tensor is left out. */
+bool plan_leaves_rows_out(const ckpt_plan *p);
+/* plan_index_entry_rows - prepares for the next two functions. The first needs it only if a tensor is left
+ * out. */
 ckpt_status plan_index_entry_rows(ckpt_plan *p, ckpt_error *err);
 /* plan_keeps_entry - returns true unless item or pair INDEX of NODE is a tensor that is left out, in every
  * place of NODE. */

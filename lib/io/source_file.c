@@ -32,11 +32,12 @@ struct file_source {
 #define WRITTEN        "written to"
 #define WRITER_WAIT_MS 3000 /* a shell that starts the writer in the background is faster */
 
-static int open_for_reading(const char *path, int flags)
+/* open_for_reading - opens PATH without waiting: a named pipe would wait for a writer. */
+static int open_for_reading(const char *path)
 {
     int fd;
     do
-        fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | flags);
+        fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     while (fd < 0 && errno == EINTR);
     return fd;
 }
@@ -82,7 +83,7 @@ static ckpt_status borrow_fd(struct file_source *f, int *fd, ckpt_error *err)
     ckpt_status st = CKPT_OK;
     if ((*fd = f->fd) >= 0)
         return CKPT_OK;
-    *fd = open_for_reading(f->path, O_NONBLOCK); /* a pipe may be in its place now */
+    *fd = open_for_reading(f->path);
     if (*fd < 0 && (errno == ENOENT || errno == ENOTDIR)) {
         how = "removed";
     } else if (*fd < 0 || fstat(*fd, &now) != 0) {
@@ -303,15 +304,6 @@ static ckpt_status prepare_file(struct file_source *f, bool is_stdin, ckpt_error
     return CKPT_OK;
 }
 
-static int open_input(const char *path, bool is_stdin)
-{
-    struct stat st;
-    /* A named pipe would make a blocking open wait for a writer. */
-    bool is_pipe = !is_stdin && stat(path, &st) == 0 && S_ISFIFO(st.st_mode);
-    return is_stdin ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)
-                    : open_for_reading(path, is_pipe ? O_NONBLOCK : 0);
-}
-
 bool source_is_folder(const char *path)
 {
     struct stat st;
@@ -331,7 +323,7 @@ ckpt_status source_file_open(const char *path, source **out, ckpt_error *err)
     atomic_init(&f->read_errno, 0);
     atomic_init(&f->change, NULL);
     atomic_init(&f->mapped, NULL);
-    f->fd = open_input(path, is_stdin);
+    f->fd = is_stdin ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3) : open_for_reading(path);
     ckpt_status st = f->fd < 0 ? fail_errno(err, CKPT_NO_OFFSET, "cannot open")
                                : prepare_file(f, is_stdin, err);
     if (st != CKPT_OK) {

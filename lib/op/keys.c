@@ -483,7 +483,8 @@ static ckpt_status gather_all(struct renaming *job, ckpt_error *err)
     ckpt_plan *p = job->rule->plan;
     if (!job->metadata_nodes)
         return fail_memory(err);
-    CKPT_TRY(plan_index_entry_rows(p, err));
+    if (plan_leaves_rows_out(p))
+        CKPT_TRY(plan_index_entry_rows(p, err));
     CKPT_TRY(containers_find(&job->containers, p->file, p->root, p->a, err));
     CKPT_TRY((p->has_root ? weights_below : weights_find)(&job->containers, &job->weights, err));
     for (uint32_t i = 0; i < job->containers.n; i++)

@@ -65,7 +65,7 @@ measure()
 # check_memory TITLE TENSORS THREADS COMMAND… - checks that COMMAND stays within the memory limit
 check_memory()
 {
-    title=$1 kib_limit=$((8192 + 256 + $2 + 1024 * $3)) # 256: the pages of code that came with new formats
+    title=$1 kib_limit=$((8192 + $2 + 1024 * $3))
     shift 3
     measure "$title" "$@" && check_limit "$title: peak KiB" "$kib" "$kib_limit"
     rm -rf "$tmp"/out*
