@@ -13,6 +13,7 @@
 #include "core/elements.h"
 #include "core/number.h"
 #include "core/numpy.h"
+#include "core/reference.h"
 #include "core/repr.h"
 #include "core/view.h"
 
@@ -100,35 +101,28 @@ static void put_big_integer(struct text_sink *out, ckpt_str little_endian)
     text_put_literal(out, " bytes>");
 }
 
-/* python3_name - returns the name of GLOBAL in Python 3, where xrange is range (_compat_pickle.py). */
-static ckpt_str python3_name(const ckpt_value *global)
+/* put_reference - writes "module.name.name…", without the module of a builtin name. */
+static void put_reference(struct text_sink *out, const struct reference *r)
 {
-    return value_is_global(global, "__builtin__", "xrange") ? STR_LIT("range") : value_name(global);
-}
-
-/* put_global - writes "module.name" of a GLOBAL, without the module of a builtin name. */
-static void put_global(struct text_sink *out, const ckpt_value *global)
-{
-    ckpt_str module = value_module(global);
-    if (!str_is(module, "builtins") && !str_is(module, "__builtin__") && !str_is(module, "exceptions")) {
-        text_put_escaped(out, module, TEXT_NAME);
+    if (!str_is(r->module, "builtins")) {
+        text_put_escaped(out, r->module, TEXT_NAME);
         text_put_literal(out, ".");
     }
-    text_put_escaped(out, python3_name(global), TEXT_NAME);
+    for (unsigned i = 0; i < r->n; i++) {
+        text_put_literal(out, i ? "." : "");
+        text_put_escaped(out, r->parts[i], TEXT_NAME);
+    }
 }
 
 /* put_short_class - writes the last component of the name of view_class(V). */
 static void put_short_class(struct text_sink *out, const ckpt_value *v)
 {
+    struct reference class;
     const ckpt_value *class_node = view_class(v);
-    ckpt_str inner;
-    if (class_node && class_node->type == CKPT_V_CALL && is_builtin(class_node->u.call.callable, "getattr") &&
-        value_text(value_arg(class_node, 1), &inner))
-        text_put_escaped(out, str_after_last(inner, '.'), TEXT_NAME);
-    else if (value_is_global(class_node, "torch", "Size"))
+    if (value_is_global(class_node, "torch", "Size"))
         text_put_literal(out, "torch.Size");
-    else if (value_name(class_node).len)
-        text_put_escaped(out, str_after_last(python3_name(class_node), '.'), TEXT_NAME);
+    else if (reference_of(class_node, &class))
+        text_put_escaped(out, reference_last(&class), TEXT_NAME);
     else
         text_put_literal(out, "object");
 }
@@ -236,20 +230,6 @@ static bool put_device(struct text_sink *out, const ckpt_value *v)
     return true;
 }
 
-/* put_member - writes V, getattr(CLASS, 'NAME'), as "CLASS.NAME": a member of an enum, or a memory format. */
-static bool put_member(struct text_sink *out, const ckpt_value *v)
-{
-    ckpt_str name;
-    const ckpt_value *object = value_arg(v, 0);
-    if (!is_builtin(v->u.call.callable, "getattr") || value_nargs(v) != 2 || value_name(object).len == 0 ||
-        !value_text(value_arg(v, 1), &name))
-        return false;
-    text_put_escaped(out, str_after_last(value_name(object), '.'), TEXT_NAME);
-    text_put_literal(out, ".");
-    text_put_escaped(out, name, TEXT_NAME);
-    return true;
-}
-
 static bool put_known_call(struct text_sink *out, const ckpt_value *v)
 {
     ckpt_str text;
@@ -272,7 +252,7 @@ static bool put_known_call(struct text_sink *out, const ckpt_value *v)
         text_put_escaped(out, text, TEXT_NAME);
         return true;
     }
-    return put_device(out, v) || put_member(out, v);
+    return put_device(out, v);
 }
 
 static bool put_text_or_bytes(struct text_sink *out, const ckpt_value *v)
@@ -289,15 +269,6 @@ static bool put_text_or_bytes(struct text_sink *out, const ckpt_value *v)
     return true;
 }
 
-static void put_persistent_id(struct text_sink *out, const ckpt_value *pid)
-{
-    const ckpt_value *class = value_source_class(pid);
-    if (class)
-        put_global(out, class);
-    else
-        text_put_literal(out, "<storage>");
-}
-
 /* put_single_value - writes V as text. False: V is no single value, and its children have to be shown. */
 static bool put_single_value(struct text_sink *out, const ckpt_value *v)
 {
@@ -305,6 +276,11 @@ static bool put_single_value(struct text_sink *out, const ckpt_value *v)
         return true;
     if (v && v->row != CKPT_NO_TENSOR) {
         text_put_literal(out, "<tensor>");
+        return true;
+    }
+    struct reference reference;
+    if (reference_of(v, &reference)) {
+        put_reference(out, &reference);
         return true;
     }
     switch (ckpt_value_get_type(v)) {
@@ -317,8 +293,7 @@ static bool put_single_value(struct text_sink *out, const ckpt_value *v)
     case CKPT_V_STR8:
     case CKPT_V_BYTES:
     case CKPT_V_BYTEARRAY: return put_text_or_bytes(out, v);
-    case CKPT_V_GLOBAL: put_global(out, v); return true;
-    case CKPT_V_PERSID: put_persistent_id(out, v->u.pid); return true;
+    case CKPT_V_PERSID: text_put_literal(out, "<storage>"); return true;
     case CKPT_V_TENSOR: text_put_literal(out, "<tensor>"); return true;
     case CKPT_V_CALL: return put_known_call(out, v);
     default: return false;
@@ -515,38 +490,33 @@ static bool is_dtype(ckpt_str name)
     return is_narrow_int || dtype_by_name(name) != CKPT_DT_NONE;
 }
 
-/* put_reference_type - writes the type of the Python object that the GLOBAL G names. */
-static void put_reference_type(struct text_sink *out, const ckpt_value *g)
+/* put_reference_type - writes the type of the Python object that R names. A member may be anything: a nested
+ * class, a static method, a member of an enum. */
+static void put_reference_type(struct text_sink *out, struct reference *r)
 {
-    bool is_torch = str_is(value_module(g), "torch");
-    if (is_torch && is_dtype(value_name(g))) {
+    bool is_torch = str_is(r->module, "torch") && r->n == 1;
+    if (is_torch && is_dtype(r->parts[0])) {
         text_put_literal(out, "torch.dtype");
-    } else if (is_torch && str_starts(value_name(g), STR_LIT("per_"))) {
+    } else if (is_torch && str_starts(r->parts[0], STR_LIT("per_"))) {
         text_put_literal(out, "torch.qscheme");
-    } else if (is_builtin(g, "Ellipsis")) {
+    } else if (reference_is_memory_format(r)) {
+        text_put_literal(out, "torch.memory_format");
+    } else if (str_is(r->module, "builtins") && str_is(r->parts[0], "Ellipsis")) {
         text_put_literal(out, "ellipsis");
     } else {
-        text_put_literal(out, "type or function ");
-        put_global(out, g);
+        text_put_literal(out, reference_is_member(r) ? "member " : "type or function ");
+        put_reference(out, r);
     }
 }
 
-/* put_full_class - writes the module and name of the class K. K may be a CALL of getattr(CLASS, 'NAME'): a
- * class that is nested in CLASS. */
+/* put_full_class - writes the module and name of the class that K names. */
 static void put_full_class(struct text_sink *out, const ckpt_value *k)
 {
-    ckpt_str inner;
-    bool is_nested = k && k->type == CKPT_V_CALL && is_builtin(k->u.call.callable, "getattr");
-    const ckpt_value *outer = is_nested ? value_arg(k, 0) : k;
-    if (!outer || outer->type != CKPT_V_GLOBAL) {
+    struct reference class;
+    if (reference_of(k, &class))
+        put_reference(out, &class);
+    else
         text_put_literal(out, "object");
-        return;
-    }
-    put_global(out, outer);
-    if (is_nested && value_text(value_arg(k, 1), &inner)) {
-        text_put_literal(out, ".");
-        text_put_escaped(out, inner, TEXT_NAME);
-    }
 }
 
 static bool put_result_type(struct text_sink *out, const ckpt_value *v, const ckpt_value *maker)
@@ -563,14 +533,6 @@ static bool put_result_type(struct text_sink *out, const ckpt_value *v, const ck
     }
     if (str_is(value_module(maker), "torch._utils") && str_starts(value_name(maker), STR_LIT("_rebuild_"))) {
         text_put_literal(out, "torch.Tensor");
-        return true;
-    }
-    if (is_builtin(maker, "getattr") && value_nargs(v) == 2) {
-        bool torch = value_is_global(value_arg(v, 0), "torch._utils", "torch");
-        if (torch)
-            text_put_literal(out, "torch.memory_format");
-        else
-            put_full_class(out, value_arg(v, 0));
         return true;
     }
     return false;
@@ -592,16 +554,14 @@ const char *ckpt_value_type_name(const ckpt_value *v, char *buf, size_t cap)
 {
     struct text_sink out = {buf, buf ? cap : 0, 0, 0};
     ckpt_value_type type = ckpt_value_get_type(v);
-    if (type == CKPT_V_GLOBAL) {
-        put_reference_type(&out, v);
+    struct reference reference;
+    if (reference_of(v, &reference)) {
+        put_reference_type(&out, &reference);
     } else if (type == CKPT_V_CALL) {
         put_call_type(&out, v);
-    } else if (type == CKPT_V_PERSID && value_source_class(v->u.pid)) {
-        put_reference_type(&out, value_source_class(v->u.pid));
     } else if (type == CKPT_V_PERSID) {
-        const ckpt_value *klass = value_item(v->u.pid, 1);
-        if (value_name(klass).len)
-            put_global(&out, klass);
+        if (reference_of(value_item(v->u.pid, 1), &reference))
+            put_reference(&out, &reference);
         else
             text_put_literal(&out, "persistent id");
     } else {

@@ -9,8 +9,16 @@
  *   subclass      of dict or list: NEWOBJ(cls, …) SETITEMS or APPENDS
  *   instance      NEWOBJ(cls, ()) BUILD(dict) or BUILD((dict or None, slots dict))
  *
- * In protocols 0 and 1, REDUCE(copy_reg._reconstructor, (cls, base, state of base)) replaces NEWOBJ. */
+ * What replaces NEWOBJ(cls, args) and NEWOBJ_EX(cls, args, kwargs) (CPython, Lib/copyreg.py and pickle.py):
+ *
+ *   protocol 0, 1   REDUCE(copy_reg._reconstructor, (cls, base, base(object))), without args
+ *   by a function   REDUCE(copyreg.__newobj__, (cls, *args))
+ *                   REDUCE(copyreg.__newobj_ex__, (cls, args, kwargs))
+ *   protocol 2, 3   REDUCE(functools.partial(cls.__new__, cls, *args, **kwargs), ()); a partial is
+ *                   REDUCE(functools.partial, (function,)) BUILD((function, args, kwargs, attributes)) */
 #include "core/view.h"
+
+#include "core/reference.h"
 
 static bool is_call(const ckpt_value *v) { return v && v->type == CKPT_V_CALL; }
 
@@ -19,23 +27,80 @@ bool is_builtin(const ckpt_value *v, const char *name)
     return value_is_global(v, "builtins", name) || value_is_global(v, "__builtin__", name);
 }
 
-bool calls_reconstructor(const ckpt_value *v)
+static bool calls_copyreg(const ckpt_value *v, const char *name, uint32_t nargs)
 {
-    return value_calls(v, "copy_reg", "_reconstructor", 3) || value_calls(v, "copyreg", "_reconstructor", 3);
+    return value_calls(v, "copyreg", name, nargs) || value_calls(v, "copy_reg", name, nargs);
 }
 
-/* copyreg.__newobj__(cls, *args) replaces NEWOBJ in protocols without that opcode. */
-static bool calls_newobj(const ckpt_value *v)
+static const ckpt_value *none_if_empty(const ckpt_value *kwargs)
 {
-    return value_calls(v, "copy_reg", "__newobj__", 1) || value_calls(v, "copyreg", "__newobj__", 1);
+    bool is_empty = kwargs && kwargs->type == CKPT_V_DICT && kwargs->u.dict.n == 0;
+    return is_empty ? NULL : kwargs;
 }
 
-const ckpt_value *view_class(const ckpt_value *v)
+/* read_partial_new - sets *OUT if V calls functools.partial(cls.__new__, cls, …) with no arguments. */
+static bool read_partial_new(const ckpt_value *v, struct creation *out)
 {
-    if (!is_call(v))
-        return NULL;
-    return calls_reconstructor(v) || calls_newobj(v) ? value_arg(v, 0) : v->u.call.callable;
+    struct reference function;
+    const ckpt_value *maker = v->u.call.callable, *state = value_state(maker), *args = value_item(state, 1);
+    if (!value_calls(maker, "functools", "partial", 1) || value_nargs(v) || value_count(args) == 0 ||
+        args->type != CKPT_V_TUPLE || !reference_of(value_item(state, 0), &function) ||
+        !str_is(reference_last(&function), "__new__"))
+        return false;
+    *out = (struct creation){.class_node = value_item(args, 0),
+                             .args = args,
+                             .first_arg = 1,
+                             .kwargs = none_if_empty(value_item(state, 2)),
+                             .by_new = true};
+    return true;
 }
+
+/* read_reconstructor - returns what V, copyreg._reconstructor(class, base, base(object)), creates. Classes
+ * with the base tuple, str, int, float or bytes have base(object) as arguments in later protocols. */
+static struct creation read_reconstructor(const ckpt_value *v)
+{
+    const ckpt_value *base = value_arg(v, 1), *content = value_arg(v, 2);
+    struct creation made = {.class_node = value_arg(v, 0), .base = base, .by_new = true};
+    bool is_value = is_builtin(base, "str") || is_builtin(base, "int") || is_builtin(base, "float") ||
+                    is_builtin(base, "bytes") || is_builtin(base, "unicode") || is_builtin(base, "long");
+    if (is_builtin(base, "tuple") && content->type == CKPT_V_TUPLE) {
+        made.args = content;
+    } else if (is_builtin(base, "complex") && is_call(content) &&
+               is_builtin(content->u.call.callable, "complex")) {
+        made.args = content->u.call.args;
+    } else if (is_value) {
+        made.args = v->u.call.args;
+        made.first_arg = 2;
+    } else if (content->type != CKPT_V_NONE) {
+        made.content = content;
+    }
+    return made;
+}
+
+struct creation creation_of(const ckpt_value *v)
+{
+    struct creation made = {.class_node = v->u.call.callable, .args = v->u.call.args};
+    if (v->call != CALL_REDUCE) {
+        made.by_new = true;
+        made.kwargs = none_if_empty(value_extra_of(v)->kwargs);
+    } else if (calls_copyreg(v, "_reconstructor", 3)) {
+        return read_reconstructor(v);
+    } else if (calls_copyreg(v, "__newobj__", 1)) {
+        made = (struct creation){
+            .class_node = value_arg(v, 0), .args = v->u.call.args, .first_arg = 1, .by_new = true};
+    } else if (calls_copyreg(v, "__newobj_ex__", 3)) {
+        made = (struct creation){.class_node = value_arg(v, 0),
+                                 .args = value_arg(v, 1),
+                                 .kwargs = none_if_empty(value_arg(v, 2)),
+                                 .by_new = true};
+    } else if (!read_partial_new(v, &made) && value_calls(v, "collections", "Counter", 1) &&
+               value_arg(v, 0)->type == CKPT_V_DICT) {
+        made.content = value_arg(v, 0);
+    }
+    return made;
+}
+
+const ckpt_value *view_class(const ckpt_value *v) { return is_call(v) ? creation_of(v).class_node : NULL; }
 
 const ckpt_value *view_ordered_dict_argument(const ckpt_value *v)
 {
@@ -69,11 +134,12 @@ static struct view view_mapping(const ckpt_value *v, enum view_kind kind)
     return view;
 }
 
-/* view_constructor_argument - returns the children in the argument of V, if V calls a constructor that copies
- * them, such as set(); else VIEW_LEAF. */
-static struct view view_constructor_argument(const ckpt_value *v)
+/* view_constructor_argument - returns the children in the argument of a constructor that copies them, such
+ * as set(); else VIEW_LEAF. */
+static struct view view_constructor_argument(const struct creation *made)
 {
-    const ckpt_value *class_node = view_class(v), *arg = value_arg(v, calls_reconstructor(v) ? 2 : 0);
+    const ckpt_value *class_node = made->class_node,
+                     *arg = made->content ? made->content : value_item(made->args, made->first_arg);
     bool takes_pairs = value_is_global(class_node, "collections", "OrderedDict") ||
                        value_is_global(class_node, "collections", "Counter") ||
                        value_is_global(class_node, "collections", "defaultdict") ||
@@ -82,8 +148,8 @@ static struct view view_constructor_argument(const ckpt_value *v)
                        is_builtin(class_node, "list") || is_builtin(class_node, "tuple") ||
                        value_is_global(class_node, "collections", "deque") ||
                        value_is_global(class_node, "torch", "Size");
-    if (calls_reconstructor(v)) {
-        takes_pairs = arg && arg->type == CKPT_V_DICT;
+    if (made->content) {
+        takes_pairs = arg->type == CKPT_V_DICT;
         takes_items = value_is_sequence(arg);
     }
     if (takes_pairs)
@@ -108,13 +174,19 @@ static struct view view_attributes(const ckpt_value *state)
     return view;
 }
 
-struct view view_arguments(const ckpt_value *v)
+static struct view view_creation_arguments(const struct creation *made)
 {
     struct view view = {VIEW_ITEMS, true, {{0}}, 0};
-    uint32_t skip = calls_newobj(v), n = value_nargs(v);
-    if (n > skip)
-        add_array(&view, NULL, v->u.call.args->u.seq.items + skip, false, n - skip);
+    uint32_t n = value_is_sequence(made->args) ? made->args->u.seq.n : 0;
+    if (n > made->first_arg)
+        add_array(&view, NULL, made->args->u.seq.items + made->first_arg, false, n - made->first_arg);
     return view;
+}
+
+struct view view_arguments(const ckpt_value *v)
+{
+    const struct creation made = creation_of(v);
+    return view_creation_arguments(&made);
 }
 
 /* The calls that view_content looks through. */
@@ -174,7 +246,8 @@ const ckpt_value *view_content(const ckpt_value *v)
 static struct view view_call(const ckpt_value *v)
 {
     const struct value_extra *extra = value_extra_of(v);
-    struct view view = view_constructor_argument(v);
+    const struct creation made = creation_of(v);
+    struct view view = view_constructor_argument(&made);
     if (extra->npairs) {
         if (view.kind != VIEW_PAIRS)
             view = (struct view){VIEW_PAIRS, false, {{0}}, 0};
@@ -185,8 +258,8 @@ static struct view view_call(const ckpt_value *v)
     }
     if (view.kind == VIEW_LEAF)
         view = view_attributes(value_state(v));
-    if (view.kind == VIEW_LEAF && !calls_reconstructor(v) && (v->call != CALL_REDUCE || calls_newobj(v))) {
-        struct view args = view_arguments(v);
+    if (view.kind == VIEW_LEAF && made.by_new) {
+        struct view args = view_creation_arguments(&made);
         if (args.n)
             return args;
     }

@@ -27,6 +27,21 @@ struct view {
     size_t n; /* children */
 };
 
+/* How a CALL creates its object, whatever the protocol. */
+struct creation {
+    const ckpt_value *class_node; /* the class, or another callable; usually a GLOBAL */
+    const ckpt_value *args;       /* its arguments are those from FIRST_ARG on in this sequence; NULL: the
+                                   * protocol does not record arguments */
+    uint32_t first_arg;
+    const ckpt_value *kwargs;  /* keyword arguments, or NULL */
+    const ckpt_value *content; /* the dict or list that is copied into the object, or NULL */
+    const ckpt_value *base;    /* the builtin base of the class, if the protocol records it; else NULL */
+    bool by_new;               /* by class.__new__, which does not call class.__init__ */
+};
+
+/* creation_of - returns how the CALL V creates its object, in constant time. */
+struct creation creation_of(const ckpt_value *v);
+
 /* view_content - returns the value that V is read as, if V is a call around it. A C++ program's
  * torch::pickle_save calls torch.jit._pickle.restore_type_tag(value, type), build_intlist(list) and others,
  * which return their argument (torch/jit/_pickle.py); a TensorDict has its entries in a dict or list
@@ -36,7 +51,7 @@ const ckpt_value *view_content(const ckpt_value *v);
 struct view view_of(const ckpt_value *v);
 /* view_item - sets *VAL to child I and *KEY to its key, NULL in a sequence. False: past the end. */
 bool view_item(const struct view *view, size_t i, const ckpt_value **key, const ckpt_value **val);
-/* view_arguments - returns the arguments of a CALL as a sequence. */
+/* view_arguments - returns the arguments of a CALL, without those of copyreg's functions, as a sequence. */
 struct view view_arguments(const ckpt_value *v);
 
 /* view_ordered_dict_argument - returns the sequence of [key, value] that OrderedDict is called with, as
@@ -47,8 +62,5 @@ const ckpt_value *view_ordered_dict_argument(const ckpt_value *v);
 const ckpt_value *view_class(const ckpt_value *v);
 /* is_builtin - returns true if V is the global NAME of module builtins, in Python 2 __builtin__. */
 bool is_builtin(const ckpt_value *v, const char *name);
-/* calls_reconstructor - returns true if V is a call of copyreg._reconstructor(class, base, state of base),
- * which creates the instances in protocols 0 and 1. */
-bool calls_reconstructor(const ckpt_value *v);
 
 #endif

@@ -7,10 +7,18 @@
 
 static bool is_ordered_dict(const ckpt_value *v) { return value_calls(v, "collections", "OrderedDict", 0); }
 
+/* pairs_node - returns the node whose pairs are the entries of the mapping V: V itself, or the dict that is
+ * copied into V. */
+static const ckpt_value *pairs_node(const ckpt_value *v)
+{
+    const ckpt_value *content = v && v->type == CKPT_V_CALL ? creation_of(v).content : NULL;
+    return content && content->type == CKPT_V_DICT && !value_extra_of(v)->npairs ? content : v;
+}
+
 uint32_t mapping_count(const ckpt_value *v)
 {
     uint32_t n;
-    value_pairs(v, &n);
+    value_pairs(pairs_node(v), &n);
     const ckpt_value *list = n ? NULL : view_ordered_dict_argument(v);
     return list ? list->u.seq.n : n;
 }
@@ -18,12 +26,13 @@ uint32_t mapping_count(const ckpt_value *v)
 bool mapping_entry(const ckpt_value *v, uint32_t i, struct entry *e)
 {
     uint32_t n;
-    const value_pair *pairs = value_pairs(v, &n);
+    const ckpt_value *node = pairs_node(v);
+    const value_pair *pairs = value_pairs(node, &n);
     if (n) {
         if (i >= n)
             return false;
         *e = (struct entry){
-            .key = pairs[i].key, .val = pairs[i].val, .key_edit = {v, i, n}, .entry_edit = {v, i, n}};
+            .key = pairs[i].key, .val = pairs[i].val, .key_edit = {node, i, n}, .entry_edit = {node, i, n}};
         return true;
     }
     const ckpt_value *list = view_ordered_dict_argument(v), *pair = list ? value_item(list, i) : NULL;
@@ -160,9 +169,12 @@ static ckpt_status add_children(struct containers *tree, uint32_t at, ckpt_error
     else
         CKPT_TRY(add_entries(tree, at, v, err));
     if (v->type == CKPT_V_CALL) {
-        const ckpt_value *args = v->call == CALL_REDUCE ? NULL : v->u.call.args;
-        if (args && args->type == CKPT_V_TUPLE) /* namedtuple */
-            CKPT_TRY(add_items_of(tree, at, args->u.seq.items, args->u.seq.n, err));
+        const struct creation made = creation_of(v);
+        const struct view args = view_arguments(v);
+        if (made.content && made.content->type == CKPT_V_LIST)
+            CKPT_TRY(add_items_of(tree, at, made.content->u.seq.items, made.content->u.seq.n, err));
+        if (made.by_new && !made.kwargs) /* namedtuple */
+            CKPT_TRY(add_items_of(tree, at, args.arrays[0].items, args.arrays[0].n, err));
         CKPT_TRY(add_items_of(tree, at, value_extra_of(v)->items, value_extra_of(v)->nitems, err));
         CKPT_TRY(add_attributes(tree, at, v, err));
     }

@@ -286,15 +286,16 @@ static bool state_holds_tensor(const struct sanitize *s, const ckpt_value *v)
 }
 
 /* convert_sequence - converts a call that makes what is like a list, set or tuple. If ARGUMENTS, the items
- * are the arguments of the call, as in a named tuple: it is left out unless there are tensors in them. */
+ * are the arguments of the call, as in a named tuple: it is left out unless there are tensors in them or the
+ * protocol records that its class is a tuple. */
 static ckpt_status convert_sequence(struct sanitize *s, struct value_job *job, bool arguments)
 {
     const ckpt_value *klass = view_class(job->v), *args = job->v->u.call.args;
     bool set = is_builtin(klass, "set") || is_builtin(klass, "frozenset");
-    if (arguments && map_get_num(s->has_tensor_below, ptr_key(args)) == MAP_NONE)
+    bool is_tuple = is_builtin(creation_of(job->v).base, "tuple");
+    if (arguments && !is_tuple && map_get_num(s->has_tensor_below, ptr_key(args)) == MAP_NONE)
         return omit_value(s, job);
-    bool tuple = arguments || is_builtin(klass, "tuple") ||
-                 (calls_reconstructor(job->v) && is_builtin(value_arg(job->v, 1), "tuple"));
+    bool tuple = arguments || is_builtin(klass, "tuple");
     if (!is_builtin(klass, "set"))
         CKPT_TRY(report(s, job, set ? "set" : tuple ? "tuple" : "list", CHANGED));
     CKPT_TRY(report_attributes(s, job));

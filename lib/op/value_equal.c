@@ -9,13 +9,14 @@
 
 #include "base/utf8.h"
 #include "core/numpy.h"
+#include "core/reference.h"
 #include "core/view.h"
 
 #define MAX_WORK (UINT64_C(1) << 26) /* pairs of nodes */
 #define KEY_TEXT_MAX 160u /* bytes by which keys are sorted that are not text or int */
 
 /* What a node is compared as. */
-enum form { FORM_NONE, FORM_BOOL, FORM_INT, FORM_FLOAT, FORM_TEXT, FORM_BYTES, FORM_BYTEARRAY, FORM_GLOBAL,
+enum form { FORM_NONE, FORM_BOOL, FORM_INT, FORM_FLOAT, FORM_TEXT, FORM_BYTES, FORM_BYTEARRAY, FORM_REFERENCE,
             FORM_PERSID, FORM_OBJECT };
 
 /* latin1_argument - returns the text in the arguments of V: _codecs.encode(text, "latin1") or, from Python 2,
@@ -58,6 +59,9 @@ static bool read_called_bytes(const ckpt_value *v, struct octets *out)
 static enum form form_of(const ckpt_value *v)
 {
     struct octets unused;
+    struct reference reference;
+    if (reference_of(v, &reference))
+        return FORM_REFERENCE;
     switch (ckpt_value_get_type(v)) {
     case CKPT_V_NONE: return FORM_NONE;
     case CKPT_V_BOOL: return FORM_BOOL;
@@ -68,7 +72,6 @@ static enum form form_of(const ckpt_value *v)
     case CKPT_V_STR8: return FORM_TEXT;
     case CKPT_V_BYTES: return FORM_BYTES;
     case CKPT_V_BYTEARRAY: return FORM_BYTEARRAY;
-    case CKPT_V_GLOBAL: return FORM_GLOBAL;
     case CKPT_V_PERSID: return FORM_PERSID;
     case CKPT_V_CALL:
         if (!read_called_bytes(v, &unused))
@@ -181,18 +184,10 @@ static ckpt_status compare_octets(const ckpt_value *a, const ckpt_value *b, bool
     return CKPT_OK;
 }
 
-/* find_python3_module - returns the module of GLOBAL by its name in Python 3. */
-static ckpt_str find_python3_module(const ckpt_value *global)
+static bool is_same_reference(const ckpt_value *a, const ckpt_value *b)
 {
-    ckpt_str module = value_module(global);
-    if (str_is(module, "__builtin__"))
-        return STR_LIT("builtins");
-    return str_is(module, "copy_reg") ? STR_LIT("copyreg") : module;
-}
-
-static bool is_same_global(const ckpt_value *a, const ckpt_value *b)
-{
-    return str_eq(find_python3_module(a), find_python3_module(b)) && str_eq(value_name(a), value_name(b));
+    struct reference in_a, in_b;
+    return reference_of(a, &in_a) && reference_of(b, &in_b) && reference_equal(&in_a, &in_b);
 }
 
 /* ------------------------------------------- sets of nodes that must be equal */
@@ -342,23 +337,34 @@ static bool is_set(const ckpt_value *v)
 static bool has_contents_as_arguments(const ckpt_value *v)
 {
     const ckpt_value *k = view_class(v);
-    return calls_reconstructor(v) || is_set(v) || value_is_global(k, "collections", "OrderedDict") ||
+    return is_set(v) || value_is_global(k, "collections", "OrderedDict") ||
            value_is_global(k, "collections", "Counter") || is_builtin(k, "dict") || is_builtin(k, "list") ||
            is_builtin(k, "tuple");
 }
 
-/* push_call_parts - pushes the classes and keyword arguments of two calls; their arguments, unless these are
- * the contents; and their attributes if ATTRIBUTES. */
+/* push_arguments - pushes the arguments of two calls, unless these are the contents. If one call lacks them
+ * because of its protocol, the states of the objects decide. */
+static ckpt_status push_arguments(struct value_equal *e, const ckpt_value *a, const ckpt_value *b, bool *same,
+                                  ckpt_error *err)
+{
+    const struct creation by_a = creation_of(a), by_b = creation_of(b);
+    bool have_states = value_state(a) && value_state(b);
+    if ((!by_a.args || !by_b.args) && have_states)
+        return CKPT_OK;
+    CKPT_TRY(push_optional(e, by_a.kwargs, by_b.kwargs, same, err));
+    if (has_contents_as_arguments(a) || has_contents_as_arguments(b))
+        return CKPT_OK;
+    struct view in_a = view_arguments(a), in_b = view_arguments(b);
+    *same = *same && in_a.n == in_b.n;
+    return push_ordered(e, &in_a, &in_b, err);
+}
+
+/* push_call_parts - pushes the classes and arguments of two calls, and their attributes if ATTRIBUTES. */
 static ckpt_status push_call_parts(struct value_equal *e, const ckpt_value *a, const ckpt_value *b,
                                    bool attributes, bool *same, ckpt_error *err)
 {
     CKPT_TRY(push_optional(e, view_class(a), view_class(b), same, err));
-    CKPT_TRY(push_optional(e, value_extra_of(a)->kwargs, value_extra_of(b)->kwargs, same, err));
-    if (!has_contents_as_arguments(a) && !has_contents_as_arguments(b)) {
-        struct view in_a = view_arguments(a), in_b = view_arguments(b);
-        *same = *same && in_a.n == in_b.n;
-        CKPT_TRY(push_ordered(e, &in_a, &in_b, err));
-    }
+    CKPT_TRY(push_arguments(e, a, b, same, err));
     return attributes ? push_optional(e, value_state(a), value_state(b), same, err) : CKPT_OK;
 }
 
@@ -407,18 +413,9 @@ static ckpt_status compare_persids(struct value_equal *e, const ckpt_value *a, c
     return push_optional(e, value_item(in_a, 4), value_item(in_b, 4), same, err);
 }
 
-/* resolve_source_class - returns the class if V is a legacy persistent id of a class with source; else V. */
-static const ckpt_value *resolve_source_class(const ckpt_value *v)
-{
-    const ckpt_value *class = v->type == CKPT_V_PERSID ? value_source_class(v->u.pid) : NULL;
-    return class ? class : v;
-}
-
 static ckpt_status compare_nodes(struct value_equal *e, const ckpt_value *a, const ckpt_value *b, bool *same,
                                  ckpt_error *err)
 {
-    a = resolve_source_class(a);
-    b = resolve_source_class(b);
     enum form form = form_of(a);
     bool is_tensor_a = a->row != CKPT_NO_TENSOR || a->type == CKPT_V_TENSOR,
          is_tensor_b = b->row != CKPT_NO_TENSOR || b->type == CKPT_V_TENSOR;
@@ -434,7 +431,7 @@ static ckpt_status compare_nodes(struct value_equal *e, const ckpt_value *a, con
     case FORM_TEXT:
     case FORM_BYTES:
     case FORM_BYTEARRAY: return compare_octets(a, b, same, err);
-    case FORM_GLOBAL: *same = is_same_global(a, b); return CKPT_OK;
+    case FORM_REFERENCE: *same = is_same_reference(a, b); return CKPT_OK;
     case FORM_PERSID: return compare_persids(e, a, b, same, err);
     default: return compare_objects(e, a, b, same, err);
     }

@@ -108,6 +108,53 @@ static void items_of_lists_and_mappings_are_compared(void)
                "{'a':collections.OrderedDict([])}"); /* the form of Python 2 */
 }
 
+/* Each protocol creates the objects of some classes in its own way. A pickle of protocol 4 is made of the
+ * same opcodes as one of protocol 2 here: only the names with dots matter. */
+static void objects_of_any_protocol_are_compared(void)
+{
+#define GETATTR(object, name) "__builtin__.getattr(" object ",'" name "')"
+    static const char *const same[][3] = {
+        {"m.A(1)", GETATTR("m.A", "B") "(1)", NULL}, /* the row for a difference */
+        {"m.A", GETATTR("m.A", "B"), NULL},
+        {"copy_reg._reconstructor(m.D,__builtin__.dict,{'a':1})!{'x':1}", "new m.D()+{'a':1}!{'x':1}",
+         "copyreg.__newobj__(m.D)+{'a':1}!{'x':1}"},
+        {"copy_reg._reconstructor(m.L,__builtin__.list,[1,2])", "new m.L()+[1,2]", NULL},
+        {"copy_reg._reconstructor(m.P,__builtin__.tuple,(1,[2]))", "new m.P(1,[2])",
+         "copyreg.__newobj__(m.P,1,[2])"},
+        {"copy_reg._reconstructor(m.S,__builtin__.str,'a')", "new m.S('a')", NULL},
+        {"copy_reg._reconstructor(m.Z,__builtin__.complex,__builtin__.complex(1.0,2.0))", "new m.Z(1.0,2.0)",
+         NULL},
+        {"copy_reg._reconstructor(m.C,__builtin__.object,None)!{'k':7}",
+         "copyreg.__newobj_ex__(m.C,(1,),{'k':7})!{'k':7}",
+         "functools.partial(" GETATTR("m.C", "__new__") ")!(" GETATTR(
+             "m.C", "__new__") ",(m.C,1),{'k':7},{})()!{'k':7}"},
+        {"copyreg.__newobj_ex__(m.C,(1,),{'k':7})",
+         "functools.partial(m.f.__new__)!(" GETATTR("m.C", "__new__") ",(m.C,1),{'k':7},{})()", NULL},
+        {"copyreg.__newobj_ex__(m.C,(1,),{})", "new m.C(1)", NULL},
+        {GETATTR(GETATTR("m.A", "B"), "C"), GETATTR(GETATTR("m.A", "B"), "C"), NULL},
+        {"exceptions.ValueError('x')", "builtins.ValueError('x')", NULL},
+        {"Queue.Queue", "queue.Queue", NULL},
+        {GETATTR("torch._utils.torch", "channels_last"), GETATTR("train.torch", "channels_last"),
+         "torch.channels_last"},
+    };
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++)
+        for (int k = 1; k < 3 && same[i][k]; k++) {
+            char a[256], b[256];
+            snprintf(a, sizeof a, "{'v':%s,'w':1}", same[i][0]);
+            snprintf(b, sizeof b, "{'v':%s,'w':1}", same[i][k]);
+            check_events(a, b, i < 2 ? "~v;" : "");
+        }
+    check_events("{'v':copyreg.__newobj_ex__(m.C,(1,),{'k':7})}",
+                 "{'v':copyreg.__newobj_ex__(m.C,(1,),{'k':8})}", "~v;");
+    check_events("{'v':m.f(copyreg._reconstructor(m.C,builtins.object,None))}", "{'v':m.f(new m.C(1))}",
+                 "~v;");
+    check_events("{'v':m.f(copyreg._reconstructor(m.C,builtins.object,None)!{'k':7})}",
+                 "{'v':m.f(new m.C(1)!{'k':7})}", "");
+    check_events("{'v':copyreg._reconstructor(m.C,builtins.object,None)!{'k':7}}",
+                 "{'v':copyreg.__newobj_ex__(m.C,(1,),{'k':7})!{'k':8}}", "~v.k;");
+    check_events("{'v':" GETATTR("m.A", "b") "}", "{'v':" GETATTR("m.A", "c") "}", "~v;");
+}
+
 /* The keys 1 and '1' have the same name. */
 static void keys_are_compared_with_their_type(void)
 {
@@ -405,6 +452,7 @@ void suite_diff_values(void)
     UNIT(padded_integers_are_compared_by_value);
     UNIT(text_and_bytes_differ);
     UNIT(items_of_lists_and_mappings_are_compared);
+    UNIT(objects_of_any_protocol_are_compared);
     UNIT(keys_are_compared_with_their_type);
     UNIT(sets_and_objects_are_compared_as_one_value);
     UNIT(attributes_are_reported_once);

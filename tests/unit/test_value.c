@@ -341,10 +341,20 @@ static void other_objects_have_text(void)
     CHECK_TEXT(
         REDUCE("__builtin__", "getattr", new_global("torch._utils", "torch"), new_text("channels_last")),
         "torch.channels_last");
-    CHECK_TYPE(REDUCE("__builtin__", "getattr", new_global("torch._utils", "torch"), new_text("x")),
-               "torch.memory_format");
-    CHECK_TEXT(REDUCE("builtins", "getattr", new_global("m", "Color"), new_text("RED")), "Color.RED");
-    CHECK_TYPE(REDUCE("builtins", "getattr", new_global("m", "Color"), new_text("RED")), "m.Color");
+    CHECK_TYPE(
+        REDUCE("__builtin__", "getattr", new_global("torch._utils", "torch"), new_text("channels_last")),
+        "torch.memory_format");
+    CHECK_TEXT(new_global("torch._utils", "torch.preserve_format"), "torch.preserve_format");
+    CHECK_TYPE(new_global("torch._utils", "torch.preserve_format"), "torch.memory_format");
+    CHECK_TEXT(new_global("torch._utils", "torch.other"), "torch._utils.torch.other");
+    CHECK_TEXT(REDUCE("builtins", "getattr", new_global("m", "Color"), new_text("RED")), "m.Color.RED");
+    CHECK_TYPE(REDUCE("builtins", "getattr", new_global("m", "Color"), new_text("RED")),
+               "member m.Color.RED");
+    CHECK_TYPE(new_global("m", "Color.RED"), "member m.Color.RED");
+    CHECK_TEXT(REDUCE("builtins", "getattr", new_text("x"), new_text("upper")), "getattr('x', 'upper')");
+    CHECK_TEXT(REDUCE("builtins", "getattr", new_global("m", "C"), new_text("a.b")),
+               "getattr(m.C, 'a.b')"); /* the dot is part of the name */
+    CHECK_TEXT(new_global("Queue", "Queue"), "queue.Queue");
     ckpt_value *inner = REDUCE("__builtin__", "getattr", new_global("m", "Sharded"), new_text("State"));
     ckpt_value *made = with_state(value_call(test_arena, CALL_NEWOBJ, inner, EMPTY_TUPLE, 0),
                                   new_dict("rank", new_int(0)));

@@ -29,6 +29,7 @@ struct pending_node {
     const ckpt_value *v;
     const char *name;  /* the last element of V's path; NULL: the key or index at STEP is the last element */
     struct step step;  /* the position of V in its container */
+    uint32_t first_item; /* the position there of the item that has the number 0 */
     uint32_t depth;    /* length of the path of V */
     uint32_t part_of;  /* the row of the composite that V belongs to, or CKPT_NO_TENSOR */
     bool has_key;      /* step.index is that of a pair, not of an item */
@@ -163,7 +164,7 @@ static ckpt_status make_path_element(struct torch_walk *w, const struct pending_
     if (p->has_key)
         return path_elem_from_key(w->g.f->a, value_pairs(p->step.node, &n)[p->step.index].key, out, w->g.err);
     *out = p->name ? (ckpt_path_elem){.str = str_c(p->name)}
-                   : (ckpt_path_elem){.is_int = true, .num = p->step.index};
+                   : (ckpt_path_elem){.is_int = true, .num = p->step.index - p->first_item};
     return CKPT_OK;
 }
 
@@ -189,11 +190,15 @@ static ckpt_status push_mapping_entries(struct torch_walk *w, const struct pendi
     return CKPT_OK;
 }
 
+/* push_items - pushes the items of NODE, a sequence or CALL, from index FIRST on. */
 static ckpt_status push_items(struct torch_walk *w, const struct pending_node *p, const ckpt_value *node,
-                              ckpt_value *const *items, uint32_t n)
+                              uint32_t first)
 {
-    for (uint32_t i = 0; i < n; i++)
-        CKPT_TRY(push_entry(w, p, items[i], (struct step){node, i}, false, p->tensors_only));
+    const ckpt_value *item;
+    for (uint32_t i = first; (item = value_item(node, i)) != NULL; i++) {
+        CKPT_TRY(push_entry(w, p, item, (struct step){node, i}, false, p->tensors_only));
+        w->pending[w->npending - 1].first_item = first;
+    }
     return CKPT_OK;
 }
 
@@ -451,7 +456,7 @@ static ckpt_status push_attribute_dict(struct torch_walk *w, const struct pendin
 static ckpt_status push_attributes(struct torch_walk *w, const struct pending_node *p)
 {
     const ckpt_value *state = value_state(p->v);
-    bool tensors_only = p->tensors_only || graph_hides_attributes(value_class(p->v));
+    bool tensors_only = p->tensors_only || graph_hides_attributes(view_class(p->v));
     if (!state)
         return CKPT_OK;
     if (state->type != CKPT_V_TUPLE)
@@ -479,6 +484,13 @@ static ckpt_status move_pairs_to_call(struct torch_walk *w, ckpt_value *v)
     return v->u.call.args ? CKPT_OK : fail_memory(w->g.err);
 }
 
+static ckpt_status push_content(struct torch_walk *w, const struct pending_node *p, const ckpt_value *content)
+{
+    if (content->type == CKPT_V_DICT)
+        return push_mapping_entries(w, p, content, p->tensors_only);
+    return content->type == CKPT_V_LIST ? push_items(w, p, content, 0) : CKPT_OK;
+}
+
 static ckpt_status visit_object(struct torch_walk *w, const struct pending_node *p)
 {
     ckpt_value *v = (ckpt_value *)(uintptr_t)p->v;
@@ -493,15 +505,14 @@ static ckpt_status visit_object(struct torch_walk *w, const struct pending_node 
         inner.v = object_attr(v, "tensor");
     if (inner.v)
         return push_pending(w, &inner);
+    const struct creation made = creation_of(v);
     if (extra->npairs)
         CKPT_TRY(push_mapping_entries(w, p, v, p->tensors_only));
-    else if (value_calls(v, "collections", "Counter", 1) && value_arg(v, 0)->type == CKPT_V_DICT)
-        CKPT_TRY(push_mapping_entries(w, p, value_arg(v, 0), p->tensors_only));
-    CKPT_TRY(push_items(w, p, v, extra->items, extra->nitems));
-    if (has_argument_items(v))
-        CKPT_TRY(push_items(w, p, c->args, c->args->u.seq.items, c->args->u.seq.n));
-    else if (calls_reconstructor(v) && value_arg(v, 2)->type == CKPT_V_TUPLE)
-        CKPT_TRY(push_items(w, p, value_arg(v, 2), value_arg(v, 2)->u.seq.items, value_arg(v, 2)->u.seq.n));
+    else if (made.content)
+        CKPT_TRY(push_content(w, p, made.content));
+    CKPT_TRY(push_items(w, p, v, 0));
+    if (made.by_new && !made.kwargs && made.args && made.args->type == CKPT_V_TUPLE)
+        CKPT_TRY(push_items(w, p, made.args, made.first_arg));
     bool is_container = has_children(w);
     CKPT_TRY(push_attributes(w, p));
     if (!is_container)
@@ -515,7 +526,7 @@ static ckpt_status visit_container(struct torch_walk *w, const struct pending_no
     if (v->type == CKPT_V_DICT)
         CKPT_TRY(push_mapping_entries(w, p, v, p->tensors_only));
     else
-        CKPT_TRY(push_items(w, p, v, v->u.seq.items, v->u.seq.n));
+        CKPT_TRY(push_items(w, p, v, 0));
     return has_children(w) ? open_node(w, p) : add_leaf(w, p);
 }
 
