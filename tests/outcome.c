@@ -304,6 +304,16 @@ static size_t mark_pickle(const unsigned char *data, size_t size, size_t at, boo
 
 static size_t read_u16(const unsigned char *at) { return at[0] | (size_t)at[1] << 8; }
 
+/* mark_names_of_skops - sets the elements of STRUCTURE for the SIZE bytes at AT, if they are the member in
+ * which skops keeps the names of all arrays. */
+static void mark_names_of_skops(const unsigned char *name, size_t name_length, size_t at, size_t size,
+                                bool *structure)
+{
+    static const char schema[] = "schema.json";
+    if (name_length == sizeof schema - 1 && memcmp(name, schema, name_length) == 0)
+        memset(structure + at, 1, size);
+}
+
 /* mark_zip_header - sets the element of STRUCTURE for each byte of the name in the local or central header at
  * AT. Returns the offset after the extra field, or AT if there is no header. */
 static size_t mark_zip_header(const unsigned char *data, size_t size, size_t at, bool *structure)
@@ -316,7 +326,10 @@ static size_t mark_zip_header(const unsigned char *data, size_t size, size_t at,
     if (name_length + extra_length > size - at - head)
         return at;
     memset(structure + at + head, 1, name_length);
-    return at + head + name_length + extra_length;
+    size_t end = at + head + name_length + extra_length, packed_size = read_u16(data + at + 18);
+    if (local && packed_size <= size - end)
+        mark_names_of_skops(data + at + head, name_length, end, packed_size, structure);
+    return end;
 }
 
 bool *outcome_structure(const unsigned char *data, size_t size)

@@ -15,12 +15,14 @@
 #include "core/check.h"
 #include "format/format.h"
 #include "format/numpy/numpy.h"
+#include "format/numpy/skops.h"
 
 #define SUFFIX STR_LIT(".npy")
 
-/* Members that are not read as tensors. */
-struct member_counts {
+/* Members that are not read as tensors, and the names of skops for those that are. */
+struct members {
     size_t others, objects;
+    struct skops skops;
 };
 
 static bool probe(const struct probe *p)
@@ -89,8 +91,8 @@ static ckpt_status add_objects(struct kit *k, struct kit_tensor *t)
     return kit_add_tensor(k, t);
 }
 
-/* add_member - adds entry I of Z, opened as MEMBER, if it is an array; else counts it in COUNTS. */
-static ckpt_status add_member(struct kit *k, zip *z, size_t i, source *member, struct member_counts *counts)
+/* add_member - adds entry I of Z, opened as MEMBER, if it is an array; else counts it in MEMBERS. */
+static ckpt_status add_member(struct kit *k, zip *z, size_t i, source *member, struct members *members)
 {
     struct zip_entry *e = &z->entries[i];
     struct kit_tensor t;
@@ -102,7 +104,7 @@ static ckpt_status add_member(struct kit *k, zip *z, size_t i, source *member, s
     CKPT_TRY(source_read(member, 0, bytes, magic.len, k->err));
     bool has_suffix = str_ends(key, SUFFIX), is_array = str_eq(magic, STR_LIT(NPY_MAGIC));
     if (!has_suffix && !is_array) {
-        counts->others++;
+        members->others++;
         return check_key_free(k, z, e);
     }
     if (!is_array)
@@ -110,10 +112,12 @@ static ckpt_status add_member(struct kit *k, zip *z, size_t i, source *member, s
                     "it begins with {%s}; a numpy array begins with {=934e554d5059}",
                     magic.len ? text_describe_bytes(magic.ptr, magic.len, found) : "nothing");
     key.len -= has_suffix ? SUFFIX.len : 0; /* bounded: it ends so */
+    ckpt_str skops_name = skops_get_name(&members->skops, e->name);
+    key = skops_name.len ? skops_name : key;
     ckpt_status st = numpy_describe(k->f, member, 0, &t, &end, k->err);
     t.name = key;
     if (st == CKPT_EUNSUPPORTED) {
-        counts->objects++;
+        members->objects++;
         return add_objects(k, &t);
     }
     CKPT_TRY(st);
@@ -168,19 +172,18 @@ static ckpt_status check_name(struct kit *k, const zip *z, size_t i, bool *skip)
 }
 
 /* read_members - adds each array of Z. A faulty one is reported in `verify` and lost in salvage. */
-static ckpt_status read_members(struct kit *k, zip *z)
+static ckpt_status read_members(struct kit *k, zip *z, struct members *members)
 {
-    struct member_counts counts = {0, 0};
     for (size_t i = 0; i < z->n; i++) {
         source *member = NULL;
         bool skip;
         ckpt_status st = check_name(k, z, i, &skip);
-        if (skip)
+        if (skip || (members->skops.is_skops && str_is(z->entries[i].name, SKOPS_SCHEMA)))
             continue;
         if (st == CKPT_OK)
             st = open_member(z, i, &member, k->err);
         if (st == CKPT_OK)
-            st = add_member(k, z, i, member, &counts);
+            st = add_member(k, z, i, member, members);
         source_unref(member);
         if (st != CKPT_OK)
             CKPT_TRY(add_faulty(k, &z->entries[i], st));
@@ -188,13 +191,13 @@ static ckpt_status read_members(struct kit *k, zip *z)
     if (z->without_directory)
         file_note_loss(k->f,
                        "the central directory is lost: there may have been more arrays than were found");
-    if (counts.others)
-        file_notice(k->f, "%zu member%s no array%s: left out", counts.others,
-                    counts.others == 1 ? " is" : "s are", counts.others == 1 ? "" : "s");
-    if (counts.objects)
+    if (members->others)
+        file_notice(k->f, "%zu member%s no array%s: left out", members->others,
+                    members->others == 1 ? " is" : "s are", members->others == 1 ? "" : "s");
+    if (members->objects)
         file_notice(k->f, "%zu array%s of Python objects, whose elements are not read: "
                     "`ckpt scan` shows them",
-                    counts.objects, counts.objects == 1 ? "" : "s");
+                    members->objects, members->objects == 1 ? "" : "s");
     return CKPT_OK;
 }
 
@@ -205,9 +208,15 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
     z->allows_other_methods = true;
     file_raise_budget(f, z->n * 64); /* bounded: each takes more than 64 bytes of the file */
     CKPT_TRY(check_expansion(f, z, err));
-    f->producer = STR_LIT("numpy.savez");
-    CKPT_TRY(kit_begin(&k, f, value_new(f->a, CKPT_V_DICT, 0), err));
-    return kit_end(&k, read_members(&k, z));
+    struct members members = {.others = 0};
+    ckpt_status st = skops_read(&members.skops, f, z, err);
+    f->producer = members.skops.is_skops ? STR_LIT("skops") : STR_LIT("numpy.savez");
+    if (st == CKPT_OK)
+        st = kit_begin(&k, f, value_new(f->a, CKPT_V_DICT, 0), err);
+    if (st == CKPT_OK)
+        st = kit_end(&k, read_members(&k, z, &members));
+    skops_free(&members.skops);
+    return st;
 }
 
 const struct format format_npz = {.name = "npz",

@@ -1,0 +1,138 @@
+/* skops.c - names the arrays of a file of skops, a zip archive in which the member of an array is called by a
+ * number. The JSON text schema.json describes the object that was saved, in nested nodes:
+ *
+ *   {"__loader__": "NdArrayNode", "file": "1398.npy", …}     an array, or in other loaders a member
+ *   {"__loader__": "DictNode", "content": {KEY: NODE, …}, …}
+ *   {"__loader__": "ListNode", "content": [NODE, …], …}      tuples and sets, too
+ *   {"__loader__": "ObjectNode", "content": NODE, …}         NODE has the attributes
+ *
+ * The name of an array is its path of keys, attributes and indexes, such as steps.1.1.coef_. The root also
+ * has "_skops_version". Source: skops/io/_general.py, _numpy.py. In salvage of a file whose schema is
+ * damaged, the arrays are named for their members. */
+#include "format/numpy/skops.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "codec/json_scan.h"
+#include "core/check.h"
+
+#define VERSION "_skops_version"
+
+/* A node that is still to be visited. */
+struct pending {
+    const ckpt_value *node;
+    ckpt_str path;
+    struct pending *next;
+};
+
+static ckpt_status push(struct skops *s, const ckpt_value *node, ckpt_str path, struct pending **stack)
+{
+    struct pending *p = arena_array(s->a, 1, sizeof *p);
+    if (!p)
+        return CKPT_ENOMEM;
+    *p = (struct pending){node, path, *stack};
+    *stack = p;
+    return CKPT_OK;
+}
+
+/* push_member - pushes NODE, which is KEY of what has PATH. */
+static ckpt_status push_member(struct skops *s, const ckpt_value *node, ckpt_str path, ckpt_str key,
+                               struct pending **stack)
+{
+    ckpt_str name = path.len ? ARENA_CONCAT(s->a, path, STR_LIT("."), key) : key;
+    return name.ptr ? push(s, node, name, stack) : CKPT_ENOMEM;
+}
+
+/* push_content - pushes the nodes in CONTENT, the content of a node that has PATH, the last one first. */
+static ckpt_status push_content(struct skops *s, const ckpt_value *content, ckpt_str path,
+                                struct pending **stack)
+{
+    ckpt_str key;
+    if (value_get(content, "__loader__"))
+        return push(s, content, path, stack);
+    for (uint32_t i = content->type == CKPT_V_DICT ? content->u.dict.n : 0; i-- > 0;)
+        if (value_text(content->u.dict.pairs[i].key, &key))
+            CKPT_TRY(push_member(s, content->u.dict.pairs[i].val, path, key, stack));
+    for (uint32_t i = content->type == CKPT_V_LIST ? content->u.seq.n : 0; i-- > 0;) {
+        char number[16];
+        (void)snprintf(number, sizeof number, "%" PRIu32, i);
+        key = arena_str(s->a, str_c(number));
+        CKPT_TRY(key.ptr ? push_member(s, content->u.seq.items[i], path, key, stack) : CKPT_ENOMEM);
+    }
+    return CKPT_OK;
+}
+
+/* add_name - makes NAME that of the array in FILE, unless FILE or NAME has another already. */
+static ckpt_status add_name(struct skops *s, ckpt_str file, ckpt_str name)
+{
+    uint32_t old = MAP_NONE;
+    if (!name.len || map_get(s->files, file) != MAP_NONE)
+        return CKPT_OK;
+    if (!map_put(s->used, name, 0, &old))
+        return CKPT_ENOMEM;
+    if (old != MAP_NONE)
+        return CKPT_OK;
+    s->names = arena_grow(s->a, s->names, s->nnames, &s->cap, s->nnames + 1, sizeof *s->names);
+    if (!s->names || !map_put(s->files, file, (uint32_t)s->nnames, NULL))
+        return CKPT_ENOMEM;
+    s->names[s->nnames++] = name;
+    return CKPT_OK;
+}
+
+/* add_names - adds the names of all arrays below ROOT. */
+static ckpt_status add_names(struct skops *s, const ckpt_value *root)
+{
+    struct pending *stack = NULL;
+    ckpt_str file;
+    CKPT_TRY(push(s, root, str_of("", 0), &stack));
+    while (stack) {
+        struct pending p = *stack;
+        const ckpt_value *content = value_get(p.node, "content");
+        stack = stack->next;
+        if (value_text(value_get(p.node, "file"), &file))
+            CKPT_TRY(add_name(s, file, p.path));
+        if (content)
+            CKPT_TRY(push_content(s, content, p.path, &stack));
+    }
+    return CKPT_OK;
+}
+
+ckpt_status skops_read(struct skops *s, ckpt_file *f, zip *z, ckpt_error *err)
+{
+    ckpt_value *root = NULL;
+    ckpt_str text;
+    int64_t i = zip_find(z, STR_LIT(SKOPS_SCHEMA));
+    *s = (struct skops){.a = f->a};
+    if (i < 0 || z->entries[i].usize > f->limits.max_header)
+        return CKPT_OK;
+    file_raise_budget(f, z->entries[i].usize);
+    ckpt_status st = zip_load_member(z, (size_t)i, f->limits.max_header, &text, err);
+    if (st == CKPT_OK && str_find(text, STR_LIT(VERSION), 0) == SIZE_MAX)
+        return CKPT_OK;
+    if (st == CKPT_OK)
+        st = json_read_value(text, 0, f->a, &root, err);
+    if (st != CKPT_OK) { /* without it, the names would be others than before the damage */
+        error_add_position(err, z->entries[i].header_offset, STR_LIT(SKOPS_SCHEMA));
+        return file_report_lost(f, st, STR_LIT(SKOPS_SCHEMA), err);
+    }
+    if (!value_get(root, VERSION))
+        return CKPT_OK;
+    s->files = map_new(z->n);
+    s->used = map_new(z->n);
+    st = s->files && s->used ? add_names(s, root) : CKPT_ENOMEM;
+    s->is_skops = st == CKPT_OK;
+    return st == CKPT_OK ? CKPT_OK : fail_memory(err);
+}
+
+ckpt_str skops_get_name(const struct skops *s, ckpt_str file)
+{
+    uint32_t i = s->is_skops ? map_get(s->files, file) : MAP_NONE;
+    return i == MAP_NONE ? str_of("", 0) : s->names[i];
+}
+
+void skops_free(struct skops *s)
+{
+    map_free(s->files);
+    map_free(s->used);
+}
