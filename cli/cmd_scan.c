@@ -54,6 +54,7 @@ struct child_result {
 struct job {
     const struct scan_report *report;
     uint64_t files, by_verdict[SCAN_VERDICTS]; /* numbers of all files and of those with each verdict */
+    uint64_t nmissing;                         /* files that do not exist */
     bool several;                              /* there may be more than one file */
     bool has_findings;                         /* of the level of --fail-on, or above it */
     bool has_unscanned;                        /* a file could not be scanned to its end */
@@ -234,6 +235,8 @@ static void scan_path(void *user, const char *path)
     files_unname_lines(&name);
     job->files++;
     job->by_verdict[verdict >= 0 && verdict < SCAN_VERDICTS ? verdict : SCAN_INCOMPLETE]++;
+    bool is_file_name = strcmp(path, "-") != 0 && !strchr(path, '!'); /* and not a member of an archive */
+    job->nmissing += code == EXIT_TROUBLE && is_file_name && access(path, F_OK) != 0;
     job->has_findings = job->has_findings || code == EXIT_NO;
     job->has_unscanned = job->has_unscanned || code == EXIT_TROUBLE;
 }
@@ -299,7 +302,7 @@ int run_scan(int n, char **operand)
     if (job.report->end_report)
         job.report->end_report(code, complete);
     if (job.report == &scan_text && !ui.quiet)
-        scan_print_summary(job.by_verdict);
+        scan_print_summary(job.by_verdict, job.nmissing);
     if (job.files == 0)
         (void)report_failure(CKPT_ENOTFOUND, operand[0], NULL, "nothing to scan");
     return code;

@@ -28,8 +28,9 @@ void scan_message(struct text *t, const ckpt_scan_record *r);
 enum { SCAN_STRUCTURE = CKPT_SCAN_KNOWN_EXEC + 1, SCAN_INCOMPLETE, SCAN_VERDICTS };
 int scan_verdict(const ckpt_scan_result *r, int code);
 const char *scan_verdict_name(int verdict);
-/* scan_print_summary - prints how many FILES have each verdict, and advice for those not harmless. */
-void scan_print_summary(const uint64_t files[SCAN_VERDICTS]);
+/* scan_print_summary - prints how many FILES have each verdict, and advice for those not harmless. NMISSING
+ * of those that could not be inspected do not exist. */
+void scan_print_summary(const uint64_t files[SCAN_VERDICTS], uint64_t nmissing);
 extern bool scan_sha256;    /* the option --sha256 */
 extern bool scan_all_calls; /* the option --all: the text report has calls to harmless names, too */
 

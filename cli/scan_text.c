@@ -177,7 +177,7 @@ const char *scan_verdict_name(int verdict)
                                         : ckpt_scan_verdict_name((ckpt_scan_verdict)verdict);
 }
 
-void scan_print_summary(const uint64_t files[SCAN_VERDICTS])
+void scan_print_summary(const uint64_t files[SCAN_VERDICTS], uint64_t nmissing)
 {
     static const struct {
         int verdict;
@@ -206,7 +206,7 @@ void scan_print_summary(const uint64_t files[SCAN_VERDICTS])
         printf("%" PRIu64 " files: %s\n", all, counts.ptr);
     text_free(&counts);
     for (size_t i = 0; i < sizeof advice / sizeof *advice; i++)
-        if (files[advice[i].verdict])
+        if (files[advice[i].verdict] > (advice[i].verdict == SCAN_INCOMPLETE ? nmissing : 0))
             printf("hint: %s%s%s\n", all > 1 ? scan_verdict_name(advice[i].verdict) : "", all > 1 ? ": " : "",
                    advice[i].text);
 }
