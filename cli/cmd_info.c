@@ -185,13 +185,15 @@ static void print_more_weights(const struct facts *facts, struct text *out)
     }
 }
 
-/* merged_suffix - returns the suffix for the output of a fix, which merges shards into one file. NULL: the
- * input is one file, whose suffix the output keeps. */
-static const char *merged_suffix(const struct facts *facts)
+/* get_output_suffix - returns the suffix for the output of a fix, if that merges shards into one file or is
+ * written in a different format than the input. NULL: the output keeps the suffix. */
+static const char *get_output_suffix(const struct facts *facts)
 {
-    if (strcmp(ckpt_file_format(facts->f), "hf-shards") != 0)
-        return NULL;
-    return facts->info.weights_only >= 0 ? ".pt" : ".safetensors";
+    const char *format = ckpt_file_format(facts->f);
+    bool for_torch_load = facts->info.weights_only >= 0;
+    if (strcmp(format, "hf-shards") == 0)
+        return for_torch_load ? ".pt" : ".safetensors";
+    return for_torch_load || ckpt_write_format(format) ? NULL : ".pt";
 }
 
 /* add_fix - adds the command that removes the prefix of WRAPPER. One --auto removes all certain prefixes;
@@ -212,7 +214,7 @@ static void add_fix(const struct facts *facts, const ckpt_wrapper *wrapper, bool
     }
     text_operand(out, ckpt_file_path(facts->f));
     text_add(out, " -o ");
-    text_new_name(out, "fixed", ckpt_file_path(facts->f), merged_suffix(facts));
+    text_new_name(out, "fixed", ckpt_file_path(facts->f), get_output_suffix(facts));
 }
 
 /* add_prefix - adds PREFIX, which N of ALL tensors have, and WHERE, the name of their mapping or empty. */
@@ -255,12 +257,13 @@ static void add_prefix_command(const struct facts *facts, const ckpt_weights *we
     }
     size_t dot_len = is_copy ? 1 : 0; /* a root has no dot at its end */
     text_bytes(&path, weights->prefix.ptr, weights->prefix.len - dot_len);
-    text_add(out, is_copy ? "   alone: ckpt convert --root " : "   without it: ckpt strip ");
+    text_add(out, is_copy ? "   alone: ckpt convert --root "
+                          : "   common prefix (often a real module); to remove it: ckpt strip ");
     text_shell(out, path.ptr);
     text_add(out, " ");
     text_operand(out, ckpt_file_path(facts->f));
     text_add(out, is_copy ? " " : " -o ");
-    text_new_name(out, "fixed", ckpt_file_path(facts->f), merged_suffix(facts));
+    text_new_name(out, "fixed", ckpt_file_path(facts->f), get_output_suffix(facts));
     text_free(&path);
 }
 
