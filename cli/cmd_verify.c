@@ -162,7 +162,9 @@ static int verify_file(const char *path)
         return report_error(&err, path);
     }
     if (!r.findings && !r.checksums && r.tensors && !opts.manifest && !opts.write_manifest)
-        print_notice(path, "%s have no checksums, so damage to them cannot be seen; a manifest would show it",
+        print_notice(path,
+                     "%s have no checksums, so damage to them cannot be seen; record some with "
+                     "`verify --write-manifest=FILE`",
                      r.records || (r.read && !opts.finite) ? "some of its tensors" : "its tensors");
     if (r.findings && opts.write_manifest)
         print_notice(path, "not intact, so no manifest was written");
