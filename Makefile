@@ -121,7 +121,7 @@ $(B)/ckpt: $(CLI_OBJ) $(B)/libckpt.a
 	$(Q)$(LINK) -o $@ $(CLI_OBJ) $(B)/libckpt.a $(LDFLAGS) $(CLI_LIBS) $(LIB_LIBS) -pthread
 
 # Unit tests call internal functions, so they link the objects.
-UNIT_CLI  = $(B)/obj/cli/text.o
+UNIT_CLI  = $(B)/obj/cli/text.o $(B)/obj/cli/print.o
 $(B)/unit: $(UNIT_OBJ) $(UNIT_CLI) $(LIB_OBJ)
 	$(say) LD $@
 	$(Q)$(LINK) -Wl,--wrap=ioctl -o $@ $(UNIT_OBJ) $(UNIT_CLI) $(LIB_OBJ) $(LDFLAGS) $(LIB_LIBS) -lcunit -pthread

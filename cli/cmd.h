@@ -4,6 +4,7 @@
  *   files.h    runs a function for each operand, with -r for each checkpoint in a folder
  *   out.h      common options (UI_JSON_OPTION …), open_input, errors, notices, tables, rows in order
  *   text.h     lines of text; names from files are escaped
+ *   print.h    prints text for people, in ASCII if the locale has no UTF-8
  *   records.h  lines of fields for --tsv and --csv
  *   json.h     JSON objects, printed as a line or row by row
  *   edit.h     opens a file, plans changes and writes the output */

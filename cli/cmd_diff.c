@@ -102,6 +102,7 @@ static void notice_not_compared(const struct report *r)
 
 static int print_report(const struct report *r)
 {
+    print.for_programs = ui.json || opts.markdown;
     if (ui.json)
         report_json(r);
     else if (opts.markdown)
@@ -152,22 +153,25 @@ static void git_diff_one(const char *path, const char *label)
     text_noun(&out, sum.tensors, "tensor", "tensors");
     text_add(&out, ", ");
     text_size(&out, sum.bytes);
-    printf("%s%s, %s\n", label, ckpt_file_title(f), out.ptr);
+    print_text(stdout, "%s%s, %s\n", label, ckpt_file_title(f), out.ptr);
     text_free(&out);
     ckpt_close(f);
 }
 
 static void git_diff_both(const char *old, const char *new)
 {
-    char line[1400];
+    struct text reason = {0};
     ckpt_error err;
     struct report r = {.name_a = "old", .name_b = "new"};
     r.a = open_for_git(old, opts.ignore_crc, "old: ");
     r.b = open_for_git(new, opts.ignore_crc, "new: ");
-    if (r.a && r.b && compare_files(&r, &err) == CKPT_OK)
+    if (r.a && r.b && compare_files(&r, &err) == CKPT_OK) {
         report_text(&r);
-    else if (r.a && r.b)
-        printf("ckpt cannot compare these: %s\n", ckpt_error_text(&err, line, sizeof line));
+    } else if (r.a && r.b) {
+        text_error(&reason, &err);
+        print_text(stdout, "ckpt cannot compare these: %s\n", reason.ptr);
+        text_free(&reason);
+    }
     close_report(&r, ckpt_close);
 }
 
@@ -185,10 +189,10 @@ static int git_diff(int n, char **operand)
                            "--git takes git's seven arguments, not %d: it goes into diff.NAME.command", n);
     const char *path = escape_name(str_of(operand[n == GIT_OPERANDS ? NEW_PATH : PATH]));
     if (n == 1) {
-        printf("* Unmerged path %s\n", path);
+        print_text(stdout, "* Unmerged path %s\n", path);
         return EXIT_OK;
     }
-    printf("ckpt diff %s\n", path);
+    print_text(stdout, "ckpt diff %s\n", path);
     if (strcmp(operand[OLD_FILE], "/dev/null") == 0)
         git_diff_one(operand[NEW_FILE], "new file: ");
     else if (strcmp(operand[NEW_FILE], "/dev/null") == 0)

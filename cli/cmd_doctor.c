@@ -217,8 +217,8 @@ static void print_doctor_text(const struct job *job, const ckpt_doctor_result *r
         text_add(&t, ", ");
         text_size(&t, r->bytes);
     }
-    printf("%s\n%s%s", t.ptr, job->problems.len ? job->problems.ptr : "",
-           job->notes.len ? job->notes.ptr : "");
+    print_text(stdout, "%s\n%s%s", t.ptr, job->problems.len ? job->problems.ptr : "",
+               job->notes.len ? job->notes.ptr : "");
     text_clear(&t);
     text_addf(&t, "  all at once: ");
     if (add_all_fixes(&t, job, r->format))

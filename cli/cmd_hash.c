@@ -115,8 +115,8 @@ static void print_hash_text(const struct job *job, const uint32_t *rows, size_t 
     }
     text_clear(&out);
     text_hex(&out, job->file_digest, job->digest_size);
-    printf("%s  %s%s\n", out.ptr, escape_name(str_of(ckpt_file_path(job->f))),
-           job->nunhashed ? " (incomplete)" : "");
+    print_text(stdout, "%s  %s%s\n", out.ptr, escape_name(str_of(ckpt_file_path(job->f))),
+               job->nunhashed ? " (incomplete)" : "");
     text_free(&out);
 }
 
@@ -265,7 +265,7 @@ static void print_digest(const char *path, const char *part, const char *hex)
         add_sha256sum_line(&line, hex, path);
     else
         text_addf(&line, "%s  %s", hex, escape_name(str_of(path)));
-    puts(line.ptr);
+    put_line(line.ptr);
     text_free(&line);
 }
 
@@ -319,7 +319,7 @@ static int print_hub_name(const char *path)
         json_text(j, "hub_name", name.ptr);
         json_line(j, stdout);
     } else if (status == EXIT_OK) {
-        printf("%s\n", escape_name(str_of(name.ptr)));
+        print_text(stdout, "%s\n", escape_name(str_of(name.ptr)));
     }
     text_free(&name);
     text_free(&hex);
@@ -344,11 +344,12 @@ static int check_name_digits(const char *path)
         json_bool(j, "matches", same);
         json_line(j, stdout);
     } else if (!same || !ui.quiet) {
-        printf("%s: ", escape_name(str_of(path)));
+        print_text(stdout, "%s: ", escape_name(str_of(path)));
         if (same)
-            puts("matches its name");
+            put_line("matches its name");
         else
-            printf("the file's SHA-256 begins with %.*s\n", (int)(n < hex.len ? n : hex.len), hex.ptr);
+            print_text(stdout, "the file's SHA-256 begins with %.*s\n", (int)(n < hex.len ? n : hex.len),
+                       hex.ptr);
     }
     text_free(&hex);
     return same ? EXIT_OK : EXIT_NO;
@@ -368,5 +369,6 @@ int run_hash(int n, char **operand)
     if (hash_bytes && (opts.xxh3 || opts.cast || opts.total || opts.ignore_crc || opts.globs.n || ui.root))
         return usage_error("hash", "--xxh3, --cast, --total, --ignore-crc, --glob and --root are about "
                                    "tensors, not a file's bytes");
+    print.for_programs = ui.json || (!ui.tty && (opts.file_sha256 || opts.hub_name)); /* sha256sum -c, mv */
     return files_each(n, operand, FILES_LINES, hash_bytes ? hash_bytes : hash_file);
 }

@@ -82,7 +82,7 @@ static void exec_page_viewer(const char *section, const char *page, struct text 
         return;
     }
     execlp("man", "man", path->ptr, (char *)NULL);
-    execlp("mandoc", "mandoc", ui.tty ? "-a" : "-Tutf8", path->ptr, (char *)NULL);
+    execlp("mandoc", "mandoc", ui.tty ? "-a" : print.ascii ? "-Tascii" : "-Tutf8", path->ptr, (char *)NULL);
     execlp("nroff", "nroff", "-mandoc", path->ptr, (char *)NULL);
 }
 

@@ -225,7 +225,7 @@ static void print_ls_totals(const ckpt_file *f, const uint32_t *rows, size_t n)
     struct text out = {0};
     const struct totals sum = totals_of_rows(f, rows, n);
     text_totals(&out, &sum, " · ");
-    printf("%s%s · %s%s\n", style_on(DIM), out.ptr, ckpt_file_title(f), style_off(DIM));
+    print_text(stdout, "%s%s · %s%s\n", style_on(DIM), out.ptr, ckpt_file_title(f), style_off(DIM));
     text_free(&out);
 }
 
@@ -375,7 +375,7 @@ static void print_textconv_row(ckpt_file *f, uint32_t row)
         text_add(&out, "  unreadable: ");
         text_unread_reason(&out, &t);
     }
-    printf("%s\n", out.ptr);
+    print_text(stdout, "%s\n", out.ptr);
     text_free(&out);
 }
 
@@ -387,7 +387,7 @@ static void print_textconv(const char *path)
     ckpt_file *f = open_for_git(path, opts.ignore_crc, "");
     if (!f)
         return;
-    printf("# %s\n", ckpt_file_title(f));
+    print_text(stdout, "# %s\n", ckpt_file_title(f));
     uint32_t *rows = rows_select(f, opts.globs.items, opts.globs.n, (enum row_order)opts.order, &n);
     for (size_t i = 0; i < n; i++)
         print_textconv_row(f, rows[i]);

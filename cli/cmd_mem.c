@@ -357,9 +357,9 @@ static void print_notes(const struct job *job)
         text_clear(&t);
     }
     for (size_t i = 0; (note = ckpt_mem_assumed_at(job->mem, i)) != NULL; i++)
-        printf("assumed: %s\n", note);
+        print_text(stdout, "assumed: %s\n", note);
     for (size_t i = 0; (note = ckpt_mem_unknown_at(job->mem, i)) != NULL; i++)
-        printf("unknown: %s\n", note);
+        print_text(stdout, "unknown: %s\n", note);
     text_free(&t);
 }
 
@@ -393,47 +393,49 @@ static void print_wrapped_blocks(const struct job *job)
     const ckpt_mem_result *plan = &job->plan;
     bool all_recomputed = count_recomputed(plan) == plan->blocks,
          is_transformer = strcmp(plan->family, "resnet") != 0;
-    puts("from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import (\n"
-         "    apply_activation_checkpointing)\n");
+    put_line("from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import (\n"
+             "    apply_activation_checkpointing)\n");
     if (all_recomputed && is_transformer)
-        puts("# models of transformers: model.gradient_checkpointing_enable({\"use_reentrant\": False})");
-    puts("# in a forward of your own: x = checkpoint(block, x, use_reentrant=False)\nblocks = [");
+        put_line("# models of transformers: model.gradient_checkpointing_enable({\"use_reentrant\": False})");
+    put_line("# in a forward of your own: x = checkpoint(block, x, use_reentrant=False)\nblocks = [");
     for (size_t i = 0; i < plan->nsegments; i++)
         if (plan->segment[i].recomputed)
-            printf("    model.%s,\n", ckpt_mem_block_name(job->mem, plan->segment[i].first));
-    puts("]\napply_activation_checkpointing(model, check_fn=lambda m: any(m is b for b in blocks))");
+            print_text(stdout, "    model.%s,\n", ckpt_mem_block_name(job->mem, plan->segment[i].first));
+    put_line("]\napply_activation_checkpointing(model, check_fn=lambda m: any(m is b for b in blocks))");
 }
 
 static void print_joined_blocks(const struct job *job)
 {
     const ckpt_mem_result *plan = &job->plan;
-    puts("import torch\nfrom torch.utils.checkpoint import checkpoint\n\n\nclass Segment(torch.nn.Module):\n"
-         "    def __init__(self, *blocks):\n        super().__init__()\n"
-         "        self.blocks = torch.nn.ModuleList(blocks)\n\n    def run(self, x, *args, **kwargs):\n"
-         "        for block in self.blocks:\n            x = block(x, *args, **kwargs)\n        return x\n\n"
-         "    def forward(self, x, *args, **kwargs):\n"
-         "        return checkpoint(self.run, x, *args, use_reentrant=False, **kwargs)\n\n\n"
-         "class Joined(torch.nn.Module):  # replaces a block that a Segment runs\n"
-         "    def forward(self, x, *args, **kwargs):\n        return x\n\n");
+    put_line(
+        "import torch\nfrom torch.utils.checkpoint import checkpoint\n\n\nclass Segment(torch.nn.Module):\n"
+        "    def __init__(self, *blocks):\n        super().__init__()\n"
+        "        self.blocks = torch.nn.ModuleList(blocks)\n\n    def run(self, x, *args, **kwargs):\n"
+        "        for block in self.blocks:\n            x = block(x, *args, **kwargs)\n        return x\n\n"
+        "    def forward(self, x, *args, **kwargs):\n"
+        "        return checkpoint(self.run, x, *args, use_reentrant=False, **kwargs)\n\n\n"
+        "class Joined(torch.nn.Module):  # replaces a block that a Segment runs\n"
+        "    def forward(self, x, *args, **kwargs):\n        return x\n\n");
     for (size_t i = 0; i < plan->nsegments; i++) {
         const ckpt_mem_segment *s = &plan->segment[i];
         if (!s->recomputed)
             continue;
-        printf("model.%s = Segment(", ckpt_mem_block_name(job->mem, s->first));
+        print_text(stdout, "model.%s = Segment(", ckpt_mem_block_name(job->mem, s->first));
         for (uint32_t b = s->first; b < s->first + s->blocks; b++)
-            printf("%smodel.%s", b > s->first ? ", " : "", ckpt_mem_block_name(job->mem, b));
-        puts(")");
+            print_text(stdout, "%smodel.%s", b > s->first ? ", " : "", ckpt_mem_block_name(job->mem, b));
+        put_line(")");
         for (uint32_t b = s->first + 1; b < s->first + s->blocks; b++)
-            printf("model.%s = Joined()\n", ckpt_mem_block_name(job->mem, b));
+            print_text(stdout, "model.%s = Joined()\n", ckpt_mem_block_name(job->mem, b));
     }
 }
 
 static void print_code(const struct job *job)
 {
+    print.for_programs = true;
     if (job->plan.setup)
-        puts(job->plan.setup);
+        put_line(job->plan.setup);
     if (!count_recomputed(&job->plan))
-        puts("# nothing has to be checkpointed");
+        put_line("# nothing has to be checkpointed");
     else if (has_only_single_blocks(&job->plan))
         print_wrapped_blocks(job);
     else
@@ -682,7 +684,7 @@ int run_mem(int n, char **operand)
 {
     if (opts.optimizer && strcmp(opts.optimizer, "list") == 0) {
         for (size_t i = 0; ckpt_mem_optimizer_at(i); i++)
-            puts(ckpt_mem_optimizer_at(i));
+            put_line(ckpt_mem_optimizer_at(i));
         return EXIT_OK;
     }
     if (!n)

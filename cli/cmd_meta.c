@@ -141,7 +141,7 @@ static void print_meta_text(const struct changes *c, bool only_changes)
             text_add(&out, "\n");
         }
     }
-    fputs(out.ptr ? out.ptr : "", report_stream(writing.output));
+    put_text(report_stream(writing.output), out.ptr ? out.ptr : "");
     text_free(&out);
 }
 

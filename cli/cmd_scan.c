@@ -160,7 +160,7 @@ static void print_spool(int spool)
         if (n <= 0)
             exit(report_failure(CKPT_EIO, NULL, NULL, "the temporary file of a report: %s",
                                 n ? strerror(errno) : "it ends too early"));
-        fwrite(block, 1, (size_t)n, stdout);
+        put_bytes(stdout, block, (size_t)n);
         offset += n;
     }
 }
@@ -287,6 +287,7 @@ int run_scan(int n, char **operand)
         return sandbox_enter() && sandbox_self_test()
                    ? EXIT_OK
                    : report_failure(CKPT_EUNSUPPORTED, NULL, NULL, NO_SANDBOX);
+    print.for_programs = ui.json || opts.sarif;
     if (!prepare_sandbox(&job))
         return EXIT_TROUBLE;
     if (job.report->begin_report)

@@ -52,7 +52,7 @@ static void print_description(const ckpt_tensor *t, const struct slice *s)
         text_add(&out, ", here ");
         text_dims(&out, s->shape, s->ndim, ", ");
     }
-    puts(out.ptr);
+    put_line(out.ptr);
     text_free(&out);
 }
 
@@ -73,7 +73,7 @@ static int show_components(const ckpt_file *f, uint32_t row)
         text_dtype(&out, &t);
         text_add(&out, " ");
         text_shape(&out, &t);
-        puts(out.ptr);
+        put_line(out.ptr);
     }
     text_free(&out);
     return EXIT_OK;
@@ -122,7 +122,7 @@ static int show_tensor(ckpt_file *f, uint32_t row, const char *slice)
         print_description(&t, slice ? &s : NULL);
     ckpt_status status = ui.json ? preview_json(&p, &err) : preview_text(&p, &err);
     if (ui.json)
-        puts("}");
+        put_line("}");
     slice_free(&s);
     return status == CKPT_OK ? EXIT_OK : report_error(&err, path);
 }
@@ -181,7 +181,7 @@ static void print_value_head(const char *title, const ckpt_value *v, size_t n)
     text_add(&out, ckpt_value_type_name(v, type, sizeof type));
     text_add(&out, ", ");
     text_noun(&out, n, "item", "items");
-    printf("%s%s%s\n", style_on(BOLD), out.ptr, style_off(BOLD));
+    print_text(stdout, "%s%s%s\n", style_on(BOLD), out.ptr, style_off(BOLD));
     text_free(&out);
 }
 
@@ -247,7 +247,7 @@ static int show_node(const ckpt_file *f, const char *name, const ckpt_value *v)
     } else {
         struct text out = {0};
         text_value(&out, v, 10000);
-        puts(out.ptr ? out.ptr : "");
+        put_line(out.ptr ? out.ptr : "");
         text_free(&out);
     }
     return EXIT_OK;
@@ -332,7 +332,8 @@ static void show_match(struct matches *m, ckpt_str name, const struct found *fou
     if (!globs_pass(name, m->globs, m->nglobs))
         return;
     if (!ui.json)
-        printf("%s%s%s%s\n", m->nshown ? "\n" : "", style_on(BOLD), escape_name(name), style_off(BOLD));
+        print_text(stdout, "%s%s%s%s\n", m->nshown ? "\n" : "", style_on(BOLD), escape_name(name),
+                   style_off(BOLD));
     m->nshown++;
     text_bytes(&t, name.ptr, name.len);
     int status = show_found(m->f, t.ptr, found, m->slice);

@@ -56,19 +56,6 @@ static uint64_t count_numbers(const ckpt_stats *s) { return s->finite + s->nan +
 
 /* ----------------------------------------------------------------- histogram */
 
-/* has_block_characters - returns true if stdout is a terminal, and the locale is UTF-8. */
-static bool has_block_characters(void)
-{
-    const char *locale = "";
-    static const char *const names[] = {"LANG", "LC_CTYPE", "LC_ALL"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const char *value = getenv(names[i]);
-        locale = value && *value ? value : locale;
-    }
-    return ui.tty && (strstr(locale, "UTF-8") || strstr(locale, "utf8") || strstr(locale, "UTF8") ||
-                      strstr(locale, "utf-8"));
-}
-
 static void add_histogram(struct text *out, const ckpt_stats *s, bool blocks)
 {
     static const char *const block_bars[] = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
@@ -208,7 +195,7 @@ static void add_row_cells(struct table *table, const ckpt_tensor *t, const ckpt_
 
 static void fill_table(struct table *table, const struct job *job)
 {
-    bool blocks = has_block_characters();
+    bool blocks = ui.tty && !print.ascii;
     *table = (struct table){.columns = COLUMNS - ncolumns_left_out};
     for (unsigned i = MIN, column = is_shown(DTYPE) ? 2 : 1; i < HISTOGRAM; i++)
         if (is_shown(i))
@@ -354,13 +341,14 @@ static void print_stat_totals(const struct job *job)
         text_addf(&found, "floats %.4g to %.4g, norm %.4g · ", sum.min, sum.max, total_norm(&sum));
     text_addf(&found, "%" PRIu64 " NaN, %" PRIu64 " Inf · %s", sum.nan, sum.inf, ckpt_file_title(job->f));
     bool fits = text_columns(out.ptr, out.len) + text_columns(found.ptr, found.len) + 3 <= ui.width;
-    printf("%s%s%s%s%s\n", style_on(DIM), out.ptr, fits ? " · " : "\n", found.ptr, style_off(DIM));
+    print_text(stdout, "%s%s%s%s%s\n", style_on(DIM), out.ptr, fits ? " · " : "\n", found.ptr,
+               style_off(DIM));
     text_free(&found);
     for (unsigned i = 0; i < ncolumns_left_out; i++)
-        printf("%s%s%s%s", style_on(DIM), i ? ", " : "hidden (too narrow): ",
-               titles[dispensable[i]], style_off(DIM));
+        print_text(stdout, "%s%s%s%s", style_on(DIM),
+                   i ? ", " : "hidden (too narrow): ", titles[dispensable[i]], style_off(DIM));
     if (ncolumns_left_out)
-        puts("");
+        put_line("");
     text_free(&out);
 }
 

@@ -57,13 +57,15 @@ static void finding_json(const struct job *job, const ckpt_finding *f)
 static int print_finding(void *user, const ckpt_finding *f)
 {
     struct job *job = user;
-    char line[2048];
+    struct text line = {0};
     if (job->findings) {
         finding_json(job, f);
         return 0;
     }
     progress_wipe();
-    printf("%s%s%s\n", style_on(RED), ckpt_error_text(f->error, line, sizeof line), style_off(RED));
+    text_error(&line, f->error);
+    print_text(stdout, "%s%s%s\n", style_on(RED), line.ptr, style_off(RED));
+    text_free(&line);
     if (!job->hint.len)
         text_add(&job->hint, f->error->hint);
     return 0;
@@ -109,7 +111,7 @@ static void print_summary(const struct job *job, const ckpt_verify_result *r)
         text_noun(&t, r->unread, "tensor", "tensors");
         text_add(&t, has_read ? " not read" : " cannot be read");
     }
-    fprintf(report_stream(opts.write_manifest), "%s\n", t.ptr);
+    print_text(report_stream(opts.write_manifest), "%s\n", t.ptr);
     text_free(&t);
 }
 
@@ -174,7 +176,7 @@ static int verify_file(const char *path)
         print_summary(&job, &r);
     if (job.hint.len && !ui.quiet) {
         (void)fflush(stdout);
-        fprintf(stderr, "hint: %s\n", job.hint.ptr);
+        print_text(stderr, "hint: %s\n", job.hint.ptr);
     }
     text_free(&job.hint);
     return r.findings ? EXIT_NO : EXIT_OK;

@@ -257,9 +257,9 @@ void report_text(const struct report *r)
     }
     table_print(&table, stdout, false);
     if (r->nleft_out)
-        printf("… and %zu more that changed\n", r->nleft_out);
+        print_text(stdout, "… and %zu more that changed\n", r->nleft_out);
     values_text(r);
-    puts(totals_text(r, &total));
+    put_line(totals_text(r, &total));
     text_free(&total);
     table_free(&table);
     free(rename_of_b);
@@ -338,7 +338,7 @@ void report_prefix_hint(const struct report *r)
         text_add(&hint, " ");
         text_operand(&hint, names[i]);
     }
-    fprintf(stderr, "%s\n", hint.ptr);
+    print_text(stderr, "%s\n", hint.ptr);
     text_free(&word);
     text_free(&hint);
 }
@@ -401,7 +401,7 @@ void report_markdown(const struct report *r)
         if (e->what == CKPT_DIFF_RENAMED)
             continue;
         if (!rows++)
-            puts("| | tensor | dtype | shape | change |\n|---|---|---|---|---|");
+            put_line("| | tensor | dtype | shape | change |\n|---|---|---|---|---|");
         text_clear(&out);
         text_addf(&out, "| %s| ", e->what == CKPT_DIFF_ONLY_A ? "− " : event_sign(e));
         text_markdown_name(&out, e->name);
@@ -411,14 +411,14 @@ void report_markdown(const struct report *r)
         add_dtype_or_shape(&out, r, e, e->shape_differs, text_shape);
         text_add(&out, " | ");
         markdown_change(&out, r, e, rename_of_b);
-        printf("%s |\n", out.ptr);
+        print_text(stdout, "%s |\n", out.ptr);
     }
     if (r->nleft_out)
-        printf("\n… and %zu more that changed\n", r->nleft_out);
+        print_text(stdout, "\n… and %zu more that changed\n", r->nleft_out);
     if (rows && r->nvalues)
-        putchar('\n');
+        put_text(stdout, "\n");
     values_markdown(r);
-    printf("%s**%s**\n", rows || r->nvalues ? "\n" : "", totals_text(r, &total));
+    print_text(stdout, "%s**%s**\n", rows || r->nvalues ? "\n" : "", totals_text(r, &total));
     text_free(&out);
     text_free(&total);
     free(rename_of_b);
@@ -514,5 +514,5 @@ void report_json(const struct report *r)
     json_u64(j, "left_out", r->nleft_out);
     json_print_head(j, "values", stdout);
     values_json(r, stdout);
-    puts("}");
+    put_line("}");
 }

@@ -80,7 +80,7 @@ void values_text(const struct report *r)
         text_name(&out, e->name);
         text_addf(&out, " = %s%s%s%s", a.len ? a.ptr : "", a.len && b.len ? " → " : "", b.len ? b.ptr : "",
                   style_off(diff_style(e->what)));
-        puts(out.ptr);
+        put_line(out.ptr);
     }
     text_free(&out);
     text_free(&a);
@@ -112,7 +112,7 @@ void values_markdown(const struct report *r)
         text_markdown_name(&out, e->name);
         add_markdown_value(&out, &a);
         add_markdown_value(&out, &b);
-        printf("%s |\n", out.ptr);
+        print_text(stdout, "%s |\n", out.ptr);
         text_clear(&out);
     }
     text_free(&out);
@@ -163,14 +163,14 @@ void values_json(const struct report *r, FILE *stream)
                  {"changed", CKPT_DIFF_CHANGED},
                  {"not_compared", CKPT_DIFF_NOT_COMPARED}};
     if (!r->value_totals.compared) {
-        fputs("null", stream);
+        put_text(stream, "null");
         return;
     }
-    fputc('{', stream);
+    put_text(stream, "{");
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
         json_begin_list(lists[i].key, stream);
         list_json(r, lists[i].what, stream);
-        fputs("],", stream);
+        put_text(stream, "],");
     }
-    fprintf(stream, "\"same\":%llu}", (unsigned long long)r->value_totals.same);
+    print_text(stream, "\"same\":%llu}", (unsigned long long)r->value_totals.same);
 }

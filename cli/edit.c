@@ -232,9 +232,9 @@ static void print_written(const ckpt_write_result *r)
     text_size(&out, r->bytes);
     if (ui.tty && !writing.dry_run)
         text_addf(&out, " in %.2f s", progress_seconds());
-    fprintf(report_out, "%s\n", out.ptr);
+    print_text(report_out, "%s\n", out.ptr);
     for (size_t i = 0; r->noutputs > 1 && i < r->noutputs; i++)
-        fprintf(report_out, "  %s\n", escape_name(str_of(r->outputs[i])));
+        print_text(report_out, "  %s\n", escape_name(str_of(r->outputs[i])));
     text_free(&out);
 }
 
@@ -415,7 +415,7 @@ static int edit_in_place(ckpt_plan *p, const char *input, const char *prefix)
     text_add(&out, ", ");
     text_size(&out, r.bytes);
     text_add(&out, " of metadata in place");
-    printf("%s\n", out.ptr);
+    print_text(stdout, "%s\n", out.ptr);
     text_free(&out);
     return EXIT_OK;
 }

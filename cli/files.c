@@ -164,10 +164,10 @@ static void print_heading(const struct reports *r, const char *path)
     if (!separated || !files.several || !ui.tty || ui.json || ui.prefix[0])
         return;
     if (r->nreported)
-        putchar('\n');
+        put_text(stdout, "\n");
     if (r->layout == FILES_BLOCKS || files.no_filename)
         return;
-    printf("%s%s:%s\n", style_on(BOLD), escape_name(str_of(path)), style_off(BOLD));
+    print_text(stdout, "%s%s:%s\n", style_on(BOLD), escape_name(str_of(path)), style_off(BOLD));
 }
 
 static void report_file(struct reports *r, const char *path)

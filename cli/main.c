@@ -29,17 +29,15 @@ const struct cmd *cmd_find(const char *name)
 
 void cmd_overview(FILE *stream)
 {
-    fputs("usage: ckpt COMMAND [options] FILE…\n"
-          "read, fix, convert and compare deep-learning checkpoints\n\n",
-          stream);
+    put_text(stream, "usage: ckpt COMMAND [options] FILE…\n"
+                     "read, fix, convert and compare deep-learning checkpoints\n\n");
     for (size_t i = 0; cmd_list[i]; i++)
-        fprintf(stream, "  %-12s%s\n", cmd_list[i]->name, cmd_list[i]->about);
-    fputs("\n  ckpt ls model.pth                            what is inside\n"
-          "  ckpt strip --auto model.pth -o fixed.pth     keys without \"module.\"\n"
-          "  ckpt convert model.pth model.safetensors     another format\n"
-          "  ckpt diff old.pth new.safetensors            what changed\n\n"
-          "`ckpt COMMAND --help` lists options, `ckpt help COMMAND` shows the manual.\n",
-          stream);
+        print_text(stream, "  %-12s%s\n", cmd_list[i]->name, cmd_list[i]->about);
+    put_text(stream, "\n  ckpt ls model.pth                            what is inside\n"
+                     "  ckpt strip --auto model.pth -o fixed.pth     keys without \"module.\"\n"
+                     "  ckpt convert model.pth model.safetensors     another format\n"
+                     "  ckpt diff old.pth new.safetensors            what changed\n\n"
+                     "`ckpt COMMAND --help` lists options, `ckpt help COMMAND` shows the manual.\n");
 }
 
 /* handle_fatal_signal - ends the process as the signal would have, after removing unfinished files. */
@@ -91,7 +89,7 @@ static int run_command(int argc, char **argv)
         return EXIT_OK;
     }
     if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0) {
-        printf("ckpt %s\n", ckpt_version());
+        print_text(stdout, "ckpt %s\n", ckpt_version());
         return EXIT_OK;
     }
     if (strcmp(word, "-v") == 0)
@@ -144,7 +142,7 @@ int main(int argc, char **argv)
     signal(SIGXFSZ, SIG_IGN); /* a write past ulimit -f fails with EFBIG, which is reported */
     raise_open_limit();
     ui_init();
-    ui.json = has_json_option(argc, argv);
+    ui.json = print.for_programs = has_json_option(argc, argv);
     if (!are_streams_open)
         return report_failure(CKPT_EIO, NULL, NULL,
                               "a standard stream is closed, and /dev/null cannot be opened");

@@ -242,17 +242,17 @@ static void print_option(const struct opt *o, FILE *stream)
         n += snprintf(left_column + n, sizeof left_column - (size_t)n, "%c%s", o->name ? '=' : ' ', o->arg);
     opt_help(o, &help);
     if (n > 27)
-        fprintf(stream, "%s\n%28s%s\n", left_column, "", help.ptr);
+        print_text(stream, "%s\n%28s%s\n", left_column, "", help.ptr);
     else
-        fprintf(stream, "%-28s%s\n", left_column, help.ptr);
+        print_text(stream, "%-28s%s\n", left_column, help.ptr);
     text_free(&help);
 }
 
 void opt_usage(const struct cmd *cmd, FILE *stream)
 {
-    fprintf(stream, "usage: ckpt %s [options] %s\n%s\n\n", cmd->name, cmd->operands, cmd->about);
+    print_text(stream, "usage: ckpt %s [options] %s\n%s\n\n", cmd->name, cmd->operands, cmd->about);
     for (const struct opt *o = cmd->opts; o->help; o++)
         print_option(o, stream);
     print_option(&help_opt, stream);
-    fprintf(stream, "\n`ckpt help %s` shows the manual with examples.\n", cmd->name);
+    print_text(stream, "\n`ckpt help %s` shows the manual with examples.\n", cmd->name);
 }

@@ -42,6 +42,7 @@ void ui_init(void)
     static char stdout_buffer[262144]; /* the default buffer of stdout has only 4 KiB */
     const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
     bool colors = !(no_color && *no_color) && term && strcmp(term, "dumb") != 0;
+    print_init();
     ui.tty = isatty(STDOUT_FILENO);
     ui.err_tty = isatty(STDERR_FILENO);
     if (!ui.tty)
@@ -72,18 +73,31 @@ FILE *report_stream(const char *output)
 
 void line_put(const struct text *line)
 {
-    fputs(ui.prefix, stdout);
+    put_text(stdout, ui.prefix);
     if (line->len)
-        fwrite(line->ptr, 1, line->len, stdout);
-    putchar('\n');
+        put_bytes(stdout, line->ptr, line->len);
+    put_text(stdout, "\n");
 }
 
 /* print_message - prints "ckpt: WORDS" on standard error, with "ckpt:" in bold on a terminal with colours. */
 static void print_message(const char *words)
 {
+    struct text t = {0};
     progress_wipe();
     fflush(stdout);
-    fprintf(stderr, "%sckpt:%s %s\n", ui.err_color ? "\033[1m" : "", ui.err_color ? "\033[0m" : "", words);
+    text_add(&t, words);
+    text_make_ascii(&t, 0, GLYPHS_LIBRARY);
+    print_text(stderr, "%sckpt:%s %s\n", ui.err_color ? "\033[1m" : "", ui.err_color ? "\033[0m" : "", t.ptr);
+    text_free(&t);
+}
+
+static void print_hint(const char *hint)
+{
+    struct text t = {0};
+    text_add(&t, hint);
+    text_make_ascii(&t, 0, GLYPHS_LIBRARY);
+    print_text(stderr, "hint: %s\n", t.ptr);
+    text_free(&t);
 }
 
 int usage_error_suggest(const char *hint, const char *fmt, ...)
@@ -103,7 +117,7 @@ int usage_error_suggest(const char *hint, const char *fmt, ...)
         return EXIT_TROUBLE;
     }
     print_message(words);
-    fprintf(stderr, "hint: %s\n", hint);
+    print_hint(hint);
     return EXIT_TROUBLE;
 }
 
@@ -139,7 +153,7 @@ int report_error(const ckpt_error *err, const char *path)
     }
     print_message(ckpt_error_text(&shown, line, sizeof line));
     if (shown.hint[0])
-        fprintf(stderr, "hint: %s\n", shown.hint);
+        print_hint(shown.hint);
     return EXIT_TROUBLE;
 }
 
@@ -252,13 +266,15 @@ ckpt_file *open_input_by(opener *open_path, const char *path, bool ignore_crc)
 
 ckpt_file *open_for_git(const char *path, bool ignore_crc, const char *label)
 {
-    char line[1400];
+    struct text reason = {0};
     ckpt_error err;
     ckpt_file *f = open_at_root(ckpt_open, path, ignore_crc, &err);
     if (f)
         return f;
     err.file[0] = '\0';
-    printf("%sckpt cannot read this: %s\n", label, ckpt_error_text(&err, line, sizeof line));
+    text_error(&reason, &err);
+    print_text(stdout, "%sckpt cannot read this: %s\n", label, reason.ptr);
+    text_free(&reason);
     return NULL;
 }
 
@@ -333,7 +349,7 @@ static void end_line(struct table *t)
         text_clear(&t->text);
     if (t->text.len < TABLE_BLOCK)
         return;
-    fwrite(t->text.ptr, 1, t->text.len, t->stream);
+    put_bytes(t->stream, t->text.ptr, t->text.len);
     text_clear(&t->text);
 }
 
@@ -342,7 +358,8 @@ static void begin_line(struct table *t, enum style style)
     if (t->nrows)
         end_line(t);
     t->line_style = style;
-    text_add(&t->text, ui.prefix);
+    if (ui.prefix[0])
+        text_add(&t->text, ui.prefix);
     if (style != PLAIN)
         text_add(&t->text, style_on(style));
     t->line_end = t->text.len;
@@ -388,6 +405,8 @@ static void collect_cell(struct table *t)
 void table_cell(struct table *t)
 {
     unsigned c = t->column++;
+    if (print.ascii)
+        text_make_ascii(&t->text, t->cell_start, GLYPHS_ALL);
     if (t->pass == TABLE_PRINTS)
         align_cell(t, c);
     else
@@ -430,7 +449,7 @@ static void end_printing(struct table *t)
     if (t->nrows)
         end_line(t);
     if (t->text.len)
-        fwrite(t->text.ptr, 1, t->text.len, t->stream);
+        put_bytes(t->stream, t->text.ptr, t->text.len);
 }
 
 void table_print(struct table *t, FILE *stream, bool header)
@@ -451,15 +470,33 @@ void table_print(struct table *t, FILE *stream, bool header)
     text_free(&cells);
 }
 
+/* measure_rows - calls ROWS to measure the columns of T. */
+static void measure_rows(struct table *t, void (*rows)(struct table *t, const void *user), const void *user)
+{
+    t->pass = TABLE_MEASURES;
+    t->nrows = 0;
+    t->multibyte = false;
+    memset(t->width, 0, sizeof t->width);
+    rows(t, user);
+    remove_measured_row(t);
+    t->cell_start = 0;
+}
+
 void table_flow(struct table *t, void (*rows)(struct table *t, const void *user), const void *user,
                 FILE *stream, bool header)
 {
-    t->pass = TABLE_MEASURES;
-    rows(t, user);
+    bool ascii = print.ascii;
+    print.ascii = false; /* nearly always, all is ASCII already, so that no cell has to be checked */
+    measure_rows(t, rows, user);
+    if (ascii && t->multibyte) {
+        print.ascii = true;
+        measure_rows(t, rows, user);
+    }
     begin_printing(t, stream, header);
     text_clear(&t->text);
     rows(t, user);
     end_printing(t);
+    print.ascii = ascii;
 }
 
 void table_free(struct table *t)

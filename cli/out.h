@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "text.h"
+#include "print.h"
 
 struct ui {
     bool json, quiet;

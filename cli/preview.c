@@ -188,7 +188,7 @@ static ckpt_status print_line(struct preview_walk *walk, uint32_t axis)
     do {
         struct number number;
         if (axis != UINT32_MAX && is_at_gap(walk, axis)) {
-            fputs("  …", stdout);
+            put_text(stdout, "  …");
             column += 3;
             continue;
         }
@@ -197,23 +197,23 @@ static ckpt_status print_line(struct preview_walk *walk, uint32_t axis)
             return s;
         format_number(&walk->format, &number, text);
         if (column && column + walk->format.width + 2 > ui.width) {
-            fputs("\n", stdout);
+            put_text(stdout, "\n");
             column = 0;
         }
-        printf("  %*s", (int)walk->format.width, text);
+        print_text(stdout, "  %*s", (int)walk->format.width, text);
         column += walk->format.width + 2;
     } while (axis != UINT32_MAX && advance_axis(walk, axis));
-    putchar('\n');
+    put_text(stdout, "\n");
     return CKPT_OK;
 }
 
 /* print_indexes - prints "[1, 0, :, :]" above each matrix of a tensor with more than two dimensions. */
 static void print_indexes(const struct preview_walk *walk, const uint32_t *range_axes, uint32_t nranges)
 {
-    putchar('[');
+    put_text(stdout, "[");
     for (uint32_t i = 0; i + 2 < nranges; i++)
-        printf("%llu, ", (unsigned long long)walk->index[range_axes[i]]);
-    puts(":, :]");
+        print_text(stdout, "%llu, ", (unsigned long long)walk->index[range_axes[i]]);
+    put_line(":, :]");
 }
 
 static ckpt_status print_all(struct preview_walk *walk, const uint32_t *range_axes, uint32_t nranges)
@@ -226,7 +226,7 @@ static ckpt_status print_all(struct preview_walk *walk, const uint32_t *range_ax
             at_gap = at_gap || is_at_gap(walk, range_axes[i]);
         if (at_gap) {
             if (!gap_printed)
-                puts("  …");
+                put_line("  …");
         } else {
             if (print_index)
                 print_indexes(walk, range_axes, nranges);
@@ -313,24 +313,24 @@ ckpt_status preview_json(const struct preview *preview, ckpt_error *err)
     bool has_elements = begin_preview(&walk, preview, false, err);
     uint32_t open_brackets = 0, axis = 0;
     if (!has_elements)
-        fputs("[]", stdout);
+        put_text(stdout, "[]");
     while (has_elements) {
         for (; open_brackets < preview->slice->ndim; open_brackets++)
-            putchar('[');
+            put_text(stdout, "[");
         if ((s = read_current(&walk, &number)) != CKPT_OK)
             break;
-        fputs(number_json(&number, text), stdout);
+        put_text(stdout, number_json(&number, text));
         for (axis = walk.naxes; axis-- > 0;) {
             if (advance_axis(&walk, axis))
                 break;
             if (preview->slice->axes[axis].drops_dimension)
                 continue;
-            putchar(']');
+            put_text(stdout, "]");
             open_brackets--;
         }
         if (axis == UINT32_MAX)
             break;
-        putchar(',');
+        put_text(stdout, ",");
     }
     end_preview(&walk);
     return s;

@@ -65,11 +65,12 @@ static void draw_line(const char *name, uint64_t done, uint64_t total, bool perm
 {
     struct text t = {0};
     add_line(&t, name, done, total);
+    text_make_ascii(&t, 0, GLYPHS_ALL);
     bool is_width_known = ui.width > 20 && ui.width < 500;
     size_t n = permanent ? t.len : text_len_fitting(t.ptr, t.len, is_width_known ? ui.width - 1 : 79);
     if (ui.err_tty)
-        fputs("\r\033[K", stderr);
-    fprintf(stderr, "%s%.*s%s", permanent ? "ckpt: " : "", (int)n, t.ptr, permanent ? "\n" : "");
+        put_text(stderr, "\r\033[K");
+    print_text(stderr, "%s%.*s%s", permanent ? "ckpt: " : "", (int)n, t.ptr, permanent ? "\n" : "");
     fflush(stderr);
     line_shown = !permanent;
     text_free(&t);

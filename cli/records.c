@@ -16,6 +16,7 @@ int records_check(const char *cmd)
         return usage_error(cmd, "choose --json or --%s", records_option());
     if (ui.json && records.header)
         return usage_error(cmd, "--json names each value, so it has no --header");
+    print.for_programs = print.for_programs || records_option();
     return EXIT_OK;
 }
 

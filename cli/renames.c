@@ -176,7 +176,7 @@ static void print_rename(const struct change *c, const char *prefix, const ckpt_
     }
     text_add(&out, "   ");
     add_counts(&out, c, m);
-    fprintf(stream, "%s\n", out.ptr);
+    print_text(stream, "%s\n", out.ptr);
     text_free(&out);
 }
 
@@ -221,6 +221,6 @@ void renames_print(const ckpt_plan *p, const char *prefix, FILE *stream)
     for (size_t i = 0; i < ndifferent && i < MAX_LINES; i++)
         print_rename(&c[i], NULL, ckpt_plan_mapping_at(p, c[i].mapping), stream);
     if (ndifferent > MAX_LINES)
-        fprintf(stream, "and %zu more kinds of change; --json lists every name\n", ndifferent - MAX_LINES);
+        print_text(stream, "and %zu more kinds of change; --json lists every name\n", ndifferent - MAX_LINES);
     free(c);
 }

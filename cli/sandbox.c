@@ -2,6 +2,7 @@
  * arguments of each system call. All but the listed ones fail with EPERM; so do all of other architectures.
  * open() may only make a temporary file without a name (O_TMPFILE), into which archives are unpacked. */
 #include "sandbox.h"
+#include "print.h"
 
 #if defined(__linux__) && (defined(__x86_64__) || defined(__aarch64__))
 
@@ -98,7 +99,10 @@ bool sandbox_enter(void)
 static bool check_refused(const char *what, long result)
 {
     bool refused = result < 0 && errno == EPERM;
-    printf("%-18s %s\n", what, refused ? "refused" : result < 0 ? strerror(errno) : "NOT REFUSED");
+    print_text(stdout, "%-18s %s\n", what,
+               refused      ? "refused"
+               : result < 0 ? strerror(errno)
+                            : "NOT REFUSED");
     return refused;
 }
 

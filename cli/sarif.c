@@ -48,7 +48,7 @@ static void sarif_begin_report(void)
     json_text(driver, "name", "ckpt");
     json_text(driver, "version", ckpt_version());
     add_rules(driver);
-    fputs("[", stdout);
+    put_text(stdout, "[");
     json_begin_rows(run, "results", stdout);
 }
 
@@ -114,7 +114,7 @@ static void sarif_end_report(int code, bool complete)
     json_u64(run, "exitCode", (uint64_t)code);
     json_text(tail, "columnKind", "utf16CodeUnits");
     json_end_rows(tail, stdout);
-    fputs("]}\n", stdout);
+    put_text(stdout, "]}\n");
 }
 
 const struct scan_report scan_sarif = {.begin_report = sarif_begin_report,

@@ -203,12 +203,12 @@ void scan_print_summary(const uint64_t files[SCAN_VERDICTS], uint64_t nmissing)
             text_addf(&counts, "%s%" PRIu64 " %s", counts.len ? ", " : "", files[worst_first[i]],
                       scan_verdict_name(worst_first[i]));
     if (all > 1)
-        printf("%" PRIu64 " files: %s\n", all, counts.ptr);
+        print_text(stdout, "%" PRIu64 " files: %s\n", all, counts.ptr);
     text_free(&counts);
     for (size_t i = 0; i < sizeof advice / sizeof *advice; i++)
         if (files[advice[i].verdict] > (advice[i].verdict == SCAN_INCOMPLETE ? nmissing : 0))
-            printf("hint: %s%s%s\n", all > 1 ? scan_verdict_name(advice[i].verdict) : "", all > 1 ? ": " : "",
-                   advice[i].text);
+            print_text(stdout, "hint: %s%s%s\n", all > 1 ? scan_verdict_name(advice[i].verdict) : "",
+                       all > 1 ? ": " : "", advice[i].text);
 }
 
 static void scan_text_end_file(const char *path, const ckpt_scan_result *r, const ckpt_error *err, int code)
@@ -236,14 +236,15 @@ static void scan_text_end_file(const char *path, const ckpt_scan_result *r, cons
     }
     if (sums.len)
         text_addf(&t, "   %s", sums.ptr);
-    puts(t.ptr);
+    put_line(t.ptr);
     for (size_t i = 0; i < nfindings; i++)
         if (findings[i].times > 1)
-            printf("%s%s  %" PRIu64 " times\n", ui.prefix, findings[i].line.ptr, findings[i].times);
+            print_text(stdout, "%s%s  %" PRIu64 " times\n", ui.prefix, findings[i].line.ptr,
+                       findings[i].times);
         else
-            printf("%s%s\n", ui.prefix, findings[i].line.ptr);
+            print_text(stdout, "%s%s\n", ui.prefix, findings[i].line.ptr);
     if (nnot_listed)
-        printf("%s  and %" PRIu64 " more: --json lists all\n", ui.prefix, nnot_listed);
+        print_text(stdout, "%s  and %" PRIu64 " more: --json lists all\n", ui.prefix, nnot_listed);
     text_free(&t);
     text_free(&sums);
     free_findings();

@@ -1,6 +1,5 @@
 #include "text.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +7,8 @@
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
+
+#include "print.h"
 
 void mem_fail(void)
 {
@@ -116,19 +117,25 @@ void text_insert_blanks(struct text *t, size_t at, size_t n)
 
 void text_add(struct text *t, const char *s) { text_bytes(t, s, strlen(s)); }
 
-void text_addf(struct text *t, const char *fmt, ...)
+void text_addv(struct text *t, const char *fmt, va_list ap)
 {
-    va_list ap, ap_copy;
-    va_start(ap, fmt);
+    va_list ap_copy;
     va_copy(ap_copy, ap);
     int n = vsnprintf(NULL, 0, fmt, ap);
-    va_end(ap);
     if (n > 0) {
         reserve(t, (size_t)n);
         vsnprintf(t->ptr + t->len, (size_t)n + 1, fmt, ap_copy);
         t->len += (size_t)n;
     }
     va_end(ap_copy);
+}
+
+void text_addf(struct text *t, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    text_addv(t, fmt, ap);
+    va_end(ap);
 }
 
 ckpt_str str_of(const char *s) { return (ckpt_str){s, strlen(s)}; }
@@ -154,9 +161,12 @@ static bool append_written(struct text *t, size_t n)
 
 void text_name(struct text *t, ckpt_str s)
 {
+    size_t from = t->len;
     reserve(t, s.len);
     while (!append_written(t, ckpt_text_escape(s, t->ptr + t->len, t->cap - t->len)))
         ;
+    if (print_has_ascii_names())
+        text_make_ascii(t, from, GLYPHS_NONE);
 }
 
 void text_readable(struct text *t, ckpt_str s)
@@ -203,9 +213,20 @@ void text_tensor_json(struct text *t, const ckpt_file *f, uint32_t row)
 
 void text_value(struct text *t, const ckpt_value *v, size_t nodes)
 {
+    size_t from = t->len;
     reserve(t, 80);
     while (!append_written(t, ckpt_value_text(v, nodes, t->ptr + t->len, t->cap - t->len)))
         ;
+    if (print_has_ascii_names())
+        text_make_ascii(t, from, GLYPHS_LIBRARY);
+}
+
+void text_error(struct text *t, const ckpt_error *err)
+{
+    char line[2048];
+    size_t from = t->len;
+    text_add(t, ckpt_error_text(err, line, sizeof line));
+    text_make_ascii(t, from, GLYPHS_LIBRARY);
 }
 
 #define UINT_DIGITS 20
@@ -359,6 +380,8 @@ void text_dtype(struct text *t, const ckpt_tensor *x)
 bool text_is_printable(const char *word)
 {
     char escaped[512];
+    if (print_has_ascii_names() && !text_is_ascii(word, strlen(word)))
+        return false;
     for (const char *p = word; *p;) {
         size_t n = 0; /* bytes of characters beyond ASCII */
         while ((unsigned char)p[n] >= 0x80 && (n < 64 || ((unsigned char)p[n] & 0xc0) == 0x80) && n < 128)
@@ -508,7 +531,7 @@ static uint64_t load_8_bytes(const char *p)
     return x;
 }
 
-static bool is_ascii(const char *p, size_t n)
+bool text_is_ascii(const char *p, size_t n)
 {
     uint64_t seen = 0;
     if (n < 8) {
@@ -524,7 +547,7 @@ static bool is_ascii(const char *p, size_t n)
 size_t text_columns(const char *p, size_t n)
 {
     size_t columns = 0, char_columns;
-    if (is_ascii(p, n))
+    if (text_is_ascii(p, n))
         return n;
     for (size_t i = 0; i < n; columns += char_columns)
         i += measure_char(p + i, n - i, &char_columns);

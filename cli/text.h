@@ -3,6 +3,8 @@
 #ifndef CLI_TEXT_H
 #define CLI_TEXT_H
 
+#include <stdarg.h>
+
 #include "ckpt.h"
 
 struct text {
@@ -28,7 +30,8 @@ void text_byte(struct text *t, char c);
 void text_insert_blanks(struct text *t, size_t at, size_t n); /* inserts N blanks at offset AT */
 void text_add(struct text *t, const char *s);
 void text_addf(struct text *t, const char *fmt, ...) CKPT_PRINTF(2, 3);
-/* text_name - adds S, bytes of a file or of the command line, escaped. */
+void text_addv(struct text *t, const char *fmt, va_list ap) CKPT_PRINTF(2, 0);
+/* text_name - adds S, bytes of a file or of the command line, escaped; in ASCII if the locale requires it. */
 void text_name(struct text *t, ckpt_str s);
 /* text_readable - adds S as text_name does, but a backslash is not doubled: for texts that nobody pastes as a
  * name, such as values of metadata. */
@@ -54,7 +57,8 @@ void text_unread_reason(struct text *t, const ckpt_tensor *x);
  * F, of which FIRST is the first. */
 void text_unread(struct text *t, const ckpt_file *f, uint64_t n, uint32_t first);
 void text_value(struct text *t, const ckpt_value *v, size_t nodes);
-void text_shell(struct text *t, const char *word); /* quoted if a shell needs it */
+void text_error(struct text *t, const ckpt_error *err); /* as ckpt_error_text does */
+void text_shell(struct text *t, const char *word);      /* quoted if a shell needs it */
 /* text_operand - adds a file name as text_shell does, after "./" if it begins with "-" but is not "-". */
 void text_operand(struct text *t, const char *path);
 /* text_formats - adds the names of the formats that can be written, separated by BETWEEN, the last two by
@@ -67,6 +71,7 @@ void text_new_name(struct text *out, const char *stem, const char *path, const c
  * archive (".gz", ".7z" …), else 0. */
 size_t compression_suffix_length(const char *path);
 bool text_is_printable(const char *word); /* true if WORD needs no escapes */
+bool text_is_ascii(const char *p, size_t n);
 void text_hex(struct text *t, const uint8_t *p, size_t n);
 /* text_columns - returns how many columns of a terminal N bytes of UTF-8 take. */
 size_t text_columns(const char *p, size_t n);

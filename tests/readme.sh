@@ -8,7 +8,8 @@ tmp=$(mktemp -d) || exit 2
 trap 'rm -rf "$tmp"' EXIT
 mkdir "$tmp/folder"
 cp tests/data/examples/train.pt "$tmp/folder"
-PATH=$top/$B:$PATH
+PATH=$top/$B:$PATH LC_ALL=C.UTF-8
+export PATH LC_ALL
 
 # Writes the page with the new output of its commands.
 in_block=no

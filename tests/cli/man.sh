@@ -14,7 +14,7 @@ work=$(mktemp -d) || exit 2
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/bin"
 ln -s "$CKPT" "$work/bin/ckpt"
-PATH=$work/bin:$PATH LC_ALL=C
+PATH=$work/bin:$PATH LC_ALL=C.UTF-8
 export PATH LC_ALL
 unset NO_COLOR COLUMNS || :
 passed=0 failed=0

@@ -6,6 +6,10 @@
 # file: no output), its exit code that of <what>.exit (no file: 0). A test that cannot run here prints the reason and
 # exits with 77, and is skipped. --set writes these files from the output: read the difference before you commit it.
 # JOBS tests (default: 1) run at a time.
+#
+# The locale is C.UTF-8. A test whose output is not ASCII runs once more in the locale C, where its output must be
+# ASCII, except for lines of JSON and Markdown. A test that shows other output for programs, or bytes that do not come
+# from ckpt, has a line `# not ASCII: ` with the reason.
 set -u
 top=$PWD
 CKPT=${CKPT:-$top/${B:-build}/ckpt}
@@ -21,7 +25,7 @@ trap '[ -z "$workers" ] || kill $workers; exit 130' INT TERM
 
 mkdir "$all/bin"
 ln -s "$CKPT" "$all/bin/ckpt"
-PATH=$all/bin:$PATH LC_ALL=C TZ=UTC0
+PATH=$all/bin:$PATH LC_ALL=C.UTF-8 TZ=UTC0
 TESTS=$top/tests/cli
 export PATH LC_ALL TZ CKPT TESTS
 unset NO_COLOR COLUMNS || :
@@ -49,16 +53,36 @@ write_expected()
     chmod 644 "$1".* 2>/dev/null
 }
 
-# run_test SCRIPT - runs and counts a test
-run_test()
+# run_script SCRIPT - runs a test in a new folder, and keeps its output and exit code in $work
+run_script()
 {
-    golden=${1%.sh}
     rm -rf "$work/dir"
     mkdir "$work/dir"
     ln -s "$top/tests/corpus" "$work/dir/corpus"
     ln -s "$top/tests/data/examples" "$work/dir/data"
     (cd "$work/dir" && exec sh "$top/$1") >"$work/stdout" 2>"$work/stderr" </dev/null
     echo $? >"$work/exit"
+}
+
+# print_not_ascii FILE… - prints the lines that are not ASCII
+print_not_ascii() { LC_ALL=C grep -a '[^ -~[:cntrl:]]' "$@"; }
+
+# check_ascii SCRIPT - if the test printed something that is not ASCII, runs it in the locale C, and returns whether
+# its output there is ASCII
+check_ascii()
+{
+    print_not_ascii -q "$work/stdout" "$work/stderr" || return 0
+    grep -q '^# not ASCII: ' "$1" && return 0
+    (LC_ALL=C; run_script "$1")
+    ! print_not_ascii -h "$work/stdout" "$work/stderr" | LC_ALL=C grep -av '^{"schema":\|^| ' |
+        sed 's/^/    not ASCII in the locale C: /' | head -n 10 | LC_ALL=C grep -a .
+}
+
+# run_test SCRIPT - runs and counts a test
+run_test()
+{
+    golden=${1%.sh}
+    run_script "$1"
     if [ "$(cat "$work/exit")" = 77 ]; then
         skipped=$((skipped + 1))
         echo "${1#tests/cli/} skipped: $(cat "$work/stdout")"
@@ -75,6 +99,7 @@ run_test()
     cmp -s "$code" "$work/exit" || { echo "    exit $(cat "$work/exit"), not $(cat "$code")"; ok=0; }
     check_output stdout "$golden.stdout" || ok=0
     check_output stderr "$golden.stderr" || ok=0
+    check_ascii "$1" || ok=0
     if [ $ok = 1 ]; then
         passed=$((passed + 1))
     else

@@ -40,6 +40,7 @@ make_clean_tree()
     printf '| `format/f` |\n| `format/toy/toy.c` |\n| `scan/s.c` |\n' >>"$tree/lib/README.md"
     write_file lib/format/toy/toy.c 'const struct format format_toy = {.name = "toy"};\n'
     write_file cli/cmds.def 'CMD(ls)\n'
+    write_file cli/ascii.def 'GLYPH("…", "...")\nGLYPH("→", "->")\n'
     write_file cli/cmd_ls.c '#include "ckpt.h"\n#include "out.h"\n'
     write_file man/ckpt.1 '.It Xr ckpt-ls 1\nlist\n'
     write_file man/ckpt-formats.7 '.It toy\n'
@@ -83,8 +84,8 @@ compile format/f 'int c(void); int f(void) { return c(); }'
 compile scan/s 'int o(void); int s(void) { return o(); }'
 compile format/toy/toy 'int toy;'
 make_clean_tree
-for name in floors third_party symbols banned arithmetic braces message_text text listed_files make_help commands \
-    comments options manual mdoc errors; do
+for name in floors third_party symbols banned prints arithmetic braces message_text text listed_files make_help \
+    commands comments options manual mdoc errors; do
     check_lint accepts "$name" 'rejects the tree without violations'
 done
 
@@ -108,6 +109,10 @@ check_rejects banned cli/cmd_ls.c 'int f(char *a) { return atoi(a); }\n'
 check_rejects banned lib/op/o.c 'void f(void) { printf("x"); }\n'
 check_rejects banned lib/op/o.c 'void f(void) { fputs("x", stderr); }\n'
 check_rejects banned lib/op/o.c 'static int calls;\n'
+check_rejects prints cli/cmd_ls.c 'void f(void) { printf("x"); }\n'
+check_rejects prints cli/cmd_ls.c 'void f(char *a) { g(a); fputs(a, stderr); }\n'
+check_rejects prints cli/cmd_ls.c 'char *a = "5 × 3";\n'
+check_rejects prints lib/op/o.c 'char *a = "a → b";\n'
 check_rejects arithmetic lib/format/f.c 'int g(int size) { return size * 4; }\n'
 check_rejects arithmetic lib/codec/c.c 'int g(struct s *s) { return 30 + s->len; }\n'
 check_rejects braces lib/op/o.c 'int f(void) { return fail(e, 1, 2, "is {%u, not %u", 3, 4); }\n'

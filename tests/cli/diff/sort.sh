@@ -1,4 +1,5 @@
 # --sort orders tensors by how much they changed, --top N prints the first N, and -l and --json print norms.
+# not ASCII: the end of the Markdown
 . "$TESTS/safetensors.sh"
 h='{"big":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"none":{"dtype":"U8","shape":[1],"data_offsets":[8,9]},"shape":{"dtype":"U8","shape":[1],"data_offsets":[9,10]},"small":{"dtype":"F32","shape":[2],"data_offsets":[10,18]},"zero":{"dtype":"F32","shape":[1],"data_offsets":[18,22]}}'
 print_safetensors "$h" '\000\000\172\104\000\000\172\104xa\000\000\200\077\000\000\000\100\000\000\000\000' >a.safetensors

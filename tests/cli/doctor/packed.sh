@@ -1,5 +1,6 @@
 # Of a compressed file that is not a checkpoint when it is unpacked, doctor names what is in it, and does not advise to
 # unpack it; a damaged one is damaged, not foreign.
+# not ASCII: this script shortens lines with …
 printf '<!DOCTYPE html><html><body>' | gzip -nc >page.pt.gz
 printf '\211PNG\r\n\032\n\0\0\0\rIHDR' | gzip -nc >image.pt.gz
 printf 'a note, nothing else' | gzip -nc >note.gz

@@ -1,5 +1,6 @@
 # If man does not find a page, `ckpt help` finds it by the path of the program, installed or built, and shows it with
 # man, mandoc or nroff, whichever exists.
+# not ASCII: this script shortens paths with …
 [ "${EMULATED:-}" ] && { echo 'the test copies the program, but $CKPT is a script that starts an emulator'; exit 77; }
 mkdir -p prefix/bin prefix/share/man/man1 prefix/share/man/man7 tools alone/bin
 cp "$CKPT" prefix/bin/ckpt; cp "$CKPT" alone/bin/ckpt

@@ -1,4 +1,5 @@
 # tensorizer: dtypes that numpy lacks, nested names, a tensor without data, the CRC-32 of each tensor.
+# not ASCII: changed bytes that this script prints
 d=corpus/tensorizer
 for f in types module nested; do ckpt hash $d/$f.tensors | sed '$d' | cksum; done
 ckpt ls $d/types.tensors; ckpt ls $d/nested.tensors; ckpt ls $d/meta.tensors; ckpt info $d/module.tensors

@@ -1,5 +1,6 @@
 # During long work SIGUSR1 prints the progress, on a terminal or not; a fatal signal leaves no file behind; on a
 # terminal the progress appears after half a second, at most ten times a second, and is erased at the end.
+# not ASCII: this script shortens lines with …
 script -qec true /dev/null >/dev/null 2>&1 || { echo 'no pseudo-terminal to be had'; exit 77; }
 
 # make_sparse FILE MIB - makes a safetensors FILE of 8 tensors, with MIB MiB of data that are all holes

@@ -1,4 +1,5 @@
 # info, ls --values and show print texts of a safetensors header; a notice reports that a torch file cannot hold them.
+# not ASCII: parts of JSON, and TSV
 . "$TESTS/safetensors.sh"
 print_safetensors '{"__metadata__":{"m.head":"m.emb","by":"m\u00e9","format":"pt","a.b":"1\n2"},"m.emb":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}
 }' xy >a.safetensors
