@@ -52,6 +52,16 @@ static void add_dtype_or_shape(struct text *out, const struct report *r, const c
     }
 }
 
+/* add_key_types - adds which key of E's tensors is an int in one file and a text in the other. */
+static void add_key_types(struct text *out, const struct report *r, const ckpt_diff_event *e)
+{
+    ckpt_tensor a = CKPT_INIT(ckpt_tensor), b = CKPT_INIT(ckpt_tensor);
+    if (!ckpt_tensor_at(r->a, e->a, &a) || !ckpt_tensor_at(r->b, e->b, &b))
+        return;
+    const ckpt_path_elem *key = find_key_of_other_type(a.path, a.npath, b.path, b.npath);
+    text_add(out, key && key->is_int ? "a key is an int → a str" : "a key is a str → an int");
+}
+
 /* add_quantizer_difference - adds the notes of E's tensors, which have their scales and zero points. Returns
  * false if the tensors are not quantized or their notes are equal. */
 static bool add_quantizer_difference(struct text *out, const struct report *r, const ckpt_diff_event *e)
@@ -76,6 +86,18 @@ static void add_unread_reason(struct text *out, const struct report *r, const ck
     text_add(out, "it contains tensors that are not listed"); /* an array of objects, or a subclass */
 }
 
+/* add_changes - adds what differs in E's tensors besides dtype and shape. */
+static void add_changes(struct text *out, const struct report *r, const ckpt_diff_event *e)
+{
+    if (e->key_differs)
+        add_key_types(out, r, e);
+    if (!e->within_tolerance && !e->values_differ)
+        return;
+    text_add(out, e->key_differs ? "; " : "");
+    if (e->differing != 0 || !add_quantizer_difference(out, r, e))
+        add_value_difference(out, e);
+}
+
 /* add_diff_remark - adds what differs besides name, dtype and shape. */
 static void add_diff_remark(struct text *out, const struct report *r, const ckpt_diff_event *e,
                             const ckpt_diff_event *const *rename_of_b)
@@ -85,9 +107,8 @@ static void add_diff_remark(struct text *out, const struct report *r, const ckpt
     } else if (e->what == CKPT_DIFF_NOT_COMPARED) {
         text_add(out, "not compared: ");
         add_unread_reason(out, r, e);
-    } else if ((e->within_tolerance || e->values_differ) &&
-               !(e->differing == 0 && add_quantizer_difference(out, r, e))) {
-        add_value_difference(out, e);
+    } else {
+        add_changes(out, r, e);
     }
 }
 
@@ -379,9 +400,9 @@ static void markdown_change(struct text *out, const struct report *r, const ckpt
     } else if (e->what == CKPT_DIFF_NOT_COMPARED) {
         text_add(out, "not compared: ");
         add_unread_reason(out, r, e);
-    } else if (e->within_tolerance || e->values_differ) {
+    } else {
         struct text t = {0};
-        add_value_difference(&t, e);
+        add_changes(&t, r, e);
         for (size_t i = 0; i < t.len; i++) {
             if (t.ptr[i] == '|')
                 text_add(out, "\\");
@@ -441,6 +462,11 @@ static void add_change_json(json *list, const struct report *r, const ckpt_diff_
             json_u64s(both, NULL, side[i].shape, side[i].ndim);
         else
             json_null(both, NULL);
+    }
+    if (e->key_differs) {
+        both = json_add_array(item, "paths");
+        for (int i = 0; i < 2; i++)
+            json_path(both, NULL, side[i].path, side[i].npath);
     }
     if (!e->compared || (!e->values_differ && !e->within_tolerance)) {
         json_null(item, "values");

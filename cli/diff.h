@@ -40,6 +40,11 @@ void values_text(const struct report *r);
 void values_markdown(const struct report *r);
 void values_json(const struct report *r, FILE *stream);
 
+/* find_key_of_other_type - finds the last key that is an int in one of the paths A and B (NA and NB elements)
+ * and a text in the other. Returns that key in A, or NULL. */
+const ckpt_path_elem *find_key_of_other_type(const ckpt_path_elem *a, uint32_t na, const ckpt_path_elem *b,
+                                             uint32_t nb);
+
 /* diff_style - returns the colour of a line about WHAT. */
 enum style diff_style(ckpt_diff_what what);
 /* text_markdown_code - adds CODE, without control characters, as code in a cell of a Markdown table.

@@ -18,17 +18,18 @@ static const char *value_sign(const ckpt_diff_value *e)
                                                : "~";
 }
 
-/* find_key_of_other_type - finds the last key in E's paths that is an int in one file and a text in the
- * other. Sets *KEY to that key in A. Returns false if there is none. */
-static bool find_key_of_other_type(const ckpt_diff_value *e, const ckpt_path_elem **key)
+const ckpt_path_elem *find_key_of_other_type(const ckpt_path_elem *a, uint32_t na, const ckpt_path_elem *b,
+                                             uint32_t nb)
 {
-    uint32_t i = e->a->npath, k = e->b->npath;
-    while (i && k && e->a->path[i - 1].is_int == e->b->path[k - 1].is_int) {
-        i--;
-        k--;
-    }
-    *key = i && k ? &e->a->path[i - 1] : NULL;
-    return *key != NULL;
+    for (; na && nb; na--, nb--)
+        if (a[na - 1].is_int != b[nb - 1].is_int)
+            return &a[na - 1];
+    return NULL;
+}
+
+static const ckpt_path_elem *find_differing_key(const ckpt_diff_value *e)
+{
+    return find_key_of_other_type(e->a->path, e->a->npath, e->b->path, e->b->npath);
 }
 
 /* add_differing_texts - adds the texts of E's values to A and B; if the texts are equal, also where the
@@ -36,7 +37,7 @@ static bool find_key_of_other_type(const ckpt_diff_value *e, const ckpt_path_ele
 static void add_differing_texts(const ckpt_diff_value *e, struct text *a, struct text *b)
 {
     char type_a[256], type_b[256];
-    const ckpt_path_elem *key;
+    const ckpt_path_elem *key = find_differing_key(e);
     (void)ckpt_value_type_name(e->a->value, type_a, sizeof type_a);
     (void)ckpt_value_type_name(e->b->value, type_b, sizeof type_b);
     bool one_type = strcmp(type_a, type_b) == 0;
@@ -47,7 +48,7 @@ static void add_differing_texts(const ckpt_diff_value *e, struct text *a, struct
     if (!one_type) {
         text_addf(a, " (%s)", type_a);
         text_addf(b, " (%s)", type_b);
-    } else if (find_key_of_other_type(e, &key)) {
+    } else if (key) {
         text_addf(a, " (below a key that is %s)", key->is_int ? "an int" : "a str");
         text_addf(b, " (below a key that is %s)", key->is_int ? "a str" : "an int");
     } else {
@@ -131,7 +132,6 @@ static json *value_diff_json(const ckpt_diff_value *e)
 {
     json *item = json_object();
     const ckpt_leaf *leaf = e->a ? e->a : e->b;
-    const ckpt_path_elem *key;
     json_str(item, "name", e->name);
     json_path(item, "path", leaf->path, leaf->npath);
     if (e->what != CKPT_DIFF_CHANGED) {
@@ -140,7 +140,7 @@ static json *value_diff_json(const ckpt_diff_value *e)
         json *b;
         add_typed_value(json_add_object(item, "a"), e->a);
         add_typed_value(b = json_add_object(item, "b"), e->b);
-        if (find_key_of_other_type(e, &key))
+        if (find_differing_key(e))
             json_path(b, "path", e->b->path, e->b->npath);
     }
     return item;

@@ -1084,7 +1084,7 @@ typedef enum {
     CKPT_DIFF_ONLY_A,
     CKPT_DIFF_ONLY_B,
     CKPT_DIFF_RENAMED, /* the same dtype, shape and bytes under a different name */
-    CKPT_DIFF_CHANGED, /* dtype, shape or values */
+    CKPT_DIFF_CHANGED, /* dtype, shape, type of a key, or values */
     CKPT_DIFF_SAME,    /* identical, or within tolerance */
     CKPT_DIFF_NOT_COMPARED /* nothing that could be read differs, but not all of it could be read */
 } ckpt_diff_what;
@@ -1101,6 +1101,8 @@ typedef struct {
     /* NaN without `norms`. rel_l2: |a-b| / |b|, infinite or NaN if max_abs is; cosine: a.b / (|a| |b|), NaN
      * if |a| or |b| is 0. Pairs of numbers that are not finite are left out of both. */
     double rel_l2, cosine;
+    uint32_t key_differs; /* a key in the path is an int in one file, a text in the other: 1 and '1' */
+    uint32_t reserved;
 } ckpt_diff_event;
 
 typedef struct {

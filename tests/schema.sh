@@ -51,6 +51,15 @@ print_json()
         printf 'X\002\0\0\0u1\211\210tR(K\003X\001\0\0\0|NNNJ\377\377\377\377J\377\377\377\377K\0tbubcos\nevil\n.'
     } >array.joblib
     ckpt scan array.joblib
+    # an array below the key 1, and below the key '1'
+    for key in 'K\001' 'X\001\0\0\0001'; do
+        {
+            # shellcheck disable=SC2059
+            printf "\200\002}${key}cnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\nK\0\205U\001btR("
+            printf 'K\001K\001\205cnumpy\ndtype\n(U\002u1K\0K\001tR(K\003U\001|NNNI-1\nI-1\nK\0tb\211U\001atbs.'
+        } >"${key%%\\*}.pkl"
+    done
+    ckpt diff K.pkl X.pkl
 }
 
 cd "$work" && print_json | "$top/$B/tests/schema" "$top/man/schema"

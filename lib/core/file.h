@@ -60,6 +60,7 @@ struct ckpt_file {
     ckpt_str producer; /* the program that wrote the file */
     ckpt_ranks ranks; /* how many ranks wrote it, and how; .ranks is 0 if that is unknown */
     bool executes_code;
+    bool has_typed_keys;     /* the keys 1 and '1' of a mapping are different keys */
     bool for_torch_load;     /* torch.load reads this kind of file */
     ckpt_str torch_load_refusal; /* why torch.load refuses the file, whatever it holds; empty: no reason */
     bool dots_are_literal;   /* names are keys as they stand (safetensors): '.' does not nest */

@@ -222,6 +222,19 @@ static ckpt_status merge_comparisons(void *user, size_t i, const struct parallel
     return prefix_where_if_failed(st, d->pairs[d->items[i].tag].name, err);
 }
 
+/* path_of_row - returns the path of row I of F. */
+static struct diff_path path_of_row(const ckpt_file *f, uint32_t i)
+{
+    const struct row *row = &f->table.rows[i];
+    return (struct diff_path){.file = f, .path = row->t.path, .n = row->t.npath, .steps = row->steps};
+}
+
+static bool have_same_key_types(const struct diff *d, const struct row_pair *p)
+{
+    const struct diff_path a = path_of_row(d->a, p->a), b = path_of_row(d->b, p->b);
+    return diff_have_same_key_types(&a, &b);
+}
+
 /* is_dtype_changed - returns true if the dtypes of the pair differ, and that counts as a difference. */
 static bool is_dtype_changed(const struct diff *d, const ckpt_diff_event *e)
 {
@@ -258,6 +271,7 @@ static void fill_event(struct diff *d, const struct row_pair *p, ckpt_diff_event
     bool names_only = d->a->names_only || d->b->names_only;
     e->dtype_differs = !names_only && !tensor_same_dtype(a, b);
     e->shape_differs = !names_only && !have_same_shape(a, b);
+    e->key_differs = !have_same_key_types(d, p);
     if (!d->o->keys_only) {
         bool quantized = a->kind == CKPT_QUANTIZED || b->kind == CKPT_QUANTIZED;
         bool bytes_suffice = a->has_data && b->has_data && !quantized;
@@ -267,7 +281,7 @@ static void fill_event(struct diff *d, const struct row_pair *p, ckpt_diff_event
         else if (!e->shape_differs && a->has_data && b->has_data)
             e->values_differ = true;
     }
-    bool changed = is_dtype_changed(d, e) || e->shape_differs || e->values_differ;
+    bool changed = is_dtype_changed(d, e) || e->shape_differs || e->key_differs || e->values_differ;
     e->what = changed ? CKPT_DIFF_CHANGED : p->is_unread ? CKPT_DIFF_NOT_COMPARED : CKPT_DIFF_SAME;
     (*(changed ? &d->totals->changed : p->is_unread ? &d->totals->not_compared : &d->totals->same))++;
 }

@@ -3,9 +3,31 @@
 
 #include <stdlib.h>
 
+#include "core/view.h"
+
 bool diff_name_matches(const ckpt_diff_options *o, ckpt_str name)
 {
     return is_wanted(&(struct wanted_names){o->globs, o->nglobs, false}, name);
+}
+
+/* is_key - returns true if element I of PATH is a key of a mapping. */
+static bool is_key(const struct diff_path *path, uint32_t i)
+{
+    const ckpt_value *container = path->containers ? path->containers[i]
+                                  : path->steps    ? path->steps[i].node
+                                                   : NULL;
+    return view_of(container).kind == VIEW_PAIRS;
+}
+
+bool diff_have_same_key_types(const struct diff_path *a, const struct diff_path *b)
+{
+    for (uint32_t i = a->n, k = b->n; i && k && a->file->has_typed_keys && b->file->has_typed_keys;) {
+        i--;
+        k--;
+        if (a->path[i].is_int != b->path[k].is_int && is_key(a, i) && is_key(b, k))
+            return false;
+    }
+    return true;
 }
 
 /* shorten_name - removes the root and the ignored prefix from NAME, which is below ROOT. */

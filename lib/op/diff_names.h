@@ -20,6 +20,19 @@ struct diff_join {
     size_t next_a, next_b; /* indices of the next names */
 };
 
+/* A path in FILE, and the container of each of its elements: from CONTAINERS, or else from STEPS. */
+struct diff_path {
+    const ckpt_file *file;
+    const ckpt_path_elem *path;
+    uint32_t n;
+    const ckpt_value *const *containers; /* or NULL */
+    const struct step *steps;            /* or NULL */
+};
+
+/* diff_have_same_key_types - returns false if a key in the paths of A and B, which print the same, is an int
+ * in one and a text in the other, as 1 and '1'. Only keys of mappings count, not the indices of lists, and
+ * only in files with typed keys. Paths are compared from their ends: roots and prefixes may differ. */
+bool diff_have_same_key_types(const struct diff_path *a, const struct diff_path *b);
 /* diff_name_matches - returns true if the globs select NAME, which is shortened already. */
 bool diff_name_matches(const ckpt_diff_options *o, ckpt_str name);
 /* diff_list_rows, diff_list_leaves - set *OUT to the selected names, in natural order. */

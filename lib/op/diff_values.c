@@ -128,21 +128,10 @@ static ckpt_status compare_containers(struct value_diff *d, ckpt_str name, const
     return CKPT_OK;
 }
 
-/* have_same_key_types - returns true if the keys in the paths of A and B, which print the same, have the
- * same types. 1 and '1' differ if both are keys of mappings; the items of a list have no keys. Paths are
- * compared from their ends, because roots and prefixes may differ. */
-static bool have_same_key_types(const ckpt_leaf *a, const ckpt_leaf *b)
+static struct diff_path path_of_leaf(const struct value_side *s, const ckpt_leaf *leaf)
 {
-    if (!a->containers || !b->containers)
-        return true;
-    for (uint32_t i = a->npath, k = b->npath; i && k;) {
-        i--;
-        k--;
-        if (a->path[i].is_int != b->path[k].is_int && view_of(a->containers[i]).kind == VIEW_PAIRS &&
-            view_of(b->containers[k]).kind == VIEW_PAIRS)
-            return false;
-    }
-    return true;
+    return (struct diff_path){
+        .file = s->f, .path = leaf->path, .n = leaf->npath, .containers = leaf->containers};
 }
 
 static ckpt_status compare_leaves(struct value_diff *d, uint32_t a, uint32_t b, ckpt_diff_value *e,
@@ -153,7 +142,8 @@ static ckpt_status compare_leaves(struct value_diff *d, uint32_t a, uint32_t b, 
     d->equal.no_attributes = has_attributes_after(d->a.f, a) || has_attributes_after(d->b.f, b);
     ckpt_status st = value_equal(&d->equal, e->a->value, e->b->value, &same, err);
     CKPT_TRY(prefix_where_if_failed(st, e->name, err));
-    same = same && have_same_key_types(e->a, e->b);
+    const struct diff_path path_a = path_of_leaf(&d->a, e->a), path_b = path_of_leaf(&d->b, e->b);
+    same = same && diff_have_same_key_types(&path_a, &path_b);
     bool unread = same && d->equal.has_unread;
     d->totals->same += same && !unread;
     d->totals->not_compared += unread;

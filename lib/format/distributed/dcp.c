@@ -913,8 +913,10 @@ static ckpt_status count_ranks(struct dcp *dcp)
 static ckpt_status read_all(struct dcp *dcp)
 {
     ckpt_file *f = dcp->f;
-    struct torch_graph_input input = {
-        .user = dcp, .find_storage = part_graph_find_storage, .describe_node = describe};
+    struct torch_graph_input input = {.user = dcp,
+                                      .find_storage = part_graph_find_storage,
+                                      .describe_node = describe,
+                                      .has_text_keys = true};
     CKPT_TRY(read_metadata(dcp));
     CKPT_TRY(read_entries(dcp));
     detect_safetensors(dcp);

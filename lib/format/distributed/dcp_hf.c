@@ -163,7 +163,8 @@ static ckpt_status make_flat_root(struct sharded_tensors *all)
 
 static ckpt_status read_all(struct sharded_tensors *all)
 {
-    struct torch_graph_input input = {.user = all, .describe_node = sharded_tensors_describe};
+    struct torch_graph_input input = {
+        .user = all, .describe_node = sharded_tensors_describe, .has_text_keys = true};
     CKPT_TRY(read_shards(all));
     CKPT_TRY(sharded_tensors_store(all));
     CKPT_TRY(make_flat_root(all));

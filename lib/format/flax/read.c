@@ -311,7 +311,7 @@ static bool describe(void *user, const ckpt_value *v, struct row *row)
 static ckpt_status read(ckpt_file *f, ckpt_error *err)
 {
     struct flax_reading r = {.input = {.f = f, .err = err}};
-    const struct torch_graph_input input = {.user = &r, .describe_node = describe};
+    const struct torch_graph_input input = {.user = &r, .describe_node = describe, .has_text_keys = true};
     file_raise_budget(f, f->src->size);
     ckpt_status status = msgpack_read(f->src, read_value, &r, err);
     for (size_t i = 0; i < r.depth; i++)

@@ -645,6 +645,7 @@ static ckpt_status add_notices_and_pickles(struct index *x, const struct shard *
     ckpt_file *f = x->f, *part = s->file;
     f->executes_code |= part->executes_code;
     f->for_torch_load &= part->for_torch_load;
+    f->has_typed_keys &= part->has_typed_keys;
     if (!checked_add(f->unaccounted, part->unaccounted, &f->unaccounted))
         f->unaccounted = UINT64_MAX;
     if (!f->torch_load_refusal.len)
@@ -702,7 +703,7 @@ ckpt_status shards_merge(struct index *x)
 {
     if (!x->are_operands) /* of those that are missing, opening says why */
         CKPT_TRY(check_present(x));
-    x->f->for_torch_load = x->nshards > 0;
+    x->f->for_torch_load = x->f->has_typed_keys = x->nshards > 0;
     for (size_t i = 0; i < x->nshards; i++) {
         uint64_t before = count_findings(x);
         if (!x->shards[i].is_missing)

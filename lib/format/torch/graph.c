@@ -642,6 +642,7 @@ ckpt_status torch_walk_graph(ckpt_file *f, ckpt_value *root, const struct torch_
 {
     struct torch_walk w = {.g = {.f = f, .input = input, .err = err}};
     struct pending_node top = {.v = root, .part_of = CKPT_NO_TENSOR};
+    f->has_typed_keys = !input->has_text_keys;
     table_reserve(&f->table, estimate_storage_count(f));
     reserve_pending(&w, estimate_storage_count(f));
     ckpt_status st = push_pending(&w, &top);

@@ -36,6 +36,7 @@ struct torch_graph_input {
     ckpt_status (*describe_tensor)(void *user, struct graph *g, const ckpt_value *v,
                                    struct tensor_description *m);
     bool big_endian;
+    bool has_text_keys;     /* the keys of all mappings are text: an int key was written as text, too */
     source *pickle;         /* node offsets are relative to its start; may be NULL */
     uint64_t pickle_offset; /* of the pickle in the file, for errors if the pickle is compressed; 0: none */
     ckpt_str pickle_name;   /* in errors */

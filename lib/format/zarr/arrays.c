@@ -385,7 +385,8 @@ static bool describe(void *user, const ckpt_value *v, struct row *row)
 
 ckpt_status zarr_arrays_make_graph(struct zarr_arrays *arrays, ckpt_value *root)
 {
-    const struct torch_graph_input input = {.user = arrays, .describe_node = describe};
+    const struct torch_graph_input input = {
+        .user = arrays, .describe_node = describe, .has_text_keys = true};
     arrays->f->root = root;
     return torch_walk_graph(arrays->f, root, &input, arrays->err);
 }
