@@ -1,6 +1,7 @@
 /* trace_payload.c - see tracer.h. A value is reported if it begins like a compressed file, a program, or a
  * pickle of protocol 2 to 5 (some of these also in base64 or hexadecimal). It is also reported if its first
- * byte can begin a pickle and a newline or STACK_GLOBAL follows, because every import has one of them. */
+ * byte can begin a pickle and a newline or STACK_GLOBAL follows, because every import has one of them, or if
+ * it is too long to be searched for these. Bytes are also reported if they may end in a zip archive. */
 #include "codec/tracer.h"
 
 #include "codec/pickle_line.h"
@@ -10,6 +11,7 @@
 #define FILE_MIN   16u   /* bytes of the smallest value that is reported as a file */
 #define PICKLE_MIN 8u    /* likewise, as a pickle */
 #define SEARCHED   4096u /* bytes searched for a newline or STACK_GLOBAL */
+#define ZIP_SEARCHED (READER_WINDOW / 4) /* bytes of the largest value searched for a zip archive */
 
 static bool has_magic(const unsigned char *b, size_t n)
 {
@@ -60,8 +62,22 @@ static bool report_if_payload(struct tracer *t, struct trace_payload *v, bool ma
     bool is_file = kinds & MAY_BE_FILE && v->size >= FILE_MIN &&
                    (v->looks_encoded || has_magic(v->head, v->nhead));
     struct trace_step s = {.what = TRACE_STEP_PAYLOAD, .subject = tracer_constant_ref(t), .payload = v};
-    v->may_be_pickle = !is_file;
-    return !(is_file || (kinds & MAY_BE_PICKLE && may_import)) || tracer_report(t, &s);
+    v->may_be_file = is_file;
+    v->may_be_pickle = !is_file && kinds & MAY_BE_PICKLE && may_import;
+    return !(is_file || v->may_be_pickle || v->may_end_in_zip) || tracer_report(t, &s);
+}
+
+/* check_end_of_zip - sets *MAY_END_IN_ZIP to whether the next N bytes have the signature of a zip archive's
+ * end record, or are too many to be searched. */
+static bool check_end_of_zip(struct tracer *t, size_t n, bool *may_end_in_zip)
+{
+    *may_end_in_zip = n > ZIP_SEARCHED;
+    if (n < ZIP_END_SIZE || *may_end_in_zip)
+        return true;
+    if ((size_t)(t->u.lim - t->u.p) < n && !unpickler_fill(&t->u, n))
+        return false;
+    *may_end_in_zip = str_find(str_of((const char *)t->u.p, n), STR_LIT(ZIP_END_BYTES), 0) != SIZE_MAX;
+    return true;
 }
 
 /* could_import - returns true if B has a newline or STACK_GLOBAL, as every import has. */
@@ -90,27 +106,30 @@ bool payload_report_bytes(struct tracer *t, uint64_t n)
         return true;
     if (t->u.p == t->u.lim && !unpickler_fill(&t->u, 1))
         return false;
-    if (!get_possible_kinds(*t->u.p) && !(is_text && (*t->u.p == 0xc2 || *t->u.p == 0xc3)))
+    enum trace_encoding encoding = is_text ? TRACE_ENC_LATIN1 : TRACE_ENC_BYTES;
+    struct trace_payload v = {.start = unpickler_offset(&t->u), .size = n, .encoding = encoding};
+    if (!is_text && !check_end_of_zip(t, n < SIZE_MAX ? (size_t)n : SIZE_MAX, &v.may_end_in_zip))
+        return false;
+    if (!v.may_end_in_zip && !get_possible_kinds(*t->u.p) &&
+        !(is_text && (*t->u.p == 0xc2 || *t->u.p == 0xc3)))
         return true;
     if ((size_t)(t->u.lim - t->u.p) < searched && !unpickler_fill(&t->u, searched))
         return false;
-    enum trace_encoding encoding = is_text ? TRACE_ENC_LATIN1 : TRACE_ENC_BYTES;
-    struct trace_payload v = {.start = unpickler_offset(&t->u), .size = n, .encoding = encoding};
     if (is_text) {
         decode_latin1_head(&v, t->u.p, searched);
     } else {
         v.nhead = searched < sizeof v.head ? searched : sizeof v.head;
         memcpy(v.head, t->u.p, v.nhead);
     }
-    return report_if_payload(t, &v, could_import(t->u.p, searched));
+    return report_if_payload(t, &v, n > SEARCHED || could_import(t->u.p, searched));
 }
 
-/* decode_line_head - sets the head of V from the line whose first N bytes are at B. Returns true if it can be
- * decoded, and could_import. */
-static bool decode_line_head(struct trace_payload *v, const unsigned char *b, size_t n)
+/* decode_line_head - sets the head of V from the line whose first N bytes are at B. Returns true if they can
+ * be decoded, and the line could import; if it IS_LONGER, what follows could. */
+static bool decode_line_head(struct trace_payload *v, const unsigned char *b, size_t n, bool is_longer)
 {
     struct pickle_line l = {.unicode = v->encoding == TRACE_ENC_UNICODE};
-    bool may_import = false;
+    bool may_import = is_longer;
     for (size_t i = 0; i < n; i++) {
         uint32_t cp[2];
         int ncps = pickle_line_next(&l, b[i], cp);
@@ -142,6 +161,6 @@ bool payload_report_line(struct tracer *t)
                               .encoding = quotes ? TRACE_ENC_STRING : TRACE_ENC_UNICODE};
     n -= quotes;
     bool may_import = decode_line_head(&v, (const unsigned char *)line + quotes,
-                                       n < v.size ? n : (size_t)v.size);
+                                       n < v.size ? n : (size_t)v.size, n < v.size);
     return report_if_payload(t, &v, may_import);
 }

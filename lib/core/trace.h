@@ -64,7 +64,9 @@ enum trace_encoding {
 struct trace_payload {
     uint64_t start, size;
     enum trace_encoding encoding;
+    bool may_be_file;       /* it begins like a file */
     bool may_be_pickle;     /* it does not begin like a file, but may run as a pickle */
+    bool may_end_in_zip;    /* it has the end record of a zip archive, or was not searched for one */
     bool looks_encoded;     /* it begins like a pickle, zip or gzip in base64 or hexadecimal digits */
     unsigned char head[64]; /* the first bytes, decoded */
     size_t nhead;

@@ -138,17 +138,21 @@ static ckpt_status open_payload(struct pickle_scan *ps, const struct scan_pickle
         return scan_found(x->scan, SCAN_NOT_OPENED, where, p->src, v->start,
                           "is nested too deep to be opened");
     CKPT_TRY(open_payload_source(x->scan, p->src, v, &bytes, err));
-    if (!bytes || (v->may_be_pickle && !scan_is_pickle(x, bytes, 0, bytes->size, false))) {
-        source_unref(bytes);
+    if (!bytes)
         return CKPT_OK;
-    }
+    bool is_scanned = v->may_be_file || (v->may_be_pickle && scan_is_pickle(x, bytes, 0, bytes->size, false));
     /* what looks like base64 is also scanned as it is: the "U" of "UEsDB" is the opcode SHORT_BINSTRING */
     ckpt_status st = CKPT_OK;
-    if (v->looks_encoded)
+    if (v->may_be_file && v->looks_encoded)
         st = scan_found(x->scan, SCAN_EMBEDDED_FILE, p->where, p->src, v->start,
                         "text that looks like a pickle or archive in base64 or hexadecimal digits");
-    if (st == CKPT_OK)
+    if (st == CKPT_OK && is_scanned)
         st = scan_bytes(x, bytes, where, SCAN_VALUE, &known_bytes, err);
+    else if (st == CKPT_OK && v->may_end_in_zip) {
+        x->depth++;
+        st = scan_archive_at_end(x, bytes, where, err);
+        x->depth--;
+    }
     source_unref(bytes);
     return st;
 }
@@ -172,14 +176,16 @@ struct trial {
     uint64_t imports, calls;
     bool runs_code;    /* imports a name that is known to run code */
     bool has_odd_name; /* imports a name that is not an identifier: rare in pickles, common in prose */
+    bool imports_module; /* imports a module whose name is an identifier, perhaps with hyphens */
 };
 
-static bool is_odd_name(ckpt_str name)
+/* is_odd_name - returns true if NAME has other characters than an identifier, dots and those in ALLOWED. */
+static bool is_odd_name(ckpt_str name, const char *allowed)
 {
     for (size_t i = 0; i < name.len; i++) {
         unsigned char c = (unsigned char)name.ptr[i];
         if (c < 0x80 && c != '_' && c != '.' && !(c >= '0' && c <= '9') &&
-            !((c | 0x20) >= 'a' && (c | 0x20) <= 'z'))
+            !((c | 0x20) >= 'a' && (c | 0x20) <= 'z') && (!c || !strchr(allowed, c)))
             return true;
     }
     return name.len == 0;
@@ -201,8 +207,10 @@ static bool try_step(void *user, const struct trace_step *step)
         return true;
     if (step->what == TRACE_STEP_IMPORT && g->has_constant_name && is_impossible_name(g))
         return false;
-    t->has_odd_name = t->has_odd_name || (step->what == TRACE_STEP_IMPORT && g->has_constant_name &&
-                                          (is_odd_name(g->module) || is_odd_name(g->name)));
+    bool has_name = step->what == TRACE_STEP_IMPORT && g->has_constant_name;
+    bool has_odd_name = has_name && (is_odd_name(g->module, "") || is_odd_name(g->name, ""));
+    t->has_odd_name = t->has_odd_name || has_odd_name;
+    t->imports_module = t->imports_module || (has_name && !is_odd_name(g->module, "-"));
     t->imports += step->what == TRACE_STEP_IMPORT;
     t->runs_code = t->runs_code || (step->what == TRACE_STEP_IMPORT && t->scan->is_known_exec(g));
     t->calls += step->what == TRACE_STEP_CALL;
@@ -277,20 +285,23 @@ ckpt_status scan_one_pickle(struct scanner *x, source *src, ckpt_str where, uint
 /* runs_as_pickle - returns true if the bytes at POS run as a pickle, and not merely by chance: they call
  * something, import a name known to run code or, if IS_FIRST in a stream, import any name or end with it. */
 static bool runs_as_pickle(const struct scanner *x, source *src, uint64_t pos, uint64_t end, bool is_first,
-                           struct trace_end *e, ckpt_error *why)
+                           struct trace_end *e, struct scan_trial *trial)
 {
     struct trial t = {.scan = x->scan};
     struct trace_options o = {.opcodes_left = &x->scan->opcodes_left, .step = try_step, .user = &t};
     unsigned char last = 0;
     ckpt_error ignored;
-    ckpt_status st = pickle_trace(src, pos, end, &o, e, why);
+    ckpt_status st = pickle_trace(src, pos, end, &o, e, &trial->why);
     if (e->by_frame_differs && st != CKPT_ENOMEM && st != CKPT_EIO) {
         struct trace_end ignored_end;
         o.buffer_frames = true; /* as a loader that reads frame by frame: T counts what it does, too */
         ckpt_status buffered_st = pickle_trace(src, pos, end, &o, &ignored_end, &ignored);
         (void)scan_note_system_failure(x->scan, buffered_st, &ignored);
     }
-    if (scan_note_system_failure(x->scan, st, why))
+    trial->opcodes = e->opcodes;
+    trial->failed_at = e->next_offset;
+    trial->imports_module = t.imports_module;
+    if (scan_note_system_failure(x->scan, st, &trial->why))
         return false;
     bool acts = t.calls > 0 || t.runs_code || (x->has_pickle_name && t.imports && !t.has_odd_name);
     x->scan->gave_up = x->scan->gave_up || (!acts && st == CKPT_ELIMIT);
@@ -308,15 +319,14 @@ static bool find_acting_pickle(const struct scanner *x, source *src, uint64_t *p
                                struct scan_trial *trial)
 {
     bool stopped = true;
-    ckpt_error why;
-    *trial = (struct scan_trial){.why.status = CKPT_OK};
     for (uint32_t i = 0; stopped && *pos < end; i++) {
         struct trace_end e;
-        if (i == PICKLES_MAX || runs_as_pickle(x, src, *pos, end, i == 0, &e, &why))
+        struct scan_trial tried = {.why.status = CKPT_OK};
+        if (i == PICKLES_MAX || runs_as_pickle(x, src, *pos, end, i == 0, &e, &tried))
             return true;
         stopped = e.reached_stop;
-        if (i == 0 && !stopped)
-            *trial = (struct scan_trial){e.opcodes, e.next_offset, why};
+        if (!stopped && (i == 0 || tried.imports_module))
+            *trial = tried;
         *pos = e.next_offset;
     }
     return false;

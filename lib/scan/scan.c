@@ -262,14 +262,16 @@ static scan_function *find_container_scanner(const struct probe *p, const struct
 
 /* scan_as_pickle_too - scans the container P as a pickle, too, if it can be loaded as one: the length of a
  * header, a name in a tar or a number in GGUF can be opcodes. Reports nothing if the pickle ends or fails
- * before its first call. A zip archive needs no such scan: "PK" begins with the opcode PERSID, which
- * pickle.load refuses, and bytes before or between its members are scanned on their own. */
+ * before its first call or import. A zip archive needs no such scan: "PK" begins with the opcode PERSID,
+ * which pickle.load refuses, and bytes before or between its members are scanned on their own. */
 static ckpt_status scan_as_pickle_too(struct scanner *x, const struct probe *p, ckpt_str where,
                                       ckpt_error *err)
 {
     source *src = p->src;
     uint64_t known_bytes = 0;
-    if (!recognize_legacy(p) && !scan_is_pickle(x, src, 0, src->size, false))
+    struct scan_trial trial = {.imports_module = false};
+    if (!recognize_legacy(p) && !scan_try_pickle(x, src, 0, src->size, false, &trial) &&
+        !trial.imports_module)
         return CKPT_OK;
     const char *format = x->format; /* scan_pickles may change it */
     CKPT_TRY(scan_found(x->scan, SCAN_TWO_FORMATS, where, src, 0, "polyglot: also a valid pickle"));
@@ -355,15 +357,21 @@ static const char *find_storage_compression(struct scanner *x, const struct prob
     return compression && scan_is_compressed(x, p->src, compression) ? compression : NULL;
 }
 
-/* report_failed_trial - reports a text file that has the suffix of a pickle and begins like one: users will
- * load it, and a loader may run on after the opcode at which ckpt fails. */
+/* report_failed_trial - reports text that begins like a pickle, if its name is that of one or if a loader
+ * imports a module before it fails: users will load it, and a loader may run on after the opcode at which
+ * ckpt fails. A list of words can begin so, too ("cat", "dog": the name dog of the module at): with a name of
+ * text, the import is only noted. */
 static ckpt_status report_failed_trial(struct scanner *x, source *src, ckpt_str where,
                                        const struct scan_trial *t)
 {
-    if (!x->has_pickle_name || t->opcodes < 2)
-        return CKPT_OK;
-    return scan_found(x->scan, SCAN_PICKLE_NOT_FOLLOWED, where, src, t->failed_at,
-                      "text that has a pickle's file name and begins like a pickle: %s", t->why.what);
+    if (x->has_pickle_name && (t->opcodes >= 2 || t->imports_module))
+        return scan_found(x->scan, SCAN_PICKLE_NOT_FOLLOWED, where, src, t->failed_at,
+                          "text that has a pickle's file name and begins like a pickle: %s", t->why.what);
+    enum scan_rule rule = x->has_text_name ? SCAN_EMBEDDED_FILE : SCAN_PICKLE_NOT_FOLLOWED;
+    return t->imports_module
+               ? scan_found(x->scan, rule, where, src, t->failed_at,
+                            "text that begins like a pickle, with an import: %s", t->why.what)
+               : CKPT_OK;
 }
 
 /* scan_by_trial - tries the formats without a certain signature, and scans P as the first that fits. Sets
@@ -393,7 +401,8 @@ static ckpt_status scan_by_trial(struct scanner *x, const struct probe *p, ckpt_
     if (kind)
         return scan_compressed(x, src, where, kind, known_bytes, err);
     if (is_text_source(x->scan, src)) {
-        CKPT_TRY(report_failed_trial(x, src, where, &trial));
+        if (role != SCAN_VALUE)
+            CKPT_TRY(report_failed_trial(x, src, where, &trial));
         x->format = x->depth || x->format ? x->format : "text";
         return scan_text(x, src, where, known_bytes, err);
     }
@@ -438,14 +447,18 @@ ckpt_status scan_bytes(struct scanner *x, source *src, ckpt_str where, enum scan
 {
     uint64_t off;
     size_t nopened = x->nopened_zips;
-    bool outer_has_pickle_name = x->has_pickle_name, nested = role != SCAN_FILE;
+    bool outer_has_pickle_name = x->has_pickle_name, outer_has_text_name = x->has_text_name;
+    bool nested = role != SCAN_FILE;
     bool is_unpacked_file = role == SCAN_MEMBER && str_is(str_after_last(where, '!'), "contents");
-    if (nested && !is_unpacked_file) /* unpacked data keep the name of the compressed file */
+    if (nested && !is_unpacked_file) { /* unpacked data keep the name of the compressed file */
         x->has_pickle_name = role == SCAN_MEMBER && scan_is_pickle_name(where);
+        x->has_text_name = role == SCAN_MEMBER && scan_is_text_name(where);
+    }
     x->depth += nested;
     ckpt_status st = scan_content(x, src, where, role, known_bytes, err);
     x->depth -= nested;
     x->has_pickle_name = outer_has_pickle_name;
+    x->has_text_name = outer_has_text_name;
     if (source_root(src, &off) == src) /* SRC is no slice: later sources are not inside its archives */
         x->nopened_zips = nopened;
     return st;
@@ -488,7 +501,8 @@ ckpt_status scan_source(const char *path, source *src, const struct scan_sibling
                         .path = path,
                         .file_size = src->size,
                         .a = arena_new((uint64_t)256 << 20),
-                        .has_pickle_name = scan_is_pickle_name(str_c(path))};
+                        .has_pickle_name = scan_is_pickle_name(str_c(path)),
+                        .has_text_name = scan_is_text_name(str_c(path))};
     uint64_t known_bytes = 0;
     s->opcodes_left = get_opcode_budget(src->size);
     ckpt_status st = x.a ? scan_bytes(&x, src, str_of("", 0), SCAN_FILE, &known_bytes, err)

@@ -41,6 +41,7 @@ struct scanner {
     size_t nopened_zips, cap_opened_zips;
     bool in_stray_bytes;  /* the current bytes belong to nothing in the file around them */
     bool has_pickle_name; /* the current file or member has a suffix of pickles, such as ".pkl" */
+    bool has_text_name;   /* it has a name of text, such as README: no loader of pickles opens it */
 };
 
 /* scan_function - takes SRC apart, reports what it finds at WHERE, and adds to *KNOWN_BYTES how many of the
@@ -88,19 +89,22 @@ ckpt_status scan_archive_at_end(struct scanner *x, source *src, ckpt_str where, 
 /* How many opcodes of bytes that are not a pickle could be followed, and why the next could not. */
 struct scan_trial {
     uint64_t opcodes;
-    uint64_t failed_at; /* offset */
+    uint64_t failed_at;  /* offset */
+    bool imports_module; /* a loader imports a module before it fails */
     ckpt_error why;
 };
 
 /* scan_is_pickle - returns true if the bytes from POS up to END run as a pickle, and not merely by chance.
  * HEAD: PROTO and a protocol number at POS are enough, because the bytes are not likely to be numbers. */
 bool scan_is_pickle(const struct scanner *x, source *src, uint64_t pos, uint64_t end, bool head);
-/* scan_try_pickle - does what scan_is_pickle does. If it returns false, it sets *TRIAL for the first pickle;
- * trial->opcodes is 0 if that pickle reached STOP. */
+/* scan_try_pickle - does what scan_is_pickle does. If it returns false, it sets *TRIAL for the first pickle,
+ * or a later one that imports and fails; trial->opcodes is 0 if there is none, or that one reached STOP. */
 bool scan_try_pickle(const struct scanner *x, source *src, uint64_t pos, uint64_t end, bool head,
                      struct scan_trial *trial);
-/* scan_is_pickle_name - returns true if PATH ends in a suffix of pickles, such as ".pkl". */
+/* scan_is_pickle_name - returns true if PATH ends in a suffix of pickles, such as ".pkl"; scan_is_text_name -
+ * returns true if its last component is a name of text, such as "README" or "a.csv". */
 bool scan_is_pickle_name(ckpt_str path);
+bool scan_is_text_name(ckpt_str path);
 /* scan_check_suffix - compares the suffix of the file with its content. */
 ckpt_status scan_check_suffix(struct scanner *x);
 /* scan_count_bytes - adds N bytes of SRC to *COUNT if they are stored in the file uncompressed. */

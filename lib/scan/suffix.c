@@ -21,6 +21,25 @@ bool scan_is_pickle_name(ckpt_str path)
     return false;
 }
 
+static bool is_word_any_case(ckpt_str s, ckpt_str word)
+{
+    return s.len == word.len && str_ends_any_case(s, word);
+}
+
+bool scan_is_text_name(ckpt_str path)
+{
+    static const char suffixes[] =
+        "bib c cc cfg cff conf cpp css csv cu cxx diff editorconfig gitattributes gitignore gitmodules go h "
+        "hpp html htm ini ipynb java jinja jinja2 js json jsonl json5 labels log lst map md mk names py pyi "
+        "r rst rs sh sql svg tex tmpl toml tsv ts txt vocab xml yaml yml";
+    static const char names[] = "authors changelog changes contributing copying dockerfile install licence "
+                                "license makefile news notice readme version";
+    ckpt_str name = str_after_last(str_after_last(path, '!'), '/');
+    ckpt_str suffix = str_after_last(name, '.');
+    return suffix.len < name.len ? str_matches_word(suffix, suffixes, is_word_any_case)
+                                 : str_matches_word(name, names, is_word_any_case);
+}
+
 ckpt_status scan_check_suffix(struct scanner *x)
 {
 #define TORCH "torch-zip torch-legacy torch-tar pickle joblib zip torchscript torch-package torch-export"

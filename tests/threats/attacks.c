@@ -633,6 +633,49 @@ static void put_huffman(unsigned code, unsigned n)
         put_bits(code >> n & 1, 1);
 }
 
+/* make_long_values - writes pickles with bytes or a text that is a pickle, whose import comes after more than
+ * 4,096 bytes of it, and bytes that end in a zip archive. */
+static void make_long_values(void)
+{
+    enum { FILLER = 0x1400, CALL = sizeof OS_SYSTEM_1 - 1, INNER = 1 + 4 + FILLER + 1 + CALL };
+    static const char opcodes[] = "BXT";
+    static const char *const names[] = {"long_bytes.pkl", "long_text.pkl", "long_string.pkl"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        put_bytes("\x80\x03", 2);
+        put_bytes(&opcodes[i], 1);
+        put_number(INNER, 4);
+        put_text("X");
+        put_number(FILLER, 4);
+        put_repeated(FILLER, "x");
+        put_text("0");
+        put_bytes(OS_SYSTEM_1, CALL);
+        put_text(".");
+        write_attack("long-value", names[i], KNOWN_EXEC, LOADER_PICKLE);
+    }
+    put_text("V");
+    put_repeated(5000, "N0");
+    put_text("cos\\u000asystem\\u000a(S'id'\\u000atR.\n.");
+    write_attack("long-value", "long_line.pkl", KNOWN_EXEC, LOADER_PICKLE);
+    static const size_t gaps[] = {10, 5000, 200000};
+    for (size_t i = 0; i < sizeof gaps / sizeof *gaps; i++) {
+        char name[64];
+        put_bytes("\x80\x03" "B\0\0\0\0", 7);
+        put_repeated(gaps[i], "z");
+        ZIP("archive/data.pkl", OS_SYSTEM_2, "", 7);
+        for (size_t k = 0; k < 4; k++)
+            content[3 + k] = (unsigned char)((size - 7) >> 8 * k);
+        put_bytes("0B\0\0\2\0", 6); /* POP, and 128 KiB: the file itself does not end in an archive */
+        put_repeated(0x20000, "z");
+        put_text(".");
+        snprintf(name, sizeof name, "value_zip_%zu.pkl", gaps[i]);
+        write_attack("long-value", name, KNOWN_EXEC, LOADER_PICKLE);
+    }
+    put_bytes("\x80\x03" "B\x40\x9c\0\0", 7);
+    put_repeated(10000, "N0N\n"); /* 40,000 bytes that begin like a pickle */
+    put_text(".");
+    write_harmless("long_value.pkl", LOADER_PICKLE);
+}
+
 /* make_many_opcodes - writes a zlib stream of more opcodes than scan follows: NONE and POP, repeated by
  * matches of DEFLATE. */
 static void make_many_opcodes(void)
@@ -675,6 +718,7 @@ int main(int argc, char **argv)
     make_members();
     make_tensor(0);
     make_tensor(1);
+    make_long_values();
     make_many_opcodes();
     return failed || fflush(stdout) != 0;
 }
