@@ -26,6 +26,7 @@ struct scan {
     int (*report)(void *user, const ckpt_scan_record *record); /* may be NULL; nonzero: stop */
     void *user;
     bool cancelled;
+    bool has_torch_script; /* the archive whose members are scanned has code of TorchScript */
     uint64_t opcodes_left; /* opcodes that may still be followed, in the whole file */
     bool gave_up;          /* a possible pickle was not followed to its end: opcodes or memory ran out */
     ckpt_error failure;    /* the first failure of memory or disk, which makes the findings incomplete */
@@ -37,7 +38,7 @@ struct scan {
     /* judge_end - ends a pass; the first one returns true if a second one is needed, to report. */
     bool (*judge_end)(void *judge, const struct trace_end *end);
     /* is_known_exec - returns true if G can run code: bytes that import it are taken for a pickle. */
-    bool (*is_known_exec)(const struct trace_global *g);
+    bool (*is_known_exec)(const struct scan *s, const struct trace_global *g);
     void *judge;
 };
 

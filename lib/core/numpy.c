@@ -197,6 +197,20 @@ static bool set_unit(struct numpy_dtype *d, const ckpt_value *state)
     return true;
 }
 
+/* read_record_size - sets *BYTES to the size of an item of V, a dtype whose type is numpy's class record, as
+ * of a recarray: its state has it. False: it is none. */
+static bool read_record_size(const ckpt_value *v, uint32_t *bytes)
+{
+    const ckpt_value *type = value_arg(v, 0);
+    int64_t size;
+    if ((!value_is_global(type, "numpy", "record") && !value_is_global(type, "numpy.rec", "record") &&
+         !value_is_global(type, "numpy.core.records", "record")) ||
+        !value_integer(value_item(value_state(v), 5), &size) || size < 0 || size > INT32_MAX)
+        return false;
+    *bytes = (uint32_t)size;
+    return true;
+}
+
 bool numpy_dtype_of(const ckpt_value *v, struct numpy_dtype *out)
 {
     ckpt_str code, order;
@@ -206,7 +220,8 @@ bool numpy_dtype_of(const ckpt_value *v, struct numpy_dtype *out)
     d.extended = find_extended(value_arg(v, 0));
     if (d.extended)
         d.bytes = strcmp(d.extended, "bfloat16") == 0 ? 2 : 1;
-    else if (!value_text(value_arg(v, 0), &code) || !numpy_dtype_parse(code, &d))
+    else if (!read_record_size(v, &d.bytes) &&
+             (!value_text(value_arg(v, 0), &code) || !numpy_dtype_parse(code, &d)))
         return false;
     const ckpt_value *state = value_state(v);
     if (state && state->type != CKPT_V_TUPLE) /* numpy accepts only a tuple */

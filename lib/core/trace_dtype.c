@@ -109,6 +109,8 @@ static void read_spelling(struct dtype_check *c, trace_ref spelling, struct shal
     *out = (struct shallow_dtype){.size = UINT64_MAX};
     if (g && g->has_constant_name && (str_is(g->module, "numpy") || str_is(g->module, "ml_dtypes")))
         out->kind = 'T';
+    if (out->kind && str_is(g->name, "record")) /* the items of a recarray: a structure */
+        out->kind = 'V';
     if (out->kind && str_is(g->module, "ml_dtypes"))
         out->size = get_extended_size(g->name);
 }

@@ -61,19 +61,30 @@ static struct full_name get_python3_name(const struct trace_global *g)
     return python3;
 }
 
-static ckpt_scan_verdict judge_name(const struct trace_global *g)
+/* is_torch_script_class - returns true if CLASS is one of the TorchScript archive that is being scanned: its
+ * code is in the archive, which is a finding, and Python does not load it by its name. */
+static bool is_torch_script_class(const struct scan *scan, struct full_name class)
+{
+    return scan->has_torch_script && class.name.len && str_find(class.name, STR_LIT("."), 0) == SIZE_MAX &&
+           (str_is(class.module, "__torch__") || str_starts(class.module, STR_LIT("__torch__.")));
+}
+
+static ckpt_scan_verdict judge_name(const struct scan *scan, const struct trace_global *g)
 {
     struct full_name python3 = get_python3_name(g);
-    return g->has_constant_name ? name_verdict(python3.module, python3.name) : CKPT_SCAN_UNRESOLVED;
+    if (!g->has_constant_name)
+        return CKPT_SCAN_UNRESOLVED;
+    return is_torch_script_class(scan, python3) ? CKPT_SCAN_ALLOW_LISTED
+                                                : name_verdict(python3.module, python3.name);
 }
 
 /* get_verdict - returns judge_name of G, which is computed once and kept in G. */
-static ckpt_scan_verdict get_verdict(const struct trace_global *g)
+static ckpt_scan_verdict get_verdict(const struct scan *scan, const struct trace_global *g)
 {
     struct trace_global *cache = (struct trace_global *)(uintptr_t)g; /* only the judge uses its verdict */
     if (cache->verdict < 0) {
         struct full_name python3 = get_python3_name(g);
-        cache->verdict = (int32_t)judge_name(g);
+        cache->verdict = (int32_t)judge_name(scan, g);
         cache->python3[0] = python3.module;
         cache->python3[1] = python3.name;
     }
@@ -188,7 +199,7 @@ static const char *check_call_arguments(struct scan *scan, const struct trace_st
     const char *why = find_unusual_arguments(scan, step, g, args);
     for (unsigned i = 0; !why && str_is(g->name, "_rebuild_from_type_v2"); i++) {
         g = trace_global(get_tuple_item(args, 0));
-        if (!g || get_verdict(g) != CKPT_SCAN_ALLOW_LISTED || i == NESTED_MAX)
+        if (!g || get_verdict(scan, g) != CKPT_SCAN_ALLOW_LISTED || i == NESTED_MAX)
             return "it calls its first argument, which is on no list";
         args = get_tuple_item(args, 2);
         why = find_unusual_arguments(scan, step, g, args);
@@ -266,7 +277,7 @@ static bool judge_call(struct judge *j, const struct trace_step *step)
     const struct trace_node *call = trace_node(step->subject);
     const struct trace_global *g = find_called_name(j->scan, step, call->items[0]);
     trace_ref args = call->nkept > 1 ? call->items[1] : 0;
-    ckpt_scan_verdict verdict = g ? get_verdict(g) : CKPT_SCAN_UNRESOLVED;
+    ckpt_scan_verdict verdict = g ? get_verdict(j->scan, g) : CKPT_SCAN_UNRESOLVED;
     /* torch.storage._load_from_bytes loads a stream that is in this file and is judged as well. */
     if (g && loads_bytes(g) && is_scanned_payload(j, get_tuple_item(args, 0)))
         verdict = CKPT_SCAN_ALLOW_LISTED;
@@ -298,7 +309,7 @@ static bool judge_call(struct judge *j, const struct trace_step *step)
 static bool judge_import(struct judge *j, const struct trace_step *step)
 {
     const struct trace_global *g = trace_global(step->subject);
-    ckpt_scan_verdict v = get_verdict(g);
+    ckpt_scan_verdict v = get_verdict(j->scan, g);
     if (v > j->scan->result->verdict && v == CKPT_SCAN_ALLOW_LISTED)
         j->scan->result->verdict = v;
     if (v == CKPT_SCAN_ALLOW_LISTED || loads_bytes(g))
@@ -423,7 +434,7 @@ static bool judge_change(struct judge *j, const struct trace_step *step)
     if (n && n->nitems > 3)
         return report_step(j, step, SCAN_UNRESOLVED_CALLABLE, g, step->operand,
                            "changes it once more after BUILD: that may call what its state holds");
-    if (!g || get_verdict(g) != CKPT_SCAN_ALLOW_LISTED)
+    if (!g || get_verdict(j->scan, g) != CKPT_SCAN_ALLOW_LISTED)
         return true; /* no call, or the call is a finding */
     struct full_name python3 = get_python3_name(g);
     const char *why = find_unusual_change(step, n, python3.module, python3.name), *numpy_why;
@@ -510,7 +521,10 @@ static bool judge_step(void *user, const struct trace_step *step)
     return true;
 }
 
-static bool is_known_exec(const struct trace_global *g) { return judge_name(g) == CKPT_SCAN_KNOWN_EXEC; }
+static bool is_known_exec(const struct scan *scan, const struct trace_global *g)
+{
+    return judge_name(scan, g) == CKPT_SCAN_KNOWN_EXEC;
+}
 
 static void free_maps(struct judge *j)
 {

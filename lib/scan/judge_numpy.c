@@ -7,8 +7,9 @@
  *                                              data: a list of objects, or bytes
  *   scalar(dtype, bytes)
  *   _frombuffer(bytes, dtype, shape, order)
+ *   _mareconstruct(MaskedArray, ndarray, …) BUILD (version, shape, dtype, Fortran order, data, mask, fill)
  *
- * The last three take bytes for pointers to objects if the dtype has objects but its flags deny it. A file
+ * The last four take bytes for pointers to objects if the dtype has objects but its flags deny it. A file
  * can also call ndarray(shape, dtype, bytes), which does so whatever the flags are, and BUILD a second state
  * for what any of these functions made.
  */
@@ -61,40 +62,96 @@ static ckpt_status check_bytes(struct numpy_judge *j, const struct trace_step *s
     return CKPT_OK;
 }
 
+static bool is_generator_module(ckpt_str module) { return str_starts(module, STR_LIT("numpy.random.")); }
+
+/* check_array_state - checks STATE, of an array or, if IS_MASKED, of a masked array. */
+static ckpt_status check_array_state(struct numpy_judge *j, const struct trace_step *step,
+                                     const struct trace_node *state, bool is_masked, const char **why)
+{
+    bool is_intact = state && state->kind == TRACE_TUPLE && state->nitems == state->nkept;
+    if (!is_intact || (is_masked ? state->nitems != 7 : state->nitems < 4)) {
+        *why = "a part of the state of an array is not in the file";
+        return CKPT_OK;
+    }
+    if (is_masked) /* (version, shape, dtype, is_fortran, data, mask, fill value) */
+        return check_bytes(j, step, state->items[2], state->items[4], why);
+    /* (version, shape, dtype, is_fortran, data); old pickles have no version */
+    uint32_t last = state->nkept - 1; /* bounded: at least four items */
+    return check_bytes(j, step, state->items[last - 2], state->items[last], why);
+}
+
 ckpt_status numpy_judge_build(struct numpy_judge *j, const struct trace_step *step, ckpt_str module,
                               ckpt_str name, const char **why)
 {
     struct trace_dtype d;
-    const struct trace_node *state = trace_node(step->operand);
+    bool is_masked = str_is(name, "_mareconstruct");
     bool is_array = (str_is(name, "_reconstruct") && is_multiarray(module)) ||
                     (str_is(name, "ndarray") && str_is(module, "numpy"));
     *why = NULL;
-    if (step->opcode != 'b' || !(str_is(module, "numpy") || str_starts(module, STR_LIT("numpy."))))
+    if (step->opcode != 'b' || !(str_is(module, "numpy") || str_starts(module, STR_LIT("numpy."))) ||
+        is_generator_module(module))
         return CKPT_OK;
     if (str_is(name, "dtype")) {
         CKPT_TRY(read_array_dtype(j, step, step->subject, step->operand, &d));
         *why = d.contradiction;
         return CKPT_OK;
     }
-    if (!is_array) {
-        *why = "a state for an array or scalar that is complete: no pickler writes that";
-        return CKPT_OK;
-    }
-    if (!state || state->kind != TRACE_TUPLE || state->nitems != state->nkept || state->nitems < 4) {
-        *why = "a part of the state of an array is not in the file";
-        return CKPT_OK;
-    }
-    /* (version, shape, dtype, is_fortran, data); old pickles have no version */
-    uint32_t last = state->nkept - 1; /* bounded: at least four items */
-    return check_bytes(j, step, state->items[last - 2], state->items[last], why);
+    if (is_array || is_masked)
+        return check_array_state(j, step, trace_node(step->operand), is_masked, why);
+    *why = "a state for an array or scalar that is complete: no pickler writes that";
+    return CKPT_OK;
 }
 
-/* check_ndarray - checks CALL, of ndarray with the arguments ARGS: (shape[, dtype[, bytes …]]). */
-static ckpt_status check_ndarray(struct numpy_judge *j, const struct trace_step *step,
-                                 const struct trace_node *call, const struct trace_node *args,
-                                 const char **why)
+/* is_global - returns true if R is the class or function MODULE.NAME, or its namesake in another module whose
+ * name begins with MODULE and a dot. */
+static bool is_global(trace_ref r, const char *module, const char *name)
 {
-    bool has_keywords = call->nitems > 2 && call->nkept > 2 && call->items[2];
+    const struct trace_global *g = trace_global(r);
+    return g && g->has_constant_name && str_is(g->name, name) &&
+           (str_is(g->module, module) ||
+            (str_starts(g->module, str_c(module)) && g->module.ptr[strlen(module)] == '.'));
+}
+
+/* is_bit_generator - returns true if R is a constant, such as the name of a bit generator, or its class. */
+static bool is_bit_generator(trace_ref r)
+{
+    const struct trace_global *g = trace_global(r);
+    return r && (!trace_node(r) || (g && g->has_constant_name && is_generator_module(g->module) &&
+                                    !str_starts(g->name, STR_LIT("_"))));
+}
+
+#define RANDOM_PICKLE "numpy.random._pickle"
+
+/* find_unusual_constructor - returns what is dangerous about the ARGS with which NAME is called, one of
+ * numpy's functions that call an argument or a method of it; NULL: nothing. */
+static const char *find_unusual_constructor(ckpt_str name, const struct trace_node *args, bool has_keywords)
+{
+    trace_ref first = args->nkept ? args->items[0] : 0, second = args->nkept > 1 ? args->items[1] : 0;
+    bool is_usual = true;
+    if (str_is(name, "_mareconstruct"))
+        is_usual = is_global(first, "numpy.ma", "MaskedArray") && is_global(second, "numpy", "ndarray");
+    else if (str_is(name, "__bit_generator_ctor"))
+        is_usual = args->nitems == 0 || (args->nitems == 1 && is_bit_generator(first));
+    else if (str_is(name, "__pyx_unpickle_SeedSequence"))
+        is_usual = is_global(first, "numpy.random.bit_generator", "SeedSequence");
+    else if (str_is(name, "__generator_ctor") || str_is(name, "__randomstate_ctor"))
+        is_usual = args->nitems <= 2 &&
+                   (!first || !trace_node(first) ||
+                    trace_as_call_of(first, RANDOM_PICKLE, "__bit_generator_ctor")) &&
+                   (!second || is_global(second, RANDOM_PICKLE, "__bit_generator_ctor"));
+    else if (str_is(name, "record") || str_is(name, "recarray") || str_is(name, "MaskedArray"))
+        is_usual = false;
+    else
+        return NULL;
+    return is_usual && !has_keywords
+               ? NULL
+               : "an array or generator is made with arguments that no pickler writes";
+}
+
+/* check_ndarray - checks a call of ndarray with the arguments ARGS: (shape[, dtype[, bytes …]]). */
+static ckpt_status check_ndarray(struct numpy_judge *j, const struct trace_step *step,
+                                 const struct trace_node *args, bool has_keywords, const char **why)
+{
     if (has_keywords || args->nitems != args->nkept)
         *why = "an array is made with arguments that no pickler writes";
     return *why || args->nitems < 3 ? CKPT_OK : check_bytes(j, step, args->items[1], args->items[2], why);
@@ -105,11 +162,16 @@ ckpt_status numpy_judge_call(struct numpy_judge *j, const struct trace_step *ste
 {
     const struct trace_node *c = trace_node(step->subject), *args = trace_node(c->items[1]);
     bool is_scalar = str_is(name, "scalar") && is_multiarray(module), is_buffer = str_is(name, "_frombuffer");
+    bool has_keywords = c->nitems > 2 && c->nkept > 2 && c->items[2];
     *why = NULL;
     if (!args || args->kind != TRACE_TUPLE)
         return CKPT_OK;
+    if (str_starts(module, STR_LIT("numpy")))
+        *why = find_unusual_constructor(name, args, has_keywords);
+    if (*why)
+        return CKPT_OK;
     if (str_is(name, "ndarray") && str_is(module, "numpy"))
-        return check_ndarray(j, step, c, args, why);
+        return check_ndarray(j, step, args, has_keywords, why);
     if ((!is_scalar && !is_buffer) || args->nkept < 2)
         return CKPT_OK;
     trace_ref first = args->items[0], second = args->items[1];

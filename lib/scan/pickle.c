@@ -212,7 +212,7 @@ static bool try_step(void *user, const struct trace_step *step)
     t->has_odd_name = t->has_odd_name || has_odd_name;
     t->imports_module = t->imports_module || (has_name && !is_odd_name(g->module, "-"));
     t->imports += step->what == TRACE_STEP_IMPORT;
-    t->runs_code = t->runs_code || (step->what == TRACE_STEP_IMPORT && t->scan->is_known_exec(g));
+    t->runs_code = t->runs_code || (step->what == TRACE_STEP_IMPORT && t->scan->is_known_exec(t->scan, g));
     t->calls += step->what == TRACE_STEP_CALL;
     return true;
 }

@@ -53,6 +53,11 @@ static ckpt_status visit_string(struct json_visit *v, struct open_object *o, ckp
     if (str_is(o->outer_key, "weight_map") && scan_path_leaves_folder(text))
         CKPT_TRY(scan_found(v->x->scan, SCAN_EXTERNAL_PATH, v->where, v->src, v->json.event_at,
                             "a shard is \"%.*s\", outside of the folder", STR_ARG(text)));
+    /* torchsnapshot's .snapshot_metadata: {"manifest": {"0/w": {"location": …}}} */
+    bool is_location = str_is(o->key, "location") && str_is(v->open[1].key, "manifest");
+    if (is_location && scan_path_leaves_folder(text))
+        CKPT_TRY(scan_found(v->x->scan, SCAN_EXTERNAL_PATH, v->where, v->src, v->json.event_at,
+                            "the values of a tensor are in \"%.*s\", outside of the folder", STR_ARG(text)));
     struct scan_text_value value = {text, v->json.event_at, str_is(o->key, ":serialized:")};
     if (str_is(o->key, "in_spec") || str_is(o->key, "out_spec"))
         CKPT_TRY(scan_treespec(v->x, v->src, v->where, value, v->json.a, err));

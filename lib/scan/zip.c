@@ -332,7 +332,7 @@ static ckpt_status report_code_members(struct zip_scan *archive, const char *suf
 
 /* Where the bytes of a view are, and everything on which their scan depends. */
 struct view_bytes {
-    uint64_t facts[7]; /* data, csize, usize, method, flags; role and whether its name is that of a pickle */
+    uint64_t facts[8]; /* data, csize, usize, method, flags; role; is its name that of a pickle, text? */
     uint32_t index;    /* of the view */
 };
 
@@ -360,7 +360,8 @@ static ckpt_status find_shared_bytes(struct zip_scan *archive, ckpt_error *err)
     for (size_t i = 0; i < archive->audit.n; i++) {
         const struct zip_view *v = &archive->audit.views[i];
         bytes[i] = (struct view_bytes){{v->data_offset, v->csize, v->usize, v->method, v->flags,
-                                        get_role(archive, v->name), scan_is_pickle_name(v->name)},
+                                        get_role(archive, v->name), scan_is_pickle_name(v->name),
+                                        scan_is_text_name(v->name)},
                                        (uint32_t)i};
     }
     qsort(bytes, archive->audit.n, sizeof *bytes, compare_view_bytes);
@@ -494,6 +495,16 @@ static ckpt_status scan_strays(struct zip_scan *archive, bool embedded, ckpt_err
     return st;
 }
 
+/* has_torch_script - returns true if an archive has code of TorchScript; report_code_members reports it. */
+static bool has_torch_script(const struct zip_audit *audit)
+{
+    for (size_t i = 0; i < audit->n; i++)
+        if (str_find(audit->views[i].name, STR_LIT("/code/__torch__"), 0) != SIZE_MAX &&
+            str_ends(audit->views[i].name, STR_LIT(".py")))
+            return true;
+    return false;
+}
+
 static ckpt_status scan_archive(struct scanner *x, source *src, ckpt_str where, bool embedded,
                                 uint64_t *known_bytes, ckpt_error *err)
 {
@@ -515,8 +526,11 @@ static ckpt_status scan_archive(struct scanner *x, source *src, ckpt_str where, 
     CKPT_TRY(note_opened_zip(x, src, &index, err));
     ckpt_status st = zip_audit(&archive->audit, err);
     archive->written_by_torch = is_written_by_torch(&archive->audit);
+    bool outer_has_torch_script = x->scan->has_torch_script;
+    x->scan->has_torch_script = has_torch_script(&archive->audit);
     if (st == CKPT_OK)
         st = scan_members(archive, src->size, &known_here, err);
+    x->scan->has_torch_script = outer_has_torch_script;
     if (st == CKPT_OK)
         st = scan_strays(archive, embedded, err);
     if (st == CKPT_OK && archive->written_by_torch)

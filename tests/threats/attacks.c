@@ -190,6 +190,40 @@ static const struct attack attacks[] = {
            "\x80\x02"
            "ctorch._tensor\n_rebuild_from_type_v2\n(" NDARRAY NDARRAY
            "(K\x01\x85" DTYPE("\x02", "O8", STATE("\x03", "\x08", "\x3f")) EIGHT_BYTES "t}tR."),
+    ATTACK("numpy-made", "record_array.pkl", NUMPY_OBJECTS,
+           "\x80\x02"
+           "cnumpy\nrecarray\n(K\x01\x85U\x01O" EIGHT_BYTES "tR."),
+    ATTACK("numpy-made", "record_objects.pkl", NUMPY_OBJECTS,
+           ARRAY("cnumpy\ndtype\n(cnumpy\nrecord\n\x89\x88tR(K\x03U\x01|NU\x01"
+                 "a\x85}U\x01"
+                 "acnumpy\ndtype\nU\x02O8\x89\x88\x87RK\0\x86sJ\x08\0\0\0J\1\0\0\0K\0tb",
+                 EIGHT_BYTES)),
+    ATTACK("numpy-made", "masked_type.pkl", NUMPY_OBJECTS,
+           "\x80\x02"
+           "cnumpy.ma.core\n_mareconstruct\n(" SIMPLE_NAMESPACE NDARRAY "K\0\x85U\x01"
+           "btR."),
+    ATTACK("numpy-made", "masked_objects.pkl", NUMPY_OBJECTS,
+           "\x80\x02"
+           "cnumpy.ma.core\n_mareconstruct\n(cnumpy.ma\nMaskedArray\n" NDARRAY "K\0\x85U\x01"
+           "btR(K\x01K\x01\x85" DTYPE("\x02", "O8", STATE("\x03", "\x08", "\x3f")) "\x89" EIGHT_BYTES
+           "U\x01xNtb."),
+    ATTACK("numpy-made", "bit_generator.pkl", NUMPY_OBJECTS,
+           "cnumpy.random._pickle\n__bit_generator_ctor\n(ccollections\nOrderedDict\ntR."),
+    ATTACK("numpy-made", "generator_calls.pkl", NUMPY_OBJECTS,
+           "cnumpy.random._pickle\n__generator_ctor\n(S'x'\nc_codecs\nencode\ntR."),
+    HARMLESS("generator.pkl", "cnumpy.random._pickle\n__generator_ctor\n(S'PCG64'\ntR}S'state'\nI1\nsb."),
+    HARMLESS("constants.pkl", "(cbuiltins\nEllipsis\ncbuiltins\nNotImplemented\nt."),
+    HARMLESS("masked.pkl",
+             "\x80\x02"
+             "cnumpy.ma.core\n_mareconstruct\n(cnumpy.ma\nMaskedArray\n" NDARRAY "K\0\x85U\x01"
+             "btR(K\x01K\x01\x85" DTYPE("\x02", "f8", STATE("\x03", "\x08", "\0")) "\x89" EIGHT_BYTES
+             "U\x01xNtb."),
+    HARMLESS("record.pkl",
+             ARRAY("cnumpy\ndtype\n(cnumpy\nrecord\n\x89\x88tR(K\x03U\x01|NU\x01"
+                   "a\x85}U\x01"
+                   "acnumpy\ndtype\nU\x02"
+                   "f8\x89\x88\x87RK\0\x86sJ\x08\0\0\0J\1\0\0\0K\0tb",
+                   EIGHT_BYTES)),
     HARMLESS("numpy_ndarray_numbers.pkl", "\x80\x02" NDARRAY "(K\x01\x85" DTYPE(
                                               "\x02", "f8", STATE("\x03", "\x08", "\0")) EIGHT_BYTES "tR."),
 
@@ -299,6 +333,14 @@ static const struct attack texts[] = {
            "\"config\": {\"vocabulary\": \"x\"}}"),
     ATTACK("base64", "serialized.json", KNOWN_EXEC, "{\":serialized:\": \"gAJjb3MKc3lzdGVtClUCaWSFUi4=\"}"),
     ATTACK("base64", "skipped.json", KNOWN_EXEC, "{\":serialized:\": \"--g!AJjb3MK c3lzdGVtClUCaWSFUi4=!\"}"),
+    ATTACK("index", "snapshot.json", EXTERNAL_PATH,
+           "{\"version\": \"0.1.0\", \"manifest\": {\"0/w\": {\"type\": \"ChunkedTensor\", \"chunks\": "
+           "[{\"tensor\": {\"location\": \"../other/w\"}}]}}}"),
+    HARMLESS("snapshot_inside.json",
+             "{\"manifest\": {\"0/w\": {\"location\": \"0/w\"}}, \"location\": \"/home\"}"),
+    ATTACK("keras-alias", "tfjs.json", KERAS_CODE,
+           "{\"format\": \"layers-model\", \"modelTopology\": {\"model_config\": {\"config\": {\"layers\": ["
+           "{\"class_name\": \"Lambda\", \"config\": {}}]}}}, \"weightsManifest\": []}"),
     ATTACK("index", "shard.index.json", EXTERNAL_PATH, "{\"weight_map\": {\"a\": \"../b.safetensors\"}}"),
 };
 
