@@ -1,6 +1,6 @@
 /*
  * text.c - scans text. Text is only data, except where a loader takes it for more: JSON can describe a model
- * of Keras (keras.c).
+ * of Keras (keras.c), or name what a loader imports (loader_keys).
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -39,6 +39,51 @@ static ckpt_status check_expression(struct json_visit *v, bool is_guard)
                             STR_ARG(text)); /* bounded: inside the text */
 }
 
+/* Texts of configurations that name what a loader imports or runs: under KEY (NULL: any) in the value of
+ * OUTER (NULL: any), also in an array or object of it, in files named FILE (NULL: any). */
+static const struct loader_key {
+    const char *outer, *key, *file;
+    const char *packages; /* packages whose modules are harmless */
+    enum scan_rule rule;
+    const char *what;
+} loader_keys[] = {
+    {"auto_map", NULL, NULL, "transformers", SCAN_LOADER_CODE,
+     "what transformers imports with trust_remote_code"},
+    {"auto_mapping", "parent_library", NULL, "transformers torch diffusers timm sentence_transformers",
+     SCAN_LOADER_CODE, "what peft imports"},
+    {NULL, "type", "modules.json", "sentence_transformers torch", SCAN_LOADER_CODE,
+     "what sentence-transformers imports"},
+    {NULL, "chat_template", NULL, NULL, SCAN_CHAT_TEMPLATE, "a chat template"},
+    {"chat_template", "template", NULL, NULL, SCAN_CHAT_TEMPLATE, "a chat template"},
+};
+
+static ckpt_str get_file_name(const struct scanner *x, ckpt_str where)
+{
+    ckpt_str path = where.len ? where : str_c(x->path);
+    return str_after_last(str_after_last(path, '!'), '/');
+}
+
+/* report_loader_keys - reports TEXT, which is in O, by each row of loader_keys that matches. */
+static ckpt_status report_loader_keys(struct json_visit *v, const struct open_object *o, ckpt_str text)
+{
+    ckpt_str outer = v->json.depth ? o[-1].outer_key : o->outer_key; /* bounded: depth is at least 1 */
+    size_t dot = str_find(text, STR_LIT("."), 0);
+    ckpt_str package = str_of(text.ptr, dot == SIZE_MAX ? text.len : dot);
+    for (size_t i = 0; i < sizeof loader_keys / sizeof *loader_keys; i++) {
+        const struct loader_key *k = &loader_keys[i];
+        bool is_outer = !k->outer || str_is(o->outer_key, k->outer) || str_is(outer, k->outer);
+        if (!is_outer || (k->key && !str_is(o->key, k->key)) ||
+            (k->file && !str_is(get_file_name(v->x, v->where), k->file)) ||
+            (k->packages && str_matches_word(package, k->packages, str_eq)))
+            continue;
+        CKPT_TRY(k->packages ? scan_found(v->x->scan, k->rule, v->where, v->src, v->json.event_at,
+                                          "%.*s, %s", STR_ARG(text), k->what)
+                             : scan_found(v->x->scan, k->rule, v->where, v->src, v->json.event_at,
+                                          "%s of %zu bytes", k->what, text.len));
+    }
+    return CKPT_OK;
+}
+
 /* visit_string - judges a text by the key of its object or array. */
 static ckpt_status visit_string(struct json_visit *v, struct open_object *o, ckpt_error *err)
 {
@@ -58,6 +103,7 @@ static ckpt_status visit_string(struct json_visit *v, struct open_object *o, ckp
     if (is_location && scan_path_leaves_folder(text))
         CKPT_TRY(scan_found(v->x->scan, SCAN_EXTERNAL_PATH, v->where, v->src, v->json.event_at,
                             "the values of a tensor are in \"%.*s\", outside of the folder", STR_ARG(text)));
+    CKPT_TRY(report_loader_keys(v, o, text));
     struct scan_text_value value = {text, v->json.event_at, str_is(o->key, ":serialized:")};
     if (str_is(o->key, "in_spec") || str_is(o->key, "out_spec"))
         CKPT_TRY(scan_treespec(v->x, v->src, v->where, value, v->json.a, err));
@@ -144,13 +190,16 @@ static ckpt_status scan_json(struct scanner *x, source *src, ckpt_str where, ckp
 
 static bool has_yaml_name(const struct scanner *x, ckpt_str where)
 {
-    ckpt_str name = where.len ? where : str_c(x->path);
+    ckpt_str name = get_file_name(x, where);
     return str_ends_any_case(name, STR_LIT(".yaml")) || str_ends_any_case(name, STR_LIT(".yml"));
 }
 
 ckpt_status scan_text(struct scanner *x, source *src, ckpt_str where, uint64_t *known_bytes, ckpt_error *err)
 {
     scan_count_bytes(src, &x->scan->result->in_text, src->size);
+    if (str_ends_any_case(get_file_name(x, where), STR_LIT(".jinja")))
+        CKPT_TRY(scan_found(x->scan, SCAN_CHAT_TEMPLATE, where, src, 0, "a template of %" PRIu64 " bytes",
+                            src->size));
     struct probe p = {.size = 0};
     CKPT_TRY(recognize_fill(&p, x->path, src, err));
     bool may_be_json = recognize_json(&p), is_yaml = has_yaml_name(x, where), is_json = false,

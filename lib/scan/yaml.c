@@ -4,6 +4,7 @@
  *   !!python/…   what the tag names; any other tag is for the program to resolve: speechbrain's !new:
  *   _target_     the class or function that its value names, with the other keys for arguments (hydra, NeMo)
  *   target, class_path   likewise (NeMo, latent-diffusion; Lightning)
+ *   loader_module        what its value names, a module (MLmodel of MLflow)
  * Text that is called .yaml must be read to its end. Other text may be YAML by chance: if it can be read to
  * its end, _target_ and the tags of Python count.
  */
@@ -101,6 +102,7 @@ struct yaml_visit {
     yaml_scan y;
     enum key_state state;
     bool is_certain; /* the key is _target_, which means nothing else */
+    bool after_loader_key; /* the last scalar is the key loader_module */
     bool has_anchor; /* an anchor precedes the token: an alias may use it elsewhere */
     bool is_yaml_name;
     bool reporting;
@@ -125,6 +127,17 @@ static ckpt_status report_tag(struct yaml_visit *v, const char *what, ckpt_str t
                         : CKPT_OK;
 }
 
+/* report_loader_module - reports MODULE, the value of loader_module, unless it is one of MLflow. */
+static ckpt_status report_loader_module(struct yaml_visit *v, ckpt_str module)
+{
+    if (str_is(module, "mlflow") || str_starts(module, STR_LIT("mlflow.")))
+        return CKPT_OK;
+    v->found = true;
+    return v->reporting ? scan_found(v->x->scan, SCAN_LOADER_CODE, v->where, v->src, v->y.token_at,
+                                     "%.*s, what MLflow imports", STR_ARG(module))
+                        : CKPT_OK;
+}
+
 /* visit_scalar - judges a scalar: a key, if a colon follows, or the value of such a key. */
 static ckpt_status visit_scalar(struct yaml_visit *v)
 {
@@ -133,6 +146,11 @@ static ckpt_status visit_scalar(struct yaml_visit *v)
     bool may_be_target = v->is_yaml_name && (str_is(text, "target") || str_is(text, "class_path"));
     ckpt_status st = CKPT_OK;
     bool is_name = !text.ptr || (is_dotted_name(text) && !is_data_file_name(text));
+    if (v->after_loader_key)
+        st = report_loader_module(v, text);
+    v->after_loader_key = !v->after_loader_key && str_is(text, "loader_module");
+    if (st != CKPT_OK)
+        return st;
     if (v->state == BEFORE_VALUE && (v->is_certain || is_name))
         st = report_target(v, text);
     else if (v->state == AFTER_TARGET && v->is_certain) /* the key was no key */
@@ -170,6 +188,7 @@ static ckpt_status visit_token(struct yaml_visit *v, enum yaml_token token)
         break;
     default: break;
     }
+    v->after_loader_key = v->after_loader_key && (token == YAML_KEY || token == YAML_VALUE);
     if (v->state != NO_KEY && (v->is_certain || token == YAML_ALIAS))
         st = report_target(v, (ckpt_str){NULL, 0});
     v->state = NO_KEY;
