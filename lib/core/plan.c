@@ -253,6 +253,18 @@ ckpt_status plan_update_entries(ckpt_plan *p, ckpt_error *err)
     return st;
 }
 
+void plan_narrow(ckpt_plan *p, const struct plan_entry *entries, size_t n)
+{
+    for (size_t i = 0; i < p->nentries; i++)
+        p->keep[p->entries[i].row] = false;
+    for (size_t i = 0; i < n; i++) {
+        p->entries[i] = entries[i];
+        p->keep[entries[i].row] = true;
+    }
+    p->nentries = n;
+    p->entries_stale = false;
+}
+
 void plan_note_shared(ckpt_plan *p, size_t n)
 {
     if (n)

@@ -307,6 +307,33 @@ static ckpt_status drop_ties(struct shard_layout *c, ckpt_error *err)
     return st == CKPT_OK ? plan_update_entries(p, err) : st;
 }
 
+/* sort_by_shard - sorts the entries by shard, and sums the sizes of the shards. */
+static ckpt_status sort_by_shard(struct shard_layout *c, ckpt_error *err)
+{
+    struct plan_entry *sorted = calloc(c->n + 1, sizeof *sorted); /* bounded: entries are in memory */
+    uint32_t *next = calloc((size_t)c->nshards + 1, sizeof *next); /* bounded: MAX_SHARDS */
+    c->begins = calloc((size_t)c->nshards + 1, sizeof *c->begins);
+    c->sizes = calloc(c->nshards, sizeof *c->sizes);
+    bool ok = sorted && next && c->begins && c->sizes;
+    for (size_t i = 0; ok && i < c->n; i++)
+        c->begins[c->units[c->unit_of[i]].shard + 1]++;
+    for (uint32_t k = 0; ok && k < c->nshards; k++)
+        next[k + 1] = c->begins[k + 1] += c->begins[k]; /* bounded: n in total */
+    for (size_t i = 0; ok && i < c->n; i++)
+        sorted[next[c->units[c->unit_of[i]].shard]++] = c->entries[i];
+    for (uint32_t u = 0; ok && u < c->nunits; u++)
+        if (c->units[u].parent == u) /* a head has the sum of its group, and all sums are at most 2^64 */
+            c->sizes[c->units[u].shard] += c->units[u].size;
+    free(next);
+    if (!ok) {
+        free(sorted);
+        return fail_memory(err);
+    }
+    free(c->entries);
+    c->entries = sorted;
+    return CKPT_OK;
+}
+
 ckpt_status shards_lay_out(ckpt_plan *p, const ckpt_write_options *opts, bool shares_storages,
                            struct shard_layout *c, ckpt_error *err)
 {
@@ -323,7 +350,7 @@ ckpt_status shards_lay_out(ckpt_plan *p, const ckpt_write_options *opts, bool sh
     CKPT_TRY(opts->keep_shards ? keep_shards(c, err) : assign_shards(c, err));
     if (c->nshards == 0) /* no tensor: one empty file */
         c->nshards = 1;
-    return CKPT_OK;
+    return sort_by_shard(c, err);
 }
 
 void shard_layout_free(struct shard_layout *c)
@@ -331,4 +358,6 @@ void shard_layout_free(struct shard_layout *c)
     free(c->entries);
     free(c->units);
     free(c->unit_of);
+    free(c->begins);
+    free(c->sizes);
 }

@@ -17,11 +17,13 @@ struct shard_layout {
     ckpt_plan *p;
     const ckpt_write_options *opts;
     bool shares_storages;       /* the format has shared storages */
-    struct plan_entry *entries; /* a copy, because those of the plan change with its mask */
+    struct plan_entry *entries; /* a copy, because those of the plan change with its mask; at last by shard */
     size_t n;
-    uint32_t *unit_of; /* by entry */
+    uint32_t *unit_of; /* by entry, until the entries are sorted by shard */
     struct unit *units;
     uint32_t nunits, nshards;
+    uint32_t *begins; /* the entries of shard K are [begins[K], begins[K + 1]), in the order of rows */
+    uint64_t *sizes;  /* [shard]: bytes of its tensors */
     uint64_t total;
 };
 

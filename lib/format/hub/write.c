@@ -380,17 +380,15 @@ static ckpt_status write_shard(struct shard_set *s, uint32_t k, ckpt_error *err)
     }
     opts.user = opts.progress ? s : NULL;
     opts.progress = opts.progress ? report_progress : NULL;
-    for (size_t i = 0; i < s->layout.n; i++)
-        s->p->keep[s->layout.entries[i].row] = s->layout.units[s->layout.unit_of[i]].shard == k;
-    s->p->entries_stale = true;
+    uint32_t begin = s->layout.begins[k];
+    size_t n = s->layout.begins[k + 1] - begin; /* bounded: the begins ascend */
+    plan_narrow(s->p, s->layout.entries + begin, n);
     CKPT_TRY(s->format->write(s->p, &job, err));
     if (k) /* the first shard has counted what is dropped */
         s->p->ndropped = dropped;
     s->job->result->tensors += result.tensors;
     s->job->result->bytes += result.bytes; /* bounded: so many were written */
-    for (uint32_t u = 0; u < s->layout.nunits; u++)
-        if (s->layout.units[u].shard == k && s->layout.units[u].parent == u)
-            s->done_bytes += s->layout.units[u].size;
+    s->done_bytes += s->layout.sizes[k]; /* bounded: the sum is layout.total */
     return CKPT_OK;
 }
 
