@@ -35,7 +35,7 @@ static const char *const single_files[] = {
 };
 
 #define NSINGLE (sizeof single_files / sizeof *single_files)
-#define CONTENT_HEAD 65536u
+#define CONTENT_PART 65536u
 #define DIGITS  5u /* of a number in the name of a shard */
 
 /* is_index_name - returns true for names such as model.safetensors.index.json,
@@ -229,12 +229,22 @@ static ckpt_str read_head(source *src, char *head, size_t size)
     return str_of(head, read ? n : 0);
 }
 
+static bool part_has(source *src, uint64_t at, size_t n, const char *text)
+{
+    char part[CONTENT_PART];
+    ckpt_error ignored;
+    return source_read(src, at, part, n, &ignored) == CKPT_OK &&
+           str_find(str_of(part, n), str_c(text), 0) != SIZE_MAX;
+}
+
 bool folder_file_has(const char *path, const char *name, const char *text)
 {
-    char head[CONTENT_HEAD];
     source *src;
     (void)open_regular_file(path, name, &src); /* without memory the folder is described less well */
-    return str_find(read_head(src, head, sizeof head), str_c(text), 0) != SIZE_MAX;
+    size_t n = !src ? 0 : src->size < CONTENT_PART ? (size_t)src->size : CONTENT_PART;
+    bool has = src && (part_has(src, 0, n, text) || part_has(src, src->size - n, n, text));
+    source_unref(src);
+    return has;
 }
 
 source *probe_open(const struct probe *p, const char *name)

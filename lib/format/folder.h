@@ -26,7 +26,8 @@ void folder_scan(const ckpt_str *names, size_t n, struct folder *out);
 bool folder_is_companion(ckpt_str name);
 /* folder_has - returns true if the folder PATH has a file that matches NAME, which may have a `*`. */
 bool folder_has(const char *path, const char *name);
-/* folder_file_has - returns true if TEXT is in the first 64 KiB of the file NAME of the folder PATH. */
+/* folder_file_has - returns true if TEXT is in the first or last 64 KiB of the file NAME of the folder
+ * PATH. */
 bool folder_file_has(const char *path, const char *name, const char *text);
 /* probe_has - returns true if NAME is in the folder P. */
 bool probe_has(const struct probe *p, const char *name);

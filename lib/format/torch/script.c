@@ -29,12 +29,14 @@
 
 #define MAX_CODE_BYTES (16u << 20)
 
+enum role { ROLE_PARAMETER, ROLE_BUFFER };
+
 struct script_class {
     bool has_code;  /* the archive defines it */
     bool is_module; /* derived from Module, or has no code */
     bool is_libtorch; /* made by torch::save of a C++ program */
-    bool has_buffers;
-    ckpt_str parameters, buffers; /* the text in the brackets of __parameters__ and __buffers__ */
+    bool has_buffers; /* false: all that is not a parameter is a buffer */
+    map *role_of;     /* name of an attribute -> enum role */
 };
 
 struct script {
@@ -127,36 +129,38 @@ static bool find_list(ckpt_str body, ckpt_str key, ckpt_str *out)
     return true;
 }
 
-/* list_contains - returns true if NAME is one of the quoted names in LIST, such as "a", "b". */
-static bool list_contains(ckpt_str list, ckpt_str name)
+/* put_names - stores ROLE under each of the quoted names in LIST, such as "a", "b", that has none. */
+static bool put_names(map *role_of, ckpt_str list, enum role role)
 {
     for (size_t at = 0; (at = str_find(list, STR_LIT("\""), at)) != SIZE_MAX;) {
         /* bounded: at < len */
         size_t end = str_find(list, STR_LIT("\""), at + 1);
         if (end == SIZE_MAX)
-            return false;
-        /* bounded: at < end < len */
-        if (str_eq(str_of(list.ptr + at + 1, end - at - 1), name))
             return true;
+        /* bounded: at < end < len */
+        if (!map_put(role_of, str_of(list.ptr + at + 1, end - at - 1), role, NULL))
+            return false;
         /* bounded: end < len */
         at = end + 1;
     }
-    return false;
+    return true;
 }
 
 static ckpt_status read_class(struct script *s, const ckpt_value *klass, struct script_class *c)
 {
-    ckpt_str code, body;
+    ckpt_str code, body, parameters = {0}, buffers = {0};
     CKPT_TRY(load_code(s, value_module(klass), &code));
     if (!code.ptr || !find_class_body(code, value_name(klass), &body))
         return CKPT_OK;
     c->has_code = true;
     c->is_module = str_starts(str_skip(body, value_name(klass).len), STR_LIT("(Module)"));
-    (void)find_list(body, STR_LIT("__parameters__ = ["), &c->parameters);
-    c->has_buffers = find_list(body, STR_LIT("__buffers__ = ["), &c->buffers);
+    (void)find_list(body, STR_LIT("__parameters__ = ["), &parameters);
+    c->has_buffers = find_list(body, STR_LIT("__buffers__ = ["), &buffers);
     c->is_libtorch = c->is_module && str_is(value_name(klass), "Module") &&
                      str_starts(value_module(klass), STR_LIT("__torch__")) &&
                      str_find(body, STR_LIT("\n  def "), 0) == SIZE_MAX;
+    if (!put_names(c->role_of, parameters, ROLE_PARAMETER) || !put_names(c->role_of, buffers, ROLE_BUFFER))
+        return fail_memory(s->err);
     return CKPT_OK;
 }
 
@@ -171,11 +175,15 @@ static ckpt_status get_class(struct script *s, const ckpt_value *klass, struct s
         *out = s->classes[at];
         return CKPT_OK;
     }
-    *out = (struct script_class){.is_module = true};
-    CKPT_TRY(read_class(s, klass, out));
-    if (!map_put(s->class_of, name, (uint32_t)s->nclasses, NULL) ||
-        !arena_push(s->f->a, &s->classes, &s->nclasses, &s->cap_classes, out, sizeof *out))
+    struct script_class *added =
+        arena_append(s->f->a, &s->classes, &s->nclasses, &s->cap_classes, sizeof *added);
+    if (!added)
         return fail_memory(s->err);
+    *added = (struct script_class){.is_module = true, .role_of = map_new(0)};
+    if (!added->role_of || !map_put(s->class_of, name, (uint32_t)(s->nclasses - 1), NULL))
+        return fail_memory(s->err);
+    CKPT_TRY(read_class(s, klass, added));
+    *out = *added;
     if (!out->has_code &&
         s->f->salvage) /* its code may be lost, and with it what is no tensor of the state dict */
         file_note_loss(s->f,
@@ -258,8 +266,9 @@ static ckpt_status add_module_tensors(struct script *s, const struct torch_modul
         for (uint32_t i = 0; i < n; i++) {
             if (!value_text(pairs[i].key, &name) || !is_tensor(pairs[i].val))
                 continue;
-            bool is_parameter = list_contains(c->parameters, name);
-            bool is_buffer = !is_parameter && (!c->has_buffers || list_contains(c->buffers, name));
+            uint32_t role = map_get(c->role_of, name);
+            bool is_parameter = role == ROLE_PARAMETER;
+            bool is_buffer = role == ROLE_BUFFER || (role == MAP_NONE && !c->has_buffers);
             s->nattributes += !wants_buffers && !is_parameter && !is_buffer;
             if (wants_buffers ? is_buffer : is_parameter)
                 CKPT_TRY(add_entry(s, m->prefix, name, pairs[i].val));
@@ -445,6 +454,8 @@ static ckpt_status read_script(ckpt_file *f, ckpt_error *err)
     s.class_of = map_new(16);
     s.detached_of = map_new(64);
     ckpt_status st = s.class_of && s.detached_of ? read_module(&s, f->root) : fail_memory(err);
+    for (size_t i = 0; i < s.nclasses; i++)
+        map_free(s.classes[i].role_of);
     map_free(s.class_of);
     map_free(s.detached_of);
     return st;
