@@ -109,4 +109,5 @@ def main(kind, path, size):
     {"tf": write_tensorflow, "h5": write_hdf5}[kind](path, rows, os.urandom(rows * COLUMNS * 4))
 
 
-main(*sys.argv[1:])
+if __name__ == "__main__":
+    main(*sys.argv[1:])
