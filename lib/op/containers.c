@@ -11,8 +11,9 @@ static bool is_ordered_dict(const ckpt_value *v) { return value_calls(v, "collec
  * copied into V. */
 static const ckpt_value *pairs_node(const ckpt_value *v)
 {
-    const ckpt_value *content = v && v->type == CKPT_V_CALL ? creation_of(v).content : NULL;
-    return content && content->type == CKPT_V_DICT && !value_extra_of(v)->npairs ? content : v;
+    bool may_copy = v && v->type == CKPT_V_CALL && !value_extra_of(v)->npairs;
+    const ckpt_value *content = may_copy ? creation_of(v).content : NULL;
+    return content && content->type == CKPT_V_DICT ? content : v;
 }
 
 uint32_t mapping_count(const ckpt_value *v)
