@@ -27,14 +27,25 @@ static ckpt_status read_input(struct inflate_state *w, ckpt_error *err)
     return CKPT_OK;
 }
 
-/* has_next_member - returns true if a gzip member, which has 18 bytes or more, follows the one that just
- * ended. */
-static bool has_next_member(struct inflate_state *w, enum inflate_kind kind)
+/* skip_padding - skips zero bytes. */
+static ckpt_status skip_padding(struct inflate_state *w, ckpt_error *err)
+{
+    for (;;) {
+        for (; w->z.avail_in && *w->z.next_in == 0; w->z.avail_in--)
+            w->z.next_in++;
+        if (w->z.avail_in || w->pos == w->end)
+            return CKPT_OK;
+        CKPT_TRY(read_input(w, err));
+    }
+}
+
+/* has_next_member - returns true if a gzip member, which has 18 bytes or more, follows. */
+static bool has_next_member(struct inflate_state *w)
 {
     ckpt_error ignored;
     unsigned char magic[2];
     uint64_t at = w->pos - w->z.avail_in; /* bounded: avail_in bytes before POS were read */
-    return kind == INFLATE_GZIP && w->end - at >= 18 &&
+    return w->end - at >= 18 &&
            source_read(w->src, at, magic, 2, &ignored) == CKPT_OK && magic[0] == 0x1f && magic[1] == 0x8b;
 }
 
@@ -64,6 +75,22 @@ static ckpt_status inflate_step(struct inflate_state *w, unsigned char *out, siz
     return CKPT_OK;
 }
 
+/* find_next_member - sets *FOUND to whether another gzip member follows the one that just ended, perhaps
+ * after zero bytes, which Python's gzip skips, too; then begins it. Other bytes that follow are left. */
+static ckpt_status find_next_member(struct inflate_state *w, bool *found, ckpt_error *err)
+{
+    uint64_t member_end = w->pos - w->z.avail_in; /* bounded: avail_in bytes before POS were read */
+    CKPT_TRY(skip_padding(w, err));
+    *found = has_next_member(w);
+    if (*found) {
+        (void)inflateReset(&w->z); /* cannot fail: the state is valid */
+    } else if (w->z.avail_in) {
+        w->pos = member_end;
+        w->z.avail_in = 0;
+    }
+    return CKPT_OK;
+}
+
 static ckpt_status inflate_all(struct inflate_state *w, enum inflate_kind kind, spool *to, ckpt_error *err)
 {
     for (bool is_last = false; !is_last;) {
@@ -71,10 +98,10 @@ static ckpt_status inflate_all(struct inflate_state *w, enum inflate_kind kind, 
         ckpt_status st = inflate_step(w, w->out, BLOCK, &n, &is_last, err);
         CKPT_TRY(spool_write(to, w->out, n, err));
         CKPT_TRY(st);
-        if (is_last && has_next_member(w, kind)) {
-            (void)inflateReset(&w->z); /* cannot fail: the state is valid */
-            is_last = false;
-        }
+        bool has_next = false;
+        if (is_last && kind == INFLATE_GZIP)
+            CKPT_TRY(find_next_member(w, &has_next, err));
+        is_last = is_last && !has_next;
     }
     return CKPT_OK;
 }

@@ -8,8 +8,8 @@
 enum inflate_kind { INFLATE_RAW, INFLATE_ZLIB, INFLATE_GZIP };
 
 /* inflate_into - inflates the N bytes at OFF of SRC to the spool TO, and sets *USED to how many of them were
- * needed. Consecutive gzip members are one stream. CKPT_EFORMAT: damaged; CKPT_ETRUNCATED: the stream does
- * not end; CKPT_ELIMIT: TO is full. TO keeps the bytes before a failure. */
+ * needed. Consecutive gzip members, also with zero bytes between them, are one stream. CKPT_EFORMAT: damaged;
+ * CKPT_ETRUNCATED: the stream does not end; CKPT_ELIMIT: TO is full. TO keeps the bytes before a failure. */
 ckpt_status inflate_into(source *src, uint64_t off, uint64_t n, enum inflate_kind kind, spool *to,
                          uint64_t *used, ckpt_error *err);
 

@@ -581,6 +581,17 @@ static void make_zip_tails(void)
     write_attack("zip-front", "front.pt", KNOWN_EXEC, LOADER_PICKLE);
 }
 
+/* put_gzip - writes a gzip member that has the N BYTES in a stored block. */
+static void put_gzip(const char *bytes, size_t n)
+{
+    put_bytes("\x1f\x8b\x08\0\0\0\0\0\0\3\1", 11);
+    put_number(n, 2);
+    put_number(0xffff - n, 2);
+    put_bytes(bytes, n);
+    put_number(compute_crc32(bytes, n), 4);
+    put_number(n, 4);
+}
+
 /* make_members - writes archives and other containers with a pickle in them, and harmless ones. */
 static void make_members(void)
 {
@@ -588,14 +599,12 @@ static void make_members(void)
     write_attack("member", "member.pt", KNOWN_EXEC, NO_LOADER);
     ZIP("readme.txt", OS_SYSTEM_0, "", 0);
     write_attack("member", "member_text.zip", KNOWN_EXEC, NO_LOADER);
-    /* a gzip header and a stored block */
-    put_bytes("\x1f\x8b\x08\0\0\0\0\0\0\3\1", 11);
-    put_number(sizeof OS_SYSTEM_2 - 1, 2);
-    put_number(0xffff - (sizeof OS_SYSTEM_2 - 1), 2);
-    put_bytes(OS_SYSTEM_2, sizeof OS_SYSTEM_2 - 1);
-    put_number(compute_crc32(OS_SYSTEM_2, sizeof OS_SYSTEM_2 - 1), 4);
-    put_number(sizeof OS_SYSTEM_2 - 1, 4);
+    put_gzip(OS_SYSTEM_2, sizeof OS_SYSTEM_2 - 1);
     write_attack("member", "member.joblib", KNOWN_EXEC, NO_LOADER);
+    put_gzip("", 0);
+    put_number(0, 8); /* padding, which gzip skips */
+    put_gzip(OS_SYSTEM_2, sizeof OS_SYSTEM_2 - 1);
+    write_attack("member", "padded.gz", KNOWN_EXEC, NO_LOADER);
     put_bytes("\x93NUMPY\1\0", 8); /* version 1.0 */
     put_number(NPY_HEADER_END - 10, 2);
     put_text("{'descr': '|O', 'fortran_order': False, 'shape': (1,), }");

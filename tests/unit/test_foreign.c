@@ -104,6 +104,7 @@ static void near_misses_are_not_recognized(void)
     check_file(TEXT("<?xml <net version="), CKPT_EUNKNOWN, "XML document", "", __LINE__);
     check_file(TEXT("<?xml ?><network version="), CKPT_EUNKNOWN, "XML document", "", __LINE__);
     check_file(TEXT("lmgg\0\0\0\0\xdc\5\0\0"), CKPT_EUNSUPPORTED, "llama.cpp", "", __LINE__); /* cut off */
+    check_file(TEXT("{L\0\0\0\0\0\0\0\7learner{"), CKPT_EUNSUPPORTED, "UBJSON", "", __LINE__);
 }
 
 /* The class for arrays may be named long after the first bytes, because other objects precede the first. */
