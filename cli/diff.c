@@ -36,16 +36,24 @@ static void add_value_difference(struct text *out, const ckpt_diff_event *e)
         text_addf(out, ", cos %.6f", e->cosine);
 }
 
-/* add_dtype_or_shape - adds the dtype or the shape of E's tensor by ADD. If it DIFFERS, adds that in r->a, an
- * arrow and that in r->b. Adds nothing for a list of names, which has no dtypes and shapes. */
+/* shows_dtype_or_shape - returns true if the dtype or the shape of T, in F, is known. A list of names has no
+ * dtypes, and often no shapes. */
+static bool shows_dtype_or_shape(const ckpt_file *f, const ckpt_tensor *t, bool is_shape)
+{
+    return strcmp(ckpt_file_format(f), "names") != 0 || (is_shape && t->has_shape);
+}
+
+/* add_dtype_or_shape - adds the dtype or the shape of E's tensor. If it DIFFERS, adds that in r->a, an arrow
+ * and that in r->b. */
 static void add_dtype_or_shape(struct text *out, const struct report *r, const ckpt_diff_event *e,
-                               bool differs, void (*add)(struct text *, const ckpt_tensor *))
+                               bool differs, bool is_shape)
 {
     ckpt_tensor a = CKPT_INIT(ckpt_tensor), b = CKPT_INIT(ckpt_tensor);
-    bool in_a = ckpt_tensor_at(r->a, e->a, &a), in_b = ckpt_tensor_at(r->b, e->b, &b);
-    if (strcmp(ckpt_file_format(in_a ? r->a : r->b), "names") == 0)
-        return;
-    add(out, in_a ? &a : &b);
+    void (*add)(struct text *, const ckpt_tensor *) = is_shape ? text_shape : text_dtype;
+    bool in_a = ckpt_tensor_at(r->a, e->a, &a) && shows_dtype_or_shape(r->a, &a, is_shape);
+    bool in_b = ckpt_tensor_at(r->b, e->b, &b) && shows_dtype_or_shape(r->b, &b, is_shape);
+    if (in_a || in_b)
+        add(out, in_a ? &a : &b);
     if (differs && in_a && in_b) {
         text_add(out, " → ");
         add(out, &b);
@@ -153,8 +161,7 @@ bool report_is_complete(const struct report *r)
     return !r->totals.not_compared && !r->value_totals.not_compared;
 }
 
-/* next_event - returns the next event of kind WHAT from index *I on, or NULL; moves *I past the event. */
-static const ckpt_diff_event *next_event(const struct report *r, ckpt_diff_what what, size_t *i)
+const ckpt_diff_event *report_next_event(const struct report *r, ckpt_diff_what what, size_t *i)
 {
     while (*i < r->n)
         if (r->events[(*i)++].what == what)
@@ -166,7 +173,7 @@ static const ckpt_diff_event *next_event(const struct report *r, ckpt_diff_what 
 static ckpt_str first_not_compared(const struct report *r)
 {
     size_t i = 0, k = 0;
-    const ckpt_diff_event *e = next_event(r, CKPT_DIFF_NOT_COMPARED, &i);
+    const ckpt_diff_event *e = report_next_event(r, CKPT_DIFF_NOT_COMPARED, &i);
     while (!e && k + 1 < r->nvalues && r->values[k].what != CKPT_DIFF_NOT_COMPARED)
         k++;
     return e ? e->name : r->values[k].name;
@@ -269,9 +276,9 @@ void report_text(const struct report *r)
         text_add(&table.text, event_sign(e));
         text_name(&table.text, e->name);
         table_cell(&table);
-        add_dtype_or_shape(&table.text, r, e, e->dtype_differs, text_dtype);
+        add_dtype_or_shape(&table.text, r, e, e->dtype_differs, false);
         table_cell(&table);
-        add_dtype_or_shape(&table.text, r, e, e->shape_differs, text_shape);
+        add_dtype_or_shape(&table.text, r, e, e->shape_differs, true);
         table_cell(&table);
         add_diff_remark(&table.text, r, e, rename_of_b);
         table_cell(&table);
@@ -284,84 +291,6 @@ void report_text(const struct report *r)
     text_free(&total);
     table_free(&table);
     free(rename_of_b);
-}
-
-/* -------------------------------------------------------------------- hint */
-
-/* extra_prefix - returns what the longer of A and B has before the text of the shorter, or "" if they differ
- * in another way. The prefix ends with a dot. *IN_B: B is the longer. */
-static ckpt_str extra_prefix(ckpt_str a, ckpt_str b, bool *in_b)
-{
-    *in_b = b.len > a.len;
-    ckpt_str longer = *in_b ? b : a, shorter = *in_b ? a : b;
-    size_t n = longer.len - shorter.len;
-    bool extends = n && longer.ptr[n - 1] == '.' &&
-                   str_is_equal((ckpt_str){longer.ptr + n, shorter.len}, shorter);
-    return extends ? (ckpt_str){longer.ptr, n} : (ckpt_str){"", 0};
-}
-
-/* find_one_sided_prefix - returns the prefix that all renamed tensors have on one side only (in r->b if
- * *IN_B); "" if there is none, or fewer than two were renamed. With BY_NAMES, pairs the tensors only in r->a
- * with those only in r->b instead, in natural order, which a common prefix does not change. */
-static ckpt_str find_one_sided_prefix(const struct report *r, bool by_names, bool *in_b)
-{
-    ckpt_str prefix = {"", 0};
-    const ckpt_diff_event *a, *b = NULL;
-    bool longer_in_b;
-    uint64_t pairs = !by_names                              ? r->totals.renamed
-                     : r->totals.only_a == r->totals.only_b ? r->totals.only_a
-                                                            : 0;
-    if (pairs < 2)
-        return prefix;
-    for (size_t i = 0, j = 0; (a = next_event(r, by_names ? CKPT_DIFF_ONLY_A : CKPT_DIFF_RENAMED, &i));) {
-        if (by_names && !(b = next_event(r, CKPT_DIFF_ONLY_B, &j)))
-            break;
-        ckpt_str extra = extra_prefix(a->name, by_names ? b->name : a->other, &longer_in_b);
-        bool same = longer_in_b == *in_b && extra.len == prefix.len && str_begins(extra, prefix);
-        if (!extra.len || (prefix.len && !same))
-            return (ckpt_str){"", 0};
-        prefix = extra;
-        *in_b = longer_in_b;
-    }
-    return memchr(prefix.ptr, '\0', prefix.len) ? (ckpt_str){"", 0} : prefix;
-}
-
-/* prefix_option - returns the option of diff that removes PREFIX from the names of SIDE: --ignore-prefix if
- * all have it; --root, which leaves out the others, if some do; NULL if none, because a root was given. */
-static const char *prefix_option(const ckpt_file *side, ckpt_str prefix)
-{
-    uint32_t n = ckpt_tensor_count(side), nwith_prefix = 0;
-    for (uint32_t i = 0; i < n; i++)
-        nwith_prefix += str_begins(ckpt_tensor_name(side, i), prefix);
-    return nwith_prefix == 0 ? NULL : nwith_prefix < n ? "--root" : "--ignore-prefix";
-}
-
-void report_prefix_hint(const struct report *r)
-{
-    bool in_b = false;
-    ckpt_str prefix = find_one_sided_prefix(r, false, &in_b);
-    const char *option = prefix.len ? prefix_option(in_b ? r->b : r->a, prefix) : NULL;
-    const char *names[2] = {r->name_a, r->name_b};
-    /* no tensors were found to be renamed by comparing bytes: compare names */
-    if (!prefix.len)
-        prefix = find_one_sided_prefix(r, true, &in_b);
-    if (!prefix.len)
-        return;
-    struct text hint = {0}, word = {0};
-    bool is_root = option && strcmp(option, "--root") == 0;
-    text_bytes(&word, prefix.ptr, prefix.len - is_root); /* the path of --root has no dot at the end */
-    if (option)
-        text_addf(&hint, "hint: the renamed ones differ only by a prefix: ckpt diff %s=", option);
-    else
-        text_add(&hint, "hint: the names differ only by a prefix: add --ignore-prefix=");
-    text_shell(&hint, word.ptr);
-    for (int i = 0; option && i < 2; i++) {
-        text_add(&hint, " ");
-        text_operand(&hint, names[i]);
-    }
-    print_text(stderr, "%s\n", hint.ptr);
-    text_free(&word);
-    text_free(&hint);
 }
 
 /* ---------------------------------------------------------------- Markdown */
@@ -427,9 +356,9 @@ void report_markdown(const struct report *r)
         text_addf(&out, "| %s| ", e->what == CKPT_DIFF_ONLY_A ? "− " : event_sign(e));
         text_markdown_name(&out, e->name);
         text_add(&out, " | ");
-        add_dtype_or_shape(&out, r, e, e->dtype_differs, text_dtype);
+        add_dtype_or_shape(&out, r, e, e->dtype_differs, false);
         text_add(&out, " | ");
-        add_dtype_or_shape(&out, r, e, e->shape_differs, text_shape);
+        add_dtype_or_shape(&out, r, e, e->shape_differs, true);
         text_add(&out, " | ");
         markdown_change(&out, r, e, rename_of_b);
         print_text(stdout, "%s |\n", out.ptr);
@@ -498,7 +427,7 @@ static void events_json(json *j, const char *key, const struct report *r, ckpt_d
 {
     json *list = json_add_array(j, key);
     const ckpt_diff_event *e;
-    for (size_t i = 0; (e = next_event(r, what, &i));) {
+    for (size_t i = 0; (e = report_next_event(r, what, &i));) {
         if (what == CKPT_DIFF_CHANGED || what == CKPT_DIFF_SAME)
             add_change_json(list, r, e);
         else if (what == CKPT_DIFF_NOT_COMPARED)
@@ -513,7 +442,7 @@ static void events_json(json *j, const char *key, const struct report *r, ckpt_d
 static void prefix_json(json *j, const struct report *r)
 {
     bool in_b = false;
-    ckpt_str prefix = find_one_sided_prefix(r, false, &in_b);
+    ckpt_str prefix = report_renamed_prefix(r, &in_b);
     if (!prefix.len) {
         json_null(j, "renamed_prefix");
         return;

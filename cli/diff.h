@@ -28,11 +28,18 @@ bool report_is_equal(const struct report *r);
 bool report_is_complete(const struct report *r);
 /* report_incomplete - prints the error that a tensor or value could not be compared. */
 void report_incomplete(const struct report *r);
+/* report_next_event - returns the next event of kind WHAT from index *I on, or NULL; moves *I past the
+ * event. */
+const ckpt_diff_event *report_next_event(const struct report *r, ckpt_diff_what what, size_t *i);
 
 void report_text(const struct report *r);
 void report_markdown(const struct report *r);
-/* report_prefix_hint - if the names differ only by a prefix, prints to stderr how to ignore it. */
+/* report_prefix_hint - if names differ only by a prefix, prints to stderr how to ignore it, and how to rename
+ * them. */
 void report_prefix_hint(const struct report *r);
+/* report_renamed_prefix - returns the prefix that all renamed tensors have on one side only (in r->b if
+ * *IN_B); "" if there is none, or fewer than two were renamed. */
+ckpt_str report_renamed_prefix(const struct report *r, bool *in_b);
 void report_json(const struct report *r);
 
 /* These print only the values that are not tensors; values_json prints an object, or null. */

@@ -386,9 +386,11 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_open_merged(const char *const *paths, 
                                                       const ckpt_limits *limits, ckpt_file **out,
                                                       ckpt_error *err);
 
-/* ckpt_open_names - opens PATH as ckpt_open does, or as a text with one name on each line. A name ends at a
- * tab, two blanks or the end of the line. The file then has tensors with these names and nothing else, for
- * ckpt_diff with keys_only. */
+/* ckpt_open_names - opens PATH as ckpt_open does, or as a text of names: one on each line, which ends at a
+ * tab, two blanks or the end of the line; or in quotes, as Python prints lists and dicts. A shape may
+ * follow a name. The file then has tensors with these names and shapes and nothing else, for ckpt_diff with
+ * keys_only. The text may be the error by which torch's load_state_dict refused a checkpoint: the tensors
+ * are then those that it names, and ckpt_diff takes all others as the same. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_open_names(const char *path, const ckpt_limits *limits,
     ckpt_file **out, ckpt_error *err);
 

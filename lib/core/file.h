@@ -65,7 +65,9 @@ struct ckpt_file {
     ckpt_str torch_load_refusal; /* why torch.load refuses the file, whatever it holds; empty: no reason */
     bool dots_are_literal;   /* names are keys as they stand (safetensors): '.' does not nest */
     bool narrowed;           /* reduced to some of its tensors by ckpt_file_narrow; it cannot be written */
-    bool names_only;         /* only the names of its tensors are known */
+    bool names_only;         /* only the names of its tensors are known, and perhaps the shapes */
+    bool is_load_error;      /* the names are those by which a model differs from the checkpoint it refused */
+    uint32_t first_absent;   /* if so, the rows from this one on are not in the model */
     uint64_t unaccounted;    /* bytes in the records of storages that no tensor has */
     uint64_t data_offset;    /* only tensors from here to the end of SRC; 0: the format has no such offset */
     struct pickle_facts **pickles;

@@ -1,61 +1,118 @@
 /*
- * names.c - reads a text of tensor names, which is no checkpoint: `print(name)` for each key of a model,
- * or what `ckpt ls` prints. The format is not in formats.def, because nearly every text would match it.
+ * names.c - reads a text of tensor names, which is no checkpoint: what a program prints of a model, or what
+ * `ckpt ls` prints. The format is not in formats.def, because nearly every text would match it.
  *
  *   LINE   NAME [TAB or two spaces, and anything] [CR] LF
+ *          NAME [':'] [dtype] SHAPE [and anything] [CR] LF
+ *   or     a Python list, tuple, set or dict, or its keys() or items(), over any number of lines:
+ *          ['NAME', …] odict_keys(['NAME', …]) {'NAME': SHAPE, …} [('NAME', SHAPE), …] 'NAME', …
+ *   SHAPE  torch.Size([2, 3])   (2, 3)   [2, 3]
+ *   or     the error of load_state_dict (torch/nn/modules/module.py), among any other text:
+ *          Missing key(s) in state_dict: "NAME", …
+ *          Unexpected key(s) in state_dict: "NAME", …
+ *          size mismatch for NAME: copying a param with shape SHAPE from checkpoint, the shape in current
+ *          model is SHAPE
  *
- * Empty lines are skipped. Refused: text that is not UTF-8, other control characters, a single blank inside a
- * name (such a text is prose, or a Git LFS pointer), and lines that begin as JSON, Python or HTML do.
+ * Empty lines are skipped. Refused: text that is not UTF-8, other control characters, a single blank inside
+ * a name without quotes (such a text is prose, or a Git LFS pointer), and other lines that begin as JSON,
+ * Python or HTML do. The functions take_… read what a text begins with, and skip it.
  */
+#include "base/checked.h"
 #include "base/utf8.h"
+#include "codec/npy.h"
 #include "core/check.h"
 #include "format/format.h"
 #include "format/kit.h"
 
 static const struct format format_names = {.name = "names", .title = "list of names"};
 
-static ckpt_str take_line(ckpt_str *text)
-{
-    size_t n = str_find(*text, STR_LIT("\n"), 0);
-    ckpt_str line = n == SIZE_MAX ? *text : str_of(text->ptr, n);
-    *text = str_skip(*text, line.len + 1); /* bounded: by the text */
-    return line;
-}
+enum { MAX_BRACKETS = 8, MAX_SIZES = 64 };
 
-/* get_name - returns the name at the start of LINE, or an empty text. */
-static ckpt_str get_name(ckpt_str line)
-{
-    size_t tab = str_find(line, STR_LIT("\t"), 0), gap = str_find(line, STR_LIT("  "), 0);
-    size_t end = tab < gap ? tab : gap;
-    ckpt_str name = str_of(line.ptr, end < line.len ? end : line.len);
-    while (name.len && (name.ptr[name.len - 1] == '\r' || name.ptr[name.len - 1] == ' '))
-        name.len--;
-    return name;
-}
+struct named_shape {
+    ckpt_str name;
+    bool has_shape;
+    uint32_t ndim;
+    uint64_t shape[MAX_SIZES];
+};
 
-static bool is_name(ckpt_str name)
+static bool take_text(ckpt_str *t, const char *text)
 {
-    size_t pos = 0;
-    if (memchr("{}[]()<>\"'`", name.ptr[0], 11) || memchr(name.ptr, ' ', name.len))
+    if (!str_starts(*t, str_c(text)))
         return false;
-    while (pos < name.len) {
-        uint32_t cp = utf8_next(name, &pos, false);
-        if (cp == UTF8_BAD || utf8_unsafe(cp))
-            return false;
-    }
+    *t = str_skip(*t, strlen(text));
     return true;
 }
 
-static ckpt_status add_name(ckpt_file *f, ckpt_str name)
+/* take_blanks - skips spaces and tabs; with LINES also the ends of lines. */
+static void take_blanks(ckpt_str *t, bool lines)
+{
+    while (t->len && t->ptr[0] && strchr(lines ? " \t\r\n" : " \t", t->ptr[0]))
+        *t = str_skip(*t, 1);
+}
+
+/* take_word - skips a word such as "torch.float32"; false: there is none. */
+static bool take_word(ckpt_str *t)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_.0123456789";
+    size_t n = 0;
+    while (n < t->len && t->ptr[n] && strchr(letters, t->ptr[n]))
+        n++;
+    *t = str_skip(*t, n);
+    return n > 0;
+}
+
+static bool take_number(ckpt_str *t, uint64_t *n)
+{
+    size_t digits = 0;
+    for (*n = 0; digits < t->len && str_digit(t->ptr[digits]) < 10; digits++)
+        if (!checked_mul(*n, 10, n) || !checked_add(*n, str_digit(t->ptr[digits]), n))
+            return false;
+    *t = str_skip(*t, digits);
+    return digits > 0;
+}
+
+static char closing_bracket(char opening)
+{
+    return opening == '(' ? ')' : opening == '[' ? ']' : opening == '{' ? '}' : '\0';
+}
+
+/* take_shape - reads a shape to OUT; false: *T begins with none, and is unchanged. */
+static bool take_shape(ckpt_str *t, struct named_shape *out)
+{
+    ckpt_str rest = *t;
+    char closing[2] = {0};
+    uint64_t size;
+    bool has_call = take_text(&rest, "torch.Size(") || take_text(&rest, "TensorShape(");
+    if (rest.len && (rest.ptr[0] == '(' || rest.ptr[0] == '['))
+        closing[0] = closing_bracket(rest.ptr[0]);
+    rest = str_skip(rest, 1);
+    for (out->ndim = 0; closing[0] && take_number(&rest, &size); take_blanks(&rest, false)) {
+        if (out->ndim == MAX_SIZES)
+            return false;
+        out->shape[out->ndim++] = size;
+        (void)take_text(&rest, ",");
+    }
+    out->has_shape = closing[0] && take_text(&rest, closing) && (!has_call || take_text(&rest, ")"));
+    if (out->has_shape)
+        *t = rest;
+    return out->has_shape;
+}
+
+static ckpt_status add_name(ckpt_file *f, const struct named_shape *named)
 {
     ckpt_error ignored;
     ckpt_path_elem *path = ARENA_NEW(f->a, ckpt_path_elem);
-    if (!path)
+    uint64_t *shape = arena_array(f->a, named->ndim, sizeof *shape);
+    if (!path || !shape)
         return CKPT_ENOMEM;
-    path->str = name;
+    memcpy(shape, named->shape, named->ndim * sizeof *shape); /* bounded: MAX_SIZES */
+    path->str = named->name;
     struct row row = {.t = {.path = path,
                             .npath = 1,
                             .kind = CKPT_META,
+                            .has_shape = named->has_shape,
+                            .ndim = named->ndim,
+                            .shape = shape,
                             .storage = CKPT_NO_STORAGE,
                             .file_offset = CKPT_NO_OFFSET,
                             .alias_of = CKPT_NO_TENSOR,
@@ -63,18 +120,239 @@ static ckpt_status add_name(ckpt_file *f, ckpt_str name)
     return file_add_row(f, &row, NULL, &ignored);
 }
 
+static bool is_text_safe(ckpt_str name)
+{
+    size_t pos = 0;
+    while (pos < name.len) {
+        uint32_t cp = utf8_next(name, &pos, false);
+        if (cp == UTF8_BAD || utf8_unsafe(cp))
+            return false;
+    }
+    return name.len > 0;
+}
+
+/* ---------------------------------------------------------------- containers */
+
+/* begins_container - returns true if T begins with a bracket, a quote, or a call that Python prints around a
+ * container; *SKIP is the length of the call's name. */
+static bool begins_container(ckpt_str t, size_t *skip)
+{
+    static const char *const calls[] = {"odict_keys(", "dict_keys(",  "odict_items(", "dict_items(",
+                                        "KeysView(",   "ItemsView(",  "OrderedDict(", "frozenset(",
+                                        "set("};
+    *skip = 0;
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
+        if (str_starts(t, str_c(calls[i])))
+            *skip = strlen(calls[i]) - 1; /* bounded: the calls are not empty */
+    return *skip || (t.len && t.ptr[0] && strchr("[({'\"", t.ptr[0]));
+}
+
+/* take_quoted - reads a quoted text, decoded in the arena of F. */
+static bool take_quoted(ckpt_file *f, ckpt_str *t, ckpt_str *out)
+{
+    ckpt_error ignored;
+    ckpt_value *text;
+    size_t end = 1;
+    while (end < t->len && t->ptr[end] != t->ptr[0] && t->ptr[end] != '\n')
+        end += t->ptr[end] == '\\' ? 2 : 1; /* bounded: by the text */
+    if (end >= t->len || t->ptr[end] != t->ptr[0])
+        return false;
+    ckpt_str quoted = str_of(t->ptr, end + 1); /* bounded: the quote at END is in the text */
+    *t = str_skip(*t, quoted.len);
+    *out = str_of(quoted.ptr + 1, end - 1); /* bounded: END is at least 1 */
+    if (!memchr(quoted.ptr, '\\', quoted.len))
+        return true;
+    return utf8_check(quoted, false, NULL) && literal_read(f->a, quoted, 0, &text, &ignored) == CKPT_OK &&
+           value_text(text, out);
+}
+
+/* take_more_words - skips ", torch.float32, True" after a shape. */
+static void take_more_words(ckpt_str *t)
+{
+    for (ckpt_str rest = *t; take_text(&rest, ","); *t = rest) {
+        take_blanks(&rest, true);
+        if (!take_word(&rest))
+            return;
+    }
+}
+
+/* take_item - reads a name in quotes, and a shape if one follows, and adds them to F. */
+static ckpt_status take_item(ckpt_file *f, ckpt_str *t)
+{
+    struct named_shape named = {.has_shape = false};
+    if (!take_quoted(f, t, &named.name) || !is_text_safe(named.name))
+        return CKPT_EUNKNOWN;
+    take_blanks(t, true);
+    ckpt_str rest = *t;
+    bool is_key = take_text(&rest, ":");
+    if (is_key || take_text(&rest, ",")) {
+        take_blanks(&rest, true);
+        if (take_shape(&rest, &named)) {
+            *t = rest;
+            take_more_words(t);
+        } else if (is_key) {
+            return CKPT_EUNKNOWN;
+        }
+    }
+    return add_name(f, &named);
+}
+
+/* take_opening - reads what a container begins with; false: a name in quotes begins. CLOSING gets the bracket
+ * that ends the container. */
+static bool take_opening(ckpt_str *t, size_t skip, char closing[2])
+{
+    *t = str_skip(*t, skip);
+    closing[0] = closing_bracket(t->ptr[0]);
+    if (closing[0])
+        *t = str_skip(*t, 1);
+    return closing[0];
+}
+
+/* take_container - adds the names of the container with which *T begins, or of one quoted name. */
+static ckpt_status take_container(ckpt_file *f, ckpt_str *t)
+{
+    char closing[MAX_BRACKETS + 1][2] = {{0}};
+    size_t depth = 0, skip;
+    do {
+        take_blanks(t, true);
+        if (depth && take_text(t, closing[depth - 1]))
+            depth--;
+        else if (depth == MAX_BRACKETS || !begins_container(*t, &skip))
+            return CKPT_EUNKNOWN;
+        else if (take_opening(t, skip, closing[depth]))
+            depth++;
+        else
+            CKPT_TRY(take_item(f, t));
+        take_blanks(t, depth > 0);
+        (void)take_text(t, ",");
+    } while (depth);
+    return CKPT_OK;
+}
+
+/* --------------------------------------------------------------------- lines */
+
+static ckpt_str take_line(ckpt_str *text)
+{
+    size_t n = str_find(*text, STR_LIT("\n"), 0);
+    ckpt_str line = n == SIZE_MAX ? *text : str_of(text->ptr, n);
+    *text = str_skip(*text, line.len + 1); /* bounded: by the text */
+    while (line.len && (line.ptr[line.len - 1] == '\r' || line.ptr[line.len - 1] == ' '))
+        line.len--;
+    return line;
+}
+
+/* take_line_shape - reads the shape after a name, which the dtype may precede. */
+static bool take_line_shape(ckpt_str rest, struct named_shape *out)
+{
+    take_blanks(&rest, false);
+    if (take_shape(&rest, out))
+        return true;
+    bool has_word = take_word(&rest);
+    take_blanks(&rest, false);
+    return has_word && take_shape(&rest, out);
+}
+
+/* read_line - sets *OUT to the name at the start of LINE, and to its shape. */
+static void read_line(ckpt_str line, struct named_shape *out)
+{
+    size_t tab = str_find(line, STR_LIT("\t"), 0), blank = str_find(line, STR_LIT(" "), 0),
+           gap = str_find(line, STR_LIT("  "), 0);
+    size_t end = tab < gap ? tab : gap;
+    out->name = str_first(line, tab < blank ? tab : blank);
+    if (!take_line_shape(str_skip(line, out->name.len), out))
+        out->name = str_first(line, end);
+    else if (out->name.len && out->name.ptr[out->name.len - 1] == ':')
+        out->name.len--;
+}
+
+static bool is_name(ckpt_str name)
+{
+    return is_text_safe(name) && !memchr("{}[]()<>\"'`", name.ptr[0], 11) && !memchr(name.ptr, ' ', name.len);
+}
+
+static ckpt_status read_lines(ckpt_file *f, ckpt_str text)
+{
+    size_t skip;
+    for (take_blanks(&text, true); text.len; take_blanks(&text, true)) {
+        if (begins_container(text, &skip)) {
+            CKPT_TRY(take_container(f, &text));
+            continue;
+        }
+        struct named_shape named = {.has_shape = false};
+        read_line(take_line(&text), &named);
+        if (!is_name(named.name))
+            return CKPT_EUNKNOWN;
+        CKPT_TRY(add_name(f, &named));
+    }
+    return CKPT_OK;
+}
+
+/* ------------------------------------------------- the error of load_state_dict */
+
+static const char missing[] = "Missing key(s) in state_dict:",
+                  unexpected[] = "Unexpected key(s) in state_dict:", mismatch[] = "size mismatch for ";
+
+/* skip_past - skips *T up to and including TEXT; false: *T does not contain it, and is unchanged. */
+static bool skip_past(ckpt_str *t, const char *text)
+{
+    size_t at = str_find(*t, str_c(text), 0);
+    if (at == SIZE_MAX)
+        return false;
+    *t = str_skip(*t, at + strlen(text)); /* bounded: TEXT is there */
+    return true;
+}
+
+/* add_listed - adds the names in quotes after each TITLE in TEXT. */
+static ckpt_status add_listed(ckpt_file *f, ckpt_str text, const char *title)
+{
+    while (skip_past(&text, title)) {
+        do {
+            struct named_shape named = {.has_shape = false};
+            take_blanks(&text, true);
+            if (!text.len || text.ptr[0] != '"' || !take_quoted(f, &text, &named.name) ||
+                !is_text_safe(named.name))
+                return CKPT_EUNKNOWN;
+            CKPT_TRY(add_name(f, &named));
+        } while (take_text(&text, ","));
+    }
+    return CKPT_OK;
+}
+
+/* add_mismatches - adds the names in TEXT whose shapes differ, with their shapes in the model. */
+static ckpt_status add_mismatches(ckpt_file *f, ckpt_str text)
+{
+    while (skip_past(&text, mismatch)) {
+        struct named_shape named = {.name = text};
+        ckpt_str line = take_line(&text);
+        size_t end = str_find(line, STR_LIT(": copying a param "), 0);
+        bool has_shape = skip_past(&line, "the shape in current model is ") ||
+                         skip_past(&line, "where the shape is "); /* torch 0.4 */
+        named.name = str_first(named.name, end);
+        if (end == SIZE_MAX || !has_shape || !take_shape(&line, &named) || !is_text_safe(named.name))
+            return CKPT_EUNKNOWN;
+        CKPT_TRY(add_name(f, &named));
+    }
+    return CKPT_OK;
+}
+
+static ckpt_status read_load_error(ckpt_file *f, ckpt_str text)
+{
+    f->is_load_error = true;
+    CKPT_TRY(add_listed(f, text, missing));
+    CKPT_TRY(add_mismatches(f, text));
+    f->first_absent = (uint32_t)f->table.nrows; /* bounded: rows are numbered by 32 bits */
+    return add_listed(f, text, unexpected);
+}
+
 static ckpt_status read_names(ckpt_file *f)
 {
     ckpt_error ignored;
     ckpt_str text;
     CKPT_TRY(kit_read_metadata(f, f->src, 0, f->src->size, &text, &ignored));
-    while (text.len) {
-        ckpt_str name = get_name(take_line(&text));
-        if (name.len && !is_name(name))
-            return CKPT_EUNKNOWN;
-        if (name.len)
-            CKPT_TRY(add_name(f, name));
-    }
+    bool is_load_error = str_find(text, str_c(missing), 0) != SIZE_MAX ||
+                         str_find(text, str_c(unexpected), 0) != SIZE_MAX ||
+                         str_find(text, str_c(mismatch), 0) != SIZE_MAX;
+    CKPT_TRY(is_load_error ? read_load_error(f, text) : read_lines(f, text));
     return f->table.nrows ? CKPT_OK : CKPT_EUNKNOWN;
 }
 

@@ -270,8 +270,8 @@ static void fill_event(struct diff *d, const struct row_pair *p, ckpt_diff_event
     const ckpt_tensor *a = row_a(d, p), *b = row_b(d, p);
     bool names_only = d->a->names_only || d->b->names_only;
     e->dtype_differs = !names_only && !tensor_same_dtype(a, b);
-    e->shape_differs = !names_only && !have_same_shape(a, b);
-    e->key_differs = !have_same_key_types(d, p);
+    e->shape_differs = !(names_only && !(a->has_shape && b->has_shape)) && !have_same_shape(a, b);
+    e->key_differs = !names_only && !have_same_key_types(d, p);
     if (!d->o->keys_only) {
         bool quantized = a->kind == CKPT_QUANTIZED || b->kind == CKPT_QUANTIZED;
         bool bytes_suffice = a->has_data && b->has_data && !quantized;
@@ -533,12 +533,108 @@ static ckpt_status check_matches(const ckpt_diff_options *o, const struct diff_s
     return CKPT_OK;
 }
 
+/* ---- the error of load_state_dict, as one of the sides */
+
+/* fail_other_checkpoint - fails because the name E of ERROR_SIDE contradicts OTHER. */
+static ckpt_status fail_other_checkpoint(const struct diff_side *error_side, const struct diff_side *other,
+                                         const struct diff_name *e, ckpt_error *err)
+{
+    bool is_absent = e->index >= error_side->f->first_absent;
+    bool is_mismatch = error_side->f->table.rows[e->index].t.has_shape;
+    ckpt_status st = fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
+                          "\"%.*s\" is {%s}, but in this error of load_state_dict it is {=%s}\n"
+                          "another checkpoint was loaded, or a part of this one: choose that by --root",
+                          STR_ARG(e->name), is_absent || is_mismatch ? "missing" : "there",
+                          is_absent     ? "unexpected"
+                          : is_mismatch ? "of another shape"
+                                        : "missing");
+    return name_file_if_failed(st, other->f->path, err);
+}
+
+/* is_contradicted - returns true if E, a name of ERROR_SIDE, must be in OTHER but is not (O NULL), or must
+ * not be there but is. A name that is not in the model may be that of a container, or of a value. */
+static bool is_contradicted(const struct diff *d, const struct diff_side *error_side,
+                            const struct diff_side *other, const struct diff_name *e,
+                            const struct diff_name *o)
+{
+    bool in_model = e->index < error_side->f->first_absent;
+    if (d->o->ignore_prefix || other->root.name.len) /* other names than those that were loaded */
+        return false;
+    if (in_model && !error_side->f->table.rows[e->index].t.has_shape)
+        return o != NULL;
+    return !o && (in_model || !diff_has_leaf(other->f, d->o, &other->root));
+}
+
+/* is_below_any - returns true if a container of NAME is one of CONTAINERS. */
+static bool is_below_any(const map *containers, ckpt_str name)
+{
+    size_t dot = 0;
+    while ((dot = str_find(name, STR_LIT("."), dot)) != SIZE_MAX)
+        if (map_get(containers, str_first(name, dot++)) != MAP_NONE)
+            return true;
+    return false;
+}
+
+/* map_absent - returns a map of the names of S that are not in the model; NULL: no memory. */
+static map *map_absent(const struct diff_side *s)
+{
+    map *absent = map_new(s->names.n);
+    for (size_t i = 0; absent && i < s->names.n; i++) {
+        const struct diff_name *e = &s->names.list[i];
+        if (e->index >= s->f->first_absent && !map_put(absent, e->name, e->index, NULL)) {
+            map_free(absent);
+            return NULL;
+        }
+    }
+    return absent;
+}
+
+/* complete_by_other - takes the names that the error does not mention as the same in both: removes them from
+ * OTHER, and counts them. Removes from ERROR_SIDE those that are not in the model. */
+static ckpt_status complete_by_other(struct diff *d, struct diff_side *error_side, struct diff_side *other,
+                                     ckpt_error *err)
+{
+    struct diff_join join = {.a = &error_side->names, .b = &other->names};
+    struct diff_name *errors = error_side->names.list, *others = other->names.list;
+    size_t nerrors = 0, nothers = 0; /* kept so far: not beyond the names that were read */
+    const struct diff_name *e, *o;
+    ckpt_status st = CKPT_OK;
+    map *absent = map_absent(error_side);
+    if (!absent)
+        return fail_memory(err);
+    while (st == CKPT_OK && diff_next_pair(&join, &e, &o)) {
+        if (e && is_contradicted(d, error_side, other, e, o))
+            st = fail_other_checkpoint(error_side, other, e, err);
+        bool is_same = !e && !is_below_any(absent, o->name);
+        d->totals->same += is_same;
+        if (e && e->index < error_side->f->first_absent)
+            errors[nerrors++] = *e;
+        if (o && !is_same)
+            others[nothers++] = *o;
+    }
+    error_side->names.n = nerrors;
+    other->names.n = nothers;
+    map_free(absent);
+    return st;
+}
+
+static ckpt_status apply_load_error(struct diff *d, struct diff_side *a, struct diff_side *b, ckpt_error *err)
+{
+    if (a->f->is_load_error && b->f->is_load_error)
+        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
+                    "both are errors of load_state_dict\ncompare each with the checkpoint that was loaded");
+    if (a->f->is_load_error)
+        return complete_by_other(d, a, b, err);
+    return b->f->is_load_error ? complete_by_other(d, b, a, err) : CKPT_OK;
+}
+
 static ckpt_status list_pairs(struct diff *d, struct diff_side *a, struct diff_side *b, ckpt_error *err)
 {
     CKPT_TRY(find_roots(d->o, a, b, err));
     CKPT_TRY(check_matches(d->o, a, b, err));
     CKPT_TRY(diff_list_rows(a->f, d->o, &a->root, &a->names, err));
     CKPT_TRY(diff_list_rows(b->f, d->o, &b->root, &b->names, err));
+    CKPT_TRY(apply_load_error(d, a, b, err));
     return pair_rows(d, &a->names, &b->names, err);
 }
 

@@ -693,6 +693,25 @@ static void fuzz_names(const uint8_t *data, size_t size)
     ckpt_close(f);
 }
 
+/* fuzz_printed - reads the bytes as a text of names, and compares the names with themselves. */
+static void fuzz_printed(const uint8_t *data, size_t size)
+{
+    ckpt_open_options o = {.struct_size = sizeof o, .names = 1, .data = data, .size = size};
+    ckpt_diff_options keys = {.struct_size = sizeof keys, .keys_only = true};
+    ckpt_diff_totals totals = CKPT_INIT(ckpt_diff_totals);
+    ckpt_error err = {0};
+    ckpt_file *f = NULL;
+    ckpt_status st = ckpt_open_with("fuzz", &o, &f, &err);
+    check_reason(st, &err);
+    if (st != CKPT_OK)
+        return;
+    st = ckpt_diff(f, f, &keys, NULL, NULL, &totals, &err);
+    check_reason(st, &err);
+    if (st == CKPT_OK && (totals.same != ckpt_tensor_count(f) || totals.only_a || totals.only_b))
+        exercise_abort("names differ from themselves");
+    ckpt_close(f);
+}
+
 /* ------------------------------------------------------- text in checkpoints */
 
 /* fuzz_yaml - checks that the tokens of the bytes are in order and inside, and scans the bytes as YAML. */
@@ -748,6 +767,7 @@ static const struct {
     {"mem", fuzz_mem},
     {"names", fuzz_names},
     {"number", fuzz_number},
+    {"printed", fuzz_printed},
     {"ocdbt", fuzz_ocdbt},
     {"packed", fuzz_scan},
     {"paddle_pickle", fuzz_paddle_pickle},

@@ -18,7 +18,27 @@ ckpt diff --keys-only w.safetensors keys.txt | tail -n 1
 ckpt diff --keys-only --ignore-prefix=module. w.safetensors keys.txt
 ckpt convert -q --cast=f16 s.safetensors half.safetensors
 ckpt diff --ignore-dtype w.safetensors half.safetensors | tail -n 1
-# there is no hint if one name differs in another way
+# names that differ in another way do not hide the prefix, and the second line of the hint gives most their names
 echo head.weight >>keys.txt
 ckpt diff --keys-only w.safetensors keys.txt | tail -n 1
+sed '/bn1.bias/d' keys.txt >fewer.txt
+ckpt diff --keys-only w.safetensors fewer.txt | tail -n 1
+ckpt strip module. w.safetensors -o renamed.safetensors
+ckpt diff --keys-only renamed.safetensors fewer.txt
+ckpt diff --keys-only fewer.txt data/train.pt | tail -n 1
+ckpt convert --root=state_dict.module data/train.pt -o renamed.pt
+ckpt diff --keys-only fewer.txt renamed.pt
+# a list of names may be the side with the prefix
+sed 's/^/net./' fewer.txt | ckpt diff --keys-only s.safetensors - | tail -n 1
+ckpt add net. s.safetensors -o renamed-2.safetensors
+sed 's/^/net./' fewer.txt | ckpt diff --keys-only renamed-2.safetensors -
+# the weights of a training checkpoint
+sed 's/^/module./' fewer.txt >wrapped.txt
+ckpt diff --keys-only data/train.pt wrapped.txt | tail -n 1
+ckpt diff --keys-only --root=auto data/train.pt wrapped.txt
+# there is no hint if few names have the prefix, or only one
+printf 'a.x\na.y\nb\nc\nd\ne\nf\n' >a.txt
+printf 'x\ny\ng\nh\ni\nj\nk\n' >b.txt
+ckpt diff --keys-only a.txt b.txt | tail -n 1
 ckpt diff --keys-only h.safetensors s.safetensors | tail -n 1
+printf 'x\n' | ckpt diff --keys-only a.txt - | tail -n 1

@@ -1,0 +1,234 @@
+/* diff_prefix.c - finds the prefix by which the names of two checkpoints differ, and prints what ignores
+ * it. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "diff.h"
+
+/* A prefix that names have in one file only. */
+struct prefix {
+    ckpt_str text; /* ends with a dot; .len 0: there is none */
+    bool in_b;     /* the names of r->b have it */
+    uint64_t pairs; /* how many names of one file are names of the other after the prefix */
+};
+
+/* extra_prefix - returns what the longer of A and B has before the text of the shorter, or "" if they differ
+ * in another way. The prefix ends with a dot. *IN_B: B is the longer. */
+static ckpt_str extra_prefix(ckpt_str a, ckpt_str b, bool *in_b)
+{
+    *in_b = b.len > a.len;
+    ckpt_str longer = *in_b ? b : a, shorter = *in_b ? a : b;
+    size_t n = longer.len - shorter.len;
+    bool extends = n && longer.ptr[n - 1] == '.' &&
+                   str_is_equal((ckpt_str){longer.ptr + n, shorter.len}, shorter);
+    return extends ? (ckpt_str){longer.ptr, n} : (ckpt_str){"", 0};
+}
+
+ckpt_str report_renamed_prefix(const struct report *r, bool *in_b)
+{
+    ckpt_str prefix = {"", 0};
+    const ckpt_diff_event *e;
+    bool longer_in_b;
+    if (r->totals.renamed < 2)
+        return prefix;
+    for (size_t i = 0; (e = report_next_event(r, CKPT_DIFF_RENAMED, &i));) {
+        ckpt_str extra = extra_prefix(e->name, e->other, &longer_in_b);
+        bool same = longer_in_b == *in_b && str_is_equal(extra, prefix);
+        if (!extra.len || (prefix.len && !same))
+            return (ckpt_str){"", 0};
+        prefix = extra;
+        *in_b = longer_in_b;
+    }
+    return memchr(prefix.ptr, '\0', prefix.len) ? (ckpt_str){"", 0} : prefix;
+}
+
+/* ------------------------------------------------------------------- by names */
+
+static int compare_bytes(const void *x, const void *y)
+{
+    const ckpt_str *a = x, *b = y;
+    int c = memcmp(a->ptr, b->ptr, a->len < b->len ? a->len : b->len);
+    return c ? c : (a->len > b->len) - (a->len < b->len);
+}
+
+/* list_unmatched - returns the *N names of the events of kind WHAT, sorted by their bytes. */
+static ckpt_str *list_unmatched(const struct report *r, ckpt_diff_what what, size_t *n)
+{
+    ckpt_str *names = mem_new(what == CKPT_DIFF_ONLY_A ? r->totals.only_a : r->totals.only_b, sizeof *names);
+    const ckpt_diff_event *e;
+    *n = 0;
+    for (size_t i = 0; (e = report_next_event(r, what, &i));)
+        names[(*n)++] = e->name;
+    qsort(names, *n, sizeof *names, compare_bytes);
+    return names;
+}
+
+enum { MAX_PREFIXES = 32, MAX_COMPONENTS = 8 };
+
+struct prefixes {
+    struct prefix list[MAX_PREFIXES];
+    size_t n;
+};
+
+static void count_prefix(struct prefixes *found, ckpt_str text, bool in_b)
+{
+    for (size_t i = 0; i < found->n; i++) {
+        if (found->list[i].in_b == in_b && str_is_equal(found->list[i].text, text)) {
+            found->list[i].pairs++;
+            return;
+        }
+    }
+    if (found->n < MAX_PREFIXES && !memchr(text.ptr, '\0', text.len))
+        found->list[found->n++] = (struct prefix){text, in_b, 1};
+}
+
+/* count_prefixes - counts each prefix after which one of the NLONGER names LONGER is one of SHORTER. */
+static void count_prefixes(struct prefixes *found, const ckpt_str *longer, size_t nlonger,
+                           const ckpt_str *shorter, size_t nshorter, bool in_b)
+{
+    for (size_t i = 0; i < nlonger; i++) {
+        size_t end = 0;
+        for (unsigned k = 0; k < MAX_COMPONENTS; k++) {
+            const char *dot = memchr(longer[i].ptr + end, '.', longer[i].len - end);
+            if (!dot)
+                break;
+            end = (size_t)(dot - longer[i].ptr) + 1;
+            ckpt_str rest = {longer[i].ptr + end, longer[i].len - end};
+            if (bsearch(&rest, shorter, nshorter, sizeof rest, compare_bytes))
+                count_prefix(found, (ckpt_str){longer[i].ptr, end}, in_b);
+        }
+    }
+}
+
+/* find_prefix - returns the prefix that explains most names that are in one file only: at least two, and at
+ * least half of those that the file without the prefix could lack for it. */
+static struct prefix find_prefix(const struct report *r)
+{
+    struct prefixes found = {.n = 0};
+    struct prefix best = {.pairs = 1};
+    size_t na, nb;
+    ckpt_str *a = list_unmatched(r, CKPT_DIFF_ONLY_A, &na), *b = list_unmatched(r, CKPT_DIFF_ONLY_B, &nb);
+    count_prefixes(&found, a, na, b, nb, false);
+    count_prefixes(&found, b, nb, a, na, true);
+    for (size_t i = 0; i < found.n; i++)
+        if (found.list[i].pairs > best.pairs)
+            best = found.list[i];
+    free(a);
+    free(b);
+    return best.pairs > (na < nb ? na : nb) / 2 ? best : (struct prefix){.pairs = 0};
+}
+
+/* ----------------------------------------------------------------------- hint */
+
+/* containers_length - returns the length of the containers, with a dot at their end, in the first name of F
+ * that begins with PREFIX; 0: the tensor is in no container. *HAS_PREFIX: there is such a name. */
+static size_t containers_length(const ckpt_file *f, ckpt_str prefix, bool *has_prefix)
+{
+    ckpt_tensor t = CKPT_INIT(ckpt_tensor);
+    *has_prefix = false;
+    for (uint32_t i = 0; ckpt_tensor_at(f, i, &t); i++) {
+        if (!str_begins(t.name, prefix))
+            continue;
+        *has_prefix = true;
+        const ckpt_path_elem *last = t.npath ? &t.path[t.npath - 1] : NULL;
+        return last && last->str.ptr && last->str.len <= t.name.len ? t.name.len - last->str.len : 0;
+    }
+    return 0;
+}
+
+/* is_weights_root - returns true if PREFIX is the name of the mapping that holds the weights of F, and a
+ * dot. */
+static bool is_weights_root(ckpt_file *f, ckpt_str prefix)
+{
+    ckpt_info info = CKPT_INIT(ckpt_info);
+    ckpt_error ignored;
+    return ckpt_inspect(f, &info, &ignored) == CKPT_OK && info.weights_root.len + 1 == prefix.len &&
+           str_begins(prefix, info.weights_root);
+}
+
+/* add_option - adds the option of diff that makes the names equal. The path of --root has no dot at the
+ * end. */
+static void add_option(struct text *hint, ckpt_file *side, ckpt_str prefix, bool is_root)
+{
+    struct text word = {0};
+    text_bytes(&word, prefix.ptr, prefix.len - is_root);
+    text_add(hint, is_root ? "--root=" : "--ignore-prefix=");
+    if (is_root && is_weights_root(side, prefix))
+        text_add(hint, "auto");
+    else
+        text_shell(hint, word.ptr);
+    text_free(&word);
+}
+
+/* add_rename - adds the command that writes the checkpoint with the names of the other side: it takes what is
+ * in the container, or strips the prefix, from the file that has it; or, if that is a list of names, adds the
+ * prefix in the other. */
+static void add_rename(struct text *hint, const struct report *r, const struct prefix *p, bool is_root)
+{
+    struct text word = {0}, output = {0};
+    bool strips = strcmp(ckpt_file_format(p->in_b ? r->b : r->a), "names") != 0;
+    const char *path = strips == p->in_b ? r->name_b : r->name_a;
+    text_bytes(&word, p->text.ptr, p->text.len - is_root);
+    text_new_name(&output, "renamed", path, NULL);
+    text_add(hint, is_root  ? "\n      to extract them: ckpt convert --root="
+                   : strips ? "\n      to remove it: ckpt strip "
+                            : "\n      to add it: ckpt add ");
+    text_shell(hint, word.ptr);
+    text_add(hint, " ");
+    text_operand(hint, path);
+    text_add(hint, " -o ");
+    text_operand(hint, output.ptr);
+    text_free(&word);
+    text_free(&output);
+}
+
+/* add_count - adds how many of the names P explains, if it was found by comparing names. */
+static void add_count(struct text *hint, const struct report *r, const struct prefix *p)
+{
+    uint64_t with = p->in_b ? r->totals.only_b : r->totals.only_a;
+    uint64_t without = p->in_b ? r->totals.only_a : r->totals.only_b;
+    if (!p->pairs || (p->pairs == with && p->pairs == without)) {
+        text_add(hint, "hint: the names differ only by a prefix: add ");
+        return;
+    }
+    if (p->pairs == with)
+        text_addf(hint, "hint: all %llu names only in ", (unsigned long long)with);
+    else
+        text_addf(hint, "hint: %llu of the %llu names only in ", (unsigned long long)p->pairs,
+                  (unsigned long long)with);
+    text_name(hint, str_of(p->in_b ? r->name_b : r->name_a));
+    text_add(hint, " differ only by the prefix ");
+    text_name(hint, p->text);
+    text_add(hint, ": add ");
+}
+
+void report_prefix_hint(const struct report *r)
+{
+    struct prefix p = {.pairs = 0};
+    struct text hint = {0};
+    bool has_prefix;
+    const char *names[2] = {r->name_a, r->name_b};
+    p.text = report_renamed_prefix(r, &p.in_b);
+    bool by_bytes = p.text.len > 0;
+    if (!by_bytes)
+        p = find_prefix(r);
+    ckpt_file *side = p.in_b ? r->b : r->a;
+    size_t containers_len = p.text.len ? containers_length(side, p.text, &has_prefix) : 0;
+    if (!p.text.len)
+        return;
+    bool is_root = has_prefix && containers_len > 0;
+    bool full = by_bytes && has_prefix; /* else another root or prefix was given, and is to stay */
+    if (full)
+        text_add(&hint, "hint: the renamed ones differ only by a prefix: ckpt diff ");
+    else
+        add_count(&hint, r, &p);
+    add_option(&hint, side, p.text, is_root);
+    for (int i = 0; full && i < 2; i++) {
+        text_add(&hint, " ");
+        text_operand(&hint, names[i]);
+    }
+    if (!full && has_prefix)
+        add_rename(&hint, r, &p, is_root);
+    print_text(stderr, "%s\n", hint.ptr);
+    text_free(&hint);
+}
