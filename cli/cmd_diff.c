@@ -33,11 +33,12 @@ static const struct opt options[] = {
     {'l', "long", NULL, OPT_FLAG, &opts.wide, "also the relative L2 distance and the cosine"},
     {0, "sort", "name|rel-l2|max-abs", OPT_CHOICE, &opts.order, "what changed most first (default: by name)"},
     {0, "top", "N", OPT_COUNT, &opts.top, "only the N tensors that changed most"},
+    RECORDS_OPTIONS("what differs, in both files"),
     {0, "md", NULL, OPT_FLAG, &opts.markdown, "a Markdown table, for a pull request's comment"},
     {0, "git", NULL, OPT_FLAG, &opts.git, "act as git's external diff: seven arguments, always exit 0"},
     {0, "ignore-crc", NULL, OPT_FLAG, &opts.ignore_crc, "go on despite wrong checksums in a file"},
     UI_WORK_OPTIONS,
-    {'q', "quiet", NULL, OPT_FLAG, &ui.quiet, "print nothing; the exit code is the answer"},
+    {'q', "quiet", NULL, OPT_FLAG, &ui.quiet, "print no text; the exit code is the answer"},
     {0},
 };
 
@@ -76,7 +77,7 @@ static ckpt_status compare_files(struct report *r, ckpt_error *err)
     diff_options.tensors_only = opts.tensors_only;
     diff_options.allow_none = ui.allow_none;
     opts.order = opts.order >= 0 ? opts.order : opts.top ? BY_REL_L2 : BY_NAME;
-    diff_options.norms = opts.wide || ui.json || opts.order == BY_REL_L2;
+    diff_options.norms = opts.wide || ui.json || records_option() || opts.order == BY_REL_L2;
     progress_begin("comparing");
     ckpt_status s = ckpt_diff(r->a, r->b, &diff_options, collect_event, r, &r->totals, err);
     progress_wipe();
@@ -105,6 +106,8 @@ static int print_report(const struct report *r)
     print.for_programs = ui.json || opts.markdown;
     if (ui.json)
         report_json(r);
+    else if (records_option())
+        report_records(r);
     else if (opts.markdown)
         report_markdown(r);
     else if (!ui.quiet)
@@ -202,10 +205,23 @@ static int git_diff(int n, char **operand)
     return EXIT_OK;
 }
 
+static int check_diff_output(void)
+{
+    int status = records_check("diff");
+    if (status == EXIT_OK && opts.markdown && (ui.json || records_option()))
+        return usage_error("diff", "choose --md or --%s", ui.json ? "json" : records_option());
+    if (status == EXIT_OK && records.header && !records_option())
+        return usage_error("diff", "--header names the columns of --tsv or --csv: choose one");
+    return status;
+}
+
 int run_diff(int n, char **operand)
 {
     if (opts.git)
         return git_diff(n, operand);
+    int status = check_diff_output();
+    if (status != EXIT_OK)
+        return status;
     if (n != 2)
         return usage_error("diff", "diff needs two files, A and B");
     if (opts.keys_only && (opts.top || opts.order > BY_NAME))

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "json.h"
+#include "number.h"
 
 /* index_renames - returns an array with an item for each row of r->b: the event of its rename, or NULL. */
 static const ckpt_diff_event **index_renames(const struct report *r)
@@ -371,6 +372,100 @@ void report_markdown(const struct report *r)
     print_text(stdout, "%s**%s**\n", rows || r->nvalues ? "\n" : "", totals_text(r, &total));
     text_free(&out);
     text_free(&total);
+    free(rename_of_b);
+}
+
+/* ----------------------------------------------------------------- records */
+
+/* change_name - returns what the lists of --json call the events of kind WHAT. */
+static const char *change_name(ckpt_diff_what what)
+{
+    static const char *const names[] = {[CKPT_DIFF_ONLY_A] = "only_a",
+                                        [CKPT_DIFF_ONLY_B] = "only_b",
+                                        [CKPT_DIFF_CHANGED] = "changed",
+                                        [CKPT_DIFF_SAME] = "within_tolerance",
+                                        [CKPT_DIFF_NOT_COMPARED] = "not_compared"};
+    return names[what];
+}
+
+static void add_side_fields(struct record *line, const struct report *r, const ckpt_diff_event *e,
+                            bool is_shape)
+{
+    for (int i = 0; i < 2; i++) {
+        const ckpt_file *f = i ? r->b : r->a;
+        ckpt_tensor t = CKPT_INIT(ckpt_tensor);
+        bool is_known = ckpt_tensor_at(f, i ? e->b : e->a, &t) && shows_dtype_or_shape(f, &t, is_shape);
+        if (is_known && is_shape && t.has_shape)
+            text_dims(&line->text, t.shape, t.ndim, ",");
+        else if (is_known && !is_shape)
+            text_dtype(&line->text, &t);
+        record_field(line);
+    }
+}
+
+static void add_number_fields(struct record *line, const ckpt_diff_event *e)
+{
+    const double numbers[] = {e->max_abs, e->max_rel, e->mean_abs, e->rel_l2, e->cosine};
+    char text[NUMBER_TEXT_SIZE];
+    text_uint(&line->text, e->differing);
+    record_field(line);
+    text_uint(&line->text, e->elements);
+    record_field(line);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        if (!isnan(numbers[i]) || i < 3) /* NaN in the last two: there is no such number */
+            text_add(&line->text, real_text(numbers[i], false, text));
+        record_field(line);
+    }
+}
+
+static void add_event_fields(struct record *line, const struct report *r, const ckpt_diff_event *e,
+                             const ckpt_diff_event *const *rename_of_b)
+{
+    bool has_numbers = e->compared && (e->values_differ || e->within_tolerance);
+    text_add(&line->text, change_name((ckpt_diff_what)e->what));
+    record_field(line);
+    record_field_name(line, e->name);
+    add_side_fields(line, r, e, false);
+    add_side_fields(line, r, e, true);
+    if (has_numbers)
+        add_number_fields(line, e);
+    for (int i = 0; !has_numbers && i < 7; i++)
+        record_field(line);
+    bool is_renamed = e->what == CKPT_DIFF_ONLY_B && e->b != CKPT_NO_TENSOR && rename_of_b[e->b];
+    record_field_name(line, is_renamed ? rename_of_b[e->b]->name : (ckpt_str){"", 0});
+    if (e->what == CKPT_DIFF_NOT_COMPARED)
+        add_unread_reason(&line->text, r, e);
+    else if (e->key_differs)
+        add_key_types(&line->text, r, e);
+    else if (e->values_differ && e->differing == 0)
+        (void)add_quantizer_difference(&line->text, r, e);
+    record_field(line);
+}
+
+void report_records(const struct report *r)
+{
+    static const char *const titles[] = {"change",   "name",    "dtype_a", "dtype_b", "shape_a",
+                                         "shape_b",  "differing", "elements", "max_abs", "max_rel",
+                                         "mean_abs", "rel_l2",  "cosine",  "renamed_from", "remark"};
+    const ckpt_diff_event **rename_of_b = index_renames(r);
+    struct record line = {0};
+    records_header(titles, sizeof titles / sizeof *titles);
+    for (size_t i = 0; i < r->n; i++) {
+        if (r->events[i].what == CKPT_DIFF_RENAMED)
+            continue;
+        add_event_fields(&line, r, &r->events[i], rename_of_b);
+        record_put(&line);
+    }
+    for (size_t i = 0; i < r->nvalues; i++) {
+        text_add(&line.text, change_name((ckpt_diff_what)r->values[i].what));
+        record_field(&line);
+        record_field_name(&line, r->values[i].name);
+        value_fields(&line, &r->values[i]);
+        for (size_t field = 6; field < sizeof titles / sizeof *titles; field++)
+            record_field(&line);
+        record_put(&line);
+    }
+    record_free(&line);
     free(rename_of_b);
 }
 

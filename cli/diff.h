@@ -2,7 +2,7 @@
 #ifndef CLI_DIFF_H
 #define CLI_DIFF_H
 
-#include "out.h"
+#include "records.h"
 
 struct report {
     ckpt_file *a, *b;
@@ -41,11 +41,14 @@ void report_prefix_hint(const struct report *r);
  * *IN_B); "" if there is none, or fewer than two were renamed. */
 ckpt_str report_renamed_prefix(const struct report *r, bool *in_b);
 void report_json(const struct report *r);
+void report_records(const struct report *r); /* for --tsv and --csv */
 
 /* These print only the values that are not tensors; values_json prints an object, or null. */
 void values_text(const struct report *r);
 void values_markdown(const struct report *r);
 void values_json(const struct report *r, FILE *stream);
+/* value_fields - adds the fields dtype and shape of both files: "value" and the value of E, as `ls` does. */
+void value_fields(struct record *line, const ckpt_diff_value *e);
 
 /* find_key_of_other_type - finds the last key that is an int in one of the paths A and B (NA and NB elements)
  * and a text in the other. Returns that key in A, or NULL. */

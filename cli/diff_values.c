@@ -121,6 +121,22 @@ void values_markdown(const struct report *r)
     text_free(&b);
 }
 
+void value_fields(struct record *line, const ckpt_diff_value *e)
+{
+    struct text a = {0}, b = {0};
+    add_value_texts(e, &a, &b);
+    for (int i = 0; i < 2; i++) {
+        text_add(&line->text, (i ? e->b : e->a) ? "value" : "");
+        record_field(line);
+    }
+    for (int i = 0; i < 2; i++) {
+        text_add(&line->text, i ? (b.len ? b.ptr : "") : a.len ? a.ptr : "");
+        record_field(line);
+    }
+    text_free(&a);
+    text_free(&b);
+}
+
 static void add_typed_value(json *parent, const ckpt_leaf *leaf)
 {
     char type[256];

@@ -27,3 +27,4 @@ for format in safetensors npz msgpack; do
 done
 ckpt convert -q data/train.pt --to dcp dcp
 ckpt diff data/train.pt dcp
+ckpt diff --tsv int.pkl other.pkl | cut -f 1,2,7,15
