@@ -445,7 +445,7 @@ static int list_file(const char *path)
     print_rows(f, rows, n);
     if (opts.values && !ui.json)
         print_values(f);
-    if (ui.tty && !ui.json && !records_option())
+    if (ui.tty && !ui.quiet && !ui.json && !records_option())
         print_ls_totals(f, rows, n);
     notice_same_names(f, path, rows, n);
     if (!ckpt_tensor_count(f) && !opts.values)

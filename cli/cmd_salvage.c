@@ -28,7 +28,7 @@ static void print_lost(const ckpt_file *f, const char *input)
     if (ckpt_lost_count(f)) {
         text_clear(&t);
         text_noun(&t, ckpt_tensor_count(f), "tensor", "tensors");
-        print_notice(input, "%zu of %s lost", ckpt_lost_count(f), t.ptr);
+        print_reason(input, "%zu of %s lost", ckpt_lost_count(f), t.ptr);
     }
     text_free(&t);
 }

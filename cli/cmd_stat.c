@@ -409,18 +409,30 @@ static void print_stat_json(const struct job *job)
     json_end_rows(tail, stdout);
 }
 
+static bool is_failed(const ckpt_stats *s) { return (fail_on_nan && s->nan) || (fail_on_inf && s->inf); }
+
+/* keep_failed - removes the rows from JOB that pass --fail-on. */
+static void keep_failed(struct job *job)
+{
+    size_t nkept = 0;
+    for (size_t i = 0; i < job->n; i++) {
+        if (!is_failed(&job->stats[i]))
+            continue;
+        job->rows[nkept] = job->rows[i];
+        job->stats[nkept++] = job->stats[i];
+    }
+    job->n = nkept;
+}
+
 /* check_fail_on - checks the rows by --fail-on. Returns EXIT_NO after naming the first tensor that
  * fails, else EXIT_OK. */
 static int check_fail_on(const struct job *job, const char *path)
 {
     ckpt_str first_failed = {0};
     size_t nfailed = 0;
-    for (size_t i = 0; i < job->n; i++) {
-        if (!(fail_on_nan && job->stats[i].nan) && !(fail_on_inf && job->stats[i].inf))
-            continue;
-        if (!nfailed++)
+    for (size_t i = 0; i < job->n; i++)
+        if (is_failed(&job->stats[i]) && !nfailed++)
             first_failed = ckpt_tensor_name(job->f, job->rows[i]);
-    }
     if (!nfailed)
         return EXIT_OK;
     struct text t = {0};
@@ -442,7 +454,7 @@ static void print_stats(const struct job *job)
         print_stat_records(job);
     else
         print_stat_table(job);
-    if (ui.tty && !ui.json && !records_option())
+    if (ui.tty && !ui.quiet && !ui.json && !records_option())
         print_stat_totals(job);
 }
 
@@ -459,7 +471,10 @@ static int compute_and_print(struct job *job, const char *path)
     progress_wipe();
     if (s != CKPT_OK)
         return report_error(&err, path);
-    print_stats(job);
+    if (ui.quiet && opts.fail_on && !ui.json)
+        keep_failed(job);
+    if (job->n || !(ui.quiet && opts.fail_on))
+        print_stats(job);
     return check_fail_on(job, path);
 }
 

@@ -49,7 +49,7 @@ extern struct ui ui;
 /* For commands with globs, prefixes or rules: one that matches nothing is an error. */
 #define UI_NONE_OPTION \
     {0, "allow-none", NULL, OPT_FLAG, &ui.allow_none, "go on if a glob, prefix or rule matches nothing"}
-#define UI_QUIET_OPTION {'q', "quiet", NULL, OPT_FLAG, &ui.quiet, "no notices; errors are still shown"}
+#define UI_QUIET_OPTION {'q', "quiet", NULL, OPT_FLAG, &ui.quiet, "only what was asked for and what is wrong"}
 /* clang-format on */
 
 void ui_init(void);

@@ -12,3 +12,8 @@ for what in nan inf nan,inf inf,nan nan,zero ''; do
 done
 ckpt stat --fail-on nan -g ok bad.safetensors >/dev/null; echo $?
 ckpt stat -q --fail-on=nan bad.safetensors >/dev/null; echo $?
+# with -q, --fail-on prints only the tensors that fail
+ckpt convert -q data/train.pt good.safetensors
+ckpt stat -q --fail-on=inf bad.safetensors good.safetensors; echo $?
+ckpt stat -q --tsv --header --fail-on=nan bad.safetensors good.safetensors; echo $?
+ckpt stat -q --fail-on=nan good.safetensors; echo $?
