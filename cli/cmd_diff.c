@@ -128,14 +128,25 @@ static void close_report(struct report *r, void (*close_side)(ckpt_file *f))
     close_side(r->b);
 }
 
+/* open_side - opens PATH, which may be a list of names only with --keys-only. NULL: an error was printed. */
+static ckpt_file *open_side(const char *path)
+{
+    ckpt_file *f = open_input_by(ckpt_open_names, path, opts.ignore_crc);
+    if (!f || opts.keys_only || strcmp(ckpt_file_format(f), "names") != 0)
+        return f;
+    (void)report_failure(CKPT_EUNKNOWN, path, "--keys-only compares the names",
+                         "list of names, not a checkpoint");
+    close_input(f);
+    return NULL;
+}
+
 static int diff_files(const char *a, const char *b)
 {
-    opener *open_side = opts.keys_only ? ckpt_open_names : ckpt_open;
     struct report r = {.name_a = a, .name_b = b};
     ckpt_error err;
     int status = EXIT_TROUBLE;
-    r.a = open_input_by(open_side, a, opts.ignore_crc);
-    r.b = r.a ? open_input_by(open_side, b, opts.ignore_crc) : NULL;
+    r.a = open_side(a);
+    r.b = r.a ? open_side(b) : NULL;
     if (r.b)
         status = compare_files(&r, &err) == CKPT_OK ? print_report(&r) : report_error(&err, NULL);
     close_report(&r, close_input);

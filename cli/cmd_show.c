@@ -1,5 +1,6 @@
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cmd.h"
 #include "find.h"
@@ -509,6 +510,8 @@ int run_show(int n, char **operand)
     ckpt_str root = {0};
     if (n > 1 && opts.globs.n)
         return usage_error("show", "choose a path or --glob; --root selects where to look");
+    if (n > 1 && access(operand[0], F_OK) != 0 && access(operand[1], F_OK) == 0 && !strstr(operand[0], "://"))
+        return usage_error("show", "FILE comes first, then the path in it");
     ckpt_file *f = open_narrowed(operand[0], &root);
     if (!f)
         return EXIT_TROUBLE;

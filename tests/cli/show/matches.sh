@@ -31,3 +31,5 @@ ckpt show $f '*FC.bias'; echo $?
 ckpt show $f -g '!*'; echo $?
 ckpt show $f -g '*' epoch; echo $?
 ckpt show flat.safetensors 'en[0]'; echo $?
+# the path and the file in the wrong order
+ckpt show epoch data/train.pt; echo $?
