@@ -37,8 +37,9 @@ static bool recognize_packed(const struct doctor *d, const struct signature *pac
 {
     struct probe p = {.size = 0};
     source *head = NULL;
+    uint64_t used;
     ckpt_error ignored;
-    ckpt_status st = unpack_head(d->src, packed, PACKED_HEAD, &head, &ignored);
+    ckpt_status st = unpack_head(d->src, packed, PACKED_HEAD, &head, &used, &ignored);
     bool is_unpacked = head && (st == CKPT_OK || st == CKPT_ELIMIT);
     *s = is_unpacked && recognize_fill(&p, d->path, head, &ignored) == CKPT_OK ? recognize(&p) : NULL;
     source_unref(head);

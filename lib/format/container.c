@@ -333,8 +333,9 @@ static ckpt_status unpack_outer(source *archive, source **out, ckpt_error *err)
         *out = st == CKPT_OK ? source_ref(archive) : NULL;
         return st;
     }
-    uint64_t max = size_mul(archive->size, 100) > MAX_UNPACKED ? size_mul(archive->size, 100) : MAX_UNPACKED;
-    st = unpack_head(archive, s, max, out, err);
+    uint64_t used, max = size_mul(archive->size, 100);
+    max = max > MAX_UNPACKED ? max : MAX_UNPACKED;
+    st = unpack_head(archive, s, max, out, &used, err);
     if (st != CKPT_OK) {
         source_unref(*out);
         *out = NULL;

@@ -44,31 +44,57 @@ static ckpt_status unpack_by_libarchive(source *src, struct unpack *u, ckpt_erro
     return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "broken {=compressed data}: {%s}", why.what);
 }
 
-ckpt_status unpack_head(source *src, const struct signature *s, uint64_t max, source **out, ckpt_error *err)
+ckpt_status unpack_head(source *src, const struct signature *s, uint64_t max, source **out, uint64_t *used,
+                        ckpt_error *err)
 {
     struct unpack u = {.max_bytes = max, .member = keep_member, .user = out};
     bool gzip = strcmp(s->id, "gzip") == 0;
-    uint64_t used;
     *out = NULL;
-    if (!gzip && s->kind != SIGN_ZLIB)
-        return unpack_by_libarchive(src, &u, err);
+    *used = 0;
+    if (!gzip && s->kind != SIGN_ZLIB) {
+        ckpt_status failure = unpack_by_libarchive(src, &u, err);
+        *used = u.bytes_read < src->size ? u.bytes_read : src->size;
+        return failure;
+    }
     spool *to = spool_new(max);
     if (!to)
         return fail_memory(err);
-    ckpt_status st = inflate_into(src, 0, src->size, gzip ? INFLATE_GZIP : INFLATE_ZLIB, to, &used, err);
+    ckpt_status st = inflate_into(src, 0, src->size, gzip ? INFLATE_GZIP : INFLATE_ZLIB, to, used, err);
     *out = spool_source(to);
     return st;
 }
 
-ckpt_status unpack_all(ckpt_file *f, const struct signature *s, source **out, ckpt_error *err)
+ckpt_status unpack_all(ckpt_file *f, const struct signature *s, source **out, uint64_t *stray,
+                       ckpt_error *err)
 {
-    uint64_t max = file_max_unpacked(f, f->src->size);
-    ckpt_status st = unpack_head(f->src, s, max, out, err);
+    uint64_t max = file_max_unpacked(f, f->src->size), used;
+    bool zero = true;
+    ckpt_status st = unpack_head(f->src, s, max, out, &used, err);
+    if (st == CKPT_OK)
+        st = source_is_zero(f->src, used, f->src->size - used, &zero, err); /* bounded: in the file */
+    *stray = zero ? 0 : f->src->size - used;                                /* bounded: as above */
     if (st == CKPT_ELIMIT) {
         (void)fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "it unpacks to {more} than {=%" PRIu64 " bytes}", max);
         error_add_hint(err, "raise it with --max-expanded (max_expanded in ckpt_limits)");
     }
     return st;
+}
+
+ckpt_status unpack_report_stray(ckpt_file *f, struct check *check, const source *src, uint64_t stray,
+                                ckpt_error *err)
+{
+    ckpt_error e = {0};
+    const char *plural = stray == 1 ? "" : "s";
+    if (!stray)
+        return CKPT_OK;
+    if (!check) {
+        file_notice(f, "%" PRIu64 " byte%s after the compressed data %s ignored", stray, plural,
+                    stray == 1 ? "is" : "are");
+        return CKPT_OK;
+    }
+    (void)fail(&e, CKPT_EFORMAT, source_pos(src, src->size - stray), /* bounded: they end the file */
+               "{%" PRIu64 " unreferenced byte%s} after {=the compressed data}", stray, plural);
+    return check_report(check, CHECK_STRAY, f->path, &e, err);
 }
 
 static bool probe(const struct probe *p)
@@ -118,8 +144,9 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
     struct check *check = f->check; /* F is replaced by the file that is unpacked */
     const struct signature *s = recognize_compression(f->probe);
     bool checked = s && has_checksum(f->probe, s);
-    source *unpacked = NULL;
-    ckpt_status st = unpack_all(f, s, &unpacked, err);
+    source *unpacked = NULL, *packed = source_ref(f->src);
+    uint64_t stray;
+    ckpt_status st = unpack_all(f, s, &unpacked, &stray, err);
     if (st == CKPT_EUNSUPPORTED) {
         err->hint[0] = '\0';
         recognize_add_hint(s, f->path, err);
@@ -138,6 +165,9 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
         f->whole_checksum = true;
         check_count(check, 1, n);
     }
+    if (st == CKPT_OK)
+        st = unpack_report_stray(f, check, packed, stray, err);
+    source_unref(packed);
     if (st == CKPT_OK && is_partial)
         file_note_loss(f, "only %" PRIu64 " bytes can be unpacked: %s", n, why.what);
     if (st != CKPT_OK)

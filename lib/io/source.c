@@ -40,6 +40,21 @@ ckpt_status source_crc(source *s, uint64_t off, uint64_t n, enum crc_kind kind, 
     return st;
 }
 
+ckpt_status source_is_zero(source *s, uint64_t off, uint64_t n, bool *zero, ckpt_error *err)
+{
+    unsigned char bytes[4096];
+    *zero = true;
+    while (*zero && n) {
+        size_t part = n < sizeof bytes ? (size_t)n : sizeof bytes;
+        CKPT_TRY(source_read(s, off, bytes, part, err));
+        for (size_t i = 0; i < part; i++)
+            *zero = *zero && bytes[i] == 0;
+        off += part; /* bounded: read just now */
+        n -= part;   /* bounded: N, at most */
+    }
+    return CKPT_OK;
+}
+
 source *source_ref(source *s)
 {
     s->refs++;

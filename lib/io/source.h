@@ -53,6 +53,8 @@ ckpt_status source_read(source *s, uint64_t off, void *out, size_t n, ckpt_error
 /* source_crc - updates *CRC, a checksum of KIND, with the N bytes at OFF; 0 is the checksum of no bytes. */
 ckpt_status source_crc(source *s, uint64_t off, uint64_t n, enum crc_kind kind, uint32_t *crc,
                        ckpt_error *err);
+/* source_is_zero - sets *ZERO to whether the N bytes at OFF are all zero; reads up to one that is not. */
+ckpt_status source_is_zero(source *s, uint64_t off, uint64_t n, bool *zero, ckpt_error *err);
 source *source_ref(source *s);
 void source_unref(source *s); /* NULL is allowed */
 /* source_locate - sets position, if it can be known. */

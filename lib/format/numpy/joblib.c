@@ -12,12 +12,13 @@ static bool probe(const struct probe *p)
 {
     ckpt_error ignored;
     source *head = NULL;
+    uint64_t used;
     if (p->is_folder)
         return false;
     const struct signature *s = recognize_compression(p);
     if (!s)
         return recognize_as(p, SIGN_JOBLIB) && !p->zip;
-    (void)unpack_head(p->src, s, JOBLIB_HEAD, &head, &ignored);
+    (void)unpack_head(p->src, s, JOBLIB_HEAD, &head, &used, &ignored);
     bool found = head && recognize_joblib(head);
     source_unref(head);
     return found;
@@ -28,13 +29,16 @@ static void free_unpacked(void *unpacked) { source_unref(unpacked); }
 static ckpt_status read(ckpt_file *f, ckpt_error *err)
 {
     source *unpacked;
+    uint64_t stray;
     const struct signature *s = recognize_compression(f->probe);
     if (!s)
         return torch_read_pickle(f, f->src, err);
-    ckpt_status st = unpack_all(f, s, &unpacked, err);
+    ckpt_status st = unpack_all(f, s, &unpacked, &stray, err);
     format_set_container(f, unpacked, free_unpacked);
     if (st == CKPT_OK)
         st = torch_read_pickle(f, unpacked, err);
+    if (st == CKPT_OK)
+        st = unpack_report_stray(f, f->check, f->src, stray, err);
     if (st != CKPT_OK) /* the offset in the unpacked bytes means nothing in the file */
         error_add_position(err, 0, STR_LIT("compressed data"));
     return st;

@@ -433,17 +433,11 @@ static ckpt_status check_size(const struct header *h, const struct header_entry 
 /* is_zero - sets *ZERO to whether the bytes [BEGIN, END) of the data are in the file and all zero. */
 static ckpt_status is_zero(const struct header *h, uint64_t begin, uint64_t end, bool *zero)
 {
-    unsigned char bytes[4096];
-    *zero = end <= h->data_size && end - begin <= PADDING_MAX; /* bounded: BEGIN comes before END */
-    while (*zero && begin < end) {
-        size_t n = end - begin < sizeof bytes ? (size_t)(end - begin) : sizeof bytes; /* bounded: as above */
-        uint64_t at = h->f->data_offset + begin; /* bounded: in the file */
-        CKPT_TRY(source_read(h->f->src, at, bytes, n, h->err));
-        for (size_t i = 0; i < n; i++)
-            *zero = *zero && bytes[i] == 0;
-        begin += n; /* bounded: up to END */
-    }
-    return CKPT_OK;
+    *zero = false;
+    if (end > h->data_size || end - begin > PADDING_MAX) /* bounded: BEGIN comes before END */
+        return CKPT_OK;
+    uint64_t at = h->f->data_offset + begin; /* bounded: in the file */
+    return source_is_zero(h->f->src, at, end - begin, zero, h->err); /* bounded: as above */
 }
 
 /* check_padding - handles the failure that bytes from START to the beginning of X belong to no tensor:
