@@ -35,6 +35,8 @@ struct facts {
     ckpt_file *f;
     ckpt_info info;
     struct totals all, weights, by_dtype[DTYPES];
+    uint64_t named_states;   /* tensors that are of an optimizer by their names alone */
+    char named_optimizer[64]; /* what info.optimizer is then */
 };
 
 static bool is_below(ckpt_str name, ckpt_str root)
@@ -67,13 +69,21 @@ static void count_tensors(struct facts *facts)
 {
     ckpt_tensor t = CKPT_INIT(ckpt_tensor);
     for (uint32_t i = 0; ckpt_tensor_at(facts->f, i, &t); i++) {
+        bool is_state = ckpt_tensor_is_optimizer_state(&t);
         totals_add(&facts->all, &t);
+        facts->named_states += is_state && t.part_of == CKPT_NO_TENSOR;
         if (t.dtype < DTYPES)
             totals_add(&facts->by_dtype[t.dtype], &t);
         if (facts->info.has_weights && is_below(t.name, facts->info.weights_root) &&
-            !is_below_optimizer_or_copy(facts, t.name))
+            !is_below_optimizer_or_copy(facts, t.name) && !is_state)
             totals_add(&facts->weights, &t);
     }
+    if (facts->info.optimizer.len || !facts->named_states)
+        return;
+    int n = snprintf(facts->named_optimizer, sizeof facts->named_optimizer,
+                     "%" PRIu64 " tensor%s, by the names", facts->named_states,
+                     facts->named_states == 1 ? "" : "s");
+    facts->info.optimizer = (ckpt_str){facts->named_optimizer, (size_t)n};
 }
 
 /* -------------------------------------------------------------------- text */
@@ -157,7 +167,8 @@ static void print_ranks(const struct facts *facts, struct text *out)
 
 static void print_weights(const struct facts *facts, struct text *out)
 {
-    if (facts->info.has_weights) {
+    bool has_only_states = !facts->weights.tensors && facts->all.tensors;
+    if (facts->info.has_weights && !has_only_states) {
         begin_label(out, "weights");
         add_name_and_gap(out, facts->info.weights_root);
         text_totals(out, &facts->weights, ", ");

@@ -294,6 +294,10 @@ typedef struct {
  * (a meta tensor, or one of an unknown constructor or compression), no components that hold them, and is not
  * known to be empty. Numpy arrays of objects count as read: their elements are values. */
 CKPT_API bool ckpt_tensor_is_unread(const ckpt_tensor *tensor);
+/* ckpt_tensor_is_optimizer_state - returns true if TENSOR's name is that of an optimizer's variable in a file
+ * in which only names tell those from the weights: Keras, TensorFlow, Paddle. False of the states that
+ * torch's optimizers have in a container of their own (optimizer_path of ckpt_info). */
+CKPT_API bool ckpt_tensor_is_optimizer_state(const ckpt_tensor *tensor);
 /* ckpt_tensor_dtype_name - returns dtype_name if TENSOR has one, else ckpt_dtype_name of its dtype. */
 CKPT_API const char *ckpt_tensor_dtype_name(const ckpt_tensor *tensor);
 

@@ -349,6 +349,11 @@ bool is_optimizer_state(ckpt_str name)
     return false;
 }
 
+bool ckpt_tensor_is_optimizer_state(const ckpt_tensor *tensor)
+{
+    return tensor && is_optimizer_state(tensor->name);
+}
+
 /* ---- rows */
 
 /* index_entries - maps to I each node that may be in the last step of a row in container I. */
