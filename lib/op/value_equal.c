@@ -1,7 +1,11 @@
 /* value_equal.c - compares two nodes as values of Python. Graphs, with or without loops, are compared by the
  * algorithm of Hopcroft and Karp (1971) for the equivalence of automata: nodes that must be equal are put
  * into one set, and a pair that is in one set already is not compared again. Each union leaves one set
- * fewer, so there are fewer unions than nodes. */
+ * fewer, so there are fewer unions than nodes.
+ *
+ * What one comparison finds is kept for the next ones. If it fails, the pairs that contain the difference
+ * differ. A pair is proven to be equal when its contents are, under no assumption but on itself: as the
+ * strongly connected components of Tarjan (1972), pairs that depend on each other are proven together. */
 #include "op/value_equal.h"
 
 #include <math.h>
@@ -190,39 +194,123 @@ static bool is_same_reference(const ckpt_value *a, const ckpt_value *b)
     return reference_of(a, &in_a) && reference_of(b, &in_b) && reference_equal(&in_a, &in_b);
 }
 
-/* ------------------------------------------- sets of nodes that must be equal */
+/* ------------------------------------------- what is known of pairs of objects */
 
-/* get_node_number - sets *OUT to the number of V, its index in e->parent. Numbers V if it has none yet. */
+enum equal_sets { PROVEN, ASSUMED };
+enum knowledge { UNKNOWN, KNOWN_SAME, KNOWN_DIFFERENT };
+
+#define NOTHING UINT32_MAX
+
+static uint32_t smaller(uint32_t a, uint32_t b) { return a < b ? a : b; }
+
+/* get_node_number - sets *OUT to the index of V in e->nodes, and makes it a set of its own there if the
+ * current comparison has not reached V yet. */
 static ckpt_status get_node_number(struct value_equal *e, const ckpt_value *v, uint32_t *out, ckpt_error *err)
 {
     if (!e->numbers && !(e->numbers = map_new(0)))
         return fail_memory(err);
     *out = map_get_num(e->numbers, ptr_key(v));
-    if (*out != MAP_NONE)
-        return CKPT_OK;
-    *out = (uint32_t)e->nparents;
-    bool ok = arena_push(NULL, &e->parent, &e->nparents, &e->cap_parents, out, sizeof *out) &&
-              map_put_num(e->numbers, ptr_key(v), *out, NULL);
-    return ok ? CKPT_OK : fail_memory(err);
+    if (*out == MAP_NONE) {
+        *out = (uint32_t)e->nnodes;
+        const struct equal_node node = {.parent = {*out, *out}};
+        if (!arena_push(NULL, &e->nodes, &e->nnodes, &e->cap_nodes, &node, sizeof node) ||
+            !map_put_num(e->numbers, ptr_key(v), *out, NULL))
+            return fail_memory(err);
+    }
+    struct equal_node *node = &e->nodes[*out];
+    if (node->comparison != e->comparison) {
+        node->comparison = e->comparison;
+        node->parent[ASSUMED] = *out;
+        node->oldest = NOTHING;
+    }
+    return CKPT_OK;
 }
 
-static uint32_t find_set_root(struct value_equal *e, uint32_t i)
+static uint32_t find_set_root(struct value_equal *e, enum equal_sets sets, uint32_t i)
 {
-    for (; e->parent[i] != i; i = e->parent[i])
-        e->parent[i] = e->parent[e->parent[i]];
+    for (uint32_t *parent; *(parent = &e->nodes[i].parent[sets]) != i; i = *parent)
+        *parent = e->nodes[*parent].parent[sets];
     return i;
 }
 
-/* unite_sets - unites the sets of A and B. Sets *UNITED to whether they were in different sets. */
-static ckpt_status unite_sets(struct value_equal *e, const ckpt_value *a, const ckpt_value *b,
-                              bool *united, ckpt_error *err)
+static uint64_t pair_key(struct equal_pair pair) { return (uint64_t)pair.a << 32 | pair.b; }
+
+static void note_unread(struct value_equal *e)
 {
-    uint32_t number_a, number_b;
-    CKPT_TRY(get_node_number(e, a, &number_a, err));
-    CKPT_TRY(get_node_number(e, b, &number_b, err));
-    uint32_t root_a = find_set_root(e, number_a), root_b = find_set_root(e, number_b);
-    e->parent[root_b] = root_a;
-    *united = root_a != root_b;
+    e->has_unread = true;
+    if (e->nopen)
+        e->open[e->nopen - 1].has_unread = true;
+}
+
+/* find_pair - returns what is known of PAIR. */
+static enum knowledge find_pair(struct value_equal *e, struct equal_pair pair)
+{
+    uint32_t root = find_set_root(e, PROVEN, pair.a);
+    if (root == find_set_root(e, PROVEN, pair.b)) {
+        if (e->nodes[root].has_unread)
+            note_unread(e);
+        return KNOWN_SAME;
+    }
+    if (e->differing && map_get_num(e->differing, pair_key(pair)) != MAP_NONE)
+        return KNOWN_DIFFERENT;
+    root = find_set_root(e, ASSUMED, pair.a);
+    if (root != find_set_root(e, ASSUMED, pair.b))
+        return UNKNOWN;
+    if (e->has_unread)
+        note_unread(e);
+    if (e->nopen)
+        e->open[e->nopen - 1].lowest = smaller(e->open[e->nopen - 1].lowest, e->nodes[root].oldest);
+    return KNOWN_SAME;
+}
+
+/* begin_pair - assumes that PAIR is equal until its contents are compared. */
+static ckpt_status begin_pair(struct value_equal *e, struct equal_pair pair, ckpt_error *err)
+{
+    uint32_t index = (uint32_t)e->nunproven, root_a = find_set_root(e, ASSUMED, pair.a),
+             root_b = find_set_root(e, ASSUMED, pair.b);
+    const struct open_pair opened = {.index = index, .lowest = index};
+    e->nodes[root_b].parent[ASSUMED] = root_a;
+    e->nodes[root_a].oldest = smaller(index, smaller(e->nodes[root_a].oldest, e->nodes[root_b].oldest));
+    bool ok = arena_push(NULL, &e->unproven, &e->nunproven, &e->cap_unproven, &pair, sizeof pair) &&
+              arena_push(NULL, &e->open, &e->nopen, &e->cap_open, &opened, sizeof opened);
+    return ok ? CKPT_OK : fail_memory(err);
+}
+
+/* prove_pair - puts both nodes of PAIR, which is one of those from index FIRST on, into one set. */
+static void prove_pair(struct value_equal *e, struct equal_pair pair, uint32_t first, bool has_unread)
+{
+    uint32_t root_a = find_set_root(e, PROVEN, pair.a), root_b = find_set_root(e, PROVEN, pair.b);
+    e->nodes[root_b].parent[PROVEN] = root_a;
+    e->nodes[root_a].has_unread |= e->nodes[root_b].has_unread || has_unread;
+    struct equal_node *assumed = &e->nodes[find_set_root(e, ASSUMED, pair.a)];
+    if (assumed->oldest >= first)
+        assumed->oldest = NOTHING;
+}
+
+/* end_pair - ends the innermost open pair, whose contents are equal. It is proven to be equal, with all
+ * pairs after it, unless that depends on a pair that contains it. */
+static void end_pair(struct value_equal *e)
+{
+    struct open_pair closed = e->open[--e->nopen], *outer = e->nopen ? &e->open[e->nopen - 1] : NULL;
+    if (outer)
+        outer->has_unread |= closed.has_unread;
+    if (outer && closed.lowest < closed.index) {
+        outer->lowest = smaller(outer->lowest, closed.lowest);
+        return;
+    }
+    for (size_t i = closed.index; i < e->nunproven; i++)
+        prove_pair(e, e->unproven[i], closed.index, closed.has_unread);
+    e->nunproven = closed.index;
+}
+
+/* mark_differing - notes that the open pairs differ. */
+static ckpt_status mark_differing(struct value_equal *e, ckpt_error *err)
+{
+    if (!e->differing && !(e->differing = map_new(0)))
+        return fail_memory(err);
+    for (size_t i = 0; i < e->nopen; i++)
+        if (!map_put_num(e->differing, pair_key(e->unproven[e->open[i].index]), 0, NULL))
+            return fail_memory(err);
     return CKPT_OK;
 }
 
@@ -368,26 +456,21 @@ static ckpt_status push_call_parts(struct value_equal *e, const ckpt_value *a, c
     return attributes ? push_optional(e, value_state(a), value_state(b), same, err) : CKPT_OK;
 }
 
-static ckpt_status compare_objects(struct value_equal *e, const ckpt_value *a, const ckpt_value *b,
-                                   bool *same, ckpt_error *err)
+/* compare_contents - compares type and class of two objects, and pushes what is in them. */
+static ckpt_status compare_contents(struct value_equal *e, const ckpt_value *a, const ckpt_value *b,
+                                    bool no_attributes, bool *same, ckpt_error *err)
 {
     char type_a[256], type_b[256];
-    bool united, outermost = e->in_outermost,
-                 both_calls = a->type == CKPT_V_CALL && b->type == CKPT_V_CALL;
-    e->in_outermost = false;
-    CKPT_TRY(unite_sets(e, a, b, &united, err));
-    if (!united)
-        return CKPT_OK;
     struct view in_a = view_of(a), in_b = view_of(b);
     (void)ckpt_value_type_name(a, type_a, sizeof type_a);
     (void)ckpt_value_type_name(b, type_b, sizeof type_b);
-    bool skips_view = in_a.kind == VIEW_ATTRS && outermost && e->no_attributes;
+    bool skips_view = in_a.kind == VIEW_ATTRS && no_attributes;
     *same = strcmp(type_a, type_b) == 0 && in_a.kind == in_b.kind && (skips_view || in_a.n == in_b.n);
     if (!*same)
         return CKPT_OK;
-    if (both_calls) {
+    if (a->type == CKPT_V_CALL && b->type == CKPT_V_CALL) {
         bool ordered_dict = value_is_global(view_class(a), "collections", "OrderedDict"); /* skip _metadata */
-        bool attributes = in_a.kind != VIEW_ATTRS && !ordered_dict && !(outermost && e->no_attributes);
+        bool attributes = in_a.kind != VIEW_ATTRS && !ordered_dict && !no_attributes;
         CKPT_TRY(push_call_parts(e, a, b, attributes, same, err));
     }
     if (skips_view)
@@ -395,6 +478,25 @@ static ckpt_status compare_objects(struct value_equal *e, const ckpt_value *a, c
     if (in_a.kind == VIEW_ITEMS && !is_set(a))
         return push_ordered(e, &in_a, &in_b, err);
     return push_unordered(e, &in_a, &in_b, err);
+}
+
+static ckpt_status compare_objects(struct value_equal *e, const ckpt_value *a, const ckpt_value *b,
+                                   bool *same, ckpt_error *err)
+{
+    struct equal_pair pair;
+    bool no_attributes = e->in_outermost && e->no_attributes; /* then nothing is found out about the pair */
+    e->in_outermost = false;
+    if (no_attributes)
+        return compare_contents(e, a, b, true, same, err);
+    CKPT_TRY(get_node_number(e, a, &pair.a, err));
+    CKPT_TRY(get_node_number(e, b, &pair.b, err));
+    enum knowledge known = find_pair(e, pair);
+    *same = known != KNOWN_DIFFERENT;
+    if (known != UNKNOWN)
+        return CKPT_OK;
+    CKPT_TRY(begin_pair(e, pair, err));
+    CKPT_TRY(push_nodes(e, NULL, NULL, err)); /* below its contents: ends the pair */
+    return compare_contents(e, a, b, false, same, err);
 }
 
 /* compare_persids - compares persistent ids: of ('storage', type, key, location, size) only type and size. */
@@ -407,7 +509,7 @@ static ckpt_status compare_persids(struct value_equal *e, const ckpt_value *a, c
     *same = value_is_sequence(in_a) == value_is_sequence(in_b) && value_count(in_a) == value_count(in_b);
     if (!*same || !storage)
         return *same ? push_nodes(e, in_a, in_b, err) : CKPT_OK;
-    e->has_unread = true;
+    note_unread(e);
     CKPT_TRY(push_optional(e, value_item(in_a, 0), value_item(in_b, 0), same, err));
     CKPT_TRY(push_optional(e, value_item(in_a, 1), value_item(in_b, 1), same, err));
     return push_optional(e, value_item(in_a, 4), value_item(in_b, 4), same, err);
@@ -420,7 +522,8 @@ static ckpt_status compare_nodes(struct value_equal *e, const ckpt_value *a, con
     bool is_tensor_a = a->row != CKPT_NO_TENSOR || a->type == CKPT_V_TENSOR,
          is_tensor_b = b->row != CKPT_NO_TENSOR || b->type == CKPT_V_TENSOR;
     *same = is_tensor_a == is_tensor_b && (is_tensor_a || form == form_of(b));
-    e->has_unread |= is_tensor_a && (a->row == CKPT_NO_TENSOR || b->row == CKPT_NO_TENSOR);
+    if (is_tensor_a && (a->row == CKPT_NO_TENSOR || b->row == CKPT_NO_TENSOR))
+        note_unread(e);
     if (!*same || is_tensor_a)
         return CKPT_OK;
     switch (form) {
@@ -442,21 +545,19 @@ static ckpt_status compare_waiting(struct value_equal *e, bool *same, ckpt_error
 {
     ckpt_status st = CKPT_OK;
     e->in_outermost = true;
+    e->comparison++;
+    e->nunproven = e->nopen = 0;
     while (st == CKPT_OK && *same && e->n) {
         struct node_pair next = e->waiting[--e->n];
-        if (++e->work > MAX_WORK)
+        if (!next.a)
+            end_pair(e);
+        else if (++e->work > MAX_WORK)
             st = fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "comparing values takes {more} than {=%llu} steps",
                       (unsigned long long)MAX_WORK);
         else
             st = compare_nodes(e, next.a, next.b, same, err);
     }
-    bool all_are_equal = st == CKPT_OK && *same && !e->has_unread && !e->no_attributes;
-    if (!all_are_equal) { /* else the next comparison need not compare these nodes again */
-        map_free(e->numbers);
-        e->numbers = NULL;
-        e->nparents = 0;
-    }
-    return st;
+    return st == CKPT_OK && !*same ? mark_differing(e, err) : st;
 }
 
 ckpt_status value_equal(struct value_equal *e, const ckpt_value *a, const ckpt_value *b, bool *same,
@@ -510,6 +611,9 @@ ckpt_status numpy_array_equal(struct value_equal *e, const ckpt_value *a, const 
 void value_equal_free(struct value_equal *e)
 {
     free(e->waiting);
-    free(e->parent);
+    free(e->nodes);
+    free(e->unproven);
+    free(e->open);
     map_free(e->numbers);
+    map_free(e->differing);
 }

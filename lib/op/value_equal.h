@@ -9,18 +9,42 @@ struct node_pair {
     const ckpt_value *a, *b;
 };
 
+/* An object that was compared: what is known of its equality with others. */
+struct equal_node {
+    uint32_t parent[2];  /* union-find, by enum equal_sets; a root is its own parent */
+    uint32_t comparison; /* the number of that in which parent[ASSUMED] was set */
+    uint32_t oldest;     /* of a root in ASSUMED: the first pair in e->unproven with nodes of its set */
+    bool has_unread;     /* of a root in PROVEN: nodes of its set are equal as far as they could be read */
+};
+
+struct equal_pair {
+    uint32_t a, b; /* indices in nodes */
+};
+
+/* A pair of objects whose contents are being compared. */
+struct open_pair {
+    uint32_t index;  /* in e->unproven */
+    uint32_t lowest; /* the first pair in e->unproven whose equality was assumed for that of this pair */
+    bool has_unread;
+};
+
 /* The state of a comparison; zeroed before the first one, and reused for others. */
 struct value_equal {
     struct node_pair *waiting;
     size_t n, cap;
-    map *numbers;     /* node -> its index in parent */
-    uint32_t *parent; /* union-find: nodes that are equal, or assumed so, form a tree; a root is its own
-                       * parent. Kept for the next comparison if all assumptions were right */
-    size_t nparents, cap_parents;
-    bool in_outermost;  /* the two outermost objects were not reached yet */
-    uint64_t work;      /* pairs of nodes in all comparisons */
-    bool no_attributes; /* ignores the attributes of the two outermost objects */
-    bool has_unread;    /* set by the last comparison: *SAME is true only of what could be read */
+    map *numbers; /* node -> its index in nodes */
+    struct equal_node *nodes;
+    size_t nnodes, cap_nodes;
+    struct equal_pair *unproven; /* pairs that are assumed to be equal, in the order of their comparison */
+    size_t nunproven, cap_unproven;
+    struct open_pair *open; /* the pairs that contain the current one, the outermost first */
+    size_t nopen, cap_open;
+    map *differing;      /* pairs of nodes that are not equal */
+    uint32_t comparison; /* number of comparisons */
+    bool in_outermost;   /* the two outermost objects were not reached yet */
+    uint64_t work;       /* pairs of nodes in all comparisons */
+    bool no_attributes;  /* ignores the attributes of the two outermost objects */
+    bool has_unread;     /* set by the last comparison: *SAME is true only of what could be read */
 };
 
 /* value_equal - sets *SAME to whether A and B have the same value and type in Python. An int is not a float
@@ -28,8 +52,8 @@ struct value_equal {
  * are the same in any protocol. Order counts in lists, not in mappings and sets. Objects and calls are
  * compared by class, arguments, contents and attributes, but not by the _metadata of an OrderedDict. Tensors
  * that are rows count as equal here, because they are compared as rows. Storages, and tensors that are no
- * rows, are compared by type and size, and set e->has_unread. Takes O(nodes) steps, with loops too;
- * CKPT_ELIMIT if all comparisons together take too many. */
+ * rows, are compared by type and size, and set e->has_unread. Two objects are compared once in all
+ * comparisons, whether they are equal or not, with loops too; CKPT_ELIMIT after too many steps. */
 ckpt_status value_equal(struct value_equal *e, const ckpt_value *a, const ckpt_value *b, bool *same,
                         ckpt_error *err);
 /* numpy_array_equal - sets *SAME to whether A and B, numpy arrays or scalars, have the same dtype, order and

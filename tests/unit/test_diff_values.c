@@ -317,24 +317,79 @@ static void graphs_with_cycles_and_shared_nodes_are_compared(void)
     check_events(deep[0], deep[1], "~v;");
 }
 
-/* Values that are in many others are compared once: 9000 times 9000 items would be more than the limit. */
-static void shared_values_are_compared_once(void)
+enum { MANY = 9000 };
+
+/* open_many - opens {'shared': m.f(#1), 'v0': m.f(LEAF), 'v1': m.f(LEAF) …}. #1 is a list of itself, FIRST
+ * and MANY numbers; there are MANY LEAFs, in which %d is DIFFERENCE or, if that is 0, the number of the leaf.
+ */
+static struct test_file open_many(const char *first, const char *leaf, int difference)
 {
-    enum { N = 9000 };
     buf text;
     buf_init(&text, SIZE_MAX);
-    buf_put_cstr(&text, "{'v':m.f(#1~[]+[#1");
-    for (int i = 0; i < N; i++)
+    buf_printf(&text, "{'shared':m.f(#1~[]+[#1,%s", first);
+    for (int i = 0; i < MANY; i++)
         buf_printf(&text, ",%d", i % 10);
     buf_put_cstr(&text, "])");
-    for (int i = 0; i < N; i++)
-        buf_printf(&text, ",'v%d':m.f(#1)", i);
+    for (int i = 0; i < MANY; i++) {
+        char number[16];
+        const char *hole = strstr(leaf, "%d");
+        snprintf(number, sizeof number, "%d", difference ? difference : i);
+        buf_printf(&text, ",'v%d':m.f(%.*s%s%s)", i, hole ? (int)(hole - leaf) : (int)strlen(leaf), leaf,
+                   hole ? number : "", hole ? hole + 2 : "");
+    }
     buf_put(&text, "}", 2); /* and the NUL */
     CU_ASSERT_FATAL(buf_ok(&text));
-    struct test_file a = make_torch_zip((const char *)text.data), b = make_torch_zip((const char *)text.data);
-    CU_ASSERT_EQUAL(compare_files(&a, &b, NULL), CKPT_OK);
-    CU_ASSERT(totals.same == N + 1 && totals.changed == 0);
+    struct test_file made = make_torch_zip((const char *)text.data);
     buf_free(&text);
+    return made;
+}
+
+static int count_only(void *user, const ckpt_diff_value *e)
+{
+    (void)user;
+    (void)e;
+    return 0;
+}
+
+/* check_many - compares files of open_many. The comparison of MANY times MANY nodes would be refused. */
+static void check_many(const char *first_a, const char *first_b, const char *leaf, int difference,
+                       uint64_t same, uint64_t changed, uint64_t not_compared)
+{
+    struct test_file a = open_many(first_a, leaf, 0), b = open_many(first_b, leaf, difference);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(a.file);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(b.file);
+    CU_ASSERT_EQUAL(ckpt_diff_values(a.file, b.file, NULL, count_only, NULL, &totals, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(totals.same, same);
+    CU_ASSERT_EQUAL(totals.changed, changed);
+    CU_ASSERT_EQUAL(totals.not_compared, not_compared);
+    close_file(&a);
+    close_file(&b);
+}
+
+/* Values that are in many others are compared once, whether they are the same, differ (in the item that is
+ * compared last), are the same next to a difference, or are not fully read. */
+static void shared_values_are_compared_once(void)
+{
+    check_many("1", "1", "#1", 0, MANY + 1, 0, 0);
+    check_many("1", "2", "#1", 0, 0, MANY + 1, 0);
+    check_many("1", "1", "[[%d]],#1", -1, 1, MANY, 0);
+    check_many("1", "1", "[[%d,#1],#1]", -1, 1, MANY, 0);
+    check_many(FLOAT_TENSOR, FLOAT_TENSOR, "#1", 0, 0, 0, MANY + 1);
+}
+
+/* What one comparison assumed of a cycle is not kept for the next one if it was wrong. */
+static void cycles_are_compared_again_after_a_difference(void)
+{
+    check_events("{'v':m.f(#1~[]+[1,#2=[#1]]),'w':m.f(#2)}", "{'v':m.f(#1~[]+[2,#2=[#1]]),'w':m.f(#2)}",
+                 "~v;~w;");
+    check_events("{'v':m.f(#1~[]+[1,#2=[#1]]),'w':m.f(#2),'x':m.f([#1,#2])}",
+                 "{'v':m.f(#1~[]+[1,#2=[#1]]),'w':m.f(#2),'x':m.f([#2,#1])}", "~x;");
+    check_events("{'v':m.f(#1=[#2~[]+[#2],1]),'w':m.f(#2),'x':m.f(#1)}",
+                 "{'v':m.f(#1=[#2~[]+[#2],2]),'w':m.f(#2),'x':m.f(#1)}", "~v;~x;");
+    static const char cycle[] = "{'v':m.f(#1~[]+[" FLOAT_TENSOR ",#2=[#1],3]),'w':m.f(#2),'x':m.f(#1)}";
+    struct test_file a = make_torch_zip(cycle), b = make_torch_zip(cycle);
+    CU_ASSERT_EQUAL(compare_files(&a, &b, NULL), CKPT_OK);
+    CU_ASSERT_STRING_EQUAL(events, "?v;?w;?x;");
 }
 
 /* If a name is a tensor in A and a value in B, the value is reported as one that only B has. An object that
@@ -463,6 +518,7 @@ void suite_diff_values(void)
     UNIT(the_source_of_a_class_is_ignored);
     UNIT(an_empty_dict_is_compared_but_not_an_empty_safetensors_file);
     UNIT(shared_values_are_compared_once);
+    UNIT(cycles_are_compared_again_after_a_difference);
     UNIT(tensors_are_not_compared_as_values);
     UNIT(dicts_without_their_tensors_are_not_reported);
     UNIT(a_file_without_values_is_not_compared);
