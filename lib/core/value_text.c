@@ -240,8 +240,10 @@ static bool put_known_call(struct text_sink *out, const ckpt_value *v)
         put_span(out, CKPT_V_BYTES, latin1_text(v)->u.span->count);
         return true;
     }
-    if (is_builtin(maker, "bytes") && value_nargs(v) == 0) {
-        text_put_literal(out, "b''");
+    bool is_bytearray = is_builtin(maker, "bytearray");
+    bool is_empty = value_nargs(v) == 0 && value_extra_of(v) == &value_no_extra;
+    if (is_empty && (is_bytearray || is_builtin(maker, "bytes"))) {
+        text_put_literal(out, is_bytearray ? "bytearray(b'')" : "b''");
         return true;
     }
     if (is_builtin(maker, "complex") && im && re->type == CKPT_V_FLOAT && im->type == CKPT_V_FLOAT) {

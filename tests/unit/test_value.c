@@ -369,6 +369,8 @@ static void other_objects_have_text(void)
                "encode('\xe2\x82\xac', 'latin1')");
     CHECK_TEXT(value_call(test_arena, CALL_REDUCE, new_global("__builtin__", "bytes"), EMPTY_TUPLE, 0),
                "b''");
+    CHECK_TEXT(value_call(test_arena, CALL_REDUCE, new_global("__builtin__", "bytearray"), EMPTY_TUPLE, 0),
+               "bytearray(b'')");
     CHECK_TEXT(REDUCE("pathlib", "PosixPath", new_text("/"), new_text("a")), "PosixPath('/', 'a')");
     CHECK_TYPE(REDUCE("torch._utils", "_rebuild_tensor_v2", new_none()), "torch.Tensor");
     CHECK_TYPE(REDUCE("torch._utils", "_rebuild_parameter", new_none()), "torch.nn.parameter.Parameter");
