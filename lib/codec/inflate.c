@@ -84,7 +84,7 @@ static ckpt_status find_next_member(struct inflate_state *w, bool *found, ckpt_e
     *found = has_next_member(w);
     if (*found) {
         (void)inflateReset(&w->z); /* cannot fail: the state is valid */
-    } else if (w->z.avail_in) {
+    } else {
         w->pos = member_end;
         w->z.avail_in = 0;
     }
