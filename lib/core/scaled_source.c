@@ -23,7 +23,7 @@ enum {
 };
 
 struct matrix {
-    source *src; /* not owned: the file has it; NULL: absent */
+    source *src;                                              /* not owned: the file has it; NULL: absent */
     uint64_t data_offset, rows, cols, row_stride, col_stride; /* strides in elements */
     uint32_t storage;
     ckpt_dtype dtype;
@@ -110,8 +110,7 @@ static ckpt_status open_matrix(struct scaled *s, const struct scaled_matrix *fro
     m->dtype = from->dtype ? from->dtype : (ckpt_dtype)t->dtype;
     const struct dtype_info *d = dtype_info(m->dtype), *stored = dtype_info((ckpt_dtype)t->dtype);
     bool has_bytes = (t->kind == CKPT_DENSE || t->kind == CKPT_NDARRAY || t->kind == CKPT_QUANTIZED) &&
-                     t->has_data &&
-                     t->storage < table->nstorages && table->storages[t->storage].src;
+                     t->has_data && t->storage < table->nstorages && table->storages[t->storage].src;
     if (!has_bytes || t->conj || t->neg)
         return fail_part(s->file, from->row, CKPT_EUNSUPPORTED, err, "is not a dense tensor with bytes");
     if (d->block_elems != 1 || d->block_bytes != stored->block_bytes || stored->block_elems != 1)
@@ -225,8 +224,7 @@ static unsigned get_bits(const unsigned char *bytes, size_t nbytes, uint64_t at,
 
 /* unpack_row - unpacks N codes from the one at bit AT of BYTES. */
 static void unpack_row(const struct scaled_codes *codes, const unsigned char *bytes, size_t nbytes,
-                       uint64_t at,
-                       uint64_t n, float *out)
+                       uint64_t at, uint64_t n, float *out)
 {
     float number[256];
     for (unsigned i = 0; i < 1u << codes->bits; i++)
@@ -237,8 +235,7 @@ static void unpack_row(const struct scaled_codes *codes, const unsigned char *by
 
 /* read_packed_cols - reads box B of codes whose rows are packed. */
 static ckpt_status read_packed_cols(const struct scaled_codes *codes, const struct matrix *m,
-                                    const struct box *b,
-                                    float *out, ckpt_error *err)
+                                    const struct box *b, float *out, ckpt_error *err)
 {
     unsigned width = dtype_info(m->dtype)->block_bytes, unit = 8 * width;
     uint64_t first = b->col * codes->bits / unit; /* bounded: the bits of a row are in memory or the file */
@@ -279,8 +276,7 @@ static void unpack_columns(const struct scaled_codes *codes, const unsigned char
 
 /* read_packed_rows - reads box B of codes whose columns are packed in words of 32 bits. */
 static ckpt_status read_packed_rows(const struct scaled_codes *codes, const struct matrix *m,
-                                    const struct box *b,
-                                    float *out, ckpt_error *err)
+                                    const struct box *b, float *out, ckpt_error *err)
 {
     uint64_t first = b->row * codes->bits / 32, end = ((b->row + b->nrows) * codes->bits + 31) / 32;
     unsigned char *words = malloc((size_t)((end - first) * b->ncols) * 4 + 1); /* bounded: by the box */
@@ -495,7 +491,7 @@ static ckpt_status scaled_read(source *from, uint64_t off, void *to, size_t n, c
     float *numbers = malloc(s->box * sizeof *numbers); /* bounded: TRANSPOSED_BOX */
     unsigned char *rounded = malloc(s->box * s->width);
     ckpt_status st = numbers && rounded && conversion_init(&c, CKPT_DT_F32, s->r.dtype) ? CKPT_OK
-                                                                                      : fail_memory(err);
+                                                                                        : fail_memory(err);
     while (st == CKPT_OK && n) {
         size_t skip = (size_t)(off % s->width);
         uint64_t wanted = (skip + (uint64_t)n + s->width - 1) / s->width; /* bounded: inside the source */

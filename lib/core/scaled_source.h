@@ -14,33 +14,33 @@ struct scaled_matrix {
     /* The tensor is padded to tiles of 128 rows and 4 columns, stored one after the other, as cuBLAS reads
      * scales; element (r, c) of a tile is at r % 32 * 16 + r / 32 * 4 + c. */
     bool tiled;
-    ckpt_dtype dtype;    /* what its elements are read as, of the same size; NONE: their own dtype */
+    ckpt_dtype dtype; /* what its elements are read as, of the same size; NONE: their own dtype */
 };
 
 /* How codes are packed. */
 enum scaled_packing {
-    PACKED_NOT,    /* each element is a code, a number of its dtype */
-    PACKED_COLS,   /* the codes of a row follow each other, from the lowest bit of its first byte on */
-    PACKED_ROWS    /* each column is so packed: code i of it begins at its bit i * bits */
+    PACKED_NOT,  /* each element is a code, a number of its dtype */
+    PACKED_COLS, /* the codes of a row follow each other, from the lowest bit of its first byte on */
+    PACKED_ROWS  /* each column is so packed: code i of it begins at its bit i * bits */
 };
 
 struct scaled_codes {
     struct scaled_matrix m;
     enum scaled_packing packing;
-    unsigned bits;      /* of a code, 1 to 8, if packed */
-    int offset;         /* added to the code, if packed and LOOKUP is NULL */
-    const float *lookup; /* the number of each code, if packed; NULL: the code itself */
-    bool high_first;    /* PACKED_COLS, 4 bits: the first code of a byte is in its high bits */
+    unsigned bits;        /* of a code, 1 to 8, if packed */
+    int offset;           /* added to the code, if packed and LOOKUP is NULL */
+    const float *lookup;  /* the number of each code, if packed; NULL: the code itself */
+    bool high_first;      /* PACKED_COLS, 4 bits: the first code of a byte is in its high bits */
     const uint8_t *order; /* PACKED_ROWS, 4 bits: code i of eight is at nibble order[i]; NULL: at i */
 };
 
 /* number = ((code - zero) * scale [+ bias]) * factor, each step rounded to float32. */
 struct scaled_recipe {
-    uint64_t rows, cols;   /* of the weight, with all outer dimensions among the rows */
-    uint64_t matrix_rows;  /* rows of each of several matrices; scales begin anew with each */
+    uint64_t rows, cols;             /* of the weight, with all outer dimensions among the rows */
+    uint64_t matrix_rows;            /* rows of each of several matrices; scales begin anew with each */
     uint64_t block_rows, block_cols; /* rows and columns that share a scale */
     struct scaled_codes codes;
-    struct scaled_codes zero;   /* a matrix like the scales; m.row CKPT_NO_TENSOR: CONSTANT_ZERO instead */
+    struct scaled_codes zero; /* a matrix like the scales; m.row CKPT_NO_TENSOR: CONSTANT_ZERO instead */
     float constant_zero;
     struct scaled_matrix scale, bias, group; /* group: one row, the column of scales of each column */
     /* scale = (nested_lookup[scale] * nested scale) + nested_offset, if NESTED is present */
@@ -48,11 +48,11 @@ struct scaled_recipe {
     uint64_t nested_block;
     const float *nested_lookup;
     float nested_offset;
-    float multiplier; /* of all scales, after the above; 1: none. The scale itself, if SCALE is absent */
-    bool divides;     /* the scale is divided by MULTIPLIER instead */
-    bool rounds_scale; /* MULTIPLIER and its product with the scale are rounded to DTYPE */
-    float factor;     /* 1: none */
-    ckpt_dtype dtype; /* of the numbers: float32, float16 or bfloat16 */
+    float multiplier;    /* of all scales, after the above; 1: none. The scale itself, if SCALE is absent */
+    bool divides;        /* the scale is divided by MULTIPLIER instead */
+    bool rounds_scale;   /* MULTIPLIER and its product with the scale are rounded to DTYPE */
+    float factor;        /* 1: none */
+    ckpt_dtype dtype;    /* of the numbers: float32, float16 or bfloat16 */
     bool rounds_product; /* (code - zero) * scale is rounded to DTYPE before BIAS is added */
 };
 

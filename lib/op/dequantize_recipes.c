@@ -83,8 +83,7 @@ static ckpt_status set_shape(struct dequantizer *d, struct dequantized *out, con
 }
 
 static ckpt_status set_matrix_shape(struct dequantizer *d, struct dequantized *out, uint64_t rows,
-                                    uint64_t cols,
-                                    ckpt_error *err)
+                                    uint64_t cols, ckpt_error *err)
 {
     out->ndim = 2;
     out->shape = arena_array(d->p->file->a, 2, sizeof *out->shape);
@@ -127,10 +126,12 @@ static ckpt_status read_json_file(struct dequantizer *d, ckpt_str folder, const 
 /* read_config - sets d->config from the files next to the checkpoint that describe its quantization. */
 static ckpt_status read_config(struct dequantizer *d, ckpt_error *err)
 {
-    static const struct { const char *file, *key; } places[] = {{"config.json", "quantization_config"},
-                                                                {"config.json", "quantization"},
-                                                                {"quantize_config.json", NULL},
-                                                                {"quant_config.json", NULL}};
+    static const struct {
+        const char *file, *key;
+    } places[] = {{"config.json", "quantization_config"},
+                  {"config.json", "quantization"},
+                  {"quantize_config.json", NULL},
+                  {"quant_config.json", NULL}};
     const ckpt_file *f = d->p->file;
     bool is_file = f->src != NULL;
     if (d->config_read || (is_file && !source_is_named_file(f->src)))
@@ -175,8 +176,7 @@ static bool text_is(const ckpt_value *mapping, const char *key, const char *want
 
 /* read_part - reads all N bytes of ROW, at most MAX, into *OUT, allocated in the arena of the file. */
 static ckpt_status read_part(struct dequantizer *d, uint32_t row, uint64_t max, unsigned char **out,
-                             uint64_t *n,
-                             ckpt_error *err)
+                             uint64_t *n, ckpt_error *err)
 {
     const ckpt_tensor *t = get_tensor(d, row);
     *n = t->nbytes;
@@ -281,8 +281,7 @@ static ckpt_status find_config_blocks(struct dequantizer *d, struct block_choice
         offer_config_blocks(c, weights, "block_structure");
         offer_config_blocks(c, weights, "group_size");
     }
-    return c->n <= 1 ? CKPT_OK
-                     : fail_layout("its config.json names several sizes of blocks that fit", err);
+    return c->n <= 1 ? CKPT_OK : fail_layout("its config.json names several sizes of blocks that fit", err);
 }
 
 /* guess_block - returns how many of N rows or columns share one of SCALES: all, the power of two that fits,
@@ -316,8 +315,10 @@ static ckpt_status choose_blocks(struct dequantizer *d, struct block_choice *c, 
     if (c->n || (exact_rows && exact_cols) || d->has_noted_blocks)
         return CKPT_OK;
     d->has_noted_blocks = true;
-    plan_notice(d->p, "no config.json gives the size of blocks with a scale; by the shapes, assuming %" PRIu64
-                " x %" PRIu64, r->block_rows, r->block_cols);
+    plan_notice(d->p,
+                "no config.json gives the size of blocks with a scale; by the shapes, assuming %" PRIu64
+                " x %" PRIu64,
+                r->block_rows, r->block_cols);
     return CKPT_OK;
 }
 
@@ -419,8 +420,7 @@ static bool is_integer(ckpt_dtype dt) { return dtype_info(dt)->klass == 'i' || d
 
 /* make_scaled - codes that are elements, or pairs of fp4 in a byte, times the scale of their block. */
 static ckpt_status make_scaled(struct dequantizer *d, const struct quantized_weight *w,
-                               struct dequantized *out,
-                               ckpt_error *err)
+                               struct dequantized *out, ckpt_error *err)
 {
     const ckpt_tensor *t = get_tensor(d, w->weight), *scale = get_tensor(d, w->part[0]);
     bool is_deepseek = w->scheme == QUANTIZED_SCALE_INV || w->scheme == QUANTIZED_DEEPSEEK;
@@ -511,8 +511,7 @@ static ckpt_status make_fp4(struct dequantizer *d, const struct quantized_weight
 /* make_gpt_oss - [experts, rows, blocks, 16] bytes of fp4, which transformers transposes when it loads
  * them. */
 static ckpt_status make_gpt_oss(struct dequantizer *d, const struct quantized_weight *w,
-                                struct dequantized *out,
-                                ckpt_error *err)
+                                struct dequantized *out, ckpt_error *err)
 {
     const ckpt_tensor *t = get_tensor(d, w->weight);
     struct scaled_recipe *r = &out->recipe;
@@ -564,8 +563,7 @@ static ckpt_status find_packed_bits(struct dequantizer *d, uint64_t cols, uint64
 
 /* make_packed - compressed-tensors: integers of BITS bits without gaps, zeros packed along the rows. */
 static ckpt_status make_packed(struct dequantizer *d, const struct quantized_weight *w,
-                               struct dequantized *out,
-                               ckpt_error *err)
+                               struct dequantized *out, ckpt_error *err)
 {
     const ckpt_tensor *t = get_tensor(d, w->weight), *scale = get_tensor(d, w->part[0]);
     struct scaled_recipe *r = &out->recipe;
@@ -622,8 +620,10 @@ static ckpt_status find_zero_offset(struct dequantizer *d, uint32_t zeros, unsig
     if (all_half)
         *offset = 0;
     if (!d->has_noted_gptq)
-        plan_notice(d->p, "no config.json says how GPTQ's zeros are stored; by their values, assuming "
-                    "checkpoint_format %s", all_half ? "gptq_v2" : "gptq");
+        plan_notice(d->p,
+                    "no config.json says how GPTQ's zeros are stored; by their values, assuming "
+                    "checkpoint_format %s",
+                    all_half ? "gptq_v2" : "gptq");
     d->has_noted_gptq = true;
     return CKPT_OK;
 }
@@ -670,17 +670,17 @@ static ckpt_status make_awq(struct dequantizer *d, const struct quantized_weight
         return make_gptq(d, w, out, err);
     bool fits = is_matrix(t) && is_matrix(scale) && is_matrix(zero) && zero->shape[1] == t->shape[1] &&
                 scale->shape[1] == t->shape[1] * 8 && /* bounded: sizes */
-                zero->shape[0] == scale->shape[0] &&
-                t->shape[0] % scale->shape[0] == 0;
+                zero->shape[0] == scale->shape[0] && t->shape[0] % scale->shape[0] == 0;
     if (!fits)
         return fail_layout("its tensors are not of AWQ's GEMM layout", err);
     uint64_t rows = scale->shape[1], cols = t->shape[0], groups = scale->shape[0];
     CKPT_TRY(set_matrix_shape(d, out, rows, cols, err));
     *r = make_recipe(rows, cols, scaled_dtype(scale));
     r->block_cols = cols / groups;
-    r->codes = (struct scaled_codes){
-        .m = make_transposed(w->weight, t->shape[1],
-                             cols), .packing = PACKED_ROWS, .bits = 4, .order = order};
+    r->codes = (struct scaled_codes){.m = make_transposed(w->weight, t->shape[1], cols),
+                                     .packing = PACKED_ROWS,
+                                     .bits = 4,
+                                     .order = order};
     r->zero = r->codes;
     r->zero.m = make_transposed(w->part[1], t->shape[1], groups);
     r->scale = make_transposed(w->part[0], rows, groups);
@@ -863,8 +863,7 @@ static ckpt_status make_bnb_int8(struct dequantizer *d, const struct quantized_w
 
 /* make_torchao - as torchao's safetensors have it: the attributes of the tensor are in the metadata. */
 static ckpt_status make_torchao(struct dequantizer *d, const struct quantized_weight *w,
-                                struct dequantized *out,
-                                ckpt_error *err)
+                                struct dequantized *out, ckpt_error *err)
 {
     const ckpt_file *f = d->p->file;
     ckpt_str last = str_after_last(w->stem, '.'), text; /* "_weight" of "0._weight" */
@@ -877,8 +876,8 @@ static ckpt_status make_torchao(struct dequantizer *d, const struct quantized_we
         return fail_layout("its metadata do not describe it", err);
     const ckpt_value *data = value_get(state, "_data");
     bool is_fp8 = text_is(state, "_type", "Float8Tensor");
-    bool is_int8 = text_is(state, "_type", "Int8Tensor") || text_is(state, "_type",
-                                                                    "IntxUnpackedToInt8Tensor");
+    bool is_int8 = text_is(state, "_type", "Int8Tensor") ||
+                   text_is(state, "_type", "IntxUnpackedToInt8Tensor");
     if (!(is_fp8 || is_int8) || w->part[2] != CKPT_NO_TENSOR || w->part[3] != CKPT_NO_TENSOR)
         return fail_layout("of torchao's tensors, Float8Tensor, Int8Tensor and IntxUnpackedToInt8Tensor are "
                            "dequantized",
@@ -899,8 +898,8 @@ static const ckpt_value *find_quantizer(const ckpt_value *v)
 {
     if (v && value_calls(v, "torch._utils", "_rebuild_parameter", 1))
         v = value_arg(v, 0);
-    const ckpt_value *quantizer =
-        v && value_calls(v, "torch._utils", "_rebuild_qtensor", 5) ? value_arg(v, 4) : NULL;
+    const ckpt_value *quantizer = v && value_calls(v, "torch._utils", "_rebuild_qtensor", 5) ? value_arg(v, 4)
+                                                                                             : NULL;
     bool ok = quantizer && quantizer->type == CKPT_V_TUPLE && value_count(quantizer) >= 3 &&
               value_item(quantizer, 0)->type == CKPT_V_GLOBAL;
     return ok ? quantizer : NULL;
@@ -989,7 +988,8 @@ ckpt_status dequantize_make_recipe(struct dequantizer *d, const struct quantized
     *out = (struct dequantized){0};
     switch (w->scheme) {
 #define SCHEME(id, title, weight, result, dtypes, scales, optional, recipe)                                  \
-    case QUANTIZED_##id: return make_##recipe(d, w, out, err);
+    case QUANTIZED_##id:                                                                                     \
+        return make_##recipe(d, w, out, err);
 #include "op/quantized.def"
 #undef SCHEME
     default: return make_unsupported(d, w, out, err);
