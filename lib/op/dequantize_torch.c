@@ -1,0 +1,193 @@
+/* dequantize_torch.c - recipes for tensors of torch and of libraries that extend it. */
+#include "base/checked.h"
+#include "codec/json_scan.h"
+#include "op/recipe.h"
+
+/* ------------------------------------------------------------------ bitsandbytes, torchao */
+
+static ckpt_status make_bnb_nested(struct dequantizer *d, const struct quantized_weight *w,
+                                   const ckpt_value *state, struct scaled_recipe *r, ckpt_error *err)
+{
+    const ckpt_value *offset = value_get(state, "nested_offset");
+    bool has_both = w->part[4] != CKPT_NO_TENSOR && w->part[5] != CKPT_NO_TENSOR;
+    r->nested_block = recipe_get_number(state, "nested_blocksize");
+    if (!has_both || !r->nested_block || !offset || offset->type != CKPT_V_FLOAT)
+        return recipe_refuse("its quant_state does not describe the nested absmax", err);
+    r->nested_offset = (float)offset->u.f;
+    r->nested = recipe_matrix(w->part[4], 1, recipe_tensor(d, w->part[4])->elements);
+    return recipe_read_lookup(d, w->part[5], 256, &r->nested_lookup, err);
+}
+
+/* read_shape - sets the shape of OUT to the list V. */
+static ckpt_status read_shape(struct dequantizer *d, const ckpt_value *v, struct dequantized *out,
+                              uint64_t *elements, ckpt_error *err)
+{
+    *elements = 1;
+    bool ok = v && v->type == CKPT_V_LIST && v->u.seq.n && v->u.seq.n <= 8;
+    out->ndim = ok ? v->u.seq.n : 0;
+    out->shape = arena_array(d->p->file->a, out->ndim, sizeof *out->shape);
+    if (!out->shape)
+        return fail_memory(err);
+    for (uint32_t k = 0; ok && k < out->ndim; k++) {
+        int64_t n;
+        ok = value_integer(v->u.seq.items[k], &n) && n > 0 && checked_mul(*elements, (uint64_t)n, elements);
+        out->shape[k] = ok ? (uint64_t)n : 0;
+    }
+    return ok ? CKPT_OK : recipe_refuse("its quant_state has no shape", err);
+}
+
+/* make_bnb_4bit - one run of codes, the first of a byte in its high bits, with an absmax for each block. */
+ckpt_status recipe_make_bnb_4bit(struct dequantizer *d, const struct quantized_weight *w,
+                                 struct dequantized *out, ckpt_error *err)
+{
+    const ckpt_tensor *t = recipe_tensor(d, w->weight), *absmax = recipe_tensor(d, w->part[0]);
+    struct scaled_recipe *r = &out->recipe;
+    uint32_t row = w->part[2] != CKPT_NO_TENSOR ? w->part[2] : w->part[3];
+    const ckpt_value *state;
+    uint64_t elements;
+    if (row == CKPT_NO_TENSOR)
+        return recipe_refuse("it has no quant_state", err);
+    CKPT_TRY(recipe_read_json(d, row, &state, err));
+    CKPT_TRY(read_shape(d, value_get(state, "shape"), out, &elements, err));
+    *r = recipe_make(1, elements, recipe_get_dtype(state, "dtype"));
+    r->block_cols = recipe_get_number(state, "blocksize");
+    if (!r->dtype || !r->block_cols)
+        return recipe_refuse("its quant_state has no dtype or blocksize", err);
+    static const ckpt_dtype words[9] = {[1] = CKPT_DT_U8, [2] = CKPT_DT_U16, [4] = CKPT_DT_U32};
+    unsigned width = dtype_info((ckpt_dtype)t->dtype)->block_bytes;
+    r->codes = (struct scaled_codes){
+        .m = recipe_matrix(w->weight, 1, t->elements), .packing = PACKED_COLS, .bits = 4, .high_first = true};
+    r->codes.m.dtype = width < 9 ? words[width] : CKPT_DT_NONE;
+    if (!r->codes.m.dtype)
+        return recipe_refuse("its numbers are not in elements of 1, 2 or 4 bytes", err);
+    CKPT_TRY(recipe_read_lookup(d, w->part[1], 16, &r->codes.lookup, err));
+    r->scale = recipe_matrix(w->part[0], 1, absmax->elements);
+    return absmax->dtype == CKPT_DT_U8 ? make_bnb_nested(d, w, state, r, err) : CKPT_OK;
+}
+
+ckpt_status recipe_make_bnb_int8(struct dequantizer *d, const struct quantized_weight *w,
+                                 struct dequantized *out, ckpt_error *err)
+{
+    unsigned char *format;
+    uint64_t n;
+    CKPT_TRY(recipe_begin(d, w, 1, CKPT_DT_F32, out, err));
+    CKPT_TRY(recipe_set_scales(d, &out->recipe, w->part[0], out->shape, out->ndim, err));
+    out->recipe.factor = 7.874015718698502e-3f; /* 1 / 127, as bitsandbytes rounds it */
+    if (w->part[1] == CKPT_NO_TENSOR)
+        return CKPT_OK;
+    CKPT_TRY(recipe_read_part(d, w->part[1], 8, &format, &n, err));
+    return n && *format == 0 ? CKPT_OK : recipe_refuse("its weight_format is not that of rows", err);
+}
+
+/* make_torchao - as torchao's safetensors have it: the attributes of the tensor are in the metadata. */
+ckpt_status recipe_make_torchao(struct dequantizer *d, const struct quantized_weight *w,
+                                struct dequantized *out, ckpt_error *err)
+{
+    const ckpt_file *f = d->p->file;
+    ckpt_str last = str_after_last(w->stem, '.'), text; /* "_weight" of "0._weight" */
+    if (!last.len || last.ptr[0] != '_' || !f->metadata)
+        return recipe_refuse("its metadata do not describe it", err);
+    ckpt_str name = ARENA_CONCAT(d->p->a, str_of(w->stem.ptr, w->stem.len - last.len), str_skip(last, 1));
+    const ckpt_value *v = name.ptr ? value_get(f->metadata, name.ptr) : NULL;
+    ckpt_value *state = NULL;
+    if (!v || !value_text(v, &text) || json_read_value(text, CKPT_NO_OFFSET, d->p->a, &state, err) != CKPT_OK)
+        return recipe_refuse("its metadata do not describe it", err);
+    const ckpt_value *data = value_get(state, "_data");
+    bool is_fp8 = recipe_text_is(state, "_type", "Float8Tensor");
+    bool is_int8 = recipe_text_is(state, "_type", "Int8Tensor") ||
+                   recipe_text_is(state, "_type", "IntxUnpackedToInt8Tensor");
+    if (!(is_fp8 || is_int8) || w->part[2] != CKPT_NO_TENSOR || w->part[3] != CKPT_NO_TENSOR)
+        return recipe_refuse(
+            "of torchao's tensors, Float8Tensor, Int8Tensor and IntxUnpackedToInt8Tensor are "
+            "dequantized",
+            err);
+    ckpt_dtype dtype = recipe_get_dtype(data ? value_get(data, "dtype") : NULL, "_data");
+    if (!dtype)
+        return recipe_refuse("its metadata do not name its dtype", err);
+    CKPT_TRY(recipe_begin(d, w, 1, dtype, out, err));
+    CKPT_TRY(recipe_set_scales(d, &out->recipe, w->part[0], out->shape, out->ndim, err));
+    if (w->part[1] != CKPT_NO_TENSOR)
+        out->recipe.zero.m = recipe_matrix(w->part[1], out->recipe.scale.rows, out->recipe.scale.cols);
+    return CKPT_OK;
+}
+
+/* find_quantizer - returns the quantizer (scheme, scale, zero_point[, axis]) in the call that makes V; NULL:
+ * there is none. */
+static const ckpt_value *find_quantizer(const ckpt_value *v)
+{
+    if (v && value_calls(v, "torch._utils", "_rebuild_parameter", 1))
+        v = value_arg(v, 0);
+    const ckpt_value *quantizer = v && value_calls(v, "torch._utils", "_rebuild_qtensor", 5) ? value_arg(v, 4)
+                                                                                             : NULL;
+    bool ok = quantizer && quantizer->type == CKPT_V_TUPLE && value_count(quantizer) >= 3 &&
+              value_item(quantizer, 0)->type == CKPT_V_GLOBAL;
+    return ok ? quantizer : NULL;
+}
+
+/* set_channels - sets the scales and zeros of R, one for each index of dimension AXIS of the
+ * weight. */
+static ckpt_status set_channels(const struct dequantizer *d, const struct quantized_weight *w,
+                                const ckpt_value *axis, struct scaled_recipe *r, ckpt_error *err)
+{
+    int64_t dim;
+    const ckpt_tensor *t = recipe_tensor(d, w->weight);
+    bool ok = w->part[0] != CKPT_NO_TENSOR && w->part[1] != CKPT_NO_TENSOR && axis &&
+              value_integer(axis, &dim) && t->ndim;
+    if (!ok || (dim != 0 && dim != (int64_t)t->ndim - 1))
+        return recipe_refuse("its scales are not those of the first or last dimension", err);
+    uint64_t channels = t->shape[dim];
+    r->matrix_rows = r->rows;
+    if (dim) {
+        r->block_rows = r->rows;
+        r->scale = recipe_matrix(w->part[0], 1, channels);
+    } else {
+        r->block_rows = r->rows / channels;
+        r->block_cols = r->cols;
+        r->scale = recipe_matrix(w->part[0], channels, 1);
+    }
+    r->zero.m = recipe_matrix(w->part[1], r->scale.rows, r->scale.cols);
+    return CKPT_OK;
+}
+
+/* get_qtensor_codes - returns the dtype that elements of DT are stored in, or NONE: several in a byte. */
+static ckpt_dtype get_qtensor_codes(ckpt_dtype dt)
+{
+    switch (dt) {
+    case CKPT_DT_QI8: return CKPT_DT_I8;
+    case CKPT_DT_QU8: return CKPT_DT_U8;
+    case CKPT_DT_QI32: return CKPT_DT_I32;
+    default: return CKPT_DT_NONE;
+    }
+}
+
+/* make_qtensor - torch's quint8, qint8 and qint32, with one scale and zero or those of each channel, as
+ * float32. */
+ckpt_status recipe_make_qtensor(struct dequantizer *d, const struct quantized_weight *w,
+                                struct dequantized *out, ckpt_error *err)
+{
+    const ckpt_tensor *t = recipe_tensor(d, w->weight);
+    const ckpt_value *quantizer = find_quantizer(t->value);
+    struct scaled_recipe *r = &out->recipe;
+    int64_t zero;
+    if (!quantizer)
+        return recipe_refuse("the call that makes it has no quantizer", err);
+    ckpt_str scheme = value_name(value_item(quantizer, 0));
+    const ckpt_value *scale = value_item(quantizer, 1);
+    ckpt_dtype codes = get_qtensor_codes((ckpt_dtype)t->dtype);
+    if (!codes)
+        return recipe_refuse("packed numbers of torch are not dequantized", err);
+    CKPT_TRY(recipe_begin(d, w, 1, CKPT_DT_F32, out, err));
+    r->codes.m.dtype = codes;
+    if (str_is(scheme, "per_channel_affine"))
+        return set_channels(d, w, value_count(quantizer) > 3 ? value_item(quantizer, 3) : NULL, r, err);
+    bool ok = str_is(scheme, "per_tensor_affine") && scale->type == CKPT_V_FLOAT &&
+              value_integer(value_item(quantizer, 2), &zero) && zero >= -(1 << 24) && zero <= 1 << 24;
+    if (!ok)
+        return recipe_refuse("its scheme is neither per_tensor_affine nor per_channel_affine", err);
+    r->matrix_rows = r->block_rows = r->rows;
+    r->block_cols = r->cols;
+    r->scale = recipe_absent;
+    r->multiplier = (float)scale->u.f;
+    r->constant_zero = (float)zero;
+    return CKPT_OK;
+}

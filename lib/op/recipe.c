@@ -1,0 +1,318 @@
+/* recipe.c - see recipe.h. */
+#include "op/recipe.h"
+
+#include <inttypes.h>
+
+#include "base/checked.h"
+#include "base/cursor.h"
+#include "codec/json_scan.h"
+#include "core/convert.h"
+#include "core/stream.h"
+
+#define CONFIG_MAX ((uint64_t)16 << 20) /* bytes of a config.json */
+#define STATE_MAX  65536u               /* bytes of a JSON in a tensor */
+
+ckpt_status recipe_refuse(const char *what, ckpt_error *err)
+{
+    return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "%s", what);
+}
+
+struct scaled_recipe recipe_make(uint64_t rows, uint64_t cols, ckpt_dtype dtype)
+{
+    return (struct scaled_recipe){.rows = rows,
+                                  .cols = cols,
+                                  .matrix_rows = rows,
+                                  .block_rows = 1,
+                                  .block_cols = 1,
+                                  .zero.m = recipe_absent,
+                                  .bias = recipe_absent,
+                                  .group = recipe_absent,
+                                  .nested = recipe_absent,
+                                  .multiplier = 1,
+                                  .factor = 1,
+                                  .dtype = dtype};
+}
+
+ckpt_status recipe_set_shape(struct dequantizer *d, struct dequantized *out, const ckpt_tensor *t,
+                             uint64_t multiply, uint64_t divide, ckpt_error *err)
+{
+    out->ndim = t->ndim;
+    out->shape = arena_array(d->p->file->a, t->ndim, sizeof *out->shape);
+    if (!out->shape)
+        return fail_memory(err);
+    memcpy(out->shape, t->shape, t->ndim * sizeof *out->shape);
+    if (multiply == divide)
+        return CKPT_OK;
+    uint64_t *last = t->ndim ? &out->shape[t->ndim - 1] : NULL;
+    if (!last || !checked_mul(*last, multiply, last) || *last % divide)
+        return recipe_refuse("its packed numbers do not have the shape of the scheme", err);
+    *last /= divide;
+    return CKPT_OK;
+}
+
+ckpt_status recipe_set_matrix_shape(struct dequantizer *d, struct dequantized *out, uint64_t rows,
+                                    uint64_t cols, ckpt_error *err)
+{
+    out->ndim = 2;
+    out->shape = arena_array(d->p->file->a, 2, sizeof *out->shape);
+    if (!out->shape)
+        return fail_memory(err);
+    out->shape[0] = rows;
+    out->shape[1] = cols;
+    return CKPT_OK;
+}
+
+static bool has_two_bytes_or_more(ckpt_dtype dt)
+{
+    return dt == CKPT_DT_F32 || dt == CKPT_DT_F16 || dt == CKPT_DT_BF16;
+}
+
+/* ------------------------------------------------------------------ facts outside of the tensors */
+
+ckpt_status recipe_read_json_file(struct dequantizer *d, const char *name, ckpt_value **out, ckpt_error *err)
+{
+    const ckpt_file *f = d->p->file;
+    bool is_file = f->src != NULL;
+    ckpt_str folder = is_file ? str_folder(str_c(f->path)) : str_c(f->folder);
+    ckpt_str text, path = ARENA_CONCAT(d->p->a, folder, str_c(folder.len ? "/" : ""), str_c(name));
+    ckpt_error missing;
+    *out = NULL;
+    if (is_file && !source_is_named_file(f->src))
+        return CKPT_OK;
+    if (!path.ptr)
+        return fail_memory(err);
+    ckpt_status st = source_read_whole_file(path.ptr, CONFIG_MAX, d->p->a, &text, &missing);
+    if (st == CKPT_EIO || st == CKPT_ENOTFOUND)
+        return CKPT_OK;
+    if (st == CKPT_OK)
+        st = json_read_value(text, 0, d->p->a, out, &missing);
+    if (st == CKPT_OK)
+        return st;
+    if (err)
+        *err = missing;
+    return name_file_if_failed(st, path.ptr, err);
+}
+
+ckpt_status recipe_read_config(struct dequantizer *d, ckpt_error *err)
+{
+    static const struct {
+        const char *file, *key;
+    } places[] = {{"config.json", "quantization_config"},
+                  {"config.json", "quantization"},
+                  {"quantize_config.json", NULL},
+                  {"quant_config.json", NULL}};
+    if (d->config_read)
+        return CKPT_OK;
+    d->config_read = true;
+    for (size_t i = 0; !d->config && i < sizeof places / sizeof *places; i++) {
+        ckpt_value *root;
+        CKPT_TRY(recipe_read_json_file(d, places[i].file, &root, err));
+        const ckpt_value *found = root && places[i].key ? value_get(root, places[i].key) : root;
+        d->config = found && found->type == CKPT_V_DICT ? found : NULL;
+    }
+    return CKPT_OK;
+}
+
+uint64_t recipe_get_number(const ckpt_value *mapping, const char *key)
+{
+    int64_t n;
+    const ckpt_value *v = mapping ? value_get(mapping, key) : NULL;
+    return v && value_integer(v, &n) && n > 0 ? (uint64_t)n : 0;
+}
+
+ckpt_dtype recipe_parse_dtype(ckpt_str text)
+{
+    ckpt_dtype dt = ckpt_dtype_parse(str_after_last(text, '.'));
+    return has_two_bytes_or_more(dt) ? dt : CKPT_DT_NONE;
+}
+
+ckpt_dtype recipe_get_dtype(const ckpt_value *mapping, const char *key)
+{
+    ckpt_str text;
+    const ckpt_value *v = mapping ? value_get(mapping, key) : NULL;
+    return v && value_text(v, &text) ? recipe_parse_dtype(text) : CKPT_DT_NONE;
+}
+
+bool recipe_text_is(const ckpt_value *mapping, const char *key, const char *wanted)
+{
+    ckpt_str text;
+    const ckpt_value *v = mapping ? value_get(mapping, key) : NULL;
+    return v && value_text(v, &text) && str_is(text, wanted);
+}
+
+ckpt_status recipe_read_part(struct dequantizer *d, uint32_t row, uint64_t max, unsigned char **out,
+                             uint64_t *n, ckpt_error *err)
+{
+    const ckpt_tensor *t = recipe_tensor(d, row);
+    *n = t->nbytes;
+    if (!t->has_data || t->nbytes > max || dtype_info((ckpt_dtype)t->dtype)->block_elems != 1)
+        return recipe_refuse("the tensor that describes it is too large", err);
+    if (!(*out = arena_alloc(d->p->file->a, (size_t)t->nbytes + 1)))
+        return fail_memory(err);
+    return stream_read(&d->p->file->table, row, 0, t->elements, *out, err);
+}
+
+ckpt_status recipe_read_json(struct dequantizer *d, uint32_t row, const ckpt_value **out, ckpt_error *err)
+{
+    unsigned char *bytes;
+    uint64_t n;
+    ckpt_value *v;
+    CKPT_TRY(recipe_read_part(d, row, STATE_MAX, &bytes, &n, err));
+    CKPT_TRY(json_read_value(str_of((const char *)bytes, (size_t)n), CKPT_NO_OFFSET, d->p->file->a, &v, err));
+    *out = v;
+    return CKPT_OK;
+}
+
+ckpt_status recipe_read_lookup(struct dequantizer *d, uint32_t row, uint64_t count, const float **out,
+                               ckpt_error *err)
+{
+    unsigned char *bytes;
+    uint64_t n;
+    if (recipe_tensor(d, row)->dtype != CKPT_DT_F32 || recipe_tensor(d, row)->elements != count)
+        return recipe_refuse("its table of numbers does not have the size of the scheme", err);
+    CKPT_TRY(recipe_read_part(d, row, 4 * count, &bytes, &n, err));
+    float *numbers = arena_array(d->p->file->a, count, sizeof *numbers);
+    for (uint64_t i = 0; numbers && i < count; i++)
+        numbers[i] = float_of_bits(load_u32le(bytes + 4 * i));
+    *out = numbers;
+    return numbers ? CKPT_OK : fail_memory(err);
+}
+
+/* ------------------------------------------------------------------ scales over blocks */
+
+/* is_block_size - returns true if N rows or columns have SCALES blocks of SIZE, of which the last may be
+ * smaller. */
+static bool is_block_size(uint64_t n, uint64_t size, uint64_t scales)
+{
+    return n && size && (n - 1) / size + 1 == scales;
+}
+
+static void offer_blocks(struct block_choice *c, uint64_t rows, uint64_t cols)
+{
+    if (!is_block_size(c->rows, rows, c->scale_rows) || !is_block_size(c->cols, cols, c->scale_cols))
+        return;
+    rows = rows < c->rows ? rows : c->rows;
+    cols = cols < c->cols ? cols : c->cols;
+    if (c->n && rows == c->block_rows && cols == c->block_cols)
+        return;
+    c->block_rows = rows;
+    c->block_cols = cols;
+    c->n++;
+}
+
+/* offer_config_blocks - offers the blocks that KEY of MAPPING, which may be NULL, gives: the list
+ * [rows, columns], or the number of columns. */
+static void offer_config_blocks(struct block_choice *c, const ckpt_value *mapping, const char *key)
+{
+    int64_t rows = 1, cols;
+    const ckpt_value *v = mapping ? value_get(mapping, key) : NULL;
+    bool is_pair = v && v->type == CKPT_V_LIST && v->u.seq.n == 2;
+    if (!v || (is_pair && !value_integer(v->u.seq.items[0], &rows)) ||
+        !value_integer(is_pair ? v->u.seq.items[1] : v, &cols) || rows < 1 || cols < 1)
+        return;
+    offer_blocks(c, (uint64_t)rows, (uint64_t)cols);
+}
+
+/* find_config_blocks - offers C all that the config says about blocks: of transformers' fp8, of GPTQ, of the
+ * groups of compressed-tensors. */
+static ckpt_status find_config_blocks(struct dequantizer *d, struct block_choice *c, ckpt_error *err)
+{
+    uint32_t n = 0;
+    CKPT_TRY(recipe_read_config(d, err));
+    offer_config_blocks(c, d->config, "weight_block_size");
+    offer_config_blocks(c, d->config, "group_size");
+    const ckpt_value *groups = d->config ? value_get(d->config, "config_groups") : NULL;
+    const value_pair *pairs = groups ? value_pairs(groups, &n) : NULL;
+    for (uint32_t i = 0; i < n; i++) {
+        const ckpt_value *weights = value_get(pairs[i].val, "weights");
+        offer_config_blocks(c, weights, "block_structure");
+        offer_config_blocks(c, weights, "group_size");
+    }
+    return c->n <= 1 ? CKPT_OK : recipe_refuse("its config.json names several sizes of blocks that fit", err);
+}
+
+/* guess_block - returns how many of N rows or columns share one of SCALES: all, the power of two that fits,
+ * or an equal part; 0: it does not divide. *EXACT: the blocks are of one size, as far as N shows it. */
+static uint64_t guess_block(uint64_t n, uint64_t scales, bool *exact)
+{
+    *exact = scales == 1 || scales == n;
+    if (!scales || scales > n)
+        return 0;
+    if (*exact)
+        return n / scales;
+    for (uint64_t size = 2; size < n; size *= 2) /* bounded: below twice n, a size of a tensor */
+        if (is_block_size(n, size, scales)) {
+            *exact = n % size == 0;
+            return size;
+        }
+    return n % scales == 0 ? n / scales : 0;
+}
+
+ckpt_status recipe_choose_blocks(struct dequantizer *d, struct block_choice *c, struct scaled_recipe *r,
+                                 ckpt_error *err)
+{
+    bool exact_rows, exact_cols;
+    CKPT_TRY(find_config_blocks(d, c, err));
+    r->block_rows = c->n ? c->block_rows : guess_block(c->rows, c->scale_rows, &exact_rows);
+    r->block_cols = c->n ? c->block_cols : guess_block(c->cols, c->scale_cols, &exact_cols);
+    if (!r->block_rows || !r->block_cols)
+        return recipe_refuse("its scales do not divide its rows and columns into blocks", err);
+    if (c->n || (exact_rows && exact_cols) || d->has_noted_blocks)
+        return CKPT_OK;
+    d->has_noted_blocks = true;
+    plan_notice(d->p,
+                "no config.json gives the size of blocks with a scale; by the shapes, assuming %" PRIu64
+                " x %" PRIu64,
+                r->block_rows, r->block_cols);
+    return CKPT_OK;
+}
+
+ckpt_status recipe_set_scales(struct dequantizer *d, struct scaled_recipe *r, uint32_t scale,
+                              const uint64_t *shape, uint32_t ndim, ckpt_error *err)
+{
+    const ckpt_tensor *t = recipe_tensor(d, scale);
+    if (t->elements == 1) {
+        r->matrix_rows = r->block_rows = r->rows;
+        r->block_cols = r->cols;
+        r->scale = recipe_matrix(scale, 1, 1);
+        return CKPT_OK;
+    }
+    if (t->ndim && ndim && t->shape[0] == shape[0] && t->elements == shape[0]) {
+        r->matrix_rows = r->rows;
+        r->block_rows = r->rows / shape[0];
+        r->block_cols = r->cols;
+        r->scale = recipe_matrix(scale, shape[0], 1);
+        return CKPT_OK;
+    }
+    bool same_outer = t->ndim == ndim && ndim >= 2;
+    for (uint32_t k = 0; same_outer && k + 2 < ndim; k++)
+        same_outer = t->shape[k] == shape[k];
+    struct block_choice blocks = {.cols = r->cols};
+    if (same_outer) {
+        blocks.rows = shape[ndim - 2];
+        blocks.scale_rows = t->shape[ndim - 2];
+        blocks.scale_cols = t->shape[ndim - 1];
+    }
+    CKPT_TRY(recipe_choose_blocks(d, &blocks, r, err));
+    r->matrix_rows = blocks.rows;
+    r->scale = recipe_matrix(scale, t->elements / blocks.scale_cols, blocks.scale_cols);
+    return CKPT_OK;
+}
+
+ckpt_status recipe_begin(struct dequantizer *d, const struct quantized_weight *w, unsigned codes,
+                         ckpt_dtype dtype, struct dequantized *out, ckpt_error *err)
+{
+    const ckpt_tensor *t = recipe_tensor(d, w->weight);
+    CKPT_TRY(recipe_set_shape(d, out, t, codes, 1, err));
+    uint64_t cols = out->ndim ? out->shape[out->ndim - 1] : 1, elements;
+    if (!checked_mul(t->elements, codes, &elements) || !elements)
+        return recipe_refuse("it has no elements", err);
+    out->recipe = recipe_make(elements / cols, cols, dtype);
+    out->recipe.codes.m = recipe_matrix(w->weight, elements / cols, cols / codes);
+    return CKPT_OK;
+}
+
+ckpt_dtype recipe_dtype(const ckpt_tensor *t)
+{
+    return has_two_bytes_or_more((ckpt_dtype)t->dtype) ? (ckpt_dtype)t->dtype : CKPT_DT_BF16;
+}
