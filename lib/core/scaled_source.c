@@ -113,17 +113,20 @@ static ckpt_status open_matrix(struct scaled *s, const struct scaled_matrix *fro
                      t->has_data && t->storage < table->nstorages && table->storages[t->storage].src;
     if (!has_bytes || t->conj || t->neg)
         return fail_part(s->file, from->row, CKPT_EUNSUPPORTED, err, "is not a dense tensor with bytes");
-    if (d->block_elems != 1 || d->block_bytes != stored->block_bytes || stored->block_elems != 1)
+    bool has_size = d->block_bytes == stored->block_bytes || (from->is_view && d->block_bytes);
+    if (d->block_elems != 1 || stored->block_elems != 1 || !has_size)
         return fail_part(s->file, from->row, CKPT_EFORMAT, err, "does not have the dtype of its scheme");
-    if (!count_elements(from, &elements) || elements != t->elements)
+    if (!count_elements(from, &elements) || !checked_mul(elements, d->block_bytes, &bytes) ||
+        bytes != t->nbytes)
         return fail_part(s->file, from->row, CKPT_EFORMAT, err, "does not have the shape of its scheme");
-    if (!set_strides(m, t, from) || (from->tiled && !is_contiguous(t)))
+    bool is_one_run = from->tiled || from->is_view;
+    if (!set_strides(m, t, from) || (is_one_run && !is_contiguous(t)))
         return fail_part(s->file, from->row, CKPT_EUNSUPPORTED, err, "is a strided view");
     const struct storage *storage = &table->storages[t->storage];
     bool fits = tensor_view_end(t, &end) && tensor_bytes(t, end, &bytes) && bytes <= storage->nbytes &&
                 tensor_bytes(t, t->storage_offset, &offset) &&
                 checked_add(storage->off, offset, &m->data_offset);
-    if (!fits)
+    if (!fits || (from->is_view && storage->swap_width))
         return fail_part(s->file, from->row, CKPT_EFORMAT, err, "reaches beyond its storage");
     m->src = storage->src;
     m->storage = t->storage;
@@ -291,12 +294,50 @@ static ckpt_status read_packed_rows(const struct scaled_codes *codes, const stru
     return st;
 }
 
+static unsigned count_stripes(const struct scaled_codes *codes, const struct matrix *m)
+{
+    return 8u * dtype_info(m->dtype)->block_bytes / codes->bits;
+}
+
+/* unpack_stripe - unpacks N codes of stripe STRIPE from the elements at RAW. */
+static void unpack_stripe(const struct scaled_codes *codes, const struct matrix *m, unsigned stripe,
+                          const unsigned char *raw, uint64_t n, float *out)
+{
+    float number[256];
+    unsigned width = dtype_info(m->dtype)->block_bytes, mask = (1u << codes->bits) - 1;
+    unsigned shift = (codes->high_first ? count_stripes(codes, m) - 1 - stripe : stripe) * codes->bits;
+    for (unsigned i = 0; i <= mask; i++)
+        number[i] = number_of_code(codes, i);
+    for (uint64_t k = 0; k < n; k++)
+        out[k] = number[(width == 4 ? load_u32le(raw + 4 * k) : raw[k]) >> shift & mask];
+}
+
+/* read_stripes - reads box B of codes whose rows are packed in stripes. */
+static ckpt_status read_stripes(const struct scaled_codes *codes, const struct matrix *m, const struct box *b,
+                                float *out, ckpt_error *err)
+{
+    unsigned width = dtype_info(m->dtype)->block_bytes;
+    unsigned char *raw = malloc((size_t)(b->nrows * b->ncols) * width + 1); /* bounded: by the box */
+    ckpt_status st = raw ? CKPT_OK : fail_memory(err);
+    for (uint64_t i = 0, n; st == CKPT_OK && i < b->nrows; i += n) {
+        uint64_t row = b->row + i, first = row % m->rows;
+        n = b->ncols == m->cols ? m->rows - first : 1; /* up to where the next stripe begins */
+        n = n < b->nrows - i ? n : b->nrows - i;
+        st = read_raw(m, first * m->cols + b->col, n * b->ncols, raw, err);
+        if (st == CKPT_OK)
+            unpack_stripe(codes, m, (unsigned)(row / m->rows), raw, n * b->ncols, out + i * b->ncols);
+    }
+    free(raw);
+    return st;
+}
+
 static ckpt_status read_codes(const struct scaled_codes *codes, const struct matrix *m, const struct box *b,
                               float *out, ckpt_error *err)
 {
     switch (codes->packing) {
     case PACKED_COLS: return read_packed_cols(codes, m, b, out, err);
     case PACKED_ROWS: return read_packed_rows(codes, m, b, out, err);
+    case PACKED_STRIPES: return read_stripes(codes, m, b, out, err);
     default: return read_box(m, b, out, err);
     }
 }
@@ -429,16 +470,20 @@ static void scale_row(const struct scaled *s, const struct scales *x, uint64_t r
     uint64_t first = row * x->box.ncols, i, run;
     for (uint64_t k = 0; k < n; k += run) {
         run = get_run(s, x, k, col, n, &i);
-        float scale = x->scale[first + i], zero = x->zero ? x->zero[first + i] : s->r.constant_zero;
+        float zero = x->zero ? x->zero[first + i] : s->r.constant_zero;
         for (uint64_t c = k; c < k + run; c++)
-            out[c] = (out[c] - zero) * scale; /* -0 - 0 is -0 */
+            out[c] -= zero; /* -0 - 0 is -0 */
+        if (s->r.rounds_difference)
+            round_to_dtype(s, out + k, run);
+        for (uint64_t c = k; c < k + run; c++)
+            out[c] *= x->scale[first + i];
     }
     if (x->bias && s->r.rounds_product)
         round_to_dtype(s, out, n);
     for (uint64_t k = 0; x->bias && k < n; k += run) {
         run = get_run(s, x, k, col, n, &i);
         for (uint64_t c = k; c < k + run; c++)
-            out[c] += x->bias[first + i];
+            out[c] += s->r.subtracts_bias ? -x->bias[first + i] : x->bias[first + i];
     }
     for (uint64_t k = 0; s->r.factor != 1 && k < n; k++)
         out[k] *= s->r.factor;
@@ -521,6 +566,9 @@ static bool has_codes(const struct scaled_codes *codes, const struct matrix *m, 
         return false;
     if (codes->packing == PACKED_NOT)
         return m->rows == rows && m->cols == cols;
+    if (codes->packing == PACKED_STRIPES)
+        return (width == 8 || width == 32) && m->cols == cols && m->rows &&
+               (rows - 1) / m->rows < count_stripes(codes, m);
     if (codes->packing == PACKED_ROWS)
         return width == 32 && m->cols == cols && checked_mul(rows, codes->bits, &needed) &&
                checked_mul(m->rows, width, &available) && needed <= available;

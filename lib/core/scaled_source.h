@@ -15,22 +15,29 @@ struct scaled_matrix {
      * scales; element (r, c) of a tile is at r % 32 * 16 + r / 32 * 4 + c. */
     bool tiled;
     ckpt_dtype dtype; /* what its elements are read as, of the same size; NONE: their own dtype */
+    /* DTYPE may be of another size; ROWS and COLS count elements of it, and the tensor is contiguous. */
+    bool is_view;
 };
 
 /* How codes are packed. */
 enum scaled_packing {
     PACKED_NOT,  /* each element is a code, a number of its dtype */
     PACKED_COLS, /* the codes of a row follow each other, from the lowest bit of its first byte on */
-    PACKED_ROWS  /* each column is so packed: code i of it begins at its bit i * bits */
+    PACKED_ROWS, /* each column is so packed: code i of it begins at its bit i * bits */
+    /* The rows of codes are divided into stripes of as many rows as the tensor has: stripe i is at bit
+     * i * bits of each element, of 8 or 32 bits. */
+    PACKED_STRIPES
 };
 
 struct scaled_codes {
     struct scaled_matrix m;
     enum scaled_packing packing;
-    unsigned bits;        /* of a code, 1 to 8, if packed */
-    int offset;           /* added to the code, if packed and LOOKUP is NULL */
-    const float *lookup;  /* the number of each code, if packed; NULL: the code itself */
-    bool high_first;      /* PACKED_COLS, 4 bits: the first code of a byte is in its high bits */
+    unsigned bits;       /* of a code, 1 to 8, if packed */
+    int offset;          /* added to the code, if packed and LOOKUP is NULL */
+    const float *lookup; /* the number of each code, if packed; NULL: the code itself */
+    /* PACKED_COLS, 4 bits: the first code of a byte is in its high bits. PACKED_STRIPES: the last stripe
+     * that fits is in the low bits. */
+    bool high_first;
     const uint8_t *order; /* PACKED_ROWS, 4 bits: code i of eight is at nibble order[i]; NULL: at i */
 };
 
@@ -48,12 +55,14 @@ struct scaled_recipe {
     uint64_t nested_block;
     const float *nested_lookup;
     float nested_offset;
-    float multiplier;    /* of all scales, after the above; 1: none. The scale itself, if SCALE is absent */
-    bool divides;        /* the scale is divided by MULTIPLIER instead */
-    bool rounds_scale;   /* MULTIPLIER and its product with the scale are rounded to DTYPE */
-    float factor;        /* 1: none */
-    ckpt_dtype dtype;    /* of the numbers: float32, float16 or bfloat16 */
-    bool rounds_product; /* (code - zero) * scale is rounded to DTYPE before BIAS is added */
+    float multiplier;  /* of all scales, after the above; 1: none. The scale itself, if SCALE is absent */
+    bool divides;      /* the scale is divided by MULTIPLIER instead */
+    bool rounds_scale; /* MULTIPLIER and its product with the scale are rounded to DTYPE */
+    float factor;      /* 1: none */
+    ckpt_dtype dtype;  /* of the numbers: float32, float16 or bfloat16 */
+    bool rounds_difference; /* code - zero is rounded to DTYPE before it is multiplied */
+    bool subtracts_bias;    /* - bias instead of + bias */
+    bool rounds_product;    /* (code - zero) * scale is rounded to DTYPE before BIAS is added */
 };
 
 /* scaled_source - sets *OUT to the source of the numbers of R, whose tables outlive it. Fails with

@@ -153,8 +153,8 @@ static ckpt_status finish(ckpt_plan *p, struct quantized_weights *found, ckpt_er
     map *modules = map_new(found->n);
     ckpt_status st = modules ? CKPT_OK : fail_memory(err);
     for (size_t i = 0; st == CKPT_OK && i < found->n; i++) {
-        ckpt_str name = p->file->table.rows[found->list[i].weight].t.name, last = str_after_last(name, '.');
-        if (!is_gap(p, &found->list[i]) && !map_put(modules, str_of(name.ptr, name.len - last.len), 0, NULL))
+        ckpt_str stem = found->list[i].stem, last = str_after_last(stem, '.'); /* "weight" of "0.weight" */
+        if (!is_gap(p, &found->list[i]) && !map_put(modules, str_of(stem.ptr, stem.len - last.len), 0, NULL))
             st = fail_memory(err);
     }
     for (uint32_t i = 0; st == CKPT_OK && i < p->file->table.nrows; i++) {

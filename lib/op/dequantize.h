@@ -10,8 +10,10 @@
 struct dequantizer {
     ckpt_plan *p;
     const ckpt_value *config; /* the quantization_config of the model, or NULL */
-    bool config_read;
-    bool has_noted_gptq, has_noted_blocks;
+    const ckpt_value *model;  /* optimum-quanto: config.json, or NULL */
+    const ckpt_value *qmap;   /* optimum-quanto: quanto_qmap.json, or NULL */
+    bool config_read, quanto_read;
+    bool has_noted_gptq, has_noted_blocks, has_noted_quanto;
 };
 
 /* What a weight becomes. */

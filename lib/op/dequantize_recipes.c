@@ -79,7 +79,7 @@ static ckpt_status set_groups(struct dequantizer *d, struct scaled_recipe *r, ui
 
 static bool is_integer(ckpt_dtype dt) { return dtype_info(dt)->klass == 'i' || dtype_info(dt)->klass == 'u'; }
 
-/* make_scaled - codes that are elements, or pairs of fp4 in a byte, times the scale of their block. */
+/* recipe_make_scaled - codes that are elements, or pairs of fp4 in a byte, times the scale of their block. */
 ckpt_status recipe_make_scaled(struct dequantizer *d, const struct quantized_weight *w,
                                struct dequantized *out, ckpt_error *err)
 {
@@ -89,8 +89,8 @@ ckpt_status recipe_make_scaled(struct dequantizer *d, const struct quantized_wei
     bool is_compressed = w->scheme == QUANTIZED_SCALE;
     if (is_fp4 && (!is_deepseek || t->ndim < 2))
         return recipe_refuse("its packed numbers are of an unknown layout", err);
-    if (w->scheme == QUANTIZED_QUANTO && (w->part[1] != CKPT_NO_TENSOR || t->dtype == CKPT_DT_U8))
-        return recipe_refuse("packed numbers of optimum-quanto are not dequantized", err);
+    if (w->scheme == QUANTIZED_QUANTO && w->part[1] != CKPT_NO_TENSOR)
+        return recipe_refuse("packed numbers of optimum-quanto begin with _data._data", err);
     CKPT_TRY(recipe_begin(d, w, is_fp4 ? 2 : 1, recipe_dtype(scale), out, err));
     if (is_fp4)
         set_fp4(&out->recipe);
@@ -153,7 +153,7 @@ ckpt_status recipe_make_comfy(struct dequantizer *d, const struct quantized_weig
     return recipe_make_scaled(d, &scaled, out, err);
 }
 
-/* make_fp4 - two fp4 in a byte, the first in its low bits, with a scale for each 16 or 32. */
+/* recipe_make_fp4 - two fp4 in a byte, the first in its low bits, with a scale for each 16 or 32. */
 ckpt_status recipe_make_fp4(struct dequantizer *d, const struct quantized_weight *w, struct dequantized *out,
                             ckpt_error *err)
 {
@@ -169,7 +169,7 @@ ckpt_status recipe_make_fp4(struct dequantizer *d, const struct quantized_weight
     return has_global ? read_scalar(d, w->part[1], &r->multiplier, err) : CKPT_OK;
 }
 
-/* make_gpt_oss - [experts, rows, blocks, 16] bytes of fp4, which transformers transposes when it loads
+/* recipe_make_gpt_oss - [experts, rows, blocks, 16] bytes of fp4, which transformers transposes when it loads
  * them. */
 ckpt_status recipe_make_gpt_oss(struct dequantizer *d, const struct quantized_weight *w,
                                 struct dequantized *out, ckpt_error *err)
@@ -222,7 +222,8 @@ static ckpt_status find_packed_bits(struct dequantizer *d, uint64_t cols, uint64
     return CKPT_OK;
 }
 
-/* make_packed - compressed-tensors: integers of BITS bits without gaps, zeros packed along the rows. */
+/* recipe_make_packed - compressed-tensors: integers of BITS bits without gaps, zeros packed along the
+ * rows. */
 ckpt_status recipe_make_packed(struct dequantizer *d, const struct quantized_weight *w,
                                struct dequantized *out, ckpt_error *err)
 {
@@ -289,7 +290,8 @@ static ckpt_status find_zero_offset(struct dequantizer *d, uint32_t zeros, unsig
     return CKPT_OK;
 }
 
-/* make_gptq - qweight [in * bits / 32, out], qzeros [groups, out * bits / 32], scales [groups, out]. */
+/* recipe_make_gptq - qweight [in * bits / 32, out], qzeros [groups, out * bits / 32], scales [groups,
+ * out]. */
 ckpt_status recipe_make_gptq(struct dequantizer *d, const struct quantized_weight *w, struct dequantized *out,
                              ckpt_error *err)
 {
@@ -319,7 +321,8 @@ ckpt_status recipe_make_gptq(struct dequantizer *d, const struct quantized_weigh
     return r->group.row == CKPT_NO_TENSOR ? recipe_choose_blocks(d, &blocks, r, err) : CKPT_OK;
 }
 
-/* make_awq - qweight [in, out / 8], qzeros [groups, out / 8], scales [groups, out]; 4 bits, interleaved. */
+/* recipe_make_awq - qweight [in, out / 8], qzeros [groups, out / 8], scales [groups, out]; 4 bits,
+ * interleaved. */
 ckpt_status recipe_make_awq(struct dequantizer *d, const struct quantized_weight *w, struct dequantized *out,
                             ckpt_error *err)
 {
@@ -375,7 +378,7 @@ static uint64_t find_mlx_bits(const struct dequantizer *d, ckpt_str stem, uint64
     return found;
 }
 
-/* make_mlx - uint32 [..., in * bits / 32], scales and biases [..., in / group]. */
+/* recipe_make_mlx - uint32 [..., in * bits / 32], scales and biases [..., in / group]. */
 ckpt_status recipe_make_mlx(struct dequantizer *d, const struct quantized_weight *w, struct dequantized *out,
                             ckpt_error *err)
 {
@@ -419,9 +422,9 @@ static const float *make_e4m3(struct dequantizer *d)
     return numbers;
 }
 
-/* make_mlx_float - uint32 [..., in * bits / 32] and scales of bytes, without biases. The mode follows from
- * the words for each scale: 4 for mxfp4, 2 for nvfp4, 8 for mxfp8; MLX has no other sizes. It dequantizes to
- * bfloat16. */
+/* recipe_make_mlx_float - uint32 [..., in * bits / 32] and scales of bytes, without biases. The mode
+ * follows from the words for each scale: 4 for mxfp4, 2 for nvfp4, 8 for mxfp8; MLX has no other sizes. It
+ * dequantizes to bfloat16. */
 ckpt_status recipe_make_mlx_float(struct dequantizer *d, const struct quantized_weight *w,
                                   struct dequantized *out, ckpt_error *err)
 {

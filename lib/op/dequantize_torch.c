@@ -36,7 +36,8 @@ static ckpt_status read_shape(struct dequantizer *d, const ckpt_value *v, struct
     return ok ? CKPT_OK : recipe_refuse("its quant_state has no shape", err);
 }
 
-/* make_bnb_4bit - one run of codes, the first of a byte in its high bits, with an absmax for each block. */
+/* recipe_make_bnb_4bit - one run of codes, the first of a byte in its high bits, with an absmax for each
+ * block. */
 ckpt_status recipe_make_bnb_4bit(struct dequantizer *d, const struct quantized_weight *w,
                                  struct dequantized *out, ckpt_error *err)
 {
@@ -79,7 +80,8 @@ ckpt_status recipe_make_bnb_int8(struct dequantizer *d, const struct quantized_w
     return n && *format == 0 ? CKPT_OK : recipe_refuse("its weight_format is not that of rows", err);
 }
 
-/* make_torchao - as torchao's safetensors have it: the attributes of the tensor are in the metadata. */
+/* recipe_make_torchao - as torchao's safetensors have it: the attributes of the tensor are in the
+ * metadata. */
 ckpt_status recipe_make_torchao(struct dequantizer *d, const struct quantized_weight *w,
                                 struct dequantized *out, ckpt_error *err)
 {
@@ -160,8 +162,8 @@ static ckpt_dtype get_qtensor_codes(ckpt_dtype dt)
     }
 }
 
-/* make_qtensor - torch's quint8, qint8 and qint32, with one scale and zero or those of each channel, as
- * float32. */
+/* recipe_make_qtensor - torch's quint8, qint8 and qint32, with one scale and zero or those of each
+ * channel, as float32. */
 ckpt_status recipe_make_qtensor(struct dequantizer *d, const struct quantized_weight *w,
                                 struct dequantized *out, ckpt_error *err)
 {

@@ -12,7 +12,7 @@ enum quantized_scheme_id {
     QUANTIZED_UNKNOWN /* a tensor of fp8 or integers next to scales, by names that no scheme has */
 };
 
-#define QUANTIZED_PARTS_MAX 8 /* tensors that belong to one quantized weight */
+#define QUANTIZED_PARTS_MAX 18 /* tensors that belong to one quantized weight */
 #define QUANTIZED_BY_NONE   UINT32_MAX
 #define QUANTIZED_BY_ALL    (UINT32_MAX - 1)
 

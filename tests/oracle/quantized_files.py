@@ -7,6 +7,7 @@ Quantizes random weights by each library that is installed, or by the published 
 what is in it to CORPUS/truth/quantized.jsonl.
 """
 import contextlib
+import copy
 import hashlib
 import json
 import os
@@ -184,6 +185,47 @@ def torchao():
             yield f"torchao_{kind}_{name_of(dtype)}", tensors, weight.dequantize(), {"metadata": metadata}
 
 
+def quanto():
+    from optimum import quanto
+    for dtype in FLOATS:
+        for module in (torch.nn.Linear(256, 16), torch.nn.Linear(100, 9, bias=False), torch.nn.Linear(64, 6),
+                       torch.nn.Linear(96, 1), torch.nn.Linear(320, 3), torch.nn.Conv2d(3, 5, 3)):
+            for kind in ("qint2", "qint4", "qint8", "qfloat8_e4m3fn", "qfloat8_e5m2"):
+                name = f"quanto_{kind}_{name_of(dtype)}_{'x'.join(map(str, module.weight.shape))}"
+                model = torch.nn.ModuleDict({"l": copy.deepcopy(module).to(dtype)})
+                quanto.quantize(model, weights=kind)
+                quanto.freeze(model)
+                tensors = {k: v for k, v in model.state_dict().items() if not k.endswith("bias") or "256" in name or
+                           "64" in name or "320" in name}
+                if "96" in name and kind in ("qint2", "qint4"):
+                    tensors["l.bias"] = model.state_dict()["l.bias"]
+                weight = model["l"].weight
+                if hasattr(weight, "weight_qbits_tensor") and "TinyGemm" in type(weight).__name__:
+                    weight = weight.weight_qbits_tensor()  # what is saved, instead of what a kernel wants
+                yield name, tensors, weight.dequantize(), {}
+    for zeropoint in (False, True):
+        weight = torch.randn(24, 256)
+        scale, shift = quanto.MaxOptimizer()(weight, quanto.qint4, axis=0, group_size=128, zeropoint=zeropoint)
+        packed = quanto.quantize_weight(weight, quanto.qint4, 0, scale, shift, 128, optimized=False)
+        yield (f"quanto_grouped{'_zeros' * zeropoint}",
+               {"q_proj.weight._data._data": packed._data._data, "q_proj.weight._scale": scale,
+                "q_proj.weight._shift": shift}, packed.dequantize(), {"hidden_size": 256})
+
+
+def hqq():
+    from hqq.core.quantize import BaseQuantizeConfig, HQQLinear
+    for dtype in FLOATS:
+        for bits in (8, 6, 5, 4, 3, 2, 1):
+            for axis in (0, 1):
+                for group in (16, 64, None):
+                    for as_float in (False, True):
+                        layer = torch.nn.Linear(64, 48, bias=False)
+                        config = BaseQuantizeConfig(nbits=bits, group_size=group, axis=axis, view_as_float=as_float)
+                        layer = HQQLinear(layer, config, compute_dtype=dtype, device="cpu")
+                        name = f"hqq{bits}_{axis}_{group}_{name_of(dtype)}{'_view' * as_float}"
+                        yield name, {"l." + k: v for k, v in layer.state_dict().items()}, layer.dequantize(), {}
+
+
 def formulas():
     codes, scale = torch.randn(4, 8).to(torch.float8_e4m3fn), torch.tensor(0.000143)
     yield ("comfy", {"l.weight": codes, "l.scale_weight": scale, "scaled_fp8": codes[0, :2].clone()},
@@ -219,11 +261,14 @@ def formulas():
            ((codes - zeros.repeat_interleave(group, 0)) * scales.repeat_interleave(group, 0)).t(), {})
 
 
-LIBRARIES = (bitsandbytes, compressed_tensors, transformers, mlx, torchao, formulas, mlx_floats, comfy_kitchen)
+LIBRARIES = (bitsandbytes, compressed_tensors, transformers, mlx, torchao, formulas, mlx_floats, comfy_kitchen, quanto,
+             hqq)
 CORPUS = ("bnb_nf4_bfloat16_nested_64", "bnb_int8", "ct_fp8_channel_bfloat16", "ct_int8_zero_float16",
           "ct_pack4_zero_bfloat16", "ct_nvfp4_bfloat16", "ct_mxfp8_bfloat16", "gpt_oss", "hf_fp4", "mlx4_64_float16",
           "torchao_fp8_bfloat16", "comfy", "gptq4_v1_float16_act", "awq", "mlx_nvfp4_3", "mlx_mxfp8_2", "comfy_nvfp4_8",
-          "comfy_mxfp8_8")
+          "comfy_mxfp8_8", "quanto_qint4_float16_16x256", "quanto_qint2_float32_9x100", "quanto_qint8_bfloat16_5x3x3x3",
+          "quanto_qfloat8_e4m3fn_float16_6x64", "hqq4_1_16_bfloat16", "hqq3_0_16_float16", "hqq1_1_64_float32",
+          "hqq2_0_16_bfloat16_view")
 
 
 def digest(t):
@@ -252,7 +297,7 @@ def write_corpus(corpus, name, path, weight, facts, listing):
 
 def check_file(checks, name, weight, out):
     done = checks.run("convert", "--dequantize", checks.path("model.safetensors"), out)
-    got = [] if done is None else list(load_file(out).values())
+    got = [] if done is None else [v for k, v in load_file(out).items() if not k.endswith("bias")]
     # bitsandbytes gives 0 or -0 for one code of fp4, depending on the width
     checks.expect(len(got) == 1 and got[0].dtype == weight.dtype and got[0].shape == weight.shape and
                   digest(got[0] + 0.0) == digest(weight + 0.0), name)

@@ -1,7 +1,7 @@
 # --dequantize writes the floats of each scheme with the digests that tests/oracle/quantized_files.py prints of its library.
 for folder in corpus/quantized/*; do
     ckpt convert -f --dequantize "$folder/model.safetensors" out.safetensors >report 2>notices
-    echo "${folder##*/}: $(ckpt ls --tsv out.safetensors | cut -f 1,2) $(ckpt hash out.safetensors | head -n 1 | cut -d ' ' -f 1)"
+    echo "${folder##*/}: $(ckpt ls --tsv out.safetensors | cut -f 1,2) $(ckpt hash out.safetensors | grep 'weight$' | cut -d ' ' -f 1)"
     sed 's/.*model.safetensors: //' notices
     for j in 1 3; do ckpt convert -q -j $j --dequantize "$folder/model.safetensors" - | cmp - out.safetensors; done
 done
