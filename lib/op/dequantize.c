@@ -87,6 +87,8 @@ static ckpt_status set_row(ckpt_plan *p, uint32_t row, const struct dequantized 
     CKPT_TRY(table_add_storage(&p->file->table, &storage, &index, err));
     t->dtype = (uint16_t)d->recipe.dtype;
     t->kind = CKPT_DENSE;
+    t->has_data = 1;
+    t->klass = str_of("", 0);
     t->shape = d->shape;
     t->ndim = d->ndim;
     t->stride = d->stride;

@@ -449,13 +449,24 @@ ckpt_status recipe_make_mlx_float(struct dequantizer *d, const struct quantized_
     return r->codes.lookup ? CKPT_OK : fail_memory(err);
 }
 
+static const char *find_reason(enum quantized_scheme_id scheme)
+{
+    switch (scheme) {
+    case QUANTIZED_EETQ: return ": their numbers are in the order that a kernel of one GPU reads";
+    case QUANTIZED_AQLM:
+    case QUANTIZED_VPTQ: return ": their numbers are indices of vectors in codebooks";
+    case QUANTIZED_HQQ_META: return ": what describes them is not in tensors";
+    default: return "";
+    }
+}
+
 ckpt_status recipe_make_unsupported(struct dequantizer *d, const struct quantized_weight *w,
                                     struct dequantized *out, ckpt_error *err)
 {
     (void)d;
     (void)out;
-    return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "weights by %s are not dequantized",
-                quantized_title(w->scheme));
+    return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "weights by %s are not dequantized%s",
+                quantized_title(w->scheme), find_reason(w->scheme));
 }
 
 ckpt_status dequantize_make_recipe(struct dequantizer *d, const struct quantized_weight *w,

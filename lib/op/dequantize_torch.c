@@ -80,13 +80,62 @@ ckpt_status recipe_make_bnb_int8(struct dequantizer *d, const struct quantized_w
     return n && *format == 0 ? CKPT_OK : recipe_refuse("its weight_format is not that of rows", err);
 }
 
+/* is_dequantized_class - returns true if torchao's class NAME is one whose numbers are code - zero, times
+ * the scale of their block, in elements of the weight's shape. */
+static bool is_dequantized_class(ckpt_str name)
+{
+    return str_is(name, "Float8Tensor") || str_is(name, "Int8Tensor") ||
+           str_is(name, "IntxUnpackedToInt8Tensor");
+}
+
+static ckpt_status refuse_class(ckpt_str name, ckpt_error *err)
+{
+    return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
+                "of torchao's tensors, {=Float8Tensor, Int8Tensor and IntxUnpackedToInt8Tensor} are "
+                "dequantized, and {%.*s} is %s",
+                STR_ARG(name), str_starts(name, STR_LIT("Int4")) ? "packed for a kernel" : "none of these");
+}
+
+/* set_even_scales - sets the scales of R, whose blocks are of one size: torchao has no smaller last ones. */
+static ckpt_status set_even_scales(struct dequantizer *d, struct scaled_recipe *r, uint32_t scale,
+                                   const struct dequantized *out, ckpt_error *err)
+{
+    const ckpt_tensor *t = recipe_tensor(d, scale);
+    uint32_t ndim = out->ndim;
+    bool is_even = t->ndim == ndim && ndim >= 2 && t->elements > 1;
+    for (uint32_t k = 0; is_even && k < ndim; k++)
+        is_even = k + 2 < ndim ? t->shape[k] == out->shape[k] : out->shape[k] % t->shape[k] == 0;
+    if (!is_even)
+        return recipe_set_scales(d, r, scale, out->shape, ndim, err);
+    r->matrix_rows = out->shape[ndim - 2];
+    r->block_rows = out->shape[ndim - 2] / t->shape[ndim - 2];
+    r->block_cols = out->shape[ndim - 1] / t->shape[ndim - 1];
+    r->scale = recipe_matrix(scale, t->elements / t->shape[ndim - 1], t->shape[ndim - 1]);
+    return CKPT_OK;
+}
+
+/* set_torchao - sets OUT for codes of row CODES, of the shape of W, and the scale and zero of rows SCALE and
+ * ZERO. */
+static ckpt_status set_torchao(struct dequantizer *d, const struct quantized_weight *w, uint32_t codes,
+                               uint32_t scale, uint32_t zero, ckpt_dtype dtype, struct dequantized *out,
+                               ckpt_error *err)
+{
+    struct scaled_recipe *r = &out->recipe;
+    CKPT_TRY(recipe_begin(d, w, 1, dtype, out, err));
+    r->codes.m.row = codes;
+    CKPT_TRY(set_even_scales(d, r, scale, out, err));
+    if (zero != CKPT_NO_TENSOR)
+        r->zero.m = recipe_matrix(zero, r->scale.rows, r->scale.cols);
+    return CKPT_OK;
+}
+
 /* recipe_make_torchao - as torchao's safetensors have it: the attributes of the tensor are in the
  * metadata. */
 ckpt_status recipe_make_torchao(struct dequantizer *d, const struct quantized_weight *w,
                                 struct dequantized *out, ckpt_error *err)
 {
     const ckpt_file *f = d->p->file;
-    ckpt_str last = str_after_last(w->stem, '.'), text; /* "_weight" of "0._weight" */
+    ckpt_str last = str_after_last(w->stem, '.'), text, klass = {0}; /* "_weight" of "0._weight" */
     if (!last.len || last.ptr[0] != '_' || !f->metadata)
         return recipe_refuse("its metadata do not describe it", err);
     ckpt_str name = ARENA_CONCAT(d->p->a, str_of(w->stem.ptr, w->stem.len - last.len), str_skip(last, 1));
@@ -94,23 +143,33 @@ ckpt_status recipe_make_torchao(struct dequantizer *d, const struct quantized_we
     ckpt_value *state = NULL;
     if (!v || !value_text(v, &text) || json_read_value(text, CKPT_NO_OFFSET, d->p->a, &state, err) != CKPT_OK)
         return recipe_refuse("its metadata do not describe it", err);
-    const ckpt_value *data = value_get(state, "_data");
-    bool is_fp8 = recipe_text_is(state, "_type", "Float8Tensor");
-    bool is_int8 = recipe_text_is(state, "_type", "Int8Tensor") ||
-                   recipe_text_is(state, "_type", "IntxUnpackedToInt8Tensor");
-    if (!(is_fp8 || is_int8) || w->part[2] != CKPT_NO_TENSOR || w->part[3] != CKPT_NO_TENSOR)
-        return recipe_refuse(
-            "of torchao's tensors, Float8Tensor, Int8Tensor and IntxUnpackedToInt8Tensor are "
-            "dequantized",
-            err);
+    const ckpt_value *data = value_get(state, "_data"), *type = value_get(state, "_type");
+    if (!type || !value_text(type, &klass) || !is_dequantized_class(klass))
+        return refuse_class(klass, err);
+    if (w->part[2] != CKPT_NO_TENSOR || w->part[3] != CKPT_NO_TENSOR)
+        return recipe_refuse("its activations are scaled, too, which a weight alone cannot express", err);
     ckpt_dtype dtype = recipe_get_dtype(data ? value_get(data, "dtype") : NULL, "_data");
     if (!dtype)
         return recipe_refuse("its metadata do not name its dtype", err);
-    CKPT_TRY(recipe_begin(d, w, 1, dtype, out, err));
-    CKPT_TRY(recipe_set_scales(d, &out->recipe, w->part[0], out->shape, out->ndim, err));
-    if (w->part[1] != CKPT_NO_TENSOR)
-        out->recipe.zero.m = recipe_matrix(w->part[1], out->recipe.scale.rows, out->recipe.scale.cols);
-    return CKPT_OK;
+    return set_torchao(d, w, w->weight, w->part[0], w->part[1], dtype, out, err);
+}
+
+/* recipe_make_torchao_tensor - a tensor of torchao in a pickle: a composite, whose components are qdata,
+ * scale and zero_point; others scale activations. */
+ckpt_status recipe_make_torchao_tensor(struct dequantizer *d, const struct quantized_weight *w,
+                                       struct dequantized *out, ckpt_error *err)
+{
+    const ckpt_tensor *t = recipe_tensor(d, w->weight);
+    ckpt_str klass = str_after_last(t->klass, '.');
+    if (!is_dequantized_class(klass))
+        return refuse_class(klass, err);
+    if (w->part[3] != CKPT_NO_TENSOR)
+        return recipe_refuse("its activations are scaled, too, which a weight alone cannot express", err);
+    if (w->part[0] == CKPT_NO_TENSOR || w->part[1] == CKPT_NO_TENSOR)
+        return recipe_refuse("it has no qdata and scale", err);
+    if (!recipe_parse_dtype(str_c(ckpt_dtype_name((ckpt_dtype)t->dtype))))
+        return recipe_refuse("it is not of float32, float16 or bfloat16", err);
+    return set_torchao(d, w, w->part[0], w->part[1], w->part[2], (ckpt_dtype)t->dtype, out, err);
 }
 
 /* find_quantizer - returns the quantizer (scheme, scale, zero_point[, axis]) in the call that makes V; NULL:

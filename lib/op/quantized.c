@@ -159,26 +159,69 @@ static ckpt_status try_scheme(struct finder *f, enum quantized_scheme_id id, uin
     return add_weight(f, &w, err);
 }
 
-/* find_torch - adds the quantized tensors of torch, whose scales and zeros are their components if there is
- * one for each channel. */
-static ckpt_status find_torch(struct finder *f, ckpt_error *err)
+/* A kind of tensor that is quantized, and the names of its components that a recipe reads. */
+struct quantized_kind {
+    ckpt_kind kind;
+    const char *package; /* of its class */
+    enum quantized_scheme_id scheme;
+    const char *components;
+};
+
+static const struct quantized_kind quantized_kinds[] = {
+    {CKPT_QUANTIZED, "", QUANTIZED_TORCH, ".scales .zero_points"},
+    {CKPT_WRAPPER, "torchao.", QUANTIZED_TORCHAO_TENSOR, ".qdata .scale .zero_point"},
+};
+
+/* find_component - returns the component of row COMPOSITE that is named like it and WORD, or
+ * CKPT_NO_TENSOR. */
+static uint32_t find_component(struct finder *f, uint32_t composite, ckpt_str word)
 {
-    static const char *const components[] = {".scales", ".zero_points"};
+    f->name.len = 0;
+    buf_put_str(&f->name, get_tensor(f, composite)->name);
+    buf_put_str(&f->name, word);
+    uint32_t row = buf_ok(&f->name) ? file_find_tensor(f->file, buf_view(&f->name)) : CKPT_NO_TENSOR;
+    return row != CKPT_NO_TENSOR && get_tensor(f, row)->part_of == composite ? row : CKPT_NO_TENSOR;
+}
+
+static bool is_part(const struct quantized_weight *w, uint32_t row)
+{
+    for (size_t i = 0; i < QUANTIZED_PARTS_MAX; i++)
+        if (w->part[i] == row)
+            return true;
+    return false;
+}
+
+/* add_composite - adds row COMPOSITE, a tensor of KIND, with all its components. */
+static ckpt_status add_composite(struct finder *f, const struct quantized_kind *kind, uint32_t composite,
+                                 ckpt_error *err)
+{
+    struct quantized_weight w = {
+        .scheme = kind->scheme, .stem = get_tensor(f, composite)->name, .weight = composite};
+    ckpt_str list = str_c(kind->components), word;
+    size_t n = 0;
+    init_parts(&w);
+    while ((word = str_take_word(&list)).len)
+        w.part[n++] = find_component(f, composite, word);
+    for (uint32_t i = composite + 1; i < f->file->table.nrows && n < QUANTIZED_PARTS_MAX; i++) {
+        if (get_tensor(f, i)->part_of != composite) /* components follow their composite */
+            break;
+        if (!is_part(&w, i))
+            w.part[n++] = i;
+    }
+    return add_weight(f, &w, err);
+}
+
+/* find_composites - adds the tensors that are quantized by their kind; scales and zeros are components. */
+static ckpt_status find_composites(struct finder *f, ckpt_error *err)
+{
     for (uint32_t i = 0; i < f->file->table.nrows; i++) {
         const ckpt_tensor *t = get_tensor(f, i);
-        struct quantized_weight w = {.scheme = QUANTIZED_TORCH, .stem = t->name, .weight = i};
-        if (t->kind != CKPT_QUANTIZED || t->alias_of != CKPT_NO_TENSOR)
-            continue;
-        init_parts(&w);
-        for (size_t k = 0; k < sizeof components / sizeof *components; k++) {
-            f->name.len = 0;
-            buf_put_str(&f->name, t->name);
-            buf_put_str(&f->name, str_c(components[k]));
-            uint32_t row = buf_ok(&f->name) ? file_find_tensor(f->file, buf_view(&f->name)) : CKPT_NO_TENSOR;
-            if (row != CKPT_NO_TENSOR && get_tensor(f, row)->part_of == i)
-                w.part[k] = row;
+        for (size_t k = 0; k < sizeof quantized_kinds / sizeof *quantized_kinds; k++) {
+            const struct quantized_kind *kind = &quantized_kinds[k];
+            if (t->kind == kind->kind && t->alias_of == CKPT_NO_TENSOR &&
+                str_starts(t->klass, str_c(kind->package)))
+                CKPT_TRY(add_composite(f, kind, i, err));
         }
-        CKPT_TRY(add_weight(f, &w, err));
     }
     return CKPT_OK;
 }
@@ -205,15 +248,9 @@ static ckpt_str get_module(ckpt_str name)
 
 static bool contains(ckpt_str s, const char *word) { return str_find(s, str_c(word), 0) != SIZE_MAX; }
 
-static bool names_scale(ckpt_str last)
-{
-    return contains(last, "scale") || contains(last, "absmax");
-}
+static bool names_scale(ckpt_str last) { return contains(last, "scale") || contains(last, "absmax"); }
 
-static bool names_weight(ckpt_str last)
-{
-    return contains(last, "weight") || contains(last, "kernel");
-}
+static bool names_weight(ckpt_str last) { return contains(last, "weight") || contains(last, "kernel"); }
 
 static bool is_unknown_weight(const struct finder *f, uint32_t row)
 {
@@ -292,7 +329,7 @@ static ckpt_status find_all(struct finder *f, ckpt_error *err)
     for (uint32_t i = 0; i < t->nrows; i++)
         if (may_be_scale(t->rows[i].t.name))
             f->candidates[f->ncandidates++] = i;
-    CKPT_TRY(find_torch(f, err));
+    CKPT_TRY(find_composites(f, err));
     for (unsigned id = 0; id < NSCHEMES; id++)
         for (size_t i = 0; i < f->ncandidates; i++)
             CKPT_TRY(try_scheme(f, (enum quantized_scheme_id)id, f->candidates[i], err));
