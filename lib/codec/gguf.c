@@ -15,6 +15,9 @@
  *
  * Every count, length and product must fit the size of the file. The offset of a tensor must be the sum of
  * the padded sizes of the tensors before it (as ggml requires). Keys and names must be unique.
+ *
+ * A block of q8_1 has 36 bytes (block_q8_1 in ggml-common.h). gguf-py wrote 40 until September 2026
+ * (llama.cpp pull request 29036); a file whose offsets or end show that is refused as such.
  */
 #include "codec/gguf.h"
 
@@ -26,11 +29,14 @@
 #include "base/map.h"
 #include "io/reader.h"
 
+enum { WIDE_Q8_1 = 40 }; /* bytes of a block of q8_1 by an older gguf-py */
+
 struct gguf_walk {
     struct gguf *g;
     reader r;
     map *keys, *names;
     uint64_t data_size; /* bytes of the data of all earlier tensors, each padded to the alignment */
+    uint64_t wide_size; /* the same, if a block of q8_1 had WIDE_Q8_1 bytes */
     ckpt_error *err;
 };
 
@@ -286,6 +292,24 @@ bool gguf_round_up(uint64_t *n, uint64_t alignment)
     return !remainder || checked_add(*n, alignment - remainder, n);
 }
 
+static ckpt_status fail_wide(struct gguf_walk *w, uint64_t at)
+{
+    return gguf_fail(w, at,
+                     "blocks of q8_1 have {%d bytes}, as gguf-py wrote them until 0.19; ggml has {=%u}\n"
+                     "ggml cannot read this file, either; convert the model again with a later gguf-py",
+                     WIDE_Q8_1, dtype_info(CKPT_DT_Q8_1)->block_bytes);
+}
+
+/* add_wide_size - adds T to w->wide_size; UINT64_MAX: it is too large. */
+static void add_wide_size(struct gguf_walk *w, const struct gguf_tensor *t)
+{
+    const struct dtype_info *info = dtype_info(CKPT_DT_Q8_1);
+    uint64_t n = t->nbytes;
+    bool ok = t->dtype != CKPT_DT_Q8_1 || checked_mul(n / info->block_bytes, WIDE_Q8_1, &n);
+    if (!ok || !checked_add(w->wide_size, n, &w->wide_size) || !gguf_round_up(&w->wide_size, w->g->alignment))
+        w->wide_size = UINT64_MAX;
+}
+
 /* check_tensor - sets dtype and size of T, which has ELEMENTS elements of TYPE. Fails unless ggml has that
  * type, and the data of T begin where those of the previous tensor end. */
 static ckpt_status check_tensor(struct gguf_walk *w, struct gguf_tensor *t, uint32_t type, uint64_t elements)
@@ -298,6 +322,8 @@ static ckpt_status check_tensor(struct gguf_walk *w, struct gguf_tensor *t, uint
     if (row_elements % info->block_elems)
         return gguf_fail(w, at, "rows of {%" PRIu64 "} elements are not made of blocks of {=%u}",
                          row_elements, info->block_elems);
+    if (t->offset != w->data_size && t->offset == w->wide_size)
+        return fail_wide(w, at);
     if (t->offset != w->data_size)
         return gguf_fail(w, at,
                          "a tensor begins at {%" PRIu64 "} of the data; the previous ends at {=%" PRIu64 "}",
@@ -306,6 +332,7 @@ static ckpt_status check_tensor(struct gguf_walk *w, struct gguf_tensor *t, uint
         !gguf_round_up(&end, w->g->alignment))
         return gguf_fail(w, at, "a tensor of {%" PRIu64 "} elements has more than {=2^64 bytes}", elements);
     w->data_size = end;
+    add_wide_size(w, t);
     return CKPT_OK;
 }
 
@@ -356,6 +383,8 @@ static ckpt_status find_data(struct gguf_walk *w)
     CKPT_TRY(check_padding(w));
     if (g->ntensors)
         (void)gguf_round_up(&g->data_offset, g->alignment); /* bounded: below 2^32 + 2^63 */
+    if (!checked_add(g->data_offset, w->wide_size, &g->wide_end))
+        g->wide_end = UINT64_MAX;
     return checked_add(g->data_offset, w->data_size, &g->data_end)
                ? CKPT_OK
                : gguf_fail(w, w->r.pos, "the tensors have {more} than {=2^64 bytes}");
@@ -366,6 +395,8 @@ ckpt_status gguf_check_end(struct gguf *g, ckpt_error *err)
     struct gguf_walk w = {.g = g, .err = err};
     uint64_t data_size = g->data_end - g->data_offset; /* bounded: find_data added this size */
     uint64_t padded_end = g->data_end;
+    if (g->wide_end != g->data_end && g->wide_end == g->src->size)
+        return fail_wide(&w, g->data_offset);
     if (data_size && g->data_end > g->src->size)
         return gguf_fail(&w, g->data_offset,
                          "the tensors need {=%" PRIu64 " bytes}, but the file {ends} before", data_size);

@@ -72,6 +72,7 @@ struct gguf {
     uint64_t header_end;
     uint64_t data_offset;  /* offset of the tensors' data */
     uint64_t data_end;     /* offset where data and padding should end; may be after the end of the file */
+    uint64_t wide_end;     /* the same, if blocks of q8_1 had the size that an older gguf-py gave them */
     uint64_t error_offset; /* offset of an error in SRC, even if SRC is a range of another file */
     /* The first fault that ggml refuses and gguf_read accepts, and its offset in SRC; CKPT_OK: none. */
     ckpt_error ggml_error;

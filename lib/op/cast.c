@@ -54,8 +54,10 @@ static ckpt_status fail_quantized(const struct plan_entry *e, const ckpt_tensor 
     return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
                 "\"%.*s\" (%s) cannot become %s: it is of a quantized weight (%s), whose numbers mean "
                 "nothing without its scales\n"
-                "--dequantize makes such weights floats, which can be cast",
-                STR_ARG(e->name), ckpt_tensor_dtype_name(t), ckpt_dtype_name(dtype), scheme);
+                "%s",
+                STR_ARG(e->name), ckpt_tensor_dtype_name(t), ckpt_dtype_name(dtype), scheme,
+                quantized_has_recipe(scheme) ? "--dequantize makes such weights floats, which can be cast"
+                                             : "a glob that matches other tensors leaves it as it is");
 }
 
 static ckpt_status check_target(ckpt_dtype dtype, ckpt_error *err)
@@ -100,9 +102,10 @@ static void notice_skipped(ckpt_plan *p, const struct skipped *skipped)
     if (skipped->quantized)
         plan_notice(p,
                     "left %zu tensor%s of quantized weights (%s) as %s: the numbers of such a weight mean "
-                    "nothing without its scales; --dequantize makes them floats",
+                    "nothing without its scales%s",
                     skipped->quantized, skipped->quantized == 1 ? "" : "s", p->uncast_scheme,
-                    skipped->quantized == 1 ? "it is" : "they are");
+                    skipped->quantized == 1 ? "it is" : "they are",
+                    quantized_has_recipe(p->uncast_scheme) ? "; --dequantize makes them floats" : "");
     if (!skipped->n)
         return;
     const ckpt_tensor *t = &p->file->table.rows[skipped->first->row].t;
@@ -281,8 +284,9 @@ ckpt_status cast_strict(const ckpt_plan *p, ckpt_error *err)
         return CKPT_OK;
     return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
                 "it has quantized weights (%s), which a cast leaves as they are\n"
-                "--dequantize makes them floats; without --strict, all other tensors are cast",
-                p->uncast_scheme);
+                "%swithout --strict, all other tensors are cast",
+                p->uncast_scheme,
+                quantized_has_recipe(p->uncast_scheme) ? "--dequantize makes them floats; " : "");
 }
 
 ckpt_status ckpt_plan_cast(ckpt_plan *p, const char *glob, ckpt_dtype dtype, ckpt_error *err)

@@ -10,12 +10,12 @@
 #include "base/buf.h"
 
 struct scheme {
-    const char *title, *weight, *dtypes, *scales, *optional;
+    const char *title, *weight, *dtypes, *scales, *optional, *recipe;
 };
 
 static const struct scheme schemes[] = {
 #define SCHEME(id, title, weight, result, dtypes, scales, optional, recipe)                                  \
-    {title, weight, dtypes, scales, optional},
+    {title, weight, dtypes, scales, optional, #recipe},
 #include "op/quantized.def"
 #undef SCHEME
 };
@@ -33,6 +33,14 @@ static const char *const unrelated_scales[] = {
 const char *quantized_title(enum quantized_scheme_id scheme)
 {
     return scheme < QUANTIZED_UNKNOWN ? schemes[scheme].title : "an unknown scheme";
+}
+
+bool quantized_has_recipe(const char *title)
+{
+    for (size_t i = 0; i < NSCHEMES; i++)
+        if (str_is(str_c(schemes[i].title), title))
+            return !str_is(str_c(schemes[i].recipe), "unsupported");
+    return false;
 }
 
 struct finder {

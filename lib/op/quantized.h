@@ -38,5 +38,7 @@ ckpt_status quantized_find(ckpt_file *file, arena *a, struct quantized_weights *
 ckpt_status plan_find_quantized(ckpt_plan *p, ckpt_error *err);
 /* quantized_title - returns the name of SCHEME for people: "GPTQ". */
 const char *quantized_title(enum quantized_scheme_id scheme);
+/* quantized_has_recipe - returns true if weights of the scheme called TITLE are dequantized. */
+bool quantized_has_recipe(const char *title);
 
 #endif

@@ -186,38 +186,51 @@ static ckpt_file *write_and_reopen(ckpt_plan *plan, const char *path)
     return back;
 }
 
-/* write_outputs - writes F to each path of OUTPUTS, a list that NULL ends, and opens the written file. Casts
- * all tensors to DTYPE. If that is CKPT_DT_NONE, casts none, and the written tensors must equal F's. */
-static void write_outputs(ckpt_file *f, ckpt_dtype dtype, const char *const *outputs)
+/* What happens to the tensors before they are written. */
+enum change { UNCHANGED, CAST, DEQUANTIZED };
+
+static ckpt_status change_tensors(ckpt_plan *p, enum change change, ckpt_error *err)
+{
+    switch (change) {
+    case CAST: return ckpt_plan_cast(p, NULL, CKPT_DT_BF16, err);
+    case DEQUANTIZED: return ckpt_plan_dequantize(p, err);
+    default: return CKPT_OK;
+    }
+}
+
+/* write_outputs - writes F, changed by CHANGE, to each path of OUTPUTS, a list that NULL ends, and opens the
+ * written file. Tensors that are not changed must equal F's. */
+static void write_outputs(ckpt_file *f, enum change change, const char *const *outputs)
 {
     ckpt_file *back;
     ckpt_plan *p = NULL;
     ckpt_error err = {0};
     ckpt_status st = ckpt_plan_new(f, &p, &err);
-    if (st == CKPT_OK && dtype != CKPT_DT_NONE)
-        st = ckpt_plan_cast(p, NULL, dtype, &err);
+    if (st == CKPT_OK)
+        st = change_tensors(p, change, &err);
     check_reason(st, &err);
     for (; st == CKPT_OK && *outputs; outputs++)
         if ((back = write_and_reopen(p, *outputs))) {
-            if (dtype == CKPT_DT_NONE)
+            if (change == UNCHANGED)
                 check_tensors(f, back);
             ckpt_close(back);
         }
     ckpt_plan_free(p);
 }
 
-static void fuzz_write_as(const uint8_t *data, size_t size, ckpt_dtype dtype)
+static void fuzz_write_as(const uint8_t *data, size_t size, enum change change)
 {
     const char *const outputs[] = {files.out_pt, files.out_st, files.out_flax, NULL};
     ckpt_file *f = NULL;
     if (ckpt_open_memory(data, size, "fuzz", NULL, &f, NULL) != CKPT_OK)
         return;
-    write_outputs(f, dtype, outputs);
+    write_outputs(f, change, outputs);
     ckpt_close(f);
 }
 
-void fuzz_cast(const uint8_t *data, size_t size) { fuzz_write_as(data, size, CKPT_DT_BF16); }
-void fuzz_round_trip(const uint8_t *data, size_t size) { fuzz_write_as(data, size, CKPT_DT_NONE); }
+void fuzz_cast(const uint8_t *data, size_t size) { fuzz_write_as(data, size, CAST); }
+void fuzz_dequantize(const uint8_t *data, size_t size) { fuzz_write_as(data, size, DEQUANTIZED); }
+void fuzz_round_trip(const uint8_t *data, size_t size) { fuzz_write_as(data, size, UNCHANGED); }
 
 /* fuzz_sanitize - checks that torch.load(weights_only=True) would accept the sanitized file. */
 void fuzz_sanitize(const uint8_t *data, size_t size)
@@ -455,7 +468,7 @@ void fuzz_ranks(const uint8_t *data, size_t size)
     check_reason(st, &err);
     if (st == CKPT_OK) {
         exercise_file(f);
-        write_outputs(f, CKPT_DT_NONE, outputs);
+        write_outputs(f, UNCHANGED, outputs);
         ckpt_close(f);
     } else {
         check_folder_error(&err);

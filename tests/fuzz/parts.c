@@ -754,6 +754,7 @@ static const struct {
     /* value of FUZZ_TARGET, function */
     {"any", fuzz_any},
     {"cast", fuzz_cast},
+    {"dequantize", fuzz_dequantize},
     {"dcp", fuzz_dcp},
     {"doctor", fuzz_doctor},
     {"expression", fuzz_expression},

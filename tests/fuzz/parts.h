@@ -14,6 +14,7 @@ bool is_environment_error(const ckpt_error *err);
 void make_target_files(void);
 
 void fuzz_cast(const uint8_t *data, size_t size);
+void fuzz_dequantize(const uint8_t *data, size_t size);
 void fuzz_doctor(const uint8_t *data, size_t size);
 void fuzz_in_place(const uint8_t *data, size_t size);
 void fuzz_index(const uint8_t *data, size_t size);

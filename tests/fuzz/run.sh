@@ -20,9 +20,9 @@ targets='scan 12 scan_zip 12 any 10 torch_legacy 9 torch_zip 9 trace 9 pickle 9 
          safetensors 8 zip 8 json 7 salvage 8 packed 8 hdf5 7 in_place 6 sanitize 6 scan_tar 6 scan_gguf 6
          torch_tar 6 torch_mobile 4 dcp 6 ranks 8 doctor 5 verify 5 scan_npy 5 index 5 manifest 5 map 4
          foreign 3 text 4 journal 4 zip_patch 4 sstable 5 tf_bundle 5 keras 4 mxnet 3 onnx 4 npy 4 npz 4 gguf 5 flax 5
-         snappy 2 ocdbt 4 zarr 4 paddle 3 paddle_pickle 4 scan_msgpack 4 mem 4 cast 4 number 3 yaml 4 expression 2
-         container 4 tar 2 zip_write 2 mindspore 3 xml 3 openvino 2 tensorizer 3 tensordict 3 thinc 3 regexp 2
-         printed 2'
+         snappy 2 ocdbt 4 zarr 4 paddle 3 paddle_pickle 4 scan_msgpack 4 mem 4 cast 4 dequantize 6 number 3 yaml 4
+         expression 2 container 4 tar 2 zip_write 2 mindspore 3 xml 3 openvino 2 tensorizer 3 tensordict 3 thinc 3
+         regexp 2 printed 2'
 targets=$(echo ${FUZZ_TARGETS:-$targets})
 
 # make_rank_tars - makes a tar of each folder of the corpus that several ranks wrote, and of each pair of rank files;
@@ -51,6 +51,9 @@ seeds_of()
 {
     case $1 in
     cast | doctor | in_place | round_trip | sanitize | verify | salvage) echo "$corpus/any.pack" ;;
+    dequantize)
+        find tests/corpus/quantized tests/corpus/torch/*/eco \( -name model.safetensors -o -name 'torchao_*' \) -size -8k
+        ;;
     hdf5) find tests/corpus/keras/hdf5 -name '*.h5' -size -32k ;;
     scan_tar) echo "$corpus/tar.pack $corpus/torch_tar.pack" ;;
     scan_zip | zip_patch) echo "$corpus/zip.pack" ;;

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/store.h"
 #include "bytes.h"
 #include "unit.h"
 #include "zipped.h"
@@ -102,8 +103,37 @@ static void older_files_become_version_3(void)
     ckpt_free(written);
 }
 
+/* read_q8_1 - opens a file of two tensors of q8_1, [1, 256] each, whose blocks have WIDTH bytes. */
+static ckpt_status read_q8_1(unsigned width, ckpt_error *err)
+{
+    static const char info[] = U64("\x01") "a" U32("\x01") "\0\x01\0\0\0\0\0\0" U32("\x09");
+    char bytes[1024] = "GGUF" U32("\x03") U64("\x02") U64("\0");
+    size_t n = 24, data = 96;
+    ckpt_file *f;
+    for (char name = 'a'; name <= 'b'; name++) {
+        memcpy(bytes + n, info, sizeof info - 1);
+        bytes[n + 8] = name;
+        n += sizeof info - 1;
+        store_u64le((unsigned char *)bytes + n, name == 'a' ? 0 : 8 * width);
+        n += 8;
+    }
+    return open_and_close(str_of(bytes, data + 2 * 8 * width), &f, err);
+}
+
+/* A block of q8_1 has 36 bytes. Files with 40, as an older gguf-py wrote them, are named as such. */
+static void wide_q8_1_is_named(void)
+{
+    ckpt_error err;
+    CU_ASSERT_EQUAL(read_q8_1(36, &err), CKPT_OK);
+    CU_ASSERT_EQUAL(read_q8_1(40, &err), CKPT_EFORMAT);
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "q8_1 have 40 bytes"));
+    CU_ASSERT_EQUAL(read_q8_1(44, &err), CKPT_EFORMAT);
+    CU_ASSERT_PTR_NULL(strstr(err.what, "q8_1"));
+}
+
 void suite_gguf(void)
 {
+    UNIT(wide_q8_1_is_named);
     UNIT(archives_after_a_header_are_refused);
     UNIT(unchanged_files_are_written_as_they_were);
     UNIT(older_files_become_version_3);

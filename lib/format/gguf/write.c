@@ -37,7 +37,7 @@ static const char *find_unfit_reason(const struct flat_writer *w, const struct f
     if (!gguf_find_type(plan_dtype(w->p, x->row), &type))
         return "has a type that GGUF lacks";
     if (plan_dtype(w->p, x->row) == CKPT_DT_Q8_1)
-        return "has blocks of 36 bytes for ggml and of 40 for gguf-py";
+        return "has blocks of 36 bytes for ggml and of 40 for gguf-py until 0.19";
     return flat_get_tensor(w, x)->ndim > max_dims ? "has more than four dimensions" : NULL;
 }
 
