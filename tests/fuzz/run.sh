@@ -52,7 +52,8 @@ seeds_of()
     case $1 in
     cast | doctor | in_place | round_trip | sanitize | verify | salvage) echo "$corpus/any.pack" ;;
     dequantize)
-        find tests/corpus/quantized tests/corpus/torch/*/eco \( -name model.safetensors -o -name 'torchao_*' \) -size -8k
+        find tests/corpus/quantized -name model.safetensors -size -8k
+        find tests/corpus/torch -name 'torchao_*' -o -name 'quant*.pt' -size -8k
         ;;
     hdf5) find tests/corpus/keras/hdf5 -name '*.h5' -size -32k ;;
     scan_tar) echo "$corpus/tar.pack $corpus/torch_tar.pack" ;;
