@@ -342,7 +342,8 @@ static void set_quanto_scales(struct dequantizer *d, const struct quantized_weig
                               uint64_t scale_cols, struct scaled_recipe *r)
 {
     struct scaled_matrix shift = recipe_matrix(w->part[1], scale_rows, scale_cols);
-    r->block_cols = r->cols / scale_cols; /* bounded: 1, or one scale for each column */
+    r->block_rows = r->rows / scale_rows; /* one scale for each row, or for each column */
+    r->block_cols = r->cols / scale_cols;
     r->scale = recipe_matrix(w->part[0], scale_rows, scale_cols);
     if (dtype_info((ckpt_dtype)recipe_tensor(d, w->part[1])->dtype)->klass != 'f') {
         r->zero.m = shift;
@@ -353,28 +354,39 @@ static void set_quanto_scales(struct dequantizer *d, const struct quantized_weig
     r->rounds_product = true;
 }
 
-/* recipe_make_quanto - see the begin of this file. A weight of one row has a scale for each column. */
+/* is_quanto_row - returns true if T is packed from one row, which has a scale for each index of its last
+ * dimension. */
+static bool is_quanto_row(const ckpt_tensor *t, const ckpt_tensor *scale)
+{
+    return scale->ndim == t->ndim && t->shape[0] == 1 && scale->shape[0] == 1 &&
+           scale->elements == t->shape[t->ndim - 1] && scale->elements == scale->shape[t->ndim - 1];
+}
+
+/* recipe_make_quanto - see the begin of this file. */
 ckpt_status recipe_make_quanto(struct dequantizer *d, const struct quantized_weight *w,
                                struct dequantized *out, ckpt_error *err)
 {
     const ckpt_tensor *t = recipe_tensor(d, w->weight), *scale = recipe_tensor(d, w->part[0]);
     if (!t->ndim || !t->elements || !scale->ndim || !scale->elements)
         return recipe_refuse("its tensors have no elements", err);
-    uint64_t cols = t->elements / t->shape[0], n = scale->shape[0], rows = n;
-    bool is_row = n == 1 && t->shape[0] == 1 && scale->elements == cols;
+    bool is_row = is_quanto_row(t, scale);
+    uint64_t n = scale->shape[0], packed = t->shape[0], rows = n; /* n: rows of the unpacked matrix */
     if (n != scale->elements && !is_row)
         return recipe_refuse("its scales are not those of the first axis", err);
     CKPT_TRY(read_quanto_files(d, err));
-    unsigned bits = find_quanto_bits(d, w, n, t->shape[0]);
+    unsigned bits = find_quanto_bits(d, w, n, packed);
     if (!bits)
         return recipe_refuse("its scales do not show whether it has 2 or 4 bits, nor does a quanto_qmap.json",
                              err);
     if (t->ndim == 2 && !is_row)
-        CKPT_TRY(find_quanto_rows(d, w, n, cols, &rows, err));
+        CKPT_TRY(find_quanto_rows(d, w, n, t->shape[1], &rows, err));
     CKPT_TRY(set_quanto_shape(d, out, t, rows, n, err));
+    if (is_row) /* its other dimensions are rows, none of which is packed with another */
+        n = packed = t->elements / scale->elements;
+    uint64_t cols = t->elements / packed;
     out->recipe = recipe_make(n, cols, recipe_dtype(scale));
     out->recipe.codes = (struct scaled_codes){
-        .m = recipe_matrix(w->weight, t->shape[0], cols), .packing = PACKED_STRIPES, .bits = bits};
-    set_quanto_scales(d, w, n, is_row ? cols : 1, &out->recipe);
+        .m = recipe_matrix(w->weight, packed, cols), .packing = PACKED_STRIPES, .bits = bits};
+    set_quanto_scales(d, w, is_row ? 1 : n, is_row ? cols : 1, &out->recipe);
     return CKPT_OK;
 }

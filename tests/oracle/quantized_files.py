@@ -182,14 +182,15 @@ def torchao():
             quantize_(model, config)
             weight = model[0].weight
             tensors, metadata = flatten_tensor_state_dict({"0.weight": weight.data})
-            yield f"torchao_{kind}_{name_of(dtype)}", tensors, weight.dequantize(), {"metadata": metadata}
+            yield f"torchao_{kind}_{name_of(dtype)}", tensors, weight.dequantize(), {"metadata": metadata,
+                                                                                    "pickle": model.state_dict()}
 
 
 def quanto():
     from optimum import quanto
     for dtype in FLOATS:
         for module in (torch.nn.Linear(256, 16), torch.nn.Linear(100, 9, bias=False), torch.nn.Linear(64, 6),
-                       torch.nn.Linear(96, 1), torch.nn.Linear(320, 3), torch.nn.Conv2d(3, 5, 3)):
+                       torch.nn.Linear(96, 1), torch.nn.Linear(320, 3), torch.nn.Conv2d(3, 5, 3), torch.nn.Conv2d(7, 1, 3)):
             for kind in ("qint2", "qint4", "qint8", "qfloat8_e4m3fn", "qfloat8_e5m2"):
                 name = f"quanto_{kind}_{name_of(dtype)}_{'x'.join(map(str, module.weight.shape))}"
                 model = torch.nn.ModuleDict({"l": copy.deepcopy(module).to(dtype)})
@@ -295,8 +296,9 @@ def write_corpus(corpus, name, path, weight, facts, listing):
     print(f"{digest(weight)}  {name}")
 
 
-def check_file(checks, name, weight, out):
-    done = checks.run("convert", "--dequantize", checks.path("model.safetensors"), out)
+def check_file(checks, name, weight, path):
+    out = checks.path("out.safetensors")
+    done = checks.run("convert", "--dequantize", path, out)
     got = [] if done is None else [v for k, v in load_file(out).items() if not k.endswith("bias")]
     # bitsandbytes gives 0 or -0 for one code of fp4, depending on the width
     checks.expect(len(got) == 1 and got[0].dtype == weight.dtype and got[0].shape == weight.shape and
@@ -317,12 +319,16 @@ def main():
                 print(f"oracle-quantized: {library.__name__} is not checked: {error}")
                 continue
             for name, tensors, weight, facts in files:
+                pickle = facts.pop("pickle", None)
                 save_file({k: v.contiguous() for k, v in tensors.items()}, path, metadata=facts.pop("metadata", None))
                 with open(config, "w", encoding="utf-8") as f:
                     json.dump(facts, f)
                 if corpus and name in CORPUS:
                     write_corpus(corpus, name, path, weight, facts, listing)
-                check_file(checks, name, weight, checks.path("out.safetensors"))
+                check_file(checks, name, weight, path)
+                if pickle:
+                    torch.save(pickle, checks.path("model.pt"))
+                    check_file(checks, name + " in a pickle", weight, checks.path("model.pt"))
     if corpus:
         with open(f"{corpus}/truth/quantized.jsonl", "w", encoding="utf-8") as f:
             f.writelines(json.dumps(line, separators=(",", ":")) + "\n" for line in listing)
