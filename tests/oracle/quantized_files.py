@@ -190,7 +190,8 @@ def quanto():
     from optimum import quanto
     for dtype in FLOATS:
         for module in (torch.nn.Linear(256, 16), torch.nn.Linear(100, 9, bias=False), torch.nn.Linear(64, 6),
-                       torch.nn.Linear(96, 1), torch.nn.Linear(320, 3), torch.nn.Conv2d(3, 5, 3), torch.nn.Conv2d(7, 1, 3)):
+                       torch.nn.Linear(96, 1), torch.nn.Linear(320, 3), torch.nn.Conv2d(3, 5, 3),
+                       torch.nn.Conv2d(7, 1, 3)):
             for kind in ("qint2", "qint4", "qint8", "qfloat8_e4m3fn", "qfloat8_e5m2"):
                 name = f"quanto_{kind}_{name_of(dtype)}_{'x'.join(map(str, module.weight.shape))}"
                 model = torch.nn.ModuleDict({"l": copy.deepcopy(module).to(dtype)})
