@@ -165,6 +165,23 @@ void scan_accept_python_json(char *text, size_t n);
 /* expression_is_arithmetic - returns true if TEXT, which a loader evaluates, is an expression as torch writes
  * it; IS_GUARD: a guard. If not, sets *FAILED_AT to the offset in TEXT of what is not allowed. */
 bool expression_is_arithmetic(ckpt_str text, bool is_guard, size_t *failed_at);
+/* Names of one module, with blanks between them. */
+struct target_list {
+    const char *module, *names;
+};
+/* target_list_has - returns true if one of N LISTS has MODULE.NAME, exactly. */
+bool target_list_has(const struct target_list *lists, size_t n, ckpt_str module, ckpt_str name);
+/* What skops notes of a JSON object. */
+struct skops_node {
+    ckpt_str module, name; /* "__module__", "__class__" */
+    bool has_loader;       /* "__loader__" */
+};
+/* skops_note_text - notes in NODE that KEY of it is TEXT. */
+void skops_note_text(struct skops_node *node, ckpt_str key, ckpt_str text);
+/* skops_judge - reports NODE, which ends at AT of SRC, if it is a node of skops and names what skops does not
+ * load without being told to trust it. */
+ckpt_status skops_judge(struct scanner *x, const struct skops_node *node, source *src, ckpt_str where,
+                        size_t at);
 /* scan_config_target - reports the TARGET that a configuration names at AT, unless it is known to be
  * harmless; .ptr NULL: it is not in the file. */
 ckpt_status scan_config_target(struct scanner *x, source *src, ckpt_str where, size_t at, ckpt_str target);

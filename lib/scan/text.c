@@ -1,6 +1,6 @@
 /*
  * text.c - scans text. Text is only data, except where a loader takes it for more: JSON can describe a model
- * of Keras (keras.c), or name what a loader imports (loader_keys).
+ * of Keras (keras.c) or skops (skops.c), or name what a loader imports (loader_keys).
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -15,6 +15,7 @@
 /* A JSON object or array that is not closed yet. */
 struct open_object {
     struct keras_object keras;
+    struct skops_node skops;
     ckpt_str outer_key; /* under which it is in the object around it */
     ckpt_str key;       /* the last key; empty after a value that is a text, and in an array */
 };
@@ -89,6 +90,7 @@ static ckpt_status visit_string(struct json_visit *v, struct open_object *o, ckp
 {
     ckpt_str text = v->json.str;
     keras_note_text(&o->keras, o->key, text);
+    skops_note_text(&o->skops, o->key, text);
     if (str_is(o->key, "expr_str"))
         CKPT_TRY(check_expression(v, false));
     if (str_is(o->outer_key, "guards_code"))
@@ -116,6 +118,7 @@ static ckpt_status end_object(struct json_visit *v, const struct open_object *o,
 {
     if (str_is(outer->key, "config"))
         outer->keras.config_file_key = o->keras.file_key;
+    CKPT_TRY(skops_judge(v->x, &o->skops, v->src, v->where, v->json.event_at));
     return keras_judge(v->x, &o->keras, v->src, v->where, v->json.event_at);
 }
 

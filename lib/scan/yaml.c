@@ -16,10 +16,6 @@
 
 #define UNNAMED_MAX ((size_t)1 << 20) /* bytes of text of any name that are read as YAML on trial */
 
-struct target_list {
-    const char *module, *names;
-};
-
 /* Classes that only compute. A name is compared exactly. */
 static const struct target_list harmless_targets[] = {
 #define TARGETS(module, names) {module, names},
@@ -27,16 +23,20 @@ static const struct target_list harmless_targets[] = {
 #undef TARGETS
 };
 
+bool target_list_has(const struct target_list *lists, size_t n, ckpt_str module, ckpt_str name)
+{
+    for (size_t i = 0; i < n; i++)
+        if (str_is(module, lists[i].module) && str_matches_word(name, lists[i].names, str_eq))
+            return true;
+    return false;
+}
+
 static bool is_harmless_target(ckpt_str module, ckpt_str name)
 {
     ckpt_scan_verdict verdict = name_verdict(module, name);
-    if (verdict == CKPT_SCAN_ALLOW_LISTED || verdict == CKPT_SCAN_DATA_ONLY)
-        return true;
-    for (size_t i = 0; i < sizeof harmless_targets / sizeof *harmless_targets; i++)
-        if (str_is(module, harmless_targets[i].module) &&
-            str_matches_word(name, harmless_targets[i].names, str_eq))
-            return true;
-    return false;
+    return verdict == CKPT_SCAN_ALLOW_LISTED || verdict == CKPT_SCAN_DATA_ONLY ||
+           target_list_has(harmless_targets, sizeof harmless_targets / sizeof *harmless_targets, module,
+                           name);
 }
 
 ckpt_status scan_config_target(struct scanner *x, source *src, ckpt_str where, size_t at, ckpt_str target)
