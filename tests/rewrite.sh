@@ -75,6 +75,10 @@ check_file()
     */keras/* | */tensorflow/* | */tfjs/* | */paddle/*)
         "$CKPT" diff -q --equal-nan --root auto "$1" "$tmp/out.safetensors" >"$tmp/messages" 2>&1 ||
             globs=$(optimizer_globs)
+        # shellcheck disable=SC2086
+        [ -z "$globs" ] || "$CKPT" diff -q --root auto -g '!_CHECKPOINTABLE*' $globs "$1" "$tmp/out.safetensors" \
+            >"$tmp/messages" 2>&1
+        [ $? -ne 2 ] || globs='-g */_trainable_variables/*' # Keras' optimizer may be the only place of the weights
         ;;
     esac
     # shellcheck disable=SC2086

@@ -72,7 +72,7 @@ static bool report_if_payload(struct tracer *t, struct trace_payload *v, bool ma
 static bool check_end_of_zip(struct tracer *t, size_t n, bool *may_end_in_zip)
 {
     *may_end_in_zip = n > ZIP_SEARCHED;
-    if (n < ZIP_END_SIZE || *may_end_in_zip)
+    if (n < ZIP_LOCAL_SIZE + ZIP_CENTRAL_SIZE + ZIP_END_SIZE || *may_end_in_zip) /* no room for a member */
         return true;
     if ((size_t)(t->u.lim - t->u.p) < n && !unpickler_fill(&t->u, n))
         return false;
