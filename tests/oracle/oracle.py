@@ -151,7 +151,7 @@ def fail_if(difference_found):
 
 def check_copy(oracle, path, original):
     out = oracle.path("copy.pt")
-    oracle.run_ok("strip", "no such prefix.", path, "-o", out)  # edits nothing
+    oracle.run_ok("strip", "--allow-none", "no such prefix.", path, "-o", out)  # edits nothing
     fail_if(difference(original, oracle.load(out)))
 
 
@@ -490,6 +490,8 @@ def check_repair(oracle, path, truth):
         raise NotApplicable("refused, nothing lost")
     if code:
         raise exit_failure("convert", code, messages)
+    if any(t.get("kind") == "wrapper" for t in truth["tensors"]):
+        raise NotApplicable("the output rightly keeps tensors of classes outside of torch, which have no bytes of their own")
     try:
         repaired = oracle.load(out)
     except Failure as e:
