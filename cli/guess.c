@@ -187,10 +187,11 @@ static void add_output(struct text *out, const struct suggestion *s)
     text_free(&name);
 }
 
-static void add_files(struct text *out, const struct suggestion *s, const char *placeholder)
+/* add_files - adds the files that were given; if there are none, OPERAND, such as "FILE". */
+static void add_files(struct text *out, const struct suggestion *s, const char *operand)
 {
     if (!s->given.nfiles)
-        text_add(out, placeholder);
+        text_add(out, operand);
     for (size_t i = 0; i < s->given.nfiles; i++) {
         text_add(out, i ? " " : "");
         text_operand(out, s->given.files[i]);

@@ -179,7 +179,7 @@ struct skops_node {
 /* skops_note_text - notes in NODE that KEY of it is TEXT. */
 void skops_note_text(struct skops_node *node, ckpt_str key, ckpt_str text);
 /* skops_judge - reports NODE, which ends at AT of SRC, if it is a node of skops and names what skops does not
- * load without being told to trust it. */
+ * trust by default. */
 ckpt_status skops_judge(struct scanner *x, const struct skops_node *node, source *src, ckpt_str where,
                         size_t at);
 /* scan_config_target - reports the TARGET that a configuration names at AT, unless it is known to be
