@@ -511,7 +511,7 @@ int run_show(int n, char **operand)
     if (n > 1 && opts.globs.n)
         return usage_error("show", "choose a path or --glob; --root selects where to look");
     if (n > 1 && access(operand[0], F_OK) != 0 && access(operand[1], F_OK) == 0 && !strstr(operand[0], "://"))
-        return usage_error("show", "FILE comes first, then the path in it");
+        return usage_error_swapped("show", "FILE comes first, then the path in it", operand[1], operand[0]);
     ckpt_file *f = open_narrowed(operand[0], &root);
     if (!f)
         return EXIT_TROUBLE;

@@ -120,9 +120,9 @@ static struct prefix find_prefix(const struct report *r)
 
 /* ----------------------------------------------------------------------- hint */
 
-/* containers_length - returns the length of the containers, with a dot at their end, in the first name of F
- * that begins with PREFIX; 0: the tensor is in no container. *HAS_PREFIX: there is such a name. */
-static size_t containers_length(const ckpt_file *f, ckpt_str prefix, bool *has_prefix)
+/* is_in_container - returns true if the first tensor of F whose name begins with PREFIX is in a container.
+ * *HAS_PREFIX: there is such a name. */
+static bool is_in_container(const ckpt_file *f, ckpt_str prefix, bool *has_prefix)
 {
     ckpt_tensor t = CKPT_INIT(ckpt_tensor);
     *has_prefix = false;
@@ -131,9 +131,9 @@ static size_t containers_length(const ckpt_file *f, ckpt_str prefix, bool *has_p
             continue;
         *has_prefix = true;
         const ckpt_path_elem *last = t.npath ? &t.path[t.npath - 1] : NULL;
-        return last && last->str.ptr && last->str.len <= t.name.len ? t.name.len - last->str.len : 0;
+        return last && last->str.ptr && last->str.len < t.name.len;
     }
-    return 0;
+    return false;
 }
 
 /* is_weights_root - returns true if PREFIX is the name of the mapping that holds the weights of F, and a
@@ -212,11 +212,10 @@ void report_prefix_hint(const struct report *r)
     bool by_bytes = p.text.len > 0;
     if (!by_bytes)
         p = find_prefix(r);
-    ckpt_file *side = p.in_b ? r->b : r->a;
-    size_t containers_len = p.text.len ? containers_length(side, p.text, &has_prefix) : 0;
     if (!p.text.len)
         return;
-    bool is_root = has_prefix && containers_len > 0;
+    ckpt_file *side = p.in_b ? r->b : r->a;
+    bool is_root = is_in_container(side, p.text, &has_prefix);
     bool full = by_bytes && has_prefix; /* else another root or prefix was given, and is to stay */
     if (full)
         text_add(&hint, "hint: the renamed ones differ only by a prefix: ckpt diff ");

@@ -502,7 +502,7 @@ static int run_one(const char *cmd, const char *input, ckpt_status (*apply)(ckpt
     ckpt_plan *p;
     ckpt_error err;
     if (prefix && access(prefix, F_OK) == 0 && access(input, F_OK) != 0)
-        return usage_error(cmd, "PREFIX comes first, then FILE");
+        return usage_error_swapped(cmd, "PREFIX comes first, then FILE", input, prefix);
     int status = edit_check_options(cmd, input);
     if (status != EXIT_OK)
         return status;

@@ -132,6 +132,18 @@ int usage_error(const char *cmd, const char *fmt, ...)
     return usage_error_suggest(hint, "%s", words);
 }
 
+int usage_error_swapped(const char *cmd, const char *words, const char *first, const char *second)
+{
+    struct text hint = {0};
+    text_addf(&hint, "ckpt %s ", cmd);
+    text_operand(&hint, first);
+    text_add(&hint, " ");
+    text_operand(&hint, second);
+    int status = usage_error_suggest(hint.ptr, "%s", words);
+    text_free(&hint);
+    return status;
+}
+
 int report_error(const ckpt_error *err, const char *path)
 {
     char line[1400];

@@ -43,6 +43,14 @@ void scan_count_bytes(const source *src, uint64_t *count, uint64_t n)
         *count = UINT64_MAX;
 }
 
+bool target_list_has(const struct target_list *lists, size_t n, ckpt_str module, ckpt_str name)
+{
+    for (size_t i = 0; i < n; i++)
+        if (str_is(module, lists[i].module) && str_matches_word(name, lists[i].names, str_eq))
+            return true;
+    return false;
+}
+
 ckpt_status scan_report_member(struct scanner *x, ckpt_str where, unsigned readers, struct scan_extent at,
                                const uint8_t *sum)
 {

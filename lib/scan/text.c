@@ -104,7 +104,7 @@ static ckpt_status visit_string(struct json_visit *v, struct open_object *o, ckp
     bool is_location = str_is(o->key, "location") && str_is(v->open[1].key, "manifest");
     if (is_location && scan_path_leaves_folder(text))
         CKPT_TRY(scan_found(v->x->scan, SCAN_EXTERNAL_PATH, v->where, v->src, v->json.event_at,
-                            "the values of a tensor are in \"%.*s\", outside of the folder", STR_ARG(text)));
+                            "an entry is in \"%.*s\", outside of the folder", STR_ARG(text)));
     CKPT_TRY(report_loader_keys(v, o, text));
     struct scan_text_value value = {text, v->json.event_at, str_is(o->key, ":serialized:")};
     if (str_is(o->key, "in_spec") || str_is(o->key, "out_spec"))

@@ -23,14 +23,6 @@ static const struct target_list harmless_targets[] = {
 #undef TARGETS
 };
 
-bool target_list_has(const struct target_list *lists, size_t n, ckpt_str module, ckpt_str name)
-{
-    for (size_t i = 0; i < n; i++)
-        if (str_is(module, lists[i].module) && str_matches_word(name, lists[i].names, str_eq))
-            return true;
-    return false;
-}
-
 static bool is_harmless_target(ckpt_str module, ckpt_str name)
 {
     ckpt_scan_verdict verdict = name_verdict(module, name);
