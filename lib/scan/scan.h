@@ -171,13 +171,22 @@ struct target_list {
 };
 /* target_list_has - returns true if one of N LISTS has MODULE.NAME, exactly. */
 bool target_list_has(const struct target_list *lists, size_t n, ckpt_str module, ckpt_str name);
-/* What skops notes of a JSON object. */
-struct skops_node {
-    ckpt_str module, name; /* "__module__", "__class__" */
-    bool has_loader;       /* "__loader__" */
+/* Texts in an object of JSON by which skops may find code; .ptr NULL: there is none. */
+struct skops_content {
+    ckpt_str method;                    /* "func" */
+    ckpt_str function_module, function; /* "module_path", "function" */
+    ckpt_str generator;                 /* the JSON in the innermost "content" below "bit_generator" */
 };
-/* skops_note_text - notes in NODE that KEY of it is TEXT. */
+/* What is noted of an object of JSON that may be a node of skops; see skops.c. */
+struct skops_node {
+    ckpt_str loader, module, name; /* "__loader__", "__module__", "__class__" */
+    struct skops_content own;
+    struct skops_content content; /* of the object that is its "content" */
+};
+/* skops_note_text - notes in NODE that KEY of it is TEXT. skops_note_object - notes in NODE that KEY of it is
+ * MEMBER, which has ended. */
 void skops_note_text(struct skops_node *node, ckpt_str key, ckpt_str text);
+void skops_note_object(struct skops_node *node, ckpt_str key, const struct skops_node *member);
 /* skops_judge - reports NODE, which ends at AT of SRC, if it is a node of skops and names what skops does not
  * trust by default. */
 ckpt_status skops_judge(struct scanner *x, const struct skops_node *node, source *src, ckpt_str where,

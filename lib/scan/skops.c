@@ -1,15 +1,34 @@
 /*
- * skops.c - judges the nodes in the schema.json of a skops archive. Each names a type or function by
- * "__module__" and "__class__" (skops/io/_general.py), which skops imports; it refuses one that it does not
- * know unless the caller trusts it by name.
+ * skops.c - judges the nodes in the schema.json of a skops archive. "__loader__" is how skops makes the
+ * object of a node; "__module__" and "__class__" name a type or function that it imports for that
+ * (skops/io/_general.py). It refuses a name that it does not know, unless the caller trusts it. A name that
+ * is harmless for one loader is not for another: a type can be a value in one node, and be called in another.
  */
 #include "scan/scan.h"
 
-static const struct target_list known_types[] = {
-#define TARGETS(module, names) {module, names},
+static const struct known_type {
+    const char *loaders, *modules, *names;
+} known_types[] = {
+#define TARGETS(loaders, modules, names) {loaders, modules, names},
 #include "scan/skops_types.def"
 #undef TARGETS
 };
+
+/* The classes of numpy.random that may restore a generator. */
+#define BIT_GENERATORS "MT19937 PCG64 PCG64DXSM Philox SFC64"
+/* Nodes that skops makes without their names: of JSON and numbers alone, or another node again. */
+#define NAMELESS_LOADERS "JsonNode SliceNode CachedNode"
+
+static bool is_known(ckpt_str loader, ckpt_str module, ckpt_str name)
+{
+    for (size_t i = 0; i < sizeof known_types / sizeof *known_types; i++) {
+        const struct known_type *t = &known_types[i];
+        if (str_matches_word(loader, t->loaders, str_eq) && str_matches_word(module, t->modules, str_eq) &&
+            str_matches_word(name, t->names, str_eq))
+            return true;
+    }
+    return false;
+}
 
 void skops_note_text(struct skops_node *node, ckpt_str key, ckpt_str text)
 {
@@ -18,16 +37,76 @@ void skops_note_text(struct skops_node *node, ckpt_str key, ckpt_str text)
     else if (str_is(key, "__class__"))
         node->name = text;
     else if (str_is(key, "__loader__"))
-        node->has_loader = true;
+        node->loader = text;
+    else if (str_is(key, "func"))
+        node->own.method = text;
+    else if (str_is(key, "module_path"))
+        node->own.function_module = text;
+    else if (str_is(key, "function"))
+        node->own.function = text;
+    else if (str_is(key, "content"))
+        node->own.generator = text;
+}
+
+void skops_note_object(struct skops_node *node, ckpt_str key, const struct skops_node *member)
+{
+    if (str_is(key, "content"))
+        node->content = member->own;
+    if (str_is(key, "content") || str_is(key, "bit_generator"))
+        node->own.generator = member->own.generator;
+}
+
+/* A node that is judged, and where it ends. */
+struct judged_node {
+    struct scanner *x;
+    const struct skops_node *node;
+    source *src;
+    ckpt_str where;
+    size_t at;
+};
+
+static ckpt_status judge_name(const struct judged_node *j, ckpt_str module, ckpt_str name)
+{
+    if (is_known(j->node->loader, module, name))
+        return CKPT_OK;
+    return scan_found(j->x->scan, SCAN_CONFIG_TARGET, j->where, j->src, j->at, "it names %.*s.%.*s",
+                      STR_ARG(module), STR_ARG(name));
+}
+
+/* unquote - returns JSON without the quotes of a text. */
+static ckpt_str unquote(ckpt_str json)
+{
+    return json.len >= 2 && json.ptr[0] == '"' ? str_of(json.ptr + 1, json.len - 2) : json;
+}
+
+/* judge_content - reports what the content of the node names. */
+static ckpt_status judge_content(const struct judged_node *j)
+{
+    const struct skops_node *node = j->node;
+    const struct skops_content *content = &node->content;
+    ckpt_str generator = unquote(node->own.generator);
+    if (str_is(node->loader, "FunctionNode") && content->function_module.ptr && content->function.ptr)
+        return judge_name(j, content->function_module, content->function); /* protocol 0 */
+    if (str_is(node->loader, "MethodNode"))
+        return scan_found(j->x->scan, SCAN_CONFIG_TARGET, j->where, j->src, j->at,
+                          "it names the method %.*s.%.*s.%.*s", STR_ARG(node->module), STR_ARG(node->name),
+                          STR_ARG(content->method));
+    if (!str_is(node->loader, "RandomGeneratorNode") || str_matches_word(generator, BIT_GENERATORS, str_eq))
+        return CKPT_OK;
+    if (!generator.len)
+        return scan_found(j->x->scan, SCAN_CONFIG_TARGET, j->where, j->src, j->at,
+                          "it does not name its bit generator where skops looks for it");
+    return scan_found(j->x->scan, SCAN_CONFIG_TARGET, j->where, j->src, j->at,
+                      "it names {numpy.random.%.*s}, which is {=no bit generator}", STR_ARG(generator));
 }
 
 ckpt_status skops_judge(struct scanner *x, const struct skops_node *node, source *src, ckpt_str where,
                         size_t at)
 {
-    bool is_node = node->has_loader && node->module.ptr && node->name.ptr;
-    if (!is_node || target_list_has(known_types, sizeof known_types / sizeof *known_types, node->module,
-                                    node->name))
+    const struct judged_node j = {x, node, src, where, at};
+    bool is_node = node->loader.ptr && node->module.ptr && node->name.ptr;
+    if (!is_node || str_matches_word(node->loader, NAMELESS_LOADERS, str_eq))
         return CKPT_OK;
-    return scan_found(x->scan, SCAN_CONFIG_TARGET, where, src, at, "it names %.*s.%.*s",
-                      STR_ARG(node->module), STR_ARG(node->name));
+    CKPT_TRY(judge_content(&j));
+    return str_is(node->loader, "MethodNode") ? CKPT_OK : judge_name(&j, node->module, node->name);
 }

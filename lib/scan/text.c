@@ -118,6 +118,7 @@ static ckpt_status end_object(struct json_visit *v, const struct open_object *o,
 {
     if (str_is(outer->key, "config"))
         outer->keras.config_file_key = o->keras.file_key;
+    skops_note_object(&outer->skops, outer->key, &o->skops);
     CKPT_TRY(skops_judge(v->x, &o->skops, v->src, v->where, v->json.event_at));
     return keras_judge(v->x, &o->keras, v->src, v->where, v->json.event_at);
 }
