@@ -89,6 +89,17 @@ static bool parse_type_code(ckpt_str s, struct shallow_dtype *out)
     return true;
 }
 
+bool trace_is_scalar_type(ckpt_str name)
+{
+    static const char types[] =
+        "bool bool_ byte bytes_ cdouble clongdouble complex128 complex256 complex64 csingle datetime64 "
+        "double float128 float16 float32 float64 half int16 int32 int64 int8 intc intp long longdouble "
+        "longlong record short single str_ timedelta64 ubyte uint uint16 uint32 uint64 uint8 uintc uintp "
+        "ulong ulonglong ushort void bfloat16 float8_e4m3b11fnuz float8_e4m3fn float8_e4m3fnuz float8_e5m2 "
+        "float8_e5m2fnuz int4 uint4";
+    return str_matches_word(name, types, str_eq);
+}
+
 /* get_extended_size - returns the bytes of an item of NAME, a type of ml_dtypes; UINT64_MAX: unknown. */
 static uint64_t get_extended_size(ckpt_str name)
 {
@@ -107,9 +118,10 @@ static void read_spelling(struct dtype_check *c, trace_ref spelling, struct shal
     if (v && value_text(v, &text) && parse_type_code(text, out))
         return;
     *out = (struct shallow_dtype){.size = UINT64_MAX};
-    if (g && g->has_constant_name && (str_is(g->module, "numpy") || str_is(g->module, "ml_dtypes")))
+    if (g && g->has_constant_name && trace_is_scalar_type(g->name) &&
+        (str_is(g->module, "numpy") || str_is(g->module, "ml_dtypes")))
         out->kind = 'T';
-    if (out->kind && str_is(g->name, "record")) /* the items of a recarray: a structure */
+    if (out->kind && (str_is(g->name, "record") || str_is(g->name, "void"))) /* a structure */
         out->kind = 'V';
     if (out->kind && str_is(g->module, "ml_dtypes"))
         out->size = get_extended_size(g->name);
@@ -218,10 +230,11 @@ ckpt_status trace_dtype(const struct trace *t, trace_ref r, trace_ref state, are
         out->contradiction = check_fields(c, &first);
         out->holds = first.flags & 1 ? HOLDS_OBJECTS : HOLDS_NUMBERS;
         out->size = first.size;
-        out->subarray = first.subarray_dtype != 0;
+        out->subarray = out->has_subarrays = first.subarray_dtype != 0;
     }
     while (!out->contradiction && c->status == CKPT_OK && c->nwaiting) {
         read_dtype(c, c->waiting[--c->nwaiting], 0, &s);
+        out->has_subarrays = out->has_subarrays || s.subarray_dtype;
         out->contradiction = s.contradiction ? s.contradiction : check_fields(c, &s);
     }
     return c->status;

@@ -2,34 +2,42 @@
 #include "op/digest.h"
 #include "op/weights_only.h"
 
-enum listed { NOT_LISTED, LISTED_HARMLESS, LISTED_EXEC };
+enum listed { NOT_LISTED, LISTED_HARMLESS, LISTED_VALUE, LISTED_EXEC };
 
-/* find_listed - returns the list that MODULE.NAME is in; harmless if it is in both. */
+/* find_listed - returns the list that MODULE.NAME is in; the first of enum listed if it is in several. */
 static enum listed find_listed(ckpt_str module, ckpt_str name)
 {
     static const struct {
-        const char *module, *name;
+        const char *module, *names;
         enum listed answer;
     } known[] = {
 #define HARMLESS(module, name) {module, name, LISTED_HARMLESS},
+#define VALUES(module, names)  {module, names, LISTED_VALUE},
 #define EXEC(module, name)     {module, name, LISTED_EXEC},
 #include "op/known_names.def"
 #undef EXEC
+#undef VALUES
 #undef HARMLESS
     };
     enum listed answer = NOT_LISTED;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (str_is(module, known[i].module) &&
-            (str_is(name, known[i].name) || str_is(STR_LIT("*"), known[i].name)))
-            answer = answer == LISTED_HARMLESS ? answer : known[i].answer;
+        if (str_is(module, known[i].module) && (answer == NOT_LISTED || known[i].answer < answer) &&
+            (str_matches_word(name, known[i].names, str_eq) || str_is(STR_LIT("*"), known[i].names)))
+            answer = known[i].answer;
     return answer;
+}
+
+bool name_is_only_value(ckpt_str module, ckpt_str name)
+{
+    return !weights_only_allows(module, name) && find_listed(module, name) == LISTED_VALUE;
 }
 
 ckpt_scan_verdict name_verdict(ckpt_str module, ckpt_str name)
 {
     size_t dot = str_find(name, STR_LIT("."), 0);
     if (dot == SIZE_MAX && name.len && module.len &&
-        (weights_only_allows(module, name) || find_listed(module, name) == LISTED_HARMLESS))
+        (weights_only_allows(module, name) || find_listed(module, name) == LISTED_HARMLESS ||
+         find_listed(module, name) == LISTED_VALUE))
         return CKPT_SCAN_ALLOW_LISTED;
     ckpt_str first = str_of(name.ptr, dot == SIZE_MAX ? name.len : dot);
     return find_listed(module, first) == LISTED_EXEC ? CKPT_SCAN_KNOWN_EXEC : CKPT_SCAN_UNKNOWN_CALLABLE;
@@ -39,9 +47,11 @@ ckpt_status names_sha256(uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err)
 {
     static const char *const ours[] = {
 #define HARMLESS(module, name) module "." name "\n",
+#define VALUES(module, names)  module "." names "\n",
 #define EXEC(module, name)
 #include "op/known_names.def"
 #undef EXEC
+#undef VALUES
 #undef HARMLESS
     };
     struct hash h;

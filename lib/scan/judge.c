@@ -182,6 +182,11 @@ static const char *find_unusual_arguments(struct scan *scan, const struct trace_
         return "its arguments are not a tuple: only pickle.py and joblib accept that";
     if (n->kind != TRACE_TUPLE)
         return "its arguments are computed while loading";
+    if (name_is_only_value(python3.module, python3.name))
+        return "it is harmless to keep, but no pickler calls it";
+    if (str_is(python3.module, "builtins") && str_is(python3.name, "type") &&
+        (n->nitems != 1 || trace_node(get_tuple_item(args, 0))))
+        return "pickles only get the type of a constant, such as None";
     if (str_is(python3.module, "_codecs") && n->nitems > 1 &&
         !is_text(scan, step, get_tuple_item(args, 1), "latin1") &&
         !is_text(scan, step, get_tuple_item(args, 1), "latin-1"))
@@ -324,7 +329,7 @@ static bool judge_import(struct judge *j, const struct trace_step *step)
     ckpt_scan_record r = {.what = CKPT_SCAN_FINDING, .rule = get_broken_rule(v), .verdict = v};
     describe_step(j, step, g, 0, NULL, &r);
     r.text = g->has_constant_name ? STR_LIT("imported, and not called here")
-                        : STR_LIT("module and name are computed while loading");
+                                  : STR_LIT("module and name are computed while loading");
     return scan_report_record(j->scan, &r);
 }
 

@@ -9,13 +9,22 @@
  *   _frombuffer(bytes, dtype, shape, order)
  *   _mareconstruct(MaskedArray, ndarray, …) BUILD (version, shape, dtype, Fortran order, data, mask, fill)
  *
+ * mvoid, a masked item of a structure, is pickled like MaskedArray; subclasses of ndarray such as matrix take
+ * its place in _reconstruct and _mareconstruct.
+ *
  * The last four take bytes for pointers to objects if the dtype has objects but its flags deny it. A file
  * can also call ndarray(shape, dtype, bytes), which does so whatever the flags are, and BUILD a second state
  * for what any of these functions made.
+ *
+ * An address may also come from the attribute __array_interface__ of any object that numpy converts to an
+ * array: the arguments of float64 and other types of scalars, and the items in the list of an array whose
+ * dtype has subarrays.
  */
 #include "scan/judge.h"
 
 #define DTYPE_MEMORY ((uint64_t)1 << 20)
+/* classes whose objects are made without arguments, and then get their attributes by BUILD */
+#define POLYNOMIALS "poly1d Polynomial Chebyshev Hermite HermiteE Laguerre Legendre"
 
 /* read_array_dtype - sets *OUT to DTYPE, with the STATE that BUILD is about to give it (0: none). */
 static ckpt_status read_array_dtype(struct numpy_judge *j, const struct trace_step *step, trace_ref dtype,
@@ -47,6 +56,31 @@ static bool is_multiarray(ckpt_str module)
            str_is(module, "numpy.multiarray");
 }
 
+/* makes_array - returns true if R is a call that makes an array or scalar of numpy. */
+static bool makes_array(trace_ref r)
+{
+    const struct trace_node *n = trace_node(r);
+    const struct trace_global *g = n && n->kind == TRACE_CALL ? trace_global(n->items[0]) : NULL;
+    return g && g->has_constant_name &&
+           ((is_multiarray(g->module) && (str_is(g->name, "_reconstruct") || str_is(g->name, "scalar"))) ||
+            (str_starts(g->module, STR_LIT("numpy.")) && str_is(g->name, "_frombuffer")));
+}
+
+#define ROWS_DEPTH 8u /* tuples within each other: structures in structures */
+
+/* has_only_arrays - returns true if each item of N is a constant, makes an array, or is a tuple of such
+ * items, of at most DEPTH tuples within each other. */
+static bool has_only_arrays(const struct trace_node *n, unsigned depth)
+{
+    bool has_only = n->nitems == n->nkept;
+    for (uint32_t i = 0; has_only && i < n->nkept; i++) {
+        const struct trace_node *item = trace_node(n->items[i]);
+        bool is_row = depth && item && item->kind == TRACE_TUPLE;
+        has_only = !item || makes_array(n->items[i]) || (is_row && has_only_arrays(item, depth - 1));
+    }
+    return has_only;
+}
+
 /* check_bytes - sets *WHY to what is dangerous about making an array or scalar of DTYPE from DATA, if
  * anything. An inconsistent dtype is not reported again. */
 static ckpt_status check_bytes(struct numpy_judge *j, const struct trace_step *step, trace_ref dtype,
@@ -55,6 +89,8 @@ static ckpt_status check_bytes(struct numpy_judge *j, const struct trace_step *s
     struct trace_dtype d;
     const struct trace_node *n = trace_node(data);
     CKPT_TRY(read_array_dtype(j, step, dtype, 0, &d));
+    if (n && n->kind == TRACE_LIST && d.has_subarrays && !has_only_arrays(n, ROWS_DEPTH))
+        *why = "an array has subarrays made from objects of other types, which may give addresses to numpy";
     if (d.contradiction || d.holds == HOLDS_NUMBERS || (n && n->kind == TRACE_LIST))
         return CKPT_OK;
     *why = d.holds == HOLDS_OBJECTS ? "bytes for a dtype of objects: numpy may take them for addresses"
@@ -89,7 +125,7 @@ ckpt_status numpy_judge_build(struct numpy_judge *j, const struct trace_step *st
                     (str_is(name, "ndarray") && str_is(module, "numpy"));
     *why = NULL;
     if (step->opcode != 'b' || !(str_is(module, "numpy") || str_starts(module, STR_LIT("numpy."))) ||
-        is_generator_module(module))
+        is_generator_module(module) || str_matches_word(name, POLYNOMIALS, str_eq))
         return CKPT_OK;
     if (str_is(name, "dtype")) {
         CKPT_TRY(read_array_dtype(j, step, step->subject, step->operand, &d));
@@ -120,6 +156,24 @@ static bool is_bit_generator(trace_ref r)
                                     !str_starts(g->name, STR_LIT("_"))));
 }
 
+/* is_array_class - returns true if R is ndarray or a subclass of it that is made like it. */
+static bool is_array_class(trace_ref r)
+{
+    const struct trace_global *g = trace_global(r);
+    return is_global(r, "numpy", "ndarray") ||
+           (g && g->has_constant_name && str_starts(g->module, STR_LIT("numpy")) &&
+            str_matches_word(g->name, "chararray matrix memmap recarray", str_eq));
+}
+
+/* has_constants - returns true if the items of ARGS are no more than MAX, all of them constants. */
+static bool has_constants(const struct trace_node *args, uint64_t max)
+{
+    for (uint32_t i = 0; i < args->nkept; i++)
+        if (trace_node(args->items[i]))
+            return false;
+    return args->nitems <= max && args->nitems == args->nkept;
+}
+
 #define RANDOM_PICKLE "numpy.random._pickle"
 
 /* find_unusual_constructor - returns what is dangerous about the ARGS with which NAME is called, one of
@@ -129,7 +183,8 @@ static const char *find_unusual_constructor(ckpt_str name, const struct trace_no
     trace_ref first = args->nkept ? args->items[0] : 0, second = args->nkept > 1 ? args->items[1] : 0;
     bool is_usual = true;
     if (str_is(name, "_mareconstruct"))
-        is_usual = is_global(first, "numpy.ma", "MaskedArray") && is_global(second, "numpy", "ndarray");
+        is_usual = (is_global(first, "numpy.ma", "MaskedArray") || is_global(first, "numpy.ma", "mvoid")) &&
+                   is_array_class(second);
     else if (str_is(name, "__bit_generator_ctor"))
         is_usual = args->nitems == 0 || (args->nitems == 1 && is_bit_generator(first));
     else if (str_is(name, "__pyx_unpickle_SeedSequence"))
@@ -141,11 +196,15 @@ static const char *find_unusual_constructor(ckpt_str name, const struct trace_no
                    (!second || is_global(second, RANDOM_PICKLE, "__bit_generator_ctor"));
     else if (str_is(name, "record") || str_is(name, "recarray") || str_is(name, "MaskedArray"))
         is_usual = false;
+    else if (str_is(name, "MaskedConstant") || str_matches_word(name, POLYNOMIALS, str_eq))
+        is_usual = args->nitems == 0;
+    else if (trace_is_scalar_type(name) || str_is(name, "_convert_to_stringdtype_kwargs"))
+        is_usual = has_constants(args, 2);
     else
         return NULL;
     return is_usual && !has_keywords
                ? NULL
-               : "an array or generator is made with arguments that no pickler writes";
+               : "an array, number or generator is made with arguments that no pickler writes";
 }
 
 /* check_ndarray - checks a call of ndarray with the arguments ARGS: (shape[, dtype[, bytes …]]). */
@@ -166,7 +225,7 @@ ckpt_status numpy_judge_call(struct numpy_judge *j, const struct trace_step *ste
     *why = NULL;
     if (!args || args->kind != TRACE_TUPLE)
         return CKPT_OK;
-    if (str_starts(module, STR_LIT("numpy")))
+    if (str_starts(module, STR_LIT("numpy")) || str_is(module, "ml_dtypes"))
         *why = find_unusual_constructor(name, args, has_keywords);
     if (*why)
         return CKPT_OK;

@@ -26,7 +26,7 @@ static const struct target_list harmless_targets[] = {
 static bool is_harmless_target(ckpt_str module, ckpt_str name)
 {
     ckpt_scan_verdict verdict = name_verdict(module, name);
-    return verdict == CKPT_SCAN_ALLOW_LISTED || verdict == CKPT_SCAN_DATA_ONLY ||
+    return (verdict == CKPT_SCAN_ALLOW_LISTED && !name_is_only_value(module, name)) ||
            target_list_has(harmless_targets, sizeof harmless_targets / sizeof *harmless_targets, module,
                            name);
 }
@@ -93,9 +93,9 @@ struct yaml_visit {
     ckpt_str where;
     yaml_scan y;
     enum key_state state;
-    bool is_certain; /* the key is _target_, which means nothing else */
+    bool is_certain;       /* the key is _target_, which means nothing else */
     bool after_loader_key; /* the last scalar is the key loader_module */
-    bool has_anchor; /* an anchor precedes the token: an alias may use it elsewhere */
+    bool has_anchor;       /* an anchor precedes the token: an alias may use it elsewhere */
     bool is_yaml_name;
     bool reporting;
     bool found;

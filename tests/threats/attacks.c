@@ -53,11 +53,12 @@ struct attack {
 /* numpy.dtype(NAME, False, True); LENGTH is the length of NAME; the opcode BUILD sets STATE */
 #define DTYPE(length, name, state)  "cnumpy\ndtype\n(U" length name "\x89\x88tR(" state "tb"
 #define STATE(version, size, flags) "K" version "U\x01|NNNJ" size "\0\0\0J\x01\0\0\0K" flags
-#define ARRAY(dtype, data)                                                                                   \
+#define NDARRAY                     "cnumpy\nndarray\n"
+#define MADE_ARRAY(class, dtype, data)                                                                       \
     "\x80\x02"                                                                                               \
-    "cnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\nK\0\x85U\x01"                                   \
-    "btR(K\x01K\x01\x85" dtype "\x89" data "tb."
-#define NDARRAY "cnumpy\nndarray\n"
+    "cnumpy.core.multiarray\n_reconstruct\n(" class "K\0\x85U\x01"                                           \
+                                                    "btR(K\x01K\x01\x85" dtype "\x89" data "tb."
+#define ARRAY(dtype, data) MADE_ARRAY(NDARRAY, dtype, data)
 #define EIGHT_BYTES                                                                                          \
     "U\x08"                                                                                                  \
     "AAAAAAAA"
@@ -206,24 +207,67 @@ static const struct attack attacks[] = {
            "\x80\x02"
            "cnumpy.ma.core\n_mareconstruct\n(cnumpy.ma\nMaskedArray\n" NDARRAY "K\0\x85U\x01"
            "btR(K\x01K\x01\x85" DTYPE("\x02", "O8", STATE("\x03", "\x08", "\x3f")) "\x89" EIGHT_BYTES
-           "U\x01xNtb."),
+                                                                                   "U\x01xNtb."),
+    /* the attribute __array_interface__ gives numpy an address */
+    ATTACK("numpy-address", "scalar_interface.pkl", NUMPY_OBJECTS,
+           "cnumpy\nfloat64\n(" SIMPLE_NAMESPACE "}S'__array_interface__'\n}sbtR."),
+    ATTACK("numpy-address", "subarray_interface.pkl", NUMPY_OBJECTS,
+           ARRAY("cnumpy\ndtype\n(U\x03"
+                 "V24\x89\x88tR(K\x03U\x01|NU\x01"
+                 "aU\x01"
+                 "b\x86}(U\x01"
+                 "acnumpy\ndtype\nU\x02O8\x89\x88\x87RK\0\x86U\x01"
+                 "bcnumpy\ndtype\nU\x03"
+                 "V16\x89\x88\x87R(K\x03U\x01|cnumpy\ndtype\nU\x02O8\x89\x88\x87RK\x02\x85\x86NNJ\x10\0\0\0J"
+                 "\x01\0\0\0K\x3ftbK\x08\x86uJ\x18\0\0\0J\1\0\0\0K\x3ftb",
+                 "](N" SIMPLE_NAMESPACE "}S'__array_interface__'\n}sb\x86"
+                 "e")),
+    ATTACK("numpy-flags", "numpy_class_dtype.pkl", NUMPY_OBJECTS,
+           ARRAY("cnumpy\ndtype\n(" NDARRAY "\x89\x88tR(" STATE("\x03", "\x08", "\0") "tb", EIGHT_BYTES)),
+    /* names that are harmless only as values */
+    ATTACK("called-value", "memmap_call.pkl", UNUSUAL_ARGUMENTS, "cnumpy\nmemmap\n(S'/dev/null'\ntR."),
+    ATTACK("called-value", "ufunc_call.pkl", UNUSUAL_ARGUMENTS, "cnumpy\nsin\n(I1\ntR."),
+    ATTACK("called-value", "type_call.pkl", UNUSUAL_ARGUMENTS,
+           "cbuiltins\ntype\n(S'a'\n(cbuiltins\nobject\nt}tR."),
+    ATTACK("called-value", "value_from_type.pkl", UNUSUAL_ARGUMENTS,
+           "\x80\x02"
+           "ctorch._tensor\n_rebuild_from_type_v2\n(cnumpy\nmemmap\nctorch\nTensor\n(S'/dev/null'\nt}tR."),
+    HARMLESS("values.pkl", "(cnumpy\nsin\ncnumpy.dtypes\nFloat32DType\ncbuiltins\nobject\n"
+                           "cbuiltins\ntype\n(NtRt."),
+    HARMLESS("memmap.pkl",
+             MADE_ARRAY("cnumpy\nmemmap\n", DTYPE("\x02", "f8", STATE("\x03", "\x08", "\0")), EIGHT_BYTES)),
+    HARMLESS("masked_constant.pkl", "cnumpy.ma.core\nMaskedConstant\n(tR."),
+    HARMLESS("masked_item.pkl",
+             "\x80\x02"
+             "cnumpy.ma.core\n_mareconstruct\n(cnumpy.ma.core\nmvoid\n" NDARRAY "K\0\x85U\x01"
+             "btR(K\x01)" DTYPE("\x02", "V8",
+                                "K\x03U\x01|NU\x01"
+                                "a\x85}U\x01"
+                                "acnumpy\ndtype\nU\x02"
+                                "f8\x89\x88\x87RK\0\x86sJ\x08\0\0\0J\1\0\0\0K\0") "\x89" EIGHT_BYTES
+                                                                                  "U\x01xNtb."),
+    HARMLESS("texts.pkl", ARRAY("cnumpy._core._internal\n_convert_to_stringdtype_kwargs\n(K\x01tR", "]U\x01"
+                                                                                                    "aa")),
+    HARMLESS("polynomial.pkl", "\x80\x02"
+                               "cnumpy\npoly1d\n)\x81}U\x09_variableU\x01xsb."),
+    ATTACK("numpy-made", "polynomial_call.pkl", NUMPY_OBJECTS, "cnumpy\npoly1d\n(" SIMPLE_NAMESPACE "tR."),
+    ATTACK("numpy-made", "texts_bytes.pkl", NUMPY_OBJECTS,
+           ARRAY("cnumpy._core._internal\n_convert_to_stringdtype_kwargs\n(K\x01tR", EIGHT_BYTES)),
     ATTACK("numpy-made", "bit_generator.pkl", NUMPY_OBJECTS,
            "cnumpy.random._pickle\n__bit_generator_ctor\n(ccollections\nOrderedDict\ntR."),
     ATTACK("numpy-made", "generator_calls.pkl", NUMPY_OBJECTS,
            "cnumpy.random._pickle\n__generator_ctor\n(S'x'\nc_codecs\nencode\ntR."),
     HARMLESS("generator.pkl", "cnumpy.random._pickle\n__generator_ctor\n(S'PCG64'\ntR}S'state'\nI1\nsb."),
     HARMLESS("constants.pkl", "(cbuiltins\nEllipsis\ncbuiltins\nNotImplemented\nt."),
-    HARMLESS("masked.pkl",
-             "\x80\x02"
-             "cnumpy.ma.core\n_mareconstruct\n(cnumpy.ma\nMaskedArray\n" NDARRAY "K\0\x85U\x01"
-             "btR(K\x01K\x01\x85" DTYPE("\x02", "f8", STATE("\x03", "\x08", "\0")) "\x89" EIGHT_BYTES
-             "U\x01xNtb."),
-    HARMLESS("record.pkl",
-             ARRAY("cnumpy\ndtype\n(cnumpy\nrecord\n\x89\x88tR(K\x03U\x01|NU\x01"
-                   "a\x85}U\x01"
-                   "acnumpy\ndtype\nU\x02"
-                   "f8\x89\x88\x87RK\0\x86sJ\x08\0\0\0J\1\0\0\0K\0tb",
-                   EIGHT_BYTES)),
+    HARMLESS("masked.pkl", "\x80\x02"
+                           "cnumpy.ma.core\n_mareconstruct\n(cnumpy.ma\nMaskedArray\n" NDARRAY "K\0\x85U\x01"
+                           "btR(K\x01K\x01\x85" DTYPE(
+                               "\x02", "f8", STATE("\x03", "\x08", "\0")) "\x89" EIGHT_BYTES "U\x01xNtb."),
+    HARMLESS("record.pkl", ARRAY("cnumpy\ndtype\n(cnumpy\nrecord\n\x89\x88tR(K\x03U\x01|NU\x01"
+                                 "a\x85}U\x01"
+                                 "acnumpy\ndtype\nU\x02"
+                                 "f8\x89\x88\x87RK\0\x86sJ\x08\0\0\0J\1\0\0\0K\0tb",
+                                 EIGHT_BYTES)),
     HARMLESS("numpy_ndarray_numbers.pkl", "\x80\x02" NDARRAY "(K\x01\x85" DTYPE(
                                               "\x02", "f8", STATE("\x03", "\x08", "\0")) EIGHT_BYTES "tR."),
 
@@ -710,7 +754,9 @@ static void make_long_values(void)
     static const size_t gaps[] = {10, 5000, 200000};
     for (size_t i = 0; i < sizeof gaps / sizeof *gaps; i++) {
         char name[64];
-        put_bytes("\x80\x03" "B\0\0\0\0", 7);
+        put_bytes("\x80\x03"
+                  "B\0\0\0\0",
+                  7);
         put_repeated(gaps[i], "z");
         ZIP("archive/data.pkl", OS_SYSTEM_2, "", 7);
         for (size_t k = 0; k < 4; k++)
@@ -721,7 +767,9 @@ static void make_long_values(void)
         snprintf(name, sizeof name, "value_zip_%zu.pkl", gaps[i]);
         write_attack("long-value", name, KNOWN_EXEC, LOADER_PICKLE);
     }
-    put_bytes("\x80\x03" "B\x40\x9c\0\0", 7);
+    put_bytes("\x80\x03"
+              "B\x40\x9c\0\0",
+              7);
     put_repeated(10000, "N0N\n"); /* 40,000 bytes that begin like a pickle */
     put_text(".");
     write_harmless("long_value.pkl", LOADER_PICKLE);
