@@ -9,7 +9,7 @@
 
 #define HDF5_MAX_RANK    32u
 #define HDF5_MAX_FILTERS 6u  /* most filters of a data set */
-#define HDF5_MAX_VALUES  10u /* parameters of a filter that are kept */
+#define HDF5_MIN_VALUES  10u /* least numbers in hdf5_filter.values */
 
 struct hdf5_type {
     enum {
@@ -33,6 +33,7 @@ enum hdf5_filter_id {
     HDF5_DEFLATE = 1,
     HDF5_SHUFFLE = 2,
     HDF5_FLETCHER32 = 3,
+    HDF5_SZIP = 4,
     HDF5_SCALEOFFSET = 6,
     HDF5_LZF = 32000,
     HDF5_BLOSC = 32001,
@@ -43,7 +44,8 @@ enum hdf5_filter_id {
 
 struct hdf5_filter {
     uint16_t id;
-    uint32_t values[HDF5_MAX_VALUES]; /* its parameters; those that the file does not have are 0 */
+    uint32_t nvalues;       /* number of its parameters */
+    const uint32_t *values; /* its parameters, and zeros up to HDF5_MIN_VALUES */
 };
 
 struct hdf5_chunk {

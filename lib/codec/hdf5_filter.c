@@ -5,7 +5,7 @@
  *   2      shuffle     byte 0 of all elements, byte 1 of all elements …; then an incomplete element
  *   3      fletcher32  a checksum after the data: two sums of big-endian words of 16 bits, modulo 65535, as
  *                      32 little-endian bits; old versions swapped the bytes of each half
- *   6      scaleoffset, and 32001 blosc, 32004 lz4, 32008 bitshuffle, 32015 zstd: see hdf5_decompress.c
+ *   4      szip, 6 scaleoffset, 32001 blosc, 32004 lz4, 32008 bitshuffle, 32015 zstd: see hdf5_decompress.c
  *   32000  lzf         a byte N below 32: N + 1 literals follow. Of any other byte, the upper 3 bits are
  *                      a length (7: the next byte is added); the lower 5 bits and one more byte are a
  *                      distance. length + 2 bytes are copied from distance + 1 bytes back
@@ -55,7 +55,7 @@ static ckpt_status unshuffle(const struct hdf5_input *in, uint32_t unit, unsigne
     return spool_copy(to, in->src, shuffled, in->n - shuffled, err);
 }
 
-static ckpt_status undo_shuffle(const struct hdf5_input *in, uint32_t unit, spool *to, ckpt_error *err)
+ckpt_status hdf5_undo_shuffle(const struct hdf5_input *in, uint32_t unit, spool *to, ckpt_error *err)
 {
     if (unit == 0)
         return hdf5_fail_chunk(in, err, "shuffled elements of no bytes");
@@ -202,7 +202,7 @@ static ckpt_status undo_filter(const struct hdf5_filter *f, const struct hdf5_in
     uint64_t used;
     switch (f->id) {
     case HDF5_DEFLATE: return inflate_into(in->src, 0, in->n, INFLATE_ZLIB, to, &used, err);
-    case HDF5_SHUFFLE: return undo_shuffle(in, f->values[0], to, err);
+    case HDF5_SHUFFLE: return hdf5_undo_shuffle(in, f->values[0], to, err);
     case HDF5_LZF: return undo_lzf(in, to, err);
     default: return hdf5_decompress(f, in, max_bytes, to, err);
     }

@@ -29,11 +29,13 @@
 static const struct {
     uint32_t id;
     const char *text;
-} unreadable_filters[] = {
-    {4, "compressed by szip (filter 4)"},        {5, "compressed by nbit (filter 5)"},
-    {307, "compressed by bzip2 (filter 307)"},   {32013, "compressed by zfp (filter 32013)"},
-    {32017, "compressed by SZ (filter 32017)"},  {32019, "compressed by fcidecomp (filter 32019)"},
-    {32024, "compressed by SZ3 (filter 32024)"}, {32026, "compressed by blosc2 (filter 32026)"}};
+} unreadable_filters[] = {{5, "compressed by nbit (filter 5)"},
+                          {307, "compressed by bzip2 (filter 307)"},
+                          {32013, "compressed by zfp (filter 32013)"},
+                          {32017, "compressed by SZ (filter 32017)"},
+                          {32019, "compressed by fcidecomp (filter 32019)"},
+                          {32024, "compressed by SZ3 (filter 32024)"},
+                          {32026, "compressed by blosc2 (filter 32026)"}};
 
 /* get_filter_text - returns why data with filter ID cannot be read. */
 static ckpt_status get_filter_text(struct hdf5 *h, uint32_t id, const char **text)
@@ -53,6 +55,7 @@ static bool is_supported(uint32_t id)
     case HDF5_DEFLATE:
     case HDF5_SHUFFLE:
     case HDF5_FLETCHER32:
+    case HDF5_SZIP:
     case HDF5_SCALEOFFSET:
     case HDF5_LZF:
     case HDF5_BLOSC:
@@ -82,13 +85,17 @@ static ckpt_status read_filter(struct hdf5 *h, cursor *c, unsigned version, stru
     (void)cursor_take(c, version == 1 && nparameters & 1 ? 4 : 0);
     if (c->bad)
         return hdf5_fail_short(h, c, "a list of filters");
-    struct hdf5_filter f = {.id = (uint16_t)id};
-    for (uint32_t i = 0; i < nparameters && i < HDF5_MAX_VALUES; i++)
-        f.values[i] = cursor_u32(&values);
     if (d->why_unreadable)
         return CKPT_OK;
     if (!is_supported(id))
         return get_filter_text(h, id, &d->why_unreadable);
+    uint32_t *kept = arena_array(h->a, nparameters > HDF5_MIN_VALUES ? nparameters : HDF5_MIN_VALUES,
+                                 sizeof *kept);
+    struct hdf5_filter f = {.id = (uint16_t)id, .nvalues = nparameters, .values = kept};
+    if (!kept)
+        return fail_memory(h->err);
+    for (uint32_t i = 0; i < nparameters; i++)
+        kept[i] = cursor_u32(&values);
     if (has_filter(d, id))
         return fail(h->err, CKPT_EFORMAT, c->pos, "filter %u is applied {twice}, {=once} is allowed", id);
     /* for texts of variable length, libhdf5 writes a size of 0, and then cannot shuffle any chunk */

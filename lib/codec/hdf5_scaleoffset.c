@@ -15,6 +15,7 @@
 #include <math.h>
 
 #include "base/checked.h"
+#include "codec/bit_reader.h"
 #include "codec/hdf5_filter.h"
 
 #define HEADER_SIZE 21u
@@ -28,28 +29,6 @@ struct scaleoffset {
     bool is_float, big_endian, has_fill;
     int digits;
 };
-
-/* Bits that are read from the highest to the lowest of each byte. */
-struct bits {
-    cursor c;
-    unsigned byte, left; /* the byte that is being read, and how many bits of it are left */
-};
-
-static uint64_t take_bits(struct bits *b, uint32_t n)
-{
-    uint64_t value = 0;
-    while (n) {
-        if (!b->left) {
-            b->byte = cursor_u8(&b->c);
-            b->left = 8;
-        }
-        uint32_t taken = n < b->left ? n : b->left;
-        b->left -= taken;
-        value = value << taken | (b->byte >> b->left & ((1u << taken) - 1)); /* bounded: TAKEN is at most 8 */
-        n -= taken;
-    }
-    return value;
-}
 
 /* get_float - returns the bits of NUMBER, of which 4 or 8 bytes count as a signed number, as a float. */
 static uint64_t get_float(const struct scaleoffset *s, uint64_t number)
@@ -85,13 +64,13 @@ static ckpt_status write_elements(const struct scaleoffset *s, const struct hdf5
                                   uint64_t n, spool *to, ckpt_error *err)
 {
     unsigned char bytes[BAND * 8];
-    struct bits b = {.c = c};
+    struct bit_reader b = {.c = c};
     bool is_raw = s->nbits == 8 * s->width; /* bounded: WIDTH is at most 8 */
     while (n) {
         size_t count = n < BAND ? (size_t)n : BAND, used = 0;
         for (size_t i = 0; i < count; i++) {
             uint64_t element = is_raw ? cursor_number(&b.c, s->width)
-                                      : get_element(s, take_bits(&b, s->nbits));
+                                      : get_element(s, bits_take(&b, s->nbits));
             for (uint32_t k = 0; k < s->width; k++) /* bounded: WIDTH is at most 8 */
                 bytes[used++] = (unsigned char)(element >> 8 * (s->big_endian ? s->width - 1 - k : k));
         }

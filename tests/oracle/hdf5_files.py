@@ -48,22 +48,34 @@ def random_plugin(rng):
     return hdf5plugin.Blosc(cname=compressor, clevel=rng.randint(0, 9), shuffle=rng.randrange(3))
 
 
-def random_filters(rng, dtype):
-    """Returns options of create_dataset with random filters for DTYPE."""
-    options = {}
+def random_szip(rng, dtype, options, properties):
+    """Adds szip for chunks of DTYPE to OPTIONS, unless it cannot code them; in some cases, a filter before it."""
+    elements = numpy.prod(options["chunks"], dtype=int)
+    if not h5py.h5z.filter_avail(h5py.h5z.FILTER_SZIP) or dtype.itemsize not in (1, 2, 4, 8) or elements < 2:
+        return
+    if dtype.itemsize < 8 and rng.randrange(4) == 0:
+        properties.set_fletcher32()
+    options["compression"] = "szip"
+    options["compression_opts"] = (rng.choice(("ec", "nn")), rng.randrange(2, min(int(elements), 32) + 1, 2))
+
+
+def random_filters(rng, dtype, options, properties):
+    """Adds random filters for chunks of DTYPE to OPTIONS of create_dataset and to its PROPERTIES."""
     if rng.randrange(2):
-        return options
+        return
     if dtype.kind in "iu" and dtype.metadata is None and rng.randrange(3) == 0:
         options["scaleoffset"] = rng.choice((True, 0, 7))
     elif dtype.kind == "f" and dtype.itemsize in (4, 8) and rng.randrange(3) == 0:
         options["scaleoffset"] = rng.randint(0, 5)
     elif hdf5plugin and dtype.kind in "biufc" and rng.randrange(2):
         options.update(random_plugin(rng))
+    elif dtype.kind in "biuf" and rng.randrange(2):
+        random_szip(rng, dtype, options, properties)
     else:
         options["compression"] = rng.choice(("gzip", "lzf"))
     options["shuffle"] = rng.randrange(3) == 0
-    options["fletcher32"] = "scaleoffset" not in options and dtype.kind != "O" and rng.randrange(4) == 0
-    return options
+    options["fletcher32"] = ("scaleoffset" not in options and dtype.kind != "O" and properties.get_nfilters() == 0
+                             and rng.randrange(4) == 0)
 
 
 def random_elements(rng, dtype, shape):
@@ -117,7 +129,7 @@ def add_dataset(rng, group, name, numbers_only):
     properties, options = random_layout(rng, shape)
     is_text = h5py.check_string_dtype(dtype) is not None
     if "chunks" in options and dtype.kind != "V":
-        options.update(random_filters(rng, dtype))
+        random_filters(rng, dtype, options, properties)
     if dtype.kind in "iuf" and rng.randrange(3) == 0:
         options["fillvalue"] = numpy.array(1, dtype)[()]
     dataset = group.create_dataset(name, shape, dtype, dcpl=properties, **options)

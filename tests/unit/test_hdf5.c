@@ -11,7 +11,7 @@
 #include "unit.h"
 
 #define MAX_BYTES 65536u
-#define MUTANTS   490u /* number of damaged copies of each of the 22 files */
+#define MUTANTS   490u /* number of damaged copies of each of the 23 files */
 
 static const char *const sample_files[] = {
     "keras/hdf5/links.h5",
@@ -34,6 +34,7 @@ static const char *const sample_files[] = {
     "keras/hdf5/r_factors.h5",
     "keras/hdf5/edges_unfiltered.h5",
     "keras/hdf5/filters_other.h5",
+    "keras/hdf5/szip.h5",
     "keras/hdf5/huge_attributes.h5",
     "keras/hdf5/texts_chunked.h5",
 };

@@ -8,7 +8,7 @@
  * bytes are a bfloat16 if the data set has the attribute dtype = "bfloat16", which Keras writes. Chunks are
  * decoded, and their checksums are compared, when they are read.
  *
- * What HDF5 allows but Keras never writes (szip, references …) is listed without data, with the reason in a
+ * What HDF5 allows but Keras never writes (blosc2, references) is listed without data, with the reason in a
  * note. Soft and external links are values, and are not followed. Refused: data in other files.
  */
 #include "codec/hdf5.h"

@@ -9,6 +9,7 @@ ckpt ls corpus/keras/hdf5/links.h5
 ckpt ls --json corpus/keras/hdf5/filters.h5
 ckpt show corpus/keras/k3/bad/gzip.weights.h5 'layers/dense/vars/0'
 ckpt verify corpus/keras/hdf5/filters.h5
+ckpt verify corpus/keras/hdf5/filters_plugin.h5
 # Truncated files, data in other files and shapes larger than the data are refused.
 ckpt ls corpus/keras/hdf5/bad_trunc.h5
 ckpt ls corpus/keras/k3/bad/virtual.weights.h5
@@ -21,6 +22,7 @@ ckpt convert corpus/keras/k3/func.keras -o func.safetensors
 ckpt diff --tensors-only corpus/keras/k3/func.keras func.safetensors && echo same
 ckpt convert corpus/keras/hdf5/types.h5 -o types.pt
 ckpt convert corpus/keras/hdf5/filters.h5 -o filters.safetensors
+ckpt convert corpus/keras/hdf5/filters_plugin.h5 -o filters_plugin.safetensors
 # Attributes that are arrays become lists, in both files.
 ckpt convert -q corpus/keras/tfk/rnn_w.h5 -o rnn.pt
 ckpt diff corpus/keras/tfk/rnn_w.h5 rnn.pt

@@ -1,7 +1,7 @@
 # verify counts checksums that are not those of a tensor: of the compressed file, of the member with all tensors, of the
 # nodes of a database; "intact" is only what was read.
 for f in corpus/compressed/* corpus/keras/k3/func.keras corpus/orbax/ocdbt_zarr2 corpus/keras/hdf5/filters.h5 \
-    corpus/gguf/bf16.gguf corpus/tensorflow/v1/part.ckpt; do
+    corpus/keras/hdf5/filters_plugin.h5 corpus/gguf/bf16.gguf corpus/tensorflow/v1/part.ckpt; do
     ckpt verify $f 2>&1
 done
 ckpt verify --json corpus/compressed/tiny.safetensors.gz
