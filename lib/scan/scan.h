@@ -194,10 +194,15 @@ ckpt_status skops_judge(struct scanner *x, const struct skops_node *node, source
 /* scan_config_target - reports the TARGET that a configuration names at AT, unless it is known to be
  * harmless; .ptr NULL: it is not in the file. */
 ckpt_status scan_config_target(struct scanner *x, source *src, ckpt_str where, size_t at, ckpt_str target);
-/* scan_yaml - scans TEXT, which is all of SRC, if it is YAML. IS_YAML_NAME: its name says so; then sets
- * *ALL_READ to false if it cannot be read. */
-ckpt_status scan_yaml(struct scanner *x, source *src, ckpt_str where, ckpt_str text, bool is_yaml_name,
-                      bool *all_read, ckpt_error *err);
+/* A text that may be YAML. */
+struct yaml_file {
+    source *src;
+    ckpt_str where, name; /* name: without folders */
+    ckpt_str text;        /* all of SRC */
+    bool is_yaml_name;    /* by its name, it is YAML */
+};
+/* scan_yaml - scans F if it is YAML. Sets *ALL_READ to false if F is called YAML and cannot be read. */
+ckpt_status scan_yaml(struct scanner *x, const struct yaml_file *f, bool *all_read, ckpt_error *err);
 
 /* The files in the folder of the .metadata of a distributed checkpoint, opened before the scan, which may be
  * without the right to open files. */

@@ -9,15 +9,16 @@
 #include "format/recognize.h"
 #include "scan/scan.h"
 
-#define TEXT_MAX ((uint64_t)64 << 20) /* bytes of JSON and YAML */
-#define UTF8_BOM "\xef\xbb\xbf"
+#define TEXT_MAX   ((uint64_t)64 << 20) /* bytes of JSON and YAML */
+#define UTF8_BOM   "\xef\xbb\xbf"
+#define FIRST_ITEM STR_LIT("[0]")
 
 /* A JSON object or array that is not closed yet. */
 struct open_object {
     struct keras_object keras;
     struct skops_node skops;
     ckpt_str outer_key; /* under which it is in the object around it */
-    ckpt_str key;       /* the last key; empty after a value that is a text, and in an array */
+    ckpt_str key;       /* the last key, until its value ends; in an array FIRST_ITEM, until that ends */
 };
 
 struct json_visit {
@@ -40,23 +41,60 @@ static ckpt_status check_expression(struct json_visit *v, bool is_guard)
                             STR_ARG(text)); /* bounded: inside the text */
 }
 
+/* The libraries from which diffusers loads components, and its own modules of pipelines (0.42 and before). */
+static const char diffusers_libraries[] =
+    "diffusers transformers onnxruntime optimum ace_step allegro alt_diffusion amused animatediff anyflow "
+    "audio_diffusion audioldm audioldm2 aura_flow blip_diffusion bria bria_fibo bria_fibo2 chroma "
+    "chronoedit cogvideo cogview3 cogview4 consisid consistency_models controlnet controlnet_hunyuandit "
+    "controlnet_sd3 controlnet_xs cosmos dance_diffusion ddim ddpm deepfloyd_if deprecated "
+    "diffusion_gemma dit dreamlite easyanimate ernie_image flux flux2 glm_image helios hidream_image "
+    "hunyuan_image hunyuan_video hunyuan_video1_5 hunyuandit i2vgen_xl ideogram4 joyimage kandinsky "
+    "kandinsky2_2 kandinsky3 kandinsky5 kandinsky6 kolors krea2 latent_consistency_models "
+    "latent_diffusion latent_diffusion_uncond latte ledits_pp llada2 longcat_audio_dit longcat_image ltx "
+    "ltx2 lucy lumina lumina2 marigold mochi motif_video musicldm nucleusmoe_image omnigen ovis_image pag "
+    "paint_by_example pia pixart_alpha pndm prx qwenimage qwenimage21 repaint rfd4_proteina sana "
+    "sana_video sana_wm score_sde_ve semantic_stable_diffusion shap_e skyreels_v2 spectrogram_diffusion "
+    "stable_audio stable_audio_3 stable_cascade stable_diffusion stable_diffusion_3 stable_diffusion_safe "
+    "stable_diffusion_xl stable_video_diffusion stochastic_karras_ve t2i_adapter text_to_video_synthesis "
+    "unclip unidiffuser versatile_diffusion visualcloze vq_diffusion wan wuerstchen z_image";
+
 /* Texts of configurations that name what a loader imports or runs: under KEY (NULL: any) in the value of
  * OUTER (NULL: any), also in an array or object of it, in files named FILE (NULL: any). */
 static const struct loader_key {
     const char *outer, *key, *file;
     const char *packages; /* packages whose modules are harmless */
+    const char *text;     /* only this text counts; NULL: any, "." any with a dot */
     enum scan_rule rule;
     const char *what;
 } loader_keys[] = {
-    {"auto_map", NULL, NULL, "transformers", SCAN_LOADER_CODE,
+    {"auto_map", NULL, NULL, "transformers", NULL, SCAN_LOADER_CODE,
      "what transformers imports with trust_remote_code"},
-    {"auto_mapping", "parent_library", NULL, "transformers torch diffusers timm sentence_transformers",
+    {"auto_mapping", "parent_library", NULL, "transformers torch diffusers timm sentence_transformers", NULL,
      SCAN_LOADER_CODE, "what peft imports"},
-    {NULL, "type", "modules.json", "sentence_transformers torch", SCAN_LOADER_CODE,
+    {NULL, "type", "modules.json", "sentence_transformers torch", NULL, SCAN_LOADER_CODE,
      "what sentence-transformers imports"},
-    {NULL, "chat_template", NULL, NULL, SCAN_CHAT_TEMPLATE, "a chat template"},
-    {"chat_template", "template", NULL, NULL, SCAN_CHAT_TEMPLATE, "a chat template"},
+    {NULL, "activation_function", NULL, "sentence_transformers torch", ".", SCAN_LOADER_CODE,
+     "what sentence-transformers imports"},
+    {NULL, "activation_fn", NULL, "sentence_transformers torch", ".", SCAN_LOADER_CODE,
+     "what sentence-transformers imports"},
+    {NULL, "sbert_ce_default_activation_function", NULL, "sentence_transformers torch", ".", SCAN_LOADER_CODE,
+     "what sentence-transformers imports"},
+    {NULL, "[0]", "model_index.json", diffusers_libraries, NULL, SCAN_LOADER_CODE, "what diffusers imports"},
+    {NULL, "[0]", "modular_model_index.json", diffusers_libraries, NULL, SCAN_LOADER_CODE,
+     "what diffusers imports"},
+    {"filters", "id", NULL, "", "pickle", SCAN_LOADER_CODE, "a filter by which zarr unpickles the chunks"},
+    {"compressor", "id", NULL, "", "pickle", SCAN_LOADER_CODE, "a filter by which zarr unpickles the chunks"},
+    {NULL, "chat_template", NULL, NULL, NULL, SCAN_CHAT_TEMPLATE, "a chat template"},
+    {"chat_template", "template", NULL, NULL, NULL, SCAN_CHAT_TEMPLATE, "a chat template"},
 };
+
+/* matches_text - returns true if K counts TEXT, a name in the package PACKAGE. */
+static bool matches_text(const struct loader_key *k, ckpt_str text, ckpt_str package)
+{
+    if (k->packages && str_matches_word(package, k->packages, str_eq))
+        return false;
+    return !k->text || str_is(text, k->text) || (strcmp(k->text, ".") == 0 && package.len < text.len);
+}
 
 static ckpt_str get_file_name(const struct scanner *x, ckpt_str where)
 {
@@ -64,7 +102,8 @@ static ckpt_str get_file_name(const struct scanner *x, ckpt_str where)
     return str_after_last(str_after_last(path, '!'), '/');
 }
 
-/* report_loader_keys - reports TEXT, which is in O, by each row of loader_keys that matches. */
+/* report_loader_keys - reports TEXT, which is in O, by each row of loader_keys that matches, and as a chat
+ * template in an object of them, {"chat_template": {"default": …}}. */
 static ckpt_status report_loader_keys(struct json_visit *v, const struct open_object *o, ckpt_str text)
 {
     ckpt_str outer = v->json.depth ? o[-1].outer_key : o->outer_key; /* bounded: depth is at least 1 */
@@ -74,15 +113,19 @@ static ckpt_status report_loader_keys(struct json_visit *v, const struct open_ob
         const struct loader_key *k = &loader_keys[i];
         bool is_outer = !k->outer || str_is(o->outer_key, k->outer) || str_is(outer, k->outer);
         if (!is_outer || (k->key && !str_is(o->key, k->key)) ||
-            (k->file && !str_is(get_file_name(v->x, v->where), k->file)) ||
-            (k->packages && str_matches_word(package, k->packages, str_eq)))
+            (k->file && !str_is(get_file_name(v->x, v->where), k->file)) || !matches_text(k, text, package))
             continue;
-        CKPT_TRY(k->packages ? scan_found(v->x->scan, k->rule, v->where, v->src, v->json.event_at,
-                                          "%.*s, %s", STR_ARG(text), k->what)
+        CKPT_TRY(k->packages ? scan_found(v->x->scan, k->rule, v->where, v->src, v->json.event_at, "%.*s, %s",
+                                          STR_ARG(text), k->what)
                              : scan_found(v->x->scan, k->rule, v->where, v->src, v->json.event_at,
                                           "%s of %zu bytes", k->what, text.len));
     }
-    return CKPT_OK;
+    bool is_named_template = str_is(o->outer_key, "chat_template") && o->key.len &&
+                             !str_eq(o->key, FIRST_ITEM);
+    return is_named_template && !str_is(o->key, "chat_template") && !str_is(o->key, "template")
+               ? scan_found(v->x->scan, SCAN_CHAT_TEMPLATE, v->where, v->src, v->json.event_at,
+                            "a chat template of %zu bytes", text.len)
+               : CKPT_OK;
 }
 
 /* visit_string - judges a text by the key of its object or array. */
@@ -109,7 +152,6 @@ static ckpt_status visit_string(struct json_visit *v, struct open_object *o, ckp
     struct scan_text_value value = {text, v->json.event_at, str_is(o->key, ":serialized:")};
     if (str_is(o->key, "in_spec") || str_is(o->key, "out_spec"))
         CKPT_TRY(scan_treespec(v->x, v->src, v->where, value, v->json.a, err));
-    o->key = STR_LIT("");
     return scan_base64(v->x, v->src, v->where, value, err);
 }
 
@@ -130,14 +172,16 @@ static ckpt_status visit_json(struct json_visit *v, ckpt_error *err)
          e = json_next(&v->json)) {
         struct open_object *o = &v->open[v->json.depth]; /* bounded: JSON_DEPTH at most */
         if (e == JSON_OBJECT || e == JSON_ARRAY) {
-            *o = (struct open_object){.key = STR_LIT(""),
+            *o = (struct open_object){.key = e == JSON_ARRAY ? FIRST_ITEM : STR_LIT(""),
                                       .outer_key = o[-1].key}; /* bounded: depth is at least 1 */
         } else if (e == JSON_KEY) {
             o->key = v->json.str;
-        } else if (e == JSON_STRING) {
-            st = visit_string(v, o, err);
-        } else if (e == JSON_OBJECT_END) {
-            st = end_object(v, &o[1], o); /* bounded: it was open just now */
+        } else {
+            if (e == JSON_STRING)
+                st = visit_string(v, o, err);
+            else if (e == JSON_OBJECT_END)
+                st = end_object(v, &o[1], o); /* bounded: it was open just now */
+            o->key = STR_LIT("");
         }
     }
     return st;
@@ -192,22 +236,46 @@ static ckpt_status scan_json(struct scanner *x, source *src, ckpt_str where, ckp
     return st;
 }
 
-static bool has_yaml_name(const struct scanner *x, ckpt_str where)
+static bool has_yaml_name(ckpt_str name)
 {
-    ckpt_str name = get_file_name(x, where);
-    return str_ends_any_case(name, STR_LIT(".yaml")) || str_ends_any_case(name, STR_LIT(".yml"));
+    return str_ends_any_case(name, STR_LIT(".yaml")) || str_ends_any_case(name, STR_LIT(".yml")) ||
+           str_is(name, "MLmodel") || str_is(name, ".snapshot_metadata");
+}
+
+/* Files of MLflow that hold only the name of a module, which MLflow imports. */
+static const struct {
+    const char *file, *packages; /* packages whose modules are harmless */
+} module_files[] = {
+    {"keras_module.txt", "keras tensorflow tf_keras"},
+    {"pickle_module_info.txt", "mlflow torch"},
+};
+
+/* check_module_file - reports TEXT if NAME is that of a file in module_files. */
+static ckpt_status check_module_file(struct scanner *x, source *src, ckpt_str where, ckpt_str name,
+                                     ckpt_str text)
+{
+    while (text.len && strchr(" \t\r\n", text.ptr[text.len - 1]))
+        text.len--;
+    size_t n = str_find(text, STR_LIT("."), 0);
+    ckpt_str package = str_of(text.ptr, n == SIZE_MAX ? text.len : n);
+    for (size_t i = 0; i < sizeof module_files / sizeof *module_files; i++)
+        if (str_is(name, module_files[i].file) &&
+            !str_matches_word(package, module_files[i].packages, str_eq))
+            return scan_found(x->scan, SCAN_LOADER_CODE, where, src, 0, "%.*s, what MLflow imports",
+                              STR_ARG(text));
+    return CKPT_OK;
 }
 
 ckpt_status scan_text(struct scanner *x, source *src, ckpt_str where, uint64_t *known_bytes, ckpt_error *err)
 {
+    ckpt_str name = get_file_name(x, where);
     scan_count_bytes(src, &x->scan->result->in_text, src->size);
-    if (str_ends_any_case(get_file_name(x, where), STR_LIT(".jinja")))
+    if (str_ends_any_case(name, STR_LIT(".jinja")))
         CKPT_TRY(scan_found(x->scan, SCAN_CHAT_TEMPLATE, where, src, 0, "a template of %" PRIu64 " bytes",
                             src->size));
     struct probe p = {.size = 0};
     CKPT_TRY(recognize_fill(&p, x->path, src, err));
-    bool may_be_json = recognize_json(&p), is_yaml = has_yaml_name(x, where), is_json = false,
-         all_read = true;
+    bool may_be_json = recognize_json(&p), is_yaml = has_yaml_name(name), is_json = false, all_read = true;
     if (src->size > TEXT_MAX && (may_be_json || is_yaml))
         return scan_found(x->scan, SCAN_NOT_OPENED, where, src, 0,
                           "%s of {%" PRIu64 " bytes}; up to {=64 MiB} are read",
@@ -220,8 +288,10 @@ ckpt_status scan_text(struct scanner *x, source *src, ckpt_str where, uint64_t *
         scan_accept_python_json(text, n);
         st = scan_json(x, src, where, str_of(text, n), &is_json, err);
     }
+    if (st == CKPT_OK)
+        st = check_module_file(x, src, where, name, str_of(text, n));
     if (st == CKPT_OK && !is_json)
-        st = scan_yaml(x, src, where, str_of(text, n), is_yaml, &all_read, err);
+        st = scan_yaml(x, &(struct yaml_file){src, where, name, str_of(text, n), is_yaml}, &all_read, err);
     if (all_read && incomplete == x->scan->result->found[CKPT_SCAN_INCOMPLETE])
         *known_bytes += src->size; /* bounded: the caller's sum is at most the size of its source */
     free(text);

@@ -4,7 +4,8 @@
  *   !!python/…   what the tag names; any other tag is for the program to resolve: speechbrain's !new:
  *   _target_     the class or function that its value names, with the other keys for arguments (hydra, NeMo)
  *   target, class_path   likewise (NeMo, latent-diffusion; Lightning)
- *   loader_module        what its value names, a module (MLmodel of MLflow)
+ *   loader_module, keras_module, model_code_path   what its value names, a module or file (MLflow)
+ *   location   what torchsnapshot opens, if the file is called .snapshot_metadata
  * Text that is called .yaml must be read to its end. Other text may be YAML by chance: if it can be read to
  * its end, _target_ and the tags of Python count.
  */
@@ -84,74 +85,118 @@ static bool is_harmless_tag(ckpt_str tag)
     return str_matches_word(tag, harmless, str_eq);
 }
 
+/* Keys that name what a loader imports, runs or opens. */
+static const struct config_key {
+    const char *key;
+    enum { NAMES_TARGET, NAMES_MODULE, NAMES_FILE } names;
+    bool is_certain;      /* it means nothing else; a value that is no scalar is reported, too */
+    const char *packages; /* of a module: those whose modules are harmless */
+    const char *what;     /* a module is */
+} config_keys[] = {
+    {"_target_", NAMES_TARGET, true, NULL, NULL},
+    {"target", NAMES_TARGET, false, NULL, NULL},
+    {"class_path", NAMES_TARGET, false, NULL, NULL},
+    {"loader_module", NAMES_MODULE, false, "mlflow", "what MLflow imports"},
+    {"keras_module", NAMES_MODULE, false, "keras tensorflow tf_keras", "what MLflow imports"},
+    {"model_code_path", NAMES_MODULE, false, "", "what MLflow runs"},
+    {"location", NAMES_FILE, false, NULL, NULL}, /* in .snapshot_metadata */
+};
+
 /* How far a key and its value were read. */
-enum key_state { NO_KEY, AFTER_TARGET, BEFORE_VALUE };
+enum key_state { NO_KEY, AFTER_KEY, BEFORE_VALUE };
 
 struct yaml_visit {
     struct scanner *x;
-    source *src;
-    ckpt_str where;
+    const struct yaml_file *f;
     yaml_scan y;
     enum key_state state;
-    bool is_certain;       /* the key is _target_, which means nothing else */
-    bool after_loader_key; /* the last scalar is the key loader_module */
-    bool has_anchor;       /* an anchor precedes the token: an alias may use it elsewhere */
-    bool is_yaml_name;
+    const struct config_key *key; /* unless the state is NO_KEY */
+    bool has_anchor;              /* an anchor precedes the token: an alias may use it elsewhere */
     bool reporting;
     bool found;
 };
 
-static ckpt_status report_target(struct yaml_visit *v, ckpt_str target)
+/* find_key - returns the row of TEXT in config_keys; NULL: it has none that applies to the file. */
+static const struct config_key *find_key(const struct yaml_visit *v, ckpt_str text)
 {
+    for (size_t i = 0; i < sizeof config_keys / sizeof *config_keys; i++) {
+        const struct config_key *k = &config_keys[i];
+        bool applies = k->names == NAMES_FILE     ? str_is(v->f->name, ".snapshot_metadata")
+                       : k->names == NAMES_TARGET ? k->is_certain || v->f->is_yaml_name
+                                                  : true;
+        if (applies && str_is(text, k->key))
+            return k;
+    }
+    return NULL;
+}
+
+static ckpt_status report_module(struct yaml_visit *v, ckpt_str module)
+{
+    size_t dot = str_find(module, STR_LIT("."), 0);
+    ckpt_str package = str_of(module.ptr, dot == SIZE_MAX ? module.len : dot);
+    if (module.ptr && str_matches_word(package, v->key->packages, str_eq))
+        return CKPT_OK;
     v->found = true;
-    return v->reporting ? scan_config_target(v->x, v->src, v->where, v->y.token_at, target) : CKPT_OK;
+    return v->reporting
+               ? scan_found(v->x->scan, SCAN_LOADER_CODE, v->f->where, v->f->src, v->y.token_at, "%.*s, %s",
+                            STR_ARG(module.ptr ? module : STR_LIT("the value of an anchor or alias")),
+                            v->key->what)
+               : CKPT_OK;
+}
+
+static ckpt_status report_location(struct yaml_visit *v, ckpt_str path)
+{
+    if (path.ptr && !scan_path_leaves_folder(path))
+        return CKPT_OK;
+    v->found = true;
+    if (!v->reporting)
+        return CKPT_OK;
+    return path.ptr ? scan_found(v->x->scan, SCAN_EXTERNAL_PATH, v->f->where, v->f->src, v->y.token_at,
+                                 "an entry is in \"%.*s\", outside of the folder", STR_ARG(path))
+                    : scan_found(v->x->scan, SCAN_EXTERNAL_PATH, v->f->where, v->f->src, v->y.token_at,
+                                 "an entry is in a file that an anchor or alias names, perhaps outside of "
+                                 "the folder");
+}
+
+/* report_value - reports TEXT, the value of v->key; .ptr NULL: the value is not known. */
+static ckpt_status report_value(struct yaml_visit *v, ckpt_str text)
+{
+    if (v->key->names == NAMES_MODULE)
+        return report_module(v, text);
+    if (v->key->names == NAMES_FILE)
+        return report_location(v, text);
+    if (!v->key->is_certain && text.ptr && (!is_dotted_name(text) || is_data_file_name(text)))
+        return CKPT_OK;
+    v->found = true;
+    return v->reporting ? scan_config_target(v->x, v->f->src, v->f->where, v->y.token_at, text) : CKPT_OK;
 }
 
 /* report_tag - reports TAG. In text of another name, which may be YAML by chance, only tags of Python count.
  * */
 static ckpt_status report_tag(struct yaml_visit *v, const char *what, ckpt_str tag)
 {
-    if (!v->is_yaml_name && tag.len && str_find(tag, STR_LIT("python/"), 0) == SIZE_MAX)
+    if (!v->f->is_yaml_name && tag.len && str_find(tag, STR_LIT("python/"), 0) == SIZE_MAX)
         return CKPT_OK;
     v->found = true;
-    return v->reporting ? scan_found(v->x->scan, SCAN_YAML_TAG, v->where, v->src, v->y.token_at, "%s %.*s",
-                                     what, STR_ARG(tag))
-                        : CKPT_OK;
-}
-
-/* report_loader_module - reports MODULE, the value of loader_module, unless it is one of MLflow. */
-static ckpt_status report_loader_module(struct yaml_visit *v, ckpt_str module)
-{
-    if (str_is(module, "mlflow") || str_starts(module, STR_LIT("mlflow.")))
-        return CKPT_OK;
-    v->found = true;
-    return v->reporting ? scan_found(v->x->scan, SCAN_LOADER_CODE, v->where, v->src, v->y.token_at,
-                                     "%.*s, what MLflow imports", STR_ARG(module))
+    return v->reporting ? scan_found(v->x->scan, SCAN_YAML_TAG, v->f->where, v->f->src, v->y.token_at,
+                                     "%s %.*s", what, STR_ARG(tag))
                         : CKPT_OK;
 }
 
 /* visit_scalar - judges a scalar: a key, if a colon follows, or the value of such a key. */
 static ckpt_status visit_scalar(struct yaml_visit *v)
 {
+    static const ckpt_str unknown = {NULL, 0};
     ckpt_str text = yaml_text(&v->y);
-    bool is_target = str_is(text, "_target_");
-    bool may_be_target = v->is_yaml_name && (str_is(text, "target") || str_is(text, "class_path"));
-    ckpt_status st = CKPT_OK;
-    bool is_name = !text.ptr || (is_dotted_name(text) && !is_data_file_name(text));
-    if (v->after_loader_key)
-        st = report_loader_module(v, text);
-    v->after_loader_key = !v->after_loader_key && str_is(text, "loader_module");
-    if (st != CKPT_OK)
-        return st;
-    if (v->state == BEFORE_VALUE && (v->is_certain || is_name))
-        st = report_target(v, text);
-    else if (v->state == AFTER_TARGET && v->is_certain) /* the key was no key */
-        st = report_target(v, (ckpt_str){NULL, 0});
-    v->state = is_target || (may_be_target && v->state != BEFORE_VALUE) ? AFTER_TARGET : NO_KEY;
-    v->is_certain = is_target;
-    if (st == CKPT_OK && v->state == AFTER_TARGET && v->has_anchor)
-        st = report_target(v, (ckpt_str){NULL, 0});
-    return st;
+    const struct config_key *key = find_key(v, text);
+    bool is_value = v->state == BEFORE_VALUE;
+    if (is_value)
+        CKPT_TRY(report_value(v, text));
+    else if (v->state == AFTER_KEY && v->key->is_certain) /* the key was no key */
+        CKPT_TRY(report_value(v, unknown));
+    v->state = key && (key->is_certain || !is_value) ? AFTER_KEY : NO_KEY;
+    v->key = key;
+    return v->state == AFTER_KEY && v->has_anchor ? report_value(v, unknown) : CKPT_OK;
 }
 
 static ckpt_status visit_token(struct yaml_visit *v, enum yaml_token token)
@@ -173,26 +218,25 @@ static ckpt_status visit_token(struct yaml_visit *v, enum yaml_token token)
         return st;
     case YAML_KEY:
     case YAML_VALUE:
-        if (v->state == AFTER_TARGET) {
+        if (v->state == AFTER_KEY) {
             v->state = BEFORE_VALUE;
             return CKPT_OK;
         }
         break;
     default: break;
     }
-    v->after_loader_key = v->after_loader_key && (token == YAML_KEY || token == YAML_VALUE);
-    if (v->state != NO_KEY && (v->is_certain || token == YAML_ALIAS))
-        st = report_target(v, (ckpt_str){NULL, 0});
+    if (v->state != NO_KEY && (v->key->is_certain || token == YAML_ALIAS))
+        st = report_value(v, (ckpt_str){NULL, 0});
     v->state = NO_KEY;
     return st;
 }
 
-/* visit_tokens - judges all tokens. CKPT_EFORMAT: TEXT is no YAML. */
-static ckpt_status visit_tokens(struct yaml_visit *v, ckpt_str text, ckpt_error *err)
+/* visit_tokens - judges all tokens. CKPT_EFORMAT: the file is no YAML. */
+static ckpt_status visit_tokens(struct yaml_visit *v, ckpt_error *err)
 {
     enum yaml_token token;
     ckpt_status st = CKPT_OK;
-    yaml_init(&v->y, text, err);
+    yaml_init(&v->y, v->f->text, err);
     v->state = NO_KEY;
     do {
         token = yaml_next(&v->y);
@@ -211,26 +255,25 @@ static bool is_worth_reading(ckpt_str text)
            str_find(text, STR_LIT("tag:yaml.org,2002:python"), 0) != SIZE_MAX;
 }
 
-ckpt_status scan_yaml(struct scanner *x, source *src, ckpt_str where, ckpt_str text, bool is_yaml_name,
-                      bool *all_read, ckpt_error *err)
+ckpt_status scan_yaml(struct scanner *x, const struct yaml_file *f, bool *all_read, ckpt_error *err)
 {
     ckpt_error why;
     *all_read = true;
-    if (!is_yaml_name && !is_worth_reading(text))
+    if (!f->is_yaml_name && !is_worth_reading(f->text))
         return CKPT_OK;
     struct yaml_visit *v = arena_alloc(x->a, sizeof *v);
     if (!v)
         return fail_memory(err);
-    *v = (struct yaml_visit){
-        .x = x, .src = src, .where = where, .is_yaml_name = is_yaml_name, .reporting = is_yaml_name};
-    ckpt_status st = visit_tokens(v, text, &why);
-    if (st == CKPT_OK && !is_yaml_name && v->found) {
+    *v = (struct yaml_visit){.x = x, .f = f, .reporting = f->is_yaml_name};
+    ckpt_status st = visit_tokens(v, &why);
+    if (st == CKPT_OK && !f->is_yaml_name && v->found) {
         v->reporting = true;
-        st = visit_tokens(v, text, &why);
+        st = visit_tokens(v, &why);
     }
     if (st != CKPT_EFORMAT)
         return st;
-    *all_read = !is_yaml_name;
-    return is_yaml_name ? scan_found(x->scan, SCAN_NOT_OPENED, where, src, why.offset, "%s", why.what)
-                        : CKPT_OK;
+    *all_read = !f->is_yaml_name;
+    return f->is_yaml_name
+               ? scan_found(x->scan, SCAN_NOT_OPENED, f->where, f->src, why.offset, "%s", why.what)
+               : CKPT_OK;
 }

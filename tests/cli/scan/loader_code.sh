@@ -9,7 +9,20 @@ printf '{{ 7*7 }}' >hub/chat_template.jinja
 printf '[{"idx": 0, "type": "sentence_transformers.models.Transformer"}, {"idx": 1, "type": "my.Module"}]' \
     >sentence/modules.json
 printf 'flavors:\n  python_function:\n    loader_module: my_loader\n    env: a\n' >mlflow/MLmodel
-ckpt scan hub sentence mlflow
+printf '{"activation_function": "my_package.Activation"}' >sentence/dense.json
+printf '{"sentence_transformers": {"activation_fn": "my_package.Activation"}}' >sentence/cross_encoder.json
+mkdir mlflow/alias mlflow/data zarr diffusers
+printf 'a: &a my_loader\nloader_module: *a\n&k keras_module : evil\n' >mlflow/alias/MLmodel
+printf 'flavors:\n  tensorflow: {keras_module: my_keras}\n  python_function:\n    model_code_path: model.py\n' \
+    >mlflow/data/MLmodel
+printf 'my_keras' >mlflow/data/keras_module.txt
+printf 'my_pickle\n' >mlflow/data/pickle_module_info.txt
+tar -cf mlflow/data.tar -C mlflow data/pickle_module_info.txt
+printf '{"chat_template": {"default": "{{ 7*7 }}", "tool_use": "{{ 1 }}"}}' >hub/special_tokens_map.json
+printf '{"_class_name": ["my_pipeline", "P"], "unet": ["my_package", "C"], "vae": ["diffusers", "A"], "x": [null, "y"]}' \
+    >diffusers/model_index.json
+printf '{"shape": [2], "filters": [{"id": "pickle", "protocol": 5}], "compressor": {"id": "pickle"}}' >zarr/.zarray
+ckpt scan hub sentence mlflow zarr diffusers
 echo "exit $?"
 # What libraries write themselves is not reported.
 mkdir known
@@ -17,4 +30,11 @@ printf '{"auto_map": null, "type": "my.Module", "architectures": ["BertModel"]}'
 printf '{"auto_mapping": {"parent_library": "transformers.models.bert.modeling_bert"}}' >known/adapter_config.json
 printf '[{"idx": 0, "type": "sentence_transformers.models.Pooling"}]' >known/modules.json
 printf 'flavors:\n  python_function:\n    loader_module: mlflow.sklearn\n' >known/MLmodel
+printf '{"activation_function": "gelu_new"}' >known/gpt2.json
+printf '{"activation_function": "torch.nn.modules.linear.Identity", "filters": [{"id": "delta"}]}' >known/dense.json
+printf '{"_class_name": "P", "unet": ["diffusers", "C"], "checker": ["stable_diffusion", "S"], "x": [null, null], "n": [1, 2]}' \
+    >known/model_index.json
+printf 'keras' >known/keras_module.txt
+printf 'mlflow.pytorch.pickle_module' >known/pickle_module_info.txt
+printf 'tensorflow: &a {keras_module: &b tensorflow.keras, data: *c}\nlocation: /tmp\n' >known/flavors
 ckpt scan known
