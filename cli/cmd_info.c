@@ -28,14 +28,19 @@ enum {
     MAX_VALUES = 8,           /* values on a line; more are only counted */
     MAX_VALUE_BYTES = 80,     /* bytes of a value; more are cut off */
     MAX_VALUE_NODES = 6,      /* nodes of a value; more become "…" */
-    DTYPES = CKPT_DT_Q2_0 + 1 /* the number of dtypes, with CKPT_DT_NONE */
+    DTYPES = CKPT_DT_Q2_0 + 1, /* the number of dtypes, with CKPT_DT_NONE */
+    MAX_NAMED_DTYPES = 16,    /* dtypes that have a name of their own ("S4"); more are CKPT_DT_NAMED */
+    DTYPE_SLOTS = DTYPES + MAX_NAMED_DTYPES,
+    STATES = CKPT_STATE_CHECKPOINT + 1
 };
 
 struct facts {
     ckpt_file *f;
     ckpt_info info;
-    struct totals all, weights, by_dtype[DTYPES];
-    uint64_t named_states;   /* tensors that are of an optimizer by their names alone */
+    struct totals all, weights;
+    struct totals by_dtype[DTYPE_SLOTS]; /* by dtype, then by the name in dtype_names */
+    const char *dtype_names[MAX_NAMED_DTYPES];
+    uint64_t states[STATES]; /* tensors that are no weights by their names alone */
     char named_optimizer[64]; /* what info.optimizer is then */
 };
 
@@ -65,24 +70,44 @@ static bool is_below_optimizer_or_copy(const struct facts *facts, ckpt_str name)
     return is_below_any;
 }
 
+/* find_dtype_slot - returns the index in by_dtype of T's dtype; DTYPE_SLOTS: it is none that is known. */
+static size_t find_dtype_slot(struct facts *facts, const ckpt_tensor *t)
+{
+    if (t->dtype >= DTYPES)
+        return DTYPE_SLOTS;
+    for (size_t i = 0; t->dtype_name && i < MAX_NAMED_DTYPES; i++) {
+        if (!facts->dtype_names[i])
+            facts->dtype_names[i] = t->dtype_name;
+        if (strcmp(facts->dtype_names[i], t->dtype_name) == 0)
+            return DTYPES + i;
+    }
+    return t->dtype;
+}
+
+static const char *get_dtype_name(const struct facts *facts, size_t slot)
+{
+    return slot < DTYPES ? ckpt_dtype_name((ckpt_dtype)slot) : facts->dtype_names[slot - DTYPES];
+}
+
 static void count_tensors(struct facts *facts)
 {
     ckpt_tensor t = CKPT_INIT(ckpt_tensor);
     for (uint32_t i = 0; ckpt_tensor_at(facts->f, i, &t); i++) {
-        bool is_state = ckpt_tensor_is_optimizer_state(&t);
+        ckpt_state state = ckpt_tensor_state(&t);
+        size_t slot = find_dtype_slot(facts, &t);
         totals_add(&facts->all, &t);
-        facts->named_states += is_state && t.part_of == CKPT_NO_TENSOR;
-        if (t.dtype < DTYPES)
-            totals_add(&facts->by_dtype[t.dtype], &t);
+        facts->states[state] += t.part_of == CKPT_NO_TENSOR;
+        if (slot < DTYPE_SLOTS)
+            totals_add(&facts->by_dtype[slot], &t);
         if (facts->info.has_weights && is_below(t.name, facts->info.weights_root) &&
-            !is_below_optimizer_or_copy(facts, t.name) && !is_state)
+            !is_below_optimizer_or_copy(facts, t.name) && state == CKPT_STATE_NONE)
             totals_add(&facts->weights, &t);
     }
-    if (facts->info.optimizer.len || !facts->named_states)
+    uint64_t of_optimizer = facts->states[CKPT_STATE_OPTIMIZER];
+    if (facts->info.optimizer.len || !of_optimizer)
         return;
     int n = snprintf(facts->named_optimizer, sizeof facts->named_optimizer,
-                     "%" PRIu64 " tensor%s, by the names", facts->named_states,
-                     facts->named_states == 1 ? "" : "s");
+                     "%" PRIu64 " tensor%s, by the names", of_optimizer, of_optimizer == 1 ? "" : "s");
     facts->info.optimizer = (ckpt_str){facts->named_optimizer, (size_t)n};
 }
 
@@ -303,6 +328,27 @@ static void print_optimizer(const struct facts *facts, struct text *out)
     line_put(out);
 }
 
+/* States other than that of the optimizer: their label, their key in JSON, the text after their number. */
+static const struct state_title {
+    ckpt_state state;
+    const char *label, *key, *after;
+} state_titles[] = {{CKPT_STATE_METRIC, "metrics", "metrics", ", by the names"},
+                    {CKPT_STATE_CHECKPOINT, "checkpoint", "checkpoint", " of tf.train.Checkpoint itself"}};
+
+enum { STATE_TITLES = sizeof state_titles / sizeof *state_titles };
+
+static void print_states(const struct facts *facts, struct text *out)
+{
+    for (size_t i = 0; i < STATE_TITLES; i++) {
+        uint64_t n = facts->states[state_titles[i].state];
+        if (!n)
+            continue;
+        begin_label(out, state_titles[i].label);
+        text_addf(out, "%" PRIu64 " tensor%s%s", n, n == 1 ? "" : "s", state_titles[i].after);
+        line_put(out);
+    }
+}
+
 /* add_scalar - adds ROW if it is a numpy scalar near the top of the file, such as the best score that
  * training scripts save. Returns false if ROW is anything else. */
 static bool add_scalar(const struct facts *facts, uint32_t row, struct text *out)
@@ -451,15 +497,15 @@ static int compare_elements(const void *a, const void *b)
 
 static void print_dtypes(const struct facts *facts, struct text *out)
 {
-    const struct totals *used[DTYPES];
+    const struct totals *used[DTYPE_SLOTS];
     size_t n = 0;
     begin_label(out, "dtypes");
-    for (int d = 1; d < DTYPES; d++)
-        if (facts->by_dtype[d].elements || (facts->by_dtype[d].tensors && d != CKPT_DT_NAMED))
+    for (size_t d = 1; d < DTYPE_SLOTS; d++)
+        if (facts->by_dtype[d].elements || (facts->by_dtype[d].tensors && d < DTYPES && d != CKPT_DT_NAMED))
             used[n++] = &facts->by_dtype[d];
     qsort(used, n, sizeof *used, compare_elements);
     for (size_t i = 0; i < n; i++) {
-        text_addf(out, "%s%s ", i ? ", " : "", ckpt_dtype_name((ckpt_dtype)(used[i] - facts->by_dtype)));
+        text_addf(out, "%s%s ", i ? ", " : "", get_dtype_name(facts, (size_t)(used[i] - facts->by_dtype)));
         text_count(out, used[i]->elements);
         text_add(out, " (");
         text_size(out, used[i]->bytes);
@@ -523,6 +569,7 @@ static void print_info_text(const struct facts *facts)
     print_wrappers(facts, &out);
     print_prefixes(facts, &out);
     print_optimizer(facts, &out);
+    print_states(facts, &out);
     print_info_values(facts, &out);
     print_info_metadata(facts, &out);
     print_dtypes(facts, &out);
@@ -649,13 +696,16 @@ static void print_info_json(const struct facts *facts)
     weights_json(j, facts);
     mappings_json(j, facts);
     json *dtypes = json_add_object(j, "dtypes");
-    for (int d = 1; d < DTYPES; d++)
+    for (size_t d = 1; d < DTYPE_SLOTS; d++)
         if (facts->by_dtype[d].tensors)
-            json_totals(dtypes, ckpt_dtype_name((ckpt_dtype)d), facts->by_dtype[d].tensors,
+            json_totals(dtypes, get_dtype_name(facts, d), facts->by_dtype[d].tensors,
                         facts->by_dtype[d].elements, facts->by_dtype[d].bytes);
     json_totals(j, "total", facts->all.tensors, facts->all.elements, facts->all.bytes);
     quantized_json(j, facts->f);
     optimizer_json(j, info);
+    for (size_t i = 0; i < STATE_TITLES; i++)
+        if (facts->states[state_titles[i].state])
+            json_u64(j, state_titles[i].key, facts->states[state_titles[i].state]);
     info_values_json(j, facts);
     metadata_json(j, facts->f);
     aliases_json(j, facts->f);
@@ -684,11 +734,10 @@ static void add_totals_fields(struct record *r, const struct totals *sum)
 static void add_dtypes_field(struct record *r, const struct facts *facts)
 {
     const char *gap = "";
-    for (int d = 1; d < DTYPES; d++) {
+    for (size_t d = 1; d < DTYPE_SLOTS; d++) {
         if (!facts->by_dtype[d].tensors)
             continue;
-        text_addf(&r->text, "%s%s:%" PRIu64, gap, ckpt_dtype_name((ckpt_dtype)d),
-                  facts->by_dtype[d].elements);
+        text_addf(&r->text, "%s%s:%" PRIu64, gap, get_dtype_name(facts, d), facts->by_dtype[d].elements);
         gap = " ";
     }
     record_field(r);

@@ -294,9 +294,18 @@ typedef struct {
  * (a meta tensor, or one of an unknown constructor or compression), no components that hold them, and is not
  * known to be empty. Numpy arrays of objects count as read: their elements are values. */
 CKPT_API bool ckpt_tensor_is_unread(const ckpt_tensor *tensor);
-/* ckpt_tensor_is_optimizer_state - returns true if TENSOR's name is that of an optimizer's variable in a file
- * in which only names tell those from the weights: Keras, TensorFlow, Paddle. False of the states that
+/* Tensors that are no weights, in a file in which only names tell those from the weights: Keras, TensorFlow,
+ * Paddle. */
+typedef enum {
+    CKPT_STATE_NONE,      /* it may be a weight */
+    CKPT_STATE_OPTIMIZER, /* a variable of an optimizer */
+    CKPT_STATE_METRIC,    /* what a metric of Keras has counted */
+    CKPT_STATE_CHECKPOINT /* the object graph of tf.train.Checkpoint, how often it saved */
+} ckpt_state;
+/* ckpt_tensor_state - returns which state TENSOR belongs to by its name. CKPT_STATE_NONE for the states that
  * torch's optimizers have in a container of their own (optimizer_path of ckpt_info). */
+CKPT_API ckpt_state ckpt_tensor_state(const ckpt_tensor *tensor);
+/* ckpt_tensor_is_optimizer_state - returns true if ckpt_tensor_state of TENSOR is CKPT_STATE_OPTIMIZER. */
 CKPT_API bool ckpt_tensor_is_optimizer_state(const ckpt_tensor *tensor);
 /* ckpt_tensor_dtype_name - returns dtype_name if TENSOR has one, else ckpt_dtype_name of its dtype. */
 CKPT_API const char *ckpt_tensor_dtype_name(const ckpt_tensor *tensor);

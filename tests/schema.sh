@@ -36,6 +36,7 @@ print_json()
     ckpt convert "$top/tests/corpus/torch/t26/tied.pt" tied.safetensors
     ckpt meta tied.safetensors a=b -o noted.safetensors
     ckpt info noted.safetensors
+    ckpt info "$top/tests/corpus/tensorflow/obj/fit.index" "$top/tests/corpus/keras/tfk/opt_sgd.keras"
     ckpt info "$top/tests/corpus/megatron/tp2_pp2" "$top/tests/corpus/deepspeed/zero3_fp32"
     head -c 20000 "$train" >cut.pt
     ckpt ls cut.pt

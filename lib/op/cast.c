@@ -201,7 +201,8 @@ static ckpt_status find_weight_rows(ckpt_plan *p, bool **rows, ckpt_error *err)
         st = weights_rows(&tree, &weights, p->root_name, &container, err);
     containers_free(&tree);
     for (size_t i = 0; st == CKPT_OK && i < t->nrows; i++) {
-        (*rows)[i] = all || (container[i] != NO_CONTAINER && !is_optimizer_state(t->rows[i].t.name));
+        bool is_state = name_state(t->rows[i].t.name) != CKPT_STATE_NONE;
+        (*rows)[i] = all || (container[i] != NO_CONTAINER && !is_state);
         if ((*rows)[i] && t->rows[i].t.storage < t->nstorages)
             is_weight_storage[t->rows[i].t.storage] = true;
     }

@@ -96,7 +96,7 @@ static void count_rows(const ckpt_file *file, const uint32_t *container, const u
 {
     for (size_t i = 0; i < file->table.nrows; i++) {
         const ckpt_tensor *t = &file->table.rows[i].t;
-        if (container[i] == NO_CONTAINER || is_optimizer_state(t->name))
+        if (container[i] == NO_CONTAINER || name_state(t->name) != CKPT_STATE_NONE)
             continue;
         ckpt_weights *weights = &list[weights_index[container[i]]];
         weights->tensors += t->part_of == CKPT_NO_TENSOR;

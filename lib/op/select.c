@@ -54,23 +54,51 @@ static ckpt_status drop_other_entries(ckpt_plan *p, const struct containers *tre
     return CKPT_OK;
 }
 
-/* drop_optimizer_state - leaves out the tensors below the root that only their names show to be of an
- * optimizer's state, unless all tensors there are. */
-static ckpt_status drop_optimizer_state(ckpt_plan *p, ckpt_error *err)
+/* add_state_count - adds "N tensors of WHAT" to *LIST if N is not 0. list->ptr is NULL if out of memory. */
+static void add_state_count(arena *a, size_t n, const char *what, ckpt_str *list)
 {
-    size_t n = 0;
+    if (!n || !list->ptr)
+        return;
+    ckpt_str count = arena_printf(a, "%zu tensor%s of %s", n, n == 1 ? "" : "s", what);
+    *list = count.ptr ? ARENA_CONCAT(a, *list, str_c(list->len ? ", " : ""), count) : count;
+}
+
+/* notice_states - adds the notice that the tensors counted in N, by state, are left out. */
+static ckpt_status notice_states(ckpt_plan *p, const size_t n[], ckpt_error *err)
+{
+    ckpt_str list = STR_LIT("");
+    add_state_count(p->a, n[CKPT_STATE_OPTIMIZER], "optimizer state", &list);
+    add_state_count(p->a, n[CKPT_STATE_METRIC], "metrics", &list);
+    add_state_count(p->a, n[CKPT_STATE_CHECKPOINT], "the checkpoint itself", &list);
+    if (!list.ptr)
+        return fail_memory(err);
+    size_t all = n[CKPT_STATE_OPTIMIZER] + n[CKPT_STATE_METRIC] + n[CKPT_STATE_CHECKPOINT];
+    plan_notice(p, "%.*s %s left out", STR_ARG(list), all == 1 ? "is" : "are");
+    return CKPT_OK;
+}
+
+/* drop_states - leaves out the tensors below the root that only their names show to be no weights, unless all
+ * tensors there are. The object graph stays: plan_drop_object_graph reports it. */
+static ckpt_status drop_states(ckpt_plan *p, ckpt_error *err)
+{
+    size_t n[] = {[CKPT_STATE_NONE] = 0, [CKPT_STATE_OPTIMIZER] = 0, [CKPT_STATE_METRIC] = 0,
+                  [CKPT_STATE_CHECKPOINT] = 0};
+    uint32_t graph = p->file->object_graph;
     CKPT_TRY(plan_update_entries(p, err));
     for (size_t i = 0; i < p->nentries; i++)
-        n += is_optimizer_state(p->file->table.rows[p->entries[i].row].t.name);
-    if (!n || n == p->nentries)
+        if (p->entries[i].row != graph)
+            n[name_state(p->file->table.rows[p->entries[i].row].t.name)]++;
+    if (!n[CKPT_STATE_NONE] || n[CKPT_STATE_NONE] == p->nentries)
         return CKPT_OK;
-    for (size_t i = 0; i < p->nentries; i++)
-        if (is_optimizer_state(p->file->table.rows[p->entries[i].row].t.name))
-            p->keep[p->entries[i].row] = false;
+    size_t dropped = 0;
+    for (size_t i = 0; i < p->nentries; i++) {
+        uint32_t row = p->entries[i].row;
+        bool drops = row != graph && name_state(p->file->table.rows[row].t.name) != CKPT_STATE_NONE;
+        p->keep[row] = p->keep[row] && !drops;
+        dropped += drops;
+    }
     p->entries_stale = true;
-    plan_notice(p, "%zu tensor%s of optimizer state %s left out", n, n == 1 ? "" : "s",
-                n == 1 ? "is" : "are");
-    return CKPT_OK;
+    return dropped ? notice_states(p, n, err) : CKPT_OK;
 }
 
 static ckpt_status set_auto_root(ckpt_plan *p, const struct containers *tree, ckpt_error *err)
@@ -89,7 +117,7 @@ static ckpt_status set_auto_root(ckpt_plan *p, const struct containers *tree, ck
                     found.has_common_name ? "" : ": ", found.has_common_name ? "" : found.why);
     else if (!tree->list[found.container].is_state_dict && !p->omits_values)
         plan_notice(p, "everything is taken: %s", found.why);
-    return drop_optimizer_state(p, err);
+    return drop_states(p, err);
 }
 
 /* fail_root_not_found - fails because PATH is not a container; the hint lists some that are. */

@@ -312,46 +312,71 @@ ckpt_status weights_below(const struct containers *tree, struct weights *out, ck
     return find_roles(tree, out->container, true, out, err);
 }
 
-/* ---- optimizers without a container */
+/* ---- state without a container */
 
-static bool has_path_component(ckpt_str name, const char *component)
+/* find_component - returns the offset in NAME of COMPONENT, whose ends are '/' or the start of NAME, or
+ * SIZE_MAX. Sets *AFTER to the part after the '/' that follows. */
+static size_t find_component(ckpt_str name, const char *component, ckpt_str *after)
 {
     ckpt_str wanted = str_c(component);
     for (size_t at = str_find(name, wanted, 0); at != SIZE_MAX; at = str_find(name, wanted, at + 1)) {
-        ckpt_str after = str_skip(name, at + wanted.len); /* bounded: WANTED is in NAME */
+        *after = str_skip(name, at + wanted.len); /* bounded: WANTED is in NAME */
         bool begins = at == 0 || name.ptr[at - 1] == '/';
-        if (begins && str_starts(after, STR_LIT("/")))
-            return !str_starts(after, STR_LIT("/_trainable_variables/"));
+        if (begins && str_starts(*after, STR_LIT("/"))) {
+            *after = str_skip(*after, 1);
+            return at;
+        }
     }
-    return false;
+    return SIZE_MAX;
 }
 
-bool is_optimizer_state(ckpt_str name)
+static bool is_in_path(ckpt_str name, const char *component)
+{
+    ckpt_str after;
+    return find_component(name, component, &after) != SIZE_MAX &&
+           !str_starts(after, STR_LIT("_trainable_variables/"));
+}
+
+/* is_owned - returns true if OBJECT/vars/INDEX is in NAME after OWNER, which is not one of the layers. */
+static bool is_owned(ckpt_str name, const char *owner)
+{
+    ckpt_str after;
+    size_t at = find_component(name, owner, &after);
+    if (at == SIZE_MAX || str_ends(str_of(name.ptr, at), STR_LIT("layers/")))
+        return false;
+    size_t slash = str_find(after, STR_LIT("/"), 0);
+    return slash != SIZE_MAX && str_starts(str_skip(after, slash), STR_LIT("/vars/"));
+}
+
+ckpt_state name_state(ckpt_str name)
 {
     bool has_slash = name.len && memchr(name.ptr, '/', name.len); /* most names have none: asked once */
-#define PATH(text)                                                                                           \
-    if (has_slash && has_path_component(name, text))                                                         \
-        return true;
-#define START(text)                                                                                          \
-    if (str_starts(name, STR_LIT(text)))                                                                     \
-        return true;
-#define END(text)                                                                                            \
-    if (str_ends(name, STR_LIT(text)))                                                                       \
-        return true;
-#define NAME(text)                                                                                           \
-    if (str_is(name, text))                                                                                  \
-        return true;
-#include "op/optimizer_state.def"
+#define RETURN_IF(condition, state)                                                                          \
+    if (condition)                                                                                           \
+        return CKPT_STATE_##state;
+#define PATH(state, text)  RETURN_IF(has_slash && is_in_path(name, text), state)
+#define OWNER(state, text) RETURN_IF(has_slash && is_owned(name, text), state)
+#define START(state, text) RETURN_IF(str_starts(name, STR_LIT(text)), state)
+#define END(state, text)   RETURN_IF(str_ends(name, STR_LIT(text)), state)
+#define NAME(state, text)  RETURN_IF(str_is(name, text), state)
+#include "op/tensor_states.def"
 #undef PATH
+#undef OWNER
 #undef START
 #undef END
 #undef NAME
-    return false;
+#undef RETURN_IF
+    return CKPT_STATE_NONE;
+}
+
+ckpt_state ckpt_tensor_state(const ckpt_tensor *tensor)
+{
+    return tensor ? name_state(tensor->name) : CKPT_STATE_NONE;
 }
 
 bool ckpt_tensor_is_optimizer_state(const ckpt_tensor *tensor)
 {
-    return tensor && is_optimizer_state(tensor->name);
+    return ckpt_tensor_state(tensor) == CKPT_STATE_OPTIMIZER;
 }
 
 /* ---- rows */

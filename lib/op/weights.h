@@ -27,9 +27,9 @@ ckpt_status weights_find(const struct containers *tree, struct weights *out, ckp
 ckpt_status weights_below(const struct containers *tree, struct weights *out, ckpt_error *err);
 /* is_averaged_name - returns true if E is a name of averaged copies: "ema", "model_ema", "swa_model". */
 bool is_averaged_name(const ckpt_path_elem *e);
-/* is_optimizer_state - returns true if NAME, the joined name of a tensor, is that of an optimizer's state in
- * a file in which only names tell it from the weights (Keras, TensorFlow, Paddle). */
-bool is_optimizer_state(ckpt_str name);
+/* name_state - returns which state NAME, the joined name of a tensor, belongs to in a file in which only
+ * names tell it from the weights (Keras, TensorFlow, Paddle); CKPT_STATE_NONE: it may be a weight. */
+ckpt_state name_state(ckpt_str name);
 /* weights_rows - sets *OUT to an array with an item for each row: the container that has a role and the row
  * (or its composite) as an entry, or NO_CONTAINER. ROOT: the joined name of the node where TREE begins. */
 ckpt_status weights_rows(const struct containers *tree, const struct weights *weights, ckpt_str root,

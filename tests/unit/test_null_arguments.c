@@ -464,7 +464,7 @@ static void text_functions_accept_null(void)
     CU_ASSERT(ckpt_text_escape(none, NULL, 0) == 0 && ckpt_text_escape(a, NULL, 9) == 1);
     CU_ASSERT(ckpt_text_json(none, NULL, 0, NULL) == 2 && ckpt_text_json(a, NULL, 9, NULL) == 3);
     CU_ASSERT_STRING_EQUAL(ckpt_tensor_dtype_name(NULL), "");
-    CU_ASSERT(!ckpt_tensor_is_optimizer_state(NULL));
+    CU_ASSERT(!ckpt_tensor_is_optimizer_state(NULL) && ckpt_tensor_state(NULL) == CKPT_STATE_NONE);
     CU_ASSERT(!ckpt_tensor_is_unread(NULL) && ckpt_file_count_unread(NULL, NULL) == 0);
     CU_ASSERT(ckpt_text_next(a, NULL, &unsafe) == UINT32_MAX && ckpt_text_next(a, &at, NULL) == 'a');
     CU_ASSERT(ckpt_text_next(a, &beyond_end, &unsafe) == UINT32_MAX && beyond_end == 1);

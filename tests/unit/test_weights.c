@@ -149,6 +149,44 @@ static void averaged_copies_are_recognised(void)
                   "state_dict:2,extra_state.ema*:2");
 }
 
+/* Names as Keras 2.12 and 3, tf_keras, TensorFlow and Paddle write them. Layers of a Keras model may be
+ * called or be of a class called metrics. */
+static void states_are_told_by_their_names(void)
+{
+    static const struct {
+        const char *name;
+        ckpt_state state;
+    } cases[] = {
+        {"metrics/mean/vars/0", CKPT_STATE_METRIC},
+        {"/metrics/mean_metric_wrapper/vars/1", CKPT_STATE_METRIC},
+        {"layers/sequential/metrics/auc/vars/3", CKPT_STATE_METRIC},
+        {"keras_api/metrics/0/total/.ATTRIBUTES/VARIABLE_VALUE", CKPT_STATE_METRIC},
+        {"layer_with_weights-0/keras_api/metrics/0/count", CKPT_STATE_METRIC},
+        {"_CHECKPOINTABLE_OBJECT_GRAPH", CKPT_STATE_CHECKPOINT},
+        {"save_counter/.ATTRIBUTES/VARIABLE_VALUE", CKPT_STATE_CHECKPOINT},
+        {"save_counter", CKPT_STATE_CHECKPOINT},
+        {"optimizer/vars/0", CKPT_STATE_OPTIMIZER},
+        {"layers/sequential/optimizer/vars/0", CKPT_STATE_OPTIMIZER},
+        {"linear_0.w_0_moment1_0", CKPT_STATE_OPTIMIZER},
+        {"layers/metrics/vars/0", CKPT_STATE_NONE},
+        {"layers/metrics/dense/vars/0", CKPT_STATE_NONE},
+        {"model_weights/metrics/metrics/kernel:0", CKPT_STATE_NONE},
+        {"model/metrics/kernel/.ATTRIBUTES/VARIABLE_VALUE", CKPT_STATE_NONE},
+        {"metrics/", CKPT_STATE_NONE},
+        {"metrics", CKPT_STATE_NONE},
+        {"metrics.mean", CKPT_STATE_NONE},
+        {"model/optimizer/_trainable_variables/0/.ATTRIBUTES/VARIABLE_VALUE", CKPT_STATE_NONE},
+        {"", CKPT_STATE_NONE},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const ckpt_tensor t = {.name = {cases[i].name, strlen(cases[i].name)}};
+        CU_ASSERT_EQUAL(ckpt_tensor_state(&t), cases[i].state);
+        if (ckpt_tensor_state(&t) != cases[i].state)
+            fprintf(stderr, "%s: state %d\n", cases[i].name, (int)ckpt_tensor_state(&t));
+        CU_ASSERT_EQUAL(ckpt_tensor_is_optimizer_state(&t), cases[i].state == CKPT_STATE_OPTIMIZER);
+    }
+}
+
 void suite_weights(void)
 {
     UNIT(weights_of_real_checkpoints_are_found);
@@ -156,4 +194,5 @@ void suite_weights(void)
     UNIT(other_dicts_of_tensors_are_no_weights);
     UNIT(all_networks_are_found);
     UNIT(averaged_copies_are_recognised);
+    UNIT(states_are_told_by_their_names);
 }

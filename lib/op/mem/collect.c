@@ -157,8 +157,8 @@ ckpt_status mem_collect(ckpt_mem *m, ckpt_file *file, const char *root, ckpt_err
         const ckpt_tensor *r = &file->table.rows[i].t;
         struct mem_tensor *t = &m->tensors[m->ntensors];
         size_t first_row = r->alias_of != CKPT_NO_TENSOR ? r->alias_of : i;
-        if (r->part_of != CKPT_NO_TENSOR || is_optimizer_state(r->name) || !root_contains(&weights, r->name,
-                                                                                          r->path, r->npath))
+        if (r->part_of != CKPT_NO_TENSOR || name_state(r->name) != CKPT_STATE_NONE ||
+            !root_contains(&weights, r->name, r->path, r->npath))
             continue;
         CKPT_TRY(add_row(m, r, weights.name.len ? str_skip(r->name, weights.name.len + 1) : r->name, err));
         t->tied_to = first_tensor[first_row];
