@@ -84,6 +84,7 @@ void file_free(ckpt_file *f)
     arena_free(f->a);
     arena_free(f->inspect_arena);
     source_unref(f->src);
+    source_unref(f->archive);
     pthread_mutex_destroy(&f->lock);
     free(f->path);
     free(f);

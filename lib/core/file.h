@@ -43,6 +43,7 @@ struct ckpt_file {
     const char *folder; /* if PATH is a folder: where its files are, PATH or a folder in it */
     size_t holders;     /* calls of file_hold that had no file_release yet */
     source *src; /* NULL for directories */
+    source *archive; /* the archive that PATH is in, see format/members.h; NULL: it is on disk */
     uint64_t nbytes;
     const struct format *format;
     ckpt_limits limits; /* defaults filled in */

@@ -18,7 +18,7 @@ static const struct signature *recognize_file(const struct doctor *d)
     ckpt_error ignored;
     struct probe p = {.size = 0};
     if (!d->src)
-        return d->is_folder ? recognize_folder(d->path) : NULL;
+        return d->is_folder ? recognize_folder(NULL, d->path) : NULL;
     return recognize_fill(&p, d->path, d->src, &ignored) == CKPT_OK ? recognize(&p) : NULL;
 }
 

@@ -65,7 +65,8 @@ static ckpt_status check_folder(struct doctor *d, ckpt_error *err)
     if (!d->f->format->is_folder)
         return CKPT_OK;
     return doctor_report(d, &diagnosis, err,
-                         "torch.distributed.checkpoint loads this folder, torch.load does not");
+                         "torch.distributed.checkpoint loads %s folder, torch.load does not",
+                         d->f->archive ? "the unpacked" : "this");
 }
 
 /* has_wide_integer - returns true if F has an integer of more than 255 bytes, which only LONG4 pushes. */

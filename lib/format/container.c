@@ -1,194 +1,34 @@
 /*
- * container.c - reads a checkpoint that is a member of a zip or tar archive, which may be compressed:
+ * container.c - reads a checkpoint that is a member, or a folder of members, of a zip or tar archive, which
+ * may be compressed:
  *
  *   NeMo's .nemo               tar or tar.gz: model_config.yaml, model_weights.ckpt, tokenizers; or in place
  *                              of model_weights.ckpt a folder model_weights/ with a distributed checkpoint
  *   Stable-Baselines3's .zip   data (JSON), policy.pth, policy.optimizer.pth, pytorch_variables.pth
- *   any other                  a checkpoint with its usual suffix
+ *   any other                  a checkpoint with its usual suffix; a folder with a file that shows that its
+ *                              files are one checkpoint: an index of shards, .metadata, .zgroup …
  *
- * FILE!MEMBER names a member. FILE itself is the weights of NeMo or Stable-Baselines3, else the only member
- * with the suffix of a checkpoint, apart from the companions of weights, such as optimizer.pt. Which that is
- * depends on the names alone; its content is then recognized like that of a file.
+ * FILE!MEMBER names a member or a folder. FILE itself is the weights of NeMo or Stable-Baselines3, else the
+ * only such member or folder, apart from the companions of weights, such as optimizer.pt. Which that is
+ * depends on the names alone; its content is then recognized like that of a file or folder on disk.
  *
- * Refused: several such members, or a distributed checkpoint; a name that two members have; a member that is
- * encrypted or unpacks to more than MAX_UNPACKED bytes and 100 times its size. Sources: nemo/core/connectors/
- * save_restore_connector.py, stable_baselines3/common/save_util.py.
+ * Refused: several such members and folders. Sources: nemo/core/connectors/save_restore_connector.py,
+ * NLPSaveRestoreConnector in nemo/collections/nlp/parts/nlp_overrides.py,
+ * stable_baselines3/common/save_util.py.
  */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/checked.h"
 #include "base/text.h"
-#include "codec/tar.h"
 #include "format/folder.h"
+#include "format/members.h"
 #include "format/recognize.h"
-#include "io/spool.h"
 
 #define SEPARATOR    '!'
-#define MAX_UNPACKED (UINT64_C(1) << 30)
-#define MAX_INDEX    (UINT64_C(1) << 28) /* bytes of the list of members */
-
-/* An archive and its members. */
-struct container {
-    source *src; /* the archive, unpacked; not owned */
-    arena *a;
-    zip *z; /* NULL: a tar */
-    struct tar_entry *tar;
-    size_t n; /* members */
-};
-
-/* A member as a source of its own: FILE!MEMBER is named, so offsets are in the member. */
-struct member_source {
-    source as_source;
-    source *bytes;
-};
-
-/* ------------------------------------------------------------------------- source */
-
-static ckpt_status member_read(source *s, uint64_t off, void *out, size_t n, ckpt_error *err)
-{
-    return source_read(((struct member_source *)s)->bytes, off, out, n, err);
-}
-
-static void member_close(source *s)
-{
-    source_unref(((struct member_source *)s)->bytes);
-    free(s);
-}
-
-static void member_advise(source *s) { source_advise_sequential(((struct member_source *)s)->bytes); }
-
-static bool member_extent(source *s, uint64_t off, int *fd, uint64_t *at)
-{
-    return source_extent(((struct member_source *)s)->bytes, off, fd, at);
-}
-
-static ckpt_status member_map(source *s, uint64_t off, const unsigned char **out, ckpt_error *err)
-{
-    /* any length would do: source_map has checked the range */
-    return source_map(((struct member_source *)s)->bytes, off, 1, out, err);
-}
-
-static const struct source_ops member_ops = {.read_at = member_read,
-                                             .close = member_close,
-                                             .advise_sequential = member_advise,
-                                             .extent = member_extent,
-                                             .map = member_map};
-
-bool container_is_member(const source *s) { return s->ops == &member_ops; }
-
-/* wrap_member - sets *OUT to a source of BYTES (taken over). */
-static ckpt_status wrap_member(source *bytes, source **out, ckpt_error *err)
-{
-    struct member_source *s = malloc(sizeof *s);
-    if (!s) {
-        source_unref(bytes);
-        return fail_memory(err);
-    }
-    s->as_source = (source){.ops = &member_ops,
-                            .size = bytes->size,
-                            .refs = 1,
-                            .serializes_reads = bytes->serializes_reads,
-                            .block_size = bytes->block_size};
-    s->bytes = bytes;
-    *out = &s->as_source;
-    return CKPT_OK;
-}
-
-/* ------------------------------------------------------------------------ members */
-
-static void container_close(struct container *c)
-{
-    zip_close(c->z);
-    arena_free(c->a);
-}
-
-/* container_open - lists the members of SRC. The caller calls container_close also after a failure. */
-static ckpt_status container_open(struct container *c, source *src, ckpt_error *err)
-{
-    struct probe *p = calloc(1, sizeof *p);
-    *c = (struct container){.src = src, .a = arena_new(MAX_INDEX)};
-    ckpt_status st = p && c->a ? recognize_fill(p, "", src, err) : fail_memory(err);
-    bool is_zip = st == CKPT_OK && recognize_archive(p), is_tar = st == CKPT_OK && recognize_as(p, SIGN_TAR);
-    free(p);
-    CKPT_TRY(st);
-    if (is_zip) {
-        CKPT_TRY(zip_open(src, c->a, &c->z, err));
-        CKPT_TRY(zip_index_names(c->z, err));
-        c->n = c->z->n;
-        return CKPT_OK;
-    }
-    return is_tar ? tar_list(src, c->a, false, &c->tar, &c->n, err)
-                  : fail(err, CKPT_EUNKNOWN, CKPT_NO_OFFSET, "not {=a zip or tar archive}: no members");
-}
-
-/* get_name - returns the name of member I without a leading "./"; empty: it is no regular file. */
-static ckpt_str get_name(const struct container *c, size_t i)
-{
-    ckpt_str name = c->z ? c->z->entries[i].name : c->tar[i].name;
-    bool is_file = c->z ? !str_ends(name, STR_LIT("/")) : c->tar[i].type == '0' || !c->tar[i].type;
-    if (str_starts(name, STR_LIT("./")))
-        name = str_skip(name, 2);
-    return is_file ? name : STR_LIT("");
-}
-
-/* unpack_member - sets *OUT to the bytes of the compressed entry E, read from PACKED. */
-static ckpt_status unpack_member(const struct container *c, const struct zip_entry *e, source *packed,
-                                 source **out, ckpt_error *err)
-{
-    uint64_t max = size_mul(e->csize, 100) > MAX_UNPACKED ? size_mul(e->csize, 100) : MAX_UNPACKED;
-    uint32_t crc = 0;
-    if (e->usize > max)
-        return fail(err, CKPT_ELIMIT, source_pos(c->z->src, e->header_offset),
-                    "it unpacks to {%" PRIu64 " bytes}, {=%" PRIu64 "} are read", e->usize, max);
-    spool *to = spool_new(max);
-    if (!to)
-        return fail_memory(err);
-    ckpt_status st = spool_copy(to, packed, 0, packed->size, err);
-    if (st != CKPT_OK) {
-        spool_free(to);
-        return st;
-    }
-    *out = spool_source(to);
-    st = source_crc(*out, 0, (*out)->size, CRC_32, &crc, err);
-    if (st == CKPT_OK && !c->z->crc_none && crc != e->crc)
-        st = fail(err, CKPT_ECHECKSUM, source_pos(c->z->src, e->header_offset),
-                  "its CRC-32 is {%08x}, the central directory records {=%08x}\n"
-                  "the file is damaged; fetch it again",
-                  crc, e->crc);
-    if (st != CKPT_OK)
-        source_unref(*out);
-    return st;
-}
-
-static ckpt_status open_zip_member(const struct container *c, size_t i, source **out, ckpt_error *err)
-{
-    const struct zip_entry *e = &c->z->entries[i];
-    source *member;
-    CKPT_TRY(zip_open_member(c->z, i, &member, err));
-    ckpt_status st = source_locate(member, err);
-    if (st == CKPT_OK)
-        st = e->method == ZIP_STORED ? source_slice(c->src, e->data_offset, e->usize, out, err)
-                                     : unpack_member(c, e, member, out, err);
-    source_unref(member);
-    return st;
-}
-
-/* open_member - sets *OUT to the bytes of member I. */
-static ckpt_status open_member(const struct container *c, size_t i, source **out, ckpt_error *err)
-{
-    source *bytes;
-    ckpt_status st = c->z ? open_zip_member(c, i, &bytes, err)
-                          : source_slice(c->src, c->tar[i].data, c->tar[i].size, &bytes, err);
-    if (st != CKPT_OK)
-        return prefix_where_if_failed(st, get_name(c, i), err);
-    return wrap_member(bytes, out, err);
-}
+#define NEMO_FOLDER  "model_weights" /* of a distributed checkpoint */
 
 /* ------------------------------------------------------------------------- choice */
-
-static ckpt_str get_last_name(ckpt_str name) { return str_skip(name, str_folder(name).len); }
 
 static bool is_checkpoint(ckpt_str name)
 {
@@ -201,126 +41,157 @@ static bool is_checkpoint(ckpt_str name)
  * next to them. */
 static bool is_preferred(ckpt_str name)
 {
-    return str_is(name, "model_weights.ckpt") || str_is(name, "policy.pth");
+    return str_is(name, "model_weights.ckpt") || str_is(name, NEMO_FOLDER) || str_is(name, "policy.pth");
 }
 
-static bool is_distributed(ckpt_str name)
+/* get_folder - sets *FOLDER to the folder whose files are one checkpoint, if the file NAME shows that there
+ * is such a folder. */
+static bool get_folder(ckpt_str name, ckpt_str *folder)
 {
-    return str_is(get_last_name(name), ".metadata") || str_ends(name, STR_LIT(".distcp"));
+    static const char names[] = ".metadata .snapshot_metadata .zarray .zgroup zarr.json manifest.ocdbt "
+                                "_METADATA _CHECKPOINT_METADATA saved_model.pb";
+    ckpt_str last = str_skip(name, str_folder(name).len);
+    *folder = str_folder(name);
+    folder->len -= folder->len > 0; /* bounded: the slash */
+    if (str_starts(name, STR_LIT(NEMO_FOLDER "/")))
+        folder->len = strlen(NEMO_FOLDER);
+    return str_ends(last, STR_LIT(".distcp")) || folder_is_index(last) ||
+           str_matches_word(last, names, str_eq);
 }
 
-/* The members that a container may stand for. */
-struct choice {
-    size_t first; /* the index of the first of them; the preferred one, if there is one */
-    size_t n, npreferred;
-    size_t distributed; /* index of a file of a distributed checkpoint, or SIZE_MAX */
+/* The folders and members of an archive that may be a checkpoint. */
+struct candidates {
+    const source *archive;
+    map *folders; /* of get_folder */
+    size_t next;  /* the member to look at next */
+    ckpt_str last;
 };
 
-static void choose(const struct container *c, struct choice *out)
+/* find_folder - sets *FOLDER to the outermost of the folders of C that NAME is in. False: it is in none. */
+static bool find_folder(const struct candidates *c, ckpt_str name, ckpt_str *folder)
 {
-    *out = (struct choice){.distributed = SIZE_MAX};
-    for (size_t i = 0; i < c->n; i++) {
-        ckpt_str name = get_name(c, i);
-        bool preferred = is_preferred(name);
-        if (name.len && is_distributed(name))
-            out->distributed = i;
-        if (!preferred && (!is_checkpoint(name) || folder_is_companion(get_last_name(name))))
+    *folder = str_of(name.ptr, 0);
+    while (map_get(c->folders, *folder) == MAP_NONE) {
+        size_t slash = str_find(name, STR_LIT("/"), folder->len + (folder->len > 0)); /* bounded: in NAME */
+        if (slash == SIZE_MAX)
+            return false;
+        folder->len = slash;
+    }
+    return true;
+}
+
+static ckpt_status begin(struct candidates *c, const source *archive, ckpt_error *err)
+{
+    ckpt_str folder;
+    *c = (struct candidates){.archive = archive, .folders = map_new(0)};
+    bool ok = c->folders != NULL;
+    for (size_t i = 0; ok && i < members_count(archive); i++)
+        if (get_folder(members_name(archive, i), &folder))
+            ok = map_put(c->folders, folder, 0, NULL);
+    return ok ? CKPT_OK : fail_memory(err);
+}
+
+/* next_candidate - sets *NAME to the next folder or member that may be a checkpoint; of a folder, the files
+ * in it do not count. False: there are no more. */
+static bool next_candidate(struct candidates *c, ckpt_str *name)
+{
+    while (c->next < members_count(c->archive)) {
+        ckpt_str member = members_name(c->archive, c->next++);
+        bool is_folder = find_folder(c, member, name);
+        if (!is_folder)
+            *name = member;
+        /* the files in a folder come one after the other */
+        if ((is_folder || is_checkpoint(member)) && !(c->last.ptr && str_eq(c->last, *name))) {
+            c->last = *name;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The candidates that an archive may stand for: without companions. */
+struct choice {
+    ckpt_str first; /* the first of them; the preferred one, if there is one */
+    size_t n, npreferred;
+};
+
+static ckpt_status choose(const source *archive, struct choice *out, ckpt_error *err)
+{
+    struct candidates c;
+    ckpt_str name;
+    *out = (struct choice){.n = 0};
+    ckpt_status st = begin(&c, archive, err);
+    while (st == CKPT_OK && next_candidate(&c, &name)) {
+        if (folder_is_companion(str_skip(name, str_folder(name).len)))
             continue;
+        bool preferred = is_preferred(name);
         if (out->n++ == 0 || (preferred && !out->npreferred))
-            out->first = i;
+            out->first = name;
         out->npreferred += preferred;
     }
+    map_free(c.folders);
+    return st;
 }
 
-static bool is_clear(const struct choice *choice)
+static bool is_clear(const struct choice *choice) { return choice->npreferred == 1 || choice->n == 1; }
+
+/* join_member - returns PATH!NAME; .ptr NULL: out of memory. The folder of all members is PATH!. */
+static ckpt_str join_member(arena *a, const char *path, ckpt_str name)
 {
-    return choice->npreferred == 1 || (choice->n == 1 && choice->distributed == SIZE_MAX);
+    return ARENA_CONCAT(a, str_c(path), STR_LIT("!"), name.len ? name : STR_LIT("."));
 }
 
-/* join_member - returns PATH!NAME; .ptr NULL: out of memory. */
-static ckpt_str join_member(const struct container *c, const char *path, ckpt_str name)
+/* A list of names in a hint. */
+struct shown {
+    char text[sizeof((ckpt_error *)0)->hint - 40];
+    size_t used, shown, n;
+};
+
+static void show(struct shown *s, arena *a, const char *path, ckpt_str name)
 {
-    return ARENA_CONCAT(c->a, str_c(path), STR_LIT("!"), name);
+    char word[SHELL_WORD_MAX];
+    ckpt_str full = join_member(a, path, name);
+    const char *text = full.ptr ? shell_path(full.ptr, word) : "FILE!MEMBER";
+    s->n++;
+    if (s->shown + 1 != s->n || strlen(text) + 3 > sizeof s->text - s->used)
+        return;
+    s->used += (size_t)snprintf(s->text + s->used, sizeof s->text - s->used, "%s%s", s->shown ? ", " : "",
+                                text);
+    s->shown++;
 }
 
-/* hint_members - sets the hint of ERR to the members of C, an archive of the name PATH: its checkpoints or,
- * if there is none, all. */
-static void hint_members(const struct container *c, const char *path, ckpt_error *err)
+/* hint_members - sets the hint of ERR to the members of ARCHIVE, of the name PATH: its checkpoints or, if
+ * there is none, all. */
+static void hint_members(const source *archive, const char *path, ckpt_error *err)
 {
-    char text[sizeof err->hint - 40], word[SHELL_WORD_MAX];
-    size_t used = 0, shown = 0, n = 0, checkpoints = 0;
-    for (size_t i = 0; i < c->n; i++)
-        checkpoints += is_checkpoint(get_name(c, i));
-    for (size_t i = 0; i < c->n; i++) {
-        ckpt_str name = get_name(c, i);
-        if (!name.len || (checkpoints && !is_checkpoint(name)))
-            continue;
-        n++;
-        ckpt_str full = join_member(c, path, name);
-        const char *shown_name = full.ptr ? shell_path(full.ptr, word) : "FILE!MEMBER";
-        if (shown + 1 != n || strlen(shown_name) + 3 > sizeof text - used)
-            continue;
-        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", shown ? ", " : "", shown_name);
-        shown++;
-    }
-    if (shown && shown < n)
-        error_add_hint(err, "name one: %s and %zu more", text, n - shown);
-    else if (shown)
-        error_add_hint(err, "name %s%s", n > 1 ? "one: " : "", text);
+    struct candidates c;
+    struct shown s = {.n = 0};
+    ckpt_error ignored;
+    ckpt_str name;
+    arena *a = arena_new(UINT64_C(1) << 26);
+    ckpt_status st = begin(&c, archive, &ignored);
+    while (a && st == CKPT_OK && next_candidate(&c, &name))
+        show(&s, a, path, name);
+    for (size_t i = 0; a && st == CKPT_OK && !c.last.ptr && i < members_count(archive); i++)
+        show(&s, a, path, members_name(archive, i));
+    if (s.shown && s.shown < s.n)
+        error_add_hint(err, "name one: %s and %zu more", s.text, s.n - s.shown);
+    else if (s.shown)
+        error_add_hint(err, "name %s%s", s.n > 1 ? "one: " : "", s.text);
+    map_free(c.folders);
+    arena_free(a);
 }
 
-static ckpt_status fail_distributed(const struct container *c, size_t i, const char *path, ckpt_error *err)
-{
-    ckpt_str folder = str_folder(get_name(c, i));
-    char word[SHELL_WORD_MAX], name[SHELL_WORD_MAX];
-    if (folder.len > 1)
-        folder.len--; /* bounded: the slash */
-    (void)fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
-               "{a distributed checkpoint} in an archive; it is read as {=a folder}");
-    error_add_hint(err, "unpack it: `%s %s`, then name the folder %s", c->z ? "unzip" : "tar -xf",
-                   shell_path(path, word),
-                   shell_word(folder.len ? folder : STR_LIT("."), "", "FOLDER", name));
-    return CKPT_EUNSUPPORTED;
-}
-
-static ckpt_status fail_unclear(const struct container *c, const struct choice *choice, const char *path,
+static ckpt_status fail_unclear(const source *archive, const struct choice *choice, const char *path,
                                 ckpt_error *err)
 {
-    if (choice->distributed != SIZE_MAX)
-        return fail_distributed(c, choice->distributed, path, err);
     (void)fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
                "archive with %zu checkpoints: it is not clear which of them is meant", choice->n);
-    hint_members(c, path, err);
+    hint_members(archive, path, err);
     return CKPT_EUSAGE;
 }
 
 /* -------------------------------------------------------------------- FILE!MEMBER */
-
-/* find_member - sets *OUT to the index of the only member NAME. */
-static ckpt_status find_member(const struct container *c, const char *path, ckpt_str name, size_t *out,
-                               ckpt_error *err)
-{
-    size_t n = 0;
-    *out = 0;
-    ckpt_str wanted = str_starts(name, STR_LIT("./")) ? str_skip(name, 2) : name;
-    for (size_t i = 0; i < c->n; i++)
-        if (wanted.len && str_eq(get_name(c, i), wanted)) {
-            *out = i;
-            n++;
-        }
-    if (n == 1)
-        return CKPT_OK;
-    if (n)
-        return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{%zu members} are called \"%.*s\", {=one} is allowed",
-                    n, STR_ARG(wanted));
-    for (size_t i = 0; i < c->n; i++) /* the name of a folder? */
-        if (is_distributed(get_name(c, i)) && wanted.len && str_starts(get_name(c, i), wanted))
-            return fail_distributed(c, i, path, err);
-    (void)fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "no member of the archive is called \"%.*s\"",
-               STR_ARG(wanted));
-    hint_members(c, path, err);
-    return CKPT_ENOTFOUND;
-}
 
 /* unpack_outer - sets *OUT to ARCHIVE, unpacked if it is compressed. */
 static ckpt_status unpack_outer(source *archive, source **out, ckpt_error *err)
@@ -333,9 +204,8 @@ static ckpt_status unpack_outer(source *archive, source **out, ckpt_error *err)
         *out = st == CKPT_OK ? source_ref(archive) : NULL;
         return st;
     }
-    uint64_t used, max = size_mul(archive->size, 100);
-    max = max > MAX_UNPACKED ? max : MAX_UNPACKED;
-    st = unpack_head(archive, s, max, out, &used, err);
+    uint64_t used;
+    st = unpack_head(archive, s, file_max_unpacked(file_or_empty(NULL), archive->size), out, &used, err);
     if (st != CKPT_OK) {
         source_unref(*out);
         *out = NULL;
@@ -343,19 +213,22 @@ static ckpt_status unpack_outer(source *archive, source **out, ckpt_error *err)
     return st;
 }
 
-/* open_named - sets *OUT to the member NAME of the archive ARCHIVE, a file of the name PATH. */
-static ckpt_status open_named(source *archive, const char *path, ckpt_str name, source **out, ckpt_error *err)
+/* open_named - sets *OUT to PATH in the archive ARCHIVE, a file of the name FILE: to a member, or to the
+ * archive itself if PATH is a folder in it. */
+static ckpt_status open_named(source *archive, const char *file, const char *path, source **out,
+                              ckpt_error *err)
 {
-    struct container c;
-    source *unpacked;
-    size_t i;
+    source *unpacked, *members = NULL;
     CKPT_TRY(unpack_outer(archive, &unpacked, err));
-    ckpt_status st = container_open(&c, unpacked, err);
-    if (st == CKPT_OK)
-        st = find_member(&c, path, name, &i, err);
-    if (st == CKPT_OK)
-        st = open_member(&c, i, out, err);
-    container_close(&c);
+    uint64_t max = file_max_unpacked(file_or_empty(NULL), unpacked->size);
+    ckpt_status st = members_open(unpacked, file, max, &members, err);
+    if (st == CKPT_OK && members_find(members, path) == MEMBER_FOLDER)
+        *out = source_ref(members);
+    else if (st == CKPT_OK)
+        st = members_open_file(members, path, out, err);
+    if (st == CKPT_ENOTFOUND)
+        hint_members(members, file, err);
+    source_unref(members);
     source_unref(unpacked);
     return st;
 }
@@ -375,7 +248,7 @@ ckpt_status container_open_path(const char *path, source **out, ckpt_error *err)
         memcpy(file, path, n);
         file[n] = '\0';
         if (n && !source_is_folder(file) && source_file_open(file, &archive, &ignored) == CKPT_OK) {
-            st = name_file_if_failed(open_named(archive, file, str_c(mark + 1), out, err), file, err);
+            st = name_file_if_failed(open_named(archive, file, path, out, err), file, err);
             source_unref(archive);
             if (st == CKPT_ENOTFOUND)
                 st = CKPT_EUSAGE; /* the archive is there: its error counts */
@@ -389,29 +262,33 @@ ckpt_status container_open_path(const char *path, source **out, ckpt_error *err)
 
 static bool probe(const struct probe *p)
 {
-    struct container c;
-    struct choice choice = {.n = 0, .distributed = SIZE_MAX};
+    source *archive;
+    ckpt_error why;
+    struct choice choice = {.n = 0};
     if (p->is_folder || (!p->zip && !recognize_as(p, SIGN_TAR)))
         return false;
-    ckpt_error why;
-    ckpt_status st = container_open(&c, p->src, &why);
-    if (st == CKPT_OK)
-        choose(&c, &choice);
-    container_close(&c);
+    ckpt_status st = members_open(p->src, p->path, 0, &archive, &why);
+    if (st == CKPT_OK) {
+        st = choose(archive, &choice, &why);
+        source_unref(archive);
+    }
     if (st == CKPT_ENOMEM)
         *p->no_memory = true;
-    return choice.n || choice.distributed != SIZE_MAX;
+    return choice.n > 0;
 }
 
-static ckpt_status read_member(ckpt_file *f, const struct container *c, size_t i, ckpt_error *err)
+/* read_named - makes F the member or folder NAME of ARCHIVE. */
+static ckpt_status read_named(ckpt_file *f, source *archive, ckpt_str name, ckpt_error *err)
 {
     source *bytes;
     ckpt_file *part = NULL;
-    ckpt_str name = get_name(c, i);
-    ckpt_str path = join_member(c, f->path, name);
+    ckpt_str path = join_member(f->a, f->path, name);
     if (!path.ptr)
         return fail_memory(err);
-    CKPT_TRY(open_member(c, i, &bytes, err));
+    if (members_find(archive, path.ptr) == MEMBER_FOLDER)
+        bytes = source_ref(archive);
+    else
+        CKPT_TRY(members_open_file(archive, path.ptr, &bytes, err));
     CKPT_TRY(format_open_part(f, path.ptr, bytes, &part, err));
     if (!part) /* its fault was reported */
         return err->status;
@@ -422,15 +299,14 @@ static ckpt_status read_member(ckpt_file *f, const struct container *c, size_t i
 
 static ckpt_status read(ckpt_file *f, ckpt_error *err)
 {
-    struct container c;
+    source *archive;
     struct choice choice;
-    ckpt_status st = container_open(&c, f->src, err);
-    if (st == CKPT_OK) {
-        choose(&c, &choice);
-        st = is_clear(&choice) ? read_member(f, &c, choice.first, err)
-                               : fail_unclear(&c, &choice, f->path, err);
-    }
-    container_close(&c);
+    CKPT_TRY(members_open(f->src, f->path, file_max_unpacked(f, f->src->size), &archive, err));
+    ckpt_status st = choose(archive, &choice, err);
+    if (st == CKPT_OK)
+        st = is_clear(&choice) ? read_named(f, archive, choice.first, err)
+                               : fail_unclear(archive, &choice, f->path, err);
+    source_unref(archive);
     return st;
 }
 

@@ -22,6 +22,7 @@
 
 #include "base/text.h"
 #include "format/hub/shards.h"
+#include "format/members.h"
 
 /* The names of a checkpoint in a single file, the preferred ones first. */
 static const char *const single_files[] = {
@@ -38,9 +39,7 @@ static const char *const single_files[] = {
 #define CONTENT_PART 65536u
 #define DIGITS  5u /* of a number in the name of a shard */
 
-/* is_index_name - returns true for names such as model.safetensors.index.json,
- * model.safetensors.index.fp16.json and Keras' model.weights.json. */
-static bool is_index_name(ckpt_str name)
+bool folder_is_index(ckpt_str name)
 {
     return str_ends(name, STR_LIT(".weights.json")) ||
            (str_ends(name, STR_LIT(".json")) &&
@@ -124,7 +123,7 @@ void folder_scan(const ckpt_str *names, size_t n, struct folder *out)
     *out = (struct folder){.nindexes = 0};
     for (size_t i = 0; i < n; i++) {
         out->nlisted += folder_is_checkpoint(names[i]);
-        if (is_index_name(names[i]))
+        if (folder_is_index(names[i]))
             consider_index(out, names[i]);
         else if (!consider_single_file(out, names[i], &best) && has_checkpoint_suffix(names[i]) &&
                  !folder_is_companion(names[i]))
@@ -138,13 +137,43 @@ void folder_scan(const ckpt_str *names, size_t n, struct folder *out)
 
 /* ------------------------------------------------------------------------ names */
 
+bool path_exists(const source *archive, const char *path)
+{
+    return archive ? members_find(archive, path) != MEMBER_NONE : access(path, F_OK) == 0;
+}
+
+bool path_is_folder(const source *archive, const char *path)
+{
+    return archive ? members_find(archive, path) == MEMBER_FOLDER : source_is_folder(path);
+}
+
+ckpt_status path_open(source *archive, const char *path, source **out, ckpt_error *err)
+{
+    return archive ? members_open_file(archive, path, out, err) : source_file_open(path, out, err);
+}
+
+bool has_folder(const ckpt_file *f) { return f->archive || (f->src && source_is_named_file(f->src)); }
+
+ckpt_str folder_of(const ckpt_file *f)
+{
+    return f->archive ? members_folder_of(f->archive, f->path) : str_folder(str_c(f->path));
+}
+
 static int compare_names(const void *a, const void *b)
 {
     return ckpt_natural_compare(*(const ckpt_str *)a, *(const ckpt_str *)b);
 }
 
-ckpt_status folder_list(arena *a, const char *path, bool (*match)(ckpt_str name), ckpt_str **out, size_t *n,
-                        ckpt_error *err)
+static void sort_names(ckpt_str *names, size_t n)
+{
+    if (n)
+        qsort(names, n, sizeof *names, compare_names);
+}
+
+static bool is_not_dot_name(ckpt_str name) { return !str_is(name, ".") && !str_is(name, ".."); }
+
+ckpt_status folder_list_on_disk(arena *a, const char *path, bool (*match)(ckpt_str name), ckpt_str **out,
+                                size_t *n, ckpt_error *err)
 {
     size_t cap = 0;
     ckpt_status st = CKPT_OK;
@@ -155,7 +184,7 @@ ckpt_status folder_list(arena *a, const char *path, bool (*match)(ckpt_str name)
         return name_file_if_failed(fail_errno(err, CKPT_NO_OFFSET, "cannot open the folder"), path, err);
     errno = 0; /* readdir sets it when it fails */
     for (struct dirent *e; st == CKPT_OK && (e = readdir(dir)); errno = 0) {
-        if (!match(str_c(e->d_name)))
+        if (!(match ? match : is_not_dot_name)(str_c(e->d_name)))
             continue;
         ckpt_str name = arena_str(a, str_c(e->d_name));
         if (!name.ptr || !arena_push(a, out, n, &cap, &name, sizeof name))
@@ -164,16 +193,30 @@ ckpt_status folder_list(arena *a, const char *path, bool (*match)(ckpt_str name)
     if (st == CKPT_OK && errno)
         st = name_file_if_failed(fail_errno(err, CKPT_NO_OFFSET, "cannot list the folder"), path, err);
     (void)closedir(dir);
-    if (*n)
-        qsort(*out, *n, sizeof **out, compare_names);
+    sort_names(*out, *n);
     return st;
 }
 
-static bool is_not_dot_name(ckpt_str name) { return !str_is(name, ".") && !str_is(name, ".."); }
-
-ckpt_status folder_list_all(arena *a, const char *path, ckpt_str **out, size_t *n, ckpt_error *err)
+/* list_names - does folder_list for the folder PATH on disk or in ARCHIVE. */
+static ckpt_status list_names(arena *a, const source *archive, const char *path, bool (*match)(ckpt_str name),
+                              ckpt_str **out, size_t *n, ckpt_error *err)
 {
-    return folder_list(a, path, is_not_dot_name, out, n, err);
+    if (!archive)
+        return folder_list_on_disk(a, path, match, out, n, err);
+    ckpt_status st = members_list(archive, path, a, match, out, n, err);
+    sort_names(*out, *n);
+    return name_file_if_failed(st, path, err);
+}
+
+ckpt_status folder_list(const ckpt_file *f, const char *path, bool (*match)(ckpt_str name), ckpt_str **out,
+                        size_t *n, ckpt_error *err)
+{
+    return list_names(f->a, f->archive, path, match, out, n, err);
+}
+
+ckpt_status folder_list_all(const ckpt_file *f, const char *path, ckpt_str **out, size_t *n, ckpt_error *err)
+{
+    return folder_list(f, path, is_not_dot_name, out, n, err);
 }
 
 bool probe_has(const struct probe *p, const char *name)
@@ -192,29 +235,42 @@ bool probe_matches(const struct probe *p, bool (*match)(ckpt_str name))
     return false;
 }
 
-bool folder_has(const char *path, const char *name)
+static bool has_match_on_disk(const char *path, const char *glob)
 {
-    char full[4096];
-    int n = snprintf(full, sizeof full, "%s/%s", path, name);
-    DIR *d = strchr(name, '*') ? opendir(path) : NULL;
-    bool found = !d && (size_t)n < sizeof full && access(full, F_OK) == 0;
+    bool found = false;
+    DIR *d = opendir(path);
     for (struct dirent *e; d && !found && (e = readdir(d));)
-        found = ckpt_glob_match(str_c(name), str_c(e->d_name));
+        found = ckpt_glob_match(str_c(glob), str_c(e->d_name));
     if (d)
         (void)closedir(d);
     return found;
 }
 
+bool folder_has(const source *archive, const char *path, const char *name)
+{
+    char full[4096];
+    if (strchr(name, '*'))
+        return archive ? members_folder_has(archive, path, name) : has_match_on_disk(path, name);
+    int n = snprintf(full, sizeof full, "%s/%s", path, name);
+    return (size_t)n < sizeof full && path_exists(archive, full);
+}
+
+static bool is_regular_file(const source *archive, const char *path)
+{
+    struct stat file_stat;
+    return archive ? members_find(archive, path) == MEMBER_FILE
+                   : stat(path, &file_stat) == 0 && S_ISREG(file_stat.st_mode);
+}
+
 /* open_regular_file - opens the file NAME of the folder PATH. *SRC is NULL if it is no regular file or cannot
  * be read. False: no memory. */
-static bool open_regular_file(const char *path, const char *name, source **src)
+static bool open_regular_file(source *archive, const char *path, const char *name, source **src)
 {
     ckpt_error ignored;
-    struct stat file_stat;
     char *full = shards_join_path(str_c(path), str_c(name));
-    bool is_file = full && stat(full, &file_stat) == 0 && S_ISREG(file_stat.st_mode);
     *src = NULL;
-    bool no_memory = !full || (is_file && source_file_open(full, src, &ignored) == CKPT_ENOMEM);
+    bool no_memory = !full || (is_regular_file(archive, full) &&
+                               path_open(archive, full, src, &ignored) == CKPT_ENOMEM);
     free(full);
     return !no_memory;
 }
@@ -237,10 +293,10 @@ static bool part_has(source *src, uint64_t at, size_t n, const char *text)
            str_find(str_of(part, n), str_c(text), 0) != SIZE_MAX;
 }
 
-bool folder_file_has(const char *path, const char *name, const char *text)
+bool folder_file_has(source *archive, const char *path, const char *name, const char *text)
 {
     source *src;
-    (void)open_regular_file(path, name, &src); /* without memory the folder is described less well */
+    (void)open_regular_file(archive, path, name, &src); /* without memory the folder is described less well */
     size_t n = !src ? 0 : src->size < CONTENT_PART ? (size_t)src->size : CONTENT_PART;
     bool has = src && (part_has(src, 0, n, text) || part_has(src, src->size - n, n, text));
     source_unref(src);
@@ -250,7 +306,7 @@ bool folder_file_has(const char *path, const char *name, const char *text)
 source *probe_open(const struct probe *p, const char *name)
 {
     source *src = NULL;
-    if (probe_has(p, name) && !open_regular_file(p->path, name, &src))
+    if (probe_has(p, name) && !open_regular_file(p->archive, p->path, name, &src))
         *p->no_memory = true;
     return src;
 }
@@ -264,13 +320,13 @@ ckpt_str probe_read_head(const struct probe *p, const char *name, char *head, si
 
 bool folder_is_checkpoint(ckpt_str name)
 {
-    return has_checkpoint_suffix(name) || is_index_name(name) || is_step_folder(name) ||
+    return has_checkpoint_suffix(name) || folder_is_index(name) || is_step_folder(name) ||
            str_matches_word(
                name, ".gguf .h5 .index .keras .msgpack .npy .npz .onnx .params .pdiparams .pdparams .ptl",
                str_ends);
 }
 
-void folder_hint(const char *path, bool (*match)(ckpt_str name), ckpt_error *err)
+void folder_hint(const source *archive, const char *path, bool (*match)(ckpt_str name), ckpt_error *err)
 {
     ckpt_error ignored;
     ckpt_str *list = NULL;
@@ -278,7 +334,7 @@ void folder_hint(const char *path, bool (*match)(ckpt_str name), ckpt_error *err
     size_t n = 0, used = 0, shown = 0;
     arena *a = arena_new(UINT64_C(1) << 26);
     if (a) /* without memory the list is shorter */
-        (void)folder_list(a, path, match, &list, &n, &ignored);
+        (void)list_names(a, archive, path, match, &list, &n, &ignored);
     for (; shown < n; shown++) {
         char *joined = shards_join_path(str_c(path), list[shown]);
         const char *name = joined ? shell_path(joined, word) : "FILE";
@@ -296,26 +352,27 @@ void folder_hint(const char *path, bool (*match)(ckpt_str name), ckpt_error *err
     arena_free(a);
 }
 
-ckpt_status folder_fail_ambiguous(const char *path, unsigned n, bool (*match)(ckpt_str name), ckpt_error *err)
+ckpt_status folder_fail_ambiguous(const source *archive, const char *path, unsigned n,
+                                  bool (*match)(ckpt_str name), ckpt_error *err)
 {
     (void)fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "folder with %u checkpoint%s: it is not clear %s", n,
                n == 1 ? "" : "s", n == 1 ? "whether it is meant" : "which of them is meant");
-    folder_hint(path, match, err);
+    folder_hint(archive, path, match, err);
     return CKPT_EUSAGE;
 }
 
 /* ----------------------------------------------------------------- prefixes */
 
 /* path_if_exists - returns PATH if that file exists; else frees it and returns NULL. */
-static char *path_if_exists(char *path)
+static char *path_if_exists(const source *archive, char *path)
 {
-    if (path && access(path, F_OK) == 0)
+    if (path && path_exists(archive, path))
         return path;
     free(path);
     return NULL;
 }
 
-char *folder_find_prefix(const char *path)
+char *folder_find_prefix(const source *archive, const char *path)
 {
     static const char pattern[] = "-????"
                                   "?-of-";               /* two literals, because ??- is a trigraph */
@@ -328,7 +385,7 @@ char *folder_find_prefix(const char *path)
     } else if (file) {
         (void)snprintf(file, room, "%s.index", path);
     }
-    return path_if_exists(file);
+    return path_if_exists(archive, file);
 }
 
 /* ------------------------------------------------------------------- shard names */

@@ -14,21 +14,42 @@ struct folder {
     unsigned nlisted; /* how many names folder_is_checkpoint accepts */
 };
 
-/* folder_list - lists the names in the folder PATH that MATCH accepts, in natural order. Allocates from A. */
-ckpt_status folder_list(arena *a, const char *path, bool (*match)(ckpt_str name), ckpt_str **out, size_t *n,
-                        ckpt_error *err);
+/* ---- files and folders on disk or, if ARCHIVE is not NULL, in that archive (members.h) */
+
+/* path_exists - returns true if there is a file or folder PATH; path_is_folder - if PATH is a folder. */
+bool path_exists(const source *archive, const char *path);
+bool path_is_folder(const source *archive, const char *path);
+/* path_open - opens the file PATH. */
+ckpt_status path_open(source *archive, const char *path, source **out, ckpt_error *err);
+/* has_folder - returns true if F is a file of a folder, so that other files may be next to it: on disk or in
+ * an archive, but not standard input. */
+bool has_folder(const ckpt_file *f);
+/* folder_of - returns the start of the path of the file F up to its name: empty, or with '/' at the end, or
+ * with '!' if the file is at the top of an archive. */
+ckpt_str folder_of(const ckpt_file *f);
+/* folder_list - lists the names in the folder PATH of F, in the same archive or on disk as F, that MATCH
+ * accepts, in natural order. Allocates from F's arena. */
+ckpt_status folder_list(const ckpt_file *f, const char *path, bool (*match)(ckpt_str name), ckpt_str **out,
+                        size_t *n, ckpt_error *err);
 /* folder_list_all - lists all names except "." and "..". */
-ckpt_status folder_list_all(arena *a, const char *path, ckpt_str **out, size_t *n, ckpt_error *err);
+ckpt_status folder_list_all(const ckpt_file *f, const char *path, ckpt_str **out, size_t *n, ckpt_error *err);
+/* folder_list_on_disk - does folder_list for a folder on disk; NULL for MATCH: folder_list_all. Allocates
+ * from A. */
+ckpt_status folder_list_on_disk(arena *a, const char *path, bool (*match)(ckpt_str name), ckpt_str **out,
+                                size_t *n, ckpt_error *err);
 /* folder_scan - finds the checkpoints among the N NAMES of a folder. */
 void folder_scan(const ckpt_str *names, size_t n, struct folder *out);
+/* folder_is_index - returns true if NAME is that of an index, such as model.safetensors.index.json and Keras'
+ * model.weights.json. */
+bool folder_is_index(ckpt_str name);
 /* folder_is_companion - returns true for files next to the weights of a model, such as optimizer.pt, and for
  * shards of the weights. */
 bool folder_is_companion(ckpt_str name);
 /* folder_has - returns true if the folder PATH has a file that matches NAME, which may have a `*`. */
-bool folder_has(const char *path, const char *name);
+bool folder_has(const source *archive, const char *path, const char *name);
 /* folder_file_has - returns true if TEXT is in the first or last 64 KiB of the file NAME of the folder
  * PATH. */
-bool folder_file_has(const char *path, const char *name, const char *text);
+bool folder_file_has(source *archive, const char *path, const char *name, const char *text);
 /* probe_has - returns true if NAME is in the folder P. */
 bool probe_has(const struct probe *p, const char *name);
 /* probe_matches - returns true if MATCH is true for a name in the folder P. */
@@ -43,14 +64,14 @@ ckpt_str probe_read_head(const struct probe *p, const char *name, char *head, si
 bool folder_is_checkpoint(ckpt_str name);
 /* folder_fail_ambiguous - fails with CKPT_EUSAGE because the folder PATH has N checkpoints and any could be
  * meant. The hint is that of folder_hint. */
-ckpt_status folder_fail_ambiguous(const char *path, unsigned n, bool (*match)(ckpt_str name),
-                                  ckpt_error *err);
+ckpt_status folder_fail_ambiguous(const source *archive, const char *path, unsigned n,
+                                  bool (*match)(ckpt_str name), ckpt_error *err);
 /* folder_hint - sets the hint of ERR to the names in PATH that MATCH accepts, as many as fit. */
-void folder_hint(const char *path, bool (*match)(ckpt_str name), ckpt_error *err);
+void folder_hint(const source *archive, const char *path, bool (*match)(ckpt_str name), ckpt_error *err);
 /* folder_find_prefix - returns the file that PATH, which does not exist, stands for: PATH.index if PATH is
  * the prefix of a TensorFlow checkpoint, or the first shard if PATH is a pattern NAME-?????-of-00003. The
  * caller frees it. NULL: there is no such file. */
-char *folder_find_prefix(const char *path);
+char *folder_find_prefix(const source *archive, const char *path);
 
 /* The file name of a shard, STEM-00001-of-00003EXT. */
 struct shard_name {

@@ -120,13 +120,13 @@ static ckpt_status refuse_hub_cache(const struct probe *p, const struct signatur
     int n = snprintf(path, sizeof path, "%s/refs/main", p->path);
     source *src = NULL;
     size_t length = 0;
-    if ((size_t)n < sizeof path && source_file_open(path, &src, &ignored) == CKPT_OK &&
+    if ((size_t)n < sizeof path && path_open(p->archive, path, &src, &ignored) == CKPT_OK &&
         src->size <= sizeof revision && source_read(src, 0, revision, (size_t)src->size, &ignored) == CKPT_OK)
         length = (size_t)src->size;
     source_unref(src);
     n = snprintf(path, sizeof path, "%s/snapshots/%.*s", p->path, (int)length, revision);
     (void)fail(err, s->status, CKPT_NO_OFFSET, "{%s}, not {=the folder of a revision}", s->what);
-    bool found = length && (size_t)n < sizeof path && source_is_folder(path);
+    bool found = length && (size_t)n < sizeof path && path_is_folder(p->archive, path);
     error_add_hint(err, found ? "name its revision: %s" : "name a folder in %s/snapshots",
                    shell_path(found ? path : p->path, word));
     return s->status;
@@ -134,7 +134,7 @@ static ckpt_status refuse_hub_cache(const struct probe *p, const struct signatur
 
 static ckpt_status refuse_folder(const struct probe *p, ckpt_error *err)
 {
-    const struct signature *s = recognize_folder(p->path);
+    const struct signature *s = recognize_folder(p->archive, p->path);
     if (s && s->kind == SIGN_UNPACKED)
         return refuse_unpacked(p, s, err);
     if (s && s->kind == SIGN_HUB_CACHE)
@@ -147,9 +147,9 @@ static ckpt_status refuse_folder(const struct probe *p, ckpt_error *err)
     struct folder d;
     folder_scan(p->names, p->nnames, &d);
     if (d.nothers || d.nsteps)
-        return folder_fail_ambiguous(p->path, d.nlisted, folder_is_checkpoint, err);
+        return folder_fail_ambiguous(p->archive, p->path, d.nlisted, folder_is_checkpoint, err);
     (void)fail(err, CKPT_EUNKNOWN, CKPT_NO_OFFSET, "directory without a recognized checkpoint");
-    folder_hint(p->path, folder_is_checkpoint, err);
+    folder_hint(p->archive, p->path, folder_is_checkpoint, err);
     return CKPT_EUNKNOWN;
 }
 
@@ -191,7 +191,7 @@ static bool hint_description(const char *path, ckpt_error *err)
     }
     n = snprintf(sibling, sizeof sibling, "%.*s", (int)folder, folder ? path : "");
     if (!str_starts(name, STR_LIT("group")) || (size_t)n >= sizeof sibling ||
-        !folder_file_has(folder ? sibling : ".", "model.json", "weightsManifest"))
+        !folder_file_has(NULL, folder ? sibling : ".", "model.json", "weightsManifest"))
         return false;
     error_add_hint(err, "TensorFlow.js describes these weights in model.json: name the folder, %s",
                    quote_beginning(path, folder, folder ? "" : ".", word));

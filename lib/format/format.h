@@ -17,6 +17,7 @@ struct probe {
     bool is_folder;
     bool is_storage; /* numbers in a torch archive, in which no loader looks for HDF5 */
     bool salvage;    /* the file may be truncated or damaged */
+    source *archive; /* that PATH is in; NULL: it is on disk */
     ckpt_str *names; /* of the files in a folder, in natural order */
     size_t nnames;
     bool *no_memory; /* set by a probe that ran out of memory: then no answer is valid */
@@ -101,7 +102,9 @@ ckpt_status shards_write(ckpt_plan *p, const struct format *format, const struct
 /* The arguments of format_open. */
 struct opening {
     const char *path;           /* a folder, or the name of SRC in messages */
-    source *src;                /* format_open takes over the reference; NULL: PATH is a folder */
+    /* format_open takes over the reference; NULL: PATH is a folder; an archive (members.h): PATH is a folder
+     * in it */
+    source *src;
     const ckpt_limits *limits;  /* or NULL */
     const struct format *only;  /* the format that the file must have; NULL: any */
     struct check *check;        /* receives the faults; NULL: a fault is an error */
@@ -114,7 +117,8 @@ struct opening {
  * CKPT_EUNKNOWN and CKPT_EUNSUPPORTED name what the file is instead. */
 ckpt_status format_open(const struct opening *o, ckpt_file **out, ckpt_error *err);
 /* format_open_source - opens the file PATH. Fails if its undo journal shows an unfinished edit; sets NOTE if
- * there is a journal that is not of this file. Sets *OUT to NULL if PATH is a folder. */
+ * there is a journal that is not of this file. Sets *OUT to NULL if PATH is a folder, and to the archive
+ * (members.h) if PATH is a folder in one. */
 ckpt_status format_open_source(const char *path, struct journal_note *note, source **out, ckpt_error *err);
 /* format_note_journal - returns ST, the result of reading F (may be NULL). Adds the text of NOTE to F as a
  * notice or, if ST is a fault, to ERR as the hint. */

@@ -69,7 +69,7 @@ ckpt_status ckpt_recover(const char *path, const ckpt_write_options *opts, ckpt_
 
 ckpt_status format_check_own_file(const ckpt_file *f, ckpt_error *err)
 {
-    if (f->src && !container_is_member(f->src) && source_pos(f->src, 0) != CKPT_NO_OFFSET &&
+    if (f->src && !f->archive && source_pos(f->src, 0) != CKPT_NO_OFFSET &&
         strcmp(f->path, "-") != 0)
         return CKPT_OK;
     return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "only a single file on disk is edited in place");

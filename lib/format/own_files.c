@@ -35,7 +35,8 @@ static ckpt_status visit_path(const struct visitor *v, const char *path, ckpt_er
 
 static ckpt_status visit_files(const struct visitor *v, const ckpt_file *f, unsigned depth, ckpt_error *err)
 {
-    const struct stat *opened = f->src ? source_opened_stat(f->src) : NULL;
+    const source *src = f->src ? f->src : f->archive;
+    const struct stat *opened = src ? source_opened_stat(src) : NULL;
     if (opened) /* the path may be a prefix, as of TensorFlow, or name another file by now */
         CKPT_TRY(v->visit(v->user, opened, err));
     CKPT_TRY(visit_path(v, f->path, err));

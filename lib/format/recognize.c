@@ -512,11 +512,12 @@ const struct signature *recognize_kind(const struct probe *p, enum signature_kin
 
 bool recognize_as(const struct probe *p, enum signature_kind kind) { return recognize_kind(p, kind) != NULL; }
 
-const struct signature *recognize_folder(const char *path)
+const struct signature *recognize_folder(source *archive, const char *path)
 {
     for (size_t i = 0; i < sizeof signatures / sizeof *signatures; i++)
-        if (signatures[i].kind >= SIGN_FOLDER && folder_has(path, signatures[i].magic) &&
-            (!signatures[i].content || folder_file_has(path, signatures[i].magic, signatures[i].content)))
+        if (signatures[i].kind >= SIGN_FOLDER && folder_has(archive, path, signatures[i].magic) &&
+            (!signatures[i].content ||
+             folder_file_has(archive, path, signatures[i].magic, signatures[i].content)))
             return &signatures[i];
     return NULL;
 }

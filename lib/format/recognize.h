@@ -50,8 +50,9 @@ struct signature {
 static inline ckpt_str probe_head(const struct probe *p) { return str_of((const char *)p->head, p->nhead); }
 /* recognize - returns the first row of signatures.def that matches P, or NULL. */
 const struct signature *recognize(const struct probe *p);
-/* recognize_folder - returns the first row that matches the folder PATH, or NULL. */
-const struct signature *recognize_folder(const char *path);
+/* recognize_folder - returns the first row that matches the folder PATH in ARCHIVE (NULL: on disk), or
+ * NULL. */
+const struct signature *recognize_folder(source *archive, const char *path);
 /* recognize_safetensors - returns true if P begins with a header length and JSON, with or without white
  * space. */
 bool recognize_safetensors(const struct probe *p);
@@ -110,10 +111,9 @@ ckpt_status unpack_all(ckpt_file *f, const struct signature *s, source **out, ui
 ckpt_status unpack_report_stray(ckpt_file *f, struct check *check, const source *src, uint64_t stray,
                                 ckpt_error *err);
 /* container_open_path - if PATH is FILE!MEMBER, sets *OUT to that member of the zip or tar archive FILE,
- * which may be compressed. CKPT_ENOTFOUND: no part of PATH before a "!" is a file. */
+ * which may be compressed; to the archive (members.h) if it is a folder in it. CKPT_ENOTFOUND: no part of
+ * PATH before a "!" is a file. */
 ckpt_status container_open_path(const char *path, source **out, ckpt_error *err);
-/* container_is_member - returns true if S is a member of an archive, opened from the archive. */
-bool container_is_member(const source *s);
 /* recognize_fill - sets P from SRC. PATH is its name in messages. */
 ckpt_status recognize_fill(struct probe *p, const char *path, source *src, ckpt_error *err);
 

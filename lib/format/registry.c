@@ -7,6 +7,7 @@
 #include "core/dtype.h"
 #include "format/folder.h"
 #include "format/hub/shards.h"
+#include "format/members.h"
 #include "format/recognize.h"
 
 #define FORMAT(id) extern const struct format format_##id;
@@ -123,10 +124,11 @@ static void close_zip(void *z) { zip_close(z); }
 static ckpt_status fill_probe(ckpt_file *f, struct probe *p, ckpt_error *err)
 {
     p->path = f->path;
+    p->archive = f->archive;
     p->is_folder = f->src == NULL;
     p->salvage = f->salvage;
     if (p->is_folder)
-        return folder_list_all(f->a, f->path, &p->names, &p->nnames, err);
+        return folder_list_all(f, f->path, &p->names, &p->nnames, err);
     CKPT_TRY(recognize_fill(p, f->path, f->src, err));
     if (recognize_archive(p)) {
         ckpt_status st = f->salvage ? zip_salvage(f->src, f->a, &p->zip, &p->zip_err)
@@ -219,8 +221,15 @@ ckpt_status format_open(const struct opening *o, ckpt_file **out, ckpt_error *er
         source_unref(o->src);
         return fail_memory(err);
     }
-    ckpt_status st = file_new(o->path, o->src, o->limits, &f, err);
+    source *archive = members_archive_of(o->src) ? source_ref(members_archive_of(o->src)) : NULL;
+    source *src = members_is_archive(o->src) ? NULL : o->src;
+    if (o->src != src)
+        source_unref(o->src);
+    ckpt_status st = file_new(o->path, src, o->limits, &f, err);
+    if (st != CKPT_OK)
+        source_unref(archive);
     if (st == CKPT_OK) {
+        f->archive = archive;
         st = read_open_source(f, o, p, err);
         if (st == CKPT_OK)
             *out = f;
@@ -255,7 +264,7 @@ ckpt_status format_open_source(const char *path, struct journal_note *note, sour
     *out = NULL;
     *note = (struct journal_note){.judge = format_journal_judge(path)};
     ckpt_status st = source_is_folder(path) ? CKPT_OK : journal_open(path, note, out, err);
-    char *file = st == CKPT_ENOTFOUND ? folder_find_prefix(path) : NULL;
+    char *file = st == CKPT_ENOTFOUND ? folder_find_prefix(NULL, path) : NULL;
     if (file)
         st = journal_open(file, note, out, err);
     free(file);
@@ -295,7 +304,7 @@ static ckpt_status open_names(const struct opening *o, ckpt_file **out, const ck
 
 ckpt_status format_open_or_names(const struct opening *o, ckpt_file **out, ckpt_error *err)
 {
-    if (!o->src)
+    if (!o->src || members_is_archive(o->src)) /* a folder */
         return format_open(o, out, err);
     (void)source_ref(o->src);
     ckpt_status st = format_open(o, out, err);

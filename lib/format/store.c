@@ -12,6 +12,7 @@
 #include "format/folder.h"
 #include "format/hub/shards.h"
 #include "format/kit.h"
+#include "format/members.h"
 
 #define MAX_DEPTH 64u /* of folders */
 
@@ -76,8 +77,8 @@ static ckpt_status list_names(struct store *s, ckpt_str subfolder, bool (*match)
     char *path = join_path(s, subfolder);
     if (!path)
         return fail_memory(s->err);
-    ckpt_status st = match ? folder_list(s->f->a, path, match, names, n, s->err)
-                           : folder_list_all(s->f->a, path, names, n, s->err);
+    ckpt_status st = match ? folder_list(s->f, path, match, names, n, s->err)
+                           : folder_list_all(s->f, path, names, n, s->err);
     free(path);
     return st;
 }
@@ -121,20 +122,32 @@ static ckpt_status add_folder(struct store *s, struct folder_walk *w, ckpt_str n
     return arena_push(s->f->a, &w->names, &w->n, &w->cap, &name, sizeof name) ? CKPT_OK : fail_memory(s->err);
 }
 
+/* find_kind - returns MEMBER_FILE also for a link, which is followed or refused when it is opened. */
+static enum member_kind find_kind(const struct store *s, const char *path)
+{
+    struct stat st;
+    if (s->f->archive) {
+        enum member_kind kind = members_find(s->f->archive, path);
+        return kind == MEMBER_OTHER ? MEMBER_FILE : kind;
+    }
+    return lstat(path, &st) != 0                         ? MEMBER_NONE
+           : S_ISREG(st.st_mode) || S_ISLNK(st.st_mode) ? MEMBER_FILE
+           : S_ISDIR(st.st_mode)                         ? MEMBER_FOLDER
+                                                         : MEMBER_OTHER;
+}
+
 /* add_name - adds NAME of FOLDER: a folder to W; a regular file or a link as an entry of S. */
 static ckpt_status add_name(struct store *s, struct folder_walk *w, ckpt_str folder, ckpt_str name)
 {
-    struct stat file_stat;
     ckpt_str key = ARENA_CONCAT(s->f->a, folder, name);
     char *path = key.ptr ? join_path(s, key) : NULL;
-    ckpt_status st = path ? CKPT_OK : fail_memory(s->err);
-    bool found = path && lstat(path, &file_stat) == 0;
+    if (!path)
+        return fail_memory(s->err);
+    enum member_kind kind = find_kind(s, path);
     free(path);
-    if (st != CKPT_OK || !found)
-        return st;
-    if (S_ISREG(file_stat.st_mode) || S_ISLNK(file_stat.st_mode))
+    if (kind == MEMBER_FILE)
         return add_entry(s, key) ? CKPT_OK : fail_memory(s->err);
-    if (!S_ISDIR(file_stat.st_mode))
+    if (kind != MEMBER_FOLDER)
         return CKPT_OK;
     ckpt_str inner = ARENA_CONCAT(s->f->a, key, STR_LIT("/"));
     return inner.ptr ? add_folder(s, w, inner) : fail_memory(s->err);

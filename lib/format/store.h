@@ -12,7 +12,7 @@ struct store {
     ckpt_file *f;
     ckpt_error *err;     /* for all calls with this store */
     ckpt_str folder;     /* within f->folder: empty, or with '/' at its end */
-    const char *trusted; /* as for part_file_path */
+    const char *trusted; /* as in part_files.h */
     struct ocdbt db;     /* the entries of the database or the folder, sorted by key */
     struct ocdbt_callbacks callbacks;
 };

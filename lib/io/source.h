@@ -35,6 +35,9 @@ struct source_ops {
     /* map - see source_map; NULL: the bytes are encoded, or in several pieces. */
     ckpt_status (*map)(source *s, uint64_t off, const unsigned char **out, ckpt_error *err);
     void (*watch)(source *s, struct source_watch *w); /* see source_watch; may be NULL */
+    /* origin - returns the source that S is made of, which source_check_unchanged checks in place of S. NULL:
+     * it checks S, if that is a file. */
+    source *(*origin)(const source *s);
 };
 
 struct source {
@@ -91,13 +94,14 @@ ckpt_status source_read_whole_file(const char *path, uint64_t max, arena *a, ckp
  * sources that cannot be opened twice. */
 void source_file_park(source *s);
 /* source_check_unchanged - returns CKPT_ECHANGED if the file was replaced, truncated or written to since
- * it was opened (size, mtime, inode), CKPT_EIO if a read failed. Other kinds of source: CKPT_OK. */
+ * it was opened (size, mtime, inode), CKPT_EIO if a read failed; of a member of an archive, that file is
+ * checked. Other kinds of source: CKPT_OK. */
 ckpt_status source_check_unchanged(source *s, ckpt_error *err);
 /* source_is_named_file - returns true if S is a regular file with a path, which other programs may change. */
 bool source_is_named_file(const source *s);
 struct stat;
-/* source_opened_stat - returns what the file of S, or of which S is a slice, was when it was opened; NULL: S
- * is not from a file. */
+/* source_opened_stat - returns what the file of S, or of which S is a slice or a member, was when it was
+ * opened; NULL: S is not from a file. */
 const struct stat *source_opened_stat(const source *s);
 /* source_check_not_written - returns CKPT_ECHANGED if the file S, which is named, was written to since it was
  * opened (size, mtime). It does not matter if a different file is at its path now. */

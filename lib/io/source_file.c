@@ -386,17 +386,24 @@ static ckpt_status find_change(const struct file_source *f, const char **how, ck
     return CKPT_OK;
 }
 
+static const source *get_origin(const source *s)
+{
+    while (s->ops->origin)
+        s = s->ops->origin(s);
+    return s;
+}
+
 const struct stat *source_opened_stat(const source *s)
 {
     uint64_t offset;
-    const struct file_source *f = (const struct file_source *)source_root(s, &offset);
+    const struct file_source *f = (const struct file_source *)get_origin(source_root(s, &offset));
     return f->source.ops == &file_ops ? &f->opened_stat : NULL;
 }
 
 ckpt_status source_check_unchanged(source *s, ckpt_error *err)
 {
-    struct file_source *f = (struct file_source *)s;
-    if (s->ops != &file_ops)
+    struct file_source *f = (struct file_source *)(uintptr_t)get_origin(s);
+    if (f->source.ops != &file_ops)
         return CKPT_OK;
     const char *how = atomic_load(&f->change);
     if (!how && f->is_named)

@@ -1,7 +1,8 @@
 /*
  * dcp.c - scans the values of a distributed checkpoint of torch. Its .metadata is a pickle that lists them:
  * file, offset and length (format/distributed/dcp_metadata.h). dcp.load unpickles these bytes, wherever they
- * are; to the scan of that file they may be numbers of a tensor. (Tensors are loaded with weights_only.)
+ * are; to the scan of that file they may be numbers of a tensor. (Tensors are loaded with weights_only.) In
+ * an archive, such as NeMo's .nemo, the files are members in one folder.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -11,15 +12,17 @@
 #include "base/map.h"
 #include "format/distributed/dcp_metadata.h"
 #include "format/folder.h"
+#include "format/members.h"
 #include "scan/scan.h"
 
 #define METADATA_MEMORY ((uint64_t)512 << 20) /* bytes, for what .metadata lists */
 #define FILES_MAX       512u                  /* open at the same time */
-#define REREAD_MAX      16u                   /* how often the bytes of the files may be scanned as values */
+#define REREAD_MAX      16u                   /* how often the bytes of files may be scanned as values */
 
 struct dcp_scan {
     struct scanner *x;
     source *src; /* .metadata */
+    ckpt_str where;
     const struct scan_siblings *siblings;
     struct dcp_metadata meta;
     map *tensors, *values;  /* names with an entry of a tensor, of anything else */
@@ -27,7 +30,7 @@ struct dcp_scan {
     ckpt_error *err;
 };
 
-bool scan_has_siblings(const char *path) { return str_ends(str_c(path), STR_LIT(".metadata")); }
+bool scan_has_siblings(ckpt_str path) { return str_ends(path, STR_LIT(".metadata")); }
 
 static source *open_regular_file(const char *path)
 {
@@ -47,7 +50,7 @@ ckpt_status scan_siblings_open(arena *a, const char *path, struct scan_siblings 
     *out = (struct scan_siblings){0};
     if (!path_of_folder.ptr)
         return fail_memory(err);
-    if (folder_list_all(a, path_of_folder.ptr, &out->names, &out->n, err) != CKPT_OK)
+    if (folder_list_on_disk(a, path_of_folder.ptr, NULL, &out->names, &out->n, err) != CKPT_OK)
         return err->status == CKPT_ENOMEM ? CKPT_ENOMEM : CKPT_OK;  /* its values are then not found */
     out->files = arena_alloc(a, (out->n + 1) * sizeof *out->files); /* bounded: names are in memory */
     if (!out->files)
@@ -78,7 +81,7 @@ static source *find_file(const struct dcp_scan *d, ckpt_str name)
 
 static ckpt_status report_not_opened(struct dcp_scan *d, ckpt_str name, const char *why)
 {
-    return scan_found(d->x->scan, SCAN_NOT_OPENED, str_of("", 0), d->src, 0, "the value \"%.*s\": %s",
+    return scan_found(d->x->scan, SCAN_NOT_OPENED, d->where, d->src, 0, "the value \"%.*s\": %s",
                       STR_ARG(name), why);
 }
 
@@ -88,9 +91,9 @@ static ckpt_status scan_value(struct dcp_scan *d, ckpt_str name, source *file, c
 {
     source *bytes;
     uint64_t known_bytes = 0, end;
-    ckpt_str where;
+    ckpt_str where, shown = ARENA_CONCAT(d->x->a, d->siblings->folder, file_name);
     if (!checked_add(offset, n, &end) || end > file->size)
-        return scan_found(d->x->scan, SCAN_MALFORMED, str_of("", 0), d->src, 0,
+        return scan_found(d->x->scan, SCAN_MALFORMED, d->where, d->src, 0,
                           "the value \"%.*s\" is outside of its file: {%" PRIu64 " bytes at %" PRIu64
                           "} of {=%" PRIu64 "}",
                           STR_ARG(name), n, offset, file->size);
@@ -98,7 +101,7 @@ static ckpt_status scan_value(struct dcp_scan *d, ckpt_str name, source *file, c
         return report_not_opened(d, name, "the values overlap, and take too long to scan");
     d->left -= n;
     CKPT_TRY(
-        scan_join_names(d->x, file_name, arena_printf(d->x->a, "bytes@0x%" PRIx64, offset), &where, d->err));
+        scan_join_names(d->x, shown, arena_printf(d->x->a, "bytes@0x%" PRIx64, offset), &where, d->err));
     CKPT_TRY(source_slice(file, offset, n, &bytes, d->err));
     ckpt_status st = scan_bytes(d->x, bytes, where, SCAN_MEMBER, &known_bytes, d->err);
     if (st == CKPT_OK && known_bytes < n)
@@ -120,7 +123,7 @@ static ckpt_status scan_item(struct dcp_scan *d, dcp_word key, dcp_word info)
         !dcp_int(dcp_field(&d->meta, info, DCP_STORAGE_INFO, INFO_LENGTH), &n))
         return report_not_opened(d, name, "its file, offset or length is not in the file");
     if (scan_path_leaves_folder(path))
-        return scan_found(d->x->scan, SCAN_EXTERNAL_PATH, str_of("", 0), d->src, 0,
+        return scan_found(d->x->scan, SCAN_EXTERNAL_PATH, d->where, d->src, 0,
                           "the value \"%.*s\" is in \"%.*s\", outside of the folder", STR_ARG(name),
                           STR_ARG(path));
     source *file = find_file(d, path);
@@ -157,34 +160,149 @@ static ckpt_status scan_items(struct dcp_scan *d)
     return CKPT_OK;
 }
 
-ckpt_status scan_dcp_values(struct scanner *x, source *src, const struct scan_siblings *siblings,
-                            ckpt_error *err)
+/* get_budget - returns how many bytes of files of SIZE bytes in all may be scanned as values. */
+static uint64_t get_budget(uint64_t size)
+{
+    uint64_t n;
+    return checked_add(size, (uint64_t)64 << 20, &n) && checked_mul(n, REREAD_MAX, &n) ? n : UINT64_MAX;
+}
+
+/* get_total - returns the size of all files of SIBLINGS that are open. */
+static uint64_t get_total(const struct scan_siblings *siblings)
+{
+    uint64_t total = 0;
+    for (size_t i = 0; i < siblings->n; i++)
+        total = siblings->files[i] ? size_add(total, siblings->files[i]->size) : total;
+    return total;
+}
+
+ckpt_status scan_dcp_values(struct scanner *x, source *src, ckpt_str where,
+                            const struct scan_siblings *siblings, ckpt_error *err)
 {
     ckpt_error why;
-    struct dcp_scan d = {.x = x, .src = src, .siblings = siblings, .err = err};
-    uint64_t total = (uint64_t)64 << 20;
+    struct dcp_scan d = {.x = x, .src = src, .where = where, .siblings = siblings, .err = err};
     arena *a = arena_new(METADATA_MEMORY);
     d.tensors = map_new(0);
     d.values = map_new(0);
+    d.left = siblings->left ? *siblings->left : get_budget(get_total(siblings));
     ckpt_status st = a && d.tensors && d.values ? CKPT_OK : fail_memory(err);
-    if (st == CKPT_OK) {
-        st = dcp_metadata_read(a, src, METADATA_MEMORY, &d.meta, &why);
-        if (st != CKPT_OK && scan_note_system_failure(x->scan, st, &why))
-            *err = why;
-        else if (st != CKPT_OK)
-            st = report_not_opened(&d, STR_LIT("*"), why.what);
-        else
-            for (size_t i = 0; i < siblings->n; i++)
-                if (siblings->files[i] && !checked_add(total, siblings->files[i]->size, &total))
-                    total = UINT64_MAX / REREAD_MAX;
-        d.left = total > UINT64_MAX / REREAD_MAX ? UINT64_MAX
-                                                 : total * REREAD_MAX; /* bounded: checked here */
+    ckpt_status read = st == CKPT_OK ? dcp_metadata_read(a, src, METADATA_MEMORY, &d.meta, &why) : st;
+    if (st == CKPT_OK && scan_note_system_failure(x->scan, read, &why)) {
+        *err = why;
+        st = read;
+    } else if (st == CKPT_OK) {
+        st = read == CKPT_OK ? scan_items(&d) : report_not_opened(&d, STR_LIT("*"), why.what);
     }
-    if (st == CKPT_OK)
-        st = scan_items(&d);
+    if (siblings->left)
+        *siblings->left = d.left;
     dcp_metadata_free(&d.meta);
     map_free(d.tensors);
     map_free(d.values);
     arena_free(a);
+    return st;
+}
+
+/* ------------------------------------------------------------------------ archives */
+
+/* An archive with .metadata. */
+struct dcp_archive {
+    struct scanner *x;
+    source *members;
+    ckpt_str where;
+    arena *a;
+    uint64_t left;       /* as in scan_siblings */
+    uint64_t files_left; /* how many files may still be opened */
+    ckpt_error *err;
+};
+
+static bool is_any_name(ckpt_str name) { return name.len > 0; }
+
+/* open_member - sets *OUT to the member PATH; to NULL if it cannot be opened for the reason *WHY. */
+static ckpt_status open_member(struct dcp_archive *d, const char *path, source **out, ckpt_error *why)
+{
+    ckpt_status st = members_open_file(d->members, path, out, why);
+    if (!scan_note_system_failure(d->x->scan, st, why))
+        return CKPT_OK;
+    *d->err = *why;
+    return st;
+}
+
+/* open_folder - opens the files in FOLDER, the path of a folder in the archive with a slash at its end. */
+static ckpt_status open_folder(struct dcp_archive *d, ckpt_str folder, struct scan_siblings *out)
+{
+    ckpt_error ignored; /* scan_item reports a file that is not open */
+    ckpt_str path = ARENA_CONCAT(d->a, STR_LIT("!"), folder);
+    CKPT_TRY(scan_join_names(d->x, d->where, folder, &out->folder, d->err));
+    CKPT_TRY(path.ptr ? members_list(d->members, path.ptr, d->a, is_any_name, &out->names, &out->n, d->err)
+                      : fail_memory(d->err));
+    out->files = arena_array(d->a, out->n, sizeof(source *));
+    if (!out->files)
+        return fail_memory(d->err);
+    for (size_t i = 0; i < out->n && d->files_left; i++, d->files_left--) {
+        ckpt_str file = ARENA_CONCAT(d->a, path, out->names[i]);
+        CKPT_TRY(file.ptr ? open_member(d, file.ptr, &out->files[i], &ignored) : fail_memory(d->err));
+    }
+    return CKPT_OK;
+}
+
+/* scan_metadata - scans the values that SRC, the member NAME at WHERE, lists. */
+static ckpt_status scan_metadata(struct dcp_archive *d, source *src, ckpt_str name, ckpt_str where)
+{
+    struct scan_siblings siblings = {.left = &d->left};
+    size_t nopened = d->x->nopened_zips;
+    ckpt_status st = open_folder(d, str_folder(name), &siblings);
+    if (st == CKPT_OK)
+        st = scan_dcp_values(d->x, src, where, &siblings, d->err);
+    d->x->nopened_zips = nopened; /* those that were added are in files that are closed now */
+    scan_siblings_close(&siblings);
+    return st;
+}
+
+/* open_and_scan_metadata - does that, if the member NAME is a pickle. */
+static ckpt_status open_and_scan_metadata(struct dcp_archive *d, ckpt_str name)
+{
+    source *src;
+    ckpt_error why;
+    ckpt_str where, path = ARENA_CONCAT(d->a, STR_LIT("!"), name);
+    CKPT_TRY(scan_join_names(d->x, d->where, name, &where, d->err));
+    CKPT_TRY(path.ptr ? open_member(d, path.ptr, &src, &why) : fail_memory(d->err));
+    if (!src)
+        return scan_found(d->x->scan, SCAN_NOT_OPENED, where, NULL, CKPT_NO_OFFSET,
+                          "the values that it lists: %s", why.what);
+    ckpt_status st = CKPT_OK;
+    if (scan_is_pickle(d->x, src, 0, src->size, true))
+        st = scan_metadata(d, src, name, where);
+    source_unref(src);
+    return st;
+}
+
+ckpt_status scan_dcp_in_archive(struct scanner *x, source *src, ckpt_str where, ckpt_error *err)
+{
+    ckpt_error why;
+    struct dcp_archive d = {.x = x,
+                            .where = where,
+                            .a = arena_new(METADATA_MEMORY),
+                            .left = get_budget(src->size),
+                            .err = err};
+    ckpt_status st = d.a ? CKPT_OK : fail_memory(err);
+    ckpt_status opened = st == CKPT_OK
+                             ? members_open(src, "", scan_max_unpacked(x, src->size), &d.members, &why)
+                             : st;
+    if (st == CKPT_OK && scan_note_system_failure(x->scan, opened, &why)) {
+        *err = why;
+        st = opened;
+    } else if (st == CKPT_OK && opened != CKPT_OK) {
+        st = scan_found(x->scan, SCAN_NOT_OPENED, where, NULL, CKPT_NO_OFFSET,
+                        "the values of the distributed checkpoint in it: %s", why.what);
+    }
+    size_t n = opened == CKPT_OK ? members_count(d.members) : 0;
+    d.files_left = size_mul(size_add(n, 64), REREAD_MAX); /* every .metadata lists its folder again */
+    for (size_t i = 0; st == CKPT_OK && i < n; i++)
+        if (scan_has_siblings(members_name(d.members, i)))
+            st = open_and_scan_metadata(&d, members_name(d.members, i));
+    if (d.members)
+        x->unpacked += members_unpacked(d.members); /* bounded: by what was left */
+    source_unref(d.members);
+    arena_free(d.a);
     return st;
 }

@@ -20,8 +20,9 @@
 #include "codec/ocdbt.h"
 #include "codec/sstable.h"
 #include "codec/tar.h"
-#include "format/recognize.h"
 #include "core/check.h"
+#include "format/members.h"
+#include "format/recognize.h"
 #include "io/journal.h"
 #include "op/digest.h"
 #include "scan/judge.h"
@@ -113,7 +114,8 @@ ckpt_status scan_check_format(struct scanner *x, source *src, ckpt_str where, co
     if (st == CKPT_OK) {
         if (end)
             *end = f->table.nstorages ? find_storages_end(f) : 1;
-        if (!x->format || x->depth == 0)
+        bool is_folder = f->archive && !f->src; /* in an archive, whose other members are not of its format */
+        if (!x->format || (x->depth == 0 && !is_folder))
             x->format = f->format->name;
         file_free(f);
         return CKPT_OK;
@@ -516,7 +518,7 @@ ckpt_status scan_source(const char *path, source *src, const struct scan_sibling
     ckpt_status st = x.a ? scan_bytes(&x, src, str_of("", 0), SCAN_FILE, &known_bytes, err)
                          : fail_memory(err);
     if (st == CKPT_OK && siblings && x.format && strcmp(x.format, "pickle") == 0)
-        st = scan_dcp_values(&x, src, siblings, err);
+        st = scan_dcp_values(&x, src, str_of("", 0), siblings, err);
     if (st == CKPT_OK)
         st = scan_check_suffix(&x);
     if (st == CKPT_OK && s->gave_up && !s->result->found[CKPT_SCAN_INCOMPLETE])
@@ -550,11 +552,14 @@ ckpt_status ckpt_scan(const char *path, const ckpt_scan_options *opts,
     o.max_unpacked = o.max_unpacked ? o.max_unpacked : (uint64_t)4 << 30;
     ckpt_error edit_error;
     ckpt_status unfinished_edit = journal_check(path, NULL, &edit_error);
-    bool has_siblings = scan_has_siblings(path);
+    bool has_siblings = scan_has_siblings(str_c(path));
     arena *names = has_siblings ? arena_new((uint64_t)256 << 20) : NULL;
     ckpt_status st = source_file_open(path, &src, err);
     if (st == CKPT_ENOTFOUND && container_open_path(path, &src, err) == CKPT_OK)
         st = CKPT_OK;
+    if (st == CKPT_OK && members_is_archive(src))
+        st = fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
+                  "{a folder} in an archive, not {=a file}\nscan the archive itself");
     if (st == CKPT_OK && has_siblings)
         st = names ? scan_siblings_open(names, path, &siblings, err) : fail_memory(err);
     if (st == CKPT_OK)

@@ -204,22 +204,26 @@ struct yaml_file {
 /* scan_yaml - scans F if it is YAML. Sets *ALL_READ to false if F is called YAML and cannot be read. */
 ckpt_status scan_yaml(struct scanner *x, const struct yaml_file *f, bool *all_read, ckpt_error *err);
 
-/* The files in the folder of the .metadata of a distributed checkpoint, opened before the scan, which may be
- * without the right to open files. */
+/* The files in the folder of the .metadata of a distributed checkpoint; those on disk are opened before the
+ * scan, which may be without the right to open files. */
 struct scan_siblings {
     ckpt_str *names;
-    source **files; /* NULL: not opened */
+    source **files;  /* NULL: not opened */
     size_t n;
+    ckpt_str folder; /* of the files in an archive, for findings: "OUTER!FOLDER/"; else empty */
+    uint64_t *left;  /* bytes of an archive that may still be scanned as values; NULL: 16 times the files */
 };
 /* scan_has_siblings - returns true if the file PATH lists bytes of other files in its folder. */
-bool scan_has_siblings(const char *path);
+bool scan_has_siblings(ckpt_str path);
 /* scan_siblings_open - opens the files in the folder of PATH. Those that cannot be opened are NULL. Allocates
  * from A; the caller closes *OUT, also after a failure. */
 ckpt_status scan_siblings_open(arena *a, const char *path, struct scan_siblings *out, ckpt_error *err);
 void scan_siblings_close(struct scan_siblings *siblings);
-/* scan_dcp_values - scans the values that SRC, a .metadata, lists, in SIBLINGS. */
-ckpt_status scan_dcp_values(struct scanner *x, source *src, const struct scan_siblings *siblings,
-                            ckpt_error *err);
+/* scan_dcp_values - scans the values that SRC, a .metadata at WHERE, lists, in SIBLINGS. */
+ckpt_status scan_dcp_values(struct scanner *x, source *src, ckpt_str where,
+                            const struct scan_siblings *siblings, ckpt_error *err);
+/* scan_dcp_in_archive - does that for each .metadata in SRC, an archive at WHERE that was scanned. */
+ckpt_status scan_dcp_in_archive(struct scanner *x, source *src, ckpt_str where, ckpt_error *err);
 
 /* scan_source - does what ckpt_scan does, for SRC, whose name is PATH. SIBLINGS: see there; NULL: none. */
 ckpt_status scan_source(const char *path, source *src, const struct scan_siblings *siblings, struct scan *s,

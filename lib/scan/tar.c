@@ -143,10 +143,12 @@ ckpt_status scan_tar(struct scanner *x, source *src, ckpt_str where, uint64_t *k
     }
     if (st != CKPT_OK)
         return scan_found(x->scan, SCAN_MALFORMED, where, NULL, CKPT_NO_OFFSET, "tar: %s", why.what);
+    bool has_dcp_metadata = false;
     bool is_torch = torch_tar_find(list, n, "storages") && torch_tar_find(list, n, "tensors") &&
                     torch_tar_find(list, n, "pickle");
     uint64_t end = 0, block_end;
     for (size_t i = 0; st == CKPT_OK && i < n; i++) {
+        has_dcp_metadata |= scan_has_siblings(list[i].name);
         payload_bytes += list[i].size; /* bounded: members are in the source, one after the other */
         st = scan_tar_member(x, src, where, &list[i], is_torch, &known_inside, err);
         end = list[i].data + list[i].size;         /* bounded: the member is in the source */
@@ -157,6 +159,8 @@ ckpt_status scan_tar(struct scanner *x, source *src, ckpt_str where, uint64_t *k
     }
     if (st == CKPT_OK)
         st = check_padding(x, src, where, end, src->size, err);
+    if (st == CKPT_OK && has_dcp_metadata)
+        st = scan_dcp_in_archive(x, src, where, err);
     /* bounded: known_inside is the size of some of the members, which are inside the source */
     *known_bytes += src->size - (payload_bytes - known_inside);
     return st == CKPT_OK && is_torch ? scan_check_format(x, src, where, "torch-tar", NULL, err) : st;

@@ -505,6 +505,14 @@ static bool has_torch_script(const struct zip_audit *audit)
     return false;
 }
 
+static bool has_dcp_metadata(const struct zip_audit *audit)
+{
+    for (size_t i = 0; i < audit->n; i++)
+        if (scan_has_siblings(audit->views[i].name))
+            return true;
+    return false;
+}
+
 static ckpt_status scan_archive(struct scanner *x, source *src, ckpt_str where, bool embedded,
                                 uint64_t *known_bytes, ckpt_error *err)
 {
@@ -540,6 +548,8 @@ static ckpt_status scan_archive(struct scanner *x, source *src, ckpt_str where, 
     /* AOTInductor puts a shared library into a .pt2, and torch loads that library to run the model */
     if (st == CKPT_OK)
         st = report_code_members(archive, ".so .dylib .dll .pyd .pyc .cubin .hsaco", "machine or byte code");
+    if (st == CKPT_OK && has_dcp_metadata(&archive->audit))
+        st = scan_dcp_in_archive(x, src, where, err);
     *known_bytes += known_here; /* bounded: concatenated archives do not overlap */
     note_scanned_zip(&x->opened_zips[index], &archive->audit);
     return st == CKPT_OK && !archive->has_flaw && !embedded

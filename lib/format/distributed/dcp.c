@@ -79,7 +79,7 @@ struct distcp_file {
 struct dcp {
     ckpt_file *f; /* must be first, for part_graph_find_storage */
     ckpt_error *err;
-    const char *trusted;       /* the first metadata file, for part_file_path */
+    const char *trusted;       /* the first metadata file, see part_files.h */
     struct dcp_metadata *meta; /* meta[I] was read from f->parts[I] */
     size_t nmeta;
     const ckpt_file *meta_file; /* the metadata file that is being read */
@@ -165,7 +165,7 @@ static ckpt_status fail_no_metadata(const struct dcp *dcp)
 {
     ckpt_str *list;
     size_t n = 0;
-    CKPT_TRY(folder_list(dcp->f->a, dcp->f->folder, is_unfinished_metadata, &list, &n, dcp->err));
+    CKPT_TRY(folder_list(dcp->f, dcp->f->folder, is_unfinished_metadata, &list, &n, dcp->err));
     (void)fail(dcp->err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
                "data files of a distributed checkpoint, but {no} {=.metadata}");
     if (n)
@@ -184,9 +184,9 @@ static ckpt_status read_metadata(struct dcp *dcp)
     ckpt_file *f = dcp->f;
     ckpt_str *list;
     size_t n;
-    CKPT_TRY(folder_list(f->a, f->folder, is_metadata, &list, &n, dcp->err));
+    CKPT_TRY(folder_list(f, f->folder, is_metadata, &list, &n, dcp->err));
     if (!n)
-        CKPT_TRY(folder_list(f->a, f->folder, is_rank_metadata, &list, &n, dcp->err));
+        CKPT_TRY(folder_list(f, f->folder, is_rank_metadata, &list, &n, dcp->err));
     if (!n)
         return fail_no_metadata(dcp);
     dcp->trusted = list[0].ptr;
@@ -875,7 +875,7 @@ static ckpt_status note_unused_files(struct dcp *dcp)
     ckpt_file *f = dcp->f;
     ckpt_str *list;
     size_t n, nunused = 0, first_unused = 0;
-    CKPT_TRY(folder_list(f->a, f->folder, is_data_file, &list, &n, dcp->err));
+    CKPT_TRY(folder_list(f, f->folder, is_data_file, &list, &n, dcp->err));
     for (size_t i = n; i-- > 0;)
         if (map_get(dcp->file_of, list[i]) == MAP_NONE) {
             first_unused = i;
@@ -885,7 +885,7 @@ static ckpt_status note_unused_files(struct dcp *dcp)
         file_notice(f, "%.*s%s no item of the checkpoint: an earlier save by more ranks may have left %s",
                     STR_ARG(list[first_unused]), nunused > 1 ? " and other .distcp files have" : " has",
                     nunused > 1 ? "them" : "it");
-    CKPT_TRY(folder_list(f->a, f->folder, is_unfinished_metadata, &list, &n, dcp->err));
+    CKPT_TRY(folder_list(f, f->folder, is_unfinished_metadata, &list, &n, dcp->err));
     if (n)
         file_notice(f, "%.*s is of a later save that did not finish, which may have replaced items",
                     STR_ARG(list[0]));

@@ -52,7 +52,7 @@ ckpt_status dcp_items_check(source *items_source, size_t i, bool compare, struct
 /* ---- files of trainers (dcp_extra_values.c) */
 
 /* dcp_read_extra_values - adds the entries of meta.pt (Lightning) and common.pt (Megatron-LM) to f->root, a
- * dict, except keys that it has already. TRUSTED is as for part_file_path. */
+ * dict, except keys that it has already. TRUSTED is as in part_files.h. */
 ckpt_status dcp_read_extra_values(ckpt_file *f, const char *trusted, ckpt_error *err);
 
 #endif

@@ -68,7 +68,8 @@ ckpt_status dcp_read_extra_values(ckpt_file *f, const char *trusted, ckpt_error 
 {
     static const char *const names[] = {"meta.pt", "common.pt"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        ckpt_status st = folder_has(f->folder, names[i]) ? read_file(f, trusted, names[i], err) : CKPT_OK;
+        bool exists = folder_has(f->archive, f->folder, names[i]);
+        ckpt_status st = exists ? read_file(f, trusted, names[i], err) : CKPT_OK;
         if (st != CKPT_OK && !(f->salvage && check_is_fault(st)))
             return st;
         if (st != CKPT_OK)

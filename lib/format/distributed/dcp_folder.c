@@ -20,7 +20,7 @@ static ckpt_status check_replaceable(const struct dcp_folder *folder, const char
 {
     ckpt_str *list;
     size_t n, others;
-    CKPT_TRY(folder_list_all(folder->arena, path, &list, &n, err));
+    CKPT_TRY(folder_list_on_disk(folder->arena, path, NULL, &list, &n, err));
     if (!n)
         return CKPT_OK;
     if (!folder->job->opts->force) {
@@ -29,7 +29,7 @@ static ckpt_status check_replaceable(const struct dcp_folder *folder, const char
                    "use -f to replace it");
         return name_file_if_failed(CKPT_EEXIST, folder->job->path, err);
     }
-    CKPT_TRY(folder_list(folder->arena, path, is_not_dcp_file, &list, &others, err));
+    CKPT_TRY(folder_list_on_disk(folder->arena, path, is_not_dcp_file, &list, &others, err));
     if (!others)
         return CKPT_OK;
     (void)fail(err, CKPT_EEXIST, CKPT_NO_OFFSET,

@@ -134,7 +134,7 @@ static ckpt_status read_shards(struct sharded_tensors *all)
     ckpt_file *f = all->f, *part;
     ckpt_str *list;
     size_t n;
-    CKPT_TRY(folder_list(f->a, f->folder, is_shard, &list, &n, all->err));
+    CKPT_TRY(folder_list(f, f->folder, is_shard, &list, &n, all->err));
     CKPT_TRY(check_complete(f, list, n, all->err));
     for (size_t i = 0; i < n; i++) {
         CKPT_TRY(part_file_read(f, list[0].ptr, list[i], &part, all->err));

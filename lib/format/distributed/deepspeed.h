@@ -30,7 +30,7 @@ struct ds_file {
 /* A save: the folder that `latest` names, or the given folder itself. */
 struct ds_save {
     ckpt_str tag;          /* name of the folder, such as "global_step2"; empty: the given folder */
-    const char *trusted;   /* for part_file_path */
+    const char *trusted;   /* see part_files.h */
     struct ds_file *files; /* in natural order: layer_2 before layer_10 */
     size_t nfiles;
     bool universal; /* it has a folder `zero` with a folder for each parameter */

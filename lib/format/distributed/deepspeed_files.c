@@ -79,9 +79,7 @@ bool ds_is_folder(const struct probe *p) { return find_tracker(p) || probe_match
 static ckpt_status check_tag(const ckpt_file *f, const char *tracker, ckpt_str tag, ckpt_error *err)
 {
     char *path = shards_join_path(str_c(f->path), tag);
-    struct stat file_stat;
-    bool outside = is_unsafe_path(tag),
-         exists = path && !outside && stat(path, &file_stat) == 0 && S_ISDIR(file_stat.st_mode);
+    bool outside = is_unsafe_path(tag), exists = path && !outside && path_is_folder(f->archive, path);
     free(path);
     if (exists)
         return CKPT_OK;
@@ -115,9 +113,9 @@ static ckpt_status list_save(ckpt_file *f, struct ds_save *s, ckpt_error *err)
     ckpt_str *list;
     size_t n;
     char *path = shards_join_path(str_c(f->path), s->tag);
-    ckpt_status st = path ? folder_list(f->a, path, is_file_of_save, &list, &n, err) : fail_memory(err);
+    ckpt_status st = path ? folder_list(f, path, is_file_of_save, &list, &n, err) : fail_memory(err);
     char *zero = path ? shards_join_path(str_c(path), STR_LIT("zero")) : NULL;
-    s->universal = zero && source_is_folder(zero);
+    s->universal = zero && path_is_folder(f->archive, zero);
     if (st == CKPT_OK && !zero)
         st = fail_memory(err);
     free(zero);

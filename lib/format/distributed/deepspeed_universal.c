@@ -36,7 +36,7 @@ static ckpt_status list_folder_of_save(struct universal *u, ckpt_str path, bool 
 {
     struct deepspeed *ds = u->ds;
     char *joined = shards_join_path(str_c(ds->f->path), path);
-    ckpt_status st = joined ? folder_list(ds->f->a, joined, match, out, n, ds->err) : fail_memory(ds->err);
+    ckpt_status st = joined ? folder_list(ds->f, joined, match, out, n, ds->err) : fail_memory(ds->err);
     free(joined);
     return st;
 }

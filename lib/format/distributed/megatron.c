@@ -684,7 +684,7 @@ static ckpt_status read_ranks(struct megatron *m)
     struct torch_graph_input input = {.user = &m->sharded,
                                       .find_storage = part_graph_find_storage,
                                       .describe_node = sharded_tensors_describe};
-    CKPT_TRY(folder_list(f->a, f->folder, is_rank_folder, &list, &n, m->err));
+    CKPT_TRY(folder_list(f, f->folder, is_rank_folder, &list, &n, m->err));
     if (!n)
         return fail(m->err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
                     "{no} folder {=mp_rank_00} of a rank\n"
@@ -715,7 +715,7 @@ static ckpt_status read_all(struct megatron *m)
     size_t n;
     CKPT_TRY(enter_last_iteration(m));
     part_file_set_step(f, "iter_");
-    CKPT_TRY(folder_list(f->a, f->folder, is_dcp_metadata, &list, &n, m->err));
+    CKPT_TRY(folder_list(f, f->folder, is_dcp_metadata, &list, &n, m->err));
     if (n) { /* the format torch_dist */
         f->format = format_by_name("torch-dcp");
         CKPT_TRY(f->format->read(f, m->err));

@@ -14,11 +14,11 @@
 
 bool part_file_set_folder(ckpt_file *f)
 {
-    const char *slash = strrchr(f->path, '/');
-    size_t n = slash ? (size_t)(slash - f->path) : 0;
-    ckpt_str folder = slash ? arena_str(f->a, str_of(f->path, n ? n : 1)) : STR_LIT("."); /* 1: "/" */
-    f->folder = folder.ptr;
-    return folder.ptr != NULL;
+    ckpt_str folder = folder_of(f);
+    if (folder.len > 1 && str_ends(folder, STR_LIT("/")))
+        folder.len--;
+    f->folder = folder.len ? arena_str(f->a, folder).ptr : ".";
+    return f->folder != NULL;
 }
 
 bool is_unsafe_path(ckpt_str name)
@@ -76,16 +76,18 @@ static bool is_inside_or_trusted(const char *folder, const char *trusted, const 
     return inside;
 }
 
-ckpt_status part_file_path(const char *folder, const char *trusted, ckpt_str name, char **path,
-                           ckpt_error *err)
+/* find_path - sets *PATH, which the caller frees, to the path of NAME in the folder of F; the file need not
+ * exist. TRUSTED is as described in part_files.h. */
+static ckpt_status find_path(const ckpt_file *f, const char *trusted, ckpt_str name, char **path,
+                             ckpt_error *err)
 {
     *path = NULL;
     if (is_unsafe_path(name))
         return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "names {a file outside of} {=the folder}: \"%.*s\"",
                     STR_ARG(name));
-    if (!(*path = shards_join_path(str_c(folder), name)))
+    if (!(*path = shards_join_path(str_c(f->folder), name)))
         return fail_memory(err);
-    if (access(*path, F_OK) != 0 || is_inside_or_trusted(folder, trusted, *path))
+    if (f->archive || access(*path, F_OK) != 0 || is_inside_or_trusted(f->folder, trusted, *path))
         return CKPT_OK;
     (void)fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
                "a link to {a file outside of} {=the folder}\n"
@@ -93,12 +95,14 @@ ckpt_status part_file_path(const char *folder, const char *trusted, ckpt_str nam
     return name_file_if_failed(CKPT_EFORMAT, *path, err);
 }
 
-ckpt_status part_file_open(const char *folder, const char *trusted, ckpt_str name, source **out, char **path,
-                           ckpt_error *err)
+/* open_file - finds the path of NAME as find_path does, and opens the file as *OUT. The caller frees *PATH
+ * even on failure. */
+static ckpt_status open_file(const ckpt_file *f, const char *trusted, ckpt_str name, source **out,
+                             char **path, ckpt_error *err)
 {
-    CKPT_TRY(part_file_path(folder, trusted, name, path, err));
-    ckpt_status st = shards_check_regular(*path, err);
-    return name_file_if_failed(st == CKPT_OK ? source_file_open(*path, out, err) : st, *path, err);
+    CKPT_TRY(find_path(f, trusted, name, path, err));
+    ckpt_status st = f->archive ? CKPT_OK : shards_check_regular(*path, err);
+    return name_file_if_failed(st == CKPT_OK ? path_open(f->archive, *path, out, err) : st, *path, err);
 }
 
 static ckpt_str trim_white_space(ckpt_str s)
@@ -115,7 +119,7 @@ ckpt_status tracker_file_read(ckpt_file *f, const struct tracker_file *tracker, 
 {
     char text[TRACKER_FILE_MAX], *path;
     source *src;
-    ckpt_status st = part_file_open(f->folder, tracker->name, str_c(tracker->name), &src, &path, err);
+    ckpt_status st = open_file(f, tracker->name, str_c(tracker->name), &src, &path, err);
     size_t n = st == CKPT_OK && src->size <= sizeof text ? (size_t)src->size : 0;
     if (st == CKPT_OK) {
         st = file_note_read(f, path) ? source_read(src, 0, text, n, err) : fail_memory(err);
@@ -136,13 +140,13 @@ ckpt_status tracker_file_read(ckpt_file *f, const struct tracker_file *tracker, 
 ckpt_status part_file_enter(ckpt_file *f, ckpt_str name, ckpt_error *err)
 {
     char *path;
-    ckpt_status st = part_file_path(f->folder, NULL, name, &path, err);
+    ckpt_status st = find_path(f, NULL, name, &path, err);
     const char *kept = st == CKPT_OK ? arena_str(f->a, str_c(path)).ptr : NULL;
     free(path);
     CKPT_TRY(st);
     if (!kept)
         return fail_memory(err);
-    if (!source_is_folder(kept))
+    if (!path_is_folder(f->archive, kept))
         return fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "{no} {=folder %.*s}", STR_ARG(name));
     f->folder = kept;
     return CKPT_OK;
@@ -157,7 +161,7 @@ ckpt_status tracker_file_enter(ckpt_file *f, const struct tracker_file *tracker,
     (void)fail(err, st, CKPT_NO_OFFSET, "%s names {=%.*s}, and there is {no such folder}", tracker->name,
                STR_ARG(name));
     if (probe_matches(f->probe, tracker->is_save))
-        folder_hint(f->folder, tracker->is_save, err);
+        folder_hint(f->archive, f->folder, tracker->is_save, err);
     else
         error_add_hint(err, "that save was deleted, or not copied");
     return st;
@@ -199,7 +203,7 @@ ckpt_status part_file_add(ckpt_file *f, const char *trusted, ckpt_str name, ckpt
 {
     char *path;
     source *src;
-    ckpt_status st = part_file_open(f->folder, trusted, name, &src, &path, err);
+    ckpt_status st = open_file(f, trusted, name, &src, &path, err);
     if (st == CKPT_OK && f->check && (st = check_watch_source(f->check, source_ref(src), err)) != CKPT_OK)
         source_unref(src);
     if (st == CKPT_OK)
@@ -215,7 +219,7 @@ ckpt_status part_file_read(ckpt_file *f, const char *trusted, ckpt_str name, ckp
     char *path;
     source *src;
     struct journal_note note; /* the file may have been edited in place */
-    ckpt_status st = part_file_path(f->folder, trusted, name, &path, err);
+    ckpt_status st = find_path(f, trusted, name, &path, err);
     if (st == CKPT_OK)
         st = shards_open(f, path, &note, &src, err);
     if (st == CKPT_OK) {

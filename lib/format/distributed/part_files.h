@@ -8,6 +8,11 @@
 
 struct torch_pid;
 
+/* Functions that open a file NAME of the folder of F refuse a NAME that leaves the folder, and a link that
+ * leaves it, unless TRUSTED is a link to the same other folder. TRUSTED (NULL: none) is the name of a file in
+ * the folder that is read anyway. In caches such as that of the Hugging Face Hub, the folder has only links,
+ * and one other folder has all files. Of a folder in an archive, no link is followed. */
+
 /* part_file_set_folder - sets f->folder to the folder that has the file F. False: no memory. */
 bool part_file_set_folder(ckpt_file *f);
 /* is_unsafe_path - returns true if NAME is empty, absolute or has ".." or a zero byte in it. */
@@ -15,16 +20,6 @@ bool is_unsafe_path(ckpt_str name);
 /* part_name_skip - removes TEXT and the decimal number after it from the start of *NAME, such as "mp_rank_"
  * and 3 from "mp_rank_03_001", and sets *NUMBER. False: *NAME does not begin so, and is unchanged. */
 bool part_name_skip(ckpt_str *name, const char *text, uint64_t *number);
-/* part_file_path - sets *PATH, which the caller frees, to the path of NAME in FOLDER; the file need not
- * exist. Refuses a NAME that leaves FOLDER, and a link that leaves it, unless TRUSTED is a link to the same
- * other folder. TRUSTED (NULL: none) is the name of a file in FOLDER that is read anyway. In caches such as
- * that of the Hugging Face Hub, FOLDER has only links, and one other folder has all files. */
-ckpt_status part_file_path(const char *folder, const char *trusted, ckpt_str name, char **path,
-                           ckpt_error *err);
-/* part_file_open - finds the path of NAME as part_file_path does, and opens the file as *OUT. The caller
- * frees *PATH even on failure. */
-ckpt_status part_file_open(const char *folder, const char *trusted, ckpt_str name, source **out, char **path,
-                           ckpt_error *err);
 
 /* A small text file that names the last save: DeepSpeed's `latest`, Megatron's
  * latest_checkpointed_iteration.txt. */
@@ -39,7 +34,7 @@ struct tracker_file {
  * it. Allocates from F's arena. */
 ckpt_status tracker_file_read(ckpt_file *f, const struct tracker_file *tracker, ckpt_str *out,
                               ckpt_error *err);
-/* part_file_enter - changes f->folder to its folder NAME. Refuses the same names and links as part_file_path.
+/* part_file_enter - changes f->folder to its folder NAME. Refuses a NAME or a link that leaves f->folder.
  * CKPT_ENOTFOUND: f->folder has no folder NAME. */
 ckpt_status part_file_enter(ckpt_file *f, ckpt_str name, ckpt_error *err);
 /* tracker_file_enter - enters the folder NAME, which the file TRACKER names, as part_file_enter does. */

@@ -32,14 +32,15 @@ static const struct model_folder {
 };
 
 /* find_model_folder - returns the entry of model_folders that the folder NAME in PATH matches, or NULL. Sets
- * *NO_MEMORY if memory ran out. */
-static const struct model_folder *find_model_folder(const char *path, ckpt_str name, bool *no_memory)
+ * *NO_MEMORY if memory ran out. ARCHIVE is as in struct probe. */
+static const struct model_folder *find_model_folder(const source *archive, const char *path, ckpt_str name,
+                                                    bool *no_memory)
 {
     for (size_t i = 0; i < sizeof model_folders / sizeof *model_folders; i++) {
         if (!ckpt_glob_match(str_c(model_folders[i].folder_glob), name))
             continue;
         char *inner = shards_join_path(str_c(path), name);
-        bool found = inner && folder_has(inner, model_folders[i].file_glob);
+        bool found = inner && folder_has(archive, inner, model_folders[i].file_glob);
         *no_memory = *no_memory || !inner;
         free(inner);
         if (found)
@@ -64,7 +65,7 @@ static bool probe(const struct probe *p)
 {
     bool found = p->is_folder && tracks_steps(p);
     for (size_t i = 0; p->is_folder && !found && i < p->nnames; i++)
-        found = find_model_folder(p->path, p->names[i], p->no_memory) != NULL;
+        found = find_model_folder(p->archive, p->path, p->names[i], p->no_memory) != NULL;
     return found;
 }
 
@@ -91,10 +92,10 @@ static ckpt_status enter_model(ckpt_file *f, const struct model_folder **found_a
     size_t n;
     unsigned count = 0;
     bool no_memory = false;
-    CKPT_TRY(folder_list(f->a, f->folder, is_model_folder, &list, &n, err));
+    CKPT_TRY(folder_list(f, f->folder, is_model_folder, &list, &n, err));
     *found_as = NULL;
     for (size_t i = 0; i < n; i++) {
-        const struct model_folder *entry = find_model_folder(f->folder, list[i], &no_memory);
+        const struct model_folder *entry = find_model_folder(f->archive, f->folder, list[i], &no_memory);
         count += entry != NULL; /* bounded: by the names in memory */
         found = entry ? list[i] : found;
         *found_as = entry ? entry : *found_as;
@@ -103,7 +104,7 @@ static ckpt_status enter_model(ckpt_file *f, const struct model_folder **found_a
         return fail_memory(err);
     if (count < 2)
         return count ? part_file_enter(f, found, err) : CKPT_OK;
-    return folder_fail_ambiguous(f->folder, count, is_model_folder, err);
+    return folder_fail_ambiguous(f->archive, f->folder, count, is_model_folder, err);
 }
 
 /* read_model - makes f->folder the path of F and reads it, in the format that is recognized there. */
@@ -111,7 +112,7 @@ static ckpt_status read_model(ckpt_file *f, ckpt_error *err)
 {
     struct probe *p = f->probe;
     ckpt_str *names;
-    CKPT_TRY(folder_list_all(f->a, f->folder, &names, &p->nnames, err));
+    CKPT_TRY(folder_list_all(f, f->folder, &names, &p->nnames, err));
     p->names = names;
     char *path = strdup(f->folder);
     if (!path)

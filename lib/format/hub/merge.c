@@ -18,6 +18,7 @@
 #include "core/check.h"
 #include "format/folder.h"
 #include "format/hub/shards.h"
+#include "format/members.h"
 #include "format/own_files.h"
 #include "format/ties.h"
 
@@ -46,12 +47,28 @@ ckpt_status shards_check_regular(const char *path, ckpt_error *err)
                 "a folder, pipe or device cannot be read here: put the file itself in its place");
 }
 
+/* open_member - opens the file of ARCHIVE that PATH, or a prefix PATH, names. */
+static ckpt_status open_member(source *archive, const char *path, source **out, ckpt_error *err)
+{
+    char *found = path_exists(archive, path) ? NULL : folder_find_prefix(archive, path);
+    ckpt_status st = members_open_file(archive, found ? found : path, out, err);
+    free(found);
+    return st;
+}
+
 ckpt_status shards_open(const ckpt_file *f, const char *path, struct journal_note *note, source **out,
                         ckpt_error *err)
 {
     const char *file_path = strcmp(path, "-") == 0 ? "./-" : path;
+    *note = (struct journal_note){.text = ""};
+    if (f->archive)
+        return open_member(f->archive, path, out, err);
     CKPT_TRY(shards_check_regular(file_path, err));
     CKPT_TRY(format_open_source(file_path, note, out, err));
+    if (members_is_archive(*out)) {
+        source_unref(*out);
+        return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{a folder} in an archive; {=a file} was expected");
+    }
     ckpt_status st = f->check ? check_set_hint(f->check, note->text, err) : CKPT_OK;
     if (st != CKPT_OK)
         source_unref(*out);
@@ -120,7 +137,7 @@ ckpt_status shards_add_metadata(struct index *x, ckpt_value *key, ckpt_value *te
 static bool hint_other_set(struct index *x)
 {
     ckpt_error ignored;
-    ckpt_str *names, folder = str_folder(str_c(x->f->path));
+    ckpt_str *names, folder = folder_of(x->f);
     const char *path = folder.len ? arena_str(x->f->a, folder).ptr : ".";
     char prefix_word[SHELL_WORD_MAX], ext_word[SHELL_WORD_MAX], hint[sizeof x->err->hint];
     struct folder_set set;
@@ -129,7 +146,7 @@ static bool hint_other_set(struct index *x)
     for (size_t i = 0; i < x->nshards; i++)
         if (!x->shards[i].is_missing)
             return false;
-    if (!path || folder_list_all(x->f->a, path, &names, &n, &ignored) != CKPT_OK)
+    if (!path || folder_list_all(x->f, path, &names, &n, &ignored) != CKPT_OK)
         return false;
     for (size_t i = 0; i < n; i++)
         if (!str_ends(names[i], STR_LIT(INDEX_SUFFIX)))
@@ -171,7 +188,7 @@ static ckpt_status report_missing(struct index *x, const struct shard *s)
 /* make_path - returns the path of S, which the caller frees; NULL: no memory. */
 static char *make_path(const struct index *x, const struct shard *s)
 {
-    return s->path ? strdup(s->path) : shards_join_path(str_folder(str_c(x->f->path)), s->name);
+    return s->path ? strdup(s->path) : shards_join_path(folder_of(x->f), s->name);
 }
 
 static ckpt_status check_present(struct index *x)
@@ -181,7 +198,7 @@ static ckpt_status check_present(struct index *x)
         char *path = make_path(x, &x->shards[i]);
         if (!path)
             return fail_memory(x->err);
-        bool exists = access(path, F_OK) == 0;
+        bool exists = path_exists(x->f->archive, path);
         free(path);
         if (!exists) {
             first = i;
@@ -512,7 +529,8 @@ static ckpt_status add_extra(struct index *x, struct shard *s, uint32_t k, ckpt_
     if (before != MAP_NONE) {
         const struct weight *w = &x->weights[before];
         if (x->is_guess)
-            return folder_fail_ambiguous(x->f->path, (unsigned)x->nshards, folder_is_checkpoint, x->err);
+            return folder_fail_ambiguous(x->f->archive, x->f->path, (unsigned)x->nshards,
+                                         folder_is_checkpoint, x->err);
         if (x->has_no_index)
             return fail(
                 x->err, CKPT_EEXIST, CKPT_NO_OFFSET,

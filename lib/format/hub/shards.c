@@ -19,6 +19,7 @@
 #include "format/distributed/part_files.h"
 #include "format/folder.h"
 #include "format/hub/shards.h"
+#include "format/members.h"
 #include "format/own_files.h"
 #include "format/recognize.h"
 
@@ -229,7 +230,7 @@ static ckpt_status read_folder(ckpt_file *f, ckpt_error *err)
                     "name one of them, such as %s",
                     d.nindexes, d.index_file);
     if (d.nothers && !d.nindexes)
-        return folder_fail_ambiguous(f->path, d.nlisted, folder_is_checkpoint, err);
+        return folder_fail_ambiguous(f->archive, f->path, d.nlisted, folder_is_checkpoint, err);
     const char *name = d.nindexes && !prefers_single_file(&d) ? d.index_file : d.single_file;
     return open_folder_file(f, &d, name, err);
 }
@@ -403,15 +404,22 @@ static ckpt_status report_left_out(struct index *x, ckpt_str name, const ckpt_fi
     return file_report_fault_as(x->f, CHECK_EXTRA_TENSOR, CKPT_EFORMAT, x->err);
 }
 
+static ckpt_status open_unlisted(const ckpt_file *f, const char *path, ckpt_file **out, ckpt_error *err)
+{
+    struct opening o = {.path = path, .limits = &f->limits};
+    CKPT_TRY(f->archive ? members_open_file(f->archive, path, &o.src, err) : shards_check_regular(path, err));
+    return f->archive ? format_open(&o, out, err) : format_open_path(&o, false, out, err);
+}
+
 /* find_left_out - looks for shards next to the index X that it does not name. One that cannot be read is left
  * to those who name it. */
 static ckpt_status find_left_out(struct index *x)
 {
     ckpt_error ignored;
-    ckpt_str *names, folder = str_folder(str_c(x->f->path));
+    ckpt_str *names, folder = folder_of(x->f);
     size_t n;
     ckpt_str path = folder.len ? arena_str(x->f->a, folder) : STR_LIT(".");
-    ckpt_status st = path.ptr ? folder_list_all(x->f->a, path.ptr, &names, &n, &ignored)
+    ckpt_status st = path.ptr ? folder_list_all(x->f, path.ptr, &names, &n, &ignored)
                               : fail_memory(x->err);
     if (st != CKPT_OK) /* a folder may be readable by name only */
         return st == CKPT_ENOMEM ? fail_memory(x->err) : CKPT_OK;
@@ -420,9 +428,7 @@ static ckpt_status find_left_out(struct index *x)
         if (!is_unlisted(x, names[i]))
             continue;
         char *file = shards_join_path(folder, names[i]);
-        const struct opening o = {.path = file, .limits = &x->f->limits};
-        if (file && shards_check_regular(file, &ignored) == CKPT_OK &&
-            format_open_path(&o, false, &other, &ignored) == CKPT_OK) {
+        if (file && open_unlisted(x->f, file, &other, &ignored) == CKPT_OK) {
             st = report_left_out(x, names[i], other);
             file_free(other);
         }

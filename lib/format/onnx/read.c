@@ -23,6 +23,7 @@
 #include "core/check.h"
 #include "format/distributed/part_files.h"
 #include "format/kit.h"
+#include "format/folder.h"
 #include "format/onnx/onnx.h"
 #include "format/recognize.h"
 
@@ -80,7 +81,7 @@ static ckpt_status find_or_open_values(struct onnx_reading *r, ckpt_str location
         *out = r->files[i];
         return CKPT_OK;
     }
-    if (!source_is_named_file(r->f->src))
+    if (!has_folder(r->f))
         return fail(r->err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
                     "values in another file, \"%.*s\", of a model that is {no} {=file of a folder}",
                     STR_ARG(location));

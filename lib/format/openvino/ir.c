@@ -97,7 +97,7 @@ static ckpt_status open_values(struct ir *r)
     ckpt_str name = str_after_last(str_c(f->path), '/'), suffix = STR_LIT(XML_SUFFIX);
     if (r->values || r->values_are_missing)
         return CKPT_OK;
-    if (!source_is_named_file(f->src) || !str_ends(name, suffix))
+    if (!has_folder(f) || !str_ends(name, suffix))
         return fail(r->err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
                     "values in a .bin file, of a model that is {no} {=file with the suffix .xml}");
     r->values_file.file = ARENA_CONCAT(f->a, str_of(name.ptr, name.len - suffix.len),

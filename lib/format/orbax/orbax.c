@@ -53,16 +53,23 @@ struct orbax {
 /* -------------------------------------------------------------------------- folders */
 
 /* has_file - returns true if FOLDER, a folder in PATH, has a file NAME. Sets *NO_MEMORY if there is no memory
- * to check that. */
-static bool has_file(const char *path, ckpt_str folder, const char *name, bool *no_memory)
+ * to check that. ARCHIVE is as in struct probe. */
+static bool has_file(const source *archive, const char *path, ckpt_str folder, const char *name,
+                     bool *no_memory)
 {
     char *in = shards_join_path(str_c(path), folder),
          *file = in ? shards_join_path(str_c(in), str_c(name)) : NULL;
-    bool exists = file && access(file, F_OK) == 0;
+    bool exists = file && path_exists(archive, file);
     *no_memory = *no_memory || !file;
     free(file);
     free(in);
     return exists;
+}
+
+/* has - returns true if FOLDER, a folder in that of the checkpoint, has a file NAME. */
+static bool has(struct orbax *orbax, ckpt_str folder, const char *name)
+{
+    return has_file(orbax->f->archive, orbax->f->folder, folder, name, &orbax->no_memory);
 }
 
 /* read_step_number - sets *OUT to the number that NAME is, or that it has after its last '_'. False: it has
@@ -75,8 +82,8 @@ static bool read_step_number(ckpt_str name, uint64_t *out)
 static bool is_finished_step(const struct probe *p, ckpt_str name)
 {
     uint64_t n;
-    return read_step_number(name, &n) && (has_file(p->path, name, STEP_METADATA, p->no_memory) ||
-                                          has_file(p->path, name, ITEM_METADATA, p->no_memory));
+    return read_step_number(name, &n) && (has_file(p->archive, p->path, name, STEP_METADATA, p->no_memory) ||
+                                          has_file(p->archive, p->path, name, ITEM_METADATA, p->no_memory));
 }
 
 /* find_last_step - sets *NAME to the step of P with the greatest number, and *N to the number of steps. */
@@ -265,7 +272,7 @@ static ckpt_status read_tree_item(struct orbax *orbax)
     const ckpt_value *ocdbt = get_field(meta, "use_ocdbt");
     bool is_ocdbt = ocdbt && ocdbt->type == CKPT_V_BOOL
                         ? ocdbt->u.b
-                        : has_file(orbax->f->folder, orbax->store.folder, OCDBT_MANIFEST, &orbax->no_memory);
+                        : has(orbax, orbax->store.folder, OCDBT_MANIFEST);
     CKPT_TRY(store_open(&orbax->store, is_ocdbt));
     st = read_tree(orbax, meta);
     if (st != CKPT_OK && !orbax->err->where[0])
@@ -289,7 +296,7 @@ static ckpt_status read_json_item(struct orbax *orbax)
 /* read_item - reads the item in FOLDER, which is relative to f->folder, and is empty or ends in '/'. */
 static ckpt_status read_item(struct orbax *orbax, ckpt_str folder)
 {
-    bool is_json = orbax->is_named && !has_file(orbax->f->folder, folder, ITEM_METADATA, &orbax->no_memory);
+    bool is_json = orbax->is_named && !has(orbax, folder, ITEM_METADATA);
     orbax->store = (struct store){.f = orbax->f, .err = orbax->err, .folder = folder};
     orbax->store.trusted =
         arena_printf(orbax->f->a, "%s%s", folder.ptr, is_json ? JSON_ITEM : ITEM_METADATA).ptr;
@@ -307,13 +314,12 @@ static ckpt_status read_items(struct orbax *orbax, ckpt_str folder)
     ckpt_str *name;
     size_t n = 0, items = 0;
     char *path = shards_join_path(str_c(orbax->f->folder), folder);
-    ckpt_status st = path ? folder_list_all(orbax->f->a, path, &name, &n, orbax->err)
+    ckpt_status st = path ? folder_list_all(orbax->f, path, &name, &n, orbax->err)
                           : fail_memory(orbax->err);
     for (size_t i = 0; st == CKPT_OK && i < n; i++) {
-        if (!has_file(path, name[i], ITEM_METADATA, &orbax->no_memory) &&
-            !has_file(path, name[i], JSON_ITEM, &orbax->no_memory))
-            continue;
         ckpt_str in = ARENA_CONCAT(orbax->f->a, folder, name[i], STR_LIT("/"));
+        if (in.ptr && !has(orbax, in, ITEM_METADATA) && !has(orbax, in, JSON_ITEM))
+            continue;
         orbax->item = name[i];
         orbax->is_named = true;
         items++;
@@ -329,8 +335,7 @@ static ckpt_status read_items(struct orbax *orbax, ckpt_str folder)
 /* read_step - reads the step in FOLDER: its items, or an item that stands alone. */
 static ckpt_status read_step(struct orbax *orbax, ckpt_str folder)
 {
-    bool alone = has_file(orbax->f->folder, folder, ITEM_METADATA, &orbax->no_memory) ||
-                 !has_file(orbax->f->folder, folder, STEP_METADATA, &orbax->no_memory);
+    bool alone = has(orbax, folder, ITEM_METADATA) || !has(orbax, folder, STEP_METADATA);
     return alone ? read_item(orbax, folder) : read_items(orbax, folder);
 }
 

@@ -197,7 +197,7 @@ static ckpt_status read_adjacent_program(struct params *p)
                                         str_c(endings[i][1])); /* bounded: PATH ends so */
         if (!program.ptr)
             return fail_memory(p->err);
-        if (source_file_open(program.ptr, &src, &ignored) != CKPT_OK)
+        if (path_open(p->f->archive, program.ptr, &src, &ignored) != CKPT_OK)
             continue;
         p->program = program.ptr;
         ckpt_status st = file_note_read(p->f, program.ptr) ? paddle_read_program(p->f, src, &p->names, p->err)
@@ -338,7 +338,7 @@ static ckpt_status read_folder(ckpt_file *f, ckpt_error *err)
     f->folder = f->path;
     f->producer = STR_LIT("paddle");
     if (!probe_has(f->probe, MODEL_NAME)) {
-        CKPT_TRY(folder_list(f->a, f->path, is_variable_name, &p.names.names, &p.names.nnames, err));
+        CKPT_TRY(folder_list(f, f->path, is_variable_name, &p.names.names, &p.names.nnames, err));
         p.trusted = p.names.names[0].ptr; /* probe_folder found one */
         return read_variables(&p);
     }

@@ -188,7 +188,7 @@ static void find_num_shards(struct bundle *b)
     ckpt_str *names;
     size_t n;
     struct shard_name s;
-    (void)folder_list_all(b->f->a, b->f->folder, &names, &n, &ignored);
+    (void)folder_list_all(b->f, b->f->folder, &names, &n, &ignored);
     for (size_t i = 0; i < n; i++)
         if (shard_name_parse(names[i], &s) && str_starts(s.stem, b->prefix) &&
             str_is(str_skip(s.stem, b->prefix.len), ".data"))

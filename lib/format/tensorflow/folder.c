@@ -223,7 +223,7 @@ static ckpt_status read_folder_state(ckpt_file *f, ckpt_error *err)
 {
     source *src;
     char *path = shards_join_path(str_c(f->path), STR_LIT(STATE_NAME));
-    ckpt_status st = path ? source_file_open(path, &src, err) : fail_memory(err);
+    ckpt_status st = path ? path_open(f->archive, path, &src, err) : fail_memory(err);
     if (st == CKPT_OK) {
         st = read_state_file(f, str_c(f->path), src, err);
         source_unref(src);

@@ -171,7 +171,7 @@ static ckpt_status open_shard(struct tfjs *m, struct tfjs_group *g, ckpt_str nam
 static ckpt_status open_shards(struct tfjs *m, struct tfjs_group *g, const ckpt_value *paths, bool *complete)
 {
     *complete = true;
-    if (value_count(paths) && !source_is_named_file(m->f->src))
+    if (value_count(paths) && !has_folder(m->f))
         return fail(m->err, CKPT_EUNSUPPORTED, paths->offset,
                     "weights in other files, of a model that is {no} {=file of a folder}");
     for (uint32_t i = 0; *complete && i < value_count(paths); i++) {

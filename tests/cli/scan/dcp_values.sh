@@ -39,7 +39,21 @@ at=$((8 + 57 + 100))
 metadata BytesStorageMetadata __0_0.distcp "$(printf %03o $at)" 024 >d/.metadata
 ckpt scan d
 echo $?
+tar -cf d.tar ./d
+gzip -c d.tar >d.tar.gz
+ckpt scan d.tar d.tar.gz
+echo $?
+tar -rf d.tar d/__0_0.distcp # which of the two is loaded depends on who unpacks them
+ckpt scan d.tar
+echo $?
+tar -cf d.tar d
+tar -rf d.tar ./d/.metadata
+ckpt scan d.tar
+echo $?
 metadata TensorStorageMetadata __0_0.distcp "$(printf %03o $at)" 024 >d/.metadata
+tar -cf d.tar d
+ckpt scan -q d.tar
+echo $?
 ckpt scan -q d/.metadata
 echo $?
 metadata BytesStorageMetadata ../numbers 144 024 >d/.metadata

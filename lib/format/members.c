@@ -1,0 +1,537 @@
+/* members.c - see members.h. Stored members are ranges of the archive. Deflated ones are unpacked when they
+ * are opened: the first MAX_IN_MEMORY bytes into memory, all others into one temporary file.
+ *
+ * Refused: a name that two members have, when it is opened; links, which are not followed; a file in a folder
+ * that is a link or a file. Otherwise an unpacked archive could have different bytes at that path. */
+#include "format/members.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "codec/tar.h"
+#include "format/recognize.h"
+#include "io/fd.h"
+#include "io/spool.h"
+
+#define MAX_INDEX     (UINT64_C(1) << 28) /* bytes of the list of members */
+#define MAX_IN_MEMORY (UINT64_C(1) << 20)
+
+struct member {
+    ckpt_str name; /* normalized */
+    size_t entry;  /* index in the archive */
+    enum member_kind kind;
+};
+
+/* An archive and its members. */
+struct archive_source {
+    source as_source; /* must be first */
+    source *bytes;
+    arena *a;
+    ckpt_str prefix; /* FILE! */
+    zip *z;          /* NULL: a tar */
+    struct tar_entry *tar;
+    struct member *members; /* sorted by name */
+    size_t n;
+    size_t *files; /* the indexes of the members that are regular files */
+    size_t nfiles;
+    uint64_t in_memory, in_file, max_unpacked; /* bytes of members that were unpacked, and may be in all */
+    int fd;                                    /* the temporary file; -1: none */
+};
+
+/* A member as a source of its own: FILE!MEMBER is named, so offsets are in the member. */
+struct member_source {
+    source as_source; /* must be first */
+    source *bytes;
+    source *archive;
+};
+
+/* ------------------------------------------------------------------------ sources */
+
+static ckpt_status member_read(source *s, uint64_t off, void *out, size_t n, ckpt_error *err)
+{
+    return source_read(((struct member_source *)s)->bytes, off, out, n, err);
+}
+
+static void member_close(source *s)
+{
+    source_unref(((struct member_source *)s)->bytes);
+    source_unref(((struct member_source *)s)->archive);
+    free(s);
+}
+
+static void member_advise(source *s) { source_advise_sequential(((struct member_source *)s)->bytes); }
+
+static bool member_extent(source *s, uint64_t off, int *fd, uint64_t *at)
+{
+    return source_extent(((struct member_source *)s)->bytes, off, fd, at);
+}
+
+static ckpt_status member_map(source *s, uint64_t off, const unsigned char **out, ckpt_error *err)
+{
+    /* any length would do: source_map has checked the range */
+    return source_map(((struct member_source *)s)->bytes, off, 1, out, err);
+}
+
+static source *member_origin(const source *s) { return ((const struct member_source *)s)->archive; }
+
+static const struct source_ops member_ops = {.read_at = member_read,
+                                             .close = member_close,
+                                             .advise_sequential = member_advise,
+                                             .extent = member_extent,
+                                             .map = member_map,
+                                             .origin = member_origin};
+
+static void archive_close(source *s)
+{
+    struct archive_source *c = (struct archive_source *)s;
+    zip_close(c->z);
+    source_unref(c->bytes);
+    arena_free(c->a);
+    if (c->fd >= 0)
+        (void)close(c->fd);
+    free(c);
+}
+
+static source *archive_origin(const source *s) { return ((const struct archive_source *)s)->bytes; }
+
+/* without read_at, because there are no bytes */
+static const struct source_ops archive_ops = {.close = archive_close, .origin = archive_origin};
+
+bool members_is_archive(const source *s) { return s && s->ops == &archive_ops; }
+
+source *members_archive_of(source *s)
+{
+    if (s && s->ops == &member_ops)
+        return ((struct member_source *)s)->archive;
+    return members_is_archive(s) ? s : NULL;
+}
+
+/* ------------------------------------------------------------------------- names */
+
+/* take_word - removes the first component of *NAME, and the slash after it, and returns it. */
+static ckpt_str take_word(ckpt_str *name)
+{
+    ckpt_str word = str_first(*name, str_find(*name, STR_LIT("/"), 0));
+    *name = str_skip(*name, word.len + 1); /* bounded: str_skip stops at the end */
+    return word;
+}
+
+static bool is_normal(ckpt_str name)
+{
+    bool normal = !str_ends(name, STR_LIT("/"));
+    while (normal && name.len) {
+        ckpt_str word = take_word(&name);
+        normal = word.len && !str_is(word, ".") && !str_is(word, "..");
+    }
+    return normal;
+}
+
+/* normalize - sets *OUT to NAME as a path in the folder to which the archive is unpacked; allocates from A if
+ * that is not a part of NAME. out->ptr NULL: no memory. False: NAME leads out of the folder. */
+static bool normalize(arena *a, ckpt_str name, ckpt_str *out)
+{
+    while (str_starts(name, STR_LIT("./")) || str_starts(name, STR_LIT("/")))
+        name = str_skip(name, name.ptr[0] == '.' ? 2 : 1);
+    *out = name;
+    if (is_normal(name))
+        return true;
+    char *text = arena_alloc(a, name.len + 1); /* bounded: in memory */
+    size_t n = 0;
+    *out = str_of(text, 0);
+    while (text && name.len) {
+        ckpt_str word = take_word(&name);
+        if (str_is(word, "..") && !n)
+            return false;
+        if (str_is(word, "..")) {
+            n = str_folder(str_of(text, n)).len;
+            n -= n > 0; /* bounded: the slash */
+        } else if (word.len && !str_is(word, ".")) {
+            if (n)
+                text[n++] = '/'; /* bounded: no longer than NAME */
+            memcpy(text + n, word.ptr, word.len);
+            n += word.len; /* bounded: as above */
+        }
+    }
+    if (text)
+        text[n] = '\0';
+    out->len = n;
+    return true;
+}
+
+static int compare_members(const void *a, const void *b)
+{
+    const struct member *x = a, *y = b;
+    int order = str_compare(x->name, y->name);
+    return order ? order : (x->entry > y->entry) - (x->entry < y->entry);
+}
+
+static enum member_kind get_kind(const struct archive_source *c, size_t i)
+{
+    ckpt_str name = c->z ? c->z->entries[i].name : c->tar[i].name;
+    char type = c->z ? '0' : c->tar[i].type;
+    if (type == '5' || ((type == '0' || !type) && str_ends(name, STR_LIT("/"))))
+        return MEMBER_FOLDER;
+    return type == '0' || type == '7' || !type ? MEMBER_FILE : MEMBER_OTHER;
+}
+
+/* index_members - sorts the N members of C by their names. Those that lead out of the folder of the archive,
+ * or have a zero byte, are left out: no path names them. */
+static ckpt_status index_members(struct archive_source *c, size_t n, ckpt_error *err)
+{
+    c->members = arena_array(c->a, n, sizeof *c->members);
+    c->files = arena_array(c->a, n, sizeof *c->files);
+    if (!c->members || !c->files)
+        return fail_memory(err);
+    for (size_t i = 0; i < n; i++) {
+        struct member m = {.entry = i, .kind = get_kind(c, i)};
+        bool inside = normalize(c->a, c->z ? c->z->entries[i].name : c->tar[i].name, &m.name);
+        if (!m.name.ptr)
+            return fail_memory(err);
+        if (inside && m.name.len && !memchr(m.name.ptr, 0, m.name.len))
+            c->members[c->n++] = m;
+    }
+    if (c->n)
+        qsort(c->members, c->n, sizeof *c->members, compare_members);
+    for (size_t i = 0; i < c->n; i++)
+        if (c->members[i].kind == MEMBER_FILE)
+            c->files[c->nfiles++] = i;
+    return CKPT_OK;
+}
+
+static ckpt_status list_archive(struct archive_source *c, ckpt_error *err)
+{
+    size_t n = 0;
+    struct probe *p = calloc(1, sizeof *p);
+    ckpt_status st = p ? recognize_fill(p, "", c->bytes, err) : fail_memory(err);
+    bool is_zip = st == CKPT_OK && recognize_archive(p), is_tar = st == CKPT_OK && recognize_as(p, SIGN_TAR);
+    free(p);
+    CKPT_TRY(st);
+    if (is_zip) {
+        CKPT_TRY(zip_open(c->bytes, c->a, &c->z, err));
+        n = c->z->n;
+    } else if (is_tar) {
+        CKPT_TRY(tar_list(c->bytes, c->a, false, &c->tar, &n, err));
+    } else {
+        return fail(err, CKPT_EUNKNOWN, CKPT_NO_OFFSET, "not {=a zip or tar archive}: no members");
+    }
+    return index_members(c, n, err);
+}
+
+ckpt_status members_open(source *bytes, const char *path, uint64_t max_unpacked, source **archive,
+                         ckpt_error *err)
+{
+    struct archive_source *c = calloc(1, sizeof *c);
+    if (!c)
+        return fail_memory(err);
+    c->as_source = (source){.ops = &archive_ops, .position = CKPT_NO_OFFSET, .refs = 1};
+    c->bytes = source_ref(bytes);
+    c->max_unpacked = max_unpacked;
+    c->fd = -1;
+    c->a = arena_new(MAX_INDEX);
+    c->prefix = c->a ? ARENA_CONCAT(c->a, str_c(path), STR_LIT("!")) : str_of(NULL, 0);
+    ckpt_status st = c->prefix.ptr ? list_archive(c, err) : fail_memory(err);
+    if (st == CKPT_OK)
+        *archive = &c->as_source;
+    else
+        archive_close(&c->as_source);
+    return st;
+}
+
+uint64_t members_unpacked(const source *archive)
+{
+    const struct archive_source *c = (const struct archive_source *)archive;
+    return c->in_memory + c->in_file; /* bounded: by max_unpacked */
+}
+
+size_t members_count(const source *archive) { return ((const struct archive_source *)archive)->nfiles; }
+
+ckpt_str members_name(const source *archive, size_t i)
+{
+    const struct archive_source *c = (const struct archive_source *)archive;
+    return c->members[c->files[i]].name;
+}
+
+ckpt_str members_folder_of(const source *archive, const char *path)
+{
+    ckpt_str prefix = ((const struct archive_source *)archive)->prefix, folder = str_folder(str_c(path));
+    return folder.len > prefix.len ? folder : str_of(path, prefix.len);
+}
+
+/* ------------------------------------------------------------------------- find */
+
+/* comes_before - returns true if MEMBER comes before NAME or, if BELOW, before all that is in the folder
+ * NAME. Names such as "a-b" are between "a" and "a/b". */
+static bool comes_before(ckpt_str member, ckpt_str name, bool below)
+{
+    int order = str_compare(str_first(member, name.len), name);
+    return order ? order < 0 : below && name.len && (member.len == name.len || member.ptr[name.len] < '/');
+}
+
+/* find_first - returns the index of the first member that does not come before NAME. */
+static size_t find_first(const struct archive_source *c, ckpt_str name, bool below)
+{
+    size_t low = 0, high = c->n;
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        if (comes_before(c->members[mid].name, name, below))
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+/* is_below - returns true if there is a member I, and it is in FOLDER. Sets *NAME to its path from there. */
+static bool is_below(const struct archive_source *c, size_t i, ckpt_str folder, ckpt_str *name)
+{
+    if (i >= c->n || !str_starts(c->members[i].name, folder))
+        return false;
+    *name = str_skip(c->members[i].name, folder.len);
+    if (!folder.len)
+        return true;
+    bool below = name->len && name->ptr[0] == '/';
+    *name = str_skip(*name, 1);
+    return below;
+}
+
+/* find_name - returns what NAME, which is normalized, is by the members of that name alone. Sets *AT to the
+ * first of them, and *N to how many there are. */
+static enum member_kind find_name(const struct archive_source *c, ckpt_str name, size_t *at, size_t *n)
+{
+    enum member_kind kind = MEMBER_NONE;
+    size_t i = *at = find_first(c, name, false);
+    for (; i < c->n && str_eq(c->members[i].name, name); i++) {
+        enum member_kind next = c->members[i].kind;
+        kind = kind == MEMBER_NONE || (kind == MEMBER_FOLDER && next == kind) ? next : MEMBER_OTHER;
+    }
+    *n = i - *at; /* bounded: I begins at *AT */
+    return kind;
+}
+
+/* is_in_other - returns true if a folder that NAME is in is a link or a file in the archive. */
+static bool is_in_other(const struct archive_source *c, ckpt_str name)
+{
+    size_t at, n;
+    for (ckpt_str folder = str_folder(name); folder.len; folder = str_folder(folder)) {
+        folder.len--; /* bounded: the slash */
+        enum member_kind kind = find_name(c, folder, &at, &n);
+        if (kind != MEMBER_NONE && kind != MEMBER_FOLDER)
+            return true;
+    }
+    return false;
+}
+
+/* get_name - sets *NAME, in C's arena, to the normalized name in PATH; .ptr NULL: no memory. False: PATH is
+ * not in the archive. */
+static bool get_name(const struct archive_source *c, const char *path, ckpt_str *name)
+{
+    ckpt_str all = str_c(path);
+    *name = str_of("", 0);
+    return str_starts(all, c->prefix) && normalize(c->a, str_skip(all, c->prefix.len), name);
+}
+
+static enum member_kind find(const struct archive_source *c, ckpt_str name, size_t *at, size_t *n)
+{
+    ckpt_str below;
+    enum member_kind kind = find_name(c, name, at, n);
+    if (kind == MEMBER_NONE && (!name.len || is_below(c, find_first(c, name, true), name, &below)))
+        kind = MEMBER_FOLDER;
+    return kind != MEMBER_NONE && is_in_other(c, name) ? MEMBER_OTHER : kind;
+}
+
+enum member_kind members_find(const source *archive, const char *path)
+{
+    const struct archive_source *c = (const struct archive_source *)archive;
+    size_t at, n;
+    ckpt_str name;
+    return get_name(c, path, &name) && name.ptr ? find(c, name, &at, &n) : MEMBER_NONE;
+}
+
+/* fail_other - fails because NAME, the name of N members, is MEMBER_OTHER. */
+static ckpt_status fail_other(const struct archive_source *c, ckpt_str name, size_t n, ckpt_error *err)
+{
+    if (n > 1)
+        return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
+                    "{%zu members} are called \"%.*s\", {=one} is allowed", n, STR_ARG(name));
+    return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
+                is_in_other(c, name)
+                    ? "\"%.*s\" is in {a member that is a link}, not in {=a folder}\n%s"
+                    : "\"%.*s\" is {a link or device} in the archive; {=a regular file} was expected\n%s",
+                STR_ARG(name), "if you trust the archive, unpack it and read its folder");
+}
+
+/* -------------------------------------------------------------------------- open */
+
+/* new_spool_for - returns a spool for N bytes that are unpacked. NULL: *ERR has the reason. */
+static spool *new_spool_for(struct archive_source *c, uint64_t n, ckpt_error *err)
+{
+    const char *dir;
+    spool *made;
+    if (n <= MAX_IN_MEMORY - c->in_memory) { /* bounded: never more than that is used */
+        c->in_memory += n; /* bounded: just compared */
+        made = spool_new_in_memory(n);
+    } else {
+        if (c->fd < 0 && (c->fd = fd_temp(&dir)) < 0) {
+            (void)fail_errno(err, CKPT_NO_OFFSET,
+                             "cannot create a temporary file in %s\nset TMPDIR to a writable folder", dir);
+            return NULL;
+        }
+        made = spool_new_at(c->fd, c->in_file, n);
+        c->in_file += n; /* bounded: by max_unpacked */
+    }
+    if (!made)
+        (void)fail_memory(err);
+    return made;
+}
+
+/* unpack_member - sets *OUT to the bytes of the compressed entry E, read from PACKED. */
+static ckpt_status unpack_member(struct archive_source *c, const struct zip_entry *e, source *packed,
+                                 source **out, ckpt_error *err)
+{
+    uint64_t left = c->max_unpacked - members_unpacked(&c->as_source); /* bounded: just compared with it */
+    uint32_t crc = 0;
+    if (e->usize > left)
+        return fail(err, CKPT_ELIMIT, source_pos(c->z->src, e->header_offset),
+                    "it unpacks to {%" PRIu64 " bytes}, {=%" PRIu64 "} more are allowed\n"
+                    "unpack the archive first",
+                    e->usize, left);
+    spool *to = new_spool_for(c, e->usize, err);
+    if (!to)
+        return err->status;
+    ckpt_status st = spool_copy(to, packed, 0, packed->size, err);
+    if (st != CKPT_OK) {
+        spool_free(to);
+        return st;
+    }
+    *out = spool_source(to);
+    st = source_crc(*out, 0, (*out)->size, CRC_32, &crc, err);
+    if (st == CKPT_OK && !c->z->crc_none && crc != e->crc)
+        st = fail(err, CKPT_ECHECKSUM, source_pos(c->z->src, e->header_offset),
+                  "its CRC-32 is {%08x}, the central directory records {=%08x}\n"
+                  "the file is damaged; fetch it again",
+                  crc, e->crc);
+    if (st != CKPT_OK)
+        source_unref(*out);
+    return st;
+}
+
+static ckpt_status open_zip_member(struct archive_source *c, size_t i, source **out, ckpt_error *err)
+{
+    const struct zip_entry *e = &c->z->entries[i];
+    source *member;
+    CKPT_TRY(zip_open_member(c->z, i, &member, err));
+    ckpt_status st = source_locate(member, err);
+    if (st == CKPT_OK)
+        st = e->method == ZIP_STORED ? source_slice(c->bytes, e->data_offset, e->usize, out, err)
+                                     : unpack_member(c, e, member, out, err);
+    source_unref(member);
+    return st;
+}
+
+/* wrap_member - sets *OUT to a source of BYTES (taken over), a member of C. */
+static ckpt_status wrap_member(struct archive_source *c, source *bytes, source **out, ckpt_error *err)
+{
+    struct member_source *s = malloc(sizeof *s);
+    if (!s) {
+        source_unref(bytes);
+        return fail_memory(err);
+    }
+    s->as_source = (source){.ops = &member_ops,
+                            .size = bytes->size,
+                            .refs = 1,
+                            .serializes_reads = bytes->serializes_reads,
+                            .block_size = bytes->block_size};
+    s->bytes = bytes;
+    s->archive = source_ref(&c->as_source);
+    *out = &s->as_source;
+    return CKPT_OK;
+}
+
+/* open_name - sets *OUT to the file NAME, which is normalized. */
+static ckpt_status open_name(struct archive_source *c, ckpt_str name, source **out, ckpt_error *err)
+{
+    size_t at, n;
+    source *bytes;
+    enum member_kind kind = find(c, name, &at, &n);
+    if (kind == MEMBER_NONE)
+        return fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "no member of the archive is called \"%.*s\"",
+                    STR_ARG(name));
+    if (kind == MEMBER_FOLDER)
+        return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
+                    "\"%.*s\" is {a folder} in the archive; {=a regular file} was expected", STR_ARG(name));
+    if (kind == MEMBER_OTHER)
+        return fail_other(c, name, n, err);
+    size_t entry = c->members[at].entry;
+    ckpt_status st = c->z ? open_zip_member(c, entry, &bytes, err)
+                          : source_slice(c->bytes, c->tar[entry].data, c->tar[entry].size, &bytes, err);
+    return st == CKPT_OK ? wrap_member(c, bytes, out, err) : prefix_where_if_failed(st, name, err);
+}
+
+ckpt_status members_open_file(source *archive, const char *path, source **out, ckpt_error *err)
+{
+    struct archive_source *c = (struct archive_source *)archive;
+    ckpt_str name;
+    *out = NULL;
+    if (!get_name(c, path, &name))
+        return fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "{a path} that is not in {=the archive}");
+    return name.ptr ? open_name(c, name, out, err) : fail_memory(err);
+}
+
+/* -------------------------------------------------------------------------- list */
+
+static bool is_last(const ckpt_str *list, size_t n, ckpt_str name) { return n && str_eq(list[n - 1], name); }
+
+static int compare_names(const void *a, const void *b)
+{
+    return str_compare(*(const ckpt_str *)a, *(const ckpt_str *)b);
+}
+
+/* remove_duplicates - sorts the *N names of LIST and keeps one of each. */
+static void remove_duplicates(ckpt_str *list, size_t *n)
+{
+    size_t kept = 0;
+    if (*n)
+        qsort(list, *n, sizeof *list, compare_names);
+    for (size_t i = 0; i < *n; i++)
+        if (!is_last(list, kept, list[i]))
+            list[kept++] = list[i];
+    *n = kept;
+}
+
+ckpt_status members_list(const source *archive, const char *path, arena *a, bool (*match)(ckpt_str name),
+                         ckpt_str **out, size_t *n, ckpt_error *err)
+{
+    const struct archive_source *c = (const struct archive_source *)archive;
+    ckpt_str folder, below, name;
+    size_t at, nsame, cap = 0;
+    *out = NULL;
+    *n = 0;
+    bool inside = get_name(c, path, &folder);
+    if (!folder.ptr)
+        return fail_memory(err);
+    if (!inside || find(c, folder, &at, &nsame) != MEMBER_FOLDER)
+        return fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "{no folder} of this name in {=the archive}");
+    for (size_t i = find_first(c, folder, true); is_below(c, i, folder, &below); i++) {
+        ckpt_str word = take_word(&below);
+        if (is_last(*out, *n, word) || !match(word))
+            continue;
+        name = arena_str(a, word);
+        if (!name.ptr || !arena_push(a, out, n, &cap, &name, sizeof name))
+            return fail_memory(err);
+    }
+    remove_duplicates(*out, n);
+    return CKPT_OK;
+}
+
+bool members_folder_has(const source *archive, const char *path, const char *glob)
+{
+    const struct archive_source *c = (const struct archive_source *)archive;
+    ckpt_str folder, below;
+    bool found = false;
+    if (members_find(archive, path) != MEMBER_FOLDER || !get_name(c, path, &folder) || !folder.ptr)
+        return false;
+    for (size_t i = find_first(c, folder, true); !found && is_below(c, i, folder, &below); i++)
+        found = ckpt_glob_match(str_c(glob), take_word(&below));
+    return found;
+}

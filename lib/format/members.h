@@ -1,0 +1,49 @@
+/* members.h - the members of a zip or tar archive as files in folders. The path of a file or folder in an
+ * archive is FILE!NAME; the names of members have no "./" or "//" in it, and ".." is resolved. Of an open
+ * ckpt_file, `archive` is the archive that its path is in, and NULL for a path on disk. */
+#ifndef FORMAT_MEMBERS_H
+#define FORMAT_MEMBERS_H
+
+#include "base/arena.h"
+#include "io/source.h"
+
+enum member_kind {
+    MEMBER_NONE,
+    MEMBER_FILE,
+    MEMBER_FOLDER,
+    MEMBER_OTHER /* a link or device, several members of one name, or a file in one of these */
+};
+
+/* members_open - sets *ARCHIVE to a source that stands for the archive BYTES, of the name PATH. That source
+ * has no bytes itself; it is a source so that it can be counted and passed in place of a file. All of its
+ * members that are opened may unpack to MAX_UNPACKED bytes. CKPT_EUNKNOWN: BYTES are no archive. */
+ckpt_status members_open(source *bytes, const char *path, uint64_t max_unpacked, source **archive,
+                         ckpt_error *err);
+/* members_unpacked - returns how many bytes the members that were opened have unpacked to. */
+uint64_t members_unpacked(const source *archive);
+/* members_is_archive - returns true if members_open made S, which may be NULL. */
+bool members_is_archive(const source *s);
+/* members_archive_of - returns the archive that S (may be NULL) is a member of, or S if it is an archive
+ * itself, without a new reference; NULL: neither. */
+source *members_archive_of(source *s);
+/* members_count, members_name - the regular files among the members, in the order of the bytes of their
+ * names. */
+size_t members_count(const source *archive);
+ckpt_str members_name(const source *archive, size_t i);
+/* members_find - returns what PATH is in ARCHIVE. A folder may have no member of its own. */
+enum member_kind members_find(const source *archive, const char *path);
+/* members_open_file - sets *OUT to the file PATH in ARCHIVE. Offsets of its errors count from its begin.
+ * CKPT_ENOTFOUND: there is none. CKPT_ELIMIT: it would exceed MAX_UNPACKED. Refuses MEMBER_OTHER, and a
+ * member that is encrypted. */
+ckpt_status members_open_file(source *archive, const char *path, source **out, ckpt_error *err);
+/* members_list - lists the names in the folder PATH that MATCH accepts, each once, in the order of their
+ * bytes. Allocates from A. CKPT_ENOTFOUND: there is no such folder. */
+ckpt_status members_list(const source *archive, const char *path, arena *a, bool (*match)(ckpt_str name),
+                         ckpt_str **out, size_t *n, ckpt_error *err);
+/* members_folder_has - returns true if the folder PATH has a name that matches GLOB. */
+bool members_folder_has(const source *archive, const char *path, const char *glob);
+/* members_folder_of - returns the start of PATH, a file in ARCHIVE, up to the last '/' of its name, or up to
+ * the '!' if it has none. */
+ckpt_str members_folder_of(const source *archive, const char *path);
+
+#endif
