@@ -5,7 +5,10 @@
 
 #include "scan.h"
 
-enum { MAX_LINES = 1000, SLOTS = 4096 }; /* more slots than lines, so that a search ends at an empty one */
+/* Lines for findings above notes; for notes; for harmless calls and notes, if --all prints the calls. Notes
+ * have lines of their own, so that no number of them hides a finding. There are more slots than lines, so
+ * that a search ends at an empty one. */
+enum { MAX_LINES = 1000, MAX_NOTES = 100, MAX_CALLS = 1000, SLOTS = 4096 };
 
 struct finding {
     struct text key, line;
@@ -14,9 +17,9 @@ struct finding {
 };
 
 static struct finding *findings; /* of the current file */
-static size_t nfindings;
-static uint64_t nnot_listed;  /* findings beyond MAX_LINES */
-static uint32_t slots[SLOTS]; /* hash table by key: index in findings + 1; 0: empty */
+static size_t nfindings, nminor; /* all of them; notes and harmless calls */
+static uint64_t nnot_listed;     /* findings beyond these limits */
+static uint32_t slots[SLOTS];    /* hash table by key: index in findings + 1; 0: empty */
 bool scan_all_calls;
 
 void scan_callable(struct text *t, const ckpt_scan_record *r)
@@ -62,6 +65,7 @@ static void free_findings(void)
     free(findings);
     findings = NULL;
     nfindings = 0;
+    nminor = 0;
     nnot_listed = 0;
     memset(slots, 0, sizeof slots);
 }
@@ -137,7 +141,9 @@ static void scan_text_record(const ckpt_scan_record *r)
         scan_message(&key, r);
     bool is_abbreviated = r->level == CKPT_SCAN_ERROR && strstr(key.ptr, "…"); /* may differ in the rest */
     struct finding *old = scan_all_calls || is_abbreviated ? NULL : find_finding(key.ptr, &slot);
-    if (old || nfindings == MAX_LINES) {
+    bool is_minor = is_harmless_call || r->level == CKPT_SCAN_NOTE;
+    size_t max_minor = scan_all_calls ? MAX_CALLS : MAX_NOTES;
+    if (old || (is_minor ? nminor == max_minor : nfindings - nminor == MAX_LINES)) {
         if (old)
             old->times++;
         else
@@ -149,6 +155,7 @@ static void scan_text_record(const ckpt_scan_record *r)
     findings[nfindings] = (struct finding){.key = key, .times = 1};
     add_finding_line(&findings[nfindings].line, r);
     nfindings++;
+    nminor += is_minor;
     if (slot)
         *slot = (uint32_t)nfindings;
 }

@@ -1,16 +1,17 @@
 /* trace_payload.c - see tracer.h. A value is reported if it begins like a compressed file, a program, or a
  * pickle of protocol 2 to 5 (some of these also in base64 or hexadecimal). It is also reported if its first
  * byte can begin a pickle and a newline or STACK_GLOBAL follows, because every import has one of them, or if
- * it is too long to be searched for these. Bytes are also reported if they may end in a zip archive. */
+ * it is too long to be searched for these. It is also reported if it may be zlib or lzma data, and bytes are
+ * if they may end in a zip archive. */
 #include "codec/tracer.h"
 
 #include "codec/pickle_line.h"
 #include "codec/pickle_ops.h"
 #include "codec/zip_header.h"
 
-#define FILE_MIN   16u   /* bytes of the smallest value that is reported as a file */
-#define PICKLE_MIN 8u    /* likewise, as a pickle */
-#define SEARCHED   4096u /* bytes searched for a newline or STACK_GLOBAL */
+#define FILE_MIN     16u                 /* bytes of the smallest value that is reported as a file */
+#define PICKLE_MIN   8u                  /* likewise, as a pickle */
+#define SEARCHED     4096u               /* bytes searched for a newline or STACK_GLOBAL */
 #define ZIP_SEARCHED (READER_WINDOW / 4) /* bytes of the largest value searched for a zip archive */
 
 static bool has_magic(const unsigned char *b, size_t n)
@@ -28,6 +29,19 @@ static bool has_magic(const unsigned char *b, size_t n)
         if (memcmp(b, magic[i], strlen(magic[i])) == 0)
             return true;
     return n >= 5 && b[0] == 0x80 && b[1] >= 2 && b[1] <= 5;
+}
+
+/* may_be_compressed - returns true if B may begin zlib data (RFC 1950 and 1951): method 8, the check of the
+ * header, no dictionary, and a block that is no reserved type and, if it is stored, whose two lengths match;
+ * or lzma data: properties 5d and a dictionary size that is a multiple of 64 KiB. */
+static bool may_be_compressed(const unsigned char *b, size_t n)
+{
+    if (n < FILE_MIN)
+        return false;
+    unsigned block_type = b[2] >> 1 & 3;
+    bool is_zlib_header = (b[0] & 0x8f) == 8 && (b[0] * 256u + b[1]) % 31 == 0 && !(b[1] & 0x20);
+    bool is_block = block_type == 0 ? (b[3] ^ b[5]) == 0xff && (b[4] ^ b[6]) == 0xff : block_type != 3;
+    return (is_zlib_header && is_block) || memcmp(b, "\x5d\0\0", 3) == 0;
 }
 
 /* looks_encoded - returns true if B begins like a pickle of protocol 2 to 5 in hexadecimal or base64, or like
@@ -51,7 +65,8 @@ static unsigned get_possible_kinds(unsigned char b)
         ['L'] = 2,  ['M'] = 2,  ['N'] = 2,  ['S'] = 2,  ['T'] = 2,  ['V'] = 2,  ['X'] = 2,  ['c'] = 2,
         ['}'] = 2,  [']'] = 2,  [')'] = 2,  ['G'] = 2,  ['C'] = 2,  [0x88] = 2, [0x89] = 2, [0x8a] = 2,
         [0x8b] = 2, [0x8c] = 2, [0x8d] = 2, [0x8e] = 2, [0x8f] = 2, [0x95] = 2, [0x96] = 2};
-    return first[b];
+    bool may_be_zlib = (b & 0x8f) == 8;
+    return first[b] | (may_be_zlib || b == 0x5d ? MAY_BE_FILE : 0);
 }
 
 /* report_if_payload - reports V if it begins like a file, or if it begins like a pickle and MAY_IMPORT. */
@@ -63,8 +78,10 @@ static bool report_if_payload(struct tracer *t, struct trace_payload *v, bool ma
                    (v->looks_encoded || has_magic(v->head, v->nhead));
     struct trace_step s = {.what = TRACE_STEP_PAYLOAD, .subject = tracer_constant_ref(t), .payload = v};
     v->may_be_file = is_file;
+    v->may_be_compressed = !is_file && kinds & MAY_BE_FILE && may_be_compressed(v->head, v->nhead);
     v->may_be_pickle = !is_file && kinds & MAY_BE_PICKLE && may_import;
-    return !(is_file || v->may_be_pickle || v->may_end_in_zip) || tracer_report(t, &s);
+    return !(is_file || v->may_be_compressed || v->may_be_pickle || v->may_end_in_zip) ||
+           tracer_report(t, &s);
 }
 
 /* check_end_of_zip - sets *MAY_END_IN_ZIP to whether the next N bytes have the signature of a zip archive's

@@ -34,8 +34,8 @@ struct trace_global {
     ckpt_str module, name; /* as spelled in the file */
     uint8_t protocol; /* of the pickle; below 3, Python 2 names are mapped; from 4 on, NAME may be dotted */
     bool has_constant_name; /* false: an operand of STACK_GLOBAL is not a constant */
-    int32_t verdict;     /* scan/judge caches its verdict here; -1: none yet */
-    ckpt_str python3[2]; /* module and name that Python 3 imports */
+    int32_t verdict;        /* scan/judge caches its verdict here; -1: none yet */
+    ckpt_str python3[2];    /* module and name that Python 3 imports */
 };
 
 enum trace_what {
@@ -45,26 +45,27 @@ enum trace_what {
     TRACE_STEP_PERSID, /* subject: the id */
     TRACE_STEP_EXTENSION,
     TRACE_STEP_BUFFER,
-    TRACE_STEP_MEMO,   /* a memo entry is overwritten */
-    TRACE_STEP_FRAME,  /* an argument or a frame crosses the end of a frame */
+    TRACE_STEP_MEMO,     /* a memo entry is overwritten */
+    TRACE_STEP_FRAME,    /* an argument or a frame crosses the end of a frame */
     TRACE_STEP_LEFTOVER, /* number: items left on the stack at STOP */
-    TRACE_STEP_STORED, /* subject: a global that a value or the result holds without calling it */
-    TRACE_STEP_DROP,   /* POP of the only reference to a call's result; subject: the call */
-    TRACE_STEP_PAYLOAD /* subject: text or bytes that may be a file; see payload */
+    TRACE_STEP_STORED,   /* subject: a global that a value or the result holds without calling it */
+    TRACE_STEP_DROP,     /* POP of the only reference to a call's result; subject: the call */
+    TRACE_STEP_PAYLOAD   /* subject: text or bytes that may be a file; see payload */
 };
 
 /* How the bytes of a payload are encoded. */
 enum trace_encoding {
     TRACE_ENC_BYTES,
-    TRACE_ENC_LATIN1, /* text with a byte for each character, at most U+00FF */
+    TRACE_ENC_LATIN1,  /* text with a byte for each character, at most U+00FF */
     TRACE_ENC_UNICODE, /* the line of a UNICODE opcode */
-    TRACE_ENC_STRING  /* the line of a STRING opcode, without its quotes */
+    TRACE_ENC_STRING   /* the line of a STRING opcode, without its quotes */
 };
 
 struct trace_payload {
     uint64_t start, size;
     enum trace_encoding encoding;
     bool may_be_file;       /* it begins like a file */
+    bool may_be_compressed; /* it begins like zlib or lzma data, which have no magic number */
     bool may_be_pickle;     /* it does not begin like a file, but may run as a pickle */
     bool may_end_in_zip;    /* it has the end record of a zip archive, or was not searched for one */
     bool looks_encoded;     /* it begins like a pickle, zip or gzip in base64 or hexadecimal digits */

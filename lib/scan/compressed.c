@@ -8,6 +8,7 @@
 #include "base/cursor.h"
 #include "codec/inflate.h"
 #include "codec/unpack_archive.h"
+#include "format/recognize.h"
 #include "io/reader.h"
 #include "scan/scan.h"
 
@@ -188,6 +189,65 @@ bool scan_is_compressed(struct scanner *x, source *src, const char *kind)
     }
     (void)scan_note_system_failure(x->scan, st, &why);
     return st == CKPT_OK && unpacked_size > 0;
+}
+
+#define CALL_MIN 8u /* bytes of the smallest pickle that calls something */
+
+struct packed_file {
+    struct scanner *x;
+    bool is_file;
+};
+
+/* note_if_file - sets is_file if BYTES are a recognized file. */
+static ckpt_status note_if_file(void *user, ckpt_str name, source *bytes, ckpt_error *err)
+{
+    struct packed_file *f = user;
+    struct probe p = {.size = 0};
+    (void)name;
+    CKPT_TRY(recognize_fill(&p, f->x->path, bytes, err));
+    f->is_file = f->is_file || recognize(&p) || scan_is_pickle(f->x, bytes, 0, bytes->size, true);
+    return CKPT_OK;
+}
+
+/* inflates_to_file - returns true if SRC is zlib data of a recognized file, or broken zlib data whose first
+ * bytes call something as a pickle: random bytes inflate to a few bytes. */
+static bool inflates_to_file(struct scanner *x, source *src)
+{
+    struct packed_file f = {.x = x};
+    uint64_t used;
+    ckpt_error why;
+    spool *unpacked = spool_new(scan_max_unpacked(x, src->size));
+    ckpt_status st = unpacked ? inflate_into(src, 0, src->size, INFLATE_ZLIB, unpacked, &used, &why)
+                              : fail_memory(&why);
+    (void)scan_note_system_failure(x->scan, st, &why);
+    if (!unpacked || spool_size(unpacked) == 0) {
+        spool_free(unpacked);
+        return false;
+    }
+    source *bytes = spool_source(unpacked);
+    if (st == CKPT_OK || st == CKPT_ELIMIT)
+        (void)scan_note_system_failure(x->scan, note_if_file(&f, STR_LIT(""), bytes, &why), &why);
+    else
+        f.is_file = bytes->size >= CALL_MIN && scan_is_pickle(x, bytes, 0, bytes->size, false);
+    source_unref(bytes);
+    return f.is_file;
+}
+
+const char *scan_find_packed_file(struct scanner *x, source *src)
+{
+    struct probe p = {.size = 0};
+    ckpt_error why;
+    struct packed_file f = {.x = x};
+    struct unpack u = {.max_bytes = scan_max_unpacked(x, src->size), .member = note_if_file, .user = &f};
+    if (scan_note_system_failure(x->scan, recognize_fill(&p, x->path, src, &why), &why))
+        return NULL;
+    if (recognize_zlib(&p))
+        return inflates_to_file(x, src) ? "zlib" : NULL;
+    const struct signature *compression = recognize_kind(&p, SIGN_COMPRESSED);
+    if (!compression || strcmp(compression->id, "lzma") != 0)
+        return NULL;
+    (void)scan_note_system_failure(x->scan, unpack_archive(src, &u, &why), &why);
+    return f.is_file ? "lzma" : NULL;
 }
 
 ckpt_status scan_compressed(struct scanner *x, source *src, ckpt_str where, const char *kind,

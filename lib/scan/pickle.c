@@ -140,7 +140,9 @@ static ckpt_status open_payload(struct pickle_scan *ps, const struct scan_pickle
     CKPT_TRY(open_payload_source(x->scan, p->src, v, &bytes, err));
     if (!bytes)
         return CKPT_OK;
-    bool is_scanned = v->may_be_file || (v->may_be_pickle && scan_is_pickle(x, bytes, 0, bytes->size, false));
+    bool is_scanned = v->may_be_file ||
+                      (v->may_be_pickle && scan_is_pickle(x, bytes, 0, bytes->size, false)) ||
+                      (v->may_be_compressed && scan_find_packed_file(x, bytes));
     /* what looks like base64 is also scanned as it is: the "U" of "UEsDB" is the opcode SHORT_BINSTRING */
     ckpt_status st = CKPT_OK;
     if (v->may_be_file && v->looks_encoded)
@@ -174,8 +176,8 @@ struct trial {
     const struct scan *scan;
     uint64_t counts_from; /* opcodes before this offset do not count */
     uint64_t imports, calls;
-    bool runs_code;    /* imports a name that is known to run code */
-    bool has_odd_name; /* imports a name that is not an identifier: rare in pickles, common in prose */
+    bool runs_code;      /* imports a name that is known to run code */
+    bool has_odd_name;   /* imports a name that is not an identifier: rare in pickles, common in prose */
     bool imports_module; /* imports a module whose name is an identifier, perhaps with hyphens */
 };
 
@@ -222,8 +224,8 @@ static bool try_step(void *user, const struct trace_step *step)
 /* scan_arrays_as_opcodes - scans P again as pickle.load runs it, which reads the bytes of arrays as opcodes;
  * joblib.load skips them. Does nothing if there is an array of numbers, the first at FIRST_ARRAY, and no
  * opcode from there on imports or calls anything. */
-static ckpt_status scan_arrays_as_opcodes(struct pickle_scan *ps, struct scan_pickle *p,
-                                          uint64_t first_array, ckpt_error *err)
+static ckpt_status scan_arrays_as_opcodes(struct pickle_scan *ps, struct scan_pickle *p, uint64_t first_array,
+                                          ckpt_error *err)
 {
     struct scanner *x = ps->x;
     struct trial t = {.scan = x->scan, .counts_from = first_array};

@@ -340,7 +340,8 @@ static ckpt_status scan_as_compressed_too(struct scanner *x, const struct probe 
 
 /* find_compression - returns the kind of compression of P, by its SIGNATURE or, if it may begin with a zlib
  * header, by inflating it; NULL: none. A text may begin with the two bytes of such a header: it is zlib data
- * only if it inflates to a pickle. */
+ * only if it inflates to a pickle. A value may begin like zlib or lzma data by chance: see
+ * scan_find_packed_file. */
 static const char *find_compression(struct scanner *x, const struct probe *p,
                                     const struct signature *signature, enum scan_role role)
 {
@@ -349,7 +350,9 @@ static const char *find_compression(struct scanner *x, const struct probe *p,
     bool is_ambiguous = compressed && strcmp(signature->id, "lzma") == 0 && role == SCAN_VALUE;
     if (compressed && !is_ambiguous)
         return signature->id;
-    if (role == SCAN_VALUE || !recognize_zlib(p))
+    if (role == SCAN_VALUE)
+        return scan_find_packed_file(x, p->src);
+    if (!recognize_zlib(p))
         return NULL;
     bool is_zlib = (signature && signature->kind == SIGN_ZLIB) ||
                    scan_is_zlib(x, p->src, is_text_source(x->scan, p->src));
@@ -378,10 +381,9 @@ static ckpt_status report_failed_trial(struct scanner *x, source *src, ckpt_str 
         return scan_found(x->scan, SCAN_PICKLE_NOT_FOLLOWED, where, src, t->failed_at,
                           "text that has a pickle's file name and begins like a pickle: %s", t->why.what);
     enum scan_rule rule = x->has_text_name ? SCAN_EMBEDDED_FILE : SCAN_PICKLE_NOT_FOLLOWED;
-    return t->imports_module
-               ? scan_found(x->scan, rule, where, src, t->failed_at,
-                            "text that begins like a pickle, with an import: %s", t->why.what)
-               : CKPT_OK;
+    return t->imports_module ? scan_found(x->scan, rule, where, src, t->failed_at,
+                                          "text that begins like a pickle, with an import: %s", t->why.what)
+                             : CKPT_OK;
 }
 
 /* scan_by_trial - tries the formats without a certain signature, and scans P as the first that fits. Sets

@@ -78,6 +78,9 @@ uint64_t scan_max_unpacked(const struct scanner *x, uint64_t size);
 /* scan_is_zlib - returns true if SRC, whose first two bytes may be a zlib header, is zlib data. If TEXT, SRC
  * could be text as well: then it must unpack to a pickle. */
 bool scan_is_zlib(struct scanner *x, source *src, bool text);
+/* scan_find_packed_file - returns the compression of SRC, "zlib" or "lzma", which have no magic number, if it
+ * unpacks to a pickle or another recognized file; else NULL. */
+const char *scan_find_packed_file(struct scanner *x, source *src);
 /* scan_one_pickle - scans the pickle at *POS as each kind of loader reads it, and moves *POS past its end.
  * Sets *STOPPED if it ended with STOP. */
 ckpt_status scan_one_pickle(struct scanner *x, source *src, ckpt_str where, uint64_t *pos, bool *stopped,

@@ -552,7 +552,8 @@ static ckpt_status scan_archive(struct scanner *x, source *src, ckpt_str where, 
         st = scan_dcp_in_archive(x, src, where, err);
     *known_bytes += known_here; /* bounded: concatenated archives do not overlap */
     note_scanned_zip(&x->opened_zips[index], &archive->audit);
-    return st == CKPT_OK && !archive->has_flaw && !embedded
+    /* of an archive without members there is nothing to check, and it is no more numpy's than others' */
+    return st == CKPT_OK && !archive->has_flaw && !embedded && archive->audit.n
                ? scan_check_format(x, src, where, NULL, NULL, err)
                : st;
 }

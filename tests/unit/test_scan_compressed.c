@@ -242,6 +242,65 @@ static void compressed_members_are_unpacked(void)
     buf_free(&b);
 }
 
+/* The pickle of inert_mod.C('x') and a text, in zlib and lzma data. */
+#define ZLIB_PICKLE                                                                                          \
+    "\170\234\113\316\314\113\055\052\211\317\315\117\341\162\346\322\010\126\257\120"                       \
+    "\347\052\011\322\003\000"
+#define ZLIB_PICKLE_SUM "\127\064\006\273"
+#define ZLIB_ZLIB_PICKLE                                                                                     \
+    "\170\234\253\230\343\175\356\214\267\256\126\347\371\263\376\017\213\236\135\342"                       \
+    "\010\133\037\360\134\213\363\022\063\103\270\011\333\156\000\352\116\015\263"
+#define LZMA_PICKLE                                                                                          \
+    "\135\000\000\200\000\377\377\377\377\377\377\377\377\000\061\232\112\037\014\231"                       \
+    "\136\063\221\260\003\012\034\322\322\222\163\276\215\356\200\014\240\023\267\014"                       \
+    "\212\377\377\335\312\000\000"
+#define ZLIB_TEXT                                                                                            \
+    "\170\234\313\317\313\251\124\050\316\317\115\125\050\111\255\050\321\121\050\317"                       \
+    "\310\114\316\120\310\313\127\310\311\117\114\111\055\122\050\315\053\310\114\316"                       \
+    "\316\111\055\006\000\077\103\017\135"
+#define RANDOM_BYTES                                                                                         \
+    "\170\234\315\007\054\330\276\157\237\142\254\114\011\302\202\006\347\343\125\224"                       \
+    "\252\153\064\057\135\012\072\136\110\102\050\367"
+#define VALUE(size, bytes)                                                                                   \
+    CONSTANT("\x80\x03"                                                                                      \
+             "C" size bytes ".")
+
+/* Values of a pickle that are zlib or lzma data, which have no magic number, are opened if they unpack to a
+ * file. */
+static void values_that_unpack_to_a_pickle_are_scanned(void)
+{
+    static const struct {
+        const char *kind;
+        ckpt_str bytes;
+        size_t findings;
+        bool by_libarchive;
+    } values[] = {
+        {"zlib data", VALUE("\x1e", ZLIB_PICKLE ZLIB_PICKLE_SUM), 2, false},
+        {"zlib data", VALUE("\x27", ZLIB_ZLIB_PICKLE), 3, false},
+        {"lzma data", VALUE("\x2f", LZMA_PICKLE), 2, true},
+    };
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+        struct scan_results s = scan(values[i].bytes);
+        if (values[i].by_libarchive && !unpack_archive_available())
+            continue;
+        CHECK_FINDING(s, values[i].findings, "unknown-callable", 20, "");
+        CHECK_FINDING(s, values[i].findings, "archive-opened", 0, values[i].kind);
+    }
+    static const ckpt_str truncated = VALUE("\x1a", ZLIB_PICKLE); /* zlib.decompressobj() unpacks it */
+    CHECK_FINDING(scan(truncated), 2, "unknown-callable", 20, "");
+}
+
+static void values_that_only_begin_like_compressed_data_are_not_reported(void)
+{
+    static const ckpt_str values[] = {
+        VALUE("\x31", ZLIB_TEXT),
+        VALUE("\x20", RANDOM_BYTES), /* after a header of zlib */
+        VALUE("\x1e", "x^ is how a text may begin too"),
+    };
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++)
+        CU_ASSERT_EQUAL(scan(values[i]).findings, 0);
+}
+
 void suite_scan_compressed(void)
 {
     UNIT(each_format_is_unpacked);
@@ -255,4 +314,6 @@ void suite_scan_compressed(void)
     UNIT(members_of_seven_zip_are_scanned);
     UNIT(bytes_after_an_empty_seven_zip_are_reported);
     UNIT(compressed_members_are_unpacked);
+    UNIT(values_that_unpack_to_a_pickle_are_scanned);
+    UNIT(values_that_only_begin_like_compressed_data_are_not_reported);
 }
