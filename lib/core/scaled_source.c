@@ -4,6 +4,7 @@
 #include "core/scaled_source.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 
 #include "base/checked.h"
@@ -471,6 +472,7 @@ static void scale_row(const struct scaled *s, const struct scales *x, uint64_t r
     for (uint64_t k = 0; k < n; k += run) {
         run = get_run(s, x, k, col, n, &i);
         float zero = x->zero ? x->zero[first + i] : s->r.constant_zero;
+        zero = s->r.truncates_zero ? truncf(zero) : zero;
         for (uint64_t c = k; c < k + run; c++)
             out[c] -= zero; /* -0 - 0 is -0 */
         if (s->r.rounds_difference)

@@ -60,6 +60,7 @@ struct scaled_recipe {
     bool rounds_scale; /* MULTIPLIER and its product with the scale are rounded to DTYPE */
     float factor;      /* 1: none */
     ckpt_dtype dtype;  /* of the numbers: float32, float16 or bfloat16 */
+    bool truncates_zero;    /* a zero that is no integer loses its fraction */
     bool rounds_difference; /* code - zero is rounded to DTYPE before it is multiplied */
     bool subtracts_bias;    /* - bias instead of + bias */
     bool rounds_product;    /* (code - zero) * scale is rounded to DTYPE before BIAS is added */

@@ -91,8 +91,8 @@ static bool is_dequantized_class(ckpt_str name)
 static ckpt_status refuse_class(ckpt_str name, ckpt_error *err)
 {
     return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
-                "of torchao's tensors, {=Float8Tensor, Int8Tensor and IntxUnpackedToInt8Tensor} are "
-                "dequantized, and {%.*s} is %s",
+                "of torchao's tensors, {=Float8Tensor, Int8Tensor, IntxUnpackedToInt8Tensor and "
+                "AffineQuantizedTensor} are dequantized, and {%.*s} is %s",
                 STR_ARG(name), str_starts(name, STR_LIT("Int4")) ? "packed for a kernel" : "none of these");
 }
 
@@ -170,6 +170,120 @@ ckpt_status recipe_make_torchao_tensor(struct dequantizer *d, const struct quant
     if (!recipe_parse_dtype(str_c(ckpt_dtype_name((ckpt_dtype)t->dtype))))
         return recipe_refuse("it is not of float32, float16 or bfloat16", err);
     return set_torchao(d, w, w->part[0], w->part[1], w->part[2], (ckpt_dtype)t->dtype, out, err);
+}
+
+/* The parts of a torchao_affine, in the order of the components in quantized.c. */
+enum affine_part {
+    AFFINE_IMPL,
+    AFFINE_INT_DATA,
+    AFFINE_FLOAT8_DATA,
+    AFFINE_SCALE,
+    AFFINE_ZERO,
+    AFFINE_WEIGHT
+};
+
+/* find_wrapper_state - returns the attributes that the call V gives to a tensor subclass; NULL: none. */
+static const ckpt_value *find_wrapper_state(const ckpt_value *v)
+{
+    if (v && value_calls(v, "torch._utils", "_rebuild_parameter", 1))
+        v = value_arg(v, 0);
+    return v && value_calls(v, "torch._tensor", "_rebuild_from_type_v2", 4) ? value_arg(v, 3) : NULL;
+}
+
+/* set_affine_blocks - sets the blocks of R from STATE's block_size, one scale for each in row SCALE. */
+static ckpt_status set_affine_blocks(const struct dequantized *out, const ckpt_value *state, uint32_t scale,
+                                     struct scaled_recipe *r, ckpt_error *err)
+{
+    const ckpt_value *size = value_get(state, "block_size");
+    int64_t block[2] = {0};
+    bool ok = out->ndim == 2 && size && size->type == CKPT_V_TUPLE && value_count(size) == 2;
+    for (uint32_t k = 0; ok && k < 2; k++)
+        ok = value_integer(value_item(size, k), &block[k]) && block[k] > 0 &&
+             out->shape[k] % (uint64_t)block[k] == 0;
+    if (!ok)
+        return recipe_refuse("its block_size does not divide a matrix of its shape", err);
+    r->matrix_rows = r->rows;
+    r->block_rows = (uint64_t)block[0];
+    r->block_cols = (uint64_t)block[1];
+    r->scale = recipe_matrix(scale, r->rows / r->block_rows, r->cols / r->block_cols);
+    return CKPT_OK;
+}
+
+/* has_zero_domain - returns true if STATE's zero_point_domain is one in which zeros are subtracted from
+ * codes: ZeroPointDomain.INT is 1, NONE is 3. HAS_ZERO: there are zeros. */
+static bool has_zero_domain(const ckpt_value *state, bool has_zero)
+{
+    const ckpt_value *domain = value_get(state, "zero_point_domain");
+    int64_t number;
+    if (domain && domain->type == CKPT_V_NONE)
+        return !has_zero;
+    return domain && value_calls(domain, "torchao.quantization.quant_primitives", "ZeroPointDomain", 1) &&
+           value_integer(value_arg(domain, 0), &number) && number == (has_zero ? 1 : 3);
+}
+
+/* find_affine_codes - sets *ROW to the codes of W, by its layout. */
+static ckpt_status find_affine_codes(const struct dequantizer *d, const struct quantized_weight *w,
+                                     uint32_t *row, ckpt_error *err)
+{
+    uint32_t impl = w->part[AFFINE_IMPL];
+    if (impl == CKPT_NO_TENSOR)
+        return recipe_refuse("it has no tensor_impl", err);
+    ckpt_str layout = str_after_last(recipe_tensor(d, impl)->klass, '.');
+    const ckpt_value *state = find_wrapper_state(recipe_tensor(d, impl)->value);
+    const ckpt_value *transposed = value_get(state, "transposed");
+    bool is_plain = str_is(layout, "PlainAQTTensorImpl"), is_float8 = str_is(layout, "Float8AQTTensorImpl");
+    if (!is_plain && !is_float8)
+        return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
+                    "its layout is {%.*s}; {=PlainAQTTensorImpl and Float8AQTTensorImpl} are dequantized",
+                    STR_ARG(layout));
+    if (is_float8 && !(transposed && transposed->type == CKPT_V_BOOL && !transposed->u.b))
+        return recipe_refuse("its float8_data are transposed", err);
+    *row = w->part[is_float8 ? AFFINE_FLOAT8_DATA : AFFINE_INT_DATA];
+    return *row == CKPT_NO_TENSOR || w->part[AFFINE_SCALE] == CKPT_NO_TENSOR
+               ? recipe_refuse("its tensor_impl has no data or no scale", err)
+               : CKPT_OK;
+}
+
+static bool has_shape(const ckpt_tensor *t, const struct dequantized *out)
+{
+    bool same = t->ndim == out->ndim;
+    for (uint32_t k = 0; same && k < out->ndim; k++)
+        same = t->shape[k] == out->shape[k];
+    return same;
+}
+
+/* recipe_make_torchao_affine - torchao's AffineQuantizedTensor, or one in a LinearActivationQuantizedTensor,
+ * which quantizes activations when it runs. Sources: torchao 0.7, dtypes/affine_quantized_tensor.py,
+ * quantization/quant_primitives.py (_dequantize_affine). */
+ckpt_status recipe_make_torchao_affine(struct dequantizer *d, const struct quantized_weight *w,
+                                       struct dequantized *out, ckpt_error *err)
+{
+    bool is_inner = str_is(str_after_last(recipe_tensor(d, w->weight)->klass, '.'),
+                           "LinearActivationQuantizedTensor");
+    uint32_t row = is_inner ? w->part[AFFINE_WEIGHT] : w->weight, codes = CKPT_NO_TENSOR;
+    uint32_t zero = w->part[AFFINE_ZERO];
+    if (row == CKPT_NO_TENSOR)
+        return recipe_refuse("it has no original_weight_tensor", err);
+    const ckpt_tensor *t = recipe_tensor(d, row);
+    ckpt_str klass = str_after_last(t->klass, '.');
+    const ckpt_value *state = find_wrapper_state(t->value);
+    if (!str_is(klass, "AffineQuantizedTensor"))
+        return refuse_class(klass, err);
+    CKPT_TRY(find_affine_codes(d, w, &codes, err));
+    if (!recipe_parse_dtype(str_c(ckpt_dtype_name((ckpt_dtype)t->dtype))))
+        return recipe_refuse("it is not of float32, float16 or bfloat16", err);
+    if (!has_zero_domain(state, zero != CKPT_NO_TENSOR))
+        return recipe_refuse("its zeros are not subtracted from its codes (zero_point_domain)", err);
+    CKPT_TRY(recipe_begin(d, w, 1, (ckpt_dtype)t->dtype, out, err));
+    if (!has_shape(recipe_tensor(d, codes), out) || !has_shape(t, out))
+        return recipe_refuse("its data have another shape", err);
+    struct scaled_recipe *r = &out->recipe;
+    r->codes.m.row = codes;
+    CKPT_TRY(set_affine_blocks(out, state, w->part[AFFINE_SCALE], r, err));
+    r->truncates_zero = r->rounds_difference = true;
+    if (zero != CKPT_NO_TENSOR)
+        r->zero.m = recipe_matrix(zero, r->scale.rows, r->scale.cols);
+    return CKPT_OK;
 }
 
 /* find_quantizer - returns the quantizer (scheme, scale, zero_point[, axis]) in the call that makes V; NULL:

@@ -167,28 +167,43 @@ static ckpt_status try_scheme(struct finder *f, enum quantized_scheme_id id, uin
     return add_weight(f, &w, err);
 }
 
-/* A kind of tensor that is quantized, and the names of its components that a recipe reads. */
+/* A kind of tensor that is quantized, and the names of its components that a recipe reads. The more specific
+ * ones are first. */
 struct quantized_kind {
     ckpt_kind kind;
-    const char *package; /* of its class */
+    const char *package, *klass; /* of its class; "": any */
     enum quantized_scheme_id scheme;
     const char *components;
 };
 
 static const struct quantized_kind quantized_kinds[] = {
-    {CKPT_QUANTIZED, "", QUANTIZED_TORCH, ".scales .zero_points"},
-    {CKPT_WRAPPER, "torchao.", QUANTIZED_TORCHAO_TENSOR, ".qdata .scale .zero_point"},
+    {CKPT_QUANTIZED, "", "", QUANTIZED_TORCH, ".scales .zero_points"},
+    {CKPT_WRAPPER, "torchao.", "AffineQuantizedTensor", QUANTIZED_TORCHAO_AFFINE,
+     ".tensor_impl .tensor_impl.int_data .tensor_impl.float8_data .tensor_impl.scale "
+     ".tensor_impl.zero_point"},
+    {CKPT_WRAPPER, "torchao.", "LinearActivationQuantizedTensor", QUANTIZED_TORCHAO_AFFINE,
+     ".original_weight_tensor.tensor_impl .original_weight_tensor.tensor_impl.int_data "
+     ".original_weight_tensor.tensor_impl.float8_data .original_weight_tensor.tensor_impl.scale "
+     ".original_weight_tensor.tensor_impl.zero_point .original_weight_tensor"},
+    {CKPT_WRAPPER, "torchao.", "", QUANTIZED_TORCHAO_TENSOR, ".qdata .scale .zero_point"},
 };
 
-/* find_component - returns the component of row COMPOSITE that is named like it and WORD, or
- * CKPT_NO_TENSOR. */
+/* is_below - returns true if ROW is a component of row COMPOSITE or of one of its components: they follow
+ * it. ROW is not before it. */
+static bool is_below(const struct finder *f, uint32_t row, uint32_t composite)
+{
+    uint32_t of = get_tensor(f, row)->part_of;
+    return of != CKPT_NO_TENSOR && of >= composite && row > composite;
+}
+
+/* find_component - returns the row below row COMPOSITE that is named like it and WORD, or CKPT_NO_TENSOR. */
 static uint32_t find_component(struct finder *f, uint32_t composite, ckpt_str word)
 {
     f->name.len = 0;
     buf_put_str(&f->name, get_tensor(f, composite)->name);
     buf_put_str(&f->name, word);
     uint32_t row = buf_ok(&f->name) ? file_find_tensor(f->file, buf_view(&f->name)) : CKPT_NO_TENSOR;
-    return row != CKPT_NO_TENSOR && get_tensor(f, row)->part_of == composite ? row : CKPT_NO_TENSOR;
+    return row != CKPT_NO_TENSOR && is_below(f, row, composite) ? row : CKPT_NO_TENSOR;
 }
 
 static bool is_part(const struct quantized_weight *w, uint32_t row)
@@ -211,7 +226,7 @@ static ckpt_status add_composite(struct finder *f, const struct quantized_kind *
     while ((word = str_take_word(&list)).len)
         w.part[n++] = find_component(f, composite, word);
     for (uint32_t i = composite + 1; i < f->file->table.nrows && n < QUANTIZED_PARTS_MAX; i++) {
-        if (get_tensor(f, i)->part_of != composite) /* components follow their composite */
+        if (!is_below(f, i, composite))
             break;
         if (!is_part(&w, i))
             w.part[n++] = i;
@@ -219,17 +234,27 @@ static ckpt_status add_composite(struct finder *f, const struct quantized_kind *
     return add_weight(f, &w, err);
 }
 
-/* find_composites - adds the tensors that are quantized by their kind; scales and zeros are components. */
+/* find_kind - returns the kind of the quantized tensor T; NULL: it is not quantized by its kind. */
+static const struct quantized_kind *find_kind(const ckpt_tensor *t)
+{
+    for (size_t k = 0; k < sizeof quantized_kinds / sizeof *quantized_kinds; k++) {
+        const struct quantized_kind *kind = &quantized_kinds[k];
+        if (t->kind == kind->kind && str_starts(t->klass, str_c(kind->package)) &&
+            (!*kind->klass || str_is(str_after_last(t->klass, '.'), kind->klass)))
+            return kind;
+    }
+    return NULL;
+}
+
+/* find_composites - adds the tensors that are quantized by their kind; scales and zeros are components, and
+ * tensors that are quantized may be, too. */
 static ckpt_status find_composites(struct finder *f, ckpt_error *err)
 {
     for (uint32_t i = 0; i < f->file->table.nrows; i++) {
         const ckpt_tensor *t = get_tensor(f, i);
-        for (size_t k = 0; k < sizeof quantized_kinds / sizeof *quantized_kinds; k++) {
-            const struct quantized_kind *kind = &quantized_kinds[k];
-            if (t->kind == kind->kind && t->alias_of == CKPT_NO_TENSOR &&
-                str_starts(t->klass, str_c(kind->package)))
-                CKPT_TRY(add_composite(f, kind, i, err));
-        }
+        const struct quantized_kind *kind = find_kind(t);
+        if (kind && t->alias_of == CKPT_NO_TENSOR && !belongs(f, i))
+            CKPT_TRY(add_composite(f, kind, i, err));
     }
     return CKPT_OK;
 }

@@ -44,10 +44,11 @@ ckpt convert -q --dequantize blocks/model.safetensors out.safetensors; echo $?
 # Quantized tensors of torch hold their scales; a cast leaves them. These digests are those that torch gives; packed ones are refused.
 eco=t215/eco/torchao # tensors of torchao are subclasses
 for file in t26/quant_per_tensor t26/quant_per_channel t14py2/quant t28/quant t26/quant_4x2 ${eco}_Float8WeightOnlyConfig \
-    ${eco}_Int8WeightOnlyConfig ${eco}_Int8DynamicActivationInt8WeightConfig ${eco}_IntxWeightOnlyConfig; do
+    ${eco}_Int8WeightOnlyConfig ${eco}_Int8DynamicActivationInt8WeightConfig ${eco}_IntxWeightOnlyConfig \
+    ${eco}_AffineQuantizedTensor; do
     ckpt convert -f --dequantize "corpus/torch/$file.pt" out.pt
     ckpt convert -qf --dequantize "corpus/torch/$file.pt" out.safetensors && ckpt diff out.pt out.safetensors && ckpt hash out.pt
 done
-ckpt info corpus/torch/t28/quant.pt | grep '^quantized'
+for file in t28/quant ${eco}_AffineQuantizedTensor; do ckpt info corpus/torch/$file.pt | grep '^quantized'; done
 ckpt convert -f --cast f16 corpus/torch/${eco}_IntxWeightOnlyConfig.pt out.pt; ckpt ls out.pt
 ckpt convert -f --cast bf16 corpus/torch/t26/quant_per_channel.pt out.pt; ckpt ls out.pt

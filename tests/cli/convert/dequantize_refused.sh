@@ -23,8 +23,11 @@ for scheme in eetq aqlm vptq hqq; do
     ckpt convert --dequantize $scheme.safetensors out.pt; echo $?
 done
 ls out.pt
-# A tensor of torchao that is packed for a kernel, in a pickle.
-ckpt convert --dequantize corpus/torch/t215/eco/torchao_Int4Tensor.pt out.pt; echo $?
+# A tensor of torchao that is packed for a kernel, in a pickle; one whose codes share bytes.
+for class in Int4Tensor UintxTensor; do
+    ckpt convert --dequantize corpus/torch/t215/eco/torchao_$class.pt out.pt; echo $?
+    ckpt convert -qf --cast bf16 corpus/torch/t215/eco/torchao_$class.pt cast.pt; ckpt ls --tsv cast.pt | cut -f 1,2
+done
 # A scale may be in another shard than the weight.
 scaled=corpus/quantized/ct_fp8_channel_bfloat16/model.safetensors
 mkdir shards
