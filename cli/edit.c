@@ -16,12 +16,14 @@ static FILE *report_out;
 static struct {
     int n;
     char **paths;
+    const char *root;
 } merged;
 
 static ckpt_status open_merged(const char *path, const ckpt_limits *limits, ckpt_file **f, ckpt_error *err)
 {
     (void)path;
-    return ckpt_open_merged((const char *const *)merged.paths, (size_t)merged.n, limits, f, err);
+    return ckpt_open_merged((const char *const *)merged.paths, (size_t)merged.n, merged.root, limits, f,
+                            err);
 }
 
 bool edit_open_plan(const char *input, const char *root, ckpt_file **f, ckpt_plan **p)
@@ -39,12 +41,13 @@ bool edit_open_merged_plan(int n, char **inputs, const char *root, ckpt_file **f
     *p = NULL;
     merged.n = n;
     merged.paths = inputs;
+    merged.root = root;
     *f = open_input_by(n > 1 ? open_merged : ckpt_open, input, writing.ignore_crc);
     if (!*f)
         return false;
     ckpt_status s = ckpt_plan_new(*f, p, &err);
     ckpt_plan_allow_none(*p, ui.allow_none || writing.check); /* what matches nothing changes nothing */
-    if (s == CKPT_OK && root)
+    if (s == CKPT_OK && root && n == 1) /* of several, ckpt_open_merged takes what is below the root */
         s = ckpt_plan_root(*p, root, &err);
     if (s == CKPT_OK)
         return true;

@@ -7,6 +7,7 @@
 #include "format/hub/shards.h"
 #include "format/own_files.h"
 #include "io/sink.h"
+#include "op/root.h"
 #include "op/sanitize.h"
 #include "op/table_json.h"
 #include "op/verify.h"
@@ -74,14 +75,35 @@ ckpt_status ckpt_open(const char *path, const ckpt_limits *limits, ckpt_file **o
     return open_by_options(path, &(ckpt_open_options){.limits = limits}, out, err);
 }
 
-ckpt_status ckpt_open_merged(const char *const *paths, size_t n, const ckpt_limits *limits, ckpt_file **out,
-                             ckpt_error *err)
+/* find_merged_part - finds the weights of F, or what ROOT names; as struct merging has it. */
+static ckpt_status find_merged_part(ckpt_file *f, const char *root, struct merged_part *out, ckpt_error *err)
+{
+    struct root found;
+    CKPT_TRY(root_find(f, root, &found, err));
+    if (*root && strcmp(root, "auto") != 0 && !found.name.len)
+        return fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
+                    "nothing is below \"%s\"\n`ckpt info` shows what there is", root);
+    if (found.containers_len != found.name.len || (found.depth && !found.node))
+        return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
+                    "{\"%.*s\"} is a common prefix; files are merged by {=a container}\n"
+                    "ckpt convert --root PREFIX IN -o OUT writes what is below a prefix",
+                    STR_ARG(found.name));
+    *out = (struct merged_part){.node = found.depth ? found.node : f->root,
+                                .path = found.path,
+                                .depth = found.depth,
+                                .only_own_tensors = found.only_own_tensors};
+    return CKPT_OK;
+}
+
+ckpt_status ckpt_open_merged(const char *const *paths, size_t n, const char *root, const ckpt_limits *limits,
+                             ckpt_file **out, ckpt_error *err)
 {
     CKPT_OWN_ERROR(err);
     CKPT_REQUIRE(err, out);
     *out = NULL;
     CKPT_REQUIRE(err, n && has_no_null(paths, n));
-    return format_open_merged(paths, n, limits, out, err);
+    const struct merging m = {paths, n, root ? root : "auto", find_merged_part};
+    return format_open_merged(&m, limits, out, err);
 }
 
 ckpt_status ckpt_open_names(const char *path, const ckpt_limits *limits, ckpt_file **out, ckpt_error *err)
@@ -226,8 +248,8 @@ static ckpt_status write_plan(ckpt_plan *p, const struct format *f, const struct
     cast_notice_skipped(p);
     if (st == CKPT_OK && job->opts->strict && p->file->leaves_out)
         st = fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
-                  "tensors of its set are left out, which --strict refuses\n"
-                  "a notice names the file that has them; without --strict the others are written");
+                  "a part of the files was not read, which --strict refuses\n"
+                  "a notice names it; without --strict the rest is written");
     if (st == CKPT_OK && job->opts->strict)
         st = sanitize_strict(p, err);
     if (st == CKPT_OK && job->opts->strict)

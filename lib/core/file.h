@@ -85,7 +85,7 @@ struct ckpt_file {
     bool ignore_case;     /* ckpt_file_narrow ignores the case of ASCII letters */
     const char **read_paths; /* files of the checkpoint that are not parts, such as DeepSpeed's `latest` */
     size_t nread_paths, cap_read_paths;
-    bool leaves_out;      /* tensors of the set were not read, as a notice says: a strict output is refused */
+    bool leaves_out;      /* a part of the files was not read, as a notice says: a strict output is refused */
     bool owns_folder;     /* every file in FOLDER may belong to it, opened or not */
     ckpt_file **parts;    /* shards or embedded checkpoints, which are closed with the file */
     size_t nparts, cap_parts;

@@ -127,9 +127,23 @@ ckpt_status format_note_journal(const struct journal_note *note, ckpt_file *f, c
 /* format_open_path - does format_open_source and format_open for the path of O, whose source is not set. If
  * NAMES, also accepts a text file of tensor names. */
 ckpt_status format_open_path(const struct opening *o, bool names, ckpt_file **out, ckpt_error *err);
-/* format_open_merged - opens the N checkpoints PATHS as one, which has the tensors of all. CKPT_EEXIST: two
- * of them have a tensor of one name. */
-ckpt_status format_open_merged(const char *const *paths, size_t n, const ckpt_limits *limits, ckpt_file **out,
+/* The entries of a mapping in a checkpoint, which are merged with those of others. */
+struct merged_part {
+    const ckpt_value *node;     /* the mapping */
+    const ckpt_path_elem *path; /* its first DEPTH elements lead to NODE */
+    uint32_t depth;
+    bool only_own_tensors; /* only the tensors that are entries of NODE themselves */
+};
+/* Checkpoints to merge. FIND_PART sets *OUT to the part of one of them that ROOT names. */
+struct merging {
+    const char *const *paths;
+    size_t n;
+    const char *root;
+    ckpt_status (*find_part)(ckpt_file *f, const char *root, struct merged_part *out, ckpt_error *err);
+};
+/* format_open_merged - opens the checkpoints of M as one, which has the tensors of all. CKPT_EEXIST: two of
+ * them have a tensor of one name. */
+ckpt_status format_open_merged(const struct merging *m, const ckpt_limits *limits, ckpt_file **out,
                                ckpt_error *err);
 /* format_open_or_names - does format_open and, if that fails, opens O as a text file of tensor names. ERR
  * must not be NULL. */

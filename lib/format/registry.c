@@ -240,17 +240,19 @@ ckpt_status format_open(const struct opening *o, ckpt_file **out, ckpt_error *er
     return name_file_if_failed(st, o->path, err);
 }
 
-ckpt_status format_open_merged(const char *const *paths, size_t n, const ckpt_limits *limits, ckpt_file **out,
+ckpt_status format_open_merged(const struct merging *m, const ckpt_limits *limits, ckpt_file **out,
                                ckpt_error *err)
 {
     ckpt_error own;
     ckpt_file *f;
     err = err ? err : &own;
-    CKPT_TRY(file_new(paths[0], NULL, limits, &f, err));
+    CKPT_TRY(file_new(m->paths[0], NULL, limits, &f, err));
     f->format = format_by_name("hf-shards");
-    ckpt_status st = file_explain_full_arena(f, shards_merge_files(f, paths, n, err), err);
+    ckpt_status st = file_explain_full_arena(f, shards_merge_files(f, m, err), err);
     if (st == CKPT_OK)
         st = finish_table(f, err);
+    if (st == CKPT_OK)
+        st = shards_check_names(f, err);
     if (st == CKPT_OK)
         *out = f;
     else

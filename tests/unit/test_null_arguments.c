@@ -48,9 +48,9 @@ static int take_bytes(void *user, const void *bytes, size_t n)
 #define REFUSED_CALLS                                                                                        \
     CALL(open, &opened, ckpt_open(NULL, NULL, &opened, err))                                                 \
     CALL(open_out, NULL, ckpt_open("/", NULL, NULL, err))                                                    \
-    CALL(open_merged, &opened, ckpt_open_merged(NULL, 1, NULL, &opened, err))                                \
-    CALL(open_merged_n, &opened, ckpt_open_merged((const char *const[]){"/"}, 0, NULL, &opened, err))        \
-    CALL(open_merged_out, NULL, ckpt_open_merged((const char *const[]){"/"}, 1, NULL, NULL, err))            \
+    CALL(open_merged, &opened, ckpt_open_merged(NULL, 1, NULL, NULL, &opened, err))                          \
+    CALL(open_merged_n, &opened, ckpt_open_merged((const char *const[]){"/"}, 0, NULL, NULL, &opened, err))  \
+    CALL(open_merged_out, NULL, ckpt_open_merged((const char *const[]){"/"}, 1, NULL, NULL, NULL, err))      \
     CALL(open_names, &opened, ckpt_open_names(NULL, NULL, &opened, err))                                     \
     CALL(open_names_out, NULL, ckpt_open_names("/", NULL, NULL, err))                                        \
     CALL(salvage, &opened, ckpt_salvage(NULL, NULL, &opened, err))                                           \

@@ -258,7 +258,7 @@ static ckpt_status open_shard(struct index *x, struct shard *s)
     ckpt_file **grown =
         path ? arena_grow(f->a, f->parts, f->nparts, &f->cap_parts, f->nparts + 1, sizeof *grown) : NULL;
     ckpt_status st = grown ? CKPT_OK : fail_memory(x->err);
-    if (st == CKPT_OK && x->are_operands) {
+    if (st == CKPT_OK && x->merging) {
         const struct opening o = {.path = path, .limits = &f->limits, .watch = f->watch};
         st = format_open_path(&o, false, &s->file, x->err);
     } else if (st == CKPT_OK && (st = open_source(x, path, &note, &src)) == CKPT_OK) {
@@ -282,12 +282,22 @@ static ckpt_status open_shard(struct index *x, struct shard *s)
     return st;
 }
 
-static uint32_t find_pair(const struct shard *s, const ckpt_path_elem *path, uint32_t n)
+/* is_in_part - returns true if the tensor at PATH (N elements) is in the part of S that is merged. */
+static bool is_in_part(const struct shard *s, const ckpt_path_elem *path, uint32_t n)
 {
-    return n && !path[0].is_int ? map_get(s->pair_of, path[0].str) : MAP_NONE;
+    const struct merged_part *part = &s->part;
+    return !(part->only_own_tensors && n > part->depth + 1) && /* bounded: less than the length of a path */
+           path_begins(path, n, part->path, part->depth);
 }
 
-/* index_rows - sets row_of and leaf_of of each pair, and own_row of each row. */
+static uint32_t find_pair(const struct shard *s, const ckpt_path_elem *path, uint32_t n)
+{
+    uint32_t depth = s->part.depth;
+    bool has_key = n > depth && !path[depth].is_int && is_in_part(s, path, n);
+    return has_key ? map_get(s->pair_of, path[depth].str) : MAP_NONE;
+}
+
+/* index_rows - sets row_of and leaf_of of each pair, own_row of each row, and how many rows there are. */
 static void index_rows(struct shard *s)
 {
     const struct table *t = &s->file->table;
@@ -295,6 +305,7 @@ static void index_rows(struct shard *s)
         const ckpt_tensor *r = &t->rows[i].t;
         uint32_t k = find_pair(s, r->path, r->npath);
         s->own_row[i] = r->value && r->value->row == i;
+        s->nrows_of_part += is_in_part(s, r->path, r->npath);
         if (k != MAP_NONE)
             s->row_of[k] = i;
     }
@@ -303,6 +314,26 @@ static void index_rows(struct shard *s)
         if (k != MAP_NONE)
             s->leaf_of[k] = i;
     }
+}
+
+/* note_part - adds a notice if only a part of S is merged. */
+static ckpt_status note_part(struct index *x, const struct shard *s)
+{
+    bool leaves_out = s->nrows_of_part < s->file->table.nrows;
+    for (size_t i = 0; !leaves_out && i < s->file->nleaves; i++) {
+        const ckpt_leaf *leaf = &s->file->leaves[i];
+        leaves_out = s->part.only_own_tensors || !is_in_part(s, leaf->path, leaf->npath);
+    }
+    const char *rest = leaves_out ? "; what is next to them is left out" : "";
+    ckpt_str name = path_join(x->f->a, s->part.path, s->part.depth);
+    x->f->leaves_out |= leaves_out;
+    if (!name.ptr)
+        return fail_memory(x->err);
+    if (s->part.depth)
+        file_notice(x->f, "%.*s: using the tensors under \"%.*s\"%s", STR_ARG(s->name), STR_ARG(name), rest);
+    else if (leaves_out)
+        file_notice(x->f, "%.*s: using the tensors at the top%s", STR_ARG(s->name), rest);
+    return CKPT_OK;
 }
 
 static ckpt_status index_keys(struct index *x, const struct shard *s, const value_pair *pairs, uint32_t n,
@@ -326,8 +357,11 @@ static ckpt_status index_shard(struct index *x, struct shard *s)
     arena *a = x->f->a;
     uint32_t nmetadata = 0;
     const value_pair *metadata = s->file->metadata ? value_pairs(s->file->metadata, &nmetadata) : NULL;
-    const ckpt_value *root = s->file->root ? file_replacement_of(s->file, s->file->root) : NULL;
-    s->pairs = root ? value_pairs(root, &s->npairs) : NULL;
+    s->part.node = s->file->root;
+    if (x->merging)
+        CKPT_TRY(x->merging->find_part(s->file, x->merging->root, &s->part, x->err));
+    const ckpt_value *node = s->part.node ? file_replacement_of(s->file, s->part.node) : NULL;
+    s->pairs = node ? value_pairs(node, &s->npairs) : NULL;
     s->npairs -= s->file->nties; /* bounded: ties are the last pairs; the set has its own ties */
     s->pair_of = map_new(s->npairs);
     s->metadata_of = map_new(nmetadata);
@@ -347,7 +381,7 @@ static ckpt_status index_shard(struct index *x, struct shard *s)
     CKPT_TRY(index_keys(x, s, s->pairs, s->npairs, s->pair_of));
     CKPT_TRY(index_keys(x, s, metadata, nmetadata, s->metadata_of));
     index_rows(s);
-    return CKPT_OK;
+    return x->merging ? note_part(x, s) : CKPT_OK;
 }
 
 /* ------------------------------------------------------------------ merge */
@@ -391,12 +425,16 @@ static ckpt_status add_shard_row(struct index *x, struct shard *s, uint32_t i, u
 {
     struct table *t = &x->f->table;
     struct row r = s->file->table.rows[i];
+    uint32_t at, depth = s->part.depth;
+    r.t.path += depth;
+    r.t.npath -= depth; /* bounded: find_pair */
+    if (depth)
+        r.t.name = str_of(NULL, 0); /* it is made anew from the path */
     struct step *steps = arena_array(x->f->a, r.t.npath, sizeof *steps);
-    uint32_t at;
     if (!steps)
         return fail_memory(x->err);
     if (r.steps)
-        memcpy(steps, r.steps, r.t.npath * sizeof *steps);
+        memcpy(steps, r.steps + depth, r.t.npath * sizeof *steps);
     steps[0] = (struct step){.node = x->f->root, .index = pair};
     r.steps = steps;
     if (r.t.part_of != CKPT_NO_TENSOR) /* rows of one pair keep their distances */
@@ -428,8 +466,9 @@ static ckpt_status add_pair(struct index *x, struct shard *s, uint32_t k)
         const ckpt_leaf *leaf = &s->file->leaves[i];
         if (find_pair(s, leaf->path, leaf->npath) != k)
             break;
-        CKPT_TRY(file_add_leaf(f, leaf->path, leaf->npath, leaf->value, x->err));
-        f->leaves[f->nleaves - 1].containers = leaf->containers;
+        uint32_t depth = s->part.depth; /* bounded: below npath, by find_pair */
+        CKPT_TRY(file_add_leaf(f, leaf->path + depth, leaf->npath - depth, leaf->value, x->err));
+        f->leaves[f->nleaves - 1].containers = leaf->containers ? leaf->containers + depth : NULL;
     }
     return CKPT_OK;
 }
@@ -519,6 +558,15 @@ static ckpt_status report_extra(const struct index *x, const struct shard *s, ck
     return file_report_fault_as(x->f, CHECK_EXTRA_TENSOR, CKPT_EFORMAT, x->err);
 }
 
+/* fail_twice - fails because KEY is in the shard FIRST and in S, which the caller named to be merged. */
+static ckpt_status fail_twice(struct index *x, ckpt_str key, uint32_t first, const struct shard *s,
+                              const char *hint)
+{
+    return fail(x->err, CKPT_EEXIST, CKPT_NO_OFFSET,
+                "\"%.*s\" is in {both} %.*s and %.*s; nothing is merged\n%s", STR_ARG(key),
+                STR_ARG(x->shards[first].name), STR_ARG(s->name), hint);
+}
+
 /* add_extra - adds pair K of S to the merged file; the index does not list its key KEY. Adds KEY to x->keys,
  * so that a second shard with KEY is reported. IS_EXPECTED: no finding, because the index may omit KEY. */
 static ckpt_status add_extra(struct index *x, struct shard *s, uint32_t k, ckpt_str key, bool is_expected)
@@ -532,11 +580,11 @@ static ckpt_status add_extra(struct index *x, struct shard *s, uint32_t k, ckpt_
             return folder_fail_ambiguous(x->f->archive, x->f->path, (unsigned)x->nshards,
                                          folder_is_checkpoint, x->err);
         if (x->has_no_index)
-            return fail(
-                x->err, CKPT_EEXIST, CKPT_NO_OFFSET,
-                "\"%.*s\" is in {both} %.*s and %.*s; nothing is merged\n"
-                "ckpt add PREFIX FILE -o OUT renames the tensors of one of them",
-                STR_ARG(key), STR_ARG(x->shards[w->shard].name), STR_ARG(s->name));
+            return fail_twice(x, key, w->shard, s,
+                              value_pairs(s->pairs[k].val, &(uint32_t){0})
+                                  ? "first write each by `ckpt convert FILE -o FLAT.safetensors`: then only "
+                                    "names of tensors count"
+                                  : "ckpt add PREFIX FILE -o OUT renames the tensors of one of them");
         (void)fail(x->err, CKPT_EFORMAT, w->at == CKPT_NO_OFFSET ? s->at : w->at,
                    "\"%.*s\" is in {two shards}, %.*s and %.*s, {=one} is allowed", STR_ARG(key),
                    STR_ARG(x->shards[w->shard].name), STR_ARG(s->name));
@@ -579,11 +627,19 @@ static ckpt_status check_groups(struct index *x, size_t nlisted)
     return CKPT_OK;
 }
 
-/* is_repeated_value - returns true if pair K of S, with the key KEY, is an attribute of an HDF5 file that an
- * earlier shard has, too. The attribute of the first shard is used. */
-static bool is_repeated_value(const struct index *x, const struct shard *s, uint32_t k, ckpt_str key)
+/* is_left_out - returns true if pair K of S, with the key KEY, is a value that is not merged: it is next to
+ * the weights, or is in an earlier file, too: the attributes of HDF5, or a value of files that are merged. */
+static bool is_left_out(struct index *x, const struct shard *s, uint32_t k, ckpt_str key)
 {
-    return is_hdf5(s) && s->row_of[k] == MAP_NONE && map_get(x->keys, key) != MAP_NONE;
+    if (s->row_of[k] != MAP_NONE || s->part.only_own_tensors)
+        return s->row_of[k] == MAP_NONE;
+    if (map_get(x->keys, key) == MAP_NONE || !(is_hdf5(s) || x->merging))
+        return false;
+    x->f->leaves_out |= x->merging != NULL;
+    if (x->merging)
+        file_notice(x->f, "%.*s: the value \"%.*s\" is left out, because an earlier file has it, too",
+                    STR_ARG(s->name), STR_ARG(key));
+    return true;
 }
 
 static ckpt_status add_unlisted_pairs(struct index *x, struct shard *s)
@@ -591,14 +647,14 @@ static ckpt_status add_unlisted_pairs(struct index *x, struct shard *s)
     size_t extra = 0;
     ckpt_str key, first = STR_LIT("");
     for (uint32_t k = 0; k < s->npairs; k++)
-        if (!s->is_merged[k] && value_text(s->pairs[k].key, &key) && !is_repeated_value(x, s, k, key)) {
+        if (!s->is_merged[k] && value_text(s->pairs[k].key, &key) && !is_left_out(x, s, k, key)) {
             bool is_expected = x->has_no_index || find_group(x, key) ||
                                (is_hdf5(s) && s->row_of[k] == MAP_NONE);
             if (!is_expected && extra++ == 0)
                 first = key;
             CKPT_TRY(add_extra(x, s, k, key, is_expected));
         }
-    if (s->nrows != s->file->table.nrows - s->file->nties && !x->is_incomplete)
+    if (s->nrows != s->nrows_of_part - s->file->nties && !x->is_incomplete)
         return fail(x->err, CKPT_EUNSUPPORTED, s->at, "{shard %.*s} is not {=a mapping of names to tensors}",
                     STR_ARG(s->name));
     if (extra == 1)
@@ -687,9 +743,11 @@ static void note_other_metadata(struct index *x, const struct shard *s, const va
     ckpt_str key, text, other;
     uint32_t i = value_text(pair->key, &key) ? map_get(x->metadata_keys, key) : MAP_NONE;
     if (i != MAP_NONE && value_text(value_pairs(x->f->metadata, &n)[i].val, &text) &&
-        value_text(pair->val, &other) && !str_eq(text, other))
+        value_text(pair->val, &other) && !str_eq(text, other)) {
+        x->f->leaves_out = true;
         file_notice(x->f, "%.*s: the metadata \"%.*s\" is left out, because an earlier file has it, too",
                     STR_ARG(s->name), STR_ARG(key));
+    }
 }
 
 /* merge_metadata - adds the metadata of the first shard (`format`) and the ties of all shards, except keys
@@ -702,14 +760,33 @@ static ckpt_status merge_metadata(struct index *x)
         uint32_t n = 0;
         const value_pair *pairs = f && f->metadata ? value_pairs(f->metadata, &n) : NULL;
         for (uint32_t i = 0; i < n; i++) {
-            if (x->are_operands)
+            if (x->merging)
                 note_other_metadata(x, &x->shards[k], &pairs[i]);
-            if (f == first || x->are_operands || records_tie(f, &pairs[i]))
+            if (f == first || x->merging || records_tie(f, &pairs[i]))
                 CKPT_TRY(shards_add_metadata(x, pairs[i].key, pairs[i].val));
         }
     }
     /* in shards of torch, tied names share a storage */
     return x->f->for_torch_load ? CKPT_OK : ties_add_rows(x->f, x->err);
+}
+
+ckpt_status shards_check_names(const ckpt_file *f, ckpt_error *err)
+{
+    map *row_of = map_new(f->table.nrows);
+    ckpt_status st = row_of ? CKPT_OK : fail_memory(err);
+    for (uint32_t i = 0; st == CKPT_OK && i < f->table.nrows; i++) {
+        const ckpt_tensor *t = &f->table.rows[i].t;
+        uint32_t before = MAP_NONE;
+        if (!map_put(row_of, t->name, i, &before))
+            st = fail_memory(err);
+        else if (before != MAP_NONE && t->npath != f->table.rows[before].t.npath)
+            st = fail(err, CKPT_EEXIST, CKPT_NO_OFFSET,
+                      "{two} tensors would be called \"%.*s\", one in a container, one by its key\n"
+                      "first write each by `ckpt convert FILE -o FLAT.safetensors`, and rename one of them",
+                      STR_ARG(t->name));
+    }
+    map_free(row_of);
+    return st;
 }
 
 static uint64_t count_findings(const struct index *x)
@@ -719,7 +796,7 @@ static uint64_t count_findings(const struct index *x)
 
 ckpt_status shards_merge(struct index *x)
 {
-    if (!x->are_operands) /* of those that are missing, opening says why */
+    if (!x->merging) /* of those that are missing, opening says why */
         CKPT_TRY(check_present(x));
     x->f->for_torch_load = x->f->has_typed_keys = x->nshards > 0;
     for (size_t i = 0; i < x->nshards; i++) {

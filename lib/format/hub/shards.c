@@ -190,12 +190,12 @@ static ckpt_status read_folder_set(ckpt_file *f, const struct folder_set *set, c
     return merge_files(&x, st);
 }
 
-ckpt_status shards_merge_files(ckpt_file *f, const char *const *paths, size_t n, ckpt_error *err)
+ckpt_status shards_merge_files(ckpt_file *f, const struct merging *m, ckpt_error *err)
 {
-    struct index x = {.f = f, .err = err, .are_operands = true};
+    struct index x = {.f = f, .err = err, .merging = m};
     ckpt_status st = CKPT_OK;
-    for (size_t i = 0; st == CKPT_OK && i < n; i++) {
-        ckpt_str path = arena_str(f->a, str_c(paths[i]));
+    for (size_t i = 0; st == CKPT_OK && i < m->n; i++) {
+        ckpt_str path = arena_str(f->a, str_c(m->paths[i]));
         st = add_file(&x, path, path.ptr);
     }
     return merge_files(&x, st);

@@ -9,12 +9,13 @@
 #define MAX_SHARDS 10000u /* the limit of the Hub's clients */
 
 /* One shard, such as model-00001-of-00005.safetensors, while it is merged. Its pairs are those of its
- * root dict: the name of a tensor and the value with that name. */
+ * root dict, or of its weights: the name of a tensor and the value with that name. */
 struct shard {
     ckpt_str name;
     const char *path; /* NULL: NAME, in the folder of the index */
     uint64_t at; /* offset of the first use of its name in the index */
     ckpt_file *file;
+    struct merged_part part; /* whose entries are PAIRS */
     const value_pair *pairs;
     uint32_t npairs;
     map *pair_of;          /* key -> pair */
@@ -23,7 +24,7 @@ struct shard {
     uint32_t lost_storage; /* salvage: 1 + the storage of the tensors that are lost with the shard; 0: none */
     const char *why_unreadable;  /* salvage: why the shard cannot be read; or NULL */
     bool is_damaged;             /* a part of it cannot be read, which was reported */
-    size_t nrows;                /* rows merged so far */
+    size_t nrows, nrows_of_part; /* rows merged so far, and in all */
     bool *is_merged;             /* by pair: it was merged */
     bool *own_row;               /* by row: t.value->row is this row, not an earlier row of that value */
     uint32_t *row_of;            /* by pair: its first row, or MAP_NONE; the others follow */
@@ -52,7 +53,7 @@ struct index {
     map *metadata_keys; /* the keys of the metadata of the set */
     bool has_weight_map, has_total_size;
     bool has_no_index;  /* the set is that of the files in the folder, or that the caller named */
-    bool are_operands;  /* the shards are checkpoints of any kind, which the caller named to be merged */
+    const struct merging *merging; /* the shards are checkpoints of any kind, to be merged; NULL: a set */
     bool is_guess;      /* that they are a set is a guess, which fails if a name comes twice */
     bool is_incomplete; /* in `verify` and salvage: tensors are missing, which was reported */
     uint64_t total_size, total_size_at;
@@ -85,9 +86,12 @@ void shards_warn_of_old_index(ckpt_plan *p, const char *path);
 void shards_warn_if_incomplete(ckpt_plan *p, const char *output);
 /* shards_add_metadata - adds the pair KEY, TEXT to the metadata of the set, unless it has KEY. */
 ckpt_status shards_add_metadata(struct index *x, ckpt_value *key, ckpt_value *text);
-/* shards_merge_files - merges the checkpoints PATHS into F, which has nothing yet; no tensor may be in two of
+/* shards_merge_files - merges the checkpoints of M into F, which has nothing yet; no tensor may be in two of
  * them. */
-ckpt_status shards_merge_files(ckpt_file *f, const char *const *paths, size_t n, ckpt_error *err);
+ckpt_status shards_merge_files(ckpt_file *f, const struct merging *m, ckpt_error *err);
+/* shards_check_names - fails if two tensors of F, which was merged, have one name by different paths: "a.b",
+ * and "b" in "a". */
+ckpt_status shards_check_names(const ckpt_file *f, ckpt_error *err);
 /* shards_is_set - returns true if F was read from shards. */
 bool shards_is_set(const ckpt_file *f);
 /* shards_merge - opens the shards of X and merges them into x->f (hub/merge.c). */
