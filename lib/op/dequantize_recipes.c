@@ -456,6 +456,11 @@ static const char *find_reason(enum quantized_scheme_id scheme)
     case QUANTIZED_AQLM:
     case QUANTIZED_VPTQ: return ": their numbers are indices of vectors in codebooks";
     case QUANTIZED_HQQ_META: return ": what describes them is not in tensors";
+    case QUANTIZED_HQQ_META_SCALE_Q:
+    case QUANTIZED_HQQ_META_BOTH_Q:
+    case QUANTIZED_HQQ_SCALE_Q:
+    case QUANTIZED_HQQ_ZERO_Q:
+    case QUANTIZED_HQQ_BOTH_Q: return ": their scales or zeros are quantized, too";
     default: return "";
     }
 }

@@ -16,7 +16,20 @@ write_file vptq 100 '{"l.indices":{"dtype":"I32","shape":[1,2,1],"data_offsets":
 write_file hqq 32 '{"l.W_q":{"dtype":"U8","shape":[8,2],"data_offsets":[0,16]},"l.meta.scale":{"dtype":"F16","shape":[1,2],
 "data_offsets":[16,20]},"l.meta.zero":{"dtype":"F16","shape":[1,2],"data_offsets":[20,24]},"norm.weight":{"dtype":"F16",
 "shape":[4],"data_offsets":[24,32]}}'
-for scheme in eetq aqlm vptq hqq; do
+# Older versions of hqq quantized scales and zeros, too, and described these by dicts of their own.
+write_hqq() # NAME SCALE_NAME OTHER_NAME
+{
+    write_file "$1" 26 "{\"l.W_q\":{\"dtype\":\"U8\",\"shape\":[8,2],\"data_offsets\":[0,16]},\"l.$2\":{\"dtype\":\"U8\",
+\"shape\":[1,2],\"data_offsets\":[16,18]},\"l.$3\":{\"dtype\":\"F16\",\"shape\":[1],\"data_offsets\":[18,20]},\"norm.weight\":{
+\"dtype\":\"F16\",\"shape\":[3],\"data_offsets\":[20,26]}}"
+}
+write_hqq hqq_meta_scale_q meta.scale_q meta.meta_scale.scale
+write_hqq hqq_meta_zero_scale meta.zero_scale meta.meta_scale.scale
+write_hqq hqq_meta_zero_q meta.zero_q meta.scale
+write_hqq hqq_scale_q scale_q meta_scale.scale
+write_hqq hqq_zero_q zero_q scale
+write_hqq hqq_zero_scale zero_scale meta_zero.scale
+for scheme in eetq aqlm vptq hqq hqq_meta_scale_q hqq_meta_zero_scale hqq_meta_zero_q hqq_scale_q hqq_zero_q hqq_zero_scale; do
     ckpt info $scheme.safetensors | grep ^quantized
     ckpt convert --cast bf16 $scheme.safetensors $scheme.pt; ckpt ls --tsv $scheme.pt | cut -f 1,2
     ckpt convert --strict --cast bf16 $scheme.safetensors strict.pt; echo $?
