@@ -154,12 +154,29 @@ struct scan_text_value {
     ckpt_str text;
     size_t at;          /* offset in the source */
     bool is_serialized; /* its key is ":serialized:", which Stable-Baselines3 gives to a pickle in base64 */
+    bool is_in_spec;    /* its key is "in_spec", whose keys torch writes into Python code */
 };
 /* scan_base64 - scans VALUE, at WHERE in SRC, if it may be a file or pickle in base64. Reports one that is
  * serialized and no pickle. */
 ckpt_status scan_base64(struct scanner *x, source *src, ckpt_str where, struct scan_text_value value,
                         ckpt_error *err);
-/* scan_treespec - reports the modules that torch imports when it reads VALUE, a treespec. Allocates in A. */
+/* A text below "graph_module" in the JSON of an exported program of torch; see exported_program.c. */
+struct exported_text {
+    ckpt_str text;
+    ckpt_str key;  /* of the text, or of the array of texts that it is in */
+    size_t at;     /* offset in the source */
+    bool is_input; /* it is the value of an object in an array "inputs" */
+};
+/* exported_is_name - returns true if TEXT is an identifier of Python, or empty. exported_is_constant -
+ * returns true if TEXT can be written between quotes of either kind. */
+bool exported_is_name(ckpt_str text);
+bool exported_is_constant(ckpt_str text);
+/* exported_judge_text - reports T if torch would run it as code, or if it names a function that does more
+ * than compute. */
+ckpt_status exported_judge_text(struct scanner *x, source *src, ckpt_str where,
+                                const struct exported_text *t);
+/* scan_treespec - reports the modules that torch imports when it reads VALUE, a treespec, and keys of an
+ * "in_spec" that torch would run as code. Allocates in A. */
 ckpt_status scan_treespec(struct scanner *x, source *src, ckpt_str where, struct scan_text_value value,
                           arena *a, ckpt_error *err);
 /* scan_accept_python_json - overwrites a byte order mark, NaN, Infinity and lone surrogates in the N bytes at

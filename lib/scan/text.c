@@ -1,6 +1,7 @@
 /*
  * text.c - scans text. Text is only data, except where a loader takes it for more: JSON can describe a model
- * of Keras (keras.c) or skops (skops.c), or name what a loader imports (loader_keys).
+ * of Keras (keras.c), skops (skops.c) or torch.export (exported_program.c), or name what a loader imports
+ * (loader_keys).
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -128,6 +129,18 @@ static ckpt_status report_loader_keys(struct json_visit *v, const struct open_ob
                : CKPT_OK;
 }
 
+/* judge_exported_text - judges TEXT, which is in O, if it is in the graph of an exported program of torch. */
+static ckpt_status judge_exported_text(struct json_visit *v, const struct open_object *o, ckpt_str text)
+{
+    if (v->json.depth < 2 || !str_is(v->open[1].key, "graph_module"))
+        return CKPT_OK;
+    struct exported_text t = {
+        .text = text, .at = v->json.event_at, .key = o->key.len ? o->key : o->outer_key};
+    /* bounded: depth is at least 2 */
+    t.is_input = o->outer_key.len == 0 && str_is(o[-1].outer_key, "inputs");
+    return exported_judge_text(v->x, v->src, v->where, &t);
+}
+
 /* visit_string - judges a text by the key of its object or array. */
 static ckpt_status visit_string(struct json_visit *v, struct open_object *o, ckpt_error *err)
 {
@@ -148,9 +161,13 @@ static ckpt_status visit_string(struct json_visit *v, struct open_object *o, ckp
     if (is_location && scan_path_leaves_folder(text))
         CKPT_TRY(scan_found(v->x->scan, SCAN_EXTERNAL_PATH, v->where, v->src, v->json.event_at,
                             "an entry is in \"%.*s\", outside of the folder", STR_ARG(text)));
+    CKPT_TRY(judge_exported_text(v, o, text));
     CKPT_TRY(report_loader_keys(v, o, text));
-    struct scan_text_value value = {text, v->json.event_at, str_is(o->key, ":serialized:")};
-    if (str_is(o->key, "in_spec") || str_is(o->key, "out_spec"))
+    struct scan_text_value value = {.text = text,
+                                    .at = v->json.event_at,
+                                    .is_serialized = str_is(o->key, ":serialized:"),
+                                    .is_in_spec = str_is(o->key, "in_spec")};
+    if (value.is_in_spec || str_is(o->key, "out_spec"))
         CKPT_TRY(scan_treespec(v->x, v->src, v->where, value, v->json.a, err));
     return scan_base64(v->x, v->src, v->where, value, err);
 }

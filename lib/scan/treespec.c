@@ -6,7 +6,9 @@
  *   "fqn"                      "MODULE:CLASS", imported
  *   "default_factory_module"   imported, in the "context" of a collections.defaultdict
  *   "default_factory_name"     the attribute of that module that makes missing values
- * Types themselves are looked up in a registry of torch, and not imported.
+ * Types themselves are looked up in a registry of torch, and not imported. Keys of mappings are texts in a
+ * "context". Those of an "in_spec" are written into Python code: the keywords, in the context of a child of
+ * the outermost object, as parameters, and keys of other mappings within the message of a guard.
  */
 #include "base/text.h"
 #include "codec/json_scan.h"
@@ -18,6 +20,7 @@ struct spec {
     source *src;
     ckpt_str where;
     size_t at; /* offset in SRC of the outermost text */
+    bool is_in_spec;
     json_scan json;
     ckpt_str key;
 };
@@ -49,6 +52,20 @@ static ckpt_status check_name(const struct spec *s, ckpt_str text)
                       "the \"%.*s\" of a treespec names %.*s", STR_ARG(s->key), STR_ARG(text));
 }
 
+/* The depth of the object that describes the keywords: [1, {"children_spec": [ARGUMENTS, KEYWORDS]}] */
+#define KEYWORDS_DEPTH 4
+
+/* check_key - reports TEXT if it is in an "in_spec" and is not allowed as a key. IS_KEYWORD: it is one of the
+ * keywords, or in the context of the arguments, which has no texts. */
+static ckpt_status check_key(const struct spec *s, ckpt_str text, bool is_keyword)
+{
+    if (!s->is_in_spec || (is_keyword ? exported_is_name(text) : exported_is_constant(text)))
+        return CKPT_OK;
+    return scan_found(s->x->scan, SCAN_EVALUATED_TEXT, s->where, s->src, s->at,
+                      "the key {%.*s} of an \"in_spec\" is not {=%s}, and torch writes it into Python code",
+                      STR_ARG(text), is_keyword ? "an identifier" : "a text without quotes and line ends");
+}
+
 /* begin_text - sets S to the begin of the JSON in TEXT, of which it makes a copy in A. */
 static ckpt_status begin_text(struct spec *s, ckpt_str text, arena *a, ckpt_error *why)
 {
@@ -62,16 +79,19 @@ static ckpt_status begin_text(struct spec *s, ckpt_str text, arena *a, ckpt_erro
     return CKPT_OK;
 }
 
-/* visit_context - checks the names in TEXT, a context. Text that is no JSON is data. */
+/* visit_context - checks the names and keys in TEXT, a context. Text that is no JSON is data. */
 static ckpt_status visit_context(const struct spec *outer, ckpt_str text, arena *a, ckpt_error *why)
 {
     struct spec s = *outer;
+    bool is_keyword = outer->json.depth == KEYWORDS_DEPTH;
     CKPT_TRY(begin_text(&s, text, a, why));
     for (enum json_event e = json_next(&s.json); e != JSON_END && e != JSON_ERROR; e = json_next(&s.json)) {
         if (e == JSON_KEY)
             s.key = s.json.str;
-        if (e == JSON_STRING)
-            CKPT_TRY(check_name(&s, s.json.str));
+        if (e != JSON_STRING)
+            continue;
+        CKPT_TRY(check_name(&s, s.json.str));
+        CKPT_TRY(check_key(&s, s.json.str, is_keyword));
     }
     return why->status == CKPT_EFORMAT ? CKPT_OK : why->status;
 }
@@ -84,10 +104,13 @@ static ckpt_status visit_spec(struct spec *s, ckpt_str text, arena *a, ckpt_erro
     for (enum json_event e = json_next(&s->json); e != JSON_END && e != JSON_ERROR; e = json_next(&s->json)) {
         if (e == JSON_KEY)
             s->key = s->json.str;
-        if (e == JSON_STRING)
-            CKPT_TRY(check_name(s, s->json.str));
-        if (e != JSON_STRING || !str_is(s->key, "context"))
+        if (e != JSON_STRING)
             continue;
+        CKPT_TRY(check_name(s, s->json.str));
+        if (!str_is(s->key, "context")) {
+            CKPT_TRY(check_key(s, s->json.str, false));
+            continue;
+        }
         context_error.status = CKPT_OK;
         ckpt_status st = visit_context(s, s->json.str, a, &context_error);
         if (st != CKPT_OK) {
@@ -107,7 +130,7 @@ ckpt_status scan_treespec(struct scanner *x, source *src, ckpt_str where, struct
         return CKPT_OK;
     if (!s)
         return fail_memory(err);
-    *s = (struct spec){.x = x, .src = src, .where = where, .at = value.at};
+    *s = (struct spec){.x = x, .src = src, .where = where, .at = value.at, .is_in_spec = value.is_in_spec};
     ckpt_status st = visit_spec(s, value.text, a, &why);
     if (why.status == CKPT_OK)
         return st;

@@ -114,6 +114,135 @@ static void other_expressions_are_reported(void)
     CU_ASSERT_EQUAL(scan_expression("expr_str", deep).findings, 1);
 }
 
+/* scan_program - scans the JSON of an exported program of torch with MEMBERS below "graph_module". */
+static struct scan_results scan_program(const char *members)
+{
+    char json[1024];
+    int n = snprintf(json, sizeof json, "{\"graph_module\": {%s}}", members);
+    return scan_buffer(json, (size_t)n, 0);
+}
+
+#define IN_GRAPH(text)    "\"graph\": {\"inputs\": [" text "]}"
+#define NAMED(name)       IN_GRAPH("{\"as_tensor\": {\"name\": \"" name "\"}}")
+#define PARAMETER(path)   "\"signature\": {\"parameter\": {\"parameter_name\": \"" path "\"}}"
+#define CALL(function)    "\"graph\": {\"nodes\": [{\"target\": \"" function "\", \"inputs\": []}]}"
+#define ARGUMENT(members)                                                                                    \
+    "\"graph\": {\"nodes\": [{\"inputs\": [{\"name\": \"\", \"arg\": {" members "}}]}]}"
+#define MODULE_STACK(s)   "\"graph\": {\"nodes\": [{\"metadata\": {\"nn_module_stack\": \"" s "\"}}]}"
+
+/* scan_spec - scans a treespec under KEY: of a mapping with ARGUMENT_KEY, and of a KEYWORD. */
+static struct scan_results scan_spec(const char *key, const char *argument_key, const char *keyword)
+{
+    static const char format[] =
+        "\"module_call_graph\": [{\"signature\": {\"%s\": "
+        "\"[1, {\\\"context\\\": \\\"null\\\", \\\"children_spec\\\": ["
+        "{\\\"children_spec\\\": [{\\\"context\\\": \\\"[\\\\\\\"%s\\\\\\\"]\\\"}]}, "
+        "{\\\"context\\\": \\\"[\\\\\\\"%s\\\\\\\"]\\\"}]}]\"}}]";
+    char members[512];
+    (void)snprintf(members, sizeof members, format, key, argument_key, keyword);
+    return scan_program(members);
+}
+
+static void check_rule(struct scan_results s, const char *rule, const char *what)
+{
+    bool is_right = s.status == CKPT_OK && s.findings == (rule[0] ? 1 : 0) &&
+                    (!rule[0] || strcmp(s.first_finding.rule, rule) == 0);
+    CU_ASSERT(is_right);
+    if (!is_right)
+        printf("    %s: %s\n", what, s.first_finding.text);
+}
+
+/* Names as torch 2.15 writes them for modules in lists and mappings, arguments in letters beyond ASCII, texts
+ * that are inputs, functions of many kinds. */
+static void names_in_exported_programs_are_data(void)
+{
+    static const char *const members[] = {
+        NAMED("x"),
+        NAMED("gr\xc3\xb6\xc3\x9f""e_1"),
+        NAMED("_0"),
+        PARAMETER("l.0.weight"),
+        PARAMETER("md.a-b.c/d e.q'x"),
+        PARAMETER("pd.k(1)"),
+        "\"module_call_graph\": [{\"fqn\": \"\"}, {\"fqn\": \"l@1.0\"}]",
+        "\"module_call_graph\": [{\"signature\": {\"forward_arg_names\": [\"d\", \"args_0\"]}}]",
+        IN_GRAPH("{\"as_string\": \"nearest-exact (1/2) [a] {b} #\"}, {\"as_int\": 3}"),
+        ARGUMENT("\"as_string\": \"it's \\\"quoted\\\"\\n\""),
+        ARGUMENT("\"as_strings\": [\"it's \\\"quoted\\\"\"]"),
+        ARGUMENT("\"as_float\": \"Infinity\""),
+        MODULE_STACK("L__self__,,__main__.f.<locals>.Net;L__self___l,L['self'].l,torch.nn.Linear"),
+        "\"graph\": {\"nodes\": [{\"metadata\": {\"stack_trace\": \"File \\\"a.py\\\", line 1\\n\"}}]}",
+        CALL("torch.ops.aten.add.Tensor"),
+        CALL("torch.ops.higher_order.cond"),
+        CALL("torch.ops.mylib.foo.default"),
+        CALL("_operator.floordiv"),
+        CALL("math.trunc"),
+        CALL("torch.sym_max"),
+        CALL("torch._functorch.predispatch._add_batch_dim"),
+        CALL("#extension:op.x"),
+        CALL("mylib.foo"),
+    };
+    for (size_t i = 0; i < sizeof members / sizeof *members; i++)
+        check_rule(scan_program(members[i]), "", members[i]);
+    check_rule(scan_spec("in_spec", "x.y (0)", "input_ids"), "", "in_spec");
+    check_rule(scan_spec("out_spec", "it's", "x.y"), "", "out_spec");
+    CU_ASSERT_EQUAL(scan(TEXT("{\"model\": {\"name\": \"a b\", \"target\": \"x()\"}}")).findings, 0);
+}
+
+static void code_in_exported_programs_is_reported(void)
+{
+    static const char *const members[] = {
+        NAMED("x=f()"),
+        NAMED("x:f()"),
+        NAMED("x.y"),
+        NAMED("*x"),
+        NAMED("0"),
+        NAMED("x\\n"),
+        IN_GRAPH("{\"as_sym_int\": {\"as_name\": \"x=f()\"}}"),
+        IN_GRAPH("{\"as_string\": \"a'+f()+'\"}"),
+        IN_GRAPH("{\"as_string\": \"a\\\"+f()+\\\"\"}"),
+        IN_GRAPH("{\"as_string\": \"a\\n\"}"),
+        IN_GRAPH("{\"as_float\": \"a'+f()+'\"}"),
+        IN_GRAPH("{\"as_int\": \"a\"}"),
+        ARGUMENT("\"as_ints\": [\"a\"]"),
+        "\"graph\": {\"nodes\": [{\"inputs\": [{\"name\": \"a=f(),b\", \"kind\": 2}]}]}",
+        "\"graph\": {\"nodes\": [{\"name\": \"a=f();b\"}]}",
+        ARGUMENT("\"as_graph\": {\"name\": \"a b\"}"),
+        "\"module_call_graph\": [{\"signature\": {\"forward_arg_names\": [\"d=f()\"]}}]",
+        "\"module_call_graph\": [{\"fqn\": \"a\\\")+f()+(\\\"\"}]",
+        PARAMETER("l.a\\\")+f()+(\\\""),
+        PARAMETER("l.a\\n"),
+        PARAMETER("l.a\\\\"),
+        "\"signature\": {\"buffer\": {\"buffer_name\": \"\\\"\"}}",
+        MODULE_STACK("a,b\\\")+f()+(\\\",c"),
+        CALL("torch.ops.aten.add(f())"),
+        CALL("#a b:c"),
+    };
+    for (size_t i = 0; i < sizeof members / sizeof *members; i++)
+        check_rule(scan_program(members[i]), "evaluated-text", members[i]);
+    check_rule(scan_spec("in_spec", "a'", "x"), "evaluated-text", "a key");
+    check_rule(scan_spec("in_spec", "x", "d=f()"), "evaluated-text", "a keyword");
+    CHECK_ONLY_FINDING(scan_program(NAMED("x=f()")), "evaluated-text", 62,
+                       "the \"name\" x=f() is not an identifier, and torch writes it into Python code");
+    CHECK_ONLY_FINDING(scan_spec("in_spec", "x", "x y"), "evaluated-text", 66,
+                       "the key x y of an \"in_spec\" is not an identifier");
+}
+
+static void functions_of_exported_programs_are_reported(void)
+{
+    static const char *const functions[] = {
+        CALL("torch.load"),          CALL("torch.os.system"),        CALL("torch.ops.load_library"),
+        CALL("mathx.y"),             CALL("_operator.methodcaller"), CALL("torch"),
+        CALL("torch.ops.a.b.c.d"),   CALL("torch.sym_x"),            CALL("math.__loader__.load_module"),
+        CALL("torch.sym_max.__x__"), ARGUMENT("\"as_operator\": \"torch.hub.load\""),
+    };
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
+        check_rule(scan_program(functions[i]), "config-target", functions[i]);
+    CHECK_ONLY_FINDING(scan_program(CALL("torch.load")), "config-target", 49, "a graph calls torch.load");
+    CHECK_ONLY_FINDING(scan_program(CALL("torch.ops.aten.from_file.default")), "graph-code", 49,
+                       "the operation torch.ops.aten.from_file.default reads or writes a file");
+    check_rule(scan_program(CALL("torch.ops.aten.save")), "graph-code", "save");
+}
+
 #define HARMLESS_TARGET "torch.optim.AdamW"
 
 static void harmless_configurations_are_data(void)
@@ -315,6 +444,9 @@ void suite_scan_config(void)
 {
     UNIT(arithmetic_is_data);
     UNIT(other_expressions_are_reported);
+    UNIT(names_in_exported_programs_are_data);
+    UNIT(code_in_exported_programs_is_reported);
+    UNIT(functions_of_exported_programs_are_reported);
     UNIT(harmless_configurations_are_data);
     UNIT(targets_of_configurations_are_reported);
     UNIT(tags_are_reported);

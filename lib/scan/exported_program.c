@@ -1,0 +1,175 @@
+/*
+ * exported_program.c - judges the texts in the JSON of torch's exported programs (models/NAME.json in a .pt2,
+ * serialized_exported_program.json up to torch 2.7), below "graph_module". torch.export.load, module() and
+ * unflatten() write many of them into Python code, which they run:
+ *
+ *   name         of an input, value, node or keyword: a variable or a parameter of the code
+ *   path         of a weight or module: self.a.b, or getattr(self.a, "0") if a component is no identifier
+ *   constant     a text among the inputs: == 'text' in a guard, and once more in its message, in double
+ *                quotes. A number may be a text, too: torch does not check it
+ *   function     is not written, but looked up in the module torch, math or operator, and called
+ *
+ * Keys and values of other texts are written as Python's repr(), or not at all.
+ * Source: torch/_export/serde/serialize.py, torch/fx/graph.py, torch/export/_unlift.py, unflatten.py.
+ */
+#include "base/text.h"
+#include "scan/scan.h"
+
+/* Names that the torch.export of any version writes, and that compute or set a mode. Others may be looked up,
+ * too, but import modules or open files. */
+static const struct target_list known_functions[] = {
+    {"_operator",
+     "abs add and_ eq floordiv ge getitem gt index inv invert le lshift lt matmul mod mul ne neg not_ or_ "
+     "pos pow rshift sub truediv xor"},
+    {"math",
+     "acos acosh asin asinh atan atan2 atanh ceil cos cosh erf exp fabs floor fmod isinf isnan log log10 "
+     "log2 pow sin sinh sqrt tan tanh trunc"},
+    {"torch",
+     "_sym_acos _sym_asin _sym_atan _sym_cos _sym_cosh _sym_log2 _sym_sin _sym_sinh _sym_sqrt _sym_tan "
+     "_sym_tanh sym_float sym_fresh_size sym_int sym_ite sym_max sym_min sym_not sym_sqrt sym_sum"},
+    {"torch._C", "_set_grad_enabled"},
+    {"torch._functorch.predispatch",
+     "_add_batch_dim _enter_dual_level _exit_dual_level _jvp_decrement_nesting _jvp_increment_nesting "
+     "_make_dual _remove_batch_dim _unpack_dual _unwrap_for_grad _vmap_decrement_nesting "
+     "_vmap_increment_nesting lazy_load_decompositions"},
+    {"torch.amp.autocast_mode", "_enter_autocast _exit_autocast"},
+    {"torch.autograd.grad_mode", "set_grad_enabled"},
+    {"torch.fx.experimental.symbolic_shapes", "cast_symbool_to_symint_guardless"},
+    {"torch.ops", "cond map map_impl out_dtype run_with_rng_state while_loop"}, /* up to torch 2.2 */
+};
+
+/* Operations that read or write a file of their choice. */
+static const struct target_list file_operations[] = {
+    {"torch.ops.aten", "from_file save"},
+    {"torch.ops.debugprims", "load_tensor"},
+};
+
+/* is_name_char - returns true if C may be in an identifier. No byte beyond ASCII ends one: in Python, such
+ * characters are letters or a syntax error. */
+static bool is_name_char(char c, bool is_first)
+{
+    unsigned char u = (unsigned char)c;
+    bool is_letter = u >= 0x80 || u == '_' || ((u | 0x20) >= 'a' && (u | 0x20) <= 'z');
+    return is_letter || (!is_first && u >= '0' && u <= '9');
+}
+
+bool exported_is_name(ckpt_str text)
+{
+    for (size_t i = 0; i < text.len; i++)
+        if (!is_name_char(text.ptr[i], i == 0))
+            return false;
+    return true; /* no name, if it is empty */
+}
+
+static bool is_in_quotes(ckpt_str text, const char *quotes)
+{
+    for (size_t i = 0; i < text.len; i++)
+        if ((unsigned char)text.ptr[i] < 0x20 || text.ptr[i] == '\\' || strchr(quotes, text.ptr[i]))
+            return false;
+    return true;
+}
+
+static bool is_path(ckpt_str text) { return is_in_quotes(text, "\""); }
+bool exported_is_constant(ckpt_str text) { return is_in_quotes(text, "\"'"); }
+static bool is_never(ckpt_str text) { return text.len == 0; }
+
+/* take_component - cuts the text before the first dot off *PATH, and the dot. */
+static ckpt_str take_component(ckpt_str *path)
+{
+    size_t dot = str_find(*path, STR_LIT("."), 0);
+    ckpt_str first = str_of(path->ptr, dot == SIZE_MAX ? path->len : dot);
+    *path = dot == SIZE_MAX ? str_of("", 0) : str_skip(*path, dot + 1); /* bounded: inside the text */
+    return first;
+}
+
+/* is_function_name - returns true if TEXT is NAME.NAME…, as torch writes functions; or #EXTENSION:NAME. */
+static bool is_function_name(ckpt_str text)
+{
+    ckpt_str rest = str_starts(text, STR_LIT("#")) ? str_skip(text, 1) : text;
+    size_t colon = rest.len < text.len ? str_find(rest, STR_LIT(":"), 0) : SIZE_MAX;
+    if (colon != SIZE_MAX && !exported_is_name(str_of(rest.ptr, colon)))
+        return false;
+    rest = colon == SIZE_MAX ? rest : str_skip(rest, colon + 1); /* bounded: inside the text */
+    while (rest.len)
+        if (!exported_is_name(take_component(&rest)))
+            return false;
+    return true;
+}
+
+/* What a text under one of KEYS must be; the key of an array is that of its texts. */
+static const struct text_kind {
+    const char *keys;
+    bool (*is_allowed)(ckpt_str text);
+    const char *what;
+} text_kinds[] = {
+    {"name as_name user_input_name forward_arg_names", exported_is_name, "an identifier"},
+    {"parameter_name buffer_name tensor_constant_name custom_obj_name fqn nn_module_stack", is_path,
+     "a path without quotes and line ends"},
+    {"target as_operator", is_function_name, "a function's name"},
+};
+static const struct text_kind constant_kind = {"", exported_is_constant,
+                                               "a text without quotes and line ends"};
+static const struct text_kind number_kind = {"as_bool as_bools as_int as_int_lists as_ints", is_never,
+                                             "a number"};
+
+static const struct text_kind *find_kind(const struct exported_text *t)
+{
+    for (size_t i = 0; i < sizeof text_kinds / sizeof *text_kinds; i++)
+        if (str_matches_word(t->key, text_kinds[i].keys, str_eq))
+            return &text_kinds[i];
+    if (str_matches_word(t->key, number_kind.keys, str_eq))
+        return &number_kind;
+    return t->is_input ? &constant_kind : NULL;
+}
+
+/* is_known_function - returns true if NAME is not looked up in a module, is an operation, or is known. */
+static bool is_known_function(ckpt_str name)
+{
+    ckpt_str rest = name, last = str_after_last(name, '.');
+    size_t ncomponents = 0;
+    while (rest.len) {
+        (void)take_component(&rest);
+        ncomponents++;
+    }
+    if (!str_starts(name, STR_LIT("torch")) && !str_starts(name, STR_LIT("math")) &&
+        !str_starts(name, STR_LIT("_operator")))
+        return true;
+    if (str_starts(name, STR_LIT("torch.ops.")) && (ncomponents == 4 || ncomponents == 5))
+        return true; /* torch.ops.NAMESPACE.OPERATION, or its .OVERLOAD */
+    if (last.len == name.len)
+        return false;
+    ckpt_str module = str_of(name.ptr, name.len - last.len - 1); /* bounded: the last dot is there */
+    return target_list_has(known_functions, sizeof known_functions / sizeof *known_functions, module, last);
+}
+
+/* is_file_operation - returns true if NAME is one of file_operations, or an overload of one. */
+static bool is_file_operation(ckpt_str name)
+{
+    ckpt_str rest = name;
+    for (size_t i = 0; i < 3; i++)
+        (void)take_component(&rest);
+    /* bounded: a dot precedes the rest */
+    ckpt_str module = str_of(name.ptr, rest.len < name.len ? name.len - rest.len - 1 : 0);
+    return target_list_has(file_operations, sizeof file_operations / sizeof *file_operations, module,
+                           take_component(&rest));
+}
+
+ckpt_status exported_judge_text(struct scanner *x, source *src, ckpt_str where,
+                                const struct exported_text *t)
+{
+    const struct text_kind *kind = find_kind(t);
+    if (!kind)
+        return CKPT_OK;
+    if (!kind->is_allowed(t->text))
+        return scan_found(x->scan, SCAN_EVALUATED_TEXT, where, src, t->at,
+                          "the \"%.*s\" {%.*s} is not {=%s}, and torch writes it into Python code",
+                          STR_ARG(t->key), STR_ARG(t->text), kind->what);
+    if (kind->is_allowed != is_function_name)
+        return CKPT_OK;
+    if (is_file_operation(t->text))
+        return scan_found(x->scan, SCAN_GRAPH_CODE, where, src, t->at,
+                          "the operation %.*s reads or writes a file of its choice", STR_ARG(t->text));
+    return is_known_function(t->text) ? CKPT_OK
+                                      : scan_found(x->scan, SCAN_CONFIG_TARGET, where, src, t->at,
+                                                   "a graph calls %.*s", STR_ARG(t->text));
+}
