@@ -1,7 +1,6 @@
 #include <string.h>
-#include <strings.h>
 
-#include "edit.h"
+#include "outputs.h"
 
 static struct {
     struct list casts;
@@ -116,80 +115,12 @@ static void print_overflows(const ckpt_plan *p, const char *input)
                      n - MAX_SHOWN);
 }
 
-/* writes_folder - returns true if --to or the suffix of OUT selects a format that is a folder. */
-static bool writes_folder(void)
-{
-    return ckpt_write_format_is_folder(writing.format ? ckpt_write_format(writing.format)
-                                                      : edit_path_format(writing.output));
-}
-
-/* is_output_folder - returns true if OUT is a folder in which the output gets the name of the input. Shards
- * have names of their own. */
-static bool is_output_folder(void)
-{
-    return !writing.max_shard && !writes_folder() && edit_is_folder_path(writing.output);
-}
-
-/* length_without_suffix - returns the length of NAME (N bytes) without SUFFIX, in upper or lower case; N if
- * NAME does not end in SUFFIX, or is only that. */
-static size_t length_without_suffix(const char *name, size_t n, const char *suffix)
-{
-    size_t len = strlen(suffix);
-    return n > len && strncasecmp(name + n - len, suffix, len) == 0 ? n - len : n;
-}
-
-/* stem_length - returns the length of NAME without a suffix that selects a format. */
-static size_t stem_length(const char *name, size_t n)
-{
-    size_t len_without_tar = length_without_suffix(name, n, ".tar");
-    const char *dot = strrchr(name, '.');
-    if (!edit_path_format(name) || !dot || dot == name)
-        return n;
-    return len_without_tar < n ? length_without_suffix(name, len_without_tar, ".pth") : (size_t)(dot - name);
-}
-
-/* output_suffix - returns the suffix of the format by --to, else by NAME, else of F's own format. */
-static const char *output_suffix(const ckpt_file *f, const char *name)
-{
-    const char *format = writing.format ? ckpt_write_format(writing.format) : edit_path_format(name);
-    if (!format)
-        format = ckpt_write_format(ckpt_file_format(f));
-    if (ckpt_write_format_is_flat(format))
-        return ckpt_write_format_suffixes(format); /* flat formats have exactly one */
-    return !format && strcmp(ckpt_file_format(f), "hf-shards") == 0 ? ".safetensors" : ".pt";
-}
-
-/* make_output_name - sets OUT to the path in the output folder: the name of INPUT with the suffix of the
- * format. */
-static void make_output_name(const ckpt_file *f, const char *input, struct text *out)
-{
-    struct text name = {0};
-    size_t n;
-    const char *last = edit_last_component(input, &n);
-    n = length_without_suffix(last, n, ".index.json");
-    text_bytes(&name, last, n);
-    if (strcmp(name.ptr, "-") == 0 || strcmp(name.ptr, ".") == 0 || strcmp(name.ptr, "..") == 0) {
-        text_clear(&name);
-        text_add(&name, "model");
-    }
-    const char *suffix = output_suffix(f, name.ptr), *format = edit_path_format(name.ptr);
-    size_t stem = stem_length(name.ptr, name.len);
-    text_add(out, writing.output);
-    if (out->ptr[out->len - 1] != '/')
-        text_add(out, "/");
-    bool keeps_suffix = format &&
-                        strcmp(format, ckpt_write_format(suffix)) == 0; /* .pth stays .pth, not .pt */
-    text_bytes(out, name.ptr, keeps_suffix ? name.len : stem);
-    text_add(out, keeps_suffix ? "" : suffix);
-    text_free(&name);
-}
-
 /* is_format_known - returns false if OUT is a file whose suffix selects no format, and there is no --to: it
  * might be a .onnx that is not ONNX. */
 static bool is_format_known(void)
 {
-    return writing.format || is_output_folder() || writing.max_shard || strcmp(writing.output, "-") == 0 ||
-           edit_path_format(writing.output);
+    return writing.format || output_is_folder(NULL) || writing.max_shard ||
+           strcmp(writing.output, "-") == 0 || output_path_format(writing.output);
 }
 
 static int convert_file(ckpt_file *f, ckpt_plan *p, const char *input)
@@ -243,13 +174,10 @@ static int convert_opened(ckpt_file *f, ckpt_plan *p, const char *input, bool is
 {
     const char *given_output = writing.output;
     struct text path = {0};
-    writing.keep_shards = !is_merged && edit_names_set(f);
+    writing.keep_shards = !is_merged && output_names_set(f);
     if (!is_format_known() && !keeps_format(f))
         return fail_format_unknown();
-    if (is_output_folder() && !writing.keep_shards) {
-        make_output_name(f, input, &path);
-        writing.output = path.ptr;
-    }
+    output_place(f, input, NULL, &path);
     int status = convert_file(f, p, input);
     writing.output = given_output;
     text_free(&path);
@@ -273,7 +201,7 @@ static int convert_inputs(int n, char **inputs)
 static int convert_each(int n, char **inputs)
 {
     int status = EXIT_OK;
-    if (!edit_check_names(n, inputs))
+    if (!output_check_each(n, inputs, false))
         return EXIT_TROUBLE;
     for (int i = 0; i < n; i++) {
         int code = convert_inputs(1, &inputs[i]);
@@ -297,14 +225,14 @@ int run_convert(int n, char **operand)
     const char *slash = strrchr(writing.output, '/');
     if (!is_format_known() && strchr(slash ? slash + 1 : writing.output, '.'))
         return fail_format_unknown();
-    if (writing.max_shard && writes_folder())
+    if (writing.max_shard && ckpt_write_format_is_folder(output_given_format()))
         return usage_error("convert",
                            "--max-shard-size is for sets with an index; --shards N divides a distributed "
                            "checkpoint");
-    if (writing.shards && !writes_folder())
+    if (writing.shards && !ckpt_write_format_is_folder(output_given_format()))
         return usage_error("convert",
                            "--shards is for --to=dcp; --max-shard-size SIZE divides other formats");
     if (!check_casts())
         return EXIT_TROUBLE;
-    return n > 1 && is_output_folder() ? convert_each(n, operand) : convert_inputs(n, operand);
+    return n > 1 && output_is_folder(NULL) ? convert_each(n, operand) : convert_inputs(n, operand);
 }

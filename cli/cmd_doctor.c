@@ -1,7 +1,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "edit.h"
+#include "outputs.h"
 #include "files.h"
 #include "json.h"
 #include "progress.h"
@@ -88,7 +88,7 @@ static void add_input(struct text *out, const struct job *job)
 static void add_output(struct text *out, const struct job *job, const struct advice *a, const char *suffix)
 {
     bool convert = a->fix.action == CKPT_FIX_CONVERT;
-    if (!suffix && convert && !edit_path_format(job->path))
+    if (!suffix && convert && !output_path_format(job->path))
         suffix = ".pt";
     text_new_name(out, "fixed", job->path, suffix);
 }

@@ -1,4 +1,4 @@
-#include "edit.h"
+#include "outputs.h"
 
 static const struct opt options[] = {
     OUTPUT_OPTION,
@@ -85,7 +85,7 @@ static int sanitize_file(ckpt_file *f, ckpt_plan *p, const char *input)
     ckpt_error err;
     ckpt_status s = edit_narrow_if_flat(f, p, &err);
     if (s == CKPT_OK)
-        s = ckpt_plan_sanitize(p, edit_output_format(f), &err);
+        s = ckpt_plan_sanitize(p, output_format(f), &err);
     if (s != CKPT_OK) {
         print_plan_notices(p, input);
         return report_error(&err, input);

@@ -1,6 +1,6 @@
 #include <unistd.h>
 
-#include "edit.h"
+#include "outputs.h"
 
 static struct { bool automatic, anywhere; } opts;
 
@@ -32,7 +32,7 @@ static ckpt_status strip_prefix(ckpt_plan *p, ckpt_error *err)
 int run_strip(int n, char **operand)
 {
     if (opts.automatic && n == 2 && !writing.in_place &&
-        (!writing.output || !edit_is_folder_path(writing.output)))
+        (!writing.output || !output_is_folder_path(writing.output)))
         return usage_error("strip",
                            "unexpected argument '%s': --auto takes no PREFIX, and the output goes after -o",
                            escape_name(str_of(access(operand[0], F_OK) == 0 ? operand[1] : operand[0])));

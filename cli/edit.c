@@ -2,9 +2,9 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include "outputs.h"
 #include "progress.h"
 
 struct writing writing;
@@ -67,52 +67,9 @@ ckpt_status edit_select(ckpt_plan *p, ckpt_error *err)
     return s;
 }
 
-const char *edit_path_format(const char *path)
-{
-    struct text t = {0};
-    text_add(&t, strchr(path, '/') ? "" : "./");
-    text_add(&t, path);
-    const char *format = ckpt_write_format(t.ptr);
-    text_free(&t);
-    return format;
-}
-
-bool edit_is_folder_path(const char *path)
-{
-    struct stat st;
-    size_t n = strlen(path);
-    return strcmp(path, "-") != 0 && n &&
-           (path[n - 1] == '/' || (stat(path, &st) == 0 && S_ISDIR(st.st_mode)));
-}
-
-/* names_index - returns true if --output is the name of the index of a set. */
-static bool names_index(void)
-{
-    static const char suffix[] = ".index.json";
-    size_t n = strlen(writing.output);
-    return n > strlen(suffix) && strcmp(writing.output + n - strlen(suffix), suffix) == 0;
-}
-
-bool edit_names_set(const ckpt_file *f)
-{
-    const char *path = writing.output, *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
-    const char *format = writing.format ? ckpt_write_format(writing.format) : NULL;
-    bool fits = !writing.format ||
-                (format && (strcmp(format, "safetensors") == 0 || strcmp(format, "torch-zip") == 0));
-    return fits && !writing.max_shard && strcmp(ckpt_file_format(f), "hf-shards") == 0 &&
-           (names_index() || edit_is_folder_path(path) ||
-            (*base && strcmp(path, "-") != 0 && !strchr(base, '.')));
-}
-
-const char *edit_output_format(const ckpt_file *f)
-{
-    const char *name = writing.format ? ckpt_write_format(writing.format) : edit_path_format(writing.output);
-    return name ? name : ckpt_file_format(f);
-}
-
 ckpt_status edit_narrow_if_flat(const ckpt_file *f, ckpt_plan *p, ckpt_error *err)
 {
-    bool flat = writing.max_shard || names_index() || ckpt_write_format_is_flat(edit_output_format(f));
+    bool flat = writing.max_shard || output_names_index() || ckpt_write_format_is_flat(output_format(f));
     return flat && !writing.root ? ckpt_plan_root(p, "auto", err) : CKPT_OK;
 }
 
@@ -437,65 +394,13 @@ static int write_output(ckpt_file *f, ckpt_plan *p, const char *input, const cha
     int status = edit_write(p, input, &r);
     if (status != EXIT_OK)
         return status;
-    if (!writing.format && !writing.keep_shards && !edit_path_format(writing.output) &&
+    if (!writing.format && !writing.keep_shards && !output_path_format(writing.output) &&
         strcmp(r.format, ckpt_file_format(f)) != 0)
         print_notice(input, "a %s cannot be written; the output is %s", ckpt_file_title(f), r.format);
     print_edit_report(p, input, prefix, &r);
     if (!ui.json && !ui.quiet)
         print_written(&r);
     return EXIT_OK;
-}
-
-const char *edit_last_component(const char *path, size_t *length)
-{
-    size_t end = strlen(path);
-    while (end > 1 && path[end - 1] == '/')
-        end--;
-    size_t begin = end;
-    while (begin && path[begin - 1] != '/')
-        begin--;
-    *length = end - begin;
-    return path + begin;
-}
-
-void edit_join_name(const char *folder, const char *input, struct text *out)
-{
-    size_t length;
-    const char *name = edit_last_component(input, &length);
-    text_add(out, folder);
-    if (folder[strlen(folder) - 1] != '/')
-        text_add(out, "/");
-    text_bytes(out, name, length);
-}
-
-bool edit_check_names(int n, char **inputs)
-{
-    bool ok = true;
-    for (int i = 1; ok && i < n; i++) {
-        struct text a = {0}, b = {0};
-        edit_join_name(".", inputs[i], &a);
-        for (int k = 0; ok && k < i; k++) {
-            text_clear(&b);
-            edit_join_name(".", inputs[k], &b);
-            ok = strcmp(a.ptr, b.ptr) != 0;
-            if (!ok)
-                report_failure(CKPT_EEXIST, inputs[i], "convert them one by one",
-                               "has the same name as %s, and so would their outputs; nothing written",
-                               escape_name(str_of(inputs[k])));
-        }
-        text_free(&a);
-        text_free(&b);
-    }
-    return ok;
-}
-
-/* puts_into_folder - returns true if --output is a folder, in which the output of F gets the name of the
- * input. */
-static bool puts_into_folder(const ckpt_file *f)
-{
-    const char *format = writing.output ? edit_output_format(f) : NULL;
-    return writing.output && !writing.keep_shards && strcmp(ckpt_file_format(f), "hf-shards") != 0 &&
-           !ckpt_write_format_is_folder(format) && edit_is_folder_path(writing.output);
 }
 
 static int run_one(const char *cmd, const char *input, ckpt_status (*apply)(ckpt_plan *p, ckpt_error *err),
@@ -514,13 +419,11 @@ static int run_one(const char *cmd, const char *input, ckpt_status (*apply)(ckpt
         return EXIT_TROUBLE;
     if (!edit_open_plan(input, writing.root, &f, &p))
         return EXIT_TROUBLE;
-    writing.keep_shards = writing.output && edit_names_set(f);
+    writing.keep_shards = writing.output && output_names_set(f);
     struct text path = {0};
     const char *given_output = writing.output;
-    if (puts_into_folder(f)) {
-        edit_join_name(writing.output, input, &path);
-        writing.output = path.ptr;
-    }
+    if (writing.output)
+        output_place(f, input, ckpt_file_format(f), &path);
     ckpt_status s = writing.output ? edit_narrow_if_flat(f, p, &err) : CKPT_OK;
     if (s == CKPT_OK)
         s = edit_select(p, &err);
@@ -562,12 +465,12 @@ int edit_run(const char *cmd, int n, char **inputs, ckpt_status (*apply)(ckpt_pl
     if (n > 1 && !writing.output && !writing.in_place && access(inputs[n - 1], F_OK) != 0)
         return usage_error(cmd, "unexpected argument '%s': the output goes after -o",
                            escape_name(str_of(inputs[n - 1])));
-    if (n > 1 && writing.output && !edit_is_folder_path(writing.output))
+    if (n > 1 && writing.output && !output_is_folder_path(writing.output))
         return usage_error(cmd,
                            "%d files cannot become one: -o DIR/ puts an output for each into a folder "
                            "(ckpt convert merges)",
                            n);
-    if (n > 1 && writing.output && !edit_check_names(n, inputs))
+    if (n > 1 && writing.output && !output_check_each(n, inputs, true))
         return EXIT_TROUBLE;
     for (int i = 0; i < n; i++) {
         int code = run_one(cmd, inputs[i], apply, prefix);

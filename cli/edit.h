@@ -51,22 +51,6 @@ extern struct writing writing;
     WRITE_OPTIONS
 /* clang-format on */
 
-/* edit_path_format - returns the format that the suffix of PATH selects, or NULL. A PATH that is called like
- * a format, such as "dcp", has no suffix. */
-const char *edit_path_format(const char *path);
-/* edit_is_folder_path - returns true if PATH is a folder, or ends in '/'. */
-bool edit_is_folder_path(const char *path);
-/* edit_names_set - returns true if --output names a folder or an index, in which F, a set of shards, keeps
- * its shards. */
-bool edit_names_set(const ckpt_file *f);
-/* edit_last_component - returns where the last component of PATH begins, and sets *LENGTH to its length
- * without slashes at the end. */
-const char *edit_last_component(const char *path, size_t *length);
-/* edit_join_name - appends FOLDER and the last component of INPUT to OUT. */
-void edit_join_name(const char *folder, const char *input, struct text *out);
-/* edit_check_names - returns false, after printing the error, if two of the N INPUTS have the same name, so
- * that one output would replace the other. */
-bool edit_check_names(int n, char **inputs);
 /* edit_write_options - returns those options above that ckpt_write_options has, without --to. */
 ckpt_write_options edit_write_options(void);
 /* edit_open_plan - opens INPUT and makes a plan for the part of it at ROOT (NULL: all). Returns false after
@@ -102,8 +86,6 @@ void edit_losses_json(const ckpt_plan *p, json *parent);
 void edit_dropped_json(const ckpt_plan *p, json *list);
 /* edit_aliases_json - adds the ties to PARENT, as "aliases". */
 void edit_aliases_json(const ckpt_plan *p, json *parent);
-/* edit_output_format - returns the name of the output's format: by --to, by the suffix of OUT, or F's. */
-const char *edit_output_format(const ckpt_file *f);
 
 /* renames_print - prints "module. -> (nothing)   161 of 161 tensors, 53 _metadata entries", a line for each
  * kind of change in P. PREFIX: the prefix that P adds or removes; NULL if it changes names otherwise. */

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "edit.h"
+#include "outputs.h"
 
 /* Damerau-Levenshtein distance, where two swapped neighbours count once. Keeps three rows of the matrix. */
 int guess_distance(const char *typed, const char *meant)
@@ -102,7 +102,8 @@ static const struct opt *find_option(const struct cmd *cmd, const char *option)
 
 static bool is_path(const char *word)
 {
-    return strcmp(word, "-") == 0 || access(word, F_OK) == 0 || strpbrk(word, "/!") || edit_path_format(word);
+    return strcmp(word, "-") == 0 || access(word, F_OK) == 0 || strpbrk(word, "/!") ||
+           output_path_format(word);
 }
 
 /* is_word - returns true if WORD may stand for WORD in S: a size, a dtype or any name, as s->word is. */
@@ -173,14 +174,14 @@ static void add_output(struct text *out, const struct suggestion *s)
     bool convert = strcmp(s->cmd->name, "convert") == 0;
     const char *suffix = convert ? ".safetensors" : ".pt";
     struct text name = {0};
-    if (g->nfiles && edit_path_format(g->files[0]))
+    if (g->nfiles && output_path_format(g->files[0]))
         suffix = NULL;
     if (!g->nfiles) {
         text_addf(out, "OUT%s", convert ? ".safetensors" : "");
     } else if (!g->output) {
         text_new_name(out, "out", g->files[0], suffix);
     } else {
-        bool has_format = edit_path_format(g->output) || edit_is_folder_path(g->output);
+        bool has_format = output_path_format(g->output) || output_is_folder_path(g->output);
         text_addf(&name, "%s%s", g->output, convert && !has_format ? ".safetensors" : "");
         text_operand(out, name.ptr);
     }

@@ -152,6 +152,10 @@ void ckpt_emergency_cleanup(void) { temp_emergency(); }
 const char *ckpt_file_path(const ckpt_file *f) { return f ? f->path : ""; }
 const char *ckpt_file_format(const ckpt_file *f) { return f ? f->format->name : ""; }
 const char *ckpt_file_title(const ckpt_file *f) { return f ? f->format->title : ""; }
+bool ckpt_file_contains_path(const ckpt_file *f, const char *path)
+{
+    return f && path && own_files_contain_path(f, path);
+}
 uint64_t ckpt_file_bytes(const ckpt_file *f) { return file_or_empty(f)->nbytes; }
 uint32_t ckpt_tensor_count(const ckpt_file *f) { return (uint32_t)file_or_empty(f)->table.nrows; }
 bool ckpt_tensor_at(const ckpt_file *f, uint32_t i, ckpt_tensor *out)

@@ -489,6 +489,9 @@ CKPT_API const char *ckpt_file_path(const ckpt_file *file);
  * "torch zip". */
 CKPT_API const char *ckpt_file_format(const ckpt_file *file);
 CKPT_API const char *ckpt_file_title(const ckpt_file *file);
+/* ckpt_file_contains_path - returns true if PATH, by any of its names, is one of the files that FILE consists
+ * of, such as a shard; also if that cannot be examined. A program that writes there can read FILE no more. */
+CKPT_API bool ckpt_file_contains_path(const ckpt_file *file, const char *path);
 /* ckpt_file_bytes - returns the size of FILE on disk, with all its shards. */
 CKPT_API uint64_t ckpt_file_bytes(const ckpt_file *file);
 /* ckpt_tensor_count - returns the number of tensors, including components and ties. */

@@ -392,6 +392,7 @@ static void getters_accept_a_null_file(void)
     CU_ASSERT_STRING_EQUAL(ckpt_file_path(NULL), "");
     CU_ASSERT_STRING_EQUAL(ckpt_file_format(NULL), "");
     CU_ASSERT_STRING_EQUAL(ckpt_file_title(NULL), "");
+    CU_ASSERT(!ckpt_file_contains_path(NULL, "/") && !ckpt_file_contains_path(valid.file, NULL));
     CU_ASSERT(ckpt_file_bytes(NULL) == 0 && ckpt_tensor_count(NULL) == 0 && ckpt_storage_count(NULL) == 0);
     CU_ASSERT(!ckpt_tensor_at(NULL, 0, &t) && t.name.len == 0 && !ckpt_storage_at(NULL, 0, &s));
     CU_ASSERT(is_empty(ckpt_tensor_name(NULL, 0)) && ckpt_tensor_json(NULL, 0, NULL, 0) == 0);
