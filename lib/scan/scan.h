@@ -214,7 +214,7 @@ ckpt_status skops_judge(struct scanner *x, const struct skops_node *node, source
 /* scan_config_target - reports the TARGET that a configuration names at AT, unless it is known to be
  * harmless; .ptr NULL: it is not in the file. */
 ckpt_status scan_config_target(struct scanner *x, source *src, ckpt_str where, size_t at, ckpt_str target);
-/* A text that may be YAML. */
+/* A text that may be YAML or JSON. */
 struct yaml_file {
     source *src;
     ckpt_str where, name; /* name: without folders */
@@ -228,7 +228,7 @@ ckpt_status scan_yaml(struct scanner *x, const struct yaml_file *f, bool *all_re
  * scan, which may be without the right to open files. */
 struct scan_siblings {
     ckpt_str *names;
-    source **files;  /* NULL: not opened */
+    source **files; /* NULL: not opened */
     size_t n;
     ckpt_str folder; /* of the files in an archive, for findings: "OUTER!FOLDER/"; else empty */
     uint64_t *left;  /* bytes of an archive that may still be scanned as values; NULL: 16 times the files */

@@ -26,6 +26,7 @@ struct json_visit {
     struct scanner *x;
     source *src;
     ckpt_str where;
+    bool is_yaml; /* by its name: it is scanned as YAML, too, which reports what both may hold */
     json_scan json;
     struct open_object open[JSON_DEPTH + 2]; /* [depth] */
 };
@@ -151,13 +152,13 @@ static ckpt_status visit_string(struct json_visit *v, struct open_object *o, ckp
         CKPT_TRY(check_expression(v, false));
     if (str_is(o->outer_key, "guards_code"))
         CKPT_TRY(check_expression(v, true));
-    if (str_is(o->key, "_target_"))
+    if (str_is(o->key, "_target_") && !v->is_yaml)
         CKPT_TRY(scan_config_target(v->x, v->src, v->where, v->json.event_at, text));
     if (str_is(o->outer_key, "weight_map") && scan_path_leaves_folder(text))
         CKPT_TRY(scan_found(v->x->scan, SCAN_EXTERNAL_PATH, v->where, v->src, v->json.event_at,
                             "a shard is \"%.*s\", outside of the folder", STR_ARG(text)));
     /* torchsnapshot's .snapshot_metadata: {"manifest": {"0/w": {"location": …}}} */
-    bool is_location = str_is(o->key, "location") && str_is(v->open[1].key, "manifest");
+    bool is_location = str_is(o->key, "location") && str_is(v->open[1].key, "manifest") && !v->is_yaml;
     if (is_location && scan_path_leaves_folder(text))
         CKPT_TRY(scan_found(v->x->scan, SCAN_EXTERNAL_PATH, v->where, v->src, v->json.event_at,
                             "an entry is in \"%.*s\", outside of the folder", STR_ARG(text)));
@@ -228,9 +229,8 @@ void scan_accept_python_json(char *text, size_t n)
     }
 }
 
-/* scan_json - scans TEXT as JSON. Sets *IS_JSON to false if it is no valid JSON, which is merely text. */
-static ckpt_status scan_json(struct scanner *x, source *src, ckpt_str where, ckpt_str text, bool *is_json,
-                             ckpt_error *err)
+/* scan_json - scans F as JSON. Sets *IS_JSON to false if it is no valid JSON, which is merely text. */
+static ckpt_status scan_json(struct scanner *x, const struct yaml_file *f, bool *is_json, ckpt_error *err)
 {
     ckpt_error why = {.status = CKPT_OK};
     arena *a = arena_new(2 * TEXT_MAX);
@@ -238,14 +238,15 @@ static ckpt_status scan_json(struct scanner *x, source *src, ckpt_str where, ckp
     ckpt_status st = a && v ? CKPT_OK : fail_memory(err);
     if (st == CKPT_OK) {
         v->x = x;
-        v->src = src;
-        v->where = where;
-        json_init(&v->json, text, 0, a, &why);
+        v->src = f->src;
+        v->where = f->where;
+        v->is_yaml = f->is_yaml_name;
+        json_init(&v->json, f->text, 0, a, &why);
         st = visit_json(v, err);
         if (st == CKPT_OK && scan_note_system_failure(x->scan, why.status, &why))
             st = fail(err, why.status, CKPT_NO_OFFSET, "%s", why.what);
         else if (st == CKPT_OK && why.status == CKPT_ELIMIT)
-            st = scan_found(x->scan, SCAN_NOT_OPENED, where, src, why.offset, "%s", why.what);
+            st = scan_found(x->scan, SCAN_NOT_OPENED, f->where, f->src, why.offset, "%s", why.what);
         *is_json = why.status == CKPT_OK;
     }
     free(v);
@@ -300,15 +301,16 @@ ckpt_status scan_text(struct scanner *x, source *src, ckpt_str where, uint64_t *
     size_t n = src->size > TEXT_MAX ? 0 : (size_t)src->size;
     uint64_t incomplete = x->scan->result->found[CKPT_SCAN_INCOMPLETE];
     char *text = malloc(n ? n : 1);
+    const struct yaml_file f = {src, where, name, str_of(text, n), is_yaml};
     ckpt_status st = text ? source_read(src, 0, text, n, err) : fail_memory(err);
     if (st == CKPT_OK && may_be_json) {
         scan_accept_python_json(text, n);
-        st = scan_json(x, src, where, str_of(text, n), &is_json, err);
+        st = scan_json(x, &f, &is_json, err);
     }
     if (st == CKPT_OK)
-        st = check_module_file(x, src, where, name, str_of(text, n));
-    if (st == CKPT_OK && !is_json)
-        st = scan_yaml(x, &(struct yaml_file){src, where, name, str_of(text, n), is_yaml}, &all_read, err);
+        st = check_module_file(x, src, where, name, f.text);
+    if (st == CKPT_OK && (!is_json || is_yaml))
+        st = scan_yaml(x, &f, &all_read, err);
     if (all_read && incomplete == x->scan->result->found[CKPT_SCAN_INCOMPLETE])
         *known_bytes += src->size; /* bounded: the caller's sum is at most the size of its source */
     free(text);

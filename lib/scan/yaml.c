@@ -3,11 +3,12 @@
  * call
  *   !!python/…   what the tag names; any other tag is for the program to resolve: speechbrain's !new:
  *   _target_     the class or function that its value names, with the other keys for arguments (hydra, NeMo)
- *   target, class_path   likewise (NeMo, latent-diffusion; Lightning)
+ *   _component_, target, class_path   likewise (torchtune; NeMo, latent-diffusion; Lightning)
+ *   name   likewise, in "pipeline" and "preprocessors" (pyannote; in a list of Rasa's)
  *   loader_module, keras_module, model_code_path   what its value names, a module or file (MLflow)
  *   location   what torchsnapshot opens, if the file is called .snapshot_metadata
  * Text that is called .yaml must be read to its end. Other text may be YAML by chance: if it can be read to
- * its end, _target_ and the tags of Python count.
+ * its end, _target_, _component_ and the tags of Python count.
  */
 #include "codec/yaml_scan.h"
 
@@ -92,14 +93,17 @@ static const struct config_key {
     bool is_certain;      /* it means nothing else; a value that is no scalar is reported, too */
     const char *packages; /* of a module: those whose modules are harmless */
     const char *what;     /* a module is */
+    bool in_pipeline;     /* it counts only in a file that has the text "pipeline" or "preprocessors" */
 } config_keys[] = {
-    {"_target_", NAMES_TARGET, true, NULL, NULL},
-    {"target", NAMES_TARGET, false, NULL, NULL},
-    {"class_path", NAMES_TARGET, false, NULL, NULL},
-    {"loader_module", NAMES_MODULE, false, "mlflow", "what MLflow imports"},
-    {"keras_module", NAMES_MODULE, false, "keras tensorflow tf_keras", "what MLflow imports"},
-    {"model_code_path", NAMES_MODULE, false, "", "what MLflow runs"},
-    {"location", NAMES_FILE, false, NULL, NULL}, /* in .snapshot_metadata */
+    {"_target_", NAMES_TARGET, true, NULL, NULL, false},
+    {"_component_", NAMES_TARGET, true, NULL, NULL, false},
+    {"target", NAMES_TARGET, false, NULL, NULL, false},
+    {"class_path", NAMES_TARGET, false, NULL, NULL, false},
+    {"name", NAMES_TARGET, false, NULL, NULL, true},
+    {"loader_module", NAMES_MODULE, false, "mlflow", "what MLflow imports", false},
+    {"keras_module", NAMES_MODULE, false, "keras tensorflow tf_keras", "what MLflow imports", false},
+    {"model_code_path", NAMES_MODULE, false, "", "what MLflow runs", false},
+    {"location", NAMES_FILE, false, NULL, NULL, false}, /* in .snapshot_metadata */
 };
 
 /* How far a key and its value were read. */
@@ -112,6 +116,7 @@ struct yaml_visit {
     enum key_state state;
     const struct config_key *key; /* unless the state is NO_KEY */
     bool has_anchor;              /* an anchor precedes the token: an alias may use it elsewhere */
+    bool has_pipeline;            /* a scalar is "pipeline" or "preprocessors" */
     bool reporting;
     bool found;
 };
@@ -167,6 +172,8 @@ static ckpt_status report_value(struct yaml_visit *v, ckpt_str text)
         return report_location(v, text);
     if (!v->key->is_certain && text.ptr && (!is_dotted_name(text) || is_data_file_name(text)))
         return CKPT_OK;
+    if (v->reporting && v->key->in_pipeline && !v->has_pipeline)
+        return CKPT_OK;
     v->found = true;
     return v->reporting ? scan_config_target(v->x, v->f->src, v->f->where, v->y.token_at, text) : CKPT_OK;
 }
@@ -189,6 +196,7 @@ static ckpt_status visit_scalar(struct yaml_visit *v)
     static const ckpt_str unknown = {NULL, 0};
     ckpt_str text = yaml_text(&v->y);
     const struct config_key *key = find_key(v, text);
+    v->has_pipeline |= str_matches_word(text, "pipeline preprocessors", str_eq);
     bool is_value = v->state == BEFORE_VALUE;
     if (is_value)
         CKPT_TRY(report_value(v, text));
@@ -251,6 +259,7 @@ static bool is_worth_reading(ckpt_str text)
     if (text.len <= UNNAMED_MAX)
         return true;
     return str_find(text, STR_LIT("_target_"), 0) != SIZE_MAX ||
+           str_find(text, STR_LIT("_component_"), 0) != SIZE_MAX ||
            str_find(text, STR_LIT("!!python/"), 0) != SIZE_MAX ||
            str_find(text, STR_LIT("tag:yaml.org,2002:python"), 0) != SIZE_MAX;
 }
@@ -264,9 +273,9 @@ ckpt_status scan_yaml(struct scanner *x, const struct yaml_file *f, bool *all_re
     struct yaml_visit *v = arena_alloc(x->a, sizeof *v);
     if (!v)
         return fail_memory(err);
-    *v = (struct yaml_visit){.x = x, .f = f, .reporting = f->is_yaml_name};
+    *v = (struct yaml_visit){.x = x, .f = f};
     ckpt_status st = visit_tokens(v, &why);
-    if (st == CKPT_OK && !f->is_yaml_name && v->found) {
+    if (v->found && (st == CKPT_OK || (st == CKPT_EFORMAT && f->is_yaml_name))) {
         v->reporting = true;
         st = visit_tokens(v, &why);
     }

@@ -258,6 +258,9 @@ static void harmless_configurations_are_data(void)
         CONSTANT("a: |\n  _target_: os.system\n"),
         CONSTANT("_target_: |-\n  " HARMLESS_TARGET "\n"),
         CONSTANT("# _target_: os.system\n"),
+        CONSTANT("name: my.thing\n"),
+        CONSTANT("pipeline:\n  name: pyannote.audio.pipelines.SpeakerDiarization\n  params: {x: my.thing}\n"),
+        CONSTANT("pipeline: {name: SpeakerDiarization}\n"),
         CONSTANT(""),
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts - 1; i++) {
@@ -302,9 +305,40 @@ static void targets_of_configurations_are_reported(void)
     CHECK_ONLY_FINDING(scan_yaml_file(TEXT("_target_: [a]\n")), "config-target", 10,
                        "computed while loading");
     CHECK_ONLY_FINDING(scan_yaml_file(TEXT("_target_: torch.nn.Linear.x\n")), "config-target", 10, "");
+    CHECK_ONLY_FINDING(scan_yaml_file(TEXT("_component_: my.thing\n")), "config-target", 13,
+                       "it names my.thing");
     CHECK_ONLY_FINDING(scan_yaml_file(TEXT("a: b\n...\n---\n_target_:\n  my.thing\n")), "config-target", 25,
                        "");
     CU_ASSERT_EQUAL(scan_buffer_as(TEXT("_target_: a.b\n"), ".yml", NULL, 1).status, CKPT_ECANCELLED);
+}
+
+/* pyannote imports and calls the names in "pipeline" and "preprocessors". */
+static void names_of_pipelines_are_reported(void)
+{
+    CHECK_ONLY_FINDING(scan_yaml_file(TEXT("pipeline:\n  name: my.thing\n  params: {x: 1}\n")),
+                       "config-target", 18, "it names my.thing");
+    CHECK_ONLY_FINDING(scan_yaml_file(TEXT("preprocessors: {audio: {name: my.thing}}\n")), "config-target",
+                       30, "");
+    CHECK_ONLY_FINDING(scan_yaml_file(TEXT("a: &a {name: my.thing}\npipeline: *a\n")), "config-target", 13,
+                       "");
+    CHECK_ONLY_FINDING(scan_yaml_file(TEXT("a: &a my.thing\npipeline: {name: *a}\n")), "config-target", 32,
+                       "computed while loading");
+    CHECK_ONLY_FINDING(scan_yaml_file(TEXT("? \"\\x70ipeline\"\n: name: my.thing\n")), "config-target", 24,
+                       "");
+    CHECK_ONLY_FINDING(scan_yaml_file(TEXT("pipeline: {name: pyannote.audio.core.model.os}\n")),
+                       "config-target", 17, "");
+    CHECK_FINDING(scan_yaml_file(TEXT("pipeline: {name: my.thing}\nx: 'y\n")), 2, "config-target", 17, "");
+}
+
+/* A file that is called YAML may be JSON, which is YAML, too: each text is reported once. */
+static void json_in_yaml_is_scanned_as_both(void)
+{
+    CHECK_ONLY_FINDING(scan_yaml_file(TEXT("{\"pipeline\": {\"name\": \"my.thing\"}}\n")), "config-target",
+                       22, "");
+    CHECK_ONLY_FINDING(scan_yaml_file(TEXT("{\"class_path\": \"my.thing\"}\n")), "config-target", 15, "");
+    CHECK_ONLY_FINDING(scan_yaml_file(TEXT("{\"_target_\": \"my.thing\"}\n")), "config-target", 13, "");
+    CHECK_ONLY_FINDING(scan_yaml_file(TEXT("{\"a\": \"gAJjb3MKc3lzdGVtClUCaWSFUi4=\"}\n")), "known-exec",
+                       REDUCE_OFFSET, "");
 }
 
 static void tags_are_reported(void)
@@ -449,6 +483,8 @@ void suite_scan_config(void)
     UNIT(functions_of_exported_programs_are_reported);
     UNIT(harmless_configurations_are_data);
     UNIT(targets_of_configurations_are_reported);
+    UNIT(names_of_pipelines_are_reported);
+    UNIT(json_in_yaml_is_scanned_as_both);
     UNIT(tags_are_reported);
     UNIT(yaml_that_cannot_be_read_is_not_scanned);
     UNIT(base64_in_json_is_scanned);
