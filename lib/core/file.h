@@ -40,7 +40,8 @@ struct replacement {
 struct ckpt_file {
     arena *a;
     char *path;
-    const char *folder; /* if PATH is a folder: where its files are, PATH or a folder in it */
+    const char *folder; /* if PATH is a folder: where its files are, PATH or a folder in it; if PATH is a file
+                           in an archive: the folder with it */
     size_t holders;     /* calls of file_hold that had no file_release yet */
     source *src; /* NULL for directories */
     source *archive; /* the archive that PATH is in, see format/members.h; NULL: it is on disk */

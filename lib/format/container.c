@@ -37,6 +37,13 @@ static bool is_checkpoint(ckpt_str name)
     return str_matches_word(name, suffixes, str_ends);
 }
 
+/* is_companion - returns true for files next to the weights; of a split GGUF, for all files but the first. */
+static bool is_companion(ckpt_str name)
+{
+    struct shard_name s;
+    return shard_name_parse(name, &s) && str_is(s.ext, ".gguf") ? s.number != 1 : folder_is_companion(name);
+}
+
 /* is_preferred - returns true for the weights of NeMo and Stable-Baselines3, which have other checkpoints
  * next to them. */
 static bool is_preferred(ckpt_str name)
@@ -55,7 +62,7 @@ static bool get_folder(ckpt_str name, ckpt_str *folder)
     folder->len -= folder->len > 0; /* bounded: the slash */
     if (str_starts(name, STR_LIT(NEMO_FOLDER "/")))
         folder->len = strlen(NEMO_FOLDER);
-    return str_ends(last, STR_LIT(".distcp")) || folder_is_index(last) ||
+    return str_ends(last, STR_LIT(".distcp")) || folder_shows_model(last) ||
            str_matches_word(last, names, str_eq);
 }
 
@@ -122,7 +129,7 @@ static ckpt_status choose(const source *archive, struct choice *out, ckpt_error 
     *out = (struct choice){.n = 0};
     ckpt_status st = begin(&c, archive, err);
     while (st == CKPT_OK && next_candidate(&c, &name)) {
-        if (folder_is_companion(str_skip(name, str_folder(name).len)))
+        if (is_companion(str_skip(name, str_folder(name).len)))
             continue;
         bool preferred = is_preferred(name);
         if (out->n++ == 0 || (preferred && !out->npreferred))

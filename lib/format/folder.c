@@ -39,7 +39,9 @@ static const char *const single_files[] = {
 #define CONTENT_PART 65536u
 #define DIGITS  5u /* of a number in the name of a shard */
 
-bool folder_is_index(ckpt_str name)
+/* is_index_name - returns true for names such as model.safetensors.index.json,
+ * model.safetensors.index.fp16.json and Keras' model.weights.json. */
+static bool is_index_name(ckpt_str name)
 {
     return str_ends(name, STR_LIT(".weights.json")) ||
            (str_ends(name, STR_LIT(".json")) &&
@@ -123,7 +125,7 @@ void folder_scan(const ckpt_str *names, size_t n, struct folder *out)
     *out = (struct folder){.nindexes = 0};
     for (size_t i = 0; i < n; i++) {
         out->nlisted += folder_is_checkpoint(names[i]);
-        if (folder_is_index(names[i]))
+        if (is_index_name(names[i]))
             consider_index(out, names[i]);
         else if (!consider_single_file(out, names[i], &best) && has_checkpoint_suffix(names[i]) &&
                  !folder_is_companion(names[i]))
@@ -147,17 +149,14 @@ bool path_is_folder(const source *archive, const char *path)
     return archive ? members_find(archive, path) == MEMBER_FOLDER : source_is_folder(path);
 }
 
-ckpt_status path_open(source *archive, const char *path, source **out, ckpt_error *err)
-{
-    return archive ? members_open_file(archive, path, out, err) : source_file_open(path, out, err);
-}
-
 bool has_folder(const ckpt_file *f) { return f->archive || (f->src && source_is_named_file(f->src)); }
 
 ckpt_str folder_of(const ckpt_file *f)
 {
     return f->archive ? members_folder_of(f->archive, f->path) : str_folder(str_c(f->path));
 }
+
+ckpt_str name_of(const ckpt_file *f) { return str_skip(str_c(f->path), folder_of(f).len); }
 
 static int compare_names(const void *a, const void *b)
 {
@@ -270,7 +269,7 @@ static bool open_regular_file(source *archive, const char *path, const char *nam
     char *full = shards_join_path(str_c(path), str_c(name));
     *src = NULL;
     bool no_memory = !full || (is_regular_file(archive, full) &&
-                               path_open(archive, full, src, &ignored) == CKPT_ENOMEM);
+                               source_open_in(archive, full, src, &ignored) == CKPT_ENOMEM);
     free(full);
     return !no_memory;
 }
@@ -320,7 +319,7 @@ ckpt_str probe_read_head(const struct probe *p, const char *name, char *head, si
 
 bool folder_is_checkpoint(ckpt_str name)
 {
-    return has_checkpoint_suffix(name) || folder_is_index(name) || is_step_folder(name) ||
+    return has_checkpoint_suffix(name) || is_index_name(name) || is_step_folder(name) ||
            str_matches_word(
                name, ".gguf .h5 .index .keras .msgpack .npy .npz .onnx .params .pdiparams .pdparams .ptl",
                str_ends);
@@ -445,6 +444,15 @@ static bool may_be_part(ckpt_str name, bool *numbered)
     bool is_safetensors = str_ends(name, STR_LIT(".safetensors"));
     *numbered = shard_name_parse(name, &s) && s.count && (is_safetensors || str_is(s.ext, ".bin"));
     return *numbered || (is_safetensors && !is_of_trainer(name));
+}
+
+bool folder_shows_model(ckpt_str name)
+{
+    bool is_single = false, is_shard;
+    for (size_t i = 0; i < NSINGLE; i++)
+        is_single |= str_is(name, single_files[i]);
+    (void)may_be_part(name, &is_shard);
+    return is_single || is_shard || is_index_name(name);
 }
 
 bool folder_set_has(const struct folder_set *set, ckpt_str name)

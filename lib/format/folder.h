@@ -19,14 +19,14 @@ struct folder {
 /* path_exists - returns true if there is a file or folder PATH; path_is_folder - if PATH is a folder. */
 bool path_exists(const source *archive, const char *path);
 bool path_is_folder(const source *archive, const char *path);
-/* path_open - opens the file PATH. */
-ckpt_status path_open(source *archive, const char *path, source **out, ckpt_error *err);
 /* has_folder - returns true if F is a file of a folder, so that other files may be next to it: on disk or in
  * an archive, but not standard input. */
 bool has_folder(const ckpt_file *f);
 /* folder_of - returns the start of the path of the file F up to its name: empty, or with '/' at the end, or
  * with '!' if the file is at the top of an archive. */
 ckpt_str folder_of(const ckpt_file *f);
+/* name_of - returns the rest of that path. */
+ckpt_str name_of(const ckpt_file *f);
 /* folder_list - lists the names in the folder PATH of F, in the same archive or on disk as F, that MATCH
  * accepts, in natural order. Allocates from F's arena. */
 ckpt_status folder_list(const ckpt_file *f, const char *path, bool (*match)(ckpt_str name), ckpt_str **out,
@@ -39,9 +39,9 @@ ckpt_status folder_list_on_disk(arena *a, const char *path, bool (*match)(ckpt_s
                                 size_t *n, ckpt_error *err);
 /* folder_scan - finds the checkpoints among the N NAMES of a folder. */
 void folder_scan(const ckpt_str *names, size_t n, struct folder *out);
-/* folder_is_index - returns true if NAME is that of an index, such as model.safetensors.index.json and Keras'
- * model.weights.json. */
-bool folder_is_index(ckpt_str name);
+/* folder_shows_model - returns true if a folder with the file NAME is opened as one checkpoint: by an index,
+ * a single file such as model.safetensors, or a shard. */
+bool folder_shows_model(ckpt_str name);
 /* folder_is_companion - returns true for files next to the weights of a model, such as optimizer.pt, and for
  * shards of the weights. */
 bool folder_is_companion(ckpt_str name);

@@ -120,7 +120,7 @@ static ckpt_status refuse_hub_cache(const struct probe *p, const struct signatur
     int n = snprintf(path, sizeof path, "%s/refs/main", p->path);
     source *src = NULL;
     size_t length = 0;
-    if ((size_t)n < sizeof path && path_open(p->archive, path, &src, &ignored) == CKPT_OK &&
+    if ((size_t)n < sizeof path && source_open_in(p->archive, path, &src, &ignored) == CKPT_OK &&
         src->size <= sizeof revision && source_read(src, 0, revision, (size_t)src->size, &ignored) == CKPT_OK)
         length = (size_t)src->size;
     source_unref(src);

@@ -96,7 +96,8 @@ static void archive_close(source *s)
 static source *archive_origin(const source *s) { return ((const struct archive_source *)s)->bytes; }
 
 /* without read_at, because there are no bytes */
-static const struct source_ops archive_ops = {.close = archive_close, .origin = archive_origin};
+static const struct source_ops archive_ops = {
+    .close = archive_close, .origin = archive_origin, .open_file = members_open_file};
 
 bool members_is_archive(const source *s) { return s && s->ops == &archive_ops; }
 

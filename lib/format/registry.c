@@ -5,6 +5,7 @@
 #include "codec/zip.h"
 #include "core/check.h"
 #include "core/dtype.h"
+#include "format/distributed/part_files.h"
 #include "format/folder.h"
 #include "format/hub/shards.h"
 #include "format/members.h"
@@ -230,7 +231,7 @@ ckpt_status format_open(const struct opening *o, ckpt_file **out, ckpt_error *er
         source_unref(archive);
     if (st == CKPT_OK) {
         f->archive = archive;
-        st = read_open_source(f, o, p, err);
+        st = archive && src && !part_file_set_folder(f) ? fail_memory(err) : read_open_source(f, o, p, err);
         if (st == CKPT_OK)
             *out = f;
         else

@@ -38,6 +38,8 @@ struct source_ops {
     /* origin - returns the source that S is made of, which source_check_unchanged checks in place of S. NULL:
      * it checks S, if that is a file. */
     source *(*origin)(const source *s);
+    /* open_file - of a source that stands for an archive: see source_open_in; NULL: S is none. */
+    ckpt_status (*open_file)(source *s, const char *path, source **out, ckpt_error *err);
 };
 
 struct source {
@@ -87,6 +89,10 @@ bool source_is_folder(const char *path);
 /* source_file_open - opens a regular file or block device for reading. A pipe or "-" is first spooled to a
  * temporary file without a name. */
 ckpt_status source_file_open(const char *path, source **out, ckpt_error *err);
+/* source_open_in - opens the file PATH in ARCHIVE (format/members.h) or, if that is NULL, on disk. */
+ckpt_status source_open_in(source *archive, const char *path, source **out, ckpt_error *err);
+/* source_read_whole - reads SRC, of at most MAX bytes, to *OUT in A, and releases SRC. */
+ckpt_status source_read_whole(source *src, uint64_t max, arena *a, ckpt_str *out, ckpt_error *err);
 /* source_read_whole_file - reads the file PATH, of at most MAX bytes, to *OUT in A. Errors name the file. */
 ckpt_status source_read_whole_file(const char *path, uint64_t max, arena *a, ckpt_str *out, ckpt_error *err);
 /* source_file_park - closes the file S; each read opens it again and checks that it is the same file. For

@@ -418,10 +418,13 @@ ckpt_status source_check_unchanged(source *s, ckpt_error *err)
     return how ? fail_changed(f, how, err) : CKPT_OK;
 }
 
-ckpt_status source_read_whole_file(const char *path, uint64_t max, arena *a, ckpt_str *out, ckpt_error *err)
+ckpt_status source_open_in(source *archive, const char *path, source **out, ckpt_error *err)
 {
-    source *src;
-    CKPT_TRY(name_file_if_failed(source_file_open(path, &src, err), path, err));
+    return archive ? archive->ops->open_file(archive, path, out, err) : source_file_open(path, out, err);
+}
+
+ckpt_status source_read_whole(source *src, uint64_t max, arena *a, ckpt_str *out, ckpt_error *err)
+{
     size_t n = src->size <= max ? (size_t)src->size : 0;
     char *text = arena_alloc(a, n);
     ckpt_status st;
@@ -432,5 +435,12 @@ ckpt_status source_read_whole_file(const char *path, uint64_t max, arena *a, ckp
         st = text ? source_read(src, 0, text, n, err) : fail_memory(err);
     source_unref(src);
     *out = str_of(text, n);
-    return name_file_if_failed(st, path, err);
+    return st;
+}
+
+ckpt_status source_read_whole_file(const char *path, uint64_t max, arena *a, ckpt_str *out, ckpt_error *err)
+{
+    source *src;
+    ckpt_status st = source_file_open(path, &src, err);
+    return name_file_if_failed(st == CKPT_OK ? source_read_whole(src, max, a, out, err) : st, path, err);
 }

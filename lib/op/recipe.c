@@ -72,7 +72,8 @@ static bool has_two_bytes_or_more(ckpt_dtype dt)
 ckpt_status recipe_read_json_file(struct dequantizer *d, const char *name, ckpt_value **out, ckpt_error *err)
 {
     const ckpt_file *f = d->p->file;
-    bool is_file = f->src != NULL;
+    source *src;
+    bool is_file = f->src && !f->archive;
     ckpt_str folder = is_file ? str_folder(str_c(f->path)) : str_c(f->folder);
     ckpt_str text, path = ARENA_CONCAT(d->p->a, folder, str_c(folder.len ? "/" : ""), str_c(name));
     ckpt_error missing;
@@ -81,7 +82,9 @@ ckpt_status recipe_read_json_file(struct dequantizer *d, const char *name, ckpt_
         return CKPT_OK;
     if (!path.ptr)
         return fail_memory(err);
-    ckpt_status st = source_read_whole_file(path.ptr, CONFIG_MAX, d->p->a, &text, &missing);
+    ckpt_status st = source_open_in(f->archive, path.ptr, &src, &missing);
+    if (st == CKPT_OK)
+        st = source_read_whole(src, CONFIG_MAX, d->p->a, &text, &missing);
     if (st == CKPT_EIO || st == CKPT_ENOTFOUND)
         return CKPT_OK;
     if (st == CKPT_OK)

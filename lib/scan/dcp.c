@@ -16,7 +16,6 @@
 #include "scan/scan.h"
 
 #define METADATA_MEMORY ((uint64_t)512 << 20) /* bytes, for what .metadata lists */
-#define FILES_MAX       512u                  /* open at the same time */
 #define REREAD_MAX      16u                   /* how often the bytes of files may be scanned as values */
 
 struct dcp_scan {
@@ -32,35 +31,39 @@ struct dcp_scan {
 
 bool scan_has_siblings(ckpt_str path) { return str_ends(path, STR_LIT(".metadata")); }
 
-static source *open_regular_file(const char *path)
+/* open_sibling - opens PATH, in ARCHIVE or on disk; NULL: it is no regular file, or cannot be opened. */
+static source *open_sibling(source *archive, const char *path)
 {
     ckpt_error ignored;
     struct stat st;
     source *file = NULL;
-    return stat(path, &st) == 0 && S_ISREG(st.st_mode) && source_file_open(path, &file, &ignored) == CKPT_OK
-               ? file
-               : NULL;
+    if (!archive && (stat(path, &st) != 0 || !S_ISREG(st.st_mode)))
+        return NULL;
+    return source_open_in(archive, path, &file, &ignored) == CKPT_OK ? file : NULL;
 }
 
-ckpt_status scan_siblings_open(arena *a, const char *path, struct scan_siblings *out, ckpt_error *err)
+static bool is_any_name(ckpt_str name) { return name.len > 0; }
+
+ckpt_status scan_siblings_open(arena *a, source *archive, const char *folder, uint64_t max_files,
+                               struct scan_siblings *out, ckpt_error *err)
 {
-    ckpt_str folder = str_folder(str_c(path));
-    size_t nopened = 0;
-    ckpt_str path_of_folder = folder.len ? arena_str(a, folder) : STR_LIT(".");
-    *out = (struct scan_siblings){0};
-    if (!path_of_folder.ptr)
-        return fail_memory(err);
-    if (folder_list_on_disk(a, path_of_folder.ptr, NULL, &out->names, &out->n, err) != CKPT_OK)
-        return err->status == CKPT_ENOMEM ? CKPT_ENOMEM : CKPT_OK;  /* its values are then not found */
-    out->files = arena_alloc(a, (out->n + 1) * sizeof *out->files); /* bounded: names are in memory */
+    ckpt_status st = archive ? members_list(archive, folder, a, is_any_name, &out->names, &out->n, err)
+                             : folder_list_on_disk(a, folder, NULL, &out->names, &out->n, err);
+    if (st != CKPT_OK)
+        out->n = 0; /* its values are then not found */
+    if (st == CKPT_ENOMEM)
+        return st;
+    ckpt_str path = str_c(folder);
+    bool has_end = str_ends(path, STR_LIT("/")) || str_ends(path, STR_LIT("!"));
+    out->files = arena_array(a, out->n, sizeof(source *));
     if (!out->files)
         return fail_memory(err);
     for (size_t i = 0; i < out->n; i++) {
-        ckpt_str file = ARENA_CONCAT(a, path_of_folder, STR_LIT("/"), out->names[i]);
+        ckpt_str file = ARENA_CONCAT(a, path, str_c(has_end ? "" : "/"), out->names[i]);
         if (!file.ptr)
             return fail_memory(err);
-        out->files[i] = nopened < FILES_MAX ? open_regular_file(file.ptr) : NULL;
-        nopened += out->files[i] != NULL;
+        out->files[i] = max_files ? open_sibling(archive, file.ptr) : NULL;
+        max_files -= out->files[i] != NULL;
     }
     return CKPT_OK;
 }
@@ -215,42 +218,17 @@ struct dcp_archive {
     ckpt_error *err;
 };
 
-static bool is_any_name(ckpt_str name) { return name.len > 0; }
-
-/* open_member - sets *OUT to the member PATH; to NULL if it cannot be opened for the reason *WHY. */
-static ckpt_status open_member(struct dcp_archive *d, const char *path, source **out, ckpt_error *why)
-{
-    ckpt_status st = members_open_file(d->members, path, out, why);
-    if (!scan_note_system_failure(d->x->scan, st, why))
-        return CKPT_OK;
-    *d->err = *why;
-    return st;
-}
-
-/* open_folder - opens the files in FOLDER, the path of a folder in the archive with a slash at its end. */
-static ckpt_status open_folder(struct dcp_archive *d, ckpt_str folder, struct scan_siblings *out)
-{
-    ckpt_error ignored; /* scan_item reports a file that is not open */
-    ckpt_str path = ARENA_CONCAT(d->a, STR_LIT("!"), folder);
-    CKPT_TRY(scan_join_names(d->x, d->where, folder, &out->folder, d->err));
-    CKPT_TRY(path.ptr ? members_list(d->members, path.ptr, d->a, is_any_name, &out->names, &out->n, d->err)
-                      : fail_memory(d->err));
-    out->files = arena_array(d->a, out->n, sizeof(source *));
-    if (!out->files)
-        return fail_memory(d->err);
-    for (size_t i = 0; i < out->n && d->files_left; i++, d->files_left--) {
-        ckpt_str file = ARENA_CONCAT(d->a, path, out->names[i]);
-        CKPT_TRY(file.ptr ? open_member(d, file.ptr, &out->files[i], &ignored) : fail_memory(d->err));
-    }
-    return CKPT_OK;
-}
-
 /* scan_metadata - scans the values that SRC, the member NAME at WHERE, lists. */
 static ckpt_status scan_metadata(struct dcp_archive *d, source *src, ckpt_str name, ckpt_str where)
 {
     struct scan_siblings siblings = {.left = &d->left};
     size_t nopened = d->x->nopened_zips;
-    ckpt_status st = open_folder(d, str_folder(name), &siblings);
+    ckpt_str folder = ARENA_CONCAT(d->a, STR_LIT("!"), str_folder(name));
+    CKPT_TRY(scan_join_names(d->x, d->where, str_folder(name), &siblings.folder, d->err));
+    ckpt_status st = folder.ptr ? scan_siblings_open(d->a, d->members, folder.ptr, d->files_left, &siblings,
+                                                     d->err)
+                                : fail_memory(d->err);
+    d->files_left -= siblings.n < d->files_left ? siblings.n : d->files_left; /* bounded: the lesser */
     if (st == CKPT_OK)
         st = scan_dcp_values(d->x, src, where, &siblings, d->err);
     d->x->nopened_zips = nopened; /* those that were added are in files that are closed now */
@@ -265,11 +243,16 @@ static ckpt_status open_and_scan_metadata(struct dcp_archive *d, ckpt_str name)
     ckpt_error why;
     ckpt_str where, path = ARENA_CONCAT(d->a, STR_LIT("!"), name);
     CKPT_TRY(scan_join_names(d->x, d->where, name, &where, d->err));
-    CKPT_TRY(path.ptr ? open_member(d, path.ptr, &src, &why) : fail_memory(d->err));
+    if (!path.ptr)
+        return fail_memory(d->err);
+    ckpt_status st = members_open_file(d->members, path.ptr, &src, &why);
+    if (scan_note_system_failure(d->x->scan, st, &why)) {
+        *d->err = why;
+        return st;
+    }
     if (!src)
         return scan_found(d->x->scan, SCAN_NOT_OPENED, where, NULL, CKPT_NO_OFFSET,
                           "the values that it lists: %s", why.what);
-    ckpt_status st = CKPT_OK;
     if (scan_is_pickle(d->x, src, 0, src->size, true))
         st = scan_metadata(d, src, name, where);
     source_unref(src);

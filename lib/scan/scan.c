@@ -536,6 +536,17 @@ ckpt_status scan_source(const char *path, source *src, const struct scan_sibling
     return st;
 }
 
+/* open_siblings - opens the files in the folder of PATH, a file in ARCHIVE or, if that is NULL, on disk. */
+static ckpt_status open_siblings(arena *a, const char *path, source *archive, struct scan_siblings *out,
+                                 ckpt_error *err)
+{
+    ckpt_str folder = archive ? members_folder_of(archive, path) : str_folder(str_c(path));
+    ckpt_str kept = folder.len ? arena_str(a, folder) : STR_LIT(".");
+    return kept.ptr
+               ? scan_siblings_open(a, archive, kept.ptr, archive ? UINT64_MAX : SCAN_SIBLINGS_MAX, out, err)
+               : fail_memory(err);
+}
+
 ckpt_status ckpt_scan(const char *path, const ckpt_scan_options *opts,
                       int (*report)(void *user, const ckpt_scan_record *), void *user,
                       ckpt_scan_result *result, ckpt_error *err)
@@ -563,7 +574,7 @@ ckpt_status ckpt_scan(const char *path, const ckpt_scan_options *opts,
         st = fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
                   "{a folder} in an archive, not {=a file}\nscan the archive itself");
     if (st == CKPT_OK && has_siblings)
-        st = names ? scan_siblings_open(names, path, &siblings, err) : fail_memory(err);
+        st = names ? open_siblings(names, path, members_archive_of(src), &siblings, err) : fail_memory(err);
     if (st == CKPT_OK)
         st = judge_new(&s, &judge, err);
     if (st == CKPT_OK && o.opened && o.opened(user) != 0)

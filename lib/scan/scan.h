@@ -235,9 +235,12 @@ struct scan_siblings {
 };
 /* scan_has_siblings - returns true if the file PATH lists bytes of other files in its folder. */
 bool scan_has_siblings(ckpt_str path);
-/* scan_siblings_open - opens the files in the folder of PATH. Those that cannot be opened are NULL. Allocates
- * from A; the caller closes *OUT, also after a failure. */
-ckpt_status scan_siblings_open(arena *a, const char *path, struct scan_siblings *out, ckpt_error *err);
+#define SCAN_SIBLINGS_MAX 512u /* on disk, open at the same time */
+/* scan_siblings_open - opens at most MAX_FILES files in FOLDER, in ARCHIVE (format/members.h) or, if that is
+ * NULL, on disk. Those that cannot be opened are NULL. Allocates from A; the caller closes *OUT, also after a
+ * failure. */
+ckpt_status scan_siblings_open(arena *a, source *archive, const char *folder, uint64_t max_files,
+                               struct scan_siblings *out, ckpt_error *err);
 void scan_siblings_close(struct scan_siblings *siblings);
 /* scan_dcp_values - scans the values that SRC, a .metadata at WHERE, lists, in SIBLINGS. */
 ckpt_status scan_dcp_values(struct scanner *x, source *src, ckpt_str where,

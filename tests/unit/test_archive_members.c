@@ -1,5 +1,8 @@
 /* Members of zip and tar archives as files in folders: names, folders, what is refused, what may be
  * unpacked. */
+#include <stdlib.h>
+#include <unistd.h>
+
 #include "format/members.h"
 #include "tarball.h"
 #include "unit.h"
@@ -162,8 +165,34 @@ static void members_keep_their_archive(void)
     close_archive(&o);
 }
 
+/* A change of the archive is one of its members, also of a range of one. */
+static void a_changed_archive_is_noticed(void)
+{
+    static const char *const names[] = {"0d/a"};
+    char path[] = "/tmp/ckpt-archive-XXXXXX";
+    struct opened o = OPEN_TAR(names);
+    source *file, *archive, *member = NULL;
+    int fd = mkstemp(path);
+    CU_ASSERT_FATAL(fd >= 0 && write(fd, o.bytes.data, o.bytes.len) == (ssize_t)o.bytes.len);
+    CU_ASSERT_FATAL(source_file_open(path, &file, &o.err) == CKPT_OK);
+    CU_ASSERT_FATAL(members_open(file, "x.tar", 0, &archive, &o.err) == CKPT_OK);
+    CU_ASSERT_FATAL(members_open_file(archive, "x.tar!d/a", &member, &o.err) == CKPT_OK);
+    CU_ASSERT(source_check_unchanged(member, &o.err) == CKPT_OK);
+    CU_ASSERT(source_opened_stat(member) != NULL && source_opened_stat(archive) != NULL);
+    CU_ASSERT(write(fd, "x", 1) == 1);
+    CU_ASSERT(source_check_unchanged(member, &o.err) == CKPT_ECHANGED);
+    CU_ASSERT(source_check_unchanged(archive, &o.err) == CKPT_ECHANGED);
+    close(fd);
+    unlink(path);
+    source_unref(member);
+    source_unref(archive);
+    source_unref(file);
+    close_archive(&o);
+}
+
 void suite_archive_members(void)
 {
+    UNIT(a_changed_archive_is_noticed);
     UNIT(names_are_normalized);
     UNIT(ambiguous_names_are_refused);
     UNIT(unpacked_bytes_of_all_members_are_limited);

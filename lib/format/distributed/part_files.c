@@ -102,7 +102,7 @@ static ckpt_status open_file(const ckpt_file *f, const char *trusted, ckpt_str n
 {
     CKPT_TRY(find_path(f, trusted, name, path, err));
     ckpt_status st = f->archive ? CKPT_OK : shards_check_regular(*path, err);
-    return name_file_if_failed(st == CKPT_OK ? path_open(f->archive, *path, out, err) : st, *path, err);
+    return name_file_if_failed(st == CKPT_OK ? source_open_in(f->archive, *path, out, err) : st, *path, err);
 }
 
 static ckpt_str trim_white_space(ckpt_str s)

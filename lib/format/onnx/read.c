@@ -62,7 +62,7 @@ static ckpt_status open_values(struct onnx_reading *r, ckpt_str location, struct
     struct values_file *file = ARENA_NEW(f->a, struct values_file);
     if (!file || !(file->storage_file.file = arena_str(f->a, location)).ptr)
         return fail_memory(r->err);
-    ckpt_str trusted = str_after_last(str_c(f->path), '/');
+    ckpt_str trusted = name_of(f);
     ckpt_status st = part_file_add(f, trusted.ptr, location, &file->file, r->err);
     if (st == CKPT_ENOTFOUND)
         error_add_hint(r->err, "the model has values in other files: put them next to it");

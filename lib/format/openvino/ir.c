@@ -94,7 +94,7 @@ static const struct element_type *find_type(ckpt_str name)
 static ckpt_status open_values(struct ir *r)
 {
     ckpt_file *f = r->f;
-    ckpt_str name = str_after_last(str_c(f->path), '/'), suffix = STR_LIT(XML_SUFFIX);
+    ckpt_str name = name_of(f), suffix = STR_LIT(XML_SUFFIX);
     if (r->values || r->values_are_missing)
         return CKPT_OK;
     if (!has_folder(f) || !str_ends(name, suffix))

@@ -197,7 +197,7 @@ static ckpt_status read_adjacent_program(struct params *p)
                                         str_c(endings[i][1])); /* bounded: PATH ends so */
         if (!program.ptr)
             return fail_memory(p->err);
-        if (path_open(p->f->archive, program.ptr, &src, &ignored) != CKPT_OK)
+        if (source_open_in(p->f->archive, program.ptr, &src, &ignored) != CKPT_OK)
             continue;
         p->program = program.ptr;
         ckpt_status st = file_note_read(p->f, program.ptr) ? paddle_read_program(p->f, src, &p->names, p->err)

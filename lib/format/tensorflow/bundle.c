@@ -570,7 +570,7 @@ static bool probe(const struct probe *p) { return !p->is_folder && sstable_has_m
 
 static void set_prefix(struct bundle *b)
 {
-    b->prefix = str_after_last(str_c(b->f->path), '/');
+    b->prefix = name_of(b->f);
     if (str_ends(b->prefix, STR_LIT(".index")))
         b->prefix.len -= strlen(".index"); /* bounded: it ends so */
 }

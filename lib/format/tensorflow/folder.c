@@ -223,7 +223,7 @@ static ckpt_status read_folder_state(ckpt_file *f, ckpt_error *err)
 {
     source *src;
     char *path = shards_join_path(str_c(f->path), STR_LIT(STATE_NAME));
-    ckpt_status st = path ? path_open(f->archive, path, &src, err) : fail_memory(err);
+    ckpt_status st = path ? source_open_in(f->archive, path, &src, err) : fail_memory(err);
     if (st == CKPT_OK) {
         st = read_state_file(f, str_c(f->path), src, err);
         source_unref(src);
@@ -267,13 +267,11 @@ static ckpt_status read_folder(ckpt_file *f, ckpt_error *err)
 
 static ckpt_status read_file(ckpt_file *f, ckpt_error *err)
 {
-    const char *slash = strrchr(f->path, '/');
     if (!f->src)
         return read_folder(f, err);
-    ckpt_str folder = slash ? str_of(f->path, (size_t)(slash - f->path))
-                            : STR_LIT("."); /* bounded: in the path */
+    ckpt_str folder = folder_of(f);
     source *src = source_ref(f->src);
-    ckpt_status st = read_state_file(f, folder.len ? folder : STR_LIT("/"), src, err);
+    ckpt_status st = read_state_file(f, folder.len ? folder : STR_LIT("."), src, err);
     source_unref(src);
     return st;
 }

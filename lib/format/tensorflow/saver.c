@@ -426,7 +426,7 @@ static ckpt_status read_other_shards(struct saver *s, const struct shard_name *n
 static ckpt_status read_all(struct saver *s)
 {
     struct shard_name name;
-    bool is_shard = shard_name_parse(str_after_last(str_c(s->f->path), '/'), &name) && !name.ext.len;
+    bool is_shard = shard_name_parse(name_of(s->f), &name) && !name.ext.len;
     s->tensor_index = map_new(64);
     s->cache = block_cache_new(BLOCKS_IN_MEMORY, BLOCKS_IN_FILE);
     if (!s->tensor_index || !s->cache || !part_file_set_folder(s->f))

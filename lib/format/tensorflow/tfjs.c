@@ -154,7 +154,7 @@ static source *dequantize(const struct tfjs_weight *w, source *codes, uint64_t a
 
 static ckpt_status open_shard(struct tfjs *m, struct tfjs_group *g, ckpt_str name)
 {
-    ckpt_str trusted = str_after_last(str_c(m->f->path), '/');
+    ckpt_str trusted = name_of(m->f);
     struct tfjs_shard *s = arena_append(m->f->a, &g->shards, &g->nshards, &g->cap, sizeof *s);
     if (!s)
         return fail_memory(m->err);
@@ -569,7 +569,8 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
 /* is_manifest - returns true if P is called weights_manifest.json and begins as a list of groups. */
 static bool is_manifest(const struct probe *p)
 {
-    return str_is(str_after_last(str_c(p->path), '/'), MANIFEST_NAME) &&
+    ckpt_str name = str_after_last(str_c(p->path), '/');
+    return (str_is(name, MANIFEST_NAME) || str_ends(name, STR_LIT("!" MANIFEST_NAME))) &&
            str_starts(recognize_skip_space(probe_head(p)), STR_LIT("["));
 }
 

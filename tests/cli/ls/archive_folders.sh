@@ -27,10 +27,23 @@ ckpt ls hub.tar
 ckpt diff 'hub.tar!hub_safetensors_sharded' 'hub.tar!./hub_bin_sharded/pytorch_model.bin.index.json'
 tar -cf one.tar -C corpus/torch/t215/eco hub_safetensors_sharded
 ckpt diff one.tar corpus/torch/t215/eco/hub_safetensors_sharded
-tar -cf many.tar -C corpus deepspeed megatron torchsnapshot orbax zarr tensorflow paddle
-for folder in torchsnapshot/chunked orbax/single tensorflow/v2/run zarr/v3; do
-    [ -e corpus/$folder ] && ckpt ls "many.tar!$folder" | wc -l
+set -- orbax/manager orbax/array/zarr3_sharding_zstd_crc orbax/kv/tree torchsnapshot/batched zarr/group_v3/encoder \
+    tensorflow/v2/run tensorflow/savedmodel_v2 trainers/verl trainers/accelerate_fsdp megatron/tp2_pp2 \
+    deepspeed/zero3_bf16 deepspeed/emulated/universal_zero3_bf16 keras/k3/unzipped openvino/net tfjs/uint8 \
+    onnx/ext_one/one.onnx torch/t215/dist/dcp_zstd torch/t215/dist/dcp_safetensors \
+    torch/t215/eco/hf_gpt2_sharded
+tar -cf many.tar -C corpus "$@" onnx/ext_one/one.onnx.data
+for folder in "$@"; do
+    ckpt diff -q "many.tar!$folder" corpus/$folder 2>/dev/null && echo "$folder: same"
 done
+# next to a file in an archive: other shards, external data, config.json
+tar -cf gguf.tar -C corpus/gguf split_tensors-00001-of-00003.gguf split_tensors-00002-of-00003.gguf \
+    split_tensors-00003-of-00003.gguf
+ckpt diff gguf.tar corpus/gguf/split_tensors-00001-of-00003.gguf
+tar -cf mlx.tar -C corpus/quantized/mlx4_64_float16 .
+ckpt convert --dequantize mlx.tar -o archived.safetensors
+ckpt convert --dequantize corpus/quantized/mlx4_64_float16 -o unpacked.safetensors
+cmp archived.safetensors unpacked.safetensors
 # what is not there, not clear, not written
 ckpt ls "$n!weights"
 ckpt ls "$n!model_weights/__2_0.distcp"
@@ -47,4 +60,5 @@ cmp in.nemo $n
 # values of a distributed checkpoint
 ckpt scan -q $n gz.nemo pax.nemo
 echo $?
+ckpt scan -q "$n!model_weights/.metadata"
 ckpt scan "$n!model_weights"
