@@ -11,6 +11,13 @@
 #define HDF5_MAX_FILTERS 6u  /* most filters of a data set */
 #define HDF5_MIN_VALUES  10u /* least numbers in hdf5_filter.values */
 
+/* Where the bits of a number are, from the lowest on. */
+struct hdf5_bits {
+    uint32_t offset, precision; /* the first bit that is no padding, and how many there are */
+    bool is_signed;             /* of an integer; it has no other fields */
+    uint32_t sign_at, exponent_at, exponent_bits, fraction_at, fraction_bits, bias;
+};
+
 struct hdf5_type {
     enum {
         HDF5_NUMBER,     /* a number; .dtype is its dtype */
@@ -23,10 +30,11 @@ struct hdf5_type {
     } kind;
     ckpt_dtype dtype;
     bool big_endian;
-    bool is_short_float; /* dtype is FLOAT32, but each element has the two bytes of a bfloat16 */
-    bool space_padded;   /* FIXED_TEXT is padded with spaces, not with NULs */
-    uint32_t size;       /* bytes of an element as it is stored */
-    ckpt_str what;       /* RECORD: description of its members. UNREADABLE: name of the datatype */
+    bool is_converted;     /* elements are stored with BITS, and converted to the dtype by hdf5_numbers */
+    struct hdf5_bits bits; /* of a NUMBER */
+    bool space_padded;     /* FIXED_TEXT is padded with spaces, not with NULs */
+    uint32_t size;         /* bytes of an element as it is stored */
+    ckpt_str what;         /* RECORD: description of its members. UNREADABLE: name of the datatype */
 };
 
 enum hdf5_filter_id {
@@ -34,6 +42,7 @@ enum hdf5_filter_id {
     HDF5_SHUFFLE = 2,
     HDF5_FLETCHER32 = 3,
     HDF5_SZIP = 4,
+    HDF5_NBIT = 5,
     HDF5_SCALEOFFSET = 6,
     HDF5_LZF = 32000,
     HDF5_BLOSC = 32001,
@@ -109,5 +118,10 @@ struct hdf5_decoding {
     uint64_t chunk_bytes;
 };
 ckpt_status hdf5_decode(const struct hdf5_decoding *d, source *stored, spool *to, ckpt_error *err);
+/* hdf5_get_number - returns the number that is stored at B, in the bits of the dtype of T. */
+uint64_t hdf5_get_number(const struct hdf5_type *t, const unsigned char *b);
+/* hdf5_numbers - returns a source of NBYTES bytes of little-endian numbers. Reading it converts those that
+ * are stored in FROM from OFFSET on; TYPE is their struct hdf5_type. NULL: no memory. */
+source *hdf5_numbers(source *from, uint64_t offset, uint64_t nbytes, const void *type);
 
 #endif

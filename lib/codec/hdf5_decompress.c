@@ -11,7 +11,7 @@
  *               more elements follow unchanged
  *   zstd        a frame
  *   blosc       a buffer of Blosc 1
- *   szip, scaleoffset  see hdf5_szip.c, hdf5_scaleoffset.c
+ *   szip, nbit, scaleoffset  see hdf5_szip.c, hdf5_nbit.c, hdf5_scaleoffset.c
  */
 #include <stdlib.h>
 
@@ -169,6 +169,7 @@ static ckpt_status run_filter(struct decoding *d)
     case HDF5_BITSHUFFLE: return undo_bitshuffle(d);
     case HDF5_ZSTD: return undo_zstd(d);
     case HDF5_SZIP: return hdf5_undo_szip(d->filter, d->in, d->c, d->max_bytes, d->to, d->err);
+    case HDF5_NBIT: return hdf5_undo_nbit(d->filter, d->in, d->c, d->max_bytes, d->to, d->err);
     case HDF5_SCALEOFFSET: return hdf5_undo_scaleoffset(d->filter, d->in, d->c, d->to, d->err);
     default: return blosc_decode(d->c.p, d->c.left, d->max_bytes, d->to, d->err);
     }

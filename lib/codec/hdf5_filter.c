@@ -5,7 +5,8 @@
  *   2      shuffle     byte 0 of all elements, byte 1 of all elements …; then an incomplete element
  *   3      fletcher32  a checksum after the data: two sums of big-endian words of 16 bits, modulo 65535, as
  *                      32 little-endian bits; old versions swapped the bytes of each half
- *   4      szip, 6 scaleoffset, 32001 blosc, 32004 lz4, 32008 bitshuffle, 32015 zstd: see hdf5_decompress.c
+ *   4      szip, 5 nbit, 6 scaleoffset, 32001 blosc, 32004 lz4, 32008 bitshuffle, 32015 zstd: see
+ *          hdf5_decompress.c
  *   32000  lzf         a byte N below 32: N + 1 literals follow. Of any other byte, the upper 3 bits are
  *                      a length (7: the next byte is added); the lower 5 bits and one more byte are a
  *                      distance. length + 2 bytes are copied from distance + 1 bytes back

@@ -26,5 +26,8 @@ ckpt_status hdf5_undo_scaleoffset(const struct hdf5_filter *f, const struct hdf5
  * TO. */
 ckpt_status hdf5_undo_szip(const struct hdf5_filter *f, const struct hdf5_input *in, cursor c,
                            uint64_t max_bytes, spool *to, ckpt_error *err);
+/* hdf5_undo_nbit - does the same for the filter nbit. */
+ckpt_status hdf5_undo_nbit(const struct hdf5_filter *f, const struct hdf5_input *in, cursor c,
+                           uint64_t max_bytes, spool *to, ckpt_error *err);
 
 #endif

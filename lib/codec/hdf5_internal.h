@@ -98,6 +98,9 @@ struct hdf5_space {
 ckpt_status hdf5_read_space(struct hdf5 *h, cursor c, struct hdf5_space *out);
 /* hdf5_read_type - reads the datatype message M or, if M refers to another object, the one of that object. */
 ckpt_status hdf5_read_type(struct hdf5 *h, struct hdf5_message m, struct hdf5_type *out);
+/* hdf5_set_float - makes T, whose size is set, a float with BITS, of the smallest dtype that has all its
+ * values and at least its size, as h5py does. False: there is none, or BITS are outside of T. */
+bool hdf5_set_float(struct hdf5_type *t, const struct hdf5_bits *bits);
 
 /* ------------------------------------------------------------------ groups and heaps */
 

@@ -29,13 +29,10 @@
 static const struct {
     uint32_t id;
     const char *text;
-} unreadable_filters[] = {{5, "compressed by nbit (filter 5)"},
-                          {307, "compressed by bzip2 (filter 307)"},
-                          {32013, "compressed by zfp (filter 32013)"},
-                          {32017, "compressed by SZ (filter 32017)"},
-                          {32019, "compressed by fcidecomp (filter 32019)"},
-                          {32024, "compressed by SZ3 (filter 32024)"},
-                          {32026, "compressed by blosc2 (filter 32026)"}};
+} unreadable_filters[] = {
+    {307, "compressed by bzip2 (filter 307)"},   {32013, "compressed by zfp (filter 32013)"},
+    {32017, "compressed by SZ (filter 32017)"},  {32019, "compressed by fcidecomp (filter 32019)"},
+    {32024, "compressed by SZ3 (filter 32024)"}, {32026, "compressed by blosc2 (filter 32026)"}};
 
 /* get_filter_text - returns why data with filter ID cannot be read. */
 static ckpt_status get_filter_text(struct hdf5 *h, uint32_t id, const char **text)
@@ -56,6 +53,7 @@ static bool is_supported(uint32_t id)
     case HDF5_SHUFFLE:
     case HDF5_FLETCHER32:
     case HDF5_SZIP:
+    case HDF5_NBIT:
     case HDF5_SCALEOFFSET:
     case HDF5_LZF:
     case HDF5_BLOSC:

@@ -17,12 +17,12 @@
  *
  * Nested datatypes are read with a stack, not by recursion.
  *
- * An integer may have less bits than its bytes (padding). hdf5r writes the factors of R as enums of such
- * integers, whose padding is zero.
+ * An integer may have less bits than its bytes (padding): hdf5r makes R's factors of such integers. The
+ * fields of a float may be anywhere. hdf5_number.c converts both to a dtype.
  *
- * Not supported, and named in errors: other integers with padding, floats that are not in float_layouts,
- * times, bit fields, references, arrays, sequences that are no texts, records with members
- * that are texts of variable length, sequences or references.
+ * Not supported, and named in errors: floats that have more bits than a dtype, or of one byte, whose greatest
+ * exponent has different meanings (float8_e4m3fn), times, bit fields, references, arrays, sequences that are
+ * no texts, records with members that are texts of variable length, sequences or references.
  */
 #include <stdio.h>
 
@@ -33,6 +33,7 @@
 
 #define MAX_NESTED 8u
 #define MAX_TEXT   4096u /* most bytes of the description of a record */
+#define TYPE_TEXT  40u   /* room for the description of a member */
 
 enum class {
     CLASS_INTEGER,
@@ -110,59 +111,55 @@ static void read_integer(struct type_reader *t, const struct type_header *header
 {
     static const ckpt_dtype signed_dtypes[] = {CKPT_DT_I8, CKPT_DT_I16, CKPT_DT_I32, CKPT_DT_I64};
     static const ckpt_dtype unsigned_dtypes[] = {CKPT_DT_U8, CKPT_DT_U16, CKPT_DT_U32, CKPT_DT_U64};
-    uint32_t offset = cursor_u16(t->c), precision = cursor_u16(t->c), i = 0;
-    bool is_in_enum = t->depth && t->enclosing[t->depth - 1].header.class == CLASS_ENUM;
-    bool is_signed = header->flags[0] & 8;
-    bool is_zero_padded = is_in_enum && !is_signed && !(header->flags[0] & 6);
+    struct hdf5_bits bits = {.is_signed = header->flags[0] & 8};
+    uint32_t i = 0;
+    bits.offset = cursor_u16(t->c);
+    bits.precision = cursor_u16(t->c);
     while (i < 4 && header->size != 1u << i)
         i++;
     t->last_read.big_endian = header->flags[0] & 1;
-    uint32_t bits = i == 4 ? 0 : 8u << i;
-    if (i == 4 || offset || precision > bits || (precision < bits && !is_zero_padded))
-        set_unreadable(t, "integer with padding");
-    else
-        set_number(t, is_signed ? signed_dtypes[i] : unsigned_dtypes[i]);
+    if (i == 4)
+        set_unreadable(t, "integer of a size that no dtype has");
+    else if (!bits.precision || bits.offset + bits.precision > 8u << i) /* bounded: 16 bits each */
+        set_unreadable(t, "integer with bits outside of it");
+    else {
+        set_number(t, bits.is_signed ? signed_dtypes[i] : unsigned_dtypes[i]);
+        t->last_read.bits = bits;
+        t->last_read.is_converted = bits.precision < 8u << i;
+    }
 }
 
-static const struct float_layout {
-    uint32_t size; /* bytes; the other lengths are in bits */
-    uint32_t precision, exponent_at, exponent_bits, mantissa_bits, bias;
-    uint8_t normalization; /* 2: the first bit of the mantissa is implied; 0: it is stored */
-    ckpt_dtype dtype;
-} float_layouts[] = {
-    {2, 16, 10, 5, 10, 15, 2, CKPT_DT_F16},        {2, 16, 7, 8, 7, 127, 2, CKPT_DT_BF16},
-    {4, 32, 23, 8, 23, 127, 2, CKPT_DT_F32},       {8, 64, 52, 11, 52, 1023, 2, CKPT_DT_F64},
-    {16, 80, 64, 15, 64, 16383, 0, CKPT_DT_NAMED},
-};
+/* is_long_double - returns true if a float with BITS is a long double of x86-64. NORMALIZATION: see
+ * read_float. */
+static bool is_long_double(const struct type_header *header, const struct hdf5_bits *bits,
+                           unsigned normalization)
+{
+    return header->size == 16 && !(header->flags[0] & 1) && normalization == 0 && !bits->offset &&
+           bits->precision == 80 && bits->sign_at == 79 && bits->exponent_at == 64 &&
+           bits->exponent_bits == 15 && !bits->fraction_at && bits->fraction_bits == 64 &&
+           bits->bias == 16383;
+}
 
 static void read_float(struct type_reader *t, const struct type_header *header)
 {
     cursor *c = t->c;
-    uint32_t offset = cursor_u16(c), precision = cursor_u16(c);
-    uint32_t exponent_at = cursor_u8(c), exponent_bits = cursor_u8(c);
-    uint32_t mantissa_at = cursor_u8(c), mantissa_bits = cursor_u8(c);
-    uint32_t bias = cursor_u32(c);
+    struct hdf5_bits bits = {.sign_at = header->flags[1]};
+    bits.offset = cursor_u16(c);
+    bits.precision = cursor_u16(c);
+    bits.exponent_at = cursor_u8(c);
+    bits.exponent_bits = cursor_u8(c);
+    bits.fraction_at = cursor_u8(c);
+    bits.fraction_bits = cursor_u8(c);
+    bits.bias = cursor_u32(c);
     bool is_vax = header->flags[0] & 0x40; /* bytes in the order of VAX */
+    unsigned normalization = header->flags[0] >> 4 &
+                             3; /* of the bit before the fraction: 2 implied, 0 stored */
     t->last_read.big_endian = header->flags[0] & 1;
     set_unreadable(t, "float of another layout");
-    for (size_t i = 0; i < sizeof float_layouts / sizeof *float_layouts; i++) {
-        const struct float_layout *l = &float_layouts[i];
-        bool same_size = header->size == l->size && precision == l->precision && !offset;
-        bool same_exponent = exponent_at == l->exponent_at && exponent_bits == l->exponent_bits &&
-                             bias == l->bias;
-        bool same_mantissa = !mantissa_at && mantissa_bits == l->mantissa_bits &&
-                             (header->flags[0] >> 4 & 3) == l->normalization;
-        bool sign_is_first_bit = header->flags[1] == l->precision - 1;
-        if (is_vax || !same_size || !same_exponent || !same_mantissa || !sign_is_first_bit)
-            continue;
-        set_number(t, l->dtype);
-        if (l->dtype == CKPT_DT_NAMED)
-            t->last_read.kind = t->last_read.big_endian ? HDF5_UNREADABLE : HDF5_LONGDOUBLE;
-    }
-    /* h5py has no bfloat16, and reads one as float32 */
-    t->last_read.is_short_float = t->last_read.kind == HDF5_NUMBER && t->last_read.dtype == CKPT_DT_BF16;
-    if (t->last_read.is_short_float)
-        t->last_read.dtype = CKPT_DT_F32;
+    if (is_long_double(header, &bits, normalization) && !is_vax)
+        t->last_read.kind = HDF5_LONGDOUBLE;
+    else if (normalization == 2 && !is_vax)
+        (void)hdf5_set_float(&t->last_read, &bits);
 }
 
 /* read_simple - reads a datatype that has no other datatypes in it. */
@@ -193,13 +190,18 @@ static void read_simple(struct type_reader *t, const struct type_header *header)
 }
 
 /* get_type_text - returns what the description of a record calls a member of TYPE. ROOM may hold the text. */
-static const char *get_type_text(const struct hdf5_type *type, char room[24])
+static const char *get_type_text(const struct hdf5_type *type, char room[TYPE_TEXT])
 {
     switch (type->kind) {
-    case HDF5_NUMBER: return ckpt_dtype_name(type->dtype);
+    case HDF5_NUMBER:
+        if (!type->is_converted)
+            return ckpt_dtype_name(type->dtype);
+        (void)snprintf(room, TYPE_TEXT, "%s of %u bits from bit %u on", ckpt_dtype_name(type->dtype),
+                       type->bits.precision, type->bits.offset);
+        return room;
     case HDF5_LONGDOUBLE: return "float128";
-    case HDF5_FIXED_TEXT: (void)snprintf(room, 24, "S%u", type->size); return room;
-    case HDF5_OPAQUE: (void)snprintf(room, 24, "V%u", type->size); return room;
+    case HDF5_FIXED_TEXT: (void)snprintf(room, TYPE_TEXT, "S%u", type->size); return room;
+    case HDF5_OPAQUE: (void)snprintf(room, TYPE_TEXT, "V%u", type->size); return room;
     default: return type->kind == HDF5_TEXT ? "string" : "other";
     }
 }
@@ -271,8 +273,11 @@ static void end_enum(struct type_reader *t, const struct type_header *header)
     uint64_t values_size = (uint64_t)n * header->size; /* bounded: 2^16 numbers of 2^30 bytes */
     const unsigned char *values = values_size <= t->c->left ? cursor_take(t->c, (size_t)values_size) : NULL;
     t->c->bad |= !values;
+    if (t->last_read.size != header->size)
+        set_unreadable(t, "enum of another size than its numbers");
     bool is_0_1 = values && n == 2 && header->size == 1 && values[0] == 0 && values[1] == 1;
-    if (is_0_1 && named_false_true[0] && named_false_true[1] && t->last_read.kind == HDF5_NUMBER)
+    bool is_number = t->last_read.kind == HDF5_NUMBER && !t->last_read.is_converted;
+    if (is_0_1 && named_false_true[0] && named_false_true[1] && is_number)
         t->last_read.dtype = CKPT_DT_BOOL;
 }
 
@@ -280,7 +285,7 @@ static void end_enum(struct type_reader *t, const struct type_header *header)
  * none. */
 static ckpt_dtype get_complex_dtype(const struct hdf5_type *part)
 {
-    if (part->kind != HDF5_NUMBER || part->is_short_float)
+    if (part->kind != HDF5_NUMBER || part->is_converted)
         return CKPT_DT_NONE;
     switch (part->dtype) {
     case CKPT_DT_F16: return CKPT_DT_C32;
@@ -299,7 +304,7 @@ static void end_record(struct type_reader *t, const struct type_header *header)
     uint32_t n = header->flags[0] | (uint32_t)header->flags[1] << 8;
     ckpt_dtype dtype = get_complex_dtype(component);
     bool same_types = imaginary->type.kind == HDF5_NUMBER && imaginary->type.dtype == component->dtype &&
-                      imaginary->type.big_endian == component->big_endian;
+                      !imaginary->type.is_converted && imaginary->type.big_endian == component->big_endian;
     bool fill_record = !real->offset && imaginary->offset == header->size / 2 &&
                        header->size / 2 == component->size;
     bool big_endian = component->big_endian;
@@ -334,7 +339,7 @@ static void end_nested(struct type_reader *t, const struct type_header *header)
     else if (header->class == CLASS_COMPLEX)
         end_complex(t, header);
     else if (header->class == CLASS_VLEN && (header->flags[0] & 15) == 1)
-        t->last_read.kind = HDF5_TEXT;
+        t->last_read = (struct hdf5_type){.kind = HDF5_TEXT};
     else
         set_unreadable(t, header->class == CLASS_VLEN ? "sequence of any length" : "array");
     t->last_read.size = header->size;
@@ -364,7 +369,7 @@ static ckpt_status read_next(struct type_reader *t)
 /* end_member - adds the datatype that was read last to the record around it, if it is in one. */
 static void end_member(struct type_reader *t)
 {
-    char room[24];
+    char room[TYPE_TEXT];
     const struct enclosing_type *record = t->depth ? &t->enclosing[t->depth - 1] : NULL;
     if (!record || record->header.class != CLASS_RECORD)
         return;

@@ -178,9 +178,7 @@ static ckpt_value *make_bytes(struct hdf5 *h, const unsigned char *b, size_t n)
 /* make_number - returns the number at B as a node; NULL: out of memory. */
 static ckpt_value *make_number(struct hdf5 *h, const struct hdf5_type *t, const unsigned char *b)
 {
-    uint64_t bits = load_number(b, t->size, t->big_endian);
-    bits <<= t->is_short_float ? 16 : 0; /* a bfloat16 is the upper half of a float32 */
-    return value_number(h->a, t->dtype, bits);
+    return value_number(h->a, t->dtype, hdf5_get_number(t, b));
 }
 
 /* read_element - sets *OUT to the next element of C as a node. */

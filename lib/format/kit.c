@@ -104,7 +104,7 @@ static ckpt_status set_storage_pieces(const struct kit *k, const struct kit_tens
     const struct dtype_info *d = dtype_info((ckpt_dtype)x->t.dtype);
     struct pieces p = {.shape = x->t.shape,
                        .ndim = x->t.ndim,
-                       .width = x->t.dtype == CKPT_DT_NAMED ? x->width : d->block_bytes,
+                       .width = x->t.dtype == CKPT_DT_NAMED || x->convert ? x->width : d->block_bytes,
                        .piece = x->pieces,
                        .n = x->npieces,
                        .may_overlap = x->may_overlap,
@@ -112,7 +112,14 @@ static ckpt_status set_storage_pieces(const struct kit *k, const struct kit_tens
     if (d->block_elems != 1)
         return fail(k->err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "%s in pieces cannot be read", d->name);
     CKPT_TRY(pieces_source(k->f->a, &p, &s->src, &s->off, k->err));
-    return count_bytes(&x->t, &s->nbytes) ? CKPT_OK : fail_memory(k->err);
+    bool fits = count_bytes(&x->t, &s->nbytes);
+    if (fits && x->convert) {
+        source *stored = s->src;
+        s->src = x->convert(stored, s->off, s->nbytes, x->how_to_convert);
+        s->off = 0;
+        source_unref(stored);
+    }
+    return fits && s->src ? CKPT_OK : fail_memory(k->err);
 }
 
 /* add_storage - adds the storage of X; in salvage, a faulty one is added as lost. */

@@ -54,9 +54,13 @@ struct kit_tensor {
     bool may_overlap;       /* as in struct pieces */
     const void *fill;       /* as in struct pieces */
     const ckpt_error *lost; /* instead of SRC, in salvage: why the bytes cannot be read; or NULL */
-    uint32_t width;         /* for CKPT_DT_NAMED in pieces: bytes of an element */
-    bool checks_itself;     /* reading SRC or the pieces compares checksums */
-    bool has_no_shape;      /* the tensor has no shape, not even that of a scalar */
+    uint32_t width;         /* of an element in pieces, in bytes: for CKPT_DT_NAMED, and with CONVERT */
+    /* convert - makes of the pieces, which are from OFFSET of FROM on, a source of the NBYTES bytes that the
+     * tensor has, or NULL if there is no memory; HOW is HOW_TO_CONVERT. NULL: the pieces have these bytes. */
+    source *(*convert)(source *from, uint64_t offset, uint64_t nbytes, const void *how);
+    const void *how_to_convert;
+    bool checks_itself; /* reading SRC or the pieces compares checksums */
+    bool has_no_shape;  /* the tensor has no shape, not even that of a scalar */
 };
 
 /* kit_read_metadata - reads the N bytes at OFF of SRC, such as a header or a JSON file, to *TEXT in the arena

@@ -3,9 +3,10 @@
     hdf5_files.py CKPT
 
 h5py writes MODELS random files: of every version of the format (libver), with all kinds of indexes of chunks, filters
-(those of hdf5plugin, if it is installed), dtypes and byte orders, texts, enums, attributes, and data sets that are
-partly written, grown or shrunk. `ckpt hash` must print the dtypes, shapes and digests of what h5py reads, `ckpt show`
-the attributes, and numpy must load equal arrays from the .npz that ckpt makes of every second file.
+(those of hdf5plugin, if it is installed), dtypes and byte orders, texts, enums, attributes, data sets that are partly
+written, grown or shrunk, integers with padding and floats with other fields. `ckpt hash` must print the dtypes, shapes
+and digests of what h5py reads, `ckpt show` the attributes, and numpy must load equal arrays from the .npz that ckpt
+makes of every second file.
 """
 import hashlib
 import json
@@ -146,6 +147,67 @@ def add_dataset(rng, group, name, numbers_only):
         dataset.attrs["number"] = rng.randrange(-2**40, 2**40)
 
 
+def random_integer_type(rng):
+    """Returns the type of an integer with padding."""
+    kind = rng.choice(("i1", "u1", "i2", ">i2", "u2", "i4", ">u4", "i8", ">i8", "u8"))
+    dtype = h5py.h5t.py_create(numpy.dtype(kind)).copy()
+    nbits = 8 * dtype.get_size()
+    precision = rng.randint(nbits // 2 + 1, nbits)
+    dtype.set_precision(precision)
+    dtype.set_offset(rng.randint(0, nbits - precision))
+    return dtype
+
+
+def random_float_type(rng):
+    """Returns the type of a float whose fields have other places and widths than those of a dtype."""
+    size, exponent = rng.choice((2, 3, 4, 8)), rng.randint(3, 8)
+    fraction = min(rng.randint(4 * size, 7 * size), 8 * size - exponent - 1, 52)
+    offset = rng.randint(0, 8 * size - exponent - fraction - 1)
+    dtype = rng.choice((h5py.h5t.IEEE_F64LE, h5py.h5t.IEEE_F64BE)).copy()
+    dtype.set_fields(offset + exponent + fraction, offset + fraction, exponent, offset, fraction)
+    dtype.set_ebias(rng.choice((2**(exponent - 1) - 1, rng.randint(1, 2**(exponent - 1)))))
+    dtype.set_offset(offset)
+    dtype.set_precision(1 + exponent + fraction)
+    dtype.set_size(size)
+    return dtype
+
+
+def random_numbers(rng, dtype, n):
+    """Returns N numbers that DTYPE, a type with padding, has. HDF5 swaps the bytes of big-endian integers without
+    offset, whatever their precision: they are not negative here."""
+    if isinstance(dtype, h5py.h5t.TypeFloatID):
+        return [rng.choice((0, -1, 0.5, rng.gauss(0, 1), rng.gauss(0, 1e-3), float("-inf"))) for _ in range(n)]
+    is_swapped = dtype.get_order() == h5py.h5t.ORDER_BE and dtype.get_offset() == 0
+    top = 2**(dtype.get_precision() - 1)
+    return [rng.randrange(-top if dtype.get_sign() and not is_swapped else 0, top) for _ in range(n)]
+
+
+def add_packed(rng, group, name):
+    """Adds a data set of numbers with padding, with the filter nbit or szip in two of three cases. A libhdf5 up to
+    2.0 passes a wrong size to the next filter if nbit had nothing to pack: there is none then."""
+    dtype = rng.choice((random_integer_type, random_float_type))(rng)
+    shape = tuple(rng.randint(1, 20) for _ in range(rng.choice((1, 2))))
+    chunks = tuple(rng.randint(1, n) for n in shape)
+    properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    has_padding = dtype.get_precision() < 8 * dtype.get_size()
+    filter_id = rng.choice((None, h5py.h5z.FILTER_NBIT, h5py.h5z.FILTER_SZIP))
+    if filter_id == h5py.h5z.FILTER_SZIP and (not h5py.h5z.filter_avail(filter_id) or dtype.get_size() == 3
+                                              or numpy.prod(chunks, dtype=int) < 8):
+        filter_id = None
+    if filter_id or rng.randrange(2):
+        properties.set_chunk(chunks)
+    if filter_id == h5py.h5z.FILTER_NBIT:
+        properties.set_filter(filter_id)
+    elif filter_id:
+        properties.set_szip(rng.choice((h5py.h5z.SZIP_NN_OPTION_MASK, h5py.h5z.SZIP_EC_OPTION_MASK)), 8)
+    if filter_id and (has_padding or filter_id == h5py.h5z.FILTER_SZIP) and rng.randrange(2):
+        properties.set_deflate(3)
+    dataset = h5py.Dataset(h5py.h5d.create(group.id, name.encode(), dtype, h5py.h5s.create_simple(shape), properties))
+    if rng.randrange(5):
+        numbers = random_numbers(rng, dtype, int(numpy.prod(shape)))
+        dataset[...] = numpy.array(numbers).astype(dtype.dtype).reshape(shape)
+
+
 def write_file(rng, path, numbers_only):
     version = rng.choice(VERSIONS)
     block = rng.choice((0, 0, 0, 512, 2048))
@@ -153,6 +215,8 @@ def write_file(rng, path, numbers_only):
         groups = [f] + [f.create_group(f"g{i}/x y") for i in range(rng.randrange(3))]
         for i in range(rng.randrange(1, 12)):
             add_dataset(rng, rng.choice(groups), f"d{i}", numbers_only)
+        if rng.randrange(2):
+            add_packed(rng, rng.choice(groups), "packed")
         for i in range(rng.choice((0, 3, 20))):
             f.attrs[f"a{i}"] = i
 

@@ -11,7 +11,7 @@
 #include "unit.h"
 
 #define MAX_BYTES 65536u
-#define MUTANTS   490u /* number of damaged copies of each of the 23 files */
+#define MUTANTS   490u /* number of damaged copies of each of the 24 files */
 
 static const char *const sample_files[] = {
     "keras/hdf5/links.h5",
@@ -35,6 +35,7 @@ static const char *const sample_files[] = {
     "keras/hdf5/edges_unfiltered.h5",
     "keras/hdf5/filters_other.h5",
     "keras/hdf5/szip.h5",
+    "keras/hdf5/precision.h5",
     "keras/hdf5/huge_attributes.h5",
     "keras/hdf5/texts_chunked.h5",
 };
@@ -232,6 +233,32 @@ static void a_hard_link_to_a_duplicate_name_has_its_own_bytes(void)
     ckpt_close(f);
 }
 
+/* read_type - reads the datatype in the N bytes of TYPE. */
+static struct hdf5_type read_type(const unsigned char *type, size_t n)
+{
+    ckpt_error err;
+    struct hdf5_type out = {.kind = HDF5_UNREADABLE};
+    struct hdf5 h = {.a = arena_new(1 << 20), .scratch = arena_new(1 << 20), .err = &err};
+    const struct hdf5_message message = {.is_there = true, .body = cursor_of(type, n, 0)};
+    CU_ASSERT_EQUAL(hdf5_read_type(&h, message, &out), CKPT_OK);
+    arena_free(h.scratch);
+    arena_free(h.a);
+    return out;
+}
+
+/* An enum (class 8) of 16 bytes, whose numbers are integers (class 0) of 12 bits in 2 bytes, and a text
+ * (class 9) of such integers: no number may be read from 16 bytes. */
+static void numbers_in_other_types_have_their_size(void)
+{
+    unsigned char type[38] = {0x38, 1, 0, 0, 16, 0, 0, 0, 0x10, 0, 0, 0, 2, 0, 0, 0, 0, 0, 12, 0, 'a'};
+    CU_ASSERT_EQUAL(read_type(type, sizeof type).kind, HDF5_UNREADABLE);
+    type[4] = 2;
+    CU_ASSERT(read_type(type, sizeof type).kind == HDF5_NUMBER && read_type(type, sizeof type).is_converted);
+    type[0] = 0x19;
+    type[4] = 16;
+    CU_ASSERT(read_type(type, 20).kind == HDF5_TEXT && !read_type(type, 20).is_converted);
+}
+
 void suite_hdf5(void)
 {
     UNIT(mutants_are_read_or_refused);
@@ -240,4 +267,5 @@ void suite_hdf5(void)
     UNIT(cyclic_trees_are_refused);
     UNIT(sizes_beyond_the_file_are_refused);
     UNIT(a_hard_link_to_a_duplicate_name_has_its_own_bytes);
+    UNIT(numbers_in_other_types_have_their_size);
 }

@@ -13,7 +13,6 @@
  */
 #include "codec/hdf5.h"
 #include "core/check.h"
-#include "core/convert.h"
 #include "format/format.h"
 #include "format/keras/keras.h"
 #include "format/recognize.h"
@@ -206,6 +205,29 @@ static bool has_checksum(const struct hdf5_dataset *dataset)
     return false;
 }
 
+/* set_conversion - sets how the stored elements of DATASET, in pieces of T, become those of its dtype. */
+static void set_conversion(const struct hdf5_dataset *dataset, struct kit_tensor *t)
+{
+    t->width = dataset->type.size;
+    if (dataset->type.kind != HDF5_NUMBER || !dataset->type.is_converted)
+        return;
+    t->big_endian = false;
+    t->convert = hdf5_numbers;
+    t->how_to_convert = &dataset->type;
+}
+
+/* add_converted - adds T, whose elements in DATASET are contiguous, but not stored as those of its dtype. */
+static ckpt_status add_converted(struct reading *r, const struct hdf5_dataset *dataset, struct kit_tensor *t)
+{
+    static const uint64_t origin[HDF5_MAX_RANK];
+    const struct piece whole = {
+        .offset = origin, .size = dataset->shape, .src = dataset->src, .at = dataset->data_offset};
+    t->pieces = &whole;
+    t->npieces = 1;
+    set_conversion(dataset, t);
+    return kit_add_tensor(r->k, t);
+}
+
 /* add_chunked - adds T, the data set DATASET, which is chunked or unwritten. Elements that are not stored
  * have the fill value. */
 static ckpt_status add_chunked(struct reading *r, const struct hdf5_dataset *dataset, struct kit_tensor *t)
@@ -219,7 +241,7 @@ static ckpt_status add_chunked(struct reading *r, const struct hdf5_dataset *dat
         t->pieces = dataset->nchunks ? chunks.pieces : &none;
         t->npieces = dataset->nchunks;
         t->fill = dataset->fill;
-        t->width = dataset->type.size;
+        set_conversion(dataset, t);
         t->checks_itself = has_checksum(dataset);
         st = kit_add_tensor(r->k, t);
     }
@@ -283,9 +305,6 @@ static ckpt_status add_bytes(struct reading *r, struct kit_tensor *t, source *sr
 
 static ckpt_status add_tensor(struct reading *r, struct hdf5_dataset *dataset, struct kit_tensor *t)
 {
-    if (!dataset->why_unreadable && dataset->type.is_short_float &&
-        (dataset->is_chunked || dataset->is_unwritten))
-        dataset->why_unreadable = "bfloat16 as a float of 16 bits, in chunks";
     if (!set_dtype(r->k->f->a, dataset, t))
         return fail_memory(r->k->err);
     if (dataset->why_unreadable || dataset->is_null)
@@ -299,13 +318,8 @@ static ckpt_status add_tensor(struct reading *r, struct hdf5_dataset *dataset, s
         t->t.note = STR_LIT("unwritten");
     if (dataset->nbytes && (dataset->is_chunked || dataset->is_unwritten))
         return add_chunked(r, dataset, t);
-    if (dataset->type.is_short_float) {  /* h5py reads this type as float32 */
-        t->nbytes = 2 * dataset->nbytes; /* bounded: the file has nbytes */
-        source *src = convert_source_f32(dataset->src, dataset->data_offset, CKPT_DT_BF16, t->big_endian,
-                                         t->nbytes);
-        t->big_endian = false;
-        return add_bytes(r, t, src);
-    }
+    if (dataset->nbytes && dataset->type.is_converted)
+        return add_converted(r, dataset, t);
     t->src = dataset->src;
     t->src_offset = dataset->nbytes ? dataset->data_offset : 0;
     t->nbytes = dataset->nbytes;
