@@ -30,6 +30,11 @@ static void print_lost(const ckpt_file *f, const char *input)
         text_noun(&t, ckpt_tensor_count(f), "tensor", "tensors");
         print_reason(input, "%zu of %s lost", ckpt_lost_count(f), t.ptr);
     }
+    if (ui.quiet && ckpt_lost_parts(f)) { /* otherwise a notice names each */
+        text_clear(&t);
+        text_noun(&t, ckpt_lost_parts(f), "part", "parts");
+        print_reason(input, "%s lost; without -q each is named", t.ptr);
+    }
     text_free(&t);
 }
 

@@ -218,11 +218,13 @@ static ckpt_path_elem *alloc_longest_path(const ckpt_plan *p)
     return calloc(deepest, sizeof(ckpt_path_elem));
 }
 
-ckpt_status plan_fail_no_tensors(ckpt_error *err)
+ckpt_status plan_fail_no_tensors(const ckpt_plan *p, ckpt_error *err)
 {
-    return fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
-                "no tensor is left to write\n"
-                "`ckpt ls` lists what the input holds; see --root, --keep and --drop");
+    const ckpt_file *f = p->file;
+    return fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "no tensor is left to write\n%s",
+                f->salvage && f->nlost == f->table.nrows
+                    ? "nothing of it is intact: get the file again"
+                    : "`ckpt ls` lists what the input holds; see --root, --keep and --drop");
 }
 
 size_t plan_count_entries(const ckpt_plan *p)

@@ -155,7 +155,7 @@ void plan_narrow(ckpt_plan *p, const struct plan_entry *entries, size_t n);
 /* plan_count_entries - returns the number of entries without listing them. It allocates nothing, so that a
  * report after writing cannot fail. */
 size_t plan_count_entries(const ckpt_plan *p);
-ckpt_status plan_fail_no_tensors(ckpt_error *err);
+ckpt_status plan_fail_no_tensors(const ckpt_plan *p, ckpt_error *err);
 /* plan_metadata - lists the pairs of the file's metadata in their order. A pair that records a tie gets the
  * new names of both tensors; it is left out if one of them is. */
 ckpt_status plan_metadata(ckpt_plan *p, struct plan_pair **out, size_t *n, ckpt_error *err);

@@ -288,6 +288,12 @@ struct view view_of(const ckpt_value *v)
     return view_of_itself(content ? content : v);
 }
 
+bool view_is_empty_mapping(const ckpt_value *v)
+{
+    return v && (v->type == CKPT_V_DICT || value_calls(v, "collections", "OrderedDict", 0)) &&
+           view_of(v).n == 0;
+}
+
 bool view_item(const struct view *view, size_t i, const ckpt_value **key, const ckpt_value **val)
 {
     const struct view_array *array = view->arrays;

@@ -49,6 +49,8 @@ struct creation creation_of(const ckpt_value *v);
 const ckpt_value *view_content(const ckpt_value *v);
 /* view_of - returns the view of V, in constant time. */
 struct view view_of(const ckpt_value *v);
+/* view_is_empty_mapping - returns true if V is a dict or an OrderedDict without entries. */
+bool view_is_empty_mapping(const ckpt_value *v);
 /* view_item - sets *VAL to child I and *KEY to its key, NULL in a sequence. False: past the end. */
 bool view_item(const struct view *view, size_t i, const ckpt_value **key, const ckpt_value **val);
 /* view_arguments - returns the arguments of a CALL, without those of copyreg's functions, as a sequence. */

@@ -73,7 +73,7 @@ ckpt_status doctor_report_foreign(struct doctor *d, const ckpt_error *e, ckpt_er
         *err = *e;
         return err->status;
     }
-    if (s)
+    if (s && !d->is_folder) /* the commands would name the folder, not the file in it */
         diagnosis.fix = (ckpt_fix){.action = s->fix, .packing = s->fix == CKPT_FIX_UNPACK ? s->id : NULL};
     bool is_read = d->f || e->status == CKPT_ELIMIT; /* only its compression is the problem */
     if (s && s->kind == SIGN_COMPRESSED && !is_read && recognize_packed(d, s, &packed))

@@ -75,7 +75,18 @@ static ckpt_status try_fix(struct doctor *d, const ckpt_fix *fix, ckpt_error *wh
     return why->status;
 }
 
-/* drop_useless_fix - removes a fix that would fail from DIAGNOSIS. *WHY becomes the hint if it has none. */
+/* drop_salvage_hint - copies to OUT what is left of HINT without the clause that advises to salvage the file,
+ * which would fail. */
+static void drop_salvage_hint(const char *hint, char *out, size_t size)
+{
+    const char *word = strstr(hint, "ckpt salvage");
+    const char *clause = word ? strstr(hint, "; `ckpt salvage") : NULL;
+    size_t n = clause ? (size_t)(clause - hint) : word ? 0 : strlen(hint);
+    (void)snprintf(out, size, "%.*s", (int)n, hint);
+}
+
+/* drop_useless_fix - removes a fix that would fail from DIAGNOSIS, whose hint becomes that of WHY: what of it
+ * is still true, or if nothing is, the reason. */
 static ckpt_status drop_useless_fix(struct doctor *d, ckpt_diagnosis *diagnosis, ckpt_error *why,
                                     ckpt_error *err)
 {
@@ -90,14 +101,12 @@ static ckpt_status drop_useless_fix(struct doctor *d, ckpt_diagnosis *diagnosis,
         return CKPT_OK;
     uint32_t action = diagnosis->fix->action;
     diagnosis->fix = NULL;
-    if (diagnosis->hint[0])
-        return CKPT_OK;
-    why->hint[0] = 0;
+    drop_salvage_hint(diagnosis->hint, why->hint, sizeof why->hint);
+    diagnosis->hint = why->hint;
     if (action == CKPT_FIX_SALVAGE)
-        error_add_hint(why, "ckpt salvage finds nothing intact in it: get the file again");
+        error_add_hint(why, "ckpt salvage recovers nothing of it: get the file again");
     else
         error_add_hint(why, "ckpt %s does not help: %s", commands[action], why->what);
-    diagnosis->hint = why->hint;
     return CKPT_OK;
 }
 

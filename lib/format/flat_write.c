@@ -15,6 +15,7 @@
 #include "core/dequantize.h"
 #include "core/dtype.h"
 #include "core/view.h"
+#include "format/format.h"
 #include "format/ties.h"
 
 const ckpt_tensor *flat_get_tensor(const struct flat_writer *w, const struct flat_item *x)
@@ -184,20 +185,14 @@ static bool keeps_values(const struct flat_writer *w)
     return w->rules->keeps_values && w->rules->keeps_values(w);
 }
 
-static bool is_empty_mapping(const ckpt_value *v)
-{
-    return v && (v->type == CKPT_V_DICT || value_calls(v, "collections", "OrderedDict", 0)) &&
-           view_of(v).n == 0;
-}
-
 /* check_not_empty - fails if no tensor is written, unless the input is an empty mapping, or one of values
  * that are written. */
 static ckpt_status check_not_empty(const struct flat_writer *w, ckpt_error *err)
 {
     const ckpt_file *f = w->p->file;
-    bool was_empty = f->table.nrows == 0 && w->p->ndropped == 0 &&
-                     (is_empty_mapping(f->root) || (f->root && keeps_values(w)));
-    return w->n || was_empty ? CKPT_OK : plan_fail_no_tensors(err);
+    bool was_empty = f->table.nrows == 0 && w->p->ndropped == 0 && !salvage_left_nothing(f) &&
+                     (view_is_empty_mapping(f->root) || (f->root && keeps_values(w)));
+    return w->n || was_empty ? CKPT_OK : plan_fail_no_tensors(w->p, err);
 }
 
 static ckpt_status choose_items(struct flat_writer *w, ckpt_error *err)

@@ -181,6 +181,9 @@ ckpt_status salvage_rows(ckpt_file *f, ckpt_error *err);
 /* salvage_note_stray - notes as a loss N bytes after the last WHAT, "tensor" or "storage", of a file without
  * checksums: a download that was resumed too early inserts bytes, and what follows them is shifted. */
 void salvage_note_stray(ckpt_file *f, uint64_t n, const char *what);
+/* salvage_left_nothing - returns true if parts of F are lost, and what is left has no tensors and no values;
+ * the metadata of a flat format do not count. */
+bool salvage_left_nothing(const ckpt_file *f);
 /* salvage_note_no_checksums - adds a notice to F if changed bytes cannot be detected. */
 void salvage_note_no_checksums(ckpt_file *f);
 /* salvage_hint_raw_bytes - sets the hint of ERR: how many intact bytes of Z have no names. */

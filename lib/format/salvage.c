@@ -4,6 +4,7 @@
 
 #include "base/crc32.h"
 #include "core/check.h"
+#include "core/view.h"
 #include "format/format.h"
 #include "format/torch/graph.h"
 
@@ -190,6 +191,11 @@ ckpt_status salvage_rows(ckpt_file *f, ckpt_error *err)
         CKPT_TRY(replace_by_none(f, i, err));
     }
     return CKPT_OK;
+}
+
+bool salvage_left_nothing(const ckpt_file *f)
+{
+    return f->lost_parts && !f->table.nrows && (f->format->flat || view_is_empty_mapping(f->root));
 }
 
 void salvage_hint_raw_bytes(const zip *z, ckpt_error *err)

@@ -121,8 +121,9 @@ static ckpt_status lay_out(struct dcp_writer *w, ckpt_error *err)
     uint64_t end = 0;
     uint64_t files = w->job->opts->shards ? w->job->opts->shards : 1;
     CKPT_TRY(list_tensors(w, err));
-    if (!w->leaves.nleaves || (!w->ntensors && w->plan->file->table.nrows && !plan_count_entries(w->plan)))
-        return plan_fail_no_tensors(err);
+    bool had_tensors = w->plan->file->table.nrows || salvage_left_nothing(w->plan->file);
+    if (!w->leaves.nleaves || (!w->ntensors && had_tensors && !plan_count_entries(w->plan)))
+        return plan_fail_no_tensors(w->plan, err);
     files = files < w->ntensors ? files : w->ntensors; /* no file is empty */
     w->nfiles = files < 1 ? 1 : files < MAX_FILES ? (uint32_t)files : MAX_FILES;
     CKPT_TRY(lay_out_values(w, &end, err));

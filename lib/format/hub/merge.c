@@ -132,37 +132,15 @@ ckpt_status shards_add_metadata(struct index *x, ckpt_value *key, ckpt_value *te
 
 /* ------------------------------------------------------------------ open */
 
-/* hint_other_set - if none of the shards of X is there, but all of one other set are, sets the hint of x->err
- * to the command that reads these without the index. Returns false if not. */
+/* hint_other_set - if none of the shards of X is there, but those of one other set are, sets the hint of
+ * x->err to the command that reads these without the index. Returns false if not. */
 static bool hint_other_set(struct index *x)
 {
-    ckpt_error ignored;
-    ckpt_str *names, folder = folder_of(x->f);
-    const char *path = folder.len ? arena_str(x->f->a, folder).ptr : ".";
-    char prefix_word[SHELL_WORD_MAX], ext_word[SHELL_WORD_MAX], hint[sizeof x->err->hint];
-    struct folder_set set;
-    struct shard_name first;
-    size_t n = 0, kept = 0;
     for (size_t i = 0; i < x->nshards; i++)
         if (!x->shards[i].is_missing)
             return false;
-    if (!path || folder_list_all(x->f, path, &names, &n, &ignored) != CKPT_OK)
-        return false;
-    for (size_t i = 0; i < n; i++)
-        if (!str_ends(names[i], STR_LIT(INDEX_SUFFIX)))
-            names[kept++] = names[i];
-    if (!folder_find_set(names, kept, &set) || !set.is_numbered || !shard_name_parse(set.first, &first) ||
-        set.n != first.count)
-        return false;
-    const char *prefix = ARENA_CONCAT(x->f->a, folder, first.stem).ptr;
-    if (!prefix)
-        return false;
-    (void)snprintf(
-        hint, sizeof hint,
-        "the index names other files than those there: ckpt convert %s-*-of-*%s -o fixed.safetensors",
-        shell_path(prefix, prefix_word), shell_word(first.ext, "", "", ext_word));
-    error_replace_hint(x->err, hint);
-    return true;
+    return shards_hint_without_index(x->f, folder_of(x->f),
+                                     "the index names other files than those there", x->err);
 }
 
 static ckpt_status report_missing(struct index *x, const struct shard *s)

@@ -13,8 +13,10 @@
  * not in its shard or in two shards. A tensor that is not in the weight_map is read, with a notice, as in
  * transformers; a wrong total_size is a notice, too. */
 #include <dirent.h>
+#include <stdio.h>
 #include <stdlib.h>
 
+#include "base/text.h"
 #include "core/check.h"
 #include "format/distributed/part_files.h"
 #include "format/folder.h"
@@ -25,6 +27,7 @@
 
 extern const struct format format_shards;
 
+#define NO_INDEX        "its shards can be read without it"
 #define MAX_UNLISTED    64u         /* files next to an index that are searched for tensors of the set */
 #define MAX_INDEX_PROBE (64u << 20) /* a JSON file larger than this is not searched for a weight_map */
 
@@ -62,6 +65,81 @@ bool shards_is_index(const struct probe *p)
                          has_weight_map(text, (size_t)src->size));
     free(text);
     return yes;
+}
+
+/* -------------------------------------------------------- without its index */
+
+/* A set of shards, of which none is missing, and the pattern that matches their paths. */
+struct whole_set {
+    const char **paths;
+    size_t n;
+    const char *before; /* the stars */
+    const char *stars;
+    ckpt_str after;
+};
+
+/* name_pattern - sets the pattern of S, a set in FOLDER with a file called FIRST. False: no memory. */
+static bool name_pattern(arena *a, ckpt_str folder, ckpt_str first, struct whole_set *s)
+{
+    struct shard_name name = {.stem = str_of(first.ptr, 0), .ext = STR_LIT(".safetensors")};
+    bool is_numbered = shard_name_parse(first, &name);
+    while (!is_numbered && name.stem.len < first.len && !strchr("0123456789", first.ptr[name.stem.len]))
+        name.stem.len++;
+    s->before = ARENA_CONCAT(a, folder, name.stem).ptr;
+    s->stars = is_numbered ? "-*-of-*" : "*";
+    s->after = name.ext;
+    return s->before != NULL;
+}
+
+/* find_whole_set - finds in FOLDER the set of shards that are there without an index. Returns false if there
+ * is none, or no memory. */
+static bool find_whole_set(arena *a, ckpt_str folder, struct whole_set *s)
+{
+    ckpt_error ignored;
+    ckpt_str *names, path = folder.len ? arena_str(a, folder) : STR_LIT(".");
+    struct folder_set set;
+    struct shard_name first;
+    size_t n = 0, nfiles = 0;
+    if (!path.ptr || folder_list_on_disk(a, path.ptr, NULL, &names, &n, &ignored) != CKPT_OK)
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if (!str_ends(names[i], STR_LIT(INDEX_SUFFIX)))
+            names[nfiles++] = names[i];
+    if (!folder_find_set(names, nfiles, &set) ||
+        (set.is_numbered && (!shard_name_parse(set.first, &first) || set.n != first.count)))
+        return false;
+    *s = (struct whole_set){.paths = arena_array(a, set.n, sizeof *s->paths)};
+    for (size_t i = 0; s->paths && i < nfiles; i++)
+        if (folder_set_has(&set, names[i]) && !(s->paths[s->n++] = ARENA_CONCAT(a, folder, names[i]).ptr))
+            return false;
+    return s->paths && name_pattern(a, folder, set.first, s);
+}
+
+static bool can_open_all(const struct whole_set *s, const ckpt_limits *limits)
+{
+    ckpt_error ignored;
+    for (size_t i = 0; i < s->n; i++) {
+        ckpt_file *shard = NULL;
+        const struct opening o = {.path = s->paths[i], .limits = limits};
+        if (shards_check_regular(o.path, &ignored) != CKPT_OK ||
+            format_open_path(&o, false, &shard, &ignored) != CKPT_OK)
+            return false;
+        file_free(shard);
+    }
+    return true;
+}
+
+bool shards_hint_without_index(ckpt_file *f, ckpt_str folder, const char *why, ckpt_error *err)
+{
+    struct whole_set s;
+    char before[SHELL_WORD_MAX], after[SHELL_WORD_MAX], hint[sizeof err->hint];
+    if (f->archive || !find_whole_set(f->a, folder, &s) || !can_open_all(&s, &f->limits))
+        return false;
+    (void)snprintf(hint, sizeof hint, "%s: ckpt convert %s%s%s -o fixed.safetensors", why,
+                   s.before[0] ? shell_path(s.before, before) : "", s.stars,
+                   shell_word(s.after, "", "", after));
+    error_replace_hint(err, hint);
+    return true;
 }
 
 /* ---------------------------------------------------------------- folders */
@@ -203,11 +281,22 @@ ckpt_status shards_merge_files(ckpt_file *f, const struct merging *m, ckpt_error
 
 bool shards_is_set(const ckpt_file *f) { return f->format == &format_shards && f->nparts; }
 
+/* hint_no_index - hints at the shards in the folder F, whose index is empty or something else. */
+static void hint_no_index(ckpt_file *f, ckpt_error *err)
+{
+    bool has_slash = str_ends(str_c(f->path), STR_LIT("/"));
+    ckpt_str folder = has_slash ? str_c(f->path) : ARENA_CONCAT(f->a, str_c(f->path), STR_LIT("/"));
+    if (folder.ptr)
+        (void)shards_hint_without_index(f, folder, NO_INDEX, err);
+}
+
 /* open_folder_file - opens the file NAME in place of the folder F, and notes other checkpoints in F. */
 static ckpt_status open_folder_file(ckpt_file *f, const struct folder *d, const char *name, ckpt_error *err)
 {
     char *other = d->nothers ? shards_join_path(str_c(f->path), str_c(d->other)) : NULL;
     ckpt_status st = shards_turn_into_file(f, str_c(f->path), str_c(name), err);
+    if (str_ends(str_c(name), STR_LIT(INDEX_SUFFIX)) && (st == CKPT_EUNKNOWN || st == CKPT_EUNSUPPORTED))
+        hint_no_index(f, err);
     if (st == CKPT_OK && d->nindexes + d->nsingle > 1)
         file_notice(f, "the folder holds more than one copy of the weights; this is %s", name);
     else if (st == CKPT_OK && other && !own_files_contain_path(f, other)) /* it is not a shard of the index */
@@ -458,6 +547,8 @@ static ckpt_status read_index_file(struct index *x, source *src)
         CKPT_TRY(shards_merge(x));
         return find_left_out(x);
     }
+    if (check_is_fault(st))
+        (void)shards_hint_without_index(x->f, folder_of(x->f), NO_INDEX, x->err);
     if (x->f->salvage)
         error_add_hint(x->err, "without the index the shards are not known: salvage each shard by itself");
     error_add_position(x->err, 0, STR_LIT("index"));

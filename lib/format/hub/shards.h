@@ -86,6 +86,10 @@ void shards_warn_of_old_index(ckpt_plan *p, const char *path);
 void shards_warn_if_incomplete(ckpt_plan *p, const char *output);
 /* shards_add_metadata - adds the pair KEY, TEXT to the metadata of the set, unless it has KEY. */
 ckpt_status shards_add_metadata(struct index *x, ckpt_value *key, ckpt_value *text);
+/* shards_hint_without_index - if FOLDER (empty: the current one), where F or its index is, has shards that
+ * can be read without the index, sets the hint of ERR to WHY and the command for that, and returns true. In
+ * an archive, no command does that. */
+bool shards_hint_without_index(ckpt_file *f, ckpt_str folder, const char *why, ckpt_error *err);
 /* shards_merge_files - merges the checkpoints of M into F, which has nothing yet; no tensor may be in two of
  * them. */
 ckpt_status shards_merge_files(ckpt_file *f, const struct merging *m, ckpt_error *err);

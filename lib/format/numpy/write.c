@@ -197,7 +197,7 @@ static ckpt_status check_count(const struct flat_writer *w, ckpt_error *err)
     if (writes_npz(w) || w->n == 1)
         return CKPT_OK;
     if (w->n == 0)
-        return plan_fail_no_tensors(err);
+        return plan_fail_no_tensors(w->p, err);
     return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
                 "a .npy holds {=one array}, there are {%zu tensors}\n"
                 "pick one with --keep %s, or write a .npz",

@@ -68,6 +68,8 @@ struct header {
     bool has_ties;         /* the metadata records tied names */
     bool has_faulty_entry; /* an entry could not be parsed: its data offsets are not known */
     bool has_padding;      /* salvage: zeros between two tensors, of which a notice was added */
+    bool tried_salvage;    /* SALVAGED is what salvage would write of the file; NULL: nothing */
+    const char *salvaged;
     ckpt_error *err;
 };
 
@@ -275,12 +277,32 @@ static ckpt_status add_metadata_pair(struct header *h, map *seen, ckpt_str key, 
     return value_put(h->f->a, meta, k, v) ? CKPT_OK : fail_memory(h->err);
 }
 
-/* add_salvage_hint - adds to the error the hint that salvage writes the tensors; WHY comes before it. */
-static void add_salvage_hint(const struct header *h, const char *why)
+/* find_salvaged - returns what salvage would write of the file, or NULL if it would fail: the file may have
+ * other faults. */
+static const char *find_salvaged(const struct header *h)
+{
+    ckpt_error ignored;
+    ckpt_file *f;
+    const struct opening o = {
+        .path = h->f->path, .src = source_ref(h->f->src), .limits = &h->f->limits, .how = OPEN_SALVAGE_PART};
+    if (format_open(&o, &f, &ignored) != CKPT_OK)
+        return NULL;
+    const char *what = !f->nlost ? "its tensors" : f->nlost < f->table.nrows ? "what is intact" : NULL;
+    file_free(f);
+    return what;
+}
+
+/* add_salvage_hint - adds to the error the hint that salvage writes the tensors, if it does; WHY comes before
+ * it. */
+static void add_salvage_hint(struct header *h, const char *why)
 {
     char word[SHELL_WORD_MAX];
-    error_add_hint(h->err, "%s`ckpt salvage %s -o OUT.safetensors` writes its tensors", why,
-                   shell_path(h->f->path, word));
+    if (!h->tried_salvage)
+        h->salvaged = find_salvaged(h);
+    h->tried_salvage = true;
+    if (h->salvaged)
+        error_add_hint(h->err, "%s`ckpt salvage %s -o OUT.safetensors` writes %s", why,
+                       shell_path(h->f->path, word), h->salvaged);
 }
 
 /* read_other_value - sets *TEXT to the JSON text of the value of KEY that begins with E and is not a text;

@@ -233,9 +233,9 @@ static ckpt_status write_output(struct torch_writer *w, uint64_t size, ckpt_erro
 static ckpt_status check_not_empty(const ckpt_plan *p, size_t tensors, ckpt_error *err)
 {
     const ckpt_file *f = p->file;
-    if (tensors || (f->table.nrows == 0 && !plan_root_is_module(p)))
+    if (tensors || (f->table.nrows == 0 && !plan_root_is_module(p) && !salvage_left_nothing(f)))
         return CKPT_OK;
-    return plan_fail_no_tensors(err);
+    return plan_fail_no_tensors(p, err);
 }
 
 static ckpt_status approve_pickle(const struct torch_writer *w, ckpt_error *err)

@@ -51,15 +51,19 @@ list_fixes()
 run_fix()
 {
     sh -c "$2" >output 2>&1 </dev/null
-    case $?:$2 in
+    result=$?:$2
+    case $result in
         0:* | 1:*salvage* | 1:*scan* | 2:*scan* | 1:*stat\ --fail-on*) ;;
-        *) echo "$1: $2: exit $?: $(head -n 3 output)"; return 1 ;;
+        *) echo "$1: $2: exit ${result%%:*}: $(head -n 3 output)"; return 1 ;;
     esac
     case $2 in *fixed*) ;; *) return 0 ;; esac
     set -- "$1" "$2" fixed*
     [ $# = 3 ] && [ -e "$3" ] || { echo "$1: $2: made $3"; return 1; }
     ckpt doctor --json "$3" >report 2>&1
     grep -q '"healthy":' report || { echo "$1: $2: $(cat report)"; return 1; }
+    case $result in
+        1:*salvage*) grep -q '"tensors":0,' report && { echo "$1: $2: all is lost"; return 1; } ;;
+    esac
     grep "\"code\":\"$1\"" report >output && { echo "$1: $2: it is still there: $(cut -c 1-300 output)"; return 1; }
     return 0
 }
@@ -91,18 +95,21 @@ cut_and_run_fixes()
     run_fixes cut*."${1##*.}"
     rm -f cut*
 }
-# flip_and_run_fixes FILE - changes the byte at 1/12, 2/12, … 11/12 in copies of FILE, and calls run_fixes for them
-flip_and_run_fixes()
+# damage_and_run_fixes FILE BYTES N - overwrites the N bytes at 1/12, 2/12, … 11/12 in copies of FILE by BYTES, a format
+# of printf, and calls run_fixes for them
+damage_and_run_fixes()
 {
     part=1 size=$(wc -c <"$1")
     while [ $part -lt 12 ]; do
         at=$((size * part / 12))
-        { head -c $at "$1"; printf '\377\000'; tail -c +$((at + 3)) "$1"; } >"flip$part.${1##*.}"
+        { head -c $at "$1"; printf "$2"; tail -c +$((at + 1 + $3)) "$1"; } >"damage$part.${1##*.}"
         part=$((part + 1))
     done
-    run_fixes flip*."${1##*.}"
-    rm -f flip*
+    run_fixes damage*."${1##*.}"
+    rm -f damage*
 }
+flip_and_run_fixes() { damage_and_run_fixes "$1" '\377\000' 2; }
+zero_and_run_fixes() { damage_and_run_fixes "$1" "$(printf '\\0%.0s' $(seq 400))" 400; }
 run_fixes $(find -L corpus ! -name '* *' | LC_ALL=C sort) | sed 's/^[1-9][0-9][0-9] /hundreds of /'
 MAX=100
 cp data/train.pt a.pt; cut_and_run_fixes a.pt; flip_and_run_fixes a.pt
@@ -110,6 +117,8 @@ ckpt convert -q --root state_dict a.pt b.safetensors; cut_and_run_fixes b.safete
 cp corpus/torch/t26/state_dict_legacy.pt c.pth; cut_and_run_fixes c.pth; flip_and_run_fixes c.pth
 cp corpus/torch/t26/torchscript_script.pt d.ptl; cut_and_run_fixes d.ptl
 cp corpus/keras/hdf5/filters_v110.h5 e.h5; cut_and_run_fixes e.h5; flip_and_run_fixes e.h5
+cp corpus/onnx/shapes.onnx f.onnx; cut_and_run_fixes f.onnx
+cp corpus/keras/hdf5/links.h5 g.h5; flip_and_run_fixes g.h5; zero_and_run_fixes g.h5
 # For these files doctor reports that nothing can be salvaged.
 printf '<!DOCTYPE html><html><bo' >page.pt
 ckpt doctor page.pt

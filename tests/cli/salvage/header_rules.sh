@@ -17,4 +17,6 @@ for f in numbers.safetensors r.pt twice.safetensors gap.safetensors; do
     attempt $f; ckpt meta o.safetensors; ckpt hash o.safetensors | sed '$d'; ckpt verify $f; ckpt doctor $f
 done
 ckpt salvage -q r.pt -o again.pt && ckpt ls again.pt
-for f in stray wide overlap cut; do attempt $f.safetensors; done
+make both.safetensors '{"__metadata__":{"k":1},"a":{"dtype":"U8","shape":[3],"data_offsets":[0,3]},"w":{"dtype":"U8","shape":[2],"data_offsets":[4,6]}}' 'abcXde'
+ckpt doctor both.safetensors
+for f in stray wide overlap cut both; do attempt $f.safetensors; done

@@ -35,6 +35,17 @@ ckpt salvage corpus/keras/hdf5/filters_plugin.h5 -o filters.pt; echo "exit $?"
 ckpt ls filters.pt | wc -l
 ckpt salvage -n corpus/numpy/np2/struct.npy -o no.npz; echo "exit $?"
 
+echo '# a part is lost and no tensor is left: nothing is written'
+head -c 40 corpus/onnx/shapes.onnx >shapes.onnx
+for f in shapes.onnx corpus/tensorflow/bad/index_flip.index; do
+    for o in no.pt no.safetensors no.npz no.msgpack no.dcp; do ckpt salvage $f -o $o; echo "exit $?"; done
+done
+echo no.*
+
+echo '# -q prints how many parts are lost'
+head -c 60 corpus/onnx/shapes.onnx >shapes.onnx
+ckpt salvage -q shapes.onnx -o shapes.safetensors; echo "exit $?"
+
 echo '# the metadata of a .keras file are damaged'
 cp corpus/keras/k3/seq.keras seq.keras && chmod u+w seq.keras
 put X 50 seq.keras
