@@ -536,15 +536,15 @@ static void events_json(json *j, const char *key, const struct report *r, ckpt_d
 
 static void prefix_json(json *j, const struct report *r)
 {
-    bool in_b = false;
-    ckpt_str prefix = report_renamed_prefix(r, &in_b);
-    if (!prefix.len) {
+    const struct prefix prefix = report_find_prefix(r);
+    if (!prefix.text.len) {
         json_null(j, "renamed_prefix");
         return;
     }
     json *item = json_add_object(j, "renamed_prefix");
-    json_text(item, "side", in_b ? "b" : "a");
-    json_str(item, "prefix", prefix);
+    json_text(item, "side", prefix.in_b ? "b" : "a");
+    json_str(item, "prefix", prefix.text);
+    json_u64(item, "pairs", prefix.pairs);
 }
 
 void report_json(const struct report *r)

@@ -37,9 +37,17 @@ void report_markdown(const struct report *r);
 /* report_prefix_hint - if names differ only by a prefix, prints to stderr how to ignore it, and how to rename
  * them. */
 void report_prefix_hint(const struct report *r);
-/* report_renamed_prefix - returns the prefix that all renamed tensors have on one side only (in r->b if
- * *IN_B); "" if there is none, or fewer than two were renamed. */
-ckpt_str report_renamed_prefix(const struct report *r, bool *in_b);
+
+/* A prefix that names have in one file only. */
+struct prefix {
+    ckpt_str text; /* ends with a dot; .len 0: there is none */
+    bool in_b;     /* the names of r->b have it */
+    uint64_t pairs; /* how many names of one file are names of the other after the prefix */
+};
+
+/* report_find_prefix - returns the prefix by which most of the names differ that are in one file only,
+ * renamed ones among them: at least two, and more than half of those in the file that has fewer. */
+struct prefix report_find_prefix(const struct report *r);
 void report_json(const struct report *r);
 void report_records(const struct report *r); /* for --tsv and --csv */
 

@@ -5,13 +5,6 @@
 
 #include "diff.h"
 
-/* A prefix that names have in one file only. */
-struct prefix {
-    ckpt_str text; /* ends with a dot; .len 0: there is none */
-    bool in_b;     /* the names of r->b have it */
-    uint64_t pairs; /* how many names of one file are names of the other after the prefix */
-};
-
 /* extra_prefix - returns what the longer of A and B has before the text of the shorter, or "" if they differ
  * in another way. The prefix ends with a dot. *IN_B: B is the longer. */
 static ckpt_str extra_prefix(ckpt_str a, ckpt_str b, bool *in_b)
@@ -24,7 +17,9 @@ static ckpt_str extra_prefix(ckpt_str a, ckpt_str b, bool *in_b)
     return extends ? (ckpt_str){longer.ptr, n} : (ckpt_str){"", 0};
 }
 
-ckpt_str report_renamed_prefix(const struct report *r, bool *in_b)
+/* find_renamed_prefix - returns the prefix that all renamed tensors have on one side only (in r->b if *IN_B);
+ * "" if there is none, or fewer than two were renamed. */
+static ckpt_str find_renamed_prefix(const struct report *r, bool *in_b)
 {
     ckpt_str prefix = {"", 0};
     const ckpt_diff_event *e;
@@ -100,9 +95,7 @@ static void count_prefixes(struct prefixes *found, const ckpt_str *longer, size_
     }
 }
 
-/* find_prefix - returns the prefix that explains most names that are in one file only: at least two, and at
- * least half of those that the file without the prefix could lack for it. */
-static struct prefix find_prefix(const struct report *r)
+struct prefix report_find_prefix(const struct report *r)
 {
     struct prefixes found = {.n = 0};
     struct prefix best = {.pairs = 1};
@@ -208,10 +201,10 @@ void report_prefix_hint(const struct report *r)
     struct text hint = {0};
     bool has_prefix;
     const char *names[2] = {r->name_a, r->name_b};
-    p.text = report_renamed_prefix(r, &p.in_b);
+    p.text = find_renamed_prefix(r, &p.in_b);
     bool by_bytes = p.text.len > 0;
     if (!by_bytes)
-        p = find_prefix(r);
+        p = report_find_prefix(r);
     if (!p.text.len)
         return;
     ckpt_file *side = p.in_b ? r->b : r->a;

@@ -33,6 +33,7 @@
 #include "codec/json_scan.h"
 #include "core/check.h"
 #include "core/dtype.h"
+#include "format/folder.h"
 #include "format/recognize.h"
 #include "format/safetensors/safetensors.h"
 #include "format/ties.h"
@@ -643,6 +644,40 @@ static ckpt_status add_rows(ckpt_file *f, const struct header_entry *entries, si
     return CKPT_OK;
 }
 
+/* has_offsets_of_zero - returns true if INFO, the text DCP_SHARDING_INFO of F, is well-formed and has no
+ * saved offset other than 0. */
+static bool has_offsets_of_zero(ckpt_file *f, ckpt_str info)
+{
+    ckpt_error ignored;
+    ckpt_value *tensors;
+    uint32_t n = 0;
+    if (json_read_value(info, CKPT_NO_OFFSET, f->a, &tensors, &ignored) != CKPT_OK)
+        return false;
+    const value_pair *pairs = value_pairs(tensors, &n);
+    for (uint32_t i = 0; i < n; i++) {
+        const ckpt_value *offsets = value_get(pairs[i].val, "saved_offsets");
+        int64_t offset;
+        if (!offsets || offsets->type != CKPT_V_LIST)
+            return false;
+        for (uint32_t k = 0; k < value_count(offsets); k++)
+            if (!value_integer(value_item(offsets, k), &offset) || offset)
+                return false;
+    }
+    return n > 0;
+}
+
+/* may_be_part - returns true if the tensors of F, whose DCP_SHARDING_INFO is INFO, may be parts. The offsets
+ * of the first rank are 0, too; but torch calls files of complete tensors model-00001-of-00001.safetensors,
+ * and those of a rank shard-00001-model-00001-of-00001.safetensors. */
+static bool may_be_part(ckpt_file *f, const ckpt_value *info)
+{
+    struct shard_name name;
+    ckpt_str text;
+    bool is_named_complete =
+        shard_name_parse(str_after_last(str_c(f->path), '/'), &name) && str_is(name.stem, "model");
+    return !is_named_complete || !value_text(info, &text) || !has_offsets_of_zero(f, text);
+}
+
 /* set_producer - sets the producer from the metadata, and adds a notice if F is a part of a distributed
  * checkpoint. */
 static ckpt_status set_producer(ckpt_file *f, ckpt_error *err)
@@ -653,7 +688,8 @@ static ckpt_status set_producer(ckpt_file *f, ckpt_error *err)
         return CKPT_OK;
     if (value_text(value_get(f->metadata, "format"), &framework))
         f->producer = ARENA_CONCAT(f->a, STR_LIT("safetensors, format="), framework);
-    if (value_get(f->metadata, "DCP_SHARDING_INFO"))
+    const ckpt_value *sharding = value_get(f->metadata, "DCP_SHARDING_INFO");
+    if (sharding && may_be_part(f, sharding))
         file_notice(f, "one rank's part of a distributed checkpoint: shapes are those of the parts");
     return f->producer.ptr ? CKPT_OK : fail_memory(err);
 }

@@ -42,3 +42,9 @@ printf 'x\ny\ng\nh\ni\nj\nk\n' >b.txt
 ckpt diff --keys-only a.txt b.txt | tail -n 1
 ckpt diff --keys-only h.safetensors s.safetensors | tail -n 1
 printf 'x\n' | ckpt diff --keys-only a.txt - | tail -n 1
+# --json has the prefix of the names with --keys-only, and if values differ, too
+for options in '' --keys-only; do
+    for other in s half; do ckpt diff --json --ignore-dtype $options $other.safetensors w.safetensors | grep -o '"renamed_prefix":[^}]*}'; done
+    ckpt diff --json $options h.safetensors w.safetensors | grep -o '"renamed_prefix":[^}]*}'
+    ckpt diff --json $options h.safetensors s.safetensors | grep -o '"renamed_prefix":[^,]*'
+done 2>/dev/null
