@@ -2,8 +2,9 @@
  * trace_joblib.c - see tracer.h. The layout of an array in a pickle of joblib.dump is in pickle_joblib.c.
  *
  * joblib.load skips the bytes of an array, pickle.load runs them as opcodes: both must be followed. The dtype
- * (core/trace_dtype.c) determines the bytes of an element and whether it has objects. A wrapper that is not
- * written exactly as joblib writes it might be read differently, and is not skipped.
+ * (core/trace_dtype.c) determines the bytes of an element and whether it has objects. joblib.load uses any
+ * object of the wrapper's class: one that joblib does not write is followed if the bytes of its array are
+ * certain, and reported if not.
  */
 #include "codec/tracer.h"
 
@@ -19,6 +20,7 @@ enum joblib {
     JOBLIB_UNCLEAR  /* the number of bytes that follow is not certain */
 };
 
+/* is_global - returns true if R is MODULE.NAME. */
 static bool is_global(trace_ref r, const char *module, const char *name)
 {
     const struct trace_global *g = trace_global(r);
@@ -37,12 +39,26 @@ static bool read_integer(struct tracer *t, trace_ref r, int64_t *out)
     return v && value_integer(v, out);
 }
 
+/* as_wrapper - returns the node of R if R is a wrapper: NumpyArrayWrapper(…) or, in protocols 0 and 1,
+ * copy_reg._reconstructor(NumpyArrayWrapper, object, None); else NULL. */
+static const struct trace_node *as_wrapper(trace_ref r)
+{
+    static const char module[] = "joblib.numpy_pickle", name[] = "NumpyArrayWrapper";
+    const struct trace_node *w = trace_as_call_of(r, "copy_reg", "_reconstructor");
+    w = w ? w : trace_as_call_of(r, "copyreg", "_reconstructor");
+    const struct trace_node *args = w ? trace_node(w->items[1]) : NULL;
+    return args && args->nkept && is_global(args->items[0], module, name) ? w
+                                                                          : trace_as_call_of(r, module, name);
+}
+
 static bool is_none(trace_ref r) { return !trace_node(r) && trace_opcode(r) == PICKLE_NONE; }
 
 static enum joblib classify_dtype(struct tracer *t, trace_ref r, uint64_t *size)
 {
     struct trace_dtype d;
     const struct trace_node *n = trace_as_call_of(r, "numpy", "dtype");
+    if (trace_as_call_of(r, "numpy._core._internal", "_convert_to_stringdtype_kwargs"))
+        return JOBLIB_OBJECTS; /* StringDType */
     ckpt_status st = trace_dtype(&t->t, r, 0, t->u.a, &d, t->u.err);
     *size = d.size;
     if (st != CKPT_OK) {
@@ -56,13 +72,13 @@ static enum joblib classify_dtype(struct tracer *t, trace_ref r, uint64_t *size)
     return d.holds == HOLDS_OBJECTS ? JOBLIB_OBJECTS : JOBLIB_NUMBERS;
 }
 
-/* read_shape - sets *COUNT to the number of elements of the shape R; false: R is no shape. */
+/* read_shape - sets *COUNT to the number of elements of the shape R, a tuple or list; false: neither. */
 static bool read_shape(struct tracer *t, trace_ref r, uint64_t *count)
 {
     const struct trace_node *n = trace_node(r);
     int64_t d;
     *count = 1;
-    if (!n || n->kind != TRACE_TUPLE || n->nitems != n->nkept)
+    if (!n || (n->kind != TRACE_TUPLE && n->kind != TRACE_LIST) || n->nitems != n->nkept)
         return false;
     for (uint32_t i = 0; i < n->nkept; i++)
         if (!read_integer(t, n->items[i], &d) || d < 0 || !checked_mul(*count, (uint64_t)d, count))
@@ -70,42 +86,56 @@ static bool read_shape(struct tracer *t, trace_ref r, uint64_t *count)
     return true;
 }
 
-/* read_wrapper - returns what follows the BUILD of TARGET with STATE. Sets *BYTES to the size of all
- * elements, and *PADDED to whether padding comes before them. */
-static enum joblib read_wrapper(struct tracer *t, trace_ref target, trace_ref state, uint64_t *bytes,
-                                bool *padded)
+/* What the attributes of a wrapper determine. */
+struct array_layout {
+    enum joblib kind;     /* by its dtype */
+    uint64_t size, count; /* of an element in bytes; of elements */
+    bool has_shape;
+    bool padded; /* padding comes before the elements */
+};
+
+/* read_attributes - notes in OUT the attributes in the dict R. False: an attribute is none of joblib's, so
+ * that it may replace a method of the wrapper, or R is no dict. */
+static bool read_attributes(struct tracer *t, trace_ref r, struct array_layout *out)
 {
-    const struct trace_node *w = trace_as_call_of(target, "joblib.numpy_pickle", "NumpyArrayWrapper");
-    const struct trace_node *s = trace_node(state);
-    uint64_t size = 0, count = 0;
-    enum joblib kind = JOBLIB_UNCLEAR;
-    bool has_shape = false, is_array_class = false;
-    *padded = false;
-    if (!w)
-        return JOBLIB_NONE;
-    if (!s || s->kind != TRACE_DICT || s->nitems != s->nkept || w->nitems != 4)
-        return JOBLIB_UNCLEAR;
-    for (uint32_t i = 0; i + 1 < s->nkept && t->u.status == CKPT_OK; i += 2) {
+    const struct trace_node *s = trace_node(r);
+    bool is_known = s && s->kind == TRACE_DICT && s->nitems == s->nkept;
+    for (uint32_t i = 0; is_known && i + 1 < s->nkept && t->u.status == CKPT_OK; i += 2) {
         char name[40];
         size_t n = 0;
         ckpt_str key = str_of(name, tracer_read_text(t, s->items[i], name, sizeof name, &n) ? n : 0);
         trace_ref v = s->items[i + 1];
         if (str_is(key, "dtype"))
-            kind = classify_dtype(t, v, &size);
+            out->kind = classify_dtype(t, v, &out->size);
         else if (str_is(key, "shape"))
-            has_shape = read_shape(t, v, &count);
-        else if (str_is(key, "subclass"))
-            is_array_class = is_global(v, "numpy", "ndarray") || is_global(v, "numpy", "memmap") ||
-                             is_global(v, "numpy", "matrix") ||
-                             is_global(v, "numpy.matrixlib.defmatrix", "matrix");
+            out->has_shape = read_shape(t, v, &out->count);
         else if (str_is(key, "numpy_array_alignment_bytes"))
-            *padded = !is_none(v);
-        else if (!str_is(key, "order") && !str_is(key, "allow_mmap"))
-            return JOBLIB_UNCLEAR;
+            out->padded = !is_none(v);
+        else
+            is_known = str_is(key, "subclass") || str_is(key, "order") || str_is(key, "allow_mmap");
     }
+    return is_known;
+}
+
+/* read_wrapper - returns what follows the BUILD of TARGET with STATE: a dict or (dict, dict), either of which
+ * may be None. Sets *BYTES to the size of all elements, and *PADDED to whether padding comes before them. */
+static enum joblib read_wrapper(struct tracer *t, trace_ref target, trace_ref state, uint64_t *bytes,
+                                bool *padded)
+{
+    const struct trace_node *w = as_wrapper(target), *s = trace_node(state);
+    struct array_layout layout = {.kind = JOBLIB_UNCLEAR};
+    bool is_pair = s && s->kind == TRACE_TUPLE && s->nkept == 2 && s->nitems == 2;
+    if (!w)
+        return JOBLIB_NONE;
+    trace_ref dicts[2] = {is_pair ? s->items[0] : state, is_pair ? s->items[1] : 0};
+    bool is_known = w->nitems == 4;
+    for (int i = 0; i < (is_pair ? 2 : 1); i++)
+        is_known = is_known && ((is_pair && is_none(dicts[i])) || read_attributes(t, dicts[i], &layout));
+    *padded = layout.padded;
     if (t->u.status != CKPT_OK)
         return JOBLIB_NONE;
-    return has_shape && is_array_class && checked_mul(count, size, bytes) ? kind : JOBLIB_UNCLEAR;
+    bool is_certain = is_known && layout.has_shape && checked_mul(layout.count, layout.size, bytes);
+    return is_certain || (is_known && layout.kind == JOBLIB_OBJECTS) ? layout.kind : JOBLIB_UNCLEAR;
 }
 
 /* follow_objects - follows the pickle of an array of objects, which joblib reads by pickle.load. */
@@ -154,7 +184,8 @@ bool joblib_skip_array(struct tracer *t, trace_ref target, trace_ref state)
     if (t->result->narrays++ == 0)
         t->result->first_array = UINT64_MAX;
     if (kind == JOBLIB_UNCLEAR)
-        return unpickler_fail(&t->u, CKPT_ELIMIT,
+        return tracer_report(t, &(struct trace_step){.what = TRACE_STEP_WRAPPER, .subject = target}) &&
+               unpickler_fail(&t->u, CKPT_ELIMIT,
                               "makes an array of joblib whose size in the file cannot be determined");
     if (kind == JOBLIB_OBJECTS)
         return follow_objects(t);

@@ -50,6 +50,7 @@ enum trace_what {
     TRACE_STEP_LEFTOVER, /* number: items left on the stack at STOP */
     TRACE_STEP_STORED,   /* subject: a global that a value or the result holds without calling it */
     TRACE_STEP_DROP,     /* POP of the only reference to a call's result; subject: the call */
+    TRACE_STEP_WRAPPER,  /* subject: a wrapper of joblib, as joblib does not write it */
     TRACE_STEP_PAYLOAD   /* subject: text or bytes that may be a file; see payload */
 };
 

@@ -172,6 +172,19 @@ static bool is_scanned_payload(const struct judge *j, trace_ref ref)
     return ref && map_get_num(j->payloads, ref) != MAP_NONE;
 }
 
+/* makes_known_object - returns true if ARGS are those of _reconstructor as protocols 0 and 1 have it: (class,
+ * object, None), with a class that is on the lists. */
+static bool makes_known_object(const struct scan *scan, const struct trace_node *args)
+{
+    const struct trace_global *class = args->nkept == 3 ? trace_global(args->items[0]) : NULL,
+                              *base = args->nkept == 3 ? trace_global(args->items[1]) : NULL;
+    if (!class || !base || args->nitems != 3 || get_verdict(scan, class) != CKPT_SCAN_ALLOW_LISTED)
+        return false;
+    struct full_name class_name = get_python3_name(class), base_name = get_python3_name(base);
+    return !name_is_only_value(class_name.module, class_name.name) && str_is(base_name.module, "builtins") &&
+           str_is(base_name.name, "object") && !trace_node(args->items[2]);
+}
+
 /* find_unusual_arguments - returns what is unusual about ARGS for the allow-listed G; NULL: nothing. */
 static const char *find_unusual_arguments(struct scan *scan, const struct trace_step *step,
                                           const struct trace_global *g, trace_ref args)
@@ -187,6 +200,8 @@ static const char *find_unusual_arguments(struct scan *scan, const struct trace_
     if (str_is(python3.module, "builtins") && str_is(python3.name, "type") &&
         (n->nitems != 1 || trace_node(get_tuple_item(args, 0))))
         return "pickles only get the type of a constant, such as None";
+    if (str_is(python3.module, "copyreg") && !makes_known_object(scan, n))
+        return "it makes an object of a class that is on no list, or not as picklers do";
     if (str_is(python3.module, "_codecs") && n->nitems > 1 &&
         !is_text(scan, step, get_tuple_item(args, 1), "latin1") &&
         !is_text(scan, step, get_tuple_item(args, 1), "latin-1"))
@@ -517,6 +532,9 @@ static bool judge_step(void *user, const struct trace_step *step)
                            "goes beyond the end of a frame: some loaders refuse it, some read other opcodes");
     case TRACE_STEP_DROP: return note_dropped(j, step);
     case TRACE_STEP_STORED: return judge_stored_global(j, step);
+    case TRACE_STEP_WRAPPER:
+        return report_step(j, step, SCAN_UNUSUAL_ARGUMENTS, NULL, 0,
+                           "a NumpyArrayWrapper whose attributes are not those that joblib writes");
     case TRACE_STEP_PAYLOAD: /* a storage as torch.save writes it is scanned separately */
         if (!scan_is_torch_stream(step->payload->head, step->payload->nhead))
             return true;

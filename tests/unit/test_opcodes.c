@@ -18,10 +18,7 @@ struct bytes {
     const char *ptr;
     size_t n;
 };
-#define BYTES(text)                                                                                          \
-    {                                                                                                        \
-        text, sizeof(text) - 1                                                                               \
-    }
+#define BYTES(text) {text, sizeof(text) - 1}
 
 /* A test of one opcode. A setup is a sequence of opcodes that fill the stack. */
 struct opcode_test {
@@ -291,7 +288,8 @@ static bool add_step(void *user, const struct trace_step *s)
         [TRACE_STEP_CHANGE] = "change",   [TRACE_STEP_PERSID] = "persistent id",
         [TRACE_STEP_BUFFER] = "buffer",   [TRACE_STEP_MEMO] = "memo",
         [TRACE_STEP_FRAME] = "frame",     [TRACE_STEP_LEFTOVER] = "leftover",
-        [TRACE_STEP_PAYLOAD] = "payload", [TRACE_STEP_DROP] = "drop"};
+        [TRACE_STEP_PAYLOAD] = "payload", [TRACE_STEP_DROP] = "drop",
+        [TRACE_STEP_WRAPPER] = "wrapper"};
     struct steps *t = user;
     size_t room = sizeof t->text - t->n;
     int n;

@@ -75,15 +75,14 @@ static void arrays_of_unknown_size_end_the_scan(void)
         CONSTANT(WRAPPER "Nb."), /* the state is not a dict */
         CONSTANT(WRAPPER "]b."),
         CONSTANT(WRAPPER "}b}b."), /* two states */
-        /* no array class, or an unknown one */
-        CONSTANT(DUMP(SHAPE_2X3 DTYPE_F4) "."),
-        CONSTANT(DUMP(SUBCLASS_KEY "N" SHAPE_2X3 DTYPE_F4) "."),
-        CONSTANT(DUMP(SUBCLASS_KEY "cnumpy\nrecarray\n" SHAPE_2X3 DTYPE_F4) "."),
-        CONSTANT(DUMP(SUBCLASS_KEY "cnot\nndarray\n" SHAPE_2X3 DTYPE_F4) "."),
+        CONSTANT(WRAPPER "}}}\x87"
+                         "b."),
+        CONSTANT(WRAPPER "NN\x86"
+                         "b."),
         /* no shape, a shape that is not a tuple of sizes, or one of more than 2^64 elements or bytes */
         CONSTANT(DUMP(CLASS_NDARRAY DTYPE_F4) "."),
         CONSTANT(DUMP(CLASS_NDARRAY SHAPE_KEY "N" DTYPE_F4) "."),
-        CONSTANT(DUMP(CLASS_NDARRAY SHAPE_KEY "]" DTYPE_F4) "."),
+        CONSTANT(DUMP(CLASS_NDARRAY SHAPE_KEY "}" DTYPE_F4) "."),
         CONSTANT(DUMP(CLASS_NDARRAY SHAPE_KEY ")\x85" DTYPE_F4) "."),
         CONSTANT(DUMP(CLASS_NDARRAY SHAPE_KEY "N\x85" DTYPE_F4) "."),
         CONSTANT(DUMP(CLASS_NDARRAY SHAPE_KEY "J\xff\xff\xff\xff\x85" DTYPE_F4) "."),
@@ -145,7 +144,8 @@ static void arrays_of_unknown_size_end_the_scan(void)
     };
     for (size_t i = 0; i < sizeof unknown_size / sizeof *unknown_size; i++) {
         struct scan_results s = scan(unknown_size[i]);
-        bool reported = s.status == CKPT_OK && s.findings && s.result.found[CKPT_SCAN_INCOMPLETE] == 1;
+        bool reported = s.status == CKPT_OK && s.findings && s.result.found[CKPT_SCAN_INCOMPLETE] == 1 &&
+                        s.result.verdict >= CKPT_SCAN_UNKNOWN_CALLABLE;
         for (size_t k = 0; reported && k < s.findings && strcmp(s.all[k].rule, "pickle-not-followed") != 0;
              k++)
             reported = k + 1 < s.findings;
@@ -156,7 +156,7 @@ static void arrays_of_unknown_size_end_the_scan(void)
 }
 
 /* In the first file, the shape has more items than the scanner keeps; in the second file, the dict of the
- * attributes has. In the third, the name of the class is computed. */
+ * attributes has. */
 static void arrays_without_constant_attributes_are_not_followed(void)
 {
     buf b;
@@ -173,11 +173,67 @@ static void arrays_without_constant_attributes_are_not_followed(void)
         CU_ASSERT_EQUAL(s.result.found[CKPT_SCAN_INCOMPLETE], 1);
     }
     buf_free(&b);
-    struct scan_results s = scan(TEXT(DUMP(SUBCLASS_KEY "cx\ny\n)RU\x07ndarray\x93" SHAPE_2X3 DTYPE_F4) "."));
-    CU_ASSERT_EQUAL(s.result.found[CKPT_SCAN_INCOMPLETE], 1);
-    s = scan(TEXT("\x80\x03"
-                  "NNb.")); /* not a joblib dump */
+    struct scan_results s = scan(TEXT("\x80\x03"
+                                      "NNb.")); /* not a joblib dump */
     CU_ASSERT(s.status == CKPT_OK && s.findings == 0);
+}
+
+/* joblib.load reads the array of any wrapper whose attributes it needs, and goes on with what follows. */
+static void wrappers_that_joblib_does_not_write_are_followed(void)
+{
+#define SYSTEM "0cos\nsystem\nU\x02id\x85R."
+    static const ckpt_str dumps[] = {
+        CONSTANT(DUMP(SHAPE_2X3 DTYPE_F4) DATA SYSTEM), /* no array class, or an unknown one */
+        CONSTANT(DUMP(SUBCLASS_KEY "N" SHAPE_2X3 DTYPE_F4) DATA SYSTEM),
+        CONSTANT(DUMP(SUBCLASS_KEY "cnumpy\nrecarray\n" SHAPE_2X3 DTYPE_F4) DATA SYSTEM),
+        CONSTANT(DUMP(SUBCLASS_KEY "cnot\nndarray\n" SHAPE_2X3 DTYPE_F4) DATA SYSTEM),
+        CONSTANT(DUMP(SUBCLASS_KEY "cx\ny\n)RU\x07ndarray\x93" SHAPE_2X3 DTYPE_F4) DATA SYSTEM),
+        CONSTANT(DUMP(CLASS_NDARRAY SHAPE_KEY "](K\x06"
+                                              "e" DTYPE_F4) DATA SYSTEM),
+        /* attributes in both dicts of a pair */
+        CONSTANT(WRAPPER "}(" CLASS_NDARRAY SHAPE_2X3 DTYPE_F4 "uN\x86"
+                         "b" DATA SYSTEM),
+        CONSTANT(WRAPPER "N}(" CLASS_NDARRAY SHAPE_2X3 DTYPE_F4 "u\x86"
+                         "b" DATA SYSTEM),
+        CONSTANT(WRAPPER "}(" CLASS_NDARRAY SHAPE_2X3 "u}(" DTYPE_F4 "u\x86"
+                         "b" DATA SYSTEM),
+    };
+    for (size_t i = 0; i < sizeof dumps / sizeof *dumps; i++) {
+        struct scan_results s = scan(dumps[i]);
+        bool is_followed = s.status == CKPT_OK && s.result.verdict == CKPT_SCAN_KNOWN_EXEC &&
+                           s.result.found[CKPT_SCAN_INCOMPLETE] == 0 && s.result.in_tensors == 24;
+        CU_ASSERT(is_followed);
+        if (!is_followed)
+            scan_has_finding(&s, 0, "", 0, "", (int)i);
+    }
+}
+
+/* In protocols 0 and 1, _reconstructor makes objects, the wrapper among them. */
+#define RECONSTRUCTED(class, base) "ccopy_reg\n_reconstructor\n(" class base "NtR"
+#define RECONSTRUCTED_WRAPPER                                                                                \
+    RECONSTRUCTED("cjoblib.numpy_pickle\nNumpyArrayWrapper\n", "c__builtin__\nobject\n")
+
+static void wrappers_of_old_protocols_are_known(void)
+{
+    struct scan_results s = scan(
+        TEXT("(V\n" RECONSTRUCTED_WRAPPER "}(" CLASS_NDARRAY SHAPE_2X3 DTYPE_F4 "ub" DATA "t."));
+    CU_ASSERT(s.status == CKPT_OK && s.findings == 0 && s.result.in_tensors == 24);
+    CU_ASSERT_STRING_EQUAL(s.result.format, "joblib");
+    CU_ASSERT_EQUAL(s.result.verdict, CKPT_SCAN_ALLOW_LISTED);
+    s = scan(TEXT(RECONSTRUCTED("cargparse\nNamespace\n", "c__builtin__\nobject\n") "}b."));
+    CU_ASSERT(s.status == CKPT_OK && s.findings == 0);
+    s = scan(TEXT(RECONSTRUCTED("cmine\nThing\n", "c__builtin__\nobject\n") "."));
+    CU_ASSERT(s.findings == 2 && s.result.verdict == CKPT_SCAN_UNKNOWN_CALLABLE);
+    static const ckpt_str others[] = {
+        CONSTANT(RECONSTRUCTED("cnumpy\nmemmap\n", "c__builtin__\nobject\n") "."),
+        CONSTANT(RECONSTRUCTED("cjoblib.numpy_pickle\nNumpyArrayWrapper\n", "c__builtin__\ndict\n") "."),
+        CONSTANT(RECONSTRUCTED("cjoblib.numpy_pickle\nNumpyArrayWrapper\n", "N") "."),
+        CONSTANT(RECONSTRUCTED("", "") "."),
+    };
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        s = scan(others[i]);
+        CU_ASSERT(s.findings == 1 && strcmp(s.all[0].rule, "unusual-arguments") == 0);
+    }
 }
 
 /* pickle.load executes the bytes of an array as opcodes, so harmful opcodes in them are reported. */
@@ -361,8 +417,9 @@ static void several_arrays_are_skipped(void)
     struct scan_results s = scan(TEXT("\x80\x03](" WRAPPED_ARRAY WRAPPED_ARRAY "e."));
     CU_ASSERT(s.status == CKPT_OK && s.findings == 0 && s.result.in_tensors == 48);
     s = scan(TEXT("\x80\x03" WRAPPED_ARRAY "}b.")); /* a second BUILD of the same array */
-    CHECK_FINDING(s, 2, "pickle-not-followed", sizeof("\x80\x03" WRAPPED_ARRAY), "cannot be determined");
-    CHECK_FINDING(s, 2, "unresolved-callable", sizeof("\x80\x03" WRAPPED_ARRAY), "once more after BUILD");
+    CHECK_FINDING(s, 3, "pickle-not-followed", sizeof("\x80\x03" WRAPPED_ARRAY), "cannot be determined");
+    CHECK_FINDING(s, 3, "unresolved-callable", sizeof("\x80\x03" WRAPPED_ARRAY), "once more after BUILD");
+    CHECK_FINDING(s, 3, "unusual-arguments", sizeof("\x80\x03" WRAPPED_ARRAY), "");
 }
 
 static void truncated_arrays_are_reported(void)
@@ -405,6 +462,8 @@ void suite_scan_joblib(void)
     UNIT(memo_entries_that_are_no_text_are_no_names);
     UNIT(arrays_of_ml_dtypes_are_skipped);
     UNIT(several_arrays_are_skipped);
+    UNIT(wrappers_that_joblib_does_not_write_are_followed);
+    UNIT(wrappers_of_old_protocols_are_known);
     UNIT(truncated_arrays_are_reported);
     UNIT(frames_must_end_before_arrays);
     UNIT(arrays_of_unknown_size_end_the_scan);
