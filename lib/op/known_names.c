@@ -2,7 +2,7 @@
 #include "op/digest.h"
 #include "op/weights_only.h"
 
-enum listed { NOT_LISTED, LISTED_HARMLESS, LISTED_VALUE, LISTED_EXEC };
+enum listed { NOT_LISTED, LISTED_HARMLESS, LISTED_STATE, LISTED_VALUE, LISTED_EXEC };
 
 /* find_listed - returns the list that MODULE.NAME is in; the first of enum listed if it is in several. */
 static enum listed find_listed(ckpt_str module, ckpt_str name)
@@ -12,11 +12,13 @@ static enum listed find_listed(ckpt_str module, ckpt_str name)
         enum listed answer;
     } known[] = {
 #define HARMLESS(module, name) {module, name, LISTED_HARMLESS},
+#define STATES(module, names)  {module, names, LISTED_STATE},
 #define VALUES(module, names)  {module, names, LISTED_VALUE},
 #define EXEC(module, name)     {module, name, LISTED_EXEC},
 #include "op/known_names.def"
 #undef EXEC
 #undef VALUES
+#undef STATES
 #undef HARMLESS
     };
     enum listed answer = NOT_LISTED;
@@ -32,12 +34,17 @@ bool name_is_only_value(ckpt_str module, ckpt_str name)
     return !weights_only_allows(module, name) && find_listed(module, name) == LISTED_VALUE;
 }
 
+bool name_is_made_without_arguments(ckpt_str module, ckpt_str name)
+{
+    return !weights_only_allows(module, name) && find_listed(module, name) == LISTED_STATE;
+}
+
 ckpt_scan_verdict name_verdict(ckpt_str module, ckpt_str name)
 {
     size_t dot = str_find(name, STR_LIT("."), 0);
+    enum listed listed = find_listed(module, name);
     if (dot == SIZE_MAX && name.len && module.len &&
-        (weights_only_allows(module, name) || find_listed(module, name) == LISTED_HARMLESS ||
-         find_listed(module, name) == LISTED_VALUE))
+        (weights_only_allows(module, name) || (listed != NOT_LISTED && listed != LISTED_EXEC)))
         return CKPT_SCAN_ALLOW_LISTED;
     ckpt_str first = str_of(name.ptr, dot == SIZE_MAX ? name.len : dot);
     return find_listed(module, first) == LISTED_EXEC ? CKPT_SCAN_KNOWN_EXEC : CKPT_SCAN_UNKNOWN_CALLABLE;
@@ -47,11 +54,13 @@ ckpt_status names_sha256(uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err)
 {
     static const char *const ours[] = {
 #define HARMLESS(module, name) module "." name "\n",
+#define STATES(module, names)  module "." names "\n",
 #define VALUES(module, names)  module "." names "\n",
 #define EXEC(module, name)
 #include "op/known_names.def"
 #undef EXEC
 #undef VALUES
+#undef STATES
 #undef HARMLESS
     };
     struct hash h;

@@ -112,6 +112,7 @@ static bool needs_import(ckpt_str module, ckpt_str name)
     return str_is(module, "torch.distributed.tensor") ||
            str_is(module, "torch.distributed.tensor._dtensor_spec") ||
            str_is(module, "torch.distributed.tensor.placement_types") ||
+           str_is(module, "torch.distributed._mesh_layout") ||
            (str_is(module, "torch.distributed.device_mesh") && str_is(name, "DeviceMesh"));
 }
 

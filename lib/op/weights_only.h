@@ -21,6 +21,9 @@ const char *weights_only_allowed_name(size_t i);
 ckpt_scan_verdict name_verdict(ckpt_str module, ckpt_str name);
 /* name_is_only_value - returns true if MODULE.NAME is allow-listed, but a call of it is not harmless. */
 bool name_is_only_value(ckpt_str module, ckpt_str name);
+/* name_is_made_without_arguments - returns true if MODULE.NAME is allow-listed, but a call of it is harmless
+ * only without arguments. */
+bool name_is_made_without_arguments(ckpt_str module, ckpt_str name);
 /* names_sha256 - computes the SHA-256 of the allow-listed names, torch's and then ours, "MODULE.NAME" or
  * "MODULE.NAME NAME …" a line. Reports with the same sum were made with the same lists. */
 ckpt_status names_sha256(uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err);

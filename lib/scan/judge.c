@@ -200,6 +200,8 @@ static const char *find_unusual_arguments(struct scan *scan, const struct trace_
     if (str_is(python3.module, "builtins") && str_is(python3.name, "type") &&
         (n->nitems != 1 || trace_node(get_tuple_item(args, 0))))
         return "pickles only get the type of a constant, such as None";
+    if (n->nitems && name_is_made_without_arguments(python3.module, python3.name))
+        return "picklers make it without arguments";
     if (str_is(python3.module, "copyreg") && !makes_known_object(scan, n))
         return "it makes an object of a class that is on no list, or not as picklers do";
     if (str_is(python3.module, "_codecs") && n->nitems > 1 &&

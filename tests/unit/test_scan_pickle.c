@@ -205,6 +205,38 @@ static void numpy_types_and_torchversion_are_harmless(void)
     CU_ASSERT_EQUAL(scan(TEXT("cnumpy\nobject_\n.")).findings, 1); /* not harmless */
 }
 
+/* FSDP2 saves DTensors. Some of their classes do more if they are called with arguments: a DeviceMesh joins
+ * process groups. */
+static void classes_of_dtensors_are_made_without_arguments(void)
+{
+    static const char *const made[] = {
+        "ctorch.distributed.device_mesh\nDeviceMesh\n",
+        "ctorch.distributed._mesh_layout\n_MeshLayout\n",
+        "ctorch.distributed._mesh_layout\n_FlatLayout\n",
+        "ctorch.distributed.tensor._dtensor_spec\nDTensorSpec\n",
+        "ctorch.distributed.tensor.placement_types\nShard\n",
+        "ctorch.distributed.tensor.placement_types\n_StridedShard\n",
+        "ctorch.distributed.tensor.placement_types\nReplicate\n",
+        "ctorch.distributed.tensor.placement_types\nPartial\n",
+    };
+    for (size_t i = 0; i < sizeof made / sizeof *made; i++) {
+        char bytes[128];
+        int n = snprintf(bytes, sizeof bytes, "\x80\2%s)\x81}b.", made[i]);
+        CU_ASSERT_EQUAL(scan(str_of(bytes, (size_t)n)).findings, 0);
+        n = snprintf(bytes, sizeof bytes, "\x80\2%sN\x85R.", made[i]);
+        struct scan_results s = scan(str_of(bytes, (size_t)n));
+        CU_ASSERT(s.findings == 1 && strcmp(s.first_finding.rule, "unusual-arguments") == 0);
+    }
+    CU_ASSERT_EQUAL(
+        scan(TEXT("\x80\2ctorch.distributed.tensor._dtensor_spec\nShardOrderEntry\nK\0K\0\x86\x81."))
+            .findings,
+        0);
+    CU_ASSERT_EQUAL(
+        scan(TEXT("\x80\2ctorch.distributed.tensor._dtensor_spec\nTensorMeta\nNNN\x87\x81.")).findings, 0);
+    CU_ASSERT_EQUAL(scan(TEXT("\x80\2ctorch.distributed.tensor\nDTensor\n.")).findings, 0);
+    CU_ASSERT_EQUAL(scan(TEXT("\x80\2ctorch.distributed.tensor\nDTensor\n)R.")).findings, 1);
+}
+
 /* There is one pickle more than are scanned. */
 static void too_many_pickles_are_reported(void)
 {
@@ -366,6 +398,7 @@ void suite_scan_pickle(void)
 {
     UNIT(pickles_without_proto_are_recognised);
     UNIT(bytes_after_stop_are_reported);
+    UNIT(classes_of_dtensors_are_made_without_arguments);
     UNIT(too_many_pickles_are_reported);
     UNIT(many_pickles_in_a_row_are_scanned);
     UNIT(truncated_lines_are_read_as_pickle_py_does);
