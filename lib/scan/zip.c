@@ -49,14 +49,18 @@ struct zip_scan {
     uint8_t *digests;     /* the sha256 of each view, CKPT_DIGEST_MAX bytes each; NULL: not asked for */
 };
 
-/* is_in_folder - returns true if NAME is in FOLDER, which ends in '/', at any depth. */
-static bool is_in_folder(ckpt_str name, const char *folder)
+/* take_folder - cuts the first component off *PATH, as if separators of either kind that follow each other
+ * were one, and returns it. */
+static ckpt_str take_folder(ckpt_str *path)
 {
-    ckpt_str f = str_c(folder);
-    for (size_t at = 0; (at = str_find(name, f, at)) != SIZE_MAX; at++)
-        if (at == 0 || name.ptr[at - 1] == '/')
-            return true;
-    return false;
+    while (path->len && strchr("/\\", path->ptr[0]) && path->ptr[0])
+        *path = str_skip(*path, 1);
+    size_t n = 0;
+    while (n < path->len && (!path->ptr[n] || !strchr("/\\", path->ptr[n])))
+        n++;
+    ckpt_str first = str_of(path->ptr, n);
+    *path = str_skip(*path, n);
+    return first;
 }
 
 /* is_written_by_torch - returns true if Z has a member that each archive of torch has. */
@@ -73,8 +77,10 @@ static bool is_written_by_torch(const struct zip_audit *z)
 /* get_role - returns SCAN_STORAGE if torch writes only storages under such a NAME, else SCAN_MEMBER. */
 static enum scan_role get_role(const struct zip_scan *archive, ckpt_str name)
 {
-    bool storage = is_in_folder(name, "data/") || is_in_folder(name, "tensors/") ||
-                   is_in_folder(name, "constants/") || str_ends(name, STR_LIT(".storage"));
+    size_t top = str_find(name, STR_LIT("/"), 0); /* of the folder of all records, whatever its name */
+    ckpt_str record = top == SIZE_MAX ? name : str_skip(name, top + 1); /* bounded: the slash is there */
+    bool storage = str_starts(record, STR_LIT("data/")) || str_starts(record, STR_LIT("tensors/")) ||
+                   str_starts(record, STR_LIT("constants/")) || str_ends(name, STR_LIT(".storage"));
     return storage && archive->written_by_torch ? SCAN_STORAGE : SCAN_MEMBER;
 }
 
@@ -316,18 +322,60 @@ static ckpt_status open_member(struct zip_scan *archive, const struct zip_view *
 
 /* ------------------------------------------------------------------ archive */
 
-/* report_code_members - reports how many names end in one of SUFFIXES. WHAT: what such members hold. */
-static ckpt_status report_code_members(struct zip_scan *archive, const char *suffixes, const char *what)
+/* is_inductor_code - returns true if NAME is a file that AOTInductor's loader compiles, links or loads: in
+ * its folder, anything but values; among constants, which it unpacks into the same folder, those with a
+ * suffix of code. Source: torch/csrc/inductor/aoti_package/model_package_loader.cpp. */
+static bool is_inductor_code(ckpt_str name)
 {
-    size_t n = 0;
-    ckpt_str first = str_of("", 0);
-    for (size_t i = 0; i < archive->audit.n; i++)
-        if (str_matches_word(archive->audit.views[i].name, suffixes, str_ends) && n++ == 0)
-            first = archive->audit.views[i].name;
-    return n == 0 ? CKPT_OK
-                  : scan_found(archive->scan, SCAN_CONTAINS_CODE, archive->where, NULL, CKPT_NO_OFFSET,
-                               "%zu file%s of %s, the first is %.*s", n, n == 1 ? "" : "s", what,
-                               STR_ARG(first));
+    static const char values[] = "_metadata.json weights_config.json _serialized_weights.bin .blob";
+    bool is_in_data = false, is_in_package = false, is_in_constants = false;
+    ckpt_str rest = name, folder = take_folder(&rest);
+    for (; rest.len; folder = take_folder(&rest)) {
+        is_in_package = is_in_package || (is_in_data && str_is(folder, "aotinductor"));
+        is_in_constants = is_in_constants || (is_in_data && str_starts(folder, STR_LIT("constants")));
+        is_in_data = str_is(folder, "data");
+    }
+    if (!folder.len) /* an entry for a folder */
+        return false;
+    return is_in_package ? !str_matches_word(name, values, str_ends)
+                         : is_in_constants && str_matches_word(name, ".cpp .o .obj .so .pyd", str_ends);
+}
+
+static bool is_program_text(ckpt_str name) { return str_ends(name, STR_LIT(".py")); }
+
+static bool is_machine_code(ckpt_str name)
+{
+    return str_matches_word(name, ".so .dylib .dll .pyd .pyc .cubin .hsaco", str_ends);
+}
+
+/* report_code_members - reports how many members of each kind of code there are. */
+static ckpt_status report_code_members(struct zip_scan *archive)
+{
+    static const struct {
+        bool (*has)(ckpt_str name);
+        const char *what;
+    } kinds[] = {
+        {is_inductor_code, "AOTInductor, which torch compiles and loads"},
+        {is_program_text, "program text"},
+        {is_machine_code, "machine or byte code"},
+    };
+    enum { NKINDS = sizeof kinds / sizeof *kinds };
+    size_t n[NKINDS] = {0};
+    ckpt_str first[NKINDS];
+    for (size_t i = 0; i < archive->audit.n; i++) {
+        ckpt_str name = archive->audit.views[i].name;
+        size_t k = 0;
+        while (k < NKINDS && !kinds[k].has(name))
+            k++;
+        if (k < NKINDS && n[k]++ == 0)
+            first[k] = name;
+    }
+    for (size_t k = 0; k < NKINDS; k++)
+        if (n[k])
+            CKPT_TRY(scan_found(archive->scan, SCAN_CONTAINS_CODE, archive->where, NULL, CKPT_NO_OFFSET,
+                                "%zu file%s of %s, the first is %.*s", n[k], n[k] == 1 ? "" : "s",
+                                kinds[k].what, STR_ARG(first[k])));
+    return CKPT_OK;
 }
 
 /* Where the bytes of a view are, and everything on which their scan depends. */
@@ -544,10 +592,7 @@ static ckpt_status scan_archive(struct scanner *x, source *src, ckpt_str where, 
     if (st == CKPT_OK && archive->written_by_torch)
         st = check_torch_layout(archive, err);
     if (st == CKPT_OK)
-        st = report_code_members(archive, ".py", "program text");
-    /* AOTInductor puts a shared library into a .pt2, and torch loads that library to run the model */
-    if (st == CKPT_OK)
-        st = report_code_members(archive, ".so .dylib .dll .pyd .pyc .cubin .hsaco", "machine or byte code");
+        st = report_code_members(archive);
     if (st == CKPT_OK && has_dcp_metadata(&archive->audit))
         st = scan_dcp_in_archive(x, src, where, err);
     *known_bytes += known_here; /* bounded: concatenated archives do not overlap */

@@ -252,14 +252,62 @@ static void source_code_is_reported(void)
 static void libraries_are_reported(void)
 {
     struct member m[] = {{.name = "t/version", .bytes = CONSTANT("3\n")},
-                         {.name = "t/data/aotinductor/m/a.so",
+                         {.name = "t/data/lib/a.so",
                           .bytes = CONSTANT("\x7f"
                                             "ELF")},
                          {.name = "t/data/0",
                           .bytes = CONSTANT("\x7f"
                                             "ELF")}};
     CHECK_ONLY_FINDING(scan(m, 3, NULL), "contains-code", CKPT_NO_OFFSET,
-                       "1 file of machine or byte code, the first is t/data/aotinductor/m/a.so");
+                       "1 file of machine or byte code, the first is t/data/lib/a.so");
+}
+
+/* Of an AOTInductor package, torch compiles sources by the flags in the package, links and loads the result,
+ * and loads kernels. It also unpacks what is in a folder whose name begins with data/constants. */
+static void code_of_inductor_is_reported(void)
+{
+    static const char *const code[] = {
+        "t/data/aotinductor/m/a.wrapper.cpp",    "t/data/aotinductor/m/a.wrapper_compile_flags.json",
+        "t/data/aotinductor/m/a.wrapper.so",     "t/data/aotinductor/m/script.ld",
+        "t/data/aotinductor/m/a.cubin",          "t/data/aotinductor/m/sub/a.weights.o",
+        "data/aotinductor/m/a",                  "t//data/\\aotinductor\\m/a.cpp",
+        "data/data/aotinductor/m/CMakeLists.txt", "t/data/constants/a.cpp",
+        "t/data/constants_2/a.so",                "data/data/constants/a.o",
+    };
+    static const char *const values[] = {
+        "t/data/aotinductor/m/a.wrapper_metadata.json", "t/data/aotinductor/m/weights_config.json",
+        "t/data/aotinductor/m/a.wrapper.blob",          "t/data/aotinductor/m/a_serialized_weights.bin",
+        "t/data/constants/custom_obj_0",                "t/data/constants/m_constants_config.json",
+        "t/aotinductor/m/a.cpp",                        "t/data/x/aotinductor/a.cpp",
+        "t/data/aotinductor/",                          "t/constants/a.cpp",
+        "t/mydata/aotinductor/a.cpp",
+    };
+    for (size_t i = 0; i < sizeof code / sizeof *code; i++) {
+        struct member m = {.name = code[i], .bytes = CONSTANT(UNCOMPRESSED)};
+        CHECK_ONLY_FINDING(scan(&m, 1, NULL), "contains-code", CKPT_NO_OFFSET,
+                           "1 file of AOTInductor, which torch compiles and loads, the first is ");
+    }
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+        struct member m = {.name = values[i], .bytes = CONSTANT(UNCOMPRESSED)};
+        CHECK_CLEAN(scan(&m, 1, NULL));
+    }
+}
+
+/* The folder of all records bears the name of the file. If that is data, it is not the folder of storages. */
+static void members_of_any_top_folder_are_scanned(void)
+{
+    static const char *const names[] = {"t/models/m.json", "data/models/m.json", "tensors/models/m.json",
+                                        "constants/models/m.json", "t/models/data/m.json",
+                                        "t/models/constants/m.json"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        struct member m[] = {{.bytes = CONSTANT("3\n")},
+                             {.name = names[i], .bytes = CONSTANT("{\"expr_str\": \"f()\"}")}};
+        char version[32];
+        (void)snprintf(version, sizeof version, "%.*s/version", (int)strcspn(names[i], "/"), names[i]);
+        m[0].name = version;
+        struct scan_results s = scan(m, 2, NULL);
+        CU_ASSERT(s.findings == 1 && strcmp(s.first_finding.rule, "evaluated-text") == 0);
+    }
 }
 
 static void bytes_between_members_are_scanned(void)
@@ -401,6 +449,8 @@ void suite_scan_zip(void)
     UNIT(large_compressed_storages_are_not_unpacked_completely);
     UNIT(source_code_is_reported);
     UNIT(libraries_are_reported);
+    UNIT(code_of_inductor_is_reported);
+    UNIT(members_of_any_top_folder_are_scanned);
     UNIT(bytes_between_members_are_scanned);
     UNIT(bytes_around_the_archive_are_scanned);
     UNIT(nested_and_concatenated_archives_are_scanned);
