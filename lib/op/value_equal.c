@@ -194,6 +194,143 @@ static bool is_same_reference(const ckpt_value *a, const ckpt_value *b)
     return reference_of(a, &in_a) && reference_of(b, &in_b) && reference_equal(&in_a, &in_b);
 }
 
+/* ------------------------------------------------------------ array.array */
+
+/* An array of Python's module array: array.array(code, list) in protocols 0 to 2, and later
+ * array._array_reconstructor(array.array, code, number of a format, bytes). */
+enum array_kind { ARRAY_UNSIGNED, ARRAY_SIGNED, ARRAY_FLOAT };
+
+struct py_array {
+    ckpt_str code;           /* "i", "d" …; not "u", whose elements are text */
+    const ckpt_value *items; /* the list, or NULL */
+    const ckpt_value *bytes; /* the bytes, or NULL */
+    unsigned size;           /* of an element in BYTES */
+    enum array_kind kind;
+    bool big_endian;
+};
+
+/* set_array_format - sets how the elements of OUT are stored, by a number of Modules/arraymodule.c; false: it
+ * is none of numbers. */
+static bool set_array_format(struct py_array *out, const ckpt_value *number)
+{
+    static const struct {
+        uint8_t size;
+        enum array_kind kind;
+    } formats[] = {{1, ARRAY_UNSIGNED}, {1, ARRAY_SIGNED}, /* then two each: little-endian, big-endian */
+                   {2, ARRAY_UNSIGNED}, {2, ARRAY_UNSIGNED}, {2, ARRAY_SIGNED}, {2, ARRAY_SIGNED},
+                   {4, ARRAY_UNSIGNED}, {4, ARRAY_UNSIGNED}, {4, ARRAY_SIGNED}, {4, ARRAY_SIGNED},
+                   {8, ARRAY_UNSIGNED}, {8, ARRAY_UNSIGNED}, {8, ARRAY_SIGNED}, {8, ARRAY_SIGNED},
+                   {4, ARRAY_FLOAT},    {4, ARRAY_FLOAT},    {8, ARRAY_FLOAT},  {8, ARRAY_FLOAT}};
+    int64_t n;
+    if (!value_integer(number, &n) || n < 0 || n >= (int64_t)(sizeof formats / sizeof *formats))
+        return false;
+    out->kind = formats[n].kind;
+    out->size = formats[n].size;
+    out->big_endian = n > 1 && n % 2;
+    return true;
+}
+
+/* read_array - sets *OUT to the array that V makes; false: it makes something else, or has attributes. */
+static bool read_array(const ckpt_value *v, struct py_array *out)
+{
+    *out = (struct py_array){.size = 0};
+    if (v->type != CKPT_V_CALL || value_extra_of(v) != &value_no_extra)
+        return false;
+    bool is_rebuilt = value_is_global(v->u.call.callable, "array", "_array_reconstructor") &&
+                      value_nargs(v) == 4 && value_is_global(value_arg(v, 0), "array", "array");
+    bool is_list = value_is_global(v->u.call.callable, "array", "array") && value_nargs(v) == 2;
+    const ckpt_value *code = value_arg(v, is_rebuilt), *data = value_arg(v, is_rebuilt ? 3 : 1);
+    if ((!is_rebuilt && !is_list) || !value_text(code, &out->code) || str_is(out->code, "u"))
+        return false;
+    out->items = is_list && data->type == CKPT_V_LIST ? data : NULL;
+    out->bytes = is_rebuilt && form_of(data) == FORM_BYTES ? data : NULL;
+    return out->items || (out->bytes && set_array_format(out, value_arg(v, 2)));
+}
+
+/* The elements of one of two arrays, read one after the other. */
+struct array_reader {
+    struct py_array array;
+    struct octet_reader octets;
+    uint32_t next;     /* index in array.items */
+    ckpt_value number; /* the last element in array.bytes */
+    bool incomplete;   /* the bytes end in an element */
+    char big[9];       /* its bytes, if it is above INT64_MAX */
+};
+
+static void set_array_number(struct array_reader *r, uint64_t raw)
+{
+    unsigned unused = 64 - 8 * r->array.size;
+    r->number = (ckpt_value){.type = CKPT_V_INT};
+    if (r->array.kind == ARRAY_FLOAT) {
+        uint32_t single = (uint32_t)raw;
+        float f;
+        memcpy(&f, &single, sizeof f);
+        memcpy(&r->number.u.f, &raw, sizeof raw);
+        r->number.u.f = r->array.size == 4 ? (double)f : r->number.u.f;
+        r->number.type = CKPT_V_FLOAT;
+    } else if (r->array.kind == ARRAY_SIGNED && raw >> (63 - unused)) {
+        r->number.u.i = (int64_t)(raw | (unused ? UINT64_MAX << (64 - unused) : 0));
+    } else if (raw <= INT64_MAX) {
+        r->number.u.i = (int64_t)raw;
+    } else {
+        for (unsigned i = 0; i < 8; i++)
+            r->big[i] = (char)(raw >> 8 * i);
+        r->number.type = CKPT_V_BIGINT;
+        r->number.u.str = str_of(r->big, sizeof r->big);
+    }
+}
+
+/* read_element - sets *OUT to the next element of R; NULL: there are no more complete ones. */
+static ckpt_status read_element(struct array_reader *r, const ckpt_value **out, ckpt_error *err)
+{
+    uint64_t raw = 0;
+    *out = r->array.items ? value_item(r->array.items, r->next++) : NULL; /* bounded: one past the list */
+    if (r->array.items)
+        return CKPT_OK;
+    for (unsigned i = 0; i < r->array.size; i++) {
+        CKPT_TRY(octets_fill(&r->octets, err));
+        r->incomplete = i > 0;
+        if (r->octets.pos == r->octets.len)
+            return CKPT_OK;
+        uint64_t byte = (unsigned char)r->octets.buf[r->octets.pos++];
+        raw = r->array.big_endian ? raw << 8 | byte : raw | byte << 8 * i;
+    }
+    r->incomplete = false;
+    set_array_number(r, raw);
+    *out = &r->number;
+    return CKPT_OK;
+}
+
+static bool same_number(const ckpt_value *a, const ckpt_value *b)
+{
+    enum form form = form_of(a);
+    if (form != form_of(b))
+        return false;
+    return form == FORM_INT ? same_integer(a, b) : form == FORM_FLOAT && same_real(a->u.f, b->u.f);
+}
+
+/* compare_arrays - sets *SAME to whether A and B have the same type code and elements. */
+static ckpt_status compare_arrays(const struct py_array *a, const struct py_array *b, bool *same,
+                                  ckpt_error *err)
+{
+    struct array_reader in_a = {.array = *a}, in_b = {.array = *b};
+    const ckpt_value *of_a, *of_b;
+    if (a->bytes)
+        octets_open(&in_a.octets, a->bytes);
+    if (b->bytes)
+        octets_open(&in_b.octets, b->bytes);
+    *same = str_eq(a->code, b->code);
+    while (*same) {
+        CKPT_TRY(read_element(&in_a, &of_a, err));
+        CKPT_TRY(read_element(&in_b, &of_b, err));
+        if (!of_a && !of_b)
+            break;
+        *same = of_a && of_b && same_number(of_a, of_b);
+    }
+    *same = *same && !in_a.incomplete && !in_b.incomplete && !in_a.octets.malformed && !in_b.octets.malformed;
+    return CKPT_OK;
+}
+
 /* ------------------------------------------- what is known of pairs of objects */
 
 enum equal_sets { PROVEN, ASSUMED };
@@ -462,6 +599,9 @@ static ckpt_status compare_contents(struct value_equal *e, const ckpt_value *a, 
 {
     char type_a[256], type_b[256];
     struct view in_a = view_of(a), in_b = view_of(b);
+    struct py_array array_a, array_b;
+    if (read_array(a, &array_a) && read_array(b, &array_b))
+        return compare_arrays(&array_a, &array_b, same, err);
     (void)ckpt_value_type_name(a, type_a, sizeof type_a);
     (void)ckpt_value_type_name(b, type_b, sizeof type_b);
     bool skips_view = in_a.kind == VIEW_ATTRS && no_attributes;

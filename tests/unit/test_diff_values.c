@@ -212,6 +212,37 @@ static void types_of_containers_are_compared(void)
     CU_ASSERT_STRING_EQUAL(events, "~v.0;");
 }
 
+/* array.array has a list in protocols 0 to 2, then bytes in one of the machine's formats. */
+static void arrays_are_compared_across_protocols(void)
+{
+#define LIST(code, items)          "{'v':array.array('" code "'," items ")}"
+#define BYTES(code, format, bytes)                                                                           \
+    "{'v':array._array_reconstructor(array.array,'" code "'," format "," bytes ")}"
+    check_same(LIST("i", "[1,-2]"), BYTES("i", "8", "b'\\01\\00\\00\\00\\fe\\ff\\ff\\ff'"));
+    check_same(LIST("i", "[1,-2]"), BYTES("i", "9", "b'\\00\\00\\00\\01\\ff\\ff\\ff\\fe'"));
+    check_same(LIST("l", "[-1]"), BYTES("l", "12", "b'\\ff\\ff\\ff\\ff\\ff\\ff\\ff\\ff'"));
+    check_same(BYTES("l", "8", "b'\\ff\\ff\\ff\\ff'"),
+               BYTES("l", "12", "b'\\ff\\ff\\ff\\ff\\ff\\ff\\ff\\ff'"));
+    check_same(LIST("B", "[255]"), BYTES("B", "0", "b'\\ff'"));
+    check_same(LIST("b", "[-1]"), BYTES("b", "1", "b'\\ff'"));
+    check_same(LIST("H", "[65535]"), BYTES("H", "2", "b'\\ff\\ff'"));
+    check_same(LIST("h", "[-2]"), BYTES("h", "5", "b'\\ff\\fe'"));
+    check_same(LIST("d", "[1.5]"), BYTES("d", "16", "b'\\00\\00\\00\\00\\00\\00\\f8\\3f'"));
+    check_same(LIST("f", "[-2.0]"), BYTES("f", "15", "b'\\c0\\00\\00\\00'"));
+    check_same(LIST("f", "[]"), BYTES("f", "14", "b''"));
+    check_same(LIST("B", "[255]"), BYTES("B", "0", "_codecs.encode('\\c3\\bf','latin1')"));
+    check_events(LIST("i", "[1,-2]"), BYTES("i", "8", "b'\\01\\00\\00\\00\\fe\\ff\\ff\\fe'"), "~v;");
+    check_events(LIST("i", "[1]"), BYTES("i", "8", "b'\\01\\00\\00\\00\\fe\\ff\\ff\\ff'"), "~v;");
+    check_events(LIST("i", "[1]"), BYTES("i", "8", "b'\\01\\00\\00\\00\\fe'"), "~v;");
+    check_events(LIST("i", "[1]"), BYTES("l", "8", "b'\\01\\00\\00\\00'"), "~v;");
+    check_events(LIST("i", "[1.0]"), BYTES("i", "8", "b'\\01\\00\\00\\00'"), "~v;");
+    check_same(LIST("Q", "[18446744073709551615]"), BYTES("Q", "10", "b'\\ff\\ff\\ff\\ff\\ff\\ff\\ff\\ff'"));
+    check_events(LIST("Q", "[-1]"), BYTES("Q", "10", "b'\\ff\\ff\\ff\\ff\\ff\\ff\\ff\\ff'"), "~v;");
+    check_events(LIST("i", "[1]"), BYTES("i", "22", "b'\\01\\00\\00\\00'"), "~v;");
+#undef LIST
+#undef BYTES
+}
+
 /* Each protocol writes bytes and bytearray in its own way. */
 static void bytes_of_any_protocol_are_compared(void)
 {
@@ -505,6 +536,7 @@ void suite_diff_values(void)
     UNIT(different_values_are_never_equal);
     UNIT(numbers_are_compared_by_value);
     UNIT(padded_integers_are_compared_by_value);
+    UNIT(arrays_are_compared_across_protocols);
     UNIT(text_and_bytes_differ);
     UNIT(items_of_lists_and_mappings_are_compared);
     UNIT(objects_of_any_protocol_are_compared);
