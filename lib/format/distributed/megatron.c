@@ -24,6 +24,7 @@
 #include "base/checked.h"
 #include "core/check.h"
 #include "format/distributed/megatron_rules.h"
+#include "format/distributed/megatron_zarr.h"
 #include "format/distributed/part_files.h"
 #include "format/distributed/sharded_tensors.h"
 #include "format/folder.h"
@@ -718,6 +719,9 @@ static ckpt_status read_all(struct megatron *m)
     CKPT_TRY(folder_list(f, f->folder, is_dcp_metadata, &list, &n, m->err));
     if (n) { /* the format torch_dist */
         f->format = format_by_name("torch-dcp");
+        CKPT_TRY(f->format->read(f, m->err));
+    } else if (megatron_is_zarr(f->archive, f->folder)) {
+        f->format = format_by_name("megatron-zarr");
         CKPT_TRY(f->format->read(f, m->err));
     } else {
         if (f->limits.parallel)

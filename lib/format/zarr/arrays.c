@@ -13,6 +13,7 @@
 #include "core/check.h"
 #include "core/elements.h"
 #include "core/pieces.h"
+#include "format/distributed/part_files.h"
 #include "format/torch/graph.h"
 
 /* An array whose chunks are being put together. */
@@ -385,8 +386,10 @@ static bool describe(void *user, const ckpt_value *v, struct row *row)
 
 ckpt_status zarr_arrays_make_graph(struct zarr_arrays *arrays, ckpt_value *root)
 {
-    const struct torch_graph_input input = {
-        .user = arrays, .describe_node = describe, .has_text_keys = true};
+    const struct torch_graph_input input = {.user = arrays,
+                                            .find_storage = part_graph_find_storage,
+                                            .describe_node = describe,
+                                            .has_text_keys = true};
     arrays->f->root = root;
     return torch_walk_graph(arrays->f, root, &input, arrays->err);
 }

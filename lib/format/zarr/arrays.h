@@ -13,7 +13,7 @@ struct zarr_tensor {
 };
 
 struct zarr_arrays {
-    ckpt_file *f;
+    ckpt_file *f; /* must be first, for part_graph_find_storage */
     ckpt_error *err;
     block_cache *cache;
     struct zarr_tensor *tensors;

@@ -1,0 +1,104 @@
+/*
+ * megatron_zarr.c - reads Megatron-LM's distributed checkpoints of its back end zarr, which NeMo's .nemo may
+ * have, too:
+ *
+ *   metadata.json               {"sharded_backend": "zarr", …}
+ *   KEY/.zarray, KEY/0.0 …      a tensor: an array of Zarr, version 2, of which all chunks are written
+ *   KEY/shard_OFFSET_SHAPE.pt   a value that is no tensor, of the rank at OFFSET, by torch.save
+ *   common.pt                   the other values (dcp_extra_values.c)
+ *
+ * A value is called by its path without the suffix, as in the back end torch_dist. Refused: a missing chunk.
+ * Source: megatron/core/dist_checkpointing/strategies/zarr.py and common.py.
+ */
+#include "format/distributed/megatron_zarr.h"
+
+#include "codec/zarr.h"
+#include "core/check.h"
+#include "format/distributed/dcp.h"
+#include "format/distributed/part_files.h"
+#include "format/folder.h"
+#include "format/zarr/arrays.h"
+
+#define METADATA "metadata.json"
+
+struct megatron_zarr {
+    struct zarr_arrays arrays;
+    struct store store;
+    ckpt_value *root;
+};
+
+bool megatron_is_zarr(source *archive, const char *folder)
+{
+    return folder_file_has(archive, folder, METADATA, "\"sharded_backend\": \"zarr\"");
+}
+
+static bool probe(const struct probe *p)
+{
+    return p->is_folder && probe_has(p, METADATA) && megatron_is_zarr(p->archive, p->path);
+}
+
+static ckpt_status put_node(struct megatron_zarr *m, ckpt_str name, ckpt_value *node)
+{
+    arena *a = m->arrays.f->a;
+    ckpt_value *key = node ? value_str(a, name) : NULL;
+    return !node || (key && value_put(a, m->root, key, node)) ? CKPT_OK : fail_memory(m->arrays.err);
+}
+
+/* read_value - reads the file KEY, a value by torch.save. */
+static ckpt_status read_value(struct megatron_zarr *m, ckpt_str key, ckpt_value **node)
+{
+    ckpt_file *part, *f = m->arrays.f;
+    *node = NULL;
+    CKPT_TRY(part_file_read_pickle(f, METADATA, key, &part, m->arrays.err));
+    return part ? part_graph_take(f, part, node, m->arrays.err) : CKPT_OK; /* NULL: its fault was reported */
+}
+
+/* read_entry - reads the file KEY, if it shows that there is an array, or is a value. */
+static ckpt_status read_entry(struct megatron_zarr *m, ckpt_str key)
+{
+    const ckpt_str array = STR_LIT("/" ZARR_V2), value = STR_LIT(".pt");
+    ckpt_value *node = NULL;
+    ckpt_str folder = str_folder(key), name = str_skip(key, folder.len);
+    if (str_ends(key, array)) {
+        ckpt_str tensor = arena_str(m->arrays.f->a, str_of(key.ptr, key.len - array.len)); /* bounded: so */
+        const struct zarr_source from = {&m->store, folder, tensor, MISSING_FAULT};
+        CKPT_TRY(tensor.ptr ? zarr_add_array(&m->arrays, &from, &node) : fail_memory(m->arrays.err));
+        return put_node(m, tensor, node);
+    }
+    if (!folder.len || !str_starts(name, STR_LIT("shard_")) || !str_ends(name, value))
+        return CKPT_OK;
+    CKPT_TRY(read_value(m, key, &node));
+    return put_node(m, str_of(key.ptr, key.len - value.len), node); /* bounded: it ends so */
+}
+
+static ckpt_status read_all(struct megatron_zarr *m)
+{
+    ckpt_file *f = m->arrays.f;
+    f->root = m->root = value_new(f->a, CKPT_V_DICT, 0);
+    if (!m->root)
+        return fail_memory(m->arrays.err);
+    CKPT_TRY(store_open(&m->store, false));
+    for (size_t i = 0; i < m->store.db.n; i++) {
+        ckpt_str key = m->store.db.entries[i].key;
+        CKPT_TRY(file_report_lost(f, read_entry(m, key), key, m->arrays.err));
+    }
+    CKPT_TRY(dcp_read_extra_values(f, METADATA, m->arrays.err));
+    part_file_set_step(f, "iter_");
+    f->producer = STR_LIT("Megatron-LM");
+    f->add_opaque_storages = part_graph_add_unreferenced;
+    return zarr_arrays_make_graph(&m->arrays, m->root);
+}
+
+static ckpt_status read(ckpt_file *f, ckpt_error *err)
+{
+    struct megatron_zarr m = {.store = {.f = f, .err = err, .folder = {"", 0}, .trusted = METADATA}};
+    ckpt_status st = zarr_arrays_begin(&m.arrays, f, err);
+    if (st == CKPT_OK)
+        st = read_all(&m);
+    store_close(&m.store);
+    zarr_arrays_end(&m.arrays);
+    return st;
+}
+
+const struct format format_megatron_zarr = {
+    .name = "megatron-zarr", .title = "Megatron-LM checkpoint of Zarr", .probe = probe, .read = read};
