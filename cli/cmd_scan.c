@@ -83,7 +83,7 @@ static int report_record(void *user, const ckpt_scan_record *r)
 
 #define BASE_SECONDS     600u /* of processor time for any file; large files get more */
 #define BYTES_PER_SECOND (16u << 20)
-#define NO_SANDBOX "this system has no seccomp, which --sandbox needs"
+#define NO_SANDBOX       "this system has no seccomp, which --sandbox needs"
 
 static int enter_sandbox(void *user)
 {
@@ -244,8 +244,8 @@ static void scan_path(void *user, const char *path)
 /* map_shared_result - maps memory for results that is shared with the children. NULL: mmap() failed. */
 static struct child_result *map_shared_result(void)
 {
-    void *shared = mmap(NULL, sizeof(struct child_result), PROT_READ | PROT_WRITE,
-                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    void *shared = mmap(NULL, sizeof(struct child_result), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+                        -1, 0);
     return shared == MAP_FAILED ? NULL : shared;
 }
 
@@ -296,6 +296,8 @@ int run_scan(int n, char **operand)
         struct folder_walk walk = {.file = scan_path, .user = &job};
         walk_folder(&walk, operand[i]);
         print_skipped(&walk, operand[i]);
+        if (job.report->end_folder)
+            job.report->end_folder(operand[i], &walk);
         nunread += walk.nunread + walk.nlinks_outside;
     }
     bool complete = !job.has_unscanned && !nunread && job.files;

@@ -3,10 +3,13 @@
 #include <ctype.h>
 #include <string.h>
 
+#include "files.h"
 #include "json.h"
 #include "scan.h"
 
 static const char *current_path;
+static json *tail, *invocation; /* what follows the results; the only item of its "invocations" */
+static json *notifications;     /* of the invocation; NULL: none yet */
 
 static const char *sarif_level_name(ckpt_scan_level level)
 {
@@ -40,6 +43,8 @@ static void add_uri(struct text *t, const char *path)
 
 static void sarif_begin_report(void)
 {
+    tail = json_object();
+    invocation = json_add_object(json_add_array(tail, "invocations"), NULL);
     json *head = json_object();
     json_text(head, "version", "2.1.0");
     json_text(head, "$schema", "https://json.schemastore.org/sarif-2.1.0.json");
@@ -85,7 +90,9 @@ static void sarif_record(const ckpt_scan_record *r)
     json_text(json_add_object(row, "message"), "text", message.len ? message.ptr : r->rule->text);
     add_location(row, current_path, r);
     json *properties = json_add_object(row, "properties");
-    json_text(properties, "verdict", ckpt_scan_verdict_name(r->verdict));
+    json_text(properties, "level", ckpt_scan_level_name(r->level));
+    if (scan_shows_verdict(r))
+        json_text(properties, "verdict", ckpt_scan_verdict_name(r->verdict));
     if (r->offset != CKPT_NO_OFFSET)
         json_u64(properties, "memberOffset", r->offset);
     if (r->opcode)
@@ -104,14 +111,40 @@ static void sarif_end_file(const char *path, const ckpt_scan_result *r, const ck
     json_text(row, "level", "warning");
     json_text(json_add_object(row, "message"), "text", err ? err->what : "not every byte is accounted for");
     add_location(row, path, NULL);
+    json_text(json_add_object(row, "properties"), "level", ckpt_scan_level_name(CKPT_SCAN_INCOMPLETE));
     json_row(row, stdout);
+}
+
+/* notify - adds a notification that N things of the folder PATH were not scanned: ONE, or MANY. */
+static void notify(const char *path, uint64_t n, const char *level, const char *one, const char *many)
+{
+    struct text message = {0};
+    if (n == 0)
+        return;
+    text_addf(&message, "%llu %s", (unsigned long long)n, n == 1 ? one : many);
+    notifications = notifications ? notifications : json_add_array(invocation, "toolExecutionNotifications");
+    json *item = json_add_object(notifications, NULL);
+    json_text(item, "level", level);
+    json_text(json_add_object(item, "message"), "text", message.ptr);
+    add_location(item, path, NULL);
+    text_free(&message);
+}
+
+static void sarif_end_folder(const char *path, const struct folder_walk *walk)
+{
+    const char *is_other = "skipped that is not a file (a pipe, socket or device)";
+    notify(path, walk->nlinks_outside, "warning", "symbolic link that leads out of the folder, not followed",
+           "symbolic links that lead out of the folder, not followed");
+    notify(path, walk->nlinks - walk->nlinks_outside, "note", /* bounded: those are some of them */
+           "symbolic link not followed", "symbolic links not followed");
+    notify(path, walk->nothers, "note", is_other, "skipped that are not files (pipes, sockets, devices)");
+    notify(path, walk->nunread, "error", "folder that cannot be read", "folders that cannot be read");
 }
 
 static void sarif_end_report(int code, bool complete)
 {
-    json *tail = json_object(), *run = json_add_object(json_add_array(tail, "invocations"), NULL);
-    json_bool(run, "executionSuccessful", complete);
-    json_u64(run, "exitCode", (uint64_t)code);
+    json_bool(invocation, "executionSuccessful", complete);
+    json_u64(invocation, "exitCode", (uint64_t)code);
     json_text(tail, "columnKind", "utf16CodeUnits");
     json_end_rows(tail, stdout);
     put_text(stdout, "]}\n");
@@ -121,4 +154,5 @@ const struct scan_report scan_sarif = {.begin_report = sarif_begin_report,
                                        .begin_file = sarif_begin_file,
                                        .record = sarif_record,
                                        .end_file = sarif_end_file,
+                                       .end_folder = sarif_end_folder,
                                        .end_report = sarif_end_report};

@@ -4,6 +4,7 @@
 
 #include "cmd.h"
 
+struct folder_walk;
 struct scan_report {
     void (*begin_report)(void);                /* called before the first file; may be NULL */
     void (*begin_file)(const char *path);      /* called before each file */
@@ -11,6 +12,8 @@ struct scan_report {
     /* end_file - is called after each file. CODE is its exit code. ERR is the reason why it could not be
      * scanned, or NULL. */
     void (*end_file)(const char *path, const ckpt_scan_result *r, const ckpt_error *err, int code);
+    /* end_folder - is called after the operand PATH, of which WALK skipped some files. It may be NULL. */
+    void (*end_folder)(const char *path, const struct folder_walk *walk);
     /* end_report - is called after the last file; may be NULL. CODE is the exit code of the program. COMPLETE
      * is true if every file was scanned to its end. */
     void (*end_report)(int code, bool complete);
@@ -21,6 +24,8 @@ extern const struct scan_report scan_text, scan_json, scan_sarif;
 
 /* scan_callable - adds the escaped Python 3 name of the callable or import in R ("os.system"), if any. */
 void scan_callable(struct text *t, const ckpt_scan_record *r);
+/* scan_shows_verdict - returns true if R has a verdict of its own: it is a call, or a step of a pickle. */
+bool scan_shows_verdict(const ckpt_scan_record *r);
 /* scan_message - adds the sentence that describes the finding R. */
 void scan_message(struct text *t, const ckpt_scan_record *r);
 /* scan_verdict - returns the verdict of a file: the ckpt_scan_verdict of its pickles, or SCAN_STRUCTURE or

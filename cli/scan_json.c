@@ -82,7 +82,7 @@ static void scan_json_record(const ckpt_scan_record *r)
         json_text(row, "rule", r->rule->name);
         json_text(row, "level", ckpt_scan_level_name(r->level));
     }
-    if (r->what == CKPT_SCAN_CALL || r->opcode)
+    if (scan_shows_verdict(r))
         json_text(row, "verdict", ckpt_scan_verdict_name(r->verdict));
     json_str(row, "where", r->where);
     if (r->offset != CKPT_NO_OFFSET)

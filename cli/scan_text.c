@@ -22,6 +22,8 @@ static uint64_t nnot_listed;     /* findings beyond these limits */
 static uint32_t slots[SLOTS];    /* hash table by key: index in findings + 1; 0: empty */
 bool scan_all_calls;
 
+bool scan_shows_verdict(const ckpt_scan_record *r) { return r->what == CKPT_SCAN_CALL || r->opcode; }
+
 void scan_callable(struct text *t, const ckpt_scan_record *r)
 {
     if (!r->new_module.len && !r->new_name.len)

@@ -6,3 +6,7 @@ grep -o '{"id":"PKL002".\{230\}' out
 sed 's/"rules":\[.*\]}},"results"/"rules":[]}},"results"/' out
 ckpt scan --sarif --json 'a b.pkl'
 echo $?
+# Why a folder was not scanned completely; a level that SARIF does not have, and no verdict but a step's own.
+mkdir d && ln -s ../elsewhere.pt d/outside && ln -s outside d/inside
+cp corpus/keras/k3/func.h5 d
+ckpt scan --sarif d | sed 's/"rules":\[.*\]}},"results"/"rules":[]}},"results"/'
