@@ -449,6 +449,9 @@ static ckpt_status visit_dataset(struct hdf5_walk *w, const struct pending *x, c
     struct hdf5_dataset d = {.path = x->path, .header_addr = x->addr, .src = h->src};
     uint64_t data_left_before = h->data_left, unstored_left_before = h->unstored_left;
     CKPT_TRY(read_attributes(h, o, &a));
+    const char *other_files = is_first_visit && h->visitor->on_other_files ? hdf5_find_other_files(o) : NULL;
+    if (other_files)
+        CKPT_TRY(h->visitor->on_other_files(h->visitor->user, x->path, other_files, h->err));
     if (!o->dataspace.is_there || !o->datatype.is_there || !o->layout.is_there)
         return fail(h->err, CKPT_EFORMAT, x->addr, "a data set {lacks} one of {=type, shape and layout}");
     ckpt_status st = describe_dataset(h, o, &d);

@@ -100,6 +100,8 @@ struct hdf5_visitor {
     /* What is listed but not visited, as KIND names it: a soft, external or user-defined link, a hard link to
      * a group that was visited under another path, or a committed datatype. */
     ckpt_status (*on_link)(void *user, ckpt_str path, const char *kind, ckpt_str target, ckpt_error *err);
+    /* The elements of the data set at PATH are in other files. KIND: how it refers to them. */
+    ckpt_status (*on_other_files)(void *user, ckpt_str path, const char *kind, ckpt_error *err);
     /* The object at PATH is faulty: ST and ERR are its error. Returns CKPT_OK to go on without the object. */
     ckpt_status (*on_fault)(void *user, ckpt_str path, ckpt_status st, ckpt_error *err);
 };

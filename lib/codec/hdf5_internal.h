@@ -172,6 +172,9 @@ struct hdf5_attribute {
 };
 ckpt_status hdf5_read_attribute(struct hdf5 *h, cursor c, struct hdf5_attribute *out);
 
+/* hdf5_find_other_files - returns how the data set O refers to other files for its elements; NULL: it does
+ * not. */
+const char *hdf5_find_other_files(const struct hdf5_object *o);
 /* hdf5_read_layout - finds out where the elements of D are, from the messages of its object O. MAX_SHAPE: see
  * struct hdf5_space. */
 ckpt_status hdf5_read_layout(struct hdf5 *h, const struct hdf5_object *o, const uint64_t *max_shape,

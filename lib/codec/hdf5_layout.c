@@ -347,31 +347,36 @@ static ckpt_status read_old_layout(struct hdf5 *h, cursor c, struct hdf5_dataset
     return set_range(h, d, c.pos, size, pos);
 }
 
+const char *hdf5_find_other_files(const struct hdf5_object *o)
+{
+    cursor c = o->layout.body;
+    unsigned version = cursor_u8(&c), class = cursor_u8(&c);
+    if (o->has_external_data)
+        return "external storage";
+    return version >= 3 && version <= 5 && !c.bad && class == 3 ? "virtual data set" : NULL;
+}
+
 ckpt_status hdf5_read_layout(struct hdf5 *h, const struct hdf5_object *o, const uint64_t *max_shape,
                              struct hdf5_dataset *d)
 {
     cursor c = o->layout.body;
     uint64_t pos = c.pos;
     unsigned version = cursor_u8(&c);
-    d->in_other_files = o->has_external_data;
-    if (o->has_external_data)
-        return fail(
-            h->err, CKPT_EUNSUPPORTED, pos,
-            "its elements are {in other files} (external storage); only those {=in this file} are read");
+    const char *other_files = hdf5_find_other_files(o);
+    d->in_other_files = other_files != NULL;
+    if (other_files)
+        return fail(h->err, CKPT_EUNSUPPORTED, pos,
+                    "its elements are {in other files} (%s); only those {=in this file} are read",
+                    other_files);
     if (o->filters.is_there)
         CKPT_TRY(read_filters(h, o->filters.body, d));
     CKPT_TRY(read_fill(h, o, d));
     if (version == 1 || version == 2)
         return read_old_layout(h, c, d);
     unsigned class = cursor_u8(&c);
-    if (version < 1 || version > 5 || class > 3)
+    if (version < 1 || version > 5 || class > 2)
         return fail(h->err, CKPT_EUNSUPPORTED, pos, "a layout of version {%u}, class %u; {=1 to 5} are read",
                     version, class);
-    d->in_other_files = class == 3;
-    if (class == 3)
-        return fail(
-            h->err, CKPT_EUNSUPPORTED, pos,
-            "its elements are {in other files} (virtual data set); only those {=in this file} are read");
     return version > 3 && class == 2 ? read_layout4(h, c, version, max_shape, d)
                                      : read_layout3(h, c, d, class);
 }

@@ -1,7 +1,7 @@
 /*
  * hdf5.c - scans HDF5 (codec/hdf5.h). Keras keeps the description of a model in an attribute of the root, as
  * JSON: every attribute that may be JSON is scanned as text, whatever its name. Links to files outside of the
- * folder are reported, because loaders follow them.
+ * folder are reported, because loaders follow them, and data sets whose elements are in other files.
  *
  * If anything cannot be read, the caller also searches the bytes of the file (opaque_formats.c).
  */
@@ -52,6 +52,14 @@ static ckpt_status scan_link(void *user, ckpt_str path, const char *kind, ckpt_s
                       "\"%.*s\" is a link out of the folder: %.*s", STR_ARG(path), STR_ARG(target));
 }
 
+static ckpt_status report_other_files(void *user, ckpt_str path, const char *kind, ckpt_error *err)
+{
+    struct hdf5_scan *s = user;
+    (void)err;
+    return scan_found(s->x->scan, SCAN_EXTERNAL_PATH, s->where, s->src, 0,
+                      "the elements of \"%.*s\" are in other files (%s)", STR_ARG(path), kind);
+}
+
 static ckpt_status skip_fault(void *user, ckpt_str path, ckpt_status st, ckpt_error *err)
 {
     struct hdf5_scan *s = user;
@@ -64,8 +72,11 @@ ckpt_status scan_hdf5(struct scanner *x, source *src, ckpt_str where, bool *all_
 {
     ckpt_error why;
     struct hdf5_scan s = {.x = x, .where = where, .src = src, .all_read = true};
-    const struct hdf5_visitor visitor = {
-        .user = &s, .on_attribute = scan_attribute, .on_link = scan_link, .on_fault = skip_fault};
+    const struct hdf5_visitor visitor = {.user = &s,
+                                         .on_attribute = scan_attribute,
+                                         .on_link = scan_link,
+                                         .on_other_files = report_other_files,
+                                         .on_fault = skip_fault};
     arena *a = arena_new((uint64_t)1 << 30);
     ckpt_status st = a ? hdf5_visit(src, a, &visitor, &why) : fail_memory(&why);
     arena_free(a);

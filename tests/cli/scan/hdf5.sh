@@ -6,3 +6,4 @@ moved() { head -c 24 corpus/keras/scan/lambda.h5; printf '\0\2\0\0\0\0\0\0'; tai
 { head -c 512 /dev/zero; moved; } >zeros.h5
 { printf '\200\002N.'; head -c 508 /dev/zero; moved; } >pickle.h5
 ckpt scan zeros.h5 pickle.h5
+ckpt scan -q corpus/keras/k3/bad/external_storage.weights.h5 corpus/keras/k3/bad/virtual.weights.h5
