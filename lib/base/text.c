@@ -77,7 +77,7 @@ void text_put(struct text_sink *sink, const char *piece, size_t n)
 
 void text_put_literal(struct text_sink *sink, const char *z) { text_put(sink, z, strlen(z)); }
 
-#define EACH(byte) ((uint64_t)(byte)*0x0101010101010101u)
+#define EACH(byte) ((uint64_t)(byte) * 0x0101010101010101u)
 
 /* may_need_escape - returns true if any of the EIGHT bytes may need an escape. In each term, the bytes of
  * one kind have the high bit set: those below 0x20; the backslash or the apostrophe, which XOR makes zero, so
@@ -335,6 +335,23 @@ static bool is_text(const unsigned char *p, size_t n)
     while (i < n && ((p[i] >= ' ' && p[i] < 0x7f) || p[i] == '\n' || p[i] == '\t' || p[i] == '\r'))
         i++;
     return n && i == n;
+}
+
+const char *text_find_path_fault(ckpt_str path)
+{
+    uint32_t control;
+    const char *c = path.ptr;
+    if (path.len == 0)
+        return "has no name";
+    if (c[0] == '/' || c[0] == '\\' || (path.len > 1 && c[1] == ':'))
+        return "is an absolute path";
+    for (size_t i = 0; i + 1 < path.len; i++) {
+        bool begins = i == 0 || c[i - 1] == '/' || c[i - 1] == '\\';
+        bool ends = i + 2 == path.len || c[i + 2] == '/' || c[i + 2] == '\\';
+        if (begins && ends && c[i] == '.' && c[i + 1] == '.')
+            return "leads out of its folder by \"..\"";
+    }
+    return utf8_find_control(path, &control) ? "has a control character in its name" : NULL;
 }
 
 const char *text_describe_bytes(const void *p, size_t n, char out[TEXT_BYTES_SIZE])

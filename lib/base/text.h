@@ -45,6 +45,10 @@ void text_fit(ckpt_str s, char *out, size_t cap);
  * all of them can be shown, else in hex. Returns OUT. */
 const char *text_describe_bytes(const void *p, size_t n, char out[TEXT_BYTES_SIZE]);
 
+/* text_find_path_fault - returns what is wrong with PATH, the name of a member of an archive, that may harm
+ * who unpacks it; NULL: nothing. */
+const char *text_find_path_fault(ckpt_str path);
+
 #define SHELL_WORD_MAX 160
 
 /* text_decode_base64 - decodes the digits in TEXT to BYTES, which has room for as many bytes as TEXT, and

@@ -145,3 +145,22 @@ bool utf8_unsafe(uint32_t cp)
             return true;
     return cp > 0x10ffff;
 }
+
+bool utf8_find_control(ckpt_str s, uint32_t *cp)
+{
+    for (size_t i = 0; i < s.len;) {
+        unsigned char c = (unsigned char)s.ptr[i];
+        if (c >= 0x20 && c < 0x7f) {
+            i++;
+            continue;
+        }
+        uint32_t u = utf8_next(s, &i, true);
+        bool is_control = u < 0x20 || (u >= 0x7f && u <= 0x9f);
+        bool turns_text = u == 0x061c || u == 0x200e || u == 0x200f || (u >= 0x2028 && u <= 0x202e) ||
+                          (u >= 0x2066 && u <= 0x2069);
+        *cp = u;
+        if (is_control || turns_text)
+            return true;
+    }
+    return false;
+}

@@ -22,5 +22,8 @@ size_t utf8_latin1(ckpt_str s, unsigned char *out);
 /* utf8_unsafe - returns true if showing CP could affect a terminal or hide text (C0, C1, DEL, bidi,
  * zero-width, line and paragraph separators). */
 bool utf8_unsafe(uint32_t cp);
+/* utf8_find_control - returns true if S has a control character (C0, C1, DEL) or one that changes the
+ * direction or lines of text, and sets *CP to the first. Bytes that are not UTF-8 are none. */
+bool utf8_find_control(ckpt_str s, uint32_t *cp);
 
 #endif

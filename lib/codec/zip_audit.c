@@ -18,6 +18,7 @@
 #include "base/checked.h"
 #include "base/cursor.h"
 #include "base/map.h"
+#include "base/text.h"
 #include "base/utf8.h"
 #include "codec/zip_end.h"
 #include "codec/zip_header.h"
@@ -100,24 +101,6 @@ static void check_extra(struct zip_audit *z, ckpt_str name, uint64_t at, cursor 
         report_flaw(z, name, at, "bytes after the last extra field:", extra.left);
 }
 
-static const char *find_name_fault(ckpt_str name)
-{
-    const unsigned char *c = (const unsigned char *)name.ptr;
-    if (name.len == 0)
-        return "has no name";
-    if (c[0] == '/' || c[0] == '\\' || (name.len > 1 && c[1] == ':'))
-        return "is an absolute path";
-    for (size_t i = 0; i < name.len; i++) {
-        bool begins = i == 0 || c[i - 1] == '/' || c[i - 1] == '\\';
-        if (c[i] < 32 || c[i] == 127)
-            return "has a control character in its name";
-        if (begins && i + 1 < name.len && c[i] == '.' && c[i + 1] == '.' &&
-            (i + 2 == name.len || c[i + 2] == '/' || c[i + 2] == '\\'))
-            return "leads out of its folder by \"..\"";
-    }
-    return NULL;
-}
-
 /* fold_name - returns NAME in lower case and with forward slashes, because some file systems do not
  * distinguish such names; .ptr NULL: out of memory. */
 static ckpt_str fold_name(arena *a, ckpt_str name)
@@ -136,7 +119,7 @@ static bool check_names(struct zip_audit *z)
     for (size_t i = 0; ok && i < z->n && z->views[i].listed; i++) {
         const struct zip_view *v = &z->views[i];
         uint32_t old = MAP_NONE;
-        const char *fault = z->names_are_keys ? NULL : find_name_fault(v->name);
+        const char *fault = z->names_are_keys ? NULL : text_find_path_fault(v->name);
         ckpt_str folded = z->names_are_keys ? v->name : fold_name(z->a, v->name);
         ok = folded.ptr && map_put(seen, folded, (uint32_t)i, &old);
         if (fault)

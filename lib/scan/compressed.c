@@ -38,6 +38,7 @@ static ckpt_status scan_unpacked_member(void *user, ckpt_str name, source *bytes
     uint64_t known_bytes = 0;
     ckpt_str where;
     CKPT_TRY(scan_join_names(x, p->where, name, &where, err));
+    CKPT_TRY(scan_check_member_name(x, NULL, where, CKPT_NO_OFFSET, name));
     x->scan->result->members++;
     x->unpacked += bytes->size; /* bounded: by max_unpacked */
     CKPT_TRY(scan_hash_member(x, bytes, where, 0, NULL, err));

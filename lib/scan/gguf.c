@@ -7,6 +7,7 @@
 
 #include <inttypes.h>
 
+#include "base/utf8.h"
 #include "scan/scan.h"
 
 struct gguf_visit {
@@ -19,13 +20,11 @@ static ckpt_status visit_text(void *user, ckpt_str text, uint64_t at, const char
 {
     const struct gguf_visit *v = user;
     (void)err;
-    for (size_t i = 0; i < text.len; i++) {
-        unsigned char c = (unsigned char)text.ptr[i];
-        if (c < 32 || c == 127)
-            return scan_found(v->x->scan, SCAN_CONTROL_CHARACTER, v->where, v->src, at,
-                              "%s holds the character {0x%02x}", what, c);
-    }
-    return CKPT_OK;
+    uint32_t control;
+    return utf8_find_control(text, &control)
+               ? scan_found(v->x->scan, SCAN_CONTROL_CHARACTER, v->where, v->src, at,
+                            "%s holds the character {0x%02" PRIx32 "}", what, control)
+               : CKPT_OK;
 }
 
 static ckpt_status visit_pair(void *user, const struct gguf_pair *p, ckpt_error *err)

@@ -38,6 +38,12 @@ ckpt_status scan_join_names(struct scanner *x, ckpt_str outer, ckpt_str name, ck
     return out->ptr ? CKPT_OK : fail_memory(err);
 }
 
+ckpt_status scan_check_member_name(struct scanner *x, source *src, ckpt_str where, uint64_t at, ckpt_str name)
+{
+    const char *fault = text_find_path_fault(name);
+    return fault ? scan_found(x->scan, SCAN_ZIP_STRUCTURE, where, src, at, "%s", fault) : CKPT_OK;
+}
+
 void scan_count_bytes(const source *src, uint64_t *count, uint64_t n)
 {
     if (source_pos(src, 0) != CKPT_NO_OFFSET && !checked_add(*count, n, count))
@@ -92,6 +98,20 @@ static uint64_t find_storages_end(const ckpt_file *f)
     return last;
 }
 
+/* check_tensor_names - reports how many names of tensors of F have control characters. */
+static ckpt_status check_tensor_names(struct scanner *x, source *src, ckpt_str where, const ckpt_file *f)
+{
+    uint32_t found, control = 0;
+    size_t n = 0;
+    for (size_t i = 0; i < f->table.nrows; i++)
+        if (utf8_find_control(f->table.rows[i].t.name, &found) && n++ == 0)
+            control = found;
+    return n ? scan_found(x->scan, SCAN_CONTROL_CHARACTER, where, src, 0,
+                          "%zu tensor %s control characters, the first {U+%04" PRIX32 "}", n,
+                          n == 1 ? "name has" : "names have", control)
+             : CKPT_OK;
+}
+
 ckpt_status scan_report_read_error(struct scanner *x, struct scan_place at, ckpt_str where, ckpt_error *why,
                                    ckpt_error *err)
 {
@@ -117,8 +137,9 @@ ckpt_status scan_check_format(struct scanner *x, source *src, ckpt_str where, co
         bool is_folder = f->archive && !f->src; /* in an archive, whose other members are not of its format */
         if (!x->format || (x->depth == 0 && !is_folder))
             x->format = f->format->name;
+        st = check_tensor_names(x, src, where, f);
         file_free(f);
-        return CKPT_OK;
+        return st;
     }
     if (st == CKPT_ENOMEM || st == CKPT_EIO) {
         *err = why;
@@ -126,6 +147,8 @@ ckpt_status scan_check_format(struct scanner *x, source *src, ckpt_str where, co
     }
     if (st != CKPT_EFORMAT && st != CKPT_ETRUNCATED && st != CKPT_ECHECKSUM)
         return CKPT_OK; /* not a fault of the file: its reader does not support it */
+    if (end)
+        *end = 0;
     uint64_t base = source_pos(src, 0);
     bool has_offset = base != CKPT_NO_OFFSET && why.offset != CKPT_NO_OFFSET && why.offset >= base &&
                       why.offset - base <= src->size; /* bounded: offset >= base */
@@ -204,17 +227,16 @@ static ckpt_status read_data_end(struct scanner *x, source *src, uint64_t *end, 
 static ckpt_status scan_safetensors(struct scanner *x, source *src, ckpt_str where, uint64_t *known_bytes,
                                     ckpt_error *err)
 {
-    uint64_t warnings = x->scan->result->found[CKPT_SCAN_WARNING];
+    uint64_t end = UINT64_MAX;
     x->format = x->depth ? x->format : "safetensors";
-    CKPT_TRY(scan_check_format(x, src, where, "safetensors", NULL, err));
-    if (x->scan->result->found[CKPT_SCAN_WARNING] == warnings) {
+    CKPT_TRY(scan_check_format(x, src, where, "safetensors", &end, err));
+    if (end) {
         unsigned char head[8];
         if (scan_read(x->scan, src, 0, head, sizeof head))
             scan_count_bytes(src, &x->scan->result->in_tensors,
                              src->size - 8 - load_u64le(head)); /* bounded: the format's reader checked it */
         return count_all_as_known(x, src, "safetensors", known_bytes);
     }
-    uint64_t end;
     CKPT_TRY(read_data_end(x, src, &end, err));
     return end && x->depth < x->scan->opts->max_depth ? scan_stray_bytes(x, src, where, end, src->size, err)
                                                       : CKPT_OK;

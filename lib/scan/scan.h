@@ -119,6 +119,10 @@ ckpt_status scan_hash_member(struct scanner *x, source *src, ckpt_str where, uns
 /* scan_report_member - reports a member at AT whose sha256 SUM is known. */
 ckpt_status scan_report_member(struct scanner *x, ckpt_str where, unsigned readers, struct scan_extent at,
                                const uint8_t *sum);
+/* scan_check_member_name - reports NAME, of a member at WHERE whose data are at AT in SRC, if it may harm who
+ * unpacks the archive. */
+ckpt_status scan_check_member_name(struct scanner *x, source *src, ckpt_str where, uint64_t at,
+                                   ckpt_str name);
 /* scan_join_names - sets *OUT to "OUTER!NAME" in the arena; NAME if OUTER is empty. A NAME with .ptr NULL
  * means out of memory. */
 ckpt_status scan_join_names(struct scanner *x, ckpt_str outer, ckpt_str name, ckpt_str *out, ckpt_error *err);
@@ -130,7 +134,8 @@ ckpt_status scan_stray_bytes(struct scanner *x, source *src, ckpt_str outer, uin
 ckpt_status scan_report_read_error(struct scanner *x, struct scan_place at, ckpt_str where, ckpt_error *why,
                                    ckpt_error *err);
 /* scan_check_format - opens SRC with the reader of FORMAT (NULL: any), and reports a fault as a finding. If
- * there is no error, sets *END, unless END is NULL, to the end of the last storage; to 1 if there is none. */
+ * there is no error, sets *END, unless END is NULL, to the end of the last storage, to 1 if there is none;
+ * to 0 if there is a fault. Also reports names of tensors with control characters. */
 ckpt_status scan_check_format(struct scanner *x, source *src, ckpt_str where, const char *format,
                               uint64_t *end, ckpt_error *err);
 

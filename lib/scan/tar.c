@@ -83,6 +83,7 @@ static ckpt_status scan_tar_member(struct scanner *x, source *src, ckpt_str oute
     uint64_t known_bytes = 0;
     ckpt_str where, name = str_after_last(e->name, '/');
     CKPT_TRY(scan_join_names(x, outer, e->name, &where, err));
+    CKPT_TRY(scan_check_member_name(x, src, where, e->data, e->name));
     if (e->type == '1' || e->type == '2') /* hard link, symbolic link */
         return scan_found(x->scan, SCAN_ARCHIVE_LINK, where, src, e->data,
                           "a link; whoever unpacks it may write elsewhere");

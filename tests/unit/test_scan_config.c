@@ -474,6 +474,16 @@ static void shards_outside_of_the_folder_are_reported(void)
     CU_ASSERT_EQUAL(scan(TEXT("{\"other\": {\"a\": \"../x.bin\"}}")).findings, 0);
 }
 
+static void tensor_names_with_control_characters_are_reported(void)
+{
+    CHECK_ONLY_FINDING(scan(TEXT("{\"weight_map\": {\"a\\u001b[2J\": \"x.bin\"}}")), "control-character", 30,
+                       "the name of a tensor has U+001B");
+    CHECK_ONLY_FINDING(scan(TEXT("\x60\0\0\0\0\0\0\0{\"a\\u202eb\": {\"dtype\": \"U8\", \"shape\": [1], "
+                                 "\"data_offsets\": [0, 1]}, \"__metadata__\": {}         }x")),
+                       "control-character", 0, "1 tensor name has control characters, the first U+202E");
+    CU_ASSERT_EQUAL(scan(TEXT("{\"vocab\": {\"a\\u001b[2J\": 1}}")).findings, 0);
+}
+
 void suite_scan_config(void)
 {
     UNIT(arithmetic_is_data);
@@ -492,4 +502,5 @@ void suite_scan_config(void)
     UNIT(serialized_values_that_are_no_pickle_are_not_scanned);
     UNIT(modules_of_treespecs_are_reported);
     UNIT(shards_outside_of_the_folder_are_reported);
+    UNIT(tensor_names_with_control_characters_are_reported);
 }

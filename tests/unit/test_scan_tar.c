@@ -52,6 +52,33 @@ static void links_and_other_types_are_reported(void)
     CU_ASSERT_EQUAL(scan_member(VOLUME_LABEL, TEXT("label"), 1).status, CKPT_ECANCELLED);
 }
 
+static void names_that_harm_who_unpacks_are_reported(void)
+{
+    static const struct {
+        const char *name, *fault;
+    } names[] = {
+        {"../../x", "leads out of its folder by \"..\""},
+        {"a/../../x", "leads out of its folder by \"..\""},
+        {"/etc/x", "is an absolute path"},
+        {"C:\\x", "is an absolute path"},
+        {"a\x1b[2Jb", "has a control character in its name"},
+        {"a\xe2\x80\xaetxt.exe", "has a control character in its name"},
+        {"a..b/..c/d..", NULL},
+        {"\xe2\x9d\xa4\xef\xb8\x8f.txt", NULL}, /* a heart and a variation selector */
+    };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        buf b;
+        buf_init(&b, 1 << 20);
+        tar_member(&b, names[i].name, '0', TEXT("text"));
+        tar_end(&b);
+        struct scan_results s = scan_and_free(&b, 0);
+        if (names[i].fault)
+            CHECK_ONLY_FINDING(s, "zip-structure", 512, names[i].fault);
+        else
+            CU_ASSERT_EQUAL(s.findings, 0);
+    }
+}
+
 static void damaged_archives_are_reported(void)
 {
     buf b;
@@ -160,6 +187,7 @@ void suite_scan_tar(void)
 {
     UNIT(members_are_scanned);
     UNIT(links_and_other_types_are_reported);
+    UNIT(names_that_harm_who_unpacks_are_reported);
     UNIT(damaged_archives_are_reported);
     UNIT(deeply_nested_archives_are_reported);
     UNIT(archives_of_torch_with_all_members_are_read_to_the_last_byte);
