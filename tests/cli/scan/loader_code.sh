@@ -4,6 +4,9 @@ printf '{"auto_map": {"AutoConfig": "configuration_x.X", "AutoTokenizer": ["toke
 printf '{"auto_mapping": {"base_model_class": "X", "parent_library": "transformers_modules.x"}}' \
     >hub/adapter_config.json
 printf '{"chat_template": "{{ 7*7 }}"}' >hub/tokenizer_config.json
+mkdir hub/adapter hub/pipeline
+printf '{"megatron_config": {}, "megatron_core": "my_core"}' >hub/adapter/adapter_config.json
+printf '{"custom_pipelines": {"pairs": {"impl": "pairs.Pipeline", "pt": ["AutoModel"]}}}' >hub/pipeline/config.json
 printf '{"chat_template": [{"name": "default", "template": "{{ 7*7 }}"}]}' >hub/chat_template.json
 printf '{{ 7*7 }}' >hub/chat_template.jinja
 printf '[{"idx": 0, "type": "sentence_transformers.models.Transformer"}, {"idx": 1, "type": "my.Module"}]' \
@@ -28,6 +31,7 @@ echo "exit $?"
 mkdir known
 printf '{"auto_map": null, "type": "my.Module", "architectures": ["BertModel"]}' >known/config.json
 printf '{"auto_mapping": {"parent_library": "transformers.models.bert.modeling_bert"}}' >known/adapter_config.json
+printf '{"megatron_config": null, "megatron_core": "megatron.core", "impl": "x.Y"}' >known/lora.json
 printf '[{"idx": 0, "type": "sentence_transformers.models.Pooling"}]' >known/modules.json
 printf 'flavors:\n  python_function:\n    loader_module: mlflow.sklearn\n' >known/MLmodel
 printf '{"activation_function": "gelu_new"}' >known/gpt2.json
