@@ -218,7 +218,7 @@ static void print_zsh_option(const struct opt *o)
     struct text help = {0};
     const char *value = o->arg ? "=" : "";
     fputs("            ", stdout);
-    if (o->type == OPT_LIST)
+    if (o->type == OPT_LIST || o->type == OPT_JOINED)
         fputs("'*'", stdout);
     else if (o->letter)
         printf("'(-%c --%s)'", o->letter, o->name);

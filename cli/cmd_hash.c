@@ -364,6 +364,10 @@ int run_hash(int n, char **operand)
                                                             : NULL;
     if (opts.file_sha256 + opts.payload_sha256 + opts.hub_name + opts.check_name > 1)
         return usage_error("hash", "only one of --file-sha256, --payload-sha256, --hub-name, --check-name");
+    if (opts.cast && strchr(opts.cast, '='))
+        return usage_error("hash",
+                           "--cast '%.200s': hash converts all tensors to one DTYPE; -g GLOB selects some",
+                           escape_name(str_of(opts.cast)));
     if (opts.cast && (cast_dtype = ckpt_dtype_parse(str_of(opts.cast))) == CKPT_DT_NONE)
         return opt_bad_value("cast", opts.cast, "a dtype like bf16 or float32");
     if (hash_bytes && (opts.xxh3 || opts.cast || opts.total || opts.ignore_crc || opts.globs.n || ui.root))

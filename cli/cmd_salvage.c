@@ -58,6 +58,16 @@ static void add_salvage_json(const ckpt_plan *p, json *parent)
     edit_losses_json(p, parent);
 }
 
+/* has_dropped_tensor - returns true if the last write of P left out a tensor that the output cannot hold. */
+static bool has_dropped_tensor(const ckpt_plan *p)
+{
+    const ckpt_dropped *d;
+    for (size_t i = 0; (d = ckpt_plan_dropped_at(p, i)); i++)
+        if (str_is_equal(d->type, str_of("tensor")))
+            return true;
+    return false;
+}
+
 static int write_intact(ckpt_plan *p, const char *input)
 {
     ckpt_write_result r = CKPT_INIT(ckpt_write_result);
@@ -65,7 +75,8 @@ static int write_intact(ckpt_plan *p, const char *input)
     if (status != EXIT_OK)
         return status;
     edit_print_result("ckpt.salvage.v1", input, p, &r, add_salvage_json);
-    return ckpt_lost_count(salvaged) || ckpt_lost_parts(salvaged) ? EXIT_NO : EXIT_OK;
+    bool is_complete = !ckpt_lost_count(salvaged) && !ckpt_lost_parts(salvaged) && !has_dropped_tensor(p);
+    return is_complete ? EXIT_OK : EXIT_NO;
 }
 
 static int salvage_file(const char *input)

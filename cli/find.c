@@ -333,14 +333,21 @@ static struct {
     bool any_passed; /* something in an input passed all globs */
 } unmatched;
 
-/* find_unmatched - returns the first glob that is to match and has matched nothing: in F, or in any input if
- * F is NULL. Returns NULL if there is none. */
+/* any_name_matches - returns true if GLOB, with or without '!', matches a name of F. */
+static bool any_name_matches(const ckpt_file *f, const char *glob, bool values)
+{
+    glob += glob[0] == '!';
+    return any_name_passes(f, &glob, 1, values);
+}
+
+/* find_unmatched - returns the first glob that has matched nothing, without '!': in F, or in any input if F
+ * is NULL. Returns NULL if there is none. */
 static const char *find_unmatched(const ckpt_file *f, bool values)
 {
     for (size_t i = 0; i < unmatched.n; i++) {
         const char *glob = unmatched.globs[i];
-        if (f ? glob[0] != '!' && !any_name_passes(f, &glob, 1, values) : !unmatched.matched[i])
-            return glob;
+        if (f ? !any_name_matches(f, glob, values) : !unmatched.matched[i])
+            return glob + (glob[0] == '!');
     }
     return NULL;
 }
@@ -354,8 +361,7 @@ static void match_globs(const ckpt_file *f, const char *const *globs, size_t ngl
         unmatched.n = nglobs;
     }
     for (size_t i = 0; i < nglobs; i++)
-        unmatched.matched[i] = unmatched.matched[i] || globs[i][0] == '!' ||
-                               any_name_passes(f, &globs[i], 1, values);
+        unmatched.matched[i] = unmatched.matched[i] || any_name_matches(f, globs[i], values);
 }
 
 bool check_globs(const ckpt_file *f, const char *const *globs, size_t nglobs, bool values)

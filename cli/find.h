@@ -19,7 +19,7 @@ bool find_path(const ckpt_file *f, ckpt_str root, ckpt_str name, struct found *o
  * to NAME; empty if none is near. */
 ckpt_str find_similar_name(const ckpt_file *f, const char *name);
 /* check_globs - returns true if the globs select a tensor of F or, with VALUES, another value, and each of
- * them without '!' matches one: in F or, with several inputs, in any of them, which check_globs_of_all()
+ * them matches one, with '!' too: in F or, with several inputs, in any of them, which check_globs_of_all()
  * finds. Otherwise prints the first glob that matches nothing and the names nearest to it: as an error, and
  * returns false; with --allow-none as a notice. */
 bool check_globs(const ckpt_file *f, const char *const *globs, size_t nglobs, bool values);

@@ -77,12 +77,37 @@ static void append_value(struct list *list, const char *value)
     list->items[list->n++] = value;
 }
 
+/* join_value - appends VALUE to the text at VARIABLE, after a comma if that has one. */
+static void join_value(const char **variable, const char *value)
+{
+    size_t n = *variable ? strlen(*variable) : 0, size = n + strlen(value) + sizeof ",";
+    char *joined = mem_grow((char *)(uintptr_t)*variable, size, 1);
+    snprintf(joined + n, size - n, "%s%s", n ? "," : "", value);
+    *variable = joined;
+}
+
+/* is_second_output - returns true if O is -o, and was given with another value than VALUE before. */
+static bool is_second_output(const struct opt *o, const char *value)
+{
+    const char *before = o->letter == 'o' && o->type == OPT_TEXT ? *(const char **)o->variable : NULL;
+    return before && strcmp(before, value) != 0;
+}
+
+static int fail_second_output(const struct opt *o, const char *value)
+{
+    char shown[256], before[256];
+    ckpt_text_escape(str_of(value), shown, sizeof shown);
+    ckpt_text_escape(str_of(*(const char **)o->variable), before, sizeof before);
+    return usage_error(ui.cmd->name, "unexpected -o '%s': the output is already '%s'", shown, before);
+}
+
 static bool set_option(const struct opt *o, const char *value)
 {
     switch (o->type) {
     case OPT_FLAG: *(bool *)o->variable = true; return true;
     case OPT_TEXT: *(const char **)o->variable = value; return true;
     case OPT_LIST: append_value(o->variable, value); return true;
+    case OPT_JOINED: join_value(o->variable, value); return true;
     case OPT_SIZE: return parse_size(value, o->variable);
     case OPT_CHOICE: return set_choice(o, value);
     case OPT_COUNT:
@@ -109,6 +134,14 @@ static int fail_bad_value(const struct opt *o, const char *value)
                            : o->type == OPT_REAL  ? "a number that is not negative"
                                                   : o->arg;
     return opt_bad_value(o->name, value, expected);
+}
+
+/* parse_value - sets O to VALUE; returns OPT_PARSED, or an exit code after printing the error. */
+static int parse_value(const struct opt *o, const char *value)
+{
+    if (is_second_output(o, value))
+        return fail_second_output(o, value);
+    return set_option(o, value) ? OPT_PARSED : fail_bad_value(o, value);
 }
 
 const struct opt *opt_find(const struct cmd *cmd, const char *word)
@@ -148,8 +181,7 @@ static int parse_long_option(const struct cmd *cmd, int argc, char **argv, int *
         return usage_error(cmd->name, "--%s takes no value", o->name);
     if (o->arg && !eq && *index + 1 >= argc)
         return usage_error(cmd->name, "--%s needs %s", o->name, o->arg);
-    const char *value = !o->arg ? NULL : eq ? eq + 1 : argv[++*index];
-    return set_option(o, value) ? OPT_PARSED : fail_bad_value(o, value);
+    return parse_value(o, !o->arg ? NULL : eq ? eq + 1 : argv[++*index]);
 }
 
 /* parse_short_options - parses "-ql", "-oFILE" or "-o" FILE at argv[*INDEX]. */
@@ -172,8 +204,7 @@ static int parse_short_options(const struct cmd *cmd, int argc, char **argv, int
         }
         if (!p[1] && *index + 1 >= argc)
             return usage_error(cmd->name, "-%c needs %s", *p, o->arg);
-        const char *value = p[1] ? p + 1 : argv[++*index];
-        return set_option(o, value) ? OPT_PARSED : fail_bad_value(o, value);
+        return parse_value(o, p[1] ? p + 1 : argv[++*index]);
     }
     return OPT_PARSED;
 }

@@ -16,6 +16,7 @@ enum opt_type {
     OPT_FLAG,   /* bool */
     OPT_TEXT,   /* const char * */
     OPT_LIST,   /* struct list; may be repeated */
+    OPT_JOINED, /* const char *; may be repeated: the values are joined by commas */
     OPT_COUNT,  /* uint64_t, decimal */
     OPT_SIZE,   /* uint64_t, bytes: 5GB, 512MiB */
     OPT_REAL,   /* double, finite and >= 0 */

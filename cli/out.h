@@ -30,7 +30,7 @@ extern struct ui ui;
      "rules by which tensor-parallel ranks divide tensors"}, \
     {0, "names", "stored|object|variable", OPT_CHOICE, &ui.limits.names, \
      "how the tensors of a tf.train.Checkpoint are named"}, \
-    {0, "as", "Vn=DTYPE", OPT_TEXT, &ui.limits.void_dtypes, \
+    {0, "as", "Vn=DTYPE", OPT_JOINED, &ui.limits.void_dtypes, \
      "the dtype of n-byte elements in .npy and .npz: V2=bfloat16"}
 #define UI_INPUT_OPTIONS \
     {0, "max-expanded", "SIZE", OPT_SIZE, &ui.limits.max_expanded, \

@@ -260,6 +260,8 @@ static ckpt_status write_plan(ckpt_plan *p, const struct format *f, const struct
         st = cast_strict(p, err);
     if (st == CKPT_OK)
         st = plan_drop_object_graph(p, job->opts->strict, err);
+    if (st == CKPT_OK)
+        st = salvage_leave_out_unfit(p, f, err);
     if (st == CKPT_OK && shards_are_wanted(p, job))
         st = shards_write(p, f, job, err);
     else if (st == CKPT_OK)

@@ -426,6 +426,18 @@ static ckpt_status parse_count(struct parser *p, uint32_t atom)
     return repeat_counted(p, atom, least, most);
 }
 
+/* check_greedy - refuses Python's .*? and .*+, which POSIX reads as a repetition of a repetition. */
+static ckpt_status check_greedy(struct parser *p)
+{
+    if (*p->at != '?' && *p->at != '+')
+        return CKPT_OK;
+    const char *what = *p->at == '?' ? "a repetition that matches as little as possible is not supported"
+                                     : "a repetition that gives nothing back is not supported";
+    ckpt_status st = fail_at(p, p->at - 1, what);
+    error_add_hint(p->err, "exclude the character that ends it: '[^.]*\\.' in place of '.*?\\.'");
+    return st;
+}
+
 static ckpt_status parse_repetition(struct parser *p)
 {
     uint32_t atom = p->open[p->depth].atom;
@@ -434,10 +446,13 @@ static ckpt_status parse_repetition(struct parser *p)
         return fail_at(p, p->at, "nothing to repeat");
     for (size_t i = p->atom_groups_from; c != '?' && i < p->atom_groups_to && i < REGEXP_GROUPS; i++)
         p->re->is_repeated[i] = true;
-    if (c == '{')
-        return parse_count(p, atom);
-    p->at++;
-    return c == '*' ? repeat_any(p, atom) : c == '+' ? repeat_forever(p, atom) : make_optional(p, atom, 0);
+    if (c != '{')
+        p->at++;
+    CKPT_TRY(c == '{'   ? parse_count(p, atom)
+             : c == '*' ? repeat_any(p, atom)
+             : c == '+' ? repeat_forever(p, atom)
+                        : make_optional(p, atom, 0));
+    return check_greedy(p);
 }
 
 static ckpt_status parse_one(struct parser *p)

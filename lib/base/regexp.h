@@ -1,7 +1,8 @@
 /* regexp.h - regular expressions on names, matched in time that is linear in the name's length.
  * Syntax: POSIX extended, and of Python \d \D \w \W \s \S \b \B, (?:…), and (?i) at the start. A character
  * is a code point of UTF-8, or a byte that is none; classes such as [:alpha:] and (?i) know ASCII alone.
- * References to groups in an expression are refused, because nothing matches them in linear time. */
+ * References to groups in an expression are refused, because nothing matches them in linear time, and so are
+ * Python's .*? and .*+, which in POSIX mean something else. */
 #ifndef BASE_REGEXP_H
 #define BASE_REGEXP_H
 

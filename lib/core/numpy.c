@@ -6,6 +6,8 @@
  */
 #include "core/numpy.h"
 
+#include <stdio.h>
+
 #include "base/utf8.h"
 
 static const struct {
@@ -137,6 +139,39 @@ bool numpy_dtype_parse(ckpt_str code, struct numpy_dtype *out)
     return ok;
 }
 
+/* is_of_bytes - returns true if each element of INFO takes SIZE bytes. */
+static bool is_of_bytes(const struct dtype_info *info, uint64_t size)
+{
+    return info->block_elems == 1 && info->block_bytes == size && strchr("fiubc", info->klass);
+}
+
+#define MAX_DTYPE_NAME 24u /* bytes of a name of a dtype, and ", " */
+
+/* hint_void_dtypes - sets the hint of ERR to the dtypes whose elements take SIZE bytes, if there are any. */
+static void hint_void_dtypes(uint64_t size, ckpt_error *err)
+{
+    char names[sizeof err->hint - 40] = "";
+    size_t n = 0;
+    for (size_t i = CKPT_DT_NONE + 1; i < DTYPE_COUNT; i++) {
+        const struct dtype_info *info = dtype_info((ckpt_dtype)i);
+        if (is_of_bytes(info, size) && n + MAX_DTYPE_NAME < sizeof names)
+            n += (size_t)snprintf(names + n, sizeof names - n, "%s%s", n ? ", " : "", info->name);
+    }
+    bool is_cut = n + MAX_DTYPE_NAME >= sizeof names;
+    if (n)
+        error_add_hint(err, "V%u may be %s%s", (unsigned)size, names, is_cut ? ", …" : "");
+    else
+        error_add_hint(err, "write it as V1=float8_e4m3fn or V2=bfloat16,V1=int4");
+}
+
+static ckpt_status fail_void_dtype(const char *text, uint64_t size, ckpt_error *err)
+{
+    ckpt_status st = fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
+                          "{\"%s\"} is no list of {=sizes, each with a dtype of that size}", text);
+    hint_void_dtypes(size, err);
+    return st;
+}
+
 ckpt_status numpy_find_void_dtype(const char *text, uint32_t bytes, const char **out, ckpt_error *err)
 {
     ckpt_str rest = text ? str_c(text) : str_of("", 0);
@@ -147,13 +182,13 @@ ckpt_status numpy_find_void_dtype(const char *text, uint32_t bytes, const char *
         uint64_t size = 0;
         bool ok = equals < pair.len && pair.ptr[0] == 'V' &&
                   str_uint(str_of(pair.ptr + 1, equals - 1), &size); /* bounded: "V" is before it */
-        const struct dtype_info *info = dtype_info(dtype_by_name(str_skip(pair, ok ? equals + 1 : pair.len)));
-        ok = ok && info->block_elems == 1 && info->block_bytes == size && strchr("fiubc", info->klass);
-        if (!ok)
-            return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
-                        "{\"%s\"} is no list of {=a size and a dtype of that size}\n"
-                        "write it as V1=float8_e4m3fn or V2=bfloat16,V1=int4",
-                        text);
+        ckpt_str name = str_skip(pair, ok ? equals + 1 : pair.len);
+        const struct dtype_info *info = dtype_info(ckpt_dtype_parse(name));
+        if (!ok || !is_of_bytes(info, size))
+            return fail_void_dtype(text, ok ? size : 0, err);
+        if (size == bytes && *out && strcmp(*out, info->name) != 0)
+            return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "{\"%s\"} gives V%u two dtypes", text,
+                        (unsigned)bytes);
         if (size == bytes)
             *out = info->name;
         rest = str_skip(rest, pair.len + 1); /* bounded: by the text */

@@ -71,7 +71,8 @@ static ckpt_status refuse_unfit_tensors(const struct flat_writer *w, const struc
 {
     const ckpt_tensor *t = flat_get_tensor(w, first);
     const char *cast = find_castable_dtype(w, (ckpt_dtype)t->dtype);
-    char more[48] = "", word[SHELL_WORD_MAX];
+    bool torch_keeps = t->dtype < CKPT_DT_NAMED && (t->has_data || !w->p->file->format->flat);
+    char more[48] = "";
     if (nothers)
         (void)snprintf(more, sizeof more, ", and %zu other%s likewise", nothers, nothers == 1 ? "" : "s");
     (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "%s cannot hold \"%.*s\" (%s, %s): it %s%s",
@@ -79,9 +80,8 @@ static ckpt_status refuse_unfit_tensors(const struct flat_writer *w, const struc
                t->dtype ? ckpt_tensor_dtype_name(t) : "no dtype", find_unfit_reason(w, first), more);
     if (cast && strcmp(cast, ckpt_tensor_dtype_name(t)) != 0)
         error_add_hint(err, "--cast '*=%s' makes it a type that %s has", cast, w->rules->format_name);
-    else if (first->name.len)
-        error_add_hint(err, "--drop %s leaves it out%s", shell_glob(first->name, word),
-                       t->dtype >= CKPT_DT_NAMED ? "" : "; a .pth output keeps it");
+    else
+        format_hint_leave_out(w->p->file, t, first->name, torch_keeps ? "; a .pth output keeps it" : "", err);
     return CKPT_ELOSSY;
 }
 

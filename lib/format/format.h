@@ -84,6 +84,10 @@ const struct format *format_by_suffix(const char *path);
 /* format_written_at - returns the name for --to of the I-th format that can be written, or NULL after the
  * last. Sharded output is not a format of its own. */
 const char *format_written_at(size_t i);
+/* format_hint_leave_out - sets the hint of ERR: how to leave out T, a tensor of F that the output cannot hold
+ * and that is called NAME, and MORE; for elements of numpy without a dtype, how to give them one by --as. */
+void format_hint_leave_out(const ckpt_file *f, const ckpt_tensor *t, ckpt_str name, const char *more,
+                           ckpt_error *err);
 /* format_target - sets *OUT to the format for writing P to PATH: the format named ASKED; if ASKED is NULL,
  * the format for the suffix of PATH; else that of the input, if it can be written; else torch zip. If PATH is
  * NULL, *OUT is the format named ASKED or that of the input. */
@@ -178,6 +182,9 @@ ckpt_status format_verify(const char *path, struct check *c, ckpt_file **out, ck
 /* salvage_rows - lists the rows of F whose storages are lost, and replaces them by None in lists and tuples,
  * so that the items after them keep their positions. Called after F was read. */
 ckpt_status salvage_rows(ckpt_file *f, ckpt_error *err);
+/* salvage_leave_out_unfit - if P is of a salvaged file of a flat format, leaves out the tensors whose dtype
+ * the format TO does not have, and lists them as dropped. */
+ckpt_status salvage_leave_out_unfit(ckpt_plan *p, const struct format *to, ckpt_error *err);
 /* salvage_note_stray - notes as a loss N bytes after the last WHAT, "tensor" or "storage", of a file without
  * checksums: a download that was resumed too early inserts bytes, and what follows them is shifted. */
 void salvage_note_stray(ckpt_file *f, uint64_t n, const char *what);

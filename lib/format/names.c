@@ -2,20 +2,29 @@
  * names.c - reads a text of tensor names, which is no checkpoint: what a program prints of a model, or what
  * `ckpt ls` prints. The format is not in formats.def, because nearly every text would match it.
  *
- *   LINE   NAME [TAB or two spaces, and anything] [CR] LF
- *          NAME [':'] [dtype] SHAPE [and anything] [CR] LF
+ *   LINE   [INDEX] NAME [TAB or two spaces, and anything] [CR] LF
+ *          [INDEX] NAME [':'] [WORD …] [SHAPE [and anything]] [CR] LF
+ *          [INDEX] NAME [':'] TENSOR [and anything] [CR] LF
+ *   INDEX  0 ' ', 1 ' ', … or from 1 on: what enumerate() counts
+ *   WORD   a dtype, a number (of elements), True, False
  *   or     a Python list, tuple, set or dict, or its keys() or items(), over any number of lines:
  *          ['NAME', …] odict_keys(['NAME', …]) {'NAME': SHAPE, …} [('NAME', SHAPE), …] 'NAME', …
+ *          with TENSOR in place of SHAPE, too
  *   SHAPE  torch.Size([2, 3])   (2, 3)   [2, 3]
+ *   TENSOR tensor(…)   "Parameter containing:" LF tensor(…)   over any number of lines; its elements tell
+ *          no shape, "size=SHAPE" in it does
  *   or     the error of load_state_dict (torch/nn/modules/module.py), among any other text:
  *          Missing key(s) in state_dict: "NAME", …
  *          Unexpected key(s) in state_dict: "NAME", …
  *          size mismatch for NAME: copying a param with shape SHAPE from checkpoint, the shape in current
  *          model is SHAPE
+ *   or     what it returns if strict=False:
+ *          _IncompatibleKeys(missing_keys=['NAME', …], unexpected_keys=['NAME', …])
  *
  * Empty lines are skipped. Refused: text that is not UTF-8, other control characters, a single blank inside
- * a name without quotes (such a text is prose, or a Git LFS pointer), and other lines that begin as JSON,
- * Python or HTML do. The functions take_… read what a text begins with, and skip it.
+ * a name without quotes (such a text is prose, or a Git LFS pointer), a number before a word that is none of
+ * those above, unless all lines are counted, and other lines that begin as JSON, Python or HTML do. The
+ * functions take_… read what a text begins with, and skip it.
  */
 #include "base/checked.h"
 #include "base/utf8.h"
@@ -98,6 +107,61 @@ static bool take_shape(ckpt_str *t, struct named_shape *out)
     return out->has_shape;
 }
 
+/* quoted_length - returns the length of the quoted text with which T begins; 0: it does not end in its line.
+ * */
+static size_t quoted_length(ckpt_str t)
+{
+    size_t end = 1;
+    while (end < t.len && t.ptr[end] != t.ptr[0] && t.ptr[end] != '\n')
+        end += t.ptr[end] == '\\' ? 2 : 1; /* bounded: by the text */
+    return end < t.len && t.ptr[end] == t.ptr[0] ? end + 1 : 0;
+}
+
+/* take_brackets - skips the bracket with which *T begins, and all up to the one that closes it. */
+static bool take_brackets(ckpt_str *t)
+{
+    size_t depth = 0, n;
+    do {
+        char c = t->len ? t->ptr[0] : '\0';
+        n = c == '\'' || c == '"' ? quoted_length(*t) : t->len ? 1 : 0;
+        if (closing_bracket(c))
+            depth++;
+        else if (c == ')' || c == ']' || c == '}')
+            depth--; /* bounded: the first character opens */
+        *t = str_skip(*t, n);
+    } while (depth && n);
+    return depth == 0;
+}
+
+/* take_tensor - skips a tensor as Python prints it, and reads its shape to OUT if that is printed; false: *T
+ * begins with none, and is unchanged. */
+static bool take_tensor(ckpt_str *t, struct named_shape *out)
+{
+    static const char *const calls[] = {"tensor", "Parameter", "DTensor", "FakeTensor", "array", "Array"};
+    ckpt_str rest = *t, printed;
+    if (take_text(&rest, "Parameter containing:"))
+        take_blanks(&rest, true);
+    bool found = take_text(&rest, "<UninitializedParameter>");
+    for (size_t i = 0; !found && i < sizeof calls / sizeof *calls; i++) {
+        ckpt_str call = rest;
+        found = take_text(&call, calls[i]) && call.len && call.ptr[0] == '(';
+        if (found && !take_brackets(&call))
+            return false;
+        if (found)
+            rest = call;
+    }
+    if (!found)
+        return false;
+    printed = str_first(*t, t->len - rest.len); /* bounded: REST is the end of it */
+    *t = rest;
+    size_t size = str_find(printed, STR_LIT(" size=("), 0);
+    if (size != SIZE_MAX) {
+        printed = str_skip(printed, size + strlen(" size=")); /* bounded: it is there */
+        (void)take_shape(&printed, out);
+    }
+    return true;
+}
+
 static ckpt_status add_name(ckpt_file *f, const struct named_shape *named)
 {
     ckpt_error ignored;
@@ -152,14 +216,11 @@ static bool take_quoted(ckpt_file *f, ckpt_str *t, ckpt_str *out)
 {
     ckpt_error ignored;
     ckpt_value *text;
-    size_t end = 1;
-    while (end < t->len && t->ptr[end] != t->ptr[0] && t->ptr[end] != '\n')
-        end += t->ptr[end] == '\\' ? 2 : 1; /* bounded: by the text */
-    if (end >= t->len || t->ptr[end] != t->ptr[0])
+    ckpt_str quoted = str_first(*t, quoted_length(*t));
+    if (!quoted.len)
         return false;
-    ckpt_str quoted = str_of(t->ptr, end + 1); /* bounded: the quote at END is in the text */
     *t = str_skip(*t, quoted.len);
-    *out = str_of(quoted.ptr + 1, end - 1); /* bounded: END is at least 1 */
+    *out = str_of(quoted.ptr + 1, quoted.len - 2); /* bounded: it has two quotes */
     if (!memchr(quoted.ptr, '\\', quoted.len))
         return true;
     return utf8_check(quoted, false, NULL) && literal_read(f->a, quoted, 0, &text, &ignored) == CKPT_OK &&
@@ -190,6 +251,8 @@ static ckpt_status take_item(ckpt_file *f, ckpt_str *t)
         if (take_shape(&rest, &named)) {
             *t = rest;
             take_more_words(t);
+        } else if (take_tensor(&rest, &named)) {
+            *t = rest;
         } else if (is_key) {
             return CKPT_EUNKNOWN;
         }
@@ -241,37 +304,120 @@ static ckpt_str take_line(ckpt_str *text)
     return line;
 }
 
-/* take_line_shape - reads the shape after a name, which the dtype may precede. */
-static bool take_line_shape(ckpt_str rest, struct named_shape *out)
+/* first_word - returns what T begins with up to a blank or the end of the line. */
+static ckpt_str first_word(ckpt_str t)
 {
-    take_blanks(&rest, false);
-    if (take_shape(&rest, out))
+    size_t n = 0;
+    while (n < t.len && !(t.ptr[n] && strchr(" \t\r\n", t.ptr[n])))
+        n++;
+    return str_first(t, n);
+}
+
+/* is_count_or_bool - returns true if WORD is a number, such as 1,728, or True or False. */
+static bool is_count_or_bool(ckpt_str word)
+{
+    if (str_is(word, "True") || str_is(word, "False"))
         return true;
-    bool has_word = take_word(&rest);
-    take_blanks(&rest, false);
-    return has_word && take_shape(&rest, out);
+    for (size_t i = 0; i < word.len; i++)
+        if (str_digit(word.ptr[i]) > 9 && (i == 0 || !strchr(",._", word.ptr[i])))
+            return false;
+    return word.len > 0;
+}
+
+/* is_property - returns true if WORD is what programs print after a name: its dtype, its number of elements,
+ * whether it requires a gradient. */
+static bool is_property(ckpt_str word)
+{
+    return ckpt_dtype_parse(word) != CKPT_DT_NONE || str_starts(word, STR_LIT("torch.")) ||
+           is_count_or_bool(word);
+}
+
+/* take_properties - reads what follows a name in its line: properties, and a shape to OUT. Returns false if
+ * there is anything else, and no shape before it. */
+static bool take_properties(ckpt_str line, struct named_shape *out)
+{
+    take_blanks(&line, false);
+    while (line.len && !take_shape(&line, out)) {
+        ckpt_str word = first_word(line);
+        if (!is_property(word))
+            return false;
+        line = str_skip(line, word.len);
+        take_blanks(&line, false);
+    }
+    return true;
 }
 
 /* read_line - sets *OUT to the name at the start of LINE, and to its shape. */
 static void read_line(ckpt_str line, struct named_shape *out)
 {
-    size_t tab = str_find(line, STR_LIT("\t"), 0), blank = str_find(line, STR_LIT(" "), 0),
-           gap = str_find(line, STR_LIT("  "), 0);
-    size_t end = tab < gap ? tab : gap;
-    out->name = str_first(line, tab < blank ? tab : blank);
-    if (!take_line_shape(str_skip(line, out->name.len), out))
-        out->name = str_first(line, end);
-    else if (out->name.len && out->name.ptr[out->name.len - 1] == ':')
-        out->name.len--;
+    size_t tab = str_find(line, STR_LIT("\t"), 0), gap = str_find(line, STR_LIT("  "), 0);
+    out->name = first_word(line);
+    if (!take_properties(str_skip(line, out->name.len), out))
+        out->name = str_first(line, tab < gap ? tab : gap);
+}
+
+/* take_tensor_line - reads a name that a tensor follows, and the line in which that ends; false: *T begins
+ * with none, and is unchanged. */
+static bool take_tensor_line(ckpt_str *t, struct named_shape *out)
+{
+    ckpt_str name = first_word(*t), rest = str_skip(*t, name.len);
+    take_blanks(&rest, false);
+    if (!take_tensor(&rest, out))
+        return false;
+    out->name = name;
+    (void)take_line(&rest);
+    *t = rest;
+    return true;
+}
+
+/* take_index - skips a number that enumerate() put before a name. It is not a name, because what follows is
+ * no property of it. False: *T begins with none, and is unchanged. */
+static bool take_index(ckpt_str *t, uint64_t *index)
+{
+    struct named_shape ignored;
+    ckpt_str rest = *t, shape;
+    if (!take_number(&rest, index))
+        return false;
+    if (!take_text(&rest, ":") && !take_text(&rest, "."))
+        (void)take_text(&rest, ")");
+    if (!take_text(&rest, " ") && !take_text(&rest, "\t"))
+        return false;
+    take_blanks(&rest, false);
+    shape = rest;
+    ckpt_str word = first_word(rest);
+    if (!word.len || take_shape(&shape, &ignored) || take_tensor(&shape, &ignored) ||
+        (is_property(word) && !is_count_or_bool(word)))
+        return false;
+    *t = rest;
+    return true;
 }
 
 static bool is_name(ckpt_str name)
 {
-    return is_text_safe(name) && !memchr("{}[]()<>\"'`", name.ptr[0], 11) && !memchr(name.ptr, ' ', name.len);
+    return is_text_safe(name) && !memchr("{}[]()<>\"'`", name.ptr[0], 11) &&
+           !memchr(name.ptr, ' ', name.len) && !str_starts(name, STR_LIT("torch.Size("));
+}
+
+/* take_name - reads the line number NLINE, or more lines with a tensor, to OUT. *FIRST_INDEX is the index of
+ * the first line; UINT64_MAX: lines have none. */
+static bool take_name(ckpt_str *text, uint64_t nline, uint64_t *first_index, struct named_shape *out)
+{
+    uint64_t index;
+    bool has_index = take_index(text, &index);
+    if (nline == 0)
+        *first_index = has_index ? index : UINT64_MAX;
+    if (has_index != (*first_index <= 1) || (has_index && index - *first_index != nline))
+        return false;
+    if (!take_tensor_line(text, out))
+        read_line(take_line(text), out);
+    if (out->name.len && out->name.ptr[out->name.len - 1] == ':')
+        out->name.len--;
+    return is_name(out->name) && !(has_index && is_count_or_bool(out->name)); /* else it may be the name */
 }
 
 static ckpt_status read_lines(ckpt_file *f, ckpt_str text)
 {
+    uint64_t nlines = 0, first_index = UINT64_MAX;
     size_t skip;
     for (take_blanks(&text, true); text.len; take_blanks(&text, true)) {
         if (begins_container(text, &skip)) {
@@ -279,8 +425,7 @@ static ckpt_status read_lines(ckpt_file *f, ckpt_str text)
             continue;
         }
         struct named_shape named = {.has_shape = false};
-        read_line(take_line(&text), &named);
-        if (!is_name(named.name))
+        if (!take_name(&text, nlines++, &first_index, &named)) /* bounded: by the text */
             return CKPT_EUNKNOWN;
         CKPT_TRY(add_name(f, &named));
     }
@@ -290,7 +435,9 @@ static ckpt_status read_lines(ckpt_file *f, ckpt_str text)
 /* ------------------------------------------------- the error of load_state_dict */
 
 static const char missing[] = "Missing key(s) in state_dict:",
-                  unexpected[] = "Unexpected key(s) in state_dict:", mismatch[] = "size mismatch for ";
+                  unexpected[] = "Unexpected key(s) in state_dict:", mismatch[] = "size mismatch for ",
+                  missing_keys[] = "_IncompatibleKeys(missing_keys=[",
+                  unexpected_keys[] = "], unexpected_keys=[";
 
 /* skip_past - skips *T up to and including TEXT; false: *T does not contain it, and is unchanged. */
 static bool skip_past(ckpt_str *t, const char *text)
@@ -302,15 +449,17 @@ static bool skip_past(ckpt_str *t, const char *text)
     return true;
 }
 
-/* add_listed - adds the names in quotes after each TITLE in TEXT. */
+/* add_listed - adds the names in quotes after each TITLE in TEXT, which in a list may be none. */
 static ckpt_status add_listed(ckpt_file *f, ckpt_str text, const char *title)
 {
     while (skip_past(&text, title)) {
+        if (title[strlen(title) - 1] == '[' && text.len && text.ptr[0] == ']')
+            continue;
         do {
             struct named_shape named = {.has_shape = false};
             take_blanks(&text, true);
-            if (!text.len || text.ptr[0] != '"' || !take_quoted(f, &text, &named.name) ||
-                !is_text_safe(named.name))
+            bool is_quoted = text.len && (text.ptr[0] == '"' || text.ptr[0] == '\'');
+            if (!is_quoted || !take_quoted(f, &text, &named.name) || !is_text_safe(named.name))
                 return CKPT_EUNKNOWN;
             CKPT_TRY(add_name(f, &named));
         } while (take_text(&text, ","));
@@ -339,9 +488,11 @@ static ckpt_status read_load_error(ckpt_file *f, ckpt_str text)
 {
     f->is_load_error = true;
     CKPT_TRY(add_listed(f, text, missing));
+    CKPT_TRY(add_listed(f, text, missing_keys));
     CKPT_TRY(add_mismatches(f, text));
     f->first_absent = (uint32_t)f->table.nrows; /* bounded: rows are numbered by 32 bits */
-    return add_listed(f, text, unexpected);
+    CKPT_TRY(add_listed(f, text, unexpected));
+    return add_listed(f, text, unexpected_keys);
 }
 
 static ckpt_status read_names(ckpt_file *f)
@@ -351,7 +502,8 @@ static ckpt_status read_names(ckpt_file *f)
     CKPT_TRY(kit_read_metadata(f, f->src, 0, f->src->size, &text, &ignored));
     bool is_load_error = str_find(text, str_c(missing), 0) != SIZE_MAX ||
                          str_find(text, str_c(unexpected), 0) != SIZE_MAX ||
-                         str_find(text, str_c(mismatch), 0) != SIZE_MAX;
+                         str_find(text, str_c(mismatch), 0) != SIZE_MAX ||
+                         str_find(text, str_c(missing_keys), 0) != SIZE_MAX;
     CKPT_TRY(is_load_error ? read_load_error(f, text) : read_lines(f, text));
     return f->table.nrows ? CKPT_OK : CKPT_EUNKNOWN;
 }

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/text.h"
 #include "codec/zip.h"
 #include "core/check.h"
 #include "core/dtype.h"
@@ -82,6 +83,19 @@ static void hint_writable_formats(ckpt_error *err)
     for (size_t i = 0; (name = format_written_at(i)) && n < sizeof names; i++)
         n += (size_t)snprintf(names + n, sizeof names - n, "%s%s", i ? ", " : "", name);
     error_add_hint(err, "formats that can be written: %s", names);
+}
+
+void format_hint_leave_out(const ckpt_file *f, const ckpt_tensor *t, ckpt_str name, const char *more,
+                           ckpt_error *err)
+{
+    char word[SHELL_WORD_MAX];
+    const char *dtype = t->dtype == CKPT_DT_NAMED ? ckpt_tensor_dtype_name(t) : "";
+    bool is_byte = strcmp(dtype, "V1") == 0, is_of_numpy = strncmp(f->format->name, "np", 2) == 0;
+    if (is_of_numpy && (is_byte || strcmp(dtype, "V2") == 0))
+        error_add_hint(err, "--as %s=DTYPE, such as %s, names its type", dtype,
+                       is_byte ? "float8_e4m3fn" : "bfloat16");
+    else if (name.len)
+        error_add_hint(err, "--drop %s leaves it out%s", shell_glob(name, word), more);
 }
 
 /* check_block_casts - refuses casts of P to block-quantized types of ggml unless TO is GGUF. */

@@ -1,11 +1,14 @@
 /* salvage.c - finds the lost rows of a damaged file. If a storage is lost, so are its tensors and the objects
  * that hold the storage. If a component is lost, so are its composite and the other components. */
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "base/crc32.h"
 #include "core/check.h"
+#include "core/plan.h"
 #include "core/view.h"
 #include "format/format.h"
+#include "format/numpy/numpy.h"
 #include "format/torch/graph.h"
 
 static const struct storage *get_storage(const ckpt_file *f, size_t row)
@@ -36,12 +39,36 @@ static void spread_losses(ckpt_file *f)
     }
 }
 
+/* has_unwritable_dtype - returns true if no format can write the dtype of T. Of the dtypes that are known by
+ * name alone, numpy has some. */
+static bool has_unwritable_dtype(const ckpt_tensor *t)
+{
+    return t->dtype == CKPT_DT_NAMED && !numpy_has_dtype(t);
+}
+
 /* cannot_be_written - returns true if T, a row of F, is a tensor whose data cannot be read, or whose dtype no
  * format can write. The objects of a pickle are written as they are. */
 static bool cannot_be_written(const ckpt_file *f, const ckpt_tensor *t)
 {
     return f->format->flat && t->part_of == CKPT_NO_TENSOR &&
-           ((t->kind == CKPT_OPAQUE && !t->has_data) || t->dtype == CKPT_DT_NAMED);
+           ((t->kind == CKPT_OPAQUE && !t->has_data) || has_unwritable_dtype(t));
+}
+
+ckpt_status salvage_leave_out_unfit(ckpt_plan *p, const struct format *to, ckpt_error *err)
+{
+    const ckpt_file *f = p->file;
+    char why[128];
+    for (uint32_t i = 0; f->salvage && f->format->flat && i < f->table.nrows; i++) {
+        const ckpt_tensor *t = &f->table.rows[i].t;
+        if (!p->keep[i] || t->dtype != CKPT_DT_NAMED || (to->holds_dtype && to->holds_dtype(t)))
+            continue;
+        const ckpt_leaf leaf = {.name = t->name, .path = t->path, .npath = t->npath};
+        (void)snprintf(why, sizeof why, "%s has no dtype %s, .npz has", to->title, ckpt_tensor_dtype_name(t));
+        p->keep[i] = false;
+        p->entries_stale = true;
+        CKPT_TRY(plan_note_dropped(p, &leaf, why, err));
+    }
+    return CKPT_OK;
 }
 
 static ckpt_status add_lost_row(ckpt_file *f, size_t row, ckpt_error *err)
@@ -50,7 +77,7 @@ static ckpt_status add_lost_row(ckpt_file *f, size_t row, ckpt_error *err)
     ckpt_lost l = {.row = (uint32_t)row, .why = STR_LIT("a part of it is lost"), .offset = CKPT_NO_OFFSET};
     const ckpt_tensor *t = &f->table.rows[row].t;
     if (cannot_be_written(f, t))
-        l.why = t->dtype == CKPT_DT_NAMED ? STR_LIT("no format can write its dtype")
+        l.why = has_unwritable_dtype(t) ? STR_LIT("no format can write its dtype")
                 : t->note.len             ? t->note
                                           : STR_LIT("its data cannot be read");
     if (s && storage_loss(s))

@@ -498,12 +498,12 @@ static bool has_selected(const struct diff_side *s, const ckpt_diff_options *o)
            (!o->tensors_only && !o->keys_only && diff_has_leaf(s->f, o, &s->root));
 }
 
-/* any_side_has - returns true if A or B has a name that N of O's globs, from FIRST on, select. */
+/* any_side_has - returns true if A or B has a name that the N GLOBS select. */
 static bool any_side_has(const struct diff_side *a, const struct diff_side *b, const ckpt_diff_options *o,
-                         size_t first, size_t n)
+                         const char *const *globs, size_t n)
 {
     ckpt_diff_options some = *o;
-    some.globs = o->globs + first;
+    some.globs = globs;
     some.nglobs = n;
     return has_selected(a, &some) || has_selected(b, &some);
 }
@@ -521,13 +521,15 @@ static ckpt_status check_matches(const ckpt_diff_options *o, const struct diff_s
                     "in neither file a name begins with \"%s\"\n"
                     "`ckpt ls` lists the names",
                     o->ignore_prefix);
-    for (size_t i = 0; i < o->nglobs; i++)
-        if (o->globs[i][0] != '!' && !any_side_has(a, b, o, i, 1))
+    for (size_t i = 0; i < o->nglobs; i++) {
+        const char *glob = o->globs[i] + (o->globs[i][0] == '!');
+        if (!any_side_has(a, b, o, &glob, 1))
             return fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
                         "neither file has a tensor that matches \"%s\"\n"
                         "`ckpt ls` lists the names",
-                        o->globs[i]);
-    if (o->nglobs && !any_side_has(a, b, o, 0, o->nglobs))
+                        glob);
+    }
+    if (o->nglobs && !any_side_has(a, b, o, o->globs, o->nglobs))
         return fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
                     "neither file has a tensor that matches: patterns that begin with ! exclude all");
     return CKPT_OK;

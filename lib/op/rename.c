@@ -375,7 +375,8 @@ static ckpt_status rename_by_map(ckpt_plan *p, const ckpt_pair *given, size_t n,
     if (unused < n)
         CKPT_TRY(plan_no_match(p, err,
                                "no key is called \"%.*s\"\n"
-                               "`ckpt ls` lists the names; the path of the state dict may be left out",
+                               "`ckpt ls` lists the names; the path of the state dict may be left out; "
+                               "--allow-none goes on without it",
                                STR_ARG(given[unused].key)));
     by_map.dry_run = false;
     CKPT_TRY(keys_rename(&by_map, err));

@@ -174,6 +174,8 @@ static void the_longest_of_the_leftmost_matches_is_found(void)
         CU_ASSERT_STRING_EQUAL(find(cases[i].pattern, cases[i].text), cases[i].found);
 }
 
+#define NOT_GREEDY "a repetition that matches as little as possible is not supported"
+
 static void faults_are_reported_with_their_column(void)
 {
     static const struct {
@@ -192,6 +194,11 @@ static void faults_are_reported_with_their_column(void)
         {"\\q", "column 1 of \"\\q\": unknown escape"},
         {"a{2", "column 2 of \"a{2\": unmatched {"},
         {"a{3,2}", "column 2 of \"a{3,2}\": malformed repetition count: {m}, {m,} or {m,n}, up to 255"},
+        {".*?a", "column 2 of \".*?a\": " NOT_GREEDY},
+        {"a+?", "column 2 of \"a+?\": " NOT_GREEDY},
+        {"(a)?\?", "column 4 of \"(a)?\?\": " NOT_GREEDY},
+        {"a{1,2}?", "column 6 of \"a{1,2}?\": " NOT_GREEDY},
+        {"a*+", "column 2 of \"a*+\": a repetition that gives nothing back is not supported"},
         {"(?<a>b)",
          "column 1 of \"(?<a>b)\": only (?:…) is understood, and (?i) at the start of the expression"},
         {"((a{200}){200}){200}", "column 15 of \"((a{200}){200}){200}\": too large an expression"},

@@ -391,11 +391,10 @@ static ckpt_status put_row(struct torch_writer *w, pickle_writer *pw, uint32_t r
         return put_tensor(w, pw, t, err);
     (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "tensor \"%.*s\" (%s, %s) %s; a torch file cannot hold it",
                STR_ARG(t->name), ckpt_kind_name((ckpt_kind)t->kind), ckpt_tensor_dtype_name(t), unfit_reason);
-    char word[SHELL_WORD_MAX];
     if (dequantize_supports((ckpt_dtype)t->dtype))
         error_add_hint(err, "--cast '*=bfloat16' makes it a type that torch has");
     else
-        error_add_hint(err, "--drop %s leaves it out", shell_glob(t->name, word));
+        format_hint_leave_out(w->p->file, t, t->name, "", err);
     return CKPT_ELOSSY;
 }
 

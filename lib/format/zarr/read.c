@@ -163,7 +163,7 @@ static ckpt_status read_group(struct zarr_folder *z)
         CKPT_TRY(file_report_lost(f, st, z->store.db.entries[i].key, z->arrays.err));
     }
     if (z->arrays.nunsupported)
-        file_notice(f, "%zu array%s cannot be read, such as \"%.*s\": `ckpt ls` has the reasons",
+        file_notice(f, "%zu array%s cannot be read, such as \"%.*s\": `ckpt ls -l` has the reasons",
                     z->arrays.nunsupported, z->arrays.nunsupported == 1 ? "" : "s",
                     STR_ARG(z->arrays.first_unsupported));
     return add_attributes(z);

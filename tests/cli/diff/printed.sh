@@ -29,6 +29,16 @@ ckpt diff --keys-only error.txt s.safetensors; echo $?
 ckpt diff --keys-only n.safetensors error.txt; echo $?
 section 'error: prefix' | ckpt diff --keys-only - s.safetensors; echo $?
 ckpt diff --keys-only error.txt error.txt; echo $?
+section 'error: not strict' >error.txt
+ckpt diff --keys-only w.safetensors error.txt; echo $?
+printf "_IncompatibleKeys(missing_keys=[], unexpected_keys=['module.fc.bias'])" | ckpt diff --keys-only - w.safetensors; echo $?
+# what may be another thing than a name is none: a number, a word before the name, a shape without a name
+for text in '0 108' '0 True' 'param a.weight torch.Size([1])' 'torch.Size([1])' '0 a.weight\n2 a.bias' \
+    '5 a.weight' '0 a.weight\na.bias' 'a.bias\n1 a.weight' "{'epoch': 3, 'state_dict': {'a': tensor([1.])}}" \
+    "{'a': tensor([1., 2.}" 'a tensor([1.,\nb tensor([2.])' "[(0, 'a.weight')]" 'Parameter containing:\ntensor([1.])'; do
+    printf "$text\n" | ckpt diff --keys-only - s.safetensors 2>/dev/null && echo "$text"
+    echo $?
+done
 # a list that ends early, a dict that is no list of names, a shape that is none
 for text in "['a.weight', 'b" "['a.weight'" "{'a.weight': 1}" "odict_keys(['a.weight'])]" "a.weight [1, 2" \
     "[[[[[[[[['a']]]]]]]]]" "['']" "['a\\x07']" '{"format": "pt", "a": [1]}' 'Missing key(s) in state_dict: ' \

@@ -20,6 +20,13 @@ ckpt convert b.safetensors -o b.npz
 for bad in V2 V2= V2=float V3=int8 V2=int8 'V1=int4,' ',V1=int4' W1=int4 V=int4 V2=bfloat16,V1=q8_0; do
     ckpt ls --as "$bad" $np/void.npy
 done
+# several are given at once or one by one, by the names that --cast has, but only one for each size
+ckpt ls --as V1=int4 --as V2=bf16 $np/void.npy
+ckpt ls --as V2=F16 --as V1=int4 $np/ml_int4.npy
+ckpt ls --as V1=int4 --as V1=uint8 $np/ml_int4.npy; echo $?
+# what a format lacks without it is named by the hint
+ckpt convert $np/void.npy -o v.pt; echo $?
+ckpt convert $np/ml_int4.npy -o v.safetensors; echo $?
 # one array of objects does not hide the others
 ckpt ls $np/object.npz
 ckpt verify $np/object.npz

@@ -30,3 +30,10 @@ ckpt convert -q --root auto --keep '*fc*' data/train.pt -o fc.pt
 run ckpt ls -g '*fc.bias' -g '*conv1*' data/train.pt fc.pt
 run ckpt ls -g '*conv1*' data/train.pt fc.pt
 run ckpt ls -g '*fc.bias' -g 'none*' data/train.pt fc.pt
+# A glob that excludes what no file has is one that matches nothing.
+for command in ls stat hash verify; do
+    run ckpt $command -g '!none*' data/train.pt
+    run ckpt $command -g '!*conv1*' data/train.pt fc.pt
+done
+run ckpt diff -g '!none*' data/train.pt data/train.pt
+run ckpt hash --cast 'none*=bf16' data/train.pt

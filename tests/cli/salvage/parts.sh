@@ -33,6 +33,11 @@ ckpt salvage stray.safetensors -o a.safetensors; echo "exit $?"
 echo '# a tensor that cannot be read, one of a dtype that no format has'
 ckpt salvage corpus/keras/hdf5/filters_plugin.h5 -o filters.pt; echo "exit $?"
 ckpt ls filters.pt | wc -l
+echo '# a dtype that numpy alone has: an .npz keeps it, as convert does'
+for x in str_U datetime void dt_int8; do cp "corpus/numpy/np2/$x.npy" .; done
+zip -q mixed.npz str_U.npy datetime.npy void.npy dt_int8.npy
+for o in npz pt safetensors; do ckpt salvage mixed.npz -o "kept.$o"; echo "exit $?"; done
+ckpt diff mixed.npz kept.npz; ckpt ls kept.pt
 ckpt salvage -n corpus/numpy/np2/struct.npy -o no.npz; echo "exit $?"
 
 echo '# a part is lost and no tensor is left: nothing is written'

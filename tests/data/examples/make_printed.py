@@ -51,6 +51,25 @@ def texts(d):
     yield "aligned lists", lambda: [print(f"{k:40}{list(v.shape)}") for k, v in d.items()]
     yield "pairs", lambda: [print(pair) for pair in shapes.items()]
     yield "triples", lambda: [print((k, v.shape, v.dtype)) for k, v in d.items()]
+    yield "numbers of elements", lambda: [print(k, v.numel()) for k, v in d.items()]
+    yield "numbers with commas", lambda: [print(f"{k}: {v.numel():,}") for k, v in d.items()]
+    yield "properties", lambda: [print(k, v.requires_grad, v.dtype, v.numel(), v.shape) for k, v in d.items()]
+    yield "counted names", lambda: [print(i, k) for i, k in enumerate(d)]
+    yield "counted from 1", lambda: [print(f"{i}: {k}") for i, k in enumerate(d, 1)]
+    yield "counted shapes", lambda: [print(i, k, v.shape) for i, (k, v) in enumerate(d.items())]
+    torch.set_printoptions(edgeitems=1, threshold=8)
+    net = nn.ModuleDict({"module": Net()})
+    net.load_state_dict(d)
+    tensors = net.state_dict(keep_vars=True)
+    meta = net.to_empty(device="meta").state_dict(keep_vars=True)
+    yield "state dict", lambda: print(d)
+    yield "dict of tensors", lambda: print(dict(d))
+    yield "items of tensors", lambda: print(list(d.items()))
+    yield "OrderedDict before Python 3.12", lambda: print(f"OrderedDict({list(d.items())})")
+    yield "parameters", lambda: print(list(tensors.items()))
+    yield "parameters after names", lambda: [print(k, v) for k, v in tensors.items()]
+    yield "counted parameters", lambda: [print(i, k, v) for i, (k, v) in enumerate(tensors.items())]
+    yield "parameters on meta", lambda: [print(f"{k}: {v}") for k, v in meta.items()]
 
 
 def refusals(d, whole):
@@ -74,3 +93,5 @@ with open(sys.argv[2], "w", encoding="utf-8") as out, redirect_stdout(out):
             net.load_state_dict(state)
         except RuntimeError as error:
             print(f"RuntimeError: {error}")
+    print("== error: not strict")
+    print(Net(10, False).load_state_dict(checkpoint["state_dict"], strict=False))
