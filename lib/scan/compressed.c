@@ -57,20 +57,27 @@ uint64_t scan_max_unpacked(const struct scanner *x, uint64_t size)
     return max < left ? max : left;
 }
 
-bool scan_is_zlib(struct scanner *x, source *src, bool text)
+/* inflate_zlib - returns what the zlib data SRC inflate to, at most MAX bytes, and sets *ST to how that ended.
+ * NULL: nothing. */
+static source *inflate_zlib(struct scanner *x, source *src, uint64_t max, ckpt_status *st)
 {
     uint64_t used;
     ckpt_error why;
-    spool *unpacked = spool_new(text ? scan_max_unpacked(x, src->size) : 64 /* some bytes are enough */);
-    ckpt_status st = unpacked ? inflate_into(src, 0, src->size, INFLATE_ZLIB, unpacked, &used, &why)
-                              : fail_memory(&why);
-    (void)scan_note_system_failure(x->scan, st, &why);
-    if (!unpacked || spool_size(unpacked) == 0) {
-        spool_free(unpacked);
-        return false;
-    }
-    source *bytes = spool_source(unpacked);
-    bool is_zlib = !text || scan_is_pickle(x, bytes, 0, bytes->size, true);
+    spool *unpacked = spool_new(max);
+    *st = unpacked ? inflate_into(src, 0, src->size, INFLATE_ZLIB, unpacked, &used, &why) : fail_memory(&why);
+    (void)scan_note_system_failure(x->scan, *st, &why);
+    if (unpacked && spool_size(unpacked))
+        return spool_source(unpacked);
+    spool_free(unpacked);
+    return NULL;
+}
+
+bool scan_is_zlib(struct scanner *x, source *src, bool text)
+{
+    ckpt_status ignored;
+    uint64_t max = text ? scan_max_unpacked(x, src->size) : 64; /* some bytes are enough */
+    source *bytes = inflate_zlib(x, src, max, &ignored);
+    bool is_zlib = bytes && (!text || scan_is_pickle(x, bytes, 0, bytes->size, true));
     source_unref(bytes);
     return is_zlib;
 }
@@ -196,6 +203,7 @@ bool scan_is_compressed(struct scanner *x, source *src, const char *kind)
 
 struct packed_file {
     struct scanner *x;
+    uint64_t size;
     bool is_file;
 };
 
@@ -206,32 +214,27 @@ static ckpt_status note_if_file(void *user, ckpt_str name, source *bytes, ckpt_e
     struct probe p = {.size = 0};
     (void)name;
     CKPT_TRY(recognize_fill(&p, f->x->path, bytes, err));
+    f->size = bytes->size;
     f->is_file = f->is_file || recognize(&p) || scan_is_pickle(f->x, bytes, 0, bytes->size, true);
     return CKPT_OK;
 }
 
-/* inflates_to_file - returns true if SRC is zlib data of a recognized file, or broken zlib data whose first
- * bytes call something as a pickle: random bytes inflate to a few bytes. */
+/* inflates_to_file - returns true if SRC is zlib data of a recognized file or of more bytes than may be
+ * unpacked, or is broken zlib data whose first bytes call something as a pickle: random bytes inflate to few
+ * bytes. */
 static bool inflates_to_file(struct scanner *x, source *src)
 {
     struct packed_file f = {.x = x};
-    uint64_t used;
+    ckpt_status st;
     ckpt_error why;
-    spool *unpacked = spool_new(scan_max_unpacked(x, src->size));
-    ckpt_status st = unpacked ? inflate_into(src, 0, src->size, INFLATE_ZLIB, unpacked, &used, &why)
-                              : fail_memory(&why);
-    (void)scan_note_system_failure(x->scan, st, &why);
-    if (!unpacked || spool_size(unpacked) == 0) {
-        spool_free(unpacked);
-        return false;
-    }
-    source *bytes = spool_source(unpacked);
-    if (st == CKPT_OK || st == CKPT_ELIMIT)
+    source *bytes = inflate_zlib(x, src, scan_max_unpacked(x, src->size), &st);
+    if (bytes && st == CKPT_OK)
         (void)scan_note_system_failure(x->scan, note_if_file(&f, STR_LIT(""), bytes, &why), &why);
-    else
+    else if (bytes)
         f.is_file = bytes->size >= CALL_MIN && scan_is_pickle(x, bytes, 0, bytes->size, false);
+    x->unpacked += bytes ? bytes->size : 0; /* bounded: by scan_max_unpacked */
     source_unref(bytes);
-    return f.is_file;
+    return f.is_file || st == CKPT_ELIMIT;
 }
 
 const char *scan_find_packed_file(struct scanner *x, source *src)
@@ -247,8 +250,10 @@ const char *scan_find_packed_file(struct scanner *x, source *src)
     const struct signature *compression = recognize_kind(&p, SIGN_COMPRESSED);
     if (!compression || strcmp(compression->id, "lzma") != 0)
         return NULL;
-    (void)scan_note_system_failure(x->scan, unpack_archive(src, &u, &why), &why);
-    return f.is_file ? "lzma" : NULL;
+    ckpt_status st = unpack_archive(src, &u, &why);
+    (void)scan_note_system_failure(x->scan, st, &why);
+    x->unpacked += f.size; /* bounded: by scan_max_unpacked */
+    return f.is_file || st == CKPT_ELIMIT ? "lzma" : NULL;
 }
 
 ckpt_status scan_compressed(struct scanner *x, source *src, ckpt_str where, const char *kind,
