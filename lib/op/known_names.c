@@ -2,7 +2,7 @@
 #include "op/digest.h"
 #include "op/weights_only.h"
 
-enum listed { NOT_LISTED, LISTED_HARMLESS, LISTED_STATE, LISTED_VALUE, LISTED_EXEC };
+enum listed { NOT_LISTED, LISTED_HARMLESS, LISTED_CONSTANT, LISTED_NEW, LISTED_VALUE, LISTED_EXEC };
 
 /* find_listed - returns the list that MODULE.NAME is in; the first of enum listed if it is in several. */
 static enum listed find_listed(ckpt_str module, ckpt_str name)
@@ -11,14 +11,16 @@ static enum listed find_listed(ckpt_str module, ckpt_str name)
         const char *module, *names;
         enum listed answer;
     } known[] = {
-#define HARMLESS(module, name) {module, name, LISTED_HARMLESS},
-#define STATES(module, names)  {module, names, LISTED_STATE},
-#define VALUES(module, names)  {module, names, LISTED_VALUE},
-#define EXEC(module, name)     {module, name, LISTED_EXEC},
+#define HARMLESS(module, name)  {module, name, LISTED_HARMLESS},
+#define CONSTANT(module, names) {module, names, LISTED_CONSTANT},
+#define NEW(module, names)      {module, names, LISTED_NEW},
+#define VALUES(module, names)   {module, names, LISTED_VALUE},
+#define EXEC(module, name)      {module, name, LISTED_EXEC},
 #include "op/known_names.def"
 #undef EXEC
 #undef VALUES
-#undef STATES
+#undef NEW
+#undef CONSTANT
 #undef HARMLESS
     };
     enum listed answer = NOT_LISTED;
@@ -29,20 +31,20 @@ static enum listed find_listed(ckpt_str module, ckpt_str name)
     return answer;
 }
 
-bool name_is_only_value(ckpt_str module, ckpt_str name)
+enum name_use name_use(ckpt_str module, ckpt_str name)
 {
-    return !weights_only_allows(module, name) && find_listed(module, name) == LISTED_VALUE;
-}
-
-bool name_is_made_without_arguments(ckpt_str module, ckpt_str name)
-{
-    return !weights_only_allows(module, name) && find_listed(module, name) == LISTED_STATE;
+    switch (weights_only_allows(module, name) ? LISTED_HARMLESS : find_listed(module, name)) {
+    case LISTED_CONSTANT: return NAME_CONSTANT;
+    case LISTED_NEW: return NAME_NEW;
+    case LISTED_VALUE: return NAME_VALUE;
+    default: return NAME_ANY;
+    }
 }
 
 ckpt_scan_verdict name_verdict(ckpt_str module, ckpt_str name)
 {
     size_t dot = str_find(name, STR_LIT("."), 0);
-    enum listed listed = find_listed(module, name);
+    enum listed listed = dot == SIZE_MAX && name.len && module.len ? find_listed(module, name) : NOT_LISTED;
     if (dot == SIZE_MAX && name.len && module.len &&
         (weights_only_allows(module, name) || (listed != NOT_LISTED && listed != LISTED_EXEC)))
         return CKPT_SCAN_ALLOW_LISTED;
@@ -53,14 +55,16 @@ ckpt_scan_verdict name_verdict(ckpt_str module, ckpt_str name)
 ckpt_status names_sha256(uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err)
 {
     static const char *const ours[] = {
-#define HARMLESS(module, name) module "." name "\n",
-#define STATES(module, names)  module "." names "\n",
-#define VALUES(module, names)  module "." names "\n",
+#define HARMLESS(module, name)  module "." name "\n",
+#define CONSTANT(module, names) module "." names "\n",
+#define NEW(module, names)      module "." names "\n",
+#define VALUES(module, names)   module "." names "\n",
 #define EXEC(module, name)
 #include "op/known_names.def"
 #undef EXEC
 #undef VALUES
-#undef STATES
+#undef NEW
+#undef CONSTANT
 #undef HARMLESS
     };
     struct hash h;

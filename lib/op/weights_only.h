@@ -19,11 +19,15 @@ const char *weights_only_allowed_name(size_t i);
 /* name_verdict - returns the verdict on importing MODULE.NAME, in the spelling of Python 3. A NAME with a dot
  * is not allowed, since Python resolves it attribute by attribute; KNOWN_EXEC if its first part is. */
 ckpt_scan_verdict name_verdict(ckpt_str module, ckpt_str name);
-/* name_is_only_value - returns true if MODULE.NAME is allow-listed, but a call of it is not harmless. */
-bool name_is_only_value(ckpt_str module, ckpt_str name);
-/* name_is_made_without_arguments - returns true if MODULE.NAME is allow-listed, but a call of it is harmless
- * only without arguments. */
-bool name_is_made_without_arguments(ckpt_str module, ckpt_str name);
+/* How an allow-listed name may be used. */
+enum name_use {
+    NAME_ANY,
+    NAME_CONSTANT, /* called with one constant */
+    NAME_NEW,      /* made by NEWOBJ, without arguments */
+    NAME_VALUE     /* not called */
+};
+/* name_use - returns how MODULE.NAME, for which name_verdict is CKPT_SCAN_ALLOW_LISTED, may be used. */
+enum name_use name_use(ckpt_str module, ckpt_str name);
 /* names_sha256 - computes the SHA-256 of the allow-listed names, torch's and then ours, "MODULE.NAME" or
  * "MODULE.NAME NAME …" a line. Reports with the same sum were made with the same lists. */
 ckpt_status names_sha256(uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err);

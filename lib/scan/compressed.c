@@ -57,7 +57,7 @@ uint64_t scan_max_unpacked(const struct scanner *x, uint64_t size)
     return max < left ? max : left;
 }
 
-/* inflate_zlib - returns what the zlib data SRC inflate to, at most MAX bytes, and sets *ST to how that ended.
+/* inflate_zlib - returns what the zlib data SRC inflate to, at most MAX bytes, and sets *ST to how it ended.
  * NULL: nothing. */
 static source *inflate_zlib(struct scanner *x, source *src, uint64_t max, ckpt_status *st)
 {

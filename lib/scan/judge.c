@@ -20,6 +20,7 @@
 #include "core/python2.h"
 #include "op/weights_only.h"
 
+#define NEWOBJ          0x81u
 #define NAMES_MEMORY    ((uint64_t)16 << 20) /* bytes */
 #define ARGS_MEMORY     ((uint64_t)1 << 20)  /* bytes, for the arguments of one call */
 #define ARGS_NODES      64u
@@ -181,8 +182,9 @@ static bool makes_known_object(const struct scan *scan, const struct trace_node 
     if (!class || !base || args->nitems != 3 || get_verdict(scan, class) != CKPT_SCAN_ALLOW_LISTED)
         return false;
     struct full_name class_name = get_python3_name(class), base_name = get_python3_name(base);
-    return !name_is_only_value(class_name.module, class_name.name) && str_is(base_name.module, "builtins") &&
-           str_is(base_name.name, "object") && !trace_node(args->items[2]);
+    return name_use(class_name.module, class_name.name) != NAME_VALUE &&
+           str_is(base_name.module, "builtins") && str_is(base_name.name, "object") &&
+           !trace_node(args->items[2]);
 }
 
 /* find_unusual_arguments - returns what is unusual about ARGS for the allow-listed G; NULL: nothing. */
@@ -195,13 +197,18 @@ static const char *find_unusual_arguments(struct scan *scan, const struct trace_
         return "its arguments are not a tuple: only pickle.py and joblib accept that";
     if (n->kind != TRACE_TUPLE)
         return "its arguments are computed while loading";
-    if (name_is_only_value(python3.module, python3.name))
-        return "it is harmless to keep, but no pickler calls it";
-    if (str_is(python3.module, "builtins") && str_is(python3.name, "type") &&
-        (n->nitems != 1 || trace_node(get_tuple_item(args, 0))))
-        return "pickles only get the type of a constant, such as None";
-    if (n->nitems && name_is_made_without_arguments(python3.module, python3.name))
-        return "picklers make it without arguments";
+    switch (name_use(python3.module, python3.name)) {
+    case NAME_VALUE: return "it is harmless to keep, but no pickler calls it";
+    case NAME_NEW:
+        if (step->opcode != NEWOBJ || n->nitems)
+            return "picklers make it by NEWOBJ, without arguments and a call of its constructor";
+        break;
+    case NAME_CONSTANT:
+        if (n->nitems != 1 || trace_node(get_tuple_item(args, 0)))
+            return "picklers call it with one constant";
+        break;
+    default: break;
+    }
     if (str_is(python3.module, "copyreg") && !makes_known_object(scan, n))
         return "it makes an object of a class that is on no list, or not as picklers do";
     if (str_is(python3.module, "_codecs") && n->nitems > 1 &&
@@ -250,7 +257,7 @@ static void describe_step(const struct judge *j, const struct trace_step *step, 
         r->new_module = python3.module;
         r->new_name = python3.name;
         /* REDUCE, NEWOBJ, GLOBAL */
-        bool accepted_opcode = step->opcode == 'R' || step->opcode == 0x81 || step->opcode == 'c';
+        bool accepted_opcode = step->opcode == 'R' || step->opcode == NEWOBJ || step->opcode == 'c';
         r->weights_only = accepted_opcode && g->has_constant_name && weights_only_allows(g->module, g->name);
     }
     r->args = read_value(j->scan, step, args, a, ARGS_NODES);

@@ -28,8 +28,7 @@ static const struct target_list harmless_targets[] = {
 static bool is_harmless_target(ckpt_str module, ckpt_str name)
 {
     ckpt_scan_verdict verdict = name_verdict(module, name);
-    return (verdict == CKPT_SCAN_ALLOW_LISTED && !name_is_only_value(module, name) &&
-            !name_is_made_without_arguments(module, name)) ||
+    return (verdict == CKPT_SCAN_ALLOW_LISTED && name_use(module, name) == NAME_ANY) ||
            target_list_has(harmless_targets, sizeof harmless_targets / sizeof *harmless_targets, module,
                            name);
 }

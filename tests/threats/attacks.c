@@ -225,6 +225,25 @@ static const struct attack attacks[] = {
     ATTACK("numpy-flags", "numpy_class_dtype.pkl", NUMPY_OBJECTS,
            ARRAY("cnumpy\ndtype\n(" NDARRAY "\x89\x88tR(" STATE("\x03", "\x08", "\0") "tb", EIGHT_BYTES)),
     /* names that are harmless only as values */
+    ATTACK("called-value", "module_call.pkl", UNUSUAL_ARGUMENTS, "ctorch.nn.modules.activation\nReLU\n)R."),
+    ATTACK("called-value", "module_arguments.pkl", UNUSUAL_ARGUMENTS,
+           "\x80\x02"
+           "ctransformers.training_args\nTrainingArguments\n(S'/tmp'\nt\x81."),
+    ATTACK(
+        "called-value", "module_from_type.pkl", UNUSUAL_ARGUMENTS,
+        "\x80\x02"
+        "ctorch._tensor\n_rebuild_from_type_v2\n(ctorch.nn.modules.activation\nReLU\nctorch\nTensor\n)}tR."),
+    ATTACK("called-value", "member_arguments.pkl", UNUSUAL_ARGUMENTS,
+           "ctransformers.trainer_utils\nSchedulerType\n(S'a'\nS'b'\ntR."),
+    ATTACK("called-value", "module_append.pkl", UNRESOLVED_CALLABLE,
+           "\x80\x02"
+           "ctorch.nn.modules.activation\nReLU\n)\x81}S'append'\nc_codecs\nencode\nsbS'a'\na."),
+    HARMLESS("module.pkl", "\x80\x02"
+                           "ctorch.nn.modules.activation\nReLU\n)\x81}S'inplace'\n\x89sb."),
+    HARMLESS("training_args.pkl",
+             "\x80\x02"
+             "ctransformers.training_args\nTrainingArguments\n)\x81}S'lr_scheduler_type'\n"
+             "ctransformers.trainer_utils\nSchedulerType\nS'linear'\n\x85Rsb."),
     ATTACK("called-value", "memmap_call.pkl", UNUSUAL_ARGUMENTS, "cnumpy\nmemmap\n(S'/dev/null'\ntR."),
     ATTACK("called-value", "ufunc_call.pkl", UNUSUAL_ARGUMENTS, "cnumpy\nsin\n(I1\ntR."),
     ATTACK("called-value", "type_call.pkl", UNUSUAL_ARGUMENTS,

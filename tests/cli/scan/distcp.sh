@@ -9,5 +9,5 @@ cat value.pt tensors.safetensors value.pt >value_after.distcp
 (cat value.pt tensors.safetensors; printf x) >more.distcp
 (cat value.pt; printf x; cat tensors.safetensors) >gap.distcp
 (cat value.pt; head -c 60 tensors.safetensors) >cut.distcp
-cat value.pt corpus/torch/t26/whole_model.pt tensors.safetensors >calls.distcp
+cat value.pt corpus/torch/t26/whole_model_custom.pt tensors.safetensors >calls.distcp
 ckpt scan *.distcp
