@@ -134,15 +134,18 @@ static ckpt_status report_loader_keys(struct json_visit *v, const struct open_ob
                : CKPT_OK;
 }
 
+/* is_item - returns true if KEY is that of an item in an array. */
+static bool is_item(ckpt_str key) { return !key.len || str_eq(key, FIRST_ITEM); }
+
 /* judge_exported_text - judges TEXT, which is in O, if it is in the graph of an exported program of torch. */
 static ckpt_status judge_exported_text(struct json_visit *v, const struct open_object *o, ckpt_str text)
 {
     if (v->json.depth < 2 || !str_is(v->open[1].key, "graph_module"))
         return CKPT_OK;
     struct exported_text t = {
-        .text = text, .at = v->json.event_at, .key = o->key.len ? o->key : o->outer_key};
+        .text = text, .at = v->json.event_at, .key = is_item(o->key) ? o->outer_key : o->key};
     /* bounded: depth is at least 2 */
-    t.is_input = o->outer_key.len == 0 && str_is(o[-1].outer_key, "inputs");
+    t.is_input = is_item(o->outer_key) && str_is(o[-1].outer_key, "inputs");
     return exported_judge_text(v->x, v->src, v->where, &t);
 }
 
