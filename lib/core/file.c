@@ -87,6 +87,7 @@ void file_free(ckpt_file *f)
     source_unref(f->archive);
     pthread_mutex_destroy(&f->lock);
     free(f->path);
+    file_free(f->taken_from); /* which has none itself */
     free(f);
 }
 
@@ -96,15 +97,32 @@ const ckpt_file *file_or_empty(const ckpt_file *f)
     return f ? f : &none;
 }
 
-void file_take_over(ckpt_file *f, ckpt_file *other)
+/* exchange - exchanges what F and OTHER have. */
+static void exchange(ckpt_file *f, ckpt_file *other)
 {
     ckpt_file old = *f;
     *f = *other;
     *other = old;
-    f->probe = other->probe;
     map_set_user(f->storage_keys, f);
     map_set_user(f->names, f);
-    file_free(other);
+}
+
+void file_take_over(ckpt_file *f, ckpt_file *other)
+{
+    exchange(f, other);
+    f->probe = other->probe;
+    f->taken_from = other;
+}
+
+ckpt_file *file_move_home(ckpt_file *f)
+{
+    ckpt_file *home = f->taken_from;
+    if (!home)
+        return f;
+    exchange(home, f);
+    home->taken_from = NULL;
+    file_free(f);
+    return home;
 }
 
 bool file_note_read(ckpt_file *f, const char *path)

@@ -100,6 +100,7 @@ struct ckpt_file {
     /* add_opaque_storages - adds the storages that only opaque objects refer to, for a writer; NULL: none. */
     ckpt_status (*add_opaque_storages)(struct ckpt_file *f, ckpt_error *err);
     struct probe *probe; /* during open only */
+    struct ckpt_file *taken_from; /* during open only: of file_take_over; NULL: none */
     struct source_watch *watch; /* during open only; may be NULL */
     struct check *check;        /* faults are reported there and reading continues; usually NULL */
     bool salvage;               /* damaged tensors are lost, not an error */
@@ -121,8 +122,11 @@ struct ckpt_file {
 ckpt_status file_new(const char *path, source *src, const ckpt_limits *limits, ckpt_file **out,
                      ckpt_error *err);
 void file_free(ckpt_file *f);
-/* file_take_over - frees what F has, except its probe, moves all that OTHER has into F, and frees OTHER. */
+/* file_take_over - moves all that OTHER has into F, which keeps its probe, while F is read. file_move_home -
+ * when that ends, moves it back to OTHER, to which its sources may refer, frees F and returns OTHER; returns
+ * F if it has taken over nothing. */
 void file_take_over(ckpt_file *f, ckpt_file *other);
+ckpt_file *file_move_home(ckpt_file *f);
 /* file_hold, file_release - count the holders of F; the last file_release frees it. Only for ckpt_close and
  * for plans: files that the library opens for itself are freed by file_free. */
 void file_hold(ckpt_file *f);

@@ -247,7 +247,7 @@ ckpt_status format_open(const struct opening *o, ckpt_file **out, ckpt_error *er
         f->archive = archive;
         st = archive && src && !part_file_set_folder(f) ? fail_memory(err) : read_open_source(f, o, p, err);
         if (st == CKPT_OK)
-            *out = f;
+            *out = file_move_home(f);
         else
             file_free(f);
     }
