@@ -6,7 +6,7 @@
  *                              of model_weights.ckpt a folder model_weights/ with a distributed checkpoint
  *   Stable-Baselines3's .zip   data (JSON), policy.pth, policy.optimizer.pth, pytorch_variables.pth
  *   any other                  a checkpoint with its usual suffix; a folder with a file that shows that its
- *                              files are one checkpoint: an index of shards, .metadata, .zgroup …
+ *                              files are one checkpoint: an index of shards, a shard, .metadata, .zgroup …
  *
  * FILE!MEMBER names a member or a folder. FILE itself is the weights of NeMo or Stable-Baselines3, else the
  * only such member or folder, apart from the companions of weights, such as optimizer.pt. Which that is
@@ -42,6 +42,13 @@ static bool is_companion(ckpt_str name)
 {
     struct shard_name s;
     return shard_name_parse(name, &s) && str_is(s.ext, ".gguf") ? s.number != 1 : folder_is_companion(name);
+}
+
+/* is_apple_double - returns true for files that macOS adds for the attributes of others. */
+static bool is_apple_double(ckpt_str name)
+{
+    ckpt_str last = str_skip(name, str_folder(name).len);
+    return str_starts(name, STR_LIT("__MACOSX/")) || str_starts(last, STR_LIT("._"));
 }
 
 /* is_preferred - returns true for the weights of NeMo and Stable-Baselines3, which have other checkpoints
@@ -108,7 +115,8 @@ static bool next_candidate(struct candidates *c, ckpt_str *name)
         if (!is_folder)
             *name = member;
         /* the files in a folder come one after the other */
-        if ((is_folder || is_checkpoint(member)) && !(c->last.ptr && str_eq(c->last, *name))) {
+        bool may_be_one = is_folder || (is_checkpoint(member) && !is_apple_double(member));
+        if (may_be_one && !(c->last.ptr && str_eq(c->last, *name))) {
             c->last = *name;
             return true;
         }
@@ -288,10 +296,13 @@ static bool probe(const struct probe *p)
 static ckpt_status read_named(ckpt_file *f, source *archive, ckpt_str name, ckpt_error *err)
 {
     source *bytes;
+    bool compares = f->check || f->salvage; /* format_verify compares the checksums of all members */
     ckpt_file *part = NULL;
     ckpt_str path = join_member(f->a, f->path, name);
     if (!path.ptr)
         return fail_memory(err);
+    if (f->salvage)
+        members_compare_stored(archive);
     if (members_find(archive, path.ptr) == MEMBER_FOLDER)
         bytes = source_ref(archive);
     else
@@ -301,6 +312,11 @@ static ckpt_status read_named(ckpt_file *f, source *archive, ckpt_str name, ckpt
         return err->status;
     file_take_over(f, part);
     f->torch_load_refusal = STR_LIT("it is in an archive");
+    f->whole_checksum |= compares && members_have_checksums(archive);
+    if (members_mismatched(archive).ptr)
+        file_note_loss(f, "%.*s does not have the checksum that the archive records: any tensor without a "
+                       "checksum of its own may be damaged",
+                       STR_ARG(members_mismatched(archive)));
     return CKPT_OK;
 }
 

@@ -67,7 +67,7 @@ static ckpt_status refuse_zip(const struct probe *p, ckpt_error *err)
     }
     return fail(err, CKPT_EUNKNOWN, CKPT_NO_OFFSET,
                 "zip archive of {%zu member%s} without a torch checkpoint (no {=data.pkl})\n"
-                "`unzip -l` shows what is in it",
+                "`unzip -l` lists its members; FILE!MEMBER reads one of them",
                 p->zip->n, p->zip->n == 1 ? "" : "s");
 }
 

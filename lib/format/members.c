@@ -37,6 +37,8 @@ struct archive_source {
     size_t nfiles;
     uint64_t in_memory, in_file, max_unpacked; /* bytes of members that were unpacked, and may be in all */
     int fd;                                    /* the temporary file; -1: none */
+    bool compares_stored;
+    ckpt_str mismatched; /* see members_mismatched */
 };
 
 /* A member as a source of its own: FILE!MEMBER is named, so offsets are in the member. */
@@ -417,6 +419,32 @@ static ckpt_status unpack_member(struct archive_source *c, const struct zip_entr
     return st;
 }
 
+void members_compare_stored(source *archive) { ((struct archive_source *)archive)->compares_stored = true; }
+
+bool members_have_checksums(const source *archive)
+{
+    const zip *z = ((const struct archive_source *)archive)->z;
+    return z && !z->crc_none;
+}
+
+ckpt_str members_mismatched(const source *archive)
+{
+    return ((const struct archive_source *)archive)->mismatched;
+}
+
+/* compare_stored - notes the entry E if BYTES, which are stored, do not have its checksum. */
+static ckpt_status compare_stored(struct archive_source *c, const struct zip_entry *e, source *bytes,
+                                  ckpt_error *err)
+{
+    uint32_t crc = 0;
+    if (!c->compares_stored || !members_have_checksums(&c->as_source) || e->crc_unknown || c->mismatched.ptr)
+        return CKPT_OK;
+    CKPT_TRY(source_crc(bytes, 0, bytes->size, CRC_32, &crc, err));
+    if (crc != e->crc)
+        c->mismatched = e->name;
+    return CKPT_OK;
+}
+
 static ckpt_status open_zip_member(struct archive_source *c, size_t i, source **out, ckpt_error *err)
 {
     const struct zip_entry *e = &c->z->entries[i];
@@ -427,6 +455,8 @@ static ckpt_status open_zip_member(struct archive_source *c, size_t i, source **
         st = e->method == ZIP_STORED ? source_slice(c->bytes, e->data_offset, e->usize, out, err)
                                      : unpack_member(c, e, member, out, err);
     source_unref(member);
+    if (st == CKPT_OK && e->method == ZIP_STORED && (st = compare_stored(c, e, *out, err)) != CKPT_OK)
+        source_unref(*out);
     return st;
 }
 
