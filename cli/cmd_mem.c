@@ -262,7 +262,7 @@ static void print_heading(const struct job *job)
     const ckpt_mem_result *result = &job->result;
     text_name(&t, str_of(job->path));
     text_addf(&t, "   %s", result->family_title ? result->family_title : "unknown architecture");
-    if (result->family) {
+    if (result->recognized_by) {
         text_add(&t, ", by ");
         text_name(&t, str_of(result->recognized_by));
     }

@@ -1350,7 +1350,7 @@ typedef struct {
     uint32_t struct_size;
     uint32_t blocks;            /* how many can be checkpointed; 0: activations are not known */
     const char *family;         /* "gpt2" …; NULL: none that is known */
-    const char *family_title;   /* "GPT-2" */
+    const char *family_title;   /* "GPT-2", or what a network of no family is, "an encoder and a decoder" */
     const char *recognized_by;  /* the tensor name, or key of the config, by which it was recognized */
     const char *optimizer;      /* "adamw-foreach", or what the file holds: "Adam-like, 42 states" */
     const char *precision;      /* "fp32", "bf16-mixed", "as stored" … */

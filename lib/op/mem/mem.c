@@ -438,7 +438,7 @@ static void note_states(struct estimate *est)
     if (m->config.path)
         notices_add(&m->assumed, "config: %s", m->config.path);
     if (m->tied_by_config)
-        notices_add(&m->assumed, "the head is the embedding: tie_word_embeddings in the config");
+        notices_add(&m->assumed, "the head is the embedding: tie_word_embeddings of the config");
     if (m->fp32_by_default && est->run.precision == CKPT_MEM_AS_STORED)
         notices_add(&m->assumed, "parameters in fp32: the config has no torch_dtype");
     if (est->run.batch && is_type_assumed(m))
@@ -546,9 +546,9 @@ static ckpt_status begin_estimate(struct estimate *est, ckpt_mem *m, const ckpt_
     fill_states(est);
     note_states(est);
     out->family = m->family ? m->family->name : NULL;
-    out->family_title = m->family ? m->family->title : NULL;
+    out->family_title = m->family ? m->family->title : m->other_title;
     out->setup = m->family ? m->family->setup : NULL;
-    out->recognized_by = m->family ? m->recognized_by.ptr : NULL;
+    out->recognized_by = out->family_title ? m->recognized_by.ptr : NULL;
     if (!est->run.batch)
         return CKPT_OK;
     if (m->refusal.len)

@@ -52,7 +52,8 @@ struct ckpt_mem {
     bool has_model_type;             /* the config has a model_type */
     bool fp32_by_default;            /* there is no file, and the config has no dtype */
     const struct mem_family *family; /* NULL: not known */
-    ckpt_str recognized_by;          /* the name of the tensor that only this family has */
+    const char *other_title;         /* what a network of no family is; NULL: not known */
+    ckpt_str recognized_by;          /* the name of the tensor that only this family, or other network, has */
     struct letters dims;
     uint32_t conditions; /* those of family.h that hold for this network */
     uint32_t nblocks;

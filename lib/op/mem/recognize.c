@@ -283,11 +283,23 @@ static void tie_second_names(ckpt_mem *m)
     }
 }
 
+/* config_ties_head - returns true if the config of M ties its head to its embedding, as transformers do by
+ * default for these models. */
+static bool config_ties_head(const ckpt_mem *m)
+{
+    const struct mem_config_entry *tie = config_get(&m->config, TIE_KEY);
+    const struct mem_config_entry *type = config_get(&m->config, "model_type");
+    if (!m->family->head_may_be_tied)
+        return false;
+    if (tie)
+        return tie->type == CONFIG_TRUE;
+    return type && type->type == CONFIG_TEXT && word_is("bert|gpt2", type->text);
+}
+
 /* find_tie - clears UNTIED if the head has no weight of its own: it shares memory with the embedding, or the
  * config ties the two (some formats cannot record that they share memory). */
 static void find_tie(ckpt_mem *m)
 {
-    const struct mem_config_entry *tie = config_get(&m->config, TIE_KEY);
     for (size_t i = 0; i < m->ntensors; i++) {
         struct mem_tensor *t = &m->tensors[i];
         struct mem_tensor *embedding = t->rule->conditions & UNTIED ? find_embedding(m, t) : NULL;
@@ -297,7 +309,7 @@ static void find_tie(ckpt_mem *m)
             embedding->tied_to = NULL;
             t->tied_to = embedding;
         }
-        if (!t->tied_to && m->family->head_may_be_tied && tie && tie->type == CONFIG_TRUE) {
+        if (!t->tied_to && config_ties_head(m)) {
             t->tied_to = embedding;
             m->tied_by_config = true;
         }
@@ -531,6 +543,10 @@ static ckpt_status refuse_names(ckpt_mem *m, ckpt_error *err)
                             r->why);
             if (strstr(r->glob, "lora") && !adapter)
                 adapter = &m->tensors[i];
+            if (strcmp(r->why, ENCODER_DECODER) == 0 && !m->other_title) {
+                m->other_title = r->why;
+                m->recognized_by = m->tensors[i].name;
+            }
             refuse(m, "%.*s: %s", STR_ARG(m->tensors[i].name), r->why);
         }
     }
@@ -570,7 +586,7 @@ ckpt_status mem_recognize(ckpt_mem *m, ckpt_error *err)
 {
     const struct mem_family *f;
     CKPT_TRY(refuse_names(m, err));
-    for (size_t i = 0; (f = mem_family_at(i)) != NULL && !m->family; i++)
+    for (size_t i = 0; !m->other_title && !m->family && (f = mem_family_at(i)) != NULL; i++)
         CKPT_TRY(try_family(m, f, err));
     if (!m->family)
         refuse(m, "the names are those of no network that this version recognizes");
@@ -636,7 +652,6 @@ static const struct mem_family *family_of_type(ckpt_str type)
 ckpt_status mem_from_config(ckpt_mem *m, ckpt_error *err)
 {
     const struct mem_config_entry *type = config_get(&m->config, "model_type");
-    const struct mem_config_entry *tie = config_get(&m->config, TIE_KEY);
     const struct mem_family *f = type && type->type == CONFIG_TEXT ? family_of_type(type->text) : NULL;
     size_t rules = 0;
     m->config_only = true;
@@ -667,10 +682,7 @@ ckpt_status mem_from_config(ckpt_mem *m, ckpt_error *err)
     derive_head_widths(m);
     if (m->refusal.len)
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "%.*s", STR_ARG(m->refusal));
-    bool untied = word_is("llama|mistral|qwen2|qwen3", type->text); /* the default of transformers */
-    if (f->head_may_be_tied && tie)
-        untied = tie->type == CONFIG_FALSE;
-    if (untied)
+    if (!config_ties_head(m))
         m->conditions |= UNTIED;
     set_opposite_conditions(m);
     while (f->tensors[rules].name)
