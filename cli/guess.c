@@ -116,6 +116,13 @@ static bool is_word(const struct suggestion *s, const char *word)
     return !guess_option_value("cast", s->word) || guess_option_value("cast", word);
 }
 
+/* get_word - returns WORD, for which is_word is true, as the command takes it. */
+static const char *get_word(const struct suggestion *s, const char *word)
+{
+    const char *dtype = guess_option_value("cast", s->word) ? guess_option_value("cast", word) : NULL;
+    return dtype ? dtype : word;
+}
+
 /* takes_file - returns true if WORD is a further file that S reads, and no output. */
 static bool takes_file(const struct suggestion *s, const char *word)
 {
@@ -123,6 +130,18 @@ static bool takes_file(const struct suggestion *s, const char *word)
     if (s->given.nfiles == COUNT(s->given.files) || (s->given.word && !is_path(word)))
         return false;
     return s->given.nfiles == 0 || (takes_many && (!has_output || access(word, F_OK) == 0));
+}
+
+/* sort_word_option - if the option ARGV[0] of another tool, as in `cast --to bf16` or `split --size=5GB`, has
+ * the word for the command as its value, keeps that, and returns how many words it takes; else 0. */
+static int sort_word_option(struct suggestion *s, int argc, char **argv)
+{
+    const char *equals = strchr(argv[0], '='), *value = equals ? equals + 1 : argc > 1 ? argv[1] : "";
+    bool is_dtype = guess_option_value("cast", s->word) && strncmp(argv[0], "--to", 4) == 0;
+    if ((find_option(s->cmd, argv[0]) && !is_dtype) || !*value || *value == '-' || !is_word(s, value))
+        return 0;
+    s->given.word = get_word(s, value);
+    return equals ? 1 : 2;
 }
 
 /* sort_option - keeps the option ARGV[0], and returns how many words it takes; 0: the command has no such
@@ -151,12 +170,12 @@ static void sort_given(struct suggestion *s, int argc, char **argv)
     for (int i = 0, n = 1; i < argc; i += n, n = 1) {
         const char *word = argv[i];
         if (word[0] == '-' && word[1]) {
-            n = sort_option(s, argc - i, argv + i);
+            n = sort_word_option(s, argc - i, argv + i);
+            n = n ? n : sort_option(s, argc - i, argv + i);
             g->is_unclear = g->is_unclear || !n;
             n = n ? n : 1;
         } else if (is_word(s, word)) {
-            const char *dtype = guess_option_value("cast", s->word) ? guess_option_value("cast", word) : NULL;
-            g->word = dtype ? dtype : word;
+            g->word = get_word(s, word);
         } else if (takes_file(s, word)) {
             g->files[g->nfiles++] = word;
         } else if (strstr(s->line, "OUT") && g->nfiles && !g->output) {
@@ -254,6 +273,19 @@ static bool find_template(struct suggestion *s, const char *typed)
     return is_listed;
 }
 
+/* keep_existing_files - drops all but the files that exist: what else was given is not understood. */
+static void keep_existing_files(struct given *g)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < g->nfiles; i++)
+        if (access(g->files[i], F_OK) == 0)
+            g->files[n++] = g->files[i];
+    g->nfiles = n;
+    g->word = g->output = NULL;
+    text_free(&g->options);
+    g->options = (struct text){0};
+}
+
 /* suggest_command_line - sets OUT to the command line that was probably meant by ARGV, and COMMAND to its
  * beginning. Returns false if no command is near. */
 static bool suggest_command_line(struct text *out, struct text *command, int argc, char **argv)
@@ -265,10 +297,8 @@ static bool suggest_command_line(struct text *out, struct text *command, int arg
     s.cmd = find_command(s.line);
     if (is_listed)
         sort_given(&s, argc - 1, argv + 1);
-    if (s.given.is_unclear) {
-        text_free(&s.given.options);
-        s.given = (struct given){.nfiles = 0};
-    }
+    if (s.given.is_unclear)
+        keep_existing_files(&s.given);
     add_command_line(command, &s, true);
     add_command_line(out, &s, false);
     for (int i = 1; !is_listed && i < argc; i++) { /* a misspelled command: its operands are right */

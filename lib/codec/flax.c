@@ -330,6 +330,18 @@ void flax_put_value(buf *b, const ckpt_value *v)
 static bool begins_text(unsigned b) { return (b >= 0xa0 && b <= 0xbf) || (b >= 0xd9 && b <= 0xdb); }
 static bool begins_extension(unsigned b) { return (b >= 0xc7 && b <= 0xc9) || (b >= 0xd4 && b <= 0xd8); }
 
+/* is_number_key - returns true if the key at byte AT of HEAD is a number. Files of other kinds begin so, too:
+ * without the suffix .msgpack, its value must have items. */
+static bool is_number_key(const char *path, const unsigned char *head, size_t n, size_t at)
+{
+    unsigned key = n > at ? head[at] : 0xc1; /* which begins nothing */
+    size_t size = key <= 0x7f ? 1 : key == 0xca ? 5 : key == 0xcb ? 9 : 0;
+    if (!size || str_ends(str_c(path), STR_LIT(".msgpack")))
+        return size > 0;
+    unsigned value = n - at > size ? head[at + size] : 0xc1; /* bounded: a key was found at AT < N */
+    return (value >= 0x80 && value <= 0x9f) || (value >= 0xdc && value <= 0xdf) || begins_extension(value);
+}
+
 bool flax_is_recognized(const char *path, const unsigned char *head, size_t n)
 {
     if (n < 2) /* without the suffix .msgpack, a single byte may be a truncated pickle, zip or JSON */
@@ -338,7 +350,6 @@ bool flax_is_recognized(const char *path, const unsigned char *head, size_t n)
     unsigned item = n > 1 + count_size ? head[1 + count_size] : 0; /* first byte of the first item or key */
     bool is_map = (b > 0x80 && b <= 0x8f) || b == 0xde || b == 0xdf;
     bool is_list = (b > 0x90 && b <= 0x9f) || b == 0xdc || b == 0xdd;
-    bool begins_number = n > 1 + count_size && (item <= 0x7f || item == 0xca || item == 0xcb);
-    return (is_map && (begins_text(item) || begins_number)) || (is_list && begins_extension(item)) ||
-           begins_extension(b);
+    bool is_key = begins_text(item) || is_number_key(path, head, n, 1 + count_size);
+    return (is_map && is_key) || (is_list && begins_extension(item)) || begins_extension(b);
 }

@@ -65,6 +65,13 @@ static ckpt_status report_packed(struct doctor *d, const struct signature *s, ck
     return doctor_report_error(d, &diagnosis, &why, err);
 }
 
+/* is_document - returns true if PATH has the suffix of a document, which may be what it is meant to be: no
+ * download replaces it. */
+static bool is_document(const char *path)
+{
+    return str_matches_word(str_c(path), ".html .htm .xml .json .txt", str_ends_any_case);
+}
+
 ckpt_status doctor_report_foreign(struct doctor *d, const ckpt_error *e, ckpt_error *err)
 {
     const struct signature *s = recognize_file(d), *packed;
@@ -73,7 +80,8 @@ ckpt_status doctor_report_foreign(struct doctor *d, const ckpt_error *e, ckpt_er
         *err = *e;
         return err->status;
     }
-    if (s && !d->is_folder) /* the commands would name the folder, not the file in it */
+    bool may_replace = s && (s->fix != CKPT_FIX_DOWNLOAD || !is_document(d->path));
+    if (may_replace && !d->is_folder) /* the commands would name the folder, not the file in it */
         diagnosis.fix = (ckpt_fix){.action = s->fix, .packing = s->fix == CKPT_FIX_UNPACK ? s->id : NULL};
     bool is_read = d->f || e->status == CKPT_ELIMIT; /* only its compression is the problem */
     if (s && s->kind == SIGN_COMPRESSED && !is_read && recognize_packed(d, s, &packed))

@@ -218,13 +218,16 @@ static ckpt_status check_imports(struct doctor *d, ckpt_error *err)
     return CKPT_OK;
 }
 
-/* check_suffix - reports a suffix that belongs to the format of a different loader. */
+/* check_suffix - reports a suffix that belongs to the format of a different loader. Some formats use the same
+ * suffix as torch. */
 static ckpt_status check_suffix(struct doctor *d, ckpt_error *err)
 {
     const ckpt_file *f = d->f;
     struct diagnosis diagnosis = {.id = "wrong-extension", .fix = convert};
     const struct format *format_of_name = d->is_folder ? NULL : format_by_suffix(d->path);
-    if (!format_of_name || format_of_name->flat == f->format->flat)
+    const char *usual = f->format->suffixes;
+    if (!format_of_name || format_of_name->flat == f->format->flat ||
+        (usual && str_matches_word(str_c(d->path), usual, str_ends_any_case)))
         return CKPT_OK;
     if (format_of_name->flat && f->for_torch_load) {
         diagnosis.fix.suffix = ".safetensors";

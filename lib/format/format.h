@@ -47,7 +47,8 @@ struct format {
     const char *name;       /* in JSON and for --to: "torch-zip" */
     const char *title;      /* in messages: "torch zip" */
     const char *other_name; /* a second name for --to, or NULL */
-    const char *suffixes;   /* ".pt .pth": outputs with these suffixes get this format; NULL: none */
+    const char *suffixes;   /* ".pt .pth": what files are usually called. If there is a writer, outputs with
+                             * these suffixes get this format. NULL: none */
     /* probe - returns true if the file has this format. Called in the order of formats.def; the first true
      * wins. */
     bool (*probe)(const struct probe *p);

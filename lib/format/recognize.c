@@ -289,19 +289,32 @@ static bool begins_with(const struct probe *p, const char *beginnings)
 
 static bool is_html(const struct probe *p) { return begins_with(p, "<!doctype\n<html\n<head\n<script\n"); }
 
-/* is_openvino - returns true if the root element of P, an XML document, is <net>. */
-static bool is_openvino(const struct probe *p)
+/* get_root_element - returns the text of P from the root element of an XML document on. */
+static ckpt_str get_root_element(const struct probe *p)
 {
     ckpt_str text = get_text(p), declaration = STR_LIT("<?");
-    if (str_starts(text, declaration)) {
-        size_t end = str_find(text, STR_LIT("?>"), declaration.len);
-        text = str_skip(text, end == SIZE_MAX ? text.len : end + 2); /* bounded: it was found */
-        text = recognize_skip_space(text);
-    }
+    if (!str_starts(text, declaration))
+        return text;
+    size_t end = str_find(text, STR_LIT("?>"), declaration.len);
+    text = str_skip(text, end == SIZE_MAX ? text.len : end + 2); /* bounded: it was found */
+    return recognize_skip_space(text);
+}
+
+static bool is_openvino(const struct probe *p)
+{
+    ckpt_str text = get_root_element(p);
     return str_starts(text, STR_LIT("<net ")) && str_find(text, STR_LIT("version="), 0) != SIZE_MAX;
 }
 
-static bool is_xml(const struct probe *p) { return begins_with(p, "<?xml\n<error\n"); }
+/* is_storage_error - returns true if P is an error of S3, Google Cloud Storage or Azure: all begin alike. */
+static bool is_storage_error(const struct probe *p)
+{
+    ckpt_str text = get_root_element(p);
+    return (str_starts(text, STR_LIT("<Error>")) || str_starts(text, STR_LIT("<Error "))) &&
+           str_find(text, STR_LIT("<Code>"), 0) != SIZE_MAX;
+}
+
+static bool is_xml(const struct probe *p) { return begins_with(p, "<?xml\n"); }
 static bool is_server_error(const struct probe *p)
 {
     return p->size < 512 && begins_with(p, "entry not found\ninvalid username or password\naccess denied\n"
@@ -311,7 +324,9 @@ static bool is_server_error(const struct probe *p)
 static bool is_gated_answer(const struct probe *p)
 {
     return p->size < 1024 && begins_with(p, "access to model \naccess to dataset \nyour request to access \n"
-                                            "cannot access gated repo\n");
+                                            "cannot access gated repo\n{\"error\":\"access to \n"
+                                            "{\"error\": \"access to \n{\"error\":\"your request to \n"
+                                            "{\"error\": \"your request to \n");
 }
 
 bool recognize_tensorflow_state(ckpt_str head)
@@ -339,7 +354,26 @@ bool recognize_tfjs(const struct probe *p)
             str_find(text, STR_LIT("\"modelTopology\""), 0) != SIZE_MAX);
 }
 
-static bool is_json(const struct probe *p) { return get_text(p).len && recognize_json(p); }
+/* is_json - returns true if P is an object or array of JSON, after whose bracket a value can stand. */
+static bool is_json(const struct probe *p)
+{
+    static const char after_array[] = "\"{[]-0123456789";
+    ckpt_str text = get_text(p), inside = recognize_skip_space(str_skip(text, 1));
+    if (!text.len || !recognize_json(p) || !inside.len)
+        return text.len && recognize_json(p);
+    if (text.ptr[0] == '{')
+        return inside.ptr[0] == '"' || inside.ptr[0] == '}';
+    return strchr(after_array, inside.ptr[0]) || str_starts(inside, STR_LIT("true")) ||
+           str_starts(inside, STR_LIT("false")) || str_starts(inside, STR_LIT("null")) ||
+           str_starts(inside, STR_LIT("NaN")) || str_starts(inside, STR_LIT("Infinity"));
+}
+
+/* is_ubjson - returns true if P begins an object of UBJSON: the type of the number that is the length of the
+ * first key, and a length that is no text. */
+static bool is_ubjson(const struct probe *p)
+{
+    return p->nhead > 2 && p->head[0] == '{' && strchr("iUIlL", p->head[1]) && p->head[1] && p->head[2] < ' ';
+}
 
 /* ------------------------------------------------------- notes instead of a file */
 
@@ -427,6 +461,18 @@ static bool is_openpgp(const struct probe *p)
     size_t length_size = is_new || (first & 3) == 0 ? 1 : 2;
     bool is_packet = first & 0x80 && (is_new || (first & 3) < 2) && (tag == 1 || tag == 3);
     return is_packet && is_session_key(str_skip(probe_head(p), 1 + length_size), tag == 1); /* bounded: 3 */
+}
+
+/* is_openpgp_signature - returns true if P begins with a signature packet of the old form, as a detached
+ * signature does: tag 2, its length, version 4, whether it signs bytes or text, the algorithms of the key and
+ * of the hash (RFC 9580, 5.2.3). */
+static bool is_openpgp_signature(const struct probe *p)
+{
+    static const unsigned char algorithms[] = {1, 3, 17, 19, 22, 27, 28};
+    bool is_packet = p->nhead && p->head[0] >> 2 == 0x22 && (p->head[0] & 3) < 2; /* 10, tag 0010 */
+    const unsigned char *body = p->head + 2 + (p->head[0] & 1); /* bounded: NHEAD is checked below */
+    return is_packet && p->nhead > 7 && body[0] == 4 && body[1] <= 1 &&
+           memchr(algorithms, body[2], sizeof algorithms) && body[3] <= 14;
 }
 
 /* is_burn - returns true if P is MessagePack of two items, of which the first names a module of burn: a map,

@@ -36,8 +36,11 @@ static void empty_files_and_texts_are_recognized(void)
     CHECK_HEAD("\xef\xbb\xbf \r\n\t<HTML>", CKPT_EUNKNOWN, "HTML page", download_failed);
     CHECK_HEAD("<head>", CKPT_EUNKNOWN, "HTML page", download_failed);
     CHECK_HEAD("<script>", CKPT_EUNKNOWN, "HTML page", download_failed);
-    CHECK_HEAD("<?xml ?>", CKPT_EUNKNOWN, "XML document", download_failed);
-    CHECK_HEAD("<Error>", CKPT_EUNKNOWN, "XML document", download_failed);
+    CHECK_HEAD("<?xml ?>", CKPT_EUNKNOWN, "XML document", "");
+    CHECK_HEAD("<?xml ?><a><Error><Code>", CKPT_EUNKNOWN, "XML document", "");
+    CHECK_HEAD("<Error/>", CKPT_EUNKNOWN, "not a recognized checkpoint format", "");
+    CHECK_HEAD("<?xml ?>\n<Error><Code>", CKPT_EUNKNOWN, "error of a storage server", download_failed);
+    CHECK_HEAD("<Error><Code>", CKPT_EUNKNOWN, "error of a storage server", download_failed);
     CHECK_HEAD("Entry not found", CKPT_EUNKNOWN, "error message of a download server", download_failed);
     CHECK_HEAD("{\"error\": 1}", CKPT_EUNKNOWN, "JSON error of a download server", "fetch the file again");
     CHECK_HEAD("{\"message\": 1}", CKPT_EUNKNOWN, "JSON error of a download server", "fetch the file again");

@@ -341,4 +341,9 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
 }
 
 const struct format format_mindspore = {
-    .name = "mindspore", .title = "MindSpore checkpoint", .flat = true, .probe = probe, .read = read};
+    .name = "mindspore",
+    .title = "MindSpore checkpoint",
+    .suffixes = ".ckpt",
+    .flat = true,
+    .probe = probe,
+    .read = read};

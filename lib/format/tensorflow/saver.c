@@ -489,4 +489,9 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
 }
 
 const struct format format_tf_saver = {
-    .name = "tf-v1", .title = "TensorFlow V1 checkpoint", .flat = true, .probe = probe, .read = read};
+    .name = "tf-v1",
+    .title = "TensorFlow V1 checkpoint",
+    .suffixes = ".ckpt",
+    .flat = true,
+    .probe = probe,
+    .read = read};

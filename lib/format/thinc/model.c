@@ -242,4 +242,4 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
 static bool probe(const struct probe *p) { return recognize_as(p, SIGN_THINC); }
 
 const struct format format_thinc = {
-    .name = "thinc", .title = "thinc model", .flat = true, .probe = probe, .read = read};
+    .name = "thinc", .title = "thinc model", .suffixes = ".bin", .flat = true, .probe = probe, .read = read};

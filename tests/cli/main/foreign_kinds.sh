@@ -11,6 +11,17 @@ make_files() {
     printf '\236\250b2frame\0\322\0\0\0\245' >m.b2nd
     printf 'ZTEN1000' >m.zt
     printf '\211PNG\r\n\032\n\0\0\0\rIHDR' >image.pt
+    printf '\211LZO\0\015\012\032\012\020\100' >m.pt.lzo
+    printf '\212MNG\r\n\032\n' >image.mng
+    printf '\213JNG\r\n\032\n' >image.jng
+    printf '\212AB\001' >numbers.bin
+    printf '\211\001\063\004\000\001\010\000\035' >m.pt.sig
+    printf '\210\165\004\001\026\010\000\035' >ecc.sig
+    printf '<?xml version="1.0"?><PMML version="4.4"><Error/></PMML>' >model.pmml
+    printf '<Error><Code>404</Code></Error>' >bare.xml.pt
+    printf '{"error":"Access to model a/b is restricted and you are not in the authorized list."}' >gated.json.bin
+    printf '[tool]\nx = 1\n' >m.toml
+    printf '{i\001ai\001}' >m.ubj
     printf '\204\245nodes\223\204\245index\0' >thinc.msgpack
     printf '\204\245param\223\001\002\003' >flax.msgpack
     printf '|TZR|\002\0\0\0' >m.tensors
@@ -53,6 +64,7 @@ make_folders() {
 }
 make_files; make_encrypted; make_r; make_placeholders; make_folders
 for f in openvino.xml answer.xml openvino.bin burn.mpk burn.bpk whisper.bin llama.bin m.mat m.b2nd m.zt image.pt \
+    m.pt.lzo image.mng image.jng numbers.bin m.pt.sig ecc.sig model.pmml bare.xml.pt gated.json.bin m.toml m.ubj \
     thinc.msgpack flax.msgpack m.tensors m.pt.gpg key.pt.gpg m.pt.asc m.pt.age m.rds packed.rds m.RData \
     crlf.pt annex.pt dvc.pt.dvc dvc.pt .cloud.pt.icloud cloud.pt link.pt link.safetensors cygwin.pt cifs.pt gated.bin \
     annexed.pt lost.pt dangling.pt unpacked sub/unpacked/ hub other n5 n5/w td snap tfjs tfjs/model.json \
@@ -61,7 +73,15 @@ for f in openvino.xml answer.xml openvino.bin burn.mpk burn.bpk whisper.bin llam
     [ $? = 2 ] || echo "$f: the exit code is not 2"
 done
 ckpt doctor link.pt; ckpt doctor burn.mpk; ckpt doctor unpacked
-ckpt diff link.pt link.safetensors
+: >unpacked.pt; ckpt doctor unpacked; rm unpacked.pt
+# no command of doctor replaces a file that is what its name says
+echo '<html>' | tee page.html >page.pt
+for f in m.pt.lzo image.jng numbers.bin m.pt.sig model.pmml answer.xml bare.xml.pt gated.bin gated.json.bin page.html page.pt; do
+    ckpt doctor $f
+done
+# a suffix that torch's files have, too, is the usual one of these formats, but not every one of it
+cp corpus/tensorflow/v1/names.ckpt names.bin
+ckpt doctor corpus/mindspore/types.ckpt corpus/tensorflow/v1/names.ckpt corpus/thinc/chain.bin names.bin
 # what the hint about an unpacked archive says, as it is printed
 cp data/train.pt . && mkdir again && (cd again && unzip -q ../train.pt) && mv again/* model && ckpt ls model
 if command -v zip >/dev/null; then zip -0qr model.pt model && ckpt diff train.pt model.pt; else echo '22 same; values: 29 same'; fi

@@ -49,6 +49,13 @@ run_hint merge a.safetensors b.safetensors
 run_hint join a.safetensors b.safetensors out.pt
 run_hint cast bf16 m.pt
 run_hint cast m.pt fp16
+run_hint cast m.pt --to bf16
+run_hint cast --dtype=fp16 m.pt
+run_hint split --size 10kB m.pt
+run_hint extract -k conv m.pt
+run_hint prefix module. a.safetensors
+run_hint unshard a.safetensors b.safetensors
+run_hint find conv fc m.pt
 run_hint half m.pt -o out-half.pt
 run_hint extract conv m.pt
 run_hint extract m.pt fc
