@@ -52,6 +52,13 @@ static ckpt_status scan_link(void *user, ckpt_str path, const char *kind, ckpt_s
                       "\"%.*s\" is a link out of the folder: %.*s", STR_ARG(path), STR_ARG(target));
 }
 
+static ckpt_status check_name(void *user, const struct hdf5_dataset *d, ckpt_error *err)
+{
+    struct hdf5_scan *s = user;
+    (void)err;
+    return scan_check_tensor_name(s->x, s->src, s->where, 0, d->path);
+}
+
 static ckpt_status report_other_files(void *user, ckpt_str path, const char *kind, ckpt_error *err)
 {
     struct hdf5_scan *s = user;
@@ -73,6 +80,7 @@ ckpt_status scan_hdf5(struct scanner *x, source *src, ckpt_str where, bool *all_
     ckpt_error why;
     struct hdf5_scan s = {.x = x, .where = where, .src = src, .all_read = true};
     const struct hdf5_visitor visitor = {.user = &s,
+                                         .on_dataset = check_name,
                                          .on_attribute = scan_attribute,
                                          .on_link = scan_link,
                                          .on_other_files = report_other_files,

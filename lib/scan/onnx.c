@@ -19,6 +19,7 @@ static ckpt_status visit_tensor(void *user, const struct onnx_tensor *t, ckpt_er
     struct onnx_visit *v = user;
     (void)err;
     v->tensor_bytes += t->bytes; /* bounded: each is in the file */
+    CKPT_TRY(scan_check_tensor_name(v->x, v->src, v->where, t->at, t->name));
     if (!t->is_external || !scan_path_leaves_folder(t->location))
         return CKPT_OK;
     return scan_found(v->x->scan, SCAN_EXTERNAL_PATH, v->where, v->src, t->external_at,

@@ -44,6 +44,15 @@ ckpt_status scan_check_member_name(struct scanner *x, source *src, ckpt_str wher
     return fault ? scan_found(x->scan, SCAN_ZIP_STRUCTURE, where, src, at, "%s", fault) : CKPT_OK;
 }
 
+ckpt_status scan_check_tensor_name(struct scanner *x, source *src, ckpt_str where, uint64_t at, ckpt_str name)
+{
+    uint32_t control;
+    return utf8_find_control(name, &control)
+               ? scan_found(x->scan, SCAN_CONTROL_CHARACTER, where, src, at,
+                            "the name of a tensor has {U+%04" PRIX32 "}", control)
+               : CKPT_OK;
+}
+
 void scan_count_bytes(const source *src, uint64_t *count, uint64_t n)
 {
     if (source_pos(src, 0) != CKPT_NO_OFFSET && !checked_add(*count, n, count))

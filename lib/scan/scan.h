@@ -123,6 +123,9 @@ ckpt_status scan_report_member(struct scanner *x, ckpt_str where, unsigned reade
  * unpacks the archive. */
 ckpt_status scan_check_member_name(struct scanner *x, source *src, ckpt_str where, uint64_t at,
                                    ckpt_str name);
+/* scan_check_tensor_name - reports NAME, of a tensor described at AT in SRC, if it has control characters. */
+ckpt_status scan_check_tensor_name(struct scanner *x, source *src, ckpt_str where, uint64_t at,
+                                   ckpt_str name);
 /* scan_join_names - sets *OUT to "OUTER!NAME" in the arena; NAME if OUTER is empty. A NAME with .ptr NULL
  * means out of memory. */
 ckpt_status scan_join_names(struct scanner *x, ckpt_str outer, ckpt_str name, ckpt_str *out, ckpt_error *err);

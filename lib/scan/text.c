@@ -6,7 +6,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "base/utf8.h"
 #include "codec/json_scan.h"
 #include "format/recognize.h"
 #include "scan/scan.h"
@@ -153,7 +152,6 @@ static ckpt_status judge_exported_text(struct json_visit *v, const struct open_o
 static ckpt_status visit_string(struct json_visit *v, struct open_object *o, ckpt_error *err)
 {
     ckpt_str text = v->json.str;
-    uint32_t control;
     keras_note_text(&o->keras, o->key, text);
     skops_note_text(&o->skops, o->key, text);
     if (str_is(o->key, "expr_str"))
@@ -165,9 +163,8 @@ static ckpt_status visit_string(struct json_visit *v, struct open_object *o, ckp
     if (str_is(o->outer_key, "weight_map") && scan_path_leaves_folder(text))
         CKPT_TRY(scan_found(v->x->scan, SCAN_EXTERNAL_PATH, v->where, v->src, v->json.event_at,
                             "a shard is \"%.*s\", outside of the folder", STR_ARG(text)));
-    if (str_is(o->outer_key, "weight_map") && utf8_find_control(o->key, &control))
-        CKPT_TRY(scan_found(v->x->scan, SCAN_CONTROL_CHARACTER, v->where, v->src, v->json.event_at,
-                            "the name of a tensor has {U+%04" PRIX32 "}", control));
+    if (str_is(o->outer_key, "weight_map"))
+        CKPT_TRY(scan_check_tensor_name(v->x, v->src, v->where, v->json.event_at, o->key));
     /* torchsnapshot's .snapshot_metadata: {"manifest": {"0/w": {"location": …}}} */
     bool is_location = str_is(o->key, "location") && str_is(v->open[1].key, "manifest") && !v->is_yaml;
     if (is_location && scan_path_leaves_folder(text))

@@ -7,3 +7,6 @@ moved() { head -c 24 corpus/keras/scan/lambda.h5; printf '\0\2\0\0\0\0\0\0'; tai
 { printf '\200\002N.'; head -c 508 /dev/zero; moved; } >pickle.h5
 ckpt scan zeros.h5 pickle.h5
 ckpt scan -q corpus/keras/k3/bad/external_storage.weights.h5 corpus/keras/k3/bad/virtual.weights.h5
+escape=$(printf '\033')
+sed "s/kernel/k${escape}rnel/g" corpus/keras/scan/lambda.h5 >name.h5
+ckpt scan -q name.h5

@@ -2,4 +2,6 @@
 printf '\010\010\072\045\012\031\022\001y\042\010PythonOp\072\012com.custom\052\010\102\001w\020\002\112\001x' >python.onnx
 head -c 35 python.onnx >short.onnx
 ckpt scan corpus/onnx/nested.onnx corpus/onnx/bad/ext_*.onnx corpus/onnx/bad/trunc.onnx python.onnx short.onnx
+printf '\010\010\072\012\052\010\102\001\033\020\002\112\001x' >name.onnx
+ckpt scan -q name.onnx
 ckpt scan --json corpus/onnx/ext_one/one.onnx | head -c 400
