@@ -49,6 +49,7 @@ struct finder {
     struct quantized_weights *out;
     uint32_t *candidates; /* rows that may be the first scale of a scheme */
     size_t ncandidates;
+    ckpt_str first_scale[NSCHEMES]; /* the first word of its scales, or empty */
     buf name;
 };
 
@@ -151,7 +152,7 @@ static ckpt_status try_scheme(struct finder *f, enum quantized_scheme_id id, uin
 {
     const struct scheme *s = &schemes[id];
     struct quantized_weight w = {.scheme = id};
-    ckpt_str list = str_c(s->scales), first = str_take_word(&list), name = get_tensor(f, scale)->name;
+    ckpt_str first = f->first_scale[id], name = get_tensor(f, scale)->name;
     size_t nparts = 0;
     if (!first.len || !str_ends(name, first))
         return CKPT_OK;
@@ -260,13 +261,11 @@ static ckpt_status find_composites(struct finder *f, ckpt_error *err)
 }
 
 /* may_be_scale - returns true if NAME ends as the first scale of any scheme. */
-static bool may_be_scale(ckpt_str name)
+static bool may_be_scale(const struct finder *f, ckpt_str name)
 {
-    for (size_t i = 0; i < NSCHEMES; i++) {
-        ckpt_str list = str_c(schemes[i].scales), first = str_take_word(&list);
-        if (first.len && str_ends(name, first))
+    for (size_t i = 0; i < NSCHEMES; i++)
+        if (f->first_scale[i].len && str_ends(name, f->first_scale[i]))
             return true;
-    }
     return false;
 }
 
@@ -360,7 +359,7 @@ static ckpt_status find_all(struct finder *f, ckpt_error *err)
 {
     const struct table *t = &f->file->table;
     for (uint32_t i = 0; i < t->nrows; i++)
-        if (may_be_scale(t->rows[i].t.name))
+        if (may_be_scale(f, t->rows[i].t.name))
             f->candidates[f->ncandidates++] = i;
     CKPT_TRY(find_composites(f, err));
     for (unsigned id = 0; id < NSCHEMES; id++)
@@ -377,6 +376,10 @@ static ckpt_status find_all(struct finder *f, ckpt_error *err)
 ckpt_status quantized_find(ckpt_file *file, arena *a, struct quantized_weights *out, ckpt_error *err)
 {
     struct finder f = {.file = file, .a = a, .out = out};
+    for (size_t i = 0; i < NSCHEMES; i++) {
+        ckpt_str words = str_c(schemes[i].scales);
+        f.first_scale[i] = str_take_word(&words);
+    }
     *out = (struct quantized_weights){.of_row = arena_array(a, file->table.nrows, sizeof *out->of_row)};
     f.candidates = calloc(file->table.nrows + 1, sizeof *f.candidates); /* bounded: the rows are in memory */
     buf_init(&f.name, SIZE_MAX / 2);
