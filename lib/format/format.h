@@ -114,6 +114,7 @@ struct opening {
     const struct format *only;  /* the format that the file must have; NULL: any */
     struct check *check;        /* receives the faults; NULL: a fault is an error */
     struct source_watch *watch; /* progress and cancellation of the reading, or NULL */
+    const struct format **recognized; /* is set to the format even if reading fails, or NULL; NULL: not set */
     /* OPEN_SALVAGE: a tensor with missing bytes becomes a row without data and is listed as lost.
      * OPEN_SALVAGE_PART: the same for a shard or embedded file of a file that is opened with OPEN_SALVAGE. */
     enum { OPEN_WHOLE, OPEN_SALVAGE, OPEN_SALVAGE_PART } how;

@@ -220,6 +220,8 @@ static ckpt_status read_open_source(ckpt_file *f, const struct opening *o, struc
         source_watch(f->src, f->watch);
     ckpt_status st = check_journal(f, file_explain_full_arena(f, read_file(f, p, o->only, err), err), err);
     st = end_watch(f, st, err);
+    if (o->recognized)
+        *o->recognized = f->format;
     f->check = NULL;
     if (st != CKPT_OK && st != CKPT_ECANCELLED && salvages_outermost && p->zip)
         salvage_hint_raw_bytes(p->zip, err);

@@ -137,8 +137,9 @@ ckpt_status scan_check_format(struct scanner *x, source *src, ckpt_str where, co
 {
     ckpt_file *f;
     ckpt_error why;
-    const struct format *only = format ? format_by_name(format) : NULL;
-    const struct opening o = {.path = x->path, .src = source_ref(src), .only = only};
+    const struct format *only = format ? format_by_name(format) : NULL, *recognized = NULL;
+    const struct opening o = {
+        .path = x->path, .src = source_ref(src), .only = only, .recognized = &recognized};
     ckpt_status st = format_open(&o, &f, &why);
     if (st == CKPT_OK) {
         if (end)
@@ -154,6 +155,8 @@ ckpt_status scan_check_format(struct scanner *x, source *src, ckpt_str where, co
         *err = why;
         return st;
     }
+    if (st == CKPT_EUNSUPPORTED && recognized && x->depth == 0)
+        x->format = recognized->name;
     if (st != CKPT_EFORMAT && st != CKPT_ETRUNCATED && st != CKPT_ECHECKSUM)
         return CKPT_OK; /* not a fault of the file: its reader does not support it */
     if (end)

@@ -293,6 +293,16 @@ static void code_of_inductor_is_reported(void)
     }
 }
 
+static void packages_of_inductor_are_recognized(void)
+{
+    struct member m[] = {{.name = "t/data/aotinductor/m/a.cpp", .bytes = CONSTANT(UNCOMPRESSED)},
+                         {.name = "t/archive_format", .bytes = CONSTANT("pt2")},
+                         {.name = "t/.data/serialization_id", .bytes = CONSTANT("1")}};
+    struct scan_results s = scan(m, 3, NULL);
+    CHECK_ONLY_FINDING(s, "contains-code", CKPT_NO_OFFSET, "1 file of AOTInductor");
+    CU_ASSERT_STRING_EQUAL(s.result.format, "torch-export");
+}
+
 /* The folder of all records bears the name of the file. If that is data, it is not the folder of storages. */
 static void members_of_any_top_folder_are_scanned(void)
 {
@@ -450,6 +460,7 @@ void suite_scan_zip(void)
     UNIT(source_code_is_reported);
     UNIT(libraries_are_reported);
     UNIT(code_of_inductor_is_reported);
+    UNIT(packages_of_inductor_are_recognized);
     UNIT(members_of_any_top_folder_are_scanned);
     UNIT(bytes_between_members_are_scanned);
     UNIT(bytes_around_the_archive_are_scanned);

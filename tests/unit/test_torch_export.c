@@ -191,6 +191,21 @@ static void archives_without_weights_are_refused(void)
     close_file(&made);
 }
 
+/* What aoti_compile_and_package writes is no archive that torch.save began and did not end. */
+static void packages_of_inductor_are_refused(void)
+{
+    const struct record r[] = {{"data/aotinductor/model/a.wrapper.so", "\x7f" "ELF", 4},
+                               {"archive_format", "pt2", 3},
+                               {"archive_version", "0", 1},
+                               {".data/version", "6\n", 2},
+                               {".data/serialization_id", "1", 1}};
+    struct test_file made = make_archive(r, 5, NULL);
+    CU_ASSERT_EQUAL(made.status, CKPT_EUNSUPPORTED);
+    CU_ASSERT_STRING_EQUAL(made.err.what,
+                           "an AOTInductor package: compiled code, and weights that only it reads");
+    close_file(&made);
+}
+
 /* The test raises the limit on memory until the file can be read. */
 static void too_little_memory_is_an_error(void)
 {
@@ -214,5 +229,6 @@ void suite_torch_export(void)
     UNIT(embedded_archives_are_read);
     UNIT(members_outside_of_the_folder_are_ignored);
     UNIT(archives_without_weights_are_refused);
+    UNIT(packages_of_inductor_are_refused);
     UNIT(too_little_memory_is_an_error);
 }

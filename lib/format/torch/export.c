@@ -19,12 +19,14 @@
  * Source: torch/export/pt2_archive/_package.py, torch/_export/serde/schema.py.
  *
  * The tensors are listed below "state_dict" and "constants". The graph (models/model.json) is not
- * read, and no compiled code is loaded.
+ * read, and no compiled code is loaded: an AOTInductor package, which has data/aotinductor/<model>/… and no
+ * such config, is refused.
  */
 #include "codec/json_scan.h"
 #include "format/torch/archive.h"
 
 #define OLD_STATE_DICT "serialized_state_dict.pt" /* up to 2.7 */
+#define INDUCTOR       "data/aotinductor/"
 
 /* The state dict or the constants, while they are read. */
 struct section {
@@ -59,7 +61,7 @@ static bool find_top_folder(const zip *z, ckpt_str *top)
         ckpt_str name = str_skip(z->entries[i].name, top->len);
         has_format = has_format || str_is(name, "archive_format");
         has_data = has_data || str_starts(name, STR_LIT("data/weights/")) ||
-                   str_starts(name, STR_LIT("models/"));
+                   str_starts(name, STR_LIT("models/")) || str_starts(name, STR_LIT(INDUCTOR));
     }
     return has_format && has_data;
 }
@@ -243,6 +245,16 @@ static ckpt_status read_section(struct torch_archive *ta, struct kit *root, cons
     return torch_embed_archive(ta, record, root->mapping, NULL, NULL, 0, str_c(name), root->err);
 }
 
+static bool has_inductor_code(const struct torch_archive *ta)
+{
+    for (size_t i = 0; i < ta->z->n; i++) {
+        ckpt_str name = ta->z->entries[i].name;
+        if (str_starts(name, ta->top) && str_starts(str_skip(name, ta->top.len), STR_LIT(INDUCTOR)))
+            return true;
+    }
+    return false;
+}
+
 static ckpt_status read_sections(struct torch_archive *ta, struct kit *root, bool is_old)
 {
     CKPT_TRY(read_section(ta, root, "state_dict", "data/weights/",
@@ -251,9 +263,12 @@ static ckpt_status read_sections(struct torch_archive *ta, struct kit *root, boo
                           is_old ? "serialized_constants.pt" : "data/constants/model.pt"));
     if (value_count(root->mapping))
         return CKPT_OK;
+    if (has_inductor_code(ta))
+        return fail(root->err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
+                    "an AOTInductor package: compiled code, and weights that only it reads\n"
+                    "read the checkpoint that the model was made from; `ckpt scan` lists the code");
     return fail(root->err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
-                "this torch.export archive holds no weights\n"
-                "they were saved elsewhere, or it only holds compiled code");
+                "this torch.export archive holds no weights\nthey were saved elsewhere");
 }
 
 static ckpt_status read_export(ckpt_file *f, ckpt_error *err)
