@@ -60,12 +60,14 @@ static const char diffusers_libraries[] =
     "stable_diffusion_xl stable_video_diffusion stochastic_karras_ve t2i_adapter text_to_video_synthesis "
     "unclip unidiffuser versatile_diffusion visualcloze vq_diffusion wan wuerstchen z_image";
 
+#define HUB_KERNEL "a kernel of the Hub that transformers downloads and imports"
+
 /* Texts of configurations that name what a loader imports or runs: under KEY (NULL: any) in the value of
  * OUTER (NULL: any), also in an array or object of it, in files named FILE (NULL: any). */
 static const struct loader_key {
     const char *outer, *key, *file;
     const char *packages; /* packages whose modules are harmless */
-    const char *text;     /* only this text counts; NULL: any, "." any with a dot */
+    const char *text;     /* only this text counts, or any with this character; NULL: any */
     enum scan_rule rule;
     const char *what;
 } loader_keys[] = {
@@ -87,6 +89,10 @@ static const struct loader_key {
     {NULL, "[0]", "model_index.json", diffusers_libraries, NULL, SCAN_LOADER_CODE, "what diffusers imports"},
     {NULL, "[0]", "modular_model_index.json", diffusers_libraries, NULL, SCAN_LOADER_CODE,
      "what diffusers imports"},
+    {NULL, "attn_implementation", NULL, "", "/", SCAN_LOADER_CODE, HUB_KERNEL},
+    {"attn_implementation", NULL, NULL, "", "/", SCAN_LOADER_CODE, HUB_KERNEL},
+    {NULL, "_attn_implementation", NULL, "", "/", SCAN_LOADER_CODE, HUB_KERNEL},
+    {NULL, "_attn_implementation_internal", NULL, "", "/", SCAN_LOADER_CODE, HUB_KERNEL},
     {"filters", "id", NULL, "", "pickle", SCAN_LOADER_CODE, "a filter by which zarr unpickles the chunks"},
     {"compressor", "id", NULL, "", "pickle", SCAN_LOADER_CODE, "a filter by which zarr unpickles the chunks"},
     {NULL, "chat_template", NULL, NULL, NULL, SCAN_CHAT_TEMPLATE, "a chat template"},
@@ -98,7 +104,8 @@ static bool matches_text(const struct loader_key *k, ckpt_str text, ckpt_str pac
 {
     if (k->packages && str_matches_word(package, k->packages, str_eq))
         return false;
-    return !k->text || str_is(text, k->text) || (strcmp(k->text, ".") == 0 && package.len < text.len);
+    bool is_char = k->text && strlen(k->text) == 1;
+    return !k->text || str_is(text, k->text) || (is_char && str_find(text, str_c(k->text), 0) != SIZE_MAX);
 }
 
 static ckpt_str get_file_name(const struct scanner *x, ckpt_str where)

@@ -25,11 +25,17 @@ printf '{"chat_template": {"default": "{{ 7*7 }}", "tool_use": "{{ 1 }}"}}' >hub
 printf '{"_class_name": ["my_pipeline", "P"], "unet": ["my_package", "C"], "vae": ["diffusers", "A"], "x": [null, "y"]}' \
     >diffusers/model_index.json
 printf '{"shape": [2], "filters": [{"id": "pickle", "protocol": 5}], "compressor": {"id": "pickle"}}' >zarr/.zarray
-ckpt scan hub sentence mlflow zarr diffusers
+mkdir kernels
+printf '{"_attn_implementation": "user/kernel", "vision": {"attn_implementation": "kernels-community/x:f"}}' \
+    >kernels/config.json
+printf '{"attn_implementation": {"text_config": "user/kernel@main:f"}, "_attn_implementation_internal": "a/b"}' \
+    >kernels/parts.json
+ckpt scan hub sentence mlflow zarr diffusers kernels
 echo "exit $?"
 # What libraries write themselves is not reported.
 mkdir known
 printf '{"auto_map": null, "type": "my.Module", "architectures": ["BertModel"]}' >known/config.json
+printf '{"_attn_implementation": "flash_attention_2", "attn_implementation": {"vision": "paged|sdpa"}}' >known/attn.json
 printf '{"auto_mapping": {"parent_library": "transformers.models.bert.modeling_bert"}}' >known/adapter_config.json
 printf '{"megatron_config": null, "megatron_core": "megatron.core", "impl": "x.Y"}' >known/lora.json
 printf '[{"idx": 0, "type": "sentence_transformers.models.Pooling"}]' >known/modules.json
