@@ -9,10 +9,13 @@
  *                quotes. A number may be a text, too: torch does not check it
  *   function     is not written, but looked up in the module torch, math or operator, and called
  *
- * Keys and values of other texts are written as Python's repr(), or not at all.
+ * Other texts are written as Python's repr(), or not at all. The example inputs (data/sample_inputs/NAME.pt,
+ * serialized_example_inputs.pt) are a file of torch.save; the keys of its mappings are in the messages, too.
  * Source: torch/_export/serde/serialize.py, torch/fx/graph.py, torch/export/_unlift.py, unflatten.py.
  */
 #include "base/text.h"
+#include "core/file.h"
+#include "core/graph_visit.h"
 #include "scan/scan.h"
 
 /* Names that the torch.export of any version writes, and that compute or set a mode. Others may be looked up,
@@ -172,4 +175,59 @@ ckpt_status exported_judge_text(struct scanner *x, source *src, ckpt_str where,
     return is_known_function(t->text) ? CKPT_OK
                                       : scan_found(x->scan, SCAN_CONFIG_TARGET, where, src, t->at,
                                                    "a graph calls %.*s", STR_ARG(t->text));
+}
+
+/* ----------------------------------------------------------- example inputs */
+
+struct example_inputs {
+    struct scanner *x;
+    source *src;
+    ckpt_str where;
+    ckpt_status st; /* of reporting */
+};
+
+/* judge_value - for graph_visit_children: reports V if it is a text or bytes that cannot be in quotes. */
+static bool judge_value(void *user, const ckpt_value *v)
+{
+    struct example_inputs *e = user;
+    bool is_text = v && (v->type == CKPT_V_STR || v->type == CKPT_V_STR8 || v->type == CKPT_V_BYTES);
+    if (!is_text || (!(v->flags & VALUE_SPAN) && exported_is_constant(v->u.str)))
+        return true;
+    ckpt_str shown = v->flags & VALUE_SPAN ? STR_LIT("a long text") : v->u.str;
+    e->st = scan_found(e->x->scan, SCAN_EVALUATED_TEXT, e->where, e->src, CKPT_NO_OFFSET,
+                       "{%.*s} in the example inputs is not {=%s}, and torch writes keys into Python code",
+                       STR_ARG(shown), constant_kind.what);
+    return e->st == CKPT_OK;
+}
+
+static ckpt_status judge_values(struct example_inputs *e, const ckpt_value *root, ckpt_error *err)
+{
+    struct graph_visit visit = {.seen = map_new(16)};
+    const ckpt_value *v;
+    bool ok = visit.seen && graph_visit_add(&visit, root);
+    while (ok && e->st == CKPT_OK && (v = graph_visit_next(&visit, &ok)))
+        (void)graph_visit_children(v, judge_value, e);
+    graph_visit_free(&visit);
+    return ok ? e->st : fail_memory(err);
+}
+
+ckpt_status exported_judge_example_inputs(struct scanner *x, source *src, ckpt_str where, ckpt_error *err)
+{
+    ckpt_file *f;
+    ckpt_error why;
+    struct example_inputs e = {.x = x, .src = src, .where = where, .st = CKPT_OK};
+    const struct opening o = {.path = x->path, .src = source_ref(src)};
+    ckpt_status st = format_open(&o, &f, &why);
+    if (st == CKPT_ENOMEM || st == CKPT_EIO || st == CKPT_ECANCELLED) {
+        *err = why;
+        return st;
+    }
+    if (st != CKPT_OK)
+        return scan_found(x->scan, SCAN_NOT_OPENED, where, src, CKPT_NO_OFFSET,
+                          "keys in the example inputs, which torch writes into Python code, were not read: "
+                          "%s",
+                          why.what);
+    st = judge_values(&e, f->root, err);
+    file_free(f);
+    return st;
 }

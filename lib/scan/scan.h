@@ -183,6 +183,9 @@ bool exported_is_constant(ckpt_str text);
  * than compute. */
 ckpt_status exported_judge_text(struct scanner *x, source *src, ckpt_str where,
                                 const struct exported_text *t);
+/* exported_judge_example_inputs - reports texts in SRC, the example inputs of an exported program, that torch
+ * would run as code. */
+ckpt_status exported_judge_example_inputs(struct scanner *x, source *src, ckpt_str where, ckpt_error *err);
 /* scan_treespec - reports the modules that torch imports when it reads VALUE, a treespec, and keys of an
  * "in_spec" that torch would run as code. Allocates in A. */
 ckpt_status scan_treespec(struct scanner *x, source *src, ckpt_str where, struct scan_text_value value,

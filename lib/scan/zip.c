@@ -74,14 +74,27 @@ static bool is_written_by_torch(const struct zip_audit *z)
     return false;
 }
 
+/* get_record - returns NAME without the folder of all records, which bears the name of the file. */
+static ckpt_str get_record(ckpt_str name)
+{
+    size_t top = str_find(name, STR_LIT("/"), 0);
+    return top == SIZE_MAX ? name : str_skip(name, top + 1); /* bounded: the slash is there */
+}
+
 /* get_role - returns SCAN_STORAGE if torch writes only storages under such a NAME, else SCAN_MEMBER. */
 static enum scan_role get_role(const struct zip_scan *archive, ckpt_str name)
 {
-    size_t top = str_find(name, STR_LIT("/"), 0); /* of the folder of all records, whatever its name */
-    ckpt_str record = top == SIZE_MAX ? name : str_skip(name, top + 1); /* bounded: the slash is there */
+    ckpt_str record = get_record(name);
     bool storage = str_starts(record, STR_LIT("data/")) || str_starts(record, STR_LIT("tensors/")) ||
                    str_starts(record, STR_LIT("constants/")) || str_ends(name, STR_LIT(".storage"));
     return storage && archive->written_by_torch ? SCAN_STORAGE : SCAN_MEMBER;
+}
+
+/* is_example_inputs - returns true if torch.export reads NAME as the example inputs of a program. */
+static bool is_example_inputs(ckpt_str name)
+{
+    ckpt_str record = get_record(name);
+    return str_starts(record, STR_LIT("data/sample_inputs/")) || str_is(name, "serialized_example_inputs.pt");
 }
 
 /* check_torch_layout - reports members outside of the first one's folder, and compressed storages. */
@@ -232,7 +245,8 @@ static ckpt_status scan_member_bytes(struct zip_scan *archive, const struct zip_
         CKPT_TRY(check_crc(archive, v, src, where, err));
     ckpt_status st = scan_bytes(x, src, where, role, &known_bytes, err);
     archive->member_is_known = known_bytes >= src->size;
-    return st;
+    return st == CKPT_OK && is_example_inputs(v->name) ? exported_judge_example_inputs(x, src, where, err)
+                                                       : st;
 }
 
 /* A member that libarchive unpacks. */
@@ -380,7 +394,8 @@ static ckpt_status report_code_members(struct zip_scan *archive)
 
 /* Where the bytes of a view are, and everything on which their scan depends. */
 struct view_bytes {
-    uint64_t facts[8]; /* data, csize, usize, method, flags; role; is its name that of a pickle, text? */
+    /* data, csize, usize, method, flags; role; is its name that of a pickle, text, example inputs? */
+    uint64_t facts[9];
     uint32_t index;    /* of the view */
 };
 
@@ -409,7 +424,7 @@ static ckpt_status find_shared_bytes(struct zip_scan *archive, ckpt_error *err)
         const struct zip_view *v = &archive->audit.views[i];
         bytes[i] = (struct view_bytes){{v->data_offset, v->csize, v->usize, v->method, v->flags,
                                         get_role(archive, v->name), scan_is_pickle_name(v->name),
-                                        scan_is_text_name(v->name)},
+                                        scan_is_text_name(v->name), is_example_inputs(v->name)},
                                        (uint32_t)i};
     }
     qsort(bytes, archive->audit.n, sizeof *bytes, compare_view_bytes);

@@ -303,6 +303,39 @@ static void packages_of_inductor_are_recognized(void)
     CU_ASSERT_STRING_EQUAL(s.result.format, "torch-export");
 }
 
+/* scan_example_inputs - scans an exported program whose example inputs are the PICKLE, under NAME. */
+static struct scan_results scan_example_inputs(ckpt_str pickle, const char *name)
+{
+    struct member inner[] = {{.name = "a/data.pkl", .bytes = pickle},
+                             {.name = "a/version", .bytes = CONSTANT("3")}};
+    buf b;
+    buf_init(&b, 1 << 20);
+    zip_put(&b, inner, 2, 0);
+    struct member m[] = {{.name = "t/archive_format", .bytes = CONSTANT("pt2")},
+                         {.name = "t/extra/x", .bytes = {(const char *)b.data, b.len}},
+                         {.name = name, .bytes = {(const char *)b.data, b.len}}};
+    struct scan_results s = scan(m, 3, NULL);
+    buf_free(&b);
+    return s;
+}
+
+/* torch writes the keys of mappings in the example inputs into the message of a guard, in double quotes. */
+static void keys_of_example_inputs_are_reported(void)
+{
+#define KEY(length, text) TEXT("\x80\x02}X" length "\0\0\0" text "K\x01s.")
+    static const char name[] = "t/data/sample_inputs/m.pt";
+    CU_ASSERT_EQUAL(scan_example_inputs(KEY("\x05", "a.b c"), name).findings, 0);
+    CHECK_ONLY_FINDING(scan_example_inputs(KEY("\x03", "a\"b"), name), "evaluated-text", CKPT_NO_OFFSET,
+                       "a\"b in the example inputs is not a text without quotes");
+    CU_ASSERT_EQUAL(scan_example_inputs(KEY("\x03", "a'b"), name).findings, 1);
+    CU_ASSERT_EQUAL(scan_example_inputs(KEY("\x03", "a\\b"), name).findings, 1);
+    CU_ASSERT_EQUAL(scan_example_inputs(KEY("\x03", "a\"b"), "t/data/other/m.pt").findings, 0);
+    CHECK_ONLY_FINDING(scan_example_inputs(TEXT("\x80\x02}U\x03" "a\"bK\x01s."), name), "evaluated-text",
+                       CKPT_NO_OFFSET, "");
+    CHECK_FINDING(scan_example_inputs(TEXT("\x80\x02}X"), name), 6, "not-opened", CKPT_NO_OFFSET,
+                  "keys in the example inputs, which torch writes into Python code, were not read");
+}
+
 /* The folder of all records bears the name of the file. If that is data, it is not the folder of storages. */
 static void members_of_any_top_folder_are_scanned(void)
 {
@@ -461,6 +494,7 @@ void suite_scan_zip(void)
     UNIT(libraries_are_reported);
     UNIT(code_of_inductor_is_reported);
     UNIT(packages_of_inductor_are_recognized);
+    UNIT(keys_of_example_inputs_are_reported);
     UNIT(members_of_any_top_folder_are_scanned);
     UNIT(bytes_between_members_are_scanned);
     UNIT(bytes_around_the_archive_are_scanned);
