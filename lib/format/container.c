@@ -311,7 +311,10 @@ static ckpt_status read_named(ckpt_file *f, source *archive, ckpt_str name, ckpt
     if (!part) /* its fault was reported */
         return err->status;
     file_take_over(f, part);
-    f->torch_load_refusal = STR_LIT("it is in an archive");
+    if (is_preferred(name)) /* NeMo or Stable-Baselines3 loads the archive, not torch.load */
+        f->for_torch_load = false;
+    else
+        f->torch_load_refusal = STR_LIT("it is in an archive");
     f->whole_checksum |= compares && members_have_checksums(archive);
     if (members_mismatched(archive).ptr)
         file_note_loss(f, "%.*s does not have the checksum that the archive records: any tensor without a "

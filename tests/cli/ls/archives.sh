@@ -9,3 +9,4 @@ cp $c/stored.zip flip.zip
 printf 'x' | dd of=flip.zip bs=1 seek=110 conv=notrunc 2>/dev/null
 ckpt verify flip.zip
 ckpt salvage flip.zip -o saved.safetensors; echo $?
+ckpt doctor $c/nemo_gz.nemo $c/sb3.zip # which their own programs load
