@@ -27,7 +27,7 @@ check_same()
     */header_only.index) ;; # this file has no tensors
     *.index) set -- -g '!_CHECKPOINTABLE_OBJECT_GRAPH' "$@" ;;
     esac
-    "$CKPT" diff --equal-nan "$@" "$in" "$out" >"$tmp/differences" 2>"$tmp/messages"
+    "$CKPT" diff --equal-nan --allow-none "$@" "$in" "$out" >"$tmp/differences" 2>"$tmp/messages"
     status=$?
     # 2: some tensors have no bytes to compare (meta, uninitialized, hidden in an object). Nothing else may differ.
     if [ $status -eq 2 ] && grep -q 'cannot be compared' "$tmp/messages" && ! grep -q '^[-+~]' "$tmp/differences"; then
@@ -56,12 +56,14 @@ convert()
     return 1
 }
 
-# optimizer_globs - prints options that exclude the names by which an optimizer's state is told from the weights:
-# formats of tensors do not get it
-optimizer_globs()
+# state_globs - prints options that exclude the tensors that only their names tell from weights: formats of tensors do
+# not get them
+state_globs()
 {
-    sed -n 's,^PATH("\(.*\)").*,-g !\1/* -g !*/\1/* -g !\1.*,p; s/^START("\(.*\)").*/-g !\1*/p
-        s/^END("\(.*\)").*/-g !*\1/p; s/^NAME("\(.*\)").*/-g !\1/p' lib/op/optimizer_state.def
+    sed -n 's,^PATH([A-Z]*\, "\(.*\)").*,-g !\1/* -g !*/\1/* -g !\1.*,p
+        s,^OWNER([A-Z]*\, "\(.*\)").*,-g !\1/*/vars/* -g !*/\1/*/vars/*,p
+        s/^START([A-Z]*, "\(.*\)").*/-g !\1*/p; s/^END([A-Z]*, "\(.*\)").*/-g !*\1/p
+        s/^NAME([A-Z]*, "\(.*\)").*/-g !\1/p' lib/op/tensor_states.def
 }
 
 # check_file IN - converts IN to a torch zip archive, safetensors, shards and GGUF
@@ -74,7 +76,7 @@ check_file()
     case $1 in
     */keras/* | */tensorflow/* | */tfjs/* | */paddle/*)
         "$CKPT" diff -q --equal-nan --root auto "$1" "$tmp/out.safetensors" >"$tmp/messages" 2>&1 ||
-            globs=$(optimizer_globs)
+            globs=$(state_globs)
         # shellcheck disable=SC2086
         [ -z "$globs" ] || "$CKPT" diff -q --root auto -g '!_CHECKPOINTABLE*' $globs "$1" "$tmp/out.safetensors" \
             >"$tmp/messages" 2>&1
