@@ -147,9 +147,26 @@ static ckpt_status refuse_hub_cache(const struct probe *p, const struct signatur
     return s->status;
 }
 
+/* find_unpacked - sets PATH to the only folder in P if that is the folder of a torch archive: `unzip -d P`
+ * makes it. Returns its signature, or NULL. */
+static const struct signature *find_unpacked(const struct probe *p, char path[4096])
+{
+    if (p->nnames != 1 || p->names[0].len > 255)
+        return NULL;
+    int n = snprintf(path, 4096, "%s/%.*s", p->path, (int)p->names[0].len, p->names[0].ptr);
+    const struct signature *s = n < 4096 ? recognize_folder(p->archive, path) : NULL;
+    return s && s->kind == SIGN_UNPACKED ? s : NULL;
+}
+
 static ckpt_status refuse_folder(const struct probe *p, ckpt_error *err)
 {
-    const struct signature *s = recognize_folder(p->archive, p->path);
+    char inner_path[4096];
+    const struct signature *s = recognize_folder(p->archive, p->path), *inner = find_unpacked(p, inner_path);
+    if (!s && inner) {
+        struct probe unpacked = *p;
+        unpacked.path = inner_path;
+        return refuse_unpacked(&unpacked, inner, err);
+    }
     if (s && s->kind == SIGN_UNPACKED)
         return refuse_unpacked(p, s, err);
     if (s && s->kind == SIGN_HUB_CACHE)

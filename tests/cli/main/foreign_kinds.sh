@@ -52,8 +52,8 @@ make_placeholders() {
     ln -s /nowhere/x.pt dangling.pt
 }
 make_folders() {
-    mkdir -p unpacked/data sub/unpacked hub/snapshots/0123abcd hub/refs other/snapshots n5/w td snap tfjs
-    printf '\200\002}q\000.' | tee unpacked/data.pkl >sub/unpacked/data.pkl
+    mkdir -p unpacked/data sub/unpacked above/unpacked hub/snapshots/0123abcd hub/refs other/snapshots n5/w td snap tfjs
+    printf '\200\002}q\000.' | tee unpacked/data.pkl sub/unpacked/data.pkl >above/unpacked/data.pkl
     printf 0123abcd >hub/refs/main
     echo '{"n5":"2.5.0"}' >n5/attributes.json
     echo '{"dimensions":[4],"blockSize":[4],"dataType":"float32"}' >n5/w/attributes.json
@@ -67,7 +67,7 @@ for f in openvino.xml answer.xml openvino.bin burn.mpk burn.bpk whisper.bin llam
     m.pt.lzo image.mng image.jng numbers.bin m.pt.sig ecc.sig model.pmml bare.xml.pt gated.json.bin m.toml m.ubj \
     thinc.msgpack flax.msgpack m.tensors m.pt.gpg key.pt.gpg m.pt.asc m.pt.age m.rds packed.rds m.RData \
     crlf.pt annex.pt dvc.pt.dvc dvc.pt .cloud.pt.icloud cloud.pt link.pt link.safetensors cygwin.pt cifs.pt gated.bin \
-    annexed.pt lost.pt dangling.pt unpacked sub/unpacked/ hub other n5 n5/w td snap tfjs tfjs/model.json \
+    annexed.pt lost.pt dangling.pt unpacked sub/unpacked/ above hub other n5 n5/w td snap tfjs tfjs/model.json \
     tfjs/group1-shard1of1.bin; do
     ckpt ls "$f"
     [ $? = 2 ] || echo "$f: the exit code is not 2"
