@@ -468,6 +468,12 @@ static bool is_taken(const char *name)
     return lstat(name, &st) == 0;
 }
 
+/* The last file for which a name was proposed, and the number in that name: the next file gets another. */
+static struct {
+    struct text path;
+    int number;
+} proposed;
+
 void text_new_name(struct text *out, const char *stem, const char *path, const char *suffix)
 {
     struct text name = {0}, unused = {0};
@@ -476,11 +482,19 @@ void text_new_name(struct text *out, const char *stem, const char *path, const c
     if (!suffix && dot && dot[1] && strlen(dot) <= 12 &&
         dot[1 + strspn(dot + 1, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")] == '\0')
         suffix = dot - name.ptr > 4 && strcmp(dot - 4, ".pth.tar") == 0 ? dot - 4 : dot;
-    text_addf(&unused, "%s%s", stem, suffix ? suffix : "");
-    for (int i = 2; i < MAX_FIXED_NAMES && is_taken(unused.ptr); i++) {
+    bool is_same = proposed.path.ptr && strcmp(proposed.path.ptr, path) == 0;
+    for (int i = is_same ? proposed.number : proposed.number + 1;; i++) { /* bounded: MAX_FIXED_NAMES */
         text_clear(&unused);
-        text_addf(&unused, "%s-%d%s", stem, i, suffix ? suffix : "");
+        text_addf(&unused, "%s", stem);
+        if (i > 1)
+            text_addf(&unused, "-%d", i);
+        text_add(&unused, suffix ? suffix : "");
+        proposed.number = i;
+        if (i >= MAX_FIXED_NAMES || !is_taken(unused.ptr))
+            break;
     }
+    text_clear(&proposed.path);
+    text_add(&proposed.path, path);
     text_add(out, unused.ptr);
     text_free(&unused);
     text_free(&name);

@@ -65,7 +65,8 @@ void text_operand(struct text *t, const char *path);
  * LAST. */
 void text_formats(struct text *t, const char *between, const char *last);
 /* text_new_name - adds STEM with the suffix of PATH ("fixed.pth" for "dir/model.pth"), or the first of
- * "fixed-2.pth", … that does not exist. SUFFIX, if not NULL, replaces that of PATH. */
+ * "fixed-2.pth", … that does not exist and was not added for the PATH before. SUFFIX, if not NULL, replaces
+ * that of PATH. */
 void text_new_name(struct text *out, const char *stem, const char *path, const char *suffix);
 /* compression_suffix_length - returns the length of the suffix of PATH if it is one of a compressed file or
  * archive (".gz", ".7z" …), else 0. */

@@ -69,6 +69,19 @@ static ckpt_status check_folder(struct doctor *d, ckpt_error *err)
                          d->f->archive ? "the unpacked" : "this");
 }
 
+/* check_index - notes that a set of shards, which the folder shows, has no index. */
+static ckpt_status check_index(struct doctor *d, ckpt_error *err)
+{
+    char word[SHELL_WORD_MAX], hint[SHELL_WORD_MAX + 64];
+    if (d->f->format != format_by_name("hf-shards") || d->f->archive || !source_is_folder(d->f->path))
+        return CKPT_OK; /* with an index, that is the path */
+    (void)snprintf(hint, sizeof hint, "ckpt convert %s -o DIR copies the set and writes an index",
+                   shell_path(d->path, word));
+    const struct diagnosis diagnosis = {.id = "no-index", .hint = hint, .is_note = true};
+    return doctor_report(d, &diagnosis, err,
+                         "these shards have no index, without which transformers does not load them");
+}
+
 /* has_wide_integer - returns true if F has an integer of more than 255 bytes, which only LONG4 pushes. */
 static bool has_wide_integer(const ckpt_file *f)
 {
@@ -247,6 +260,7 @@ ckpt_status doctor_report_refusals(struct doctor *d, ckpt_error *err)
     CKPT_TRY(check_suffix(d, err));
     CKPT_TRY(check_imports(d, err));
     CKPT_TRY(check_folder(d, err));
+    CKPT_TRY(check_index(d, err));
     CKPT_TRY(check_weights_only(d, err));
     CKPT_TRY(check_numpy(d, err));
     CKPT_TRY(check_offsets(d, err));
