@@ -193,6 +193,8 @@ static ckpt_status check_present(struct index *x)
                STR_ARG(x->shards[first].name), missing, x->nshards);
     if (!x->has_no_index)
         error_add_where(x->err, "weight_map");
+    else if (x->f->archive)
+        error_add_where(x->err, "members of the archive");
     if (!x->has_no_index && hint_other_set(x))
         return CKPT_ENOTFOUND;
     error_add_hint(x->err, "put all shards into the folder%s%s", x->has_no_index ? "" : " of the index",
