@@ -38,13 +38,16 @@ static uint64_t get_float(const struct scaleoffset *s, uint64_t number)
         uint32_t least_bits = (uint32_t)s->least;
         float least, value;
         memcpy(&least, &least_bits, 4);
-        value = (float)(int32_t)(uint32_t)number / powf(10.0f, (float)s->digits) + least;
+        /* each step is rounded to float, also where the machine computes in wider types */
+        float scale = powf(10.0f, (float)s->digits), quotient = (float)(int32_t)(uint32_t)number / scale;
+        value = quotient + least;
         memcpy(&least_bits, &value, 4);
         bits = least_bits;
     } else {
         double least, value;
         memcpy(&least, &s->least, 8);
-        value = (double)(int64_t)number / pow(10.0, s->digits) + least;
+        double quotient = (double)(int64_t)number / pow(10.0, s->digits);
+        value = quotient + least;
         memcpy(&bits, &value, 8);
     }
     return bits;
