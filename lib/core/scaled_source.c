@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "base/checked.h"
+#include "base/store.h"
 #include "base/cursor.h"
 #include "core/convert.h"
 #include "core/elements.h"
@@ -157,6 +158,23 @@ static ckpt_status read_raw(const struct matrix *m, uint64_t first, uint64_t cou
     return st;
 }
 
+/* to_little_endian - makes the N floats at X little-endian, as convert_run takes them. from_little_endian -
+ * makes what it returns numbers of this machine. */
+static void to_little_endian(float *x, uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i++) {
+        uint32_t bits;
+        memcpy(&bits, &x[i], sizeof bits);
+        store_u32le((unsigned char *)&x[i], bits);
+    }
+}
+
+static void from_little_endian(float *x, uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i++)
+        x[i] = float_of_bits(load_u32le((const unsigned char *)&x[i]));
+}
+
 /* read_floats - reads COUNT elements of M from element FIRST as floats. */
 static ckpt_status read_floats(const struct matrix *m, uint64_t first, uint64_t count, float *out,
                                ckpt_error *err)
@@ -170,8 +188,7 @@ static ckpt_status read_floats(const struct matrix *m, uint64_t first, uint64_t 
     ckpt_status st = raw ? read_raw(m, first, count, raw, err) : fail_memory(err);
     if (st == CKPT_OK) {
         convert_run(&c, raw, (size_t)count, out, &ignored);
-        for (uint64_t i = 0; i < count; i++)
-            out[i] = float_of_bits(load_u32le((const unsigned char *)&out[i]));
+        from_little_endian(out, count);
     }
     free(raw);
     return st;
@@ -393,8 +410,10 @@ static void round_to_dtype(const struct scaled *s, float *x, uint64_t n)
         return;
     for (uint64_t i = 0; i < n; i += 256) {
         size_t count = n - i < 256 ? (size_t)(n - i) : 256;
+        to_little_endian(x + i, count);
         convert_run(&there, x + i, count, rounded, &ignored);
         convert_run(&back, rounded, count, x + i, &ignored);
+        from_little_endian(x + i, count);
     }
 }
 
@@ -546,6 +565,7 @@ static ckpt_status scaled_read(source *from, uint64_t off, void *to, size_t n, c
         size_t count = (size_t)(b.nrows * b.ncols), got = count * s->width - skip; /* bounded: s->box */
         if ((st = decode(s, &b, numbers, err)) != CKPT_OK)
             break;
+        to_little_endian(numbers, count);
         convert_run(&c, numbers, count, rounded, &ignored);
         got = got < n ? got : n;
         memcpy(out, rounded + skip, got);
