@@ -90,7 +90,7 @@ static bool decode_blosclz(cursor c, struct block_output *out)
             size_t length = control >> 5 == 7 ? add_length_bytes(&c, 8) : (control >> 5) + 1;
             size_t distance = ((control & 31) << 8 | cursor_u8(&c)) + 1u;
             const unsigned char *far = distance == 8192 ? cursor_take(&c, 2) : NULL;
-            distance += far ? load_number(far, 2, true) : 0; /* bounded: 8192 + 65535 */
+            distance += far ? (size_t)load_number(far, 2, true) : 0; /* bounded: 8192 + 65535 */
             if (c.bad || !put_copy(out, distance, length + 1))
                 return false;
         }

@@ -140,7 +140,7 @@ static ckpt_status read_numbers(source *s, uint64_t off, void *out, size_t n, ck
     unsigned char stored[8 * AT_ONCE], converted[8 * AT_ONCE], *to = out;
     uint32_t size = x->type.size, width = x->width;
     while (n) {
-        size_t skip = off % width, room = AT_ONCE * width - skip, take = n < room ? n : room;
+        size_t skip = (size_t)(off % width), room = AT_ONCE * width - skip, take = n < room ? n : room;
         size_t count = (skip + take + width - 1) / width;              /* bounded: at most AT_ONCE */
         uint64_t at = x->from_offset + off / width * size;             /* bounded: the element is in FROM */
         CKPT_TRY(source_read(x->from, at, stored, count * size, err)); /* bounded: at most AT_ONCE */

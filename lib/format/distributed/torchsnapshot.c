@@ -363,7 +363,7 @@ static ckpt_str encode_key(arena *a, const ckpt_value *key)
         return arena_printf(a, "%" PRId64, number);
     if (!value_text(key, &text))
         return encoded;
-    buf_init(&b, UINT64_MAX); /* bounded: 3 bytes for each of KEY, which is in memory */
+    buf_init(&b, SIZE_MAX); /* bounded: 3 bytes for each of KEY, which is in memory */
     for (size_t i = 0; i < text.len; i++) {
         char c = text.ptr[i];
         if (c == '%' || c == '/')
