@@ -393,7 +393,7 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_open(const char *path, const ckpt_limi
     ckpt_error *err);
 /* ckpt_open_merged - opens the N >= 1 checkpoints PATHS, of any formats, as one that has the tensors of all,
   * in the order of PATHS. ROOT: the container in each whose entries are merged, a joined name; "": all of the
-  * file; NULL or "auto": its weights, without what is next to them, of which a notice tells. CKPT_EEXIST: two
+  * file; NULL or "auto": its weights, without what is next to them, which a notice reports. CKPT_EEXIST: two
   * of them have a tensor of the same name; the error names both. CKPT_ENOTFOUND: one has no ROOT. A value or
   * metadata that several of them have are those of the first, with a notice. LIMITS, *OUT and errors are as
   * for ckpt_open. */
