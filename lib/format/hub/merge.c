@@ -655,18 +655,28 @@ static const ckpt_file *get_first_file(const struct index *x)
     return NULL;
 }
 
-/* make_root - makes the root of the set, with the type and the _metadata of the root of the first shard. */
+static bool is_ordered_dict(const ckpt_value *v)
+{
+    return v && value_calls(v, "collections", "OrderedDict", 0);
+}
+
+/* make_root - makes the root of the set, with the type of the root of the first shard. */
 static ckpt_status make_root(struct index *x)
 {
     ckpt_file *f = x->f;
     const ckpt_file *first = get_first_file(x);
-    const ckpt_value *root = first ? first->root : NULL;
-    bool ordered = root && value_calls(root, "collections", "OrderedDict", 0);
+    bool ordered = first && is_ordered_dict(first->root);
     f->root = ordered ? value_ordered_dict(f->a) : value_new(f->a, CKPT_V_DICT, 0);
-    ckpt_value *state = ordered ? value_state(root) : NULL;
-    if (!f->root || (state && !value_add_state(f->a, f->root, state)))
-        return fail_memory(x->err);
-    return CKPT_OK;
+    return f->root ? CKPT_OK : fail_memory(x->err);
+}
+
+/* add_root_state - gives the root of the set the _metadata of the root of the first shard. This comes after
+ * the last pair, so that the root is written as torch writes one: a pair after BUILD could call anything. */
+static ckpt_status add_root_state(struct index *x)
+{
+    const ckpt_file *first = get_first_file(x);
+    ckpt_value *state = is_ordered_dict(x->f->root) ? value_state(first->root) : NULL;
+    return state && !value_add_state(x->f->a, x->f->root, state) ? fail_memory(x->err) : CKPT_OK;
 }
 
 /* check_total - adds a notice if total_size is neither the sum of all tensors nor of all storages. */
@@ -804,5 +814,6 @@ ckpt_status shards_merge(struct index *x)
     CKPT_TRY(check_total(x));
     if (get_first_file(x))
         x->f->producer = get_first_file(x)->producer;
-    return merge_metadata(x);
+    CKPT_TRY(merge_metadata(x));
+    return add_root_state(x);
 }
