@@ -2,12 +2,13 @@
  * pickle of protocol 2 to 5 (some of these also in base64 or hexadecimal). It is also reported if its first
  * byte can begin a pickle and a newline or STACK_GLOBAL follows, because every import has one of them, or if
  * it is too long to be searched for these. It is also reported if it may be zlib or lzma data, and bytes are
- * if they may end in a zip archive. */
+ * if they may end in a zip archive. On the way it looks for a text of the caller's. */
 #include "codec/tracer.h"
 
 #include "codec/pickle_line.h"
 #include "codec/pickle_ops.h"
 #include "codec/zip_header.h"
+#include "core/numpy.h"
 
 #define FILE_MIN     16u                 /* bytes of the smallest value that is reported as a file */
 #define PICKLE_MIN   8u                  /* likewise, as a pickle */
@@ -113,6 +114,15 @@ static void decode_latin1_head(struct trace_payload *v, const unsigned char *b, 
     }
 }
 
+/* look_for_text - notes whether the N bytes at B, a text or its first bytes, are the text that the caller
+ * looks for. */
+static void look_for_text(struct tracer *t, const unsigned char *b, size_t n)
+{
+    ckpt_str text = str_c(t->options->sought_text);
+    if (str_eq(str_of((const char *)b, n), text) || numpy_is_text(b, n, text))
+        t->result->has_sought_text = true;
+}
+
 bool payload_report_bytes(struct tracer *t, uint64_t n)
 {
     bool is_text = t->u.op == PICKLE_BINUNICODE || t->u.op == PICKLE_SHORT_BINUNICODE ||
@@ -125,6 +135,13 @@ bool payload_report_bytes(struct tracer *t, uint64_t n)
         return false;
     enum trace_encoding encoding = is_text ? TRACE_ENC_LATIN1 : TRACE_ENC_BYTES;
     struct trace_payload v = {.start = unpickler_offset(&t->u), .size = n, .encoding = encoding};
+    const char *sought = t->options->sought_text;
+    if (sought && (*t->u.p == '\0' || *t->u.p == (unsigned char)*sought)) {
+        size_t start = n < sizeof v.head ? (size_t)n : sizeof v.head;
+        if ((size_t)(t->u.lim - t->u.p) < start && !unpickler_fill(&t->u, start))
+            return false;
+        look_for_text(t, t->u.p, start);
+    }
     if (!is_text && !check_end_of_zip(t, n < SIZE_MAX ? (size_t)n : SIZE_MAX, &v.may_end_in_zip))
         return false;
     if (!v.may_end_in_zip && !get_possible_kinds(*t->u.p) &&
@@ -179,5 +196,7 @@ bool payload_report_line(struct tracer *t)
     n -= quotes;
     bool may_import = decode_line_head(&v, (const unsigned char *)line + quotes,
                                        n < v.size ? n : (size_t)v.size, n < v.size);
+    if (t->options->sought_text)
+        look_for_text(t, v.head, v.nhead);
     return report_if_payload(t, &v, may_import);
 }

@@ -315,6 +315,17 @@ bool numpy_scalar_of(const ckpt_value *v, struct numpy_dtype *out)
            numpy_dtype_of(value_arg(v, 0), out);
 }
 
+bool numpy_is_text(const unsigned char *b, size_t n, ckpt_str text)
+{
+    bool little = n / 4 >= text.len, big = little;
+    for (size_t i = 0; i < n && (little || big); i++) {
+        unsigned char c = i / 4 < text.len ? (unsigned char)text.ptr[i / 4] : 0;
+        little = little && b[i] == (i % 4 == 0 ? c : 0);
+        big = big && b[i] == (i % 4 == 3 ? c : 0);
+    }
+    return little || big;
+}
+
 static size_t find_type(const struct numpy_dtype *d)
 {
     size_t i = 0;

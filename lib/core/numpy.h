@@ -36,6 +36,9 @@ struct numpy_array {
 bool numpy_array_of(const ckpt_value *v, struct numpy_array *out);
 /* numpy_scalar_of - sets *OUT if V is a numpy scalar, whose bytes are value_arg(v, 1); false: it is not. */
 bool numpy_scalar_of(const ckpt_value *v, struct numpy_dtype *out);
+/* numpy_is_text - returns true if the N bytes at B are TEXT, ASCII, as numpy keeps it: as UTF-32 in either
+ * byte order, with zeros after it. */
+bool numpy_is_text(const unsigned char *b, size_t n, ckpt_str text);
 /* numpy_name - returns "float64", "str_" …; "generic" for an unknown type. */
 const char *numpy_name(const struct numpy_dtype *d);
 /* numpy_torch_dtype - returns the torch dtype with the same elements, or CKPT_DT_NONE. */

@@ -142,6 +142,12 @@ ckpt_status scan_report_read_error(struct scanner *x, struct scan_place at, ckpt
 ckpt_status scan_check_format(struct scanner *x, source *src, ckpt_str where, const char *format,
                               uint64_t *end, ckpt_error *err);
 
+/* The hyper-parameter of Lightning's checkpoints that names what its loader calls; see lightning.c. */
+#define LIGHTNING_INSTANTIATOR "_instantiator"
+/* lightning_judge - reports what Lightning would import and call for hyper-parameters in the pickle at POS of
+ * SRC. */
+ckpt_status lightning_judge(struct scanner *x, source *src, ckpt_str where, uint64_t pos, ckpt_error *err);
+
 /* An object of JSON that may describe a part of a Keras model; see keras.c. */
 struct keras_object {
     ckpt_str module, class_name;
@@ -224,7 +230,7 @@ ckpt_status skops_judge(struct scanner *x, const struct skops_node *node, source
                         size_t at);
 /* scan_config_target - reports the TARGET that a configuration names at AT, unless it is known to be
  * harmless; .ptr NULL: it is not in the file. */
-ckpt_status scan_config_target(struct scanner *x, source *src, ckpt_str where, size_t at, ckpt_str target);
+ckpt_status scan_config_target(struct scanner *x, source *src, ckpt_str where, uint64_t at, ckpt_str target);
 /* A text that may be YAML or JSON. */
 struct yaml_file {
     source *src;

@@ -4,6 +4,7 @@
  *   !!python/…   what the tag names; any other tag is for the program to resolve: speechbrain's !new:
  *   _target_     the class or function that its value names, with the other keys for arguments (hydra, NeMo)
  *   _component_, target, class_path   likewise (torchtune; NeMo, latent-diffusion; Lightning)
+ *   _instantiator, _class_path   likewise (hparams.yaml of Lightning; see lightning.c)
  *   name   likewise, in "pipeline" and "preprocessors" (pyannote; in a list of Rasa's)
  *   loader_module, keras_module, model_code_path   what its value names, a module or file (MLflow)
  *   location   what torchsnapshot opens, if the file is called .snapshot_metadata
@@ -33,7 +34,7 @@ static bool is_harmless_target(ckpt_str module, ckpt_str name)
                            name);
 }
 
-ckpt_status scan_config_target(struct scanner *x, source *src, ckpt_str where, size_t at, ckpt_str target)
+ckpt_status scan_config_target(struct scanner *x, source *src, ckpt_str where, uint64_t at, ckpt_str target)
 {
     ckpt_str name = str_after_last(target, '.');
     if (target.ptr && name.len + 1 < target.len && /* bounded: a part of the text */
@@ -97,6 +98,8 @@ static const struct config_key {
 } config_keys[] = {
     {"_target_", NAMES_TARGET, true, NULL, NULL, false},
     {"_component_", NAMES_TARGET, true, NULL, NULL, false},
+    {LIGHTNING_INSTANTIATOR, NAMES_TARGET, true, NULL, NULL, false},
+    {"_class_path", NAMES_TARGET, false, NULL, NULL, false},
     {"target", NAMES_TARGET, false, NULL, NULL, false},
     {"class_path", NAMES_TARGET, false, NULL, NULL, false},
     {"name", NAMES_TARGET, false, NULL, NULL, true},

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/buf.h"
+#include "pickled.h"
 #include "scanned.h"
 
 static struct scan_results scan(ckpt_str bytes) { return scan_buffer(bytes.ptr, bytes.len, 0); }
@@ -486,6 +487,71 @@ static void tensor_names_with_control_characters_are_reported(void)
     CU_ASSERT_EQUAL(scan(TEXT("{\"vocab\": {\"a\\u001b[2J\": 1}}")).findings, 0);
 }
 
+/* scan_pickle - scans the pickle that put_pickle makes of TEXT. */
+static struct scan_results scan_pickle(const char *text)
+{
+    buf b;
+    buf_init(&b, 4096);
+    put_pickle(&b, text);
+    struct scan_results s = scan_buffer(b.data, b.len, 0);
+    buf_free(&b);
+    return s;
+}
+
+#define NUMPY_TEXT(utf32)                                                                                    \
+    "numpy._core.multiarray.scalar(numpy.dtype('U13',False,True)!(3,'<',None,None,None,52,4,8),b'" utf32 "')"
+/* _instantiator */
+#define WIDE(character) character "\\00\\00\\00"
+#define NUMPY_KEY                                                                                            \
+    WIDE("_")                                                                                                \
+    WIDE("i") WIDE("n") WIDE("s") WIDE("t") WIDE("a") WIDE("n") WIDE("t") WIDE("i") WIDE("a") WIDE("t")      \
+    WIDE("o") WIDE("r")
+
+static void hyper_parameters_that_lightning_calls_are_reported(void)
+{
+    static const char *const harmless[] = {
+        "{'hyper_parameters':{'_instantiator':'lightning.pytorch.cli.instantiate_module','lr':1}}",
+        "{'hyper_parameters':{'_instantiator':'pytorch_lightning.cli.instantiate_module',"
+        "'_class_path':'torch.nn.Linear'}}",
+        "{'hyper_parameters':{'_instantiator':None,'class_path':'my.Net'}}",
+        "{'hyper_parameters':{'class_path':'my.Net'}}",
+        "{'vocabulary':['_instantiator','my.thing',['a','_instantiator']]}",
+    };
+    static const char *const calling[] = {
+        "{'hyper_parameters':{'lr':1,'_instantiator':'my.thing'}}",
+        "{'datamodule_hyper_parameters':{'_instantiator':'my.thing'}}",
+        "{'hparams':{'_instantiator':'my.thing'}}",
+        "{'module_arguments':[('a',1),('_instantiator','my.thing')]}",
+        "{'hyper_parameters':collections.OrderedDict([['_instantiator','my.thing']])}",
+        "{'hyper_parameters':collections.OrderedDict()+{s'_instantiator':s'my.thing'}}",
+        "{'hyper_parameters':{" NUMPY_TEXT(NUMPY_KEY) ":'my.thing'}}",
+    };
+    for (size_t i = 0; i < sizeof harmless / sizeof *harmless; i++)
+        CU_ASSERT_EQUAL(scan_pickle(harmless[i]).findings, 0);
+    for (size_t i = 0; i < sizeof calling / sizeof *calling; i++) {
+        struct scan_results s = scan_pickle(calling[i]);
+        CU_ASSERT(s.findings == 1 && strcmp(s.first_finding.rule, "config-target") == 0 &&
+                  strcmp(s.first_finding.text, "it names my.thing") == 0);
+        if (s.findings != 1)
+            printf("    %s: %zu\n", calling[i], s.findings);
+    }
+    /* protocol 0, with an escape in the key */
+    CHECK_ONLY_FINDING(scan(TEXT("(dV\\u005finstantiator\nVmy.thing\ns.")), "config-target", 22,
+                       "it names my.thing");
+    struct scan_results s = scan_pickle("{'hyper_parameters':{'_instantiator':"
+                                        "'lightning.pytorch.cli.instantiate_module','_class_path':'my.Net',"
+                                        "'head':[{'class_path':'my.Head'}],'a':5}}");
+    CU_ASSERT(s.findings == 2 && strcmp(s.all[0].text, "it names my.Net") == 0 &&
+              strcmp(s.all[1].text, "it names my.Head") == 0);
+    s = scan_pickle("{'hyper_parameters':{'_instantiator':" NUMPY_TEXT(NUMPY_KEY) "}}");
+    CU_ASSERT(s.findings == 1 && strstr(s.first_finding.text, "what is computed") != NULL);
+    CHECK_ONLY_FINDING(scan_yaml_file(TEXT("_instantiator: my.thing\n")), "config-target", 15, "");
+    CHECK_ONLY_FINDING(scan_yaml_file(TEXT("_class_path: my.thing\n")), "config-target", 13, "");
+    CU_ASSERT_EQUAL(
+        scan_yaml_file(TEXT("_instantiator: lightning.pytorch.cli.instantiate_module\nlr: 1\n")).findings,
+        0);
+}
+
 void suite_scan_config(void)
 {
     UNIT(arithmetic_is_data);
@@ -503,6 +569,7 @@ void suite_scan_config(void)
     UNIT(foreign_characters_do_not_hide_base64);
     UNIT(serialized_values_that_are_no_pickle_are_not_scanned);
     UNIT(modules_of_treespecs_are_reported);
+    UNIT(hyper_parameters_that_lightning_calls_are_reported);
     UNIT(shards_outside_of_the_folder_are_reported);
     UNIT(tensor_names_with_control_characters_are_reported);
 }
