@@ -288,21 +288,29 @@ static bool is_true(const ckpt_value *v)
     return value_integer(v, &i) && i != 0;
 }
 
+/* order_of - returns the order that ORDER, an argument of _frombuffer, names; 0: none of them. */
+static char order_of(const ckpt_value *order)
+{
+    ckpt_str name;
+    if (!value_text(order, &name))
+        return order->type == CKPT_V_NONE ? 'C' : 0;
+    return name.len == 1 && strchr("CFK", name.ptr[0]) ? name.ptr[0] : 0;
+}
+
 bool numpy_array_of(const ckpt_value *v, struct numpy_array *out)
 {
     if (v->type != CKPT_V_CALL)
         return false;
     const ckpt_value *fn = v->u.call.callable, *state = value_state(v);
-    ckpt_str order;
     if (is_numpy_function(fn, "_reconstruct") && state && state->type == CKPT_V_TUPLE &&
         value_count(state) >= 5)
         *out = (struct numpy_array){value_item(state, 1), value_item(state, 2), value_item(state, 4),
-                                    is_true(value_item(state, 3))};
+                                    is_true(value_item(state, 3)) ? 'F' : 'C', NULL};
     else if (is_numpy_function(fn, "_frombuffer") && value_nargs(v) >= 4)
         *out = (struct numpy_array){value_arg(v, 2), value_arg(v, 1), value_arg(v, 0),
-                                    value_text(value_arg(v, 3), &order) && str_is(order, "F")};
+                                    order_of(value_arg(v, 3)), value_arg(v, 4)};
     else if (is_numpy_function(fn, "scalar") && value_nargs(v) >= 2)
-        *out = (struct numpy_array){NULL, value_arg(v, 0), value_arg(v, 1), false};
+        *out = (struct numpy_array){NULL, value_arg(v, 0), value_arg(v, 1), 'C', NULL};
     else
         return false;
     return true;

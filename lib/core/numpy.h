@@ -29,7 +29,8 @@ uint8_t numpy_swap_bytes(const struct numpy_dtype *d);
 struct numpy_array {
     const ckpt_value *shape; /* NULL: a scalar */
     const ckpt_value *dtype, *data;
-    bool fortran;
+    char order;             /* of the bytes: 'C', 'F', 'K' as AXES has it; 0: one that numpy does not write */
+    const ckpt_value *axes; /* of 'K': dimension i of the array is dimension AXES[i] of SHAPE, in C order */
 };
 
 /* numpy_array_of - sets *OUT if V calls a function that makes a numpy array or scalar; false: it does not. */

@@ -728,6 +728,8 @@ static bool is_bytes(const ckpt_value *v)
     return form == FORM_BYTES || form == FORM_BYTEARRAY;
 }
 
+static bool has_other_order(const struct numpy_array *a) { return a->order != 'C' && a->order != 'F'; }
+
 ckpt_status numpy_array_equal(struct value_equal *e, const ckpt_value *a, const ckpt_value *b, bool *same,
                               ckpt_error *err)
 {
@@ -735,10 +737,11 @@ ckpt_status numpy_array_equal(struct value_equal *e, const ckpt_value *a, const 
     *same = true;
     e->n = 0;
     e->no_attributes = false;
-    e->has_unread = !a || !b || !numpy_array_of(a, &in_a) || !numpy_array_of(b, &in_b);
+    e->has_unread = !a || !b || !numpy_array_of(a, &in_a) || !numpy_array_of(b, &in_b) ||
+                    has_other_order(&in_a) || has_other_order(&in_b);
     if (e->has_unread)
         return CKPT_OK;
-    *same = in_a.fortran == in_b.fortran || value_count(in_a.shape) < 2;
+    *same = in_a.order == in_b.order || value_count(in_a.shape) < 2;
     CKPT_TRY(push_dtypes(e, in_a.dtype, in_b.dtype, same, err));
     if (!is_bytes(in_a.data) || !is_bytes(in_b.data))
         CKPT_TRY(push_optional(e, in_a.data, in_b.data, same, err));

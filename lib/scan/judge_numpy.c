@@ -6,7 +6,7 @@
  *   _reconstruct(ndarray, …) BUILD (version, shape, dtype, Fortran order, data)
  *                                              data: a list of objects, or bytes
  *   scalar(dtype, bytes)
- *   _frombuffer(bytes, dtype, shape, order)
+ *   _frombuffer(bytes, dtype, shape, order[, axes])
  *   _mareconstruct(MaskedArray, ndarray, …) BUILD (version, shape, dtype, Fortran order, data, mask, fill)
  *
  * mvoid, a masked item of a structure, is pickled like MaskedArray; subclasses of ndarray such as matrix take

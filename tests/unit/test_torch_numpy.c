@@ -53,6 +53,38 @@ static void fortran_order_is_read(void)
     close_file(&made);
 }
 
+#define FROM_BUFFER(shape, order_and_axes)                                                                   \
+    "numpy._core.numeric._frombuffer(b'abcdef'," DTYPE("u1", "|") "," shape "," order_and_axes ")"
+
+/* numpy 2.3 and later pickle an array with transposed dimensions in the order of its bytes, with the axes. */
+static void transposed_dimensions_are_read(void)
+{
+    char s[6];
+    struct test_file made = make_torch_zip("[" FROM_BUFFER("(1,2,3)", "'K',(2,0,1)") "," FROM_BUFFER(
+        "(3,2)", "'K',(1,0)") "," FROM_BUFFER("(6,)", "'K',(0,)") "]");
+    check_tensors(&made, "0 ndarray uint8[3,1,2]@0+0;1 ndarray uint8[2,3]@1+0;2 ndarray uint8[6]@2+0;");
+    CU_ASSERT_EQUAL(ckpt_tensor_read(made.file, 0, 0, 6, s, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(memcmp(s, "adbecf", 6), 0);
+    CU_ASSERT_EQUAL(ckpt_tensor_read(made.file, 1, 0, 6, s, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(memcmp(s, "acebdf", 6), 0);
+    CU_ASSERT_EQUAL(ckpt_tensor_read(made.file, 2, 0, 6, s, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(memcmp(s, "abcdef", 6), 0);
+    close_file(&made);
+    check_opens("numpy._core.numeric._frombuffer(b''," DTYPE("u1", "|") ",(0,2),'K',(1,0))",
+                " ndarray uint8[2,0]@0+0;");
+}
+
+static void other_orders_are_refused(void)
+{
+    check_refused("^" FROM_BUFFER("(2,3)", "'K'"), CKPT_EFORMAT, "no axes");
+    check_refused("^" FROM_BUFFER("(2,3)", "'K',None"), CKPT_EFORMAT, "no axes");
+    check_refused("^" FROM_BUFFER("(2,3)", "'K',(0,)"), CKPT_EFORMAT, "has 1 axes, it must have 2");
+    check_refused("^" FROM_BUFFER("(2,3)", "'K',(0,0)"), CKPT_EFORMAT, "must be 0 to 1, each once");
+    check_refused("^" FROM_BUFFER("(2,3)", "'K',(0,2)"), CKPT_EFORMAT, "must be 0 to 1, each once");
+    check_refused("^" FROM_BUFFER("(2,3)", "'A'"), CKPT_EFORMAT, "must be C, F or K");
+    check_refused("^" FROM_BUFFER("(2,3)", "1"), CKPT_EFORMAT, "must be C, F or K");
+}
+
 #define FOUR_BIG_ENDIAN "b'\\00\\00\\00a\\00\\00\\00b\\00\\00\\00c\\00\\00\\00d'"
 
 /* Elements of text may have any width, and their characters have a byte order. */
@@ -166,6 +198,8 @@ void suite_torch_numpy(void)
     UNIT(arrays_are_read);
     UNIT(incomplete_arrays_are_not_listed);
     UNIT(fortran_order_is_read);
+    UNIT(transposed_dimensions_are_read);
+    UNIT(other_orders_are_refused);
     UNIT(text_is_read_like_numbers);
     UNIT(big_endian_arrays_are_swapped);
     UNIT(empty_arrays_may_have_any_other_sizes);

@@ -293,7 +293,7 @@ static ckpt_status open_slices(struct graph *g, const struct paddle_tensor *tens
         bool readable = numpy_array_of(tensor->slices[i], &a) && numpy_dtype_of(a.dtype, &slice_dtype);
         if (readable && i == 0)
             *d = slice_dtype;
-        if (!readable || a.fortran || slice_dtype.kind != d->kind || slice_dtype.bytes != d->bytes ||
+        if (!readable || a.order != 'C' || slice_dtype.kind != d->kind || slice_dtype.bytes != d->bytes ||
             !slice_dtype.bytes || slice_dtype.big_endian)
             return graph_fail(g, tensor->slices[i], "slice {%" PRIu32 "} is not {=an array like slice 0}", i);
         CKPT_TRY(graph_open_bytes(g, a.data, &piece[i].src));

@@ -4,11 +4,14 @@
  *
  *   _reconstruct(ndarray, (0,), b'b')  BUILD (1, shape, dtype, fortran_order, bytes | list)
  *   _frombuffer(bytes, dtype, shape, 'C'|'F')          protocol 5
+ *   _frombuffer(bytes, dtype, shape, 'K', axes)        protocol 5, from numpy 2.3 on: transposed dimensions
  *   scalar(dtype, bytes)
  *   dtype('f4', False, True)           BUILD (3, '<', None, None, None, -1, -1, 0)
  *
  * dtype is in module numpy, the others are in numpy.core.*, from numpy 2 on in numpy._core.*.
  */
+#include <inttypes.h>
+
 #include "base/checked.h"
 #include "base/utf8.h"
 #include "core/dtype.h"
@@ -65,6 +68,48 @@ static ckpt_str make_fields_text(struct graph *g, const ckpt_value *dtype)
     return arena_printf(g->f->a, "fields %s", text);
 }
 
+/* transpose - makes T the array that numpy makes of one in C order by transpose(AXES). */
+static ckpt_status transpose(struct graph *g, const ckpt_value *v, const ckpt_value *axes, ckpt_tensor *t)
+{
+    const uint64_t *axis, *size = t->shape, *stride = t->stride;
+    uint32_t n;
+    if (!axes || axes->type == CKPT_V_NONE)
+        return graph_fail(g, v, "a numpy array has the order {K} but no {=axes}");
+    CKPT_TRY(torch_read_sizes(g, axes, "axes", &n, &axis));
+    if (n != t->ndim)
+        return graph_fail(g, v, "a numpy array has {%u axes}, it must have {=%u}", n, t->ndim);
+    uint64_t *new_size = arena_array(g->f->a, n, sizeof *new_size);
+    uint64_t *new_stride = stride ? arena_array(g->f->a, n, sizeof *new_stride) : NULL;
+    bool *used = arena_array(g->f->a, n, sizeof *used);
+    if (!new_size || (stride && !new_stride) || !used)
+        return fail_memory(g->err);
+    memset(used, 0, n * sizeof *used);
+    for (uint32_t i = 0; i < n; i++) {
+        if (axis[i] >= n || used[axis[i]])
+            return graph_fail(g, v, "the axes of a numpy array have {%" PRIu64 "}, "
+                                    "they must be {=0 to %u, each once}", axis[i], n - 1);
+        used[axis[i]] = true;
+        new_size[i] = size[axis[i]];
+        if (stride)
+            new_stride[i] = stride[axis[i]];
+    }
+    t->shape = new_size;
+    t->stride = new_stride;
+    return CKPT_OK;
+}
+
+/* set_layout - sets the strides of T, whose dimensions are those of ARRAY, and transposes it if need be. */
+static ckpt_status set_layout(struct graph *g, const ckpt_value *v, const struct numpy_array *array,
+                              ckpt_tensor *t)
+{
+    if (!array->order)
+        return graph_fail_expected(g, v, "the order of a numpy array must be", "C, F or K", value_arg(v, 3));
+    /* An array without elements needs no strides, and its strides could exceed 64 bits. */
+    if (t->elements && !(t->stride = kit_strides(g->f->a, t->shape, t->ndim, array->order == 'F')))
+        return fail_memory(g->err);
+    return array->order == 'K' ? transpose(g, v, array->axes, t) : CKPT_OK;
+}
+
 static ckpt_status describe_array(struct graph *g, const ckpt_value *v, const struct numpy_array *array,
                                   struct tensor_description *m)
 {
@@ -88,12 +133,10 @@ static ckpt_status describe_array(struct graph *g, const ckpt_value *v, const st
         return graph_fail(g, v, "{the number of bytes} of a numpy array does not fit {=64 bits}");
     if (t->dtype == CKPT_DT_NAMED && !(t->dtype_name = numpy_dtype_text(g->f->a, &d)))
         return fail_memory(g->err);
+    CKPT_TRY(set_layout(g, v, array, t));
     if (d.kind == 'O')
         return CKPT_OK;
     if (d.record && !(t->note = make_fields_text(g, array->dtype)).ptr)
-        return fail_memory(g->err);
-    /* An array without elements needs no strides, and its strides could exceed 64 bits. */
-    if (t->elements && !(t->stride = kit_strides(g->f->a, sizes, t->ndim, array->fortran)))
         return fail_memory(g->err);
     return get_array_storage(g, v, array->data, &d, t);
 }
