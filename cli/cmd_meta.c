@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "edit.h"
+#include "outputs.h"
 
 static struct { struct list unset; } opts;
 
@@ -238,6 +239,28 @@ static void notice_ties(const ckpt_file *f, const char *input, const struct chan
     }
 }
 
+static bool may_have_metadata(const ckpt_file *f)
+{
+    const char *format = ckpt_file_format(f);
+    return strcmp(format, "safetensors") == 0 || strcmp(format, "gguf") == 0;
+}
+
+/* check_suffix - refuses an output whose suffix is that of another format: the copy has the format of F. */
+static int check_suffix(const ckpt_file *f, const char *input)
+{
+    const char *own = ckpt_file_format(f);
+    const char *named = writing.output ? output_path_format(writing.output) : NULL;
+    struct text hint = {0};
+    if (!named || strcmp(named, own) == 0 || !may_have_metadata(f))
+        return EXIT_OK;
+    text_addf(&hint, "end the name of the output in %s", ckpt_write_format_suffixes(own));
+    int status = report_failure(CKPT_EUSAGE, input, hint.ptr,
+                                "%s would be a %s file, whatever its name; nothing written",
+                                escape_name(str_of(writing.output)), ckpt_file_title(f));
+    text_free(&hint);
+    return status;
+}
+
 static int write_changes(ckpt_file *f, const char *input, const struct changes *c)
 {
     ckpt_error err;
@@ -247,12 +270,13 @@ static int write_changes(ckpt_file *f, const char *input, const struct changes *
     for (size_t i = 0; i < c->n; i++)
         if (c->items[i].to.ptr)
             pairs[n++] = (ckpt_pair){c->items[i].key, c->items[i].to};
-    bool in_place = writing.in_place || !writing.output; /* no -o: --check or --dry-run of an edit in place */
-    ckpt_status s = in_place && !c->nchanged
+    /* --check, and --dry-run without an output, rehearse a copy: only -i needs room in the old header */
+    const char *copy = writing.output && !writing.check ? writing.output : "-";
+    ckpt_status s = writing.in_place && !c->nchanged
                         ? CKPT_OK
-                        : ckpt_metadata_write(f, pairs, n, in_place ? NULL : writing.output, &o, NULL, &err);
+                        : ckpt_metadata_write(f, pairs, n, writing.in_place ? NULL : copy, &o, NULL, &err);
     free(pairs);
-    if (s == CKPT_EUNSUPPORTED && in_place && !err.hint[0])
+    if (s == CKPT_EUNSUPPORTED && writing.in_place && !err.hint[0])
         snprintf(err.hint, sizeof err.hint, "-o OUT writes a copy with the new metadata");
     if (s != CKPT_OK)
         return report_error(&err, input);
@@ -287,12 +311,12 @@ int run_meta(int n, char **operand)
     for (size_t i = 0; i < c.n; i++)
         c.nchanged += !is_same_text(c.items[i].from, c.items[i].to);
     if (status == EXIT_OK && has_edits)
+        status = check_suffix(f, operand[0]);
+    if (status == EXIT_OK && has_edits)
         status = write_changes(f, operand[0], &c);
     else if (status == EXIT_OK)
         print_metadata(f, operand[0], &c, NULL);
-    const char *format = ckpt_file_format(f);
-    bool may_have_metadata = strcmp(format, "safetensors") == 0 || strcmp(format, "gguf") == 0;
-    if (status == EXIT_OK && !has_edits && !c.n && !may_have_metadata)
+    if (status == EXIT_OK && !has_edits && !c.n && !may_have_metadata(f))
         print_notice(operand[0], "a %s has no metadata; safetensors and GGUF have", ckpt_file_title(f));
     free(c.items);
     close_input(f);

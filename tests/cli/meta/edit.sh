@@ -34,6 +34,9 @@ ls
 echo '-- --check and --strict'
 ckpt meta --check a.safetensors by=m; echo $?
 ckpt meta --check a.safetensors by=n; echo $?
+ckpt meta --check a.safetensors by=a_long_text_for_which_there_is_no_room; echo $?
+ckpt meta -n a.safetensors by=a_long_text_for_which_there_is_no_room; echo $?
+ckpt meta --check -i a.safetensors by=a_long_text_for_which_there_is_no_room; echo $?
 ckpt meta --check a.safetensors --unset none; echo $?
 ckpt meta --strict a.safetensors --unset none -i; echo $?
 ckpt meta -q a.safetensors by=n -i

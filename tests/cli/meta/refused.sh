@@ -20,3 +20,6 @@ mkdir set; cp a.safetensors set/1.safetensors
 echo '{"metadata":{"total_size":1,"by":"me","t":"a"},"weight_map":{"a":"1.safetensors"}}' >set/model.safetensors.index.json
 try set
 try set k=v -n
+# a copy has the format of the file, so its name must not have the suffix of another
+try a.safetensors k=v -o out.pt
+try corpus/gguf/metadata.gguf k.u8=7 -o out.safetensors
