@@ -1,3 +1,4 @@
+#include <string.h>
 #include <unistd.h>
 
 #include "outputs.h"
@@ -29,13 +30,21 @@ static ckpt_status strip_prefix(ckpt_plan *p, ckpt_error *err)
     return opts.automatic ? ckpt_plan_strip_auto(p, err) : ckpt_plan_strip(p, prefix, opts.anywhere, err);
 }
 
+static bool is_input(const char *operand)
+{
+    return access(operand, F_OK) == 0 || strchr(operand, '!') || strcmp(operand, "-") == 0;
+}
+
 int run_strip(int n, char **operand)
 {
-    if (opts.automatic && n == 2 && !writing.in_place &&
-        (!writing.output || !output_is_folder_path(writing.output)))
+    const char *stray = n != 2 || writing.in_place ? NULL
+                        : !is_input(operand[0])    ? operand[0]
+                        : !is_input(operand[1])    ? operand[1]
+                                                   : NULL;
+    if (opts.automatic && stray && !(writing.output && output_is_folder_path(writing.output)))
         return usage_error("strip",
                            "unexpected argument '%s': --auto takes no PREFIX, and the output goes after -o",
-                           escape_name(str_of(access(operand[0], F_OK) == 0 ? operand[1] : operand[0])));
+                           escape_name(str_of(stray)));
     if (opts.automatic && opts.anywhere)
         return usage_error("strip", "--anywhere goes with a PREFIX, not with --auto");
     if (!opts.automatic && n < 2)

@@ -470,6 +470,8 @@ int edit_run(const char *cmd, int n, char **inputs, ckpt_status (*apply)(ckpt_pl
                            "%d files cannot become one: -o DIR/ puts an output for each into a folder "
                            "(ckpt convert merges)",
                            n);
+    if (n > 1 && edit_check_options(cmd, inputs[0]) != EXIT_OK)
+        return EXIT_TROUBLE;
     if (n > 1 && writing.output && !output_check_each(n, inputs, true))
         return EXIT_TROUBLE;
     for (int i = 0; i < n; i++) {

@@ -9,3 +9,9 @@ ckpt convert data/train.pt a.pt -o b.pt; echo $?
 ckpt salvage data/train.pt; echo $?
 ckpt diff a b c d e f g h i j; echo $?
 ls
+# --auto and two files: both are inputs
+cp data/train.pt a.pt; cp data/train.pt b.pt
+ckpt strip --auto --check -q a.pt b.pt; echo $?
+ckpt strip --auto a.pt b.pt -o out.pt
+ckpt strip --auto a.pt b.pt
+ckpt strip --auto -n -q a.pt b.pt; echo $?
