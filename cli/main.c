@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "cmd.h"
+#include "edit.h"
 #include "guess.h"
 #include "progress.h"
 
@@ -44,12 +45,14 @@ void cmd_overview(FILE *stream)
 static void handle_fatal_signal(int sig)
 {
     static const char words[] = "ckpt: interrupted; no unfinished file is left\n";
+    static const char stream_words[] = "ckpt: interrupted; the output is incomplete\n";
     static const char reader_words[] = "ckpt: interrupted\n"; /* of a command without -o */
     bool writes = ui.cmd && opt_find(ui.cmd, "output");
+    bool streams = writes && writing.output && strcmp(writing.output, "-") == 0;
+    const char *shown = streams ? stream_words : writes ? words : reader_words;
     ckpt_emergency_cleanup();
     progress_wipe();
-    if (sig == SIGINT && write(STDERR_FILENO, writes ? words : reader_words,
-                               (writes ? sizeof words : sizeof reader_words) - 1) < 0)
+    if (sig == SIGINT && write(STDERR_FILENO, shown, strlen(shown)) < 0)
         sig = SIGTERM;
     signal(sig, SIG_DFL);
     raise(sig);

@@ -44,6 +44,9 @@ struct file_sink {
 
 static struct file_sink *file_of(sink *s) { return (struct file_sink *)s; }
 
+/* shown_path - returns PATH as errors name it. */
+static const char *shown_path(const char *path) { return strcmp(path, "-") == 0 ? "standard output" : path; }
+
 /* hint_free_space - if errno means a full disk or quota, adds a hint with the NEED and the bytes that are
  * free. In any case, adds the path of F to ERR, and returns ST. */
 static ckpt_status hint_free_space(const struct file_sink *f, uint64_t need, ckpt_status st, ckpt_error *err)
@@ -53,7 +56,7 @@ static ckpt_status hint_free_space(const struct file_sink *f, uint64_t need, ckp
     if ((errno == ENOSPC || errno == EDQUOT) && fstatvfs(f->fd, &v) == 0 &&
         checked_mul(v.f_bavail, v.f_frsize, &free_bytes) && free_bytes < need)
         error_add_hint(err, "%" PRIu64 " bytes are free there, %" PRIu64 " are needed", free_bytes, need);
-    return name_file_if_failed(st, f->path, err);
+    return name_file_if_failed(st, shown_path(f->path), err);
 }
 
 /* fail_write - reports "cannot DOING" and errno; from now on a commit fails. */
@@ -280,7 +283,7 @@ static ckpt_status fail_exists(const struct file_sink *f, ckpt_error *err)
 {
     ckpt_status st = fail(err, CKPT_EEXIST, CKPT_NO_OFFSET,
                           "already exists; nothing written\nuse -f to replace it");
-    return name_file_if_failed(st, f->path, err);
+    return name_file_if_failed(st, shown_path(f->path), err);
 }
 
 static const char *get_base_name(const char *path)
@@ -344,7 +347,7 @@ static ckpt_status file_commit(sink *s, ckpt_error *err)
     }
     if (st == CKPT_OK && f->target)
         st = move_into_place(f, &placed, err);
-    (void)name_file_if_failed(st, f->path, err);
+    (void)name_file_if_failed(st, shown_path(f->path), err);
     file_abort(s);
     return st;
 }
@@ -547,9 +550,8 @@ static ckpt_status return_sink(struct file_sink *f, const char *name, ckpt_statu
 ckpt_status sink_file(const char *path, const struct sink_options *opts, sink **out, ckpt_error *err)
 {
     struct file_sink *f = new_sink(path, opts);
-    const char *name = strcmp(path, "-") == 0 ? "standard output" : path;
-    return f ? return_sink(f, name, open_target(f, err), out, err)
-             : name_file_if_failed(fail_memory(err), name, err);
+    return f ? return_sink(f, shown_path(path), open_target(f, err), out, err)
+             : name_file_if_failed(fail_memory(err), shown_path(path), err);
 }
 
 /* check_target - fails if open_target would, as far as can be found out without creating a file. */

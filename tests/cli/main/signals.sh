@@ -10,3 +10,11 @@ kill -TERM $pid
 echo $?
 exec 3>&-
 ls -A out
+# What an interrupted command reports: bytes that went to standard output cannot be taken back, and a reader writes nothing.
+exec 3<>pipe
+for command in 'convert - -o -' 'convert - -o out/b.pt' 'ls -'; do
+    timeout -s INT 1 ckpt $command <&3 2>&1
+    echo $?
+done
+exec 3>&-
+ls -A out
