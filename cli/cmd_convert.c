@@ -1,4 +1,5 @@
 #include <string.h>
+#include <unistd.h>
 
 #include "outputs.h"
 
@@ -32,8 +33,13 @@ static const struct opt options[] = {
     {0},
 };
 
-const struct cmd cmd_convert = {"convert", "IN… OUT",  "write a checkpoint in another format", options, 1,
-                                NO_LIMIT,  run_convert};
+const struct cmd cmd_convert = {"convert",
+                                "IN OUT | IN… -o OUT",
+                                "write a checkpoint in another format",
+                                options,
+                                1,
+                                NO_LIMIT,
+                                run_convert};
 
 /* parse_cast_dtype - returns the dtype in TEXT, "GLOB=DTYPE" or "DTYPE"; CKPT_DT_NONE if that is none. */
 static ckpt_dtype parse_cast_dtype(const char *text)
@@ -210,16 +216,32 @@ static int convert_each(int n, char **inputs)
     return status;
 }
 
+/* fail_many_files - refuses N operands without -o: the last may be an output, or an input to be replaced. */
+static int fail_many_files(int n, char **operand)
+{
+    struct text hint = {0};
+    text_add(&hint, "ckpt convert");
+    for (int i = 0; i < n; i++) {
+        text_add(&hint, i == n - 1 ? " -o " : " ");
+        text_operand(&hint, operand[i]);
+    }
+    bool fits = hint.len < 400 && access(operand[n - 1], F_OK) != 0;
+    for (int i = 0; i < n - 1; i++)
+        fits = fits && access(operand[i], F_OK) == 0;
+    int status = usage_error_suggest(fits ? hint.ptr : "ckpt convert --help",
+                                     "%d files, and no -o OUT: a file gets the tensors of all of them, a "
+                                     "folder (DIR/) an output for each",
+                                     n);
+    text_free(&hint);
+    return status;
+}
+
 int run_convert(int n, char **operand)
 {
     if (n == 2 && !writing.output)
         writing.output = operand[--n];
     if (n > 1 && !writing.output)
-        return usage_error(
-            "convert",
-            "%d files, and no -o OUT: a file gets the tensors of all of them, a folder (DIR/) an "
-            "output for each",
-            n);
+        return fail_many_files(n, operand);
     if (!writing.output || !*writing.output)
         return usage_error("convert", "no output given: ckpt convert IN OUT, or -o OUT");
     const char *slash = strrchr(writing.output, '/');

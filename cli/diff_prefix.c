@@ -155,13 +155,15 @@ static void add_option(struct text *hint, ckpt_file *side, ckpt_str prefix, bool
     text_free(&word);
 }
 
+static bool is_list_of_names(const ckpt_file *f) { return strcmp(ckpt_file_format(f), "names") == 0; }
+
 /* add_rename - adds the command that writes the checkpoint with the names of the other side: it takes what is
  * in the container, or strips the prefix, from the file that has it; or, if that is a list of names, adds the
  * prefix in the other. */
 static void add_rename(struct text *hint, const struct report *r, const struct prefix *p, bool is_root)
 {
     struct text word = {0}, output = {0};
-    bool strips = strcmp(ckpt_file_format(p->in_b ? r->b : r->a), "names") != 0;
+    bool strips = !is_list_of_names(p->in_b ? r->b : r->a);
     const char *path = strips == p->in_b ? r->name_b : r->name_a;
     text_bytes(&word, p->text.ptr, p->text.len - is_root);
     text_new_name(&output, "renamed", path, NULL);
@@ -221,7 +223,7 @@ void report_prefix_hint(const struct report *r)
         text_add(&hint, " ");
         text_operand(&hint, names[i]);
     }
-    if (!full && has_prefix)
+    if (!full && has_prefix && !(is_list_of_names(r->a) && is_list_of_names(r->b)))
         add_rename(&hint, r, &p, is_root);
     print_text(stderr, "%s\n", hint.ptr);
     text_free(&hint);

@@ -255,6 +255,13 @@ static void add_command_line(struct text *out, const struct suggestion *s, bool 
         text_add(out, s->given.options.ptr);
 }
 
+/* is_misspelled - returns true if TYPED may be WORD, of guesses.def, with a typing error. A word of five
+ * letters with two other letters is another word: `shape` is not `shard`. */
+static bool is_misspelled(const char *typed, const char *word)
+{
+    return strlen(word) > 5 || guess_distance(typed, word) < 2;
+}
+
 /* find_template - sets LINE and WORD of S to the template for TYPED, and returns true if it comes from
  * guesses.def; else LINE is the name of the command that is nearest, or NULL. */
 static bool find_template(struct suggestion *s, const char *typed)
@@ -265,7 +272,8 @@ static bool find_template(struct suggestion *s, const char *typed)
         if (replace_if_nearer(&best, cmd_list[i]->name))
             s->line = cmd_list[i]->name;
     for (size_t i = 0; i < COUNT(command_guesses); i++)
-        if (replace_if_nearer(&best, command_guesses[i].typed)) {
+        if (is_misspelled(typed, command_guesses[i].typed) &&
+            replace_if_nearer(&best, command_guesses[i].typed)) {
             s->line = command_guesses[i].line;
             s->word = command_guesses[i].word;
             is_listed = true;
@@ -441,6 +449,13 @@ static bool find_nearest_file(const char *folder, const char *typed, char name[N
     return best >= 0;
 }
 
+/* is_name - returns true if PATH is probably the name of a tensor, for the option -g. */
+static bool is_name(const char *path)
+{
+    const char *dot = strrchr(path, '.');
+    return dot && (strcmp(dot, ".weight") == 0 || strcmp(dot, ".bias") == 0) && answer_fits(ui.cmd, "-g");
+}
+
 bool guess_file(const char *path, char *hint, size_t cap)
 {
     struct text folder = {0};
@@ -448,13 +463,15 @@ bool guess_file(const char *path, char *hint, size_t cap)
     const char *slash = strrchr(path, '/');
     size_t n = slash ? (size_t)(slash - path) + 1 : 0;
     text_bytes(&folder, path, n);
-    bool is_glob = strpbrk(path, "*?[") && answer_fits(ui.cmd, "-g");
-    bool found = access(path, F_OK) != 0 &&
-                 (is_glob || find_nearest_file(n ? folder.ptr : ".", path + n, name));
-    if (found && is_glob) {
+    bool is_glob = strpbrk(path, "*?[") && answer_fits(ui.cmd, "-g"), is_url = strstr(path, "://") != NULL;
+    bool is_missing = access(path, F_OK) != 0;
+    bool is_near = is_missing && !is_glob && find_nearest_file(n ? folder.ptr : ".", path + n, name);
+    bool found = is_missing && (is_glob || is_url || is_near || is_name(path));
+    if (found && !is_near) {
         text_clear(&folder);
         text_shell(&folder, path);
-        snprintf(hint, cap, "to select tensors by name, use -g %s", folder.ptr);
+        snprintf(hint, cap, is_url ? "fetch it first: curl -fLO %s" : "to select tensors by name, use -g %s",
+                 folder.ptr);
     } else if (found) {
         text_add(&folder, name);
         snprintf(hint, cap, "did you mean '%s'?", escape_name(str_of(folder.ptr)));

@@ -196,7 +196,7 @@ ckpt_status ckpt_plan_strip_auto(ckpt_plan *plan, ckpt_error *err)
         plan_notice(
             plan,
             "%zu key%s still contain%s \"module.\" (%.*s), which may be a real submodule; if it is not: "
-            "ckpt strip --anywhere module. %s",
+            "ckpt strip --anywhere module. %s -o OUT",
             strip.ninner, strip.ninner == 1 ? "" : "s", strip.ninner == 1 ? "s" : "",
             STR_ARG(strip.first_inner), shell_path(plan->file->path, word));
     return CKPT_OK;

@@ -316,6 +316,23 @@ static ckpt_status note_part(struct index *x, const struct shard *s)
     return CKPT_OK;
 }
 
+/* note_adapter - adds a notice if S, which is merged, has weights of LoRA: whoever merges an adapter may
+ * expect that it is added to the weights that it changes. */
+static void note_adapter(struct index *x, const struct shard *s)
+{
+    for (size_t i = 0; i < s->file->table.nrows; i++) {
+        const ckpt_tensor *t = &s->file->table.rows[i].t;
+        ckpt_str key = t->npath ? t->path[t->npath - 1].str : str_of(NULL, 0);
+        if (str_find(key, STR_LIT("lora_"), 0) == SIZE_MAX)
+            continue;
+        file_notice(x->f,
+                    "%.*s: its LoRA weights (%.*s) become tensors next to the others: they are not added to "
+                    "the weights that they adapt",
+                    STR_ARG(s->name), STR_ARG(key));
+        return;
+    }
+}
+
 static ckpt_status index_keys(struct index *x, const struct shard *s, const value_pair *pairs, uint32_t n,
                               map *keys)
 {
@@ -361,6 +378,8 @@ static ckpt_status index_shard(struct index *x, struct shard *s)
     CKPT_TRY(index_keys(x, s, s->pairs, s->npairs, s->pair_of));
     CKPT_TRY(index_keys(x, s, metadata, nmetadata, s->metadata_of));
     index_rows(s);
+    if (x->merging)
+        note_adapter(x, s);
     return x->merging ? note_part(x, s) : CKPT_OK;
 }
 

@@ -298,9 +298,9 @@ static ckpt_status handle_missing_record(struct torch_archive *ta, const struct 
     }
     /* A missing record has no offset, so the error gets that of the central directory. */
     (void)fail(err, CKPT_ETRUNCATED, source_pos(ta->z->src, ta->z->directory_at),
-               "{=the record of a storage of %llu elements} is {missing}\n"
+               "{=the record of a storage of %llu element%s} is {missing}\n"
                "the archive was cut, or packed again without this record; `unzip -l` lists its records",
-               (unsigned long long)pid->numel);
+               (unsigned long long)pid->numel, pid->numel == 1 ? "" : "s");
     error_add_where(err, "%.*s", STR_ARG(buf_view(&ta->record_name)));
     return file_report_fault(ta->f, CKPT_ETRUNCATED, err);
 }

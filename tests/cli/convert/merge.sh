@@ -21,3 +21,10 @@ ckpt convert -q --strict plain.safetensors plain.safetensors -o no.safetensors; 
 echo '# one name by two paths'
 ckpt convert -q corpus/flax/flax_model.msgpack -o flat.safetensors
 ckpt convert --root '' corpus/flax/flax_model.msgpack flat.safetensors -o no.pt; echo $?
+echo '# an adapter is not added to the weights that it adapts'
+ckpt rename -q -s '^.*fc.weight=>base_model.model.fc.lora_A.weight' --keep '*fc.weight' plain.safetensors -o adapter.safetensors
+ckpt convert plain.safetensors adapter.safetensors -o adapted.safetensors; echo $?
+echo '# several files without -o'
+ckpt convert first.pt second.pt out.pt
+ckpt convert first.pt second.pt plain.safetensors
+ckpt convert first.pt none.pt out.pt

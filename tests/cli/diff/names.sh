@@ -21,3 +21,6 @@ ckpt diff --keys-only w.safetensors lfs.pt; echo $?
 : >empty.txt
 ckpt diff --keys-only w.safetensors empty.txt; echo $?
 ckpt diff --keys-only w.safetensors missing.txt; echo $?
+# two lists of names: there is no file whose names a command could change
+printf 'a.x\nb.x\n' >plain.txt; printf 'module.a.x\nmodule.b.x\n' >wrapped.txt
+ckpt diff --keys-only plain.txt wrapped.txt

@@ -17,3 +17,7 @@ ckpt info many/step-77.p 2>&1
 for command in 'ls model.pt' 'diff model.pt' info; do ckpt $command 'it*s' 2>&1 >/dev/null; done
 for glob in 'model?pt' "it's [ab]"; do ckpt ls "$glob" 2>&1; done
 : >'a*'; ckpt ls 'a*' 2>&1
+# not a file: the name of a tensor, an address
+ckpt ls data/train.pt fc.weight 2>&1 | tail -n 2
+ckpt info fc.weight 2>&1
+ckpt ls 'https://example.org/a b.pt' 2>&1
