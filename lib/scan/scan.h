@@ -241,6 +241,17 @@ struct yaml_file {
 /* scan_yaml - scans F if it is YAML. Sets *ALL_READ to false if F is called YAML and cannot be read. */
 ckpt_status scan_yaml(struct scanner *x, const struct yaml_file *f, bool *all_read, ckpt_error *err);
 
+/* monai_is_config_path - returns true if MONAI takes a file at PATH for a configuration of a bundle;
+ * monai_is_import - if TEXT, a value in a file, is one only in such a configuration. monai_acts_on -
+ * returns true if TEXT, a value in a configuration, is an expression that MONAI evaluates and more than
+ * arithmetic, or takes its value from a file outside of the folder; monai_report - reports such a TEXT at AT.
+ * monai_scan_json - does all that for F, which is JSON. */
+bool monai_is_config_path(ckpt_str path);
+bool monai_is_import(ckpt_str text);
+bool monai_acts_on(ckpt_str text);
+ckpt_status monai_report(struct scanner *x, source *src, ckpt_str where, uint64_t at, ckpt_str text);
+ckpt_status monai_scan_json(struct scanner *x, const struct yaml_file *f, ckpt_error *err);
+
 /* The files in the folder of the .metadata of a distributed checkpoint; those on disk are opened before the
  * scan, which may be without the right to open files. */
 struct scan_siblings {

@@ -1,7 +1,7 @@
 /*
  * text.c - scans text. Text is only data, except where a loader takes it for more: JSON can describe a model
- * of Keras (keras.c), skops (skops.c) or torch.export (exported_program.c), or name what a loader imports
- * (loader_keys).
+ * of Keras (keras.c), skops (skops.c), MONAI (monai.c) or torch.export (exported_program.c), or name what a
+ * loader imports (loader_keys).
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -322,6 +322,8 @@ ckpt_status scan_text(struct scanner *x, source *src, ckpt_str where, uint64_t *
         scan_accept_python_json(text, n);
         st = scan_json(x, &f, &is_json, err);
     }
+    if (st == CKPT_OK && is_json && !is_yaml)
+        st = monai_scan_json(x, &f, err);
     if (st == CKPT_OK)
         st = check_module_file(x, src, where, name, f.text);
     if (st == CKPT_OK && (!is_json || is_yaml))

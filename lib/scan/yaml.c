@@ -8,6 +8,7 @@
  *   name   likewise, in "pipeline" and "preprocessors" (pyannote; in a list of Rasa's)
  *   loader_module, keras_module, model_code_path   what its value names, a module or file (MLflow)
  *   location   what torchsnapshot opens, if the file is called .snapshot_metadata
+ *   "$…"   as a value in a configuration of MONAI, an expression of Python; see monai.c
  * Text that is called .yaml must be read to its end. Other text may be YAML by chance: if it can be read to
  * its end, _target_, _component_ and the tags of Python count.
  */
@@ -120,6 +121,10 @@ struct yaml_visit {
     const struct config_key *key; /* unless the state is NO_KEY */
     bool has_anchor;              /* an anchor precedes the token: an alias may use it elsewhere */
     bool has_pipeline;            /* a scalar is "pipeline" or "preprocessors" */
+    bool is_monai;                /* it is a configuration of MONAI */
+    /* the last scalar, if it is an expression of MONAI unless it turns out to be a key; else empty */
+    char expression[YAML_TEXT_MAX];
+    size_t expression_length, expression_at;
     bool reporting;
     bool found;
 };
@@ -210,9 +215,40 @@ static ckpt_status visit_scalar(struct yaml_visit *v)
     return v->state == AFTER_KEY && v->has_anchor ? report_value(v, unknown) : CKPT_OK;
 }
 
+/* note_expression - keeps the scalar that was read, if MONAI would evaluate it. */
+static void note_expression(struct yaml_visit *v)
+{
+    ckpt_str text = str_of(v->y.text, v->y.text_length);
+    v->is_monai |= str_is(text, "_target_") || monai_is_import(text);
+    bool is_long = v->y.text_is_cut && str_starts(text, STR_LIT("$"));
+    if (!v->f->is_yaml_name || !(is_long || monai_acts_on(text)))
+        return;
+    memcpy(v->expression, text.ptr, text.len); /* bounded: by YAML_TEXT_MAX */
+    v->expression_length = text.len;
+    v->expression_at = v->y.token_at;
+}
+
+/* report_expression - reports the scalar that note_expression kept, unless TOKEN, which follows it, makes it
+ * a key. */
+static ckpt_status report_expression(struct yaml_visit *v, enum yaml_token token)
+{
+    ckpt_str text = str_of(v->expression, v->expression_length);
+    v->expression_length = 0;
+    if (!text.len || (token == YAML_KEY && v->y.key_is_scalar))
+        return CKPT_OK;
+    v->found = true;
+    return v->reporting && v->is_monai
+               ? monai_report(v->x, v->f->src, v->f->where, v->expression_at, text)
+               : CKPT_OK;
+}
+
 static ckpt_status visit_token(struct yaml_visit *v, enum yaml_token token)
 {
-    ckpt_status st = CKPT_OK;
+    ckpt_status st = report_expression(v, token);
+    if (st != CKPT_OK)
+        return st;
+    if (token == YAML_SCALAR)
+        note_expression(v);
     bool had_anchor = v->has_anchor;
     v->has_anchor = had_anchor && token == YAML_TAG;
     switch (token) {
@@ -276,7 +312,10 @@ ckpt_status scan_yaml(struct scanner *x, const struct yaml_file *f, bool *all_re
     struct yaml_visit *v = arena_alloc(x->a, sizeof *v);
     if (!v)
         return fail_memory(err);
-    *v = (struct yaml_visit){.x = x, .f = f};
+    *v = (struct yaml_visit){
+        .x = x,
+        .f = f,
+        .is_monai = f->is_yaml_name && monai_is_config_path(f->where.len ? f->where : str_c(x->path))};
     ckpt_status st = visit_tokens(v, &why);
     if (v->found && (st == CKPT_OK || (st == CKPT_EFORMAT && f->is_yaml_name))) {
         v->reporting = true;

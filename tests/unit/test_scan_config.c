@@ -5,6 +5,7 @@
 
 #include "base/buf.h"
 #include "pickled.h"
+#include "scan/scan.h"
 #include "scanned.h"
 
 static struct scan_results scan(ckpt_str bytes) { return scan_buffer(bytes.ptr, bytes.len, 0); }
@@ -552,6 +553,77 @@ static void hyper_parameters_that_lightning_calls_are_reported(void)
         0);
 }
 
+static struct scan_results scan_as(const char *suffix, ckpt_str bytes)
+{
+    return scan_buffer_as(bytes, suffix, NULL, 0);
+}
+
+/* Texts that MONAI evaluates or reads, in a file that has a "_target_". */
+static void expressions_of_monai_are_reported(void)
+{
+#define IN_JSON(value) "{\"a\": \"" value "\", \"_target_\": \"torch.nn.Linear\"}"
+    static const char *const acting[] = {
+        IN_JSON("$import os"),
+        IN_JSON("$os.system('id')"),
+        IN_JSON("\\u0024os.system('id')"),
+        IN_JSON("$@a + [1]"),
+        IN_JSON("${__import__('os').system('id')}"),
+        IN_JSON("$\\nf()"),
+        IN_JSON("%/etc/x.json::a"),
+        IN_JSON("%../x.yaml"),
+        "{\"_disabled_\": \"$f(1)\", \"b\": [{\"_target_\": \"torch.nn.Linear\"}]}",
+        "{\"_target_\": \"torch.nn.Linear\", \"_requires_\": [1, \"$f(1)\"]}",
+        "[\"$import os\"]",
+    };
+    static const char *const harmless[] = {
+        IN_JSON("@a"),      IN_JSON("$"),         IN_JSON("$ f(1)"),       IN_JSON("${a.b}/x"),
+        IN_JSON("$2 * a"),  IN_JSON("%a::b"),     IN_JSON("%x.json::a"),   IN_JSON("a $f(1)"),
+        IN_JSON("$HOME/a"), "{\"a\": \"$f(1)\"}", "{\"_target_\": null, \"$f(1)\": 1}",
+    };
+    for (size_t i = 0; i < sizeof acting / sizeof *acting; i++) {
+        struct scan_results s = scan_as(".json", str_c(acting[i])), y = scan_as(".yaml", str_c(acting[i]));
+        CU_ASSERT(s.findings == 1 && y.findings == 1 &&
+                  (s.result.verdict == CKPT_SCAN_UNRESOLVED || s.result.verdict == CKPT_SCAN_DATA_ONLY));
+        if (s.findings != 1 || y.findings != 1)
+            printf("    %s: %zu, %zu as YAML\n", acting[i], s.findings, y.findings);
+    }
+    for (size_t i = 0; i < sizeof harmless / sizeof *harmless; i++) {
+        struct scan_results s = scan_as(".json", str_c(harmless[i]));
+        CU_ASSERT_EQUAL(s.findings, 0);
+        if (s.findings)
+            printf("    %s: %s\n", harmless[i], s.first_finding.text);
+    }
+    CHECK_ONLY_FINDING(scan(TEXT(IN_JSON("$os.system('id')"))), "evaluated-text", 6,
+                       "$os.system('id') is not arithmetic, and MONAI evaluates it");
+    CHECK_ONLY_FINDING(scan(TEXT(IN_JSON("%/etc/x.json::a"))), "loader-code", 6,
+                       "a configuration outside of the folder that MONAI reads");
+}
+
+static void configurations_of_monai_are_known_by_name(void)
+{
+    static const char *const names[] = {"b/configs/a.json", "a.ts!b/extra/metadata.json", "train.json",
+                                        "multi_gpu_train.YML", "configs/x.yaml"};
+    static const char *const others[] = {"a.json", "configs/a.txt", "xconfigs/a.json", "strain.json",
+                                         "configs/a/b.json", "train", "b!metadata.json"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        CU_ASSERT(monai_is_config_path(str_c(names[i])));
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        CU_ASSERT(!monai_is_config_path(str_c(others[i])));
+}
+
+static void expressions_of_monai_in_yaml_are_reported(void)
+{
+#define IN_YAML(yaml) TEXT(yaml "\nc: $import os\n")
+    CHECK_FINDING(scan_yaml_file(IN_YAML("$a(): 1\nb: $f(1)")), 2, "evaluated-text", 11, "$f(1) is");
+    CHECK_FINDING(scan_yaml_file(IN_YAML("a: |-\n  $f(1)")), 2, "evaluated-text", 3, "$f(1) is");
+    CHECK_FINDING(scan_yaml_file(IN_YAML("- !!str $f(1)\n- a")), 2, "evaluated-text", 8, "$f(1) is");
+    CU_ASSERT_EQUAL(scan_yaml_file(TEXT("c: $f(1)\n")).findings, 0);
+    char text[2000];
+    memset(text, 'x', sizeof text);
+    memcpy(text, "c: $import os\na: $", 18);
+    CHECK_FINDING(scan_yaml_file(str_of(text, sizeof text)), 2, "evaluated-text", 17, "");
+}
+
 void suite_scan_config(void)
 {
     UNIT(arithmetic_is_data);
@@ -570,6 +642,9 @@ void suite_scan_config(void)
     UNIT(serialized_values_that_are_no_pickle_are_not_scanned);
     UNIT(modules_of_treespecs_are_reported);
     UNIT(hyper_parameters_that_lightning_calls_are_reported);
+    UNIT(expressions_of_monai_are_reported);
+    UNIT(configurations_of_monai_are_known_by_name);
+    UNIT(expressions_of_monai_in_yaml_are_reported);
     UNIT(shards_outside_of_the_folder_are_reported);
     UNIT(tensor_names_with_control_characters_are_reported);
 }

@@ -1,0 +1,112 @@
+/*
+ * monai.c - finds the expressions in the configurations of a MONAI bundle, in JSON or YAML. MONAI evaluates
+ * each text that begins with "$" as Python, or imports what "$import …" names (bundle/config_item.py,
+ * ConfigExpression); "@id" in it is another part of the configuration. A text "%FILE.json::id" stands for a
+ * part of another file. What "_target_" names is judged like that of hydra.
+ *
+ * A "$" means nothing in other files. So it counts only where MONAI looks for configurations (the folders
+ * configs and extra of a bundle), under the names that bundles give them, next to a "_target_", or if a text
+ * imports a module. "${name}" is also an interpolation of hydra; without a call it does nothing in Python.
+ */
+#include "codec/json_scan.h"
+#include "scan/scan.h"
+
+#define FOLDERS "configs extra"
+/* of files, without the suffix */
+#define NAMES                                                                                                \
+    "train training infer inference inference_trt evaluate evaluation multi_gpu_train multi_gpu_evaluate " \
+    "mgpu_train mgpu_evaluate"
+
+bool monai_is_config_path(ckpt_str path)
+{
+    path = str_after_last(path, '!');
+    ckpt_str name = str_after_last(path, '/'), folder = str_folder(path);
+    if (!str_ends_any_case(name, STR_LIT(".json")) && !str_ends_any_case(name, STR_LIT(".yaml")) &&
+        !str_ends_any_case(name, STR_LIT(".yml")))
+        return false;
+    folder.len -= folder.len > 0; /* bounded: the slash */
+    name.len -= str_after_last(name, '.').len + 1; /* bounded: the suffix is there */
+    return str_matches_word(str_after_last(folder, '/'), FOLDERS, str_eq) ||
+           str_matches_word(name, NAMES, str_eq);
+}
+
+bool monai_is_import(ckpt_str text)
+{
+    return str_starts(text, STR_LIT("$import ")) || str_starts(text, STR_LIT("$from "));
+}
+
+/* is_interpolation - returns true if TEXT is "${name}" of hydra, also with more text, and calls nothing. */
+static bool is_interpolation(ckpt_str text)
+{
+    return str_starts(text, STR_LIT("${")) && str_find(text, STR_LIT("("), 0) == SIZE_MAX;
+}
+
+/* is_foreign_macro - returns true if TEXT stands for a part of a file outside of the folder. */
+static bool is_foreign_macro(ckpt_str text)
+{
+    return str_starts(text, STR_LIT("%")) && scan_path_leaves_folder(str_skip(text, 1)) &&
+           (str_find(text, STR_LIT(".json"), 0) != SIZE_MAX || str_find(text, STR_LIT(".y"), 0) != SIZE_MAX);
+}
+
+bool monai_acts_on(ckpt_str text)
+{
+    size_t ignored;
+    /* Python refuses white space before the expression */
+    bool is_expression = text.len > 1 && text.ptr[0] == '$' && text.ptr[1] != ' ' && text.ptr[1] != '\t';
+    return (is_expression && !is_interpolation(text) &&
+            !expression_is_arithmetic(str_skip(text, 1), false, &ignored)) ||
+           is_foreign_macro(text);
+}
+
+ckpt_status monai_report(struct scanner *x, source *src, ckpt_str where, uint64_t at, ckpt_str text)
+{
+    if (is_foreign_macro(text))
+        return scan_found(x->scan, SCAN_LOADER_CODE, where, src, at,
+                          "%.*s, a configuration outside of the folder that MONAI reads and evaluates",
+                          STR_ARG(text));
+    return scan_found(x->scan, SCAN_EVALUATED_TEXT, where, src, at,
+                      "{%.*s} is not {=arithmetic}, and MONAI evaluates it", STR_ARG(text));
+}
+
+/* visit_texts - reports the expressions in F if REPORTING. Else sets *IS_CONFIG if F has what only a
+ * configuration has. */
+static ckpt_status visit_texts(struct scanner *x, const struct yaml_file *f, bool reporting, bool *is_config,
+                               arena *a)
+{
+    json_scan json;
+    ckpt_error ignored;
+    ckpt_status st = CKPT_OK;
+    json_init(&json, f->text, 0, a, &ignored);
+    for (enum json_event e = json_next(&json); st == CKPT_OK && e != JSON_END && e != JSON_ERROR;
+         e = json_next(&json)) {
+        if (!reporting)
+            *is_config |= (e == JSON_KEY && str_is(json.str, "_target_")) ||
+                          (e == JSON_STRING && monai_is_import(json.str));
+        else if (e == JSON_STRING && monai_acts_on(json.str))
+            st = monai_report(x, f->src, f->where, json.event_at, json.str);
+    }
+    return st;
+}
+
+/* may_act - returns true if the JSON TEXT has a character by which MONAI acts on a text, or an escape of one.
+ * Few files do, and only these are read again. */
+static bool may_act(ckpt_str text)
+{
+    return str_find(text, STR_LIT("\"$"), 0) != SIZE_MAX || str_find(text, STR_LIT("\"%"), 0) != SIZE_MAX ||
+           str_find(text, STR_LIT("\"\\u002"), 0) != SIZE_MAX;
+}
+
+ckpt_status monai_scan_json(struct scanner *x, const struct yaml_file *f, ckpt_error *err)
+{
+    bool is_config = monai_is_config_path(f->where.len ? f->where : str_c(x->path));
+    if (!may_act(f->text))
+        return CKPT_OK;
+    arena *a = arena_new(2 * (uint64_t)f->text.len + 65536); /* bounded: the text is in memory */
+    if (!a)
+        return fail_memory(err);
+    ckpt_status st = is_config ? CKPT_OK : visit_texts(x, f, false, &is_config, a);
+    if (st == CKPT_OK && is_config)
+        st = visit_texts(x, f, true, &is_config, a);
+    arena_free(a);
+    return st;
+}
