@@ -228,6 +228,21 @@ static ckpt_status read_box(const struct matrix *m, const struct box *b, float *
     return CKPT_OK;
 }
 
+/* read_wide_box - reads box B of M, whose elements are float64. */
+static ckpt_status read_wide_box(const struct matrix *m, const struct box *b, double *out, ckpt_error *err)
+{
+    bool has_full_rows = b->col == 0 && b->ncols == m->cols;
+    uint64_t run = has_full_rows ? b->nrows * b->ncols : b->ncols, n = b->nrows * b->ncols;
+    for (uint64_t i = 0; i < n; i += run)
+        CKPT_TRY(read_raw(m, (b->row + i / b->ncols) * m->cols + b->col, run, (unsigned char *)(out + i),
+                          err)); /* bounded: inside M */
+    for (uint64_t i = 0; i < n; i++) {
+        uint64_t bits = load_u64le((const unsigned char *)&out[i]);
+        memcpy(&out[i], &bits, sizeof bits);
+    }
+    return CKPT_OK;
+}
+
 /* ------------------------------------------------------------------ codes */
 
 static float number_of_code(const struct scaled_codes *codes, unsigned code)
@@ -349,6 +364,19 @@ static ckpt_status read_stripes(const struct scaled_codes *codes, const struct m
     return st;
 }
 
+/* read_differences - reads box B of M, whose elements are int32, less ZERO. */
+static ckpt_status read_differences(const struct matrix *m, const struct box *b, int64_t zero, float *out,
+                                    ckpt_error *err)
+{
+    unsigned char *raw = malloc((size_t)(b->nrows * b->ncols) * 4 + 1); /* bounded: by the box */
+    ckpt_status st = raw ? read_raw(m, b->row * m->cols + b->col, b->nrows * b->ncols, raw, err)
+                         : fail_memory(err); /* one run: a box is complete rows or a part of one */
+    for (uint64_t i = 0; st == CKPT_OK && i < b->nrows * b->ncols; i++)
+        out[i] = (float)((int32_t)load_u32le(raw + 4 * i) - zero);
+    free(raw);
+    return st;
+}
+
 static ckpt_status read_codes(const struct scaled_codes *codes, const struct matrix *m, const struct box *b,
                               float *out, ckpt_error *err)
 {
@@ -366,6 +394,7 @@ static ckpt_status read_codes(const struct scaled_codes *codes, const struct mat
 struct scales {
     struct box box;
     float *scale, *zero, *bias; /* ZERO and BIAS: NULL if there are none */
+    double *wide;               /* SCALE if has_wide_scale, else NULL */
     float *group;               /* the column of scales of each column of the box; NULL: by block_cols */
 };
 
@@ -379,6 +408,7 @@ static uint64_t find_scale_row(const struct scaled *s, uint64_t row)
 static void free_scales(struct scales *x)
 {
     free(x->scale);
+    free(x->wide);
     free(x->zero);
     free(x->bias);
     free(x->group);
@@ -447,6 +477,7 @@ static ckpt_status read_scales(const struct scaled *s, const struct box *b, stru
     x->box = (struct box){row, begin, find_scale_row(s, b->row + b->nrows - 1) - row + 1, end - begin};
     size_t n = (size_t)(x->box.nrows * x->box.ncols); /* bounded: at most the box, or MAX_GROUPS columns */
     bool ok = (x->scale = malloc((n + 1) * sizeof(float))) != NULL;
+    ok = ok && (!s->r.has_wide_scale || (x->wide = malloc((n + 1) * sizeof(double))));
     ok = ok && (!s->zero.src || (x->zero = malloc((n + 1) * sizeof(float))));
     ok = ok && (!s->bias.src || (x->bias = malloc((n + 1) * sizeof(float))));
     ok = ok && (!s->group.src || (x->group = malloc((size_t)(b->ncols + 1) * sizeof(float))));
@@ -454,7 +485,9 @@ static ckpt_status read_scales(const struct scaled *s, const struct box *b, stru
         return fail_memory(err);
     for (size_t i = 0; !s->scale.src && i < n; i++)
         x->scale[i] = 1;
-    if (s->scale.src)
+    if (x->wide)
+        CKPT_TRY(read_wide_box(&s->scale, &x->box, x->wide, err));
+    else if (s->scale.src)
         CKPT_TRY(read_box(&s->scale, &x->box, x->scale, err));
     if (s->nested.src)
         CKPT_TRY(apply_nested(s, row * s->scale.cols + begin, n, x->scale, err));
@@ -483,20 +516,29 @@ static uint64_t get_run(const struct scaled *s, const struct scales *x, uint64_t
     return left < n - k ? left : n - k;
 }
 
+static void multiply_wide(float *x, uint64_t n, double scale)
+{
+    for (uint64_t i = 0; i < n; i++)
+        x[i] = (float)(x[i] * scale);
+}
+
 /* scale_row - applies row ROW of X to the N numbers at OUT, whose first is column COL of the weight. */
 static void scale_row(const struct scaled *s, const struct scales *x, uint64_t row, uint64_t col, uint64_t n,
                       float *out)
 {
     uint64_t first = row * x->box.ncols, i, run;
+    float constant_zero = s->r.subtracts_integers ? 0 : s->r.constant_zero;
     for (uint64_t k = 0; k < n; k += run) {
         run = get_run(s, x, k, col, n, &i);
-        float zero = x->zero ? x->zero[first + i] : s->r.constant_zero;
+        float zero = x->zero ? x->zero[first + i] : constant_zero;
         zero = s->r.truncates_zero ? truncf(zero) : zero;
         for (uint64_t c = k; c < k + run; c++)
             out[c] -= zero; /* -0 - 0 is -0 */
         if (s->r.rounds_difference)
             round_to_dtype(s, out + k, run);
-        for (uint64_t c = k; c < k + run; c++)
+        if (x->wide)
+            multiply_wide(out + k, run, x->wide[first + i]);
+        for (uint64_t c = k; !x->wide && c < k + run; c++)
             out[c] *= x->scale[first + i];
     }
     if (x->bias && s->r.rounds_product)
@@ -516,7 +558,9 @@ static void scale_row(const struct scaled *s, const struct scales *x, uint64_t r
 static ckpt_status decode(const struct scaled *s, const struct box *b, float *out, ckpt_error *err)
 {
     struct scales x = {0};
-    ckpt_status st = read_codes(&s->r.codes, &s->codes, b, out, err);
+    ckpt_status st = s->r.subtracts_integers
+                         ? read_differences(&s->codes, b, (int64_t)s->r.constant_zero, out, err)
+                         : read_codes(&s->r.codes, &s->codes, b, out, err);
     if (st == CKPT_OK)
         st = read_scales(s, b, &x, err);
     for (uint64_t i = 0; st == CKPT_OK && i < b->nrows; i++)
@@ -601,6 +645,10 @@ static bool has_codes(const struct scaled_codes *codes, const struct matrix *m, 
 static ckpt_status check_recipe(const struct scaled *s, ckpt_error *err)
 {
     const struct scaled_recipe *r = &s->r;
+    bool has_dtypes = (!r->has_wide_scale || (s->scale.src && s->scale.dtype == CKPT_DT_F64)) &&
+                      (!r->subtracts_integers || s->codes.dtype == CKPT_DT_I32);
+    if (!has_dtypes)
+        return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "its scales or codes are not of its scheme's dtype");
     if (!r->matrix_rows || !r->block_rows || !r->block_cols || r->rows % r->matrix_rows)
         return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "its scales have no rows or columns");
     uint64_t scale_rows = find_scale_row(s, r->rows - 1) + 1;

@@ -64,6 +64,9 @@ struct scaled_recipe {
     bool rounds_difference; /* code - zero is rounded to DTYPE before it is multiplied */
     bool subtracts_bias;    /* - bias instead of + bias */
     bool rounds_product;    /* (code - zero) * scale is rounded to DTYPE before BIAS is added */
+    bool has_wide_scale;    /* the scales are float64, only the product is rounded; no NESTED, MULTIPLIER */
+    /* The codes are int32, not packed, and CONSTANT_ZERO is subtracted before they are rounded. */
+    bool subtracts_integers;
 };
 
 /* scaled_source - sets *OUT to the source of the numbers of R, whose tables outlive it. Fails with

@@ -321,6 +321,7 @@ static ckpt_status set_channels(const struct dequantizer *d, const struct quanti
         r->scale = recipe_matrix(w->part[0], channels, 1);
     }
     r->zero.m = recipe_matrix(w->part[1], r->scale.rows, r->scale.cols);
+    r->has_wide_scale = recipe_tensor(d, w->part[0])->dtype == CKPT_DT_F64;
     return CKPT_OK;
 }
 
@@ -364,5 +365,6 @@ ckpt_status recipe_make_qtensor(struct dequantizer *d, const struct quantized_we
     r->scale = recipe_absent;
     r->multiplier = (float)scale->u.f;
     r->constant_zero = (float)zero;
+    r->subtracts_integers = codes == CKPT_DT_I32;
     return CKPT_OK;
 }

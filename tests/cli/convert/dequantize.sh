@@ -43,9 +43,9 @@ echo '{"quantization_config": {"config_groups": {"a": {"weights": {"block_struct
 ckpt convert -q --dequantize blocks/model.safetensors out.safetensors; echo $?
 # Quantized tensors of torch hold their scales; a cast leaves them. These digests are those that torch gives; packed ones are refused.
 eco=t215/eco/torchao # tensors of torchao are subclasses
-for file in t26/quant_per_tensor t26/quant_per_channel t14py2/quant t28/quant t26/quant_4x2 ${eco}_Float8WeightOnlyConfig \
-    ${eco}_Int8WeightOnlyConfig ${eco}_Int8DynamicActivationInt8WeightConfig ${eco}_IntxWeightOnlyConfig \
-    ${eco}_AffineQuantizedTensor; do
+for file in t26/quant_per_tensor t26/quant_per_channel t14py2/quant t28/quant t215/quant_axes t26/quant_4x2 \
+    ${eco}_Float8WeightOnlyConfig ${eco}_Int8WeightOnlyConfig ${eco}_Int8DynamicActivationInt8WeightConfig \
+    ${eco}_IntxWeightOnlyConfig ${eco}_AffineQuantizedTensor; do
     ckpt convert -f --dequantize "corpus/torch/$file.pt" out.pt
     ckpt convert -qf --dequantize "corpus/torch/$file.pt" out.safetensors && ckpt diff out.pt out.safetensors && ckpt hash out.pt
 done
