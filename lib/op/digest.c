@@ -15,8 +15,9 @@
  *   32 or 16  the tensor's digest (SHA-256, or XXH3-128 in canonical form)
  *
  * The record of a quantised tensor has two texts before its digest: its kind and its note, each after its
- * length. The note has scale and zero point; by their bytes alone, two tensors of different values would be
- * equal. The record of a row without bytes (sparse, nested, meta …) has the two texts instead of a digest.
+ * length. The note has scale and zero point, or the axis; by their bytes alone, two tensors of different
+ * values would be equal. The record of a row without bytes (sparse, nested, meta …) has the two texts
+ * instead of a digest.
  *
  * All numbers are unsigned, 64 bits, little-endian. Nothing in a record depends on the format of the file.
  */

@@ -147,12 +147,16 @@ static void quantized_tensors_are_read_and_checked(void)
     check_opens(QUANTIZED("(torch.per_tensor_affine,0.5,3)"),
                 " quantized qint8[4]@0+0 (per_tensor_affine, scale 0.5, zero_point 3);");
     check_opens(QUANTIZED("(torch.per_channel_affine,[0.5,1.5],[3,4],0)"),
-                " quantized qint8[4]@0+0 (per_channel_affine);scales dense float64[2]@1+0;"
+                " quantized qint8[4]@0+0 (per_channel_affine, axis 0);scales dense float64[2]@1+0;"
                 "zero_points dense int64[2]@2+0;");
     check_opens(QUANTIZED("(torch.per_channel_affine,[],[3,'4'],0)"),
-                " quantized qint8[4]@0+0 (per_channel_affine);");
+                " quantized qint8[4]@0+0 (per_channel_affine, axis 0);");
     check_opens(QUANTIZED("(torch.per_channel_affine,[0.5,1],[True],0)"),
-                " quantized qint8[4]@0+0 (per_channel_affine);");
+                " quantized qint8[4]@0+0 (per_channel_affine, axis 0);");
+    check_opens(QUANTIZED("(torch.per_channel_affine,[0.5,1],[True],1)"),
+                " quantized qint8[4]@0+0 (per_channel_affine, axis 1);");
+    check_opens(QUANTIZED("(torch.per_channel_affine,[0.5,1],[True])"),
+                " quantized qint8[4]@0+0 (per_channel_affine, axis none);");
     check_refused("^" QUANTIZED("torch.per_tensor_affine"), CKPT_EFORMAT, words);
     check_refused("^" QUANTIZED("(torch.per_tensor_affine,0.5)"), CKPT_EFORMAT, words);
     check_refused("^" QUANTIZED("('per_tensor_affine',0.5,3)"), CKPT_EFORMAT, words);

@@ -202,10 +202,12 @@ static ckpt_status read_qtensor(struct graph *g, const ckpt_value *call, struct 
         m->components[m->ncomponents++] = (struct component){"scales", value_item(quantizer, 1)};
         m->components[m->ncomponents++] = (struct component){"zero_points", value_item(quantizer, 2)};
     }
-    char scale[32], zero[32];
+    char scale[32], zero[32], axis[32] = "none";
     value_text_or_type(value_item(quantizer, 1), 1, scale, sizeof scale);
     value_text_or_type(value_item(quantizer, 2), 1, zero, sizeof zero);
-    m->row.t.note = m->ncomponents ? ARENA_CONCAT(g->f->a, scheme)
+    if (value_item(quantizer, 3))
+        value_text_or_type(value_item(quantizer, 3), 1, axis, sizeof axis);
+    m->row.t.note = m->ncomponents ? ARENA_CONCAT(g->f->a, scheme, STR_LIT(", axis "), str_c(axis))
                                    : ARENA_CONCAT(g->f->a, scheme, STR_LIT(", scale "), str_c(scale),
                                                   STR_LIT(", zero_point "), str_c(zero));
     return m->row.t.note.ptr ? CKPT_OK : fail_memory(g->err);
