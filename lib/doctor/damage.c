@@ -72,6 +72,15 @@ static bool is_document(const char *path)
     return str_matches_word(str_c(path), ".html .htm .xml .json .txt", str_ends_any_case);
 }
 
+/* is_about_member - returns true if E is about a member of the archive that is compressed: unpacking would not
+ * help, as the member was reached. */
+static bool is_about_member(const struct doctor *d, const ckpt_error *e)
+{
+    ckpt_error member = *e;
+    doctor_drop_file_name(d, &member);
+    return member.file[0] != '\0';
+}
+
 ckpt_status doctor_report_foreign(struct doctor *d, const ckpt_error *e, ckpt_error *err)
 {
     const struct signature *s = recognize_file(d), *packed;
@@ -84,6 +93,8 @@ ckpt_status doctor_report_foreign(struct doctor *d, const ckpt_error *e, ckpt_er
     if (may_replace && !d->is_folder) /* the commands would name the folder, not the file in it */
         diagnosis.fix = (ckpt_fix){.action = s->fix, .packing = s->fix == CKPT_FIX_UNPACK ? s->id : NULL};
     bool is_read = d->f || e->status == CKPT_ELIMIT; /* only its compression is the problem */
+    if (s && s->kind == SIGN_COMPRESSED && is_about_member(d, e))
+        return doctor_report_error(d, &(struct diagnosis){.id = "foreign"}, e, err);
     if (s && s->kind == SIGN_COMPRESSED && !is_read && recognize_packed(d, s, &packed))
         return report_packed(d, packed, diagnosis.fix, e, err);
     return doctor_report_error(d, &diagnosis, e, err);
