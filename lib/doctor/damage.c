@@ -72,8 +72,8 @@ static bool is_document(const char *path)
     return str_matches_word(str_c(path), ".html .htm .xml .json .txt", str_ends_any_case);
 }
 
-/* is_about_member - returns true if E is about a member of the archive that is compressed: unpacking would not
- * help, as the member was reached. */
+/* is_about_member - returns true if E is about a member of the archive that is compressed: unpacking would
+ * not help, as the member was reached. */
 static bool is_about_member(const struct doctor *d, const ckpt_error *e)
 {
     ckpt_error member = *e;

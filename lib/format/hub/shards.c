@@ -468,6 +468,21 @@ static bool is_unlisted(const struct index *x, ckpt_str name)
            str_ends(name, first.ext) && str_find(after_stem, STR_LIT("-of-"), 0) != SIZE_MAX;
 }
 
+/* hint_all_shards - sets the hint of x->err to the command that reads the shards of X, and those that its
+ * index does not have, without the index. */
+static void hint_all_shards(const struct index *x)
+{
+    struct shard_name listed;
+    char before[SHELL_WORD_MAX], after[SHELL_WORD_MAX];
+    if (x->f->archive || !shard_name_parse(x->shards[0].name, &listed))
+        return;
+    const char *path = ARENA_CONCAT(x->f->a, folder_of(x->f), listed.stem).ptr;
+    if (path)
+        error_add_hint(x->err, "if it belongs to the model: ckpt convert %s-*-of-*%s -o fixed%.*s",
+                       shell_path(path, before), shell_word(listed.ext, "", "", after),
+                       STR_ARG(str_eq(listed.ext, STR_LIT(".bin")) ? STR_LIT(".pt") : listed.ext));
+}
+
 /* report_left_out - reports the tensors of OTHER, called NAME, that the index X does not have. Those that it
  * has are in another shard: OTHER is of an older set. */
 static ckpt_status report_left_out(struct index *x, ckpt_str name, const ckpt_file *other)
@@ -490,6 +505,7 @@ static ckpt_status report_left_out(struct index *x, ckpt_str name, const ckpt_fi
         x->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
         "{%.*s} is not in {=the index}, and has %zu tensor%s that no other shard has, such as \"%.*s\"",
         STR_ARG(name), n, n == 1 ? "" : "s", STR_ARG(first));
+    hint_all_shards(x);
     return file_report_fault_as(x->f, CHECK_EXTRA_TENSOR, CKPT_EFORMAT, x->err);
 }
 

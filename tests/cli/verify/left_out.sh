@@ -7,7 +7,8 @@ done
 mv a set/model-00001-of-00002.safetensors; mv b set/model-00002-of-00002.safetensors; mv c set/model-mtp-of-00002.safetensors
 echo '{"weight_map": {"a": "model-00001-of-00002.safetensors", "b": "model-00002-of-00002.safetensors"}}' \
     >set/model.safetensors.index.json
-ckpt ls set; ckpt verify -q set; echo $?; ckpt doctor set | sed -n 1,2p
+ckpt ls set; ckpt verify -q set; echo $?; ckpt doctor set
+eval "$(ckpt doctor set | sed -n 's/^.*: \(ckpt convert\)/\1/p')"; ckpt ls fixed.safetensors
 ckpt convert set one.safetensors; echo $?
 ckpt convert -f --strict set one.safetensors; echo $?
 echo '# an old shard whose tensors the index has, and one that is damaged'
