@@ -26,6 +26,7 @@ struct scan {
     int (*report)(void *user, const ckpt_scan_record *record); /* may be NULL; nonzero: stop */
     void *user;
     bool cancelled;
+    bool file_is_chunk;    /* the file is a chunk of a Zarr array, by the files around it */
     bool has_torch_script; /* the archive whose members are scanned has code of TorchScript */
     uint64_t opcodes_left; /* opcodes that may still be followed, in the whole file */
     bool gave_up;          /* a possible pickle was not followed to its end: opcodes or memory ran out */

@@ -42,7 +42,7 @@ static ckpt_status scan_unpacked_member(void *user, ckpt_str name, source *bytes
     x->scan->result->members++;
     x->unpacked += bytes->size; /* bounded: by max_unpacked */
     CKPT_TRY(scan_hash_member(x, bytes, where, 0, NULL, err));
-    ckpt_status st = scan_bytes(x, bytes, where, SCAN_MEMBER, &known_bytes, err);
+    ckpt_status st = scan_bytes(x, bytes, where, x->in_chunk ? SCAN_CHUNK : SCAN_MEMBER, &known_bytes, err);
     p->all_bytes_known = p->all_bytes_known && known_bytes >= bytes->size;
     return st;
 }

@@ -31,8 +31,7 @@ struct dcp_scan {
 
 bool scan_has_siblings(ckpt_str path) { return str_ends(path, STR_LIT(".metadata")); }
 
-/* open_sibling - opens PATH, in ARCHIVE or on disk; NULL: it is no regular file, or cannot be opened. */
-static source *open_sibling(source *archive, const char *path)
+source *scan_open_sibling(source *archive, const char *path)
 {
     ckpt_error ignored;
     struct stat st;
@@ -62,7 +61,7 @@ ckpt_status scan_siblings_open(arena *a, source *archive, const char *folder, ui
         ckpt_str file = ARENA_CONCAT(a, path, str_c(has_end ? "" : "/"), out->names[i]);
         if (!file.ptr)
             return fail_memory(err);
-        out->files[i] = max_files ? open_sibling(archive, file.ptr) : NULL;
+        out->files[i] = max_files ? scan_open_sibling(archive, file.ptr) : NULL;
         max_files -= out->files[i] != NULL;
     }
     return CKPT_OK;

@@ -298,8 +298,8 @@ static scan_function *find_container_scanner(const struct probe *p, const struct
     case SIGN_TAR: return scan_tar;
     case SIGN_GGUF: return scan_gguf;
     case SIGN_NPY: return p->size >= 12 ? scan_npy : NULL; /* magic, version, length of the header */
-    case SIGN_ONNX: return role != SCAN_STORAGE ? scan_onnx : NULL;
-    case SIGN_SAFETENSORS: return role != SCAN_STORAGE ? scan_safetensors : NULL;
+    case SIGN_ONNX: return !p->is_storage ? scan_onnx : NULL;
+    case SIGN_SAFETENSORS: return !p->is_storage ? scan_safetensors : NULL;
     default: return !signature && has_tar_header(p) ? scan_tar : NULL;
     }
 }
@@ -436,12 +436,12 @@ static ckpt_status scan_by_trial(struct scanner *x, const struct probe *p, ckpt_
         x->format = x->depth ? x->format : "pickle";
         return scan_pickles(x, src, where, known_bytes, err);
     }
-    if (role == SCAN_STORAGE) {
+    if (p->is_storage) {
         const char *compression = find_storage_compression(x, p, signature);
         if (compression)
             return scan_compressed(x, src, where, compression, known_bytes, err);
         scan_count_bytes(src, &x->scan->result->in_tensors, src->size);
-        return count_all_as_known(x, src, NULL, known_bytes);
+        return count_all_as_known(x, src, x->in_chunk ? "zarr" : NULL, known_bytes);
     }
     const char *kind = find_compression(x, p, signature, role);
     if (kind)
@@ -455,6 +455,8 @@ static ckpt_status scan_by_trial(struct scanner *x, const struct probe *p, ckpt_
     if (role == SCAN_VALUE)
         return count_all_as_known(x, src, NULL, known_bytes);
     CKPT_TRY(scan_arrays_after_line(x, src, where, found, known_bytes, err));
+    if (!*found)
+        CKPT_TRY(scan_sentencepiece(x, src, found, known_bytes, err));
     if (*found)
         return CKPT_OK;
     return scan_msgpack(x, src, where, found, known_bytes, err);
@@ -463,7 +465,7 @@ static ckpt_status scan_by_trial(struct scanner *x, const struct probe *p, ckpt_
 static ckpt_status scan_content(struct scanner *x, source *src, ckpt_str where, enum scan_role role,
                                 uint64_t *known_bytes, ckpt_error *err)
 {
-    struct probe p = {.is_storage = role == SCAN_STORAGE};
+    struct probe p = {.is_storage = role == SCAN_STORAGE || x->in_chunk};
     if (src->size == 0)
         return role == SCAN_FILE
                    ? scan_found(x->scan, SCAN_UNKNOWN_FORMAT, where, NULL, CKPT_NO_OFFSET, "an empty file")
@@ -500,9 +502,13 @@ ckpt_status scan_bytes(struct scanner *x, source *src, ckpt_str where, enum scan
         x->has_pickle_name = role == SCAN_MEMBER && scan_is_pickle_name(where);
         x->has_text_name = role == SCAN_MEMBER && scan_is_text_name(where);
     }
+    bool outer_in_chunk = x->in_chunk;
+    x->in_chunk = role == SCAN_CHUNK || (role == SCAN_FILE && x->scan->file_is_chunk);
     x->depth += nested;
-    ckpt_status st = scan_content(x, src, where, role, known_bytes, err);
+    /* a chunk can be any other file at the same time, like all members */
+    ckpt_status st = scan_content(x, src, where, role == SCAN_CHUNK ? SCAN_MEMBER : role, known_bytes, err);
     x->depth -= nested;
+    x->in_chunk = outer_in_chunk;
     x->has_pickle_name = outer_has_pickle_name;
     x->has_text_name = outer_has_text_name;
     if (source_root(src, &off) == src) /* SRC is no slice: later sources are not inside its archives */
@@ -581,6 +587,17 @@ static ckpt_status open_siblings(arena *a, const char *path, source *archive, st
                : fail_memory(err);
 }
 
+/* find_out_if_chunk - sets *IS_CHUNK to whether PATH, a file in ARCHIVE or, if that is NULL, on disk, is a
+ * chunk of a Zarr array. */
+static ckpt_status find_out_if_chunk(const char *path, source *archive, bool *is_chunk, ckpt_error *err)
+{
+    struct scan_chunks *c;
+    CKPT_TRY(scan_chunks_new(archive, &c, err));
+    ckpt_status st = scan_is_chunk(c, str_c(path), is_chunk, err);
+    scan_chunks_close(c, NULL);
+    return st;
+}
+
 ckpt_status ckpt_scan(const char *path, const ckpt_scan_options *opts,
                       int (*report)(void *user, const ckpt_scan_record *), void *user,
                       ckpt_scan_result *result, ckpt_error *err)
@@ -609,6 +626,8 @@ ckpt_status ckpt_scan(const char *path, const ckpt_scan_options *opts,
                   "{a folder} in an archive, not {=a file}\nscan the archive itself");
     if (st == CKPT_OK && has_siblings)
         st = names ? open_siblings(names, path, members_archive_of(src), &siblings, err) : fail_memory(err);
+    if (st == CKPT_OK)
+        st = find_out_if_chunk(path, members_archive_of(src), &s.file_is_chunk, err);
     if (st == CKPT_OK)
         st = judge_new(&s, &judge, err);
     if (st == CKPT_OK && o.opened && o.opened(user) != 0)

@@ -10,6 +10,7 @@ enum scan_role {
     SCAN_FILE,    /* the file that the caller named */
     SCAN_MEMBER,  /* a member of an archive */
     SCAN_STORAGE, /* a record data/<key> of a torch archive: the numbers of a tensor */
+    SCAN_CHUNK,   /* a chunk of a Zarr array: numbers, perhaps compressed */
     SCAN_VALUE    /* a text or bytes value of a pickle or of MessagePack, or stray bytes */
 };
 
@@ -39,6 +40,7 @@ struct scanner {
     const char *format;             /* of the file; NULL: not recognized yet */
     struct opened_zip *opened_zips; /* archives in sources that are still being scanned */
     size_t nopened_zips, cap_opened_zips;
+    bool in_chunk;        /* the current bytes are a chunk of a Zarr array, or what one decompresses to */
     bool in_stray_bytes;  /* the current bytes belong to nothing in the file around them */
     bool has_pickle_name; /* the current file or member has a suffix of pickles, such as ".pkl" */
     bool has_text_name;   /* it has a name of text, such as README: no loader of pickles opens it */
@@ -62,6 +64,9 @@ ckpt_status scan_msgpack(struct scanner *x, source *src, ckpt_str where, bool *i
  * numpy, as Equinox writes them; the line is at most as long as a reader's window. */
 ckpt_status scan_arrays_after_line(struct scanner *x, source *src, ckpt_str where, bool *found,
                                    uint64_t *known_bytes, ckpt_error *err);
+/* scan_sentencepiece - sets *FOUND to true if SRC is a model of sentencepiece, which is data. */
+ckpt_status scan_sentencepiece(struct scanner *x, source *src, bool *found, uint64_t *known_bytes,
+                               ckpt_error *err);
 /* scan_hdf5 - scans the attributes of SRC, an HDF5 file; sets *ALL_READ if all of its objects were read. */
 ckpt_status scan_hdf5(struct scanner *x, source *src, ckpt_str where, bool *all_read, ckpt_error *err);
 /* scan_path_leaves_folder - returns true if PATH leads out of the folder of the file that holds it. */
@@ -270,11 +275,28 @@ bool scan_has_siblings(ckpt_str path);
 ckpt_status scan_siblings_open(arena *a, source *archive, const char *folder, uint64_t max_files,
                                struct scan_siblings *out, ckpt_error *err);
 void scan_siblings_close(struct scan_siblings *siblings);
+/* scan_open_sibling - opens PATH, in ARCHIVE or, if that is NULL, on disk; NULL: it is no regular file, or
+ * cannot be opened. */
+source *scan_open_sibling(source *archive, const char *path);
 /* scan_dcp_values - scans the values that SRC, a .metadata at WHERE, lists, in SIBLINGS. */
 ckpt_status scan_dcp_values(struct scanner *x, source *src, ckpt_str where,
                             const struct scan_siblings *siblings, ckpt_error *err);
 /* scan_dcp_in_archive - does that for each .metadata in SRC, an archive at WHERE that was scanned. */
 ckpt_status scan_dcp_in_archive(struct scanner *x, source *src, ckpt_str where, ckpt_error *err);
+
+/* The Zarr arrays among the files of an archive or folder. */
+struct scan_chunks;
+/* scan_is_array_metadata - returns true if PATH has a name of the metadata of an array. */
+bool scan_is_array_metadata(ckpt_str path);
+/* scan_chunks_open - sets *OUT to the arrays of the archive SRC; NULL: SRC cannot be opened.
+ * scan_chunks_new - sets *OUT to those of ARCHIVE, which C borrows, or, if that is NULL, on disk. Both are
+ * closed by scan_chunks_close, the first with the same X, the second with NULL; C may be NULL. */
+ckpt_status scan_chunks_open(struct scanner *x, source *src, struct scan_chunks **out, ckpt_error *err);
+ckpt_status scan_chunks_new(source *archive, struct scan_chunks **out, ckpt_error *err);
+void scan_chunks_close(struct scan_chunks *c, struct scanner *x);
+/* scan_is_chunk - sets *IS_CHUNK to whether PATH, the name of a file in an archive that scan_chunks_open
+ * opened, else its path, is a chunk of an array. */
+ckpt_status scan_is_chunk(struct scan_chunks *c, ckpt_str path, bool *is_chunk, ckpt_error *err);
 
 /* scan_source - does what ckpt_scan does, for SRC, whose name is PATH. SIBLINGS: see there; NULL: none. */
 ckpt_status scan_source(const char *path, source *src, const struct scan_siblings *siblings, struct scan *s,

@@ -76,9 +76,16 @@ static ckpt_status scan_torch_member(struct scanner *x, source *part, ckpt_str w
     return st;
 }
 
+/* What is known of the members of a tar. */
+struct tar_context {
+    bool is_torch;
+    struct scan_chunks *chunks; /* NULL: none */
+};
+
 static ckpt_status scan_tar_member(struct scanner *x, source *src, ckpt_str outer, const struct tar_entry *e,
-                                   bool is_torch, uint64_t *known_inside, ckpt_error *err)
+                                   const struct tar_context *context, uint64_t *known_inside, ckpt_error *err)
 {
+    bool is_chunk = false;
     source *part = NULL;
     uint64_t known_bytes = 0;
     ckpt_str where, name = str_after_last(e->name, '/');
@@ -94,10 +101,13 @@ static ckpt_status scan_tar_member(struct scanner *x, source *src, ckpt_str oute
     CKPT_TRY(source_slice(src, e->data, e->size, &part, err));
     x->scan->result->members++;
     ckpt_status st = scan_hash_member(x, part, where, 0, NULL, err);
+    if (st == CKPT_OK && context->chunks)
+        st = scan_is_chunk(context->chunks, e->name, &is_chunk, err);
     bool storages = str_is(name, "storages"), tensors = str_is(name, "tensors");
     if (st == CKPT_OK)
-        st = is_torch && (storages || tensors) ? scan_torch_member(x, part, where, tensors, &known_bytes, err)
-                                               : scan_bytes(x, part, where, SCAN_MEMBER, &known_bytes, err);
+        st = context->is_torch && (storages || tensors)
+                 ? scan_torch_member(x, part, where, tensors, &known_bytes, err)
+                 : scan_bytes(x, part, where, is_chunk ? SCAN_CHUNK : SCAN_MEMBER, &known_bytes, err);
     if (known_bytes >= part->size)
         *known_inside += e->size; /* bounded: inside the tar */
     source_unref(part);
@@ -144,25 +154,31 @@ ckpt_status scan_tar(struct scanner *x, source *src, ckpt_str where, uint64_t *k
     }
     if (st != CKPT_OK)
         return scan_found(x->scan, SCAN_MALFORMED, where, NULL, CKPT_NO_OFFSET, "tar: %s", why.what);
-    bool has_dcp_metadata = false;
-    bool is_torch = torch_tar_find(list, n, "storages") && torch_tar_find(list, n, "tensors") &&
+    bool has_dcp_metadata = false, has_arrays = false;
+    struct tar_context context = {.chunks = NULL};
+    context.is_torch = torch_tar_find(list, n, "storages") && torch_tar_find(list, n, "tensors") &&
                     torch_tar_find(list, n, "pickle");
     uint64_t end = 0, block_end;
+    for (size_t i = 0; i < n; i++)
+        has_arrays |= scan_is_array_metadata(list[i].name);
+    if (has_arrays)
+        CKPT_TRY(scan_chunks_open(x, src, &context.chunks, err));
     for (size_t i = 0; st == CKPT_OK && i < n; i++) {
         has_dcp_metadata |= scan_has_siblings(list[i].name);
         payload_bytes += list[i].size; /* bounded: members are in the source, one after the other */
-        st = scan_tar_member(x, src, where, &list[i], is_torch, &known_inside, err);
+        st = scan_tar_member(x, src, where, &list[i], &context, &known_inside, err);
         end = list[i].data + list[i].size;         /* bounded: the member is in the source */
         block_end = end + (512 - end % 512) % 512; /* bounded: at most a block after the end of the source */
         if (st == CKPT_OK)
             st = check_padding(x, src, where, end, block_end, err);
         end = block_end;
     }
+    scan_chunks_close(context.chunks, x);
     if (st == CKPT_OK)
         st = check_padding(x, src, where, end, src->size, err);
     if (st == CKPT_OK && has_dcp_metadata)
         st = scan_dcp_in_archive(x, src, where, err);
     /* bounded: known_inside is the size of some of the members, which are inside the source */
     *known_bytes += src->size - (payload_bytes - known_inside);
-    return st == CKPT_OK && is_torch ? scan_check_format(x, src, where, "torch-tar", NULL, err) : st;
+    return st == CKPT_OK && context.is_torch ? scan_check_format(x, src, where, "torch-tar", NULL, err) : st;
 }

@@ -46,6 +46,7 @@ struct zip_scan {
     uint64_t unpacked, max_unpacked; /* bytes that deflated members unpacked to, and may unpack to */
     uint32_t *first_view; /* [i]: the first view with the bytes of view i, the only one scanned; usually i */
     bool *is_known;       /* [i]: member_is_known of view i */
+    bool *is_chunk;       /* [i]: view i is a chunk of a Zarr array; NULL: none is */
     uint8_t *digests;     /* the sha256 of each view, CKPT_DIGEST_MAX bytes each; NULL: not asked for */
 };
 
@@ -81,10 +82,13 @@ static ckpt_str get_record(ckpt_str name)
     return top == SIZE_MAX ? name : str_skip(name, top + 1); /* bounded: the slash is there */
 }
 
-/* get_role - returns SCAN_STORAGE if torch writes only storages under such a NAME, else SCAN_MEMBER. */
-static enum scan_role get_role(const struct zip_scan *archive, ckpt_str name)
+/* get_role - returns SCAN_STORAGE if torch writes only storages under the name of V, SCAN_CHUNK if V is a
+ * chunk, else SCAN_MEMBER. */
+static enum scan_role get_role(const struct zip_scan *archive, const struct zip_view *v)
 {
-    ckpt_str record = get_record(name);
+    ckpt_str name = v->name, record = get_record(name);
+    if (archive->is_chunk && archive->is_chunk[v - archive->audit.views])
+        return SCAN_CHUNK;
     bool storage = str_starts(record, STR_LIT("data/")) || str_starts(record, STR_LIT("tensors/")) ||
                    str_starts(record, STR_LIT("constants/")) || str_ends(name, STR_LIT(".storage"));
     return storage && archive->written_by_torch ? SCAN_STORAGE : SCAN_MEMBER;
@@ -115,7 +119,7 @@ static ckpt_status check_torch_layout(struct zip_scan *archive, ckpt_error *err)
                                 "is outside of {=the folder \"%.*s\"}, where torch writes all records",
                                 (int)folder_len, first->name.ptr));
         }
-        if (v->method && get_role(archive, v->name) == SCAN_STORAGE)
+        if (v->method && get_role(archive, v) == SCAN_STORAGE)
             CKPT_TRY(scan_found(archive->scan, SCAN_ZIP_STRUCTURE, where, archive->src, v->described_at,
                                 "a storage compressed by {method %u}; torch expects {=uncompressed storages}",
                                 v->method));
@@ -235,7 +239,7 @@ static ckpt_status scan_member_bytes(struct zip_scan *archive, const struct zip_
                                      ckpt_str where, ckpt_error *err)
 {
     struct scanner *x = archive->x;
-    enum scan_role role = get_role(archive, v->name);
+    enum scan_role role = get_role(archive, v);
     uint64_t known_bytes = 0;
     x->scan->result->members++;
     if (!checked_add(x->member_bytes, src->size, &x->member_bytes))
@@ -327,7 +331,7 @@ static ckpt_status open_member(struct zip_scan *archive, const struct zip_view *
                       : report_unsupported(archive, v, where);
     }
     if (st == CKPT_OK && readable && !src)
-        st = inflate_member(archive, v, where, get_role(archive, v->name), &src, err);
+        st = inflate_member(archive, v, where, get_role(archive, v), &src, err);
     if (st == CKPT_OK && readable)
         st = scan_member_bytes(archive, v, src, where, err);
     source_unref(src);
@@ -392,6 +396,26 @@ static ckpt_status report_code_members(struct zip_scan *archive)
     return CKPT_OK;
 }
 
+/* find_chunks - fills in archive->is_chunk. */
+static ckpt_status find_chunks(struct zip_scan *archive, ckpt_error *err)
+{
+    struct zip_audit *audit = &archive->audit;
+    struct scan_chunks *chunks;
+    size_t i = 0;
+    while (i < audit->n && !scan_is_array_metadata(audit->views[i].name))
+        i++;
+    if (i == audit->n)
+        return CKPT_OK;
+    archive->is_chunk = arena_array(archive->x->a, audit->n, sizeof *archive->is_chunk);
+    if (!archive->is_chunk)
+        return fail_memory(err);
+    ckpt_status st = scan_chunks_open(archive->x, archive->src, &chunks, err);
+    for (i = 0; st == CKPT_OK && chunks && i < audit->n; i++)
+        st = scan_is_chunk(chunks, audit->views[i].name, &archive->is_chunk[i], err);
+    scan_chunks_close(chunks, archive->x);
+    return st;
+}
+
 /* Where the bytes of a view are, and everything on which their scan depends. */
 struct view_bytes {
     /* data, csize, usize, method, flags; role; is its name that of a pickle, text, example inputs? */
@@ -423,7 +447,7 @@ static ckpt_status find_shared_bytes(struct zip_scan *archive, ckpt_error *err)
     for (size_t i = 0; i < archive->audit.n; i++) {
         const struct zip_view *v = &archive->audit.views[i];
         bytes[i] = (struct view_bytes){{v->data_offset, v->csize, v->usize, v->method, v->flags,
-                                        get_role(archive, v->name), scan_is_pickle_name(v->name),
+                                        get_role(archive, v), scan_is_pickle_name(v->name),
                                         scan_is_text_name(v->name), is_example_inputs(v->name)},
                                        (uint32_t)i};
     }
@@ -474,6 +498,7 @@ static ckpt_status scan_members(struct zip_scan *archive, uint64_t size, uint64_
                                 ckpt_error *err)
 {
     *known_bytes = size;
+    CKPT_TRY(find_chunks(archive, err));
     CKPT_TRY(find_shared_bytes(archive, err));
     for (size_t i = 0; i < archive->audit.n; i++) {
         const struct zip_view *v = &archive->audit.views[i];
