@@ -297,13 +297,29 @@ static char order_of(const ckpt_value *order)
     return name.len == 1 && strchr("CFK", name.ptr[0]) ? name.ptr[0] : 0;
 }
 
+/* find_array_state - returns the state (version, shape, dtype, Fortran order, data) of the array that V
+ * makes: the one that BUILD gives it, or that of an array of jax; NULL: V makes none by such a state. */
+static const ckpt_value *find_array_state(const ckpt_value *v)
+{
+    const ckpt_value *fn = v->u.call.callable, *state = value_state(v);
+    bool is_jax = value_calls(v, "jax._src.array", "_reconstruct_array", 3) ||
+                  value_calls(v, "jax._src.device_array", "reconstruct_device_array", 3) ||
+                  value_calls(v, "jax.interpreters.xla", "reconstruct_device_array", 3);
+    if (is_jax) { /* (numpy's _reconstruct, its arguments, the state, …) */
+        fn = value_arg(v, 0);
+        state = value_arg(v, 2);
+    }
+    bool has_state = is_numpy_function(fn, "_reconstruct") && state && state->type == CKPT_V_TUPLE &&
+                     value_count(state) >= 5;
+    return has_state ? state : NULL;
+}
+
 bool numpy_array_of(const ckpt_value *v, struct numpy_array *out)
 {
     if (v->type != CKPT_V_CALL)
         return false;
-    const ckpt_value *fn = v->u.call.callable, *state = value_state(v);
-    if (is_numpy_function(fn, "_reconstruct") && state && state->type == CKPT_V_TUPLE &&
-        value_count(state) >= 5)
+    const ckpt_value *fn = v->u.call.callable, *state = find_array_state(v);
+    if (state)
         *out = (struct numpy_array){value_item(state, 1), value_item(state, 2), value_item(state, 4),
                                     is_true(value_item(state, 3)) ? 'F' : 'C', NULL};
     else if (is_numpy_function(fn, "_frombuffer") && value_nargs(v) >= 4)

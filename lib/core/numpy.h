@@ -33,7 +33,8 @@ struct numpy_array {
     const ckpt_value *axes; /* of 'K': dimension i of the array is dimension AXES[i] of SHAPE, in C order */
 };
 
-/* numpy_array_of - sets *OUT if V calls a function that makes a numpy array or scalar; false: it does not. */
+/* numpy_array_of - sets *OUT if V calls a function that makes an array or scalar of numpy, or an array of
+ * jax, which is pickled as one of numpy; false: it does not. */
 bool numpy_array_of(const ckpt_value *v, struct numpy_array *out);
 /* numpy_scalar_of - sets *OUT if V is a numpy scalar, whose bytes are value_arg(v, 1); false: it is not. */
 bool numpy_scalar_of(const ckpt_value *v, struct numpy_dtype *out);

@@ -2,7 +2,7 @@
  * collections and torch:
  *
  *   OrderedDict   REDUCE(OrderedDict, ()) SETITEMS; Python 2: one argument, a list of [key, value] lists
- *   Counter       REDUCE(Counter, (dict,))
+ *   Counter       REDUCE(Counter, (dict,)); so FrozenDict of Flax, FlatMapping of Haiku
  *   defaultdict   REDUCE(defaultdict, (factory,)) SETITEMS
  *   set, deque    REDUCE(set, (list,))
  *   torch.Size    REDUCE(Size, (tuple,))
@@ -77,6 +77,15 @@ static struct creation read_reconstructor(const ckpt_value *v)
     return made;
 }
 
+/* copies_dict - returns true if V calls a mapping class, which keeps a copy of its argument, with a dict. */
+static bool copies_dict(const ckpt_value *v)
+{
+    bool is_mapping = value_calls(v, "collections", "Counter", 1) ||
+                      value_calls(v, "flax.core.frozen_dict", "FrozenDict", 1) ||
+                      value_calls(v, "haiku._src.data_structures", "FlatMapping", 1);
+    return is_mapping && value_arg(v, 0)->type == CKPT_V_DICT;
+}
+
 struct creation creation_of(const ckpt_value *v)
 {
     struct creation made = {.class_node = v->u.call.callable, .args = v->u.call.args};
@@ -93,8 +102,7 @@ struct creation creation_of(const ckpt_value *v)
                                  .args = value_arg(v, 1),
                                  .kwargs = none_if_empty(value_arg(v, 2)),
                                  .by_new = true};
-    } else if (!read_partial_new(v, &made) && value_calls(v, "collections", "Counter", 1) &&
-               value_arg(v, 0)->type == CKPT_V_DICT) {
+    } else if (!read_partial_new(v, &made) && copies_dict(v)) {
         made.content = value_arg(v, 0);
     }
     return made;

@@ -26,6 +26,9 @@ static void tensors_in_containers_are_found(void)
                 "v" FLOAT_LISTING); /* the argument is not read if pairs are added */
     check_opens("collections.Counter({'w':" FLOAT_TENSOR "})", "w" FLOAT_LISTING);
     check_opens("collections.Counter([" FLOAT_TENSOR "])", "");
+    check_opens("flax.core.frozen_dict.FrozenDict({'w':" FLOAT_TENSOR "})", "w" FLOAT_LISTING);
+    check_opens("flax.core.frozen_dict.FrozenDict([" FLOAT_TENSOR "])", "");
+    check_opens("haiku._src.data_structures.FlatMapping({'w':" FLOAT_TENSOR "})", "w" FLOAT_LISTING);
     check_opens("new my.Pair(1," FLOAT_TENSOR ")", "1" FLOAT_LISTING);
     check_opens("obj my.Pair(1," FLOAT_TENSOR ")", "1" FLOAT_LISTING);
     check_opens("my.Pair(1," FLOAT_TENSOR ")", "");

@@ -85,6 +85,25 @@ static void other_orders_are_refused(void)
     check_refused("^" FROM_BUFFER("(2,3)", "1"), CKPT_EFORMAT, "must be C, F or K");
 }
 
+/* jax pickles an array as the call that would make numpy's, its arguments and its state. */
+#define JAX(function, callable, state)                                                                       \
+    function "(" callable ",(numpy.ndarray,(0,),b'b')," state ",{'weak_type':False})"
+#define JAX_STATE "(1,(2,1)," DTYPE_F4 ",False," EIGHT_BYTES ")"
+#define NUMPY_NEW "numpy._core.multiarray._reconstruct"
+
+static void arrays_of_jax_are_read(void)
+{
+    static const char want[] = " ndarray float32[2,1]@0+0;";
+    check_opens(JAX("jax._src.array._reconstruct_array", NUMPY_NEW, JAX_STATE), want);
+    check_opens(JAX("jax._src.device_array.reconstruct_device_array", NUMPY_NEW, JAX_STATE), want);
+    check_opens(JAX("jax.interpreters.xla.reconstruct_device_array", NUMPY_NEW, JAX_STATE), want);
+    check_opens(JAX("jax._src.array._reconstruct_array", "os.system", JAX_STATE), "");
+    check_opens(JAX("jax._src.array._reconstruct_array", NUMPY_NEW, "None"), "");
+    check_opens("jax._src.array._reconstruct_array(" NUMPY_NEW ",(),5)", "");
+    check_refused("^" JAX("jax._src.array._reconstruct_array", NUMPY_NEW, "(1,(3,)," DTYPE_F4 ",False,b'')"),
+                  CKPT_EFORMAT, "has 0 bytes");
+}
+
 #define FOUR_BIG_ENDIAN "b'\\00\\00\\00a\\00\\00\\00b\\00\\00\\00c\\00\\00\\00d'"
 
 /* Elements of text may have any width, and their characters have a byte order. */
@@ -200,6 +219,7 @@ void suite_torch_numpy(void)
     UNIT(fortran_order_is_read);
     UNIT(transposed_dimensions_are_read);
     UNIT(other_orders_are_refused);
+    UNIT(arrays_of_jax_are_read);
     UNIT(text_is_read_like_numbers);
     UNIT(big_endian_arrays_are_swapped);
     UNIT(empty_arrays_may_have_any_other_sizes);

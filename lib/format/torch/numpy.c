@@ -5,6 +5,8 @@
  *   _reconstruct(ndarray, (0,), b'b')  BUILD (1, shape, dtype, fortran_order, bytes | list)
  *   _frombuffer(bytes, dtype, shape, 'C'|'F')          protocol 5
  *   _frombuffer(bytes, dtype, shape, 'K', axes)        protocol 5, from numpy 2.3 on: transposed dimensions
+ *   _reconstruct_array(_reconstruct, (ndarray, (0,), b'b'), (1, shape, dtype, fortran_order, bytes), {…})
+ *                                                      an array of jax, in jax._src.array
  *   scalar(dtype, bytes)
  *   dtype('f4', False, True)           BUILD (3, '<', None, None, None, -1, -1, 0)
  *
