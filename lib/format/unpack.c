@@ -172,6 +172,8 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
         file_note_loss(f, "only %" PRIu64 " bytes can be unpacked: %s", n, why.what);
     if (st != CKPT_OK)
         error_add_position(err, 0, STR_LIT("compressed data"));
+    if (st == CKPT_ETRUNCATED && !err->hint[0])
+        error_add_hint(err, "the download or the save stopped early: get the file again");
     return st;
 }
 
