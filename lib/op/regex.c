@@ -54,6 +54,14 @@ static ckpt_status compile_rule(struct expression *expr, const char *rule, ckpt_
     return check_replacement(expr->replacement, regexp_group_count(expr->regex), err);
 }
 
+/* note_dollar - adds a notice if the replacement has $1, the group of other programs, which is text here. */
+static void note_dollar(ckpt_plan *p, const struct expression *expr)
+{
+    const char *dollar = regexp_group_count(expr->regex) ? strchr(expr->replacement, '$') : NULL;
+    if (dollar && dollar[1] >= '0' && dollar[1] <= '9')
+        plan_notice(p, "\"$%c\" in the replacement is text; the group is \\%c", dollar[1], dollar[1]);
+}
+
 static void append_replacement(struct expression *expr, ckpt_str key, const struct regexp_group *groups)
 {
     for (const char *p = expr->replacement; *p; p++) {
@@ -128,6 +136,8 @@ ckpt_status ckpt_plan_rename_regex(ckpt_plan *plan, const char *rule, ckpt_error
         .plan = plan, .rename_key = rename_key_by_regex, .modules_follow_keys = true, .user = &expr};
     buf_init(&expr.out, MAX_SUBJECT);
     ckpt_status st = compile_rule(&expr, rule, err);
+    if (st == CKPT_OK)
+        note_dollar(plan, &expr);
     if (st == CKPT_OK)
         st = keys_rename(&by_regex, err);
     buf_free(&expr.out);

@@ -429,6 +429,8 @@ static ckpt_status read_pairs(json_scan *json, arena *a, ckpt_pair **pairs, size
 {
     size_t cap = 0;
     enum json_event event = json_next(json);
+    if (event == JSON_ERROR)
+        error_add_hint(err, "a rename map is a JSON object {\"old\": \"new\"}");
     if (event != JSON_OBJECT)
         return event == JSON_ERROR
                    ? err->status

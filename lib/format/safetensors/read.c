@@ -423,8 +423,8 @@ static ckpt_status fail_cut_off(const struct header *h, const struct header_entr
     if (checked_add(want, h->f->data_offset, &want))
         error_add_hint(
             h->err,
-            "the download stopped early: the header describes %llu bytes, this file has %llu; get it again, or "
-            "`ckpt salvage` what is intact",
+            "the download stopped early: the header describes %llu bytes, this file has %llu; get it again, "
+            "or `ckpt salvage` what is intact",
             LL(want), LL(h->f->nbytes));
     return CKPT_ETRUNCATED;
 }

@@ -7,3 +7,5 @@ ckpt rename -m n.json corpus/torch/t26/state_dict.pt -o b.pt; echo $?
 echo "[1]" >o.json
 ckpt rename -m o.json corpus/torch/t26/state_dict.pt -o b.pt; echo $?
 ckpt rename -m missing.json corpus/torch/t26/state_dict.pt -o b.pt; echo $?
+echo 'fc.weight head.weight' >pairs.txt; ckpt rename --map pairs.txt corpus/torch/t26/state_dict.pt -o t.pt; echo $?
+echo '["fc.weight"]' >list.json; ckpt rename --map list.json corpus/torch/t26/state_dict.pt -o t.pt; echo $?
