@@ -77,9 +77,16 @@ static bool are_same_groups(const struct regexp_group *ours, const regmatch_t *t
     return true;
 }
 
+/* How many matches of the C library may begin after the leftmost one: musl 1.2.3 finds 28 of them there. */
+#ifdef __GLIBC__
+enum { MAX_LATER = 0 };
+#else
+enum { MAX_LATER = 50 };
+#endif
+
 static void matches_are_those_of_the_c_library(void)
 {
-    size_t compared = 0, matched = 0, ngroups_differ = 0;
+    size_t compared = 0, matched = 0, ngroups_differ = 0, nlater = 0;
     for (unsigned i = 0; i < 6000; i++) {
         struct generator g = {.n = 0};
         regex_t theirs;
@@ -105,7 +112,9 @@ static void matches_are_those_of_the_c_library(void)
             CU_ASSERT_EQUAL_FATAL(regexp_find(ours, str_of(text, n), 0, found, &err), CKPT_OK);
             bool same = matches == (found[0].start != REGEXP_NO_MATCH) &&
                         (!matches || are_same_groups(found, expected, 0));
-            CU_ASSERT(same);
+            bool later = matches && (regoff_t)found[0].start < expected[0].rm_so;
+            CU_ASSERT(same || later);
+            nlater += later;
             compared++;
             matched += matches;
             ngroups_differ += matches && !are_same_groups(found, expected, theirs.re_nsub);
@@ -114,7 +123,7 @@ static void matches_are_those_of_the_c_library(void)
             regfree(&theirs);
         regexp_free(ours);
     }
-    CU_ASSERT(compared > 40000 && matched > 20000);
+    CU_ASSERT(compared > 40000 && matched > 20000 && nlater <= MAX_LATER);
     CU_ASSERT(ngroups_differ * 200 < matched); /* 122 of 29583, all with branches in groups in groups */
 }
 
