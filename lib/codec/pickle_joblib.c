@@ -18,11 +18,11 @@
 #include "base/checked.h"
 #include "codec/pickle_read.h"
 #include "core/numpy.h"
+#include "core/view.h"
 
 static bool is_wrapper(const ckpt_value *v)
 {
-    return v->type == CKPT_V_CALL &&
-           value_is_global(v->u.call.callable, "joblib.numpy_pickle", "NumpyArrayWrapper");
+    return value_is_global(view_class(v), "joblib.numpy_pickle", "NumpyArrayWrapper");
 }
 
 static bool is_array_class(const ckpt_value *v)

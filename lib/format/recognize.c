@@ -150,18 +150,27 @@ bool recognize_pickle(const struct probe *p)
     return p->nhead >= 2 && p->head[0] == 0x80 && p->head[1] >= 2 && p->head[1] <= 5;
 }
 
+/* begins_like_joblib - returns true if B, the first byte of a file, can begin a pickle of joblib.dump: PROTO,
+ * or in protocols 0 and 1 the opcode of a container, tuple or class. */
+static bool begins_like_joblib(unsigned char b) { return b == 0x80 || (b && strchr("(])}c", b)); }
+
 bool recognize_joblib(source *bytes)
 {
     ckpt_error ignored;
     char head[JOBLIB_HEAD];
     size_t n = bytes->size < sizeof head ? (size_t)bytes->size : sizeof head;
-    return n > 2 && source_read(bytes, 0, head, n, &ignored) == CKPT_OK && head[0] == (char)0x80 &&
-           str_find(str_of(head, n), STR_LIT("joblib.numpy_pickle"), 0) != SIZE_MAX;
+    if (n <= 2 || source_read(bytes, 0, head, n, &ignored) != CKPT_OK ||
+        !begins_like_joblib((unsigned char)head[0]))
+        return false;
+    /* text may begin like protocol 0, and mention the module */
+    ckpt_str name = head[0] == (char)0x80 ? STR_LIT("joblib.numpy_pickle")
+                                          : STR_LIT("cjoblib.numpy_pickle\nNumpyArrayWrapper\n");
+    return str_find(str_of(head, n), name, 0) != SIZE_MAX;
 }
 
 static bool is_joblib_head(const struct probe *p)
 {
-    return p->src && p->nhead && p->head[0] == 0x80 && recognize_joblib(p->src);
+    return p->src && p->nhead && begins_like_joblib(p->head[0]) && recognize_joblib(p->src);
 }
 
 /* ------------------------------------------------------------------- protobuf */
