@@ -41,7 +41,8 @@ static bool is_checkpoint(ckpt_str name)
 static bool is_companion(ckpt_str name)
 {
     struct shard_name s;
-    return shard_name_parse(name, &s) && str_is(s.ext, ".gguf") ? s.number != 1 : folder_is_companion(name);
+    bool is_gguf_part = shard_name_parse(name, &s) && str_is(s.ext, ".gguf");
+    return is_gguf_part ? folder_is_later_part(name) : folder_is_companion(name);
 }
 
 /* is_apple_double - returns true for files that macOS adds for the attributes of others. */

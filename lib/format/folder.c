@@ -317,8 +317,16 @@ ckpt_str probe_read_head(const struct probe *p, const char *name, char *head, si
 
 /* ------------------------------------------------------------------------- hint */
 
+bool folder_is_later_part(ckpt_str name)
+{
+    struct shard_name s;
+    return shard_name_parse(name, &s) && str_is(s.ext, ".gguf") && s.number != 1;
+}
+
 bool folder_is_checkpoint(ckpt_str name)
 {
+    if (folder_is_later_part(name))
+        return false;
     return has_checkpoint_suffix(name) || is_index_name(name) || is_step_folder(name) ||
            str_matches_word(
                name, ".gguf .h5 .index .keras .msgpack .npy .npz .onnx .params .pdiparams .pdparams .ptl",

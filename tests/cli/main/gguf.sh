@@ -27,3 +27,5 @@ ckpt ls s/split_size-00001-of-00003.gguf; echo $?
 cp s/split_size-00001-of-00003.gguf alone.gguf; ckpt ls alone.gguf
 ckpt info $gguf/odd_name80.gguf; ckpt info $gguf/edge/trailing.gguf
 for f in arr_lie dims_overflow kv_lie past_end trunc_head v4 arr_deep; do ckpt ls $gguf/edge/$f.gguf; echo $?; done
+# a folder with a split model: its first part is the one to name
+mkdir split; cp $gguf/split_size-*.gguf split; ckpt ls split; ckpt stat split 2>&1 | tail -n 1
