@@ -42,6 +42,7 @@ bool edit_open_merged_plan(int n, char **inputs, const char *root, ckpt_file **f
     merged.n = n;
     merged.paths = inputs;
     merged.root = root;
+    set_merged_inputs(n > 1 ? n : 0, inputs);
     *f = open_input_by(n > 1 ? open_merged : ckpt_open, input, writing.ignore_crc);
     if (!*f)
         return false;

@@ -181,9 +181,35 @@ int report_failure(ckpt_status status, const char *path, const char *hint, const
     return report_error(&err, path);
 }
 
+/* The files that are read as one. */
+static struct {
+    int n;
+    char *const *paths;
+} merged_inputs;
+
+void set_merged_inputs(int n, char *const *paths)
+{
+    merged_inputs.n = n;
+    merged_inputs.paths = paths;
+}
+
+/* find_subject - sets *PATH to the one of merged_inputs that *WORDS begin with, and drops it from *WORDS. */
+static void find_subject(const char **path, const char **words)
+{
+    for (int i = 0; i < merged_inputs.n; i++) {
+        size_t len = strlen(merged_inputs.paths[i]);
+        if (strncmp(*words, merged_inputs.paths[i], len) != 0 || strncmp(*words + len, ": ", 2) != 0)
+            continue;
+        *path = merged_inputs.paths[i];
+        *words += len + 2; /* bounded: both are there */
+        return;
+    }
+}
+
 static void print_words(const char *path, const char *words)
 {
     struct text t = {0};
+    find_subject(&path, &words);
     if (ui.json) {
         json *j = json_schema("ckpt.notice.v1");
         if (path)

@@ -77,6 +77,9 @@ int report_error(const ckpt_error *err, const char *path);
 /* report_failure - prints an error that the command itself found. Returns EXIT_TROUBLE. */
 int report_failure(ckpt_status status, const char *path, const char *hint, const char *fmt, ...)
     CKPT_PRINTF(4, 5);
+/* set_merged_inputs - has notices about the N files PATHS, which are read as one, printed with the file that
+ * each is about. PATHS must stay valid. */
+void set_merged_inputs(int n, char *const *paths);
 /* print_notice - prints "ckpt: PATH: …" to stderr, unless --quiet is given; with --json, as JSON. Callers
  * escape text that comes from files. */
 void print_notice(const char *path, const char *fmt, ...) CKPT_PRINTF(2, 3);
