@@ -114,13 +114,24 @@ static void decode_latin1_head(struct trace_payload *v, const unsigned char *b, 
     }
 }
 
-/* look_for_text - notes whether the N bytes at B, a text or its first bytes, are the text that the caller
+/* look_for_texts - notes whether the N bytes at B, a text or its first bytes, are a text that the caller
  * looks for. */
-static void look_for_text(struct tracer *t, const unsigned char *b, size_t n)
+static void look_for_texts(struct tracer *t, const unsigned char *b, size_t n)
 {
-    ckpt_str text = str_c(t->options->sought_text);
-    if (str_eq(str_of((const char *)b, n), text) || numpy_is_text(b, n, text))
-        t->result->has_sought_text = true;
+    for (const char *const *sought = t->options->sought_texts; sought && *sought; sought++)
+        if (str_eq(str_of((const char *)b, n), str_c(*sought)) || numpy_is_text(b, n, str_c(*sought)))
+            t->result->has_sought_text = true;
+}
+
+/* may_be_sought - returns true if a text that the caller looks for begins with the byte C, or may do so as a
+ * text of numpy. */
+static bool may_be_sought(const struct tracer *t, unsigned char c)
+{
+    const char *const *sought = t->options->sought_texts;
+    bool may_be = sought && c == '\0';
+    for (; sought && *sought; sought++)
+        may_be |= c == (unsigned char)**sought;
+    return may_be;
 }
 
 bool payload_report_bytes(struct tracer *t, uint64_t n)
@@ -135,12 +146,11 @@ bool payload_report_bytes(struct tracer *t, uint64_t n)
         return false;
     enum trace_encoding encoding = is_text ? TRACE_ENC_LATIN1 : TRACE_ENC_BYTES;
     struct trace_payload v = {.start = unpickler_offset(&t->u), .size = n, .encoding = encoding};
-    const char *sought = t->options->sought_text;
-    if (sought && (*t->u.p == '\0' || *t->u.p == (unsigned char)*sought)) {
+    if (may_be_sought(t, *t->u.p)) {
         size_t start = n < sizeof v.head ? (size_t)n : sizeof v.head;
         if ((size_t)(t->u.lim - t->u.p) < start && !unpickler_fill(&t->u, start))
             return false;
-        look_for_text(t, t->u.p, start);
+        look_for_texts(t, t->u.p, start);
     }
     if (!is_text && !check_end_of_zip(t, n < SIZE_MAX ? (size_t)n : SIZE_MAX, &v.may_end_in_zip))
         return false;
@@ -196,7 +206,6 @@ bool payload_report_line(struct tracer *t)
     n -= quotes;
     bool may_import = decode_line_head(&v, (const unsigned char *)line + quotes,
                                        n < v.size ? n : (size_t)v.size, n < v.size);
-    if (t->options->sought_text)
-        look_for_text(t, v.head, v.nhead);
+    look_for_texts(t, v.head, v.nhead);
     return report_if_payload(t, &v, may_import);
 }

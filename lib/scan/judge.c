@@ -187,6 +187,44 @@ static bool makes_known_object(const struct scan *scan, const struct trace_node 
            !trace_node(args->items[2]);
 }
 
+/* is_array - returns true if REF is what a function of numpy returns. */
+static bool is_array(trace_ref ref)
+{
+    const struct trace_node *n = trace_node(ref);
+    bool is_call = n && n->kind == TRACE_CALL && n->nkept;
+    const struct trace_global *g = is_call ? trace_global(n->items[0]) : NULL;
+    return g && str_starts(g->module, STR_LIT("numpy"));
+}
+
+/* holds_unusual_pairs - returns true if an item of REF, of which a mapping is made, is an array, a mapping or
+ * a set, and not a pair. */
+static bool holds_unusual_pairs(trace_ref ref)
+{
+    const struct trace_node *n = trace_node(ref);
+    for (uint32_t i = 0; n && n->kind >= TRACE_TUPLE && n->kind != TRACE_DICT && i < n->nkept; i++) {
+        const struct trace_node *item = trace_node(n->items[i]);
+        if (is_array(n->items[i]) || (item && item->kind >= TRACE_DICT))
+            return true;
+    }
+    return false;
+}
+
+/* is_made_of_array - returns true if the container NAME, called with ARGS, takes its items from an array, or
+ * keys and values from what is no pair: a search for a key does not find it there. */
+static bool is_made_of_array(struct full_name name, const struct trace_node *args)
+{
+    bool is_mapping = (str_is(name.module, "builtins") && str_is(name.name, "dict")) ||
+                      (str_is(name.module, "collections") &&
+                       str_matches_word(name.name, "OrderedDict defaultdict Counter", str_eq));
+    bool is_sequence =
+        (str_is(name.module, "builtins") && str_matches_word(name.name, "list tuple frozenset", str_eq)) ||
+        (str_is(name.module, "collections") && str_is(name.name, "deque"));
+    for (uint32_t i = 0; (is_mapping || is_sequence) && i < args->nkept; i++)
+        if (is_array(args->items[i]) || (is_mapping && holds_unusual_pairs(args->items[i])))
+            return true;
+    return false;
+}
+
 /* find_unusual_arguments - returns what is unusual about ARGS for the allow-listed G; NULL: nothing. */
 static const char *find_unusual_arguments(struct scan *scan, const struct trace_step *step,
                                           const struct trace_global *g, trace_ref args)
@@ -215,7 +253,12 @@ static const char *find_unusual_arguments(struct scan *scan, const struct trace_
         !is_text(scan, step, get_tuple_item(args, 1), "latin1") &&
         !is_text(scan, step, get_tuple_item(args, 1), "latin-1"))
         return "only the latin1 codec is used by pickles";
-    return NULL;
+    if (str_is(python3.module, "torch.jit._pickle") && str_is(python3.name, "restore_type_tag") &&
+        !trace_node(get_tuple_item(args, 0)))
+        return "torch calls it with a list or mapping";
+    return is_made_of_array(python3, n)
+               ? "picklers make a container of pairs, a list or a mapping, not of an array"
+               : NULL;
 }
 
 #define NESTED_MAX 16u /* calls of _rebuild_from_type_v2 within each other; torch nests none */

@@ -7,6 +7,9 @@
  *   _class_path, class_path  also deeper: classes, which instantiate_module imports and calls
  * An _instantiator in any mapping is judged, whatever its place, because the keys on the way to it may be
  * computed. A text may also be one of numpy, which is equal to Python's.
+ *
+ * pyannote.audio's Model.from_pretrained imports the class by which it loads a checkpoint:
+ *   {"pyannote.audio": {"architecture": {"module": "pyannote.audio.models…", "class": "PyanNet"}}}
  */
 #include "codec/pickle_read.h"
 #include "core/graph_visit.h"
@@ -20,7 +23,8 @@ struct hyper_parameters {
     struct scanner *x;
     source *src;
     ckpt_str where;
-    struct graph_visit below; /* mappings with an _instantiator, and what they hold */
+    struct graph_visit below;   /* mappings with an _instantiator, and what they hold */
+    struct graph_visit records; /* what the records of pyannote.audio hold */
     ckpt_error *err;
 };
 
@@ -80,6 +84,39 @@ static ckpt_status judge_instantiator(struct hyper_parameters *h, const ckpt_val
     return CKPT_OK;
 }
 
+/* find_entry - returns the last value of KEY in V; NULL: it has none. */
+static const ckpt_value *find_entry(const ckpt_value *v, const char *key)
+{
+    const ckpt_value *k, *val, *found = NULL;
+    for (uint32_t i = 0; get_entry(v, i, &k, &val); i++)
+        if (k && is_key(k, key))
+            found = val;
+    return found;
+}
+
+/* judge_architecture - reports the class that V, in the record of pyannote.audio, names, unless it is one of
+ * pyannote.audio's models. */
+static ckpt_status judge_architecture(struct hyper_parameters *h, const ckpt_value *v)
+{
+    const ckpt_value *module = find_entry(v, "module"), *class = module ? find_entry(v, "class") : NULL;
+    ckpt_str module_name, class_name, target = {NULL, 0};
+    if (!class)
+        return CKPT_OK;
+    if (value_text(module, &module_name) && value_text(class, &class_name)) {
+        target = ARENA_CONCAT(h->x->a, module_name, STR_LIT("."), class_name);
+        if (!target.ptr)
+            return fail_memory(h->err);
+    }
+    return scan_config_target(h->x, h->src, h->where, module->offset, target);
+}
+
+/* judge_node - reports V, any value, if Lightning calls what it names, and notes what is judged later. */
+static ckpt_status judge_node(struct hyper_parameters *h, const ckpt_value *v)
+{
+    return graph_visit_add(&h->records, find_entry(v, PYANNOTE_RECORD)) ? judge_instantiator(h, v)
+                                                                       : fail_memory(h->err);
+}
+
 /* judge_class_paths - reports the classes that V names. */
 static ckpt_status judge_class_paths(struct hyper_parameters *h, const ckpt_value *v)
 {
@@ -106,12 +143,16 @@ static ckpt_status judge_graph(struct hyper_parameters *h, const ckpt_value *roo
 {
     struct graph_visit all = {.seen = map_new(16)};
     h->below.seen = map_new(16);
-    bool ok = all.seen && h->below.seen && graph_visit_add(&all, root);
-    ckpt_status st = ok ? judge_each(h, &all, judge_instantiator) : fail_memory(h->err);
+    h->records.seen = map_new(16);
+    bool ok = all.seen && h->below.seen && h->records.seen && graph_visit_add(&all, root);
+    ckpt_status st = ok ? judge_each(h, &all, judge_node) : fail_memory(h->err);
     if (st == CKPT_OK)
         st = judge_each(h, &h->below, judge_class_paths);
+    if (st == CKPT_OK)
+        st = judge_each(h, &h->records, judge_architecture);
     graph_visit_free(&all);
     graph_visit_free(&h->below);
+    graph_visit_free(&h->records);
     return st;
 }
 
@@ -130,7 +171,8 @@ ckpt_status lightning_judge(struct scanner *x, source *src, ckpt_str where, uint
         *err = why;
     } else {
         st = scan_found(x->scan, SCAN_PICKLE_NOT_FOLLOWED, where, src, pos,
-                        "\"" LIGHTNING_INSTANTIATOR "\", by which Lightning calls functions: %s", why.what);
+                        "\"" LIGHTNING_INSTANTIATOR "\" or \"" PYANNOTE_RECORD
+                        "\", by which loaders call functions: %s", why.what);
     }
     arena_free(a);
     return st;

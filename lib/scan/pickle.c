@@ -52,11 +52,12 @@ static ckpt_status report_broken_pickle(struct scanner *x, const struct scan_pic
 static ckpt_status follow_pickle(struct pickle_scan *ps, const struct scan_pickle *p, struct trace_end *end,
                                  ckpt_error *err)
 {
+    static const char *const sought_texts[] = {LIGHTNING_INSTANTIATOR, PYANNOTE_RECORD, NULL};
     struct scan *s = ps->x->scan;
     struct trace_options o = {.buffer_frames = p->by_frame,
                               .joblib_arrays_as_opcodes = p->joblib_arrays_as_opcodes,
                               .reports_payloads = !p->by_frame && !p->joblib_arrays_as_opcodes,
-                              .sought_text = LIGHTNING_INSTANTIATOR,
+                              .sought_texts = sought_texts,
                               .opcodes_left = &s->opcodes_left,
                               .step = handle_step,
                               .user = ps};

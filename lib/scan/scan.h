@@ -149,8 +149,10 @@ ckpt_status scan_check_format(struct scanner *x, source *src, ckpt_str where, co
 
 /* The hyper-parameter of Lightning's checkpoints that names what its loader calls; see lightning.c. */
 #define LIGHTNING_INSTANTIATOR "_instantiator"
-/* lightning_judge - reports what Lightning would import and call for hyper-parameters in the pickle at POS of
- * SRC. */
+/* The record of pyannote.audio in such a checkpoint. */
+#define PYANNOTE_RECORD "pyannote.audio"
+/* lightning_judge - reports what Lightning and pyannote.audio would import and call for texts in the pickle
+ * at POS of SRC. */
 ckpt_status lightning_judge(struct scanner *x, source *src, ckpt_str where, uint64_t pos, ckpt_error *err);
 
 /* An object of JSON that may describe a part of a Keras model; see keras.c. */

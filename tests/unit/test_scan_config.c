@@ -517,6 +517,9 @@ static void hyper_parameters_that_lightning_calls_are_reported(void)
         "{'hyper_parameters':{'_instantiator':None,'class_path':'my.Net'}}",
         "{'hyper_parameters':{'class_path':'my.Net'}}",
         "{'vocabulary':['_instantiator','my.thing',['a','_instantiator']]}",
+        "{'pyannote.audio':{'architecture':"
+        "{'module':'pyannote.audio.models.segmentation','class':'PyanNet'}}}",
+        "{'pyannote.audio':{'architecture':{'module':'my'}},'architecture':{'module':'my','class':'Net'}}",
     };
     static const char *const calling[] = {
         "{'hyper_parameters':{'lr':1,'_instantiator':'my.thing'}}",
@@ -526,6 +529,8 @@ static void hyper_parameters_that_lightning_calls_are_reported(void)
         "{'hyper_parameters':collections.OrderedDict([['_instantiator','my.thing']])}",
         "{'hyper_parameters':collections.OrderedDict()+{s'_instantiator':s'my.thing'}}",
         "{'hyper_parameters':{" NUMPY_TEXT(NUMPY_KEY) ":'my.thing'}}",
+        "{'pyannote.audio':{'architecture':{'module':'my','class':'thing'}}}",
+        "{'pyannote.audio':collections.OrderedDict([['architecture',{'class':'thing','module':'my'}]])}",
     };
     for (size_t i = 0; i < sizeof harmless / sizeof *harmless; i++)
         CU_ASSERT_EQUAL(scan_pickle(harmless[i]).findings, 0);

@@ -237,6 +237,45 @@ static void classes_of_dtensors_are_made_without_arguments(void)
     CU_ASSERT_EQUAL(scan(TEXT("\x80\2ctorch.distributed.tensor\nDTensor\n)R.")).findings, 1);
 }
 
+/* A key that a loader acts on must not be spelled in a way that no search for it finds. */
+static void texts_and_keys_that_are_computed_are_unusual(void)
+{
+#define ARRAY "cnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\n(I0\ntS'b'\ntR"
+    static const char *const unusual[] = {
+        "cbuiltins\nstr\n(C\4abcdS'utf-16'\ntR.",
+        "cbuiltins\nstr\n(S'a'\ntR.",
+        "cbuiltins\nstr\n(S'a'\nt\x81.",
+        "c__builtin__\nunicode\n(S'a'\ntR.",
+        "ctorch.jit._pickle\nrestore_type_tag\n(S'a'\nS'str'\ntR.",
+        "cbuiltins\ndict\n(" ARRAY "tR.",
+        "ccollections\nOrderedDict\n(" ARRAY "tR.",
+        "ccollections\ndefaultdict\n(N" ARRAY "tR.",
+        "cbuiltins\nlist\n(" ARRAY "tR.",
+        "ccollections\ndeque\n(" ARRAY "tR.",
+        "cbuiltins\ndict\n((l" ARRAY "atR.",
+        "cbuiltins\ndict\n((" ARRAY "ttR.",
+        "cbuiltins\ndict\n(](}(S'a'\nNS'b'\nNuetR.",
+    };
+    static const char *const usual[] = {
+        "cbuiltins\nstr\n.",
+        "ctorch.jit._pickle\nrestore_type_tag\n(]S'List[int]'\ntR.",
+        "ccollections\nOrderedDict\n((l(lS'a'\na" ARRAY "aatR.",
+        "cbuiltins\nlist\n((l" ARRAY "atR.",
+    };
+    for (size_t i = 0; i < sizeof unusual / sizeof *unusual; i++) {
+        struct scan_results s = scan(str_c(unusual[i]));
+        CU_ASSERT(s.findings == 1 && strcmp(s.first_finding.rule, "unusual-arguments") == 0);
+        if (s.findings != 1)
+            printf("    %s: %zu\n", unusual[i], s.findings);
+    }
+    for (size_t i = 0; i < sizeof usual / sizeof *usual; i++) {
+        struct scan_results s = scan(str_c(usual[i]));
+        CU_ASSERT_EQUAL(s.findings, 0);
+        if (s.findings)
+            printf("    %s: %s\n", usual[i], s.first_finding.text);
+    }
+}
+
 /* There is one pickle more than are scanned. */
 static void too_many_pickles_are_reported(void)
 {
@@ -399,6 +438,7 @@ void suite_scan_pickle(void)
     UNIT(pickles_without_proto_are_recognised);
     UNIT(bytes_after_stop_are_reported);
     UNIT(classes_of_dtensors_are_made_without_arguments);
+    UNIT(texts_and_keys_that_are_computed_are_unusual);
     UNIT(too_many_pickles_are_reported);
     UNIT(many_pickles_in_a_row_are_scanned);
     UNIT(truncated_lines_are_read_as_pickle_py_does);
