@@ -38,6 +38,8 @@ struct message_frame {
     uint64_t nchildren[TENSOR]; /* number of messages in it that were read, by their kind */
     ckpt_str name;              /* name of a function or attribute; first output of a node */
     ckpt_str op_type, domain;   /* operator of a node */
+    ckpt_str text;              /* of an attribute, if there is a callback for it */
+    uint64_t text_at;
 };
 
 struct onnx_walk {
@@ -449,6 +451,7 @@ static ckpt_status enter_message(struct onnx_walk *w, const struct message_field
                                                    .end = end,
                                                    .name = STR_LIT(""),
                                                    .op_type = STR_LIT(""),
+                                                   .text = STR_LIT(""),
                                                    .domain = STR_LIT("")};
     return CKPT_OK;
 }
@@ -456,6 +459,8 @@ static ckpt_status enter_message(struct onnx_walk *w, const struct message_field
 static ckpt_status leave_message(struct onnx_walk *w)
 {
     const struct message_frame *f = &w->frames[--w->depth];
+    if (f->kind == ATTRIBUTE && f->text.len && w->o->on_attribute)
+        return w->o->on_attribute(w->o->user, f->name, f->text, source_pos(w->o->src, f->text_at), w->err);
     return f->kind == NODE && w->o->on_node
                ? w->o->on_node(w->o->user, f->domain, f->op_type, source_pos(w->o->src, f->at), w->err)
                : CKPT_OK;
@@ -492,6 +497,10 @@ static ckpt_status take_name(struct onnx_walk *w, const struct proto_field *f, u
         return read_name(w, n, &frame->name);
     if (frame->kind == NODE && w->o->on_node && (f->number == 4 || f->number == 7))
         return read_name(w, n, f->number == 4 ? &frame->op_type : &frame->domain);
+    if (frame->kind == ATTRIBUTE && w->o->on_attribute && f->number == 4 && n <= ONNX_NAME_MAX) {
+        frame->text_at = w->r.pos;
+        return read_text(w, n, &frame->text);
+    }
     return CKPT_OK;
 }
 

@@ -63,6 +63,8 @@ struct onnx {
     ckpt_status (*on_tensor)(void *user, const struct onnx_tensor *t, ckpt_error *err);
     ckpt_status (*on_fault)(void *user, ckpt_status st, ckpt_error *err);
     ckpt_status (*on_node)(void *user, ckpt_str domain, ckpt_str op_type, uint64_t at, ckpt_error *err);
+    /* is called for the texts of attributes, also bytes, up to ONNX_NAME_MAX */
+    ckpt_status (*on_attribute)(void *user, ckpt_str name, ckpt_str text, uint64_t at, ckpt_error *err);
     void *user;
     uint64_t ir_version, model_version;
     ckpt_str producer, producer_version, domain, doc;

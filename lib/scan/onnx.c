@@ -1,11 +1,15 @@
 /*
  * onnx.c - scans ONNX, as codec/onnx reads it. Nothing in it runs when it is loaded; but some operators of
  * ONNX Runtime call Python, and the values of a tensor can be in another file, whose path may be absolute or
- * have "..", and so lead to any file of the user (CVE-2022-25882, CVE-2024-27318).
+ * have "..", and so lead to any file of the user (CVE-2022-25882, CVE-2024-27318). With the path
+ * by which ONNX Runtime marks values in its own memory, their offset is an address, and some loaders read
+ * there. An EPContext has a model that an execution provider compiled, or the path of one.
  */
 #include "codec/onnx.h"
 
 #include "scan/scan.h"
+
+#define MEMORY_PATH "*/_ORT_MEM_ADDR_/*"
 
 struct onnx_visit {
     struct scanner *x;
@@ -20,6 +24,10 @@ static ckpt_status visit_tensor(void *user, const struct onnx_tensor *t, ckpt_er
     (void)err;
     v->tensor_bytes += t->bytes; /* bounded: each is in the file */
     CKPT_TRY(scan_check_tensor_name(v->x, v->src, v->where, t->at, t->name));
+    if (t->is_external && str_is(t->location, MEMORY_PATH))
+        return scan_found(v->x->scan, SCAN_EXTERNAL_PATH, v->where, v->src, t->external_at,
+                          "a tensor's values are at an address in the loader's memory: \"%.*s\"",
+                          STR_ARG(t->location));
     if (!t->is_external || !scan_path_leaves_folder(t->location))
         return CKPT_OK;
     return scan_found(v->x->scan, SCAN_EXTERNAL_PATH, v->where, v->src, t->external_at,
@@ -39,11 +47,29 @@ static ckpt_status visit_node(void *user, ckpt_str domain, ckpt_str op_type, uin
     return CKPT_OK;
 }
 
+/* visit_attribute - reports the path of a compiled model outside of the folder. A model in its place is
+ * longer than any path. */
+static ckpt_status visit_attribute(void *user, ckpt_str name, ckpt_str text, uint64_t at, ckpt_error *err)
+{
+    const struct onnx_visit *v = user;
+    (void)err;
+    if (!str_is(name, "ep_cache_context") || !scan_path_leaves_folder(text))
+        return CKPT_OK;
+    return scan_found(v->x->scan, SCAN_EXTERNAL_PATH, v->where, v->src, at,
+                      "the compiled model of an EPContext is in \"%.*s\", outside of the model's folder",
+                      STR_ARG(text));
+}
+
 ckpt_status scan_onnx(struct scanner *x, source *src, ckpt_str where, uint64_t *known_bytes, ckpt_error *err)
 {
     struct onnx_visit v = {.x = x, .src = src, .where = where};
     arena *a = arena_new((uint64_t)1 << 30);
-    struct onnx o = {.src = src, .a = a, .on_tensor = visit_tensor, .on_node = visit_node, .user = &v};
+    struct onnx o = {.src = src,
+                     .a = a,
+                     .on_tensor = visit_tensor,
+                     .on_node = visit_node,
+                     .on_attribute = visit_attribute,
+                     .user = &v};
     ckpt_error why;
     x->format = x->depth ? x->format : "onnx";
     ckpt_status st = a ? onnx_read(&o, &why) : fail_memory(&why);

@@ -24,6 +24,7 @@ onnx a/../../b >within.onnx
 onnx 'a\..' >backslash.onnx
 onnx /etc/passwd >absolute.onnx
 onnx 'c:\weights.bin' >drive.onnx
-ckpt scan inside.onnx dots.onnx above.onnx within.onnx backslash.onnx absolute.onnx drive.onnx
+onnx '*/_ORT_MEM_ADDR_/*' >memory.onnx
+ckpt scan inside.onnx dots.onnx above.onnx within.onnx backslash.onnx absolute.onnx drive.onnx memory.onnx
 printf '\010\001\022\033\022\031\012\013\012\001a\022\006PyFunc\012\012\012\001b\022\010ReadFile' >saved_model.pb
 ckpt scan saved_model.pb
