@@ -236,6 +236,55 @@ static ckpt_status read_data_end(struct scanner *x, source *src, uint64_t *end, 
     return CKPT_OK;
 }
 
+/* scan_metadata_text - scans TEXT, a value of the metadata that ends at AT, if it may be JSON, a mapping of
+ * Python or YAML: programs make objects of such configurations, by _target_. */
+static ckpt_status scan_metadata_text(struct scanner *x, source *src, ckpt_str where, ckpt_str text,
+                                      uint64_t at, ckpt_error *err)
+{
+    uint64_t known_bytes = 0;
+    ckpt_str inner;
+    if (!text.len || (!strchr("{[", *text.ptr) && str_find(text, STR_LIT("_target_"), 0) == SIZE_MAX))
+        return CKPT_OK;
+    CKPT_TRY(scan_join_names(x, where, arena_printf(x->a, "text@0x%" PRIx64, at), &inner, err));
+    if (str_starts(text, STR_LIT("{'")) && str_find(text, STR_LIT("\\"), 0) != SIZE_MAX)
+        return scan_found(x->scan, SCAN_NOT_OPENED, inner, src, at,
+                          "a mapping of Python with {escapes}; {=JSON} and mappings without are read");
+    source *bytes = source_mem(text.ptr, text.len, CKPT_NO_OFFSET);
+    x->depth++;
+    ckpt_status st = bytes ? scan_text(x, bytes, inner, &known_bytes, err) : fail_memory(err);
+    x->depth--;
+    source_unref(bytes);
+    return st;
+}
+
+/* scan_metadata - scans the texts in the __metadata__ of SRC, whose header is valid. */
+static ckpt_status scan_metadata(struct scanner *x, source *src, ckpt_str where, ckpt_error *err)
+{
+    unsigned char head[8];
+    json_scan json;
+    ckpt_error why = {.status = CKPT_OK};
+    bool is_metadata = false, is_past = false;
+    CKPT_TRY(source_read(src, 0, head, sizeof head, err));
+    size_t n = (size_t)load_u64le(head); /* bounded: the format's reader checked it */
+    char *text = malloc(n + 1);
+    arena *a = arena_new(2 * (uint64_t)n + 65536); /* bounded: the header is in memory */
+    ckpt_status st = text && a ? source_read(src, sizeof head, text, n, err) : fail_memory(err);
+    is_past = st == CKPT_OK && str_find(str_of(text, n), STR_LIT("__metadata__"), 0) == SIZE_MAX;
+    json_init(&json, str_of(text, st == CKPT_OK ? n : 0), sizeof head, a, &why);
+    for (enum json_event e = json_next(&json); st == CKPT_OK && e != JSON_ERROR && e != JSON_END && !is_past;
+         e = json_next(&json)) {
+        is_past = is_metadata && e == JSON_OBJECT_END;
+        if (e == JSON_KEY && json.depth == 1)
+            is_metadata = str_is(json.str, "__metadata__");
+        else if (e == JSON_STRING && json.depth == 2 && is_metadata)
+            st = scan_metadata_text(x, src, where, json.str,
+                                    json.event_at + sizeof head, /* bounded: in the file */ err);
+    }
+    arena_free(a);
+    free(text);
+    return st;
+}
+
 static ckpt_status scan_safetensors(struct scanner *x, source *src, ckpt_str where, uint64_t *known_bytes,
                                     ckpt_error *err)
 {
@@ -244,6 +293,7 @@ static ckpt_status scan_safetensors(struct scanner *x, source *src, ckpt_str whe
     CKPT_TRY(scan_check_format(x, src, where, "safetensors", &end, err));
     if (end) {
         unsigned char head[8];
+        CKPT_TRY(scan_metadata(x, src, where, err));
         if (scan_read(x->scan, src, 0, head, sizeof head))
             scan_count_bytes(src, &x->scan->result->in_tensors,
                              src->size - 8 - load_u64le(head)); /* bounded: the format's reader checked it */

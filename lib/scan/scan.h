@@ -238,6 +238,8 @@ ckpt_status skops_judge(struct scanner *x, const struct skops_node *node, source
 /* scan_config_target - reports the TARGET that a configuration names at AT, unless it is known to be
  * harmless; .ptr NULL: it is not in the file. */
 ckpt_status scan_config_target(struct scanner *x, source *src, ckpt_str where, uint64_t at, ckpt_str target);
+/* What "trust_remote_code" means in a configuration. */
+#define TRUSTS_CODE "by which the author allows code of a repository"
 /* A text that may be YAML or JSON. */
 struct yaml_file {
     source *src;

@@ -33,7 +33,7 @@ bool scan_is_text_name(ckpt_str path)
         "hpp html htm ini ipynb java jinja jinja2 js json jsonl json5 labels log lst map md mk names py pyi "
         "r rst rs sh sql svg tex tmpl toml tsv ts txt vocab xml yaml yml";
     static const char names[] = "authors changelog changes contributing copying dockerfile install licence "
-                                "license makefile news notice readme version";
+                                "latest license makefile news notice readme version";
     ckpt_str name = str_after_last(str_after_last(path, '!'), '/');
     ckpt_str suffix = str_after_last(name, '.');
     return suffix.len < name.len ? str_matches_word(suffix, suffixes, is_word_any_case)

@@ -93,10 +93,34 @@ static const struct loader_key {
     {"attn_implementation", NULL, NULL, "", "/", SCAN_LOADER_CODE, HUB_KERNEL},
     {NULL, "_attn_implementation", NULL, "", "/", SCAN_LOADER_CODE, HUB_KERNEL},
     {NULL, "_attn_implementation_internal", NULL, "", "/", SCAN_LOADER_CODE, HUB_KERNEL},
+    {"types", NULL, NULL, "sentence_transformers torch", ".", SCAN_LOADER_CODE,
+     "what sentence-transformers imports"},
+    {NULL, "tokenizer_class", "wordembedding_config.json", "sentence_transformers", ".", SCAN_LOADER_CODE,
+     "what sentence-transformers imports"},
+    {"custom_imports", NULL, NULL, "mmengine mmcv mmdet mmdet3d mmpose mmpretrain mmseg", NULL,
+     SCAN_LOADER_CODE, "what mmengine imports"},
+    {"plugins", NULL, "configuration.json", "modelscope", NULL, SCAN_LOADER_CODE,
+     "what modelscope installs and imports"},
+    {"steps", "class", NULL, "", ".", SCAN_CONFIG_TARGET, "what lerobot imports and calls"},
+    {NULL, "characters_class", NULL, "", ".", SCAN_CONFIG_TARGET, "what Coqui TTS imports and calls"},
     {"filters", "id", NULL, "", "pickle", SCAN_LOADER_CODE, "a filter by which zarr unpickles the chunks"},
     {"compressor", "id", NULL, "", "pickle", SCAN_LOADER_CODE, "a filter by which zarr unpickles the chunks"},
     {NULL, "chat_template", NULL, NULL, NULL, SCAN_CHAT_TEMPLATE, "a chat template"},
     {"chat_template", "template", NULL, NULL, NULL, SCAN_CHAT_TEMPLATE, "a chat template"},
+};
+
+/* Texts that are the path of a file or folder that a loader opens: under KEY (NULL: any) in the value of
+ * OUTER (NULL: any), also in an array or object of it, and in the outermost object's ROOT (NULL: any). */
+static const struct path_key {
+    const char *root, *outer, *key;
+    bool in_yaml; /* the scan as YAML reports it, too */
+    const char *what;
+} path_keys[] = {
+    {NULL, "weight_map", NULL, false, "a shard is"},
+    {"manifest", NULL, "location", true, "an entry is in"}, /* torchsnapshot's .snapshot_metadata */
+    {"weightsManifest", "paths", NULL, false, "a file of weights is"}, /* TensorFlow.js */
+    {"itemInfoEntries", NULL, "path", false, "an item of Core ML is"},
+    {NULL, NULL, "gguf_file", false, "the tokenizer that transformers reads is"},
 };
 
 /* matches_text - returns true if K counts TEXT, a name in the package PACKAGE. */
@@ -140,6 +164,23 @@ static ckpt_status report_loader_keys(struct json_visit *v, const struct open_ob
                : CKPT_OK;
 }
 
+/* report_path - reports TEXT, which is in O, if it is a path by path_keys that leaves the folder. */
+static ckpt_status report_path(struct json_visit *v, const struct open_object *o, ckpt_str text)
+{
+    ckpt_str outer = v->json.depth ? o[-1].outer_key : o->outer_key; /* bounded: depth is at least 1 */
+    if (!scan_path_leaves_folder(text))
+        return CKPT_OK;
+    for (size_t i = 0; i < sizeof path_keys / sizeof *path_keys; i++) {
+        const struct path_key *k = &path_keys[i];
+        bool is_outer = !k->outer || str_is(o->outer_key, k->outer) || str_is(outer, k->outer);
+        bool is_root = !k->root || str_is(v->open[1].key, k->root);
+        if (is_outer && is_root && (!k->key || str_is(o->key, k->key)) && !(k->in_yaml && v->is_yaml))
+            return scan_found(v->x->scan, SCAN_EXTERNAL_PATH, v->where, v->src, v->json.event_at,
+                              "%s \"%.*s\", outside of the folder", k->what, STR_ARG(text));
+    }
+    return CKPT_OK;
+}
+
 /* is_item - returns true if KEY is that of an item in an array. */
 static bool is_item(ckpt_str key) { return !key.len || str_eq(key, FIRST_ITEM); }
 
@@ -167,16 +208,9 @@ static ckpt_status visit_string(struct json_visit *v, struct open_object *o, ckp
         CKPT_TRY(check_expression(v, true));
     if (str_is(o->key, "_target_") && !v->is_yaml)
         CKPT_TRY(scan_config_target(v->x, v->src, v->where, v->json.event_at, text));
-    if (str_is(o->outer_key, "weight_map") && scan_path_leaves_folder(text))
-        CKPT_TRY(scan_found(v->x->scan, SCAN_EXTERNAL_PATH, v->where, v->src, v->json.event_at,
-                            "a shard is \"%.*s\", outside of the folder", STR_ARG(text)));
     if (str_is(o->outer_key, "weight_map"))
         CKPT_TRY(scan_check_tensor_name(v->x, v->src, v->where, v->json.event_at, o->key));
-    /* torchsnapshot's .snapshot_metadata: {"manifest": {"0/w": {"location": …}}} */
-    bool is_location = str_is(o->key, "location") && str_is(v->open[1].key, "manifest") && !v->is_yaml;
-    if (is_location && scan_path_leaves_folder(text))
-        CKPT_TRY(scan_found(v->x->scan, SCAN_EXTERNAL_PATH, v->where, v->src, v->json.event_at,
-                            "an entry is in \"%.*s\", outside of the folder", STR_ARG(text)));
+    CKPT_TRY(report_path(v, o, text));
     CKPT_TRY(judge_exported_text(v, o, text));
     CKPT_TRY(report_loader_keys(v, o, text));
     struct scan_text_value value = {.text = text,
@@ -212,6 +246,9 @@ static ckpt_status visit_json(struct json_visit *v, ckpt_error *err)
         } else {
             if (e == JSON_STRING)
                 st = visit_string(v, o, err);
+            else if (e == JSON_TRUE && str_is(o->key, "trust_remote_code"))
+                st = scan_found(v->x->scan, SCAN_LOADER_CODE, v->where, v->src, v->json.event_at,
+                                "trust_remote_code, " TRUSTS_CODE);
             else if (e == JSON_OBJECT_END)
                 st = end_object(v, &o[1], o); /* bounded: it was open just now */
             o->key = STR_LIT("");
@@ -299,6 +336,21 @@ static ckpt_status check_module_file(struct scanner *x, source *src, ckpt_str wh
     return CKPT_OK;
 }
 
+/* check_folder_file - reports TEXT if NAME is that of the file by which DeepSpeed finds the folder of a
+ * checkpoint, and the folder is elsewhere. */
+static ckpt_status check_folder_file(struct scanner *x, source *src, ckpt_str where, ckpt_str name,
+                                     ckpt_str text)
+{
+    while (text.len && strchr(" \t\r\n", text.ptr[text.len - 1]))
+        text.len--;
+    while (text.len && strchr(" \t\r\n", *text.ptr))
+        text = str_skip(text, 1);
+    return str_is(name, "latest") && scan_path_leaves_folder(text)
+               ? scan_found(x->scan, SCAN_EXTERNAL_PATH, where, src, 0,
+                            "the checkpoint is in \"%.*s\", outside of the folder", STR_ARG(text))
+               : CKPT_OK;
+}
+
 ckpt_status scan_text(struct scanner *x, source *src, ckpt_str where, uint64_t *known_bytes, ckpt_error *err)
 {
     ckpt_str name = get_file_name(x, where);
@@ -326,6 +378,8 @@ ckpt_status scan_text(struct scanner *x, source *src, ckpt_str where, uint64_t *
         st = monai_scan_json(x, &f, err);
     if (st == CKPT_OK)
         st = check_module_file(x, src, where, name, f.text);
+    if (st == CKPT_OK)
+        st = check_folder_file(x, src, where, name, f.text);
     if (st == CKPT_OK && (!is_json || is_yaml))
         st = scan_yaml(x, &f, &all_read, err);
     if (all_read && incomplete == x->scan->result->found[CKPT_SCAN_INCOMPLETE])

@@ -8,6 +8,7 @@
  *   name   likewise, in "pipeline" and "preprocessors" (pyannote; in a list of Rasa's)
  *   loader_module, keras_module, model_code_path   what its value names, a module or file (MLflow)
  *   location   what torchsnapshot opens, if the file is called .snapshot_metadata
+ *   python_model, data …   what MLflow opens, if it is called MLmodel
  *   "$…"   as a value in a configuration of MONAI, an expression of Python; see monai.c
  * Text that is called .yaml must be read to its end. Other text may be YAML by chance: if it can be read to
  * its end, _target_, _component_ and the tags of Python count.
@@ -90,10 +91,10 @@ static bool is_harmless_tag(ckpt_str tag)
 
 /* Keys that name what a loader imports, runs or opens. */
 static const struct config_key {
-    const char *key;
+    const char *key; /* or several with blanks between them */
     enum { NAMES_TARGET, NAMES_MODULE, NAMES_FILE } names;
     bool is_certain;      /* it means nothing else; a value that is no scalar is reported, too */
-    const char *packages; /* of a module: those whose modules are harmless */
+    const char *packages; /* of a module: those whose modules are harmless; of a file: where the key is one */
     const char *what;     /* a module is */
     bool in_pipeline;     /* it counts only in a file that has the text "pipeline" or "preprocessors" */
 } config_keys[] = {
@@ -107,7 +108,12 @@ static const struct config_key {
     {"loader_module", NAMES_MODULE, false, "mlflow", "what MLflow imports", false},
     {"keras_module", NAMES_MODULE, false, "keras tensorflow tf_keras", "what MLflow imports", false},
     {"model_code_path", NAMES_MODULE, false, "", "what MLflow runs", false},
-    {"location", NAMES_FILE, false, NULL, NULL, false}, /* in .snapshot_metadata */
+    {"trust_remote_code", NAMES_MODULE, false, "false False FALSE no No NO off Off OFF n N 0 null ~ None",
+     TRUSTS_CODE, false},
+    {"location", NAMES_FILE, false, ".snapshot_metadata", NULL, false},
+    {"agent_data code data dense_model model_binary model_data path persist_dir pickled_model python_model "
+     "saved_model_dir sparse_model tools_data",
+     NAMES_FILE, false, "MLmodel", NULL, false},
 };
 
 /* How far a key and its value were read. */
@@ -134,10 +140,10 @@ static const struct config_key *find_key(const struct yaml_visit *v, ckpt_str te
 {
     for (size_t i = 0; i < sizeof config_keys / sizeof *config_keys; i++) {
         const struct config_key *k = &config_keys[i];
-        bool applies = k->names == NAMES_FILE     ? str_is(v->f->name, ".snapshot_metadata")
+        bool applies = k->names == NAMES_FILE     ? str_is(v->f->name, k->packages)
                        : k->names == NAMES_TARGET ? k->is_certain || v->f->is_yaml_name
                                                   : true;
-        if (applies && str_is(text, k->key))
+        if (applies && str_matches_word(text, k->key, str_eq))
             return k;
     }
     return NULL;

@@ -563,6 +563,55 @@ static struct scan_results scan_as(const char *suffix, ckpt_str bytes)
     return scan_buffer_as(bytes, suffix, NULL, 0);
 }
 
+#define METADATA(value) "{\"__metadata__\":{\"format\":\"pt\",\"config\":\"" value "\"}}"
+
+/* scan_metadata - scans a safetensors file that is only the HEADER. */
+static struct scan_results scan_metadata(const char *header)
+{
+    buf b;
+    buf_init(&b, 4096);
+    uint64_t n = strlen(header);
+    for (unsigned i = 0; i < 64; i += 8)
+        buf_put(&b, &(unsigned char){(unsigned char)(n >> i)}, 1);
+    buf_put_cstr(&b, header);
+    struct scan_results s = scan_as(".safetensors", str_of((const char *)b.data, b.len));
+    buf_free(&b);
+    return s;
+}
+
+/* Programs make objects of the configurations in the metadata of safetensors; LeRobot and Coqui TTS import
+ * what their JSON names. */
+static void classes_that_configurations_name_are_reported(void)
+{
+    static const char *const naming[] = {
+        METADATA("{\\\"_target_\\\": \\\"my.thing\\\"}"),
+        METADATA("{'a': {'_target_': 'my.thing', 'b': None, 'c': (1, 2)}}"),
+        METADATA("[{'_target_': 'my.thing'}]"),
+        METADATA("a:\\n  _target_: my.thing\\n"),
+    };
+    static const char *const harmless[] = {
+        METADATA("{\\\"_target_\\\": \\\"torch.nn.Linear\\\"}"),
+        METADATA("{not JSON"),
+        METADATA("target: my.thing"),
+        "{\"config\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}}",
+    };
+    for (size_t i = 0; i < sizeof naming / sizeof *naming; i++) {
+        struct scan_results s = scan_metadata(naming[i]);
+        CU_ASSERT(s.findings == 1 && strcmp(s.first_finding.rule, "config-target") == 0);
+        if (s.findings != 1)
+            printf("    %s: %zu\n", naming[i], s.findings);
+    }
+    for (size_t i = 0; i < sizeof harmless / sizeof *harmless; i++)
+        CU_ASSERT_EQUAL(scan_metadata(harmless[i]).findings, 0);
+    CHECK_ONLY_FINDING(scan_metadata(METADATA("{'\\\\x5ftarget_': 'my.thing'}")), "not-opened", 48,
+                       "a mapping of Python with escapes");
+    CHECK_ONLY_FINDING(scan_as(".json", TEXT("{\"steps\": [{\"class\": \"my.thing\"}]}")),
+                       "config-target", 21, "my.thing, what lerobot imports and calls");
+    CHECK_ONLY_FINDING(scan_as(".json", TEXT("{\"a\": {\"characters_class\": \"my.thing\"}}")),
+                       "config-target", 27, "my.thing, what Coqui TTS imports and calls");
+    CU_ASSERT_EQUAL(scan_as(".json", TEXT("{\"steps\": [{\"class\": \"thing\"}]}")).findings, 0);
+}
+
 /* Texts that MONAI evaluates or reads, in a file that has a "_target_". */
 static void expressions_of_monai_are_reported(void)
 {
@@ -647,6 +696,7 @@ void suite_scan_config(void)
     UNIT(serialized_values_that_are_no_pickle_are_not_scanned);
     UNIT(modules_of_treespecs_are_reported);
     UNIT(hyper_parameters_that_lightning_calls_are_reported);
+    UNIT(classes_that_configurations_name_are_reported);
     UNIT(expressions_of_monai_are_reported);
     UNIT(configurations_of_monai_are_known_by_name);
     UNIT(expressions_of_monai_in_yaml_are_reported);

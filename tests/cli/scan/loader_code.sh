@@ -30,7 +30,14 @@ printf '{"_attn_implementation": "user/kernel", "vision": {"attn_implementation"
     >kernels/config.json
 printf '{"attn_implementation": {"text_config": "user/kernel@main:f"}, "_attn_implementation_internal": "a/b"}' \
     >kernels/parts.json
-ckpt scan hub sentence mlflow zarr diffusers kernels
+mkdir trust
+printf '{"tokenizer_kwargs": {"trust_remote_code": true}}' >trust/adapter_config.json
+printf 'model: X\ntrust_remote_code: true\n' >trust/config.yaml
+printf '{"plugins": ["my_plugin"]}' >trust/configuration.json
+printf '{"types": {"query_0": "my.Module"}, "structure": {}}' >sentence/router_config.json
+printf '{"tokenizer_class": "my.Tokenizer"}' >sentence/wordembedding_config.json
+printf '{"custom_imports": {"imports": ["my_module"]}}' >trust/mmengine.json
+ckpt scan hub sentence mlflow zarr diffusers kernels trust
 echo "exit $?"
 # What libraries write themselves is not reported.
 mkdir known
@@ -47,4 +54,6 @@ printf '{"_class_name": "P", "unet": ["diffusers", "C"], "checker": ["stable_dif
 printf 'keras' >known/keras_module.txt
 printf 'mlflow.pytorch.pickle_module' >known/pickle_module_info.txt
 printf 'tensorflow: &a {keras_module: &b tensorflow.keras, data: *c}\nlocation: /tmp\n' >known/flavors
+printf '{"trust_remote_code": false, "types": {"a": "b", "c": "sentence_transformers.models.Dense"}}' >known/router_config.json
+printf 'trust_remote_code: false\n' >known/trust.yaml
 ckpt scan known
