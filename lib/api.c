@@ -195,8 +195,14 @@ ckpt_status ckpt_file_locate(ckpt_file *f, ckpt_error *err)
 
 void ckpt_file_ignore_crc(ckpt_file *f, bool ignore)
 {
-    if (f)
-        f->ignore_crc = ignore;
+    ckpt_error err;
+    if (!f)
+        return;
+    f->ignore_crc = ignore;
+    if (!ignore || table_check_source(&f->table, &err) != CKPT_ECHECKSUM)
+        return;
+    file_notice(f, "%s: %s; ignored", err.where, err.what);
+    table_check_first(&f->table, NULL);
 }
 
 void ckpt_file_ignore_case(ckpt_file *f, bool ignore)

@@ -554,7 +554,8 @@ CKPT_API const char *ckpt_notice_at(const ckpt_file *file, size_t i);
  * record, and is CKPT_NO_OFFSET until this is called. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_file_locate(ckpt_file *file, ckpt_error *err);
 
-/* ckpt_file_ignore_crc - makes a wrong CRC-32 of a record a notice instead of an error. */
+/* ckpt_file_ignore_crc - makes a wrong CRC-32 of a record a notice instead of an error. Of a member of an
+ * archive, this function compares the checksum itself, and reads all of the member. */
 CKPT_API void ckpt_file_ignore_crc(ckpt_file *file, bool ignore);
 
 /* ckpt_file_ignore_case - makes the globs of ckpt_file_narrow ignore the case of ASCII letters. */

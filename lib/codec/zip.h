@@ -37,6 +37,7 @@ typedef struct zip {
     map *names_by_lower_case; /* a name with capitals, in lower case -> entry; set by zip_index_case_folded */
     char *lookup_name;    /* room for the name that zip_find_case_folded builds */
     size_t longest_name;  /* in bytes */
+    pthread_mutex_t check_lock; /* held while the bytes of a stored member are compared */
     pthread_mutex_t lock; /* protects window, all_located, sequential, and entries until is_located */
     struct zip_window *window;   /* the local headers read last */
     uint32_t *entries_by_offset; /* the indexes of entries, sorted by the offset of their headers */

@@ -12,6 +12,7 @@
  */
 #include "codec/zip.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
 
@@ -259,6 +260,7 @@ zip *zip_new(source *src, arena *a)
     zip *z = calloc(1, sizeof *z);
     if (z) {
         pthread_mutex_init(&z->lock, NULL);
+        pthread_mutex_init(&z->check_lock, NULL);
         z->src = source_ref(src);
         z->a = a;
     }
@@ -292,6 +294,7 @@ void zip_close(zip *z)
     free(z->window);
     source_unref(z->src);
     pthread_mutex_destroy(&z->lock);
+    pthread_mutex_destroy(&z->check_lock);
     free(z);
 }
 
@@ -532,6 +535,8 @@ typedef struct {
     source s;
     zip *z;
     size_t entry;
+    uint32_t crc;     /* of the bytes, if IS_COMPARED */
+    bool is_compared; /* member_check has read all bytes; z->check_lock protects both */
 } member_source;
 
 static ckpt_status member_read(source *s, uint64_t off, void *out, size_t n, ckpt_error *err)
@@ -583,7 +588,28 @@ static ckpt_status member_map(source *s, uint64_t off, const unsigned char **out
     return source_map(m->z->src, from, 1, out, err);
 }
 
+static ckpt_status member_check(source *s, ckpt_error *err)
+{
+    member_source *m = (member_source *)s;
+    const struct zip_entry *e = &m->z->entries[m->entry];
+    ckpt_status st = CKPT_OK;
+    if (m->z->crc_none || e->crc_unknown)
+        return CKPT_OK;
+    pthread_mutex_lock(&m->z->check_lock);
+    if (!m->is_compared && (st = source_crc(s, 0, s->size, CRC_32, &m->crc, err)) == CKPT_OK)
+        m->is_compared = true;
+    pthread_mutex_unlock(&m->z->check_lock);
+    if (st != CKPT_OK || m->crc == e->crc)
+        return st;
+    (void)fail(err, CKPT_ECHECKSUM, to_file_offset(m->z, e->data_offset),
+               "its CRC-32 is {%08" PRIx32 "}, the central directory records {=%08" PRIx32 "}\n"
+               "the data is damaged; --ignore-crc uses it anyway",
+               m->crc, e->crc);
+    return add_entry_name(e, CKPT_ECHECKSUM, err);
+}
+
 static const struct source_ops member_ops = {.read_at = member_read,
+                                             .check = member_check,
                                              .close = member_close,
                                              .locate = member_locate,
                                              .advise_sequential = member_sequential,

@@ -170,6 +170,7 @@ ckpt_status storage_check_crc(struct table *t, uint32_t storage, const struct st
     if (storage >= t->nstorages)
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "there is no storage %" PRIu32, storage);
     struct storage *st = &t->storages[storage];
+    CKPT_TRY(table_check_source(t, err));
     if (!has_unchecked_crc(st))
         return CKPT_OK;
     uint32_t crc = 0;
@@ -209,6 +210,7 @@ static ckpt_status begin_stream(struct stream *s, struct table *t, uint32_t row,
     const struct row_reader *r = &s->row;
     s->end_unit = r->total_units;
     s->computes_crc = has_unchecked_crc(r->storage) && covers_storage(r);
+    CKPT_TRY(table_check_source(t, err));
     if (!s->computes_crc)
         CKPT_TRY(storage_check_crc(t, r->tensor->storage, &s->opts, err));
     if (r->is_contiguous && r->total_units * r->gather.width > STREAM_CHUNK)
@@ -264,6 +266,8 @@ ckpt_status stream_open_range(struct table *t, uint32_t row, uint64_t first, uin
     ckpt_status st = open_row_reader(&s->row, t, row, err);
     if (st == CKPT_OK && !range_within(first, count, s->row.total_units))
         st = fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "the range ends after the last element");
+    if (st == CKPT_OK)
+        st = table_check_source(t, err);
     if (st != CKPT_OK) {
         stream_close(s);
         return st;

@@ -86,8 +86,33 @@ ckpt_str table_name(const struct table *t, uint32_t i)
     return i < t->nrows ? t->rows[i].t.name : str_of("", 0);
 }
 
+bool table_has_checksums(const struct table *t)
+{
+    for (size_t i = 0; i < t->nstorages; i++) {
+        const struct storage *s = &t->storages[i];
+        if (s->nbytes && s->src && !s->has_crc && !s->pieces_have_crcs)
+            return false;
+    }
+    return true;
+}
+
+void table_check_first(struct table *t, source *src)
+{
+    if (src && t->unchecked)
+        return;
+    source_unref(t->unchecked);
+    t->unchecked = src ? source_ref(src) : NULL;
+}
+
+ckpt_status table_check_source(const struct table *t, ckpt_error *err)
+{
+    return t->unchecked ? source_check(t->unchecked, err) : CKPT_OK;
+}
+
 void table_close(struct table *t)
 {
+    source_unref(t->unchecked);
+    t->unchecked = NULL;
     for (size_t i = 0; i < t->nstorages; i++)
         source_unref(t->storages[i].src);
     t->nstorages = 0;

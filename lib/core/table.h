@@ -76,6 +76,7 @@ struct table {
     uint64_t max_rows;
     uint64_t expanded_bytes; /* bytes of the tensors that are larger than their storages (stride 0) */
     uint64_t max_expanded;
+    source *unchecked; /* see table_check_source; owned; NULL: none */
 };
 
 /* table_reserve - reserves room for about N rows and storages: a growing array leaves copies in the arena. */
@@ -105,6 +106,13 @@ ckpt_status table_locate_sources(const struct table *t, ckpt_error *err);
 ckpt_status table_locate(struct table *t, ckpt_error *err);
 /* table_finish - sets alias_of of every tensor. */
 ckpt_status table_finish(struct table *t, ckpt_error *err);
+/* table_has_checksums - returns true if all storages with bytes have checksums of their own. */
+bool table_has_checksums(const struct table *t);
+/* table_check_first - makes table_check_source check SRC, which all bytes come from, unless another was
+ * set. NULL: it checks nothing. */
+void table_check_first(struct table *t, source *src);
+/* table_check_source - is called before tensors are read: see source_check. Any number of threads may. */
+ckpt_status table_check_source(const struct table *t, ckpt_error *err);
 /* table_copy_row - copies tensor I to OUT; false: there is none. */
 bool table_copy_row(const struct table *t, uint32_t i, ckpt_tensor *out);
 bool table_copy_storage(const struct table *t, uint32_t i, ckpt_storage *out);

@@ -297,13 +297,12 @@ static bool probe(const struct probe *p)
 static ckpt_status read_named(ckpt_file *f, source *archive, ckpt_str name, ckpt_error *err)
 {
     source *bytes;
-    bool compares = f->check || f->salvage; /* format_verify compares the checksums of all members */
     ckpt_file *part = NULL;
     ckpt_str path = join_member(f->a, f->path, name);
     if (!path.ptr)
         return fail_memory(err);
-    if (f->salvage)
-        members_compare_stored(archive);
+    if (f->check)
+        members_skip_check(archive); /* format_verify compares the checksums of all members */
     if (members_find(archive, path.ptr) == MEMBER_FOLDER)
         bytes = source_ref(archive);
     else
@@ -316,11 +315,6 @@ static ckpt_status read_named(ckpt_file *f, source *archive, ckpt_str name, ckpt
         f->for_torch_load = false;
     else
         f->torch_load_refusal = STR_LIT("it is in an archive");
-    f->whole_checksum |= compares && members_have_checksums(archive);
-    if (members_mismatched(archive).ptr)
-        file_note_loss(f, "%.*s does not have the checksum that the archive records: any tensor without a "
-                       "checksum of its own may be damaged",
-                       STR_ARG(members_mismatched(archive)));
     return CKPT_OK;
 }
 

@@ -6,6 +6,7 @@
 #include "format/members.h"
 
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -37,8 +38,11 @@ struct archive_source {
     size_t nfiles;
     uint64_t in_memory, in_file, max_unpacked; /* bytes of members that were unpacked, and may be in all */
     int fd;                                    /* the temporary file; -1: none */
-    bool compares_stored;
-    ckpt_str mismatched; /* see members_mismatched */
+    bool skips_check;     /* see members_skip_check */
+    pthread_mutex_t lock; /* protects the fields below */
+    source **unchecked;   /* the stored members that were opened and not yet compared, see archive_check */
+    size_t nunchecked, cap_unchecked;
+    bool is_checked; /* archive_check was called: members are compared when they are opened */
 };
 
 /* A member as a source of its own: FILE!MEMBER is named, so offsets are in the member. */
@@ -92,14 +96,29 @@ static void archive_close(source *s)
     arena_free(c->a);
     if (c->fd >= 0)
         (void)close(c->fd);
+    pthread_mutex_destroy(&c->lock);
     free(c);
+}
+
+static ckpt_status archive_check(source *s, ckpt_error *err)
+{
+    struct archive_source *c = (struct archive_source *)s;
+    ckpt_status st = CKPT_OK;
+    pthread_mutex_lock(&c->lock);
+    c->is_checked = true;
+    while (c->nunchecked && (st = source_check(c->unchecked[c->nunchecked - 1], err)) == CKPT_OK)
+        c->nunchecked--;
+    pthread_mutex_unlock(&c->lock);
+    if (st == CKPT_ECHECKSUM)
+        err->offset = CKPT_NO_OFFSET; /* it counts in the archive, not in the member */
+    return st;
 }
 
 static source *archive_origin(const source *s) { return ((const struct archive_source *)s)->bytes; }
 
 /* without read_at, because there are no bytes */
 static const struct source_ops archive_ops = {
-    .close = archive_close, .origin = archive_origin, .open_file = members_open_file};
+    .close = archive_close, .check = archive_check, .origin = archive_origin, .open_file = members_open_file};
 
 bool members_is_archive(const source *s) { return s && s->ops == &archive_ops; }
 
@@ -231,6 +250,7 @@ ckpt_status members_open(source *bytes, const char *path, uint64_t max_unpacked,
     c->bytes = source_ref(bytes);
     c->max_unpacked = max_unpacked;
     c->fd = -1;
+    pthread_mutex_init(&c->lock, NULL);
     c->a = arena_new(MAX_INDEX);
     c->prefix = c->a ? ARENA_CONCAT(c->a, str_c(path), STR_LIT("!")) : str_of(NULL, 0);
     ckpt_status st = c->prefix.ptr ? list_archive(c, err) : fail_memory(err);
@@ -419,7 +439,7 @@ static ckpt_status unpack_member(struct archive_source *c, const struct zip_entr
     return st;
 }
 
-void members_compare_stored(source *archive) { ((struct archive_source *)archive)->compares_stored = true; }
+void members_skip_check(source *archive) { ((struct archive_source *)archive)->skips_check = true; }
 
 bool members_have_checksums(const source *archive)
 {
@@ -427,22 +447,19 @@ bool members_have_checksums(const source *archive)
     return z && !z->crc_none;
 }
 
-ckpt_str members_mismatched(const source *archive)
+/* check_stored - compares MEMBER, which is stored, or lists it to be compared before values are read. */
+static ckpt_status check_stored(struct archive_source *c, source *member, ckpt_error *err)
 {
-    return ((const struct archive_source *)archive)->mismatched;
-}
-
-/* compare_stored - notes the entry E if BYTES, which are stored, do not have its checksum. */
-static ckpt_status compare_stored(struct archive_source *c, const struct zip_entry *e, source *bytes,
-                                  ckpt_error *err)
-{
-    uint32_t crc = 0;
-    if (!c->compares_stored || !members_have_checksums(&c->as_source) || e->crc_unknown || c->mismatched.ptr)
+    ckpt_status st = CKPT_OK;
+    if (c->skips_check)
         return CKPT_OK;
-    CKPT_TRY(source_crc(bytes, 0, bytes->size, CRC_32, &crc, err));
-    if (crc != e->crc)
-        c->mismatched = e->name;
-    return CKPT_OK;
+    pthread_mutex_lock(&c->lock);
+    if (c->is_checked)
+        st = source_check(member, err);
+    else if (!arena_push(c->a, &c->unchecked, &c->nunchecked, &c->cap_unchecked, &member, sizeof member))
+        st = fail_memory(err);
+    pthread_mutex_unlock(&c->lock);
+    return st;
 }
 
 static ckpt_status open_zip_member(struct archive_source *c, size_t i, source **out, ckpt_error *err)
@@ -454,9 +471,9 @@ static ckpt_status open_zip_member(struct archive_source *c, size_t i, source **
     if (st == CKPT_OK)
         st = e->method == ZIP_STORED ? source_slice(c->bytes, e->data_offset, e->usize, out, err)
                                      : unpack_member(c, e, member, out, err);
-    source_unref(member);
-    if (st == CKPT_OK && e->method == ZIP_STORED && (st = compare_stored(c, e, *out, err)) != CKPT_OK)
+    if (st == CKPT_OK && e->method == ZIP_STORED && (st = check_stored(c, member, err)) != CKPT_OK)
         source_unref(*out);
+    source_unref(member); /* the member itself is C's until the archive is closed */
     return st;
 }
 

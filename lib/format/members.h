@@ -36,13 +36,10 @@ enum member_kind members_find(const source *archive, const char *path);
  * CKPT_ENOTFOUND: there is none. CKPT_ELIMIT: it would exceed MAX_UNPACKED. Refuses MEMBER_OTHER, and a
  * member that is encrypted. */
 ckpt_status members_open_file(source *archive, const char *path, source **out, ckpt_error *err);
-/* members_compare_stored - makes members_open_file also compare the checksums of members that are not
- * compressed, for which it has to read them. */
-void members_compare_stored(source *archive);
-/* members_have_checksums - returns true if ARCHIVE records a checksum of each member. members_mismatched -
- * returns the first member whose stored bytes do not have it; .ptr NULL: none was found. */
+/* members_skip_check - makes source_check compare no members: the caller compares all members itself. */
+void members_skip_check(source *archive);
+/* members_have_checksums - returns true if ARCHIVE records a checksum of each member. */
 bool members_have_checksums(const source *archive);
-ckpt_str members_mismatched(const source *archive);
 /* members_list - lists the names in the folder PATH that MATCH accepts, each once, in the order of their
  * bytes. Allocates from A. CKPT_ENOTFOUND: there is no such folder. */
 ckpt_status members_list(const source *archive, const char *path, arena *a, bool (*match)(ckpt_str name),

@@ -171,12 +171,29 @@ static ckpt_status finish_table(ckpt_file *f, ckpt_error *err)
 {
     arena_trim(f->a);
     CKPT_TRY(table_finish(&f->table, err));
+    if (f->check || f->salvage || table_has_checksums(&f->table))
+        table_check_first(&f->table, NULL);
+    else if (f->archive)
+        table_check_first(&f->table, f->archive);
     file_set_view_limit(f); /* now that the sizes of all files in a folder are known */
+    return CKPT_OK;
+}
+
+/* check_member - compares F, which is a member of ARCHIVE, with its checksum there. */
+static ckpt_status check_member(ckpt_file *f, source *archive, ckpt_error *err)
+{
+    ckpt_status st = source_check(archive, err);
+    f->whole_checksum |= members_have_checksums(archive);
+    if (st != CKPT_ECHECKSUM || !f->salvage)
+        return file_report_fault(f, st, err);
+    file_note_loss(f, "%s does not have the checksum that the archive records: any tensor without a checksum "
+                   "of its own may be damaged", err->where);
     return CKPT_OK;
 }
 
 static ckpt_status read_file(ckpt_file *f, struct probe *p, const struct format *only, ckpt_error *err)
 {
+    source *archive = f->archive;
     bool no_memory = false;
     p->no_memory = &no_memory;
     CKPT_TRY(fill_probe(f, p, err));
@@ -186,6 +203,8 @@ static ckpt_status read_file(ckpt_file *f, struct probe *p, const struct format 
     f->probe = NULL;
     CKPT_TRY(st);
     CKPT_TRY(finish_table(f, err));
+    if (archive && (f->check || f->salvage))
+        CKPT_TRY(check_member(f, archive, err));
     return f->salvage ? salvage_rows(f, err) : CKPT_OK;
 }
 

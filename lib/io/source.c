@@ -79,6 +79,11 @@ void source_advise_sequential(source *s)
         s->ops->advise_sequential(s);
 }
 
+ckpt_status source_check(source *s, ckpt_error *err)
+{
+    return s->ops->check ? s->ops->check(s, err) : CKPT_OK;
+}
+
 bool source_extent(source *s, uint64_t off, int *fd, uint64_t *at)
 {
     return s->ops->extent && off <= s->size && s->ops->extent(s, off, fd, at);

@@ -38,6 +38,8 @@ struct source_ops {
     /* origin - returns the source that S is made of, which source_check_unchanged checks in place of S. NULL:
      * it checks S, if that is a file. */
     source *(*origin)(const source *s);
+    /* check - see source_check; NULL: there is no checksum of all bytes, or reading compares it. */
+    ckpt_status (*check)(source *s, ckpt_error *err);
     /* open_file - of a source that stands for an archive: see source_open_in; NULL: S is none. */
     ckpt_status (*open_file)(source *s, const char *path, source **out, ckpt_error *err);
 };
@@ -58,6 +60,10 @@ ckpt_status source_read(source *s, uint64_t off, void *out, size_t n, ckpt_error
 /* source_crc - updates *CRC, a checksum of KIND, with the N bytes at OFF; 0 is the checksum of no bytes. */
 ckpt_status source_crc(source *s, uint64_t off, uint64_t n, enum crc_kind kind, uint32_t *crc,
                        ckpt_error *err);
+/* source_check - compares all bytes of S with a checksum that is kept for them and that reading does not
+ * compare, of an archive those of the members that were opened. They are read once, however often this is
+ * called. CKPT_ECHECKSUM: they differ. */
+ckpt_status source_check(source *s, ckpt_error *err);
 /* source_is_zero - sets *ZERO to whether the N bytes at OFF are all zero; reads up to one that is not. */
 ckpt_status source_is_zero(source *s, uint64_t off, uint64_t n, bool *zero, ckpt_error *err);
 source *source_ref(source *s);

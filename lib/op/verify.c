@@ -401,16 +401,6 @@ static ckpt_status read_records(struct verify_job *job)
 
 /* ----------------------------------------------------------------------- all */
 
-static bool has_crc_for_all(const struct table *t)
-{
-    for (size_t i = 0; i < t->nstorages; i++) {
-        const struct storage *s = &t->storages[i];
-        if (s->nbytes && s->src && !s->has_crc && !s->pieces_have_crcs)
-            return false;
-    }
-    return true;
-}
-
 static ckpt_status verify_all(struct verify_job *job)
 {
     const ckpt_verify_options *o = job->c->opts;
@@ -441,7 +431,7 @@ ckpt_status verify_data(struct check *c, ckpt_file *f, ckpt_error *err)
 {
     struct verify_job job = {.c = c, .f = f, .alg = c->opts->algorithm, .err = err};
     check_count(c, c->nrecords, 0);
-    c->result->checksums = f && (f->whole_checksum || has_crc_for_all(&f->table));
+    c->result->checksums = f && (f->whole_checksum || table_has_checksums(&f->table));
     ckpt_status st = f ? table_locate(&f->table, err) : CKPT_OK;
     if (check_is_fault(st)) /* format_verify() reported it */
         st = CKPT_OK;
