@@ -68,12 +68,22 @@ static bool has_all_values(const struct hdf5_bits *to, const struct hdf5_bits *f
            to->bias - from->bias <= to_ones - from_ones;
 }
 
+/* are_apart - returns true if the N bits from A on and the M bits from B on have none in common. */
+static bool are_apart(uint32_t a, uint32_t n, uint32_t b, uint32_t m)
+{
+    return a + n <= b || b + m <= a; /* bounded: the fields are in 64 bits */
+}
+
 bool hdf5_set_float(struct hdf5_type *t, const struct hdf5_bits *bits)
 {
     uint32_t nbits = bits->offset + bits->precision; /* bounded: two numbers of 16 bits */
     bool has_fields = t->size >= 2 && t->size <= 8 && nbits <= 8 * t->size && bits->sign_at < nbits &&
                       bits->exponent_bits && bits->exponent_at + bits->exponent_bits <= nbits &&
-                      bits->fraction_bits && bits->fraction_at + bits->fraction_bits <= nbits;
+                      bits->fraction_bits && bits->fraction_at + bits->fraction_bits <= nbits &&
+                      are_apart(bits->sign_at, 1, bits->exponent_at, bits->exponent_bits) &&
+                      are_apart(bits->sign_at, 1, bits->fraction_at, bits->fraction_bits) &&
+                      are_apart(bits->exponent_at, bits->exponent_bits, bits->fraction_at,
+                                bits->fraction_bits);
     for (size_t i = 0; has_fields && i < sizeof float_dtypes / sizeof *float_dtypes; i++) {
         const struct float_dtype *f = &float_dtypes[i];
         if (f->size < t->size || !has_all_values(&f->bits, bits))

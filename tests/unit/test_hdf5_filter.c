@@ -371,6 +371,26 @@ static void floats_with_other_fields_are_converted(void)
     CU_ASSERT_EQUAL(get_number(t, "00000 0 111111 1000000000000 0000000"), 0x7fc00000); /* NaN */
 }
 
+/* HDF5 refuses such a type, too. */
+static void floats_whose_fields_overlap_are_refused(void)
+{
+    const struct hdf5_bits apart = {.precision = 20,
+                                    .sign_at = 19,
+                                    .exponent_at = 13,
+                                    .exponent_bits = 6,
+                                    .fraction_bits = 13,
+                                    .bias = 31};
+    struct hdf5_bits sign_in_exponent = apart, sign_in_fraction = apart, exponent_in_fraction = apart;
+    struct hdf5_type t = {.size = 4};
+    sign_in_exponent.sign_at = 18;
+    sign_in_fraction.sign_at = 0;
+    exponent_in_fraction.exponent_at = 12;
+    CU_ASSERT(hdf5_set_float(&t, &apart));
+    CU_ASSERT_FALSE(hdf5_set_float(&t, &sign_in_exponent));
+    CU_ASSERT_FALSE(hdf5_set_float(&t, &sign_in_fraction));
+    CU_ASSERT_FALSE(hdf5_set_float(&t, &exponent_in_fraction));
+}
+
 static void floats_have_the_smallest_dtype_with_all_values(void)
 {
     static const struct {
@@ -424,5 +444,6 @@ void suite_hdf5_filter(void)
     UNIT(random_parameters_of_nbit_are_decoded_or_refused);
     UNIT(integers_with_padding_are_extended);
     UNIT(floats_with_other_fields_are_converted);
+    UNIT(floats_whose_fields_overlap_are_refused);
     UNIT(floats_have_the_smallest_dtype_with_all_values);
 }
