@@ -165,6 +165,26 @@ bool value_put(arena *a, ckpt_value *v, ckpt_value *key, ckpt_value *val)
     return extra && append(a, &extra->pairs, &extra->npairs, &extra->cap_pairs, &pair, sizeof pair);
 }
 
+bool value_put_first(arena *a, ckpt_value *v, const value_pair *pairs, uint32_t n)
+{
+    struct value_extra *extra = as_call(v) ? value_make_extra(a, v) : NULL;
+    value_pair *all = extra ? arena_array(a, (size_t)n + extra->npairs, sizeof *all) : NULL;
+    if (!all || n > UINT32_MAX - extra->npairs)
+        return false;
+    if (n)
+        memcpy(all, pairs, n * sizeof *pairs);
+    if (extra->npairs)
+        memcpy(all + n, extra->pairs, extra->npairs * sizeof *all); /* bounded: ALL has room for both */
+    extra->pairs = all;
+    extra->npairs += n;
+    extra->cap_pairs = extra->npairs;
+    if (extra->nstates)
+        extra->entries_before_build = extra->entries_before_build > UINT32_MAX - n
+                                        ? UINT32_MAX
+                                        : extra->entries_before_build + n;
+    return true;
+}
+
 bool value_add_state(arena *a, ckpt_value *v, ckpt_value *state)
 {
     struct value_extra *extra = as_call(v) ? value_make_extra(a, v) : NULL;

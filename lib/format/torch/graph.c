@@ -466,22 +466,26 @@ static ckpt_status push_attributes(struct torch_walk *w, const struct pending_no
     return CKPT_OK;
 }
 
-/* move_pairs_to_call - if V is a call OrderedDict([(key, value), …]), makes these pairs entries of the node
- * V. In all other mappings they are that already. */
+/* move_pairs_to_call - if V is a call OrderedDict([(key, value), …]), makes these pairs the first entries of
+ * the node V. In all other mappings they are that already. */
 static ckpt_status move_pairs_to_call(struct torch_walk *w, ckpt_value *v)
 {
     const ckpt_value *pair_list = view_ordered_dict_argument(v);
-    if (!pair_list || value_extra_of(v)->npairs)
+    if (!pair_list)
         return CKPT_OK;
-    for (uint32_t i = 0; i < value_count(pair_list); i++) {
-        ckpt_value *kv = value_item(pair_list, i), *k = value_item(kv, 0), *val = value_item(kv, 1);
-        if (!k || !val)
+    uint32_t n = value_count(pair_list);
+    value_pair *pairs = arena_array(w->g.f->a, n, sizeof *pairs);
+    if (!pairs)
+        return fail_memory(w->g.err);
+    for (uint32_t i = 0; i < n; i++) {
+        const ckpt_value *kv = value_item(pair_list, i);
+        pairs[i] = (value_pair){value_item(kv, 0), value_item(kv, 1)};
+        if (!pairs[i].key || !pairs[i].val)
             return graph_fail(&w->g, v, "item {%u} of an OrderedDict's argument must be {=a pair}", i);
-        if (!value_put(w->g.f->a, v, k, val))
-            return fail_memory(w->g.err);
     }
     v->u.call.args = value_tuple(w->g.f->a, 0, NULL);
-    return v->u.call.args ? CKPT_OK : fail_memory(w->g.err);
+    bool ok = v->u.call.args && value_put_first(w->g.f->a, v, pairs, n);
+    return ok ? CKPT_OK : fail_memory(w->g.err);
 }
 
 static ckpt_status push_content(struct torch_walk *w, const struct pending_node *p, const ckpt_value *content)
