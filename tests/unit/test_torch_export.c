@@ -22,9 +22,10 @@ static struct test_file make_export(const char *config, const ckpt_limits *limit
 {
     const struct record r[] = {{"archive_format", "pt2", 3},
                                {"byteorder", "little", 6},
+                               {"models/model.json", "{}", 2},
                                {"data/weights/weight_0", data, 16},
                                {CONFIG_NAME, config, strlen(config)}};
-    return make_archive(r, 4, limits);
+    return make_archive(r, 5, limits);
 }
 
 static void check_weights(const char *config, const char *want)
@@ -163,10 +164,11 @@ static void members_outside_of_the_folder_are_ignored(void)
 {
     static const char config[] = CONFIG_OF(WEIGHT("w", TENSOR_META));
     const struct record r[] = {{"archive_format", "pt2", 3},
+                               {"models/model.json", "{}", 2},
                                {"besides/" CONFIG_NAME, "[]", 2},
                                {"data/weights/weight_0", data, 16},
                                {CONFIG_NAME, config, sizeof config - 1}};
-    struct test_file made = make_archive(r, 4, NULL);
+    struct test_file made = make_archive(r, 5, NULL);
     replace_in_file(&made, "archive/besides", "besides/archive");
     check_tensors(&made, "state_dict.w dense float32[4]@0+0 parameter grad;");
     close_file(&made);

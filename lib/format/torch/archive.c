@@ -41,6 +41,46 @@ bool torch_archive_find_top(const zip *z, ckpt_str *top, bool *ambiguous)
     return nfound > 0;
 }
 
+/* holds_content - returns true if REST, an entry's name in a top folder, is a storage or program text. */
+static bool holds_content(ckpt_str rest)
+{
+    uint64_t key;
+    if (str_starts(rest, STR_LIT("code/__torch__")))
+        return true;
+    ckpt_str folder = str_folder(rest);
+    return (str_is(folder, "data/") || str_is(folder, "tensors/")) &&
+           str_uint(str_skip(rest, folder.len), &key);
+}
+
+/* is_archive_of_torch - returns true if what is below TOP has storages or program text, and a record that
+ * torch puts next to them. */
+static bool is_archive_of_torch(const zip *z, ckpt_str top)
+{
+    bool has_content = false, has_mark = false;
+    for (size_t i = 0; i < z->n && !(has_content && has_mark); i++) {
+        if (!str_starts(z->entries[i].name, top))
+            continue;
+        ckpt_str rest = str_skip(z->entries[i].name, top.len);
+        has_content = has_content || holds_content(rest);
+        has_mark = has_mark ||
+                   str_matches_word(rest, "version byteorder .format_version constants.pkl", str_eq);
+    }
+    return has_content && has_mark;
+}
+
+bool torch_archive_lacks_pickle(const zip *z, ckpt_str *top)
+{
+    bool ambiguous;
+    size_t slash = z->n ? str_find(z->entries[0].name, STR_LIT("/"), 0) : SIZE_MAX;
+    if (torch_archive_find_top(z, top, &ambiguous))
+        return false;
+    *top = slash == SIZE_MAX ? str_of("", 0) : str_of(z->entries[0].name.ptr, slash + 1);
+    if (is_archive_of_torch(z, *top))
+        return true;
+    *top = str_of("", 0); /* packed again without the folder */
+    return is_archive_of_torch(z, *top);
+}
+
 static void archive_free(void *user)
 {
     struct torch_archive *ta = user;
@@ -125,7 +165,8 @@ ckpt_status torch_archive_require(struct torch_archive *ta, const char *name, si
     *i = (size_t)entry;
     return entry >= 0 ? CKPT_OK
                       : fail(err, CKPT_ETRUNCATED, source_pos(ta->z->src, ta->z->directory_at),
-                             "{=the record \"%s\"} is {missing}", name);
+                             "{=the record \"%s\"} is {missing}\nthe archive is damaged: get the file again",
+                             name);
 }
 
 bool torch_archive_has(struct torch_archive *ta, const char *name)

@@ -30,6 +30,9 @@ bool torch_has_folder(const zip *z, ckpt_str top, const char *folder);
  * which torch uses, or, if that has no data.pkl, the first folder that has one. In the latter case,
  * *AMBIGUOUS is true if another folder has one, too. False: no folder has one. */
 bool torch_archive_find_top(const zip *z, ckpt_str *top, bool *ambiguous);
+/* torch_archive_lacks_pickle - returns true if Z has the storages or the program text of an archive of torch
+ * in one folder, but no data.pkl. Sets *TOP to that folder. Another pickle in it is no substitute. */
+bool torch_archive_lacks_pickle(const zip *z, ckpt_str *top);
 /* torch_archive_new - makes an archive of the zip that F's probe opened. F frees it. TOP must live as long as
  * the zip. */
 ckpt_status torch_archive_new(ckpt_file *f, ckpt_str top, struct torch_archive **out, ckpt_error *err);

@@ -23,6 +23,7 @@
  * such config, is refused.
  */
 #include "codec/json_scan.h"
+#include "core/check.h"
 #include "format/torch/archive.h"
 
 #define OLD_STATE_DICT "serialized_state_dict.pt" /* up to 2.7 */
@@ -48,30 +49,48 @@ struct weight {
     bool is_pickled, has_meta;
 };
 
+#define NMARKS 6u
+
+/* is_mark - returns true if NAME, a record without its folder, is the WHICH-th of those that show a .pt2. */
+static bool is_mark(ckpt_str name, size_t which)
+{
+    static const char *const folders[NMARKS] = {"data/weights/",        "data/constants/",
+                                                "data/sample_inputs/",  "models/", INDUCTOR, NULL};
+    return folders[which] ? str_starts(name, str_c(folders[which])) : str_is(name, "archive_format");
+}
+
+/* find_top_folder - returns true if the folder of the first entry has archive_format and one more mark, or
+ * three other marks: if one is lost, the file is not taken for something else. Sets *TOP to the folder. */
 static bool find_top_folder(const zip *z, ckpt_str *top)
 {
-    size_t slash = z->n ? str_find(z->entries[0].name, STR_LIT("/"), 0) : SIZE_MAX;
-    bool has_format = false, has_data = false;
+    size_t slash = z->n ? str_find(z->entries[0].name, STR_LIT("/"), 0) : SIZE_MAX, weight = 0;
+    bool found[NMARKS] = {false};
     if (slash == SIZE_MAX)
         return false;
     *top = str_of(z->entries[0].name.ptr, slash + 1);
-    for (size_t i = 0; i < z->n; i++) {
-        if (!str_starts(z->entries[i].name, *top))
-            continue;
-        ckpt_str name = str_skip(z->entries[i].name, top->len);
-        has_format = has_format || str_is(name, "archive_format");
-        has_data = has_data || str_starts(name, STR_LIT("data/weights/")) ||
-                   str_starts(name, STR_LIT("models/")) || str_starts(name, STR_LIT(INDUCTOR));
-    }
-    return has_format && has_data;
+    for (size_t i = 0; i < z->n; i++)
+        for (size_t k = 0; k < NMARKS && str_starts(z->entries[i].name, *top); k++)
+            found[k] = found[k] || is_mark(str_skip(z->entries[i].name, top->len), k);
+    for (size_t k = 0; k < NMARKS; k++)
+        weight += found[k] ? (k + 1 == NMARKS ? 2 : 1) : 0;
+    return weight >= 3;
+}
+
+/* is_old_archive - returns true if Z has two of the records of torch up to 2.7. */
+static bool is_old_archive(const zip *z)
+{
+    static const char *const names[] = {OLD_STATE_DICT, "serialized_constants.pt",
+                                        "serialized_exported_program.json", "serialized_example_inputs.pt"};
+    size_t nfound = 0;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        nfound += zip_find(z, str_c(names[i])) >= 0;
+    return nfound >= 2;
 }
 
 static bool probe_export(const struct probe *p)
 {
     ckpt_str top;
-    return p->zip && ((zip_find(p->zip, STR_LIT(OLD_STATE_DICT)) >= 0 &&
-                       zip_find(p->zip, STR_LIT("serialized_exported_program.json")) >= 0) ||
-                      find_top_folder(p->zip, &top));
+    return p->zip && (is_old_archive(p->zip) || find_top_folder(p->zip, &top));
 }
 
 /* ------------------------------------------------------------------- config */
@@ -233,6 +252,26 @@ static ckpt_status read_section_config(struct section *s, size_t i)
     return st;
 }
 
+/* require_record - fails, or in salvage notes as lost, if record NAME is missing. */
+static ckpt_status require_record(struct torch_archive *ta, const char *name, const char *what,
+                                  ckpt_error *err)
+{
+    size_t unused;
+    return file_report_lost(ta->f, torch_archive_require(ta, name, &unused, err), str_c(what), err);
+}
+
+/* report_lost_section - fails if S must be there: up to 2.7 the state dict, later what has records. */
+static ckpt_status report_lost_section(struct section *s, const char *record)
+{
+    bool is_old_state = strcmp(record, OLD_STATE_DICT) == 0;
+    if (!is_old_state && !torch_has_folder(s->ta->z, s->ta->top, s->folder))
+        return CKPT_OK;
+    ckpt_str config = ARENA_CONCAT(s->ta->f->a, str_c(s->folder), STR_LIT("NAME_config.json"));
+    if (!config.ptr)
+        return fail_memory(s->err);
+    return require_record(s->ta, is_old_state ? record : config.ptr, s->name, s->err);
+}
+
 static ckpt_status read_section(struct torch_archive *ta, struct kit *root, const char *name,
                                 const char *folder, const char *record)
 {
@@ -241,18 +280,19 @@ static ckpt_status read_section(struct torch_archive *ta, struct kit *root, cons
     if (config_entry >= 0)
         return read_section_config(&s, (size_t)config_entry);
     if (!torch_archive_has(ta, record))
-        return CKPT_OK;
+        return report_lost_section(&s, record);
     return torch_embed_archive(ta, record, root->mapping, NULL, NULL, 0, str_c(name), root->err);
 }
 
-static bool has_inductor_code(const struct torch_archive *ta)
+/* require_records - fails if a record is missing without which torch.export.load refuses the archive. */
+static ckpt_status require_records(struct torch_archive *ta, bool is_old, ckpt_error *err)
 {
-    for (size_t i = 0; i < ta->z->n; i++) {
-        ckpt_str name = ta->z->entries[i].name;
-        if (str_starts(name, ta->top) && str_starts(str_skip(name, ta->top.len), STR_LIT(INDUCTOR)))
-            return true;
-    }
-    return false;
+    if (is_old)
+        return require_record(ta, "serialized_exported_program.json", "the graph", err);
+    CKPT_TRY(require_record(ta, "archive_format", "archive_format", err));
+    if (torch_has_folder(ta->z, ta->top, "models/") || torch_has_folder(ta->z, ta->top, INDUCTOR))
+        return CKPT_OK;
+    return require_record(ta, "models/NAME.json", "the graph", err);
 }
 
 static ckpt_status read_sections(struct torch_archive *ta, struct kit *root, bool is_old)
@@ -263,7 +303,7 @@ static ckpt_status read_sections(struct torch_archive *ta, struct kit *root, boo
                           is_old ? "serialized_constants.pt" : "data/constants/model.pt"));
     if (value_count(root->mapping))
         return CKPT_OK;
-    if (has_inductor_code(ta))
+    if (torch_has_folder(ta->z, ta->top, INDUCTOR))
         return fail(root->err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
                     "an AOTInductor package: compiled code, and weights that only it reads\n"
                     "read the checkpoint that the model was made from; `ckpt scan` lists the code");
@@ -276,14 +316,15 @@ static ckpt_status read_export(ckpt_file *f, ckpt_error *err)
     ckpt_str top = {"", 0};
     struct torch_archive *ta;
     struct kit root;
-    bool is_old = zip_find(f->probe->zip, STR_LIT(OLD_STATE_DICT)) >= 0;
+    bool is_old = is_old_archive(f->probe->zip);
     if (!is_old)
         (void)find_top_folder(f->probe->zip, &top);
     CKPT_TRY(torch_archive_new(f, top, &ta, err));
     CKPT_TRY(torch_archive_read_byteorder(ta, err));
     f->producer = is_old ? STR_LIT("torch.export, to 2.7") : STR_LIT("torch.export >= 2.8");
     CKPT_TRY(kit_begin(&root, f, value_new(f->a, CKPT_V_DICT, 0), err));
-    return kit_end(&root, read_sections(ta, &root, is_old));
+    ckpt_status st = require_records(ta, is_old, err);
+    return kit_end(&root, st == CKPT_OK ? read_sections(ta, &root, is_old) : st);
 }
 
 const struct format format_torch_export = {

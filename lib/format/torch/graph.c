@@ -466,8 +466,8 @@ static ckpt_status push_attributes(struct torch_walk *w, const struct pending_no
     return CKPT_OK;
 }
 
-/* move_pairs_to_call - if V is a call OrderedDict([(key, value), …]), makes these pairs the first entries of
- * the node V. In all other mappings they are that already. */
+/* move_pairs_to_call - if V is a call OrderedDict([(key, value), …]), makes these pairs the first entries
+ * of the node V. In all other mappings they are that already. */
 static ckpt_status move_pairs_to_call(struct torch_walk *w, ckpt_value *v)
 {
     const ckpt_value *pair_list = view_ordered_dict_argument(v);

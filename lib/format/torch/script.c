@@ -25,6 +25,7 @@
  * saved: of an optimizer (api/include/torch/optim/serialize.h) the states are attributes state.N.exp_avg …,
  * and the names and options of its parameters are in param_groups. All of these are listed.
  */
+#include "core/check.h"
 #include "format/torch/archive.h"
 
 #define MAX_CODE_BYTES (16u << 20)
@@ -63,7 +64,8 @@ static bool has_entry(const zip *z, ckpt_str top, const char *name)
 }
 
 /* probe_script - returns true if P is TorchScript. An archive of torch.save may hold a record called
- * constants.pkl, too, but no folder code/. */
+ * constants.pkl, too, but no folder code/. In code/__torch__ only TorchScript has its text, even if its
+ * constants.pkl is lost. */
 static bool probe_script(const struct probe *p)
 {
     ckpt_str top;
@@ -73,7 +75,8 @@ static bool probe_script(const struct probe *p)
     if (script_json_find_top(p->zip, &top))
         return true;
     return torch_archive_find_top(p->zip, &top, &ambiguous) && !ambiguous &&
-           has_entry(p->zip, top, "constants.pkl") && torch_has_folder(p->zip, top, "code/");
+           ((has_entry(p->zip, top, "constants.pkl") && torch_has_folder(p->zip, top, "code/")) ||
+            torch_has_folder(p->zip, top, "code/__torch__"));
 }
 
 /* ------------------------------------------------------------------- classes */
@@ -379,10 +382,11 @@ static ckpt_status add_constants(struct script *s)
 {
     ckpt_value *root;
     uint32_t ntensors = 0;
-    int64_t entry = torch_archive_find(s->ta, "constants.pkl");
-    if (entry < 0)
-        return CKPT_OK;
-    CKPT_TRY(torch_archive_run_pickle(s->ta, (size_t)entry, &root, s->err));
+    size_t entry;
+    ckpt_status st = torch_archive_require(s->ta, "constants.pkl", &entry, s->err);
+    if (st != CKPT_OK)
+        return file_report_lost(s->f, st, STR_LIT("the constants"), s->err);
+    CKPT_TRY(torch_archive_run_pickle(s->ta, entry, &root, s->err));
     for (uint32_t i = 0; i < value_count(root) && value_item(root, i); i++)
         if (is_tensor(value_item(root, i)) ||
             value_calls(value_item(root, i), "torch.jit._pickle", "build_tensor_from_id", 1)) {

@@ -24,7 +24,8 @@ static bool probe_zip(const struct probe *p)
 {
     ckpt_str top;
     bool ambiguous;
-    return p->zip && torch_archive_find_top(p->zip, &top, &ambiguous);
+    return p->zip && (torch_archive_find_top(p->zip, &top, &ambiguous) ||
+                      torch_archive_lacks_pickle(p->zip, &top));
 }
 
 /* check_version - if the version of the archive is not 1 to 10, notes that torch refuses it. */
@@ -131,11 +132,29 @@ static ckpt_status fail_two_checkpoints(const zip *z, ckpt_error *err)
     return prefix_where_if_failed(st, z->entries[0].name, err);
 }
 
+/* fail_no_pickle - fails because the record is missing that describes the others: model.json in TorchScript
+ * of torch 1.0 to 1.3, data.pkl in all other archives. */
+static ckpt_status fail_no_pickle(struct torch_archive *ta, ckpt_error *err)
+{
+    bool is_json = torch_has_folder(ta->z, ta->top, "tensors/") && torch_has_folder(ta->z, ta->top, "code/");
+    ckpt_status st = fail(err, CKPT_EFORMAT, source_pos(ta->z->src, ta->z->directory_at),
+                          "{=the record \"%s\"}, which describes the others, is {missing}\n"
+                          "the archive is damaged: get the file again",
+                          is_json ? "model.json" : "data.pkl");
+    if (ta->f->salvage)
+        salvage_hint_raw_bytes(ta->z, err);
+    return prefix_where_if_failed(st, ta->top, err);
+}
+
 static ckpt_status read_zip(ckpt_file *f, ckpt_error *err)
 {
     ckpt_str top = {0};
-    bool ambiguous;
+    bool ambiguous, lacks_pickle = torch_archive_lacks_pickle(f->probe->zip, &top);
     struct torch_archive *ta;
+    if (lacks_pickle) {
+        CKPT_TRY(torch_archive_new(f, top, &ta, err));
+        return fail_no_pickle(ta, err);
+    }
     (void)torch_archive_find_top(f->probe->zip, &top, &ambiguous);
     if (ambiguous)
         return fail_two_checkpoints(f->probe->zip, err);
