@@ -61,14 +61,15 @@ static void add_dtype_or_shape(struct text *out, const struct report *r, const c
     }
 }
 
-/* add_key_types - adds which key of E's tensors is an int in one file and a text in the other. */
+/* add_key_types - adds which types the key of E's tensors has that differs between the files. */
 static void add_key_types(struct text *out, const struct report *r, const ckpt_diff_event *e)
 {
     ckpt_tensor a = CKPT_INIT(ckpt_tensor), b = CKPT_INIT(ckpt_tensor);
     if (!ckpt_tensor_at(r->a, e->a, &a) || !ckpt_tensor_at(r->b, e->b, &b))
         return;
-    const ckpt_path_elem *key = find_key_of_other_type(a.path, a.npath, b.path, b.npath);
-    text_add(out, key && key->is_int ? "a key is an int → a str" : "a key is a str → an int");
+    const ckpt_path_elem *in_b, *in_a = find_key_of_other_type(a.path, a.npath, b.path, b.npath, &in_b);
+    if (in_a)
+        text_addf(out, "a key is %s → %s", key_type_name(in_a), key_type_name(in_b));
 }
 
 /* add_quantizer_difference - adds the notes of E's tensors, which have their scales and zero points. Returns

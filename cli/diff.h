@@ -58,10 +58,12 @@ void values_json(const struct report *r, FILE *stream);
 /* value_fields - adds the fields dtype and shape of both files: "value" and the value of E, as `ls` does. */
 void value_fields(struct record *line, const ckpt_diff_value *e);
 
-/* find_key_of_other_type - finds the last key that is an int in one of the paths A and B (NA and NB elements)
- * and a text in the other. Returns that key in A, or NULL. */
+/* key_type_name - returns "an int", "a str" or "no str". */
+const char *key_type_name(const ckpt_path_elem *key);
+/* find_key_of_other_type - finds the last key that is a text in one of the paths A and B (NA and NB elements)
+ * and none in the other. Returns that key in A and sets *IN_B to that in B, or returns NULL. */
 const ckpt_path_elem *find_key_of_other_type(const ckpt_path_elem *a, uint32_t na, const ckpt_path_elem *b,
-                                             uint32_t nb);
+                                             uint32_t nb, const ckpt_path_elem **in_b);
 
 /* diff_style - returns the colour of a line about WHAT. */
 enum style diff_style(ckpt_diff_what what);

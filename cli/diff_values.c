@@ -19,17 +19,24 @@ static const char *value_sign(const ckpt_diff_value *e)
 }
 
 const ckpt_path_elem *find_key_of_other_type(const ckpt_path_elem *a, uint32_t na, const ckpt_path_elem *b,
-                                             uint32_t nb)
+                                             uint32_t nb, const ckpt_path_elem **in_b)
 {
     for (; na && nb; na--, nb--)
-        if (a[na - 1].is_int != b[nb - 1].is_int)
+        if (a[na - 1].is_int != b[nb - 1].is_int || (!a[na - 1].is_int && a[na - 1].num != b[nb - 1].num)) {
+            *in_b = &b[nb - 1];
             return &a[na - 1];
+        }
     return NULL;
 }
 
-static const ckpt_path_elem *find_differing_key(const ckpt_diff_value *e)
+const char *key_type_name(const ckpt_path_elem *key)
 {
-    return find_key_of_other_type(e->a->path, e->a->npath, e->b->path, e->b->npath);
+    return key->is_int ? "an int" : key->num ? "no str" : "a str";
+}
+
+static const ckpt_path_elem *find_differing_key(const ckpt_diff_value *e, const ckpt_path_elem **in_b)
+{
+    return find_key_of_other_type(e->a->path, e->a->npath, e->b->path, e->b->npath, in_b);
 }
 
 /* add_differing_texts - adds the texts of E's values to A and B; if the texts are equal, also where the
@@ -37,7 +44,7 @@ static const ckpt_path_elem *find_differing_key(const ckpt_diff_value *e)
 static void add_differing_texts(const ckpt_diff_value *e, struct text *a, struct text *b)
 {
     char type_a[256], type_b[256];
-    const ckpt_path_elem *key = find_differing_key(e);
+    const ckpt_path_elem *in_b, *in_a = find_differing_key(e, &in_b);
     (void)ckpt_value_type_name(e->a->value, type_a, sizeof type_a);
     (void)ckpt_value_type_name(e->b->value, type_b, sizeof type_b);
     bool one_type = strcmp(type_a, type_b) == 0;
@@ -48,9 +55,9 @@ static void add_differing_texts(const ckpt_diff_value *e, struct text *a, struct
     if (!one_type) {
         text_addf(a, " (%s)", type_a);
         text_addf(b, " (%s)", type_b);
-    } else if (key) {
-        text_addf(a, " (below a key that is %s)", key->is_int ? "an int" : "a str");
-        text_addf(b, " (below a key that is %s)", key->is_int ? "a str" : "an int");
+    } else if (in_a) {
+        text_addf(a, " (below a key that is %s)", key_type_name(in_a));
+        text_addf(b, " (below a key that is %s)", key_type_name(in_b));
     } else {
         text_add(b, " (differs where it is not shown)");
     }
@@ -154,9 +161,10 @@ static json *value_diff_json(const ckpt_diff_value *e)
         add_typed_value(item, leaf);
     } else {
         json *b;
+        const ckpt_path_elem *in_b;
         add_typed_value(json_add_object(item, "a"), e->a);
         add_typed_value(b = json_add_object(item, "b"), e->b);
-        if (find_differing_key(e))
+        if (find_differing_key(e, &in_b))
             json_path(b, "path", e->b->path, e->b->npath);
     }
     return item;

@@ -130,6 +130,7 @@ ckpt_status path_elem_from_key(arena *a, const ckpt_value *key, ckpt_path_elem *
     if (value_text(key, &out->str))
         return CKPT_OK;
     value_text_or_type(key, 32, text, sizeof text);
+    out->num = 1;
     out->str = arena_str(a, str_c(text));
     return out->str.ptr ? CKPT_OK : fail_memory(err);
 }

@@ -19,12 +19,17 @@ static bool is_key(const struct diff_path *path, uint32_t i)
     return view_of(container).kind == VIEW_PAIRS;
 }
 
+static bool have_same_type(const ckpt_path_elem *a, const ckpt_path_elem *b)
+{
+    return a->is_int == b->is_int && (a->is_int || a->num == b->num);
+}
+
 bool diff_have_same_key_types(const struct diff_path *a, const struct diff_path *b)
 {
     for (uint32_t i = a->n, k = b->n; i && k && a->file->has_typed_keys && b->file->has_typed_keys;) {
         i--;
         k--;
-        if (a->path[i].is_int != b->path[k].is_int && is_key(a, i) && is_key(b, k))
+        if (!have_same_type(&a->path[i], &b->path[k]) && is_key(a, i) && is_key(b, k))
             return false;
     }
     return true;

@@ -29,9 +29,10 @@ struct diff_path {
     const struct step *steps;            /* or NULL */
 };
 
-/* diff_have_same_key_types - returns false if a key in the paths of A and B, which print the same, is an int
- * in one and a text in the other, as 1 and '1'. Only keys of mappings count, not the indices of lists, and
- * only in files with typed keys. Paths are compared from their ends: roots and prefixes may differ. */
+/* diff_have_same_key_types - returns false if a key in the paths of A and B, which print the same, is a text
+ * in one and something else in the other, as '1' and 1, or '(1, 2)' and (1, 2). Only keys of mappings count,
+ * not the indices of lists, and only in files with typed keys. Paths are compared from their ends: roots and
+ * prefixes may differ. */
 bool diff_have_same_key_types(const struct diff_path *a, const struct diff_path *b);
 /* diff_name_matches - returns true if the globs select NAME, which is shortened already. */
 bool diff_name_matches(const ckpt_diff_options *o, ckpt_str name);

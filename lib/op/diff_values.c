@@ -85,6 +85,29 @@ static bool have_same_class(const ckpt_value *a, const ckpt_value *b)
                   ckpt_value_type_name(b, type_b, sizeof type_b)) == 0;
 }
 
+/* get_setting - returns the argument of a mapping's or sequence's constructor that is no content of it: the
+ * default_factory of a defaultdict, the maxlen of a deque. NULL: it has none. */
+static const ckpt_value *get_setting(const ckpt_value *v)
+{
+    const ckpt_value *class_node = view_class(v), *key, *setting;
+    bool is_deque = value_is_global(class_node, "collections", "deque");
+    if (!is_deque && !value_is_global(class_node, "collections", "defaultdict"))
+        return NULL;
+    struct view arguments = view_arguments(v);
+    bool is_set = view_item(&arguments, is_deque, &key, &setting) && setting->type != CKPT_V_NONE;
+    return is_set ? setting : NULL;
+}
+
+/* have_same_setting - sets *SAME to whether the containers A and B have equal settings. */
+static ckpt_status have_same_setting(struct value_diff *d, const ckpt_value *a, const ckpt_value *b,
+                                     bool *same, ckpt_error *err)
+{
+    const ckpt_value *in_a = get_setting(a), *in_b = get_setting(b);
+    *same = in_a == in_b;
+    d->equal.no_attributes = false;
+    return in_a && in_b ? value_equal(&d->equal, in_a, in_b, same, err) : CKPT_OK;
+}
+
 static ckpt_status compare_container(struct value_diff *d, ckpt_str name, const struct leaf_container *a,
                                      const struct leaf_container *b, ckpt_error *err)
 {
@@ -93,9 +116,11 @@ static ckpt_status compare_container(struct value_diff *d, ckpt_str name, const 
         return fail_memory(err);
     if (!map_put(d->containers, name, 0, &before))
         return fail_memory(err);
-    bool already_compared = before != MAP_NONE;
-    if (already_compared || !diff_name_matches(d->o, name) ||
-        have_same_class(container_node(a), container_node(b)))
+    bool same, already_compared = before != MAP_NONE;
+    if (already_compared || !diff_name_matches(d->o, name))
+        return CKPT_OK;
+    CKPT_TRY(have_same_setting(d, container_node(a), container_node(b), &same, err));
+    if (same && have_same_class(container_node(a), container_node(b)))
         return CKPT_OK;
     ckpt_diff_value e = {CKPT_DIFF_CHANGED, name, make_container_leaf(d->a.f, a),
                          make_container_leaf(d->b.f, b)};

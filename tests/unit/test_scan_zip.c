@@ -257,8 +257,9 @@ static void libraries_are_reported(void)
                                             "ELF")},
                          {.name = "t/data/0",
                           .bytes = CONSTANT("\x7f"
-                                            "ELF")}};
-    CHECK_ONLY_FINDING(scan(m, 3, NULL), "contains-code", CKPT_NO_OFFSET,
+                                            "ELF")},
+                         {.name = "t/data.pkl", .bytes = CONSTANT("\x80\x02}.")}};
+    CHECK_ONLY_FINDING(scan(m, 4, NULL), "contains-code", CKPT_NO_OFFSET,
                        "1 file of machine or byte code, the first is t/data/lib/a.so");
 }
 
@@ -312,9 +313,10 @@ static struct scan_results scan_example_inputs(ckpt_str pickle, const char *name
     buf_init(&b, 1 << 20);
     zip_put(&b, inner, 2, 0);
     struct member m[] = {{.name = "t/archive_format", .bytes = CONSTANT("pt2")},
+                         {.name = "t/models/m.json", .bytes = CONSTANT("{}")},
                          {.name = "t/extra/x", .bytes = {(const char *)b.data, b.len}},
                          {.name = name, .bytes = {(const char *)b.data, b.len}}};
-    struct scan_results s = scan(m, 3, NULL);
+    struct scan_results s = scan(m, 4, NULL);
     buf_free(&b);
     return s;
 }
