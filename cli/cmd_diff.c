@@ -101,6 +101,38 @@ static void notice_not_compared(const struct report *r)
                  (unsigned long long)(v->in_a + v->in_b));
 }
 
+/* is_module - returns true if V has the attributes that every nn.Module has. */
+static bool is_module(const ckpt_value *v)
+{
+    const ckpt_value *key, *val;
+    unsigned found = 0;
+    for (size_t i = 0; ckpt_value_get_type(v) == CKPT_V_CALL && ckpt_value_item(v, i, &key, &val); i++) {
+        ckpt_str name = key ? ckpt_value_str(key) : str_of("");
+        found += str_is_equal(name, str_of("_parameters")) || str_is_equal(name, str_of("_buffers")) ||
+                 str_is_equal(name, str_of("_modules"));
+    }
+    return found == 3;
+}
+
+/* holds_module - returns true if F is a whole module or a mapping with one. */
+static bool holds_module(const ckpt_file *f)
+{
+    const ckpt_value *root = ckpt_file_root(f), *key, *val;
+    bool found = root && is_module(root);
+    for (size_t i = 0; root && !found && ckpt_value_item(root, i, &key, &val); i++)
+        found = is_module(val);
+    return found;
+}
+
+/* notice_modules - prints a notice if both sides hold whole modules, because only their state dicts are
+ * compared, and modules that are "same" may compute something else. */
+static void notice_modules(const struct report *r)
+{
+    if (!opts.tensors_only && !opts.keys_only && holds_module(r->a) && holds_module(r->b))
+        print_notice(r->name_a, "of a whole module only the state dict is compared, not its settings, "
+                                "such as stride or training");
+}
+
 static int print_report(const struct report *r)
 {
     print.for_programs = ui.json || opts.markdown;
@@ -115,6 +147,7 @@ static int print_report(const struct report *r)
     if (!ui.json && !ui.quiet)
         report_prefix_hint(r);
     notice_not_compared(r);
+    notice_modules(r);
     if (!report_is_complete(r))
         report_incomplete(r);
     return !report_is_complete(r) ? EXIT_TROUBLE : report_is_equal(r) ? EXIT_OK : EXIT_NO;
