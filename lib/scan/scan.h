@@ -215,17 +215,21 @@ struct target_list {
 };
 /* target_list_has - returns true if one of N LISTS has MODULE.NAME, exactly. */
 bool target_list_has(const struct target_list *lists, size_t n, ckpt_str module, ckpt_str name);
-/* Texts in an object of JSON by which skops may find code; .ptr NULL: there is none. */
-struct skops_content {
-    ckpt_str method;                    /* "func" */
-    ckpt_str function_module, function; /* "module_path", "function" */
-    ckpt_str generator;                 /* the JSON in the innermost "content" below "bit_generator" */
+/* The texts in an object of JSON by which skops may find code; their keys are in skops.c. */
+enum skops_text {
+    SKOPS_LOADER,
+    SKOPS_MODULE,
+    SKOPS_CLASS,
+    SKOPS_METHOD,
+    SKOPS_FUNCTION_MODULE,
+    SKOPS_FUNCTION,
+    SKOPS_GENERATOR, /* also JSON: the innermost "content" below "bit_generator" */
+    SKOPS_TEXTS
 };
-/* What is noted of an object of JSON that may be a node of skops; see skops.c. */
+/* What is noted of an object of JSON that may be a node of skops. */
 struct skops_node {
-    ckpt_str loader, module, name; /* "__loader__", "__module__", "__class__" */
-    struct skops_content own;
-    struct skops_content content; /* of the object that is its "content" */
+    ckpt_str own[SKOPS_TEXTS];     /* .ptr NULL: there is none */
+    ckpt_str content[SKOPS_TEXTS]; /* those of the object that is its "content" */
 };
 /* skops_note_text - notes in NODE that KEY of it is TEXT. skops_note_object - notes in NODE that KEY of it is
  * MEMBER, which has ended. */

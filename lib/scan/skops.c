@@ -30,30 +30,30 @@ static bool is_known(ckpt_str loader, ckpt_str module, ckpt_str name)
     return false;
 }
 
+static const char *const text_keys[SKOPS_TEXTS] = {
+    [SKOPS_LOADER] = "__loader__",
+    [SKOPS_MODULE] = "__module__",
+    [SKOPS_CLASS] = "__class__",
+    [SKOPS_METHOD] = "func",
+    [SKOPS_FUNCTION_MODULE] = "module_path",
+    [SKOPS_FUNCTION] = "function",
+    [SKOPS_GENERATOR] = "content",
+};
+
 void skops_note_text(struct skops_node *node, ckpt_str key, ckpt_str text)
 {
-    if (str_is(key, "__module__"))
-        node->module = text;
-    else if (str_is(key, "__class__"))
-        node->name = text;
-    else if (str_is(key, "__loader__"))
-        node->loader = text;
-    else if (str_is(key, "func"))
-        node->own.method = text;
-    else if (str_is(key, "module_path"))
-        node->own.function_module = text;
-    else if (str_is(key, "function"))
-        node->own.function = text;
-    else if (str_is(key, "content"))
-        node->own.generator = text;
+    for (size_t i = 0; i < SKOPS_TEXTS; i++)
+        if (str_is(key, text_keys[i]))
+            node->own[i] = text;
 }
 
 void skops_note_object(struct skops_node *node, ckpt_str key, const struct skops_node *member)
 {
-    if (str_is(key, "content"))
-        node->content = member->own;
-    if (str_is(key, "content") || str_is(key, "bit_generator"))
-        node->own.generator = member->own.generator;
+    bool is_content = str_is(key, "content");
+    if (is_content)
+        memcpy(node->content, member->own, sizeof node->content);
+    if (is_content || str_is(key, "bit_generator"))
+        node->own[SKOPS_GENERATOR] = member->own[SKOPS_GENERATOR];
 }
 
 /* A node that is judged, and where it ends. */
@@ -67,7 +67,7 @@ struct judged_node {
 
 static ckpt_status judge_name(const struct judged_node *j, ckpt_str module, ckpt_str name)
 {
-    if (is_known(j->node->loader, module, name))
+    if (is_known(j->node->own[SKOPS_LOADER], module, name))
         return CKPT_OK;
     return scan_found(j->x->scan, SCAN_CONFIG_TARGET, j->where, j->src, j->at, "it names %.*s.%.*s",
                       STR_ARG(module), STR_ARG(name));
@@ -82,16 +82,15 @@ static ckpt_str unquote(ckpt_str json)
 /* judge_content - reports what the content of the node names. */
 static ckpt_status judge_content(const struct judged_node *j)
 {
-    const struct skops_node *node = j->node;
-    const struct skops_content *content = &node->content;
-    ckpt_str generator = unquote(node->own.generator);
-    if (str_is(node->loader, "FunctionNode") && content->function_module.ptr && content->function.ptr)
-        return judge_name(j, content->function_module, content->function); /* protocol 0 */
-    if (str_is(node->loader, "MethodNode"))
+    const ckpt_str *own = j->node->own, *content = j->node->content;
+    ckpt_str loader = own[SKOPS_LOADER], generator = unquote(own[SKOPS_GENERATOR]);
+    if (str_is(loader, "FunctionNode") && content[SKOPS_FUNCTION_MODULE].ptr && content[SKOPS_FUNCTION].ptr)
+        return judge_name(j, content[SKOPS_FUNCTION_MODULE], content[SKOPS_FUNCTION]); /* protocol 0 */
+    if (str_is(loader, "MethodNode"))
         return scan_found(j->x->scan, SCAN_CONFIG_TARGET, j->where, j->src, j->at,
-                          "it names the method %.*s.%.*s.%.*s", STR_ARG(node->module), STR_ARG(node->name),
-                          STR_ARG(content->method));
-    if (!str_is(node->loader, "RandomGeneratorNode") || str_matches_word(generator, BIT_GENERATORS, str_eq))
+                          "it names the method %.*s.%.*s.%.*s", STR_ARG(own[SKOPS_MODULE]),
+                          STR_ARG(own[SKOPS_CLASS]), STR_ARG(content[SKOPS_METHOD]));
+    if (!str_is(loader, "RandomGeneratorNode") || str_matches_word(generator, BIT_GENERATORS, str_eq))
         return CKPT_OK;
     if (!generator.len)
         return scan_found(j->x->scan, SCAN_CONFIG_TARGET, j->where, j->src, j->at,
@@ -104,9 +103,11 @@ ckpt_status skops_judge(struct scanner *x, const struct skops_node *node, source
                         size_t at)
 {
     const struct judged_node j = {x, node, src, where, at};
-    bool is_node = node->loader.ptr && node->module.ptr && node->name.ptr;
-    if (!is_node || str_matches_word(node->loader, NAMELESS_LOADERS, str_eq))
+    const ckpt_str *own = node->own;
+    ckpt_str loader = own[SKOPS_LOADER], module = own[SKOPS_MODULE], name = own[SKOPS_CLASS];
+    bool is_node = loader.ptr && module.ptr && name.ptr;
+    if (!is_node || str_matches_word(loader, NAMELESS_LOADERS, str_eq))
         return CKPT_OK;
     CKPT_TRY(judge_content(&j));
-    return str_is(node->loader, "MethodNode") ? CKPT_OK : judge_name(&j, node->module, node->name);
+    return str_is(loader, "MethodNode") ? CKPT_OK : judge_name(&j, module, name);
 }
