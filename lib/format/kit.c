@@ -166,6 +166,8 @@ static ckpt_status find_storage(const struct kit *k, const struct kit_tensor *x,
         error_add_where(k->err, "%.*s", STR_ARG(x->name.len ? x->name : STR_LIT("tensor")));
     if (st != CKPT_OK && x->src_file)
         error_add_file(k->err, x->src_file->file.ptr);
+    if (st == CKPT_OK) /* a storage without a key is called by the name of its tensor: no key finds it */
+        k->f->table.storages[*index].in_key_index = x->key.len > 0;
     return file_report_fault(k->f, st, k->err);
 }
 

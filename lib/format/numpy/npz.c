@@ -79,8 +79,25 @@ static ckpt_status check_key_free(struct kit *k, const zip *z, const struct zip_
                 "two members have the key {\"%.*s\"}, {=one} can have it", STR_ARG(e->name));
 }
 
-/* add_objects - adds T, an array of objects, without its elements; in salvage it is lost. */
-static ckpt_status add_objects(struct kit *k, struct kit_tensor *t)
+/* add_each_name - adds T, the array in member FILE, under each of its names of skops. Those of one object
+ * share its storage. */
+static ckpt_status add_each_name(struct kit *k, struct kit_tensor *t, const struct skops *skops,
+                                 ckpt_str file)
+{
+    const ckpt_str key = t->key;
+    uint32_t i = skops_find_name(skops, file);
+    if (i == MAP_NONE)
+        return kit_add_tensor(k, t);
+    for (; i != MAP_NONE; i = skops->names[i].next) {
+        t->name = skops->names[i].text;
+        t->key = skops->names[i].is_first_object ? key : str_of("", 0);
+        CKPT_TRY(kit_add_tensor(k, t));
+    }
+    return CKPT_OK;
+}
+
+/* add_objects - adds T, an array of objects in member FILE, without its elements; in salvage it is lost. */
+static ckpt_status add_objects(struct kit *k, struct kit_tensor *t, const struct skops *skops, ckpt_str file)
 {
     const ckpt_error why = *k->err;
     t->src = NULL;
@@ -88,7 +105,7 @@ static ckpt_status add_objects(struct kit *k, struct kit_tensor *t)
     t->lost = k->f->salvage ? &why : NULL;
     t->t.kind = CKPT_OPAQUE;
     t->t.note = STR_LIT("Python objects: a pickle, which numpy would run");
-    return kit_add_tensor(k, t);
+    return add_each_name(k, t, skops, file);
 }
 
 /* add_member - adds entry I of Z, opened as MEMBER, if it is an array; else counts it in MEMBERS. */
@@ -112,17 +129,15 @@ static ckpt_status add_member(struct kit *k, zip *z, size_t i, source *member, s
                     "it begins with {%s}; a numpy array begins with {=934e554d5059}",
                     magic.len ? text_describe_bytes(magic.ptr, magic.len, found) : "nothing");
     key.len -= has_suffix ? SUFFIX.len : 0; /* bounded: it ends so */
-    ckpt_str skops_name = skops_get_name(&members->skops, e->name);
-    key = skops_name.len ? skops_name : key;
     ckpt_status st = numpy_describe(k->f, member, 0, &t, &end, k->err);
     t.name = key;
     if (st == CKPT_EUNSUPPORTED) {
         members->objects++;
-        return add_objects(k, &t);
+        return add_objects(k, &t, &members->skops, e->name);
     }
     CKPT_TRY(st);
     if (end > member->size) /* the kit refuses it, or in salvage adds it as lost */
-        return kit_add_tensor(k, &t);
+        return add_each_name(k, &t, &members->skops, e->name);
     t.key = e->name;
     t.nbytes = member->size - t.src_offset; /* bounded: the header is in the member */
     if (end < member->size)
@@ -130,7 +145,7 @@ static ckpt_status add_member(struct kit *k, zip *z, size_t i, source *member, s
                     member->size - end);
     if (!z->crc_none && !e->crc_unknown)
         CKPT_TRY(set_crc(member, e, &t, &crc, k->err));
-    return kit_add_tensor(k, &t);
+    return add_each_name(k, &t, &members->skops, e->name);
 }
 
 static ckpt_status open_member(zip *z, size_t i, source **out, ckpt_error *err)

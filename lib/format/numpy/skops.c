@@ -6,9 +6,11 @@
  *   {"__loader__": "ListNode", "content": [NODE, …], …}      tuples and sets, too
  *   {"__loader__": "ObjectNode", "content": NODE, …}         NODE has the attributes
  *
- * The name of an array is its path of keys, attributes and indexes, such as steps.1.1.coef_. The root also
- * has "_skops_version". Source: skops/io/_general.py, _numpy.py. In salvage of a file whose schema is
- * damaged, the arrays are named for their members. */
+ * The name of an array is its path of keys, attributes and indexes, such as steps.1.1.coef_. An array in
+ * several places has a node with the same "file" and "__id__" in each; of nodes with other ids, with none or
+ * with 0, skops makes other objects, whatever their files. The root also has "_skops_version". In salvage of
+ * a file whose schema is damaged, the arrays are named for their members.
+ * Source: skops/io/_general.py, _numpy.py, _audit.py (get_tree). */
 #include "format/numpy/skops.h"
 
 #include <inttypes.h>
@@ -63,20 +65,32 @@ static ckpt_status push_content(struct skops *s, const ckpt_value *content, ckpt
     return CKPT_OK;
 }
 
-/* add_name - makes NAME that of the array in FILE, unless FILE or NAME has another already. */
-static ckpt_status add_name(struct skops *s, ckpt_str file, ckpt_str name)
+/* get_id - returns the "__id__" of NODE, or 0 if skops does not look for its object by it. */
+static int64_t get_id(const ckpt_value *node)
 {
-    uint32_t old = MAP_NONE;
-    if (!name.len || map_get(s->files, file) != MAP_NONE)
+    int64_t id;
+    return value_integer(value_get(node, "__id__"), &id) ? id : 0;
+}
+
+/* add_name - makes NAME, which NODE has, one of the array in FILE, unless another array has it. */
+static ckpt_status add_name(struct skops *s, const ckpt_value *node, ckpt_str file, ckpt_str name)
+{
+    uint32_t old = MAP_NONE, first = map_get(s->files, file), index = (uint32_t)s->nnames;
+    int64_t id = get_id(node);
+    if (!name.len)
         return CKPT_OK;
     if (!map_put(s->used, name, 0, &old))
         return CKPT_ENOMEM;
     if (old != MAP_NONE)
         return CKPT_OK;
-    s->names = arena_grow(s->a, s->names, s->nnames, &s->cap, s->nnames + 1, sizeof *s->names);
-    if (!s->names || !map_put(s->files, file, (uint32_t)s->nnames, NULL))
+    bool is_first_object = first == MAP_NONE || (id && id == s->names[first].id);
+    const struct skops_name added = {name, id, is_first_object, MAP_NONE, index};
+    if (!arena_push(s->a, &s->names, &s->nnames, &s->cap, &added, sizeof added))
         return CKPT_ENOMEM;
-    s->names[s->nnames++] = name;
+    if (first == MAP_NONE)
+        return map_put(s->files, file, index, NULL) ? CKPT_OK : CKPT_ENOMEM;
+    s->names[s->names[first].last].next = index;
+    s->names[first].last = index;
     return CKPT_OK;
 }
 
@@ -91,7 +105,7 @@ static ckpt_status add_names(struct skops *s, const ckpt_value *root)
         const ckpt_value *content = value_get(p.node, "content");
         stack = stack->next;
         if (value_text(value_get(p.node, "file"), &file))
-            CKPT_TRY(add_name(s, file, p.path));
+            CKPT_TRY(add_name(s, p.node, file, p.path));
         if (content)
             CKPT_TRY(push_content(s, content, p.path, &stack));
     }
@@ -125,10 +139,9 @@ ckpt_status skops_read(struct skops *s, ckpt_file *f, zip *z, ckpt_error *err)
     return st == CKPT_OK ? CKPT_OK : fail_memory(err);
 }
 
-ckpt_str skops_get_name(const struct skops *s, ckpt_str file)
+uint32_t skops_find_name(const struct skops *s, ckpt_str file)
 {
-    uint32_t i = s->is_skops ? map_get(s->files, file) : MAP_NONE;
-    return i == MAP_NONE ? str_of("", 0) : s->names[i];
+    return s->is_skops ? map_get(s->files, file) : MAP_NONE;
 }
 
 void skops_free(struct skops *s)
