@@ -93,14 +93,15 @@ static ckpt_status refuse_icloud_stub(const struct probe *p, const struct signat
     return s->status;
 }
 
-/* find_new_archive - writes to OUT a name, such as NAME.pt, for an archive in the folder PARENT; zip would
- * change an archive that exists. */
-static const char *find_new_archive(ckpt_str parent, ckpt_str name, char out[SHELL_WORD_MAX])
+/* find_new_archive - writes to OUT a name, such as NAME and SUFFIX, for an archive in the folder PARENT; zip
+ * would change an archive that exists. */
+static const char *find_new_archive(ckpt_str parent, ckpt_str name, const char *suffix,
+                                    char out[SHELL_WORD_MAX])
 {
     char path[4096], number[16] = "";
     for (unsigned i = 2; i < 100; i++) {
-        int n = snprintf(path, sizeof path, "%.*s%.*s%s.pt", (int)parent.len, parent.ptr, (int)name.len,
-                         name.ptr, number);
+        int n = snprintf(path, sizeof path, "%.*s%.*s%s%s", (int)parent.len, parent.ptr, (int)name.len,
+                         name.ptr, number, suffix);
         if ((size_t)n < sizeof path && access(path, F_OK) != 0) /* bounded: PATH begins with PARENT */
             return shell_word(str_skip(str_c(path), parent.len), "", "NAME.pt", out);
         (void)snprintf(number, sizeof number, "-%u", i);
@@ -109,7 +110,7 @@ static const char *find_new_archive(ckpt_str parent, ckpt_str name, char out[SHE
 }
 
 /* refuse_unpacked - refuses P, the folder of the members of a torch archive. torch reads archives whose
- * members are in one folder. */
+ * members are in one folder; to torch.export, an entry for the folder `models` itself would be a model. */
 static ckpt_status refuse_unpacked(const struct probe *p, const struct signature *s, ckpt_error *err)
 {
     char folder[SHELL_WORD_MAX], word[SHELL_WORD_MAX], archive[SHELL_WORD_MAX];
@@ -117,13 +118,14 @@ static ckpt_status refuse_unpacked(const struct probe *p, const struct signature
     while (path.len > 1 && path.ptr[path.len - 1] == '/')
         path.len--;
     ckpt_str last = str_after_last(path, '/'), parent = str_of(path.ptr, path.len - last.len);
-    const char *name = shell_word(last, "", "NAME", word), *out = find_new_archive(parent, last, archive);
+    const char *name = shell_word(last, "", "NAME", word);
+    const char *out = find_new_archive(parent, last, s->hint, archive);
     (void)fail(err, s->status, CKPT_NO_OFFSET, "{%s}, not {=the archive}", s->what);
     if (parent.len)
-        error_add_hint(err, "zip it again: (cd %s && zip -0qr %s %s)",
+        error_add_hint(err, "zip it again: (cd %s && zip -0Dqr %s %s)",
                        shell_word(parent, "", "FOLDER", folder), out, name);
     else
-        error_add_hint(err, "zip it again: zip -0qr %s %s", out, name);
+        error_add_hint(err, "zip it again: zip -0Dqr %s %s", out, name);
     return s->status;
 }
 

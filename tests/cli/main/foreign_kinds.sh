@@ -53,11 +53,14 @@ make_placeholders() {
 }
 make_folders() {
     mkdir -p unpacked/data sub/unpacked above/unpacked hub/snapshots/0123abcd hub/refs other/snapshots n5/w td snap tfjs
+    mkdir tclass exported
     printf '\200\002}q\000.' | tee unpacked/data.pkl sub/unpacked/data.pkl >above/unpacked/data.pkl
     printf 0123abcd >hub/refs/main
     echo '{"n5":"2.5.0"}' >n5/attributes.json
     echo '{"dimensions":[4],"blockSize":[4],"dataType":"float32"}' >n5/w/attributes.json
     echo '{"shape":[],"_type":"<class '"'tensordict._td.TensorDict'"'>"}' >td/meta.json
+    echo '{"_type": "<class '"'__main__.Data'"'>"}' >tclass/meta.json
+    printf pt2 >exported/archive_format
     echo '{"version":"0.1.0","manifest":{}}' >snap/.snapshot_metadata
     echo '{"format":"layers-model","weightsManifest":7}' >tfjs/model.json
     printf 'weights' >tfjs/group1-shard1of1.bin
@@ -67,12 +70,12 @@ for f in openvino.xml answer.xml openvino.bin burn.mpk burn.bpk whisper.bin llam
     m.pt.lzo image.mng image.jng numbers.bin m.pt.sig ecc.sig model.pmml bare.xml.pt gated.json.bin m.toml m.ubj \
     thinc.msgpack flax.msgpack m.tensors m.pt.gpg key.pt.gpg m.pt.asc m.pt.age m.rds packed.rds m.RData \
     crlf.pt annex.pt dvc.pt.dvc dvc.pt .cloud.pt.icloud cloud.pt link.pt link.safetensors cygwin.pt cifs.pt gated.bin \
-    annexed.pt lost.pt dangling.pt unpacked sub/unpacked/ above hub other n5 n5/w td snap tfjs tfjs/model.json \
-    tfjs/group1-shard1of1.bin; do
+    annexed.pt lost.pt dangling.pt unpacked sub/unpacked/ above hub other n5 n5/w td tclass exported snap tfjs \
+    tfjs/model.json tfjs/group1-shard1of1.bin; do
     ckpt ls "$f"
     [ $? = 2 ] || echo "$f: the exit code is not 2"
 done
-ckpt doctor link.pt; ckpt doctor burn.mpk; ckpt doctor unpacked
+ckpt doctor link.pt; ckpt doctor burn.mpk; ckpt doctor unpacked; ckpt doctor tclass exported
 : >unpacked.pt; ckpt doctor unpacked; rm unpacked.pt
 # no command of doctor replaces a file that is what its name says
 echo '<html>' | tee page.html >page.pt
@@ -84,4 +87,11 @@ cp corpus/tensorflow/v1/names.ckpt names.bin
 ckpt doctor corpus/mindspore/types.ckpt corpus/tensorflow/v1/names.ckpt corpus/thinc/chain.bin names.bin
 # what the hint about an unpacked archive says, as it is printed
 cp data/train.pt . && mkdir again && (cd again && unzip -q ../train.pt) && mv again/* model && ckpt ls model
-if command -v zip >/dev/null; then zip -0qr model.pt model && ckpt diff train.pt model.pt; else echo '22 same; values: 29 same'; fi
+if command -v zip >/dev/null; then zip -0Dqr model.pt model && ckpt diff train.pt model.pt; else echo '22 same; values: 29 same'; fi
+unzip -q corpus/torch/t215/export_net.pt2 && ckpt ls export_net
+if command -v zip >/dev/null; then
+    zip -0Dqr export_net.pt2 export_net && ckpt diff corpus/torch/t215/export_net.pt2 export_net.pt2
+    ! unzip -l export_net.pt2 | grep '/$'
+else
+    echo '9 same; values: 1 same'
+fi
