@@ -257,7 +257,8 @@ static ckpt_status require_record(struct torch_archive *ta, const char *name, co
                                   ckpt_error *err)
 {
     size_t unused;
-    return file_report_lost(ta->f, torch_archive_require(ta, name, &unused, err), str_c(what), err);
+    ckpt_status st = torch_archive_require(ta, name, &unused, err);
+    return file_report_lost(ta->f, prefix_where_if_failed(st, str_c(what), err), str_c(what), err);
 }
 
 /* report_lost_section - fails if S must be there: up to 2.7 the state dict, later what has records. */

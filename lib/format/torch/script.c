@@ -384,6 +384,7 @@ static ckpt_status add_constants(struct script *s)
     uint32_t ntensors = 0;
     size_t entry;
     ckpt_status st = torch_archive_require(s->ta, "constants.pkl", &entry, s->err);
+    st = prefix_where_if_failed(st, STR_LIT("the constants"), s->err);
     if (st != CKPT_OK)
         return file_report_lost(s->f, st, STR_LIT("the constants"), s->err);
     CKPT_TRY(torch_archive_run_pickle(s->ta, entry, &root, s->err));

@@ -143,7 +143,7 @@ static ckpt_status fail_no_pickle(struct torch_archive *ta, ckpt_error *err)
                           is_json ? "model.json" : "data.pkl");
     if (ta->f->salvage)
         salvage_hint_raw_bytes(ta->z, err);
-    return prefix_where_if_failed(st, ta->top, err);
+    return prefix_where_if_failed(st, ta->top.len ? ta->top : STR_LIT("the archive"), err);
 }
 
 static ckpt_status read_zip(ckpt_file *f, ckpt_error *err)
