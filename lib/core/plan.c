@@ -255,8 +255,15 @@ ckpt_status plan_update_entries(ckpt_plan *p, ckpt_error *err)
     return st;
 }
 
-void plan_narrow(ckpt_plan *p, const struct plan_entry *entries, size_t n)
+ckpt_status plan_narrow(ckpt_plan *p, const struct plan_entry *entries, size_t n, ckpt_error *err)
 {
+    if (p->entries == p->counted_entries) { /* these stay, for make_renames */
+        struct plan_entry *own = arena_array(p->a, p->nentries, sizeof *own);
+        if (!own)
+            return fail_memory(err);
+        memcpy(own, p->entries, p->nentries * sizeof *own); /* bounded: they are in memory */
+        p->entries = own;
+    }
     for (size_t i = 0; i < p->nentries; i++)
         p->keep[p->entries[i].row] = false;
     for (size_t i = 0; i < n; i++) {
@@ -265,6 +272,7 @@ void plan_narrow(ckpt_plan *p, const struct plan_entry *entries, size_t n)
     }
     p->nentries = n;
     p->entries_stale = false;
+    return CKPT_OK;
 }
 
 void plan_note_shared(ckpt_plan *p, size_t n)

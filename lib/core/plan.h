@@ -151,7 +151,7 @@ bool plan_edit_path(const ckpt_plan *p, const struct row *row, ckpt_path_elem *o
 ckpt_status plan_update_entries(ckpt_plan *p, ckpt_error *err);
 /* plan_narrow - makes ENTRIES, N of those that plan_update_entries made, all that is written. Takes time for
  * the entries before and after, not for all rows of the file. */
-void plan_narrow(ckpt_plan *p, const struct plan_entry *entries, size_t n);
+ckpt_status plan_narrow(ckpt_plan *p, const struct plan_entry *entries, size_t n, ckpt_error *err);
 /* plan_count_entries - returns the number of entries without listing them. It allocates nothing, so that a
  * report after writing cannot fail. */
 size_t plan_count_entries(const ckpt_plan *p);

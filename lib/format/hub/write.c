@@ -382,7 +382,7 @@ static ckpt_status write_shard(struct shard_set *s, uint32_t k, ckpt_error *err)
     opts.progress = opts.progress ? report_progress : NULL;
     uint32_t begin = s->layout.begins[k];
     size_t n = s->layout.begins[k + 1] - begin; /* bounded: the begins ascend */
-    plan_narrow(s->p, s->layout.entries + begin, n);
+    CKPT_TRY(plan_narrow(s->p, s->layout.entries + begin, n, err));
     CKPT_TRY(s->format->write(s->p, &job, err));
     if (k) /* the first shard has counted what is dropped */
         s->p->ndropped = dropped;
