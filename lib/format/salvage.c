@@ -101,10 +101,20 @@ static ckpt_status replace_by_none(ckpt_file *f, size_t row, ckpt_error *err)
 
 void salvage_note_no_checksums(ckpt_file *f)
 {
-    for (size_t i = 0; i < f->table.nstorages; i++)
-        if (f->whole_checksum || f->table.storages[i].has_crc || f->table.storages[i].pieces_have_crcs)
-            return;
-    file_notice(f, "the file has no checksums: missing bytes are detected, changed bytes are not");
+    size_t n = 0, nwithout = 0;
+    bool has_any = f->whole_checksum;
+    for (size_t i = 0; i < f->table.nstorages; i++) {
+        const struct storage *s = &f->table.storages[i];
+        bool has_own = s->has_crc || s->pieces_have_crcs, has_bytes = s->src && s->nbytes;
+        has_any |= has_own;
+        n += has_bytes;
+        nwithout += has_bytes && !has_own;
+    }
+    if (!has_any)
+        file_notice(f, "the file has no checksums: missing bytes are detected, changed bytes are not");
+    else if (nwithout && !f->whole_checksum && !f->salvaged_zip) /* an archive has them of all members */
+        file_notice(f, "%zu of %zu storages have no checksum: changed bytes in them are not detected",
+                    nwithout, n);
 }
 
 void salvage_note_stray(ckpt_file *f, uint64_t n, const char *what)
