@@ -150,8 +150,9 @@ check_options model.safetensors
 check_options model.pt
 tar -xzf tests/bench/growth.tar.gz -C "$tmp" || exit 2
 for file in earliest.h5 latest.h5 legacy.pt model.ckpt.index model.joblib model.keras model.pdparams orbax \
-    script.pt zarr2 zarr3; do
+    script.pt zarr2 zarr3 trained.pt model.onnx tfjs archive.zip; do
     check_foreign $file
 done
+check_growth trained.pt '' mem FILE # it counts the states of an optimizer
 echo "growth: $passed passed, $failed failed"
 [ "$failed" -eq 0 ]

@@ -1,15 +1,18 @@
 """mkgrowth.py FOLDER - writes the files of growth.tar.gz: FOLDER/few and FOLDER/twice have the same kinds of checkpoints,
-of 500 and of 1000 small tensors, in formats that ckpt does not write. Needs torch, numpy, h5py, keras, zarr, joblib
-and orbax."""
+of 500 and of 1000 small tensors, in formats that ckpt does not write. Needs torch, numpy, h5py, keras, zarr, joblib,
+onnx and orbax."""
+import json
 import os
 import pickle
 import sys
+import zipfile
 
 import h5py
 import joblib
 import keras
 import mkother
 import numpy as np
+import onnx
 import orbax.checkpoint
 import torch
 import zarr
@@ -51,6 +54,38 @@ class Holder(torch.nn.Module):
         return x
 
 
+def write_trained(path, tensors):
+    """Writes a training checkpoint, with the states of AdamW for each parameter."""
+    parameters = {name: torch.nn.Parameter(t) for name, t in tensors.items()}
+    optimizer = torch.optim.AdamW(parameters.values())
+    sum(p.sum() for p in parameters.values()).backward()
+    optimizer.step()
+    torch.save({"state_dict": {name: p.data for name, p in parameters.items()}, "optimizer": optimizer.state_dict()}, path)
+
+
+def write_onnx(path, arrays):
+    graph = onnx.helper.make_graph([], "graph", [], [], [onnx.numpy_helper.from_array(a, n) for n, a in arrays.items()])
+    onnx.save(onnx.helper.make_model(graph), path)
+
+
+def write_tfjs(folder, arrays):
+    """Writes a folder as tensorflowjs does: model.json and the bytes of all weights in one file."""
+    os.makedirs(folder)
+    weights = [{"name": name, "shape": a.shape, "dtype": "float32"} for name, a in arrays.items()]
+    with open(f"{folder}/weights.bin", "wb") as file:
+        file.write(b"".join(a.tobytes() for a in arrays.values()))
+    with open(f"{folder}/model.json", "w", encoding="utf-8") as file:
+        json.dump({"format": "layers-model", "weightsManifest": [{"paths": ["weights.bin"], "weights": weights}]}, file)
+
+
+def write_archive(path, folder):
+    """Writes a zip of the files in FOLDER."""
+    with zipfile.ZipFile(path, "w", strict_timestamps=False) as archive:
+        for root, _, names in sorted(os.walk(folder)):
+            for name in sorted(names):
+                archive.write(f"{root}/{name}", os.path.relpath(f"{root}/{name}", os.path.dirname(folder)))
+
+
 def write_all(folder, count):
     os.makedirs(folder)
     arrays = make_arrays(count)
@@ -69,6 +104,10 @@ def write_all(folder, count):
         checkpointer.save(os.path.abspath(f"{folder}/orbax"), arrays)
     mkother.NAMES, mkother.COLUMNS = sorted(arrays), 3
     mkother.write_tensorflow(f"{folder}/model.ckpt", 2, bytes(24))
+    write_trained(f"{folder}/trained.pt", tensors)
+    write_onnx(f"{folder}/model.onnx", arrays)
+    write_tfjs(f"{folder}/tfjs", arrays)
+    write_archive(f"{folder}/archive.zip", f"{folder}/zarr2")
 
 
 for name, tensors in ("few", 500), ("twice", 1000):
