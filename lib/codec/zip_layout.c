@@ -534,9 +534,8 @@ void zip_locate_all(zip *z)
 typedef struct {
     source s;
     zip *z;
-    size_t entry;
-    uint32_t crc;     /* of the bytes, if IS_COMPARED */
-    bool is_compared; /* member_check has read all bytes; z->check_lock protects both */
+    uint32_t entry;
+    uint32_t crc; /* of the bytes; ~ of the recorded one: not known yet. z->check_lock protects it */
 } member_source;
 
 static ckpt_status member_read(source *s, uint64_t off, void *out, size_t n, ckpt_error *err)
@@ -593,18 +592,20 @@ static ckpt_status member_check(source *s, ckpt_error *err)
     member_source *m = (member_source *)s;
     const struct zip_entry *e = &m->z->entries[m->entry];
     ckpt_status st = CKPT_OK;
+    uint32_t crc = 0;
     if (m->z->crc_none || e->crc_unknown)
         return CKPT_OK;
     pthread_mutex_lock(&m->z->check_lock);
-    if (!m->is_compared && (st = source_crc(s, 0, s->size, CRC_32, &m->crc, err)) == CKPT_OK)
-        m->is_compared = true;
+    if (m->crc == ~e->crc && (st = source_crc(s, 0, s->size, CRC_32, &crc, err)) == CKPT_OK)
+        m->crc = crc;
+    crc = m->crc;
     pthread_mutex_unlock(&m->z->check_lock);
-    if (st != CKPT_OK || m->crc == e->crc)
+    if (st != CKPT_OK || crc == e->crc)
         return st;
     (void)fail(err, CKPT_ECHECKSUM, to_file_offset(m->z, e->data_offset),
                "its CRC-32 is {%08" PRIx32 "}, the central directory records {=%08" PRIx32 "}\n"
                "the data is damaged; --ignore-crc uses it anyway",
-               m->crc, e->crc);
+               crc, e->crc);
     return add_entry_name(e, CKPT_ECHECKSUM, err);
 }
 
@@ -684,7 +685,8 @@ ckpt_status zip_open_member(zip *z, size_t i, source **out, ckpt_error *err)
     if (e->is_located)
         m->s.position = source_pos(z->src, e->data_offset);
     m->z = z;
-    m->entry = i;
+    m->entry = (uint32_t)i; /* bounded: the entries are in memory */
+    m->crc = ~e->crc;
     *out = &m->s;
     return CKPT_OK;
 }

@@ -171,10 +171,10 @@ static ckpt_status finish_table(ckpt_file *f, ckpt_error *err)
 {
     arena_trim(f->a);
     CKPT_TRY(table_finish(&f->table, err));
-    if (f->check || f->salvage || table_has_checksums(&f->table))
-        table_check_first(&f->table, NULL);
-    else if (f->archive)
+    if (f->archive)
         table_check_first(&f->table, f->archive);
+    if (f->table.unchecked && (f->check || f->salvage || table_has_checksums(&f->table)))
+        table_check_first(&f->table, NULL);
     file_set_view_limit(f); /* now that the sizes of all files in a folder are known */
     return CKPT_OK;
 }

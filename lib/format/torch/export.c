@@ -68,9 +68,13 @@ static bool find_top_folder(const zip *z, ckpt_str *top)
     if (slash == SIZE_MAX)
         return false;
     *top = str_of(z->entries[0].name.ptr, slash + 1);
-    for (size_t i = 0; i < z->n; i++)
-        for (size_t k = 0; k < NMARKS && str_starts(z->entries[i].name, *top); k++)
-            found[k] = found[k] || is_mark(str_skip(z->entries[i].name, top->len), k);
+    for (size_t i = 0; i < z->n; i++) {
+        ckpt_str name = str_skip(z->entries[i].name, top->len);
+        /* most names are data/0, data/1 … */
+        bool is_storage = name.len > 5 && name.ptr[4] == '/' && str_digit(name.ptr[5]) < 10;
+        for (size_t k = 0; k < NMARKS && !is_storage && str_starts(z->entries[i].name, *top); k++)
+            found[k] = found[k] || is_mark(name, k);
+    }
     for (size_t k = 0; k < NMARKS; k++)
         weight += found[k] ? (k + 1 == NMARKS ? 2 : 1) : 0;
     return weight >= 3;
