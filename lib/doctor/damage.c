@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "codec/zip.h"
 #include "doctor/doctor.h"
+#include "format/folder.h"
 #include "format/recognize.h"
 #include "format/safetensors/safetensors.h"
 
@@ -85,6 +86,8 @@ ckpt_status doctor_report_foreign(struct doctor *d, const ckpt_error *e, ckpt_er
 {
     const struct signature *s = recognize_file(d), *packed;
     struct diagnosis diagnosis = {.id = get_diagnosis_id(s)};
+    if (s && s->kind == SIGN_COMPRESSED && folder_is_data_file(str_c(d->path)))
+        return doctor_report_data_file(d, err);
     if (!d->src && !s) { /* no file could be opened: that is an error, not a diagnosis */
         *err = *e;
         return err->status;
@@ -98,6 +101,14 @@ ckpt_status doctor_report_foreign(struct doctor *d, const ckpt_error *e, ckpt_er
     if (s && s->kind == SIGN_COMPRESSED && !is_read && recognize_packed(d, s, &packed))
         return report_packed(d, packed, diagnosis.fix, e, err);
     return doctor_report_error(d, &diagnosis, e, err);
+}
+
+ckpt_status doctor_report_data_file(struct doctor *d, ckpt_error *err)
+{
+    ckpt_error e = {.offset = CKPT_NO_OFFSET};
+    (void)format_refuse_data_file(d->path, &e);
+    d->symptoms[CHECK_STRAY].n = 0; /* they are the other items of the file */
+    return doctor_report_error(d, &(struct diagnosis){.id = "foreign"}, &e, err);
 }
 
 ckpt_status doctor_report_compressed(struct doctor *d, ckpt_error *err)

@@ -6,6 +6,7 @@
 
 #include "base/sized.h"
 #include "base/text.h"
+#include "format/folder.h"
 #include "format/format.h"
 #include "op/sanitize.h"
 #include "op/verify.h"
@@ -177,6 +178,13 @@ static bool is_no_checkpoint(ckpt_status st)
     return st == CKPT_EUNKNOWN || st == CKPT_EUNSUPPORTED || st == CKPT_ELIMIT;
 }
 
+/* is_data_file - returns true if the file is a data file of a Distributed Checkpoint. One with a single item
+ * opens as an archive, but its tensor has no name. */
+static bool is_data_file(const struct doctor *d)
+{
+    return d->f && !d->is_folder && d->f->for_torch_load && folder_is_data_file(str_c(d->path));
+}
+
 /* report_outcome - reports all diagnoses. ST is the status of verifying, *ERR its error. */
 static ckpt_status report_outcome(struct doctor *d, ckpt_status st, ckpt_error *err)
 {
@@ -189,7 +197,7 @@ static ckpt_status report_outcome(struct doctor *d, ckpt_status st, ckpt_error *
         return doctor_report_error(d, &(struct diagnosis){.id = "interrupted-edit"}, &e, err);
     *err = e;
     CKPT_TRY(st);
-    CKPT_TRY(doctor_report_compressed(d, err));
+    CKPT_TRY(is_data_file(d) ? doctor_report_data_file(d, err) : doctor_report_compressed(d, err));
     if (d->check.hint)
         CKPT_TRY(doctor_report(d, &(struct diagnosis){.id = "undo-journal", .is_note = true}, err, "%s",
                                d->check.hint));

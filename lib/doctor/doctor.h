@@ -46,6 +46,8 @@ void doctor_drop_file_name(const struct doctor *d, ckpt_error *e);
 
 /* doctor_report_foreign - reports that the file is not a checkpoint, for the reason E. */
 ckpt_status doctor_report_foreign(struct doctor *d, const ckpt_error *e, ckpt_error *err);
+/* doctor_report_data_file - reports that the file is one of the data files of a Distributed Checkpoint. */
+ckpt_status doctor_report_data_file(struct doctor *d, ckpt_error *err);
 /* doctor_report_compressed - reports a checkpoint that is compressed, which torch.load does not unpack. */
 ckpt_status doctor_report_compressed(struct doctor *d, ckpt_error *err);
 /* doctor_report_damage - reports what verifying found. */

@@ -70,7 +70,7 @@ static bool get_folder(ckpt_str name, ckpt_str *folder)
     folder->len -= folder->len > 0; /* bounded: the slash */
     if (str_starts(name, STR_LIT(NEMO_FOLDER "/")))
         folder->len = strlen(NEMO_FOLDER);
-    return str_ends(last, STR_LIT(".distcp")) || folder_shows_model(last) ||
+    return folder_is_data_file(last) || folder_shows_model(last) ||
            str_matches_word(last, names, str_eq);
 }
 

@@ -47,6 +47,8 @@ bool folder_shows_model(ckpt_str name);
 bool folder_is_companion(ckpt_str name);
 /* folder_is_later_part - returns true for all files of a split GGUF but the first, by which all are read. */
 bool folder_is_later_part(ckpt_str name);
+/* folder_is_data_file - returns true if NAME is that of a data file of a Distributed Checkpoint. */
+static inline bool folder_is_data_file(ckpt_str name) { return str_ends(name, STR_LIT(".distcp")); }
 /* folder_has - returns true if the folder PATH has a file that matches NAME, which may have a `*`. */
 bool folder_has(const source *archive, const char *path, const char *name);
 /* folder_file_has - returns true if TEXT is in the first or last 64 KiB of the file NAME of the folder

@@ -242,16 +242,14 @@ static ckpt_status refuse_unknown(const struct probe *p, ckpt_error *err)
     return CKPT_EUNKNOWN;
 }
 
-/* refuse_data_file - refuses P, a single .distcp file: the offset of each item of a Distributed Checkpoint is
- * in .metadata next to it. */
-static ckpt_status refuse_data_file(const struct probe *p, ckpt_error *err)
+ckpt_status format_refuse_data_file(const char *path, ckpt_error *err)
 {
     char word[SHELL_WORD_MAX];
-    size_t n = strlen(p->path) - str_after_last(str_c(p->path), '/').len; /* bounded: the name ends PATH */
+    size_t n = strlen(path) - str_after_last(str_c(path), '/').len; /* bounded: the name ends PATH */
     return fail(err, CKPT_EUNKNOWN, 0,
                 "{a data file} of a Distributed Checkpoint, not {=its folder}\n"
                 "name the folder: %s",
-                quote_beginning(p->path, n, n ? "" : ".", word));
+                quote_beginning(path, n, n ? "" : ".", word));
 }
 
 /* path_exists_beside - returns true if the folder of PATH has the file BEFORE + name of PATH + AFTER. Sets
@@ -304,8 +302,8 @@ ckpt_status format_fail_unrecognized(const struct probe *p, ckpt_error *err)
         return refuse_icloud_stub(p, s, err);
     if (p->zip)
         return refuse_zip(p, err);
-    if (p->zip_err.status != CKPT_OK && str_ends(str_c(p->path), STR_LIT(".distcp")))
-        return refuse_data_file(p, err);
+    if (p->zip_err.status != CKPT_OK && folder_is_data_file(str_c(p->path)))
+        return format_refuse_data_file(p->path, err);
     if (p->zip_err.status != CKPT_OK) {
         *err = p->zip_err;
         return p->zip_err.status;

@@ -100,6 +100,9 @@ void format_hint_missing(const char *path, ckpt_error *err);
 /* format_fail_unrecognized - fails with an error that names what P is instead of a checkpoint, such as a Git
  * LFS pointer (foreign.c). */
 ckpt_status format_fail_unrecognized(const struct probe *p, ckpt_error *err);
+/* format_refuse_data_file - fails because PATH is a data file of a Distributed Checkpoint, and names its
+ * folder: the offset of each item is in .metadata there. */
+ckpt_status format_refuse_data_file(const char *path, ckpt_error *err);
 /* shards_write - writes P as shards of at most opts->max_shard tensor bytes, each a file in FORMAT, and their
  * index (hub/write.c). */
 ckpt_status shards_write(ckpt_plan *p, const struct format *format, const struct write_job *job,

@@ -101,8 +101,6 @@ struct dcp {
 
 /* ------------------------------------------------------------------------ folders */
 
-static bool is_data_file(ckpt_str name) { return str_ends(name, STR_LIT(".distcp")); }
-
 /* is_rank_metadata - returns true for names such as "__12.metadata". */
 static bool is_rank_metadata(ckpt_str name)
 {
@@ -114,7 +112,10 @@ static bool is_metadata(ckpt_str name) { return str_is(name, METADATA); }
 
 static bool is_unfinished_metadata(ckpt_str name) { return str_ends(name, STR_LIT(METADATA ".tmp")); }
 
-static bool is_data_or_rank_metadata(ckpt_str name) { return is_data_file(name) || is_rank_metadata(name); }
+static bool is_data_or_rank_metadata(ckpt_str name)
+{
+    return folder_is_data_file(name) || is_rank_metadata(name);
+}
 
 /* has_torch_metadata - returns true if the first bytes of .metadata name torch. Other programs have files of
  * that name, too. */
@@ -875,7 +876,7 @@ static ckpt_status note_unused_files(struct dcp *dcp)
     ckpt_file *f = dcp->f;
     ckpt_str *list;
     size_t n, nunused = 0, first_unused = 0;
-    CKPT_TRY(folder_list(f, f->folder, is_data_file, &list, &n, dcp->err));
+    CKPT_TRY(folder_list(f, f->folder, folder_is_data_file, &list, &n, dcp->err));
     for (size_t i = n; i-- > 0;)
         if (map_get(dcp->file_of, list[i]) == MAP_NONE) {
             first_unused = i;

@@ -10,7 +10,7 @@
 
 static bool is_not_dcp_file(ckpt_str name)
 {
-    return !str_is(name, ".") && !str_is(name, "..") && !str_ends(name, STR_LIT(".distcp")) &&
+    return !str_is(name, ".") && !str_is(name, "..") && !folder_is_data_file(name) &&
            !str_ends(name, STR_LIT(".metadata")) && !str_ends(name, STR_LIT(".metadata.tmp"));
 }
 

@@ -1,0 +1,6 @@
+# Of a single file of a Distributed Checkpoint, doctor names the folder: its compression is not what keeps it from loading.
+for f in dcp_zstd/__0_0 dcp_zstd/__1_0 dcp_safetensors/__1_0 dcp_dtensor/__0_0; do
+    ckpt doctor corpus/torch/t215/dist/$f.distcp
+done
+cp corpus/torch/t215/dist/dcp_zstd/__0_0.distcp .
+ckpt doctor --json __0_0.distcp
