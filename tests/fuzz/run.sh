@@ -34,7 +34,7 @@ make_rank_tars()
         tests/corpus/megatron/* tests/corpus/trainers/* tests/corpus/zarr/* tests/corpus/tfjs/* \
         tests/corpus/openvino/* tests/corpus/torchsnapshot/* \
         tests/corpus/torch/*/dist/dcp_* tests/corpus/torch/dist*/dcp_*; do
-        case $folder in */bad | */emulated) continue ;; esac
+        case $folder in */bad | */emulated | *.pt) continue ;; esac
         tar -C "$folder" --format=ustar -b 1 -cf "$work/ranks.tars/$(echo "$folder" | tr / -)" .
     done
     for first in tests/corpus/torch/*/dist/*_rank0.pt tests/corpus/torch/dist*/*_rank0.pt; do

@@ -36,6 +36,8 @@
 #define METADATA  ".metadata" /* of a Distributed Checkpoint */
 #define MAX_RANKS 100000u
 #define MAX_TEXT  250u /* bytes of the error that lists tensors without a rule */
+#define ALL_RANKS_HINT \
+    "put the folders of all ranks next to each other; `ckpt ls` shows the file of one alone"
 
 struct megatron_rank {
     uint64_t tensor_rank, stage; /* in the name of the folder */
@@ -491,7 +493,9 @@ static ckpt_status open_rank(struct megatron *m, ckpt_str name, ckpt_str *truste
         if (st == CKPT_OK && !trusted->len)
             *trusted = path;
     }
-    return st;
+    ckpt_str expected = ARENA_CONCAT(m->f->a, name, STR_LIT("/"), str_c(files[0]));
+    return expected.ptr ? part_file_explain_missing(st, expected, ALL_RANKS_HINT, m->err)
+                        : fail_memory(m->err);
 }
 
 static int compare_ranks(const void *a, const void *b)
@@ -504,8 +508,7 @@ static int compare_ranks(const void *a, const void *b)
 
 static ckpt_status accept_missing_rank(struct megatron *m)
 {
-    error_add_hint(m->err,
-                   "put the folders of all ranks next to each other; `ckpt ls` shows the file of one alone");
+    error_add_hint(m->err, ALL_RANKS_HINT);
     return part_file_accept_missing(m->f, m->err);
 }
 

@@ -99,11 +99,15 @@ static ckpt_status keep_attributes(struct zarr_folder *z, ckpt_str prefix, const
     return CKPT_OK;
 }
 
-static ckpt_status read_json(struct zarr_folder *z, size_t i, ckpt_value **out)
+/* read_object - sets *OUT to the JSON object that is entry I, the file NAME of a node. */
+static ckpt_status read_object(struct zarr_folder *z, size_t i, const char *name, ckpt_value **out)
 {
     ckpt_str text;
     CKPT_TRY(store_read_text(&z->store, i, &text));
-    return json_read_value(text, 0, z->arrays.f->a, out, z->arrays.err);
+    ckpt_status st = json_read_value(text, 0, z->arrays.f->a, out, z->arrays.err);
+    if (st == CKPT_OK && (*out)->type != CKPT_V_DICT)
+        st = fail(z->arrays.err, CKPT_EFORMAT, 0, "the JSON is {not an object}; {=an object} was expected");
+    return prefix_where_if_failed(st, str_c(name), z->arrays.err);
 }
 
 /* read_v3_node - reads entry I, the zarr.json of the group or array at PREFIX. */
@@ -115,10 +119,12 @@ static ckpt_status read_v3_node(struct zarr_folder *z, size_t i, ckpt_str prefix
         return fail_memory(z->arrays.err);
     if (has_entry(z, both))
         return CKPT_OK;
-    CKPT_TRY(read_json(z, i, &json));
-    if (json->type != CKPT_V_DICT || !value_text(value_get(json, "node_type"), &type) ||
+    CKPT_TRY(read_object(z, i, ZARR_V3, &json));
+    if (!value_text(value_get(json, "node_type"), &type) ||
         (!str_is(type, "group") && !str_is(type, "array")))
-        return fail(z->arrays.err, CKPT_EFORMAT, 0, "{no type} of the node; {=group or array} was expected");
+        return prefix_where_if_failed(
+            fail(z->arrays.err, CKPT_EFORMAT, 0, "{no type} of the node; {=group or array} was expected"),
+            STR_LIT(ZARR_V3), z->arrays.err);
     CKPT_TRY(keep_attributes(z, prefix, value_get(json, "attributes")));
     return str_is(type, "array") ? add_array(z, prefix) : CKPT_OK;
 }
@@ -134,7 +140,7 @@ static ckpt_status read_entry(struct zarr_folder *z, size_t i)
         return read_v3_node(z, i, prefix);
     if (!is_file_of_node(key, ZARR_ATTRIBUTES, &prefix))
         return CKPT_OK;
-    CKPT_TRY(read_json(z, i, &json));
+    CKPT_TRY(read_object(z, i, ZARR_ATTRIBUTES, &json));
     return keep_attributes(z, prefix, json);
 }
 
