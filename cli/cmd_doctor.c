@@ -19,7 +19,7 @@ static const struct opt options[] = {
 };
 
 const struct cmd cmd_doctor = {
-    "doctor", "FILE…",    "diagnose load errors, and print the command that fixes them", options, 1,
+    "doctor", "FILE…",    "print why a file does not load, and the command that fixes it", options, 1,
     NO_LIMIT, run_doctor,
 };
 

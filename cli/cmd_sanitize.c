@@ -13,7 +13,7 @@ static const struct opt options[] = {
 };
 
 const struct cmd cmd_sanitize = {
-    "sanitize", "FILE -o OUT", "keep only tensors and plain data, for weights_only=True", options, 1,
+    "sanitize", "FILE -o OUT", "keep only tensors and builtin types, for weights_only=True", options, 1,
     1,          run_sanitize};
 
 static const char *loss_reason(const ckpt_sanitized *s)

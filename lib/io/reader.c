@@ -15,8 +15,8 @@ ckpt_status reader_init(reader *r, source *src, uint64_t pos, uint64_t end, ckpt
     *r = (reader){.src = src, .pos = pos, .end = end, .err = err};
     if (pos > end || end > src->size) {
         r->status = src->size ? fail(err, CKPT_ETRUNCATED, source_pos(src, pos),
-                                     "{=bytes up to %" PRIu64 "} are needed, there are {%" PRIu64 "}", end,
-                                     src->size)
+                                     "needs {=bytes %" PRIu64 " to %" PRIu64 "}, has {%" PRIu64 " bytes}",
+                                     pos, end, src->size)
                               : fail(err, CKPT_ETRUNCATED, source_pos(src, 0), "the file is {empty}");
         return r->status;
     }

@@ -79,6 +79,7 @@ static void the_first_error_is_kept(void)
     ckpt_error err;
     /* ranges that end after the source, or before they begin */
     CU_ASSERT(reader_init(&r, src, 0, 101, &err) == CKPT_ETRUNCATED);
+    CU_ASSERT_STRING_EQUAL(err.what, "needs bytes 0 to 101, has 100 bytes");
     reader_free(&r);
     CU_ASSERT(reader_init(&r, src, 90, 80, &err) == CKPT_ETRUNCATED);
     reader_free(&r);

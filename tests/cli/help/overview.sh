@@ -1,0 +1,2 @@
+# Each command has one line, which its manual page and its --help have, too.
+ckpt help
