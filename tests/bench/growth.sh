@@ -139,6 +139,8 @@ check_foreign()
     done
     check_growth "$1" "$1" diff FILE OTHER
     check_growth "$1" '' convert --no-sync FILE OUT.safetensors
+    check_growth "$1" '' salvage --no-sync FILE -o OUT.safetensors
+    check_growth "$1" '' rename -n -s '([0-9]+)=>x\1' FILE
 }
 
 make_files few $few
@@ -149,8 +151,9 @@ done
 check_options model.safetensors
 check_options model.pt
 tar -xzf tests/bench/growth.tar.gz -C "$tmp" || exit 2
-for file in earliest.h5 latest.h5 legacy.pt model.ckpt.index model.joblib model.keras model.pdparams orbax \
-    script.pt zarr2 zarr3 trained.pt model.onnx tfjs archive.zip; do
+for file in earliest.h5 latest.h5 legacy.pt model.ckpt.index model.joblib model.keras model.pdparams orbax script.pt \
+    zarr2 zarr3 trained.pt model.onnx tfjs archive.zip model.params mindspore.ckpt openvino.xml \
+    paddle2.pdiparams paddle3.pdiparams fluid model.tensors thinc.bin snapshot zero2 zero3 megatron; do
     check_foreign $file
 done
 check_growth trained.pt '' mem FILE # it counts the states of an optimizer

@@ -1,6 +1,9 @@
 """mkgrowth.py FOLDER - writes the files of growth.tar.gz: FOLDER/few and FOLDER/twice have the same kinds of checkpoints,
 of 500 and of 1000 small tensors, in formats that ckpt does not write. Needs torch, numpy, h5py, keras, zarr, joblib,
-onnx and orbax."""
+onnx, orbax and msgpack. In FOLDER, this makes the archive:
+    tar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX -cf - few twice | gzip -9n
+Some of the libraries write random names; to add a format, extract the archive and add its files to it."""
+import argparse
 import json
 import os
 import pickle
@@ -10,6 +13,7 @@ import zipfile
 import h5py
 import joblib
 import keras
+import mkforeign
 import mkother
 import numpy as np
 import onnx
@@ -86,6 +90,47 @@ def write_archive(path, folder):
                 archive.write(f"{root}/{name}", os.path.relpath(f"{root}/{name}", os.path.dirname(folder)))
 
 
+def write_deepspeed(folder, tensors, stage):
+    """Writes a folder as two ranks of DeepSpeed's ZeRO STAGE do, with the states of AdamW."""
+    step, ranks = f"{folder}/global_step1", 2
+    os.makedirs(step)
+    with open(f"{folder}/latest", "w", encoding="utf-8") as file:
+        file.write("global_step1")
+    shapes = {name: t.shape for name, t in tensors.items()}
+    for rank in range(ranks):
+        flat = torch.cat([t.flatten()[rank::ranks] for t in tensors.values()])
+        state = {"step": torch.tensor(1.0), "exp_avg": flat.clone(), "exp_avg_sq": flat.clone()}
+        base = {"state": {0: state}, "param_groups": [{"lr": 0.1, "params": [0]}]}
+        optimizer = {"zero_stage": stage, "partition_count": ranks}
+        if stage == 3:
+            optimizer |= {"fp32_flat_groups": [flat], "optimizer_state_dict": base}
+        else:
+            optimizer |= {"single_partition_of_fp32_groups": [flat], "base_optimizer_state": base}
+        prefix = f"{step}/zero_pp_rank_{rank}_mp_rank_00"
+        torch.save({"optimizer_state_dict": optimizer, "ds_version": "0.19.8"}, f"{prefix}_optim_states.pt")
+        model = {"module": {} if stage == 3 else tensors, "buffer_names": [], "param_shapes": [shapes],
+                 "shared_params": {}, "dp_world_size": ranks, "mp_world_size": 1, "ds_version": "0.19.8"}
+        if stage == 3 or rank == 0:
+            torch.save(model, f"{prefix if stage == 3 else step + '/mp_rank_00'}_model_states.pt")
+
+
+def write_megatron(folder, tensors):
+    """Writes a folder as two tensor-parallel ranks of Megatron-LM do, with TENSORS as the weights of its layers."""
+    os.makedirs(folder)
+    with open(f"{folder}/latest_checkpointed_iteration.txt", "w", encoding="utf-8") as file:
+        file.write("100")
+    values = list(tensors.values())
+    args = argparse.Namespace(num_layers=len(values) // 2, hidden_size=3, padded_vocab_size=4)
+    for rank in range(2):
+        model = {"embedding.word_embeddings.weight": torch.zeros(2, 3)}
+        for i, (fc1, fc2) in enumerate(zip(values[::2], values[1::2])):
+            model[f"decoder.layers.{i}.mlp.linear_fc1.weight"] = fc1
+            model[f"decoder.layers.{i}.mlp.linear_fc2.weight"] = fc2.T.contiguous()
+        os.makedirs(f"{folder}/iter_0000100/mp_rank_0{rank}")
+        torch.save({"args": args, "checkpoint_version": 3.0, "iteration": 100, "model": model},
+                   f"{folder}/iter_0000100/mp_rank_0{rank}/model_optim_rng.pt")
+
+
 def write_all(folder, count):
     os.makedirs(folder)
     arrays = make_arrays(count)
@@ -108,6 +153,10 @@ def write_all(folder, count):
     write_onnx(f"{folder}/model.onnx", arrays)
     write_tfjs(f"{folder}/tfjs", arrays)
     write_archive(f"{folder}/archive.zip", f"{folder}/zarr2")
+    for stage in 2, 3:
+        write_deepspeed(f"{folder}/zero{stage}", tensors, stage)
+    write_megatron(f"{folder}/megatron", tensors)
+    mkforeign.write_all(folder, arrays)
 
 
 for name, tensors in ("few", 500), ("twice", 1000):
