@@ -34,11 +34,22 @@ static ckpt_status keep_member(void *user, ckpt_str name, source *bytes, ckpt_er
     return CKPT_OK;
 }
 
+/* is_about_end - returns true if WHY, a message of libarchive, is that its input ends too early. For xz it
+ * passes on liblzma's, which is that it cannot go on. */
+static bool is_about_end(const char *why)
+{
+    return strstr(why, "runcated") || strstr(why, "No progress is possible");
+}
+
 /* unpack_by_libarchive - unpacks the compressed file SRC. Its decoder fails only if the file is damaged. */
 static ckpt_status unpack_by_libarchive(source *src, struct unpack *u, ckpt_error *err)
 {
     ckpt_status st = unpack_archive(src, u, err);
-    if (st != CKPT_EUNSUPPORTED || !u->is_decoder_failed)
+    bool is_decoder_failed = st == CKPT_EUNSUPPORTED && u->is_decoder_failed;
+    if ((st == CKPT_EFORMAT || is_decoder_failed) && is_about_end(err->what))
+        return fail(err, CKPT_ETRUNCATED, CKPT_NO_OFFSET,
+                    "the {compressed bytes} end too early: they have no {=end mark}");
+    if (!is_decoder_failed)
         return st;
     ckpt_error why = *err;
     return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "broken {=compressed data}: {%s}", why.what);
@@ -151,12 +162,14 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
         err->hint[0] = '\0';
         recognize_add_hint(s, f->path, err);
     }
+    if (st == CKPT_EFORMAT)
+        error_add_hint(err, "the file is damaged: get it again");
     ckpt_error why = *err;
     /* what precedes the end of a truncated file can be used; after damage, nothing shows what is right */
     bool is_partial = st == CKPT_ETRUNCATED && f->salvage && unpacked && unpacked->size;
     uint64_t n = unpacked ? unpacked->size : 0;
     if (st == CKPT_OK && !n)
-        st = fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{nothing} in {=a compressed file}");
+        st = fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{nothing} in {=a compressed file}\nget the file again");
     if (st == CKPT_OK || is_partial)
         st = read_unpacked(f, unpacked, err);
     else
