@@ -12,6 +12,7 @@
 
 #define FILE_MIN     16u                 /* bytes of the smallest value that is reported as a file */
 #define PICKLE_MIN   8u                  /* likewise, as a pickle */
+#define SOUGHT_MIN   3u                  /* of the smallest text that the caller looks for */
 #define SEARCHED     4096u               /* bytes searched for a newline or STACK_GLOBAL */
 #define ZIP_SEARCHED (READER_WINDOW / 4) /* bytes of the largest value searched for a zip archive */
 
@@ -118,9 +119,10 @@ static void decode_latin1_head(struct trace_payload *v, const unsigned char *b, 
  * looks for. */
 static void look_for_texts(struct tracer *t, const unsigned char *b, size_t n)
 {
-    for (const char *const *sought = t->options->sought_texts; sought && *sought; sought++)
-        if (str_eq(str_of((const char *)b, n), str_c(*sought)) || numpy_is_text(b, n, str_c(*sought)))
-            t->result->has_sought_text = true;
+    const char *const *sought = t->options->sought_texts;
+    for (uint32_t i = 0; sought && sought[i]; i++)
+        if (str_eq(str_of((const char *)b, n), str_c(sought[i])) || numpy_is_text(b, n, str_c(sought[i])))
+            t->result->sought_texts |= UINT32_C(1) << i; /* bounded: at most 32 */
 }
 
 /* may_be_sought - returns true if a text that the caller looks for begins with the byte C, or may do so as a
@@ -139,7 +141,7 @@ bool payload_report_bytes(struct tracer *t, uint64_t n)
     bool is_text = t->u.op == PICKLE_BINUNICODE || t->u.op == PICKLE_SHORT_BINUNICODE ||
                    t->u.op == PICKLE_BINUNICODE8;
     size_t searched = n < SEARCHED ? (size_t)n : SEARCHED;
-    if (n < PICKLE_MIN || n > unpickler_bytes_left(&t->u) || t->u.op == PICKLE_LONG1 ||
+    if (n < SOUGHT_MIN || n > unpickler_bytes_left(&t->u) || t->u.op == PICKLE_LONG1 ||
         t->u.op == PICKLE_LONG4)
         return true;
     if (t->u.p == t->u.lim && !unpickler_fill(&t->u, 1))
@@ -152,6 +154,8 @@ bool payload_report_bytes(struct tracer *t, uint64_t n)
             return false;
         look_for_texts(t, t->u.p, start);
     }
+    if (n < PICKLE_MIN)
+        return true;
     if (!is_text && !check_end_of_zip(t, n < SIZE_MAX ? (size_t)n : SIZE_MAX, &v.may_end_in_zip))
         return false;
     if (!v.may_end_in_zip && !get_possible_kinds(*t->u.p) &&
@@ -198,7 +202,7 @@ bool payload_report_line(struct tracer *t)
     if (!tracer_read_line(t, line, &n))
         return false;
     uint64_t size = unpickler_offset(&t->u) - start - 1; /* bounded: a newline or a last byte was read */
-    if (n < quotes || size < PICKLE_MIN + 2 * quotes)
+    if (n < quotes || size < SOUGHT_MIN + 2 * quotes)
         return true;
     struct trace_payload v = {.start = start + quotes, /* bounded: inside the line */
                               .size = size - 2 * quotes,
@@ -207,5 +211,5 @@ bool payload_report_line(struct tracer *t)
     bool may_import = decode_line_head(&v, (const unsigned char *)line + quotes,
                                        n < v.size ? n : (size_t)v.size, n < v.size);
     look_for_texts(t, v.head, v.nhead);
-    return report_if_payload(t, &v, may_import);
+    return v.size < PICKLE_MIN || report_if_payload(t, &v, may_import);
 }

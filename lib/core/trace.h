@@ -99,7 +99,7 @@ struct trace_end {
     uint64_t next_offset;  /* offset after STOP, or where the trace failed */
     bool reached_stop;     /* STOP was reached */
     bool by_frame_differs; /* a loader that reads frame by frame runs different opcodes */
-    bool has_sought_text;  /* a text is one of sought_texts, also as a text of numpy */
+    uint32_t sought_texts; /* bit I: a text is sought_texts[I] of the options, also as a text of numpy */
     uint64_t opcodes, calls;
     uint64_t narrays; /* joblib arrays, whose bytes are skipped */
     uint64_t array_bytes;

@@ -4,13 +4,10 @@
 
 enum listed { NOT_LISTED, LISTED_HARMLESS, LISTED_CONSTANT, LISTED_NEW, LISTED_VALUE, LISTED_EXEC };
 
-/* find_listed - returns the list that MODULE.NAME is in; the first of enum listed if it is in several. */
-static enum listed find_listed(ckpt_str module, ckpt_str name)
-{
-    static const struct {
-        const char *module, *names;
-        enum listed answer;
-    } known[] = {
+static const struct known_name {
+    const char *module, *names;
+    enum listed answer;
+} known[] = {
 #define HARMLESS(module, name)  {module, name, LISTED_HARMLESS},
 #define CONSTANT(module, names) {module, names, LISTED_CONSTANT},
 #define NEW(module, names)      {module, names, LISTED_NEW},
@@ -22,11 +19,20 @@ static enum listed find_listed(ckpt_str module, ckpt_str name)
 #undef NEW
 #undef CONSTANT
 #undef HARMLESS
-    };
+};
+
+static bool has_name(const struct known_name *k, ckpt_str name)
+{
+    return str_matches_word(name, k->names, str_eq) || str_is(STR_LIT("*"), k->names);
+}
+
+/* find_listed - returns the list that MODULE.NAME is in; the first of enum listed if it is in several. */
+static enum listed find_listed(ckpt_str module, ckpt_str name)
+{
     enum listed answer = NOT_LISTED;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (str_is(module, known[i].module) && (answer == NOT_LISTED || known[i].answer < answer) &&
-            (str_matches_word(name, known[i].names, str_eq) || str_is(STR_LIT("*"), known[i].names)))
+            has_name(&known[i], name))
             answer = known[i].answer;
     return answer;
 }
@@ -50,6 +56,32 @@ ckpt_scan_verdict name_verdict(ckpt_str module, ckpt_str name)
         return CKPT_SCAN_ALLOW_LISTED;
     ckpt_str first = str_of(name.ptr, dot == SIZE_MAX ? name.len : dot);
     return find_listed(module, first) == LISTED_EXEC ? CKPT_SCAN_KNOWN_EXEC : CKPT_SCAN_UNKNOWN_CALLABLE;
+}
+
+/* Modules of Python whose names packages give to modules of their own: they count only at the beginning of
+ * what is certain to be a path. */
+static const char ambiguous_modules[] =
+    "code commands logging new platform profile signal site test this trace unittest";
+
+bool name_path_runs_code(ckpt_str path, bool is_certain)
+{
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        ckpt_str module = str_c(known[i].module);
+        bool is_ambiguous = str_matches_word(module, ambiguous_modules, str_eq);
+        for (size_t at = 0; known[i].answer == LISTED_EXEC && at < path.len;) {
+            at = str_find(path, module, at);
+            ckpt_str rest = at == SIZE_MAX ? STR_LIT("") : str_skip(path, at + module.len);
+            if (!rest.len || (is_ambiguous && (at > 0 || !is_certain)))
+                break;
+            size_t dot = str_find(rest, STR_LIT("."), 1);
+            ckpt_str name = str_skip(str_first(rest, dot), 1);
+            bool is_component = (at == 0 || path.ptr[at - 1] == '.') && *rest.ptr == '.';
+            if (is_component && name.len && has_name(&known[i], name))
+                return true;
+            at++;
+        }
+    }
+    return false;
 }
 
 ckpt_status names_sha256(uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err)

@@ -19,6 +19,11 @@ const char *weights_only_allowed_name(size_t i);
 /* name_verdict - returns the verdict on importing MODULE.NAME, in the spelling of Python 3. A NAME with a dot
  * is not allowed, since Python resolves it attribute by attribute; KNOWN_EXEC if its first part is. */
 ckpt_scan_verdict name_verdict(ckpt_str module, ckpt_str name);
+/* name_path_runs_code - returns true if PATH, a module and attributes of it with dots between them, leads to
+ * a name for which name_verdict is KNOWN_EXEC, also through modules that import it: "torch.os.system". Unless
+ * IS_CERTAIN, PATH may be something else: then a module whose name is a common word, as in "code.x", does not
+ * count. */
+bool name_path_runs_code(ckpt_str path, bool is_certain);
 /* How an allow-listed name may be used. */
 enum name_use {
     NAME_ANY,

@@ -52,12 +52,11 @@ static ckpt_status report_broken_pickle(struct scanner *x, const struct scan_pic
 static ckpt_status follow_pickle(struct pickle_scan *ps, const struct scan_pickle *p, struct trace_end *end,
                                  ckpt_error *err)
 {
-    static const char *const sought_texts[] = {LIGHTNING_INSTANTIATOR, PYANNOTE_RECORD, NULL};
     struct scan *s = ps->x->scan;
     struct trace_options o = {.buffer_frames = p->by_frame,
                               .joblib_arrays_as_opcodes = p->joblib_arrays_as_opcodes,
                               .reports_payloads = !p->by_frame && !p->joblib_arrays_as_opcodes,
-                              .sought_texts = sought_texts,
+                              .sought_texts = scan_sought_texts,
                               .opcodes_left = &s->opcodes_left,
                               .step = handle_step,
                               .user = ps};
@@ -279,8 +278,8 @@ ckpt_status scan_one_pickle(struct scanner *x, source *src, ckpt_str where, uint
         CKPT_TRY(scan_arrays_as_opcodes(ps, &p, end.first_array, err));
         p.joblib_arrays_as_opcodes = false;
     }
-    if (end.has_sought_text && end.reached_stop && !end.narrays)
-        CKPT_TRY(lightning_judge(x, src, where, *pos, err));
+    if (end.reached_stop && !end.narrays)
+        CKPT_TRY(scan_pickle_texts(x, src, where, (struct scan_sought){*pos, end.sought_texts}, err));
     scan_count_bytes(src, &x->scan->result->in_tensors, end.array_bytes);
     scan_count_bytes(src, &x->scan->result->in_pickles,
                      end.next_offset - *pos - end.array_bytes); /* bounded: the arrays are in the pickle */

@@ -147,13 +147,22 @@ ckpt_status scan_report_read_error(struct scanner *x, struct scan_place at, ckpt
 ckpt_status scan_check_format(struct scanner *x, source *src, ckpt_str where, const char *format,
                               uint64_t *end, ckpt_error *err);
 
-/* The hyper-parameter of Lightning's checkpoints that names what its loader calls; see lightning.c. */
+/* The hyper-parameter of Lightning's checkpoints that names what its loader calls; see pickle_texts.c. */
 #define LIGHTNING_INSTANTIATOR "_instantiator"
 /* The record of pyannote.audio in such a checkpoint. */
 #define PYANNOTE_RECORD "pyannote.audio"
-/* lightning_judge - reports what Lightning and pyannote.audio would import and call for texts in the pickle
- * at POS of SRC. */
-ckpt_status lightning_judge(struct scanner *x, source *src, ckpt_str where, uint64_t pos, ckpt_error *err);
+/* The texts that scan_pickle_texts needs, for struct trace_options; NULL after the last. */
+extern const char *const scan_sought_texts[];
+struct scan_sought {
+    uint64_t pos;   /* of the pickle */
+    uint32_t texts; /* sought_texts of its struct trace_end */
+};
+/* scan_pickle_texts - reports what programs would import, call or run for texts in a pickle of SRC. */
+ckpt_status scan_pickle_texts(struct scanner *x, source *src, ckpt_str where, struct scan_sought sought,
+                              ckpt_error *err);
+/* scan_python_config - reports what mmengine would run for TEXT, a value at AT of SRC that it takes for a
+ * program of values; see python_config.c. */
+ckpt_status scan_python_config(struct scanner *x, source *src, ckpt_str where, uint64_t at, ckpt_str text);
 
 /* An object of JSON that may describe a part of a Keras model; see keras.c. */
 struct keras_object {
@@ -240,8 +249,21 @@ void skops_note_object(struct skops_node *node, ckpt_str key, const struct skops
 ckpt_status skops_judge(struct scanner *x, const struct skops_node *node, source *src, ckpt_str where,
                         size_t at);
 /* scan_config_target - reports the TARGET that a configuration names at AT, unless it is known to be
- * harmless; .ptr NULL: it is not in the file. */
+ * harmless; .ptr NULL: it is not in the file. scan_stored_target - does that for a text in a pickle, which a
+ * program may call: what is neither known to run code nor unusual is only noted. */
 ckpt_status scan_config_target(struct scanner *x, source *src, ckpt_str where, uint64_t at, ckpt_str target);
+ckpt_status scan_stored_target(struct scanner *x, source *src, ckpt_str where, uint64_t at, ckpt_str target);
+/* How the value of a key of JSON or YAML names a target; see config_keys.def. */
+enum scan_key { SCAN_KEY_OTHER, SCAN_KEY_ALWAYS, SCAN_KEY_DOTTED, SCAN_KEY_RUNS_CODE };
+enum scan_key scan_target_key(ckpt_str key);
+/* scan_key_names - returns true if TEXT, under a KEY of that kind, names a target. scan_target_runs_code - if
+ * TEXT, which may be something else, is the name of a function that is known to run code. */
+bool scan_key_names(enum scan_key key, ckpt_str text);
+bool scan_target_runs_code(ckpt_str text);
+/* scan_is_dotted_name - returns true if TEXT is identifiers with dots between them, at least two.
+ * scan_may_be_target - does that if it does not end in a suffix of data files, either. */
+bool scan_is_dotted_name(ckpt_str text);
+bool scan_may_be_target(ckpt_str text);
 /* What "trust_remote_code" means in a configuration. */
 #define TRUSTS_CODE "by which the author allows code of a repository"
 /* A text that may be YAML or JSON. */

@@ -18,6 +18,10 @@
 struct open_object {
     struct keras_object keras;
     struct skops_node skops;
+    ckpt_str target;    /* the text of "target", if it may name a class */
+    size_t target_at;   /* its offset */
+    size_t nkeys;
+    bool has_params;    /* there is a key "params" */
     ckpt_str outer_key; /* under which it is in the object around it */
     ckpt_str key;       /* the last key, until its value ends; in an array FIRST_ITEM, until that ends */
 };
@@ -196,6 +200,37 @@ static ckpt_status judge_exported_text(struct json_visit *v, const struct open_o
     return exported_judge_text(v->x, v->src, v->where, &t);
 }
 
+/* note_key - notes that O has the key TEXT. */
+static void note_key(struct open_object *o, ckpt_str text)
+{
+    o->key = text;
+    o->nkeys++; /* bounded: no more than bytes */
+    o->has_params |= str_is(text, "params");
+}
+
+/* judge_key - reports TEXT, the value of O's last key, if that key names what a loader calls. What is under
+ * "target" may be something else: see judge_target. */
+static ckpt_status judge_key(struct json_visit *v, struct open_object *o, ckpt_str text)
+{
+    enum scan_key kind = scan_target_key(o->key);
+    if (v->is_yaml || !scan_key_names(kind, text))
+        return CKPT_OK;
+    bool is_in_graph = str_is(v->open[1].key, "graph_module"); /* judge_exported_text reports it */
+    if (!str_is(o->key, "target") || (scan_target_runs_code(text) && !is_in_graph))
+        return scan_config_target(v->x, v->src, v->where, v->json.event_at, text);
+    o->target = text;
+    o->target_at = v->json.event_at;
+    return CKPT_OK;
+}
+
+/* judge_target - reports the "target" of O, which ended, if it has "params", too, or nothing else. */
+static ckpt_status judge_target(struct json_visit *v, const struct open_object *o)
+{
+    return o->target.len && (o->has_params || o->nkeys == 1)
+               ? scan_config_target(v->x, v->src, v->where, o->target_at, o->target)
+               : CKPT_OK;
+}
+
 /* visit_string - judges a text by the key of its object or array. */
 static ckpt_status visit_string(struct json_visit *v, struct open_object *o, ckpt_error *err)
 {
@@ -206,8 +241,7 @@ static ckpt_status visit_string(struct json_visit *v, struct open_object *o, ckp
         CKPT_TRY(check_expression(v, false));
     if (str_is(o->outer_key, "guards_code"))
         CKPT_TRY(check_expression(v, true));
-    if (str_is(o->key, "_target_") && !v->is_yaml)
-        CKPT_TRY(scan_config_target(v->x, v->src, v->where, v->json.event_at, text));
+    CKPT_TRY(judge_key(v, o, text));
     if (str_is(o->outer_key, "weight_map"))
         CKPT_TRY(scan_check_tensor_name(v->x, v->src, v->where, v->json.event_at, o->key));
     CKPT_TRY(report_path(v, o, text));
@@ -228,6 +262,7 @@ static ckpt_status end_object(struct json_visit *v, const struct open_object *o,
     if (str_is(outer->key, "config"))
         outer->keras.config_file_key = o->keras.file_key;
     skops_note_object(&outer->skops, outer->key, &o->skops);
+    CKPT_TRY(judge_target(v, o));
     CKPT_TRY(skops_judge(v->x, &o->skops, v->src, v->where, v->json.event_at));
     return keras_judge(v->x, &o->keras, v->src, v->where, v->json.event_at);
 }
@@ -242,7 +277,7 @@ static ckpt_status visit_json(struct json_visit *v, ckpt_error *err)
             *o = (struct open_object){.key = e == JSON_ARRAY ? FIRST_ITEM : STR_LIT(""),
                                       .outer_key = o[-1].key}; /* bounded: depth is at least 1 */
         } else if (e == JSON_KEY) {
-            o->key = v->json.str;
+            note_key(o, v->json.str);
         } else {
             if (e == JSON_STRING)
                 st = visit_string(v, o, err);

@@ -2,9 +2,8 @@
  * yaml.c - scans YAML, as configurations in .nemo, hydra's and speechbrain's are written. Loaders import and
  * call
  *   !!python/…   what the tag names; any other tag is for the program to resolve: speechbrain's !new:
- *   _target_     the class or function that its value names, with the other keys for arguments (hydra, NeMo)
- *   _component_, target, class_path   likewise (torchtune; NeMo, latent-diffusion; Lightning)
- *   _instantiator, _class_path   likewise (hparams.yaml of Lightning; see lightning.c)
+ *   _target_ …   the class or function that its value names, with the other keys for arguments; see
+ *                config_keys.def
  *   name   likewise, in "pipeline" and "preprocessors" (pyannote; in a list of Rasa's)
  *   loader_module, keras_module, model_code_path   what its value names, a module or file (MLflow)
  *   location   what torchsnapshot opens, if the file is called .snapshot_metadata
@@ -16,62 +15,9 @@
 #include "codec/yaml_scan.h"
 
 #include "base/text.h"
-#include "op/weights_only.h"
 #include "scan/scan.h"
 
 #define UNNAMED_MAX ((size_t)1 << 20) /* bytes of text of any name that are read as YAML on trial */
-
-/* Classes that only compute. A name is compared exactly. */
-static const struct target_list harmless_targets[] = {
-#define TARGETS(module, names) {module, names},
-#include "scan/config_targets.def"
-#undef TARGETS
-};
-
-static bool is_harmless_target(ckpt_str module, ckpt_str name)
-{
-    ckpt_scan_verdict verdict = name_verdict(module, name);
-    return (verdict == CKPT_SCAN_ALLOW_LISTED && name_use(module, name) == NAME_ANY) ||
-           target_list_has(harmless_targets, sizeof harmless_targets / sizeof *harmless_targets, module,
-                           name);
-}
-
-ckpt_status scan_config_target(struct scanner *x, source *src, ckpt_str where, uint64_t at, ckpt_str target)
-{
-    ckpt_str name = str_after_last(target, '.');
-    if (target.ptr && name.len + 1 < target.len && /* bounded: a part of the text */
-        is_harmless_target(str_of(target.ptr, target.len - name.len - 1), name))
-        return CKPT_OK;
-    return target.ptr
-               ? scan_found(x->scan, SCAN_CONFIG_TARGET, where, src, at, "it names %.*s", STR_ARG(target))
-               : scan_found(x->scan, SCAN_CONFIG_TARGET, where, src, at,
-                            "it names what is computed while loading");
-}
-
-/* is_data_file_name - returns true if TEXT ends in a suffix of data files: it is no class or function. */
-static bool is_data_file_name(ckpt_str text)
-{
-    return str_matches_word(str_after_last(text, '.'),
-                            "ckpt csv gguf h5 hdf5 jpeg jpg json jsonl mp3 mp4 npy npz onnx parquet pdf png "
-                            "pt pth safetensors tsv txt wav yaml yml",
-                            str_eq);
-}
-
-/* is_dotted_name - returns true if TEXT is identifiers with dots between them, at least two. */
-static bool is_dotted_name(ckpt_str text)
-{
-    bool has_dot = false, begins = true;
-    for (size_t i = 0; i < text.len; i++) {
-        char c = text.ptr[i];
-        bool is_letter = c == '_' || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z');
-        bool is_part = is_letter || (!begins && c >= '0' && c <= '9');
-        if (!is_part && (c != '.' || begins))
-            return false;
-        has_dot |= c == '.';
-        begins = c == '.';
-    }
-    return has_dot && !begins;
-}
 
 static bool is_harmless_tag(ckpt_str tag)
 {
@@ -93,27 +39,25 @@ static bool is_harmless_tag(ckpt_str tag)
 static const struct config_key {
     const char *key; /* or several with blanks between them */
     enum { NAMES_TARGET, NAMES_MODULE, NAMES_FILE } names;
-    bool is_certain;      /* it means nothing else; a value that is no scalar is reported, too */
+    enum scan_key counts; /* ALWAYS: it means nothing else; a value that is no scalar is reported, too */
     const char *packages; /* of a module: those whose modules are harmless; of a file: where the key is one */
     const char *what;     /* a module is */
     bool in_pipeline;     /* it counts only in a file that has the text "pipeline" or "preprocessors" */
 } config_keys[] = {
-    {"_target_", NAMES_TARGET, true, NULL, NULL, false},
-    {"_component_", NAMES_TARGET, true, NULL, NULL, false},
-    {LIGHTNING_INSTANTIATOR, NAMES_TARGET, true, NULL, NULL, false},
-    {"_class_path", NAMES_TARGET, false, NULL, NULL, false},
-    {"target", NAMES_TARGET, false, NULL, NULL, false},
-    {"class_path", NAMES_TARGET, false, NULL, NULL, false},
-    {"name", NAMES_TARGET, false, NULL, NULL, true},
-    {"loader_module", NAMES_MODULE, false, "mlflow", "what MLflow imports", false},
-    {"keras_module", NAMES_MODULE, false, "keras tensorflow tf_keras", "what MLflow imports", false},
-    {"model_code_path", NAMES_MODULE, false, "", "what MLflow runs", false},
-    {"trust_remote_code", NAMES_MODULE, false, "false False FALSE no No NO off Off OFF n N 0 null ~ None",
-     TRUSTS_CODE, false},
-    {"location", NAMES_FILE, false, ".snapshot_metadata", NULL, false},
+#define TARGET_KEY(key, counts) {key, NAMES_TARGET, SCAN_KEY_##counts, NULL, NULL, false},
+#include "scan/config_keys.def"
+#undef TARGET_KEY
+    {"name", NAMES_TARGET, SCAN_KEY_DOTTED, NULL, NULL, true},
+    {"loader_module", NAMES_MODULE, SCAN_KEY_OTHER, "mlflow", "what MLflow imports", false},
+    {"keras_module", NAMES_MODULE, SCAN_KEY_OTHER, "keras tensorflow tf_keras", "what MLflow imports", false},
+    {"model_code_path", NAMES_MODULE, SCAN_KEY_OTHER, "", "what MLflow runs", false},
+    {"custom_imports", NAMES_MODULE, SCAN_KEY_ALWAYS, "null ~", "by which mmengine imports modules", false},
+    {"trust_remote_code", NAMES_MODULE, SCAN_KEY_OTHER,
+     "false False FALSE no No NO off Off OFF n N 0 null ~ None", TRUSTS_CODE, false},
+    {"location", NAMES_FILE, SCAN_KEY_OTHER, ".snapshot_metadata", NULL, false},
     {"agent_data code data dense_model model_binary model_data path persist_dir pickled_model python_model "
      "saved_model_dir sparse_model tools_data",
-     NAMES_FILE, false, "MLmodel", NULL, false},
+     NAMES_FILE, SCAN_KEY_OTHER, "MLmodel", NULL, false},
 };
 
 /* How far a key and its value were read. */
@@ -135,14 +79,16 @@ struct yaml_visit {
     bool found;
 };
 
+static bool is_certain(const struct config_key *k) { return k->counts == SCAN_KEY_ALWAYS; }
+
 /* find_key - returns the row of TEXT in config_keys; NULL: it has none that applies to the file. */
 static const struct config_key *find_key(const struct yaml_visit *v, ckpt_str text)
 {
     for (size_t i = 0; i < sizeof config_keys / sizeof *config_keys; i++) {
         const struct config_key *k = &config_keys[i];
         bool applies = k->names == NAMES_FILE     ? str_is(v->f->name, k->packages)
-                       : k->names == NAMES_TARGET ? k->is_certain || v->f->is_yaml_name
-                                                  : true;
+                       : k->names == NAMES_TARGET ? is_certain(k) || v->f->is_yaml_name
+                                                  : !is_certain(k) || v->f->is_yaml_name;
         if (applies && str_matches_word(text, k->key, str_eq))
             return k;
     }
@@ -158,7 +104,9 @@ static ckpt_status report_module(struct yaml_visit *v, ckpt_str module)
     v->found = true;
     return v->reporting
                ? scan_found(v->x->scan, SCAN_LOADER_CODE, v->f->where, v->f->src, v->y.token_at, "%.*s, %s",
-                            STR_ARG(module.ptr ? module : STR_LIT("the value of an anchor or alias")),
+                            STR_ARG(is_certain(v->key) ? str_c(v->key->key)
+                                    : module.ptr       ? module
+                                                       : STR_LIT("the value of an anchor or alias")),
                             v->key->what)
                : CKPT_OK;
 }
@@ -184,7 +132,7 @@ static ckpt_status report_value(struct yaml_visit *v, ckpt_str text)
         return report_module(v, text);
     if (v->key->names == NAMES_FILE)
         return report_location(v, text);
-    if (!v->key->is_certain && text.ptr && (!is_dotted_name(text) || is_data_file_name(text)))
+    if (text.ptr ? !scan_key_names(v->key->counts, text) : v->key->counts == SCAN_KEY_RUNS_CODE)
         return CKPT_OK;
     if (v->reporting && v->key->in_pipeline && !v->has_pipeline)
         return CKPT_OK;
@@ -214,9 +162,9 @@ static ckpt_status visit_scalar(struct yaml_visit *v)
     bool is_value = v->state == BEFORE_VALUE;
     if (is_value)
         CKPT_TRY(report_value(v, text));
-    else if (v->state == AFTER_KEY && v->key->is_certain) /* the key was no key */
+    else if (v->state == AFTER_KEY && is_certain(v->key)) /* the key was no key */
         CKPT_TRY(report_value(v, unknown));
-    v->state = key && (key->is_certain || !is_value) ? AFTER_KEY : NO_KEY;
+    v->state = key && (is_certain(key) || !is_value) ? AFTER_KEY : NO_KEY;
     v->key = key;
     return v->state == AFTER_KEY && v->has_anchor ? report_value(v, unknown) : CKPT_OK;
 }
@@ -278,7 +226,7 @@ static ckpt_status visit_token(struct yaml_visit *v, enum yaml_token token)
         break;
     default: break;
     }
-    if (v->state != NO_KEY && (v->key->is_certain || token == YAML_ALIAS))
+    if (v->state != NO_KEY && (is_certain(v->key) || token == YAML_ALIAS))
         st = report_value(v, (ckpt_str){NULL, 0});
     v->state = NO_KEY;
     return st;

@@ -1,0 +1,10 @@
+# Names in configurations that programs import and call: in a pickle, those of other packages are notes.
+printf '(dVhyper_parameters\n(dV_target_\nVmy.Net\nssVmeta\n(dVcfg\nVa = dict(type='"'my.Net'"')\nss.' >own.pkl
+printf '(dVhyper_parameters\n(dV_target_\nVtorch.os.getpid\nss.' >exec.pkl
+printf '(dVmeta\n(dVcfg\nVa = inert_probe()\nss.' >config.pkl
+printf '{"net": {"\\u005ftarget_": "os.getpid"}, "a": {"class_path": "inert_probe.Net"}}' >net.json
+ckpt scan own.pkl exec.pkl config.pkl net.json
+echo "exit $?"
+ckpt scan -q own.pkl
+echo "exit $?"
+ckpt scan --sarif exec.pkl | tr '{' '\n' | grep -A 9 SRC008 | head -n 3
