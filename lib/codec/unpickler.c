@@ -20,6 +20,7 @@ ckpt_status unpickler_init(struct unpickler *u, arena *a, source *src, uint64_t 
                            ckpt_error *err)
 {
     *u = (struct unpickler){.start = pos, .at = pos, .op = PICKLE_STOP, .lim_pos = pos, .a = a, .err = err};
+    u->memory_left = UINT64_MAX;
     u->window_size = FIRST_WINDOW;
     u->status = reader_init(&u->r, src, pos, end, err);
     u->p = u->lim = u->r.win;
@@ -100,9 +101,16 @@ bool unpickler_grow(struct unpickler *u, void *array, size_t *cap, size_t size)
 {
     void *old;
     uint64_t new_cap = *cap ? 2 * (uint64_t)*cap : 64, bytes;
+    uint64_t before = (uint64_t)*cap * size; /* bounded: so many are allocated */
     size_t n;
     memcpy(&old, array, sizeof old);
     bool fits = checked_mul(new_cap, size, &bytes) && checked_size(bytes, &n);
+    if (fits && bytes - before > u->memory_left)
+        return unpickler_fail(u, CKPT_ELIMIT,
+                              "goes {beyond the memory} that metadata may take, of which {=%" PRIu64
+                              " bytes} are left\n"
+                              "a program that trusts this file can raise max_metadata, see libckpt(3)",
+                              u->memory_left);
     if (fits && bytes > ALWAYS_ALLOWED && bytes / 16 > unpickler_offset(u) - u->start)
         return unpickler_fail(u, CKPT_ELIMIT,
                               "needs {more} than {=16 bytes of memory for each one} that was read");
@@ -110,6 +118,7 @@ bool unpickler_grow(struct unpickler *u, void *array, size_t *cap, size_t size)
     if (!grown)
         return unpickler_fail_memory(u);
     memcpy(array, &grown, sizeof grown);
+    u->memory_left -= bytes - before; /* bounded: just compared */
     *cap = (size_t)new_cap;
     return true;
 }
@@ -205,8 +214,10 @@ static bool extend_memo(struct unpickler *u, uint64_t index)
         return true;
     if (!u->memo) {
         size_t n = unpickler_estimate_items(u, BYTES_A_PUT);
-        u->memo = malloc(n * sizeof *u->memo); /* bounded: MAX_ESTIMATE */
+        bool is_allowed = n * sizeof *u->memo <= u->memory_left; /* bounded: MAX_ESTIMATE */
+        u->memo = is_allowed ? malloc(n * sizeof *u->memo) : NULL;
         u->memo_cap = u->memo ? n : 0;
+        u->memory_left -= u->memo_cap * sizeof *u->memo; /* bounded: is_allowed */
     }
     while (index >= u->memo_cap)
         if (!unpickler_grow(u, &u->memo, &u->memo_cap, sizeof *u->memo))

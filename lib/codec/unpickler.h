@@ -1,6 +1,7 @@
-/* unpickler.h - the window over the stream, the MARKs on the stack and the memo, for both readers of pickles:
- * pickle_machine.h, which builds a value graph, and tracer.h, which follows what loaders do. Functions that
- * return false, NULL or 0 have set status and error. */
+/* unpickler.h - the window over the stream, the MARKs on the stack and the memo, for the readers of pickles:
+ * pickle_machine.h, which builds a value graph, tracer.h, which follows what loaders do, and
+ * format/distributed/dcp_metadata, which keeps a word for each value. Functions that return false, NULL or 0
+ * have set status and error. */
 #ifndef CODEC_UNPICKLER_H
 #define CODEC_UNPICKLER_H
 
@@ -24,6 +25,7 @@ struct unpickler {
     uint64_t *sparse_memo;
     size_t nsparse, cap_sparse;
     size_t window_size; /* bytes of the next window */
+    uint64_t memory_left; /* bytes that unpickler_grow may still allocate */
     reader r;
     arena *a;
     ckpt_status status;

@@ -15,15 +15,13 @@
  * opcodes are those that pickle.dump writes from protocol 2 on; no opcode reaches below the last MARK. */
 #include "format/distributed/dcp_metadata.h"
 
-#include <inttypes.h>
-#include <stdarg.h>
 #include <stdlib.h>
 
 #include "base/cursor.h"
 #include "base/utf8.h"
 #include "codec/pickle_ops.h"
+#include "codec/unpickler.h"
 #include "core/dtype.h"
-#include "io/reader.h"
 
 #define CACHE_SLOTS  65536u /* a power of two: entries of the caches of recently seen texts and sizes */
 #define SMALL_DICT   8u     /* words of a new dict, enough for the state of most objects */
@@ -50,67 +48,27 @@ static const struct {
     [DCP_SHARDED_TENSOR] = {"ShardedTensorStorageMetadata", 0, {NULL}},
 };
 
-/* The pickle machine. */
+/* The machine, whose values are words. The arrays of OUT count as its memory, too. */
 struct dcp_machine {
+    struct unpickler u;
     struct dcp_metadata *out;
-    reader r;
-    arena *a;
-    ckpt_error *err;
-    uint64_t op_offset; /* offset of the current opcode */
-    uint8_t op;
-    dcp_word *stack, *memo;
-    size_t *marks; /* size of the stack at each MARK */
-    size_t stack_size, cap_stack, nmemo, cap_memo, nmarks, cap_marks;
-    size_t size_at_mark;   /* of the stack at the last MARK: no opcode pops below it */
+    dcp_word *stack; /* u.top words */
+    size_t cap_stack;
     size_t first_free;     /* index of a free block of SMALL_DICT words, whose first is the next; 0: none */
     uint32_t *text_cache;  /* CACHE_SLOTS entries: 1 + index of a text; 0: empty */
     dcp_word *sizes_cache; /* CACHE_SLOTS entries: a DCP_SIZES word; 0: empty */
-    uint64_t memory_left;  /* bytes that may still be allocated */
 };
-
-CKPT_PRINTF(3, 4) static bool fail_op(struct dcp_machine *m, ckpt_status status, const char *fmt, ...)
-{
-    const struct pickle_op *op = pickle_op(m->op);
-    va_list args;
-    va_start(args, fmt);
-    m->r.status = fail_v(m->err, status, source_pos(m->r.src, m->op_offset), fmt, args);
-    va_end(args);
-    if (op)
-        error_add_prefix(m->err, op->name);
-    return false;
-}
-
-static bool fail_no_memory(struct dcp_machine *m)
-{
-    m->r.status = fail_memory(m->err);
-    return false;
-}
 
 /* ------------------------------------------------------------------------- memory */
 
 /* grow - makes room for MORE elements of SIZE bytes after the N of the array whose pointer is at ARRAY. */
 static bool grow(struct dcp_machine *m, void *array, size_t n, size_t *cap, size_t more, size_t size)
 {
-    void *old;
-    if (more <= *cap - n)
-        return true;
-    uint64_t want = (uint64_t)n + more, bytes; /* bounded: both are below 2^32 */
-    uint64_t twice = *cap < MAX_COUNT / 2 ? *cap * 2 : MAX_COUNT;
-    want = want > twice ? want : twice;
-    want = want < 64 ? 64 : want;
-    if (want > MAX_COUNT || (want - *cap) * size > m->memory_left) /* bounded: by MAX_COUNT */
-        return fail_op(m, CKPT_ELIMIT,
-                       "goes {beyond the memory} that metadata may take ({=%" PRIu64 " bytes} are left)\n"
-                       "a program that trusts this file can raise max_metadata, see libckpt(3)",
-                       m->memory_left);
-    bytes = want * size; /* bounded: by MAX_COUNT */
-    memcpy(&old, array, sizeof old);
-    void *at = bytes <= SIZE_MAX ? realloc(old, (size_t)bytes) : NULL; /* bounded: just compared */
-    if (!at)
-        return fail_no_memory(m);
-    memcpy(array, &at, sizeof at);
-    m->memory_left -= (want - *cap) * size; /* bounded: just compared */
-    *cap = (size_t)want;
+    if (more > MAX_COUNT - n) /* bounded: N <= MAX_COUNT */
+        return unpickler_fail(&m->u, CKPT_ELIMIT, "makes {more} than {=2^31 values}");
+    while (*cap - n < more)
+        if (!unpickler_grow(&m->u, array, cap, size))
+            return false;
     return true;
 }
 
@@ -130,59 +88,21 @@ static dcp_word make_word(enum dcp_type type, uint64_t value) { return value << 
 
 static bool push(struct dcp_machine *m, dcp_word word)
 {
-    if (!grow(m, &m->stack, m->stack_size, &m->cap_stack, 1, sizeof *m->stack))
+    if (m->u.top == m->cap_stack && !unpickler_grow(&m->u, &m->stack, &m->cap_stack, sizeof *m->stack))
         return false;
-    m->stack[m->stack_size++] = word;
-    return true;
-}
-
-static bool check_values_above_mark(struct dcp_machine *m, size_t n)
-{
-    return m->stack_size - m->size_at_mark >= n ||
-           fail_op(m, CKPT_EFORMAT,
-                   "takes {=%zu value%s} from the stack, which has {%zu} above the last MARK", n,
-                   n == 1 ? "" : "s", m->stack_size - m->size_at_mark);
-}
-
-static bool push_mark(struct dcp_machine *m)
-{
-    if (!grow(m, &m->marks, m->nmarks, &m->cap_marks, 1, sizeof *m->marks))
-        return false;
-    m->marks[m->nmarks++] = m->size_at_mark = m->stack_size;
-    return true;
-}
-
-/* pop_mark - removes the last MARK and sets *FROM to the stack index of the first value above it. */
-static bool pop_mark(struct dcp_machine *m, size_t *from)
-{
-    if (!m->nmarks)
-        return fail_op(m, CKPT_EFORMAT, "goes back to {=a MARK}, and there is {none}");
-    *from = m->marks[--m->nmarks];
-    m->size_at_mark = m->nmarks ? m->marks[m->nmarks - 1] : 0;
+    m->stack[m->u.top++] = word;
     return true;
 }
 
 static bool put_memo(struct dcp_machine *m, uint64_t index)
 {
-    if (!check_values_above_mark(m, 1))
-        return false;
-    if (index > 2 * (uint64_t)m->nmemo + 1024)
-        return fail_op(m, CKPT_EUNSUPPORTED, "leaves a gap in the memo that no pickler leaves");
-    while (m->nmemo <= index) {
-        if (!grow(m, &m->memo, m->nmemo, &m->cap_memo, 1, sizeof *m->memo))
-            return false;
-        m->memo[m->nmemo++] = DCP_NOTHING;
-    }
-    m->memo[index] = m->stack[m->stack_size - 1];
-    return true;
+    return unpickler_need(&m->u, 1) && unpickler_put_memo(&m->u, index, m->stack[m->u.top - 1]);
 }
 
 static bool get_memo(struct dcp_machine *m, uint64_t index)
 {
-    if (index >= m->nmemo || m->memo[index] == DCP_NOTHING)
-        return fail_op(m, CKPT_EFORMAT,
-                       "reads {memo entry %" PRIu64 "}, which is not among {=those put before}", index);
-    return push(m, m->memo[index]);
+    dcp_word word = unpickler_get_memo(&m->u, index);
+    return word != DCP_NOTHING && push(m, word);
 }
 
 /* ------------------------------------------------------------------------- values */
@@ -198,8 +118,8 @@ static bool push_long(struct dcp_machine *m, uint64_t n)
 {
     uint64_t v = 0;
     if (n > READER_WINDOW)
-        return reader_skip(&m->r, n) && push(m, DCP_OTHER);
-    const unsigned char *b = reader_take(&m->r, (size_t)n);
+        return unpickler_skip(&m->u, n) && push(m, DCP_OTHER);
+    const unsigned char *b = unpickler_take(&m->u, (size_t)n);
     if (!b)
         return false;
     for (size_t i = 0; i < n && i < 8; i++)
@@ -214,9 +134,9 @@ static bool read_line(struct dcp_machine *m, char copy[256], ckpt_str *out)
 {
     size_t n = 0;
     const unsigned char *b;
-    while ((b = reader_take(&m->r, 1)) && *b != '\n') {
+    while ((b = unpickler_take(&m->u, 1)) && *b != '\n') {
         if (n == 255)
-            return fail_op(m, CKPT_EUNSUPPORTED, "has a name of more than 255 bytes");
+            return unpickler_fail(&m->u, CKPT_EUNSUPPORTED, "has a name of more than 255 bytes");
         copy[n++] = (char)*b;
     }
     *out = str_of(copy, n);
@@ -252,9 +172,9 @@ static bool keep_text(struct dcp_machine *m, ckpt_str s, uint32_t *index)
     }
     if (!grow(m, &out->texts, out->ntexts, &out->cap_texts, 1, sizeof *out->texts))
         return false;
-    out->texts[out->ntexts] = arena_str(m->a, s);
+    out->texts[out->ntexts] = arena_str(m->u.a, s);
     if (!out->texts[out->ntexts].ptr)
-        return fail_no_memory(m);
+        return unpickler_fail_memory(&m->u);
     *index = (uint32_t)out->ntexts++; /* bounded: by MAX_COUNT */
     *slot = *index + 1;
     return true;
@@ -262,21 +182,21 @@ static bool keep_text(struct dcp_machine *m, ckpt_str s, uint32_t *index)
 
 static bool push_text(struct dcp_machine *m, uint64_t n)
 {
-    uint32_t index;
+    uint32_t index = 0;
     if (n > MAX_TEXT)
-        return reader_skip(&m->r, n) && push(m, DCP_OTHER);
-    const unsigned char *b = reader_take(&m->r, (size_t)n);
+        return unpickler_skip(&m->u, n) && push(m, DCP_OTHER);
+    const unsigned char *b = unpickler_take(&m->u, (size_t)n);
     if (!b)
         return false;
     ckpt_str s = str_of((const char *)b, (size_t)n);
     if (!utf8_check(s, true, NULL))
-        return fail_op(m, CKPT_EFORMAT, "has text that is {not} {=UTF-8}");
+        return fail_op(m, "has text that is {not} {=UTF-8}");
     return keep_text(m, s, &index) && push(m, make_word(DCP_TEXT, index));
 }
 
 static bool push_skipped(struct dcp_machine *m, uint64_t n)
 {
-    return reader_skip(&m->r, n) && push(m, DCP_OTHER);
+    return unpickler_skip(&m->u, n) && push(m, DCP_OTHER);
 }
 
 /* find_cached_sizes - returns the cache entry for the tuple of the N integers from stack index FIRST on.
@@ -297,7 +217,7 @@ static dcp_word *find_cached_sizes(struct dcp_machine *m, size_t first, size_t n
 /* make_tuple - sets *OUT to a tuple of the N topmost values, and leaves these on the stack. */
 static bool make_tuple(struct dcp_machine *m, size_t n, dcp_word *out)
 {
-    size_t at, first = m->stack_size - n;
+    size_t at, first = m->u.top - n;
     bool sizes = true, known = false;
     uint64_t i;
     for (size_t k = 0; k < n; k++)
@@ -323,16 +243,16 @@ static bool make_tuple(struct dcp_machine *m, size_t n, dcp_word *out)
 static bool push_tuple(struct dcp_machine *m, size_t n)
 {
     dcp_word tuple;
-    if (!check_values_above_mark(m, n) || !make_tuple(m, n, &tuple))
+    if (!unpickler_need(&m->u, n) || !make_tuple(m, n, &tuple))
         return false;
-    m->stack_size -= n;
+    m->u.top -= n;
     return push(m, tuple);
 }
 
 static bool push_tuple_above_mark(struct dcp_machine *m)
 {
     size_t from = 0;
-    return pop_mark(m, &from) && push_tuple(m, m->stack_size - from);
+    return unpickler_pop_mark(&m->u, &from) && push_tuple(m, m->u.top - from);
 }
 
 static bool push_container(struct dcp_machine *m, enum dcp_type type)
@@ -352,7 +272,7 @@ static bool reserve_words(struct dcp_machine *m, struct dcp_container *container
         return true;
     cap = cap > want ? cap : want;
     if (cap > MAX_COUNT)
-        return fail_op(m, CKPT_ELIMIT, "makes a container of {more} than {=2^31 items}");
+        return unpickler_fail(&m->u, CKPT_ELIMIT, "makes a container of {more} than {=2^31 items}");
     if (cap == SMALL_DICT && at)
         m->first_free = (size_t)m->out->words[at];
     else if (!add_words(m, cap, &at))
@@ -368,20 +288,19 @@ static bool reserve_words(struct dcp_machine *m, struct dcp_container *container
 /* append_to_container - moves the values at stack index FROM and above to the list or dict below them. */
 static bool append_to_container(struct dcp_machine *m, size_t from, enum dcp_type type)
 {
-    size_t n = m->stack_size - from;
-    if (from == m->size_at_mark)
-        return fail_op(m, CKPT_EFORMAT, "adds to {nothing}: there is no {=value on the stack} below");
+    size_t n = m->u.top - from;
+    if (from == m->u.fence)
+        return fail_op(m, "adds to {nothing}: there is no {=value on the stack} below");
     dcp_word to = m->stack[from - 1];
-    m->stack_size = from;
+    m->u.top = from;
     if (dcp_type(to) == DCP_OTHER || n == 0)
         return true;
     if (dcp_type(to) != type || (type == DCP_DICT && n % 2))
-        return fail_op(m, CKPT_EFORMAT,
-                       "{cannot add} %zu item%s to the value on the stack, which is no {=%s}", n,
+        return fail_op(m, "{cannot add} %zu item%s to the value on the stack, which is no {=%s}", n,
                        n == 1 ? "" : "s", type == DCP_DICT ? "dict for pairs" : "list");
     struct dcp_container *container = &m->out->containers[dcp_value(to)];
     if (container->cap_words == CONSUMED_CAP)
-        return fail_op(m, CKPT_EUNSUPPORTED, "changes the dict that was the state of an object");
+        return unpickler_fail(&m->u, CKPT_EUNSUPPORTED, "changes the dict that was the state of an object");
     if (!reserve_words(m, container, n))
         return false;
     /* bounded: reserve_words made room */
@@ -393,16 +312,16 @@ static bool append_to_container(struct dcp_machine *m, size_t from, enum dcp_typ
 static bool append_values_above_mark(struct dcp_machine *m, enum dcp_type type)
 {
     size_t from = 0;
-    return pop_mark(m, &from) && append_to_container(m, from, type);
+    return unpickler_pop_mark(&m->u, &from) && append_to_container(m, from, type);
 }
 
 static bool run_list_or_dict(struct dcp_machine *m, enum dcp_type type)
 {
     size_t from = 0;
-    if (!pop_mark(m, &from) || !push_container(m, type))
+    if (!unpickler_pop_mark(&m->u, &from) || !push_container(m, type))
         return false;
-    size_t n = m->stack_size - 1 - from;
-    dcp_word container = m->stack[m->stack_size - 1];
+    size_t n = m->u.top - 1 - from;
+    dcp_word container = m->stack[m->u.top - 1];
     memmove(m->stack + from + 1, m->stack + from, n * sizeof *m->stack); /* bounded: one was pushed */
     m->stack[from] = container;
     return append_to_container(m, from + 1, type);
@@ -412,9 +331,9 @@ static bool run_list_or_dict(struct dcp_machine *m, enum dcp_type type)
 static bool drop_above_mark(struct dcp_machine *m, bool push_other)
 {
     size_t from = 0;
-    if (!pop_mark(m, &from))
+    if (!unpickler_pop_mark(&m->u, &from))
         return false;
-    m->stack_size = from;
+    m->u.top = from;
     return !push_other || push(m, DCP_OTHER);
 }
 
@@ -446,13 +365,12 @@ static bool push_global(struct dcp_machine *m)
 static bool push_stack_global(struct dcp_machine *m)
 {
     ckpt_str module, name;
-    if (!check_values_above_mark(m, 2))
+    if (!unpickler_need(&m->u, 2))
         return false;
-    if (!dcp_text(m->out, m->stack[m->stack_size - 2], &module) ||
-        !dcp_text(m->out, m->stack[m->stack_size - 1], &name))
-        return fail_op(m, CKPT_EFORMAT,
-                       "has {another value} in place of {=two texts, a module and a name}");
-    m->stack_size -= 2;
+    if (!dcp_text(m->out, m->stack[m->u.top - 2], &module) ||
+        !dcp_text(m->out, m->stack[m->u.top - 1], &name))
+        return fail_op(m, "has {another value} in place of {=two texts, a module and a name}");
+    m->u.top -= 2;
     return push(m, find_class(module, name));
 }
 
@@ -482,11 +400,11 @@ static dcp_word first_item(const struct dcp_metadata *meta, dcp_word word)
 /* run_call - executes NEWOBJ, NEWOBJ_EX and REDUCE: pushes the sizes of a torch.Size, or an object. */
 static bool run_call(struct dcp_machine *m, size_t nargs)
 {
-    if (!check_values_above_mark(m, nargs + 1))
+    if (!unpickler_need(&m->u, nargs + 1))
         return false;
-    dcp_word callable = m->stack[m->stack_size - nargs - 1], args = m->stack[m->stack_size - nargs];
+    dcp_word callable = m->stack[m->u.top - nargs - 1], args = m->stack[m->u.top - nargs];
     enum dcp_class class = get_class(callable);
-    m->stack_size -= nargs + 1;
+    m->u.top -= nargs + 1;
     if (class != DCP_SIZE)
         return make_object(m, class);
     dcp_word sizes = first_item(m->out, args);
@@ -514,7 +432,7 @@ static bool set_fields(struct dcp_machine *m, enum dcp_class class, size_t to, s
 {
     ckpt_str key;
     if (state->cap_words == CONSUMED_CAP)
-        return fail_op(m, CKPT_EUNSUPPORTED, "uses a dict that was the state of another object");
+        return unpickler_fail(&m->u, CKPT_EUNSUPPORTED, "uses a dict that was the state of another object");
     for (size_t i = 0; i + 1 < state->nwords; i += 2) {
         const dcp_word *pair = m->out->words + state->first_word + i; /* bounded: the dict has this pair */
         bool named = dcp_text(m->out, pair[0], &key);
@@ -530,9 +448,9 @@ static bool set_fields(struct dcp_machine *m, enum dcp_class class, size_t to, s
 static bool run_build(struct dcp_machine *m)
 {
     size_t n;
-    if (!check_values_above_mark(m, 2))
+    if (!unpickler_need(&m->u, 2))
         return false;
-    dcp_word state = m->stack[--m->stack_size], to = m->stack[m->stack_size - 1];
+    dcp_word state = m->stack[--m->u.top], to = m->stack[m->u.top - 1];
     if (dcp_type(to) != DCP_OBJECT)
         return true;
     enum dcp_class class = (enum dcp_class)(dcp_value(to) & 15);
@@ -550,46 +468,48 @@ static bool run_build(struct dcp_machine *m)
 static uint64_t take_number(struct dcp_machine *m, size_t width)
 {
     uint64_t n = 0;
-    const unsigned char *b = reader_take(&m->r, width);
+    const unsigned char *b = unpickler_take(&m->u, width);
     for (size_t i = 0; b && i < width; i++)
         n |= (uint64_t)b[i] << 8 * i;
     return n;
 }
 
-static bool is_ok(const struct dcp_machine *m) { return m->r.status == CKPT_OK; }
+static bool is_ok(const struct dcp_machine *m) { return m->u.status == CKPT_OK; }
 
 static bool pop(struct dcp_machine *m)
 {
     size_t from = 0;
-    if (m->nmarks && m->size_at_mark == m->stack_size)
-        return pop_mark(m, &from);
-    if (!check_values_above_mark(m, 1))
+    if (m->u.nmarks && m->u.fence == m->u.top)
+        return unpickler_pop_mark(&m->u, &from);
+    if (!unpickler_need(&m->u, 1))
         return false;
-    m->stack_size--;
+    m->u.top--;
     return true;
 }
 
 static bool run_scalar_op(struct dcp_machine *m)
 {
     uint64_t n;
-    switch (m->op) {
+    switch (m->u.op) {
     case PICKLE_NONE:
     case PICKLE_NEWTRUE:
     case PICKLE_NEWFALSE: return push(m, DCP_OTHER);
     case PICKLE_BININT: n = take_number(m, 4); return is_ok(m) && push_int(m, (int32_t)(uint32_t)n);
     case PICKLE_BININT1:
     case PICKLE_BININT2:
-        n = take_number(m, m->op == PICKLE_BININT1 ? 1 : 2);
+        n = take_number(m, m->u.op == PICKLE_BININT1 ? 1 : 2);
         return is_ok(m) && push_int(m, (int64_t)n);
     case PICKLE_LONG1:
-    case PICKLE_LONG4: n = take_number(m, m->op == PICKLE_LONG1 ? 1 : 4); return is_ok(m) && push_long(m, n);
+    case PICKLE_LONG4:
+        n = take_number(m, m->u.op == PICKLE_LONG1 ? 1 : 4);
+        return is_ok(m) && push_long(m, n);
     case PICKLE_INT:
     case PICKLE_LONG: return push_int_line(m);
     case PICKLE_BINFLOAT: return push_skipped(m, 8);
     case PICKLE_SHORT_BINUNICODE:
     case PICKLE_BINUNICODE:
     case PICKLE_BINUNICODE8:
-        n = take_number(m, m->op == PICKLE_SHORT_BINUNICODE ? 1 : m->op == PICKLE_BINUNICODE ? 4 : 8);
+        n = take_number(m, m->u.op == PICKLE_SHORT_BINUNICODE ? 1 : m->u.op == PICKLE_BINUNICODE ? 4 : 8);
         return is_ok(m) && push_text(m, n);
     case PICKLE_SHORT_BINBYTES:
     case PICKLE_SHORT_BINSTRING:
@@ -597,35 +517,36 @@ static bool run_scalar_op(struct dcp_machine *m)
     case PICKLE_BINSTRING:
     case PICKLE_BINBYTES8:
     case PICKLE_BYTEARRAY8:
-        n = take_number(m, m->op == PICKLE_SHORT_BINBYTES || m->op == PICKLE_SHORT_BINSTRING ? 1
-                           : m->op == PICKLE_BINBYTES || m->op == PICKLE_BINSTRING           ? 4
+        n = take_number(m, m->u.op == PICKLE_SHORT_BINBYTES || m->u.op == PICKLE_SHORT_BINSTRING ? 1
+                           : m->u.op == PICKLE_BINBYTES || m->u.op == PICKLE_BINSTRING           ? 4
                                                                                              : 8);
         return is_ok(m) && push_skipped(m, n);
     default:
-        return fail_op(m, CKPT_EUNSUPPORTED, "is not an opcode of the .metadata of a distributed checkpoint");
+        return unpickler_fail(&m->u, CKPT_EUNSUPPORTED,
+                              "is not an opcode of the .metadata of a distributed checkpoint");
     }
 }
 
 static bool run_op(struct dcp_machine *m)
 {
     uint64_t n;
-    switch (m->op) {
+    switch (m->u.op) {
     case PICKLE_PROTO:
         n = take_number(m, 1);
-        return is_ok(m) && (n <= 5 || fail_op(m, CKPT_EUNSUPPORTED, "has a protocol above 5"));
-    case PICKLE_FRAME: return reader_skip(&m->r, 8);
-    case PICKLE_MARK: return push_mark(m);
+        return is_ok(m) && unpickler_set_protocol(&m->u, (uint8_t)n);
+    case PICKLE_FRAME: return unpickler_skip(&m->u, 8);
+    case PICKLE_MARK: return unpickler_push_mark(&m->u);
     case PICKLE_POP: return pop(m);
     case PICKLE_POP_MARK: return drop_above_mark(m, false);
-    case PICKLE_DUP: return check_values_above_mark(m, 1) && push(m, m->stack[m->stack_size - 1]);
-    case PICKLE_MEMOIZE: return put_memo(m, m->nmemo);
+    case PICKLE_DUP: return unpickler_need(&m->u, 1) && push(m, m->stack[m->u.top - 1]);
+    case PICKLE_MEMOIZE: return put_memo(m, m->u.memo_count);
     case PICKLE_BINPUT:
     case PICKLE_LONG_BINPUT:
-        n = take_number(m, m->op == PICKLE_BINPUT ? 1 : 4);
+        n = take_number(m, m->u.op == PICKLE_BINPUT ? 1 : 4);
         return is_ok(m) && put_memo(m, n);
     case PICKLE_BINGET:
     case PICKLE_LONG_BINGET:
-        n = take_number(m, m->op == PICKLE_BINGET ? 1 : 4);
+        n = take_number(m, m->u.op == PICKLE_BINGET ? 1 : 4);
         return is_ok(m) && get_memo(m, n);
     case PICKLE_EMPTY_TUPLE: return push_tuple(m, 0);
     case PICKLE_TUPLE1: return push_tuple(m, 1);
@@ -640,10 +561,10 @@ static bool run_op(struct dcp_machine *m)
     case PICKLE_FROZENSET: return drop_above_mark(m, true);
     case PICKLE_ADDITEMS: return drop_above_mark(m, false);
     case PICKLE_APPEND:
-        return check_values_above_mark(m, 1) && append_to_container(m, m->stack_size - 1, DCP_LIST);
+        return unpickler_need(&m->u, 1) && append_to_container(m, m->u.top - 1, DCP_LIST);
     case PICKLE_APPENDS: return append_values_above_mark(m, DCP_LIST);
     case PICKLE_SETITEM:
-        return check_values_above_mark(m, 2) && append_to_container(m, m->stack_size - 2, DCP_DICT);
+        return unpickler_need(&m->u, 2) && append_to_container(m, m->u.top - 2, DCP_DICT);
     case PICKLE_SETITEMS: return append_values_above_mark(m, DCP_DICT);
     case PICKLE_GLOBAL: return push_global(m);
     case PICKLE_STACK_GLOBAL: return push_stack_global(m);
@@ -655,45 +576,50 @@ static bool run_op(struct dcp_machine *m)
     }
 }
 
-static void run(struct dcp_machine *m)
+/* run_pickle - runs opcodes up to and including STOP; the root is the topmost word. */
+static bool run_pickle(struct dcp_machine *m)
 {
     for (;;) {
-        m->op_offset = m->r.pos;
-        const unsigned char *op = m->r.pos < m->r.end ? reader_take(&m->r, 1) : NULL;
-        m->op = op ? *op : 0;
-        if (!op && is_ok(m))
-            fail_op(m, CKPT_ETRUNCATED, "the pickle ends {without} {=STOP}");
+        m->u.at = unpickler_offset(&m->u);
+        m->u.op = 0;
+        if (m->u.at == m->u.r.end)
+            return unpickler_fail(&m->u, CKPT_ETRUNCATED, "the pickle ends {without} {=STOP}");
+        const unsigned char *op = unpickler_take(&m->u, 1);
         if (!op)
-            return;
-        if (m->op == PICKLE_STOP && check_values_above_mark(m, 1))
-            m->out->root = m->stack[m->stack_size - 1];
-        if (m->op == PICKLE_STOP || !run_op(m))
-            return;
+            return false;
+        m->u.op = *op;
+        if (m->u.op == PICKLE_STOP)
+            break;
+        if (!run_op(m))
+            return false;
     }
+    if (!unpickler_need(&m->u, 1))
+        return false;
+    m->out->root = m->stack[m->u.top - 1];
+    return true;
 }
 
 ckpt_status dcp_metadata_read(arena *a, source *src, uint64_t max, struct dcp_metadata *out, ckpt_error *err)
 {
-    struct dcp_machine m = {.out = out, .a = a, .err = err, .memory_left = max};
+    struct dcp_machine m = {.out = out};
+    size_t first; /* word 0, because index 0 means none */
     *out = (struct dcp_metadata){0};
     m.text_cache = calloc(CACHE_SLOTS, sizeof *m.text_cache);
     m.sizes_cache = calloc(CACHE_SLOTS, sizeof *m.sizes_cache);
-    ckpt_status st = reader_init(&m.r, src, 0, src->size, err);
-    size_t unused;
-    if (st == CKPT_OK && (!m.text_cache || !m.sizes_cache))
-        st = fail_memory(err);
-    if (st == CKPT_OK && add_words(&m, 1, &unused)) /* word 0, because index 0 means none */
-        run(&m);
-    st = st == CKPT_OK ? m.r.status : st;
-    reader_free(&m.r);
+    if (unpickler_init(&m.u, a, src, 0, src->size, err) == CKPT_OK) {
+        m.u.memory_left = max;
+        if (!m.text_cache || !m.sizes_cache)
+            (void)unpickler_fail_memory(&m.u);
+        else
+            (void)(add_words(&m, 1, &first) && run_pickle(&m));
+    }
+    unpickler_free(&m.u);
     free(m.text_cache);
     free(m.sizes_cache);
     free(m.stack);
-    free(m.memo);
-    free(m.marks);
-    if (st != CKPT_OK)
+    if (m.u.status != CKPT_OK)
         dcp_metadata_free(out);
-    return st;
+    return m.u.status;
 }
 
 void dcp_metadata_free(struct dcp_metadata *meta)
