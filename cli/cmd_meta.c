@@ -317,7 +317,8 @@ int run_meta(int n, char **operand)
     else if (status == EXIT_OK)
         print_metadata(f, operand[0], &c, NULL);
     if (status == EXIT_OK && !has_edits && !c.n && !may_have_metadata(f))
-        print_notice(operand[0], "a %s has no metadata; safetensors and GGUF have", ckpt_file_title(f));
+        print_notice(operand[0], "this %s has no metadata; `ckpt show` prints its values",
+                     ckpt_file_title(f));
     free(c.items);
     close_input(f);
     return status;
