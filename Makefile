@@ -14,6 +14,15 @@ OBJCOPY  ?= $(or $(shell $(CC) -print-prog-name=objcopy),objcopy)
 ifeq ($(origin LIBARCHIVE),undefined)
 LIBARCHIVE := $(shell echo | $(CC) -include archive.h -E -x c - >/dev/null 2>&1 && echo yes)
 endif
+# The names of the shared libraries that are loaded when they are needed, because to link them doubles the time that every
+# command takes to start. A library without a name here is linked: in static programs, and with "make ON_DEMAND=".
+ifeq ($(origin ON_DEMAND),undefined)
+ON_DEMAND := $(if $(SAN),,$(shell t=$$(mktemp) && echo 'int main(void) { return 0; }' | \
+    $(CC) $(CFLAGS) $(LDFLAGS) -Wl,--no-as-needed -o "$$t" -x c - -lzip -lcrypto 2>/dev/null && \
+    $$($(CC) -print-prog-name=readelf) -d "$$t" | sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p'; rm -f "$$t"))
+endif
+LIBZIP    := $(filter libzip.%,$(ON_DEMAND))
+LIBCRYPTO := $(filter libcrypto.%,$(ON_DEMAND))
 CORPUS_PUBLIC ?= ../shared/corpus/public
 FUZZ_SECONDS  ?= 800
 
@@ -43,9 +52,10 @@ JOIN      = $(call once,JOIN,$(CC) $(CFLAGS) $(filter -flto% -fuse-ld=%,$(LDFLAG
 PIE       = $(if $(filter -static -static-pie -no-pie,$(CFLAGS) $(LDFLAGS)),,-pie)
 
 WARN      = -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror=implicit-function-declaration
-DEFINES   = -Ilib -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 $(if $(LIBARCHIVE),-DHAVE_LIBARCHIVE)
+DEFINES   = -Ilib -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 $(if $(LIBARCHIVE),-DHAVE_LIBARCHIVE) \
+    $(if $(LIBZIP),-DLIBZIP_SONAME='"$(LIBZIP)"') $(if $(LIBCRYPTO),-DLIBCRYPTO_SONAME='"$(LIBCRYPTO)"')
 ALL_CFLAGS = -std=c11 $(WARN) $(DEFINES) $(SAME_BITS) $(HARDEN) $(CPPFLAGS) $(CFLAGS) $(SAN) -fPIC -fvisibility=hidden -pthread
-LIB_LIBS  = -lzip -lz -lcrypto -lm -ldl
+LIB_LIBS  = $(if $(LIBZIP),,-lzip) -lz $(if $(LIBCRYPTO),,-lcrypto) -lm -ldl
 CLI_LIBS  = -lcjson
 SHARE     = $(CC) $(CFLAGS) $(SAN) -Wl,--as-needed -Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack
 LINK      = $(SHARE) $(PIE)

@@ -3,6 +3,7 @@
 
 #include "base/sized.h"
 #include "codec/unpack_archive.h"
+#include "codec/zip_inflate.h"
 #include "format/format.h"
 #include "format/hub/shards.h"
 #include "format/own_files.h"
@@ -401,8 +402,9 @@ bool ckpt_scan_preload(void)
 {
     ckpt_error ignored;
     uint8_t unused[CKPT_DIGEST_MAX]; /* the first digest loads parts of libcrypto */
-    bool has_sha256 = names_sha256(unused, &ignored) == CKPT_OK, has_libarchive = unpack_archive_available();
-    return has_sha256 && has_libarchive;
+    bool has_sha256 = names_sha256(unused, &ignored) == CKPT_OK, has_libzip = inflater_available();
+    bool has_libarchive = unpack_archive_available();
+    return has_sha256 && has_libzip && has_libarchive;
 }
 
 ckpt_status ckpt_scan_lists(uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err)

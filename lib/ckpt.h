@@ -1257,8 +1257,8 @@ typedef struct {
 
 /* ckpt_scan_lists - sets OUT to the SHA-256 of the lists of harmless names. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_scan_lists(uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err);
-/* ckpt_scan_preload - loads libarchive, which scanning may need, before the process gives up the right to
- * open files. False: archives that need it will be CKPT_SCAN_INCOMPLETE. */
+/* ckpt_scan_preload - loads libarchive, libzip and libcrypto, which scanning may need, before the process
+ * gives up the right to open files. False: archives that need them will be CKPT_SCAN_INCOMPLETE. */
 CKPT_API bool ckpt_scan_preload(void);
 
 /* ckpt_scan - follows every pickle in the file at PATH without running it, and passes what a loader would do

@@ -139,6 +139,22 @@ has_stack_protector() { readelf -sW "$B/ckpt" | grep -q __stack_chk_fail; }
 has_fortify() { [ "$(readelf -sW "$B/ckpt" | grep -c '__[a-z]*_chk')" -ge 3 ]; }
 has_branch_protection() { readelf -nW "$B/obj/lib/api.o" | grep -Eq 'IBT|BTI'; }
 
+# loads_on_demand FILE - succeeds if FILE links none of the libraries that it loads, and has notes that name them
+loads_on_demand()
+{
+    for soname in $(grep -o '_SONAME=[^ ]*' "$B/compile.flags" | tr -d "'\"" | cut -d = -f 2); do
+        readelf -p .note.dlopen "$1" | grep -qF "\"soname\":[\"$soname\"]" || return 1
+        ! readelf -dW "$1" | grep -F "[$soname]" || return 1
+    done
+}
+check_linking()
+{
+    links='-lzip -lz -lcrypto'
+    run_make && ! grep -q -e "$links" "$dir/build/link.flags" && grep -q LIBZIP_SONAME "$dir/build/compile.flags" &&
+        run_make ON_DEMAND= && grep -q -e "$links" "$dir/build/link.flags" &&
+        ! grep -q SONAME "$dir/build/compile.flags"
+}
+
 make_tree "$tmp/tree"
 check 'CPPFLAGS of the caller' check_build CPPFLAGS=-DSOME=1
 check 'CPPFLAGS that fortify' check_build CPPFLAGS=-D_FORTIFY_SOURCE=2
@@ -155,6 +171,7 @@ check 'install does not run the program' check_foreign_install
 check 'builds in two folders have the same bytes' check_same_bytes
 check 'clean removes B, but never the sources' check_clean
 check 'different LDFLAGS link again and compile nothing; so does a removed source file' check_relinking
+check 'libraries are loaded on demand, or linked by make ON_DEMAND=' check_linking
 if command -v clang >/dev/null 2>&1; then
     make_tree "$tmp/clang"
     check 'clang' check_build CC=clang
@@ -166,6 +183,7 @@ check 'ckpt is position-independent' is_position_independent
 for f in ckpt libckpt.so; do
     check "$f: full RELRO" has_full_relro "$B/$f"
     check "$f: stack without code" has_stack_without_code "$B/$f"
+    check "$f: libzip and libcrypto are loaded on demand, which notes declare" loads_on_demand "$B/$f"
 done
 if accepts_flag -fstack-protector-strong; then
     check 'stack protector' has_stack_protector

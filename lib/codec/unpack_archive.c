@@ -9,17 +9,16 @@
 
 #include <archive.h>
 #include <archive_entry.h>
-#include <dlfcn.h>
 #include <errno.h>
-#include <stddef.h>
 #include <stdlib.h>
 
 #include "base/cursor.h"
+#include "base/library.h"
 
 #define BLOCK          65536u
 #define DECODER_FAILED (-1) /* libarchive's ARCHIVE_ERRNO_MISC, which its public headers lack */
 
-#define FUNCTIONS                                                                                            \
+#define FUNCTIONS(X)                                                                                         \
     X(archive_bzlib_version)                                                                                 \
     X(archive_errno)                                                                                         \
     X(archive_entry_filetype)                                                                                \
@@ -50,41 +49,16 @@
     X(archive_read_support_format_raw)                                                                       \
     X(archive_set_error)
 
-struct unpack_functions {
-#define X(name) __typeof__(name) *name;
-    FUNCTIONS
-#undef X
+struct libarchive {
+    FUNCTIONS(LIBRARY_POINTER)
 };
 
-static const struct {
-    const char *name;
-    size_t function_offset;
-} function_table[] = {
-#define X(name) {#name, offsetof(struct unpack_functions, name)},
-    FUNCTIONS
-#undef X
-};
-
-static bool load_library(struct unpack_functions *f)
-{
-    static const char *const names[] = {"libarchive.so.13", "libarchive.so", "libarchive.13.dylib"};
-    void *lib = NULL, *at;
-    for (size_t i = 0; i < sizeof names / sizeof *names && !lib; i++)
-        lib = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
-    if (!lib)
-        return false;
-    for (size_t i = 0; i < sizeof function_table / sizeof *function_table; i++) {
-        at = dlsym(lib, function_table[i].name);
-        if (!at)
-            return false;
-        memcpy((char *)f + function_table[i].function_offset, &at,
-               sizeof at); /* bounded: the field at function_offset is a pointer */
-    }
-    return true; /* the library stays loaded */
-}
+LIBRARY_NOTE(libarchive, "libarchive.so.13", "recommended")
+LIBRARY_LOADED(libarchive, FUNCTIONS, "unpacks it", "libarchive.so.13", "libarchive.so",
+               "libarchive.13.dylib")
 
 struct unpack_input {
-    struct unpack_functions f;
+    const struct libarchive *lib;
     struct archive *a;
     source *src;
     uint64_t pos;
@@ -98,7 +72,7 @@ static la_ssize_t read_callback(struct archive *a, void *user, const void **out)
     uint64_t left = in->src->size - in->pos;
     size_t n = left < BLOCK ? (size_t)left : BLOCK;
     if (source_read(in->src, in->pos, in->block, n, &err) != CKPT_OK) {
-        in->f.archive_set_error(a, EIO, "%s", err.what);
+        in->lib->archive_set_error(a, EIO, "%s", err.what);
         return ARCHIVE_FATAL;
     }
     in->pos += n; /* bounded: N is at most what is left */
@@ -125,16 +99,16 @@ static void support_all(struct unpack_input *in)
     const struct {
         const char *(*version)(void); /* returns NULL if the decoder would be another program */
         int (*support)(struct archive *a);
-    } filters[] = {{in->f.archive_bzlib_version, in->f.archive_read_support_filter_bzip2},
-                   {in->f.archive_liblzma_version, in->f.archive_read_support_filter_xz},
-                   {in->f.archive_liblzma_version, in->f.archive_read_support_filter_lzma},
-                   {in->f.archive_libzstd_version, in->f.archive_read_support_filter_zstd},
-                   {in->f.archive_liblz4_version, in->f.archive_read_support_filter_lz4}};
+    } filters[] = {{in->lib->archive_bzlib_version, in->lib->archive_read_support_filter_bzip2},
+                   {in->lib->archive_liblzma_version, in->lib->archive_read_support_filter_xz},
+                   {in->lib->archive_liblzma_version, in->lib->archive_read_support_filter_lzma},
+                   {in->lib->archive_libzstd_version, in->lib->archive_read_support_filter_zstd},
+                   {in->lib->archive_liblz4_version, in->lib->archive_read_support_filter_lz4}};
     for (size_t i = 0; i < sizeof filters / sizeof *filters; i++)
         if (filters[i].version())
             (void)filters[i].support(a);
-    (void)in->f.archive_read_support_format_7zip(a);
-    (void)in->f.archive_read_support_format_raw(a);
+    (void)in->lib->archive_read_support_format_7zip(a);
+    (void)in->lib->archive_read_support_format_raw(a);
 }
 
 /* open_input - sets *OUT to an input by which libarchive reads SRC; the caller closes it by close_input. */
@@ -143,35 +117,35 @@ static ckpt_status open_input(source *src, struct unpack_input **out, ckpt_error
     struct unpack_input *in = calloc(1, sizeof *in);
     if (!in)
         return fail_memory(err);
-    bool is_loaded = load_library(&in->f);
-    if (!is_loaded || !(in->a = in->f.archive_read_new())) {
+    ckpt_status st = load_libarchive(&in->lib, err);
+    if (st == CKPT_OK && !(in->a = in->lib->archive_read_new()))
+        st = fail_memory(err);
+    if (st != CKPT_OK) {
         free(in);
-        return is_loaded ? fail_memory(err)
-                         : fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
-                                "libarchive, which unpacks it, is not installed");
+        return st;
     }
     in->src = src;
-    (void)in->f.archive_read_set_read_callback(in->a, read_callback);
-    (void)in->f.archive_read_set_seek_callback(in->a, seek_callback);
-    (void)in->f.archive_read_set_callback_data(in->a, in);
+    (void)in->lib->archive_read_set_read_callback(in->a, read_callback);
+    (void)in->lib->archive_read_set_seek_callback(in->a, seek_callback);
+    (void)in->lib->archive_read_set_callback_data(in->a, in);
     *out = in;
     return CKPT_OK;
 }
 
 static void close_input(struct unpack_input *in)
 {
-    (void)in->f.archive_read_free(in->a);
+    (void)in->lib->archive_read_free(in->a);
     free(in);
 }
 
 static ckpt_status fail_libarchive(const struct unpack_input *in, ckpt_error *err)
 {
-    const char *why = in->f.archive_error_string(in->a);
-    if (in->f.archive_errno(in->a) == ENOMEM)
+    const char *why = in->lib->archive_error_string(in->a);
+    if (in->lib->archive_errno(in->a) == ENOMEM)
         return fail_memory(err);
     if (!why)
         why = "libarchive cannot read it";
-    return in->f.archive_errno(in->a) == EILSEQ
+    return in->lib->archive_errno(in->a) == EILSEQ
                ? fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "broken {=compressed data}: {%s}", why)
                : fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "%s", why);
 }
@@ -182,7 +156,7 @@ static ckpt_status spool_entry(const struct unpack_input *in, spool *to, ckpt_er
     unsigned char *block = malloc(BLOCK);
     ckpt_status st = block ? CKPT_OK : fail_memory(err);
     la_ssize_t n = 1;
-    while (st == CKPT_OK && (n = in->f.archive_read_data(in->a, block, BLOCK)) > 0)
+    while (st == CKPT_OK && (n = in->lib->archive_read_data(in->a, block, BLOCK)) > 0)
         st = spool_write(to, block, (size_t)n, err);
     if (st == CKPT_OK && n < 0)
         st = fail_libarchive(in, err);
@@ -207,8 +181,8 @@ static ckpt_status unpack_entry(const struct unpack_input *in, struct unpack *u,
  * bytes unchanged. */
 static bool is_unfiltered(const struct unpack_input *in)
 {
-    return in->f.archive_format(in->a) == ARCHIVE_FORMAT_RAW &&
-           in->f.archive_filter_code(in->a, 0) == ARCHIVE_FILTER_NONE;
+    return in->lib->archive_format(in->a) == ARCHIVE_FORMAT_RAW &&
+           in->lib->archive_filter_code(in->a, 0) == ARCHIVE_FILTER_NONE;
 }
 
 /* pass_entry - unpacks the entry E, and passes its bytes to the callback of U. */
@@ -217,12 +191,12 @@ static ckpt_status pass_entry(const struct unpack_input *in, struct archive_entr
 {
     source *bytes = NULL;
     ckpt_error member_err;
-    const char *name = in->f.archive_entry_pathname(e);
+    const char *name = in->lib->archive_entry_pathname(e);
     if (is_unfiltered(in))
         return fail(err, CKPT_EFORMAT, source_pos(in->src, 0), "it {only begins} like {=packed data}");
-    if (in->f.archive_entry_filetype(e) == AE_IFDIR)
+    if (in->lib->archive_entry_filetype(e) == AE_IFDIR)
         return CKPT_OK;
-    if (in->f.archive_entry_is_encrypted(e))
+    if (in->lib->archive_entry_is_encrypted(e))
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "a member is encrypted");
     ckpt_status st = unpack_entry(in, u, &bytes, err);
     if (!bytes)
@@ -240,17 +214,17 @@ ckpt_status unpack_archive(source *src, struct unpack *u, ckpt_error *err)
     struct archive_entry *e;
     CKPT_TRY(open_input(src, &in, err));
     support_all(in);
-    ckpt_status st = in->f.archive_read_open1(in->a) == ARCHIVE_OK ? CKPT_OK : fail_libarchive(in, err);
+    ckpt_status st = in->lib->archive_read_open1(in->a) == ARCHIVE_OK ? CKPT_OK : fail_libarchive(in, err);
     while (st == CKPT_OK) {
-        int code = in->f.archive_read_next_header(in->a, &e);
+        int code = in->lib->archive_read_next_header(in->a, &e);
         if (code == ARCHIVE_EOF)
             break;
         st = code == ARCHIVE_OK || code == ARCHIVE_WARN ? pass_entry(in, e, u, err)
                                                         : fail_libarchive(in, err);
     }
-    la_int64_t used = in->f.archive_filter_bytes(in->a, -1);
+    la_int64_t used = in->lib->archive_filter_bytes(in->a, -1);
     u->bytes_read = used < 0 ? 0 : (uint64_t)used;
-    u->is_decoder_failed = st == CKPT_EUNSUPPORTED && in->f.archive_errno(in->a) == DECODER_FAILED;
+    u->is_decoder_failed = st == CKPT_EUNSUPPORTED && in->lib->archive_errno(in->a) == DECODER_FAILED;
     close_input(in);
     return st;
 }
@@ -260,13 +234,13 @@ ckpt_status unpack_archive(source *src, struct unpack *u, ckpt_error *err)
 static ckpt_status unpack_frames(struct unpack_input *in, spool *to, ckpt_error *err)
 {
     struct archive_entry *e;
-    if (!in->f.archive_libzstd_version() ||
-        in->f.archive_read_append_filter(in->a, ARCHIVE_FILTER_ZSTD) != ARCHIVE_OK)
+    if (!in->lib->archive_libzstd_version() ||
+        in->lib->archive_read_append_filter(in->a, ARCHIVE_FILTER_ZSTD) != ARCHIVE_OK)
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "this libarchive does not unpack zstd");
-    if (in->f.archive_read_support_format_raw(in->a) != ARCHIVE_OK ||
-        in->f.archive_read_open1(in->a) != ARCHIVE_OK)
+    if (in->lib->archive_read_support_format_raw(in->a) != ARCHIVE_OK ||
+        in->lib->archive_read_open1(in->a) != ARCHIVE_OK)
         return fail_libarchive(in, err);
-    int code = in->f.archive_read_next_header(in->a, &e);
+    int code = in->lib->archive_read_next_header(in->a, &e);
     if (code == ARCHIVE_EOF) /* a frame of nothing */
         return CKPT_OK;
     return code == ARCHIVE_OK ? spool_entry(in, to, err) : fail_libarchive(in, err);
@@ -281,17 +255,17 @@ ckpt_status unpack_zstd(source *src, spool *to, ckpt_error *err)
         return fail(err, CKPT_EFORMAT, source_pos(src, 0), "{no} {=zstd frame}");
     CKPT_TRY(open_input(src, &in, err));
     ckpt_status st = unpack_frames(in, to, err);
-    if (st == CKPT_EUNSUPPORTED && in->f.archive_errno(in->a) == DECODER_FAILED)
+    if (st == CKPT_EUNSUPPORTED && in->lib->archive_errno(in->a) == DECODER_FAILED)
         st = fail(err, CKPT_EFORMAT, source_pos(src, 0), "broken {=zstd data}: {%s}",
-                  in->f.archive_error_string(in->a));
+                  in->lib->archive_error_string(in->a));
     close_input(in);
     return st;
 }
 
 bool unpack_archive_available(void)
 {
-    struct unpack_functions f;
-    return load_library(&f);
+    const struct libarchive *lib;
+    return load_libarchive(&lib, NULL) == CKPT_OK;
 }
 
 #else

@@ -1,5 +1,6 @@
 /*
- * zip_inflate.c - inflates deflated members of an archive by libzip, whose header no other file includes.
+ * zip_inflate.c - inflates deflated members of an archive by libzip, whose header no other file includes
+ * and which is loaded when it is needed.
  *
  * libzip reads our source by callbacks and only inflates: the name and size that it finds for an entry must
  * be those that zip_layout.c found. No byte beyond that size is returned, and a stream that is shorter or
@@ -12,10 +13,48 @@
 #include <stdlib.h>
 #include <zip.h>
 
+#include "base/library.h"
+
 #define MAX_CACHED (256u * 1024u) /* members up to this size are inflated completely and kept */
 #define SKIP_CHUNK (64u * 1024u)
 
+#define FUNCTIONS(X)                                                                                         \
+    X(zip_compression_method_supported)                                                                      \
+    X(zip_discard)                                                                                           \
+    X(zip_error_code_zip)                                                                                    \
+    X(zip_error_fini)                                                                                        \
+    X(zip_error_init)                                                                                        \
+    X(zip_error_set)                                                                                         \
+    X(zip_error_strerror)                                                                                    \
+    X(zip_error_to_data)                                                                                     \
+    X(zip_fclose)                                                                                            \
+    X(zip_file_get_error)                                                                                    \
+    X(zip_file_strerror)                                                                                     \
+    X(zip_fopen_index)                                                                                       \
+    X(zip_fread)                                                                                             \
+    X(zip_get_error)                                                                                         \
+    X(zip_get_name)                                                                                          \
+    X(zip_open_from_source)                                                                                  \
+    X(zip_source_free)                                                                                       \
+    X(zip_source_function_create)                                                                            \
+    X(zip_source_seek_compute_offset)                                                                        \
+    X(zip_stat_index)                                                                                        \
+    X(zip_stat_init)                                                                                         \
+    X(zip_strerror)
+
+struct libzip {
+    FUNCTIONS(LIBRARY_POINTER)
+};
+
+#ifdef LIBZIP_SONAME
+LIBRARY_NOTE(libzip, LIBZIP_SONAME, "required")
+LIBRARY_LOADED(libzip, FUNCTIONS, "inflates the members of archives", LIBZIP_SONAME)
+#else
+LIBRARY_LINKED(libzip, FUNCTIONS)
+#endif
+
 struct inflater {
+    const struct libzip *lib;
     pthread_mutex_t lock; /* protects all fields below, and those of each inflated_member */
     zip_t *archive;
     source *src;
@@ -40,7 +79,7 @@ static zip_int64_t read_for_libzip(inflater *f, void *data, zip_uint64_t len)
     uint64_t left = f->src->size - f->libzip_pos;
     size_t n = len < left ? (size_t)len : (size_t)left;
     if (source_read(f->src, f->libzip_pos, data, n, &f->read_error) != CKPT_OK) {
-        zip_error_set(&f->error, ZIP_ER_READ, 0);
+        f->lib->zip_error_set(&f->error, ZIP_ER_READ, 0);
         return -1;
     }
     /* bounded: N is at most what is left */
@@ -50,7 +89,8 @@ static zip_int64_t read_for_libzip(inflater *f, void *data, zip_uint64_t len)
 
 static zip_int64_t seek_for_libzip(inflater *f, void *data, zip_uint64_t len)
 {
-    zip_int64_t to = zip_source_seek_compute_offset(f->libzip_pos, f->src->size, data, len, &f->error);
+    zip_int64_t to =
+        f->lib->zip_source_seek_compute_offset(f->libzip_pos, f->src->size, data, len, &f->error);
     if (to < 0)
         return -1;
     f->libzip_pos = (uint64_t)to;
@@ -60,7 +100,7 @@ static zip_int64_t seek_for_libzip(inflater *f, void *data, zip_uint64_t len)
 static zip_int64_t stat_for_libzip(inflater *f, void *data)
 {
     zip_stat_t *st = data;
-    zip_stat_init(st);
+    f->lib->zip_stat_init(st);
     st->size = f->src->size;
     st->valid |= ZIP_STAT_SIZE;
     return (zip_int64_t)sizeof *st;
@@ -77,9 +117,9 @@ static zip_int64_t handle_libzip_command(void *user, void *data, zip_uint64_t le
     case ZIP_SOURCE_SEEK: return seek_for_libzip(f, data, len);
     case ZIP_SOURCE_TELL: return (zip_int64_t)f->libzip_pos;
     case ZIP_SOURCE_STAT: return stat_for_libzip(f, data);
-    case ZIP_SOURCE_ERROR: return zip_error_to_data(&f->error, data, len);
+    case ZIP_SOURCE_ERROR: return f->lib->zip_error_to_data(&f->error, data, len);
     case ZIP_SOURCE_SUPPORTS: return ZIP_SOURCE_SUPPORTS_SEEKABLE;
-    default: zip_error_set(&f->error, ZIP_ER_OPNOTSUPP, 0); return -1;
+    default: f->lib->zip_error_set(&f->error, ZIP_ER_OPNOTSUPP, 0); return -1;
     }
 }
 
@@ -99,20 +139,20 @@ static ckpt_status get_cause(inflater *f, int code, ckpt_error *err)
 static ckpt_status open_archive(inflater *f, ckpt_error *err)
 {
     zip_error_t e;
-    zip_error_init(&e);
-    zip_source_t *src = zip_source_function_create(handle_libzip_command, f, &e);
+    f->lib->zip_error_init(&e);
+    zip_source_t *src = f->lib->zip_source_function_create(handle_libzip_command, f, &e);
     if (src) {
-        f->archive = zip_open_from_source(src, ZIP_RDONLY, &e);
+        f->archive = f->lib->zip_open_from_source(src, ZIP_RDONLY, &e);
         if (!f->archive)
-            zip_source_free(src);
+            f->lib->zip_source_free(src);
     }
-    ckpt_status st = f->archive ? CKPT_OK : get_cause(f, zip_error_code_zip(&e), err);
+    ckpt_status st = f->archive ? CKPT_OK : get_cause(f, f->lib->zip_error_code_zip(&e), err);
     if (!f->archive && st == CKPT_OK)
         st = fail(err, CKPT_EFORMAT, source_pos(f->src, 0), "libzip finds no {=sound archive}, {'%s'}",
-                  zip_error_strerror(&e));
+                  f->lib->zip_error_strerror(&e));
     if (st == CKPT_EFORMAT)
         error_add_position(err, 0, STR_LIT("zip archive"));
-    zip_error_fini(&e);
+    f->lib->zip_error_fini(&e);
     return st;
 }
 
@@ -123,11 +163,17 @@ ckpt_status inflater_open(source *archive, inflater **out, ckpt_error *err)
         source_unref(archive);
         return fail_memory(err);
     }
+    ckpt_status st = load_libzip(&f->lib, err);
+    if (st != CKPT_OK) {
+        source_unref(archive);
+        free(f);
+        return st;
+    }
     pthread_mutex_init(&f->lock, NULL);
     f->src = archive;
     f->cached_index = SIZE_MAX;
-    zip_error_init(&f->error);
-    ckpt_status st = open_archive(f, err);
+    f->lib->zip_error_init(&f->error);
+    st = open_archive(f, err);
     if (st != CKPT_OK) {
         inflater_close(f);
         return st;
@@ -136,15 +182,25 @@ ckpt_status inflater_open(source *archive, inflater **out, ckpt_error *err)
     return CKPT_OK;
 }
 
-bool inflater_has_method(uint16_t method) { return zip_compression_method_supported(method, 0) != 0; }
+bool inflater_has_method(uint16_t method)
+{
+    const struct libzip *lib;
+    return load_libzip(&lib, NULL) != CKPT_OK || lib->zip_compression_method_supported(method, 0) != 0;
+}
+
+bool inflater_available(void)
+{
+    const struct libzip *lib;
+    return load_libzip(&lib, NULL) == CKPT_OK;
+}
 
 void inflater_close(inflater *f)
 {
     if (!f)
         return;
     if (f->archive)
-        zip_discard(f->archive);
-    zip_error_fini(&f->error);
+        f->lib->zip_discard(f->archive);
+    f->lib->zip_error_fini(&f->error);
     source_unref(f->src);
     pthread_mutex_destroy(&f->lock);
     free(f->cached_bytes);
@@ -154,14 +210,20 @@ void inflater_close(inflater *f)
 static void stop_inflating(struct inflated_member *m)
 {
     if (m->stream)
-        (void)zip_fclose(m->stream);
+        (void)m->f->lib->zip_fclose(m->stream);
     m->stream = NULL;
     m->inflated = 0;
 }
 
+/* get_stream_error - returns libzip's code for why the last read of M failed. */
+static int get_stream_error(const struct inflated_member *m)
+{
+    return m->f->lib->zip_error_code_zip(m->f->lib->zip_file_get_error(m->stream));
+}
+
 static ckpt_status fail_deflated(struct inflated_member *m, const char *what, ckpt_error *err)
 {
-    ckpt_status st = get_cause(m->f, zip_error_code_zip(zip_file_get_error(m->stream)), err);
+    ckpt_status st = get_cause(m->f, get_stream_error(m), err);
     if (st == CKPT_OK)
         st = fail(err, CKPT_EFORMAT, m->data_pos, "its deflated bytes {%s} (after %llu of {=%llu bytes})",
                   what, (unsigned long long)m->inflated, (unsigned long long)m->s.size);
@@ -173,11 +235,11 @@ static ckpt_status fail_deflated(struct inflated_member *m, const char *what, ck
 static ckpt_status check_stream_end(struct inflated_member *m, ckpt_error *err)
 {
     unsigned char byte;
-    zip_int64_t got = zip_fread(m->stream, &byte, 1);
+    zip_int64_t got = m->f->lib->zip_fread(m->stream, &byte, 1);
     if (got > 0)
         return fail_deflated(m, "give more than the central directory records", err);
-    if (got < 0 && zip_error_code_zip(zip_file_get_error(m->stream)) != ZIP_ER_CRC)
-        return fail_deflated(m, zip_file_strerror(m->stream), err);
+    if (got < 0 && get_stream_error(m) != ZIP_ER_CRC)
+        return fail_deflated(m, m->f->lib->zip_file_strerror(m->stream), err);
     stop_inflating(m);
     return CKPT_OK;
 }
@@ -185,9 +247,9 @@ static ckpt_status check_stream_end(struct inflated_member *m, ckpt_error *err)
 static ckpt_status inflate_next(struct inflated_member *m, unsigned char *out, size_t n, ckpt_error *err)
 {
     while (n > 0) {
-        zip_int64_t got = zip_fread(m->stream, out, n);
-        if (got < 0 && zip_error_code_zip(zip_file_get_error(m->stream)) != ZIP_ER_CRC)
-            return fail_deflated(m, zip_file_strerror(m->stream), err);
+        zip_int64_t got = m->f->lib->zip_fread(m->stream, out, n);
+        if (got < 0 && get_stream_error(m) != ZIP_ER_CRC)
+            return fail_deflated(m, m->f->lib->zip_file_strerror(m->stream), err);
         if (got <= 0)
             return fail_deflated(m, "end too early", err);
         out += got;
@@ -201,12 +263,12 @@ static ckpt_status inflate_next(struct inflated_member *m, unsigned char *out, s
 static ckpt_status start_inflating(struct inflated_member *m, ckpt_error *err)
 {
     stop_inflating(m);
-    m->stream = zip_fopen_index(m->f->archive, m->index, 0);
+    m->stream = m->f->lib->zip_fopen_index(m->f->archive, m->index, 0);
     if (m->stream)
         return CKPT_OK;
-    CKPT_TRY(get_cause(m->f, zip_error_code_zip(zip_get_error(m->f->archive)), err));
+    CKPT_TRY(get_cause(m->f, m->f->lib->zip_error_code_zip(m->f->lib->zip_get_error(m->f->archive)), err));
     return fail(err, CKPT_EFORMAT, m->data_pos, "libzip finds no {=sound member}, {'%s'}",
-                zip_strerror(m->f->archive));
+                m->f->lib->zip_strerror(m->f->archive));
 }
 
 /* inflate_up_to - continues or restarts the stream, so that the byte at OFF is inflated next. */
@@ -272,8 +334,8 @@ ckpt_status inflater_open_member(inflater *f, size_t index, ckpt_str name, uint6
                                  source **out, ckpt_error *err)
 {
     zip_stat_t st = {.size = 0};
-    const char *found = zip_get_name(f->archive, index, ZIP_FL_ENC_RAW);
-    if (!found || zip_stat_index(f->archive, index, 0, &st) != 0 || !str_eq(str_c(found), name) ||
+    const char *found = f->lib->zip_get_name(f->archive, index, ZIP_FL_ENC_RAW);
+    if (!found || f->lib->zip_stat_index(f->archive, index, 0, &st) != 0 || !str_eq(str_c(found), name) ||
         !(st.valid & ZIP_STAT_SIZE) || st.size != size) {
         (void)fail(
             err, CKPT_EFORMAT, pos,

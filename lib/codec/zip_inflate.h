@@ -12,6 +12,9 @@ typedef struct inflater inflater;
 ckpt_status inflater_open(source *archive, inflater **out, ckpt_error *err);
 /* inflater_has_method - returns true if this libzip can unpack members of zip's compression METHOD. */
 bool inflater_has_method(uint16_t method);
+/* inflater_available - returns true if libzip is installed. Loads it, so that it can also be used after a
+ * sandbox has forbidden opening files. */
+bool inflater_available(void);
 void inflater_close(inflater *f); /* NULL is allowed */
 /* inflater_open_member - opens entry INDEX of the central directory as a source. The entry must have this
  * NAME and SIZE. POS is the file offset of its deflated bytes, for errors. Reading forward is one pass;

@@ -1,6 +1,6 @@
 /*
  * digest.c - SHA-256 and XXH3-128 of tensors and files, for `ckpt hash`, verify and scan. The only file that
- * includes openssl.
+ * includes openssl, whose library is loaded when it is needed.
  *
  * A tensor's digest is that of its row-major contiguous little-endian bytes. The digest of
  * a file is over a record for each row, sorted by the bytes of the names, then in document order:
@@ -25,6 +25,7 @@
 #include <stdlib.h>
 
 #include "base/cursor.h"
+#include "base/library.h"
 #include "base/sized.h"
 #include "base/store.h"
 #include "core/convert.h"
@@ -35,6 +36,35 @@
 #include "op/digest.h"
 #include "op/hash_xxh3.h"
 
+#define FUNCTIONS(X)                                                                                         \
+    X(EVP_DigestFinal_ex)                                                                                    \
+    X(EVP_DigestInit_ex)                                                                                     \
+    X(EVP_DigestUpdate)                                                                                      \
+    X(EVP_MD_CTX_free)                                                                                       \
+    X(EVP_MD_CTX_new)                                                                                        \
+    X(EVP_sha256)
+
+struct libcrypto {
+    FUNCTIONS(LIBRARY_POINTER)
+};
+
+#ifdef LIBCRYPTO_SONAME
+LIBRARY_NOTE(libcrypto, LIBCRYPTO_SONAME, "required")
+LIBRARY_LOADED(libcrypto, FUNCTIONS, "computes SHA-256", LIBCRYPTO_SONAME)
+#else
+LIBRARY_LINKED(libcrypto, FUNCTIONS)
+#endif
+
+static ckpt_status begin_sha256(struct hash *h, ckpt_error *err)
+{
+    CKPT_TRY(load_libcrypto(&h->lib, err));
+    h->sha = h->lib->EVP_MD_CTX_new();
+    if (!h->sha)
+        return fail_memory(err);
+    h->failed = h->lib->EVP_DigestInit_ex(h->sha, h->lib->EVP_sha256(), NULL) != 1;
+    return CKPT_OK;
+}
+
 ckpt_status hash_begin(struct hash *h, ckpt_algorithm alg, ckpt_error *err)
 {
     *h = (struct hash){0};
@@ -44,18 +74,14 @@ ckpt_status hash_begin(struct hash *h, ckpt_algorithm alg, ckpt_error *err)
     }
     if (alg != CKPT_SHA256)
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "unknown digest algorithm %d", (int)alg);
-    h->sha = EVP_MD_CTX_new();
-    if (!h->sha)
-        return fail_memory(err);
-    h->failed = EVP_DigestInit_ex(h->sha, EVP_sha256(), NULL) != 1;
-    return CKPT_OK;
+    return begin_sha256(h, err);
 }
 
 void hash_put(struct hash *h, const void *bytes, size_t n)
 {
     if (h->xxh)
         xxh3_update(h->xxh, bytes, n);
-    else if (h->sha && EVP_DigestUpdate(h->sha, bytes, n) != 1)
+    else if (h->sha && h->lib->EVP_DigestUpdate(h->sha, bytes, n) != 1)
         h->failed = true;
 }
 
@@ -77,11 +103,12 @@ ckpt_status hash_end(struct hash *h, ckpt_status st, uint8_t out[CKPT_DIGEST_MAX
     memset(out, 0, CKPT_DIGEST_MAX);
     if (st == CKPT_OK && h->xxh)
         xxh3_final(h->xxh, out);
-    if (st == CKPT_OK && h->sha && (h->failed || EVP_DigestFinal_ex(h->sha, out, NULL) != 1))
+    if (st == CKPT_OK && h->sha && (h->failed || h->lib->EVP_DigestFinal_ex(h->sha, out, NULL) != 1))
         st = fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "libcrypto refuses SHA-256 here");
     if (h->xxh)
         xxh3_free(h->xxh);
-    EVP_MD_CTX_free(h->sha);
+    if (h->sha)
+        h->lib->EVP_MD_CTX_free(h->sha);
     return st;
 }
 

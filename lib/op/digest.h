@@ -10,9 +10,10 @@
 
 /* The state of one digest. */
 struct hash {
-    struct evp_md_ctx_st *sha; /* for SHA-256, else NULL */
-    void *xxh;                 /* for XXH3-128, else NULL */
-    bool failed;               /* OpenSSL returned an error */
+    const struct libcrypto *lib; /* for SHA-256, else NULL */
+    struct evp_md_ctx_st *sha;   /* likewise */
+    void *xxh;                   /* for XXH3-128, else NULL */
+    bool failed;                 /* OpenSSL returned an error */
 };
 
 /* hash_begin - begins a digest. The caller calls hash_end. */

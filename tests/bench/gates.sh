@@ -87,6 +87,18 @@ can_count_instructions()
     command -v valgrind >/dev/null 2>&1 || perf stat -e instructions:u true >/dev/null 2>&1
 }
 
+# ---------------------------------------------------------------- start-up
+
+# check_start - checks what every command costs before it opens a file, most of which is the loading of libraries
+check_start()
+{
+    measure 'start-up' "$ckpt" --version || return
+    check_limit 'start-up: peak KiB' "$kib" 3500
+    [ -z "$tracing" ] || check_limit 'start-up: system calls' "$calls" 90
+    ! can_count_instructions ||
+        check_limit 'start-up: instructions' "$(count_instructions "$ckpt" --version)" 900000
+}
+
 # ------------------------------------------------------------------ 100 GB
 
 # check_mem_command KIND LIMIT - checks that `ckpt mem` reads only the metadata of $tmp/huge.KIND and executes at most
@@ -337,6 +349,7 @@ if [ $? -eq 77 ]; then
     tracing=
     skip "bytes and system calls: ptrace is not permitted ($(cat "$tmp/reason"))"
 fi
+check_start
 check_shards 400
 # After KIND, and the 4000 and 20000 tensors of check_in_place, are limits of instructions.
 check_huge pt 40000000 38000000

@@ -226,7 +226,7 @@ bench_conversion_of()
 
 bench_listing()
 {
-    runs=7 print_row 'start-up: --version' '2.5 ms' true "$ckpt" --version
+    runs=7 print_row 'start-up: --version' '1.5 ms' true "$ckpt" --version
     set_peer ls "$pt"
     runs=7 print_row "ls, $size .pt" '10 ms' "zipinfo -1 $pt" "$ckpt" ls "$pt"
     runs=7 print_row "ls, $size .safetensors" '10 ms' - "$ckpt" ls "$st"

@@ -1,5 +1,5 @@
 # third_party.sh - each third-party header is included by exactly one file, in codec/, op/ or cli/.
-system_headers='aio alloca arpa/inet assert complex cpuid ctype dirent emmintrin errno fcntl fenv float immintrin
+system_headers='aio alloca arpa/inet assert complex cpuid ctype dirent dlfcn emmintrin errno fcntl fenv float immintrin
 inttypes iso646 langinfo limits linux/fs locale math nmmintrin poll pthread pwd regex sched setjmp signal smmintrin
 stdalign stdarg stdatomic stdbool stddef stdint stdio stdlib stdnoreturn string strings sys/file sys/ioctl sys/mman
 sys/param sys/prctl sys/random sys/resource sys/sendfile sys/stat sys/statvfs sys/syscall sys/time sys/types sys/uio
