@@ -79,8 +79,8 @@ void zip_free_names(zip *z);
 ckpt_status zip_index_case_folded(zip *z, ckpt_error *err);
 /* zip_find_case_folded - returns the index of the entry whose name is FOLDER and NAME joined, or -1. If there
  * is no exact match, the case of ASCII letters is ignored, as by torch. Allocates nothing, so a name is never
- * missing for lack of memory. */
-int64_t zip_find_case_folded(const zip *z, ckpt_str folder, ckpt_str name);
+ * missing for lack of memory; builds the name in Z, so not for two threads at once. */
+int64_t zip_find_case_folded(zip *z, ckpt_str folder, ckpt_str name);
 /* zip_locate_payload - sets data_offset of entry I by its local header, which must match the central
  * directory in name, method, and CRC and sizes if it has them. Several threads may call it, and read members,
  * at the same time. */

@@ -397,7 +397,7 @@ ckpt_status zip_index_case_folded(zip *z, ckpt_error *err)
     return z->names_by_lower_case && z->lookup_name ? CKPT_OK : fail_memory(err);
 }
 
-int64_t zip_find_case_folded(const zip *z, ckpt_str folder, ckpt_str name)
+int64_t zip_find_case_folded(zip *z, ckpt_str folder, ckpt_str name)
 {
     if (folder.len > z->longest_name || name.len > z->longest_name - folder.len)
         return -1;

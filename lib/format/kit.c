@@ -111,15 +111,17 @@ static ckpt_status set_storage_pieces(const struct kit *k, const struct kit_tens
                        .fill = x->fill};
     if (d->block_elems != 1)
         return fail(k->err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "%s in pieces cannot be read", d->name);
+    if (!count_bytes(&x->t, &s->nbytes))
+        return fail(k->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
+                    "its dtype and shape take {2^64 bytes or more}; {=fewer} are allowed");
     CKPT_TRY(pieces_source(k->f->a, &p, &s->src, &s->off, k->err));
-    bool fits = count_bytes(&x->t, &s->nbytes);
-    if (fits && x->convert) {
+    if (x->convert) {
         source *stored = s->src;
         s->src = x->convert(stored, s->off, s->nbytes, x->how_to_convert);
         s->off = 0;
         source_unref(stored);
     }
-    return fits && s->src ? CKPT_OK : fail_memory(k->err);
+    return s->src ? CKPT_OK : fail_memory(k->err);
 }
 
 /* add_storage - adds the storage of X; in salvage, a faulty one is added as lost. */
