@@ -2,6 +2,7 @@
  * written. Also checks whether an undo journal can be of such an edit. */
 #include "base/sized.h"
 #include "format/format.h"
+#include "format/hub/shards.h"
 #include "format/recognize.h"
 
 /* reopen_bytes - opens SRC as *OUT, or sets it to NULL if SRC is not a checkpoint. PATH is for messages. */
@@ -133,6 +134,8 @@ static ckpt_status edit_in_place(ckpt_plan *p, const struct journal_options *o, 
                                  ckpt_error *err)
 {
     ckpt_status st = check_only_names(p, err);
+    if (st == CKPT_OK)
+        st = shards_check_index(p, p->file->path, err);
     if (st == CKPT_OK)
         st = p->file->format->in_place(p, patches, err);
     if (st == CKPT_OK)

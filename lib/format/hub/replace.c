@@ -90,32 +90,6 @@ static ckpt_status add_shard_name(struct replaced *r, map *named, ckpt_str name,
     return ok ? CKPT_OK : fail_memory(err);
 }
 
-/* find_weight_map - moves J from the beginning of an index to the key "weight_map". False: there is none, or
- * J has an error. */
-static bool find_weight_map(json_scan *j)
-{
-    (void)json_next(j); /* the root object */
-    while (json_next(j) == JSON_KEY) {
-        if (str_is(j->str, "weight_map"))
-            return true;
-        if (json_skip(j, json_next(j)) != CKPT_OK)
-            return false;
-    }
-    return false;
-}
-
-/* find_next_shard - moves J to the next file name in the weight_map. *FOUND_MAP is false before the first
- * call. False: there are no more, or J has an error. */
-static bool find_next_shard(json_scan *j, bool *found_map)
-{
-    if (!*found_map) {
-        *found_map = find_weight_map(j);
-        if (!*found_map || json_next(j) != JSON_OBJECT)
-            return false;
-    }
-    return json_next(j) == JSON_KEY && json_next(j) == JSON_STRING;
-}
-
 /* read_old_index - sets *OUT to the text of PATH, empty if that is no index; adds its shards to r->names. */
 static ckpt_status read_old_index(struct replaced *r, const char *path, map *named, ckpt_str *out,
                                   ckpt_error *err)
@@ -123,6 +97,7 @@ static ckpt_status read_old_index(struct replaced *r, const char *path, map *nam
     source *src = NULL;
     ckpt_error why = {0};
     json_scan j;
+    ckpt_str key;
     bool found_map = false;
     CKPT_TRY(source_file_open(path, &src, err));
     size_t n = src->size < MAX_INDEX_BYTES / 4 ? (size_t)src->size : 0;
@@ -131,7 +106,7 @@ static ckpt_status read_old_index(struct replaced *r, const char *path, map *nam
     source_unref(src);
     CKPT_TRY(st);
     json_init(&j, str_of(text, n), 0, r->a, &why);
-    while (find_next_shard(&j, &found_map))
+    while (shards_find_next_file(&j, &found_map, &key))
         CKPT_TRY(add_shard_name(r, named, j.str, err));
     if (why.status == CKPT_ENOMEM) /* any other fault: the index is used up to there */
         return fail_memory(err);
@@ -161,6 +136,7 @@ static ckpt_status make_rewritten_index(struct replaced *r, buf *b, ckpt_error *
 {
     ckpt_error why = {0};
     json_scan j;
+    ckpt_str key;
     bool found_map = false;
     size_t copied = 0;            /* bytes of r->index_text that are in B */
     map *file_of = map_new(r->n); /* first name -> position in r->files */
@@ -169,7 +145,7 @@ static ckpt_status make_rewritten_index(struct replaced *r, buf *b, ckpt_error *
         if (r->files[i].has_second_name)
             ok = map_put(file_of, str_c(r->files[i].base_name), (uint32_t)i, NULL);
     json_init(&j, r->index_text, 0, r->a, &why);
-    while (ok && find_next_shard(&j, &found_map)) {
+    while (ok && shards_find_next_file(&j, &found_map, &key)) {
         uint32_t i = map_get(file_of, j.str);
         if (i == MAP_NONE)
             continue;

@@ -33,25 +33,41 @@ extern const struct format format_shards;
 
 /* ----------------------------------------------------------------- probe */
 
+/* find_weight_map - moves J from the beginning of an index to the value of the key "weight_map", an object.
+ * False: there is none, or J has an error. */
+static bool find_weight_map(json_scan *j)
+{
+    (void)json_next(j); /* the root object */
+    while (json_next(j) == JSON_KEY) {
+        bool is_map = str_is(j->str, "weight_map");
+        enum json_event e = json_next(j);
+        if (is_map && e == JSON_OBJECT)
+            return true;
+        if (json_skip(j, e) != CKPT_OK)
+            return false;
+    }
+    return false;
+}
+
+bool shards_find_next_file(json_scan *j, bool *found_map, ckpt_str *key)
+{
+    *found_map = *found_map || find_weight_map(j);
+    if (!*found_map || json_next(j) != JSON_KEY)
+        return false;
+    *key = j->str;
+    return json_next(j) == JSON_STRING;
+}
+
 /* has_weight_map - returns true if there is a weight_map, or if memory runs out: reading reports that. */
 static bool has_weight_map(const char *text, size_t n)
 {
     ckpt_error ignored;
     json_scan j;
     arena *a = arena_new(n);
-    enum json_event e = JSON_ERROR;
-    bool found = false;
     json_init(&j, str_of(text, n), 0, a, &ignored);
-    if (a && json_next(&j) == JSON_OBJECT)
-        while (!found && (e = json_next(&j)) == JSON_KEY) {
-            found = str_is(j.str, "weight_map");
-            e = json_next(&j);
-            found = found && e == JSON_OBJECT;
-            if (!found && json_skip(&j, e) != CKPT_OK)
-                break;
-        }
+    bool found = !a || find_weight_map(&j);
     arena_free(a);
-    return found || !a;
+    return found;
 }
 
 bool shards_is_index(const struct probe *p)
@@ -65,6 +81,83 @@ bool shards_is_index(const struct probe *p)
                          has_weight_map(text, (size_t)src->size));
     free(text);
     return yes;
+}
+
+static bool is_index_name(ckpt_str name) { return str_ends(name, STR_LIT(INDEX_SUFFIX)); }
+
+/* make_name_set - makes a map of the names that the tensors of P get. NULL: no memory. */
+static map *make_name_set(const ckpt_plan *p)
+{
+    map *names = map_new(p->nentries);
+    bool ok = names != NULL;
+    for (size_t i = 0; ok && i < p->nentries; i++)
+        ok = map_put(names, p->entries[i].name, (uint32_t)i, NULL); /* bounded: a table has fewer rows */
+    if (!ok) {
+        map_free(names);
+        return NULL;
+    }
+    return names;
+}
+
+/* check_index - fails if the index PATH lists, in the file NAME, a tensor of P that gets a name other than
+ * NEW_NAMES. Allocates from A. */
+static ckpt_status check_index(arena *a, const ckpt_plan *p, const char *path, ckpt_str name,
+                               const map *new_names, ckpt_error *err)
+{
+    source *src = NULL;
+    ckpt_error fault = {0};
+    json_scan j;
+    ckpt_str key;
+    bool found_map = false;
+    CKPT_TRY(shards_check_regular(path, err));
+    CKPT_TRY(source_file_open(path, &src, err));
+    size_t n = src->size <= MAX_INDEX_PROBE ? (size_t)src->size : 0;
+    char *text = arena_alloc(a, n);
+    ckpt_status st = text ? source_read(src, 0, text, n, err) : fail_memory(err);
+    source_unref(src);
+    CKPT_TRY(st);
+    json_init(&j, str_of(text, n), 0, a, &fault);
+    while (shards_find_next_file(&j, &found_map, &key))
+        if (str_eq(j.str, name) && map_get(new_names, key) == MAP_NONE &&
+            file_find_tensor(p->file, key) != CKPT_NO_TENSOR)
+            return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
+                        "the weight_map lists {\"%.*s\"} in %.*s, where the edit would give it {=another "
+                        "name}\n"
+                        "name the index, with -o OUT/: all shards and the index get the new names",
+                        STR_ARG(key), STR_ARG(name));
+    return fault.status == CKPT_ENOMEM ? fail_memory(err) : CKPT_OK; /* other faults: it is no index */
+}
+
+/* check_indexes - does shards_check_index. Allocates from A. */
+static ckpt_status check_indexes(arena *a, const ckpt_plan *p, const char *path, const map *new_names,
+                                 ckpt_error *err)
+{
+    ckpt_str *names = NULL, folder = str_folder(str_c(path));
+    const char *folder_path = folder.len ? arena_str(a, folder).ptr : ".";
+    size_t n = 0;
+    if (!folder_path)
+        return fail_memory(err);
+    CKPT_TRY(folder_list_on_disk(a, folder_path, is_index_name, &names, &n, err));
+    for (size_t i = 0; i < n; i++) {
+        const char *index = ARENA_CONCAT(a, folder, names[i]).ptr;
+        if (!index)
+            return fail_memory(err);
+        ckpt_status st = check_index(a, p, index, str_skip(str_c(path), folder.len), new_names, err);
+        CKPT_TRY(name_file_if_failed(st, index, err));
+    }
+    return CKPT_OK;
+}
+
+ckpt_status shards_check_index(const ckpt_plan *p, const char *path, ckpt_error *err)
+{
+    if (!p->nrenames)
+        return CKPT_OK;
+    arena *a = arena_new((uint64_t)4 * MAX_INDEX_PROBE);
+    map *new_names = make_name_set(p);
+    ckpt_status st = a && new_names ? check_indexes(a, p, path, new_names, err) : fail_memory(err);
+    map_free(new_names);
+    arena_free(a);
+    return st;
 }
 
 /* -------------------------------------------------------- without its index */

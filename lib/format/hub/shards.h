@@ -62,6 +62,13 @@ struct index {
 
 /* shards_is_index - returns true if P is a JSON object with a weight_map. */
 bool shards_is_index(const struct probe *p);
+/* shards_find_next_file - moves J, at the beginning of the text of an index, to the next file name in the
+ * weight_map, and sets *KEY to the name of the tensor in it. *FOUND_MAP is false before the first call.
+ * False: there are no more, or J has an error. */
+bool shards_find_next_file(json_scan *j, bool *found_map, ckpt_str *key);
+/* shards_check_index - fails with CKPT_EUNSUPPORTED if PATH, which is to get the names of P, is a shard of a
+ * set whose index lists the old names: the set could not be read. */
+ckpt_status shards_check_index(const ckpt_plan *p, const char *path, ckpt_error *err);
 /* shards_join_path - returns FOLDER/NAME, which the caller frees. NULL: no memory. */
 char *shards_join_path(ckpt_str folder, ckpt_str name);
 /* shards_check_regular - refuses PATH if it exists and is no regular file: opening a pipe could block. */
