@@ -12,6 +12,7 @@
 #include "scan/scan.h"
 
 #define TEXT_MIN   8u  /* characters; a pickle that imports something has 6 bytes at least */
+#define PREFIX_MAX 64u /* characters of a text in which base64 is announced */
 #define BASE64_MIN 16u /* characters of a text of only base64 that is scanned as a file of any format */
 
 /* The bytes of a text, decoded in one reading. */
@@ -57,10 +58,22 @@ static ckpt_status scan_decoded(struct scanner *x, source *src, ckpt_str where, 
     return st;
 }
 
+/* skip_prefix - returns TEXT without what precedes base64 in it: "data:…;base64," in a URL, "base64:" in
+ * the references of kerchunk. */
+static ckpt_str skip_prefix(ckpt_str text)
+{
+    static const char word[] = "base64";
+    size_t at = str_find(str_first(text, PREFIX_MAX), str_c(word), 0);
+    /* bounded: the word is inside */
+    ckpt_str rest = at == SIZE_MAX ? STR_LIT("") : str_skip(text, at + sizeof word - 1);
+    return rest.len && strchr(":,", *rest.ptr) && *rest.ptr ? str_skip(rest, 1) : text;
+}
+
 ckpt_status scan_base64(struct scanner *x, source *src, ckpt_str where, struct scan_text_value value,
                         ckpt_error *err)
 {
     bool found = false;
+    value.text = value.is_serialized ? value.text : skip_prefix(value.text);
     ckpt_str text = value.text;
     if (text.len < TEXT_MIN && !value.is_serialized)
         return CKPT_OK;

@@ -236,17 +236,26 @@ static ckpt_status read_data_end(struct scanner *x, source *src, uint64_t *end, 
     return CKPT_OK;
 }
 
-/* scan_metadata_text - scans TEXT, a value of the metadata that ends at AT, if it may be JSON, a mapping of
- * Python or YAML: programs make objects of such configurations, by _target_. */
+/* begins_python_mapping - returns true if TEXT begins a mapping of Python with a text for its first key. */
+static bool begins_python_mapping(ckpt_str text)
+{
+    while (text.len && strchr(" \t\r\n", *text.ptr) && *text.ptr)
+        text = str_skip(text, 1);
+    return str_starts(text, STR_LIT("{'"));
+}
+
+/* scan_metadata_text - scans TEXT, a value of the metadata that ends at AT: it may be JSON, a mapping of
+ * Python or YAML, of which programs make objects by _target_, or a pickle in base64. */
 static ckpt_status scan_metadata_text(struct scanner *x, source *src, ckpt_str where, ckpt_str text,
                                       uint64_t at, ckpt_error *err)
 {
     uint64_t known_bytes = 0;
     ckpt_str inner;
-    if (!text.len || (!strchr("{[", *text.ptr) && str_find(text, STR_LIT("_target_"), 0) == SIZE_MAX))
+    if (!text.len)
         return CKPT_OK;
+    CKPT_TRY(scan_base64(x, src, where, (struct scan_text_value){.text = text, .at = (size_t)at}, err));
     CKPT_TRY(scan_join_names(x, where, arena_printf(x->a, "text@0x%" PRIx64, at), &inner, err));
-    if (str_starts(text, STR_LIT("{'")) && str_find(text, STR_LIT("\\"), 0) != SIZE_MAX)
+    if (begins_python_mapping(text) && str_find(text, STR_LIT("\\"), 0) != SIZE_MAX)
         return scan_found(x->scan, SCAN_NOT_OPENED, inner, src, at,
                           "a mapping of Python with {escapes}; {=JSON} and mappings without are read");
     source *bytes = source_mem(text.ptr, text.len, CKPT_NO_OFFSET);

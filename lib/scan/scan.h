@@ -276,6 +276,11 @@ struct yaml_file {
 /* scan_yaml - scans F if it is YAML. Sets *ALL_READ to false if F is called YAML and cannot be read. */
 ckpt_status scan_yaml(struct scanner *x, const struct yaml_file *f, bool *all_read, ckpt_error *err);
 
+/* kerchunk_scan_json - reports templates in F, which is JSON, that fsspec renders. gin_scan - reports what
+ * gin imports, reads and calls for F, one of its configurations. */
+ckpt_status kerchunk_scan_json(struct scanner *x, const struct yaml_file *f, ckpt_error *err);
+ckpt_status gin_scan(struct scanner *x, const struct yaml_file *f);
+
 /* monai_is_config_path - returns true if MONAI takes a file at PATH for a configuration of a bundle;
  * monai_is_import - if TEXT, a value in a file, is one only in such a configuration. monai_acts_on -
  * returns true if TEXT, a value in a configuration, is an expression that MONAI evaluates and more than

@@ -13,6 +13,7 @@
 #define TEXT_MAX   ((uint64_t)64 << 20) /* bytes of JSON and YAML */
 #define UTF8_BOM   "\xef\xbb\xbf"
 #define FIRST_ITEM STR_LIT("[0]")
+#define JSONPICKLE_KEY "json://" /* begins a key that jsonpickle reads as JSON */
 
 /* A JSON object or array that is not closed yet. */
 struct open_object {
@@ -109,6 +110,10 @@ static const struct loader_key {
     {NULL, "characters_class", NULL, "", ".", SCAN_CONFIG_TARGET, "what Coqui TTS imports and calls"},
     {"filters", "id", NULL, "", "pickle", SCAN_LOADER_CODE, "a filter by which zarr unpickles the chunks"},
     {"compressor", "id", NULL, "", "pickle", SCAN_LOADER_CODE, "a filter by which zarr unpickles the chunks"},
+    {"model", "handler", "MANIFEST.json", "image_classifier image_segmenter object_detector text_classifier",
+     NULL, SCAN_LOADER_CODE, "what TorchServe imports and calls"},
+    {"model", "requirementsFile", "MANIFEST.json", "", NULL, SCAN_LOADER_CODE,
+     "packages that TorchServe installs, if it is configured to"},
     {NULL, "chat_template", NULL, NULL, NULL, SCAN_CHAT_TEMPLATE, "a chat template"},
     {"chat_template", "template", NULL, NULL, NULL, SCAN_CHAT_TEMPLATE, "a chat template"},
 };
@@ -231,6 +236,38 @@ static ckpt_status judge_target(struct json_visit *v, const struct open_object *
                : CKPT_OK;
 }
 
+static ckpt_status scan_json(struct scanner *x, const struct yaml_file *f, bool *is_json, ckpt_error *err);
+
+/* scan_json_text - scans TEXT, which is in the JSON of V, if it is JSON itself. */
+static ckpt_status scan_json_text(struct json_visit *v, ckpt_str text, ckpt_error *err)
+{
+    bool is_json;
+    while (text.len && json_is_space((unsigned char)*text.ptr))
+        text = str_skip(text, 1);
+    if (!text.len || (*text.ptr != '{' && *text.ptr != '[') || !memchr(text.ptr, '"', text.len))
+        return CKPT_OK;
+    struct yaml_file f = {.name = STR_LIT("")};
+    ckpt_str at = arena_printf(v->x->a, "text@0x%zx", v->json.event_at);
+    CKPT_TRY(scan_join_names(v->x, v->where, at, &f.where, err));
+    if (v->x->depth >= v->x->scan->opts->max_depth)
+        return scan_found(v->x->scan, SCAN_NOT_OPENED, f.where, v->src, v->json.event_at,
+                          "is nested too deep to be opened");
+    char *bytes = malloc(text.len); /* bounded: a text in memory */
+    f.src = bytes ? source_mem(bytes, text.len, CKPT_NO_OFFSET) : NULL;
+    ckpt_status st = f.src ? CKPT_OK : fail_memory(err);
+    if (st == CKPT_OK) {
+        memcpy(bytes, text.ptr, text.len);
+        scan_accept_python_json(bytes, text.len);
+        f.text = str_of(bytes, text.len);
+        v->x->depth++;
+        st = scan_json(v->x, &f, &is_json, err);
+        v->x->depth--;
+    }
+    source_unref(f.src);
+    free(bytes);
+    return st;
+}
+
 /* visit_string - judges a text by the key of its object or array. */
 static ckpt_status visit_string(struct json_visit *v, struct open_object *o, ckpt_error *err)
 {
@@ -239,6 +276,9 @@ static ckpt_status visit_string(struct json_visit *v, struct open_object *o, ckp
     skops_note_text(&o->skops, o->key, text);
     if (str_is(o->key, "expr_str"))
         CKPT_TRY(check_expression(v, false));
+    if (str_is(o->key, "py/repr"))
+        CKPT_TRY(scan_found(v->x->scan, SCAN_EVALUATED_TEXT, v->where, v->src, v->json.event_at,
+                            "{%.*s}, which jsonpickle before 4 evaluates", STR_ARG(text)));
     if (str_is(o->outer_key, "guards_code"))
         CKPT_TRY(check_expression(v, true));
     CKPT_TRY(judge_key(v, o, text));
@@ -253,6 +293,8 @@ static ckpt_status visit_string(struct json_visit *v, struct open_object *o, ckp
                                     .is_in_spec = str_is(o->key, "in_spec")};
     if (value.is_in_spec || str_is(o->key, "out_spec"))
         CKPT_TRY(scan_treespec(v->x, v->src, v->where, value, v->json.a, err));
+    else
+        CKPT_TRY(scan_json_text(v, text, err));
     return scan_base64(v->x, v->src, v->where, value, err);
 }
 
@@ -278,6 +320,8 @@ static ckpt_status visit_json(struct json_visit *v, ckpt_error *err)
                                       .outer_key = o[-1].key}; /* bounded: depth is at least 1 */
         } else if (e == JSON_KEY) {
             note_key(o, v->json.str);
+            if (str_starts(v->json.str, STR_LIT(JSONPICKLE_KEY)))
+                st = scan_json_text(v, str_skip(v->json.str, sizeof JSONPICKLE_KEY - 1), err);
         } else {
             if (e == JSON_STRING)
                 st = visit_string(v, o, err);
@@ -411,6 +455,10 @@ ckpt_status scan_text(struct scanner *x, source *src, ckpt_str where, uint64_t *
     }
     if (st == CKPT_OK && is_json && !is_yaml)
         st = monai_scan_json(x, &f, err);
+    if (st == CKPT_OK && is_json)
+        st = kerchunk_scan_json(x, &f, err);
+    if (st == CKPT_OK && str_ends_any_case(name, STR_LIT(".gin")))
+        st = gin_scan(x, &f);
     if (st == CKPT_OK)
         st = check_module_file(x, src, where, name, f.text);
     if (st == CKPT_OK)

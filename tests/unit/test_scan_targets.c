@@ -219,6 +219,90 @@ static void targets_in_json_and_yaml_are_judged(void)
     check(scan_yaml("custom_imports: null\ntype: my.thing\n"), &(struct expected){"YAML", NULL, ""});
 }
 
+/* scan_metadata - scans a safetensors file with a value in its metadata, escaped as in JSON. */
+static struct scan_results scan_metadata(const char *value)
+{
+    buf b;
+    char header[512];
+    uint64_t n = (uint64_t)snprintf(header, sizeof header, "{\"__metadata__\": {\"a\": \"%s\"}}", value);
+    buf_init(&b, 4096);
+    for (unsigned i = 0; i < 64; i += 8)
+        buf_put(&b, &(unsigned char){(unsigned char)(n >> i)}, 1);
+    buf_put(&b, header, (size_t)n);
+    struct scan_results s = scan_buffer(b.data, b.len, 0);
+    buf_free(&b);
+    return s;
+}
+
+static void texts_in_metadata_are_judged(void)
+{
+    static const struct expected cases[] = {
+        {"gAJjb3MKc3lzdGVtClUCaWSFUi4=", "known-exec", ""},
+        {" {\\\"\\\\u005ftarget_\\\": \\\"os.system\\\"}", "config-exec", ""},
+        {"a:\\n  \\\"\\\\x5ftarget_\\\": os.system", "config-exec", ""},
+        {"a: !!python/name:os.system x", "yaml-tag", ""},
+        {" {'\\\\x5ftarget_': 'os.system'}", "not-opened", ""},
+        {"3.10.0+cu121, a: b", NULL, ""},
+        {"0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", NULL, ""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        check(scan_metadata(cases[i].text), &cases[i]);
+}
+
+static void texts_in_json_are_judged(void)
+{
+    static const struct expected cases[] = {
+        {"{\"a\": \"{\\\"_target_\\\": \\\"os.system\\\"}\"}", "config-exec", ""},
+        {"{\"a\": \" [NaN, {\\\"_target_\\\": \\\"os.system\\\"}]\"}", "config-exec", ""},
+        {"{\"json://{\\\"py/type\\\": \\\"os.system\\\"}\": 1}", "config-exec", ""},
+        {"{\"py/repr\": \"os/os.getpid()\"}", "evaluated-text", "os/os.getpid(), which jsonpickle"},
+        {"{\"a\": \"base64:gAJjb3MKc3lzdGVtClUCaWSFUi4=\"}", "known-exec", ""},
+        {"{\"a\": \"data:x/y;base64,gAJjb3MKc3lzdGVtClUCaWSFUi4=\"}", "known-exec", ""},
+        {"{\"a\": \"{x\", \"b\": \"[UNK]\", \"c\": \"base64\", \"d\": \"[\\\"\"}", NULL, ""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        check(scan_json(cases[i].text), &cases[i]);
+}
+
+#define REFS(template) "{\"version\": 1, \"refs\": {\"a/0\": [\"" template "\", 0, 1]}}"
+
+static void templates_of_kerchunk_are_judged(void)
+{
+    static const struct expected cases[] = {
+        {REFS("{{u}}/x"), NULL, ""},
+        {REFS("{{ f(c='x') }}{{i * 2 + 0.5}}"), NULL, ""},
+        {REFS("s3://x/{y}.z[0]"), NULL, ""},
+        {REFS("{{u}}{{cycler.__init__}}"), "evaluated-text", "cycler.__init__ is more than names"},
+        {REFS("{\\u007bu['x']}}"), "evaluated-text", ""},
+        {REFS("{{u|attr('x')}}"), "evaluated-text", ""},
+        {REFS("{% set x = u %}"), "evaluated-text", ""},
+        {REFS("{{u.x"), "evaluated-text", ""},
+        {"{\"gen\": [{\"key\": \"{{u.x}}\"}], \"version\": 1, \"refs\": {}}", "evaluated-text", ""},
+        {"{\"templates\": {\"key\": \"{{u.x}}\"}, \"version\": 1}", NULL, ""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        check(scan_json(cases[i].text), &cases[i]);
+}
+
+static void configurations_of_gin_are_judged(void)
+{
+    static const struct expected cases[] = {
+        {"import t5x.models\nfrom flax import linen as nn\na.b = @nn.relu\n# a@b.c\n", NULL, ""},
+        {"import my.module\n", "loader-code", "my.module, what gin imports"},
+        {"import \\\n my_module", "loader-code", ""},
+        {"from my import module\na.b = @module.f()\n", "loader-code", "my.module"},
+        {"import jax as j\na.b = @x/j.os.system()\n", "config-exec", "it names jax.os.system"},
+        {"a.b = [1, @torch.hub.load]\n", "config-exec", ""},
+        {"include '../x.gin'\n", "external-path", "\"../x.gin\", outside"},
+        {"include 'x.gin'\n", NULL, ""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        check(scan_buffer_as(str_c(cases[i].text), ".gin", NULL, 0), &cases[i]);
+    struct scan_results s = scan_buffer_as(TEXT("import os as x\na.b = @x.system()\n"), ".gin", NULL, 0);
+    CU_ASSERT(s.findings == 2 && strcmp(s.all[1].text, "it names os.system") == 0);
+    CU_ASSERT_EQUAL(scan_buffer_as(TEXT("import my.module\n"), ".txt", NULL, 0).findings, 0);
+}
+
 void suite_scan_targets(void)
 {
     UNIT(targets_in_pickles_are_judged);
@@ -226,4 +310,8 @@ void suite_scan_targets(void)
     UNIT(configurations_of_values_are_data);
     UNIT(configurations_with_code_are_reported);
     UNIT(targets_in_json_and_yaml_are_judged);
+    UNIT(texts_in_metadata_are_judged);
+    UNIT(texts_in_json_are_judged);
+    UNIT(templates_of_kerchunk_are_judged);
+    UNIT(configurations_of_gin_are_judged);
 }

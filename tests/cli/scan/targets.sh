@@ -8,3 +8,12 @@ echo "exit $?"
 ckpt scan -q own.pkl
 echo "exit $?"
 ckpt scan --sarif exec.pkl | tr '{' '\n' | grep -A 9 SRC008 | head -n 3
+# Texts in other texts, and the configurations of other libraries.
+metadata='{"__metadata__":{"a":"Y29zCmdldHBpZAoodFIu"}}  '
+{ printf '\057\0\0\0\0\0\0\0' && printf '%s' "$metadata"; } >meta.safetensors
+printf '{"a": "{\\"_target_\\": \\"os.getpid\\"}", "py/repr": "os/os.getpid()"}' >nested.json
+printf '{"version": 1, "refs": {"a/0": ["{{u.x}}", 0, 4]}}' >refs.json
+printf 'import os\ninclude "/x.gin"\na.b = @os.getpid()\n' >config.gin
+mkdir MAR-INF && printf '{"model": {"handler": "inert_probe:f"}}' >MAR-INF/MANIFEST.json
+ckpt scan meta.safetensors nested.json refs.json config.gin MAR-INF
+echo "exit $?"

@@ -1,0 +1,146 @@
+/*
+ * gin.c - scans configurations of gin (gin/config_parser.py), as t5x writes them next to a checkpoint. Each
+ * statement begins a line:
+ *   import a.b as c     imported; also "from a import b"
+ *   include 'file'      a configuration, which is read
+ *   f.x = @scope/c.g()  a function, called if its program registered it, or, after an import of
+ *                       __gin__.dynamic_registration, any function of an imported module
+ */
+#include "scan/scan.h"
+
+#define IMPORTS_MAX 64u /* whose names are kept */
+
+/* Packages that register what configurations name. */
+static const char packages[] =
+    "__gin__ clu flax gin jax mesh_tensorflow seqio t5 t5x tensor2tensor tensorflow trax";
+
+struct gin {
+    struct scanner *x;
+    source *src;
+    ckpt_str where;
+    ckpt_str names[IMPORTS_MAX], modules[IMPORTS_MAX]; /* by which a module is named, and the module */
+    size_t nimports;
+};
+
+static bool is_name_char(char c)
+{
+    return c == '_' || c == '.' || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z') || (c >= '0' && c <= '9');
+}
+
+/* take_path - removes blanks and then a name with dots from *LINE, and returns the name. */
+static ckpt_str take_path(ckpt_str *line)
+{
+    size_t n = 0;
+    while (line->len && *line->ptr && strchr(" \t\r\n\\", *line->ptr))
+        *line = str_skip(*line, 1);
+    while (n < line->len && is_name_char(line->ptr[n]))
+        n++;
+    ckpt_str path = str_of(line->ptr, n);
+    *line = str_skip(*line, n);
+    return path;
+}
+
+/* note_import - reports that MODULE is imported, unless it is of a known package, and keeps its NAME. */
+static ckpt_status note_import(struct gin *g, uint64_t at, ckpt_str module, ckpt_str name)
+{
+    size_t dot = str_find(module, STR_LIT("."), 0);
+    if (g->nimports < IMPORTS_MAX) {
+        g->names[g->nimports] = name;
+        g->modules[g->nimports++] = module;
+    }
+    return str_matches_word(str_first(module, dot), packages, str_eq)
+               ? CKPT_OK
+               : scan_found(g->x->scan, SCAN_LOADER_CODE, g->where, g->src, at, "%.*s, what gin imports",
+                            STR_ARG(module));
+}
+
+/* read_import - reads the rest LINE of an import statement; from PACKAGE, if that is not empty. */
+static ckpt_status read_import(struct gin *g, uint64_t at, ckpt_str line, ckpt_str package)
+{
+    ckpt_str module = take_path(&line), name = module;
+    if (package.len)
+        module = ARENA_CONCAT(g->x->a, package, STR_LIT("."), module);
+    if (!module.ptr)
+        return scan_note_system_failure(g->x->scan, CKPT_ENOMEM, NULL) ? CKPT_OK : CKPT_ENOMEM;
+    if (str_is(take_path(&line), "as"))
+        name = take_path(&line);
+    return module.len ? note_import(g, at, module, name) : CKPT_OK;
+}
+
+/* judge_reference - reports PATH, a function that the configuration names, if it runs code. */
+static ckpt_status judge_reference(const struct gin *g, uint64_t at, ckpt_str path)
+{
+    for (size_t i = 0; i < g->nimports; i++) {
+        size_t n = g->names[i].len;
+        if (!str_starts(path, g->names[i]) || path.len <= n || path.ptr[n] != '.')
+            continue;
+        ckpt_str full = ARENA_CONCAT(g->x->a, g->modules[i], str_skip(path, n));
+        if (!full.ptr || scan_target_runs_code(full))
+            return scan_config_target(g->x, g->src, g->where, at, full.ptr ? full : path);
+    }
+    return scan_target_runs_code(path) ? scan_config_target(g->x, g->src, g->where, at, path) : CKPT_OK;
+}
+
+/* read_references - judges what LINE, which begins at AT, names after each "@". */
+static ckpt_status read_references(const struct gin *g, uint64_t at, ckpt_str line)
+{
+    size_t from = str_find(line, STR_LIT("@"), 0);
+    while (from != SIZE_MAX) {
+        ckpt_str rest = str_skip(line, from + 1), path = take_path(&rest); /* bounded: inside the line */
+        while (rest.len && *rest.ptr == '/') {
+            rest = str_skip(rest, 1);
+            path = take_path(&rest);
+        }
+        CKPT_TRY(judge_reference(g, at + from, path));     /* bounded: inside the text */
+        from = str_find(line, STR_LIT("@"), from + 1); /* bounded: inside the line */
+    }
+    return CKPT_OK;
+}
+
+/* read_include - reports the file that LINE, the rest of an include statement, names, if it is elsewhere. */
+static ckpt_status read_include(const struct gin *g, uint64_t at, ckpt_str line)
+{
+    while (line.len && strchr(" \t\r\n\\'\"", *line.ptr) && *line.ptr)
+        line = str_skip(line, 1);
+    while (line.len && strchr(" \t\r\n'\"", line.ptr[line.len - 1]))
+        line.len--;
+    return scan_path_leaves_folder(line) || str_find(line, STR_LIT("\\"), 0) != SIZE_MAX
+               ? scan_found(g->x->scan, SCAN_EXTERNAL_PATH, g->where, g->src, at,
+                            "a configuration that gin reads is \"%.*s\", outside of the folder",
+                            STR_ARG(line))
+               : CKPT_OK;
+}
+
+static ckpt_status read_line(struct gin *g, uint64_t at, ckpt_str line)
+{
+    ckpt_str rest = line, word = take_path(&rest);
+    if (str_is(word, "import"))
+        return read_import(g, at, rest, STR_LIT(""));
+    if (str_is(word, "from")) {
+        ckpt_str package = take_path(&rest);
+        return str_is(take_path(&rest), "import") ? read_import(g, at, rest, package) : CKPT_OK;
+    }
+    return str_is(word, "include") ? read_include(g, at, rest) : read_references(g, at, line);
+}
+
+/* is_continued - returns true if the line of TEXT that ends at END goes on in the next. */
+static bool is_continued(ckpt_str text, size_t end)
+{
+    ckpt_str line = str_first(text, end);
+    return str_ends(line, STR_LIT("\\")) || str_ends(line, STR_LIT("\\\r"));
+}
+
+ckpt_status gin_scan(struct scanner *x, const struct yaml_file *f)
+{
+    struct gin g = {.x = x, .src = f->src, .where = f->where};
+    for (size_t from = 0; from < f->text.len;) {
+        size_t end = str_find(f->text, STR_LIT("\n"), from);
+        while (end != SIZE_MAX && is_continued(f->text, end))
+            end = str_find(f->text, STR_LIT("\n"), end + 1); /* bounded: inside the text */
+        end = end == SIZE_MAX ? f->text.len : end;
+        ckpt_str line = str_of(f->text.ptr + from, end - from); /* bounded: END is not before FROM */
+        CKPT_TRY(read_line(&g, from, line));
+        from = end + 1; /* bounded: the size of the text, and one */
+    }
+    return CKPT_OK;
+}
