@@ -528,6 +528,20 @@ static void print_quantized(const struct facts *facts, struct text *out)
         line_put(out);
 }
 
+static void print_adapter(const struct facts *facts, struct text *out)
+{
+    const ckpt_adapter *adapter = facts->info.adapter;
+    if (!adapter)
+        return;
+    begin_label(out, "adapter");
+    text_addf(out, "LoRA of rank %" PRIu64, adapter->rank_min);
+    if (adapter->rank_max != adapter->rank_min)
+        text_addf(out, " to %" PRIu64, adapter->rank_max);
+    text_add(out, " for ");
+    text_noun(out, adapter->modules, "module", "modules");
+    line_put(out);
+}
+
 static void print_info_remarks(const struct facts *facts, struct text *out)
 {
     if (facts->info.aliases) {
@@ -574,6 +588,7 @@ static void print_info_text(const struct facts *facts)
     print_info_metadata(facts, &out);
     print_dtypes(facts, &out);
     print_quantized(facts, &out);
+    print_adapter(facts, &out);
     print_info_remarks(facts, &out);
     text_free(&out);
 }
@@ -668,6 +683,17 @@ static void quantized_json(json *j, const ckpt_file *f)
     }
 }
 
+static void adapter_json(json *j, const ckpt_adapter *adapter)
+{
+    if (!adapter)
+        return;
+    json *item = json_add_object(j, "adapter");
+    json_text(item, "kind", "LoRA");
+    json_u64(item, "modules", adapter->modules);
+    json_u64(item, "rank_min", adapter->rank_min);
+    json_u64(item, "rank_max", adapter->rank_max);
+}
+
 static void ranks_json(json *j, const ckpt_ranks *ranks)
 {
     struct parallel_axis axis[3];
@@ -702,6 +728,7 @@ static void print_info_json(const struct facts *facts)
                         facts->by_dtype[d].elements, facts->by_dtype[d].bytes);
     json_totals(j, "total", facts->all.tensors, facts->all.elements, facts->all.bytes);
     quantized_json(j, facts->f);
+    adapter_json(j, info->adapter);
     optimizer_json(j, info);
     for (size_t i = 0; i < STATE_TITLES; i++)
         if (facts->states[state_titles[i].state])

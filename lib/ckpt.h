@@ -689,6 +689,12 @@ typedef struct {
     uint32_t reserved;
 } ckpt_ranks;
 
+/* The LoRA weights of a file: pairs of tensors whose product is added to a weight of a base model. */
+typedef struct {
+    uint64_t modules;            /* how many pairs there are */
+    uint64_t rank_min, rank_max; /* the smallest and the largest rank */
+} ckpt_adapter;
+
 typedef struct {
     uint32_t struct_size;
     uint32_t has_weights;
@@ -707,6 +713,7 @@ typedef struct {
     uint32_t executes_code;    /* it contains code that loading runs: TorchScript, packages */
     const ckpt_ranks *ranks;   /* of a folder that many ranks wrote; NULL: of any other file */
     size_t nquantized;         /* how many ckpt_quantized_at returns */
+    const ckpt_adapter *adapter; /* NULL: there are no LoRA weights */
 } ckpt_info;
 
 /* A scheme by which weights are quantized: their numbers need scales, which are tensors of their own. */

@@ -116,6 +116,7 @@ struct ckpt_file {
     size_t nwrappers;
     const ckpt_quantized *quantized; /* schemes of quantized weights */
     size_t nquantized;
+    ckpt_adapter adapter;
 };
 
 /* file_new - makes a file without tensors that reads SRC (taken over; may be NULL). */

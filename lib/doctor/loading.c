@@ -127,6 +127,8 @@ static ckpt_status check_wrappers(struct doctor *d, ckpt_error *err)
     const struct diagnosis prefix_diagnosis = {.id = "prefix", .fix = {.action = CKPT_FIX_STRIP}};
     const struct diagnosis nested_diagnosis = {
         .id = "nested-weights", .fix = {.action = CKPT_FIX_CONVERT, .root = "auto"}, .is_note = true};
+    const struct diagnosis adapter_diagnosis = {
+        .id = "lora-adapter", .hint = "load it by the library that made it, such as peft", .is_note = true};
     CKPT_TRY(ckpt_inspect(d->f, &info, err));
     for (size_t i = 0; i < info.nwrappers; i++) {
         const ckpt_wrapper *w = ckpt_wrapper_at(d->f, i);
@@ -139,6 +141,11 @@ static ckpt_status check_wrappers(struct doctor *d, ckpt_error *err)
             STR_ARG(w->where), STR_ARG(w->prefix)));
         break;
     }
+    if (info.adapter)
+        CKPT_TRY(doctor_report(d, &adapter_diagnosis, err,
+                               "LoRA weights for %llu module%s: the base model has no such keys",
+                               (unsigned long long)info.adapter->modules,
+                               info.adapter->modules == 1 ? "" : "s"));
     if (info.has_weights && info.weights_root.len)
         return doctor_report(d, &nested_diagnosis, err,
                              "the weights are below \"%.*s\": load_state_dict takes only that mapping",

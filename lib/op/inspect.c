@@ -4,6 +4,7 @@
 #include "base/checked.h"
 #include "base/sized.h"
 #include "core/dtype.h"
+#include "op/adapters.h"
 #include "op/quantized.h"
 #include "op/prefix.h"
 #include "op/weights.h"
@@ -429,6 +430,9 @@ ckpt_status ckpt_inspect(ckpt_file *file, ckpt_info *out, ckpt_error *err)
     containers_free(&tree);
     if (st == CKPT_OK)
         st = list_schemes(file, &info, err);
+    if (st == CKPT_OK)
+        st = adapters_find(file, &file->adapter, err);
+    info.adapter = file->adapter.modules ? &file->adapter : NULL;
     if (st == CKPT_OK)
         st = count_unreferenced(file, &info.unreferenced, err);
     struct weights_only loading;
