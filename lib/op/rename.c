@@ -117,6 +117,8 @@ struct auto_strip {
     bool has_counter;     /* an AveragedModel's n_averaged was seen */
     size_t ninner;        /* keys that still contain `module.` … */
     ckpt_str first_inner; /* … and the first of them */
+    ckpt_str common;        /* what most keys of a group begin with, if that is no wrapper's name … */
+    size_t ncommon, ngroup; /* … and how many of its keys, in the first such group */
 };
 
 /* strip_leading_modules - removes up to *N leading `module.`, but never all of KEY. *N: number removed. */
@@ -176,20 +178,63 @@ static void count_inner_modules(struct rename_rule *rule, const struct group *g)
             strip->first_inner = g->keys.list[i].new_name;
 }
 
+/* count_nested - returns how many keys of G begin with PREFIX and have two components or more after it. */
+static size_t count_nested(const struct group *g, ckpt_str prefix)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < g->keys.n; i++) {
+        ckpt_str name = g->keys.list[i].new_name;
+        n += str_starts(name, prefix) && str_find(name, STR_LIT("."), prefix.len) != SIZE_MAX;
+    }
+    return n;
+}
+
+/* find_common_prefix - finds what at least 3/4 of the keys of G begin with, more than half of these with two
+ * components after it: a network, not a layer. `ckpt info` shows such a prefix, too. */
+static void find_common_prefix(struct auto_strip *strip, const struct group *g)
+{
+    struct prefixes seen = {.n = 0};
+    if (strip->ncommon || g->is_optimizer)
+        return;
+    for (size_t i = 0; i < g->keys.n; i++)
+        prefixes_add(&seen, g->keys.list[i].new_name);
+    for (size_t i = 0; i < seen.n; i++) {
+        bool is_common = seen.count[i] > 1 && seen.count[i] >= g->keys.n - g->keys.n / 4;
+        if (!is_common || find_wrapper(seen.component[i]) ||
+            count_nested(g, seen.component[i]) <= seen.count[i] / 2)
+            continue;
+        strip->common = seen.component[i];
+        strip->ncommon = (size_t)seen.count[i];
+        strip->ngroup = g->keys.n;
+    }
+}
+
+static void inspect_stripped(struct rename_rule *rule, const struct group *g)
+{
+    count_inner_modules(rule, g);
+    find_common_prefix(rule->user, g);
+}
+
 ckpt_status ckpt_plan_strip_auto(ckpt_plan *plan, ckpt_error *err)
 {
     CKPT_OWN_ERROR(err);
     struct auto_strip strip = {0};
-    char word[SHELL_WORD_MAX];
+    char word[SHELL_WORD_MAX], prefix[SHELL_WORD_MAX];
     struct rename_rule rule = {.plan = plan,
                                .rename_key = strip_wrappers,
                                .begin_group = count_shared_modules,
-                               .end_group = count_inner_modules,
+                               .end_group = inspect_stripped,
                                .user = &strip};
     CKPT_REQUIRE(err, plan);
     CKPT_TRY(keys_rename(&rule, err));
     if (!rule.nchanged)
         plan_notice(plan, "no wrapper prefix found (module., _orig_mod., …); nothing renamed");
+    if (!rule.nchanged && strip.ncommon)
+        plan_notice(plan,
+                    "%zu of %zu keys begin with \"%.*s\", which is often a real module; to remove it: "
+                    "ckpt strip %s %s -o OUT",
+                    strip.ncommon, strip.ngroup, STR_ARG(strip.common),
+                    shell_word(strip.common, "", "PREFIX", prefix), shell_path(plan->file->path, word));
     if (strip.has_counter)
         plan_notice(plan, "\"n_averaged\", the counter of an AveragedModel, is kept");
     if (strip.ninner)
