@@ -24,6 +24,8 @@
 #define MAX_LINKS       2000000u /* most links of a group */
 #define MAX_FREE_BLOCKS 4096u
 
+#define SYMBOL_SOFT_LINK 2u /* the kind of a symbol; 0 and 1 are objects */
+
 static ckpt_status add_link(struct hdf5 *h, struct hdf5_links *list, struct hdf5_link link, uint64_t pos)
 {
     ckpt_str name = link.name;
@@ -122,7 +124,12 @@ static ckpt_status read_symbol(struct symbols *s, cursor *c)
                     "the name {\"%.*s\"} follows {=\"%.*s\"}: not in ascending order", STR_ARG(link.name),
                     STR_ARG(s->last_name));
     s->last_name = link.name;
-    if (kind == 2) {
+    bool is_soft = kind == SYMBOL_SOFT_LINK;
+    if (kind > SYMBOL_SOFT_LINK || is_soft != (link.addr == HDF5_NOWHERE))
+        return fail(s->h->err, CKPT_EFORMAT, pos,
+                    "the symbol \"%.*s\" of kind {%u} %s an address; {=kinds 0 and 1} have one, 2 has none",
+                    STR_ARG(link.name), kind, link.addr == HDF5_NOWHERE ? "lacks" : "has");
+    if (is_soft) {
         link.kind = HDF5_SOFT;
         CKPT_TRY(find_name(s, cursor_u32(&scratch_pad), pos, &link.target));
     }

@@ -243,6 +243,11 @@ static ckpt_status read_sizes(struct hdf5 *h, cursor *c, bool has_max, struct hd
         s->max_shape[i] = has_max ? cursor_u64(c) : s->shape[i];
     if (c->bad)
         return hdf5_fail_short(h, c, "a dataspace");
+    for (uint32_t i = 0; i < s->ndim; i++)
+        if (s->shape[i] > s->max_shape[i])
+            return fail(h->err, CKPT_EFORMAT, c->pos,
+                        "dimension %u has the size {%llu}, up to {=%llu} is allowed", i,
+                        (unsigned long long)s->shape[i], (unsigned long long)s->max_shape[i]);
     if (checked_product(s->shape, s->ndim, &s->elements))
         return CKPT_OK;
     return fail(h->err, CKPT_EFORMAT, c->pos, "{the product of %u sizes} does not fit {=64 bits}", s->ndim);

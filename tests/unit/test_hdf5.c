@@ -233,6 +233,42 @@ static void a_hard_link_to_a_duplicate_name_has_its_own_bytes(void)
     ckpt_close(f);
 }
 
+/* A hard link that one changed byte makes a soft link leads nowhere, so that its tensor would be missing. */
+static void a_symbol_has_an_address_or_is_a_soft_link(void)
+{
+    static const unsigned char kinds[] = {2, 3, 255};
+    enum { U2 = 11592 + 8 + 40, KIND = 16 };
+    ckpt_error err;
+    for (size_t i = 0; i < sizeof kinds; i++) {
+        size_t n = load_corpus_file("keras/hdf5/types.h5");
+        bytes[U2 + KIND] = kinds[i];
+        CU_ASSERT_EQUAL(read_all(n, &err), CKPT_EFORMAT);
+        CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "kind"));
+    }
+    size_t n = load_corpus_file("keras/hdf5/types.h5");
+    memset(bytes + U2 + 8, 0xff, 8); /* the address of its object */
+    CU_ASSERT_EQUAL(read_all(n, &err), CKPT_EFORMAT);
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "kind"));
+}
+
+/* A size that was damaged may be larger than the greatest size, which is stored after it. */
+static void sizes_are_at_most_the_greatest_sizes(void)
+{
+    static const struct {
+        uint64_t size, max;
+        ckpt_status status;
+    } cases[] = {{5, 4, CKPT_EFORMAT}, {4, 4, CKPT_OK}, {0, 4, CKPT_OK}, {5, UINT64_MAX, CKPT_OK}};
+    unsigned char space[20] = {2, 1, 1, 1}; /* version, rank, flag 1, kind */
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ckpt_error err;
+        struct hdf5 h = {.err = &err};
+        struct hdf5_space out;
+        store_u64le(space + 4, cases[i].size);
+        store_u64le(space + 12, cases[i].max);
+        CU_ASSERT_EQUAL(hdf5_read_space(&h, cursor_of(space, sizeof space, 0), &out), cases[i].status);
+    }
+}
+
 /* read_type - reads the datatype in the N bytes of TYPE. */
 static struct hdf5_type read_type(const unsigned char *type, size_t n)
 {
@@ -267,5 +303,7 @@ void suite_hdf5(void)
     UNIT(cyclic_trees_are_refused);
     UNIT(sizes_beyond_the_file_are_refused);
     UNIT(a_hard_link_to_a_duplicate_name_has_its_own_bytes);
+    UNIT(a_symbol_has_an_address_or_is_a_soft_link);
+    UNIT(sizes_are_at_most_the_greatest_sizes);
     UNIT(numbers_in_other_types_have_their_size);
 }
