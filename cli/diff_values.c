@@ -22,7 +22,7 @@ const ckpt_path_elem *find_key_of_other_type(const ckpt_path_elem *a, uint32_t n
                                              uint32_t nb, const ckpt_path_elem **in_b)
 {
     for (; na && nb; na--, nb--)
-        if (a[na - 1].is_int != b[nb - 1].is_int || (!a[na - 1].is_int && a[na - 1].num != b[nb - 1].num)) {
+        if (a[na - 1].is_int != b[nb - 1].is_int || a[na - 1].is_other != b[nb - 1].is_other) {
             *in_b = &b[nb - 1];
             return &a[na - 1];
         }
@@ -31,7 +31,7 @@ const ckpt_path_elem *find_key_of_other_type(const ckpt_path_elem *a, uint32_t n
 
 const char *key_type_name(const ckpt_path_elem *key)
 {
-    return key->is_int ? "an int" : key->num ? "no str" : "a str";
+    return key->is_int ? "an int" : key->is_other ? "no str" : "a str";
 }
 
 static const ckpt_path_elem *find_differing_key(const ckpt_diff_value *e, const ckpt_path_elem **in_b)

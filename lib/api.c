@@ -203,7 +203,7 @@ void ckpt_file_ignore_crc(ckpt_file *f, bool ignore)
     if (!ignore || table_check_source(&f->table, &err) != CKPT_ECHECKSUM)
         return;
     file_notice(f, "%s: %s; ignored", err.where, err.what);
-    table_check_first(&f->table, NULL);
+    table_check_nothing(&f->table);
 }
 
 void ckpt_file_ignore_case(ckpt_file *f, bool ignore)

@@ -252,9 +252,10 @@ CKPT_API const char *ckpt_kind_name(ckpt_kind kind);
 
 /* An element of a path: a key of a mapping, or an index of a sequence. */
 typedef struct {
-    uint32_t is_int; /* 1: the element is `num`; 0: it is `str` */
-    int64_t num;     /* if is_int is 0: 0, or 1 for a key that is neither str nor int */
-    ckpt_str str;    /* of a key that is neither str nor int: its repr */
+    uint32_t is_int;   /* 1: the element is `num`; 0: it is `str` */
+    uint32_t is_other; /* 1: a key that is neither int nor str, such as (1, 2); `str` is its repr */
+    int64_t num;
+    ckpt_str str;
 } ckpt_path_elem;
 
 #define CKPT_NO_STORAGE UINT32_MAX

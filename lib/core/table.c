@@ -98,10 +98,14 @@ bool table_has_checksums(const struct table *t)
 
 void table_check_first(struct table *t, source *src)
 {
-    if (src && t->unchecked)
-        return;
+    if (!t->unchecked)
+        t->unchecked = source_ref(src);
+}
+
+void table_check_nothing(struct table *t)
+{
     source_unref(t->unchecked);
-    t->unchecked = src ? source_ref(src) : NULL;
+    t->unchecked = NULL;
 }
 
 ckpt_status table_check_source(const struct table *t, ckpt_error *err)
@@ -111,8 +115,7 @@ ckpt_status table_check_source(const struct table *t, ckpt_error *err)
 
 void table_close(struct table *t)
 {
-    source_unref(t->unchecked);
-    t->unchecked = NULL;
+    table_check_nothing(t);
     for (size_t i = 0; i < t->nstorages; i++)
         source_unref(t->storages[i].src);
     t->nstorages = 0;
@@ -130,7 +133,7 @@ ckpt_status path_elem_from_key(arena *a, const ckpt_value *key, ckpt_path_elem *
     if (value_text(key, &out->str))
         return CKPT_OK;
     value_text_or_type(key, 32, text, sizeof text);
-    out->num = 1;
+    out->is_other = true;
     out->str = arena_str(a, str_c(text));
     return out->str.ptr ? CKPT_OK : fail_memory(err);
 }

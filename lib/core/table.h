@@ -108,9 +108,10 @@ ckpt_status table_locate(struct table *t, ckpt_error *err);
 ckpt_status table_finish(struct table *t, ckpt_error *err);
 /* table_has_checksums - returns true if all storages with bytes have checksums of their own. */
 bool table_has_checksums(const struct table *t);
-/* table_check_first - makes table_check_source check SRC, which all bytes come from, unless another was
- * set. NULL: it checks nothing. */
+/* table_check_first - makes table_check_source check SRC, which all bytes come from, unless another was set;
+ * table_check_nothing undoes that. */
 void table_check_first(struct table *t, source *src);
+void table_check_nothing(struct table *t);
 /* table_check_source - is called before tensors are read: see source_check. Any number of threads may. */
 ckpt_status table_check_source(const struct table *t, ckpt_error *err);
 /* table_copy_row - copies tensor I to OUT; false: there is none. */

@@ -174,7 +174,7 @@ static ckpt_status finish_table(ckpt_file *f, ckpt_error *err)
     if (f->archive)
         table_check_first(&f->table, f->archive);
     if (f->table.unchecked && (f->check || f->salvage || table_has_checksums(&f->table)))
-        table_check_first(&f->table, NULL);
+        table_check_nothing(&f->table);
     file_set_view_limit(f); /* now that the sizes of all files in a folder are known */
     return CKPT_OK;
 }

@@ -21,7 +21,7 @@ static bool is_key(const struct diff_path *path, uint32_t i)
 
 static bool have_same_type(const ckpt_path_elem *a, const ckpt_path_elem *b)
 {
-    return a->is_int == b->is_int && (a->is_int || a->num == b->num);
+    return a->is_int == b->is_int && a->is_other == b->is_other;
 }
 
 bool diff_have_same_key_types(const struct diff_path *a, const struct diff_path *b)

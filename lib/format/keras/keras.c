@@ -96,11 +96,10 @@ static ckpt_status read_weights(struct kit *k, zip *z, size_t i)
         st = source_locate(member, k->err);
     if (st == CKPT_OK && z->entries[i].method != ZIP_STORED)
         st = unpack(k->f, &z->entries[i], &member, k->err);
-    source *stored = z->entries[i].method == ZIP_STORED ? member : NULL;
     if (st == CKPT_OK)
         st = keras_read_hdf5(k, member);
-    if (st == CKPT_OK)
-        table_check_first(&k->f->table, stored);
+    if (st == CKPT_OK && z->entries[i].method == ZIP_STORED)
+        table_check_first(&k->f->table, member);
     source_unref(member);
     if (st != CKPT_OK)
         error_add_position(k->err, z->entries[i].header_offset, z->entries[i].name);
