@@ -249,6 +249,24 @@ check_long_headers()
     rm -f "$tmp/long.safetensors"
 }
 
+# ----------------------------------------------------------- compressed chunks
+
+# check_chunks - checks that a tensor of 2^31 elements in a file of 2 MB is hashed by reading each of its 2048 chunks
+# once, and one without most of its chunks by reading only the one that is stored
+check_chunks()
+{
+    tar -xzf tests/bench/chunks.tar.gz -C "$tmp" || exit 2
+    measure 'hash of 2^31 elements' "$ckpt" hash "$tmp/rows.h5" || return
+    check_limit 'hash of 2^31 elements: peak KiB' "$kib" 32768
+    [ -z "$tracing" ] || check_limit 'hash of 2^31 elements: system calls' "$calls" $((2 * 2048 + 300))
+    [ -z "$tracing" ] || check_limit 'hash of 2^31 elements: bytes read' "$in" $((2 * $(wc -c <"$tmp/rows.h5")))
+    measure 'hash of 2^31 elements, one chunk stored' "$ckpt" hash --max-expanded=2GiB "$tmp/unallocated.h5" || return
+    check_limit 'hash of 2^31 elements, one chunk stored: peak KiB' "$kib" 32768
+    [ -z "$tracing" ] || check_limit 'hash of 2^31 elements, one chunk stored: system calls' "$calls" 400
+    [ -z "$tracing" ] || check_limit 'hash of 2^31 elements, one chunk stored: bytes read' "$in" 65536
+    rm -f "$tmp"/*.h5
+}
+
 # ------------------------------------------------------------------- scan
 
 # print_pickle N - prints a harmless pickle: 1000 × N times the same 8 opcodes, which take 42 bytes
@@ -360,6 +378,7 @@ check_in_place safetensors 20000 500000000
 check_many pt 200000000
 check_many safetensors 160000000
 check_long_headers
+check_chunks
 check_scan
 check_mem_plan
 make_file -n 291 -b 2G --sparse -p module. "$tmp/big.pt" || exit 2

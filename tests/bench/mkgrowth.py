@@ -13,6 +13,7 @@ import zipfile
 import h5py
 import joblib
 import keras
+import mkchunks
 import mkforeign
 import mkother
 import numpy as np
@@ -157,6 +158,7 @@ def write_all(folder, count):
         write_deepspeed(f"{folder}/zero{stage}", tensors, stage)
     write_megatron(f"{folder}/megatron", tensors)
     mkforeign.write_all(folder, arrays)
+    mkchunks.write_zeros(f"{folder}/columns.h5", 2048 * count // 1000, mkchunks.COLUMNS, None)
 
 
 for name, tensors in ("few", 500), ("twice", 1000):
