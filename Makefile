@@ -188,7 +188,7 @@ runs      = $(if $(filter-out ^%,$(T)),$(filter $(1),$(T)),all)
 check check-all: setup-check
 	+@$(SUB) all test-programs
 	+@$(SUB) all $(if $(call runs,robust replay public threats faults fuzz truth-asan unit-asan),asan-programs) \
-	    $(if $(call runs,tsan),tsan-programs) $(if $(call runs,growth),steps-programs)
+	    $(if $(call runs,tsan),tsan-programs) $(if $(call runs,growth budget),steps-programs)
 	@$(ENV) sh tests/run.sh $(if $(filter check-all,$@),--all) $(T)
 
 ## check-all: run every test; what make check has passed is counted, not run again

@@ -22,7 +22,7 @@ export LC_ALL=C
 
 # The parts that take longest come first, so that two workers end at about the same time.
 quick='cli robust growth faults unit warnings lint threats rewrite schema man attacks build abi tsan install header
-       example readme git demo mem truth truth-asan replay public'
+       example budget readme git demo mem truth truth-asan replay public'
 sampled='robust faults threats rewrite' # take every N-th file without --all
 slow='unit-asan gates fuzz oracle'      # run with --all only
 
@@ -76,6 +76,7 @@ part_faults() { EACH=$(file_step 12) sh tests/fail/run.sh; }
 part_readme() { sh tests/readme.sh; }
 part_gates() { sh tests/bench/gates.sh; }
 part_growth() { sh tests/bench/growth.sh; }
+part_budget() { sh tests/bench/budget.sh; }
 part_git() { sh tests/git.sh; }
 part_demo() { sh tests/demo.sh && echo 'demo: 1 passed, 0 failed'; }
 part_mem() { "$B/tests/mem" tests/corpus/mem; }
