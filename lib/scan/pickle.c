@@ -278,8 +278,9 @@ ckpt_status scan_one_pickle(struct scanner *x, source *src, ckpt_str where, uint
         CKPT_TRY(scan_arrays_as_opcodes(ps, &p, end.first_array, err));
         p.joblib_arrays_as_opcodes = false;
     }
-    if (end.reached_stop && !end.narrays)
-        CKPT_TRY(scan_pickle_texts(x, src, where, (struct scan_sought){*pos, end.sought_texts}, err));
+    if (end.reached_stop)
+        CKPT_TRY(scan_pickle_texts(x, src, where,
+                                   (struct scan_sought){*pos, end.sought_texts, end.narrays > 0}, err));
     scan_count_bytes(src, &x->scan->result->in_tensors, end.array_bytes);
     scan_count_bytes(src, &x->scan->result->in_pickles,
                      end.next_offset - *pos - end.array_bytes); /* bounded: the arrays are in the pickle */

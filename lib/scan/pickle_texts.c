@@ -260,18 +260,27 @@ static ckpt_status judge_graph(struct texts *h, const ckpt_value *root)
     return st;
 }
 
+/* read_graph - sets *ROOT to the graph of the pickle SOUGHT in H->src, which for joblib becomes a source that
+ * begins with it; the caller releases that. */
+static ckpt_status read_graph(struct texts *h, struct scan_sought sought, ckpt_value **root, ckpt_error *why)
+{
+    uint64_t next, size = h->src->size;
+    if (!sought.is_joblib)
+        return pickle_read(h->a, h->src, sought.pos, size, NULL, root, &next, why);
+    CKPT_TRY(source_slice(h->src, sought.pos, size - sought.pos, &h->src, why)); /* bounded: POS is inside */
+    return pickle_read_joblib(h->a, h->src, NULL, root, &next, why);
+}
+
 ckpt_status scan_pickle_texts(struct scanner *x, source *src, ckpt_str where, struct scan_sought sought,
                               ckpt_error *err)
 {
     struct texts h = {.x = x, .src = src, .where = where, .err = err};
     ckpt_value *root;
-    uint64_t next;
     ckpt_error why;
     if (!is_worth_reading(sought.texts))
         return CKPT_OK;
     h.a = arena_new(GRAPH_MEMORY);
-    ckpt_status st = h.a ? pickle_read(h.a, src, sought.pos, src->size, NULL, &root, &next, &why)
-                         : fail_memory(&why);
+    ckpt_status st = h.a ? read_graph(&h, sought, &root, &why) : fail_memory(&why);
     bool is_too_large = h.a && st == CKPT_ENOMEM && arena_full(h.a);
     if (st == CKPT_OK) {
         st = judge_graph(&h, root);
@@ -282,6 +291,8 @@ ckpt_status scan_pickle_texts(struct scanner *x, source *src, ckpt_str where, st
                         "it has keys by which programs call functions, such as \"" LIGHTNING_INSTANTIATOR
                         "\": %s", why.what);
     }
+    if (h.src != src)
+        source_unref(h.src);
     arena_free(h.a);
     return st;
 }

@@ -156,6 +156,7 @@ extern const char *const scan_sought_texts[];
 struct scan_sought {
     uint64_t pos;   /* of the pickle */
     uint32_t texts; /* sought_texts of its struct trace_end */
+    bool is_joblib; /* it has arrays of joblib between its opcodes */
 };
 /* scan_pickle_texts - reports what programs would import, call or run for texts in a pickle of SRC. */
 ckpt_status scan_pickle_texts(struct scanner *x, source *src, ckpt_str where, struct scan_sought sought,

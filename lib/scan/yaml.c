@@ -8,6 +8,7 @@
  *   loader_module, keras_module, model_code_path   what its value names, a module or file (MLflow)
  *   location   what torchsnapshot opens, if the file is called .snapshot_metadata
  *   python_model, data …   what MLflow opens, if it is called MLmodel
+ *   activation   an expression, which YOLO evaluates
  *   "$…"   as a value in a configuration of MONAI, an expression of Python; see monai.c
  * Text that is called .yaml must be read to its end. Other text may be YAML by chance: if it can be read to
  * its end, _target_, _component_ and the tags of Python count.
@@ -38,7 +39,7 @@ static bool is_harmless_tag(ckpt_str tag)
 /* Keys that name what a loader imports, runs or opens. */
 static const struct config_key {
     const char *key; /* or several with blanks between them */
-    enum { NAMES_TARGET, NAMES_MODULE, NAMES_FILE } names;
+    enum { NAMES_TARGET, NAMES_MODULE, NAMES_FILE, NAMES_EXPRESSION } names;
     enum scan_key counts; /* ALWAYS: it means nothing else; a value that is no scalar is reported, too */
     const char *packages; /* of a module: those whose modules are harmless; of a file: where the key is one */
     const char *what;     /* a module is */
@@ -54,6 +55,7 @@ static const struct config_key {
     {"custom_imports", NAMES_MODULE, SCAN_KEY_ALWAYS, "null ~", "by which mmengine imports modules", false},
     {"trust_remote_code", NAMES_MODULE, SCAN_KEY_OTHER,
      "false False FALSE no No NO off Off OFF n N 0 null ~ None", TRUSTS_CODE, false},
+    {"activation", NAMES_EXPRESSION, SCAN_KEY_DOTTED, NULL, NULL, false},
     {"location", NAMES_FILE, SCAN_KEY_OTHER, ".snapshot_metadata", NULL, false},
     {"agent_data code data dense_model model_binary model_data path persist_dir pickled_model python_model "
      "saved_model_dir sparse_model tools_data",
@@ -86,9 +88,10 @@ static const struct config_key *find_key(const struct yaml_visit *v, ckpt_str te
 {
     for (size_t i = 0; i < sizeof config_keys / sizeof *config_keys; i++) {
         const struct config_key *k = &config_keys[i];
-        bool applies = k->names == NAMES_FILE     ? str_is(v->f->name, k->packages)
-                       : k->names == NAMES_TARGET ? is_certain(k) || v->f->is_yaml_name
-                                                  : !is_certain(k) || v->f->is_yaml_name;
+        bool applies = k->names == NAMES_FILE         ? str_is(v->f->name, k->packages)
+                       : k->names == NAMES_TARGET     ? is_certain(k) || v->f->is_yaml_name
+                       : k->names == NAMES_EXPRESSION ? v->f->is_yaml_name
+                                                      : !is_certain(k) || v->f->is_yaml_name;
         if (applies && str_matches_word(text, k->key, str_eq))
             return k;
     }
@@ -125,6 +128,37 @@ static ckpt_status report_location(struct yaml_visit *v, ckpt_str path)
                                  "the folder");
 }
 
+/* is_activation - returns true if TEXT calls nothing, or only a class of torch.nn with words and numbers. */
+static bool is_activation(ckpt_str text)
+{
+    size_t open = str_find(text, STR_LIT("("), 0);
+    text = str_skip(text, str_starts(text, STR_LIT("torch.")) ? 6 : 0);
+    if (open == SIZE_MAX)
+        return true;
+    if (!str_starts(text, STR_LIT("nn.")) || !str_ends(text, STR_LIT(")")))
+        return false;
+    for (size_t i = 3, nopen = 0; i + 1 < text.len; i++) { /* bounded: inside the text */
+        char c = text.ptr[i];
+        bool is_word = ((c | 0x20) >= 'a' && (c | 0x20) <= 'z') || (c >= '0' && c <= '9');
+        nopen += c == '(';
+        bool is_argument = nopen == 1 && c && strchr("_=., -(", c);
+        if (!is_word && !is_argument)
+            return false;
+    }
+    return true;
+}
+
+static ckpt_status report_activation(struct yaml_visit *v, ckpt_str text)
+{
+    if (text.ptr && is_activation(text))
+        return CKPT_OK;
+    v->found = true;
+    return v->reporting ? scan_found(v->x->scan, SCAN_EVALUATED_TEXT, v->f->where, v->f->src, v->y.token_at,
+                                     "{%.*s} is not {=a class of torch.nn}, and YOLO evaluates it",
+                                     STR_ARG(text.ptr ? text : STR_LIT("the value of an anchor or alias")))
+                        : CKPT_OK;
+}
+
 /* report_value - reports TEXT, the value of v->key; .ptr NULL: the value is not known. */
 static ckpt_status report_value(struct yaml_visit *v, ckpt_str text)
 {
@@ -132,6 +166,8 @@ static ckpt_status report_value(struct yaml_visit *v, ckpt_str text)
         return report_module(v, text);
     if (v->key->names == NAMES_FILE)
         return report_location(v, text);
+    if (v->key->names == NAMES_EXPRESSION)
+        return report_activation(v, text);
     if (text.ptr ? !scan_key_names(v->key->counts, text) : v->key->counts == SCAN_KEY_RUNS_CODE)
         return CKPT_OK;
     if (v->reporting && v->key->in_pipeline && !v->has_pipeline)

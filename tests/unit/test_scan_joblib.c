@@ -68,6 +68,14 @@ static void bytes_of_arrays_are_skipped(void)
     }
 }
 
+/* A dump of an array and a mapping by which hydra calls a function. */
+static void targets_next_to_arrays_are_judged(void)
+{
+    CHECK_ONLY_FINDING(scan(TEXT(DUMP(CLASS_NDARRAY SHAPE_2X3 ORDER DTYPE_F4 MMAP) DATA
+                                 "}" KEY("\x08", "_target_") KEY("\x09", "os.system") "s\x86.")),
+                       "config-exec", 193, "it names os.system");
+}
+
 /* The scanner follows a dump only as long as it knows the size of each array. */
 static void arrays_of_unknown_size_end_the_scan(void)
 {
@@ -454,6 +462,7 @@ static void frames_must_end_before_arrays(void)
 void suite_scan_joblib(void)
 {
     UNIT(bytes_of_arrays_are_skipped);
+    UNIT(targets_next_to_arrays_are_judged);
     UNIT(arrays_without_constant_attributes_are_not_followed);
     UNIT(arrays_that_pickle_load_executes_are_reported);
     UNIT(arrays_that_are_pickles_of_their_own_are_reported);

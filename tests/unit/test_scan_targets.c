@@ -201,6 +201,7 @@ static void targets_in_json_and_yaml_are_judged(void)
         {"{\"a\": {\"py/type\": \"builtins.dict\"}}", NULL, ""},
         {"{\"model\": {\"type\": \"os.system\", \"command\": \"id\"}}", "config-exec", ""},
         {"{\"model\": {\"type\": \"my.os.system\"}}", "config-exec", ""},
+        {"{\"nodes\": {\"a\": {\"uses\": \"subprocess.Popen\", \"fn\": \"load\"}}}", "config-exec", ""},
     };
     static const struct expected harmless[] = {
         {"{\"a\": {\"target\": \"my.thing\", \"b\": 1}, \"c\": {\"type\": \"my.thing\"}}", NULL, ""},
@@ -217,6 +218,23 @@ static void targets_in_json_and_yaml_are_judged(void)
     check(scan_yaml("custom_imports:\n  imports: [my.thing]\n  allow_failed_imports: false\n"),
           &(struct expected){"YAML", "loader-code", "custom_imports, by which mmengine imports modules"});
     check(scan_yaml("custom_imports: null\ntype: my.thing\n"), &(struct expected){"YAML", NULL, ""});
+}
+
+static void activations_in_yaml_are_judged(void)
+{
+    static const struct expected cases[] = {
+        {"activation: gelu\n", NULL, ""},
+        {"activation: nn.SiLU()\n", NULL, ""},
+        {"activation: torch.nn.LeakyReLU(0.1, inplace=True)\n", NULL, ""},
+        {"activation: [relu, f(1)]\n", NULL, ""},
+        {"activation: __import__('os').getpid()\n", "evaluated-text", "YOLO evaluates it"},
+        {"activation: nn.modules.os.getpid()\n", "evaluated-text", ""},
+        {"activation: nn.SiLU(f())\n", "evaluated-text", ""},
+        {"activation: nn.SiLU() or f()\n", "evaluated-text", ""},
+        {"a: &x f()\nactivation: *x\n", "evaluated-text", ""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        check(scan_yaml(cases[i].text), &cases[i]);
 }
 
 /* scan_metadata - scans a safetensors file with a value in its metadata, escaped as in JSON. */
@@ -310,6 +328,7 @@ void suite_scan_targets(void)
     UNIT(configurations_of_values_are_data);
     UNIT(configurations_with_code_are_reported);
     UNIT(targets_in_json_and_yaml_are_judged);
+    UNIT(activations_in_yaml_are_judged);
     UNIT(texts_in_metadata_are_judged);
     UNIT(texts_in_json_are_judged);
     UNIT(templates_of_kerchunk_are_judged);
