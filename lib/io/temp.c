@@ -29,8 +29,9 @@
 #define RANDOM_LEN 6u
 #define MAX_TRIES  100
 
-/* States of an entry: unused; reserved for a temporary; the name of a file; the name of a folder. */
-enum { NAME_FREE, NAME_CLAIMED, NAME_LIVE, NAME_LIVE_FOLDER };
+/* States of an entry: unused; reserved for a temporary; the name of a file; the name of a folder; the name of
+ * a folder that is removed if it is empty. */
+enum { NAME_FREE, NAME_CLAIMED, NAME_LIVE, NAME_LIVE_FOLDER, NAME_LIVE_TARGET };
 
 /* The names for the signal handler: a list that only grows and whose nodes are
  * reused, because a handler can neither wait nor read freed memory. */
@@ -126,6 +127,9 @@ void temp_emergency(void)
         else if (state == NAME_LIVE_FOLDER)
             (void)remove_folder(n->dir, n->text);
     }
+    for (struct temp_name *n = atomic_load(&live_names); n; n = n->next) /* no temporary is in them now */
+        if (atomic_load(&n->state) == NAME_LIVE_TARGET)
+            (void)unlinkat(n->dir, n->text, AT_REMOVEDIR);
 }
 
 /* compute_stem_len - computes how many bytes of BASE fit into the name of a temporary. */
@@ -391,6 +395,8 @@ bool temp_close(struct temp *t)
     int state = t->name ? atomic_load(&t->name->state) : NAME_FREE;
     if (state == NAME_LIVE)
         unlinkat(t->dir, t->name->text, 0);
+    else if (state == NAME_LIVE_TARGET)
+        (void)unlinkat(t->dir, t->name->text, AT_REMOVEDIR);
     bool gone = state != NAME_LIVE_FOLDER || remove_folder(t->dir, t->name->text);
     release_name(&t->name);
     if (t->fd >= 0)
@@ -403,24 +409,74 @@ bool temp_close(struct temp *t)
 
 /* ------------------------------------------------------------------ folders */
 
-/* make_folder - makes the folder with a new name, which is in the list of the signal handler from then on. */
-static bool make_folder(struct temp *t, const char *base)
+/* make_named - makes the folder t->name, which is in the list of the signal handler from then on, with
+ * STATE. */
+static bool make_named(struct temp *t, int state)
 {
     sigset_t all, old;
-    bool is_made = false;
-    int last_errno = EEXIST;
     sigfillset(&all);
-    for (int tries = 0; !is_made && tries < MAX_TRIES && last_errno == EEXIST; tries++) {
-        choose_name(t->name, base);
-        pthread_sigmask(SIG_BLOCK, &all, &old);
-        is_made = mkdirat(t->dir, t->name->text, 0777) == 0;
-        last_errno = errno;
-        if (is_made)
-            atomic_store(&t->name->state, NAME_LIVE_FOLDER);
-        pthread_sigmask(SIG_SETMASK, &old, NULL);
-    }
-    errno = last_errno;
+    pthread_sigmask(SIG_BLOCK, &all, &old);
+    bool is_made = mkdirat(t->dir, t->name->text, 0777) == 0;
+    int saved_errno = errno;
+    if (is_made)
+        atomic_store(&t->name->state, state);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    errno = saved_errno;
     return is_made;
+}
+
+/* make_folder - makes the folder with a new name. */
+static bool make_folder(struct temp *t, const char *base)
+{
+    bool is_made = false;
+    errno = EEXIST;
+    for (int tries = 0; !is_made && tries < MAX_TRIES && errno == EEXIST; tries++) {
+        choose_name(t->name, base);
+        is_made = make_named(t, NAME_LIVE_FOLDER);
+    }
+    return is_made;
+}
+
+/* open_parent - opens the folder of PATH, and sets *BASE and *LEN to the name after it. */
+static int open_parent(const char *path, const char **base, size_t *len)
+{
+    size_t end = strlen(path);
+    while (end > 1 && path[end - 1] == '/')
+        end--;
+    size_t begin = end;
+    while (begin && path[begin - 1] != '/')
+        begin--;
+    *base = path + begin;
+    *len = end - begin; /* bounded: BEGIN is at most END */
+    char *parent = begin ? strndup(path, begin) : strdup(".");
+    int fd = parent ? open(parent, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
+    int saved_errno = parent ? errno : ENOMEM;
+    free(parent);
+    errno = saved_errno;
+    return fd;
+}
+
+bool temp_target_make(struct temp *t, const char *path)
+{
+    const char *base;
+    size_t len;
+    *t = (struct temp){open_parent(path, &base, &len), -1, NULL};
+    if (t->dir < 0)
+        return false;
+    bool fits = len <= NAME_MAX;
+    t->name = fits ? claim_name(t->dir) : NULL;
+    if (!fits)
+        errno = ENAMETOOLONG;
+    if (t->name) {
+        memcpy(t->name->text, base, len); /* bounded: NAME_MAX */
+        t->name->text[len] = 0;
+        if (make_named(t, NAME_LIVE_TARGET))
+            return true;
+    }
+    int saved_errno = errno;
+    (void)temp_close(t);
+    errno = saved_errno;
+    return false;
 }
 
 bool temp_folder_open(struct temp *t, const char *dir, const char *base)

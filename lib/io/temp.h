@@ -48,4 +48,8 @@ const char *temp_folder_name(const struct temp *t);
  * names, and temp_close removes the old folder. False: errno, and BASE is unchanged. */
 bool temp_folder_place(struct temp *t, const char *base, bool replace, bool sync);
 
+/* temp_target_make - makes the folder PATH, in which files are to be placed. Until temp_close, temp_emergency
+ * removes it if it is empty; temp_close removes it if it is empty. False: errno. */
+bool temp_target_make(struct temp *t, const char *path);
+
 #endif

@@ -53,6 +53,7 @@ static int test_linkat(int from_dir, const char *from, int to_dir, const char *t
 #define temp_folder_open  named_folder_open
 #define temp_folder_name  named_folder_name
 #define temp_folder_place named_folder_place
+#define temp_target_make  named_target_make
 #include "io/temp.c"
 #undef openat
 #undef renameat2
@@ -162,6 +163,40 @@ static void closing_and_temp_emergency_remove_temporary_files(void)
     put_file("out", "no temporary file");
     temp_emergency();
     CU_ASSERT(file_is("out", "no temporary file"));
+    remove_dir();
+}
+
+/* A folder that was made for the output is removed if nothing is in it, in the end or by a signal. */
+static void a_new_folder_is_removed_while_it_is_empty(void)
+{
+    char path[PATH_MAX];
+    struct temp folder, file;
+    make_dir();
+    snprintf(path, sizeof path, "%s/new//", dir);
+    CU_ASSERT_FATAL(temp_target_make(&folder, path));
+    CU_ASSERT(count_entries(NULL) == 1);
+    CU_ASSERT_FATAL(temp_open(&file, path, "out", 0666, NULL));
+    temp_emergency();
+    CU_ASSERT(count_entries(NULL) == 0);
+    temp_close(&file);
+    temp_close(&folder);
+    CU_ASSERT_FATAL(temp_target_make(&folder, path));
+    CU_ASSERT(!temp_target_make(&file, path) && errno == EEXIST);
+    temp_close(&folder);
+    CU_ASSERT(count_entries(NULL) == 0);
+    CU_ASSERT_FATAL(temp_target_make(&folder, path));
+    put_file("new/out", "placed");
+    temp_emergency();
+    temp_close(&folder);
+    CU_ASSERT(file_is("new/out", "placed"));
+    snprintf(path, sizeof path, "%s/no/new", dir);
+    CU_ASSERT(!temp_target_make(&folder, path) && errno == ENOENT);
+    snprintf(path, sizeof path, "%s/%0300d", dir, 0);
+    CU_ASSERT(!temp_target_make(&folder, path) && errno == ENAMETOOLONG);
+    snprintf(path, sizeof path, "%s/new/out", dir);
+    CU_ASSERT(unlink(path) == 0);
+    snprintf(path, sizeof path, "%s/new", dir);
+    CU_ASSERT(rmdir(path) == 0);
     remove_dir();
 }
 
@@ -332,6 +367,7 @@ void suite_temp(void)
     UNIT(unplaced_folders_are_removed);
     UNIT(files_are_placed_without_renameat2_or_linkat);
     UNIT(closing_and_temp_emergency_remove_temporary_files);
+    UNIT(a_new_folder_is_removed_while_it_is_empty);
     UNIT(files_of_dead_processes_are_removed);
     UNIT(a_folder_is_cleaned_once_for_many_targets);
     UNIT(temporary_names_of_long_names_fit);

@@ -28,6 +28,7 @@
 #include "format/own_files.h"
 #include "format/ties.h"
 #include "io/sink.h"
+#include "io/temp.h"
 
 #define DEFAULT_MAX_SHARD UINT64_C(5000000000) /* as that of huggingface_hub */
 #define MAX_WAITING 400u
@@ -55,6 +56,7 @@ struct shard_set {
     size_t nmetadata;
     buf folder, stem, ext; /* NUL-terminated; folder with its slash */
     bool made_folder;
+    struct temp new_folder;    /* if made_folder: it is removed in the end if it is empty */
     const char **paths;        /* of the shards and of the index */
     uint64_t done_bytes;       /* bytes in the shards that are finished */
     struct sink_batch batch;   /* files that are finished, but not yet in place */
@@ -319,7 +321,7 @@ static ckpt_status make_folder(struct shard_set *s, ckpt_error *err)
     const char *folder = (const char *)s->folder.data;
     if (s->job->opts->dry_run || !folder[0] || source_is_folder(folder))
         return CKPT_OK;
-    s->made_folder = mkdir(folder, 0777) == 0;
+    s->made_folder = temp_target_make(&s->new_folder, folder);
     if (s->made_folder || errno == EEXIST)
         return CKPT_OK;
     ckpt_status st = fail_errno(err, CKPT_NO_OFFSET, "cannot make the folder for the shards");
@@ -356,8 +358,6 @@ static void undo_set(struct shard_set *s, size_t first_output)
             (void)unlink(s->p->outputs[i]);
     if (s->replaced)
         replaced_undo(s->replaced, s->nplaced);
-    if (s->made_folder)
-        (void)rmdir((const char *)s->folder.data);
     s->p->noutputs = first_output;
 }
 
@@ -569,6 +569,8 @@ ckpt_status shards_write(ckpt_plan *p, const struct format *format, const struct
     buf_init(&s.stem, 1u << 16);
     buf_init(&s.ext, 1u << 16);
     ckpt_status st = write_layout(&s, err);
+    if (s.made_folder)
+        (void)temp_close(&s.new_folder);
     buf_free(&s.folder);
     buf_free(&s.stem);
     buf_free(&s.ext);

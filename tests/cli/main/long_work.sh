@@ -49,6 +49,7 @@ interrupt()
 interrupt INT ckpt hash hash.safetensors
 interrupt INT ckpt convert write.safetensors out/w.pt
 interrupt TERM ckpt convert write.safetensors out/w.pt
+interrupt TERM ckpt convert --max-shard-size 100MiB write.safetensors out/set/
 interrupt HUP ckpt strip --auto write.safetensors -o out/w.safetensors
 
 # The log of the pseudo-terminal: how often the line was drawn, and what was left at the end. The command has only
