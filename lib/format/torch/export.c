@@ -59,25 +59,36 @@ static bool is_mark(ckpt_str name, size_t which)
     return folders[which] ? str_starts(name, str_c(folders[which])) : str_is(name, "archive_format");
 }
 
-/* find_top_folder - returns true if the folder of the first entry has archive_format and one more mark, or
- * three other marks: if one is lost, the file is not taken for something else. Sets *TOP to the folder. */
-static bool find_top_folder(const zip *z, ckpt_str *top)
+/* is_top_folder - returns true if the folder of entry I has archive_format and one more mark, or three other
+ * marks: if one is lost, the file is not taken for something else. Sets *TOP to the folder. */
+static bool is_top_folder(const zip *z, size_t i, ckpt_str *top)
 {
-    size_t slash = z->n ? str_find(z->entries[0].name, STR_LIT("/"), 0) : SIZE_MAX, weight = 0;
+    size_t slash = str_find(z->entries[i].name, STR_LIT("/"), 0), weight = 0;
     bool found[NMARKS] = {false};
     if (slash == SIZE_MAX)
         return false;
-    *top = str_of(z->entries[0].name.ptr, slash + 1);
-    for (size_t i = 0; i < z->n; i++) {
-        ckpt_str name = str_skip(z->entries[i].name, top->len);
+    *top = str_of(z->entries[i].name.ptr, slash + 1);
+    for (size_t e = 0; e < z->n; e++) {
+        ckpt_str name = str_skip(z->entries[e].name, top->len);
         /* most names are data/0, data/1 … */
         bool is_storage = name.len > 5 && name.ptr[4] == '/' && str_digit(name.ptr[5]) < 10;
-        for (size_t k = 0; k < NMARKS && !is_storage && str_starts(z->entries[i].name, *top); k++)
+        for (size_t k = 0; k < NMARKS && !is_storage && str_starts(z->entries[e].name, *top); k++)
             found[k] = found[k] || is_mark(name, k);
     }
     for (size_t k = 0; k < NMARKS; k++)
         weight += found[k] ? (k + 1 == NMARKS ? 2 : 1) : 0;
     return weight >= 3;
+}
+
+/* find_top_folder - sets *TOP to the folder of a .pt2; false: Z is none. If the first name is damaged, the
+ * last one still has the folder. */
+static bool find_top_folder(const zip *z, ckpt_str *top)
+{
+    *top = str_of("", 0);
+    if (!z->n || is_top_folder(z, 0, top))
+        return z->n > 0;
+    bool same_folder = top->len && str_starts(z->entries[z->n - 1].name, *top);
+    return !same_folder && is_top_folder(z, z->n - 1, top);
 }
 
 /* is_old_archive - returns true if Z has two of the records of torch up to 2.7. */
