@@ -29,4 +29,5 @@ check oracle-keras keras keras_files.py "$B/ckpt" || exit 1
 check oracle-zarr 'numpy, zarr, numcodecs' zarr_files.py "$B/ckpt" || exit 1
 check oracle-array 'numpy, safetensors.numpy' array_files.py "$B/ckpt" tests/corpus || exit 1
 check oracle-quantized 'torch, safetensors.torch' quantized_files.py "$B/ckpt" || exit 1
+check oracle-export torch exported_programs.py "$B/ckpt" || exit 1
 check oracle 'torch, safetensors.torch' oracle.py "$@" "$B/ckpt" tests/corpus "$B/tests/oracle/create"
