@@ -27,7 +27,8 @@
 #include "op/digest.h"
 #include "scan/judge.h"
 
-#define CHUNK 65536u /* bytes read at a time */
+#define CHUNK     65536u /* bytes read at a time */
+#define HEADER_AT 8u     /* where the header of a safetensors file begins, after its length */
 
 ckpt_status scan_join_names(struct scanner *x, ckpt_str outer, ckpt_str name, ckpt_str *out, ckpt_error *err)
 {
@@ -210,7 +211,7 @@ static ckpt_status count_all_as_known(struct scanner *x, source *src, const char
  * safetensors header of up to 16 MiB; 0: the header cannot be read, or the data fill the file. */
 static ckpt_status read_data_end(struct scanner *x, source *src, uint64_t *end, ckpt_error *err)
 {
-    unsigned char head[8];
+    unsigned char head[HEADER_AT];
     json_scan json;
     ckpt_error why = {.status = CKPT_OK};
     uint64_t last = 0, offset, length;
@@ -218,20 +219,20 @@ static ckpt_status read_data_end(struct scanner *x, source *src, uint64_t *end, 
     *end = 0;
     CKPT_TRY(source_read(src, 0, head, sizeof head, err));
     length = load_u64le(head);
-    if (length > (uint64_t)16 << 20 || length > src->size - 8) /* bounded: 8 bytes were read */
+    if (length > (uint64_t)16 << 20 || length > src->size - HEADER_AT) /* bounded: that was read */
         return CKPT_OK;
     char *text = arena_alloc(x->a, (size_t)length + 1); /* bounded: 16 MiB */
     if (!text)
         return fail_memory(err);
-    CKPT_TRY(source_read(src, 8, text, (size_t)length, err));
-    json_init(&json, str_of(text, (size_t)length), 8, x->a, &why);
+    CKPT_TRY(source_read(src, HEADER_AT, text, (size_t)length, err));
+    json_init(&json, str_of(text, (size_t)length), HEADER_AT, x->a, &why);
     for (enum json_event e = json_next(&json); e != JSON_ERROR && e != JSON_END; e = json_next(&json)) {
         if (e == JSON_KEY)
             in_data_offsets = str_is(json.str, "data_offsets");
         else if (e == JSON_NUMBER && in_data_offsets && json_get_uint(&json, &offset) && offset > last)
             last = offset;
     }
-    if (last && checked_add(last, length + 8, &last) && last < src->size) /* bounded: at most src->size */
+    if (last && checked_add(last, length + HEADER_AT, &last) && last < src->size) /* bounded: in the file */
         *end = last;
     return CKPT_OK;
 }
@@ -266,29 +267,38 @@ static ckpt_status scan_metadata_text(struct scanner *x, source *src, ckpt_str w
     return st;
 }
 
+/* scan_header_texts - scans the texts in the __metadata__ of HEADER, the JSON of the safetensors file SRC. */
+static ckpt_status scan_header_texts(struct scanner *x, source *src, ckpt_str where, ckpt_str header,
+                                     arena *a, ckpt_error *err)
+{
+    json_scan json;
+    ckpt_error why = {.status = CKPT_OK};
+    bool is_metadata = false;
+    json_init(&json, header, HEADER_AT, a, &why);
+    for (enum json_event e = json_next(&json); e != JSON_ERROR && e != JSON_END; e = json_next(&json)) {
+        if (is_metadata && e == JSON_OBJECT_END)
+            break;
+        if (e == JSON_KEY && json.depth == 1)
+            is_metadata = str_is(json.str, "__metadata__");
+        else if (is_metadata && e == JSON_STRING)
+            CKPT_TRY(scan_metadata_text(x, src, where, json.str,
+                                        json.event_at + HEADER_AT, /* bounded: in the file */ err));
+    }
+    return CKPT_OK;
+}
+
 /* scan_metadata - scans the texts in the __metadata__ of SRC, whose header is valid. */
 static ckpt_status scan_metadata(struct scanner *x, source *src, ckpt_str where, ckpt_error *err)
 {
-    unsigned char head[8];
-    json_scan json;
-    ckpt_error why = {.status = CKPT_OK};
-    bool is_metadata = false, is_past = false;
-    CKPT_TRY(source_read(src, 0, head, sizeof head, err));
-    size_t n = (size_t)load_u64le(head); /* bounded: the format's reader checked it */
+    unsigned char length[HEADER_AT];
+    CKPT_TRY(source_read(src, 0, length, sizeof length, err));
+    size_t n = (size_t)load_u64le(length); /* bounded: the format's reader checked it */
     char *text = malloc(n + 1);
     arena *a = arena_new(2 * (uint64_t)n + 65536); /* bounded: the header is in memory */
-    ckpt_status st = text && a ? source_read(src, sizeof head, text, n, err) : fail_memory(err);
-    is_past = st == CKPT_OK && str_find(str_of(text, n), STR_LIT("__metadata__"), 0) == SIZE_MAX;
-    json_init(&json, str_of(text, st == CKPT_OK ? n : 0), sizeof head, a, &why);
-    for (enum json_event e = json_next(&json); st == CKPT_OK && e != JSON_ERROR && e != JSON_END && !is_past;
-         e = json_next(&json)) {
-        is_past = is_metadata && e == JSON_OBJECT_END;
-        if (e == JSON_KEY && json.depth == 1)
-            is_metadata = str_is(json.str, "__metadata__");
-        else if (e == JSON_STRING && json.depth == 2 && is_metadata)
-            st = scan_metadata_text(x, src, where, json.str,
-                                    json.event_at + sizeof head, /* bounded: in the file */ err);
-    }
+    ckpt_status st = text && a ? source_read(src, HEADER_AT, text, n, err) : fail_memory(err);
+    ckpt_str header = str_of(text, n);
+    if (st == CKPT_OK && str_find(header, STR_LIT("__metadata__"), 0) != SIZE_MAX)
+        st = scan_header_texts(x, src, where, header, a, err);
     arena_free(a);
     free(text);
     return st;
@@ -301,11 +311,11 @@ static ckpt_status scan_safetensors(struct scanner *x, source *src, ckpt_str whe
     x->format = x->depth ? x->format : "safetensors";
     CKPT_TRY(scan_check_format(x, src, where, "safetensors", &end, err));
     if (end) {
-        unsigned char head[8];
+        unsigned char length[HEADER_AT];
         CKPT_TRY(scan_metadata(x, src, where, err));
-        if (scan_read(x->scan, src, 0, head, sizeof head))
+        if (scan_read(x->scan, src, 0, length, sizeof length))
             scan_count_bytes(src, &x->scan->result->in_tensors,
-                             src->size - 8 - load_u64le(head)); /* bounded: the format's reader checked it */
+                             src->size - HEADER_AT - load_u64le(length)); /* bounded: the reader checked it */
         return count_all_as_known(x, src, "safetensors", known_bytes);
     }
     CKPT_TRY(read_data_end(x, src, &end, err));

@@ -181,6 +181,7 @@ static void archives_without_weights_are_refused(void)
     struct test_file made = make_archive(r, 3, NULL);
     CU_ASSERT_EQUAL(made.status, CKPT_EUNSUPPORTED);
     CU_ASSERT_STRING_EQUAL(made.err.what, "this torch.export archive holds no weights");
+    CU_ASSERT_PTR_NOT_NULL(strstr(made.err.hint, "read the checkpoint that the program gets them from"));
     close_file(&made);
     made = make_archive(r, 1, NULL);
     CU_ASSERT_EQUAL(made.status, CKPT_EUNKNOWN);
@@ -205,6 +206,7 @@ static void packages_of_inductor_are_refused(void)
     CU_ASSERT_EQUAL(made.status, CKPT_EUNSUPPORTED);
     CU_ASSERT_STRING_EQUAL(made.err.what,
                            "an AOTInductor package: compiled code, and weights that only it reads");
+    CU_ASSERT_PTR_NOT_NULL(strstr(made.err.hint, "read the checkpoint that the model was made from"));
     close_file(&made);
 }
 

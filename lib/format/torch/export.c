@@ -324,7 +324,8 @@ static ckpt_status read_sections(struct torch_archive *ta, struct kit *root, boo
                     "an AOTInductor package: compiled code, and weights that only it reads\n"
                     "read the checkpoint that the model was made from; `ckpt scan` lists the code");
     return fail(root->err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
-                "this torch.export archive holds no weights\nthey were saved elsewhere");
+                "this torch.export archive holds no weights\n"
+                "read the checkpoint that the program gets them from; `ckpt scan` reads the program");
 }
 
 static ckpt_status read_export(ckpt_file *f, ckpt_error *err)
