@@ -11,6 +11,7 @@
 static struct {
     bool full, exact;
     struct list globs;
+    const char *path; /* the operand PATH|GLOB, or NULL */
 } opts;
 
 static const struct opt options[] = {
@@ -482,6 +483,14 @@ static int show_top(ckpt_file *f, ckpt_str root)
     return found.value ? show_node(f, NULL, found.value) : show_names(f);
 }
 
+/* open_wanted - does what ckpt_open does, but of a set of shards only that with opts.path has to be read. */
+static ckpt_status open_wanted(const char *path, const ckpt_limits *limits, ckpt_file **out, ckpt_error *err)
+{
+    ckpt_open_options o = {.struct_size = sizeof o, .limits = limits, .wanted = &opts.path};
+    o.nwanted = opts.path && !ui.ignore_case;
+    return ckpt_open_with(path, &o, out, err);
+}
+
 /* open_narrowed - opens PATH, narrowed to --root, and sets *ROOT to that root as a path. Returns NULL after
  * printing an error. */
 static ckpt_file *open_narrowed(const char *path, ckpt_str *root)
@@ -490,7 +499,7 @@ static ckpt_file *open_narrowed(const char *path, ckpt_str *root)
     ckpt_info info = CKPT_INIT(ckpt_info);
     ckpt_error err;
     ui.root = NULL;
-    ckpt_file *f = open_input(path, false);
+    ckpt_file *f = open_input_by(root_option ? ckpt_open : open_wanted, path, false);
     ui.root = root_option;
     if (!f || !root_option)
         return f;
@@ -512,6 +521,7 @@ int run_show(int n, char **operand)
         return usage_error("show", "choose a path or --glob; --root selects where to look");
     if (n > 1 && access(operand[0], F_OK) != 0 && access(operand[1], F_OK) == 0 && !strstr(operand[0], "://"))
         return usage_error_swapped("show", "FILE comes first, then the path in it", operand[1], operand[0]);
+    opts.path = n > 1 ? operand[1] : NULL;
     ckpt_file *f = open_narrowed(operand[0], &root);
     if (!f)
         return EXIT_TROUBLE;

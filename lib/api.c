@@ -50,8 +50,11 @@ static ckpt_status open_by_options(const char *path, const ckpt_open_options *op
     struct opening o = {.path = path,
                         .limits = opts->limits,
                         .watch = opts->progress ? &watch : NULL,
+                        .wanted = opts->wanted,
+                        .nwanted = opts->nwanted,
                         .how = opts->salvage ? OPEN_SALVAGE : OPEN_WHOLE};
-    CKPT_REQUIRE(err, path && !(opts->data && opts->callbacks) && !(opts->salvage && opts->names));
+    CKPT_REQUIRE(err, path && !(opts->data && opts->callbacks) && !(opts->salvage && opts->names) &&
+                          has_no_null(opts->wanted, opts->nwanted));
     if (opts->callbacks)
         return open_callbacks(&o, opts, out, err);
     if (!opts->data)

@@ -471,6 +471,11 @@ typedef struct {
      * With salvage it is the size of the file. Not called while a pipe is spooled. */
     int (*progress)(void *user, uint64_t done, uint64_t total);
     void *user;
+    /* The names of the NWANTED tensors that the caller needs, each perhaps with "[slice]" after it; 0: all.
+     * If PATH is a set of shards whose index lists them, only the shards that hold them are read, with all
+     * their tensors, and faults of the others are not noticed. Any other file is opened completely. */
+    const char *const *wanted;
+    size_t nwanted;
 } ckpt_open_options;
 
 /* ckpt_open_with - opens a file with the options OPTS; the functions above are short forms of it. PATH is

@@ -102,6 +102,8 @@ struct ckpt_file {
     struct probe *probe; /* during open only */
     struct ckpt_file *taken_from; /* during open only: of file_take_over; NULL: none */
     struct source_watch *watch; /* during open only; may be NULL */
+    const char *const *wanted;  /* during open only: as in ckpt_open_options */
+    size_t nwanted;
     struct check *check;        /* faults are reported there and reading continues; usually NULL */
     bool salvage;               /* damaged tensors are lost, not an error */
     struct zip *salvaged_zip;   /* the archive whose members zip_salvage compared with their checksums */

@@ -117,6 +117,8 @@ struct opening {
     const struct format *only;  /* the format that the file must have; NULL: any */
     struct check *check;        /* receives the faults; NULL: a fault is an error */
     struct source_watch *watch; /* progress and cancellation of the reading, or NULL */
+    const char *const *wanted;  /* as in ckpt_open_options */
+    size_t nwanted;
     const struct format **recognized; /* is set to the format even if reading fails, or NULL; NULL: not set */
     /* OPEN_SALVAGE: a tensor with missing bytes becomes a row without data and is listed as lost.
      * OPEN_SALVAGE_PART: the same for a shard or embedded file of a file that is opened with OPEN_SALVAGE. */

@@ -235,10 +235,13 @@ static ckpt_status read_open_source(ckpt_file *f, const struct opening *o, struc
     f->check = o->check;
     f->salvage = o->how != OPEN_WHOLE;
     f->watch = o->watch;
+    f->wanted = o->wanted;
+    f->nwanted = o->nwanted;
     if (f->watch)
         source_watch(f->src, f->watch);
     ckpt_status st = check_journal(f, file_explain_full_arena(f, read_file(f, p, o->only, err), err), err);
     st = end_watch(f, st, err);
+    f->nwanted = 0;
     if (o->recognized)
         *o->recognized = f->format;
     f->check = NULL;
@@ -405,6 +408,8 @@ ckpt_status format_open_part(ckpt_file *f, const char *path, source *src, ckpt_f
                               .src = src,
                               .limits = &f->limits,
                               .watch = f->watch,
+                              .wanted = f->wanted,
+                              .nwanted = f->nwanted,
                               .how = f->salvage ? OPEN_SALVAGE_PART : OPEN_WHOLE};
     return format_open(&o, out, err);
 }

@@ -22,7 +22,7 @@ nlonger=$(grep -c 'grown\[64\]' "$tmp/later/ckpt.h")
 # build_later_library - builds the library with the longer structs, unoptimized to save time
 build_later_library()
 {
-    "$MAKE" --no-print-directory -j2 B="$tmp/later" CC="$CC" CFLAGS=-O0 CPPFLAGS= SAN= \
+    "$MAKE" --no-print-directory -j2 B="$tmp/later" CC="$CC" CFLAGS=-O0 CPPFLAGS= SAN= ON_DEMAND= \
         DEFINES="-I$tmp/later -Ilib -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64" "$tmp/later/libckpt.so"
 }
 

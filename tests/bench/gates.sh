@@ -160,7 +160,7 @@ check_in_place()
 # ------------------------------------------------------------- many shards
 
 # check_shards N - converts N shards to N shards, and checks that the number of system calls for each does not depend
-# on N
+# on N, and that `show` reads the index and one shard
 check_shards()
 {
     make_file -n "$1" -b "${1}K" "$tmp/unsharded.safetensors" || exit 2
@@ -169,6 +169,10 @@ check_shards()
     measure "$1 shards into $1" "$ckpt" convert --no-sync --max-shard-size 1K "$tmp/set/" -o "$tmp/out.safetensors"
     check_limit "$1 shards into $1: files written" "$(find "$tmp" -name 'out-*' | wc -l)" "$1"
     [ -z "$tracing" ] || check_limit "$1 shards into $1: system calls" "$calls" $(($1 * 60))
+    measure "show of one of $1 shards" "$ckpt" show "$tmp/set" 'model.layers.0.mlp.up_proj.weight[0]'
+    index_bytes=$(cat "$tmp"/set/*.json | wc -c)
+    [ -z "$tracing" ] || check_limit "show of one of $1 shards: bytes read" "$in" $((index_bytes + 131072))
+    [ -z "$tracing" ] || check_limit "show of one of $1 shards: system calls" "$calls" $(($1 * 2 + 200))
     rm -rf "$tmp"/set "$tmp"/out* "$tmp"/unsharded.safetensors
 }
 

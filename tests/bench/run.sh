@@ -245,6 +245,7 @@ bench_listing()
     # the memory limit of scan is 64 MiB, that of 56320 tensors
     runs=7 tensors=56320 print_row 'scan, 3 million opcodes of a pickle (15.7 MB)' '200 ms' "cat $dir/many.pkl" \
         "$ckpt" scan "$dir/many.pkl"
+    print_row 'show, a value of 2000 shards' '20 ms' - "$ckpt" show "$shards" 'model.layers.0.mlp.up_proj.weight[0]'
     print_row "show, 8 values of $size .pt" '10 ms' - "$ckpt" show "$pt" 'module.model.layers.0.mlp.up_proj.weight[0:8]'
 }
 

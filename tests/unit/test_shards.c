@@ -261,6 +261,42 @@ static void tensors_missing_from_the_index_are_read_with_a_notice(void)
     remove_dir();
 }
 
+/* open_wanted - opens the set in dir, of which the tensor NAME is wanted. */
+static ckpt_status open_wanted(const char *name, ckpt_file **f)
+{
+    const ckpt_open_options o = {.struct_size = sizeof o, .wanted = &name, .nwanted = 1};
+    return ckpt_open_with(dir, &o, f, &err);
+}
+
+static void only_shards_with_wanted_tensors_are_read(void)
+{
+    static const char index[] = "{\"metadata\":{\"total_size\":5},\"weight_map\":{\"a\":\"1.safetensors\","
+                                "\"b\":\"2.safetensors\",\"gone\":\"1.safetensors\"}}";
+    static const char *const wanted[] = {"b", "b[0]", "b[1:2][0]"};
+    ckpt_file *f;
+    write_two_shards();
+    write_file("1.safetensors", "not a shard", 11);
+    write_file("model.safetensors.index.json", index, strlen(index));
+    for (size_t i = 0; i < 2; i++) {
+        CU_ASSERT_EQUAL_FATAL(open_wanted(wanted[i], &f), CKPT_OK);
+        CU_ASSERT_EQUAL(ckpt_tensor_count(f), 1);
+        CU_ASSERT_EQUAL(ckpt_tensor_find(f, str_of("b", 1)), 0);
+        CU_ASSERT_PTR_NULL(ckpt_notice_at(f, 0));
+        ckpt_close(f);
+    }
+    CU_ASSERT_NOT_EQUAL(open_wanted(wanted[2], &f), CKPT_OK);
+    CU_ASSERT_NOT_EQUAL(open_wanted("unlisted", &f), CKPT_OK); /* all shards are read */
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.file, "1.safetensors"));
+    write_safetensors("1.safetensors", A_HEADER, 2);
+    CU_ASSERT_EQUAL(open_wanted("gone", &f), CKPT_EFORMAT);
+    CU_ASSERT_PTR_NOT_NULL(
+        strstr(err.what, "the weight_map lists \"gone\" in 1.safetensors, which does not have it"));
+    CU_ASSERT_EQUAL(err.offset, (uint64_t)(strstr(index, "\"gone\"") - index));
+    CU_ASSERT_EQUAL(unlink(path_in_dir("1.safetensors")), 0);
+    CU_ASSERT_EQUAL(open_wanted("b", &f), CKPT_ENOTFOUND); /* a shard that is missing is an error for all */
+    remove_dir();
+}
+
 static void a_tie_recorded_in_the_metadata_is_listed(void)
 {
     ckpt_file *f;
@@ -752,6 +788,7 @@ void suite_shards(void)
     UNIT(one_tensor_in_two_shards_is_refused);
     UNIT(a_malformed_shard_is_refused_with_its_offset_in_the_index);
     UNIT(tensors_missing_from_the_index_are_read_with_a_notice);
+    UNIT(only_shards_with_wanted_tensors_are_read);
     UNIT(a_tie_recorded_in_the_metadata_is_listed);
     UNIT(torch_shards_keep_their_ties);
     UNIT(a_folder_opens_the_model_file_in_it);

@@ -262,6 +262,15 @@ static ckpt_status open_shard(struct index *x, struct shard *s)
     return st;
 }
 
+/* skip_shard - notes S, which is unwanted, as a file of the set without opening it. */
+static ckpt_status skip_shard(struct index *x, const struct shard *s)
+{
+    char *path = make_path(x, s);
+    bool ok = path && file_note_read(x->f, path);
+    free(path);
+    return ok ? CKPT_OK : fail_memory(x->err);
+}
+
 /* is_in_part - returns true if the tensor at PATH (N elements) is in the part of S that is merged. */
 static bool is_in_part(const struct shard *s, const ckpt_path_elem *path, uint32_t n)
 {
@@ -709,7 +718,8 @@ static ckpt_status check_total(const struct index *x)
     for (size_t i = 0; i < t->nstorages; i++)
         if (!checked_add(storages, t->storages[i].nbytes, &storages))
             return CKPT_OK;
-    if (!x->has_total_size || x->total_size == tensors || x->total_size == storages || x->is_incomplete)
+    if (!x->has_total_size || x->total_size == tensors || x->total_size == storages || x->is_incomplete ||
+        x->is_partial)
         return CKPT_OK;
     file_notice(x->f, "total_size in the index is %llu, its tensors have %llu bytes",
                 (unsigned long long)x->total_size, (unsigned long long)tensors);
@@ -809,15 +819,16 @@ ckpt_status shards_merge(struct index *x)
         CKPT_TRY(check_present(x));
     x->f->for_torch_load = x->f->has_typed_keys = x->nshards > 0;
     for (size_t i = 0; i < x->nshards; i++) {
+        struct shard *s = &x->shards[i];
         uint64_t before = count_findings(x);
-        if (!x->shards[i].is_missing)
-            CKPT_TRY(open_shard(x, &x->shards[i]));
-        x->shards[i].is_damaged = count_findings(x) > before;
-        x->is_incomplete |= x->shards[i].is_damaged;
-        if (!x->shards[i].file)
+        if (!s->is_missing)
+            CKPT_TRY(s->is_unwanted ? skip_shard(x, s) : open_shard(x, s));
+        s->is_damaged = count_findings(x) > before;
+        x->is_incomplete |= s->is_damaged;
+        if (!s->file)
             continue;
-        CKPT_TRY(index_shard(x, &x->shards[i]));
-        CKPT_TRY(add_notices_and_pickles(x, &x->shards[i]));
+        CKPT_TRY(index_shard(x, s));
+        CKPT_TRY(add_notices_and_pickles(x, s));
     }
     if (x->f->salvage && x->nshards && !get_first_file(x))
         return fail(x->err, CKPT_ETRUNCATED, CKPT_NO_OFFSET, "{none} of {=its %zu shards} is recoverable",

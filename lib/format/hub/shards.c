@@ -29,6 +29,7 @@ extern const struct format format_shards;
 
 #define NO_INDEX        "its shards can be read without it"
 #define MAX_UNLISTED    64u         /* files next to an index that are searched for tensors of the set */
+#define INDEX_HEAD      (64u << 10) /* where the weight_map of most indexes begins */
 #define MAX_INDEX_PROBE (64u << 20) /* a JSON file larger than this is not searched for a weight_map */
 
 /* ----------------------------------------------------------------- probe */
@@ -76,11 +77,14 @@ bool shards_is_index(const struct probe *p)
     source *src = p->src;
     if (!recognize_json(p) || src->size > MAX_INDEX_PROBE)
         return false;
-    char *text = malloc((size_t)src->size);
-    bool yes = !text || (source_read(src, 0, text, (size_t)src->size, &ignored) == CKPT_OK &&
-                         has_weight_map(text, (size_t)src->size));
-    free(text);
-    return yes;
+    size_t n = src->size < INDEX_HEAD ? (size_t)src->size : INDEX_HEAD;
+    for (;; n = (size_t)src->size) {
+        char *text = malloc(n);
+        bool yes = !text || (source_read(src, 0, text, n, &ignored) == CKPT_OK && has_weight_map(text, n));
+        free(text);
+        if (yes || n == src->size)
+            return yes;
+    }
 }
 
 static bool is_index_name(ckpt_str name) { return str_ends(name, STR_LIT(INDEX_SUFFIX)); }
@@ -636,6 +640,30 @@ static ckpt_status find_left_out(struct index *x)
     return st;
 }
 
+/* find_wanted - returns the weight that NAME, perhaps with "[slice]" after it, is; MAP_NONE: none. */
+static uint32_t find_wanted(const struct index *x, const char *name)
+{
+    const char *slice = strrchr(name, '[');
+    uint32_t i = map_get(x->keys, str_c(name));
+    return i == MAP_NONE && slice ? map_get(x->keys, str_of(name, (size_t)(slice - name))) : i;
+}
+
+/* mark_unwanted - marks the shards that hold nothing that the caller wants. None is, if the index does not
+ * list all that is wanted: then it may be in any shard, and errors suggest similar names. */
+static void mark_unwanted(struct index *x)
+{
+    const ckpt_file *f = x->f;
+    x->is_partial = f->nwanted && !f->check && !f->salvage;
+    for (size_t i = 0; x->is_partial && i < f->nwanted; i++) {
+        uint32_t w = find_wanted(x, f->wanted[i]);
+        x->is_partial = w != MAP_NONE && !x->weights[w].is_group;
+    }
+    for (size_t i = 0; x->is_partial && i < x->nshards; i++)
+        x->shards[i].is_unwanted = true;
+    for (size_t i = 0; x->is_partial && i < f->nwanted; i++)
+        x->shards[x->weights[find_wanted(x, f->wanted[i])].shard].is_unwanted = false;
+}
+
 static ckpt_status read_index_file(struct index *x, source *src)
 {
     ckpt_file *f = x->f;
@@ -653,8 +681,9 @@ static ckpt_status read_index_file(struct index *x, source *src)
     json_init(&x->j, str_of(text, (size_t)src->size), 0, f->a, x->err);
     ckpt_status st = read_index(x);
     if (st == CKPT_OK) {
+        mark_unwanted(x);
         CKPT_TRY(shards_merge(x));
-        return find_left_out(x);
+        return x->is_partial ? CKPT_OK : find_left_out(x);
     }
     if (check_is_fault(st))
         (void)shards_hint_without_index(x->f, folder_of(x->f), NO_INDEX, x->err);

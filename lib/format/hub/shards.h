@@ -21,6 +21,7 @@ struct shard {
     map *pair_of;          /* key -> pair */
     map *metadata_of;      /* key -> pair of the metadata of the shard */
     bool is_missing;       /* the file does not exist */
+    bool is_unwanted;      /* the caller needs none of its tensors */
     uint32_t lost_storage; /* salvage: 1 + the storage of the tensors that are lost with the shard; 0: none */
     const char *why_unreadable;  /* salvage: why the shard cannot be read; or NULL */
     bool is_damaged;             /* a part of it cannot be read, which was reported */
@@ -55,6 +56,7 @@ struct index {
     bool has_no_index;  /* the set is that of the files in the folder, or that the caller named */
     const struct merging *merging; /* the shards are checkpoints of any kind, to be merged; NULL: a set */
     bool is_guess;      /* that they are a set is a guess, which fails if a name comes twice */
+    bool is_partial;    /* there are unwanted shards */
     bool is_incomplete; /* in `verify` and salvage: tensors are missing, which was reported */
     uint64_t total_size, total_size_at;
     ckpt_error *err;
