@@ -93,7 +93,7 @@ print_safetensors()
 
 cd "$tmp" || exit 2
 { printf '\200\002}(X\001\000\000\000a]q\000'; repeat 20000 '(h\000l'; repeat 20000 a; printf 'u.'; } >cycles.pkl
-{ printf '\200\002]q\000('; repeat 45000 'h\000'; printf 'e.'; } >itself.pkl
+{ printf '\200\002]q\000('; repeat 20000 'h\000'; printf 'e.'; } >itself.pkl
 { printf '\200\002'; repeat 50000 ']'; repeat 49999 a; printf .; } >deep.pkl
 { printf '\200\002'; repeat 30000 '(}u'; } >unfinished.pkl
 print_doublings 200 >doublings.pkl
