@@ -88,6 +88,7 @@ struct ckpt_file {
     size_t nread_paths, cap_read_paths;
     bool leaves_out;      /* a part of the files was not read, as a notice says: a strict output is refused */
     bool owns_folder;     /* every file in FOLDER may belong to it, opened or not */
+    uint64_t shards_in_set; /* > 1: the file is one of so many shards, by its name, and was opened alone */
     ckpt_file **parts;    /* shards or embedded checkpoints, which are closed with the file */
     size_t nparts, cap_parts;
     map *names;          /* joined name -> number of the tensor, made on first use */

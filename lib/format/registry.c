@@ -232,6 +232,7 @@ static ckpt_status end_watch(ckpt_file *f, ckpt_status st, ckpt_error *err)
 static ckpt_status read_open_source(ckpt_file *f, const struct opening *o, struct probe *p, ckpt_error *err)
 {
     bool salvages_outermost = o->how == OPEN_SALVAGE;
+    struct shard_name name;
     f->check = o->check;
     f->salvage = o->how != OPEN_WHOLE;
     f->watch = o->watch;
@@ -244,6 +245,8 @@ static ckpt_status read_open_source(ckpt_file *f, const struct opening *o, struc
     f->nwanted = 0;
     if (o->recognized)
         *o->recognized = f->format;
+    if (f->src && shard_name_parse(str_after_last(str_c(f->path), '/'), &name))
+        f->shards_in_set = name.count;
     f->check = NULL;
     if (st != CKPT_OK && st != CKPT_ECANCELLED && salvages_outermost && p->zip)
         salvage_hint_raw_bytes(p->zip, err);

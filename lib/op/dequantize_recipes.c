@@ -461,6 +461,7 @@ static const char *find_reason(enum quantized_scheme_id scheme)
     case QUANTIZED_HQQ_SCALE_Q:
     case QUANTIZED_HQQ_ZERO_Q:
     case QUANTIZED_HQQ_BOTH_Q: return ": their scales or zeros are quantized, too";
+    case QUANTIZED_IN_SHARDS: return ": name the folder of the set, or its index";
     default: return "";
     }
 }

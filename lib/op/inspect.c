@@ -275,14 +275,14 @@ static ckpt_status find_optimizer(const struct containers *tree, ckpt_info *out,
 static ckpt_status list_schemes(ckpt_file *file, ckpt_info *out, ckpt_error *err)
 {
     struct quantized_weights found;
-    size_t n[QUANTIZED_UNKNOWN + 1] = {0};
+    size_t n[QUANTIZED_SCHEMES] = {0};
     CKPT_TRY(quantized_find(file, file->inspect_arena, &found, err));
-    ckpt_quantized *list = arena_array(file->inspect_arena, QUANTIZED_UNKNOWN + 1, sizeof *list);
+    ckpt_quantized *list = arena_array(file->inspect_arena, QUANTIZED_SCHEMES, sizeof *list);
     if (!list)
         return fail_memory(err);
     for (size_t i = 0; i < found.n; i++)
         n[found.list[i].scheme]++;
-    for (unsigned i = 0; i <= QUANTIZED_UNKNOWN; i++)
+    for (unsigned i = 0; i < QUANTIZED_SCHEMES; i++)
         if (n[i])
             list[out->nquantized++] =
                 (ckpt_quantized){str_c(quantized_title((enum quantized_scheme_id)i)), n[i]};

@@ -2,7 +2,8 @@
  * are collected first; the other tensors of a weight are then looked up by name.
  *
  * A tensor of fp8, or of integers under a name of weights, next to scales of an unknown layout is of
- * QUANTIZED_UNKNOWN: better left alone than read as plain numbers. */
+ * QUANTIZED_UNKNOWN: better left alone than read as plain numbers. So is fp8 in a shard that was opened
+ * alone. */
 #include "op/quantized.h"
 
 #include <stdlib.h>
@@ -32,7 +33,9 @@ static const char *const unrelated_scales[] = {
 
 const char *quantized_title(enum quantized_scheme_id scheme)
 {
-    return scheme < QUANTIZED_UNKNOWN ? schemes[scheme].title : "an unknown scheme";
+    return scheme < QUANTIZED_UNKNOWN    ? schemes[scheme].title
+           : scheme == QUANTIZED_UNKNOWN ? "an unknown scheme"
+                                         : "a scheme across shards";
 }
 
 bool quantized_has_recipe(const char *title)
@@ -337,6 +340,32 @@ static ckpt_status find_unknown(struct finder *f, ckpt_error *err)
     return st;
 }
 
+/* ---- one shard of a set */
+
+static bool needs_other_shards(const struct finder *f, uint32_t row)
+{
+    const ckpt_tensor *t = get_tensor(f, row);
+    ckpt_str last = str_after_last(t->name, '.');
+    bool is_fp8 = str_is(str_c(dtype_class((ckpt_dtype)t->dtype)), "f8");
+    return !belongs(f, row) && t->part_of == CKPT_NO_TENSOR &&
+           (is_fp8 || (names_scale(last) && names_weight(last)) || str_is(last, "absmax"));
+}
+
+/* find_torn - adds the tensors whose weight or scales may be in another shard. */
+static ckpt_status find_torn(struct finder *f, ckpt_error *err)
+{
+    if (f->file->shards_in_set < 2)
+        return CKPT_OK;
+    for (uint32_t i = 0; i < f->file->table.nrows; i++) {
+        struct quantized_weight w = {
+            .scheme = QUANTIZED_IN_SHARDS, .weight = i, .stem = get_tensor(f, i)->name};
+        init_parts(&w);
+        if (needs_other_shards(f, i))
+            CKPT_TRY(add_weight(f, &w, err));
+    }
+    return CKPT_OK;
+}
+
 static void mark_unrelated_scales(struct finder *f)
 {
     for (uint32_t i = 0; i < f->file->table.nrows; i++)
@@ -366,6 +395,7 @@ static ckpt_status find_all(struct finder *f, ckpt_error *err)
         for (size_t i = 0; i < f->ncandidates; i++)
             CKPT_TRY(try_scheme(f, (enum quantized_scheme_id)id, f->candidates[i], err));
     CKPT_TRY(find_unknown(f, err));
+    CKPT_TRY(find_torn(f, err));
     if (f->out->n) {
         mark_unrelated_scales(f);
         mark_ties(f);

@@ -9,7 +9,9 @@ enum quantized_scheme_id {
 #define SCHEME(id, title, weight, result, dtypes, scales, optional, recipe) QUANTIZED_##id,
 #include "op/quantized.def"
 #undef SCHEME
-    QUANTIZED_UNKNOWN /* a tensor of fp8 or integers next to scales, by names that no scheme has */
+    QUANTIZED_UNKNOWN,  /* a tensor of fp8 or integers next to scales, by names that no scheme has */
+    QUANTIZED_IN_SHARDS, /* fp8, or a scale, in one shard of a set: what belongs to it may be in another */
+    QUANTIZED_SCHEMES
 };
 
 #define QUANTIZED_PARTS_MAX 18 /* tensors that belong to one quantized weight */
@@ -36,7 +38,7 @@ struct quantized_weights {
 ckpt_status quantized_find(ckpt_file *file, arena *a, struct quantized_weights *out, ckpt_error *err);
 /* plan_find_quantized - sets P->quantized to the quantized weights of its file, unless it is set. */
 ckpt_status plan_find_quantized(ckpt_plan *p, ckpt_error *err);
-/* quantized_title - returns the name of SCHEME for people: "GPTQ". */
+/* quantized_title - returns the name of SCHEME for people, such as "GPTQ", or what stands for one. */
 const char *quantized_title(enum quantized_scheme_id scheme);
 /* quantized_has_recipe - returns true if weights of the scheme called TITLE are dequantized. */
 bool quantized_has_recipe(const char *title);

@@ -50,4 +50,11 @@ ckpt convert -f --cast 'a.weight=bf16' comfy.safetensors out.safetensors; echo $
 ckpt convert -f --cast 'a.scales=f32' gptq.safetensors out.safetensors; echo $?
 write plain.safetensors "$norm" 'a.weight|F8_E4M3|2,2|4' 'layer_scale|F32|2|8'
 cast plain.safetensors
+# In one shard of a set, fp8 and scales are left, too: the other half of them may be in another shard.
+mkdir set
+write set/m-00001-of-00002.safetensors "$norm" 'a.weight|F8_E4M3|2,2|4' 'b.weight_scale_inv|F32|1,1|4'
+write set/m-00002-of-00002.safetensors 'a.weight_scale_inv|F32|1,1|4' 'b.weight|F8_E4M3|2,2|4'
+cast set/m-00001-of-00002.safetensors
+cast set
+ckpt convert -f --dequantize set/m-00001-of-00002.safetensors out.safetensors; echo $?
 ckpt info --json gptq.safetensors
