@@ -737,6 +737,26 @@ static void step(regexp *re, struct position *pos)
     *pos = next;
 }
 
+/* find_first - returns the first instruction that is not SAVE: each match begins with it. */
+static const struct instruction *find_first(const regexp *re)
+{
+    const struct instruction *first = re->code;
+    while (first->op == SAVE)
+        first++;
+    return first;
+}
+
+/* may_begin - returns false if FIRST, of find_first, excludes that a match begins at POS. */
+static bool may_begin(const regexp *re, const struct instruction *first, const struct position *pos)
+{
+    switch (first->op) {
+    case AT_START: return pos->at == 0;
+    case CHARACTER:
+    case CLASS: return accepts(re, first, pos->here);
+    default: return true;
+    }
+}
+
 void regexp_begin(regexp *re, ckpt_str text)
 {
     uint64_t instructions = re->n < STEPS_PER_BYTE ? STEPS_PER_BYTE : 2 * (uint64_t)re->n;
@@ -746,6 +766,7 @@ void regexp_begin(regexp *re, ckpt_str text)
 ckpt_status regexp_find(regexp *re, ckpt_str text, size_t from, struct regexp_group groups[REGEXP_GROUPS],
                         ckpt_error *err)
 {
+    const struct instruction *first = find_first(re);
     uint32_t best[SLOTS], none[SLOTS];
     size_t before = from, ignored;
     while (before && before + 4 > from && ((unsigned char)text.ptr[before - 1] & 0xC0) == 0x80)
@@ -757,15 +778,15 @@ ckpt_status regexp_find(regexp *re, ckpt_str text, size_t from, struct regexp_gr
     re->current.n = 0;
     re->generation++;
     for (advance(&pos);; step(re, &pos)) {
-        memset(none, 0xFF, sizeof none);
-        if (best[0] == UNSET)
+        if (best[0] == UNSET && may_begin(re, first, &pos)) {
+            memset(none, 0xFF, sizeof none);
             add_threads(re, &re->current, 0, none, &pos);
+        }
         sort_threads(re, &re->current);
         take_match(re, &re->current, best);
-        if (!re->current.n || pos.at == text.len) {
-            if (best[0] != UNSET || pos.at == text.len)
-                break;
-        }
+        bool may_go_on = re->current.n || (best[0] == UNSET && first->op != AT_START);
+        if (pos.at == text.len || !may_go_on)
+            break;
         if (!re->steps_left)
             return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET,
                         "the expression takes too long for a key of %zu bytes", text.len);
