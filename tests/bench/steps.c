@@ -20,7 +20,11 @@
 
 #define BYTES_PER_STEP 8   /* of memory that is copied, compared or set */
 #define CALL 100           /* steps of a system call */
-#define NOT_COUNTED    __attribute__((no_sanitize_coverage))
+#ifdef __clang__
+#define NOT_COUNTED __attribute__((no_sanitize("coverage")))
+#else
+#define NOT_COUNTED __attribute__((no_sanitize_coverage))
+#endif
 
 static uint64_t before_init;
 static uint64_t *steps = &before_init; /* shared with child processes */
