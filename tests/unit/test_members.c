@@ -211,7 +211,7 @@ static ckpt_str get_base_name(ckpt_str path)
 static bool is_new(const char *format, ckpt_str name)
 {
     static char key[PATH_SIZE];
-    uint32_t before;
+    uint32_t before = 0;
     ckpt_str base = get_base_name(name);
     int n = snprintf(key, sizeof key, "%s %.*s", format, (int)base.len, base.ptr);
     for (int i = 0; i < n; i++)
