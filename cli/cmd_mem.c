@@ -1,9 +1,9 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
-#include "guess.h"
 #include "json.h"
 #include "out.h"
 #include "cmd.h"
@@ -116,10 +116,22 @@ static bool is_config(const char *path)
     return ends_with(path, ".json") && !ends_with(path, ".index.json");
 }
 
+/* find_optimizer - returns the name of the optimizer that --optimizer selects, in any case; NULL: none. */
+static const char *find_optimizer(void)
+{
+    const char *given = opts.optimizer, *name;
+    if (given && strcasecmp(given, "momentum") == 0)
+        return "sgd-momentum";
+    for (size_t i = 0; given && (name = ckpt_mem_optimizer_at(i)); i++)
+        if (strcasecmp(name, given) == 0)
+            return name;
+    return NULL;
+}
+
 /* parse_run - fills RUN from the options, for PATH. Returns OPT_PARSED, or the exit code after an error. */
 static int parse_run(const char *path, ckpt_mem_run *run)
 {
-    *run = (ckpt_mem_run){.struct_size = sizeof *run, .optimizer = opts.optimizer};
+    *run = (ckpt_mem_run){.struct_size = sizeof *run};
     run->batch = opts.batch;
     run->seq = opts.seq;
     run->precision = (uint32_t)opts.precision;
@@ -128,8 +140,7 @@ static int parse_run(const char *path, ckpt_mem_run *run)
     run->heads = opts.heads;
     run->zero = (uint32_t)opts.zero;
     run->ranks = (uint32_t)opts.ranks;
-    if (opts.optimizer && strcmp(opts.optimizer, "momentum") == 0)
-        run->optimizer = "sgd-momentum";
+    run->optimizer = find_optimizer();
     if (opts.batch > UINT32_MAX || opts.seq > UINT32_MAX || opts.heads > UINT32_MAX)
         return usage_error("mem", "--%s is at most %" PRIu32,
                            opts.batch > UINT32_MAX ? "batch"
@@ -142,8 +153,7 @@ static int parse_run(const char *path, ckpt_mem_run *run)
         return usage_error(
             "mem", "--checkpoint takes none, block, block-reentrant, sqrt, k=N, seq=N or selective; not '%s'",
             escape_name(str_of(opts.checkpoint_as)));
-    const char *nearest = run->optimizer ? guess_option_value("optimizer", run->optimizer) : NULL;
-    if (run->optimizer && (!nearest || strcmp(nearest, run->optimizer) != 0))
+    if (opts.optimizer && !run->optimizer)
         return opt_bad_value("optimizer", opts.optimizer, "a name that --optimizer list prints");
     bool has_both_or_none = (opts.zero != 0) == (opts.ranks != 0);
     if (opts.zero > 3 || opts.ranks > UINT32_MAX || !has_both_or_none)

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "files.h"
 #include "find.h"
@@ -495,7 +496,7 @@ static int stat_file(const char *path)
 static bool parse_fail_on(void)
 {
     for (const char *word = opts.fail_on; word; word = word[3] ? word + 4 : NULL) {
-        bool nan = strncmp(word, "nan", 3) == 0, inf = strncmp(word, "inf", 3) == 0;
+        bool nan = strncasecmp(word, "nan", 3) == 0, inf = strncasecmp(word, "inf", 3) == 0;
         if ((!nan && !inf) || (word[3] && word[3] != ','))
             return false;
         fail_on_nan = fail_on_nan || nan;

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "files.h"
 #include "outputs.h"
 
 /* Damerau-Levenshtein distance, where two swapped neighbours count once. Keeps three rows of the matrix. */
@@ -218,19 +219,40 @@ static void add_files(struct text *out, const struct suggestion *s, const char *
     }
 }
 
-/* add_token - adds the N bytes at TOKEN, a word of the template, with what stands for WORD in it. */
+/* add_token - adds a space and the N bytes at TOKEN, a word of the template, with what stands for WORD in it;
+ * nothing if that is empty. */
 static void add_token(struct text *out, const struct suggestion *s, const char *token, size_t n)
 {
     struct text filled = {0};
     const char *at = strstr(token, "WORD");
     size_t before = at && at < token + n ? (size_t)(at - token) : n;
+    const char *word = s->given.word ? s->given.word : s->word;
+    if (before < n && !*word)
+        return;
     text_bytes(&filled, token, before);
     if (before < n) {
-        text_add(&filled, s->given.word ? s->given.word : s->word);
+        text_add(&filled, word);
         text_bytes(&filled, at + strlen("WORD"), n - before - strlen("WORD"));
     }
+    text_add(out, " ");
     text_shell(out, filled.ptr);
     text_free(&filled);
+}
+
+/* needs_recursive - returns true if a folder was given that is no checkpoint itself. */
+static bool needs_recursive(const struct suggestion *s)
+{
+    ckpt_error ignored;
+    ckpt_file *f;
+    for (size_t i = 0; i < s->given.nfiles; i++) {
+        const char *path = s->given.files[i];
+        if (!is_folder(path))
+            continue;
+        if (ckpt_open(path, &ui.limits, &f, &ignored) != CKPT_OK)
+            return true;
+        ckpt_close(f);
+    }
+    return false;
 }
 
 /* add_command_line - adds the command line of S, or only the words before the first file. */
@@ -242,15 +264,19 @@ static void add_command_line(struct text *out, const struct suggestion *s, bool 
         bool is_file = strncmp(token, "FILE", 4) == 0, is_output = n == 3 && strncmp(token, "OUT", 3) == 0;
         if (only_command && (is_file || is_output || strncmp(token, "-o", n) == 0))
             break;
-        text_add(out, " ");
-        if (is_file)
+        if (is_file) {
+            text_add(out, " ");
             add_files(out, s, n > 4 ? "A B" : "FILE");
-        else if (is_output)
+        } else if (is_output) {
+            text_add(out, " ");
             add_output(out, s);
-        else
+        } else {
             add_token(out, s, token, n);
+        }
         token += n;
     }
+    if (!only_command && find_option(s->cmd, "--recursive") && needs_recursive(s))
+        text_add(out, " -r");
     if (!only_command && s->given.options.len)
         text_add(out, s->given.options.ptr);
 }

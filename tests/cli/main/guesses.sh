@@ -68,9 +68,18 @@ run_hint sed 'conv=>c' m.pt
 run_hint clean m.pt
 run_hint recover m.pt
 run_hint nan 'my m.pt'
+mkdir runs
+cp m.pt runs
+run_hint nan runs
+run_hint shape m.pt state_dict.module.fc.bias
+run_hint malware m.pt
 run_hint compare m.pt 'my m.pt'
 run_hint man strip
 run_hint stirp --auto m.pt -o out.pt
+# A word that is near an option of ours, but means something else.
+for line in 'meta --set a=b m' 'mem --batch-size=4 m' 'mem --lora m' 'hash --algo sha256 m' 'diff --ignore fc a b'; do
+    ckpt $line 2>&1
+done
 # What is unclear is left to placeholders.
 for line in 'mv conv c m.pt' 'cast --dtype bf16 m.pt' 'picklescan -p m.pt' 'find conv'; do ckpt $line 2>&1; done
 # A format is not a name of a file.

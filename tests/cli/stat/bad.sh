@@ -17,3 +17,4 @@ ckpt convert -q data/train.pt good.safetensors
 ckpt stat -q --fail-on=inf bad.safetensors good.safetensors; echo $?
 ckpt stat -q --tsv --header --fail-on=nan bad.safetensors good.safetensors; echo $?
 ckpt stat -q --fail-on=nan good.safetensors; echo $?
+ckpt stat -q --fail-on=NaN,Inf good.safetensors; echo $?
