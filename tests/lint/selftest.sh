@@ -159,5 +159,9 @@ check_rejects manual man/ckpt_one.3 '.Ft int\n.Fn ckpt_gone void\n'
 check_rejects manual man/ckpt_one.3 '.Sh NAME\n.Nm ckpt_gone\n'
 check_rejects manual man/ckpt_two.3 '.Sh SYNOPSIS\n.Ft int\n.Fn ckpt_one "int n"\n'
 check_rejects mdoc man/ckpt-ls.1 '.Ql "key":[]\n'
+check_rejects mdoc man/ckpt-ls.1 '.Ql {"key": "name", 1}\n'
+check_rejects mdoc man/ckpt-ls.1 '.Pq or under Fl -root in each ,\n'
+check_rejects mdoc man/ckpt-ls.1 ".Ql $(printf %067d 0)\n"
+check_rejects mdoc man/ckpt-ls.1 '.It Fl l , Fl -long\n'
 check_rejects mdoc man/ckpt-ls.1 '.Bd -literal\nx\n.Ed\ntext\n'
 exit $status
