@@ -263,7 +263,7 @@ static bool has_checkpoints(const char *path)
 }
 
 /* report_operand - reports on PATH. If PATH is a folder with checkpoints, but not a checkpoint itself, prints
- * a notice that recommends -r. */
+ * a hint that recommends -r. */
 static void report_operand(struct reports *r, const char *path)
 {
     int status_before = r->status;
@@ -271,7 +271,7 @@ static void report_operand(struct reports *r, const char *path)
     ui.last_error = CKPT_OK;
     report_file(r, path);
     if ((ui.last_error == CKPT_EUSAGE || ui.last_error == CKPT_EUNKNOWN) && has_checkpoints(path))
-        print_notice(path, "-r takes every checkpoint in it");
+        print_second_hint(path, "-r takes every checkpoint in it");
     r->status = status_before > r->status ? status_before : r->status;
 }
 

@@ -100,6 +100,14 @@ static void print_hint(const char *hint)
     text_free(&t);
 }
 
+void print_second_hint(const char *path, const char *hint)
+{
+    if (ui.json)
+        print_notice(path, "%s", hint);
+    else
+        print_hint(hint);
+}
+
 int usage_error_suggest(const char *hint, const char *fmt, ...)
 {
     char words[1024];

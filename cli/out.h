@@ -77,6 +77,9 @@ int report_error(const ckpt_error *err, const char *path);
 /* report_failure - prints an error that the command itself found. Returns EXIT_TROUBLE. */
 int report_failure(ckpt_status status, const char *path, const char *hint, const char *fmt, ...)
     CKPT_PRINTF(4, 5);
+/* print_second_hint - prints HINT after the error about PATH and its hint; with --json, as a notice, because
+ * the object of the error is printed. */
+void print_second_hint(const char *path, const char *hint);
 /* set_merged_inputs - has notices about the N files PATHS, which are read as one, printed with the file that
  * each is about. PATHS must stay valid. */
 void set_merged_inputs(int n, char *const *paths);
