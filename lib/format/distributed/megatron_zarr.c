@@ -7,7 +7,8 @@
  *   KEY/shard_OFFSET_SHAPE.pt   a value that is no tensor, of the rank at OFFSET, by torch.save
  *   common.pt                   the other values (dcp_extra_values.c)
  *
- * A value is called by its path without the suffix, as in the back end torch_dist. Refused: a missing chunk.
+ * A value is called by its path without the suffix, as in the back end torch_dist. Refused: a missing chunk,
+ * and chunks without .zarray. A notice reports that common.pt is missing, which Megatron-LM would refuse.
  * Source: megatron/core/dist_checkpointing/strategies/zarr.py and common.py.
  */
 #include "format/distributed/megatron_zarr.h"
@@ -20,11 +21,13 @@
 #include "format/zarr/arrays.h"
 
 #define METADATA "metadata.json"
+#define COMMON   "common.pt"
 
 struct megatron_zarr {
     struct zarr_arrays arrays;
     struct store store;
     ckpt_value *root;
+    ckpt_str array; /* the folder of the last array that was read */
 };
 
 bool megatron_is_zarr(source *archive, const char *folder)
@@ -53,22 +56,63 @@ static ckpt_status read_value(struct megatron_zarr *m, ckpt_str key, ckpt_value 
     return part ? part_graph_take(f, part, node, m->arrays.err) : CKPT_OK; /* NULL: its fault was reported */
 }
 
+/* is_chunk - returns true if KEY, in FOLDER, has the name of a chunk: 0, 1.0, … */
+static bool is_chunk(ckpt_str key, ckpt_str folder)
+{
+    bool is_number = folder.len && key.len > folder.len;
+    for (size_t i = folder.len; is_number && i < key.len; i++)
+        is_number = key.ptr[i] == '.' ? i > folder.len : key.ptr[i] >= '0' && key.ptr[i] <= '9';
+    return is_number;
+}
+
+/* begins_array - returns true if KEY, in FOLDER, is the first that shows that FOLDER is an array: .zarray, or
+ * a chunk where that is missing, because .zarray sorts before all chunks. */
+static bool begins_array(const struct megatron_zarr *m, ckpt_str key, ckpt_str folder)
+{
+    if (str_ends(key, STR_LIT("/" ZARR_V2)))
+        return true;
+    return is_chunk(key, folder) && !(m->array.len && str_starts(key, m->array));
+}
+
+/* read_array - reads the array in FOLDER. */
+static ckpt_status read_array(struct megatron_zarr *m, ckpt_str folder)
+{
+    ckpt_value *node = NULL;
+    ckpt_str tensor = arena_str(m->arrays.f->a, str_of(folder.ptr, folder.len - 1)); /* bounded: a '/' */
+    const struct zarr_source from = {&m->store, folder, tensor, MISSING_FAULT};
+    m->array = folder;
+    CKPT_TRY(tensor.ptr ? zarr_add_array(&m->arrays, &from, &node) : fail_memory(m->arrays.err));
+    return put_node(m, tensor, node);
+}
+
 /* read_entry - reads the file KEY, if it shows that there is an array, or is a value. */
 static ckpt_status read_entry(struct megatron_zarr *m, ckpt_str key)
 {
-    const ckpt_str array = STR_LIT("/" ZARR_V2), value = STR_LIT(".pt");
+    const ckpt_str value = STR_LIT(".pt");
     ckpt_value *node = NULL;
     ckpt_str folder = str_folder(key), name = str_skip(key, folder.len);
-    if (str_ends(key, array)) {
-        ckpt_str tensor = arena_str(m->arrays.f->a, str_of(key.ptr, key.len - array.len)); /* bounded: so */
-        const struct zarr_source from = {&m->store, folder, tensor, MISSING_FAULT};
-        CKPT_TRY(tensor.ptr ? zarr_add_array(&m->arrays, &from, &node) : fail_memory(m->arrays.err));
-        return put_node(m, tensor, node);
-    }
+    if (begins_array(m, key, folder))
+        return read_array(m, folder);
     if (!folder.len || !str_starts(name, STR_LIT("shard_")) || !str_ends(name, value))
         return CKPT_OK;
     CKPT_TRY(read_value(m, key, &node));
     return put_node(m, str_of(key.ptr, key.len - value.len), node); /* bounded: it ends so */
+}
+
+/* report_no_common - reports that common.pt, which Megatron-LM always writes, is missing: the tensors can be
+ * read without it. */
+static ckpt_status report_no_common(struct megatron_zarr *m)
+{
+    ckpt_file *f = m->arrays.f;
+    if (!f->check) {
+        f->leaves_out = true;
+        file_notice(f, COMMON " is missing, and with it the arguments, the iteration and other values");
+        return CKPT_OK;
+    }
+    (void)fail(m->arrays.err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
+               "{no} {=" COMMON "}, and with it no arguments, iteration and other values\n"
+               "copy it, too: Megatron-LM does not load the checkpoint without it");
+    return part_file_accept_missing(f, m->arrays.err);
 }
 
 static ckpt_status read_all(struct megatron_zarr *m)
@@ -82,6 +126,8 @@ static ckpt_status read_all(struct megatron_zarr *m)
         ckpt_str key = m->store.db.entries[i].key;
         CKPT_TRY(file_report_lost(f, read_entry(m, key), key, m->arrays.err));
     }
+    if (!folder_has(f->archive, f->folder, COMMON))
+        CKPT_TRY(report_no_common(m));
     CKPT_TRY(dcp_read_extra_values(f, METADATA, m->arrays.err));
     part_file_set_step(f, "iter_");
     f->producer = STR_LIT("Megatron-LM");

@@ -71,7 +71,7 @@ static ckpt_status read_metadata(struct assembly *array)
     CKPT_TRY(store_read_text(array->from->store, i, &text));
     ckpt_status st = zarr_read(text, v3, array->f->a, &array->meta, array->err);
     error_add_position(st == CKPT_OK ? NULL : array->err, CKPT_NO_OFFSET,
-                       v3 ? STR_LIT(ZARR_V3) : STR_LIT(ZARR_V2));
+                       array->from->store->db.entries[i].key);
     array->stride = arena_array(array->a, array->meta.ndim, sizeof *array->stride);
     if (st == CKPT_OK && array->stride)
         zarr_get_strides(&array->meta, array->stride);
