@@ -127,13 +127,30 @@ enum scan_key scan_target_key(ckpt_str key)
 bool scan_key_names(enum scan_key key, ckpt_str text)
 {
     return key == SCAN_KEY_ALWAYS || (key == SCAN_KEY_DOTTED && scan_may_be_target(text)) ||
+           (key == SCAN_KEY_WITH_PARAMS && scan_may_be_target(text) && scan_target_runs_code(text)) ||
            (key == SCAN_KEY_RUNS_CODE && scan_target_runs_code(text));
 }
 
 bool scan_target_runs_code(ckpt_str text)
 {
+    ckpt_str name = str_after_last(text, '.');
     return text.ptr && scan_is_dotted_name(text) &&
+           !is_harmless(str_of(text.ptr, text.len - name.len - 1), name) && /* bounded: it has a dot */
            (has_internal_name(text) || name_path_runs_code(text, false));
+}
+
+void scan_note_target(struct target_object *o, uint64_t at, ckpt_str target)
+{
+    o->has_target = !target.ptr || scan_may_be_target(target);
+    o->target = target;
+    o->target_at = at;
+}
+
+ckpt_status scan_judge_object(struct scanner *x, source *src, ckpt_str where, const struct target_object *o)
+{
+    return o->has_target && (o->has_params || o->nkeys == 1)
+               ? scan_config_target(x, src, where, o->target_at, o->target)
+               : CKPT_OK;
 }
 
 bool scan_is_dotted_name(ckpt_str text)

@@ -255,7 +255,13 @@ ckpt_status skops_judge(struct scanner *x, const struct skops_node *node, source
 ckpt_status scan_config_target(struct scanner *x, source *src, ckpt_str where, uint64_t at, ckpt_str target);
 ckpt_status scan_stored_target(struct scanner *x, source *src, ckpt_str where, uint64_t at, ckpt_str target);
 /* How the value of a key of JSON or YAML names a target; see config_keys.def. */
-enum scan_key { SCAN_KEY_OTHER, SCAN_KEY_ALWAYS, SCAN_KEY_DOTTED, SCAN_KEY_RUNS_CODE };
+enum scan_key {
+    SCAN_KEY_OTHER,
+    SCAN_KEY_ALWAYS,
+    SCAN_KEY_DOTTED,
+    SCAN_KEY_WITH_PARAMS,
+    SCAN_KEY_RUNS_CODE
+};
 enum scan_key scan_target_key(ckpt_str key);
 /* scan_key_names - returns true if TEXT, under a KEY of that kind, names a target. scan_target_runs_code - if
  * TEXT, which may be something else, is the name of a function that is known to run code. */
@@ -265,6 +271,18 @@ bool scan_target_runs_code(ckpt_str text);
  * scan_may_be_target - does that if it does not end in a suffix of data files, either. */
 bool scan_is_dotted_name(ckpt_str text);
 bool scan_may_be_target(ckpt_str text);
+/* An object of JSON or a mapping of YAML, whose value of a key that counts WITH_PARAMS may name a target. */
+struct target_object {
+    bool has_target;    /* there is such a key, and its value may be a target */
+    ckpt_str target;    /* its value; .ptr NULL: it is not known */
+    uint64_t target_at; /* the offset of the value */
+    size_t nkeys;
+    bool has_params;
+};
+/* scan_note_target - notes that O has TARGET, a value at AT of a key that counts WITH_PARAMS.
+ * scan_judge_object - reports the target of O, which has ended, if the other keys make it one. */
+void scan_note_target(struct target_object *o, uint64_t at, ckpt_str target);
+ckpt_status scan_judge_object(struct scanner *x, source *src, ckpt_str where, const struct target_object *o);
 /* What "trust_remote_code" means in a configuration. */
 #define TRUSTS_CODE "by which the author allows code of a repository"
 /* A text that may be YAML or JSON. */

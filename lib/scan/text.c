@@ -19,10 +19,7 @@
 struct open_object {
     struct keras_object keras;
     struct skops_node skops;
-    ckpt_str target;    /* the text of "target", if it may name a class */
-    size_t target_at;   /* its offset */
-    size_t nkeys;
-    bool has_params;    /* there is a key "params" */
+    struct target_object target;
     ckpt_str outer_key; /* under which it is in the object around it */
     ckpt_str key;       /* the last key, until its value ends; in an array FIRST_ITEM, until that ends */
 };
@@ -209,31 +206,23 @@ static ckpt_status judge_exported_text(struct json_visit *v, const struct open_o
 static void note_key(struct open_object *o, ckpt_str text)
 {
     o->key = text;
-    o->nkeys++; /* bounded: no more than bytes */
-    o->has_params |= str_is(text, "params");
+    o->target.nkeys++; /* bounded: no more than bytes */
+    o->target.has_params |= str_is(text, "params");
 }
 
-/* judge_key - reports TEXT, the value of O's last key, if that key names what a loader calls. What is under
- * "target" may be something else: see judge_target. */
+/* judge_key - reports TEXT, the value of O's last key, if that key names what a loader calls, or notes it if
+ * that depends on other keys of O. */
 static ckpt_status judge_key(struct json_visit *v, struct open_object *o, ckpt_str text)
 {
     enum scan_key kind = scan_target_key(o->key);
-    if (v->is_yaml || !scan_key_names(kind, text))
-        return CKPT_OK;
     bool is_in_graph = str_is(v->open[1].key, "graph_module"); /* judge_exported_text reports it */
-    if (!str_is(o->key, "target") || (scan_target_runs_code(text) && !is_in_graph))
+    if (v->is_yaml)
+        return CKPT_OK;
+    if (scan_key_names(kind, text) && !(kind == SCAN_KEY_WITH_PARAMS && is_in_graph))
         return scan_config_target(v->x, v->src, v->where, v->json.event_at, text);
-    o->target = text;
-    o->target_at = v->json.event_at;
+    if (kind == SCAN_KEY_WITH_PARAMS)
+        scan_note_target(&o->target, v->json.event_at, text);
     return CKPT_OK;
-}
-
-/* judge_target - reports the "target" of O, which ended, if it has "params", too, or nothing else. */
-static ckpt_status judge_target(struct json_visit *v, const struct open_object *o)
-{
-    return o->target.len && (o->has_params || o->nkeys == 1)
-               ? scan_config_target(v->x, v->src, v->where, o->target_at, o->target)
-               : CKPT_OK;
 }
 
 static ckpt_status scan_json(struct scanner *x, const struct yaml_file *f, bool *is_json, ckpt_error *err);
@@ -304,7 +293,7 @@ static ckpt_status end_object(struct json_visit *v, const struct open_object *o,
     if (str_is(outer->key, "config"))
         outer->keras.config_file_key = o->keras.file_key;
     skops_note_object(&outer->skops, outer->key, &o->skops);
-    CKPT_TRY(judge_target(v, o));
+    CKPT_TRY(scan_judge_object(v->x, v->src, v->where, &o->target));
     CKPT_TRY(skops_judge(v->x, &o->skops, v->src, v->where, v->json.event_at));
     return keras_judge(v->x, &o->keras, v->src, v->where, v->json.event_at);
 }

@@ -11,13 +11,14 @@
  *   activation   an expression, which YOLO evaluates
  *   "$…"   as a value in a configuration of MONAI, an expression of Python; see monai.c
  * Text that is called .yaml must be read to its end. Other text may be YAML by chance: if it can be read to
- * its end, _target_, _component_ and the tags of Python count.
+ * its end, the keys of config_keys.def and the tags of Python count.
  */
 #include "codec/yaml_scan.h"
 
 #include "base/text.h"
 #include "scan/scan.h"
 
+#define NEMO_CONFIG "model_config.yaml" /* where NeMo calls "target", whatever the other keys are */
 #define UNNAMED_MAX ((size_t)1 << 20) /* bytes of text of any name that are read as YAML on trial */
 
 static bool is_harmless_tag(ckpt_str tag)
@@ -65,6 +66,8 @@ static const struct config_key {
 /* How far a key and its value were read. */
 enum key_state { NO_KEY, AFTER_KEY, BEFORE_VALUE };
 
+#define LEVELS (2 * YAML_DEPTH) /* block and flow collections within each other */
+
 struct yaml_visit {
     struct scanner *x;
     const struct yaml_file *f;
@@ -73,6 +76,9 @@ struct yaml_visit {
     const struct config_key *key; /* unless the state is NO_KEY */
     bool has_anchor;              /* an anchor precedes the token: an alias may use it elsewhere */
     bool has_pipeline;            /* a scalar is "pipeline" or "preprocessors" */
+    bool may_be_params;           /* the last scalar or alias may be the key "params", or bring that key */
+    struct target_object mappings[LEVELS + 1]; /* [level]: of those that are open */
+    size_t level;                              /* how many collections are open */
     bool is_monai;                /* it is a configuration of MONAI */
     /* the last scalar, if it is an expression of MONAI unless it turns out to be a key; else empty */
     char expression[YAML_TEXT_MAX];
@@ -89,7 +95,7 @@ static const struct config_key *find_key(const struct yaml_visit *v, ckpt_str te
     for (size_t i = 0; i < sizeof config_keys / sizeof *config_keys; i++) {
         const struct config_key *k = &config_keys[i];
         bool applies = k->names == NAMES_FILE         ? str_is(v->f->name, k->packages)
-                       : k->names == NAMES_TARGET     ? is_certain(k) || v->f->is_yaml_name
+                       : k->names == NAMES_TARGET     ? !k->in_pipeline || v->f->is_yaml_name
                        : k->names == NAMES_EXPRESSION ? v->f->is_yaml_name
                                                       : !is_certain(k) || v->f->is_yaml_name;
         if (applies && str_matches_word(text, k->key, str_eq))
@@ -159,6 +165,45 @@ static ckpt_status report_activation(struct yaml_visit *v, ckpt_str text)
                         : CKPT_OK;
 }
 
+/* note_target - notes TEXT, of which the other keys of its mapping decide whether it is a target. */
+static ckpt_status note_target(struct yaml_visit *v, ckpt_str text)
+{
+    v->found = true;
+    if (!v->reporting)
+        return CKPT_OK;
+    ckpt_str kept = text.ptr ? ARENA_CONCAT(v->x->a, text) : text;
+    if (text.ptr && !kept.ptr)
+        return scan_note_system_failure(v->x->scan, CKPT_ENOMEM, NULL) ? CKPT_OK : CKPT_ENOMEM;
+    scan_note_target(&v->mappings[v->level], v->y.token_at, kept);
+    return CKPT_OK;
+}
+
+/* move_to_level - judges the mappings that the last token ended, and begins those that it opened. */
+static ckpt_status move_to_level(struct yaml_visit *v, size_t level)
+{
+    for (; v->level > level; v->level--) {
+        struct target_object *o = &v->mappings[v->level];
+        o->has_params |= str_is(v->f->name, NEMO_CONFIG);
+        o->has_target &= v->f->is_yaml_name || o->has_params; /* prose may have a line "target: a.b" */
+        CKPT_TRY(scan_judge_object(v->x, v->f->src, v->f->where, o));
+    }
+    while (v->level < level)
+        v->mappings[++v->level] = (struct target_object){.nkeys = 0}; /* bounded: by the scanner */
+    return CKPT_OK;
+}
+
+/* note_key - notes that TOKEN, a colon, makes the scalar or alias before it a key of its mapping. */
+static void note_key(struct yaml_visit *v, enum yaml_token token)
+{
+    struct target_object *o = &v->mappings[v->level];
+    if (token == YAML_KEY || token == YAML_VALUE) {
+        o->nkeys++; /* bounded: no more than bytes */
+        o->has_params |= v->may_be_params;
+    }
+    v->may_be_params = token == YAML_ALIAS ||
+                       (token == YAML_SCALAR && str_matches_word(yaml_text(&v->y), "params <<", str_eq));
+}
+
 /* report_value - reports TEXT, the value of v->key; .ptr NULL: the value is not known. */
 static ckpt_status report_value(struct yaml_visit *v, ckpt_str text)
 {
@@ -168,6 +213,9 @@ static ckpt_status report_value(struct yaml_visit *v, ckpt_str text)
         return report_location(v, text);
     if (v->key->names == NAMES_EXPRESSION)
         return report_activation(v, text);
+    bool is_certain_target = text.ptr ? scan_key_names(v->key->counts, text) : v->state == AFTER_KEY;
+    if (v->key->counts == SCAN_KEY_WITH_PARAMS && !is_certain_target)
+        return note_target(v, text);
     if (text.ptr ? !scan_key_names(v->key->counts, text) : v->key->counts == SCAN_KEY_RUNS_CODE)
         return CKPT_OK;
     if (v->reporting && v->key->in_pipeline && !v->has_pipeline)
@@ -235,8 +283,11 @@ static ckpt_status report_expression(struct yaml_visit *v, enum yaml_token token
 static ckpt_status visit_token(struct yaml_visit *v, enum yaml_token token)
 {
     ckpt_status st = report_expression(v, token);
+    if (st == CKPT_OK)
+        st = move_to_level(v, token == YAML_END ? 0 : v->y.nindents + v->y.flow_depth);
     if (st != CKPT_OK)
         return st;
+    note_key(v, token);
     if (token == YAML_SCALAR)
         note_expression(v);
     bool had_anchor = v->has_anchor;
@@ -275,6 +326,7 @@ static ckpt_status visit_tokens(struct yaml_visit *v, ckpt_error *err)
     ckpt_status st = CKPT_OK;
     yaml_init(&v->y, v->f->text, err);
     v->state = NO_KEY;
+    v->level = 0;
     do {
         token = yaml_next(&v->y);
         st = token == YAML_ERROR ? CKPT_EFORMAT : visit_token(v, token);
@@ -287,8 +339,11 @@ static bool is_worth_reading(ckpt_str text)
 {
     if (text.len <= UNNAMED_MAX)
         return true;
-    return str_find(text, STR_LIT("_target_"), 0) != SIZE_MAX ||
-           str_find(text, STR_LIT("_component_"), 0) != SIZE_MAX ||
+    for (size_t i = 0; i < sizeof config_keys / sizeof *config_keys; i++)
+        if (is_certain(&config_keys[i]) && config_keys[i].names == NAMES_TARGET &&
+            str_find(text, str_c(config_keys[i].key), 0) != SIZE_MAX)
+            return true;
+    return str_find(text, STR_LIT("class_path"), 0) != SIZE_MAX ||
            str_find(text, STR_LIT("!!python/"), 0) != SIZE_MAX ||
            str_find(text, STR_LIT("tag:yaml.org,2002:python"), 0) != SIZE_MAX;
 }

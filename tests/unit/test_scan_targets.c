@@ -201,23 +201,48 @@ static void targets_in_json_and_yaml_are_judged(void)
         {"{\"a\": {\"py/type\": \"builtins.dict\"}}", NULL, ""},
         {"{\"model\": {\"type\": \"os.system\", \"command\": \"id\"}}", "config-exec", ""},
         {"{\"model\": {\"type\": \"my.os.system\"}}", "config-exec", ""},
+        {"{\"a\": {\"target\": \"os.system\", \"b\": 1}}", "config-exec", ""},
         {"{\"nodes\": {\"a\": {\"uses\": \"subprocess.Popen\", \"fn\": \"load\"}}}", "config-exec", ""},
     };
     static const struct expected harmless[] = {
         {"{\"a\": {\"target\": \"my.thing\", \"b\": 1}, \"c\": {\"type\": \"my.thing\"}}", NULL, ""},
         {"{\"a\": {\"target\": \"es2020\"}, \"type\": \"code.block\", \"class_path\": \"x/y.py\"}", NULL, ""},
+        {"{\"h\": {\"class\": \"logging.StreamHandler\", \"target\": \"sys.stdout\"}}", NULL, ""},
+        {"{\"a\": {\"build\": {\"context\": 1, \"target\": \"prod.stage\"}}, \"params\": 1}", NULL, ""},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         check(scan_json(cases[i].text), &cases[i]);
         check(scan_yaml(cases[i].text), &cases[i]);
     }
-    for (size_t i = 0; i < sizeof harmless / sizeof *harmless; i++)
+    for (size_t i = 0; i < sizeof harmless / sizeof *harmless; i++) {
         check(scan_json(harmless[i].text), &harmless[i]);
+        check(scan_yaml(harmless[i].text), &harmless[i]);
+    }
     check(scan_yaml("a: {type: torch.os.system, command: id}\n"),
           &(struct expected){"YAML", "config-exec", ""});
     check(scan_yaml("custom_imports:\n  imports: [my.thing]\n  allow_failed_imports: false\n"),
           &(struct expected){"YAML", "loader-code", "custom_imports, by which mmengine imports modules"});
     check(scan_yaml("custom_imports: null\ntype: my.thing\n"), &(struct expected){"YAML", NULL, ""});
+}
+
+/* In YAML the keys of a mapping may also be aliases, or come from another mapping. */
+static void targets_in_yaml_need_params(void)
+{
+    static const struct expected cases[] = {
+        {"proxy: {target: api.example.com, type: http}\n", NULL, ""},
+        {"build:\n  context: .\n  target: prod.stage\nparams: {a: 1}\n", NULL, ""},
+        {"- target: a.b\n  c: 1\n- params: 1\n  c: 1\n", NULL, ""},
+        {"a: {target: *x, b: 1}\n", NULL, ""},
+        {"a:\n  target: my.thing\n  params:\n    b: 1\n", "config-target", "it names my.thing"},
+        {"a:\n  params:\n    b: {c: 1}\n  target: my.thing\n", "config-target", ""},
+        {"? target\n: my.thing\n? params\n: 1\n", "config-target", ""},
+        {"a: {<<: *x, target: my.thing}\n", "config-target", ""},
+        {"a: {*x : 1, target: my.thing}\n", "config-target", ""},
+        {"a: {target: *x, params: 1}\n", "config-target", "computed while loading"},
+        {"a: {b: 1, target: torch.os.system}\n", "config-exec", ""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        check(scan_yaml(cases[i].text), &cases[i]);
 }
 
 static void activations_in_yaml_are_judged(void)
@@ -260,6 +285,13 @@ static void texts_in_metadata_are_judged(void)
         {"a:\\n  \\\"\\\\x5ftarget_\\\": os.system", "config-exec", ""},
         {"a: !!python/name:os.system x", "yaml-tag", ""},
         {" {'\\\\x5ftarget_': 'os.system'}", "not-opened", ""},
+        {"class_path: os.system", "config-exec", ""},
+        {"a:\\n  class_path: my.thing", "config-target", ""},
+        {"target: os.system", "config-exec", ""},
+        {"{target: my.thing, params: {}}", "config-target", ""},
+        {"type: os.system", "config-exec", ""},
+        {"py/object: os.system", "config-exec", ""},
+        {"target: api.example.com", NULL, ""},
         {"3.10.0+cu121, a: b", NULL, ""},
         {"0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", NULL, ""},
     };
@@ -328,6 +360,7 @@ void suite_scan_targets(void)
     UNIT(configurations_of_values_are_data);
     UNIT(configurations_with_code_are_reported);
     UNIT(targets_in_json_and_yaml_are_judged);
+    UNIT(targets_in_yaml_need_params);
     UNIT(activations_in_yaml_are_judged);
     UNIT(texts_in_metadata_are_judged);
     UNIT(texts_in_json_are_judged);

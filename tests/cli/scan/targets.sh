@@ -17,3 +17,11 @@ printf 'import os\ninclude "/x.gin"\na.b = @os.getpid()\n' >config.gin
 mkdir MAR-INF && printf '{"model": {"handler": "inert_probe:f"}}' >MAR-INF/MANIFEST.json
 ckpt scan meta.safetensors nested.json refs.json config.gin MAR-INF
 echo "exit $?"
+# YAML: in metadata; a "target" of NeMo, and two that name no class.
+metadata='{"__metadata__":{"a":"class_path: os.getpid"}}  '
+{ printf '\060\0\0\0\0\0\0\0' && printf '%s' "$metadata"; } >yaml.safetensors
+printf 'handlers:\n  h:\n    class: logging.StreamHandler\n    target: sys.stdout\n' >logging.yaml
+printf 'services:\n  web:\n    build:\n      context: .\n      target: prod.stage\n' >compose.yaml
+printf 'target: inert_probe.Net\nnemo_version: 2.0\n' >model_config.yaml
+ckpt scan yaml.safetensors model_config.yaml logging.yaml compose.yaml
+echo "exit $?"
