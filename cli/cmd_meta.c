@@ -1,5 +1,6 @@
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "edit.h"
 #include "outputs.h"
@@ -63,9 +64,27 @@ static void read_metadata(const ckpt_file *f, struct changes *c, size_t max_new)
         c->items[c->n++] = (struct change){m.key, m.text, m.text, ckpt_metadata_is_tie(f, i), false};
 }
 
-static int check_pairs(int n, char **operand)
+/* fail_file_last - reports that the N operands end with FILE, which comes first. */
+static int fail_file_last(int n, char **operand)
 {
-    for (int i = 0; i < n; i++) {
+    struct text hint = {0};
+    char **ordered = mem_new((size_t)n, sizeof *ordered);
+    for (int i = 0; i < n; i++)
+        ordered[i] = operand[(i + n - 1) % n];
+    edit_suggest(&hint, NULL, n, ordered);
+    int status = usage_error_suggest(hint.ptr, "FILE comes first, then KEY=VALUE");
+    free(ordered);
+    text_free(&hint);
+    return status;
+}
+
+/* check_operands - checks that the N operands are FILE and KEY=VALUE…. */
+static int check_operands(int n, char **operand)
+{
+    bool begins_with_pair = strchr(operand[0], '=') && access(operand[0], F_OK) != 0;
+    if (n > 1 && begins_with_pair && access(operand[n - 1], F_OK) == 0)
+        return fail_file_last(n, operand);
+    for (int i = 1; i < n; i++) {
         const char *eq = strchr(operand[i], '=');
         if (!eq || eq == operand[i])
             return usage_error("meta", "'%s' is not KEY=VALUE; a command with FILE alone prints all keys",
@@ -261,6 +280,33 @@ static int check_suffix(const ckpt_file *f, const char *input)
     return status;
 }
 
+/* hint_copy - makes the hint of ERR the command line that writes a copy of F, called INPUT, with the changes
+ * C. */
+static void hint_copy(const ckpt_file *f, const char *input, const struct changes *c, ckpt_error *err)
+{
+    struct text hint = {0}, word = {0};
+    text_add(&hint, "ckpt meta ");
+    text_operand(&hint, input);
+    for (size_t i = 0; i < c->n; i++) {
+        const struct change *change = &c->items[i];
+        if (is_same_text(change->from, change->to))
+            continue;
+        text_clear(&word);
+        text_bytes(&word, change->key.ptr, change->key.len);
+        text_add(&word, change->to.ptr ? "=" : "");
+        text_bytes(&word, change->to.ptr, change->to.len);
+        text_add(&hint, change->to.ptr ? " " : " -u ");
+        text_shell(&hint, word.ptr);
+    }
+    text_add(&hint, " -o ");
+    text_new_name(&hint, "out", input, ckpt_write_format_suffixes(ckpt_file_format(f)));
+    bool fits = hint.len < sizeof err->hint;
+    snprintf(err->hint, sizeof err->hint, "%s",
+             fits ? hint.ptr : "-o OUT writes a copy with the new metadata");
+    text_free(&hint);
+    text_free(&word);
+}
+
 static int write_changes(ckpt_file *f, const char *input, const struct changes *c)
 {
     ckpt_error err;
@@ -277,7 +323,7 @@ static int write_changes(ckpt_file *f, const char *input, const struct changes *
                         : ckpt_metadata_write(f, pairs, n, writing.in_place ? NULL : copy, &o, NULL, &err);
     free(pairs);
     if (s == CKPT_EUNSUPPORTED && writing.in_place && !err.hint[0])
-        snprintf(err.hint, sizeof err.hint, "-o OUT writes a copy with the new metadata");
+        hint_copy(f, input, c, &err);
     if (s != CKPT_OK)
         return report_error(&err, input);
     notice_ties(f, input, c);
@@ -294,7 +340,7 @@ int run_meta(int n, char **operand)
     struct changes c = {0};
     ckpt_recovered what;
     bool has_edits = n > 1 || opts.unset.n;
-    int status = check_pairs(n - 1, operand + 1);
+    int status = check_operands(n, operand);
     if (status == EXIT_OK && has_edits)
         status = edit_check_options("meta", operand[0]);
     if (!has_edits && (writing.output || writing.in_place || writing.check))

@@ -282,11 +282,27 @@ static int show_sliced(ckpt_file *f, const char *name, const ckpt_value *v, cons
 
 /* -------------------------------------------------------------------- names */
 
+/* add_dotted - adds PATH, with ".0" for each "[0]" of Python in it. */
+static void add_dotted(struct text *out, const char *path)
+{
+    for (const char *p = path; *p; p++) {
+        size_t ndigits = *p == '[' ? strspn(p + 1, "0123456789") : 0;
+        bool is_index = ndigits && p[ndigits + 1] == ']';
+        text_add(out, is_index && p > path ? "." : "");
+        text_bytes(out, is_index ? p + 1 : p, is_index ? ndigits : 1);
+        p += is_index ? ndigits + 1 : 0;
+    }
+}
+
 static int fail_not_found(const ckpt_file *f, const char *path)
 {
-    struct text hint = {0};
+    struct text hint = {0}, dotted = {0};
+    struct found found;
     ckpt_str similar = find_similar_name(f, path);
-    if (similar.ptr) {
+    add_dotted(&dotted, path);
+    if (strchr(path, '[') && find_path(f, str_of(""), str_of(dotted.ptr), &found)) {
+        text_addf(&hint, "did you mean %s?", escape_name(str_of(dotted.ptr)));
+    } else if (similar.ptr) {
         text_addf(&hint, "did you mean %s?", escape_name(similar));
     } else {
         text_add(&hint, "ckpt show ");
@@ -296,6 +312,7 @@ static int fail_not_found(const ckpt_file *f, const char *path)
     int status = report_failure(CKPT_ENOTFOUND, ckpt_file_path(f), hint.ptr, "nothing is called \"%.300s\"",
                                 escape_name(str_of(path)));
     text_free(&hint);
+    text_free(&dotted);
     return status;
 }
 
@@ -520,7 +537,7 @@ int run_show(int n, char **operand)
     if (n > 1 && opts.globs.n)
         return usage_error("show", "choose a path or --glob; --root selects where to look");
     if (n > 1 && access(operand[0], F_OK) != 0 && access(operand[1], F_OK) == 0 && !strstr(operand[0], "://"))
-        return usage_error_swapped("show", "FILE comes first, then the path in it", operand[1], operand[0]);
+        return usage_error_swapped("FILE comes first, then the path in it", operand[1], operand[0]);
     opts.path = n > 1 ? operand[1] : NULL;
     ckpt_file *f = open_narrowed(operand[0], &root);
     if (!f)

@@ -35,6 +35,34 @@ static bool is_input(const char *operand)
     return access(operand, F_OK) == 0 || strchr(operand, '!') || strcmp(operand, "-") == 0;
 }
 
+/* fail_stray - reports that one of two OPERANDS of --auto is no input: a PREFIX if it is the FIRST. */
+static int fail_stray(char **operand, bool first)
+{
+    struct text hint = {0};
+    if (first || writing.output)
+        edit_suggest(&hint, NULL, 1, operand + first);
+    else
+        opt_command_line(&hint, NULL, 1, operand, operand[1]);
+    int status = usage_error_suggest(
+        hint.ptr, "unexpected argument '%s': --auto takes no PREFIX, and the output goes after -o",
+        escape_name(str_of(operand[!first])));
+    text_free(&hint);
+    return status;
+}
+
+/* fail_alone - reports that PREFIX or FILE is missing; --auto is suggested if the one OPERAND is a file. */
+static int fail_alone(char **operand)
+{
+    struct text hint = {0};
+    if (is_input(operand[0]))
+        edit_suggest(&hint, "--auto", 1, operand);
+    else
+        text_add(&hint, "ckpt strip --help");
+    int status = usage_error_suggest(hint.ptr, "strip needs PREFIX and FILE, or --auto and FILE");
+    text_free(&hint);
+    return status;
+}
+
 int run_strip(int n, char **operand)
 {
     const char *stray = n != 2 || writing.in_place ? NULL
@@ -42,13 +70,11 @@ int run_strip(int n, char **operand)
                         : !is_input(operand[1])    ? operand[1]
                                                    : NULL;
     if (opts.automatic && stray && !(writing.output && output_is_folder_path(writing.output)))
-        return usage_error("strip",
-                           "unexpected argument '%s': --auto takes no PREFIX, and the output goes after -o",
-                           escape_name(str_of(stray)));
+        return fail_stray(operand, stray == operand[0]);
     if (opts.automatic && opts.anywhere)
         return usage_error("strip", "--anywhere goes with a PREFIX, not with --auto");
     if (!opts.automatic && n < 2)
-        return usage_error("strip", "strip needs PREFIX and FILE, or --auto and FILE");
+        return fail_alone(operand);
     prefix = opts.automatic ? NULL : operand[0];
     int first = opts.automatic ? 0 : 1;
     return edit_run("strip", n - first, operand + first, strip_prefix, prefix);

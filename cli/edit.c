@@ -404,6 +404,25 @@ static int write_output(ckpt_file *f, ckpt_plan *p, const char *input, const cha
     return EXIT_OK;
 }
 
+void edit_suggest(struct text *out, const char *word, int n, char *const *files)
+{
+    opt_command_line(out, word, n, files, NULL);
+    if (writing.output || writing.in_place || writing.check || writing.dry_run)
+        return;
+    text_add(out, " -o ");
+    text_new_name(out, "fixed", files[0], NULL);
+}
+
+/* fail_swapped - reports that FILE was given before PREFIX. */
+static int fail_swapped(const char *prefix, const char *file)
+{
+    struct text hint = {0};
+    edit_suggest(&hint, prefix, 1, (char *[]){(char *)(uintptr_t)file});
+    int status = usage_error_suggest(hint.ptr, "PREFIX comes first, then FILE");
+    text_free(&hint);
+    return status;
+}
+
 static int run_one(const char *cmd, const char *input, ckpt_status (*apply)(ckpt_plan *p, ckpt_error *err),
                    const char *prefix)
 {
@@ -411,7 +430,7 @@ static int run_one(const char *cmd, const char *input, ckpt_status (*apply)(ckpt
     ckpt_plan *p;
     ckpt_error err;
     if (prefix && access(prefix, F_OK) == 0 && access(input, F_OK) != 0)
-        return usage_error_swapped(cmd, "PREFIX comes first, then FILE", input, prefix);
+        return fail_swapped(input, prefix);
     int status = edit_check_options(cmd, input);
     if (status != EXIT_OK)
         return status;
@@ -464,8 +483,7 @@ int edit_run(const char *cmd, int n, char **inputs, ckpt_status (*apply)(ckpt_pl
 {
     int status = EXIT_OK;
     if (n > 1 && !writing.output && !writing.in_place && access(inputs[n - 1], F_OK) != 0)
-        return usage_error(cmd, "unexpected argument '%s': the output goes after -o",
-                           escape_name(str_of(inputs[n - 1])));
+        return opt_fail_output(prefix, n - 1, inputs, inputs[n - 1]);
     if (n > 1 && writing.output && !output_is_folder_path(writing.output))
         return usage_error(cmd,
                            "%d files cannot become one: -o DIR/ puts an output for each into a folder "

@@ -63,6 +63,9 @@ ckpt_status edit_select(ckpt_plan *p, ckpt_error *err);
 /* edit_check_options - refuses options of CMD that exclude each other, and a missing output. Returns EXIT_OK,
  * or EXIT_TROUBLE after printing a usage error. */
 int edit_check_options(const char *cmd, const char *input);
+/* edit_suggest - adds to OUT a command line as opt_command_line() does, with a new output named after the
+ * first of the N files if none was given. */
+void edit_suggest(struct text *out, const char *word, int n, char *const *files);
 /* edit_run - runs CMD (strip, add or rename) on each of the N INPUTS: APPLY edits the plan. PREFIX is named
  * in the report; NULL if the names change in different ways. Returns the exit code. */
 int edit_run(const char *cmd, int n, char **inputs, ckpt_status (*apply)(ckpt_plan *p, ckpt_error *err),

@@ -304,10 +304,11 @@ static bool add_names_with_word(struct text *out, const ckpt_file *f, ckpt_str w
     return n != 0;
 }
 
-/* add_suggestion - adds the pattern that was probably meant by GLOB, and the names that it matches. */
+/* add_suggestion - adds the pattern that was probably meant by GLOB, with its '!' if it has one, and the
+ * names that it matches. */
 static void add_suggestion(struct text *out, const ckpt_file *f, const char *glob)
 {
-    struct text names = {0}, pattern = {0};
+    struct text names = {0}, pattern = {0}, typed = {0};
     ckpt_str word = longest_word(glob);
     bool found = add_names_with_word(&names, f, word);
     if (!found && word.len) {
@@ -318,11 +319,13 @@ static void add_suggestion(struct text *out, const ckpt_file *f, const char *glo
         text_addf(&pattern, "*%.*s*", (int)word.len, word.ptr);
         bool other_case = !any_name_passes(f, (const char *const *)&pattern.ptr, 1, false);
         text_add(out, other_case ? "; did you mean -i -g " : "; did you mean -g ");
-        text_shell(out, pattern.ptr);
+        text_addf(&typed, "%s%s", glob[0] == '!' ? "!" : "", pattern.ptr);
+        text_shell(out, typed.ptr);
         text_addf(out, " (%s)?", names.ptr);
     }
     text_free(&names);
     text_free(&pattern);
+    text_free(&typed);
 }
 
 /* The globs that check_globs() has found to match nothing so far. */
@@ -340,14 +343,14 @@ static bool any_name_matches(const ckpt_file *f, const char *glob, bool values)
     return any_name_passes(f, &glob, 1, values);
 }
 
-/* find_unmatched - returns the first glob that has matched nothing, without '!': in F, or in any input if F
- * is NULL. Returns NULL if there is none. */
+/* find_unmatched - returns the first glob that has matched nothing: in F, or in any input if F is NULL.
+ * Returns NULL if there is none. */
 static const char *find_unmatched(const ckpt_file *f, bool values)
 {
     for (size_t i = 0; i < unmatched.n; i++) {
         const char *glob = unmatched.globs[i];
         if (f ? !any_name_matches(f, glob, values) : !unmatched.matched[i])
-            return glob + (glob[0] == '!');
+            return glob;
     }
     return NULL;
 }
@@ -374,7 +377,7 @@ bool check_globs(const ckpt_file *f, const char *const *globs, size_t nglobs, bo
     unmatched.any_passed = unmatched.any_passed || any_passes;
     const char *glob = any_passes && files.several ? NULL : find_unmatched(f, values);
     if (glob) {
-        text_addf(&t, "no tensor matches '%s'", escape_name(str_of(glob)));
+        text_addf(&t, "no tensor matches '%s'", escape_name(str_of(glob + (glob[0] == '!'))));
         add_suggestion(&t, f, glob);
     } else if (!any_passes) {
         text_add(&t, "no tensor matches: patterns that begin with ! exclude all that is left");
@@ -394,6 +397,6 @@ bool check_globs_of_all(void)
     if (!files.several || !glob || !unmatched.any_passed || ui.allow_none) /* or each input had an error */
         return true;
     report_failure(CKPT_ENOTFOUND, NULL, NULL, "no tensor of any file matches '%s'",
-                   escape_name(str_of(glob)));
+                   escape_name(str_of(glob + (glob[0] == '!'))));
     return false;
 }

@@ -4,11 +4,53 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "cmd.h"
 #include "guess.h"
 
 static const struct opt help_opt = {'h', "help", NULL, OPT_FLAG, NULL, "show this help"};
+
+/* What opt_parse() has parsed, for opt_command_line(). */
+static struct {
+    struct text options; /* each after a space */
+    const char *output;
+} given;
+
+/* is_output - returns true if O is -o, the output of a command that writes. */
+static bool is_output(const struct opt *o)
+{
+    return o->letter == 'o' && o->type == OPT_TEXT && strcmp(o->name, "output") == 0;
+}
+
+void opt_command_line(struct text *out, const char *word, int n, char *const *operand, const char *output)
+{
+    text_addf(out, "ckpt %s%s", ui.cmd->name, given.options.len ? given.options.ptr : "");
+    if (word) {
+        text_add(out, " ");
+        text_shell(out, word);
+    }
+    for (int i = 0; i < n; i++) {
+        text_add(out, " ");
+        text_operand(out, operand[i]);
+    }
+    if (!output && !given.output)
+        return;
+    text_add(out, " -o ");
+    text_operand(out, output ? output : given.output);
+}
+
+int opt_fail_output(const char *word, int n, char *const *operand, const char *output)
+{
+    char shown[256];
+    struct text hint = {0};
+    ckpt_text_escape(str_of(output), shown, sizeof shown);
+    opt_command_line(&hint, word, n, operand, output);
+    int status = usage_error_suggest(hint.ptr, "unexpected argument '%s': the output goes after -o", shown);
+    text_free(&hint);
+    return status;
+}
 
 bool opt_choice(const char *words, size_t i, char *out, size_t cap)
 {
@@ -89,7 +131,7 @@ static void join_value(const char **variable, const char *value)
 /* is_second_output - returns true if O is -o, and was given with another value than VALUE before. */
 static bool is_second_output(const struct opt *o, const char *value)
 {
-    const char *before = o->letter == 'o' && o->type == OPT_TEXT ? *(const char **)o->variable : NULL;
+    const char *before = is_output(o) ? *(const char **)o->variable : NULL;
     return before && strcmp(before, value) != 0;
 }
 
@@ -209,17 +251,52 @@ static int parse_short_options(const struct cmd *cmd, int argc, char **argv, int
     return OPT_PARSED;
 }
 
-/* fail_too_many - reports that the operand WORD is one too many for CMD. If CMD writes, WORD is probably the
- * output. */
-static int fail_too_many(const struct cmd *cmd, const char *word)
+/* has_piped_input - returns true if standard input is a pipe or a file. */
+static bool has_piped_input(void)
+{
+    struct stat st;
+    return fstat(STDIN_FILENO, &st) == 0 && (S_ISFIFO(st.st_mode) || S_ISREG(st.st_mode));
+}
+
+/* fail_too_few - reports that operands of CMD are missing. FILE may be standard input, which has to be named.
+ */
+static int fail_too_few(const struct cmd *cmd)
+{
+    struct text hint = {0};
+    if (cmd->min_operands != 1 || strncmp(cmd->operands, "FILE", 4) != 0 || !has_piped_input())
+        return usage_error(cmd->name, "%s needs %s", cmd->name, cmd->operands);
+    opt_command_line(&hint, NULL, 1, (char *[]){(char[]){"-"}}, NULL);
+    int status = usage_error_suggest(hint.ptr, "%s needs %s; standard input is -", cmd->name, cmd->operands);
+    text_free(&hint);
+    return status;
+}
+
+/* fail_too_many - reports that N operands are too many for CMD. If CMD writes, the first of these is probably
+ * the output. */
+static int fail_too_many(const struct cmd *cmd, int n, char *const *operand)
 {
     char shown[256];
+    int max = cmd->max_operands;
     const struct opt *o = find_letter(cmd, 'o');
-    ckpt_text_escape(str_of(word), shown, sizeof shown);
-    if (o && strcmp(o->name, "output") == 0)
-        return usage_error(cmd->name, "unexpected argument '%s': the output goes after -o", shown);
+    if (o && is_output(o) && n == max + 1 && !given.output)
+        return opt_fail_output(NULL, max, operand, operand[max]);
+    ckpt_text_escape(str_of(operand[max]), shown, sizeof shown);
     return usage_error(cmd->name, "unexpected argument '%s': %s takes %s", shown, cmd->name,
                        *cmd->operands ? cmd->operands : "none");
+}
+
+/* keep_given - keeps the N words of an option of CMD for opt_command_line(). */
+static void keep_given(const struct cmd *cmd, char **words, int n)
+{
+    const struct opt *o = words[0][1] == '-' ? opt_find(cmd, words[0] + 2) : find_letter(cmd, words[0][1]);
+    if (o && o != &help_opt && is_output(o)) {
+        given.output = *(const char **)o->variable;
+        return;
+    }
+    for (int i = 0; i < n; i++) {
+        text_add(&given.options, " ");
+        text_shell(&given.options, words[i]);
+    }
 }
 
 int opt_parse(const struct cmd *cmd, int argc, char **argv, int *n)
@@ -228,7 +305,7 @@ int opt_parse(const struct cmd *cmd, int argc, char **argv, int *n)
     *n = 0;
     for (int i = 0; i < argc; i++) {
         char *word = argv[i];
-        int code = OPT_PARSED;
+        int code = OPT_PARSED, first = i;
         if (only_operands || word[0] != '-' || !word[1])
             argv[(*n)++] = word;
         else if (strcmp(word, "--") == 0)
@@ -238,11 +315,13 @@ int opt_parse(const struct cmd *cmd, int argc, char **argv, int *n)
                                   : parse_short_options(cmd, argc, argv, &i);
         if (code != OPT_PARSED)
             return code;
+        if (!only_operands && word[0] == '-' && word[1])
+            keep_given(cmd, argv + first, i - first + 1);
     }
     if (*n < cmd->min_operands)
-        return usage_error(cmd->name, "%s needs %s", cmd->name, cmd->operands);
+        return fail_too_few(cmd);
     if (*n > cmd->max_operands)
-        return fail_too_many(cmd, argv[cmd->max_operands]);
+        return fail_too_many(cmd, *n, argv);
     bool has_output = *n == 2 && strcmp(cmd->name, "convert") == 0; /* `convert - -` */
     for (int i = 0, nstdin = 0; cmd->max_operands > 2 && !has_output && i < *n; i++)
         if (strcmp(argv[i], "-") == 0 && nstdin++)

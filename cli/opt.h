@@ -42,6 +42,13 @@ struct opt {
  * operands to the front of ARGV; *N counts them. Returns OPT_PARSED, or an exit code if help or an error
  * was printed. */
 int opt_parse(const struct cmd *cmd, int argc, char **argv, int *n);
+/* opt_command_line - adds to OUT a command line with the options that opt_parse() has parsed, WORD (an option
+ * or prefix; NULL: none), the N operands, and the output: OUTPUT or, if that is NULL, the one that was given.
+ */
+void opt_command_line(struct text *out, const char *word, int n, char *const *operand, const char *output);
+/* opt_fail_output - reports that OUTPUT, an operand after the N operands, goes after -o, and suggests that
+ * command line. WORD: as for opt_command_line(). Returns EXIT_TROUBLE. */
+int opt_fail_output(const char *word, int n, char *const *operand, const char *output);
 /* opt_find - returns the option of CMD that WORD, "NAME" or "NAME=VALUE", gives; NULL: there is none. */
 const struct opt *opt_find(const struct cmd *cmd, const char *word);
 /* opt_bad_value - reports that VALUE, "[GLOB=]WORD", is wrong for the option --NAME: what was probably meant,

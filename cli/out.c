@@ -140,13 +140,10 @@ int usage_error(const char *cmd, const char *fmt, ...)
     return usage_error_suggest(hint, "%s", words);
 }
 
-int usage_error_swapped(const char *cmd, const char *words, const char *first, const char *second)
+int usage_error_swapped(const char *words, char *first, char *second)
 {
     struct text hint = {0};
-    text_addf(&hint, "ckpt %s ", cmd);
-    text_operand(&hint, first);
-    text_add(&hint, " ");
-    text_operand(&hint, second);
+    opt_command_line(&hint, NULL, 2, (char *[]){first, second}, NULL);
     int status = usage_error_suggest(hint.ptr, "%s", words);
     text_free(&hint);
     return status;

@@ -70,8 +70,8 @@ void line_put(const struct text *line);
 int usage_error(const char *cmd, const char *fmt, ...) CKPT_PRINTF(2, 3);
 /* usage_error_suggest - prints "ckpt: …" and HINT, the command line that was probably meant. */
 int usage_error_suggest(const char *hint, const char *fmt, ...) CKPT_PRINTF(2, 3);
-/* usage_error_swapped - does so for two operands of CMD; FIRST and SECOND are in the right order. */
-int usage_error_swapped(const char *cmd, const char *words, const char *first, const char *second);
+/* usage_error_swapped - does so for two operands; FIRST and SECOND are in the right order. */
+int usage_error_swapped(const char *words, char *first, char *second);
 /* report_error - prints ERR, with PATH if no file is named in ERR. Returns EXIT_TROUBLE. */
 int report_error(const ckpt_error *err, const char *path);
 /* report_failure - prints an error that the command itself found. Returns EXIT_TROUBLE. */

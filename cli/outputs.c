@@ -3,6 +3,7 @@
  * names have outputs of one name, or an output has the name of an input that is still to be read. */
 #include "outputs.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -256,6 +257,21 @@ static int check_input(const struct outputs *o, int i)
     return status;
 }
 
+/* check_folder - reports, once for all inputs, that the folder of the outputs does not exist. */
+static int check_folder(void)
+{
+    struct stat st;
+    struct text hint = {0};
+    if (stat(writing.output, &st) == 0 || errno != ENOENT)
+        return EXIT_OK;
+    text_add(&hint, "mkdir -p ");
+    text_operand(&hint, writing.output);
+    int status =
+        report_failure(CKPT_EIO, writing.output, hint.ptr, "there is no such folder; nothing written");
+    text_free(&hint);
+    return status;
+}
+
 /* may_replace - returns true if a file exists at the path of an output and -f replaces it. */
 static bool may_replace(const struct outputs *o)
 {
@@ -269,6 +285,7 @@ bool output_check_each(int n, char **inputs, bool keeps_folders)
 {
     struct outputs o = {n, inputs, mem_new((size_t)n, sizeof *o.paths), mem_new((size_t)n, sizeof *o.real)};
     int status = name_outputs(&o, keeps_folders);
+    status = status == EXIT_OK ? check_folder() : status;
     bool checks_inputs = may_replace(&o);
     for (int i = 0; checks_inputs && status == EXIT_OK && i < n; i++)
         status = check_input(&o, i);

@@ -303,5 +303,5 @@ ckpt_status ckpt_plan_cast(ckpt_plan *p, const char *glob, ckpt_dtype dtype, ckp
     CKPT_TRY(glob ? cast_matching(p, glob, dtype, &any, err) : cast_weights(p, dtype, err));
     if (any)
         return CKPT_OK;
-    return plan_no_match(p, err, "no tensor matches \"%s\"", glob);
+    return plan_no_tensor_matches(p, glob, err);
 }

@@ -1,8 +1,10 @@
 /* diff.c - `ckpt diff` of tensors: pairs the rows of two files by name, and compares them. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/sized.h"
+#include "base/text.h"
 #include "core/number.h"
 #include "core/dtype.h"
 #include "core/parallel_rows.h"
@@ -508,6 +510,21 @@ static bool any_side_has(const struct diff_side *a, const struct diff_side *b, c
     return has_selected(a, &some) || has_selected(b, &some);
 }
 
+/* fail_no_match - fails because neither A nor B has a name that GLOB (with or without '!') selects. */
+static ckpt_status fail_no_match(const struct diff_side *a, const struct diff_side *b,
+                                 const ckpt_diff_options *o, const char *glob, ckpt_error *err)
+{
+    char below[SHELL_WORD_MAX], word[SHELL_WORD_MAX];
+    const char *name = glob + (glob[0] == '!'), *pattern = below + (glob[0] == '!');
+    ckpt_status st = fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
+                          "neither file has a tensor that matches \"%s\"", name);
+    snprintf(below, sizeof below, "%s.*", glob);
+    if (any_side_has(a, b, o, &pattern, 1))
+        error_add_hint(err, "did you mean -g %s?", shell_word(str_c(below), "", "GLOB", word));
+    error_add_hint(err, "`ckpt ls` lists the names"); /* no effect if there is a hint */
+    return st;
+}
+
 /* check_matches - fails if a glob or the ignored prefix matches nothing: a mistyped one must not make two
  * files equal, or different. */
 static ckpt_status check_matches(const ckpt_diff_options *o, const struct diff_side *a,
@@ -524,10 +541,7 @@ static ckpt_status check_matches(const ckpt_diff_options *o, const struct diff_s
     for (size_t i = 0; i < o->nglobs; i++) {
         const char *glob = o->globs[i] + (o->globs[i][0] == '!');
         if (!any_side_has(a, b, o, &glob, 1))
-            return fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
-                        "neither file has a tensor that matches \"%s\"\n"
-                        "`ckpt ls` lists the names",
-                        glob);
+            return fail_no_match(a, b, o, o->globs[i], err);
     }
     if (o->nglobs && !any_side_has(a, b, o, o->globs, o->nglobs))
         return fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,

@@ -34,15 +34,26 @@ static ckpt_status check_replacement(const char *replacement, size_t groups, ckp
     return CKPT_OK;
 }
 
+/* fail_no_arrow - fails because RULE has no "=>"; the hint for s/A/B/, a rule of sed, is 'A=>B'. */
+static ckpt_status fail_no_arrow(const char *rule, ckpt_error *err)
+{
+    ckpt_status st =
+        fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "\"%s\" is not a rule of the form REGEX=>REPLACEMENT", rule);
+    const char *from = rule[0] == 's' && rule[1] == '/' ? rule + 2 : NULL;
+    const char *to = from ? strchr(from, '/') : NULL;
+    if (to && to > from && !strchr(rule, '\'') && to[1 + strcspn(to + 1, "/")])
+        error_add_hint(err, "did you mean '%.*s=>%.*s'?", (int)(to - from), from, (int)strcspn(to + 1, "/"),
+                       to + 1);
+    error_add_hint(err, "'^module\\.=>' removes a prefix, '^=>module.' adds it");
+    return st;
+}
+
 static ckpt_status compile_rule(struct expression *expr, const char *rule, ckpt_error *err)
 {
     const char *arrow = strstr(rule, "=>");
     char pattern[REGEXP_MAX_PATTERN + 1];
     if (!arrow)
-        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
-                    "\"%s\" is not a rule of the form REGEX=>REPLACEMENT\n"
-                    "'^module\\.=>' removes a prefix, '^=>module.' adds it",
-                    rule);
+        return fail_no_arrow(rule, err);
     size_t n = (size_t)(arrow - rule);
     if (n == 0 || n > REGEXP_MAX_PATTERN)
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "an expression of %zu bytes; 1 to %u are allowed", n,

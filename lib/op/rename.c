@@ -43,12 +43,23 @@ static ckpt_status strip_prefix(struct rename_rule *rule, ckpt_str key, ckpt_str
 ckpt_status plan_no_key_matches(ckpt_plan *plan, const char *verb, ckpt_str pattern,
                                 const struct prefixes *seen, ckpt_error *err)
 {
-    char prefixes[300];
+    char prefixes[300], word[SHELL_WORD_MAX];
     (void)prefixes_text(seen, prefixes, sizeof prefixes);
-    return plan_no_match(plan, err,
-                         "no key %s \"%.*s\"%s%s\n"
-                         "--allow-none goes on without it",
-                         verb, STR_ARG(pattern), *prefixes ? "; keys begin with " : "", prefixes);
+    ckpt_status st = plan_no_match(plan, err, "no key %s \"%.*s\"%s%s", verb, STR_ARG(pattern),
+                                   *prefixes ? "; keys begin with " : "", prefixes);
+    ckpt_str where = {0};
+    for (size_t i = 0; !where.len && i < plan->nmappings; i++)
+        where = plan->mappings[i].name;
+    if (st == CKPT_OK)
+        return st;
+    if (where.len && str_find(pattern, where, 0) != SIZE_MAX)
+        error_add_hint(err, "names are relative to \"%.*s\"; --root=%s writes only what is in it",
+                       STR_ARG(where), shell_word(where, "", "PATH", word));
+    if (where.len)
+        error_add_hint(err, "names are relative to \"%.*s\"; --allow-none goes on without it",
+                       STR_ARG(where));
+    error_add_hint(err, "--allow-none goes on without it"); /* no effect if there is a hint */
+    return st;
 }
 
 ckpt_status ckpt_plan_strip(ckpt_plan *plan, const char *prefix, bool anywhere, ckpt_error *err)

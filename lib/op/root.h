@@ -36,5 +36,8 @@ struct wanted_names {
 bool is_wanted(const struct wanted_names *w, ckpt_str name);
 /* glob_selects - returns true if GLOB matches NAME, or a container of NAME, which is NAME up to a dot. */
 bool glob_selects(const char *glob, ckpt_str name);
+/* plan_no_tensor_matches - calls plan_no_match because GLOB selects no tensor of P. The hint is a wider glob
+ * that does, or what the names begin after. */
+ckpt_status plan_no_tensor_matches(ckpt_plan *p, const char *glob, ckpt_error *err);
 
 #endif

@@ -246,14 +246,55 @@ static ckpt_status match_rows(ckpt_plan *p, const char *glob, bool *matches, boo
     return CKPT_OK;
 }
 
-static ckpt_status no_tensor_matches(ckpt_plan *p, const char *glob, ckpt_error *err)
+/* hint_wider_glob - if GLOB between two '*' selects a tensor of P, makes that the hint. */
+static void hint_wider_glob(ckpt_plan *p, const char *glob, ckpt_error *err)
+{
+    char word[SHELL_WORD_MAX];
+    ckpt_str inner = str_c(glob);
+    while (inner.len && inner.ptr[0] == '*')
+        inner = str_skip(inner, 1);
+    while (inner.len && inner.ptr[inner.len - 1] == '*')
+        inner.len--;
+    ckpt_str wide = ARENA_CONCAT(p->a, STR_LIT("*"), inner, STR_LIT("*"));
+    bool selects = false;
+    for (size_t i = 0; inner.len && wide.ptr && !selects && i < p->nentries; i++)
+        selects = glob_selects(wide.ptr, p->entries[i].name);
+    if (selects)
+        error_add_hint(err, "did you mean %s?", shell_word(wide, "", "*NAME*", word));
+}
+
+ckpt_status plan_no_tensor_matches(ckpt_plan *p, const char *glob, ckpt_error *err)
 {
     ckpt_status st = plan_no_match(p, err, "no tensor matches \"%s\"", glob);
-    if (st != CKPT_OK && p->root_name.len)
+    if (st == CKPT_OK)
+        return st;
+    hint_wider_glob(p, glob, err);
+    if (p->root_name.len)
         error_add_hint(err, "names are relative to \"%.*s\"", STR_ARG(p->root_name));
-    if (st != CKPT_OK)
-        error_add_hint(err, "`ckpt ls` lists the names"); /* no effect if there is a hint */
+    error_add_hint(err, "`ckpt ls` lists the names"); /* no effect if there is a hint */
     return st;
+}
+
+/* is_outside_root - returns true if P has a root, and GLOB selects a tensor or value of the file. */
+static bool is_outside_root(const ckpt_plan *p, const char *glob)
+{
+    bool found = false;
+    for (size_t i = 0; p->root_name.len && !found && i < p->file->table.nrows; i++)
+        found = glob_selects(glob, p->file->table.rows[i].t.name);
+    for (size_t i = 0; p->root_name.len && !found && i < p->file->nleaves; i++)
+        found = glob_selects(glob, p->file->leaves[i].name);
+    return found;
+}
+
+/* nothing_to_drop - fails because GLOB selects nothing of P. */
+static ckpt_status nothing_to_drop(ckpt_plan *p, const char *glob, ckpt_error *err)
+{
+    if (!is_outside_root(p, glob))
+        return plan_no_tensor_matches(p, glob, err);
+    return plan_no_match(p, err,
+                         "only \"%.*s\" is written, and \"%s\" is outside it\n"
+                         "leave out --drop: nothing outside \"%.*s\" is written",
+                         STR_ARG(p->root_name), glob, STR_ARG(p->root_name));
 }
 
 /* match_all_rows - does what match_rows does, also for rows that an earlier glob left out. */
@@ -283,7 +324,7 @@ ckpt_status ckpt_plan_keep(ckpt_plan *plan, const char *glob, ckpt_error *err)
     CKPT_TRY(plan->keep_called ? match_all_rows(plan, glob, matches, &any, err)
                                : match_rows(plan, glob, matches, &any, err));
     if (!any)
-        CKPT_TRY(no_tensor_matches(plan, glob, err));
+        CKPT_TRY(plan_no_tensor_matches(plan, glob, err));
     for (size_t i = 0; i < n; i++)
         plan->keep[i] = matches[i] || (plan->keep_called && plan->keep[i]);
     plan->keep_called = true;
@@ -417,7 +458,7 @@ ckpt_status ckpt_plan_drop(ckpt_plan *plan, const char *glob, ckpt_error *err)
         st = drop_containers(&d, err);
     containers_free(&d.tree);
     if (st == CKPT_OK && !any && !d.any_dropped)
-        return no_tensor_matches(plan, glob, err);
+        return nothing_to_drop(plan, glob, err);
     notice_emptied(&d);
     plan->entries_stale = true;
     return st == CKPT_OK ? notice_shared(plan, was_entry, err) : st;

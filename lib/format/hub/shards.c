@@ -141,6 +141,8 @@ static ckpt_status check_indexes(arena *a, const ckpt_plan *p, const char *path,
     size_t n = 0;
     if (!folder_path)
         return fail_memory(err);
+    if (!path_exists(NULL, folder_path)) /* there is no index; opening the output reports it */
+        return CKPT_OK;
     CKPT_TRY(folder_list_on_disk(a, folder_path, is_index_name, &names, &n, err));
     for (size_t i = 0; i < n; i++) {
         const char *index = ARENA_CONCAT(a, folder, names[i]).ptr;

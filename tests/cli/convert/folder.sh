@@ -21,6 +21,8 @@ ckpt convert -n data/train.pt out/train.pt; echo $?
 ckpt convert -q --max-shard-size 10kB data/train.pt missing/deeper; echo $?
 ckpt convert -q --to safetensors data/train.pt data/train.pt/x; echo $?
 ckpt convert data/train.pt data/; echo $?
+ckpt convert MODEL.PT plain -o 'not here/' --to safetensors; echo $?
+ckpt strip --auto -f data/train.pt -o missing/train.pt; echo $?
 ls out
 # suffixes in capitals, .pth.tar; .tar alone is of no format
 ckpt convert -q data/train.pt a.SafeTensors && ckpt info a.SafeTensors | head -n 1

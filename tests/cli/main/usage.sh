@@ -9,3 +9,7 @@ ckpt ls; echo $?
 ckpt ls --jsno x; echo $?
 ckpt ls --json --bad x; echo $?
 cp data/train.pt ./-x.pt; ckpt ls -- -x.pt | wc -l
+# Standard input is read only if it is named.
+ckpt ls -l <data/train.pt; echo $?
+cat data/train.pt | ckpt ls -l; echo $?
+ckpt add <data/train.pt; echo $?

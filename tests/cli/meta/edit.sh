@@ -40,6 +40,9 @@ ckpt meta --check -i a.safetensors by=a_long_text_for_which_there_is_no_room; ec
 ckpt meta --check a.safetensors --unset none; echo $?
 ckpt meta --strict a.safetensors --unset none -i; echo $?
 ckpt meta -q a.safetensors by=n -i
+# FILE comes first
+ckpt meta by=n a.safetensors; echo $?
+ckpt meta by=n 'to=two words' a.safetensors -q -i; echo $?
 echo -- no metadata yet
 print_safetensors '{"a":["U8",[1],[0,1]]}' x >c.safetensors; ckpt meta c.safetensors; ckpt meta c.safetensors k=v -o d.safetensors; header d.safetensors
 print_safetensors '{}' '' >e.safetensors; ckpt meta e.safetensors k=v -o f.safetensors; header f.safetensors; ckpt meta f.safetensors

@@ -15,3 +15,7 @@ ckpt strip --auto --check -q a.pt b.pt; echo $?
 ckpt strip --auto a.pt b.pt -o out.pt
 ckpt strip --auto a.pt b.pt
 ckpt strip --auto -n -q a.pt b.pt; echo $?
+# The suggested command keeps the options.
+ckpt strip a.pt
+ckpt strip -q a.pt module. -o out.pt
+ckpt strip -q --auto a.pt out.pt
