@@ -23,15 +23,17 @@ struct block_output {
     size_t n, size;
 };
 
-/* put_literals - appends the next N bytes of C; false: there are not as many, or there is no room. */
+/* put_literals - appends the next N bytes of C; false: there are not as many, or there is no room, and those
+ * that are there and fit were appended. */
 static bool put_literals(struct block_output *out, cursor *c, size_t n)
 {
-    const unsigned char *literals = cursor_take(c, n);
-    if (!literals || n > out->size - out->n)
-        return false;
-    memcpy(out->buffer + out->n, literals, n);
-    out->n += n;
-    return true;
+    size_t room = out->size - out->n, taken = n < c->left ? n : c->left;
+    taken = taken < room ? taken : room;
+    const unsigned char *literals = cursor_take(c, taken);
+    if (literals)
+        memcpy(out->buffer + out->n, literals, taken);
+    out->n += literals ? taken : 0;
+    return literals && taken == n;
 }
 
 /* put_copy - appends N bytes from DISTANCE bytes back; they may overlap what is appended. */
@@ -77,6 +79,14 @@ static bool decode_lz4(cursor c, struct block_output *out)
             return false;
     }
     return false;
+}
+
+bool block_decode_lz4(cursor c, unsigned char *buffer, size_t size, size_t *n)
+{
+    struct block_output output = {.buffer = buffer, .size = size, .n = *n};
+    bool is_valid = decode_lz4(c, &output);
+    *n = output.n;
+    return is_valid;
 }
 
 static bool decode_blosclz(cursor c, struct block_output *out)

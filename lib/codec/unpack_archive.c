@@ -14,8 +14,12 @@
 
 #include "base/cursor.h"
 #include "base/library.h"
+#include "base/store.h"
 
 #define BLOCK          65536u
+#define ZIP_HEADER     51u  /* bytes of a local header with a name of one byte and a zip64 field */
+#define LZMA_FILE      13u  /* bytes of the header of an .lzma file: 5 of properties, and the size */
+#define LZMA_ZIP       9u   /* those before the properties in a zip, and they: APPNOTE 5.8.8 */
 #define DECODER_FAILED (-1) /* libarchive's ARCHIVE_ERRNO_MISC, which its public headers lack */
 
 #define FUNCTIONS(X)                                                                                         \
@@ -32,7 +36,7 @@
     X(archive_liblzma_version)                                                                               \
     X(archive_libzstd_version)                                                                               \
     X(archive_read_append_filter)                                                                            \
-    X(archive_read_data)                                                                                     \
+    X(archive_read_data_block)                                                                               \
     X(archive_read_free)                                                                                     \
     X(archive_read_new)                                                                                      \
     X(archive_read_next_header)                                                                              \
@@ -47,6 +51,7 @@
     X(archive_read_support_filter_zstd)                                                                      \
     X(archive_read_support_format_7zip)                                                                      \
     X(archive_read_support_format_raw)                                                                       \
+    X(archive_read_support_format_zip_streamable)                                                            \
     X(archive_set_error)
 
 struct libarchive {
@@ -62,6 +67,8 @@ struct unpack_input {
     struct archive *a;
     source *src;
     uint64_t pos;
+    const unsigned char *prefix; /* NPREFIX bytes, which are read before those of SRC */
+    size_t nprefix;
     unsigned char block[BLOCK];
 };
 
@@ -69,6 +76,12 @@ static la_ssize_t read_callback(struct archive *a, void *user, const void **out)
 {
     struct unpack_input *in = user;
     ckpt_error err;
+    if (in->nprefix) {
+        la_ssize_t nprefix = (la_ssize_t)in->nprefix;
+        *out = in->prefix;
+        in->nprefix = 0;
+        return nprefix;
+    }
     uint64_t left = in->src->size - in->pos;
     size_t n = left < BLOCK ? (size_t)left : BLOCK;
     if (source_read(in->src, in->pos, in->block, n, &err) != CKPT_OK) {
@@ -153,15 +166,13 @@ static ckpt_status fail_libarchive(const struct unpack_input *in, ckpt_error *er
 /* spool_entry - appends the bytes of the current entry to TO; after a failure, those read before it. */
 static ckpt_status spool_entry(const struct unpack_input *in, spool *to, ckpt_error *err)
 {
-    unsigned char *block = malloc(BLOCK);
-    ckpt_status st = block ? CKPT_OK : fail_memory(err);
-    la_ssize_t n = 1;
-    while (st == CKPT_OK && (n = in->lib->archive_read_data(in->a, block, BLOCK)) > 0)
-        st = spool_write(to, block, (size_t)n, err);
-    if (st == CKPT_OK && n < 0)
-        st = fail_libarchive(in, err);
-    free(block);
-    return st;
+    const void *block; /* archive_read_data would drop blocks that do not fill its buffer before a failure */
+    size_t n;
+    la_int64_t offset; /* is not needed: entries of these formats have no holes */
+    int code;
+    while ((code = in->lib->archive_read_data_block(in->a, &block, &n, &offset)) == ARCHIVE_OK)
+        CKPT_TRY(spool_write(to, block, n, err));
+    return code == ARCHIVE_EOF ? CKPT_OK : fail_libarchive(in, err);
 }
 
 /* unpack_entry - sets *OUT to the bytes of the current entry; after a failure, to those read before it. */
@@ -262,6 +273,51 @@ ckpt_status unpack_zstd(source *src, spool *to, ckpt_error *err)
     return st;
 }
 
+/* put_local_header - writes the local header of a member of a zip, compressed by METHOD, whose sizes are
+ * greater than any file: what follows it always ends too early. */
+static void put_local_header(unsigned method, unsigned char header[ZIP_HEADER])
+{
+    memset(header, 0, ZIP_HEADER);
+    store_u32le(header, 0x04034b50);
+    store_u16le(header + 4, 63); /* the version of APPNOTE that has METHOD */
+    store_u16le(header + 8, (uint16_t)method);
+    store_u32le(header + 18, UINT32_MAX); /* the sizes are in the zip64 field */
+    store_u32le(header + 22, UINT32_MAX);
+    store_u16le(header + 26, 1); /* the length of the name, */
+    store_u16le(header + 28, 20); /* and of the extra field */
+    header[30] = 'x';
+    store_u16le(header + 31, 1);
+    store_u16le(header + 33, 16);
+    store_u64le(header + 35, UINT64_C(1) << 62);
+    store_u64le(header + 43, UINT64_C(1) << 62);
+}
+
+ckpt_status unpack_truncated(source *src, enum unpack_method method, spool *to, ckpt_error *err)
+{
+    unsigned char header[ZIP_HEADER + LZMA_ZIP] = {0};
+    struct unpack_input *in;
+    struct archive_entry *e;
+    bool is_lzma = method == UNPACK_LZMA;
+    if (is_lzma && src->size < LZMA_FILE)
+        return CKPT_OK;
+    if (is_lzma)
+        CKPT_TRY(source_read(src, 0, header + ZIP_HEADER + 4, 5, err));
+    CKPT_TRY(open_input(src, &in, err));
+    put_local_header(method, header);
+    header[ZIP_HEADER + 2] = 5; /* the size of the properties */
+    in->prefix = header;
+    in->nprefix = is_lzma ? ZIP_HEADER + LZMA_ZIP : ZIP_HEADER;
+    in->pos = is_lzma ? LZMA_FILE : 0;
+    (void)in->lib->archive_read_set_seek_callback(in->a, NULL);
+    ckpt_status st = CKPT_OK;
+    if (in->lib->archive_read_support_format_zip_streamable(in->a) == ARCHIVE_OK &&
+        in->lib->archive_read_open1(in->a) == ARCHIVE_OK &&
+        in->lib->archive_read_next_header(in->a, &e) == ARCHIVE_OK)
+        st = spool_entry(in, to, err);
+    close_input(in);
+    return st == CKPT_EFORMAT || st == CKPT_EUNSUPPORTED ? CKPT_OK : st;
+}
+
 bool unpack_archive_available(void)
 {
     const struct libarchive *lib;
@@ -280,6 +336,13 @@ ckpt_status unpack_archive(source *src, struct unpack *u, ckpt_error *err)
 
 ckpt_status unpack_zstd(source *src, spool *to, ckpt_error *err)
 {
+    (void)to;
+    return unpack_archive(src, NULL, err);
+}
+
+ckpt_status unpack_truncated(source *src, enum unpack_method method, spool *to, ckpt_error *err)
+{
+    (void)method;
     (void)to;
     return unpack_archive(src, NULL, err);
 }

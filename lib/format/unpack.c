@@ -8,20 +8,63 @@
 #include <inttypes.h>
 
 #include "codec/inflate.h"
+#include "codec/lz4_frame.h"
 #include "codec/unpack_archive.h"
 #include "core/check.h"
 #include "format/recognize.h"
 
+static ckpt_status unpack_end_of_bzip2(source *src, spool *to, ckpt_error *err)
+{
+    return unpack_truncated(src, UNPACK_BZIP2, to, err);
+}
+
+static ckpt_status unpack_end_of_lzma(source *src, spool *to, ckpt_error *err)
+{
+    return unpack_truncated(src, UNPACK_LZMA, to, err);
+}
+
+static ckpt_status unpack_end_of_xz(source *src, spool *to, ckpt_error *err)
+{
+    return unpack_truncated(src, UNPACK_XZ, to, err);
+}
+
+static ckpt_status unpack_end_of_zstd(source *src, spool *to, ckpt_error *err)
+{
+    return unpack_truncated(src, UNPACK_ZSTD, to, err);
+}
+
+/* The kinds of compression. If the checksum of what they unpack to is optional, a field of the header has its
+ * kind, or whether there is one. Source: xz-file-format 2.1.1.2, RFC 8878 3.1.1.1.1.5, lz4_Frame_format. */
+static const struct kind {
+    const char *id;
+    bool always_checksum;
+    unsigned char offset, mask; /* of the field; MASK 0: there is none */
+    /* unpack_end - appends to TO what SRC, which ends too early, can be unpacked to; NULL: what unpack_head
+     * returns is all. Fails only for want of memory or room. */
+    ckpt_status (*unpack_end)(source *src, spool *to, ckpt_error *err);
+} kinds[] = {
+    {.id = "zlib"},
+    {.id = "gzip", .always_checksum = true},
+    {.id = "bzip2", .always_checksum = true, .unpack_end = unpack_end_of_bzip2},
+    {.id = "xz", .offset = 7, .mask = 0x0f, .unpack_end = unpack_end_of_xz},
+    {.id = "lzma", .unpack_end = unpack_end_of_lzma},
+    {.id = "lz4", .offset = 4, .mask = 0x04, .unpack_end = lz4_unpack_truncated},
+    {.id = "zstd", .offset = 4, .mask = 0x04, .unpack_end = unpack_end_of_zstd},
+};
+
+/* find_kind - returns the compression that S describes; NULL: it is an archive. */
+static const struct kind *find_kind(const struct signature *s)
+{
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (strcmp(s->id, kinds[i].id) == 0)
+            return &kinds[i];
+    return NULL;
+}
+
 const struct signature *recognize_compression(const struct probe *p)
 {
-    static const char *const kinds[] = {"zlib", "gzip", "bzip2", "xz", "lzma", "lz4", "zstd"};
     const struct signature *s = recognize(p);
-    if (!s || (s->kind != SIGN_COMPRESSED && s->kind != SIGN_ZLIB))
-        return NULL;
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (strcmp(s->id, kinds[i]) == 0)
-            return s;
-    return NULL;
+    return s && (s->kind == SIGN_COMPRESSED || s->kind == SIGN_ZLIB) && find_kind(s) ? s : NULL;
 }
 
 static ckpt_status keep_member(void *user, ckpt_str name, source *bytes, ckpt_error *err)
@@ -75,12 +118,35 @@ ckpt_status unpack_head(source *src, const struct signature *s, uint64_t max, so
     return st;
 }
 
+/* unpack_to_end - replaces *OUT, which the truncated file F, compressed as S describes, was unpacked to, if
+ * more of F can be unpacked. ERR is why F is truncated; it remains unless this fails. */
+static ckpt_status unpack_to_end(const ckpt_file *f, const struct signature *s, source **out, ckpt_error *err)
+{
+    const struct kind *k = find_kind(s);
+    spool *to = k && k->unpack_end ? spool_new(file_max_unpacked(f, f->src->size)) : NULL;
+    ckpt_error failure;
+    if (!to)
+        return k && k->unpack_end ? fail_memory(err) : CKPT_ETRUNCATED;
+    ckpt_status st = k->unpack_end(f->src, to, &failure);
+    if (st == CKPT_OK && spool_size(to) > (*out ? (*out)->size : 0)) {
+        source_unref(*out);
+        *out = spool_source(to);
+        return CKPT_ETRUNCATED;
+    }
+    spool_free(to);
+    if (st != CKPT_OK)
+        *err = failure;
+    return st == CKPT_OK ? CKPT_ETRUNCATED : st;
+}
+
 ckpt_status unpack_all(ckpt_file *f, const struct signature *s, source **out, uint64_t *stray,
                        ckpt_error *err)
 {
     uint64_t max = file_max_unpacked(f, f->src->size), used;
     bool zero = true;
     ckpt_status st = unpack_head(f->src, s, max, out, &used, err);
+    if (st == CKPT_ETRUNCATED)
+        st = unpack_to_end(f, s, out, err);
     if (st == CKPT_OK)
         st = source_is_zero(f->src, used, f->src->size - used, &zero, err); /* bounded: in the file */
     *stray = zero ? 0 : f->src->size - used;                                /* bounded: as above */
@@ -135,26 +201,19 @@ static ckpt_status read_unpacked(ckpt_file *f, source *unpacked, ckpt_error *err
     return CKPT_OK;
 }
 
-/* has_checksum - returns true if P, which is compressed as S describes, has a checksum of what it unpacks
- * to. Those of xz, zstd and LZ4 are optional: a field of the header has the kind of checksum, or whether
- * there is one. Source: xz-file-format 2.1.1.2, RFC 8878 3.1.1.1.1.5, lz4_Frame_format. */
-static bool has_checksum(const struct probe *p, const struct signature *s)
+/* has_checksum - returns true if P, which is compressed as K describes, has a checksum of what it unpacks
+ * to. */
+static bool has_checksum(const struct probe *p, const struct kind *k)
 {
-    static const struct {
-        const char *id;
-        unsigned char offset, mask; /* of the field; MASK 0: there is always a checksum */
-    } kinds[] = {{"gzip", 0, 0}, {"bzip2", 0, 0}, {"xz", 7, 0x0f}, {"zstd", 4, 0x04}, {"lz4", 4, 0x04}};
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (strcmp(s->id, kinds[i].id) == 0)
-            return !kinds[i].mask || (p->nhead > kinds[i].offset && p->head[kinds[i].offset] & kinds[i].mask);
-    return false;
+    return k->always_checksum || (p->nhead > k->offset && p->head[k->offset] & k->mask);
 }
 
 static ckpt_status read(ckpt_file *f, ckpt_error *err)
 {
     struct check *check = f->check; /* F is replaced by the file that is unpacked */
     const struct signature *s = recognize_compression(f->probe);
-    bool checked = s && has_checksum(f->probe, s);
+    const struct kind *k = s ? find_kind(s) : NULL;
+    bool checked = k && has_checksum(f->probe, k);
     source *unpacked = NULL, *packed = source_ref(f->src);
     uint64_t stray;
     ckpt_status st = unpack_all(f, s, &unpacked, &stray, err);
@@ -186,7 +245,10 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
     if (st != CKPT_OK)
         error_add_position(err, 0, STR_LIT("compressed data"));
     if (st == CKPT_ETRUNCATED && !err->hint[0])
-        error_add_hint(err, "the download or the save stopped early: get the file again");
+        error_add_hint(err, n && !f->salvage
+                                ? "the download or the save stopped early: fetch the file again, or `ckpt "
+                                  "salvage` what is intact"
+                                : "the download or the save stopped early: get the file again");
     return st;
 }
 
