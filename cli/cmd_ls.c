@@ -78,12 +78,22 @@ static void add_remark(struct text *out, const ckpt_tensor *t)
         text_addf(out, "%sneg", gap);
 }
 
+/* add_storage - adds the shard that has the storage S of T, and the key of S unless that is T's name. */
+static void add_storage(struct text *out, const ckpt_tensor *t, const ckpt_storage *s)
+{
+    text_name(out, s->file);
+    if (s->file.len && str_is_equal(s->key, t->name))
+        return;
+    text_add(out, s->file.len ? ":" : "");
+    text_name(out, s->key);
+}
+
 static void add_long_cells(struct table *table, const ckpt_file *f, const ckpt_tensor *t)
 {
     ckpt_storage s = CKPT_INIT(ckpt_storage);
     bool has_storage = ckpt_storage_at(f, t->storage, &s);
     if (has_storage)
-        text_name(&table->text, s.key);
+        add_storage(&table->text, t, &s);
     table_cell(table);
     if (has_storage)
         text_uint(&table->text, t->storage_offset);

@@ -20,3 +20,6 @@ touch model-00001-of-00099.safetensors
 ckpt convert -f -q --max-shard-size 20kB data/train.pt model.safetensors
 ls
 ckpt diff --root auto data/train.pt model.safetensors.index.json
+# ls -l names the shard of each tensor
+ckpt convert -q --max-shard-size 10kB --to safetensors data/train.pt listed; ckpt ls -l listed -g '*conv*'
+ckpt convert -q --max-shard-size 10kB --root auto data/train.pt listed_torch; ckpt ls -l listed_torch -g '*conv*'

@@ -73,6 +73,7 @@ cp m.pt runs
 run_hint nan runs
 run_hint shape m.pt state_dict.module.fc.bias
 run_hint malware m.pt
+run_hint which m.pt state_dict.module.fc.bias
 run_hint compare m.pt 'my m.pt'
 run_hint man strip
 run_hint stirp --auto m.pt -o out.pt
