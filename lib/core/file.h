@@ -89,6 +89,8 @@ struct ckpt_file {
     bool leaves_out;      /* a part of the files was not read, as a notice says: a strict output is refused */
     bool owns_folder;     /* every file in FOLDER may belong to it, opened or not */
     uint64_t shards_in_set; /* > 1: the file is one of so many shards, by its name, and was opened alone */
+    /* siblings_list (format/hub), for the floors that cannot include it; NULL: the file has no folder */
+    ckpt_status (*list_siblings)(const struct ckpt_file *f, arena *a, map **names, ckpt_error *err);
     ckpt_file **parts;    /* shards or embedded checkpoints, which are closed with the file */
     size_t nparts, cap_parts;
     map *names;          /* joined name -> number of the tensor, made on first use */

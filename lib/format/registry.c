@@ -9,6 +9,7 @@
 #include "format/distributed/part_files.h"
 #include "format/folder.h"
 #include "format/hub/shards.h"
+#include "format/hub/siblings.h"
 #include "format/members.h"
 #include "format/recognize.h"
 
@@ -247,6 +248,7 @@ static ckpt_status read_open_source(ckpt_file *f, const struct opening *o, struc
         *o->recognized = f->format;
     if (f->src && shard_name_parse(str_after_last(str_c(f->path), '/'), &name))
         f->shards_in_set = name.count;
+    f->list_siblings = f->src ? siblings_list : NULL;
     f->check = NULL;
     if (st != CKPT_OK && st != CKPT_ECANCELLED && salvages_outermost && p->zip)
         salvage_hint_raw_bytes(p->zip, err);

@@ -86,6 +86,14 @@ struct skipped {
     size_t quantized; /* tensors of quantized weights */
 };
 
+/* what_helps - returns the end of a sentence on quantized weights by SCHEME that were left as they are. */
+static const char *what_helps(const char *scheme)
+{
+    if (str_is(str_c(scheme), quantized_title(QUANTIZED_IN_SHARDS)))
+        return "; name the folder of the set, or its index";
+    return quantized_has_recipe(scheme) ? "; --dequantize makes them floats" : "";
+}
+
 static void notice_skipped(ckpt_plan *p, const struct skipped *skipped)
 {
     char more[64] = "";
@@ -104,8 +112,7 @@ static void notice_skipped(ckpt_plan *p, const struct skipped *skipped)
                     "left %zu tensor%s of quantized weights (%s) as %s: the numbers of such a weight mean "
                     "nothing without its scales%s",
                     skipped->quantized, skipped->quantized == 1 ? "" : "s", p->uncast_scheme,
-                    skipped->quantized == 1 ? "it is" : "they are",
-                    quantized_has_recipe(p->uncast_scheme) ? "; --dequantize makes them floats" : "");
+                    skipped->quantized == 1 ? "it is" : "they are", what_helps(p->uncast_scheme));
     if (!skipped->n)
         return;
     const ckpt_tensor *t = &p->file->table.rows[skipped->first->row].t;
@@ -132,7 +139,8 @@ static void cast_or_skip(ckpt_plan *p, const struct plan_entry *e, ckpt_dtype dt
     const char *why = why_not_castable(t, dtype), *scheme = find_scheme(p, e);
     if (scheme) {
         skipped->quantized++;
-        p->uncast_scheme = p->uncast_scheme ? p->uncast_scheme : scheme;
+        if (!p->uncast_scheme || str_is(str_c(scheme), quantized_title(QUANTIZED_IN_SHARDS)))
+            p->uncast_scheme = scheme; /* no other command helps as long as shards are missing */
         return;
     }
     skipped->scales += t->dtype == CKPT_DT_F8_E8M0;

@@ -10,6 +10,8 @@
 
 #include "base/buf.h"
 
+#define MAX_SIBLINGS ((uint64_t)1 << 30) /* bytes of the indexes next to the file, and of their names */
+
 struct scheme {
     const char *title, *weight, *dtypes, *scales, *optional, *recipe;
 };
@@ -53,6 +55,7 @@ struct finder {
     uint32_t *candidates; /* rows that may be the first scale of a scheme */
     size_t ncandidates;
     ckpt_str first_scale[NSCHEMES]; /* the first word of its scales, or empty */
+    map *siblings; /* names of tensors in the other shards of the set; NULL: unknown */
     buf name;
 };
 
@@ -342,28 +345,73 @@ static ckpt_status find_unknown(struct finder *f, ckpt_error *err)
 
 /* ---- one shard of a set */
 
-static bool needs_other_shards(const struct finder *f, uint32_t row)
+/* may_be_torn - returns true if T, of a set without an index, may be half of a quantized weight. */
+static bool may_be_torn(const ckpt_tensor *t)
 {
-    const ckpt_tensor *t = get_tensor(f, row);
     ckpt_str last = str_after_last(t->name, '.');
-    bool is_fp8 = str_is(str_c(dtype_class((ckpt_dtype)t->dtype)), "f8");
-    return !belongs(f, row) && t->part_of == CKPT_NO_TENSOR &&
-           (is_fp8 || (names_scale(last) && names_weight(last)) || str_is(last, "absmax"));
+    return str_is(str_c(dtype_class((ckpt_dtype)t->dtype)), "f8") ||
+           (names_scale(last) && names_weight(last)) || str_is(last, "absmax");
 }
 
-/* find_torn - adds the tensors whose weight or scales may be in another shard. */
-static ckpt_status find_torn(struct finder *f, ckpt_error *err)
+/* has_sibling - returns true if NAME ends in WORD, and another shard has the tensor of the same stem that
+ * ends in OTHER. */
+static bool has_sibling(struct finder *f, ckpt_str name, ckpt_str word, ckpt_str other)
 {
-    if (f->file->shards_in_set < 2)
-        return CKPT_OK;
+    ckpt_str stem = str_of(name.ptr, name.len - (str_ends(name, word) ? word.len : 0));
+    if (!str_ends(name, word) || !is_stem(stem, word.len ? word : other))
+        return false;
+    f->name.len = 0;
+    buf_put_str(&f->name, stem);
+    buf_put_str(&f->name, other);
+    return buf_ok(&f->name) && map_get(f->siblings, buf_view(&f->name)) != MAP_NONE;
+}
+
+/* is_torn - returns true if row ROW is a weight whose scale is in another shard, or the other way round. */
+static bool is_torn(struct finder *f, uint32_t row)
+{
+    const ckpt_tensor *t = get_tensor(f, row);
+    for (size_t i = 0; i < NSCHEMES; i++) {
+        const struct scheme *s = &schemes[i];
+        const char *const lists[] = {s->scales, s->optional};
+        ckpt_str weight = str_c(s->weight), word;
+        if (!f->first_scale[i].len)
+            continue;
+        if (is_quantized_dtype(s, (ckpt_dtype)t->dtype) && has_sibling(f, t->name, weight, f->first_scale[i]))
+            return true;
+        for (unsigned k = 0; k < 2; k++)
+            for (ckpt_str list = str_c(lists[k]); (word = str_take_word(&list)).len;)
+                if (has_sibling(f, t->name, word, weight))
+                    return true;
+    }
+    return false;
+}
+
+static ckpt_status add_torn(struct finder *f, ckpt_error *err)
+{
     for (uint32_t i = 0; i < f->file->table.nrows; i++) {
-        struct quantized_weight w = {
-            .scheme = QUANTIZED_IN_SHARDS, .weight = i, .stem = get_tensor(f, i)->name};
+        const ckpt_tensor *t = get_tensor(f, i);
+        struct quantized_weight w = {.scheme = QUANTIZED_IN_SHARDS, .weight = i, .stem = t->name};
         init_parts(&w);
-        if (needs_other_shards(f, i))
+        if (belongs(f, i) || t->part_of != CKPT_NO_TENSOR)
+            continue;
+        if (f->siblings ? is_torn(f, i) : may_be_torn(t))
             CKPT_TRY(add_weight(f, &w, err));
     }
     return CKPT_OK;
+}
+
+/* find_torn - adds the tensors of a shard that was opened alone whose weight or scales are in another. */
+static ckpt_status find_torn(struct finder *f, ckpt_error *err)
+{
+    arena *a = arena_new(MAX_SIBLINGS);
+    ckpt_status st = a ? CKPT_OK : fail_memory(err);
+    if (st == CKPT_OK && f->file->list_siblings)
+        st = f->file->list_siblings(f->file, a, &f->siblings, err);
+    if (st == CKPT_OK && (f->siblings || f->file->shards_in_set > 1))
+        st = add_torn(f, err);
+    map_free(f->siblings);
+    arena_free(a);
+    return st;
 }
 
 static void mark_unrelated_scales(struct finder *f)

@@ -56,5 +56,15 @@ write set/m-00001-of-00002.safetensors "$norm" 'a.weight|F8_E4M3|2,2|4' 'b.weigh
 write set/m-00002-of-00002.safetensors 'a.weight_scale_inv|F32|1,1|4' 'b.weight|F8_E4M3|2,2|4'
 cast set/m-00001-of-00002.safetensors
 cast set
+# An index says which names are in other shards, also if the names of the files do not show that they are shards.
+mkdir qwen
+write qwen/layers-0.safetensors "$norm" 'a.weight|F8_E4M3|2,2|4' 'b.scales|F16|1,2|4' 'c.scale|F32|2|8' 'd.weight|F8_E4M3|2,2|4'
+write qwen/outside.safetensors 'a.weight_scale_inv|F32|1,1|4' 'b.qweight|I32|1,2|8' 'b.qzeros|I32|1,1|4'
+printf '{"weight_map":{%s,%s,%s,%s,%s,%s,%s,%s}}' '"norm.weight":"layers-0.safetensors"' \
+    '"a.weight":"layers-0.safetensors"' '"b.scales":"layers-0.safetensors"' '"c.scale":"layers-0.safetensors"' \
+    '"d.weight":"layers-0.safetensors"' '"a.weight_scale_inv":"outside.safetensors"' \
+    '"b.qweight":"outside.safetensors"' '"b.qzeros":"outside.safetensors"' >qwen/model.safetensors.index.json
+cast qwen/layers-0.safetensors
+cast qwen/outside.safetensors
 ckpt convert -f --dequantize set/m-00001-of-00002.safetensors out.safetensors; echo $?
 ckpt info --json gptq.safetensors
