@@ -243,8 +243,10 @@ static ckpt_status write_one_file(ckpt_plan *p, const struct format *f, const st
         CKPT_TRY(own_files_check_output(p->file, job->path, true, err));
     if (job->opts->dry_run && job->path)
         CKPT_TRY(sink_file_check(job->path, job->opts->force, err));
-    if (job->path && job->opts->force)
+    if (job->path && job->opts->force && !p->file->salvage) {
+        CKPT_TRY(plan_update_entries(p, err));
         CKPT_TRY(shards_check_index(p, job->path, err));
+    }
     CKPT_TRY(f->write(p, job, err));
     if (job->path)
         shards_warn_if_incomplete(p, job->path);

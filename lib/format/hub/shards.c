@@ -12,7 +12,6 @@
  * Refused: file names that leave the folder, a shard that is missing or is an index itself, a tensor that is
  * not in its shard or in two shards. A tensor that is not in the weight_map is read, with a notice, as in
  * transformers; a wrong total_size is a notice, too. */
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -27,10 +26,9 @@
 
 extern const struct format format_shards;
 
-#define NO_INDEX        "its shards can be read without it"
-#define MAX_UNLISTED    64u         /* files next to an index that are searched for tensors of the set */
-#define INDEX_HEAD      (64u << 10) /* where the weight_map of most indexes begins */
-#define MAX_INDEX_PROBE (64u << 20) /* a JSON file larger than this is not searched for a weight_map */
+#define NO_INDEX     "its shards can be read without it"
+#define MAX_UNLISTED 64u         /* files next to an index that are searched for tensors of the set */
+#define INDEX_HEAD   (64u << 10) /* where the weight_map of most indexes begins */
 
 /* ----------------------------------------------------------------- probe */
 
@@ -75,7 +73,7 @@ bool shards_is_index(const struct probe *p)
 {
     ckpt_error ignored;
     source *src = p->src;
-    if (!recognize_json(p) || src->size > MAX_INDEX_PROBE)
+    if (!recognize_json(p) || src->size > MAX_INDEX_FILE)
         return false;
     size_t n = src->size < INDEX_HEAD ? (size_t)src->size : INDEX_HEAD;
     for (;; n = (size_t)src->size) {
@@ -85,85 +83,6 @@ bool shards_is_index(const struct probe *p)
         if (yes || n == src->size)
             return yes;
     }
-}
-
-static bool is_index_name(ckpt_str name) { return str_ends(name, STR_LIT(INDEX_SUFFIX)); }
-
-/* make_name_set - makes a map of the names that the tensors of P get. NULL: no memory. */
-static map *make_name_set(const ckpt_plan *p)
-{
-    map *names = map_new(p->nentries);
-    bool ok = names != NULL;
-    for (size_t i = 0; ok && i < p->nentries; i++)
-        ok = map_put(names, p->entries[i].name, (uint32_t)i, NULL); /* bounded: a table has fewer rows */
-    if (!ok) {
-        map_free(names);
-        return NULL;
-    }
-    return names;
-}
-
-/* check_index - fails if the index PATH lists, in the file NAME, a tensor of P that gets a name other than
- * NEW_NAMES. Allocates from A. */
-static ckpt_status check_index(arena *a, const ckpt_plan *p, const char *path, ckpt_str name,
-                               const map *new_names, ckpt_error *err)
-{
-    source *src = NULL;
-    ckpt_error fault = {0};
-    json_scan j;
-    ckpt_str key;
-    bool found_map = false;
-    CKPT_TRY(shards_check_regular(path, err));
-    CKPT_TRY(source_file_open(path, &src, err));
-    size_t n = src->size <= MAX_INDEX_PROBE ? (size_t)src->size : 0;
-    char *text = arena_alloc(a, n);
-    ckpt_status st = text ? source_read(src, 0, text, n, err) : fail_memory(err);
-    source_unref(src);
-    CKPT_TRY(st);
-    json_init(&j, str_of(text, n), 0, a, &fault);
-    while (shards_find_next_file(&j, &found_map, &key))
-        if (str_eq(j.str, name) && map_get(new_names, key) == MAP_NONE &&
-            file_find_tensor(p->file, key) != CKPT_NO_TENSOR)
-            return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
-                        "the weight_map lists {\"%.*s\"} in %.*s, where the edit would give it {=another "
-                        "name}\n"
-                        "name the index, with -o OUT/: all shards and the index get the new names",
-                        STR_ARG(key), STR_ARG(name));
-    return fault.status == CKPT_ENOMEM ? fail_memory(err) : CKPT_OK; /* other faults: it is no index */
-}
-
-/* check_indexes - does shards_check_index. Allocates from A. */
-static ckpt_status check_indexes(arena *a, const ckpt_plan *p, const char *path, const map *new_names,
-                                 ckpt_error *err)
-{
-    ckpt_str *names = NULL, folder = str_folder(str_c(path));
-    const char *folder_path = folder.len ? arena_str(a, folder).ptr : ".";
-    size_t n = 0;
-    if (!folder_path)
-        return fail_memory(err);
-    if (!path_exists(NULL, folder_path)) /* there is no index; opening the output reports it */
-        return CKPT_OK;
-    CKPT_TRY(folder_list_on_disk(a, folder_path, is_index_name, &names, &n, err));
-    for (size_t i = 0; i < n; i++) {
-        const char *index = ARENA_CONCAT(a, folder, names[i]).ptr;
-        if (!index)
-            return fail_memory(err);
-        ckpt_status st = check_index(a, p, index, str_skip(str_c(path), folder.len), new_names, err);
-        CKPT_TRY(name_file_if_failed(st, index, err));
-    }
-    return CKPT_OK;
-}
-
-ckpt_status shards_check_index(const ckpt_plan *p, const char *path, ckpt_error *err)
-{
-    if (!p->nrenames)
-        return CKPT_OK;
-    arena *a = arena_new((uint64_t)4 * MAX_INDEX_PROBE);
-    map *new_names = make_name_set(p);
-    ckpt_status st = a && new_names ? check_indexes(a, p, path, new_names, err) : fail_memory(err);
-    map_free(new_names);
-    arena_free(a);
-    return st;
 }
 
 /* -------------------------------------------------------- without its index */

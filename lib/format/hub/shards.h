@@ -6,7 +6,8 @@
 #include "codec/json_scan.h"
 #include "format/format.h"
 
-#define MAX_SHARDS 10000u /* the limit of the Hub's clients */
+#define MAX_SHARDS     10000u      /* the limit of the Hub's clients */
+#define MAX_INDEX_FILE (64u << 20) /* a JSON file larger than this is not searched for a weight_map */
 
 /* One shard, such as model-00001-of-00005.safetensors, while it is merged. Its pairs are those of its
  * root dict, or of its weights: the name of a tensor and the value with that name. */
@@ -69,7 +70,8 @@ bool shards_is_index(const struct probe *p);
  * False: there are no more, or J has an error. */
 bool shards_find_next_file(json_scan *j, bool *found_map, ckpt_str *key);
 /* shards_check_index - fails with CKPT_EUNSUPPORTED if PATH, which is to get the names of P, is a shard of a
- * set whose index lists the old names: the set could not be read. */
+ * set whose index lists other names, which PATH has now: the set could not be read. The entries of P are
+ * up to date (hub/listed_names.c). */
 ckpt_status shards_check_index(const ckpt_plan *p, const char *path, ckpt_error *err);
 /* shards_join_path - returns FOLDER/NAME, which the caller frees. NULL: no memory. */
 char *shards_join_path(ckpt_str folder, ckpt_str name);

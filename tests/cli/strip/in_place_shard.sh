@@ -23,3 +23,32 @@ ckpt strip --auto -iq $one; echo $?
 cp new $index
 ckpt strip --auto -iq set/model-0000*; echo $?
 ckpt ls -q set | head -n 1
+# Each JSON file with a weight_map in the folder is an index; `./` does not matter; so does NAME.index.json in the folder
+# above.
+rm -r set && cp -r was set
+sed 's/"model-/".\/\/.\/model-/' was/model.safetensors.index.json >$index
+ckpt strip --auto -iq $one; echo $?
+mv $index set/weights.json
+(cd set && ckpt strip --auto -iq ${one#*/}); echo $?
+sed 's/"model-/"set\/model-/' was/model.safetensors.index.json >model.safetensors.index.json
+rm set/weights.json
+ckpt strip --auto -iq $one; echo $?
+(cd set && ckpt strip --auto -iq ${one#*/}); echo $?
+rm model.safetensors.index.json
+# What is no regular file is no index.
+mkdir set/d.safetensors.index.json
+ln -s nowhere set/e.safetensors.index.json
+mkfifo set/f.safetensors.index.json
+ckpt strip --auto -inq $one; echo $?
+ln -s ../was/model.safetensors.index.json set/g.safetensors.index.json
+ckpt strip --auto -inq $one; echo $?
+# Names that would vanish count as those that change, also if another file replaces the shard.
+ckpt convert -q --root auto --keep "*bias" data/train.pt other.safetensors
+two=set/model-00002-of-00002.safetensors
+rm -r set && cp -r was set
+ckpt convert -qf $two -o $two --drop '*bias'; echo $?
+ckpt strip nope. --allow-none -qf --keep '*weight' $two -o $two; echo $?
+ckpt convert -qf other.safetensors -o $two; echo $?
+ckpt convert -qf $two -o $two; echo $?
+ckpt convert -qf was/${two#*/} -o $two; echo $?
+diff -r was set && echo 'all as it was'

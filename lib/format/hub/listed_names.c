@@ -1,0 +1,163 @@
+/* listed_names.c - refuses to edit one shard of a set whose index lists names that the shard would lack
+ * afterwards, because the set could not be read then.
+ *
+ * An index is every JSON file with a weight_map in the folder of the shard, and every NAME.index.json in the
+ * folder above, which lists the shard as FOLDER/FILE. */
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "format/folder.h"
+#include "format/hub/shards.h"
+#include "format/own_files.h"
+
+/* A file that is written, and the names that it gets. */
+struct written_file {
+    const ckpt_plan *p;
+    map *names;
+    bool replaces_other; /* a file of unknown names, not the input, is replaced */
+};
+
+static bool is_json_name(ckpt_str name) { return str_ends(name, STR_LIT(".json")); }
+static bool is_index_name(ckpt_str name) { return str_ends(name, STR_LIT(INDEX_SUFFIX)); }
+
+/* can_be_read - returns true if PATH is a regular file that may be read: nobody reads a set by another. */
+static bool can_be_read(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, R_OK) == 0;
+}
+
+/* next_part - removes the first name from *PATH and returns it; names that are empty or "." do not count. */
+static ckpt_str next_part(ckpt_str *path)
+{
+    ckpt_str part;
+    do {
+        size_t n = str_find(*path, STR_LIT("/"), 0);
+        part = str_first(*path, n);
+        *path = str_skip(*path, n == SIZE_MAX ? path->len : n + 1); /* bounded: n is in PATH */
+    } while (path->len && (!part.len || str_is(part, ".")));
+    return part;
+}
+
+static bool is_same_path(ckpt_str a, ckpt_str b)
+{
+    while (a.len || b.len)
+        if (!str_eq(next_part(&a), next_part(&b)))
+            return false;
+    return true;
+}
+
+/* will_lack - returns true if F has the tensor KEY now, and will not have it. */
+static bool will_lack(const struct written_file *f, ckpt_str key)
+{
+    return map_get(f->names, key) == MAP_NONE &&
+           (f->replaces_other || file_find_tensor(f->p->file, key) != CKPT_NO_TENSOR);
+}
+
+/* check_map - does check_index for the text of an index. */
+static ckpt_status check_map(arena *a, const struct written_file *f, ckpt_str text, ckpt_str name,
+                             ckpt_error *err)
+{
+    ckpt_error fault = {0};
+    json_scan j;
+    ckpt_str key;
+    bool found_map = false;
+    json_init(&j, text, 0, a, &fault);
+    while (shards_find_next_file(&j, &found_map, &key))
+        if (is_same_path(j.str, name) && will_lack(f, key))
+            return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
+                        "the weight_map lists {\"%.*s\"} in %.*s, which would have {=no tensor of that "
+                        "name}\n"
+                        "name the index, with -o OUT/: all shards and the index are written anew",
+                        STR_ARG(key), STR_ARG(name));
+    return fault.status == CKPT_ENOMEM ? fail_memory(err) : CKPT_OK; /* other faults: it is no index */
+}
+
+/* check_index - fails if INDEX lists, in the file NAME, a tensor that F will lack. */
+static ckpt_status check_index(const struct written_file *f, const char *index, ckpt_str name,
+                               ckpt_error *err)
+{
+    source *src = NULL;
+    CKPT_TRY(source_file_open(index, &src, err));
+    size_t n = src->size <= MAX_INDEX_FILE ? (size_t)src->size : 0;
+    arena *a = arena_new((uint64_t)4 * MAX_INDEX_FILE);
+    char *text = a ? arena_alloc(a, n) : NULL;
+    ckpt_status st = text ? source_read(src, 0, text, n, err) : fail_memory(err);
+    if (st == CKPT_OK)
+        st = check_map(a, f, str_of(text, n), name, err);
+    source_unref(src);
+    arena_free(a);
+    return st;
+}
+
+/* join - returns the path of NAME in FOLDER, which is "./" or as the user spells it. */
+static ckpt_str join(arena *a, ckpt_str folder, const char *name)
+{
+    return ARENA_CONCAT(a, str_is(folder, "./") ? STR_LIT("") : folder, str_c(name));
+}
+
+/* check_folder - does check_index for all files in FOLDER that MATCH accepts. A folder that is not there, or
+ * that may not be listed, has none. */
+static ckpt_status check_folder(arena *a, const struct written_file *f, ckpt_str folder,
+                                bool (*match)(ckpt_str name), ckpt_str name, ckpt_error *err)
+{
+    ckpt_str *names = NULL;
+    size_t n = 0;
+    if (access(folder.ptr, R_OK | X_OK) != 0)
+        return CKPT_OK;
+    CKPT_TRY(folder_list_on_disk(a, folder.ptr, match, &names, &n, err));
+    for (size_t i = 0; i < n; i++) {
+        const char *index = join(a, folder, names[i].ptr).ptr;
+        if (!index)
+            return fail_memory(err);
+        if (can_be_read(index))
+            CKPT_TRY(name_file_if_failed(check_index(f, index, name, err), index, err));
+    }
+    return CKPT_OK;
+}
+
+/* check_parent - does check_folder for the folder above FOLDER, which has the file NAME. */
+static ckpt_status check_parent(arena *a, const struct written_file *f, ckpt_str folder, ckpt_str name,
+                                ckpt_error *err)
+{
+    char *path = realpath(folder.ptr, NULL);
+    if (!path) /* FOLDER does not exist */
+        return CKPT_OK;
+    ckpt_str parent = join(a, folder, "../");
+    ckpt_str in_parent = ARENA_CONCAT(a, str_after_last(str_c(path), '/'), STR_LIT("/"), name);
+    free(path);
+    return parent.ptr && in_parent.ptr ? check_folder(a, f, parent, is_index_name, in_parent, err)
+                                       : fail_memory(err);
+}
+
+/* make_names - makes a map of the names that the tensors of P get. NULL: no memory. */
+static map *make_names(const ckpt_plan *p)
+{
+    map *names = map_new(p->nentries);
+    bool ok = names != NULL;
+    for (size_t i = 0; ok && i < p->nentries; i++)
+        ok = map_put(names, p->entries[i].name, (uint32_t)i, NULL); /* bounded: a table has fewer rows */
+    if (ok)
+        return names;
+    map_free(names);
+    return NULL;
+}
+
+ckpt_status shards_check_index(const ckpt_plan *p, const char *path, ckpt_error *err)
+{
+    arena *a = arena_new(MAX_INDEX_FILE);
+    struct written_file f = {.p = p, .names = make_names(p)};
+    ckpt_str folder = str_folder(str_c(path)), name = str_skip(str_c(path), folder.len);
+    f.replaces_other = can_be_read(path) && !own_files_contain_path(p->file, path);
+    if (a)
+        folder = folder.len ? arena_str(a, folder) : STR_LIT("./");
+    ckpt_status st = a && folder.ptr && f.names ? CKPT_OK : fail_memory(err);
+    if (st == CKPT_OK)
+        st = check_folder(a, &f, folder, is_json_name, name, err);
+    if (st == CKPT_OK)
+        st = check_parent(a, &f, folder, name, err);
+    map_free(f.names);
+    arena_free(a);
+    return st;
+}
