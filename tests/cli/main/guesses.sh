@@ -86,4 +86,4 @@ for line in 'mv conv c m.pt' 'cast --dtype bf16 m.pt' 'picklescan -p m.pt' 'find
 # A format is not a name of a file.
 ckpt convert m.pt dcp 2>&1
 # A word that is near another one, but means something else, is no misspelling of that.
-for word in prune shape dequantize cp same sample; do ckpt $word m.pt 2>&1; done
+for word in prune shape dequantize cp same sample save; do ckpt $word m.pt 2>&1; done
