@@ -5,7 +5,11 @@
  *   include 'file'      a configuration, which is read
  *   f.x = @scope/c.g()  a function, called if its program registered it, or, after an import of
  *                       __gin__.dynamic_registration, any function of an imported module
+ * gin splits it into tokens as Python does: comments and strings name nothing, and strings of three quotes
+ * may have several lines.
  */
+#include <stdlib.h>
+
 #include "scan/scan.h"
 
 #define IMPORTS_MAX 64u /* whose names are kept */
@@ -18,6 +22,8 @@ struct gin {
     struct scanner *x;
     source *src;
     ckpt_str where;
+    ckpt_str text;      /* of the configuration */
+    ckpt_str statement; /* that text without what is in comments and strings: see mask_text */
     ckpt_str names[IMPORTS_MAX], modules[IMPORTS_MAX]; /* by which a module is named, and the module */
     size_t nimports;
 };
@@ -100,6 +106,9 @@ static ckpt_status read_references(const struct gin *g, uint64_t at, ckpt_str li
 /* read_include - reports the file that LINE, the rest of an include statement, names, if it is elsewhere. */
 static ckpt_status read_include(const struct gin *g, uint64_t at, ckpt_str line)
 {
+    while (line.len && strchr(" \t\r\n", line.ptr[line.len - 1]))
+        line.len--;
+    line.ptr = g->text.ptr + (line.ptr - g->statement.ptr); /* bounded: the texts have the same size */
     while (line.len && strchr(" \t\r\n\\'\"", *line.ptr) && *line.ptr)
         line = str_skip(line, 1);
     while (line.len && strchr(" \t\r\n'\"", line.ptr[line.len - 1]))
@@ -130,17 +139,76 @@ static bool is_continued(ckpt_str text, size_t end)
     return str_ends(line, STR_LIT("\\")) || str_ends(line, STR_LIT("\\\r"));
 }
 
-ckpt_status gin_scan(struct scanner *x, const struct yaml_file *f)
+static ckpt_status read_lines(struct gin *g)
 {
-    struct gin g = {.x = x, .src = f->src, .where = f->where};
-    for (size_t from = 0; from < f->text.len;) {
-        size_t end = str_find(f->text, STR_LIT("\n"), from);
-        while (end != SIZE_MAX && is_continued(f->text, end))
-            end = str_find(f->text, STR_LIT("\n"), end + 1); /* bounded: inside the text */
-        end = end == SIZE_MAX ? f->text.len : end;
-        ckpt_str line = str_of(f->text.ptr + from, end - from); /* bounded: END is not before FROM */
-        CKPT_TRY(read_line(&g, from, line));
+    ckpt_str text = g->statement;
+    for (size_t from = 0; from < text.len;) {
+        size_t end = str_find(text, STR_LIT("\n"), from);
+        while (end != SIZE_MAX && is_continued(text, end))
+            end = str_find(text, STR_LIT("\n"), end + 1); /* bounded: inside the text */
+        end = end == SIZE_MAX ? text.len : end;
+        ckpt_str line = str_of(text.ptr + from, end - from); /* bounded: END is not before FROM */
+        CKPT_TRY(read_line(g, from, line));
         from = end + 1; /* bounded: the size of the text, and one */
     }
     return CKPT_OK;
+}
+
+/* find_string_end - returns the offset after the string of Python that begins with the quote at AT. Sets
+ * *UNENDED to the offset up to which it has no end, and returns AT + 1. */
+static size_t find_string_end(ckpt_str text, size_t at, size_t *unended)
+{
+    const char *quote = text.ptr + at; /* bounded: AT is inside the text */
+    bool is_triple = text.len - at > 2 && quote[1] == *quote && quote[2] == *quote;
+    size_t size = is_triple ? 3 : 1;
+    size_t i = at + size; /* bounded: inside the text */
+    for (; i < text.len; i++) {
+        ckpt_str rest = str_skip(text, i);
+        if (!is_triple && (*rest.ptr == '\n' || *rest.ptr == '\r'))
+            break;
+        if (*rest.ptr == '\\')
+            i += str_starts(rest, STR_LIT("\\\r\n")) ? 2 : 1; /* bounded: the size of the text, and one */
+        else if (str_starts(rest, str_of(quote, size)))
+            return i + size; /* bounded: inside the text */
+    }
+    *unended = i;
+    return at + 1; /* bounded: inside the text */
+}
+
+/* mask_text - overwrites in TEXT comments by blanks, what is in strings by underscores, and ends of lines of
+ * old Macs by newlines. A quote that begins no string is no character of Python: what follows it is kept. */
+static void mask_text(char *text, size_t n)
+{
+    ckpt_str all = str_of(text, n);
+    size_t unended[2] = {0, 0}, end; /* of strings in either quote */
+    for (size_t i = 0; i < n; i = end) {
+        size_t *limit = &unended[text[i] == '"'];
+        end = i + 1; /* bounded: inside the text */
+        if (text[i] == '#') {
+            for (; end < n && text[end] != '\n' && text[end] != '\r'; end++)
+                text[end] = ' ';
+            text[i] = ' ';
+        } else if ((text[i] == '"' || text[i] == '\'') && i >= *limit) {
+            end = find_string_end(all, i, limit);
+            if (end - i > 2) /* bounded: END is after I */
+                memset(text + i + 1, '_', end - i - 2); /* bounded: between the quotes */
+        } else if (text[i] == '\r' && (end == n || text[end] != '\n')) {
+            text[i] = '\n';
+        }
+    }
+}
+
+ckpt_status gin_scan(struct scanner *x, const struct yaml_file *f, ckpt_error *err)
+{
+    char *statement = malloc(f->text.len ? f->text.len : 1);
+    if (!statement)
+        return fail_memory(err);
+    struct gin g = {.x = x, .src = f->src, .where = f->where, .text = f->text};
+    if (f->text.len)
+        memcpy(statement, f->text.ptr, f->text.len);
+    mask_text(statement, f->text.len);
+    g.statement = str_of(statement, f->text.len);
+    ckpt_status st = read_lines(&g);
+    free(statement);
+    return st;
 }

@@ -3,8 +3,9 @@
  * of parts of other files (fsspec/implementations/reference.py):
  *   {"version": 1, "templates": {"u": TEMPLATE}, "refs": {"a/0": [TEMPLATE, offset, length]},
  *    "gen": [{"key": TEMPLATE, "url": TEMPLATE, …}]}
- * fsspec renders them without a sandbox, so that an attribute leads from any name to all of Python. They are
- * data if they only put together names, numbers and calls of templates: "{{u}}/{{i * 2}}".
+ * Any of "templates", "refs" and "gen" may be missing. fsspec 2026.9 renders them in the sandbox of Jinja;
+ * versions without it let an attribute lead from any name to all of Python. They are data if they only put
+ * together names, numbers and calls of templates: "{{u}}/{{i * 2}}".
  */
 #include "codec/json_scan.h"
 #include "scan/scan.h"
@@ -46,13 +47,13 @@ static ckpt_status visit_texts(struct scanner *x, const struct yaml_file *f, boo
     json_scan json;
     ckpt_error ignored;
     ckpt_status st = CKPT_OK;
-    bool has_version = false, has_refs = false, is_template = false;
+    bool has_version = false, has_parts = false, is_template = false;
     json_init(&json, f->text, 0, a, &ignored);
     for (enum json_event e = json_next(&json); st == CKPT_OK && e != JSON_END && e != JSON_ERROR;
          e = json_next(&json)) {
         if (e == JSON_KEY && json.depth == 1) {
             has_version |= str_is(json.str, "version");
-            has_refs |= str_is(json.str, "refs");
+            has_parts |= str_matches_word(json.str, "refs gen", str_eq);
             is_template = str_matches_word(json.str, "templates refs gen", str_eq);
         }
         size_t pos = 0;
@@ -66,7 +67,7 @@ static ckpt_status visit_texts(struct scanner *x, const struct yaml_file *f, boo
                             "{%.*s} is more than {=names and numbers}, and fsspec renders it by Jinja",
                             STR_ARG(code));
     }
-    *found = has_version && has_refs;
+    *found = has_version && has_parts;
     return st;
 }
 

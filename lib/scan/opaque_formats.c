@@ -68,6 +68,8 @@ bool scan_path_leaves_folder(ckpt_str path)
 {
     if (path.len && (path.ptr[0] == '/' || path.ptr[0] == '\\' || (path.len > 1 && path.ptr[1] == ':')))
         return true;
+    if (str_find(path, STR_LIT("://"), 0) != SIZE_MAX)
+        return true;
     for (size_t i = 0; i + 1 < path.len; i++)
         if (path.ptr[i] == '.' && path.ptr[i + 1] == '.' && (i == 0 || strchr("/\\", path.ptr[i - 1])) &&
             (i + 2 == path.len || strchr("/\\", path.ptr[i + 2])))

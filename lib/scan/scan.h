@@ -69,7 +69,8 @@ ckpt_status scan_sentencepiece(struct scanner *x, source *src, bool *found, uint
                                ckpt_error *err);
 /* scan_hdf5 - scans the attributes of SRC, an HDF5 file; sets *ALL_READ if all of its objects were read. */
 ckpt_status scan_hdf5(struct scanner *x, source *src, ckpt_str where, bool *all_read, ckpt_error *err);
-/* scan_path_leaves_folder - returns true if PATH leads out of the folder of the file that holds it. */
+/* scan_path_leaves_folder - returns true if PATH leads out of the folder of the file that holds it, or is an
+ * address, such as s3://…, which many libraries open. */
 bool scan_path_leaves_folder(ckpt_str path);
 /* scan_byte_patterns - searches SRC, which is not taken apart, for the bytes of dangerous features. */
 ckpt_status scan_byte_patterns(struct scanner *x, source *src, ckpt_str where, bool is_hdf5, ckpt_error *err);
@@ -298,7 +299,7 @@ ckpt_status scan_yaml(struct scanner *x, const struct yaml_file *f, bool *all_re
 /* kerchunk_scan_json - reports templates in F, which is JSON, that fsspec renders. gin_scan - reports what
  * gin imports, reads and calls for F, one of its configurations. */
 ckpt_status kerchunk_scan_json(struct scanner *x, const struct yaml_file *f, ckpt_error *err);
-ckpt_status gin_scan(struct scanner *x, const struct yaml_file *f);
+ckpt_status gin_scan(struct scanner *x, const struct yaml_file *f, ckpt_error *err);
 
 /* monai_is_config_path - returns true if MONAI takes a file at PATH for a configuration of a bundle;
  * monai_is_import - if TEXT, a value in a file, is one only in such a configuration. monai_acts_on -

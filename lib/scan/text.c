@@ -447,7 +447,7 @@ ckpt_status scan_text(struct scanner *x, source *src, ckpt_str where, uint64_t *
     if (st == CKPT_OK && is_json)
         st = kerchunk_scan_json(x, &f, err);
     if (st == CKPT_OK && str_ends_any_case(name, STR_LIT(".gin")))
-        st = gin_scan(x, &f);
+        st = gin_scan(x, &f, err);
     if (st == CKPT_OK)
         st = check_module_file(x, src, where, name, f.text);
     if (st == CKPT_OK)

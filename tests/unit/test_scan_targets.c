@@ -328,6 +328,8 @@ static void templates_of_kerchunk_are_judged(void)
         {REFS("{% set x = u %}"), "evaluated-text", ""},
         {REFS("{{u.x"), "evaluated-text", ""},
         {"{\"gen\": [{\"key\": \"{{u.x}}\"}], \"version\": 1, \"refs\": {}}", "evaluated-text", ""},
+        {"{\"gen\": [{\"key\": \"{{u.x}}\"}], \"version\": 1}", "evaluated-text", ""},
+        {"{\"gen\": [{\"key\": \"{{u}}\"}], \"version\": 1}", NULL, ""},
         {"{\"templates\": {\"key\": \"{{u.x}}\"}, \"version\": 1}", NULL, ""},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
@@ -345,6 +347,21 @@ static void configurations_of_gin_are_judged(void)
         {"a.b = [1, @torch.hub.load]\n", "config-exec", ""},
         {"include '../x.gin'\n", "external-path", "\"../x.gin\", outside"},
         {"include 'x.gin'\n", NULL, ""},
+        {"include 'x.gin'  # /y.gin\n", NULL, ""},
+        {"include \"https://x/y.gin\"\n", "external-path", "\"https://x/y.gin\", outside"},
+        {"include 's3://x/y.gin'  # z\n", "external-path", "\"s3://x/y.gin\", outside"},
+        {"include 'gs://x/y.gin'\n", "external-path", ""},
+        {"include \\\n  'file:///x/y.gin'", "external-path", ""},
+        {"# @os.system()\na.b = 1  # import os, @os.system()\n", NULL, ""},
+        {"a.b = 'a@os.system'\na.c = \"\\\"@os.system()\"\n", NULL, ""},
+        {"a.b = '''\nimport os\n'@os.system()'''\n", NULL, ""},
+        {"a.b = '#'\na.c = @os.system()\n", "config-exec", ""},
+        {"a.b = '\\\\'\na.c = @os.system()  # '\n", "config-exec", ""},
+        {"# '''\na.b = @os.system()\n# '''\n", "config-exec", ""},
+        {"a.b = '''\n@os.system()\n", "config-exec", ""},
+        {"a.b = 'x\na.c = [@os.system, '']\n", "config-exec", ""},
+        {"# \\\nimport os\n", "loader-code", ""},
+        {"# x\rimport os\r", "loader-code", ""},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         check(scan_buffer_as(str_c(cases[i].text), ".gin", NULL, 0), &cases[i]);

@@ -25,3 +25,8 @@ printf 'services:\n  web:\n    build:\n      context: .\n      target: prod.stag
 printf 'target: inert_probe.Net\nnemo_version: 2.0\n' >model_config.yaml
 ckpt scan yaml.safetensors model_config.yaml logging.yaml compose.yaml
 echo "exit $?"
+# Configurations of gin at addresses; comments and strings. References of kerchunk without "refs".
+printf 'include "s3://bucket/x.gin"  # "y.gin"\n# a.b = @os.getpid()\na.c = "a@os.getpid"\n' >address.gin
+printf '{"version": 1, "gen": [{"key": "{{ u.upper() }}", "url": "{{u}}", "dimensions": {"i": [1]}}]}' >gen.json
+ckpt scan address.gin gen.json
+echo "exit $?"
