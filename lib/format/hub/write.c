@@ -14,6 +14,7 @@
  * (see shards.c) and other libraries load the set. */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -447,6 +448,27 @@ static ckpt_status remove_single_file(struct shard_set *s, ckpt_error *err)
     return s->single_path && !s->single_is_input && !s->job->opts->dry_run ? sync_folder(s, err) : CKPT_OK;
 }
 
+/* publish - if ST, the status of writing the files, is CKPT_OK, moves those that wait into place and calls
+ * FINISH. Restores the old files if that fails. A signal has to wait, because a part of a set is of no use,
+ * and all is written. */
+static ckpt_status publish(struct shard_set *s, ckpt_status st, size_t first_output,
+                           ckpt_status (*finish)(struct shard_set *s, ckpt_error *err), ckpt_error *err)
+{
+    sigset_t all, old;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &old);
+    if (st == CKPT_OK && !s->job->opts->dry_run)
+        st = place_files(s, err);
+    if (st == CKPT_OK)
+        st = finish(s, err);
+    if (st == CKPT_OK)
+        replaced_done(s->replaced);
+    else
+        undo_set(s, first_output);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return st;
+}
+
 /* get_max_waiting - returns how many finished files may wait to be moved into place; each has two
  * descriptors. */
 static size_t get_max_waiting(const struct shard_set *s)
@@ -480,15 +502,16 @@ static ckpt_status write_set(struct shard_set *s, size_t first_alias, ckpt_error
     if (st == CKPT_OK && s->kind->has_index)
         st = write_index(s, first_alias, err);
     s->job->result->tensors += s->p->naliases - first_alias; /* the index records them */
-    if (st == CKPT_OK && !s->job->opts->dry_run)
-        st = place_files(s, err);
-    if (st == CKPT_OK)
-        st = remove_single_file(s, err);
-    if (st == CKPT_OK)
-        replaced_done(s->replaced);
-    else
-        undo_set(s, outputs);
-    return st;
+    return publish(s, st, outputs, remove_single_file, err);
+}
+
+/* remove_index - removes the index of the set that a single shard replaces. */
+static ckpt_status remove_index(struct shard_set *s, ckpt_error *err)
+{
+    if (s->replaced && !replaced_remove_index(s->replaced))
+        return fail_errno(err, CKPT_NO_OFFSET, "cannot remove the index of the set that is replaced");
+    s->is_complete = true;
+    return s->replaced ? sync_folder(s, err) : CKPT_OK;
 }
 
 static ckpt_status write_single_shard(struct shard_set *s, ckpt_error *err)
@@ -500,18 +523,7 @@ static ckpt_status write_single_shard(struct shard_set *s, ckpt_error *err)
     o.keep_shards = 0;
     ckpt_status st = make_folder(s, err);
     st = st == CKPT_OK ? s->format->write(s->p, &job, err) : st;
-    if (st == CKPT_OK && !o.dry_run)
-        st = place_files(s, err);
-    if (st == CKPT_OK && s->replaced && !replaced_remove_index(s->replaced))
-        st = fail_errno(err, CKPT_NO_OFFSET, "cannot remove the index of the set that is replaced");
-    s->is_complete = st == CKPT_OK;
-    if (st == CKPT_OK && s->replaced)
-        st = sync_folder(s, err);
-    if (st == CKPT_OK)
-        replaced_done(s->replaced);
-    else
-        undo_set(s, outputs);
-    return st;
+    return publish(s, st, outputs, remove_index, err);
 }
 
 /* -------------------------------------------------------------------- all */
