@@ -169,8 +169,10 @@ static char *make_path(const struct index *x, const struct shard *s)
     return s->path ? strdup(s->path) : shards_join_path(folder_of(x->f), s->name);
 }
 
+/* check_present - marks the shards that are missing, and fails if a wanted one is. */
 static ckpt_status check_present(struct index *x)
 {
+    bool is_wanted = false;
     size_t missing = 0, first = 0;
     for (size_t i = x->nshards; i-- > 0;) {
         char *path = make_path(x, &x->shards[i]);
@@ -178,16 +180,17 @@ static ckpt_status check_present(struct index *x)
             return fail_memory(x->err);
         bool exists = path_exists(x->f->archive, path);
         free(path);
-        if (!exists) {
+        x->shards[i].is_missing = !exists;
+        missing += !exists;
+        if (!exists && !x->shards[i].is_unwanted) {
             first = i;
-            missing++;
-            x->shards[i].is_missing = true;
+            is_wanted = true;
         }
     }
     for (size_t i = 0; missing && x->f->check && i < x->nshards; i++)
         if (x->shards[i].is_missing)
             CKPT_TRY(report_missing(x, &x->shards[i]));
-    if (!missing || x->f->check || (x->f->salvage && missing < x->nshards))
+    if (!is_wanted || x->f->check || (x->f->salvage && missing < x->nshards))
         return CKPT_OK;
     (void)fail(x->err, CKPT_ENOTFOUND, x->shards[first].at, "{=shard %.*s} is {missing} (%zu of %zu are)",
                STR_ARG(x->shards[first].name), missing, x->nshards);

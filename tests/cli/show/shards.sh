@@ -24,3 +24,11 @@ ckpt show . c; echo $?
 sed 's/"b":/"b2":"2.safetensors","b":/' model.safetensors.index.json >stale; mv stale model.safetensors.index.json
 ckpt show . b2; echo $?
 ckpt show . b; echo $?
+
+# nor does a shard that is missing matter for the tensors of others
+rm 1.safetensors
+sed 's/"b2":"2.safetensors",//' model.safetensors.index.json >right; mv right model.safetensors.index.json
+ckpt show . b; echo $?
+ckpt show model.safetensors.index.json 'b[2]'; echo $?
+ckpt show . a; echo $?
+ckpt show . c; echo $?
