@@ -147,7 +147,7 @@ static bool is_activation(ckpt_str text)
         char c = text.ptr[i];
         bool is_word = ((c | 0x20) >= 'a' && (c | 0x20) <= 'z') || (c >= '0' && c <= '9');
         nopen += c == '(';
-        bool is_argument = nopen == 1 && c && strchr("_=., -(", c);
+        bool is_argument = nopen == 1 && c && strchr("_=., -('\"", c);
         if (!is_word && !is_argument)
             return false;
     }

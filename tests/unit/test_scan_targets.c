@@ -229,6 +229,11 @@ static void targets_in_json_and_yaml_are_judged(void)
 static void targets_in_yaml_need_params(void)
 {
     static const struct expected cases[] = {
+        {"a: {_target_: hydra._internal.core_plugins.basic_sweeper.BasicSweeper}\n", NULL, ""},
+        {"a: {_target_: hydra._internal.utils.x}\n", "config-exec", ""},
+        {"a: {_target_: pytorch_lightning.Trainer, max_epochs: 3}\n", NULL, ""},
+        {"a: {_target_: lightning.pytorch.callbacks.ModelCheckpoint, dirpath: x}\n", NULL, ""},
+        {"a: {_target_: lightning.pytorch.os.system}\n", "config-exec", ""},
         {"proxy: {target: api.example.com, type: http}\n", NULL, ""},
         {"build:\n  context: .\n  target: prod.stage\nparams: {a: 1}\n", NULL, ""},
         {"- target: a.b\n  c: 1\n- params: 1\n  c: 1\n", NULL, ""},
@@ -252,6 +257,8 @@ static void activations_in_yaml_are_judged(void)
         {"activation: nn.SiLU()\n", NULL, ""},
         {"activation: torch.nn.LeakyReLU(0.1, inplace=True)\n", NULL, ""},
         {"activation: [relu, f(1)]\n", NULL, ""},
+        {"activation: nn.GELU(approximate='tanh')\n", NULL, ""},
+        {"activation: nn.GELU(approximate='a(1)')\n", "evaluated-text", ""},
         {"activation: __import__('os').getpid()\n", "evaluated-text", "YOLO evaluates it"},
         {"activation: nn.modules.os.getpid()\n", "evaluated-text", ""},
         {"activation: nn.SiLU(f())\n", "evaluated-text", ""},
