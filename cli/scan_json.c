@@ -6,6 +6,16 @@
 
 bool scan_sha256;
 
+static uint8_t lists[CKPT_DIGEST_MAX]; /* checksum of the lists of known names */
+
+/* scan_json_begin_report - prepares what needs libcrypto, so that no report has begun when that fails. */
+static void scan_json_begin_report(void)
+{
+    ckpt_error why;
+    if (ckpt_scan_lists(lists, &why) != CKPT_OK)
+        exit(report_error(&why, NULL));
+}
+
 static void scan_json_begin(const char *path)
 {
     json *head = json_schema("ckpt.scan.v1");
@@ -147,14 +157,13 @@ static void scan_json_end(const char *path, const ckpt_scan_result *r, const ckp
     json_bool(tail, "complete", !err && r->accounted == r->bytes && !r->found[CKPT_SCAN_INCOMPLETE]);
     if (scan_sha256 && !err)
         json_hex(tail, "sha256", r->sha256, CKPT_DIGEST_MAX);
-    uint8_t lists[CKPT_DIGEST_MAX]; /* checksum of the lists of known names */
-    ckpt_error why;
-    if (ckpt_scan_lists(lists, &why) != CKPT_OK)
-        exit(report_error(&why, NULL));
     json_hex(tail, "lists", lists, CKPT_DIGEST_MAX);
     json_u64(tail, "exit", (uint64_t)code);
     json_end_rows(tail, stdout);
 }
 
-const struct scan_report scan_json = {
-    .begin_file = scan_json_begin, .record = scan_json_record, .end_file = scan_json_end, .calls = true};
+const struct scan_report scan_json = {.begin_report = scan_json_begin_report,
+                                      .begin_file = scan_json_begin,
+                                      .record = scan_json_record,
+                                      .end_file = scan_json_end,
+                                      .calls = true};

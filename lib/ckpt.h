@@ -142,7 +142,7 @@ typedef enum {
  * initialize it. */
 typedef struct {
     uint32_t status;    /* ckpt_status */
-    int32_t sys_errno;  /* errno of the failed system call, or 0 */
+    int32_t sys_errno;  /* errno of the failed system call; ENOSYS: a library is missing; or 0 */
     uint64_t offset;    /* absolute, in `file`; CKPT_NO_OFFSET: none */
     char file[512];     /* path of the file at fault, escaped; may be empty */
     char where[256];    /* "archive/data.pkl: state_dict.fc.weight", escaped */

@@ -8,31 +8,48 @@
 
 typedef void (*function)(void);
 
-/* fail_library - fails with the reason that the C library has for the last call. */
-static ckpt_status fail_library(const struct library *lib, ckpt_error *err)
+/* fail_library - fails with WHY, the reason of the first failure. */
+static ckpt_status fail_library(const struct library *lib, const char *why, ckpt_error *err)
+{
+    (void)fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "{=%s}, which %s, cannot be loaded: {%s}",
+               lib->sonames[0], lib->purpose, why);
+    if (err)
+        err->sys_errno = ENOSYS;
+    return CKPT_EUNSUPPORTED;
+}
+
+/* fail_first - fails with the reason that the C library has for the last call, and keeps it: after a process
+ * gave up its rights, the reason would be another. */
+static ckpt_status fail_first(struct library *lib, ckpt_error *err)
 {
     const char *why = dlerror();
-    return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "{%s}, which {=%s}, cannot be loaded: %s",
-                lib->sonames[0], lib->purpose, why ? why : "unknown error");
+    char *known = NULL, *kept = strdup(why ? why : "unknown error");
+    if (!kept)
+        return fail_memory(err);
+    if (atomic_compare_exchange_strong(&lib->failure, &known, kept))
+        return fail_library(lib, kept, err);
+    free(kept);
+    return fail_library(lib, known, err); /* another thread was faster */
 }
 
-static ckpt_status open_library(const struct library *lib, void **out, ckpt_error *err)
+/* open_library - returns the library, opened by the first of its names that works, or NULL. */
+static void *open_library(const struct library *lib)
 {
-    *out = dlopen(lib->sonames[0], RTLD_NOW | RTLD_LOCAL); /* it stays loaded */
-    ckpt_status st = *out ? CKPT_OK : fail_library(lib, err);
-    for (size_t i = 1; !*out && lib->sonames[i]; i++)
-        *out = dlopen(lib->sonames[i], RTLD_NOW | RTLD_LOCAL);
-    return *out ? CKPT_OK : st;
+    void *opened = NULL;
+    for (size_t i = 0; !opened && lib->sonames[i]; i++)
+        opened = dlopen(lib->sonames[i], RTLD_NOW | RTLD_LOCAL);
+    return opened ? opened : dlopen(lib->sonames[0], RTLD_NOW | RTLD_LOCAL); /* for its reason */
 }
 
-static ckpt_status find_functions(const struct library *lib, function *out, size_t n, ckpt_error *err)
+static ckpt_status find_functions(struct library *lib, function *out, size_t n, ckpt_error *err)
 {
-    void *opened;
-    CKPT_TRY(open_library(lib, &opened, err));
+    void *opened = open_library(lib);
+    if (!opened)
+        return fail_first(lib, err);
     for (size_t i = 0; i < n; i++) {
         void *at = dlsym(opened, lib->names[i]);
         if (!at)
-            return fail_library(lib, err);
+            return fail_first(lib, err);
         memcpy(&out[i], &at, sizeof at); /* ISO C has no conversion from objects to functions */
     }
     return CKPT_OK;
@@ -42,9 +59,12 @@ ckpt_status library_load(struct library *lib, const void **out, ckpt_error *err)
 {
     function *known = lib->functions;
     size_t n = 0;
+    const char *why = lib->failure;
     *out = known;
     if (known)
         return CKPT_OK;
+    if (why)
+        return fail_library(lib, why, err);
     while (lib->names[n])
         n++;
     function *found = calloc(n, sizeof *found);

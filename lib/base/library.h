@@ -3,6 +3,9 @@
 #ifndef BASE_LIBRARY_H
 #define BASE_LIBRARY_H
 
+#include <errno.h>
+#include <stdbool.h>
+
 #include "base/error.h"
 
 struct library {
@@ -10,12 +13,18 @@ struct library {
     const char *const *names;         /* of the functions; the last is NULL */
     const char *purpose;             /* for errors: what the library does */
     void (**_Atomic functions)(void); /* in the order of NAMES; NULL: not loaded yet */
+    char *_Atomic failure;            /* why it cannot be loaded; NULL: that is not known */
 };
 
 /* library_load - sets *OUT to the functions of LIB, in the order of their names: an array that is valid until
- * the process ends. Any thread may call it. After a failure *OUT is NULL; CKPT_EUNSUPPORTED: the library or
- * one of the functions is missing. */
+ * the process ends. Any thread may call it. After a failure *OUT is NULL; CKPT_EUNSUPPORTED with ENOSYS: the
+ * library or one of the functions is missing, for the reason of the first attempt, which is the only one. */
 ckpt_status library_load(struct library *lib, const void **out, ckpt_error *err);
+/* library_is_missing - returns true if ERR is that of a library that cannot be loaded. */
+static inline bool library_is_missing(const ckpt_error *err)
+{
+    return err->status == CKPT_EUNSUPPORTED && err->sys_errno == ENOSYS;
+}
 
 /* A file that uses a library lists the functions in a macro FUNCTIONS(X), as X(name) for each, has
  *     struct NAME {FUNCTIONS(LIBRARY_POINTER)};
@@ -30,7 +39,7 @@ ckpt_status library_load(struct library *lib, const void **out, ckpt_error *err)
     {                                                                                                        \
         static const char *const sonames[] = {__VA_ARGS__, NULL};                                            \
         static const char *const names[] = {functions(LIBRARY_NAME) NULL};                                   \
-        static struct library lib = {sonames, names, purpose, NULL};                                         \
+        static struct library lib = {sonames, names, purpose, NULL, NULL};                                   \
         const void *loaded;                                                                                  \
         ckpt_status st = library_load(&lib, &loaded, err);                                                   \
         *out = loaded;                                                                                       \

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/library.h"
 #include "base/sized.h"
 #include "base/text.h"
 #include "format/folder.h"
@@ -190,6 +191,10 @@ static ckpt_status report_outcome(struct doctor *d, ckpt_status st, ckpt_error *
 {
     ckpt_error e = *err;
     CKPT_TRY(check_unchanged(&d->check, err)); /* of a file that changed, the findings mean nothing */
+    if (st != CKPT_OK && library_is_missing(&e)) { /* that is no fault of the file */
+        *err = e;
+        return st;
+    }
     if (is_no_checkpoint(st) &&
         !(d->f && st == CKPT_ELIMIT)) /* if the file was opened, the limit is about one of its views */
         return doctor_report_foreign(d, &e, err);

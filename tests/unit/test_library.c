@@ -43,7 +43,21 @@ static void a_missing_library_is_an_error(void)
     CU_ASSERT_EQUAL(load_missing(&lib, &err), CKPT_EUNSUPPORTED);
     CU_ASSERT_PTR_NULL(lib);
     CU_ASSERT(strstr(err.what, "libckpt-none.so.0, which counts, cannot be loaded: ") == err.what);
+    CU_ASSERT_STRING_EQUAL(err.allowed, "libckpt-none.so.0");
+    CU_ASSERT(err.found[0] && strstr(err.what, err.found) && library_is_missing(&err));
     CU_ASSERT_EQUAL(load_missing(&lib, NULL), CKPT_EUNSUPPORTED);
+}
+
+static void the_first_reason_is_kept(void)
+{
+    static const char *sonames[] = {"libckpt-none.so.0", NULL}, *names[] = {"strlen", NULL};
+    static struct library lib = {sonames, names, "counts", NULL, NULL};
+    ckpt_error first, second;
+    const void *loaded;
+    CU_ASSERT_EQUAL(library_load(&lib, &loaded, &first), CKPT_EUNSUPPORTED);
+    sonames[0] = "/"; /* the reason of this name is another */
+    CU_ASSERT_EQUAL(library_load(&lib, &loaded, &second), CKPT_EUNSUPPORTED);
+    CU_ASSERT_STRING_EQUAL(first.found, second.found);
 }
 
 static void a_library_without_a_function_is_an_error(void)
@@ -66,6 +80,7 @@ void suite_library(void)
 {
     UNIT(the_first_library_that_exists_is_loaded_once);
     UNIT(a_missing_library_is_an_error);
+    UNIT(the_first_reason_is_kept);
     UNIT(a_library_without_a_function_is_an_error);
     UNIT(a_linked_library_is_always_there);
 }
