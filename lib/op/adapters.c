@@ -3,10 +3,13 @@
 
 #include "base/buf.h"
 
+enum order { RANK_FIRST, EITHER };
+
 static const struct {
     const char *down, *up;
+    enum order order;
 } pairs[] = {
-#define ADAPTER(down, up) {down, up},
+#define ADAPTER(down, up, order) {down, up, order},
 #include "op/adapters.def"
 #undef ADAPTER
 };
@@ -27,12 +30,12 @@ static size_t find_components(ckpt_str name, ckpt_str word)
 
 /* get_rank - returns the rank of the matrices DOWN and UP, the dimension that both have; 0: there is none. In
  * torch, DOWN has it first and UP second; in mlx, the other way round. */
-static uint64_t get_rank(const ckpt_tensor *down, const ckpt_tensor *up)
+static uint64_t get_rank(const ckpt_tensor *down, const ckpt_tensor *up, enum order order)
 {
     if (down->ndim < 2 || up->ndim < 2)
         return 0;
     uint64_t first = down->shape[0] == up->shape[1] ? down->shape[0] : 0,
-             second = down->shape[1] == up->shape[0] ? down->shape[1] : 0;
+             second = order == EITHER && down->shape[1] == up->shape[0] ? down->shape[1] : 0;
     if (first && second) /* the weight is square */
         return first < second ? first : second;
     return first ? first : second;
@@ -50,7 +53,7 @@ static void add_pair(ckpt_file *file, const ckpt_tensor *down, buf *name, ckpt_a
         buf_put_str(name, str_c(pairs[i].up));
         buf_put_str(name, str_skip(down->name, at + strlen(pairs[i].down))); /* bounded: found there */
         uint32_t row = buf_ok(name) ? file_find_tensor(file, buf_view(name)) : CKPT_NO_TENSOR;
-        uint64_t rank = row != CKPT_NO_TENSOR ? get_rank(down, &file->table.rows[row].t) : 0;
+        uint64_t rank = row != CKPT_NO_TENSOR ? get_rank(down, &file->table.rows[row].t, pairs[i].order) : 0;
         if (!rank)
             continue;
         out->rank_min = !out->modules || rank < out->rank_min ? rank : out->rank_min;

@@ -28,3 +28,7 @@ write to_q_lora.down.weight 4,8 to_q_lora.up.weight 6,4 to_k.lora_linear_layer.d
     to_k.lora_linear_layer.up.weight 8,4
 write layers.0.q_proj.lora_a 8,3 layers.0.q_proj.lora_b 3,8 embed.lora_embedding_A 3,20 embed.lora_embedding_B 8,3
 write q.lora_A.weight 4,8 k.lora_B.weight 8,4 explorer.lora_Ab.weight 4,8 lora_A 4,8 lora_B 5,5
+# The names fix which dimension is the rank, which may be greater than the weight; matrices of two ranks are no pair.
+write q.lora_A.weight 64,16 q.lora_B.weight 16,64
+write q.lora_down.weight 128,8 q.lora_up.weight 8,128 q.alpha ''
+write q.lora_A.weight 8,16 q.lora_B.weight 16,4
