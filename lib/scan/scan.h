@@ -286,6 +286,11 @@ void scan_note_target(struct target_object *o, uint64_t at, ckpt_str target);
 ckpt_status scan_judge_object(struct scanner *x, source *src, ckpt_str where, const struct target_object *o);
 /* What "trust_remote_code" means in a configuration. */
 #define TRUSTS_CODE "by which the author allows code of a repository"
+/* yolo_is_activation - returns true if TEXT, an activation that YOLO evaluates, calls nothing, or only a
+ * class of torch.nn with words and numbers. yolo_is_layer - returns true if TEXT, a module or argument in a
+ * list of layers, is a name that runs no code, a number, or such a call. */
+bool yolo_is_activation(ckpt_str text);
+bool yolo_is_layer(ckpt_str text);
 /* A text that may be YAML or JSON. */
 struct yaml_file {
     source *src;

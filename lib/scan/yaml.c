@@ -8,7 +8,7 @@
  *   loader_module, keras_module, model_code_path   what its value names, a module or file (MLflow)
  *   location   what torchsnapshot opens, if the file is called .snapshot_metadata
  *   python_model, data …   what MLflow opens, if it is called MLmodel
- *   activation   an expression, which YOLO evaluates
+ *   activation, backbone, head   expressions, which YOLO evaluates; see yolo.c
  *   "$…"   as a value in a configuration of MONAI, an expression of Python; see monai.c
  * Text that is called .yaml must be read to its end. Other text may be YAML by chance: if it can be read to
  * its end, the keys of config_keys.def and the tags of Python count.
@@ -68,6 +68,16 @@ enum key_state { NO_KEY, AFTER_KEY, BEFORE_VALUE };
 
 #define LEVELS (2 * YAML_DEPTH) /* block and flow collections within each other */
 
+/* Where the lists of layers of YOLO are. */
+struct layers {
+    enum { NO_LAYERS, BEFORE_LAYERS, IN_LAYERS } state;
+    size_t level;       /* of the mapping that has the key */
+    bool is_indentless; /* the items of the list are as far to the left as that key */
+    size_t value_level; /* of the mapping in the list whose values are no layers; 0: none */
+    bool may_be_key;    /* the last token is a key of such a list if a colon follows */
+    bool follows_colon;
+};
+
 struct yaml_visit {
     struct scanner *x;
     const struct yaml_file *f;
@@ -75,6 +85,8 @@ struct yaml_visit {
     enum key_state state;
     const struct config_key *key; /* unless the state is NO_KEY */
     bool has_anchor;              /* an anchor precedes the token: an alias may use it elsewhere */
+    struct layers layers;
+    bool has_classes;             /* a scalar is "nc", which YOLO needs */
     bool has_pipeline;            /* a scalar is "pipeline" or "preprocessors" */
     bool may_be_params;           /* the last scalar or alias may be the key "params", or bring that key */
     struct target_object mappings[LEVELS + 1]; /* [level]: of those that are open */
@@ -134,35 +146,85 @@ static ckpt_status report_location(struct yaml_visit *v, ckpt_str path)
                                  "the folder");
 }
 
-/* is_activation - returns true if TEXT calls nothing, or only a class of torch.nn with words and numbers. */
-static bool is_activation(ckpt_str text)
-{
-    size_t open = str_find(text, STR_LIT("("), 0);
-    text = str_skip(text, str_starts(text, STR_LIT("torch.")) ? 6 : 0);
-    if (open == SIZE_MAX)
-        return true;
-    if (!str_starts(text, STR_LIT("nn.")) || !str_ends(text, STR_LIT(")")))
-        return false;
-    for (size_t i = 3, nopen = 0; i + 1 < text.len; i++) { /* bounded: inside the text */
-        char c = text.ptr[i];
-        bool is_word = ((c | 0x20) >= 'a' && (c | 0x20) <= 'z') || (c >= '0' && c <= '9');
-        nopen += c == '(';
-        bool is_argument = nopen == 1 && c && strchr("_=., -('\"", c);
-        if (!is_word && !is_argument)
-            return false;
-    }
-    return true;
-}
-
 static ckpt_status report_activation(struct yaml_visit *v, ckpt_str text)
 {
-    if (text.ptr && is_activation(text))
+    if (text.ptr && yolo_is_activation(text))
         return CKPT_OK;
     v->found = true;
     return v->reporting ? scan_found(v->x->scan, SCAN_EVALUATED_TEXT, v->f->where, v->f->src, v->y.token_at,
                                      "{%.*s} is not {=a class of torch.nn}, and YOLO evaluates it",
                                      STR_ARG(text.ptr ? text : STR_LIT("the value of an anchor or alias")))
                         : CKPT_OK;
+}
+
+/* report_layer - reports TEXT, which is in a list of layers; .ptr NULL: it is not known. */
+static ckpt_status report_layer(struct yaml_visit *v, ckpt_str text)
+{
+    if (text.ptr && yolo_is_layer(text))
+        return CKPT_OK;
+    v->found = true;
+    if (!v->reporting)
+        return CKPT_OK;
+    return scan_target_runs_code(text)
+               ? scan_config_target(v->x, v->f->src, v->f->where, v->y.token_at, text)
+               : scan_found(v->x->scan, SCAN_EVALUATED_TEXT, v->f->where, v->f->src, v->y.token_at,
+                            "{%.*s} is not {=the name of a layer or a number}, and YOLO evaluates it",
+                            STR_ARG(text.ptr ? text : STR_LIT("the value of an anchor or alias")));
+}
+
+/* first_byte - returns the first byte of the last token; NUL: it has none. */
+static char first_byte(const struct yaml_visit *v)
+{
+    return v->y.token_at < v->y.bytes.len ? v->y.bytes.ptr[v->y.token_at] : '\0';
+}
+
+/* visit_item - judges TOKEN, which is in a list of layers. YOLO evaluates what is in lists in that list, and
+ * the keys of a mapping in place of such a list. */
+static ckpt_status visit_item(struct yaml_visit *v, enum yaml_token token)
+{
+    struct layers *l = &v->layers;
+    size_t depth = v->level - l->level + l->is_indentless; /* bounded: the level is not less */
+    bool is_colon = token == YAML_KEY || token == YAML_VALUE;
+    if (v->level < l->value_level || (is_colon && !l->value_level))
+        l->value_level = is_colon ? v->level : 0;
+    else if (v->level == l->value_level && first_byte(v) == ',') /* perhaps of [key: value, item] */
+        l->value_level = 0;
+    bool is_value = l->value_level && (v->level > l->value_level || l->follows_colon);
+    if (token == YAML_ALIAS)
+        return report_layer(v, (ckpt_str){NULL, 0});
+    return token == YAML_SCALAR && depth > 1 && !is_value ? report_layer(v, yaml_text(&v->y)) : CKPT_OK;
+}
+
+/* visit_layers - follows TOKEN to the lists of layers, and judges it if it is in one. */
+static ckpt_status visit_layers(struct yaml_visit *v, enum yaml_token token)
+{
+    struct layers *l = &v->layers;
+    ckpt_status st = CKPT_OK;
+    bool is_colon = token == YAML_KEY || token == YAML_VALUE;
+    if (token == YAML_TAG || token == YAML_ANCHOR)
+        return CKPT_OK;
+    if (l->state == BEFORE_LAYERS) {
+        bool is_list = token == YAML_OTHER && (first_byte(v) == '[' || first_byte(v) == '-');
+        l->state = is_list ? IN_LAYERS : NO_LAYERS;
+        l->is_indentless = v->level == l->level;
+        l->value_level = 0;
+        if (token == YAML_ALIAS && v->has_classes)
+            st = report_layer(v, (ckpt_str){NULL, 0});
+    } else if (l->state == IN_LAYERS) {
+        bool is_outside = v->level < l->level ||
+                          (v->level == l->level && (is_colon || !l->is_indentless));
+        l->state = is_outside ? NO_LAYERS : IN_LAYERS;
+        st = is_outside ? CKPT_OK : visit_item(v, token);
+    }
+    if (l->state == NO_LAYERS && is_colon && l->may_be_key) {
+        l->state = BEFORE_LAYERS;
+        l->level = v->level;
+    }
+    ckpt_str text = token == YAML_SCALAR ? yaml_text(&v->y) : STR_LIT("");
+    v->has_classes |= str_is(text, "nc");
+    l->may_be_key = token == YAML_ALIAS || str_matches_word(text, "backbone head", str_eq);
+    l->follows_colon = is_colon;
+    return st;
 }
 
 /* note_target - notes TEXT, of which the other keys of its mapping decide whether it is a target. */
@@ -285,6 +347,8 @@ static ckpt_status visit_token(struct yaml_visit *v, enum yaml_token token)
     ckpt_status st = report_expression(v, token);
     if (st == CKPT_OK)
         st = move_to_level(v, token == YAML_END ? 0 : v->y.nindents + v->y.flow_depth);
+    if (st == CKPT_OK && v->f->is_yaml_name)
+        st = visit_layers(v, token);
     if (st != CKPT_OK)
         return st;
     note_key(v, token);
@@ -327,6 +391,7 @@ static ckpt_status visit_tokens(struct yaml_visit *v, ckpt_error *err)
     yaml_init(&v->y, v->f->text, err);
     v->state = NO_KEY;
     v->level = 0;
+    v->layers = (struct layers){.state = NO_LAYERS};
     do {
         token = yaml_next(&v->y);
         st = token == YAML_ERROR ? CKPT_EFORMAT : visit_token(v, token);

@@ -269,6 +269,36 @@ static void activations_in_yaml_are_judged(void)
         check(scan_yaml(cases[i].text), &cases[i]);
 }
 
+static void layers_in_yaml_are_judged(void)
+{
+    static const struct expected cases[] = {
+        {"nc: 80\nbackbone:\n  - [-1, 1, Conv, [64, 6, 2, 2]]\n  - [-1, 3, C3, [1e-3, False, None]]\n"
+         "head:\n  - [-1, 1, nn.Upsample, [None, 2, 'nearest']]\n  - [[-1, 6], 1, Concat, [1]]\n"
+         "  - [-1, 1, SPPF, [1024, 5, nn.LeakyReLU(0.1), \"nearest\"]]\n"
+         "  - [[17, 20, 23], 1, Detect, [nc, anchors]]\nnotes: [[f(1)]]\n",
+         NULL, ""},
+        {"backbone: {type: ResNet, init: {x: [[a b, 'f(1)']]}}\nhead: [a b, 'f(1)']\n", NULL, ""},
+        {"head:\n  - type: a b\n    x: [[a b]]\nneck: *x\n", NULL, ""},
+        {"backbone: *x\n", NULL, ""},
+        {"head:\n- [-1, 1, \"__import__('os').getpid()\", []]\n", "evaluated-text", "YOLO evaluates it"},
+        {"a: {backbone: [[-1, 1, Conv, [64, f(1)]]]}\n", "evaluated-text", "f(1) is not the name"},
+        {"head:\n- - -1\n  - 1\n  - f(1)\n  - - 3\n", "evaluated-text", ""},
+        {"head:\n  -\n    - -1\n    - 1\n    - Conv\n    - - f(1)\n", "evaluated-text", ""},
+        {"head: [{-1: 1, 1: 1, f(1): 1, [1]: 1}]\n", "evaluated-text", ""},
+        {"head: [[-1, 1, Conv, [{a: b c}, f(1)]]]\n", "evaluated-text", ""},
+        {"head: [[-1: 1, 1, Conv, [f(1)]]]\n", "evaluated-text", ""},
+        {"? head\n: [[-1, 1, f(1), []]]\n", "evaluated-text", ""},
+        {"head: [[-1, 1, torch.os.system, [ls]]]\n", "config-exec", "it names torch.os.system"},
+        {"head: [[-1, 1, eval, [ls]]]\n", "evaluated-text", ""},
+        {"head: [[-1, 1, __import__, [ls]]]\n", "evaluated-text", ""},
+        {"head: [[-1, 1, Conv.__init__, [ls]]]\n", "config-exec", ""},
+        {"head: [*x]\n", "evaluated-text", "an anchor or alias"},
+        {"nc: 1\nhead: *x\n", "evaluated-text", "an anchor or alias"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        check(scan_yaml(cases[i].text), &cases[i]);
+}
+
 /* scan_metadata - scans a safetensors file with a value in its metadata, escaped as in JSON. */
 static struct scan_results scan_metadata(const char *value)
 {
@@ -386,6 +416,7 @@ void suite_scan_targets(void)
     UNIT(targets_in_json_and_yaml_are_judged);
     UNIT(targets_in_yaml_need_params);
     UNIT(activations_in_yaml_are_judged);
+    UNIT(layers_in_yaml_are_judged);
     UNIT(texts_in_metadata_are_judged);
     UNIT(texts_in_json_are_judged);
     UNIT(templates_of_kerchunk_are_judged);

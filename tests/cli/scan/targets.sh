@@ -30,3 +30,7 @@ printf 'include "s3://bucket/x.gin"  # "y.gin"\n# a.b = @os.getpid()\na.c = "a@o
 printf '{"version": 1, "gen": [{"key": "{{ u.upper() }}", "url": "{{u}}", "dimensions": {"i": [1]}}]}' >gen.json
 ckpt scan address.gin gen.json
 echo "exit $?"
+# Layers of YOLO, whose modules and arguments it evaluates.
+printf 'nc: 1\nbackbone:\n  - [-1, 1, Conv, [64, 3, "f(1)"]]\n  - [-1, 1, nn.Upsample, [None, 2, "nearest"]]\n' >yolo.yaml
+ckpt scan yolo.yaml
+echo "exit $?"
