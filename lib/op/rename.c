@@ -200,6 +200,21 @@ static size_t count_nested(const struct group *g, ckpt_str prefix)
     return n;
 }
 
+/* is_name_taken - returns true if a key of G without PREFIX is the name of another key, or without memory. */
+static bool is_name_taken(const struct group *g, ckpt_str prefix)
+{
+    map *names = map_new(g->keys.n);
+    bool is_taken = !names;
+    for (size_t i = 0; i < g->keys.n && !is_taken; i++)
+        is_taken = !map_put(names, g->keys.list[i].new_name, 0, NULL);
+    for (size_t i = 0; i < g->keys.n && !is_taken; i++) {
+        ckpt_str name = g->keys.list[i].new_name;
+        is_taken = str_starts(name, prefix) && map_get(names, str_skip(name, prefix.len)) != MAP_NONE;
+    }
+    map_free(names);
+    return is_taken;
+}
+
 /* find_common_prefix - finds what at least 3/4 of the keys of G begin with, more than half of these with two
  * components after it: a network, not a layer. `ckpt info` shows such a prefix, too. */
 static void find_common_prefix(struct auto_strip *strip, const struct group *g)
@@ -212,7 +227,7 @@ static void find_common_prefix(struct auto_strip *strip, const struct group *g)
     for (size_t i = 0; i < seen.n; i++) {
         bool is_common = seen.count[i] > 1 && seen.count[i] >= g->keys.n - g->keys.n / 4;
         if (!is_common || find_wrapper(seen.component[i]) ||
-            count_nested(g, seen.component[i]) <= seen.count[i] / 2)
+            count_nested(g, seen.component[i]) <= seen.count[i] / 2 || is_name_taken(g, seen.component[i]))
             continue;
         strip->common = seen.component[i];
         strip->ncommon = (size_t)seen.count[i];
@@ -238,14 +253,16 @@ ckpt_status ckpt_plan_strip_auto(ckpt_plan *plan, ckpt_error *err)
                                .user = &strip};
     CKPT_REQUIRE(err, plan);
     CKPT_TRY(keys_rename(&rule, err));
+    bool is_dashed = str_starts(strip.common, STR_LIT("-")); /* without -- it would be an option */
     if (!rule.nchanged)
         plan_notice(plan, "no wrapper prefix found (module., _orig_mod., …); nothing renamed");
     if (!rule.nchanged && strip.ncommon)
         plan_notice(plan,
                     "%zu of %zu keys begin with \"%.*s\", which is often a real module; to remove it: "
-                    "ckpt strip %s %s -o OUT",
-                    strip.ncommon, strip.ngroup, STR_ARG(strip.common),
-                    shell_word(strip.common, "", "PREFIX", prefix), shell_path(plan->file->path, word));
+                    "ckpt strip %s%s %s%s",
+                    strip.ncommon, strip.ngroup, STR_ARG(strip.common), is_dashed ? "-o OUT -- " : "",
+                    shell_word(strip.common, "", "PREFIX", prefix), shell_path(plan->file->path, word),
+                    is_dashed ? "" : " -o OUT");
     if (strip.has_counter)
         plan_notice(plan, "\"n_averaged\", the counter of an AveragedModel, is kept");
     if (strip.ninner)
