@@ -108,6 +108,8 @@ ckpt_status doctor_report_data_file(struct doctor *d, ckpt_error *err)
     ckpt_error e = {.offset = CKPT_NO_OFFSET};
     (void)format_refuse_data_file(d->path, &e);
     d->symptoms[CHECK_STRAY].n = 0; /* they are the other items of the file */
+    if (!d->f) /* with several items it is no archive */
+        memset(d->symptoms, 0, sizeof d->symptoms);
     return doctor_report_error(d, &(struct diagnosis){.id = "foreign"}, &e, err);
 }
 

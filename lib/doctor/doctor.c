@@ -179,11 +179,20 @@ static bool is_no_checkpoint(ckpt_status st)
     return st == CKPT_EUNKNOWN || st == CKPT_EUNSUPPORTED || st == CKPT_ELIMIT;
 }
 
-/* is_data_file - returns true if the file is a data file of a Distributed Checkpoint. One with a single item
- * opens as an archive, but its tensor has no name. */
+/* is_data_file - returns true if the file is a data file of a Distributed Checkpoint, which may be
+ * compressed. One with a single item opens as an archive, but its tensor has no name; one with several
+ * items does not. */
 static bool is_data_file(const struct doctor *d)
 {
-    return d->f && !d->is_folder && d->f->for_torch_load && folder_is_data_file(str_c(d->path));
+    ckpt_str path = str_c(d->path);
+    ckpt_str unpacked = str_of(path.ptr, path.len - str_after_last(path, '.').len); /* bounded: its end */
+    bool is_packed = str_ends(unpacked, STR_LIT(".distcp."));
+    bool is_damaged = false;
+    for (size_t i = 0; i < CHECK_RULES && is_packed && !d->f; i++)
+        is_damaged |= d->symptoms[i].n &&
+                      str_starts(str_c(d->symptoms[i].first.where), STR_LIT("compressed data"));
+    bool may_open = d->f ? d->f->for_torch_load : is_packed && d->src && !is_damaged;
+    return may_open && !d->is_folder && (is_packed || (d->f && folder_is_data_file(path)));
 }
 
 /* report_outcome - reports all diagnoses. ST is the status of verifying, *ERR its error. */
