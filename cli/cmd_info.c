@@ -281,12 +281,37 @@ static void print_wrappers(const struct facts *facts, struct text *out)
     }
 }
 
+/* is_name_taken - returns true if a tensor has the name that another gets without the prefix of WEIGHTS. */
+static bool is_name_taken(const struct facts *facts, const ckpt_weights *weights)
+{
+    struct text name = {0};
+    bool is_taken = false;
+    text_bytes(&name, weights->name.ptr, weights->name.len);
+    text_add(&name, weights->name.len ? "." : "");
+    size_t root = name.len, after = root + weights->prefix.len;
+    text_bytes(&name, weights->prefix.ptr, weights->prefix.len);
+    for (uint32_t i = 0; !is_taken && i < ckpt_tensor_count(facts->f); i++) {
+        ckpt_str old = tensor_at(facts->f, i).name;
+        if (old.len <= after || memcmp(old.ptr, name.ptr, after) != 0)
+            continue;
+        struct text new_name = {0};
+        text_bytes(&new_name, old.ptr, root);
+        text_bytes(&new_name, old.ptr + after, old.len - after);
+        is_taken = ckpt_tensor_find(facts->f, (ckpt_str){new_name.ptr, new_name.len}) != CKPT_NO_TENSOR;
+        text_free(&new_name);
+    }
+    text_free(&name);
+    return is_taken;
+}
+
 /* add_prefix_command - adds the command that removes the prefix of WEIGHTS. A prefix that less than three
  * quarters of the keys have is the name of an averaged copy; the command then converts only that copy. */
 static void add_prefix_command(const struct facts *facts, const ckpt_weights *weights, struct text *out)
 {
     bool is_copy = weights->prefixed < weights->tensors - weights->tensors / 4;
     struct text path = {0};
+    if (!is_copy && is_name_taken(facts, weights))
+        return; /* no command removes it from all keys */
     if (is_copy && weights->name.len) {
         text_bytes(&path, weights->name.ptr, weights->name.len);
         text_add(&path, ".");
@@ -295,11 +320,19 @@ static void add_prefix_command(const struct facts *facts, const ckpt_weights *we
     text_bytes(&path, weights->prefix.ptr, weights->prefix.len - dot_len);
     text_add(out, is_copy ? "   alone: ckpt convert --root "
                           : "   common prefix (often a real module); to remove it: ckpt strip ");
+    bool is_dashed = !is_copy && path.ptr[0] == '-'; /* without -- it would be an option */
+    if (is_dashed) {
+        text_add(out, "-o ");
+        text_new_name(out, "fixed", ckpt_file_path(facts->f), get_output_suffix(facts));
+        text_add(out, " -- ");
+    }
     text_shell(out, path.ptr);
     text_add(out, " ");
     text_operand(out, ckpt_file_path(facts->f));
-    text_add(out, is_copy ? " " : " -o ");
-    text_new_name(out, "fixed", ckpt_file_path(facts->f), get_output_suffix(facts));
+    if (!is_dashed) {
+        text_add(out, is_copy ? " " : " -o ");
+        text_new_name(out, "fixed", ckpt_file_path(facts->f), get_output_suffix(facts));
+    }
     text_free(&path);
 }
 

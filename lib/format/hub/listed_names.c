@@ -67,8 +67,7 @@ static ckpt_status check_map(arena *a, const struct written_file *f, ckpt_str te
     while (shards_find_next_file(&j, &found_map, &key))
         if (is_same_path(j.str, name) && will_lack(f, key))
             return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
-                        "the weight_map lists {\"%.*s\"} in %.*s, which would have {=no tensor of that "
-                        "name}\n"
+                        "{no tensor \"%.*s\"} would be in %.*s, where the weight_map lists {=one}\n"
                         "name the index, with -o OUT/: all shards and the index are written anew",
                         STR_ARG(key), STR_ARG(name));
     return fault.status == CKPT_ENOMEM ? fail_memory(err) : CKPT_OK; /* other faults: it is no index */

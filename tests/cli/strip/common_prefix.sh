@@ -20,6 +20,8 @@ write()
 }
 write -x.a.w -x.b.w -x.c.w
 ckpt strip --auto x.safetensors -o dash.safetensors
+ckpt info x.safetensors | grep "^prefix"
 ckpt strip -o OUT.safetensors -- -x. x.safetensors
 write net.a.w net.b.w net.c.w net.d.w a.w
 ckpt strip --auto x.safetensors -o taken.safetensors
+ckpt info x.safetensors | grep "^prefix"
