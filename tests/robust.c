@@ -26,6 +26,7 @@
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "exercise.h"
@@ -500,6 +501,7 @@ static void run_worker(struct test_case *test)
         check_setrlimit(setrlimit(RLIMIT_STACK, &stack));
         check_setrlimit(setrlimit(RLIMIT_NOFILE, &files));
     }
+    tzset(); /* libarchive has it called: the time zone stays in memory */
     for (long i; (i = atomic_fetch_add(&shared->next_path, 1)) < (long)npaths;) {
         atomic_store(&test->file, i);
         if (replay)
