@@ -17,7 +17,7 @@ enum value_flag {
     VALUE_NOT_REWRITABLE = 4, /* because of BUILD on an object that is no CALL, or ADDITEMS on a CALL */
     VALUE_DOTTED = 8,         /* GLOBAL of protocol >= 4: its name is looked up at each dot */
     VALUE_PYTHON3_NAME = 16, /* GLOBAL of protocol >= 3: its name is not one of Python 2 (core/python2.h) */
-    VALUE_ON_PATH = 16, /* other nodes: on the path from the root to the node that torch/graph.c visits */
+    VALUE_ON_PATH = 16, /* other nodes: on the path from the root to the node that graph/walk.c visits */
     VALUE_ROW = 32,     /* TENSOR created for a plan: ROW is in the table of the plan's own file */
     VALUE_WRAPS = 128, /* CALL that is read as the value in it, view_content() */
     VALUE_ABBREVIATED = 64 /* STR in place of a value of the metadata that is too long to be shown */

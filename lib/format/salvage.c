@@ -8,8 +8,8 @@
 #include "core/plan.h"
 #include "core/view.h"
 #include "format/format.h"
+#include "format/graph/unrecoverable_objects.h"
 #include "format/numpy/numpy.h"
-#include "format/torch/graph.h"
 
 static const struct storage *get_storage(const ckpt_file *f, size_t row)
 {
@@ -181,7 +181,7 @@ static ckpt_status find_lost_rows(ckpt_file *f, ckpt_error *err)
 static ckpt_status add_lost_objects(ckpt_file *f, ckpt_error *err)
 {
     size_t n = f->table.nrows;
-    CKPT_TRY(torch_find_unrecoverable_objects(f, err));
+    CKPT_TRY(graph_find_unrecoverable_objects(f, err));
     bool *lost = arena_array(f->a, f->table.nrows, sizeof *lost);
     if (!lost)
         return fail_memory(err);

@@ -3,7 +3,7 @@
  * and "tensors" are pickles with numbers between them, whose lengths are in the pickles.
  */
 #include "codec/pickle_read.h"
-#include "format/torch/graph.h"
+#include "format/torch/tar.h"
 #include "scan/scan.h"
 
 struct torch_member {

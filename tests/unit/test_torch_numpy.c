@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "core/file.h"
-#include "format/torch/graph.h"
+#include "format/graph/walk.h"
 #include "pickled.h"
 
 #define DTYPE(code, byte_order)                                                                              \
@@ -196,7 +196,7 @@ static void bytes_in_other_forms_are_read(void)
 
 static void a_failing_allocation_is_an_error(void)
 {
-    static const struct torch_graph_input no_storages = {.user = NULL};
+    static const struct graph_input no_storages = {.user = NULL};
     struct test_file made = make_torch_zip(ARRAY("(2,)", DTYPE_F4, "False", EIGHT_BYTES));
     CU_ASSERT_PTR_NOT_NULL_FATAL(made.file);
     ckpt_status st = CKPT_ENOMEM;
@@ -204,7 +204,7 @@ static void a_failing_allocation_is_an_error(void)
         map_free(made.file->node_storages);                /* so that the array is added again */
         made.file->node_storages = NULL;
         arena_fail_at(made.file->a, failing);
-        st = torch_walk_graph(made.file, made.file->root, &no_storages, &made.err);
+        st = graph_walk(made.file, made.file->root, &no_storages, &made.err);
         CU_ASSERT(st == CKPT_OK || st == CKPT_ENOMEM);
     }
     arena_fail_at(made.file->a, 0);

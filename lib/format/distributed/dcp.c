@@ -34,9 +34,10 @@
 #include "format/distributed/part_files.h"
 #include "format/distributed/sharded_tensors.h"
 #include "format/folder.h"
+#include "format/graph/numpy.h"
+#include "format/graph/walk.h"
 #include "format/nested.h"
 #include "format/recognize.h"
-#include "format/torch/graph.h"
 #include "format/torch/zip.h"
 
 #define METADATA  ".metadata"
@@ -762,7 +763,7 @@ static ckpt_status open_bytesio(struct dcp *dcp, ckpt_file **part)
     const ckpt_value *state = value_calls(root, "_io", "BytesIO", 0) ? value_state(root) : NULL;
     if (!state || state->type != CKPT_V_TUPLE)
         return CKPT_OK;
-    CKPT_TRY(torch_open_bytes(*part, value_item(state, 0), &bytes, dcp->err));
+    CKPT_TRY(file_open_bytes(*part, value_item(state, 0), &bytes, dcp->err));
     if (!bytes)
         return CKPT_OK;
     const struct opening o = {
@@ -914,10 +915,10 @@ static ckpt_status count_ranks(struct dcp *dcp)
 static ckpt_status read_all(struct dcp *dcp)
 {
     ckpt_file *f = dcp->f;
-    struct torch_graph_input input = {.user = dcp,
-                                      .find_storage = part_graph_find_storage,
-                                      .describe_node = describe,
-                                      .has_text_keys = true};
+    struct graph_input input = {.user = dcp,
+                                .find_storage = part_graph_find_storage,
+                                .describe_node = describe,
+                                .has_text_keys = true};
     CKPT_TRY(read_metadata(dcp));
     CKPT_TRY(read_entries(dcp));
     detect_safetensors(dcp);
@@ -929,7 +930,7 @@ static ckpt_status read_all(struct dcp *dcp)
     CKPT_TRY(make_graph(dcp));
     f->producer = STR_LIT("torch.distributed.checkpoint");
     CKPT_TRY(dcp_read_extra_values(f, dcp->trusted, dcp->err));
-    CKPT_TRY(torch_walk_graph(f, f->root, &input, dcp->err));
+    CKPT_TRY(graph_walk(f, f->root, &input, dcp->err));
     f->add_opaque_storages = part_graph_add_unreferenced;
     CKPT_TRY(count_ranks(dcp));
     return note_unused_files(dcp);

@@ -13,7 +13,7 @@
 #include "format/distributed/part_files.h"
 #include "format/distributed/sharded_tensors.h"
 #include "format/folder.h"
-#include "format/torch/graph.h"
+#include "format/graph/walk.h"
 
 /* parse_name - sets NUMBER to the rank, the index and the count in NAME. False: NAME has a different form. */
 static bool parse_name(ckpt_str name, uint64_t number[3])
@@ -163,12 +163,12 @@ static ckpt_status make_flat_root(struct sharded_tensors *all)
 
 static ckpt_status read_all(struct sharded_tensors *all)
 {
-    struct torch_graph_input input = {
+    struct graph_input input = {
         .user = all, .describe_node = sharded_tensors_describe, .has_text_keys = true};
     CKPT_TRY(read_shards(all));
     CKPT_TRY(sharded_tensors_store(all));
     CKPT_TRY(make_flat_root(all));
-    return torch_walk_graph(all->f, all->f->root, &input, all->err);
+    return graph_walk(all->f, all->f->root, &input, all->err);
 }
 
 static ckpt_status read(ckpt_file *f, ckpt_error *err)

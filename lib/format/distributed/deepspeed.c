@@ -22,7 +22,7 @@
 #include "core/check.h"
 #include "format/distributed/deepspeed.h"
 #include "format/distributed/part_files.h"
-#include "format/torch/graph.h"
+#include "format/graph/walk.h"
 
 /* -------------------------------------------------------------------------- root */
 
@@ -355,7 +355,7 @@ static void set_ranks(struct deepspeed *ds)
 
 static ckpt_status read_all(struct deepspeed *ds)
 {
-    struct torch_graph_input input = {
+    struct graph_input input = {
         .user = ds, .find_storage = part_graph_find_storage, .describe_node = describe};
     CKPT_TRY(ds_find_save(ds->f, &ds->save, ds->err));
     CKPT_TRY(refuse_tensor_parallel(ds));
@@ -374,7 +374,7 @@ static ckpt_status read_all(struct deepspeed *ds)
     note_experts(ds);
     ds->f->root = ds->root;
     ds->f->add_opaque_storages = part_graph_add_unreferenced;
-    return torch_walk_graph(ds->f, ds->root, &input, ds->err);
+    return graph_walk(ds->f, ds->root, &input, ds->err);
 }
 
 static ckpt_status read(ckpt_file *f, ckpt_error *err)

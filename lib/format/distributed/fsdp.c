@@ -12,7 +12,8 @@
 #include "format/distributed/part_files.h"
 #include "format/distributed/sharded_tensors.h"
 #include "format/folder.h"
-#include "format/torch/graph.h"
+#include "format/graph/placements.h"
+#include "format/graph/walk.h"
 
 struct fsdp {
     ckpt_file *f;
@@ -187,9 +188,9 @@ static ckpt_status read_all(struct fsdp *fsdp)
     ckpt_file *f = fsdp->f;
     ckpt_str *list;
     size_t n;
-    struct torch_graph_input input = {.user = &fsdp->sharded,
-                                      .find_storage = part_graph_find_storage,
-                                      .describe_node = sharded_tensors_describe};
+    struct graph_input input = {.user = &fsdp->sharded,
+                                .find_storage = part_graph_find_storage,
+                                .describe_node = sharded_tensors_describe};
     CKPT_TRY(folder_list(f, f->folder, choose_files(f->probe), &list, &n, fsdp->err));
     CKPT_TRY(open_ranks(fsdp, list, n));
     CKPT_TRY(sharded_tensors_store(&fsdp->sharded));
@@ -200,7 +201,7 @@ static ckpt_status read_all(struct fsdp *fsdp)
     f->producer = find_trainer_by_name(list[0]) ? str_c(find_trainer_by_name(list[0]))
                                                 : fsdp->first->producer;
     f->ranks.ranks = f->nparts;
-    return torch_walk_graph(f, f->root, &input, fsdp->err);
+    return graph_walk(f, f->root, &input, fsdp->err);
 }
 
 static ckpt_status read(ckpt_file *f, ckpt_error *err)

@@ -28,9 +28,9 @@
 #include "format/distributed/part_files.h"
 #include "format/distributed/sharded_tensors.h"
 #include "format/folder.h"
+#include "format/graph/walk.h"
 #include "format/hub/shards.h"
 #include "format/nested.h"
-#include "format/torch/graph.h"
 
 #define TRACKER   "latest_checkpointed_iteration.txt"
 #define METADATA  ".metadata" /* of a Distributed Checkpoint */
@@ -685,9 +685,9 @@ static ckpt_status read_ranks(struct megatron *m)
     ckpt_file *f = m->f;
     ckpt_str *list;
     size_t n;
-    struct torch_graph_input input = {.user = &m->sharded,
-                                      .find_storage = part_graph_find_storage,
-                                      .describe_node = sharded_tensors_describe};
+    struct graph_input input = {.user = &m->sharded,
+                                .find_storage = part_graph_find_storage,
+                                .describe_node = sharded_tensors_describe};
     CKPT_TRY(folder_list(f, f->folder, is_rank_folder, &list, &n, m->err));
     if (!n)
         return fail(m->err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
@@ -709,7 +709,7 @@ static ckpt_status read_ranks(struct megatron *m)
     f->ranks.tensor_parallel = m->tensor_ranks;
     f->ranks.pipeline_parallel = m->stages;
     (void)find_positive_arg(m, "data_parallel_size", &f->ranks.data_parallel);
-    return torch_walk_graph(f, f->root, &input, m->err);
+    return graph_walk(f, f->root, &input, m->err);
 }
 
 static ckpt_status read_all(struct megatron *m)

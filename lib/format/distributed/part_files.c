@@ -7,8 +7,8 @@
 #include "base/checked.h"
 #include "core/check.h"
 #include "format/folder.h"
+#include "format/graph/persistent_id.h"
 #include "format/hub/shards.h"
-#include "format/torch/graph.h"
 
 /* ------------------------------------------------------------------------------- paths */
 
@@ -348,6 +348,6 @@ ckpt_status part_graph_find_storage(void *user, const struct torch_pid *pid, str
 
 ckpt_status part_graph_add_unreferenced(ckpt_file *f, ckpt_error *err)
 {
-    struct torch_graph_input input = {.user = &f, .find_storage = part_graph_find_storage};
-    return torch_add_unreferenced_storages(f, &input, err);
+    struct graph_input input = {.user = &f, .find_storage = part_graph_find_storage};
+    return graph_add_unreferenced_storages(f, &input, err);
 }

@@ -66,7 +66,7 @@ ckpt_status sharded_tensors_add(struct sharded_tensors *all, ckpt_str name, cons
 ckpt_status sharded_tensor_store(struct sharded_tensors *all, struct sharded_tensor *tensor);
 ckpt_status sharded_tensors_store(struct sharded_tensors *all);
 /* sharded_tensors_describe - fills ROW from the tensor for which the node V stands: v->offset is its index.
- * USER is the struct sharded_tensors. False: V is no such node. For torch_graph_input.describe_node. */
+ * USER is the struct sharded_tensors. False: V is no such node. For graph_input.describe_node. */
 bool sharded_tensors_describe(void *user, const ckpt_value *v, struct row *row);
 
 /* sharded_storage_add - adds a storage with the bytes of the pieces P to the table of F, and sets T->storage.

@@ -36,9 +36,9 @@
 #include "format/distributed/part_files.h"
 #include "format/distributed/sharded_tensors.h"
 #include "format/folder.h"
+#include "format/graph/walk.h"
 #include "format/kit.h"
 #include "format/recognize.h"
-#include "format/torch/graph.h"
 
 #define METADATA     ".snapshot_metadata"
 #define MISSING_HINT "put all files of the snapshot into its folder"
@@ -525,7 +525,7 @@ static ckpt_status read_manifest(struct snapshot *s, ckpt_value **manifest)
 static ckpt_status read_entries(struct snapshot *s)
 {
     ckpt_file *f = s->all.f;
-    struct torch_graph_input input = {
+    struct graph_input input = {
         .user = s, .describe_node = sharded_tensors_describe, .find_storage = part_graph_find_storage};
     ckpt_value *manifest = NULL, *root = value_new(f->a, CKPT_V_DICT, 0);
     CKPT_TRY(read_manifest(s, &manifest));
@@ -541,7 +541,7 @@ static ckpt_status read_entries(struct snapshot *s)
     CKPT_TRY(link_all(s, root));
     CKPT_TRY(check_linked(s));
     f->root = root;
-    return torch_walk_graph(f, root, &input, s->all.err);
+    return graph_walk(f, root, &input, s->all.err);
 }
 
 static ckpt_status read(ckpt_file *f, ckpt_error *err)

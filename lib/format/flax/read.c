@@ -16,8 +16,8 @@
 #include "base/map.h"
 #include "core/pieces.h"
 #include "format/flax/flax.h"
+#include "format/graph/walk.h"
 #include "format/recognize.h"
-#include "format/torch/graph.h"
 
 #define CHUNKED_KEY "__msgpack_chunked_array__"
 #define CHUNKS_MAX  65536u
@@ -311,7 +311,7 @@ static bool describe(void *user, const ckpt_value *v, struct row *row)
 static ckpt_status read(ckpt_file *f, ckpt_error *err)
 {
     struct flax_reading r = {.input = {.f = f, .err = err}};
-    const struct torch_graph_input input = {.user = &r, .describe_node = describe, .has_text_keys = true};
+    const struct graph_input input = {.user = &r, .describe_node = describe, .has_text_keys = true};
     file_raise_budget(f, f->src->size);
     ckpt_status status = msgpack_read(f->src, read_value, &r, err);
     for (size_t i = 0; i < r.depth; i++)
@@ -323,7 +323,7 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
         format_set_container(f, r.arrays, NULL);
         f->root = r.root;
         f->producer = STR_LIT("flax");
-        status = torch_walk_graph(f, r.root, &input, err);
+        status = graph_walk(f, r.root, &input, err);
     }
     error_add_position(status == CKPT_OK ? NULL : err, 0, STR_LIT("MessagePack"));
     return status;

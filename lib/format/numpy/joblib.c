@@ -6,7 +6,7 @@
 #include "codec/pickle_read.h"
 #include "format/numpy/numpy.h"
 #include "format/recognize.h"
-#include "format/torch/graph.h"
+#include "format/torch/pickle.h"
 
 static bool probe(const struct probe *p)
 {

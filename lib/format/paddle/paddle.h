@@ -3,7 +3,7 @@
 #ifndef FORMAT_PADDLE_PADDLE_H
 #define FORMAT_PADDLE_PADDLE_H
 
-#include "format/torch/graph.h"
+#include "format/graph/graph.h"
 
 /* The tensors of a pickle that paddle.save wrote. */
 struct paddle_pickle {
@@ -18,7 +18,7 @@ struct paddle_pickle {
  * table of parameter names from the graph. */
 ckpt_status paddle_make_tensors(struct paddle_pickle *paddle, ckpt_file *f, struct pickle_facts *facts,
                                 source *src, ckpt_error *err);
-/* paddle_describe - describes a tensor for torch_walk_graph; USER is a struct paddle_pickle. */
+/* paddle_describe - describes a tensor for graph_walk; USER is a struct paddle_pickle. */
 ckpt_status paddle_describe(void *user, struct graph *g, const ckpt_value *v, struct tensor_description *m);
 
 /* The names of the parameters of a program, in sorted order. */

@@ -22,8 +22,8 @@
 #include "core/dtype.h"
 #include "core/numpy.h"
 #include "core/pieces.h"
+#include "format/graph/numpy.h"
 #include "format/kit.h"
-#include "format/torch/internal.h"
 
 #define NAMES_KEY  "StructuredToParameterName@@"
 #define SLICES_KEY "UnpackBigParamInfor@@"
@@ -273,7 +273,7 @@ static ckpt_dtype paddle_dtype(ckpt_dtype dtype) { return dtype == CKPT_DT_U16 ?
 
 static ckpt_status describe_array(struct graph *g, const ckpt_value *v, struct tensor_description *m)
 {
-    CKPT_TRY(torch_describe_numpy(g, v, m));
+    CKPT_TRY(graph_describe_numpy(g, v, m));
     ckpt_tensor *t = &m->row.t;
     t->kind = CKPT_DENSE;
     t->dtype = (uint16_t)paddle_dtype((ckpt_dtype)t->dtype);
@@ -319,7 +319,7 @@ static ckpt_status add_slices(struct graph *g, const struct paddle_tensor *tenso
     struct storage s = {.dtype = row->dtype, .numel = total};
     struct pieces p = {.shape = &total, .ndim = 1, .piece = piece, .n = tensor->nslices};
     p.width = dtype_info((ckpt_dtype)row->dtype)->block_bytes;
-    CKPT_TRY(torch_read_sizes(g, tensor->shape, "OriginShape", &row->ndim, &shape));
+    CKPT_TRY(graph_read_sizes(g, tensor->shape, "OriginShape", &row->ndim, &shape));
     row->shape = shape;
     if (!checked_product(shape, row->ndim, &elements))
         elements = UINT64_MAX;

@@ -18,6 +18,7 @@
 #include "codec/pickle_read.h"
 #include "core/check.h"
 #include "core/dtype.h"
+#include "format/graph/persistent_id.h"
 
 bool torch_archive_find_top(const zip *z, ckpt_str *top, bool *ambiguous)
 {
@@ -429,9 +430,9 @@ ckpt_status torch_archive_add_tensor(struct torch_archive *ta, struct kit *k, ck
     return st;
 }
 
-struct torch_graph_input torch_archive_get_graph_input(struct torch_archive *ta)
+struct graph_input torch_archive_get_graph_input(struct torch_archive *ta)
 {
-    struct torch_graph_input input = {.user = ta, .find_storage = find_storage, .big_endian = ta->big_endian};
+    struct graph_input input = {.user = ta, .find_storage = find_storage, .big_endian = ta->big_endian};
     if (ta->npickle_sources == 1) { /* if there are several, the pickle of a node is unknown */
         input.pickle = ta->pickle_sources[0];
         input.pickle_offset = source_pos(ta->z->src, ta->last_pickle->data_offset);
@@ -443,8 +444,8 @@ struct torch_graph_input torch_archive_get_graph_input(struct torch_archive *ta)
 static ckpt_status add_opaque_archive_storages(ckpt_file *f, ckpt_error *err)
 {
     struct torch_archive *ta = f->container;
-    struct torch_graph_input input = torch_archive_get_graph_input(ta);
-    CKPT_TRY(torch_add_unreferenced_storages(f, &input, err));
+    struct graph_input input = torch_archive_get_graph_input(ta);
+    CKPT_TRY(graph_add_unreferenced_storages(f, &input, err));
     zip_free_names(ta->z); /* leaves more memory to the writer */
     return CKPT_OK;
 }

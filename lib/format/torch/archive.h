@@ -5,8 +5,8 @@
 
 #include "base/buf.h"
 #include "format/format.h"
+#include "format/graph/walk.h"
 #include "format/kit.h"
-#include "format/torch/graph.h"
 
 struct torch_archive {
     ckpt_file *f;
@@ -62,7 +62,7 @@ ckpt_status torch_archive_run_pickle(struct torch_archive *ta, size_t i, ckpt_va
  * is all of the record RECORD (without top). */
 ckpt_status torch_archive_add_tensor(struct torch_archive *ta, struct kit *k, ckpt_str name,
                                      const char *record, const ckpt_tensor *t);
-struct torch_graph_input torch_archive_get_graph_input(struct torch_archive *ta);
+struct graph_input torch_archive_get_graph_input(struct torch_archive *ta);
 /* torch_archive_count_unused - adds the bytes of the unused storage records to f->unaccounted. Sets
  * f->add_opaque_storages. */
 void torch_archive_count_unused(struct torch_archive *ta);

@@ -21,8 +21,10 @@
 #include "codec/pickle_read.h"
 #include "core/check.h"
 #include "core/dtype.h"
+#include "format/graph/persistent_id.h"
+#include "format/graph/walk.h"
 #include "format/recognize.h"
-#include "format/torch/graph.h"
+#include "format/torch/legacy.h"
 #include "io/reader.h"
 
 #define PROTOCOL_VERSION 1001
@@ -226,12 +228,12 @@ static bool has_module_ids(const struct pickle_facts *facts)
     return false;
 }
 
-static struct torch_graph_input get_graph_input(struct legacy *l)
+static struct graph_input get_graph_input(struct legacy *l)
 {
-    return (struct torch_graph_input){.user = l,
-                                      .find_storage = find_legacy_storage,
-                                      .pickle = l->src,
-                                      .pickle_name = STR_LIT("main pickle")};
+    return (struct graph_input){.user = l,
+                                .find_storage = find_legacy_storage,
+                                .pickle = l->src,
+                                .pickle_name = STR_LIT("main pickle")};
 }
 
 static ckpt_status add_opaque_legacy_storages(ckpt_file *f, ckpt_error *err)
@@ -239,8 +241,8 @@ static ckpt_status add_opaque_legacy_storages(ckpt_file *f, ckpt_error *err)
     struct legacy *l = f->container;
     l->f = f; /* may differ from the file that was opened: a folder can take over its content */
     l->err = err;
-    struct torch_graph_input input = get_graph_input(l);
-    return torch_add_unreferenced_storages(f, &input, err);
+    struct graph_input input = get_graph_input(l);
+    return graph_add_unreferenced_storages(f, &input, err);
 }
 
 static void free_legacy(void *container)
@@ -267,8 +269,8 @@ static ckpt_status read_legacy(ckpt_file *f, ckpt_error *err)
     f->add_opaque_storages = add_opaque_legacy_storages;
     if (has_module_ids(l->facts))
         file_notice(f, "it holds a whole model and the source text of its classes, which ckpt does not run");
-    struct torch_graph_input input = get_graph_input(l);
-    return torch_walk_graph(f, f->root, &input, err);
+    struct graph_input input = get_graph_input(l);
+    return graph_walk(f, f->root, &input, err);
 }
 
 ckpt_status torch_read_legacy_storage(ckpt_file *f, source *bytes, struct storage *s, ckpt_error *err)

@@ -77,8 +77,8 @@ static ckpt_status read_package(ckpt_file *f, ckpt_error *err)
     if (!f->root)
         return fail_memory(err);
     CKPT_TRY(add_pickles(ta, err));
-    struct torch_graph_input input = torch_archive_get_graph_input(ta);
-    CKPT_TRY(torch_walk_graph(f, f->root, &input, err));
+    struct graph_input input = torch_archive_get_graph_input(ta);
+    CKPT_TRY(graph_walk(f, f->root, &input, err));
     torch_archive_count_unused(ta);
     return CKPT_OK;
 }

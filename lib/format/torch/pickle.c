@@ -8,9 +8,11 @@
  * only if all of it parses as one pickle.
  */
 #include "codec/pickle_read.h"
+#include "format/graph/persistent_id.h"
+#include "format/graph/walk.h"
 #include "format/paddle/paddle.h"
 #include "format/recognize.h"
-#include "format/torch/graph.h"
+#include "format/torch/pickle.h"
 
 /* may_hold_tensors - returns true if ROOT is a container or object, and not a number or text. */
 static bool may_hold_tensors(const ckpt_value *root)
@@ -84,11 +86,11 @@ ckpt_status torch_read_pickle(ckpt_file *f, source *src, ckpt_error *err)
 {
     uint64_t next;
     struct paddle_pickle paddle;
-    struct torch_graph_input input = {.user = &paddle,
-                                      .find_storage = fail_no_storage,
-                                      .describe_tensor = paddle_describe,
-                                      .pickle = src,
-                                      .pickle_name = STR_LIT("pickle")};
+    struct graph_input input = {.user = &paddle,
+                                .find_storage = fail_no_storage,
+                                .describe_tensor = paddle_describe,
+                                .pickle = src,
+                                .pickle_name = STR_LIT("pickle")};
     struct pickle_facts *facts = file_add_pickle(f, str_of("", 0));
     file_raise_budget(f, src->size);
     if (!facts)
@@ -109,7 +111,7 @@ ckpt_status torch_read_pickle(ckpt_file *f, source *src, ckpt_error *err)
     f->producer = paddle.is_paddle   ? STR_LIT("paddle.save")
                   : is_joblib(facts) ? STR_LIT("joblib.dump")
                                      : STR_LIT("pickle.dump");
-    return torch_walk_graph(f, f->root, &input, err);
+    return graph_walk(f, f->root, &input, err);
 }
 
 static ckpt_status read_file(ckpt_file *f, ckpt_error *err) { return torch_read_pickle(f, f->src, err); }

@@ -210,7 +210,7 @@ static bool is_tensor(const ckpt_value *v)
 
 static uint64_t get_offset(const struct script *s, const ckpt_value *v)
 {
-    struct torch_graph_input input = torch_archive_get_graph_input(s->ta);
+    struct graph_input input = torch_archive_get_graph_input(s->ta);
     return input.pickle ? source_pos(input.pickle, v->offset) : CKPT_NO_OFFSET;
 }
 
@@ -408,7 +408,7 @@ static ckpt_status add_constants(struct script *s)
 static ckpt_status fail_not_module(const struct script *s, const ckpt_value *root)
 {
     char type[64];
-    struct torch_graph_input input = torch_archive_get_graph_input(s->ta);
+    struct graph_input input = torch_archive_get_graph_input(s->ta);
     (void)fail(s->err, CKPT_EFORMAT, get_offset(s, root),
                "the root of a TorchScript archive must be {=a module}, found {a %s}",
                ckpt_value_type_name(root, type, sizeof type));
@@ -426,8 +426,8 @@ static ckpt_status read_module(struct script *s, const ckpt_value *root)
         return fail_memory(s->err);
     if (s->is_libtorch)
         f->producer = STR_LIT("torch::save of a C++ program");
-    struct torch_graph_input input = torch_archive_get_graph_input(s->ta);
-    CKPT_TRY(torch_walk_graph(f, s->state_dict, &input, s->err));
+    struct graph_input input = torch_archive_get_graph_input(s->ta);
+    CKPT_TRY(graph_walk(f, s->state_dict, &input, s->err));
     CKPT_TRY(add_constants(s));
     if (s->nattributes)
         file_notice(f, "%u tensor%s of the module, which state_dict() leaves out", s->nattributes,

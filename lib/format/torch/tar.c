@@ -19,8 +19,10 @@
 #include "codec/pickle_read.h"
 #include "core/check.h"
 #include "core/dtype.h"
+#include "format/graph/persistent_id.h"
+#include "format/graph/walk.h"
 #include "format/recognize.h"
-#include "format/torch/graph.h"
+#include "format/torch/tar.h"
 #include "io/reader.h"
 
 struct tar_object {
@@ -442,17 +444,17 @@ static ckpt_status read_object(struct tar_file *t, source *s)
 {
     uint64_t next;
     struct pickle_facts *facts = file_add_pickle(t->f, STR_LIT("pickle"));
-    struct torch_graph_input input = {.user = t,
-                                      .find_storage = fail_newer_format,
-                                      .describe_node = describe_object,
-                                      .pickle = s,
-                                      .pickle_name = STR_LIT("pickle")};
+    struct graph_input input = {.user = t,
+                                .find_storage = fail_newer_format,
+                                .describe_node = describe_object,
+                                .pickle = s,
+                                .pickle_name = STR_LIT("pickle")};
     if (!facts)
         return fail_memory(t->err);
     CKPT_TRY(pickle_read(t->f->a, s, 0, s->size, facts, &t->f->root, &next, t->err));
     if (!t->incomplete) /* else persistent ids may name lost objects */
         CKPT_TRY(check_persistent_ids(t, facts, s));
-    CKPT_TRY(torch_walk_graph(t->f, t->f->root, &input, t->err));
+    CKPT_TRY(graph_walk(t->f, t->f->root, &input, t->err));
     return t->out_of_memory ? fail_memory(t->err) : CKPT_OK;
 }
 

@@ -18,6 +18,7 @@
  */
 #include "format/torch/zip.h"
 
+#include "format/graph/placements.h"
 #include "format/torch/archive.h"
 
 static bool probe_zip(const struct probe *p)
@@ -166,8 +167,8 @@ static ckpt_status read_zip(ckpt_file *f, ckpt_error *err)
     size_t pickle;
     CKPT_TRY(torch_archive_require(ta, "data.pkl", &pickle, err));
     CKPT_TRY(torch_archive_run_pickle(ta, pickle, &f->root, err));
-    struct torch_graph_input input = torch_archive_get_graph_input(ta);
-    CKPT_TRY(torch_walk_graph(f, f->root, &input, err));
+    struct graph_input input = torch_archive_get_graph_input(ta);
+    CKPT_TRY(graph_walk(f, f->root, &input, err));
     torch_note_missing_ranks(f);
     torch_archive_count_unused(ta);
     guess_producer(ta, &ta->z->entries[pickle]);

@@ -17,7 +17,7 @@
 #include "core/dequantize.h"
 #include "core/dtype.h"
 #include "core/view.h"
-#include "format/torch/graph.h"
+#include "format/graph/persistent_id.h"
 #include "format/torch/zip.h"
 
 /* -------------------------------------------------- from nodes to storages */

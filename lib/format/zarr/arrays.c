@@ -14,7 +14,7 @@
 #include "core/elements.h"
 #include "core/pieces.h"
 #include "format/distributed/part_files.h"
-#include "format/torch/graph.h"
+#include "format/graph/walk.h"
 
 /* An array whose chunks are being put together. */
 struct assembly {
@@ -386,10 +386,10 @@ static bool describe(void *user, const ckpt_value *v, struct row *row)
 
 ckpt_status zarr_arrays_make_graph(struct zarr_arrays *arrays, ckpt_value *root)
 {
-    const struct torch_graph_input input = {.user = arrays,
-                                            .find_storage = part_graph_find_storage,
-                                            .describe_node = describe,
-                                            .has_text_keys = true};
+    const struct graph_input input = {.user = arrays,
+                                      .find_storage = part_graph_find_storage,
+                                      .describe_node = describe,
+                                      .has_text_keys = true};
     arrays->f->root = root;
-    return torch_walk_graph(arrays->f, root, &input, arrays->err);
+    return graph_walk(arrays->f, root, &input, arrays->err);
 }

@@ -19,7 +19,9 @@
 #include "base/utf8.h"
 #include "core/check.h"
 #include "core/dtype.h"
-#include "format/torch/internal.h"
+#include "format/graph/numpy.h"
+#include "format/graph/persistent_id.h"
+#include "format/torch/legacy.h"
 
 /* parse_key - sets the key of OUT to V: a text, or an int as torch.package writes it. */
 static bool parse_key(const ckpt_value *v, struct torch_pid *out)
@@ -113,7 +115,7 @@ bool torch_pid_parse(const ckpt_value *v, struct torch_pid *out)
     return true;
 }
 
-bool torch_is_storage(const ckpt_value *v)
+bool graph_is_storage(const ckpt_value *v)
 {
     ckpt_str tag;
     if (value_calls(v, "torch.storage", "_load_from_bytes", 1))
@@ -217,7 +219,7 @@ static ckpt_status get_storage_in_bytes(struct graph *g, const ckpt_value *v, ui
     return *index == MAP_NONE ? add_storage_in_bytes(g, v, index) : CKPT_OK;
 }
 
-ckpt_status torch_get_storage(struct graph *g, const ckpt_value *v, uint32_t *index, ckpt_dtype *dtype,
+ckpt_status graph_get_storage(struct graph *g, const ckpt_value *v, uint32_t *index, ckpt_dtype *dtype,
                               uint64_t *numel, uint64_t *view_offset)
 {
     struct torch_pid pid;
@@ -246,7 +248,7 @@ ckpt_status torch_get_storage(struct graph *g, const ckpt_value *v, uint32_t *in
     return CKPT_OK;
 }
 
-ckpt_status torch_add_memory_storage(struct graph *g, ckpt_str bytes, ckpt_dtype dtype, uint64_t numel,
+ckpt_status graph_add_memory_storage(struct graph *g, ckpt_str bytes, ckpt_dtype dtype, uint64_t numel,
                                      uint32_t *index)
 {
     struct storage s = {.nbytes = bytes.len,
@@ -271,11 +273,10 @@ static ckpt_status add_unreferenced_storage(struct graph *g, const ckpt_value *v
     CKPT_TRY(file_storage_find(g->f, pid.key, &index, g->err));
     if (index != CKPT_NO_STORAGE)
         return CKPT_OK;
-    return torch_get_storage(g, v, &index, &dtype, &numel, &view_offset);
+    return graph_get_storage(g, v, &index, &dtype, &numel, &view_offset);
 }
 
-ckpt_status torch_add_unreferenced_storages(ckpt_file *f, const struct torch_graph_input *input,
-                                            ckpt_error *err)
+ckpt_status graph_add_unreferenced_storages(ckpt_file *f, const struct graph_input *input, ckpt_error *err)
 {
     struct graph g = {.f = f, .input = input, .err = err};
     for (size_t i = 0; i < f->npickles; i++)

@@ -7,7 +7,8 @@
  * parallelism writes, applies after all others. A ShardedTensor lists the offsets of its shards. Sources:
  * torch/distributed/tensor/_utils.py, torch/distributed/_shard/sharded_tensor/metadata.py. */
 #include "base/checked.h"
-#include "format/torch/internal.h"
+#include "format/graph/placements.h"
+#include "format/graph/rebuild.h"
 
 #define MAX_MESH_DIMS 8u
 

@@ -5,11 +5,19 @@
  * becomes a lost row.
  *
  * First the edges of the graph are followed backward from the lost storages, to find all nodes that lead to
- * one of them. Then the graph is walked from the root as in torch/graph.c, through these nodes only.
+ * one of them. Then the graph is walked from the root as in walk.c, through these nodes only.
  */
-
 #include "core/graph_visit.h"
-#include "format/torch/internal.h"
+#include "format/graph/persistent_id.h"
+#include "format/graph/unrecoverable_objects.h"
+#include "format/graph/walk.h"
+
+/* has_argument_items - returns true if the arguments of CALL V are its items, as in a namedtuple. */
+static bool has_argument_items(const ckpt_value *v)
+{
+    return v->u.call.args->type == CKPT_V_TUPLE &&
+           (v->call == CALL_NEWOBJ || v->call == CALL_OBJ || v->call == CALL_INST);
+}
 
 /* An edge from node PARENT to a child. The edges to one child form a list. */
 struct edge {
@@ -245,7 +253,7 @@ static ckpt_status find_objects(struct lost_search *x)
     return CKPT_OK;
 }
 
-ckpt_status torch_find_unrecoverable_objects(ckpt_file *f, ckpt_error *err)
+ckpt_status graph_find_unrecoverable_objects(ckpt_file *f, ckpt_error *err)
 {
     struct lost_search x = {.f = f, .err = err, .a = arena_new(UINT64_MAX), .number_of = map_new(0)};
     bool any_lost = false;

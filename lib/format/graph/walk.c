@@ -1,5 +1,5 @@
 /*
- * graph.c - walks the value graph of a torch pickle in document order and fills the table:
+ * walk.c - walks the value graph of a torch pickle in document order and fills the table:
  * containers are entered, tensors become rows, everything else a leaf.
  *
  *   dict, OrderedDict, dict subclass   one step per key, then the attributes
@@ -17,13 +17,13 @@
  * flag VALUE_ON_PATH while its children are visited, so that cycles end. A container with two paths is listed
  * under both.
  */
-#include <stdarg.h>
 #include <stdlib.h>
 
 #include "base/checked.h"
 #include "core/check.h"
 #include "core/view.h"
-#include "format/torch/internal.h"
+#include "format/graph/rebuild.h"
+#include "format/graph/walk.h"
 
 struct pending_node {
     const ckpt_value *v;
@@ -38,7 +38,7 @@ struct pending_node {
     bool is_component; /* V is a component of a composite: if V is a list of numbers, it is a tensor */
 };
 
-struct torch_walk {
+struct walker {
     struct graph g;
     struct pending_node *pending;
     size_t npending, cap_pending;
@@ -49,67 +49,13 @@ struct torch_walk {
     size_t first_child; /* index in PENDING of the first child of the current node */
 };
 
-uint64_t graph_offset(const struct graph *g, const ckpt_value *v)
-{
-    uint64_t at = g->input->pickle ? source_pos(g->input->pickle, v->offset) : CKPT_NO_OFFSET;
-    return at == CKPT_NO_OFFSET && g->input->pickle_offset ? g->input->pickle_offset : at;
-}
-
-ckpt_status graph_fail(struct graph *g, const ckpt_value *v, const char *fmt, ...)
-{
-    va_list args;
-    va_start(args, fmt);
-    (void)fail_v(g->err, CKPT_EFORMAT, graph_offset(g, v), fmt, args);
-    va_end(args);
-    return CKPT_EFORMAT;
-}
-
-ckpt_status graph_fail_expected(struct graph *g, const ckpt_value *v, const char *must_be,
-                                const char *expected, const ckpt_value *found)
-{
-    char text[96] = "nothing";
-    if (found)
-        value_text_or_type(found, 8, text, sizeof text);
-    return graph_fail(g, v, "%s {=%s}, found {%s}", must_be, expected, text);
-}
-
-/* ------------------------------------------------------------ small readers */
-
-ckpt_status torch_read_sizes(struct graph *g, const ckpt_value *v, const char *what, uint32_t *n,
-                             const uint64_t **out)
-{
-    char shown[64];
-    if (v && v->type == CKPT_V_CALL && value_nargs(v) == 1) /* torch.Size((…)) */
-        v = value_arg(v, 0);
-    if (v && v->type != CKPT_V_TUPLE && v->type != CKPT_V_LIST)
-        return graph_fail(g, v, "%s is {a %s}, it must be {=a tuple of integers}", what,
-                          ckpt_value_type_name(v, shown, sizeof shown));
-    size_t ncached = sizeof g->cached_sizes / sizeof *g->cached_sizes;
-    struct cached_sizes *cached = &g->cached_sizes[ptr_key(v) / sizeof *v % ncached];
-    *n = v ? value_count(v) : 0;
-    *out = cached->sizes;
-    if (v && cached->tuple == v)
-        return CKPT_OK;
-    uint64_t *sizes = arena_array(g->f->a, *n, sizeof *sizes);
-    if (!sizes)
-        return fail_memory(g->err);
-    for (uint32_t i = 0; i < *n; i++)
-        if (!value_size(value_item(v, i), &sizes[i])) {
-            value_text_or_type(value_item(v, i), 4, shown, sizeof shown);
-            return graph_fail(g, v, "%s[%u] is {%s}, it must be {=an integer >= 0}", what, i, shown);
-        }
-    *cached = (struct cached_sizes){v, sizes};
-    *out = sizes;
-    return CKPT_OK;
-}
-
 /* --------------------------------------------------------------- work list */
 
 #define FIRST_PENDING 64u
 #define MAX_PENDING   65536u
 
 /* reserve_pending - allocates the list for about N nodes. If that fails, the list grows later. */
-static void reserve_pending(struct torch_walk *w, size_t n)
+static void reserve_pending(struct walker *w, size_t n)
 {
     w->cap_pending = FIRST_PENDING + (n < MAX_PENDING ? n : MAX_PENDING);
     w->pending = malloc(w->cap_pending * sizeof *w->pending); /* bounded: by MAX_PENDING */
@@ -117,7 +63,7 @@ static void reserve_pending(struct torch_walk *w, size_t n)
         w->cap_pending = 0;
 }
 
-static ckpt_status push_pending(struct torch_walk *w, const struct pending_node *p)
+static ckpt_status push_pending(struct walker *w, const struct pending_node *p)
 {
     if (w->npending == w->cap_pending) {
         size_t cap = w->cap_pending ? w->cap_pending * 2 : FIRST_PENDING;
@@ -132,7 +78,7 @@ static ckpt_status push_pending(struct torch_walk *w, const struct pending_node 
 }
 
 /* push_child - appends P to the nodes to visit; refuses more nodes than the limit on tensors. */
-static ckpt_status push_child(struct torch_walk *w, const struct pending_node *p)
+static ckpt_status push_child(struct walker *w, const struct pending_node *p)
 {
     if (w->npending >= w->g.f->limits.max_tensors)
         return fail(w->g.err, CKPT_ELIMIT, CKPT_NO_OFFSET, "the file has {more} than {=%llu values}",
@@ -140,11 +86,11 @@ static ckpt_status push_child(struct torch_walk *w, const struct pending_node *p
     return push_pending(w, p);
 }
 
-static bool has_children(const struct torch_walk *w) { return w->npending > w->first_child; }
+static bool has_children(const struct walker *w) { return w->npending > w->first_child; }
 
 /* open_node - sets the flag VALUE_ON_PATH of P, and adds an entry that clears it. Nodes are taken from the
  * end of the list, so this entry goes before the children of P, and the children are reversed. */
-static ckpt_status open_node(struct torch_walk *w, const struct pending_node *p)
+static ckpt_status open_node(struct walker *w, const struct pending_node *p)
 {
     struct pending_node exit_entry = *p;
     exit_entry.is_exit = true;
@@ -158,7 +104,7 @@ static ckpt_status open_node(struct torch_walk *w, const struct pending_node *p)
     return CKPT_OK;
 }
 
-static ckpt_status make_path_element(struct torch_walk *w, const struct pending_node *p, ckpt_path_elem *out)
+static ckpt_status make_path_element(struct walker *w, const struct pending_node *p, ckpt_path_elem *out)
 {
     uint32_t n;
     if (p->has_key)
@@ -168,7 +114,7 @@ static ckpt_status make_path_element(struct torch_walk *w, const struct pending_
     return CKPT_OK;
 }
 
-static ckpt_status push_entry(struct torch_walk *w, const struct pending_node *p, const ckpt_value *v,
+static ckpt_status push_entry(struct walker *w, const struct pending_node *p, const ckpt_value *v,
                               struct step step, bool has_key, bool tensors_only)
 {
     struct pending_node c = {.v = v,
@@ -180,7 +126,7 @@ static ckpt_status push_entry(struct torch_walk *w, const struct pending_node *p
     return push_child(w, &c);
 }
 
-static ckpt_status push_mapping_entries(struct torch_walk *w, const struct pending_node *p,
+static ckpt_status push_mapping_entries(struct walker *w, const struct pending_node *p,
                                         const ckpt_value *node, bool tensors_only)
 {
     uint32_t n;
@@ -191,7 +137,7 @@ static ckpt_status push_mapping_entries(struct torch_walk *w, const struct pendi
 }
 
 /* push_items - pushes the items of NODE, a sequence or CALL, from index FIRST on. */
-static ckpt_status push_items(struct torch_walk *w, const struct pending_node *p, const ckpt_value *node,
+static ckpt_status push_items(struct walker *w, const struct pending_node *p, const ckpt_value *node,
                               uint32_t first)
 {
     const ckpt_value *item;
@@ -204,7 +150,7 @@ static ckpt_status push_items(struct torch_walk *w, const struct pending_node *p
 
 /* -------------------------------------------------------------------- rows */
 
-static ckpt_status add_leaf(struct torch_walk *w, const struct pending_node *p)
+static ckpt_status add_leaf(struct walker *w, const struct pending_node *p)
 {
     if (p->tensors_only)
         return CKPT_OK;
@@ -221,7 +167,7 @@ static ckpt_status add_leaf(struct torch_walk *w, const struct pending_node *p)
     return CKPT_OK;
 }
 
-static ckpt_status add_row(struct torch_walk *w, const struct pending_node *p, struct tensor_description *m,
+static ckpt_status add_row(struct walker *w, const struct pending_node *p, struct tensor_description *m,
                            uint32_t *index)
 {
     struct row *r = &m->row;
@@ -247,7 +193,7 @@ static ckpt_status add_row(struct torch_walk *w, const struct pending_node *p, s
 }
 
 /* push_state - pushes the attributes in the dict STATE. A state of another type is pushed as one child. */
-static ckpt_status push_state(struct torch_walk *w, const struct pending_node *p, const ckpt_value *state)
+static ckpt_status push_state(struct walker *w, const struct pending_node *p, const ckpt_value *state)
 {
     struct pending_node c = {.v = state,
                              .name = "__setstate__",
@@ -266,7 +212,7 @@ static bool state_holds_components(uint32_t kind)
 }
 
 /* push_tensor_attributes - pushes the attributes that Python code set on tensor P and on those it wraps. */
-static ckpt_status push_tensor_attributes(struct torch_walk *w, const struct pending_node *p)
+static ckpt_status push_tensor_attributes(struct walker *w, const struct pending_node *p)
 {
     const ckpt_value *state, *v = p->v;
     while (v) {
@@ -278,7 +224,7 @@ static ckpt_status push_tensor_attributes(struct torch_walk *w, const struct pen
     return CKPT_OK;
 }
 
-static ckpt_status visit_tensor(struct torch_walk *w, const struct pending_node *p,
+static ckpt_status visit_tensor(struct walker *w, const struct pending_node *p,
                                 struct tensor_description *m)
 {
     uint32_t index;
@@ -325,10 +271,10 @@ static bool set_contains(const ckpt_value *set, ckpt_str name)
     return false;
 }
 
-static ckpt_status move_pairs_to_call(struct torch_walk *w, ckpt_value *v);
+static ckpt_status move_pairs_to_call(struct walker *w, ckpt_value *v);
 
 /* get_module_dict - sets *PAIRS and *N to the entries of the dict that is attribute ATTR of MODULE. */
-static ckpt_status get_module_dict(struct torch_walk *w, const ckpt_value *module, const char *attr,
+static ckpt_status get_module_dict(struct walker *w, const ckpt_value *module, const char *attr,
                                    const value_pair **pairs, uint32_t *n)
 {
     ckpt_value *dict = (ckpt_value *)(uintptr_t)object_attr(module, attr);
@@ -338,7 +284,7 @@ static ckpt_status get_module_dict(struct torch_walk *w, const ckpt_value *modul
     return CKPT_OK;
 }
 
-static ckpt_status add_module_entries(struct torch_walk *w, const ckpt_value *module, const char *attr,
+static ckpt_status add_module_entries(struct walker *w, const ckpt_value *module, const char *attr,
                                       ckpt_str prefix, ckpt_value *out)
 {
     uint32_t n;
@@ -375,7 +321,7 @@ ckpt_status torch_push_submodule(arena *a, struct torch_modules *list, const str
 }
 
 /* push_submodules - appends the submodules of PARENT to LIST, last first. */
-static ckpt_status push_submodules(struct torch_walk *w, const struct torch_module *parent,
+static ckpt_status push_submodules(struct walker *w, const struct torch_module *parent,
                                    struct torch_modules *list)
 {
     uint32_t count;
@@ -397,7 +343,7 @@ static ckpt_status push_submodules(struct torch_walk *w, const struct torch_modu
 }
 
 /* make_state_dict - sets *OUT to the OrderedDict that MODULE.state_dict() would return. */
-static ckpt_status make_state_dict(struct torch_walk *w, const ckpt_value *module, ckpt_value **out)
+static ckpt_status make_state_dict(struct walker *w, const ckpt_value *module, ckpt_value **out)
 {
     struct torch_modules list = {.n = 0};
     struct torch_module m = {.object = module, .prefix = {"", 0}};
@@ -414,7 +360,7 @@ static ckpt_status make_state_dict(struct torch_walk *w, const ckpt_value *modul
     return file_set_replacement(w->g.f, module, *out) ? CKPT_OK : fail_memory(w->g.err);
 }
 
-static ckpt_status visit_module(struct torch_walk *w, const struct pending_node *p)
+static ckpt_status visit_module(struct walker *w, const struct pending_node *p)
 {
     ckpt_value *dict = (ckpt_value *)(uintptr_t)file_replacement_of(w->g.f, p->v);
     if (dict == p->v)
@@ -439,7 +385,7 @@ bool graph_hides_attributes(const ckpt_value *klass)
 
 /* push_attribute_dict - pushes the entries of DICT, which are attributes of P. Omits _metadata: it describes
  * the keys of a state dict. */
-static ckpt_status push_attribute_dict(struct torch_walk *w, const struct pending_node *p,
+static ckpt_status push_attribute_dict(struct walker *w, const struct pending_node *p,
                                        const ckpt_value *dict, bool tensors_only)
 {
     uint32_t n;
@@ -453,7 +399,7 @@ static ckpt_status push_attribute_dict(struct torch_walk *w, const struct pendin
 }
 
 /* push_attributes - pushes the attributes that BUILD sets: a dict, or a pair (dict or None, slots). */
-static ckpt_status push_attributes(struct torch_walk *w, const struct pending_node *p)
+static ckpt_status push_attributes(struct walker *w, const struct pending_node *p)
 {
     const ckpt_value *state = value_state(p->v);
     bool tensors_only = p->tensors_only || graph_hides_attributes(view_class(p->v));
@@ -468,7 +414,7 @@ static ckpt_status push_attributes(struct torch_walk *w, const struct pending_no
 
 /* move_pairs_to_call - if V is a call OrderedDict([(key, value), …]), makes these pairs the first entries
  * of the node V. In all other mappings they are that already. */
-static ckpt_status move_pairs_to_call(struct torch_walk *w, ckpt_value *v)
+static ckpt_status move_pairs_to_call(struct walker *w, ckpt_value *v)
 {
     const ckpt_value *pair_list = view_ordered_dict_argument(v);
     if (!pair_list)
@@ -488,14 +434,14 @@ static ckpt_status move_pairs_to_call(struct torch_walk *w, ckpt_value *v)
     return ok ? CKPT_OK : fail_memory(w->g.err);
 }
 
-static ckpt_status push_content(struct torch_walk *w, const struct pending_node *p, const ckpt_value *content)
+static ckpt_status push_content(struct walker *w, const struct pending_node *p, const ckpt_value *content)
 {
     if (content->type == CKPT_V_DICT)
         return push_mapping_entries(w, p, content, p->tensors_only);
     return content->type == CKPT_V_LIST ? push_items(w, p, content, 0) : CKPT_OK;
 }
 
-static ckpt_status visit_object(struct torch_walk *w, const struct pending_node *p)
+static ckpt_status visit_object(struct walker *w, const struct pending_node *p)
 {
     ckpt_value *v = (ckpt_value *)(uintptr_t)p->v;
     const struct value_call *c = &v->u.call;
@@ -524,7 +470,7 @@ static ckpt_status visit_object(struct torch_walk *w, const struct pending_node 
     return has_children(w) ? open_node(w, p) : CKPT_OK;
 }
 
-static ckpt_status visit_container(struct torch_walk *w, const struct pending_node *p)
+static ckpt_status visit_container(struct walker *w, const struct pending_node *p)
 {
     const ckpt_value *v = p->v;
     if (v->type == CKPT_V_DICT)
@@ -534,7 +480,7 @@ static ckpt_status visit_container(struct torch_walk *w, const struct pending_no
     return has_children(w) ? open_node(w, p) : add_leaf(w, p);
 }
 
-static ckpt_status visit_node(struct torch_walk *w, const struct pending_node *p)
+static ckpt_status visit_node(struct walker *w, const struct pending_node *p)
 {
     struct tensor_description m;
     const ckpt_value *v = p->v;
@@ -544,14 +490,14 @@ static ckpt_status visit_node(struct torch_walk *w, const struct pending_node *p
     case CKPT_V_LIST:
         m.is_tensor = false;
         if (p->is_component)
-            CKPT_TRY(torch_describe_numbers(&w->g, v, &m));
+            CKPT_TRY(graph_describe_numbers(&w->g, v, &m));
         return m.is_tensor ? visit_tensor(w, p, &m) : visit_container(w, p);
     case CKPT_V_DICT:
     case CKPT_V_TUPLE: return visit_container(w, p);
     case CKPT_V_CALL:
     case CKPT_V_PERSID:
     case CKPT_V_TENSOR:
-        CKPT_TRY(torch_describe(&w->g, v, &m));
+        CKPT_TRY(graph_describe(&w->g, v, &m));
         if (m.is_tensor)
             return visit_tensor(w, p, &m);
         if (v->type != CKPT_V_CALL)
@@ -561,7 +507,7 @@ static ckpt_status visit_node(struct torch_walk *w, const struct pending_node *p
     }
 }
 
-static ckpt_status reserve_path(struct torch_walk *w, uint32_t depth)
+static ckpt_status reserve_path(struct walker *w, uint32_t depth)
 {
     if (depth > w->g.f->limits.max_depth)
         return fail(w->g.err, CKPT_ELIMIT, CKPT_NO_OFFSET, "values are nested {deeper} than {=%u}",
@@ -584,14 +530,14 @@ static ckpt_status reserve_path(struct torch_walk *w, uint32_t depth)
     return CKPT_OK;
 }
 
-static void add_path_context(struct torch_walk *w, const struct pending_node *p)
+static void add_path_context(struct walker *w, const struct pending_node *p)
 {
     ckpt_str name = path_join(w->g.f->a, w->path, p->depth);
     if (name.ptr && name.len)
         error_add_where(w->g.err, "%.*s", STR_ARG(name));
 }
 
-static ckpt_status run_walk(struct torch_walk *w)
+static ckpt_status run_walk(struct walker *w)
 {
     while (w->npending) {
         struct pending_node p = w->pending[--w->npending];
@@ -621,7 +567,7 @@ static ckpt_status run_walk(struct torch_walk *w)
 }
 
 /* end_walk - clears VALUE_ON_PATH, which a walk that stopped early has left set, and frees the lists. */
-static void end_walk(struct torch_walk *w)
+static void end_walk(struct walker *w)
 {
     for (size_t i = 0; i < w->npending; i++)
         if (w->pending[i].is_exit)
@@ -641,10 +587,9 @@ static size_t estimate_storage_count(const ckpt_file *f)
     return max;
 }
 
-ckpt_status torch_walk_graph(ckpt_file *f, ckpt_value *root, const struct torch_graph_input *input,
-                             ckpt_error *err)
+ckpt_status graph_walk(ckpt_file *f, ckpt_value *root, const struct graph_input *input, ckpt_error *err)
 {
-    struct torch_walk w = {.g = {.f = f, .input = input, .err = err}};
+    struct walker w = {.g = {.f = f, .input = input, .err = err}};
     struct pending_node top = {.v = root, .part_of = CKPT_NO_TENSOR};
     f->has_typed_keys = !input->has_text_keys;
     table_reserve(&f->table, estimate_storage_count(f));

@@ -18,8 +18,8 @@
 #include "base/utf8.h"
 #include "core/dtype.h"
 #include "core/numpy.h"
+#include "format/graph/numpy.h"
 #include "format/kit.h"
-#include "format/torch/internal.h"
 
 /* add_array_storage - adds DATA, the bytes of array V, as a storage, and sets T->storage to its index. */
 static ckpt_status add_array_storage(struct graph *g, const ckpt_value *v, const ckpt_value *data,
@@ -77,7 +77,7 @@ static ckpt_status transpose(struct graph *g, const ckpt_value *v, const ckpt_va
     uint32_t n;
     if (!axes || axes->type == CKPT_V_NONE)
         return graph_fail(g, v, "a numpy array has the order {K} but no {=axes}");
-    CKPT_TRY(torch_read_sizes(g, axes, "axes", &n, &axis));
+    CKPT_TRY(graph_read_sizes(g, axes, "axes", &n, &axis));
     if (n != t->ndim)
         return graph_fail(g, v, "a numpy array has {%u axes}, it must have {=%u}", n, t->ndim);
     uint64_t *new_size = arena_array(g->f->a, n, sizeof *new_size);
@@ -121,7 +121,7 @@ static ckpt_status describe_array(struct graph *g, const ckpt_value *v, const st
     if (!numpy_dtype_of(array->dtype, &d))
         return graph_fail_expected(g, v, "the dtype of a numpy array must be", "one of numpy's",
                                    array->dtype);
-    CKPT_TRY(torch_read_sizes(g, array->shape, "shape", &t->ndim, &sizes));
+    CKPT_TRY(graph_read_sizes(g, array->shape, "shape", &t->ndim, &sizes));
     m->is_tensor = true;
     t->has_shape = 1;
     t->kind = CKPT_NDARRAY;
@@ -143,7 +143,7 @@ static ckpt_status describe_array(struct graph *g, const ckpt_value *v, const st
     return get_array_storage(g, v, array->data, &d, t);
 }
 
-ckpt_status torch_describe_numpy(struct graph *g, const ckpt_value *v, struct tensor_description *m)
+ckpt_status graph_describe_numpy(struct graph *g, const ckpt_value *v, struct tensor_description *m)
 {
     struct numpy_array array;
     return numpy_array_of(v, &array) ? describe_array(g, v, &array, m) : CKPT_OK;
@@ -198,9 +198,9 @@ ckpt_status graph_open_bytes(struct graph *g, const ckpt_value *v, source **out)
     return CKPT_OK;
 }
 
-ckpt_status torch_open_bytes(ckpt_file *f, const ckpt_value *v, source **out, ckpt_error *err)
+ckpt_status file_open_bytes(ckpt_file *f, const ckpt_value *v, source **out, ckpt_error *err)
 {
-    static const struct torch_graph_input none = {.user = NULL};
+    static const struct graph_input none = {.user = NULL};
     struct graph g = {.f = f, .input = &none, .err = err};
     return graph_open_bytes(&g, v, out);
 }

@@ -22,7 +22,16 @@
 
 #include "base/store.h"
 #include "core/dtype.h"
-#include "format/torch/internal.h"
+#include "format/graph/numpy.h"
+#include "format/graph/persistent_id.h"
+#include "format/graph/rebuild.h"
+
+/* A constructor of tensors: one line of rebuild.def. READ fills *M from the arguments of CALL. */
+struct rebuild {
+    const char *module, *name;
+    uint32_t min_args;
+    ckpt_status (*read)(struct graph *g, const ckpt_value *call, struct tensor_description *m);
+};
 
 const ckpt_value *value_class(const ckpt_value *v)
 {
@@ -58,7 +67,7 @@ static const char *show_value(const ckpt_value *v, char *out, size_t cap)
 static ckpt_status read_shape(struct graph *g, const ckpt_value *v, ckpt_tensor *t)
 {
     t->has_shape = true;
-    return torch_read_sizes(g, v, "size", &t->ndim, &t->shape);
+    return graph_read_sizes(g, v, "size", &t->ndim, &t->shape);
 }
 
 /* read_shape_and_stride - sets shape and strides of T from arguments FIRST and FIRST + 1 of CALL. */
@@ -67,7 +76,7 @@ static ckpt_status read_shape_and_stride(struct graph *g, const ckpt_value *call
 {
     uint32_t nstride;
     CKPT_TRY(read_shape(g, value_arg(call, first), t));
-    CKPT_TRY(torch_read_sizes(g, value_arg(call, first + 1), "stride", &nstride, &t->stride));
+    CKPT_TRY(graph_read_sizes(g, value_arg(call, first + 1), "stride", &nstride, &t->stride));
     return nstride == t->ndim ? CKPT_OK
                               : graph_fail(g, call, "{=%u sizes} but {%u strides}", t->ndim, nstride);
 }
@@ -115,7 +124,7 @@ static ckpt_status read_strided(struct graph *g, const ckpt_value *call, ckpt_dt
         return graph_fail(g, call, "the storage offset is {%s}, it must be {=an integer >= 0}",
                           show_value(value_arg(call, 1), shown, sizeof shown));
     CKPT_TRY(read_shape_and_stride(g, call, 2, t));
-    CKPT_TRY(torch_get_storage(g, value_arg(call, 0), &t->storage, &class_dtype, &numel, &view_offset));
+    CKPT_TRY(graph_get_storage(g, value_arg(call, 0), &t->storage, &class_dtype, &numel, &view_offset));
     t->dtype = (uint16_t)(dtype == CKPT_DT_NONE ? class_dtype : dtype);
     struct storage *s = &g->f->table.storages[t->storage];
     CKPT_TRY(set_untyped_swap(g, call, s, (ckpt_dtype)t->dtype));
@@ -163,7 +172,7 @@ static ckpt_status read_tensor_v3(struct graph *g, const ckpt_value *call, struc
 static ckpt_status read_parameter(struct graph *g, const ckpt_value *call, struct tensor_description *m)
 {
     char type[64];
-    CKPT_TRY(torch_describe(g, value_arg(call, 0), m));
+    CKPT_TRY(graph_describe(g, value_arg(call, 0), m));
     if (!m->is_tensor)
         return graph_fail(g, call, "a Parameter holds {a %s}, it must hold {=a tensor}",
                           ckpt_value_type_name(value_arg(call, 0), type, sizeof type));
@@ -181,7 +190,7 @@ static ckpt_status read_old_parameter(struct graph *g, const ckpt_value *call, s
         data = value_item(value_state(call), 0);
     if (!data)
         return CKPT_OK;
-    CKPT_TRY(torch_describe(g, data, m));
+    CKPT_TRY(graph_describe(g, data, m));
     m->row.t.parameter = m->is_tensor && !str_is(value_name(value_class(call)), "Variable");
     return CKPT_OK;
 }
@@ -224,7 +233,7 @@ static bool store_number(const ckpt_value *v, bool as_float, unsigned char out[8
     return true;
 }
 
-ckpt_status torch_describe_numbers(struct graph *g, const ckpt_value *v, struct tensor_description *m)
+ckpt_status graph_describe_numbers(struct graph *g, const ckpt_value *v, struct tensor_description *m)
 {
     uint32_t n = value_count(v);
     if (!n)
@@ -243,7 +252,7 @@ ckpt_status torch_describe_numbers(struct graph *g, const ckpt_value *v, struct 
     *m = (struct tensor_description){.is_tensor = true};
     m->row.t = (ckpt_tensor){
         .dtype = (uint16_t)dtype, .ndim = 1, .shape = shape, .has_shape = true, .has_data = true, .value = v};
-    return torch_add_memory_storage(g, str_of((const char *)bytes, 8 * (size_t)n), dtype, n,
+    return graph_add_memory_storage(g, str_of((const char *)bytes, 8 * (size_t)n), dtype, n,
                                     &m->row.t.storage);
 }
 
@@ -270,7 +279,7 @@ static ckpt_kind get_layout_kind(const ckpt_value *layout)
 static ckpt_status take_component_dtype(struct graph *g, const ckpt_value *v, struct tensor_description *m)
 {
     struct tensor_description part = {0};
-    CKPT_TRY(v ? torch_describe(g, v, &part) : CKPT_OK);
+    CKPT_TRY(v ? graph_describe(g, v, &part) : CKPT_OK);
     m->row.t.dtype = part.row.t.dtype;
     m->row.t.location = part.row.t.location;
     return CKPT_OK;
@@ -359,7 +368,7 @@ static ckpt_status read_uninitialized(struct graph *g, const ckpt_value *call, s
 /* read_from_numpy - reads a tensor of XLA or another device, for which the pickle has a numpy array. */
 static ckpt_status read_from_numpy(struct graph *g, const ckpt_value *call, struct tensor_description *m)
 {
-    CKPT_TRY(torch_describe_numpy(g, value_arg(call, 0), m));
+    CKPT_TRY(graph_describe_numpy(g, value_arg(call, 0), m));
     if (!m->is_tensor)
         return graph_fail_expected(g, call, "a device tensor must be made of", "a numpy array",
                                    value_arg(call, 0));
@@ -370,7 +379,7 @@ static ckpt_status read_from_numpy(struct graph *g, const ckpt_value *call, stru
 
 static ckpt_status read_from_cpu(struct graph *g, const ckpt_value *call, struct tensor_description *m)
 {
-    CKPT_TRY(torch_describe(g, value_arg(call, 0), m));
+    CKPT_TRY(graph_describe(g, value_arg(call, 0), m));
     m->row.t.requires_grad = is_true(value_arg(call, 3));
     return CKPT_OK;
 }
@@ -500,7 +509,7 @@ static ckpt_status read_from_type(struct graph *g, const ckpt_value *call, struc
                    ? fail_memory(g->err)
                    : graph_fail_expected(g, call, "the function of _rebuild_from_type_v2 must be", "a name",
                                          func);
-    CKPT_TRY(torch_describe(g, inner, m));
+    CKPT_TRY(graph_describe(g, inner, m));
     if (!m->is_tensor)
         return CKPT_OK;
     if (value_is_global(klass, "torch.nn.parameter", "Parameter"))
@@ -515,7 +524,7 @@ static ckpt_status read_from_type(struct graph *g, const ckpt_value *call, struc
 
 static const struct rebuild rebuilds[] = {
 #define REBUILD(module, name, min_args, function) {module, name, min_args, function},
-#include "format/torch/rebuild.def"
+#include "format/graph/rebuild.def"
 #undef REBUILD
 };
 
@@ -561,7 +570,7 @@ static ckpt_status read_setstate_tensor(struct graph *g, const ckpt_value *v, co
     const ckpt_value *state = value_state(v);
     if (!str_starts(value_module(klass), STR_LIT("torch")) ||
         !str_ends(value_name(klass), STR_LIT("Tensor")) || !state || state->type != CKPT_V_TUPLE ||
-        value_count(state) != 4 || !torch_is_storage(value_item(state, 0)))
+        value_count(state) != 4 || !graph_is_storage(value_item(state, 0)))
         return CKPT_OK;
     ckpt_value *inner = value_call(g->f->a, CALL_REDUCE, (ckpt_value *)(uintptr_t)klass,
                                    (ckpt_value *)(uintptr_t)state, v->offset);
@@ -575,7 +584,7 @@ static ckpt_status describe_storage(struct graph *g, const ckpt_value *v, struct
     uint64_t *shape = arena_array(g->f->a, 1, sizeof *shape);
     if (!shape)
         return fail_memory(g->err);
-    CKPT_TRY(torch_get_storage(g, v, &t->storage, &dtype, &shape[0], &t->storage_offset));
+    CKPT_TRY(graph_get_storage(g, v, &t->storage, &dtype, &shape[0], &t->storage_offset));
     const struct storage *s = &g->f->table.storages[t->storage];
     if (dtype_info(dtype)->block_elems > 1)
         dtype = CKPT_DT_U8; /* storages of packed quantized elements count bytes */
@@ -594,7 +603,7 @@ static ckpt_status describe_call(struct graph *g, const ckpt_value *v, struct te
 {
     const ckpt_value *klass = value_class(v);
     const struct rebuild *r = find_rebuild(g, klass);
-    if (!r && torch_is_storage(v))
+    if (!r && graph_is_storage(v))
         return describe_storage(g, v, m);
     if (r && value_nargs(v) < r->min_args)
         return graph_fail(g, v, "%s.%s is given {%u arguments}, it takes {=at least %u}", r->module, r->name,
@@ -603,14 +612,14 @@ static ckpt_status describe_call(struct graph *g, const ckpt_value *v, struct te
         CKPT_TRY(r->read(g, v, m));
     else
         CKPT_TRY(read_setstate_tensor(g, v, klass, m));
-    return m->is_tensor ? CKPT_OK : torch_describe_numpy(g, v, m);
+    return m->is_tensor ? CKPT_OK : graph_describe_numpy(g, v, m);
 }
 
 /* Constructors nest a few levels deep in real files (a Parameter of a subclass of a view). The limit keeps
  * hostile files from exhausting the stack. */
 #define MAX_CONSTRUCTOR_DEPTH 16
 
-ckpt_status torch_describe(struct graph *g, const ckpt_value *v, struct tensor_description *m)
+ckpt_status graph_describe(struct graph *g, const ckpt_value *v, struct tensor_description *m)
 {
     *m = (struct tensor_description){0};
     m->row.t.storage = CKPT_NO_STORAGE;
@@ -629,7 +638,7 @@ ckpt_status torch_describe(struct graph *g, const ckpt_value *v, struct tensor_d
             m->is_tensor = true;
             return CKPT_OK;
         }
-        return torch_is_storage(v) ? describe_storage(g, v, m) : CKPT_OK;
+        return graph_is_storage(v) ? describe_storage(g, v, m) : CKPT_OK;
     }
     if (v->type != CKPT_V_CALL)
         return CKPT_OK;

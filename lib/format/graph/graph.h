@@ -1,0 +1,75 @@
+/* graph.h - what the files of this folder share: the graph of values that is read as tensors, and the tensor
+ * that a node makes. Other folders include this header to describe tensors of their own (describe_tensor). */
+#ifndef FORMAT_GRAPH_GRAPH_H
+#define FORMAT_GRAPH_GRAPH_H
+
+#include "core/file.h"
+
+struct graph;
+struct tensor_description;
+struct torch_pid;
+
+/* What graph_walk needs of the file that holds the graph: callbacks, and where the pickle is. */
+struct graph_input {
+    void *user;
+    /* find_storage - sets S->src (takes a reference), off, nbytes, CRC … for the storage PID. It is
+     * called once per key. The caller checks that NBYTES is enough for numel. SRC stays NULL if the storage
+     * has no bytes (location "meta"). */
+    ckpt_status (*find_storage)(void *user, const struct torch_pid *pid, struct storage *s, ckpt_error *err);
+    /* describe_node - if VALUE is a tensor that is described outside of the graph (a persistent id of the tar
+     * format, a TENSOR node of a folder of files), sets dtype, shape, stride, storage and storage_offset of
+     * ROW and returns true. May be NULL. */
+    bool (*describe_node)(void *user, const ckpt_value *value, struct row *row);
+    /* describe_tensor - fills *M for the TENSOR node V. NULL: describe_node does that. */
+    ckpt_status (*describe_tensor)(void *user, struct graph *g, const ckpt_value *v,
+                                   struct tensor_description *m);
+    bool big_endian;
+    bool has_text_keys;     /* the keys of all mappings are text: an int key was written as text, too */
+    source *pickle;         /* node offsets are relative to its start; may be NULL */
+    uint64_t pickle_offset; /* of the pickle in the file, for errors if the pickle is compressed; 0: none */
+    ckpt_str pickle_name;   /* in errors */
+};
+
+struct graph {
+    ckpt_file *f;
+    const struct graph_input *input;
+    ckpt_error *err;
+    const ckpt_value *last_global;      /* the last constructor that find_rebuild was called for … */
+    const struct rebuild *last_rebuild; /* … and what it returned */
+    struct cached_sizes {
+        const ckpt_value *tuple;
+        const uint64_t *sizes; /* the integers of TUPLE */
+    } cached_sizes[64];        /* tuples read recently: tensors of one shape often share the tuple */
+    unsigned constructor_depth; /* of constructors that are arguments of constructors */
+};
+
+/* A component of a composite tensor, such as the scales of a quantized one. It becomes a row of its own. */
+struct component {
+    const char *name;
+    const ckpt_value *value;
+};
+
+#define MAX_COMPONENTS 5
+#define MAX_WRAPPERS   4 /* calls that may be around a tensor or a bytes object; files have one or two */
+
+/* The tensor that a node makes, as described by the node's arguments. */
+struct tensor_description {
+    bool is_tensor;
+    struct row row; /* without path and steps */
+    struct component components[MAX_COMPONENTS];
+    unsigned ncomponents;
+};
+
+/* graph_offset - returns the file offset of the opcode that made node V. */
+uint64_t graph_offset(const struct graph *g, const ckpt_value *v);
+/* graph_fail - fails with CKPT_EFORMAT at node V. */
+ckpt_status graph_fail(struct graph *g, const ckpt_value *v, const char *fmt, ...) CKPT_PRINTF(3, 4);
+/* graph_fail_expected - fails at V with the message "MUST_BE {=EXPECTED}, found {FOUND}". If FOUND is NULL,
+ * it is shown as "nothing". */
+ckpt_status graph_fail_expected(struct graph *g, const ckpt_value *v, const char *must_be,
+                                const char *expected, const ckpt_value *found);
+/* graph_read_sizes - sets *OUT to the *N integers >= 0 in V (tuple, list, torch.Size). Errors call V WHAT. */
+ckpt_status graph_read_sizes(struct graph *g, const ckpt_value *v, const char *what, uint32_t *n,
+                             const uint64_t **out);
+
+#endif

@@ -1,0 +1,12 @@
+/* unrecoverable_objects.h - objects other than tensors that hold a lost storage. */
+#ifndef FORMAT_GRAPH_UNRECOVERABLE_OBJECTS_H
+#define FORMAT_GRAPH_UNRECOVERABLE_OBJECTS_H
+
+#include "core/file.h"
+
+/* graph_find_unrecoverable_objects - adds a lost row for each object that is no tensor and holds a lost
+ * storage. Sets f->row_lost of the tensors that are lost with such an object. The array f->row_lost does not
+ * grow: it has no entries for the added rows. */
+ckpt_status graph_find_unrecoverable_objects(ckpt_file *f, ckpt_error *err);
+
+#endif
