@@ -10,6 +10,7 @@ may_use()
     format:codec | format:core | format:io | format:base | op:codec | op:core | op:io | op:base | api:*) return 0 ;;
     scan:format | scan:op | scan:codec | scan:core | scan:io | scan:base) return 0 ;;
     doctor:format | doctor:op | doctor:codec | doctor:core | doctor:io | doctor:base) return 0 ;;
+    mem:op | mem:codec | mem:core | mem:io | mem:base) return 0 ;;
     esac
     return 1
 }
@@ -31,7 +32,7 @@ grep -rn '^[[:space:]]*#[[:space:]]*include[[:space:]]*"' --include='*.[chd]' --
         set_floor "$file"
         case $name in
         ckpt.h) included=public ;;
-        base/* | io/* | core/* | codec/* | format/* | op/* | scan/* | doctor/*) included=${name%%/*} ;;
+        base/* | io/* | core/* | codec/* | format/* | op/* | scan/* | doctor/* | mem/*) included=${name%%/*} ;;
         *.def) included=$floor ;;
         */*) included=unknown ;;
         *) [ "$floor" = cli ] && included=cli || included=unknown ;;

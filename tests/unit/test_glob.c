@@ -1,7 +1,8 @@
-/* Tests ckpt_glob_match(). */
+/* Tests ckpt_glob_match() and core/glob. */
 #include <time.h>
 
-#include "base/str.h"
+#include "core/glob.h"
+#include "pseudo_random.h"
 #include "unit.h"
 
 static bool matches(const char *glob, const char *name)
@@ -90,6 +91,8 @@ static void backslash_escapes(void)
     CHECK_NO_MATCH("\\*", "a");
     CHECK_MATCH("\\?\\[\\\\", "?[\\");
     CHECK_MATCH("\\a", "a");
+    CHECK_MATCH("*\\ab", "xab");
+    CHECK_NO_MATCH("\\a", "\\a");
     CHECK_MATCH("a\\", "a\\");
 }
 
@@ -104,11 +107,51 @@ static void many_stars_take_little_time(void)
     static char glob[400], name[4000];
     for (size_t i = 0; i < sizeof glob; i += 2)
         memcpy(glob + i, "*a", 2);
+    memcpy(glob + sizeof glob - 4, "*[b]", 4);
     memset(name, 'a', sizeof name);
-    name[sizeof name - 1] = 'b';
     clock_t start = clock();
     CU_ASSERT(!ckpt_glob_match(str_of(glob, sizeof glob), str_of(name, sizeof name)));
     CU_ASSERT((double)(clock() - start) / CLOCKS_PER_SEC < 5);
+}
+
+static void append(char *text, const char *more) { memcpy(text + strlen(text), more, strlen(more) + 1); }
+
+/* A set is not on the fast path of literals. */
+static void a_character_matches_as_a_set_of_it(void)
+{
+    static const char *const chars[] = {"*", "?", "a", "a", "b", ".", "\xc3\xa4", "\xa4"};
+    for (int round = 0; round < 100000; round++) {
+        char glob[32] = "", sets[32] = "", name[32] = "";
+        for (uint64_t i = next_random() % 6; i > 0; i--)
+            append(name, chars[2 + next_random() % 6]);
+        for (uint64_t i = next_random() % 6; i > 0; i--) {
+            const char *c = chars[next_random() % 8];
+            bool is_wildcard = strchr("*?", *c) != NULL;
+            append(glob, c);
+            append(sets, is_wildcard ? "" : "[");
+            append(sets, c);
+            append(sets, is_wildcard ? "" : "]");
+        }
+        bool is_match = ckpt_glob_match(str_c(glob), str_c(name));
+        if (is_match != ckpt_glob_match(str_c(sets), str_c(name)))
+            CU_FAIL("a set of one character differs from the character");
+    }
+}
+
+static void numbers_are_read(void)
+{
+    uint32_t numbers[2] = {7, 7};
+    CU_ASSERT(glob_match_numbers(STR_LIT("layer#.#.conv1.*"), STR_LIT("layer2.13.conv1.weight"), numbers));
+    CU_ASSERT(numbers[0] == 2 && numbers[1] == 13);
+    CU_ASSERT(glob_match_numbers(STR_LIT("h.#"), STR_LIT("h.0"), numbers) && !numbers[0] && !numbers[1]);
+    CU_ASSERT(glob_match_numbers(STR_LIT("h.#"), STR_LIT("h.987654321"), numbers));
+    CU_ASSERT_EQUAL(numbers[1], 987654321);
+    CU_ASSERT(!glob_match_numbers(STR_LIT("h.#"), STR_LIT("h.9876543210"), numbers));
+    CU_ASSERT(!glob_match_numbers(STR_LIT("h.#"), STR_LIT("h.01"), numbers));
+    CU_ASSERT(!glob_match_numbers(STR_LIT("h.#"), STR_LIT("h."), numbers));
+    CU_ASSERT(!glob_match_numbers(STR_LIT("h.#"), STR_LIT("h.x"), numbers));
+    CHECK_MATCH("h.#", "h.#");
+    CHECK_NO_MATCH("h.#", "h.1");
 }
 
 void suite_glob(void)
@@ -119,5 +162,7 @@ void suite_glob(void)
     UNIT(an_unclosed_set_is_a_literal_bracket);
     UNIT(backslash_escapes);
     UNIT(names_may_hold_nul);
+    UNIT(a_character_matches_as_a_set_of_it);
+    UNIT(numbers_are_read);
     UNIT(many_stars_take_little_time);
 }

@@ -1,4 +1,4 @@
-/* Tests op/mem on small networks, complete and with one change, and compares sums with those computed by
+/* Tests mem on small networks, complete and with one change, and compares sums with those computed by
  * hand. */
 #include <stdio.h>
 

@@ -1,10 +1,10 @@
-/* op/mem/plan is run on 10,000 random networks of up to 14 blocks. Its plans are compared with every way to
+/* mem/plan is run on 10,000 random networks of up to 14 blocks. Its plans are compared with every way to
  * cut the blocks into segments and to keep or recompute each segment. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "op/mem/plan.h"
+#include "mem/plan.h"
 #include "pseudo_random.h"
 #include "unit.h"
 

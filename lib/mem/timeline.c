@@ -2,7 +2,7 @@
  * backward pass goes from the last block to the first. Of a segment that is recomputed, only the input was
  * kept: the backward pass recomputes all that its blocks keep, then frees it block by block, from the last of
  * the segment to the first. */
-#include "op/mem/timeline.h"
+#include "mem/timeline.h"
 
 uint64_t usage_sum(const struct mem_usage *list, unsigned part_or_moment, const struct letters *dims,
                    uint32_t state)

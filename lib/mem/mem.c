@@ -5,8 +5,8 @@
 
 #include "base/sized.h"
 #include "core/file.h"
-#include "op/mem/plan.h"
-#include "op/mem/states.h"
+#include "mem/plan.h"
+#include "mem/states.h"
 
 #define ARENA_MAX (1u << 30) /* bytes */
 

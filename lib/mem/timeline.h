@@ -1,9 +1,9 @@
 /* timeline.h - one training step as a sequence of moments: what each block keeps, and what exists at each
  * moment in addition. The peak for any choice of segments is computed from it. */
-#ifndef OP_MEM_TIMELINE_H
-#define OP_MEM_TIMELINE_H
+#ifndef MEM_TIMELINE_H
+#define MEM_TIMELINE_H
 
-#include "op/mem/model.h"
+#include "mem/model.h"
 
 struct mem_block {
     uint64_t kept_bytes;     /* all that it keeps, with its input and the cast copies of its weights */

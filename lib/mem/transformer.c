@@ -1,6 +1,6 @@
 /* transformer.c - computes the timeline of a network of equal blocks from the table of its family. */
-#include "op/mem/states.h"
-#include "op/mem/timeline.h"
+#include "mem/states.h"
+#include "mem/timeline.h"
 
 /* Sums over the tensors of one part, outside of the blocks or in one block. */
 struct weights_sum {

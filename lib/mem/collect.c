@@ -4,19 +4,19 @@
 #include "core/dtype.h"
 #include "core/file.h"
 #include "op/containers.h"
-#include "op/mem/model.h"
+#include "mem/model.h"
 #include "op/root.h"
 #include "op/weights.h"
 
 static bool is_buffer_name(ckpt_str name)
 {
-    static const char *const globs[] = {
-#define BUFFER(glob) glob,
-#include "op/mem/buffers.def"
+    static const ckpt_str globs[] = {
+#define BUFFER(glob) {glob, sizeof(glob) - 1},
+#include "mem/buffers.def"
 #undef BUFFER
     };
     for (size_t i = 0; i < sizeof globs / sizeof *globs; i++)
-        if (name_matches(globs[i], name))
+        if (ckpt_glob_match(globs[i], name))
             return true;
     return false;
 }

@@ -15,8 +15,8 @@
  *   t w      token types, channels after the first convolution
  *   H W      height and width of the images
  *   P I      probabilities of one attention, B a S S; elements of the batch of images */
-#ifndef OP_MEM_FAMILY_H
-#define OP_MEM_FAMILY_H
+#ifndef MEM_FAMILY_H
+#define MEM_FAMILY_H
 
 #include "base/checked.h"
 #include "base/str.h"

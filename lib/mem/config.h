@@ -1,6 +1,6 @@
 /* config.h - a config.json of transformers: top-level scalars with their values, other entries by key. */
-#ifndef OP_MEM_CONFIG_H
-#define OP_MEM_CONFIG_H
+#ifndef MEM_CONFIG_H
+#define MEM_CONFIG_H
 
 #include "base/arena.h"
 #include "base/error.h"

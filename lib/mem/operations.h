@@ -1,8 +1,8 @@
 /* operations.h - what the operations of transformers keep for the backward pass, as rows of struct mem_usage.
  * Measured with torch 2.15 on CUDA's choice of kernels; each line is what torch.autograd saves.
  * Tensors that several operations share count once, in the first of them. */
-#ifndef OP_MEM_OPERATIONS_H
-#define OP_MEM_OPERATIONS_H
+#ifndef MEM_OPERATIONS_H
+#define MEM_OPERATIONS_H
 
 /* The lists of a family. The structs in family.h describe their columns. */
 #define TENSORS(...)   (const struct mem_tensor_rule[]){__VA_ARGS__, {0}}

@@ -5,8 +5,8 @@
  * Conv keeps its input; BatchNorm its input, and mean and 1/std in fp32; ReLU (in place) its output, which is
  * the next Conv's input; MaxPool 8-byte indices. Padding is half of the kernel. The stride of
  * a stage is applied in its first block, by the first convolution there whose kernel is wider than 1. */
-#include "op/mem/states.h"
-#include "op/mem/timeline.h"
+#include "mem/states.h"
+#include "mem/timeline.h"
 
 #define CONVS_MAX 8
 /* The most that a block may keep, so that sums fit into int64_t. A network that keeps more is TOO_LARGE. */

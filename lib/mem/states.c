@@ -1,5 +1,5 @@
 /* states.c - sums up parameters, gradients and optimizer states. */
-#include "op/mem/states.h"
+#include "mem/states.h"
 
 enum state_kind {
     STATE_LIKE_PARAMETER, /* the parameter's shape and dtype */
@@ -24,7 +24,7 @@ static const struct optimizer {
     enum step_kind step;
 } optimizers[] = {
 #define OPTIMIZER(name, states, kind, device_step, step) {name, states, kind, device_step, step},
-#include "op/mem/optimizers.def"
+#include "mem/optimizers.def"
 #undef OPTIMIZER
 };
 

@@ -17,7 +17,7 @@
  *  - block i-1 kept and [i, j) recomputed, if the blocks i-1 to j-1 are alike: instead, [i-1, j-1) recomputed
  *    and j-1 kept stores the same, and needs no more at any of these blocks. Ways that end with a kept block
  *    have fronts of their own, so that this replacement is not dropped for an equal way. */
-#include "op/mem/plan.h"
+#include "mem/plan.h"
 
 #include <stdlib.h>
 

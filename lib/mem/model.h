@@ -1,11 +1,11 @@
 /* model.h - a network as training uses it: its parameters, and the family that they belong to. */
-#ifndef OP_MEM_MODEL_H
-#define OP_MEM_MODEL_H
+#ifndef MEM_MODEL_H
+#define MEM_MODEL_H
 
 #include "base/arena.h"
 #include "base/notice.h"
-#include "op/mem/config.h"
-#include "op/mem/family.h"
+#include "mem/config.h"
+#include "mem/family.h"
 
 /* One tensor of the weights: a parameter, or a buffer. */
 struct mem_tensor {
@@ -74,8 +74,5 @@ ckpt_status mem_recognize(ckpt_mem *m, ckpt_error *err);
 ckpt_status mem_from_config(ckpt_mem *m, ckpt_error *err);
 /* mem_collect - adds the tensors of FILE below ROOT to M, and sets M->file_optimizer. */
 ckpt_status mem_collect(ckpt_mem *m, ckpt_file *file, const char *root, ckpt_error *err);
-/* name_matches - returns true if NAME matches GLOB, whose only wildcard is `*`. Each name is compared with
- * all globs of the tables; with ckpt_glob_match, that would take four times as long as everything else. */
-bool name_matches(const char *glob, ckpt_str name);
 
 #endif

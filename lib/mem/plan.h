@@ -1,8 +1,8 @@
 /* plan.h - chooses the segments to recompute: the optimum over all ways to cut the blocks into segments. */
-#ifndef OP_MEM_PLAN_H
-#define OP_MEM_PLAN_H
+#ifndef MEM_PLAN_H
+#define MEM_PLAN_H
 
-#include "op/mem/timeline.h"
+#include "mem/timeline.h"
 
 #define PLAN_POINTS_MAX (1u << 20) /* of all fronts; with more, the plan is not proven to be cheapest */
 

@@ -1,8 +1,8 @@
 /* states.h - the bytes of parameters, gradients and optimizer states, and those that step() adds. */
-#ifndef OP_MEM_STATES_H
-#define OP_MEM_STATES_H
+#ifndef MEM_STATES_H
+#define MEM_STATES_H
 
-#include "op/mem/model.h"
+#include "mem/model.h"
 
 /* Bytes for each element of a parameter. */
 struct mem_bytes {

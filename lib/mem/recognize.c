@@ -5,7 +5,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "op/mem/model.h"
+#include "core/glob.h"
+#include "mem/model.h"
 
 #define TIE_KEY "tie_word_embeddings"
 
@@ -26,56 +27,6 @@ static void refuse(ckpt_mem *m, const char *fmt, ...)
 }
 
 /* ---- names */
-
-bool name_matches(const char *glob, ckpt_str name)
-{
-    size_t at = 0, n = strcspn(glob, "*");
-    bool anchored = true;
-    for (; glob[n]; glob += n + 1, n = strcspn(glob, "*"), anchored = false) {
-        size_t found = anchored ? (str_starts(name, str_of(glob, n)) ? 0 : SIZE_MAX)
-                                : str_find(name, str_of(glob, n), at);
-        if (found == SIZE_MAX)
-            return false;
-        at = found + n;
-    }
-    return anchored ? str_is(name, glob) : str_ends(str_skip(name, at), str_c(glob));
-}
-
-/* read_number - reads the number at AT, of at most nine digits. Returns how many digits it has, or 0 if
- * there is none or it begins with a superfluous 0. */
-static size_t read_number(ckpt_str name, size_t at, uint32_t *out)
-{
-    size_t n = 0;
-    *out = 0;
-    while (at + n < name.len && n < 9 && name.ptr[at + n] >= '0' && name.ptr[at + n] <= '9') {
-        *out = *out * 10 + (uint32_t)(name.ptr[at + n] - '0');
-        n++;
-    }
-    return n > 1 && name.ptr[at] == '0' ? 0 : n;
-}
-
-/* matches_rule - returns true if NAME matches PATTERN, in which `#` stands for a number and a final `*` for
- * anything. Sets NUMBERS[1] to the last number, and NUMBERS[0] to the one before it. */
-static bool matches_rule(const char *pattern, ckpt_str name, uint32_t numbers[2])
-{
-    size_t at = 0;
-    for (; *pattern; pattern++) {
-        if (*pattern == '*')
-            return at < name.len;
-        if (*pattern == '#') {
-            numbers[0] = numbers[1];
-            size_t n = read_number(name, at, &numbers[1]);
-            if (!n)
-                return false;
-            at += n;
-        } else if (at < name.len && name.ptr[at] == *pattern) {
-            at++;
-        } else {
-            return false;
-        }
-    }
-    return at == name.len;
-}
 
 /* find_recognizing_tensor - finds the tensor by which networks of F are recognized. Sets *PREFIX to what
  * precedes the names of F, and *BARE if the names lack the base of F. */
@@ -146,14 +97,15 @@ static bool assign_rules(ckpt_mem *m, const struct mem_family *f, ckpt_str prefi
 {
     for (size_t i = 0; i < m->ntensors; i++) {
         struct mem_tensor *t = &m->tensors[i];
-        uint32_t numbers[2] = {0};
+        uint32_t numbers[2];
         ckpt_str name = str_starts(t->name, prefix) ? make_table_name(m, f, t->name, prefix, bare)
                                                     : STR_LIT("");
         for (const struct mem_tensor_rule *r = f->tensors; r->name && !t->rule; r++) {
             /* a head such as lm_head is next to the base, not below it: its name lacks the base prefix */
             bool is_outside_base = r->part == HEAD && bare &&
                                    !str_starts(str_c(r->name), str_c(f->base_prefix));
-            if (matches_rule(r->name, is_outside_base ? str_skip(t->name, prefix.len) : name, numbers)) {
+            if (glob_match_numbers(str_c(r->name), is_outside_base ? str_skip(t->name, prefix.len) : name,
+                                   numbers)) {
                 t->rule = r;
                 t->stage = numbers[0];
                 t->block = numbers[1];
@@ -536,7 +488,7 @@ static ckpt_status refuse_names(ckpt_mem *m, ckpt_error *err)
     for (size_t i = 0; i < m->ntensors; i++) {
         adapters += str_find(m->tensors[i].name, STR_LIT("lora_"), 0) != SIZE_MAX;
         for (const struct mem_refusal *r = mem_refusals; r->glob; r++) {
-            if (!name_matches(r->glob, m->tensors[i].name))
+            if (!ckpt_glob_match(str_c(r->glob), m->tensors[i].name))
                 continue;
             if (r->refuses_all)
                 return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "{%.*s}: %s", STR_ARG(m->tensors[i].name),

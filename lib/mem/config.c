@@ -1,5 +1,5 @@
 /* config.c - reads a config.json of transformers. */
-#include "op/mem/config.h"
+#include "mem/config.h"
 
 #include "codec/json_scan.h"
 #include "io/source.h"

@@ -1,10 +1,10 @@
 /* families.c - includes the tables of all families, and evaluates their products and conditions. */
-#include "op/mem/family.h"
+#include "mem/family.h"
 
-#include "op/mem/operations.h"
+#include "mem/operations.h"
 
 static const struct mem_family families[] = {
-#include "op/mem/families.def"
+#include "mem/families.def"
 };
 
 const struct mem_family *mem_family_at(size_t i)
@@ -14,7 +14,7 @@ const struct mem_family *mem_family_at(size_t i)
 
 const struct mem_refusal mem_refusals[] = {
 #define REFUSAL(glob, refuses_all, why) {glob, refuses_all, why},
-#include "op/mem/refusals.def"
+#include "mem/refusals.def"
 #undef REFUSAL
     {0}};
 
