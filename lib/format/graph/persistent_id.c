@@ -19,9 +19,9 @@
 #include "base/utf8.h"
 #include "core/check.h"
 #include "core/dtype.h"
+#include "format/graph/legacy_stream.h"
 #include "format/graph/numpy.h"
 #include "format/graph/persistent_id.h"
-#include "format/torch/legacy.h"
 
 /* parse_key - sets the key of OUT to V: a text, or an int as torch.package writes it. */
 static bool parse_key(const ckpt_value *v, struct torch_pid *out)
@@ -198,7 +198,7 @@ static ckpt_status add_storage_in_bytes(struct graph *g, const ckpt_value *v, ui
     if (!bytes)
         return graph_fail(g, v, "torch.storage._load_from_bytes is given {a %s}, it must be {=bytes}",
                           ckpt_value_type_name(value_arg(v, 0), type, sizeof type));
-    ckpt_status st = torch_read_legacy_storage(g->f, bytes, &s, g->err);
+    ckpt_status st = legacy_stream_read_storage(g->f, bytes, &s, g->err);
     source_unref(bytes);
     CKPT_TRY(st);
     s.key = arena_printf(g->f->a, "bytes@%llu", (unsigned long long)v->offset);
