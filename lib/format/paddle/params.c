@@ -31,7 +31,7 @@
 #include "format/folder.h"
 #include "format/hub/shards.h"
 #include "format/kit.h"
-#include "format/paddle/paddle.h"
+#include "format/paddle/program.h"
 #include "io/reader.h"
 
 #define MODEL_NAME  "__model__"

@@ -9,7 +9,7 @@
 #include "codec/json_scan.h"
 #include "codec/protobuf.h"
 #include "format/kit.h"
-#include "format/paddle/paddle.h"
+#include "format/paddle/program.h"
 
 struct program {
     arena *a;

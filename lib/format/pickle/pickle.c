@@ -10,9 +10,9 @@
 #include "codec/pickle_read.h"
 #include "format/graph/persistent_id.h"
 #include "format/graph/walk.h"
-#include "format/paddle/paddle.h"
+#include "format/pickle/paddle.h"
+#include "format/pickle/pickle.h"
 #include "format/recognize.h"
-#include "format/torch/pickle.h"
 
 /* may_hold_tensors - returns true if ROOT is a container or object, and not a number or text. */
 static bool may_hold_tensors(const ckpt_value *root)
@@ -82,7 +82,7 @@ static bool is_joblib(const struct pickle_facts *facts)
     return false;
 }
 
-ckpt_status torch_read_pickle(ckpt_file *f, source *src, ckpt_error *err)
+ckpt_status pickle_read_bare(ckpt_file *f, source *src, ckpt_error *err)
 {
     uint64_t next;
     struct paddle_pickle paddle;
@@ -114,7 +114,7 @@ ckpt_status torch_read_pickle(ckpt_file *f, source *src, ckpt_error *err)
     return graph_walk(f, f->root, &input, err);
 }
 
-static ckpt_status read_file(ckpt_file *f, ckpt_error *err) { return torch_read_pickle(f, f->src, err); }
+static ckpt_status read_file(ckpt_file *f, ckpt_error *err) { return pickle_read_bare(f, f->src, err); }
 
 const struct format format_pickle = {
     .name = "pickle",

@@ -4,9 +4,9 @@
  *
  * Refused: files that unpack to more than file_max_unpacked allows, or to anything but such a pickle. */
 #include "codec/pickle_read.h"
-#include "format/numpy/numpy.h"
+#include "format/format.h"
+#include "format/pickle/pickle.h"
 #include "format/recognize.h"
-#include "format/torch/pickle.h"
 
 static bool probe(const struct probe *p)
 {
@@ -32,11 +32,11 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
     uint64_t stray;
     const struct signature *s = recognize_compression(f->probe);
     if (!s)
-        return torch_read_pickle(f, f->src, err);
+        return pickle_read_bare(f, f->src, err);
     ckpt_status st = unpack_all(f, s, &unpacked, &stray, err);
     format_set_container(f, unpacked, free_unpacked);
     if (st == CKPT_OK)
-        st = torch_read_pickle(f, unpacked, err);
+        st = pickle_read_bare(f, unpacked, err);
     if (st == CKPT_OK)
         st = unpack_report_stray(f, f->check, f->src, stray, err);
     if (st != CKPT_OK) /* the offset in the unpacked bytes means nothing in the file */

@@ -1,7 +1,6 @@
-/* paddle.h - finds the tensors that paddle.save wrote in a pickle, for torch/pickle.c; reads the parameter
- * names of a Paddle program. */
-#ifndef FORMAT_PADDLE_PADDLE_H
-#define FORMAT_PADDLE_PADDLE_H
+/* paddle.h - the tensors that paddle.save wrote in a pickle. */
+#ifndef FORMAT_PICKLE_PADDLE_H
+#define FORMAT_PICKLE_PADDLE_H
 
 #include "format/graph/graph.h"
 
@@ -20,14 +19,5 @@ ckpt_status paddle_make_tensors(struct paddle_pickle *paddle, ckpt_file *f, stru
                                 source *src, ckpt_error *err);
 /* paddle_describe - describes a tensor for graph_walk; USER is a struct paddle_pickle. */
 ckpt_status paddle_describe(void *user, struct graph *g, const ckpt_value *v, struct tensor_description *m);
-
-/* The names of the parameters of a program, in sorted order. */
-struct paddle_program {
-    ckpt_str *names;
-    size_t nnames, cap;
-};
-
-/* paddle_read_program - adds the parameter names in the program SRC to *OUT; they live as long as F. */
-ckpt_status paddle_read_program(ckpt_file *f, source *src, struct paddle_program *out, ckpt_error *err);
 
 #endif

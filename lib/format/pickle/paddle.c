@@ -1,5 +1,5 @@
 /*
- * pickle.c - reads .pdparams, .pdopt and other files that paddle.save pickles
+ * paddle.c - reads .pdparams, .pdopt and other files that paddle.save pickles
  * (python/paddle/framework/io.py). Tensors are NumPy arrays in them, in one of two ways:
  *
  *   a state dict       {name: array, …, "StructuredToParameterName@@": {name: name of the parameter}}
@@ -13,7 +13,7 @@
  *
  * numpy has no bfloat16 and Paddle no uint16: an array of uint16 is a tensor of bfloat16.
  */
-#include "format/paddle/paddle.h"
+#include "format/pickle/paddle.h"
 
 #include <inttypes.h>
 
