@@ -1,5 +1,6 @@
-/* json.c - JSON output; the only file that uses cJSON. Numbers and text are added as raw JSON made here,
- * because cJSON stores numbers as double and cuts text at NUL. */
+/* json.c - JSON output; the only file that uses cJSON. Numbers and text are added as raw JSON, because cJSON
+ * stores numbers as double and cuts text at NUL. The library writes texts (ckpt_text_json) and the rows of
+ * `ckpt ls` (ckpt_tensor_json), which would take four times as long as objects of cJSON. */
 #include "json.h"
 
 #include <cjson/cJSON.h>
@@ -42,10 +43,8 @@ static void add_hex_twin(json *parent, const char *key, ckpt_str s)
 {
     struct text twin = {0}, hex = {0};
     text_addf(&twin, "%s_hex", key);
-    text_add(&hex, "\"");
     text_hex(&hex, (const uint8_t *)s.ptr, s.len);
-    text_add(&hex, "\"");
-    if (!cJSON_AddItemToObject((cJSON *)parent, twin.ptr, check_item(cJSON_CreateRaw(hex.ptr))))
+    if (!cJSON_AddItemToObject((cJSON *)parent, twin.ptr, check_item(cJSON_CreateString(hex.ptr))))
         mem_fail();
     text_free(&twin);
     text_free(&hex);
@@ -70,18 +69,21 @@ void json_raw(json *parent, const char *key, const char *raw)
     add_item(parent, key, cJSON_CreateRaw(raw));
 }
 
-void json_u64(json *parent, const char *key, uint64_t n)
+/* add_integer - adds N, or -N. */
+static void add_integer(json *parent, const char *key, uint64_t n, bool is_negative)
 {
-    char text[24];
-    snprintf(text, sizeof text, "%llu", (unsigned long long)n);
-    json_raw(parent, key, text);
+    static struct text t;
+    text_clear(&t);
+    text_add(&t, is_negative ? "-" : "");
+    text_uint(&t, n);
+    json_raw(parent, key, t.ptr);
 }
+
+void json_u64(json *parent, const char *key, uint64_t n) { add_integer(parent, key, n, false); }
 
 static void add_i64(json *parent, const char *key, int64_t n)
 {
-    char text[24];
-    snprintf(text, sizeof text, "%lld", (long long)n);
-    json_raw(parent, key, text);
+    add_integer(parent, key, n < 0 ? 0 - (uint64_t)n : (uint64_t)n, n < 0);
 }
 
 void json_real(json *parent, const char *key, double d)
@@ -126,29 +128,19 @@ json *json_add_array(json *parent, const char *key)
 
 void json_u64s(json *parent, const char *key, const uint64_t *n, size_t count)
 {
-    static struct text t;
-    text_clear(&t);
-    text_add(&t, "[");
+    json *array = json_add_array(parent, key);
     for (size_t i = 0; i < count; i++)
-        text_addf(&t, "%s%llu", i ? "," : "", (unsigned long long)n[i]);
-    text_add(&t, "]");
-    json_raw(parent, key, t.ptr);
+        json_u64(array, NULL, n[i]);
 }
 
 void json_path(json *parent, const char *key, const ckpt_path_elem *path, uint32_t n)
 {
-    static struct text t;
-    text_clear(&t);
-    text_add(&t, "[");
-    for (uint32_t i = 0; i < n; i++) {
-        text_add(&t, i ? "," : "");
+    json *array = json_add_array(parent, key);
+    for (uint32_t i = 0; i < n; i++)
         if (path[i].is_int)
-            text_addf(&t, "%lld", (long long)path[i].num);
+            add_i64(array, NULL, path[i].num);
         else
-            (void)text_json_string(&t, path[i].str);
-    }
-    text_add(&t, "]");
-    json_raw(parent, key, t.ptr);
+            json_str(array, NULL, path[i].str);
 }
 
 /* add_as_text - adds V as a string, as `ckpt show` prints it, but a large integer as a number. */

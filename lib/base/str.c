@@ -1,9 +1,6 @@
 /* str.c - see str.h. */
 #include "base/str.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-
 #include "base/checked.h"
 
 size_t str_find(ckpt_str s, ckpt_str needle, size_t from)
@@ -71,7 +68,12 @@ bool str_ends_any_case(ckpt_str s, ckpt_str suffix)
 
 ckpt_str format_number(uint64_t n, char out[STR_NUMBER_MAX])
 {
-    return str_of(out, (size_t)snprintf(out, STR_NUMBER_MAX, "%" PRIu64, n));
+    size_t digits = 1;
+    for (uint64_t left = n; left >= 10; left /= 10)
+        digits++;
+    for (size_t i = digits; i-- > 0; n /= 10)
+        out[i] = (char)('0' + n % 10);
+    return str_of(out, digits);
 }
 
 bool has_no_null(const char *const *texts, size_t n)

@@ -65,63 +65,66 @@ size_t text_escape_char(ckpt_str s, size_t *pos, enum text_style style, char out
     return *pos - at;
 }
 
-void text_put(struct text_sink *sink, const char *piece, size_t n)
+void text_put_uint(struct text_sink *to, uint64_t n)
 {
-    /* A piece that does not fit still counts, so no later piece is kept either. */
-    if (n < sink->cap && sink->len < sink->cap - n) {
-        memcpy(sink->out + sink->len, piece, n);
-        sink->shown += n;
-    }
-    sink->len += n;
+    char digits[STR_NUMBER_MAX];
+    ckpt_str s = format_number(n, digits);
+    text_put(to, s.ptr, s.len);
 }
 
-void text_put_literal(struct text_sink *sink, const char *z) { text_put(sink, z, strlen(z)); }
+void text_put_int(struct text_sink *to, int64_t n)
+{
+    if (n < 0)
+        text_put_literal(to, "-");
+    text_put_uint(to, n < 0 ? 0 - (uint64_t)n : (uint64_t)n);
+}
 
 #define EACH(byte) ((uint64_t)(byte) * 0x0101010101010101u)
 
 /* may_need_escape - returns true if any of the EIGHT bytes may need an escape. In each term, the bytes of
- * one kind have the high bit set: those below 0x20; the backslash or the apostrophe, which XOR makes zero, so
- * that subtraction borrows; 0x7f; those above 0x7f. */
-static bool may_need_escape(uint64_t eight)
+ * one kind have the high bit set: those below 0x20; the backslash or QUOTE, which XOR makes zero, so that
+ * subtraction borrows; 0x7f; those above 0x7f. */
+static inline bool may_need_escape(uint64_t eight, char quote)
 {
     uint64_t control = eight - EACH(0x20);
-    uint64_t backslash = (eight ^ EACH('\\')) - EACH(1), apostrophe = (eight ^ EACH('\'')) - EACH(1);
-    return ((control | backslash | apostrophe | (eight + EACH(1)) | eight) & EACH(0x80)) != 0;
+    uint64_t backslash = (eight ^ EACH('\\')) - EACH(1), quotes = (eight ^ EACH(quote)) - EACH(1);
+    return ((control | backslash | quotes | (eight + EACH(1)) | eight) & EACH(0x80)) != 0;
 }
 
-/* count_unescaped - returns the length of the run of bytes at POS that no style escapes. */
-static size_t count_unescaped(ckpt_str s, size_t pos)
+/* count_unescaped - returns the length of the run of bytes at POS that are never escaped in a text which ends
+ * at QUOTE. */
+static inline size_t count_unescaped(ckpt_str s, size_t pos, char quote)
 {
     size_t n = 0, left = s.len - pos;
     const unsigned char *p = (const unsigned char *)s.ptr + pos;
-    while (left - n >= 8 && !may_need_escape(load_u64le(p + n)))
+    while (left - n >= 8 && !may_need_escape(load_u64le(p + n), quote))
         n += 8;
-    if (left >= 8 && left - n < 8 && !may_need_escape(load_u64le(p + left - 8))) /* the last eight */
+    if (left >= 8 && left - n < 8 && !may_need_escape(load_u64le(p + left - 8), quote)) /* the last eight */
         return left;
-    while (n < left && p[n] >= 0x20 && p[n] <= 0x7e && p[n] != '\\' && p[n] != '\'')
+    while (n < left && p[n] >= 0x20 && p[n] <= 0x7e && p[n] != '\\' && p[n] != (unsigned char)quote)
         n++;
     return n;
 }
 
-void text_put_escaped(struct text_sink *sink, ckpt_str s, enum text_style style)
+void text_put_escaped(struct text_sink *to, ckpt_str s, enum text_style style)
 {
     char escaped[TEXT_CHAR_MAX];
     for (size_t pos = 0, run; pos < s.len; pos += run) {
-        run = count_unescaped(s, pos);
-        if (run && sink->len + run < sink->cap) /* all of it fits */
-            text_put(sink, s.ptr + pos, run);
+        run = count_unescaped(s, pos, '\'');
+        if (run && to->len + run < to->cap) /* all of it fits */
+            text_put(to, s.ptr + pos, run);
         else
             run = 0;
         if (run == 0)
-            text_put(sink, escaped, text_escape_char(s, &pos, style, escaped));
+            text_put(to, escaped, text_escape_char(s, &pos, style, escaped));
     }
 }
 
-size_t text_end(struct text_sink *sink)
+size_t text_end(struct text_sink *to)
 {
-    if (sink->cap)
-        sink->out[sink->shown] = '\0';
-    return sink->len;
+    if (to->cap)
+        to->out[to->shown] = '\0';
+    return to->len;
 }
 
 size_t ckpt_text_escape(ckpt_str text, char *out, size_t cap)
@@ -132,7 +135,7 @@ size_t ckpt_text_escape(ckpt_str text, char *out, size_t cap)
 }
 
 /* put_json_escape - writes C as an escape of JSON. */
-static void put_json_escape(struct text_sink *sink, uint32_t c)
+static void put_json_escape(struct text_sink *to, uint32_t c)
 {
     char out[16];
     uint32_t above = c - 0x10000; /* bounded: used only if C is at least that */
@@ -140,38 +143,29 @@ static void put_json_escape(struct text_sink *sink, uint32_t c)
             : c < 0x10000         ? snprintf(out, sizeof out, "\\u%04x", c)
                                   : snprintf(out, sizeof out, "\\u%04x\\u%04x", 0xd800 + (above >> 10),
                                              0xdc00 + (above & 0x3ff));
-    text_put(sink, out, (size_t)n);
+    text_put(to, out, (size_t)n);
 }
 
-/* count_unescaped_json - returns the length of the run of bytes at POS that JSON strings have unescaped. */
-static size_t count_unescaped_json(ckpt_str s, size_t pos)
-{
-    size_t n = pos;
-    while (n < s.len && s.ptr[n] >= 0x20 && s.ptr[n] < 0x7f && s.ptr[n] != '"' && s.ptr[n] != '\\')
-        n++;
-    return n - pos;
-}
-
-bool text_json(struct text_sink *sink, ckpt_str s)
+bool text_json(struct text_sink *to, ckpt_str s)
 {
     bool exact = true;
-    text_put_literal(sink, "\"");
+    text_put_literal(to, "\"");
     for (size_t at = 0, pos = 0; pos < s.len; at = pos) {
-        pos += count_unescaped_json(s, pos);
-        text_put(sink, s.ptr + at, pos - at);
+        pos += count_unescaped(s, pos, '"');
+        text_put(to, s.ptr + at, pos - at);
         if (pos == s.len)
             break;
         at = pos;
         uint32_t c = utf8_next(s, &pos, false);
         if (c == UTF8_BAD)
-            text_put_literal(sink, "\xef\xbf\xbd");
+            text_put_literal(to, "\xef\xbf\xbd");
         else if (utf8_unsafe(c) || c == '"' || c == '\\')
-            put_json_escape(sink, c);
+            put_json_escape(to, c);
         else
-            text_put(sink, s.ptr + at, pos - at);
+            text_put(to, s.ptr + at, pos - at);
         exact = exact && c != UTF8_BAD;
     }
-    text_put_literal(sink, "\"");
+    text_put_literal(to, "\"");
     return exact;
 }
 

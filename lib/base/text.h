@@ -25,14 +25,25 @@ struct text_sink {
 };
 
 /* text_put - appends N bytes, all of them or none. */
-void text_put(struct text_sink *sink, const char *piece, size_t n);
+static inline void text_put(struct text_sink *to, const char *piece, size_t n)
+{
+    /* A piece that does not fit still counts, so no later piece is kept either. */
+    if (n < to->cap && to->len < to->cap - n) {
+        memcpy(to->out + to->len, piece, n);
+        to->shown += n;
+    }
+    to->len += n;
+}
+
 /* text_put_literal - appends Z, a text of this program, which needs no escapes. */
-void text_put_literal(struct text_sink *sink, const char *z);
-void text_put_escaped(struct text_sink *sink, ckpt_str s, enum text_style style);
+static inline void text_put_literal(struct text_sink *to, const char *z) { text_put(to, z, strlen(z)); }
+void text_put_uint(struct text_sink *to, uint64_t n);
+void text_put_int(struct text_sink *to, int64_t n);
+void text_put_escaped(struct text_sink *to, ckpt_str s, enum text_style style);
 /* text_json - appends S as a JSON string, see ckpt_text_json. Returns false if bytes of S are not UTF-8. */
-bool text_json(struct text_sink *sink, ckpt_str s);
+bool text_json(struct text_sink *to, ckpt_str s);
 /* text_end - terminates the text in SINK; returns the number of bytes put. */
-size_t text_end(struct text_sink *sink);
+size_t text_end(struct text_sink *to);
 
 /* text_fit - writes S as TEXT_MESSAGE to OUT; text that does not fit is cut between characters and ends in
  * "…". Terminated when CAP > 0. */

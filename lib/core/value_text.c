@@ -3,7 +3,6 @@
  * Containers are shown with a stack of limited depth; the number of nodes and the length of each text are
  * limited, too, and a container that is being shown is not entered again. A call that is not fully understood
  * is shown as a call. */
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 
@@ -24,18 +23,6 @@
 #define MAX_NODES  100000 /* a graph of shared nodes, shown as a tree, can be exponentially large */
 
 /* ---------------------------------------------------------------- single values */
-
-static void put_integer(struct text_sink *out, int64_t i)
-{
-    char text[24];
-    text_put(out, text, (size_t)snprintf(text, sizeof text, "%" PRId64, i));
-}
-
-static void put_unsigned(struct text_sink *out, uint64_t u)
-{
-    char text[24];
-    text_put(out, text, (size_t)snprintf(text, sizeof text, "%" PRIu64, u));
-}
 
 static void put_float(struct text_sink *out, double x, enum repr_width width)
 {
@@ -84,7 +71,7 @@ static void put_span(struct text_sink *out, ckpt_value_type type, uint64_t count
 {
     bool is_text = type == CKPT_V_STR;
     text_put_literal(out, is_text ? "<str, " : type == CKPT_V_BYTEARRAY ? "<bytearray, " : "<bytes, ");
-    put_unsigned(out, count);
+    text_put_uint(out, count);
     text_put_literal(out, is_text ? " characters>" : " bytes>");
 }
 
@@ -97,7 +84,7 @@ static void put_big_integer(struct text_sink *out, ckpt_str little_endian)
         return;
     }
     text_put_literal(out, "<int, ");
-    put_unsigned(out, little_endian.len);
+    text_put_uint(out, little_endian.len);
     text_put_literal(out, " bytes>");
 }
 
@@ -160,13 +147,13 @@ static void put_numpy_number(struct text_sink *out, ckpt_dtype dt, const unsigne
     case CKPT_DT_C64: put_complex(out, x[0], x[1], REPR_SINGLE); break;
     case CKPT_DT_C128: put_complex(out, x[0], x[1], REPR_DOUBLE); break;
     case CKPT_DT_BOOL: text_put_literal(out, bytes[0] ? "True" : "False"); break;
-    case CKPT_DT_I64: put_integer(out, (int64_t)load_u64le(bytes)); break;
-    case CKPT_DT_U64: put_unsigned(out, load_u64le(bytes)); break;
+    case CKPT_DT_I64: text_put_int(out, (int64_t)load_u64le(bytes)); break;
+    case CKPT_DT_U64: text_put_uint(out, load_u64le(bytes)); break;
     default:
         if (dtype_info(dt)->klass == 'f')
             put_float(out, x[0], REPR_SINGLE); /* types of ml_dtypes: bfloat16, float8_e5m2 … */
         else
-            put_integer(out, (int64_t)x[0]); /* integers of at most 32 bits */
+            text_put_int(out, (int64_t)x[0]); /* integers of at most 32 bits */
         break;
     }
 }
@@ -224,7 +211,7 @@ static bool put_device(struct text_sink *out, const ckpt_value *v)
     text_put_escaped(out, type, TEXT_QUOTED);
     if (value_integer(value_arg(v, 1), &index)) {
         text_put_literal(out, ":");
-        put_integer(out, index);
+        text_put_int(out, index);
     }
     text_put_literal(out, "')");
     return true;
@@ -288,7 +275,7 @@ static bool put_single_value(struct text_sink *out, const ckpt_value *v)
     switch (ckpt_value_get_type(v)) {
     case CKPT_V_NONE: text_put_literal(out, "None"); return true;
     case CKPT_V_BOOL: text_put_literal(out, v->u.b ? "True" : "False"); return true;
-    case CKPT_V_INT: put_integer(out, v->u.i); return true;
+    case CKPT_V_INT: text_put_int(out, v->u.i); return true;
     case CKPT_V_BIGINT: put_big_integer(out, v->u.str); return true;
     case CKPT_V_FLOAT: put_float(out, v->u.f, REPR_DOUBLE); return true;
     case CKPT_V_STR:

@@ -1,9 +1,9 @@
 /* table_json.c - writes the rows of a file as JSON, for `ckpt ls --json` and other programs.
- * man/schema/ckpt.ls.v1.json describes the document. */
+ * man/schema/ckpt.ls.v1.json describes the document. Rows are written without a tree of their values, since a
+ * set of files may have 100,000. */
 #include "op/table_json.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/checked.h"
@@ -11,280 +11,209 @@
 
 /* --------------------------------------------------------------------- members */
 
-/* put_key - writes `,"KEY":`, for any member but the first of an object. KEY needs no escapes. */
-static void put_key(struct text_sink *s, const char *key)
-{
-    text_put_literal(s, ",\"");
-    text_put_literal(s, key);
-    text_put_literal(s, "\":");
-}
+/* PUT_KEY - writes what stands before the value of KEY, a literal, if it is not the first of an object. */
+#define PUT_KEY(out, key) text_put_literal(out, ",\"" key "\":")
 
-static void put_u64(struct text_sink *s, uint64_t n)
+/* put_text - writes TEXT, the value of KEY; if it is not UTF-8, also its exact bytes, as a member KEY_hex. */
+static void put_text(struct text_sink *out, const char *key, ckpt_str text)
 {
-    char text[24];
-    text_put(s, text, (size_t)snprintf(text, sizeof text, "%" PRIu64, n));
-}
-
-static void put_bool(struct text_sink *s, const char *key, bool value)
-{
-    put_key(s, key);
-    text_put_literal(s, value ? "true" : "false");
-}
-
-static void put_number(struct text_sink *s, const char *key, uint64_t n)
-{
-    put_key(s, key);
-    put_u64(s, n);
-}
-
-static void put_null(struct text_sink *s, const char *key)
-{
-    put_key(s, key);
-    text_put_literal(s, "null");
-}
-
-static void put_hex(struct text_sink *s, const char *key, ckpt_str bytes)
-{
-    char digits[3];
-    text_put_literal(s, ",\"");
-    text_put_literal(s, key);
-    text_put_literal(s, "_hex\":\"");
-    for (size_t i = 0; i < bytes.len; i++) {
-        snprintf(digits, sizeof digits, "%02x", (unsigned)(unsigned char)bytes.ptr[i]);
-        text_put(s, digits, 2);
+    static const char digits[] = "0123456789abcdef";
+    if (text_json(out, text))
+        return;
+    text_put_literal(out, ",\"");
+    text_put_literal(out, key);
+    text_put_literal(out, "_hex\":\"");
+    for (size_t i = 0; i < text.len; i++) {
+        unsigned char byte = (unsigned char)text.ptr[i];
+        text_put(out, (char[]){digits[byte >> 4], digits[byte & 15]}, 2);
     }
-    text_put_literal(s, "\"");
+    text_put_literal(out, "\"");
 }
 
-/* put_json_text - writes TEXT; if it is not UTF-8, also its exact bytes, as a member KEY_hex. */
-static void put_json_text(struct text_sink *s, const char *key, ckpt_str text)
+static void put_bool(struct text_sink *out, bool value) { text_put_literal(out, value ? "true" : "false"); }
+
+static void put_number_or_null(struct text_sink *out, uint64_t number, uint64_t none)
 {
-    if (!text_json(s, text))
-        put_hex(s, key, text);
+    if (number == none)
+        text_put_literal(out, "null");
+    else
+        text_put_uint(out, number);
 }
 
-static void put_text(struct text_sink *s, const char *key, ckpt_str text)
+static void put_list(struct text_sink *out, const uint64_t *numbers, uint32_t n)
 {
-    put_key(s, key);
-    put_json_text(s, key, text);
-}
-
-static void put_list(struct text_sink *s, const char *key, const uint64_t *n, uint32_t count)
-{
-    put_key(s, key);
-    text_put_literal(s, "[");
-    for (uint32_t i = 0; i < count; i++) {
-        text_put_literal(s, i ? "," : "");
-        put_u64(s, n[i]);
-    }
-    text_put_literal(s, "]");
-}
-
-static void put_path(struct text_sink *s, const ckpt_path_elem *path, uint32_t n)
-{
-    char number[24];
-    put_key(s, "path");
-    text_put_literal(s, "[");
+    text_put_literal(out, "[");
     for (uint32_t i = 0; i < n; i++) {
-        text_put_literal(s, i ? "," : "");
-        if (path[i].is_int)
-            text_put(s, number, (size_t)snprintf(number, sizeof number, "%" PRId64, path[i].num));
-        else
-            (void)text_json(s, path[i].str);
+        text_put_literal(out, i ? "," : "");
+        text_put_uint(out, numbers[i]);
     }
-    text_put_literal(s, "]");
+    text_put_literal(out, "]");
+}
+
+static void put_path(struct text_sink *out, const ckpt_path_elem *path, uint32_t n)
+{
+    text_put_literal(out, "[");
+    for (uint32_t i = 0; i < n; i++) {
+        text_put_literal(out, i ? "," : "");
+        if (path[i].is_int)
+            text_put_int(out, path[i].num);
+        else
+            (void)text_json(out, path[i].str);
+    }
+    text_put_literal(out, "]");
 }
 
 /* ------------------------------------------------------------------------ rows */
 
 /* put_stride - writes the stride of T. Computes it in STRIDE, which has room for t->ndim numbers. */
-static void put_stride(struct text_sink *s, const ckpt_tensor *t, uint64_t *stride)
+static void put_stride(struct text_sink *out, const ckpt_tensor *t, uint64_t *stride)
 {
     uint64_t step = 1; /* may wrap around if a size is 0 */
     for (uint32_t i = t->ndim; i-- > 0; step *= t->shape[i] ? t->shape[i] : 1)
         stride[i] = t->stride ? t->stride[i] : step;
-    put_list(s, "stride", stride, t->ndim);
+    put_list(out, stride, t->ndim);
 }
 
-static void put_offsets(struct text_sink *s, const ckpt_tensor *t)
-{
-    if (t->storage == CKPT_NO_STORAGE) {
-        put_null(s, "storage");
-    } else {
-        put_number(s, "storage", t->storage);
-        put_number(s, "storage_offset", t->storage_offset);
-    }
-    if (t->file_offset == CKPT_NO_OFFSET)
-        put_null(s, "file_offset");
-    else
-        put_number(s, "file_offset", t->file_offset);
-}
-
-static void put_row_name(struct text_sink *s, const char *key, const ckpt_file *f, uint32_t row)
+static void put_row_name(struct text_sink *out, const char *key, const ckpt_file *f, uint32_t row)
 {
     if (row == CKPT_NO_TENSOR)
-        put_null(s, key);
+        text_put_literal(out, "null");
     else
-        put_text(s, key, table_name(&f->table, row));
-}
-
-static void put_text_if_any(struct text_sink *s, const char *key, ckpt_str text)
-{
-    if (text.len)
-        put_text(s, key, text);
+        put_text(out, key, table_name(&f->table, row));
 }
 
 /* put_row - writes T, a row of F; STRIDE has room for ndim numbers. */
-static void put_row(struct text_sink *s, const ckpt_file *f, const ckpt_tensor *t, uint64_t *stride)
+static void put_row(struct text_sink *out, const ckpt_file *f, const ckpt_tensor *t, uint64_t *stride)
 {
-    text_put_literal(s, "{\"name\":");
-    put_json_text(s, "name", t->name);
-    put_path(s, t->path, t->npath);
-    if (t->dtype != CKPT_DT_NONE)
-        put_text(s, "dtype", str_c(ckpt_tensor_dtype_name(t)));
-    if (t->has_shape) {
-        put_list(s, "shape", t->shape, t->ndim);
-        put_number(s, "elements", t->elements);
+    text_put_literal(out, "{\"name\":");
+    put_text(out, "name", t->name);
+    PUT_KEY(out, "path");
+    put_path(out, t->path, t->npath);
+    if (t->dtype != CKPT_DT_NONE) {
+        PUT_KEY(out, "dtype");
+        put_text(out, "dtype", str_c(ckpt_tensor_dtype_name(t)));
     }
-    put_number(s, "bytes", t->has_data ? t->nbytes : 0);
-    put_text(s, "kind", str_c(ckpt_kind_name((ckpt_kind)t->kind)));
-    if (t->has_shape)
-        put_stride(s, t, stride);
-    put_offsets(s, t);
-    put_bool(s, "requires_grad", t->requires_grad);
-    put_bool(s, "parameter", t->parameter);
-    put_row_name(s, "alias_of", f, t->alias_of);
-    put_row_name(s, "part_of", f, t->part_of);
-    if (t->conj)
-        put_bool(s, "conj", true);
-    if (t->neg)
-        put_bool(s, "neg", true);
-    put_text_if_any(s, "class", t->klass);
-    put_text_if_any(s, "location", t->location);
-    put_text_if_any(s, "note", t->note);
-    text_put_literal(s, "}");
+    if (t->has_shape) {
+        PUT_KEY(out, "shape");
+        put_list(out, t->shape, t->ndim);
+        PUT_KEY(out, "elements");
+        text_put_uint(out, t->elements);
+    }
+    PUT_KEY(out, "bytes");
+    text_put_uint(out, t->has_data ? t->nbytes : 0);
+    PUT_KEY(out, "kind");
+    put_text(out, "kind", str_c(ckpt_kind_name((ckpt_kind)t->kind)));
+    if (t->has_shape) {
+        PUT_KEY(out, "stride");
+        put_stride(out, t, stride);
+    }
+    PUT_KEY(out, "storage");
+    put_number_or_null(out, t->storage, CKPT_NO_STORAGE);
+    if (t->storage != CKPT_NO_STORAGE) {
+        PUT_KEY(out, "storage_offset");
+        text_put_uint(out, t->storage_offset);
+    }
+    PUT_KEY(out, "file_offset");
+    put_number_or_null(out, t->file_offset, CKPT_NO_OFFSET);
+    PUT_KEY(out, "requires_grad");
+    put_bool(out, t->requires_grad);
+    PUT_KEY(out, "parameter");
+    put_bool(out, t->parameter);
+    PUT_KEY(out, "alias_of");
+    put_row_name(out, "alias_of", f, t->alias_of);
+    PUT_KEY(out, "part_of");
+    put_row_name(out, "part_of", f, t->part_of);
+    text_put_literal(out, t->conj ? ",\"conj\":true" : "");
+    text_put_literal(out, t->neg ? ",\"neg\":true" : "");
+    if (t->klass.len) {
+        PUT_KEY(out, "class");
+        put_text(out, "class", t->klass);
+    }
+    if (t->location.len) {
+        PUT_KEY(out, "location");
+        put_text(out, "location", t->location);
+    }
+    if (t->note.len) {
+        PUT_KEY(out, "note");
+        put_text(out, "note", t->note);
+    }
+    text_put_literal(out, "}");
+}
+
+/* put_row_number - writes row I of F. False: out of memory. */
+static bool put_row_number(struct text_sink *out, const ckpt_file *f, uint32_t i)
+{
+    const ckpt_tensor *t = &f->table.rows[i].t;
+    uint64_t few[16], *stride = few;
+    if (t->has_shape && t->ndim > sizeof few / sizeof *few)
+        stride = malloc(t->ndim * sizeof *stride); /* bounded: as many are in memory */
+    if (stride)
+        put_row(out, f, t, stride);
+    if (stride != few)
+        free(stride);
+    return stride != NULL;
 }
 
 size_t ckpt_tensor_json(const ckpt_file *file, uint32_t i, char *out, size_t cap)
 {
     const ckpt_file *f = file_or_empty(file);
     struct text_sink s = {.out = out, .cap = out ? cap : 0};
-    uint64_t few[16], *stride = few;
-    if (i < f->table.nrows) {
-        const ckpt_tensor *t = &f->table.rows[i].t;
-        if (t->has_shape && t->ndim > sizeof few / sizeof *few)
-            stride = malloc(t->ndim * sizeof *stride); /* bounded: as many are in memory */
-        if (stride)
-            put_row(&s, f, t, stride);
-        if (stride != few)
-            free(stride);
-    }
+    if (i < f->table.nrows)
+        (void)put_row_number(&s, f, i);
     return text_end(&s);
 }
 
 /* -------------------------------------------------------------------- document */
 
-/* The document so far, and the sums of its rows. */
-struct document {
-    const struct table_json *table;
-    char *text; /* of len bytes, and a NUL */
-    size_t len, cap;
-    uint64_t tensors, elements, bytes;
-};
-
-/* make_room - makes room for N more bytes and a NUL. False: out of memory. */
-static bool make_room(struct document *d, size_t n)
+/* put_document - writes the whole document. False: out of memory. */
+static bool put_document(struct text_sink *out, const struct table_json *table)
 {
-    if (n < d->cap - d->len)
-        return true;
-    size_t more = d->cap / 2 > n ? d->cap / 2 : n + 4096, cap = d->cap + more; /* bounded: by memory */
-    char *grown = realloc(d->text, cap);
-    if (!grown)
-        return false;
-    d->text = grown;
-    d->cap = cap;
-    return true;
-}
-
-static bool add_row(struct document *d, uint32_t row)
-{
-    size_t n = ckpt_tensor_json(d->table->f, row, d->text + d->len, d->cap - d->len);
-    if (n >= d->cap - d->len && make_room(d, n))
-        n = ckpt_tensor_json(d->table->f, row, d->text + d->len, d->cap - d->len);
-    if (!n || n >= d->cap - d->len)
-        return false;
-    d->len += n;
-    const ckpt_tensor *t = &d->table->f->table.rows[row].t;
-    d->tensors += t->part_of == CKPT_NO_TENSOR;
-    if (t->has_data && t->alias_of == CKPT_NO_TENSOR) {
-        d->elements = size_add(d->elements, t->elements);
-        d->bytes = size_add(d->bytes, t->nbytes);
-    }
-    return true;
-}
-
-static void put_head(struct text_sink *s, const struct table_json *table)
-{
-    text_put_literal(s, "{\"schema\":\"ckpt.ls.v1\"");
-    put_text(s, "file", str_c(table->f->path));
-    put_text(s, "format", str_c(table->format));
-    put_key(s, "tensors");
-    text_put_literal(s, "[");
-}
-
-static void put_tail(struct text_sink *s, const struct document *d)
-{
-    text_put_literal(s, "],\"total\":{\"tensors\":");
-    put_u64(s, d->tensors);
-    put_number(s, "elements", d->elements);
-    put_number(s, "bytes", d->bytes);
-    text_put_literal(s, "}}");
-}
-
-/* add_head_or_tail - adds the part of the document before the rows or after them. False: out of memory. */
-static bool add_head_or_tail(struct document *d, bool tail)
-{
-    struct text_sink s = {0};
-    for (int writing = 0; writing < 2; writing++) { /* first measures the text */
-        s = (struct text_sink){.out = writing ? d->text + d->len : NULL,
-                               .cap = writing ? d->cap - d->len : 0};
-        if (tail)
-            put_tail(&s, d);
-        else
-            put_head(&s, d->table);
-        if (!make_room(d, s.len))
+    const ckpt_table_json_options *o = &table->o;
+    size_t n = o->rows ? o->nrows : table->f->table.nrows;
+    uint64_t tensors = 0, elements = 0, bytes = 0;
+    text_put_literal(out, "{\"schema\":\"ckpt.ls.v1\"");
+    PUT_KEY(out, "file");
+    put_text(out, "file", str_c(table->f->path));
+    PUT_KEY(out, "format");
+    put_text(out, "format", str_c(table->format));
+    PUT_KEY(out, "tensors");
+    for (size_t i = 0; i < n; i++) {
+        uint32_t row = o->rows ? o->rows[i] : (uint32_t)i;
+        const ckpt_tensor *t = &table->f->table.rows[row].t;
+        text_put_literal(out, i ? "," : "[");
+        if (!put_row_number(out, table->f, row))
             return false;
+        tensors += t->part_of == CKPT_NO_TENSOR;
+        if (t->has_data && t->alias_of == CKPT_NO_TENSOR) {
+            elements = size_add(elements, t->elements);
+            bytes = size_add(bytes, t->nbytes);
+        }
     }
-    d->len += text_end(&s);
+    text_put_literal(out, n ? "]" : "[]");
+    text_put_literal(out, ",\"total\":{\"tensors\":");
+    text_put_uint(out, tensors);
+    PUT_KEY(out, "elements");
+    text_put_uint(out, elements);
+    PUT_KEY(out, "bytes");
+    text_put_uint(out, bytes);
+    text_put_literal(out, "}}");
     return true;
-}
-
-static bool make_document(struct document *d)
-{
-    const ckpt_table_json_options *o = &d->table->o;
-    size_t n = o->rows ? o->nrows : d->table->f->table.nrows;
-    bool ok = add_head_or_tail(d, false);
-    for (size_t i = 0; ok && i < n; i++) {
-        ok = make_room(d, 1);
-        if (ok && i)
-            d->text[d->len++] = ',';
-        ok = ok && add_row(d, o->rows ? o->rows[i] : (uint32_t)i);
-    }
-    return ok && add_head_or_tail(d, true);
 }
 
 ckpt_status table_json(const struct table_json *table, char **text, size_t *len, ckpt_error *err)
 {
-    struct document d = {.table = table};
+    struct text_sink out = {0};
     for (size_t i = 0; table->o.rows && i < table->o.nrows; i++)
         if (table->o.rows[i] >= table->f->table.nrows)
             return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "row %" PRIu32 " of %zu", table->o.rows[i],
                         table->f->table.nrows);
-    if (!make_document(&d)) {
-        free(d.text);
+    if (put_document(&out, table)) /* measures the text */
+        out = (struct text_sink){.out = malloc(out.len + 1), .cap = out.len + 1};
+    if (!out.out || !put_document(&out, table)) {
+        free(out.out);
         return fail_memory(err);
     }
-    *text = d.text;
-    *len = d.len;
+    *len = text_end(&out);
+    *text = out.out;
     return CKPT_OK;
 }
