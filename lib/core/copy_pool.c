@@ -64,7 +64,7 @@ static struct storage *get_item_storage(const struct copy_pool *p, const struct 
     if (x->storage)
         return x->storage;
     struct table *t = &p->job->file->table;
-    uint32_t at = t->rows[x->row].t.storage;
+    uint32_t at = table_storage_of(t, x->row);
     return at == CKPT_NO_STORAGE ? NULL : &t->storages[at];
 }
 
@@ -93,10 +93,10 @@ static ckpt_status name_storage_if_failed(const struct copy_pool *p, const struc
         return st;
     const struct table *t = &f->table;
     while (i < t->nrows &&
-           (t->rows[i].t.storage == CKPT_NO_STORAGE || &t->storages[t->rows[i].t.storage] != s))
+           (table_storage_of(t, i) == CKPT_NO_STORAGE || &t->storages[table_storage_of(t, i)] != s))
         i++;
     if (i < t->nrows)
-        error_add_where(err, "%.*s", STR_ARG(t->rows[i].t.name));
+        error_add_where(err, "%.*s", STR_ARG(table_name(t, i)));
     return st;
 }
 
@@ -275,10 +275,10 @@ static ckpt_status start_range(struct copy_range *r, size_t i, const struct para
     *x = get_item(p, i);
     bool converts = x->from != x->to && conversion_init_float_or_q8_0(&r->worker->conversion, x->from, x->to);
     r->conversion = converts ? &r->worker->conversion : NULL;
-    const ckpt_tensor *t = x->storage ? NULL : &p->job->file->table.rows[x->row].t;
-    uint64_t width = t ? dtype_info((ckpt_dtype)t->dtype)->block_bytes : 1;
+    const struct table *t = x->storage ? NULL : &p->job->file->table;
+    uint64_t width = t ? dtype_info(table_dtype_of(t, x->row))->block_bytes : 1;
     r->pos = chunk ? chunk->first * width : 0; /* bounded: chunks are inside their item */
-    r->end = chunk ? r->pos + chunk->count * width : t ? t->nbytes : x->storage->nbytes;
+    r->end = chunk ? r->pos + chunk->count * width : t ? table_tensor(t, x->row).nbytes : x->storage->nbytes;
     r->offset = x->offset + converted_size(r, r->pos);
     if (r->worker->out.block)
         return CKPT_OK;

@@ -92,7 +92,7 @@ static uint32_t find_leader(uint32_t *parent, uint32_t i)
 static void join_group(struct group_builder *g, uint32_t *first_reader, uint32_t i, const ckpt_file *f,
                        uint32_t row)
 {
-    uint32_t storage = f->table.rows[row].t.storage;
+    uint32_t storage = table_storage_of(&f->table, row);
     if (storage == CKPT_NO_STORAGE || storage >= f->table.nstorages)
         return;
     const struct storage *st = &f->table.storages[storage];
@@ -144,8 +144,8 @@ static uint64_t get_item_bytes(const struct parallel_item *x)
 {
     if (x->storage)
         return x->storage->nbytes;
-    uint64_t a = x->file->table.rows[x->row].t.nbytes;
-    uint64_t b = x->other ? x->other->table.rows[x->other_row].t.nbytes : 0;
+    uint64_t a = table_tensor(&x->file->table, x->row).nbytes;
+    uint64_t b = x->other ? table_tensor(&x->other->table, x->other_row).nbytes : 0;
     return size_add(a, b);
 }
 
@@ -158,13 +158,13 @@ static uint64_t get_element_width(const struct parallel_item *x, int side)
     const ckpt_file *f = side ? x->other : x->file;
     if (x->storage)
         return 1;
-    const struct dtype_info *d = dtype_info((ckpt_dtype)f->table.rows[side ? x->other_row : x->row].t.dtype);
+    const struct dtype_info *d = dtype_info(table_dtype_of(&f->table, side ? x->other_row : x->row));
     return d->block_elems == 1 ? d->block_bytes : 0;
 }
 
 static uint64_t count_item_elements(const struct parallel_item *x)
 {
-    return x->storage ? x->storage->nbytes : x->file->table.rows[x->row].t.elements;
+    return x->storage ? x->storage->nbytes : table_tensor(&x->file->table, x->row).elements;
 }
 
 /* get_item_width - returns the larger element width of X's one or two tensors; 0 if one of the two is 0. */
@@ -298,7 +298,7 @@ static ckpt_status compare_side_crc(const struct parallel_item *x, const struct 
                                     size_t n, int side, ckpt_error *err)
 {
     ckpt_file *f = side ? x->other : x->file;
-    struct storage *st = &f->table.storages[f->table.rows[side ? x->other_row : x->row].t.storage];
+    struct storage *st = &f->table.storages[table_storage_of(&f->table, side ? x->other_row : x->row)];
     struct stream_options o = tensor_stream_options(f);
     if (!st->has_crc || st->crc_checked)
         return CKPT_OK;

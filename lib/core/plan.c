@@ -102,9 +102,9 @@ ckpt_status plan_index_entry_rows(ckpt_plan *p, ckpt_error *err)
     if (!list)
         return fail_memory(err);
     for (uint32_t i = 0; i < t->nrows; i++) {
-        const struct row *r = &t->rows[i];
-        const struct step *last = r->steps && r->t.npath ? &r->steps[r->t.npath - 1] : NULL;
-        if (last && last->node && r->t.part_of == CKPT_NO_TENSOR)
+        const struct row r = table_row(t, i);
+        const struct step *last = r.steps && r.t.npath ? &r.steps[r.t.npath - 1] : NULL;
+        if (last && last->node && r.t.part_of == CKPT_NO_TENSOR)
             list[p->nentry_rows++] = (struct entry_row){ptr_key(last->node), last->index, i};
     }
     qsort(list, p->nentry_rows, sizeof *list, compare_entry_rows);
@@ -152,8 +152,8 @@ uint32_t plan_find_entry_row(const ckpt_plan *p, const ckpt_value *node, uint32_
                              const ckpt_path_elem *path, uint32_t n)
 {
     for (size_t i = first_entry_row(p, node, index); is_row_of_entry(p, i, node, index); i++) {
-        const ckpt_tensor *t = &p->file->table.rows[p->entry_rows[i].row].t;
-        if (t->npath == n + 1 && path_begins(t->path, t->npath, path, n)) /* bounded: by the limit of depth */
+        const ckpt_tensor t = table_tensor(&p->file->table, p->entry_rows[i].row);
+        if (t.npath == n + 1 && path_begins(t.path, t.npath, path, n)) /* bounded: by the limit of depth */
             return p->entry_rows[i].row;
     }
     return CKPT_NO_TENSOR;
@@ -189,19 +189,19 @@ bool plan_edit_path(const ckpt_plan *p, const struct row *row, ckpt_path_elem *o
 /* is_row_written - returns true if tensor I is written; PATH and CHANGED as in plan_edit_path. */
 static bool is_row_written(const ckpt_plan *p, size_t i, ckpt_path_elem *path, bool *changed)
 {
-    const struct row *row = &p->file->table.rows[i];
-    return p->keep[i] && plan_is_below_root(p, row->t.path, row->t.npath) &&
-           plan_edit_path(p, row, path, changed);
+    const struct row row = table_row(&p->file->table, i);
+    return p->keep[i] && plan_is_below_root(p, row.t.path, row.t.npath) &&
+           plan_edit_path(p, &row, path, changed);
 }
 
 static ckpt_status add_entry(ckpt_plan *p, uint32_t i, ckpt_path_elem *path, ckpt_error *err)
 {
-    const struct row *row = &p->file->table.rows[i];
+    const struct row row = table_row(&p->file->table, i);
     bool changed;
     if (!is_row_written(p, i, path, &changed))
         return CKPT_OK;
-    uint32_t n = row->t.npath - p->root_depth;
-    ckpt_str name = !changed ? row->t.name : n == 1 && !path->is_int ? path->str : path_join(p->a, path, n);
+    uint32_t n = row.t.npath - p->root_depth;
+    ckpt_str name = !changed ? row.t.name : n == 1 && !path->is_int ? path->str : path_join(p->a, path, n);
     if (!name.ptr)
         return fail_memory(err);
     p->entries[p->nentries++] = (struct plan_entry){.row = i, .name = name};
@@ -213,8 +213,8 @@ static ckpt_path_elem *alloc_longest_path(const ckpt_plan *p)
 {
     size_t deepest = 1;
     for (size_t i = 0; i < p->file->table.nrows; i++)
-        if (p->file->table.rows[i].t.npath > deepest)
-            deepest = p->file->table.rows[i].t.npath;
+        if (table_npath_of(&p->file->table, i) > deepest)
+            deepest = table_npath_of(&p->file->table, i);
     return calloc(deepest, sizeof(ckpt_path_elem));
 }
 
@@ -301,7 +301,7 @@ static bool update_tie(ckpt_plan *p, const uint32_t *entry_of, struct plan_pair 
     pair->tie = row != CKPT_NO_TENSOR && file_row_is_tie(p->file, row);
     if (!pair->tie)
         return true;
-    uint32_t alias = entry_of[row], original = entry_of[p->file->table.rows[row].t.alias_of];
+    uint32_t alias = entry_of[row], original = entry_of[table_alias_of(&p->file->table, row)];
     if (alias == UINT32_MAX || original == UINT32_MAX)
         return false;
     pair->key = p->entries[alias].name;
@@ -483,14 +483,14 @@ ckpt_status plan_keep_old_names(ckpt_plan *p, ckpt_error *err)
 
 static ckpt_str get_old_name(const ckpt_plan *p, uint32_t row)
 {
-    return p->old_names ? p->old_names[row] : p->file->table.rows[row].t.name;
+    return p->old_names ? p->old_names[row] : table_name(&p->file->table, row);
 }
 
 /* count_in_mapping - counts E in its mapping, unless it is a component of a tensor. */
 static void count_in_mapping(ckpt_plan *p, const struct plan_entry *e, bool renamed)
 {
     uint32_t m = p->mapping_of[e->row];
-    if (m == UINT32_MAX || p->file->table.rows[e->row].t.part_of != CKPT_NO_TENSOR)
+    if (m == UINT32_MAX || table_part_of(&p->file->table, e->row) != CKPT_NO_TENSOR)
         return;
     p->mappings[m].tensors++;
     p->mappings[m].renamed += renamed;
@@ -515,11 +515,12 @@ static bool make_renames(ckpt_plan *p)
         return false;
     for (size_t i = 0; i < p->ncounted_entries && n < p->nrenames; i++) {
         const struct plan_entry *e = &p->counted_entries[i];
+        uint32_t composite = table_part_of(&p->file->table, e->row);
         ckpt_str old = get_old_name(p, e->row);
         if (!str_eq(old, e->name))
             renames[n++] = (ckpt_rename){.from = old,
                                          .to = e->name,
-                                         .component = p->file->table.rows[e->row].t.part_of != CKPT_NO_TENSOR,
+                                         .component = composite != CKPT_NO_TENSOR,
                                          .mapping = p->mapping_of[e->row]};
     }
     for (size_t i = 0; i < p->nnoted_renames && n < p->nrenames; i++)
@@ -581,13 +582,13 @@ ckpt_status plan_drop_object_graph(ckpt_plan *p, bool strict, ckpt_error *err)
     uint32_t row = p->file->object_graph;
     if (row == CKPT_NO_TENSOR || (!p->keep[row] && !p->object_graph_dropped))
         return CKPT_OK;
-    const ckpt_tensor *t = &p->file->table.rows[row].t;
+    const ckpt_tensor t = table_tensor(&p->file->table, row);
     if (strict)
         return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
                     "other formats have no place for the object graph, \"%.*s\"\n"
                     "without --strict it is left out and listed",
-                    STR_ARG(t->name));
-    const ckpt_leaf leaf = {.name = t->name, .path = t->path, .npath = t->npath};
+                    STR_ARG(t.name));
+    const ckpt_leaf leaf = {.name = t.name, .path = t.path, .npath = t.npath};
     p->keep[row] = false;
     p->object_graph_dropped = p->entries_stale = true;
     return plan_note_dropped(p, &leaf, "the object graph of tf.train.Checkpoint", err);
@@ -625,24 +626,26 @@ ckpt_status plan_note_output(ckpt_plan *p, const char *path, ckpt_error *err)
 
 ckpt_dtype plan_dtype(const ckpt_plan *p, uint32_t row)
 {
-    return (ckpt_dtype)(p->cast_to && p->cast_to[row] ? p->cast_to[row] : p->file->table.rows[row].t.dtype);
+    if (p->cast_to && p->cast_to[row])
+        return (ckpt_dtype)p->cast_to[row];
+    return table_dtype_of(&p->file->table, row);
 }
 
 bool plan_nbytes(const ckpt_plan *p, uint32_t row, uint64_t *out)
 {
-    const ckpt_tensor *t = &p->file->table.rows[row].t;
-    *out = t->nbytes;
-    return !p->cast_to || !p->cast_to[row] || dtype_bytes(plan_dtype(p, row), t->elements, out);
+    const ckpt_tensor t = table_tensor(&p->file->table, row);
+    *out = t.nbytes;
+    return !p->cast_to || !p->cast_to[row] || dtype_bytes(plan_dtype(p, row), t.elements, out);
 }
 
 bool plan_storage_nbytes(const ckpt_plan *p, uint32_t row, uint64_t *out)
 {
-    const ckpt_tensor *t = &p->file->table.rows[row].t;
-    uint64_t bytes = p->file->table.storages[t->storage].nbytes;
+    const ckpt_tensor t = table_tensor(&p->file->table, row);
+    uint64_t bytes = p->file->table.storages[t.storage].nbytes;
     *out = bytes;
-    if (!p->cast_to || !p->cast_to[row] || t->kind == CKPT_NDARRAY)
+    if (!p->cast_to || !p->cast_to[row] || t.kind == CKPT_NDARRAY)
         return true;
-    const struct dtype_info *d = dtype_info((ckpt_dtype)t->dtype);
+    const struct dtype_info *d = dtype_info((ckpt_dtype)t.dtype);
     return dtype_bytes(plan_dtype(p, row), bytes / d->block_bytes * d->block_elems, out);
 }
 
@@ -650,7 +653,7 @@ ckpt_status plan_note_cast(ckpt_plan *p, ckpt_str name, uint32_t row, uint64_t e
                            ckpt_error *err)
 {
     const ckpt_cast cast = {.name = name,
-                            .from = p->file->table.rows[row].t.dtype,
+                            .from = table_dtype_of(&p->file->table, row),
                             .to = (uint16_t)plan_dtype(p, row),
                             .elements = elements,
                             .overflowed = overflowed,

@@ -54,7 +54,7 @@ static ckpt_status fail_part(const ckpt_file *file, uint32_t row, ckpt_status st
                              const char *what)
 {
     (void)fail(err, st, CKPT_NO_OFFSET, "%s", what);
-    error_add_where(err, "%.*s", STR_ARG(file->table.rows[row].t.name));
+    error_add_where(err, "%.*s", STR_ARG(table_name(&file->table, row)));
     return st;
 }
 
@@ -108,30 +108,30 @@ static ckpt_status open_matrix(struct scaled *s, const struct scaled_matrix *fro
     *m = (struct matrix){.rows = from->rows, .cols = from->cols, .dtype = from->dtype, .tiled = from->tiled};
     if (from->row == CKPT_NO_TENSOR)
         return CKPT_OK;
-    const ckpt_tensor *t = &table->rows[from->row].t;
-    m->dtype = from->dtype ? from->dtype : (ckpt_dtype)t->dtype;
-    const struct dtype_info *d = dtype_info(m->dtype), *stored = dtype_info((ckpt_dtype)t->dtype);
-    bool has_bytes = (t->kind == CKPT_DENSE || t->kind == CKPT_NDARRAY || t->kind == CKPT_QUANTIZED) &&
-                     t->has_data && t->storage < table->nstorages && table->storages[t->storage].src;
-    if (!has_bytes || t->conj || t->neg)
+    const ckpt_tensor t = table_tensor(table, from->row);
+    m->dtype = from->dtype ? from->dtype : (ckpt_dtype)t.dtype;
+    const struct dtype_info *d = dtype_info(m->dtype), *stored = dtype_info((ckpt_dtype)t.dtype);
+    bool has_bytes = (t.kind == CKPT_DENSE || t.kind == CKPT_NDARRAY || t.kind == CKPT_QUANTIZED) &&
+                     t.has_data && t.storage < table->nstorages && table->storages[t.storage].src;
+    if (!has_bytes || t.conj || t.neg)
         return fail_part(s->file, from->row, CKPT_EUNSUPPORTED, err, "is not a dense tensor with bytes");
     bool has_size = d->block_bytes == stored->block_bytes || (from->is_view && d->block_bytes);
     if (d->block_elems != 1 || stored->block_elems != 1 || !has_size)
         return fail_part(s->file, from->row, CKPT_EFORMAT, err, "does not have the dtype of its scheme");
     if (!count_elements(from, &elements) || !checked_mul(elements, d->block_bytes, &bytes) ||
-        bytes != t->nbytes)
+        bytes != t.nbytes)
         return fail_part(s->file, from->row, CKPT_EFORMAT, err, "does not have the shape of its scheme");
     bool is_one_run = from->tiled || from->is_view;
-    if (!set_strides(m, t, from) || (is_one_run && !is_contiguous(t)))
+    if (!set_strides(m, &t, from) || (is_one_run && !is_contiguous(&t)))
         return fail_part(s->file, from->row, CKPT_EUNSUPPORTED, err, "is a strided view");
-    const struct storage *storage = &table->storages[t->storage];
-    bool fits = tensor_view_end(t, &end) && tensor_bytes(t, end, &bytes) && bytes <= storage->nbytes &&
-                tensor_bytes(t, t->storage_offset, &offset) &&
+    const struct storage *storage = &table->storages[t.storage];
+    bool fits = tensor_view_end(&t, &end) && tensor_bytes(&t, end, &bytes) && bytes <= storage->nbytes &&
+                tensor_bytes(&t, t.storage_offset, &offset) &&
                 checked_add(storage->off, offset, &m->data_offset);
     if (!fits || (from->is_view && storage->swap_width))
         return fail_part(s->file, from->row, CKPT_EFORMAT, err, "reaches beyond its storage");
     m->src = storage->src;
-    m->storage = t->storage;
+    m->storage = t.storage;
     m->swap_width = storage->swap_width;
     return CKPT_OK;
 }

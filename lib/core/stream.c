@@ -12,7 +12,7 @@
 
 /* An open tensor, in units: elements, bytes of packed types, or for CKPT_DT_NAMED see split_elements. */
 struct row_reader {
-    const ckpt_tensor *tensor;
+    ckpt_tensor tensor;
     struct storage *storage;
     struct gather gather;       /* where the units are */
     uint64_t total_units;       /* of gather.width bytes each */
@@ -54,17 +54,17 @@ static ckpt_status fail_outside_storage(const struct row_reader *r, ckpt_error *
 static ckpt_status open_contiguous(struct row_reader *r, const struct dtype_info *d, ckpt_error *err)
 {
     uint64_t off = 0;
-    if (r->tensor->storage_offset && !tensor_bytes(r->tensor, r->tensor->storage_offset, &off))
+    if (r->tensor.storage_offset && !tensor_bytes(&r->tensor, r->tensor.storage_offset, &off))
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
-                    "its view begins inside {=a byte}: {offset %" PRIu64 " of %s}", r->tensor->storage_offset,
+                    "its view begins inside {=a byte}: {offset %" PRIu64 " of %s}", r->tensor.storage_offset,
                     d->name);
     r->is_contiguous = true;
     if (d->block_elems != 1) {
         r->gather.width = 1;
-        r->total_units = r->tensor->nbytes;
+        r->total_units = r->tensor.nbytes;
         r->block_units = d->block_bytes;
     }
-    if (!range_within(off, r->tensor->nbytes, r->storage->nbytes))
+    if (!range_within(off, r->tensor.nbytes, r->storage->nbytes))
         return fail_outside_storage(r, err);
     return checked_add(r->storage->off, off, &r->gather.data_offset) ? CKPT_OK : fail_outside_storage(r, err);
 }
@@ -74,9 +74,9 @@ static ckpt_status open_strided(struct row_reader *r, const struct dtype_info *d
     uint64_t end, bytes, off;
     if (d->block_elems != 1)
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "%s with strides cannot be read", d->name);
-    bool fits = tensor_view_end(r->tensor, &end) && tensor_bytes(r->tensor, end, &bytes) &&
+    bool fits = tensor_view_end(&r->tensor, &end) && tensor_bytes(&r->tensor, end, &bytes) &&
                 bytes <= r->storage->nbytes;
-    if (!fits || !tensor_bytes(r->tensor, r->tensor->storage_offset, &off) ||
+    if (!fits || !tensor_bytes(&r->tensor, r->tensor.storage_offset, &off) ||
         !checked_add(r->storage->off, off, &r->gather.data_offset))
         return fail_outside_storage(r, err);
     return CKPT_OK;
@@ -87,17 +87,17 @@ static ckpt_status open_strided(struct row_reader *r, const struct dtype_info *d
 static ckpt_status split_elements(struct row_reader *r, ckpt_error *err)
 {
     uint32_t unit = r->storage->swap_width > 1 ? r->storage->swap_width : 1;
-    uint64_t size = r->tensor->elements ? r->tensor->nbytes / r->tensor->elements : 0;
+    uint64_t size = r->tensor.elements ? r->tensor.nbytes / r->tensor.elements : 0;
     if (size % unit != 0)
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
                     "its storage is big-endian in units of {=%u bytes}, its elements have {%" PRIu64 "}",
                     unit, size);
-    if (tensor_is_string(r->tensor))
-        gather_set_contiguous(&r->gather, r->tensor->nbytes);
+    if (tensor_is_string(&r->tensor))
+        gather_set_contiguous(&r->gather, r->tensor.nbytes);
     else if (!gather_split(&r->gather, size / unit))
         return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{more} than {=2^64 bytes}");
     r->gather.width = unit;
-    r->total_units = r->tensor->nbytes / unit;
+    r->total_units = r->tensor.nbytes / unit;
     return CKPT_OK;
 }
 
@@ -106,28 +106,28 @@ static ckpt_status open_row_reader(struct row_reader *r, struct table *t, uint32
     *r = (struct row_reader){0};
     if (row >= t->nrows)
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "there is no tensor %" PRIu32, row);
-    r->tensor = &t->rows[row].t;
-    if (!r->tensor->has_data || r->tensor->storage >= t->nstorages)
-        return fail_no_bytes(r->tensor, err);
-    r->storage = &t->storages[r->tensor->storage];
-    const struct dtype_info *d = dtype_info((ckpt_dtype)r->tensor->dtype);
-    if (!gather_init(&r->gather, r->tensor))
+    r->tensor = table_tensor(t, row);
+    if (!r->tensor.has_data || r->tensor.storage >= t->nstorages)
+        return fail_no_bytes(&r->tensor, err);
+    r->storage = &t->storages[r->tensor.storage];
+    const struct dtype_info *d = dtype_info((ckpt_dtype)r->tensor.dtype);
+    if (!gather_init(&r->gather, &r->tensor))
         return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{more} than {=2^64 elements}");
     r->gather.src = r->storage->src;
     r->gather.width = d->block_bytes ? d->block_bytes : 1;
-    r->total_units = r->tensor->elements;
+    r->total_units = r->tensor.elements;
     r->block_units = 1;
-    if (r->tensor->dtype == CKPT_DT_NAMED)
+    if (r->tensor.dtype == CKPT_DT_NAMED)
         CKPT_TRY(split_elements(r, err));
     if (r->total_units == 0) {
         r->is_contiguous = true;
         return CKPT_OK;
     }
     if (!r->storage->src)
-        return fail_no_bytes(r->tensor, err);
+        return fail_no_bytes(&r->tensor, err);
     CKPT_TRY(gather_is_contiguous(&r->gather) ? open_contiguous(r, d, err) : open_strided(r, d, err));
-    return element_transform_init(&r->transform, (ckpt_dtype)r->tensor->dtype, r->gather.width,
-                                  r->storage->swap_width, r->tensor->conj, r->tensor->neg, err);
+    return element_transform_init(&r->transform, (ckpt_dtype)r->tensor.dtype, r->gather.width,
+                                  r->storage->swap_width, r->tensor.conj, r->tensor.neg, err);
 }
 
 /* read_units - reads COUNT units from FIRST, as they are stored. */
@@ -182,7 +182,7 @@ ckpt_status storage_check_crc(struct table *t, uint32_t storage, const struct st
 static bool covers_storage(const struct row_reader *r)
 {
     return r->is_contiguous && r->total_units && r->gather.data_offset == r->storage->off &&
-           r->tensor->nbytes == r->storage->nbytes;
+           r->tensor.nbytes == r->storage->nbytes;
 }
 
 ckpt_status stream_check_limit(const struct table *t, const ckpt_tensor *v, ckpt_error *err)
@@ -206,13 +206,13 @@ static ckpt_status begin_stream(struct stream *s, struct table *t, uint32_t row,
 {
     CKPT_TRY(open_row_reader(&s->row, t, row, err));
     choose_window(s);
-    CKPT_TRY(stream_check_limit(t, s->row.tensor, err));
+    CKPT_TRY(stream_check_limit(t, &s->row.tensor, err));
     const struct row_reader *r = &s->row;
     s->end_unit = r->total_units;
     s->computes_crc = has_unchecked_crc(r->storage) && covers_storage(r);
     CKPT_TRY(table_check_source(t, err));
     if (!s->computes_crc)
-        CKPT_TRY(storage_check_crc(t, r->tensor->storage, &s->opts, err));
+        CKPT_TRY(storage_check_crc(t, r->tensor.storage, &s->opts, err));
     if (r->is_contiguous && r->total_units * r->gather.width > STREAM_CHUNK)
         source_advise_sequential(r->gather.src);
     if (r->is_contiguous)
@@ -250,7 +250,7 @@ bool stream_can_split(struct table *t, uint32_t row)
     ckpt_error ignored;
     struct row_reader r;
     bool can_split = open_row_reader(&r, t, row, &ignored) == CKPT_OK && r.is_contiguous &&
-                     r.total_units == r.tensor->elements && r.storage->src &&
+                     r.total_units == r.tensor.elements && r.storage->src &&
                      !r.storage->src->serializes_reads;
     can_split = can_split && (!has_unchecked_crc(r.storage) || covers_storage(&r));
     gather_free(&r.gather);
@@ -413,9 +413,9 @@ static ckpt_status borrow_contiguous(const struct row_reader *r, const void **ou
 {
     const unsigned char *bytes = (const unsigned char *)"";
     CKPT_TRY(check_as_stored(r, err));
-    if (!checked_size(r->tensor->nbytes, n))
+    if (!checked_size(r->tensor.nbytes, n))
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
-                    "%" PRIu64 " bytes do not fit into the address space of this machine", r->tensor->nbytes);
+                    "%" PRIu64 " bytes do not fit into the address space of this machine", r->tensor.nbytes);
     if (*n)
         CKPT_TRY(source_map(r->gather.src, r->gather.data_offset, *n, &bytes, err));
     *out = bytes;

@@ -61,6 +61,16 @@ ckpt_status table_add_storage(struct table *t, const struct storage *s, uint32_t
     return CKPT_OK;
 }
 
+struct row table_row(const struct table *t, size_t i) { return t->rows[i]; }
+
+ckpt_tensor table_tensor(const struct table *t, size_t i) { return t->rows[i].t; }
+
+bool table_replace_row(struct table *t, size_t i, const struct row *row)
+{
+    t->rows[i] = *row;
+    return true;
+}
+
 bool table_copy_row(const struct table *t, uint32_t i, ckpt_tensor *out)
 {
     *out = i < t->nrows ? t->rows[i].t : (ckpt_tensor){0};
@@ -81,7 +91,7 @@ bool table_copy_storage(const struct table *t, uint32_t i, ckpt_storage *out)
     return s != NULL;
 }
 
-ckpt_str table_name(const struct table *t, uint32_t i)
+ckpt_str table_name(const struct table *t, size_t i)
 {
     return i < t->nrows ? t->rows[i].t.name : str_of("", 0);
 }

@@ -114,10 +114,27 @@ void table_check_first(struct table *t, source *src);
 void table_check_nothing(struct table *t);
 /* table_check_source - is called before tensors are read: see source_check. Any number of threads may. */
 ckpt_status table_check_source(const struct table *t, ckpt_error *err);
+/* table_row, table_tensor - return row I, which must be in the table. */
+struct row table_row(const struct table *t, size_t i);
+ckpt_tensor table_tensor(const struct table *t, size_t i);
+/* table_storage_of … table_has_data - return one field of row I, which must be in the table. */
+static inline uint32_t table_storage_of(const struct table *t, size_t i) { return t->rows[i].t.storage; }
+static inline uint32_t table_alias_of(const struct table *t, size_t i) { return t->rows[i].t.alias_of; }
+static inline uint32_t table_part_of(const struct table *t, size_t i) { return t->rows[i].t.part_of; }
+static inline uint32_t table_npath_of(const struct table *t, size_t i) { return t->rows[i].t.npath; }
+static inline ckpt_dtype table_dtype_of(const struct table *t, size_t i) { return t->rows[i].t.dtype; }
+static inline bool table_has_data(const struct table *t, size_t i) { return t->rows[i].t.has_data; }
+static inline const ckpt_value *table_value_of(const struct table *t, size_t i) { return t->rows[i].t.value; }
+/* table_set_… - change one field of row I. */
+static inline void table_set_has_data(struct table *t, size_t i, bool has) { t->rows[i].t.has_data = has; }
+static inline void table_set_alias(struct table *t, size_t i, uint32_t of) { t->rows[i].t.alias_of = of; }
+/* table_replace_row - makes ROW row I, as it stands: nothing of it is computed or checked. False: no
+ * memory. */
+bool table_replace_row(struct table *t, size_t i, const struct row *row);
 /* table_copy_row - copies tensor I to OUT; false: there is none. */
 bool table_copy_row(const struct table *t, uint32_t i, ckpt_tensor *out);
 bool table_copy_storage(const struct table *t, uint32_t i, ckpt_storage *out);
-ckpt_str table_name(const struct table *t, uint32_t i); /* empty: there is none */
+ckpt_str table_name(const struct table *t, size_t i); /* empty: there is none */
 void table_close(struct table *t);                      /* drops the source references */
 /* path_elem_from_key - converts KEY of a mapping to a path element: text and ints as they are, other keys as
  * text in A. */

@@ -13,7 +13,7 @@ struct stream_options tensor_stream_options(ckpt_file *f)
 
 ckpt_status name_tensor_if_failed(const ckpt_file *f, uint32_t i, ckpt_status st, ckpt_error *err)
 {
-    error_add_where(st == CKPT_OK ? NULL : err, "%.*s", STR_ARG(f->table.rows[i].t.name));
+    error_add_where(st == CKPT_OK ? NULL : err, "%.*s", STR_ARG(table_name(&f->table, i)));
     return name_file_if_failed(st, f->path, err);
 }
 
@@ -37,9 +37,11 @@ uint64_t ckpt_file_count_unread(const ckpt_file *file, uint32_t *first)
     uint64_t n = 0;
     if (first)
         *first = CKPT_NO_TENSOR;
-    for (uint32_t i = 0; file && i < file->table.nrows; i++)
-        if (ckpt_tensor_is_unread(&file->table.rows[i].t) && n++ == 0 && first)
+    for (uint32_t i = 0; file && i < file->table.nrows; i++) {
+        const ckpt_tensor t = table_tensor(&file->table, i);
+        if (ckpt_tensor_is_unread(&t) && n++ == 0 && first)
             *first = i;
+    }
     return n;
 }
 
@@ -49,12 +51,12 @@ static ckpt_status check_has_data(ckpt_file *f, uint32_t i, ckpt_error *err)
     if (i >= f->table.nrows)
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "there is no tensor %u; the file has %zu", i,
                     f->table.nrows);
-    const ckpt_tensor *t = &f->table.rows[i].t;
-    if (t->has_data)
+    const ckpt_tensor t = table_tensor(&f->table, i);
+    if (t.has_data)
         return CKPT_OK;
     (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "a %s tensor has no bytes of its own%s",
-               ckpt_kind_name((ckpt_kind)t->kind),
-               t->kind == CKPT_META || t->kind == CKPT_UNINITIALIZED ? " in any file"
+               ckpt_kind_name((ckpt_kind)t.kind),
+               t.kind == CKPT_META || t.kind == CKPT_UNINITIALIZED ? " in any file"
                                                                      : "; its parts are other tensors");
     return name_tensor_if_failed(f, i, CKPT_ELOSSY, err);
 }
@@ -108,15 +110,15 @@ ckpt_status ckpt_tensor_read_as(ckpt_file *f, uint32_t i, ckpt_dtype dtype, uint
     struct conversion c;
     CKPT_REQUIRE(err, f && (out || !count) && (!dtype || *ckpt_dtype_name(dtype)));
     CKPT_TRY(check_has_data(f, i, err));
-    const ckpt_tensor *t = &f->table.rows[i].t;
+    const ckpt_tensor t = table_tensor(&f->table, i);
     ckpt_status st;
-    if (!conversion_init(&c, (ckpt_dtype)t->dtype, dtype))
-        st = fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "%s cannot become %s", ckpt_tensor_dtype_name(t),
+    if (!conversion_init(&c, (ckpt_dtype)t.dtype, dtype))
+        st = fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "%s cannot become %s", ckpt_tensor_dtype_name(&t),
                   dtype ? ckpt_dtype_name(dtype) : "an unknown type");
-    else if (!range_within(first, count, t->elements))
+    else if (!range_within(first, count, t.elements))
         st = fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
                   "{%llu elements from element %llu on} are requested; the tensor has {=%llu}",
-                  (unsigned long long)count, (unsigned long long)first, (unsigned long long)t->elements);
+                  (unsigned long long)count, (unsigned long long)first, (unsigned long long)t.elements);
     else
         st = file_status_after_read(f, read_converted(f, i, &c, first, count, out, err), err);
     return name_tensor_if_failed(f, i, st, err);
@@ -169,7 +171,7 @@ ckpt_status ckpt_tensor_stream(ckpt_file *f, uint32_t i, int (*take)(void *user,
     CKPT_TRY(check_has_data(f, i, err));
     ckpt_status st = stream_open(&f->table, i, &o, &s, err);
     if (st == CKPT_OK)
-        st = pass_chunks(s, f->table.rows[i].t.nbytes, take, user, err);
+        st = pass_chunks(s, table_tensor(&f->table, i).nbytes, take, user, err);
     stream_close(s);
     return name_tensor_if_failed(f, i, st, err);
 }
@@ -181,7 +183,7 @@ ckpt_status tensor_stream_range(ckpt_file *f, uint32_t i, uint64_t first, uint64
     stream *s = NULL;
     ckpt_status st = stream_open_range(&f->table, i, first, count, &s, err);
     if (st == CKPT_OK)
-        st = pass_chunks(s, f->table.rows[i].t.nbytes, take, user, err);
+        st = pass_chunks(s, table_tensor(&f->table, i).nbytes, take, user, err);
     if (st == CKPT_OK)
         *crc = stream_crc(s);
     stream_close(s);

@@ -282,14 +282,14 @@ ckpt_status doctor_report_unread(struct doctor *d, ckpt_error *err)
     uint64_t n = ckpt_file_count_unread(d->f, &first);
     if (!n)
         return CKPT_OK;
-    const ckpt_tensor *t = &d->f->table.rows[first].t;
+    const ckpt_tensor t = table_tensor(&d->f->table, first);
     const struct diagnosis diagnosis = {
         .id = "unread-data",
         .is_note = true,
         .hint = "whether these data are damaged is unknown; hash, diff and convert cannot use them"};
     return doctor_report(d, &diagnosis, err, "%llu tensor%s cannot be read, such as \"%.*s\": %s%s%.*s",
-                         (unsigned long long)n, n == 1 ? "" : "s", STR_ARG(t->name),
-                         ckpt_kind_name((ckpt_kind)t->kind), t->note.len ? ", " : "", STR_ARG(t->note));
+                         (unsigned long long)n, n == 1 ? "" : "s", STR_ARG(t.name),
+                         ckpt_kind_name((ckpt_kind)t.kind), t.note.len ? ", " : "", STR_ARG(t.note));
 }
 
 ckpt_status doctor_report_damage(struct doctor *d, ckpt_error *err)

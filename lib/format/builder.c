@@ -196,9 +196,9 @@ static ckpt_status add_tie(ckpt_builder *b, const char *key, const char *tensor_
     uint32_t row = map_get(b->rows, str_c(tensor_name));
     if (row == MAP_NONE)
         return fail(&b->err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "no tensor is called \"%s\"", tensor_name);
-    const ckpt_tensor *t = &b->f->table.rows[row].t;
-    const struct storage *s = &b->f->table.storages[t->storage];
-    struct kit_tensor x = {.t = {.dtype = t->dtype, .ndim = t->ndim, .shape = t->shape},
+    const ckpt_tensor t = table_tensor(&b->f->table, row);
+    const struct storage *s = &b->f->table.storages[t.storage];
+    struct kit_tensor x = {.t = {.dtype = t.dtype, .ndim = t.ndim, .shape = t.shape},
                            .src = s->src,
                            .nbytes = s->nbytes,
                            .key = s->key};

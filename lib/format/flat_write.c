@@ -18,9 +18,9 @@
 #include "format/format.h"
 #include "format/ties.h"
 
-const ckpt_tensor *flat_get_tensor(const struct flat_writer *w, const struct flat_item *x)
+ckpt_tensor flat_get_tensor(const struct flat_writer *w, const struct flat_item *x)
 {
-    return &w->p->file->table.rows[x->row].t;
+    return table_tensor(&w->p->file->table, x->row);
 }
 
 uint64_t flat_item_nbytes(const struct flat_writer *w, const struct flat_item *x)
@@ -47,10 +47,10 @@ ckpt_status flat_lay_out_item(struct flat_writer *w, struct flat_item *x, uint64
 
 static const char *find_unfit_reason(const struct flat_writer *w, const struct flat_item *x)
 {
-    const ckpt_tensor *t = flat_get_tensor(w, x);
-    if (t->kind != CKPT_DENSE && t->kind != CKPT_NDARRAY)
+    const ckpt_tensor t = flat_get_tensor(w, x);
+    if (t.kind != CKPT_DENSE && t.kind != CKPT_NDARRAY)
         return "is not a dense tensor";
-    if (!t->has_data || !t->has_shape)
+    if (!t.has_data || !t.has_shape)
         return "has no bytes";
     return w->rules->find_unfit_reason(w, x);
 }
@@ -69,26 +69,27 @@ static const char *find_castable_dtype(const struct flat_writer *w, ckpt_dtype d
 static ckpt_status refuse_unfit_tensors(const struct flat_writer *w, const struct flat_item *first,
                                         size_t nothers, ckpt_error *err)
 {
-    const ckpt_tensor *t = flat_get_tensor(w, first);
-    const char *cast = find_castable_dtype(w, (ckpt_dtype)t->dtype);
-    bool torch_keeps = t->dtype < CKPT_DT_NAMED && (t->has_data || !w->p->file->format->flat);
+    const ckpt_tensor t = flat_get_tensor(w, first);
+    const char *cast = find_castable_dtype(w, (ckpt_dtype)t.dtype);
+    bool torch_keeps = t.dtype < CKPT_DT_NAMED && (t.has_data || !w->p->file->format->flat);
     char more[48] = "";
     if (nothers)
         (void)snprintf(more, sizeof more, ", and %zu other%s likewise", nothers, nothers == 1 ? "" : "s");
     (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "%s cannot hold \"%.*s\" (%s, %s): it %s%s",
-               w->rules->format_name, STR_ARG(first->name), ckpt_kind_name((ckpt_kind)t->kind),
-               t->dtype ? ckpt_tensor_dtype_name(t) : "no dtype", find_unfit_reason(w, first), more);
-    if (cast && strcmp(cast, ckpt_tensor_dtype_name(t)) != 0)
+               w->rules->format_name, STR_ARG(first->name), ckpt_kind_name((ckpt_kind)t.kind),
+               t.dtype ? ckpt_tensor_dtype_name(&t) : "no dtype", find_unfit_reason(w, first), more);
+    if (cast && strcmp(cast, ckpt_tensor_dtype_name(&t)) != 0)
         error_add_hint(err, "--cast '*=%s' makes it a type that %s has", cast, w->rules->format_name);
     else
-        format_hint_leave_out(w->p->file, t, first->name, torch_keeps ? "; a .pth output keeps it" : "", err);
+        format_hint_leave_out(w->p->file, &t, first->name, torch_keeps ? "; a .pth output keeps it" : "",
+                              err);
     return CKPT_ELOSSY;
 }
 
 /* drop_orphan - reports X, a component, as dropped if the plan leaves out its composite. */
 static ckpt_status drop_orphan(const struct flat_writer *w, const struct flat_item *x, ckpt_error *err)
 {
-    if (w->p->keep[flat_get_tensor(w, x)->part_of])
+    if (w->p->keep[flat_get_tensor(w, x).part_of])
         return CKPT_OK;
     const ckpt_path_elem flat = {.str = x->name};
     const ckpt_leaf component = {.name = x->name, .path = &flat, .npath = 1};
@@ -105,7 +106,7 @@ static ckpt_status collect_items(struct flat_writer *w, const bool *drop, ckpt_e
         const struct flat_item x = {.name = e->name, .row = e->row};
         if (drop[i])
             continue;
-        if (flat_get_tensor(w, &x)->part_of != CKPT_NO_TENSOR)
+        if (flat_get_tensor(w, &x).part_of != CKPT_NO_TENSOR)
             CKPT_TRY(drop_orphan(w, &x, err));
         else if (!find_unfit_reason(w, &x))
             w->items[w->n++] = x;
@@ -118,15 +119,15 @@ static ckpt_status collect_items(struct flat_writer *w, const bool *drop, ckpt_e
 /* make_path_text - returns the path of ROW, such as ["model"][0], or empty text if memory ran out. */
 static ckpt_str make_path_text(const struct flat_writer *w, uint32_t row)
 {
-    const ckpt_tensor *t = &w->p->file->table.rows[row].t;
+    const ckpt_tensor t = table_tensor(&w->p->file->table, row);
     buf b;
     buf_init(&b, 4096);
-    for (uint32_t k = 0; k < t->npath; k++) {
+    for (uint32_t k = 0; k < t.npath; k++) {
         buf_byte(&b, '[');
-        if (t->path[k].is_int)
-            buf_printf(&b, "%lld", (long long)t->path[k].num);
+        if (t.path[k].is_int)
+            buf_printf(&b, "%lld", (long long)t.path[k].num);
         else
-            json_quote(&b, t->path[k].str);
+            json_quote(&b, t.path[k].str);
         buf_byte(&b, ']');
     }
     ckpt_str text = arena_str(w->p->a, buf_view(&b));
@@ -224,7 +225,7 @@ static struct copy_item get_copy_item(const void *user, size_t i)
     const struct flat_writer *w = user;
     const struct flat_item *x = &w->items[i];
     return (struct copy_item){.row = x->row,
-                              .from = (ckpt_dtype)flat_get_tensor(w, x)->dtype,
+                              .from = (ckpt_dtype)flat_get_tensor(w, x).dtype,
                               .to = plan_dtype(w->p, x->row),
                               .offset = w->data_start + x->begin, /* bounded: lay_out added up both */
                               .name = x->name};
@@ -250,14 +251,14 @@ static ckpt_status rehearse_copy(const struct flat_writer *w, ckpt_error *err)
 {
     struct stream_options o = plan_stream_options(w->p);
     for (size_t i = 0; i < w->n; i++) {
-        const ckpt_tensor *t = flat_get_tensor(w, &w->items[i]);
-        ckpt_status st = stream_check_limit(&w->p->file->table, t, err);
+        const ckpt_tensor t = flat_get_tensor(w, &w->items[i]);
+        ckpt_status st = stream_check_limit(&w->p->file->table, &t, err);
         if (st != CKPT_OK) {
             error_add_where(err, "%.*s", STR_ARG(w->items[i].name));
             return st;
         }
-        if (t->dtype == plan_dtype(w->p, w->items[i].row) && t->storage != CKPT_NO_STORAGE)
-            CKPT_TRY(storage_check_crc(&w->p->file->table, t->storage, &o, err));
+        if (t.dtype == plan_dtype(w->p, w->items[i].row) && t.storage != CKPT_NO_STORAGE)
+            CKPT_TRY(storage_check_crc(&w->p->file->table, t.storage, &o, err));
     }
     return flat_copy_items(w, NULL, err);
 }
@@ -268,9 +269,9 @@ static ckpt_status record_casts(const struct flat_writer *w, ckpt_error *err)
     size_t before = w->p->ncasts;
     for (size_t i = 0; i < w->n; i++) {
         const struct flat_item *x = &w->items[i];
-        const ckpt_tensor *t = flat_get_tensor(w, x);
-        if (t->dtype != plan_dtype(w->p, x->row))
-            CKPT_TRY(plan_note_cast(w->p, x->name, x->row, t->elements, w->tallies[i].overflowed, err));
+        const ckpt_tensor t = flat_get_tensor(w, x);
+        if (t.dtype != plan_dtype(w->p, x->row))
+            CKPT_TRY(plan_note_cast(w->p, x->name, x->row, t.elements, w->tallies[i].overflowed, err));
     }
     return w->job->opts->strict ? plan_check_lossless(w->p, before, err) : CKPT_OK;
 }

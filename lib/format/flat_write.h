@@ -49,7 +49,7 @@ struct flat_rules {
 /* flat_write - writes the plan of W as the `write` of a format does. The caller sets p, job, rules and user
  * of W. The report of the plan lists what was left out. */
 ckpt_status flat_write(struct flat_writer *w, ckpt_error *err);
-const ckpt_tensor *flat_get_tensor(const struct flat_writer *w, const struct flat_item *x);
+ckpt_tensor flat_get_tensor(const struct flat_writer *w, const struct flat_item *x);
 /* flat_item_nbytes - returns the bytes of X in the output. lay_out has checked the sum over all items. */
 uint64_t flat_item_nbytes(const struct flat_writer *w, const struct flat_item *x);
 /* flat_lay_out_item - sets x->begin to w->nbytes aligned up to ALIGN, and w->nbytes to the end of X. */

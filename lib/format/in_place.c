@@ -106,9 +106,10 @@ static bool has_same_tensors(const ckpt_plan *p, const ckpt_file *f)
 {
     bool same = f->table.nrows == p->nentries && has_same_storages(&p->file->table, &f->table);
     for (size_t i = 0; same && i < p->nentries; i++) {
-        const ckpt_tensor *a = &p->file->table.rows[p->entries[i].row].t, *b = &f->table.rows[i].t;
-        same = str_eq(b->name, p->entries[i].name) && table_same_place(a, b) &&
-               a->requires_grad == b->requires_grad && a->parameter == b->parameter;
+        const ckpt_tensor a = table_tensor(&p->file->table, p->entries[i].row),
+                          b = table_tensor(&f->table, i);
+        same = str_eq(b.name, p->entries[i].name) && table_same_place(&a, &b) &&
+               a.requires_grad == b.requires_grad && a.parameter == b.parameter;
     }
     return same;
 }

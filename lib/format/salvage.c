@@ -13,7 +13,7 @@
 
 static const struct storage *get_storage(const ckpt_file *f, size_t row)
 {
-    uint32_t i = f->table.rows[row].t.storage;
+    uint32_t i = table_storage_of(&f->table, row);
     return i < f->table.nstorages ? &f->table.storages[i] : NULL;
 }
 
@@ -23,17 +23,17 @@ static const struct storage *get_storage(const ckpt_file *f, size_t row)
 static void spread_losses(ckpt_file *f)
 {
     for (size_t i = 0; i < f->table.nrows; i++) {
-        const ckpt_value *v = f->table.rows[i].t.value;
-        if (v && v->row < i && f->table.rows[v->row].t.value == v && f->row_lost[v->row])
+        const ckpt_value *v = table_value_of(&f->table, i);
+        if (v && v->row < i && table_value_of(&f->table, v->row) == v && f->row_lost[v->row])
             f->row_lost[i] = true;
     }
     for (size_t i = f->table.nrows; i-- > 0;) {
-        uint32_t composite = f->table.rows[i].t.part_of;
+        uint32_t composite = table_part_of(&f->table, i);
         if (f->row_lost[i] && composite != CKPT_NO_TENSOR)
             f->row_lost[composite] = true;
     }
     for (size_t i = 0; i < f->table.nrows; i++) {
-        uint32_t composite = f->table.rows[i].t.part_of;
+        uint32_t composite = table_part_of(&f->table, i);
         if (composite != CKPT_NO_TENSOR && f->row_lost[composite])
             f->row_lost[i] = true;
     }
@@ -59,11 +59,12 @@ ckpt_status salvage_leave_out_unfit(ckpt_plan *p, const struct format *to, ckpt_
     const ckpt_file *f = p->file;
     char why[128];
     for (uint32_t i = 0; f->salvage && f->format->flat && i < f->table.nrows; i++) {
-        const ckpt_tensor *t = &f->table.rows[i].t;
-        if (!p->keep[i] || t->dtype != CKPT_DT_NAMED || (to->holds_dtype && to->holds_dtype(t)))
+        const ckpt_tensor t = table_tensor(&f->table, i);
+        if (!p->keep[i] || t.dtype != CKPT_DT_NAMED || (to->holds_dtype && to->holds_dtype(&t)))
             continue;
-        const ckpt_leaf leaf = {.name = t->name, .path = t->path, .npath = t->npath};
-        (void)snprintf(why, sizeof why, "%s has no dtype %s, .npz has", to->title, ckpt_tensor_dtype_name(t));
+        const ckpt_leaf leaf = {.name = t.name, .path = t.path, .npath = t.npath};
+        (void)snprintf(why, sizeof why, "%s has no dtype %s, .npz has", to->title,
+                       ckpt_tensor_dtype_name(&t));
         p->keep[i] = false;
         p->entries_stale = true;
         CKPT_TRY(plan_note_dropped(p, &leaf, why, err));
@@ -75,10 +76,10 @@ static ckpt_status add_lost_row(ckpt_file *f, size_t row, ckpt_error *err)
 {
     const struct storage *s = get_storage(f, row);
     ckpt_lost l = {.row = (uint32_t)row, .why = STR_LIT("a part of it is lost"), .offset = CKPT_NO_OFFSET};
-    const ckpt_tensor *t = &f->table.rows[row].t;
-    if (cannot_be_written(f, t))
-        l.why = has_unwritable_dtype(t) ? STR_LIT("no format can write its dtype")
-                : t->note.len             ? t->note
+    const ckpt_tensor t = table_tensor(&f->table, row);
+    if (cannot_be_written(f, &t))
+        l.why = has_unwritable_dtype(&t) ? STR_LIT("no format can write its dtype")
+                : t.note.len             ? t.note
                                           : STR_LIT("its data cannot be read");
     if (s && storage_loss(s))
         l = (ckpt_lost){(uint32_t)row, str_c(s->extra->lost_why), s->extra->lost_at, s->extra->file};
@@ -88,15 +89,15 @@ static ckpt_status add_lost_row(ckpt_file *f, size_t row, ckpt_error *err)
 /* replace_by_none - replaces ROW by None if it is an item of a list or tuple. */
 static ckpt_status replace_by_none(ckpt_file *f, size_t row, ckpt_error *err)
 {
-    const struct row *r = &f->table.rows[row];
-    const ckpt_value *node = r->steps && r->t.npath ? r->steps[r->t.npath - 1].node : NULL;
+    const struct row r = table_row(&f->table, row);
+    const ckpt_value *node = r.steps && r.t.npath ? r.steps[r.t.npath - 1].node : NULL;
     uint32_t pairs = 0;
     if (node)
         (void)value_pairs(node, &pairs);
-    if (!node || pairs || !r->t.value || r->t.part_of != CKPT_NO_TENSOR)
+    if (!node || pairs || !r.t.value || r.t.part_of != CKPT_NO_TENSOR)
         return CKPT_OK;
     ckpt_value *none = value_new(f->a, CKPT_V_NONE, 0);
-    return none && file_set_replacement(f, r->t.value, none) ? CKPT_OK : fail_memory(err);
+    return none && file_set_replacement(f, r.t.value, none) ? CKPT_OK : fail_memory(err);
 }
 
 void salvage_note_no_checksums(ckpt_file *f)
@@ -171,8 +172,9 @@ static ckpt_status find_lost_rows(ckpt_file *f, ckpt_error *err)
     f->row_lost = arena_array(f->a, f->table.nrows, sizeof *f->row_lost);
     for (size_t i = 0; f->row_lost && i < f->table.nrows; i++) {
         const struct storage *s = get_storage(f, i);
-        f->row_lost[i] = (s && storage_loss(s)) || cannot_be_written(f, &f->table.rows[i].t);
-        f->table.rows[i].t.has_data = f->table.rows[i].t.has_data && !f->row_lost[i];
+        const ckpt_tensor t = table_tensor(&f->table, i);
+        f->row_lost[i] = (s && storage_loss(s)) || cannot_be_written(f, &t);
+        table_set_has_data(&f->table, i, t.has_data && !f->row_lost[i]);
     }
     return f->row_lost ? CKPT_OK : fail_memory(err);
 }

@@ -37,7 +37,7 @@ static ckpt_status add_alias(ckpt_file *f, ckpt_value *key, ckpt_str name, uint3
                              ckpt_error *err)
 {
     uint32_t new_row;
-    struct row row = f->table.rows[tensor_row];
+    struct row row = table_row(&f->table, tensor_row);
     struct alias_row *alias = ARENA_NEW(f->a, struct alias_row);
     if (!alias)
         return fail_memory(err);
@@ -56,7 +56,7 @@ static ckpt_status add_alias(ckpt_file *f, ckpt_value *key, ckpt_str name, uint3
     }
     CKPT_TRY(file_add_row(f, &row, &new_row, err));
     alias->val.row = new_row;
-    f->table.rows[new_row].t.alias_of = tensor_row;
+    table_set_alias(&f->table, new_row, tensor_row);
     f->nties++; /* bounded: by rows */
     return CKPT_OK;
 }
@@ -91,9 +91,9 @@ struct extent {
     uint32_t storage, entry;
 };
 
-static const ckpt_tensor *get_tensor(const ckpt_plan *p, size_t entry)
+static ckpt_tensor get_tensor(const ckpt_plan *p, size_t entry)
 {
-    return &p->file->table.rows[p->entries[entry].row].t;
+    return table_tensor(&p->file->table, p->entries[entry].row);
 }
 
 /* has_own_bytes - returns true if T has bytes and is not a component of a composite. */
@@ -105,7 +105,7 @@ static bool has_own_bytes(const ckpt_tensor *t)
 /* get_first_row - returns the first row with the same view as ROW, even if the plan drops it. */
 static uint32_t get_first_row(const ckpt_plan *p, uint32_t row)
 {
-    uint32_t first = p->file->table.rows[row].t.alias_of;
+    uint32_t first = table_alias_of(&p->file->table, row);
     return first == CKPT_NO_TENSOR ? row : first;
 }
 
@@ -139,7 +139,8 @@ static ckpt_status find_ties(ckpt_plan *p, ckpt_ties how, bool *drop, map *kept,
     for (size_t i = 0; i < p->nentries; i++) {
         uint32_t first = get_first_row(p, p->entries[i].row), other;
         bool is_unrecordable = how == CKPT_TIES_DROP && !ties_can_record_name(p->entries[i].name);
-        if (!has_own_bytes(get_tensor(p, i)) || is_unrecordable)
+        const ckpt_tensor t = get_tensor(p, i);
+        if (!has_own_bytes(&t) || is_unrecordable)
             continue;
         if (!map_put_num(kept, first, (uint32_t)i, &other))
             return fail_memory(err);
@@ -210,8 +211,8 @@ static ckpt_status check_overlaps(ckpt_plan *p, ckpt_ties how, const bool *drop,
     if (!views)
         return fail_memory(err);
     for (size_t i = 0; i < p->nentries; i++) {
-        const ckpt_tensor *t = get_tensor(p, i);
-        if (!drop[i] && has_own_bytes(t) && t->elements && get_extent(t, &views[n]))
+        const ckpt_tensor t = get_tensor(p, i);
+        if (!drop[i] && has_own_bytes(&t) && t.elements && get_extent(&t, &views[n]))
             views[n++].entry = (uint32_t)i;
     }
     size_t found = find_overlaps(views, n, pair);
@@ -233,14 +234,14 @@ static uint64_t count_copied_bytes(const ckpt_plan *p, const bool *drop, bool *s
 {
     uint64_t written = 0, stored = 0;
     for (size_t i = 0; i < p->nentries; i++) {
-        const ckpt_tensor *t = get_tensor(p, i);
-        if (drop[i] || !has_own_bytes(t))
+        const ckpt_tensor t = get_tensor(p, i);
+        if (drop[i] || !has_own_bytes(&t))
             continue;
-        if (!checked_add(written, t->nbytes, &written))
+        if (!checked_add(written, t.nbytes, &written))
             return UINT64_MAX;
-        if (!seen[t->storage] && !checked_add(stored, p->file->table.storages[t->storage].nbytes, &stored))
+        if (!seen[t.storage] && !checked_add(stored, p->file->table.storages[t.storage].nbytes, &stored))
             return 0; /* at least 2^64 bytes are stored: not fewer than are written */
-        seen[t->storage] = true;
+        seen[t.storage] = true;
     }
     return written > stored ? written - stored : 0;
 }

@@ -128,11 +128,11 @@ static ckpt_status collect_optimizer(ckpt_mem *m, ckpt_file *file, const ckpt_in
     if (st == CKPT_OK && path)
         st = make_groups(m, tree.list[at].node, group_of, err);
     for (size_t i = 0; st == CKPT_OK && path && i < file->table.nrows; i++) {
-        const ckpt_tensor *r = &file->table.rows[i].t;
-        if (r->alias_of == CKPT_NO_TENSOR && r->part_of == CKPT_NO_TENSOR && r->npath > npath + 1 &&
-            path_begins(r->path, r->npath, path, npath) && !r->path[npath].is_int &&
-            str_is(r->path[npath].str, "state"))
-            add_state(&m->file_optimizer, group_of, r, npath + 1);
+        const ckpt_tensor r = table_tensor(&file->table, i);
+        if (r.alias_of == CKPT_NO_TENSOR && r.part_of == CKPT_NO_TENSOR && r.npath > npath + 1 &&
+            path_begins(r.path, r.npath, path, npath) && !r.path[npath].is_int &&
+            str_is(r.path[npath].str, "state"))
+            add_state(&m->file_optimizer, group_of, &r, npath + 1);
     }
     map_free(group_of);
     containers_free(&tree);
@@ -154,13 +154,13 @@ ckpt_status mem_collect(ckpt_mem *m, ckpt_file *file, const char *root, ckpt_err
     if (!m->tensors || !first_tensor)
         return fail_memory(err);
     for (size_t i = 0; i < nrows; i++) {
-        const ckpt_tensor *r = &file->table.rows[i].t;
+        const ckpt_tensor r = table_tensor(&file->table, i);
         struct mem_tensor *t = &m->tensors[m->ntensors];
-        size_t first_row = r->alias_of != CKPT_NO_TENSOR ? r->alias_of : i;
-        if (r->part_of != CKPT_NO_TENSOR || name_state(r->name) != CKPT_STATE_NONE ||
-            !root_contains(&weights, r->name, r->path, r->npath))
+        size_t first_row = r.alias_of != CKPT_NO_TENSOR ? r.alias_of : i;
+        if (r.part_of != CKPT_NO_TENSOR || name_state(r.name) != CKPT_STATE_NONE ||
+            !root_contains(&weights, r.name, r.path, r.npath))
             continue;
-        CKPT_TRY(add_row(m, r, weights.name.len ? str_skip(r->name, weights.name.len + 1) : r->name, err));
+        CKPT_TRY(add_row(m, &r, weights.name.len ? str_skip(r.name, weights.name.len + 1) : r.name, err));
         t->tied_to = first_tensor[first_row];
         bool was_added = t < &m->tensors[m->ntensors];
         if (!first_tensor[first_row] && was_added)

@@ -53,7 +53,8 @@ static void add_pair(ckpt_file *file, const ckpt_tensor *down, buf *name, ckpt_a
         buf_put_str(name, str_c(pairs[i].up));
         buf_put_str(name, str_skip(down->name, at + strlen(pairs[i].down))); /* bounded: found there */
         uint32_t row = buf_ok(name) ? file_find_tensor(file, buf_view(name)) : CKPT_NO_TENSOR;
-        uint64_t rank = row != CKPT_NO_TENSOR ? get_rank(down, &file->table.rows[row].t, pairs[i].order) : 0;
+        const ckpt_tensor up = row != CKPT_NO_TENSOR ? table_tensor(&file->table, row) : (ckpt_tensor){0};
+        uint64_t rank = row != CKPT_NO_TENSOR ? get_rank(down, &up, pairs[i].order) : 0;
         if (!rank)
             continue;
         out->rank_min = !out->modules || rank < out->rank_min ? rank : out->rank_min;
@@ -70,11 +71,11 @@ ckpt_status adapters_find(ckpt_file *file, ckpt_adapter *out, ckpt_error *err)
     buf_init(&name, SIZE_MAX / 2);
     *out = (ckpt_adapter){0};
     for (size_t i = 0; i < file->table.nrows && ok; i++) {
-        const ckpt_tensor *t = &file->table.rows[i].t;
-        if (t->part_of != CKPT_NO_TENSOR || str_find(t->name, STR_LIT(ADAPTER_WORD), 0) == SIZE_MAX)
+        const ckpt_tensor t = table_tensor(&file->table, i);
+        if (t.part_of != CKPT_NO_TENSOR || str_find(t.name, STR_LIT(ADAPTER_WORD), 0) == SIZE_MAX)
             continue;
         if ((ok = file_index_names(file)))
-            add_pair(file, t, &name, out);
+            add_pair(file, &t, &name, out);
     }
     ok = ok && buf_ok(&name);
     buf_free(&name);

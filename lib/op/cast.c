@@ -115,11 +115,11 @@ static void notice_skipped(ckpt_plan *p, const struct skipped *skipped)
                     skipped->quantized == 1 ? "it is" : "they are", what_helps(p->uncast_scheme));
     if (!skipped->n)
         return;
-    const ckpt_tensor *t = &p->file->table.rows[skipped->first->row].t;
+    const ckpt_tensor t = table_tensor(&p->file->table, skipped->first->row);
     if (skipped->n > 1)
         (void)snprintf(more, sizeof more, "; %zu more cannot be cast", skipped->n - 1);
     plan_notice(p, "\"%.*s\" (%s) stays %s: it %s%s", STR_ARG(skipped->first->name),
-                ckpt_kind_name((ckpt_kind)t->kind), ckpt_tensor_dtype_name(t), skipped->why, more);
+                ckpt_kind_name((ckpt_kind)t.kind), ckpt_tensor_dtype_name(&t), skipped->why, more);
 }
 
 /* find_scheme - returns the name of the scheme by which E is quantized, or a scale; NULL: neither. */
@@ -135,24 +135,24 @@ static const char *find_scheme(const ckpt_plan *p, const struct plan_entry *e)
  * SKIPPED if the user needs a notice about it. */
 static void cast_or_skip(ckpt_plan *p, const struct plan_entry *e, ckpt_dtype dtype, struct skipped *skipped)
 {
-    const ckpt_tensor *t = &p->file->table.rows[e->row].t;
-    const char *why = why_not_castable(t, dtype), *scheme = find_scheme(p, e);
+    const ckpt_tensor t = table_tensor(&p->file->table, e->row);
+    const char *why = why_not_castable(&t, dtype), *scheme = find_scheme(p, e);
     if (scheme) {
         skipped->quantized++;
         if (!p->uncast_scheme || str_is(str_c(scheme), quantized_title(QUANTIZED_IN_SHARDS)))
             p->uncast_scheme = scheme; /* no other command helps as long as shards are missing */
         return;
     }
-    skipped->scales += t->dtype == CKPT_DT_F8_E8M0;
-    if (!dtype_is_float((ckpt_dtype)t->dtype)) /* cast only by its full name */
+    skipped->scales += t.dtype == CKPT_DT_F8_E8M0;
+    if (!dtype_is_float((ckpt_dtype)t.dtype)) /* cast only by its full name */
         return;
-    if (is_counter(e, t)) {
+    if (is_counter(e, &t)) {
         skipped->counters++;
-    } else if (is_vector_for_blocks(t, dtype)) {
+    } else if (is_vector_for_blocks(&t, dtype)) {
         skipped->vectors++;
     } else if (!why) {
-        p->cast_to[e->row] = dtype == t->dtype ? 0 : (uint16_t)dtype;
-    } else if (t->part_of == CKPT_NO_TENSOR && skipped->n++ == 0) {
+        p->cast_to[e->row] = dtype == t.dtype ? 0 : (uint16_t)dtype;
+    } else if (t.part_of == CKPT_NO_TENSOR && skipped->n++ == 0) {
         skipped->first = e;
         skipped->why = why;
     }
@@ -160,13 +160,13 @@ static void cast_or_skip(ckpt_plan *p, const struct plan_entry *e, ckpt_dtype dt
 
 static ckpt_status cast_named(ckpt_plan *p, const struct plan_entry *e, ckpt_dtype dtype, ckpt_error *err)
 {
-    const ckpt_tensor *t = &p->file->table.rows[e->row].t;
-    const char *why = why_not_castable(t, dtype), *scheme = find_scheme(p, e);
+    const ckpt_tensor t = table_tensor(&p->file->table, e->row);
+    const char *why = why_not_castable(&t, dtype), *scheme = find_scheme(p, e);
     if (scheme)
-        return fail_quantized(e, t, dtype, scheme, err);
+        return fail_quantized(e, &t, dtype, scheme, err);
     if (why)
-        return fail_not_castable(e, t, dtype, why, err);
-    p->cast_to[e->row] = dtype == t->dtype ? 0 : (uint16_t)dtype;
+        return fail_not_castable(e, &t, dtype, why, err);
+    p->cast_to[e->row] = dtype == t.dtype ? 0 : (uint16_t)dtype;
     return CKPT_OK;
 }
 
@@ -209,13 +209,13 @@ static ckpt_status find_weight_rows(ckpt_plan *p, bool **rows, ckpt_error *err)
         st = weights_rows(&tree, &weights, p->root_name, &container, err);
     containers_free(&tree);
     for (size_t i = 0; st == CKPT_OK && i < t->nrows; i++) {
-        bool is_state = name_state(t->rows[i].t.name) != CKPT_STATE_NONE;
+        bool is_state = name_state(table_name(t, i)) != CKPT_STATE_NONE;
         (*rows)[i] = all || (container[i] != NO_CONTAINER && !is_state);
-        if ((*rows)[i] && t->rows[i].t.storage < t->nstorages)
-            is_weight_storage[t->rows[i].t.storage] = true;
+        if ((*rows)[i] && table_storage_of(t, i) < t->nstorages)
+            is_weight_storage[table_storage_of(t, i)] = true;
     }
     for (size_t i = 0; st == CKPT_OK && i < t->nrows; i++)
-        (*rows)[i] |= t->rows[i].t.storage < t->nstorages && is_weight_storage[t->rows[i].t.storage];
+        (*rows)[i] |= table_storage_of(t, i) < t->nstorages && is_weight_storage[table_storage_of(t, i)];
     return st;
 }
 
@@ -263,12 +263,12 @@ void cast_notice_skipped(ckpt_plan *p)
         return;
     for (size_t i = 0; i < p->nentries; i++) {
         const struct plan_entry *e = &p->entries[i];
-        const ckpt_tensor *t = &p->file->table.rows[e->row].t;
+        const ckpt_tensor t = table_tensor(&p->file->table, e->row);
         bool is_quantized = p->quantized->of_row[e->row] != QUANTIZED_BY_NONE;
         bool is_handled = is_quantized || p->is_weights[e->row] || p->cast_to[e->row] ||
-                          t->dtype == p->weights_dtype;
-        if (is_handled || !dtype_is_float((ckpt_dtype)t->dtype) || t->part_of != CKPT_NO_TENSOR ||
-            is_counter(e, t))
+                          t.dtype == p->weights_dtype;
+        if (is_handled || !dtype_is_float((ckpt_dtype)t.dtype) || t.part_of != CKPT_NO_TENSOR ||
+            is_counter(e, &t))
             continue;
         add_first_component(&components, e->name);
         n++;

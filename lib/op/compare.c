@@ -55,11 +55,11 @@ bool can_compare_rows(const ckpt_tensor *a, const ckpt_tensor *b)
 static ckpt_status open_row(struct compared_row *s, ckpt_file *file, uint32_t row,
                             const struct parallel_chunk *chunk, ckpt_error *err)
 {
-    const struct dtype_info *info = dtype_info((ckpt_dtype)file->table.rows[row].t.dtype);
+    const struct dtype_info *info = dtype_info(table_dtype_of(&file->table, row));
     struct stream_options o = tensor_stream_options(file);
     s->file = file;
     s->row = row;
-    s->dtype = (ckpt_dtype)file->table.rows[row].t.dtype;
+    s->dtype = table_dtype_of(&file->table, row);
     s->block_elems = info->block_bytes ? info->block_elems : 1;
     s->block_bytes = info->block_bytes ? info->block_bytes : 1;
     s->buf = malloc(STREAM_CHUNK);

@@ -43,9 +43,9 @@ static ckpt_str make_key(ckpt_plan *p, enum quantized_scheme_id scheme, ckpt_str
 /* rename_weight - gives W the name of the weight. */
 static ckpt_status rename_weight(ckpt_plan *p, const struct quantized_weight *w, ckpt_error *err)
 {
-    const struct row *row = &p->file->table.rows[w->weight];
-    const ckpt_path_elem *key = row->t.npath ? &row->t.path[row->t.npath - 1] : NULL;
-    const struct step *step = row->steps && row->t.npath ? &row->steps[row->t.npath - 1] : NULL;
+    const struct row row = table_row(&p->file->table, w->weight);
+    const ckpt_path_elem *key = row.t.npath ? &row.t.path[row.t.npath - 1] : NULL;
+    const struct step *step = row.steps && row.t.npath ? &row.steps[row.t.npath - 1] : NULL;
     if (str_is(str_c(suffixes[w->scheme]), results[w->scheme]) && w->scheme != QUANTIZED_TORCHAO)
         return CKPT_OK;
     ckpt_str name = key && !key->is_int ? make_key(p, w->scheme, key->str) : str_of(NULL, 0);
@@ -61,11 +61,11 @@ static ckpt_status rename_weight(ckpt_plan *p, const struct quantized_weight *w,
 /* replace_node - makes writers of graphs write ROW as the table has it, and not by the call that made it. */
 static ckpt_status replace_node(ckpt_file *f, uint32_t row, ckpt_error *err)
 {
-    ckpt_tensor *t = &f->table.rows[row].t;
-    if (!t->value || t->value->type == CKPT_V_TENSOR)
+    const ckpt_value *value = table_value_of(&f->table, row);
+    if (!value || value->type == CKPT_V_TENSOR)
         return CKPT_OK;
-    ckpt_value *node = value_new(f->a, CKPT_V_TENSOR, t->value->offset);
-    if (!node || !file_set_replacement(f, t->value, node))
+    ckpt_value *node = value_new(f->a, CKPT_V_TENSOR, value->offset);
+    if (!node || !file_set_replacement(f, value, node))
         return fail_memory(err);
     node->row = row;
     node->flags |= VALUE_ROW;
@@ -76,7 +76,8 @@ static ckpt_status replace_node(ckpt_file *f, uint32_t row, ckpt_error *err)
 static ckpt_status set_row(ckpt_plan *p, uint32_t row, const struct dequantized *d, source *from,
                            ckpt_error *err)
 {
-    ckpt_tensor *t = &p->file->table.rows[row].t;
+    struct row changed = table_row(&p->file->table, row);
+    ckpt_tensor *t = &changed.t;
     const struct storage storage = {.src = from,
                                     .nbytes = from->size,
                                     .key = t->name,
@@ -99,14 +100,15 @@ static ckpt_status set_row(ckpt_plan *p, uint32_t row, const struct dequantized 
     t->file_offset = CKPT_NO_OFFSET;
     t->alias_of = CKPT_NO_TENSOR;
     t->note = str_of("", 0);
-    return replace_node(p->file, row, err);
+    return table_replace_row(&p->file->table, row, &changed) ? replace_node(p->file, row, err)
+                                                             : fail_memory(err);
 }
 
 static ckpt_status dequantize_weight(struct dequantizer *d, const struct quantized_weight *w, ckpt_error *err)
 {
     struct dequantized out;
     source *numbers;
-    const ckpt_dequantized done = {.name = d->p->file->table.rows[w->weight].t.name,
+    const ckpt_dequantized done = {.name = table_name(&d->p->file->table, w->weight),
                                    .scheme = str_c(quantized_title(w->scheme))};
     CKPT_TRY(dequantize_make_recipe(d, w, &out, err));
     CKPT_TRY(rename_weight(d->p, w, err));
@@ -127,21 +129,22 @@ static ckpt_status dequantize_weight(struct dequantizer *d, const struct quantiz
 static ckpt_status dequantize_tie(ckpt_plan *p, const struct quantized_weight *w, uint32_t row,
                                   ckpt_error *err)
 {
-    ckpt_tensor *t = &p->file->table.rows[row].t, tie = p->file->table.rows[w->weight].t;
-    tie.name = t->name;
-    tie.path = t->path;
-    tie.npath = t->npath;
-    tie.value = t->value;
-    tie.alias_of = t->alias_of;
-    *t = tie;
-    return replace_node(p->file, row, err);
+    struct row tie = table_row(&p->file->table, row);
+    const ckpt_tensor own = tie.t;
+    tie.t = table_tensor(&p->file->table, w->weight);
+    tie.t.name = own.name;
+    tie.t.path = own.path;
+    tie.t.npath = own.npath;
+    tie.t.value = own.value;
+    tie.t.alias_of = own.alias_of;
+    return table_replace_row(&p->file->table, row, &tie) ? replace_node(p->file, row, err) : fail_memory(err);
 }
 
 /* drop_scale - leaves out ROW, a scale of activations, if it is of a module whose weights were dequantized,
  * or marks the file as quantized. */
 static void drop_scale(ckpt_plan *p, uint32_t row, const map *modules)
 {
-    ckpt_str name = p->file->table.rows[row].t.name, last = str_after_last(name, '.');
+    ckpt_str name = table_name(&p->file->table, row), last = str_after_last(name, '.');
     if (str_is(last, "scaled_fp8") || map_get(modules, str_of(name.ptr, name.len - last.len)) != MAP_NONE)
         p->keep[row] = false;
 }
@@ -160,7 +163,7 @@ static ckpt_status finish(ckpt_plan *p, struct quantized_weights *found, ckpt_er
             st = fail_memory(err);
     }
     for (uint32_t i = 0; st == CKPT_OK && i < p->file->table.nrows; i++) {
-        uint32_t of = found->of_row[i], alias = p->file->table.rows[i].t.alias_of;
+        uint32_t of = found->of_row[i], alias = table_alias_of(&p->file->table, i);
         if (of == QUANTIZED_BY_ALL)
             drop_scale(p, i, modules);
         else if (of != QUANTIZED_BY_NONE && alias != CKPT_NO_TENSOR && alias == found->list[of].weight)
@@ -177,7 +180,7 @@ static ckpt_status cast_ggml_blocks(ckpt_plan *p, size_t *n, ckpt_error *err)
 {
     const struct table *t = &p->file->table;
     for (size_t i = 0; i < t->nrows; i++) {
-        if (!dequantize_supports((ckpt_dtype)t->rows[i].t.dtype) || !p->keep[i])
+        if (!dequantize_supports(table_dtype_of(t, i)) || !p->keep[i])
             continue;
         if (!p->cast_to && !(p->cast_to = arena_array(p->a, t->nrows, sizeof *p->cast_to)))
             return fail_memory(err);
@@ -196,7 +199,7 @@ static ckpt_status dequantize_all(struct dequantizer *d, struct quantized_weight
         ckpt_status st = dequantize_weight(d, w, err);
         if (st == CKPT_OK)
             continue;
-        error_add_where(err, "%.*s", STR_ARG(d->p->file->table.rows[w->weight].t.name));
+        error_add_where(err, "%.*s", STR_ARG(table_name(&d->p->file->table, w->weight)));
         error_add_hint(err, "without --dequantize, quantized weights stay as they are");
         return st;
     }

@@ -41,7 +41,7 @@ static ckpt_status read_scalar(struct dequantizer *d, uint32_t row, float *out, 
 /* read_exponents - makes R read scales of uint8 as exponents, as OCP's microscaling formats have them. */
 static void read_exponents(const struct dequantizer *d, struct scaled_recipe *r)
 {
-    if (recipe_tensor(d, r->scale.row)->dtype == CKPT_DT_U8)
+    if (recipe_tensor(d, r->scale.row).dtype == CKPT_DT_U8)
         r->scale.dtype = CKPT_DT_F8_E8M0;
 }
 
@@ -58,9 +58,9 @@ static void set_fp4(struct scaled_recipe *r)
 static ckpt_status has_no_groups(struct dequantizer *d, uint32_t row, bool *out, ckpt_error *err)
 {
     unsigned char first[8];
-    const ckpt_tensor *t = recipe_tensor(d, row);
+    const ckpt_tensor t = recipe_tensor(d, row);
     *out = true;
-    if ((t->dtype != CKPT_DT_I32 && t->dtype != CKPT_DT_I64) || !t->elements)
+    if ((t.dtype != CKPT_DT_I32 && t.dtype != CKPT_DT_I64) || !t.elements)
         return CKPT_OK;
     CKPT_TRY(stream_read(&d->p->file->table, row, 0, 1, first, err));
     *out = first[0] == 0xff && first[3] == 0xff;
@@ -83,15 +83,15 @@ static bool is_integer(ckpt_dtype dt) { return dtype_info(dt)->klass == 'i' || d
 ckpt_status recipe_make_scaled(struct dequantizer *d, const struct quantized_weight *w,
                                struct dequantized *out, ckpt_error *err)
 {
-    const ckpt_tensor *t = recipe_tensor(d, w->weight), *scale = recipe_tensor(d, w->part[0]);
+    const ckpt_tensor t = recipe_tensor(d, w->weight), scale = recipe_tensor(d, w->part[0]);
     bool is_deepseek = w->scheme == QUANTIZED_SCALE_INV || w->scheme == QUANTIZED_DEEPSEEK;
-    bool is_fp4 = t->dtype == CKPT_DT_F4 || t->dtype == CKPT_DT_U8 || (is_deepseek && t->dtype == CKPT_DT_I8);
+    bool is_fp4 = t.dtype == CKPT_DT_F4 || t.dtype == CKPT_DT_U8 || (is_deepseek && t.dtype == CKPT_DT_I8);
     bool is_compressed = w->scheme == QUANTIZED_SCALE;
-    if (is_fp4 && (!is_deepseek || t->ndim < 2))
+    if (is_fp4 && (!is_deepseek || t.ndim < 2))
         return recipe_refuse("its packed numbers are of an unknown layout", err);
     if (w->scheme == QUANTIZED_QUANTO && w->part[1] != CKPT_NO_TENSOR)
         return recipe_refuse("packed numbers of optimum-quanto begin with _data._data", err);
-    CKPT_TRY(recipe_begin(d, w, is_fp4 ? 2 : 1, recipe_dtype(scale), out, err));
+    CKPT_TRY(recipe_begin(d, w, is_fp4 ? 2 : 1, recipe_dtype(&scale), out, err));
     if (is_fp4)
         set_fp4(&out->recipe);
     CKPT_TRY(recipe_set_scales(d, &out->recipe, w->part[0], out->shape, out->ndim, err));
@@ -99,7 +99,7 @@ ckpt_status recipe_make_scaled(struct dequantizer *d, const struct quantized_wei
     if (!is_compressed)
         return CKPT_OK;
     if (w->part[1] != CKPT_NO_TENSOR) {
-        if (!is_integer((ckpt_dtype)recipe_tensor(d, w->part[1])->dtype) && t->dtype == CKPT_DT_I8)
+        if (!is_integer((ckpt_dtype)recipe_tensor(d, w->part[1]).dtype) && t.dtype == CKPT_DT_I8)
             return recipe_refuse("its zeros are no integers", err);
         out->recipe.zero.m = recipe_matrix(w->part[1], out->recipe.scale.rows, out->recipe.scale.cols);
     }
@@ -111,12 +111,12 @@ ckpt_status recipe_make_scaled(struct dequantizer *d, const struct quantized_wei
 static ckpt_status make_comfy_blocks(struct dequantizer *d, const struct quantized_weight *w, bool is_fp4,
                                      struct dequantized *out, ckpt_error *err)
 {
-    const ckpt_tensor *t = recipe_tensor(d, w->weight);
+    const ckpt_tensor t = recipe_tensor(d, w->weight);
     struct scaled_recipe *r = &out->recipe;
     unsigned block = is_fp4 ? 16 : 32;
-    bool is_float = dtype_info((ckpt_dtype)t->dtype)->klass == 'f';
-    bool has_dtype = is_fp4 ? t->dtype == CKPT_DT_U8 : is_float;
-    if (!has_dtype || !is_matrix(t))
+    bool is_float = dtype_info((ckpt_dtype)t.dtype)->klass == 'f';
+    bool has_dtype = is_fp4 ? t.dtype == CKPT_DT_U8 : is_float;
+    if (!has_dtype || !is_matrix(&t))
         return recipe_refuse("it is no matrix of the dtype of its format", err);
     CKPT_TRY(recipe_begin(d, w, is_fp4 ? 2 : 1, CKPT_DT_BF16, out, err));
     if (r->cols % block)
@@ -174,11 +174,11 @@ ckpt_status recipe_make_fp4(struct dequantizer *d, const struct quantized_weight
 ckpt_status recipe_make_gpt_oss(struct dequantizer *d, const struct quantized_weight *w,
                                 struct dequantized *out, ckpt_error *err)
 {
-    const ckpt_tensor *t = recipe_tensor(d, w->weight);
+    const ckpt_tensor t = recipe_tensor(d, w->weight);
     struct scaled_recipe *r = &out->recipe;
-    if (t->ndim != 4 || t->shape[3] != 16 || !t->elements)
+    if (t.ndim != 4 || t.shape[3] != 16 || !t.elements)
         return recipe_refuse("its blocks do not have four dimensions", err);
-    uint64_t experts = t->shape[0], rows = t->shape[1], blocks = t->shape[2];
+    uint64_t experts = t.shape[0], rows = t.shape[1], blocks = t.shape[2];
     *r = recipe_make(experts * rows, blocks * 32, CKPT_DT_BF16); /* bounded: by twice the bytes of T */
     r->codes.m = recipe_matrix(w->weight, experts * rows, blocks * 16);
     set_fp4(r);
@@ -227,30 +227,30 @@ static ckpt_status find_packed_bits(struct dequantizer *d, uint64_t cols, uint64
 ckpt_status recipe_make_packed(struct dequantizer *d, const struct quantized_weight *w,
                                struct dequantized *out, ckpt_error *err)
 {
-    const ckpt_tensor *t = recipe_tensor(d, w->weight), *scale = recipe_tensor(d, w->part[0]);
+    const ckpt_tensor t = recipe_tensor(d, w->weight), scale = recipe_tensor(d, w->part[0]);
     struct scaled_recipe *r = &out->recipe;
     unsigned char *bytes;
     uint64_t n, cols;
     CKPT_TRY(recipe_read_part(d, w->part[1], 64, &bytes, &n, err));
-    if (recipe_tensor(d, w->part[1])->dtype != CKPT_DT_I64 || n != 16 || !is_matrix(t))
+    if (recipe_tensor(d, w->part[1]).dtype != CKPT_DT_I64 || n != 16 || !is_matrix(&t))
         return recipe_refuse("its weight_shape is not two int64", err);
     cols = load_u64le(bytes + 8);
-    if (load_u64le(bytes) != t->shape[0] || !cols || cols > UINT64_MAX / 32 / t->shape[0])
+    if (load_u64le(bytes) != t.shape[0] || !cols || cols > UINT64_MAX / 32 / t.shape[0])
         return recipe_refuse("its weight_shape does not match its packed numbers", err);
     unsigned bits = 0;
-    CKPT_TRY(find_packed_bits(d, cols, t->shape[1], &bits, err));
-    CKPT_TRY(recipe_set_matrix_shape(d, out, t->shape[0], cols, err));
-    *r = recipe_make(t->shape[0], cols, recipe_dtype(scale));
-    r->codes = (struct scaled_codes){.m = recipe_matrix(w->weight, t->shape[0], t->shape[1]),
+    CKPT_TRY(find_packed_bits(d, cols, t.shape[1], &bits, err));
+    CKPT_TRY(recipe_set_matrix_shape(d, out, t.shape[0], cols, err));
+    *r = recipe_make(t.shape[0], cols, recipe_dtype(&scale));
+    r->codes = (struct scaled_codes){.m = recipe_matrix(w->weight, t.shape[0], t.shape[1]),
                                      .packing = PACKED_COLS,
                                      .bits = bits,
                                      .offset = -(1 << (bits - 1))};
     CKPT_TRY(recipe_set_scales(d, r, w->part[0], out->shape, 2, err));
     if (w->part[2] != CKPT_NO_TENSOR) {
-        const ckpt_tensor *zero = recipe_tensor(d, w->part[2]);
+        const ckpt_tensor zero = recipe_tensor(d, w->part[2]);
         r->zero = r->codes;
-        r->zero.packing = zero->dtype == CKPT_DT_I32 ? PACKED_ROWS : PACKED_NOT;
-        r->zero.m = recipe_matrix(w->part[2], zero->ndim ? zero->shape[0] : 0, r->scale.cols);
+        r->zero.packing = zero.dtype == CKPT_DT_I32 ? PACKED_ROWS : PACKED_NOT;
+        r->zero.m = recipe_matrix(w->part[2], zero.ndim ? zero.shape[0] : 0, r->scale.cols);
     }
     return set_groups(d, r, w->part[3], err);
 }
@@ -264,8 +264,8 @@ static ckpt_status find_zero_offset(struct dequantizer *d, uint32_t zeros, unsig
                                     ckpt_error *err)
 {
     unsigned char words[4 * SAMPLE_WORDS];
-    const ckpt_tensor *t = recipe_tensor(d, zeros);
-    uint64_t n = t->elements < SAMPLE_WORDS ? t->elements : SAMPLE_WORDS;
+    const ckpt_tensor t = recipe_tensor(d, zeros);
+    uint64_t n = t.elements < SAMPLE_WORDS ? t.elements : SAMPLE_WORDS;
     CKPT_TRY(recipe_read_config(d, err));
     *offset = 1;
     if (d->config && value_get(d->config, "checkpoint_format")) {
@@ -295,24 +295,24 @@ static ckpt_status find_zero_offset(struct dequantizer *d, uint32_t zeros, unsig
 ckpt_status recipe_make_gptq(struct dequantizer *d, const struct quantized_weight *w, struct dequantized *out,
                              ckpt_error *err)
 {
-    const ckpt_tensor *t = recipe_tensor(d, w->weight), *scale = recipe_tensor(d, w->part[0]);
-    const ckpt_tensor *zero = recipe_tensor(d, w->part[1]);
+    const ckpt_tensor t = recipe_tensor(d, w->weight), scale = recipe_tensor(d, w->part[0]);
+    const ckpt_tensor zero = recipe_tensor(d, w->part[1]);
     struct scaled_recipe *r = &out->recipe;
-    if (!is_matrix(t) || !is_matrix(scale) || !is_matrix(zero) || t->shape[1] != scale->shape[1])
+    if (!is_matrix(&t) || !is_matrix(&scale) || !is_matrix(&zero) || t.shape[1] != scale.shape[1])
         return recipe_refuse("its tensors are not matrices of one width", err);
-    uint64_t rows = t->shape[1], groups = scale->shape[0], bits = zero->shape[1] * 32 / rows;
+    uint64_t rows = t.shape[1], groups = scale.shape[0], bits = zero.shape[1] * 32 / rows;
     bool has_groups = w->part[2] != CKPT_NO_TENSOR;
-    if (!bits || bits > 8 || zero->shape[1] * 32 != rows * bits || zero->shape[0] != groups)
+    if (!bits || bits > 8 || zero.shape[1] * 32 != rows * bits || zero.shape[0] != groups)
         return recipe_refuse("its zeros are not of 1 to 8 bits", err);
-    uint64_t cols = has_groups ? recipe_tensor(d, w->part[2])->elements : t->shape[0] * 32 / bits;
-    if (!cols || t->shape[0] * 32 / bits != cols) /* bounded: a size of a tensor */
+    uint64_t cols = has_groups ? recipe_tensor(d, w->part[2]).elements : t.shape[0] * 32 / bits;
+    if (!cols || t.shape[0] * 32 / bits != cols) /* bounded: a size of a tensor */
         return recipe_refuse("its packed numbers do not have the shape of its g_idx", err);
     CKPT_TRY(recipe_set_matrix_shape(d, out, rows, cols, err));
-    *r = recipe_make(rows, cols, recipe_dtype(scale));
+    *r = recipe_make(rows, cols, recipe_dtype(&scale));
     r->codes = (struct scaled_codes){
-        .m = make_transposed(w->weight, rows, t->shape[0]), .packing = PACKED_COLS, .bits = (unsigned)bits};
+        .m = make_transposed(w->weight, rows, t.shape[0]), .packing = PACKED_COLS, .bits = (unsigned)bits};
     r->scale = make_transposed(w->part[0], rows, groups);
-    r->zero = (struct scaled_codes){.m = make_transposed(w->part[1], zero->shape[1], groups),
+    r->zero = (struct scaled_codes){.m = make_transposed(w->part[1], zero.shape[1], groups),
                                     .packing = PACKED_ROWS,
                                     .bits = (unsigned)bits};
     CKPT_TRY(find_zero_offset(d, w->part[1], (unsigned)bits, &r->zero.offset, err));
@@ -327,26 +327,26 @@ ckpt_status recipe_make_awq(struct dequantizer *d, const struct quantized_weight
                             ckpt_error *err)
 {
     static const uint8_t order[8] = {0, 4, 1, 5, 2, 6, 3, 7};
-    const ckpt_tensor *t = recipe_tensor(d, w->weight), *scale = recipe_tensor(d, w->part[0]);
-    const ckpt_tensor *zero = recipe_tensor(d, w->part[1]);
+    const ckpt_tensor t = recipe_tensor(d, w->weight), scale = recipe_tensor(d, w->part[0]);
+    const ckpt_tensor zero = recipe_tensor(d, w->part[1]);
     struct scaled_recipe *r = &out->recipe;
-    if (is_matrix(t) && is_matrix(scale) && t->shape[1] == scale->shape[1]) /* GPTQ without g_idx */
+    if (is_matrix(&t) && is_matrix(&scale) && t.shape[1] == scale.shape[1]) /* GPTQ without g_idx */
         return recipe_make_gptq(d, w, out, err);
-    bool fits = is_matrix(t) && is_matrix(scale) && is_matrix(zero) && zero->shape[1] == t->shape[1] &&
-                scale->shape[1] == t->shape[1] * 8 && /* bounded: sizes */
-                zero->shape[0] == scale->shape[0] && t->shape[0] % scale->shape[0] == 0;
+    bool fits = is_matrix(&t) && is_matrix(&scale) && is_matrix(&zero) && zero.shape[1] == t.shape[1] &&
+                scale.shape[1] == t.shape[1] * 8 && /* bounded: sizes */
+                zero.shape[0] == scale.shape[0] && t.shape[0] % scale.shape[0] == 0;
     if (!fits)
         return recipe_refuse("its tensors are not of AWQ's GEMM layout", err);
-    uint64_t rows = scale->shape[1], cols = t->shape[0], groups = scale->shape[0];
+    uint64_t rows = scale.shape[1], cols = t.shape[0], groups = scale.shape[0];
     CKPT_TRY(recipe_set_matrix_shape(d, out, rows, cols, err));
-    *r = recipe_make(rows, cols, recipe_dtype(scale));
+    *r = recipe_make(rows, cols, recipe_dtype(&scale));
     r->block_cols = cols / groups;
-    r->codes = (struct scaled_codes){.m = make_transposed(w->weight, t->shape[1], cols),
+    r->codes = (struct scaled_codes){.m = make_transposed(w->weight, t.shape[1], cols),
                                      .packing = PACKED_ROWS,
                                      .bits = 4,
                                      .order = order};
     r->zero = r->codes;
-    r->zero.m = make_transposed(w->part[1], t->shape[1], groups);
+    r->zero.m = make_transposed(w->part[1], t.shape[1], groups);
     r->scale = make_transposed(w->part[0], rows, groups);
     return CKPT_OK;
 }
@@ -382,21 +382,21 @@ static uint64_t find_mlx_bits(const struct dequantizer *d, ckpt_str stem, uint64
 ckpt_status recipe_make_mlx(struct dequantizer *d, const struct quantized_weight *w, struct dequantized *out,
                             ckpt_error *err)
 {
-    const ckpt_tensor *t = recipe_tensor(d, w->weight), *scale = recipe_tensor(d, w->part[0]);
+    const ckpt_tensor t = recipe_tensor(d, w->weight), scale = recipe_tensor(d, w->part[0]);
     struct scaled_recipe *r = &out->recipe;
-    if (!t->ndim || t->ndim != scale->ndim || !t->elements || !scale->elements)
+    if (!t.ndim || t.ndim != scale.ndim || !t.elements || !scale.elements)
         return recipe_refuse("its tensors do not have the same dimensions", err);
-    uint64_t words = t->shape[t->ndim - 1], scales = scale->shape[t->ndim - 1], rows = t->elements / words;
+    uint64_t words = t.shape[t.ndim - 1], scales = scale.shape[t.ndim - 1], rows = t.elements / words;
     CKPT_TRY(recipe_read_config(d, err));
     uint64_t bits = find_mlx_bits(d, w->stem, words, scales);
     if (!bits || bits > 8)
         return recipe_refuse("how many bits it has is in a config.json of MLX, which is not next to the file",
                              err);
-    CKPT_TRY(recipe_set_shape(d, out, t, 32, bits, err));
-    *r = recipe_make(rows, out->shape[t->ndim - 1], recipe_dtype(scale));
+    CKPT_TRY(recipe_set_shape(d, out, &t, 32, bits, err));
+    *r = recipe_make(rows, out->shape[t.ndim - 1], recipe_dtype(&scale));
     r->codes = (struct scaled_codes){
         .m = recipe_matrix(w->weight, rows, words), .packing = PACKED_COLS, .bits = (unsigned)bits};
-    if (r->cols % scales || scale->elements / scales != rows)
+    if (r->cols % scales || scale.elements / scales != rows)
         return recipe_refuse("its scales do not divide its columns", err);
     r->block_cols = r->cols / scales;
     r->scale = recipe_matrix(w->part[0], rows, scales);
@@ -428,17 +428,17 @@ static const float *make_e4m3(struct dequantizer *d)
 ckpt_status recipe_make_mlx_float(struct dequantizer *d, const struct quantized_weight *w,
                                   struct dequantized *out, ckpt_error *err)
 {
-    const ckpt_tensor *t = recipe_tensor(d, w->weight), *scale = recipe_tensor(d, w->part[0]);
+    const ckpt_tensor t = recipe_tensor(d, w->weight), scale = recipe_tensor(d, w->part[0]);
     struct scaled_recipe *r = &out->recipe;
-    if (!t->ndim || t->ndim != scale->ndim || !t->elements || !scale->elements)
+    if (!t.ndim || t.ndim != scale.ndim || !t.elements || !scale.elements)
         return recipe_refuse("its tensors do not have the same dimensions", err);
-    uint64_t words = t->shape[t->ndim - 1], scales = scale->shape[t->ndim - 1], rows = t->elements / words;
+    uint64_t words = t.shape[t.ndim - 1], scales = scale.shape[t.ndim - 1], rows = t.elements / words;
     uint64_t words_each = words % scales ? 0 : words / scales;
-    if (scale->dtype != CKPT_DT_U8 || (words_each != 2 && words_each != 4 && words_each != 8))
+    if (scale.dtype != CKPT_DT_U8 || (words_each != 2 && words_each != 4 && words_each != 8))
         return recipe_refuse("its scales are not those of MLX's mxfp4, nvfp4 or mxfp8", err);
     unsigned bits = words_each == 8 ? 8 : 4;
-    CKPT_TRY(recipe_set_shape(d, out, t, 32, bits, err));
-    *r = recipe_make(rows, out->shape[t->ndim - 1], CKPT_DT_BF16);
+    CKPT_TRY(recipe_set_shape(d, out, &t, 32, bits, err));
+    *r = recipe_make(rows, out->shape[t.ndim - 1], CKPT_DT_BF16);
     r->codes = (struct scaled_codes){.m = recipe_matrix(w->weight, rows, words),
                                      .packing = PACKED_COLS,
                                      .bits = bits,

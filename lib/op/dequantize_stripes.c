@@ -57,9 +57,9 @@ static ckpt_status read_number(struct dequantizer *d, uint32_t row, uint64_t wit
     *out = without;
     if (row == CKPT_NO_TENSOR)
         return CKPT_OK;
-    const ckpt_tensor *t = recipe_tensor(d, row);
-    char klass = dtype_info((ckpt_dtype)t->dtype)->klass;
-    if (t->elements != 1 || (klass != 'i' && klass != 'u' && klass != 'b'))
+    const ckpt_tensor t = recipe_tensor(d, row);
+    char klass = dtype_info((ckpt_dtype)t.dtype)->klass;
+    if (t.elements != 1 || (klass != 'i' && klass != 'u' && klass != 'b'))
         return recipe_refuse("one of the tensors that describe it is not an integer", err);
     CKPT_TRY(recipe_read_part(d, row, 8, &bytes, &n, err));
     *out = 0;
@@ -87,7 +87,7 @@ static ckpt_status read_hqq_shape(struct dequantizer *d, uint32_t row, struct de
 {
     unsigned char *bytes;
     uint64_t n;
-    if (row == CKPT_NO_TENSOR || recipe_tensor(d, row)->dtype != CKPT_DT_I64)
+    if (row == CKPT_NO_TENSOR || recipe_tensor(d, row).dtype != CKPT_DT_I64)
         return recipe_refuse("its shape is not a tensor of int64", err);
     CKPT_TRY(recipe_read_part(d, row, 64, &bytes, &n, err));
     out->ndim = (uint32_t)(n / 8);
@@ -120,15 +120,15 @@ static ckpt_status find_hqq_packing(struct dequantizer *d, uint32_t row, const s
 static ckpt_status find_hqq_dtype(struct dequantizer *d, const struct quantized_weight *w, ckpt_dtype *out,
                                   ckpt_error *err)
 {
-    const ckpt_tensor *scale = recipe_tensor(d, w->part[HQQ_SCALE]);
-    const ckpt_tensor *zero = recipe_tensor(d, w->part[HQQ_ZERO]);
+    const ckpt_tensor scale = recipe_tensor(d, w->part[HQQ_SCALE]);
+    const ckpt_tensor zero = recipe_tensor(d, w->part[HQQ_ZERO]);
     ckpt_str name;
     CKPT_TRY(read_text(d, w->part[HQQ_COMPUTE_DTYPE], &name, err));
     ckpt_dtype computes = name.len ? recipe_parse_dtype(name) : CKPT_DT_F16;
-    if (!computes || scale->dtype != zero->dtype || scale->ndim != zero->ndim ||
-        dtype_info((ckpt_dtype)scale->dtype)->klass != 'f')
+    if (!computes || scale.dtype != zero.dtype || scale.ndim != zero.ndim ||
+        dtype_info((ckpt_dtype)scale.dtype)->klass != 'f')
         return recipe_refuse("its scales, zeros and compute_dtype are not of one kind of float", err);
-    *out = !scale->ndim || scale->dtype == computes ? computes : CKPT_DT_F32;
+    *out = !scale.ndim || scale.dtype == computes ? computes : CKPT_DT_F32;
     return CKPT_OK;
 }
 
@@ -157,7 +157,7 @@ static ckpt_status set_hqq_codes(struct dequantizer *d, const struct quantized_w
     r->codes.m = recipe_matrix(w->weight, h->rows, h->cols);
     if (!packing)
         return CKPT_OK;
-    bool is_packed_dtype = recipe_tensor(d, w->weight)->dtype == packing->dtype;
+    bool is_packed_dtype = recipe_tensor(d, w->weight).dtype == packing->dtype;
     if (!view_as_float && !is_packed_dtype)
         return recipe_refuse("its packed numbers do not have the dtype of its packing", err);
     r->codes.m.dtype = packing->dtype;
@@ -176,7 +176,7 @@ static ckpt_status set_hqq_codes(struct dequantizer *d, const struct quantized_w
 ckpt_status recipe_make_hqq(struct dequantizer *d, const struct quantized_weight *w, struct dequantized *out,
                             ckpt_error *err)
 {
-    const ckpt_tensor *scale = recipe_tensor(d, w->part[HQQ_SCALE]);
+    const ckpt_tensor scale = recipe_tensor(d, w->part[HQQ_SCALE]);
     struct scaled_recipe *r = &out->recipe;
     struct hqq h;
     uint64_t view_as_float;
@@ -189,7 +189,7 @@ ckpt_status recipe_make_hqq(struct dequantizer *d, const struct quantized_weight
     *r = recipe_make(h.rows, h.cols, dtype);
     CKPT_TRY(set_hqq_codes(d, w, &h, view_as_float != 0, r, err));
     r->rounds_difference = true;
-    bool is_one = scale->elements == 1, by_row = !is_one && h.axis;
+    bool is_one = scale.elements == 1, by_row = !is_one && h.axis;
     if (is_one || !by_row)
         r->block_rows = r->rows;
     if (is_one || by_row)
@@ -243,8 +243,8 @@ static ckpt_status count_bias_rows(struct dequantizer *d, const struct quantized
     if (!name.ptr)
         return fail_memory(err);
     uint32_t row = file_find_tensor(d->p->file, name);
-    if (row != CKPT_NO_TENSOR && recipe_tensor(d, row)->ndim == 1)
-        *rows = recipe_tensor(d, row)->elements;
+    if (row != CKPT_NO_TENSOR && recipe_tensor(d, row).ndim == 1)
+        *rows = recipe_tensor(d, row).elements;
     return CKPT_OK;
 }
 
@@ -345,7 +345,7 @@ static void set_quanto_scales(struct dequantizer *d, const struct quantized_weig
     r->block_rows = r->rows / scale_rows; /* one scale for each row, or for each column */
     r->block_cols = r->cols / scale_cols;
     r->scale = recipe_matrix(w->part[0], scale_rows, scale_cols);
-    if (dtype_info((ckpt_dtype)recipe_tensor(d, w->part[1])->dtype)->klass != 'f') {
+    if (dtype_info((ckpt_dtype)recipe_tensor(d, w->part[1]).dtype)->klass != 'f') {
         r->zero.m = shift;
         return;
     }
@@ -366,25 +366,25 @@ static bool is_quanto_row(const ckpt_tensor *t, const ckpt_tensor *scale)
 ckpt_status recipe_make_quanto(struct dequantizer *d, const struct quantized_weight *w,
                                struct dequantized *out, ckpt_error *err)
 {
-    const ckpt_tensor *t = recipe_tensor(d, w->weight), *scale = recipe_tensor(d, w->part[0]);
-    if (!t->ndim || !t->elements || !scale->ndim || !scale->elements)
+    const ckpt_tensor t = recipe_tensor(d, w->weight), scale = recipe_tensor(d, w->part[0]);
+    if (!t.ndim || !t.elements || !scale.ndim || !scale.elements)
         return recipe_refuse("its tensors have no elements", err);
-    bool is_row = is_quanto_row(t, scale);
-    uint64_t n = scale->shape[0], packed = t->shape[0], rows = n; /* n: rows of the unpacked matrix */
-    if (n != scale->elements && !is_row)
+    bool is_row = is_quanto_row(&t, &scale);
+    uint64_t n = scale.shape[0], packed = t.shape[0], rows = n; /* n: rows of the unpacked matrix */
+    if (n != scale.elements && !is_row)
         return recipe_refuse("its scales are not those of the first axis", err);
     CKPT_TRY(read_quanto_files(d, err));
     unsigned bits = find_quanto_bits(d, w, n, packed);
     if (!bits)
         return recipe_refuse("its scales do not show whether it has 2 or 4 bits, nor does a quanto_qmap.json",
                              err);
-    if (t->ndim == 2 && !is_row)
-        CKPT_TRY(find_quanto_rows(d, w, n, t->shape[1], &rows, err));
-    CKPT_TRY(set_quanto_shape(d, out, t, rows, n, err));
+    if (t.ndim == 2 && !is_row)
+        CKPT_TRY(find_quanto_rows(d, w, n, t.shape[1], &rows, err));
+    CKPT_TRY(set_quanto_shape(d, out, &t, rows, n, err));
     if (is_row) /* its other dimensions are rows, none of which is packed with another */
-        n = packed = t->elements / scale->elements;
-    uint64_t cols = t->elements / packed;
-    out->recipe = recipe_make(n, cols, recipe_dtype(scale));
+        n = packed = t.elements / scale.elements;
+    uint64_t cols = t.elements / packed;
+    out->recipe = recipe_make(n, cols, recipe_dtype(&scale));
     out->recipe.codes = (struct scaled_codes){
         .m = recipe_matrix(w->weight, packed, cols), .packing = PACKED_STRIPES, .bits = bits};
     set_quanto_scales(d, w, is_row ? 1 : n, is_row ? cols : 1, &out->recipe);

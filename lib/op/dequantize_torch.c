@@ -14,7 +14,7 @@ static ckpt_status make_bnb_nested(struct dequantizer *d, const struct quantized
     if (!has_both || !r->nested_block || !offset || offset->type != CKPT_V_FLOAT)
         return recipe_refuse("its quant_state does not describe the nested absmax", err);
     r->nested_offset = (float)offset->u.f;
-    r->nested = recipe_matrix(w->part[4], 1, recipe_tensor(d, w->part[4])->elements);
+    r->nested = recipe_matrix(w->part[4], 1, recipe_tensor(d, w->part[4]).elements);
     return recipe_read_lookup(d, w->part[5], 256, &r->nested_lookup, err);
 }
 
@@ -41,7 +41,7 @@ static ckpt_status read_shape(struct dequantizer *d, const ckpt_value *v, struct
 ckpt_status recipe_make_bnb_4bit(struct dequantizer *d, const struct quantized_weight *w,
                                  struct dequantized *out, ckpt_error *err)
 {
-    const ckpt_tensor *t = recipe_tensor(d, w->weight), *absmax = recipe_tensor(d, w->part[0]);
+    const ckpt_tensor t = recipe_tensor(d, w->weight), absmax = recipe_tensor(d, w->part[0]);
     struct scaled_recipe *r = &out->recipe;
     uint32_t row = w->part[2] != CKPT_NO_TENSOR ? w->part[2] : w->part[3];
     const ckpt_value *state;
@@ -55,15 +55,15 @@ ckpt_status recipe_make_bnb_4bit(struct dequantizer *d, const struct quantized_w
     if (!r->dtype || !r->block_cols)
         return recipe_refuse("its quant_state has no dtype or blocksize", err);
     static const ckpt_dtype words[9] = {[1] = CKPT_DT_U8, [2] = CKPT_DT_U16, [4] = CKPT_DT_U32};
-    unsigned width = dtype_info((ckpt_dtype)t->dtype)->block_bytes;
+    unsigned width = dtype_info((ckpt_dtype)t.dtype)->block_bytes;
     r->codes = (struct scaled_codes){
-        .m = recipe_matrix(w->weight, 1, t->elements), .packing = PACKED_COLS, .bits = 4, .high_first = true};
+        .m = recipe_matrix(w->weight, 1, t.elements), .packing = PACKED_COLS, .bits = 4, .high_first = true};
     r->codes.m.dtype = width < 9 ? words[width] : CKPT_DT_NONE;
     if (!r->codes.m.dtype)
         return recipe_refuse("its numbers are not in elements of 1, 2 or 4 bytes", err);
     CKPT_TRY(recipe_read_lookup(d, w->part[1], 16, &r->codes.lookup, err));
-    r->scale = recipe_matrix(w->part[0], 1, absmax->elements);
-    return absmax->dtype == CKPT_DT_U8 ? make_bnb_nested(d, w, state, r, err) : CKPT_OK;
+    r->scale = recipe_matrix(w->part[0], 1, absmax.elements);
+    return absmax.dtype == CKPT_DT_U8 ? make_bnb_nested(d, w, state, r, err) : CKPT_OK;
 }
 
 ckpt_status recipe_make_bnb_int8(struct dequantizer *d, const struct quantized_weight *w,
@@ -100,17 +100,17 @@ static ckpt_status refuse_class(ckpt_str name, ckpt_error *err)
 static ckpt_status set_even_scales(struct dequantizer *d, struct scaled_recipe *r, uint32_t scale,
                                    const struct dequantized *out, ckpt_error *err)
 {
-    const ckpt_tensor *t = recipe_tensor(d, scale);
+    const ckpt_tensor t = recipe_tensor(d, scale);
     uint32_t ndim = out->ndim;
-    bool is_even = t->ndim == ndim && ndim >= 2 && t->elements > 1;
+    bool is_even = t.ndim == ndim && ndim >= 2 && t.elements > 1;
     for (uint32_t k = 0; is_even && k < ndim; k++)
-        is_even = k + 2 < ndim ? t->shape[k] == out->shape[k] : out->shape[k] % t->shape[k] == 0;
+        is_even = k + 2 < ndim ? t.shape[k] == out->shape[k] : out->shape[k] % t.shape[k] == 0;
     if (!is_even)
         return recipe_set_scales(d, r, scale, out->shape, ndim, err);
     r->matrix_rows = out->shape[ndim - 2];
-    r->block_rows = out->shape[ndim - 2] / t->shape[ndim - 2];
-    r->block_cols = out->shape[ndim - 1] / t->shape[ndim - 1];
-    r->scale = recipe_matrix(scale, t->elements / t->shape[ndim - 1], t->shape[ndim - 1]);
+    r->block_rows = out->shape[ndim - 2] / t.shape[ndim - 2];
+    r->block_cols = out->shape[ndim - 1] / t.shape[ndim - 1];
+    r->scale = recipe_matrix(scale, t.elements / t.shape[ndim - 1], t.shape[ndim - 1]);
     return CKPT_OK;
 }
 
@@ -159,17 +159,17 @@ ckpt_status recipe_make_torchao(struct dequantizer *d, const struct quantized_we
 ckpt_status recipe_make_torchao_tensor(struct dequantizer *d, const struct quantized_weight *w,
                                        struct dequantized *out, ckpt_error *err)
 {
-    const ckpt_tensor *t = recipe_tensor(d, w->weight);
-    ckpt_str klass = str_after_last(t->klass, '.');
+    const ckpt_tensor t = recipe_tensor(d, w->weight);
+    ckpt_str klass = str_after_last(t.klass, '.');
     if (!is_dequantized_class(klass))
         return refuse_class(klass, err);
     if (w->part[3] != CKPT_NO_TENSOR)
         return recipe_refuse("its activations are scaled, too, which a weight alone cannot express", err);
     if (w->part[0] == CKPT_NO_TENSOR || w->part[1] == CKPT_NO_TENSOR)
         return recipe_refuse("it has no qdata and scale", err);
-    if (!recipe_parse_dtype(str_c(ckpt_dtype_name((ckpt_dtype)t->dtype))))
+    if (!recipe_parse_dtype(str_c(ckpt_dtype_name((ckpt_dtype)t.dtype))))
         return recipe_refuse("it is not of float32, float16 or bfloat16", err);
-    return set_torchao(d, w, w->part[0], w->part[1], w->part[2], (ckpt_dtype)t->dtype, out, err);
+    return set_torchao(d, w, w->part[0], w->part[1], w->part[2], (ckpt_dtype)t.dtype, out, err);
 }
 
 /* The parts of a torchao_affine, in the order of the components in quantized.c. */
@@ -228,8 +228,8 @@ static ckpt_status find_affine_codes(const struct dequantizer *d, const struct q
     uint32_t impl = w->part[AFFINE_IMPL];
     if (impl == CKPT_NO_TENSOR)
         return recipe_refuse("it has no tensor_impl", err);
-    ckpt_str layout = str_after_last(recipe_tensor(d, impl)->klass, '.');
-    const ckpt_value *state = find_wrapper_state(recipe_tensor(d, impl)->value);
+    ckpt_str layout = str_after_last(recipe_tensor(d, impl).klass, '.');
+    const ckpt_value *state = find_wrapper_state(recipe_tensor(d, impl).value);
     const ckpt_value *transposed = value_get(state, "transposed");
     bool is_plain = str_is(layout, "PlainAQTTensorImpl"), is_float8 = str_is(layout, "Float8AQTTensorImpl");
     if (!is_plain && !is_float8)
@@ -258,24 +258,25 @@ static bool has_shape(const ckpt_tensor *t, const struct dequantized *out)
 ckpt_status recipe_make_torchao_affine(struct dequantizer *d, const struct quantized_weight *w,
                                        struct dequantized *out, ckpt_error *err)
 {
-    bool is_inner = str_is(str_after_last(recipe_tensor(d, w->weight)->klass, '.'),
+    bool is_inner = str_is(str_after_last(recipe_tensor(d, w->weight).klass, '.'),
                            "LinearActivationQuantizedTensor");
     uint32_t row = is_inner ? w->part[AFFINE_WEIGHT] : w->weight, codes = CKPT_NO_TENSOR;
     uint32_t zero = w->part[AFFINE_ZERO];
     if (row == CKPT_NO_TENSOR)
         return recipe_refuse("it has no original_weight_tensor", err);
-    const ckpt_tensor *t = recipe_tensor(d, row);
-    ckpt_str klass = str_after_last(t->klass, '.');
-    const ckpt_value *state = find_wrapper_state(t->value);
+    const ckpt_tensor t = recipe_tensor(d, row);
+    ckpt_str klass = str_after_last(t.klass, '.');
+    const ckpt_value *state = find_wrapper_state(t.value);
     if (!str_is(klass, "AffineQuantizedTensor"))
         return refuse_class(klass, err);
     CKPT_TRY(find_affine_codes(d, w, &codes, err));
-    if (!recipe_parse_dtype(str_c(ckpt_dtype_name((ckpt_dtype)t->dtype))))
+    if (!recipe_parse_dtype(str_c(ckpt_dtype_name((ckpt_dtype)t.dtype))))
         return recipe_refuse("it is not of float32, float16 or bfloat16", err);
     if (!has_zero_domain(state, zero != CKPT_NO_TENSOR))
         return recipe_refuse("its zeros are not subtracted from its codes (zero_point_domain)", err);
-    CKPT_TRY(recipe_begin(d, w, 1, (ckpt_dtype)t->dtype, out, err));
-    if (!has_shape(recipe_tensor(d, codes), out) || !has_shape(t, out))
+    CKPT_TRY(recipe_begin(d, w, 1, (ckpt_dtype)t.dtype, out, err));
+    const ckpt_tensor code = recipe_tensor(d, codes);
+    if (!has_shape(&code, out) || !has_shape(&t, out))
         return recipe_refuse("its data have another shape", err);
     struct scaled_recipe *r = &out->recipe;
     r->codes.m.row = codes;
@@ -305,12 +306,12 @@ static ckpt_status set_channels(const struct dequantizer *d, const struct quanti
                                 const ckpt_value *axis, struct scaled_recipe *r, ckpt_error *err)
 {
     int64_t dim;
-    const ckpt_tensor *t = recipe_tensor(d, w->weight);
+    const ckpt_tensor t = recipe_tensor(d, w->weight);
     bool ok = w->part[0] != CKPT_NO_TENSOR && w->part[1] != CKPT_NO_TENSOR && axis &&
-              value_integer(axis, &dim) && t->ndim;
-    if (!ok || (dim != 0 && dim != (int64_t)t->ndim - 1))
+              value_integer(axis, &dim) && t.ndim;
+    if (!ok || (dim != 0 && dim != (int64_t)t.ndim - 1))
         return recipe_refuse("its scales are not those of the first or last dimension", err);
-    uint64_t channels = t->shape[dim];
+    uint64_t channels = t.shape[dim];
     r->matrix_rows = r->rows;
     if (dim) {
         r->block_rows = r->rows;
@@ -321,7 +322,7 @@ static ckpt_status set_channels(const struct dequantizer *d, const struct quanti
         r->scale = recipe_matrix(w->part[0], channels, 1);
     }
     r->zero.m = recipe_matrix(w->part[1], r->scale.rows, r->scale.cols);
-    r->has_wide_scale = recipe_tensor(d, w->part[0])->dtype == CKPT_DT_F64;
+    r->has_wide_scale = recipe_tensor(d, w->part[0]).dtype == CKPT_DT_F64;
     return CKPT_OK;
 }
 
@@ -341,15 +342,15 @@ static ckpt_dtype get_qtensor_codes(ckpt_dtype dt)
 ckpt_status recipe_make_qtensor(struct dequantizer *d, const struct quantized_weight *w,
                                 struct dequantized *out, ckpt_error *err)
 {
-    const ckpt_tensor *t = recipe_tensor(d, w->weight);
-    const ckpt_value *quantizer = find_quantizer(t->value);
+    const ckpt_tensor t = recipe_tensor(d, w->weight);
+    const ckpt_value *quantizer = find_quantizer(t.value);
     struct scaled_recipe *r = &out->recipe;
     int64_t zero;
     if (!quantizer)
         return recipe_refuse("the call that makes it has no quantizer", err);
     ckpt_str scheme = value_name(value_item(quantizer, 0));
     const ckpt_value *scale = value_item(quantizer, 1);
-    ckpt_dtype codes = get_qtensor_codes((ckpt_dtype)t->dtype);
+    ckpt_dtype codes = get_qtensor_codes((ckpt_dtype)t.dtype);
     if (!codes)
         return recipe_refuse("packed numbers of torch are not dequantized", err);
     CKPT_TRY(recipe_begin(d, w, 1, CKPT_DT_F32, out, err));

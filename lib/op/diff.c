@@ -36,14 +36,14 @@ struct diff {
     ckpt_diff_totals *totals;
 };
 
-static const ckpt_tensor *row_a(const struct diff *d, const struct row_pair *p)
+static ckpt_tensor row_a(const struct diff *d, const struct row_pair *p)
 {
-    return &d->a->table.rows[p->a].t;
+    return table_tensor(&d->a->table, p->a);
 }
 
-static const ckpt_tensor *row_b(const struct diff *d, const struct row_pair *p)
+static ckpt_tensor row_b(const struct diff *d, const struct row_pair *p)
 {
-    return &d->b->table.rows[p->b].t;
+    return table_tensor(&d->b->table, p->b);
 }
 
 /* ---- pairing by name */
@@ -69,26 +69,27 @@ static ckpt_status pair_rows(struct diff *d, const struct diff_names *a, const s
 
 /* A row whose name is only in one file; the other may have it under a different name. */
 struct unmatched {
-    const ckpt_tensor *t;
-    uint32_t pair;
+    const struct table *table;
+    uint32_t row, pair;
     bool from_b;
     bool hashed;
     uint8_t digest[CKPT_DIGEST_MAX];
 };
 
-static int compare_dtype_kind_shape(const struct unmatched *a, const struct unmatched *b)
+static int compare_dtype_kind_shape(const struct unmatched *x, const struct unmatched *y)
 {
-    if (a->t->dtype != b->t->dtype)
-        return a->t->dtype < b->t->dtype ? -1 : 1;
-    if (!tensor_same_dtype(a->t, b->t))
-        return strcmp(ckpt_tensor_dtype_name(a->t), ckpt_tensor_dtype_name(b->t));
-    if (a->t->kind != b->t->kind)
-        return a->t->kind < b->t->kind ? -1 : 1;
-    if (a->t->ndim != b->t->ndim)
-        return a->t->ndim < b->t->ndim ? -1 : 1;
-    for (uint32_t i = 0; i < a->t->ndim; i++)
-        if (a->t->shape[i] != b->t->shape[i])
-            return a->t->shape[i] < b->t->shape[i] ? -1 : 1;
+    const ckpt_tensor a = table_tensor(x->table, x->row), b = table_tensor(y->table, y->row);
+    if (a.dtype != b.dtype)
+        return a.dtype < b.dtype ? -1 : 1;
+    if (!tensor_same_dtype(&a, &b))
+        return strcmp(ckpt_tensor_dtype_name(&a), ckpt_tensor_dtype_name(&b));
+    if (a.kind != b.kind)
+        return a.kind < b.kind ? -1 : 1;
+    if (a.ndim != b.ndim)
+        return a.ndim < b.ndim ? -1 : 1;
+    for (uint32_t i = 0; i < a.ndim; i++)
+        if (a.shape[i] != b.shape[i])
+            return a.shape[i] < b.shape[i] ? -1 : 1;
     return 0;
 }
 
@@ -123,9 +124,12 @@ static size_t list_unmatched(const struct diff *d, struct unmatched *out)
     for (size_t i = 0; i < d->npairs; i++) {
         const struct row_pair *p = &d->pairs[i];
         bool from_b = p->a == CKPT_NO_TENSOR;
-        const ckpt_tensor *t = from_b ? row_b(d, p) : row_a(d, p);
-        if ((from_b || p->b == CKPT_NO_TENSOR) && t->has_data && t->nbytes)
-            out[n++] = (struct unmatched){.t = t, .pair = (uint32_t)i, .from_b = from_b};
+        const struct table *table = from_b ? &d->b->table : &d->a->table;
+        uint32_t row = from_b ? p->b : p->a;
+        if ((from_b || p->b == CKPT_NO_TENSOR) && table_has_data(table, row) &&
+            table_tensor(table, row).nbytes)
+            out[n++] = (struct unmatched){
+                .table = table, .row = row, .pair = (uint32_t)i, .from_b = from_b};
     }
     return n;
 }
@@ -138,9 +142,8 @@ static ckpt_status hash_candidates(struct diff *d, struct unmatched *list, size_
         for (end = i + 1; end < n && compare_dtype_kind_shape(&list[i], &list[end]) == 0; end++)
             in_both |= list[end].from_b != list[i].from_b;
         for (size_t k = i; in_both && k < end; k++) {
-            const struct row_pair *p = &d->pairs[list[k].pair];
-            CKPT_TRY(ckpt_digest_tensor(list[k].from_b ? d->b : d->a, list[k].from_b ? p->b : p->a, CKPT_XXH3,
-                                        list[k].digest, err));
+            CKPT_TRY(ckpt_digest_tensor(list[k].from_b ? d->b : d->a, list[k].row, CKPT_XXH3, list[k].digest,
+                                        err));
             list[k].hashed = true;
         }
     }
@@ -227,8 +230,8 @@ static ckpt_status merge_comparisons(void *user, size_t i, const struct parallel
 /* path_of_row - returns the path of row I of F. */
 static struct diff_path path_of_row(const ckpt_file *f, uint32_t i)
 {
-    const struct row *row = &f->table.rows[i];
-    return (struct diff_path){.file = f, .path = row->t.path, .n = row->t.npath, .steps = row->steps};
+    const struct row row = table_row(&f->table, i);
+    return (struct diff_path){.file = f, .path = row.t.path, .n = row.t.npath, .steps = row.steps};
 }
 
 static bool have_same_key_types(const struct diff *d, const struct row_pair *p)
@@ -246,13 +249,13 @@ static bool is_dtype_changed(const struct diff *d, const ckpt_diff_event *e)
 static void fill_values(struct diff *d, const struct row_pair *p, ckpt_diff_event *e)
 {
     const struct comparison *c = &d->compared[p->item];
-    const ckpt_tensor *a = row_a(d, p);
-    if (!numbers_per_element((ckpt_dtype)a->dtype)) { /* no numbers: only their bytes were compared */
+    const ckpt_tensor a = row_a(d, p);
+    if (!numbers_per_element((ckpt_dtype)a.dtype)) { /* no numbers: only their bytes were compared */
         e->values_differ = !c->identical;
         return;
     }
     e->compared = true;
-    e->elements = a->elements;
+    e->elements = a.elements;
     e->differing = c->differing;
     e->max_abs = c->max_abs;
     e->max_rel = c->max_rel;
@@ -269,18 +272,18 @@ static void fill_values(struct diff *d, const struct row_pair *p, ckpt_diff_even
 
 static void fill_event(struct diff *d, const struct row_pair *p, ckpt_diff_event *e)
 {
-    const ckpt_tensor *a = row_a(d, p), *b = row_b(d, p);
+    const ckpt_tensor a = row_a(d, p), b = row_b(d, p);
     bool names_only = d->a->names_only || d->b->names_only;
-    e->dtype_differs = !names_only && !tensor_same_dtype(a, b);
-    e->shape_differs = !(names_only && !(a->has_shape && b->has_shape)) && !have_same_shape(a, b);
+    e->dtype_differs = !names_only && !tensor_same_dtype(&a, &b);
+    e->shape_differs = !(names_only && !(a.has_shape && b.has_shape)) && !have_same_shape(&a, &b);
     e->key_differs = !names_only && !have_same_key_types(d, p);
     if (!d->o->keys_only) {
-        bool quantized = a->kind == CKPT_QUANTIZED || b->kind == CKPT_QUANTIZED;
-        bool bytes_suffice = a->has_data && b->has_data && !quantized;
-        e->values_differ = !p->is_unread && !bytes_suffice && (!have_same_form(a, b) || p->form_differs);
+        bool quantized = a.kind == CKPT_QUANTIZED || b.kind == CKPT_QUANTIZED;
+        bool bytes_suffice = a.has_data && b.has_data && !quantized;
+        e->values_differ = !p->is_unread && !bytes_suffice && (!have_same_form(&a, &b) || p->form_differs);
         if (p->item != CKPT_NO_TENSOR)
             fill_values(d, p, e);
-        else if (!e->shape_differs && a->has_data && b->has_data)
+        else if (!e->shape_differs && a.has_data && b.has_data)
             e->values_differ = true;
     }
     bool changed = is_dtype_changed(d, e) || e->shape_differs || e->key_differs || e->values_differ;
@@ -337,7 +340,7 @@ static int report_item(void *user, size_t i)
 static bool has_aliases(const ckpt_file *f)
 {
     for (size_t i = 0; i < f->table.nrows; i++)
-        if (f->table.rows[i].t.alias_of != CKPT_NO_TENSOR)
+        if (table_alias_of(&f->table, i) != CKPT_NO_TENSOR)
             return true;
     return false;
 }
@@ -345,13 +348,16 @@ static bool has_aliases(const ckpt_file *f)
 /* make_tie_key - returns a number that is equal for pairs whose rows share their bytes in both files. */
 static uint64_t make_tie_key(const struct diff *d, const struct row_pair *p)
 {
-    uint32_t a = row_a(d, p)->alias_of, b = row_b(d, p)->alias_of;
+    uint32_t a = row_a(d, p).alias_of, b = row_b(d, p).alias_of;
     return (uint64_t)(a == CKPT_NO_TENSOR ? p->a : a) << 32 | (b == CKPT_NO_TENSOR ? p->b : b);
 }
 
 static bool is_comparable(const struct diff *d, const struct row_pair *p)
 {
-    return p->a != CKPT_NO_TENSOR && p->b != CKPT_NO_TENSOR && can_compare_rows(row_a(d, p), row_b(d, p));
+    if (p->a == CKPT_NO_TENSOR || p->b == CKPT_NO_TENSOR)
+        return false;
+    const ckpt_tensor a = row_a(d, p), b = row_b(d, p);
+    return can_compare_rows(&a, &b);
 }
 
 /* add_compare_items - adds an item for each pair to compare. Pairs of tied weights, whose rows share their
@@ -378,9 +384,10 @@ static ckpt_status compare_array(struct diff *d, struct row_pair *p, struct valu
                                  ckpt_error *err)
 {
     bool same = true;
-    if (row_a(d, p)->kind != CKPT_NDARRAY || row_a(d, p)->has_data || row_b(d, p)->has_data)
+    const ckpt_tensor a = row_a(d, p), b = row_b(d, p);
+    if (a.kind != CKPT_NDARRAY || a.has_data || b.has_data)
         return CKPT_OK;
-    ckpt_status st = numpy_array_equal(equal, row_a(d, p)->value, row_b(d, p)->value, &same, err);
+    ckpt_status st = numpy_array_equal(equal, a.value, b.value, &same, err);
     p->form_differs = !same;
     p->is_unread |= equal->has_unread;
     return prefix_where_if_failed(st, p->name, err);
@@ -400,9 +407,10 @@ static const ckpt_value *subclass_call(const ckpt_tensor *t)
 static ckpt_status compare_wrapper(struct diff *d, struct row_pair *p, struct value_equal *equal,
                                    ckpt_error *err)
 {
-    const ckpt_value *a = subclass_call(row_a(d, p)), *b = subclass_call(row_b(d, p));
+    const ckpt_tensor tensor_a = row_a(d, p), tensor_b = row_b(d, p);
+    const ckpt_value *a = subclass_call(&tensor_a), *b = subclass_call(&tensor_b);
     bool same_class = true, same_state = true;
-    if (row_a(d, p)->kind != CKPT_WRAPPER || row_b(d, p)->kind != CKPT_WRAPPER || !a || !b)
+    if (tensor_a.kind != CKPT_WRAPPER || tensor_b.kind != CKPT_WRAPPER || !a || !b)
         return CKPT_OK;
     ckpt_status st = value_equal(equal, value_arg(a, 1), value_arg(b, 1), &same_class, err);
     if (st == CKPT_OK)
@@ -421,7 +429,8 @@ static ckpt_status compare_without_bytes(struct diff *d, ckpt_error *err)
         struct row_pair *p = &d->pairs[i];
         if (p->a == CKPT_NO_TENSOR || p->b == CKPT_NO_TENSOR)
             continue;
-        p->is_unread = ckpt_tensor_is_unread(row_a(d, p)) || ckpt_tensor_is_unread(row_b(d, p));
+        const ckpt_tensor a = row_a(d, p), b = row_b(d, p);
+        p->is_unread = ckpt_tensor_is_unread(&a) || ckpt_tensor_is_unread(&b);
         st = compare_array(d, p, &equal, err);
         if (st == CKPT_OK)
             st = compare_wrapper(d, p, &equal, err);
@@ -556,7 +565,7 @@ static ckpt_status fail_other_checkpoint(const struct diff_side *error_side, con
                                          const struct diff_name *e, ckpt_error *err)
 {
     bool is_absent = e->index >= error_side->f->first_absent;
-    bool is_mismatch = error_side->f->table.rows[e->index].t.has_shape;
+    bool is_mismatch = table_tensor(&error_side->f->table, e->index).has_shape;
     ckpt_status st = fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
                           "\"%.*s\" is {%s}, but in this error of load_state_dict it is {=%s}\n"
                           "another checkpoint was loaded, or a part of this one: choose that by --root",
@@ -576,7 +585,7 @@ static bool is_contradicted(const struct diff *d, const struct diff_side *error_
     bool in_model = e->index < error_side->f->first_absent;
     if (d->o->ignore_prefix || other->root.name.len) /* other names than those that were loaded */
         return false;
-    if (in_model && !error_side->f->table.rows[e->index].t.has_shape)
+    if (in_model && !table_tensor(&error_side->f->table, e->index).has_shape)
         return o != NULL;
     return !o && (in_model || !diff_has_leaf(other->f, d->o, &other->root));
 }

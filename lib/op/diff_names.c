@@ -81,7 +81,8 @@ ckpt_status diff_list_rows(const ckpt_file *f, const ckpt_diff_options *o, const
         return fail_memory(err); /* the caller frees OUT */
     for (uint32_t i = 0; i < f->table.nrows; i++) {
         ckpt_str name;
-        selected[i] = select_row(&f->table.rows[i].t, o, root, selected, &name);
+        const ckpt_tensor t = table_tensor(&f->table, i);
+        selected[i] = select_row(&t, o, root, selected, &name);
         if (selected[i])
             out->list[out->n++] = (struct diff_name){name, i};
     }
@@ -114,9 +115,9 @@ ckpt_status diff_list_leaves(const ckpt_file *f, const ckpt_diff_options *o, con
 bool diff_has_row(const ckpt_file *f, const ckpt_diff_options *o, const struct root *root)
 {
     for (size_t i = 0; i < f->table.nrows; i++) {
-        const ckpt_tensor *t = &f->table.rows[i].t;
-        if (root_contains(root, t->name, t->path, t->npath) &&
-            diff_name_matches(o, shorten_name(o, root, t->name)))
+        const ckpt_tensor t = table_tensor(&f->table, i);
+        if (root_contains(root, t.name, t.path, t.npath) &&
+            diff_name_matches(o, shorten_name(o, root, t.name)))
             return true;
     }
     return false;
@@ -132,8 +133,8 @@ static bool is_shortened(const ckpt_diff_options *o, const struct root *root, ck
 bool diff_has_prefix(const ckpt_file *f, const ckpt_diff_options *o, const struct root *root)
 {
     for (size_t i = 0; i < f->table.nrows; i++) {
-        const ckpt_tensor *t = &f->table.rows[i].t;
-        if (root_contains(root, t->name, t->path, t->npath) && is_shortened(o, root, t->name))
+        const ckpt_tensor t = table_tensor(&f->table, i);
+        if (root_contains(root, t.name, t.path, t.npath) && is_shortened(o, root, t.name))
             return true;
     }
     for (size_t i = 0; i < f->nleaves; i++) {

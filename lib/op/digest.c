@@ -121,8 +121,8 @@ ckpt_dtype ckpt_digest_dtype(const ckpt_file *file, uint32_t i)
 {
     if (!file || i >= file->table.nrows)
         return CKPT_DT_NONE;
-    const ckpt_tensor *t = &file->table.rows[i].t;
-    return file->digest_dtype && is_castable(t) ? file->digest_dtype : (ckpt_dtype)t->dtype;
+    const ckpt_tensor t = table_tensor(&file->table, i);
+    return file->digest_dtype && is_castable(&t) ? file->digest_dtype : (ckpt_dtype)t.dtype;
 }
 
 ckpt_status ckpt_file_digest_as(ckpt_file *file, ckpt_dtype dtype, ckpt_error *err)
@@ -134,10 +134,10 @@ ckpt_status ckpt_file_digest_as(ckpt_file *file, ckpt_dtype dtype, ckpt_error *e
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "{%s} is not a type that tensors are cast to",
                     dtype ? ckpt_dtype_name(dtype) : "an unknown type");
     for (uint32_t i = 0; i < file->table.nrows; i++) {
-        const ckpt_tensor *t = &file->table.rows[i].t;
-        if (is_castable(t) && !conversion_init(&c, (ckpt_dtype)t->dtype, dtype)) {
+        const ckpt_tensor t = table_tensor(&file->table, i);
+        if (is_castable(&t) && !conversion_init(&c, (ckpt_dtype)t.dtype, dtype)) {
             (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "{%s} cannot become {=%s}",
-                       ckpt_tensor_dtype_name(t), ckpt_dtype_name(dtype));
+                       ckpt_tensor_dtype_name(&t), ckpt_dtype_name(dtype));
             return name_tensor_if_failed(file, i, CKPT_ELOSSY, err);
         }
     }
@@ -185,7 +185,7 @@ static ckpt_status digest_row(ckpt_file *file, uint32_t i, ckpt_algorithm alg, s
 {
     struct tensor_hash t = {.run = run};
     struct conversion c;
-    ckpt_dtype from = i < file->table.nrows ? (ckpt_dtype)file->table.rows[i].t.dtype : CKPT_DT_NONE,
+    ckpt_dtype from = i < file->table.nrows ? table_dtype_of(&file->table, i) : CKPT_DT_NONE,
                to = ckpt_digest_dtype(file, i);
     if (from != to && conversion_init(&c, from, to))
         t.conversion = &c;
@@ -220,7 +220,7 @@ static ckpt_status digest_item(void *user, size_t i, struct parallel_context *ru
 void digest_aliases(const struct table *t, uint8_t *digests)
 {
     for (size_t i = 0; i < t->nrows; i++) {
-        size_t first = t->rows[i].t.alias_of;
+        size_t first = table_alias_of(t, i);
         if (first != CKPT_NO_TENSOR)
             memcpy(digests + i * CKPT_DIGEST_MAX, digests + first * CKPT_DIGEST_MAX, CKPT_DIGEST_MAX);
     }
@@ -241,7 +241,7 @@ ckpt_status ckpt_digest_tensors(ckpt_file *file, ckpt_algorithm alg, const ckpt_
     if (!items)
         return fail_memory(err);
     for (uint32_t i = 0; i < file->table.nrows; i++)
-        if (file->table.rows[i].t.has_data && file->table.rows[i].t.alias_of == CKPT_NO_TENSOR)
+        if (table_has_data(&file->table, i) && table_alias_of(&file->table, i) == CKPT_NO_TENSOR)
             items[parallel.n++] = (struct parallel_item){.file = file, .row = i};
     parallel.threads = work.threads;
     parallel.progress = work.progress;
@@ -253,11 +253,16 @@ ckpt_status ckpt_digest_tensors(ckpt_file *file, ckpt_algorithm alg, const ckpt_
     return st;
 }
 
+struct named_row {
+    ckpt_str name;
+    uint32_t row;
+};
+
 static int compare_row_names(const void *a, const void *b)
 {
-    const struct row *x = *(const struct row *const *)a, *y = *(const struct row *const *)b;
-    int c = str_compare(x->t.name, y->t.name);
-    return c ? c : (x > y) - (x < y);
+    const struct named_row *x = a, *y = b;
+    int c = str_compare(x->name, y->name);
+    return c ? c : (x->row > y->row) - (x->row < y->row);
 }
 
 static void hash_row(struct hash *h, const ckpt_tensor *t, ckpt_dtype dtype, const uint8_t *digest,
@@ -284,20 +289,22 @@ ckpt_status ckpt_digest_file(ckpt_file *file, ckpt_algorithm alg, const uint8_t 
     memset(out, 0, CKPT_DIGEST_MAX);
     CKPT_REQUIRE(err, file && (digests || !file->table.nrows));
     const struct table *t = &file->table;
-    const struct row **rows = calloc(t->nrows + 1, sizeof *rows);
+    struct named_row *rows = calloc(t->nrows + 1, sizeof *rows);
     struct hash h;
     ckpt_status st = rows ? hash_begin(&h, alg, err) : fail_memory(err);
     if (st != CKPT_OK) {
         free(rows);
         return st;
     }
-    for (size_t i = 0; i < t->nrows; i++)
-        rows[i] = &t->rows[i];
+    for (uint32_t i = 0; i < t->nrows; i++)
+        rows[i] = (struct named_row){table_name(t, i), i};
     qsort(rows, t->nrows, sizeof *rows, compare_row_names);
-    for (size_t i = 0; i < t->nrows; i++)
-        hash_row(&h, &rows[i]->t, ckpt_digest_dtype(file, (uint32_t)(rows[i] - t->rows)),
-                 digests + (size_t)(rows[i] - t->rows) * CKPT_DIGEST_MAX,
+    for (size_t i = 0; i < t->nrows; i++) {
+        const ckpt_tensor tensor = table_tensor(t, rows[i].row);
+        hash_row(&h, &tensor, ckpt_digest_dtype(file, rows[i].row),
+                 digests + (size_t)rows[i].row * CKPT_DIGEST_MAX,
                  alg == CKPT_XXH3 ? XXH3_BYTES : SHA256_BYTES);
+    }
     free(rows);
     return hash_end(&h, CKPT_OK, out, err);
 }

@@ -96,12 +96,12 @@ static void count_rows(const ckpt_file *file, const uint32_t *container, const u
                        ckpt_weights *list)
 {
     for (size_t i = 0; i < file->table.nrows; i++) {
-        const ckpt_tensor *t = &file->table.rows[i].t;
-        if (container[i] == NO_CONTAINER || name_state(t->name) != CKPT_STATE_NONE)
+        const ckpt_tensor t = table_tensor(&file->table, i);
+        if (container[i] == NO_CONTAINER || name_state(t.name) != CKPT_STATE_NONE)
             continue;
         ckpt_weights *weights = &list[weights_index[container[i]]];
-        weights->tensors += t->part_of == CKPT_NO_TENSOR;
-        add_row_size(t, &weights->elements, &weights->bytes);
+        weights->tensors += t.part_of == CKPT_NO_TENSOR;
+        add_row_size(&t, &weights->elements, &weights->bytes);
     }
 }
 
@@ -176,9 +176,11 @@ static ckpt_status find_prefixes(const struct containers *tree, const uint32_t *
         return fail_memory(err);
     for (int pass = 0; pass < 2; pass++)
         for (size_t i = 0; i < t->nrows; i++)
-            if (container[i] != NO_CONTAINER && t->rows[i].t.part_of == CKPT_NO_TENSOR)
+            if (container[i] != NO_CONTAINER && table_part_of(t, i) == CKPT_NO_TENSOR) {
+                const ckpt_tensor row = table_tensor(t, i);
                 (pass ? count_component : vote_for_component)(&votes[weights_index[container[i]]],
-                                                              last_key(&t->rows[i].t));
+                                                              last_key(&row));
+            }
     for (size_t i = 0; i < n; i++)
         set_prefix(&list[i], &votes[i]);
     free(votes);
@@ -340,9 +342,9 @@ static ckpt_status count_unreferenced(const ckpt_file *f, uint64_t *out, ckpt_er
     if (!ranges)
         return fail_memory(err);
     for (size_t i = 0; i < t->nrows; i++) {
-        const ckpt_tensor *row = &t->rows[i].t;
-        n += row->storage < t->nstorages &&
-             find_covered_range(row, t->storages[row->storage].nbytes, &ranges[n]);
+        const ckpt_tensor row = table_tensor(t, i);
+        n += row.storage < t->nstorages &&
+             find_covered_range(&row, t->storages[row.storage].nbytes, &ranges[n]);
     }
     for (size_t i = 0; i < t->nstorages; i++)
         total = size_add(total, t->storages[i].src ? t->storages[i].nbytes : 0);
@@ -364,9 +366,9 @@ static ckpt_status count_unreferenced(const ckpt_file *f, uint64_t *out, ckpt_er
 static void sum_rows(const ckpt_file *f, ckpt_info *out)
 {
     for (size_t i = 0; i < f->table.nrows; i++) {
-        const ckpt_tensor *t = &f->table.rows[i].t;
-        out->aliases += t->alias_of != CKPT_NO_TENSOR;
-        add_row_size(t, &out->elements, &out->nbytes);
+        const ckpt_tensor t = table_tensor(&f->table, i);
+        out->aliases += t.alias_of != CKPT_NO_TENSOR;
+        add_row_size(&t, &out->elements, &out->nbytes);
     }
 }
 

@@ -454,7 +454,8 @@ static ckpt_status assign_rows_to_groups(struct renaming *job, ckpt_error *err)
     }
     for (size_t i = 0; ok && i < t->nrows; i++) {
         bool is_entry = container[i] != NO_CONTAINER && job->containers.list[container[i]].is_mapping;
-        p->mapping_of[i] = is_entry ? group_of[container[i]] : find_optimizer_group(optimizers, &t->rows[i]);
+        const struct row row = table_row(t, i);
+        p->mapping_of[i] = is_entry ? group_of[container[i]] : find_optimizer_group(optimizers, &row);
     }
     map_free(optimizers);
     return ok ? CKPT_OK : fail_memory(err);

@@ -68,7 +68,7 @@ static ckpt_status list_entries(struct manifest *m)
     if (!m->entries)
         return fail_memory(m->err);
     for (uint32_t i = 0; i < m->f->table.nrows; i++) {
-        ckpt_str name = m->f->table.rows[i].t.name;
+        ckpt_str name = table_name(&m->f->table, i);
         struct manifest_entry e = {
             .name = escape_name(m->c->a, name), .raw = name, .row = i, .next_same_name = MAP_NONE};
         if (!e.name.ptr)
@@ -99,7 +99,7 @@ static void put_description(buf *b, const ckpt_tensor *t)
 
 static void put_digest(buf *b, const struct manifest *m, uint32_t row)
 {
-    if (!m->f->table.rows[row].t.has_data) {
+    if (!table_has_data(&m->f->table, row)) {
         buf_byte(b, '-');
         return;
     }
@@ -123,7 +123,8 @@ ckpt_status manifest_write(struct check *c, ckpt_file *f, const uint8_t *digests
     for (size_t i = 0; st == CKPT_OK && i < m.n; i++) {
         put_digest(&b, &m, m.entries[i].row);
         buf_put_cstr(&b, "  ");
-        put_description(&b, &f->table.rows[m.entries[i].row].t);
+        const ckpt_tensor t = table_tensor(&f->table, m.entries[i].row);
+        put_description(&b, &t);
         buf_put_cstr(&b, "  ");
         buf_put_str(&b, m.entries[i].name);
         buf_byte(&b, '\n');
@@ -276,23 +277,23 @@ static ckpt_str abbreviate_digest(ckpt_str digest)
 static ckpt_status compare_entry(struct manifest *m, struct manifest_entry *e,
                                  const struct manifest_line *line)
 {
-    const ckpt_tensor *t = &m->f->table.rows[e->row].t;
+    const ckpt_tensor t = table_tensor(&m->f->table, e->row);
     buf description, digest;
     ckpt_status st = CKPT_OK;
     buf_init(&description, 1u << 20);
     buf_init(&digest, 1024);
-    put_description(&description, t);
+    put_description(&description, &t);
     put_digest(&digest, m, e->row);
     e->is_compared = true;
     if (!buf_ok(&description) || !buf_ok(&digest)) {
         st = fail_memory(m->err);
     } else if (!str_eq(buf_view(&description), line->description)) {
-        st = report_mismatch(m, CHECK_MANIFEST_DIFFERS, line->name, t->file_offset,
+        st = report_mismatch(m, CHECK_MANIFEST_DIFFERS, line->name, t.file_offset,
                              "it is %.*s, the manifest has %.*s", STR_ARG(buf_view(&description)),
                              STR_ARG(line->description));
     } else if (!str_eq(buf_view(&digest), line->digest)) {
         ckpt_str computed = abbreviate_digest(buf_view(&digest)), recorded = abbreviate_digest(line->digest);
-        st = report_mismatch(m, CHECK_MANIFEST_DIFFERS, line->name, t->file_offset,
+        st = report_mismatch(m, CHECK_MANIFEST_DIFFERS, line->name, t.file_offset,
                              "its digest is %.*s%s, the manifest has %.*s%s", STR_ARG(computed),
                              computed.len > 1 ? "…" : "", STR_ARG(recorded), recorded.len > 1 ? "…" : "");
     }
@@ -348,7 +349,7 @@ static ckpt_status check_lines(struct manifest *m, ckpt_str text)
     for (size_t i = 0; st == CKPT_OK && i < m->n; i++)
         if (!m->entries[i].is_compared)
             st = report_mismatch(m, CHECK_MANIFEST_EXTRA, m->entries[i].name,
-                                 m->f->table.rows[m->entries[i].row].t.file_offset,
+                                 table_tensor(&m->f->table, m->entries[i].row).file_offset,
                                  "the file has it, the manifest has no tensor of this name");
     return st;
 }

@@ -59,9 +59,9 @@ struct finder {
     buf name;
 };
 
-static const ckpt_tensor *get_tensor(const struct finder *f, uint32_t row)
+static ckpt_tensor get_tensor(const struct finder *f, uint32_t row)
 {
-    return &f->file->table.rows[row].t;
+    return table_tensor(&f->file->table, row);
 }
 
 static bool belongs(const struct finder *f, uint32_t row) { return f->out->of_row[row] != QUANTIZED_BY_NONE; }
@@ -112,7 +112,7 @@ static uint32_t find_row(struct finder *f, ckpt_str stem, ckpt_str word)
     buf_put_str(&f->name, stem);
     buf_put_str(&f->name, word);
     uint32_t row = buf_ok(&f->name) ? file_find_tensor(f->file, buf_view(&f->name)) : CKPT_NO_TENSOR;
-    return row != CKPT_NO_TENSOR && get_tensor(f, row)->part_of == CKPT_NO_TENSOR ? row : CKPT_NO_TENSOR;
+    return row != CKPT_NO_TENSOR && get_tensor(f, row).part_of == CKPT_NO_TENSOR ? row : CKPT_NO_TENSOR;
 }
 
 /* find_parts - looks for STEM + each word of WORDS, and sets the next parts of W. Returns how many exist. */
@@ -158,14 +158,14 @@ static ckpt_status try_scheme(struct finder *f, enum quantized_scheme_id id, uin
 {
     const struct scheme *s = &schemes[id];
     struct quantized_weight w = {.scheme = id};
-    ckpt_str first = f->first_scale[id], name = get_tensor(f, scale)->name;
+    ckpt_str first = f->first_scale[id], name = get_tensor(f, scale).name;
     size_t nparts = 0;
     if (!first.len || !str_ends(name, first))
         return CKPT_OK;
     w.stem = str_of(name.ptr, name.len - first.len);
     if (!is_stem(w.stem, first) || (w.weight = find_row(f, w.stem, str_c(s->weight))) == CKPT_NO_TENSOR)
         return CKPT_OK;
-    if (belongs(f, w.weight) || !is_quantized_dtype(s, (ckpt_dtype)get_tensor(f, w.weight)->dtype))
+    if (belongs(f, w.weight) || !is_quantized_dtype(s, (ckpt_dtype)get_tensor(f, w.weight).dtype))
         return CKPT_OK;
     init_parts(&w);
     if (find_parts(f, &w, s->scales, &nparts) < count_words(s->scales))
@@ -199,7 +199,7 @@ static const struct quantized_kind quantized_kinds[] = {
  * it. ROW is not before it. */
 static bool is_below(const struct finder *f, uint32_t row, uint32_t composite)
 {
-    uint32_t of = get_tensor(f, row)->part_of;
+    uint32_t of = get_tensor(f, row).part_of;
     return of != CKPT_NO_TENSOR && of >= composite && row > composite;
 }
 
@@ -207,7 +207,7 @@ static bool is_below(const struct finder *f, uint32_t row, uint32_t composite)
 static uint32_t find_component(struct finder *f, uint32_t composite, ckpt_str word)
 {
     f->name.len = 0;
-    buf_put_str(&f->name, get_tensor(f, composite)->name);
+    buf_put_str(&f->name, get_tensor(f, composite).name);
     buf_put_str(&f->name, word);
     uint32_t row = buf_ok(&f->name) ? file_find_tensor(f->file, buf_view(&f->name)) : CKPT_NO_TENSOR;
     return row != CKPT_NO_TENSOR && is_below(f, row, composite) ? row : CKPT_NO_TENSOR;
@@ -226,7 +226,7 @@ static ckpt_status add_composite(struct finder *f, const struct quantized_kind *
                                  ckpt_error *err)
 {
     struct quantized_weight w = {
-        .scheme = kind->scheme, .stem = get_tensor(f, composite)->name, .weight = composite};
+        .scheme = kind->scheme, .stem = get_tensor(f, composite).name, .weight = composite};
     ckpt_str list = str_c(kind->components), word;
     size_t n = 0;
     init_parts(&w);
@@ -258,9 +258,9 @@ static const struct quantized_kind *find_kind(const ckpt_tensor *t)
 static ckpt_status find_composites(struct finder *f, ckpt_error *err)
 {
     for (uint32_t i = 0; i < f->file->table.nrows; i++) {
-        const ckpt_tensor *t = get_tensor(f, i);
-        const struct quantized_kind *kind = find_kind(t);
-        if (kind && t->alias_of == CKPT_NO_TENSOR && !belongs(f, i))
+        const ckpt_tensor t = get_tensor(f, i);
+        const struct quantized_kind *kind = find_kind(&t);
+        if (kind && t.alias_of == CKPT_NO_TENSOR && !belongs(f, i))
             CKPT_TRY(add_composite(f, kind, i, err));
     }
     return CKPT_OK;
@@ -292,12 +292,12 @@ static bool names_weight(ckpt_str last) { return contains(last, "weight") || con
 
 static bool is_unknown_weight(const struct finder *f, uint32_t row)
 {
-    const ckpt_tensor *t = get_tensor(f, row);
-    const char *klass = dtype_class((ckpt_dtype)t->dtype);
-    ckpt_str last = str_after_last(t->name, '.');
-    if (!*klass || belongs(f, row) || t->part_of != CKPT_NO_TENSOR || t->ndim < 1 || names_scale(last))
+    const ckpt_tensor t = get_tensor(f, row);
+    const char *klass = dtype_class((ckpt_dtype)t.dtype);
+    ckpt_str last = str_after_last(t.name, '.');
+    if (!*klass || belongs(f, row) || t.part_of != CKPT_NO_TENSOR || t.ndim < 1 || names_scale(last))
         return false;
-    return str_is(str_c(klass), "f8") || (t->ndim > 1 && names_weight(last));
+    return str_is(str_c(klass), "f8") || (t.ndim > 1 && names_weight(last));
 }
 
 /* index_scales - maps to its row, by module, each tensor that is named like a scale and not known yet. NULL:
@@ -307,9 +307,9 @@ static map *index_scales(const struct finder *f)
     map *scale_of = map_new(0);
     bool ok = scale_of != NULL;
     for (uint32_t i = 0; ok && i < f->file->table.nrows; i++) {
-        const ckpt_tensor *t = get_tensor(f, i);
-        if (!belongs(f, i) && t->part_of == CKPT_NO_TENSOR && names_scale(str_after_last(t->name, '.')))
-            ok = map_put(scale_of, get_module(t->name), i, NULL);
+        const ckpt_tensor t = get_tensor(f, i);
+        if (!belongs(f, i) && t.part_of == CKPT_NO_TENSOR && names_scale(str_after_last(t.name, '.')))
+            ok = map_put(scale_of, get_module(t.name), i, NULL);
     }
     if (ok)
         return scale_of;
@@ -327,14 +327,14 @@ static ckpt_status find_unknown(struct finder *f, ckpt_error *err)
         if (!is_unknown_weight(f, i))
             continue;
         struct quantized_weight w = {
-            .scheme = QUANTIZED_UNKNOWN, .weight = i, .stem = get_module(get_tensor(f, i)->name)};
+            .scheme = QUANTIZED_UNKNOWN, .weight = i, .stem = get_module(get_tensor(f, i).name)};
         init_parts(&w);
         w.part[0] = map_get(scale_of, w.stem);
         if (w.part[0] != MAP_NONE)
             st = add_weight(f, &w, err);
     }
     for (uint32_t i = 0; st == CKPT_OK && f->out->n > nknown && i < f->file->table.nrows; i++) {
-        ckpt_str name = get_tensor(f, i)->name;
+        ckpt_str name = get_tensor(f, i).name;
         uint32_t first = map_get(scale_of, get_module(name)); /* another scale of the same module */
         if (first != MAP_NONE && !belongs(f, i) && names_scale(str_after_last(name, '.')))
             f->out->of_row[i] = f->out->of_row[first];
@@ -369,18 +369,18 @@ static bool has_sibling(struct finder *f, ckpt_str name, ckpt_str word, ckpt_str
 /* is_torn - returns true if row ROW is a weight whose scale is in another shard, or the other way round. */
 static bool is_torn(struct finder *f, uint32_t row)
 {
-    const ckpt_tensor *t = get_tensor(f, row);
+    const ckpt_tensor t = get_tensor(f, row);
     for (size_t i = 0; i < NSCHEMES; i++) {
         const struct scheme *s = &schemes[i];
         const char *const lists[] = {s->scales, s->optional};
         ckpt_str weight = str_c(s->weight), word;
         if (!f->first_scale[i].len)
             continue;
-        if (is_quantized_dtype(s, (ckpt_dtype)t->dtype) && has_sibling(f, t->name, weight, f->first_scale[i]))
+        if (is_quantized_dtype(s, (ckpt_dtype)t.dtype) && has_sibling(f, t.name, weight, f->first_scale[i]))
             return true;
         for (unsigned k = 0; k < 2; k++)
             for (ckpt_str list = str_c(lists[k]); (word = str_take_word(&list)).len;)
-                if (has_sibling(f, t->name, word, weight))
+                if (has_sibling(f, t.name, word, weight))
                     return true;
     }
     return false;
@@ -389,12 +389,12 @@ static bool is_torn(struct finder *f, uint32_t row)
 static ckpt_status add_torn(struct finder *f, ckpt_error *err)
 {
     for (uint32_t i = 0; i < f->file->table.nrows; i++) {
-        const ckpt_tensor *t = get_tensor(f, i);
-        struct quantized_weight w = {.scheme = QUANTIZED_IN_SHARDS, .weight = i, .stem = t->name};
+        const ckpt_tensor t = get_tensor(f, i);
+        struct quantized_weight w = {.scheme = QUANTIZED_IN_SHARDS, .weight = i, .stem = t.name};
         init_parts(&w);
-        if (belongs(f, i) || t->part_of != CKPT_NO_TENSOR)
+        if (belongs(f, i) || t.part_of != CKPT_NO_TENSOR)
             continue;
-        if (f->siblings ? is_torn(f, i) : may_be_torn(t))
+        if (f->siblings ? is_torn(f, i) : may_be_torn(&t))
             CKPT_TRY(add_weight(f, &w, err));
     }
     return CKPT_OK;
@@ -418,7 +418,7 @@ static void mark_unrelated_scales(struct finder *f)
 {
     for (uint32_t i = 0; i < f->file->table.nrows; i++)
         for (size_t k = 0; k < sizeof unrelated_scales / sizeof *unrelated_scales; k++)
-            if (!belongs(f, i) && str_is(str_after_last(get_tensor(f, i)->name, '.'), unrelated_scales[k]))
+            if (!belongs(f, i) && str_is(str_after_last(get_tensor(f, i).name, '.'), unrelated_scales[k]))
                 f->out->of_row[i] = QUANTIZED_BY_ALL;
 }
 
@@ -426,7 +426,7 @@ static void mark_unrelated_scales(struct finder *f)
 static void mark_ties(struct finder *f)
 {
     for (uint32_t i = 0; i < f->file->table.nrows; i++) {
-        uint32_t first = get_tensor(f, i)->alias_of;
+        uint32_t first = get_tensor(f, i).alias_of;
         if (first != CKPT_NO_TENSOR && !belongs(f, i))
             f->out->of_row[i] = f->out->of_row[first];
     }
@@ -436,7 +436,7 @@ static ckpt_status find_all(struct finder *f, ckpt_error *err)
 {
     const struct table *t = &f->file->table;
     for (uint32_t i = 0; i < t->nrows; i++)
-        if (may_be_scale(f, t->rows[i].t.name))
+        if (may_be_scale(f, table_name(t, i)))
             f->candidates[f->ncandidates++] = i;
     CKPT_TRY(find_composites(f, err));
     for (unsigned id = 0; id < NSCHEMES; id++)

@@ -146,13 +146,13 @@ bool recipe_text_is(const ckpt_value *mapping, const char *key, const char *want
 ckpt_status recipe_read_part(struct dequantizer *d, uint32_t row, uint64_t max, unsigned char **out,
                              uint64_t *n, ckpt_error *err)
 {
-    const ckpt_tensor *t = recipe_tensor(d, row);
-    *n = t->nbytes;
-    if (!t->has_data || t->nbytes > max || dtype_info((ckpt_dtype)t->dtype)->block_elems != 1)
+    const ckpt_tensor t = recipe_tensor(d, row);
+    *n = t.nbytes;
+    if (!t.has_data || t.nbytes > max || dtype_info((ckpt_dtype)t.dtype)->block_elems != 1)
         return recipe_refuse("the tensor that describes it is too large", err);
-    if (!(*out = arena_alloc(d->p->file->a, (size_t)t->nbytes + 1)))
+    if (!(*out = arena_alloc(d->p->file->a, (size_t)t.nbytes + 1)))
         return fail_memory(err);
-    return stream_read(&d->p->file->table, row, 0, t->elements, *out, err);
+    return stream_read(&d->p->file->table, row, 0, t.elements, *out, err);
 }
 
 ckpt_status recipe_read_json(struct dequantizer *d, uint32_t row, const ckpt_value **out, ckpt_error *err)
@@ -171,7 +171,7 @@ ckpt_status recipe_read_lookup(struct dequantizer *d, uint32_t row, uint64_t cou
 {
     unsigned char *bytes;
     uint64_t n;
-    if (recipe_tensor(d, row)->dtype != CKPT_DT_F32 || recipe_tensor(d, row)->elements != count)
+    if (recipe_tensor(d, row).dtype != CKPT_DT_F32 || recipe_tensor(d, row).elements != count)
         return recipe_refuse("its table of numbers does not have the size of the scheme", err);
     CKPT_TRY(recipe_read_part(d, row, 4 * count, &bytes, &n, err));
     float *numbers = arena_array(d->p->file->a, count, sizeof *numbers);
@@ -273,42 +273,42 @@ ckpt_status recipe_choose_blocks(struct dequantizer *d, struct block_choice *c, 
 ckpt_status recipe_set_scales(struct dequantizer *d, struct scaled_recipe *r, uint32_t scale,
                               const uint64_t *shape, uint32_t ndim, ckpt_error *err)
 {
-    const ckpt_tensor *t = recipe_tensor(d, scale);
-    if (t->elements == 1) {
+    const ckpt_tensor t = recipe_tensor(d, scale);
+    if (t.elements == 1) {
         r->matrix_rows = r->block_rows = r->rows;
         r->block_cols = r->cols;
         r->scale = recipe_matrix(scale, 1, 1);
         return CKPT_OK;
     }
-    if (t->ndim && ndim && t->shape[0] == shape[0] && t->elements == shape[0]) {
+    if (t.ndim && ndim && t.shape[0] == shape[0] && t.elements == shape[0]) {
         r->matrix_rows = r->rows;
         r->block_rows = r->rows / shape[0];
         r->block_cols = r->cols;
         r->scale = recipe_matrix(scale, shape[0], 1);
         return CKPT_OK;
     }
-    bool same_outer = t->ndim == ndim && ndim >= 2;
+    bool same_outer = t.ndim == ndim && ndim >= 2;
     for (uint32_t k = 0; same_outer && k + 2 < ndim; k++)
-        same_outer = t->shape[k] == shape[k];
+        same_outer = t.shape[k] == shape[k];
     struct block_choice blocks = {.cols = r->cols};
     if (same_outer) {
         blocks.rows = shape[ndim - 2];
-        blocks.scale_rows = t->shape[ndim - 2];
-        blocks.scale_cols = t->shape[ndim - 1];
+        blocks.scale_rows = t.shape[ndim - 2];
+        blocks.scale_cols = t.shape[ndim - 1];
     }
     CKPT_TRY(recipe_choose_blocks(d, &blocks, r, err));
     r->matrix_rows = blocks.rows;
-    r->scale = recipe_matrix(scale, t->elements / blocks.scale_cols, blocks.scale_cols);
+    r->scale = recipe_matrix(scale, t.elements / blocks.scale_cols, blocks.scale_cols);
     return CKPT_OK;
 }
 
 ckpt_status recipe_begin(struct dequantizer *d, const struct quantized_weight *w, unsigned codes,
                          ckpt_dtype dtype, struct dequantized *out, ckpt_error *err)
 {
-    const ckpt_tensor *t = recipe_tensor(d, w->weight);
-    CKPT_TRY(recipe_set_shape(d, out, t, codes, 1, err));
+    const ckpt_tensor t = recipe_tensor(d, w->weight);
+    CKPT_TRY(recipe_set_shape(d, out, &t, codes, 1, err));
     uint64_t cols = out->ndim ? out->shape[out->ndim - 1] : 1, elements;
-    if (!checked_mul(t->elements, codes, &elements) || !elements)
+    if (!checked_mul(t.elements, codes, &elements) || !elements)
         return recipe_refuse("it has no elements", err);
     out->recipe = recipe_make(elements / cols, cols, dtype);
     out->recipe.codes.m = recipe_matrix(w->weight, elements / cols, cols / codes);

@@ -8,9 +8,9 @@
 /* recipe_absent - the matrix of a tensor that there is not. */
 #define recipe_absent ((struct scaled_matrix){.row = CKPT_NO_TENSOR})
 
-static inline const ckpt_tensor *recipe_tensor(const struct dequantizer *d, uint32_t row)
+static inline ckpt_tensor recipe_tensor(const struct dequantizer *d, uint32_t row)
 {
-    return &d->p->file->table.rows[row].t;
+    return table_tensor(&d->p->file->table, row);
 }
 
 static inline struct scaled_matrix recipe_matrix(uint32_t row, uint64_t rows, uint64_t cols)

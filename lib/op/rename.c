@@ -342,17 +342,17 @@ static ckpt_status index_other_names(const ckpt_plan *p, const struct rename_map
                                      ckpt_error *err)
 {
     for (size_t i = 0; i < p->file->table.nrows; i++) {
-        const struct row *r = &p->file->table.rows[i];
+        const struct row r = table_row(&p->file->table, i);
         size_t from = p->root_depth ? p->root_name.len + 1 : 0, end = 0; /* bounded: checked below */
-        if (!r->steps || !plan_is_below_root(p, r->t.path, r->t.npath))
+        if (!r.steps || !plan_is_below_root(p, r.t.path, r.t.npath))
             continue;
-        for (uint32_t k = 0; k + 1 < r->t.npath; k++) {
-            end += (k != 0) + path_elem_len(&r->t.path[k]); /* bounded: within the joined name */
-            const ckpt_value *node = r->steps[k + 1].node;
+        for (uint32_t k = 0; k + 1 < r.t.npath; k++) {
+            end += (k != 0) + path_elem_len(&r.t.path[k]); /* bounded: within the joined name */
+            const ckpt_value *node = r.steps[k + 1].node;
             uint32_t mapping = node && k + 1 > p->root_depth ? map_get_num(renames->mappings, ptr_key(node))
                                                              : MAP_NONE;
             if (mapping != MAP_NONE &&
-                !map_put(others, str_of(r->t.name.ptr + from, end - from), mapping, NULL))
+                !map_put(others, str_of(r.t.name.ptr + from, end - from), mapping, NULL))
                 return fail_memory(err);
         }
     }

@@ -72,9 +72,9 @@ static bool consider_split(struct root *out, ckpt_str wanted, ckpt_str name, con
 static void split_root(const ckpt_file *f, ckpt_str wanted, struct root *out)
 {
     for (size_t i = 0; i < f->table.nrows; i++) {
-        const struct row *r = &f->table.rows[i];
-        if (consider_split(out, wanted, r->t.name, r->t.path, r->t.npath))
-            out->node = r->steps ? r->steps[out->depth].node : NULL;
+        const struct row r = table_row(&f->table, i);
+        if (consider_split(out, wanted, r.t.name, r.t.path, r.t.npath))
+            out->node = r.steps ? r.steps[out->depth].node : NULL;
     }
     for (size_t i = 0; i < f->nleaves; i++) {
         const ckpt_leaf *leaf = &f->leaves[i];
@@ -176,7 +176,7 @@ static bool narrow_rows(const struct narrowing *job)
     if (!new_row)
         return false;
     for (size_t i = 0; i < t->nrows; i++) {
-        struct row r = t->rows[i];
+        struct row r = table_row(t, i);
         bool selected;
         uint32_t composite = r.t.part_of, npath = r.t.npath, alias_of = r.t.alias_of;
         if (!shorten_to_root(job, &r.t.name, &r.t.path, &npath, &selected))
@@ -194,7 +194,8 @@ static bool narrow_rows(const struct narrowing *job)
         if (alias_of != CKPT_NO_TENSOR && new_row[alias_of] == CKPT_NO_TENSOR)
             new_row[alias_of] = (uint32_t)nkept; /* the first alias that is kept replaces it */
         new_row[i] = (uint32_t)nkept;
-        t->rows[nkept++] = r;
+        if (!table_replace_row(t, nkept++, &r))
+            return false;
     }
     t->nrows = nkept;
     job->f->nties = nties;

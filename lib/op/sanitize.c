@@ -188,24 +188,24 @@ static uint32_t row_of(const struct sanitize *s, const ckpt_value *v)
     return i == MAP_NONE ? CKPT_NO_TENSOR : i;
 }
 
-static const ckpt_tensor *row_tensor(const struct sanitize *s, uint32_t row)
+static ckpt_tensor row_tensor(const struct sanitize *s, uint32_t row)
 {
-    return &s->p->file->table.rows[row].t;
+    return table_tensor(&s->p->file->table, row);
 }
 
 static bool has_components(const struct sanitize *s, uint32_t row)
 {
     const struct table *t = &s->p->file->table;
-    return row + 1 < t->nrows && t->rows[row + 1].t.part_of == row; /* bounded: row < nrows */
+    return row + 1 < t->nrows && table_part_of(t, row + 1) == row; /* bounded: row < nrows */
 }
 
 /* rebuild_tensor - describes the tensor of ROW anew, as its node is not plain data. A composite becomes a
  * dict of its components; any other tensor without bytes is left out. */
 static ckpt_status rebuild_tensor(struct sanitize *s, struct value_job *job, uint32_t row)
 {
-    const ckpt_tensor *t = row_tensor(s, row);
-    bool is_single = (t->kind == CKPT_DENSE || t->kind == CKPT_NDARRAY || t->kind == CKPT_STORAGE) &&
-                     t->has_data && t->has_shape && t->dtype < CKPT_DT_NAMED && t->dtype != CKPT_DT_NONE;
+    const ckpt_tensor t = row_tensor(s, row);
+    bool is_single = (t.kind == CKPT_DENSE || t.kind == CKPT_NDARRAY || t.kind == CKPT_STORAGE) &&
+                     t.has_data && t.has_shape && t.dtype < CKPT_DT_NAMED && t.dtype != CKPT_DT_NONE;
     if (!is_single && !has_components(s, row))
         return omit_value(s, job);
     ckpt_value *out = new_node(s, is_single ? CKPT_V_TENSOR : CKPT_V_DICT, job->v);
@@ -215,7 +215,7 @@ static ckpt_status rebuild_tensor(struct sanitize *s, struct value_job *job, uin
         out->row = row;
         out->flags |= VALUE_ROW;
         CKPT_TRY(set_result(s, job, out));
-        return report(s, job, t->parameter ? "parameter" : "tensor", CHANGED);
+        return report(s, job, t.parameter ? "parameter" : "tensor", CHANGED);
     }
     CKPT_TRY(report(s, job, "dict", CHANGED));
     return push_container(s, job, out, out, (struct frame){.composite = row, .next = (size_t)row + 1});
@@ -233,7 +233,7 @@ static ckpt_status convert_tensor(struct sanitize *s, struct value_job *job, uin
         ckpt_str to = arena_str(s->p->a, str_c(type));
         return to.ptr ? report(s, job, to.ptr, CHANGED) : fail_memory(s->err);
     }
-    if (row_tensor(s, row)->kind == CKPT_NDARRAY)
+    if (row_tensor(s, row).kind == CKPT_NDARRAY)
         return rebuild_tensor(s, job, row);
     CKPT_TRY(check_plain(&s->checker, job->v, &s->offender, s->err));
     return s->offender ? rebuild_tensor(s, job, row) : set_result(s, job, keep_node(job->v));
@@ -479,19 +479,19 @@ static ckpt_status convert_item(struct sanitize *s, ckpt_value *out, size_t i, c
 static ckpt_status convert_next_component(struct sanitize *s, struct frame *f, bool *had_next)
 {
     const struct table *t = &s->p->file->table;
-    const ckpt_tensor *composite = &t->rows[f->composite].t;
-    while (f->next < t->nrows && t->rows[f->next].t.npath > composite->npath &&
-           t->rows[f->next].t.part_of != f->composite)
+    const ckpt_tensor composite = table_tensor(t, f->composite);
+    while (f->next < t->nrows && table_npath_of(t, f->next) > composite.npath &&
+           table_part_of(t, f->next) != f->composite)
         f->next++;
-    *had_next = f->next < t->nrows && t->rows[f->next].t.part_of == f->composite;
+    *had_next = f->next < t->nrows && table_part_of(t, f->next) == f->composite;
     if (!*had_next)
         return CKPT_OK;
-    const ckpt_tensor *component = &t->rows[f->next++].t;
-    /* bounded: the path of a component begins with that of its composite */
-    ckpt_str name_below = path_join(s->p->a, component->path + composite->npath,
-                                    component->npath - composite->npath);
+    const ckpt_tensor component = table_tensor(t, f->next++);
+    /* bounded: the path of a &component begins with that of its &composite */
+    ckpt_str name_below = path_join(s->p->a, component.path + composite.npath,
+                                    component.npath - composite.npath);
     ckpt_path_elem elem = {.str = name_below};
-    struct value_job job = {.v = component->value, .elem = &elem};
+    struct value_job job = {.v = component.value, .elem = &elem};
     ckpt_value *key = name_below.ptr ? value_str(s->p->a, name_below) : NULL, *out = f->out;
     if (!key)
         return fail_memory(s->err);
@@ -545,11 +545,11 @@ static ckpt_status index_rows(struct sanitize *s)
 {
     const struct table *t = &s->p->file->table;
     for (size_t i = 0; i < t->nrows; i++) {
-        const struct row *r = &t->rows[i];
-        if (r->t.value && !map_put_num(s->row_of, ptr_key(r->t.value), (uint32_t)i, NULL))
+        const struct row r = table_row(t, i);
+        if (r.t.value && !map_put_num(s->row_of, ptr_key(r.t.value), (uint32_t)i, NULL))
             return fail_memory(s->err);
-        for (uint32_t k = 0; r->steps && k < r->t.npath; k++)
-            if (r->steps[k].node && !map_put_num(s->has_tensor_below, ptr_key(r->steps[k].node), 0, NULL))
+        for (uint32_t k = 0; r.steps && k < r.t.npath; k++)
+            if (r.steps[k].node && !map_put_num(s->has_tensor_below, ptr_key(r.steps[k].node), 0, NULL))
                 return fail_memory(s->err);
     }
     return CKPT_OK;
@@ -569,9 +569,10 @@ static bool is_attribute_row(const struct row *row, const struct row *tensor)
 static void keep_rows(struct sanitize *s)
 {
     const struct table *t = &s->p->file->table;
-    const struct row *unchanged = NULL; /* the last tensor that is not rebuilt: its attributes follow it */
+    struct row unchanged = {0}; /* the last tensor that is not rebuilt: its attributes follow it */
     for (size_t i = 0; i < t->nrows; i++) {
-        const ckpt_tensor *r = &t->rows[i].t;
+        const struct row row = table_row(t, i);
+        const ckpt_tensor *r = &row.t;
         uint32_t result_index = r->value ? map_get_num(s->done, ptr_key(r->value)) : MAP_NONE;
         bool visited = result_index != MAP_NONE;
         const ckpt_value *result = visited ? s->results[result_index] : NULL;
@@ -579,9 +580,9 @@ static void keep_rows(struct sanitize *s)
             s->p->keep[i] = result->type == CKPT_V_TENSOR || result == r->value;
         else
             s->p->keep[i] = !visited && r->part_of != CKPT_NO_TENSOR && s->p->keep[r->part_of];
-        if (result && result == r->value && t->rows[i].steps)
-            unchanged = &t->rows[i];
-        else if (!visited && unchanged && t->rows[i].steps && is_attribute_row(&t->rows[i], unchanged))
+        if (result && result == r->value && row.steps)
+            unchanged = row;
+        else if (!visited && unchanged.steps && row.steps && is_attribute_row(&row, &unchanged))
             s->p->keep[i] = true;
     }
     s->p->entries_stale = true;
@@ -735,11 +736,11 @@ ckpt_status sanitize_flat(ckpt_plan *p, has_dtype *holds, ckpt_error *err)
     CKPT_TRY(plan_update_entries(p, err));
     for (size_t i = 0; i < p->nentries; i++) {
         const struct plan_entry *e = &p->entries[i];
-        const ckpt_tensor *t = &p->file->table.rows[e->row].t;
-        if (t->part_of != CKPT_NO_TENSOR)
-            p->keep[e->row] = p->keep[t->part_of];
-        else if (!is_flat_tensor(t, holds))
-            CKPT_TRY(leave_out(p, e, t, err));
+        const ckpt_tensor t = table_tensor(&p->file->table, e->row);
+        if (t.part_of != CKPT_NO_TENSOR)
+            p->keep[e->row] = p->keep[t.part_of];
+        else if (!is_flat_tensor(&t, holds))
+            CKPT_TRY(leave_out(p, e, &t, err));
     }
     p->entries_stale = true;
     return CKPT_OK;

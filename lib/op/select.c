@@ -87,13 +87,13 @@ static ckpt_status drop_states(ckpt_plan *p, ckpt_error *err)
     CKPT_TRY(plan_update_entries(p, err));
     for (size_t i = 0; i < p->nentries; i++)
         if (p->entries[i].row != graph)
-            n[name_state(p->file->table.rows[p->entries[i].row].t.name)]++;
+            n[name_state(table_name(&p->file->table, p->entries[i].row))]++;
     if (!n[CKPT_STATE_NONE] || n[CKPT_STATE_NONE] == p->nentries)
         return CKPT_OK;
     size_t dropped = 0;
     for (size_t i = 0; i < p->nentries; i++) {
         uint32_t row = p->entries[i].row;
-        bool drops = row != graph && name_state(p->file->table.rows[row].t.name) != CKPT_STATE_NONE;
+        bool drops = row != graph && name_state(table_name(&p->file->table, row)) != CKPT_STATE_NONE;
         p->keep[row] = p->keep[row] && !drops;
         dropped += drops;
     }
@@ -239,7 +239,7 @@ static ckpt_status match_rows(ckpt_plan *p, const char *glob, bool *matches, boo
     *any = false;
     for (size_t i = 0; i < p->nentries; i++) {
         const struct plan_entry *e = &p->entries[i];
-        uint32_t composite = p->file->table.rows[e->row].t.part_of;
+        uint32_t composite = table_part_of(&p->file->table, e->row);
         matches[e->row] = composite == CKPT_NO_TENSOR ? glob_selects(glob, e->name) : matches[composite];
         *any |= matches[e->row];
     }
@@ -280,7 +280,7 @@ static bool is_outside_root(const ckpt_plan *p, const char *glob)
 {
     bool found = false;
     for (size_t i = 0; p->root_name.len && !found && i < p->file->table.nrows; i++)
-        found = glob_selects(glob, p->file->table.rows[i].t.name);
+        found = glob_selects(glob, table_name(&p->file->table, i));
     for (size_t i = 0; p->root_name.len && !found && i < p->file->nleaves; i++)
         found = glob_selects(glob, p->file->leaves[i].name);
     return found;
@@ -433,7 +433,7 @@ static ckpt_status notice_shared(ckpt_plan *p, bool *was_entry, ckpt_error *err)
     if (n)
         plan_notice(p,
                     "%zu tensor%s go%s too, such as \"%.*s\": the mapping is in the file under several names",
-                    n, n == 1 ? "" : "s", n == 1 ? "es" : "", STR_ARG(p->file->table.rows[first].t.name));
+                    n, n == 1 ? "" : "s", n == 1 ? "es" : "", STR_ARG(table_name(&p->file->table, first)));
     return CKPT_OK;
 }
 

@@ -248,9 +248,9 @@ static ckpt_status stat_item(void *user, size_t i, struct parallel_context *run,
 {
     const struct stat_job *j = user;
     const struct parallel_item *item = &j->items[i];
-    const ckpt_tensor *row = &item->file->table.rows[item->row].t;
+    const ckpt_tensor row = table_tensor(&item->file->table, item->row);
     struct tally *t;
-    ckpt_status st = new_tally(&t, row, 0, row->elements, run, err);
+    ckpt_status st = new_tally(&t, &row, 0, row.elements, run, err);
     if (st == CKPT_OK)
         st = ckpt_tensor_stream(item->file, item->row, add_chunk, t, err);
     if (st == CKPT_OK) {
@@ -266,9 +266,9 @@ static ckpt_status stat_chunk(void *user, size_t i, struct parallel_chunk *chunk
 {
     const struct stat_job *j = user;
     const struct parallel_item *item = &j->items[i];
+    const ckpt_tensor tensor = table_tensor(&item->file->table, item->row);
     struct tally *t;
-    ckpt_status st = new_tally(&t, &item->file->table.rows[item->row].t, chunk->first, chunk->count, run,
-                               err);
+    ckpt_status st = new_tally(&t, &tensor, chunk->first, chunk->count, run, err);
     chunk->out = t;
     if (st == CKPT_OK)
         st = tensor_stream_range(item->file, item->row, chunk->first, chunk->count, &chunk->crc[0], add_chunk,
@@ -293,12 +293,12 @@ static ckpt_status merge_chunk_tallies(void *user, size_t i, const struct parall
 {
     const struct stat_job *j = user;
     const struct parallel_item *item = &j->items[i];
-    const ckpt_tensor *row = &item->file->table.rows[item->row].t;
+    const ckpt_tensor row = table_tensor(&item->file->table, item->row);
     struct tally *t;
     ckpt_status st = parallel_check_crc(item, chunks, n, err);
     if (st != CKPT_OK)
         return name_tensor_if_failed(item->file, item->row, st, err);
-    st = new_tally(&t, row, 0, row->elements, NULL, err);
+    st = new_tally(&t, &row, 0, row.elements, NULL, err);
     for (size_t k = 0; st == CKPT_OK && k < n; k++)
         merge_tally(t, chunks[k].out);
     if (st == CKPT_OK)
@@ -323,9 +323,9 @@ static ckpt_status list_rows_to_read(ckpt_file *f, const uint32_t *rows, size_t 
         if (rows[i] >= f->table.nrows)
             return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "there is no tensor %u; the file has %zu", rows[i],
                         f->table.nrows);
-        const ckpt_tensor *t = &f->table.rows[rows[i]].t;
-        uint32_t shared_row = t->alias_of == CKPT_NO_TENSOR ? rows[i] : t->alias_of;
-        if (!has_numbers(t) || first[shared_row] != UINT32_MAX)
+        const ckpt_tensor t = table_tensor(&f->table, rows[i]);
+        uint32_t shared_row = t.alias_of == CKPT_NO_TENSOR ? rows[i] : t.alias_of;
+        if (!has_numbers(&t) || first[shared_row] != UINT32_MAX)
             continue;
         first[shared_row] = (uint32_t)i;
         items[(*nitems)++] = (struct parallel_item){.file = f, .row = rows[i], .tag = (uint32_t)i};
@@ -348,9 +348,9 @@ static ckpt_status stat_rows(ckpt_file *f, const uint32_t *rows, size_t n, const
     parallel.progress_user = how->user;
     CKPT_TRY(parallel_run(&parallel, err));
     for (size_t i = 0; i < n; i++) {
-        const ckpt_tensor *t = &f->table.rows[rows[i]].t;
-        uint32_t shared_row = t->alias_of == CKPT_NO_TENSOR ? rows[i] : t->alias_of;
-        if (has_numbers(t) && first[shared_row] != i)
+        const ckpt_tensor t = table_tensor(&f->table, rows[i]);
+        uint32_t shared_row = t.alias_of == CKPT_NO_TENSOR ? rows[i] : t.alias_of;
+        if (has_numbers(&t) && first[shared_row] != i)
             out[i] = out[first[shared_row]];
     }
     return CKPT_OK;

@@ -143,12 +143,12 @@ static void put_row(struct text_sink *out, const ckpt_file *f, const ckpt_tensor
 /* put_row_number - writes row I of F. False: out of memory. */
 static bool put_row_number(struct text_sink *out, const ckpt_file *f, uint32_t i)
 {
-    const ckpt_tensor *t = &f->table.rows[i].t;
+    const ckpt_tensor t = table_tensor(&f->table, i);
     uint64_t few[16], *stride = few;
-    if (t->has_shape && t->ndim > sizeof few / sizeof *few)
-        stride = malloc(t->ndim * sizeof *stride); /* bounded: as many are in memory */
+    if (t.has_shape && t.ndim > sizeof few / sizeof *few)
+        stride = malloc(t.ndim * sizeof *stride); /* bounded: as many are in memory */
     if (stride)
-        put_row(out, f, t, stride);
+        put_row(out, f, &t, stride);
     if (stride != few)
         free(stride);
     return stride != NULL;
@@ -179,14 +179,14 @@ static bool put_document(struct text_sink *out, const struct table_json *table)
     PUT_KEY(out, "tensors");
     for (size_t i = 0; i < n; i++) {
         uint32_t row = o->rows ? o->rows[i] : (uint32_t)i;
-        const ckpt_tensor *t = &table->f->table.rows[row].t;
+        const ckpt_tensor t = table_tensor(&table->f->table, row);
         text_put_literal(out, i ? "," : "[");
         if (!put_row_number(out, table->f, row))
             return false;
-        tensors += t->part_of == CKPT_NO_TENSOR;
-        if (t->has_data && t->alias_of == CKPT_NO_TENSOR) {
-            elements = size_add(elements, t->elements);
-            bytes = size_add(bytes, t->nbytes);
+        tensors += t.part_of == CKPT_NO_TENSOR;
+        if (t.has_data && t.alias_of == CKPT_NO_TENSOR) {
+            elements = size_add(elements, t.elements);
+            bytes = size_add(bytes, t.nbytes);
         }
     }
     text_put_literal(out, n ? "]" : "[]");

@@ -80,7 +80,7 @@ static ckpt_status read_tensor_stream(struct verify_job *job, struct row_result 
 static ckpt_status read_row(struct verify_job *job, size_t i, struct parallel_context *run, ckpt_error *err)
 {
     uint32_t row = job->items[i].row;
-    const ckpt_tensor *t = &job->f->table.rows[row].t;
+    const ckpt_tensor t = table_tensor(&job->f->table, row);
     bool bad_crc = false;
     struct stream_options o = {.ignore_crc = true, .notice = note_bad_crc, .user = &bad_crc};
     struct hash h = {0};
@@ -89,13 +89,13 @@ static ckpt_status read_row(struct verify_job *job, size_t i, struct parallel_co
     if (st == CKPT_OK && job->digests)
         st = hash_begin(&h, job->alg, err);
     if (st == CKPT_OK) {
-        st = read_tensor_stream(job, &job->results[i], &h, (ckpt_dtype)t->dtype, in, run, err);
+        st = read_tensor_stream(job, &job->results[i], &h, (ckpt_dtype)t.dtype, in, run, err);
         if (job->digests)
             st = hash_end(&h, st, job->digests + (size_t)row * CKPT_DIGEST_MAX, err);
     }
     stream_close(in);
     if (bad_crc)
-        job->bad_crc[t->storage] = true;
+        job->bad_crc[t.storage] = true;
     return st;
 }
 
@@ -114,7 +114,7 @@ static ckpt_status verify_row(void *user, size_t i, struct parallel_context *run
     struct verify_job *job = user;
     struct row_result *result = &job->results[i];
     ckpt_status st = keep_fault(read_row(job, i, run, err), &result->fault, err);
-    error_add_where(result->fault, "%.*s", STR_ARG(job->f->table.rows[job->items[i].row].t.name));
+    error_add_where(result->fault, "%.*s", STR_ARG(table_name(&job->f->table, job->items[i].row)));
     return st;
 }
 
@@ -152,12 +152,12 @@ static int report_row(void *user, size_t i)
 {
     struct verify_job *job = user;
     struct row_result *result = &job->results[i];
-    const ckpt_tensor *t = &job->f->table.rows[job->items[i].row].t;
+    const ckpt_tensor t = table_tensor(&job->f->table, job->items[i].row);
     if (result->fault)
         job->status = check_report_fault(job->c, job->f->path, result->fault, &job->report_failure);
     else if (result->finite.nan || result->finite.inf)
-        job->status = report_not_finite(job, t, &result->finite);
-    job->c->result->read += t->nbytes; /* bounded: the sum of all sizes was checked before */
+        job->status = report_not_finite(job, &t, &result->finite);
+    job->c->result->read += t.nbytes; /* bounded: the sum of all sizes was checked before */
     return job->status != CKPT_OK;
 }
 
@@ -169,9 +169,11 @@ static bool has_own_checksums(const struct verify_job *job, const ckpt_tensor *t
 
 static bool any_has_own_checksums(const struct verify_job *job)
 {
-    for (size_t i = 0; i < job->f->table.nrows; i++)
-        if (has_own_checksums(job, &job->f->table.rows[i].t))
+    for (size_t i = 0; i < job->f->table.nrows; i++) {
+        const ckpt_tensor t = table_tensor(&job->f->table, i);
+        if (has_own_checksums(job, &t))
             return true;
+    }
     return false;
 }
 
@@ -185,13 +187,13 @@ static ckpt_status list_rows(struct verify_job *job)
     if (!job->items || !job->results || !job->bad_crc)
         return fail_memory(job->err);
     for (uint32_t i = 0; i < t->nrows; i++) {
-        const ckpt_tensor *r = &t->rows[i].t;
-        bool check_finite = job->c->opts->finite && finite_applies_to((ckpt_dtype)r->dtype);
-        bool is_wanted = job->digests || has_own_checksums(job, r) || check_finite;
-        if (!r->has_data || r->alias_of != CKPT_NO_TENSOR || !is_wanted)
+        const ckpt_tensor r = table_tensor(t, i);
+        bool check_finite = job->c->opts->finite && finite_applies_to((ckpt_dtype)r.dtype);
+        bool is_wanted = job->digests || has_own_checksums(job, &r) || check_finite;
+        if (!r.has_data || r.alias_of != CKPT_NO_TENSOR || !is_wanted)
             continue;
         job->items[job->n++] = (struct parallel_item){.file = job->f, .row = i};
-        if (!checked_add(job->tensor_bytes, r->nbytes, &job->tensor_bytes))
+        if (!checked_add(job->tensor_bytes, r.nbytes, &job->tensor_bytes))
             return fail(job->err, CKPT_ELIMIT, CKPT_NO_OFFSET,
                         "the tensors have more than 2^64 bytes together");
     }
@@ -259,8 +261,8 @@ static ckpt_status add_done_storages(const struct verify_job *job, map *location
     if (!selected)
         return fail_memory(err);
     for (size_t i = 0; i < t->nrows; i++)
-        if (t->rows[i].t.storage < t->nstorages)
-            selected[t->rows[i].t.storage] = true;
+        if (table_storage_of(t, i) < t->nstorages)
+            selected[table_storage_of(t, i)] = true;
     for (size_t i = 0; i < t->nstorages; i++) {
         const struct storage *s = &t->storages[i];
         bool checked = job->n && s->has_crc && s->crc_checked && !job->bad_crc[i];

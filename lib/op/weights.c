@@ -431,10 +431,11 @@ ckpt_status weights_rows(const struct containers *tree, const struct weights *we
              (name.ptr && index_entries(tree, i, by_node) && map_put(by_name, name, i, NULL));
     }
     for (size_t i = 0; ok && i < t->nrows; i++) {
-        uint32_t composite = t->rows[i].t.part_of;
-        (*out)[i] = composite == CKPT_NO_TENSOR ? find_by_step(by_node, &t->rows[i]) : (*out)[composite];
+        const struct row row = table_row(t, i);
+        uint32_t composite = row.t.part_of;
+        (*out)[i] = composite == CKPT_NO_TENSOR ? find_by_step(by_node, &row) : (*out)[composite];
         if (composite == CKPT_NO_TENSOR && (*out)[i] == NO_CONTAINER)
-            (*out)[i] = find_by_name(by_name, &t->rows[i], root);
+            (*out)[i] = find_by_name(by_name, &row, root);
     }
     map_free(by_node);
     map_free(by_name);

@@ -114,7 +114,7 @@ static ckpt_status check_tensor_names(struct scanner *x, source *src, ckpt_str w
     uint32_t found, control = 0;
     size_t n = 0;
     for (size_t i = 0; i < f->table.nrows; i++)
-        if (utf8_find_control(f->table.rows[i].t.name, &found) && n++ == 0)
+        if (utf8_find_control(table_name(&f->table, i), &found) && n++ == 0)
             control = found;
     return n ? scan_found(x->scan, SCAN_CONTROL_CHARACTER, where, src, 0,
                           "%zu tensor %s control characters, the first {U+%04" PRIX32 "}", n,

@@ -203,15 +203,15 @@ static void set_layout(struct layout *l, bool storages)
 {
     l->size = 0;
     for (uint32_t i = SMALL_TENSORS + 1; i-- > 0;) {
-        const ckpt_tensor *t = &l->f->table.rows[i].t;
+        const ckpt_tensor t = table_tensor(&l->f->table, i);
         bool cast = !storages && i % 2;
         l->items[i] = (struct copy_item){.row = i,
-                                         .storage = storages ? &l->f->table.storages[t->storage] : NULL,
+                                         .storage = storages ? &l->f->table.storages[t.storage] : NULL,
                                          .from = CKPT_DT_F32,
                                          .to = cast ? CKPT_DT_BF16 : CKPT_DT_F32,
                                          .offset = l->size + HEADER,
                                          .crc_offset = l->size + HEADER - 4};
-        l->size += HEADER + t->nbytes / (cast ? 2 : 1);
+        l->size += HEADER + t.nbytes / (cast ? 2 : 1);
     }
 }
 
@@ -230,11 +230,11 @@ static ckpt_status put_header(const void *user, size_t i, buf *out, ckpt_error *
 static bool item_is_written(const struct layout *l, uint32_t i, const unsigned char *written,
                             uint32_t reported_crc)
 {
-    const ckpt_tensor *t = &l->f->table.rows[i].t;
+    const ckpt_tensor t = table_tensor(&l->f->table, i);
     const struct copy_item *x = &l->items[i];
-    size_t n = (size_t)t->nbytes;
+    size_t n = (size_t)t.nbytes;
     unsigned char *want = malloc(n), *bf16 = malloc(n);
-    bool same = stream_read(&l->f->table, i, 0, t->elements, want, NULL) == CKPT_OK;
+    bool same = stream_read(&l->f->table, i, 0, t.elements, want, NULL) == CKPT_OK;
     struct conversion c;
     struct convert_tally tally = {0};
     if (x->from != x->to && conversion_init(&c, x->from, x->to)) {
@@ -309,17 +309,17 @@ static void wrong_checksums_are_reported(void)
                                     3}; /* a tensor of several chunks, and a tensor of one */
     ckpt_file *f = open_many_tensors();
     for (size_t i = 0; i < 8; i++) {
-        const ckpt_tensor *t = &f->table.rows[rows[i & 1]].t;
-        struct storage *s = &f->table.storages[t->storage];
+        const ckpt_tensor t = table_tensor(&f->table, rows[i & 1]);
+        struct storage *s = &f->table.storages[t.storage];
         const struct copy_item x = {.row = rows[i & 1],
                                     .storage = i & 2 ? s : NULL,
                                     .name = i & 2 ? str_of("", 0) : STR_LIT("item name")};
-        unsigned char *bytes = malloc((size_t)t->nbytes);
-        CU_ASSERT_EQUAL(stream_read(&f->table, x.row, 0, t->elements, bytes, NULL), CKPT_OK);
+        unsigned char *bytes = malloc((size_t)t.nbytes);
+        CU_ASSERT_EQUAL(stream_read(&f->table, x.row, 0, t.elements, bytes, NULL), CKPT_OK);
         s->has_crc = true;
         s->crc_checked = false;
-        s->crc = crc32_update(0, bytes, (size_t)t->nbytes) ^ (i < 4 ? 0 : 1);
-        CU_ASSERT_EQUAL(copy_one(f, &x, t->nbytes), i < 4 ? CKPT_OK : CKPT_ECHECKSUM);
+        s->crc = crc32_update(0, bytes, (size_t)t.nbytes) ^ (i < 4 ? 0 : 1);
+        CU_ASSERT_EQUAL(copy_one(f, &x, t.nbytes), i < 4 ? CKPT_OK : CKPT_ECHECKSUM);
         free(bytes);
     }
     close_open_files();

@@ -64,7 +64,9 @@ static void negated_rows_have_the_same_chunks(void)
     ckpt_stats before = CKPT_INIT(ckpt_stats), negated = CKPT_INIT(ckpt_stats);
     uint32_t row = 0;
     CU_ASSERT_EQUAL(ckpt_stat(f, &row, 1, NULL, &before, NULL), CKPT_OK);
-    f->table.rows[0].t.neg = true;
+    struct row r = table_row(&f->table, 0);
+    r.t.neg = true;
+    CU_ASSERT_FATAL(table_replace_row(&f->table, 0, &r));
     CU_ASSERT_EQUAL(ckpt_stat(f, &row, 1, NULL, &negated, NULL), CKPT_OK);
     CU_ASSERT(negated.mean == -before.mean && negated.std == before.std && negated.norm == before.norm &&
               negated.max == 9);
@@ -108,7 +110,7 @@ static void checksums_of_chunks_are_combined(void)
 {
     float *numbers = make_numbers();
     ckpt_file *f = open_numbers(numbers);
-    struct storage *storage = &f->table.storages[f->table.rows[0].t.storage];
+    struct storage *storage = &f->table.storages[table_storage_of(&f->table, 0)];
     ckpt_stats s = CKPT_INIT(ckpt_stats);
     ckpt_error err;
     uint32_t row = 0;

@@ -603,7 +603,7 @@ static void put_in_pieces(ckpt_file *f, uint32_t i, size_t rows, size_t columns)
                                                                                end = 0, at;
     struct piece list[2 * PIECES_IN_ONE_ROW];
     struct pieces p = {.shape = shape, .ndim = 2, .width = 4, .piece = list, .n = 2 * PIECES_IN_ONE_ROW};
-    struct storage *storage = &f->table.storages[f->table.rows[i].t.storage];
+    struct storage *storage = &f->table.storages[table_storage_of(&f->table, i)];
     unsigned char *bytes = piece_bytes.bytes[piece_bytes.n++] = malloc(rows * columns * 4);
     source *piece_source, *assembled = NULL;
     memset(bytes, 0, rows * columns * 4);
@@ -627,7 +627,6 @@ static void put_in_pieces(ckpt_file *f, uint32_t i, size_t rows, size_t columns)
     source_unref(storage->src);
     storage->src = assembled;
     storage->off = at;
-    f->table.rows[i].t.file_offset = CKPT_NO_OFFSET;
 }
 
 static ckpt_file *open_matrices(const float *values)

@@ -683,12 +683,13 @@ static ckpt_status find_in_safetensors(struct dcp *dcp, const struct dcp_entry *
     uint32_t row = in->safetensors_offset == item->file_offset
                        ? file_find_tensor(in->safetensors, entry->tensor.name)
                        : CKPT_NO_TENSOR;
-    const ckpt_tensor *t = row == CKPT_NO_TENSOR ? NULL : &in->safetensors->table.rows[row].t;
-    if (!t || !t->has_data || t->dtype != entry->tensor.dtype || t->ndim != entry->tensor.ndim ||
-        !same_sizes(t->shape, item->size, t->ndim))
+    const ckpt_tensor t =
+        row == CKPT_NO_TENSOR ? (ckpt_tensor){0} : table_tensor(&in->safetensors->table, row);
+    if (!t.has_data || t.dtype != entry->tensor.dtype || t.ndim != entry->tensor.ndim ||
+        !same_sizes(t.shape, item->size, t.ndim))
         return fail(dcp->err, CKPT_EFORMAT, item->file_offset,
                     "the safetensors file of its rank has {no chunk} of {=this name, type and shape}");
-    const struct storage *s = &in->safetensors->table.storages[t->storage];
+    const struct storage *s = &in->safetensors->table.storages[t.storage];
     p->src = s->src;
     p->at = s->off;
     return CKPT_OK;

@@ -25,7 +25,7 @@ struct member {
 };
 
 struct tensor_pickle {
-    const ckpt_tensor *t;
+    ckpt_tensor t;
     ckpt_dtype dtype;
     uint64_t nbytes;
 };
@@ -77,8 +77,8 @@ static ckpt_status put_tensor(void *user, pickle_writer *w, const ckpt_value *v,
     pickle_put_op(w, PICKLE_MARK);
     put_storage(w, tensor, typed);
     pickle_put_uint(w, 0);     /* storage_offset */
-    put_tuple(w, tensor->t, false); /* size */
-    put_tuple(w, tensor->t, true);  /* stride */
+    put_tuple(w, &tensor->t, false); /* size */
+    put_tuple(w, &tensor->t, true);  /* stride */
     pickle_put_bool(w, false); /* requires_grad */
     pickle_put_global(w, STR_LIT("collections"), STR_LIT("OrderedDict"));
     pickle_put_op(w, PICKLE_EMPTY_TUPLE);
@@ -169,7 +169,7 @@ ckpt_status dcp_archive_tensor(struct dcp_archive *archive, const ckpt_plan *p, 
                                ckpt_error *err)
 {
     struct member members[4];
-    struct tensor_pickle t = {.t = &p->file->table.rows[row].t, .dtype = plan_dtype(p, row)};
+    struct tensor_pickle t = {.t = table_tensor(&p->file->table, row), .dtype = plan_dtype(p, row)};
     const struct pickle_hooks hooks = {.user = &t, .write_leaf = put_tensor};
     ckpt_value tensor = {.type = CKPT_V_TENSOR, .row = CKPT_NO_TENSOR};
     buf pickle;

@@ -152,19 +152,19 @@ static ckpt_status fail_leaf(const struct dcp_leaf *leaf, const ckpt_tensor *t, 
  * object, such as a quantized tensor. */
 static ckpt_status check_tensor(const struct flattener *w, struct dcp_leaf *leaf)
 {
-    const ckpt_tensor *t = &w->leaves->plan->file->table.rows[leaf->row].t;
-    if (t->kind == CKPT_DTENSOR || t->kind == CKPT_SHARDED)
-        return fail_leaf(leaf, t, "is only one rank's shard; open the files of all ranks together", w->err);
-    if (t->kind != CKPT_DENSE && (t->kind != CKPT_NDARRAY || leaf->node->type != CKPT_V_TENSOR)) {
+    const ckpt_tensor t = table_tensor(&w->leaves->plan->file->table, leaf->row);
+    if (t.kind == CKPT_DTENSOR || t.kind == CKPT_SHARDED)
+        return fail_leaf(leaf, &t, "is only one rank's shard; open the files of all ranks together", w->err);
+    if (t.kind != CKPT_DENSE && (t.kind != CKPT_NDARRAY || leaf->node->type != CKPT_V_TENSOR)) {
         leaf->row = CKPT_NO_TENSOR;
         leaf->holds_tensors = true;
         return CKPT_OK;
     }
-    if (!t->has_data || !t->has_shape)
-        return fail_leaf(leaf, t, "has no bytes", w->err);
-    if (dtype_info((ckpt_dtype)t->dtype)->block_elems != 1 || t->dtype == CKPT_DT_NAMED ||
-        t->dtype == CKPT_DT_F6_E2M3 || t->dtype == CKPT_DT_F6_E3M2)
-        return fail_leaf(leaf, t, "has a type that torch does not save in chunks", w->err);
+    if (!t.has_data || !t.has_shape)
+        return fail_leaf(leaf, &t, "has no bytes", w->err);
+    if (dtype_info((ckpt_dtype)t.dtype)->block_elems != 1 || t.dtype == CKPT_DT_NAMED ||
+        t.dtype == CKPT_DT_F6_E2M3 || t.dtype == CKPT_DT_F6_E3M2)
+        return fail_leaf(leaf, &t, "has a type that torch does not save in chunks", w->err);
     return CKPT_OK;
 }
 

@@ -83,7 +83,8 @@ static ckpt_status read_sharding_info(ckpt_file *f, ckpt_file *part, json_scan *
     CKPT_TRY(json_expect(j, JSON_OBJECT, "DCP_SHARDING_INFO", "an object"));
     while ((e = json_next(j)) == JSON_KEY) {
         uint32_t row = file_find_tensor(part, j->str);
-        const ckpt_tensor *t = row == CKPT_NO_TENSOR ? NULL : &part->table.rows[row].t;
+        const ckpt_tensor found = row == CKPT_NO_TENSOR ? (ckpt_tensor){0} : table_tensor(&part->table, row);
+        const ckpt_tensor *t = row == CKPT_NO_TENSOR ? NULL : &found;
         uint64_t *at = t ? arena_array(f->a, t->ndim, sizeof *at) : NULL;
         if (t && !at)
             return CKPT_ENOMEM;
@@ -120,11 +121,11 @@ static ckpt_status add_shards_of_file(struct sharded_tensors *all, ckpt_file *pa
         }
     }
     for (uint32_t i = 0; i < part->table.nrows - part->nties; i++) {
-        const ckpt_tensor *t = &part->table.rows[i].t;
-        if (!offset[i] && !(offset[i] = arena_array(f->a, t->ndim, sizeof **offset)))
+        const ckpt_tensor t = table_tensor(&part->table, i);
+        if (!offset[i] && !(offset[i] = arena_array(f->a, t.ndim, sizeof **offset)))
             return fail_memory(all->err);
         const struct tensor_shard shard = {.part = part, .row = i, .offset = offset[i]};
-        CKPT_TRY(sharded_tensors_add(all, t->name, NULL, &shard));
+        CKPT_TRY(sharded_tensors_add(all, t.name, NULL, &shard));
     }
     return CKPT_OK;
 }

@@ -94,13 +94,13 @@ static ckpt_status check_matches_metadata(const struct dcp_items *items, const s
                                           const ckpt_file *f, ckpt_error *err)
 {
     const struct joined_tensor *expected = &items->tensors[item->tensor];
-    const ckpt_tensor *t = f->table.nrows ? &f->table.rows[0].t : NULL;
-    if (!t || t->npath || !t->has_data || t->kind != CKPT_DENSE)
+    const ckpt_tensor t = f->table.nrows ? table_tensor(&f->table, 0) : (ckpt_tensor){0};
+    if (t.npath || !t.has_data || t.kind != CKPT_DENSE)
         return fail(err, CKPT_EFORMAT, item->file_offset, "an item that is {no} {=tensor}");
-    if (t->dtype != expected->dtype)
+    if (t.dtype != expected->dtype)
         return fail(err, CKPT_EFORMAT, item->file_offset, "an item of {%s}; .metadata has {=%s}",
-                    dtype_info((ckpt_dtype)t->dtype)->name, dtype_info(expected->dtype)->name);
-    return t->ndim == expected->ndim && same_sizes(t->shape, item->size, expected->ndim)
+                    dtype_info((ckpt_dtype)t.dtype)->name, dtype_info(expected->dtype)->name);
+    return t.ndim == expected->ndim && same_sizes(t.shape, item->size, expected->ndim)
                ? CKPT_OK
                : fail(err, CKPT_EFORMAT, item->file_offset,
                       "an item of {another shape} than {=its chunk} in .metadata");
@@ -131,12 +131,12 @@ static ckpt_status open_item(const struct dcp_items *items, size_t i, ckpt_file 
 static uint64_t find_data_position(const struct dcp_item *item, const ckpt_file *f)
 {
     ckpt_error ignored;
-    const ckpt_tensor *t = &f->table.rows[0].t;
-    const struct storage *s = &f->table.storages[t->storage];
+    const ckpt_tensor t = table_tensor(&f->table, 0);
+    const struct storage *s = &f->table.storages[t.storage];
     uint64_t at, skip;
-    if (item->is_zstd || t->conj || t->neg || s->swap_width || !is_row_major(t) || !s->src ||
+    if (item->is_zstd || t.conj || t.neg || s->swap_width || !is_row_major(&t) || !s->src ||
         source_locate(s->src, &ignored) != CKPT_OK ||
-        !dtype_bytes((ckpt_dtype)t->dtype, t->storage_offset, &skip) || !checked_add(s->off, skip, &skip) ||
+        !dtype_bytes((ckpt_dtype)t.dtype, t.storage_offset, &skip) || !checked_add(s->off, skip, &skip) ||
         (at = source_pos(s->src, skip)) == CKPT_NO_OFFSET)
         return INDIRECT;
     return at < INDIRECT - 1 ? at + 1 : INDIRECT; /* bounded: just compared */
@@ -164,7 +164,7 @@ static void keep_open_archive(struct item_source *self, size_t i, ckpt_file *f)
 /* read_elements - reads N of the row-major bytes of row 0 of F, from OFF on. The row may have any strides. */
 static ckpt_status read_elements(ckpt_file *f, uint64_t off, unsigned char *out, size_t n, ckpt_error *err)
 {
-    uint32_t width = dtype_info((ckpt_dtype)f->table.rows[0].t.dtype)->block_bytes;
+    uint32_t width = dtype_info(table_dtype_of(&f->table, 0))->block_bytes;
     unsigned char element[32];
     while (n) {
         uint64_t first = off / width, skip = off % width, count = n / width, nread;
@@ -198,9 +198,9 @@ static ckpt_status read_indirect(struct item_source *self, size_t i, uint64_t of
 /* copy_crc - copies the checksum in F, the archive of ITEM, to ITEM if it covers exactly the chunk. */
 static void copy_crc(struct dcp_item *item, const ckpt_file *f)
 {
-    const ckpt_tensor *t = &f->table.rows[0].t;
-    const struct storage *s = &f->table.storages[t->storage];
-    item->has_crc = s->has_crc && s->nbytes == t->nbytes && t->storage_offset == 0;
+    const ckpt_tensor t = table_tensor(&f->table, 0);
+    const struct storage *s = &f->table.storages[t.storage];
+    item->has_crc = s->has_crc && s->nbytes == t.nbytes && t.storage_offset == 0;
     item->crc = s->crc;
 }
 
@@ -342,7 +342,7 @@ static ckpt_status check_item_crc(const struct dcp_items *items, size_t i, ckpt_
 {
     const struct dcp_item *item = &items->items[i];
     struct stream_options o = {.ignore_crc = false};
-    ckpt_status st = storage_check_crc(&f->table, f->table.rows[0].t.storage, &o, err);
+    ckpt_status st = storage_check_crc(&f->table, table_storage_of(&f->table, 0), &o, err);
     error_add_position(st == CKPT_OK ? NULL : err, item->file_offset, str_of("", 0));
     return name_file_if_failed(st, items->files[item->file]->path, err);
 }
@@ -353,7 +353,7 @@ static ckpt_status fill_record(const struct dcp_items *items, size_t i, ckpt_fil
                                struct check_record *out, ckpt_error *err)
 {
     const ckpt_file *in = items->files[items->items[i].file];
-    const struct storage *s = &f->table.storages[f->table.rows[0].t.storage];
+    const struct storage *s = &f->table.storages[table_storage_of(&f->table, 0)];
     CKPT_TRY(source_locate(s->src, err));
     *out = (struct check_record){.name = items->tensors[items->items[i].tensor].name,
                                  .path = in->path,
@@ -367,7 +367,7 @@ static ckpt_status fill_record(const struct dcp_items *items, size_t i, ckpt_fil
 static ckpt_status check_open_archive(struct item_source *self, size_t i, bool compare, ckpt_file *f,
                                       struct check_record *record, ckpt_error *err)
 {
-    const struct storage *in = &f->table.storages[f->table.rows[0].t.storage];
+    const struct storage *in = &f->table.storages[table_storage_of(&f->table, 0)];
     atomic_store_explicit(&self->items.items[i].data_position, find_data_position(&self->items.items[i], f),
                           memory_order_release);
     if (!in->has_crc)

@@ -85,19 +85,19 @@ static void put_properties(pickle_writer *w, ckpt_dtype dtype, bool requires_gra
 /* put_tensor - writes the TensorStorageMetadata of row ROW, with one chunk that is the complete tensor. */
 static void put_tensor(pickle_writer *w, const ckpt_plan *p, uint32_t row)
 {
-    const ckpt_tensor *t = &p->file->table.rows[row].t;
+    const ckpt_tensor t = table_tensor(&p->file->table, row);
     begin_object(w, METADATA, STR_LIT("TensorStorageMetadata"));
     pickle_put_text(w, STR_LIT("properties"));
-    put_properties(w, plan_dtype(p, row), t->requires_grad);
+    put_properties(w, plan_dtype(p, row), t.requires_grad);
     pickle_put_text(w, STR_LIT("size"));
-    put_size(w, t->shape, t->ndim);
+    put_size(w, t.shape, t.ndim);
     pickle_put_text(w, STR_LIT("chunks"));
     pickle_put_op(w, PICKLE_EMPTY_LIST);
     begin_object(w, METADATA, STR_LIT("ChunkStorageMetadata"));
     pickle_put_text(w, STR_LIT("offsets"));
-    put_size(w, NULL, t->ndim);
+    put_size(w, NULL, t.ndim);
     pickle_put_text(w, STR_LIT("sizes"));
-    put_size(w, t->shape, t->ndim);
+    put_size(w, t.shape, t.ndim);
     end_object(w);
     pickle_put_op(w, PICKLE_APPEND);
     end_object(w);
@@ -147,7 +147,7 @@ static void put_index(pickle_writer *w, const ckpt_plan *p, const struct dcp_lea
     } else {
         pickle_put_int(w, 0);
         pickle_put_text(w, STR_LIT("offset"));
-        put_size(w, NULL, p->file->table.rows[l->row].t.ndim);
+        put_size(w, NULL, table_tensor(&p->file->table, l->row).ndim);
     }
     end_object(w);
 }

@@ -152,7 +152,7 @@ static struct copy_item get_copy_item(const void *user, size_t t)
     size_t i = w->tensors[copy->first_tensor + t];
     const struct dcp_leaf *l = &w->leaves.leaves[i];
     return (struct copy_item){.row = l->row,
-                              .from = (ckpt_dtype)w->plan->file->table.rows[l->row].t.dtype,
+                              .from = table_dtype_of(&w->plan->file->table, l->row),
                               .to = plan_dtype(w->plan, l->row),
                               .offset = w->ranges[i].offset + w->tensor_starts[i], /* bounded: placed */
                               .name = l->name};
@@ -305,10 +305,10 @@ static ckpt_status record_casts(const struct dcp_writer *w, ckpt_error *err)
     size_t before = w->plan->ncasts;
     for (size_t t = 0; w->tallies && t < w->ntensors; t++) {
         const struct dcp_leaf *l = &w->leaves.leaves[w->tensors[t]];
-        const ckpt_tensor *input = &w->plan->file->table.rows[l->row].t;
-        if (input->dtype != plan_dtype(w->plan, l->row))
+        const ckpt_tensor input = table_tensor(&w->plan->file->table, l->row);
+        if (input.dtype != plan_dtype(w->plan, l->row))
             CKPT_TRY(
-                plan_note_cast(w->plan, l->name, l->row, input->elements, w->tallies[t].overflowed, err));
+                plan_note_cast(w->plan, l->name, l->row, input.elements, w->tallies[t].overflowed, err));
     }
     return w->job->opts->strict ? plan_check_lossless(w->plan, before, err) : CKPT_OK;
 }
@@ -379,7 +379,7 @@ static void note_changes(struct dcp_writer *w)
 {
     size_t ntied = 0;
     for (size_t t = 0; t < w->ntensors; t++)
-        ntied += w->plan->file->table.rows[w->leaves.leaves[w->tensors[t]].row].t.alias_of != CKPT_NO_TENSOR;
+        ntied += table_alias_of(&w->plan->file->table, w->leaves.leaves[w->tensors[t]].row) != CKPT_NO_TENSOR;
     if (ntied)
         plan_notice(w->plan,
                     "%zu name%s of shared tensors written again: a distributed checkpoint has no ties",

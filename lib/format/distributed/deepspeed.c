@@ -94,7 +94,8 @@ static ckpt_status fail_not_in_partitions(struct deepspeed *ds, const ckpt_file 
 static ckpt_status choose_entry(struct deepspeed *ds, const ckpt_file *part, ckpt_str name, ckpt_value *v,
                                 ckpt_value **out)
 {
-    const ckpt_tensor *t = ds_find_row(part, v);
+    ckpt_tensor room;
+    const ckpt_tensor *t = ds_find_row(part, v, &room);
     const struct joined_tensor *assembled = find_assembled_tensor(ds, name);
     *out = v;
     if (!assembled)

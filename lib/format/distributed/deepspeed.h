@@ -95,8 +95,8 @@ struct deepspeed {
 ckpt_value *ds_get(const ckpt_value *mapping, const char *name);
 /* ds_get_numbered - returns item I of a list, or the value of the key I of a mapping; NULL: none. */
 ckpt_value *ds_get_numbered(const ckpt_value *v, uint64_t i);
-/* ds_find_row - returns the row of PART whose node is V, or NULL. */
-const ckpt_tensor *ds_find_row(const ckpt_file *part, const ckpt_value *v);
+/* ds_find_row - copies the tensor of PART whose node is V to ROOM, and returns ROOM; NULL: there is none. */
+const ckpt_tensor *ds_find_row(const ckpt_file *part, const ckpt_value *v, ckpt_tensor *room);
 /* ds_read_shape - sets ndim and shape of T from V, a torch.Size, and *ELEMENTS to the product of the sizes.
  * False: V is not a torch.Size. */
 bool ds_read_shape(struct deepspeed *ds, const ckpt_value *v, struct joined_tensor *t, uint64_t *elements);

@@ -26,9 +26,12 @@ ckpt_value *ds_get_numbered(const ckpt_value *v, uint64_t i)
     return v && i <= UINT32_MAX ? value_item(v, (uint32_t)i) : NULL;
 }
 
-const ckpt_tensor *ds_find_row(const ckpt_file *part, const ckpt_value *v)
+const ckpt_tensor *ds_find_row(const ckpt_file *part, const ckpt_value *v, ckpt_tensor *room)
 {
-    return v && v->row < part->table.nrows ? &part->table.rows[v->row].t : NULL;
+    if (!v || v->row >= part->table.nrows)
+        return NULL;
+    *room = table_tensor(&part->table, v->row);
+    return room;
 }
 
 bool ds_read_shape(struct deepspeed *ds, const ckpt_value *v, struct joined_tensor *t, uint64_t *elements)
@@ -104,7 +107,8 @@ static ckpt_status add_partition(struct deepspeed *ds, struct ds_flat *flat, str
 ckpt_status ds_flat_add(struct deepspeed *ds, struct ds_flat *flat, const ckpt_file *part,
                         const ckpt_value *v, uint64_t n)
 {
-    const ckpt_tensor *t = part ? ds_find_row(part, v) : NULL;
+    ckpt_tensor room;
+    const ckpt_tensor *t = part ? ds_find_row(part, v, &room) : NULL;
     if (!part)
         return add_partition(ds, flat, (struct ds_partition){.nelements = n});
     if (!t) {
@@ -135,17 +139,17 @@ ckpt_status ds_flat_add(struct deepspeed *ds, struct ds_flat *flat, const ckpt_f
 static ckpt_status add_piece(struct deepspeed *ds, const struct ds_partition *partition, uint64_t from,
                              uint64_t n, uint64_t at)
 {
-    const ckpt_tensor *t = &partition->part->table.rows[partition->row].t;
-    const struct storage *s = t->storage == CKPT_NO_STORAGE ? NULL
-                                                            : &partition->part->table.storages[t->storage];
+    const ckpt_tensor t = table_tensor(&partition->part->table, partition->row);
+    const struct storage *s = t.storage == CKPT_NO_STORAGE ? NULL
+                                                            : &partition->part->table.storages[t.storage];
     uint64_t first, skip;
     if (!s || !s->src) {
         ds->is_incomplete = true;
         return CKPT_OK;
     }
-    if (!checked_add(t->storage_offset, from, &first) || !dtype_bytes((ckpt_dtype)t->dtype, first, &skip) ||
+    if (!checked_add(t.storage_offset, from, &first) || !dtype_bytes((ckpt_dtype)t.dtype, first, &skip) ||
         !checked_add(s->off, skip, &skip))
-        return fail(ds->err, CKPT_EFORMAT, t->file_offset, "its bytes are {beyond} {=2^64}");
+        return fail(ds->err, CKPT_EFORMAT, t.file_offset, "its bytes are {beyond} {=2^64}");
     ds->lacks_crc |= !s->has_crc;
     struct piece *piece = arena_append(NULL, &ds->pieces, &ds->npieces, &ds->cap_pieces, sizeof *piece);
     struct ds_range *range = arena_append(NULL, &ds->ranges, &ds->nranges, &ds->cap_ranges, sizeof *range);
@@ -250,7 +254,8 @@ ckpt_status ds_end_parameter(struct deepspeed *ds, const struct joined_tensor *t
 ckpt_status ds_add_copy(struct deepspeed *ds, const ckpt_file *part, const ckpt_value *v, ckpt_str key,
                         ckpt_value **node)
 {
-    const ckpt_tensor *t = ds_find_row(part, v);
+    ckpt_tensor room;
+    const ckpt_tensor *t = ds_find_row(part, v, &room);
     bool lost = t && t->has_shape && !t->has_data && (ds->f->salvage || ds->f->check);
     *node = NULL;
     if (!lost && !is_contiguous(part, t))
@@ -267,7 +272,8 @@ ckpt_status ds_add_copy(struct deepspeed *ds, const ckpt_file *part, const ckpt_
 ckpt_status ds_add_as_float32(struct deepspeed *ds, const ckpt_file *part, const ckpt_value *v, ckpt_str key,
                               ckpt_value **node)
 {
-    const ckpt_tensor *t = ds_find_row(part, v);
+    ckpt_tensor room;
+    const ckpt_tensor *t = ds_find_row(part, v, &room);
     const struct storage *s = t && t->storage != CKPT_NO_STORAGE ? &part->table.storages[t->storage] : NULL;
     uint64_t size;
     *node = NULL;

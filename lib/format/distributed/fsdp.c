@@ -81,9 +81,11 @@ static bool is_sharded(const ckpt_tensor *t) { return t->kind == CKPT_DTENSOR ||
 
 static bool has_sharded(const ckpt_file *f)
 {
-    for (size_t i = 0; i < f->table.nrows; i++)
-        if (is_sharded(&f->table.rows[i].t))
+    for (size_t i = 0; i < f->table.nrows; i++) {
+        const ckpt_tensor t = table_tensor(&f->table, i);
+        if (is_sharded(&t))
             return true;
+    }
     return false;
 }
 
@@ -98,32 +100,32 @@ static ckpt_status refuse_flat_parameter(struct fsdp *fsdp, const ckpt_tensor *t
 static ckpt_status check_has_all_ranks(struct fsdp *fsdp, const ckpt_file *part, uint32_t row, size_t nfiles)
 {
     uint64_t n = torch_count_shard_ranks(part, row);
-    const ckpt_tensor *t = &part->table.rows[row].t;
+    const ckpt_tensor t = table_tensor(&part->table, row);
     if (n == 0 || n <= nfiles || fsdp->f->salvage)
         return CKPT_OK;
-    (void)fail(fsdp->err, CKPT_ENOTFOUND, t->file_offset,
+    (void)fail(fsdp->err, CKPT_ENOTFOUND, t.file_offset,
                "cut over {=%llu ranks}, the folder has files of {%zu}\n"
                "put the files of all ranks into the folder",
                (unsigned long long)n, nfiles);
-    return prefix_where_if_failed(CKPT_ENOTFOUND, t->name, fsdp->err);
+    return prefix_where_if_failed(CKPT_ENOTFOUND, t.name, fsdp->err);
 }
 
 /* add_row - adds as shards the local tensors of the DTensor or ShardedTensor in row ROW of PART. */
 static ckpt_status add_row(struct fsdp *fsdp, const ckpt_file *part, uint32_t row)
 {
-    const ckpt_tensor *t = &part->table.rows[row].t;
+    const ckpt_tensor t = table_tensor(&part->table, row);
     uint32_t component = 0;
-    if (str_find(t->name, STR_LIT("flat_param"), 0) != SIZE_MAX)
-        return refuse_flat_parameter(fsdp, t);
+    if (str_find(t.name, STR_LIT("flat_param"), 0) != SIZE_MAX)
+        return refuse_flat_parameter(fsdp, &t);
     for (uint32_t i = row + 1; i < part->table.nrows; i++) {
         const uint64_t *offset;
-        if (part->table.rows[i].t.part_of != row)
+        if (table_part_of(&part->table, i) != row)
             continue;
         ckpt_status st = torch_get_part_offset(fsdp->f->a, part, row, component++, i, &offset, fsdp->err);
-        CKPT_TRY(prefix_where_if_failed(st, t->name, fsdp->err));
+        CKPT_TRY(prefix_where_if_failed(st, t.name, fsdp->err));
         const struct tensor_shard shard = {.part = part, .row = i, .offset = offset};
-        CKPT_TRY(sharded_tensors_add(&fsdp->sharded, t->name, t->shape, &shard));
-        if (t->kind == CKPT_DTENSOR)
+        CKPT_TRY(sharded_tensors_add(&fsdp->sharded, t.name, t.shape, &shard));
+        if (t.kind == CKPT_DTENSOR)
             break; /* its other components are those of the device mesh */
     }
     return CKPT_OK;
@@ -133,14 +135,14 @@ static ckpt_status add_row(struct fsdp *fsdp, const ckpt_file *part, uint32_t ro
 static ckpt_status add_rank(struct fsdp *fsdp, const ckpt_file *part, size_t nfiles)
 {
     for (uint32_t i = 0; i < part->table.nrows; i++) {
-        const ckpt_tensor *t = &part->table.rows[i].t;
-        if (t->part_of != CKPT_NO_TENSOR)
+        const ckpt_tensor t = table_tensor(&part->table, i);
+        if (t.part_of != CKPT_NO_TENSOR)
             continue;
-        if (is_sharded(t)) {
+        if (is_sharded(&t)) {
             CKPT_TRY(check_has_all_ranks(fsdp, part, i, nfiles));
             CKPT_TRY(add_row(fsdp, part, i));
-        } else if (file_find_tensor(fsdp->first, t->name) == CKPT_NO_TENSOR) {
-            file_notice(fsdp->f, "\"%.*s\" of %s is not in the first file, and left out", STR_ARG(t->name),
+        } else if (file_find_tensor(fsdp->first, t.name) == CKPT_NO_TENSOR) {
+            file_notice(fsdp->f, "\"%.*s\" of %s is not in the first file, and left out", STR_ARG(t.name),
                         part->path);
         }
     }
@@ -152,9 +154,9 @@ static void replace_nodes(struct fsdp *fsdp)
 {
     struct table *t = &fsdp->first->table;
     for (size_t i = 0; i < t->nrows; i++) {
-        ckpt_value *v = (ckpt_value *)(uintptr_t)t->rows[i].t.value;
-        const ckpt_tensor *row = &t->rows[i].t;
-        uint32_t at = is_sharded(row) ? map_get(fsdp->sharded.index_of, row->name) : MAP_NONE;
+        ckpt_value *v = (ckpt_value *)(uintptr_t)table_value_of(t, i);
+        const ckpt_tensor row = table_tensor(t, i);
+        uint32_t at = is_sharded(&row) ? map_get(fsdp->sharded.index_of, row.name) : MAP_NONE;
         if (at == MAP_NONE || !v || v->type == CKPT_V_TENSOR)
             continue;
         v->type = CKPT_V_TENSOR; /* the fields of a call are no longer used */

@@ -279,8 +279,8 @@ static ckpt_status count_gated_parts(struct megatron *m, const ckpt_file *part, 
 {
     ckpt_str name = name_next_layer(m->f->a, t->name);
     uint32_t row = name.len ? file_find_tensor((ckpt_file *)(uintptr_t)part, name) : CKPT_NO_TENSOR;
-    const ckpt_tensor *next = row == CKPT_NO_TENSOR ? NULL : &part->table.rows[row].t;
-    uint64_t columns = next && next->ndim == 2 ? next->shape[1] : 0;
+    const ckpt_tensor next = row == CKPT_NO_TENSOR ? (ckpt_tensor){0} : table_tensor(&part->table, row);
+    uint64_t columns = next.ndim == 2 ? next.shape[1] : 0;
     if (columns && t->ndim && t->shape[0] == columns)
         *parts = 1;
     else if (columns && t->ndim && t->shape[0] / 2 == columns && t->shape[0] % 2 == 0)
@@ -354,22 +354,22 @@ static ckpt_status find_division(struct megatron *m, const ckpt_file *part, ckpt
 static ckpt_status add_shards(struct megatron *m, const struct megatron_rank *rank, uint32_t row,
                               ckpt_str name, const struct division *division)
 {
-    const ckpt_tensor *t = &rank->part->table.rows[row].t;
-    uint64_t *shape = arena_array(m->f->a, 2 * (uint64_t)t->ndim, sizeof *shape);
+    const ckpt_tensor t = table_tensor(&rank->part->table, row);
+    uint64_t *shape = arena_array(m->f->a, 2 * (uint64_t)t.ndim, sizeof *shape);
     if (!shape)
         return fail_memory(m->err);
-    uint64_t *size = shape + t->ndim, begin = 0; /* bounded: twice ndim were allocated */
-    for (uint32_t k = 0; k < t->ndim; k++)
-        shape[k] = size[k] = t->shape[k];
+    uint64_t *size = shape + t.ndim, begin = 0; /* bounded: twice ndim were allocated */
+    for (uint32_t k = 0; k < t.ndim; k++)
+        shape[k] = size[k] = t.shape[k];
     if (division->is_cut && !checked_mul(shape[division->dim], m->tensor_ranks, &shape[division->dim]))
-        return fail(m->err, CKPT_EFORMAT, t->file_offset, "{more} than {=2^64 elements}");
+        return fail(m->err, CKPT_EFORMAT, t.file_offset, "{more} than {=2^64 elements}");
     if (division->is_cut)
         size[division->dim] /= division->parts;
     for (uint32_t i = 0; i < division->parts; i++) {
-        uint64_t *offset = arena_array(m->f->a, 2 * (uint64_t)t->ndim, sizeof *offset);
+        uint64_t *offset = arena_array(m->f->a, 2 * (uint64_t)t.ndim, sizeof *offset);
         if (!offset)
             return fail_memory(m->err);
-        uint64_t *block_offset = offset + t->ndim; /* bounded: twice ndim, too */
+        uint64_t *block_offset = offset + t.ndim; /* bounded: twice ndim, too */
         if (division->is_cut) {
             block_offset[division->dim] = begin;
             offset[division->dim] = begin * m->tensor_ranks;                  /* bounded: in the shape */
@@ -417,7 +417,7 @@ static bool is_extra_state(ckpt_str name) { return str_ends(name, STR_LIT("_extr
 static ckpt_status add_tensor(struct megatron *m, const struct megatron_rank *rank, uint32_t row,
                               uint64_t chunk)
 {
-    const ckpt_tensor *t = &rank->part->table.rows[row].t;
+    const ckpt_tensor t = table_tensor(&rank->part->table, row);
     uint64_t number = chunk * m->stages + rank->stage; /* bounded: 10^10 */
     uint32_t virtual_stage = (uint32_t)number;
     struct model_name name = {0};
@@ -426,17 +426,17 @@ static ckpt_status add_tensor(struct megatron *m, const struct megatron_rank *ra
     if (number >= MAP_NONE)
         return fail(m->err, CKPT_ELIMIT, CKPT_NO_OFFSET, "virtual stage {%" PRIu64 "}; {=%u} are allowed",
                     number, MAP_NONE);
-    CKPT_TRY(make_name(m, t->path, t->npath, &name));
+    CKPT_TRY(make_name(m, t.path, t.npath, &name));
     if (is_tied_embedding(m, name.joined, virtual_stage) ||
         (is_extra_state(name.joined) && rank->tensor_rank))
         return CKPT_OK;
-    if (t->kind != CKPT_DENSE)
-        return fail(m->err, CKPT_EUNSUPPORTED, t->file_offset,
-                    "{%s}, where {=dense tensors} can be put together", ckpt_kind_name((ckpt_kind)t->kind));
+    if (t.kind != CKPT_DENSE)
+        return fail(m->err, CKPT_EUNSUPPORTED, t.file_offset,
+                    "{%s}, where {=dense tensors} can be put together", ckpt_kind_name((ckpt_kind)t.kind));
     if (is_extra_state(name.joined))
         division = (struct division){.parts = 1};
     else
-        CKPT_TRY(find_division(m, rank->part, name.joined, t, &division, &known));
+        CKPT_TRY(find_division(m, rank->part, name.joined, &t, &division, &known));
     if (!known && !is_extra_state(name.joined))
         return CKPT_OK;
     CKPT_TRY(add_node_once(m, &name, virtual_stage));
@@ -446,13 +446,13 @@ static ckpt_status add_tensor(struct megatron *m, const struct megatron_rank *ra
 static ckpt_status add_tensors(struct megatron *m, const struct megatron_rank *rank, uint64_t chunk)
 {
     for (uint32_t i = 0; i < rank->part->table.nrows; i++) {
-        const ckpt_tensor *t = &rank->part->table.rows[i].t;
+        const ckpt_tensor t = table_tensor(&rank->part->table, i);
         uint64_t own_chunk;
-        if (t->part_of != CKPT_NO_TENSOR || !parse_chunk(t->path, t->npath, &own_chunk) || own_chunk != chunk)
+        if (t.part_of != CKPT_NO_TENSOR || !parse_chunk(t.path, t.npath, &own_chunk) || own_chunk != chunk)
             continue;
         ckpt_status st = add_tensor(m, rank, i, chunk);
         if (st != CKPT_OK && !m->err->where[0])
-            error_add_where(m->err, "%.*s", STR_ARG(t->name));
+            error_add_where(m->err, "%.*s", STR_ARG(t.name));
         CKPT_TRY(file_report_fault(m->f, name_file_if_failed(st, rank->part->path, m->err), m->err));
     }
     return CKPT_OK;
@@ -534,10 +534,10 @@ static ckpt_status check_no_rank_missing(struct megatron *m)
 static uint64_t count_embedding_rows(const struct megatron_rank *rank)
 {
     for (uint32_t i = 0; i < rank->part->table.nrows; i++) {
-        const ckpt_tensor *t = &rank->part->table.rows[i].t;
-        if (str_starts(t->name, STR_LIT("model")) && t->ndim == 2 &&
-            str_ends(t->name, STR_LIT("word_embeddings.weight")))
-            return t->shape[0];
+        const ckpt_tensor t = table_tensor(&rank->part->table, i);
+        if (str_starts(t.name, STR_LIT("model")) && t.ndim == 2 &&
+            str_ends(t.name, STR_LIT("word_embeddings.weight")))
+            return t.shape[0];
     }
     return 0;
 }
@@ -640,8 +640,8 @@ static ckpt_status count_chunks(struct megatron *m)
     m->chunks = 0;
     for (size_t i = 0; i < m->nranks; i++)
         for (uint32_t k = 0; k < m->ranks[i].part->table.nrows; k++) {
-            const ckpt_tensor *t = &m->ranks[i].part->table.rows[k].t;
-            if (parse_chunk(t->path, t->npath, &chunk) && chunk >= m->chunks)
+            const ckpt_tensor t = table_tensor(&m->ranks[i].part->table, k);
+            if (parse_chunk(t.path, t.npath, &chunk) && chunk >= m->chunks)
                 m->chunks = chunk + 1; /* bounded: MAX_RANKS */
         }
     return m->chunks ? CKPT_OK : fail(m->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{no tensor} below {=\"model\"}");

@@ -251,7 +251,7 @@ ckpt_status part_file_accept_missing(ckpt_file *f, ckpt_error *err)
 ckpt_status part_file_check_pickle(const ckpt_file *part, ckpt_error *err)
 {
     for (size_t i = 0; i < part->table.nrows; i++)
-        if (part->table.rows[i].t.value && part->table.rows[i].t.value->type == CKPT_V_TENSOR)
+        if (table_value_of(&part->table, i) && table_value_of(&part->table, i)->type == CKPT_V_TENSOR)
             return fail(err, CKPT_EFORMAT, part->src ? source_pos(part->src, 0) : CKPT_NO_OFFSET,
                         "a file in the form {%s}, where {=a pickle} belongs", part->format->title);
     return CKPT_OK;
@@ -297,8 +297,8 @@ ckpt_status part_graph_take(ckpt_file *f, ckpt_file *part, ckpt_value **root, ck
         CKPT_TRY(part->add_opaque_storages(part, err));
     part->add_opaque_storages = NULL;
     for (size_t i = 0; i < part->table.nrows; i++)
-        if (part->table.rows[i].t.value)
-            ((ckpt_value *)(uintptr_t)part->table.rows[i].t.value)->row = CKPT_NO_TENSOR;
+        if (table_value_of(&part->table, i))
+            ((ckpt_value *)(uintptr_t)table_value_of(&part->table, i))->row = CKPT_NO_TENSOR;
     if (part->table.nstorages)
         CKPT_TRY(rename_storages(f, part, index, err));
     CKPT_TRY(file_add_pickles_of(f, part, err));

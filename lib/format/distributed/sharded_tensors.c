@@ -99,26 +99,26 @@ static ckpt_status locate_shard(struct sharded_tensors *all, const struct tensor
 ckpt_status sharded_tensors_add(struct sharded_tensors *all, ckpt_str name, const uint64_t *shape,
                                 const struct tensor_shard *shard)
 {
-    const ckpt_tensor *t = &shard->part->table.rows[shard->row].t;
-    const struct storage *s = t->storage == CKPT_NO_STORAGE ? NULL : &shard->part->table.storages[t->storage];
+    const ckpt_tensor t = table_tensor(&shard->part->table, shard->row);
+    const struct storage *s = t.storage == CKPT_NO_STORAGE ? NULL : &shard->part->table.storages[t.storage];
     struct sharded_tensor *tensor = NULL;
     bool new = false;
-    CKPT_TRY(find_tensor(all, name, t, shape, &tensor));
+    CKPT_TRY(find_tensor(all, name, &t, shape, &tensor));
     if (!s || !s->src) /* its bytes are missing: pieces_source reports the gap */
         return CKPT_OK;
-    if (t->conj || t->neg || s->swap_width > 1) {
-        (void)fail(all->err, CKPT_EUNSUPPORTED, t->file_offset,
+    if (t.conj || t.neg || s->swap_width > 1) {
+        (void)fail(all->err, CKPT_EUNSUPPORTED, t.file_offset,
                    "a shard of {%s elements}; only {=elements stored as they are} can be joined",
-                   t->conj  ? "conjugated"
-                   : t->neg ? "negated"
+                   t.conj  ? "conjugated"
+                   : t.neg ? "negated"
                             : "byte-swapped");
         return prefix_where_if_failed(CKPT_EUNSUPPORTED, name, all->err);
     }
-    CKPT_TRY(note_shard(all, tensor, shard->offset, shard->block_size ? shard->block_size : t->shape, &new));
+    CKPT_TRY(note_shard(all, tensor, shard->offset, shard->block_size ? shard->block_size : t.shape, &new));
     if (!new)
         return CKPT_OK;
     struct piece piece;
-    CKPT_TRY(locate_shard(all, shard, t, s, &piece));
+    CKPT_TRY(locate_shard(all, shard, &t, s, &piece));
     return arena_push(all->f->a, &tensor->pieces, &tensor->npieces, &tensor->cap, &piece, sizeof piece)
                ? CKPT_OK
                : fail_memory(all->err);

@@ -308,7 +308,9 @@ static uint64_t guess_length(const struct zero *z, uint32_t g, const char *key)
 {
     for (size_t i = 0; i < z->nranks; i++) {
         const struct zero_rank *rank = &z->ranks[i];
-        const ckpt_tensor *t = rank->optim ? ds_find_row(rank->optim, get_partition(z, rank, g, key)) : NULL;
+        ckpt_tensor room;
+        const ckpt_tensor *t =
+            rank->optim ? ds_find_row(rank->optim, get_partition(z, rank, g, key), &room) : NULL;
         if (t && (i + 1 < z->nranks || z->ds->zero_stage == 3))
             return t->elements;
     }
@@ -465,8 +467,9 @@ static ckpt_status put_common_state(struct zero *z, ckpt_str key, ckpt_value *v)
 static bool is_partitioned(const struct zero *z, ckpt_str key, const ckpt_value *v, uint32_t g)
 {
     const struct zero_rank *rank = &z->ranks[z->first_present_rank];
-    const ckpt_tensor *t = ds_find_row(rank->optim, v),
-                      *weights = ds_find_row(rank->optim, get_partition(z, rank, g, NULL));
+    ckpt_tensor room, weights_room;
+    const ckpt_tensor *t = ds_find_row(rank->optim, v, &room),
+                      *weights = ds_find_row(rank->optim, get_partition(z, rank, g, NULL), &weights_room);
     return t && weights && t->ndim == 1 && t->has_shape && !str_is(key, "step") &&
            (t->elements == weights->elements || (z->ds->zero_stage < 3 && t->elements > weights->elements));
 }
@@ -481,7 +484,8 @@ static ckpt_status put_states(struct zero *z, uint32_t from, uint32_t n)
     const value_pair *pairs = first ? value_pairs(first, &npairs) : NULL;
     for (uint32_t i = 0; pairs && i < npairs; i++) {
         ckpt_value *v = pairs[i].val;
-        const ckpt_tensor *t = ds_find_row(rank->optim, v);
+        ckpt_tensor room;
+        const ckpt_tensor *t = ds_find_row(rank->optim, v, &room);
         if (!value_text(pairs[i].key, &key))
             continue;
         if (is_partitioned(z, key, v, from))

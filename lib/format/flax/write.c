@@ -45,18 +45,19 @@ struct flax_output {
 
 static const char *find_dtype(const struct flat_writer *w, const struct flat_item *x)
 {
-    return flax_dtype_name(flat_get_tensor(w, x), plan_dtype(w->p, x->row));
+    const ckpt_tensor t = flat_get_tensor(w, x);
+    return flax_dtype_name(&t, plan_dtype(w->p, x->row));
 }
 
 static const char *find_unfit_reason(const struct flat_writer *w, const struct flat_item *x)
 {
     uint64_t nbytes;
-    const ckpt_tensor *t = flat_get_tensor(w, x);
-    if (t->ndim > NPY_DIMENSIONS)
+    const ckpt_tensor t = flat_get_tensor(w, x);
+    if (t.ndim > NPY_DIMENSIONS)
         return "has more dimensions than numpy allows";
     if (!find_dtype(w, x))
         return "has a type that flax lacks";
-    if (!flax_size(t->shape, t->ndim, MAX_ELEMENT_BYTES, &nbytes))
+    if (!flax_size(t.shape, t.ndim, MAX_ELEMENT_BYTES, &nbytes))
         return "has a larger size than numpy allows";
     return plan_nbytes(w->p, x->row, &nbytes) && nbytes <= MAX_ARRAY_BYTES ? NULL
                                                                            : "has more than 2^30 bytes";
@@ -72,9 +73,9 @@ static ckpt_status put_array(struct flat_writer *w, const ckpt_value *v, ckpt_er
     struct flax_output *output = w->user;
     uint32_t i = find_item(output, v);
     struct flat_item *x = &w->items[i];
+    const ckpt_tensor t = flat_get_tensor(w, x);
     bool is_scalar = output->keeps_graph && flax_is_scalar(w->p->file, v);
-    flax_put_array(&output->skeleton, flat_get_tensor(w, x), find_dtype(w, x), flat_item_nbytes(w, x),
-                   is_scalar);
+    flax_put_array(&output->skeleton, &t, find_dtype(w, x), flat_item_nbytes(w, x), is_scalar);
     CKPT_TRY(flat_lay_out_item(w, x, 1, err));
     output->item_order[output->nitems++] = i;
     return checked_add(x->begin, output->skeleton.len, &x->begin) ? CKPT_OK : flat_fail_too_large(err);
@@ -88,14 +89,14 @@ static ckpt_status add_item(struct flat_writer *w, struct nested *t, const struc
                             ckpt_error *err)
 {
     struct flax_output *output = w->user;
-    const struct row *row = &w->p->file->table.rows[x->row];
-    uint32_t n = row->t.npath - w->p->root_depth; /* bounded: an entry is below the root */
+    const struct row row = table_row(&w->p->file->table, x->row);
+    uint32_t n = row.t.npath - w->p->root_depth; /* bounded: an entry is below the root */
     ckpt_path_elem *path = arena_array(t->a, n, sizeof *path);
     ckpt_value *v = value_new(t->a, CKPT_V_TENSOR, 0);
     bool changed;
     if (!path || !v)
         return fail_memory(err);
-    (void)plan_edit_path(w->p, row, path, &changed);
+    (void)plan_edit_path(w->p, &row, path, &changed);
     v->row = x->row;
     for (uint32_t k = 0; k < n; k++)
         if (path[k].is_int) {

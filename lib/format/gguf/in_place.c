@@ -50,11 +50,11 @@ static ckpt_status put_tensors(const ckpt_plan *p, const struct gguf_file *gguf,
     const struct table *t = &p->file->table;
     for (size_t i = 0; i < p->nentries; i++) {
         const struct plan_entry *e = &p->entries[i];
-        const ckpt_tensor *x = &t->rows[e->row].t;
-        CKPT_TRY(gguf_check_name(e->name, x, true, err));
+        const ckpt_tensor x = table_tensor(t, e->row);
+        CKPT_TRY(gguf_check_name(e->name, &x, true, err));
         /* bounded: the reader found each storage after the header */
-        gguf_put_tensor(b, e->name, x, (ckpt_dtype)x->dtype,
-                        t->storages[x->storage].off - gguf->header.data_offset);
+        gguf_put_tensor(b, e->name, &x, (ckpt_dtype)x.dtype,
+                        t->storages[x.storage].off - gguf->header.data_offset);
     }
     return CKPT_OK;
 }
@@ -183,7 +183,7 @@ static ckpt_status write_copy(ckpt_file *f, struct metadata_job *job, ckpt_error
     ckpt_plan_free(p);
     job->length = result.bytes;
     for (size_t i = 0; st == CKPT_OK && i < f->table.nrows; i++) {
-        uint64_t n = f->table.rows[i].t.nbytes;
+        uint64_t n = table_tensor(&f->table, i).nbytes;
         (void)gguf_round_up(&n, gguf->header.alignment); /* bounded: these bytes were written */
         job->length -= n;
     }

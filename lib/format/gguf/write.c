@@ -38,7 +38,7 @@ static const char *find_unfit_reason(const struct flat_writer *w, const struct f
         return "has a type that GGUF lacks";
     if (plan_dtype(w->p, x->row) == CKPT_DT_Q8_1)
         return "has blocks of 36 bytes for ggml and of 40 for gguf-py until 0.19";
-    return flat_get_tensor(w, x)->ndim > max_dims ? "has more than four dimensions" : NULL;
+    return flat_get_tensor(w, x).ndim > max_dims ? "has more than four dimensions" : NULL;
 }
 
 ckpt_status gguf_check_name(ckpt_str name, const ckpt_tensor *t, bool from_gguf, ckpt_error *err)
@@ -153,9 +153,11 @@ static ckpt_status make_header(struct flat_writer *w, ckpt_error *err)
     buf_u64le(b, o->n);
     for (size_t i = 0; i < o->n; i++)
         CKPT_TRY(gguf_put_pair(o->input, &o->pairs[i], b, err));
-    for (size_t i = 0; i < w->n; i++)
-        gguf_put_tensor(b, w->items[i].name, flat_get_tensor(w, &w->items[i]),
-                        plan_dtype(w->p, w->items[i].row), w->items[i].begin);
+    for (size_t i = 0; i < w->n; i++) {
+        const struct flat_item *x = &w->items[i];
+        const ckpt_tensor t = flat_get_tensor(w, x);
+        gguf_put_tensor(b, x->name, &t, plan_dtype(w->p, x->row), x->begin);
+    }
     return buf_ok(b) ? CKPT_OK : fail_memory(err);
 }
 
@@ -165,7 +167,8 @@ static ckpt_status lay_out(struct flat_writer *w, ckpt_error *err)
     bool has_pairs = o->input && !w->job->shard.number;
     uint64_t alignment = has_pairs ? o->input->header.alignment : GGUF_ALIGNMENT;
     for (size_t i = 0; i < w->n; i++) {
-        CKPT_TRY(gguf_check_name(w->items[i].name, flat_get_tensor(w, &w->items[i]), o->input != NULL, err));
+        const ckpt_tensor t = flat_get_tensor(w, &w->items[i]);
+        CKPT_TRY(gguf_check_name(w->items[i].name, &t, o->input != NULL, err));
         CKPT_TRY(flat_lay_out_item(w, &w->items[i], alignment, err));
     }
     CKPT_TRY(make_pairs(w, err));

@@ -142,24 +142,24 @@ static bool read_sizes(const ckpt_value *v, uint32_t n, uint64_t *out)
 ckpt_status torch_get_part_offset(arena *a, const ckpt_file *f, uint32_t row, uint32_t component,
                                   uint32_t component_row, const uint64_t **offset, ckpt_error *err)
 {
-    const ckpt_tensor *t = &f->table.rows[row].t, *part = &f->table.rows[component_row].t;
-    const ckpt_value *state = get_state(t->value);
-    uint64_t *begin = arena_array(a, 2 * (uint64_t)t->ndim, sizeof *begin);
+    const ckpt_tensor t = table_tensor(&f->table, row), part = table_tensor(&f->table, component_row);
+    const ckpt_value *state = get_state(t.value);
+    uint64_t *begin = arena_array(a, 2 * (uint64_t)t.ndim, sizeof *begin);
     if (!begin)
         return fail_memory(err);
-    uint64_t *size = begin + t->ndim; /* bounded: BEGIN has room for both */
+    uint64_t *size = begin + t.ndim; /* bounded: BEGIN has room for both */
     *offset = begin;
-    if (t->kind == CKPT_DTENSOR)
-        CKPT_TRY(get_dtensor_range(object_attr(state, "_spec"), t, begin, size, err));
+    if (t.kind == CKPT_DTENSOR)
+        CKPT_TRY(get_dtensor_range(object_attr(state, "_spec"), &t, begin, size, err));
     const ckpt_value *meta = object_attr(value_item(value_item(state, 0), component), "metadata");
-    bool has_range = t->kind == CKPT_DTENSOR ||
-                     (read_sizes(object_attr(meta, "shard_offsets"), t->ndim, begin) &&
-                      read_sizes(object_attr(meta, "shard_sizes"), t->ndim, size));
-    bool size_matches = has_range && part->ndim == t->ndim;
-    for (uint32_t i = 0; size_matches && i < t->ndim; i++)
-        size_matches = part->shape[i] == size[i];
+    bool has_range = t.kind == CKPT_DTENSOR ||
+                     (read_sizes(object_attr(meta, "shard_offsets"), t.ndim, begin) &&
+                      read_sizes(object_attr(meta, "shard_sizes"), t.ndim, size));
+    bool size_matches = has_range && part.ndim == t.ndim;
+    for (uint32_t i = 0; size_matches && i < t.ndim; i++)
+        size_matches = part.shape[i] == size[i];
     return size_matches ? CKPT_OK
-                        : fail(err, CKPT_EFORMAT, part->file_offset,
+                        : fail(err, CKPT_EFORMAT, part.file_offset,
                                "a part has {a different size} than {=its placement gives it}");
 }
 
@@ -173,10 +173,10 @@ uint64_t torch_count_shard_ranks(const ckpt_file *f, uint32_t row)
 {
     struct mesh m;
     uint64_t n = 1;
-    const ckpt_tensor *t = &f->table.rows[row].t;
-    if (t->kind == CKPT_SHARDED)
-        return count_shards(get_state(t->value)); /* supposes that each rank has one shard */
-    if (t->kind != CKPT_DTENSOR || !read_mesh(object_attr(get_state(t->value), "_spec"), &m))
+    const ckpt_tensor t = table_tensor(&f->table, row);
+    if (t.kind == CKPT_SHARDED)
+        return count_shards(get_state(t.value)); /* supposes that each rank has one shard */
+    if (t.kind != CKPT_DTENSOR || !read_mesh(object_attr(get_state(t.value), "_spec"), &m))
         return 0;
     for (uint32_t i = 0; i < m.ndim; i++)
         if (!checked_mul(n, m.shape[i], &n))
@@ -203,7 +203,7 @@ void torch_note_missing_ranks(ckpt_file *f)
 {
     uint64_t n = count_deepspeed_ranks(f);
     for (uint32_t i = 0; n < 2 && i < f->table.nrows; i++) {
-        uint16_t kind = f->table.rows[i].t.kind;
+        uint16_t kind = table_tensor(&f->table, i).kind;
         n = kind == CKPT_SHARDED || kind == CKPT_DTENSOR ? torch_count_shard_ranks(f, i) : 0;
     }
     if (n > 1)

@@ -124,7 +124,7 @@ static bool reaches_lost_storage(const struct lost_search *x, const ckpt_value *
 
 static bool is_row(const ckpt_file *f, const ckpt_value *v)
 {
-    return v->row < f->table.nrows && f->table.rows[v->row].t.value == v;
+    return v->row < f->table.nrows && table_value_of(&f->table, v->row) == v;
 }
 
 static ckpt_status make_path_element(struct lost_search *x, struct step s, ckpt_path_elem *out)

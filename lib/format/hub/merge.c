@@ -294,10 +294,10 @@ static void index_rows(struct shard *s)
 {
     const struct table *t = &s->file->table;
     for (uint32_t i = (uint32_t)t->nrows; i-- > 0;) {
-        const ckpt_tensor *r = &t->rows[i].t;
-        uint32_t k = find_pair(s, r->path, r->npath);
-        s->own_row[i] = r->value && r->value->row == i;
-        s->nrows_of_part += is_in_part(s, r->path, r->npath);
+        const ckpt_tensor r = table_tensor(t, i);
+        uint32_t k = find_pair(s, r.path, r.npath);
+        s->own_row[i] = r.value && r.value->row == i;
+        s->nrows_of_part += is_in_part(s, r.path, r.npath);
         if (k != MAP_NONE)
             s->row_of[k] = i;
     }
@@ -333,8 +333,8 @@ static ckpt_status note_part(struct index *x, const struct shard *s)
 static void note_adapter(struct index *x, const struct shard *s)
 {
     for (size_t i = 0; i < s->file->table.nrows; i++) {
-        const ckpt_tensor *t = &s->file->table.rows[i].t;
-        ckpt_str key = t->npath ? t->path[t->npath - 1].str : str_of(NULL, 0);
+        const ckpt_tensor t = table_tensor(&s->file->table, i);
+        ckpt_str key = t.npath ? t.path[t.npath - 1].str : str_of(NULL, 0);
         if (str_find(key, STR_LIT("lora_"), 0) == SIZE_MAX)
             continue;
         file_notice(x->f,
@@ -435,7 +435,7 @@ static ckpt_status add_shard_storage(struct index *x, struct shard *s, uint32_t 
 static ckpt_status add_shard_row(struct index *x, struct shard *s, uint32_t i, uint32_t pair)
 {
     struct table *t = &x->f->table;
-    struct row r = s->file->table.rows[i];
+    struct row r = table_row(&s->file->table, i);
     uint32_t at, depth = s->part.depth;
     r.t.path += depth;
     r.t.npath -= depth; /* bounded: find_pair */
@@ -468,8 +468,8 @@ static ckpt_status add_pair(struct index *x, struct shard *s, uint32_t k)
     if (!value_put(f->a, f->root, s->pairs[k].key, (ckpt_value *)(uintptr_t)val))
         return fail_memory(x->err);
     for (uint32_t i = s->row_of[k]; i < s->file->table.nrows; i++) {
-        const ckpt_tensor *t = &s->file->table.rows[i].t;
-        if (find_pair(s, t->path, t->npath) != k)
+        const ckpt_tensor t = table_tensor(&s->file->table, i);
+        if (find_pair(s, t.path, t.npath) != k)
             break;
         CKPT_TRY(add_shard_row(x, s, i, pair));
     }
@@ -716,7 +716,8 @@ static ckpt_status check_total(const struct index *x)
     const struct table *t = &x->f->table;
     uint64_t tensors = 0, storages = 0;
     for (size_t i = 0; i < t->nrows; i++)
-        if (t->rows[i].t.part_of == CKPT_NO_TENSOR && !checked_add(tensors, t->rows[i].t.nbytes, &tensors))
+        if (table_part_of(t, i) == CKPT_NO_TENSOR &&
+            !checked_add(tensors, table_tensor(t, i).nbytes, &tensors))
             return CKPT_OK;
     for (size_t i = 0; i < t->nstorages; i++)
         if (!checked_add(storages, t->storages[i].nbytes, &storages))
@@ -797,15 +798,15 @@ ckpt_status shards_check_names(const ckpt_file *f, ckpt_error *err)
     map *row_of = map_new(f->table.nrows);
     ckpt_status st = row_of ? CKPT_OK : fail_memory(err);
     for (uint32_t i = 0; st == CKPT_OK && i < f->table.nrows; i++) {
-        const ckpt_tensor *t = &f->table.rows[i].t;
+        const ckpt_tensor t = table_tensor(&f->table, i);
         uint32_t before = MAP_NONE;
-        if (!map_put(row_of, t->name, i, &before))
+        if (!map_put(row_of, t.name, i, &before))
             st = fail_memory(err);
-        else if (before != MAP_NONE && t->npath != f->table.rows[before].t.npath)
+        else if (before != MAP_NONE && t.npath != table_npath_of(&f->table, before))
             st = fail(err, CKPT_EEXIST, CKPT_NO_OFFSET,
                       "{two} tensors would be called \"%.*s\", one in a container, one by its key\n"
                       "first write each by `ckpt convert FILE -o FLAT.safetensors`, and rename one of them",
-                      STR_ARG(t->name));
+                      STR_ARG(t.name));
     }
     map_free(row_of);
     return st;

@@ -18,9 +18,9 @@
 #include "format/hub/shards.h"
 #include "format/ties.h"
 
-static const ckpt_tensor *get_tensor(const struct shard_layout *c, size_t entry)
+static ckpt_tensor get_tensor(const struct shard_layout *c, size_t entry)
 {
-    return &c->p->file->table.rows[c->entries[entry].row].t;
+    return table_tensor(&c->p->file->table, c->entries[entry].row);
 }
 
 static uint32_t find_head(struct shard_layout *c, uint32_t u)
@@ -46,14 +46,14 @@ static void unite_units(struct shard_layout *c, uint32_t a, uint32_t b)
  * U with the group of that unit. */
 static ckpt_status grow_unit(struct shard_layout *c, uint32_t u, size_t entry, map *owner, ckpt_error *err)
 {
-    const ckpt_tensor *t = get_tensor(c, entry);
+    const ckpt_tensor t = get_tensor(c, entry);
     uint32_t row = c->entries[entry].row, other = MAP_NONE;
     uint64_t bytes = 0;
-    bool fits = !t->has_data || t->part_of != CKPT_NO_TENSOR || plan_nbytes(c->p, row, &bytes);
+    bool fits = !t.has_data || t.part_of != CKPT_NO_TENSOR || plan_nbytes(c->p, row, &bytes);
     c->unit_of[entry] = u;
-    if (c->shares_storages && t->storage != CKPT_NO_STORAGE) {
+    if (c->shares_storages && t.storage != CKPT_NO_STORAGE) {
         fits = plan_storage_nbytes(c->p, row, &bytes);
-        if (!map_put_num(owner, t->storage, u, &other))
+        if (!map_put_num(owner, t.storage, u, &other))
             return fail_memory(err);
     }
     if (other != MAP_NONE) {
@@ -85,10 +85,10 @@ static ckpt_status find_root_pair(const struct shard_layout *c, const map *keys,
                                   ckpt_str *name, ckpt_error *err)
 {
     const ckpt_plan *p = c->p;
-    const ckpt_tensor *t = get_tensor(c, entry);
-    const ckpt_path_elem *e = t->npath > p->root_depth ? &t->path[p->root_depth] : NULL;
+    const ckpt_tensor t = get_tensor(c, entry);
+    const ckpt_path_elem *e = t.npath > p->root_depth ? &t.path[p->root_depth] : NULL;
     const struct edit *edit = plan_find_edit(p, p->root);
-    bool deep = t->npath - p->root_depth > 1 && t->part_of == CKPT_NO_TENSOR;
+    bool deep = t.npath - p->root_depth > 1 && t.part_of == CKPT_NO_TENSOR;
     *pair = !e || e->is_int || deep ? MAP_NONE : map_get(keys, e->str);
     if (*pair == MAP_NONE)
         return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
@@ -247,7 +247,7 @@ static ckpt_status number_input_shards(const struct shard_layout *c, map **out, 
 static uint32_t find_input_shard(const struct shard_layout *c, const map *numbers, size_t i)
 {
     const struct table *t = &c->p->file->table;
-    uint32_t storage = get_tensor(c, i)->storage;
+    uint32_t storage = get_tensor(c, i).storage;
     const struct storage_extra *extra = storage == CKPT_NO_STORAGE ? NULL : t->storages[storage].extra;
     return extra && extra->file.ptr ? map_get(numbers, str_after_last(extra->file, '/')) : MAP_NONE;
 }

@@ -102,26 +102,26 @@ static bool reads_numpy(const struct flat_writer *w)
 
 static ckpt_str get_dtype_name(const struct flat_writer *w, const struct flat_item *x)
 {
-    const ckpt_tensor *t = flat_get_tensor(w, x);
-    return str_c(t->dtype == CKPT_DT_NAMED ? ckpt_tensor_dtype_name(t)
+    const ckpt_tensor t = flat_get_tensor(w, x);
+    return str_c(t.dtype == CKPT_DT_NAMED ? ckpt_tensor_dtype_name(&t)
                                         : ckpt_dtype_name(plan_dtype(w->p, x->row)));
 }
 
 static bool put_header(const struct flat_writer *w, const struct flat_item *x, buf *b)
 {
-    const ckpt_tensor *t = flat_get_tensor(w, x);
+    const ckpt_tensor t = flat_get_tensor(w, x);
     char first_size[SIZE_DIGITS + 1] = "";
     size_t start = b->len;
     buf_put(b, "\x93NUMPY\1\0\0\0{'descr': '", 21);
     if (!put_descr(get_dtype_name(w, x), reads_numpy(w), b))
         return false;
     buf_put_cstr(b, "', 'fortran_order': False, 'shape': (");
-    for (uint32_t k = 0; k < t->ndim; k++)
-        buf_printf(b, k ? ", %llu" : "%llu", (unsigned long long)t->shape[k]);
-    buf_put_cstr(b, t->ndim == 1 ? ",), }" : "), }");
-    if (t->ndim)
-        (void)snprintf(first_size, sizeof first_size, "%llu", (unsigned long long)t->shape[0]);
-    for (size_t n = strlen(first_size); t->ndim && n < SIZE_DIGITS; n++)
+    for (uint32_t k = 0; k < t.ndim; k++)
+        buf_printf(b, k ? ", %llu" : "%llu", (unsigned long long)t.shape[k]);
+    buf_put_cstr(b, t.ndim == 1 ? ",), }" : "), }");
+    if (t.ndim)
+        (void)snprintf(first_size, sizeof first_size, "%llu", (unsigned long long)t.shape[0]);
+    for (size_t n = strlen(first_size); t.ndim && n < SIZE_DIGITS; n++)
         buf_byte(b, ' ');
     size_t pad = HEADER_ALIGN - (b->len - start + 1) % HEADER_ALIGN; /* bounded: in memory; 1: the newline */
     for (size_t i = 0; i < pad; i++)
@@ -182,7 +182,7 @@ static ckpt_status make_item_headers(const struct flat_writer *w, size_t i, uint
 
 static const char *find_unfit_reason(const struct flat_writer *w, const struct flat_item *x)
 {
-    if (flat_get_tensor(w, x)->ndim > NPY_DIMENSIONS)
+    if (flat_get_tensor(w, x).ndim > NPY_DIMENSIONS)
         return "has more dimensions than numpy allows";
     if (x->name.len > MAX_KEY_BYTES)
         return "has a name too long for a zip member";
@@ -214,7 +214,7 @@ static ckpt_status lay_out_item(struct flat_writer *w, size_t i, ckpt_error *err
     buf b;
     if (!plan_nbytes(w->p, x->row, &nbytes) || nbytes > UINT64_MAX - HEADER_MAX)
         return flat_fail_too_large(err);
-    if (x->name.len == 0 && flat_get_tensor(w, x)->npath == 0)
+    if (x->name.len == 0 && flat_get_tensor(w, x).npath == 0)
         x->name = STR_LIT("arr_0");
     buf_init(&b, SIZE_MAX / 2);
     ckpt_status st = make_item_headers(w, i, 0, &b, &h, err);

@@ -33,15 +33,15 @@ static ckpt_status write_header(ckpt_plan *p, uint64_t data_offset, map *seen, b
     if (meta)
         safetensors_put_metadata(out, pairs, n);
     for (size_t i = 0; i < p->nentries; i++) {
-        const ckpt_tensor *x = &t->rows[p->entries[i].row].t;
+        const ckpt_tensor x = table_tensor(t, p->entries[i].row);
         CKPT_TRY(check_name(p->entries[i].name, seen, (uint32_t)i, err));
         if (file_row_is_tie(p->file, p->entries[i].row))
             continue; /* the tie is in the metadata */
         if (i || meta)
             buf_byte(out, ',');
         /* bounded: the reader found that each storage begins after the header and ends in the file */
-        uint64_t begin = t->storages[x->storage].off - data_offset, end = begin + x->nbytes;
-        safetensors_put_entry(out, p->entries[i].name, x, (ckpt_dtype)x->dtype, begin, end);
+        uint64_t begin = t->storages[x.storage].off - data_offset, end = begin + x.nbytes;
+        safetensors_put_entry(out, p->entries[i].name, &x, (ckpt_dtype)x.dtype, begin, end);
     }
     buf_byte(out, '}');
     return CKPT_OK;

@@ -34,11 +34,11 @@ struct header {
 
 static const char *find_unfit_reason(const struct flat_writer *w, const struct flat_item *x)
 {
-    const ckpt_tensor *t = flat_get_tensor(w, x);
+    const ckpt_tensor t = flat_get_tensor(w, x);
     const struct dtype_info *d = dtype_info(plan_dtype(w->p, x->row));
     if (!d->safetensors)
         return "has a type that safetensors lacks";
-    return d->safetensors_dim_factor > 1 && t->ndim == 0 ? "has no dimension to count its packed values in"
+    return d->safetensors_dim_factor > 1 && t.ndim == 0 ? "has no dimension to count its packed values in"
                                                          : NULL;
 }
 
@@ -206,10 +206,11 @@ static ckpt_status make_header(struct flat_writer *w, ckpt_error *err)
         safetensors_put_metadata(b, h->meta, h->nmeta);
     for (size_t i = 0; i < w->n; i++) {
         const struct flat_item *x = &w->items[i];
+        const ckpt_tensor t = flat_get_tensor(w, x);
         if (i || h->nmeta)
             buf_byte(b, ',');
         uint64_t end = x->begin + flat_item_nbytes(w, x); /* bounded: flat_lay_out_item() added them */
-        safetensors_put_entry(b, x->name, flat_get_tensor(w, x), plan_dtype(w->p, x->row), x->begin, end);
+        safetensors_put_entry(b, x->name, &t, plan_dtype(w->p, x->row), x->begin, end);
     }
     buf_byte(b, '}');
     CKPT_TRY(safetensors_pad_header(b, 0, true, err));

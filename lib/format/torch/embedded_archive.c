@@ -43,7 +43,7 @@ static ckpt_path_elem *prepend_path(const struct embedding *e, const ckpt_path_e
 
 static ckpt_status add_embedded_row(const struct embedding *e, size_t i)
 {
-    struct row r = e->embedded->table.rows[i];
+    struct row r = table_row(&e->embedded->table, i);
     struct step *steps = arena_array(e->f->a, (uint64_t)e->nprefix + r.t.npath, sizeof *steps);
     ckpt_value *v = (ckpt_value *)(uintptr_t)r.t.value;
     bool is_first_row = v->row == i; /* a node may have several rows */

@@ -25,16 +25,16 @@ static ckpt_str make_range_key(struct byte_range *at, const struct storage *s)
     return str_of((const char *)at, sizeof *at);
 }
 
-static const ckpt_tensor *get_tensor(const struct torch_writer *w, const struct plan_entry *e)
+static ckpt_tensor get_tensor(const struct torch_writer *w, const struct plan_entry *e)
 {
-    return &w->p->file->table.rows[e->row].t;
+    return table_tensor(&w->p->file->table, e->row);
 }
 
 static bool casts_agree(const struct torch_writer *w, const struct plan_entry *a, const struct plan_entry *b)
 {
     ckpt_dtype to_a = plan_dtype(w->p, a->row), to_b = plan_dtype(w->p, b->row);
-    bool is_cast = to_a != get_tensor(w, a)->dtype || to_b != get_tensor(w, b)->dtype;
-    return !is_cast || (to_a == to_b && get_tensor(w, a)->dtype == get_tensor(w, b)->dtype);
+    bool is_cast = to_a != get_tensor(w, a).dtype || to_b != get_tensor(w, b).dtype;
+    return !is_cast || (to_a == to_b && get_tensor(w, a).dtype == get_tensor(w, b).dtype);
 }
 
 static ckpt_status refuse_negated(const struct torch_writer *w, const struct plan_entry *e, ckpt_error *err)
@@ -44,19 +44,19 @@ static ckpt_status refuse_negated(const struct torch_writer *w, const struct pla
                ckpt_dtype_name(plan_dtype(w->p, e->row)));
     char word[SHELL_WORD_MAX];
     error_add_hint(err, "--cast %s=%s leaves it as it is; a .safetensors output can hold the cast tensor",
-                   shell_glob(e->name, word), ckpt_dtype_name((ckpt_dtype)get_tensor(w, e)->dtype));
+                   shell_glob(e->name, word), ckpt_dtype_name((ckpt_dtype)get_tensor(w, e).dtype));
     return CKPT_ELOSSY;
 }
 
 static ckpt_status plan_storage_cast(struct torch_writer *w, const struct plan_entry *e, ckpt_error *err)
 {
-    const ckpt_tensor *t = get_tensor(w, e);
-    struct torch_cast *c = &w->casts[t->storage];
-    const struct storage *s = &w->p->file->table.storages[t->storage];
-    if (t->neg && dtype_info(plan_dtype(w->p, e->row))->block_bytes == 1)
+    const ckpt_tensor t = get_tensor(w, e);
+    struct torch_cast *c = &w->casts[t.storage];
+    const struct storage *s = &w->p->file->table.storages[t.storage];
+    if (t.neg && dtype_info(plan_dtype(w->p, e->row))->block_bytes == 1)
         return refuse_negated(w, e, err);
-    *c = (struct torch_cast){(ckpt_dtype)t->dtype, plan_dtype(w->p, e->row), e, 0};
-    if (!map_set_num(w->cast_of, ptr_key(s), t->storage))
+    *c = (struct torch_cast){(ckpt_dtype)t.dtype, plan_dtype(w->p, e->row), e, 0};
+    if (!map_set_num(w->cast_of, ptr_key(s), t.storage))
         return fail_memory(err);
     if (s->nbytes % dtype_info(c->from)->block_bytes == 0 && plan_storage_nbytes(w->p, e->row, &c->nbytes))
         return CKPT_OK;
@@ -72,7 +72,7 @@ static ckpt_status report_uncast_arrays(struct torch_writer *w, const struct pla
 {
     if (!n)
         return CKPT_OK;
-    ckpt_dtype dtype = (ckpt_dtype)get_tensor(w, first)->dtype;
+    ckpt_dtype dtype = (ckpt_dtype)get_tensor(w, first).dtype;
     if (w->opts->strict)
         return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "\"%.*s\" is a numpy array, whose dtype stays %s",
                     STR_ARG(first->name), ckpt_dtype_name(dtype));
@@ -85,8 +85,8 @@ static ckpt_status report_uncast_arrays(struct torch_writer *w, const struct pla
  * one-byte floats that has it set; see make_cast_call. */
 static bool loses_grad(const struct torch_writer *w, const struct plan_entry *e)
 {
-    const ckpt_tensor *t = get_tensor(w, e);
-    return t->requires_grad && !t->parameter && dtype_info(plan_dtype(w->p, e->row))->block_bytes == 1;
+    const ckpt_tensor t = get_tensor(w, e);
+    return t.requires_grad && !t.parameter && dtype_info(plan_dtype(w->p, e->row))->block_bytes == 1;
 }
 
 static ckpt_status report_dropped_grads(struct torch_writer *w, const struct plan_entry *first, size_t n,
@@ -110,20 +110,20 @@ static ckpt_status cast_entries(struct torch_writer *w, const struct plan_entry 
     size_t narrays = 0, ngrads = 0;
     for (size_t i = 0; i < w->p->nentries; i++) {
         const struct plan_entry *e = &w->p->entries[i];
-        const ckpt_tensor *t = get_tensor(w, e);
-        bool is_cast = plan_dtype(w->p, e->row) != t->dtype;
-        if (t->kind == CKPT_NDARRAY && is_cast && narrays++ == 0)
+        const ckpt_tensor t = get_tensor(w, e);
+        bool is_cast = plan_dtype(w->p, e->row) != t.dtype;
+        if (t.kind == CKPT_NDARRAY && is_cast && narrays++ == 0)
             first_array = e;
-        if (t->kind == CKPT_NDARRAY || t->storage == CKPT_NO_STORAGE)
+        if (t.kind == CKPT_NDARRAY || t.storage == CKPT_NO_STORAGE)
             continue;
-        if (first_of[t->storage] && !casts_agree(w, first_of[t->storage], e))
-            return plan_fail_cast_conflict(w->p, first_of[t->storage], e, err);
-        if (!first_of[t->storage] && is_cast)
+        if (first_of[t.storage] && !casts_agree(w, first_of[t.storage], e))
+            return plan_fail_cast_conflict(w->p, first_of[t.storage], e, err);
+        if (!first_of[t.storage] && is_cast)
             CKPT_TRY(plan_storage_cast(w, e, err));
         if (is_cast && loses_grad(w, e) && ngrads++ == 0)
             first_grad = e;
-        if (!first_of[t->storage])
-            first_of[t->storage] = e;
+        if (!first_of[t.storage])
+            first_of[t.storage] = e;
     }
     CKPT_TRY(report_dropped_grads(w, first_grad, ngrads, err));
     return report_uncast_arrays(w, first_array, narrays, err);

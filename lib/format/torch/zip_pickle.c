@@ -181,9 +181,9 @@ static ckpt_status mask_dropped_entries(struct torch_writer *w, ckpt_error *err)
     CKPT_TRY(plan_update_entries(p, err));
     for (int second_pass = 0; second_pass < 2; second_pass++)
         for (size_t i = 0; i < (second_pass ? p->nentries : p->file->table.nrows); i++) {
-            const struct row *row = &p->file->table.rows[second_pass ? p->entries[i].row : i];
-            const struct step *s = get_last_step(row);
-            if (!s || (!second_pass && p->keep[i]) || is_replaced_by_none(p->file, row) ||
+            const struct row row = table_row(&p->file->table, second_pass ? p->entries[i].row : i);
+            const struct step *s = get_last_step(&row);
+            if (!s || (!second_pass && p->keep[i]) || is_replaced_by_none(p->file, &row) ||
                 (second_pass && map_get_num(w->mask_of, ptr_key(s->node)) == MAP_NONE))
                 continue;
             struct torch_mask *mask = get_mask(w, s->node);
@@ -371,30 +371,30 @@ static ckpt_dtype get_written_dtype(const struct torch_writer *w, const ckpt_ten
 
 static ckpt_status put_row(struct torch_writer *w, pickle_writer *pw, uint32_t row, ckpt_error *err)
 {
-    const ckpt_tensor *t = &w->p->file->table.rows[row].t;
+    const ckpt_tensor t = table_tensor(&w->p->file->table, row);
     const char *unfit_reason = NULL;
-    if (t->kind != CKPT_DENSE && t->kind != CKPT_STORAGE && t->kind != CKPT_NDARRAY)
+    if (t.kind != CKPT_DENSE && t.kind != CKPT_STORAGE && t.kind != CKPT_NDARRAY)
         unfit_reason = "is not a dense tensor";
-    else if (!t->has_data || !t->has_shape)
+    else if (!t.has_data || !t.has_shape)
         unfit_reason = "has no bytes";
-    else if (!torch_has_dtype(get_written_dtype(w, t)))
+    else if (!torch_has_dtype(get_written_dtype(w, &t)))
         unfit_reason = "has a type that torch lacks";
-    else if (!sizes_fit_int64(t))
+    else if (!sizes_fit_int64(&t))
         unfit_reason = "has a size or stride beyond 2^63";
-    if (!unfit_reason && t->kind == CKPT_STORAGE) {
-        struct storage *s = &w->p->file->table.storages[t->storage];
+    if (!unfit_reason && t.kind == CKPT_STORAGE) {
+        struct storage *s = &w->p->file->table.storages[t.storage];
         if (torch_find_cast(w, s))
             return refuse_cast_storage_use(w, s, err);
-        return put_storage(w, pw, s, (ckpt_dtype)t->dtype, str_of("", 0), str_of("", 0), err);
+        return put_storage(w, pw, s, (ckpt_dtype)t.dtype, str_of("", 0), str_of("", 0), err);
     }
     if (!unfit_reason)
-        return put_tensor(w, pw, t, err);
+        return put_tensor(w, pw, &t, err);
     (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "tensor \"%.*s\" (%s, %s) %s; a torch file cannot hold it",
-               STR_ARG(t->name), ckpt_kind_name((ckpt_kind)t->kind), ckpt_tensor_dtype_name(t), unfit_reason);
-    if (dequantize_supports((ckpt_dtype)t->dtype))
+               STR_ARG(t.name), ckpt_kind_name((ckpt_kind)t.kind), ckpt_tensor_dtype_name(&t), unfit_reason);
+    if (dequantize_supports((ckpt_dtype)t.dtype))
         error_add_hint(err, "--cast '*=bfloat16' makes it a type that torch has");
     else
-        format_hint_leave_out(w->p->file, t, t->name, "", err);
+        format_hint_leave_out(w->p->file, &t, t.name, "", err);
     return CKPT_ELOSSY;
 }
 
@@ -438,7 +438,7 @@ static ckpt_status write_leaf(void *user, pickle_writer *pw, const ckpt_value *v
     if (s)
         return put_persistent_id(w, pw, v, s, err);
     const struct table *table = &w->p->file->table;
-    if (v->row < table->nrows && (v->flags & VALUE_ROW || table->rows[v->row].t.value == v))
+    if (v->row < table->nrows && (v->flags & VALUE_ROW || table_value_of(table, v->row) == v))
         return put_row(w, pw, v->row, err);
     if (v->type == CKPT_V_PERSID && put_class_of_legacy_id(pw, v->u.pid))
         return CKPT_OK;
