@@ -6,7 +6,7 @@
 #include "codec/zip_inflate.h"
 #include "format/format.h"
 #include "format/hub/shards.h"
-#include "format/own_files.h"
+#include "format/files/own_files.h"
 #include "io/sink.h"
 #include "op/root.h"
 #include "op/sanitize.h"

@@ -44,7 +44,7 @@ struct ckpt_file {
                            in an archive: the folder with it */
     size_t holders;     /* calls of file_hold that had no file_release yet */
     source *src; /* NULL for directories */
-    source *archive; /* the archive that PATH is in, see format/members.h; NULL: it is on disk */
+    source *archive; /* the archive that PATH is in, see format/files/members.h; NULL: it is on disk */
     uint64_t nbytes;
     const struct format *format;
     ckpt_limits limits; /* defaults filled in */

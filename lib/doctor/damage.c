@@ -6,7 +6,7 @@
 #include "base/text.h"
 #include "codec/zip.h"
 #include "doctor/doctor.h"
-#include "format/folder.h"
+#include "format/files/checkpoint_names.h"
 #include "format/recognize.h"
 #include "format/safetensors/safetensors.h"
 

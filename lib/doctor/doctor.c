@@ -7,7 +7,7 @@
 #include "base/library.h"
 #include "base/sized.h"
 #include "base/text.h"
-#include "format/folder.h"
+#include "format/files/checkpoint_names.h"
 #include "format/format.h"
 #include "op/sanitize.h"
 #include "op/verify.h"

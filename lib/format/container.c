@@ -21,8 +21,8 @@
 #include <stdlib.h>
 
 #include "base/text.h"
-#include "format/folder.h"
-#include "format/members.h"
+#include "format/files/checkpoint_names.h"
+#include "format/files/members.h"
 #include "format/recognize.h"
 
 #define SEPARATOR    '!'

@@ -5,7 +5,9 @@
 #include <unistd.h>
 
 #include "base/text.h"
-#include "format/folder.h"
+#include "format/files/checkpoint_names.h"
+#include "format/files/folder.h"
+#include "format/files/path.h"
 #include "format/recognize.h"
 
 static ckpt_status refuse_as(ckpt_error *err, const char *what)

@@ -3,7 +3,7 @@
 #include "base/sized.h"
 #include "base/utf8.h"
 #include "format/format.h"
-#include "format/own_files.h"
+#include "format/files/own_files.h"
 
 size_t ckpt_metadata_count(const ckpt_file *f) { return value_count(file_or_empty(f)->metadata); }
 

@@ -17,7 +17,8 @@
 #include "codec/protobuf.h"
 #include "codec/zip_header.h"
 #include "core/findings.h"
-#include "format/folder.h"
+#include "format/files/checkpoint_names.h"
+#include "format/files/folder.h"
 #include "format/safetensors/safetensors.h"
 #include "io/reader.h"
 

@@ -7,10 +7,12 @@
 #include "core/check.h"
 #include "core/dtype.h"
 #include "format/distributed/part_files.h"
-#include "format/folder.h"
+#include "format/files/checkpoint_names.h"
+#include "format/files/folder.h"
+#include "format/files/members.h"
+#include "format/files/path.h"
 #include "format/hub/shards.h"
 #include "format/hub/siblings.h"
-#include "format/members.h"
 #include "format/recognize.h"
 
 #define FORMAT(id) extern const struct format format_##id;
@@ -310,7 +312,7 @@ ckpt_status format_open_source(const char *path, struct journal_note *note, sour
     *out = NULL;
     *note = (struct journal_note){.judge = format_journal_judge(path)};
     ckpt_status st = source_is_folder(path) ? CKPT_OK : journal_open(path, note, out, err);
-    char *file = st == CKPT_ENOTFOUND ? folder_find_prefix(NULL, path) : NULL;
+    char *file = st == CKPT_ENOTFOUND ? path_find_prefix(NULL, path) : NULL;
     if (file)
         st = journal_open(file, note, out, err);
     free(file);

@@ -9,10 +9,10 @@
 #include "base/checked.h"
 #include "core/check.h"
 #include "format/distributed/part_files.h"
-#include "format/folder.h"
-#include "format/hub/shards.h"
+#include "format/files/folder.h"
+#include "format/files/members.h"
+#include "format/files/path.h"
 #include "format/kit.h"
-#include "format/members.h"
 
 #define MAX_DEPTH 64u /* of folders */
 
@@ -64,8 +64,8 @@ static bool is_numbered_manifest(ckpt_str name)
 /* join_path - returns the path of NAME in the folder of S. The caller frees the path. NULL: no memory. */
 static char *join_path(const struct store *s, ckpt_str name)
 {
-    char *folder = shards_join_path(str_c(s->f->folder), s->folder);
-    char *path = folder ? shards_join_path(str_c(folder), name) : NULL;
+    char *folder = path_make(str_c(s->f->folder), s->folder);
+    char *path = folder ? path_make(str_c(folder), name) : NULL;
     free(folder);
     return path;
 }

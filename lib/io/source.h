@@ -95,7 +95,7 @@ bool source_is_folder(const char *path);
 /* source_file_open - opens a regular file or block device for reading. A pipe or "-" is first spooled to a
  * temporary file without a name. */
 ckpt_status source_file_open(const char *path, source **out, ckpt_error *err);
-/* source_open_in - opens the file PATH in ARCHIVE (format/members.h) or, if that is NULL, on disk. */
+/* source_open_in - opens the file PATH in ARCHIVE (format/files/members.h) or, if that is NULL, on disk. */
 ckpt_status source_open_in(source *archive, const char *path, source **out, ckpt_error *err);
 /* source_read_whole - reads SRC, of at most MAX bytes, to *OUT in A, and releases SRC. */
 ckpt_status source_read_whole(source *src, uint64_t max, arena *a, ckpt_str *out, ckpt_error *err);

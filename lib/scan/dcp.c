@@ -11,8 +11,8 @@
 #include "base/checked.h"
 #include "base/map.h"
 #include "format/distributed/dcp_metadata.h"
-#include "format/folder.h"
-#include "format/members.h"
+#include "format/files/folder.h"
+#include "format/files/members.h"
 #include "scan/scan.h"
 
 #define METADATA_MEMORY ((uint64_t)512 << 20) /* bytes, for what .metadata lists */

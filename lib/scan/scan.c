@@ -21,7 +21,7 @@
 #include "codec/sstable.h"
 #include "codec/tar.h"
 #include "core/check.h"
-#include "format/members.h"
+#include "format/files/members.h"
 #include "format/recognize.h"
 #include "io/journal.h"
 #include "op/digest.h"

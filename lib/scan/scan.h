@@ -329,7 +329,7 @@ struct scan_siblings {
 /* scan_has_siblings - returns true if the file PATH lists bytes of other files in its folder. */
 bool scan_has_siblings(ckpt_str path);
 #define SCAN_SIBLINGS_MAX 512u /* on disk, open at the same time */
-/* scan_siblings_open - opens at most MAX_FILES files in FOLDER, in ARCHIVE (format/members.h) or, if that is
+/* scan_siblings_open - opens at most MAX_FILES files in FOLDER, in ARCHIVE (files/members.h) or, if that is
  * NULL, on disk. Those that cannot be opened are NULL. Allocates from A; the caller closes *OUT, also after a
  * failure. */
 ckpt_status scan_siblings_open(arena *a, source *archive, const char *folder, uint64_t max_files,

@@ -4,7 +4,7 @@
  * folder around it, can be read and have a chunk of its name.
  */
 #include "codec/zarr.h"
-#include "format/members.h"
+#include "format/files/members.h"
 #include "scan/scan.h"
 
 #define METADATA_MEMORY ((uint64_t)256 << 20) /* bytes, for all arrays */

@@ -15,6 +15,7 @@
 #include "codec/pickle_write.h"
 #include "codec/tar.h"
 #include "format/distributed/part_files.h"
+#include "format/files/path.h"
 #include "format/format.h"
 #include "io/journal.h"
 #include "op/weights_only.h"
@@ -408,7 +409,7 @@ static void unpack_file(const uint8_t *data, const struct tar_entry *entry)
 {
     char path[512];
     int path_length = snprintf(path, sizeof path, "%s/%.*s", files.ranks, STR_ARG(entry->name));
-    bool is_file = entry->type == '0' && !is_unsafe_path(entry->name);
+    bool is_file = entry->type == '0' && !path_is_unsafe(entry->name);
     uint8_t *copy = malloc(entry->size + 1);
     if (copy && is_file && (size_t)path_length < sizeof path) {
         memcpy(copy, data + entry->data, entry->size);

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "format/members.h"
+#include "format/files/members.h"
 #include "tarball.h"
 #include "unit.h"
 #include "zipped.h"

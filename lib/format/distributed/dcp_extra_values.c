@@ -10,7 +10,7 @@
 
 #include "core/check.h"
 #include "format/distributed/part_files.h"
-#include "format/folder.h"
+#include "format/files/folder.h"
 
 #define COMMON "common_state/shard_0_1" /* a list whose only item is the dict */
 

@@ -6,7 +6,8 @@
 #include <sys/stat.h>
 
 #include "format/distributed/part_files.h"
-#include "format/folder.h"
+#include "format/files/checkpoint_names.h"
+#include "format/files/folder.h"
 
 static bool is_not_dcp_file(ckpt_str name)
 {

@@ -12,7 +12,8 @@
 #include "codec/json_scan.h"
 #include "format/distributed/part_files.h"
 #include "format/distributed/sharded_tensors.h"
-#include "format/folder.h"
+#include "format/files/checkpoint_names.h"
+#include "format/files/folder.h"
 #include "format/graph/walk.h"
 
 /* parse_name - sets NUMBER to the rank, the index and the count in NAME. False: NAME has a different form. */

@@ -11,7 +11,6 @@
 #include "codec/pickle_write.h"
 #include "core/copy_pool.h"
 #include "format/distributed/dcp_write.h"
-#include "format/hub/shards.h"
 #include "format/recognize.h"
 
 struct dcp_renamer {

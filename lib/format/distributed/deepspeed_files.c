@@ -11,8 +11,8 @@
 
 #include "format/distributed/deepspeed.h"
 #include "format/distributed/part_files.h"
-#include "format/folder.h"
-#include "format/hub/shards.h"
+#include "format/files/folder.h"
+#include "format/files/path.h"
 
 static const char *const trackers[] = {"latest", "latest_universal"};
 
@@ -78,8 +78,8 @@ bool ds_is_folder(const struct probe *p) { return find_tracker(p) || probe_match
 /* check_tag - checks that TAG, which the file TRACKER names, is a folder in the folder of F. */
 static ckpt_status check_tag(const ckpt_file *f, const char *tracker, ckpt_str tag, ckpt_error *err)
 {
-    char *path = shards_join_path(str_c(f->path), tag);
-    bool outside = is_unsafe_path(tag), exists = path && !outside && path_is_folder(f->archive, path);
+    char *path = path_make(str_c(f->path), tag);
+    bool outside = path_is_unsafe(tag), exists = path && !outside && path_is_folder(f->archive, path);
     free(path);
     if (exists)
         return CKPT_OK;
@@ -112,9 +112,9 @@ static ckpt_status list_save(ckpt_file *f, struct ds_save *s, ckpt_error *err)
 {
     ckpt_str *list;
     size_t n;
-    char *path = shards_join_path(str_c(f->path), s->tag);
+    char *path = path_make(str_c(f->path), s->tag);
     ckpt_status st = path ? folder_list(f, path, is_file_of_save, &list, &n, err) : fail_memory(err);
-    char *zero = path ? shards_join_path(str_c(path), STR_LIT("zero")) : NULL;
+    char *zero = path ? path_make(str_c(path), STR_LIT("zero")) : NULL;
     s->universal = zero && path_is_folder(f->archive, zero);
     if (st == CKPT_OK && !zero)
         st = fail_memory(err);

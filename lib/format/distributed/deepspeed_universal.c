@@ -14,8 +14,8 @@
 #include "core/check.h"
 #include "format/distributed/deepspeed.h"
 #include "format/distributed/part_files.h"
-#include "format/folder.h"
-#include "format/hub/shards.h"
+#include "format/files/folder.h"
+#include "format/files/path.h"
 
 #define SUFFIX ".pt"
 
@@ -35,7 +35,7 @@ static ckpt_status list_folder_of_save(struct universal *u, ckpt_str path, bool 
                                        ckpt_str **out, size_t *n)
 {
     struct deepspeed *ds = u->ds;
-    char *joined = shards_join_path(str_c(ds->f->path), path);
+    char *joined = path_make(str_c(ds->f->path), path);
     ckpt_status st = joined ? folder_list(ds->f, joined, match, out, n, ds->err) : fail_memory(ds->err);
     free(joined);
     return st;

@@ -11,7 +11,8 @@
  * parameters contain tensors with shapes that only the model has. */
 #include "format/distributed/part_files.h"
 #include "format/distributed/sharded_tensors.h"
-#include "format/folder.h"
+#include "format/files/checkpoint_names.h"
+#include "format/files/folder.h"
 #include "format/graph/placements.h"
 #include "format/graph/walk.h"
 

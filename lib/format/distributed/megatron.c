@@ -27,9 +27,8 @@
 #include "format/distributed/megatron_zarr.h"
 #include "format/distributed/part_files.h"
 #include "format/distributed/sharded_tensors.h"
-#include "format/folder.h"
+#include "format/files/folder.h"
 #include "format/graph/walk.h"
-#include "format/hub/shards.h"
 #include "format/nested.h"
 
 #define TRACKER   "latest_checkpointed_iteration.txt"

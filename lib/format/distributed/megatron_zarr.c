@@ -17,7 +17,7 @@
 #include "core/check.h"
 #include "format/distributed/dcp.h"
 #include "format/distributed/part_files.h"
-#include "format/folder.h"
+#include "format/files/folder.h"
 #include "format/zarr/arrays.h"
 
 #define METADATA "metadata.json"

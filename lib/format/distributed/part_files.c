@@ -6,7 +6,8 @@
 
 #include "base/checked.h"
 #include "core/check.h"
-#include "format/folder.h"
+#include "format/files/folder.h"
+#include "format/files/path.h"
 #include "format/graph/persistent_id.h"
 #include "format/hub/shards.h"
 
@@ -19,20 +20,6 @@ bool part_file_set_folder(ckpt_file *f)
         folder.len--;
     f->folder = folder.len ? arena_str(f->a, folder).ptr : ".";
     return f->folder != NULL;
-}
-
-bool is_unsafe_path(ckpt_str name)
-{
-    size_t from = 0;
-    if (!name.len || name.ptr[0] == '/' || memchr(name.ptr, 0, name.len))
-        return true;
-    while (from <= name.len) {
-        size_t slash = str_find(name, STR_LIT("/"), from), end = slash == SIZE_MAX ? name.len : slash;
-        if (end - from == 2 && memcmp(name.ptr + from, "..", 2) == 0)
-            return true;
-        from = end + 1; /* bounded: in the name */
-    }
-    return false;
 }
 
 bool part_name_skip(ckpt_str *name, const char *text, uint64_t *number)
@@ -65,7 +52,7 @@ static bool is_in_same_folder(const char *a, const char *b)
 static bool is_inside_or_trusted(const char *folder, const char *trusted, const char *path)
 {
     char *real_folder = realpath(folder, NULL), *real = realpath(path, NULL);
-    char *trusted_path = trusted ? shards_join_path(str_c(folder), str_c(trusted)) : NULL;
+    char *trusted_path = trusted ? path_make(str_c(folder), str_c(trusted)) : NULL;
     char *real_trusted = trusted_path ? realpath(trusted_path, NULL) : NULL;
     bool inside = real_folder && real &&
                   (is_below(real, real_folder) || (real_trusted && is_in_same_folder(real, real_trusted)));
@@ -82,10 +69,10 @@ static ckpt_status find_path(const ckpt_file *f, const char *trusted, ckpt_str n
                              ckpt_error *err)
 {
     *path = NULL;
-    if (is_unsafe_path(name))
+    if (path_is_unsafe(name))
         return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "names {a file outside of} {=the folder}: \"%.*s\"",
                     STR_ARG(name));
-    if (!(*path = shards_join_path(str_c(f->folder), name)))
+    if (!(*path = path_make(str_c(f->folder), name)))
         return fail_memory(err);
     if (f->archive || access(*path, F_OK) != 0 || is_inside_or_trusted(f->folder, trusted, *path))
         return CKPT_OK;
@@ -101,7 +88,7 @@ static ckpt_status open_file(const ckpt_file *f, const char *trusted, ckpt_str n
                              char **path, ckpt_error *err)
 {
     CKPT_TRY(find_path(f, trusted, name, path, err));
-    ckpt_status st = f->archive ? CKPT_OK : shards_check_regular(*path, err);
+    ckpt_status st = f->archive ? CKPT_OK : path_check_regular(*path, err);
     return name_file_if_failed(st == CKPT_OK ? source_open_in(f->archive, *path, out, err) : st, *path, err);
 }
 

@@ -15,8 +15,6 @@ struct torch_pid;
 
 /* part_file_set_folder - sets f->folder to the folder that has the file F. False: no memory. */
 bool part_file_set_folder(ckpt_file *f);
-/* is_unsafe_path - returns true if NAME is empty, absolute or has ".." or a zero byte in it. */
-bool is_unsafe_path(ckpt_str name);
 /* part_name_skip - removes TEXT and the decimal number after it from the start of *NAME, such as "mp_rank_"
  * and 3 from "mp_rank_03_001", and sets *NUMBER. False: *NAME does not begin so, and is unchanged. */
 bool part_name_skip(ckpt_str *name, const char *text, uint64_t *number);

@@ -35,7 +35,7 @@
 #include "core/dtype.h"
 #include "format/distributed/part_files.h"
 #include "format/distributed/sharded_tensors.h"
-#include "format/folder.h"
+#include "format/files/folder.h"
 #include "format/graph/walk.h"
 #include "format/kit.h"
 #include "format/recognize.h"

@@ -12,8 +12,8 @@
 
 #include "core/file.h"
 #include "format/distributed/part_files.h"
-#include "format/folder.h"
-#include "format/hub/shards.h"
+#include "format/files/folder.h"
+#include "format/files/path.h"
 
 #define TRACKER   "latest_checkpointed_iteration.txt"
 #define STEP      "global_step_"
@@ -39,7 +39,7 @@ static const struct model_folder *find_model_folder(const source *archive, const
     for (size_t i = 0; i < sizeof model_folders / sizeof *model_folders; i++) {
         if (!ckpt_glob_match(str_c(model_folders[i].folder_glob), name))
             continue;
-        char *inner = shards_join_path(str_c(path), name);
+        char *inner = path_make(str_c(path), name);
         bool found = inner && folder_has(archive, inner, model_folders[i].file_glob);
         *no_memory = *no_memory || !inner;
         free(inner);

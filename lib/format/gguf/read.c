@@ -14,7 +14,8 @@
 
 #include "core/check.h"
 #include "format/distributed/part_files.h"
-#include "format/folder.h"
+#include "format/files/checkpoint_names.h"
+#include "format/files/path.h"
 #include "format/gguf/gguf.h"
 #include "format/recognize.h"
 

@@ -7,9 +7,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "format/folder.h"
+#include "format/files/folder.h"
 #include "format/hub/shards.h"
-#include "format/own_files.h"
+#include "format/files/own_files.h"
 
 /* A file that is written, and the names that it gets. */
 struct written_file {

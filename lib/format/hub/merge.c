@@ -16,41 +16,18 @@
 #include "base/checked.h"
 #include "base/text.h"
 #include "core/check.h"
-#include "format/folder.h"
+#include "format/files/checkpoint_names.h"
+#include "format/files/folder.h"
+#include "format/files/members.h"
+#include "format/files/own_files.h"
+#include "format/files/path.h"
 #include "format/hub/shards.h"
-#include "format/members.h"
-#include "format/own_files.h"
 #include "format/ties.h"
-
-char *shards_join_path(ckpt_str folder, ckpt_str name)
-{
-    buf b;
-    buf_init(&b, 1u << 16);
-    buf_put_str(&b, folder);
-    if (folder.len && folder.ptr[folder.len - 1] != '/')
-        buf_byte(&b, '/');
-    buf_put_str(&b, name);
-    buf_byte(&b, 0);
-    if (buf_ok(&b))
-        return (char *)b.data;
-    buf_free(&b);
-    return NULL;
-}
-
-ckpt_status shards_check_regular(const char *path, ckpt_error *err)
-{
-    struct stat file_stat;
-    if (stat(path, &file_stat) != 0 || S_ISREG(file_stat.st_mode))
-        return CKPT_OK;
-    return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
-                "{no} {=regular file}\n"
-                "a folder, pipe or device cannot be read here: put the file itself in its place");
-}
 
 /* open_member - opens the file of ARCHIVE that PATH, or a prefix PATH, names. */
 static ckpt_status open_member(source *archive, const char *path, source **out, ckpt_error *err)
 {
-    char *found = path_exists(archive, path) ? NULL : folder_find_prefix(archive, path);
+    char *found = path_exists(archive, path) ? NULL : path_find_prefix(archive, path);
     ckpt_status st = members_open_file(archive, found ? found : path, out, err);
     free(found);
     return st;
@@ -63,7 +40,7 @@ ckpt_status shards_open(const ckpt_file *f, const char *path, struct journal_not
     *note = (struct journal_note){.text = ""};
     if (f->archive)
         return open_member(f->archive, path, out, err);
-    CKPT_TRY(shards_check_regular(file_path, err));
+    CKPT_TRY(path_check_regular(file_path, err));
     CKPT_TRY(format_open_source(file_path, note, out, err));
     if (members_is_archive(*out)) {
         source_unref(*out);
@@ -166,7 +143,7 @@ static ckpt_status report_missing(struct index *x, const struct shard *s)
 /* make_path - returns the path of S, which the caller frees; NULL: no memory. */
 static char *make_path(const struct index *x, const struct shard *s)
 {
-    return s->path ? strdup(s->path) : shards_join_path(folder_of(x->f), s->name);
+    return s->path ? strdup(s->path) : path_make(folder_of(x->f), s->name);
 }
 
 /* check_present - marks the shards that are missing, and fails if a wanted one is. */

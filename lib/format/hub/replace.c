@@ -26,7 +26,7 @@
 #include "base/buf.h"
 #include "base/map.h"
 #include "codec/json_scan.h"
-#include "format/folder.h"
+#include "format/files/checkpoint_names.h"
 #include "format/hub/shards.h"
 #include "io/sink.h"
 #include "io/source.h"

@@ -18,10 +18,12 @@
 #include "base/text.h"
 #include "core/check.h"
 #include "format/distributed/part_files.h"
-#include "format/folder.h"
+#include "format/files/checkpoint_names.h"
+#include "format/files/folder.h"
+#include "format/files/members.h"
+#include "format/files/own_files.h"
+#include "format/files/path.h"
 #include "format/hub/shards.h"
-#include "format/members.h"
-#include "format/own_files.h"
 #include "format/recognize.h"
 
 extern const struct format format_shards;
@@ -139,7 +141,7 @@ static bool can_open_all(const struct whole_set *s, const ckpt_limits *limits)
     for (size_t i = 0; i < s->n; i++) {
         ckpt_file *shard = NULL;
         const struct opening o = {.path = s->paths[i], .limits = limits};
-        if (shards_check_regular(o.path, &ignored) != CKPT_OK ||
+        if (path_check_regular(o.path, &ignored) != CKPT_OK ||
             format_open_path(&o, false, &shard, &ignored) != CKPT_OK)
             return false;
         file_free(shard);
@@ -177,7 +179,7 @@ ckpt_status shards_turn_into_file(ckpt_file *f, ckpt_str folder, ckpt_str name, 
     ckpt_file *shard = NULL;
     struct journal_note note;
     source *src;
-    char *path = shards_join_path(folder, name);
+    char *path = path_make(folder, name);
     if (!path)
         return fail_memory(err);
     ckpt_status st = shards_open(f, path, &note, &src, err);
@@ -246,7 +248,7 @@ static ckpt_status add_numbered(struct index *x, const struct shard_name *first,
         return fail(x->err, CKPT_ELIMIT, CKPT_NO_OFFSET, "{more} than {=%u shards}", MAX_SHARDS);
     for (uint64_t k = 0; k < first->count; k++) {
         ckpt_str name = shard_name_make(f->a, first, from + k); /* bounded: MAX_SHARDS */
-        char *path = name.ptr ? shards_join_path(str_c(f->path), name) : NULL;
+        char *path = name.ptr ? path_make(str_c(f->path), name) : NULL;
         ckpt_status st = path ? add_file(x, name, arena_str(f->a, str_c(path)).ptr) : fail_memory(x->err);
         free(path);
         CKPT_TRY(st);
@@ -261,7 +263,7 @@ static ckpt_status add_unnumbered(struct index *x, const struct folder_set *set)
     for (size_t i = 0; i < p->nnames; i++) {
         if (!folder_set_has(set, p->names[i]))
             continue;
-        char *path = shards_join_path(str_c(f->path), p->names[i]);
+        char *path = path_make(str_c(f->path), p->names[i]);
         ckpt_str name = arena_str(f->a, p->names[i]);
         ckpt_status st = path ? add_file(x, name, arena_str(f->a, str_c(path)).ptr) : fail_memory(x->err);
         free(path);
@@ -311,7 +313,7 @@ static void hint_no_index(ckpt_file *f, ckpt_error *err)
 /* open_folder_file - opens the file NAME in place of the folder F, and notes other checkpoints in F. */
 static ckpt_status open_folder_file(ckpt_file *f, const struct folder *d, const char *name, ckpt_error *err)
 {
-    char *other = d->nothers ? shards_join_path(str_c(f->path), str_c(d->other)) : NULL;
+    char *other = d->nothers ? path_make(str_c(f->path), str_c(d->other)) : NULL;
     ckpt_status st = shards_turn_into_file(f, str_c(f->path), str_c(name), err);
     if (str_ends(str_c(name), STR_LIT(INDEX_SUFFIX)) && (st == CKPT_EUNKNOWN || st == CKPT_EUNSUPPORTED))
         hint_no_index(f, err);
@@ -353,7 +355,7 @@ static const char *find_name_fault(ckpt_str name)
         return "goes on after a NUL, where a file name ends";
     if (memchr(name.ptr, '\\', name.len))
         return "has a backslash, which separates folders on some systems";
-    return is_unsafe_path(name) ? "leaves the folder of the index" : NULL;
+    return path_is_unsafe(name) ? "leaves the folder of the index" : NULL;
 }
 
 static ckpt_status find_shard(struct index *x, ckpt_str name, uint32_t *out)
@@ -530,7 +532,7 @@ static ckpt_status report_left_out(struct index *x, ckpt_str name, const ckpt_fi
 static ckpt_status open_unlisted(const ckpt_file *f, const char *path, ckpt_file **out, ckpt_error *err)
 {
     struct opening o = {.path = path, .limits = &f->limits};
-    CKPT_TRY(f->archive ? members_open_file(f->archive, path, &o.src, err) : shards_check_regular(path, err));
+    CKPT_TRY(f->archive ? members_open_file(f->archive, path, &o.src, err) : path_check_regular(path, err));
     return f->archive ? format_open(&o, out, err) : format_open_path(&o, false, out, err);
 }
 
@@ -550,7 +552,7 @@ static ckpt_status find_left_out(struct index *x)
         ckpt_file *other = NULL;
         if (!is_unlisted(x, names[i]))
             continue;
-        char *file = shards_join_path(folder, names[i]);
+        char *file = path_make(folder, names[i]);
         if (file && open_unlisted(x->f, file, &other, &ignored) == CKPT_OK) {
             st = report_left_out(x, names[i], other);
             file_free(other);

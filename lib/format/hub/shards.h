@@ -73,10 +73,6 @@ bool shards_find_next_file(json_scan *j, bool *found_map, ckpt_str *key);
  * set whose index lists other names, which PATH has now: the set could not be read. The entries of P are
  * up to date (hub/listed_names.c). */
 ckpt_status shards_check_index(const ckpt_plan *p, const char *path, ckpt_error *err);
-/* shards_join_path - returns FOLDER/NAME, which the caller frees. NULL: no memory. */
-char *shards_join_path(ckpt_str folder, ckpt_str name);
-/* shards_check_regular - refuses PATH if it exists and is no regular file: opening a pipe could block. */
-ckpt_status shards_check_regular(const char *path, ckpt_error *err);
 /* shards_open - opens the regular file PATH of the set F; "-" is a file name, too. NOTE is as for
  * format_open_source. */
 ckpt_status shards_open(const ckpt_file *f, const char *path, struct journal_note *note, source **out,

@@ -1,7 +1,8 @@
 /* siblings.c - the tensors in the other shards of the set that a file, which was opened alone, belongs to. */
 #include "format/hub/siblings.h"
 
-#include "format/folder.h"
+#include "format/files/folder.h"
+#include "format/files/path.h"
 #include "format/hub/shards.h"
 
 #define MAX_INDEX (64u << 20) /* a longer index is not searched */
@@ -13,7 +14,7 @@ static ckpt_status read_index(arena *a, const char *path, ckpt_str *text, ckpt_e
 {
     source *src = NULL;
     *text = str_of("", 0);
-    CKPT_TRY(shards_check_regular(path, err));
+    CKPT_TRY(path_check_regular(path, err));
     CKPT_TRY(source_file_open(path, &src, err));
     size_t n = src->size <= MAX_INDEX ? (size_t)src->size : 0;
     char *bytes = arena_alloc(a, n);

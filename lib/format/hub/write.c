@@ -22,11 +22,12 @@
 #include <unistd.h>
 
 #include "base/text.h"
-#include "format/folder.h"
+#include "format/files/checkpoint_names.h"
+#include "format/files/own_files.h"
+#include "format/files/path.h"
 #include "format/hub/replace.h"
 #include "format/hub/shard_layout.h"
 #include "format/hub/shards.h"
-#include "format/own_files.h"
 #include "format/ties.h"
 #include "io/sink.h"
 #include "io/temp.h"
@@ -598,7 +599,7 @@ ckpt_status shards_write_as_read(ckpt_plan *p, const struct write_job *job, ckpt
     if (!job->path)
         return format->write(p, job, err);
     if (source_is_folder(job->path)) {
-        char *path = shards_join_path(str_c(job->path), arena_printf(p->a, "%s%s", kind->stem, kind->ext));
+        char *path = path_make(str_c(job->path), arena_printf(p->a, "%s%s", kind->stem, kind->ext));
         file_job.path = path ? arena_str(p->a, str_c(path)).ptr : NULL;
         free(path);
     }

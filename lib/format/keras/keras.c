@@ -14,7 +14,8 @@
 
 #include "codec/json_scan.h"
 #include "core/check.h"
-#include "format/folder.h"
+#include "format/files/folder.h"
+#include "format/files/path.h"
 #include "format/format.h"
 #include "format/hub/shards.h"
 #include "format/keras/keras.h"
@@ -124,7 +125,7 @@ static ckpt_status open_file_of_folder(struct kit *k, const char *name, source *
 {
     ckpt_file *f = k->f;
     struct journal_note note;
-    char *path = shards_join_path(str_c(f->path), str_c(name));
+    char *path = path_make(str_c(f->path), str_c(name));
     if (!path)
         return fail_memory(k->err);
     ckpt_status st = shards_open(f, path, &note, out, k->err);

@@ -22,8 +22,8 @@
 #include "base/checked.h"
 #include "core/check.h"
 #include "format/distributed/part_files.h"
+#include "format/files/path.h"
 #include "format/kit.h"
-#include "format/folder.h"
 #include "format/onnx/onnx.h"
 #include "format/recognize.h"
 

@@ -24,8 +24,8 @@
 
 #include "codec/json_scan.h"
 #include "core/check.h"
-#include "format/folder.h"
-#include "format/hub/shards.h"
+#include "format/files/folder.h"
+#include "format/files/path.h"
 #include "format/nested.h"
 #include "format/zarr/arrays.h"
 
@@ -57,8 +57,8 @@ struct orbax {
 static bool has_file(const source *archive, const char *path, ckpt_str folder, const char *name,
                      bool *no_memory)
 {
-    char *in = shards_join_path(str_c(path), folder),
-         *file = in ? shards_join_path(str_c(in), str_c(name)) : NULL;
+    char *in = path_make(str_c(path), folder),
+         *file = in ? path_make(str_c(in), str_c(name)) : NULL;
     bool exists = file && path_exists(archive, file);
     *no_memory = *no_memory || !file;
     free(file);
@@ -313,7 +313,7 @@ static ckpt_status read_items(struct orbax *orbax, ckpt_str folder)
 {
     ckpt_str *name;
     size_t n = 0, items = 0;
-    char *path = shards_join_path(str_c(orbax->f->folder), folder);
+    char *path = path_make(str_c(orbax->f->folder), folder);
     ckpt_status st = path ? folder_list_all(orbax->f, path, &name, &n, orbax->err)
                           : fail_memory(orbax->err);
     for (size_t i = 0; st == CKPT_OK && i < n; i++) {

@@ -28,7 +28,7 @@
 #include "core/check.h"
 #include "core/dtype.h"
 #include "format/distributed/part_files.h"
-#include "format/folder.h"
+#include "format/files/folder.h"
 #include "format/hub/shards.h"
 #include "format/kit.h"
 #include "format/paddle/program.h"

@@ -33,7 +33,7 @@
 #include "codec/json_scan.h"
 #include "core/check.h"
 #include "core/dtype.h"
-#include "format/folder.h"
+#include "format/files/checkpoint_names.h"
 #include "format/recognize.h"
 #include "format/safetensors/safetensors.h"
 #include "format/ties.h"

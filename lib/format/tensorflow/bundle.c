@@ -25,7 +25,9 @@
 #include "codec/sstable.h"
 #include "core/check.h"
 #include "format/distributed/part_files.h"
-#include "format/folder.h"
+#include "format/files/checkpoint_names.h"
+#include "format/files/folder.h"
+#include "format/files/path.h"
 #include "format/tensorflow/tensorflow.h"
 
 #define OBJECT_GRAPH     "_CHECKPOINTABLE_OBJECT_GRAPH"

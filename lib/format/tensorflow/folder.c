@@ -21,7 +21,8 @@
 #include "base/checked.h"
 #include "codec/sstable.h"
 #include "format/distributed/part_files.h"
-#include "format/folder.h"
+#include "format/files/folder.h"
+#include "format/files/path.h"
 #include "format/hub/shards.h"
 #include "format/recognize.h"
 #include "format/tensorflow/tensorflow.h"
@@ -173,7 +174,7 @@ static ckpt_status open_latest(ckpt_file *f, ckpt_str folder, const struct state
     ckpt_str name = state->latest;
     if (name.ptr[0] == '/')
         name = str_after_last(name, '/');
-    if (is_unsafe_path(name))
+    if (path_is_unsafe(name))
         return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
                     "the state file names {\"%.*s\"}, which is not {=in its folder}", STR_ARG(state->latest));
     ckpt_status st = shards_turn_into_file(f, folder, name, err);
@@ -222,7 +223,7 @@ static bool probe(const struct probe *p)
 static ckpt_status read_folder_state(ckpt_file *f, ckpt_error *err)
 {
     source *src;
-    char *path = shards_join_path(str_c(f->path), STR_LIT(STATE_NAME));
+    char *path = path_make(str_c(f->path), STR_LIT(STATE_NAME));
     ckpt_status st = path ? source_open_in(f->archive, path, &src, err) : fail_memory(err);
     if (st == CKPT_OK) {
         st = read_state_file(f, str_c(f->path), src, err);
@@ -236,7 +237,7 @@ static ckpt_status read_folder_state(ckpt_file *f, ckpt_error *err)
 
 static ckpt_status read_saved_model(ckpt_file *f, ckpt_error *err)
 {
-    char *graph = shards_join_path(str_c(f->path), STR_LIT("saved_model.pb"));
+    char *graph = path_make(str_c(f->path), STR_LIT("saved_model.pb"));
     ckpt_status st = shards_turn_into_file(f, str_c(f->path), STR_LIT("variables/variables.index"), err);
     if (st == CKPT_ENOTFOUND)
         error_add_hint(err,

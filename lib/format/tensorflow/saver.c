@@ -25,7 +25,8 @@
 #include "codec/sstable.h"
 #include "core/check.h"
 #include "format/distributed/part_files.h"
-#include "format/folder.h"
+#include "format/files/checkpoint_names.h"
+#include "format/files/path.h"
 #include "format/tensorflow/tensorflow.h"
 #include "io/block_cache.h"
 

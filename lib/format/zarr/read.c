@@ -15,7 +15,7 @@
 #include "codec/json_scan.h"
 #include "codec/zarr.h"
 #include "core/check.h"
-#include "format/folder.h"
+#include "format/files/folder.h"
 #include "format/zarr/arrays.h"
 
 #define ZARR_GROUP_V2   ".zgroup"

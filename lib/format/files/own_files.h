@@ -1,7 +1,7 @@
 /* own_files.h - the files that a checkpoint consists of, which no output may replace: a set cannot be read
  * after one of its files was replaced. */
-#ifndef FORMAT_OWN_FILES_H
-#define FORMAT_OWN_FILES_H
+#ifndef FORMAT_FILES_OWN_FILES_H
+#define FORMAT_FILES_OWN_FILES_H
 
 #include "core/file.h"
 

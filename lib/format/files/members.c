@@ -3,7 +3,7 @@
  *
  * Refused: a name that two members have, when it is opened; links, which are not followed; a file in a folder
  * that is a link or a file. Otherwise an unpacked archive could have different bytes at that path. */
-#include "format/members.h"
+#include "format/files/members.h"
 
 #include <inttypes.h>
 #include <pthread.h>

@@ -1,12 +1,12 @@
 /* own_files.c - see own_files.h. Two paths are one file if they have the same device and inode. Of a set
  * whose files are opened one by one (shards, the files of ranks), the names tell which belong together. */
-#include "format/own_files.h"
+#include "format/files/own_files.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 
-#include "format/folder.h"
+#include "format/files/checkpoint_names.h"
 #include "io/source.h"
 
 #define MAX_PARTS_DEPTH 8u /* parts in parts: a folder, its shards, archives in these */

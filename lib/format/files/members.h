@@ -1,8 +1,8 @@
 /* members.h - the members of a zip or tar archive as files in folders. The path of a file or folder in an
  * archive is FILE!NAME; the names of members have no "./" or "//" in it, and ".." is resolved. Of an open
  * ckpt_file, `archive` is the archive that its path is in, and NULL for a path on disk. */
-#ifndef FORMAT_MEMBERS_H
-#define FORMAT_MEMBERS_H
+#ifndef FORMAT_FILES_MEMBERS_H
+#define FORMAT_FILES_MEMBERS_H
 
 #include "base/arena.h"
 #include "io/source.h"
