@@ -6,13 +6,13 @@
 #include "codec/zip.h"
 #include "core/check.h"
 #include "core/dtype.h"
-#include "format/distributed/part_files.h"
 #include "format/files/checkpoint_names.h"
 #include "format/files/folder.h"
 #include "format/files/members.h"
 #include "format/files/path.h"
 #include "format/hub/shards.h"
 #include "format/hub/siblings.h"
+#include "format/parts/part_files.h"
 #include "format/recognize.h"
 
 #define FORMAT(id) extern const struct format format_##id;

@@ -1,5 +1,5 @@
 /* store.c - see store.h. A file is opened when a value in it is read, and must be inside the folder
- * (distributed/part_files). Links to folders are not followed. */
+ * (parts/part_files). Links to folders are not followed. */
 #include "format/store.h"
 
 #include <inttypes.h>
@@ -8,11 +8,11 @@
 
 #include "base/checked.h"
 #include "core/check.h"
-#include "format/distributed/part_files.h"
 #include "format/files/folder.h"
 #include "format/files/members.h"
 #include "format/files/path.h"
 #include "format/kit.h"
+#include "format/parts/part_files.h"
 
 #define MAX_DEPTH 64u /* of folders */
 

@@ -14,7 +14,6 @@
 #include "base/crc32.h"
 #include "codec/pickle_write.h"
 #include "codec/tar.h"
-#include "format/distributed/part_files.h"
 #include "format/files/path.h"
 #include "format/format.h"
 #include "io/journal.h"

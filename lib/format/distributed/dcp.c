@@ -5,7 +5,7 @@
  *   __R_N.distcp      items of rank R, one after the other. An item is a torch.save archive of one chunk of a
  *                     tensor or of one value, or a zstd frame of that archive. A save with safetensors has
  *                     first archives of values, and after them one safetensors file of all tensors
- *   meta.pt, common.pt     values of a trainer (dcp_extra_values.c)
+ *   meta.pt, common.pt     values of a trainer (parts/companion_values.c)
  *
  * Sources: torch/distributed/checkpoint/filesystem.py, default_planner.py, _nested_dict.py.
  *
@@ -31,13 +31,15 @@
 #include "format/distributed/dcp.h"
 #include "format/distributed/dcp_metadata.h"
 #include "format/distributed/dcp_write.h"
-#include "format/distributed/part_files.h"
-#include "format/distributed/sharded_tensors.h"
 #include "format/files/checkpoint_names.h"
 #include "format/files/folder.h"
 #include "format/graph/numpy.h"
 #include "format/graph/walk.h"
 #include "format/nested.h"
+#include "format/parts/companion_values.h"
+#include "format/parts/part_files.h"
+#include "format/parts/part_graph.h"
+#include "format/parts/sharded_tensors.h"
 #include "format/recognize.h"
 #include "format/torch/zip.h"
 
@@ -931,7 +933,7 @@ static ckpt_status read_all(struct dcp *dcp)
             CKPT_TRY(accept_failure(dcp, &dcp->entries[i], read_value(dcp, &dcp->entries[i])));
     CKPT_TRY(make_graph(dcp));
     f->producer = STR_LIT("torch.distributed.checkpoint");
-    CKPT_TRY(dcp_read_extra_values(f, dcp->trusted, dcp->err));
+    CKPT_TRY(companion_values_read(f, dcp->trusted, dcp->err));
     CKPT_TRY(graph_walk(f, f->root, &input, dcp->err));
     f->add_opaque_storages = part_graph_add_unreferenced;
     CKPT_TRY(count_ranks(dcp));

@@ -6,7 +6,7 @@
 
 #include <stdatomic.h>
 
-#include "format/distributed/sharded_tensors.h"
+#include "format/parts/sharded_tensors.h"
 
 /* ---- the tensor items (dcp_items.c)
  *
@@ -48,11 +48,5 @@ ckpt_status dcp_unpack_zstd(source **src, uint64_t max_bytes, ckpt_error *err);
 struct check_record;
 ckpt_status dcp_items_check(source *items_source, size_t i, bool compare, struct check_record *record,
                             ckpt_error *err);
-
-/* ---- files of trainers (dcp_extra_values.c) */
-
-/* dcp_read_extra_values - adds the entries of meta.pt (Lightning) and common.pt (Megatron-LM) to f->root, a
- * dict, except keys that it has already. TRUSTED is as in part_files.h. */
-ckpt_status dcp_read_extra_values(ckpt_file *f, const char *trusted, ckpt_error *err);
 
 #endif

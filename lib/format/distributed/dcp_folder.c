@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-#include "format/distributed/part_files.h"
 #include "format/files/checkpoint_names.h"
 #include "format/files/folder.h"
 

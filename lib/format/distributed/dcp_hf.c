@@ -10,11 +10,11 @@
 #include <inttypes.h>
 
 #include "codec/json_scan.h"
-#include "format/distributed/part_files.h"
-#include "format/distributed/sharded_tensors.h"
 #include "format/files/checkpoint_names.h"
 #include "format/files/folder.h"
 #include "format/graph/walk.h"
+#include "format/parts/part_files.h"
+#include "format/parts/sharded_tensors.h"
 
 /* parse_name - sets NUMBER to the rank, the index and the count in NAME. False: NAME has a different form. */
 static bool parse_name(ckpt_str name, uint64_t number[3])

@@ -21,8 +21,8 @@
 #include "base/checked.h"
 #include "core/check.h"
 #include "format/distributed/deepspeed.h"
-#include "format/distributed/part_files.h"
 #include "format/graph/walk.h"
+#include "format/parts/part_graph.h"
 
 /* -------------------------------------------------------------------------- root */
 

@@ -6,8 +6,8 @@
 
 #include "base/map.h"
 #include "core/file.h"
-#include "format/distributed/sharded_tensors.h"
 #include "format/format.h"
+#include "format/parts/sharded_tensors.h"
 
 /* ---- the files of a save (deepspeed_files.c) */
 

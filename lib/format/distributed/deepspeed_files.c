@@ -10,9 +10,9 @@
 #include <sys/stat.h>
 
 #include "format/distributed/deepspeed.h"
-#include "format/distributed/part_files.h"
 #include "format/files/folder.h"
 #include "format/files/path.h"
+#include "format/parts/part_files.h"
 
 static const char *const trackers[] = {"latest", "latest_universal"};
 

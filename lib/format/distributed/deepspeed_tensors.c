@@ -5,7 +5,7 @@
 #include "core/dtype.h"
 #include "core/view.h"
 #include "format/distributed/deepspeed.h"
-#include "format/distributed/part_files.h"
+#include "format/parts/part_files.h"
 
 #define MAX_DIMS 64u
 

@@ -13,7 +13,6 @@
 
 #include "core/check.h"
 #include "format/distributed/deepspeed.h"
-#include "format/distributed/part_files.h"
 #include "format/files/folder.h"
 #include "format/files/path.h"
 

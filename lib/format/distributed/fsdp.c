@@ -9,12 +9,13 @@
  * A folder of such files is one checkpoint. Its graph is the graph of rank 0, with complete tensors in place
  * of DTensors and ShardedTensors. Refused: a missing rank; Partial placements; LOCAL_STATE_DICT, whose flat
  * parameters contain tensors with shapes that only the model has. */
-#include "format/distributed/part_files.h"
-#include "format/distributed/sharded_tensors.h"
 #include "format/files/checkpoint_names.h"
 #include "format/files/folder.h"
 #include "format/graph/placements.h"
 #include "format/graph/walk.h"
+#include "format/parts/part_files.h"
+#include "format/parts/part_graph.h"
+#include "format/parts/sharded_tensors.h"
 
 struct fsdp {
     ckpt_file *f;

@@ -25,11 +25,12 @@
 #include "core/check.h"
 #include "format/distributed/megatron_rules.h"
 #include "format/distributed/megatron_zarr.h"
-#include "format/distributed/part_files.h"
-#include "format/distributed/sharded_tensors.h"
 #include "format/files/folder.h"
 #include "format/graph/walk.h"
 #include "format/nested.h"
+#include "format/parts/part_files.h"
+#include "format/parts/part_graph.h"
+#include "format/parts/sharded_tensors.h"
 
 #define TRACKER   "latest_checkpointed_iteration.txt"
 #define METADATA  ".metadata" /* of a Distributed Checkpoint */

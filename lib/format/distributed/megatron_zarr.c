@@ -5,7 +5,7 @@
  *   metadata.json               {"sharded_backend": "zarr", …}
  *   KEY/.zarray, KEY/0.0 …      a tensor: an array of Zarr, version 2, of which all chunks are written
  *   KEY/shard_OFFSET_SHAPE.pt   a value that is no tensor, of the rank at OFFSET, by torch.save
- *   common.pt                   the other values (dcp_extra_values.c)
+ *   common.pt                   the other values (parts/companion_values.c)
  *
  * A value is called by its path without the suffix, as in the back end torch_dist. Refused: a missing chunk,
  * and chunks without .zarray. A notice reports that common.pt is missing, which Megatron-LM would refuse.
@@ -16,8 +16,10 @@
 #include "codec/zarr.h"
 #include "core/check.h"
 #include "format/distributed/dcp.h"
-#include "format/distributed/part_files.h"
 #include "format/files/folder.h"
+#include "format/parts/companion_values.h"
+#include "format/parts/part_files.h"
+#include "format/parts/part_graph.h"
 #include "format/zarr/arrays.h"
 
 #define METADATA "metadata.json"
@@ -128,7 +130,7 @@ static ckpt_status read_all(struct megatron_zarr *m)
     }
     if (!folder_has(f->archive, f->folder, COMMON))
         CKPT_TRY(report_no_common(m));
-    CKPT_TRY(dcp_read_extra_values(f, METADATA, m->arrays.err));
+    CKPT_TRY(companion_values_read(f, METADATA, m->arrays.err));
     part_file_set_step(f, "iter_");
     f->producer = STR_LIT("Megatron-LM");
     f->add_opaque_storages = part_graph_add_unreferenced;

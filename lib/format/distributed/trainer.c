@@ -11,9 +11,9 @@
 #include <stdlib.h>
 
 #include "core/file.h"
-#include "format/distributed/part_files.h"
 #include "format/files/folder.h"
 #include "format/files/path.h"
+#include "format/parts/part_files.h"
 
 #define TRACKER   "latest_checkpointed_iteration.txt"
 #define STEP      "global_step_"

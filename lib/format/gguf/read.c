@@ -13,10 +13,10 @@
 #include <inttypes.h>
 
 #include "core/check.h"
-#include "format/distributed/part_files.h"
 #include "format/files/checkpoint_names.h"
 #include "format/files/path.h"
 #include "format/gguf/gguf.h"
+#include "format/parts/part_files.h"
 #include "format/recognize.h"
 
 #define PARTS_MAX 10000u

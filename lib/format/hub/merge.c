@@ -6,12 +6,9 @@
  * a shard records are rows after all others (ties.c).
  *
  * In salvage, the tensors that the index lists for missing and unreadable shards are rows marked as lost. */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/checked.h"
 #include "base/text.h"
@@ -22,42 +19,8 @@
 #include "format/files/own_files.h"
 #include "format/files/path.h"
 #include "format/hub/shards.h"
+#include "format/parts/part_files.h"
 #include "format/ties.h"
-
-/* open_member - opens the file of ARCHIVE that PATH, or a prefix PATH, names. */
-static ckpt_status open_member(source *archive, const char *path, source **out, ckpt_error *err)
-{
-    char *found = path_exists(archive, path) ? NULL : path_find_prefix(archive, path);
-    ckpt_status st = members_open_file(archive, found ? found : path, out, err);
-    free(found);
-    return st;
-}
-
-ckpt_status shards_open(const ckpt_file *f, const char *path, struct journal_note *note, source **out,
-                        ckpt_error *err)
-{
-    const char *file_path = strcmp(path, "-") == 0 ? "./-" : path;
-    *note = (struct journal_note){.text = ""};
-    if (f->archive)
-        return open_member(f->archive, path, out, err);
-    CKPT_TRY(path_check_regular(file_path, err));
-    CKPT_TRY(format_open_source(file_path, note, out, err));
-    if (members_is_archive(*out)) {
-        source_unref(*out);
-        return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{a folder} in an archive; {=a file} was expected");
-    }
-    ckpt_status st = f->check ? check_set_hint(f->check, note->text, err) : CKPT_OK;
-    if (st != CKPT_OK)
-        source_unref(*out);
-    return st;
-}
-
-size_t shards_max_open(void)
-{
-    struct rlimit max;
-    bool known = getrlimit(RLIMIT_NOFILE, &max) == 0;
-    return known && max.rlim_cur / 4 < MAX_SHARDS ? (size_t)(max.rlim_cur / 4) : MAX_SHARDS;
-}
 
 void shards_warn_of_old_index(ckpt_plan *p, const char *path)
 {
@@ -185,7 +148,7 @@ static ckpt_status check_present(struct index *x)
 static ckpt_status open_source(const struct index *x, const char *path, struct journal_note *note,
                                source **out)
 {
-    CKPT_TRY(shards_open(x->f, path, note, out, x->err));
+    CKPT_TRY(part_file_open(x->f, path, note, out, x->err));
     struct probe p = {.src = *out, .size = (*out)->size, .nhead = 64};
     p.nhead = p.size < p.nhead ? (size_t)p.size : p.nhead;
     ckpt_status st = source_read(*out, 0, p.head, p.nhead, x->err);
@@ -225,7 +188,7 @@ static ckpt_status open_shard(struct index *x, struct shard *s)
         source *kept = source_ref(src); /* because format_open_part takes over SRC */
         st = format_open_part(f, path, src, &s->file, x->err);
         st = give_up_shard(x, s, format_note_journal(&note, s->file, st, x->err));
-        if ((size_t)(s - x->shards) >= shards_max_open())
+        if ((size_t)(s - x->shards) >= part_files_max_open())
             source_file_park(kept);
         source_unref(kept);
     }

@@ -17,13 +17,13 @@
 
 #include "base/text.h"
 #include "core/check.h"
-#include "format/distributed/part_files.h"
 #include "format/files/checkpoint_names.h"
 #include "format/files/folder.h"
 #include "format/files/members.h"
 #include "format/files/own_files.h"
 #include "format/files/path.h"
 #include "format/hub/shards.h"
+#include "format/parts/part_files.h"
 #include "format/recognize.h"
 
 extern const struct format format_shards;
@@ -174,28 +174,6 @@ static bool probe_shards(const struct probe *p)
     return d.nindexes || d.nsingle || folder_find_set(p->names, p->nnames, &set);
 }
 
-ckpt_status shards_turn_into_file(ckpt_file *f, ckpt_str folder, ckpt_str name, ckpt_error *err)
-{
-    ckpt_file *shard = NULL;
-    struct journal_note note;
-    source *src;
-    char *path = path_make(folder, name);
-    if (!path)
-        return fail_memory(err);
-    ckpt_status st = shards_open(f, path, &note, &src, err);
-    if (st == CKPT_OK) {
-        st = format_open_part(f, path, src, &shard, err);
-        st = format_note_journal(&note, shard, st, err);
-    }
-    st = name_file_if_failed(st, path, err);
-    free(path);
-    CKPT_TRY(st);
-    if (!shard) /* its fault was reported */
-        return err->status;
-    file_take_over(f, shard);
-    return CKPT_OK;
-}
-
 /* prefers_single_file - returns true if transformers loads the single file although there is a set. */
 static bool prefers_single_file(const struct folder *d)
 {
@@ -314,7 +292,7 @@ static void hint_no_index(ckpt_file *f, ckpt_error *err)
 static ckpt_status open_folder_file(ckpt_file *f, const struct folder *d, const char *name, ckpt_error *err)
 {
     char *other = d->nothers ? path_make(str_c(f->path), str_c(d->other)) : NULL;
-    ckpt_status st = shards_turn_into_file(f, str_c(f->path), str_c(name), err);
+    ckpt_status st = part_file_replace_folder(f, str_c(f->path), str_c(name), err);
     if (str_ends(str_c(name), STR_LIT(INDEX_SUFFIX)) && (st == CKPT_EUNKNOWN || st == CKPT_EUNSUPPORTED))
         hint_no_index(f, err);
     if (st == CKPT_OK && d->nindexes + d->nsingle > 1)

@@ -73,18 +73,9 @@ bool shards_find_next_file(json_scan *j, bool *found_map, ckpt_str *key);
  * set whose index lists other names, which PATH has now: the set could not be read. The entries of P are
  * up to date (hub/listed_names.c). */
 ckpt_status shards_check_index(const ckpt_plan *p, const char *path, ckpt_error *err);
-/* shards_open - opens the regular file PATH of the set F; "-" is a file name, too. NOTE is as for
- * format_open_source. */
-ckpt_status shards_open(const ckpt_file *f, const char *path, struct journal_note *note, source **out,
-                        ckpt_error *err);
-/* shards_turn_into_file - opens the file NAME in FOLDER in place of F, which was opened as a folder. */
-ckpt_status shards_turn_into_file(ckpt_file *f, ckpt_str folder, ckpt_str name, ckpt_error *err);
 /* shards_are_wanted - returns true if JOB is to write P as a set: of shards of a given size, as an index, or
  * with the shards of the input. */
 bool shards_are_wanted(const ckpt_plan *p, const struct write_job *job);
-/* shards_max_open - returns how many files of a set may stay open, so that descriptors are left for a second
- * set and for outputs. */
-size_t shards_max_open(void);
 /* shards_warn_of_old_index - adds a notice to P if the index of a set is next to PATH, a single file that was
  * written. */
 void shards_warn_of_old_index(ckpt_plan *p, const char *path);

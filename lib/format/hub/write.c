@@ -28,6 +28,7 @@
 #include "format/hub/replace.h"
 #include "format/hub/shard_layout.h"
 #include "format/hub/shards.h"
+#include "format/parts/part_files.h"
 #include "format/ties.h"
 #include "io/sink.h"
 #include "io/temp.h"
@@ -475,7 +476,7 @@ static ckpt_status publish(struct shard_set *s, ckpt_status st, size_t first_out
 static size_t get_max_waiting(const struct shard_set *s)
 {
     struct rlimit file_limit;
-    size_t parts = s->p->file->nparts, open = shards_max_open();
+    size_t parts = s->p->file->nparts, open = part_files_max_open();
     size_t used = (parts < open ? parts : open) + OTHER_FILES; /* bounded: files that are open */
     if (getrlimit(RLIMIT_NOFILE, &file_limit) != 0 || file_limit.rlim_cur / 2 > used + MAX_WAITING)
         return MAX_WAITING;

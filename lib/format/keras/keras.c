@@ -17,8 +17,8 @@
 #include "format/files/folder.h"
 #include "format/files/path.h"
 #include "format/format.h"
-#include "format/hub/shards.h"
 #include "format/keras/keras.h"
+#include "format/parts/part_files.h"
 #include "io/spool.h"
 
 #define WEIGHTS STR_LIT("model.weights.h5")
@@ -128,7 +128,7 @@ static ckpt_status open_file_of_folder(struct kit *k, const char *name, source *
     char *path = path_make(str_c(f->path), str_c(name));
     if (!path)
         return fail_memory(k->err);
-    ckpt_status st = shards_open(f, path, &note, out, k->err);
+    ckpt_status st = part_file_open(f, path, &note, out, k->err);
     if (st != CKPT_OK)
         error_add_file(k->err, path);
     free(path);

@@ -21,10 +21,10 @@
 #include "base/buf.h"
 #include "base/checked.h"
 #include "core/check.h"
-#include "format/distributed/part_files.h"
 #include "format/files/path.h"
 #include "format/kit.h"
 #include "format/onnx/onnx.h"
+#include "format/parts/part_files.h"
 #include "format/recognize.h"
 
 #define NOTE_MAX 2048u

@@ -27,11 +27,10 @@
 #include "codec/xml_scan.h"
 #include "core/check.h"
 #include "core/dtype.h"
-#include "format/distributed/part_files.h"
 #include "format/files/folder.h"
 #include "format/files/path.h"
-#include "format/hub/shards.h"
 #include "format/kit.h"
+#include "format/parts/part_files.h"
 #include "format/recognize.h"
 
 #define XML_SUFFIX ".xml"
@@ -355,7 +354,7 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
 {
     ckpt_str text;
     if (f->probe->is_folder)
-        return shards_turn_into_file(f, str_c(f->path), find_model(f->probe), err);
+        return part_file_replace_folder(f, str_c(f->path), find_model(f->probe), err);
     struct ir *r = ARENA_NEW(f->a, struct ir);
     if (!r || !part_file_set_folder(f))
         return fail_memory(err);

@@ -27,11 +27,10 @@
 #include "codec/protobuf.h"
 #include "core/check.h"
 #include "core/dtype.h"
-#include "format/distributed/part_files.h"
 #include "format/files/folder.h"
-#include "format/hub/shards.h"
 #include "format/kit.h"
 #include "format/paddle/program.h"
+#include "format/parts/part_files.h"
 #include "io/reader.h"
 
 #define MODEL_NAME  "__model__"
@@ -334,7 +333,7 @@ static ckpt_status read_folder(ckpt_file *f, ckpt_error *err)
     struct params p = {.f = f, .err = err, .trusted = MODEL_NAME};
     ckpt_file *model;
     if (probe_has(f->probe, PARAMS_NAME))
-        return shards_turn_into_file(f, str_c(f->path), STR_LIT(PARAMS_NAME), err);
+        return part_file_replace_folder(f, str_c(f->path), STR_LIT(PARAMS_NAME), err);
     f->folder = f->path;
     f->producer = STR_LIT("paddle");
     if (!probe_has(f->probe, MODEL_NAME)) {

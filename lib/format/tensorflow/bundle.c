@@ -24,10 +24,10 @@
 #include "codec/protobuf.h"
 #include "codec/sstable.h"
 #include "core/check.h"
-#include "format/distributed/part_files.h"
 #include "format/files/checkpoint_names.h"
 #include "format/files/folder.h"
 #include "format/files/path.h"
+#include "format/parts/part_files.h"
 #include "format/tensorflow/tensorflow.h"
 
 #define OBJECT_GRAPH     "_CHECKPOINTABLE_OBJECT_GRAPH"

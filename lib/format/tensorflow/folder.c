@@ -20,10 +20,9 @@
 #include "base/buf.h"
 #include "base/checked.h"
 #include "codec/sstable.h"
-#include "format/distributed/part_files.h"
 #include "format/files/folder.h"
 #include "format/files/path.h"
-#include "format/hub/shards.h"
+#include "format/parts/part_files.h"
 #include "format/recognize.h"
 #include "format/tensorflow/tensorflow.h"
 
@@ -177,7 +176,7 @@ static ckpt_status open_latest(ckpt_file *f, ckpt_str folder, const struct state
     if (path_is_unsafe(name))
         return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
                     "the state file names {\"%.*s\"}, which is not {=in its folder}", STR_ARG(state->latest));
-    ckpt_status st = shards_turn_into_file(f, folder, name, err);
+    ckpt_status st = part_file_replace_folder(f, folder, name, err);
     if (st != CKPT_ENOTFOUND)
         return st;
     (void)fail(err, st, CKPT_NO_OFFSET,
@@ -238,7 +237,7 @@ static ckpt_status read_folder_state(ckpt_file *f, ckpt_error *err)
 static ckpt_status read_saved_model(ckpt_file *f, ckpt_error *err)
 {
     char *graph = path_make(str_c(f->path), STR_LIT("saved_model.pb"));
-    ckpt_status st = shards_turn_into_file(f, str_c(f->path), STR_LIT("variables/variables.index"), err);
+    ckpt_status st = part_file_replace_folder(f, str_c(f->path), STR_LIT("variables/variables.index"), err);
     if (st == CKPT_ENOTFOUND)
         error_add_hint(err,
                        "this SavedModel has no variables: its weights, if any, are constants of the graph");
@@ -259,7 +258,7 @@ static ckpt_status read_folder(ckpt_file *f, ckpt_error *err)
     if (!n)
         return fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET, "the index was removed while it was read");
     if (n == 1)
-        return shards_turn_into_file(f, str_c(f->path), str_c(name), err);
+        return part_file_replace_folder(f, str_c(f->path), str_c(name), err);
     return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
                 "folder with {%u checkpoints}, and no file that names {=the latest}\n"
                 "name one of them, such as %s",

@@ -29,11 +29,10 @@
 #include "core/check.h"
 #include "core/convert.h"
 #include "core/number.h"
-#include "format/distributed/part_files.h"
 #include "format/files/folder.h"
 #include "format/files/path.h"
-#include "format/hub/shards.h"
 #include "format/kit.h"
+#include "format/parts/part_files.h"
 #include "format/recognize.h"
 #include "io/reader.h"
 
@@ -559,7 +558,7 @@ static ckpt_status read_file(ckpt_file *f, ckpt_error *err)
 static ckpt_status read(ckpt_file *f, ckpt_error *err)
 {
     if (f->probe->is_folder)
-        return shards_turn_into_file(
+        return part_file_replace_folder(
             f, str_c(f->path), str_c(probe_has(f->probe, MODEL_NAME) ? MODEL_NAME : MANIFEST_NAME), err);
     ckpt_status st = read_file(f, err);
     if (st != CKPT_OK)

@@ -13,8 +13,8 @@
 #include "core/check.h"
 #include "core/elements.h"
 #include "core/pieces.h"
-#include "format/distributed/part_files.h"
 #include "format/graph/walk.h"
+#include "format/parts/part_graph.h"
 
 /* An array whose chunks are being put together. */
 struct assembly {

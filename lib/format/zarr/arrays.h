@@ -2,7 +2,7 @@
 #ifndef FORMAT_ZARR_ARRAYS_H
 #define FORMAT_ZARR_ARRAYS_H
 
-#include "format/distributed/sharded_tensors.h"
+#include "format/parts/sharded_tensors.h"
 #include "format/store.h"
 #include "io/block_cache.h"
 

@@ -1,4 +1,4 @@
-/* dcp_extra_values.c - reads values that a trainer keeps in a file of its own, next to the checkpoint:
+/* companion_values.c - reads values that a trainer keeps in a file of its own, next to the checkpoint:
  *
  *   meta.pt      Lightning: everything except `model` and `optimizer_N`, which are distributed
  *   common.pt    Megatron-LM's torch_dist: args, iteration, param_groups; newer releases have this dict in
@@ -6,11 +6,12 @@
  *
  * Both are dicts saved by torch.save. Lightning (fabric/utilities/load.py) and Megatron-LM
  * (core/dist_checkpointing/serialization.py) merge them with the distributed state dict in the same way. */
-#include "format/distributed/dcp.h"
+#include "format/parts/companion_values.h"
 
 #include "core/check.h"
-#include "format/distributed/part_files.h"
 #include "format/files/folder.h"
+#include "format/parts/part_files.h"
+#include "format/parts/part_graph.h"
 
 #define COMMON "common_state/shard_0_1" /* a list whose only item is the dict */
 
@@ -64,7 +65,7 @@ static ckpt_status read_file(ckpt_file *f, const char *trusted, const char *name
     return st == CKPT_OK ? set_step_and_producer(f, values, err) : st;
 }
 
-ckpt_status dcp_read_extra_values(ckpt_file *f, const char *trusted, ckpt_error *err)
+ckpt_status companion_values_read(ckpt_file *f, const char *trusted, ckpt_error *err)
 {
     static const char *const names[] = {"meta.pt", "common.pt"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {

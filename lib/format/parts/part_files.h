@@ -1,12 +1,10 @@
 /* part_files.h - opens the other files of a checkpoint F that has several, such as the file of each rank or
  * the data files of an ONNX model. Each becomes a part of F: an entry of f->parts, which is closed with F.
  * Names of parts come from the checkpoint, so no name and no symbolic link may lead out of its folder. */
-#ifndef FORMAT_DISTRIBUTED_PART_FILES_H
-#define FORMAT_DISTRIBUTED_PART_FILES_H
+#ifndef FORMAT_PARTS_PART_FILES_H
+#define FORMAT_PARTS_PART_FILES_H
 
 #include "format/format.h"
-
-struct torch_pid;
 
 /* Functions that open a file NAME of the folder of F refuse a NAME that leaves the folder, and a link that
  * leaves it, unless TRUSTED is a link to the same other folder. TRUSTED (NULL: none) is the name of a file in
@@ -43,12 +41,21 @@ ckpt_status tracker_file_enter(ckpt_file *f, const struct tracker_file *tracker,
  * counts. */
 void part_file_set_step(ckpt_file *f, const char *prefix);
 
+/* part_file_open - opens the regular file PATH of the set F; "-" is a file name, too. NOTE is as for
+ * format_open_source. */
+ckpt_status part_file_open(const ckpt_file *f, const char *path, struct journal_note *note, source **out,
+                           ckpt_error *err);
+/* part_files_max_open - returns how many files of a set may stay open, so that descriptors are left for a
+ * second set and for outputs. */
+size_t part_files_max_open(void);
 /* part_file_keep - appends PART to f->parts and prepares it for file_find_tensor. Frees PART on failure. */
 ckpt_status part_file_keep(ckpt_file *f, ckpt_file *part, ckpt_error *err);
 /* part_file_read - reads the file NAME of f->folder as a checkpoint and makes it a part. Sets *OUT to NULL if
  * the file is damaged and `verify` has reported that. */
 ckpt_status part_file_read(ckpt_file *f, const char *trusted, ckpt_str name, ckpt_file **out,
                            ckpt_error *err);
+/* part_file_replace_folder - opens the file NAME in FOLDER in place of F, which was opened as a folder. */
+ckpt_status part_file_replace_folder(ckpt_file *f, ckpt_str folder, ckpt_str name, ckpt_error *err);
 /* part_file_accept_missing - handles ERR, which reports a missing file of F: returns CKPT_OK if `verify` has
  * reported it, or if salvage goes on with the other files; otherwise CKPT_ENOTFOUND. */
 ckpt_status part_file_accept_missing(ckpt_file *f, ckpt_error *err);
@@ -63,20 +70,5 @@ ckpt_status part_file_read_pickle(ckpt_file *f, const char *trusted, ckpt_str na
 /* part_file_add - makes the file NAME of f->folder a part without reading it as a checkpoint: the caller uses
  * its bytes. */
 ckpt_status part_file_add(ckpt_file *f, const char *trusted, ckpt_str name, ckpt_file **out, ckpt_error *err);
-
-/* ---- joining the pickles of several parts, such as the ranks of FSDP or Megatron-LM, into one graph */
-
-/* part_graph_take - moves the pickles of PART, one of f->parts, to F and sets *ROOT to the root of its
- * graph. The nodes of tensors no longer refer to rows of PART, because graph_walk adds rows to the
- * table of F for them. Each storage key gets the index of PART in front, "0" becomes "3/0", because every
- * file counts its storages from 0. */
-ckpt_status part_graph_take(ckpt_file *f, ckpt_file *part, ckpt_value **root, ckpt_error *err);
-/* part_graph_find_storage - sets *S to the storage whose key PID has, such as "3/0"; for
- * graph_input.find_storage. USER points to a struct whose first member is the pointer to the file. */
-ckpt_status part_graph_find_storage(void *user, const struct torch_pid *pid, struct storage *s,
-                                    ckpt_error *err);
-/* part_graph_add_unreferenced - adds the storages of F to which only objects that are not tensors refer; for
- * f->add_opaque_storages. */
-ckpt_status part_graph_add_unreferenced(ckpt_file *f, ckpt_error *err);
 
 #endif

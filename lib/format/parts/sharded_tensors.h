@@ -1,8 +1,8 @@
 /* sharded_tensors.h - joins tensors that are sharded over the files of many ranks. Each file has shards:
  * rectangular blocks of a tensor, such as rows 512 to 1023 of an embedding. The reader of a format adds the
  * shards of all files by name; each tensor then becomes one storage whose bytes are read from its shards. */
-#ifndef FORMAT_DISTRIBUTED_SHARDED_TENSORS_H
-#define FORMAT_DISTRIBUTED_SHARDED_TENSORS_H
+#ifndef FORMAT_PARTS_SHARDED_TENSORS_H
+#define FORMAT_PARTS_SHARDED_TENSORS_H
 
 #include "base/map.h"
 #include "core/file.h"

@@ -1,5 +1,5 @@
 /* sharded_tensors.c - collects the shards of all ranks by tensor, and makes one storage for each tensor. */
-#include "format/distributed/sharded_tensors.h"
+#include "format/parts/sharded_tensors.h"
 
 #include "base/checked.h"
 #include "core/check.h"

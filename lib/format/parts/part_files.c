@@ -1,15 +1,17 @@
-/* part_files.c - finds, checks and opens the files that a checkpoint names, and moves their pickles to it. */
-#include "format/distributed/part_files.h"
+/* part_files.c - finds, checks and opens the files that a checkpoint names. */
+#include "format/parts/part_files.h"
 
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/checked.h"
 #include "core/check.h"
 #include "format/files/folder.h"
+#include "format/files/members.h"
 #include "format/files/path.h"
-#include "format/graph/persistent_id.h"
-#include "format/hub/shards.h"
+
+#define MAX_OPEN 10000u /* parts, where more files may be open */
 
 /* ------------------------------------------------------------------------------- paths */
 
@@ -165,6 +167,41 @@ void part_file_set_step(ckpt_file *f, const char *prefix)
     }
 }
 
+/* open_member - opens the file of ARCHIVE that PATH, or a prefix PATH, names. */
+static ckpt_status open_member(source *archive, const char *path, source **out, ckpt_error *err)
+{
+    char *found = path_exists(archive, path) ? NULL : path_find_prefix(archive, path);
+    ckpt_status st = members_open_file(archive, found ? found : path, out, err);
+    free(found);
+    return st;
+}
+
+ckpt_status part_file_open(const ckpt_file *f, const char *path, struct journal_note *note, source **out,
+                           ckpt_error *err)
+{
+    const char *file_path = strcmp(path, "-") == 0 ? "./-" : path;
+    *note = (struct journal_note){.text = ""};
+    if (f->archive)
+        return open_member(f->archive, path, out, err);
+    CKPT_TRY(path_check_regular(file_path, err));
+    CKPT_TRY(format_open_source(file_path, note, out, err));
+    if (members_is_archive(*out)) {
+        source_unref(*out);
+        return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{a folder} in an archive; {=a file} was expected");
+    }
+    ckpt_status st = f->check ? check_set_hint(f->check, note->text, err) : CKPT_OK;
+    if (st != CKPT_OK)
+        source_unref(*out);
+    return st;
+}
+
+size_t part_files_max_open(void)
+{
+    struct rlimit max;
+    bool known = getrlimit(RLIMIT_NOFILE, &max) == 0;
+    return known && max.rlim_cur / 4 < MAX_OPEN ? (size_t)(max.rlim_cur / 4) : MAX_OPEN;
+}
+
 ckpt_status part_file_keep(ckpt_file *f, ckpt_file *part, ckpt_error *err)
 {
     if (!file_index_names(part) || !file_add_replacements_of(f, part) ||
@@ -172,7 +209,7 @@ ckpt_status part_file_keep(ckpt_file *f, ckpt_file *part, ckpt_error *err)
         file_free(part);
         return fail_memory(err);
     }
-    if (part->src && f->nparts > shards_max_open())
+    if (part->src && f->nparts > part_files_max_open())
         source_file_park(part->src);
     return CKPT_OK;
 }
@@ -208,7 +245,7 @@ ckpt_status part_file_read(ckpt_file *f, const char *trusted, ckpt_str name, ckp
     struct journal_note note; /* the file may have been edited in place */
     ckpt_status st = find_path(f, trusted, name, &path, err);
     if (st == CKPT_OK)
-        st = shards_open(f, path, &note, &src, err);
+        st = part_file_open(f, path, &note, &src, err);
     if (st == CKPT_OK) {
         st = format_open_part(f, path, src, out, err);
         st = format_note_journal(&note, *out, st, err);
@@ -218,6 +255,28 @@ ckpt_status part_file_read(ckpt_file *f, const char *trusted, ckpt_str name, ckp
     error_add_file(st == CKPT_OK ? NULL : err, path ? path : "");
     free(path);
     return st == CKPT_OK && *out ? part_file_keep(f, *out, err) : st;
+}
+
+ckpt_status part_file_replace_folder(ckpt_file *f, ckpt_str folder, ckpt_str name, ckpt_error *err)
+{
+    ckpt_file *shard = NULL;
+    struct journal_note note;
+    source *src;
+    char *path = path_make(folder, name);
+    if (!path)
+        return fail_memory(err);
+    ckpt_status st = part_file_open(f, path, &note, &src, err);
+    if (st == CKPT_OK) {
+        st = format_open_part(f, path, src, &shard, err);
+        st = format_note_journal(&note, shard, st, err);
+    }
+    st = name_file_if_failed(st, path, err);
+    free(path);
+    CKPT_TRY(st);
+    if (!shard) /* its fault was reported */
+        return err->status;
+    file_take_over(f, shard);
+    return CKPT_OK;
 }
 
 ckpt_status part_file_explain_missing(ckpt_status st, ckpt_str name, const char *hint, ckpt_error *err)
@@ -250,91 +309,4 @@ ckpt_status part_file_read_pickle(ckpt_file *f, const char *trusted, ckpt_str na
     CKPT_TRY(part_file_read(f, trusted, name, out, err));
     ckpt_status st = *out ? part_file_check_pickle(*out, err) : CKPT_OK;
     return name_file_if_failed(st, *out ? (*out)->path : "", err);
-}
-
-/* ------------------------------------------------------------------------------ graphs */
-
-/* rename_storages - puts "I/" in front of the storage keys in the pickles of PART, part I of F. */
-static ckpt_status rename_storages(ckpt_file *f, const ckpt_file *part, size_t i, ckpt_error *err)
-{
-    for (size_t k = 0; k < part->npickles; k++)
-        for (size_t n = 0; n < part->pickles[k]->npersids; n++) {
-            char number[STR_NUMBER_MAX];
-            struct torch_pid pid;
-            ckpt_value *v = part->pickles[k]->persids[n], *item[6];
-            if (!torch_pid_parse(v, &pid) || v->u.pid->type != CKPT_V_TUPLE || value_count(v->u.pid) > 6)
-                continue;
-            for (uint32_t t = 0; t < value_count(v->u.pid); t++)
-                item[t] = value_item(v->u.pid, t);
-            ckpt_str key = ARENA_CONCAT(f->a, format_number(i, number), STR_LIT("/"), pid.key);
-            item[2] = key.ptr ? value_str(f->a, key) : NULL;
-            v->u.pid = item[2] ? value_tuple(f->a, value_count(v->u.pid), item) : NULL;
-            if (!v->u.pid)
-                return fail_memory(err);
-        }
-    return CKPT_OK;
-}
-
-ckpt_status part_graph_take(ckpt_file *f, ckpt_file *part, ckpt_value **root, ckpt_error *err)
-{
-    size_t index = 0;
-    while (index + 1 < f->nparts && f->parts[index] != part)
-        index++;
-    if (part->add_opaque_storages) /* before its storage keys change */
-        CKPT_TRY(part->add_opaque_storages(part, err));
-    part->add_opaque_storages = NULL;
-    for (size_t i = 0; i < part->table.nrows; i++)
-        if (table_value_of(&part->table, i))
-            ((ckpt_value *)(uintptr_t)table_value_of(&part->table, i))->row = CKPT_NO_TENSOR;
-    if (part->table.nstorages)
-        CKPT_TRY(rename_storages(f, part, index, err));
-    CKPT_TRY(file_add_pickles_of(f, part, err));
-    *root = (ckpt_value *)(uintptr_t)file_replacement_of(part, part->root);
-    return CKPT_OK;
-}
-
-/* copy_loss - makes S lost for the reason of LOSS, of part I of F. */
-static ckpt_status copy_loss(ckpt_file *f, uint64_t i, const struct storage_extra *loss, struct storage *s,
-                             ckpt_error *err)
-{
-    struct storage_extra *extra = ARENA_NEW(f->a, struct storage_extra);
-    if (!extra)
-        return fail_memory(err);
-    *extra = *loss;
-    if (!extra->file.len)
-        extra->file = str_after_last(str_c(f->parts[i]->path), '/');
-    s->extra = extra;
-    return CKPT_OK;
-}
-
-ckpt_status part_graph_find_storage(void *user, const struct torch_pid *pid, struct storage *s,
-                                    ckpt_error *err)
-{
-    ckpt_file *f = *(ckpt_file **)user;
-    size_t slash = str_find(pid->key, STR_LIT("/"), 0);
-    uint64_t i; /* index of the part */
-    uint32_t at = CKPT_NO_STORAGE;
-    if (slash == SIZE_MAX || !str_uint(str_of(pid->key.ptr, slash), &i) || i >= f->nparts)
-        return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "storage {%.*s} is not in {=one of the files}",
-                    STR_ARG(pid->key));
-    CKPT_TRY(file_storage_find(f->parts[i], str_skip(pid->key, slash + 1), &at, err)); /* bounded: found */
-    if (at == CKPT_NO_STORAGE)
-        return fail(err, CKPT_ETRUNCATED, CKPT_NO_OFFSET, "{=storage %.*s} is {missing}", STR_ARG(pid->key));
-    const struct storage *from = &f->parts[i]->table.storages[at];
-    s->src = from->src ? source_ref(from->src) : NULL;
-    s->off = from->off;
-    s->nbytes = from->nbytes;
-    s->has_crc = from->has_crc;
-    s->crc = from->crc;
-    s->swap_width = from->swap_width;
-    s->is_crc32c = from->is_crc32c;
-    s->pieces_have_crcs = from->pieces_have_crcs;
-    s->checks_itself = from->checks_itself;
-    return storage_loss(from) ? copy_loss(f, i, from->extra, s, err) : CKPT_OK;
-}
-
-ckpt_status part_graph_add_unreferenced(ckpt_file *f, ckpt_error *err)
-{
-    struct graph_input input = {.user = &f, .find_storage = part_graph_find_storage};
-    return graph_add_unreferenced_storages(f, &input, err);
 }
