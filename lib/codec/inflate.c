@@ -1,23 +1,21 @@
 /* inflate.c - see inflate.h. Only this file includes zlib.h. Formats: DEFLATE (RFC 1951), zlib (RFC 1950),
- * gzip (RFC 1952). Members of zip archives are inflated by zip_inflate.c; this file is for all other deflated
- * data, and for those members of damaged archives that are not listed in the central directory. */
+ * gzip (RFC 1952). */
 #include "codec/inflate.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <zlib.h>
 
 #define BLOCK 65536u
 
-struct inflate_state {
+struct inflate_stream {
     z_stream z;
     source *src;
     uint64_t pos, end; /* range of SRC that zlib has yet to get */
-    unsigned char in[BLOCK], out[BLOCK];
+    unsigned char in[BLOCK];
 };
 
 /* read_input - passes the next block of the source to zlib. */
-static ckpt_status read_input(struct inflate_state *w, ckpt_error *err)
+static ckpt_status read_input(struct inflate_stream *w, ckpt_error *err)
 {
     size_t n = w->end - w->pos < BLOCK ? (size_t)(w->end - w->pos) : BLOCK;
     CKPT_TRY(source_read(w->src, w->pos, w->in, n, err));
@@ -28,7 +26,7 @@ static ckpt_status read_input(struct inflate_state *w, ckpt_error *err)
 }
 
 /* skip_padding - skips zero bytes. */
-static ckpt_status skip_padding(struct inflate_state *w, ckpt_error *err)
+static ckpt_status skip_padding(struct inflate_stream *w, ckpt_error *err)
 {
     for (;;) {
         for (; w->z.avail_in && *w->z.next_in == 0; w->z.avail_in--)
@@ -40,7 +38,7 @@ static ckpt_status skip_padding(struct inflate_state *w, ckpt_error *err)
 }
 
 /* has_next_member - returns true if a gzip member, which has 18 bytes or more, follows. */
-static bool has_next_member(struct inflate_state *w)
+static bool has_next_member(struct inflate_stream *w)
 {
     ckpt_error ignored;
     unsigned char magic[2];
@@ -49,10 +47,8 @@ static bool has_next_member(struct inflate_state *w)
            source_read(w->src, at, magic, 2, &ignored) == CKPT_OK && magic[0] == 0x1f && magic[1] == 0x8b;
 }
 
-/* inflate_step - writes at most N inflated bytes to OUT, and sets *GOT to their number. Sets *IS_LAST to
- * whether the stream ends after them. */
-static ckpt_status inflate_step(struct inflate_state *w, unsigned char *out, size_t n, size_t *got,
-                                bool *is_last, ckpt_error *err)
+ckpt_status inflate_next(struct inflate_stream *w, unsigned char *out, size_t n, size_t *got,
+                         enum inflate_end *end, ckpt_error *err)
 {
     *got = 0;
     if (w->z.avail_in == 0 && w->pos < w->end)
@@ -62,28 +58,35 @@ static ckpt_status inflate_step(struct inflate_state *w, unsigned char *out, siz
     uInt out_size = w->z.avail_out;
     int code = inflate(&w->z, Z_NO_FLUSH);
     *got = out_size - w->z.avail_out;
-    *is_last = code == Z_STREAM_END;
     bool needs_input = code == Z_OK && w->z.avail_in == 0 && w->z.avail_out;
-    if (code == Z_BUF_ERROR || (needs_input && w->pos == w->end))
+    *end = code == Z_STREAM_END ? INFLATE_LAST
+           : code == Z_BUF_ERROR || (needs_input && w->pos == w->end) ? INFLATE_TRUNCATED
+           : code == Z_OK ? INFLATE_FULL
+                          : INFLATE_BROKEN;
+    return code == Z_MEM_ERROR ? fail_memory(err) : CKPT_OK;
+}
+
+/* check_end - fails if the stream is truncated or malformed. */
+static ckpt_status check_end(const struct inflate_stream *w, enum inflate_end end, ckpt_error *err)
+{
+    if (end == INFLATE_TRUNCATED)
         return fail(err, CKPT_ETRUNCATED, source_pos(w->src, w->end),
                     "the deflated bytes {end too early}: they have no {=last block}");
-    if (code != Z_OK && code != Z_STREAM_END)
-        return code == Z_MEM_ERROR
-                   ? fail_memory(err)
-                   : fail(err, CKPT_EFORMAT, source_pos(w->src, w->pos - w->z.avail_in),
-                          "broken {=deflated bytes}: {%s}", w->z.msg ? w->z.msg : "a dictionary is needed");
+    if (end == INFLATE_BROKEN)
+        return fail(err, CKPT_EFORMAT, source_pos(w->src, w->pos - w->z.avail_in),
+                    "broken {=deflated bytes}: {%s}", w->z.msg ? w->z.msg : "a dictionary is needed");
     return CKPT_OK;
 }
 
-/* find_next_member - sets *FOUND to whether another gzip member follows the one that just ended, perhaps
- * after zero bytes, which Python's gzip skips, too; then begins it. Other bytes that follow are left. */
-static ckpt_status find_next_member(struct inflate_state *w, bool *found, ckpt_error *err)
+/* find_next_member - begins the next gzip member after the one that just ended, perhaps after zero bytes,
+ * which Python's gzip skips, too, and sets *END to INFLATE_FULL. If none follows, leaves the other bytes. */
+static ckpt_status find_next_member(struct inflate_stream *w, enum inflate_end *end, ckpt_error *err)
 {
     uint64_t member_end = w->pos - w->z.avail_in; /* bounded: avail_in bytes before POS were read */
     CKPT_TRY(skip_padding(w, err));
-    *found = has_next_member(w);
-    if (*found) {
+    if (has_next_member(w)) {
         (void)inflateReset(&w->z); /* cannot fail: the state is valid */
+        *end = INFLATE_FULL;
     } else {
         w->pos = member_end;
         w->z.avail_in = 0;
@@ -91,157 +94,89 @@ static ckpt_status find_next_member(struct inflate_state *w, bool *found, ckpt_e
     return CKPT_OK;
 }
 
-static ckpt_status inflate_all(struct inflate_state *w, enum inflate_kind kind, spool *to, ckpt_error *err)
+struct inflate_stream *inflate_begin(source *src, uint64_t off, uint64_t n, enum inflate_kind kind)
 {
-    for (bool is_last = false; !is_last;) {
+    static const int window_bits[] = {[INFLATE_RAW] = -15, [INFLATE_ZLIB] = 15, [INFLATE_GZIP] = 15 + 16};
+    struct inflate_stream *w = malloc(sizeof *w);
+    if (!w)
+        return NULL;
+    w->z = (z_stream){0};
+    w->src = src;
+    w->pos = off;
+    w->end = off + n; /* bounded: the caller's range is inside the source */
+    if (inflateInit2(&w->z, window_bits[kind]) == Z_OK)
+        return w;
+    free(w);
+    return NULL;
+}
+
+void inflate_free(struct inflate_stream *w)
+{
+    if (w)
+        (void)inflateEnd(&w->z);
+    free(w);
+}
+
+/* A whole stream, the N bytes at OFF of SRC. */
+struct whole_stream {
+    source *src;
+    uint64_t off, n;
+    enum inflate_kind kind;
+    spool *to;           /* NULL: only size and crc are computed */
+    uint64_t used, size; /* how many of N were needed, and how many bytes they gave */
+    uint32_t crc;
+};
+
+/* inflate_all - inflates all of STREAM by way of BUFFER, which has BLOCK bytes. */
+static ckpt_status inflate_all(struct whole_stream *whole, struct inflate_stream *stream,
+                               unsigned char *buffer, ckpt_error *err)
+{
+    for (enum inflate_end end = INFLATE_FULL; end == INFLATE_FULL;) {
         size_t n;
-        ckpt_status st = inflate_step(w, w->out, BLOCK, &n, &is_last, err);
-        CKPT_TRY(spool_write(to, w->out, n, err));
-        CKPT_TRY(st);
-        bool has_next = false;
-        if (is_last && kind == INFLATE_GZIP)
-            CKPT_TRY(find_next_member(w, &has_next, err));
-        is_last = is_last && !has_next;
+        CKPT_TRY(inflate_next(stream, buffer, BLOCK, &n, &end, err));
+        whole->size += n; /* bounded: at most 1,032 times N */
+        if (whole->to)
+            CKPT_TRY(spool_write(whole->to, buffer, n, err));
+        else
+            whole->crc = (uint32_t)crc32(whole->crc, buffer, (uInt)n);
+        CKPT_TRY(check_end(stream, end, err));
+        if (end == INFLATE_LAST && whole->kind == INFLATE_GZIP)
+            CKPT_TRY(find_next_member(stream, &end, err));
     }
     return CKPT_OK;
 }
 
-static struct inflate_state *new_state(source *src, uint64_t off, uint64_t n, enum inflate_kind kind)
+static ckpt_status inflate_whole(struct whole_stream *whole, ckpt_error *err)
 {
-    static const int window_bits[] = {[INFLATE_RAW] = -15, [INFLATE_ZLIB] = 15, [INFLATE_GZIP] = 15 + 16};
-    struct inflate_state *w = calloc(1, sizeof *w);
-    if (!w || inflateInit2(&w->z, window_bits[kind]) != Z_OK) {
-        free(w);
-        return NULL;
-    }
-    w->src = src;
-    w->pos = off;
-    w->end = off + n; /* bounded: the caller's range is inside the source */
-    return w;
-}
-
-static void free_state(struct inflate_state *w)
-{
-    if (w)
-        inflateEnd(&w->z);
-    free(w);
+    struct inflate_stream *stream = inflate_begin(whole->src, whole->off, whole->n, whole->kind);
+    unsigned char *buffer = malloc(BLOCK);
+    ckpt_status st = stream && buffer ? inflate_all(whole, stream, buffer, err) : fail_memory(err);
+    if (stream)
+        /* bounded: avail_in bytes after OFF were read */
+        whole->used = stream->pos - whole->off - stream->z.avail_in;
+    inflate_free(stream);
+    free(buffer);
+    return st;
 }
 
 ckpt_status inflate_into(source *src, uint64_t off, uint64_t n, enum inflate_kind kind, spool *to,
                          uint64_t *used, ckpt_error *err)
 {
-    struct inflate_state *w = new_state(src, off, n, kind);
-    *used = 0;
-    if (!w)
-        return fail_memory(err);
-    ckpt_status st = inflate_all(w, kind, to, err);
-    *used = w->pos - off - w->z.avail_in; /* bounded: AVAIL_IN bytes after OFF were read */
-    free_state(w);
+    struct whole_stream whole = {src, off, n, kind, .to = to};
+    ckpt_status st = inflate_whole(&whole, err);
+    *used = whole.used;
     return st;
 }
 
 ckpt_status inflate_measure(source *src, uint64_t off, uint64_t n, uint64_t *used, uint64_t *size,
                             uint32_t *crc, ckpt_error *err)
 {
-    struct inflate_state *w = new_state(src, off, n, INFLATE_RAW);
-    ckpt_status st = w ? CKPT_OK : fail_memory(err);
-    bool is_last = false;
-    size_t got;
-    *size = *used = *crc = 0;
-    while (st == CKPT_OK && !is_last) {
-        st = inflate_step(w, w->out, BLOCK, &got, &is_last, err);
-        *crc = (uint32_t)crc32(*crc, w->out, (uInt)got);
-        *size += got; /* bounded: at most 1,032 times N */
-    }
-    if (w)
-        *used = w->pos - off - w->z.avail_in; /* bounded: AVAIL_IN bytes after OFF were read */
-    free_state(w);
+    struct whole_stream whole = {src, off, n, INFLATE_RAW, .to = NULL};
+    ckpt_status st = inflate_whole(&whole, err);
+    *used = whole.used;
+    *size = whole.size;
+    *crc = whole.crc;
     return st;
-}
-
-typedef struct {
-    source s;
-    source *src;
-    uint64_t off, n;             /* range of the deflated bytes in src */
-    pthread_mutex_t lock;        /* protects state and inflated */
-    struct inflate_state *state; /* NULL: not begun, or ended */
-    uint64_t inflated;           /* number of bytes inflated by state */
-} inflate_reader;
-
-static ckpt_status inflate_exactly(inflate_reader *u, unsigned char *out, size_t n, ckpt_error *err)
-{
-    while (n) {
-        size_t got;
-        bool is_last;
-        CKPT_TRY(inflate_step(u->state, out, n, &got, &is_last, err));
-        out += got;
-        n -= got;
-        u->inflated += got; /* bounded: at most s.size */
-        if (is_last && n)
-            return fail(err, CKPT_ETRUNCATED, source_pos(u->src, u->off),
-                        "its deflated bytes give {%llu} bytes, they must give {=%llu}",
-                        (unsigned long long)u->inflated, (unsigned long long)u->s.size);
-    }
-    return CKPT_OK;
-}
-
-/* inflate_range - reads N bytes at OFF of the inflated data; the caller has locked U. */
-static ckpt_status inflate_range(inflate_reader *u, uint64_t off, void *out, size_t n, ckpt_error *err)
-{
-    ckpt_status st = CKPT_OK;
-    if (!u->state || off < u->inflated) {
-        free_state(u->state);
-        u->inflated = 0;
-        u->state = new_state(u->src, u->off, u->n, INFLATE_RAW);
-        if (!u->state)
-            return fail_memory(err);
-    }
-    while (st == CKPT_OK && u->inflated < off)
-        st = inflate_exactly(u, u->state->out,
-                             off - u->inflated < BLOCK ? (size_t)(off - u->inflated) : BLOCK, err);
-    if (st == CKPT_OK)
-        st = inflate_exactly(u, out, n, err);
-    if (st != CKPT_OK || u->inflated == u->s.size) {
-        free_state(u->state);
-        u->state = NULL;
-    }
-    return st;
-}
-
-static ckpt_status inflated_read(source *s, uint64_t off, void *out, size_t n, ckpt_error *err)
-{
-    inflate_reader *u = (inflate_reader *)s;
-    pthread_mutex_lock(&u->lock);
-    ckpt_status st = inflate_range(u, off, out, n, err);
-    pthread_mutex_unlock(&u->lock);
-    return st;
-}
-
-static void inflated_close(source *s)
-{
-    inflate_reader *u = (inflate_reader *)s;
-    free_state(u->state);
-    pthread_mutex_destroy(&u->lock);
-    source_unref(u->src);
-    free(u);
-}
-
-static const struct source_ops inflated_ops = {.read_at = inflated_read, .close = inflated_close};
-
-ckpt_status inflate_source(source *src, uint64_t off, uint64_t n, uint64_t size, source **out,
-                           ckpt_error *err)
-{
-    inflate_reader *u = calloc(1, sizeof *u);
-    if (!u)
-        return fail_memory(err);
-    u->s = (source){
-        .ops = &inflated_ops, .size = size, .position = CKPT_NO_OFFSET, .refs = 1, .serializes_reads = true};
-    pthread_mutex_init(&u->lock, NULL);
-    u->src = source_ref(src);
-    u->off = off;
-    u->n = n;
-    *out = &u->s;
-    return CKPT_OK;
 }
 
 struct deflate_state {

@@ -1,5 +1,5 @@
 /* zip.h - opens the members of a zip archive as sources. zip_layout.c reads and checks the structure;
- * zip_inflate.c inflates deflated members by libzip; zip_salvage.c opens damaged archives. */
+ * zip_inflate.c opens compressed members; zip_salvage.c opens damaged archives. */
 #ifndef CODEC_ZIP_H
 #define CODEC_ZIP_H
 

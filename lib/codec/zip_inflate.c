@@ -1,11 +1,12 @@
 /*
- * zip_inflate.c - inflates deflated members of an archive by libzip, whose header no other file includes
- * and which is loaded when it is needed.
+ * zip_inflate.c - the compressed members of an archive as sources. The only file that includes libzip's
+ * header; libzip is loaded when it is needed, and reads our source by callbacks.
  *
- * libzip reads our source by callbacks and only inflates: the name and size that it finds for an entry must
- * be those that zip_layout.c found. No byte beyond that size is returned, and a stream that is shorter or
- * longer is refused. libzip's check of the CRC is ignored, because torch may record none; the caller checks
- * it.
+ * Deflated members are inflated by zlib, as all DEFLATE data: those of an archive whose directory is lost,
+ * which libzip cannot find, are read in the same way as others. libzip decompresses the other methods that it
+ * was built with. For each member that the central directory lists, libzip must find the name and size that
+ * zip_layout.c found. No byte beyond that size is returned, and a stream that is shorter or longer is
+ * refused. libzip's check of the CRC is ignored, because torch may record none; the caller checks it.
  */
 #include "codec/zip_inflate.h"
 
@@ -14,6 +15,7 @@
 #include <zip.h>
 
 #include "base/library.h"
+#include "codec/inflate.h"
 
 #define MAX_CACHED (256u * 1024u) /* members up to this size are inflated completely and kept */
 #define SKIP_CHUNK (64u * 1024u)
@@ -54,24 +56,25 @@ LIBRARY_LINKED(libzip, FUNCTIONS)
 #endif
 
 struct inflater {
-    const struct libzip *lib;
-    pthread_mutex_t lock; /* protects all fields below, and those of each inflated_member */
-    zip_t *archive;
+    pthread_mutex_t lock; /* protects all fields below, and those of each packed_member */
+    const struct libzip *lib; /* NULL: not loaded */
+    zip_t *archive;           /* NULL: not opened by libzip */
     source *src;
     uint64_t libzip_pos;   /* where libzip reads next */
     zip_error_t error;     /* of the callback */
     ckpt_error read_error; /* of the source, if a read of it failed */
     unsigned char *cached_bytes;
-    size_t cached_index; /* of the member in CACHED_BYTES; SIZE_MAX: none */
+    uint64_t cached_data; /* where the member in CACHED_BYTES has its data; UINT64_MAX: none */
 };
 
-struct inflated_member {
+struct packed_member {
     source s;
     inflater *f;
-    size_t index;
-    uint64_t data_pos; /* file offset of the deflated bytes, for errors */
-    zip_file_t *stream; /* NULL: not open */
-    uint64_t inflated; /* bytes inflated so far */
+    struct inflater_member entry;
+    /* What decompresses the member, NULL if it is not open: */
+    struct inflate_stream *deflated;
+    zip_file_t *stream; /* by libzip */
+    uint64_t unpacked;  /* bytes decompressed so far */
 };
 
 static zip_int64_t read_for_libzip(inflater *f, void *data, zip_uint64_t len)
@@ -136,9 +139,14 @@ static ckpt_status get_cause(inflater *f, int code, ckpt_error *err)
     return st;
 }
 
+/* open_archive - loads libzip and opens the archive, unless that was done. */
 static ckpt_status open_archive(inflater *f, ckpt_error *err)
 {
     zip_error_t e;
+    if (f->archive)
+        return CKPT_OK;
+    CKPT_TRY(load_libzip(&f->lib, err));
+    f->lib->zip_error_init(&f->error);
     f->lib->zip_error_init(&e);
     zip_source_t *src = f->lib->zip_source_function_create(handle_libzip_command, f, &e);
     if (src) {
@@ -156,30 +164,17 @@ static ckpt_status open_archive(inflater *f, ckpt_error *err)
     return st;
 }
 
-ckpt_status inflater_open(source *archive, inflater **out, ckpt_error *err)
+inflater *inflater_new(source *archive)
 {
     inflater *f = calloc(1, sizeof *f);
     if (!f) {
         source_unref(archive);
-        return fail_memory(err);
-    }
-    ckpt_status st = load_libzip(&f->lib, err);
-    if (st != CKPT_OK) {
-        source_unref(archive);
-        free(f);
-        return st;
+        return NULL;
     }
     pthread_mutex_init(&f->lock, NULL);
     f->src = archive;
-    f->cached_index = SIZE_MAX;
-    f->lib->zip_error_init(&f->error);
-    st = open_archive(f, err);
-    if (st != CKPT_OK) {
-        inflater_close(f);
-        return st;
-    }
-    *out = f;
-    return CKPT_OK;
+    f->cached_data = UINT64_MAX;
+    return f;
 }
 
 bool inflater_has_method(uint16_t method)
@@ -200,108 +195,132 @@ void inflater_close(inflater *f)
         return;
     if (f->archive)
         f->lib->zip_discard(f->archive);
-    f->lib->zip_error_fini(&f->error);
+    if (f->lib)
+        f->lib->zip_error_fini(&f->error);
     source_unref(f->src);
     pthread_mutex_destroy(&f->lock);
     free(f->cached_bytes);
     free(f);
 }
 
-static void stop_inflating(struct inflated_member *m)
+static void stop_unpacking(struct packed_member *m)
 {
     if (m->stream)
         (void)m->f->lib->zip_fclose(m->stream);
+    inflate_free(m->deflated);
     m->stream = NULL;
-    m->inflated = 0;
+    m->deflated = NULL;
+    m->unpacked = 0;
 }
 
-/* get_stream_error - returns libzip's code for why the last read of M failed. */
-static int get_stream_error(const struct inflated_member *m)
+static ckpt_status fail_packed(struct packed_member *m, const char *what, ckpt_error *err)
 {
-    return m->f->lib->zip_error_code_zip(m->f->lib->zip_file_get_error(m->stream));
+    return fail(err, CKPT_EFORMAT, source_pos(m->entry.src, m->entry.data),
+                "its deflated bytes {%s} (after %llu of {=%llu bytes})", what,
+                (unsigned long long)m->unpacked, (unsigned long long)m->s.size);
 }
 
-static ckpt_status fail_deflated(struct inflated_member *m, const char *what, ckpt_error *err)
+/* unpack_by_libzip - as unpack_part, by libzip. */
+static ckpt_status unpack_by_libzip(struct packed_member *m, unsigned char *out, size_t n, size_t *got,
+                                    ckpt_error *err)
 {
-    ckpt_status st = get_cause(m->f, get_stream_error(m), err);
-    if (st == CKPT_OK)
-        st = fail(err, CKPT_EFORMAT, m->data_pos, "its deflated bytes {%s} (after %llu of {=%llu bytes})",
-                  what, (unsigned long long)m->inflated, (unsigned long long)m->s.size);
-    stop_inflating(m);
-    return st;
+    zip_int64_t size = m->f->lib->zip_fread(m->stream, out, n);
+    *got = size > 0 ? (size_t)size : 0;
+    int code = m->f->lib->zip_error_code_zip(m->f->lib->zip_file_get_error(m->stream));
+    if (size >= 0 || code == ZIP_ER_CRC)
+        return CKPT_OK;
+    CKPT_TRY(get_cause(m->f, code, err));
+    return fail_packed(m, m->f->lib->zip_file_strerror(m->stream), err);
 }
 
-/* check_stream_end - fails unless the stream ends after the bytes that were inflated. */
-static ckpt_status check_stream_end(struct inflated_member *m, ckpt_error *err)
+/* unpack_part - decompresses at most N of the next bytes to OUT, and sets *GOT to their number; 0: the stream
+ * ends. */
+static ckpt_status unpack_part(struct packed_member *m, unsigned char *out, size_t n, size_t *got,
+                               ckpt_error *err)
+{
+    enum inflate_end end = INFLATE_FULL;
+    if (!m->entry.is_deflated)
+        return unpack_by_libzip(m, out, n, got, err);
+    for (*got = 0; *got == 0 && end == INFLATE_FULL;)
+        CKPT_TRY(inflate_next(m->deflated, out, n, got, &end, err));
+    /* What comes before malformed bytes is returned first; the next call then finds them again. */
+    return *got == 0 && end == INFLATE_BROKEN ? fail_packed(m, "Zlib error: data error", err) : CKPT_OK;
+}
+
+/* check_end - fails unless the stream ends after the bytes that were decompressed. */
+static ckpt_status check_end(struct packed_member *m, ckpt_error *err)
 {
     unsigned char byte;
-    zip_int64_t got = m->f->lib->zip_fread(m->stream, &byte, 1);
-    if (got > 0)
-        return fail_deflated(m, "give more than the central directory records", err);
-    if (got < 0 && get_stream_error(m) != ZIP_ER_CRC)
-        return fail_deflated(m, m->f->lib->zip_file_strerror(m->stream), err);
-    stop_inflating(m);
+    size_t got;
+    CKPT_TRY(unpack_part(m, &byte, 1, &got, err));
+    if (got)
+        return fail_packed(m, "give more than the central directory records", err);
+    stop_unpacking(m);
     return CKPT_OK;
 }
 
-static ckpt_status inflate_next(struct inflated_member *m, unsigned char *out, size_t n, ckpt_error *err)
+static ckpt_status unpack_next(struct packed_member *m, unsigned char *out, size_t n, ckpt_error *err)
 {
     while (n > 0) {
-        zip_int64_t got = m->f->lib->zip_fread(m->stream, out, n);
-        if (got < 0 && get_stream_error(m) != ZIP_ER_CRC)
-            return fail_deflated(m, m->f->lib->zip_file_strerror(m->stream), err);
-        if (got <= 0)
-            return fail_deflated(m, "end too early", err);
+        size_t got;
+        CKPT_TRY(unpack_part(m, out, n, &got, err));
+        if (got == 0)
+            return fail_packed(m, "end too early", err);
         out += got;
-        n -= (size_t)got;
+        n -= got;
         /* bounded: GOT is at most N */
-        m->inflated += (uint64_t)got;
+        m->unpacked += got;
     }
-    return m->inflated == m->s.size ? check_stream_end(m, err) : CKPT_OK;
+    return m->unpacked == m->s.size ? check_end(m, err) : CKPT_OK;
 }
 
-static ckpt_status start_inflating(struct inflated_member *m, ckpt_error *err)
+static ckpt_status start_unpacking(struct packed_member *m, ckpt_error *err)
 {
-    stop_inflating(m);
-    m->stream = m->f->lib->zip_fopen_index(m->f->archive, m->index, 0);
+    inflater *f = m->f;
+    stop_unpacking(m);
+    if (m->entry.is_deflated) {
+        m->deflated = inflate_begin(m->entry.src, m->entry.data, m->entry.csize, INFLATE_RAW);
+        return m->deflated ? CKPT_OK : fail_memory(err);
+    }
+    m->stream = f->lib->zip_fopen_index(f->archive, m->entry.index, 0);
     if (m->stream)
         return CKPT_OK;
-    CKPT_TRY(get_cause(m->f, m->f->lib->zip_error_code_zip(m->f->lib->zip_get_error(m->f->archive)), err));
-    return fail(err, CKPT_EFORMAT, m->data_pos, "libzip finds no {=sound member}, {'%s'}",
-                m->f->lib->zip_strerror(m->f->archive));
+    CKPT_TRY(get_cause(f, f->lib->zip_error_code_zip(f->lib->zip_get_error(f->archive)), err));
+    return fail(err, CKPT_EFORMAT, source_pos(m->entry.src, m->entry.data),
+                "libzip finds no {=sound member}, {'%s'}", f->lib->zip_strerror(f->archive));
 }
 
-/* inflate_up_to - continues or restarts the stream, so that the byte at OFF is inflated next. */
-static ckpt_status inflate_up_to(struct inflated_member *m, uint64_t off, ckpt_error *err)
+/* unpack_up_to - continues or restarts the stream, so that the byte at OFF is decompressed next. */
+static ckpt_status unpack_up_to(struct packed_member *m, uint64_t off, ckpt_error *err)
 {
-    if (!m->stream || off < m->inflated)
-        CKPT_TRY(start_inflating(m, err));
-    unsigned char *skipped = m->inflated < off ? malloc(SKIP_CHUNK) : NULL;
-    ckpt_status st = m->inflated < off && !skipped ? fail_memory(err) : CKPT_OK;
-    while (st == CKPT_OK && m->inflated < off)
-        st = inflate_next(m, skipped,
-                          off - m->inflated < SKIP_CHUNK ? (size_t)(off - m->inflated) : SKIP_CHUNK, err);
+    if ((!m->stream && !m->deflated) || off < m->unpacked)
+        CKPT_TRY(start_unpacking(m, err));
+    unsigned char *skipped = m->unpacked < off ? malloc(SKIP_CHUNK) : NULL;
+    ckpt_status st = m->unpacked < off && !skipped ? fail_memory(err) : CKPT_OK;
+    while (st == CKPT_OK && m->unpacked < off)
+        st = unpack_next(m, skipped,
+                         off - m->unpacked < SKIP_CHUNK ? (size_t)(off - m->unpacked) : SKIP_CHUNK, err);
     free(skipped);
     return st;
 }
 
-/* cache_member - inflates all of a small member into the cache of the inflater, which holds one member. */
-static ckpt_status cache_member(struct inflated_member *m, ckpt_error *err)
+/* cache_member - decompresses all of a small member into the cache, which has room for one. */
+static ckpt_status cache_member(struct packed_member *m, ckpt_error *err)
 {
     inflater *f = m->f;
-    if (f->cached_index == m->index)
+    if (f->cached_data == m->entry.data)
         return CKPT_OK;
-    f->cached_index = SIZE_MAX;
+    f->cached_data = UINT64_MAX;
     if (!f->cached_bytes && !(f->cached_bytes = malloc(MAX_CACHED)))
         return fail_memory(err);
-    CKPT_TRY(start_inflating(m, err));
-    CKPT_TRY(inflate_next(m, f->cached_bytes, (size_t)m->s.size, err));
-    f->cached_index = m->index;
+    CKPT_TRY(start_unpacking(m, err));
+    CKPT_TRY(unpack_next(m, f->cached_bytes, (size_t)m->s.size, err));
+    f->cached_data = m->entry.data;
     return CKPT_OK;
 }
 
 /* read_member - reads N bytes at OFF; the caller has locked the inflater. */
-static ckpt_status read_member(struct inflated_member *m, uint64_t off, void *out, size_t n, ckpt_error *err)
+static ckpt_status read_member(struct packed_member *m, uint64_t off, void *out, size_t n, ckpt_error *err)
 {
     if (m->s.size <= MAX_CACHED) {
         CKPT_TRY(cache_member(m, err));
@@ -309,50 +328,62 @@ static ckpt_status read_member(struct inflated_member *m, uint64_t off, void *ou
         memcpy(out, m->f->cached_bytes + off, n);
         return CKPT_OK;
     }
-    CKPT_TRY(inflate_up_to(m, off, err));
-    return inflate_next(m, out, n, err);
+    CKPT_TRY(unpack_up_to(m, off, err));
+    return unpack_next(m, out, n, err);
 }
 
-static ckpt_status inflated_read(source *s, uint64_t off, void *out, size_t n, ckpt_error *err)
+static ckpt_status packed_read(source *s, uint64_t off, void *out, size_t n, ckpt_error *err)
 {
-    struct inflated_member *m = (struct inflated_member *)s;
+    struct packed_member *m = (struct packed_member *)s;
     pthread_mutex_lock(&m->f->lock);
     ckpt_status st = read_member(m, off, out, n, err);
+    if (st != CKPT_OK)
+        stop_unpacking(m);
     pthread_mutex_unlock(&m->f->lock);
     return st;
 }
 
-static void inflated_close(source *s)
+static void packed_close(source *s)
 {
-    stop_inflating((struct inflated_member *)s);
+    stop_unpacking((struct packed_member *)s);
     free(s);
 }
 
-static const struct source_ops inflated_ops = {.read_at = inflated_read, .close = inflated_close};
+static const struct source_ops packed_ops = {.read_at = packed_read, .close = packed_close};
 
-ckpt_status inflater_open_member(inflater *f, size_t index, ckpt_str name, uint64_t size, uint64_t pos,
-                                 source **out, ckpt_error *err)
+/* find_member - fails unless libzip finds M in the central directory. */
+static ckpt_status find_member(inflater *f, const struct inflater_member *m, ckpt_error *err)
 {
     zip_stat_t st = {.size = 0};
-    const char *found = f->lib->zip_get_name(f->archive, index, ZIP_FL_ENC_RAW);
-    if (!found || f->lib->zip_stat_index(f->archive, index, 0, &st) != 0 || !str_eq(str_c(found), name) ||
-        !(st.valid & ZIP_STAT_SIZE) || st.size != size) {
-        (void)fail(
-            err, CKPT_EFORMAT, pos,
-            "libzip finds {\"%s\" of %llu bytes} there, the central directory records {=%llu}; readers would "
-            "disagree",
-            found ? found : "", (unsigned long long)st.size, (unsigned long long)size);
-        error_add_where(err, "%.*s", STR_ARG(name));
-        return CKPT_EFORMAT;
-    }
-    struct inflated_member *m = calloc(1, sizeof *m);
-    if (!m)
+    CKPT_TRY(open_archive(f, err));
+    const char *found = f->lib->zip_get_name(f->archive, m->index, ZIP_FL_ENC_RAW);
+    bool has_size = found && f->lib->zip_stat_index(f->archive, m->index, 0, &st) == 0 &&
+                    st.valid & ZIP_STAT_SIZE;
+    if (has_size && st.size == m->size && str_eq(str_c(found), m->name))
+        return CKPT_OK;
+    (void)fail(
+        err, CKPT_EFORMAT, source_pos(m->src, m->data),
+        "libzip finds {\"%s\" of %llu bytes} there, the central directory records {=%llu}; readers would "
+        "disagree",
+        found ? found : "", (unsigned long long)st.size, (unsigned long long)m->size);
+    error_add_where(err, "%.*s", STR_ARG(m->name));
+    return CKPT_EFORMAT;
+}
+
+ckpt_status inflater_open_member(inflater *f, const struct inflater_member *m, source **out, ckpt_error *err)
+{
+    if (m->is_listed)
+        CKPT_TRY(find_member(f, m, err));
+    struct packed_member *packed = calloc(1, sizeof *packed);
+    if (!packed)
         return fail_memory(err);
-    m->s = (source){
-        .ops = &inflated_ops, .size = size, .position = CKPT_NO_OFFSET, .refs = 1, .serializes_reads = true};
-    m->f = f;
-    m->index = index;
-    m->data_pos = pos;
-    *out = &m->s;
+    packed->s = (source){.ops = &packed_ops,
+                         .size = m->size,
+                         .position = CKPT_NO_OFFSET,
+                         .refs = 1,
+                         .serializes_reads = true};
+    packed->f = f;
+    packed->entry = *m;
+    *out = &packed->s;
     return CKPT_OK;
 }

@@ -20,7 +20,6 @@
 #include "base/crc32.h"
 #include "base/cursor.h"
 #include "base/text.h"
-#include "codec/inflate.h"
 #include "codec/zip_end.h"
 #include "codec/zip_inflate.h"
 #include "io/reader.h"
@@ -655,19 +654,28 @@ static ckpt_status check_readable(const zip *z, struct zip_entry *e, ckpt_error 
     return add_entry_name(e, CKPT_EUNSUPPORTED, err);
 }
 
-/* open_deflated - opens the compressed entry I as a source. The local header is checked first, because libzip
- * finds the payload by it. */
-static ckpt_status open_deflated(zip *z, size_t i, source **out, ckpt_error *err)
+/* open_compressed - opens the compressed entry I as a source. The local header is checked first, because
+ * libzip finds the payload by it. */
+static ckpt_status open_compressed(zip *z, size_t i, source **out, ckpt_error *err)
 {
     const struct zip_entry *e = &z->entries[i];
     CKPT_TRY(zip_locate_payload(z, i, err));
     if (!z->inflater) {
         source *archive;
         CKPT_TRY(source_slice(z->src, z->prefix_size, z->archive_end - z->prefix_size, &archive, err));
-        CKPT_TRY(inflater_open(archive, &z->inflater, err));
+        if (!(z->inflater = inflater_new(archive)))
+            return fail_memory(err);
     }
-    return inflater_open_member(z->inflater, i, e->name, e->usize, to_file_offset(z, e->data_offset), out,
-                                err);
+    return inflater_open_member(z->inflater,
+                                &(struct inflater_member){.name = e->name,
+                                                          .size = e->usize,
+                                                          .src = z->src,
+                                                          .data = e->data_offset,
+                                                          .csize = e->csize,
+                                                          .is_deflated = e->method == ZIP_DEFLATED,
+                                                          .is_listed = !e->avoids_libzip,
+                                                          .index = i},
+                                out, err);
 }
 
 ckpt_status zip_open_member(zip *z, size_t i, source **out, ckpt_error *err)
@@ -675,8 +683,7 @@ ckpt_status zip_open_member(zip *z, size_t i, source **out, ckpt_error *err)
     struct zip_entry *e = &z->entries[i];
     CKPT_TRY(check_readable(z, e, err));
     if (e->method != ZIP_STORED)
-        return e->avoids_libzip ? inflate_source(z->src, e->data_offset, e->csize, e->usize, out, err)
-                                : open_deflated(z, i, out, err);
+        return open_compressed(z, i, out, err);
     member_source *m = ARENA_NEW(z->a, member_source);
     if (!m)
         return fail_memory(err);

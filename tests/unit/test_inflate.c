@@ -130,14 +130,11 @@ static void damaged_streams_are_refused(void)
     buf_free(&b);
 }
 
-/* A stream of four blocks is read through inflate_source(), at any offset. */
-static void streams_are_read_as_sources(void)
+/* The end, size and CRC-32 of a stream of four blocks are found, also if other bytes follow. */
+static void streams_are_measured(void)
 {
     enum { BLOCKS = 4, BLOCK_SIZE = 50000 };
-    static unsigned char inflated[BLOCKS * BLOCK_SIZE], got[BLOCKS * BLOCK_SIZE];
-    /* offset and size of each read */
-    static const uint64_t reads[][2] = {{0, 10}, {10, 70000},      {190000, 10000},      {199999, 1},
-                                        {5, 5},  {100000, 100000}, {0, sizeof inflated}, {150000, 1}};
+    static unsigned char inflated[BLOCKS * BLOCK_SIZE];
     buf b;
     buf_init(&b, 1 << 20);
     buf_put_cstr(&b, "before");
@@ -149,23 +146,13 @@ static void streams_are_read_as_sources(void)
     }
     uint64_t stream_size = b.len - 6, used, size;
     buf_put_cstr(&b, "after");
-    source *src = source_mem(b.data, b.len, 0), *out = NULL;
+    source *src = source_mem(b.data, b.len, 0);
     uint32_t crc;
     ckpt_error err;
     CU_ASSERT_EQUAL(inflate_measure(src, 6, b.len - 6, &used, &size, &crc, &err), CKPT_OK);
     CU_ASSERT(used == stream_size && size == sizeof inflated &&
               crc == crc32_update(0, inflated, sizeof inflated));
     CU_ASSERT_EQUAL(inflate_measure(src, 6, stream_size - 1, &used, &size, &crc, &err), CKPT_ETRUNCATED);
-    CU_ASSERT_EQUAL_FATAL(inflate_source(src, 6, stream_size, sizeof inflated, &out, NULL), CKPT_OK);
-    for (size_t i = 0; i < sizeof reads / sizeof *reads; i++) {
-        CU_ASSERT_EQUAL(source_read(out, reads[i][0], got, (size_t)reads[i][1], &err), CKPT_OK);
-        CU_ASSERT_EQUAL(memcmp(got, inflated + reads[i][0], (size_t)reads[i][1]), 0);
-    }
-    source_unref(out);
-    CU_ASSERT_EQUAL_FATAL(inflate_source(src, 6, stream_size, sizeof inflated + 1, &out, NULL), CKPT_OK);
-    CU_ASSERT_EQUAL(source_read(out, sizeof inflated, got, 1, &err), CKPT_ETRUNCATED);
-    CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "give 200000 bytes, they must give 200001"));
-    source_unref(out);
     source_unref(src);
     buf_free(&b);
 }
@@ -173,7 +160,7 @@ static void streams_are_read_as_sources(void)
 void suite_inflate(void)
 {
     UNIT(streams_are_inflated);
-    UNIT(streams_are_read_as_sources);
+    UNIT(streams_are_measured);
     UNIT(gzip_members_are_joined);
     UNIT(truncated_streams_are_refused);
     UNIT(damaged_streams_are_refused);

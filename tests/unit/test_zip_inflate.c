@@ -1,5 +1,5 @@
-/* Reading large deflated members, here of stored blocks, at any offset. libzip is used only if it finds the
- * same member as our reader. */
+/* Reading large deflated members, here of stored blocks, at any offset, also where no directory lists them.
+ * If one does, libzip must find the same member as our reader. */
 #include <stdlib.h>
 
 #include "base/buf.h"
@@ -72,19 +72,32 @@ static void put_archive(buf *b, uint32_t declared_size)
 struct opened_member {
     buf archive;
     inflater *inflater;
-    source *member;
+    source *src, *member;
     ckpt_error err;
 };
 
-static struct opened_member open_member(uint32_t declared_size)
+/* the_member - returns the only member of O as its headers describe it. */
+static struct inflater_member the_member(const struct opened_member *o, uint32_t declared_size)
+{
+    return (struct inflater_member){.name = STR_LIT("m"),
+                                    .size = declared_size,
+                                    .src = o->src,
+                                    .data = DATA_OFFSET,
+                                    .csize = MEMBER_SIZE + MEMBER_SIZE / BLOCK_SIZE * 5,
+                                    .is_deflated = true,
+                                    .is_listed = true};
+}
+
+static struct opened_member open_member(uint32_t declared_size, bool has_directory)
 {
     struct opened_member o = {.inflater = NULL};
     put_archive(&o.archive, declared_size);
-    CU_ASSERT_EQUAL_FATAL(inflater_open(source_mem(o.archive.data, o.archive.len, 0), &o.inflater, &o.err),
-                          CKPT_OK);
-    CU_ASSERT_EQUAL_FATAL(
-        inflater_open_member(o.inflater, 0, STR_LIT("m"), declared_size, DATA_OFFSET, &o.member, &o.err),
-        CKPT_OK);
+    o.src = source_mem(o.archive.data, has_directory ? o.archive.len : o.archive.len - 1, 0);
+    o.inflater = inflater_new(source_ref(o.src));
+    CU_ASSERT_PTR_NOT_NULL_FATAL(o.inflater);
+    struct inflater_member m = the_member(&o, declared_size);
+    m.is_listed = has_directory;
+    CU_ASSERT_EQUAL_FATAL(inflater_open_member(o.inflater, &m, &o.member, &o.err), CKPT_OK);
     return o;
 }
 
@@ -92,10 +105,11 @@ static void close_member(struct opened_member *o)
 {
     source_unref(o->member);
     inflater_close(o->inflater);
+    source_unref(o->src);
     buf_free(&o->archive);
 }
 
-static void members_are_read_at_any_offset(void)
+static void check_any_offset(bool has_directory)
 {
     static const struct {
         size_t at, size;
@@ -111,7 +125,7 @@ static void members_are_read_at_any_offset(void)
                  {1, 65536 + 5},
                  {MEMBER_SIZE - 5000, 0},
                  {5, 1}};
-    struct opened_member o = open_member(MEMBER_SIZE);
+    struct opened_member o = open_member(MEMBER_SIZE, has_directory);
     unsigned char *got = malloc(MEMBER_SIZE);
     for (size_t i = 0; got && i < sizeof reads / sizeof *reads; i++) {
         size_t wrong = 0;
@@ -124,15 +138,21 @@ static void members_are_read_at_any_offset(void)
     close_member(&o);
 }
 
+static void members_are_read_at_any_offset(void)
+{
+    check_any_offset(true);
+    check_any_offset(false);
+}
+
 /* The stream has one byte more than the central directory declares, or one less. Then the last declared byte
  * cannot be read, but the bytes at the beginning can. */
 static void wrong_sizes_are_refused(void)
 {
-    static const uint32_t declared_sizes[] = {MEMBER_SIZE - 1, MEMBER_SIZE + 1};
-    for (size_t i = 0; i < 2; i++) {
-        struct opened_member o = open_member(declared_sizes[i]);
+    for (int i = 0; i < 4; i++) {
+        uint32_t declared_size = i % 2 ? MEMBER_SIZE + 1 : MEMBER_SIZE - 1;
+        struct opened_member o = open_member(declared_size, i < 2);
         unsigned char byte;
-        CU_ASSERT_EQUAL(source_read(o.member, declared_sizes[i] - 1, &byte, 1, &o.err), CKPT_EFORMAT);
+        CU_ASSERT_EQUAL(source_read(o.member, declared_size - 1, &byte, 1, &o.err), CKPT_EFORMAT);
         CU_ASSERT(o.err.offset == DATA_OFFSET && strstr(o.err.what, "its deflated bytes ") != NULL);
         CU_ASSERT_EQUAL(source_read(o.member, 5, &byte, 1, &o.err), CKPT_OK);
         CU_ASSERT_EQUAL(byte, byte_at(5));
@@ -140,9 +160,21 @@ static void wrong_sizes_are_refused(void)
     }
 }
 
+/* Bytes before a damaged block are read, the others not. */
+static void damaged_blocks_are_refused(void)
+{
+    struct opened_member o = open_member(MEMBER_SIZE, true);
+    unsigned char byte;
+    o.archive.data[DATA_OFFSET + 3 * (BLOCK_SIZE + 5)] = 7; /* the type of a block that no encoder writes */
+    CU_ASSERT_EQUAL(source_read(o.member, 3 * BLOCK_SIZE - 1, &byte, 1, &o.err), CKPT_OK);
+    CU_ASSERT_EQUAL(source_read(o.member, 3 * BLOCK_SIZE, &byte, 1, &o.err), CKPT_EFORMAT);
+    CU_ASSERT(o.err.offset == DATA_OFFSET && strstr(o.err.what, "data error (after 150000 of 400000 bytes)"));
+    close_member(&o);
+}
+
 static void libzip_must_find_the_same_member(void)
 {
-    struct opened_member o = open_member(MEMBER_SIZE);
+    struct opened_member o = open_member(MEMBER_SIZE, true);
     source *m = NULL;
     static const struct {
         size_t index;
@@ -154,16 +186,20 @@ static void libzip_must_find_the_same_member(void)
         {0, {"n", 1}, MEMBER_SIZE},
         {0, {"m", 1}, MEMBER_SIZE - 1},
     };
+    struct inflater_member member;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        CU_ASSERT_EQUAL(inflater_open_member(o.inflater, cases[i].index, cases[i].name, cases[i].size,
-                                             DATA_OFFSET, &m, &o.err),
-                        CKPT_EFORMAT);
+        member = the_member(&o, MEMBER_SIZE);
+        member.index = cases[i].index;
+        member.name = cases[i].name;
+        member.size = cases[i].size;
+        CU_ASSERT_EQUAL(inflater_open_member(o.inflater, &member, &m, &o.err), CKPT_EFORMAT);
         CU_ASSERT(o.err.offset == DATA_OFFSET && strstr(o.err.what, "readers would disagree") != NULL &&
                   strncmp(o.err.where, cases[i].name.ptr, 1) == 0);
     }
-    inflater *f = NULL;
-    CU_ASSERT_EQUAL(inflater_open(source_mem("no archive", 10, 0), &f, &o.err), CKPT_EFORMAT);
-    CU_ASSERT(o.err.offset == 0 && strstr(o.err.what, "libzip finds no sound archive, ") != NULL && !f);
+    inflater *f = inflater_new(source_mem("no archive", 10, 0));
+    CU_ASSERT_EQUAL(inflater_open_member(f, &member, &m, &o.err), CKPT_EFORMAT);
+    CU_ASSERT(o.err.offset == 0 && strstr(o.err.what, "libzip finds no sound archive, ") != NULL && !m);
+    inflater_close(f);
     close_member(&o);
 }
 
@@ -171,5 +207,6 @@ void suite_zip_inflate(void)
 {
     UNIT(members_are_read_at_any_offset);
     UNIT(wrong_sizes_are_refused);
+    UNIT(damaged_blocks_are_refused);
     UNIT(libzip_must_find_the_same_member);
 }
