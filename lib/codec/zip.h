@@ -38,7 +38,7 @@ typedef struct zip {
     char *lookup_name;    /* room for the name that zip_find_case_folded builds */
     size_t longest_name;  /* in bytes */
     pthread_mutex_t check_lock; /* held while the bytes of a stored member are compared */
-    pthread_mutex_t lock; /* protects window, all_located, sequential, and entries until is_located */
+    pthread_mutex_t lock; /* protects window, all_located, and entries until is_located */
     struct zip_window *window;   /* the local headers read last */
     uint32_t *entries_by_offset; /* the indexes of entries, sorted by the offset of their headers */
     uint64_t directory_at;       /* offset of the central directory */
@@ -48,7 +48,6 @@ typedef struct zip {
     bool crc_none;             /* every CRC in the central directory is 0: none was computed */
     bool all_located;          /* zip_locate_all was called */
     bool without_directory;    /* zip_salvage: the members were found by local headers */
-    bool sequential;           /* source_advise_sequential was called */
     struct inflater *inflater; /* opened on first need */
 } zip;
 

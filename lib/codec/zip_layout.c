@@ -23,6 +23,7 @@
 #include "codec/zip_end.h"
 #include "codec/zip_inflate.h"
 #include "io/reader.h"
+#include "io/window.h"
 
 #define WINDOW            (256u * 1024u)
 #define MAX_HEADER_GAP    4096u /* if the next header is not farther, a full window is read */
@@ -413,28 +414,42 @@ int64_t zip_find_case_folded(zip *z, ckpt_str folder, ckpt_str name)
     return lower >= 0 ? lower : i == MAP_NONE ? -1 : (int64_t)i;
 }
 
-/* read_window - sets *OUT to at least N <= WINDOW bytes at AT. NEXT_IS_NEAR: reads a full window, because
- * the next headers are near, too. Fails if the file ends before N bytes. */
-static ckpt_status read_window(zip *z, uint64_t at, size_t n, bool next_is_near, const unsigned char **out,
+/* How the local headers are read. */
+struct header_reading {
+    struct window *window; /* that of the caller, who will read the payload by it, too; NULL: none */
+    bool next_is_near;     /* without a window: a full one is read, because the next headers are near */
+};
+
+/* fill_window - reads at least N bytes at AT to z->window. */
+static ckpt_status fill_window(zip *z, const struct header_reading *how, uint64_t at, size_t n,
                                ckpt_error *err)
 {
     struct zip_window *w = z->window;
-    if (!w) {
-        w = z->window = malloc(sizeof *w + (z->src->size < WINDOW ? (size_t)z->src->size : WINDOW));
-        if (!w)
+    uint64_t left = at < z->src->size ? z->src->size - at : 0;
+    size_t wanted = how->next_is_near ? WINDOW : n + ALIGNMENT_EXTRA,
+           size = left < wanted ? (size_t)left : wanted;
+    size = size < n || how->window ? n : size < WINDOW ? size : WINDOW;
+    w->pos = at;
+    w->len = 0;
+    CKPT_TRY(how->window ? window_read(how->window, z->src, at, w->bytes, size, err)
+                         : source_read(z->src, at, w->bytes, size, err));
+    w->len = size;
+    return CKPT_OK;
+}
+
+/* read_window - sets *OUT to at least N <= WINDOW bytes at AT. Fails if the file ends before N bytes. */
+static ckpt_status read_window(zip *z, const struct header_reading *how, uint64_t at, size_t n,
+                               const unsigned char **out, ckpt_error *err)
+{
+    if (!z->window) {
+        z->window = malloc(sizeof *z->window + (z->src->size < WINDOW ? (size_t)z->src->size : WINDOW));
+        if (!z->window)
             return fail_memory(err);
-        w->pos = w->len = 0;
+        z->window->pos = z->window->len = 0;
     }
-    if (at < w->pos || !range_within(at - w->pos, n, w->len) || w->len == 0) {
-        uint64_t left = at < z->src->size ? z->src->size - at : 0;
-        size_t wanted = next_is_near ? WINDOW : n + ALIGNMENT_EXTRA,
-               size = left < wanted ? (size_t)left : wanted;
-        size = size < n ? n : size < WINDOW ? size : WINDOW;
-        w->pos = at;
-        w->len = 0;
-        CKPT_TRY(source_read(z->src, at, w->bytes, size, err));
-        w->len = size;
-    }
+    struct zip_window *w = z->window;
+    if (at < w->pos || !range_within(at - w->pos, n, w->len) || w->len == 0)
+        CKPT_TRY(fill_window(z, how, at, n, err));
     /* bounded: inside the window, by range_within */
     *out = w->bytes + (at - w->pos);
     return CKPT_OK;
@@ -464,17 +479,17 @@ static ckpt_status check_sizes(zip *z, const struct zip_entry *e, struct zip_hea
     return h.usize == e->usize ? CKPT_OK : fail_header_differs(z, e, "the size", h.usize, e->usize, err);
 }
 
-/* check_local - reads the local header of E, compares it with the central directory, and sets e->data_offset,
- * unless that was done before. The caller has locked Z. */
-static ckpt_status check_local(zip *z, struct zip_entry *e, ckpt_error *err)
+/* check_local - reads the local header of E by WINDOW (NULL: by that of Z), compares it with the central
+ * directory, and sets e->data_offset, unless that was done before. The caller has locked Z. */
+static ckpt_status check_local(zip *z, struct zip_entry *e, struct window *window, ckpt_error *err)
 {
     if (e->is_located)
         return CKPT_OK;
     const unsigned char *b;
-    bool next_is_near = z->all_located && e->next_at - e->header_offset <=
-                                              (z->sequential ? 2 * MAX_HEADER_GAP : MAX_HEADER_GAP);
-    /* bounded: a name has 16 bits of length */
-    CKPT_TRY(read_window(z, e->header_offset, ZIP_LOCAL_SIZE + e->name.len, next_is_near, &b, err));
+    const struct header_reading how = {
+        .window = window, .next_is_near = z->all_located && e->next_at - e->header_offset <= MAX_HEADER_GAP};
+    size_t fixed = ZIP_LOCAL_SIZE + e->name.len; /* bounded: a name has 16 bits of length */
+    CKPT_TRY(read_window(z, &how, e->header_offset, fixed, &b, err));
     struct zip_header h = zip_parse_local(b);
     uint64_t end;
     char found[TEXT_BYTES_SIZE];
@@ -501,23 +516,26 @@ static ckpt_status check_local(zip *z, struct zip_entry *e, ckpt_error *err)
         return zip_fail(
             z, e, e->header_offset, err, "its {%llu bytes from %llu on} overlap {=what begins at %llu}",
             (unsigned long long)e->csize, (unsigned long long)data, (unsigned long long)e->next_at);
-    CKPT_TRY(read_window(z, e->header_offset, zip_local_length(&h), next_is_near, &b, err));
-    CKPT_TRY(check_sizes(z, e, h, cursor_of(b + ZIP_LOCAL_SIZE + h.name_len, h.extra_len, 0), err));
+    CKPT_TRY(read_window(z, &how, e->header_offset + fixed, h.extra_len, &b, err)); /* bounded: DATA */
+    CKPT_TRY(check_sizes(z, e, h, cursor_of(b, h.extra_len, 0), err));
     e->data_offset = data;
     e->is_located = true;
     return CKPT_OK;
 }
 
-ckpt_status zip_locate_payload(zip *z, size_t i, ckpt_error *err)
+/* locate_payload - does what zip_locate_payload does; reads the local header by WINDOW, unless it is NULL. */
+static ckpt_status locate_payload(zip *z, size_t i, struct window *window, ckpt_error *err)
 {
     struct zip_entry *e = &z->entries[i];
     if (e->is_located)
         return CKPT_OK;
     pthread_mutex_lock(&z->lock);
-    ckpt_status st = check_local(z, e, err);
+    ckpt_status st = check_local(z, e, window, err);
     pthread_mutex_unlock(&z->lock);
     return st;
 }
+
+ckpt_status zip_locate_payload(zip *z, size_t i, ckpt_error *err) { return locate_payload(z, i, NULL, err); }
 
 void zip_locate_all(zip *z)
 {
@@ -526,7 +544,7 @@ void zip_locate_all(zip *z)
     bool was_located = z->all_located;
     z->all_located = true;
     for (size_t i = 0; !was_located && i < z->n; i++)
-        (void)check_local(z, &z->entries[z->entries_by_offset[i]], &ignored);
+        (void)check_local(z, &z->entries[z->entries_by_offset[i]], NULL, &ignored);
     pthread_mutex_unlock(&z->lock);
 }
 
@@ -545,13 +563,14 @@ static ckpt_status member_read(source *s, uint64_t off, void *out, size_t n, ckp
     return source_read(m->z->src, m->z->entries[m->entry].data_offset + off, out, n, err);
 }
 
-static ckpt_status member_locate(source *s, ckpt_error *err)
+static ckpt_status member_locate(source *s, struct window *w, ckpt_error *err)
 {
     member_source *m = (member_source *)s;
     if (s->position != CKPT_NO_OFFSET)
         return CKPT_OK;
-    zip_locate_all(m->z);
-    CKPT_TRY(zip_locate_payload(m->z, m->entry, err));
+    if (!w)
+        zip_locate_all(m->z);
+    CKPT_TRY(locate_payload(m->z, m->entry, w, err));
     s->position = source_pos(m->z->src, m->z->entries[m->entry].data_offset);
     return CKPT_OK;
 }
@@ -559,14 +578,7 @@ static ckpt_status member_locate(source *s, ckpt_error *err)
 /* member_close - frees nothing: sources of members are in the arena, because there may be very many. */
 static void member_close(source *s) { (void)s; }
 
-static void member_sequential(source *s)
-{
-    zip *z = ((member_source *)s)->z;
-    pthread_mutex_lock(&z->lock);
-    z->sequential = z->sequential || !z->all_located;
-    pthread_mutex_unlock(&z->lock);
-    source_advise_sequential(z->src);
-}
+static void member_advise(source *s) { source_advise_sequential(((member_source *)s)->z->src); }
 
 static bool member_extent(source *s, uint64_t off, int *fd, uint64_t *at)
 {
@@ -612,7 +624,7 @@ static const struct source_ops member_ops = {.read_at = member_read,
                                              .check = member_check,
                                              .close = member_close,
                                              .locate = member_locate,
-                                             .advise_sequential = member_sequential,
+                                             .advise_sequential = member_advise,
                                              .extent = member_extent,
                                              .map = member_map};
 

@@ -29,6 +29,7 @@ struct copy_pool {
     unsigned nworkers;
     uint32_t *picked; /* the items that a dry run reads; NULL: all */
     size_t n;
+    bool locates_items; /* each item is located before it is read; else all were */
 };
 
 /* The results of copying an item or a chunk of it. */
@@ -286,6 +287,15 @@ static ckpt_status start_range(struct copy_range *r, size_t i, const struct para
     return buffered_open(&r->worker->out, p->job->out, err);
 }
 
+/* locate_item - locates the storage of the item of R, if it is in a file. */
+static void locate_item(const struct copy_range *r)
+{
+    ckpt_error ignored;
+    const struct storage *s = get_item_storage(r->pool, &r->item);
+    if (r->pool->locates_items && s && s->src)
+        (void)window_locate(&r->worker->window, s->src, s->nbytes, &ignored);
+}
+
 /* put_header - writes the header of the item of R, if R begins at the first byte of the item. */
 static ckpt_status put_header(const struct copy_range *r, ckpt_error *err)
 {
@@ -318,6 +328,7 @@ static ckpt_status copy_elements(struct copy_range *r, size_t i, const struct pa
                                  ckpt_error *err)
 {
     CKPT_TRY(start_range(r, i, chunk, err));
+    locate_item(r);
     CKPT_TRY(put_header(r, err));
     return r->item.storage ? copy_storage(r, err) : copy_row(r, chunk, err);
 }
@@ -400,19 +411,25 @@ static ckpt_status pick_items(struct copy_pool *p, ckpt_error *err)
     return CKPT_OK;
 }
 
-/* locate_storages - locates all storages at once if many of them will be read. A storage that cannot be
- * located is reported when it is read. */
-static void locate_storages(const struct copy_pool *p)
+/* locate_storages - locates all storages at once if many of them will be read. Returns false if they are
+ * stored unchanged in a file: then each one is located when it is read, because both are read by the same
+ * window. A storage that cannot be located is reported when it is read. */
+static bool locate_storages(const struct copy_pool *p)
 {
     ckpt_error ignored;
+    int fd;
+    uint64_t at;
     struct table *t = p->job->file ? &p->job->file->table : NULL;
     if (!t || p->n == 0 || p->n < t->nstorages / 4)
-        return;
+        return true;
     struct copy_item x = get_item(p, 0);
     const struct storage *s = get_item_storage(p, &x);
     if (s && s->src)
         source_advise_sequential(s->src);
+    if (s && s->src && source_extent(s->src, s->off, &fd, &at))
+        return false;
     (void)table_locate(t, &ignored);
+    return true;
 }
 
 /* report_progress - scales the bytes read so far to the bytes to be written. */
@@ -429,8 +446,10 @@ static int report_progress(void *user, uint64_t done, uint64_t total)
 
 static ckpt_status run_pool(struct copy_pool *p, ckpt_error *err)
 {
+    p->locates_items = !locate_storages(p);
     struct parallel_job s = {.defers_check = true,
                              .n = p->n,
+                             .locates_items = p->locates_items,
                              .threads = p->job->options->threads,
                              .get_item = get_parallel_item,
                              .process = copy_one_item,
@@ -439,7 +458,6 @@ static ckpt_status run_pool(struct copy_pool *p, ckpt_error *err)
                              .progress = report_progress,
                              .user = p,
                              .progress_user = p};
-    locate_storages(p);
     CKPT_TRY(parallel_run(&s, err));
     for (unsigned i = 0; i < p->nworkers; i++)
         if (p->workers[i].out.block)

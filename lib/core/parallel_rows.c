@@ -361,13 +361,13 @@ static ckpt_status make_groups(struct parallel_state *t, ckpt_error *err)
 
 /* ------------------------------------------------------------------ threads */
 
-/* can_read_parallel - locates all storages of F; returns true if several threads can read them. */
-static bool can_read_parallel(ckpt_file *f)
+/* can_read_parallel - returns true if several threads can read the storages of F. If LOCATE, locates all. */
+static bool can_read_parallel(ckpt_file *f, bool locate)
 {
     ckpt_error ignored;
     if (!f)
         return true;
-    if (f->ignore_crc || table_locate_sources(&f->table, &ignored) != CKPT_OK)
+    if (f->ignore_crc || (locate && table_locate_sources(&f->table, &ignored) != CKPT_OK))
         return false;
     for (size_t i = 0; i < f->table.nstorages; i++)
         if (f->table.storages[i].src && f->table.storages[i].src->serializes_reads)
@@ -382,7 +382,8 @@ static bool can_read_storages_parallel(const struct parallel_state *t)
     for (size_t i = 0; i < t->job->n; i++) {
         struct parallel_item x = get_item(t, i);
         source *src = x.storage ? x.storage->src : NULL;
-        if (src && (src->serializes_reads || source_locate(src, &ignored) != CKPT_OK))
+        if (src && (src->serializes_reads ||
+                    (!t->job->locates_items && source_locate(src, &ignored) != CKPT_OK)))
             return false;
     }
     return true;
@@ -392,8 +393,9 @@ static unsigned choose_threads(const struct parallel_state *t)
 {
     struct parallel_item x = get_item(t, 0);
     unsigned n = pool_threads(t->job->threads);
-    if (n == 1 || t->total_bytes < MIN_PARALLEL_BYTES || !can_read_parallel(x.file) ||
-        !can_read_parallel(x.other) || !can_read_storages_parallel(t))
+    bool locate = !t->job->locates_items;
+    if (n == 1 || t->total_bytes < MIN_PARALLEL_BYTES || !can_read_parallel(x.file, locate) ||
+        !can_read_parallel(x.other, locate) || !can_read_storages_parallel(t))
         return 1;
     return n;
 }

@@ -13,6 +13,7 @@
 
 typedef struct source source;
 struct patches;
+struct window;
 
 /* Receives the progress of reading a file that is being opened, on one thread. */
 struct source_watch {
@@ -27,9 +28,10 @@ struct source_ops {
     /* read_at - reads N bytes at OFF, which are within [0, size). */
     ckpt_status (*read_at)(source *s, uint64_t off, void *out, size_t n, ckpt_error *err);
     void (*close)(source *s); /* frees S itself */
-    /* locate - sets position, for sources that must read the file to find it (members of an archive); NULL:
-     * position is set from the start. */
-    ckpt_status (*locate)(source *s, ckpt_error *err);
+    /* locate - sets position, for sources that must read the file to find it (members of an archive), by the
+     * window W or, if it is NULL, together with the positions of similar sources. NULL: position is set from
+     * the start. */
+    ckpt_status (*locate)(source *s, struct window *w, ckpt_error *err);
     void (*advise_sequential)(source *s); /* see source_advise_sequential; may be NULL */
     bool (*extent)(source *s, uint64_t off, int *fd, uint64_t *at); /* see source_extent; may be NULL */
     /* map - see source_map; NULL: the bytes are encoded, or in several pieces. */
@@ -71,7 +73,7 @@ void source_unref(source *s); /* NULL is allowed */
 /* source_locate - sets position, if it can be known. */
 static inline ckpt_status source_locate(source *s, ckpt_error *err)
 {
-    return s->ops->locate ? s->ops->locate(s, err) : CKPT_OK;
+    return s->ops->locate ? s->ops->locate(s, NULL, err) : CKPT_OK;
 }
 /* source_pos - returns the offset of OFF where POSITION counts, or CKPT_NO_OFFSET. */
 uint64_t source_pos(const source *s, uint64_t off);

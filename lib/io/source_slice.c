@@ -25,10 +25,10 @@ static void slice_close(source *s)
 
 static void slice_advise(source *s) { source_advise_sequential(((struct slice_source *)s)->parent); }
 
-static ckpt_status slice_locate(source *s, ckpt_error *err)
+static ckpt_status slice_locate(source *s, struct window *w, ckpt_error *err)
 {
     const struct slice_source *sl = (const struct slice_source *)s;
-    CKPT_TRY(source_locate(sl->parent, err));
+    CKPT_TRY(sl->parent->ops->locate ? sl->parent->ops->locate(sl->parent, w, err) : CKPT_OK);
     s->position = source_pos(sl->parent, sl->off);
     return CKPT_OK;
 }
