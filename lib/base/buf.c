@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/store.h"
+
 void buf_init(buf *b, size_t max_bytes) { *b = (buf){.max = max_bytes}; }
 
 void buf_free(buf *b)
@@ -51,7 +53,13 @@ unsigned char *buf_extend(buf *b, size_t n)
     return b->data + (b->len - n);
 }
 
-void buf_byte(buf *b, unsigned char c) { buf_put(b, &c, 1); }
+void buf_byte(buf *b, unsigned char c)
+{
+    if (!b->failed && b->len < b->cap && b->len < b->max)
+        b->data[b->len++] = c;
+    else
+        buf_put(b, &c, 1);
+}
 
 void buf_put_str(buf *b, ckpt_str s) { buf_put(b, s.ptr, s.len); }
 
@@ -76,18 +84,25 @@ void buf_printf(buf *b, const char *fmt, ...)
     va_end(args);
 }
 
-static void put_le(buf *b, uint64_t v, size_t n)
+void buf_u16le(buf *b, uint16_t v)
 {
-    unsigned char bytes[8];
-    for (size_t i = 0; i < n; i++, v >>= 8)
-        bytes[i] = (unsigned char)v;
-    buf_put(b, bytes, n);
+    unsigned char *to = buf_extend(b, sizeof v);
+    if (to)
+        store_u16le(to, v);
 }
 
-void buf_u16le(buf *b, uint16_t v) { put_le(b, v, 2); }
+void buf_u32le(buf *b, uint32_t v)
+{
+    unsigned char *to = buf_extend(b, sizeof v);
+    if (to)
+        store_u32le(to, v);
+}
 
-void buf_u32le(buf *b, uint32_t v) { put_le(b, v, 4); }
-
-void buf_u64le(buf *b, uint64_t v) { put_le(b, v, 8); }
+void buf_u64le(buf *b, uint64_t v)
+{
+    unsigned char *to = buf_extend(b, sizeof v);
+    if (to)
+        store_u64le(to, v);
+}
 
 ckpt_str buf_view(const buf *b) { return b->data ? str_of((const char *)b->data, b->len) : str_of("", 0); }

@@ -178,8 +178,8 @@ static struct map_slot *find_slot(const map *m, const char *text, uint64_t key, 
 
 static uint32_t get_value(const map *m, const char *text, uint64_t key, uint32_t hash)
 {
-    const struct map_slot *s = m->count ? find_slot(m, text, key, hash) : NULL;
-    return s && s->hash ? s->value : MAP_NONE;
+    const struct map_slot *s = find_slot(m, text, key, hash);
+    return s->hash ? s->value : MAP_NONE;
 }
 
 static bool grow_slots(map *m)
@@ -239,7 +239,7 @@ static const char *key_address(ckpt_str key) { return key.len ? key.ptr : ""; }
 
 uint32_t map_get(const map *m, ckpt_str key)
 {
-    return get_value(m, key_address(key), key.len, hash_text(m, key));
+    return m->count ? get_value(m, key_address(key), key.len, hash_text(m, key)) : MAP_NONE;
 }
 
 bool map_put(map *m, ckpt_str key, uint32_t value, uint32_t *old)
@@ -247,7 +247,10 @@ bool map_put(map *m, ckpt_str key, uint32_t value, uint32_t *old)
     return put_key(m, key_address(key), key.len, hash_text(m, key), value, old);
 }
 
-uint32_t map_get_num(const map *m, uint64_t key) { return get_value(m, NULL, key, hash_num(m, key)); }
+uint32_t map_get_num(const map *m, uint64_t key)
+{
+    return m->count ? get_value(m, NULL, key, hash_num(m, key)) : MAP_NONE;
+}
 
 bool map_put_num(map *m, uint64_t key, uint32_t value, uint32_t *old)
 {

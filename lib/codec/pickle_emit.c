@@ -48,16 +48,23 @@ static size_t get_site_end(const pickle_writer *w, uint32_t site)
     return (size_t)(text.ptr - (const char *)w->out->data) + text.len; /* bounded: in the output */
 }
 
+static void init_contents(pickle_writer *w, struct put_contents *c, size_t expected)
+{
+    c->sites = map_new_index(expected, get_site_content, w);
+    memset(c->recent, 0xff, sizeof c->recent); /* MAP_NONE */
+    if (!c->sites)
+        pickle_writer_fail_memory(w);
+}
+
 bool pickle_writer_init(pickle_writer *w)
 {
     w->nodes = map_new(64);
-    w->texts = map_new_index(256, get_site_content, w);
-    w->bytes = map_new_index(16, get_site_content, w);
-    w->globals = map_new_index(16, get_site_content, w);
     w->begin_counts = map_new(16);
-    w->memo = map_new(16);
+    init_contents(w, &w->texts, 256);
+    init_contents(w, &w->bytes, 16);
+    init_contents(w, &w->globals, 16);
     buf_init(&w->name, SIZE_MAX);
-    if (!w->nodes || !w->texts || !w->bytes || !w->globals || !w->begin_counts || !w->memo)
+    if (!w->nodes || !w->begin_counts)
         pickle_writer_fail_memory(w);
     return w->status == CKPT_OK;
 }
@@ -65,11 +72,10 @@ bool pickle_writer_init(pickle_writer *w)
 void pickle_writer_free(pickle_writer *w)
 {
     map_free(w->nodes);
-    map_free(w->texts);
-    map_free(w->bytes);
-    map_free(w->globals);
     map_free(w->begin_counts);
-    map_free(w->memo);
+    map_free(w->texts.sites);
+    map_free(w->bytes.sites);
+    map_free(w->globals.sites);
     buf_free(&w->name);
     free(w->put_sites);
     free(w->first_sites);
@@ -114,7 +120,7 @@ static bool extend_first_sites(pickle_writer *w, size_t offset)
  * value if IS_END, else the offset of the opcode of a text or global. */
 static uint32_t add_put_site(pickle_writer *w, size_t offset, bool is_end)
 {
-    struct put_site s = {.low31 = offset & 0x7FFFFFFF, .is_end = is_end};
+    struct put_site s = {.low31 = offset & 0x7FFFFFFF, .is_end = is_end, .memo = MAP_NONE};
     if (w->nput_sites < MAP_NONE && extend_first_sites(w, offset) &&
         arena_push(NULL, &w->put_sites, &w->nput_sites, &w->cap_put_sites, &s, sizeof s))
         return (uint32_t)(w->nput_sites - 1);
@@ -127,16 +133,10 @@ static void emit_get(pickle_writer *w, uint32_t site)
 {
     if (w->status != CKPT_OK)
         return;
-    uint32_t index = w->nmemo, old;
-    if (!map_put_num(w->memo, site, index, &old)) {
-        pickle_writer_fail_memory(w);
-        return;
-    }
-    if (old == MAP_NONE)
-        w->nmemo++;
-    else
-        index = old;
-    put_op_and_number(w, PICKLE_BINGET, PICKLE_LONG_BINGET, index);
+    struct put_site *s = &w->put_sites[site];
+    if (s->memo == MAP_NONE)
+        s->memo = w->nmemo++;
+    put_op_and_number(w, PICKLE_BINGET, PICKLE_LONG_BINGET, s->memo);
 }
 
 void add_put_site_after(pickle_writer *w, const ckpt_value *v)
@@ -155,16 +155,20 @@ bool emit_get_if_known(pickle_writer *w, const ckpt_value *v)
 
 /* emit_get_if_known_content - if the text or global KEY was written before, writes GET for it and returns
  * true. Else the caller must write it next and call add_put_site. */
-static bool emit_get_if_known_content(pickle_writer *w, map *m, ckpt_str key)
+static bool emit_get_if_known_content(pickle_writer *w, struct put_contents *c, ckpt_str key)
 {
-    uint32_t site = MAP_NONE;
+    uint32_t *recent = &c->recent[key.len % (sizeof c->recent / sizeof *c->recent)], site = *recent;
     if (w->status != CKPT_OK || !buf_ok(w->out))
         return true; /* keys cannot be compared with the output: it may be incomplete */
-    if (!map_put(m, key, (uint32_t)w->nput_sites, &site))
-        pickle_writer_fail_memory(w);
-    if (site != MAP_NONE)
-        emit_get(w, site);
-    return site != MAP_NONE;
+    if (site == MAP_NONE || !str_eq(get_site_content(w, site), key)) {
+        if (!map_put(c->sites, key, (uint32_t)w->nput_sites, &site))
+            pickle_writer_fail_memory(w);
+        if (site == MAP_NONE)
+            return false;
+        *recent = site;
+    }
+    emit_get(w, site);
+    return true;
 }
 
 /* get_put_size - returns the size of a PUT with memo INDEX; 0 if INDEX is MAP_NONE: no PUT. */
@@ -185,7 +189,7 @@ void pickle_writer_finish(pickle_writer *w)
     pickle_put_op(w, PICKLE_STOP);
     end = w->out->len;
     for (size_t i = 0; i < w->nput_sites; i++)
-        puts_size += get_put_size(map_get_num(w->memo, i));
+        puts_size += get_put_size(w->put_sites[i].memo);
     for (size_t left = puts_size; left;) {
         size_t chunk_len = left < CHUNK ? left : CHUNK;
         buf_put(w->out, zeros, chunk_len);
@@ -196,7 +200,7 @@ void pickle_writer_finish(pickle_writer *w)
     /* From the last site to the first: the bytes after a site move once, by the size of all PUTs before
      * them. */
     for (size_t i = w->nput_sites; puts_size && i-- > 0;) {
-        uint32_t index = map_get_num(w->memo, i);
+        uint32_t index = w->put_sites[i].memo;
         if (index == MAP_NONE)
             continue;
         size_t site_end = get_site_end(w, (uint32_t)i);
@@ -287,9 +291,9 @@ static bool emit_text_header(pickle_writer *w, enum pickle_opcode op, uint64_t n
 
 void emit_text(pickle_writer *w, enum pickle_opcode op, ckpt_str s)
 {
-    map *m = op == PICKLE_BINUNICODE ? w->texts : w->bytes;
+    struct put_contents *contents = op == PICKLE_BINUNICODE ? &w->texts : &w->bytes;
     size_t opcode_at = w->out->len;
-    if (emit_get_if_known_content(w, m, s) || !emit_text_header(w, op, s.len))
+    if (emit_get_if_known_content(w, contents, s) || !emit_text_header(w, op, s.len))
         return;
     buf_put_str(w->out, s);
     (void)add_put_site(w, opcode_at, false);
@@ -330,7 +334,7 @@ static void emit_name(pickle_writer *w, ckpt_str module, ckpt_str name, bool is_
     buf_byte(&w->name, '\n');
     if (!buf_ok(&w->name)) {
         pickle_writer_fail_memory(w);
-    } else if (!emit_get_if_known_content(w, w->globals, buf_view(&w->name))) {
+    } else if (!emit_get_if_known_content(w, &w->globals, buf_view(&w->name))) {
         size_t opcode_at = w->out->len;
         pickle_put_op(w, PICKLE_GLOBAL);
         buf_put_str(w->out, buf_view(&w->name));
@@ -415,11 +419,11 @@ static void replace_text_by_get(pickle_writer *w, size_t opcode_at, size_t begin
         return;
     /* bounded: BEGIN is in the output */
     ckpt_str text = str_of((const char *)w->out->data + begin, w->out->len - begin);
-    uint32_t site = map_get(w->texts, text);
+    uint32_t site = map_get(w->texts.sites, text);
     if (site != MAP_NONE) {
         w->out->len = opcode_at;
         emit_get(w, site);
-    } else if (!map_put(w->texts, text, add_put_site(w, opcode_at, false), NULL)) {
+    } else if (!map_put(w->texts.sites, text, add_put_site(w, opcode_at, false), NULL)) {
         pickle_writer_fail_memory(w);
     }
 }

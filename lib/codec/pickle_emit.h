@@ -17,6 +17,15 @@
 struct put_site {
     uint32_t low31 : 31;
     uint32_t is_end : 1; /* the offset is the end of the value; else the opcode of a text or global */
+    uint32_t memo;       /* index in the memo, if a GET uses it; else MAP_NONE */
+};
+
+/* The put sites of texts or globals, by their content. */
+struct put_contents {
+    map *sites;
+    /* recent - by length modulo 16: a site that was found by its content; MAP_NONE: none. Most tensors repeat
+     * a few texts and globals, and comparing with one costs much less than hashing. */
+    uint32_t recent[16];
 };
 
 struct pickle_writer {
@@ -27,10 +36,9 @@ struct pickle_writer {
     size_t *first_sites; /* [k]: index of the first site at offset (k + 1) * 2^31 or beyond */
     size_t nfirst_sites; /* number of first_sites */
     uint32_t nmemo;
-    map *memo;          /* put site -> memo index, if a GET uses it */
     map *nodes;         /* node -> put site */
-    map *texts, *bytes; /* texts: content of a STR -> put site; bytes: the same of STR8 */
-    map *globals;       /* module, newline, name, newline -> put site */
+    struct put_contents texts, bytes; /* of STR, of STR8 */
+    struct put_contents globals;      /* the content: module, newline, name, newline */
     map *begin_counts;  /* node that contains itself -> how often it was begun before it was complete */
     buf name;           /* the global being written, as a key of GLOBALS */
     struct pickle_frame *frames; /* pickle_write.c */

@@ -325,16 +325,29 @@ static bool comes_after(ckpt_str key, ckpt_str other)
     return key.len != other.len ? key.len > other.len : str_compare(key, other) > 0;
 }
 
-/* torch numbers its storages, so a key that comes after all others is new: usually no key is looked up. */
+static bool is_storage_of_key(const ckpt_file *f, uint32_t i, ckpt_str key)
+{
+    const struct storage *s = i < f->table.nstorages ? &f->table.storages[i] : NULL;
+    return s && s->in_key_index && str_eq(s->key, key);
+}
+
+/* torch numbers its storages, so a key that comes after all others is new. One that is not is usually that of
+ * the last storage found, or of the next one: the index is rarely needed. */
 ckpt_status file_storage_find(ckpt_file *f, ckpt_str key, uint32_t *index, ckpt_error *err)
 {
     *index = CKPT_NO_STORAGE;
     if (comes_after(key, f->last_key))
         return CKPT_OK;
+    uint32_t guess = is_storage_of_key(f, f->last_found, key) ? f->last_found : f->last_found + 1;
+    if (is_storage_of_key(f, guess, key)) {
+        *index = f->last_found = guess;
+        return CKPT_OK;
+    }
     const map *keys = file_index_storage_keys(f);
     if (!keys)
         return fail_memory(err);
     *index = map_get(keys, key); /* MAP_NONE is CKPT_NO_STORAGE */
+    f->last_found = *index == CKPT_NO_STORAGE ? f->last_found : *index;
     return CKPT_OK;
 }
 

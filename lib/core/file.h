@@ -97,6 +97,7 @@ struct ckpt_file {
     map *storage_keys;   /* torch: storage key -> storage, of the first nindexed_storages */
     size_t nindexed_storages;
     ckpt_str last_key;   /* the greatest key given to file_storage_add, in the order of numbers */
+    uint32_t last_found; /* the storage that file_storage_find found last */
     map *node_storages;  /* node that holds bytes itself (numpy array, stream in a bytes object) -> storage */
     void *container;     /* what the format keeps, such as its archive */
     void (*container_free)(void *);

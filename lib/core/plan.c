@@ -64,12 +64,20 @@ struct edit *plan_find_or_add_edit(ckpt_plan *p, const ckpt_value *node, uint32_
     return ok ? &p->edits[p->nedits - 1] : NULL;
 }
 
+#define FEW_EDITS 4u /* comparing so many nodes costs less than hashing one */
+
 const struct edit *plan_find_edit(const ckpt_plan *p, const ckpt_value *node)
 {
     if (!p->nedits || !node)
         return NULL;
-    uint32_t i = map_get_num(p->edit_of, ptr_key(node));
-    return i == MAP_NONE ? NULL : &p->edits[i];
+    if (p->nedits > FEW_EDITS) {
+        uint32_t i = map_get_num(p->edit_of, ptr_key(node));
+        return i == MAP_NONE ? NULL : &p->edits[i];
+    }
+    for (size_t i = 0; i < p->nedits; i++)
+        if (p->edits[i].node == node)
+            return &p->edits[i];
+    return NULL;
 }
 
 bool plan_edit_entry(void *plan, const ckpt_value *v, uint32_t i, ckpt_str *text)

@@ -215,7 +215,7 @@ bool value_is_global(const ckpt_value *v, const char *module, const char *name)
 bool value_calls(const ckpt_value *v, const char *module, const char *name, uint32_t nargs)
 {
     const struct value_call *c = as_call(v);
-    return c && value_is_global(c->callable, module, name) && value_nargs(v) >= nargs;
+    return c && value_nargs(v) >= nargs && value_is_global(c->callable, module, name);
 }
 
 uint32_t value_count(const ckpt_value *v)

@@ -38,23 +38,26 @@ static bool is_found_by_key(const ckpt_file *f, const ckpt_value *v)
 {
     ckpt_str key;
     const ckpt_value *pid = v->type == CKPT_V_PERSID ? v->u.pid : NULL;
-    return !f->nparts && f->storage_keys && pid && pid->type == CKPT_V_TUPLE &&
+    return !f->nparts && pid && pid->type == CKPT_V_TUPLE &&
            value_text(value_item(pid, 2), &key);
 }
 
-static struct storage *find_storage_by_key(const ckpt_file *f, const ckpt_value *v)
+static struct storage *find_storage_by_key(struct torch_writer *w, ckpt_file *f, const ckpt_value *v)
 {
+    ckpt_error ignored;
     struct torch_pid pid;
-    uint32_t at = torch_pid_parse(v, &pid) ? map_get(f->storage_keys, pid.key) : MAP_NONE;
-    return at == MAP_NONE ? NULL : &f->table.storages[at];
+    uint32_t at = CKPT_NO_STORAGE;
+    if (torch_pid_parse(v, &pid) && file_storage_find(f, pid.key, &at, &ignored) != CKPT_OK)
+        w->out_of_memory = true;
+    return at == CKPT_NO_STORAGE ? NULL : &f->table.storages[at];
 }
 
-static struct storage *find_node_storage(const struct torch_writer *w, const ckpt_value *node)
+static struct storage *find_node_storage(struct torch_writer *w, const ckpt_value *node)
 {
     uint32_t i = map_get_num(w->storage_of, ptr_key(node));
     if (i != MAP_NONE)
         return w->node_storages[i].storage;
-    return is_found_by_key(w->p->file, node) ? find_storage_by_key(w->p->file, node) : NULL;
+    return is_found_by_key(w->p->file, node) ? find_storage_by_key(w, w->p->file, node) : NULL;
 }
 
 /* make_cast_storage_id - returns a persistent id of S for a call that make_cast_call makes, or NULL. */
@@ -76,9 +79,9 @@ static bool is_in_cast_call(const struct torch_writer *w, const ckpt_value *node
 static ckpt_status map_pickle_storages(struct torch_writer *w, ckpt_file *f, const struct pickle_facts *facts,
                                        ckpt_error *err)
 {
-    for (size_t i = 0; f->storage_keys && i < facts->npersids; i++) {
+    for (size_t i = 0; i < facts->npersids; i++) {
         const ckpt_value *v = facts->persids[i];
-        struct storage *s = is_found_by_key(w->p->file, v) ? NULL : find_storage_by_key(f, v);
+        struct storage *s = is_found_by_key(w->p->file, v) ? NULL : find_storage_by_key(w, f, v);
         if (s)
             CKPT_TRY(map_node_storage(w, v, s, false, err));
     }
@@ -102,13 +105,8 @@ static ckpt_status add_opaque_storages(ckpt_file *f, ckpt_error *err)
 static ckpt_status map_all_storages(struct torch_writer *w, ckpt_file *f, ckpt_error *err)
 {
     CKPT_TRY(add_opaque_storages(f, err));
-    for (size_t k = 0; k < f->nparts; k++) {
+    for (size_t k = 0; k < f->nparts; k++)
         CKPT_TRY(add_opaque_storages(f->parts[k], err));
-        if (!file_index_storage_keys(f->parts[k]))
-            return fail_memory(err);
-    }
-    if (!file_index_storage_keys(f))
-        return fail_memory(err);
     for (size_t i = 0; i < f->npickles; i++)
         CKPT_TRY(map_pickle_storages(w, f, f->pickles[i], err));
     for (size_t k = 0; k < f->nparts; k++)
@@ -223,7 +221,7 @@ bool torch_has_storage_class(ckpt_dtype dt)
 static ckpt_status put_storage(struct torch_writer *w, pickle_writer *pw, struct storage *s, ckpt_dtype dtype,
                                ckpt_str module, ckpt_str klass, ckpt_error *err)
 {
-    char key[16];
+    char key[STR_NUMBER_MAX];
     uint32_t n;
     const struct dtype_info *d = dtype_info(dtype);
     /* for packed quantized elements, numel is a number of bytes */
@@ -232,14 +230,13 @@ static ckpt_status put_storage(struct torch_writer *w, pickle_writer *pw, struct
     uint64_t nbytes = torch_zip_storage_size(w, s);
     bool untyped = str_is(klass, "UntypedStorage") || str_is(klass, "_UntypedStorage") ||
                    !torch_has_storage_class(dtype) || nbytes % item_size != 0;
-    (void)snprintf(key, sizeof key, "%u", n);
     pickle_put_op(pw, PICKLE_MARK);
     pickle_put_text(pw, STR_LIT("storage"));
     if (untyped)
         pickle_put_global(pw, STR_LIT("torch.storage"), STR_LIT("UntypedStorage"));
     else
         pickle_put_global(pw, module.len ? module : STR_LIT("torch"), klass.len ? klass : str_c(d->storage));
-    pickle_put_text(pw, str_c(key));
+    pickle_put_text(pw, format_number(n, key));
     pickle_put_text(pw, s->location.len ? s->location : STR_LIT("cpu"));
     pickle_put_uint(pw, untyped ? nbytes : nbytes / item_size);
     pickle_put_op(pw, PICKLE_TUPLE);
@@ -555,11 +552,12 @@ static bool takes_storage(const ckpt_value *callable)
 static ckpt_status rewrite_args(struct torch_writer *w, ckpt_value **func, ckpt_value **args, ckpt_error *err)
 {
     struct rebuild_call r = {NULL, {NULL}, 0};
-    if (!takes_storage(*func) || (*args)->type != CKPT_V_TUPLE || value_count(*args) > 8)
+    uint32_t n = (*args)->type == CKPT_V_TUPLE ? value_count(*args) : 0;
+    if (n == 0 || n > 8 || !takes_storage(*func))
         return CKPT_OK;
-    for (r.nargs = 0; r.nargs < value_count(*args); r.nargs++)
+    for (r.nargs = 0; r.nargs < n; r.nargs++)
         r.args[r.nargs] = value_item(*args, r.nargs);
-    if (!r.nargs || !rewrite_rebuild(w, value_name(*func), r.args[0], &r))
+    if (!rewrite_rebuild(w, value_name(*func), r.args[0], &r))
         return CKPT_OK;
     for (uint32_t i = 0; i < r.nargs; i++)
         if (!r.args[i])
@@ -692,8 +690,10 @@ ckpt_status torch_zip_pickle(struct torch_writer *w, ckpt_error *err)
     ckpt_status st = pickle_write(get_root(w->p), &hooks, &w->pickle, err);
     for (size_t i = 0; i < w->nstorages; i++)
         w->storages[i]->output_number = 0;
+    if (w->out_of_memory)
+        return fail_memory(err);
     if (st == CKPT_OK && w->bad_arguments)
         return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, /* the id may be in any pickle, so no offset */
                     "a persistent id in the place of the arguments of a call cannot be written");
-    return st == CKPT_OK && w->out_of_memory ? fail_memory(err) : st;
+    return st;
 }

@@ -22,6 +22,7 @@
 
 #define TOP        "archive"
 #define PICKLE     "data.pkl"
+#define DATA       "data/"
 #define BYTEORDER  "byteorder"
 #define ENDIANNESS "little"
 #define VERSION    "version"
@@ -48,6 +49,17 @@ static uint64_t get_source_offset(const struct torch_writer *w, const struct sto
     return source_pos(s->src, s->off);
 }
 
+/* name_storage - writes "data/NUMBER" to NAME. Returns its length. */
+static size_t name_storage(size_t number, char name[ZIP_NAME])
+{
+    char digits[STR_NUMBER_MAX];
+    const ckpt_str text = format_number(number, digits);
+    memcpy(name, DATA, strlen(DATA));
+    memcpy(name + strlen(DATA), text.ptr, text.len);
+    name[strlen(DATA) + text.len] = '\0'; /* bounded: ZIP_NAME, by far */
+    return strlen(DATA) + text.len;
+}
+
 static void describe_member(const void *user, size_t number, struct zip_output_member *member)
 {
     const struct archive_copy *copy = user;
@@ -56,7 +68,7 @@ static void describe_member(const void *user, size_t number, struct zip_output_m
                                          .source_offset = get_source_offset(copy->w, s),
                                          .header_offset = copy->header_offsets[number],
                                          .crc = copy->crcs[number]};
-    (void)snprintf(member->name, sizeof member->name, "data/%zu", number);
+    name_storage(number, member->name);
 }
 
 static struct copy_item get_copy_item(const void *user, size_t i)
@@ -125,10 +137,9 @@ static ckpt_status compute_archive_size(const struct torch_writer *w, uint64_t *
     bool ok = zip_layout_add_member(&l, TOP, strlen(PICKLE), w->pickle.len, CKPT_NO_OFFSET) &&
               zip_layout_add_member(&l, TOP, strlen(BYTEORDER), strlen(ENDIANNESS), CKPT_NO_OFFSET);
     for (size_t i = 0; ok && i < w->nstorages; i++) {
-        char name[32];
-        int len = snprintf(name, sizeof name, "data/%zu", i);
+        char name[ZIP_NAME];
         const struct storage *s = w->storages[i];
-        ok = zip_layout_add_member(&l, TOP, (size_t)len, torch_zip_storage_size(w, s),
+        ok = zip_layout_add_member(&l, TOP, name_storage(i, name), torch_zip_storage_size(w, s),
                                    get_source_offset(w, s));
     }
     ok = ok && zip_layout_add_member(&l, TOP, strlen(VERSION), strlen(VERSION_3), CKPT_NO_OFFSET) &&
