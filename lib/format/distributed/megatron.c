@@ -24,7 +24,6 @@
 #include "base/checked.h"
 #include "core/check.h"
 #include "format/distributed/megatron_rules.h"
-#include "format/distributed/megatron_zarr.h"
 #include "format/files/folder.h"
 #include "format/graph/walk.h"
 #include "format/nested.h"
@@ -92,7 +91,6 @@ static bool is_rank_folder(ckpt_str name)
     return parse_rank(name, number) > 0;
 }
 
-static bool is_dcp_metadata(ckpt_str name) { return str_is(name, METADATA); }
 static bool is_iteration_folder(ckpt_str name)
 {
     uint64_t n;
@@ -715,17 +713,17 @@ static ckpt_status read_ranks(struct megatron *m)
 static ckpt_status read_all(struct megatron *m)
 {
     ckpt_file *f = m->f;
-    ckpt_str *list;
-    size_t n;
+    const struct format *zarr = format_by_name("megatron-zarr");
     CKPT_TRY(enter_last_iteration(m));
+    struct probe iteration = {.path = f->folder, .is_folder = true, .archive = f->archive};
     part_file_set_step(f, "iter_");
-    CKPT_TRY(folder_list(f, f->folder, is_dcp_metadata, &list, &n, m->err));
-    if (n) { /* the format torch_dist */
+    CKPT_TRY(folder_list_all(f, f->folder, &iteration.names, &iteration.nnames, m->err));
+    if (probe_has(&iteration, METADATA)) { /* the format torch_dist */
         f->format = format_by_name("torch-dcp");
         CKPT_TRY(f->format->read(f, m->err));
-    } else if (megatron_is_zarr(f->archive, f->folder)) {
-        f->format = format_by_name("megatron-zarr");
-        CKPT_TRY(f->format->read(f, m->err));
+    } else if (zarr->probe(&iteration)) {
+        f->format = zarr;
+        CKPT_TRY(zarr->read(f, m->err));
     } else {
         if (f->limits.parallel)
             CKPT_TRY(megatron_rules_read(f->a, f->limits.parallel, &m->rules, m->err));

@@ -3,7 +3,7 @@
 #define FORMAT_ZARR_ARRAYS_H
 
 #include "format/parts/sharded_tensors.h"
-#include "format/store.h"
+#include "format/zarr/store.h"
 #include "io/block_cache.h"
 
 /* An array as a tensor of the file. */

@@ -1,6 +1,6 @@
 /* store.c - see store.h. A file is opened when a value in it is read, and must be inside the folder
  * (parts/part_files). Links to folders are not followed. */
-#include "format/store.h"
+#include "format/zarr/store.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

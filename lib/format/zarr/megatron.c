@@ -1,5 +1,5 @@
 /*
- * megatron_zarr.c - reads Megatron-LM's distributed checkpoints of its back end zarr, which NeMo's .nemo may
+ * megatron.c - reads Megatron-LM's distributed checkpoints of its back end zarr, which NeMo's .nemo may
  * have, too:
  *
  *   metadata.json               {"sharded_backend": "zarr", …}
@@ -11,11 +11,8 @@
  * and chunks without .zarray. A notice reports that common.pt is missing, which Megatron-LM would refuse.
  * Source: megatron/core/dist_checkpointing/strategies/zarr.py and common.py.
  */
-#include "format/distributed/megatron_zarr.h"
-
 #include "codec/zarr.h"
 #include "core/check.h"
-#include "format/distributed/dcp.h"
 #include "format/files/folder.h"
 #include "format/parts/companion_values.h"
 #include "format/parts/part_files.h"
@@ -32,14 +29,10 @@ struct megatron_zarr {
     ckpt_str array; /* the folder of the last array that was read */
 };
 
-bool megatron_is_zarr(source *archive, const char *folder)
-{
-    return folder_file_has(archive, folder, METADATA, "\"sharded_backend\": \"zarr\"");
-}
-
 static bool probe(const struct probe *p)
 {
-    return p->is_folder && probe_has(p, METADATA) && megatron_is_zarr(p->archive, p->path);
+    return p->is_folder && probe_has(p, METADATA) &&
+           folder_file_has(p->archive, p->path, METADATA, "\"sharded_backend\": \"zarr\"");
 }
 
 static ckpt_status put_node(struct megatron_zarr *m, ckpt_str name, ckpt_value *node)

@@ -1,7 +1,7 @@
 /* store.h - a key-value store, as Zarr uses one: the files of a folder by path, or the entries of an OCDBT
  * database. */
-#ifndef FORMAT_STORE_H
-#define FORMAT_STORE_H
+#ifndef FORMAT_ZARR_STORE_H
+#define FORMAT_ZARR_STORE_H
 
 #include "codec/ocdbt.h"
 #include "core/file.h"
