@@ -7,8 +7,10 @@
 #include "codec/zip.h"
 #include "doctor/doctor.h"
 #include "format/files/checkpoint_names.h"
+#include "format/foreign.h"
 #include "format/recognize.h"
 #include "format/safetensors/safetensors.h"
+#include "format/unpack.h"
 
 #define PACKED_HEAD 65536u /* bytes of a compressed file that are unpacked to recognize it */
 

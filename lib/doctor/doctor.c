@@ -9,6 +9,8 @@
 #include "base/text.h"
 #include "format/files/checkpoint_names.h"
 #include "format/format.h"
+#include "format/registry.h"
+#include "format/verify.h"
 #include "op/sanitize.h"
 #include "op/verify.h"
 

@@ -8,6 +8,7 @@
 #include "core/python2.h"
 #include "doctor/doctor.h"
 #include "format/format.h"
+#include "format/registry.h"
 #include "op/weights_only.h"
 
 static const ckpt_fix sanitize = {.action = CKPT_FIX_SANITIZE}, convert = {.action = CKPT_FIX_CONVERT};

@@ -21,9 +21,12 @@
 #include <stdlib.h>
 
 #include "base/text.h"
+#include "format/container.h"
 #include "format/files/checkpoint_names.h"
 #include "format/files/members.h"
 #include "format/recognize.h"
+#include "format/registry.h"
+#include "format/unpack.h"
 
 #define SEPARATOR    '!'
 #define NEMO_FOLDER  "model_weights" /* of a distributed checkpoint */

@@ -15,7 +15,8 @@
 #include "core/dequantize.h"
 #include "core/dtype.h"
 #include "core/view.h"
-#include "format/format.h"
+#include "format/registry.h"
+#include "format/salvage.h"
 #include "format/ties.h"
 
 ckpt_tensor flat_get_tensor(const struct flat_writer *w, const struct flat_item *x)

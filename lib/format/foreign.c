@@ -8,6 +8,7 @@
 #include "format/files/checkpoint_names.h"
 #include "format/files/folder.h"
 #include "format/files/path.h"
+#include "format/foreign.h"
 #include "format/recognize.h"
 
 static ckpt_status refuse_as(ckpt_error *err, const char *what)

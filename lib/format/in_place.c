@@ -1,9 +1,9 @@
 /* in_place.c - edits a file in place: checks that only names change, and reads the result before a byte is
  * written. Also checks whether an undo journal can be of such an edit. */
 #include "base/sized.h"
-#include "format/format.h"
-#include "format/hub/shards.h"
-#include "format/recognize.h"
+#include "format/hub/listed_names.h"
+#include "format/in_place.h"
+#include "format/registry.h"
 
 /* reopen_bytes - opens SRC as *OUT, or sets it to NULL if SRC is not a checkpoint. PATH is for messages. */
 static ckpt_status reopen_bytes(const char *path, source *src, ckpt_file **out, ckpt_error *err)

@@ -1,9 +1,14 @@
 /* metadata.c - lists the text metadata of a file; replaces it, in a copy or in place, as the format does. */
+#include "format/metadata.h"
+
+#include <stdio.h>
+
 #include "base/map.h"
 #include "base/sized.h"
 #include "base/utf8.h"
-#include "format/format.h"
 #include "format/files/own_files.h"
+#include "format/format.h"
+#include "format/in_place.h"
 
 size_t ckpt_metadata_count(const ckpt_file *f) { return value_count(file_or_empty(f)->metadata); }
 
@@ -97,4 +102,29 @@ ckpt_status ckpt_metadata_write(ckpt_file *f, const ckpt_pair *pairs, size_t n, 
     if (st != CKPT_OK)
         error_add_file(err, f->path);
     return st;
+}
+
+ckpt_status metadata_drop(ckpt_plan *p, bool strict, ckpt_error *err)
+{
+    struct plan_pair *pairs;
+    size_t n, ndropped_before = p->ndropped;
+    CKPT_TRY(plan_metadata(p, &pairs, &n, err));
+    for (size_t i = 0; i < n; i++) {
+        if (pairs[i].tie || str_is(pairs[i].key, "format"))
+            continue;
+        const ckpt_path_elem path[] = {{.str = STR_LIT("__metadata__")}, {.str = pairs[i].key}};
+        ckpt_str name = ARENA_CONCAT(p->a, STR_LIT("__metadata__."), pairs[i].key);
+        CKPT_TRY(name.ptr ? CKPT_OK : fail_memory(err));
+        ckpt_leaf leaf = {.path = path, .npath = 2, .name = name, .value = pairs[i].value};
+        CKPT_TRY(plan_note_dropped(p, &leaf, "metadata: a torch file has no place for it", err));
+    }
+    if (p->ndropped == ndropped_before || !strict)
+        return CKPT_OK;
+    char more[48] = "";
+    if (p->ndropped - ndropped_before > 1)
+        (void)snprintf(more, sizeof more, " and %zu more", p->ndropped - ndropped_before - 1);
+    return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
+                "a torch file has no place for metadata: \"%.*s\"%s\n"
+                "without --strict they are left out and listed",
+                STR_ARG(p->dropped[ndropped_before].name), more);
 }

@@ -32,6 +32,7 @@
 #include "core/check.h"
 #include "format/format.h"
 #include "format/kit.h"
+#include "format/names.h"
 
 static const struct format format_names = {.name = "names", .title = "list of names"};
 

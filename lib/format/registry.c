@@ -6,18 +6,22 @@
 #include "codec/zip.h"
 #include "core/check.h"
 #include "core/dtype.h"
+#include "format/container.h"
 #include "format/files/checkpoint_names.h"
 #include "format/files/folder.h"
 #include "format/files/members.h"
 #include "format/files/path.h"
+#include "format/foreign.h"
+#include "format/hub/merge.h"
 #include "format/hub/shards.h"
 #include "format/hub/siblings.h"
+#include "format/in_place.h"
+#include "format/names.h"
 #include "format/parts/part_files.h"
 #include "format/recognize.h"
-
-#define FORMAT(id) extern const struct format format_##id;
-#include "format/formats.def"
-#undef FORMAT
+#include "format/registry.h"
+#include "format/salvage.h"
+#include "format/verify.h"
 
 static const struct format *const formats[] = {
 #define FORMAT(id) &format_##id,

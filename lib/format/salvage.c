@@ -10,6 +10,7 @@
 #include "format/format.h"
 #include "format/graph/unrecoverable_objects.h"
 #include "format/numpy/numpy.h"
+#include "format/salvage.h"
 
 static const struct storage *get_storage(const ckpt_file *f, size_t row)
 {

@@ -12,6 +12,8 @@
 #include "codec/unpack_archive.h"
 #include "core/check.h"
 #include "format/recognize.h"
+#include "format/registry.h"
+#include "format/unpack.h"
 
 static ckpt_status unpack_end_of_bzip2(source *src, spool *to, ckpt_error *err)
 {

@@ -2,6 +2,8 @@
 #include "codec/zip_audit.h"
 #include "core/check.h"
 #include "format/recognize.h"
+#include "format/registry.h"
+#include "format/verify.h"
 
 static void close_zip(void *z) { zip_close(z); }
 

@@ -16,6 +16,7 @@
 #include "base/text.h"
 #include "core/file.h"
 #include "core/graph_visit.h"
+#include "format/registry.h"
 #include "scan/scan.h"
 
 /* Names that the torch.export of any version writes, and that compute or set a mode. Others may be looked up,

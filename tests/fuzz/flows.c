@@ -15,7 +15,7 @@
 #include "codec/pickle_write.h"
 #include "codec/tar.h"
 #include "format/files/path.h"
-#include "format/format.h"
+#include "format/registry.h"
 #include "io/journal.h"
 #include "op/weights_only.h"
 

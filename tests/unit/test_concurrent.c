@@ -5,8 +5,8 @@
 #include <sys/syscall.h>
 
 #include "core/check.h"
-#include "format/format.h"
 #include "edited.h"
+#include "format/registry.h"
 
 static void (*before_lock)(void); /* called once by the next flock() */
 

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "bytes.h"
+#include "format/foreign.h"
 #include "format/recognize.h"
 #include "unit.h"
 

@@ -6,6 +6,7 @@
 #include "core/dtype.h"
 #include "format/format.h"
 #include "format/kit.h"
+#include "format/salvage.h"
 #include "io/block_cache.h"
 #include "unit.h"
 

@@ -11,7 +11,7 @@
  */
 #include "base/buf.h"
 #include "bytes.h"
-#include "format/format.h"
+#include "format/registry.h"
 #include "unit.h"
 
 static ckpt_error err;

@@ -1,6 +1,6 @@
 /* Parameters of Paddle without a program are read, and malformed headers are refused. */
 #include "bytes.h"
-#include "format/format.h"
+#include "format/registry.h"
 #include "unit.h"
 
 /* HEADER - what comes before the description of a tensor: the version, the number LEVELS of LoD levels, the

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "core/file.h"
-#include "format/format.h"
+#include "format/registry.h"
 #include "pickled.h"
 #include "small_files.h"
 #include "unit.h"

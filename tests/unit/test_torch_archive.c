@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "core/file.h"
-#include "format/format.h"
+#include "format/registry.h"
 #include "pickled.h"
 
 #define PICKLED_5        "\x80\x02K\5." /* the pickle of the number 5 */

@@ -41,7 +41,7 @@
 #include "format/parts/part_graph.h"
 #include "format/parts/sharded_tensors.h"
 #include "format/recognize.h"
-#include "format/torch/zip.h"
+#include "format/registry.h"
 
 #define METADATA  ".metadata"
 #define MAX_FILES 1000000u

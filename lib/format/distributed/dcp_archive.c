@@ -13,7 +13,7 @@
 #include "codec/pickle_write.h"
 #include "codec/zip_header.h"
 #include "core/dtype.h"
-#include "format/torch/zip.h"
+#include "format/graph/persistent_id.h"
 
 #define PAYLOAD_ALIGN 64u
 #define MAX_PICKLE    (SIZE_MAX / 2)

@@ -16,7 +16,7 @@
 #include "core/check.h"
 #include "core/dtype.h"
 #include "core/stream.h"
-#include "format/torch/zip.h"
+#include "format/registry.h"
 
 #define MAX_OPEN     16u
 #define INDIRECT     UINT64_MAX /* a data_position: the bytes of the chunk are not in the file as they are */

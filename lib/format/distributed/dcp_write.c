@@ -14,7 +14,9 @@
 #include "base/checked.h"
 #include "base/store.h"
 #include "core/copy_pool.h"
-#include "format/torch/zip.h"
+#include "format/metadata.h"
+#include "format/registry.h"
+#include "format/salvage.h"
 
 #define MAX_FILES 100000u
 
@@ -267,7 +269,7 @@ static ckpt_status write_file(struct dcp_writer *w, uint32_t file, size_t *first
     return sink_end(out, write_contents(&copy, n, file, out, err), err);
 }
 
-/* write_value_with_tensors - writes leaf I as a file of its own, by torch_zip_write. */
+/* write_value_with_tensors - writes leaf I as a file of its own, as torch.save does. */
 static ckpt_status write_value_with_tensors(struct dcp_writer *w, size_t i, uint32_t file, ckpt_error *err)
 {
     ckpt_plan *p = w->plan;
@@ -289,7 +291,7 @@ static ckpt_status write_value_with_tensors(struct dcp_writer *w, size_t i, uint
     p->root_path = l->input_path;
     p->root_depth = l->ninput_path;
     p->entries_stale = true;
-    ckpt_status st = job.path ? torch_zip_write(p, &job, err) : fail_memory(err);
+    ckpt_status st = job.path ? format_torch_zip.write(p, &job, err) : fail_memory(err);
     p->root = root;
     p->root_path = path;
     p->root_depth = depth;
@@ -395,7 +397,7 @@ static ckpt_status write_anew(struct dcp_writer *w, ckpt_error *err)
     CKPT_TRY(plan_update_entries(p, err));
     CKPT_TRY(dcp_flatten(&w->leaves, err));
     if (p->file->metadata)
-        CKPT_TRY(torch_drop_metadata(p, w->job->opts->strict, err));
+        CKPT_TRY(metadata_drop(p, w->job->opts->strict, err));
     CKPT_TRY(lay_out(w, err));
     note_changes(w);
     if (w->job->layout_only)

@@ -30,6 +30,7 @@
 #include "format/parts/part_files.h"
 #include "format/parts/part_graph.h"
 #include "format/parts/sharded_tensors.h"
+#include "format/registry.h"
 
 #define TRACKER   "latest_checkpointed_iteration.txt"
 #define METADATA  ".metadata" /* of a Distributed Checkpoint */

@@ -13,7 +13,9 @@
 #include "core/file.h"
 #include "format/files/folder.h"
 #include "format/files/path.h"
+#include "format/foreign.h"
 #include "format/parts/part_files.h"
+#include "format/registry.h"
 
 #define TRACKER   "latest_checkpointed_iteration.txt"
 #define STEP      "global_step_"

@@ -4,6 +4,8 @@
 
 #include "base/arena.h"
 
+#define INDEX_SUFFIX ".index.json" /* of the index of a set, after the name that a single file would have */
+
 struct folder {
     unsigned nindexes, nsingle;             /* how many indexes and single files there are */
     char index_file[256], single_file[256]; /* the preferred index and single file; empty: none */

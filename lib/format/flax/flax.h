@@ -7,7 +7,6 @@
 
 #define FLAX_MAX_DEPTH 1000u /* nested containers; Flax itself fails somewhere above 600 */
 
-extern const struct format format_flax;
 /* flax_is_scalar - returns true if V, a node of type TENSOR of F, is a NumPy scalar rather than an array. */
 bool flax_is_scalar(const ckpt_file *f, const ckpt_value *v);
 ckpt_status flax_write(ckpt_plan *p, const struct write_job *job, ckpt_error *err);

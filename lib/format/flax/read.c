@@ -18,6 +18,7 @@
 #include "format/flax/flax.h"
 #include "format/graph/walk.h"
 #include "format/recognize.h"
+#include "format/registry.h"
 
 #define CHUNKED_KEY "__msgpack_chunked_array__"
 #define CHUNKS_MAX  65536u

@@ -18,6 +18,4 @@ bool gguf_undoes(const ckpt_file *old, const ckpt_file *current, source *now, co
 ckpt_status gguf_write_metadata(ckpt_file *f, struct metadata_job *job, ckpt_error *err);
 ckpt_status gguf_write(ckpt_plan *p, const struct write_job *job, ckpt_error *err);
 
-extern const struct format format_gguf;
-
 #endif

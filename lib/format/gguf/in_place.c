@@ -3,6 +3,7 @@
 #include <inttypes.h>
 
 #include "format/gguf/gguf.h"
+#include "format/metadata.h"
 
 #define FIXED_SIZE 16u /* magic, version and number of tensors, which stay the same */
 

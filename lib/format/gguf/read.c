@@ -18,6 +18,7 @@
 #include "format/gguf/gguf.h"
 #include "format/parts/part_files.h"
 #include "format/recognize.h"
+#include "format/registry.h"
 
 #define PARTS_MAX 10000u
 

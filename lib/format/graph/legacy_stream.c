@@ -23,7 +23,7 @@
 #include "codec/pickle_read.h"
 #include "core/check.h"
 #include "core/dtype.h"
-#include "format/format.h"
+#include "format/salvage.h"
 
 #define PROTOCOL_VERSION 1001
 

@@ -7,9 +7,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "format/files/checkpoint_names.h"
 #include "format/files/folder.h"
-#include "format/hub/shards.h"
 #include "format/files/own_files.h"
+#include "format/hub/listed_names.h"
+#include "format/hub/shards.h"
 
 /* A file that is written, and the names that it gets. */
 struct written_file {

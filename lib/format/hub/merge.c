@@ -18,8 +18,10 @@
 #include "format/files/members.h"
 #include "format/files/own_files.h"
 #include "format/files/path.h"
+#include "format/hub/merge.h"
 #include "format/hub/shards.h"
 #include "format/parts/part_files.h"
+#include "format/registry.h"
 #include "format/ties.h"
 
 void shards_warn_of_old_index(ckpt_plan *p, const char *path)

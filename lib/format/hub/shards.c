@@ -22,11 +22,12 @@
 #include "format/files/members.h"
 #include "format/files/own_files.h"
 #include "format/files/path.h"
+#include "format/hub/merge.h"
 #include "format/hub/shards.h"
+#include "format/hub/write.h"
 #include "format/parts/part_files.h"
 #include "format/recognize.h"
-
-extern const struct format format_shards;
+#include "format/registry.h"
 
 #define NO_INDEX     "its shards can be read without it"
 #define MAX_UNLISTED 64u         /* files next to an index that are searched for tensors of the set */

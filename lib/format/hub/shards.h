@@ -4,7 +4,7 @@
 
 #include "base/map.h"
 #include "codec/json_scan.h"
-#include "format/format.h"
+#include "format/registry.h"
 
 #define MAX_SHARDS     10000u      /* the limit of the Hub's clients */
 #define MAX_INDEX_FILE (64u << 20) /* a JSON file larger than this is not searched for a weight_map */
@@ -69,21 +69,6 @@ bool shards_is_index(const struct probe *p);
  * weight_map, and sets *KEY to the name of the tensor in it. *FOUND_MAP is false before the first call.
  * False: there are no more, or J has an error. */
 bool shards_find_next_file(json_scan *j, bool *found_map, ckpt_str *key);
-/* shards_check_index - fails with CKPT_EUNSUPPORTED if PATH, which is to get the names of P, is a shard of a
- * set whose index lists other names, which PATH has now: the set could not be read. The entries of P are
- * up to date (hub/listed_names.c). */
-ckpt_status shards_check_index(const ckpt_plan *p, const char *path, ckpt_error *err);
-/* shards_are_wanted - returns true if JOB is to write P as a set: of shards of a given size, as an index, or
- * with the shards of the input. */
-bool shards_are_wanted(const ckpt_plan *p, const struct write_job *job);
-/* shards_warn_of_old_index - adds a notice to P if the index of a set is next to PATH, a single file that was
- * written. */
-void shards_warn_of_old_index(ckpt_plan *p, const char *path);
-/* shards_warn_if_incomplete - adds a notice to P if the name of its file is that of a shard, and OUTPUT is
- * not. */
-void shards_warn_if_incomplete(ckpt_plan *p, const char *output);
-/* shards_add_metadata - adds the pair KEY, TEXT to the metadata of the set, unless it has KEY. */
-ckpt_status shards_add_metadata(struct index *x, ckpt_value *key, ckpt_value *text);
 /* shards_hint_without_index - if FOLDER (empty: the current one), where F or its index is, has shards that
  * can be read without the index, sets the hint of ERR to WHY and the command for that, and returns true. In
  * an archive, no command does that. */
@@ -91,15 +76,7 @@ bool shards_hint_without_index(ckpt_file *f, ckpt_str folder, const char *why, c
 /* shards_merge_files - merges the checkpoints of M into F, which has nothing yet; no tensor may be in two of
  * them. */
 ckpt_status shards_merge_files(ckpt_file *f, const struct merging *m, ckpt_error *err);
-/* shards_check_names - fails if two tensors of F, which was merged, have one name by different paths: "a.b",
- * and "b" in "a". */
-ckpt_status shards_check_names(const ckpt_file *f, ckpt_error *err);
 /* shards_is_set - returns true if F was read from shards. */
 bool shards_is_set(const ckpt_file *f);
-/* shards_merge - opens the shards of X and merges them into x->f (hub/merge.c). */
-ckpt_status shards_merge(struct index *x);
-/* shards_write_as_read - writes P as one file in the format of its shards. If job->path is a folder, the file
- * is put into it (hub/write.c). */
-ckpt_status shards_write_as_read(ckpt_plan *p, const struct write_job *job, ckpt_error *err);
 
 #endif

@@ -1,6 +1,7 @@
 /* siblings.c - the tensors in the other shards of the set that a file, which was opened alone, belongs to. */
 #include "format/hub/siblings.h"
 
+#include "format/files/checkpoint_names.h"
 #include "format/files/folder.h"
 #include "format/files/path.h"
 #include "format/hub/shards.h"

@@ -12,8 +12,6 @@
 ckpt_status numpy_describe(ckpt_file *f, source *src, uint64_t offset, struct kit_tensor *t, uint64_t *end,
                            ckpt_error *err);
 
-extern const struct format format_npy, format_npz;
-
 bool numpy_has_dtype(const ckpt_tensor *t);
 ckpt_status npy_write(ckpt_plan *p, const struct write_job *job, ckpt_error *err);
 ckpt_status npz_write(ckpt_plan *p, const struct write_job *job, ckpt_error *err);

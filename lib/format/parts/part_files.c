@@ -10,6 +10,7 @@
 #include "format/files/folder.h"
 #include "format/files/members.h"
 #include "format/files/path.h"
+#include "format/registry.h"
 
 #define MAX_OPEN 10000u /* parts, where more files may be open */
 

@@ -4,7 +4,8 @@
 #ifndef FORMAT_PARTS_PART_FILES_H
 #define FORMAT_PARTS_PART_FILES_H
 
-#include "format/format.h"
+#include "core/file.h"
+#include "io/journal.h"
 
 /* Functions that open a file NAME of the folder of F refuse a NAME that leaves the folder, and a link that
  * leaves it, unless TRUSTED is a link to the same other folder. TRUSTED (NULL: none) is the name of a file in

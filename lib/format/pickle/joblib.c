@@ -7,6 +7,8 @@
 #include "format/format.h"
 #include "format/pickle/pickle.h"
 #include "format/recognize.h"
+#include "format/registry.h"
+#include "format/unpack.h"
 
 static bool probe(const struct probe *p)
 {

@@ -13,6 +13,7 @@
 #include "codec/json_scan.h"
 #include "core/copy_pool.h"
 #include "core/plan.h"
+#include "format/metadata.h"
 #include "format/safetensors/safetensors.h"
 #include "io/sink.h"
 

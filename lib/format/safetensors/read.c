@@ -35,7 +35,9 @@
 #include "core/dtype.h"
 #include "format/files/checkpoint_names.h"
 #include "format/recognize.h"
+#include "format/registry.h"
 #include "format/safetensors/safetensors.h"
+#include "format/salvage.h"
 #include "format/ties.h"
 
 #define R_KEY  "..r" /* of the metadata that R's torch writes */

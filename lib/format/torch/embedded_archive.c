@@ -7,6 +7,7 @@
 
 #include "base/checked.h"
 #include "core/check.h"
+#include "format/registry.h"
 #include "format/torch/zip.h"
 
 struct embedding {

@@ -24,8 +24,8 @@
 #include "base/cursor.h"
 #include "codec/json_scan.h"
 #include "core/dtype.h"
+#include "format/format.h"
 #include "format/kit.h"
-#include "format/recognize.h"
 
 #define BEGINNING "{\"cls\": \""
 #define TAIL_SIZE 8u

@@ -19,6 +19,7 @@
 #include "format/torch/zip.h"
 
 #include "format/graph/placements.h"
+#include "format/salvage.h"
 #include "format/torch/archive.h"
 
 static bool probe_zip(const struct probe *p)

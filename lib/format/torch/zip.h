@@ -48,8 +48,6 @@ struct torch_writer {
     uint64_t storage_bytes;
 };
 
-extern const struct format format_torch_zip;
-
 /* The callbacks write, in_place and undoes of struct format, in zip_write.c and zip_in_place.c. */
 ckpt_status torch_zip_write(ckpt_plan *p, const struct write_job *job, ckpt_error *err);
 ckpt_status torch_zip_in_place(ckpt_plan *p, struct patches *out, ckpt_error *err);
@@ -64,13 +62,6 @@ uint64_t torch_zip_storage_size(const struct torch_writer *w, const struct stora
 /* torch_zip_report_casts - reports the casts of the written storages; TALLIES[k] is that of storage k. */
 ckpt_status torch_zip_report_casts(struct torch_writer *w, const struct convert_tally *tallies,
                                    ckpt_error *err);
-/* torch_has_storage_class - returns true if torch has a class for storages of DT. If it has none, the C++
- * writer of torch makes up a name. */
-bool torch_has_storage_class(ckpt_dtype dt);
-/* torch_drop_metadata - notes in P that the metadata of a safetensors header or an index are dropped, because
- * a torch file cannot hold them; if STRICT, fails. The key "format", which a torch file does not need, and
- * ties, which become shared storages, are not noted. */
-ckpt_status torch_drop_metadata(ckpt_plan *p, bool strict, ckpt_error *err);
 /* torch_zip_pickle - fills w->pickle, and w->storages with the storages that it names (zip_pickle.c). */
 ckpt_status torch_zip_pickle(struct torch_writer *w, ckpt_error *err);
 

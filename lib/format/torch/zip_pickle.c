@@ -18,6 +18,7 @@
 #include "core/dtype.h"
 #include "core/view.h"
 #include "format/graph/persistent_id.h"
+#include "format/registry.h"
 #include "format/torch/zip.h"
 
 /* -------------------------------------------------- from nodes to storages */
@@ -206,15 +207,6 @@ static bool keep_entry(void *user, const ckpt_value *v, uint32_t i, ckpt_str *te
 }
 
 /* ---------------------------------------------------------- storages written */
-
-bool torch_has_storage_class(ckpt_dtype dt)
-{
-    static const uint8_t dtypes[] = {CKPT_DT_F64,   CKPT_DT_F32,  CKPT_DT_F16, CKPT_DT_BF16, CKPT_DT_I64,
-                                     CKPT_DT_I32,   CKPT_DT_I16,  CKPT_DT_I8,  CKPT_DT_U8,   CKPT_DT_BOOL,
-                                     CKPT_DT_C64,   CKPT_DT_C128, CKPT_DT_QI8, CKPT_DT_QU8,  CKPT_DT_QI32,
-                                     CKPT_DT_QU4X2, CKPT_DT_QU2X4};
-    return memchr(dtypes, (int)dt, sizeof dtypes) != NULL;
-}
 
 /* put_storage - writes the persistent id of S with elements of DTYPE. MODULE and KLASS name its class; empty:
  * the class of DTYPE. */

@@ -18,6 +18,8 @@
 #include "base/checked.h"
 #include "codec/pickle_read.h"
 #include "codec/zip_write.h"
+#include "format/metadata.h"
+#include "format/salvage.h"
 #include "format/torch/zip.h"
 
 #define TOP        "archive"
@@ -267,31 +269,6 @@ static ckpt_status approve_pickle(const struct torch_writer *w, ckpt_error *err)
     return st;
 }
 
-ckpt_status torch_drop_metadata(ckpt_plan *p, bool strict, ckpt_error *err)
-{
-    struct plan_pair *pairs;
-    size_t n, ndropped_before = p->ndropped;
-    CKPT_TRY(plan_metadata(p, &pairs, &n, err));
-    for (size_t i = 0; i < n; i++) {
-        if (pairs[i].tie || str_is(pairs[i].key, "format"))
-            continue;
-        const ckpt_path_elem path[] = {{.str = STR_LIT("__metadata__")}, {.str = pairs[i].key}};
-        ckpt_str name = ARENA_CONCAT(p->a, STR_LIT("__metadata__."), pairs[i].key);
-        CKPT_TRY(name.ptr ? CKPT_OK : fail_memory(err));
-        ckpt_leaf leaf = {.path = path, .npath = 2, .name = name, .value = pairs[i].value};
-        CKPT_TRY(plan_note_dropped(p, &leaf, "metadata: a torch file has no place for it", err));
-    }
-    if (p->ndropped == ndropped_before || !strict)
-        return CKPT_OK;
-    char more[48] = "";
-    if (p->ndropped - ndropped_before > 1)
-        (void)snprintf(more, sizeof more, " and %zu more", p->ndropped - ndropped_before - 1);
-    return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
-                "a torch file has no place for metadata: \"%.*s\"%s\n"
-                "without --strict they are left out and listed",
-                STR_ARG(p->dropped[ndropped_before].name), more);
-}
-
 /* free_node_maps - frees the maps that only torch_zip_pickle uses, before the storages are copied. */
 static void free_node_maps(struct torch_writer *w)
 {
@@ -315,7 +292,7 @@ ckpt_status torch_zip_write(ckpt_plan *p, const struct write_job *job, ckpt_erro
     bool ok = w.storage_of && w.storages && w.cast_of && w.replacement_of && w.mask_of;
     ckpt_status st = ok ? check_not_empty(p, tensors, err) : fail_memory(err);
     if (st == CKPT_OK && p->file->metadata && !job->has_index)
-        st = torch_drop_metadata(p, job->opts->strict, err);
+        st = metadata_drop(p, job->opts->strict, err);
     arena_trim(p->a);
     if (st == CKPT_OK)
         st = torch_zip_pickle(&w, err);
