@@ -1,5 +1,6 @@
 # floors.sh - which folder ("floor") may include and call which, as in lib/README.md. An include of another floor is
-# written "floor/file.h", by which it is found here; calls are found by the symbols of the objects.
+# written "floor/file.h", by which it is found here; calls are found by the symbols of the objects. The same for the
+# folders of lib/format: rooms, which all formats share, and families of formats, which do not use each other.
 
 # may_use FLOOR OTHER - succeeds if FLOOR may include headers of OTHER and call its functions
 may_use()
@@ -13,6 +14,26 @@ may_use()
     mem:op | mem:codec | mem:core | mem:io | mem:base) return 0 ;;
     esac
     return 1
+}
+
+# may_use_folder FOLDER OTHER - succeeds if FOLDER of lib/format may use OTHER; empty: lib/format itself
+may_use_folder()
+{
+    case $1:$2 in
+    "$1:$1" | *: | :* | parts:files | parts:graph) return 0 ;;
+    files:* | graph:* | parts:*) return 1 ;;
+    *:files | *:graph | *:parts) return 0 ;;
+    esac
+    return 1
+}
+
+# set_folder FILE - sets $folder to the folder of FILE in lib/format; empty: none
+set_folder()
+{
+    case $1 in
+    lib/format/*/*) folder=${1#lib/format/} folder=${folder%%/*} ;;
+    *) folder= ;;
+    esac
 }
 
 # set_floor FILE - sets $floor to the floor of FILE
@@ -42,17 +63,25 @@ grep -rn '^[[:space:]]*#[[:space:]]*include[[:space:]]*"' --include='*.[chd]' --
         elif ! may_use "$floor" "$included"; then
             echo "$file:$line: $floor may not include $included ($name)"
         fi
+        set_folder "$file"
+        including=$folder
+        set_folder "lib/$name"
+        may_use_folder "$including" "$folder" ||
+            echo "$file:$line: format/$including may not include format/$folder ($name)"
     done
 
 # The awk program prints CALLER CALLEE SYMBOL, one call for each pair of objects; lib/base/buf.o is written base/buf.
+# That a format names another (const struct format format_NAME) is no call.
 find lib -name '*.c' | sed "s|\(.*\)\.c$|$B/obj/\1.o|" | xargs ${NM:-nm} -A -g |
     awk -v prefix="$B/obj/lib/" '{ sub("^" prefix, ""); object = substr($0, 1, index($0, ".o:") - 1) }
         $(NF - 1) == "U" { used[object, $NF]; next }
-        { defined_in[$NF] = object }
+        { defined_in[$NF] = object; is_format[$NF] = $NF ~ /^format_/ && $(NF - 1) != "T" }
         END {
             for (pair in used) {
                 split(pair, parts, SUBSEP)
                 caller = parts[1]; symbol = parts[2]
+                if (is_format[symbol] && caller ~ /^format\//)
+                    continue
                 if (symbol in defined_in && !((caller, defined_in[symbol]) in seen)) {
                     seen[caller, defined_in[symbol]]
                     print caller, defined_in[symbol], symbol
@@ -65,4 +94,9 @@ find lib -name '*.c' | sed "s|\(.*\)\.c$|$B/obj/\1.o|" | xargs ${NM:-nm} -A -g |
         set_floor "lib/$callee"
         may_use "$caller_floor" "$floor" ||
             echo "lib/$caller.c:1: $caller_floor may not call $floor ($symbol of lib/$callee.c)"
+        set_folder "lib/$caller.c"
+        caller_folder=$folder
+        set_folder "lib/$callee.c"
+        may_use_folder "$caller_folder" "$folder" ||
+            echo "lib/$caller.c:1: format/$caller_folder may not call format/$folder ($symbol of lib/$callee.c)"
     done
