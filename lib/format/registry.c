@@ -12,9 +12,9 @@
 #include "format/files/members.h"
 #include "format/files/path.h"
 #include "format/foreign.h"
+#include "format/hub/listed_names.h"
 #include "format/hub/merge.h"
 #include "format/hub/shards.h"
-#include "format/hub/siblings.h"
 #include "format/in_place.h"
 #include "format/names.h"
 #include "format/parts/part_files.h"
@@ -254,7 +254,7 @@ static ckpt_status read_open_source(ckpt_file *f, const struct opening *o, struc
         *o->recognized = f->format;
     if (f->src && shard_name_parse(str_after_last(str_c(f->path), '/'), &name))
         f->shards_in_set = name.count;
-    f->list_siblings = f->src ? siblings_list : NULL;
+    f->list_siblings = f->src ? shards_list_siblings : NULL;
     f->check = NULL;
     if (st != CKPT_OK && st != CKPT_ECANCELLED && salvages_outermost && p->zip)
         salvage_hint_raw_bytes(p->zip, err);

@@ -29,9 +29,7 @@ static const char *const single_files[] = {
 #define NSINGLE (sizeof single_files / sizeof *single_files)
 #define DIGITS  5u /* of a number in the name of a shard */
 
-/* is_index_name - returns true for names such as model.safetensors.index.json,
- * model.safetensors.index.fp16.json and Keras' model.weights.json. */
-static bool is_index_name(ckpt_str name)
+bool folder_is_index(ckpt_str name)
 {
     return str_ends(name, STR_LIT(".weights.json")) ||
            (str_ends(name, STR_LIT(".json")) &&
@@ -115,7 +113,7 @@ void folder_scan(const ckpt_str *names, size_t n, struct folder *out)
     *out = (struct folder){.nindexes = 0};
     for (size_t i = 0; i < n; i++) {
         out->nlisted += folder_is_checkpoint(names[i]);
-        if (is_index_name(names[i]))
+        if (folder_is_index(names[i]))
             consider_index(out, names[i]);
         else if (!consider_single_file(out, names[i], &best) && has_checkpoint_suffix(names[i]) &&
                  !folder_is_companion(names[i]))
@@ -137,7 +135,7 @@ bool folder_is_checkpoint(ckpt_str name)
 {
     if (folder_is_later_part(name))
         return false;
-    return has_checkpoint_suffix(name) || is_index_name(name) || is_step_folder(name) ||
+    return has_checkpoint_suffix(name) || folder_is_index(name) || is_step_folder(name) ||
            str_matches_word(
                name, ".gguf .h5 .index .keras .msgpack .npy .npz .onnx .params .pdiparams .pdparams .ptl",
                str_ends);
@@ -208,7 +206,7 @@ bool folder_shows_model(ckpt_str name)
     for (size_t i = 0; i < NSINGLE; i++)
         is_single |= str_is(name, single_files[i]);
     (void)may_be_part(name, &is_shard);
-    return is_single || is_shard || is_index_name(name);
+    return is_single || is_shard || folder_is_index(name);
 }
 
 bool folder_set_has(const struct folder_set *set, ckpt_str name)

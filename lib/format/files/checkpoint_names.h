@@ -21,6 +21,9 @@ void folder_scan(const ckpt_str *names, size_t n, struct folder *out);
 /* folder_shows_model - returns true if a folder with the file NAME is opened as one checkpoint: by an index,
  * a single file such as model.safetensors, or a shard. */
 bool folder_shows_model(ckpt_str name);
+/* folder_is_index - returns true for names such as model.safetensors.index.json,
+ * model.safetensors.index.fp16.json and Keras' model.weights.json. */
+bool folder_is_index(ckpt_str name);
 /* folder_is_companion - returns true for files next to the weights of a model, such as optimizer.pt, and for
  * shards of the weights. */
 bool folder_is_companion(ckpt_str name);

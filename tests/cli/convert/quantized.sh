@@ -66,5 +66,9 @@ printf '{"weight_map":{%s,%s,%s,%s,%s,%s,%s,%s}}' '"norm.weight":"layers-0.safet
     '"b.qweight":"outside.safetensors"' '"b.qzeros":"outside.safetensors"' >qwen/model.safetensors.index.json
 cast qwen/layers-0.safetensors
 cast qwen/outside.safetensors
+# Such an index may be called otherwise, and have paths of files.
+sed 's|:"|:"./|g' qwen/model.safetensors.index.json >qwen/model.safetensors.index.fp16.json
+rm qwen/model.safetensors.index.json
+cast qwen/layers-0.safetensors
 ckpt convert -f --dequantize set/m-00001-of-00002.safetensors out.safetensors; echo $?
 ckpt info --json gptq.safetensors
