@@ -28,7 +28,7 @@ enum {
     MAX_VALUES = 8,           /* values on a line; more are only counted */
     MAX_VALUE_BYTES = 80,     /* bytes of a value; more are cut off */
     MAX_VALUE_NODES = 6,      /* nodes of a value; more become "…" */
-    DTYPES = CKPT_DT_Q2_0 + 1, /* the number of dtypes, with CKPT_DT_NONE */
+    DTYPES = 256,             /* more than ckpt_dtype has */
     MAX_NAMED_DTYPES = 16,    /* dtypes that have a name of their own ("S4"); more are CKPT_DT_NAMED */
     DTYPE_SLOTS = DTYPES + MAX_NAMED_DTYPES,
     STATES = CKPT_STATE_CHECKPOINT + 1

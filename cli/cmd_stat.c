@@ -45,14 +45,6 @@ struct job {
     ckpt_stats *stats; /* of each row */
 };
 
-/* has_float_dtype - returns true if T's numbers have fractions: floats, complex numbers, ggml's blocks. */
-static bool has_float_dtype(const ckpt_tensor *t)
-{
-    return !(t->dtype >= CKPT_DT_I64 && t->dtype <= CKPT_DT_BOOL) &&
-           !(t->dtype >= CKPT_DT_QI8 && t->dtype <= CKPT_DT_NAMED) &&
-           !(t->dtype >= CKPT_DT_I4 && t->dtype <= CKPT_DT_U1);
-}
-
 static uint64_t count_numbers(const ckpt_stats *s) { return s->finite + s->nan + s->inf; }
 
 /* ----------------------------------------------------------------- histogram */
@@ -89,7 +81,7 @@ static void add_extreme(struct text *out, const ckpt_tensor *t, const ckpt_stats
         text_addf(out, "%" PRId64, (int64_t)bits);
     else if (s->wide)
         text_addf(out, "%" PRIu64, bits);
-    else if (!has_float_dtype(t))
+    else if (!number_has_fraction((ckpt_dtype)t->dtype))
         text_addf(out, "%.0f", x);
     else if (exact)
         text_add(out, real_text(x, false, number));
@@ -323,7 +315,7 @@ static struct sums sum_stats(const struct job *job)
         sum.zeros += s->zeros;
         sum.nan += s->nan;
         sum.inf += s->inf;
-        if (!has_float_dtype(&t) || !s->finite)
+        if (!number_has_fraction((ckpt_dtype)t.dtype) || !s->finite)
             continue;
         sum.min = s->min < sum.min ? s->min : sum.min;
         sum.max = s->max > sum.max ? s->max : sum.max;
@@ -357,7 +349,7 @@ static void extreme_json(json *parent, const ckpt_tensor *t, const ckpt_stats *s
 {
     const char *key = max ? "max" : "min";
     struct text number = {0};
-    if (has_float_dtype(t) || !s->finite) {
+    if (number_has_fraction((ckpt_dtype)t->dtype) || !s->finite) {
         json_real_or_null(parent, key, max ? s->max : s->min);
         return;
     }

@@ -8,69 +8,75 @@
 
 #include "out.h"
 
-/* How the bytes of each dtype are decoded. */
+/* How the bytes of an element are decoded. */
 struct layout {
     enum number_kind kind;
-    uint8_t nbytes;        /* of a number, or of each half of a complex one; 0: see is_read_as_float */
     uint8_t exponent_bits; /* of a float in IEEE's form */
-    uint8_t value_bits;    /* of a float: bits of the mantissa; of an integer: its bits, 0 if all are used */
+    uint8_t value_bits;    /* of a float: bits of the mantissa; of an integer: its bits */
+    uint8_t nbytes;        /* of a number, or of each half of a complex one; 0: not known */
 };
 
-static const struct layout layouts[] = {
-    [CKPT_DT_F64] = {NUM_REAL, 8, 11, 52},
-    [CKPT_DT_F32] = {NUM_REAL, 4, 8, 23},
-    [CKPT_DT_I64] = {.kind = NUM_INT, .nbytes = 8},
-    [CKPT_DT_I32] = {.kind = NUM_INT, .nbytes = 4},
-    [CKPT_DT_I16] = {.kind = NUM_INT, .nbytes = 2},
-    [CKPT_DT_I8] = {.kind = NUM_INT, .nbytes = 1},
-    [CKPT_DT_U64] = {.kind = NUM_UINT, .nbytes = 8},
-    [CKPT_DT_U32] = {.kind = NUM_UINT, .nbytes = 4},
-    [CKPT_DT_U16] = {.kind = NUM_UINT, .nbytes = 2},
-    [CKPT_DT_U8] = {.kind = NUM_UINT, .nbytes = 1},
-    [CKPT_DT_BOOL] = {.kind = NUM_BOOL, .nbytes = 1},
-    [CKPT_DT_C32] = {NUM_COMPLEX, 2, 5, 10},
-    [CKPT_DT_C64] = {NUM_COMPLEX, 4, 8, 23},
-    [CKPT_DT_C128] = {NUM_COMPLEX, 8, 11, 52},
-    [CKPT_DT_BC32] = {NUM_COMPLEX, 2, 8, 7},
-    [CKPT_DT_QI8] = {.kind = NUM_INT, .nbytes = 1},
-    [CKPT_DT_QU8] = {.kind = NUM_UINT, .nbytes = 1},
-    [CKPT_DT_QI32] = {.kind = NUM_INT, .nbytes = 4},
-    [CKPT_DT_BITS8] = {.kind = NUM_BITS, .nbytes = 1},
-    [CKPT_DT_BITS16] = {.kind = NUM_BITS, .nbytes = 2},
-    [CKPT_DT_BITS1X8] = {.kind = NUM_BITS, .nbytes = 1},
-    [CKPT_DT_BITS2X4] = {.kind = NUM_BITS, .nbytes = 1},
-    [CKPT_DT_BITS4X2] = {.kind = NUM_BITS, .nbytes = 1},
-    [CKPT_DT_F4] = {.kind = NUM_BITS, .nbytes = 1},
-    [CKPT_DT_QU4X2] = {.kind = NUM_BITS, .nbytes = 1},
-    [CKPT_DT_QU2X4] = {.kind = NUM_BITS, .nbytes = 1},
-    /* Elements of 6 bits cross byte boundaries: the bytes are shown. */
-    [CKPT_DT_F6_E2M3] = {.kind = NUM_BITS, .nbytes = 1},
-    [CKPT_DT_F6_E3M2] = {.kind = NUM_BITS, .nbytes = 1},
-    /* Each element has a byte of its own. */
-    [CKPT_DT_I4] = {.kind = NUM_INT, .nbytes = 1, .value_bits = 4},
-    [CKPT_DT_U4] = {.kind = NUM_UINT, .nbytes = 1, .value_bits = 4},
-    [CKPT_DT_I2] = {.kind = NUM_INT, .nbytes = 1, .value_bits = 2},
-    [CKPT_DT_U2] = {.kind = NUM_UINT, .nbytes = 1, .value_bits = 2},
-    [CKPT_DT_I1] = {.kind = NUM_INT, .nbytes = 1, .value_bits = 1},
-    [CKPT_DT_U1] = {.kind = NUM_UINT, .nbytes = 1, .value_bits = 1},
-};
-
-static const struct layout *layout_of(ckpt_dtype dtype)
+/* get_layout - returns the layout of DTYPE by its name; NUM_REAL without a size: it is read as float32. */
+static struct layout get_layout(ckpt_dtype dtype)
 {
-    return &layouts[(size_t)dtype < sizeof layouts / sizeof *layouts ? dtype : CKPT_DT_NONE];
+    static const struct {
+        const char *glob;
+        struct layout layout;
+    } known[] = {
+        {"float64", {NUM_REAL, 11, 52, 0}},
+        {"float32", {NUM_REAL, 8, 23, 0}},
+        {"complex128", {NUM_COMPLEX, 11, 52, 0}},
+        {"complex64", {NUM_COMPLEX, 8, 23, 0}},
+        {"complex32", {NUM_COMPLEX, 5, 10, 0}},
+        {"bcomplex32", {NUM_COMPLEX, 8, 7, 0}},
+        {"int*", {.kind = NUM_INT}},
+        {"qint*", {.kind = NUM_INT}},
+        {"uint*", {.kind = NUM_UINT}},
+        {"quint8", {.kind = NUM_UINT}},
+        {"bool", {.kind = NUM_BOOL}},
+        /* several elements in a byte, or one in two bytes: the bytes are shown */
+        {"quint?x?", {.kind = NUM_BITS}},
+        {"bits*", {.kind = NUM_BITS}},
+        {"float4*_x2", {.kind = NUM_BITS}},
+        {"float6_e?m?", {.kind = NUM_BITS}},
+        {"numpy", {.kind = NUM_BITS}},
+    };
+    static ckpt_dtype last_dtype;
+    static struct layout last;
+    if (dtype == last_dtype) /* as for each element of a tensor but the first */
+        return last;
+    const char *name = ckpt_dtype_name(dtype);
+    ckpt_str text = {name, strlen(name)};
+    last = (struct layout){.kind = NUM_REAL};
+    last_dtype = dtype;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (ckpt_glob_match((ckpt_str){known[i].glob, strlen(known[i].glob)}, text)) {
+            last = known[i].layout;
+            last.nbytes = (uint8_t)((ckpt_dtype_bits(dtype) + 7) / (last.kind == NUM_COMPLEX ? 16 : 8));
+        }
+    if (last.kind == NUM_INT || last.kind == NUM_UINT)
+        last.value_bits = (uint8_t)strtoul(name + strcspn(name, "0123456789"), NULL, 10);
+    return last;
 }
 
 static bool is_read_as_float(ckpt_dtype dtype)
 {
-    return dtype != CKPT_DT_NONE && dtype != CKPT_DT_NAMED && !layout_of(dtype)->nbytes;
+    struct layout l = get_layout(dtype);
+    return dtype != CKPT_DT_NONE && l.kind == NUM_REAL && !l.nbytes;
+}
+
+bool number_has_fraction(ckpt_dtype dtype)
+{
+    enum number_kind kind = get_layout(dtype).kind;
+    return kind == NUM_REAL || kind == NUM_COMPLEX || strncmp(ckpt_dtype_name(dtype), "float", 5) == 0;
 }
 
 ckpt_dtype number_shown_dtype(ckpt_dtype dtype) { return is_read_as_float(dtype) ? CKPT_DT_F32 : dtype; }
 
 size_t number_bytes(ckpt_dtype dtype)
 {
-    const struct layout *l = layout_of(number_shown_dtype(dtype));
-    return l->kind == NUM_COMPLEX ? 2u * l->nbytes : l->nbytes;
+    struct layout l = get_layout(number_shown_dtype(dtype));
+    return l.kind == NUM_COMPLEX ? 2u * l.nbytes : l.nbytes;
 }
 
 bool number_is_packed(ckpt_dtype dtype) { return ckpt_dtype_bits(number_shown_dtype(dtype)) % 8 != 0; }
@@ -117,17 +123,17 @@ static int64_t extend_sign(uint64_t v, unsigned bits)
 
 struct number number_decode(ckpt_dtype dtype, const uint8_t *p)
 {
-    const struct layout *l = layout_of(dtype);
-    struct number x = {.kind = l->kind, .nbytes = l->nbytes, .single = l->nbytes < 8};
-    x.u = load_le(p, l->nbytes);
-    if ((l->kind == NUM_INT || l->kind == NUM_UINT) && l->value_bits)
-        x.u &= (1u << l->value_bits) - 1;
-    if (l->kind == NUM_INT)
-        x.i = extend_sign(x.u, l->value_bits ? l->value_bits : 8u * l->nbytes);
-    if (l->kind == NUM_REAL || l->kind == NUM_COMPLEX)
-        x.re = decode_real(x.u, l);
-    if (l->kind == NUM_COMPLEX)
-        x.im = decode_real(load_le(p + l->nbytes, l->nbytes), l);
+    const struct layout l = get_layout(dtype);
+    struct number x = {.kind = l.kind, .nbytes = l.nbytes, .single = l.nbytes < 8};
+    x.u = load_le(p, l.nbytes);
+    if ((l.kind == NUM_INT || l.kind == NUM_UINT) && l.value_bits < 8)
+        x.u &= (1u << l.value_bits) - 1;
+    if (l.kind == NUM_INT)
+        x.i = extend_sign(x.u, l.value_bits);
+    if (l.kind == NUM_REAL || l.kind == NUM_COMPLEX)
+        x.re = decode_real(x.u, &l);
+    if (l.kind == NUM_COMPLEX)
+        x.im = decode_real(load_le(p + l.nbytes, l.nbytes), &l);
     return x;
 }
 

@@ -18,6 +18,8 @@ struct number {
 /* number_shown_dtype - returns the dtype in which elements of DTYPE are read and shown: float32 for smaller
  * floats and for ggml's blocks, else DTYPE. */
 ckpt_dtype number_shown_dtype(ckpt_dtype dtype);
+/* number_has_fraction - returns true for floats, complex numbers and ggml's blocks. */
+bool number_has_fraction(ckpt_dtype dtype);
 /* number_bytes - returns the size of an element as number_read delivers it, 1 for packed elements;
  * 0: not known (numpy strings and records). */
 size_t number_bytes(ckpt_dtype dtype);

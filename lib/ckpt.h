@@ -195,7 +195,7 @@ typedef struct {
 
 typedef enum {
     CKPT_DT_NONE = 0, /* unknown or not applicable */
-    /* In the order of core/dtype.def, which a test compares with this list. */
+    /* In the order of core/dtype.def, which the compiler compares with this list. */
     CKPT_DT_F64, CKPT_DT_F32, CKPT_DT_F16, CKPT_DT_BF16,
     CKPT_DT_F8_E4M3, CKPT_DT_F8_E5M2, CKPT_DT_F8_E4M3FNUZ, CKPT_DT_F8_E5M2FNUZ,
     CKPT_DT_F8_E8M0, CKPT_DT_F4, CKPT_DT_F6_E2M3, CKPT_DT_F6_E3M2,

@@ -29,7 +29,7 @@ static bool parse_dtype(ckpt_str name, ckpt_dtype *dtype, struct numpy_dtype *d)
 {
     const struct dtype_info *info = dtype_info(*dtype = dtype_by_name(name));
     *d = (struct numpy_dtype){.bytes = info->block_bytes};
-    if (*dtype != CKPT_DT_NONE && info->block_elems == 1 && strchr("fiubc", info->klass))
+    if (dtype_is_number(*dtype))
         return true;
     *dtype = CKPT_DT_NAMED;
     if (str_starts(name, STR_LIT("datetime64[")) || str_starts(name, STR_LIT("timedelta64["))) {

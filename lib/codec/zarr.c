@@ -124,7 +124,7 @@ static ckpt_status read_dtype(const struct zarr_reading *r, const ckpt_value *v)
     if (value_text(v, &name) && z->dtype == CKPT_DT_NONE && numpy_dtype_parse(name, &d))
         z->dtype = numpy_torch_dtype(&d);
     const struct dtype_info *info = dtype_info(z->dtype);
-    if (z->dtype == CKPT_DT_NONE || info->block_elems != 1 || !strchr("fiubc", info->klass))
+    if (!dtype_is_number(z->dtype))
         return fail_field(r, v, "the dtype", "a number, bool or complex number");
     z->element_size = info->block_bytes;
     z->encoding.big_endian = d.big_endian && info->swap_bytes > 1;
@@ -192,9 +192,7 @@ static bool put_integer(const struct dtype_info *d, const ckpt_value *v, unsigne
 static bool put_element(const struct zarr_array *z, const ckpt_value *v, unsigned char *out)
 {
     const struct dtype_info *d = dtype_info(z->dtype);
-    ckpt_dtype part_dtype = z->dtype == CKPT_DT_C64    ? CKPT_DT_F32
-                            : z->dtype == CKPT_DT_C128 ? CKPT_DT_F64
-                                                       : CKPT_DT_F16;
+    ckpt_dtype part_dtype = (ckpt_dtype)d->number;
     if (d->klass == 'f')
         return put_float(z->dtype, v, out);
     if (d->klass != 'c')

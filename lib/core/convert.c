@@ -30,6 +30,7 @@
 #define Q8_0_BYTES 34u
 
 #define INF32 0x7f800000u
+#define NAN32 0x7fc00000u
 #define ABS32 0x7fffffffu
 
 static uint32_t as_bits(float f)
@@ -216,50 +217,29 @@ const char *convert_overflow_name(ckpt_dtype to)
     return !n || n->overflow_to == 0x7c ? "inf" : n->overflow_to == 0x80 ? "nan" : "448";
 }
 
-/* decode_small_float - returns the float32 of B, a finite number with EXP bits of exponent, biased by BIAS,
- * and MAN bits of mantissa. */
-static uint32_t decode_small_float(uint32_t b, uint32_t exp, uint32_t man, int bias)
-{
-    uint32_t m = b & ((1u << man) - 1u), e = b >> man & ((1u << exp) - 1u);
-    float v = e ? ldexpf((float)(m | 1u << man), (int)e - bias - (int)man)
-                : ldexpf((float)m, 1 - bias - (int)man);
-    return as_bits(v) | (b >> (exp + man) & 1u) << 31;
-}
-
-/* decode_ieee_float - returns the float32 of B, a byte with EXP exponent bits, all set in Inf and NaN. */
-static uint32_t decode_ieee_float(uint32_t b, uint32_t exp)
-{
-    uint32_t inf = ((1u << exp) - 1u) << (7 - exp), a = b & 0x7fu, sign = (b & 0x80u) << 24;
-    if (a >= inf)
-        return sign | (a > inf ? 0x7fc00000u : INF32);
-    return decode_small_float(b, exp, 7 - exp, (1 << (exp - 1)) - 1);
-}
-
 uint32_t f32_bits_of_byte(ckpt_dtype from, uint32_t b)
 {
-    switch (from) {
-    case CKPT_DT_F8_E4M3:
-        return (b & 0x7fu) == 0x7fu ? (b & 0x80u) << 24 | 0x7ff00000u : decode_small_float(b, 4, 3, 7);
-    case CKPT_DT_F8_E5M2: return f32_bits_of_half(b << 8);
-    case CKPT_DT_F8_E4M3FNUZ: return b == 0x80u ? 0x7fc00000u : decode_small_float(b, 4, 3, 8);
-    case CKPT_DT_F8_E5M2FNUZ: return b == 0x80u ? 0x7fc00000u : decode_small_float(b, 5, 2, 16);
-    case CKPT_DT_F8_E8M0: return b == 0xffu ? 0x7fc00000u : b ? b << 23 : 0x00400000u;
-    case CKPT_DT_F8_E3M4:
-    case CKPT_DT_F8_E4M3_INF: return decode_ieee_float(b, from == CKPT_DT_F8_E3M4 ? 3 : 4);
-    case CKPT_DT_F8_E4M3B11FNUZ: return b == 0x80u ? 0x7fc00000u : decode_small_float(b, 4, 3, 11);
-    case CKPT_DT_F4_E2M1: return decode_small_float(b, 2, 1, 1);
-    case CKPT_DT_F6_E2M3_BYTE: return decode_small_float(b, 2, 3, 1);
-    case CKPT_DT_F6_E3M2_BYTE: return decode_small_float(b, 3, 2, 3);
-    case CKPT_DT_I8: return as_bits((float)(int8_t)b);
-    case CKPT_DT_I4: return as_bits((float)((int)(b & 15u) - (int)(b & 8u) * 2));
-    case CKPT_DT_I2: return as_bits((float)((int)(b & 3u) - (int)(b & 2u) * 2));
-    case CKPT_DT_I1: return as_bits(b & 1u ? -1.0f : 0.0f);
-    case CKPT_DT_U4: return as_bits((float)(b & 15u));
-    case CKPT_DT_U2: return as_bits((float)(b & 3u));
-    case CKPT_DT_U1: return as_bits((float)(b & 1u));
-    case CKPT_DT_BOOL: return b ? 0x3f800000u : 0;
-    default: return as_bits((float)b);
+    const struct dtype_info *d = dtype_info(from);
+    const uint32_t man = d->value_bits, top = 1u << man, max_exponent = (1u << d->exponent_bits) - 1u;
+    if (from == CKPT_DT_F8_E5M2)
+        return f32_bits_of_half(b << 8);
+    if (from == CKPT_DT_F8_E8M0) /* it has neither a sign nor 0 */
+        return b == 0xffu ? NAN32 : b ? b << 23 : 0x00400000u;
+    if (d->klass == 'b')
+        return b ? 0x3f800000u : 0;
+    if (!d->exponent_bits) { /* an integer; in two's complement, the highest bit is negative */
+        uint32_t unused_bits = d->is_small ? 8u - man : 0, value = b << unused_bits & 0xffu;
+        return as_bits((float)((d->klass == 'i' ? (int8_t)value : (int)value) / (1 << unused_bits)));
     }
+    uint32_t e = b >> man & max_exponent, m = b & (top - 1u);
+    uint32_t sign = (b >> (d->exponent_bits + man) & 1u) << 31;
+    if (d->nan == NAN_END && e == max_exponent && m == top - 1u)
+        return sign | 0x7ff00000u;
+    if (d->nan == NAN_IEEE && e == max_exponent)
+        return sign | (m ? NAN32 : INF32);
+    if (d->nan == NAN_MINUS_ZERO && b == 0x80u)
+        return NAN32;
+    return as_bits(ldexpf((float)(e ? m | top : m), (int)(e ? e : 1u) - d->bias - (int)man)) | sign;
 }
 
 /* is_torch_float - returns true if DT is a floating-point dtype to which Tensor.to can convert. */

@@ -4,12 +4,23 @@
 #include "base/checked.h"
 
 static const struct dtype_info dtypes[DTYPE_COUNT] = {
-    [CKPT_DT_NONE] = {"", NULL, NULL, 0, 0, 0, 0, 0, 0},
-#define DTYPE(id, torch, safetensors, storage, elems, bytes, swap, klass, dim_factor, order)                 \
-    [CKPT_DT_##id] = {torch, safetensors, storage, elems, bytes, swap, klass, dim_factor, order},
+    [CKPT_DT_NONE] = {.name = ""},
+#define PYTHON(class)                    class "Storage", true, true
+#define CPP(class)                       class "Storage", true, false
+#define UNNAMED                          NULL, true, false
+#define LACKS                            NULL, false, false
+#define SMALL(exponent, value, bias, nan) true, exponent, value, bias, NAN_##nan
+#define BITS(value)                      true, 0, value, 0, 0
+#define WIDE                             false, 0, 0, 0, 0
+#define DTYPE(id, name, safetensors, storage, elems, bytes, swap, klass, dim_factor, order, number, small)   \
+    [CKPT_DT_##id] = {name,  safetensors, storage, elems,             bytes, swap,                           \
+                      klass, dim_factor,  order,   CKPT_DT_##number, small},
 #include "core/dtype.def"
-#undef DTYPE
 };
+
+#undef DTYPE
+#define DTYPE(id, ...) _Static_assert((int)CKPT_DT_##id == (int)DTYPE_LINE_##id, "ckpt.h has another order");
+#include "core/dtype.def"
 
 static const struct {
     const char *name;

@@ -4,13 +4,30 @@
 
 #include "base/str.h"
 
+enum dtype_line {
+    DTYPE_LINE_NONE,
+#define DTYPE(id, ...) DTYPE_LINE_##id,
+#include "core/dtype.def"
+#undef DTYPE
+    DTYPE_LINES
+};
 /* DTYPE_COUNT - the number of dtypes of this version, including CKPT_DT_NONE. */
-#define DTYPE_COUNT (CKPT_DT_Q2_0 + 1u)
+#define DTYPE_COUNT ((unsigned)DTYPE_LINES)
+
+/* Which bit patterns of a small float are NaN. */
+enum dtype_nan {
+    NAN_NEVER,     /* none: all numbers are finite */
+    NAN_END,       /* all bits set; the sign does not matter */
+    NAN_IEEE,      /* all bits of the exponent set, as in IEEE 754, which also has infinities */
+    NAN_MINUS_ZERO /* the sign alone; there is no -0 */
+};
 
 struct dtype_info {
     const char *name;        /* torch's, without "torch." */
     const char *safetensors; /* NULL: safetensors has none */
     const char *storage;     /* torch's class for a storage of it ("FloatStorage"); NULL: none */
+    bool torch_has;          /* torch has the dtype */
+    bool python_has_storage; /* STORAGE is a class in Python; others are only written by C++ */
     uint16_t block_elems;    /* elements per block, as the shape counts them */
     uint16_t block_bytes;    /* bytes per block; 0: not fixed */
     uint8_t swap_bytes;      /* bytes of the unit that byte order applies to: 4 for complex64 */
@@ -18,6 +35,12 @@ struct dtype_info {
                               * 'p' packed bits or bytes, which are no numbers to torch, 'k' blocks of ggml */
     uint8_t safetensors_dim_factor; /* safetensors' last dimension is torch's times this (float4: 2) */
     uint8_t safetensors_order;      /* position in the order in which safetensors writes dtypes, 0 first */
+    uint16_t number;                /* dtype of its numbers, if each were stored alone: F32 of complex64 */
+    bool is_small;                  /* a float of at most eight bits, or an integer of fewer; only then: */
+    uint8_t exponent_bits;          /* of a float */
+    uint8_t value_bits;             /* of the mantissa of a float, or of the integer */
+    uint8_t bias;                   /* of the exponent */
+    uint8_t nan;                    /* enum dtype_nan */
 };
 
 /* dtype_info - returns the line of DT. For CKPT_DT_NONE and unknown values, the name is "" and all other
@@ -34,6 +57,16 @@ static inline bool dtype_is_float(ckpt_dtype dt)
 {
     char klass = dtype_info(dt)->klass;
     return (klass == 'f' && dt != CKPT_DT_F8_E8M0) || klass == 'k';
+}
+/* dtype_is_number - returns true if each element is a number of its own, of at least one byte. */
+static inline bool dtype_is_number(ckpt_dtype dt)
+{
+    return dt != CKPT_DT_NONE && strchr("fiubc", dtype_info(dt)->klass);
+}
+/* dtype_is_foreign - returns true if DT is of neither torch nor safetensors. */
+static inline bool dtype_is_foreign(ckpt_dtype dt)
+{
+    return dt != CKPT_DT_NONE && !dtype_info(dt)->torch_has && !dtype_info(dt)->safetensors;
 }
 /* dtype_has_kernels - returns true if distance_kernel and moments_kernel read stored elements of DT. */
 static inline bool dtype_has_kernels(ckpt_dtype dt) { return dt >= CKPT_DT_F64 && dt <= CKPT_DT_BF16; }

@@ -59,12 +59,11 @@ static const char *find_unfit_reason(const struct flat_writer *w, const struct f
 /* find_castable_dtype - returns the dtype that tensors of DT can be cast to for writing, or NULL. */
 static const char *find_castable_dtype(const struct flat_writer *w, ckpt_dtype dt)
 {
-    bool of_other_framework = dt > CKPT_DT_NAMED;
     if (dequantize_supports(dt))
         return "float32";
     if (dtype_info(dt)->klass != 'f')
         return NULL;
-    return of_other_framework ? "float32" : w->rules->float_dtype;
+    return dtype_is_foreign(dt) ? "float32" : w->rules->float_dtype;
 }
 
 static ckpt_status refuse_unfit_tensors(const struct flat_writer *w, const struct flat_item *first,
@@ -72,7 +71,7 @@ static ckpt_status refuse_unfit_tensors(const struct flat_writer *w, const struc
 {
     const ckpt_tensor t = flat_get_tensor(w, first);
     const char *cast = find_castable_dtype(w, (ckpt_dtype)t.dtype);
-    bool torch_keeps = t.dtype < CKPT_DT_NAMED && (t.has_data || !w->p->file->format->flat);
+    bool torch_keeps = !dtype_is_foreign((ckpt_dtype)t.dtype) && (t.has_data || !w->p->file->format->flat);
     char more[48] = "";
     if (nothers)
         (void)snprintf(more, sizeof more, ", and %zu other%s likewise", nothers, nothers == 1 ? "" : "s");

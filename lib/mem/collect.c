@@ -24,7 +24,8 @@ static bool is_buffer_name(ckpt_str name)
 /* is_trainable_dtype - returns true if DTYPE is a real or complex floating-point type of at least 16 bits. */
 static bool is_trainable_dtype(uint16_t dtype)
 {
-    return (dtype >= CKPT_DT_F64 && dtype <= CKPT_DT_BF16) || (dtype >= CKPT_DT_C32 && dtype <= CKPT_DT_BC32);
+    const struct dtype_info *d = dtype_info((ckpt_dtype)dtype);
+    return (d->klass == 'f' || d->klass == 'c') && !d->is_small;
 }
 
 /* refuse_row - fails because R is of a dtype that cannot be trained. */
@@ -43,9 +44,9 @@ static ckpt_status add_row(ckpt_mem *m, const ckpt_tensor *r, ckpt_str name, ckp
 {
     unsigned bits = ckpt_dtype_bits((ckpt_dtype)r->dtype);
     struct mem_tensor *t = &m->tensors[m->ntensors];
-    bool narrow = r->dtype >= CKPT_DT_F8_E4M3 && r->dtype <= CKPT_DT_F6_E3M2; /* floats of 4 to 8 bits */
-    bool quantized = r->kind == CKPT_QUANTIZED || (r->dtype >= CKPT_DT_QI8 && r->dtype <= CKPT_DT_BITS4X2);
-    if (narrow || quantized || r->dtype >= CKPT_DT_I4) /* from I4 on: less than a byte, and blocks of ggml */
+    bool is_unknown = r->dtype == CKPT_DT_NAMED || r->dtype == CKPT_DT_NONE;
+    bool is_wide = dtype_is_number((ckpt_dtype)r->dtype) && !dtype_info((ckpt_dtype)r->dtype)->is_small;
+    if (r->kind == CKPT_QUANTIZED || !(is_wide || is_unknown))
         return refuse_row(r, err);
     if (!r->has_shape || bits < 8)
         return CKPT_OK; /* uninitialized, nested, not numbers: never a parameter */

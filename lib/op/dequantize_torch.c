@@ -329,12 +329,8 @@ static ckpt_status set_channels(const struct dequantizer *d, const struct quanti
 /* get_qtensor_codes - returns the dtype that elements of DT are stored in, or NONE: several in a byte. */
 static ckpt_dtype get_qtensor_codes(ckpt_dtype dt)
 {
-    switch (dt) {
-    case CKPT_DT_QI8: return CKPT_DT_I8;
-    case CKPT_DT_QU8: return CKPT_DT_U8;
-    case CKPT_DT_QI32: return CKPT_DT_I32;
-    default: return CKPT_DT_NONE;
-    }
+    const struct dtype_info *d = dtype_info(dt);
+    return d->klass == 'q' && d->block_elems == 1 ? (ckpt_dtype)d->number : CKPT_DT_NONE;
 }
 
 /* recipe_make_qtensor - torch's quint8, qint8 and qint32, with one scale and zero or those of each

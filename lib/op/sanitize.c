@@ -205,7 +205,8 @@ static ckpt_status rebuild_tensor(struct sanitize *s, struct value_job *job, uin
 {
     const ckpt_tensor t = row_tensor(s, row);
     bool is_single = (t.kind == CKPT_DENSE || t.kind == CKPT_NDARRAY || t.kind == CKPT_STORAGE) &&
-                     t.has_data && t.has_shape && t.dtype < CKPT_DT_NAMED && t.dtype != CKPT_DT_NONE;
+                     t.has_data && t.has_shape && !dtype_is_foreign((ckpt_dtype)t.dtype) &&
+                     t.dtype != CKPT_DT_NONE;
     if (!is_single && !has_components(s, row))
         return omit_value(s, job);
     ckpt_value *out = new_node(s, is_single ? CKPT_V_TENSOR : CKPT_V_DICT, job->v);

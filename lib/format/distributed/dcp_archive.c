@@ -69,7 +69,7 @@ static void put_storage(pickle_writer *w, const struct tensor_pickle *tensor, bo
 static ckpt_status put_tensor(void *user, pickle_writer *w, const ckpt_value *v, ckpt_error *err)
 {
     const struct tensor_pickle *tensor = user;
-    bool typed = torch_has_storage_class(tensor->dtype);
+    bool typed = dtype_info(tensor->dtype)->python_has_storage;
     (void)v;
     (void)err;
     pickle_put_global(w, STR_LIT("torch._utils"),

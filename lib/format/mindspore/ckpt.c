@@ -150,9 +150,7 @@ static ckpt_dtype find_dtype(ckpt_str name)
     for (size_t i = 0; i < name.len && i < sizeof lower; i++)
         lower[i] = (char)(name.ptr[i] >= 'A' && name.ptr[i] <= 'Z' ? name.ptr[i] + 'a' - 'A' : name.ptr[i]);
     ckpt_dtype found = name.len <= sizeof lower ? dtype_by_name(str_of(lower, name.len)) : CKPT_DT_NONE;
-    const struct dtype_info *info = dtype_info(found);
-    return found != CKPT_DT_NONE && info->block_elems == 1 && strchr("fiubc", info->klass) ? found
-                                                                                          : CKPT_DT_NONE;
+    return dtype_is_number(found) ? found : CKPT_DT_NONE;
 }
 
 /* add_text - adds the value of the type "str", whose characters have 4 bytes each. */

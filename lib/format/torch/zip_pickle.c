@@ -221,7 +221,7 @@ static ckpt_status put_storage(struct torch_writer *w, pickle_writer *pw, struct
     CKPT_TRY(assign_storage_number(w, s, &n, err));
     uint64_t nbytes = torch_zip_storage_size(w, s);
     bool untyped = str_is(klass, "UntypedStorage") || str_is(klass, "_UntypedStorage") ||
-                   !torch_has_storage_class(dtype) || nbytes % item_size != 0;
+                   !d->python_has_storage || nbytes % item_size != 0;
     pickle_put_op(pw, PICKLE_MARK);
     pickle_put_text(pw, STR_LIT("storage"));
     if (untyped)
@@ -308,7 +308,7 @@ static ckpt_status put_tensor(struct torch_writer *w, pickle_writer *pw, const c
     if (cast && cast->from != t->dtype)
         return refuse_cast_storage_use(w, s, err);
     bool has_partial_element = !cast && s->nbytes % d->block_bytes != 0;
-    bool v3 = !torch_has_storage_class(dtype) || has_partial_element;
+    bool v3 = !dtype_info(dtype)->python_has_storage || has_partial_element;
     if (t->parameter) {
         pickle_put_global(pw, STR_LIT("torch._utils"), STR_LIT("_rebuild_parameter"));
         pickle_put_op(pw, PICKLE_MARK);
@@ -346,12 +346,6 @@ static bool sizes_fit_int64(const ckpt_tensor *t)
     return true;
 }
 
-/* torch_has_dtype - returns true if torch has DT. From CKPT_DT_NAMED on, dtypes are of other frameworks. */
-static bool torch_has_dtype(ckpt_dtype dt)
-{
-    return dt < CKPT_DT_NAMED && dt != CKPT_DT_F6_E2M3 && dt != CKPT_DT_F6_E3M2;
-}
-
 static ckpt_dtype get_written_dtype(const struct torch_writer *w, const ckpt_tensor *t)
 {
     const struct torch_cast *c = torch_find_cast(w, &w->p->file->table.storages[t->storage]);
@@ -366,7 +360,7 @@ static ckpt_status put_row(struct torch_writer *w, pickle_writer *pw, uint32_t r
         unfit_reason = "is not a dense tensor";
     else if (!t.has_data || !t.has_shape)
         unfit_reason = "has no bytes";
-    else if (!torch_has_dtype(get_written_dtype(w, &t)))
+    else if (t.dtype != CKPT_DT_NONE && !dtype_info(get_written_dtype(w, &t))->torch_has)
         unfit_reason = "has a type that torch lacks";
     else if (!sizes_fit_int64(&t))
         unfit_reason = "has a size or stride beyond 2^63";
@@ -491,15 +485,15 @@ static void make_cast_call(struct torch_writer *w, struct rebuild_call *r, const
     struct storage *s = find_node_storage(w, node);
     ckpt_dtype to = torch_find_cast(w, s)->to;
     r->args[0] = make_cast_storage_id(w, s, node->offset);
-    if (!torch_has_storage_class(to) && r->nargs > 4)
+    if (!dtype_info(to)->python_has_storage && r->nargs > 4)
         r->args[4] = value_bool(w->p->a, false);
-    if (v3 && torch_has_storage_class(to)) {
+    if (v3 && dtype_info(to)->python_has_storage) {
         r->args[6] = r->args[7];
         r->nargs = r->nargs > 7 ? 7 : 6;
         r->new_name = "_rebuild_tensor_v2";
     } else if (v3) {
         r->args[6] = make_dtype_name(w, to);
-    } else if (!torch_has_storage_class(to)) {
+    } else if (!dtype_info(to)->python_has_storage) {
         make_v3_call(w, r, to);
     }
 }
@@ -525,7 +519,7 @@ static bool rewrite_rebuild(struct torch_writer *w, ckpt_str name, const ckpt_va
         make_cast_call(w, r, node, v3);
     else if (!s->src && (v2 || v3))
         make_meta_call(w, r, dtype);
-    else if (v2 && !torch_has_storage_class(pid.dtype))
+    else if (v2 && !dtype_info(pid.dtype)->python_has_storage)
         make_v3_call(w, r, dtype);
     else
         return changed;
