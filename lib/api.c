@@ -278,7 +278,7 @@ static ckpt_status write_plan(ckpt_plan *p, const struct format *f, const struct
     if (st == CKPT_OK && job->opts->strict)
         st = cast_strict(p, err);
     if (st == CKPT_OK)
-        st = plan_drop_object_graph(p, job->opts->strict, err);
+        st = plan_drop_description(p, job->opts->strict, err);
     if (st == CKPT_OK)
         st = salvage_leave_out_unfit(p, f, err);
     if (st == CKPT_OK && shards_are_wanted(p, job))

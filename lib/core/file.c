@@ -44,7 +44,7 @@ ckpt_status file_new(const char *path, source *src, const ckpt_limits *limits, c
     }
     pthread_mutex_init(&f->lock, NULL);
     f->src = src;
-    f->object_graph = CKPT_NO_TENSOR;
+    f->description.row = CKPT_NO_TENSOR;
     ckpt_status st = sized_struct_copy_in(limits, &f->limits, sizeof f->limits, err);
     if (st == CKPT_OK && (uint32_t)f->limits.names > CKPT_NAMES_VARIABLE)
         st = fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "names of ckpt_limits is {%d}, no value of {=ckpt_names}",
@@ -78,8 +78,8 @@ void file_free(ckpt_file *f)
     for (size_t i = 0; i < f->nparts; i++)
         file_free(f->parts[i]);
     map_free(f->names);
-    map_free(f->storage_keys);
-    map_free(f->node_storages);
+    map_free(f->storages.by_key);
+    map_free(f->storages.by_node);
     map_free(f->replacement_of);
     arena_free(f->a);
     arena_free(f->inspect_arena);
@@ -103,7 +103,7 @@ static void exchange(ckpt_file *f, ckpt_file *other)
     ckpt_file old = *f;
     *f = *other;
     *other = old;
-    map_set_user(f->storage_keys, f);
+    map_set_user(f->storages.by_key, f);
     map_set_user(f->names, f);
 }
 
@@ -309,14 +309,15 @@ static ckpt_str get_storage_key(const void *user, uint32_t i)
 
 map *file_index_storage_keys(ckpt_file *f)
 {
+    struct storage_index *index = &f->storages;
     bool ok = true;
-    if (!f->storage_keys)
-        f->storage_keys = map_new_index(f->table.nstorages, get_storage_key, f);
-    for (; f->storage_keys && ok && f->nindexed_storages < f->table.nstorages; f->nindexed_storages += ok) {
-        const struct storage *s = &f->table.storages[f->nindexed_storages];
-        ok = !s->in_key_index || map_put(f->storage_keys, s->key, (uint32_t)f->nindexed_storages, NULL);
+    if (!index->by_key)
+        index->by_key = map_new_index(f->table.nstorages, get_storage_key, f);
+    for (; index->by_key && ok && index->nindexed < f->table.nstorages; index->nindexed += ok) {
+        const struct storage *s = &f->table.storages[index->nindexed];
+        ok = !s->in_key_index || map_put(index->by_key, s->key, (uint32_t)index->nindexed, NULL);
     }
-    return ok ? f->storage_keys : NULL;
+    return ok ? index->by_key : NULL;
 }
 
 /* comes_after - returns true if KEY comes after OTHER as numbers do: "10" after "9". */
@@ -331,23 +332,23 @@ static bool is_storage_of_key(const ckpt_file *f, uint32_t i, ckpt_str key)
     return s && s->in_key_index && str_eq(s->key, key);
 }
 
-/* torch numbers its storages, so a key that comes after all others is new. One that is not is usually that of
- * the last storage found, or of the next one: the index is rarely needed. */
+/* Storages are usually numbered, so a key that comes after all others is new. One that is not is usually that
+ * of the last storage found, or of the next one: the index is rarely needed. */
 ckpt_status file_storage_find(ckpt_file *f, ckpt_str key, uint32_t *index, ckpt_error *err)
 {
     *index = CKPT_NO_STORAGE;
-    if (comes_after(key, f->last_key))
+    if (comes_after(key, f->storages.last_key))
         return CKPT_OK;
-    uint32_t guess = is_storage_of_key(f, f->last_found, key) ? f->last_found : f->last_found + 1;
+    uint32_t last = f->storages.last_found, guess = is_storage_of_key(f, last, key) ? last : last + 1;
     if (is_storage_of_key(f, guess, key)) {
-        *index = f->last_found = guess;
+        *index = f->storages.last_found = guess;
         return CKPT_OK;
     }
     const map *keys = file_index_storage_keys(f);
     if (!keys)
         return fail_memory(err);
     *index = map_get(keys, key); /* MAP_NONE is CKPT_NO_STORAGE */
-    f->last_found = *index == CKPT_NO_STORAGE ? f->last_found : *index;
+    f->storages.last_found = *index == CKPT_NO_STORAGE ? last : *index;
     return CKPT_OK;
 }
 
@@ -355,16 +356,15 @@ ckpt_status file_storage_add(ckpt_file *f, struct storage *s, uint32_t *index, c
 {
     s->in_key_index = true;
     CKPT_TRY(table_add_storage(&f->table, s, index, err));
-    if (comes_after(s->key, f->last_key))
-        f->last_key = s->key;
+    if (comes_after(s->key, f->storages.last_key))
+        f->storages.last_key = s->key;
     return CKPT_OK;
 }
 
-uint32_t file_storage_loaded_by(const ckpt_file *f, const ckpt_value *v)
+uint32_t file_storage_held_by(const ckpt_file *f, const ckpt_value *v)
 {
-    if (!f->node_storages || !value_calls(v, "torch.storage", "_load_from_bytes", 1))
-        return CKPT_NO_STORAGE;
-    return map_get_num(f->node_storages, ptr_key(v)); /* MAP_NONE is CKPT_NO_STORAGE */
+    /* MAP_NONE is CKPT_NO_STORAGE */
+    return f->storages.by_node ? map_get_num(f->storages.by_node, ptr_key(v)) : CKPT_NO_STORAGE;
 }
 
 static ckpt_str get_row_name(const void *user, uint32_t i)

@@ -37,6 +37,21 @@ struct replacement {
     ckpt_value *by;
 };
 
+/* A tensor that is no weight, but describes what the others belong to. Other formats have no place for it. */
+struct description {
+    uint32_t row; /* CKPT_NO_TENSOR: none */
+    const char *name, *full_name; /* what it is: "the object graph", and of what class's object */
+};
+
+/* The storages of a file by what refers to them. */
+struct storage_index {
+    map *by_key;       /* key -> storage, of the first NINDEXED storages */
+    size_t nindexed;
+    ckpt_str last_key; /* the greatest key given to file_storage_add, in the order of numbers */
+    uint32_t last_found; /* the storage that file_storage_find found last */
+    map *by_node;      /* node that holds bytes itself (array, stream in a bytes object) -> storage */
+};
+
 struct ckpt_file {
     arena *a;
     char *path;
@@ -76,8 +91,7 @@ struct ckpt_file {
     size_t npickles, cap_pickles;
     ckpt_value *metadata; /* safetensors __metadata__, the pairs of GGUF … as a DICT of str, or NULL */
     ckpt_value *metadata_values; /* the keys of METADATA with values of their own types; NULL: all are str */
-    uint32_t object_graph; /* the tensor, not a weight, that describes how the objects of tf.train.Checkpoint
-                              refer to each other; CKPT_NO_TENSOR: none */
+    struct description description;
     uint32_t nties;       /* number of ties in METADATA; they are the last rows of the table */
     bool whole_checksum; /* checksums outside of the table cover all bytes of tensors: of the compressed file,
                             of a member with all tensors */
@@ -94,11 +108,7 @@ struct ckpt_file {
     ckpt_file **parts;    /* shards or embedded checkpoints, which are closed with the file */
     size_t nparts, cap_parts;
     map *names;          /* joined name -> number of the tensor, made on first use */
-    map *storage_keys;   /* torch: storage key -> storage, of the first nindexed_storages */
-    size_t nindexed_storages;
-    ckpt_str last_key;   /* the greatest key given to file_storage_add, in the order of numbers */
-    uint32_t last_found; /* the storage that file_storage_find found last */
-    map *node_storages;  /* node that holds bytes itself (numpy array, stream in a bytes object) -> storage */
+    struct storage_index storages;
     void *container;     /* what the format keeps, such as its archive */
     void (*container_free)(void *);
     /* add_opaque_storages - adds the storages that only opaque objects refer to, for a writer; NULL: none. */
@@ -178,15 +188,15 @@ bool file_set_replacement(ckpt_file *f, const ckpt_value *v, ckpt_value *by);
 /* file_add_replacements_of - adds to F the replacements of PART, so that a node is looked up in F alone,
  * however many parts it has. False: no memory. */
 bool file_add_replacements_of(ckpt_file *f, const ckpt_file *part);
-/* file_index_storage_keys - returns F->storage_keys with all storages that the table has; NULL: no memory. */
+/* file_index_storage_keys - returns F->storages.by_key with all storages of the table; NULL: no memory. */
 map *file_index_storage_keys(ckpt_file *f);
 /* file_storage_find - sets *INDEX to the storage that file_storage_add added as KEY, or CKPT_NO_STORAGE. */
 ckpt_status file_storage_find(ckpt_file *f, ckpt_str key, uint32_t *index, ckpt_error *err);
 /* file_storage_add - adds a storage as table_add_storage does; file_storage_find finds it by its key. */
 ckpt_status file_storage_add(ckpt_file *f, struct storage *s, uint32_t *index, ckpt_error *err);
-/* file_storage_loaded_by - returns the storage in F's own table that V loads: V calls
- * torch.storage._load_from_bytes with a whole stream of torch.save. CKPT_NO_STORAGE: none. */
-uint32_t file_storage_loaded_by(const ckpt_file *f, const ckpt_value *v);
+/* file_storage_held_by - returns the storage in F's own table whose bytes V itself holds, or
+ * CKPT_NO_STORAGE. */
+uint32_t file_storage_held_by(const ckpt_file *f, const ckpt_value *v);
 /* file_index_names - makes the name index; false: no memory. */
 bool file_index_names(ckpt_file *f);
 /* file_find_tensor - returns the number of the tensor with the joined name NAME, or CKPT_NO_TENSOR. If there

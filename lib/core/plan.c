@@ -585,21 +585,21 @@ ckpt_status plan_note_dropped(ckpt_plan *p, const ckpt_leaf *leaf, const char *w
     return ok ? CKPT_OK : fail_memory(err);
 }
 
-ckpt_status plan_drop_object_graph(ckpt_plan *p, bool strict, ckpt_error *err)
+ckpt_status plan_drop_description(ckpt_plan *p, bool strict, ckpt_error *err)
 {
-    uint32_t row = p->file->object_graph;
-    if (row == CKPT_NO_TENSOR || (!p->keep[row] && !p->object_graph_dropped))
+    const struct description *d = &p->file->description;
+    if (d->row == CKPT_NO_TENSOR || (!p->keep[d->row] && !p->description_dropped))
         return CKPT_OK;
-    const ckpt_tensor t = table_tensor(&p->file->table, row);
+    const ckpt_tensor t = table_tensor(&p->file->table, d->row);
     if (strict)
         return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
-                    "other formats have no place for the object graph, \"%.*s\"\n"
+                    "other formats have no place for %s, \"%.*s\"\n"
                     "without --strict it is left out and listed",
-                    STR_ARG(t.name));
+                    d->name, STR_ARG(t.name));
     const ckpt_leaf leaf = {.name = t.name, .path = t.path, .npath = t.npath};
-    p->keep[row] = false;
-    p->object_graph_dropped = p->entries_stale = true;
-    return plan_note_dropped(p, &leaf, "the object graph of tf.train.Checkpoint", err);
+    p->keep[d->row] = false;
+    p->description_dropped = p->entries_stale = true;
+    return plan_note_dropped(p, &leaf, d->full_name, err);
 }
 
 ckpt_status plan_note_alias(ckpt_plan *p, ckpt_str name, ckpt_str of, ckpt_error *err)

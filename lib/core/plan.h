@@ -58,7 +58,7 @@ struct ckpt_plan {
     ckpt_dequantized *dequantized;
     size_t ndequantized, cap_dequantized;
     const char *uncast_scheme;  /* a cast left weights of this scheme as they are; NULL: none */
-    bool object_graph_dropped;  /* plan_drop_object_graph was called */
+    bool description_dropped;   /* by plan_drop_description */
     bool keep_called;           /* ckpt_plan_keep was called */
     bool allow_none;            /* a glob, prefix or rule may match nothing */
     bool renaming;              /* an operation renames; if no name changes, safetensors are copied */
@@ -190,8 +190,8 @@ ckpt_status plan_check_lossless(const ckpt_plan *p, size_t first, ckpt_error *er
 ckpt_status plan_fail_cast_conflict(const ckpt_plan *p, const struct plan_entry *a,
                                     const struct plan_entry *b, ckpt_error *err);
 
-/* plan_drop_object_graph - leaves out the object graph of the file and records that; if STRICT, fails. */
-ckpt_status plan_drop_object_graph(ckpt_plan *p, bool strict, ckpt_error *err);
+/* plan_drop_description - leaves out the description of the file and records that; if STRICT, fails. */
+ckpt_status plan_drop_description(ckpt_plan *p, bool strict, ckpt_error *err);
 /* plan_save, plan_restore - save and restore which tensors and pairs of the root are kept, for a writer that
  * writes parts of the plan one after the other. */
 struct plan_saved {

@@ -64,11 +64,11 @@ bool is_torch_constant(const ckpt_value *v)
 /* holds_storage - returns true if V is a call that makes the bytes of a storage, which is written instead. */
 static bool holds_storage(const ckpt_file *f, const ckpt_value *v)
 {
-    bool held = file_storage_loaded_by(f, v) != CKPT_NO_STORAGE;
-    if (!value_calls(v, "torch.storage", "_load_from_bytes", 1)) /* spares looking in all parts */
+    if (!value_calls(v, "torch.storage", "_load_from_bytes", 1))
         return false;
+    bool held = file_storage_held_by(f, v) != CKPT_NO_STORAGE;
     for (size_t i = 0; !held && i < f->nparts; i++)
-        held = file_storage_loaded_by(f->parts[i], v) != CKPT_NO_STORAGE;
+        held = file_storage_held_by(f->parts[i], v) != CKPT_NO_STORAGE;
     return held;
 }
 

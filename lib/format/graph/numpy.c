@@ -52,14 +52,14 @@ static ckpt_status get_array_storage(struct graph *g, const ckpt_value *v, const
                                      const struct numpy_dtype *d, ckpt_tensor *t)
 {
     ckpt_file *f = g->f;
-    if (!f->node_storages && !(f->node_storages = map_new(16)))
+    if (!f->storages.by_node && !(f->storages.by_node = map_new(16)))
         return fail_memory(g->err);
-    t->storage = map_get_num(f->node_storages, ptr_key(v));
+    t->storage = map_get_num(f->storages.by_node, ptr_key(v));
     t->has_data = t->storage != MAP_NONE;
     if (t->has_data)
         return CKPT_OK;
     CKPT_TRY(add_array_storage(g, v, data, d, t));
-    return map_set_num(f->node_storages, ptr_key(v), t->storage) ? CKPT_OK : fail_memory(g->err);
+    return map_set_num(f->storages.by_node, ptr_key(v), t->storage) ? CKPT_OK : fail_memory(g->err);
 }
 
 /* make_fields_text - returns the fields of DTYPE, a record type, as a text; .ptr NULL: out of memory. */

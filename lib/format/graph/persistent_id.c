@@ -213,7 +213,7 @@ static ckpt_status add_storage_in_bytes(struct graph *g, const ckpt_value *v, ui
     s.key = arena_printf(g->f->a, "bytes@%llu", (unsigned long long)v->offset);
     s.pid = v;
     CKPT_TRY(table_add_storage(&g->f->table, &s, index, g->err));
-    return s.key.ptr && map_set_num(g->f->node_storages, ptr_key(v), *index) ? CKPT_OK
+    return s.key.ptr && map_set_num(g->f->storages.by_node, ptr_key(v), *index) ? CKPT_OK
                                                                                : fail_memory(g->err);
 }
 
@@ -222,9 +222,9 @@ static ckpt_status add_storage_in_bytes(struct graph *g, const ckpt_value *v, ui
 static ckpt_status get_storage_in_bytes(struct graph *g, const ckpt_value *v, uint32_t *index)
 {
     ckpt_file *f = g->f;
-    if (!f->node_storages && !(f->node_storages = map_new(16)))
+    if (!f->storages.by_node && !(f->storages.by_node = map_new(16)))
         return fail_memory(g->err);
-    *index = map_get_num(f->node_storages, ptr_key(v));
+    *index = map_get_num(f->storages.by_node, ptr_key(v));
     return *index == MAP_NONE ? add_storage_in_bytes(g, v, index) : CKPT_OK;
 }
 

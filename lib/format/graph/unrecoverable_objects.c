@@ -78,7 +78,8 @@ static bool add_node(void *user, const ckpt_value *v)
 static uint32_t find_lost_storage(const ckpt_file *f, const ckpt_value *v)
 {
     struct torch_pid pid;
-    uint32_t i = f->storage_keys && torch_pid_parse(v, &pid) ? map_get(f->storage_keys, pid.key) : MAP_NONE;
+    const map *keys = f->storages.by_key;
+    uint32_t i = keys && torch_pid_parse(v, &pid) ? map_get(keys, pid.key) : MAP_NONE;
     return i != MAP_NONE && storage_loss(&f->table.storages[i]) ? i : MAP_NONE;
 }
 

@@ -560,7 +560,8 @@ static ckpt_status add_tensors(struct bundle *b)
         struct kit_tensor t = {.name = b->entries[i].name, .described_at = b->entries[i].described_at};
         ckpt_status st = add_tensor(b, &b->entries[i], &t);
         if (st == CKPT_OK && str_is(b->entries[i].key, OBJECT_GRAPH))
-            b->f->object_graph = row;
+            b->f->description = (struct description){row, "the object graph",
+                                                     "the object graph of tf.train.Checkpoint"};
         CKPT_TRY(st == CKPT_OK ? st : kit_add_faulty(&b->k, &t, st));
     }
     return CKPT_OK;

@@ -87,8 +87,8 @@ static ckpt_status map_pickle_storages(struct torch_writer *w, ckpt_file *f, con
             CKPT_TRY(map_node_storage(w, v, s, false, err));
     }
     for (size_t i = 0; i < facts->ncalls; i++) {
-        uint32_t s = file_storage_loaded_by(f, facts->calls[i]);
-        if (s != CKPT_NO_STORAGE)
+        uint32_t s = file_storage_held_by(f, facts->calls[i]);
+        if (s != CKPT_NO_STORAGE && graph_is_storage(facts->calls[i]))
             CKPT_TRY(map_node_storage(w, facts->calls[i], &f->table.storages[s], false, err));
     }
     return CKPT_OK;
