@@ -57,10 +57,10 @@ ckpt_status file_new(const char *path, source *src, const ckpt_limits *limits, c
     f->nbytes = src ? src->size : 0;
     f->notices.a = f->a = arena_new(f->limits.max_metadata ? f->limits.max_metadata : 64 * MIB);
     f->folder = f->path = strdup(path);
-    f->replacement_of = map_new(0);
+    f->replacements.index_of = map_new(0);
     f->table = (struct table){.a = f->a, .max_rows = f->limits.max_tensors};
     file_set_view_limit(f);
-    if (!f->a || !f->path || !f->replacement_of) {
+    if (!f->a || !f->path || !f->replacements.index_of) {
         file_free(f);
         return fail_memory(err);
     }
@@ -80,9 +80,9 @@ void file_free(ckpt_file *f)
     map_free(f->names);
     map_free(f->storages.by_key);
     map_free(f->storages.by_node);
-    map_free(f->replacement_of);
+    map_free(f->replacements.index_of);
     arena_free(f->a);
-    arena_free(f->inspect_arena);
+    arena_free(f->inspected.a);
     source_unref(f->src);
     source_unref(f->archive);
     pthread_mutex_destroy(&f->lock);
@@ -280,23 +280,24 @@ const ckpt_value *file_replacement_of(const ckpt_file *f, const ckpt_value *v)
 {
     if (v->flags & VALUE_WRAPS)
         v = view_content(v);
-    if (!f->nreplacements)
+    if (!f->replacements.n)
         return v;
-    uint32_t i = map_get_num(f->replacement_of, ptr_key(v));
-    return i == MAP_NONE ? v : f->replacements[i].by;
+    uint32_t i = map_get_num(f->replacements.index_of, ptr_key(v));
+    return i == MAP_NONE ? v : f->replacements.items[i].by;
 }
 
 bool file_set_replacement(ckpt_file *f, const ckpt_value *v, ckpt_value *by)
 {
-    const struct replacement r = {.of = v, .by = by};
-    return arena_push(f->a, &f->replacements, &f->nreplacements, &f->cap_replacements, &r, sizeof r) &&
-           map_set_num(f->replacement_of, ptr_key(v), (uint32_t)f->nreplacements - 1); /* bounded: not 0 */
+    struct replacements *all = &f->replacements;
+    const struct replacement one = {.of = v, .by = by};
+    return arena_push(f->a, &all->items, &all->n, &all->cap, &one, sizeof one) &&
+           map_set_num(all->index_of, ptr_key(v), (uint32_t)all->n - 1); /* bounded: not 0 */
 }
 
 bool file_add_replacements_of(ckpt_file *f, const ckpt_file *part)
 {
-    for (size_t i = 0; i < part->nreplacements; i++)
-        if (!file_set_replacement(f, part->replacements[i].of, part->replacements[i].by))
+    for (size_t i = 0; i < part->replacements.n; i++)
+        if (!file_set_replacement(f, part->replacements.items[i].of, part->replacements.items[i].by))
             return false;
     return true;
 }

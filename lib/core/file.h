@@ -31,10 +31,34 @@ struct pickle_mutation {
     const ckpt_value *target;
 };
 
-/* A node, and the node that is written instead. */
-struct replacement {
-    const ckpt_value *of;
-    ckpt_value *by;
+/* The nodes that cannot be written as they are (objects such as modules), and what is written instead: their
+ * state dicts, as OrderedDicts. */
+struct replacements {
+    map *index_of; /* node -> index into items */
+    struct replacement {
+        const ckpt_value *of;
+        ckpt_value *by;
+    } *items;
+    size_t n, cap;
+};
+
+/* What the last ckpt_inspect found. */
+struct inspection {
+    arena *a; /* holds the rest */
+    const ckpt_weights *weights;
+    size_t nweights;
+    const ckpt_wrapper *wrappers;
+    size_t nwrappers;
+    const ckpt_quantized *quantized; /* schemes of quantized weights */
+    size_t nquantized;
+    ckpt_adapter adapter;
+};
+
+/* A file that is a list of names, as programs print them. */
+struct name_list {
+    bool is_one;           /* only the names of its tensors are known, and perhaps the shapes */
+    bool is_load_error;    /* the names are those by which a model differs from the checkpoint it refused */
+    uint32_t first_absent; /* if so, the rows from this one on are not in the model */
 };
 
 /* A tensor that is no weight, but describes what the others belong to. Other formats have no place for it. */
@@ -64,11 +88,7 @@ struct ckpt_file {
     const struct format *format;
     ckpt_limits limits; /* defaults filled in */
     ckpt_value *root;   /* NULL: the file has only tensors */
-    /* node that cannot be written as it is (nn.Module, ScriptModule) -> index into REPLACEMENTS of the
-     * OrderedDict, its state dict, that is written instead */
-    map *replacement_of;
-    struct replacement *replacements;
-    size_t nreplacements, cap_replacements;
+    struct replacements replacements;
     struct table table;
     ckpt_leaf *leaves;
     size_t nleaves, cap_leaves;
@@ -82,9 +102,7 @@ struct ckpt_file {
     ckpt_str torch_load_refusal; /* why torch.load refuses the file, whatever it holds; empty: no reason */
     bool dots_are_literal;   /* names are keys as they stand (safetensors): '.' does not nest */
     bool narrowed;           /* reduced to some of its tensors by ckpt_file_narrow; it cannot be written */
-    bool names_only;         /* only the names of its tensors are known, and perhaps the shapes */
-    bool is_load_error;      /* the names are those by which a model differs from the checkpoint it refused */
-    uint32_t first_absent;   /* if so, the rows from this one on are not in the model */
+    struct name_list name_list;
     uint64_t unaccounted;    /* bytes in the records of storages that no tensor has */
     uint64_t data_offset;    /* only tensors from here to the end of SRC; 0: the format has no such offset */
     struct pickle_facts **pickles;
@@ -125,14 +143,7 @@ struct ckpt_file {
     ckpt_lost *lost;
     size_t nlost, cap_lost;
     uint64_t lost_parts; /* see ckpt_lost_parts */
-    arena *inspect_arena; /* holds what the last ckpt_inspect found: */
-    const ckpt_weights *weights;
-    size_t nweights;
-    const ckpt_wrapper *wrappers;
-    size_t nwrappers;
-    const ckpt_quantized *quantized; /* schemes of quantized weights */
-    size_t nquantized;
-    ckpt_adapter adapter;
+    struct inspection inspected;
 };
 
 /* file_new - makes a file without tensors that reads SRC (taken over; may be NULL). */

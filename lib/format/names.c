@@ -487,11 +487,11 @@ static ckpt_status add_mismatches(ckpt_file *f, ckpt_str text)
 
 static ckpt_status read_load_error(ckpt_file *f, ckpt_str text)
 {
-    f->is_load_error = true;
+    f->name_list.is_load_error = true;
     CKPT_TRY(add_listed(f, text, missing));
     CKPT_TRY(add_listed(f, text, missing_keys));
     CKPT_TRY(add_mismatches(f, text));
-    f->first_absent = (uint32_t)f->table.nrows; /* bounded: rows are numbered by 32 bits */
+    f->name_list.first_absent = (uint32_t)f->table.nrows; /* bounded: rows are numbered by 32 bits */
     CKPT_TRY(add_listed(f, text, unexpected));
     return add_listed(f, text, unexpected_keys);
 }
@@ -515,7 +515,7 @@ ckpt_status names_open(const char *path, source *src, const ckpt_limits *limits,
     ckpt_file *f;
     CKPT_TRY(file_new(path, src, limits, &f, &ignored));
     f->format = &format_names;
-    f->names_only = true;
+    f->name_list.is_one = true;
     ckpt_status st = read_names(f);
     if (st == CKPT_OK)
         *out = f;

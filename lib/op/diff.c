@@ -273,7 +273,7 @@ static void fill_values(struct diff *d, const struct row_pair *p, ckpt_diff_even
 static void fill_event(struct diff *d, const struct row_pair *p, ckpt_diff_event *e)
 {
     const ckpt_tensor a = row_a(d, p), b = row_b(d, p);
-    bool names_only = d->a->names_only || d->b->names_only;
+    bool names_only = d->a->name_list.is_one || d->b->name_list.is_one;
     e->dtype_differs = !names_only && !tensor_same_dtype(&a, &b);
     e->shape_differs = !(names_only && !(a.has_shape && b.has_shape)) && !have_same_shape(&a, &b);
     e->key_differs = !names_only && !have_same_key_types(d, p);
@@ -564,7 +564,7 @@ static ckpt_status check_matches(const ckpt_diff_options *o, const struct diff_s
 static ckpt_status fail_other_checkpoint(const struct diff_side *error_side, const struct diff_side *other,
                                          const struct diff_name *e, ckpt_error *err)
 {
-    bool is_absent = e->index >= error_side->f->first_absent;
+    bool is_absent = e->index >= error_side->f->name_list.first_absent;
     bool is_mismatch = table_tensor(&error_side->f->table, e->index).has_shape;
     ckpt_status st = fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
                           "\"%.*s\" is {%s}, but in this error of load_state_dict it is {=%s}\n"
@@ -582,7 +582,7 @@ static bool is_contradicted(const struct diff *d, const struct diff_side *error_
                             const struct diff_side *other, const struct diff_name *e,
                             const struct diff_name *o)
 {
-    bool in_model = e->index < error_side->f->first_absent;
+    bool in_model = e->index < error_side->f->name_list.first_absent;
     if (d->o->ignore_prefix || other->root.name.len) /* other names than those that were loaded */
         return false;
     if (in_model && !table_tensor(&error_side->f->table, e->index).has_shape)
@@ -606,7 +606,7 @@ static map *map_absent(const struct diff_side *s)
     map *absent = map_new(s->names.n);
     for (size_t i = 0; absent && i < s->names.n; i++) {
         const struct diff_name *e = &s->names.list[i];
-        if (e->index >= s->f->first_absent && !map_put(absent, e->name, e->index, NULL)) {
+        if (e->index >= s->f->name_list.first_absent && !map_put(absent, e->name, e->index, NULL)) {
             map_free(absent);
             return NULL;
         }
@@ -632,7 +632,7 @@ static ckpt_status complete_by_other(struct diff *d, struct diff_side *error_sid
             st = fail_other_checkpoint(error_side, other, e, err);
         bool is_same = !e && !is_below_any(absent, o->name);
         d->totals->same += is_same;
-        if (e && e->index < error_side->f->first_absent)
+        if (e && e->index < error_side->f->name_list.first_absent)
             errors[nerrors++] = *e;
         if (o && !is_same)
             others[nothers++] = *o;
@@ -645,12 +645,12 @@ static ckpt_status complete_by_other(struct diff *d, struct diff_side *error_sid
 
 static ckpt_status apply_load_error(struct diff *d, struct diff_side *a, struct diff_side *b, ckpt_error *err)
 {
-    if (a->f->is_load_error && b->f->is_load_error)
+    if (a->f->name_list.is_load_error && b->f->name_list.is_load_error)
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
                     "both are errors of load_state_dict\ncompare each with the checkpoint that was loaded");
-    if (a->f->is_load_error)
+    if (a->f->name_list.is_load_error)
         return complete_by_other(d, a, b, err);
-    return b->f->is_load_error ? complete_by_other(d, b, a, err) : CKPT_OK;
+    return b->f->name_list.is_load_error ? complete_by_other(d, b, a, err) : CKPT_OK;
 }
 
 static ckpt_status list_pairs(struct diff *d, struct diff_side *a, struct diff_side *b, ckpt_error *err)

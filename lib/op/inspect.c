@@ -74,8 +74,8 @@ static ckpt_status find_wrappers(const struct containers *tree, const struct wei
     for (uint32_t i = 0; i < tree->n; i++)
         if (weights->role[i])
             CKPT_TRY(add_wrappers(tree, i, out, &list, &cap, err));
-    file->wrappers = list;
-    file->nwrappers = out->nwrappers;
+    file->inspected.wrappers = list;
+    file->inspected.nwrappers = out->nwrappers;
     return CKPT_OK;
 }
 
@@ -204,8 +204,8 @@ static ckpt_status list_weights(const struct containers *tree, const struct weig
         if (!found.name.ptr || !arena_push(tree->a, &list, &out->nweights, &cap, &found, sizeof found))
             return fail_memory(err);
     }
-    file->weights = list;
-    file->nweights = out->nweights;
+    file->inspected.weights = list;
+    file->inspected.nweights = out->nweights;
     CKPT_TRY(weights_rows(tree, weights, STR_LIT(""), &container, err));
     count_rows(tree->file, container, weights_index, list);
     return find_prefixes(tree, container, weights_index, list, out->nweights, err);
@@ -278,8 +278,8 @@ static ckpt_status list_schemes(ckpt_file *file, ckpt_info *out, ckpt_error *err
 {
     struct quantized_weights found;
     size_t n[QUANTIZED_SCHEMES] = {0};
-    CKPT_TRY(quantized_find(file, file->inspect_arena, &found, err));
-    ckpt_quantized *list = arena_array(file->inspect_arena, QUANTIZED_SCHEMES, sizeof *list);
+    CKPT_TRY(quantized_find(file, file->inspected.a, &found, err));
+    ckpt_quantized *list = arena_array(file->inspected.a, QUANTIZED_SCHEMES, sizeof *list);
     if (!list)
         return fail_memory(err);
     for (size_t i = 0; i < found.n; i++)
@@ -288,8 +288,8 @@ static ckpt_status list_schemes(ckpt_file *file, ckpt_info *out, ckpt_error *err
         if (n[i])
             list[out->nquantized++] =
                 (ckpt_quantized){str_c(quantized_title((enum quantized_scheme_id)i)), n[i]};
-    file->quantized = list;
-    file->nquantized = out->nquantized;
+    file->inspected.quantized = list;
+    file->inspected.nquantized = out->nquantized;
     return CKPT_OK;
 }
 
@@ -391,29 +391,25 @@ static ckpt_status inspect_graph(const struct containers *tree, ckpt_file *file,
 
 const ckpt_weights *ckpt_weights_at(const ckpt_file *f, size_t i)
 {
-    return i < file_or_empty(f)->nweights ? &f->weights[i] : NULL;
+    return i < file_or_empty(f)->inspected.nweights ? &f->inspected.weights[i] : NULL;
 }
 
 const ckpt_quantized *ckpt_quantized_at(const ckpt_file *f, size_t i)
 {
-    return i < file_or_empty(f)->nquantized ? &f->quantized[i] : NULL;
+    return i < file_or_empty(f)->inspected.nquantized ? &f->inspected.quantized[i] : NULL;
 }
 
 const ckpt_wrapper *ckpt_wrapper_at(const ckpt_file *f, size_t i)
 {
-    return i < file_or_empty(f)->nwrappers ? &f->wrappers[i] : NULL;
+    return i < file_or_empty(f)->inspected.nwrappers ? &f->inspected.wrappers[i] : NULL;
 }
 
 /* clear_inspected - frees the result of an earlier call. */
 static ckpt_status clear_inspected(ckpt_file *f, ckpt_error *err)
 {
-    arena_free(f->inspect_arena);
-    f->inspect_arena = arena_new(UINT64_MAX); /* bounded: by the file's graph */
-    f->weights = NULL;
-    f->wrappers = NULL;
-    f->quantized = NULL;
-    f->nweights = f->nwrappers = f->nquantized = 0;
-    return f->inspect_arena ? CKPT_OK : fail_memory(err);
+    arena_free(f->inspected.a);
+    f->inspected = (struct inspection){.a = arena_new(UINT64_MAX)}; /* bounded: by the file's graph */
+    return f->inspected.a ? CKPT_OK : fail_memory(err);
 }
 
 ckpt_status ckpt_inspect(ckpt_file *file, ckpt_info *out, ckpt_error *err)
@@ -426,20 +422,20 @@ ckpt_status ckpt_inspect(ckpt_file *file, ckpt_info *out, ckpt_error *err)
                       .executes_code = file->executes_code,
                       .ranks = file->ranks.ranks || file->ranks.has_step ? &file->ranks : NULL};
     CKPT_TRY(clear_inspected(file, err));
-    ckpt_status st = containers_find(&tree, file, file->root, file->inspect_arena, err);
+    ckpt_status st = containers_find(&tree, file, file->root, file->inspected.a, err);
     if (st == CKPT_OK)
         st = inspect_graph(&tree, file, &info, err);
     containers_free(&tree);
     if (st == CKPT_OK)
         st = list_schemes(file, &info, err);
     if (st == CKPT_OK)
-        st = adapters_find(file, &file->adapter, err);
-    info.adapter = file->adapter.modules ? &file->adapter : NULL;
+        st = adapters_find(file, &file->inspected.adapter, err);
+    info.adapter = file->inspected.adapter.modules ? &file->inspected.adapter : NULL;
     if (st == CKPT_OK)
         st = count_unreferenced(file, &info.unreferenced, err);
     struct weights_only loading;
     if (st == CKPT_OK)
-        st = weights_only_check(file, file->inspect_arena, &loading, err);
+        st = weights_only_check(file, file->inspected.a, &loading, err);
     if (st == CKPT_OK) {
         info.weights_only = loading.verdict;
         info.weights_only_why = loading.why;

@@ -52,10 +52,10 @@ static void inspecting_again_takes_no_more_memory(void)
     ckpt_file *f = open_corpus_file("torch/t26/general_checkpoint.tar");
     uint64_t used_before = arena_used(f->a), used_after_first;
     (void)inspect(f);
-    used_after_first = arena_used(f->inspect_arena);
+    used_after_first = arena_used(f->inspected.a);
     for (int i = 0; i < 100; i++)
         (void)inspect(f);
-    CU_ASSERT(used_after_first > 0 && arena_used(f->inspect_arena) == used_after_first &&
+    CU_ASSERT(used_after_first > 0 && arena_used(f->inspected.a) == used_after_first &&
               arena_used(f->a) == used_before);
     close_open_files();
 }

@@ -208,9 +208,9 @@ static void files_that_need_a_rewrite_are_refused(void)
     struct torch_archive *archive = file->container;
     struct zip_entry *pickle = &archive->z->entries[torch_archive_find(archive, "data.pkl")];
     ckpt_value *root = file->root;
-    file->nreplacements++;
+    file->replacements.n++;
     check_edit_refused(&e, "a whole module");
-    file->nreplacements--;
+    file->replacements.n--;
     file->nparts++;
     check_edit_refused(&e, "it holds more than one pickle");
     file->nparts--;

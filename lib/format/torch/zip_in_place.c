@@ -26,7 +26,7 @@ static ckpt_status refuse_in_place(ckpt_error *err, const char *why)
 /* check_editable - fails unless an edit of F has to change only its pickle, which is entry E. */
 static ckpt_status check_editable(const ckpt_file *f, const struct zip_entry *e, ckpt_error *err)
 {
-    if (f->nreplacements)
+    if (f->replacements.n)
         return refuse_in_place(err, "it holds a whole module, which is written as its state dict");
     if (f->nparts || f->npickles != 1 || !f->root)
         return refuse_in_place(err, "it holds more than one pickle");
