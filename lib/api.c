@@ -255,8 +255,8 @@ static ckpt_status write_one_file(ckpt_plan *p, const struct format *f, const st
     CKPT_TRY(f->write(p, job, err));
     if (job->path)
         shards_warn_if_incomplete(p, job->path);
-    if (p->noutputs == 1 && strcmp(job->path, "-") != 0)
-        shards_warn_of_old_index(p, p->outputs[0]);
+    if (p->report.noutputs == 1 && strcmp(job->path, "-") != 0)
+        shards_warn_of_old_index(p, p->report.outputs[0]);
     return CKPT_OK;
 }
 
@@ -264,7 +264,7 @@ static ckpt_status write_one_file(ckpt_plan *p, const struct format *f, const st
 static ckpt_status write_plan(ckpt_plan *p, const struct format *f, const struct write_job *job,
                               ckpt_error *err)
 {
-    p->ndropped = p->naliases = p->noutputs = p->ncasts = 0;
+    p->report.ndropped = p->report.naliases = p->report.noutputs = p->report.ncasts = 0;
     ckpt_status st = file_check_unchanged(p->file, err);
     if (plan_root_is_module(p))
         plan_note_module(p);
@@ -309,11 +309,11 @@ static ckpt_status write_with_options(ckpt_plan *p, struct write_job *job, const
     job->result = &result;
     CKPT_TRY(write_plan(p, f, job, err));
     result.format = f->name;
-    result.outputs = p->outputs;
-    result.noutputs = p->noutputs;
-    result.ndropped = p->ndropped;
-    result.naliases = p->naliases;
-    result.ncasts = p->ncasts;
+    result.outputs = p->report.outputs;
+    result.noutputs = p->report.noutputs;
+    result.ndropped = p->report.ndropped;
+    result.naliases = p->report.naliases;
+    result.ncasts = p->report.ncasts;
     if (out)
         sized_struct_copy_out(out, &result, sizeof result);
     return CKPT_OK;

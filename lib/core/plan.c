@@ -23,7 +23,7 @@ ckpt_status ckpt_plan_new(ckpt_file *file, ckpt_plan **out, ckpt_error *err)
         return fail_memory(err);
     p->file = file;
     file_hold(file);
-    p->notices.a = p->a = arena_new(UINT64_MAX);
+    p->report.notices.a = p->a = arena_new(UINT64_MAX);
     p->edit_of = map_new(0);
     p->keep = p->a ? arena_array(p->a, file->table.nrows, sizeof *p->keep) : NULL;
     if (!p->a || !p->edit_of || !p->keep) {
@@ -356,7 +356,7 @@ void plan_notice(ckpt_plan *p, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    notices_add_v(&p->notices, fmt, ap);
+    notices_add_v(&p->report.notices, fmt, ap);
     va_end(ap);
 }
 
@@ -385,13 +385,13 @@ void ckpt_plan_allow_none(ckpt_plan *p, bool allow)
 struct stream_options plan_stream_options(ckpt_plan *p)
 {
     return (struct stream_options){
-        .ignore_crc = p->file->ignore_crc, .notice = notices_add, .user = &p->notices};
+        .ignore_crc = p->file->ignore_crc, .notice = notices_add, .user = &p->report.notices};
 }
 
 struct sink_options plan_sink_options(ckpt_plan *p, const ckpt_write_options *o)
 {
     return (struct sink_options){
-        .force = o->force, .no_sync = o->no_sync, .notice = notices_add, .user = &p->notices};
+        .force = o->force, .no_sync = o->no_sync, .notice = notices_add, .user = &p->report.notices};
 }
 
 ckpt_status plan_open_sink(ckpt_plan *p, const struct write_job *job, sink **out, ckpt_error *err)
@@ -418,23 +418,23 @@ void plan_note_module(ckpt_plan *p)
 
 const char *ckpt_plan_notice_at(const ckpt_plan *p, size_t i)
 {
-    return p ? notices_at(&p->notices, i) : NULL;
+    return p ? notices_at(&p->report.notices, i) : NULL;
 }
 size_t ckpt_plan_rename_count(const ckpt_plan *p) { return p ? p->nrenames : 0; }
 
 const ckpt_dropped *ckpt_plan_dropped_at(const ckpt_plan *p, size_t i)
 {
-    return p && i < p->ndropped ? &p->dropped[i] : NULL;
+    return p && i < p->report.ndropped ? &p->report.dropped[i] : NULL;
 }
 
 const ckpt_alias *ckpt_plan_alias_at(const ckpt_plan *p, size_t i)
 {
-    return p && i < p->naliases ? &p->aliases[i] : NULL;
+    return p && i < p->report.naliases ? &p->report.aliases[i] : NULL;
 }
 
 const ckpt_cast *ckpt_plan_cast_at(const ckpt_plan *p, size_t i)
 {
-    return p && i < p->ncasts ? &p->casts[i] : NULL;
+    return p && i < p->report.ncasts ? &p->report.casts[i] : NULL;
 }
 
 size_t ckpt_plan_mapping_count(const ckpt_plan *p) { return p ? p->nmappings : 0; }
@@ -572,6 +572,7 @@ ckpt_status plan_count_renames(ckpt_plan *p, ckpt_error *err)
 
 ckpt_status plan_note_dropped(ckpt_plan *p, const ckpt_leaf *leaf, const char *why, ckpt_error *err)
 {
+    struct plan_report *report = &p->report;
     char type[128] = "tensor";
     if (leaf->value)
         ckpt_value_type_name(leaf->value, type, sizeof type);
@@ -581,7 +582,8 @@ ckpt_status plan_note_dropped(ckpt_plan *p, const ckpt_leaf *leaf, const char *w
                                   .type = arena_str(p->a, str_c(type)),
                                   .why = arena_str(p->a, str_c(why))};
     bool ok = dropped.name.ptr && dropped.path && dropped.type.ptr && dropped.why.ptr &&
-              arena_push(p->a, &p->dropped, &p->ndropped, &p->cap_dropped, &dropped, sizeof dropped);
+              arena_push(p->a, &report->dropped, &report->ndropped, &report->cap_dropped, &dropped,
+                         sizeof dropped);
     return ok ? CKPT_OK : fail_memory(err);
 }
 
@@ -604,31 +606,36 @@ ckpt_status plan_drop_description(ckpt_plan *p, bool strict, ckpt_error *err)
 
 ckpt_status plan_note_alias(ckpt_plan *p, ckpt_str name, ckpt_str of, ckpt_error *err)
 {
+    struct plan_report *report = &p->report;
     const ckpt_alias alias = {.name = arena_str(p->a, name), .of = arena_str(p->a, of)};
     bool ok = alias.name.ptr && alias.of.ptr &&
-              arena_push(p->a, &p->aliases, &p->naliases, &p->cap_aliases, &alias, sizeof alias);
+              arena_push(p->a, &report->aliases, &report->naliases, &report->cap_aliases, &alias,
+                         sizeof alias);
     return ok ? CKPT_OK : fail_memory(err);
 }
 
 ckpt_status plan_note_sanitized(ckpt_plan *p, ckpt_sanitized change, ckpt_error *err)
 {
+    struct plan_report *report = &p->report;
     change.type = change.type.ptr ? arena_str(p->a, change.type) : change.type;
     bool ok = change.name.ptr && change.type.ptr && change.callable.ptr &&
-              arena_push(p->a, &p->sanitized, &p->nsanitized, &p->cap_sanitized, &change, sizeof change);
+              arena_push(p->a, &report->sanitized, &report->nsanitized, &report->cap_sanitized, &change,
+                         sizeof change);
     return ok ? CKPT_OK : fail_memory(err);
 }
 
-size_t ckpt_plan_sanitized_count(const ckpt_plan *p) { return p ? p->nsanitized : 0; }
+size_t ckpt_plan_sanitized_count(const ckpt_plan *p) { return p ? p->report.nsanitized : 0; }
 const ckpt_sanitized *ckpt_plan_sanitized_at(const ckpt_plan *p, size_t i)
 {
-    return p && i < p->nsanitized ? &p->sanitized[i] : NULL;
+    return p && i < p->report.nsanitized ? &p->report.sanitized[i] : NULL;
 }
 
 ckpt_status plan_note_output(ckpt_plan *p, const char *path, ckpt_error *err)
 {
+    struct plan_report *report = &p->report;
     ckpt_str copy = arena_str(p->a, str_c(path));
-    bool ok = copy.ptr &&
-              arena_push(p->a, &p->outputs, &p->noutputs, &p->cap_outputs, &copy.ptr, sizeof copy.ptr);
+    bool ok = copy.ptr && arena_push(p->a, &report->outputs, &report->noutputs, &report->cap_outputs,
+                                     &copy.ptr, sizeof copy.ptr);
     return ok ? CKPT_OK : fail_memory(err);
 }
 
@@ -666,7 +673,7 @@ ckpt_status plan_note_cast(ckpt_plan *p, ckpt_str name, uint32_t row, uint64_t e
                             .elements = elements,
                             .overflowed = overflowed,
                             .became = convert_overflow_name(plan_dtype(p, row))};
-    bool ok = arena_push(p->a, &p->casts, &p->ncasts, &p->cap_casts, &cast, sizeof cast);
+    bool ok = arena_push(p->a, &p->report.casts, &p->report.ncasts, &p->report.cap_casts, &cast, sizeof cast);
     return ok ? CKPT_OK : fail_memory(err);
 }
 
@@ -675,11 +682,11 @@ ckpt_status plan_check_lossless(const ckpt_plan *p, size_t first, ckpt_error *er
     const ckpt_cast *cast = NULL;
     size_t others = 0;
     char text_of_others[48] = "";
-    for (size_t i = first; i < p->ncasts; i++) {
-        if (!p->casts[i].overflowed)
+    for (size_t i = first; i < p->report.ncasts; i++) {
+        if (!p->report.casts[i].overflowed)
             continue;
         others += cast != NULL;
-        cast = cast ? cast : &p->casts[i];
+        cast = cast ? cast : &p->report.casts[i];
     }
     if (!cast)
         return CKPT_OK;

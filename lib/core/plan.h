@@ -35,6 +35,21 @@ struct plan_pair {
     bool tie;                /* the pair records that KEY and TEXT name the same tensor */
 };
 
+/* What a plan did, for its user. */
+struct plan_report {
+    struct notices notices;
+    ckpt_dropped *dropped; /* of the last write */
+    size_t ndropped, cap_dropped;
+    ckpt_alias *aliases;
+    size_t naliases, cap_aliases;
+    const char **outputs;
+    size_t noutputs, cap_outputs;
+    ckpt_cast *casts; /* of the last write */
+    size_t ncasts, cap_casts;
+    ckpt_sanitized *sanitized; /* made by op/sanitize */
+    size_t nsanitized, cap_sanitized;
+};
+
 struct ckpt_plan {
     arena *a;
     ckpt_file *file;
@@ -76,17 +91,7 @@ struct ckpt_plan {
     size_t nrenames;      /* set by plan_count_renames */
     const struct plan_entry *counted_entries; /* the entries that plan_count_renames counted */
     size_t ncounted_entries;
-    struct notices notices;
-    ckpt_dropped *dropped; /* of the last write */
-    size_t ndropped, cap_dropped;
-    ckpt_alias *aliases;
-    size_t naliases, cap_aliases;
-    const char **outputs;
-    size_t noutputs, cap_outputs;
-    ckpt_cast *casts; /* of the last write */
-    size_t ncasts, cap_casts;
-    ckpt_sanitized *sanitized; /* made by op/sanitize */
-    size_t nsanitized, cap_sanitized;
+    struct plan_report report;
     /* approve - checks F, which has only the pickle that is about to be written; may be NULL. */
     ckpt_status (*approve)(ckpt_file *f, ckpt_error *err);
 };

@@ -166,19 +166,19 @@ static ckpt_status check_collisions(const struct flat_writer *w, ckpt_error *err
 static ckpt_status drop_leaves(const struct flat_writer *w, ckpt_error *err)
 {
     ckpt_plan *p = w->p;
-    size_t before = p->ndropped;
+    size_t before = p->report.ndropped;
     for (size_t i = 0; i < p->file->nleaves; i++) {
         const ckpt_leaf *leaf = &p->file->leaves[i];
         if (plan_includes_leaf(p, leaf))
             CKPT_TRY(plan_note_dropped(p, leaf, "not a tensor", err));
     }
-    if (p->ndropped == before || !w->job->opts->strict)
+    if (p->report.ndropped == before || !w->job->opts->strict)
         return CKPT_OK;
-    const ckpt_dropped *d = &p->dropped[before];
+    const ckpt_dropped *d = &p->report.dropped[before];
     return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
                 "\"%.*s\" (%.*s) is not a tensor, nor are %zu others; %s\n"
                 "without --strict they are left out and listed",
-                STR_ARG(d->name), STR_ARG(d->type), p->ndropped - before - 1, w->rules->contents_rule);
+                STR_ARG(d->name), STR_ARG(d->type), p->report.ndropped - before - 1, w->rules->contents_rule);
 }
 
 static bool keeps_values(const struct flat_writer *w)
@@ -191,7 +191,7 @@ static bool keeps_values(const struct flat_writer *w)
 static ckpt_status check_not_empty(const struct flat_writer *w, ckpt_error *err)
 {
     const ckpt_file *f = w->p->file;
-    bool was_empty = f->table.nrows == 0 && w->p->ndropped == 0 && !salvage_left_nothing(f) &&
+    bool was_empty = f->table.nrows == 0 && w->p->report.ndropped == 0 && !salvage_left_nothing(f) &&
                      (view_is_empty_mapping(f->root) || (f->root && keeps_values(w)));
     return w->n || was_empty ? CKPT_OK : plan_fail_no_tensors(w->p, err);
 }
@@ -266,7 +266,7 @@ static ckpt_status rehearse_copy(const struct flat_writer *w, ckpt_error *err)
 /* record_casts - records the casts for the report, in the order of the file. */
 static ckpt_status record_casts(const struct flat_writer *w, ckpt_error *err)
 {
-    size_t before = w->p->ncasts;
+    size_t before = w->p->report.ncasts;
     for (size_t i = 0; i < w->n; i++) {
         const struct flat_item *x = &w->items[i];
         const ckpt_tensor t = flat_get_tensor(w, x);
@@ -313,14 +313,14 @@ static ckpt_status write_plan(struct flat_writer *w, ckpt_error *err)
         CKPT_TRY(write_output(w, err));
     if (job->path)
         CKPT_TRY(plan_note_output(w->p, job->path, err));
-    job->result->tensors += w->n + (w->p->naliases - w->first_alias); /* recorded ties count, too */
+    job->result->tensors += w->n + (w->p->report.naliases - w->first_alias); /* recorded ties count, too */
     job->result->bytes += w->size;                                    /* bounded: they were written */
     return CKPT_OK;
 }
 
 ckpt_status flat_write(struct flat_writer *w, ckpt_error *err)
 {
-    w->first_alias = w->p->naliases;
+    w->first_alias = w->p->report.naliases;
     ckpt_status st = write_plan(w, err);
     free(w->items);
     free(w->crcs);

@@ -19,7 +19,7 @@ struct flat_writer {
     void *user; /* state of the format, for the functions of RULES */
     struct flat_item *items;
     size_t n;
-    size_t first_alias;            /* p->naliases before this output */
+    size_t first_alias;            /* p->report.naliases before this output */
     uint64_t data_start, nbytes;   /* the range of all items in the output */
     uint64_t size;                 /* bytes of the output */
     uint32_t *crcs;                /* by item: CRC-32 of its bytes; NULL: not needed */

@@ -160,7 +160,7 @@ ckpt_status ckpt_plan_write_in_place(ckpt_plan *p, const ckpt_write_options *opt
     CKPT_TRY(sized_struct_copy_in(opts, &given, sizeof given, err));
     const struct journal_options o = format_journal_options(&given, p->file);
     struct patches patches = {0};
-    p->ndropped = p->naliases = p->noutputs = p->ncasts = 0;
+    p->report.ndropped = p->report.naliases = p->report.noutputs = p->report.ncasts = 0;
     CKPT_TRY(plan_update_entries(p, err));
     ckpt_status st = p->nrenames ? edit_in_place(p, &o, &patches, err) : check_only_names(p, err);
     if (st == CKPT_OK)
@@ -170,8 +170,8 @@ ckpt_status ckpt_plan_write_in_place(ckpt_plan *p, const ckpt_write_options *opt
         return st;
     }
     ckpt_write_result r = {.format = p->file->format->name,
-                           .outputs = p->outputs,
-                           .noutputs = p->noutputs,
+                           .outputs = p->report.outputs,
+                           .noutputs = p->report.noutputs,
                            .tensors = p->nentries};
     for (size_t i = 0; i < patches.n; i++)
         r.bytes += patches.patch[i].bytes.len; /* bounded: they are in memory */

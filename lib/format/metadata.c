@@ -107,7 +107,7 @@ ckpt_status ckpt_metadata_write(ckpt_file *f, const ckpt_pair *pairs, size_t n, 
 ckpt_status metadata_drop(ckpt_plan *p, bool strict, ckpt_error *err)
 {
     struct plan_pair *pairs;
-    size_t n, ndropped_before = p->ndropped;
+    size_t n, ndropped_before = p->report.ndropped;
     CKPT_TRY(plan_metadata(p, &pairs, &n, err));
     for (size_t i = 0; i < n; i++) {
         if (pairs[i].tie || str_is(pairs[i].key, "format"))
@@ -118,13 +118,13 @@ ckpt_status metadata_drop(ckpt_plan *p, bool strict, ckpt_error *err)
         ckpt_leaf leaf = {.path = path, .npath = 2, .name = name, .value = pairs[i].value};
         CKPT_TRY(plan_note_dropped(p, &leaf, "metadata: a torch file has no place for it", err));
     }
-    if (p->ndropped == ndropped_before || !strict)
+    if (p->report.ndropped == ndropped_before || !strict)
         return CKPT_OK;
     char more[48] = "";
-    if (p->ndropped - ndropped_before > 1)
-        (void)snprintf(more, sizeof more, " and %zu more", p->ndropped - ndropped_before - 1);
+    if (p->report.ndropped - ndropped_before > 1)
+        (void)snprintf(more, sizeof more, " and %zu more", p->report.ndropped - ndropped_before - 1);
     return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
                 "a torch file has no place for metadata: \"%.*s\"%s\n"
                 "without --strict they are left out and listed",
-                STR_ARG(p->dropped[ndropped_before].name), more);
+                STR_ARG(p->report.dropped[ndropped_before].name), more);
 }

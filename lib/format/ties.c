@@ -338,9 +338,9 @@ static ckpt_status merge_recorded_ties(struct recording *r, size_t *added, ckpt_
 ckpt_status ties_update_metadata(ckpt_plan *p, size_t from, struct plan_pair **pairs, size_t *n,
                                  size_t *added, ckpt_error *err)
 {
-    struct recording r = {.npairs = *n, .naliases = p->naliases - from};
+    struct recording r = {.npairs = *n, .naliases = p->report.naliases - from};
     if (r.naliases)
-        r.aliases = p->aliases + from;
+        r.aliases = p->report.aliases + from;
     r.pairs = arena_array(p->a, *n + r.naliases + 1, sizeof *r.pairs); /* bounded: all are in memory */
     if (!r.pairs)
         return fail_memory(err);

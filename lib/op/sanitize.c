@@ -694,9 +694,9 @@ ckpt_status sanitize_strict(const ckpt_plan *p, ckpt_error *err)
     const ckpt_sanitized *first = NULL;
     size_t lost = 0;
     char more[48] = "";
-    for (size_t i = p->nsanitized; i-- > 0;)
-        if (p->sanitized[i].lost) {
-            first = &p->sanitized[i];
+    for (size_t i = p->report.nsanitized; i-- > 0;)
+        if (p->report.sanitized[i].lost) {
+            first = &p->report.sanitized[i];
             lost++;
         }
     if (!first)

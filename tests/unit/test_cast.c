@@ -231,9 +231,9 @@ static void check_cast(const char *content, size_t n, const char *const *globs, 
                         &(ckpt_write_options){.struct_size = sizeof(ckpt_write_options), .dry_run = true},
                         &(ckpt_write_result)CKPT_INIT(ckpt_write_result), NULL),
         CKPT_OK);
-    for (size_t i = 0; i < p->notices.n; i++)
-        has_notice |= notice && strstr(p->notices.text[i], notice);
-    CU_ASSERT(has_notice && (notice || p->notices.n == 0));
+    for (size_t i = 0; i < p->report.notices.n; i++)
+        has_notice |= notice && strstr(p->report.notices.text[i], notice);
+    CU_ASSERT(has_notice && (notice || p->report.notices.n == 0));
     ckpt_plan_free(p);
     close_file(&made);
     remove_folder();
@@ -270,8 +270,8 @@ static void scales_are_kept_and_reported(void)
     ckpt_plan *p = open_plan();
     CU_ASSERT_EQUAL(ckpt_plan_cast(p, NULL, CKPT_DT_F32, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(dtype_of(p, "a.s"), CKPT_DT_F8_E8M0);
-    CU_ASSERT(p->notices.n == 1 &&
-              strcmp(p->notices.text[0], "1 tensor of scales (float8_e8m0fnu) stays") == 0);
+    CU_ASSERT(p->report.notices.n == 1 &&
+              strcmp(p->report.notices.text[0], "1 tensor of scales (float8_e8m0fnu) stays") == 0);
     close_plan(p);
 }
 

@@ -26,8 +26,8 @@ static const char *metadata_renames(const ckpt_plan *p)
 
 static bool has_notice(const ckpt_plan *p, const char *words)
 {
-    for (size_t i = 0; i < p->notices.n; i++)
-        if (strstr(p->notices.text[i], words))
+    for (size_t i = 0; i < p->report.notices.n; i++)
+        if (strstr(p->report.notices.text[i], words))
             return true;
     return false;
 }
@@ -103,7 +103,7 @@ static void names_and_metadata_are_stripped(void)
                            "conv.weight,conv.bias,bn.weight,bn.bias,bn.running_mean,bn.running_var,"
                            "bn.num_batches_tracked,fc.weight,fc.bias");
     CU_ASSERT_STRING_EQUAL(metadata_renames(p), "module>,module.conv>conv,module.bn>bn,module.fc>fc");
-    CU_ASSERT_EQUAL(p->notices.n, 0);
+    CU_ASSERT_EQUAL(p->report.notices.n, 0);
     /* in _metadata, the wrapped module's entry "module" replaces the wrapper's entry "" */
     size_t dropped = 0;
     for (size_t i = 0; i < p->nedits; i++)
@@ -196,7 +196,7 @@ static void check_strip_auto(const char *file, const char *want, const char *not
     ckpt_plan *p = plan_of(open_corpus_file(file));
     CU_ASSERT_EQUAL(ckpt_plan_strip_auto(p, NULL), CKPT_OK);
     CU_ASSERT_STRING_EQUAL(names_of(p), want);
-    CU_ASSERT(notice ? has_notice(p, notice) : p->notices.n == 0);
+    CU_ASSERT(notice ? has_notice(p, notice) : p->report.notices.n == 0);
     size_t count = ckpt_plan_rename_count(p);
     CU_ASSERT_EQUAL(ckpt_plan_strip_auto(p, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_plan_rename_count(p), count);

@@ -13,7 +13,7 @@ static void check_found_root(const char *file, const char *root, bool has_notice
     CU_ASSERT_EQUAL(ckpt_plan_root(p, "auto", NULL), CKPT_OK);
     CU_ASSERT(p->root_name.len == strlen(root) &&
               memcmp(p->root_name.ptr ? p->root_name.ptr : "", root, strlen(root)) == 0);
-    CU_ASSERT_EQUAL(p->notices.n != 0, has_notice);
+    CU_ASSERT_EQUAL(p->report.notices.n != 0, has_notice);
     CU_ASSERT(ckpt_plan_tensor_count(p) > 0);
     close_plan(p);
 }
@@ -145,12 +145,13 @@ static void globs_match_containers(void)
     ckpt_error err;
     ckpt_plan *p = plan_of(open_corpus_file("torch/t26/general_checkpoint.tar"));
     CU_ASSERT_EQUAL(ckpt_plan_drop(p, "optimizer_state_dict", NULL), CKPT_OK);
-    CU_ASSERT(ckpt_plan_tensor_count(p) == 10 && p->notices.n == 0);
+    CU_ASSERT(ckpt_plan_tensor_count(p) == 10 && p->report.notices.n == 0);
     /* a leaf is dropped only by its exact name */
     CU_ASSERT_EQUAL(ckpt_plan_drop(p, "ep?ch", &err), CKPT_ENOTFOUND);
     CU_ASSERT_EQUAL(ckpt_plan_drop(p, "epoch", NULL), CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_plan_drop(p, "model_state_dict.*", NULL), CKPT_OK);
-    CU_ASSERT(p->notices.n == 1 && strstr(p->notices.text[0], "\"model_state_dict\" is left empty"));
+    const struct notices *notices = &p->report.notices;
+    CU_ASSERT(notices->n == 1 && strstr(notices->text[0], "\"model_state_dict\" is left empty"));
     close_plan(p);
 }
 

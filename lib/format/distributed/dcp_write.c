@@ -280,7 +280,7 @@ static ckpt_status write_value_with_tensors(struct dcp_writer *w, size_t i, uint
     ckpt_write_options opts = *w->job->opts;
     ckpt_write_result result = {0};
     char name[32];
-    size_t outputs = p->noutputs;
+    size_t outputs = p->report.noutputs;
     dcp_file_name(file, name);
     struct write_job job = {.path = opts.dry_run ? w->job->path : dcp_folder_path(&w->folder, name),
                             .opts = &opts,
@@ -296,7 +296,7 @@ static ckpt_status write_value_with_tensors(struct dcp_writer *w, size_t i, uint
     p->root_path = path;
     p->root_depth = depth;
     p->entries_stale = true;
-    p->noutputs = outputs;
+    p->report.noutputs = outputs;
     w->ranges[i] = (struct dcp_item_range){.file = file, .length = result.bytes};
     w->file_bytes += result.bytes; /* bounded: they were written */
     return st;
@@ -304,7 +304,7 @@ static ckpt_status write_value_with_tensors(struct dcp_writer *w, size_t i, uint
 
 static ckpt_status record_casts(const struct dcp_writer *w, ckpt_error *err)
 {
-    size_t before = w->plan->ncasts;
+    size_t before = w->plan->report.ncasts;
     for (size_t t = 0; w->tallies && t < w->ntensors; t++) {
         const struct dcp_leaf *l = &w->leaves.leaves[w->tensors[t]];
         const ckpt_tensor input = table_tensor(&w->plan->file->table, l->row);

@@ -124,7 +124,7 @@ static ckpt_status drop_pairs(struct shard_layout *c, const value_pair *pairs, u
 {
     ckpt_plan *p = c->p;
     struct edit *edit = plan_find_or_add_edit(p, p->root, n);
-    size_t before = p->ndropped;
+    size_t before = p->report.ndropped;
     if (!edit)
         return fail_memory(err);
     for (uint32_t i = 0; i < n; i++) {
@@ -139,12 +139,12 @@ static ckpt_status drop_pairs(struct shard_layout *c, const value_pair *pairs, u
             return fail_memory(err);
         CKPT_TRY(plan_note_dropped(p, &pair, "not a tensor", err));
     }
-    if (p->ndropped == before || !c->opts->strict)
+    if (p->report.ndropped == before || !c->opts->strict)
         return CKPT_OK;
     return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
                 "\"%.*s\" is not a tensor, nor are %zu others; shards hold named tensors only\n"
                 "without --strict they are left out and listed",
-                STR_ARG(p->dropped[before].name), p->ndropped - before - 1);
+                STR_ARG(p->report.dropped[before].name), p->report.ndropped - before - 1);
 }
 
 static ckpt_status make_pair_units(struct shard_layout *c, ckpt_error *err)

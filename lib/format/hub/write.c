@@ -349,7 +349,7 @@ static ckpt_status place_files(struct shard_set *s, ckpt_error *err)
 static void undo_set(struct shard_set *s, size_t first_output)
 {
     size_t end_output = first_output + s->nplaced; /* bounded: the files of this set */
-    end_output = end_output < s->p->noutputs ? end_output : s->p->noutputs;
+    end_output = end_output < s->p->report.noutputs ? end_output : s->p->report.noutputs;
     sink_batch_abort(&s->batch);
     bool all_placed = s->layout.nshards > 1 && s->nplaced == count_files(s);
     if (s->is_complete || (all_placed && !s->single_stays)) {
@@ -360,10 +360,10 @@ static void undo_set(struct shard_set *s, size_t first_output)
     }
     for (size_t i = first_output; i < end_output; i++)
         if (!s->job->opts->force)
-            (void)unlink(s->p->outputs[i]);
+            (void)unlink(s->p->report.outputs[i]);
     if (s->replaced)
         replaced_undo(s->replaced, s->nplaced);
-    s->p->noutputs = first_output;
+    s->p->report.noutputs = first_output;
 }
 
 /* write_shard - sets the mask of the plan to the tensors of shard K and writes them by the writer of the
@@ -374,7 +374,7 @@ static ckpt_status write_shard(struct shard_set *s, uint32_t k, ckpt_error *err)
     ckpt_write_result result = {0};
     struct write_job job = {
         .path = s->paths[k], .opts = &opts, .result = &result, .batch = &s->batch, .has_index = true};
-    size_t dropped = s->p->ndropped;
+    size_t dropped = s->p->report.ndropped;
     opts.max_shard = 0;
     opts.keep_shards = 0;
     opts.ties = CKPT_TIES_COPY;
@@ -390,7 +390,7 @@ static ckpt_status write_shard(struct shard_set *s, uint32_t k, ckpt_error *err)
     CKPT_TRY(plan_narrow(s->p, s->layout.entries + begin, n, err));
     CKPT_TRY(s->format->write(s->p, &job, err));
     if (k) /* the first shard has counted what is dropped */
-        s->p->ndropped = dropped;
+        s->p->report.ndropped = dropped;
     s->job->result->tensors += result.tensors;
     s->job->result->bytes += result.bytes; /* bounded: so many were written */
     s->done_bytes += s->layout.sizes[k]; /* bounded: the sum is layout.total */
@@ -488,7 +488,7 @@ static size_t get_max_waiting(const struct shard_set *s)
 static ckpt_status write_set(struct shard_set *s, size_t first_alias, ckpt_error *err)
 {
     ckpt_value *input_metadata = s->p->file->metadata, *shard_metadata;
-    size_t outputs = s->p->noutputs, max_waiting = get_max_waiting(s);
+    size_t outputs = s->p->report.noutputs, max_waiting = get_max_waiting(s);
     CKPT_TRY(make_shard_metadata(s, &shard_metadata, err));
     ckpt_status st = make_folder(s, err);
     if (st == CKPT_OK && !s->job->opts->dry_run)
@@ -505,7 +505,7 @@ static ckpt_status write_set(struct shard_set *s, size_t first_alias, ckpt_error
         st = file_check_unchanged(s->p->file, err); /* once: input and output may have thousands of files */
     if (st == CKPT_OK && s->kind->has_index)
         st = write_index(s, first_alias, err);
-    s->job->result->tensors += s->p->naliases - first_alias; /* the index records them */
+    s->job->result->tensors += s->p->report.naliases - first_alias; /* the index records them */
     return publish(s, st, outputs, remove_single_file, err);
 }
 
@@ -522,7 +522,7 @@ static ckpt_status write_single_shard(struct shard_set *s, ckpt_error *err)
 {
     ckpt_write_options o = *s->job->opts;
     struct write_job job = {.path = s->paths[0], .opts = &o, .result = s->job->result, .batch = &s->batch};
-    size_t outputs = s->p->noutputs;
+    size_t outputs = s->p->report.noutputs;
     o.max_shard = 0;
     o.keep_shards = 0;
     ckpt_status st = make_folder(s, err);
@@ -536,7 +536,7 @@ static ckpt_status write_layout(struct shard_set *s, ckpt_error *err)
 {
     ckpt_plan *p = s->p;
     struct plan_saved saved;
-    size_t first_alias = p->naliases, dropped = p->ndropped;
+    size_t first_alias = p->report.naliases, dropped = p->report.ndropped;
     ckpt_write_options o = *s->job->opts;
     if (!s->kind->has_index && o.ties == CKPT_TIES_DROP) /* nothing would record them */
         o.ties = CKPT_TIES_COPY;
@@ -558,8 +558,8 @@ static ckpt_status write_layout(struct shard_set *s, ckpt_error *err)
     plan_restore(p, &saved);
     if (st != CKPT_OK || s->layout.nshards > 1)
         return st;
-    p->naliases = first_alias;
-    p->ndropped = dropped;
+    p->report.naliases = first_alias;
+    p->report.ndropped = dropped;
     return write_single_shard(s, err);
 }
 

@@ -206,7 +206,7 @@ static uint64_t count_storage_elements(const struct storage *s, ckpt_dtype dtype
 ckpt_status torch_zip_report_casts(struct torch_writer *w, const struct convert_tally *tallies,
                                    ckpt_error *err)
 {
-    size_t ncasts_before = w->p->ncasts;
+    size_t ncasts_before = w->p->report.ncasts;
     for (size_t i = 0; w->casts && i < w->nstorages; i++) {
         const struct torch_cast *cast = torch_find_cast(w, w->storages[i]);
         if (cast)
