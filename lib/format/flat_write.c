@@ -10,7 +10,6 @@
 
 #include "base/checked.h"
 #include "base/map.h"
-#include "base/text.h"
 #include "codec/json_scan.h"
 #include "core/dequantize.h"
 #include "core/dtype.h"

@@ -19,7 +19,6 @@
 
 #include "base/checked.h"
 #include "core/check.h"
-#include "core/dtype.h"
 
 bool ties_can_record_name(ckpt_str key) { return !str_is(key, "format") && !str_is(key, "__metadata__"); }
 

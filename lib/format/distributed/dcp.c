@@ -23,7 +23,6 @@
 
 #include "base/buf.h"
 #include "base/checked.h"
-#include "base/cursor.h"
 #include "core/box_index.h"
 #include "core/check.h"
 #include "core/dtype.h"

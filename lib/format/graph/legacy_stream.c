@@ -22,7 +22,6 @@
 #include "base/cursor.h"
 #include "codec/pickle_read.h"
 #include "core/check.h"
-#include "core/dtype.h"
 #include "format/salvage.h"
 
 #define PROTOCOL_VERSION 1001

@@ -16,7 +16,6 @@
 
 #include "base/checked.h"
 #include "base/utf8.h"
-#include "core/dtype.h"
 #include "core/numpy.h"
 #include "format/graph/numpy.h"
 #include "format/kit.h"

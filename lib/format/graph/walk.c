@@ -19,7 +19,6 @@
  */
 #include <stdlib.h>
 
-#include "base/checked.h"
 #include "core/check.h"
 #include "core/view.h"
 #include "format/graph/rebuild.h"

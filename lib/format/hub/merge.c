@@ -15,7 +15,6 @@
 #include "core/check.h"
 #include "format/files/checkpoint_names.h"
 #include "format/files/folder.h"
-#include "format/files/members.h"
 #include "format/files/own_files.h"
 #include "format/files/path.h"
 #include "format/hub/merge.h"

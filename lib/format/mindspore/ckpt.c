@@ -15,7 +15,6 @@
 #include <inttypes.h>
 
 #include "base/checked.h"
-#include "base/crc32.h"
 #include "base/utf8.h"
 #include "codec/protobuf.h"
 #include "core/check.h"

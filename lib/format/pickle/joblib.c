@@ -3,7 +3,6 @@
  * opened, into memory or a temporary file.
  *
  * Refused: files that unpack to more than file_max_unpacked allows, or to anything but such a pickle. */
-#include "codec/pickle_read.h"
 #include "format/format.h"
 #include "format/pickle/pickle.h"
 #include "format/recognize.h"

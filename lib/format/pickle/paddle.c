@@ -23,7 +23,6 @@
 #include "core/numpy.h"
 #include "core/pieces.h"
 #include "format/graph/numpy.h"
-#include "format/kit.h"
 
 #define NAMES_KEY  "StructuredToParameterName@@"
 #define SLICES_KEY "UnpackBigParamInfor@@"

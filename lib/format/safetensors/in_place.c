@@ -6,7 +6,6 @@
 #include "base/buf.h"
 #include "base/cursor.h"
 #include "base/utf8.h"
-#include "codec/json_scan.h"
 #include "format/safetensors/safetensors.h"
 
 static ckpt_status check_name(ckpt_str name, map *seen, uint32_t i, ckpt_error *err)

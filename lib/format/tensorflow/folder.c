@@ -18,13 +18,11 @@
 #include <unistd.h>
 
 #include "base/buf.h"
-#include "base/checked.h"
 #include "codec/sstable.h"
 #include "format/files/folder.h"
 #include "format/files/path.h"
 #include "format/parts/part_files.h"
 #include "format/recognize.h"
-#include "format/tensorflow/tensorflow.h"
 
 #define STATE_NAME "checkpoint"
 #define STATE_MAX  (1u << 20) /* bytes of the state file */

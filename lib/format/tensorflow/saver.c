@@ -19,7 +19,6 @@
  */
 #include <inttypes.h>
 
-#include "base/checked.h"
 #include "base/store.h"
 #include "codec/protobuf.h"
 #include "codec/sstable.h"

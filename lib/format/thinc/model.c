@@ -19,7 +19,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "base/checked.h"
 #include "codec/msgpack.h"
 #include "core/numpy.h"
 #include "format/kit.h"

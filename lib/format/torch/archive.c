@@ -17,7 +17,6 @@
 #include "base/checked.h"
 #include "codec/pickle_read.h"
 #include "core/check.h"
-#include "core/dtype.h"
 #include "format/graph/persistent_id.h"
 
 bool torch_archive_find_top(const zip *z, ckpt_str *top, bool *ambiguous)

@@ -8,7 +8,6 @@
 #include "base/checked.h"
 #include "core/check.h"
 #include "format/registry.h"
-#include "format/torch/zip.h"
 
 struct embedding {
     ckpt_file *f, *embedded;

@@ -1,5 +1,4 @@
 /* legacy.c - reads files that torch.save wrote before 1.6: a stream (graph/legacy_stream.c). */
-#include "codec/pickle_read.h"
 #include "format/graph/legacy_stream.h"
 #include "format/graph/walk.h"
 #include "format/recognize.h"

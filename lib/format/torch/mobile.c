@@ -14,7 +14,6 @@
  * Source: torch/csrc/jit/serialization/mobile_bytecode.fbs, flatbuffer_serializer.cpp. Which attributes are
  * parameters or buffers is in no table, so every tensor of an object, list, tuple or dict is listed. Refused:
  * quantized tensors, objects that contain themselves, what codec/flatbuffer refuses. Code is not read. */
-#include "base/checked.h"
 #include "codec/flatbuffer.h"
 #include "format/format.h"
 #include "format/kit.h"

@@ -11,7 +11,6 @@
  * "dims" is a scalar. Source: torch 1.0, torch/csrc/jit/export.cpp and caffe2/proto/torch.proto.
  */
 #include "core/check.h"
-#include "core/dtype.h"
 #include "codec/json_scan.h"
 #include "format/torch/archive.h"
 
