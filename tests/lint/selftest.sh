@@ -4,8 +4,8 @@
 set -u
 LINT=${LINT:-$PWD/tests/lint}
 CC=${CC:-cc}
-tree=$(mktemp -d) && objects=$(mktemp -d) || exit 2
-trap 'rm -rf "$tree" "$objects"' EXIT
+tree=$(mktemp -d) && clean=$(mktemp -d) && objects=$(mktemp -d) || exit 2
+trap 'rm -rf "$tree" "$clean" "$objects"' EXIT
 export LINT LC_ALL=C B=build CKPT="$tree/build/ckpt"
 status=0
 
@@ -23,10 +23,9 @@ build_library()
         $CC -shared -Wl,--version-script=lib/libckpt.map -o build/libckpt.so build/obj/lib/api.o)
 }
 
-# make_clean_tree - makes the tree without violations
-make_clean_tree()
+# write_clean_tree - writes a tree without violations, and keeps a copy in $clean
+write_clean_tree()
 {
-    rm -rf "$tree"
     write_file lib/ckpt.h '#define CKPT_API\nCKPT_API int ckpt_one(void);\n'
     write_file lib/api.c '#include "ckpt.h"\n#include "base/b.h"\nint ckpt_one(void) { return 1; }\n'
     write_file lib/libckpt.map 'CKPT_0 { global: *; };\n'
@@ -51,8 +50,16 @@ make_clean_tree()
     write_file tests/unit/t.c 'int t;\n'
     chmod +x "$tree/build/ckpt"
     mkdir -p "$tree/build/obj/lib"
-    cp -R "$objects"/. "$tree/build/obj/lib"
     build_library
+    cp -R "$tree"/. "$clean"
+}
+
+# make_clean_tree - makes the tree without violations again, with the objects that were compiled last
+make_clean_tree()
+{
+    rm -rf "$tree"
+    cp -R "$clean" "$tree"
+    cp -R "$objects"/. "$tree/build/obj/lib"
 }
 
 # check_lint accepts|rejects NAME MESSAGE - runs the lint NAME in the tree; prints MESSAGE if it rejects the tree but
@@ -77,6 +84,7 @@ check_rejects()
     check_lint rejects "$1" "does not reject $3 in $2"
 }
 
+write_clean_tree
 compile codec/c 'int c(void) { return 0; }'
 compile op/n 'int n(void) { return 0; }'
 compile op/o 'int o(void) { return 0; }'
