@@ -367,7 +367,7 @@ static bool can_read_parallel(ckpt_file *f, bool locate)
     ckpt_error ignored;
     if (!f)
         return true;
-    if (f->ignore_crc || (locate && table_locate_sources(&f->table, &ignored) != CKPT_OK))
+    if (f->ignore_crc || (locate && table_locate(&f->table, &ignored) != CKPT_OK))
         return false;
     for (size_t i = 0; i < f->table.nstorages; i++)
         if (f->table.storages[i].src && f->table.storages[i].src->serializes_reads)

@@ -42,7 +42,7 @@ const char *ckpt_kind_name(ckpt_kind kind)
 void table_reserve(struct table *t, size_t n)
 {
     n = n < MAX_RESERVED ? n : MAX_RESERVED;
-    struct row *rows = arena_grow(t->a, t->rows, t->nrows, &t->cap_rows, t->nrows + n, sizeof *rows);
+    struct packed_row *rows = arena_grow(t->a, t->rows, t->nrows, &t->cap_rows, t->nrows + n, sizeof *rows);
     struct storage *storages = arena_grow(t->a, t->storages, t->nstorages, &t->cap_storages, t->nstorages + n,
                                           sizeof *storages);
     t->rows = rows ? rows : t->rows;
@@ -61,19 +61,9 @@ ckpt_status table_add_storage(struct table *t, const struct storage *s, uint32_t
     return CKPT_OK;
 }
 
-struct row table_row(const struct table *t, size_t i) { return t->rows[i]; }
-
-ckpt_tensor table_tensor(const struct table *t, size_t i) { return t->rows[i].t; }
-
-bool table_replace_row(struct table *t, size_t i, const struct row *row)
-{
-    t->rows[i] = *row;
-    return true;
-}
-
 bool table_copy_row(const struct table *t, uint32_t i, ckpt_tensor *out)
 {
-    *out = i < t->nrows ? t->rows[i].t : (ckpt_tensor){0};
+    *out = i < t->nrows ? table_tensor(t, i) : (ckpt_tensor){0};
     return i < t->nrows;
 }
 
@@ -93,7 +83,7 @@ bool table_copy_storage(const struct table *t, uint32_t i, ckpt_storage *out)
 
 ckpt_str table_name(const struct table *t, size_t i)
 {
-    return i < t->nrows ? t->rows[i].t.name : str_of("", 0);
+    return i < t->nrows ? t->rows[i].own.str : str_of("", 0);
 }
 
 bool table_has_checksums(const struct table *t)
@@ -129,6 +119,8 @@ void table_close(struct table *t)
     for (size_t i = 0; i < t->nstorages; i++)
         source_unref(t->storages[i].src);
     t->nstorages = 0;
+    map_free(t->shape_ids);
+    t->shape_ids = NULL;
 }
 
 ckpt_status path_elem_from_key(arena *a, const ckpt_value *key, ckpt_path_elem *out, ckpt_error *err)
@@ -218,15 +210,6 @@ bool path_of_entry(arena *a, const ckpt_value *mapping, const ckpt_path_elem *pr
     return true;
 }
 
-static ckpt_status count_elements(ckpt_tensor *t, ckpt_error *err)
-{
-    t->elements = 0;
-    return !t->has_shape || checked_product(t->shape, t->ndim, &t->elements)
-               ? CKPT_OK
-               : fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
-                      "{the product of its %u sizes} does not fit {=64 bits}", t->ndim);
-}
-
 bool tensor_bytes(const ckpt_tensor *t, uint64_t elements, uint64_t *out)
 {
     if (t->dtype != CKPT_DT_NAMED)
@@ -287,28 +270,20 @@ static ckpt_status check_view(struct table *t, ckpt_tensor *v, ckpt_error *err)
 
 static void set_file_offset(const struct table *t, ckpt_tensor *v)
 {
-    uint64_t view_offset;
+    uint64_t view_offset = 0;
     const struct storage *s = v->storage == CKPT_NO_STORAGE ? NULL : &t->storages[v->storage];
     uint64_t storage_pos = s ? storage_file_offset(s) : CKPT_NO_OFFSET;
     v->file_offset = CKPT_NO_OFFSET;
-    if (storage_pos != CKPT_NO_OFFSET && tensor_bytes(v, v->storage_offset, &view_offset) &&
-        view_offset <= s->nbytes)
+    if (storage_pos != CKPT_NO_OFFSET &&
+        (!v->storage_offset || tensor_bytes(v, v->storage_offset, &view_offset)) && view_offset <= s->nbytes)
         (void)checked_add(storage_pos, view_offset, &v->file_offset);
 }
 
-ckpt_status table_locate_sources(const struct table *t, ckpt_error *err)
+ckpt_status table_locate(const struct table *t, ckpt_error *err)
 {
     for (size_t i = 0; i < t->nstorages; i++)
         if (t->storages[i].src)
             CKPT_TRY(source_locate(t->storages[i].src, err));
-    return CKPT_OK;
-}
-
-ckpt_status table_locate(struct table *t, ckpt_error *err)
-{
-    CKPT_TRY(table_locate_sources(t, err));
-    for (size_t i = 0; i < t->nrows; i++)
-        set_file_offset(t, &t->rows[i].t);
     return CKPT_OK;
 }
 
@@ -328,8 +303,10 @@ bool table_same_place(const ckpt_tensor *a, const ckpt_tensor *b)
 bool table_same_places(const struct table *a, const struct table *b)
 {
     bool same = a->nrows == b->nrows && a->nstorages == b->nstorages;
-    for (size_t i = 0; same && i < a->nrows; i++)
-        same = table_same_place(&a->rows[i].t, &b->rows[i].t);
+    for (size_t i = 0; same && i < a->nrows; i++) {
+        const ckpt_tensor x = table_tensor(a, i), y = table_tensor(b, i);
+        same = table_same_place(&x, &y);
+    }
     return same;
 }
 
@@ -363,40 +340,245 @@ ckpt_status table_set_lost(struct table *t, struct storage *s, const ckpt_error 
     return CKPT_OK;
 }
 
+/* ------------------------------------------------------------------- packed rows */
+
+/* get_shape_key - returns the sizes of shape ID of USER, a table, as a text. */
+static ckpt_str get_shape_key(const void *user, uint32_t id)
+{
+    const struct shape *shape = ((const struct table *)user)->shapes[id];
+    return str_of((const char *)shape->size, shape->ndim * sizeof *shape->size);
+}
+
+static ckpt_status add_shape(struct table *t, const ckpt_tensor *v, ckpt_error *err)
+{
+    uint64_t elements, bytes;
+    if (!checked_product(v->shape, v->ndim, &elements))
+        return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
+                    "{the product of its %u sizes} does not fit {=64 bits}", v->ndim);
+    struct shape *shape = NULL;
+    if (checked_mul(v->ndim, sizeof *v->shape, &bytes) && checked_add(bytes, sizeof *shape, &bytes))
+        shape = arena_array(t->a, bytes, 1);
+    if (!shape || !arena_push(t->a, &t->shapes, &t->nshapes, &t->cap_shapes, &shape, sizeof shape))
+        return fail_memory(err);
+    shape->elements = elements;
+    shape->ndim = v->ndim;
+    if (v->ndim)
+        memcpy(shape->size, v->shape, v->ndim * sizeof *v->shape); /* bounded: it was just allocated */
+    return CKPT_OK;
+}
+
+static bool has_shape(const struct table *t, uint32_t id, const ckpt_tensor *v)
+{
+    const struct shape *shape = t->shapes[id];
+    return shape->ndim == v->ndim &&
+           (!v->ndim || memcmp(shape->size, v->shape, v->ndim * sizeof *v->shape) == 0);
+}
+
+/* find_shape - sets *ID to the shape of V, which is added if it is new. Neighbours often have the same. */
+static ckpt_status find_shape(struct table *t, const ckpt_tensor *v, uint32_t *id, ckpt_error *err)
+{
+    *id = t->nrows ? t->rows[t->nrows - 1].shape : 0;
+    if (*id < t->nshapes && has_shape(t, *id, v))
+        return CKPT_OK;
+    if (!t->shape_ids && !(t->shape_ids = map_new_index(0, get_shape_key, t)))
+        return fail_memory(err);
+    ckpt_str key = str_of((const char *)v->shape, v->ndim * sizeof *v->shape); /* bounded: it is in memory */
+    if ((*id = map_get(t->shape_ids, key)) != MAP_NONE)
+        return CKPT_OK;
+    *id = (uint32_t)t->nshapes;
+    CKPT_TRY(add_shape(t, v, err));
+    return map_put(t->shape_ids, key, *id, NULL) ? CKPT_OK : fail_memory(err);
+}
+
+/* is_row_major - returns true if the strides of V are those of a tensor without strides. */
+static bool is_row_major(const ckpt_tensor *v)
+{
+    uint64_t run = 1;
+    for (uint32_t k = v->ndim; v->stride && k-- > 0; run *= v->shape[k]) /* bounded: by the product */
+        if (v->stride[k] != run)
+            return false;
+    return true;
+}
+
+/* get_derived_nbytes - returns the bytes that dtype and shape of V give; 0: they do not give any. */
+static uint64_t get_derived_nbytes(ckpt_dtype dtype, bool has_shape, uint64_t elements)
+{
+    uint64_t n;
+    return has_shape && dtype_info(dtype)->block_bytes && dtype_bytes(dtype, elements, &n) ? n : 0;
+}
+
+static ckpt_str get_location(const struct table *t, uint32_t storage)
+{
+    return storage == CKPT_NO_STORAGE ? str_of("", 0) : t->storages[storage].location;
+}
+
+/* pack_extra - sets p->extra if V has anything that most rows do not have. False: no memory. */
+static bool pack_extra(struct table *t, const ckpt_tensor *v, struct packed_row *p)
+{
+    bool row_major = is_row_major(v);
+    uint64_t elements = t->shapes[p->shape]->elements;
+    if (row_major && !v->storage_offset && !v->dtype_name && !v->klass.len && !v->note.len &&
+        v->part_of == CKPT_NO_TENSOR && str_eq(v->location, get_location(t, v->storage)) &&
+        v->nbytes == get_derived_nbytes((ckpt_dtype)v->dtype, v->has_shape, elements))
+        return true;
+    struct row_extra *extra = ARENA_NEW(t->a, struct row_extra);
+    uint64_t *stride = row_major ? NULL : arena_array(t->a, v->ndim, sizeof *stride);
+    if (!extra || (!row_major && !stride))
+        return false;
+    if (stride)
+        memcpy(stride, v->stride, v->ndim * sizeof *stride); /* bounded: it was just allocated */
+    *extra = (struct row_extra){.stride = stride,
+                                .storage_offset = v->storage_offset,
+                                .nbytes = v->nbytes,
+                                .dtype_name = v->dtype_name,
+                                .klass = v->klass,
+                                .location = v->location,
+                                .note = v->note,
+                                .part_of = v->part_of};
+    p->extra = extra;
+    return true;
+}
+
+/* pack_path - sets the name, the path and the steps of P to those of ROW. False: no memory. */
+static bool pack_path(struct table *t, const struct row *row, struct packed_row *p)
+{
+    uint32_t n = p->npath = row->t.npath;
+    size_t path_bytes = n * sizeof *row->t.path, step_bytes = n * sizeof *row->steps; /* bounded: in memory */
+    p->has_steps = row->steps != NULL;
+    if (n == 1) {
+        p->own = row->t.path[0];
+        p->own_step = row->steps ? row->steps[0] : (struct step){0};
+    } else if (n) {
+        struct deep_path *deep = arena_array(t->a, sizeof *deep + path_bytes, 1);
+        struct step *steps = row->steps ? arena_array(t->a, n, sizeof *steps) : NULL;
+        if (!deep || (row->steps && !steps))
+            return false;
+        memcpy(deep->path, row->t.path, path_bytes);
+        if (steps)
+            memcpy(steps, row->steps, step_bytes);
+        deep->steps = steps;
+        p->deep = deep;
+    }
+    p->own.str = row->t.name;
+    return true;
+}
+
+static ckpt_status pack(struct table *t, const struct row *row, struct packed_row *p, ckpt_error *err)
+{
+    const ckpt_tensor *v = &row->t;
+    *p = (struct packed_row){.value = v->value,
+                             .storage = v->storage,
+                             .alias_of = v->alias_of,
+                             .dtype = (uint8_t)v->dtype,
+                             .kind = (uint8_t)v->kind,
+                             .has_shape = v->has_shape,
+                             .has_data = v->has_data,
+                             .conj = v->conj,
+                             .neg = v->neg,
+                             .requires_grad = v->requires_grad,
+                             .parameter = v->parameter};
+    CKPT_TRY(find_shape(t, v, &p->shape, err));
+    return pack_path(t, row, p) && pack_extra(t, v, p) ? CKPT_OK : fail_memory(err);
+}
+
+ckpt_tensor table_tensor(const struct table *t, size_t i)
+{
+    const struct packed_row *p = &t->rows[i];
+    const struct shape *shape = t->shapes[p->shape];
+    const struct row_extra *extra = p->extra;
+    uint64_t elements = p->has_shape ? shape->elements : 0;
+    ckpt_tensor v = {
+        .dtype = p->dtype,
+        .kind = p->kind,
+        .name = p->own.str,
+        .path = p->deep ? p->deep->path : &p->own,
+        .npath = p->npath,
+        .ndim = shape->ndim,
+        .has_shape = p->has_shape,
+        .has_data = p->has_data,
+        .conj = p->conj,
+        .neg = p->neg,
+        .requires_grad = p->requires_grad,
+        .parameter = p->parameter,
+        .shape = shape->size,
+        .stride = extra ? extra->stride : NULL,
+        .elements = elements,
+        .nbytes = extra ? extra->nbytes : get_derived_nbytes(p->dtype, p->has_shape, elements),
+        .storage = p->storage,
+        .storage_offset = extra ? extra->storage_offset : 0,
+        .alias_of = p->alias_of,
+        .part_of = extra ? extra->part_of : CKPT_NO_TENSOR,
+        .klass = extra ? extra->klass : str_of("", 0),
+        .location = extra ? extra->location : get_location(t, p->storage),
+        .note = extra ? extra->note : str_of("", 0),
+        .value = p->value,
+        .dtype_name = extra ? extra->dtype_name : NULL,
+    };
+    set_file_offset(t, &v);
+    return v;
+}
+
+struct row table_row(const struct table *t, size_t i)
+{
+    const struct packed_row *p = &t->rows[i];
+    return (struct row){.t = table_tensor(t, i),
+                        .steps = !p->has_steps ? NULL : p->deep ? p->deep->steps : &p->own_step};
+}
+
+bool table_replace_row(struct table *t, size_t i, const struct row *row)
+{
+    struct packed_row packed;
+    ckpt_error ignored;
+    if (pack(t, row, &packed, &ignored) != CKPT_OK)
+        return false;
+    t->rows[i] = packed;
+    return true;
+}
+
+/* set_nbytes - sets the bytes of V, unless its dtype has no fixed size. */
+static ckpt_status set_nbytes(ckpt_tensor *v, ckpt_error *err)
+{
+    ckpt_dtype dtype = (ckpt_dtype)v->dtype;
+    if (!dtype_info(dtype)->block_bytes || !v->has_shape || dtype_bytes(dtype, v->elements, &v->nbytes))
+        return CKPT_OK;
+    return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
+                "{%llu elements of %s} do not take a {=whole number of bytes that fits 64 bits}",
+                (unsigned long long)v->elements, ckpt_tensor_dtype_name(v));
+}
+
 ckpt_status table_add_row(struct table *t, const struct row *r, uint32_t *index, ckpt_error *err)
 {
+    uint32_t shape;
+    struct packed_row packed;
+    struct row row = *r;
+    ckpt_tensor *v = &row.t;
     if (t->nrows >= t->max_rows)
         return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "{more} than {=%llu tensors}",
                     (unsigned long long)t->max_rows);
-    struct row *rows = arena_grow(t->a, t->rows, t->nrows, &t->cap_rows, t->nrows + 1, sizeof *rows);
-    if (!rows)
-        return fail_memory(err);
-    t->rows = rows;
-    rows[t->nrows] = *r;
-    ckpt_tensor *v = &rows[t->nrows].t;
     v->alias_of = CKPT_NO_TENSOR;
+    v->ndim = v->has_shape ? v->ndim : 0;
     if (!v->name.ptr)
         v->name = path_join(t->a, v->path, v->npath);
     if (!v->name.ptr)
         return fail_memory(err);
-    ckpt_status st = count_elements(v, err);
+    ckpt_status st = find_shape(t, v, &shape, err);
+    v->elements = st == CKPT_OK && v->has_shape ? t->shapes[shape]->elements : 0;
     if (st == CKPT_OK && v->has_data)
         st = check_view(t, v, err);
-    if (st == CKPT_OK && dtype_info((ckpt_dtype)v->dtype)->block_bytes && v->has_shape &&
-        !dtype_bytes((ckpt_dtype)v->dtype, v->elements, &v->nbytes))
-        st = fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
-                  "{%llu elements of %s} do not take a {=whole number of bytes that fits 64 bits}",
-                  (unsigned long long)v->elements, ckpt_tensor_dtype_name(v));
+    if (st == CKPT_OK)
+        st = set_nbytes(v, err);
+    if (st == CKPT_OK)
+        st = pack(t, &row, &packed, err);
     if (st != CKPT_OK) {
         error_add_where(err, "%.*s", STR_ARG(v->name));
         return st;
     }
-    set_file_offset(t, v);
+    if (!arena_push(t->a, &t->rows, &t->nrows, &t->cap_rows, &packed, sizeof packed))
+        return fail_memory(err);
     if (tensor_is_expanded(t, v))
         t->expanded_bytes = size_add(t->expanded_bytes, v->nbytes);
     if (index)
-        *index = (uint32_t)t->nrows;
-    t->nrows++;
+        *index = (uint32_t)t->nrows - 1;
     return CKPT_OK;
 }
 
@@ -426,9 +608,10 @@ static bool same_view(const ckpt_tensor *a, const ckpt_tensor *b)
     return is_view_contiguous(a) == is_view_contiguous(b);
 }
 
-static bool may_alias(const ckpt_tensor *v)
+static bool may_alias(const struct table *t, size_t i)
 {
-    return v->storage != CKPT_NO_STORAGE && v->has_data && v->elements;
+    const struct packed_row *p = &t->rows[i];
+    return p->storage != CKPT_NO_STORAGE && p->has_data && p->has_shape && t->shapes[p->shape]->elements;
 }
 
 /* count_storage_users - sets (*USERS)[I] to the number of tensors that use storage I, counted up to 2. */
@@ -437,7 +620,7 @@ static bool count_storage_users(const struct table *t, uint8_t **users, bool *an
     *users = calloc(t->nstorages + 1, 1);
     *any_shared = false;
     for (size_t i = 0; *users && i < t->nrows; i++) {
-        uint8_t *count = may_alias(&t->rows[i].t) ? *users + t->rows[i].t.storage : NULL;
+        uint8_t *count = may_alias(t, i) ? *users + t->rows[i].storage : NULL;
         if (count && *count < 2 && ++*count == 2)
             *any_shared = true;
     }
@@ -452,21 +635,22 @@ static bool find_aliases(struct table *t, const uint8_t *users, map *first_of_ha
 {
     bool ok = first_of_hash && next;
     for (uint32_t i = 0; ok && i < t->nrows; i++) {
-        ckpt_tensor *v = &t->rows[i].t;
         next[i] = MAP_NONE;
-        if (!may_alias(v) || users[v->storage] < 2)
+        if (!may_alias(t, i) || users[t->rows[i].storage] < 2)
             continue;
-        uint64_t hash = v->storage_offset + (v->elements << 20); /* may wrap */
-        hash = ((uint64_t)v->storage << 32) ^ hash * UINT64_C(0x9E3779B97F4A7C15);
+        const ckpt_tensor v = table_tensor(t, i);
+        uint64_t hash = v.storage_offset + (v.elements << 20); /* may wrap */
+        hash = ((uint64_t)v.storage << 32) ^ hash * UINT64_C(0x9E3779B97F4A7C15);
         uint32_t head, compared = 0;
         ok = map_put_num(first_of_hash, hash, i, &head);
         for (uint32_t j = head; ok && j != MAP_NONE && compared < MAX_CHAIN; j = next[j], compared++) {
-            if (t->rows[j].t.storage == v->storage && same_view(&t->rows[j].t, v)) {
-                v->alias_of = j;
+            const ckpt_tensor earlier = table_tensor(t, j);
+            if (earlier.storage == v.storage && same_view(&earlier, &v)) {
+                t->rows[i].alias_of = j;
                 break;
             }
         }
-        if (ok && head != MAP_NONE && v->alias_of == CKPT_NO_TENSOR) {
+        if (ok && head != MAP_NONE && t->rows[i].alias_of == CKPT_NO_TENSOR) {
             next[i] = next[head];
             next[head] = i;
         }

@@ -4,6 +4,7 @@
 
 #include "base/arena.h"
 #include "base/crc32.h"
+#include "base/map.h"
 #include "core/value.h"
 #include "io/source.h"
 
@@ -14,9 +15,48 @@ struct step {
     uint32_t index;
 };
 
+/* A row as it is read and added; table.c stores it in less space. */
 struct row {
     ckpt_tensor t;            /* as in the public interface */
-    const struct step *steps; /* t.npath of them */
+    const struct step *steps; /* t.npath of them; NULL: none is editable */
+};
+
+/* What few rows have: a row without it has none of these. */
+struct row_extra {
+    const uint64_t *stride; /* NULL: row-major */
+    uint64_t storage_offset;
+    uint64_t nbytes; /* unless dtype and shape say it */
+    const char *dtype_name;
+    ckpt_str klass, location, note;
+    uint32_t part_of;
+};
+
+/* Sizes that any number of rows share. */
+struct shape {
+    uint64_t elements;
+    uint32_t ndim;
+    uint64_t size[];
+};
+
+/* A path of several elements, and its steps (NULL: none). */
+struct deep_path {
+    const struct step *steps;
+    ckpt_path_elem path[];
+};
+
+/* A row as it is stored. Files have a hundred thousand of them: what few rows have is kept apart. */
+struct packed_row {
+    ckpt_path_elem own;   /* the path, if it has one element; own.str is the name in any case */
+    struct step own_step; /* the step, if the path has one element */
+    const struct deep_path *deep; /* if the path has more elements; else NULL */
+    const ckpt_value *value;
+    const struct row_extra *extra; /* or NULL */
+    uint32_t npath;
+    uint32_t shape; /* index into the shapes of the table */
+    uint32_t storage, alias_of;
+    uint8_t dtype, kind;
+    bool has_shape : 1, has_data : 1, conj : 1, neg : 1, requires_grad : 1, parameter : 1;
+    bool has_steps : 1;
 };
 
 /* What few storages have. */
@@ -69,8 +109,11 @@ static inline const char *storage_loss(const struct storage *s)
 
 struct table {
     arena *a;
-    struct row *rows;
+    struct packed_row *rows;
     size_t nrows, cap_rows;
+    const struct shape **shapes;
+    size_t nshapes, cap_shapes;
+    map *shape_ids; /* sizes -> index into SHAPES; NULL: no row was added yet */
     struct storage *storages;
     size_t nstorages, cap_storages;
     uint64_t max_rows;
@@ -96,14 +139,12 @@ ckpt_status table_add_lost(struct table *t, struct storage_extra lost, uint32_t 
 ckpt_status table_set_lost(struct table *t, struct storage *s, const ckpt_error *why, ckpt_error *err);
 /* table_add_row - adds a tensor as row *INDEX; INDEX may be NULL. Sets name from the path, elements and
  * nbytes from shape and dtype (overflow: CKPT_EFORMAT), and file_offset. If it has_data, its storage must be
- * in the table and contain the view, up to element storage_offset + sum((size - 1) * stride). Shape, stride,
- * path and steps must be in the arena. */
+ * in the table and contain the view, up to element storage_offset + sum((size - 1) * stride). Texts must be
+ * in the arena; shape, stride, path and steps are copied. */
 ckpt_status table_add_row(struct table *t, const struct row *r, uint32_t *index, ckpt_error *err);
-/* table_locate_sources - calls source_locate for all storages; no tensor or storage changes. */
-ckpt_status table_locate_sources(const struct table *t, ckpt_error *err);
-/* table_locate - sets file_offset of all tensors. It may read the file, because the position of an archive's
- * member is only known from its local header. */
-ckpt_status table_locate(struct table *t, ckpt_error *err);
+/* table_locate - makes the file_offset of all tensors known. It may read the file, because the position of an
+ * archive's member is only known from its local header. */
+ckpt_status table_locate(const struct table *t, ckpt_error *err);
 /* table_finish - sets alias_of of every tensor. */
 ckpt_status table_finish(struct table *t, ckpt_error *err);
 /* table_has_checksums - returns true if all storages with bytes have checksums of their own. */
@@ -114,22 +155,25 @@ void table_check_first(struct table *t, source *src);
 void table_check_nothing(struct table *t);
 /* table_check_source - is called before tensors are read: see source_check. Any number of threads may. */
 ckpt_status table_check_source(const struct table *t, ckpt_error *err);
-/* table_row, table_tensor - return row I, which must be in the table. */
+/* table_row, table_tensor - return row I, which must be in the table. Path and steps stay where they are
+ * until a row is added. */
 struct row table_row(const struct table *t, size_t i);
 ckpt_tensor table_tensor(const struct table *t, size_t i);
 /* table_storage_of … table_has_data - return one field of row I, which must be in the table. */
-static inline uint32_t table_storage_of(const struct table *t, size_t i) { return t->rows[i].t.storage; }
-static inline uint32_t table_alias_of(const struct table *t, size_t i) { return t->rows[i].t.alias_of; }
-static inline uint32_t table_part_of(const struct table *t, size_t i) { return t->rows[i].t.part_of; }
-static inline uint32_t table_npath_of(const struct table *t, size_t i) { return t->rows[i].t.npath; }
-static inline ckpt_dtype table_dtype_of(const struct table *t, size_t i) { return t->rows[i].t.dtype; }
-static inline bool table_has_data(const struct table *t, size_t i) { return t->rows[i].t.has_data; }
-static inline const ckpt_value *table_value_of(const struct table *t, size_t i) { return t->rows[i].t.value; }
+static inline uint32_t table_storage_of(const struct table *t, size_t i) { return t->rows[i].storage; }
+static inline uint32_t table_alias_of(const struct table *t, size_t i) { return t->rows[i].alias_of; }
+static inline uint32_t table_npath_of(const struct table *t, size_t i) { return t->rows[i].npath; }
+static inline ckpt_dtype table_dtype_of(const struct table *t, size_t i) { return t->rows[i].dtype; }
+static inline bool table_has_data(const struct table *t, size_t i) { return t->rows[i].has_data; }
+static inline const ckpt_value *table_value_of(const struct table *t, size_t i) { return t->rows[i].value; }
+static inline uint32_t table_part_of(const struct table *t, size_t i)
+{
+    return t->rows[i].extra ? t->rows[i].extra->part_of : CKPT_NO_TENSOR;
+}
 /* table_set_… - change one field of row I. */
-static inline void table_set_has_data(struct table *t, size_t i, bool has) { t->rows[i].t.has_data = has; }
-static inline void table_set_alias(struct table *t, size_t i, uint32_t of) { t->rows[i].t.alias_of = of; }
-/* table_replace_row - makes ROW row I, as it stands: nothing of it is computed or checked. False: no
- * memory. */
+static inline void table_set_has_data(struct table *t, size_t i, bool has) { t->rows[i].has_data = has; }
+static inline void table_set_alias(struct table *t, size_t i, uint32_t of) { t->rows[i].alias_of = of; }
+/* table_replace_row - makes ROW row I, as it stands: it is not checked. False: no memory. */
 bool table_replace_row(struct table *t, size_t i, const struct row *row);
 /* table_copy_row - copies tensor I to OUT; false: there is none. */
 bool table_copy_row(const struct table *t, uint32_t i, ckpt_tensor *out);

@@ -24,27 +24,42 @@ ckpt_status kit_read_metadata(ckpt_file *f, source *src, uint64_t off, uint64_t 
     return bytes ? source_read(src, off, bytes, (size_t)n, err) : fail_memory(err);
 }
 
+/* make_room_for_entry - allocates k->path and k->steps. False: no memory. */
+static bool make_room_for_entry(struct kit *k)
+{
+    k->path = arena_array(k->f->a, (uint64_t)k->npath + 1, sizeof *k->path); /* bounded: 64 bits hold 2^32 */
+    k->steps = arena_array(k->f->a, (uint64_t)k->npath + 1, sizeof *k->steps);
+    return k->path && k->steps;
+}
+
+/* set_entry - makes the last element of k->path and k->steps those of the next entry of the mapping, NAME. */
+static void set_entry(struct kit *k, ckpt_str name)
+{
+    uint32_t n = value_count(k->mapping);
+    bool is_item = k->mapping->type == CKPT_V_LIST;
+    k->path[k->npath] = is_item ? (ckpt_path_elem){.is_int = 1, .num = n} : (ckpt_path_elem){.str = name};
+    k->steps[k->npath] = (struct step){k->mapping, n};
+}
+
 ckpt_status kit_begin(struct kit *k, ckpt_file *f, ckpt_value *root, ckpt_error *err)
 {
     *k = (struct kit){.f = f, .err = err, .mapping = root};
     f->root = root;
-    return root && (k->names = map_new(64)) ? CKPT_OK : fail_memory(err);
+    return root && make_room_for_entry(k) && (k->names = map_new(64)) ? CKPT_OK : fail_memory(err);
 }
 
-ckpt_status kit_begin_mapping(struct kit *k, const struct kit *parent, ckpt_str key)
+ckpt_status kit_begin_mapping(struct kit *k, struct kit *parent, ckpt_str key)
 {
-    ckpt_path_elem *path;
-    struct step *steps;
     arena *a = parent->f->a;
     ckpt_value *name = value_str(a, key), *dict = value_new(a, CKPT_V_DICT, 0);
     *k = (struct kit){.f = parent->f, .err = parent->err, .mapping = dict, .npath = parent->npath + 1};
-    if (!name || !dict ||
-        !path_of_entry(a, parent->mapping, parent->path, parent->steps, parent->npath, key, &path, &steps) ||
-        !value_put(a, parent->mapping, name, dict) || !(k->names = map_new(64)))
+    if (!name || !dict || !make_room_for_entry(k))
         return fail_memory(k->err);
-    k->path = path;
-    k->steps = steps;
-    return CKPT_OK;
+    set_entry(parent, key);
+    memcpy(k->path, parent->path, k->npath * sizeof *k->path); /* bounded: just allocated */
+    memcpy(k->steps, parent->steps, k->npath * sizeof *k->steps);
+    return value_put(a, parent->mapping, name, dict) && (k->names = map_new(64)) ? CKPT_OK
+                                                                                 : fail_memory(k->err);
 }
 
 ckpt_status kit_end(struct kit *k, ckpt_status st)
@@ -245,16 +260,13 @@ static ckpt_status add_leaves(struct kit *k, const ckpt_path_elem *path, uint32_
 
 ckpt_status kit_add_value(struct kit *k, ckpt_str key, ckpt_value *v)
 {
-    ckpt_path_elem *path;
-    struct step *steps;
     bool new;
     CKPT_TRY(v ? register_name(k, key, v->offset, &new) : fail_memory(k->err));
     if (!new)
         return CKPT_OK;
-    if (!path_of_entry(k->f->a, k->mapping, k->path, k->steps, k->npath, key, &path, &steps))
-        return fail_memory(k->err);
+    k->path[k->npath] = (ckpt_path_elem){.str = key};
     CKPT_TRY(add_to_mapping(k, key, v));
-    return add_leaves(k, path, k->npath + 1, v);
+    return add_leaves(k, k->path, k->npath + 1, v);
 }
 
 ckpt_status kit_add_other_value(struct kit *k, ckpt_str key, ckpt_value *v)
@@ -265,50 +277,20 @@ ckpt_status kit_add_other_value(struct kit *k, ckpt_str key, ckpt_value *v)
     return CKPT_OK;
 }
 
-static uint64_t *copy_sizes(arena *a, const uint64_t *sizes, uint32_t n)
-{
-    uint64_t *copy = arena_array(a, n, sizeof *copy);
-    if (copy && n)
-        memcpy(copy, sizes, n * sizeof *copy);
-    return copy;
-}
-
-/* make_path - sets *PATH and *STEPS to those of X, whether X is an entry of a dict, an item of a list, or the
- * root. False: no memory. */
-static bool make_path(const struct kit *k, const struct kit_tensor *x, ckpt_path_elem **path,
-                      struct step **steps)
-{
-    bool is_item = k->mapping->type == CKPT_V_LIST;
-    if (!path_of_entry(k->f->a, k->mapping, k->path, k->steps, k->npath, x->name, path, steps))
-        return false;
-    if (is_item)
-        (*path)[k->npath] = (ckpt_path_elem){.is_int = 1, .num = value_count(k->mapping)};
-    return true;
-}
-
 /* make_row - sets *ROW, except for its storage, to the row of X, whose node is V. */
-static ckpt_status make_row(const struct kit *k, const struct kit_tensor *x, ckpt_value *v, struct row *row)
+static ckpt_status make_row(struct kit *k, const struct kit_tensor *x, ckpt_value *v, struct row *row)
 {
-    ckpt_path_elem *path;
-    struct step *steps;
-    arena *a = k->f->a;
     uint64_t n;
-    *row = (struct row){.t = x->t};
-    row->t.shape = copy_sizes(a, x->t.shape, x->t.ndim);
-    bool makes_strides = !x->t.stride && x->column_major && x->t.ndim > 1 && count_bytes(&x->t, &n) && n;
-    if (x->t.stride)
-        row->t.stride = copy_sizes(a, x->t.stride, x->t.ndim);
-    else if (makes_strides)
-        row->t.stride = kit_strides(a, x->t.shape, x->t.ndim, true);
-    bool has_strides = row->t.stride || !(x->t.stride || makes_strides);
-    if (!row->t.shape || !has_strides || !make_path(k, x, &path, &steps))
-        return fail_memory(k->err);
-    row->t.path = path;
+    set_entry(k, x->name);
+    *row = (struct row){.t = x->t, .steps = k->steps};
+    row->t.path = k->path;
     row->t.npath = k->mapping->type == CKPT_V_TENSOR ? 0 : k->npath + 1;
     row->t.value = v;
     row->t.part_of = CKPT_NO_TENSOR;
     row->t.has_shape = !x->has_no_shape;
-    row->steps = steps;
+    if (!x->t.stride && x->column_major && x->t.ndim > 1 && count_bytes(&x->t, &n) && n &&
+        !(row->t.stride = kit_strides(k->f->a, x->t.shape, x->t.ndim, true)))
+        return fail_memory(k->err);
     return CKPT_OK;
 }
 

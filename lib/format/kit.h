@@ -23,8 +23,8 @@ struct kit {
     ckpt_file *f;
     ckpt_error *err; /* for all calls with this kit */
     ckpt_value *mapping;
-    const ckpt_path_elem *path; /* to the mapping; STEPS has one step for each element */
-    const struct step *steps;
+    ckpt_path_elem *path; /* to the mapping, NPATH elements, and room for that of an entry */
+    struct step *steps;   /* one for each element */
     uint32_t npath;
     map *names; /* keys of the mapping */
 };
@@ -36,7 +36,7 @@ struct kit {
 struct kit_tensor {
     ckpt_str name;
     /* dtype, ndim, shape; dtype_name and nbytes if the dtype is CKPT_DT_NAMED; if known, stride,
-     * storage_offset, kind, parameter, note … */
+     * storage_offset, kind, parameter, note …; name, if the joined name is in the arena with a NUL */
     ckpt_tensor t;
     bool column_major; /* Fortran order; ignored if t has strides */
     bool big_endian;
@@ -71,7 +71,7 @@ ckpt_status kit_read_metadata(ckpt_file *f, source *src, uint64_t off, uint64_t 
 /* kit_begin - makes ROOT the root of F and begins to fill it. ROOT NULL: fails for lack of memory. */
 ckpt_status kit_begin(struct kit *k, ckpt_file *f, ckpt_value *root, ckpt_error *err);
 /* kit_begin_mapping - adds a new dict to the mapping of PARENT under KEY and begins to fill it. */
-ckpt_status kit_begin_mapping(struct kit *k, const struct kit *parent, ckpt_str key);
+ckpt_status kit_begin_mapping(struct kit *k, struct kit *parent, ckpt_str key);
 /* kit_end - ends the mapping of K and returns ST, the result of filling it, or its own failure. */
 ckpt_status kit_end(struct kit *k, ckpt_status st);
 /* kit_add_tensor - adds T to the mapping. Fails if SRC does not have the bytes, if dtype and shape take a

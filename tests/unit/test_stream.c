@@ -21,10 +21,14 @@ static uint32_t random_below(uint32_t below)
 
 /* A table of one tensor. DATA are the bytes of its storage, and an unmapped page follows them. */
 static struct row row;
+static struct packed_row packed_row;
 static struct storage storage;
 static struct table table;
 static unsigned char *guarded, *data;
 static size_t guarded_size;
+
+/* put_row - puts ROW into the table. */
+static void put_row(void) { CU_ASSERT_FATAL(table_replace_row(&table, 0, &row)); }
 
 /* make_tensor - makes a tensor of DT whose storage has SIZE random bytes; set_shape() must follow. */
 static void make_tensor(ckpt_dtype dt, size_t size)
@@ -41,12 +45,17 @@ static void make_tensor(ckpt_dtype dt, size_t size)
     storage = (struct storage){.src = source_mem(guarded, guarded_size, 0), .off = STORAGE_OFFSET};
     storage.nbytes = size;
     storage.key = STR_LIT("key");
-    table = (struct table){.rows = &row, .nrows = 1, .storages = &storage, .nstorages = 1};
+    table = (struct table){.a = arena_new(UINT64_MAX),
+                           .rows = &packed_row,
+                           .nrows = 1,
+                           .storages = &storage,
+                           .nstorages = 1};
 }
 
 static void free_tensor(void)
 {
-    source_unref(storage.src);
+    table_close(&table);
+    arena_free(table.a);
     unit_guard_free(guarded, guarded_size);
 }
 
@@ -61,6 +70,7 @@ static void set_shape(uint32_t ndim, const uint64_t *size, const uint64_t *strid
     for (uint32_t k = 0; k < ndim; k++)
         row.t.elements *= size[k];
     dtype_bytes((ckpt_dtype)row.t.dtype, row.t.elements, &row.t.nbytes);
+    put_row();
 }
 
 /* element_at - returns element I of the tensor, by the definition of a strided view. */
@@ -272,6 +282,7 @@ static void views_beyond_the_storage_are_refused(void)
         CU_ASSERT(err.status == CKPT_EFORMAT || err.status == CKPT_EUNSUPPORTED);
     }
     row.t.has_data = false;
+    put_row();
     CU_ASSERT(stream_read(&table, 0, 0, 1, out, &err) == CKPT_ELOSSY);
     free_tensor();
 }
@@ -287,6 +298,7 @@ static void packed_types_are_counted_in_bytes(void)
     CU_ASSERT(stream_read(&table, 0, 4, 2, out, NULL) == CKPT_OK && memcmp(out, data + 6, 2) == 0);
     CU_ASSERT(stream_read(&table, 0, 4, 3, out, NULL) == CKPT_EUSAGE);
     row.t.storage_offset = 3; /* in the middle of a byte */
+    put_row();
     CU_ASSERT(stream_read(&table, 0, 0, 6, out, NULL) == CKPT_EUNSUPPORTED);
     set_shape(2, sizes, transposed, 0);
     CU_ASSERT(stream_read(&table, 0, 0, 1, out, NULL) == CKPT_EUNSUPPORTED);
@@ -356,6 +368,7 @@ static void gathered_elements_are_conjugated_and_swapped(void)
     make_tensor(CKPT_DT_C64, 64);
     storage.swap_width = 4; /* bytes of a real or imaginary number */
     row.t.conj = true;
+    put_row();
     set_shape(1, (uint64_t[]){4}, (uint64_t[]){2}, 1);
     /* In each 4 bytes of the big-endian storage, byte b ^ 3 becomes byte b. The sign of the imaginary number
      * is in the last byte. */

@@ -170,17 +170,9 @@ static ckpt_status add_row(struct walker *w, const struct pending_node *p, struc
                            uint32_t *index)
 {
     struct row *r = &m->row;
-    ckpt_path_elem *path = arena_array(w->g.f->a, p->depth, sizeof *path + sizeof *r->steps);
-    if (!path)
-        return fail_memory(w->g.err);
-    struct step *steps = (struct step *)(void *)(path + p->depth); /* bounded: PATH has room for these, too */
-    if (p->depth) {
-        memcpy(path, w->path, p->depth * sizeof *path);
-        memcpy(steps, w->steps, p->depth * sizeof *steps);
-    }
-    r->t.path = path;
+    r->t.path = w->path;
     r->t.npath = p->depth;
-    r->steps = steps;
+    r->steps = w->steps;
     if (p->depth == 1 && !w->path[0].is_int)
         r->t.name = w->path[0].str; /* the reader of the pickle put a NUL after it */
     r->t.part_of = p->part_of;
